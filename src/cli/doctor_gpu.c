@@ -90,7 +90,7 @@ static bool reap(pid_t pid, int *ret_status)
 	struct pollfd nothing = { .fd = -1 };
 
 	for (int left_ms = ENDED_MS; left_ms > 0; left_ms -= REAP_MS) {
-		if (waitpid(pid, ret_status, WNOHANG) == pid)
+		if (waitpid(pid, ret_status, WNOHANG) != 0)
 			return true;
 		poll(&nothing, 1, REAP_MS);
 	}
@@ -143,6 +143,7 @@ enum doctor_gpu doctor_ask_gpus(int root_fd, struct buf *out)
 {
 	enum doctor_gpu worst = DOCTOR_GPU_SILENT;
 
+	signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody learns how a child has ended */
 	for (size_t i = 0; gpus_driver_name(i); i++) {
 		enum doctor_gpu result = ask(root_fd, i, out);
 

@@ -89,6 +89,34 @@ void gpu_pace_add(struct gpu_pace *p, uint64_t asked_boot_ns);
 /* "1.00 s to 5.02 s apart", "one alone"; false: there was none. */
 bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
 
+/* ---- which GPU has which number (gpu_places.c) ---- */
+
+#define GPU_ID_BYTES 96
+
+/* A vendor's GPUs in the order of their numbers, as they were first told of; {0}: none yet. */
+struct gpu_places {
+	uint32_t n;
+	char ids[GPU_MAX_DEVICES][GPU_ID_BYTES]; /* a UUID, or a place on the bus; "": not told */
+	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
+};
+
+/* A driver's array, with room for GPU_MAX_DEVICES. */
+struct gpu_items {
+	void *first;
+	size_t size, id_offset; /* of each, and of the id in it */
+	/* One that the driver does not tell of. */
+	void (*make)(void *item, const char *id, const char *name);
+};
+
+/*
+ * Puts n items in that order; those that are missing are made, those that are new stand behind.
+ * Returns how many there are then.
+ */
+size_t gpu_keep_places(const struct gpu_places *p, const struct gpu_items *items, size_t n);
+
+/* After a process that a driver may have spoilt has written it. */
+void gpu_make_places_safe(struct gpu_places *p);
+
 /* ---- drivers ---- */
 
 /* For doctor: called with what each kind of question costs. */
@@ -103,6 +131,10 @@ struct gpu_driver {
 	int (*open)(int root_fd, void **ret, struct err *err);
 	/* Adds to the reading. A failure means that it must be opened anew. */
 	int (*read)(void *driver, struct gpu_reading *ret, struct err *err);
+	/* Right after open: its devices have had these places before. */
+	void (*keep_places)(void *driver, const struct gpu_places *places);
+	/* Of its i-th device, as it stands in a reading; "": not told. */
+	const char *(*id)(const void *driver, size_t i);
 	/* NULL: not told. */
 	void (*measure)(void *driver, gpu_cost_fn *fn, void *ctx);
 	void (*close)(void *driver);
@@ -148,10 +180,9 @@ int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const cha
 struct gpu_slot {
 	const struct gpu_driver *driver; /* NULL: none is open */
 	void *opened;
-	uint64_t tried_boot_ns; /* when one was opened, or could not be; 0: never */
-	unsigned n_failures;	/* readings in a row */
-	uint32_t n_devices;	/* at the last reading */
-	char names[GPU_MAX_DEVICES][GPU_NAME_BYTES];
+	uint64_t tried_boot_ns;	  /* when one was opened, or could not be; 0: never */
+	unsigned n_failures;	  /* readings in a row */
+	struct gpu_places places; /* unless others keep them */
 };
 
 /* A driver (its number in gpu_drivers) is about to be asked, or has answered. */
@@ -162,7 +193,8 @@ typedef void gpu_beat_fn(void *ctx, enum gpu_beat beat, size_t driver);
 struct gpu_slots {
 	struct gpu_slot of[GPU_VENDORS];
 	struct gpu_record records[GPU_N_DRIVERS];
-	uint64_t again_ns; /* until a better driver than that in use is asked again */
+	uint64_t again_ns;	   /* until a better driver than that in use is asked again */
+	struct gpu_places *places; /* of each vendor, where they outlive this process; NULL: not */
 	struct err why_not[GPU_N_DRIVERS]; /* why it did not answer the last time; code 0: it did */
 	gpu_beat_fn *beat;		   /* NULL: nobody listens */
 	void *ctx;
@@ -247,6 +279,9 @@ void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_read
 void gpu_find_left_out(int root_fd, struct gpu_reading *ret);
 
 /* ---- the process that reads (gpu_reader.c) ---- */
+
+/* A library's crash is told, and leaves no file behind: of this process, and those it starts. */
+void gpu_leave_no_core(void);
 
 /*
  * Starts it, detached: nobody's child here. It ends when the socket is closed, whatever its

@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -356,10 +357,35 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	return 0;
 }
 
+static void make_gone(void *item, const char *id, const char *name)
+{
+	struct drm_card *card = item;
+
+	*card = (struct drm_card){ 0 };
+	snprintf(card->slot, sizeof(card->slot), "%s", id);
+	snprintf(card->name, sizeof(card->name), "%s", name);
+}
+
+static void drm_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct drm *d = driver;
+	const struct gpu_items items = { d->cards, sizeof(d->cards[0]),
+					 offsetof(struct drm_card, slot), make_gone };
+
+	d->n_cards = gpu_keep_places(places, &items, d->n_cards);
+}
+
+static const char *drm_id(const void *driver, size_t i)
+{
+	return ((const struct drm *)driver)->cards[i].slot;
+}
+
 const struct gpu_driver gpu_drm = {
 	.name = "DRM fdinfo",
 	.vendor = GPU_DRM,
 	.open = drm_open,
 	.read = drm_read,
+	.keep_places = drm_keep_places,
+	.id = drm_id,
 	.close = drm_close,
 };

@@ -6,11 +6,15 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "sources/gpu_reader.h"
 
 #define RESTART_MS 10000 /* until a reader that died for no known reason is started again */
@@ -18,14 +22,16 @@
 #define GRACE_MS 2000 /* to end by itself */
 #define REAP_MS 10
 #define NO_DRIVER (-1)
+#define KILLS_TO_BLAME 2
 
 struct keeper {
 	struct gpus_options options;
 	int fd; /* of who listens */
 	struct gpu_slots slots;
-	pid_t reader;
-	int asks; /* the driver that the reader asks; NO_DRIVER */
+	pid_t reader; /* 0: none was started; its number may be anybody's */
+	int asks;     /* the driver that the reader asks; NO_DRIVER */
 	bool has_hung, is_over;
+	unsigned n_kills[GPU_N_DRIVERS]; /* in a row, by others, while it was asked */
 };
 
 static double or_else(double seconds, double otherwise)
@@ -38,7 +44,7 @@ static void take_message(struct keeper *k, const struct gpu_message *m)
 	if (m->driver >= GPU_N_DRIVERS)
 		return;
 	if (m->what == GPU_BEAT_ANSWERED)
-		k->slots.records[m->driver].n_deaths = 0;
+		k->slots.records[m->driver].n_deaths = k->n_kills[m->driver] = 0;
 	k->asks = m->what == GPU_MESSAGE_END ? NO_DRIVER : m->driver;
 }
 
@@ -97,6 +103,9 @@ static void start_and_watch(struct keeper *k)
 {
 	int beats[2];
 
+	for (int i = 0; k->slots.places && i < GPU_VENDORS; i++)
+		gpu_make_places_safe(&k->slots.places[i]);
+	k->reader = 0;
 	k->asks = NO_DRIVER;
 	k->has_hung = false;
 	if (pipe2(beats, O_CLOEXEC) < 0)
@@ -131,17 +140,56 @@ static void tell_death(struct keeper *k)
 	gpu_send_reading(k->fd, &reading);
 }
 
+/* By a person, or for want of memory: that is no driver's fault, unless it happens again. */
+static bool was_killed(struct keeper *k, int signal)
+{
+	return !k->has_hung && (signal == SIGKILL || signal == SIGTERM) &&
+	       ++k->n_kills[k->asks] < KILLS_TO_BLAME;
+}
+
 /* Whether it is known which driver the reader died of: the next one can begin with another. */
 static bool note_death(struct keeper *k)
 {
 	int signal = k->reader > 0 ? reap_reader(k->reader) : 0;
 
-	if (k->reader <= 0 || k->asks == NO_DRIVER || k->is_over)
+	if (k->reader <= 0 || k->asks == NO_DRIVER || k->is_over || was_killed(k, signal))
 		return false;
 	gpu_record_death(&k->slots.records[k->asks], k->has_hung ? GPU_HUNG : signal,
 			 clock_boot_ns());
 	tell_death(k);
 	return true;
+}
+
+/* Our own, which have not been waited for: their numbers are nobody else's. */
+static void kill_children(void)
+{
+	char path[64], text[4096], *at = text, *end;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return;
+	for (long pid; (pid = strtol(at, &end, 10)) > 0 && *end; at = end) /* one may be cut */
+		kill((pid_t)pid, SIGKILL);
+}
+
+/*
+ * What a program that the reader ran has started falls to us when the reader ends. One that hangs
+ * inside the kernel is not waited for.
+ */
+static void end_rest(void)
+{
+	struct pollfd nothing = { .fd = -1 };
+
+	for (int left_ms = GRACE_MS; left_ms > 0; left_ms -= REAP_MS) {
+		pid_t pid;
+
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0)
+			return;
+		kill_children();
+		poll(&nothing, 1, REAP_MS);
+	}
 }
 
 static void keep(struct keeper *k)
@@ -152,14 +200,23 @@ static void keep(struct keeper *k)
 	bool is_known;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	k->slots.again_ns =
 		(uint64_t)(or_else(k->options.again_seconds, (double)GPU_AGAIN_NS / 1e9) * 1e9);
 	do {
 		start_and_watch(k);
 		is_known = note_death(k);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
+		end_rest();
 	} while (poll(&wait, 1, is_known ? 0 : pause_ms) == 0);
+}
+
+/* What readers write, for the next ones; NULL: each begins to number anew. */
+static struct gpu_places *share_places(void)
+{
+	void *places = mmap(NULL, GPU_VENDORS * sizeof(struct gpu_places), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return places == MAP_FAILED ? NULL : places;
 }
 
 void gpu_keep_reader(const struct gpus_options *options, int fd)
@@ -167,5 +224,6 @@ void gpu_keep_reader(const struct gpus_options *options, int fd)
 	static struct keeper keeper; /* of this process alone, and large */
 
 	keeper = (struct keeper){ .options = *options, .fd = fd };
+	keeper.slots.places = share_places();
 	keep(&keeper);
 }

@@ -63,6 +63,7 @@ bool gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
 	bool is_told;
 	void *opened;
 
+	gpu_leave_no_core();
 	if (driver->open(root_fd, &opened, &err) < 0) {
 		fn(ctx, driver->name, err.text, U64_UNKNOWN);
 		return false;

@@ -97,10 +97,12 @@ static bool is_readable(int result)
 static void note_failure(struct nvml *n, struct nvml_gpu *d, int index, int result,
 			 struct gpu_reading *ret)
 {
-	gpu_note(ret, "GPU %d cannot be read: %s", index, n->call.error_string(result));
+	gpu_note(ret, "GPU %d cannot be read: %s", index, nvml_word(n, result));
 	ret->n_left_out++;
-	if (is_lost(result))
-		d->handle = NULL;
+	if (!is_lost(result))
+		return;
+	d->handle = NULL;
+	d->why_closed = result;
 }
 
 /* Its use tells whether it is still there. Returns what the library says of it. */
@@ -114,10 +116,10 @@ static int read_device(struct nvml *n, struct nvml_gpu *d, uint64_t now_ns, stru
 		return NVML_OK;
 	s->last_xid = d->xid;
 	if (!d->handle)
-		result = NVML_GPU_IS_LOST;
+		result = d->why_closed;
 	else if (n->call.utilization)
 		result = n->call.utilization(d->handle, &use);
-	if (!is_readable(result)) {
+	if (!d->handle || !is_readable(result)) {
 		note_failure(n, d, s->index, result, ret);
 		return result;
 	}
@@ -191,6 +193,8 @@ const struct gpu_driver gpu_nvml = {
 	.vendor = GPU_NVIDIA,
 	.open = nvml_open,
 	.read = nvml_read,
+	.keep_places = nvml_keep_places,
+	.id = nvml_id,
 	.measure = nvml_measure,
 	.close = nvml_close,
 };

@@ -10,7 +10,7 @@
 #include "sources/gpu.h"
 #include "sources/gpu_nvml_abi.h"
 
-#define NVML_UUID_BYTES 96
+#define NVML_UUID_BYTES GPU_ID_BYTES
 #define NVML_MAX_SHARES 1024
 
 /* A process that was listed when the shares were asked for. */
@@ -22,7 +22,8 @@ struct nvml_asked {
 
 /* What is remembered of a device between two readings. */
 struct nvml_gpu {
-	nvml_device handle; /* NULL: it is lost, or could not be opened */
+	nvml_device handle; /* NULL: it is lost, or could not be opened, */
+	int why_closed;	    /* which is what the library said of it */
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
 	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
@@ -47,6 +48,7 @@ struct nvml {
 	uint64_t opened_boot_ns;
 	struct nvml_gpu devices[GPU_MAX_DEVICES];
 	unsigned n_devices;
+	unsigned n_denied; /* that are counted, and not for us: they have no place */
 	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
 	unsigned n_listed;
 };
@@ -55,6 +57,8 @@ struct nvml {
 
 int nvml_open(int root_fd, void **ret, struct err *err);
 void nvml_close(void *driver);
+void nvml_keep_places(void *driver, const struct gpu_places *places);
+const char *nvml_id(const void *driver, size_t i);
 
 /*
  * Ends the session and begins another, in which GPUs that were lost may be back. Each
@@ -62,7 +66,10 @@ void nvml_close(void *driver);
  */
 int nvml_begin_anew(struct nvml *n, struct err *err);
 
-/* What the library says of a failure; returns -EIO. */
+/* What the library calls a failure. */
+const char *nvml_word(const struct nvml *n, int result);
+
+/* The same in a sentence; returns -EIO, or -EACCES. */
 int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
 
 /* ---- processes (gpu_nvml_processes.c) ---- */

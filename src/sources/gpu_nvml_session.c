@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/gpu_nvml.h"
+
+#define LIBRARY "libnvidia-ml.so.1"
 
 /* ---- its functions ---- */
 
@@ -62,17 +65,24 @@ static int find_symbols(struct nvml *n, struct err *err)
 		if (!found && symbols[i].older)
 			found = dlsym(n->library, symbols[i].older);
 		if (!found && symbols[i].is_needed)
-			return err_set(err, -ENOSYS, "libnvidia-ml.so.1 has no %s: too old",
+			return err_set(err, -ENOSYS, LIBRARY " has no %s: too old",
 				       symbols[i].symbol);
 		memcpy((char *)&n->call + symbols[i].offset, &found, sizeof(found));
 	}
 	return 0;
 }
 
+const char *nvml_word(const struct nvml *n, int result)
+{
+	const char *word = n->call.error_string(result);
+
+	return word ? word : "it does not say why";
+}
+
 int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err)
 {
 	return err_set(err, result == NVML_NO_PERMISSION ? -EACCES : -EIO, "NVML cannot %s: %s",
-		       what, n->call.error_string(result));
+		       what, nvml_word(n, result));
 }
 
 /* ---- its devices ---- */
@@ -96,27 +106,22 @@ static struct nvml_gpu *find_place(struct nvml *n, unsigned i, const char *uuid)
 	return &n->devices[n->n_devices++];
 }
 
-static int find_device(struct nvml *n, unsigned i)
+static void take_device(struct nvml *n, unsigned i, nvml_device handle)
 {
 	char uuid[NVML_UUID_BYTES] = "";
-	nvml_device handle;
 	struct nvml_gpu *d;
-	int result = n->call.handle(i, &handle);
 
-	if (result != NVML_OK)
-		return result;
 	if (n->call.uuid && n->call.uuid(handle, uuid, sizeof(uuid)) != NVML_OK)
 		uuid[0] = '\0';
 	uuid[sizeof(uuid) - 1] = '\0';
 	d = find_place(n, i, uuid);
 	if (!d)
-		return NVML_OK;
+		return;
 	d->handle = handle;
 	memcpy(d->uuid, uuid, sizeof(d->uuid));
 	if (n->call.name)
 		n->call.name(handle, d->name, sizeof(d->name));
 	d->name[sizeof(d->name) - 1] = '\0';
-	return NVML_OK;
 }
 
 /* One that cannot be opened has no handle, and keeps its place: the others count on. */
@@ -131,27 +136,93 @@ static void make_places(struct nvml *n, unsigned count)
 			(struct nvml_gpu){ .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
 }
 
+/* What the library says of each that it counts. */
+struct opening {
+	nvml_device handle;
+	int result;
+};
+
+/* Those that are not for us (of another job, say) are counted too; they are left out. */
+static unsigned open_handles(struct nvml *n, unsigned count, struct opening ret[GPU_MAX_DEVICES])
+{
+	unsigned n_found = 0;
+
+	n->n_denied = 0;
+	for (unsigned i = 0; i < count && n_found < GPU_MAX_DEVICES; i++) {
+		struct opening *o = &ret[n_found];
+
+		o->result = n->call.handle(i, &o->handle);
+		if (o->result == NVML_NO_PERMISSION)
+			n->n_denied++;
+		else
+			n_found++;
+	}
+	return n_found;
+}
+
+/* How many could be opened. */
+static int take_devices(struct nvml *n, const struct opening *found, unsigned n_found)
+{
+	int n_open = 0, failure = NVML_GPU_IS_LOST;
+
+	make_places(n, n_found);
+	for (unsigned i = 0; i < n_found; i++) {
+		n_open += found[i].result == NVML_OK;
+		if (found[i].result == NVML_OK)
+			take_device(n, i, found[i].handle);
+		else
+			failure = found[i].result;
+	}
+	for (unsigned i = 0; i < n->n_devices; i++)
+		n->devices[i].why_closed = failure;
+	return n_open;
+}
+
 /* How many could be opened; if none could, err says why. */
 static int find_devices(struct nvml *n, struct err *err)
 {
-	unsigned count = 0;
-	int n_open = 0, result = n->call.count(&count);
+	struct opening found[GPU_MAX_DEVICES];
+	unsigned count = 0, n_found;
+	int n_open, result = n->call.count(&count);
 
 	if (result != NVML_OK)
 		return nvml_tell(n, result, "count the GPUs", err);
 	if (count == 0 && n->n_devices == 0)
 		return err_set(err, -ENODEV, "NVML knows no GPU");
-	make_places(n, count);
-	for (unsigned i = 0; i < count && i < GPU_MAX_DEVICES; i++) {
-		int r = find_device(n, i);
-
-		n_open += r == NVML_OK;
-		if (r != NVML_OK)
-			result = r;
-	}
+	n_found = open_handles(n, count, found);
+	n_open = take_devices(n, found, n_found);
 	if (n_open == 0)
-		nvml_tell(n, result, "open a GPU", err);
+		nvml_tell(n, n->n_devices > 0 ? n->devices[0].why_closed : NVML_NO_PERMISSION,
+			  "open a GPU", err);
 	return n_open;
+}
+
+/* ---- which is which ---- */
+
+/* One that is not there any more, or not yet. */
+static void make_lost(void *item, const char *id, const char *name)
+{
+	struct nvml_gpu *d = item;
+
+	*d = (struct nvml_gpu){ .energy_mj = U64_UNKNOWN,
+				.xid = U64_UNKNOWN,
+				.why_closed = NVML_GPU_IS_LOST };
+	snprintf(d->uuid, sizeof(d->uuid), "%s", id);
+	snprintf(d->name, sizeof(d->name), "%s", name);
+}
+
+void nvml_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct nvml *n = driver;
+	const struct gpu_items items = { n->devices, sizeof(n->devices[0]),
+					 offsetof(struct nvml_gpu, uuid), make_lost };
+
+	n->n_devices = (unsigned)gpu_keep_places(places, &items, n->n_devices);
+}
+
+const char *nvml_id(const void *driver, size_t i)
+{
+	return ((const struct nvml *)driver)->devices[i].uuid;
 }
 
 /* ---- the session ---- */
@@ -220,13 +291,14 @@ void nvml_close(void *driver)
 	free(n);
 }
 
-/* One that is there and is none, or is for other machines, is told from one that is not. */
+/* One that is there and is none, or lacks a library of its own, is told from one that is not. */
 static int tell_not_loaded(int code, struct err *err)
 {
 	const char *why = dlerror();
 
-	if (!why || strstr(why, strerror(ENOENT)))
-		return err_set(err, code, "libnvidia-ml.so.1 is not installed");
+	if (!why ||
+	    (strncmp(why, LIBRARY ":", sizeof(LIBRARY)) == 0 && strstr(why, strerror(ENOENT))))
+		return err_set(err, code, LIBRARY " is not installed");
 	return err_set(err, code, "NVML cannot be loaded: %s", why);
 }
 
@@ -238,7 +310,7 @@ int nvml_open(int root_fd, void **ret, struct err *err)
 	if (!n)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	n->root_fd = root_fd;
-	n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	n->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!n->library) {
 		free(n);
 		return tell_not_loaded(gpu_has_nvidia(root_fd) ? -ENOENT : -ENODEV, err);
@@ -247,8 +319,10 @@ int nvml_open(int root_fd, void **ret, struct err *err)
 	if (r == 0)
 		r = begin_session(n, err);
 	if (r <= 0) {
+		bool is_denied = r == 0 && n->n_devices == 0;
+
 		nvml_close(n);
-		return r < 0 ? r : -EIO;
+		return r < 0 ? r : is_denied ? -EACCES : -EIO;
 	}
 	*ret = n;
 	return 0;

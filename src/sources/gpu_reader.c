@@ -120,6 +120,14 @@ static void close_but(unsigned a, unsigned b)
 	close_range(high + 1, ~0U, 0);
 }
 
+void gpu_leave_no_core(void)
+{
+	/* One byte: 0 would not stop a kernel that hands it to a program (core_pattern "|..."). */
+	const struct rlimit least = { 1, 1 };
+
+	setrlimit(RLIMIT_CORE, &least);
+}
+
 /* Nothing of ours but these two; signals as they are by default. */
 static void let_go(int *root_fd, int *fd)
 {
@@ -127,6 +135,7 @@ static void let_go(int *root_fd, int *fd)
 	int null_fd;
 
 	setsid();
+	gpu_leave_no_core();
 	sigemptyset(&none);
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);

@@ -98,18 +98,31 @@ static void beat(const struct gpu_slots *s, enum gpu_beat what, size_t driver)
 		s->beat(s->ctx, what, driver);
 }
 
-static void try_driver(struct gpu_slots *s, struct gpu_slot *slot, int root_fd, size_t i)
+static struct gpu_places *places_of(struct gpu_slots *s, enum gpu_vendor vendor)
+{
+	return s->places ? &s->places[vendor] : &s->of[vendor].places;
+}
+
+/* The one in use is closed only when this one is open. */
+static bool try_driver(struct gpu_slots *s, int root_fd, size_t i)
 {
 	const struct gpu_driver *driver = gpu_drivers[i];
+	struct gpu_slot *slot = &s->of[driver->vendor];
 	struct err *err = &s->why_not[i];
+	void *opened;
 
 	if (is_given_up(s, i)) {
 		gpu_tell_death(&s->records[i], s->again_ns, driver->name, err);
-		return;
+		return false;
 	}
 	beat(s, GPU_BEAT_ASKS, i);
-	if (driver->open(root_fd, &slot->opened, err) == 0)
-		slot->driver = driver;
+	if (driver->open(root_fd, &opened, err) < 0)
+		return false;
+	close_slot(slot);
+	slot->driver = driver;
+	slot->opened = opened;
+	driver->keep_places(opened, places_of(s, driver->vendor));
+	return true;
 }
 
 static void try_to_open(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
@@ -119,20 +132,32 @@ static void try_to_open(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor
 	size_t first = slot->n_failures / FAILURES_EACH;
 
 	for (size_t i = 0; !slot->driver && i < n; i++)
-		try_driver(s, slot, root_fd, drivers[(first + i) % n]);
+		try_driver(s, root_fd, drivers[(first + i) % n]);
+}
+
+static void try_better(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
+{
+	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
+	const struct gpu_driver *now = s->of[vendor].driver;
+
+	for (size_t i = 0; i < n && gpu_drivers[drivers[i]] != now; i++)
+		if (try_driver(s, root_fd, drivers[i]))
+			return;
 }
 
 static void open_slot(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
 {
 	struct gpu_slot *slot = &s->of[vendor];
 	uint64_t now = clock_boot_ns(), since = now - slot->tried_boot_ns;
+	bool is_best = slot->driver && slot->driver == best_of(s, vendor);
 
-	if (slot->driver && slot->driver != best_of(s, vendor) && since >= s->again_ns)
-		close_slot(slot);
-	if (slot->driver || (slot->tried_boot_ns && since < REOPEN_NS))
+	if (is_best || (slot->tried_boot_ns && since < (slot->driver ? s->again_ns : REOPEN_NS)))
 		return;
 	slot->tried_boot_ns = now;
-	try_to_open(s, root_fd, vendor);
+	if (slot->driver)
+		try_better(s, root_fd, vendor);
+	else
+		try_to_open(s, root_fd, vendor);
 }
 
 /* ---- reading ---- */
@@ -172,11 +197,14 @@ static void roll_back(struct gpu_reading *r, const struct mark *to)
 		r->note[0] = '\0';
 }
 
-/* How many it has, for when it does not answer. */
-static void keep_devices(struct gpu_slot *slot, const struct gpu_reading *r, uint32_t first)
+/* Which it has, for when it does not answer, or another one does. */
+static void keep_devices(const struct gpu_slot *slot, const struct gpu_reading *r, uint32_t first,
+			 struct gpu_places *p)
 {
-	slot->n_devices = r->n_devices - first;
-	memcpy(slot->names, r->names[first], slot->n_devices * sizeof(slot->names[0]));
+	p->n = r->n_devices - first;
+	memcpy(p->names, r->names[first], p->n * sizeof(p->names[0]));
+	for (uint32_t i = 0; i < p->n; i++)
+		snprintf(p->ids[i], sizeof(p->ids[i]), "%s", slot->driver->id(slot->opened, i));
 }
 
 static size_t number_of(const struct gpu_driver *driver)
@@ -216,7 +244,7 @@ static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_re
 	s->why_not[i] = (struct err)ERR_INIT;
 	slot->n_failures = 0;
 	gpu_check_devices(ret, before.n_devices);
-	keep_devices(slot, ret, before.n_devices);
+	keep_devices(slot, ret, before.n_devices, places_of(s, vendor));
 	note_rung(ret, slot->driver->name);
 	if (!before.has_note)
 		note_why_not_better(s, vendor, ret);
@@ -224,22 +252,22 @@ static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_re
 }
 
 /* That a vendor has none is no news; that those which are there do not answer is. */
-static void add_absent(const struct gpu_slots *s, enum gpu_vendor vendor, uint32_t n_found,
+static void add_absent(struct gpu_slots *s, enum gpu_vendor vendor, uint32_t n_found,
 		       struct gpu_reading *ret)
 {
-	const struct gpu_slot *slot = &s->of[vendor];
-	uint32_t n = slot->n_devices > 0 ? slot->n_devices : n_found;
+	const struct gpu_places *places = places_of(s, vendor);
+	uint32_t n = places->n > 0 ? places->n : n_found;
 	int code = code_of(s, vendor);
 	char why[GPU_NOTE_BYTES] = "";
 
 	if (n == 0 && (code == 0 || code == -ENODEV))
 		return;
-	if (slot->n_devices == 0 && code == -EACCES) {
+	if (places->n == 0 && code == -EACCES) {
 		ret->is_denied = 1; /* there may be some, but not for us */
 		n = 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		gpu_add_device(ret, i < slot->n_devices ? slot->names[i] : "");
+		gpu_add_device(ret, i < places->n ? places->names[i] : "");
 	ret->n_left_out++;
 	join_reasons(s, vendor, NULL, why);
 	gpu_note(ret, "%s", why);

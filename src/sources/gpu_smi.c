@@ -8,6 +8,8 @@
 #include "sources/gpu_smi.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +25,8 @@
 struct smi {
 	int root_fd;
 	struct smi_device devices[GPU_MAX_DEVICES]; /* each keeps its place */
-	bool is_listed[GPU_MAX_DEVICES];	    /* the last time */
 	int n_devices;
+	struct err lost; /* what it said the last time of one that has fallen off the bus */
 	struct gpu_owners owners;
 	struct gpu_reading last; /* while it is not asked */
 	uint64_t asked_boot_ns;	 /* 0: never */
@@ -50,29 +52,40 @@ static void keep_device(struct smi *smi, const struct smi_device *device)
 	if (i == GPU_DEVICE_UNKNOWN)
 		return;
 	smi->devices[i] = *device;
-	smi->is_listed[i] = true;
 }
 
-/* -ENODEV: it lists none. */
-static int ask_devices(struct smi *smi, struct err *err)
+/* How many it lists. */
+static size_t take_devices(struct smi *smi, char *text)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct smi_device device;
 	char *rest = NULL;
 	size_t n = 0;
-	int r = smi_run(ASK_DEVICES, &text, err);
 
-	if (r < 0)
-		return r;
-	memset(smi->is_listed, 0, sizeof(smi->is_listed));
-	for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
+	for (int i = 0; i < smi->n_devices; i++)
+		smi->devices[i].is_listed = false;
+	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest)) {
 		if (!smi_parse_device(line, &device))
 			continue;
 		keep_device(smi, &device);
 		n++;
 	}
-	return n > 0 ? 0 : err_set(err, -ENODEV, SMI_PROGRAM " lists no GPU");
+	return n;
+}
+
+/* -ENODEV: it lists none. */
+static int ask_devices(struct smi *smi, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct err why = ERR_INIT;
+	int r = smi_run(ASK_DEVICES, &text, &why);
+	size_t n = r == 0 || r == -ENXIO ? take_devices(smi, text.data) : 0;
+
+	smi->lost = why;
+	if (n > 0)
+		return 0;
+	return r < 0 ? err_set(err, r, "%s", why.text)
+		     : err_set(err, -ENODEV, SMI_PROGRAM " lists no GPU");
 }
 
 static double known_or_not(double value)
@@ -113,21 +126,23 @@ static void add_process(struct smi *smi, const struct smi_process *p, struct gpu
 		ret->n_left_out++;
 }
 
-static int read_processes(struct smi *smi, struct gpu_reading *ret, struct err *err)
+/* What is known of the devices stands, whatever becomes of this. */
+static void read_processes(struct smi *smi, struct gpu_reading *ret)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct err err = ERR_INIT;
 	struct smi_process process;
 	char *rest = NULL;
-	int r = smi_run(ASK_PROCESSES, &text, err);
 
-	if (r < 0)
-		return r;
+	if (smi_run(ASK_PROCESSES, &text, &err) < 0) {
+		gpu_note(ret, "%s", err.text);
+		ret->n_left_out++;
+	}
 	for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest))
 		if (smi_parse_process(line, &process))
 			add_process(smi, &process, ret);
 	gpu_add_holders(smi->root_fd, &gpu_nvidia_files, ret); /* who draws is not listed */
-	return 0;
 }
 
 /* ---- the driver ---- */
@@ -159,8 +174,13 @@ static int ask_again(struct smi *smi, struct err *err)
 		return r;
 	gpu_reading_init(&smi->last);
 	for (int i = 0; i < smi->n_devices; i++)
-		add_device(&smi->devices[i].line, smi->is_listed[i], &smi->last);
-	return read_processes(smi, &smi->last, err);
+		add_device(&smi->devices[i].line, smi->devices[i].is_listed, &smi->last);
+	if (smi->lost.code < 0) {
+		gpu_note(&smi->last, "%s", smi->lost.text);
+		smi->last.n_left_out++; /* who holds it */
+	}
+	read_processes(smi, &smi->last);
+	return 0;
 }
 
 static int smi_read(void *driver, struct gpu_reading *ret, struct err *err)
@@ -192,6 +212,29 @@ static void smi_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 	   r < 0 ? U64_UNKNOWN : clock_boot_ns() - before);
 }
 
+static void make_unlisted(void *item, const char *id, const char *name)
+{
+	struct smi_device *device = item;
+
+	(void)name;
+	*device = (struct smi_device){ .is_listed = false };
+	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
+}
+
+static void smi_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct smi *smi = driver;
+	const struct gpu_items items = { smi->devices, sizeof(smi->devices[0]),
+					 offsetof(struct smi_device, uuid), make_unlisted };
+
+	smi->n_devices = (int)gpu_keep_places(places, &items, (size_t)smi->n_devices);
+}
+
+static const char *smi_id(const void *driver, size_t i)
+{
+	return ((const struct smi *)driver)->devices[i].uuid;
+}
+
 static void smi_close(void *driver)
 {
 	free(driver);
@@ -202,6 +245,8 @@ const struct gpu_driver gpu_smi = {
 	.vendor = GPU_NVIDIA,
 	.open = smi_open,
 	.read = smi_read,
+	.keep_places = smi_keep_places,
+	.id = smi_id,
 	.measure = smi_measure,
 	.close = smi_close,
 };

@@ -12,15 +12,16 @@
 #include "base/err.h"
 
 #define SMI_PROGRAM "nvidia-smi"
-#define SMI_UUID_BYTES 64
+#define SMI_UUID_BYTES 96
 
 /* ---- running it (gpu_smi_run.c) ---- */
 
 /*
  * What it prints when it is asked that: lines of values between commas. It is given some
  * seconds; one that hangs is killed with all that it started, and no other is started beside
- * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user. Whoever
- * calls has no other children.
+ * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user; -ENXIO: one
+ * has fallen off the bus, and what it printed of the others is right. Whoever calls has no other
+ * children.
  */
 int smi_run(const char *query, struct buf *out, struct err *err);
 
@@ -32,7 +33,6 @@ enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERA
 struct smi_line {
 	int index;		   /* lines are counted whatever is on them, blank ones are not */
 	bool is_whole;		   /* four fields, and all of them numbers */
-	bool is_row;		   /* four fields, each a number or words for an unknown one */
 	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
 				    */
 };
@@ -42,10 +42,14 @@ size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
 
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
+	bool is_listed; /* the last time it was asked */
 	struct smi_line line;
 };
 
-/* A line of the same query with uuid before them. False: it is none, but a warning. */
+/*
+ * A line of the same query with uuid before them: what else does not parse is unknown. False: it
+ * is none, but a warning.
+ */
 bool smi_parse_device(const char *line, struct smi_device *ret);
 
 struct smi_process {

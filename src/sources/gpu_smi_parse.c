@@ -70,23 +70,21 @@ static void parse_line(const char *line, size_t n, struct smi_line *ret)
 {
 	size_t at = 0, n_fields = 0;
 
-	ret->is_whole = ret->is_row = true;
-	for (size_t i = 0; i < SMI_FIELDS; i++)
-		ret->values[i] = F64_UNKNOWN;
+	ret->is_whole = true;
 	while (at <= n) {
 		const char *comma = memchr(line + at, ',', n - at);
 		size_t len = comma ? (size_t)(comma - line) - at : n - at;
 
-		if (n_fields < SMI_FIELDS &&
-		    !parse_number(line + at, len, &ret->values[n_fields])) {
+		if (n_fields < SMI_FIELDS && !parse_number(line + at, len, &ret->values[n_fields]))
 			ret->is_whole = false;
-			ret->is_row &= is_no_value(line + at, len);
-		}
 		n_fields++;
 		at += len + 1;
 	}
-	if (n_fields != SMI_FIELDS)
-		ret->is_whole = ret->is_row = false;
+	if (n_fields == SMI_FIELDS)
+		return;
+	ret->is_whole = false; /* nobody knows which field is which */
+	for (size_t i = 0; i < SMI_FIELDS; i++)
+		ret->values[i] = F64_UNKNOWN;
 }
 
 static bool is_empty(const char *line, size_t n)
@@ -147,7 +145,8 @@ bool smi_parse_device(const char *line, struct smi_device *ret)
 	if (!take_field(&line, ret->uuid) || !is_uuid(ret->uuid) || !line)
 		return false;
 	parse_line(line, strlen(line), &ret->line);
-	return ret->line.is_row;
+	ret->is_listed = true;
+	return true;
 }
 
 /* A process whose device is not named is one all the same. */

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #define KILLED_NS UINT64_C(2000000000) /* to end after it was killed; it may hang in the kernel */
 #define POLL_MS 50
 #define OUTPUT_MAX_KB 256
+#define WORDS_BYTES 128 /* of what it says itself that are shown */
 #define OUTPUT_MAX_BYTES (OUTPUT_MAX_KB << 10)
 
 #define FORMAT "--format=csv,noheader,nounits"
@@ -38,12 +40,29 @@ static const struct {
 	{ 9, -ENODEV, "says that NVIDIA's driver is not loaded" },
 	{ 12, -EIO, "does not find NVIDIA's library" },
 	{ 14, 0, "" }, /* a device's memory of itself is spoilt: what it printed is right */
-	{ 15, -EIO, "says that a GPU has fallen off the bus" },
+	{ 15, -ENXIO, "says that a GPU has fallen off the bus" },
 	{ EXIT_NOT_RUN, -EIO, "cannot be started" },
 	{ EXIT_NO_PROGRAM, -ENOENT, "is not installed" },
 };
 
-static int tell_end(int status, struct err *err)
+/* Its first line that is no row: it says what is wrong where it prints, not beside it. */
+static int tell_status(int status, const char *text, struct err *err)
+{
+	struct smi_device device;
+	char line[WORDS_BYTES];
+	size_t n;
+
+	for (; text && *text; text += n + (text[n] != '\0')) {
+		n = strcspn(text, "\r\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, text);
+		if (n > 0 && !smi_parse_device(line, &device))
+			return err_set(err, -EIO, SMI_PROGRAM " failed: %s (exit status %d)", line,
+				       status);
+	}
+	return err_set(err, -EIO, SMI_PROGRAM " failed: its exit status is %d", status);
+}
+
+static int tell_end(int status, const char *text, struct err *err)
 {
 	if (WIFSIGNALED(status))
 		return err_set(err, -EIO, SMI_PROGRAM " crashed (%s)", strsignal(WTERMSIG(status)));
@@ -52,8 +71,7 @@ static int tell_end(int status, struct err *err)
 			return ends[i].code == 0 ? 0
 						 : err_set(err, ends[i].code, SMI_PROGRAM " %s",
 							   ends[i].what);
-	return err_set(err, -EIO, SMI_PROGRAM " failed: its exit status is %d",
-		       WEXITSTATUS(status));
+	return tell_status(WEXITSTATUS(status), text, err);
 }
 
 static int tell_failure(int r, struct err *err)
@@ -69,7 +87,9 @@ static int tell_failure(int r, struct err *err)
 
 /* ---- running it ---- */
 
-/* With a group of its own, for it may be a script; and it ends with who asked, however that ends.
+/*
+ * With a group of its own, for it may be a script; and it ends with who asked, however that ends.
+ * What it has started falls to the keeper then (gpu_keeper.c), which ends it.
  */
 static void become_program(const char *query, int out_fd, pid_t parent)
 {
@@ -145,14 +165,14 @@ static int wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status)
 }
 
 /* 0 only if it ended well by itself. */
-static int end(pid_t pid, uint64_t deadline_ns, int r, struct err *err)
+static int end(pid_t pid, uint64_t deadline_ns, int r, const struct buf *out, struct err *err)
 {
 	int status = 0;
 
 	if (r == 0)
 		r = wait_until(pid, deadline_ns, &status);
 	if (r == 0)
-		return tell_end(status, err);
+		return tell_end(status, out->data, err);
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
 	wait_until(pid, clock_boot_ns() + KILLED_NS, &status);
@@ -184,7 +204,7 @@ int smi_run(const char *query, struct buf *out, struct err *err)
 	pid = spawn(query, fds[1]);
 	close(fds[1]);
 	if (pid > 0)
-		r = end(pid, deadline_ns, read_output(fds[0], deadline_ns, out), err);
+		r = end(pid, deadline_ns, read_output(fds[0], deadline_ns, out), out, err);
 	else
 		r = tell_failure(pid, err);
 	close(fds[0]);

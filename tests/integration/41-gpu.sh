@@ -134,7 +134,9 @@ json "why not the library is said, and what is not known by that" "$stdout" \
 		and "something else" not in u["why"] for u in d["unknown"])'
 run with_smi "$PROCTOR" snapshot --json
 json "a single look does not end with the crash" "$stdout" 'd["gpus"][0]["utilization_pct"] == 50'
-run with_smi "$PROCTOR" doctor
+mkdir "$TMP/cwd"
+run with_smi bash -c 'cd "$TMP/cwd" && ulimit -c unlimited; exec "$PROCTOR" doctor'
+is "no core file is left of it" "$(ls "$TMP/cwd")" ""
 like "doctor says that it crashes" "$stdout" \
 	'GPUs +note +NVML: it crashes the process that asks it \(Aborted\)'
 like "asks the others all the same" "$stdout" 'nvidia-smi: a whole reading takes'
@@ -142,6 +144,11 @@ unlike "shows no cost of what was not answered" "$stdout" 'NVML: .* takes'
 unlike "nor a line without a word" "$stdout" 'GPUs +(ok|note) *$'
 like "and names who answers" "$stdout" 'GPU +nvidia-smi'
 rm "$TMP/crash"
+run with_smi python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])' "$PROCTOR" doctor
+like "doctor answers where its children are ignored" "$stdout" 'GPUs +ok +NVML: a whole reading takes'
+unlike "and says of nobody that it does not answer" "$stdout" 'it does not answer|No child processes'
 : >"$TMP/fail"
 run with_gpu "$PROCTOR" doctor
 like "a library that only opens is not ok" "$stdout" 'GPUs +note +NVML: NVML cannot read a GPU'

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "sources/gpu_nvml_abi.h"
@@ -145,21 +144,16 @@ int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *ret, unsigned ms)
 	return NVML_OK;
 }
 
-static void crash(void)
-{
-	const struct rlimit none = { 0, 0 };
-
-	setrlimit(RLIMIT_CORE, &none);
-	abort();
-}
-
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret);
 int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *ret)
 {
 	if (told.crash_path && access(told.crash_path, F_OK) == 0)
-		crash();
-	while (told.hang_path && access(told.hang_path, F_OK) == 0)
+		abort();
+	while (told.hang_path && access(told.hang_path, F_OK) == 0) {
+		if (told.hanging_pid)
+			__atomic_store_n(told.hanging_pid, getpid(), __ATOMIC_SEQ_CST);
 		usleep(10000);
+	}
 	ret->gpu = 10 + index_of(device);
 	if (told.fail_path && access(told.fail_path, F_OK) == 0)
 		return NVML_UNINITIALIZED;

@@ -24,7 +24,8 @@ struct nvml_stand_in {
 	const char *fail_path;	/* no GPU answers while this file is there */
 	const char *crash_path; /* asked for its use, a GPU takes its process with it while this is
 				   there */
-	const char *hang_path;	/* asked for its use, a GPU hangs while this file is there */
+	const char *hang_path;	/* asked for its use, a GPU hangs while this file is there, */
+	int *hanging_pid;	/* and here is who asked, for others to see; NULL: nowhere */
 };
 
 /* The library's own; found by its name, as its functions are. */

@@ -648,8 +648,7 @@ static void test_smi_program_warns(void **state)
 	leave_program();
 	put(t, SMI_DEVICES,
 	    "WARNING: infoROM is corrupted at gpu 0000:1E:00.0\nGPU-a, 50, 100, 200, 30\n"
-	    "a, word, too, many, here\nGPU-x, is, not, read, 1\nGPU-b, 7\n"
-	    "GPU-b, [N/A], 8, 9, ERR!\n");
+	    "a, word, too, many, here\nGPU-b, 7\nGPU-b, [N/A], 8, 9, ERR!\n");
 	put(t, SMI_PROCESSES,
 	    "WARNING: something, or other\nNo running processes found\nGPU-b, 100, 7\n"
 	    "GPU-b, 100, 7, 8\nGPU-b, it, 7\n");
@@ -677,6 +676,79 @@ static void test_smi_program_warns(void **state)
 	gpu_smi.close(opened);
 }
 
+static const struct gpu_reading *read_smi(const struct tree *t)
+{
+	static struct gpu_reading reading;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	if (gpu_smi.open(t->fd, &opened, &err) < 0)
+		fail_msg("%s", err.text);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	gpu_smi.close(opened);
+	return &reading;
+}
+
+/* Each line of a GPU is one, whatever is odd about it. */
+static void test_smi_program_is_odd(void **state)
+{
+	const struct gpu_reading *r;
+	const struct tree *t = *state;
+
+	put_program(t, "");
+	leave_program();
+	put(t, SMI_DEVICES,
+	    "GPU-a, 50 %, 100, 200, \nGPU-b, Unknown, 8, 9, 31\nGPU-c, 7\nGPU-d, 1, 2, 3, 4, 5\n");
+	setenv("PATH", t->path, 1);
+	r = read_smi(t);
+	assert_int_equal(r->n_devices, 4);
+	assert_true(isnan(r->devices[0].utilization_pct) && isnan(r->devices[0].temperature_c));
+	assert_true(r->devices[0].memory_used_mb == 100);
+	assert_true(isnan(r->devices[1].utilization_pct));
+	assert_true(r->devices[1].temperature_c == 31);
+	assert_true(isnan(r->devices[2].utilization_pct) && isnan(r->devices[3].utilization_pct));
+	assert_int_equal(r->processes[0].device, 1);
+}
+
+/* One that has fallen off the bus hides no other. */
+static void test_smi_program_tells_of_a_lost_one(void **state)
+{
+	const struct gpu_reading *r;
+	const struct tree *t = *state;
+
+	put_program(t, "exit 15");
+	leave_program();
+	put(t, SMI_DEVICES,
+	    "GPU-a, 50, 100, 200, 30\nGPU-b, [GPU is lost], [GPU is lost], "
+	    "[GPU is lost], [GPU is lost]\n");
+	setenv("PATH", t->path, 1);
+	r = read_smi(t);
+	assert_int_equal(r->n_devices, 2);
+	assert_true(r->devices[0].utilization_pct == 50);
+	assert_true(isnan(r->devices[1].utilization_pct));
+	assert_true(r->n_left_out > 0);
+	assert_ptr_equal(strstr(r->note, "nvidia-smi says that a GPU has fallen off the bus"),
+			 r->note);
+}
+
+/* Devices stand, also if who holds them is not told. */
+static void test_smi_program_tells_no_processes(void **state)
+{
+	const struct gpu_reading *r;
+	const struct tree *t = *state;
+
+	put_program(t, "case $1 in *apps*) exit 3 ;; esac");
+	leave_program();
+	put(t, SMI_DEVICES, "GPU-a, 50, 100, 200, 30\n");
+	setenv("PATH", t->path, 1);
+	r = read_smi(t);
+	assert_int_equal(r->n_devices, 1);
+	assert_true(r->devices[0].utilization_pct == 50);
+	assert_true(r->n_left_out > 0);
+	assert_ptr_equal(strstr(r->note, "nvidia-smi failed"), r->note);
+}
+
 /* How it ends says what is wrong, in words. */
 static void test_smi_program_fails(void **state)
 {
@@ -689,6 +761,8 @@ static void test_smi_program_fails(void **state)
 		{ "exit 6", -ENODEV, "nvidia-smi finds no GPU" },
 		{ "exit 9", -ENODEV, "nvidia-smi says that NVIDIA's driver is not loaded" },
 		{ "exit 3", -EIO, "nvidia-smi failed: its exit status is 3" },
+		{ "echo; echo the driver is too old; echo really; exit 18", -EIO,
+		  "nvidia-smi failed: the driver is too old (exit status 18)" },
 		{ "kill -SEGV $$", -EIO, "nvidia-smi crashed (Segmentation fault)" },
 		{ "exec /bin/cat /dev/zero", -EFBIG,
 		  "nvidia-smi printed more than 256 KiB, and was ended" },
@@ -877,6 +951,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_smi_program, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_found_but_not_asked, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_is_odd, open_tree, close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_tells_of_a_lost_one, open_tree,
+						close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_tells_no_processes, open_tree,
+						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_hangs, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_warns, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_ends_with_who_asked, open_tree,

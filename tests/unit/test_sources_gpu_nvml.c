@@ -18,9 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +44,35 @@ static struct fixture {
 	struct nvml_stand_in *told;
 	struct gpu_reading reading;
 } fixture;
+
+/* What the processes that are started here do, seen by all of them. */
+static struct seen {
+	unsigned n_pipes, n_refused;
+	unsigned max_pipes; /* then there are none left; 0: there always are */
+	unsigned n_strays;  /* signals to processes that do not exist */
+	int hanging_pid;    /* of who has asked a GPU that hangs; 0: nobody */
+} * seen;
+
+/* In the place of the C library's. */
+int pipe2(int fds[2], int flags)
+{
+	if (seen && seen->max_pipes &&
+	    __atomic_add_fetch(&seen->n_pipes, 1, __ATOMIC_SEQ_CST) > seen->max_pipes) {
+		__atomic_add_fetch(&seen->n_refused, 1, __ATOMIC_SEQ_CST);
+		errno = ENFILE;
+		return -1;
+	}
+	return (int)syscall(SYS_pipe2, fds, flags);
+}
+
+int kill(pid_t pid, int signal)
+{
+	int r = (int)syscall(SYS_kill, pid, signal);
+
+	if (r < 0 && errno == ESRCH && seen)
+		__atomic_add_fetch(&seen->n_strays, 1, __ATOMIC_SEQ_CST);
+	return r;
+}
 
 static void put(const char *name, const char *text)
 {
@@ -80,6 +112,8 @@ static int open_all(void **state)
 					       "proc/driver/nvidia/gpus" };
 
 	(void)state;
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(seen, MAP_FAILED);
 	load_stand_in();
 	strcpy(fixture.root, "/tmp/proctor-nvml-XXXXXX");
 	assert_non_null(mkdtemp(fixture.root));
@@ -108,6 +142,7 @@ static int all_is_well(void **state)
 {
 	(void)state;
 	*fixture.told = (struct nvml_stand_in){ .pid = HOLDER_PID, .share = 40 };
+	*seen = (struct seen){ 0 };
 	return 0;
 }
 
@@ -190,6 +225,40 @@ static void test_one_cannot_be_opened(void **state)
 		fixture.told->handle_result[i] = NVML_GPU_IS_LOST;
 	assert_int_equal(gpu_nvml.open(fixture.root_fd, &driver, &err), -EIO);
 	assert_string_equal(err.text, "NVML cannot open a GPU: GPU is lost");
+}
+
+/* GPUs of other jobs are counted, and refused: they are nobody's loss. */
+static void test_some_are_not_for_us(void **state)
+{
+	struct err err = ERR_INIT;
+	const struct gpu_reading *r;
+	struct nvml *driver;
+
+	(void)state;
+	fixture.told->handle_result[0] = fixture.told->handle_result[2] = NVML_NO_PERMISSION;
+	driver = open_driver();
+	driver->opened_boot_ns = 0; /* long ago: another session would be due */
+	r = read_driver(driver, 0);
+	assert_int_equal(r->n_devices, 1);
+	assert_true(r->devices[0].utilization_pct == 11);
+	assert_int_equal(r->n_left_out, 0);
+	assert_string_equal(r->note, "");
+	assert_int_equal(fixture.told->n_sessions, 1);
+	gpu_nvml.close(driver);
+	fixture.told->handle_result[1] = NVML_NO_PERMISSION;
+	assert_int_equal(gpu_nvml.open(fixture.root_fd, (void **)&driver, &err), -EACCES);
+}
+
+/* The word for one that cannot be opened is the library's own. */
+static void test_why_one_cannot_be_opened(void **state)
+{
+	void *driver;
+
+	(void)state;
+	fixture.told->handle_result[2] = NVML_NOT_SUPPORTED;
+	driver = open_driver();
+	assert_string_equal(read_driver(driver, 0)->note, "GPU 2 cannot be read: Unknown Error");
+	gpu_nvml.close(driver);
 }
 
 /* Every question fails then, and whoever asked opens it anew. */
@@ -415,7 +484,7 @@ static char *put_program(void)
 	assert_non_null(path);
 	put("proc/driver/nvidia/gpus/0000:01:00.0", "");
 	put("nvidia-smi", "#!/bin/sh\n[ \"${1#--query-gpu}\" = \"$1\" ] || "
-			  "echo GPU-a, 50, 100, 200, 30\n");
+			  "echo GPU-0, 50, 100, 200, 30\n");
 	assert_int_equal(fchmodat(fixture.root_fd, "nvidia-smi", 0700, 0), 0);
 	setenv("PATH", fixture.root, 1);
 	return path;
@@ -450,6 +519,53 @@ static void test_next_rung(void **state)
 	assert_string_equal(r->note, "NVML cannot read a GPU: Unknown Error; nvidia-smi tells no "
 				     "share (utilisation) of a process, and lists none that only "
 				     "draws");
+	gpu_close_all(&slots);
+	remove_program(path);
+}
+
+/* A program that does not list the first GPU, as one that is lost, and begins with the last. */
+static void put_program_of_others(void)
+{
+	put("nvidia-smi", "#!/bin/sh\n[ \"${1#--query-gpu}\" = \"$1\" ] || "
+			  "{ echo GPU-2, 52, 100, 200, 30; echo GPU-1, 51, 100, 200, 30; }\n");
+}
+
+static void read_slots(const char *rung, double first, double second, double third)
+{
+	const double want[] = { first, second, third };
+	const struct gpu_reading *r = &fixture.reading;
+
+	slots.of[GPU_NVIDIA].tried_boot_ns = 1; /* long ago */
+	gpu_read_all(&slots, fixture.root_fd, &fixture.reading);
+	assert_string_equal(r->rung, rung);
+	assert_int_equal(r->n_devices, STAND_IN_GPUS);
+	for (size_t i = 0; i < STAND_IN_GPUS; i++)
+		assert_true(isnan(want[i]) ? isnan(r->devices[i].utilization_pct)
+					   : r->devices[i].utilization_pct == want[i]);
+}
+
+/* Whoever answers, each GPU has the number that it had; and one that is lost is not forgotten. */
+static void test_numbers_stay(void **state)
+{
+	const double lost = (double)NAN;
+	char *path = put_program();
+
+	(void)state;
+	put_program_of_others();
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	read_slots("NVML", 10, 11, 12);
+	fixture.told->use_result[0] = NVML_UNINITIALIZED;
+	read_slots("", lost, lost, lost);
+	read_slots("", lost, lost, lost);
+	read_slots("nvidia-smi", lost, 51, 52);
+	fixture.told->init_result = 999;
+	slots.again_ns = 1; /* the better one is tried, and does not open */
+	read_slots("nvidia-smi", lost, 51, 52);
+	assert_non_null(strstr(fixture.reading.note, "does not list GPU 0 any more"));
+	fixture.told->init_result = fixture.told->use_result[0] = NVML_OK;
+	fixture.told->n_missing = 1;
+	read_slots("NVML", lost, 11, 12);
+	assert_string_equal(fixture.reading.note, "GPU 0 cannot be read: GPU is lost");
 	gpu_close_all(&slots);
 	remove_program(path);
 }
@@ -554,6 +670,32 @@ static void test_after_a_crash_the_next_one_answers(void **state)
 	check_fall_and_return(path, "NVML crashed (Aborted)");
 }
 
+static void test_numbers_stay_after_a_crash(void **state)
+{
+	struct gpus_options options = reader_options();
+	char path[128], *search = put_program();
+	const struct gpu_reading *r;
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	put_program_of_others();
+	snprintf(path, sizeof(path), "%s/crash", fixture.root);
+	fixture.told->crash_path = path;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	await_rung(fd, "NVML");
+	put("crash", "");
+	r = await_rung(fd, "nvidia-smi");
+	assert_int_equal(r->n_devices, STAND_IN_GPUS);
+	assert_true(isnan(r->devices[0].utilization_pct));
+	assert_true(r->devices[2].utilization_pct == 52);
+	close(fd);
+	await_all();
+	assert_int_equal(unlink(path), 0);
+	remove_program(search);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
 static void test_after_a_hang_the_next_one_answers(void **state)
 {
 	char path[128];
@@ -578,6 +720,121 @@ static void test_a_hang_ends_with_who_listens(void **state)
 	fixture.told->hang_path = path;
 	options.patience_seconds = 1000;
 	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	close(fd);
+	await_all();
+	assert_int_equal(unlink(path), 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+static int await_hanging(void)
+{
+	int left = 6000;
+
+	while (!__atomic_load_n(&seen->hanging_pid, __ATOMIC_SEQ_CST) && left-- > 0)
+		usleep(10000);
+	assert_true(left > 0);
+	return seen->hanging_pid;
+}
+
+/* Who is killed by a person, or for want of memory, was not killed by its driver. */
+static void test_killed_from_outside(void **state)
+{
+	struct gpus_options options = reader_options();
+	char path[128];
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "%s/hang", fixture.root);
+	put("hang", "");
+	fixture.told->hang_path = path;
+	fixture.told->hanging_pid = &seen->hanging_pid;
+	options.patience_seconds = 60;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	await_hanging();
+	assert_int_equal(unlink(path), 0);
+	kill(seen->hanging_pid, SIGKILL);
+	assert_string_equal(next_reading(fd)->rung, "NVML");
+	assert_string_equal(fixture.reading.note, "");
+	close(fd);
+	await_all();
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* A library's crash leaves no file behind, in whatever folder that would be. */
+static void test_no_core_file(void **state)
+{
+	struct gpus_options options = reader_options();
+	struct rlimit limit = { 1 << 20, 1 << 20 };
+	char path[128];
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "%s/hang", fixture.root);
+	put("hang", "");
+	fixture.told->hang_path = path;
+	fixture.told->hanging_pid = &seen->hanging_pid;
+	options.patience_seconds = 60;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	assert_int_equal(prlimit(await_hanging(), RLIMIT_CORE, NULL, &limit), 0);
+	assert_int_equal(limit.rlim_cur, 1);
+	assert_int_equal(unlink(path), 0);
+	close(fd);
+	await_all();
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* A program may be a script: what it has started ends too, when nobody listens any more. */
+static void test_nothing_is_left_of_a_script(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program(), name[32];
+	int fd, left = 6000, pid = 0;
+	FILE *file = NULL;
+
+	(void)state;
+	put("nvidia-smi", "#!/bin/sh\n/bin/sleep 600 &\necho $! >\"$PATH/new\"\n"
+			  "/bin/mv \"$PATH/new\" \"$PATH/pid\"\nwait\n");
+	fixture.told->init_result = 999;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	for (; !file && left > 0; left--, usleep(10000)) {
+		int pid_fd = openat(fixture.root_fd, "pid", O_RDONLY | O_CLOEXEC);
+
+		file = pid_fd < 0 ? NULL : fdopen(pid_fd, "r");
+	}
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &pid), 1);
+	fclose(file);
+	close(fd);
+	snprintf(name, sizeof(name), "/proc/%d", pid);
+	for (left = 6000; access(name, F_OK) == 0 && left > 0; left--)
+		usleep(10000);
+	assert_int_equal(access(name, F_OK), -1);
+	unlinkat(fixture.root_fd, "pid", 0);
+	remove_program(search);
+}
+
+/* The number of a reader that has ended may be anybody's: nobody is sent a signal by it. */
+static void test_no_pipe_for_the_next_reader(void **state)
+{
+	struct gpus_options options = reader_options();
+	char path[128];
+	int fd;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "%s/crash", fixture.root);
+	put("crash", "");
+	fixture.told->crash_path = path;
+	options.patience_seconds = 1;
+	seen->max_pipes = 1;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	for (int left = 6000; __atomic_load_n(&seen->n_refused, __ATOMIC_SEQ_CST) < 3 && left > 0;
+	     left--)
+		usleep(10000);
+	assert_true(seen->n_refused >= 3);
+	assert_int_equal(seen->n_strays, 0);
 	close(fd);
 	await_all();
 	assert_int_equal(unlink(path), 0);
@@ -889,6 +1146,8 @@ int main(void)
 		cmocka_unit_test_setup(test_all_is_well, all_is_well),
 		cmocka_unit_test_setup(test_one_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_one_cannot_be_opened, all_is_well),
+		cmocka_unit_test_setup(test_some_are_not_for_us, all_is_well),
+		cmocka_unit_test_setup(test_why_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_no_list, all_is_well),
 		cmocka_unit_test_setup(test_shares, all_is_well),
@@ -900,7 +1159,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_silent_ones_keep_their_numbers, add_card,
 						remove_card),
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
+		cmocka_unit_test_setup(test_numbers_stay, all_is_well),
+		cmocka_unit_test_setup(test_numbers_stay_after_a_crash, all_is_well),
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
+		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
+		cmocka_unit_test_setup(test_no_core_file, all_is_well),
+		cmocka_unit_test_setup(test_nothing_is_left_of_a_script, all_is_well),
+		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
 		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, all_is_well),
