@@ -87,6 +87,7 @@ static void reap_programs(void)
 void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd, int beat_fd)
 {
 	static struct gpu_reading reading; /* of this process alone, and large */
+	static struct gpu_users users;
 	uint64_t began_ns = clock_boot_ns();
 	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS;
 
@@ -98,7 +99,7 @@ void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, i
 		gpu_read_all(slots, o->root_fd, &reading);
 		say(beat_fd, GPU_MESSAGE_END, 0);
 		reap_programs();
-		gpu_find_left_out(o->root_fd, &reading);
+		gpu_find_left_out(o->root_fd, &users, &reading);
 		reading.cpu_ns = cpu_of_all_ns();
 		if (!gpu_send_reading(fd, &reading))
 			return;

@@ -680,6 +680,31 @@ static void test_who_holds_none_that_is_lost(void **state)
 	snapshot_release(&s);
 }
 
+/* Who was on it before is not told of completely, whatever files it holds. */
+static void test_who_was_on_one_that_is_lost(void **state)
+{
+	struct gpu_users *users = calloc(1, sizeof(*users));
+	void *driver = open_driver();
+	struct gpu_reading *r = &fixture.reading;
+
+	(void)state;
+	assert_non_null(users);
+	read_driver(driver, 0);
+	gpu_find_left_out(fixture.root_fd, users, r);
+	assert_int_equal(r->n_processes, STAND_IN_GPUS);
+	fixture.told->use_result[1] = NVML_GPU_IS_LOST;
+	for (int i = 0; i < 2; i++) {
+		read_driver(driver, 0);
+		gpu_find_left_out(fixture.root_fd, users, r);
+		assert_int_equal(r->n_processes, STAND_IN_GPUS);
+		assert_int_equal(r->processes[2].device, GPU_DEVICE_UNKNOWN);
+		assert_int_equal(r->processes[2].key.pid, HOLDER_PID);
+		assert_false(u64_known(r->processes[2].memory_bytes));
+	}
+	gpu_nvml.close(driver);
+	free(users);
+}
+
 /* A process that is not known here says nothing of those that hold no device file. */
 static void test_strangers_leave_others_known(void **state)
 {
@@ -706,6 +731,28 @@ static void test_pace(void **state)
 	assert_true(gpu_pause_seconds(5, 40 * second_ns) == 2);
 	assert_true(gpu_pause_seconds(5, 1000 * second_ns) == 5);
 	assert_true(gpu_pause_seconds(0.1, 1000 * second_ns) == 1);
+}
+
+/* What is told again is no other reading. */
+static void test_readings_are_counted_as_asked(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+	struct gpu_pace pace = { 0 };
+	char text[64];
+
+	(void)state;
+	assert_false(gpu_pace_tell(&pace, text, sizeof(text)));
+	gpu_pace_add(&pace, 5 * second_ns);
+	gpu_pace_add(&pace, 5 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "one alone");
+	gpu_pace_add(&pace, 15 * second_ns);
+	gpu_pace_add(&pace, 15 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "10.0 s apart");
+	gpu_pace_add(&pace, 16 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "1.00 s to 10.0 s apart");
 }
 
 /* Most jobs are shorter than some intervals. */
@@ -903,8 +950,10 @@ int main(void)
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
+		cmocka_unit_test(test_readings_are_counted_as_asked),
 		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_who_holds_none_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_who_was_on_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_strangers_leave_others_known, all_is_well),
 		cmocka_unit_test_setup(test_first_readings_come_soon, all_is_well),
 		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
