@@ -217,12 +217,29 @@ static void test_no_list(void **state)
 	(void)state;
 	fixture.told->list_result = NVML_INSUFFICIENT_SIZE;
 	assert_true(read_driver(driver, 0)->n_left_out > 0);
+	assert_string_equal(fixture.reading.note,
+			    "the driver does not tell all processes that use GPU 0");
 	fixture.told->list_result = NVML_NOT_SUPPORTED;
 	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
 	fixture.told->list_result = NVML_OK;
 	fixture.told->pid = 4242; /* whom nobody knows here */
 	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
 	assert_int_equal(fixture.reading.n_processes, 0);
+	gpu_nvml.close(driver);
+}
+
+static void test_no_shares(void **state)
+{
+	void *driver = open_driver();
+
+	(void)state;
+	fixture.told->shares_result = NVML_NOT_SUPPORTED;
+	assert_true(isnan(read_driver(driver, 0)->processes[0].utilization_pct));
+	assert_non_null(
+		strstr(fixture.reading.note, "does not tell the share of each process on GPU 0"));
+	fixture.told->pid = 0; /* of nobody nothing is missing */
+	read_driver(driver, 0);
+	assert_string_equal(fixture.reading.note, "");
 	gpu_nvml.close(driver);
 }
 
@@ -939,6 +956,7 @@ int main(void)
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_no_list, all_is_well),
 		cmocka_unit_test_setup(test_shares, all_is_well),
+		cmocka_unit_test_setup(test_no_shares, all_is_well),
 		cmocka_unit_test_setup(test_one_is_sick, all_is_well),
 		cmocka_unit_test_setup(test_last_words_of_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_places_are_kept, all_is_well),
