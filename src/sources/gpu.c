@@ -248,10 +248,27 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 	s->n_gpus = g->now.n_devices;
 }
 
+/* 1: it holds memory there and does nothing. */
+static double idleness_of(const struct gpu_process *p)
+{
+	if (p->memory_bytes == 0)
+		return 0;
+	if (!u64_known(p->memory_bytes) || !f64_known(p->utilization_pct))
+		return F64_UNKNOWN;
+	return p->utilization_pct == 0;
+}
+
 static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
 {
 	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
 	p->gpu_percent += of_it->utilization_pct;
+	p->gpu_idle_devices += idleness_of(of_it);
+}
+
+static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
+{
+	p->gpu_memory_bytes = memory_bytes;
+	p->gpu_percent = p->gpu_idle_devices = number;
 }
 
 /* Whether one that is not listed uses none; else it is only not seen. */
@@ -282,17 +299,14 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 
 		for (; at < r->n_processes && r->processes[at].key.pid < p->key.pid; at++)
 			;
-		p->gpu_memory_bytes = 0;
-		p->gpu_percent = 0;
+		set_use(p, 0, 0);
 		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
 			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
 				add_share(p, &r->processes[at]);
 				is_listed = true;
 			}
-		if (!is_listed && !would_be_listed(r, p)) {
-			p->gpu_memory_bytes = U64_UNKNOWN;
-			p->gpu_percent = F64_UNKNOWN;
-		}
+		if (!is_listed && !would_be_listed(r, p))
+			set_use(p, U64_UNKNOWN, F64_UNKNOWN);
 	}
 }
 

@@ -102,10 +102,10 @@ json "a shell that holds none uses none" "$stdout" \
 readings=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["rungs"]["GPU readings"])' <<<"$stdout")
 run "$PROCTOR" report short
 like "beside the figures, and not how far apart samples are" "$stdout" \
-	"peak GPU memory +3\\.[0-9]* MB +sampled, $readings"
+	"peak GPU memory +3 MB +sampled, $readings"
 like "each process has what it used" "$stdout" 'GPU mem +GPU time'
 run with_gpu "$PROCTOR" snapshot
-like "a look has a line for each" "$stdout" 'GPU 2: 12 % busy, 3\.[0-9]* MB of 8\.[0-9]* MB used, - C, - W'
+like "a look has a line for each" "$stdout" 'GPU 2: 12 % busy, 3 MB of 8 MB used, - C, - W'
 
 # ---- a driver that fails on the way ----
 

@@ -864,6 +864,27 @@ static void test_gpu_time_outlives_a_gap(void **state)
 	tally_free(t);
 }
 
+/* What is held in vain is counted for each process and GPU, though others are busy. */
+static void test_gpus_held_beside_a_busy_one(void **state)
+{
+	struct snapshot snap;
+	struct tally *t = gpu_job(&snap);
+	struct series_point point;
+
+	(void)state;
+	snap.boot_ns += SECOND;
+	snap.processes[0].gpu_memory_bytes = MB; /* and does nothing, on one */
+	snap.processes[0].gpu_idle_devices = F64_UNKNOWN;
+	snap.processes[1].gpu_memory_bytes = 4 * MB;
+	snap.processes[1].gpu_percent = 90;
+	snap.processes[1].gpu_idle_devices = 3;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 10 * 9);
+	assert_int_equal(total(t, false).gpu_idle_ns, 4 * SECOND);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
 /* A second before the first reading was like it; the silence of a driver is not. */
 static void test_gpu_time_before_the_first_reading(void **state)
 {
@@ -961,6 +982,7 @@ int main(void)
 		cmocka_unit_test(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		cmocka_unit_test(test_gpu_time_outlives_a_gap),
 		cmocka_unit_test(test_gpu_time_before_the_first_reading),
+		cmocka_unit_test(test_gpus_held_beside_a_busy_one),
 		cmocka_unit_test(test_who_was_killed_is_not_who_tells_it),
 	};
 
