@@ -43,8 +43,8 @@ static error_t parse_snapshot_option(int key, char *arg, struct argp_state *stat
 static const struct argp snapshot_argp = {
 	.options = snapshot_options,
 	.parser = parse_snapshot_option,
-	.doc = "Shows the host and the processes of running jobs now. CPU percentages are taken over a "
-	       "fifth of a second.",
+	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
+	       "are taken over a fifth of a second.",
 };
 
 /* ---- showing it ---- */

@@ -34,11 +34,19 @@ static bool uses_gpu(const struct facts *f)
 	return false;
 }
 
-static void add_gpu_use(struct table *t, const struct proc_record *p)
+/* What the job's is, that of a process which used one may be. */
+static enum evidence gpu_time_evidence(const struct facts *f, const struct proc_record *p)
+{
+	bool is_part = f->figures.evidence[FIGURE_GPU_BUSY] == EVIDENCE_LOWER_BOUND;
+
+	return is_part && p->max_gpu_bytes > 0 ? EVIDENCE_LOWER_BOUND : EVIDENCE_SAMPLED;
+}
+
+static void add_gpu_use(struct table *t, const struct facts *f, const struct proc_record *p)
 {
 	report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
 			 p->max_gpu_bytes);
-	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), EVIDENCE_SAMPLED),
+	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
 			    p->gpu_busy_ns);
 }
 
@@ -55,7 +63,7 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 			 p->max_rss_bytes);
 	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
 	if (has_gpu)
-		add_gpu_use(t, p);
+		add_gpu_use(t, f, p);
 	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
 	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, born_ns));
 	if (facts_is_left_running(f, p))

@@ -452,6 +452,7 @@ static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
 	proc_record_init(&process);
 	process.key.pid = 7;
 	process.max_gpu_bytes = 7 << 20;
+	process.gpu_busy_ns = SEC(5);
 	a.processes = &process;
 	a.n_processes = 1;
 	buf_reset(&out);
@@ -459,12 +460,14 @@ static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
 	assert_true(has_line(&out, "  peak GPU memory", "sampled, 10.0 s apart"));
 	assert_true(has_line(&out, "  GPU time", "sampled, 10.0 s apart"));
 	assert_non_null(strstr(out.data, "GPU mem  GPU time"));
+	assert_non_null(strstr(out.data, "~ 5.00 s"));
 	a.unknowns = &note; /* what was not told is missing in the time */
 	a.n_unknowns = 1;
 	buf_reset(&out);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_true(has_line(&out, "  GPU time", "at least, it was not always told"));
 	assert_non_null(strstr(out.data, "- GPU time: not told for 3 s"));
+	assert_non_null(strstr(out.data, "≥ 5.00 s"));
 	attempt_release(&a);
 }
 

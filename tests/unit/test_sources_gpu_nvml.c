@@ -801,6 +801,21 @@ static void look_after(struct gpus *g, uint64_t seconds)
 	snapshot_release(&snap);
 }
 
+/* How many a collector sees now, of which nothing is known but their numbers. */
+static size_t count_dark(struct gpus *g)
+{
+	struct snapshot snap;
+	size_t n = 0;
+
+	snapshot_init(&snap);
+	snap.boot_ns = clock_boot_ns();
+	gpus_fill(g, &snap);
+	for (size_t i = 0; i < snap.n_gpus; i++)
+		n += snap.gpus[i].index == (int)i && isnan(snap.gpus[i].utilization_pct);
+	snapshot_release(&snap);
+	return n;
+}
+
 static void test_trouble_is_told(void **state)
 {
 	struct gpus_options options = reader_options();
@@ -826,6 +841,7 @@ static void test_trouble_is_told(void **state)
 	}
 	assert_null(gpus_rung(g));
 	assert_string_equal(gpus_note(g), "NVML cannot read a GPU: Unknown Error");
+	assert_int_equal(count_dark(g), STAND_IN_GPUS);
 	look_after(g, 5);
 	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
 	assert_non_null(strstr(text, "NVML cannot read a GPU: Unknown Error (for "));
