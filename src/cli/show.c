@@ -55,6 +55,31 @@ void show_host(struct buf *out, const struct system_sample *sys)
 		buf_add_char(out, '-');
 }
 
+static void add_value(struct buf *out, double value, const char *unit)
+{
+	if (f64_known(value))
+		buf_printf(out, "%.0f%s", value, unit);
+	else
+		buf_printf(out, "-%s", unit);
+}
+
+static void add_megabytes(struct buf *out, double mb)
+{
+	report_add_bytes(out, f64_known(mb) ? (uint64_t)(mb * 1024 * 1024) : U64_UNKNOWN);
+}
+
+void show_gpu(struct buf *out, const struct gpu_sample *gpu)
+{
+	buf_printf(out, "GPU %d: ", gpu->index);
+	add_value(out, gpu->utilization_pct, " % busy, ");
+	add_megabytes(out, gpu->memory_used_mb);
+	buf_add_str(out, " of ");
+	add_megabytes(out, gpu->memory_total_mb);
+	buf_add_str(out, " used, ");
+	add_value(out, gpu->temperature_c, " C, ");
+	add_value(out, gpu->power_watts, " W\n");
+}
+
 void show_process_titles(struct buf *out)
 {
 	buf_add_str(out, "    PID  S    CPU%        RSS  JOB  COMMAND\n");

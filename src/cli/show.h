@@ -13,6 +13,9 @@
 /* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30" */
 void show_host(struct buf *out, const struct system_sample *sys);
 
+/* "GPU 0: 50 % busy, 1 GB of 80 GB used, 40 C, 300 W", a line. */
+void show_gpu(struct buf *out, const struct gpu_sample *gpu);
+
 /* A table: pid, state, CPU, memory, job and command. Each line is complete. */
 void show_process_titles(struct buf *out);
 void show_process(struct buf *out, const struct proc_sample *p);

@@ -43,8 +43,8 @@ static error_t parse_snapshot_option(int key, char *arg, struct argp_state *stat
 static const struct argp snapshot_argp = {
 	.options = snapshot_options,
 	.parser = parse_snapshot_option,
-	.doc = "Shows the host and the processes of running jobs now. CPU percentages are taken over a "
-	       "fifth of a second.",
+	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
+	       "are taken over a fifth of a second.",
 };
 
 /* ---- showing it ---- */
@@ -81,6 +81,8 @@ static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 			rows[n++] = &snap->processes[i];
 	qsort(rows, n, sizeof(*rows), by_rss);
 	add_host(out, snap);
+	for (size_t i = 0; i < snap->n_gpus; i++)
+		show_gpu(out, &snap->gpus[i]);
 	if (n > 0)
 		show_process_titles(out);
 	for (size_t i = 0; i < n && i < MAX_TEXT_ROWS; i++)

@@ -139,6 +139,18 @@ static void add_back_off(struct buf *out, const struct rpc_value *s)
 		buf_printf(out, " instead of %g s, which costs more than it may", wanted);
 }
 
+/* What is wrong with them, beside who answers. */
+static void add_gpu_note(struct buf *out, const struct rpc_value *s)
+{
+	const char *note = rpc_value_string(rpc_value_get(s, "gpu_note"));
+
+	if (!note)
+		return;
+	buf_add_str(out, "GPUs      ");
+	cli_add_text(out, note, 500);
+	buf_add_char(out, '\n');
+}
+
 static void write_text(const struct rpc_value *s, const struct rpc_value *config, struct buf *out)
 {
 	buf_printf(out, "proctor %s, pid %.0f, up ", text(s, "version"), number(s, "pid"));
@@ -169,6 +181,7 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 		   number(s, "clients"), number(s, "subscribers"), number(s, "events_lost"));
 	add_database(out, s);
 	add_config(out, config);
+	add_gpu_note(out, s);
 	rpc_value_each(rpc_value_get(s, "rungs"), add_rung, out);
 }
 

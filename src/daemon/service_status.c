@@ -151,6 +151,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	write_life(j, s);
 	write_clients(j, s);
 	write_rungs(j, s);
+	json_key_string(j, "gpu_note", s->gpus.note[0] ? s->gpus.note : NULL);
 	json_end_object(j);
 	return 0;
 }

@@ -115,10 +115,10 @@ void account_add_tick(struct account *a, const struct series_point *point, uint6
 	u->peak_cpu_percent = fmax(u->peak_cpu_percent, point->cpu_percent); /* skips NaN */
 }
 
-void account_add_gpu_tick(struct account *a, uint64_t held_bytes, double percent, uint64_t since_ns)
+void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t since_ns)
 {
-	a->usage.peak_gpu_bytes = u64_max_known(a->usage.peak_gpu_bytes, held_bytes);
-	gpu_time_add(&a->gpu, held_bytes, percent, since_ns);
+	a->usage.peak_gpu_bytes = u64_max_known(a->usage.peak_gpu_bytes, use->held_bytes);
+	gpu_time_add(&a->gpu, use, since_ns);
 }
 
 /* Adds what a counter has grown by since it was last seen, which may be never. */

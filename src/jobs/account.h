@@ -41,8 +41,7 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 			const struct proc_sample *zombie);
 
 /* What all processes of a tick did with GPUs; since_ns: since the tick before, or U64_UNKNOWN. */
-void account_add_gpu_tick(struct account *a, uint64_t held_bytes, double percent,
-			  uint64_t since_ns);
+void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t since_ns);
 
 /* A tick; hwm_bytes: the largest VmHWM among the processes seen. */
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes);

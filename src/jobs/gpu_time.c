@@ -17,23 +17,32 @@ static uint64_t take_beginning_ns(struct gpu_time *t)
 	return untold_ns;
 }
 
-void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint64_t since_ns)
+struct gpu_use gpu_use_of(const struct proc_sample *p)
 {
-	bool is_held = u64_known(held_bytes) && held_bytes > 0;
-	uint64_t *spent = f64_known(percent) ? t->seen_ns : t->blind_ns;
+	struct gpu_use use = { p->gpu_memory_bytes, p->gpu_percent, p->gpu_idle_devices };
+
+	if (!f64_known(use.idle_devices))
+		use.idle_devices =
+			u64_known(use.held_bytes) && use.held_bytes > 0 && use.percent == 0.0;
+	return use;
+}
+
+void gpu_time_add(struct gpu_time *t, const struct gpu_use *use, uint64_t since_ns)
+{
+	bool is_held = u64_known(use->held_bytes) && use->held_bytes > 0;
+	uint64_t *spent = f64_known(use->percent) ? t->seen_ns : t->blind_ns;
 
 	if (!u64_known(since_ns))
 		return;
-	if (f64_known(percent))
+	if (f64_known(use->percent))
 		since_ns += take_beginning_ns(t);
 	spent[0] += since_ns;
 	if (is_held)
 		spent[1] += since_ns;
-	if (!f64_known(percent))
+	if (!f64_known(use->percent))
 		return;
-	t->busy_ns += (uint64_t)((double)since_ns * percent / 100.0);
-	if (is_held && percent == 0.0)
-		t->idle_ns += since_ns;
+	t->busy_ns += (uint64_t)((double)since_ns * use->percent / 100.0);
+	t->idle_ns += (uint64_t)((double)since_ns * use->idle_devices);
 }
 
 static bool was_told(const struct gpu_time *t)

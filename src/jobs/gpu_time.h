@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include "model/snapshot.h"
+
 /* All 0 at first. */
 struct gpu_time {
 	uint64_t busy_ns, idle_ns;
@@ -18,8 +20,18 @@ struct gpu_time {
 	uint64_t seen_ns[2], blind_ns[2];
 };
 
+/* What somebody did with GPUs at a tick. */
+struct gpu_use {
+	uint64_t held_bytes;
+	double percent;	     /* 100 = one GPU */
+	double idle_devices; /* of which memory is held in vain; two of a process count twice */
+};
+
+/* Of a process; where nobody tells it by device, all that it holds are idle, as one, or none. */
+struct gpu_use gpu_use_of(const struct proc_sample *p);
+
 /* A tick; since_ns: since the one before, U64_UNKNOWN: there was none. */
-void gpu_time_add(struct gpu_time *t, uint64_t held_bytes, double percent, uint64_t since_ns);
+void gpu_time_add(struct gpu_time *t, const struct gpu_use *use, uint64_t since_ns);
 
 /* U64_UNKNOWN: not enough was told. */
 uint64_t gpu_time_busy_ns(const struct gpu_time *t);

@@ -81,6 +81,7 @@ static void update_numbers(struct proc_record *rec, const struct proc_sample *p)
 
 static void take_sample(struct tally *t, const struct proc_sample *p)
 {
+	const struct gpu_use gpu = gpu_use_of(p);
 	struct entry *e = entry_for_sample(t, p);
 	struct account *sheet;
 
@@ -92,7 +93,7 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	if (sheet)
 		account_add_sampled_cpu(sheet, &e->record, p);
 	update_numbers(&e->record, p);
-	gpu_time_add(&e->gpu, p->gpu_memory_bytes, p->gpu_percent, t->since_tick_ns);
+	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
 	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
 	tally_note_parent(t, p->ppid);
 }
@@ -150,32 +151,38 @@ static uint64_t sample_cpu_ns(const struct proc_sample *p)
 
 /* What the processes of a tick add up to: of the whole job, and of the try that runs. */
 struct tick_sum {
-	uint64_t n_processes, rss_bytes, hwm_bytes, gpu_bytes;
-	double gpu_percent;    /* of those that told */
+	uint64_t n_processes, rss_bytes, hwm_bytes;
+	struct gpu_use gpu;    /* of those that told */
 	bool has_untold_share; /* of one that may use a GPU: then the sum says nothing */
 };
 
 static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
 {
+	const struct gpu_use use = gpu_use_of(p);
+
 	sum->n_processes++;
 	sum->rss_bytes = u64_add_known(sum->rss_bytes, p->rss_bytes);
 	sum->hwm_bytes = u64_max_known(sum->hwm_bytes, p->hwm_bytes);
-	sum->gpu_bytes = u64_add_known(sum->gpu_bytes, p->gpu_memory_bytes);
-	if (f64_known(p->gpu_percent))
-		sum->gpu_percent = f64_known(sum->gpu_percent) ? sum->gpu_percent + p->gpu_percent
-							       : p->gpu_percent;
-	else if (p->gpu_memory_bytes > 0) /* or unknown, which is more */
+	sum->gpu.held_bytes = u64_add_known(sum->gpu.held_bytes, use.held_bytes);
+	sum->gpu.idle_devices += use.idle_devices;
+	if (f64_known(use.percent))
+		sum->gpu.percent =
+			f64_known(sum->gpu.percent) ? sum->gpu.percent + use.percent : use.percent;
+	else if (use.held_bytes > 0) /* or unknown, which is more */
 		sum->has_untold_share = true;
 }
 
 static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point,
 		     uint64_t since_ns)
 {
+	struct gpu_use gpu = sum->gpu;
+
 	point.n_processes = sum->n_processes;
 	point.rss_bytes = sum->rss_bytes;
 	account_add_tick(a, &point, sum->hwm_bytes);
-	account_add_gpu_tick(a, sum->gpu_bytes,
-			     sum->has_untold_share ? F64_UNKNOWN : sum->gpu_percent, since_ns);
+	if (sum->has_untold_share)
+		gpu.percent = F64_UNKNOWN;
+	account_add_gpu_tick(a, &gpu, since_ns);
 }
 
 /* Rounding to ticks can give a little more than the machine has. */
@@ -202,7 +209,9 @@ static bool is_told_dead(const struct tally *t, const struct proc_sample *p)
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
-	struct tick_sum all = { 0, U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, F64_UNKNOWN, false };
+	struct tick_sum all = { .rss_bytes = U64_UNKNOWN,
+				.hwm_bytes = U64_UNKNOWN,
+				.gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN } };
 	struct tick_sum of_try = all;
 	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
 	uint64_t cpu_ns = 0;

@@ -116,7 +116,7 @@ struct usage {
 	/* Sampled, all three. */
 	uint64_t peak_gpu_bytes; /* largest simultaneous sum over the tree and all GPUs */
 	uint64_t gpu_busy_ns;	 /* one GPU's time: two that are busy count twice */
-	uint64_t gpu_idle_ns;	 /* while memory of one was held, and none was used */
+	uint64_t gpu_idle_ns;	 /* for each process and GPU: it held memory, and did nothing */
 };
 
 void usage_init(struct usage *u); /* all unknown */

@@ -47,6 +47,7 @@ void proc_sample_init(struct proc_sample *p)
 		.ns_pid = U64_UNKNOWN,
 		.gpu_memory_bytes = U64_UNKNOWN,
 		.gpu_percent = F64_UNKNOWN,
+		.gpu_idle_devices = F64_UNKNOWN,
 		.ignores_sigchld = SIGCHLD_UNKNOWN,
 		.sheet_num = SHEET_NONE,
 		.rank = RANK_NONE,

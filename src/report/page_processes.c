@@ -25,7 +25,33 @@ static void add_number(struct buf *out, int num)
 		buf_add_char(out, '-');
 }
 
-static void add_process(struct table *t, const struct facts *f, const struct proc_record *p)
+/* Most jobs use none. */
+static bool uses_gpu(const struct facts *f)
+{
+	for (size_t i = 0; i < f->n_processes; i++)
+		if (u64_known(f->processes[i]->max_gpu_bytes) && f->processes[i]->max_gpu_bytes > 0)
+			return true;
+	return false;
+}
+
+/* What the job's is, that of a process which used one may be. */
+static enum evidence gpu_time_evidence(const struct facts *f, const struct proc_record *p)
+{
+	bool is_part = f->figures.evidence[FIGURE_GPU_BUSY] == EVIDENCE_LOWER_BOUND;
+
+	return is_part && p->max_gpu_bytes > 0 ? EVIDENCE_LOWER_BOUND : EVIDENCE_SAMPLED;
+}
+
+static void add_gpu_use(struct table *t, const struct facts *f, const struct proc_record *p)
+{
+	report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
+			 p->max_gpu_bytes);
+	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
+			    p->gpu_busy_ns);
+}
+
+static void add_process(struct table *t, const struct facts *f, const struct proc_record *p,
+			bool has_gpu)
 {
 	uint64_t cpu_ns = facts_process_cpu_ns(p), born_ns = facts_born_ns(f, p);
 
@@ -36,6 +62,8 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
 			 p->max_rss_bytes);
 	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
+	if (has_gpu)
+		add_gpu_use(t, f, p);
 	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
 	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, born_ns));
 	if (facts_is_left_running(f, p))
@@ -90,28 +118,44 @@ static void add_top_cpu(struct doc *d, const struct facts *f)
 	d->writer->paragraph(d, line.data);
 }
 
+/* Leaves out what is only there for GPUs. Returns how many columns it has. */
+static size_t choose_columns(const struct column *all, size_t n, bool has_gpu, struct column *ret)
+{
+	size_t chosen = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
+			ret[chosen++] = all[i];
+	return chosen;
+}
+
 void page_add_processes(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct column all[] = {
 		RANK_COLUMN,
 		{ "pid", COLUMN_RIGHT },
 		{ "sheet", COLUMN_RIGHT },
 		{ "peak mem", COLUMN_RIGHT },
 		{ "CPU", COLUMN_RIGHT },
+		{ "GPU mem", COLUMN_RIGHT },
+		{ "GPU time", COLUMN_RIGHT },
 		{ "born", COLUMN_RIGHT },
 		{ "life", COLUMN_RIGHT },
 		{ "ended", COLUMN_LEFT },
 		{ "command", COLUMN_CUT },
 	};
+	struct column columns[ARRAY_SIZE(all)];
+	bool has_gpu = uses_gpu(f);
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
 
 	if (n == 0)
 		return;
+	t.n_columns = choose_columns(all, ARRAY_SIZE(all), has_gpu, columns);
 	page_leave_out_rank(&t, f);
 	for (size_t i = 0; i < n; i++)
-		add_process(&t, f, f->processes[i]);
+		add_process(&t, f, f->processes[i], has_gpu);
 	buf_add_str(&heading, "Processes");
 	if (f->n_processes > n)
 		buf_printf(&heading, " (the %zu largest; %zu more in the JSON)", n,

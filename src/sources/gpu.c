@@ -19,12 +19,21 @@
 #define MAX_AGE_INTERVALS 3
 #define EXTRA_AGE_NS UINT64_C(10000000000)
 
-/* What has gone wrong so far, of the time in which somebody wanted to know. */
+#define MAX_TROUBLES 4
+
+/* One that went wrong, and for how long it did. */
 struct trouble {
+	char note[GPU_NOTE_BYTES];
+	uint64_t ns;
+};
+
+/* What has gone wrong so far, of the time in which somebody wanted to know. */
+struct troubles {
 	uint64_t looked_boot_ns; /* the last time; 0: never */
 	uint64_t all_ns;
-	char note[GPU_NOTE_BYTES];   /* the first; "": none */
-	uint64_t first_ns, other_ns; /* that it lasted, and all others */
+	struct trouble of[MAX_TROUBLES];
+	size_t n;
+	uint64_t ns; /* of all, with those that had no room */
 };
 
 struct gpus {
@@ -33,7 +42,7 @@ struct gpus {
 	uint64_t cpu_ns;
 	bool has_reading;
 	char rung[GPU_NAME_BYTES]; /* the last that answered; "": none */
-	struct trouble trouble;
+	struct troubles troubles;
 	struct gpu_pace pace;
 	struct gpu_reading now, next;
 };
@@ -195,11 +204,21 @@ static bool goes_on(const char *first, const char *second)
 	return strncmp(first, second, n) == 0 && (second[n] == '\0' || second[n] == ';');
 }
 
+/* NULL: there is no room for another. */
+static struct trouble *find_kind(struct troubles *t, const char *note)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (goes_on(t->of[i].note, note) || goes_on(note, t->of[i].note))
+			return &t->of[i];
+	return t->n < MAX_TROUBLES ? &t->of[t->n++] : NULL;
+}
+
 static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 {
-	struct trouble *t = &g->trouble;
+	struct troubles *t = &g->troubles;
 	uint64_t since_ns = boot_ns - (t->looked_boot_ns ? t->looked_boot_ns : g->opened_boot_ns);
 	const char *note = find_trouble(g, boot_ns);
+	struct trouble *kind;
 
 	if (boot_ns < t->looked_boot_ns || boot_ns < g->opened_boot_ns)
 		return;
@@ -207,9 +226,13 @@ static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 	t->all_ns += since_ns;
 	if (!note)
 		return;
-	if (!t->note[0] || goes_on(t->note, note))
-		snprintf(t->note, sizeof(t->note), "%s", note);
-	*(goes_on(note, t->note) ? &t->first_ns : &t->other_ns) += since_ns;
+	t->ns += since_ns;
+	kind = find_kind(t, note);
+	if (!kind)
+		return;
+	kind->ns += since_ns;
+	if (strlen(note) > strlen(kind->note))
+		snprintf(kind->note, sizeof(kind->note), "%s", note);
 }
 
 void gpus_fill(struct gpus *g, struct snapshot *s)
@@ -225,10 +248,27 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 	s->n_gpus = g->now.n_devices;
 }
 
+/* 1: it holds memory there and does nothing. */
+static double idleness_of(const struct gpu_process *p)
+{
+	if (p->memory_bytes == 0)
+		return 0;
+	if (!u64_known(p->memory_bytes) || !f64_known(p->utilization_pct))
+		return F64_UNKNOWN;
+	return p->utilization_pct == 0;
+}
+
 static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
 {
 	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
 	p->gpu_percent += of_it->utilization_pct;
+	p->gpu_idle_devices += idleness_of(of_it);
+}
+
+static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
+{
+	p->gpu_memory_bytes = memory_bytes;
+	p->gpu_percent = p->gpu_idle_devices = number;
 }
 
 /* Whether one that is not listed uses none; else it is only not seen. */
@@ -259,17 +299,14 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 
 		for (; at < r->n_processes && r->processes[at].key.pid < p->key.pid; at++)
 			;
-		p->gpu_memory_bytes = 0;
-		p->gpu_percent = 0;
+		set_use(p, 0, 0);
 		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
 			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
 				add_share(p, &r->processes[at]);
 				is_listed = true;
 			}
-		if (!is_listed && !would_be_listed(r, p)) {
-			p->gpu_memory_bytes = U64_UNKNOWN;
-			p->gpu_percent = F64_UNKNOWN;
-		}
+		if (!is_listed && !would_be_listed(r, p))
+			set_use(p, U64_UNKNOWN, F64_UNKNOWN);
 	}
 }
 
@@ -285,25 +322,28 @@ const char *gpus_rung(const struct gpus *g)
 	return is_fresh(g, clock_boot_ns()) ? g->now.rung : NULL;
 }
 
-static void tell_times(const struct trouble *t, char *ret, size_t size)
+/* The one that lasted longest, and how long all others did. */
+static void tell_times(const struct troubles *t, char *ret, size_t size)
 {
+	const struct trouble *longest = &t->of[0];
 	char others[64] = "", times[128];
 
-	if (t->other_ns > 0)
+	for (size_t i = 1; i < t->n; i++)
+		if (t->of[i].ns > longest->ns)
+			longest = &t->of[i];
+	if (t->ns > longest->ns)
 		snprintf(others, sizeof(others), ", something else for %.0f s",
-			 (double)t->other_ns / 1e9);
-	snprintf(times, sizeof(times), " (for %.0f of %.0f s%s)", (double)t->first_ns / 1e9,
+			 (double)(t->ns - longest->ns) / 1e9);
+	snprintf(times, sizeof(times), " (for %.0f of %.0f s%s)", (double)longest->ns / 1e9,
 		 (double)t->all_ns / 1e9, others);
 	snprintf(ret, size, "%.*s%s", (int)(size > sizeof(times) ? size - sizeof(times) : 0),
-		 t->note, times);
+		 longest->note, times);
 }
 
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
 {
-	const struct trouble *t = &g->trouble;
-
-	if (t->note[0])
-		tell_times(t, ret, size);
+	if (g->troubles.n > 0)
+		tell_times(&g->troubles, ret, size);
 	else if (g->has_reading)
 		return false;
 	else

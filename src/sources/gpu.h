@@ -275,8 +275,17 @@ bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const stru
  */
 void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret);
 
-/* Where some were left out: the same of all kinds of device files. The rest uses no GPU. */
-void gpu_find_left_out(int root_fd, struct gpu_reading *ret);
+/* Who was on which device when that was last read; {0} at first. */
+struct gpu_users {
+	uint32_t n;
+	struct gpu_process of[GPU_MAX_PROCESSES];
+};
+
+/*
+ * Where some were left out: the same of all kinds of device files, after which the rest uses no
+ * GPU. Who was on a device that cannot be read any more is unknown too.
+ */
+void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading *ret);
 
 /* ---- the process that reads (gpu_reader.c) ---- */
 

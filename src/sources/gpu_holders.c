@@ -31,12 +31,17 @@ static unsigned count_listed(const struct gpu_reading *r, const struct proc_key 
 	return n;
 }
 
-/* Whether there is a device of which nothing could be read. */
+/* Nothing of it could be read. */
+static bool is_dark(const struct gpu_sample *device)
+{
+	return isnan(device->utilization_pct) && isnan(device->memory_used_mb) &&
+	       isnan(device->temperature_c);
+}
+
 static bool has_dark_device(const struct gpu_reading *r)
 {
 	for (uint32_t i = 0; i < r->n_devices; i++)
-		if (isnan(r->devices[i].utilization_pct) && isnan(r->devices[i].memory_used_mb) &&
-		    isnan(r->devices[i].temperature_c))
+		if (is_dark(&r->devices[i]))
 			return true;
 	return false;
 }
@@ -97,10 +102,46 @@ void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_read
 	closedir(dir);
 }
 
-void gpu_find_left_out(int root_fd, struct gpu_reading *ret)
+/* ---- who used one that cannot be read now ---- */
+
+static bool is_on_dark_device(const struct gpu_process *p, const struct gpu_reading *r)
+{
+	return p->device >= 0 && (uint32_t)p->device < r->n_devices &&
+	       is_dark(&r->devices[p->device]);
+}
+
+/* They stay until their device is read again. */
+static void add_last_users(struct gpu_users *users, struct gpu_reading *ret)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < users->n; i++) {
+		struct gpu_process p = users->of[i];
+
+		if (!is_on_dark_device(&p, ret))
+			continue;
+		users->of[n++] = p;
+		p.device = GPU_DEVICE_UNKNOWN;
+		p.memory_bytes = U64_UNKNOWN;
+		p.utilization_pct = F64_UNKNOWN;
+		gpu_add_process(ret, &p);
+	}
+	users->n = n;
+}
+
+static void keep_users(struct gpu_users *users, const struct gpu_reading *r)
+{
+	for (uint32_t i = 0; i < r->n_processes && users->n < GPU_MAX_PROCESSES; i++)
+		if (r->processes[i].device >= 0)
+			users->of[users->n++] = r->processes[i];
+}
+
+void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading *ret)
 {
 	uint32_t n_left_out = ret->n_left_out;
 
+	add_last_users(users, ret);
+	keep_users(users, ret);
 	if (n_left_out == 0)
 		return;
 	gpu_add_holders(root_fd, &gpu_nvidia_files, ret);

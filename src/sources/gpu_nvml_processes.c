@@ -18,19 +18,32 @@
 
 typedef int list_fn(nvml_device, unsigned *, struct nvml_process_v3 *);
 
-/* One that cannot be had is not an empty one; but a device that cannot draw has nobody draw. */
-static void add_list(struct nvml *n, const struct nvml_gpu *d, list_fn *ask, bool is_needed,
-		     struct gpu_reading *ret)
+/* False: one that cannot be had, which is not an empty one; but a device that cannot draw has
+ * nobody draw. */
+static bool add_list(struct nvml *n, const struct nvml_gpu *d, list_fn *ask, bool is_needed)
 {
 	unsigned count = GPU_MAX_PROCESSES;
 	int result = ask ? ask(d->handle, &count, n->list + n->n_listed) : NVML_INSUFFICIENT_SIZE;
 
 	if (result == NVML_NOT_SUPPORTED && !is_needed)
+		return true;
+	if (result != NVML_OK || count > GPU_MAX_PROCESSES)
+		return false;
+	n->n_listed += count;
+	return true;
+}
+
+static void read_lists(struct nvml *n, const struct nvml_gpu *d, int index, struct gpu_reading *ret)
+{
+	bool has_all;
+
+	n->n_listed = 0;
+	has_all = add_list(n, d, n->call.compute_processes, true);
+	has_all &= add_list(n, d, n->call.graphics_processes, false);
+	if (has_all)
 		return;
-	if (result == NVML_OK && count <= GPU_MAX_PROCESSES)
-		n->n_listed += count;
-	else
-		ret->n_left_out++;
+	ret->n_left_out++;
+	gpu_note(ret, "the driver does not tell all processes that use GPU %d", index);
 }
 
 /* ---- shares ---- */
@@ -164,10 +177,13 @@ static void add_process(struct nvml *n, const struct nvml_gpu *d, int index,
 void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t now_ns,
 			 struct gpu_reading *ret)
 {
-	n->n_listed = 0;
-	add_list(n, d, n->call.compute_processes, true, ret);
-	add_list(n, d, n->call.graphics_processes, false, ret);
+	read_lists(n, d, index, ret);
 	read_shares(n, d, now_ns);
+	if (n->n_listed > 0 && !d->shares_known)
+		gpu_note(ret,
+			 "the driver does not tell the share of each process on GPU %d, as of "
+			 "one that is divided (MIG)",
+			 index);
 	for (unsigned i = 0; i < n->n_listed; i++)
 		add_process(n, d, index, &n->list[i], ret);
 }

@@ -29,6 +29,10 @@
  */
 #define PAUSE_PART 20
 
+/* Where thousands of processes have to be looked through, that takes its part of a core at most. */
+#define LOOK_PART 20
+#define LOOK_MAX_SECONDS 10.0
+
 /* ---- the reader ---- */
 
 double gpu_pause_seconds(double interval_seconds, uint64_t age_ns)
@@ -84,11 +88,21 @@ static void reap_programs(void)
 		;
 }
 
+/* Returns how long it must be left alone after that. */
+static double find_left_out(int root_fd, struct gpu_reading *reading)
+{
+	static struct gpu_users users; /* of this process alone, and large */
+	uint64_t before_ns = clock_cpu_ns();
+
+	gpu_find_left_out(root_fd, &users, reading);
+	return fmin((double)(clock_cpu_ns() - before_ns) / 1e9 * LOOK_PART, LOOK_MAX_SECONDS);
+}
+
 void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd, int beat_fd)
 {
 	static struct gpu_reading reading; /* of this process alone, and large */
 	uint64_t began_ns = clock_boot_ns();
-	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS;
+	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS, rest;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -98,11 +112,12 @@ void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, i
 		gpu_read_all(slots, o->root_fd, &reading);
 		say(beat_fd, GPU_MESSAGE_END, 0);
 		reap_programs();
-		gpu_find_left_out(o->root_fd, &reading);
+		rest = find_left_out(o->root_fd, &reading);
 		reading.cpu_ns = cpu_of_all_ns();
 		if (!gpu_send_reading(fd, &reading))
 			return;
-		pause = gpu_pause_seconds(o->interval_seconds, clock_boot_ns() - began_ns);
+		pause = fmax(rest,
+			     gpu_pause_seconds(o->interval_seconds, clock_boot_ns() - began_ns));
 	}
 }
 

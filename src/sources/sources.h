@@ -429,7 +429,7 @@ const char *gpus_rung(const struct gpus *g);
 /* Who has answered since it was opened, among the rungs. */
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n);
 
-/* What went wrong since it was opened, and for how long; false: nothing. */
+/* What went wrong for longest since it was opened, and for how long; false: nothing. */
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size);
 
 /* How far apart what was read was asked: "1.00 s to 5.02 s apart"; false: nothing was. */

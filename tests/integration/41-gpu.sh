@@ -92,6 +92,21 @@ json "the time of three GPUs" "$stdout" '3 <= d["gpu_seconds"] <= 9'
 json "none of it idle" "$stdout" 'd["gpu_idle_seconds"] == 0'
 json "nothing went wrong" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
 
+# The interval is 5 s: what is shorter is read all the same.
+with_gpu "$PROCTOR" run -q --job short -- "$TMP/job" 6
+run "$PROCTOR" report short --format json
+json "a short job is read too" "$stdout" 'd["peak_gpu_memory_mb"] == 3 and 3 <= d["gpu_seconds"] <= 9'
+json "how far apart is said" "$stdout" 'd["rungs"]["GPU readings"].endswith(" s apart")'
+json "a shell that holds none uses none" "$stdout" \
+	'any(p["gpu_seconds"] == 0 and p["peak_gpu_memory_mb"] == 0 for p in d["processes"])'
+readings=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["rungs"]["GPU readings"])' <<<"$stdout")
+run "$PROCTOR" report short
+like "beside the figures, and not how far apart samples are" "$stdout" \
+	"peak GPU memory +3 MB +sampled, $readings"
+like "each process has what it used" "$stdout" 'GPU mem +GPU time'
+run with_gpu "$PROCTOR" snapshot
+like "a look has a line for each" "$stdout" 'GPU 2: 12 % busy, 3 MB of 8 MB used, - C, - W'
+
 # ---- a driver that fails on the way ----
 
 cat >"$TMP/fails" <<'END'
@@ -208,6 +223,8 @@ until_rung() { # WANTED
 until_rung NVML
 : >"$TMP/fail"
 until_rung none
+"$PROCTOR" status
+"$PROCTOR" status --json | python3 -c 'import json, sys; print("json:", json.load(sys.stdin)["gpu_note"])'
 sleep 2
 "$PROCTOR" stop
 for ((i = 0; i < 600; i++)); do
@@ -222,6 +239,8 @@ export PROCTOR
 run with_gpu "$TMP/daemon"
 like "status names who answers" "$stdout" 'rung NVML'
 like "and that nobody does" "$stdout" 'rung none'
+like "and why" "$stdout" '^GPUs +NVML cannot read a GPU: Unknown Error'
+like "as its JSON does" "$stdout" '^json: NVML cannot read a GPU: Unknown Error'
 is "nothing is left of it" "$(tail -n 1 <<<"$stdout")" 0
 is "a change is logged once" "$(grep -c 'NVML cannot read a GPU' "$PROCTOR_HOME/daemon.log")" 1
 rm -f "$TMP/fail"

@@ -859,7 +859,57 @@ static void test_gpu_time_outlives_a_gap(void **state)
 	gpu_tick(t, &snap, MB, 0);
 	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 2);
 	assert_int_equal(total(t, false).gpu_idle_ns, SECOND);
+	assert_int_equal(tally_untold_gpu_ns(t), SECOND); /* which the sums lack */
 	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* What is held in vain is counted for each process and GPU, though others are busy. */
+static void test_gpus_held_beside_a_busy_one(void **state)
+{
+	struct snapshot snap;
+	struct tally *t = gpu_job(&snap);
+	struct series_point point;
+
+	(void)state;
+	snap.boot_ns += SECOND;
+	snap.processes[0].gpu_memory_bytes = MB; /* and does nothing, on one */
+	snap.processes[0].gpu_idle_devices = F64_UNKNOWN;
+	snap.processes[1].gpu_memory_bytes = 4 * MB;
+	snap.processes[1].gpu_percent = 90;
+	snap.processes[1].gpu_idle_devices = 3;
+	tally_snapshot(t, &snap, 1, &point);
+	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 10 * 9);
+	assert_int_equal(total(t, false).gpu_idle_ns, 4 * SECOND);
+	snapshot_release(&snap);
+	tally_free(t);
+}
+
+/* A second before the first reading was like it; the silence of a driver is not. */
+static void test_gpu_time_before_the_first_reading(void **state)
+{
+	struct snapshot snap;
+	struct tally *t = tally_new("job", true);
+
+	(void)state;
+	for (int untold = 1; untold <= 4; untold += 3) {
+		snapshot_init(&snap);
+		tally_free(t);
+		t = tally_new("job", true);
+		tally_begin_sheet(t, SECOND, true);
+		root(t, 101, 1, 1);
+		fork_of(t, 102, 101, 2);
+		add_sample(&snap, 101, MB, MB, 0);
+		add_sample(&snap, 102, MB, MB, 0);
+		snap.boot_ns = SECOND;
+		for (int i = 0; i <= untold; i++)
+			gpu_tick(t, &snap, U64_UNKNOWN, F64_UNKNOWN);
+		for (int i = 0; i < 8; i++)
+			gpu_tick(t, &snap, MB, 50);
+		assert_int_equal(total(t, false).gpu_busy_ns, (untold == 1 ? 9 : 8) * SECOND / 2);
+		assert_int_equal(tally_untold_gpu_ns(t), untold == 1 ? 0 : 4 * SECOND);
+		snapshot_release(&snap);
+	}
 	tally_free(t);
 }
 
@@ -931,6 +981,8 @@ int main(void)
 		cmocka_unit_test(test_a_dip_is_not_billed_again),
 		cmocka_unit_test(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		cmocka_unit_test(test_gpu_time_outlives_a_gap),
+		cmocka_unit_test(test_gpu_time_before_the_first_reading),
+		cmocka_unit_test(test_gpus_held_beside_a_busy_one),
 		cmocka_unit_test(test_who_was_killed_is_not_who_tells_it),
 	};
 

@@ -17,6 +17,7 @@
 
 #include "base/io.h"
 #include "base/utf8.h"
+#include "model/gpu_words.h"
 #include "report/report.h"
 #include "report_cases.h"
 
@@ -418,6 +419,58 @@ static void test_a_time_without_samples_is_told(void **state)
 	attempt_release(&a);
 }
 
+static bool has_line(const struct buf *text, const char *beginning, const char *end)
+{
+	const char *found = strstr(text->data, beginning);
+	size_t n = found ? strcspn(found, "\n") : 0, n_end = strlen(end);
+
+	return n >= n_end && strncmp(found + n - n_end, end, n_end) == 0;
+}
+
+/* Drivers are asked more rarely than samples are taken. */
+static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct rung readings = { RUNG_GPU_READINGS, "10.0 s apart", "" };
+	struct unknown_note note = { NOTE_GPU_TIME, "not told for 3 s" };
+	struct proc_record process;
+	struct attempt a;
+
+	(void)state;
+	attempt_init(&a);
+	a.job_id = "j";
+	a.interval_seconds = 1;
+	case_series(&a, 22, 12);
+	a.usage.peak_gpu_bytes = 7 << 20;
+	a.usage.gpu_busy_ns = SEC(5);
+	a.usage.gpu_idle_ns = SEC(1);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_true(has_line(&out, "  peak GPU memory", "sampled, the highest reading"));
+	assert_null(strstr(out.data, "GPU mem "));
+	a.rungs = &readings;
+	a.n_rungs = 1;
+	proc_record_init(&process);
+	process.key.pid = 7;
+	process.max_gpu_bytes = 7 << 20;
+	process.gpu_busy_ns = SEC(5);
+	a.processes = &process;
+	a.n_processes = 1;
+	buf_reset(&out);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_true(has_line(&out, "  peak GPU memory", "sampled, 10.0 s apart"));
+	assert_true(has_line(&out, "  GPU time", "sampled, 10.0 s apart"));
+	assert_non_null(strstr(out.data, "GPU mem  GPU time"));
+	assert_non_null(strstr(out.data, "~ 5.00 s"));
+	a.unknowns = &note; /* what was not told is missing in the time */
+	a.n_unknowns = 1;
+	buf_reset(&out);
+	assert_int_equal(write_text(&a, &out), 0);
+	assert_true(has_line(&out, "  GPU time", "at least, it was not always told"));
+	assert_non_null(strstr(out.data, "- GPU time: not told for 3 s"));
+	assert_non_null(strstr(out.data, "≥ 5.00 s"));
+	attempt_release(&a);
+}
+
 static void test_format_names(void **state)
 {
 	enum report_format format = REPORT_TEXT;
@@ -450,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
 		cmocka_unit_test(test_calls_that_are_missed_have_the_right_cause),
 		cmocka_unit_test(test_a_time_without_samples_is_told),
+		cmocka_unit_test(test_gpu_figures_have_the_spacing_of_their_readings),
 		cmocka_unit_test(test_format_names),
 	};
 

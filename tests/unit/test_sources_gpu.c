@@ -353,6 +353,32 @@ static void test_owner(void **state)
 }
 
 /* What a search found stands for a while, but not for another process. */
+/* A program that is more than its user may not be looked into: then it may hold one. */
+static void test_own_process_that_is_closed(void **state)
+{
+	const struct tree *t = *state;
+	struct gpu_reading *r = calloc(1, sizeof(*r));
+	const uid_t uid = geteuid(), stranger = uid == 0 ? 65534 : uid;
+	char text[64];
+
+	assert_non_null(r);
+	put_process(t, 300, 300, "/dev/nvidia0");
+	put_process(t, 301, 301, "/dev/nvidia0");
+	snprintf(text, sizeof(text), "Uid:\t1\t%u\t1\t1\n", (unsigned)stranger);
+	put(t, "proc/300/status", text);
+	put(t, "proc/301/status", "Uid:\t1\t4242\t1\t1\n");
+	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
+	assert_int_equal(seteuid(stranger), 0);
+	gpu_add_holders(t->fd, &gpu_nvidia_files, r);
+	assert_int_equal(seteuid(uid), 0);
+	run("chmod 700 '%s'/proc/30?/fd", t->path);
+	assert_int_equal(r->n_processes, 1);
+	assert_int_equal(r->processes[0].key.pid, 300);
+	assert_false(u64_known(r->processes[0].memory_bytes));
+	assert_int_equal(r->only_own, 1);
+	free(r);
+}
+
 static void test_owners_are_remembered(void **state)
 {
 	static struct gpu_owners owners;
@@ -961,6 +987,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_smi_program_ends_with_who_asked, open_tree,
 						close_program),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_own_process_that_is_closed, open_tree,
+						close_tree),
 		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_one_look_for_all, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),

@@ -286,12 +286,29 @@ static void test_no_list(void **state)
 	(void)state;
 	fixture.told->list_result = NVML_INSUFFICIENT_SIZE;
 	assert_true(read_driver(driver, 0)->n_left_out > 0);
+	assert_string_equal(fixture.reading.note,
+			    "the driver does not tell all processes that use GPU 0");
 	fixture.told->list_result = NVML_NOT_SUPPORTED;
 	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
 	fixture.told->list_result = NVML_OK;
 	fixture.told->pid = 4242; /* whom nobody knows here */
 	assert_int_equal(read_driver(driver, 0)->n_left_out, STAND_IN_GPUS);
 	assert_int_equal(fixture.reading.n_processes, 0);
+	gpu_nvml.close(driver);
+}
+
+static void test_no_shares(void **state)
+{
+	void *driver = open_driver();
+
+	(void)state;
+	fixture.told->shares_result = NVML_NOT_SUPPORTED;
+	assert_true(isnan(read_driver(driver, 0)->processes[0].utilization_pct));
+	assert_non_null(
+		strstr(fixture.reading.note, "does not tell the share of each process on GPU 0"));
+	fixture.told->pid = 0; /* of nobody nothing is missing */
+	read_driver(driver, 0);
+	assert_string_equal(fixture.reading.note, "");
 	gpu_nvml.close(driver);
 }
 
@@ -937,6 +954,31 @@ static void test_who_holds_none_that_is_lost(void **state)
 	snapshot_release(&s);
 }
 
+/* Who was on it before is not told of completely, whatever files it holds. */
+static void test_who_was_on_one_that_is_lost(void **state)
+{
+	struct gpu_users *users = calloc(1, sizeof(*users));
+	void *driver = open_driver();
+	struct gpu_reading *r = &fixture.reading;
+
+	(void)state;
+	assert_non_null(users);
+	read_driver(driver, 0);
+	gpu_find_left_out(fixture.root_fd, users, r);
+	assert_int_equal(r->n_processes, STAND_IN_GPUS);
+	fixture.told->use_result[1] = NVML_GPU_IS_LOST;
+	for (int i = 0; i < 2; i++) {
+		read_driver(driver, 0);
+		gpu_find_left_out(fixture.root_fd, users, r);
+		assert_int_equal(r->n_processes, STAND_IN_GPUS);
+		assert_int_equal(r->processes[2].device, GPU_DEVICE_UNKNOWN);
+		assert_int_equal(r->processes[2].key.pid, HOLDER_PID);
+		assert_false(u64_known(r->processes[2].memory_bytes));
+	}
+	gpu_nvml.close(driver);
+	free(users);
+}
+
 /* A process that is not known here says nothing of those that hold no device file. */
 static void test_strangers_leave_others_known(void **state)
 {
@@ -963,6 +1005,28 @@ static void test_pace(void **state)
 	assert_true(gpu_pause_seconds(5, 40 * second_ns) == 2);
 	assert_true(gpu_pause_seconds(5, 1000 * second_ns) == 5);
 	assert_true(gpu_pause_seconds(0.1, 1000 * second_ns) == 1);
+}
+
+/* What is told again is no other reading. */
+static void test_readings_are_counted_as_asked(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+	struct gpu_pace pace = { 0 };
+	char text[64];
+
+	(void)state;
+	assert_false(gpu_pace_tell(&pace, text, sizeof(text)));
+	gpu_pace_add(&pace, 5 * second_ns);
+	gpu_pace_add(&pace, 5 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "one alone");
+	gpu_pace_add(&pace, 15 * second_ns);
+	gpu_pace_add(&pace, 15 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "10.0 s apart");
+	gpu_pace_add(&pace, 16 * second_ns);
+	assert_true(gpu_pace_tell(&pace, text, sizeof(text)));
+	assert_string_equal(text, "1.00 s to 10.0 s apart");
 }
 
 /* Most jobs are shorter than some intervals. */
@@ -994,6 +1058,21 @@ static void look_after(struct gpus *g, uint64_t seconds)
 	snapshot_release(&snap);
 }
 
+/* How many a collector sees now, of which nothing is known but their numbers. */
+static size_t count_dark(struct gpus *g)
+{
+	struct snapshot snap;
+	size_t n = 0;
+
+	snapshot_init(&snap);
+	snap.boot_ns = clock_boot_ns();
+	gpus_fill(g, &snap);
+	for (size_t i = 0; i < snap.n_gpus; i++)
+		n += snap.gpus[i].index == (int)i && isnan(snap.gpus[i].utilization_pct);
+	snapshot_release(&snap);
+	return n;
+}
+
 static void test_trouble_is_told(void **state)
 {
 	struct gpus_options options = reader_options();
@@ -1019,14 +1098,15 @@ static void test_trouble_is_told(void **state)
 	}
 	assert_null(gpus_rung(g));
 	assert_string_equal(gpus_note(g), "NVML cannot read a GPU: Unknown Error");
+	assert_int_equal(count_dark(g), STAND_IN_GPUS);
 	look_after(g, 5);
 	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
 	assert_non_null(strstr(text, "NVML cannot read a GPU: Unknown Error (for "));
 	assert_null(strstr(text, "something else"));
-	look_after(g, 1000); /* the silence until then is not the first's */
+	look_after(g, 1000); /* what lasted longest is told */
 	assert_true(gpus_tell_trouble(g, text, sizeof(text)));
-	assert_non_null(strstr(text, "Unknown Error (for "));
-	assert_non_null(strstr(text, ", something else for 99"));
+	assert_non_null(strstr(text, "the drivers do not answer (for 99"));
+	assert_non_null(strstr(text, ", something else for "));
 	gpus_close(g);
 	assert_int_equal(unlink(path), 0);
 	await_all();
@@ -1151,6 +1231,7 @@ int main(void)
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_no_list, all_is_well),
 		cmocka_unit_test_setup(test_shares, all_is_well),
+		cmocka_unit_test_setup(test_no_shares, all_is_well),
 		cmocka_unit_test_setup(test_one_is_sick, all_is_well),
 		cmocka_unit_test_setup(test_last_words_of_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_places_are_kept, all_is_well),
@@ -1168,8 +1249,10 @@ int main(void)
 		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
+		cmocka_unit_test(test_readings_are_counted_as_asked),
 		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_who_holds_none_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_who_was_on_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_strangers_leave_others_known, all_is_well),
 		cmocka_unit_test_setup(test_first_readings_come_soon, all_is_well),
 		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
