@@ -43,6 +43,11 @@ static double add_f64(double a, double b)
 	return isnan(b) ? a : isnan(a) ? b : a + b;
 }
 
+static double summed_cpu(const struct node *node)
+{
+	return node->kind == NODE_PROCESS ? node->cpu_with_ended : node->cpu_percent;
+}
+
 static void add_up(struct outline *o)
 {
 	for (size_t i = o->n; i-- > 0;) {
@@ -53,7 +58,7 @@ static void add_up(struct outline *o)
 			continue;
 		parent->has_children = true;
 		parent->n_processes += node->n_processes;
-		parent->cpu_percent = add_f64(parent->cpu_percent, node->cpu_percent);
+		parent->cpu_percent = add_f64(parent->cpu_percent, summed_cpu(node));
 		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
 		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
