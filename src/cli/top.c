@@ -17,6 +17,7 @@
 #include "cli/top_stream.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
+#include "tui/attempts.h"
 #include "tui/tui.h"
 
 #define FRAME_SECONDS 60.0
@@ -130,6 +131,7 @@ struct player {
 	struct output out;
 	struct replay *replay; /* NULL: as JSON */
 	struct feed *others;   /* what happened but to processes */
+	struct attempts attempts;
 	uint64_t next_event_ns;
 	size_t n_told;
 	struct err *err;
@@ -203,6 +205,7 @@ static int write_json(struct player *p, const struct snapshot *snap)
 		if (is_of(snap->progress[i].job_id, p->args->filter.job_id))
 			own[told.n_progress++] = snap->progress[i];
 	told.progress = snap->progress ? own : NULL;
+	attempts_name(&p->attempts, &told);
 	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
 		return 0; /* it does not run then */
 	json_init(&j, &p->out.buf);
@@ -227,10 +230,26 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	return r < 0 ? r : output_pass(&p->out);
 }
 
+/* All that may have run in that time. */
+static int read_attempts(struct player *p)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = p->args->filter.job_id,
+					       .since_wall_ns = p->args->filter.since_wall_ns };
+	int r = store_list_attempts(p->store, &filter, &list, p->err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		if (attempts_add(&p->attempts, &list.items[i]) < 0)
+			r = err_set(p->err, -ENOMEM, "out of memory");
+	return r;
+}
+
 static int play(struct player *p)
 {
 	int r = feed_read_others(p->others, p->err);
 
+	if (r == 0 && !p->replay)
+		r = read_attempts(p);
 	if (r == 0)
 		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
 	if (r == 0)
@@ -274,6 +293,7 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 	r = output_end(&p.out, r, err);
 	feed_free(p.others);
 	replay_free(p.replay);
+	attempts_release(&p.attempts);
 	output_release(&p.out);
 	return r;
 }
@@ -414,7 +434,7 @@ static int watch(const struct top_args *args, const struct settings *ctx)
 int cli_top(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings ctx;
-	struct top_args args = { .filter.with_minutes = true };
+	struct top_args args = { .filter.with_minutes = true, .filter.with_attempts = true };
 	struct err err = ERR_INIT;
 
 	cli_parse(&top_argp, argc, argv, 0, &args);

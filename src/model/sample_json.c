@@ -107,9 +107,9 @@ const struct sample_field sample_fields[] = {
 	FIELD("gpu_pct", FIELD_F64, gpu_percent),
 	RARE("local_rank", FIELD_INT, local_rank), /* few have them */
 	RARE("world_size", FIELD_INT, world_size),
+	RARE("attempt_id", FIELD_ID, attempt_id),	      /* of now, and in a replay */
 	RARE("cpu_wait_seconds", FIELD_SECONDS, cpu_wait_ns), /* from here on of now alone: */
-	RARE("attempt_id", FIELD_ID, attempt_id),	      /* recorded samples have no such */
-	RARE("ignores_sigchld", FIELD_FLAG, ignores_sigchld),
+	RARE("ignores_sigchld", FIELD_FLAG, ignores_sigchld), /* recorded samples have no such */
 };
 const size_t n_sample_fields = ARRAY_SIZE(sample_fields);
 

@@ -127,10 +127,15 @@ static void tell_odd_rank(const struct known *k, struct reader *r, const char *n
 	r->has_told_odd_rank = true;
 }
 
-static void read_rank(struct known *k, struct reader *r)
+/* Whose job it is may become known long after its first sight. */
+static void read_rank(struct known *k, struct reader *r, const struct proc_sample *p)
 {
-	struct rank_env env = rank_env_read(r->proc_fd, k->key.pid, r->text, READER_TEXT_BYTES);
+	struct rank_env env;
 
+	if (k->is_rank_read || !p->job_id)
+		return;
+	k->is_rank_read = true;
+	env = rank_env_read(r->proc_fd, k->key.pid, r->text, READER_TEXT_BYTES);
 	if (env.odd)
 		tell_odd_rank(k, r, env.odd);
 	if (env.rank != RANK_NONE)
@@ -157,6 +162,8 @@ static bool is_remembered_zombie(const struct known *k, const struct proc_sample
 /* False: as it is a zombie, what it had stays. */
 static bool begin_seldom(struct known *k, const struct proc_sample *p)
 {
+	if (k->is_due)
+		k->is_rank_read = false;
 	k->is_due = false;
 	k->may_be_old = false;
 	k->period = period_of(p);
@@ -165,12 +172,8 @@ static bool begin_seldom(struct known *k, const struct proc_sample *p)
 
 static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
 {
-	bool is_new = k->is_due;
-
 	if (!begin_seldom(k, p))
 		return;
-	if (is_new && p->job_id)
-		read_rank(k, r);
 	read_command(k, r, p);
 	read_limits(k, r);
 	read_cgroup(k, r);
@@ -365,6 +368,7 @@ static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
 	k->may_be_old = k->may_be_old || !at_rest;
 	if (k->is_due || (k->may_be_old && period_of(p) != k->period))
 		read_seldom(k, r, p);
+	read_rank(k, r, p);
 	read_usage(k, r, at_rest);
 	if (!at_rest)
 		check_fd_limit(k, r);
@@ -423,14 +427,11 @@ void known_take_task(struct known *k, const struct task_process *t, struct proc_
 
 void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
 {
-	bool is_new = k->is_due;
-
 	if ((k->is_due || (k->may_be_old && period_of(p) != k->period)) && begin_seldom(k, p)) {
-		if (is_new && p->job_id)
-			read_rank(k, r);
 		read_command(k, r, p);
 		read_cgroup(k, r);
 	}
+	read_rank(k, r, p);
 	p->command = arena_strdup(arena, k->command);
 	p->cgroup = arena_strdup(arena, k->cgroup);
 	if (is_headless(p))

@@ -56,6 +56,7 @@ struct known {
 	uint64_t fd_limit, process_limit;
 	uint64_t fds_at_limit; /* that were open when it was read */
 	struct rank_env rank;  /* its own, or that of its parent */
+	bool is_rank_read;     /* its own was, of the program that it is */
 
 	/* As they were read one after the other, schedstat first; see known_fill(). */
 	bool has_usage;
@@ -67,8 +68,9 @@ struct known {
 };
 
 /*
- * The environment is what a program begins with: it is read at first sight and after an exec
- * and not again. A program that is started without its launcher's variables stays in its rank.
+ * The environment is what a program begins with: it is read once after each exec, as soon as it is
+ * known that the process is of a job, and not again. A program that is started without its
+ * launcher's variables stays in its rank.
  */
 
 /* NULL when memory runs out. */

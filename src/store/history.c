@@ -72,17 +72,19 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 
 /* ---- snapshots ---- */
 
-static int tell_snapshot(struct store *store, const struct timeline *t, const char *job_id,
-			 struct snapshot *snap, snapshot_fn *fn, void *ctx, struct err *err)
+static int tell_snapshot(struct store *store, const struct timeline *t,
+			 const struct snapshot_filter *filter, struct snapshot *snap,
+			 snapshot_fn *fn, void *ctx, struct err *err)
 {
+	unsigned parts = FOLD_ALL | (filter->with_attempts ? FOLD_ATTEMPTS : 0);
 	const struct open_fold *fold = timeline_fold(t);
 	const struct minute_rows minute = timeline_minute(t);
 	int r;
 
 	snapshot_reset(snap);
-	r = fold ? open_fold_snapshot(store, fold, FOLD_ALL, snap, err)
-		 : minute_rows_snapshot(store, &minute, snap, err);
-	if (r == 0 && job_id && !snapshot_covers(snap, job_id))
+	r = fold ? open_fold_snapshot(store, fold, parts, snap, err)
+		 : minute_rows_snapshot(store, &minute, filter->with_attempts, snap, err);
+	if (r == 0 && filter->job_id && !snapshot_covers(snap, filter->job_id))
 		return 0; /* it says nothing of the job, which is not that it was gone */
 	return r < 0 ? r : fn(ctx, snap);
 }
@@ -103,6 +105,6 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 	snapshot_init(&snap);
 	r = timeline_open(store, &moments, filter->with_minutes, &t, err);
 	while (r == 0 && (r = timeline_next(t, err)) > 0)
-		r = tell_snapshot(store, t, filter->job_id, &snap, fn, ctx, err);
+		r = tell_snapshot(store, t, filter, &snap, fn, ctx, err);
 	return r;
 }

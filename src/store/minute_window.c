@@ -118,7 +118,8 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 		return 0;
 	p = (const struct process *)(uintptr_t)place;
 	*ret = (struct minute_row){ .wall_ns = sum->minute * MINUTE_NS,
-				    .attempt_num = p->attempt_num };
+				    .attempt_num = p->attempt_num,
+				    .attempt_id = p->attempt_id };
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;

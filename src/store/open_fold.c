@@ -518,8 +518,8 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 	return r;
 }
 
-static int tell_processes(struct store *store, const struct open_fold *fold, struct snapshot *ret,
-			  struct err *err)
+static int tell_processes(struct store *store, const struct open_fold *fold, unsigned parts,
+			  struct snapshot *ret, struct err *err)
 {
 	int r = 0;
 
@@ -533,6 +533,8 @@ static int tell_processes(struct store *store, const struct open_fold *fold, str
 
 			if (p)
 				*p = sample;
+			if (p && parts & FOLD_ATTEMPTS)
+				p->attempt_id = fold->processes[i].process.attempt_id;
 			r = p ? 0 : store_no_memory(store, err);
 		}
 	}
@@ -557,7 +559,7 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 	if (r == 0 && parts & FOLD_THINGS)
 		r = settle(store, fold, tell_all_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
-		r = tell_processes(store, fold, ret, err);
+		r = tell_processes(store, fold, parts, ret, err);
 	if (r == 0 && ret->covers == COVERS_JOB)
 		ret->covered_job = fold->job_id;
 	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0)

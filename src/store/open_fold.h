@@ -92,6 +92,7 @@ enum fold_parts {
 	FOLD_THINGS = 2, /* GPUs, progress and cgroups */
 	FOLD_PROCESSES = 4,
 	FOLD_ALL = 7,
+	FOLD_ATTEMPTS = 8, /* with its processes: their attempt_id */
 };
 
 /* These parts, into a snapshot that was reset and does not have them yet. */

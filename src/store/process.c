@@ -53,6 +53,7 @@ int process_read(struct query *q, struct arena *arena, struct process *ret, stru
 	proc_sample_init(&ret->last);
 	has_images = query_read_i64(q);
 	ret->attempt_num = (int)query_read_i64(q);
+	ret->attempt_id = query_read_i64(q);
 	ret->last.job_id = arena_strdup(arena, query_read_text(q));
 	if (!ret->last.job_id)
 		return store_no_memory(q->store, err);

@@ -12,6 +12,7 @@ struct process_image;
 struct process {
 	int64_t id;
 	int attempt_num;
+	int64_t attempt_id;
 	struct proc_sample last;      /* what the row has, the rest unknown; strings in the arena */
 	struct process_image *images; /* oldest first; mostly none */
 };

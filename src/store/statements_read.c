@@ -280,7 +280,7 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_WALK_CHUNKS,
 		"SELECT c.data, c.sum, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
-		" a.attempt_num, jobs.job_id, @names FROM chunks c"
+		" a.attempt_num, a.id, jobs.job_id, @names FROM chunks c"
 		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
 		" CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE c.id > (?1 << 30) + ?4 AND c.id <= (?1 << 30) + 1073741823"
@@ -290,7 +290,7 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_WALK_PROCESS,
 		"SELECT p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
-		" a.attempt_num, jobs.job_id, @names FROM processes p"
+		" a.attempt_num, a.id, jobs.job_id, @names FROM processes p"
 		" CROSS JOIN attempts a ON a.id = p.attempt CROSS JOIN jobs ON jobs.id = a.job"
 		" WHERE p.id = ?1 AND (?2 = 0 OR a.job = ?2) AND (?3 = 0 OR p.pid = ?3)",
 		{ { "p.", &sample_process_columns } },

@@ -270,6 +270,7 @@ struct snapshot_filter {
 	uint64_t until_wall_ns; /* 0: no end */
 	size_t limit;		/* 0: all; else of the newest so many; not with minutes */
 	bool with_minutes;	/* as above: a snapshot of each minute, of processes and GPUs */
+	bool with_attempts;	/* attempt_id of processes, as those of now have it; else it is 0 */
 };
 
 /*

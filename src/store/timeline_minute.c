@@ -21,7 +21,8 @@ static void counts_release(struct counts *c)
 
 static int count(struct counts *c, const struct proc_sample *p)
 {
-	uint64_t job = hash_bytes(HASH_INIT, p->job_id, strlen(p->job_id));
+	uint64_t attempt = hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id));
+	uint64_t job = hash_bytes(attempt, p->job_id, strlen(p->job_id));
 
 	if (map_put(&c->jobs, job, 0) < 0)
 		return -1;
@@ -30,19 +31,21 @@ static int count(struct counts *c, const struct proc_sample *p)
 					  hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)), 0);
 }
 
-static int add_row(struct store *store, const struct minute_row *row, struct counts *c,
-		   struct snapshot *ret, struct err *err)
+static int add_row(struct store *store, const struct minute_row *row, bool with_attempts,
+		   struct counts *c, struct snapshot *ret, struct err *err)
 {
 	struct proc_sample *p = snapshot_add_process(ret);
 
 	if (!p)
 		return store_no_memory(store, err);
 	minute_row_sample(row, p);
+	if (with_attempts)
+		p->attempt_id = row->attempt_id;
 	return count(c, p) < 0 ? store_no_memory(store, err) : 0;
 }
 
-int minute_rows_snapshot(struct store *store, const struct minute_rows *m, struct snapshot *ret,
-			 struct err *err)
+int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
+			 struct snapshot *ret, struct err *err)
 {
 	CLEANUP(counts_release) struct counts c = { MAP_INIT, MAP_INIT };
 	int r = 0;
@@ -54,7 +57,7 @@ int minute_rows_snapshot(struct store *store, const struct minute_rows *m, struc
 
 		r = minute_window_row(m->window, m->first + i, &row, err);
 		if (r > 0)
-			r = add_row(store, &row, &c, ret, err);
+			r = add_row(store, &row, with_attempts, &c, ret, err);
 	}
 	if (r == 0)
 		r = minute_window_gpus(m->window, m->minute, ret, err);

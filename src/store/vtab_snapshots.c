@@ -132,7 +132,8 @@ static int tell_parts(struct snapshots_cursor *c, unsigned parts, struct err *er
 	if (c->ticks.fold)
 		return open_fold_snapshot(c->base.store, c->ticks.fold, parts, &c->row.snap, err);
 	return c->told ? 0
-		       : minute_rows_snapshot(c->base.store, &c->ticks.minute, &c->row.snap, err);
+		       : minute_rows_snapshot(c->base.store, &c->ticks.minute, false, &c->row.snap,
+					      err);
 }
 
 static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *column,

@@ -173,7 +173,8 @@ int changes_tell(struct changes *c, struct store *store, struct scene *s, uint64
 	for (; r == 0 && c->at < c->n && c->items[c->at].wall_ns <= until_ns; c->at++) {
 		const struct recorded_change *change = &c->items[c->at];
 
-		set_start(s, change, 0); /* progress of the past does not say whose it is */
+		set_start(s, change, 0); /* a minute has no progress, which would say whose it is */
+		set_start(s, change, change->attempt_num);
 		if (change->wall_ns > told_ns)
 			r = tell(store, s, change, err);
 	}

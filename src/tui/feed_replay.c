@@ -39,6 +39,7 @@ static int take_snapshots(struct replay_feed *f, uint64_t since_ns, uint64_t unt
 		.since_wall_ns = since_ns,
 		.until_wall_ns = until_ns,
 		.with_minutes = true,
+		.with_attempts = true,
 	};
 	int r = store_read_snapshots(f->options->store, &filter, take_snapshot, f, err);
 

@@ -35,11 +35,14 @@ void merge_release(struct merge *m)
 	free(m->parts);
 	map_release(&m->ends);
 	map_release(&m->job_ends);
+	attempts_release(&m->attempts);
 	snapshot_release(&m->all);
 }
 
-int merge_set_end(struct merge *m, const struct attempt *a)
+int merge_add_attempt(struct merge *m, const struct attempt *a)
 {
+	if (attempts_add(&m->attempts, a) < 0)
+		return -ENOMEM;
 	if (map_put(&m->job_ends, track_key_of_job(a->job_id), a->ended_wall_ns) < 0)
 		return -ENOMEM;
 	return map_put(&m->ends, (uint64_t)a->id, a->ended_wall_ns);
@@ -88,7 +91,10 @@ int merge_add(struct merge *m, const struct snapshot *snap)
 		part = add_part(m);
 	if (!part)
 		return -ENOMEM;
-	return snapshot_copy(&part->snap, snap, SNAPSHOT_ALL);
+	if (snapshot_copy(&part->snap, snap, SNAPSHOT_ALL) < 0)
+		return -ENOMEM;
+	attempts_name(&m->attempts, &part->snap);
+	return 0;
 }
 
 static bool is_minute(const struct snapshot *s)
@@ -134,19 +140,26 @@ static int compare_parts(const void *x, const void *y)
 
 /* ---- all of them ---- */
 
-static bool has_progress(const struct snapshot *s, const char *job_id)
+/* Of this attempt; one that nobody can tell may be any. */
+static bool has_progress(const struct snapshot *s, const struct job_progress *p)
 {
-	for (size_t i = 0; i < s->n_progress; i++)
-		if (s->progress[i].job_id && strcmp(s->progress[i].job_id, job_id) == 0)
+	for (size_t i = 0; i < s->n_progress; i++) {
+		const struct job_progress *other = &s->progress[i];
+
+		if (other->job_id && strcmp(other->job_id, p->job_id) == 0 &&
+		    (other->attempt_id == p->attempt_id || !other->attempt_id || !p->attempt_id))
 			return true;
+	}
 	return false;
 }
 
-/* Of a job that was over before it. */
-static bool is_past(const struct merge *m, const char *job_id, uint64_t from_ns)
+/* Of an attempt, or of a job, that was over before it. */
+static bool is_past(const struct merge *m, const char *job_id, int64_t attempt_id, uint64_t from_ns)
 {
 	uint64_t ended_ns;
 
+	if (attempt_id)
+		return map_get(&m->ends, (uint64_t)attempt_id, &ended_ns) && ended_ns < from_ns;
 	return job_id && map_get(&m->job_ends, track_key_of_job(job_id), &ended_ns) &&
 	       ended_ns < from_ns;
 }
@@ -169,7 +182,7 @@ static int add_progress(struct merge *m, const struct snapshot *part, uint64_t f
 		const struct job_progress *p = &part->progress[i];
 
 		if (!p->job_id ||
-		    (!has_progress(all, p->job_id) && !is_past(m, p->job_id, from_ns))) {
+		    (!has_progress(all, p) && !is_past(m, p->job_id, p->attempt_id, from_ns))) {
 			items[all->n_progress++] = *p;
 			continue;
 		}
@@ -184,15 +197,16 @@ static int add_processes(struct merge *m, const struct snapshot *part, uint64_t 
 			 struct map *seen)
 {
 	for (size_t i = 0; i < part->n_processes; i++) {
-		uint64_t key = track_key_of_process(&part->processes[i].key);
+		const struct proc_sample *from = &part->processes[i];
+		uint64_t key = track_key_of_process(&from->key);
 		struct proc_sample *p;
 
-		if (map_get(seen, key, NULL) || is_past(m, part->processes[i].job_id, from_ns))
+		if (map_get(seen, key, NULL) || is_past(m, from->job_id, from->attempt_id, from_ns))
 			continue;
 		p = snapshot_add_process(&m->all);
 		if (!p || map_put(seen, key, 1) < 0)
 			return -ENOMEM;
-		*p = part->processes[i];
+		*p = *from;
 		if (!u64_known(p->boot_ns))
 			p->boot_ns = part->boot_ns;
 	}

@@ -12,22 +12,24 @@
 #include "base/map.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "tui/attempts.h"
 
 struct merge_part;
 
 struct merge {
 	struct merge_part *parts; /* one of each recorder */
 	size_t n, cap;
-	struct map ends;     /* of recorders, by their id */
+	struct map ends;     /* of recorders and attempts, by their id */
 	struct map job_ends; /* of the last attempt of each job */
+	struct attempts attempts;
 	struct snapshot all;
 };
 
 void merge_init(struct merge *m);
 void merge_release(struct merge *m);
 
-/* An attempt that has ended: nothing is to be told of it any more from then on. -ENOMEM. */
-int merge_set_end(struct merge *m, const struct attempt *a);
+/* An attempt: where it has ended, nothing is to be told of it any more from then on. -ENOMEM. */
+int merge_add_attempt(struct merge *m, const struct attempt *a);
 
 /* The next snapshot of its recorder. Takes a copy. -ENOMEM. */
 int merge_add(struct merge *m, const struct snapshot *snap);

@@ -43,17 +43,25 @@ static double add_f64(double a, double b)
 	return isnan(b) ? a : isnan(a) ? b : a + b;
 }
 
+static double summed_cpu(const struct node *node)
+{
+	return node->kind == NODE_PROCESS ? node->cpu_with_ended : node->cpu_percent;
+}
+
 static void add_up(struct outline *o)
 {
 	for (size_t i = o->n; i-- > 0;) {
-		const struct node *node = &o->nodes[i];
+		struct node *node = &o->nodes[i];
 		struct node *parent = node->parent < 0 ? NULL : &o->nodes[node->parent];
 
+		if (node->has_hidden_io) /* the rest of a sum is not the sum */
+			node->io_rate = F64_UNKNOWN;
 		if (!parent)
 			continue;
 		parent->has_children = true;
 		parent->n_processes += node->n_processes;
-		parent->cpu_percent = add_f64(parent->cpu_percent, node->cpu_percent);
+		parent->cpu_percent = add_f64(parent->cpu_percent, summed_cpu(node));
+		parent->has_hidden_io = parent->has_hidden_io || node->has_hidden_io;
 		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
 		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
 		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);

@@ -133,11 +133,14 @@ static int add_process(struct outline *o, const struct proc_sample *p, const str
 	node.sheet_num = p->sheet_num;
 	node.rank = p->rank;
 	node.n_processes = 1;
-	node.cpu_percent = p->cpu_percent;
+	node.cpu_percent = node.cpu_with_ended = p->cpu_percent;
+	if (track && f64_known(track->cpu_percent))
+		node.cpu_with_ended = track->cpu_percent;
 	node.rss_bytes = p->rss_bytes;
 	node.gpu_bytes = p->gpu_memory_bytes;
 	node.age_seconds = p->age_seconds;
 	node.io_rate = track ? track->io_rate : F64_UNKNOWN;
+	node.has_hidden_io = !u64_known(p->rchar) || !u64_known(p->wchar);
 	return add_node(o, &node);
 }
 

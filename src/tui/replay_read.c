@@ -45,7 +45,7 @@ static int read_attempts(struct replay_feed *f, struct err *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		r = merge_set_end(&f->merge, &list.items[i]);
+		r = merge_add_attempt(&f->merge, &list.items[i]);
 		if (r == 0)
 			r = ends_add(&f->ends, &list.items[i]);
 		if (r < 0)

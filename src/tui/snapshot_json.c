@@ -382,7 +382,7 @@ static void read_progress(struct json_cursor *c, struct snapshot *s, void *ret)
 	s->n_progress = 0;
 	s->progress = arena_alloc(&s->arena, (n + 1) * sizeof(*s->progress));
 	while (json_cursor_next_element(c)) {
-		struct job_progress progress = { .current_sheet = SHEET_NONE };
+		struct job_progress progress = { .current_sheet = SHEET_NONE, .uid = U64_UNKNOWN };
 
 		read_members(c, s, progress_members, ARRAY_SIZE(progress_members), &progress);
 		if (progress.job_id && s->progress && s->n_progress < n)

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/unknown.h"
+#include "tui/track_rates.h"
 
 #define FORGET_AFTER 30 /* snapshots */
 #define MAX_LEVELS 64	/* of processes below each other that end at once */
@@ -67,8 +68,8 @@ static struct track *add_track(struct tracks *t, uint64_t key)
 		return NULL;
 	}
 	track->key = key;
-	track->io_bytes = track->boot_ns = U64_UNKNOWN;
-	track->io_rate = F64_UNKNOWN;
+	track->io_bytes = track->cpu_ns = track->ended_cpu_ns = track->boot_ns = U64_UNKNOWN;
+	track->io_rate = track->cpu_percent = F64_UNKNOWN;
 	t->items[t->n++] = track;
 	return track;
 }
@@ -106,41 +107,7 @@ static double known_f64(uint64_t v)
 	return u64_known(v) ? (double)v : F64_UNKNOWN;
 }
 
-/* ---- I/O ---- */
-
-/*
- * Without what it got from children that it waited for. What is less than theirs cannot have it in
- * it: who does not care for their ends (SIGCHLD) gets nothing of them.
- */
-static uint64_t own_growth(const struct track *track, const struct proc_sample *p, uint64_t bytes)
-{
-	uint64_t grown = u64_delta(bytes, track->io_bytes);
-	uint64_t waited = track->waited_bytes, doubtful = track->doubtful_bytes;
-
-	if (!u64_known(grown) || p->ignores_sigchld > 0)
-		return grown;
-	if (p->ignores_sigchld == SIGCHLD_UNKNOWN) {
-		doubtful = u64_add(doubtful, waited);
-		waited = 0;
-	}
-	if (grown >= waited)
-		grown -= waited;
-	return doubtful > 0 && grown >= doubtful ? U64_UNKNOWN : grown;
-}
-
-static void set_io_rate(struct track *track, const struct proc_sample *p, uint64_t boot_ns)
-{
-	uint64_t bytes = u64_add(p->rchar, p->wchar);
-	uint64_t grown = own_growth(track, p, bytes);
-	uint64_t elapsed_ns = u64_delta(boot_ns, track->boot_ns);
-
-	track->io_rate = u64_known(grown) && u64_known(elapsed_ns) && elapsed_ns > 0
-				 ? (double)grown * 1e9 / (double)elapsed_ns
-				 : F64_UNKNOWN;
-	track->io_bytes = bytes;
-	track->waited_bytes = track->doubtful_bytes = 0;
-	track->boot_ns = boot_ns;
-}
+/* ---- what parents got of children that have ended ---- */
 
 /* The nearest that lives of those that started it, as it was last seen; NULL. */
 static struct track *living_ancestor(const struct tracks *t, const struct track *track)
@@ -153,24 +120,42 @@ static struct track *living_ancestor(const struct tracks *t, const struct track 
 }
 
 /*
- * What those had that were there the last time and are not now. Of one whose parent is gone too
- * nobody knows which of them ended first: only a parent that outlived it can have handed it on.
+ * Of one whose parent is gone too nobody knows which of them ended first: only a parent that
+ * outlived it can have handed it on.
  */
+static void hand_up_io(struct tracks *t, const struct track *gone)
+{
+	struct track *ancestor = u64_known(gone->io_bytes) ? living_ancestor(t, gone) : NULL;
+	uint64_t *bytes;
+
+	if (!ancestor)
+		return;
+	bytes = ancestor->key == gone->parent ? &ancestor->waited_bytes : &ancestor->doubtful_bytes;
+	*bytes = u64_add(*bytes, gone->io_bytes);
+}
+
+/* The same, and each that lives above may have got it: an orphan may go to any of them. */
+static void hand_up_cpu(struct tracks *t, const struct track *gone)
+{
+	uint64_t cpu_ns = u64_add(gone->cpu_ns, gone->ended_cpu_ns);
+	struct track *at = gone->parent && u64_known(cpu_ns) ? find(t, gone->parent) : NULL;
+	bool is_orphan = at && at->seen != t->n_snapshots;
+
+	for (int i = 0; i < MAX_LEVELS && at; i++) {
+		if (at->seen == t->n_snapshots)
+			at->told_cpu_ns = u64_add(at->told_cpu_ns, cpu_ns);
+		at = is_orphan && at->parent ? find(t, at->parent) : NULL;
+	}
+}
+
+/* What those had that were there the last time and are not now. */
 static void hand_up(struct tracks *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		const struct track *gone = t->items[i];
-		struct track *ancestor;
-		uint64_t *bytes;
-
-		if (gone->seen + 1 != t->n_snapshots || !u64_known(gone->io_bytes))
+		if (t->items[i]->seen + 1 != t->n_snapshots)
 			continue;
-		ancestor = living_ancestor(t, gone);
-		if (!ancestor)
-			continue;
-		bytes = ancestor->key == gone->parent ? &ancestor->waited_bytes
-						      : &ancestor->doubtful_bytes;
-		*bytes = u64_add(*bytes, gone->io_bytes);
+		hand_up_io(t, t->items[i]);
+		hand_up_cpu(t, t->items[i]);
 	}
 }
 
@@ -236,7 +221,7 @@ static int add_process(struct tracks *t, const struct snapshot *s, const struct 
 	map_get(&t->by_pid, (uint64_t)p->ppid, &track->parent);
 	if (!u64_known(boot_ns) || boot_ns != track->boot_ns) { /* else nobody has looked since */
 		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
-		set_io_rate(track, p, boot_ns);
+		track_set_rates(track, p, boot_ns, t->before_boot_ns);
 	}
 	return p->job_id ? add_to_groups(t, s, p) : 0;
 }
@@ -263,6 +248,8 @@ int tracks_add(struct tracks *t, const struct snapshot *s)
 	int r = 0;
 
 	t->n_snapshots++;
+	t->before_boot_ns = t->boot_ns;
+	t->boot_ns = s->boot_ns;
 	map_clear(&t->by_pid);
 	for (size_t i = 0; i < s->n_processes; i++)
 		if (note_process(t, &s->processes[i]) < 0)

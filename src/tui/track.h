@@ -7,11 +7,17 @@
  * The kernel adds the I/O of a child to its parent's when that has waited for it. What was seen of
  * the child before is not the parent's rate: it has been told, as the child's own. Where it cannot
  * be known whether the parent got it, its rate is unknown for that once.
+ *
+ * With CPU time it is the same, but the kernel keeps the children's apart from the parent's own. A
+ * process is shown with its own; what its children used that ended between two snapshots is the
+ * job's, the sheet's and the rank's, which would not have it otherwise. What may have been told
+ * before is left out of it: a sum has what is sure.
  */
 #ifndef PROCTOR_TUI_TRACK_H
 #define PROCTOR_TUI_TRACK_H
 
 #include "base/map.h"
+#include "base/unknown.h"
 #include "model/snapshot.h"
 
 #define TRACK_POINTS 128
@@ -28,8 +34,12 @@ struct track {
 	uint64_t io_bytes;		/* read and written so far */
 	uint64_t waited_bytes;		/* io_bytes of children that have ended since */
 	uint64_t doubtful_bytes;	/* and of those that it may have heard of, or not */
+	uint64_t cpu_ns;		/* used so far, by itself… */
+	uint64_t ended_cpu_ns;		/* …and by children that it has waited for */
+	uint64_t told_cpu_ns;		/* of the next ones that it may have waited for */
 	uint64_t boot_ns;		/* when that was */
 	double io_rate;			/* bytes a second, since the snapshot before; NaN */
+	double cpu_percent;		/* with children that ended since then; NaN */
 };
 
 struct track_point {
@@ -43,11 +53,13 @@ struct tracks {
 	struct map by_key;
 	struct map by_pid; /* keys, of the last snapshot */
 	uint64_t n_snapshots;
+	uint64_t before_boot_ns; /* when the one before the last was made; U64_UNKNOWN */
+	uint64_t boot_ns;
 };
 
-#define TRACKS_INIT                               \
-	{                                         \
-		NULL, 0, 0, MAP_INIT, MAP_INIT, 0 \
+#define TRACKS_INIT                                                         \
+	{                                                                   \
+		NULL, 0, 0, MAP_INIT, MAP_INIT, 0, U64_UNKNOWN, U64_UNKNOWN \
 	}
 
 void tracks_release(struct tracks *t);

@@ -183,6 +183,8 @@ json "of the past as well" "[$(grep '"processes"' <<<"$stdout" | paste -sd,)]" \
 	'd and {x["job_id"] for s in d for x in s["job_progress"] + s["processes"]} == {"streamed"}'
 json "and not a word of when it did not run" "[$(grep '"processes"' <<<"$stdout" | paste -sd,)]" \
 	'all(s["processes"] or s["job_progress"] for s in d)'
+json "each with its attempt" "[$(grep '"processes"' <<<"$stdout" | paste -sd,)]" \
+	'all(x.get("attempt_id", 0) > 0 for s in d for x in s["job_progress"] + s["processes"])'
 run "$PROCTOR" stop
 timeout 60 "$PROCTOR" top --json >"$TMP/stream" 2>/dev/null &
 follower=$!

@@ -651,6 +651,30 @@ static void test_scope_jobs_fills_only_those(void **state)
 	assert_int_equal(find(&t->snap, 8)->rss_bytes, 5 * 4096);
 }
 
+static int rank_as(struct tree *t, const char *job_id)
+{
+	assert_int_equal(collector_scan(t->collector, &t->snap, NULL), 0);
+	t->snap.processes[0].job_id = job_id;
+	collector_fill(t->collector, &t->snap, SNAPSHOT_ALL);
+	return t->snap.processes[0].rank;
+}
+
+/* The environment of the program that it is, as soon as it is known to be of a job. */
+static void test_rank_of_one_that_was_no_jobs_at_first(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "environ", "PMI_RANK=3");
+	assert_int_equal(rank_as(t, NULL), RANK_NONE);
+	assert_int_equal(rank_as(t, NULL), RANK_NONE);
+	assert_int_equal(rank_as(t, "job"), 3);
+	write_file(t, 7, "environ", "PMI_RANK=4"); /* which it wrote there itself */
+	assert_int_equal(rank_as(t, "job"), 3);
+	write_stat(t, (struct fake){ 7, "b", 0, 1, 100 });
+	assert_int_equal(rank_as(t, "job"), 4);
+}
+
 static void test_fill_finds_samples_that_moved(void **state)
 {
 	struct tree *t = *state;
@@ -1226,6 +1250,7 @@ int main(void)
 		TREE(test_limit_is_read_when_half_is_used),
 		TREE(test_zombie_keeps_what_is_known_of_it),
 		TREE(test_scope_jobs_fills_only_those),
+		TREE(test_rank_of_one_that_was_no_jobs_at_first),
 		TREE(test_fill_finds_samples_that_moved),
 		TREE(test_oom_counts),
 		TREE(test_cgroups_of_jobs),

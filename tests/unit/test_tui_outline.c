@@ -38,6 +38,43 @@ static void test_sums(void **state)
 	assert_true(train->io_rate == (double)MB);
 }
 
+/* What may not be read of one of them is missing in the sum of all. */
+static void test_sums_of_what_is_hidden(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 4);
+	snap.processes[0].rchar = snap.processes[0].wchar = U64_UNKNOWN;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_string_equal(outline_row(&s->outline, 4)->job_id, "train");
+	assert_true(isnan(outline_row(&s->outline, 4)->io_rate));
+	assert_true(isnan(outline_row(&s->outline, 5)->io_rate)); /* the sheet */
+	assert_true(outline_row(&s->outline, 7)->io_rate == (double)MB);
+}
+
+/* A shell whose children are too short to be seen: what they used is the job's. */
+static void test_sums_with_ended_children(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct node *row;
+
+	snapshot_init(&snap);
+	for (unsigned k = 4; k <= 5; k++) {
+		fill_host(&snap, k);
+		snap.processes[2].child_user_ns = k * SECOND / 2;
+		snap.processes[2].child_system_ns = 0;
+		assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	}
+	row = outline_row(&s->outline, 0);
+	assert_string_equal(row->job_id, "build");
+	assert_true(row->cpu_percent == 41 + 50);
+	assert_true(outline_row(&s->outline, 1)->cpu_percent == 41 + 50); /* the sheet */
+	assert_true(outline_row(&s->outline, 2)->cpu_percent == 20);	  /* the shell itself */
+}
+
 /* Without a tree: processes of all jobs, the busiest first, and whose each is. */
 static void test_list(void **state)
 {
@@ -361,6 +398,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows),
 		TEST(test_sums),
+		TEST(test_sums_with_ended_children),
+		TEST(test_sums_of_what_is_hidden),
 		TEST(test_list),
 		TEST(test_names_of_sheets),
 		TEST(test_long_name_of_sheet),

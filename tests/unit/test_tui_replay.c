@@ -230,6 +230,96 @@ static void test_closer_look(void **state)
 	close_player(&p);
 }
 
+/* ---- attempts of one job at once ---- */
+
+static const struct node *find_attempt(const struct scene *s, int64_t id)
+{
+	for (size_t i = 0; i < s->outline.n; i++)
+		if (s->outline.nodes[i].kind == NODE_JOB && s->outline.nodes[i].attempt_id == id)
+			return &s->outline.nodes[i];
+	return NULL;
+}
+
+static void assert_attempt(const struct scene *s, const struct attempt *a, int n_sheets)
+{
+	const struct node *job = find_attempt(s, a->id);
+
+	assert_true(job && job->progress);
+	assert_int_equal(job->n_processes, 1);
+	assert_int_equal(job->attempt_num, a->attempt_num);
+	assert_int_equal(job->progress->total_sheets, n_sheets);
+}
+
+/* Each has recorded its own, and is over by itself. */
+static void test_twins_of_two_runners(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct attempt a = must_begin_at(store, "twin", NOW - MINUTE);
+	struct attempt b = must_begin_at(store, "twin", NOW - MINUTE);
+	struct player p = { .store = store };
+
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t wall_ns = NOW - MINUTE + i * SECOND_NS;
+
+		if (i < 3)
+			write_own(store, &b, wall_ns + SECOND_NS / 3, 200);
+		write_own(store, &a, wall_ns, 100);
+	}
+	must_finish_at(store, &b, NOW - MINUTE + 3 * SECOND_NS);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->snap.running_jobs, 2);
+	assert_int_equal(p.scene->snap.n_progress, 2);
+	assert_attempt(p.scene, &a, 1);
+	assert_attempt(p.scene, &b, 1);
+	for (unsigned i = 2; i < 8; i++)
+		step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->snap.n_progress, 1);
+	assert_attempt(p.scene, &a, 1);
+	assert_null(find_attempt(p.scene, b.id));
+	close_player(&p);
+}
+
+/* A daemon has seen both: its progress does not say which is which, and its processes do. */
+static void test_twins_of_a_daemon(void **state)
+{
+	static const char twins[2][5] = { "twin", "twin" };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct attempt lost = must_begin_at(store, "twin", NOW - 2 * MINUTE);
+	struct attempt a = must_begin_at(store, twins[0], NOW - MINUTE);
+	struct attempt b = must_begin_at(store, twins[1], NOW - MINUTE);
+	const struct attempt *attempts[] = { &a, &b };
+	struct job_progress progress[] = { { twins[0], a.id, 3, 1, 2, "running", 0, 0 },
+					   { twins[1], b.id, 4, 1, 2, "running", 0, 0 } };
+	const struct tick_record tick = {
+		.snap = &snap, .attempts = attempts, .n_attempts = 2, .owner = TICK_BY_ADDRESS
+	};
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	fill_snapshot(&snap, a.job_id, 2, 0);
+	snap.wall_ns = NOW - MINUTE + SECOND_NS;
+	snap.boot_ns = snap.wall_ns - DAY;
+	snap.processes[1].job_id = b.job_id;
+	snap.running_jobs = 2;
+	snap.progress = progress;
+	snap.n_progress = 2;
+	must(store_write_tick(store, -1, &tick, &err), &err);
+	snap.progress = NULL;
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	assert_attempt(p.scene, &a, 3);
+	assert_attempt(p.scene, &b, 4);
+	assert_null(find_attempt(p.scene, lost.id));
+	assert_int_equal(p.scene->snap.running_jobs, 2);
+	close_player(&p);
+}
+
 /* ---- anomalies ---- */
 
 static void fill_anomaly(struct episode *e, const struct attempt *a, unsigned k, uint64_t began_ns)
@@ -521,6 +611,8 @@ int main(void)
 		STORE_TEST(test_two_recorders),
 		STORE_TEST(test_rates),
 		STORE_TEST(test_closer_look),
+		STORE_TEST(test_twins_of_two_runners),
+		STORE_TEST(test_twins_of_a_daemon),
 		STORE_TEST(test_flags),
 		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),

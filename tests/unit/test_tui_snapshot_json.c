@@ -58,9 +58,10 @@ static void test_snapshot_from_json(void **state)
 	assert_int_equal(back.progress[0].attempt_num, 2);
 	assert_int_equal(back.progress[0].uid, 1000);
 	assert_int_equal(back.progress[1].attempt_num, 0);
+	assert_false(u64_known(back.progress[1].uid)); /* not that of root */
 	assert_int_equal(back.processes[0].rss_bytes, 12345678);
 	assert_int_equal(back.processes[0].gpu_memory_bytes, 77 * MB);
-	assert_true(!u64_known(back.processes[0].rchar));
+	assert_true(!u64_known(back.processes[2].rchar));
 	assert_true(back.processes[1].fd_limit == FD_LIMIT_UNLIMITED);
 	assert_string_equal(back.processes[1].command, "python worker");
 	assert_null(back.processes[4].job_id);

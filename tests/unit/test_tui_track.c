@@ -1,5 +1,6 @@
 /*
- * Rates of I/O, where the kernel adds what a child did to its parent when that has waited for it.
+ * Rates of I/O and CPU, where the kernel adds what a child did to its parent when that has waited
+ * for it.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -132,6 +133,106 @@ static void test_circles(void **state)
 	assert_true(rate_of(&t, 20) == 1);
 }
 
+/* ---- CPU ---- */
+
+#define MS UINT64_C(1000000)
+
+struct cpu_row {
+	pid_t pid, ppid;
+	unsigned own_ms, ended_ms; /* its own, and of children that it has waited for */
+	double age;
+};
+
+static void look_cpu(struct tracks *t, unsigned at, const struct cpu_row *rows, size_t n)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	for (size_t i = 0; i < n; i++) {
+		struct proc_sample *p = snapshot_add_process(&s);
+
+		p->key = (struct proc_key){ rows[i].pid, 7 };
+		p->ppid = rows[i].ppid;
+		p->cpu_ns = rows[i].own_ms * MS;
+		p->child_user_ns = rows[i].ended_ms * MS;
+		p->child_system_ns = 0;
+		p->age_seconds = rows[i].age;
+	}
+	assert_int_equal(tracks_add(t, &s), 0);
+}
+
+#define LOOK_CPU(t, at, ...)                                     \
+	look_cpu(t, at, (const struct cpu_row[]){ __VA_ARGS__ }, \
+		 ARRAY_SIZE(((const struct cpu_row[]){ __VA_ARGS__ })))
+
+static void assert_percent(const struct tracks *t, pid_t pid, double percent)
+{
+	const struct proc_key key = { pid, 7 };
+	double is = tracks_find(t, track_key_of_process(&key))->cpu_percent;
+
+	if (isnan(percent))
+		assert_true(isnan(is));
+	else
+		assert_float_equal(is, percent, 0.001);
+}
+
+static void test_children_that_nobody_saw(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK_CPU(&t, 0, { 10, 1, 500, 9000, 60 });
+	assert_percent(&t, 10, F64_UNKNOWN); /* since when? */
+	LOOK_CPU(&t, 1, { 10, 1, 510, 9270, 61 });
+	assert_percent(&t, 10, 28);
+	LOOK_CPU(&t, 2, { 10, 1, 510, 9270, 62 });
+	assert_percent(&t, 10, 0);
+}
+
+/* What was told as the child's own is not told again as its parent's. */
+static void test_a_child_that_was_seen(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK_CPU(&t, 0, { 10, 1, 0, 0, 60 });
+	LOOK_CPU(&t, 1, { 10, 1, 0, 0, 61 }, { 11, 10, 200, 100, 0.5 });
+	assert_percent(&t, 11, 30); /* it began after the look before */
+	LOOK_CPU(&t, 2, { 10, 1, 0, 350, 62 });
+	assert_percent(&t, 10, 5);
+}
+
+/* Its parent is gone as well: who has got it is not known, and it is told to none of them. */
+static void test_orphans_are_not_told_again(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK_CPU(&t, 0, { 5, 1, 0, 0, 60 }, { 10, 5, 0, 0, 60 }, { 11, 10, 10, 0, 60 },
+		 { 12, 11, 5000, 0, 60 });
+	LOOK_CPU(&t, 1, { 5, 1, 0, 5000, 61 }, { 10, 5, 0, 20, 61 });
+	assert_percent(&t, 5, 0);
+	assert_percent(&t, 10, 0);
+	LOOK_CPU(&t, 2, { 5, 1, 0, 5000, 62 }, { 10, 5, 0, 320, 62 });
+	assert_percent(&t, 10, 28); /* 20 ms may have been rounded away before */
+}
+
+/* The kernel tells in whole ticks: five times 4 ms that were seen are not one more. */
+static void test_ticks_are_not_told_again(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	LOOK_CPU(&t, 0, { 10, 1, 0, 0, 60 }, { 11, 10, 4, 0, 60 });
+	LOOK_CPU(&t, 1, { 10, 1, 0, 0, 61 }, { 12, 10, 4, 0, 60 });
+	assert_percent(&t, 10, 0);
+	LOOK_CPU(&t, 2, { 10, 1, 0, 0, 62 }, { 13, 10, 4, 0, 60 });
+	assert_percent(&t, 10, 0);
+	LOOK_CPU(&t, 3, { 10, 1, 0, 10, 63 });
+	assert_percent(&t, 10, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +242,10 @@ int main(void)
 		cmocka_unit_test(test_who_ignores_is_not_known),
 		cmocka_unit_test(test_nobody_waited),
 		cmocka_unit_test(test_circles),
+		cmocka_unit_test(test_children_that_nobody_saw),
+		cmocka_unit_test(test_a_child_that_was_seen),
+		cmocka_unit_test(test_orphans_are_not_told_again),
+		cmocka_unit_test(test_ticks_are_not_told_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
