@@ -25,6 +25,47 @@ static void test_anomalies(void **state)
 		text, "22:13:20 python grows by 60 MB a minute (memory_leak, high, of train)\n"));
 }
 
+/* Which attempt it was is said where there are several. */
+static void test_attempts(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	tell(s, "job.started", 1700000000, "{\"job_id\":\"twin\",\"attempt\":1}", false);
+	tell(s, "sheet.started", 1700000000, "{\"job_id\":\"alone\",\"attempt\":7,\"sheet_num\":1}",
+	     false);
+	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin\n"));
+	tell(s, "job.started", 1700000001, "{\"job_id\":\"twin\",\"attempt\":2}", false);
+	tell(s, "sheet.failed", 1700000002,
+	     "{\"job_id\":\"twin\",\"attempt\":2,\"sheet_num\":1,\"reason\":\"exit code 1\"}",
+	     false);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "job.started of twin#1\n"));
+	assert_non_null(strstr(text, "job.started of twin#2\n"));
+	assert_non_null(strstr(text, "sheet.failed of twin#2, sheet 1: exit code 1\n"));
+	assert_non_null(strstr(text, "sheet.started of alone, sheet 1\n"));
+	feed_tell_change(s, CHANGE_JOB_STARTED,
+			 &(struct attempt){ .job_id = "twin",
+					    .attempt_num = 3,
+					    .started_wall_ns = NOON + 3 * SECOND },
+			 NULL);
+	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin#3\n"));
+}
+
+/* Who goes back to the jobs has the newest before them again. */
+static void test_back_to_jobs(void **state)
+{
+	struct scene *s = *state;
+
+	for (int i = 0; i < 20; i++)
+		add_event(s, EVENT_KIND_JOB, "something");
+	draw_text(s, 80, 24);
+	press(s, "\tg");
+	assert_non_null(strstr(draw_text(s, 80, 24), "WHAT HAPPENED (earlier)\n"));
+	press(s, "\t");
+	assert_non_null(strstr(draw_text(s, 80, 24), "WHAT HAPPENED\n"));
+}
+
 /* One that is told late stands where it belongs, and what is read does not move. */
 static void test_late_event(void **state)
 {
@@ -224,9 +265,10 @@ static void test_flagged_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_anomalies),	    TEST(test_late_event),	 TEST(test_flood_of_births),
-		TEST(test_flood_of_others), TEST(test_oldest_is_on_top), TEST(test_flagged_rows),
-		TEST(test_daemon_events),   TEST(test_daemon_flags),
+		TEST(test_anomalies),	     TEST(test_attempts),	 TEST(test_back_to_jobs),
+		TEST(test_late_event),	     TEST(test_flood_of_births), TEST(test_flood_of_others),
+		TEST(test_oldest_is_on_top), TEST(test_flagged_rows),	 TEST(test_daemon_events),
+		TEST(test_daemon_flags),
 	};
 
 	return cmocka_run_group_tests_name("tui_events", tests, NULL, NULL);
