@@ -155,6 +155,13 @@ void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struc
 		}
 }
 
+void feed_recall_end(const struct anomaly_row *row, struct episode *ret)
+{
+	episode_copy(ret, &row->episode);
+	if (row->n_changes > 0 && row->changes[row->n_changes - 1].change == EPISODE_CLEARED)
+		episode_recall(ret, &row->changes[row->n_changes - 1]);
+}
+
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;

@@ -200,6 +200,18 @@ for ((i = 0; i < LOOKS && $(taken) < from + 2; i++)); do
 	sleep 0.1
 done
 is "the clock stands still" "$(screen | sed -n '1s/.* //p')" "$clock"
+counts=$(screen | sed -n 4p)
+"$PROCTOR" run -q --job delta -- sleep 302 &
+pids+=($!)
+delta=$!
+lists_delta() { # and has looked since
+	"$PROCTOR" jobs --json | grep -q '"delta"' && [ "$(taken)" -gt $((from + 3)) ]
+}
+from=$(taken)
+eventually lists_delta
+is "and the header is of that time" "$(screen | sed -n 4p)" "$counts"
+kill -TERM "$delta"
+wait "$delta"
 keys p
 hides "and goes on" " $clock\$"
 for key in h '?'; do
@@ -220,6 +232,9 @@ if command -v strace >/dev/null; then
 	keys Enter
 	shows "Enter goes back" 'JOB / PROCESS'
 	selects "to where it was" 'sh -c while'
+	shows "with the hints below" '^\? help  q quit'
+	keys C-l
+	shows "and Ctrl-L leaves them there" '^\? help  q quit'
 else
 	shows "without strace it says so" 'strace'
 fi
@@ -286,6 +301,37 @@ wait "${pids[1]}"
 isnt_running=$("$PROCTOR" jobs --json)
 json "and it is over" "$isnt_running" \
 	'[j["outcome"] for j in d if j["job_id"] == "beta"] == ["cancelled"]'
+
+# ---- one that waits beside one that runs ----
+
+cat >>"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
+	max_concurrent_jobs: 1
+YAML
+run "$PROCTOR" reload
+cat >"$TMP/twin.yaml" <<-'YAML'
+	job_id: twin
+	sheets:
+	  - run: sleep 304
+YAML
+run "$PROCTOR" submit "$TMP/twin.yaml"
+is "a job is handed in that waits" "$status" 0
+"$PROCTOR" run -q --job twin -- sleep 305 &
+pids+=($!)
+twin=$!
+shows "it has a row" '^  twin queued: '
+shows "beside the one that runs" '^- twin#1 1'
+keys Home / ; keys -l 'twin'; keys Enter
+while selected_row | grep -qv 'queued'; do
+	keys n
+	sleep 0.2
+done
+keys x
+shows "what is ended is said" 'cancel the job twin, what waits of it and what runs\? \(y/n\)'
+keys y
+hides "and is ended" 'twin queued'
+wait "$twin"
+json "both of them" "$("$PROCTOR" jobs --json)" \
+	'not [j for j in d if j["job_id"] == "twin" and j["status"] in ("running", "queued")]'
 
 # ---- in the background ----
 
@@ -373,6 +419,16 @@ open_terminal "'$PROCTOR' top --interval 0.5"
 shows "without a daemon it looks by itself" 'no daemon runs'
 keys G
 shows "at all processes" '^    - 1 |^ +[0-9]+ '
+OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 "$PROCTOR" run -q --job odd -- sleep 306 &
+pids+=($!)
+odd=$!
+keys f; keys -l odd; keys Enter
+shows "a job of which there is something to be said" '[0-9]+ sleep 306'
+hides "is told of below, and not within the picture" 'proctor: warning'
+shows "which is whole" '^WHAT HAPPENED'
+keys Escape
+kill -TERM "$odd"
+wait "$odd"
 run "$PROCTOR" start
 shows "a daemon that is started is found" '^proctor daemon [0-9]+, up'
 keys g
