@@ -15,6 +15,8 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	interval_seconds: 0.5
+	limits:
+	  max_concurrent_jobs: 1
 YAML
 run "$PROCTOR" start
 is "a daemon starts" "$status" 0
@@ -304,17 +306,11 @@ json "and it is over" "$isnt_running" \
 
 # ---- one that waits beside one that runs ----
 
-cat >>"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
-	max_concurrent_jobs: 1
-YAML
-run "$PROCTOR" reload
-cat >"$TMP/twin.yaml" <<-'YAML'
-	job_id: twin
-	sheets:
-	  - run: sleep 304
-YAML
-run "$PROCTOR" submit "$TMP/twin.yaml"
-is "a job is handed in that waits" "$status" 0
+for job in busy twin; do # the first keeps the second waiting
+	printf 'job_id: %s\nsheets:\n  - run: sleep 304\n' $job >"$TMP/$job.yaml"
+	run "$PROCTOR" submit "$TMP/$job.yaml"
+	is "the job $job is handed in" "$status" 0
+done
 "$PROCTOR" run -q --job twin -- sleep 305 &
 pids+=($!)
 twin=$!
@@ -332,6 +328,7 @@ hides "and is ended" 'twin queued'
 wait "$twin"
 json "both of them" "$("$PROCTOR" jobs --json)" \
 	'not [j for j in d if j["job_id"] == "twin" and j["status"] in ("running", "queued")]'
+run "$PROCTOR" cancel busy
 
 # ---- in the background ----
 
