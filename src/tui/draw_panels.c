@@ -61,6 +61,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 
 /* ---- keys ---- */
 
+#define WHOLE_TITLE 46 /* how to go on comes before what it is */
 #define TWO_COLUMNS 60 /* from here on the keys are in two */
 
 static void draw_key(const struct area *a, int y, const struct key_row *row)
@@ -103,9 +104,10 @@ void draw_help(struct scene *s, const struct area *a)
 			draw_key(&column, place % rows, &keys_rows[i]);
 		n++;
 	}
-	area_put(a, 0, 0, STYLE_BOLD,
-		 s->help_page + 1 < s->help_pages ? "proctor top: keys (any key for more, Esc back)"
-						  : "proctor top: keys (any key goes back)");
+	area_printf(a, 0, 0, STYLE_BOLD, "%skeys (%s)",
+		    a->width >= WHOLE_TITLE ? "proctor top: " : "",
+		    s->help_page + 1 < s->help_pages ? "any key for more, Esc back"
+						     : "any key goes back");
 }
 
 /* The first are those that are needed most. */

@@ -348,6 +348,9 @@ shows "and fg takes it again" '^- gamma'
 if command -v strace >/dev/null; then
 	keys End s
 	shows "one is traced" 'for 10 s; Ctrl-C ends it'
+	traced=$(json_eval "$("$PROCTOR" snapshot --json)" \
+		'[p["pid"] for p in d["processes"] if p.get("job_id") == "gamma"][-1]')
+	eventually grep -q '^TracerPid:.*[1-9]' "/proc/$traced/status"
 	keys C-c
 	shows "until Ctrl-C" 'press Enter to go back'
 	keys Enter
