@@ -293,6 +293,12 @@ static void test_long_waiting(void **state)
 	assert_non_null(strstr(text, "1/4 held: pressure is high: memory\n"));
 }
 
+/* Of two rows the last is that of the keys, alone. */
+static void test_two_rows(void **state)
+{
+	assert_string_equal(draw_text(*state, 10, 2), "p 22:13:23\n? help\n");
+}
+
 static void test_calls(void **state)
 {
 	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
@@ -472,6 +478,7 @@ int main(void)
 		TEST(test_cpu_share_stays),
 		TEST(test_cpu_times),
 		TEST(test_queued),
+		TEST(test_two_rows),
 		TEST(test_queued_twins),
 		TEST(test_long_waiting),
 		TEST(test_calls),
