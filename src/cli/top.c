@@ -40,7 +40,7 @@ static const struct argp_option top_options[] = {
 	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
 	  "Time between two looks where no daemon runs (2), or at least that between two that are "
-	  "shown of a daemon's (all); or that one frame of replayed text stands for (60)",
+	  "shown of a daemon's (all); or that one frame of replayed text stands for (60); not with --json",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
 	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },

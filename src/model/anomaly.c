@@ -145,8 +145,10 @@ void episode_recall(struct episode *e, const struct episode_moment *m)
 {
 	e->worst.severity = m->severity;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", m->text);
-	if (m->change == EPISODE_CLEARED)
+	if (m->change == EPISODE_CLEARED) {
+		e->cleared_wall_ns = m->wall_ns;
 		return;
+	}
 	if (m->change == EPISODE_BEGAN)
 		e->count = 1;
 	e->seen_wall_ns = m->wall_ns;

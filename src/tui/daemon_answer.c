@@ -11,9 +11,15 @@
 
 /* ---- what comes ---- */
 
+/* What is shown stays as it is. */
+static bool is_paused(const struct daemon_feed *f)
+{
+	return f->scene->is_paused && f->scene->has_snap;
+}
+
 static void take_snapshot(struct daemon_feed *f, struct json_cursor *data)
 {
-	if ((f->scene->is_paused && f->scene->has_snap) || snapshot_from_json(data, &f->snap) < 0)
+	if (is_paused(f) || snapshot_from_json(data, &f->snap) < 0)
 		return;
 	scene_add_snapshot(f->scene, &f->snap); /* the next one may find memory again */
 	f->has_changed = true;
@@ -133,6 +139,8 @@ static void answer_active(struct daemon_feed *f, int r, const struct rpc_value *
 	uint64_t n = r == 0 && rpc_value_is_list(active) ? rpc_value_len(active) : U64_UNKNOWN;
 
 	(void)err;
+	if (is_paused(f))
+		return;
 	if (f->job_id && u64_known(n))
 		n = scene_count_flags(f->scene); /* it counts those of all jobs */
 	f->has_changed |= n != f->scene->n_anomalies;
@@ -191,6 +199,8 @@ static void answer_jobs(struct daemon_feed *f, int r, const struct rpc_value *re
 			const struct err *err)
 {
 	(void)err;
+	if (is_paused(f))
+		return;
 	scene_forget_queued(f->scene);
 	f->scene->listed_jobs = f->scene->listed_sheets = 0;
 	f->scene->listed_ns = r == 0 ? clock_wall_ns() : 0;

@@ -164,14 +164,18 @@ static void add_anomaly(struct buf *out, const struct rpc_value *data)
 			      text_of(data, "severity"), text_of(data, "job_id"));
 }
 
-static void add_members(struct buf *out, const char *topic, const struct rpc_value *data)
+static void add_members(struct buf *out, const char *topic, const struct rpc_value *data,
+			size_t *ret_which_at)
 {
 	const char *reason = text_of(data, "reason");
 
 	buf_add_str(out, topic);
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
 		if (!reason || !reason[0] || !members[i].is_in_reason)
 			add_member(out, data, members[i].key, members[i].before);
+		if (strcmp(members[i].key, "job_id") == 0)
+			*ret_which_at = out->len;
+	}
 }
 
 /* In one line, and all of it as JSON. */
@@ -184,10 +188,12 @@ static void describe(const char *topic, const struct rpc_value *data, struct sce
 	if (event->kind == EVENT_KIND_ANOMALY)
 		add_anomaly(&text, data);
 	else
-		add_members(&text, topic, data);
+		add_members(&text, topic, data, &event->which_at);
 	json_init(&j, all);
 	rpc_value_write(data, &j);
 	snprintf(event->text, sizeof(event->text), "%s", buf_error(&text) == 0 ? text.data : topic);
+	if (event->job && event->which_at > 0 && event->which_at <= strlen(event->text))
+		event->attempt_num = daemon_event_number(data, "attempt");
 	event->json = buf_error(all) == 0 && all->len < MAX_EVENT_BYTES ? all->data : NULL;
 }
 

@@ -52,5 +52,6 @@ void draw_scene(struct scene *s, struct grid *g)
 		draw_help(s, &all);
 	else
 		draw_panels(s, &all);
+	area_clear(&footer); /* in a terminal of few rows the header is there too */
 	draw_footer(s, &footer);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/command.h"
 #include "tui/draw.h"
 
 static const char *mark_of(const struct node *node)
@@ -50,10 +51,19 @@ static void draw_job(const struct area *a, int x, const struct node *node)
 	draw_progress(a, x, 0, progress);
 }
 
+/* As much of it as what stands behind it leaves, and a quarter of the row at least. */
+static int draw_waiting_id(const struct area *a, int x, int y, const char *job_id, int behind)
+{
+	int room = a->width - x - behind, least = a->width / 4;
+	struct area name = area_part(a, x, y, room > least ? room : least, 1);
+
+	return x + area_put(&name, 0, 0, STYLE_BOLD, job_id);
+}
+
 /* Between two sheets it has no numbers either: how far it is, and why it waits. */
 static void draw_held(const struct area *a, int x, int y, const struct node *node)
 {
-	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
+	x = draw_waiting_id(a, x, y, node->job_id, 24 + (int)strlen(node->why_held));
 	x = draw_progress(a, x, y, node->progress);
 	x = area_put(a, x + 1, y, STYLE_WARNING, "held");
 	area_printf(a, x, y, STYLE_DIM, ": %s", node->why_held);
@@ -62,7 +72,7 @@ static void draw_held(const struct area *a, int x, int y, const struct node *nod
 /* Why it waits, in as much of the row as there is: it has no numbers. */
 static void draw_queued(const struct area *a, int x, int y, const struct node *node)
 {
-	x = area_put(a, x, y, STYLE_BOLD, node->job_id);
+	x = draw_waiting_id(a, x, y, node->job_id, 9 + (int)strlen(node->queued->why));
 	x = area_put(a, x + 1, y, STYLE_WARNING, "queued");
 	if (node->queued->why[0])
 		area_printf(a, x, y, STYLE_DIM, ": %s", node->queued->why);
@@ -76,32 +86,13 @@ static int draw_owner(const struct area *a, int x, const char *job_id)
 	return x + area_put(&owner, 0, 0, STYLE_TITLE, job_id) + 1;
 }
 
-/* Behind the last slash of a word. */
-static const char *without_folder(const char *word, size_t len)
-{
-	const char *slash = memrchr(word, '/', len);
-
-	return slash && slash + 1 < word + len ? slash + 1 : word;
-}
-
-/* Where a program and its script lie takes the room in which one tells them apart: the detail has
- * all of it. */
+/* The detail has all of it. */
 static void draw_command(const struct area *a, int x, const struct proc_sample *p)
 {
-	const char *word = p->command ? p->command : p->comm;
+	char name[COMMAND_BYTES];
 
-	for (int i = 0; i < 2 && word[0] == '/'; i++) {
-		size_t len = strcspn(word, " ");
-		const char *from = without_folder(word, len);
-
-		x = area_printf(a, x, 0, STYLE_PLAIN, "%.*s", (int)(word + len - from), from);
-		word += len;
-		if (word[0] == ' ' && i == 0) {
-			x = area_put(a, x, 0, STYLE_PLAIN, " ");
-			word++;
-		}
-	}
-	area_put(a, x, 0, STYLE_PLAIN, word);
+	command_shorten(p->command ? p->command : p->comm, name, sizeof(name));
+	area_put(a, x, 0, STYLE_PLAIN, name);
 }
 
 /* In a list nothing else says whose a process is. */

@@ -22,6 +22,20 @@ static void scroll_to_event(struct scene *s, int rows)
 		s->events_up = s->event_at - rows + 1;
 }
 
+/* Of which attempt it is stands behind the name of the job. */
+static void draw_line(const struct scene *s, const struct area *a, int x, int y,
+		      const struct scene_event *event)
+{
+	enum style style = style_of_kind[event->kind];
+	int n = (int)event->which_at;
+
+	if (scene_is_one_of_several(s, event))
+		area_printf(a, x, y, style, "%.*s#%d%s", n, event->text, event->attempt_num,
+			    event->text + n);
+	else
+		area_put(a, x, y, style, event->text);
+}
+
 void draw_timeline(struct scene *s, const struct area *a)
 {
 	int rows = a->height - 1;
@@ -39,7 +53,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 		if (!event)
 			return;
 		x = area_put(a, 0, rows - i, STYLE_DIM, draw_when(s, event->wall_ns, room));
-		area_put(a, x + 1, rows - i, style_of_kind[event->kind], event->text);
+		draw_line(s, a, x + 1, rows - i, event);
 		if (s->is_in_events && s->events_up + i == s->event_at)
 			area_select_row(a, rows - i, SELECTED);
 	}
@@ -47,6 +61,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 
 /* ---- keys ---- */
 
+#define WHOLE_TITLE 46 /* how to go on comes before what it is */
 #define TWO_COLUMNS 60 /* from here on the keys are in two */
 
 static void draw_key(const struct area *a, int y, const struct key_row *row)
@@ -89,9 +104,10 @@ void draw_help(struct scene *s, const struct area *a)
 			draw_key(&column, place % rows, &keys_rows[i]);
 		n++;
 	}
-	area_put(a, 0, 0, STYLE_BOLD,
-		 s->help_page + 1 < s->help_pages ? "proctor top: keys (any key for more, Esc back)"
-						  : "proctor top: keys (any key goes back)");
+	area_printf(a, 0, 0, STYLE_BOLD, "%skeys (%s)",
+		    a->width >= WHOLE_TITLE ? "proctor top: " : "",
+		    s->help_page + 1 < s->help_pages ? "any key for more, Esc back"
+						     : "any key goes back");
 }
 
 /* The first are those that are needed most. */
@@ -120,12 +136,21 @@ static int draw_asked(const struct area *a, int x, const char *name, int behind)
 
 #define SURE "? (y/n)"
 
+/* What it ends: without a number all that there is of the job. */
+static const char *behind_job(const struct wish *wish)
+{
+	return !wish->is_queued ? " and end all of it" SURE
+	       : wish->has_twin ? ", what waits of it and what runs" SURE
+				: ", which waits" SURE;
+}
+
 static void ask_about_job(const struct scene *s, const struct area *a)
 {
-	static const char behind[] = " and end all of it" SURE;
-	int x = s->wish.has_twin ? area_printf(a, 0, 0, STYLE_BAD, "cancel attempt %d of the job ",
-					       s->wish.attempt_num)
-				 : area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
+	const char *behind = behind_job(&s->wish);
+	int x = s->wish.attempt_num > 0 && s->wish.has_twin
+			? area_printf(a, 0, 0, STYLE_BAD, "cancel attempt %d of the job ",
+				      s->wish.attempt_num)
+			: area_put(a, 0, 0, STYLE_BAD, "cancel the job ");
 	int columns =
 		x + (int)strlen(behind) + 8 <= a->width ? (int)strlen(behind) : (int)strlen(SURE);
 

@@ -53,6 +53,9 @@ void feed_tell_change(struct scene *s, enum change change, const struct attempt 
  * has noted them, as it was last. */
 void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struct episode *ret);
 
+/* As it was last; where that it is over was told, with when that was. */
+void feed_recall_end(const struct anomaly_row *row, struct episode *ret);
+
 /* That it began, got worse or is over; and it is flagged as it is now. */
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);
 

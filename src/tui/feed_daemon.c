@@ -80,6 +80,15 @@ static int connect_to(struct daemon_feed *f, struct err *err)
 	return r;
 }
 
+/* What was listed then is shown until the user goes on, and asked for anew. */
+static bool is_held(struct daemon_feed *f)
+{
+	if (!f->scene->is_paused || !f->scene->has_snap)
+		return false;
+	f->is_count_old = f->are_jobs_old = true;
+	return true;
+}
+
 /* How many anomalies are going on. */
 static void ask_active(struct daemon_feed *f)
 {
@@ -249,11 +258,12 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		try_again(f);
 	if (f->client && rpc_client_listen(f->client, 0, NULL) != -ETIMEDOUT)
 		hang_up(f, s);
-	if (f->client) {
+	if (f->client && !is_held(f)) {
 		ask_active(f);
 		ask_jobs(f);
-		ask_next_page(f);
 	}
+	if (f->client)
+		ask_next_page(f);
 	f->has_changed |= say_state(f, s);
 	f->scene = NULL;
 	if (!f->client && clock_boot_ns() - f->gone_boot_ns > GONE_NS && !s->is_paused)

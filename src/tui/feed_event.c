@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "tui/feed.h"
@@ -25,6 +26,8 @@ static void add_event(struct scene *s, struct scene_event *event, const struct b
 	if (buf_error(text) < 0)
 		return;
 	snprintf(event->text, sizeof(event->text), "%s", text->data);
+	if (event->which_at > strlen(event->text))
+		event->attempt_num = 0; /* it is cut before */
 	event->json = buf_error(json) == 0 ? json->data : NULL;
 	scene_add_event(s, event);
 }
@@ -78,9 +81,11 @@ void feed_tell_change(struct scene *s, enum change change, const struct attempt 
 	enum topic topic = change_topic(change, a, sheet);
 	bool is_end = change == CHANGE_JOB_ENDED || change == CHANGE_SHEET_ENDED;
 	const char *reason = !is_end ? NULL : sheet ? sheet->reason : a->reason;
+	size_t which_at;
 	struct json j;
 
 	buf_printf(&text, "%s of %s", topic_name(topic), a->job_id);
+	which_at = text.len;
 	if (sheet)
 		buf_printf(&text, ", sheet %d", sheet->num);
 	if (reason && reason[0])
@@ -92,7 +97,9 @@ void feed_tell_change(struct scene *s, enum change change, const struct attempt 
 	add_event(s,
 		  &(struct scene_event){ .wall_ns = change_time(change, a, sheet),
 					 .kind = kind_of_topic(topic),
-					 .job = key_of_job(a->job_id) },
+					 .job = key_of_job(a->job_id),
+					 .attempt_num = a->attempt_num,
+					 .which_at = which_at },
 		  &text, &all);
 }
 
@@ -146,6 +153,13 @@ void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struc
 			episode_recall(ret, &row->changes[i]);
 			return;
 		}
+}
+
+void feed_recall_end(const struct anomaly_row *row, struct episode *ret)
+{
+	episode_copy(ret, &row->episode);
+	if (row->n_changes > 0 && row->changes[row->n_changes - 1].change == EPISODE_CLEARED)
+		episode_recall(ret, &row->changes[row->n_changes - 1]);
 }
 
 void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change)

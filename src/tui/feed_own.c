@@ -160,12 +160,13 @@ static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 		feed_recall_episode(row, row->episode.began_wall_ns, &e);
 		feed_tell_anomaly(f->scene, &e, EPISODE_BEGAN);
 	}
-	episode_copy(&e, &row->episode);
+	feed_recall_end(row, &e);
 	if (!is_going_on && !u64_known(e.ended_wall_ns))
 		e.ended_wall_ns = f->snap.wall_ns; /* found out now */
 	if (is_going_on)
 		feed_flag_anomaly(f->scene, &e);
-	if (!is_going_on && !end_was_told && e.ended_wall_ns >= f->events_since_ns &&
+	if (!is_going_on && !end_was_told &&
+	    episode_change_time(&e, EPISODE_CLEARED) >= f->events_since_ns &&
 	    (was_told || u64_known(row->episode.ended_wall_ns)))
 		feed_tell_anomaly(f->scene, &e, EPISODE_CLEARED);
 	return map_put(&f->told_anomalies, id, !is_going_on);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "base/utf8.h"
+#include "tui/command.h"
 #include "tui/keys_parts.h"
 
 /* ---- where the user is ---- */
@@ -70,6 +70,8 @@ void keys_scroll_events(struct scene *s, int events)
 static void toggle_events(struct scene *s, int unused)
 {
 	(void)unused;
+	if (s->is_in_events)
+		s->events_up = 0; /* and they are followed again */
 	s->is_in_events = !s->is_in_events && scene_count_events(s) > 0;
 	s->event_at = s->events_up;
 }
@@ -186,21 +188,32 @@ static const struct node *living(const struct scene *s)
 	return s->source == SOURCE_REPLAY || s->is_in_events ? NULL : scene_selected(s);
 }
 
-static void name_process(struct wish *wish, const struct proc_sample *p)
-{
-	const char *command = p->command ? p->command : p->comm;
-	size_t n = utf8_cut(command, strlen(command), sizeof(wish->command) - 1);
-
-	memcpy(wish->command, command, n);
-	wish->command[n] = '\0';
-}
-
 /* Of the job that it is, or is of. */
-static bool has_twin(const struct scene *s, const struct node *node)
+static const struct node *job_of(const struct scene *s, const struct node *node)
 {
 	while (node->kind != NODE_JOB && node->parent >= 0)
 		node = &s->outline.nodes[node->parent];
-	return node->has_twin;
+	return node;
+}
+
+static void wish_to_signal(struct wish *wish, const struct proc_sample *p)
+{
+	*wish = (struct wish){ .kind = WISH_SIGNAL, .signal = SIGTERM, .key = p->key };
+	command_shorten(p->command ? p->command : p->comm, wish->command, sizeof(wish->command));
+}
+
+static void wish_to_cancel(const struct scene *s, struct wish *wish, const struct node *node)
+{
+	const struct node *job = job_of(s, node);
+
+	*wish = (struct wish){
+		.kind = WISH_CANCEL_JOB,
+		.attempt_num = node->attempt_num,
+		.uid = node->uid,
+		.is_queued = job->queued,
+		.has_twin = job->queued ? outline_runs_too(&s->outline, job) : job->has_twin,
+	};
+	snprintf(wish->job_id, sizeof(wish->job_id), "%s", node->job_id);
 }
 
 static void ask_to_end(struct scene *s, int unused)
@@ -212,17 +225,10 @@ static void ask_to_end(struct scene *s, int unused)
 		scene_say(s, s->source == SOURCE_REPLAY ? past : "there is nothing here to end");
 		return;
 	}
-	s->wish = (struct wish){ .kind = WISH_CANCEL_JOB, .signal = SIGTERM };
-	if (node->kind == NODE_PROCESS) {
-		s->wish.kind = WISH_SIGNAL;
-		s->wish.key = node->p->key;
-		name_process(&s->wish, node->p);
-	} else {
-		snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
-		s->wish.attempt_num = node->attempt_num;
-		s->wish.uid = node->uid;
-		s->wish.has_twin = has_twin(s, node);
-	}
+	if (node->kind == NODE_PROCESS)
+		wish_to_signal(&s->wish, node->p);
+	else
+		wish_to_cancel(s, &s->wish, node);
 	s->overlay = OVERLAY_CONFIRM;
 }
 

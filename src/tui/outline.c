@@ -216,11 +216,35 @@ bool outline_flag(struct outline *o, uint64_t id)
 	return is_there(o, from);
 }
 
+/* As far as it is known. */
+static bool is_same_user(const struct node *a, const struct node *b)
+{
+	return !u64_known(a->uid) || !u64_known(b->uid) || a->uid == b->uid;
+}
+
 void outline_flag_job(struct outline *o, uint64_t job)
 {
 	for (int at = outline_first_attempt(o, job); is_there(o, at);
 	     at = o->nodes[at].next_attempt)
-		o->nodes[at].is_flagged = true;
+		o->nodes[at].is_flagged |= !o->nodes[at].queued;
+}
+
+bool outline_has_other(const struct outline *o, uint64_t job, int attempt_num)
+{
+	for (int at = outline_first_attempt(o, job); is_there(o, at);
+	     at = o->nodes[at].next_attempt)
+		if (o->nodes[at].attempt_num && o->nodes[at].attempt_num != attempt_num)
+			return true;
+	return false;
+}
+
+bool outline_runs_too(const struct outline *o, const struct node *queued)
+{
+	for (int at = outline_first_attempt(o, track_key_of_job(queued->job_id)); is_there(o, at);
+	     at = o->nodes[at].next_attempt)
+		if (!o->nodes[at].queued && is_same_user(&o->nodes[at], queued))
+			return true;
+	return false;
 }
 
 bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)

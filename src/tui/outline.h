@@ -39,7 +39,7 @@ struct node {
 	int64_t attempt_id;		     /* as its processes have it */
 	int attempt_num;		     /* of the job; 0: it is not known */
 	uint64_t uid;			     /* whose, where that is */
-	int next_attempt;		     /* of a job: another that runs; -1 */
+	int next_attempt;		     /* of a job: another that runs, or waits; -1 */
 	bool has_twin;			     /* of a job: there is another */
 	int sheet_num, rank;		     /* SHEET_NONE, RANK_NONE */
 	const char *sheet_name;		     /* of the sheet that it is, or is of; or NULL */
@@ -118,6 +118,12 @@ bool outline_has(const struct outline *o, uint64_t id); /* shown or not */
 bool outline_flag(struct outline *o, uint64_t id);
 void outline_flag_job(struct outline *o, uint64_t job); /* all attempts of it that run */
 void outline_forget_flags(struct outline *o);
+
+/* Whether an attempt of another number runs of the job (track_key_of_job()). */
+bool outline_has_other(const struct outline *o, uint64_t job, int attempt_num);
+
+/* Whether an attempt of the same user runs of a job that waits. */
+bool outline_runs_too(const struct outline *o, const struct node *queued);
 
 /* Whether the node of this id is there, and is the other or below it. */
 bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor);

@@ -149,18 +149,42 @@ static bool is_wanted(const char *job_id, const struct outline_options *options)
 	return !options->job_id || (job_id && strcmp(job_id, options->job_id) == 0);
 }
 
-/* Behind those that run: one that has begun meanwhile is there already. */
+/* One of the same user that the list of jobs did not have yet: it may be the one that waited. */
+static bool may_have_begun(const struct outline *o, const struct queued_job *job,
+			   const struct map *starts)
+{
+	int at = outline_first_attempt(o, track_key_of_job(job->job_id));
+
+	for (; at >= 0; at = o->nodes[at].next_attempt) {
+		const struct node *node = &o->nodes[at];
+		uint64_t key = track_key_of_attempt(job->job_id, node->attempt_num), ns;
+		bool is_other = u64_known(node->uid) && node->uid != job->uid;
+
+		if (!node->queued && !is_other && !map_get(starts, key, &ns))
+			return true;
+	}
+	return false;
+}
+
+/* Each user has but one of a name: no attempt has such a number. */
+static uint64_t key_of_queued(const struct queued_job *job)
+{
+	return track_key_of_attempt(job->job_id, INT64_MIN + (int64_t)(uint32_t)job->uid);
+}
+
+/* Behind those that run, and beside others of the same name. */
 static int add_queued(struct outline *o, const struct outline_options *options)
 {
 	for (size_t i = 0; i < options->n_queued; i++) {
 		const struct queued_job *job = &options->queued[i];
-		uint64_t key = track_key_of_job(job->job_id);
-		struct node node = node_of(NODE_JOB, key, -1, job->job_id);
+		uint64_t id = key_of_queued(job);
+		struct node node = node_of(NODE_JOB, id, -1, job->job_id);
 
 		node.queued = job;
 		node.uid = job->uid;
-		if (is_wanted(job->job_id, options) && outline_first_attempt(o, key) < 0 &&
-		    add_job(o, &node, key) < 0)
+		if (is_wanted(job->job_id, options) && outline_at(o, id) < 0 &&
+		    !may_have_begun(o, job, options->starts) &&
+		    add_job(o, &node, track_key_of_job(job->job_id)) < 0)
 			return -ENOMEM;
 	}
 	return 0;

@@ -32,6 +32,8 @@ struct scene_event {
 	uint64_t wall_ns;
 	enum event_kind kind;
 	uint64_t process, job; /* the nodes that it is about; 0: none */
+	int attempt_num;       /* of the job, where the text names it; 0: it does not */
+	size_t which_at;       /* where in the text the number of the attempt has its place */
 	char text[SCENE_EVENT_BYTES];
 	char *json; /* all that is known of it, an object; NULL */
 };
@@ -75,7 +77,8 @@ struct wish {
 	char job_id[SCENE_TEXT_BYTES];
 	int attempt_num; /* of the job; 0: it waits, or nobody can tell */
 	uint64_t uid;	 /* whose it is; U64_UNKNOWN */
-	bool has_twin;	 /* another attempt of it runs */
+	bool is_queued;	 /* it waits */
+	bool has_twin;	 /* another attempt of it runs, or waits */
 	struct proc_key key;
 	char command[64]; /* of the process, for the question; cut */
 	int signal;
@@ -205,6 +208,9 @@ int scene_refresh(struct scene *s);
 /* Of the events that are shown the i-th, from the newest; NULL: there are not so many. */
 const struct scene_event *scene_event(const struct scene *s, size_t i);
 size_t scene_count_events(const struct scene *s);
+
+/* Whether several attempts of its job are known, so that it is to be told which it is of. */
+bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event);
 
 /* Where the user is; NULL: there is no row. */
 const struct node *scene_selected(const struct scene *s);

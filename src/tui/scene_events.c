@@ -167,3 +167,14 @@ const struct scene_event *scene_event(const struct scene *s, size_t i)
 	}
 	return NULL;
 }
+
+bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event)
+{
+	if (!event->attempt_num)
+		return false;
+	for (size_t i = 0; i < s->n_events; i++)
+		if (s->events[i].job == event->job && s->events[i].attempt_num &&
+		    s->events[i].attempt_num != event->attempt_num)
+			return true;
+	return outline_has_other(&s->outline, event->job, event->attempt_num);
+}

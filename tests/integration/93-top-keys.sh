@@ -15,6 +15,8 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	interval_seconds: 0.5
+	limits:
+	  max_concurrent_jobs: 1
 YAML
 run "$PROCTOR" start
 is "a daemon starts" "$status" 0
@@ -200,6 +202,18 @@ for ((i = 0; i < LOOKS && $(taken) < from + 2; i++)); do
 	sleep 0.1
 done
 is "the clock stands still" "$(screen | sed -n '1s/.* //p')" "$clock"
+counts=$(screen | sed -n 4p)
+"$PROCTOR" run -q --job delta -- sleep 302 &
+pids+=($!)
+delta=$!
+lists_delta() { # and has looked since
+	"$PROCTOR" jobs --json | grep -q '"delta"' && [ "$(taken)" -gt $((from + 3)) ]
+}
+from=$(taken)
+eventually lists_delta
+is "and the header is of that time" "$(screen | sed -n 4p)" "$counts"
+kill -TERM "$delta"
+wait "$delta"
 keys p
 hides "and goes on" " $clock\$"
 for key in h '?'; do
@@ -220,6 +234,9 @@ if command -v strace >/dev/null; then
 	keys Enter
 	shows "Enter goes back" 'JOB / PROCESS'
 	selects "to where it was" 'sh -c while'
+	shows "with the hints below" '^\? help  q quit'
+	keys C-l
+	shows "and Ctrl-L leaves them there" '^\? help  q quit'
 else
 	shows "without strace it says so" 'strace'
 fi
@@ -287,6 +304,32 @@ isnt_running=$("$PROCTOR" jobs --json)
 json "and it is over" "$isnt_running" \
 	'[j["outcome"] for j in d if j["job_id"] == "beta"] == ["cancelled"]'
 
+# ---- one that waits beside one that runs ----
+
+for job in busy twin; do # the first keeps the second waiting
+	printf 'job_id: %s\nsheets:\n  - run: sleep 304\n' $job >"$TMP/$job.yaml"
+	run "$PROCTOR" submit "$TMP/$job.yaml"
+	is "the job $job is handed in" "$status" 0
+done
+"$PROCTOR" run -q --job twin -- sleep 305 &
+pids+=($!)
+twin=$!
+shows "it has a row" '^  twin queued: '
+shows "beside the one that runs" '^- twin#1 1'
+keys Home / ; keys -l 'twin'; keys Enter
+while selected_row | grep -qv 'queued'; do
+	keys n
+	sleep 0.2
+done
+keys x
+shows "what is ended is said" 'cancel the job twin, what waits of it and what runs\? \(y/n\)'
+keys y
+hides "and is ended" 'twin queued'
+wait "$twin"
+json "both of them" "$("$PROCTOR" jobs --json)" \
+	'not [j for j in d if j["job_id"] == "twin" and j["status"] in ("running", "queued")]'
+run "$PROCTOR" cancel busy
+
 # ---- in the background ----
 
 keys q
@@ -305,6 +348,9 @@ shows "and fg takes it again" '^- gamma'
 if command -v strace >/dev/null; then
 	keys End s
 	shows "one is traced" 'for 10 s; Ctrl-C ends it'
+	traced=$(json_eval "$("$PROCTOR" snapshot --json)" \
+		'[p["pid"] for p in d["processes"] if p.get("job_id") == "gamma"][-1]')
+	eventually grep -q '^TracerPid:.*[1-9]' "/proc/$traced/status"
 	keys C-c
 	shows "until Ctrl-C" 'press Enter to go back'
 	keys Enter
@@ -373,6 +419,16 @@ open_terminal "'$PROCTOR' top --interval 0.5"
 shows "without a daemon it looks by itself" 'no daemon runs'
 keys G
 shows "at all processes" '^    - 1 |^ +[0-9]+ '
+OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=2 "$PROCTOR" run -q --job odd -- sleep 306 &
+pids+=($!)
+odd=$!
+keys f; keys -l odd; keys Enter
+shows "a job of which there is something to be said" '[0-9]+ sleep 306'
+hides "is told of below, and not within the picture" 'proctor: warning'
+shows "which is whole" '^WHAT HAPPENED'
+keys Escape
+kill -TERM "$odd"
+wait "$odd"
 run "$PROCTOR" start
 shows "a daemon that is started is found" '^proctor daemon [0-9]+, up'
 keys g

@@ -669,6 +669,7 @@ static void test_changes_are_followed_as_they_were_told(void **state)
 	e.peak_wall_ns = START + SECOND;
 	put(store, a.id, &e, EPISODE_ESCALATED);
 	e.ended_wall_ns = START + 2 * SECOND;
+	e.cleared_wall_ns = START + 70 * SECOND;
 	put(store, a.id, &e, EPISODE_CLEARED);
 	assert_int_equal(follow_on(store, &after, &told), 2);
 	assert_int_equal(told.moments[0].change, EPISODE_ESCALATED);
@@ -678,6 +679,7 @@ static void test_changes_are_followed_as_they_were_told(void **state)
 	assert_string_equal(told.last.name, e.name);
 	assert_string_equal(told.last.worst.job_id, "a");
 	assert_int_equal(told.last.ended_wall_ns, START + 2 * SECOND);
+	assert_int_equal(told.last.cleared_wall_ns, START + 70 * SECOND);
 }
 
 static int count_change(void *ctx, const struct anomaly_change_row *row)

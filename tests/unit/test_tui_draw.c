@@ -53,6 +53,16 @@ static void test_commands(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "- 10 python3 train.py --big "));
 	assert_non_null(strstr(draw_text(s, 80, 24), " 11 tool /data/ "));
 	assert_non_null(strstr(draw_text(s, 80, 24), "- 20 make /srv/a "));
+	s->snap.processes[1].command = "/usr/bin/tail /etc/hosts -f";
+	s->snap.processes[2].command = "python3.11 /srv/a.py";
+	s->snap.processes[3].command = "/bin/sh /";
+	s->snap.processes[4].command = "/opt/some/where/in/a/deep/folder/program run";
+	assert_non_null(strstr(draw_text(s, 80, 24), " 11 tail /etc/hosts -f "));
+	assert_non_null(strstr(draw_text(s, 80, 24), " 20 python3.11 a.py "));
+	assert_non_null(strstr(draw_text(s, 80, 24), " 21 sh / "));
+	press(s, "Gx");
+	assert_non_null(strstr(draw_text(s, 80, 24), "send SIGTERM to pid 30 program run? (y/n)"));
+	press(s, "n");
 	assert_null(strstr(draw_text(s, 80, 24), " THR "));
 	assert_non_null(strstr(draw_text(s, 160, 24), " THR "));
 	press(s, "/--big\n\n");
@@ -201,7 +211,7 @@ static void test_queued(void **state)
 	const char *text;
 
 	scene_add_queued(s, "late", 1000, "it waits for 2 GB of memory");
-	scene_add_queued(s, "train", 1000, NULL); /* has begun meanwhile */
+	scene_add_queued(s, "train", 0, NULL); /* has begun meanwhile */
 	assert_int_equal(scene_refresh(s), 0);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "\n2 jobs, 2 queued, 2 sheets"));
@@ -216,6 +226,77 @@ static void test_queued(void **state)
 	scene_forget_queued(s);
 	assert_int_equal(scene_refresh(s), 0);
 	assert_null(strstr(draw_text(s, 80, 24), "queued"));
+}
+
+/* Beside one that runs, and beside that of another user, each has a row, and is what it says. */
+static void test_queued_twins(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	s->snap.progress[0].attempt_num = 3;
+	scene_set_start(s, track_key_of_attempt("train", 3), NOON);
+	scene_add_queued(s, "train", 0, "2 jobs run already");
+	scene_add_queued(s, "train", 1000, "the second");
+	assert_int_equal(scene_refresh(s), 0);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "\n- train#3 2 "));
+	assert_non_null(strstr(text, "\n  train queued: 2 jobs run already\n"));
+	assert_non_null(strstr(text, "\n  train queued: the second\n"));
+	press(s, "G");
+	for (int i = 0; i < 20 && !scene_selected(s)->queued; i++)
+		press(s, "k");
+	press(s, "x");
+	assert_true(s->wish.uid == 1000 || s->wish.uid == 0);
+	for (int i = 0; i < 2; i++) {
+		bool is_own = s->wish.uid == 0; /* as the one that runs */
+
+		text = draw_text(s, 80, 24);
+		assert_int_equal(s->wish.attempt_num, 0);
+		if (is_own)
+			assert_non_null(strstr(text, "\ncancel the job train, what waits of it and "
+						     "what runs? (y/n)"));
+		else
+			assert_non_null(strstr(text, "\ncancel the job train, which waits? (y/n)"));
+		press(s, "nkx");
+		assert_true(i == 1 || (s->wish.uid == 0) == !is_own);
+	}
+	press(s, "n/train\n");
+	while (scene_selected(s)->queued)
+		press(s, "n");
+	while (scene_selected(s)->kind != NODE_JOB)
+		press(s, "k");
+	press(s, "x");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "\ncancel attempt 3 of the job train and end"));
+}
+
+/* Of a long name a part goes, and not that it waits, nor why. */
+static void test_long_waiting(void **state)
+{
+	struct scene *s = *state;
+	char name[JOB_ID_MAX + 1];
+	const char *text;
+
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	scene_add_queued(s, name, 1000, "it waits for 2 GB of memory");
+	assert_int_equal(scene_refresh(s), 0);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "nnnn queued: it waits for 2 GB of memory\n"));
+	scene_forget_queued(s);
+	s->snap.n_processes = 0;
+	s->snap.progress[0].job_id = name;
+	scene_add_held(s, track_key_of_attempt(name, 0), "pressure is high: memory");
+	assert_int_equal(scene_refresh(s), 0);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "1/4 held: pressure is high: memory\n"));
+}
+
+/* Of two rows the last is that of the keys, alone. */
+static void test_two_rows(void **state)
+{
+	assert_string_equal(draw_text(*state, 10, 2), "p 22:13:23\n? help\n");
 }
 
 static void test_calls(void **state)
@@ -397,6 +478,9 @@ int main(void)
 		TEST(test_cpu_share_stays),
 		TEST(test_cpu_times),
 		TEST(test_queued),
+		TEST(test_two_rows),
+		TEST(test_queued_twins),
+		TEST(test_long_waiting),
 		TEST(test_calls),
 		TEST(test_sizes),
 		TEST(test_long_name),

@@ -25,6 +25,70 @@ static void test_anomalies(void **state)
 		text, "22:13:20 python grows by 60 MB a minute (memory_leak, high, of train)\n"));
 }
 
+/* That a kill is over is known when no other has come for a while: its line stands there. */
+static void test_end_of_moment(void **state)
+{
+	struct scene *s = *state;
+	struct episode_moment changes[] = { { .change = EPISODE_BEGAN, .wall_ns = NOON },
+					    { .change = EPISODE_CLEARED,
+					      .wall_ns = NOON + 70 * SECOND } };
+	struct anomaly_row row = { .changes = changes, .n_changes = 2 };
+	struct episode e;
+
+	episode_init(&row.episode);
+	row.episode.worst.type = ANOMALY_OOM_KILL;
+	row.episode.began_wall_ns = row.episode.ended_wall_ns = NOON;
+	snprintf(changes[1].text, sizeof(changes[1].text), "the kernel has killed it");
+	add_event(s, EVENT_KIND_JOB, "before");
+	feed_recall_end(&row, &e);
+	feed_tell_anomaly(s, &e, EPISODE_CLEARED);
+	assert_non_null(strstr(draw_text(s, 80, 24), "before\n22:14:30 cleared: the kernel has"));
+	row.n_changes = 1; /* nobody has told it */
+	feed_recall_end(&row, &e);
+	assert_true(episode_change_time(&e, EPISODE_CLEARED) == NOON);
+}
+
+/* Which attempt it was is said where there are several. */
+static void test_attempts(void **state)
+{
+	struct scene *s = *state;
+	const char *text;
+
+	tell(s, "job.started", 1700000000, "{\"job_id\":\"twin\",\"attempt\":1}", false);
+	tell(s, "sheet.started", 1700000000, "{\"job_id\":\"alone\",\"attempt\":7,\"sheet_num\":1}",
+	     false);
+	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin\n"));
+	tell(s, "job.started", 1700000001, "{\"job_id\":\"twin\",\"attempt\":2}", false);
+	tell(s, "sheet.failed", 1700000002,
+	     "{\"job_id\":\"twin\",\"attempt\":2,\"sheet_num\":1,\"reason\":\"exit code 1\"}",
+	     false);
+	text = draw_text(s, 80, 24);
+	assert_non_null(strstr(text, "job.started of twin#1\n"));
+	assert_non_null(strstr(text, "job.started of twin#2\n"));
+	assert_non_null(strstr(text, "sheet.failed of twin#2, sheet 1: exit code 1\n"));
+	assert_non_null(strstr(text, "sheet.started of alone, sheet 1\n"));
+	feed_tell_change(s, CHANGE_JOB_STARTED,
+			 &(struct attempt){ .job_id = "twin",
+					    .attempt_num = 3,
+					    .started_wall_ns = NOON + 3 * SECOND },
+			 NULL);
+	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin#3\n"));
+}
+
+/* Who goes back to the jobs has the newest before them again. */
+static void test_back_to_jobs(void **state)
+{
+	struct scene *s = *state;
+
+	for (int i = 0; i < 20; i++)
+		add_event(s, EVENT_KIND_JOB, "something");
+	draw_text(s, 80, 24);
+	press(s, "\tg");
+	assert_non_null(strstr(draw_text(s, 80, 24), "WHAT HAPPENED (earlier)\n"));
+	press(s, "\t");
+	assert_non_null(strstr(draw_text(s, 80, 24), "WHAT HAPPENED\n"));
+}
+
 /* One that is told late stands where it belongs, and what is read does not move. */
 static void test_late_event(void **state)
 {
@@ -224,7 +288,8 @@ static void test_flagged_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_anomalies),	    TEST(test_late_event),	 TEST(test_flood_of_births),
+		TEST(test_anomalies),	    TEST(test_attempts),	 TEST(test_end_of_moment),
+		TEST(test_back_to_jobs),    TEST(test_late_event),	 TEST(test_flood_of_births),
 		TEST(test_flood_of_others), TEST(test_oldest_is_on_top), TEST(test_flagged_rows),
 		TEST(test_daemon_events),   TEST(test_daemon_flags),
 	};

@@ -206,7 +206,7 @@ static void test_help_in_pages(void **state)
 	}
 	assert_in_range(n, keys_n_rows - 5, 2 * keys_n_rows); /* "up" is in others too */
 	press(s, "?");
-	draw_text(s, 40, 10);
+	assert_non_null(strstr(draw_text(s, 40, 10), "keys (any key for more, Esc back)\n"));
 	press(s, "jj");
 	assert_int_equal(s->overlay, OVERLAY_HELP);
 	assert_non_null(strstr(draw_text(s, 120, 60), "quit")); /* the terminal has grown */
