@@ -28,6 +28,7 @@ enum why {
 	WHY_SMALL,	  /* cannot tell: the first rise is none like those that follow */
 	WHY_UNRELATED,	  /* cannot tell: the others rose at times of their own */
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
+	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
@@ -57,7 +58,8 @@ struct first_cause {
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	struct phase_place phase;
-	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE: because of this one */
+	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS: because of
+	 * this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;

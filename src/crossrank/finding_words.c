@@ -25,6 +25,7 @@ static const char *const whys[] = {
 	[WHY_SMALL] = "first_rise_is_smaller",
 	[WHY_UNRELATED] = "rises_unrelated",
 	[WHY_OTHER_BEFORE] = "another_rank_before",
+	[WHY_MAY_PASS] = "may_be_given_back",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
@@ -245,6 +246,20 @@ static void add_other_before(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, " then.");
 }
 
+static void add_may_pass(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, " and is up when its record ends, but that of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " was up as much for as long before it came down again: it may be the "
+			 "same, cut by the end.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -333,7 +348,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
 		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
 		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
-		[WHY_LOADED] = add_loaded,
+		[WHY_LOADED] = add_loaded,	 [WHY_MAY_PASS] = add_may_pass,
 	};
 
 	add[f->why](out, a, f);

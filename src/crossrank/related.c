@@ -8,21 +8,24 @@
 #include "stats/order.h"
 
 #define PAIR_P 0.05	 /* of two ranks: likelier than this, and it is chance */
-#define CHANCE_P 0.04	 /* the same of more, of which more can be near by chance */
+#define CHANCE_P 0.04	 /* the same of more, for which there are more tests */
 #define PART_P 0.005	 /* the same of a part: others rose elsewhere, or it is without the first */
 #define EVEN_P 0.01	 /* the same for an even pace, which few jobs have */
-#define ACTIVE_SHARE 0.7 /* of the record: before it starts and when it ends nothing rises */
-#define MAX_SPAN_SHARE 0.3 /* of that time: no number of ranks makes more a cluster */
-#define ALL_P 0.08 /* the same where all of many ranks rose, which by chance they seldom do */
-#define MANY_RANKS 5
-#define MOST_SHARE 0.8	  /* of those behind the first */
-#define LASTING_SHARE 0.5 /* of the rest of the record */
-#define LIKE_SHARE 0.5	  /* of what the first gained in the same time */
+#define ACTIVE_SHARE 0.4 /* of the record: while it loads, evaluates and ends nothing rises */
+#define MAX_SPAN_SHARE 0.4 /* of that time: no number of ranks makes more a cluster */
+#define MOST_SHARE 0.8	   /* of those behind the first */
+#define LASTING_SHARE 0.5  /* of the rest of the record */
+#define LIKE_SHARE 0.5	   /* of what the first gained in the same time */
+#define LIKE_LEAST 0.75	   /* of its gain: another rise is as large */
+#define LIKE_MOST 5.0	   /* the same of one that had more time */
+#define LIKE_UP 0.9	   /* of the time for which it is up */
+#define END_INTERVALS 2.0  /* what goes so shortly before the end goes with the process */
 #define MIN_EVEN 4
 #define EVEN_STEPS 256
 
 struct onsets {
-	double *at; /* of one rise of each rank that has any, by time once sorted */
+	double *at;	/* of one rise of each rank that has any, by time once sorted */
+	double choices; /* rises of a rank from which that one was taken, on average */
 	size_t n, n_members;
 	double length; /* of the time in which they may have risen, on average */
 	double least;  /* a span that is as good as none */
@@ -39,21 +42,35 @@ static bool is_member(const struct judge_work *w, const struct judge_outcome *o,
 	return false;
 }
 
+/* When the record of its rank ends. */
+static double record_end(const struct judge_work *w, const struct rank *rank)
+{
+	return judge_seconds(w, &rank->total->samples[rank->total->n - 1]);
+}
+
+/* While its process went on. */
+static bool is_given_back(const struct judge_work *w, const struct rank *rank,
+			  const struct rise *rise)
+{
+	double interval = w->coverage[rank - w->a->ranks].interval;
+
+	return !rise->is_ended && rise->gone < record_end(w, rank) - END_INTERVALS * interval;
+}
+
 /* Given back soon, and not with the end of its process. */
 static bool is_passing(const struct judge_work *w, const struct candidate *c)
 {
-	const struct stream *s = c->rank->total;
 	double onset = c->rise->onset.median;
 
-	return c->rise->gone - onset <
-	       LASTING_SHARE * (judge_seconds(w, &s->samples[s->n - 1]) - onset);
+	return c->rise->gone - onset < LASTING_SHARE * (record_end(w, c->rank) - onset);
 }
 
 /* What passes is not like what stays. */
 static bool is_comparable(const struct judge_work *w, const struct candidate *first,
 			  const struct candidate *other)
 {
-	return is_passing(w, first) || !is_passing(w, other);
+	return is_given_back(w, first->rank, first->rise) || is_passing(w, first) ||
+	       !is_passing(w, other);
 }
 
 static double onset_of(const struct candidate *c)
@@ -127,6 +144,51 @@ static void collect(const struct judge_work *w, const struct judge_outcome *item
 	ret->length /= (double)ret->n;
 }
 
+/*
+ * Of each rank in it that rise was taken which fits best; its others could have been. A rank's
+ * rises in one episode are one.
+ */
+static void count_choices(const struct judge_work *w, const struct judge_outcome *items, size_t n,
+			  const struct judge_outcome *chosen, struct onsets *ret)
+{
+	size_t n_choices = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = items[i].from; items[i].verdict != VERDICT_NONE && k < items[i].to;
+		     k++)
+			n_choices += is_comparable(w, &w->pool[chosen->best], &w->pool[k]);
+	ret->choices = fmax((double)n_choices / (double)ret->n, 1);
+}
+
+/* ---- whether it will stay ---- */
+
+/* As large, or more as it had the time, and up as long as that one is by now before it went. */
+static bool is_like_before(const struct judge_work *w, const struct candidate *first,
+			   const struct rank *rank, const struct rise *rise)
+{
+	double up = record_end(w, first->rank) - first->rise->onset.median;
+	double ratio = rise->gain_mib / first->rise->gain_mib;
+
+	return rise != first->rise && is_given_back(w, rank, rise) && ratio >= LIKE_LEAST &&
+	       ratio <= LIKE_MOST && rise->gone - rise->onset.median >= LIKE_UP * up;
+}
+
+/*
+ * A rise that is there at the end of the record may be one of those that ranks give back, which
+ * the end cut: then it is neither one that stays nor one that nobody else has.
+ */
+static const struct rank *find_like_before(const struct judge_work *w,
+					   const struct candidate *first)
+{
+	if (is_given_back(w, first->rank, first->rise))
+		return NULL;
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		for (size_t k = 0; k < w->f->rises[i].n; k++)
+			if (is_like_before(w, first, &w->a->ranks[i], &w->f->rises[i].items[k]))
+				return &w->a->ranks[i];
+	return NULL;
+}
+
 /* ---- chance ---- */
 
 /* The probability of d or more successes of n, each with probability p. */
@@ -143,14 +205,24 @@ static double binomial_tail(size_t n, size_t d, double p)
 	return fmin(sum, 1);
 }
 
-/* Of n moments by chance: that so many neighbours are within such a share of the time, or fewer. */
+/* That any of so many is within the share of the time in which one is with that probability. */
+static double any_of(double p, double n)
+{
+	return 1 - pow(1 - fmin(p, 1), n);
+}
+
+/*
+ * Of n moments by chance: that so many neighbours are within such a share of the time, or fewer.
+ * Where a rank has several, each of them could be the first, and any of another's near it.
+ */
 static double cluster_p(const struct onsets *o, size_t k, double span)
 {
 	double share = fmax(span, o->least) / o->length;
 
 	if (!(share <= MAX_SPAN_SHARE) || k < 2)
 		return 1;
-	return fmin((double)(o->n - k + 1) * binomial_tail(o->n, k - 1, share), 1);
+	share = any_of(share, o->choices);
+	return fmin(o->choices * (double)(o->n - k + 1) * binomial_tail(o->n, k - 1, share), 1);
 }
 
 /* Both of two independent tests at once, by Fisher. */
@@ -168,7 +240,9 @@ static double all_p(const struct onsets *o)
 	double behind = fmax(o->at[o->n - 1] - o->at[1], o->least);
 	double p = cluster_p(o, o->n, span);
 
-	return o->n < 3 || p >= 1 ? p : both_p(p, pow(fmin(behind / span, 1), (double)o->n - 2));
+	if (o->n < 3 || p >= 1)
+		return p;
+	return both_p(p, pow(any_of(behind / span, o->choices), (double)o->n - 2));
 }
 
 /* The least time within which k neighbours behind the first member are. */
@@ -222,14 +296,8 @@ static bool is_even(const struct onsets *o)
 		least = fmin(least, o->at[i] - o->at[i - 1]);
 		most = fmax(most, o->at[i] - o->at[i - 1]);
 	}
-	return least > o->least && even_p(most / least, o->n - 1) < EVEN_P;
-}
-
-static double most_p(const struct judge_work *w, const struct onsets *o)
-{
-	if (o->n == 2)
-		return PAIR_P;
-	return o->n == w->a->n_ranks && o->n >= MANY_RANKS ? ALL_P : CHANCE_P;
+	return least > o->least &&
+	       pow(o->choices, (double)o->n) * even_p(most / least, o->n - 1) < EVEN_P;
 }
 
 int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
@@ -237,11 +305,19 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
+	const struct rank *like;
 	bool is_cluster;
 
 	if (!room)
 		return -ENOMEM;
+	like = find_like_before(w, &w->pool[chosen->best]);
+	if (like) {
+		*chosen = (struct judge_outcome){ VERDICT_CANNOT_TELL, WHY_MAY_PASS, chosen->from,
+						  chosen->to,	       chosen->best, like };
+		return 0;
+	}
 	collect(w, items, n, chosen, &o);
+	count_choices(w, items, n, chosen, &o);
 	w->f->n_risen = o.n;
 	if (o.n < 2)
 		return 0;
@@ -249,7 +325,7 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 	is_cluster = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]) < PART_P ||
 		     behind_p(&o) < PART_P;
 	order_sort(o.at, o.n);
-	if (is_cluster || all_p(&o) < most_p(w, &o) || is_even(&o))
+	if (is_cluster || all_p(&o) < (o.n == 2 ? PAIR_P : CHANCE_P) || is_even(&o))
 		return 0;
 	chosen->verdict = VERDICT_CANNOT_TELL;
 	chosen->why = WHY_UNRELATED;

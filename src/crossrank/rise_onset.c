@@ -67,9 +67,10 @@ static struct ground find_ground(const struct series *s, size_t segment)
 	const struct segment *last = &s->segments[segment];
 	struct ground g = { last->from, last->to, 0, s->sigma, s->sigma, s->sigma, false };
 	double scratch[SERIES_BINS], rise = fabs(last->end - last->begin);
+	bool is_steep = rise > SERIES_LEVEL_SIGMAS * s->sigma;
 	size_t n;
 
-	g.is_sloped = last->to - last->from >= MIN_SLOPED && rise > SERIES_LEVEL_SIGMAS * s->sigma;
+	g.is_sloped = last->to - last->from >= MIN_SLOPED && is_steep;
 	while (!g.is_sloped && segment > 0 && is_ground(s, &s->segments[segment - 1], last->end))
 		g.from = s->segments[--segment].from;
 	if (g.to - g.from > MAX_FIT)
@@ -77,11 +78,12 @@ static struct ground find_ground(const struct series *s, size_t segment)
 	n = g.to - g.from;
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = s->y[g.from + i];
-	g.level = g.is_sloped ? last->end : noise_median(scratch, n);
+	/* Of a short way down the middle is nothing that the rise began at. */
+	g.level = is_steep ? last->end : noise_median(scratch, n);
 	for (size_t i = 0; i < n; i++)
 		scratch[i] = fabs(s->y[g.from + i] - g.level);
 	/* What wanders scatters more than its neighbours differ. */
-	if (!g.is_sloped && n >= MIN_FIT) {
+	if (!is_steep && n >= MIN_FIT) {
 		g.own_sigma = SIGMA_PER_MAD * noise_median(scratch, n);
 		g.sigma = fmax(g.sigma, g.own_sigma);
 	}
@@ -105,16 +107,31 @@ static size_t fit_to(const struct series *s, size_t segment, const struct run *r
 
 /*
  * The first bin that is above the ground for good, not before the ground's last part: what wanders
- * was above now and then.
+ * was above now and then. The first part may end with a dip to the ground: it is behind that then.
  */
-static size_t first_above(const struct series *s, const struct ground *g, size_t segment)
+static size_t first_above(const struct series *s, const struct ground *g, size_t segment,
+			  const struct run *run)
 {
 	double limit = g->level + SERIES_LEVEL_SIGMAS * g->sigma;
 	size_t least = s->segments[segment - 1].from + 1, i = s->segments[segment].to - 1;
+	size_t last = s->segments[(run->last + 1) / 2].to - 1;
 
+	while (i < last && !(s->y[i] > limit))
+		i++;
 	while (i > least && s->y[i - 1] > limit)
 		i--;
 	return i;
+}
+
+/* The last bin below before any of the rise was above: where it dips that is before the dip. */
+static size_t last_below(const struct series *s, const struct ground *g, size_t above)
+{
+	double limit = g->level + SERIES_LEVEL_SIGMAS * g->sigma;
+	size_t i = g->to < above ? g->to : above;
+
+	while (i < above && !(s->y[i] > limit))
+		i++;
+	return i - 1;
 }
 
 /* How long a rise can stay unseen in the scatter before it. */
@@ -148,6 +165,8 @@ static double hidden_before(const struct ground *g, double jump, double seconds,
 	double hidden = 2 * SERIES_LEVEL_SIGMAS * g->sigma / jump;
 	double share = pow(fmin(hidden, 1), 1 / power);
 
+	if (!(jump > 0))
+		return INFINITY;
 	if (power <= 1)
 		return hidden * seconds;
 	return seconds * (share < 1 ? fmin(share / (1 - share), power - 1) : power - 1);
@@ -155,19 +174,21 @@ static double hidden_before(const struct ground *g, double jump, double seconds,
 
 /*
  * Where nothing but the order of levels is trusted: the onset is before the first sample
- * above, and behind the last one below, but for what can hide. It goes by that power of the time.
+ * above, and behind the last one of the ground, but for what can hide: no longer than the ground
+ * was seen. It goes by that power of the time.
  */
 static void bracket(const struct series *s, const struct ground *g, size_t above, double power,
 		    struct rise *ret)
 {
 	double dt = s->t[above] - s->t[above - 1], jump = s->y[above] - g->level, hidden = 0;
+	double below = s->t[last_below(s, g, above)];
 
 	ret->is_step = !(ret->slope * dt >= STEP_SHARE * jump);
 	if (ret->is_step)
 		ret->slope = NAN;
 	else
 		hidden = hidden_before(g, jump, jump / fmax(ret->slope, jump / dt), power);
-	onset_uniform(s->t[above - 1] - hidden, s->t[above], &ret->onset);
+	onset_uniform(fmax(below - hidden, s->t[g->from]), s->t[above], &ret->onset);
 }
 
 /* What happened while nothing was recorded is anywhere in there. */
@@ -220,7 +241,8 @@ static double scatter_behind(const struct series *s, size_t above, size_t to)
 	size_t n = 0;
 
 	for (size_t i = above + 1; i + 1 < to; i++, n++) {
-		double share = (s->t[i] - s->t[i - 1]) / (s->t[i + 1] - s->t[i - 1]);
+		double span = s->t[i + 1] - s->t[i - 1];
+		double share = span > 0 ? (s->t[i] - s->t[i - 1]) / span : 0.5;
 		double off = s->y[i] - (s->y[i - 1] * (1 - share) + s->y[i + 1] * share);
 
 		sum += off * off / (1 + share * share + (1 - share) * (1 - share));
@@ -263,7 +285,7 @@ static void place_between(const struct series *s, size_t segment, const struct r
 {
 	const struct segment *after = &s->segments[segment];
 	struct ground g = find_ground(s, segment - 1);
-	size_t above = first_above(s, &g, segment);
+	size_t above = first_above(s, &g, segment, run);
 	double scatter = scatter_behind(s, above, fit_to(s, segment, run));
 	bool may_fit = !is_hole(s, s->t[above] - s->t[above - 1]);
 
@@ -282,6 +304,14 @@ static void place_between(const struct series *s, size_t segment, const struct r
 		fit_rough(s, &g, above, segment, run, scatter, ret);
 }
 
+/* Nobody saw it begin. */
+static void censor(const struct series *s, struct rise *ret)
+{
+	ret->is_censored = true;
+	ret->is_fitted = false;
+	onset_uniform(s->t[0] - 1e-9, s->t[0], &ret->onset);
+}
+
 void rise_describe(const struct series *s, const struct run *run, struct rise *ret)
 {
 	size_t segment = (run->first + 1) / 2; /* the first part that is above */
@@ -295,10 +325,11 @@ void rise_describe(const struct series *s, const struct run *run, struct rise *r
 		return;
 	}
 	if (segment == 0) {
-		ret->is_censored = true;
 		ret->slope = s->segments[0].slope;
-		onset_uniform(s->t[0] - 1e-9, s->t[0], &ret->onset);
+		censor(s, ret);
 		return;
 	}
 	place_between(s, segment, run, ret);
+	if (!isfinite(ret->onset.median) || !(ret->onset.low <= ret->onset.high))
+		censor(s, ret);
 }

@@ -185,7 +185,10 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 	size_t least;
 
 	for (size_t i = 0; i < to->n; i++)
-		to->items[i].gone = fmin(to->items[i].gone, restart);
+		if (!(to->items[i].gone < restart)) {
+			to->items[i].gone = restart;
+			to->items[i].is_ended = true;
+		}
 	for (size_t i = 0; i < from->n; i++) {
 		least = 0;
 		for (size_t k = 1; k < to->n; k++)

@@ -31,6 +31,7 @@ struct rise {
 	bool is_censored;  /* it rose already at the first sample: nobody saw it begin */
 	bool may_load;	   /* censored, too: it looks like a start-up, and no other rank's does */
 	double gone;	   /* when most of it was given back; INFINITY: it never was */
+	bool is_ended;	   /* that was the end of its process, and another one went on */
 };
 
 struct rise_list {

@@ -58,7 +58,7 @@ static struct job make_capped(void)
 
 static struct job make_gentle(void)
 {
-	struct job job = long_job(10, 14);
+	struct job job = long_job(6, 8);
 
 	job.own[LEADER].slope = 25;
 	return job;

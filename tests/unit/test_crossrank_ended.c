@@ -138,7 +138,7 @@ static void test_who_died_early_does_not_count(void **state)
 	(void)state;
 	assert_non_null(t);
 	for (int rank = 0; rank < RANKS; rank++) {
-		for (int second = 0; second < (rank < 2 ? 120 : 10); second++) {
+		for (int second = 0; second < (rank < 2 ? 240 : 10); second++) {
 			ev = make_event(rank, second, level_of_two(rank, second));
 			assert_int_equal(telemetry_add(t, &ev), 0);
 		}

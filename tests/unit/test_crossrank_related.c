@@ -96,7 +96,7 @@ static const struct kind {
 	{ "small blocks", leading, 5, 4, 0.95, 0.85 },
 	{ "small blocks", leading, 8, 4, 0.95, 0.85 },
 	{ "one rank is late", trailing, 8, 2, 0.95, 0.85 },
-	{ "ever more seldom", slowing, 4, 2, 0.7, 0.75 },
+	{ "ever more seldom", slowing, 4, 2, 0.4, 0.75 },
 	{ "every 5 s", seldom, 4, 2, 0.95, 0.85 },
 	{ "every 5 s", seldom, 4, 0, 0, 0.85 },
 	{ "small blocks", leading, 5, 0, 0, 0.85 },
