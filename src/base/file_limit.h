@@ -8,6 +8,8 @@
 #ifndef PROCTOR_BASE_FILE_LIMIT_H
 #define PROCTOR_BASE_FILE_LIMIT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 
 /* Takes all that may be had. ret is what it was, for file_limit_set(); it may be NULL. */
@@ -15,5 +17,8 @@ void file_limit_raise(struct rlimit *ret);
 
 /* rlim_max 0: nothing is changed. */
 void file_limit_set(const struct rlimit *limit);
+
+/* Whether n more files could be open beside fd, which is one. */
+bool file_limit_has_room(int fd, size_t n);
 
 #endif

@@ -10,9 +10,7 @@ int settings_open(struct settings *ret, struct err *err)
 	if (r == 0)
 		r = config_load(ret->paths.config, &ret->config, err);
 	if (r == 0)
-		r = paths_set_db(&ret->paths, ret->config.storage_path, err);
-	if (r == 0)
-		r = paths_set_jsonl(&ret->paths, ret->config.jsonl_path, err);
+		r = settings_place(&ret->paths, ret->paths.config, &ret->config, err);
 	if (r == 0 && ret->config.mask_secrets)
 		r = mask_new(ret->config.mask_patterns.items, ret->config.mask_patterns.n,
 			     &ret->mask, err);

@@ -223,11 +223,16 @@ static void judge_setting(void *ctx, const struct config *c, const struct config
 
 static int load_file(const char *path, struct config *c, struct err *err)
 {
+	struct paths paths;
 	int r = config_load(path, c, err);
 
-	if (r == 0 && !c->was_read)
+	if (r < 0)
+		return r;
+	if (!c->was_read)
 		return err_set(err, -ENOENT, "cannot read %s: %s", path, strerror(ENOENT));
-	return r;
+	if (paths_find(&paths, NULL) < 0)
+		return 0; /* whose it is has no place here */
+	return settings_place(&paths, path, c, err);
 }
 
 /* On another host it may be there. */

@@ -379,8 +379,7 @@ static void find_files(struct patient *p)
 		return;
 	if (config_load(p->paths.config, &p->config, &p->config_err) < 0)
 		return;
-	if (paths_set_db(&p->paths, p->config.storage_path, &p->config_err) == 0)
-		paths_set_jsonl(&p->paths, p->config.jsonl_path, &p->config_err);
+	settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
 }
 
 static int examine(struct patient *p, struct err *err)

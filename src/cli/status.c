@@ -104,6 +104,14 @@ static void add_config(struct buf *out, const struct rpc_value *config)
 	buf_add_char(out, '\n');
 }
 
+static void add_log(struct buf *out, const struct rpc_value *s)
+{
+	if (number(s, "log_lines_lost") > 0)
+		buf_printf(out,
+			   "log       %.0f snapshots could not be written to it, and are missing\n",
+			   number(s, "log_lines_lost"));
+}
+
 static void add_database(struct buf *out, const struct rpc_value *s)
 {
 	buf_printf(out, "database  %s\n", text(s, "database"));
@@ -180,6 +188,7 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 	buf_printf(out, "clients   %.0f, %.0f of them subscribers; %.0f events lost\n",
 		   number(s, "clients"), number(s, "subscribers"), number(s, "events_lost"));
 	add_database(out, s);
+	add_log(out, s);
 	add_config(out, config);
 	add_gpu_note(out, s);
 	rpc_value_each(rpc_value_get(s, "rungs"), add_rung, out);

@@ -13,6 +13,7 @@
 #include "base/unknown.h"
 #include "daemon/own.h"
 #include "daemon/record_greet.h"
+#include "daemon/record_keep.h"
 #include "daemon/run_internal.h"
 
 static const char *own_folder(struct arena *arena)
@@ -79,11 +80,34 @@ static struct file_id id_of(const char *path)
 	return (struct file_id){ st.st_dev, st.st_ino };
 }
 
-bool record_was_replaced(const struct run *run)
+/* A disk that does not answer now is no reason to leave what is open. */
+static bool was_replaced(const struct run *run)
 {
-	struct file_id now = id_of(run->options->db_path);
+	struct stat st;
 
-	return now.device != run->store_file.device || now.inode != run->store_file.inode;
+	if (stat(run->options->db_path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	return st.st_dev != run->store_file.device || st.st_ino != run->store_file.inode;
+}
+
+void record_leave_replaced(struct run *run)
+{
+	if (!run->store || !was_replaced(run))
+		return;
+	log_error("%s was removed or replaced: this run is recorded anew from here on",
+		  run->options->db_path);
+	upkeep_leave(run->upkeep);
+	unsaved_release(&run->unsaved);
+	map_clear(&run->lasting.written);
+	run->settler = settler_leave(run->settler);
+	run->store = store_close(run->store);
+	run->is_maker_tried = false;
+	run->attempt->id = 0;
+	if (!run->is_replaced)
+		record_note(run->attempt, "history",
+			    "another database took the place of the first one during the run: "
+			    "samples from before that are in the first one, wherever it is now");
+	run->is_replaced = true;
 }
 
 /* With the sheets as they are now, which are the runner's. */

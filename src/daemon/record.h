@@ -12,8 +12,6 @@
 #ifndef PROCTOR_DAEMON_RECORD_H
 #define PROCTOR_DAEMON_RECORD_H
 
-#include <stdbool.h>
-
 #include "base/err.h"
 
 struct run;
@@ -37,8 +35,12 @@ void record_sheet_soon(struct run *run);
  */
 void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err);
 
-/* Somebody has moved or removed the database under us: what we write nobody will find. */
-bool record_was_replaced(const struct run *run);
+/*
+ * At each tick and at the end: where somebody has moved or removed the database under us nobody
+ * would find what we write. It is left, and the next try opens what is at its place, and begins the
+ * attempt anew there.
+ */
+void record_leave_replaced(struct run *run);
 
 /* What is left of the time for the end of the run. */
 unsigned record_end_patience_ms(const struct run *run);

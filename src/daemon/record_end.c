@@ -36,22 +36,6 @@ static void set_end_patience(struct run *run)
 	run->end_boot_ns = now + ms * 1000000;
 }
 
-/* Somebody has put another database in its place: the attempt is begun anew there. */
-static void leave_replaced(struct run *run)
-{
-	if (!run->store || !record_was_replaced(run))
-		return;
-	upkeep_leave(run->upkeep);
-	unsaved_release(&run->unsaved);
-	map_clear(&run->lasting.written);
-	run->settler = settler_leave(run->settler);
-	run->store = store_close(run->store);
-	run->attempt->id = 0;
-	record_note(run->attempt, "history",
-		    "another database took the place of the first one during the run: samples "
-		    "from before that are in the first one, wherever it is now");
-}
-
 /*
  * How it ended is known, whatever has become of the database: it waits beside that, and
  * whoever opens it next takes it in.
@@ -119,7 +103,7 @@ static void store_end(struct run *run)
 
 	set_end_patience(
 		run); /* again: a daemon that hangs takes seconds of it, not the database */
-	leave_replaced(run);
+	record_leave_replaced(run);
 	record_try_to_open(run, record_end_patience_ms(run), &err);
 	if (run->store)
 		store_share_patience(run->store, record_end_patience_ms(run));

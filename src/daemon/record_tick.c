@@ -172,6 +172,7 @@ void record_phases(struct run *run)
 
 void record_tick(struct run *run, const struct series_point *point)
 {
+	record_leave_replaced(run);
 	record_greet(run);
 	record_phases(run);
 	if (run->store && link_records(run->link) && !run->backlog.first) {

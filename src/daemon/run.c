@@ -19,6 +19,9 @@
 #include "daemon/run_ops.h"
 #include "daemon/run_tick.h"
 
+#define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
+#define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
+
 /* Comes after the first command was started: recording never delays it. */
 static void on_record_timer(void *ctx)
 {
@@ -103,18 +106,36 @@ static int open_runner(struct run *run, struct err *err)
 	return runner_new(run->loop, &options, &run->runner, err);
 }
 
+static int check_files(const struct run *run, size_t n, struct err *err)
+{
+	if (file_limit_has_room(run->root_fd, n))
+		return 0;
+	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
+}
+
+static int open_loop(struct run *run, struct err *err)
+{
+	int r;
+
+	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (run->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	r = check_files(run, LOOP_FILES, err);
+	if (r < 0)
+		return r;
+	run->loop = loop_new();
+	return run->loop ? 0 : err_set(err, -ENOMEM, "cannot make an event loop");
+}
+
 static int open_run(struct run *run, struct err *err)
 {
 	int r;
 
 	inherited_note(&run->inherited); /* before anything is changed */
 	file_limit_raise(NULL);
-	run->loop = loop_new();
-	if (!run->loop)
-		return err_set(err, -ENOMEM, "cannot make an event loop");
-	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (run->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	r = open_loop(run, err);
+	if (r < 0)
+		return r;
 	open_gpus(run);
 	phase_box_open(&run->phases);
 	r = open_runner(run, err);
@@ -135,7 +156,7 @@ static int open_run(struct run *run, struct err *err)
 	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->drain_timer ||
 	    !run->link || !run->upkeep || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
+	return check_files(run, START_FILES, err);
 }
 
 static void close_run(struct run *run)

@@ -86,6 +86,7 @@ struct run {
 	bool is_maker_tried;
 	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
 	struct file_id store_file;
+	bool is_replaced;     /* by another database than the first: that is noted */
 	bool store_is_off;    /* it cannot be opened: do not try again */
 	struct err store_err; /* the first loss, for the report; code 0: none */
 	size_t n_sheets_stored;

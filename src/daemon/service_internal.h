@@ -46,10 +46,11 @@ struct stage_state {
 /* What the last tick cost, and all of them. */
 struct tick_stats {
 	uint64_t n_ticks, n_skipped;
-	uint64_t cpu_ns;       /* of the last one */
-	uint64_t lag_ns;       /* how late the last one began */
-	uint64_t disk_wait_ns; /* settler_check() at the last one */
-	double load;	       /* share of one core, of the last ticks */
+	uint64_t n_lines_lost, n_lines_said; /* snapshots that the log of them lacks */
+	uint64_t cpu_ns;		     /* of the last one */
+	uint64_t lag_ns;		     /* how late the last one began */
+	uint64_t disk_wait_ns;		     /* settler_check() at the last one */
+	double load;			     /* share of one core, of the last ticks */
 	double other_load; /* of all else that was done between them: requests, learning, GPUs */
 	uint64_t cpu_before_ns, boot_before_ns; /* at the end of the last tick; 0: there was none */
 	bool is_costly_otherwise;		/* said once */

@@ -344,7 +344,8 @@ static int record(struct service *s, struct err *err)
 	note_recorded(s, r, err);
 	if (r <= 0)
 		return r;
-	return err_set(err, -EAGAIN, "%zu ticks wait to be stored", s->backlog.n);
+	return err_set(err, -EAGAIN, "%zu %s to be stored", s->backlog.n,
+		       s->backlog.n == 1 ? "tick waits" : "ticks wait");
 }
 
 static int settle(struct service *s, struct err *err)
@@ -356,16 +357,31 @@ static int settle(struct service *s, struct err *err)
 	return r;
 }
 
-static int append_line(struct service *s, struct err *err)
+static int append_snapshot(struct service *s, struct err *err)
 {
-	const struct buf *json;
+	const struct buf *json = service_snapshot_json(s);
 
-	if (!s->has_snap || !s->jsonl)
-		return 0;
-	json = service_snapshot_json(s);
 	if (buf_error(json) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a line of the log");
 	return jsonl_append(s->jsonl, json->data, json->len, err);
+}
+
+/* What could not be written is not kept: the samples of jobs are in the database. */
+static int append_line(struct service *s, struct err *err)
+{
+	int r;
+
+	if (!s->has_snap || !s->jsonl)
+		return 0;
+	r = append_snapshot(s, err);
+	if (r < 0) {
+		s->stats.n_lines_lost++;
+	} else if (s->stats.n_lines_lost > s->stats.n_lines_said) {
+		log_warning("the log lacks %llu snapshots",
+			    (unsigned long long)(s->stats.n_lines_lost - s->stats.n_lines_said));
+		s->stats.n_lines_said = s->stats.n_lines_lost;
+	}
+	return r;
 }
 
 static int publish(struct service *s, struct err *err)

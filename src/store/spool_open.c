@@ -59,11 +59,12 @@ int spool_open(const char *db_path, int flags, int *ret_fd)
 	return 0;
 }
 
-/* It may be the user's database that root writes. */
+/* Its owner's, whatever the umask was; and it may be the user's database that root writes. */
 static void give_to_owner(const char *db_path, int fd)
 {
 	struct stat st;
 
+	(void)fchmod(fd, 0600); /* a file system without modes */
 	if (geteuid() == 0 && stat(db_path, &st) == 0 && st.st_uid != 0 &&
 	    fchown(fd, st.st_uid, st.st_gid) < 0)
 		return; /* a file system without owners */

@@ -27,6 +27,23 @@ run "$PROCTOR" history --job locked --json
 json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
 json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
 
+# ---- a database that is moved away under a run ----
+has_samples() { # JOB
+	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" 'len(d) > 2')" = True ]
+}
+"$PROCTOR" run -q --interval 0.1 --job moved -- sh -c "$(gate moved)" 2>"$TMP/said" &
+runner=$!
+eventually has_samples moved
+mkdir "$TMP/moved"
+mv "$PROCTOR_HOME"/proctor.db* "$TMP/moved/"
+check "it goes on in a new one, long before its end" eventually has_samples moved
+pass moved
+wait $runner
+is "and says so once" "$(grep -c "was removed or replaced: this run is recorded anew" "$TMP/said")" 1
+run "$PROCTOR" report moved --json
+json "its end is there, and that samples are elsewhere" "$stdout" \
+	'd["outcome"] == "success" and [u["what"] for u in d["unknown"]].count("history") == 1'
+
 # ---- a lock that outlives the run ----
 python3 - "$PROCTOR_HOME/proctor.db" "$TMP/holds" <<'END' &
 import os, sqlite3, sys, time

@@ -120,6 +120,9 @@ full_disk() {
 	echo "$began, $EPOCHREALTIME" >"$TMP/disk"
 	rm "$TMP/small/filler"
 	eventually none_waits
+	eventually grep -q "the log lacks [0-9]* snapshots" "$TMP/small/daemon.log"
+	"$PROCTOR" status --json >"$TMP/status-after"
+	cp "$TMP/small/daemon.log" "$TMP/small/proctor.jsonl" "$TMP"
 	pass full
 	wait "$runner"
 	echo $? >"$TMP/status"
@@ -144,6 +147,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		json "status says that nothing is recorded, why, and how much waits" \
 			"$(cat "$TMP/status-full")" \
 			'd["recording"] is False and "cannot grow" in d["recording_error"] and d["ticks_waiting"] > 1 and d["ticks_lost"] == 0'
+		json "what the log lacks is counted" "$(cat "$TMP/status-after")" \
+			"d[\"log_lines_lost\"] == $(sed -n 's/.*the log lacks \([0-9]*\) snapshots.*/\1/p' "$TMP/daemon.log" | head -n 1) > 0"
 		like "and doctor that there is no room" "$(cat "$TMP/doctor-full")" \
 			'folder +broken .*its disk is full'
 		is "the database is sound" "$(cat "$TMP/check")" ok

@@ -95,6 +95,58 @@ static void test_places_by_the_file(void **state)
 	settings_close(&s);
 }
 
+/* Whatever would write into another file of proctor, or into a folder, with its line. */
+static void test_places_that_are_taken(void **state)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{ "storage_path: proctor.yaml\n",
+		  ":1: 'storage_path' is '%s/proctor.yaml', which is "
+		  "the configuration; it must be a file of its own" },
+		{ "storage_path: proctor.sock\n",
+		  ":1: 'storage_path' is '%s/proctor.sock', which is "
+		  "the daemon's socket; it must be a file of its own" },
+		{ "\nstorage_path: .//proctor.sock.lock\n",
+		  ":2: 'storage_path' is '%s/.//proctor.sock.lock', which is the lock of the daemon's "
+		  "socket; it must be a file of its own" },
+		{ "storage_path: daemon.log\n",
+		  ":1: 'storage_path' is '%s/daemon.log', which is what "
+		  "the daemon says; it must be a file of its own" },
+		{ "storage_path: proctor.jsonl.1\n",
+		  ":1: 'storage_path' is '%s/proctor.jsonl.1', which is the log of snapshots, rotated; "
+		  "it must be a file of its own" },
+		{ "jsonl_path: proctor.db-spool\n",
+		  ":1: 'jsonl_path' is '%s/proctor.db-spool', which is a part of the record; it must "
+		  "be a file of its own" },
+		{ "storage_path: x\njsonl_path: x\n",
+		  ":1: 'storage_path' is '%s/x', which is the log "
+		  "of snapshots; it must be a file of its own" },
+		{ "storage_path: /\n", ":1: 'storage_path' is '/', which is a folder; it must be a "
+				       "file" },
+		{ "jsonl_path: logs/\n",
+		  ":1: 'jsonl_path' is '%s/logs/', which is a folder; it must be a file" },
+	};
+	char why[512];
+	struct settings s;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *mark = strstr(rows[i].why, "%s");
+
+		snprintf(why, sizeof(why), "%.*s%s%s",
+			 (int)(mark ? mark - rows[i].why : (long)strlen(rows[i].why)), rows[i].why,
+			 mark ? home : "", mark ? mark + 2 : "");
+		assert_int_equal(open_with(rows[i].text, &s, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "proctor.yaml:"));
+		assert_string_equal(strchr(err.text, ':'), why);
+		settings_close(&s);
+	}
+	assert_int_equal(open_with("storage_path: proctor.db\njsonl_path: p.jsonl\n", &s, &err), 0);
+	settings_close(&s);
+}
+
 static void test_mask(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -133,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_a_file),
 		cmocka_unit_test(test_places_by_the_file),
+		cmocka_unit_test(test_places_that_are_taken),
 		cmocka_unit_test(test_mask),
 		cmocka_unit_test(test_bad_file),
 	};

@@ -700,6 +700,28 @@ static void test_an_odd_one_between_others(void **state)
 	(void)state;
 }
 
+/* Who it belongs to can write to it next time, whatever the umask was when it was made. */
+static void test_mode(void **state)
+{
+	static const mode_t masks[] = { 0, 077, 0777 };
+	struct fixture *f = *state;
+	char spool[192];
+	struct ending e;
+	struct stat st;
+
+	snprintf(spool, sizeof(spool), "%s-spool", f->db);
+	make_ending(&e, "j", 3);
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		mode_t old = umask(masks[i]);
+
+		must_keep(f, &e.a);
+		umask(old);
+		assert_int_equal(stat(spool, &st), 0);
+		assert_int_equal(st.st_mode & 07777, 0600);
+		assert_int_equal(unlink(spool), 0);
+	}
+}
+
 /* A link could lead anywhere, and what is longer than anybody takes in is not kept. */
 static void test_what_cannot_be_kept(void **state)
 {
@@ -750,6 +772,7 @@ int main(void)
 		STORE_TEST(test_rubbish),
 		STORE_TEST(test_other_columns),
 		STORE_TEST(test_an_odd_one_between_others),
+		STORE_TEST(test_mode),
 		STORE_TEST(test_what_cannot_be_kept),
 	};
 
