@@ -72,7 +72,13 @@ void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((for
 /* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and noted. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
 
-/* Of the devices from the first on: degrees and memory that cannot be are unknown, and noted. */
+/* The same of the share of a process, by the number that the driver calls it by. */
+double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double percent);
+
+/*
+ * Of the devices from the first on: degrees, power, clock and memory that cannot be are unknown,
+ * and noted.
+ */
 void gpu_check_devices(struct gpu_reading *r, uint32_t first);
 
 /* ---- how far apart they are (gpu_pace.c) ---- */

@@ -31,6 +31,7 @@
 #define FILE_BYTES 4096
 #define MAX_CLIENTS 1024
 #define MAX_KFD 256
+#define USUAL_PERCENT 105
 
 /* A client of a device, as it was at the last reading. */
 struct client {
@@ -213,7 +214,7 @@ static struct gpu_process sum_up(const struct drm *d, size_t *i)
 		add_use(d, c, &use);
 	}
 	p.utilization_pct = drm_busiest_percent(&use);
-	return p;
+	return p; /* its share as it was counted */
 }
 
 static bool is_client(const struct drm *d, const struct proc_key *key)
@@ -239,12 +240,21 @@ static void tell_kfd(const struct drm *d, struct gpu_reading *ret)
 	}
 }
 
+/* Times are read one after the other: a little too much is usual, and no news. */
+static double drm_share(struct gpu_reading *ret, const struct gpu_process *p)
+{
+	if (p->utilization_pct > 100 && p->utilization_pct <= USUAL_PERCENT)
+		return 100;
+	return gpu_sane_share(ret, p->device, (uint64_t)p->key.pid, p->utilization_pct);
+}
+
 static void tell_processes(const struct drm *d, int first_device, struct gpu_reading *ret)
 {
 	for (size_t i = 0; i < d->now->n;) {
 		struct gpu_process p = sum_up(d, &i);
 
 		p.device += first_device;
+		p.utilization_pct = drm_share(ret, &p);
 		gpu_add_process(ret, &p);
 	}
 	tell_kfd(d, ret);

@@ -47,7 +47,7 @@ struct drm_use {
 void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,
 		 double wall_ns);
 
-/* That of the busiest, 100 at most; NaN: not told. */
+/* That of the busiest, which may be a little above 100; NaN: not told. */
 double drm_busiest_percent(const struct drm_use *use);
 
 /* PCI_SLOT_NAME of a device's uevent. */

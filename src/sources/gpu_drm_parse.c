@@ -196,7 +196,7 @@ double drm_busiest_percent(const struct drm_use *use)
 
 	for (size_t i = 0; i < use->n; i++)
 		most = f64_max_known(most, use->engines[i].percent);
-	return most > 100 ? 100 : most;
+	return most;
 }
 
 /* ---- a client ---- */

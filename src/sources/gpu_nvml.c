@@ -1,9 +1,10 @@
 /*
  * gpu_nvml - NVIDIA's management library, if this host has it.
  *
- * What a question costs differs a hundredfold: utilisation 140 us, memory 5, the
- * list of processes 21, but the share of each process 1,900 and the energy 7,000.
- * The dear ones are asked every few seconds and their last answer stands in between.
+ * What a question costs differs a hundredfold: utilisation some 10 us, memory and the list of
+ * processes some 100 each, but the share of each process 1,400 to 2,800 and the energy 2,900 to
+ * 5,500 (docs/gpu.md). The dear ones are asked every few seconds and their last answer stands in
+ * between.
  */
 #include "sources/gpu_nvml.h"
 

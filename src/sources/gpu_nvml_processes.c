@@ -145,7 +145,7 @@ static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct
 
 	for (unsigned i = 0; i < d->n_shares; i++) {
 		double percent = d->shares[i].pid == pid
-					 ? gpu_sane_percent(ret, index, d->shares[i].sm)
+					 ? gpu_sane_share(ret, index, pid, d->shares[i].sm)
 					 : F64_UNKNOWN;
 
 		has_sample |= d->shares[i].pid == pid;

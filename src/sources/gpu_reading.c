@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
 
 #define GARBAGE_PERCENT 1000
 #define COLDEST_C (-100)
 #define HOTTEST_C 300 /* of what is still a GPU */
+#define MOST_WATTS 10e3
+#define FASTEST_MHZ 10e3
+#define LARGEST_MB (64.0 * (1 << 20)) /* 64 TiB */
 
 void gpu_reading_init(struct gpu_reading *r)
 {
@@ -79,23 +83,58 @@ void gpu_note(struct gpu_reading *r, const char *format, ...)
 	va_end(args);
 }
 
+static double or_unknown(double percent)
+{
+	return isfinite(percent) && percent >= 0 && percent <= GARBAGE_PERCENT ? percent
+									       : F64_UNKNOWN;
+}
+
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent)
 {
-	if (!isfinite(percent) || percent < 0 || percent > GARBAGE_PERCENT)
-		return F64_UNKNOWN;
-	if (percent <= 100)
-		return percent;
-	gpu_note(r, "GPU %d says that it is %g %% busy: taken for 100 %%", device, percent);
-	return 100;
+	percent = or_unknown(percent);
+	if (percent > 100)
+		gpu_note(r, "GPU %d says that it is %g %% busy: taken for 100 %%", device, percent);
+	return percent > 100 ? 100 : percent;
+}
+
+double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double percent)
+{
+	percent = or_unknown(percent);
+	if (percent > 100)
+		gpu_note(r, "process %llu is said to keep GPU %d %g %% busy: taken for 100 %%",
+			 (unsigned long long)pid, device, percent);
+	return percent > 100 ? 100 : percent;
+}
+
+static const struct {
+	size_t offset; /* in struct gpu_sample */
+	double least, most;
+	const char *unit;
+} bounds[] = {
+	{ offsetof(struct gpu_sample, temperature_c), COLDEST_C, HOTTEST_C, "degrees C" },
+	{ offsetof(struct gpu_sample, power_watts), 0, MOST_WATTS, "W" },
+	{ offsetof(struct gpu_sample, sm_clock_mhz), 0, FASTEST_MHZ, "MHz" },
+	{ offsetof(struct gpu_sample, memory_used_mb), 0, LARGEST_MB, "MB in use" },
+	{ offsetof(struct gpu_sample, memory_total_mb), 0, LARGEST_MB, "MB" },
+};
+
+static void check_bounds(struct gpu_reading *r, struct gpu_sample *s)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
+		double *value = (double *)(void *)((char *)s + bounds[i].offset);
+
+		if (*value >= bounds[i].least && *value <= bounds[i].most)
+			continue;
+		if (f64_known(*value))
+			gpu_note(r, "GPU %d says that it has %g %s: not taken for true", s->index,
+				 *value, bounds[i].unit);
+		*value = F64_UNKNOWN;
+	}
 }
 
 static void check_device(struct gpu_reading *r, struct gpu_sample *s)
 {
-	if (s->temperature_c < COLDEST_C || s->temperature_c > HOTTEST_C) {
-		gpu_note(r, "GPU %d says that it has %g degrees C: not taken for true", s->index,
-			 s->temperature_c);
-		s->temperature_c = F64_UNKNOWN;
-	}
+	check_bounds(r, s);
 	if (s->memory_used_mb > s->memory_total_mb) {
 		gpu_note(r, "GPU %d says that %g of %g MB are in use: not taken for true", s->index,
 			 s->memory_used_mb, s->memory_total_mb);

@@ -170,6 +170,21 @@ like "a library that only opens is not ok" "$stdout" 'GPUs +note +NVML: NVML can
 unlike "and has no cost" "$stdout" 'NVML: .* takes'
 rm "$TMP/fail"
 
+# ---- a library that lacks one of its own ----
+
+if command -v cc >/dev/null; then
+	mkdir "$TMP/lib"
+	cc -shared -x c -o "$TMP/lib/libmissing_dep.so" - <<<'int missing_dep(void) { return 0; }'
+	cc -shared -x c -o "$TMP/lib/libnvidia-ml.so.1" - -x none -Wl,--no-as-needed -L"$TMP/lib" -lmissing_dep \
+		<<<'int nvmlInit_v2(void) { return 0; }'
+	rm "$TMP/lib/libmissing_dep.so"
+	run with_gpu bash -c 'LD_LIBRARY_PATH=$TMP/lib exec "$PROCTOR" doctor'
+	like "which one is said" "$stdout" 'NVML: NVML cannot be loaded: libmissing_dep.so'
+	unlike "and not that it is missing itself" "$stdout" 'libnvidia-ml.so.1 is not installed'
+else
+	skip "a library that lacks one of its own" "there is no compiler"
+fi
+
 # ---- what drivers say is shown, not obeyed ----
 
 STAND_IN_NAME=$'\e[2Jname\nline' run with_gpu "$PROCTOR" doctor

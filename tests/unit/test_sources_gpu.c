@@ -229,7 +229,7 @@ static void test_drm_engines_by_name(void **state)
 	drm_add_use(&use, &now, NULL, 1000);
 	assert_true(drm_busiest_percent(&use) == 60);
 	drm_add_use(&use, &now, NULL, 1000);
-	assert_true(drm_busiest_percent(&use) == 100);
+	assert_true(drm_busiest_percent(&use) == 120);
 }
 
 /* An integrated GPU has no memory of its own: that of others stays known. */
@@ -951,14 +951,26 @@ static void test_what_cannot_be_is_unknown(void **state)
 	odd = gpu_add_device(&r, "b");
 	sane->temperature_c = 95;
 	sane->memory_used_mb = sane->memory_total_mb = 81920;
+	sane->power_watts = 700;
+	sane->sm_clock_mhz = 1980;
+	odd->power_watts = 4294967.295;
+	odd->sm_clock_mhz = 4294967295.0;
 	odd->temperature_c = 5000;
 	odd->memory_used_mb = 90000;
 	odd->memory_total_mb = 81920;
 	gpu_check_devices(&r, 0);
 	assert_true(sane->temperature_c == 95 && sane->memory_used_mb == 81920);
+	assert_true(sane->power_watts == 700 && sane->sm_clock_mhz == 1980);
 	assert_true(isnan(odd->temperature_c) && isnan(odd->memory_used_mb));
+	assert_true(isnan(odd->power_watts) && isnan(odd->sm_clock_mhz));
 	assert_true(odd->memory_total_mb == 81920);
 	assert_non_null(strstr(r.note, "GPU 1 says that it has 5000 degrees"));
+	gpu_reading_init(&r);
+	odd = gpu_add_device(&r, "a");
+	odd->memory_used_mb = odd->memory_total_mb = 4e9;
+	gpu_check_devices(&r, 0);
+	assert_true(isnan(odd->memory_used_mb) && isnan(odd->memory_total_mb));
+	assert_true(r.note[0] != '\0');
 }
 
 int main(void)

@@ -249,6 +249,32 @@ static void test_some_are_not_for_us(void **state)
 	assert_int_equal(gpu_nvml.open(fixture.root_fd, (void **)&driver, &err), -EACCES);
 }
 
+static void take_answer(void *ctx, const char *question, uint64_t ns)
+{
+	unsigned *n_denied = ctx;
+
+	if (strcmp(question, "2 more are not for this user") == 0 && !u64_known(ns))
+		++*n_denied;
+}
+
+/* Only who asks what there is, is told of them. */
+static void test_doctor_counts_those_not_for_us(void **state)
+{
+	unsigned n_denied = 0;
+	void *driver;
+
+	(void)state;
+	driver = open_driver();
+	gpu_nvml.measure(driver, take_answer, &n_denied);
+	assert_int_equal(n_denied, 0);
+	gpu_nvml.close(driver);
+	fixture.told->handle_result[0] = fixture.told->handle_result[2] = NVML_NO_PERMISSION;
+	driver = open_driver();
+	gpu_nvml.measure(driver, take_answer, &n_denied);
+	assert_int_equal(n_denied, 1);
+	gpu_nvml.close(driver);
+}
+
 /* The word for one that cannot be opened is the library's own. */
 static void test_why_one_cannot_be_opened(void **state)
 {
@@ -433,7 +459,8 @@ static void test_odd_shares(void **state)
 	fixture.told->share = 104;
 	driver = open_driver();
 	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 100);
-	assert_non_null(strstr(fixture.reading.note, "taken for 100 %"));
+	assert_string_equal(fixture.reading.note,
+			    "process 100 is said to keep GPU 0 104 % busy: taken for 100 %");
 	gpu_nvml.close(driver);
 	fixture.told->share = 4000000000;
 	driver = open_driver();
@@ -1227,6 +1254,7 @@ int main(void)
 		cmocka_unit_test_setup(test_one_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_some_are_not_for_us, all_is_well),
+		cmocka_unit_test_setup(test_doctor_counts_those_not_for_us, all_is_well),
 		cmocka_unit_test_setup(test_why_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_no_list, all_is_well),
