@@ -428,6 +428,7 @@ keys f; keys -l odd; keys Enter
 shows "a job of which there is something to be said" '[0-9]+ sleep 306'
 hides "is told of below, and not within the picture" 'proctor: warning'
 shows "which is whole" '^WHAT HAPPENED'
+like "from its first line on" "$(screen | head -n 1)" '^proctor no daemon runs'
 keys Escape
 kill -TERM "$odd"
 wait "$odd"
