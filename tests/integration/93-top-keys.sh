@@ -226,6 +226,7 @@ done
 # ---- tracing ----
 
 keys g / ; keys -l 'while :'; keys Enter
+shows "nothing is said before" '^\? help  q quit'
 keys s
 if command -v strace >/dev/null; then
 	shows "s traces the process, call by call" '[0-9:]{8} [a-z0-9_]+\('
@@ -317,7 +318,8 @@ twin=$!
 shows "it has a row" '^  twin queued: '
 shows "beside the one that runs" '^- twin#1 1'
 keys Home / ; keys -l 'twin'; keys Enter
-while selected_row | grep -qv 'queued'; do
+for ((i = 0; i < LOOKS; i++)); do
+	selected_row | grep -q 'queued' && break
 	keys n
 	sleep 0.2
 done
@@ -426,6 +428,7 @@ keys f; keys -l odd; keys Enter
 shows "a job of which there is something to be said" '[0-9]+ sleep 306'
 hides "is told of below, and not within the picture" 'proctor: warning'
 shows "which is whole" '^WHAT HAPPENED'
+like "from its first line on" "$(screen | head -n 1)" '^proctor no daemon runs'
 keys Escape
 kill -TERM "$odd"
 wait "$odd"
