@@ -68,7 +68,8 @@ static const struct {
 	const char *key, *one, *many;
 	size_t offset;
 } counts[] = {
-	{ "samples_rolled", "sample at full resolution", "samples at full resolution",
+	{ "samples_rolled", "sample at full resolution, made into a 1-minute value",
+	  "samples at full resolution, made into 1-minute values",
 	  offsetof(struct retention_result, n_samples) },
 	{ "folds_removed", "stretch of ticks of the host", "stretches of ticks of the host",
 	  offsetof(struct retention_result, n_folds) },
