@@ -21,9 +21,9 @@ int settings_open(struct settings *ret, struct err *err);
 void settings_close(struct settings *s); /* also after a failure, and a second time */
 
 /*
- * Puts the record and the log where c, read from file, says. -EINVAL, with file and line: a folder
- * is there, or another of proctor's files would be (its configuration, socket, what the daemon
- * says), which one of the two would spoil.
+ * Puts the record and the log where c, read from file, says. -EINVAL, with file and line: another
+ * of proctor's files is at that place (its configuration, socket, what the daemon says), which one
+ * of the two would spoil; or the record would be a folder.
  */
 int settings_place(struct paths *p, const char *file, const struct config *c, struct err *err);
 

@@ -103,10 +103,14 @@ static bool is_own(const struct place *place, const struct paths *p, const struc
 				       : is_at(place, owners[own->owner], own);
 }
 
-static bool is_folder(const char *path)
+/* Without a log there is still the record: that its place is a folder doctor tells. */
+static bool is_folder(const struct place *place)
 {
+	const char *path = place->path;
 	struct stat st;
 
+	if (place->owner != BY_RECORD)
+		return false;
 	return path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
@@ -126,7 +130,7 @@ static int check_place(const struct place *place, const struct paths *p, const c
 				"%s:%d: '%s' is %s, which is %s; it must be a file of its own",
 				file, line, place->key, utf8_quote(place->path, shown),
 				own_files[i].what);
-	if (is_folder(place->path))
+	if (is_folder(place))
 		return err_set(err, -EINVAL,
 			       "%s:%d: '%s' is %s, which is a folder; it must be a file", file,
 			       line, place->key, utf8_quote(place->path, shown));

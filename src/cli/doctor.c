@@ -199,6 +199,10 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	struct err err = ERR_INIT;
 	int checked, r = cli_open_store(&p->paths, &store, &err);
 
+	if (r == -ENOENT) { /* a disk that was full leaves an empty one */
+		buf_printf(detail, "%s (empty: the next run uses it)", p->paths.db);
+		return HEALTH_OK;
+	}
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, &err);
 	if (r < 0)

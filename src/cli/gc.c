@@ -68,7 +68,8 @@ static const struct {
 	const char *key, *one, *many;
 	size_t offset;
 } counts[] = {
-	{ "samples_rolled", "sample at full resolution", "samples at full resolution",
+	{ "samples_rolled", "sample at full resolution, made into a 1-minute value",
+	  "samples at full resolution, made into 1-minute values",
 	  offsetof(struct retention_result, n_samples) },
 	{ "folds_removed", "stretch of ticks of the host", "stretches of ticks of the host",
 	  offsetof(struct retention_result, n_folds) },
@@ -174,8 +175,8 @@ static struct retention_clock read_clock(bool trusts_clock)
 	return clock;
 }
 
-static int collect(const struct paths *paths, const struct retention_policy *policy,
-		   bool trusts_clock, struct retention_preview *ret, struct err *err)
+static int collect_once(const struct paths *paths, const struct retention_policy *policy,
+			bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -191,6 +192,23 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	line_clear(&line);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
+	return r;
+}
+
+/* Removing rows takes room; on a full disk the rotated logs that are too much make some. */
+static int collect(const struct paths *paths, const struct retention_policy *policy,
+		   bool trusts_clock, struct retention_preview *ret, struct err *err)
+{
+	int r = collect_once(paths, policy, trusts_clock, ret, err);
+	uint64_t n_logs;
+
+	if (r != -ENOSPC && r != -EDQUOT)
+		return r;
+	n_logs = store_drop_logs(paths->db, policy);
+	if (n_logs == 0)
+		return r;
+	r = collect_once(paths, policy, trusts_clock, ret, err);
+	ret->result.n_logs += n_logs;
 	return r;
 }
 

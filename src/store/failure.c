@@ -52,6 +52,11 @@ static const struct failure failure_held = { SQLITE_BUSY, EBUSY, "is locked by",
 static const struct failure failure_limit = { SQLITE_IOERR, EFBIG,
 					      "cannot grow above this process's limit on files",
 					      "raise it (ulimit -f)" };
+/* Where the index of the log cannot be made; "cannot grow" is the database itself. */
+static const struct failure failure_full = {
+	SQLITE_IOERR, ENOSPC, "cannot be used, as its disk is full",
+	"free some room there, or set PROCTOR_HOME to a folder on another"
+};
 static const struct failure failure_other = { 0, EIO, "cannot be used",
 					      "the program or the database has a fault" };
 
@@ -70,11 +75,20 @@ static bool is_over_limit(struct store *store, int extended_code)
 	       getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
+static bool is_full_disk(struct store *store, int code)
+{
+	int error = sqlite3_system_errno(store->db);
+
+	return code == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT);
+}
+
 static const struct failure *find_failure(struct store *store)
 {
 	int extended_code = sqlite3_extended_errcode(store->db);
 	int code = extended_code & 0xff;
 
+	if (is_full_disk(store, code))
+		return &failure_full;
 	if (is_over_limit(store, extended_code))
 		return &failure_limit;
 	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)

@@ -170,6 +170,17 @@ int store_borrow(sqlite3 *db, struct store **ret, struct err *err)
 
 /* ---- opening ---- */
 
+static int connect_to(struct store *store, const char *name, int flags, unsigned patience_ms,
+		      struct err *err)
+{
+	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs_name()) != SQLITE_OK)
+		return store->db ? store_failure(store, err)
+				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
+					   store->path);
+	configure(store, patience_ms);
+	return 0;
+}
+
 /* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
 static int open_handle(const char *path, enum store_mode mode, unsigned patience_ms,
 		       struct store *store, struct err *err)
@@ -180,12 +191,7 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	if (handle_init(store, path) < 0 ||
 	    asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, vfs_name()) != SQLITE_OK)
-		return store->db ? store_failure(store, err)
-				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
-					   path);
-	configure(store, patience_ms);
-	return 0;
+	return connect_to(store, name, flags, patience_ms, err);
 }
 
 /* Migrations have been done by now: they may need the foreign keys off. */
@@ -311,6 +317,39 @@ static int bring_up_to_date(struct store *store, unsigned patience_ms, int versi
 		       version, layout_latest, why.text);
 }
 
+/* As a URI: what has a meaning in one is written as its number. */
+static void add_uri_path(struct buf *out, const char *path)
+{
+	for (; *path; path++)
+		if (strchr("%?#", *path))
+			buf_printf(out, "%%%02X", (unsigned char)*path);
+		else
+			buf_add_char(out, *path);
+}
+
+/*
+ * Who reads shares an index of the log with who writes, in a file beside it. On a full disk nobody
+ * can make that; SQLite then makes one in memory, but only if it is told that the file is not its
+ * to write.
+ */
+static int read_version_without_room(struct store *store, unsigned patience_ms, int *ret,
+				     struct err *err)
+{
+	CLEANUP(buf_release) struct buf uri = BUF_INIT;
+	int r;
+
+	buf_add_str(&uri, store->path[0] == '/' ? "file:" : "file:./");
+	add_uri_path(&uri, store->path);
+	buf_add_str(&uri, "?readonly_shm=1");
+	if (buf_error(&uri) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", store->path);
+	store_forget_statements(store);
+	sqlite3_close(store->db);
+	store->db = NULL;
+	r = connect_to(store, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, patience_ms, err);
+	return r < 0 ? r : read_version(store, ret, err);
+}
+
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
@@ -322,6 +361,8 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 	if (r < 0)
 		return r;
 	r = read_version(store, &version, err);
+	if (r == -ENOSPC || r == -EDQUOT)
+		r = read_version_without_room(store, patience_ms, &version, err);
 	if (r == 0 && version == 0)
 		r = look_again(store, &version, err);
 	if (r < 0)

@@ -113,6 +113,18 @@ uint64_t space_beside(const struct store *store, const struct retention_policy *
 	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0);
 }
 
+uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy)
+{
+	const char *log = policy->jsonl_path;
+	uint64_t database = file_bytes(db_path, "") + file_bytes(db_path, "-spool"), n = 0;
+
+	if (!policy->max_bytes || !log)
+		return 0;
+	while (database + jsonl_count_bytes(log) > policy->max_bytes && jsonl_drop_oldest(log) > 0)
+		n++;
+	return n;
+}
+
 uint64_t space_of_wal(const struct store *store)
 {
 	return file_bytes(store->path, "-wal") + file_bytes(store->path, "-journal");

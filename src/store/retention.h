@@ -131,6 +131,12 @@ int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err 
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 
 /* What would be removed; writes nothing. */
+/*
+ * Where the disk is so full that the database cannot be opened: removes rotated logs of snapshots,
+ * the oldest first, as long as all files together are above max_bytes. How many.
+ */
+uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy);
+
 struct retention_preview {
 	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
 	struct retention_result result;

@@ -160,6 +160,11 @@ fi
 head -c 100000 /dev/urandom >"$TMP/junk"
 mkdir "$TMP/broken"
 cp "$TMP/junk" "$TMP/broken/proctor.db"
+mkdir "$TMP/empty"
+: >"$TMP/empty/proctor.db"
+PROCTOR_HOME=$TMP/empty run "$PROCTOR" doctor
+is "an empty database is not broken" "$status" 0
+like "but used by the next run" "$stdout" 'database +ok +.*the next run uses it'
 PROCTOR_HOME=$TMP/broken run "$PROCTOR" doctor
 is "a broken database is an error" "$status" 1
 PROCTOR_HOME=$TMP/broken run "$PROCTOR" run -- sh -c 'exit 6'

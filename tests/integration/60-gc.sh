@@ -40,7 +40,7 @@ json "dry run: it tells what would go" "$preview" \
 	'd["dry_run"] and d["samples_rolled"] > 5 and d["events_removed"] >= 2 and d["removable_bytes"] > 0'
 check "dry run: nothing is touched" [ "$(sql 'SELECT count(*) FROM chunks')" -gt 0 ]
 run "$PROCTOR" gc --dry-run
-like "dry run: for people" "$stdout" '[0-9]+  samples at full resolution'
+like "dry run: for people" "$stdout" '[0-9]+  samples at full resolution, made into 1-minute values'
 
 run "$PROCTOR" gc --json
 is "status" "$status" 0

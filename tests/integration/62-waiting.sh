@@ -103,6 +103,9 @@ full_to_the_end() {
 	wait "$runner"
 	echo $? >"$TMP/status-long"
 	"$PROCTOR" jobs >"$TMP/jobs-full" 2>&1
+	rm -f "$TMP/small/proctor.db-shm"
+	head -c 8m /dev/zero >>"$TMP/small/filler" 2>/dev/null
+	"$PROCTOR" jobs --all --json >"$TMP/jobs-alone" 2>"$TMP/said-alone"
 	rm "$TMP/small/filler"
 	for i in 1 2; do "$PROCTOR" jobs --all --json >"$TMP/jobs-$i" 2>"$TMP/said-$i"; done
 	"$PROCTOR" report long --json >"$TMP/report"
@@ -144,6 +147,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		done
 		like "full to the end: it may look lost, and why is said" "$(cat "$TMP/jobs-full")" \
 			"waits in .*proctor.db-spool until the database can be written"
+		json "full to the end: it can be read also by who is the first to use it" "$(cat "$TMP/jobs-alone")" \
+			'"before" in [j["job_id"] for j in d]'
 		for i in 1 2; do
 			json "full to the end: with room all is there, once ($i)" "$(cat "$TMP/jobs-$i")" \
 				'sorted((j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d) == [("before", 1, "success", 0), ("long", 1, "failure", 4), ("short", 1, "failure", 3)]'

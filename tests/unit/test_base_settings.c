@@ -124,8 +124,8 @@ static void test_places_that_are_taken(void **state)
 		  "of snapshots; it must be a file of its own" },
 		{ "storage_path: /\n", ":1: 'storage_path' is '/', which is a folder; it must be a "
 				       "file" },
-		{ "jsonl_path: logs/\n",
-		  ":1: 'jsonl_path' is '%s/logs/', which is a folder; it must be a file" },
+		{ "storage_path: deep/\n",
+		  ":1: 'storage_path' is '%s/deep/', which is a folder; it must be a file" },
 	};
 	char why[512];
 	struct settings s;

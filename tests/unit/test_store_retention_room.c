@@ -225,6 +225,30 @@ static void test_max_bytes_of_all(void **state)
 	assert_true(used_bytes(f) + SPOOL_BYTES + LOG_BYTES <= policy.max_bytes);
 }
 
+/* On a full disk, where the database cannot be opened, they go by what the files take. */
+static void test_logs_without_the_database(void **state)
+{
+	struct fixture *f = *state;
+	struct retention_policy policy = default_policy;
+	char path[192];
+
+	make_file(f, "log", LOG_BYTES);
+	make_file(f, "log.1", LOG_BYTES);
+	make_file(f, "log.2", LOG_BYTES);
+	snprintf(path, sizeof(path), "%s/log", f->dir);
+	policy.max_bytes = 3 * LOG_BYTES - 1;
+	assert_int_equal(store_drop_logs(f->db, &policy), 0); /* nobody's */
+	policy.jsonl_path = path;
+	policy.max_bytes = 3 * LOG_BYTES;
+	assert_int_equal(store_drop_logs(f->db, &policy), 0);
+	policy.max_bytes--;
+	assert_int_equal(store_drop_logs(f->db, &policy), 1);
+	assert_true(is_there(f, "log.1") && !is_there(f, "log.2"));
+	policy.max_bytes = 1;
+	assert_int_equal(store_drop_logs(f->db, &policy), 1);
+	assert_true(is_there(f, "log") && !is_there(f, "log.1"));
+}
+
 /* A log that is larger than all may be does not cost the database everything. */
 static void test_a_log_that_is_too_large(void **state)
 {
@@ -413,6 +437,7 @@ int main(void)
 		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),
 		STORE_TEST(test_a_log_that_is_too_large),
+		STORE_TEST(test_logs_without_the_database),
 		STORE_TEST(test_what_was_begun_is_ended),
 		STORE_TEST(test_running_attempts_are_kept),
 		STORE_TEST(test_removed_processes_are_told),
