@@ -61,6 +61,10 @@ static int judge(const struct ranks_input *input, uint64_t n_told)
 		ranks_tell_empty(input->n_read);
 		return CLI_USAGE;
 	}
+	if (input->n_valid == 0 && (input->n_invalid == 0 || input->skips_invalid)) {
+		log_error("there is no valid record left");
+		return CLI_USAGE;
+	}
 	if (input->n_invalid == 0 || input->skips_invalid)
 		return CLI_DONE;
 	log_error("%llu of %llu records are invalid; --skip-invalid goes on without them",

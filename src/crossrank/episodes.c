@@ -145,8 +145,10 @@ static int look_before(struct judge_work *w, struct episodes *e, struct judge_ou
 
 	for (size_t i = 0; i < e->n && e->items[i].from < chosen->from; i++) {
 		struct judge_outcome o = e->items[i];
+		size_t n_pool = w->n_pool;
 		int r = is_rival(e, &o, chosen, n) ? related_judge(w, e->items, e->n, &o) : 0;
 
+		w->n_pool = n_pool; /* whom it is shown with is not asked */
 		if (r < 0)
 			return r;
 		if (!is_rival(e, &o, chosen, n))

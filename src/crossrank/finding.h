@@ -29,6 +29,7 @@ enum why {
 	WHY_UNRELATED,	  /* cannot tell: the others rose at times of their own */
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
+	WHY_USUAL,	  /* cannot tell: another rank rises like that again and again */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
@@ -58,11 +59,12 @@ struct first_cause {
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	struct phase_place phase;
-	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS: because of
-	 * this one */
+	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL:
+	 * because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
+	bool is_apart;	/* named, and nothing but the others are close to each other */
 	size_t n_risen; /* ranks that were compared with who seemed to be first, and that one */
 	/* Clocks. */
 	size_t n_clocks;

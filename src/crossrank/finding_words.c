@@ -26,6 +26,7 @@ static const char *const whys[] = {
 	[WHY_UNRELATED] = "rises_unrelated",
 	[WHY_OTHER_BEFORE] = "another_rank_before",
 	[WHY_MAY_PASS] = "may_be_given_back",
+	[WHY_USUAL] = "others_do_that_often",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
@@ -95,6 +96,9 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	buf_printf(out, "%zu ranks (", a->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
+	if (f->is_apart)
+		buf_add_str(out, " The others rose together, but so long after it that nothing "
+				 "shows that it has to do with them.");
 	add_given_back(out, first->rise);
 	add_which(out, f);
 }
@@ -260,6 +264,18 @@ static void add_may_pass(struct buf *out, const struct rank_analysis *a,
 			 "same, cut by the end.");
 }
 
+static void add_usual(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, " and came down again, but that of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -349,6 +365,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
 		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
 		[WHY_LOADED] = add_loaded,	 [WHY_MAY_PASS] = add_may_pass,
+		[WHY_USUAL] = add_usual,
 	};
 
 	add[f->why](out, a, f);

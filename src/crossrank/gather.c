@@ -136,7 +136,7 @@ int gather_collect(struct judge_work *w)
 
 	w->all = calloc(most, sizeof(*w->all));
 	w->small = calloc(most, sizeof(*w->small));
-	w->pool = calloc(most, sizeof(*w->pool));
+	w->pool = calloc(most + 2 * w->a->n_ranks, sizeof(*w->pool));
 	w->place = calloc(w->a->n_ranks + 1, sizeof(*w->place));
 	if (!w->all || !w->small || !w->pool || !w->place)
 		return -ENOMEM;

@@ -19,7 +19,8 @@ struct judge_work {
 	struct candidate *all;	 /* every large one */
 	struct candidate *small; /* others, which count only if they go before a large one */
 	size_t n_all, n_small;
-	struct candidate *pool; /* the members of one episode behind those of the other */
+	/* The members of one episode behind those of the other; at the end who is shown. */
+	struct candidate *pool;
 	size_t n_pool;
 	size_t *place; /* by number of the rank: one more than its last place in pool[] */
 	double interval;

@@ -1,6 +1,7 @@
 #include "crossrank/record.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "crossrank/bulk.h"
@@ -135,20 +136,38 @@ static enum reason take_session(const struct found *found, struct telemetry_even
 	return node ? record_take_text(node, true, false, &ev->session_id) : REASON_NONE;
 }
 
+/* A bound that is none, as it is a text or below 0, bounds nothing. */
+static void take_clock_error(const struct jnode *node, struct telemetry_event *ev)
+{
+	if (!node || node->kind == JKIND_NULL)
+		return;
+	if (node->kind == JKIND_INT && node->integer >= 0)
+		ev->clock.error_ns = node->integer;
+	else if (node->kind == JKIND_FLOAT && node->number >= 0 && node->number < 0x1p62)
+		ev->clock.error_ns = (int64_t)ceil(node->number);
+	else
+		ev->clock.is_free = true;
+}
+
+/* What is neither true nor false does not say that it is synchronised. */
+static void take_synchronised(const struct jnode *node, struct telemetry_event *ev)
+{
+	if (!node || node->kind == JKIND_NULL)
+		return;
+	if (node->kind != JKIND_BOOL || !node->integer)
+		ev->clock.is_free = true;
+}
+
 /* What proctor notes about the clock; anything else in metadata is not looked at here. */
 static void take_clock(struct telemetry_event *ev)
 {
-	const struct jnode *error, *synchronised, *boot;
+	const struct jnode *boot;
 
 	if (!ev->metadata)
 		return;
-	error = jtree_find(ev->metadata, CLOCK_ERROR_KEY);
-	synchronised = jtree_find(ev->metadata, CLOCK_SYNCHRONISED_KEY);
+	take_clock_error(jtree_find(ev->metadata, CLOCK_ERROR_KEY), ev);
+	take_synchronised(jtree_find(ev->metadata, CLOCK_SYNCHRONISED_KEY), ev);
 	boot = jtree_find(ev->metadata, BOOT_ID_KEY);
-	if (error && error->kind == JKIND_INT && error->integer >= 0)
-		ev->clock.error_ns = error->integer;
-	if (synchronised && synchronised->kind == JKIND_BOOL)
-		ev->clock.is_free = !synchronised->integer;
 	if (boot && boot->kind == JKIND_TEXT && boot->text.n > 0)
 		ev->clock.boot_id = boot->text;
 }

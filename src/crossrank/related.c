@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "crossrank/usual.h"
 #include "stats/order.h"
 
 #define PAIR_P 0.05	 /* of two ranks: likelier than this, and it is chance */
@@ -16,10 +17,6 @@
 #define MOST_SHARE 0.8	   /* of those behind the first */
 #define LASTING_SHARE 0.5  /* of the rest of the record */
 #define LIKE_SHARE 0.5	   /* of what the first gained in the same time */
-#define LIKE_LEAST 0.75	   /* of its gain: another rise is as large */
-#define LIKE_MOST 5.0	   /* the same of one that had more time */
-#define LIKE_UP 0.9	   /* of the time for which it is up */
-#define END_INTERVALS 2.0  /* what goes so shortly before the end goes with the process */
 #define MIN_EVEN 4
 #define EVEN_STEPS 256
 
@@ -42,34 +39,19 @@ static bool is_member(const struct judge_work *w, const struct judge_outcome *o,
 	return false;
 }
 
-/* When the record of its rank ends. */
-static double record_end(const struct judge_work *w, const struct rank *rank)
-{
-	return judge_seconds(w, &rank->total->samples[rank->total->n - 1]);
-}
-
-/* While its process went on. */
-static bool is_given_back(const struct judge_work *w, const struct rank *rank,
-			  const struct rise *rise)
-{
-	double interval = w->coverage[rank - w->a->ranks].interval;
-
-	return !rise->is_ended && rise->gone < record_end(w, rank) - END_INTERVALS * interval;
-}
-
 /* Given back soon, and not with the end of its process. */
 static bool is_passing(const struct judge_work *w, const struct candidate *c)
 {
 	double onset = c->rise->onset.median;
 
-	return c->rise->gone - onset < LASTING_SHARE * (record_end(w, c->rank) - onset);
+	return c->rise->gone - onset < LASTING_SHARE * (usual_record_end(w, c->rank) - onset);
 }
 
 /* What passes is not like what stays. */
 static bool is_comparable(const struct judge_work *w, const struct candidate *first,
 			  const struct candidate *other)
 {
-	return is_given_back(w, first->rank, first->rise) || is_passing(w, first) ||
+	return usual_is_given_back(w, first->rank, first->rise) || is_passing(w, first) ||
 	       !is_passing(w, other);
 }
 
@@ -158,35 +140,6 @@ static void count_choices(const struct judge_work *w, const struct judge_outcome
 		     k++)
 			n_choices += is_comparable(w, &w->pool[chosen->best], &w->pool[k]);
 	ret->choices = fmax((double)n_choices / (double)ret->n, 1);
-}
-
-/* ---- whether it will stay ---- */
-
-/* As large, or more as it had the time, and up as long as that one is by now before it went. */
-static bool is_like_before(const struct judge_work *w, const struct candidate *first,
-			   const struct rank *rank, const struct rise *rise)
-{
-	double up = record_end(w, first->rank) - first->rise->onset.median;
-	double ratio = rise->gain_mib / first->rise->gain_mib;
-
-	return rise != first->rise && is_given_back(w, rank, rise) && ratio >= LIKE_LEAST &&
-	       ratio <= LIKE_MOST && rise->gone - rise->onset.median >= LIKE_UP * up;
-}
-
-/*
- * A rise that is there at the end of the record may be one of those that ranks give back, which
- * the end cut: then it is neither one that stays nor one that nobody else has.
- */
-static const struct rank *find_like_before(const struct judge_work *w,
-					   const struct candidate *first)
-{
-	if (is_given_back(w, first->rank, first->rise))
-		return NULL;
-	for (size_t i = 0; i < w->a->n_ranks; i++)
-		for (size_t k = 0; k < w->f->rises[i].n; k++)
-			if (is_like_before(w, first, &w->a->ranks[i], &w->f->rises[i].items[k]))
-				return &w->a->ranks[i];
-	return NULL;
 }
 
 /* ---- chance ---- */
@@ -300,34 +253,74 @@ static bool is_even(const struct onsets *o)
 	       pow(o->choices, (double)o->n) * even_p(most / least, o->n - 1) < EVEN_P;
 }
 
+/* ---- who is shown beside the one that is named ---- */
+
+static const struct candidate *find_rise(const struct judge_work *w, const struct rank *rank,
+					 double at)
+{
+	for (size_t i = 0; i < w->n_pool; i++)
+		if (w->pool[i].rank == rank && onset_of(&w->pool[i]) == at)
+			return &w->pool[i];
+	for (size_t i = 0; i < w->n_small; i++)
+		if (w->small[i].rank == rank && onset_of(&w->small[i]) == at)
+			return &w->small[i];
+	return NULL;
+}
+
+/*
+ * Others that rose soon are why the only one of its episode may be named: it was before them, or
+ * it is not the first, and they are listed.
+ */
+static void join_others(struct judge_work *w, const double *nearest, struct judge_outcome *chosen)
+{
+	const struct candidate first = w->pool[chosen->best];
+	size_t from = w->n_pool, n = from;
+
+	w->pool[n++] = first;
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct candidate *c = find_rise(w, &w->a->ranks[i], nearest[i]);
+
+		if (!c)
+			continue;
+		if (onset_of(c) < onset_of(&first)) {
+			chosen->verdict = VERDICT_CANNOT_TELL;
+			chosen->why = WHY_UNRELATED;
+			return;
+		}
+		w->pool[n] = *c;
+		w->pool[n++].probability = 0;
+	}
+	w->n_pool = n;
+	*chosen = (struct judge_outcome){ VERDICT_NAMED, WHY_FIRST, from, n, from, NULL };
+}
+
 int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
 		  struct judge_outcome *chosen)
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
-	const struct rank *like;
-	bool is_cluster;
+	bool is_cluster, is_behind;
 
 	if (!room)
 		return -ENOMEM;
-	like = find_like_before(w, &w->pool[chosen->best]);
-	if (like) {
-		*chosen = (struct judge_outcome){ VERDICT_CANNOT_TELL, WHY_MAY_PASS, chosen->from,
-						  chosen->to,	       chosen->best, like };
+	if (usual_take_back(w, chosen))
 		return 0;
-	}
 	collect(w, items, n, chosen, &o);
 	count_choices(w, items, n, chosen, &o);
 	w->f->n_risen = o.n;
 	if (o.n < 2)
 		return 0;
 	order_sort(o.at, o.n_members);
-	is_cluster = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]) < PART_P ||
-		     behind_p(&o) < PART_P;
+	is_cluster = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]) < PART_P;
+	is_behind = behind_p(&o) < PART_P;
 	order_sort(o.at, o.n);
-	if (is_cluster || all_p(&o) < (o.n == 2 ? PAIR_P : CHANCE_P) || is_even(&o))
-		return 0;
-	chosen->verdict = VERDICT_CANNOT_TELL;
-	chosen->why = WHY_UNRELATED;
+	is_cluster |= all_p(&o) < (o.n == 2 ? PAIR_P : CHANCE_P) || is_even(&o);
+	w->f->is_apart = is_behind && !is_cluster;
+	if (!is_cluster && !is_behind) {
+		chosen->verdict = VERDICT_CANNOT_TELL;
+		chosen->why = WHY_UNRELATED;
+	} else if (o.n_members == 1 && chosen->to - chosen->from == 1) {
+		join_others(w, room + w->a->n_ranks, chosen);
+	}
 	return 0;
 }

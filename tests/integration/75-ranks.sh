@@ -286,6 +286,11 @@ like "with file and line" "$stderr" "bad.jsonl':3: .*rank_not_below"
 run "$PROCTOR" ranks analyze --json --skip-invalid "$TMP/bad.jsonl"
 is "unless they are to be skipped" "$status" 0
 json "and counted" "$stdout" 'd["input"]["invalid"] == 2 and d["finding"]["rank"] == 5'
+printf '{"a":1}\n' >"$TMP/none.jsonl"
+run "$PROCTOR" ranks analyze --skip-invalid "$TMP/none.jsonl"
+is "but not where none is left" "$status/$stdout" 2/
+run "$PROCTOR" ranks merge --skip-invalid "$TMP/none.jsonl"
+is "nor by merge" "$status/$stdout" 2/
 head -c -30 "$TMP/job.jsonl" >"$TMP/cut.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/cut.jsonl"
 is "a file that was cut off is analysed" "$status" 0

@@ -280,12 +280,49 @@ static void test_depth(void **state)
 	assert_true(jtree_parse(deep.data, deep.len, &arena, &node) < 0);
 }
 
+/* ---- clocks ---- */
+
+/* What metadata say of the clock in another way than proctor does is no reason to trust it. */
+static void test_clocks_of_a_wrong_type(void **state)
+{
+	static const struct {
+		const char *json;
+		int64_t error_ns;
+		bool is_free;
+	} cases[] = {
+		{ "{}", EVENT_UNKNOWN, false },
+		{ "{\"clock_error_ns\":5}", 5, false },
+		{ "{\"clock_error_ns\":5e9}", INT64_C(5000000000), false },
+		{ "{\"clock_error_ns\":0.5}", 1, false },
+		{ "{\"clock_error_ns\":null}", EVENT_UNKNOWN, false },
+		{ "{\"clock_error_ns\":-5}", EVENT_UNKNOWN, true },
+		{ "{\"clock_error_ns\":1e300}", EVENT_UNKNOWN, true },
+		{ "{\"clock_error_ns\":\"2000000\"}", EVENT_UNKNOWN, true },
+		{ "{\"clock_synchronised\":true}", EVENT_UNKNOWN, false },
+		{ "{\"clock_synchronised\":0}", EVENT_UNKNOWN, true },
+		{ "{\"clock_synchronised\":\"false\"}", EVENT_UNKNOWN, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+		struct telemetry_event ev;
+
+		event_init(&ev);
+		assert_int_equal(
+			event_set_metadata(&ev, cases[i].json, strlen(cases[i].json), &arena), 0);
+		assert_int_equal(ev.clock.error_ns, cases[i].error_ns);
+		assert_int_equal(ev.clock.is_free, cases[i].is_free);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_bulk_and_careful),
 		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_clocks_of_a_wrong_type),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,188 @@
+/*
+ * Rises that dip, that are given back, and that stand beside others: exact series of few ranks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/macros.h"
+#include "crossrank/finding.h"
+
+#define MIB INT64_C(1048576)
+#define SECOND_NS INT64_C(1000000000)
+#define T0_NS (INT64_C(1700000000) * SECOND_NS)
+#define BASE_MIB 1000
+
+typedef int64_t (*level_fn)(int rank, int second);
+
+static void add_sample(struct telemetry *t, int rank, int n_ranks, int second, int64_t mib)
+{
+	struct telemetry_event ev;
+
+	event_init(&ev);
+	ev.event_type = (struct text){ "sample", 6 };
+	ev.host = (struct text){ "n0", 2 };
+	ev.rank = rank;
+	ev.world_size = n_ranks;
+	ev.timestamp_ns = T0_NS + second * SECOND_NS + rank;
+	ev.device_used_bytes = mib * MIB;
+	assert_int_equal(telemetry_add(t, &ev), 0);
+}
+
+/* What is said of n_ranks whose memory is that of level(), each second. */
+static void analyze(level_fn level, int n_ranks, int seconds, struct telemetry **ret_t,
+		    struct rank_analysis *ret)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+
+	*ret_t = telemetry_new();
+	assert_non_null(*ret_t);
+	for (int rank = 0; rank < n_ranks; rank++)
+		for (int second = 0; second < seconds; second++)
+			add_sample(*ret_t, rank, n_ranks, second, level(rank, second));
+	assert_int_equal(rank_analysis_init(ret, *ret_t), 0);
+	assert_int_equal(rank_analysis_run(ret, &options), 0);
+}
+
+static void release(struct telemetry *t, struct rank_analysis *a)
+{
+	rank_analysis_release(a);
+	telemetry_free(t);
+}
+
+static void expect_onsets_seen(const struct first_cause *f)
+{
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		const struct onset *o = &f->candidates[i].rise->onset;
+
+		assert_true(o->low >= -1e-6);
+		assert_true(o->low <= o->median && o->median <= o->high);
+	}
+}
+
+/* ---- a dip to the old level ---- */
+
+static int64_t dipping(int rank, int second)
+{
+	bool is_up = second >= (rank == 0 ? 30 : 35) && !(rank == 0 && second == 32);
+
+	return BASE_MIB + (is_up ? 600 : 0);
+}
+
+static void test_a_dip_hides_nobody(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(dipping, 2, 60, &t, &a);
+	expect_onsets_seen(a.finding);
+	assert_true(a.finding->verdict != VERDICT_NAMED || a.finding->rank->rank == 0);
+	release(t, &a);
+}
+
+/* ---- checkpoints ---- */
+
+/* Each has one of 25 s every minute; the record ends in the fourth of the last rank. */
+static int64_t checkpoints(int rank, int second)
+{
+	static const int from[] = { 70, 88, 100 };
+	int since = second - from[rank];
+
+	return BASE_MIB + (since >= 0 && since % 60 < 25 ? 400 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+static void test_a_checkpoint_cut_by_the_end_is_none_that_stays(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(checkpoints, 3, 300, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->why, WHY_MAY_PASS);
+	assert_non_null(a.finding->unseen);
+	release(t, &a);
+}
+
+/* The same, and rank 1 keeps it for longer than any of them is up. */
+static int64_t kept(int rank, int second)
+{
+	if (rank == 1 && second >= 208)
+		return BASE_MIB + 400 + (second * 3) % 5;
+	return second < 230 ? checkpoints(rank, second) : BASE_MIB + (rank * 7 + second * 3) % 5;
+}
+
+static void test_what_is_up_for_longer_is_no_checkpoint(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(kept, 3, 300, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 1);
+	release(t, &a);
+}
+
+/* Rank 0 has one, the others have many of the same kind. */
+static int64_t one_of_many(int rank, int second)
+{
+	int from = rank == 0 ? 160 : 60 + 11 * rank, since = second - from;
+	bool is_up = since >= 0 && (rank == 0 ? since < 25 : since % 60 < 25 && since < 180);
+
+	return BASE_MIB + (is_up ? 400 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+static void test_one_of_what_others_do_often_names_nobody(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(one_of_many, 3, 300, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->why, WHY_USUAL);
+	release(t, &a);
+}
+
+/* ---- alone among others ---- */
+
+static int64_t one_after_the_other(int rank, int second)
+{
+	static const int from[] = { 50, 56, 58, 60, 61 };
+
+	return BASE_MIB + (second >= from[rank] ? 600 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+static void test_who_follows_is_shown(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(one_after_the_other, 5, 240, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->why, WHY_FIRST);
+	assert_int_equal(a.finding->rank->rank, 0);
+	assert_int_equal(a.finding->n_candidates, 5);
+	assert_float_equal(a.finding->lead, 6, 1);
+	release(t, &a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_dip_hides_nobody),
+		cmocka_unit_test(test_a_checkpoint_cut_by_the_end_is_none_that_stays),
+		cmocka_unit_test(test_what_is_up_for_longer_is_no_checkpoint),
+		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
+		cmocka_unit_test(test_who_follows_is_shown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
