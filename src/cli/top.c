@@ -17,7 +17,7 @@
 #include "cli/top_stream.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
-#include "tui/attempts.h"
+#include "model/attempts.h"
 #include "tui/tui.h"
 
 #define FRAME_SECONDS 60.0

@@ -10,9 +10,9 @@
 #define PROCTOR_TUI_MERGE_H
 
 #include "base/map.h"
+#include "model/attempts.h"
 #include "model/job.h"
 #include "model/snapshot.h"
-#include "tui/attempts.h"
 
 struct merge_part;
 

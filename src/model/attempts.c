@@ -1,19 +1,24 @@
-#include "tui/attempts.h"
+#include "model/attempts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/track.h"
+#include "base/hash.h"
 
 struct known_attempt {
 	int64_t id;
-	uint64_t job; /* track_key_of_job() */
+	uint64_t job; /* key_of() its name */
 	int num;
 	uint64_t uid;
 	uint64_t began_ns, ended_ns; /* U64_UNKNOWN */
 	uint64_t seen;		     /* the last time that processes of it were there, by n_named */
 };
+
+static uint64_t key_of(const char *job_id)
+{
+	return hash_bytes(HASH_INIT, job_id, strlen(job_id) + 1);
+}
 
 void attempts_release(struct attempts *all)
 {
@@ -34,7 +39,7 @@ int attempts_add(struct attempts *all, const struct attempt *a)
 	}
 	all->items[all->n++] = (struct known_attempt){
 		.id = a->id,
-		.job = track_key_of_job(a->job_id),
+		.job = key_of(a->job_id),
 		.num = a->attempt_num,
 		.uid = a->uid,
 		.began_ns = a->started_wall_ns,
@@ -132,7 +137,7 @@ static void mark_newest(const struct attempts *all, const struct snapshot *s, ui
 static void name_job(const struct attempts *all, struct snapshot *s, size_t first)
 {
 	const char *job_id = s->progress[first].job_id;
-	uint64_t job = track_key_of_job(job_id);
+	uint64_t job = key_of(job_id);
 	size_t n = count_progress(s, job_id), n_seen = count_seen(all, job), at = 0;
 
 	if (n_seen < n)

@@ -5,8 +5,8 @@
  * daemon tells of all that run, in the order in which they began, and their processes, of which
  * it is known, say which those are.
  */
-#ifndef PROCTOR_TUI_ATTEMPTS_H
-#define PROCTOR_TUI_ATTEMPTS_H
+#ifndef PROCTOR_MODEL_ATTEMPTS_H
+#define PROCTOR_MODEL_ATTEMPTS_H
 
 #include <stdbool.h>
 
