@@ -82,10 +82,13 @@ struct percpu_counter {
 
 enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES, NR_MM_COUNTERS };
 
+struct file;
+
 struct mm_struct {
 	unsigned long hiwater_rss;
 	unsigned long total_vm;
 	unsigned long arg_start, arg_end;
+	struct file *exe_file;
 	struct percpu_counter rss_stat[NR_MM_COUNTERS];
 };
 

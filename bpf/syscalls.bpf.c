@@ -362,8 +362,11 @@ int BPF_PROG(on_leave, struct pt_regs *regs, long result)
 {
 	struct syscall_cpu *cpu = cpu_in_call(regs);
 
-	if (cpu && is_counting(&cpu->thread))
+	if (!cpu)
+		return 0;
+	if (is_counting(&cpu->thread))
 		count_call(cpu, is_error(cpu->thread.nr, result));
+	cpu->thread.is_inside = 0;
 	return 0;
 }
 
@@ -444,16 +447,9 @@ static __always_inline void begin_process(struct task_struct *leader, struct sys
 	tell(m, false);
 }
 
-static __always_inline bool is_before_exec(const struct task_struct *t)
-{
-	return t->flags & KERNEL_PF_FORKNOEXEC;
-}
-
-/*
- * A thread counts for its process, and a process for itself: what a runner starts counts from its
- * program on, as until then it is the runner's own work.
- */
-static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from)
+/* A thread counts for its process, and a process for itself. */
+static __always_inline void mark_child(struct task_struct *child, const struct syscall_mark *from,
+				       bool is_silent)
 {
 	struct syscall_thread *s = mark(child);
 
@@ -464,7 +460,7 @@ static __always_inline void mark_child(struct task_struct *child, const struct s
 		s->mark.is_root = 0;
 		return;
 	}
-	s->mark.is_silent = from->is_silent && is_before_exec(child);
+	s->mark.is_silent = is_silent;
 	s->mark.owner.tag = from->owner.tag;
 	begin_process(child, &s->mark);
 }
@@ -475,7 +471,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	struct syscall_cpu *cpu = cpu_of(parent);
 
 	if (cpu)
-		mark_child(child, &cpu->thread.mark);
+		mark_child(child, &cpu->thread.mark, cpu->thread.mark.is_silent);
 	return 0;
 }
 
@@ -533,6 +529,19 @@ static __always_inline bool is_to_follow(const struct task_struct *t,
 }
 
 /*
+ * What a runner starts counts from its program on: until then it does the runner's own work. One
+ * that has the runner for a parent because its own is gone runs another program.
+ */
+static __always_inline bool is_at_runners_work(struct task_struct *t,
+					       const struct syscall_mark *from)
+{
+	struct mm_struct *own = t->mm, *parents = t->real_parent->mm;
+
+	return from->is_silent && t->flags & KERNEL_PF_FORKNOEXEC && own && parents &&
+	       own->exe_file == parents->exe_file;
+}
+
+/*
  * Marks what was there before its parent or first thread was marked. Run over
  * and over until none is adopted any more.
  */
@@ -553,7 +562,7 @@ int adopt(struct bpf_iter__task *ctx)
 		return 0;
 	if (own && t->pid == t->tgid)
 		tell(&own->mark, true);
-	mark_child(t, &from->mark);
+	mark_child(t, &from->mark, is_at_runners_work(t, &from->mark));
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);
 	return 0;

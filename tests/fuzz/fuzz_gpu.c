@@ -11,7 +11,7 @@ static void parse_line(const char *line)
 	struct smi_device device;
 	struct smi_process process;
 
-	if (smi_parse_device(line, &device) && (!device.line.is_row || !device.uuid[0]))
+	if (smi_parse_device(line, &device) && !device.uuid[0])
 		abort();
 	if (smi_parse_process(line, &process) && !process.uuid[0])
 		abort();
