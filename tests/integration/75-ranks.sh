@@ -175,7 +175,7 @@ import json, sys
 MIB, DT = 1 << 20, 0.5
 def memory(begin, steps):
     value, k = 14 * MIB, 0
-    for i in range(40):
+    for i in range(80):
         t = i * DT + 0.379
         if t >= begin:
             value += steps[min(k, len(steps) - 1)] * MIB
@@ -286,10 +286,10 @@ like "with file and line" "$stderr" "bad.jsonl':3: .*rank_not_below"
 run "$PROCTOR" ranks analyze --json --skip-invalid "$TMP/bad.jsonl"
 is "unless they are to be skipped" "$status" 0
 json "and counted" "$stdout" 'd["input"]["invalid"] == 2 and d["finding"]["rank"] == 5'
-printf '{"a":1}\n' >"$TMP/none.jsonl"
-run "$PROCTOR" ranks analyze --skip-invalid "$TMP/none.jsonl"
+printf '{"a":1}\n' >"$TMP/not_one.jsonl"
+run "$PROCTOR" ranks analyze --skip-invalid "$TMP/not_one.jsonl"
 is "but not where none is left" "$status/$stdout" 2/
-run "$PROCTOR" ranks merge --skip-invalid "$TMP/none.jsonl"
+run "$PROCTOR" ranks merge --skip-invalid "$TMP/not_one.jsonl"
 is "nor by merge" "$status/$stdout" 2/
 head -c -30 "$TMP/job.jsonl" >"$TMP/cut.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/cut.jsonl"
