@@ -225,10 +225,14 @@ static void note_left(struct run *run)
 				    : NULL;
 
 	for (size_t i = 0; pids && i < n; i++) {
-		struct proc_key key = { .pid = pids[i] };
+		const struct tree_member *m = tree_find(run->tree, pids[i]);
+		struct proc_key key = m ? m->key : (struct proc_key){ 0 };
 
-		if (proc_start_ticks(key.pid, &key.start_ticks) == 0 &&
-		    proc_is_alive("", key.pid, key.start_ticks))
+		if (!m) /* it has ended, and another may have its pid */
+			continue;
+		if (!u64_known(key.start_ticks) && proc_start_ticks(key.pid, &key.start_ticks) < 0)
+			continue;
+		if (proc_is_alive("", key.pid, key.start_ticks))
 			tally_orphan(run->tally, &key, run->attempt->ended_wall_ns);
 	}
 }
