@@ -19,6 +19,7 @@ struct link {
 	bool counts_calls;	     /* the daemon does, from before the first of them */
 	uint64_t tried_boot_ns;	     /* 0: never */
 	uint64_t counts_due_boot_ns; /* before this it is not asked for counts */
+	bool is_late; /* it did not answer a question of the end in time: it is asked no other */
 };
 
 #endif

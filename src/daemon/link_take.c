@@ -6,6 +6,21 @@
 #include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
+/* What a run wants to know at its end: a daemon that hangs delays that once, and not for each. */
+static int ask_at_end(struct link *link, const char *method, struct rpc_value **ret,
+		      struct err *err)
+{
+	int r;
+
+	if (link->is_late)
+		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
+	r = rpc_client_call(link->client, method, NULL, ret, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	link->is_late = r == -ETIMEDOUT;
+	return r;
+}
+
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
 {
 	struct rpc_value *answer = NULL;
@@ -13,9 +28,7 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
 
 	if (!link->client)
 		return err_set(err, -ENOENT, "no daemon is there");
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	r = ask_at_end(link, "runner.calls", &answer, err);
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
@@ -61,9 +74,7 @@ void link_take_deaths(struct link *link, struct arena *arena, struct proc_record
 	*ret_n = 0;
 	if (!link->client)
 		return;
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.deaths", NULL, &answer, NULL);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	r = ask_at_end(link, "runner.deaths", &answer, NULL);
 	if (r == 0 && guest_read_deaths(rpc_value_get(answer, "processes"), arena, ret, ret_n) < 0)
 		*ret_n = 0;
 	rpc_value_free(answer);
@@ -98,9 +109,7 @@ void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
 
 	if (!link->client || !link->is_guest)
 		return;
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	r = ask_at_end(link, "runner.signals", &answer, NULL);
 	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
 	for (size_t i = 0; list && i < rpc_value_len(list); i++)
 		if (read_signal(rpc_value_at(list, i), &ev))

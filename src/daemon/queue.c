@@ -357,7 +357,9 @@ bool queue_is_held(const struct queued *job)
 {
 	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	if (fd < 0) /* want of files says nothing: only who is gone holds it no more */
+		return errno != ENOENT && errno != ELOOP;
+	return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 /* Where the output of a job goes; nobody else may read it. */
