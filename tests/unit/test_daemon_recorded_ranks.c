@@ -7,10 +7,10 @@
 #include "model/rank_finding.h"
 
 #define MIB (UINT64_C(1024) * 1024)
-#define N_TICKS 500U /* so long that a lead of 2 s is none by chance, also of two ranks */
+#define N_TICKS 500U /* so long that a lead of 1 s is none by chance, also of two ranks */
 #define BEGIN 24U    /* the tick at which all ranks begin to rise */
 #define LEADER 1     /* but for this one, */
-#define LEAD 8U	     /* which begins so many before */
+#define LEAD 4U	     /* which begins so many before */
 #define WORLD 3
 
 /* 0.25 s apart: three ranks of two processes each, and a launcher that is none. */
