@@ -147,6 +147,7 @@ static void note_load(const struct section *section, int64_t origin_ns, struct r
 		lowest = s->used_bytes < lowest ? s->used_bytes : lowest;
 	ret->loaded_mib = fmax((double)end->used_bytes - (double)lowest, 0) / SERIES_BYTES_PER_MIB;
 	ret->loaded_until = (double)(end->timestamp_ns - origin_ns) / 1e9;
+	ret->rested_mib = (double)end->used_bytes / SERIES_BYTES_PER_MIB;
 }
 
 static int find_in_section(const struct section *section, int64_t origin_ns, struct rise_list *ret)
@@ -201,6 +202,7 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 	if (from->loaded_mib > 0) {
 		to->loaded_mib = from->loaded_mib;
 		to->loaded_until = from->loaded_until;
+		to->rested_mib = from->rested_mib;
 	}
 	to->is_sawtooth |= from->is_sawtooth;
 	to->sigma_mib = fmax(to->sigma_mib, from->sigma_mib);

@@ -41,7 +41,8 @@ struct rise_list {
 	double range_mib; /* from its lowest to its highest */
 	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
 	double loaded_mib, loaded_until;
-	bool is_sawtooth; /* it goes up and down by about as much again and again */
+	double rested_mib; /* what it held then */
+	bool is_sawtooth;  /* it goes up and down by about as much again and again */
 };
 
 /* The gain in bytes, as large as a number can be at most. */

@@ -154,6 +154,14 @@ const struct rank *seen_find_unseen(const struct judge_work *w, const struct jud
 	return NULL;
 }
 
+/* Whether the first has what the other loaded; it may have loaded before its record begins. */
+static bool has_loaded(const struct rise_list *first, const struct rise_list *other)
+{
+	double enough = LOADED_SHARE * other->loaded_mib;
+
+	return first->loaded_mib >= enough || fabs(first->rested_mib - other->rested_mib) <= enough;
+}
+
 static bool may_be_load(const struct judge_work *w, const struct candidate *first, size_t i)
 {
 	const struct rise_list *list = &w->f->rises[i];
@@ -161,8 +169,7 @@ static bool may_be_load(const struct judge_work *w, const struct candidate *firs
 	double soon = fmax(SOON_SECONDS, SOON_INTERVALS * w->interval) + apart(w, i, first);
 
 	return list->loaded_mib > 0 && list->loaded_mib >= LOADED_SHARE * first->rise->gain_mib &&
-	       list->loaded_until + soon >= first->rise->onset.low &&
-	       of_first->loaded_mib < LOADED_SHARE * list->loaded_mib;
+	       list->loaded_until + soon >= first->rise->onset.low && !has_loaded(of_first, list);
 }
 
 const struct rank *seen_find_loaded(const struct judge_work *w, const struct judge_outcome *o)

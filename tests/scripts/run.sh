@@ -127,6 +127,29 @@ add skipped exitcode 'exit 77'
 run_suite
 is "nothing but skips: status 1, as nothing was tested" "$status" 1
 
+# ---- a second try ----
+start
+add races tap 'echo 1..1; echo x >>'"$TMP"'/tries; if [ $(wc -l <'"$TMP"'/tries) = 2 ]
+then echo "ok 1 - in time"; else echo "not ok 1 - in time"; echo "# late by 2 s"; fi'
+run_suite
+is "what passes when it is run again has passed" "$last $status" "1 passed, 0 failed 0"
+like "but is listed" "$said" "failed at first, and passed when run again:
+  build unit races: in time"
+like "with what it said" "$said" "late by 2 s"
+run_suite
+is "what fails twice has failed, however often it passed before" "$last $status" "0 passed, 1 failed 1"
+is "and had one more try, not two" "$(wc -l <"$TMP/tries")" 4
+unlike "and is listed as that alone" "$said" "failed at first"
+rm "$TMP/tries"
+PROCTOR_TEST_ONCE=1 run_suite
+is "without a second try when so told" "$last $status" "0 passed, 1 failed 1"
+start
+for i in $(seq 9); do
+	add "broken$i" exitcode 'echo x >>'"$TMP"'/broken; exit 1'
+done
+run_suite
+is "where many fail, nothing is run again" "$last $(wc -l <"$TMP/broken")" "0 passed, 9 failed 9"
+
 start
 add good exitcode 'true'
 run_suite nosuch

@@ -361,12 +361,40 @@ static void test_told_starts(void **unused)
 	assert_int_equal(answer.why, WHY_START);
 }
 
+/* Who rises first had loaded before its record began, as its level says; or it never did. */
+static void test_loaded_before(void **unused)
+{
+	struct job job = { .slope = 10,
+			   .rise = 60,
+			   .loaded = 40,
+			   .noise = 0.02,
+			   .interval = 0.25,
+			   .length = 16,
+			   .one_host = true };
+	struct answer answer;
+
+	(void)unused;
+	state = 992;
+	for (int i = 0; i < RANKS; i++) {
+		job.loads[i] = 0.2;
+		job.idle[i] = i == 3 ? -1 : 0.3;
+		job.onset[i] = i == 3 ? 9 : 11;
+	}
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NAMED);
+	assert_int_equal(answer.rank, 3);
+	job.idle[3] = job.length;
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(answer.why, WHY_LOADED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),	    cmocka_unit_test(test_startup),
 		cmocka_unit_test(test_no_rest),	    cmocka_unit_test(test_own_start),
-		cmocka_unit_test(test_told_starts),
+		cmocka_unit_test(test_told_starts), cmocka_unit_test(test_loaded_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
