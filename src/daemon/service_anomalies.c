@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -120,9 +121,52 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 	return 0;
 }
 
+static void count_new(void *ctx, struct orphan *orphan)
+{
+	*(size_t *)ctx += !orphan->is_judged && orphan->attempt_id != 0;
+}
+
+static void list_new(void *ctx, struct orphan *orphan)
+{
+	struct proc_event **next = ctx;
+
+	if (orphan->is_judged || orphan->attempt_id == 0)
+		return;
+	orphan->is_judged = true;
+	*(*next)++ = (struct proc_event){
+		.wall_ns = orphan->left_wall_ns,
+		.key = orphan->key,
+		.type = EVENT_ORPHAN,
+		.status = { -1, -1 },
+		.job_id = orphan->job_id,
+		.attempt_id = orphan->attempt_id,
+		.sheet_num = orphan->sheet_num,
+		.details = EVENT_ORPHAN_WORDS,
+	};
+}
+
+/* Kills, and all who were found to be left of a job. Without memory these wait. */
+static struct proc_event *list_news(struct service *s, struct detect_news *news)
+{
+	struct proc_event *list, *next;
+	size_t n = 0;
+
+	orphans_each(s->orphans, count_new, &n);
+	list = n > 0 ? calloc(s->ooms.n + n, sizeof(*list)) : NULL;
+	if (!list)
+		return NULL;
+	memcpy(list, s->ooms.items, s->ooms.n * sizeof(*list));
+	next = list + s->ooms.n;
+	orphans_each(s->orphans, list_new, &next);
+	news->events = list;
+	news->n_events = s->ooms.n + n;
+	return list;
+}
+
 int service_detect(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
+	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct detect_news news = { .snap = &s->snap,
 				    .events = s->ooms.items,
 				    .n_events = s->ooms.n };
@@ -134,6 +178,7 @@ int service_detect(struct service *s, struct err *err)
 		return 0;
 	if (list_usual(s, &usual, &news.n_usual) == 0)
 		news.usual = usual;
+	events = list_news(s, &news);
 	service_adopt_anomalies(s);
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");

@@ -70,8 +70,8 @@ struct service_gpus {
 
 #define SERVICE_MAX_OOMS 32
 
-/* Kills for want of memory, and who is left of a job, for the next look for anomalies. A runner may
- * have told of a kill itself: then the record knows it already. */
+/* Kills for want of memory, for the next look for anomalies. A runner may have told of one itself:
+ * then the record knows it already. */
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;

@@ -33,6 +33,8 @@ static void suspect(void *ctx, const struct member *member)
 		.sheet_num =
 			watch_sheet_at(ending->service->watch, ending->job, member->born_wall_ns),
 		.job_id = job->job_id,
+		.left_wall_ns =
+			u64_known(job->a.ended_wall_ns) ? job->a.ended_wall_ns : clock_wall_ns(),
 	};
 
 	if (!u64_known(orphan.key.start_ticks) &&
@@ -107,7 +109,8 @@ void service_release_lost(struct service *s)
 	s->n_lost_left = 0;
 }
 
-/* Of one that a run, or a daemon before us, has told of. It was found; nobody follows it yet. */
+/* Of one that a run, or a daemon before us, has told of. It was found; nobody follows it yet. The
+ * pids of this boot are asked for. */
 static int recall_left(void *ctx, const struct event_row *row)
 {
 	struct service *s = ctx;
@@ -119,6 +122,7 @@ static int recall_left(void *ctx, const struct event_row *row)
 		.attempt_num = row->attempt_num,
 		.sheet_num = ev->sheet_num,
 		.job_id = ev->job_id,
+		.left_wall_ns = ev->wall_ns,
 		.is_found = true,
 	};
 
@@ -128,18 +132,15 @@ static int recall_left(void *ctx, const struct event_row *row)
 		return 0;
 	if (orphans_suspect(s->orphans, &orphan) < 0)
 		s->n_orphans_unlisted++;
-	else
-		service_keep_news(s, ev, row->attempt_id);
 	return 0;
 }
 
-/* Pids are those of this boot. */
 static void recall_orphans(struct service *s)
 {
-	const uint64_t booted_wall_ns = clock_wall_ns() - clock_boot_ns();
+	const struct orphan_filter filter = { .boot_id = s->record.boot_id, .n_most = ORPHANS_MAX };
 	struct err err = ERR_INIT;
 
-	if (store_read_orphans(s->store, booted_wall_ns, ORPHANS_MAX, recall_left, s, &err) < 0)
+	if (store_read_orphans(s->store, &filter, recall_left, s, &err) < 0)
 		log_warning("what lives on of jobs that are over is not looked for: %s", err.text);
 }
 
@@ -198,8 +199,6 @@ static void note(struct service *s, const struct orphan *orphan, enum event_type
 	};
 	struct err err = ERR_INIT;
 
-	if (type == EVENT_ORPHAN && a.id != 0)
-		service_keep_news(s, &ev, orphan->attempt_id);
 	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
 	if (s->store && a.id != 0 && store_write_events(s->store, &a, &ev, 1, &err) < 0)
 		log_warning("what became of pid %d, left behind by job %s, is not recorded: %s",

@@ -70,7 +70,7 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 		return 0;
 	if (o->n >= ORPHANS_MAX)
 		return -ENOSPC;
-	fresh.is_dead = false;
+	fresh.is_dead = fresh.is_judged = false;
 	fresh.cancelled_boot_ns = 0;
 	fresh.look = o->look;
 	return add(o, &fresh) ? 0 : -ENOMEM;
@@ -93,7 +93,8 @@ static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
 		return NULL;
 	child = *parent;
 	child.key = p->key;
-	child.is_found = child.is_dead = false;
+	child.left_wall_ns = U64_UNKNOWN;
+	child.is_found = child.is_dead = child.is_judged = false;
 	return add(o, &child);
 }
 

@@ -23,7 +23,9 @@ struct orphan {
 	uint64_t uid;	    /* of the job's owner */
 	int attempt_num, sheet_num;
 	const char *job_id;
+	uint64_t left_wall_ns;	    /* when that ended; U64_UNKNOWN: or it was born later */
 	bool is_found;		    /* a look after the end of the job has shown it */
+	bool is_judged;		    /* who looks for anomalies has heard of it */
 	bool is_dead;		    /* its death was told */
 	uint64_t cancelled_boot_ns; /* when it was told to end; 0: it was not. Its children inherit
 				       it */

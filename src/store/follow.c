@@ -83,7 +83,7 @@ static int walk(struct store *store, struct course *course, event_fn *fn, void *
 	return r;
 }
 
-int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_most, event_fn *fn,
+int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,
 		       void *ctx, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -96,8 +96,10 @@ int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_mos
 		r = query_open(store, STATEMENT_WALK_ORPHANS, &q, err);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, query_as_i64(since_wall_ns));
-	query_bind_i64(&q, (int64_t)n_most);
+	query_bind_text(&q, filter->boot_id);
+	query_bind_i64(&q, filter->attempt_id);
+	query_bind_i64(&q, filter->attempt_id ? filter->attempt_id : INT64_MAX);
+	query_bind_i64(&q, (int64_t)filter->n_most);
 	while ((r = query_step(&q, err)) > 0) {
 		arena_reset(&arena);
 		r = events_read_row(&q, &row, &arena, err);

@@ -309,13 +309,14 @@ static const struct statement_row rows[] = {
 		" ORDER BY e.wall_ns, e.id",
 		{ { "e.", &event_columns } },
 	},
-	/* Those since ?1, the last first. */
+	/* Those of the boot ?1, of the attempts from ?2 to ?3, the last first. */
 	{
 		.id = STATEMENT_WALK_ORPHANS,
-		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM events e"
-		" CROSS JOIN attempts a ON a.id = e.attempt CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE e.wall_ns >= ?1 AND e.type = 'orphan' AND a.ended_wall_ns NOT NULL"
-		" ORDER BY e.wall_ns DESC, e.id DESC LIMIT ?2",
+		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM boots b"
+		" CROSS JOIN attempts a ON a.id BETWEEN ?2 AND ?3 AND a.boot = b.id"
+		" CROSS JOIN events e ON e.attempt = a.id CROSS JOIN jobs ON jobs.id = a.job"
+		" WHERE b.boot_id = ?1 AND e.type = 'orphan' AND a.ended_wall_ns NOT NULL"
+		" ORDER BY e.wall_ns DESC, e.id DESC LIMIT ?4",
 		{ { "e.", &event_columns } },
 	},
 	/* ?1: behind which id. ?2: up to which. ?3: a job's row, or 0. */

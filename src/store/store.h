@@ -304,11 +304,17 @@ struct event_filter {
 int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
 		      void *ctx, struct err *err);
 
+struct orphan_filter {
+	const char *boot_id; /* of this boot: the pids are none of another */
+	int64_t attempt_id;  /* 0: of any */
+	size_t n_most;	     /* the newest of them */
+};
+
 /*
- * The newest n_most events since then that tell of a process that outlives its job, of attempts
- * that are over. fn is called inside of a transaction, and must not use the store.
+ * Events that tell of a process that outlives its job, of attempts that are over, the newest first.
+ * fn is called inside of a transaction, and must not use the store.
  */
-int store_read_orphans(struct store *store, uint64_t since_wall_ns, size_t n_most, event_fn *fn,
+int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,
 		       void *ctx, struct err *err);
 
 /*

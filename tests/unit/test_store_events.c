@@ -339,6 +339,56 @@ static void test_who_lists_not_all(void **state)
 	assert_int_equal(tell_cut(store, "nobody", 0, 0, &told), 0);
 }
 
+static int hear_pid(void *ctx, const struct event_row *row)
+{
+	struct heard *h = ctx;
+
+	assert_true(h->n < N_MANY);
+	h->attempts[h->n] = (int)row->attempt_id;
+	h->pids[h->n++] = row->event.key.pid;
+	return 0;
+}
+
+static size_t count_left(struct store *store, const char *boot_id, int64_t attempt_id,
+			 struct heard *ret)
+{
+	const struct orphan_filter filter = { boot_id, attempt_id, 10 };
+	struct err err = ERR_INIT;
+
+	*ret = (struct heard){ 0 };
+	must(store_read_orphans(store, &filter, hear_pid, ret, &err), &err);
+	return ret->n;
+}
+
+/* A clock that was set does not make them those of another boot, nor others theirs. */
+static void test_who_is_left_is_of_a_boot(void **state)
+{
+	static const char other[] = "11111111-0000-4000-8000-123456789abc";
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), b = make_attempt("b"), runs;
+	struct proc_event left = make_event(&a, 11, START), later = make_event(&a, 12, START + 1);
+	struct err err = ERR_INIT;
+	struct heard h;
+
+	left.type = later.type = EVENT_ORPHAN;
+	snprintf(b.boot_id, sizeof(b.boot_id), "%s", other);
+	must(store_begin_attempt(store, &b, &err), &err);
+	runs = must_begin(store, "runs");
+	a.ended_wall_ns = b.ended_wall_ns = START;
+	must(store_finish_attempt(store, &a, (struct proc_event[]){ left, later }, 2, &err), &err);
+	must(store_finish_attempt(store, &b, &left, 1, &err), &err);
+	must(store_write_events(store, &runs, &left, 1, &err), &err);
+	assert_int_equal(count_left(store, a.boot_id, 0, &h), 2);
+	assert_int_equal(h.pids[0], 12); /* the newest first */
+	assert_int_equal(h.attempts[1], a.id);
+	assert_int_equal(count_left(store, a.boot_id, a.id, &h), 2);
+	assert_int_equal(count_left(store, a.boot_id, b.id, &h), 0);
+	assert_int_equal(count_left(store, other, 0, &h), 1);
+	assert_int_equal(h.attempts[0], b.id);
+	assert_int_equal(count_left(store, "", 0, &h), 0);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -353,6 +403,7 @@ int main(void)
 		STORE_TEST(test_following_is_stopped),
 		STORE_TEST(test_following_after_removal),
 		STORE_TEST(test_who_lists_not_all),
+		STORE_TEST(test_who_is_left_is_of_a_boot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
