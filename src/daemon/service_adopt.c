@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/service_internal.h"
@@ -42,17 +43,35 @@ static bool is_any_asked_about(struct service *s, uint64_t now_ns)
 	return is_any;
 }
 
-/* One of an attempt that is over goes with that, and one of another host is none of ours. */
+/* One that lives is gone on with when it is found; who does not is missed, and that ends it. */
+static bool is_followed(const struct service *s, const struct anomaly *a)
+{
+	const pid_t pid = (pid_t)a->pid;
+	const struct orphan *orphan = orphans_find(s->orphans, pid);
+
+	return (orphan && orphan->key.start_ticks == a->start_ticks) ||
+	       !proc_is_alive("", pid, a->start_ticks);
+}
+
+/* One of an attempt that is over goes with that, unless its process outlives it. */
+static uint64_t asked_until(const struct service *s, const struct episode *e)
+{
+	const struct watched *job =
+		e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
+
+	if (job)
+		return job->adopt_until_ns;
+	if (e->attempt_id == 0)
+		return s->adopt_until_ns;
+	return e->worst.type == ANOMALY_ORPHAN && is_followed(s, &e->worst) ? s->adopt_until_ns : 0;
+}
+
+/* One of another host is none of ours. */
 static int adopt_one(void *ctx, const struct anomaly_row *row)
 {
 	struct service *s = ctx;
 	const struct episode *e = &row->episode;
-	const struct watched *job =
-		e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
-	const uint64_t until_ns = e->attempt_id == 0 ? s->adopt_until_ns
-				  : job		     ? job->adopt_until_ns
-						     : 0;
-	int r = clock_boot_ns() < until_ns ? detect_adopt(s->detect, e) : 0;
+	int r = clock_boot_ns() < asked_until(s, e) ? detect_adopt(s->detect, e) : 0;
 
 	if (r < 0)
 		log_debug("%s is not followed any more: %d", e->name, r);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -252,8 +253,16 @@ static bool has_runner(const struct watched *job)
 	return !job->is_guest && !job->a.is_attached;
 }
 
+/* Of a process that lives on after its job: the next daemon goes on with it. */
+static bool is_of_living_orphan(const struct episode *e)
+{
+	return e->worst.type == ANOMALY_ORPHAN && e->worst.has_pid &&
+	       u64_known(e->worst.start_ticks) &&
+	       proc_is_alive("", (pid_t)e->worst.pid, e->worst.start_ticks);
+}
+
 /* What lasts, where somebody goes on to look, who adopts it: kills are moments, and end here. */
-static bool is_left_to_runner(struct service *s, const struct episode *e)
+static bool is_left_to_others(struct service *s, const struct episode *e)
 {
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
@@ -261,6 +270,8 @@ static bool is_left_to_runner(struct service *s, const struct episode *e)
 
 	if (!s->store || e->worst.type == ANOMALY_OOM_KILL)
 		return false; /* or the record is gone */
+	if (is_of_living_orphan(e))
+		return true;
 	for (size_t i = 0; i < n; i++)
 		is_left |=
 			has_runner(jobs[i]) && (!e->worst.job_id || jobs[i]->a.id == e->attempt_id);
@@ -277,7 +288,7 @@ void service_end_anomalies(struct service *s)
 	renew_all(s);
 	r = s->detect ? detect_end(s->detect, &changes) : 0;
 	for (size_t i = 0; r == 0 && i < changes.n; i++)
-		if (!is_left_to_runner(s, changes.items[i].episode))
+		if (!is_left_to_others(s, changes.items[i].episode))
 			r = tell_anomaly(s, &changes.items[i], &err);
 	if (r < 0)
 		log_warning("not all anomalies that last are recorded as over: %s", err.text);

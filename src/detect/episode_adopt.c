@@ -164,10 +164,10 @@ static int miss(struct episodes *es, struct running *r, const struct moment *m)
 
 	if (r->is_of_process && ++r->n_missed < ADOPT_LOOKS)
 		return 0;
-	if (r->is_of_process)
-		return episodes_end_one(es, r, m, F64_UNKNOWN, EPISODE_PROCESS_ENDED);
-	ret = episodes_end_one(es, r, m, F64_UNKNOWN, "nobody looked any more");
-	r->e.ended_wall_ns = u64_max_known(r->e.peak_wall_ns, r->e.began_wall_ns);
+	ret = episodes_end_one(es, r, m, F64_UNKNOWN,
+			       r->is_of_process ? EPISODE_PROCESS_ENDED : "nobody looked any more");
+	r->e.ended_wall_ns = episode_last_seen(&r->e);
+	r->e.cleared_wall_ns = m->snap->wall_ns;
 	return ret;
 }
 

@@ -141,6 +141,11 @@ bool episode_is_worse(const struct episode *e, const struct episode *than)
 							    : e->peak_value > than->peak_value;
 }
 
+uint64_t episode_last_seen(const struct episode *e)
+{
+	return u64_max_known(u64_max_known(e->seen_wall_ns, e->peak_wall_ns), e->began_wall_ns);
+}
+
 void episode_recall(struct episode *e, const struct episode_moment *m)
 {
 	e->worst.severity = m->severity;

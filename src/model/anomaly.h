@@ -186,6 +186,9 @@ void episode_copy(struct episode *to, const struct episode *from);
 /* The same, with all that it borrows in the arena; its evidence is left out. -ENOMEM. */
 int episode_keep(struct episode *to, const struct episode *from, struct arena *arena);
 
+/* When it was known to last. */
+uint64_t episode_last_seen(const struct episode *e);
+
 /* The unit in which less is worse. */
 #define ANOMALY_UNIT_AVAILABLE "percent available"
 

@@ -148,8 +148,8 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
 }
 
-/* Whether anybody may look at the host: a daemon, or the runner of an attempt. */
-static int is_watched(struct store *store, bool *ret, struct err *err)
+/* Whether anybody may look: a daemon, or, at the host, the runner of an attempt. */
+static int is_watched(struct store *store, bool is_of_host, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
@@ -161,22 +161,23 @@ static int is_watched(struct store *store, bool *ret, struct err *err)
 		int64_t id = query_read_i64(&q);
 
 		*ret = id == 0;
-		r = id == 0 ? 0 : attempt_may_run(store, id, ret, err);
+		r = id == 0 || !is_of_host ? 0 : attempt_may_run(store, id, ret, err);
 		if (r < 0)
 			return r;
 	}
 	return r < 0 ? r : 0;
 }
 
-/* Of the host: whoever has seen it begin may have vanished. Then all that is known is its worst. */
+/* Whoever has seen it begin may have vanished. Then all that is known is when it was last seen. */
 static int end_unwatched(struct store *store, struct episode *e, struct err *err)
 {
+	const bool is_of_host = e->worst.type != ANOMALY_ORPHAN; /* runners look at that, too */
 	bool lasts;
-	int r = is_watched(store, &lasts, err);
+	int r = is_watched(store, is_of_host, &lasts, err);
 
 	if (r < 0 || lasts)
 		return r;
-	e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
+	e->ended_wall_ns = episode_last_seen(e);
 	e->why_cleared = "nobody looked any more";
 	return 0;
 }
@@ -197,8 +198,10 @@ int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns,
 	uint64_t sign_ns = U64_UNKNOWN;
 	int r;
 
-	/* It may have begun later, or be of who is left. */
-	if (u64_known(e->ended_wall_ns) || e->worst.type == ANOMALY_ORPHAN ||
+	if (!u64_known(e->ended_wall_ns) && e->worst.type == ANOMALY_ORPHAN)
+		return end_unwatched(store, e, err); /* it is of who is left */
+	/* It may have begun later. */
+	if (u64_known(e->ended_wall_ns) ||
 	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
 		return 0;
 	e->ended_wall_ns = ended_wall_ns;

@@ -38,17 +38,19 @@ static const struct statement_row rows[] = {
 		"INSERT INTO daemons (boot, @names) VALUES (?, @values)",
 		{ { "", &daemon_columns } },
 	},
-	/* Of the host and of who is left of a job, by a daemon before: it lasted until its worst,
-	 * and nobody knows for how long. */
+	/* Of the host and of who is left of a job, by a daemon before: it lasted until it was last
+	 * seen, and nobody knows for how long. Orphans of this boot (?2) may live: who looks for
+	 * them goes on. */
 	{
 		.id = STATEMENT_END_HOST_ANOMALIES,
-		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0)),"
-		" why_cleared = 'nobody looked any more'"
-		" WHERE ended_wall_ns IS NULL AND ((attempt IS NULL AND ?1 - 60000000000 > max("
+		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0),"
+		" coalesce(seen_wall_ns, 0)), why_cleared = 'nobody looked any more'"
+		" WHERE ended_wall_ns IS NULL AND CASE WHEN attempt IS NULL THEN ?1 - 60000000000 > max("
 		"coalesce((SELECT wall_ns FROM ticks ORDER BY id DESC LIMIT 1), 0),"
-		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0)))"
-		" OR type = 'orphan'"
-		" OR began_wall_ns > (SELECT a.ended_wall_ns FROM attempts a WHERE a.id = attempt))",
+		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0))"
+		" WHEN type = 'orphan' THEN"
+		" (SELECT coalesce(a.boot, 0) <> ?2 FROM attempts a WHERE a.id = attempt)"
+		" ELSE began_wall_ns > (SELECT a.ended_wall_ns FROM attempts a WHERE a.id = attempt) END",
 	},
 	{ .id = STATEMENT_END_DAEMON, "UPDATE daemons SET stopped_wall_ns = ? WHERE id = ?" },
 	{

@@ -113,6 +113,8 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 	if (r == 0)
 		query_bind_i64(&old, query_as_i64(d->started_wall_ns));
 	if (r == 0)
+		query_bind_i64(&old, boot ? boot : -1);
+	if (r == 0)
 		r = query_run(&old, err);
 	if (r == 0)
 		r = txn_commit(&txn, err);

@@ -146,7 +146,26 @@ of_left() {
 }
 is "a daemon that starts goes on with it" "$(becomes "orphan $left" of_left)" "orphan $left"
 is "and does not tell again that it is one" "$(orphans)" 1
+
+# A restart begins nothing anew: one row, of which nothing is told but its beginning and its end.
+told_of_left() {
+	"$PROCTOR" events --job left --json |
+		python3 -c 'import json, sys; print(*(e["change"] for e in map(json.loads, sys.stdin) if e["event"] == "monitor.anomaly"))'
+}
+is_looked_at() { # since this moment, by the daemon that runs
+	"$PROCTOR" status --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ticks"] < 5)'
+}
+for how in stop kill; do
+	if [ $how = stop ]; then "$PROCTOR" stop; else kill -9 "$(daemon_pid)"; fi
+	"$PROCTOR" start
+	check "the daemon looks again after its $how" eventually is_looked_at
+	is "the one that lives on is no other after a $how" "$(of_left)" "orphan $left"
+	is "and is not told again" "$(told_of_left)" began
+done
 kill "$left"
+is "it is over when it ends" "$(becomes "began cleared" told_of_left)" "began cleared"
+is "which is one" \
+	"$("$PROCTOR" sql --no-header --csv "SELECT occurrences FROM patterns WHERE name = 'orphan:sleep'")" 1
 "$PROCTOR" stop
 
 finish

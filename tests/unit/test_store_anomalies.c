@@ -351,12 +351,13 @@ static void test_nobody_looks_at_the_host_any_more(void **state)
 	must_begin(store, "a");
 	make_episode(&e, 0, START);
 	e.peak_wall_ns = START + 5 * SECOND;
+	e.seen_wall_ns = START + 7 * SECOND;
 	put(store, 0, &e, EPISODE_BEGAN);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_false(u64_known(h.last.ended_wall_ns));
 	store_set_alive_check(store, is_gone, NULL);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
-	assert_int_equal(h.last.ended_wall_ns, START + 5 * SECOND);
+	assert_int_equal(h.last.ended_wall_ns, START + 7 * SECOND);
 	must(store_begin_daemon(store, &d, &err), &err);
 	make_episode(&e, 0, START + 9 * SECOND);
 	put(store, 0, &e, EPISODE_BEGAN);
@@ -451,11 +452,13 @@ static void test_an_orphan_outlives_its_attempt(void **state)
 	CLEANUP(attempt_release) struct attempt read;
 	struct attempt a = must_begin(store, "a");
 	const struct anomaly_filter lasting = { .lasting_wall_ns = START + 60 * SECOND };
+	struct daemon_record d = { .version = "1", .started_wall_ns = START };
 	struct err err = ERR_INIT;
 	struct episode e;
 	struct heard h;
 
 	attempt_init(&read);
+	must(store_begin_daemon(store, &d, &err), &err);
 	a.ended_wall_ns = START + 9 * SECOND;
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	make_episode(&e, 42, START + 40 * SECOND); /* a leak of who is left */
@@ -473,6 +476,45 @@ static void test_an_orphan_outlives_its_attempt(void **state)
 	e.ended_wall_ns = START + 99 * SECOND;
 	put(store, a.id, &e, EPISODE_CLEARED);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE ended_wall_ns"), 1);
+}
+
+static void begin_another(struct store *store, struct daemon_record *d, const char *boot_id)
+{
+	struct err err = ERR_INIT;
+
+	must(store_end_daemon(store, d, START, &err), &err);
+	snprintf(d->boot_id, sizeof(d->boot_id), "%s", boot_id);
+	must(store_begin_daemon(store, d, &err), &err);
+}
+
+/* The next daemon goes on with one that lives, and not after a boot; without one nobody looks. */
+static void test_an_orphan_outlives_the_daemon(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct daemon_record d = { .version = "1", .started_wall_ns = START };
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	must(store_begin_daemon(store, &d, &err), &err);
+	a.ended_wall_ns = START;
+	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
+	must_begin(store, "runs"); /* and does not look at it */
+	make_episode(&e, 43, START + SECOND);
+	e.worst.type = ANOMALY_ORPHAN;
+	e.seen_wall_ns = START + 7 * SECOND;
+	put(store, a.id, &e, EPISODE_BEGAN);
+	begin_another(store, &d, a.boot_id);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	must(store_end_daemon(store, &d, START, &err), &err);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 7 * SECOND);
+	assert_int_equal(raw_sql(f->db, "SELECT count(ended_wall_ns) FROM anomalies"), 0);
+	begin_another(store, &d, "11111111-0000-4000-8000-123456789abc");
+	assert_int_equal(raw_sql(f->db, "SELECT ended_wall_ns FROM anomalies"), START + 7 * SECOND);
 }
 
 /* Those that were over before are not even looked at; those that lasted into it are there. */
@@ -862,6 +904,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_change_is_no_new_row, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_orphan_outlives_its_attempt, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_an_orphan_outlives_the_daemon, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_filters, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_whose_attempt_is_unknown_is_nobodys,
