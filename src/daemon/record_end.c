@@ -216,13 +216,11 @@ static void tell_of_kill(struct run *run)
 	record_greet_at_once(run);
 }
 
-/* A daemon that looks at the job as well tells of them itself. */
+/* Also for a daemon that looks at the job as well: it may stop before it looks again. */
 static void note_left(struct run *run)
 {
 	size_t n = 0;
-	const pid_t *pids = runner_has_processes(run->runner) && !link_is_shared(run->link)
-				    ? tree_pids(run->tree, &n)
-				    : NULL;
+	const pid_t *pids = runner_has_processes(run->runner) ? tree_pids(run->tree, &n) : NULL;
 
 	for (size_t i = 0; pids && i < n; i++) {
 		const struct tree_member *m = tree_find(run->tree, pids[i]);

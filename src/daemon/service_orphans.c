@@ -86,11 +86,59 @@ static void suspect_recorded(struct ending *ending)
 	}
 }
 
+/* Its runner is another user's, and may have told us anything. */
+static bool is_believed(const struct event_row *row)
+{
+	return row->uid == geteuid() || caller_is_process_of(row->event.key.pid, (uid_t)row->uid);
+}
+
+/*
+ * Of one that a run, or a daemon before us, has told of, in this boot. It was found; nobody follows
+ * it yet.
+ */
+static int list_told(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+	const struct proc_event *ev = &row->event;
+	const struct orphan orphan = {
+		.key = ev->key,
+		.attempt_id = row->attempt_id,
+		.uid = row->uid,
+		.attempt_num = row->attempt_num,
+		.sheet_num = ev->sheet_num,
+		.job_id = ev->job_id,
+		.left_wall_ns = ev->wall_ns,
+		.is_found = true,
+	};
+
+	if (!u64_known(ev->key.start_ticks) ||
+	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
+	    orphans_find(s->orphans, ev->key.pid) || !is_believed(row))
+		return 0;
+	if (orphans_suspect(s->orphans, &orphan) < 0)
+		s->n_orphans_unlisted++;
+	return 0;
+}
+
+/* attempt_id 0: of all attempts. */
+static void list_recorded(struct service *s, int64_t attempt_id)
+{
+	const struct orphan_filter filter = { s->record.boot_id, attempt_id, ORPHANS_MAX };
+	struct err err = ERR_INIT;
+
+	if (s->store && store_read_orphans(s->store, &filter, list_told, s, &err) < 0)
+		log_warning("not all that lives on of jobs that are over is followed: %s",
+			    err.text);
+}
+
 void service_leave_job(struct service *s, const struct watched *job)
 {
 	struct ending ending = { s, job };
+	const size_t n_before = orphans_count(s->orphans);
 
 	service_drain_life(s);
+	list_recorded(s, job->a.id);
+	s->n_orphans_found += orphans_count(s->orphans) - n_before;
 	members_each(s->life.members, job->a.id, suspect, &ending);
 	if (job->n_processes == 0 && !job->a.is_attached)
 		suspect_recorded(&ending);
@@ -109,47 +157,12 @@ void service_release_lost(struct service *s)
 	s->n_lost_left = 0;
 }
 
-/* Of one that a run, or a daemon before us, has told of. It was found; nobody follows it yet. The
- * pids of this boot are asked for. */
-static int recall_left(void *ctx, const struct event_row *row)
-{
-	struct service *s = ctx;
-	const struct proc_event *ev = &row->event;
-	const struct orphan orphan = {
-		.key = ev->key,
-		.attempt_id = row->attempt_id,
-		.uid = row->uid,
-		.attempt_num = row->attempt_num,
-		.sheet_num = ev->sheet_num,
-		.job_id = ev->job_id,
-		.left_wall_ns = ev->wall_ns,
-		.is_found = true,
-	};
-
-	if (!u64_known(ev->key.start_ticks) ||
-	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
-	    orphans_find(s->orphans, ev->key.pid))
-		return 0;
-	if (orphans_suspect(s->orphans, &orphan) < 0)
-		s->n_orphans_unlisted++;
-	return 0;
-}
-
-static void recall_orphans(struct service *s)
-{
-	const struct orphan_filter filter = { .boot_id = s->record.boot_id, .n_most = ORPHANS_MAX };
-	struct err err = ERR_INIT;
-
-	if (store_read_orphans(s->store, &filter, recall_left, s, &err) < 0)
-		log_warning("what lives on of jobs that are over is not looked for: %s", err.text);
-}
-
 void service_recall_lost(struct service *s)
 {
 	const struct attempt_filter filter = { .running_only = true };
 	struct err err = ERR_INIT;
 
-	recall_orphans(s);
+	list_recorded(s, 0);
 	service_release_lost(s);
 	if (store_list_attempts(s->store, &filter, &s->lost, &err) == 0)
 		s->n_lost_left = s->lost.n;

@@ -164,8 +164,48 @@ for how in stop kill; do
 done
 kill "$left"
 is "it is over when it ends" "$(becomes "began cleared" told_of_left)" "began cleared"
-is "which is one" \
+is "which is one row" \
 	"$("$PROCTOR" sql --no-header --csv "SELECT occurrences FROM patterns WHERE name = 'orphan:sleep'")" 1
+"$PROCTOR" stop
+
+# ---- who outlives a job while the daemon does not look ----
+
+sed -i 's/^interval_seconds.*/interval_seconds: 60/' "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+"$PROCTOR" run -q --job unseen --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/left"
+left=$(<"$TMP/left")
+of_unseen() {
+	"$PROCTOR" events --job unseen --json | grep -c '"process.orphan"'
+}
+is "the run writes down whom it leaves, though a daemon is there" "$(of_unseen)" 1
+kill -9 "$(daemon_pid)"
+sed -i 's/^interval_seconds.*/interval_seconds: 0.5/' "$PROCTOR_HOME/proctor.yaml"
+"$PROCTOR" start
+unseen() {
+	json_eval "$("$PROCTOR" anomalies --job unseen --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
+}
+is "so the next daemon knows of it" "$(becomes "orphan $left" unseen)" "orphan $left"
+is "and it was told once" "$(of_unseen)" 1
+"$PROCTOR" run -q --job seen --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/seen"
+seen() {
+	json_eval "$("$PROCTOR" anomalies --job seen --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
+}
+is "one that both have seen is one" "$(becomes "orphan $(<"$TMP/seen")" seen)" "orphan $(<"$TMP/seen")"
+is "and was told once, too" "$("$PROCTOR" events --job seen --json | grep -c '"process.orphan"')" 1
+kill "$left" "$(<"$TMP/seen")"
+"$PROCTOR" stop
+
+# ---- more than are told one by one ----
+
+"$PROCTOR" run -q --job many --leave-background -- \
+	sh -c 'for i in $(seq 40); do sleep 300 >/dev/null 2>&1 & echo $!; done >"$0"' "$TMP/many"
+"$PROCTOR" start
+counted() {
+	json_eval "$("$PROCTOR" anomalies --job many --json)" 'sum(a["count"] for a in d if a["anomaly_type"] == "orphan")'
+}
+is "each of many that are left is counted" "$(becomes 40 counted)" 40
+# shellcheck disable=SC2046
+kill $(<"$TMP/many")
 "$PROCTOR" stop
 
 finish
