@@ -1,10 +1,12 @@
 #include "daemon/lasting.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/macros.h"
 
 #define MAX_WRITTEN 1024 /* then they are forgotten, and written once more */
 
@@ -13,64 +15,89 @@ void lasting_release(struct lasting *l)
 	map_release(&l->written);
 }
 
+static uint64_t hash_name(const struct episode *e)
+{
+	return hash_bytes(HASH_INIT, e->name, strlen(e->name));
+}
+
 static uint64_t hash_numbers(const struct episode *e)
 {
+	const uint64_t seen = e->seen_wall_ns / (LASTING_SEEN_SECONDS * UINT64_C(1000000000));
 	uint64_t h = hash_bytes(HASH_INIT, &e->count, sizeof(e->count));
 
+	h = hash_bytes(h, &seen, sizeof(seen));
 	h = hash_bytes(h, &e->peak_value, sizeof(e->peak_value));
 	return hash_bytes(h, &e->worst.severity, sizeof(e->worst.severity));
 }
 
-/* 1: it was written. 0: it is as it was. */
-static int renew(struct lasting *l, const struct lasting_of *of, const struct episode *e)
+static bool is_written(const struct lasting *l, const struct episode *e)
 {
-	uint64_t name = hash_bytes(HASH_INIT, e->name, strlen(e->name)), was;
-	uint64_t numbers = hash_numbers(e);
-	int64_t attempt_id = e->worst.job_id && of->attempt_id ? of->attempt_id : e->attempt_id;
-	struct err err = ERR_INIT;
-	int r;
+	uint64_t was;
 
-	if (map_get(&l->written, name, &was) && was == numbers)
-		return 0;
-	r = store_renew_anomaly(of->store, attempt_id, e, &err);
-	if (r < 0) {
-		log_debug("%s is not renewed: %s", e->name, err.text);
-		return r;
-	}
-	if (l->written.len >= MAX_WRITTEN)
-		map_clear(&l->written);
-	map_put(&l->written, name, numbers); /* without memory it is written again */
-	return 1;
+	return map_get(&l->written, hash_name(e), &was) && was == hash_numbers(e);
 }
 
-/* Whether there may be more. What cannot be written now is written the next time. */
-static bool write_some(struct lasting *l, const struct lasting_of *of, size_t n_most)
+static void note_written(struct lasting *l, const struct anomaly_renewal *list, size_t n)
 {
-	const struct episode *e;
-	size_t n = 0;
-
-	for (size_t i = 0; n < n_most && (e = detect_active(of->detect, i)); i++) {
-		int r = renew(l, of, e);
-
-		if (r < 0)
-			return false;
-		n += (size_t)r;
+	for (size_t i = 0; i < n; i++) {
+		if (l->written.len >= MAX_WRITTEN)
+			map_clear(&l->written);
+		/* Without memory it is written again. */
+		map_put(&l->written, hash_name(list[i].episode), hash_numbers(list[i].episode));
 	}
-	return n == n_most;
+}
+
+/* What cannot be written now is written in the next round. */
+static int write_list(struct lasting *l, const struct lasting_of *of,
+		      const struct anomaly_renewal *list, size_t n)
+{
+	struct err err = ERR_INIT;
+	int r = n > 0 ? store_renew_anomalies(of->store, list, n, &err) : 0;
+
+	if (r < 0)
+		log_debug("%zu anomalies that last are not renewed: %s", n, err.text);
+	else
+		note_written(l, list, n);
+	return r;
+}
+
+static struct anomaly_renewal renewal_of(const struct lasting_of *of, const struct episode *e)
+{
+	return (struct anomaly_renewal){ e->worst.job_id && of->attempt_id ? of->attempt_id
+									   : e->attempt_id,
+					 e };
 }
 
 void lasting_look(struct lasting *l, const struct lasting_of *of)
 {
+	struct anomaly_renewal list[LASTING_PER_LOOK];
 	uint64_t now_ns = clock_boot_ns();
+	const struct episode *e = NULL;
+	size_t n = 0;
 
-	if (!of->store || now_ns < l->next_boot_ns)
+	if (!of->store || (l->at == 0 && now_ns < l->next_boot_ns))
 		return;
-	if (!write_some(l, of, LASTING_PER_LOOK))
+	if (l->at == 0)
 		l->next_boot_ns = now_ns + LASTING_SECONDS * UINT64_C(1000000000);
+	while (n < LASTING_PER_LOOK && (e = detect_active(of->detect, l->at))) {
+		if (!is_written(l, e))
+			list[n++] = renewal_of(of, e);
+		l->at++;
+	}
+	if (write_list(l, of, list, n) < 0 || !e)
+		l->at = 0;
 }
 
 void lasting_write_all(struct lasting *l, const struct lasting_of *of)
 {
-	if (of->store)
-		write_some(l, of, SIZE_MAX);
+	CLEANUP(free_ptr) struct anomaly_renewal *list = NULL;
+	size_t n = 0;
+
+	while (of->store && detect_active(of->detect, n))
+		n++;
+	list = n > 0 ? calloc(n, sizeof(*list)) : NULL;
+	for (size_t i = 0; list && i < n; i++)
+		list[i] = renewal_of(of, detect_active(of->detect, i));
+	if (list)
+		write_list(l, of, list, n);
 }

@@ -240,21 +240,28 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 	return r;
 }
 
-int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			struct err *err)
+static int renew(struct store *store, const struct anomaly_renewal *renewal, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
+	const struct episode *e = renewal->episode;
 	struct known_anomaly known = { 0 };
 	struct anomaly_cells cells;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	int r = anomaly_find_known(store, renewal->attempt_id, e, &known, err);
 
-	if (r == 0)
-		r = anomaly_find_known(store, attempt_id, e, &known, err);
 	if (r < 0 || known.id == 0 || known.has_end)
 		return r;
 	to_cells(e, &cells);
 	keep_worst(&cells, e, &known);
-	r = anomaly_share(store, known.id, &cells, err);
+	return anomaly_share(store, known.id, &cells, err);
+}
+
+int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
+			  struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = renew(store, &list[i], err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

@@ -407,12 +407,17 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 			enum episode_change change, struct err *err);
 
+struct anomaly_renewal {
+	int64_t attempt_id; /* 0: of none */
+	const struct episode *episode;
+};
+
 /*
  * What lasts, as it is by now, where its row has it less bad or as having come less often. Nothing
- * is told by that. One that is not there, or is over, is left alone.
+ * is told by that. One that is not there, or is over, is left alone. All of them or none.
  */
-int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			struct err *err);
+int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
+			  struct err *err);
 
 /* More was found out about the culprit of an episode that was written. */
 int store_set_evidence(struct store *store, const char *episode,
