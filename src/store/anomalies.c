@@ -104,6 +104,23 @@ static int put(struct store *store, int64_t attempt_id, const struct anomaly_cel
 	return query_run(&q, err);
 }
 
+/*
+ * Two may blame another process: the row's stays, which its evidence is of, and what it was counted
+ * as. Who knows when that began adds it.
+ */
+static void keep_culprit(struct anomaly_cells *c, const struct known_anomaly *known)
+{
+	const struct anomaly *row = &known->row.worst;
+
+	if (known->pattern[0])
+		c->pattern = known->pattern;
+	if (!row->has_pid)
+		return;
+	c->comm = NULL;
+	if (c->pid != (uint64_t)row->pid)
+		c->pid = c->start_ticks = U64_UNKNOWN;
+}
+
 /* The row is the other's: what it has of its beginning stays. */
 static void join_known(struct anomaly_cells *c, const struct known_anomaly *known)
 {
@@ -162,8 +179,10 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 
 	if (known->is_shared)
 		join_known(cells, known);
-	if (known->id != 0)
+	if (known->id != 0) {
 		cells->host = NULL; /* it is that of its beginning */
+		keep_culprit(cells, known);
+	}
 	keep_worst(cells, e, known);
 	r = is_worse ? put(store, news->attempt_id, cells, err)
 		     : anomaly_share(store, known->id, cells, err);

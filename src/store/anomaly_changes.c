@@ -48,6 +48,8 @@ static const struct column known_items[] = {
 	COLUMN(anomaly_cells, peak_value, column_f64),
 	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
 	COLUMN(anomaly_cells, count, column_u64),
+	COLUMN(anomaly_cells, pid, column_u64),
+	COLUMN(anomaly_cells, pattern, column_text),
 };
 const struct columns anomaly_known_columns = COLUMNS(known_items);
 
@@ -67,6 +69,9 @@ static void take_known(struct known_anomaly *known, const struct anomaly_cells *
 	row->peak_value = c->peak_value;
 	row->peak_wall_ns = c->peak_wall_ns;
 	row->count = u64_known(c->count) ? c->count : 0;
+	row->worst.has_pid = u64_known(c->pid);
+	row->worst.pid = (int64_t)c->pid;
+	snprintf(known->pattern, sizeof(known->pattern), "%s", c->pattern ? c->pattern : "");
 }
 
 static int read_known(struct query *q, const char *name, struct known_anomaly *ret, struct err *err)

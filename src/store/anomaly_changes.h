@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "model/anomaly.h"
+#include "store/anomaly_patterns.h"
 #include "store/columns.h"
 #include "store/store.h"
 
@@ -30,8 +31,9 @@ struct known_anomaly {
 	int64_t id;
 	char name[EPISODE_NAME_BYTES];
 	uint64_t began_wall_ns;
-	struct episode row; /* its severity, words, peak and count */
-	char unit[32];	    /* of that */
+	struct episode row;		  /* its severity, words, peak, count and pid */
+	char unit[32];			  /* of that */
+	char pattern[PATTERN_NAME_BYTES]; /* that it was counted as; "": none */
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
 	bool is_shared;		/* it is another's: begun by that, and not taken over */

@@ -231,6 +231,57 @@ static void test_what_two_see_is_told_once(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 3);
 }
 
+static void make_explosion(struct episode *e, pid_t pid, const char *comm, uint64_t began)
+{
+	make_episode(e, pid, began);
+	e->worst.type = ANOMALY_PROCESS_EXPLOSION;
+	snprintf(e->name, sizeof(e->name), "process_explosion/a/%llu", (unsigned long long)began);
+	snprintf(e->comm, sizeof(e->comm), "%s", comm);
+}
+
+#define COLUMNS_OF_CULPRIT                                                                     \
+	"SELECT pid || ' ' || start_ticks || ' ' || comm || ' ' || pattern || ' ' || severity" \
+	" FROM anomalies"
+
+/* Each blames the process that it saw first: the evidence, and the pattern, are of the first. */
+static void test_two_who_blame_another(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode first, second;
+	char text[256];
+
+	make_explosion(&first, 42, "make", START);
+	put(store, a.id, &first, EPISODE_BEGAN);
+	make_explosion(&second, 43, "sh", START + SECOND);
+	second.worst.start_ticks = 78;
+	second.worst.severity = SEVERITY_HIGH;
+	put(store, a.id, &second, EPISODE_BEGAN);
+	assert_string_equal(raw_text(f->db, COLUMNS_OF_CULPRIT, text),
+			    "42 77 make process_explosion:make high");
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM patterns WHERE tags LIKE '%high'"),
+			 1);
+}
+
+/* Who knows no culprit leaves it to who does. */
+static void test_one_of_two_knows_the_culprit(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode first, second;
+	char text[256];
+
+	make_explosion(&first, 0, "", START);
+	put(store, a.id, &first, EPISODE_BEGAN);
+	make_explosion(&second, 43, "sh", START + SECOND);
+	second.worst.severity = SEVERITY_HIGH;
+	put(store, a.id, &second, EPISODE_BEGAN);
+	assert_string_equal(raw_text(f->db, COLUMNS_OF_CULPRIT, text),
+			    "43 77 sh process_explosion high");
+}
+
 static int hear_changes(void *ctx, const struct anomaly_row *row)
 {
 	char *text = ctx;
@@ -912,6 +963,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_whose_attempt_is_unknown_is_nobodys,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_two_see_is_told_once, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_two_who_blame_another, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_of_two_knows_the_culprit, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_was_told_stays, fixture_setup,
 						fixture_teardown),
