@@ -46,7 +46,9 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 					  reason == REASON_BAD_COMPRESSION),
 	};
 
-	if (text->reason == REASON_NONE && text->text) {
+	if (text->field)
+		fault.field = (struct text){ text->field, strlen(text->field) };
+	else if (text->reason == REASON_NONE && text->text) {
 		arena_reset(&r->scratch);
 		fault.field = record_find_culprit(text->text, text->n, reason, &r->scratch);
 	}
