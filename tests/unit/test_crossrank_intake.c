@@ -328,27 +328,60 @@ static void check_compressed(const char *name, void (*add)(struct buf *, const c
 	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
 	struct telemetry *t;
 	struct seen seen;
-	size_t half;
+	size_t half, first;
 
 	add_lines(&lines, N);
 	half = lines.len / 2;
 	/* In two members, the second beginning in the middle of a line. */
 	add(&packed, lines.data, half);
+	first = packed.len;
 	add(&packed, lines.data + half, lines.len - half);
 	check_whole(name, &packed);
 	/* Cut: what came before is there. */
 	t = read_bytes(name, packed.data, packed.len - 5, &seen);
 	assert_true(seen.n_cut > 0);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
-	assert_non_null(strstr(told.data, "is not whole (bad_compression): the compressed file"));
+	assert_non_null(strstr(told.data, "compressed data end (bad_compression): the file"));
 	assert_true(t->n_samples >= N / 2 - 1);
 	telemetry_free(t);
-	/* Damaged. */
+	/* Damaged in its second part: the same. */
+	memset(packed.data + first + 30, 0xff, 20);
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+	assert_false(seen.last.is_cut);
+	assert_true(t->n_samples >= N / 2 - 1);
+	telemetry_free(t);
+	/* In its first. */
 	memset(packed.data + 30, 0xff, 20);
 	t = read_bytes(name, packed.data, packed.len, &seen);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
 	assert_false(seen.last.is_cut);
 	telemetry_free(t);
+}
+
+/* What stands behind compressed data costs nothing of them, and is told. */
+static void check_garbage_behind(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	buf_add_str(&packed, "garbage behind it\n");
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	check_samples(t, N);
+	telemetry_free(t);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+static void test_garbage_behind(void **state)
+{
+	(void)state;
+	check_garbage_behind("b.jsonl.gz", add_gzip);
+	check_garbage_behind("b.jsonl.zst", add_zstd);
 }
 
 static void test_compressed(void **state)
@@ -628,6 +661,7 @@ int main(void)
 		cmocka_unit_test(test_csv_heading),
 		cmocka_unit_test(test_csv_bad_headings),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_garbage_behind),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),
