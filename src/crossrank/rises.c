@@ -199,7 +199,7 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 		else if (to->items[least].gain_mib < from->items[i].gain_mib)
 			to->items[least] = from->items[i];
 	}
-	if (from->loaded_mib > 0) {
+	if (from->rested_mib > 0) {
 		to->loaded_mib = from->loaded_mib;
 		to->loaded_until = from->loaded_until;
 		to->rested_mib = from->rested_mib;

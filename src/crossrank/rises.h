@@ -41,7 +41,7 @@ struct rise_list {
 	double range_mib; /* from its lowest to its highest */
 	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
 	double loaded_mib, loaded_until;
-	double rested_mib; /* what it held then */
+	double rested_mib; /* what it held then; 0: nothing, or nobody knows */
 	bool is_sawtooth;  /* it goes up and down by about as much again and again */
 };
 
