@@ -376,6 +376,10 @@ run "$PROCTOR" ranks analyze --json --clock-error 1 "$TMP/merged.jsonl"
 json "a merged time line has the same answer" "$stdout" "d['finding']['rank'] == 5"
 
 # ---- sentences ----
+make_job "$TMP/together.jsonl" 5 0
+run "$PROCTOR" ranks analyze --json "$TMP/together.jsonl"
+json "what all share is bounded by what would have shown" "$stdout" \
+	"(d['finding']['reason_code'] == 'shared_by_all' and d['finding']['lead_below_ns'] == 1000000000 and 'that of none by more than 1 s before' in d['finding']['reason'])"
 run "$PROCTOR" ranks analyze "$TMP/job.jsonl"
 like "what is assumed of clocks stands with the answer" "$(tr -s ' \n' ' ' <<<"$stdout")" \
 	"^.*FIRST: [^:]*if the clocks of the hosts are right to 10 ms, which is assumed.* Who rose"
