@@ -42,7 +42,7 @@ static int find_rises(struct judge_work *w)
 
 		for (to = from; to < sections.n && sections.items[to].rank == rank;)
 			to++;
-		r = rises_find(sections.items + from, to - from, w->f->origin_ns,
+		r = rises_find(sections.items + from, to - from, w->f->origin_ns, &a->arena,
 			       &w->f->rises[rank]);
 	}
 	return r;

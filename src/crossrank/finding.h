@@ -47,6 +47,7 @@ struct candidate {
 	double probability; /* of having been first */
 	double earliest;    /* when it can have begun, in seconds after the origin */
 	bool is_shared;	    /* most ranks have such a one then */
+	bool is_taken;	    /* a small one that is a member already: of one episode, and no more */
 	size_t clock;
 };
 
@@ -73,7 +74,7 @@ struct first_cause {
 	bool has_free_clock; /* one follows nothing, or nobody knows whose it is: no error bounds it
 			      */
 	bool is_assumed;     /* somebody did not say */
-	/* The rises of each rank, in the order of a->ranks. */
+	/* The rises of each rank, in the order of a->ranks; their items are the analysis's. */
 	struct rise_list *rises;
 };
 

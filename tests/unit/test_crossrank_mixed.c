@@ -140,6 +140,7 @@ static void test_rest_before_restart(void **state)
 	assert_int_equal(rank_analysis_init(&a, t), 0);
 	assert_int_equal(rank_analysis_run(&a, &options), 0);
 	assert_true(a.finding->rises[0].rested_mib > 0);
+	assert_null(a.finding->rises[0].items); /* who does not rise takes no room for it */
 	rank_analysis_release(&a);
 }
 
