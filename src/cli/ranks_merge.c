@@ -69,90 +69,136 @@ static const char *const columns[] = {
 	"allocator_reserved_bytes",
 	"allocator_allocated_bytes",
 	"allocator_change_bytes",
+	"device_id", /* only where a rank has several */
 };
 
-static void write_csv(struct output *out, const struct timeline_point *p)
+#define MAX_COMPARED 256 /* samples of one rank and moment; hostile files have millions */
+
+struct writer {
+	struct output *out;
+	bool is_csv, has_devices;
+	const struct sample *first; /* of this rank and moment; all up to the next are behind it */
+	int64_t rank;
+	const struct identity *identities;
+	uint64_t n_repeats;
+};
+
+static void write_csv(const struct writer *w, const struct timeline_point *p)
 {
+	struct buf *out = &w->out->buf;
 	const struct sample *s = p->sample;
 	struct csv csv;
 
-	csv_init(&csv, &out->buf);
+	csv_init(&csv, out);
 	csv_i64(&csv, p->rank);
 	csv_i64(&csv, s->timestamp_ns);
-	buf_add_char(&out->buf, ',');
-	summary_add_i128(&out->buf, p->aligned_ns);
+	buf_add_char(out, ',');
+	summary_add_i128(out, p->aligned_ns);
 	csv_i64(&csv, s->used_bytes);
 	csv_i64(&csv, s->reserved_bytes);
 	csv_i64(&csv, s->allocated_bytes);
 	csv_i64(&csv, s->change_bytes);
+	if (w->has_devices)
+		csv_i64(&csv, s->device);
 	csv_end_row(&csv);
 }
 
-static void write_json(struct output *out, const struct timeline_point *p)
+static void write_json(const struct writer *w, const struct timeline_point *p)
 {
+	struct buf *out = &w->out->buf;
 	const struct sample *s = p->sample;
 	struct json j;
 
-	json_init(&j, &out->buf);
+	json_init(&j, out);
 	json_begin_object(&j);
 	json_key_i64(&j, columns[0], p->rank);
 	json_key_i64(&j, columns[1], s->timestamp_ns);
 	json_key(&j, columns[2]);
-	summary_add_i128(&out->buf, p->aligned_ns);
+	summary_add_i128(out, p->aligned_ns);
 	j.need_comma = true;
 	json_key_i64(&j, columns[3], s->used_bytes);
 	json_key_i64(&j, columns[4], s->reserved_bytes);
 	json_key_i64(&j, columns[5], s->allocated_bytes);
 	json_key_i64(&j, columns[6], s->change_bytes);
+	if (w->has_devices)
+		json_key_i64(&j, columns[7], s->device);
 	json_end_object(&j);
-	buf_add_char(&out->buf, '\n');
+	buf_add_char(out, '\n');
 }
 
-struct writer {
-	struct output *out;
-	bool is_csv;
-	struct timeline_point last; /* sample NULL: none yet */
-	uint64_t n_repeats;
-};
+/* ---- what is given twice ---- */
 
-/*
- * Files that are given twice, or beside what was merged of them, have the same samples again; what
- * was merged does not say of which device.
- */
-static bool is_repeat(const struct timeline_point *a, const struct timeline_point *b)
+/* What was merged does not say of which process a sample is, nor always of which device. */
+static bool is_of_same(const struct writer *w, const struct sample *a, const struct sample *b)
 {
-	const struct sample *x = a->sample, *y = b->sample;
+	if (a->identity == b->identity)
+		return a->device == b->device;
+	if (w->identities[a->identity].pid >= 0 && w->identities[b->identity].pid >= 0)
+		return false;
+	return a->device == b->device || a->device < 0 || b->device < 0;
+}
 
-	return x && a->rank == b->rank && x->timestamp_ns == y->timestamp_ns &&
-	       x->used_bytes == y->used_bytes && x->reserved_bytes == y->reserved_bytes &&
-	       x->allocated_bytes == y->allocated_bytes && x->change_bytes == y->change_bytes &&
-	       (x->device == y->device || x->device < 0 || y->device < 0);
+/* Files that are given twice, or beside what was merged of them, have the same samples again. */
+static bool is_repeat(const struct writer *w, const struct sample *a, const struct sample *b)
+{
+	return a->used_bytes == b->used_bytes && a->reserved_bytes == b->reserved_bytes &&
+	       a->allocated_bytes == b->allocated_bytes && a->change_bytes == b->change_bytes &&
+	       is_of_same(w, a, b);
+}
+
+/* Those of one rank and moment lie one behind the other, those of its devices by turns. */
+static bool was_given(struct writer *w, const struct timeline_point *p)
+{
+	const struct sample *s = p->sample;
+
+	if (!w->first || w->rank != p->rank || w->first->timestamp_ns != s->timestamp_ns) {
+		w->first = s;
+		w->rank = p->rank;
+	}
+	for (ptrdiff_t i = 1; i <= s - w->first && i <= MAX_COMPARED; i++)
+		if (is_repeat(w, s - i, s))
+			return true;
+	return false;
 }
 
 static int write_point(void *ctx, const struct timeline_point *p)
 {
 	struct writer *w = ctx;
 
-	if (is_repeat(&w->last, p)) {
+	if (was_given(w, p)) {
 		w->n_repeats++;
 		return 0;
 	}
-	w->last = *p;
 	if (w->is_csv)
-		write_csv(w->out, p);
+		write_csv(w, p);
 	else
-		write_json(w->out, p);
+		write_json(w, p);
 	return output_pass(w->out);
 }
 
-static void write_heading(struct buf *out)
+/* ---- all of it ---- */
+
+static void write_heading(const struct writer *w)
 {
 	struct csv csv;
 
-	csv_init(&csv, out);
-	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+	csv_init(&csv, &w->out->buf);
+	for (size_t i = 0; i < ARRAY_SIZE(columns) - !w->has_devices; i++)
 		csv_word(&csv, columns[i]);
 	csv_end_row(&csv);
+}
+
+/* Whether a rank has samples of several devices, which its number does not tell apart. */
+static bool has_devices(const struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct stream *s = a->ranks[i].stream;
+
+		for (size_t k = 1; k < s->n; k++)
+			if (s->samples[k].device != s->samples[0].device)
+				return true;
+	}
+	return false;
 }
 
 /* What is not on the time line; the rest of the notes is for who analyses. */
@@ -172,7 +218,7 @@ static void tell_left_out(const struct rank_analysis *a)
 static int merge(const struct options *o, struct telemetry *t)
 {
 	CLEANUP(output_release) struct output out = OUTPUT_INIT;
-	struct writer w = { .out = &out, .is_csv = o->is_csv };
+	struct writer w = { .out = &out, .is_csv = o->is_csv, .identities = t->identities };
 	struct err err = ERR_INIT;
 	struct rank_analysis a;
 	int r = rank_analysis_init(&a, t);
@@ -183,8 +229,9 @@ static int merge(const struct options *o, struct telemetry *t)
 		r = output_open(&out, o->path, &err);
 	if (r == 0)
 		tell_left_out(&a);
+	w.has_devices = r == 0 && has_devices(&a);
 	if (r == 0 && o->is_csv)
-		write_heading(&out.buf);
+		write_heading(&w);
 	if (r == 0)
 		r = analysis_walk_timeline(&a, write_point, &w);
 	if (w.n_repeats > 0)

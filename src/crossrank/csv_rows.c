@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "crossrank/bulk.h"
+#include "crossrank/csv_cells.h"
 #include "crossrank/event.h"
 #include "crossrank/jtree.h"
 
@@ -23,61 +24,6 @@ struct csv_column {
 	char *name;
 	int field; /* -1: none of version 2 */
 };
-
-/* ---- cells ---- */
-
-/* The length of the row at begin, without its line end; quotes may hold line ends. */
-static int find_row(struct records *r, size_t *ret_n, bool *ret_has_end)
-{
-	size_t n = 0, n_lines = 0;
-	bool is_quoted = false;
-
-	for (;;) {
-		const char *s = r->data + r->begin;
-		int more;
-
-		for (; n < r->end - r->begin && (is_quoted || s[n] != '\n'); n++) {
-			is_quoted ^= s[n] == '"';
-			n_lines += s[n] == '\n';
-			if (n_lines >= RECORDS_MAX_LINES)
-				return -EFBIG;
-		}
-		*ret_n = n;
-		*ret_has_end = n < r->end - r->begin;
-		if (*ret_has_end)
-			return 1;
-		more = records_fill(r);
-		if (more <= 0)
-			return more < 0 ? more : n > 0;
-	}
-}
-
-/* Takes the cell at *at into cell and moves behind its comma. False: something stands behind a
- * quote. */
-static bool take_cell(const char **at, const char *end, struct buf *cell)
-{
-	const char *s = *at;
-
-	buf_reset(cell);
-	if (s < end && *s == '"') {
-		for (s++; s < end && (*s != '"' || (s + 1 < end && s[1] == '"')); s++) {
-			s += *s == '"';
-			buf_add_char(cell, *s);
-		}
-		s += s < end;
-	} else {
-		while (s < end && *s != ',')
-			buf_add_char(cell, *s++);
-	}
-	*at = s < end ? s + 1 : s;
-	return s == end || *s == ',';
-}
-
-/* Without the carriage return that some write before a line feed. */
-static const char *row_end(const char *row, size_t n)
-{
-	return row + n - (n > 0 && row[n - 1] == '\r');
-}
 
 /* ---- the heading ---- */
 
@@ -104,6 +50,18 @@ static bool has_column(const struct records *r, const char *name)
 	return false;
 }
 
+/* A column without which no row is a record; NULL: all are there. Older records need a time alone.
+ */
+static const char *find_missing(const struct records *r)
+{
+	if (!has_column(r, "timestamp_ns") && !has_column(r, "timestamp"))
+		return "timestamp_ns";
+	for (size_t i = 0; has_column(r, "schema_version") && i < EVENT_FIELDS; i++)
+		if (event_fields[i].is_required && !has_column(r, event_fields[i].name))
+			return event_fields[i].name;
+	return NULL;
+}
+
 static int tell_no_more(struct records *r, struct record_text *ret)
 {
 	(void)r;
@@ -114,15 +72,37 @@ static int tell_no_more(struct records *r, struct record_text *ret)
 /* Nothing below such a heading can be a record: that is told once, and not of every row. */
 static int tell_heading(struct records *r, struct record_text *ret)
 {
-	*ret = (struct record_text){ .line = 1, .reason = REASON_BAD_HEADING };
+	*ret = (struct record_text){ .line = 1,
+				     .reason = REASON_BAD_HEADING,
+				     .field = find_missing(r) };
 	r->next = tell_no_more;
 	return 1;
 }
 
-int csv_begin(struct records *r)
+/* All of it is one line: its line ends are lost, or are no line feeds. */
+static int tell_too_long(struct records *r, struct record_text *ret)
+{
+	*ret = (struct record_text){ .line = 1, .reason = REASON_TOO_LONG };
+	r->next = tell_no_more;
+	return 1;
+}
+
+/* The names of the row at begin, which has n bytes. -E2BIG: there are too many. */
+static int take_heading(struct records *r, size_t n)
 {
 	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	const char *at, *end;
+	const char *at = r->data + r->begin, *end = csv_row_end(at, n);
+	int e = 0;
+
+	while (at < end && e == 0) {
+		csv_take_cell(&at, end, &cell);
+		e = buf_error(&cell) < 0 ? -ENOMEM : add_column(r, &cell);
+	}
+	return e;
+}
+
+int csv_begin(struct records *r)
+{
 	bool has_end;
 	size_t n;
 	int more;
@@ -130,18 +110,21 @@ int csv_begin(struct records *r)
 	r->next = csv_next;
 	if (r->end >= 3 && memcmp(r->data, BYTE_ORDER_MARK, 3) == 0)
 		r->begin = 3;
-	more = find_row(r, &n, &has_end);
-	if (more <= 0)
-		return more;
-	at = r->data + r->begin;
-	for (end = row_end(at, n); at < end && more >= 0;) {
-		take_cell(&at, end, &cell);
-		more = buf_error(&cell) < 0 ? -ENOMEM : add_column(r, &cell);
+	more = csv_find_row(r, &n, &has_end);
+	if (more > 0)
+		more = take_heading(r, n);
+	else if (more == 0)
+		return 0;
+	if (more == -E2BIG || more == -EFBIG) {
+		r->next = tell_too_long;
+		return 0;
 	}
+	if (more < 0)
+		return more;
 	records_skip(r, n + has_end);
-	if (!has_column(r, "timestamp_ns") && !has_column(r, "timestamp"))
+	if (find_missing(r))
 		r->next = tell_heading;
-	return more < 0 ? more : 0;
+	return 0;
 }
 
 void csv_release(struct records *r)
@@ -236,7 +219,7 @@ static bool convert_row(struct records *r, const char *at, const char *end)
 	json_begin_object(&j);
 	for (; is_fine && i < r->n_columns && (at < end || (i > 0 && ends_with_comma)); i++) {
 		ends_with_comma &= at < end;
-		is_fine = take_cell(&at, end, &cell);
+		is_fine = csv_take_cell(&at, end, &cell);
 		add_cell(&j, &r->columns[i], &cell);
 	}
 	json_end_object(&j);
@@ -256,18 +239,37 @@ static int tell_broken(struct records *r, enum reason reason, struct record_text
 	return more < 0 ? more : 1;
 }
 
+/*
+ * Whether a row that the end of the file ends is all there: of its last cell any part may be
+ * missing, unless its quotes are closed, or it is metadata and JSON, which no part of it is.
+ */
+static bool is_whole(const struct records *r, const char *at, const char *end)
+{
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	const struct csv_column *last = &r->columns[r->n_columns - 1];
+	const char *from = at;
+
+	for (size_t i = 0; i < r->n_columns; i++) {
+		from = at;
+		csv_take_cell(&at, end, &cell);
+	}
+	if (last->field >= 0 && event_fields[last->field].kind == FIELD_METADATA)
+		return cell.len > 0 && cell.data[0] == '{' && jtree_is_valid(cell.data, cell.len);
+	return csv_is_closed(from, end);
+}
+
 /* The row of n bytes; its reason where something is wrong with it. */
 static void take_row(struct records *r, size_t n, struct record_text *ret)
 {
-	const char *row = r->data + r->begin, *end = row_end(row, n);
+	const char *row = r->data + r->begin, *end = csv_row_end(row, n);
 
 	/* The writer makes text of any bytes: what is wrong with these is told here. */
 	if (!bulk_is_utf8(row, (size_t)(end - row)))
 		ret->reason = REASON_BAD_UTF8;
 	else if (!convert_row(r, row, end))
 		ret->reason = REASON_BAD_CSV;
-	else if (ret->is_last)
-		ret->reason = REASON_CUT_CSV; /* of its last cell any part may be missing */
+	else if (ret->is_last && end == row + n && !is_whole(r, row, end))
+		ret->reason = REASON_CUT_CSV;
 }
 
 int csv_next(struct records *r, struct record_text *ret)
@@ -276,11 +278,12 @@ int csv_next(struct records *r, struct record_text *ret)
 	size_t n;
 	int more;
 
-	while ((more = find_row(r, &n, &has_end)) > 0) {
+	while ((more = csv_find_row(r, &n, &has_end)) > 0) {
 		const char *row = r->data + r->begin;
 
 		*ret = (struct record_text){ .line = r->line, .is_last = !has_end };
-		if (row_end(row, n) > row && !text_is_blank(row, (size_t)(row_end(row, n) - row))) {
+		if (csv_row_end(row, n) > row &&
+		    !text_is_blank(row, (size_t)(csv_row_end(row, n) - row))) {
 			take_row(r, n, ret);
 			if (ret->reason == REASON_BAD_CSV && memchr(row, '\n', n))
 				return tell_broken(r, REASON_BAD_CSV, ret);

@@ -273,7 +273,9 @@ static int take_element(struct records *r, struct record_text *ret)
 	}
 	if (more < 0 && more != -EFBIG)
 		return more;
-	*ret = (struct record_text){ r->data + r->begin, e.n, r->line, REASON_NONE, more == 0 };
+	*ret = (struct record_text){
+		.text = r->data + r->begin, .n = e.n, .line = r->line, .is_last = more == 0
+	};
 	if (more < 0)
 		return tell_broken(r, REASON_TOO_LONG, e.n, ret);
 	/* Cut in its middle it is one fault; cut behind it, the missing bracket is. */
@@ -305,8 +307,11 @@ static int take_all(struct records *r, struct record_text *ret)
 		more = records_fill(r);
 	if (more < 0 && more != -EFBIG)
 		return more;
-	*ret = (struct record_text){ r->data + r->begin, r->end - r->begin, r->line,
-				     more < 0 ? REASON_TOO_LONG : REASON_NONE, true };
+	*ret = (struct record_text){ .text = r->data + r->begin,
+				     .n = r->end - r->begin,
+				     .line = r->line,
+				     .reason = more < 0 ? REASON_TOO_LONG : REASON_NONE,
+				     .is_last = true };
 	return 1;
 }
 

@@ -23,7 +23,7 @@ static void add_field(struct buf *out, struct text field)
 static const char *how_cut(const struct fault *fault)
 {
 	return fault->reason == REASON_BAD_COMPRESSION
-		       ? ": the compressed file was cut off here, all before it is read"
+		       ? ": the file was cut off, or something else follows; all before is read"
 		       : ": the file ends in it, only this record is lost";
 }
 
@@ -34,7 +34,8 @@ void fault_add_text(struct buf *out, const struct fault *fault)
 	buf_add_char(out, '\'');
 	add_shown(out, fault->file, strlen(fault->file));
 	buf_printf(out, "':%llu: %s", (unsigned long long)fault->line,
-		   is_cut_file ? "is not whole" : reason_in_words(fault->reason));
+		   is_cut_file ? "is where the compressed data end"
+			       : reason_in_words(fault->reason));
 	if (fault->field.s)
 		add_field(out, fault->field);
 	buf_printf(out, " (%s)%s", reason_name(fault->reason), fault->is_cut ? how_cut(fault) : "");

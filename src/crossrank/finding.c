@@ -12,6 +12,7 @@
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 #include "crossrank/stamps.h"
+#include "crossrank/together.h"
 
 /* ---- rises of all ranks ---- */
 
@@ -41,7 +42,7 @@ static int find_rises(struct judge_work *w)
 
 		for (to = from; to < sections.n && sections.items[to].rank == rank;)
 			to++;
-		r = rises_find(sections.items + from, to - from, w->f->origin_ns,
+		r = rises_find(sections.items + from, to - from, w->f->origin_ns, &a->arena,
 			       &w->f->rises[rank]);
 	}
 	return r;
@@ -109,6 +110,7 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	f->unseen = o->unseen;
 	f->is_unnamed_host = o->why == WHY_CLOCKS && w->clocks[o->unseen - w->a->ranks].is_unnamed;
 	f->lead = NAN;
+	f->lead_below = o->why == WHY_SHARED ? together_shown_lead(w) : NAN;
 	f->n_candidates = o->to - o->from;
 	if (f->n_candidates == 0)
 		return 0;
@@ -181,7 +183,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		return -ENOMEM;
 	f->verdict = VERDICT_NONE;
 	f->why = WHY_NO_RISE;
-	f->lead = NAN;
+	f->lead = f->lead_below = NAN;
 	f->unseen = mixed_find(a);
 	if (f->unseen) {
 		f->verdict = VERDICT_CANNOT_TELL;

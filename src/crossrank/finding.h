@@ -47,6 +47,7 @@ struct candidate {
 	double probability; /* of having been first */
 	double earliest;    /* when it can have begun, in seconds after the origin */
 	bool is_shared;	    /* most ranks have such a one then */
+	bool is_taken;	    /* a small one that is a member already: of one episode, and no more */
 	size_t clock;
 };
 
@@ -58,6 +59,7 @@ struct first_cause {
 	size_t n_candidates;
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
+	double lead_below;	 /* WHY_SHARED: a lead of so much would have shown; else NaN */
 	struct phase_place phase;
 	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL:
 	 * because of this one */
@@ -72,7 +74,7 @@ struct first_cause {
 	bool has_free_clock; /* one follows nothing, or nobody knows whose it is: no error bounds it
 			      */
 	bool is_assumed;     /* somebody did not say */
-	/* The rises of each rank, in the order of a->ranks. */
+	/* The rises of each rank, in the order of a->ranks; their items are the analysis's. */
 	struct rise_list *rises;
 };
 

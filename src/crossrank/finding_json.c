@@ -41,6 +41,17 @@ static void write_candidate(struct json *j, const struct first_cause *f, const s
 	json_end_object(j);
 }
 
+/* NaN is unknown. */
+static void write_seconds(struct json *j, const char *key, const struct first_cause *f,
+			  double seconds)
+{
+	json_key(j, key);
+	if (isnan(seconds))
+		json_none(j);
+	else
+		json_i64(j, finding_ns(f, seconds) - f->origin_ns);
+}
+
 /* The rank that is named; nulls where none is. */
 static void write_named(struct json *j, const struct first_cause *f)
 {
@@ -48,11 +59,7 @@ static void write_named(struct json *j, const struct first_cause *f)
 		json_key_i64(j, "rank", f->rank->rank);
 		json_key_f64(j, "probability", f->candidates[0].probability);
 		write_onset(j, f, f->candidates[0].rise);
-		json_key(j, "lead_ns");
-		if (isnan(f->lead))
-			json_none(j);
-		else
-			json_i64(j, finding_ns(f, f->lead) - f->origin_ns);
+		write_seconds(j, "lead_ns", f, f->lead);
 		write_rise(j, f, f->candidates[0].rise);
 		json_key(j, "phase_attribution");
 		phase_write_json(j, &f->phase);
@@ -92,6 +99,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 		write_candidate(j, f, &f->candidates[i]);
 	json_end_array(j);
 	write_words(j, a, f);
+	write_seconds(j, "lead_below_ns", f, f->lead_below);
 	json_key(j, "clocks");
 	json_begin_object(j);
 	json_key_u64(j, "count", f->n_clocks);

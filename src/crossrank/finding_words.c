@@ -303,10 +303,10 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	buf_printf(out,
-		   "The memory of %zu of %zu ranks rises together, that of none before the others: "
-		   "that is the workload.",
+	buf_printf(out, "The memory of %zu of %zu ranks rises together, that of none by more than ",
 		   f->n_candidates, a->n_ranks);
+	finding_add_seconds(out, f->lead_below);
+	buf_add_str(out, " before the others: that is the workload.");
 }
 
 static void add_start(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)

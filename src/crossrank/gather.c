@@ -129,10 +129,19 @@ static void drop_shared(struct judge_work *w)
 	w->n_small = n;
 }
 
+static size_t count_rises(const struct judge_work *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->a->n_ranks; i++)
+		n += w->f->rises[i].n;
+	return n;
+}
+
 int gather_collect(struct judge_work *w)
 {
 	double least = LARGE_SHARE * largest_gain(w);
-	size_t most = w->a->n_ranks * RISES_MAX + 1;
+	size_t most = count_rises(w) + 1;
 
 	w->all = calloc(most, sizeof(*w->all));
 	w->small = calloc(most, sizeof(*w->small));
@@ -195,20 +204,27 @@ static bool leads_up(const struct judge_work *w, const struct candidate *c, doub
 	return end_of(w, c) + gap >= begin;
 }
 
+/* Each once, so that there is room for all. */
+static void take_small(struct judge_work *w, struct candidate *c)
+{
+	c->is_taken = true;
+	add_member(w, c);
+}
+
 /* Smaller ones that began before, from the last to the first: each may lead up to the next. */
 static void add_small(struct judge_work *w, size_t from, double quiet_until)
 {
 	double begun = surely_begun(w, from), begin = w->pool[from].earliest;
 
 	for (size_t i = w->n_small; i-- > 0;) {
-		const struct candidate *c = &w->small[i];
+		struct candidate *c = &w->small[i];
 		struct candidate *member = member_of(w, c->rank, from);
 
-		if (c->earliest > begun || c->rise->onset.median <= quiet_until ||
+		if (c->is_taken || c->earliest > begun || c->rise->onset.median <= quiet_until ||
 		    !leads_up(w, c, begin))
 			continue;
 		if (!member)
-			add_member(w, c);
+			take_small(w, c);
 		else if (c->earliest < member->earliest)
 			member->rise = c->rise;
 		begin = fmin(begin, c->earliest);

@@ -6,19 +6,25 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/macros.h"
 
 #define RAW_BYTES (256 * 1024)
 #define MAGIC_BYTES 4
-#define GZIP_WINDOW (15 + 16) /* the largest, in a gzip wrapper */
+#define GZIP_MAGIC "\x1f\x8b"
+#define GZIP_WINDOW (15 + 16)  /* the largest, in a gzip wrapper */
+#define ZSTD_STEP (128 * 1024) /* a call that finds damage keeps nothing of what it took out */
 
 /* One way of taking bytes out; a row of the table at the end. */
 struct codec {
 	const char *magic;
 	size_t magic_len;
 	int (*begin)(struct input *in);
-	/* Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done. */
+	/*
+	 * Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done.
+	 * -EBADMSG: damaged; -ENODATA: something else follows what is compressed.
+	 */
 	ssize_t (*decode)(struct input *in, char *to, size_t n);
 	void (*end)(struct input *in);
 };
@@ -31,9 +37,16 @@ struct input {
 	bool at_end;	   /* of the file */
 	bool is_inside;	   /* a compressed frame has begun and not ended */
 	bool has_frame;	   /* one was read to its end */
+	enum input_end end;
 	z_stream gzip;
 	ZSTD_DStream *zstd;
 };
+
+static void end_frame(struct input *in)
+{
+	in->is_inside = false;
+	in->has_frame = true;
+}
 
 /* ---- gzip ---- */
 
@@ -51,6 +64,12 @@ static void skip_zeros(struct input *in)
 	}
 }
 
+/* Of a single byte that is left of what was read the first one tells. */
+static bool begins_gzip(const struct input *in)
+{
+	return memcmp(in->raw + in->begin, GZIP_MAGIC, in->len > 1 ? 2 : 1) == 0;
+}
+
 static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 {
 	int r;
@@ -59,6 +78,8 @@ static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 		skip_zeros(in);
 	if (in->len == 0 && !in->is_inside)
 		return 0;
+	if (!in->is_inside && !begins_gzip(in))
+		return -ENODATA;
 
 	in->gzip.next_in = (Bytef *)in->raw + in->begin;
 	in->gzip.avail_in = (uInt)in->len;
@@ -68,15 +89,15 @@ static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 	r = inflate(&in->gzip, Z_NO_FLUSH);
 	in->begin += in->len - in->gzip.avail_in;
 	in->len = in->gzip.avail_in;
+	n -= in->gzip.avail_out;
 	if (r == Z_STREAM_END) {
 		/* Another member may follow: files that were appended to have several. */
-		in->is_inside = false;
-		in->has_frame = true;
+		end_frame(in);
 		inflateReset(&in->gzip);
-	} else if (r != Z_OK && r != Z_BUF_ERROR) {
+	} else if (r != Z_OK && r != Z_BUF_ERROR && n == 0) {
 		return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
 	}
-	return (ssize_t)(n - in->gzip.avail_out);
+	return (ssize_t)n; /* and what is wrong shows again */
 }
 
 static void gzip_end(struct input *in)
@@ -95,14 +116,16 @@ static int zstd_begin(struct input *in)
 static ssize_t zstd_decode(struct input *in, char *to, size_t n)
 {
 	ZSTD_inBuffer from = { in->raw + in->begin, in->len, 0 };
-	ZSTD_outBuffer out = { to, n, 0 };
+	ZSTD_outBuffer out = { to, n < ZSTD_STEP ? n : ZSTD_STEP, 0 };
 	size_t r = ZSTD_decompressStream(in->zstd, &out, &from);
 
 	if (ZSTD_isError(r))
-		return -EBADMSG;
-	in->is_inside = r != 0;
+		return ZSTD_getErrorCode(r) == ZSTD_error_prefix_unknown ? -ENODATA : -EBADMSG;
 	in->begin += from.pos;
 	in->len -= from.pos;
+	in->is_inside = true;
+	if (r == 0)
+		end_frame(in);
 	return (ssize_t)out.pos;
 }
 
@@ -112,7 +135,7 @@ static void zstd_end(struct input *in)
 }
 
 static const struct codec codecs[] = {
-	{ "\x1f\x8b", 2, gzip_begin, gzip_decode, gzip_end },
+	{ GZIP_MAGIC, 2, gzip_begin, gzip_decode, gzip_end },
 	{ "\x28\xb5\x2f\xfd", 4, zstd_begin, zstd_decode, zstd_end },
 };
 
@@ -205,29 +228,40 @@ static ssize_t read_plain(struct input *in, char *to, size_t n)
 	return got < 0 ? -errno : got;
 }
 
+/* More from the file where nothing is left of it. 1; 0: there is nothing more to take out. */
+static int refill(struct input *in)
+{
+	ssize_t r = 0;
+
+	if (in->len == 0 && !in->at_end)
+		r = read_more(in);
+	return r < 0 ? (int)r : in->len > 0 || in->is_inside;
+}
+
 ssize_t input_read(struct input *in, char *to, size_t n)
 {
 	ssize_t got = 0;
 
 	if (!in->codec)
 		return read_plain(in, to, n);
-	while (got == 0) {
-		if (in->len == 0 && !in->at_end) {
-			ssize_t r = read_more(in);
+	while (got == 0 && in->end == INPUT_WHOLE) {
+		int r = refill(in);
 
-			if (r < 0)
-				return r;
-		}
-		if (in->len == 0 && in->at_end && !in->is_inside)
-			return 0;
+		if (r <= 0)
+			return r;
 		got = in->codec->decode(in, to, n);
-		if (got == 0 && in->len == 0 && in->at_end)
+		if (got == -EBADMSG || got == -ENODATA) {
+			in->end = got == -EBADMSG ? INPUT_DAMAGED : INPUT_CUT;
+			got = 0;
+		} else if (got == 0 && in->len == 0 && in->at_end) {
+			in->end = in->is_inside ? INPUT_CUT : INPUT_WHOLE;
 			return 0;
+		}
 	}
 	return got;
 }
 
-bool input_is_cut(const struct input *in)
+enum input_end input_end(const struct input *in)
 {
-	return in->codec && in->is_inside;
+	return in->end;
 }

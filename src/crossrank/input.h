@@ -17,10 +17,15 @@ struct input;
 int input_open(int fd, struct input **ret);
 struct input *input_close(struct input *in); /* NULL is fine. Returns NULL. */
 
-/* At most n bytes; 0 at the end. -EBADMSG: what is compressed is damaged. */
+/* At most n bytes; 0 at the end, also where damage is it. */
 ssize_t input_read(struct input *in, char *to, size_t n);
 
-/* At the end: whether the compressed data stop before they are whole. */
-bool input_is_cut(const struct input *in);
+/* How compressed data ended, once there are no more; what is not compressed is whole. */
+enum input_end {
+	INPUT_WHOLE,
+	INPUT_CUT,     /* before they are whole, or something else follows: all before it is good */
+	INPUT_DAMAGED, /* some of what came out just before may be wrong */
+};
+enum input_end input_end(const struct input *in);
 
 #endif

@@ -46,7 +46,9 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 					  reason == REASON_BAD_COMPRESSION),
 	};
 
-	if (text->reason == REASON_NONE && text->text) {
+	if (text->field)
+		fault.field = (struct text){ text->field, strlen(text->field) };
+	else if (text->reason == REASON_NONE && text->text) {
 		arena_reset(&r->scratch);
 		fault.field = record_find_culprit(text->text, text->n, reason, &r->scratch);
 	}
@@ -84,30 +86,21 @@ static int take_records(struct intake *r, struct records *records, struct input 
 			const char *name)
 {
 	struct record_text text = { .line = 1 };
-	uint64_t n_cut = r->n_cut;
+	bool is_told = false;
 	int more = 0, stop = 0;
 
 	while (stop == 0 && (more = records_next(records, &text)) > 0) {
-		if (text.is_last && input_is_cut(in) && is_damaged(&text))
+		if (text.is_last && input_end(in) != INPUT_WHOLE && is_damaged(&text)) {
 			text.reason = REASON_BAD_COMPRESSION;
+			text.is_last = input_end(in) == INPUT_CUT;
+			is_told = true;
+		}
 		stop = take_record(r, name, &text);
 	}
-	if (stop != 0)
-		return stop;
-	if (more == -EBADMSG) {
-		text.is_last = false;
-		return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
-	}
-	if (more == 0 && input_is_cut(in) && r->n_cut == n_cut) {
-		struct fault fault = { .file = name,
-				       .line = text.line,
-				       .reason = REASON_BAD_COMPRESSION,
-				       .is_cut = true };
-
-		r->n_cut++;
-		return r->on_fault ? r->on_fault(r->ctx, &fault) : 0;
-	}
-	return more;
+	if (stop != 0 || more < 0 || is_told || input_end(in) == INPUT_WHOLE)
+		return stop != 0 ? stop : more;
+	text = (struct record_text){ .line = text.line, .is_last = input_end(in) == INPUT_CUT };
+	return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
 }
 
 static void close_input(struct input **in)
@@ -130,8 +123,6 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 		e = records_open(in, name, &records);
 	if (e == 0)
 		e = take_records(r, records, in, name);
-	else if (e == -EBADMSG)
-		e = tell_fault(r, name, &(struct record_text){ .line = 1 }, REASON_BAD_COMPRESSION);
 	r->n_files++;
 	return e < 0 && err && err->code == 0
 		       ? err_set(err, e, "cannot read %s: %s", name, strerror(-e))

@@ -23,7 +23,8 @@ static const struct {
 					 "has neither schema_version nor a timestamp" },
 	[REASON_BAD_CSV] = { "bad_csv", "does not have the columns of the heading" },
 	[REASON_CUT_CSV] = { "cut_csv", "has no line end, so its last value may be cut" },
-	[REASON_BAD_HEADING] = { "bad_heading", "is a heading without timestamp_ns or timestamp" },
+	[REASON_BAD_HEADING] = { "bad_heading",
+				 "is a heading without a column that every row needs" },
 	[REASON_BAD_COMPRESSION] = { "bad_compression", "is damaged where it is compressed" },
 	[REASON_TOO_LONG] = { "too_long", "is longer than a record may be" },
 };

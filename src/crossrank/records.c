@@ -119,7 +119,9 @@ int records_next_line(struct records *r, struct record_text *ret)
 		const char *text = r->data + r->begin;
 		bool has_end = r->begin + n < r->end;
 
-		*ret = (struct record_text){ text, n, r->line, REASON_NONE, !has_end };
+		*ret = (struct record_text){
+			.text = text, .n = n, .line = r->line, .is_last = !has_end
+		};
 		r->begin += n + has_end;
 		r->line += has_end;
 		if (!is_blank_line(text, n))
@@ -152,6 +154,12 @@ static enum hint hint_of(const char *name)
 	return ends_with(name, n, ".csv") ? HINT_CSV : HINT_NONE;
 }
 
+/* Tabs and semicolons separate tables, too: no CSV, but that is to be told of the heading alone. */
+static bool has_separator(const char *s, size_t n)
+{
+	return memchr(s, ',', n) || memchr(s, '\t', n) || memchr(s, ';', n);
+}
+
 /* A heading begins with a name, which JSON does not. */
 static bool looks_like_csv(const struct records *r)
 {
@@ -159,7 +167,7 @@ static bool looks_like_csv(const struct records *r)
 	const char *newline = memchr(s, '\n', r->end - r->begin);
 	size_t n = newline ? (size_t)(newline - s) : r->end - r->begin;
 
-	return n > 0 && (ascii_is_alpha(s[0]) || s[0] == '"') && memchr(s, ',', n) &&
+	return n > 0 && (ascii_is_alpha(s[0]) || s[0] == '"') && has_separator(s, n) &&
 	       memmem(s, n, "timestamp", 9);
 }
 

@@ -25,6 +25,7 @@ struct record_text {
 	uint64_t line;	    /* where it begins, from 1 */
 	enum reason reason; /* not REASON_NONE: there is no text, and this is why */
 	bool is_last;	    /* nothing ends it but the end of the file, which may have cut it */
+	const char *field;  /* the column that is why; NULL: none is */
 };
 
 struct records;

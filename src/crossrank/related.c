@@ -5,28 +5,13 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "crossrank/chance.h"
 #include "crossrank/usual.h"
 #include "stats/order.h"
 
-#define PAIR_P 0.05	 /* of two ranks: likelier than this, and it is chance */
-#define CHANCE_P 0.04	 /* the same of more, for which there are more tests */
-#define PART_P 0.005	 /* the same of a part: others rose elsewhere, or it is without the first */
-#define EVEN_P 0.01	 /* the same for an even pace, which few jobs have */
-#define ACTIVE_SHARE 0.4 /* of the record: while it loads, evaluates and ends nothing rises */
-#define MAX_SPAN_SHARE 0.4 /* of that time: no number of ranks makes more a cluster */
-#define MOST_SHARE 0.8	   /* of those behind the first */
-#define LASTING_SHARE 0.5  /* of the rest of the record */
-#define LIKE_SHARE 0.5	   /* of what the first gained in the same time */
-#define MIN_EVEN 4
-#define EVEN_STEPS 256
-
-struct onsets {
-	double *at;	/* of one rise of each rank that has any, by time once sorted */
-	double choices; /* rises of a rank from which that one was taken, on average */
-	size_t n, n_members;
-	double length; /* of the time in which they may have risen, on average */
-	double least;  /* a span that is as good as none */
-};
+#define ACTIVE_SHARE 0.4  /* of the record: while it loads, evaluates and ends nothing rises */
+#define LASTING_SHARE 0.5 /* of the rest of the record */
+#define LIKE_SHARE 0.5	  /* of what the first gained in the same time */
 
 /* ---- which rises are compared ---- */
 
@@ -142,117 +127,6 @@ static void count_choices(const struct judge_work *w, const struct judge_outcome
 	ret->choices = fmax((double)n_choices / (double)ret->n, 1);
 }
 
-/* ---- chance ---- */
-
-/* The probability of d or more successes of n, each with probability p. */
-static double binomial_tail(size_t n, size_t d, double p)
-{
-	double sum = 0;
-
-	if (p >= 1)
-		return 1;
-	for (size_t i = d; i <= n; i++)
-		sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) -
-			   lgamma((double)(n - i) + 1) + (double)i * log(p) +
-			   (double)(n - i) * log1p(-p));
-	return fmin(sum, 1);
-}
-
-/* That any of so many is within the share of the time in which one is with that probability. */
-static double any_of(double p, double n)
-{
-	return 1 - pow(1 - fmin(p, 1), n);
-}
-
-/*
- * Of n moments by chance: that so many neighbours are within such a share of the time, or fewer.
- * Where a rank has several, each of them could be the first, and any of another's near it.
- */
-static double cluster_p(const struct onsets *o, size_t k, double span)
-{
-	double share = fmax(span, o->least) / o->length;
-
-	if (!(share <= MAX_SPAN_SHARE) || k < 2)
-		return 1;
-	share = any_of(share, o->choices);
-	return fmin(o->choices * (double)(o->n - k + 1) * binomial_tail(o->n, k - 1, share), 1);
-}
-
-/* Both of two independent tests at once, by Fisher. */
-static double both_p(double a, double b)
-{
-	double product = fmax(a * b, 1e-300);
-
-	return product * (1 - log(product));
-}
-
-/* All of them are near each other; and those behind the first even more so. */
-static double all_p(const struct onsets *o)
-{
-	double span = fmax(o->at[o->n - 1] - o->at[0], o->least);
-	double behind = fmax(o->at[o->n - 1] - o->at[1], o->least);
-	double p = cluster_p(o, o->n, span);
-
-	if (o->n < 3 || p >= 1)
-		return p;
-	return both_p(p, pow(any_of(behind / span, o->choices), (double)o->n - 2));
-}
-
-/* The least time within which k neighbours behind the first member are. */
-static double least_span(const struct onsets *o, size_t k)
-{
-	double least = INFINITY;
-
-	for (size_t i = 1; i + k <= o->n_members; i++)
-		least = fmin(least, o->at[i + k - 1] - o->at[i]);
-	return least;
-}
-
-/*
- * Those behind the first are near each other, all of them or all but a few, however long before
- * them the first was: a scan for both numbers, each of which could have been found.
- */
-static double behind_p(const struct onsets *o)
-{
-	size_t all = o->n_members > 0 ? o->n_members - 1 : 0;
-	size_t most = (size_t)ceil(MOST_SHARE * (double)all);
-	double p = cluster_p(o, all, least_span(o, all));
-
-	if (most == all)
-		return p;
-	return fmin(2 * fmin(p, cluster_p(o, most, least_span(o, most))), 1);
-}
-
-/*
- * That the largest of n gaps by chance is so few times the smallest: the integral of
- * n (u - u^q)^(n - 1) from 0 to 1.
- */
-static double even_p(double q, size_t n)
-{
-	double sum = 0;
-
-	for (int i = 0; i < EVEN_STEPS; i++) {
-		double u = (i + 0.5) / EVEN_STEPS;
-
-		sum += pow(u - pow(u, q), (double)n - 1);
-	}
-	return (double)n * sum / EVEN_STEPS;
-}
-
-static bool is_even(const struct onsets *o)
-{
-	double least = INFINITY, most = 0;
-
-	if (o->n < MIN_EVEN)
-		return false;
-	for (size_t i = 1; i < o->n; i++) {
-		least = fmin(least, o->at[i] - o->at[i - 1]);
-		most = fmax(most, o->at[i] - o->at[i - 1]);
-	}
-	return least > o->least &&
-	       pow(o->choices, (double)o->n) * even_p(most / least, o->n - 1) < EVEN_P;
-}
-
 /* ---- who is shown beside the one that is named ---- */
 
 static const struct candidate *find_rise(const struct judge_work *w, const struct rank *rank,
@@ -294,12 +168,29 @@ static void join_others(struct judge_work *w, const double *nearest, struct judg
 	*chosen = (struct judge_outcome){ VERDICT_NAMED, WHY_FIRST, from, n, from, NULL };
 }
 
+/* Whether the rises have to do with each other; only those behind the first: *ret_is_apart. */
+static bool are_related(struct onsets *o, bool *ret_is_apart)
+{
+	bool is_cluster, is_behind;
+	double first;
+
+	order_sort(o->at, o->n_members);
+	first = o->at[0];
+	is_cluster = chance_is_part(o);
+	is_behind = chance_is_behind(o, o->n_members);
+	order_sort(o->at, o->n);
+	is_cluster |= chance_is_cluster(o) || chance_is_even(o);
+	/* Who is long before all others is alone in its episode. */
+	is_behind |= o->at[0] == first && chance_is_behind(o, o->n);
+	*ret_is_apart = is_behind && !is_cluster;
+	return is_cluster || is_behind;
+}
+
 int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
 		  struct judge_outcome *chosen)
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
-	bool is_cluster, is_behind;
 
 	if (!room)
 		return -ENOMEM;
@@ -310,13 +201,7 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 	w->f->n_risen = o.n;
 	if (o.n < 2)
 		return 0;
-	order_sort(o.at, o.n_members);
-	is_cluster = cluster_p(&o, o.n_members, o.at[o.n_members - 1] - o.at[0]) < PART_P;
-	is_behind = behind_p(&o) < PART_P;
-	order_sort(o.at, o.n);
-	is_cluster |= all_p(&o) < (o.n == 2 ? PAIR_P : CHANCE_P) || is_even(&o);
-	w->f->is_apart = is_behind && !is_cluster;
-	if (!is_cluster && !is_behind) {
+	if (!are_related(&o, &w->f->is_apart)) {
 		chosen->verdict = VERDICT_CANNOT_TELL;
 		chosen->why = WHY_UNRELATED;
 	} else if (o.n_members == 1 && chosen->to - chosen->from == 1) {

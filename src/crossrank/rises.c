@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "crossrank/series.h"
@@ -199,7 +200,7 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 		else if (to->items[least].gain_mib < from->items[i].gain_mib)
 			to->items[least] = from->items[i];
 	}
-	if (from->loaded_mib > 0) {
+	if (from->rested_mib > 0) {
 		to->loaded_mib = from->loaded_mib;
 		to->loaded_until = from->loaded_until;
 		to->rested_mib = from->rested_mib;
@@ -209,22 +210,42 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 	to->range_mib = fmax(to->range_mib, from->range_mib);
 }
 
-int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct rise_list *ret)
+/* A rise takes some kilobytes, and most ranks have few. */
+static int keep(const struct rise_list *from, struct arena *arena, struct rise_list *ret)
 {
-	CLEANUP(free_ptr) struct rise_list *more = NULL;
+	struct rise *items = NULL;
+
+	if (from->n > 0) {
+		items = arena_alloc(arena, from->n * sizeof(*items));
+		if (!items)
+			return -ENOMEM;
+		memcpy(items, from->items, from->n * sizeof(*items));
+	}
+	*ret = *from;
+	ret->items = items;
+	return 0;
+}
+
+int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct arena *arena,
+	       struct rise_list *ret)
+{
+	CLEANUP(free_ptr) struct rise *room = calloc(2 * RISES_MAX, sizeof(*room));
+	struct rise_list all = { .items = room };
 	int r = 0;
 
-	*ret = (struct rise_list){ .n = 0 };
+	if (!room)
+		return -ENOMEM;
 	if (n == 1)
-		return find_in_section(sections, origin_ns, ret);
-	more = calloc(1, sizeof(*more));
-	for (size_t i = 0; more && r == 0 && i < n; i++) {
+		r = find_in_section(sections, origin_ns, &all);
+	for (size_t i = 0; n > 1 && r == 0 && i < n; i++) {
+		struct rise_list more = { .items = room + RISES_MAX };
 		int64_t begin_ns = sections[i].stream.samples[0].timestamp_ns;
 
-		*more = (struct rise_list){ .n = 0 };
-		r = find_in_section(&sections[i], origin_ns, more);
-		append(ret, more, (double)(begin_ns - origin_ns) / 1e9);
+		memset(more.items, 0, RISES_MAX * sizeof(*room));
+		r = find_in_section(&sections[i], origin_ns, &more);
+		append(&all, &more, (double)(begin_ns - origin_ns) / 1e9);
 	}
-	qsort(ret->items, ret->n, sizeof(ret->items[0]), compare_times);
-	return more ? r : -ENOMEM;
+	if (all.n > 0)
+		qsort(all.items, all.n, sizeof(all.items[0]), compare_times);
+	return r < 0 ? r : keep(&all, arena, ret);
 }

@@ -9,6 +9,7 @@
 #ifndef PROCTOR_CROSSRANK_RISES_H
 #define PROCTOR_CROSSRANK_RISES_H
 
+#include "base/arena.h"
 #include "crossrank/sections.h"
 #include "stats/onset.h"
 
@@ -35,21 +36,24 @@ struct rise {
 };
 
 struct rise_list {
-	struct rise items[RISES_MAX];
+	struct rise *items; /* by time */
 	size_t n;
 	double sigma_mib; /* the scatter of the series */
 	double range_mib; /* from its lowest to its highest */
 	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
 	double loaded_mib, loaded_until;
-	double rested_mib; /* what it held then */
+	double rested_mib; /* what it held then; 0: nothing, or nobody knows */
 	bool is_sawtooth;  /* it goes up and down by about as much again and again */
 };
 
 /* The gain in bytes, as large as a number can be at most. */
 int64_t rise_gain_bytes(const struct rise *rise);
 
-/* Of the n sections of a rank, in the order of time; times are in seconds after origin_ns. -ENOMEM.
+/*
+ * Of the n sections of a rank, in the order of time; times are in seconds after origin_ns. The
+ * items are the arena's. -ENOMEM.
  */
-int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct rise_list *ret);
+int rises_find(const struct section *sections, size_t n, int64_t origin_ns, struct arena *arena,
+	       struct rise_list *ret);
 
 #endif

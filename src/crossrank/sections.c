@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 
+#define STRAY 2		/* records of another process are no process of the rank's */
 #define MOST_SHARE 0.5	/* of the other ranks */
 #define LIKE_FACTOR 3.0 /* who loads for a third of the time does the same */
 
@@ -25,15 +26,29 @@ static uint64_t program_key(const struct identity *id)
 	return hash_bytes(h, id->session_id.s, id->session_id.n);
 }
 
-/* One more than the last sample of each program. */
-static int note_ends(const struct rank_analysis *a, const struct stream *s, struct map *ends)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		bool is_last =
-			i + 1 == s->n || s->samples[i].identity != s->samples[i + 1].identity;
-		const struct identity *id = &a->telemetry->identities[s->samples[i].identity];
+/* By program_key(). */
+struct programs {
+	struct map ends;   /* one more than its last sample */
+	struct map counts; /* of its samples */
+};
 
-		if (is_last && map_put(ends, program_key(id), i + 1) < 0)
+static void programs_release(struct programs *p)
+{
+	map_release(&p->ends);
+	map_release(&p->counts);
+}
+
+static int note_programs(const struct rank_analysis *a, const struct stream *s, struct programs *p)
+{
+	for (size_t from = 0, to; from < s->n; from = to) {
+		uint32_t identity = s->samples[from].identity;
+		uint64_t key = program_key(&a->telemetry->identities[identity]), count = 0;
+
+		for (to = from + 1; to < s->n && s->samples[to].identity == identity;)
+			to++;
+		map_get(&p->counts, key, &count);
+		if (map_put(&p->ends, key, to) < 0 ||
+		    map_put(&p->counts, key, count + to - from) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -70,27 +85,50 @@ static int add_section(const struct rank_analysis *a, struct section_list *list,
 	return 0;
 }
 
-/* A program that comes back has not been replaced: two write at the same time. */
+static uint64_t program_at(const struct rank_analysis *a, const struct stream *s, size_t i)
+{
+	return program_key(&a->telemetry->identities[s->samples[i].identity]);
+}
+
+/* Whether a record or two of another one, before sample i, stand among those of one program. */
+static bool is_stray(const struct rank_analysis *a, const struct stream *s, size_t i,
+		     const struct programs *p)
+{
+	uint64_t count = 0, key = program_at(a, s, i);
+
+	map_get(&p->counts, program_at(a, s, i - 1), &count);
+	for (size_t k = 2; count <= STRAY && k <= STRAY + 1 && k <= i; k++)
+		if (program_at(a, s, i - k) == key)
+			return true;
+	return false;
+}
+
+/* Whether another program begins with sample i. One that comes back has not been replaced: two
+ * write at the same time. */
+static bool begins(const struct rank_analysis *a, const struct stream *s, size_t i,
+		   const struct programs *p)
+{
+	uint64_t old, end = 0;
+
+	if (s->samples[i].identity == s->samples[i - 1].identity)
+		return false;
+	old = program_at(a, s, i - 1);
+	map_get(&p->ends, old, &end);
+	return old != program_at(a, s, i) && end == i && !is_stray(a, s, i, p);
+}
+
 static int cut(const struct rank_analysis *a, size_t rank, struct section_list *list)
 {
-	CLEANUP(map_release) struct map ends = MAP_INIT;
+	CLEANUP(programs_release) struct programs programs = { MAP_INIT, MAP_INIT };
 	const struct stream *s = a->ranks[rank].total;
 	size_t from = 0;
-	int r = note_ends(a, s, &ends);
+	int r = note_programs(a, s, &programs);
 
-	for (size_t i = 1; r == 0 && i < s->n; i++) {
-		const struct identity *ids = a->telemetry->identities;
-		uint64_t old, end = 0;
-
-		if (s->samples[i].identity == s->samples[i - 1].identity)
-			continue;
-		old = program_key(&ids[s->samples[i - 1].identity]);
-		map_get(&ends, old, &end);
-		if (old == program_key(&ids[s->samples[i].identity]) || end != i)
-			continue;
-		r = add_section(a, list, rank, from, i);
-		from = i;
-	}
+	for (size_t i = 1; r == 0 && i < s->n; i++)
+		if (begins(a, s, i, &programs)) {
+			r = add_section(a, list, rank, from, i);
+			from = i;
+		}
 	return r < 0 ? r : add_section(a, list, rank, from, s->n);
 }
 

@@ -185,11 +185,16 @@ static struct first_entry take_first(struct first_entry *entries, size_t n, size
 	return taken;
 }
 
+double together_shown_lead(const struct judge_work *w)
+{
+	return fmax(w->interval, SHOWN_LEAD_S);
+}
+
 /* Whether the first one would be told from them, had it led by so much more. */
 static bool shows_lead(const struct judge_work *w, const struct first_entry *first,
 		       const struct first_entry *others, size_t n)
 {
-	return onset_behind_p(first, fmax(w->interval, SHOWN_LEAD_S), others, n) < EQUAL_P;
+	return onset_behind_p(first, together_shown_lead(w), others, n) < EQUAL_P;
 }
 
 static void compare(const struct judge_work *w, const struct judge_outcome *o,

@@ -30,5 +30,7 @@ bool together_is_collective(const struct judge_work *w, const struct judge_outco
 
 /* Whether each rose as long after the beginning of its record. -ENOMEM. */
 int together_since_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret);
+/* The least lead, in seconds, that is sure to show where they did. */
+double together_shown_lead(const struct judge_work *w);
 
 #endif

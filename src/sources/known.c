@@ -117,7 +117,10 @@ static void read_cgroup(struct known *k, struct reader *r)
 		replace_string(&k->cgroup, path, n);
 }
 
-/* Once: all ranks of a job have the same launcher. The value may be anything and is not shown. */
+/*
+ * Once, as the ranks of a job have the same launcher, and so have most jobs of a host; later ones
+ * are not told. The value may be anything and is not shown.
+ */
 static void tell_odd_rank(const struct known *k, struct reader *r, const char *name)
 {
 	if (!r->has_told_odd_rank)

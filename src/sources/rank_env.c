@@ -122,7 +122,7 @@ static const char *find_odd(const struct rank_env_scan *scan, size_t launcher)
 		return NULL;
 	if (is_odd(scan, rank))
 		return names[rank];
-	if (is_odd(scan, size))
+	if (is_odd(scan, size) || scan->values[size] == 0)
 		return names[size];
 	return scan->values[size] != RANK_NONE && scan->values[rank] >= scan->values[size]
 		       ? names[rank]

@@ -46,12 +46,28 @@ static void find_best(const struct hinge *h, size_t n, struct profile *p)
 	}
 }
 
-static double coarse_step(const struct hinge *h)
+/* From one coarse onset to the next, around that moment; samples may be missing there. */
+static double coarse_step(const struct hinge *h, double tau)
 {
-	return h->span / (double)(h->n - 1) / COARSE_PER_INTERVAL;
+	size_t low = 0, high = h->n - 1; /* the last point before tau, or at it, is among these */
+	double longest;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (h->t[middle] <= tau)
+			low = middle;
+		else
+			high = middle;
+	}
+	longest = h->t[low + 1] - h->t[low];
+	if (low > 0 && h->t[low] == tau)
+		longest = fmax(longest, tau - h->t[low - 1]);
+	return longest / COARSE_PER_INTERVAL;
 }
 
-static void take_better(const struct hinge *h, double tau, struct profile *p)
+/* Returns how well tau fits. */
+static double take_better(const struct hinge *h, double tau, struct profile *p)
 {
 	const struct model *model = NULL;
 	double squares = hinge_best_squares(h, tau, &model);
@@ -61,21 +77,20 @@ static void take_better(const struct hinge *h, double tau, struct profile *p)
 		p->best_model = model;
 		p->best_tau = tau;
 	}
+	return squares;
 }
 
 /* A steep rise tells its onset to much less than a coarse step, and fits at no coarse one. */
 static void refine_best(const struct hinge *h, struct profile *p)
 {
-	double from = fmax(p->best_tau - coarse_step(h), h->t[0]);
-	double to = fmin(p->best_tau + coarse_step(h), h->t[h->n - 2]);
+	double step = coarse_step(h, p->best_tau);
+	double from = fmax(p->best_tau - step, h->t[0]);
+	double to = fmin(p->best_tau + step, h->t[h->n - 2]);
 
 	for (int i = 0; i < REFINE_STEPS && to > from; i++) {
 		double left = to - GOLDEN * (to - from), right = from + GOLDEN * (to - from);
-		const struct model *model;
 
-		take_better(h, left, p);
-		take_better(h, right, p);
-		if (hinge_best_squares(h, left, &model) < hinge_best_squares(h, right, &model))
+		if (take_better(h, left, p) < take_better(h, right, p))
 			to = right;
 		else
 			from = left;
@@ -127,7 +142,7 @@ static bool is_negligible(const struct hinge *h, const struct profile *p, double
 /* The grid reaches a coarse step further than what was found, or less where that says nothing. */
 static void widen(const struct hinge *h, struct profile *p)
 {
-	double step = coarse_step(h);
+	double step = fmax(coarse_step(h, p->from), coarse_step(h, p->to));
 
 	while (step > h->span * SMALLEST && is_negligible(h, p, p->from - step / 2) &&
 	       is_negligible(h, p, p->to + step / 2))

@@ -351,10 +351,35 @@ done
 run "$PROCTOR" ranks merge "$TMP/job.jsonl" "$TMP/job.jsonl"
 is "samples that are given twice are printed once" "$stdout" "$(cat "$TMP/merged.jsonl")"
 like "and counted" "$stderr" "$(wc -l <"$TMP/merged.jsonl") samples were given more than once"
+python3 - "$TMP/job.jsonl" >"$TMP/devices.jsonl" <<'PYTHON'
+import json, sys
+for line in open(sys.argv[1]):
+    e = json.loads(line)
+    if e["event_type"] == "sample" and e["rank"] < 2:
+        for device, used in ((-1, 7), (0, 7), (1, 9)):
+            e.update(device_id=device, device_used_bytes=used)
+            print(json.dumps(e))
+PYTHON
+for form in csv jsonl; do
+	csv=()
+	[ $form = csv ] && csv=(--csv)
+	"$PROCTOR" ranks merge "${csv[@]}" "$TMP/devices.jsonl" >"$TMP/devices_merged.$form" 2>"$TMP/devices.err"
+	is "samples of several devices are all printed, $form" "$(grep -c '[0-9]' "$TMP/devices_merged.$form")$(cat "$TMP/devices.err")" \
+		"$(wc -l <"$TMP/devices.jsonl")"
+	run "$PROCTOR" ranks merge "${csv[@]}" "$TMP/devices.jsonl" "$TMP/devices_merged.$form" "$TMP/devices.jsonl"
+	is "and once where they are given three times, $form" "$stdout" "$(cat "$TMP/devices_merged.$form")"
+	like "which is told, $form" "$stderr" "$(($(wc -l <"$TMP/devices.jsonl") * 2)) samples were given more than once"
+	run "$PROCTOR" ranks merge "${csv[@]}" "$TMP/devices_merged.$form"
+	is "and stay as they are, $form" "$stdout$stderr" "$(cat "$TMP/devices_merged.$form")"
+done
 run "$PROCTOR" ranks analyze --json --clock-error 1 "$TMP/merged.jsonl"
 json "a merged time line has the same answer" "$stdout" "d['finding']['rank'] == 5"
 
 # ---- sentences ----
+make_job "$TMP/together.jsonl" 5 0
+run "$PROCTOR" ranks analyze --json "$TMP/together.jsonl"
+json "what all share is bounded by what would have shown" "$stdout" \
+	"(d['finding']['reason_code'] == 'shared_by_all' and d['finding']['lead_below_ns'] == 1000000000 and 'that of none by more than 1 s before' in d['finding']['reason'])"
 run "$PROCTOR" ranks analyze "$TMP/job.jsonl"
 like "what is assumed of clocks stands with the answer" "$(tr -s ' \n' ' ' <<<"$stdout")" \
 	"^.*FIRST: [^:]*if the clocks of the hosts are right to 10 ms, which is assumed.* Who rose"

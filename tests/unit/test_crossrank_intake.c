@@ -195,7 +195,7 @@ static void test_csv(void **state)
 		"1003,2,sample,c,100,7,h,x,4,0,1,2,,,-3,300,,,,\r\n"
 		"1004,2,sample\r\n"
 		"1005,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}\r\n"
-		"1006,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,{}";
+		"1006,2,sample,c,100,7,h,1,4,0,1,2,,,-3,500,,,,";
 	struct telemetry *t;
 	struct seen seen;
 
@@ -212,6 +212,42 @@ static void test_csv(void **state)
 	telemetry_free(t);
 }
 
+/* A last row without its line end counts where no part of its last cell can be missing. */
+static void test_csv_last_row(void **state)
+{
+	static const struct {
+		const char *heading, *rows;
+		bool is_whole;
+	} cases[] = {
+		{ "timestamp_ns,rank,device_used_bytes", "1,0,5\n2,0,6", false },
+		{ "timestamp_ns,rank,device_used_bytes", "1,0,5\r\n2,0,6\r", true },
+		{ "timestamp_ns,rank,device_used_bytes", "1,0,\"5\"\n\"2\",\"0\",\"6\"", true },
+		{ "timestamp_ns,rank,device_used_bytes", "1,0,5\n2,0,\"6", false },
+		{ "timestamp_ns,device_used_bytes,rank", "1,5,0\n2,6,", false },
+		{ "timestamp_ns,device_used_bytes,host", "1,5,h\n2,6,\"a\"\"b\"", true },
+		{ "timestamp_ns,device_used_bytes,host", "1,5,h\n2,6,\"a\"\"", false },
+		{ "timestamp_ns,device_used_bytes,host", "1,5,h\n\"2\",6,a", false },
+		{ "timestamp_ns,device_used_bytes,metadata", "1,5,{}\n2,6,{}", true },
+		{ "timestamp_ns,device_used_bytes,metadata", "1,5,{}\n2,6,\"{\"\"a\"\":1}\"",
+		  true },
+		{ "timestamp_ns,device_used_bytes,metadata", "1,5,{}\n2,6,\"{\"", false },
+	};
+	struct seen seen;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		struct telemetry *t;
+
+		buf_printf(&text, "%s\n%s", cases[i].heading, cases[i].rows);
+		t = read_bytes("a.csv", text.data, text.len, &seen);
+		assert_int_equal(t->n_samples, 1 + cases[i].is_whole);
+		assert_int_equal(seen.n_faults, !cases[i].is_whole);
+		assert_int_equal(seen.n_cut, !cases[i].is_whole);
+		telemetry_free(t);
+	}
+}
+
 /* A heading that no telemetry has is one fault, however many rows there are. */
 static void test_csv_heading(void **state)
 {
@@ -226,6 +262,38 @@ static void test_csv_heading(void **state)
 	assert_false(seen.last.is_cut);
 	telemetry_free(read_bytes("a.csv", none, sizeof(none) - 1, &seen));
 	assert_int_equal(seen.n_faults, 1);
+}
+
+static void check_heading(const char *name, const char *text, size_t n, enum reason reason,
+			  const char *field)
+{
+	struct seen seen;
+
+	telemetry_free(read_bytes(name, text, n, &seen));
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.last.reason, reason);
+	assert_int_equal(seen.last.line, 1);
+	assert_non_null(strstr(told.data, field));
+}
+
+static void test_csv_bad_headings(void **state)
+{
+	static const char tabs[] = "timestamp_ns\trank\n1\t0\n2\t0\n";
+	static const char semicolons[] = "timestamp_ns;rank\n1;0\n2;0\n";
+	static const char no_pid[] =
+		"timestamp_ns,schema_version,event_type,collector,sampling_interval_ms\n"
+		"1,2,sample,c,100\n2,2,sample,c,100\n";
+	CLEANUP(buf_release) struct buf one_line = BUF_INIT;
+
+	(void)state;
+	check_heading("a.tsv", tabs, sizeof(tabs) - 1, REASON_BAD_HEADING, ": timestamp_ns");
+	check_heading("a", semicolons, sizeof(semicolons) - 1, REASON_BAD_HEADING,
+		      ": timestamp_ns");
+	check_heading("a.csv", no_pid, sizeof(no_pid) - 1, REASON_BAD_HEADING, ": pid");
+	buf_add_str(&one_line, "timestamp_ns,rank");
+	for (int i = 0; i < 5000; i++)
+		buf_printf(&one_line, "\r%d,0", i);
+	check_heading("a.csv", one_line.data, one_line.len, REASON_TOO_LONG, "too_long");
 }
 
 /* ---- compressed ---- */
@@ -260,27 +328,60 @@ static void check_compressed(const char *name, void (*add)(struct buf *, const c
 	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
 	struct telemetry *t;
 	struct seen seen;
-	size_t half;
+	size_t half, first;
 
 	add_lines(&lines, N);
 	half = lines.len / 2;
 	/* In two members, the second beginning in the middle of a line. */
 	add(&packed, lines.data, half);
+	first = packed.len;
 	add(&packed, lines.data + half, lines.len - half);
 	check_whole(name, &packed);
 	/* Cut: what came before is there. */
 	t = read_bytes(name, packed.data, packed.len - 5, &seen);
 	assert_true(seen.n_cut > 0);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
-	assert_non_null(strstr(told.data, "is not whole (bad_compression): the compressed file"));
+	assert_non_null(strstr(told.data, "compressed data end (bad_compression): the file"));
 	assert_true(t->n_samples >= N / 2 - 1);
 	telemetry_free(t);
-	/* Damaged. */
+	/* Damaged in its second part: the same. */
+	memset(packed.data + first + 30, 0xff, 20);
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+	assert_false(seen.last.is_cut);
+	assert_true(t->n_samples >= N / 2 - 1);
+	telemetry_free(t);
+	/* In its first. */
 	memset(packed.data + 30, 0xff, 20);
 	t = read_bytes(name, packed.data, packed.len, &seen);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
 	assert_false(seen.last.is_cut);
 	telemetry_free(t);
+}
+
+/* What stands behind compressed data costs nothing of them, and is told. */
+static void check_garbage_behind(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	buf_add_str(&packed, "garbage behind it\n");
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	check_samples(t, N);
+	telemetry_free(t);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+static void test_garbage_behind(void **state)
+{
+	(void)state;
+	check_garbage_behind("b.jsonl.gz", add_gzip);
+	check_garbage_behind("b.jsonl.zst", add_zstd);
 }
 
 static void test_compressed(void **state)
@@ -556,8 +657,11 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_one_spread_record),
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_csv_last_row),
 		cmocka_unit_test(test_csv_heading),
+		cmocka_unit_test(test_csv_bad_headings),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_garbage_behind),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),

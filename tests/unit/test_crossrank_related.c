@@ -7,6 +7,7 @@
 #define LEADER 1
 #define JOBS 40
 #define CHANCE_JOBS 300
+#define PART_JOBS 150
 
 /* As a program that takes 1 MiB every 0.1 s; proctor looks every 0.25 s. */
 static struct job small_blocks(int n_ranks, double length)
@@ -83,6 +84,22 @@ static struct job seldom(int n_ranks, double lead)
 	return job;
 }
 
+/* Steps that are far apart for their number, so that the first is alone in its episode. */
+static struct job far_ahead(int n_ranks, double lead)
+{
+	struct job job = small_blocks(n_ranks, 12);
+	double at = uniform(5, 6);
+
+	job.base = 1000;
+	job.noise = 3;
+	job.slope = INFINITY;
+	job.rise = 800;
+	job.block = 0;
+	for (int i = 0; i < RANKS; i++)
+		job.onset[i] = i == LEADER ? at : at + lead + uniform(0, 0.4);
+	return job;
+}
+
 static const struct kind {
 	const char *name;
 	struct job (*make)(int n_ranks, double lead);
@@ -96,6 +113,7 @@ static const struct kind {
 	{ "small blocks", leading, 5, 4, 0.95, 0.85 },
 	{ "small blocks", leading, 8, 4, 0.95, 0.85 },
 	{ "one rank is late", trailing, 8, 2, 0.95, 0.85 },
+	{ "far ahead", far_ahead, 8, 4, 0.95, 0.75 },
 	{ "ever more seldom", slowing, 4, 2, 0.4, 0.75 },
 	{ "every 5 s", seldom, 4, 2, 0.95, 0.85 },
 	{ "every 5 s", seldom, 4, 0, 0, 0.85 },
@@ -173,11 +191,51 @@ static void test_by_chance(void **unused)
 	}
 }
 
+/* The same in three tenths of the record, as where it loads and idles for the rest. */
+static int count_in_part(int n_ranks, bool is_step)
+{
+	int named = 0;
+
+	for (int i = 0; i < PART_JOBS; i++) {
+		struct job job = { .n_ranks = n_ranks,
+				   .slope = is_step ? INFINITY : 60,
+				   .rise = 600,
+				   .noise = 3,
+				   .interval = 1,
+				   .length = 120,
+				   .one_host = true };
+
+		for (int k = 0; k < n_ranks; k++) {
+			job.start[k] = uniform(0, 1);
+			job.onset[k] = uniform(47, 83);
+		}
+		named += ask(&job).verdict == VERDICT_NAMED;
+	}
+	return named;
+}
+
+static void test_by_chance_in_part(void **unused)
+{
+	static const int numbers[] = { 3, 4, 5, 8 };
+
+	(void)unused;
+	state = 650;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int n_steps = count_in_part(numbers[i], true);
+		int n_ramps = count_in_part(numbers[i], false);
+
+		print_message("# %d ranks by chance in a part: steps %d, ramps %d of %d named\n",
+			      numbers[i], n_steps, n_ramps, PART_JOBS);
+		assert_true(n_steps + n_ramps <= (numbers[i] > 4 ? 0.07 : 0.1) * 2 * PART_JOBS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_leads),
 		cmocka_unit_test(test_by_chance),
+		cmocka_unit_test(test_by_chance_in_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

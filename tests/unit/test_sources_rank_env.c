@@ -74,6 +74,7 @@ static void test_odd_variables(void **state)
 	assert_string_equal(scan("RANK=one WORLD_SIZE=8 TORCHELASTIC_RUN_ID=x").odd, "RANK");
 	assert_string_equal(scan("RANK=1 WORLD_SIZE=many TORCHELASTIC_RUN_ID=x").odd, "WORLD_SIZE");
 	assert_int_equal(scan("RANK=1 WORLD_SIZE=many TORCHELASTIC_RUN_ID=x").rank, 1);
+	assert_string_equal(scan("RANK=0 WORLD_SIZE=0 TORCHELASTIC_RUN_ID=x").odd, "WORLD_SIZE");
 	assert_null(scan("RANK=-1 WORLD_SIZE=many").odd);
 	assert_null(scan("RANK=1 WORLD_SIZE=8 TORCHELASTIC_RUN_ID=x").odd);
 	assert_null(scan("PMIX_RANK=3").odd);

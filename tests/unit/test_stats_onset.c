@@ -100,6 +100,28 @@ static void test_hinge(void **state)
 }
 
 /* What speeds up is seen late; its onset is where it is all the same. */
+/* Where samples are missing an onset is found in between, however steep the rise. */
+static void test_hinge_in_gap(void **state)
+{
+	static const double slopes[] = { 5, 30, 80, 300, 1200 };
+	double t[N], y[N];
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(slopes); k++)
+		for (double share = 0.05; share < 1; share += 0.1) {
+			double onset = 49 + share * 4.8;
+			struct onset o;
+
+			for (size_t i = 0; i < N; i++) {
+				t[i] = (double)i + (i >= 50 ? 3.8 : 0);
+				y[i] = 50 + slopes[k] * fmax(t[i] - onset, 0) + 2 * scatter(i);
+			}
+			assert_true(onset_hinge(t, y, N, 2, (struct hinge_kind){ 0 }, &o));
+			assert_true(o.misfit < 2);
+			assert_true(o.low <= onset && onset <= o.high);
+		}
+}
+
 static void test_faster(void **state)
 {
 	const struct hinge_kind line = { 0 }, any = { .may_explode = true };
@@ -213,10 +235,11 @@ static void test_sums_behind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_noise), cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_hinge), cmocka_unit_test(test_faster),
-		cmocka_unit_test(test_blur),  cmocka_unit_test(test_quantiles),
-		cmocka_unit_test(test_first), cmocka_unit_test(test_sums_behind),
+		cmocka_unit_test(test_noise),	    cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_hinge),	    cmocka_unit_test(test_hinge_in_gap),
+		cmocka_unit_test(test_faster),	    cmocka_unit_test(test_blur),
+		cmocka_unit_test(test_quantiles),   cmocka_unit_test(test_first),
+		cmocka_unit_test(test_sums_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
