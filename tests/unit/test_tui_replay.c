@@ -390,6 +390,40 @@ static void test_flags(void **state)
 	close_player(&p);
 }
 
+/* A kill is over at once; that it is, is told when no other has followed. Until then it counts. */
+static void test_end_told_late(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	fill_anomaly(&e, &a, 1, began + 2 * SECOND_NS);
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	e.ended_wall_ns = began + 2 * SECOND_NS;
+	e.cleared_wall_ns = began + 7 * SECOND_NS;
+	e.why_cleared = EPISODE_NO_MORE;
+	must(store_write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
+	open_player(&p);
+	for (unsigned i = 0; i < 7; i++) {
+		step(&p.feed, p.scene, 1);
+		assert_int_equal(p.scene->n_anomalies, i < 2 ? 0 : 1);
+		assert_int_equal(scene_count_flags(p.scene), i < 2 ? 0 : 1);
+		assert_int_equal(count_events(p.scene, "cleared: "), 0);
+	}
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->n_anomalies, 0);
+	assert_int_equal(scene_count_flags(p.scene), 0);
+	assert_int_equal(count_events(p.scene, "cleared: number 1"), 1);
+	assert_true(scene_event(p.scene, 0)->wall_ns == began + 7 * SECOND_NS);
+	close_player(&p);
+}
+
 /* What it came to later is not told before: neither in the timeline nor of what is flagged. */
 static void test_words_of_then(void **state)
 {
@@ -617,6 +651,7 @@ int main(void)
 		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),
 		STORE_TEST(test_nothing),
+		STORE_TEST(test_end_told_late),
 		STORE_TEST(test_words_of_then),
 		STORE_TEST(test_one_job),
 		STORE_TEST(test_one_job_without_an_end),
