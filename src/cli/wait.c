@@ -14,12 +14,13 @@
 
 #define PATIENCE_NS UINT64_C(30000000000)
 
-enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_USER };
+enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_QUEUED, KEY_USER };
 
 struct job_args {
 	const char *job_id;
 	int attempt;  /* 0: the last, or to cancel: all that run */
 	uint64_t uid; /* whose; U64_UNKNOWN: one's own, or the only one */
+	bool only_queued;
 	bool json;
 };
 
@@ -38,6 +39,7 @@ static const struct argp_option wait_options[] = {
 static const struct argp_option cancel_options[] = {
 	{ "attempt", KEY_ATTEMPT, "N", 0,
 	  "Only this attempt of it, as \"jobs\" numbers them, and not all that run", 0 },
+	{ "queued", KEY_QUEUED, NULL, 0, "Only what waits of it, and nothing that runs", 0 },
 	{ "user", KEY_USER, "USER", 0, "The job of this user, where several have one of that name",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
@@ -55,6 +57,9 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	case KEY_ATTEMPT:
 		args->attempt = cli_parse_int(state, "--attempt", arg, 1, INT32_MAX);
 		return 0;
+	case KEY_QUEUED:
+		args->only_queued = true;
+		return 0;
 	case KEY_USER:
 		args->uid = users_parse(state, "--user", arg);
 		return 0;
@@ -66,6 +71,9 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!args->job_id)
 			cli_usage_error(state, "which job? \"proctor jobs\" lists them");
+		if (args->only_queued && args->attempt > 0)
+			cli_usage_error(state, "--attempt or --queued, not both: what waits has "
+					       "no number yet");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -86,7 +94,8 @@ static const struct argp cancel_argp = {
 	.parser = parse_job_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
-	       "All attempts of it that run are ended; more than one, and it says how many. "
+	       "All attempts of it that run are ended, and what waits of it never begins; more "
+	       "than one that runs, and it says how many. "
 	       "Who may end the jobs of others, and has none of that name, says whose if several "
 	       "users have one: by --user, or by --attempt.",
 };
@@ -137,6 +146,8 @@ static void write_question(struct buf *out, const struct job_args *args, int att
 		json_key_i64(&j, "attempt", attempt);
 	if (u64_known(args->uid))
 		json_key_u64(&j, "uid", args->uid);
+	if (args->only_queued)
+		json_key_bool(&j, "queued", true);
 	json_end_object(&j);
 }
 

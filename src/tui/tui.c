@@ -95,7 +95,8 @@ static void grant_wish(struct tui *t)
 	if (grant(t, &wish, &err) < 0)
 		scene_say(&t->scene, err.text);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		say_done(&t->scene, "the job %s is being cancelled", wish.job_id);
+		say_done(&t->scene, "%s %s is being cancelled",
+			 wish.is_queued ? "what waits of the job" : "the job", wish.job_id);
 	else if (wish.kind == WISH_SIGNAL)
 		say_done(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
 	scene_refresh(&t->scene);
