@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
@@ -280,11 +281,15 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.is_brief = true,
 	};
 	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
+	uint64_t until_ns =
+		args->filter.until_wall_ns ? args->filter.until_wall_ns : clock_wall_ns();
 	int r = output_open(&p.out, NULL, err);
 
 	if (r == 0) {
 		p.others = feed_new(store, &others);
-		p.replay = args->json ? NULL : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
+		p.replay = args->json ? NULL
+				      : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9),
+						   args->filter.since_wall_ns, until_ns);
 		if (!p.others || (!args->json && !p.replay))
 			r = err_set(err, -ENOMEM, "out of memory");
 	}
