@@ -44,6 +44,7 @@ struct notable {
 struct replay {
 	struct buf *out;
 	uint64_t frame_ns;
+	uint64_t since_ns, until_ns; /* what is replayed */
 	uint64_t first_ns, last_ns, n_snapshots, n_minutes;
 	struct peaks all;
 
@@ -61,7 +62,8 @@ struct replay {
 	struct buf others; /* lines */
 };
 
-struct replay *replay_new(struct buf *out, uint64_t frame_ns)
+struct replay *replay_new(struct buf *out, uint64_t frame_ns, uint64_t since_wall_ns,
+			  uint64_t until_wall_ns)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 
@@ -70,6 +72,8 @@ struct replay *replay_new(struct buf *out, uint64_t frame_ns)
 	r->out = out;
 	r->others = (struct buf)BUF_INIT;
 	r->frame_ns = frame_ns;
+	r->since_ns = since_wall_ns;
+	r->until_ns = until_wall_ns;
 	return r;
 }
 
@@ -322,13 +326,18 @@ static void add_count(struct buf *out, uint64_t n_snapshots, uint64_t n_minutes)
 			   (unsigned long long)n_minutes, n_minutes == 1 ? "minute" : "minutes");
 }
 
+/* Of the first and the last only a part may have been asked for, or be over yet. */
 static void add_frame_title(struct replay *r)
 {
-	show_moment(r->out, r->frame * r->frame_ns);
+	uint64_t from_ns = r->frame * r->frame_ns, to_ns = from_ns + r->frame_ns;
+
+	from_ns = r->since_ns > from_ns && r->since_ns < to_ns ? r->since_ns : from_ns;
+	to_ns = r->until_ns > from_ns && r->until_ns < to_ns ? r->until_ns : to_ns;
+	show_moment(r->out, from_ns);
 	buf_add_str(r->out, "  ");
 	add_count(r->out, r->n_in_frame, r->n_minutes_in_frame);
 	buf_add_str(r->out, " in ");
-	report_add_duration(r->out, r->frame_ns);
+	report_add_duration(r->out, to_ns - from_ns);
 	buf_add_char(r->out, '\n');
 }
 

@@ -1,13 +1,13 @@
 /*
  * replay - recorded snapshots and events as text for people, frame by frame.
  *
- *	struct replay *replay = replay_new(&buf, frame_ns);
+ *	struct replay *replay = replay_new(&buf, frame_ns, since_wall_ns, until_wall_ns);
  *
  *	replay_event(replay, …); replay_other(replay, …); replay_snapshot(replay, …);	by time
  *	replay_end(replay);
  *
- * A frame stands for so much time and says: the host as it was last, each job at
- * its most, what happened, and the busiest processes, each as it was when it was
+ * A frame stands for so much time, or for what of it is replayed, and says: the host as it was
+ *last, each job at its most, what happened, and the busiest processes, each as it was when it was
  * busiest. Kept is one frame, and one line per job, however long the recording.
  * Appends to buf, which the caller empties as it likes; memory failure shows in
  * buf_error().
@@ -20,8 +20,9 @@
 
 struct replay;
 
-/* NULL when memory runs out. */
-struct replay *replay_new(struct buf *out, uint64_t frame_ns);
+/* What is replayed is from then to then. NULL when memory runs out. */
+struct replay *replay_new(struct buf *out, uint64_t frame_ns, uint64_t since_wall_ns,
+			  uint64_t until_wall_ns);
 struct replay *replay_free(struct replay *replay); /* NULL is fine. Returns NULL. */
 
 int replay_snapshot(struct replay *replay, const struct snapshot *snap); /* -ENOMEM */

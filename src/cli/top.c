@@ -4,11 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
 #include "base/settings.h"
 #include "base/unknown.h"
+#include "cli/cancel_alone.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/output.h"
@@ -280,11 +282,15 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.is_brief = true,
 	};
 	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
+	uint64_t until_ns =
+		args->filter.until_wall_ns ? args->filter.until_wall_ns : clock_wall_ns();
 	int r = output_open(&p.out, NULL, err);
 
 	if (r == 0) {
 		p.others = feed_new(store, &others);
-		p.replay = args->json ? NULL : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9));
+		p.replay = args->json ? NULL
+				      : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9),
+						   args->filter.since_wall_ns, until_ns);
 		if (!p.others || (!args->json && !p.replay))
 			r = err_set(err, -ENOMEM, "out of memory");
 	}
@@ -307,22 +313,11 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 	return r < 0 ? err_set(err, r, "cannot signal pid %d: %s", (int)key->pid, strerror(-r)) : 0;
 }
 
-/* Without a daemon: the runner, which ends all of it. */
 static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
 {
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(attempt_release) struct attempt a;
-	int r = cli_open_record(job_id, &store, err);
+	size_t n;
 
-	attempt_init(&a);
-	if (r == 0 && store)
-		r = store_read_progress(store, job_id, attempt_num, &a, err);
-	if (r < 0 || !store)
-		return r;
-	if (!a.is_running)
-		return err_set(err, -ESRCH, "job %s does not run any more", job_id);
-	r = signal_process(&a.runner, SIGTERM, RUNNER_CANCEL);
-	return r < 0 ? err_set(err, r, "cannot cancel %s: %s", job_id, strerror(-r)) : 0;
+	return cancel_alone(job_id, attempt_num, U64_UNKNOWN, &n, err);
 }
 
 static int open_for_user(struct store **ret, struct err *err)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
+#include "cli/cancel_alone.h"
 #include "cli/cli.h"
 #include "cli/jobs_merge.h"
 #include "cli/users.h"
@@ -14,12 +15,13 @@
 
 #define PATIENCE_NS UINT64_C(30000000000)
 
-enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_USER };
+enum job_key { KEY_JSON = 256, KEY_ATTEMPT, KEY_QUEUED, KEY_USER };
 
 struct job_args {
 	const char *job_id;
 	int attempt;  /* 0: the last, or to cancel: all that run */
 	uint64_t uid; /* whose; U64_UNKNOWN: one's own, or the only one */
+	bool only_queued;
 	bool json;
 };
 
@@ -38,6 +40,7 @@ static const struct argp_option wait_options[] = {
 static const struct argp_option cancel_options[] = {
 	{ "attempt", KEY_ATTEMPT, "N", 0,
 	  "Only this attempt of it, as \"jobs\" numbers them, and not all that run", 0 },
+	{ "queued", KEY_QUEUED, NULL, 0, "Only what waits of it, and nothing that runs", 0 },
 	{ "user", KEY_USER, "USER", 0, "The job of this user, where several have one of that name",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
@@ -55,6 +58,9 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	case KEY_ATTEMPT:
 		args->attempt = cli_parse_int(state, "--attempt", arg, 1, INT32_MAX);
 		return 0;
+	case KEY_QUEUED:
+		args->only_queued = true;
+		return 0;
 	case KEY_USER:
 		args->uid = users_parse(state, "--user", arg);
 		return 0;
@@ -66,6 +72,9 @@ static error_t parse_job_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!args->job_id)
 			cli_usage_error(state, "which job? \"proctor jobs\" lists them");
+		if (args->only_queued && args->attempt > 0)
+			cli_usage_error(state, "--attempt or --queued, not both: what waits has "
+					       "no number yet");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -86,7 +95,8 @@ static const struct argp cancel_argp = {
 	.parser = parse_job_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
-	       "All attempts of it that run are ended; more than one, and it says how many. "
+	       "All attempts of it that run are ended, and what waits of it never begins; more "
+	       "than one that runs, and it says how many. "
 	       "Who may end the jobs of others, and has none of that name, says whose if several "
 	       "users have one: by --user, or by --attempt.",
 };
@@ -137,25 +147,34 @@ static void write_question(struct buf *out, const struct job_args *args, int att
 		json_key_i64(&j, "attempt", attempt);
 	if (u64_known(args->uid))
 		json_key_u64(&j, "uid", args->uid);
+	if (args->only_queued)
+		json_key_bool(&j, "queued", true);
 	json_end_object(&j);
 }
 
 /* However long it takes. */
+static int ask_daemon(struct rpc_client *client, const char *method, const struct job_args *args,
+		      struct rpc_value **ret, struct err *err)
+{
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
+	int attempt, r = translate(args, &attempt, err);
+
+	if (r < 0)
+		return r;
+	write_question(&params, args, attempt);
+	rpc_client_set_timeout(client, RPC_FOREVER);
+	return rpc_client_call(client, method, params.data, ret, err);
+}
+
 static int ask(const char *method, const struct job_args *args, struct rpc_value **ret,
 	       struct err *err)
 {
-	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	const struct rpc_client_options options = { 0 };
 	struct rpc_client *client = NULL;
-	int attempt, r = rpc_client_open(&options, &client, err);
+	int r = rpc_client_open(&options, &client, err);
 
 	if (r == 0)
-		r = translate(args, &attempt, err);
-	if (r == 0) {
-		write_question(&params, args, attempt);
-		rpc_client_set_timeout(client, RPC_FOREVER);
-		r = rpc_client_call(client, method, params.data, ret, err);
-	}
+		r = ask_daemon(client, method, args, ret, err);
 	rpc_client_close(client);
 	return r;
 }
@@ -274,21 +293,72 @@ int cli_wait(int argc, char **argv)
 	return status != CLI_DONE || a.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
 }
 
-int cli_cancel(int argc, char **argv)
+/* ---- ending it ---- */
+
+/* As a daemon answers. */
+static void write_cancelling(struct buf *out, const char *job_id, size_t n)
+{
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", job_id);
+	json_key_bool(&j, "cancelling", true);
+	json_key_u64(&j, "attempts", n);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+/* Without a daemon nothing waits. */
+static int cancel_without(const struct job_args *args, uint64_t *ret_n, struct buf *json,
+			  struct err *err)
+{
+	size_t n = 0;
+	int r;
+
+	if (args->only_queued)
+		return err_set(err, -ENOENT, "no daemon is running, where job %s could wait",
+			       args->job_id);
+	r = cancel_alone(args->job_id, args->attempt, args->uid, &n, err);
+	*ret_n = n;
+	write_cancelling(json, args->job_id, n);
+	return r;
+}
+
+/* How many attempts are being ended, and the same in JSON. */
+static int cancel(const struct job_args *args, uint64_t *ret_n, struct buf *json, struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	const struct rpc_client_options options = { 0 };
+	struct rpc_client *client = NULL;
+	int r = rpc_client_open(&options, &client, err);
+
+	if (r == -ENOENT)
+		return cancel_without(args, ret_n, json, err);
+	if (r == 0)
+		r = ask_daemon(client, "job.cancel", args, &answer, err);
+	if (r == 0) {
+		*ret_n = rpc_value_u64(rpc_value_get(answer, "attempts"));
+		write_json(answer, json);
+	}
+	rpc_client_close(client);
+	return r;
+}
+
+int cli_cancel(int argc, char **argv)
+{
+	CLEANUP(buf_release) struct buf json = BUF_INIT;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct job_args args = JOB_ARGS_INIT;
 	struct err err = ERR_INIT;
-	uint64_t n;
+	uint64_t n = U64_UNKNOWN;
 
 	cli_parse(&cancel_argp, argc, argv, 0, &args);
-	if (ask("job.cancel", &args, &answer, &err) < 0)
+	if (cancel(&args, &n, &json, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	n = rpc_value_u64(rpc_value_get(answer, "attempts"));
 	if (args.json)
-		write_json(answer, &out);
-	else if (u64_known(n) && n > 1) /* more than who has one job in mind thinks of */
+		return cli_print(&json);
+	if (u64_known(n) && n > 1) /* more than who has one job in mind thinks of */
 		buf_printf(&out, "%llu attempts of %s are being ended\n", (unsigned long long)n,
 			   args.job_id);
 	return out.len > 0 ? cli_print(&out) : CLI_DONE;

@@ -59,7 +59,7 @@ static struct watched *find_watched(struct service *s, const struct rpc_peer *pe
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; !params->only_queued && i < n; i++) {
 		struct watched *job = jobs[i];
 
 		if (!is_meant(params, job->job_id, job->a.uid, (uint64_t)job->a.attempt_num))
@@ -168,7 +168,7 @@ int service_check_meant(struct service *s, const struct rpc_peer *peer,
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; !params->only_queued && i < n; i++) {
 		const struct attempt *a = &jobs[i]->a;
 
 		if (is_meant(params, jobs[i]->job_id, a->uid, (uint64_t)a->attempt_num) &&
@@ -177,7 +177,7 @@ int service_check_meant(struct service *s, const struct rpc_peer *peer,
 	}
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
 		if (is_meant(params, job->job_id, job->uid, 0) &&
-		    !watch_find_of(s->watch, job->job_id, job->uid) &&
+		    (params->only_queued || !watch_find_of(s->watch, job->job_id, job->uid)) &&
 		    has_right(s, peer, job->uid, right))
 			add_candidate(&c, job->uid, 0);
 	if (!c.is_unclear || c.has_own)

@@ -441,6 +441,7 @@ struct job_params {
 	const char *job_id;
 	uint64_t attempt; /* 0: the last; for job.cancel all that run */
 	uint64_t uid;	  /* whose; U64_UNKNOWN: see service_find_job() */
+	bool only_queued; /* one that waits, and none that runs */
 };
 
 #define JOB_PARAMS_INIT           \

@@ -91,12 +91,18 @@ static const struct rpc_field job_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct job_params, job_id), .is_required = true },
 	{ "attempt", RPC_U64, offsetof(struct job_params, attempt), .max = INT32_MAX },
 	{ "uid", RPC_U64, offsetof(struct job_params, uid), .max = UINT32_MAX },
+	{ "queued", RPC_BOOL, offsetof(struct job_params, only_queued), .is_required = false },
 };
 
 int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err)
 {
+	int r;
+
 	*ret = (struct job_params)JOB_PARAMS_INIT;
-	return rpc_call_read(call, job_fields, ARRAY_SIZE(job_fields), ret, err);
+	r = rpc_call_read(call, job_fields, ARRAY_SIZE(job_fields), ret, err);
+	if (r == 0 && ret->only_queued && ret->attempt > 0)
+		r = err_set(err, -EINVAL, "one that is 'queued' has no 'attempt' yet");
+	return r;
 }
 
 /* ---- reports ---- */
@@ -256,6 +262,15 @@ static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct 
 	return 0;
 }
 
+/* Who means only what waits does not mean the attempt that it has become. */
+static int cancel_waiting(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			  struct err *err)
+{
+	if (service_is_unfollowed(s, job) || service_has_run(s, job))
+		return err_set(err, -ENOENT, "job %s waits no more: it has begun", job->job_id);
+	return cancel_queued(s, peer, job, err);
+}
+
 /*
  * A name without a number means all that runs of it, and what waits: of the user whose the first is
  * that was found. One that cannot be ended does not keep the others alive.
@@ -287,6 +302,8 @@ static int cancel_found(struct service *s, const struct rpc_peer *peer,
 {
 	uint64_t uid = job->watched ? job->watched->a.uid : job->queued->uid;
 
+	if (params->only_queued)
+		return cancel_waiting(s, peer, job->queued, err);
 	if (params->attempt == 0)
 		return cancel_all(s, peer, params->job_id, uid, n_attempts, err);
 	*n_attempts = 1;
@@ -299,6 +316,8 @@ static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 {
 	int num = 0;
 
+	if (params->only_queued)
+		return err_set(err, -ENOENT, "no job %s waits", params->job_id);
 	if (u64_known(params->uid) && params->uid != peer->uid)
 		return err_set(err, -ENOENT, "no job %s of user %llu is there to be ended",
 			       params->job_id, (unsigned long long)params->uid);
@@ -328,7 +347,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 		r = cancel_found(s, peer, &params, &job, &n_attempts, err);
 	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
 		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	else if ((r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
+	else if (params.only_queued || (r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
 		r = refuse_unknown(s, peer, &params, err);
 	if (r == 0)
 		write_cancelling(call, params.job_id, n_attempts);

@@ -136,11 +136,11 @@ static int draw_asked(const struct area *a, int x, const char *name, int behind)
 
 #define SURE "? (y/n)"
 
-/* What it ends: without a number all that there is of the job. */
+/* What it ends. */
 static const char *behind_job(const struct wish *wish)
 {
 	return !wish->is_queued ? " and end all of it" SURE
-	       : wish->has_twin ? ", what waits of it and what runs" SURE
+	       : wish->has_twin ? ", but only what waits of it" SURE
 				: ", which waits" SURE;
 }
 

@@ -20,7 +20,10 @@ void ends_release(struct ends *ends);
 /* An attempt that has ended, or runs. -ENOMEM. */
 int ends_add(struct ends *ends, const struct attempt *a);
 
-/* U64_UNKNOWN: it lasts, as far as is known. */
+/*
+ * When it was told that it is over: of a kill that is when no other had followed, and until then it
+ * counts. The row is one with its changes. U64_UNKNOWN: it lasts, as far as is known.
+ */
 uint64_t ends_of_anomaly(const struct ends *ends, const struct anomaly_row *row);
 
 #endif

@@ -303,6 +303,8 @@ static int daemon_grant(void *ctx, struct scene *s, const struct wish *wish, str
 		json_key_i64(&j, "attempt", wish->attempt_num);
 	if (u64_known(wish->uid))
 		json_key_u64(&j, "uid", wish->uid);
+	if (wish->is_queued)
+		json_key_bool(&j, "queued", true);
 	json_end_object(&j);
 	return ask(f, ASK_CANCEL, "job.cancel", params.data, err);
 }

@@ -220,6 +220,8 @@ static int grant_anomaly(struct replay_feed *f, struct scene *s, struct err *err
 	if (i == f->spans.n || to == f->moments.n)
 		return err_set(err, -ENOENT, "no anomaly began later");
 	r = jump(f, s, to, err);
+	if (r == 0)
+		scene_show_anomaly(s, f->spans.items[i].began_ns);
 	s->replay.is_over = f->at >= f->moments.n;
 	return r;
 }

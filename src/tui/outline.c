@@ -247,6 +247,17 @@ bool outline_runs_too(const struct outline *o, const struct node *queued)
 	return false;
 }
 
+uint64_t outline_nearest(const struct outline *o, uint64_t process, uint64_t job)
+{
+	if (outline_find(o, process) >= 0)
+		return process;
+	for (int at = outline_first_attempt(o, job); is_there(o, at);
+	     at = o->nodes[at].next_attempt)
+		if (outline_find(o, o->nodes[at].id) >= 0)
+			return o->nodes[at].id;
+	return 0;
+}
+
 bool outline_is_below(const struct outline *o, uint64_t id, uint64_t ancestor)
 {
 	int at = outline_at(o, id);

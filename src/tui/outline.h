@@ -114,6 +114,10 @@ int outline_find(const struct outline *o, uint64_t id);
 
 bool outline_has(const struct outline *o, uint64_t id); /* shown or not */
 
+/* Of a process the id, if it has a row, else that of the first attempt of the job
+ * (track_key_of_job()) that has one; 0: none has. */
+uint64_t outline_nearest(const struct outline *o, uint64_t process, uint64_t job);
+
 /* Flags a node and all that it is below; false: it is not there. */
 bool outline_flag(struct outline *o, uint64_t id);
 void outline_flag_job(struct outline *o, uint64_t job); /* all attempts of it that run */

@@ -86,20 +86,28 @@ static int read_moments(struct replay_feed *f, struct err *err)
 static int add_span(void *ctx, const struct anomaly_row *row)
 {
 	struct replay_feed *f = ctx;
-	int r = spans_add(&f->spans, row->episode.began_wall_ns, ends_of_anomaly(&f->ends, row));
+	uint64_t told_ns = ends_of_anomaly(&f->ends, row);
+	int r = spans_add(&f->spans, row->episode.began_wall_ns, told_ns);
 
+	if (u64_known(row->episode.ended_wall_ns))
+		f->late_ns = later(f->late_ns, told_ns - row->episode.ended_wall_ns);
 	for (size_t i = 0; r == 0 && i < row->n_changes; i++)
 		if (row->changes[i].change == EPISODE_ESCALATED)
 			r = spans_add(&f->worse, row->changes[i].wall_ns, row->changes[i].wall_ns);
 	return r;
 }
 
+/* Of one that was over before, the end may be told within what is replayed. */
+#define END_TOLD_LATE_NS UINT64_C(3600000000000)
+
 int replay_read(struct replay_feed *f, struct err *err)
 {
+	uint64_t since_ns = f->options->since_wall_ns;
 	const struct anomaly_filter anomalies = {
 		.job_id = f->options->job_id,
 		.until_wall_ns = f->options->until_wall_ns,
-		.lasting_wall_ns = f->options->since_wall_ns,
+		.lasting_wall_ns =
+			since_ns > END_TOLD_LATE_NS ? since_ns - END_TOLD_LATE_NS : since_ns,
 		.with_changes = true,
 	};
 	int r = read_attempts(f, err);

@@ -39,12 +39,25 @@ static void tell_worse(const struct telling *t, const struct anomaly_row *row)
 	}
 }
 
+/* It may have been over for a while when that was told. */
+static void tell_end(const struct telling *t, const struct anomaly_row *row, uint64_t told_ns)
+{
+	struct episode e;
+
+	feed_recall_end(row, &e);
+	if (!u64_known(e.ended_wall_ns))
+		e.ended_wall_ns = told_ns;
+	feed_tell_anomaly(t->feed->scene, &e, EPISODE_CLEARED);
+}
+
 static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 {
 	const struct telling *t = ctx;
 	struct scene *s = t->feed->scene;
 	struct episode e;
 
+	if (ends_of_anomaly(&t->feed->ends, row) <= t->feed->told_ns)
+		return 0; /* it was over by then */
 	recall(t, row, row->episode.began_wall_ns, &e);
 	if (is_new(t->feed, e.began_wall_ns, t->until_ns))
 		feed_tell_anomaly(s, &e, EPISODE_BEGAN);
@@ -52,7 +65,7 @@ static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 	recall(t, row, t->until_ns, &e);
 	feed_flag_anomaly(s, &e);
 	if (is_new(t->feed, e.ended_wall_ns, t->until_ns))
-		feed_tell_anomaly(s, &e, EPISODE_CLEARED);
+		tell_end(t, row, e.ended_wall_ns);
 	return 0;
 }
 
@@ -62,7 +75,7 @@ static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_firs
 	const struct anomaly_filter filter = {
 		.job_id = f->options->job_id,
 		.until_wall_ns = until_ns,
-		.lasting_wall_ns = f->told_ns + 1,
+		.lasting_wall_ns = f->told_ns > f->late_ns ? f->told_ns + 1 - f->late_ns : 0,
 		.with_changes = true,
 	};
 	struct telling telling = { f, until_ns };

@@ -209,6 +209,10 @@ int scene_refresh(struct scene *s);
 const struct scene_event *scene_event(const struct scene *s, size_t i);
 size_t scene_count_events(const struct scene *s);
 
+/* Takes the user to the anomaly that began then: its line is on view, and the row of what it is
+ * about is selected, where there is one. */
+void scene_show_anomaly(struct scene *s, uint64_t began_ns);
+
 /* Whether several attempts of its job are known, so that it is to be told which it is of. */
 bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event);
 

@@ -168,6 +168,31 @@ const struct scene_event *scene_event(const struct scene *s, size_t i)
 	return NULL;
 }
 
+static int find_anomaly(const struct scene *s, uint64_t began_ns)
+{
+	const struct scene_event *event;
+
+	for (size_t i = 0; (event = scene_event(s, i)); i++)
+		if (event->kind == EVENT_KIND_ANOMALY && event->wall_ns == began_ns)
+			return (int)i;
+	return -1;
+}
+
+void scene_show_anomaly(struct scene *s, uint64_t began_ns)
+{
+	int at = find_anomaly(s, began_ns), top = (int)scene_count_events(s) - s->event_rows;
+	const struct scene_event *event = at >= 0 ? scene_event(s, (size_t)at) : NULL;
+	uint64_t id = event ? outline_nearest(&s->outline, event->process, event->job) : 0;
+
+	if (!event)
+		return;
+	if (at >= s->event_rows && s->event_rows > 0)
+		s->events_up = at < top ? at : top;
+	s->event_at = at;
+	if (id)
+		s->selected = id;
+}
+
 bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event)
 {
 	if (!event->attempt_num)

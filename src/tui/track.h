@@ -38,6 +38,7 @@ struct track {
 	uint64_t ended_cpu_ns;		/* …and by children that it has waited for */
 	uint64_t told_cpu_ns;		/* of the next ones that it may have waited for */
 	uint64_t boot_ns;		/* when that was */
+	bool has_waited;		/* ended_cpu_ns was seen to grow: it does wait for them */
 	double io_rate;			/* bytes a second, since the snapshot before; NaN */
 	double cpu_percent;		/* with children that ended since then; NaN */
 };

@@ -9,16 +9,18 @@
 
 /*
  * Without what it got from children that it waited for. What is less than theirs cannot have it in
- * it: who does not care for their ends (SIGCHLD) gets nothing of them.
+ * it: who does not care for their ends (SIGCHLD) gets nothing of them. The record does not say who
+ * that is; but who gets their CPU time gets their bytes with it.
  */
 static uint64_t own_growth(const struct track *track, const struct proc_sample *p, uint64_t bytes)
 {
 	uint64_t grown = u64_delta(bytes, track->io_bytes);
 	uint64_t waited = track->waited_bytes, doubtful = track->doubtful_bytes;
+	bool is_unsure = p->ignores_sigchld == SIGCHLD_UNKNOWN && !track->has_waited;
 
 	if (!u64_known(grown) || p->ignores_sigchld > 0)
 		return grown;
-	if (p->ignores_sigchld == SIGCHLD_UNKNOWN) {
+	if (is_unsure) {
 		doubtful = u64_add(doubtful, waited);
 		waited = 0;
 	}
@@ -69,9 +71,14 @@ static bool is_born_since(const struct track *track, const struct proc_sample *p
 	       p->age_seconds * 1e9 <= (double)(elapsed_ns + TICK_NS);
 }
 
+static uint64_t ended_cpu_of(const struct proc_sample *p)
+{
+	return u64_add(p->child_user_ns, p->child_system_ns);
+}
+
 static void set_cpu(struct track *track, const struct proc_sample *p, uint64_t elapsed_ns)
 {
-	uint64_t ended_ns = u64_add(p->child_user_ns, p->child_system_ns);
+	uint64_t ended_ns = ended_cpu_of(p);
 	double own = rate_of(u64_delta(p->cpu_ns, track->cpu_ns), elapsed_ns) * 100;
 	double ended = rate_of(ended_growth(track, ended_ns), elapsed_ns) * 100;
 
@@ -87,7 +94,9 @@ void track_set_rates(struct track *track, const struct proc_sample *p, uint64_t 
 {
 	uint64_t elapsed_ns = u64_delta(boot_ns, track->boot_ns);
 	uint64_t since_ns = u64_delta(boot_ns, before_boot_ns);
+	uint64_t ended_ns = u64_delta(ended_cpu_of(p), track->ended_cpu_ns);
 
+	track->has_waited |= u64_known(ended_ns) && ended_ns > 0;
 	set_io(track, p, elapsed_ns);
 	if (is_born_since(track, p, since_ns)) {
 		track->cpu_ns = track->ended_cpu_ns = 0;

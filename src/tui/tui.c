@@ -95,7 +95,8 @@ static void grant_wish(struct tui *t)
 	if (grant(t, &wish, &err) < 0)
 		scene_say(&t->scene, err.text);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		say_done(&t->scene, "the job %s is being cancelled", wish.job_id);
+		say_done(&t->scene, "%s %s is being cancelled",
+			 wish.is_queued ? "what waits of the job" : "the job", wish.job_id);
 	else if (wish.kind == WISH_SIGNAL)
 		say_done(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
 	scene_refresh(&t->scene);
@@ -281,6 +282,16 @@ static int loop(struct tui *t, struct err *err)
 
 /* ---- opening ---- */
 
+/* Without the place, which takes the room of the reason; who plays daemon is a reason in itself. */
+static void note_why(struct scene *s, int r, const struct err *trouble)
+{
+	if (r == -EPERM)
+		snprintf(s->no_daemon, sizeof(s->no_daemon), "%.*s", (int)sizeof(s->no_daemon) - 1,
+			 trouble->text);
+	else
+		snprintf(s->no_daemon, sizeof(s->no_daemon), "cannot connect: %s", strerror(-r));
+}
+
 static int open_feed(struct tui *t, struct err *err)
 {
 	struct err trouble = ERR_INIT;
@@ -296,8 +307,7 @@ static int open_feed(struct tui *t, struct err *err)
 	if (r == 0)
 		return 0;
 	if (r != -ENOENT)
-		snprintf(t->scene.no_daemon, sizeof(t->scene.no_daemon), "%.*s",
-			 (int)sizeof(t->scene.no_daemon) - 1, trouble.text);
+		note_why(&t->scene, r, &trouble);
 	t->scene.source = SOURCE_OWN;
 	return feed_open_own(t->options, &t->feed, err);
 }

@@ -231,7 +231,7 @@ is "as many as history has" "$(json_eval "$("$PROCTOR" history --job @evil --jso
 import json, sys
 print(sum(len(json.loads(l).get("processes", [])) for l in sys.stdin))')"
 run "$PROCTOR" top --history 1h
-like "frames for people" "$stdout" '^20[0-9-]+ [0-9:]+:00\.000  [0-9]+ snapshots? in 1m00s$'
+like "frames for people" "$stdout" '^20[0-9-]+ [0-9:]+:00\.000  [0-9]+ snapshots? in (1m00s|[0-9.]+ m?s)$'
 like "with the host" "$stdout" '^  memory .* of .* used'
 like "its jobs" "$stdout" '^  job @evil: at most [1-9] process'
 like "their processes" "$stdout" '^ +[0-9]+  S .* @evil  sleep 0\.4'

@@ -17,6 +17,37 @@ run "$PROCTOR" submit "$TMP/two.yaml"
 is "no daemon is a failure" "$status" 1
 like "and said" "$stderr" "no daemon is running"
 
+# ---- without a daemon ----
+run "$PROCTOR" cancel alone
+is "what is not there cannot be cancelled" "$status" 1
+"$PROCTOR" run -q --job alone -- sleep 300 &
+alone=$!
+"$PROCTOR" run -q --job alone -- sleep 301 &
+both="$alone $!"
+run_alone() { # both of them
+	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'len([j for j in d if j["status"] == "running"])')" = 2 ]
+}
+eventually run_alone
+run "$PROCTOR" cancel --queued alone
+is "nothing waits without one" "$status" 1
+run "$PROCTOR" cancel --attempt 1 --json alone
+json "a runner is told without one" "$stdout" \
+	'd == {"job_id": "alone", "cancelling": True, "attempts": 1}'
+run_one() { # and the other goes on
+	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'sorted(str(j["outcome"]) for j in d)')" = "['None', 'cancelled']" ]
+}
+eventually run_one
+run run_one
+is "which ends what it runs" "$status" 0
+run "$PROCTOR" cancel alone
+is "so is the other" "$stdout$stderr/$status" "/0"
+# shellcheck disable=SC2086 # words
+wait $both
+json "and all of it is over" "$("$PROCTOR" jobs --all --json)" '{j["outcome"] for j in d} == {"cancelled"}'
+run "$PROCTOR" cancel alone
+is "once" "$status" 1
+like "as is said" "$stderr" 'job alone does not run any more'
+
 "$PROCTOR" start
 # ---- one job ----
 run "$PROCTOR" submit --job two "$TMP/two.yaml"

@@ -324,12 +324,35 @@ for ((i = 0; i < LOOKS; i++)); do
 	sleep 0.2
 done
 keys x
-shows "what is ended is said" 'cancel the job twin, what waits of it and what runs\? \(y/n\)'
+shows "what is ended is said" 'cancel the job twin, but only what waits of it\? \(y/n\)'
 keys y
 hides "and is ended" 'twin queued'
+json "and nothing else" "$("$PROCTOR" jobs --json)" \
+	'[j["attempt"] for j in d if j["job_id"] == "twin" and j["status"] == "running"] == [1]'
+run "$PROCTOR" cancel --queued twin
+is "nothing waits any more" "$status" 1
+like "which is said" "$stderr" 'no job twin waits'
+run "$PROCTOR" cancel --queued --attempt 1 twin
+is "what waits has no number" "$status" 2
+run "$PROCTOR" cancel twin
+is "without a word all of it is ended" "$status" 0
 wait "$twin"
-json "both of them" "$("$PROCTOR" jobs --json)" \
-	'not [j for j in d if j["job_id"] == "twin" and j["status"] in ("running", "queued")]'
+run "$PROCTOR" submit --job pair "$TMP/twin.yaml"
+"$PROCTOR" run -q --job pair -- sleep 305 &
+pids+=($!)
+pair=$!
+lists_pair() { # both of them
+	json_eval "$("$PROCTOR" jobs --json)" \
+		'sorted(j["status"] for j in d if j["job_id"] == "pair")' |
+		grep -q "queued.*running"
+}
+eventually lists_pair
+run "$PROCTOR" cancel --queued pair
+is "what waits is cancelled by a command, too" "$status" 0
+json "and the one that runs is not" "$("$PROCTOR" jobs --json)" \
+	'[j["attempt"] for j in d if j["job_id"] == "pair" and j["status"] in ("running", "queued")] == [1]'
+run "$PROCTOR" cancel pair
+wait "$pair"
 run "$PROCTOR" cancel busy
 
 # ---- in the background ----

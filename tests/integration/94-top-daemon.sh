@@ -200,4 +200,20 @@ ends_with "F10 quits" 0
 run "$PROCTOR" top --trace 1 --interval 2
 is "--trace goes alone" "$status" 2
 close_terminal
+
+# ---- a daemon that may not be asked ----
+
+if [ "$(id -u)" -eq 0 ]; then
+	run "$PROCTOR" start
+	cp "$PROCTOR" "$TMP/proctor"
+	chmod 755 "$TMP" "$PROCTOR_HOME"
+	open_terminal "setpriv --reuid=65534 --regid=65534 --clear-groups '$TMP/proctor' top"
+	pane resize-window -x 80 -y 24
+	shows "why it is not asked has room in 80 columns" \
+		'^proctor looking every 2 s by itself: cannot connect: Permission denied  [0-9:]{8}$'
+	keys q
+	close_terminal
+else
+	skip "a daemon that may not be asked" "not root"
+fi
 finish

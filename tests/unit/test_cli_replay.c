@@ -56,12 +56,32 @@ static void assert_has_not(const char *text, const char *part)
 		fail_msg("\"%s\" in:\n%s", part, text);
 }
 
+/* Of a minute that is not over, or was not asked for as a whole, it is said how much it is. */
+static void test_parts_of_frames(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct replay *replay =
+		replay_new(&out, 60 * SECOND, START + 50 * SECOND, START + 138 * SECOND);
+
+	(void)state;
+	assert_non_null(replay);
+	snapshot_init(&s);
+	for (unsigned i = 51; i < 138; i += 28)
+		take(replay, &s, START + i * SECOND);
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, "2026-11-15 03:45:50.000  1 snapshot in 10.0 s\n");
+	assert_has(out.data, "2026-11-15 03:46:00.000  2 snapshots in 1m00s\n");
+	assert_has(out.data, "2026-11-15 03:47:00.000  1 snapshot in 18.0 s\n");
+}
+
 /* A process is shown as it was at its busiest; a job at its most is a sum of one moment. */
 static void test_frames(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 
 	(void)state;
 	assert_non_null(replay);
@@ -96,7 +116,7 @@ static void test_others(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 
 	(void)state;
 	assert_non_null(replay);
@@ -117,7 +137,7 @@ static void test_minutes(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 
 	(void)state;
 	assert_non_null(replay);
@@ -150,7 +170,7 @@ static void test_busiest_of_many(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 	const char *at;
 
 	(void)state;
@@ -190,7 +210,7 @@ static void test_events(void **state)
 {
 	const struct exit_status none = { -1, -1 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 
 	(void)state;
 	assert_non_null(replay);
@@ -215,7 +235,7 @@ static void test_events(void **state)
 static void test_nothing(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct replay *replay = replay_new(&out, 60 * SECOND);
+	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
 
 	(void)state;
 	assert_non_null(replay);
@@ -227,9 +247,10 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),	cmocka_unit_test(test_others),
-		cmocka_unit_test(test_minutes), cmocka_unit_test(test_busiest_of_many),
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_frames),		cmocka_unit_test(test_parts_of_frames),
+		cmocka_unit_test(test_others),		cmocka_unit_test(test_minutes),
+		cmocka_unit_test(test_busiest_of_many), cmocka_unit_test(test_events),
+		cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, use_utc, NULL);

@@ -254,8 +254,8 @@ static void test_queued_twins(void **state)
 		text = draw_text(s, 80, 24);
 		assert_int_equal(s->wish.attempt_num, 0);
 		if (is_own)
-			assert_non_null(strstr(text, "\ncancel the job train, what waits of it and "
-						     "what runs? (y/n)"));
+			assert_non_null(strstr(text, "\ncancel the job train, but only what waits "
+						     "of it? (y/n)"));
 		else
 			assert_non_null(strstr(text, "\ncancel the job train, which waits? (y/n)"));
 		press(s, "nkx");

@@ -390,6 +390,83 @@ static void test_flags(void **state)
 	close_player(&p);
 }
 
+/* A kill is over at once; that it is, is told when no other has followed. Until then it counts. */
+static void test_end_told_late(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	fill_anomaly(&e, &a, 1, began + 2 * SECOND_NS);
+	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	e.ended_wall_ns = began + 2 * SECOND_NS;
+	e.cleared_wall_ns = began + 7 * SECOND_NS;
+	e.why_cleared = EPISODE_NO_MORE;
+	must(store_write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
+	open_player(&p);
+	for (unsigned i = 0; i < 7; i++) {
+		step(&p.feed, p.scene, 1);
+		assert_int_equal(p.scene->n_anomalies, i < 2 ? 0 : 1);
+		assert_int_equal(scene_count_flags(p.scene), i < 2 ? 0 : 1);
+		assert_int_equal(count_events(p.scene, "cleared: "), 0);
+	}
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(p.scene->n_anomalies, 0);
+	assert_int_equal(scene_count_flags(p.scene), 0);
+	assert_int_equal(count_events(p.scene, "cleared: number 1"), 1);
+	assert_true(scene_event(p.scene, 0)->wall_ns == began + 7 * SECOND_NS);
+	close_player(&p);
+}
+
+/* Whoever is taken to an anomaly sees its line, however much else happened then, and what it is of.
+ */
+static void test_next_anomaly(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const struct wish wish = { .kind = WISH_NEXT_ANOMALY };
+	const uint64_t began = NOW - MINUTE;
+	struct attempt first = must_begin_at(store, "a", began);
+	struct attempt a = must_begin_at(store, "b", began);
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+	struct proc_event events[20] = { 0 };
+
+	for (unsigned i = 0; i < 10; i++) {
+		write_own(store, &first, began + i * SECOND_NS, 300);
+		write_own(store, &a, began + i * SECOND_NS, 100); /* the culprit */
+	}
+	write_anomaly(store, &a, 1, began + 5 * SECOND_NS - 1000, U64_UNKNOWN);
+	for (unsigned i = 0; i < 20; i++)
+		events[i] = (struct proc_event){ .wall_ns = began + 5 * SECOND_NS - 20 + i,
+						 .key = { 1000 + (pid_t)i, 7 },
+						 .type = EVENT_SPAWN,
+						 .status = { -1, -1 },
+						 .job_id = a.job_id,
+						 .sheet_num = 1,
+						 .details = "" };
+	must(store_write_events(store, &a, events, 20, &err), &err);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	p.scene->event_rows = 5;
+	must(p.feed.ops->grant(p.feed.ctx, p.scene, &wish, &err), &err);
+	assert_true(p.scene->events_up > 0);
+	for (int i = 0; i < 5; i++)
+		if (strstr(scene_event(p.scene, (size_t)(p.scene->events_up + i))->text,
+			   "number 1"))
+			p.scene->event_rows = 0; /* it is seen */
+	assert_int_equal(p.scene->event_rows, 0);
+	assert_int_equal(scene_refresh(p.scene), 0);
+	assert_int_equal(scene_selected(p.scene)->p->key.pid, 100);
+	close_player(&p);
+}
+
 /* What it came to later is not told before: neither in the timeline nor of what is flagged. */
 static void test_words_of_then(void **state)
 {
@@ -617,7 +694,9 @@ int main(void)
 		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),
 		STORE_TEST(test_nothing),
+		STORE_TEST(test_end_told_late),
 		STORE_TEST(test_words_of_then),
+		STORE_TEST(test_next_anomaly),
 		STORE_TEST(test_one_job),
 		STORE_TEST(test_one_job_without_an_end),
 	};

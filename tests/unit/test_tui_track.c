@@ -107,6 +107,40 @@ static void test_who_ignores_is_not_known(void **state)
 	assert_true(rate_of(&t, 10) == 1);
 }
 
+/* As the record has it: a process, what it has got of children, and one of them; 0: none. */
+static void look_back(struct tracks *t, unsigned at, uint64_t read_mb, uint64_t ended_ms,
+		      pid_t child)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	for (size_t i = 0; i < (child ? 2 : 1); i++) {
+		struct proc_sample *p = snapshot_add_process(&s);
+
+		p->key = (struct proc_key){ i == 0 ? 10 : child, 7 };
+		p->ppid = i == 0 ? 1 : 10;
+		p->wchar = 0;
+		p->rchar = (i == 0 ? read_mb : 20) * MB;
+		p->child_user_ns = i == 0 ? ended_ms * 1000000 : 0;
+		p->child_system_ns = 0;
+	}
+	assert_int_equal(tracks_add(t, &s), 0);
+}
+
+/* But who has got the CPU time of a child does not. */
+static void test_who_waits_is_found_out(void **state)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+
+	(void)state;
+	look_back(&t, 0, 0, 0, 11);
+	look_back(&t, 1, 29, 10, 12);
+	assert_true(rate_of(&t, 10) == 9);
+	look_back(&t, 2, 52, 10, 0); /* this one had less than a tick */
+	assert_true(rate_of(&t, 10) == 3);
+}
+
 /* Those of which the kernel has told the parent nothing. */
 static void test_nobody_waited(void **state)
 {
@@ -240,6 +274,7 @@ int main(void)
 		cmocka_unit_test(test_all_below_it),
 		cmocka_unit_test(test_a_grandchild_that_did_not_come),
 		cmocka_unit_test(test_who_ignores_is_not_known),
+		cmocka_unit_test(test_who_waits_is_found_out),
 		cmocka_unit_test(test_nobody_waited),
 		cmocka_unit_test(test_circles),
 		cmocka_unit_test(test_children_that_nobody_saw),
