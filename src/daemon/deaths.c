@@ -117,6 +117,14 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p->cpu_evidence = EVIDENCE_EXACT;
 }
 
+bool deaths_are_complete(const struct deaths *d, uint64_t since_wall_ns)
+{
+	for (size_t i = d->n; i > 0 && d->items[i - 1].died_wall_ns >= since_wall_ns; i--)
+		if (d->items[i - 1].cpu_evidence != EVIDENCE_EXACT)
+			return false;
+	return true;
+}
+
 /* ---- into the record ---- */
 
 /* Where the processes of an attempt are: a pid may have been used again. */

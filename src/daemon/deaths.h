@@ -14,7 +14,7 @@
 #include "sources/sources.h"
 
 #define DEATHS_MAX 10000
-#define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user who is not ours: 4 MB */
+#define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user: 4 MB */
 
 /* All zero is a good beginning. */
 struct deaths {
@@ -36,6 +36,12 @@ void deaths_leave_out(struct deaths *d);
 
 /* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
 void deaths_complete(struct deaths *d, const struct life_event *ev);
+
+/*
+ * Whether that was heard of all who ended since this time: it comes when the kernel has done with
+ * them, some milliseconds after their ends.
+ */
+bool deaths_are_complete(const struct deaths *d, uint64_t since_wall_ns);
 
 /* Of all of them. */
 uint64_t deaths_minor_faults(const struct deaths *d);

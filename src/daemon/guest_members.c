@@ -90,14 +90,13 @@ static const struct member usage_items[] = {
 };
 const struct member_table guest_usage_members = TABLE(usage_items);
 
+/* The first so many are those of one that has ended which its runner may lack. */
+#define N_DEATH_MEMBERS 16
+
 static const struct member process_items[] = {
 	MEMBER_AS("pid", struct proc_record, key.pid, MEMBER_INT, INT32_MAX),
 	MEMBER_AS("start_ticks", struct proc_record, key.start_ticks, MEMBER_U64, 0),
-	MEMBER(struct proc_record, ppid, MEMBER_INT, INT32_MAX),
-	MEMBER(struct proc_record, sheet_num, MEMBER_INT, INT32_MAX),
-	MEMBER(struct proc_record, rank, MEMBER_INT, INT32_MAX),
 	MEMBER(struct proc_record, command, MEMBER_TEXT, COMMAND_MAX_BYTES),
-	MEMBER(struct proc_record, born_wall_ns, MEMBER_TIME, 0),
 	MEMBER(struct proc_record, died_wall_ns, MEMBER_TIME, 0),
 	MEMBER_AS("exit_code", struct proc_record, status.exit_code, MEMBER_INT, 255),
 	MEMBER_AS("signal", struct proc_record, status.signal, MEMBER_INT, 64),
@@ -111,11 +110,16 @@ static const struct member process_items[] = {
 	MEMBER(struct proc_record, read_bytes, MEMBER_U64, 0),
 	MEMBER(struct proc_record, write_bytes, MEMBER_U64, 0),
 	MEMBER(struct proc_record, major_faults, MEMBER_U64, 0),
+	MEMBER(struct proc_record, ppid, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, sheet_num, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, rank, MEMBER_INT, INT32_MAX),
+	MEMBER(struct proc_record, born_wall_ns, MEMBER_TIME, 0),
 	MEMBER(struct proc_record, max_threads, MEMBER_U64, 0),
 	MEMBER(struct proc_record, max_fds, MEMBER_U64, 0),
 	MEMBER(struct proc_record, n_samples, MEMBER_U64, 0),
 };
 const struct member_table guest_process_members = TABLE(process_items);
+const struct member_table guest_death_members = { process_items, N_DEATH_MEMBERS };
 
 static const struct member event_items[] = {
 	MEMBER(struct proc_event, wall_ns, MEMBER_TIME, 0),

@@ -37,6 +37,7 @@ extern const struct member_table guest_end_members;	/* the same, once it has end
 extern const struct member_table guest_sheet_members;	/* of struct sheet_record */
 extern const struct member_table guest_usage_members;	/* of struct usage */
 extern const struct member_table guest_process_members; /* of struct proc_record */
+extern const struct member_table guest_death_members;	/* the same, of its end alone */
 extern const struct member_table guest_event_members;	/* of struct proc_event */
 extern const struct member_table guest_rung_members;	/* of struct rung */
 extern const struct member_table guest_note_members;	/* of struct unknown_note */

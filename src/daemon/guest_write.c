@@ -157,5 +157,5 @@ void guest_write(struct json *j, const struct attempt *a, const struct sheet_rec
 
 void guest_write_deaths(struct json *j, const struct proc_record *deaths, size_t n)
 {
-	write_list(j, &guest_process_members, deaths, n, GUEST_MAX_DEATHS, sizeof(*deaths));
+	write_list(j, &guest_death_members, deaths, n, GUEST_MAX_DEATHS, sizeof(*deaths));
 }

@@ -73,12 +73,17 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
  */
 int link_take_counts(struct link *link, struct process_calls *ret);
 
+struct link_deaths {
+	struct proc_record *items;
+	size_t n;
+	uint64_t n_unlisted; /* the daemon had no room for so many more */
+};
+
 /*
  * What the processes of the job had used by their ends, as the daemon was told; into the arena.
  * None where there is no daemon, or it is told no more than we are.
  */
-void link_take_deaths(struct link *link, struct arena *arena, struct proc_record **ret,
-		      size_t *ret_n);
+void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret);
 
 /*
  * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;

@@ -65,18 +65,20 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	return r;
 }
 
-void link_take_deaths(struct link *link, struct arena *arena, struct proc_record **ret,
-		      size_t *ret_n)
+void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret)
 {
 	struct rpc_value *answer = NULL;
-	int r;
+	const struct rpc_value *list;
+	uint64_t n_unlisted;
 
-	*ret_n = 0;
-	if (!link->client)
+	*ret = (struct link_deaths){ 0 };
+	if (!link->client || ask_at_end(link, "runner.deaths", &answer, NULL) < 0)
 		return;
-	r = ask_at_end(link, "runner.deaths", &answer, NULL);
-	if (r == 0 && guest_read_deaths(rpc_value_get(answer, "processes"), arena, ret, ret_n) < 0)
-		*ret_n = 0;
+	list = rpc_value_get(answer, "processes");
+	n_unlisted = rpc_value_u64(rpc_value_get(answer, "unlisted"));
+	if (guest_read_deaths(list, arena, &ret->items, &ret->n) < 0)
+		ret->n = 0;
+	ret->n_unlisted = u64_known(n_unlisted) ? n_unlisted : 0; /* of an older daemon */
 	rpc_value_free(answer);
 }
 

@@ -1,10 +1,8 @@
 #include "daemon/record_end.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -174,16 +172,6 @@ static bool is_all_exact(const struct attempt *a)
 	return true;
 }
 
-/*
- * The kernel has the last word on who has ended when all CPUs have been somewhere else since, some
- * milliseconds later: this waits for the same, and for what it does then.
- */
-static void await_last_words(void)
-{
-	for (int i = 0; i < 2; i++)
-		(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-}
-
 /* One of an ordinary user's own is told no more than we are, and need not be waited for. */
 static bool hears_more(const struct link *link)
 {
@@ -195,14 +183,14 @@ static bool hears_more(const struct link *link)
 static void take_deaths(struct run *run)
 {
 	struct attempt *a = run->attempt;
-	struct proc_record *dead = NULL;
-	size_t n;
+	struct link_deaths dead;
 
 	if (is_all_exact(a) || !hears_more(run->link))
 		return;
-	await_last_words();
-	link_take_deaths(run->link, &a->arena, &dead, &n);
-	deaths_complete_listed(dead, n, a);
+	link_take_deaths(run->link, &a->arena, &dead);
+	deaths_complete_listed(dead.items, dead.n, a);
+	record_note_count(a, dead.n_unlisted, "processes",
+			  "of them ended when the daemon had no room left for what each used");
 }
 
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/deaths.h"
@@ -53,11 +54,16 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 	service_want_accounts(s);
 }
 
+/* A job of so many leaves megabytes behind: these, and what was counted of each. */
+#define LARGE_JOB 1000
+
 static void drop(struct service *s, struct job_deaths **at)
 {
 	struct job_deaths *gone = *at;
 
 	*at = gone->next;
+	if (gone->deaths.n >= LARGE_JOB)
+		service_give_back_soon(s);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
@@ -105,11 +111,91 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
 		deaths_complete(&at->deaths, ev);
 }
 
-void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct json *j)
+/* ---- their runner asks ---- */
+
+/*
+ * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
+ * who ended longer ago it is lost. So often is looked whether it has come.
+ */
+#define LAST_WORD_NS UINT64_C(300000000)
+#define LOOK_MS 5
+
+struct asker {
+	struct service *service;
+	struct rpc_call *call;
+	int64_t attempt_id;
+	uint64_t until_boot_ns; /* the clock may be set back */
+	struct loop_timer *timer;
+};
+
+static bool are_complete(struct service *s, int64_t attempt_id)
 {
 	const struct job_deaths *at;
 
 	service_drain_life(s); /* the last of them may wait there */
 	at = *find(s, attempt_id);
+	return !at || !s->life.life || !life_sees_signals(s->life.life) ||
+	       deaths_are_complete(&at->deaths, clock_wall_ns() - LAST_WORD_NS);
+}
+
+static void write_answer(struct service *s, int64_t attempt_id, struct rpc_call *call)
+{
+	const struct job_deaths *at = *find(s, attempt_id);
+	struct json *j = rpc_call_result(call);
+
+	json_begin_object(j);
+	json_key(j, "processes");
 	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
+	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
+	json_end_object(j);
+}
+
+static void forget_asker(void *ctx)
+{
+	struct asker *asker = ctx;
+
+	loop_timer_close(asker->timer);
+	free(asker);
+}
+
+static void look_again(void *ctx)
+{
+	struct asker *asker = ctx;
+	struct rpc_call *call = asker->call;
+
+	if (clock_boot_ns() < asker->until_boot_ns &&
+	    !are_complete(asker->service, asker->attempt_id))
+		return;
+	write_answer(asker->service, asker->attempt_id, call);
+	forget_asker(asker);
+	rpc_call_answer(call);
+}
+
+static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t attempt_id)
+{
+	struct asker *asker = calloc(1, sizeof(*asker));
+
+	if (!asker)
+		return NULL;
+	*asker = (struct asker){ .service = s,
+				 .call = call,
+				 .attempt_id = attempt_id,
+				 .until_boot_ns = clock_boot_ns() + LAST_WORD_NS,
+				 .timer = loop_timer_new(s->loop, look_again, asker) };
+	if (!asker->timer) {
+		free(asker);
+		return NULL;
+	}
+	loop_timer_set(asker->timer, LOOK_MS, LOOK_MS);
+	return asker;
+}
+
+void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct rpc_call *call)
+{
+	struct asker *asker = are_complete(s, attempt_id) ? NULL : asker_new(s, call, attempt_id);
+
+	if (asker)
+		rpc_call_defer(call, forget_asker, asker);
+	else
+		write_answer(s, attempt_id, call);
 }

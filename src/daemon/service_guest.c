@@ -348,12 +348,6 @@ static void tell_counts(struct service *s, const struct callers *callers, struct
 	service_tell_counts_of(s, callers->attempt_id, j);
 }
 
-static void tell_deaths(struct service *s, const struct callers *callers, struct json *j)
-{
-	json_key(j, "processes");
-	service_tell_deaths_of(s, callers->attempt_id, j);
-}
-
 /* The job is over: what was counted of it, for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -369,7 +363,13 @@ static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 /* What each of its processes had used when it ended, for its own record. */
 static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 {
-	return answer_runner(ctx, call, tell_deaths, err);
+	struct service *s = ctx;
+	const struct callers callers = find_callers(s, rpc_call_peer(call));
+
+	if (callers.attempt_id == 0)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	service_tell_deaths_of(s, callers.attempt_id, call);
+	return 0;
 }
 
 /* What was seen of its processes and only we have written down, for its own record. */

@@ -199,6 +199,8 @@ struct service {
 	struct signals_state signals;
 	struct syscalls_state syscalls;
 	struct orphans *orphans;
+	struct loop_timer *memory_timer;  /* NULL: nothing large was ever over */
+	bool gives_back;		  /* when it is due */
 	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
 	struct attempt_list lost;	  /* that had no end when we began */
 	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
@@ -301,6 +303,9 @@ int service_open_queue(struct service *s, struct err *err);
 
 /* Whether it was started, and there is no database that would tell what becomes of it. */
 bool service_is_unfollowed(const struct service *s, const struct queued *job);
+
+/* Whether the attempt is what became of it. */
+bool service_is_attempt_of(const struct queued *job, const struct attempt *a);
 
 /*
  * Whether an attempt of it is in the database: it is over if it is not watched (any more). Of one
@@ -653,11 +658,20 @@ void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
-/* A list, for its runner. */
-void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct json *j);
+/* Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+ */
+void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct rpc_call *call);
 
 /* The last words are asked of the kernel while somebody needs them. */
 void service_want_accounts(struct service *s);
+
+/* ---- service_memory.c ---- */
+
+/*
+ * Something large is over: in some seconds its memory goes back to the system, also what lies
+ * between that of others, which malloc would keep for the next.
+ */
+void service_give_back_soon(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 

@@ -45,7 +45,7 @@ int service_open_queue(struct service *s, struct err *err)
 enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
 
 /* Of a job that an older daemon has queued only the time can tell. */
-static bool is_of(const struct queued *job, const struct attempt *a)
+bool service_is_attempt_of(const struct queued *job, const struct attempt *a)
 {
 	if (u64_known(job->submission))
 		return a->submission == job->submission;
@@ -66,7 +66,7 @@ static int find_trace(struct service *s, const struct queued *job, enum trace *r
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
 	*ret = NOT_RUN;
-	if (r == 0 && list.n > 0 && is_of(job, &list.items[0]))
+	if (r == 0 && list.n > 0 && service_is_attempt_of(job, &list.items[0]))
 		*ret = u64_known(list.items[0].ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
 	return r;
 }

@@ -267,7 +267,7 @@ run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" status
 like "status says why" "$stdout" "nothing is recorded: .*proctor.db"
 run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" jobs
 like "jobs too" "$stderr" "records nothing: .*proctor.db"
-printf 'sheets:\n  - run: %s\n' "$(gate broken)" >"$TMP/gated.yaml"
+printf 'sheets:\n  - run: echo $PPID >%s; %s\n' "$TMP/runner" "$(gate broken)" >"$TMP/gated.yaml"
 run env PROCTOR_HOME="$TMP/broken" "$PROCTOR" submit "$TMP/gated.yaml"
 is "what could not be followed is not taken" "$status$stdout" 1
 like "and why is said" "$stderr" "no new jobs: .*proctor.db"
@@ -279,8 +279,11 @@ broken_status() { json_eval "$(PROCTOR_HOME=$TMP/broken "$PROCTOR" status --json
 PROCTOR_HOME=$TMP/broken "$PROCTOR" submit --job started "$TMP/gated.yaml" >/dev/null
 is "a job runs" "$(becomes 1 broken_status)" 1
 PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
+eventually test -s "$TMP/runner"
+kill -STOP "$(cat "$TMP/runner")" # or it makes a new one in between
 rm -f "$TMP/broken"/proctor.db*
 head -c 8192 /dev/urandom >"$TMP/broken/proctor.db"
+kill -CONT "$(cat "$TMP/runner")"
 PROCTOR_HOME=$TMP/broken "$PROCTOR" start 2>/dev/null
 is "the daemon has lost its database, and knows that it runs" "$(becomes 1 broken_status)" 1
 timeout 120 python3 - "$TMP/broken/proctor.sock" "$TMP/passed.broken" >"$TMP/unfollowed" <<'END'
@@ -294,6 +297,15 @@ def ask(method, params):
 ask("job.list", {})
 print([(j["job_id"], j["status"]) for j in json.loads(f.readline())["result"]])
 ask("job.wait", {"job_id": "started"})
+t = socket.socket(socket.AF_UNIX)
+t.connect(sys.argv[1])
+g = t.makefile("rw")
+job = {"job_id": "started", "started_wall_ns": 1, "ended_wall_ns": 2, "outcome": "failure", "exit_code": 3}
+for method, params in ("runner.ended", {"pid": 1, "start_ticks": 1, "job": job}), ("job.list", {}):
+    g.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": method, "params": params}) + "\n")
+    g.flush()
+    answer = json.loads(g.readline())
+    print([j["status"] for j in answer["result"]] if "result" in answer else answer["error"]["code"])
 open(sys.argv[2], "w").close()
 print(json.loads(f.readline())["result"]["outcome"])
 ask("job.list", {})
@@ -301,7 +313,9 @@ print(json.loads(f.readline())["result"])
 ask("job.wait", {"job_id": "started"})
 print(json.loads(f.readline())["error"]["code"])
 END
-is "who waits is told how it ended, and nobody later" "$(cat "$TMP/unfollowed")" "[('started', 'running')]
+is "who waits is told how it ended, not how another run of that name did, and nobody later" "$(cat "$TMP/unfollowed")" "[('started', 'running')]
+-32002
+['running']
 success
 []
 -32002"

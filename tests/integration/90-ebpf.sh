@@ -446,13 +446,21 @@ fi
 
 if [[ $best_samples == eBPF* ]]; then
 	start_daemon 'interval_seconds: 60' # so that the runner writes its record itself
-	"$PROCTOR" run -q --json --job exact -- sh -c '
+	strace -o /dev/null true 2>/dev/null && traced="strace -qq -e trace=membarrier -o $TMP/barriers"
+	${traced:-} "$PROCTOR" run -q --json --job exact -- sh -c '
 		while ! [ -e "$0" ]; do sleep 0.05; done; for i in $(seq 100); do /bin/true; done' "$TMP/exact" >"$TMP/exact.json" &
 	exact_run=$!
 	is_known() { "$PROCTOR" status --json | grep -q '"running_jobs":1'; }
 	eventually is_known
 	: >"$TMP/exact"
 	wait "$exact_run"
+	is "its end does not wait for all CPUs of the host" "$(cat "$TMP/barriers" 2>/dev/null)" ""
+	# shellcheck disable=SC2016 # it is the shell of the run that counts
+	"$PROCTOR" run -q --job large -- sh -c 'i=0; while [ $i -lt 9500 ]; do (:); i=$((i + 1)); done'
+	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+	is_small_again() { awk '/VmHWM/ { most = $2 } /VmRSS/ { exit !($2 < 0.7 * most) }' "/proc/$daemon/status"; }
+	eventually is_small_again
+	is "a large job that is over leaves the daemon as small as others do" "$?" 0
 	"$PROCTOR" stop
 	# Where the kernel does not run programs in the context of each process some may lack.
 	json "most have all of their CPU time, however short they were" "$(cat "$TMP/exact.json")" \

@@ -38,6 +38,24 @@ static void note(struct deaths *d, const struct life_event *ev)
 	deaths_note(d, &member, ev);
 }
 
+static void test_the_last_word_is_awaited(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event ends[] = { make_end(LIFE_EXIT, 7, 70, 200),
+					   make_end(LIFE_EXIT, 8, 80, 300) };
+	const struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
+
+	(void)state;
+	assert_true(deaths_are_complete(&d, 0)); /* of nobody */
+	note(&d, &ends[0]);
+	note(&d, &ends[1]);
+	d.items[1].died_wall_ns = 2000;
+	assert_false(deaths_are_complete(&d, 1500));
+	deaths_complete(&d, &last);
+	assert_true(deaths_are_complete(&d, 1500)); /* that of the first is lost */
+	assert_false(deaths_are_complete(&d, 1000));
+}
+
 static void test_into_the_record(void **state)
 {
 	CLEANUP(deaths_release) struct deaths d = { 0 };
@@ -237,6 +255,7 @@ static void test_an_end_that_adds_no_time_is_not_exact(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_the_last_word_is_awaited),
 		cmocka_unit_test(test_into_the_record),
 		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
