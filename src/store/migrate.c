@@ -73,6 +73,10 @@
  *    What is packed has a sum of its bytes beside it (query_bind_blob()): a flipped bit mostly
  *    unpacks as well as the right one. What older layouts packed has none.
  *
+ * 7: The head of a fold has a sum of its times (codec_fold.c): older versions cannot read those.
+ *    A program without sums may have the database open since before layout 6, and make points
+ *    thin: they lose their sum, which is not that of the new bytes.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -324,6 +328,10 @@ static const char *const migrations[] = {
 	"ALTER TABLE chunks ADD COLUMN sum INTEGER;"
 	"ALTER TABLE points ADD COLUMN sum INTEGER;"
 	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
+
+	"CREATE TRIGGER points_lose_sum AFTER UPDATE OF data ON points"
+	" WHEN NEW.sum IS OLD.sum BEGIN"
+	" UPDATE points SET sum = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
