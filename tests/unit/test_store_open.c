@@ -360,6 +360,21 @@ static void test_upgraded_meanwhile(void **state)
 	store_close(store);
 }
 
+/* It came between the making of the file and the first that is written to it. */
+static void test_upgraded_before_the_log_begins(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+
+	assert_int_equal(layout_begin_log(store, &err), 0);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	raw_sql(f->db, "PRAGMA user_version = 1000");
+	assert_int_equal(layout_begin_log(store, &err), -EPROTO);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1000);
+	store_close(store);
+}
+
 /* ---- as an ordinary user ---- */
 
 static void give_away(struct fixture *f, mode_t dir_mode)
@@ -672,6 +687,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_little_patience_is_soon_at_its_end),
 		STORE_TEST(test_patience_outlasts_a_short_lock),
 		STORE_TEST(test_upgraded_meanwhile),
+		STORE_TEST(test_upgraded_before_the_log_begins),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),
