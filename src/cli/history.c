@@ -89,6 +89,7 @@ struct printer {
 	struct json json;
 	struct csv csv;
 	size_t n_rows;
+	uint64_t first_wall_ns; /* of the first of them */
 };
 
 static void add_json(struct printer *p, const struct history_row *row)
@@ -139,6 +140,8 @@ static int on_row(void *ctx, const struct history_row *row)
 {
 	struct printer *p = ctx;
 
+	if (p->n_rows == 0)
+		p->first_wall_ns = row->wall_ns;
 	if (p->n_rows++ == 0 && !p->args->json && !p->args->csv)
 		add_titles(&p->out.buf);
 	if (p->args->json)
@@ -180,6 +183,8 @@ static int print_history(struct store *store, const struct history_args *args, s
 	end(&printer);
 	r = output_end(&printer.out, r, err);
 	output_release(&printer.out);
+	if (r == CLI_DONE && printer.n_rows > 0)
+		history_tell_older(store, &args->filter, printer.first_wall_ns);
 	if (r != CLI_DONE || printer.n_rows > 0)
 		return r;
 	return history_tell_none(store, &args->filter);

@@ -165,6 +165,22 @@ int history_tell_none(struct store *store, const struct history_filter *filter)
 	return is_known(store, filter) ? CLI_DONE : CLI_FAILED;
 }
 
+/* Minutes that lie in that time as a whole, and are over when the first sample comes. */
+void history_tell_older(struct store *store, const struct history_filter *filter,
+			uint64_t first_wall_ns)
+{
+	const struct minute_filter minutes = { filter->job_id, filter->pid,
+					       filter->since_wall_ns + MINUTE_NS - 1,
+					       first_wall_ns - MINUTE_NS };
+	char first[32];
+
+	if (first_wall_ns < MINUTE_NS || minutes.since_wall_ns > minutes.until_wall_ns ||
+	    store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) <= 0)
+		return;
+	log_warning("before %s only 1-minute values are kept (--minutes)",
+		    clock_format_local(first_wall_ns, first, sizeof(first)));
+}
+
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
 			  struct err *err)
 {

@@ -15,6 +15,10 @@
  */
 int history_tell_none(struct store *store, const struct history_filter *filter);
 
+/* Behind what was printed, which began then: says what older ones have become, if there are. */
+void history_tell_older(struct store *store, const struct history_filter *filter,
+			uint64_t first_wall_ns);
+
 /* The exit status. */
 int history_print_minutes(struct store *store, const struct history_filter *filter, bool json,
 			  struct err *err);

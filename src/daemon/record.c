@@ -204,6 +204,8 @@ void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	if (run->store || run->store_is_off)
 		return;
 	r = make_elsewhere(run, patience_ms, err);
+	if (run->end_boot_ns > 0) /* it may have been spent on that */
+		patience_ms = record_end_patience_ms(run);
 	if (r == 0)
 		r = open_store(run, patience_ms, err);
 	if (r == 0 || (trouble_may_pass(r) && run->end_boot_ns == 0))

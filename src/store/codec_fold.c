@@ -1,17 +1,26 @@
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
 #include "store/codec.h"
 
 /*
- * The head of a fold: its table with the ids of the ticks as one more column,
- * the length of the strings (four bytes) and those, then the things of each
- * list: a 1 before each, a 0 behind the last. That of cgroups need not be there.
+ * The head of a fold: HEAD_VERSION, a sum of its times and ids (four bytes), its table with
+ * the ids of the ticks as one more column behind the times, the length of the strings
+ * (four bytes) and those, then the things of each list: a 1 before each, a 0 behind the
+ * last. That of cgroups need not be there. Older ones begin with the table (TABLE_VERSION),
+ * whose last column are the ids.
+ *
+ * So times and ids, without which no chunk can be read, do not fall with what is behind them.
  */
-#define HEAD_ID HEAD_WORDS /* the column of the ids */
+#define HEAD_VERSION 2
+#define HEAD_ID HEAD_WORDS /* the column of the ids in memory, and in older ones… */
+#define TIMES_ID 2	   /* …and in the blob, behind HOST_WALL_NS and HOST_BOOT_NS */
 #define LENGTH_BYTES 4
+#define SUM_BYTES 4
 #define THING 1
 #define END 0
 #define STRINGS_MAX (1 << 20) /* more than any fold has: levels, jobs and their states */
@@ -78,12 +87,60 @@ static int read_strings(struct fold_reader *r, struct fold_strings *strings)
 
 /* ---- the head ---- */
 
+static uint64_t hash_words(uint64_t hash, const uint64_t *words, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t word = htole64(words[i]);
+
+		hash = hash_bytes(hash, &word, sizeof(word));
+	}
+	return hash;
+}
+
+/* Little-endian, as it stands in the blob. */
+static uint32_t sum_up_times(const struct table *head, unsigned id_column)
+{
+	uint64_t hash = hash_words(HASH_INIT, head->columns[HOST_WALL_NS], head->n);
+
+	hash = hash_words(hash, head->columns[HOST_BOOT_NS], head->n);
+	hash = hash_words(hash, head->columns[id_column], head->n);
+	return htole32((uint32_t)(hash ^ hash >> 32));
+}
+
+/* From behind all words to behind the times. */
+static void bring_ids_forward(struct table *head)
+{
+	uint64_t ids[CODEC_ROWS];
+
+	memcpy(ids, head->columns[HEAD_ID], sizeof(ids));
+	memmove(head->columns[TIMES_ID + 1], head->columns[TIMES_ID],
+		(HEAD_ID - TIMES_ID) * sizeof(ids));
+	memcpy(head->columns[TIMES_ID], ids, sizeof(ids));
+}
+
+static void take_ids_back(struct table *head)
+{
+	uint64_t ids[CODEC_ROWS];
+
+	memcpy(ids, head->columns[TIMES_ID], sizeof(ids));
+	memmove(head->columns[TIMES_ID], head->columns[TIMES_ID + 1],
+		(HEAD_ID - TIMES_ID) * sizeof(ids));
+	memcpy(head->columns[HEAD_ID], ids, sizeof(ids));
+}
+
 void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
 		     const struct fold_strings *strings)
 {
+	uint32_t sum;
+
 	for (unsigned i = 0; i < head->n; i++)
 		head->columns[HEAD_ID][i] = (uint64_t)ids[i];
+	sum = sum_up_times(head, HEAD_ID);
+	buf_add_char(out, HEAD_VERSION);
+	buf_add(out, &sum, SUM_BYTES);
+	bring_ids_forward(head);
 	table_write(out, head, HEAD_WORDS + 1, NULL);
+	take_ids_back(head);
 	write_strings(out, strings);
 }
 
@@ -108,18 +165,56 @@ static int read_table(struct fold_reader *r, unsigned n_ticks, unsigned n_words,
 	return 0;
 }
 
+/* Whether all ticks of the fold have a head. */
+static bool has_all_ticks(const struct table *head)
+{
+	return head->tick[0] == 0 && head->tick[head->n - 1] == head->n - 1;
+}
+
+static void tell_ids(const struct table *head, unsigned id_column, int64_t *ret)
+{
+	for (unsigned i = 0; i < head->n; i++)
+		ret[i] = (int64_t)head->columns[id_column][i];
+}
+
+/* What stands in front of the table; false: it is an older one, which has nothing there. */
+static bool read_front(struct fold_reader *r, uint32_t *ret_sum)
+{
+	if (r->end - r->p <= SUM_BYTES || *r->p != HEAD_VERSION)
+		return false;
+	memcpy(ret_sum, r->p + 1, SUM_BYTES);
+	r->p += 1 + SUM_BYTES;
+	return true;
+}
+
 int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
 		   struct table *head, struct fold_strings *strings)
 {
+	uint32_t sum;
+	bool is_older;
+
 	*r = (struct fold_reader){ .p = data, .end = (const uint8_t *)data + len };
-	if (read_table(r, CODEC_ROWS, HEAD_WORDS + 1, head) < 0)
+	is_older = !read_front(r, &sum);
+	if (read_table(r, CODEC_ROWS, HEAD_WORDS + 1, head) < 0 || !has_all_ticks(head))
 		return -EBADMSG;
-	if (head->tick[0] != 0 || head->tick[head->n - 1] != head->n - 1)
-		return -EBADMSG; /* all ticks of the fold have a head */
+	if (!is_older)
+		take_ids_back(head);
 	r->n_ticks = head->n;
-	for (unsigned i = 0; i < head->n; i++)
-		ids[i] = (int64_t)head->columns[HEAD_ID][i];
+	tell_ids(head, HEAD_ID, ids);
 	return read_strings(r, strings);
+}
+
+int fold_read_times(const void *data, size_t len, int64_t *ids, struct table *head)
+{
+	struct fold_reader r = { .p = data, .end = (const uint8_t *)data + len };
+	uint32_t sum;
+
+	if (!read_front(&r, &sum) || read_table(&r, CODEC_ROWS, TIMES_ID + 1, head) < 0 ||
+	    !has_all_ticks(head) || sum_up_times(head, TIMES_ID) != sum)
+		return -EBADMSG;
+	tell_ids(head, TIMES_ID, ids);
+	memset(head->columns[TIMES_ID], 0xff, (HEAD_WORDS - TIMES_ID) * sizeof(*head->columns));
+	return 0;
 }
 
 bool fold_has_thing(const struct fold_reader *r)

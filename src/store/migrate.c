@@ -73,6 +73,10 @@
  *    What is packed has a sum of its bytes beside it (query_bind_blob()): a flipped bit mostly
  *    unpacks as well as the right one. What older layouts packed has none.
  *
+ * 7: The head of a fold has a sum of its times (codec_fold.c): older versions cannot read those.
+ *    A program without sums may have the database open since before layout 6, and make points
+ *    thin: they lose their sum, which is not that of the new bytes.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -324,6 +328,10 @@ static const char *const migrations[] = {
 	"ALTER TABLE chunks ADD COLUMN sum INTEGER;"
 	"ALTER TABLE points ADD COLUMN sum INTEGER;"
 	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
+
+	"CREATE TRIGGER points_lose_sum AFTER UPDATE OF data ON points"
+	" WHEN NEW.sum IS OLD.sum BEGIN"
+	" UPDATE points SET sum = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);
@@ -479,28 +487,42 @@ static int run_migrations(struct store *store, struct err *err)
 	return finish(store->db, before) == SQLITE_OK ? 0 : store_failure(store, err);
 }
 
-int layout_begin_log(struct store *store, struct err *err)
+/* Inside a transaction: what it says may be more than what was made, by a newer proctor. */
+static int write_version_again(struct store *store, struct err *err)
 {
 	char sql[48];
+	int version = 0;
+	int r = layout_read_version(store, &version, err);
 
-	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", layout_latest);
+	if (r < 0)
+		return r;
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", version);
 	return run_sql(store, sql, err);
 }
 
-int layout_migrate(struct store *store, struct err *err)
+static int run_in_transaction(struct store *store, int (*fn)(struct store *, struct err *),
+			      struct err *err)
 {
-	int r;
+	int r = run_sql(store, "BEGIN IMMEDIATE", err);
 
-	r = prepare_file(store, err);
 	if (r < 0)
 		return r;
-	r = run_sql(store, "BEGIN IMMEDIATE", err);
-	if (r < 0)
-		return r;
-	r = run_migrations(store, err);
+	r = fn(store, err);
 	if (r == 0)
 		r = run_sql(store, "COMMIT", err);
 	if (r < 0 && !sqlite3_get_autocommit(store->db))
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 	return r;
+}
+
+int layout_begin_log(struct store *store, struct err *err)
+{
+	return run_in_transaction(store, write_version_again, err);
+}
+
+int layout_migrate(struct store *store, struct err *err)
+{
+	int r = prepare_file(store, err);
+
+	return r < 0 ? r : run_in_transaction(store, run_migrations, err);
 }

@@ -33,7 +33,7 @@ int layout_make_new(sqlite3 *db);
 
 /*
  * Writes to one that was just made what it says already, so that its log begins: that takes waiting
- * for the disk, which who writes first would have to do.
+ * for the disk, which who writes first would have to do. -EPROTO: a newer proctor has it by now.
  */
 int layout_begin_log(struct store *store, struct err *err);
 

@@ -152,20 +152,23 @@ static int add_rollups(struct minute_window *m, struct err *err)
 /* ---- what is there as samples ---- */
 
 /* 1: the times of the fold's ticks are known. 0: it is damaged. */
-static int read_times(struct minute_window *m, const void *head, size_t len, struct err *err)
+static int read_times(struct minute_window *m, const void *head, size_t len, bool is_whole,
+		      struct err *err)
 {
-	int r = fold_times_read(head, len, &m->t, &m->times);
+	int r = fold_times_read(head, len, is_whole, &m->t, &m->times);
 
 	if (r == -EBADMSG)
 		return minute_window_leave_out(m, DAMAGED_TICKS, m->fold, m->n_ticks, err);
 	return r < 0 ? minute_window_fail(m, r, err) : 1;
 }
 
-/* What of it is not in rollups: that of processes behind rolled_to. */
-static int add_fold(struct minute_window *m, int64_t rolled_to, const void *head, size_t len,
-		    struct err *err)
+/* What of it is not in rollups: that of processes behind rolled_to. Its head is read next. */
+static int add_fold(struct minute_window *m, int64_t rolled_to, struct query *q, struct err *err)
 {
-	int r = read_times(m, head, len, err);
+	bool is_whole;
+	size_t len;
+	const void *head = query_read_some_blob(q, &len, &is_whole);
+	int r = read_times(m, head, len, is_whole, err);
 
 	if (r <= 0)
 		return r;
@@ -195,8 +198,6 @@ static int add_folds(struct minute_window *m, struct err *err)
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t rolled_to;
-		const void *head;
-		size_t len;
 
 		m->fold = query_read_i64(&q);
 		m->recorder = query_read_i64(&q);
@@ -204,8 +205,7 @@ static int add_folds(struct minute_window *m, struct err *err)
 		m->last_ns = query_read_i64(&q);
 		m->n_ticks = (uint64_t)query_read_i64(&q);
 		rolled_to = query_read_i64(&q);
-		head = query_read_blob(&q, &len);
-		r = add_fold(m, rolled_to, head, len, err);
+		r = add_fold(m, rolled_to, &q, err);
 	}
 	return r;
 }
@@ -218,7 +218,7 @@ static int add_folded(struct minute_window *m, const struct folded *f, struct er
 	m->first_ns = f->first_ns;
 	m->last_ns = f->last_ns;
 	m->n_ticks = f->n_ticks;
-	r = read_times(m, f->head.data, f->head.len, err);
+	r = read_times(m, f->head.data, f->head.len, true, err);
 	if (r <= 0)
 		return r;
 	r = 0;

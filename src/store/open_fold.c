@@ -49,6 +49,7 @@ static struct open_fold *open_fold_new(int64_t id)
 		return NULL;
 	fold->id = id;
 	fold->blob = (struct buf)BUF_INIT;
+	fold->is_whole = true;
 	return fold;
 }
 
@@ -86,18 +87,30 @@ static int leave_out(struct store *store, const struct open_fold *fold, enum dam
 	return damage_leave_out(store, &d, err);
 }
 
+static int unpack_head(struct open_fold *fold, int64_t *ids)
+{
+	const struct buf *b = &fold->blob;
+
+	return fold->is_whole ? fold_read_head(&fold->things, b->data, b->len, ids, &fold->head,
+					       &fold->strings)
+			      : fold_read_times(b->data, b->len, ids, &fold->head);
+}
+
 /* The head, from the blob, and which ticks are told. */
 static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
 		     struct err *err)
 {
 	int64_t ids[CODEC_ROWS];
-	int r = fold_read_head(&fold->things, fold->blob.data, fold->blob.len, ids, &fold->head,
-			       &fold->strings);
+	int r = unpack_head(fold, ids);
 
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
 	if (r < 0) /* it has no ticks to tell */
 		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
+	if (!fold->is_whole)
+		r = leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded, err);
+	if (r < 0)
+		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
 		struct fold_tick tick = { fold->head.columns[HOST_WALL_NS][i], ids[i], i };
 
@@ -180,7 +193,7 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 		return r;
 	n_read = table_read(data, len, fold->head.n, n_words, fold->head.columns[HOST_BOOT_NS], t);
 	r = n_read < 0 || fold->n_rows + t->n > MAX_ROWS ? -EBADMSG : 0;
-	if (r == 0 && n_words == SAMPLE_WORDS)
+	if (r == 0 && n_words == SAMPLE_WORDS && fold->is_whole) /* their names are in the head */
 		r = fold_calls_read((const char *)data + n_read, len - (size_t)n_read, fold->head.n,
 				    &fold->strings, &fold->arena, &p->calls);
 	if (r == -ENOMEM)
@@ -266,7 +279,7 @@ static int read_blob(struct store *store, struct open_fold *fold, bool also_roll
 	fold->first_ns = query_read_i64(&q);
 	fold->last_ns = query_read_i64(&q);
 	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	data = query_read_blob(&q, &len);
+	data = query_read_some_blob(&q, &len, &fold->is_whole);
 	buf_add(&fold->blob, data, len);
 	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
 }
@@ -556,13 +569,13 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
 
 	ret->recorder = fold->recorder;
-	if (r == 0 && parts & FOLD_THINGS)
+	if (r == 0 && parts & FOLD_THINGS && fold->is_whole)
 		r = settle(store, fold, tell_all_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
 		r = tell_processes(store, fold, parts, ret, err);
 	if (r == 0 && ret->covers == COVERS_JOB)
 		ret->covered_job = fold->job_id;
-	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0)
+	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0 && fold->is_whole)
 		ret->covered_job = ret->processes[0].job_id;
 	return r;
 }

@@ -45,6 +45,7 @@ struct open_fold {
 	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
 	unsigned n_ticks, current;
 	struct buf blob; /* of the head */
+	bool is_whole;	 /* else no more than the times is known of that */
 	struct table head;
 	struct fold_strings strings;
 	struct fold_reader things;	/* behind the head */

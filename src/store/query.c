@@ -128,22 +128,30 @@ const char *query_read_text(struct query *q)
 }
 
 /* Whether the sum that is read next is that of the data. What older layouts wrote has none. */
-static bool is_whole(const struct query *q, const void *data, size_t len)
+static bool has_its_sum(const struct query *q, const void *data, size_t len)
 {
 	return query_is_null(q) || sqlite3_column_int64(q->stmt, q->next) == sum_up(data, len);
 }
 
-const void *query_read_blob(struct query *q, size_t *ret_len)
+const void *query_read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_whole)
 {
 	const void *data = sqlite3_column_blob(q->stmt, q->next);
-	size_t len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 
+	*ret_len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 	q->next++;
-	if (!is_whole(q, data, len))
-		len = 0;
+	*ret_is_whole = has_its_sum(q, data, *ret_len);
 	q->next++;
-	*ret_len = len;
 	return data ? data : "";
+}
+
+const void *query_read_blob(struct query *q, size_t *ret_len)
+{
+	bool is_whole;
+	const void *data = query_read_some_blob(q, ret_len, &is_whole);
+
+	if (!is_whole)
+		*ret_len = 0;
+	return data;
 }
 
 int query_read_columns(struct query *q, const struct columns *columns, void *to,

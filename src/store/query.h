@@ -60,6 +60,8 @@ const char *query_read_text(struct query *q); /* lives until the next step; NULL
  * empty, which no blob of ours is, where it is not the one that was written.
  */
 const void *query_read_blob(struct query *q, size_t *ret_len);
+/* The same, but for who can make use of some of it: whether it is the one that was written. */
+const void *query_read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_whole);
 /* Strings go into the arena, or live until the next step where there is none. */
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err);

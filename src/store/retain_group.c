@@ -44,16 +44,19 @@ static int read_folds(struct fold_group *g, struct query *q, struct err *err)
 
 	while ((r = query_step(q, err)) > 0) {
 		struct old_fold *fold = &g->folds[g->n];
+		bool is_whole;
 		const void *data;
 		size_t len;
 
 		fold->id = query_read_i64(q);
 		fold->rolled_to = query_read_i64(q);
-		data = query_read_blob(q, &len);
-		r = fold_times_read(data, len, &g->t, &fold->times);
+		data = query_read_some_blob(q, &len, &is_whole);
+		r = fold_times_read(data, len, is_whole, &g->t, &fold->times);
 		if (r == -ENOMEM)
 			return store_no_memory(g->store, err);
 		fold->times.n = r < 0 ? 0 : fold->times.n;
+		if (r == 0 && !is_whole && fold->rolled_to == 0)
+			g->slice->run->result.n_damaged++; /* what is behind the times */
 		g->n++;
 	}
 	return r;

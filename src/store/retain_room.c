@@ -128,6 +128,23 @@ int room_events(struct slice *slice, struct err *err)
 	return remove_oldest(slice, retain_drop_events, err);
 }
 
+/* A few jobs that start process after process fill it alone: all else would go for little. */
+int room_many_events(struct slice *slice, struct err *err)
+{
+	uint64_t used = 0;
+	int64_t bytes = 0;
+	int r = lacks_room(slice, err);
+
+	if (r <= 0)
+		return r;
+	r = read_used(slice, &used, err);
+	if (r == 0)
+		r = retain_count(slice->store, STATEMENT_SIZE_EVENTS, &bytes, err);
+	if (r < 0 || bytes < 0 || (uint64_t)bytes <= used / 2)
+		return r;
+	return room_events(slice, err);
+}
+
 int room_anomalies(struct slice *slice, struct err *err)
 {
 	slice->run->after_attempt = 0; /* where the next stage begins */

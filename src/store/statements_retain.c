@@ -96,6 +96,14 @@ static const struct statement_row rows[] = {
 		.id = STATEMENT_SIZE_OLD_EVENTS,
 		COUNT_AND_SIZE("length(details) + 64") "events WHERE wall_ns < ?",
 	},
+	/* About, and without looking at each: with its indices one takes some 100 bytes and its
+	 * details, of which the newest are like the others. */
+	{
+		.id = STATEMENT_SIZE_EVENTS,
+		"SELECT CAST(((SELECT max(id) FROM events) - (SELECT min(id) FROM events) + 1)"
+		" * (100 + (SELECT avg(length(details)) FROM events"
+		" WHERE id > (SELECT max(id) FROM events) - 100)) AS INTEGER)",
+	},
 	{
 		.id = STATEMENT_SIZE_OLD_ANOMALIES,
 		COUNT_AND_SIZE(

@@ -35,6 +35,7 @@ static void read_fold(const uint8_t *data, size_t size, struct table *t)
 			;
 	}
 	fold_strings_release(&strings);
+	fold_read_times(data, size, ids, t);
 }
 
 /* As a table, and as the head of a fold. */

@@ -89,6 +89,20 @@ json "the report has its curve" "$stdout" 'len(d["series"]) > 5'
 json "the report says that its events are gone" "$stdout" \
 	'd["events"] == [] and any(u["what"] == "events" for u in d["unknown"])'
 
+# An hour later there is more of it.
+sql 'UPDATE rollups SET id = id - (1 << 30)' >/dev/null
+run "$PROCTOR" run --job kept --interval 0.1 -- sleep 0.5
+for as in "" --json --csv; do
+	run "$PROCTOR" history --job kept $as
+	is "history${as:+ $as} of what is partly minutes: status" "$status" 0
+	like "and that it begins later is said" "$stderr" \
+		'warning: before [0-9-]+ [0-9:]+ only 1-minute values are kept \(--minutes\)$'
+done
+run "$PROCTOR" history --job kept --since 5m
+is "but not of a time when there was nothing" "$stderr" ""
+run "$PROCTOR" history --job kept --minutes
+is "nor with them" "$stderr" ""
+
 run "$PROCTOR" gc
 is "once more: status" "$status" 0
 like "once more: there is nothing left" "$stdout" 'Nothing is old enough'

@@ -298,6 +298,46 @@ static void test_any_bit(void **state)
 		}
 }
 
+/* Rows of process_minutes have every sample; the bit is behind the times of the fold's ticks. */
+static void test_a_bit_of_the_host(void **state)
+{
+	static const char what[] = "120 states of the host of job j, attempt 1 (from 2023-11-14 "
+				   "22:13:20 to 2023-11-14 22:15:19)";
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_result result;
+
+	make_ticks(store, "j", 130);
+	assert_true(flip_bit(f->db, "folds",
+			     (size_t)raw_sql(f->db, "SELECT 8 * length(data) - 20 FROM folds")));
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 130 * PER_TICK);
+	assert_told(store, what);
+	assert_int_equal(count_snapshots(store, &(struct snapshot_filter){ 0 }), 130);
+	assert_told(store, what);
+	assert_int_equal(must_count_in_minutes(store), 130 * PER_TICK);
+	result = must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	assert_int_equal(result.n_damaged, 1);
+	assert_int_equal(must_count_in_minutes(store), 130 * PER_TICK);
+	assert_told(store, NULL);
+}
+
+/* As a program that has the database open since before there were sums makes curves thin. */
+static void test_an_older_writer(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(attempt_release) struct attempt back;
+	struct err err = ERR_INIT;
+
+	attempt_init(&back);
+	make_ticks(store, "j", 240);
+	damage(f, "UPDATE points SET data = (SELECT data FROM points WHERE fold = 240), is_thin = 1"
+		  " WHERE fold = 120");
+	must(store_read_attempt(store, "j", 0, &back, &err), &err);
+	assert_told(store, NULL);
+	assert_int_equal(back.n_series, 240);
+}
+
 /* What was packed before there were sums is read as ever. */
 static void test_without_a_sum(void **state)
 {
@@ -479,6 +519,8 @@ int main(void)
 		STORE_TEST(test_minutes),
 		STORE_TEST(test_curves),
 		STORE_TEST(test_any_bit),
+		STORE_TEST(test_a_bit_of_the_host),
+		STORE_TEST(test_an_older_writer),
 		STORE_TEST(test_without_a_sum),
 		STORE_TEST(test_several),
 		STORE_TEST(test_a_daemon),

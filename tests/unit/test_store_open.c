@@ -343,17 +343,35 @@ static void test_upgraded_meanwhile(void **state)
 	struct store *store = must_open(f->db, STORE_WRITE);
 	struct attempt_list list;
 	struct err err = ERR_INIT;
+	char stamp[48], newer[48];
 
+	snprintf(stamp, sizeof(stamp), "PRAGMA user_version = %d", layout_latest + 1);
+	snprintf(newer, sizeof(newer), "newer proctor (its layout is %d,", layout_latest + 1);
 	assert_int_equal(store_begin_attempt(store, &a, &err), 0);
 	raw_sql(f->db, "ALTER TABLE attempts RENAME COLUMN host TO machine");
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EBADMSG); /* only damaged yet */
-	raw_sql(f->db, "PRAGMA user_version = 7");
+	raw_sql(f->db, stamp);
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EPROTO);
-	assert_non_null(strstr(err.text, "newer proctor (its layout is 7"));
+	assert_non_null(strstr(err.text, newer));
 	assert_null(strstr(err.text, "aside"));
 	assert_int_equal(store_read_attempt(store, "j", 0, &back, &err), -EPROTO);
 	assert_int_equal(store_list_attempts(store, &(struct attempt_filter){ 0 }, &list, &err),
 			 -EPROTO);
+	store_close(store);
+}
+
+/* It came between the making of the file and the first that is written to it. */
+static void test_upgraded_before_the_log_begins(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
+
+	assert_int_equal(layout_begin_log(store, &err), 0);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	raw_sql(f->db, "PRAGMA user_version = 1000");
+	assert_int_equal(layout_begin_log(store, &err), -EPROTO);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1000);
 	store_close(store);
 }
 
@@ -669,6 +687,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_little_patience_is_soon_at_its_end),
 		STORE_TEST(test_patience_outlasts_a_short_lock),
 		STORE_TEST(test_upgraded_meanwhile),
+		STORE_TEST(test_upgraded_before_the_log_begins),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),

@@ -77,6 +77,41 @@ static void test_max_bytes(void **state)
 	assert_is_sound(f->db);
 }
 
+/* Processes of the last attempt that come and go, as many as n. */
+static void fill_with_events(const struct fixture *f, int n)
+{
+	char sql[512];
+
+	snprintf(sql, sizeof(sql),
+		 "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)"
+		 " INSERT INTO events (attempt, wall_ns, pid, type, details)"
+		 " SELECT (SELECT max(id) FROM attempts), %llu + i, i, 'spawn',"
+		 " '{\"command\":\"sh -c true\",\"ppid\":1}' FROM n RETURNING 1",
+		 n, (unsigned long long)(NOW - 2 * HOUR));
+	raw_sql(f->db, sql);
+	assert_true(count(f, "events") >= n);
+}
+
+/* What little there is of all else does not go for the sake of events. */
+static void test_events_fill_it(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+	int64_t n_folds;
+
+	fill_with_jobs(store, 2, 3 * HOUR);
+	n_folds = count(f, "folds");
+	fill_with_events(f, 30000);
+	policy.max_bytes = used_bytes(f) / 8 * 7 + SPOOL_BYTES;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.over_bytes, 0);
+	assert_true(result.n_events > 0 && count(f, "events") > 0);
+	assert_int_equal(count(f, "folds"), n_folds);
+	assert_int_equal(result.n_samples + result.n_minutes + result.n_curves, 0);
+}
+
 /* Anomalies of the host with as much evidence as one may have; the last one lasts. */
 static void fill_with_anomalies(const struct fixture *f, int n)
 {
@@ -433,6 +468,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_max_bytes),
+		STORE_TEST(test_events_fill_it),
 		STORE_TEST(test_anomalies_for_room),
 		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),
