@@ -1,12 +1,8 @@
 #include "base/json.h"
 
-#include <langinfo.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/macros.h"
+#include "base/json_number.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 
@@ -30,22 +26,22 @@ static void end_at(struct buf *out, char *end)
 	out->len = (size_t)(end - out->data);
 }
 
-/* For what the compiler knows the length of. */
-static inline void add_short(struct buf *out, const char *text, size_t n)
-{
-	char *at = make_room(out, n);
-
-	if (!at)
-		return;
-	memcpy(at, text, n);
-	end_at(out, at + n);
-}
-
 static void json_before_value(struct json *j)
 {
 	if (j->need_comma)
 		buf_add_char(j->out, ',');
 	j->need_comma = true;
+}
+
+/* Room for a value of at most n bytes, behind the comma that it may need; NULL: no memory. */
+static char *make_value_room(struct json *j, size_t n)
+{
+	char *at = make_room(j->out, n + 1);
+
+	if (at && j->need_comma)
+		*at++ = ',';
+	j->need_comma = true;
+	return at;
 }
 
 static void json_open(struct json *j, char c)
@@ -191,17 +187,15 @@ void json_key(struct json *j, const char *key)
 	j->need_comma = false;
 }
 
-/* Always so many bytes, which are two moves; what is too much the value overwrites. */
-void json_key_ready(struct json *j, const char text[JSON_KEY_BYTES], size_t n)
+char *json_room(struct json *j, size_t n)
 {
-	size_t skip = j->need_comma ? 0 : 1;
-	char *at = make_room(j->out, JSON_KEY_BYTES);
+	return make_room(j->out, n);
+}
 
-	j->need_comma = false;
-	if (!at)
-		return;
-	memcpy(at, text + skip, JSON_KEY_BYTES - 1);
-	end_at(j->out, at + n - skip);
+void json_room_end(struct json *j, char *end, bool is_key)
+{
+	end_at(j->out, end);
+	j->need_comma = !is_key;
 }
 
 void json_str_n(struct json *j, const char *s, size_t n)
@@ -218,220 +212,28 @@ void json_str(struct json *j, const char *s)
 		json_none(j);
 }
 
-/*
- * A snapshot of a thousand processes has thirty thousand numbers: printf() would
- * take most of the time that it takes to write one.
- */
-#define DIGITS_MAX 20 /* of a uint64_t */
-
-static const char pairs[] = "00010203040506070809101112131415161718192021222324"
-			    "25262728293031323334353637383940414243444546474849"
-			    "50515253545556575859606162636465666768697071727374"
-			    "75767778798081828384858687888990919293949596979899";
-
-/* Writes the digits so that they stop before end. Returns where they begin. */
-static char *put_digits(char *end, uint64_t v)
-{
-	for (; v >= 100; v /= 100)
-		memcpy(end -= 2, &pairs[v % 100 * 2], 2);
-	if (v >= 10)
-		return memcpy(end - 2, &pairs[v * 2], 2);
-	*--end = (char)('0' + v);
-	return end;
-}
-
-static size_t count_digits(uint64_t v)
-{
-	size_t n = 1;
-
-	for (uint64_t power = 10; n < DIGITS_MAX && v >= power; power *= 10)
-		n++;
-	return n;
-}
-
-static void add_digits(struct buf *out, uint64_t v)
-{
-	size_t n = count_digits(v);
-	char *at = make_room(out, n);
-
-	if (!at)
-		return;
-	put_digits(at + n, v);
-	end_at(out, at + n);
-}
-
 void json_u64(struct json *j, uint64_t v)
 {
-	if (!u64_known(v)) {
-		json_none(j);
-		return;
-	}
-	json_before_value(j);
-	add_digits(j->out, v);
+	char *at = make_value_room(j, JSON_NUMBER_BYTES);
+
+	if (at)
+		end_at(j->out, json_put_u64(at, v));
 }
 
 void json_i64(struct json *j, int64_t v)
 {
-	json_before_value(j);
-	if (v < 0)
-		buf_add_char(j->out, '-');
-	add_digits(j->out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-}
+	char *at = make_value_room(j, JSON_NUMBER_BYTES);
 
-/* In some languages printf() writes 0,5. */
-static void json_fix_point(char *text)
-{
-	const char *point = nl_langinfo(RADIXCHAR);
-	char *at = strcmp(point, ".") == 0 ? NULL : strstr(text, point);
-
-	if (!at)
-		return;
-	*at = '.';
-	memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-}
-
-/* From which size on so many decimals are too many: all digits together are 15 at most. */
-static const struct scale {
-	double below;
-	uint64_t factor;
-	int decimals;
-} scales[] = { { 1e6, 1000000000, 9 }, { 1e9, 1000000, 6 }, { 1e12, 1000, 3 } };
-
-/* "12.5" of 12500000000 with 9 decimals; at least one decimal stays. */
-static void add_decimal(struct buf *out, uint64_t scaled, const struct scale *scale)
-{
-	size_t decimals = (size_t)scale->decimals;
-	uint64_t part = scaled % scale->factor;
-	char *at;
-
-	add_digits(out, scaled / scale->factor);
-	at = make_room(out, 1 + decimals);
-	if (!at)
-		return;
-	*at = '.';
-	for (size_t i = decimals; i > 0; i--, part /= 10)
-		at[i] = (char)('0' + part % 10);
-	while (decimals > 1 && at[decimals] == '0')
-		decimals--;
-	end_at(out, at + 1 + decimals);
-}
-
-/*
- * Most numbers have few decimals: bytes in MB, times in nanoseconds, percents. If
- * one is a whole number of at most 15 digits divided by a power of ten, these are
- * its shortest digits: both are exact as doubles, and division rounds correctly. False:
- * it is not, or would be written with an exponent.
- */
-static bool add_short_decimal(struct buf *out, double v)
-{
-	if (v < 1e-4)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(scales); i++) {
-		uint64_t scaled;
-
-		if (v >= scales[i].below)
-			continue;
-		scaled = (uint64_t)(v * (double)scales[i].factor + 0.5);
-		if ((double)scaled / (double)scales[i].factor != v)
-			return false;
-		add_decimal(out, scaled, &scales[i]);
-		return true;
-	}
-	return false;
-}
-
-/*
- * The same of less than a tenth of a millisecond, in seconds: "8.4e-05". A process that
- * only waits has used no more than that.
- */
-static bool add_few_nanoseconds(struct buf *out, double v)
-{
-	uint64_t ns = v > 0 && v < 1e-4 ? (uint64_t)(v * 1e9 + 0.5) : 0;
-	char text[DIGITS_MAX], *end = text + sizeof(text), *begin;
-	int exponent;
-
-	if (ns == 0 || (double)ns / 1e9 != v)
-		return false;
-	begin = put_digits(end, ns);
-	exponent = 10 - (int)(end - begin);
-	while (end[-1] == '0')
-		end--;
-	buf_add_char(out, *begin++);
-	if (begin < end)
-		buf_add_char(out, '.');
-	buf_add(out, begin, (size_t)(end - begin));
-	buf_add(out, "e-0", 3);
-	buf_add_char(out, (char)('0' + exponent));
-	return true;
-}
-
-/* Round half to even, as printf() does. */
-static uint64_t divide_rounded(uint64_t a, unsigned shift)
-{
-	uint64_t half = UINT64_C(1) << (shift - 1), rest = a & ((half << 1) - 1), q = a >> shift;
-
-	return q + (rest > half || (rest == half && (q & 1)));
-}
-
-/*
- * Times of the present, in seconds: with ten digits before the point they have seven behind it,
- * too many for the above. Such a double is a whole number of 2^-bits: what is behind the
- * point fits into integers, and so does the test whether so many decimals tell it from its
- * neighbours. False: it is not of that size.
- */
-static bool add_time(struct buf *out, double v)
-{
-	static const struct scale times[] = { { 0, 10, 1 },	 { 0, 100, 2 },
-					      { 0, 1000, 3 },	 { 0, 10000, 4 },
-					      { 0, 100000, 5 },	 { 0, 1000000, 6 },
-					      { 0, 10000000, 7 } };
-	unsigned bits = v < 0x1p31 ? 22 : 21;
-	uint64_t whole, part;
-
-	if (v < 0x1p30 || v >= 0x1p32)
-		return false;
-	whole = (uint64_t)v;
-	part = (uint64_t)((v - (double)whole) * (double)(UINT64_C(1) << bits));
-	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
-		uint64_t factor = times[i].factor, scaled = divide_rounded(part * factor, bits);
-		uint64_t back = scaled << bits, exact = part * factor;
-
-		if ((back > exact ? back - exact : exact - back) * 2 >= factor)
-			continue; /* as near to another double */
-		add_decimal(out, whole * factor + scaled, &times[i]);
-		return true;
-	}
-	return false;
-}
-
-static void add_any_decimal(struct buf *out, double v)
-{
-	char text[40];
-
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
-	}
-	json_fix_point(text);
-	buf_add_str(out, text);
-	/* A whole number stays a float for readers that tell the two apart. */
-	if (!strpbrk(text, ".e"))
-		buf_add_str(out, ".0");
+	if (at)
+		end_at(j->out, json_put_i64(at, v));
 }
 
 void json_f64(struct json *j, double v)
 {
-	if (!isfinite(v)) {
-		json_none(j);
-		return;
-	}
-	json_before_value(j);
-	if (v == 0 && !signbit(v))
-		add_short(j->out, "0.0", 3);
-	else if (!add_time(j->out, v) && !add_short_decimal(j->out, v) &&
-		 !add_few_nanoseconds(j->out, v))
-		add_any_decimal(j->out, v);
+	char *at = make_value_room(j, JSON_NUMBER_BYTES);
+
+	if (at)
+		end_at(j->out, json_put_f64(at, v));
 }
 
 void json_bool(struct json *j, bool v)
@@ -442,8 +244,10 @@ void json_bool(struct json *j, bool v)
 
 void json_none(struct json *j)
 {
-	json_before_value(j);
-	add_short(j->out, "null", 4);
+	char *at = make_value_room(j, JSON_NUMBER_BYTES);
+
+	if (at)
+		end_at(j->out, json_put_null(at));
 }
 
 void json_raw(struct json *j, const char *json, size_t n)

@@ -35,12 +35,13 @@ void json_end_object(struct json *j);
 void json_begin_array(struct json *j);
 void json_end_array(struct json *j);
 void json_key(struct json *j, const char *key);
-#define JSON_KEY_BYTES 32
 /*
- * A key as it stands in JSON behind another, ",\"pid\":": its n bytes, which are less than
- * JSON_KEY_BYTES, are not looked at.
+ * For whoever writes many members at once, commas and all, with json_number.h: room for n bytes,
+ * and then where they end, which may be behind the colon of a key whose value comes next. NULL: no
+ * memory.
  */
-void json_key_ready(struct json *j, const char text[JSON_KEY_BYTES], size_t n);
+char *json_room(struct json *j, size_t n);
+void json_room_end(struct json *j, char *end, bool is_key);
 
 /* NULL becomes null. */
 void json_str(struct json *j, const char *s);

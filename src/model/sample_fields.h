@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/json.h"
+#define FIELD_KEY_BYTES 32
 
 enum field_kind {
 	FIELD_PID, /* never unknown */
@@ -31,7 +31,7 @@ enum field_kind {
 };
 
 struct sample_field {
-	char key[JSON_KEY_BYTES]; /* as it stands in JSON: ",\"pid\":" */
+	char key[FIELD_KEY_BYTES]; /* as it stands in JSON: ",\"pid\":" */
 	size_t len;
 	enum field_kind kind;
 	size_t offset; /* in a proc_sample */

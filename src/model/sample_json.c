@@ -2,6 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/json_number.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "model/sample_fields.h"
@@ -49,7 +50,8 @@ void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, si
 /* ---- one process ----
  *
  * A snapshot of a thousand processes has more than forty thousand of these: keys are written as
- * they stand here, and no more is decided than what kind of value it is.
+ * they stand here, no more is decided than what kind of value it is, and room is asked for once for
+ * all that stands between two strings.
  */
 
 #define ROW(key_, kind_, field_, is_rare_)                             \
@@ -125,55 +127,49 @@ static uint64_t u64_at(const void *place)
 }
 
 /* Unlimited has no number; it is known all the same, so it is a word. */
-static void write_limit(struct json *j, uint64_t limit)
+static char *put_limit(char *at, uint64_t limit)
 {
-	if (limit == FD_LIMIT_UNLIMITED)
-		json_str(j, "unlimited");
-	else
-		json_u64(j, limit);
+	return limit == FD_LIMIT_UNLIMITED ? stpcpy(at, "\"unlimited\"") : json_put_u64(at, limit);
 }
 
-static void write_number(struct json *j, enum field_kind kind, const void *place)
+static char *put_number(char *at, enum field_kind kind, const void *place)
 {
 	int n;
 
 	switch (kind) {
 	case FIELD_PID:
-		json_i64(j, *(const pid_t *)place);
-		break;
+		return json_put_i64(at, *(const pid_t *)place);
 	case FIELD_INT:
 		n = *(const int *)place;
-		json_u64(j, n < 0 ? U64_UNKNOWN : (uint64_t)n);
-		break;
+		return json_put_u64(at, n < 0 ? U64_UNKNOWN : (uint64_t)n);
 	case FIELD_F64:
-		json_f64(j, *(const double *)place);
-		break;
+		return json_put_f64(at, *(const double *)place);
 	case FIELD_MB:
-		json_f64(j, u64_to_mb(u64_at(place)));
-		break;
+		return json_put_f64(at, u64_to_mb(u64_at(place)));
 	case FIELD_SECONDS:
-		json_f64(j, u64_to_seconds(u64_at(place)));
-		break;
+		return json_put_f64(at, u64_to_seconds(u64_at(place)));
 	case FIELD_LIMIT:
-		write_limit(j, u64_at(place));
-		break;
+		return put_limit(at, u64_at(place));
 	case FIELD_ID:
-		json_i64(j, *(const int64_t *)place);
-		break;
+		return json_put_i64(at, *(const int64_t *)place);
 	case FIELD_FLAG:
-		json_bool(j, *(const signed char *)place > 0);
-		break;
+		return stpcpy(at, *(const signed char *)place > 0 ? "true" : "false");
 	default:
-		json_u64(j, u64_at(place));
+		return json_put_u64(at, u64_at(place));
 	}
 }
 
-static void write_field(struct json *j, const struct sample_field *f, const struct proc_sample *p)
+/* Those that have no bound worth having room for. */
+static bool is_long(enum field_kind kind)
 {
-	const void *place = (const char *)p + f->offset;
+	return kind == FIELD_STRING || kind == FIELD_CHAR || kind == FIELD_COMM ||
+	       kind == FIELD_COUNTS || kind == FIELD_TIMES;
+}
 
-	json_key_ready(j, f->key, f->len);
-	switch (f->kind) {
+static void write_long(struct json *j, enum field_kind kind, const void *place,
+		       const struct proc_sample *p)
+{
+	switch (kind) {
 	case FIELD_STRING:
 		json_str(j, *(const char *const *)place);
 		break;
@@ -186,11 +182,8 @@ static void write_field(struct json *j, const struct sample_field *f, const stru
 	case FIELD_COUNTS:
 		syscall_uses_write_counts(j, p->syscalls, p->n_syscalls);
 		break;
-	case FIELD_TIMES:
-		syscall_uses_write_times(j, p->syscalls, p->n_syscalls);
-		break;
 	default:
-		write_number(j, f->kind, place);
+		syscall_uses_write_times(j, p->syscalls, p->n_syscalls);
 	}
 }
 
@@ -209,12 +202,39 @@ static bool is_known(enum field_kind kind, const void *place)
 	}
 }
 
+/* For all of them, so that it is enough for those that are left. */
+#define ROOM (n_sample_fields * (FIELD_KEY_BYTES + JSON_NUMBER_BYTES))
+
+/* The whole row, which is two moves; what is too much the value overwrites. */
+static char *put_key(char *at, const struct sample_field *f, bool has_comma)
+{
+	size_t skip = has_comma ? 0 : 1;
+
+	memcpy(at, f->key + skip, FIELD_KEY_BYTES - 1);
+	return at + f->len - skip;
+}
+
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(sample_fields); i++) {
-		const struct sample_field *f = &sample_fields[i];
+	bool has_comma = j->need_comma;
+	char *at = json_room(j, ROOM);
 
-		if (!f->is_rare || is_known(f->kind, (const char *)p + f->offset))
-			write_field(j, f, p);
+	for (size_t i = 0; at && i < ARRAY_SIZE(sample_fields); i++) {
+		const struct sample_field *f = &sample_fields[i];
+		const void *place = (const char *)p + f->offset;
+
+		if (f->is_rare && !is_known(f->kind, place))
+			continue;
+		at = put_key(at, f, has_comma);
+		has_comma = true;
+		if (is_long(f->kind)) {
+			json_room_end(j, at, true);
+			write_long(j, f->kind, place, p);
+			at = json_room(j, ROOM);
+		} else {
+			at = put_number(at, f->kind, place);
+		}
 	}
+	if (at)
+		json_room_end(j, at, false);
 }
