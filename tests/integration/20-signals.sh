@@ -4,8 +4,14 @@
 . "$(dirname "$0")/lib.sh"
 here=$(dirname "$0")
 
-# Whether "sleep N" runs somewhere, or nowhere any more.
-asleep() { pgrep -fx -- "sleep $1" >/dev/null; }
+# Whether "sleep N" of this script runs, or does not any more: who else runs the same has another folder.
+asleep() {
+	local pid
+	for pid in $(pgrep -fx -- "sleep $1"); do
+		! tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "HOME=$TMP" || return 0
+	done
+	return 1
+}
 gone() { ! asleep "$1"; }
 
 # ---- what is left behind ----
@@ -78,12 +84,14 @@ like "a second Ctrl-C kills it" "$out" '^status 137$'
 check "and its whole tree" gone 1007
 out=$(python3 "$here/terminal.py" expect:ready,c "$PROCTOR" run -q -- sh -c 'echo ready; sleep 1008')
 like "a command that dies of Ctrl-C gives 130" "$out" '^status 130$'
-out=$(python3 "$here/terminal.py" expect:READY,z,0.5 bash --norc -ic \
-	"\"$PROCTOR\" run -q -- sh -c 'echo READY; sleep 0.3; echo went on'; echo stopped \$?; fg; echo after \$?")
+# It waits to be stopped, at most half a minute: what was stopped goes on when the shell has said so.
+out=$(python3 "$here/terminal.py" expect:READY,z bash --norc -ic \
+	"\"$PROCTOR\" run -q -- sh -c 'echo READY; for i in \$(seq 300); do [ -e $TMP/stopped ] && break; sleep 0.1; done; echo went on'
+	echo stopped \$?; touch $TMP/stopped; fg; echo after \$?")
 like "Ctrl-Z stops the job as the shell sees it" "$out" 'stopped 148'
 like "fg lets it go on" "$out" 'went on'
 like "to its end" "$out" 'after 0'
-out=$(python3 "$here/terminal.py" expect:READY,1 bash --norc -ic \
+out=$(python3 "$here/terminal.py" expect:READY bash --norc -ic \
 	"\"$PROCTOR\" run -q -- sh -c 'echo READY; kill -STOP \$\$; echo went on'; echo stopped \$?; fg; echo after \$?")
 like "a command that stops itself stops the job" "$out" 'stopped 147'
 like "and goes on with it" "$out" 'went on'
@@ -124,7 +132,7 @@ out=$(python3 "$here/terminal.py" expect:READY,0.3,c bash --norc -ic \
 like "Ctrl-C reaches a command that made its own process group" "$out" 'after 1[0-9][0-9]'
 check "and ends it" gone 1015
 out=$(python3 "$here/terminal.py" 1,type:typed bash --norc -ic \
-	"\"$PROCTOR\" run -q -- timeout 20 sh -c 'read x; echo \"it read \$x\"'; echo after \$?")
+	"\"$PROCTOR\" run -q -- timeout 50 sh -c 'read x; echo \"it read \$x\"'; echo after \$?")
 like "and it may read the terminal" "$out" 'it read typed'
 for sig in XCPU RTMIN VTALRM; do
 	"$PROCTOR" run -q -- sleep 1016 &
@@ -167,9 +175,9 @@ sheets:
     timeout: 1s
 EOF
 SECONDS=0
-LEFT=$TMP/left.1018 run "$PROCTOR" run -q --leave-background -f "$TMP/left.yaml"
+LEFT=$TMP/left.1018 run "$PROCTOR" run -q --leave-background --kill-after 100s -f "$TMP/left.yaml"
 is "a limit beside what was left running on purpose" "$status" 124
-check "takes no longer for it" [ $SECONDS -lt 5 ]
+check "takes no longer for it" [ $SECONDS -lt 60 ]
 check "and leaves it" asleep 1018
 kill "$(cat "$TMP/left.1018")"
 

@@ -76,12 +76,12 @@ is "each knows its number" "$(cat "$TMP"/ranks.*)" $'0 0 4\n1 1 4\n2 2 4\n3 3 4'
 job <<EOF
 job_id: bad-rank
 sheets:
-  - run: if [ \$RANK = 2 ]; then sleep 0.3; exit 9; fi; sleep 1010
+  - run: if [ \$RANK = 2 ]; then sleep 0.3; exit 9; fi; sleep 1010.$$
     ranks: 4
 EOF
 is "one failing rank ends the sheet" "$status" 9
 json "and is named" "$stdout" '"rank 2 was first" in d["reason"]'
-check "the others are ended" bash -c '! pgrep -fx \"sleep 1010\"'
+check "the others are ended" bash -c "! pgrep -fx 'sleep 1010.$$'"
 
 run "$PROCTOR" run -q -f "$file"
 run "$PROCTOR" report bad-rank --format json

@@ -10,7 +10,10 @@ is "no report yet" "$status" 1
 like "and what to do" "$stderr" 'proctor run'
 check "looking makes no database" [ ! -e "$PROCTOR_HOME/proctor.db" ]
 
-run "$PROCTOR" run -q --job works --interval 0.1 -- sh -c 'sleep 0.7'
+"$PROCTOR" run -q --job works --interval 0.1 -- sh -c "$(gate works)" </dev/null &
+eventually has_ticks works 4
+pass works
+wait $!
 run "$PROCTOR" run -q --job fails -- sh -c 'exit 3'
 run "$PROCTOR" run -q --job works -- true
 
@@ -102,11 +105,11 @@ json "this shell is in it" "$stdout" 'any(p["pid"] == '$$' for p in d["processes
 json "CPU percentages are known" "$stdout" 'any(p["cpu_percent"] is not None for p in d["processes"])'
 "$PROCTOR" run -q --job watched -- sh -c 'sleep 1011' &
 runner=$!
-for _ in $(seq 50); do
+watches() {
 	run "$PROCTOR" snapshot --json
-	[ "$(json_eval "$stdout" 'd["active_sheets"] == 1 and len(d["processes"]) > 0')" = True ] && break
-	sleep 0.1
-done
+	[ "$(json_eval "$stdout" 'd["active_sheets"] == 1 and len(d["processes"]) > 0')" = True ]
+}
+eventually watches
 json "without --all only the jobs' processes" "$stdout" \
 	'd["running_jobs"] == 1 and {p["job_id"] for p in d["processes"]} == {"watched"} and d["job_progress"][0]["current_sheet"] == 1'
 run "$PROCTOR" jobs --json

@@ -20,8 +20,12 @@ run "$PROCTOR" gc --json
 json "nothing recorded yet: nothing is removed" "$stdout" 'd["samples_rolled"] == 0 and d["bytes_before"] is None'
 check "no database is made" [ ! -e "$db" ]
 
-run "$PROCTOR" run --job kept --interval 0.1 -- sh -c 'sleep 1.2; exit 3'
-is "the job ran" "$status" 3
+"$PROCTOR" run -q --job kept --interval 0.1 -- sh -c "$(gate kept); exit 3" </dev/null &
+runner=$!
+eventually has_ticks kept 10
+pass kept
+wait $runner
+is "the job ran" $? 3
 run "$PROCTOR" report kept --json
 before=$stdout
 run "$PROCTOR" gc --json

@@ -2,30 +2,48 @@
 # The database is locked, or its disk is full, while a job runs: nothing of it is lost that need be.
 . "$(dirname "$0")/lib.sh"
 
+says() { # TEXT: the run that writes to $TMP/said
+	grep -q -- "$1" "$TMP/said"
+}
+
+# meanwhile FILE: of a history, that there are samples of the time that the file has, as "from, to".
+meanwhile() {
+	echo "len({s['timestamp'] for s in d if $(sed 's/, / < s["timestamp"] < /' "$1")}) > 1"
+}
+
 # ---- a lock that is held for seconds ----
 "$PROCTOR" run -q --job first -- true
-"$PROCTOR" run --interval 0.1 --job locked -- sleep 5 2>"$TMP/said" &
+"$PROCTOR" run --interval 0.1 --job locked -- sh -c "$(gate locked)" 2>"$TMP/said" &
 runner=$!
-sleep 1
-python3 - "$PROCTOR_HOME/proctor.db" <<'END' &
-import sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None)
+eventually has_ticks locked 3
+python3 - "$PROCTOR_HOME/proctor.db" "$TMP/lock" "$TMP/passed.lock" <<'END' &
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
 db.execute("BEGIN IMMEDIATE")
-time.sleep(3)
+began = time.time()
+while os.path.exists(sys.argv[1]) and not os.path.exists(sys.argv[3]):
+    time.sleep(0.05)
+print(began, time.time(), sep=", ", file=open(sys.argv[2], "w"))
 db.execute("ROLLBACK")
 END
 holder=$!
+eventually says "recording waits"
+sleep 2 # in which there are samples that have to wait
+pass lock
+wait $holder
+eventually says "recording goes on"
+pass locked
 wait $runner
 is "the job does not notice" $? 0
-wait $holder
 said=$(cat "$TMP/said")
 like "it is said" "$said" "recording waits, and the job goes on"
 like "with who holds it" "$said" "$holder"
 like "and that it is over" "$said" "recording goes on; the database has every tick"
 is "once" "$(grep -c "recording waits" "$TMP/said")" 1
 run "$PROCTOR" history --job locked --json
-json "no gap is left" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 1.5'
-json "from the beginning to the end" "$stdout" 'd[-1]["timestamp"] - d[0]["timestamp"] > 4'
+json "no gap is left" "$stdout" "$(meanwhile "$TMP/lock")"
+json "from the beginning to the end" "$stdout" \
+	"(lambda began, ended: d[0]['timestamp'] < began and d[-1]['timestamp'] > ended)($(cat "$TMP/lock"))"
 
 # ---- a database that is moved away under a run ----
 has_samples() { # JOB
@@ -72,12 +90,17 @@ full_disk() {
 	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
 	export PROCTOR_HOME=$TMP/small
 	"$PROCTOR" run -q --job before -- true
-	"$PROCTOR" run --interval 0.1 --job full -- sleep 4 2>"$TMP/said" &
+	"$PROCTOR" run --interval 0.1 --job full -- sh -c "$(gate full)" 2>"$TMP/said" &
 	runner=$!
-	sleep 0.7
+	eventually has_ticks full 3
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	sleep 2
+	eventually says "recording waits"
+	began=$EPOCHREALTIME
+	sleep 2 # in which there are samples that have to wait
+	echo "$began, $EPOCHREALTIME" >"$TMP/disk"
 	rm "$TMP/small/filler"
+	eventually says "recording goes on"
+	pass full
 	wait "$runner"
 	echo $? >"$TMP/status"
 	"$PROCTOR" history --job full --json >"$TMP/history"
@@ -96,10 +119,11 @@ full_to_the_end() {
 	"$PROCTOR" run --interval 0.1 --job short -- sh -c 'exit 3' 2>"$TMP/said-short"
 	echo $? >"$TMP/status-short"
 	rm "$TMP/small/filler"
-	"$PROCTOR" run --interval 0.1 --job long -- sh -c 'sleep 1.5; exit 4' 2>"$TMP/said-long" &
+	"$PROCTOR" run --interval 0.1 --job long -- sh -c "$(gate long); sleep 1.5; exit 4" 2>"$TMP/said-long" &
 	runner=$!
-	sleep 0.5
+	eventually has_ticks long 4
 	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	pass long
 	wait "$runner"
 	echo $? >"$TMP/status-long"
 	"$PROCTOR" jobs >"$TMP/jobs-full" 2>&1
@@ -115,7 +139,7 @@ mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
-		export -f full_disk
+		export -f full_disk says has_ticks json_eval gate pass eventually
 		unshare -m bash -c full_disk
 	)
 	if [ $? = 77 ]; then
@@ -127,14 +151,13 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		like "and that it is over" "$said" "recording goes on"
 		is "once" "$(grep -c "recording waits" "$TMP/said")" 1
 		json "the database is sound" "{\"check\": \"$(cat "$TMP/check")\"}" 'd["check"] == "ok"'
-		json "recording went on by itself" "$(cat "$TMP/history")" \
-			'd[-1]["timestamp"] - d[0]["timestamp"] > 3'
+		json "recording went on by itself" "$(cat "$TMP/history")" "$(meanwhile "$TMP/disk")"
 		json "and the outcome is there" "$(cat "$TMP/jobs")" \
 			'[j["outcome"] for j in d if j["job_id"] == "full"] == ["success"]'
 	fi
 	(
 		export TMP PROCTOR
-		export -f full_to_the_end
+		export -f full_to_the_end has_ticks json_eval gate pass eventually
 		unshare -m bash -c full_to_the_end
 	)
 	if [ $? = 77 ]; then

@@ -37,10 +37,16 @@ check "the tables are told without a record" "$PROCTOR" sql --schema
 cat >"$TMP/nightly.yaml" <<'END'
 job_id: nightly
 sheets:
-  - run: sleep 0.6 & sleep 0.4; wait
+  - run: sleep 0.6 & sleep 0.4; wait; @GATE@
   - run: sh -c 'kill -9 $$'; echo "it's, \"so\""; sleep 0.3
 END
-check "a job is recorded" "$PROCTOR" run --quiet --interval 0.1 -f "$TMP/nightly.yaml"
+sed -i "s|@GATE@|$(gate nightly)|" "$TMP/nightly.yaml"
+"$PROCTOR" run --quiet --interval 0.1 -f "$TMP/nightly.yaml" </dev/null >/dev/null 2>&1 &
+nightly=$!
+eventually has_ticks nightly 8
+pass nightly
+wait $nightly
+is "a job is recorded" $? 0
 check "another" "$PROCTOR" run --quiet --interval 0.1 --job other -- sleep 0.3
 
 # ---- the contract ----
@@ -169,7 +175,8 @@ exec 9<>"$TMP/fifo"
 	SELECT x, (SELECT count(*) FROM jobs) FROM c" >"$TMP/fifo" 9<&- &
 reader=$!
 emptied=0
-for _ in $(seq 200); do
+end=$((EPOCHSECONDS + 120))
+while [ $EPOCHSECONDS -lt $end ]; do
 	[ "$(ask 'SELECT 1')" = 1 ] || break
 	if [ "$(python3 -c '
 import sqlite3, sys
@@ -197,10 +204,7 @@ holds_interrupts() { # PID: of a proctor; SIGINT is signal 2
 	[ "$(readlink "/proc/$1/exe")" = "$(realpath "$PROCTOR")" ] &&
 		grep -q '^SigBlk:.*[2367abef]$' "/proc/$1/status"
 }
-for _ in $(seq 200); do
-	holds_interrupts "$long" && break
-	sleep 0.05
-done
+eventually holds_interrupts "$long"
 kill -INT "$long"
 wait "$long"
 is "Ctrl-C ends a long statement" $? 1

@@ -67,6 +67,7 @@ is "it lasts when the daemon was killed and starts again" "$(zombies)" "over las
 is "that of the host too" "$(of_host)" lasts
 "$PROCTOR" events --follow --json >"$TMP/live" &
 follower=$!
+eventually has_subscribers 1
 touch "$TMP/2"
 is "and is over when it was waited for" "$(becomes "over over" zombies)" "over over"
 touch "$TMP/2.next"

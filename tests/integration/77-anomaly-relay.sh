@@ -40,7 +40,7 @@ check "somebody subscribes" eventually has "$TMP/bus" begun
 
 "$PROCTOR" run -q --job burst -- python3 "$FAULTS" many 4
 check "the end of the job is told" eventually has "$TMP/bus" 'job.completed'
-bus=$(paste -sd, "$TMP/bus")
+bus=$(grep '"job_id": "burst"' "$TMP/bus" | paste -sd,) # the host may have something of its own
 recorded=$("$PROCTOR" events --job burst --json | grep monitor.anomaly | paste -sd,)
 json "the record has what its runner has seen" "[$recorded]" \
 	'{e["change"] for e in d if e["anomaly_type"] == "process_explosion"} == {"began", "cleared"}'

@@ -326,7 +326,7 @@ check "and again when it goes on" eventually pings "$before"
 
 kill -HUP "$pid"
 check "it says that it reads its configuration" eventually has_line "$TMP/told" '^RELOADING=1 MONOTONIC_USEC=[0-9]+$'
-check "and when it is done" eventually [ "$(count_lines "$TMP/told" '^READY=1$')" = 2 ]
+is "and when it is done" "$(becomes 2 count_lines "$TMP/told" '^READY=1$')" 2
 echo 'nonsense' >"$config"
 kill -HUP "$pid"
 check "also when it was refused" eventually has_line "$TMP/said" 'the configuration stays as it was'
@@ -355,8 +355,9 @@ check "the socket stays with the manager" [ -S "$PROCTOR_HOME/proctor.sock" ]
 cat >"$TMP/lingers.py" <<'END'
 import json, os, socket, sys, time
 s = socket.socket(socket.AF_UNIX)
-s.bind(sys.argv[1])
+s.bind(sys.argv[1] + ".new")
 s.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1]) # who sees it can connect
 conn, _ = s.accept()
 for line in conn.makefile():
     asked = json.loads(line)

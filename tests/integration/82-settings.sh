@@ -90,7 +90,7 @@ import os, sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("BEGIN IMMEDIATE")
 open(sys.argv[2] + ".locked", "w").close()
-for _ in range(200):
+for _ in range(1200): # seconds / 10
     time.sleep(0.1)
     if os.path.exists(sys.argv[2]):
         break

@@ -55,7 +55,7 @@ for words in "--pid 1 --job x:pid 1 is" "--pid 4194304 --job x:there is no proce
 	check "attach ${words%%:*}: refused" [ "$status" -ne 0 ]
 	like "attach ${words%%:*}: in one line" "$stderr" "${words#*:}"
 done
-"$PROCTOR" run -q --job runs -- sleep 30 &
+"$PROCTOR" run -q --job runs -- sleep 300 &
 runner=$!
 eventually holds "status_of 'd[\"running_jobs\"]'" 1
 run "$PROCTOR" attach --pid $runner --job x
@@ -78,7 +78,7 @@ run "$PROCTOR" attach --pid "$pid" --job headless
 is "one that goes on without its first thread is attached" "$status/$stderr" 0/
 is "and runs" "$(job headless 'd["status"]')" running
 kill -9 "$pid"
-timeout 60 "$PROCTOR" wait headless >/dev/null
+timeout 120 "$PROCTOR" wait headless >/dev/null
 
 # ---- one's own shell ----
 # shellcheck disable=SC2016  # the inner shell's pid, and that of its parent
@@ -96,13 +96,13 @@ json "it runs" "$stdout" 'd[-1]["job_id"] == "sleeper" and d[-1]["status"] == "r
 is "as what it is" "$(job sleeper 'd["command"]')" "sleep 300"
 kill -9 "$sleeper"
 if [ "$has_news" = True ]; then
-	is "how it ended is told" "$(timeout 60 "$PROCTOR" wait sleeper)" "sleeper failure"
+	is "how it ended is told" "$(timeout 120 "$PROCTOR" wait sleeper)" "sleeper failure"
 	is "by the kernel" "$(job sleeper '(d["signal"], d["reason"])')" "(9, 'signal 9')"
 	in_background sh -c "$at_go; (sleep 0.05; exit 3); exit 4"
 	"$PROCTOR" attach --pid "$pid" --job codes
 	check "it is sampled" eventually holds "job codes 'len(d[\"series\"]) > 1'" True
 	echo >"$TMP/go"
-	is "with its code" "$(timeout 60 "$PROCTOR" wait --json codes |
+	is "with its code" "$(timeout 120 "$PROCTOR" wait --json codes |
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 4"
 	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 3
 	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 3, 4]"
@@ -112,7 +112,7 @@ if [ "$has_news" = True ]; then
 	in_background sh -c 'while ! [ -e "$0" ]; do :; done; for i in $(seq 300); do /bin/true; done' "$TMP/storm-go"
 	"$PROCTOR" attach --pid "$pid" --job storm
 	touch "$TMP/storm-go"
-	timeout 60 "$PROCTOR" wait storm >/dev/null
+	timeout 120 "$PROCTOR" wait storm >/dev/null
 	# The loop waits without starting anything: itself, seq, and 300.
 	is "and each once, whether a look or the kernel came first" "$(job storm \
 		'(d["process_spawn_count"], len(d["processes"]), d["evidence"]["process_spawn_count"])')" "(302, 302, 'at least')"
@@ -126,10 +126,10 @@ if [ "$has_news" = True ]; then
 	in_background sh -c "$at_go"
 	"$PROCTOR" attach --pid "$pid" --job fine
 	echo >"$TMP/go"
-	is "a good end is a success" "$(timeout 60 "$PROCTOR" wait fine)" "fine success"
+	is "a good end is a success" "$(timeout 120 "$PROCTOR" wait fine)" "fine success"
 else
 	# Its parent may have been quicker than us to wait for it, or not.
-	like "it has ended" "$(timeout 60 "$PROCTOR" wait sleeper)" "sleeper (failure|unknown)"
+	like "it has ended" "$(timeout 120 "$PROCTOR" wait sleeper)" "sleeper (failure|unknown)"
 	like "as far as is known" "$(job sleeper 'd["reason"]')" "signal 9|nobody waited for it who told us"
 fi
 
@@ -146,7 +146,7 @@ kill_daemon
 kill "$pid"
 eventually is_gone "$pid"
 "$PROCTOR" start
-is "what ended meanwhile has no outcome" "$(timeout 60 "$PROCTOR" wait unseen)" "unseen unknown"
+is "what ended meanwhile has no outcome" "$(timeout 120 "$PROCTOR" wait unseen)" "unseen unknown"
 is "and says why" "$(job unseen '(d["outcome"], d["exit_code"], d["reason"])')" \
 	"(None, None, 'exit status unknown: it ended while no daemon looked')"
 is "when it ended is not called exact" "$(job unseen 'd["evidence"]["wall_seconds"]')" "at most"
@@ -162,10 +162,10 @@ sleep 1
 is "also when only a child is left to find it by" "$(job survives 'd["status"]')" running
 kill -9 "$child"
 if [ "$has_news" = True ]; then
-	is "its end is that of what was attached" "$(timeout 60 "$PROCTOR" wait --json survives |
+	is "its end is that of what was attached" "$(timeout 120 "$PROCTOR" wait --json survives |
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 5"
 else
-	timeout 60 "$PROCTOR" wait survives >/dev/null
+	timeout 120 "$PROCTOR" wait survives >/dev/null
 	is "it is over" "$(job survives 'd["status"]')" "done"
 fi
 is "and no process was told twice" "$(job survives \
@@ -197,7 +197,7 @@ print(lacks)
 END
 )
 is "looks between two ticks are whole snapshots" "$lacking" "[]"
-is "and is over" "$(timeout 60 "$PROCTOR" wait stubborn)" "stubborn cancelled"
+is "and is over" "$(timeout 120 "$PROCTOR" wait stubborn)" "stubborn cancelled"
 check "nothing of it is left" is_gone "${pids[@]}"
 check "others live" kill -0 "$bystander"
 is "the signals are on record" "$(job stubborn 'sorted({e["event_type"] for e in d["events"]} & {"signal", "kill"})')" "['kill', 'signal']"
@@ -246,8 +246,9 @@ fi
 "$PROCTOR" run -q --job leaves -- sh -c 'trap "" TERM; sleep 300 & echo $$ $! >"$0.now"; mv "$0.now" "$0"; sleep 300' "$TMP/left" &
 runner=$!
 eventually [ -s "$TMP/left" ]
-read -ra pids <"$TMP/left"
-pids+=("$(pgrep -P "${pids[0]}" | tail -n 1)")
+read -r shell _ <"$TMP/left"
+eventually holds "pgrep -c -P $shell -x sleep" 2
+read -ra pids <<<"$shell $(pgrep -P "$shell" -x sleep | paste -sd' ')"
 started+=("${pids[@]}")
 eventually holds "status_of 'd[\"running_jobs\"]'" 1
 eventually holds "job leaves 'len(d[\"processes\"])'" 3
@@ -327,12 +328,13 @@ for i in $(seq "$n"); do
 done
 in_background sleep 300
 "$PROCTOR" attach --pid "$pid" --job att
-eventually holds "status_of 'd[\"running_jobs\"] > 2'" True
+all_known="status_of 'd[\"running_jobs\"] + d[\"queued_jobs\"] == $((n + 2)) and d[\"running_jobs\"] > 2'"
+eventually holds "$all_known" True
 "$PROCTOR" stop
 check "a daemon that stops leaves jobs alone" kill -0 $one "$pid"
 "$PROCTOR" start
-eventually holds "status_of 'd[\"running_jobs\"] > 2'" True
-run timeout 60 "$PROCTOR" stop --jobs
+eventually holds "$all_known" True
+run timeout 120 "$PROCTOR" stop --jobs
 is "stop --jobs" "$status" 0
 like "says what it did" "$stderr" "cancelled $((n + 2)) jobs: .*one"
 wait $one

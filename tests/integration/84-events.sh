@@ -5,13 +5,19 @@ trap '"$PROCTOR" stop 2>/dev/null; rm -rf "$TMP"' EXIT
 
 has_line() { grep -Eq -- "$2" "$1"; } # FILE REGEX
 
-# follow NAME [OPTION...]: into $TMP/NAME; its pid is in $follower.
+# It has read what there is, and sleeps until there is more: signals wait for it by then. SIGINT is signal 2.
+waits_for_news() { # PID
+	[ "/proc/$1/exe" -ef "$PROCTOR" ] && has_line "/proc/$1/status" '^SigBlk:.*[2367abef]$' &&
+		has_line "/proc/$1/status" '^State:[[:space:]]*S'
+}
+
+# follow NAME [OPTION...]: into $TMP/NAME, while no daemon runs; its pid is in $follower.
 follow() {
 	local name=$1
 	shift
 	"$PROCTOR" events --follow "$@" >"$TMP/$name" 2>"$TMP/$name.err" &
 	follower=$!
-	sleep 0.5
+	eventually waits_for_news $follower
 }
 
 # ends NAME: by Ctrl-C, with nothing said.
@@ -231,7 +237,7 @@ for i in range(8):
     command = ["true"] if i % 2 else ["sh", "-c", "sleep 0.1 & wait; true"]
     subprocess.run([sys.argv[1], "run", "-q", "--job", "order-%d-%d" % (i, os.getpid()), "--"] + command, check=True)
 over, n_exits, late = set(), 0, []
-s.settimeout(12)
+s.settimeout(60)
 try:
     while len(over) < 8 or time.time() < until:
         e = json.loads(f.readline())["params"]
@@ -239,7 +245,7 @@ try:
         if e["topic"] == "job.completed":
             over.add(job)
             until = time.time() + 1.5
-            s.settimeout(12 if len(over) < 8 else 1.5)
+            s.settimeout(60 if len(over) < 8 else 1.5)
         elif e["topic"] == "process.exit":
             n_exits += 1
             late += [e] if job in over else []
@@ -299,7 +305,7 @@ check "and there are many" [ "$(wc -l <"$TMP/recorded")" -ge 24 ]
 wait "$subscriber"
 
 # ---- of what sheet the young are ----
-echo 'interval_seconds: 0.5' >"$PROCTOR_HOME/proctor.yaml"
+printf 'interval_seconds: 0.5\nlimits:\n  max_daemon_cpu_percent: 50\n' >"$PROCTOR_HOME/proctor.yaml"
 cat >"$TMP/sheets.yaml" <<'YAML'
 sheets:
   - run: sleep 0.5
@@ -311,11 +317,6 @@ YAML
 "$PROCTOR" wait sheets >/dev/null
 
 # ---- what a sheet used is its own ----
-cat >"$TMP/large.yaml" <<YAML
-sheets:
-  - run: exec python3 -c 'x = b"x" * (200 << 20); import os, time; [time.sleep(0.1) for i in range(600) if not os.path.exists("$TMP/passed.large")]'
-  - run: "true"
-YAML
 cat >"$TMP/contexts.py" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -327,30 +328,42 @@ assert "result" in json.loads(f.readline())
 print("listens", flush=True)
 for line in f:
     p = json.loads(line).get("params")
-    if p and p["data"]["job_id"] == "large":
+    if p and p["data"]["job_id"] == sys.argv[2]:
         print(json.dumps([p["topic"], p["data"].get("sheet_num"), p["data"]["resource_context"]]), flush=True)
         if p["topic"] == "job.completed":
             break
 END
-timeout 120 python3 "$TMP/contexts.py" "$PROCTOR_HOME/proctor.sock" >"$TMP/contexts" &
-subscriber=$!
-eventually has_line "$TMP/contexts" listens
-"$PROCTOR" submit --job large "$TMP/large.yaml" >/dev/null
-is_large() {
+is_large() { # JOB
 	python3 -c '
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"job.list\"}\n")
-print([j.get("rss_mb", 0) > 200 for j in json.loads(s.makefile().readline())["result"] if j["job_id"] == "large"])' "$PROCTOR_HOME/proctor.sock"
+print([(j["rss_mb"] or 0) > 200 for j in json.loads(s.makefile().readline())["result"] if j["job_id"] == sys.argv[2]])' \
+		"$PROCTOR_HOME/proctor.sock" "$1"
 }
-is "a sheet is large" "$(becomes "[True]" is_large)" "[True]"
-pass large
-wait "$subscriber"
-contexts=$(sed 1d "$TMP/contexts" | python3 -c 'import json, sys; print(json.dumps([json.loads(l) for l in sys.stdin]))')
-# At a tick in the moment of its end it may have nothing any more.
-json "at its end it was" "$contexts" \
-	'[c["rss_mb"] is None or c["rss_mb"] > 200 for t, n, c in d if t == "sheet.completed" and n == 1] == [True]'
+run_large() { # JOB: one whose first sheet is; what is told of it is in $contexts
+	cat >"$TMP/large.yaml" <<-YAML
+		sheets:
+		  - run: exec python3 -c 'x = b"x" * (200 << 20); import os, time; [time.sleep(0.1) for i in range(1200) if not os.path.exists("$TMP/passed.$1")]'
+		  - run: "true"
+	YAML
+	timeout 240 python3 "$TMP/contexts.py" "$PROCTOR_HOME/proctor.sock" "$1" >"$TMP/contexts" &
+	subscriber=$!
+	eventually has_line "$TMP/contexts" listens
+	"$PROCTOR" submit --job "$1" "$TMP/large.yaml" >/dev/null
+	becomes "[True]" is_large "$1" >/dev/null
+	pass "$1"
+	wait "$subscriber"
+	contexts=$(sed 1d "$TMP/contexts" | python3 -c 'import json, sys; print(json.dumps([json.loads(l) for l in sys.stdin]))')
+}
+# At a tick in the moment of its end it has a part of its memory, or nothing any more: then it tries again.
+was_large='[(c["rss_mb"] or 0) > 200 for t, n, c in d if t == "sheet.completed" and n == 1] == [True]'
+for try in 1 2 3 4; do
+	run_large "large-$try"
+	[ "$(json_eval "$contexts" "$was_large")" = True ] && break
+done
+json "at its end a large sheet was large" "$contexts" "$was_large"
 json "which the next one is not told to be" "$contexts" \
 	'[c["rss_mb"] is None or c["rss_mb"] < 100 for t, n, c in d if n == 2 or t == "job.completed"] == [True] * 3'
 "$PROCTOR" stop

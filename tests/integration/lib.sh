@@ -58,6 +58,17 @@ pass() { # NAME
 	: >"$TMP/passed.$1"
 }
 
+# has_ticks JOB N: whether so many snapshots of it are in the record.
+has_ticks() {
+	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json 2>/dev/null)" \
+		"len({s['timestamp'] for s in d}) >= $2")" = True ]
+}
+
+# has_subscribers N: whether at least so many listen to the daemon.
+has_subscribers() {
+	[ "$(json_eval "$("$PROCTOR" status --json 2>/dev/null)" "d['subscribers'] >= $1")" = True ]
+}
+
 # eventually COMMAND [ARG...]: succeeds as soon as it does, or fails after two minutes, as others may
 # take all of the machine.
 eventually() {
