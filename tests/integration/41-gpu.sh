@@ -236,6 +236,18 @@ until_rung() { # WANTED
 }
 "$PROCTOR" start
 until_rung NVML
+# Asked by itself, the library would refuse: what is told is the daemon's.
+refused() { STAND_IN_INIT_RESULT=4 "$PROCTOR" "$@"; }
+until_told() { # FILE TEXT COMMAND...: a daemon that is busy may answer too late
+	for ((i = 0; i < 30; i++)); do
+		refused "${@:3}" >"$1"
+		grep -q "$2" "$1" && break
+		sleep 1
+	done
+}
+until_told "$TMP/look.json" '"utilization_pct":12' snapshot --json
+until_told "$TMP/look.prom" 'proctor_gpu' export prometheus
+refused snapshot --all --json >"$TMP/look-all.json"
 : >"$TMP/fail"
 until_rung none
 "$PROCTOR" status
@@ -253,6 +265,11 @@ printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 export PROCTOR
 run with_gpu "$TMP/daemon"
 like "status names who answers" "$stdout" 'rung NVML'
+json "a look asks the daemon, and no driver" "$(cat "$TMP/look.json")" \
+	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
+json "unless it wants all processes, which a daemon does not show" "$(cat "$TMP/look-all.json")" \
+	'd["gpus"] == []'
+like "what is exported too" "$(cat "$TMP/look.prom")" 'proctor_gpu_utilization_ratio\{gpu="2"\} 0.12'
 like "and that nobody does" "$stdout" 'rung none'
 like "and why" "$stdout" '^GPUs +NVML cannot read a GPU: Unknown Error'
 like "as its JSON does" "$stdout" '^json: NVML cannot read a GPU: Unknown Error'
