@@ -85,6 +85,7 @@ static void take_gpu(const struct rpc_value *told, size_t i, struct gpu_sample *
 	ret->throttle = take_throttles(rpc_value_get(told, "throttle_reasons"));
 	ret->ecc_errors = rpc_value_u64(rpc_value_get(told, "ecc_errors"));
 	ret->last_xid = rpc_value_u64(rpc_value_get(told, "last_xid"));
+	ret->is_lost = rpc_value_bool(rpc_value_get(told, "is_lost"), false);
 }
 
 /* ---- processes ---- */

@@ -93,15 +93,26 @@ static double known_or_not(double value)
 	return isfinite(value) && value >= 0 ? value : F64_UNKNOWN;
 }
 
-static void add_device(const struct smi_line *line, bool is_listed, struct gpu_reading *ret)
+static void note_lost(const struct smi_device *device, struct gpu_sample *s,
+		      struct gpu_reading *ret)
+{
+	s->is_lost = true;
+	gpu_note(ret,
+		 device->is_listed ? SMI_PROGRAM " says that GPU %d is lost"
+				   : SMI_PROGRAM " does not list GPU %d any more",
+		 s->index);
+	ret->n_left_out++; /* who holds it */
+}
+
+static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 {
 	struct gpu_sample *s = gpu_add_device(ret, "NVIDIA");
+	const struct smi_line *line = &device->line;
 
 	if (!s)
 		return;
-	if (!is_listed) {
-		gpu_note(ret, SMI_PROGRAM " does not list GPU %d any more", s->index);
-		ret->n_left_out++; /* who holds it */
+	if (device->is_lost || !device->is_listed) {
+		note_lost(device, s, ret);
 		return;
 	}
 	s->utilization_pct = gpu_sane_percent(ret, s->index, line->values[SMI_UTILIZATION]);
@@ -174,7 +185,7 @@ static int ask_again(struct smi *smi, struct err *err)
 		return r;
 	gpu_reading_init(&smi->last);
 	for (int i = 0; i < smi->n_devices; i++)
-		add_device(&smi->devices[i].line, smi->devices[i].is_listed, &smi->last);
+		add_device(&smi->devices[i], &smi->last);
 	if (smi->lost.code < 0) {
 		gpu_note(&smi->last, "%s", smi->lost.text);
 		smi->last.n_left_out++; /* who holds it */

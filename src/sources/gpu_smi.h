@@ -43,6 +43,7 @@ size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
 	bool is_listed; /* the last time it was asked */
+	bool is_lost;	/* it is listed, and said to be that */
 	struct smi_line line;
 };
 

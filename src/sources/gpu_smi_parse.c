@@ -146,6 +146,7 @@ bool smi_parse_device(const char *line, struct smi_device *ret)
 		return false;
 	parse_line(line, strlen(line), &ret->line);
 	ret->is_listed = true;
+	ret->is_lost = strstr(line, "[GPU is lost]") != NULL;
 	return true;
 }
 

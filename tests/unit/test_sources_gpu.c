@@ -526,9 +526,16 @@ static void test_card_is_gone(void **state)
 	assert_true(isnan(r.devices[1].utilization_pct));
 	assert_string_equal(r.note, "AMD (card7) at 0000:99:00.0 is gone");
 	assert_int_equal(r.n_left_out, 1);
-	run("rm -r '%s/sys/class/drm'", t->path);
+	assert_true(r.devices[1].is_lost && !r.devices[0].is_lost);
+	run("mv '%s/sys/class/drm' '%s/drm'", t->path, t->path);
 	gpu_reading_init(&r);
-	assert_int_equal(gpu_drm.read(opened, &r, &err), -EIO);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_true(r.devices[1].is_lost && r.devices[0].is_lost);
+	run("mv '%s/drm' '%s/sys/class/drm'", t->path, t->path);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_true(r.devices[1].is_lost && !r.devices[0].is_lost);
+	assert_true(r.devices[0].utilization_pct == 37);
 	gpu_drm.close(opened);
 }
 
@@ -753,7 +760,14 @@ static void test_smi_program_tells_of_a_lost_one(void **state)
 	assert_int_equal(r->n_devices, 2);
 	assert_true(r->devices[0].utilization_pct == 50);
 	assert_true(isnan(r->devices[1].utilization_pct));
+	assert_true(r->devices[1].is_lost && !r->devices[0].is_lost);
 	assert_true(r->n_left_out > 0);
+	assert_ptr_equal(strstr(r->note, "nvidia-smi says that GPU 1 is lost"), r->note);
+	leave_program();
+	put(t, SMI_DEVICES, "Unable to determine the device handle\nGPU-a, 50, 100, 200, 30\n");
+	setenv("PATH", t->path, 1);
+	r = read_smi(t);
+	assert_int_equal(r->n_devices, 1);
 	assert_ptr_equal(strstr(r->note, "nvidia-smi says that a GPU has fallen off the bus"),
 			 r->note);
 }

@@ -197,8 +197,8 @@ static void test_one_is_lost(void **state)
 	for (int i = 0; i < 2; i++) {
 		r = read_driver(driver, 0);
 		assert_int_equal(r->n_devices, STAND_IN_GPUS);
-		assert_true(isnan(r->devices[1].utilization_pct));
-		assert_true(r->devices[2].utilization_pct == 12);
+		assert_true(isnan(r->devices[1].utilization_pct) && r->devices[1].is_lost);
+		assert_true(r->devices[2].utilization_pct == 12 && !r->devices[2].is_lost);
 		assert_int_equal(r->n_processes, STAND_IN_GPUS - 1);
 		assert_int_equal(r->n_left_out, 1); /* who holds it */
 		assert_string_equal(r->note, "GPU 1 cannot be read: GPU is lost");
