@@ -44,12 +44,13 @@ struct smi_device {
 	char uuid[SMI_UUID_BYTES];
 	bool is_listed; /* the last time it was asked */
 	bool is_lost;	/* it is listed, and said to be that */
+	uint64_t index; /* its number; U64_UNKNOWN: not told */
 	struct smi_line line;
 };
 
 /*
- * A line of the same query with uuid before them: what else does not parse is unknown. False: it
- * is none, but a warning.
+ * A line of the same query with uuid before them, and maybe index behind: what else does not parse
+ * is unknown. False: it is none, but a warning.
  */
 bool smi_parse_device(const char *line, struct smi_device *ret);
 

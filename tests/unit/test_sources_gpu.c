@@ -586,7 +586,8 @@ static void test_display_adapter(void **state)
 
 /* ---- nvidia-smi as a program ---- */
 
-#define SMI_DEVICES "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
+#define SMI_DEVICES \
+	"--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,index"
 #define SMI_PROCESSES "--query-compute-apps=gpu_uuid,pid,used_memory"
 
 /* One that answers each query with its file, and then does as the script says. */
@@ -732,7 +733,7 @@ static void test_smi_program_is_odd(void **state)
 	put_program(t, "");
 	leave_program();
 	put(t, SMI_DEVICES,
-	    "GPU-a, 50 %, 100, 200, \nGPU-b, Unknown, 8, 9, 31\nGPU-c, 7\nGPU-d, 1, 2, 3, 4, 5\n");
+	    "GPU-a, 50 %, 100, 200, \nGPU-b, Unknown, 8, 9, 31\nGPU-c, 7\nGPU-d, 1, 2, 3, 4, 5, 6\n");
 	setenv("PATH", t->path, 1);
 	r = read_smi(t);
 	assert_int_equal(r->n_devices, 4);
@@ -742,6 +743,50 @@ static void test_smi_program_is_odd(void **state)
 	assert_true(r->devices[1].temperature_c == 31);
 	assert_true(isnan(r->devices[2].utilization_pct) && isnan(r->devices[3].utilization_pct));
 	assert_int_equal(r->processes[0].device, 1);
+}
+
+struct item {
+	int number;
+	char id[GPU_ID_BYTES];
+};
+
+static void make_item(void *item, const char *id, const char *name)
+{
+	struct item *made = item;
+
+	(void)name;
+	*made = (struct item){ .number = -1 };
+	snprintf(made->id, sizeof(made->id), "%s", id);
+}
+
+/* The first was lost before its id was told: what others are called is no name for it. */
+static void test_places(void **state)
+{
+	static struct gpu_places places = { .n = 3, .ids = { "", "b", "c" } };
+	struct item had[GPU_MAX_DEVICES] = { { 1, "b" }, { 2, "c" } };
+	struct item all[GPU_MAX_DEVICES] = { { 2, "c" }, { 0, "a" }, { 1, "b" }, { 3, "d" } };
+	struct gpu_items items = { had, sizeof(had[0]), offsetof(struct item, id), make_item };
+
+	(void)state;
+	assert_int_equal(gpu_keep_places(&places, &items, 2), 3);
+	assert_int_equal(had[0].number, -1);
+	assert_int_equal(had[1].number, 1);
+	assert_int_equal(had[2].number, 2);
+	items.first = all;
+	assert_int_equal(gpu_keep_places(&places, &items, 4), 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(all[i].number, i);
+	places = (struct gpu_places){ .n = 2 }; /* of a library that tells no ids */
+	items.first = memset(had, 0, sizeof(had));
+	assert_int_equal(gpu_keep_places(&places, &items, 2), 2);
+	assert_int_equal(gpu_keep_places(&places, &items, 1), 2);
+}
+
+static void tell_nothing(void *ctx, const char *question, uint64_t ns)
+{
+	(void)ctx;
+	(void)question;
+	(void)ns;
 }
 
 /* One that has fallen off the bus hides no other. */
@@ -770,6 +815,37 @@ static void test_smi_program_tells_of_a_lost_one(void **state)
 	assert_int_equal(r->n_devices, 1);
 	assert_ptr_equal(strstr(r->note, "nvidia-smi says that a GPU has fallen off the bus"),
 			 r->note);
+}
+
+/* Also one that was lost from the beginning has its number, and the others have theirs. */
+static void test_smi_program_tells_numbers(void **state)
+{
+	static struct gpu_reading reading;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_program(t, "exit 15");
+	leave_program();
+	put(t, SMI_DEVICES, "GPU-b, 50, 100, 200, 30, 1\nGPU-d, 60, 100, 200, 30, 3\n");
+	setenv("PATH", t->path, 1);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_devices, 4);
+	assert_true(reading.devices[0].is_lost && reading.devices[2].is_lost);
+	assert_true(reading.devices[1].utilization_pct == 50);
+	assert_true(reading.devices[3].utilization_pct == 60);
+	assert_ptr_equal(strstr(reading.note, "nvidia-smi says that GPU 0 is lost"), reading.note);
+	leave_program();
+	put(t, SMI_DEVICES, "GPU-a, 70, 100, 200, 30, 0\nGPU-b, 50, 100, 200, 30, 1\n");
+	setenv("PATH", t->path, 1);
+	gpu_smi.measure(opened, tell_nothing, NULL); /* asks again */
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_true(reading.devices[0].utilization_pct == 70); /* it is back */
+	assert_true(reading.devices[1].utilization_pct == 50);
+	gpu_smi.close(opened);
 }
 
 /* Devices stand, also if who holds them is not told. */
@@ -1004,6 +1080,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_found_but_not_asked, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_is_odd, open_tree, close_program),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test_setup_teardown(test_smi_program_tells_numbers, open_tree,
+						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_of_a_lost_one, open_tree,
 						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_no_processes, open_tree,
