@@ -25,6 +25,9 @@
  */
 int smi_run(const char *query, struct buf *out, struct err *err);
 
+/* In a handler of signals: kills what runs now, with all that it started. */
+void smi_end_program(void);
+
 /* ---- what it prints (gpu_smi_parse.c) ---- */
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };

@@ -829,20 +829,22 @@ static void test_no_core_file(void **state)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* A program may be a script: what it has started ends too, when nobody listens any more. */
-static void test_nothing_is_left_of_a_script(void **state)
-{
-	struct gpus_options options = reader_options();
-	char *search = put_program(), name[32];
-	int fd, left = 6000, pid = 0;
-	FILE *file = NULL;
+/* ---- a program that is a script ---- */
 
-	(void)state;
+/* One that waits for a program of its own, whose pid it writes down. */
+static void put_hanging_script(void)
+{
 	put("nvidia-smi", "#!/bin/sh\n/bin/sleep 600 &\necho $! >\"$PATH/new\"\n"
 			  "/bin/mv \"$PATH/new\" \"$PATH/pid\"\nwait\n");
 	fixture.told->init_result = 999;
-	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
-	for (; !file && left > 0; left--, usleep(10000)) {
+}
+
+static int await_program(void)
+{
+	FILE *file = NULL;
+	int pid = 0;
+
+	for (int left = 6000; !file && left > 0; left--, usleep(10000)) {
 		int pid_fd = openat(fixture.root_fd, "pid", O_RDONLY | O_CLOEXEC);
 
 		file = pid_fd < 0 ? NULL : fdopen(pid_fd, "r");
@@ -850,13 +852,70 @@ static void test_nothing_is_left_of_a_script(void **state)
 	assert_non_null(file);
 	assert_int_equal(fscanf(file, "%d", &pid), 1);
 	fclose(file);
-	close(fd);
-	snprintf(name, sizeof(name), "/proc/%d", pid);
-	for (left = 6000; access(name, F_OK) == 0 && left > 0; left--)
-		usleep(10000);
-	assert_int_equal(access(name, F_OK), -1);
 	unlinkat(fixture.root_fd, "pid", 0);
+	return pid;
+}
+
+static void assert_ends(int pid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/%d", pid);
+	for (int left = 6000; access(name, F_OK) == 0 && left > 0; left--, usleep(10000))
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	assert_int_equal(access(name, F_OK), -1);
+}
+
+static int parent_of(int pid)
+{
+	char name[32];
+	int parent = 0;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %d", &parent), 1);
+	fclose(file);
+	return parent;
+}
+
+/* What it has started ends too, when nobody listens any more. */
+static void test_nothing_is_left_of_a_script(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	int fd, pid;
+
+	(void)state;
+	put_hanging_script();
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	pid = await_program();
+	close(fd);
+	assert_ends(pid);
 	remove_program(search);
+}
+
+/* The same when somebody kills the process that would see to that. */
+static void test_nothing_is_left_without_a_keeper(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	int fd, pid, reader;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	put_hanging_script();
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	pid = await_program();
+	reader = parent_of(parent_of(pid));
+	kill(parent_of(reader), SIGKILL);
+	assert_ends(pid);
+	assert_ends(reader);
+	close(fd);
+	remove_program(search);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 /* The number of a reader that has ended may be anybody's: nobody is sent a signal by it. */
@@ -1274,6 +1333,7 @@ int main(void)
 		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
 		cmocka_unit_test_setup(test_no_core_file, all_is_well),
 		cmocka_unit_test_setup(test_nothing_is_left_of_a_script, all_is_well),
+		cmocka_unit_test_setup(test_nothing_is_left_without_a_keeper, all_is_well),
 		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
