@@ -235,6 +235,9 @@ enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_file
 /* False: there is no such process. */
 bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret);
 
+/* Whether it is of this user; one that runs a program with more rights is it too. */
+bool gpu_is_own(int root_fd, uint64_t pid);
+
 #define GPU_MAX_OWNERS 256
 #define GPU_MAX_INNER 8192
 

@@ -508,6 +508,37 @@ static void test_kfd(void **state)
 	gpu_drm.close(opened);
 }
 
+/* One with more rights than its user is not looked into, and may be a client. */
+static void test_drm_process_that_is_closed(void **state)
+{
+	static struct gpu_reading r;
+	const uid_t uid = geteuid(), stranger = uid == 0 ? 65534 : uid;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	char text[64];
+	void *opened;
+
+	put_card(t);
+	put_process(t, 300, 300, "/dev/dri/renderD128");
+	put_process(t, 301, 301, "/dev/dri/renderD128");
+	snprintf(text, sizeof(text), "Uid:\t1\t%u\t1\t1\n", (unsigned)stranger);
+	put(t, "proc/300/status", text);
+	put(t, "proc/301/status", "Uid:\t1\t4242\t1\t1\n");
+	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&r);
+	assert_int_equal(seteuid(stranger), 0);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(seteuid(uid), 0);
+	run("chmod 700 '%s'/proc/30?/fd", t->path);
+	gpu_drm.close(opened);
+	assert_int_equal(r.only_own, 1);
+	assert_int_equal(r.n_processes, 1);
+	assert_int_equal(r.processes[0].key.pid, 300);
+	assert_false(u64_known(r.processes[0].memory_bytes));
+	assert_true(isnan(r.processes[0].utilization_pct));
+}
+
 static void test_card_is_gone(void **state)
 {
 	static struct gpu_reading r;
@@ -1098,6 +1129,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_look_for_all, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_kfd, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_drm_process_that_is_closed, open_tree,
+						close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_added, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
