@@ -327,7 +327,7 @@ static void look_for_cards(struct drm *d)
 static void note_news(const struct drm_card *c, int index, struct gpu_reading *ret)
 {
 	if (c->came_boot_ns && clock_boot_ns() - c->came_boot_ns < NEWS_NS)
-		gpu_note(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
+		gpu_remark(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
 }
 
 /* One that is gone hides no other: it keeps its place, and who holds it is not known. */

@@ -69,6 +69,8 @@ static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
 		tell_device(&reading, i, m);
 	if (reading.note[0])
 		m->fn(m->ctx, m->rung, reading.note, U64_UNKNOWN);
+	if (reading.remark[0])
+		m->fn(m->ctx, m->rung, reading.remark, U64_UNKNOWN);
 	return told;
 }
 

@@ -459,8 +459,9 @@ static void test_odd_shares(void **state)
 	fixture.told->share = 104;
 	driver = open_driver();
 	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 100);
-	assert_string_equal(fixture.reading.note,
+	assert_string_equal(fixture.reading.remark,
 			    "process 100 is said to keep GPU 0 104 % busy: taken for 100 %");
+	assert_string_equal(fixture.reading.note, "");
 	gpu_nvml.close(driver);
 	fixture.told->share = 4000000000;
 	driver = open_driver();
@@ -1198,6 +1199,31 @@ static void test_trouble_is_told(void **state)
 	await_all();
 }
 
+/* What is odd leaves nothing unknown: it is said beside who answers. */
+static void test_remark_is_no_trouble(void **state)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct gpus_options options = reader_options();
+	struct rung rung = { SOURCES_RUNG_GPU, "none", "" };
+	struct gpus *g = NULL;
+	char text[256];
+
+	(void)state;
+	put("dev/nvidiactl", "");
+	fixture.told->share = 104;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 60000);
+	look_after(g, 0);
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(gpus_note(g));
+	gpus_tell_rung(g, &arena, &rung, 1);
+	assert_string_equal(rung.rung, "NVML");
+	assert_string_equal(rung.reason,
+			    "process 100 is said to keep GPU 0 104 % busy: taken for 100 %");
+	gpus_close(g);
+	await_all();
+}
+
 static void check_none(void)
 {
 	struct gpus_options options = reader_options();
@@ -1349,6 +1375,7 @@ int main(void)
 		cmocka_unit_test_setup(test_driver_without_gpus, all_is_well),
 		cmocka_unit_test_setup(test_commands_to_the_terminal, all_is_well),
 		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
+		cmocka_unit_test_setup(test_remark_is_no_trouble, all_is_well),
 		cmocka_unit_test_setup(test_no_rights, all_is_well),
 		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
 	};
