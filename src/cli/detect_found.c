@@ -73,7 +73,7 @@ static bool is_unjudged(const struct found_list *list, enum anomaly_type type)
 {
 	const struct detect_looks *looks = &list->looks[type];
 
-	if (type == ANOMALY_ORPHAN)
+	if (type == ANOMALY_ORPHAN || type == ANOMALY_GPU_LOST)
 		return looks->n_judged > 0;
 	return looks->n_silent > 0 && looks->n_judged == 0;
 }

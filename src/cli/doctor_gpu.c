@@ -97,6 +97,14 @@ static bool reap(pid_t pid, int *ret_status)
 	return false;
 }
 
+/* By what the child has ended with. */
+static enum doctor_gpu judge(int told)
+{
+	if (told == GPUS_TOLD_LOSS)
+		return DOCTOR_GPU_BROKEN;
+	return told == GPUS_TOLD ? DOCTOR_GPU_ANSWERS : DOCTOR_GPU_SILENT;
+}
+
 static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf said = BUF_INIT;
@@ -118,7 +126,7 @@ static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out
 	}
 	if (said.len == 0)
 		buf_printf(out, "%s: it ended the process that asked it\n", name);
-	return said.len > 0 && WEXITSTATUS(status) == 0 ? DOCTOR_GPU_ANSWERS : DOCTOR_GPU_SILENT;
+	return said.len == 0 ? DOCTOR_GPU_SILENT : judge(WEXITSTATUS(status));
 }
 
 static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
@@ -131,7 +139,7 @@ static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
 		return result;
 	pid = fork();
 	if (pid == 0)
-		_exit(!gpus_measure(root_fd, i, print_answer, &fds[1]));
+		_exit(gpus_measure(root_fd, i, print_answer, &fds[1]));
 	close(fds[1]);
 	if (pid > 0)
 		result = hear(gpus_driver_name(i), pid, fds[0], out);

@@ -8,7 +8,10 @@
 #include "base/buf.h"
 #include "sources/sources.h"
 
-/* The worst of what drivers do: none tells anything, one does, one crashes or hangs. */
+/*
+ * The worst of what drivers do: none tells anything, one does, one crashes, hangs or has lost a
+ * GPU.
+ */
 enum doctor_gpu { DOCTOR_GPU_SILENT, DOCTOR_GPU_ANSWERS, DOCTOR_GPU_BROKEN };
 
 /*

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/look_gpus.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
 
@@ -78,20 +79,35 @@ static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
 
 /* ---- taking it ---- */
 
+/* A daemon shows processes of jobs alone: who wants all must ask the drivers. */
+static struct rpc_value *find_gpus(const struct settings *ctx, int root_fd,
+				   enum snapshot_scope scope, struct gpus **ret)
+{
+	const struct gpus_options options = { .root_fd = root_fd, .at_once = true };
+	struct rpc_value *told = NULL;
+
+	if (!ctx->config.gpu_enabled || !sources_has_gpu(root_fd))
+		return NULL;
+	if (scope == SNAPSHOT_JOBS)
+		told = look_ask_gpus();
+	if (!told)
+		gpus_open(&options, ret, NULL);
+	return told;
+}
+
 static int take(const struct settings *ctx, const struct attempt_list *running,
 		enum snapshot_scope scope, struct snapshot *snap, struct err *err)
 {
 	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct collector_options options = { .root_fd = root_fd, .mask = ctx->mask };
-	struct gpus_options gpu_options = { .root_fd = root_fd, .at_once = true };
+	CLEANUP(cli_value_cleanup) struct rpc_value *told_gpus = NULL;
 	struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };
 	struct collector *collector = NULL;
 	int r;
 
 	if (root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	if (ctx->config.gpu_enabled)
-		gpus_open(&gpu_options, &options.gpus, NULL);
+	told_gpus = find_gpus(ctx, root_fd, scope, &options.gpus);
 	r = collector_new(&options, &collector, err);
 	if (r == 0)
 		r = collector_scan(collector, snap, err);
@@ -108,6 +124,8 @@ static int take(const struct settings *ctx, const struct attempt_list *running,
 		else
 			collector_fill(collector, snap, scope);
 	}
+	if (r == 0 && told_gpus)
+		look_take_gpus(told_gpus, snap);
 	collector_free(collector);
 	gpus_close(options.gpus);
 	return r;

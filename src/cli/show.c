@@ -70,7 +70,9 @@ static void add_megabytes(struct buf *out, double mb)
 
 void show_gpu(struct buf *out, const struct gpu_sample *gpu)
 {
-	buf_printf(out, "GPU %d: ", gpu->index);
+	buf_printf(out, "GPU %d: %s", gpu->index, gpu->is_lost ? "lost\n" : "");
+	if (gpu->is_lost)
+		return;
 	add_value(out, gpu->utilization_pct, " % busy, ");
 	add_megabytes(out, gpu->memory_used_mb);
 	buf_add_str(out, " of ");

@@ -106,3 +106,29 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	else
 		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, braked_by(brakes));
 }
+
+/* ---- GPU lost ----
+ *
+ * Its driver says that it has fallen off the bus, or does not know of it any more: high. One of
+ * which nothing is known because its driver does not answer may be there.
+ */
+void check_gpu_lost(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
+{
+	char xid[48] = "";
+
+	(void)t;
+	f->value = gpu->is_lost;
+	f->threshold = 1;
+	if (f64_known(gpu->utilization_pct) || f64_known(gpu->memory_used_mb) ||
+	    f64_known(gpu->temperature_c))
+		f->stand = STAND_CLEAR;
+	if (!gpu->is_lost)
+		return;
+	f->stand = STAND_OVER;
+	f->severity = SEVERITY_HIGH;
+	if (u64_known(gpu->last_xid))
+		snprintf(xid, sizeof(xid), " (its last error was XID %llu)",
+			 (unsigned long long)gpu->last_xid);
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d is lost: its driver does not reach it any more%s", gpu->index, xid);
+}

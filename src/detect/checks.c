@@ -36,6 +36,7 @@ const struct check checks[] = {
 	{ ANOMALY_GPU_MEMORY, "percent", .of_gpu = check_gpu_memory },
 	{ ANOMALY_GPU_IDLE, "seconds", .of_gpu = check_gpu_idle },
 	{ ANOMALY_GPU_HOT, "degrees C", .of_gpu = check_gpu_hot },
+	{ ANOMALY_GPU_LOST, "GPUs", .of_gpu = check_gpu_lost },
 };
 const size_t n_checks = ARRAY_SIZE(checks);
 

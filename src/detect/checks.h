@@ -116,12 +116,12 @@ double checks_room_mb(const struct tick *t, const struct proc_sample *s);
 #define CHECKS_TIME_BYTES 24
 const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
 
-process_check check_memory_spike, check_memory_leak;			 /* check_memory.c */
-process_check check_runaway, check_stuck, check_io_wait;		 /* check_progress.c */
-process_check check_zombies, check_fds, check_threads, check_orphan;	 /* check_count.c */
-job_check check_processes, check_job_zombies;				 /* check_count.c */
-host_check check_host_memory, check_host_io, check_swap, check_host_oom; /* check_host.c */
-cgroup_check check_cgroup_memory, check_cgroup_oom;			 /* check_host.c */
-gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot;		 /* check_gpu.c */
+process_check check_memory_spike, check_memory_leak;			   /* check_memory.c */
+process_check check_runaway, check_stuck, check_io_wait;		   /* check_progress.c */
+process_check check_zombies, check_fds, check_threads, check_orphan;	   /* check_count.c */
+job_check check_processes, check_job_zombies;				   /* check_count.c */
+host_check check_host_memory, check_host_io, check_swap, check_host_oom;   /* check_host.c */
+cgroup_check check_cgroup_memory, check_cgroup_oom;			   /* check_host.c */
+gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot, check_gpu_lost; /* check_gpu.c */
 
 #endif

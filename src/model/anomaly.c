@@ -24,6 +24,7 @@ static const char *const type_names[] = {
 	[ANOMALY_GPU_IDLE] = "gpu_idle",
 	[ANOMALY_GPU_HOT] = "gpu_hot",
 	[ANOMALY_ORPHAN] = "orphan",
+	[ANOMALY_GPU_LOST] = "gpu_lost",
 };
 _Static_assert(ARRAY_SIZE(type_names) == N_ANOMALY_TYPES, "each type has its name");
 

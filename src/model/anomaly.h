@@ -34,6 +34,7 @@ enum anomaly_type {
 	ANOMALY_GPU_IDLE,
 	ANOMALY_GPU_HOT,
 	ANOMALY_ORPHAN,
+	ANOMALY_GPU_LOST,
 	N_ANOMALY_TYPES
 };
 const char *anomaly_type_name(enum anomaly_type type); /* "memory_spike", … */

@@ -460,6 +460,8 @@ static void write_gpu(struct json *j, const struct gpu_sample *gpu)
 	write_throttle(j, gpu->throttle);
 	json_key_u64(j, "ecc_errors", gpu->ecc_errors);
 	json_key_u64(j, "last_xid", gpu->last_xid);
+	if (gpu->is_lost)
+		json_key_bool(j, "is_lost", true);
 	json_end_object(j);
 }
 

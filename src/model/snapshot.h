@@ -154,6 +154,7 @@ struct gpu_sample {
 	uint64_t throttle;   /* bits; U64_UNKNOWN */
 	uint64_t ecc_errors; /* that could not be corrected, since the last reset */
 	uint64_t last_xid;   /* of the driver's own errors; U64_UNKNOWN: none was seen */
+	bool is_lost;	     /* its driver says so now; it is not recorded */
 };
 
 /* The memory of one cgroup that has processes of a job. */

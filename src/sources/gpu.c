@@ -41,7 +41,8 @@ struct gpus {
 	uint64_t opened_boot_ns, max_age_ns;
 	uint64_t cpu_ns;
 	bool has_reading;
-	char rung[GPU_NAME_BYTES]; /* the last that answered; "": none */
+	char rung[GPU_NAME_BYTES];   /* the last that answered; "": none */
+	char remark[GPU_NOTE_BYTES]; /* the last that was made; "": none */
 	struct troubles troubles;
 	struct gpu_pace pace;
 	struct gpu_reading now, next;
@@ -86,7 +87,8 @@ static bool is_whole(const struct gpu_reading *r, size_t n)
 {
 	return n >= offsetof(struct gpu_reading, processes) && r->n_devices <= GPU_MAX_DEVICES &&
 	       r->n_processes <= GPU_MAX_PROCESSES && n == gpu_reading_bytes(r) &&
-	       memchr(r->rung, '\0', sizeof(r->rung)) && memchr(r->note, '\0', sizeof(r->note));
+	       memchr(r->rung, '\0', sizeof(r->rung)) && memchr(r->note, '\0', sizeof(r->note)) &&
+	       memchr(r->remark, '\0', sizeof(r->remark));
 }
 
 /* What a driver says may end on a terminal. */
@@ -130,12 +132,15 @@ static void take_readings(struct gpus *g)
 		if (!is_whole(&g->next, (size_t)n))
 			continue;
 		show_safely(g->next.note, sizeof(g->next.note));
+		show_safely(g->next.remark, sizeof(g->next.remark));
 		show_safely(g->next.rung, sizeof(g->next.rung));
 		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
 		count_reading(g, &g->next);
 		memcpy(&g->now, &g->next, (size_t)n);
 		if (g->now.rung[0])
 			memcpy(g->rung, g->now.rung, sizeof(g->rung));
+		if (g->now.remark[0])
+			memcpy(g->remark, g->now.remark, sizeof(g->remark));
 		qsort(g->now.processes, g->now.n_processes, sizeof(g->now.processes[0]),
 		      compare_processes);
 		g->has_reading = true;
@@ -314,7 +319,9 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 
 const char *gpus_note(const struct gpus *g)
 {
-	return find_trouble(g, clock_boot_ns());
+	const char *trouble = find_trouble(g, clock_boot_ns());
+
+	return trouble || !g->now.remark[0] ? trouble : g->now.remark;
 }
 
 const char *gpus_rung(const struct gpus *g)
@@ -370,9 +377,12 @@ static const char *tell_none(const struct gpus *g)
 void gpus_tell_rung(const struct gpus *g, struct arena *arena, struct rung *rungs, size_t n)
 {
 	const char *rung = g->rung[0] ? arena_strdup(arena, g->rung) : NULL;
+	const char *trouble = find_trouble(g, clock_boot_ns());
 	const char *note = !rung && has_none(g, clock_boot_ns())
 				   ? tell_none(g)
-				   : arena_strdup(arena, gpus_note(g));
+				   : arena_strdup(arena, trouble	? trouble
+							 : g->remark[0] ? g->remark
+									: NULL);
 
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(rungs[i].measurement, SOURCES_RUNG_GPU) != 0)

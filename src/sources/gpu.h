@@ -36,7 +36,8 @@ struct gpu_reading {
 	uint64_t asked_boot_ns;	   /* when the oldest of it was asked; 0: when it was complete */
 	uint64_t cpu_ns;	   /* that all readings of the process that reads took so far */
 	char rung[GPU_NAME_BYTES]; /* who said so: "NVML", "NVML + DRM fdinfo"; "": nobody */
-	char note[GPU_NOTE_BYTES]; /* what is wrong, or odd; "": nothing */
+	char note[GPU_NOTE_BYTES]; /* what is wrong, so that something is not known; "": nothing */
+	char remark[GPU_NOTE_BYTES]; /* what is odd, and known all the same; "": nothing */
 	uint32_t n_devices;
 	uint32_t n_processes;
 	uint32_t n_left_out;  /* processes that had no room, or that could not be told */
@@ -69,7 +70,11 @@ void gpu_note_asked(struct gpu_reading *r, uint64_t boot_ns);
 /* The first note stays. */
 void gpu_note(struct gpu_reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and noted. */
+/* The same for what is odd, and leaves nothing unknown. */
+void gpu_remark(struct gpu_reading *r, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Shares that cannot be (negative, tenfold) are unknown; a little too much is 100, and remarked. */
 double gpu_sane_percent(struct gpu_reading *r, int device, double percent);
 
 /* The same of the share of a process, by the number that the driver calls it by. */
@@ -234,6 +239,9 @@ enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_file
 
 /* False: there is no such process. */
 bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret);
+
+/* Whether it is of this user; one that runs a program with more rights is it too. */
+bool gpu_is_own(int root_fd, uint64_t pid);
 
 #define GPU_MAX_OWNERS 256
 #define GPU_MAX_INNER 8192

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/macros.h"
@@ -30,7 +29,7 @@
 #define NEWS_NS UINT64_C(60000000000) /* for so long a card is said to be new */
 #define FILE_BYTES 4096
 #define MAX_CLIENTS 1024
-#define MAX_KFD 256
+#define MAX_UNSEEN 256
 #define USUAL_PERCENT 105
 
 /* A client of a device, as it was at the last reading. */
@@ -51,8 +50,8 @@ struct drm {
 	struct drm_card cards[GPU_MAX_DEVICES];
 	size_t n_cards;
 	struct clients *now, *before;
-	struct proc_key kfd[MAX_KFD]; /* who computes through AMD's other file */
-	size_t n_kfd;
+	struct proc_key unseen[MAX_UNSEEN]; /* through AMD's other file, or not to be looked into */
+	size_t n_unseen;
 	uint32_t n_left_out; /* at the last look */
 	bool only_own;	     /* others' processes could not be looked into then */
 };
@@ -94,16 +93,6 @@ static void add_client(struct drm *d, const struct proc_key *key, const char *te
 		d->n_left_out++;
 }
 
-static bool read_key(int proc_fd, uint64_t pid, struct proc_key *ret)
-{
-	char path[64], text[2048], state;
-
-	snprintf(path, sizeof(path), "%llu/stat", (unsigned long long)pid);
-	ret->pid = (pid_t)pid;
-	return io_read_text_at(proc_fd, path, text, sizeof(text)) > 0 &&
-	       alive_parse_stat(text, &state, &ret->start_ticks) == 0;
-}
-
 static DIR *open_folder(int proc_fd, uint64_t pid, const char *name)
 {
 	char path[64];
@@ -118,15 +107,30 @@ static DIR *open_folder(int proc_fd, uint64_t pid, const char *name)
 	return dir;
 }
 
-/* Of what is handed over through /dev/kfd no fdinfo tells. */
-static void note_kfd(struct drm *d, const struct proc_key *key)
+/* It may use a GPU, and no fdinfo tells of it. */
+static void note_unseen(struct drm *d, uint64_t pid)
 {
-	if (d->n_kfd > 0 && d->kfd[d->n_kfd - 1].pid == key->pid)
+	struct proc_key key;
+
+	if (d->n_unseen > 0 && (uint64_t)d->unseen[d->n_unseen - 1].pid == pid)
 		return; /* one file says it */
-	if (d->n_kfd < MAX_KFD)
-		d->kfd[d->n_kfd++] = *key;
+	if (!gpu_read_key(d->root_fd, pid, &key))
+		return;
+	if (d->n_unseen < MAX_UNSEEN)
+		d->unseen[d->n_unseen++] = key;
 	else
 		d->n_left_out++;
+}
+
+/* Others' are not known as a whole, our own (one with more rights than we have) one by one. */
+static void note_closed(struct drm *d, uint64_t pid, int reason)
+{
+	if (reason != EACCES && reason != EPERM)
+		return; /* it has ended */
+	if (gpu_is_own(d->root_fd, pid))
+		note_unseen(d, pid);
+	else
+		d->only_own = true;
 }
 
 static void look_into(struct drm *d, int proc_fd, uint64_t pid)
@@ -137,21 +141,20 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 	struct proc_key key;
 
 	if (!files) {
-		d->only_own |= errno == EACCES || errno == EPERM;
+		note_closed(d, pid, errno);
 		return;
 	}
 	while ((entry = readdir(files))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file) &&
-		    read_key(proc_fd, pid, &key))
-			note_kfd(d, &key);
+		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file))
+			note_unseen(d, pid);
 		if (!gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
 			continue;
 		snprintf(path, sizeof(path), "%llu/fdinfo/%s", (unsigned long long)pid,
 			 entry->d_name);
 		if (io_read_text_at(proc_fd, path, text, sizeof(text)) > 0 &&
-		    read_key(proc_fd, pid, &key))
+		    gpu_read_key(d->root_fd, pid, &key))
 			add_client(d, &key, text);
 	}
 	closedir(files);
@@ -226,13 +229,13 @@ static bool is_client(const struct drm *d, const struct proc_key *key)
 }
 
 /* Their share is unknown; their memory too, where no client of a card tells it. */
-static void tell_kfd(const struct drm *d, struct gpu_reading *ret)
+static void tell_unseen(const struct drm *d, struct gpu_reading *ret)
 {
-	for (size_t i = 0; i < d->n_kfd; i++) {
+	for (size_t i = 0; i < d->n_unseen; i++) {
 		const struct gpu_process p = {
-			.key = d->kfd[i],
+			.key = d->unseen[i],
 			.device = GPU_DEVICE_UNKNOWN,
-			.memory_bytes = is_client(d, &d->kfd[i]) ? 0 : U64_UNKNOWN,
+			.memory_bytes = is_client(d, &d->unseen[i]) ? 0 : U64_UNKNOWN,
 			.utilization_pct = F64_UNKNOWN,
 		};
 
@@ -257,7 +260,7 @@ static void tell_processes(const struct drm *d, int first_device, struct gpu_rea
 		p.utilization_pct = drm_share(ret, &p);
 		gpu_add_process(ret, &p);
 	}
-	tell_kfd(d, ret);
+	tell_unseen(d, ret);
 }
 
 /* ---- the driver ---- */
@@ -298,7 +301,7 @@ static void read_all(struct drm *d)
 	d->now->n = 0;
 	d->now->boot_ns = clock_boot_ns();
 	d->n_left_out = 0;
-	d->n_kfd = 0;
+	d->n_unseen = 0;
 	d->only_own = false;
 	look_at_all(d);
 	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
@@ -324,14 +327,12 @@ static void look_for_cards(struct drm *d)
 static void note_news(const struct drm_card *c, int index, struct gpu_reading *ret)
 {
 	if (c->came_boot_ns && clock_boot_ns() - c->came_boot_ns < NEWS_NS)
-		gpu_note(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
+		gpu_remark(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
 }
 
 /* One that is gone hides no other: it keeps its place, and who holds it is not known. */
-static int read_cards(const struct drm *d, struct gpu_reading *ret, struct err *err)
+static void read_cards(const struct drm *d, struct gpu_reading *ret)
 {
-	size_t n_gone = 0;
-
 	for (size_t i = 0; i < d->n_cards; i++) {
 		int index = (int)ret->n_devices;
 
@@ -341,9 +342,7 @@ static int read_cards(const struct drm *d, struct gpu_reading *ret, struct err *
 		}
 		gpu_note(ret, "%s at %s is gone", d->cards[i].name, d->cards[i].slot);
 		ret->n_left_out++;
-		n_gone++;
 	}
-	return n_gone < d->n_cards ? 0 : err_set(err, -EIO, "%s is gone", d->cards[0].name);
 }
 
 static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
@@ -351,13 +350,10 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	struct drm *d = driver;
 	bool is_due = d->now->boot_ns == 0 || clock_boot_ns() - d->now->boot_ns >= EVERY_NS;
 	int first_device = (int)ret->n_devices;
-	int r;
 
-	if (is_due)
-		look_for_cards(d);
-	r = read_cards(d, ret, err);
-	if (r < 0)
-		return r;
+	(void)err; /* a card that is gone is looked for again */
+	look_for_cards(d);
+	read_cards(d, ret);
 	if (is_due)
 		read_all(d);
 	tell_processes(d, first_device, ret);

@@ -172,8 +172,11 @@ bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *re
 {
 	struct gpu_sample *s = gpu_add_device(ret, c->name);
 
-	if (!is_there(root_fd, c))
+	if (!is_there(root_fd, c)) {
+		if (s)
+			s->is_lost = true;
 		return false;
+	}
 	if (!s)
 		return true;
 	s->utilization_pct = gpu_sane_percent(

@@ -11,14 +11,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
-#include "sources/parse_process.h"
-
-#define STATUS_BYTES 8192
 
 /* On how many devices a driver has told of it. */
 static unsigned count_listed(const struct gpu_reading *r, const struct proc_key *key)
@@ -46,19 +42,6 @@ static bool has_dark_device(const struct gpu_reading *r)
 	return false;
 }
 
-/* Its folder is root's where it may not be looked into; this is told all the same. */
-static bool is_own(int root_fd, uint64_t pid)
-{
-	char path[64], text[STATUS_BYTES];
-	struct pid_status status;
-
-	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
-		return false;
-	pid_status_parse(text, &status);
-	return status.uid == geteuid();
-}
-
 /* One that has more devices open than it is listed on may use one that could not be read. */
 static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *files,
 			  struct gpu_reading *ret)
@@ -72,7 +55,7 @@ static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *fil
 
 	if (holds == GPU_HOLDS_NOT)
 		return;
-	if (holds == GPU_HOLDS_MAYBE && !is_own(root_fd, pid)) {
+	if (holds == GPU_HOLDS_MAYBE && !gpu_is_own(root_fd, pid)) {
 		ret->only_own = 1;
 		return;
 	}

@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
@@ -17,37 +19,59 @@ static void tell_cost(void *ctx, const char *question, uint64_t ns)
 	m->fn(m->ctx, m->rung, question, ns);
 }
 
-static bool tells_something(const struct gpu_reading *r)
+static enum gpus_told judge(const struct gpu_reading *r)
 {
-	for (uint32_t i = 0; i < r->n_devices; i++)
+	enum gpus_told told = GPUS_TOLD_NOTHING;
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		if (r->devices[i].is_lost)
+			return GPUS_TOLD_LOSS;
 		if (f64_known(r->devices[i].utilization_pct) ||
 		    f64_known(r->devices[i].memory_used_mb))
-			return true;
-	return false;
+			told = GPUS_TOLD;
+	}
+	return told;
 }
 
-/* Whether anything was told. */
-static bool read_once(const struct gpu_driver *driver, void *opened, const struct measure *m)
+static void tell_device(const struct gpu_reading *r, uint32_t i, const struct measure *m)
+{
+	char text[GPU_NAME_BYTES + 32];
+	bool is_named = r->names[i][0] != '\0';
+
+	if (r->devices[i].is_lost)
+		snprintf(text, sizeof(text), "GPU %u is lost%s%s%s", i, is_named ? " (" : "",
+			 r->names[i], is_named ? ")" : "");
+	else
+		snprintf(text, sizeof(text), "%s", is_named ? r->names[i] : "a GPU without a name");
+	m->fn(m->ctx, m->rung, text, U64_UNKNOWN);
+}
+
+static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
+				const struct measure *m)
 {
 	static struct gpu_reading reading; /* too large for a stack */
 	struct err err = ERR_INIT;
 	uint64_t before = clock_boot_ns(), cost_ns;
-	bool is_told;
+	enum gpus_told told;
 
 	gpu_reading_init(&reading);
 	if (driver->read(opened, &reading, &err) < 0) {
 		m->fn(m->ctx, m->rung, err.text, U64_UNKNOWN);
-		return false;
+		return GPUS_TOLD_NOTHING;
 	}
 	cost_ns = clock_boot_ns() - before;
-	is_told = tells_something(&reading);
-	m->fn(m->ctx, m->rung, is_told ? "a whole reading" : "it tells nothing of any GPU",
-	      is_told ? cost_ns : U64_UNKNOWN);
+	told = judge(&reading);
+	if (told == GPUS_TOLD_NOTHING)
+		m->fn(m->ctx, m->rung, "it tells nothing of any GPU", U64_UNKNOWN);
+	else
+		m->fn(m->ctx, m->rung, "a whole reading", cost_ns);
 	for (uint32_t i = 0; i < reading.n_devices; i++)
-		m->fn(m->ctx, m->rung, reading.names[i], U64_UNKNOWN);
+		tell_device(&reading, i, m);
 	if (reading.note[0])
 		m->fn(m->ctx, m->rung, reading.note, U64_UNKNOWN);
-	return is_told;
+	if (reading.remark[0])
+		m->fn(m->ctx, m->rung, reading.remark, U64_UNKNOWN);
+	return told;
 }
 
 const char *gpus_driver_name(size_t i)
@@ -55,22 +79,22 @@ const char *gpus_driver_name(size_t i)
 	return i < GPU_N_DRIVERS ? gpu_drivers[i]->name : NULL;
 }
 
-bool gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
+enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
 {
 	const struct gpu_driver *driver = gpu_drivers[i];
 	struct measure m = { fn, ctx, driver->name };
 	struct err err = ERR_INIT;
-	bool is_told;
+	enum gpus_told told;
 	void *opened;
 
 	gpu_leave_no_core();
 	if (driver->open(root_fd, &opened, &err) < 0) {
 		fn(ctx, driver->name, err.text, U64_UNKNOWN);
-		return false;
+		return GPUS_TOLD_NOTHING;
 	}
-	is_told = read_once(driver, opened, &m);
-	if (is_told && driver->measure)
+	told = read_once(driver, opened, &m);
+	if (told != GPUS_TOLD_NOTHING && driver->measure)
 		driver->measure(opened, tell_cost, &m);
 	driver->close(opened);
-	return is_told;
+	return told;
 }

@@ -95,13 +95,14 @@ static bool is_readable(int result)
 }
 
 /* All of it stays unknown, and who holds it. */
-static void note_failure(struct nvml *n, struct nvml_gpu *d, int index, int result,
+static void note_failure(struct nvml *n, struct nvml_gpu *d, struct gpu_sample *s, int result,
 			 struct gpu_reading *ret)
 {
-	gpu_note(ret, "GPU %d cannot be read: %s", index, nvml_word(n, result));
+	gpu_note(ret, "GPU %d cannot be read: %s", s->index, nvml_word(n, result));
 	ret->n_left_out++;
 	if (!is_lost(result))
 		return;
+	s->is_lost = true;
 	d->handle = NULL;
 	d->why_closed = result;
 }
@@ -121,7 +122,7 @@ static int read_device(struct nvml *n, struct nvml_gpu *d, uint64_t now_ns, stru
 	else if (n->call.utilization)
 		result = n->call.utilization(d->handle, &use);
 	if (!d->handle || !is_readable(result)) {
-		note_failure(n, d, s->index, result, ret);
+		note_failure(n, d, s, result, ret);
 		return result;
 	}
 	if (result == NVML_OK)

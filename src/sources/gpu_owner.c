@@ -129,17 +129,31 @@ bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret)
 	return true;
 }
 
-/* Its pid in the innermost namespace; U64_UNKNOWN. */
-static uint64_t inner_pid(int root_fd, uint64_t pid)
+static bool read_status(int root_fd, uint64_t pid, struct pid_status *ret)
 {
 	char path[64], text[STATUS_BYTES];
-	struct pid_status status;
 
 	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
 	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
-		return U64_UNKNOWN;
-	pid_status_parse(text, &status);
-	return status.ns_pid;
+		return false;
+	pid_status_parse(text, ret);
+	return true;
+}
+
+/* Its folder is root's where it may not be looked into; this is told all the same. */
+bool gpu_is_own(int root_fd, uint64_t pid)
+{
+	struct pid_status status;
+
+	return read_status(root_fd, pid, &status) && status.uid == geteuid();
+}
+
+/* Its pid in the innermost namespace; U64_UNKNOWN. */
+static uint64_t inner_pid(int root_fd, uint64_t pid)
+{
+	struct pid_status status;
+
+	return read_status(root_fd, pid, &status) ? status.ns_pid : U64_UNKNOWN;
 }
 
 static void add_inner(struct gpu_owners *o, int root_fd, uint64_t pid)

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "sources/gpu_smi.h"
 
 #define MIN_INTERVAL_SECONDS 1.0
 
@@ -98,6 +99,24 @@ static double find_left_out(int root_fd, struct gpu_reading *reading)
 	return fmin((double)(clock_cpu_ns() - before_ns) / 1e9 * LOOK_PART, LOOK_MAX_SECONDS);
 }
 
+/* As if there were no handler: who has killed us is told from a driver that did. */
+static void end_with_program(int number)
+{
+	smi_end_program();
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/*
+ * Without a keeper nobody would end a program, and what it has started. A library that keeps the
+ * signal away does not last either: nobody reads what we say any more (SIGPIPE).
+ */
+static void end_with_keeper(void)
+{
+	signal(SIGTERM, end_with_program);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+}
+
 void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd, int beat_fd)
 {
 	static struct gpu_reading reading; /* of this process alone, and large */
@@ -105,7 +124,7 @@ void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, i
 	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS, rest;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end_with_keeper();
 	slots->beat = say_beat;
 	slots->ctx = &beat_fd;
 	while (wait_for_turn(fd, pause)) {

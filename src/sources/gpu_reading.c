@@ -83,6 +83,17 @@ void gpu_note(struct gpu_reading *r, const char *format, ...)
 	va_end(args);
 }
 
+void gpu_remark(struct gpu_reading *r, const char *format, ...)
+{
+	va_list args;
+
+	if (r->remark[0])
+		return;
+	va_start(args, format);
+	vsnprintf(r->remark, sizeof(r->remark), format, args);
+	va_end(args);
+}
+
 static double or_unknown(double percent)
 {
 	return isfinite(percent) && percent >= 0 && percent <= GARBAGE_PERCENT ? percent
@@ -93,7 +104,8 @@ double gpu_sane_percent(struct gpu_reading *r, int device, double percent)
 {
 	percent = or_unknown(percent);
 	if (percent > 100)
-		gpu_note(r, "GPU %d says that it is %g %% busy: taken for 100 %%", device, percent);
+		gpu_remark(r, "GPU %d says that it is %g %% busy: taken for 100 %%", device,
+			   percent);
 	return percent > 100 ? 100 : percent;
 }
 
@@ -101,8 +113,8 @@ double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double pe
 {
 	percent = or_unknown(percent);
 	if (percent > 100)
-		gpu_note(r, "process %llu is said to keep GPU %d %g %% busy: taken for 100 %%",
-			 (unsigned long long)pid, device, percent);
+		gpu_remark(r, "process %llu is said to keep GPU %d %g %% busy: taken for 100 %%",
+			   (unsigned long long)pid, device, percent);
 	return percent > 100 ? 100 : percent;
 }
 

@@ -184,7 +184,7 @@ static void note_why_not_better(const struct gpu_slots *s, enum gpu_vendor vendo
 /* What is in a reading before a driver adds to it. */
 struct mark {
 	uint32_t n_devices, n_processes, n_left_out, only_own;
-	bool has_note;
+	bool has_note, has_remark;
 };
 
 static void roll_back(struct gpu_reading *r, const struct mark *to)
@@ -195,6 +195,8 @@ static void roll_back(struct gpu_reading *r, const struct mark *to)
 	r->only_own = to->only_own;
 	if (!to->has_note)
 		r->note[0] = '\0';
+	if (!to->has_remark)
+		r->remark[0] = '\0';
 }
 
 /* Which it has, for when it does not answer, or another one does. */
@@ -226,8 +228,8 @@ static void take_failure(struct gpu_slot *slot, struct gpu_reading *r, const str
 /* False: nothing was read. */
 static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_reading *ret)
 {
-	struct mark before = { ret->n_devices, ret->n_processes, ret->n_left_out, ret->only_own,
-			       ret->note[0] != '\0' };
+	struct mark before = { ret->n_devices, ret->n_processes,     ret->n_left_out,
+			       ret->only_own,  ret->note[0] != '\0', ret->remark[0] != '\0' };
 	struct gpu_slot *slot = &s->of[vendor];
 	size_t i;
 

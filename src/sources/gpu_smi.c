@@ -19,7 +19,8 @@
 #include "sources/gpu.h"
 
 #define EVERY_NS UINT64_C(10000000000)
-#define ASK_DEVICES "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
+#define ASK_DEVICES \
+	"--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,index"
 #define ASK_PROCESSES "--query-compute-apps=gpu_uuid,pid,used_memory"
 
 struct smi {
@@ -43,19 +44,46 @@ static int find_device(const struct smi *smi, const char *uuid)
 	return GPU_DEVICE_UNKNOWN;
 }
 
-static void keep_device(struct smi *smi, const struct smi_device *device)
+static void make_unlisted(void *item, const char *id, const char *name)
+{
+	struct smi_device *device = item;
+
+	(void)name;
+	*device = (struct smi_device){ .is_listed = false };
+	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
+}
+
+/* One that is lost, and was so from the beginning: its number is free until it is back. */
+static bool is_hole(const struct smi_device *device)
+{
+	return !device->uuid[0];
+}
+
+/* Where a new one stands: behind the others, but for those whose rows are missing. */
+static int find_place(struct smi *smi, const struct smi_device *device, bool is_one_lost)
+{
+	uint64_t index = device->index;
+
+	if (index < GPU_MAX_DEVICES && is_one_lost)
+		while ((uint64_t)smi->n_devices < index)
+			make_unlisted(&smi->devices[smi->n_devices++], "", "");
+	if (index < (uint64_t)smi->n_devices && is_hole(&smi->devices[index]))
+		return (int)index;
+	return smi->n_devices < GPU_MAX_DEVICES ? smi->n_devices++ : GPU_DEVICE_UNKNOWN;
+}
+
+static void keep_device(struct smi *smi, const struct smi_device *device, bool is_one_lost)
 {
 	int i = find_device(smi, device->uuid);
 
-	if (i == GPU_DEVICE_UNKNOWN && smi->n_devices < GPU_MAX_DEVICES)
-		i = smi->n_devices++;
 	if (i == GPU_DEVICE_UNKNOWN)
-		return;
-	smi->devices[i] = *device;
+		i = find_place(smi, device, is_one_lost);
+	if (i != GPU_DEVICE_UNKNOWN)
+		smi->devices[i] = *device;
 }
 
 /* How many it lists. */
-static size_t take_devices(struct smi *smi, char *text)
+static size_t take_devices(struct smi *smi, char *text, bool is_one_lost)
 {
 	struct smi_device device;
 	char *rest = NULL;
@@ -67,7 +95,7 @@ static size_t take_devices(struct smi *smi, char *text)
 	     line = strtok_r(NULL, "\n", &rest)) {
 		if (!smi_parse_device(line, &device))
 			continue;
-		keep_device(smi, &device);
+		keep_device(smi, &device, is_one_lost);
 		n++;
 	}
 	return n;
@@ -79,7 +107,7 @@ static int ask_devices(struct smi *smi, struct err *err)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct err why = ERR_INIT;
 	int r = smi_run(ASK_DEVICES, &text, &why);
-	size_t n = r == 0 || r == -ENXIO ? take_devices(smi, text.data) : 0;
+	size_t n = r == 0 || r == -ENXIO ? take_devices(smi, text.data, r == -ENXIO) : 0;
 
 	smi->lost = why;
 	if (n > 0)
@@ -93,15 +121,27 @@ static double known_or_not(double value)
 	return isfinite(value) && value >= 0 ? value : F64_UNKNOWN;
 }
 
-static void add_device(const struct smi_line *line, bool is_listed, struct gpu_reading *ret)
+static void note_lost(const struct smi_device *device, struct gpu_sample *s,
+		      struct gpu_reading *ret)
+{
+	s->is_lost = true;
+	gpu_note(ret,
+		 device->is_listed || is_hole(device) ? SMI_PROGRAM " says that GPU %d is lost"
+						      : SMI_PROGRAM
+			 " does not list GPU %d any more",
+		 s->index);
+	ret->n_left_out++; /* who holds it */
+}
+
+static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 {
 	struct gpu_sample *s = gpu_add_device(ret, "NVIDIA");
+	const struct smi_line *line = &device->line;
 
 	if (!s)
 		return;
-	if (!is_listed) {
-		gpu_note(ret, SMI_PROGRAM " does not list GPU %d any more", s->index);
-		ret->n_left_out++; /* who holds it */
+	if (device->is_lost || !device->is_listed) {
+		note_lost(device, s, ret);
 		return;
 	}
 	s->utilization_pct = gpu_sane_percent(ret, s->index, line->values[SMI_UTILIZATION]);
@@ -174,7 +214,7 @@ static int ask_again(struct smi *smi, struct err *err)
 		return r;
 	gpu_reading_init(&smi->last);
 	for (int i = 0; i < smi->n_devices; i++)
-		add_device(&smi->devices[i].line, smi->devices[i].is_listed, &smi->last);
+		add_device(&smi->devices[i], &smi->last);
 	if (smi->lost.code < 0) {
 		gpu_note(&smi->last, "%s", smi->lost.text);
 		smi->last.n_left_out++; /* who holds it */
@@ -212,13 +252,14 @@ static void smi_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 	   r < 0 ? U64_UNKNOWN : clock_boot_ns() - before);
 }
 
-static void make_unlisted(void *item, const char *id, const char *name)
+static void drop_holes(struct smi *smi)
 {
-	struct smi_device *device = item;
+	int n = 0;
 
-	(void)name;
-	*device = (struct smi_device){ .is_listed = false };
-	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
+	for (int i = 0; i < smi->n_devices; i++)
+		if (!is_hole(&smi->devices[i]))
+			smi->devices[n++] = smi->devices[i];
+	smi->n_devices = n;
 }
 
 static void smi_keep_places(void *driver, const struct gpu_places *places)
@@ -227,6 +268,8 @@ static void smi_keep_places(void *driver, const struct gpu_places *places)
 	const struct gpu_items items = { smi->devices, sizeof(smi->devices[0]),
 					 offsetof(struct smi_device, uuid), make_unlisted };
 
+	if (places->n > 0)
+		drop_holes(smi); /* what was known before says where they are */
 	smi->n_devices = (int)gpu_keep_places(places, &items, (size_t)smi->n_devices);
 }
 

@@ -25,6 +25,9 @@
  */
 int smi_run(const char *query, struct buf *out, struct err *err);
 
+/* In a handler of signals: kills what runs now, with all that it started. */
+void smi_end_program(void);
+
 /* ---- what it prints (gpu_smi_parse.c) ---- */
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
@@ -43,12 +46,14 @@ size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
 struct smi_device {
 	char uuid[SMI_UUID_BYTES];
 	bool is_listed; /* the last time it was asked */
+	bool is_lost;	/* it is listed, and said to be that */
+	uint64_t index; /* its number; U64_UNKNOWN: not told */
 	struct smi_line line;
 };
 
 /*
- * A line of the same query with uuid before them: what else does not parse is unknown. False: it
- * is none, but a warning.
+ * A line of the same query with uuid before them, and maybe index behind: what else does not parse
+ * is unknown. False: it is none, but a warning.
  */
 bool smi_parse_device(const char *line, struct smi_device *ret);
 

@@ -140,12 +140,35 @@ static bool take_field(const char **at, char ret[FIELD_BYTES])
 	return fits;
 }
 
+/* The number behind the values, if there is a field for it; *n is then the length before it. */
+static uint64_t take_index(const char *line, size_t *n)
+{
+	const char *last = strrchr(line, ',');
+	char field[FIELD_BYTES];
+	size_t n_commas = 0;
+	uint64_t index;
+
+	for (const char *s = line; *s; s++)
+		n_commas += *s == ',';
+	*n = strlen(line);
+	if (n_commas != SMI_FIELDS)
+		return U64_UNKNOWN;
+	*n = (size_t)(last - line);
+	return copy_field(last + 1, strlen(last + 1), field) && num_parse_u64(field, &index) == 0
+		       ? index
+		       : U64_UNKNOWN;
+}
+
 bool smi_parse_device(const char *line, struct smi_device *ret)
 {
+	size_t n;
+
 	if (!take_field(&line, ret->uuid) || !is_uuid(ret->uuid) || !line)
 		return false;
-	parse_line(line, strlen(line), &ret->line);
+	ret->index = take_index(line, &n);
+	parse_line(line, n, &ret->line);
 	ret->is_listed = true;
+	ret->is_lost = strstr(line, "[GPU is lost]") != NULL;
 	return true;
 }
 

@@ -87,9 +87,19 @@ static int tell_failure(int r, struct err *err)
 
 /* ---- running it ---- */
 
+/* Its group, for a handler of signals; 0: none runs. */
+static volatile sig_atomic_t group;
+
+void smi_end_program(void)
+{
+	if (group > 0)
+		kill(-(pid_t)group, SIGKILL);
+}
+
 /*
  * With a group of its own, for it may be a script; and it ends with who asked, however that ends.
- * What it has started falls to the keeper then (gpu_keeper.c), which ends it.
+ * What it has started falls to the keeper then (gpu_keeper.c), which ends it; where that is gone
+ * too, who asked has ended the group.
  */
 static void become_program(const char *query, int out_fd, pid_t parent)
 {
@@ -118,6 +128,7 @@ static pid_t spawn(const char *query, int out_fd)
 	if (pid < 0)
 		return -errno;
 	setpgid(pid, pid); /* whoever is first */
+	group = pid;
 	return pid;
 }
 
@@ -171,6 +182,7 @@ static int end(pid_t pid, uint64_t deadline_ns, int r, const struct buf *out, st
 
 	if (r == 0)
 		r = wait_until(pid, deadline_ns, &status);
+	group = 0;
 	if (r == 0)
 		return tell_end(status, out->data, err);
 	kill(-pid, SIGKILL);

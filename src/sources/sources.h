@@ -450,12 +450,15 @@ bool sources_has_gpu(int root_fd);
 /* What drivers are called that can be asked, from 0 on; NULL: there are no more. */
 const char *gpus_driver_name(size_t i);
 
+enum gpus_told { GPUS_TOLD, GPUS_TOLD_NOTHING, GPUS_TOLD_LOSS };
+
 /*
  * Asks one of them in this process, for doctor: what is wrong with it, or what each question
- * costs (U64_UNKNOWN: it is no question, or was not answered). Returns whether it told anything.
+ * costs (U64_UNKNOWN: it is no question, or was not answered). Returns whether it told anything
+ * of a GPU, or that one of them is lost.
  */
 typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
-bool gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
+enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 
 /* ---- what works here ---- */
 

@@ -319,6 +319,7 @@ void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret)
 
 int gpu_from_words(const uint64_t *words, struct gpu_sample *ret)
 {
+	ret->is_lost = false; /* which is not recorded */
 	return from_words(gpu_fields, GPU_WORDS, words, ret);
 }
 

@@ -170,6 +170,12 @@ run with_gpu "$PROCTOR" doctor
 like "a library that only opens is not ok" "$stdout" 'GPUs +note +NVML: NVML cannot read a GPU'
 unlike "and has no cost" "$stdout" 'NVML: .* takes'
 rm "$TMP/fail"
+export STAND_IN_LOST_FILE=$TMP/lost
+: >"$TMP/lost"
+run with_gpu "$PROCTOR" doctor
+like "one that has lost a GPU is not ok" "$stdout" 'GPUs +note +NVML: a whole reading takes'
+like "and that one is named" "$stdout" 'NVML: GPU 1 is lost \(stand-in 1\)'
+rm "$TMP/lost"
 
 # ---- a library that lacks one of its own ----
 
@@ -237,6 +243,22 @@ until_rung() { # WANTED
 }
 "$PROCTOR" start
 until_rung NVML
+# Asked by itself, the library would refuse: what is told is the daemon's.
+refused() { STAND_IN_INIT_RESULT=4 "$PROCTOR" "$@"; }
+until_told() { # FILE TEXT COMMAND...: a daemon that is busy may answer too late
+	for ((i = 0; i < 30; i++)); do
+		refused "${@:3}" >"$1"
+		grep -q "$2" "$1" && break
+		sleep 1
+	done
+}
+until_told "$TMP/look.json" '"utilization_pct":12' snapshot --json
+until_told "$TMP/look.prom" 'proctor_gpu' export prometheus
+refused snapshot --all --json >"$TMP/look-all.json"
+: >"$TMP/lost"
+until_told "$TMP/lost.json" gpu_lost anomalies --json
+until_told "$TMP/lost.txt" 'GPU 1: lost' snapshot
+rm "$TMP/lost"
 : >"$TMP/fail"
 until_rung none
 "$PROCTOR" status
@@ -254,6 +276,14 @@ printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 export PROCTOR
 run with_gpu "$TMP/daemon"
 like "status names who answers" "$stdout" 'rung NVML'
+json "a look asks the daemon, and no driver" "$(cat "$TMP/look.json")" \
+	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
+json "unless it wants all processes, which a daemon does not show" "$(cat "$TMP/look-all.json")" \
+	'd["gpus"] == []'
+like "what is exported too" "$(cat "$TMP/look.prom")" 'proctor_gpu_utilization_ratio\{gpu="2"\} 0.12'
+json "a GPU that is lost is an anomaly" "$(cat "$TMP/lost.json")" \
+	'[(a["anomaly_type"], a["gpu"]) for a in d] == [("gpu_lost", 1)]'
+like "and said to be that" "$(cat "$TMP/lost.txt")" 'GPU 1: lost$'
 like "and that nobody does" "$stdout" 'rung none'
 like "and why" "$stdout" '^GPUs +NVML cannot read a GPU: Unknown Error'
 like "as its JSON does" "$stdout" '^json: NVML cannot read a GPU: Unknown Error'

@@ -49,6 +49,7 @@ int nvmlInit_v2(void)
 	hear("STAND_IN_FAIL_FILE", &told.fail_path);
 	hear("STAND_IN_CRASH_FILE", &told.crash_path);
 	hear("STAND_IN_HANG_FILE", &told.hang_path);
+	hear("STAND_IN_LOST_FILE", &told.lost_path);
 	if (getenv("STAND_IN_MISSING"))
 		told.n_missing = (unsigned)atoi(getenv("STAND_IN_MISSING"));
 	return getenv("STAND_IN_INIT_RESULT") ? atoi(getenv("STAND_IN_INIT_RESULT"))
@@ -157,6 +158,8 @@ int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *r
 	ret->gpu = 10 + index_of(device);
 	if (told.fail_path && access(told.fail_path, F_OK) == 0)
 		return NVML_UNINITIALIZED;
+	if (told.lost_path && index_of(device) == 1 && access(told.lost_path, F_OK) == 0)
+		return NVML_GPU_IS_LOST;
 	return told.use_result[index_of(device)];
 }
 

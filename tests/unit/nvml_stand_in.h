@@ -2,8 +2,8 @@
  * nvml_stand_in - a library with the functions of NVIDIA's that do what a test tells them to:
  * no real GPU falls off the bus when it is asked to. In other programs STAND_IN_PID_FILE names
  * a file with the pid, STAND_IN_FAIL_FILE is fail_path, STAND_IN_CRASH_FILE crash_path,
- * STAND_IN_HANG_FILE hang_path, STAND_IN_INIT_RESULT init_result, STAND_IN_MISSING n_missing, and
- * STAND_IN_NAME what a GPU is called.
+ * STAND_IN_HANG_FILE hang_path, STAND_IN_LOST_FILE lost_path, STAND_IN_INIT_RESULT init_result,
+ * STAND_IN_MISSING n_missing, and STAND_IN_NAME what a GPU is called.
  */
 #ifndef PROCTOR_TESTS_NVML_STAND_IN_H
 #define PROCTOR_TESTS_NVML_STAND_IN_H
@@ -22,6 +22,7 @@ struct nvml_stand_in {
 	unsigned xid;		/* told once, of the last GPU; 0: none */
 	const char *error_text; /* what it says of every failure; NULL: what is usual */
 	const char *fail_path;	/* no GPU answers while this file is there */
+	const char *lost_path;	/* the second GPU is lost while this file is there */
 	const char *crash_path; /* asked for its use, a GPU takes its process with it while this is
 				   there */
 	const char *hang_path;	/* asked for its use, a GPU hangs while this file is there, */

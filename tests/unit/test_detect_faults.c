@@ -40,6 +40,44 @@ static void test_gpus(void **state)
 	host_close(&h);
 }
 
+/* Lost from 60 to 120 s; of the other one its driver tells nothing in that time. */
+static void lose_gpu(struct host *h, double t)
+{
+	struct gpu_sample *g = arena_alloc(&h->snap.arena, 2 * sizeof(*g));
+
+	assert_non_null(g);
+	for (int i = 0; i < 2; i++) {
+		gpu_sample_init(&g[i]);
+		g[i].index = i;
+		if (t < 60 || t >= 120)
+			g[i].temperature_c = 40;
+	}
+	g[1].is_lost = t >= 60 && t < 120;
+	g[1].last_xid = 79;
+	h->snap.gpus = g;
+	h->snap.n_gpus = 2;
+}
+
+static void test_gpu_is_lost(void **state)
+{
+	const struct seen *began;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, lose_gpu);
+	began = begin_of(&h, ANOMALY_GPU_LOST, 60);
+	assert_true(began->at <= 65);
+	assert_int_equal(began->e.gpu, 1);
+	assert_int_equal(began->e.worst.severity, SEVERITY_HIGH);
+	assert_string_equal(began->e.worst.text,
+			    "GPU 1 is lost: its driver does not reach it any more (its last error "
+			    "was XID 79)");
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1); /* once, and of no other */
+	assert_non_null(host_find(&h, ANOMALY_GPU_LOST, EPISODE_CLEARED));
+	host_close(&h);
+}
+
 /* ---- how severe ---- */
 
 struct rule {
@@ -109,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpus),
+		cmocka_unit_test(test_gpu_is_lost),
 		cmocka_unit_test(test_how_severe),
 	};
 

@@ -126,9 +126,9 @@ static void test_odd_percent(void **state)
 	assert_non_null(r);
 	gpu_reading_init(r);
 	assert_true(gpu_sane_percent(r, 0, 55) == 55);
-	assert_int_equal(r->note[0], '\0');
+	assert_int_equal(r->remark[0], '\0');
 	assert_true(gpu_sane_percent(r, 3, 101) == 100);
-	assert_non_null(strstr(r->note, "GPU 3"));
+	assert_non_null(strstr(r->remark, "GPU 3"));
 	assert_true(isnan(gpu_sane_percent(r, 0, -1)));
 	assert_true(isnan(gpu_sane_percent(r, 0, INFINITY)));
 	free(r);
@@ -508,6 +508,37 @@ static void test_kfd(void **state)
 	gpu_drm.close(opened);
 }
 
+/* One with more rights than its user is not looked into, and may be a client. */
+static void test_drm_process_that_is_closed(void **state)
+{
+	static struct gpu_reading r;
+	const uid_t uid = geteuid(), stranger = uid == 0 ? 65534 : uid;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	char text[64];
+	void *opened;
+
+	put_card(t);
+	put_process(t, 300, 300, "/dev/dri/renderD128");
+	put_process(t, 301, 301, "/dev/dri/renderD128");
+	snprintf(text, sizeof(text), "Uid:\t1\t%u\t1\t1\n", (unsigned)stranger);
+	put(t, "proc/300/status", text);
+	put(t, "proc/301/status", "Uid:\t1\t4242\t1\t1\n");
+	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&r);
+	assert_int_equal(seteuid(stranger), 0);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(seteuid(uid), 0);
+	run("chmod 700 '%s'/proc/30?/fd", t->path);
+	gpu_drm.close(opened);
+	assert_int_equal(r.only_own, 1);
+	assert_int_equal(r.n_processes, 1);
+	assert_int_equal(r.processes[0].key.pid, 300);
+	assert_false(u64_known(r.processes[0].memory_bytes));
+	assert_true(isnan(r.processes[0].utilization_pct));
+}
+
 static void test_card_is_gone(void **state)
 {
 	static struct gpu_reading r;
@@ -526,9 +557,16 @@ static void test_card_is_gone(void **state)
 	assert_true(isnan(r.devices[1].utilization_pct));
 	assert_string_equal(r.note, "AMD (card7) at 0000:99:00.0 is gone");
 	assert_int_equal(r.n_left_out, 1);
-	run("rm -r '%s/sys/class/drm'", t->path);
+	assert_true(r.devices[1].is_lost && !r.devices[0].is_lost);
+	run("mv '%s/sys/class/drm' '%s/drm'", t->path, t->path);
 	gpu_reading_init(&r);
-	assert_int_equal(gpu_drm.read(opened, &r, &err), -EIO);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_true(r.devices[1].is_lost && r.devices[0].is_lost);
+	run("mv '%s/drm' '%s/sys/class/drm'", t->path, t->path);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_true(r.devices[1].is_lost && !r.devices[0].is_lost);
+	assert_true(r.devices[0].utilization_pct == 37);
 	gpu_drm.close(opened);
 }
 
@@ -550,14 +588,12 @@ static void test_card_is_added(void **state)
 	run("mv '%s/sys/class/drm/card1' '%s/sys/class/drm/card5'", t->path, t->path);
 	for (left = 600; r.n_devices < 2 && left > 0; left--, usleep(50000)) {
 		gpu_reading_init(&r);
-		if (gpu_drm.read(opened, &r, &err) <
-		    0) /* until it is looked at again, it is gone */
-			gpu_reading_init(&r);
+		assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
 	}
 	assert_int_equal(r.n_devices, 2);
 	assert_true(r.devices[0].utilization_pct == 37); /* under its new name */
 	assert_string_equal(r.names[1], "Intel (card0)");
-	assert_string_equal(r.note, "Intel (card0) at 0000:01:00.0 was added: it is GPU 1");
+	assert_string_equal(r.remark, "Intel (card0) at 0000:01:00.0 was added: it is GPU 1");
 	gpu_drm.close(opened);
 }
 
@@ -579,7 +615,8 @@ static void test_display_adapter(void **state)
 
 /* ---- nvidia-smi as a program ---- */
 
-#define SMI_DEVICES "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu"
+#define SMI_DEVICES \
+	"--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,index"
 #define SMI_PROCESSES "--query-compute-apps=gpu_uuid,pid,used_memory"
 
 /* One that answers each query with its file, and then does as the script says. */
@@ -725,7 +762,7 @@ static void test_smi_program_is_odd(void **state)
 	put_program(t, "");
 	leave_program();
 	put(t, SMI_DEVICES,
-	    "GPU-a, 50 %, 100, 200, \nGPU-b, Unknown, 8, 9, 31\nGPU-c, 7\nGPU-d, 1, 2, 3, 4, 5\n");
+	    "GPU-a, 50 %, 100, 200, \nGPU-b, Unknown, 8, 9, 31\nGPU-c, 7\nGPU-d, 1, 2, 3, 4, 5, 6\n");
 	setenv("PATH", t->path, 1);
 	r = read_smi(t);
 	assert_int_equal(r->n_devices, 4);
@@ -735,6 +772,50 @@ static void test_smi_program_is_odd(void **state)
 	assert_true(r->devices[1].temperature_c == 31);
 	assert_true(isnan(r->devices[2].utilization_pct) && isnan(r->devices[3].utilization_pct));
 	assert_int_equal(r->processes[0].device, 1);
+}
+
+struct item {
+	int number;
+	char id[GPU_ID_BYTES];
+};
+
+static void make_item(void *item, const char *id, const char *name)
+{
+	struct item *made = item;
+
+	(void)name;
+	*made = (struct item){ .number = -1 };
+	snprintf(made->id, sizeof(made->id), "%s", id);
+}
+
+/* The first was lost before its id was told: what others are called is no name for it. */
+static void test_places(void **state)
+{
+	static struct gpu_places places = { .n = 3, .ids = { "", "b", "c" } };
+	struct item had[GPU_MAX_DEVICES] = { { 1, "b" }, { 2, "c" } };
+	struct item all[GPU_MAX_DEVICES] = { { 2, "c" }, { 0, "a" }, { 1, "b" }, { 3, "d" } };
+	struct gpu_items items = { had, sizeof(had[0]), offsetof(struct item, id), make_item };
+
+	(void)state;
+	assert_int_equal(gpu_keep_places(&places, &items, 2), 3);
+	assert_int_equal(had[0].number, -1);
+	assert_int_equal(had[1].number, 1);
+	assert_int_equal(had[2].number, 2);
+	items.first = all;
+	assert_int_equal(gpu_keep_places(&places, &items, 4), 4);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(all[i].number, i);
+	places = (struct gpu_places){ .n = 2 }; /* of a library that tells no ids */
+	items.first = memset(had, 0, sizeof(had));
+	assert_int_equal(gpu_keep_places(&places, &items, 2), 2);
+	assert_int_equal(gpu_keep_places(&places, &items, 1), 2);
+}
+
+static void tell_nothing(void *ctx, const char *question, uint64_t ns)
+{
+	(void)ctx;
+	(void)question;
+	(void)ns;
 }
 
 /* One that has fallen off the bus hides no other. */
@@ -753,9 +834,47 @@ static void test_smi_program_tells_of_a_lost_one(void **state)
 	assert_int_equal(r->n_devices, 2);
 	assert_true(r->devices[0].utilization_pct == 50);
 	assert_true(isnan(r->devices[1].utilization_pct));
+	assert_true(r->devices[1].is_lost && !r->devices[0].is_lost);
 	assert_true(r->n_left_out > 0);
+	assert_ptr_equal(strstr(r->note, "nvidia-smi says that GPU 1 is lost"), r->note);
+	leave_program();
+	put(t, SMI_DEVICES, "Unable to determine the device handle\nGPU-a, 50, 100, 200, 30\n");
+	setenv("PATH", t->path, 1);
+	r = read_smi(t);
+	assert_int_equal(r->n_devices, 1);
 	assert_ptr_equal(strstr(r->note, "nvidia-smi says that a GPU has fallen off the bus"),
 			 r->note);
+}
+
+/* Also one that was lost from the beginning has its number, and the others have theirs. */
+static void test_smi_program_tells_numbers(void **state)
+{
+	static struct gpu_reading reading;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	put_program(t, "exit 15");
+	leave_program();
+	put(t, SMI_DEVICES, "GPU-b, 50, 100, 200, 30, 1\nGPU-d, 60, 100, 200, 30, 3\n");
+	setenv("PATH", t->path, 1);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_devices, 4);
+	assert_true(reading.devices[0].is_lost && reading.devices[2].is_lost);
+	assert_true(reading.devices[1].utilization_pct == 50);
+	assert_true(reading.devices[3].utilization_pct == 60);
+	assert_ptr_equal(strstr(reading.note, "nvidia-smi says that GPU 0 is lost"), reading.note);
+	leave_program();
+	put(t, SMI_DEVICES, "GPU-a, 70, 100, 200, 30, 0\nGPU-b, 50, 100, 200, 30, 1\n");
+	setenv("PATH", t->path, 1);
+	gpu_smi.measure(opened, tell_nothing, NULL); /* asks again */
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_true(reading.devices[0].utilization_pct == 70); /* it is back */
+	assert_true(reading.devices[1].utilization_pct == 50);
+	gpu_smi.close(opened);
 }
 
 /* Devices stand, also if who holds them is not told. */
@@ -990,6 +1109,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_found_but_not_asked, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_fails, open_tree, close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_is_odd, open_tree, close_program),
+		cmocka_unit_test(test_places),
+		cmocka_unit_test_setup_teardown(test_smi_program_tells_numbers, open_tree,
+						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_of_a_lost_one, open_tree,
 						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_no_processes, open_tree,
@@ -1005,6 +1127,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_one_look_for_all, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_tree, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_kfd, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_drm_process_that_is_closed, open_tree,
+						close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_added, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),

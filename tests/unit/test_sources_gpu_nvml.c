@@ -197,8 +197,8 @@ static void test_one_is_lost(void **state)
 	for (int i = 0; i < 2; i++) {
 		r = read_driver(driver, 0);
 		assert_int_equal(r->n_devices, STAND_IN_GPUS);
-		assert_true(isnan(r->devices[1].utilization_pct));
-		assert_true(r->devices[2].utilization_pct == 12);
+		assert_true(isnan(r->devices[1].utilization_pct) && r->devices[1].is_lost);
+		assert_true(r->devices[2].utilization_pct == 12 && !r->devices[2].is_lost);
 		assert_int_equal(r->n_processes, STAND_IN_GPUS - 1);
 		assert_int_equal(r->n_left_out, 1); /* who holds it */
 		assert_string_equal(r->note, "GPU 1 cannot be read: GPU is lost");
@@ -459,8 +459,9 @@ static void test_odd_shares(void **state)
 	fixture.told->share = 104;
 	driver = open_driver();
 	assert_true(read_driver(driver, 0)->processes[0].utilization_pct == 100);
-	assert_string_equal(fixture.reading.note,
+	assert_string_equal(fixture.reading.remark,
 			    "process 100 is said to keep GPU 0 104 % busy: taken for 100 %");
+	assert_string_equal(fixture.reading.note, "");
 	gpu_nvml.close(driver);
 	fixture.told->share = 4000000000;
 	driver = open_driver();
@@ -829,20 +830,22 @@ static void test_no_core_file(void **state)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* A program may be a script: what it has started ends too, when nobody listens any more. */
-static void test_nothing_is_left_of_a_script(void **state)
-{
-	struct gpus_options options = reader_options();
-	char *search = put_program(), name[32];
-	int fd, left = 6000, pid = 0;
-	FILE *file = NULL;
+/* ---- a program that is a script ---- */
 
-	(void)state;
+/* One that waits for a program of its own, whose pid it writes down. */
+static void put_hanging_script(void)
+{
 	put("nvidia-smi", "#!/bin/sh\n/bin/sleep 600 &\necho $! >\"$PATH/new\"\n"
 			  "/bin/mv \"$PATH/new\" \"$PATH/pid\"\nwait\n");
 	fixture.told->init_result = 999;
-	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
-	for (; !file && left > 0; left--, usleep(10000)) {
+}
+
+static int await_program(void)
+{
+	FILE *file = NULL;
+	int pid = 0;
+
+	for (int left = 6000; !file && left > 0; left--, usleep(10000)) {
 		int pid_fd = openat(fixture.root_fd, "pid", O_RDONLY | O_CLOEXEC);
 
 		file = pid_fd < 0 ? NULL : fdopen(pid_fd, "r");
@@ -850,13 +853,70 @@ static void test_nothing_is_left_of_a_script(void **state)
 	assert_non_null(file);
 	assert_int_equal(fscanf(file, "%d", &pid), 1);
 	fclose(file);
-	close(fd);
-	snprintf(name, sizeof(name), "/proc/%d", pid);
-	for (left = 6000; access(name, F_OK) == 0 && left > 0; left--)
-		usleep(10000);
-	assert_int_equal(access(name, F_OK), -1);
 	unlinkat(fixture.root_fd, "pid", 0);
+	return pid;
+}
+
+static void assert_ends(int pid)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "/proc/%d", pid);
+	for (int left = 6000; access(name, F_OK) == 0 && left > 0; left--, usleep(10000))
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	assert_int_equal(access(name, F_OK), -1);
+}
+
+static int parent_of(int pid)
+{
+	char name[32];
+	int parent = 0;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %d", &parent), 1);
+	fclose(file);
+	return parent;
+}
+
+/* What it has started ends too, when nobody listens any more. */
+static void test_nothing_is_left_of_a_script(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	int fd, pid;
+
+	(void)state;
+	put_hanging_script();
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	pid = await_program();
+	close(fd);
+	assert_ends(pid);
 	remove_program(search);
+}
+
+/* The same when somebody kills the process that would see to that. */
+static void test_nothing_is_left_without_a_keeper(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	int fd, pid, reader;
+
+	(void)state;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	put_hanging_script();
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	pid = await_program();
+	reader = parent_of(parent_of(pid));
+	kill(parent_of(reader), SIGKILL);
+	assert_ends(pid);
+	assert_ends(reader);
+	close(fd);
+	remove_program(search);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 /* The number of a reader that has ended may be anybody's: nobody is sent a signal by it. */
@@ -1139,6 +1199,31 @@ static void test_trouble_is_told(void **state)
 	await_all();
 }
 
+/* What is odd leaves nothing unknown: it is said beside who answers. */
+static void test_remark_is_no_trouble(void **state)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct gpus_options options = reader_options();
+	struct rung rung = { SOURCES_RUNG_GPU, "none", "" };
+	struct gpus *g = NULL;
+	char text[256];
+
+	(void)state;
+	put("dev/nvidiactl", "");
+	fixture.told->share = 104;
+	assert_int_equal(gpus_open(&options, &g, NULL), 0);
+	gpus_wait(g, 60000);
+	look_after(g, 0);
+	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
+	assert_non_null(gpus_note(g));
+	gpus_tell_rung(g, &arena, &rung, 1);
+	assert_string_equal(rung.rung, "NVML");
+	assert_string_equal(rung.reason,
+			    "process 100 is said to keep GPU 0 104 % busy: taken for 100 %");
+	gpus_close(g);
+	await_all();
+}
+
 static void check_none(void)
 {
 	struct gpus_options options = reader_options();
@@ -1274,6 +1359,7 @@ int main(void)
 		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
 		cmocka_unit_test_setup(test_no_core_file, all_is_well),
 		cmocka_unit_test_setup(test_nothing_is_left_of_a_script, all_is_well),
+		cmocka_unit_test_setup(test_nothing_is_left_without_a_keeper, all_is_well),
 		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
@@ -1289,6 +1375,7 @@ int main(void)
 		cmocka_unit_test_setup(test_driver_without_gpus, all_is_well),
 		cmocka_unit_test_setup(test_commands_to_the_terminal, all_is_well),
 		cmocka_unit_test_setup(test_trouble_is_told, all_is_well),
+		cmocka_unit_test_setup(test_remark_is_no_trouble, all_is_well),
 		cmocka_unit_test_setup(test_no_rights, all_is_well),
 		cmocka_unit_test_setup(test_silence_is_told, all_is_well),
 	};
