@@ -13,11 +13,14 @@
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "report/report.h"
+#include "store/store.h"
 
 /* For so long somebody else may keep the database locked without a break. */
 #define BUSY_NS UINT64_C(10000000000)
 /* Work that is done by then is not worth a line that comes and goes. */
 #define QUIET_NS UINT64_C(500000000)
+/* So often a full disk is met before nothing more is tried: each time less is asked of it. */
+#define FULL_TIMES 5
 
 enum gc_key { KEY_JSON = 256, KEY_DRY_RUN, KEY_TRUST_CLOCK };
 
@@ -139,17 +142,36 @@ static void let_others(void)
 	nanosleep(&pause, NULL);
 }
 
+static bool is_full(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT;
+}
+
+/* How it went on since something was done last. */
+struct progress {
+	uint64_t moved_ns;
+	unsigned n_full;
+};
+
+static bool is_stuck(const struct progress *p, int error)
+{
+	if (is_full(error))
+		return p->n_full >= FULL_TIMES;
+	return error != -EBUSY || clock_boot_ns() - p->moved_ns > BUSY_NS;
+}
+
 static int run_slices(struct store *store, struct retention *run, struct line *line,
 		      struct err *err)
 {
-	uint64_t moved_ns = clock_boot_ns();
+	struct progress p = { .moved_ns = clock_boot_ns() };
 	int r;
 
 	while ((r = store_retain_slice(store, run, err)) != 0) {
-		if (r < 0 && (r != -EBUSY || clock_boot_ns() - moved_ns > BUSY_NS))
+		p.n_full += is_full(r);
+		if (r < 0 && is_stuck(&p, r))
 			return r;
 		if (r > 0)
-			moved_ns = clock_boot_ns();
+			p = (struct progress){ .moved_ns = clock_boot_ns() };
 		line_show(line, run);
 		let_others();
 	}
@@ -202,7 +224,7 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	int r = collect_once(paths, policy, trusts_clock, ret, err);
 	uint64_t n_logs;
 
-	if (r != -ENOSPC && r != -EDQUOT)
+	if (!is_full(r))
 		return r;
 	n_logs = store_drop_logs(paths->db, policy);
 	if (n_logs == 0)
@@ -210,6 +232,23 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	r = collect_once(paths, policy, trusts_clock, ret, err);
 	ret->result.n_logs += n_logs;
 	return r;
+}
+
+/* What it cannot do then, and what helps. */
+static int fail_for_room(const struct paths *paths, const struct err *err)
+{
+	uint64_t log_bytes = jsonl_count_rotated_bytes(paths->jsonl);
+	CLEANUP(buf_release) struct buf size = BUF_INIT;
+
+	cli_fail(CLI_FAILED, err);
+	log_error("nothing can be removed from the database on a full disk: what goes is written "
+		  "to its log first, which takes a few MB for a while");
+	report_add_bytes(&size, log_bytes);
+	if (log_bytes > 0 && buf_error(&size) == 0)
+		log_error("%s.1 and .2 have %s: the database does not need them, and they can be "
+			  "removed by hand",
+			  paths->jsonl, size.data);
+	return CLI_FAILED;
 }
 
 static int preview(const struct paths *paths, const struct retention_policy *policy,
@@ -344,6 +383,8 @@ int cli_gc(int argc, char **argv)
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
 	tell_hold(p.held_until_ns);
+	if (is_full(r))
+		return fail_for_room(&settings.paths, &err);
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.over_bytes > 0 && !args.dry_run)

@@ -42,6 +42,7 @@ void jsonl_set_patience(struct jsonl *log, unsigned ms);
 
 /* What the log and its rotated files take. */
 uint64_t jsonl_count_bytes(const char *path);
+uint64_t jsonl_count_rotated_bytes(const char *path); /* those alone */
 
 /* Removes the oldest of those that were rotated. 1: one is gone. 0: there is none. -EBUSY */
 int jsonl_drop_oldest(const char *path);

@@ -15,16 +15,27 @@ static uint64_t size_of(const char *name)
 	return lstat(name, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
-uint64_t jsonl_count_bytes(const char *path)
+/* Of the files from this one on. */
+static uint64_t count_from(const char *path, size_t first)
 {
 	CLEANUP(jsonl_names_release) struct jsonl_names names;
 	uint64_t n = 0;
 
 	if (jsonl_names_init(&names, path) < 0)
 		return 0;
-	for (size_t i = 0; i < JSONL_FILES; i++)
+	for (size_t i = first; i < JSONL_FILES; i++)
 		n += size_of(names.names[i]);
 	return n;
+}
+
+uint64_t jsonl_count_bytes(const char *path)
+{
+	return count_from(path, 0);
+}
+
+uint64_t jsonl_count_rotated_bytes(const char *path)
+{
+	return count_from(path, 1);
 }
 
 /* Nobody rotates while we hold the log: what is the oldest stays it. */

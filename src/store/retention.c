@@ -256,6 +256,13 @@ static void adapt(struct retention *run, uint64_t took_ns)
 		run->work_ns = run->slice_ns;
 }
 
+/* What the log has of the disk is all there is: the next slice takes as little of it as can be. */
+static void do_with_less(struct store *store, struct retention *run)
+{
+	run->slice_ns = WORK_MIN_NS;
+	settle_reuse(store);
+}
+
 int store_retain_slice(struct store *store, struct retention *run, struct err *err)
 {
 	uint64_t patience_ns = store->patience_ns, began_ns = clock_boot_ns();
@@ -268,6 +275,8 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	store->patience_ns = 0;
 	r = run_slice(&slice, err);
 	store->patience_ns = patience_ns;
+	if (r == -ENOSPC || r == -EDQUOT)
+		do_with_less(store, run);
 	adapt(run, clock_boot_ns() - began_ns);
 	return r;
 }

@@ -114,7 +114,9 @@ int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_
  * ones, so it is mostly no more than that. 1: there is more. 0: all is done, and noted. -EBUSY:
  * another writes right now; like any other failure it leaves what was done before, and the next
  * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
- * RETENTION_PAUSE_MS lets them. -EACCES…: the store was opened for reading.
+ * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; the next ones
+ * are as small as can be, and may do with what the log has of the disk. -EACCES…: the store was
+ * opened for reading.
  */
 #define RETENTION_SLICE_MS 10
 #define RETENTION_LIMIT_MS 25

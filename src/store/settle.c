@@ -44,6 +44,13 @@ static void copy_log(struct store *store, const int *modes, size_t n_modes)
 	note_wait(store, began_boot_ns);
 }
 
+void settle_reuse(struct store *store)
+{
+	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE };
+
+	copy_log(store, modes, ARRAY_SIZE(modes));
+}
+
 void settle_shorten(struct store *store)
 {
 	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE };
@@ -75,7 +82,6 @@ static void note_pages(struct store *store, int n_pages)
  */
 int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
-	static const int modes[] = { SQLITE_CHECKPOINT_PASSIVE };
 	struct store *store = ctx;
 
 	(void)db;
@@ -83,7 +89,7 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	note_pages(store, n_pages);
 	store->is_unsettled = true;
 	if (is_to_copy(store)) {
-		copy_log(store, modes, ARRAY_SIZE(modes));
+		settle_reuse(store);
 		store->wal_tried_pages = store->log_error ? 0 : n_pages;
 	} else if (store->syncs_log) {
 		settle_now(store);

@@ -22,6 +22,9 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages);
 /* What was committed while syncs_log was off; not inside a transaction. */
 void settle_now(struct store *store);
 
+/* The log is copied, so that it begins anew in the room that it has; if others need it, later. */
+void settle_reuse(struct store *store);
+
 /*
  * The log is copied and cut, and with it the file gets shorter. That is done while others can
  * write; only for what came meanwhile they wait. If others need the log, it is done later.

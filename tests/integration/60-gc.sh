@@ -132,6 +132,41 @@ run "$PROCTOR" gc
 like "for people it is told" "$stdout" 'With what waits beside it and the log of snapshots that is 1[0-9]'
 rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
 
+# ---- on a full disk ----
+on_a_full_disk() {
+	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	"$PROCTOR" run -q --job small --interval 0.1 -- sleep 1
+	head -c 100000 /dev/zero >"$TMP/small/proctor.jsonl.1"
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+db.close() # and with it the log goes' "$TMP/small/proctor.db"
+	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	"$PROCTOR" gc >"$TMP/gc-alone" 2>&1
+	echo $? >"$TMP/status-alone"
+}
+mkdir "$TMP/small"
+if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
+	(
+		export TMP PROCTOR
+		export -f on_a_full_disk
+		unshare -m bash -c on_a_full_disk
+	)
+	if [ $? = 77 ]; then
+		skip "a full disk" "no tmpfs can be mounted here"
+	else
+		is "nobody has the database open: status" "$(cat "$TMP/status-alone")" 1
+		like "what cannot be done is said" "$(cat "$TMP/gc-alone")" \
+			'nothing can be removed from the database on a full disk: .*log'
+		like "and what can be removed by hand" "$(cat "$TMP/gc-alone")" \
+			'small/proctor.jsonl.1 and .2 have 98 KB: .* removed by hand'
+	fi
+else
+	skip "a full disk" "only root can mount one here"
+fi
+
 run "$PROCTOR" gc everything
 is "a word too many is refused" "$status" 2
 like "and named" "$stderr" "'everything'"
