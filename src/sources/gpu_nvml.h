@@ -22,8 +22,9 @@ struct nvml_asked {
 
 /* What is remembered of a device between two readings. */
 struct nvml_gpu {
-	nvml_device handle; /* NULL: it is lost, or could not be opened, */
-	int why_closed;	    /* which is what the library said of it */
+	nvml_device handle;  /* NULL: it is lost, or could not be opened, */
+	int why_closed;	     /* which is what the library said of it */
+	nvml_device told_as; /* its handle in this session, also when it is lost since */
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
 	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */

@@ -117,7 +117,7 @@ static void take_device(struct nvml *n, unsigned i, nvml_device handle)
 	d = find_place(n, i, uuid);
 	if (!d)
 		return;
-	d->handle = handle;
+	d->handle = d->told_as = handle;
 	memcpy(d->uuid, uuid, sizeof(d->uuid));
 	if (n->call.name)
 		n->call.name(handle, d->name, sizeof(d->name));
@@ -128,7 +128,7 @@ static void take_device(struct nvml *n, unsigned i, nvml_device handle)
 static void make_places(struct nvml *n, unsigned count)
 {
 	for (unsigned i = 0; i < n->n_devices; i++) {
-		n->devices[i].handle = NULL;
+		n->devices[i].handle = n->devices[i].told_as = NULL;
 		n->devices[i].shares_time_us = 0;
 	}
 	for (; n->n_devices < count && n->n_devices < GPU_MAX_DEVICES; n->n_devices++)
