@@ -97,13 +97,20 @@ static int compare_pid(const void *pid, const void *process)
 	return (x > y) - (x < y);
 }
 
-/* Those of a snapshot ascend by pid. */
+/* They ascend by pid. */
+static struct proc_sample *find_process(const struct snapshot *snap, pid_t pid)
+{
+	if (snap->n_processes == 0)
+		return NULL;
+	return bsearch(&pid, snap->processes, snap->n_processes, sizeof(snap->processes[0]),
+		       compare_pid);
+}
+
 static void take_process(const struct rpc_value *told, struct snapshot *snap)
 {
 	pid_t pid = (pid_t)rpc_value_i64(rpc_value_get(told, "pid"), 0);
 	double mb = rpc_value_f64(rpc_value_get(told, "gpu_memory_mb"));
-	struct proc_sample *p = bsearch(&pid, snap->processes, snap->n_processes,
-					sizeof(snap->processes[0]), compare_pid);
+	struct proc_sample *p = find_process(snap, pid);
 
 	if (!p || p->key.start_ticks != rpc_value_u64(rpc_value_get(told, "start_ticks")))
 		return;

@@ -145,6 +145,14 @@ size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max)
 	return n;
 }
 
+int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(cards[i].slot, slot) == 0)
+			return (int)i;
+	return -1;
+}
+
 bool gpu_has_drm(int root_fd)
 {
 	struct drm_card first;

@@ -48,6 +48,20 @@ static void take_message(struct keeper *k, const struct gpu_message *m)
 	k->asks = m->what == GPU_MESSAGE_END ? NO_DRIVER : m->driver;
 }
 
+/* What a program has started falls to us when that ends. The reader's end is not taken here. */
+static void reap_strays(const struct keeper *k)
+{
+	siginfo_t info;
+
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0 ||
+		    info.si_pid == k->reader)
+			return;
+		waitpid(info.si_pid, NULL, WNOHANG);
+	}
+}
+
 /* False: the reader has ended. */
 static bool take_messages(struct keeper *k, int fd)
 {
@@ -78,8 +92,10 @@ static void watch_reader(struct keeper *k, int beat_fd)
 		} else if (waits[0].fd >= 0 && waits[0].revents) {
 			waits[0].fd = -1;
 			k->is_over = true;
-		} else if (waits[1].revents && !take_messages(k, beat_fd)) {
-			return;
+		} else if (waits[1].revents) {
+			if (!take_messages(k, beat_fd))
+				return;
+			reap_strays(k);
 		}
 	}
 }

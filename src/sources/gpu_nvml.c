@@ -146,7 +146,7 @@ static void read_events(struct nvml *n)
 		if (n->call.event_wait(n->events, &event, 0) != NVML_OK)
 			return;
 		for (unsigned i = 0; i < n->n_devices; i++)
-			if (n->devices[i].handle == event.device && event.type == NVML_EVENT_XID)
+			if (n->devices[i].told_as == event.device && event.type == NVML_EVENT_XID)
 				n->devices[i].xid = event.data;
 	}
 }

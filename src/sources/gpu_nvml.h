@@ -22,8 +22,9 @@ struct nvml_asked {
 
 /* What is remembered of a device between two readings. */
 struct nvml_gpu {
-	nvml_device handle; /* NULL: it is lost, or could not be opened, */
-	int why_closed;	    /* which is what the library said of it */
+	nvml_device handle;  /* NULL: it is lost, or could not be opened, */
+	int why_closed;	     /* which is what the library said of it */
+	nvml_device told_as; /* its handle in this session, also when it is lost since */
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
 	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
@@ -53,6 +54,18 @@ struct nvml {
 	unsigned n_listed;
 };
 
+/* ---- the library (gpu_nvml_load.c) ---- */
+
+/* -ENODEV: NVIDIA has no driver here either; -ENOENT, -ENOSYS: it is missing, or too old. */
+int nvml_load(struct nvml *n, struct err *err);
+void nvml_unload(struct nvml *n); /* also what was never loaded */
+
+/* What the library calls a failure. */
+const char *nvml_word(const struct nvml *n, int result);
+
+/* The same in a sentence; returns -EIO, or -EACCES. */
+int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
+
 /* ---- the session (gpu_nvml_session.c) ---- */
 
 int nvml_open(int root_fd, void **ret, struct err *err);
@@ -65,12 +78,6 @@ const char *nvml_id(const void *driver, size_t i);
  * keeps its place. A failure: there is no session any more.
  */
 int nvml_begin_anew(struct nvml *n, struct err *err);
-
-/* What the library calls a failure. */
-const char *nvml_word(const struct nvml *n, int result);
-
-/* The same in a sentence; returns -EIO, or -EACCES. */
-int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
 
 /* ---- processes (gpu_nvml_processes.c) ---- */
 

@@ -156,18 +156,28 @@ static int read_output(int fd, uint64_t deadline_ns, struct buf *out)
 	return -EFBIG;
 }
 
+/* Whether it has ended, or -errno; it is not waited for yet, so that its number stays its own. */
+static int has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -errno;
+	return info.si_pid == pid;
+}
+
 /* -ETIMEDOUT; one that cannot be watched is only asked whether it has ended. */
-static int wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status)
+static int wait_until(pid_t pid, uint64_t deadline_ns)
 {
 	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
 	uint64_t now;
 
 	for (;;) {
-		pid_t ended = waitpid(pid, ret_status, WNOHANG);
+		int r = has_ended(pid);
 
-		if (ended != 0)
-			return ended < 0 ? -errno : 0;
+		if (r != 0)
+			return r < 0 ? r : 0;
 		now = clock_boot_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
@@ -175,20 +185,21 @@ static int wait_until(pid_t pid, uint64_t deadline_ns, int *ret_status)
 	}
 }
 
-/* 0 only if it ended well by itself. */
+/* With all that it has started, also where it has ended itself. 0 only if it ended well. */
 static int end(pid_t pid, uint64_t deadline_ns, int r, const struct buf *out, struct err *err)
 {
 	int status = 0;
 
 	if (r == 0)
-		r = wait_until(pid, deadline_ns, &status);
-	group = 0;
-	if (r == 0)
-		return tell_end(status, out->data, err);
+		r = wait_until(pid, deadline_ns);
 	kill(-pid, SIGKILL);
-	kill(pid, SIGKILL);
-	wait_until(pid, clock_boot_ns() + KILLED_NS, &status);
-	return tell_failure(r, err);
+	group = 0;
+	if (r < 0) {
+		kill(pid, SIGKILL);
+		wait_until(pid, clock_boot_ns() + KILLED_NS);
+	}
+	waitpid(pid, &status, WNOHANG);
+	return r < 0 ? tell_failure(r, err) : tell_end(status, out->data, err);
 }
 
 /* One that was killed, and has not ended. */

@@ -396,6 +396,8 @@ static void test_last_words_of_one_that_is_lost(void **state)
 	r = read_driver(driver, 0);
 	assert_int_equal(r->devices[2].last_xid, 79);
 	assert_true(isnan(r->devices[2].utilization_pct));
+	fixture.told->xid = 31; /* which comes when it is known to be lost */
+	assert_int_equal(read_driver(driver, 0)->devices[2].last_xid, 31);
 	gpu_nvml.close(driver);
 }
 
@@ -898,6 +900,27 @@ static void test_nothing_is_left_of_a_script(void **state)
 	remove_program(search);
 }
 
+/* Also where the script itself ends well: while the reader goes on, nothing piles up. */
+static void test_nothing_is_left_behind_a_script(void **state)
+{
+	struct gpus_options options = reader_options();
+	char *search = put_program();
+	int fd;
+
+	(void)state;
+	put("nvidia-smi", "#!/bin/sh\n/bin/sleep 600 >/dev/null &\necho $! >\"$PATH/new\"\n"
+			  "/bin/mv \"$PATH/new\" \"$PATH/pid\"\n"
+			  "[ \"${1#--query-gpu}\" = \"$1\" ] || echo GPU-a, 50, 100, 200, 30\n");
+	fixture.told->init_result = 999;
+	assert_int_equal(gpu_reader_start(&options, &fd, NULL), 0);
+	assert_ends(await_program());
+	await_rung(fd, "nvidia-smi");
+	assert_ends(await_program());
+	close(fd);
+	await_all();
+	remove_program(search);
+}
+
 /* The same when somebody kills the process that would see to that. */
 static void test_nothing_is_left_without_a_keeper(void **state)
 {
@@ -1359,6 +1382,7 @@ int main(void)
 		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
 		cmocka_unit_test_setup(test_no_core_file, all_is_well),
 		cmocka_unit_test_setup(test_nothing_is_left_of_a_script, all_is_well),
+		cmocka_unit_test_setup(test_nothing_is_left_behind_a_script, all_is_well),
 		cmocka_unit_test_setup(test_nothing_is_left_without_a_keeper, all_is_well),
 		cmocka_unit_test_setup(test_no_pipe_for_the_next_reader, all_is_well),
 		cmocka_unit_test(test_record),
