@@ -7,10 +7,12 @@ begun, which is counted and told; one that was begun is always ended.
 
 import atexit
 import collections
+import fcntl
 import functools
 import json
 import os
 import select
+import termios
 import threading
 import time
 from socket import MSG_NOSIGNAL
@@ -25,6 +27,7 @@ SETTLE_MS = 500  # without a sign of the daemon, at the end of the program…
 SETTLE_SECONDS = 5.0  # …and with some
 MAX_NAME_CHARS = 256
 BOX_VARIABLE = "PROCTOR_PHASES"  # of the runner
+QUESTION = b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n'  # behind all markers
 
 
 class _Box:
@@ -57,6 +60,7 @@ class _Sender:
         self._retry_at = 0.0  # on the monotonic clock
         self._waiting = collections.deque()  # lines
         self._lost = 0  # beginnings that had no room, and were not told of
+        self._unread = 0  # lines that were sent, and that the daemon may not have read
 
     def send(self, what, name):
         """Whether it is on its way. Never raises."""
@@ -105,29 +109,61 @@ class _Sender:
     def settle(self):
         """The daemon finds out whose a marker is by asking the kernel about this process, so what
         was sent last is lost if the process is gone by then: waits until all of it was read, for as
-        long as the daemon goes on reading."""
+        long as the daemon goes on reading. Of one that does not, the runner is told."""
         try:
             if self._connection is None or not self._is_still_ours():
                 return
             if self._lost:
                 self._waiting.appendleft(self._render_params({}))
-            if isinstance(self._connection, _Box):
-                self._flush()
-                return
-            self._waiting.append(b'{"jsonrpc":"2.0","method":"daemon.status","id":1}\n')
-            end = time.monotonic() + SETTLE_SECONDS
-            while self._flush() and self._waiting and time.monotonic() < end:
-                if not self._poll(select.POLLOUT):
-                    return
-            if not self._waiting:
-                self._poll(select.POLLIN)
+            if not self._await_reader():
+                self._leave_in_box()
         except Exception:
             pass
+
+    def _await_reader(self):
+        """Whether all that was sent has been read."""
+        end = time.monotonic() + SETTLE_SECONDS
+        if not self._drain(end):
+            return False
+        if isinstance(self._connection, _Box):
+            return True
+        self._waiting.append(QUESTION)
+        return self._drain(end) and self._poll(select.POLLIN)
+
+    def _drain(self, end):
+        """Whether nothing waits here any more."""
+        while self._flush() and self._waiting and time.monotonic() < end:
+            if not self._poll(select.POLLOUT):
+                break
+        return self._connection is not None and not self._waiting
+
+    def _leave_in_box(self):
+        """What was not sent is left with the runner, and how many the daemon has not read: it may
+        still do so, and find nobody whose they are."""
+        unread = self._unread
+        box = _Box(os.environ[BOX_VARIABLE])
+        for line in self._waiting:
+            request = json.loads(line)
+            if request["method"] == "phase":
+                request["params"]["pid"] = self.pid
+                box.send(json.dumps(request).encode("ascii") + b"\n", 0)
+        if unread:
+            request = {"jsonrpc": "2.0", "method": "phase", "params": {"lost": unread}}
+            box.send(json.dumps(request).encode("ascii") + b"\n", 0)
+        box.close()
 
     def _poll(self, events):
         poll = select.poll()
         poll.register(self._connection, events)
-        return poll.poll(SETTLE_MS)
+        return bool(poll.poll(SETTLE_MS))
+
+    def _note_read(self):
+        """The kernel knows whether something is left unread, and not how many lines."""
+        if isinstance(self._connection, _Box):
+            return
+        left = fcntl.ioctl(self._connection.fileno(), termios.TIOCOUTQ, bytes(4))
+        if left == bytes(4):
+            self._unread = 0
 
     def _flush(self):
         """Sends what waits, as far as there is room. False: there is no daemon, and only ends of
@@ -146,13 +182,14 @@ class _Sender:
 
     def _send_waiting(self):
         while self._waiting:
+            self._note_read()
             try:
                 sent = self._connection.send(self._waiting[0], MSG_NOSIGNAL)
             except BlockingIOError:
                 return
             if sent < len(self._waiting[0]):
                 raise OSError("half a line: nothing can follow it")
-            self._waiting.popleft()
+            self._unread += self._waiting.popleft() is not QUESTION
 
     def _connect(self):
         if self._connection is not None and not self._is_still_ours():
@@ -190,6 +227,7 @@ class _Sender:
         """Closes this process's copy of the socket."""
         if self._connection is None:
             return
+        self._unread = 0
         if self._is_still_ours():
             self._connection.close()
         else:
@@ -220,8 +258,9 @@ class phase:
     with phase("load"): ...
 
     It never raises, swallows no exception of the program's, and waits for nothing but, when the
-    program ends, for a daemon that still reads: not for one that does nothing for half a second. The phase of a coroutine or generator function lasts as
-    long as its body runs; an asynchronous generator function is left as it is.
+    program ends, for a daemon that still reads: not for one that does nothing for half a second;
+    what that may have missed is counted in the report. The phase of a coroutine or generator
+    function lasts as long as its body runs; an asynchronous generator function is left as it is.
     """
 
     def __init__(self, name):

@@ -117,7 +117,7 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err)
 	*ret = settings.paths;
 	settings_close(&settings);
 	if (r == 0)
-		live_follow_daemon(ret);
+		live_follow_daemon(ret, R_OK);
 	return r;
 }
 

@@ -232,10 +232,10 @@ static bool may_have_changed(const char *config, const char *socket_path)
 	       file.st_mtime >= socket.st_mtime;
 }
 
-static void take_db(struct paths *paths, const char *db)
+static void take_db(struct paths *paths, const char *db, int mode)
 {
 	if (!db || strcmp(db, paths->db) == 0 || strlen(db) >= sizeof(paths->db) ||
-	    access(db, R_OK) < 0)
+	    access(db, mode) < 0)
 		return;
 	log_warning("the daemon records into %s until it is started again: that is used, and not "
 		    "%s",
@@ -243,7 +243,7 @@ static void take_db(struct paths *paths, const char *db)
 	snprintf(paths->db, sizeof(paths->db), "%s", db);
 }
 
-void live_follow_daemon(struct paths *paths)
+void live_follow_daemon(struct paths *paths, int mode)
 {
 	struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
 	struct rpc_client *client = NULL;
@@ -256,7 +256,7 @@ void live_follow_daemon(struct paths *paths)
 	options.path = sockets.items[0]; /* another one is not of this place */
 	if (rpc_client_open(&options, &client, NULL) == 0 &&
 	    rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
-		take_db(paths, text_of(status, "database"));
+		take_db(paths, text_of(status, "database"), mode);
 	rpc_value_free(status);
 	rpc_client_close(client);
 }

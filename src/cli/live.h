@@ -45,9 +45,10 @@ int live_read_attempt(const struct rpc_value *job, struct arena *arena, struct a
 
 /*
  * A daemon keeps to the database that it began with until it is started again. If that is not the
- * one that the configuration has by now, it is what paths->db says then, and that is warned of.
+ * one that the configuration has by now, and we may do with it what mode says (access(2)), it is
+ * what paths->db says then, and that is warned of.
  */
-void live_follow_daemon(struct paths *paths);
+void live_follow_daemon(struct paths *paths, int mode);
 
 /* Why a running one waits; NULL: it does not. */
 const char *live_why_held(const struct live_jobs *live, const char *job_id, int attempt);

@@ -561,7 +561,8 @@ static int open_settings(const struct run_args *args, struct settings *ret, stru
 	r = settings_open(ret, err);
 	if (r < 0 || args->db_path)
 		return r < 0 ? r : paths_set_db(&ret->paths, args->db_path, err);
-	live_follow_daemon(&ret->paths); /* or nobody finds it before that is started again */
+	/* or nobody finds it before that is started again */
+	live_follow_daemon(&ret->paths, R_OK | W_OK);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cancel_alone.h"
 #include "cli/cli.h"
@@ -129,6 +130,12 @@ static int translate(const struct job_args *args, int *ret, struct err *err)
 	*ret = 0;
 	if (args->attempt > 0)
 		r = read_own(args->job_id, &own, err);
+	if (r < 0 && r != -ENOMEM) { /* no reason either: nobody can have the number from there */
+		log_warning("%s; attempt %d is taken as the daemon counts", err->text,
+			    args->attempt);
+		*err = (struct err)ERR_INIT;
+		r = 0;
+	}
 	if (r == 0 && args->attempt > 0)
 		r = jobs_find_elsewhere(args->job_id, &own, args->attempt, ret, err);
 	return r;

@@ -249,7 +249,8 @@ static struct syscall_value between(const struct syscall_value *now,
 
 /*
  * Calls of one kind wait very differently, most not at all: a few that were timed of many say
- * nothing of the others.
+ * nothing of the others. On a CPU they take much the same time, and how far a sum of that is off is
+ * told beside it (struct syscall_sampling).
  */
 #define FEW_TIMED 30
 

@@ -221,7 +221,7 @@ static int add_lost_marks(struct store *store, struct attempt *a, struct err *er
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, STATEMENT_READ_LOST_MARKS, &q, err);
 	int64_t n = 0;
-	char why[128];
+	char why[160];
 
 	if (r < 0)
 		return r;
@@ -231,10 +231,10 @@ static int add_lost_marks(struct store *store, struct attempt *a, struct err *er
 		n = query_read_i64(&q);
 	if (r < 0 || n <= 0)
 		return r < 0 ? r : 0;
-	snprintf(
-		why, sizeof(why),
-		"%lld markers of them were lost: too many at once, or more than %d phases of a rank",
-		(long long)n, PHASES_PER_RANK);
+	snprintf(why, sizeof(why),
+		 "%lld markers of them were lost: too many at once, more than %d phases of a "
+		 "rank, or a daemon that did not read them",
+		 (long long)n, PHASES_PER_RANK);
 	return add_note(store, a, "phases", why, err);
 }
 

@@ -76,6 +76,16 @@ kill -HUP "$daemon"
 missing() { json_eval "$("$PROCTOR" status --json)" 'd["config"]["missing_group"]'; }
 is "a group that is not there is known" "$(becomes no-such-group missing)" no-such-group
 like "and told" "$("$PROCTOR" status)" "there is no group 'no-such-group' here"
+rm -f "$TMP/pid"
+"$PROCTOR" submit --job torn "$TMP/long.yaml" >/dev/null
+is "a job runs" "$(becomes running status_of torn)" running
+echo 'storage_path: torn.db' >"$PROCTOR_HOME/proctor.yaml"
+touch -d '2 days ago' "$PROCTOR_HOME/proctor.yaml" # or the daemon's would be read
+head -c 8192 /dev/urandom >"$PROCTOR_HOME/torn.db"
+run "$PROCTOR" cancel torn --attempt 1
+is "it can be ended by its number whatever is wrong with a database" "$status" 0
+like "which is the daemon's then" "$stderr" "torn.db.*; attempt 1 is taken as the daemon counts"
+is "and ends" "$(becomes "torn cancelled" "$PROCTOR" wait torn)" "torn cancelled"
 echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" stop
 run "$PROCTOR" jobs --json

@@ -309,6 +309,20 @@ with proctor.phase('to the end'):
 	os.kill(pid, signal.SIGSTOP)
 	subprocess.Popen(['sh', '-c', 'sleep 0.2; kill -CONT %d' % pid])"
 is "that it was left is not lost" "$(json_eval "$("$PROCTOR" report brief --json)" '[(p["name"], p["left"] is not None) for p in d["phases"]]')" "[('to the end', True)]"
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+check "nor does a program wait for a daemon that is silent" "$PROCTOR" run -q --job silent -- python3 -c "
+import os, signal, time
+import proctor
+pid = proctor.Client().call('daemon.status')['pid']
+with proctor.phase('heard'):
+	pass
+os.kill(pid, signal.SIGSTOP)
+while open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'T':
+	time.sleep(0.01)
+with proctor.phase('unheard'):
+	pass"
+kill -CONT "$daemon"
+like "what it may not have heard is counted" "$("$PROCTOR" report silent --json)" '[2-4] markers of them were lost'
 
 # ---- the daemon goes ----
 
