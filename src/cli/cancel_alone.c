@@ -6,7 +6,7 @@
 
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "daemon/signal_process.h"
+#include "daemon/daemon.h"
 #include "jobs/jobs.h"
 
 static bool is_meant(const struct attempt *a, int attempt_num, uint64_t uid)

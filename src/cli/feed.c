@@ -266,6 +266,7 @@ int feed_read_others(struct feed *feed, struct err *err)
 
 	feed->lines.json = feed->options.json;
 	feed->lines.is_brief = feed->options.is_brief;
+	feed->lines.twins = feed->options.twins;
 	r = add_jobs(feed, err);
 
 	if (r == 0)

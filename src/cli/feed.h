@@ -14,16 +14,18 @@
 #include <stdint.h>
 
 #include "cli/output.h"
+#include "cli/twins.h"
 #include "store/store.h"
 
 struct feed_options {
 	const char *job_id; /* NULL: any */
 	uint64_t since_wall_ns;
-	uint64_t until_wall_ns; /* 0: no end */
-	bool json;		/* else for people */
-	bool is_brief;		/* of these without columns */
-	bool is_from_now;	/* nothing of what was recorded before */
-	bool is_following;	/* there will be further reads */
+	uint64_t until_wall_ns;	   /* 0: no end */
+	bool json;		   /* else for people */
+	bool is_brief;		   /* of these without columns */
+	bool is_from_now;	   /* nothing of what was recorded before */
+	bool is_following;	   /* there will be further reads */
+	const struct twins *twins; /* of those without columns: how jobs are called; or NULL */
 };
 
 struct feed;

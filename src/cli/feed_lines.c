@@ -53,14 +53,16 @@ void feed_lines_write_columns(struct buf *out, const struct feed_columns *line)
 }
 
 /* "03:45:08.120  job.failed, job train: exit code 3" */
-static void add_brief(struct buf *out, const struct feed_columns *line)
+static void add_brief(struct buf *out, const struct feed_columns *line, const struct twins *twins)
 {
+	char room[TWINS_NAME_BYTES];
+
 	show_moment(out, line->wall_ns);
 	buf_printf(out, "  %s", line->event);
 	if (line->pid > 0)
 		buf_printf(out, " pid %d", (int)line->pid);
 	buf_add_str(out, ", job ");
-	cli_add_text(out, line->job_id, 30);
+	cli_add_text(out, twins_name(twins, line->job_id, line->attempt_num, room), 30);
 	if (line->sheet_num >= 0)
 		buf_printf(out, ", sheet %d", line->sheet_num);
 	if (line->details && line->details[0])
@@ -72,7 +74,7 @@ static void add_brief(struct buf *out, const struct feed_columns *line)
 static void add_for_people(struct feed_lines *lines, const struct feed_columns *line)
 {
 	if (lines->is_brief)
-		add_brief(&lines->text, line);
+		add_brief(&lines->text, line, lines->twins);
 	else
 		feed_lines_write_columns(&lines->text, line);
 }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "daemon/daemon.h"
 #include "bus/bus.h"
+#include "cli/twins.h"
 #include "store/store.h"
 
 struct feed_line;
@@ -20,7 +21,8 @@ struct feed_lines {
 	size_t n, cap, n_passed;
 	struct buf text; /* of all of them */
 	bool json;
-	bool is_brief; /* for people, below a heading that says when: no columns */
+	bool is_brief;		   /* for people, below a heading that says when: no columns */
+	const struct twins *twins; /* how jobs are called there; or NULL */
 };
 
 void feed_lines_release(struct feed_lines *lines);

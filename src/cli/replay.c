@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/show.h"
@@ -15,36 +17,38 @@
 
 /* A job in one snapshot, and at its most so far. */
 struct job_peak {
-	char job_id[JOB_ID_MAX + 1];
+	char name[TWINS_NAME_BYTES]; /* of the job, or of the attempt */
 	uint64_t n, rss_bytes;
 	double cpu_percent;
 	uint64_t max_n, max_rss_bytes, max_rss_ns;
 	double max_cpu_percent;
 	uint64_t max_cpu_ns;
 	bool has_ticks, has_minutes; /* what it was seen in */
+	size_t next;		     /* of those in this snapshot: its place and 1; 0: the last */
 };
 
 struct peaks {
 	struct job_peak *items;
 	size_t n, cap;
+	struct map by_name; /* there may be very many attempts, of which few are in a snapshot */
+	size_t first;	    /* of those: its place and 1 */
 };
 
 struct busy {
 	struct proc_sample sample;
-	char job_id[JOB_ID_MAX + 1];
+	char name[TWINS_NAME_BYTES];
 	char command[512];
 };
 
 struct notable {
 	struct proc_event event;
-	char job_id[JOB_ID_MAX + 1];
+	char name[TWINS_NAME_BYTES];
 	char details[128];
 };
 
 struct replay {
 	struct buf *out;
-	uint64_t frame_ns;
-	uint64_t since_ns, until_ns; /* what is replayed */
+	struct replay_options options;
 	uint64_t first_ns, last_ns, n_snapshots, n_minutes;
 	struct peaks all;
 
@@ -62,8 +66,19 @@ struct replay {
 	struct buf others; /* lines */
 };
 
-struct replay *replay_new(struct buf *out, uint64_t frame_ns, uint64_t since_wall_ns,
-			  uint64_t until_wall_ns)
+static void peaks_release(struct peaks *peaks)
+{
+	free(peaks->items);
+	map_release(&peaks->by_name);
+}
+
+static void peaks_clear(struct peaks *peaks)
+{
+	peaks->n = 0;
+	map_clear(&peaks->by_name);
+}
+
+struct replay *replay_new(struct buf *out, const struct replay_options *options)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 
@@ -71,9 +86,7 @@ struct replay *replay_new(struct buf *out, uint64_t frame_ns, uint64_t since_wal
 		return NULL;
 	r->out = out;
 	r->others = (struct buf)BUF_INIT;
-	r->frame_ns = frame_ns;
-	r->since_ns = since_wall_ns;
-	r->until_ns = until_wall_ns;
+	r->options = *options;
 	return r;
 }
 
@@ -81,8 +94,8 @@ struct replay *replay_free(struct replay *r)
 {
 	if (!r)
 		return NULL;
-	free(r->all.items);
-	free(r->jobs.items);
+	peaks_release(&r->all);
+	peaks_release(&r->jobs);
 	buf_release(&r->others);
 	free(r);
 	return NULL;
@@ -98,7 +111,16 @@ static void copy_text(char *to, size_t size, const char *from)
 
 /* ---- jobs at their most ---- */
 
-static struct job_peak *peaks_add(struct peaks *peaks, const char *job_id)
+/* As it is called here: its job, or its attempt; "-": of none. */
+static const char *name_of(const struct twins *twins, const struct proc_sample *p,
+			   char room[TWINS_NAME_BYTES])
+{
+	if (!p->job_id)
+		return "-";
+	return twins_name(twins, p->job_id, twins ? twins_num(twins, p->attempt_id) : 0, room);
+}
+
+static struct job_peak *peaks_add(struct peaks *peaks, const char *name)
 {
 	struct job_peak *peak;
 
@@ -111,22 +133,31 @@ static struct job_peak *peaks_add(struct peaks *peaks, const char *job_id)
 		peaks->items = items;
 		peaks->cap = cap;
 	}
+	if (map_put(&peaks->by_name, hash_bytes(HASH_INIT, name, strlen(name)), peaks->n) < 0)
+		return NULL;
 	peak = &peaks->items[peaks->n++];
 	*peak = (struct job_peak){ .rss_bytes = U64_UNKNOWN,
 				   .cpu_percent = F64_UNKNOWN,
 				   .max_rss_bytes = U64_UNKNOWN,
 				   .max_cpu_percent = F64_UNKNOWN };
-	copy_text(peak->job_id, sizeof(peak->job_id), job_id);
+	copy_text(peak->name, sizeof(peak->name), name);
 	return peak;
 }
 
 /* The job's place, made if need be; NULL when memory runs out. */
-static struct job_peak *peaks_find(struct peaks *peaks, const char *job_id)
+static struct job_peak *peaks_find(struct peaks *peaks, const char *name)
 {
-	for (size_t i = 0; i < peaks->n; i++)
-		if (strcmp(peaks->items[i].job_id, job_id) == 0)
-			return &peaks->items[i];
-	return peaks_add(peaks, job_id);
+	uint64_t at;
+	struct job_peak *peak =
+		map_get(&peaks->by_name, hash_bytes(HASH_INIT, name, strlen(name)), &at)
+			? &peaks->items[at]
+			: peaks_add(peaks, name);
+
+	if (peak && peak->n == 0) {
+		peak->next = peaks->first;
+		peaks->first = (size_t)(peak - peaks->items) + 1;
+	}
+	return peak;
 }
 
 /* Of a minute there are averages, of all who were there at some time of it: no count of a moment.
@@ -152,11 +183,13 @@ static void peak_settle(struct job_peak *peak, uint64_t wall_ns, bool is_minute)
 }
 
 /* Adds a snapshot's processes up by job. */
-static int peaks_take(struct peaks *peaks, const struct snapshot *snap)
+static int peaks_take(struct peaks *peaks, const struct twins *twins, const struct snapshot *snap)
 {
+	char room[TWINS_NAME_BYTES];
+
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		struct job_peak *peak = peaks_find(peaks, p->job_id ? p->job_id : "-");
+		struct job_peak *peak = peaks_find(peaks, name_of(twins, p, room));
 
 		if (!peak)
 			return -ENOMEM;
@@ -166,8 +199,9 @@ static int peaks_take(struct peaks *peaks, const struct snapshot *snap)
 			peak->cpu_percent = p->cpu_percent +
 					    (f64_known(peak->cpu_percent) ? peak->cpu_percent : 0);
 	}
-	for (size_t i = 0; i < peaks->n; i++)
-		peak_settle(&peaks->items[i], snap->wall_ns, f64_known(snap->resolution_seconds));
+	for (; peaks->first > 0; peaks->first = peaks->items[peaks->first - 1].next)
+		peak_settle(&peaks->items[peaks->first - 1], snap->wall_ns,
+			    f64_known(snap->resolution_seconds));
 	return 0;
 }
 
@@ -182,7 +216,7 @@ static void add_when(struct buf *out, uint64_t wall_ns, bool has_date)
 static void add_peak(struct buf *out, const struct job_peak *peak, bool has_date)
 {
 	buf_add_str(out, "  job ");
-	cli_add_text(out, peak->job_id, JOB_ID_MAX);
+	cli_add_text(out, peak->name, TWINS_NAME_BYTES);
 	if (peak->has_ticks)
 		buf_printf(out, ": at most %llu %s, CPU ", (unsigned long long)peak->max_n,
 			   peak->max_n == 1 ? "process" : "processes");
@@ -216,17 +250,16 @@ static bool is_busier(const struct proc_sample *a, const struct proc_sample *b)
 	return u64_known(a->rss_bytes) && (!u64_known(b->rss_bytes) || a->rss_bytes > b->rss_bytes);
 }
 
-static bool is_same(const struct busy *busy, const struct proc_sample *p)
+static bool is_same(const struct busy *busy, const struct proc_sample *p, const char *name)
 {
 	return busy->sample.key.pid == p->key.pid &&
-	       busy->sample.key.start_ticks == p->key.start_ticks &&
-	       strcmp(busy->job_id, p->job_id ? p->job_id : "-") == 0;
+	       busy->sample.key.start_ticks == p->key.start_ticks && strcmp(busy->name, name) == 0;
 }
 
-static void busy_set(struct busy *busy, const struct proc_sample *p)
+static void busy_set(struct busy *busy, const struct proc_sample *p, const char *name)
 {
 	busy->sample = *p;
-	copy_text(busy->job_id, sizeof(busy->job_id), p->job_id ? p->job_id : "-");
+	copy_text(busy->name, sizeof(busy->name), name);
 	copy_text(busy->command, sizeof(busy->command), p->command ? p->command : p->comm);
 }
 
@@ -236,9 +269,11 @@ static void busy_set(struct busy *busy, const struct proc_sample *p)
  */
 static void take_process(struct replay *r, const struct proc_sample *p)
 {
+	char room[TWINS_NAME_BYTES];
+	const char *name = name_of(r->options.twins, p, room);
 	size_t i = 0;
 
-	while (i < r->n_busiest && !is_same(&r->busiest[i], p))
+	while (i < r->n_busiest && !is_same(&r->busiest[i], p, name))
 		i++;
 	if (i < r->n_busiest && !is_busier(p, &r->busiest[i].sample))
 		return;
@@ -248,7 +283,7 @@ static void take_process(struct replay *r, const struct proc_sample *p)
 		return;
 	for (; i > 0 && is_busier(p, &r->busiest[i - 1].sample); i--)
 		r->busiest[i] = r->busiest[i - 1];
-	busy_set(&r->busiest[i], p);
+	busy_set(&r->busiest[i], p, name);
 }
 
 static void add_busiest(struct replay *r)
@@ -259,7 +294,7 @@ static void add_busiest(struct replay *r)
 		struct busy *busy = &r->busiest[i];
 
 		/* Its strings were the snapshot's, and the entry has moved. */
-		busy->sample.job_id = busy->job_id;
+		busy->sample.job_id = busy->name;
 		busy->sample.command = busy->command;
 		show_process(r->out, &busy->sample);
 	}
@@ -284,7 +319,7 @@ static void add_notable(struct buf *out, const struct notable *notable)
 	buf_add_str(out, ", ");
 	report_add_status(out, ev->status);
 	buf_add_str(out, ", job ");
-	cli_add_text(out, notable->job_id, 30);
+	cli_add_text(out, notable->name, 30);
 	if (notable->details[0])
 		buf_add_str(out, ": ");
 	cli_add_text(out, notable->details, 60);
@@ -329,10 +364,13 @@ static void add_count(struct buf *out, uint64_t n_snapshots, uint64_t n_minutes)
 /* Of the first and the last only a part may have been asked for, or be over yet. */
 static void add_frame_title(struct replay *r)
 {
-	uint64_t from_ns = r->frame * r->frame_ns, to_ns = from_ns + r->frame_ns;
+	const struct replay_options *o = &r->options;
+	uint64_t from_ns = r->frame * o->frame_ns, to_ns = from_ns + o->frame_ns;
 
-	from_ns = r->since_ns > from_ns && r->since_ns < to_ns ? r->since_ns : from_ns;
-	to_ns = r->until_ns > from_ns && r->until_ns < to_ns ? r->until_ns : to_ns;
+	if (o->since_wall_ns > from_ns && o->since_wall_ns < to_ns)
+		from_ns = o->since_wall_ns;
+	if (o->until_wall_ns > from_ns && o->until_wall_ns < to_ns)
+		to_ns = o->until_wall_ns;
 	show_moment(r->out, from_ns);
 	buf_add_str(r->out, "  ");
 	add_count(r->out, r->n_in_frame, r->n_minutes_in_frame);
@@ -362,7 +400,7 @@ static void end_frame(struct replay *r)
 
 static void enter_frame(struct replay *r, uint64_t wall_ns)
 {
-	uint64_t frame = wall_ns / r->frame_ns;
+	uint64_t frame = wall_ns / r->options.frame_ns;
 
 	if (r->is_open && frame == r->frame)
 		return;
@@ -370,7 +408,7 @@ static void enter_frame(struct replay *r, uint64_t wall_ns)
 	r->is_open = true;
 	r->frame = frame;
 	r->n_in_frame = r->n_minutes_in_frame = 0;
-	r->jobs.n = 0;
+	peaks_clear(&r->jobs);
 	r->n_busiest = 0;
 	r->n_notable = 0;
 	buf_reset(&r->others);
@@ -393,13 +431,15 @@ int replay_snapshot(struct replay *r, const struct snapshot *snap)
 	}
 	for (size_t i = 0; i < snap->n_processes; i++)
 		take_process(r, &snap->processes[i]);
-	if (peaks_take(&r->jobs, snap) < 0 || peaks_take(&r->all, snap) < 0)
+	if (peaks_take(&r->jobs, r->options.twins, snap) < 0 ||
+	    peaks_take(&r->all, r->options.twins, snap) < 0)
 		return -ENOMEM;
 	return 0;
 }
 
 int replay_event(struct replay *r, const struct event_row *row)
 {
+	char room[TWINS_NAME_BYTES];
 	struct notable *notable;
 
 	enter_frame(r, row->event.wall_ns);
@@ -408,7 +448,8 @@ int replay_event(struct replay *r, const struct event_row *row)
 		return 0;
 	notable = &r->notable[r->n_notable++];
 	notable->event = row->event;
-	copy_text(notable->job_id, sizeof(notable->job_id), row->event.job_id);
+	copy_text(notable->name, sizeof(notable->name),
+		  twins_name(r->options.twins, row->event.job_id, row->attempt_num, room));
 	copy_text(notable->details, sizeof(notable->details), row->event.details);
 	return 0;
 }

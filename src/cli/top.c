@@ -134,6 +134,7 @@ struct player {
 	struct replay *replay; /* NULL: as JSON */
 	struct feed *others;   /* what happened but to processes */
 	struct attempts attempts;
+	struct twins twins;
 	uint64_t next_event_ns;
 	size_t n_told;
 	struct err *err;
@@ -241,17 +242,18 @@ static int read_attempts(struct player *p)
 	int r = store_list_attempts(p->store, &filter, &list, p->err);
 
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&p->attempts, &list.items[i]) < 0)
+		if (attempts_add(&p->attempts, &list.items[i]) < 0 ||
+		    twins_add(&p->twins, &list.items[i]) < 0)
 			r = err_set(p->err, -ENOMEM, "out of memory");
 	return r;
 }
 
 static int play(struct player *p)
 {
-	int r = feed_read_others(p->others, p->err);
+	int r = read_attempts(p);
 
-	if (r == 0 && !p->replay)
-		r = read_attempts(p);
+	if (r == 0)
+		r = feed_read_others(p->others, p->err);
 	if (r == 0)
 		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
 	if (r == 0)
@@ -280,17 +282,21 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.until_wall_ns = args->filter.until_wall_ns,
 		.json = args->json,
 		.is_brief = true,
+		.twins = &p.twins,
 	};
 	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
-	uint64_t until_ns =
-		args->filter.until_wall_ns ? args->filter.until_wall_ns : clock_wall_ns();
+	const struct replay_options options = {
+		.frame_ns = (uint64_t)(seconds * 1e9),
+		.since_wall_ns = args->filter.since_wall_ns,
+		.until_wall_ns =
+			args->filter.until_wall_ns ? args->filter.until_wall_ns : clock_wall_ns(),
+		.twins = &p.twins,
+	};
 	int r = output_open(&p.out, NULL, err);
 
 	if (r == 0) {
 		p.others = feed_new(store, &others);
-		p.replay = args->json ? NULL
-				      : replay_new(&p.out.buf, (uint64_t)(seconds * 1e9),
-						   args->filter.since_wall_ns, until_ns);
+		p.replay = args->json ? NULL : replay_new(&p.out.buf, &options);
 		if (!p.others || (!args->json && !p.replay))
 			r = err_set(err, -ENOMEM, "out of memory");
 	}
@@ -300,6 +306,7 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 	feed_free(p.others);
 	replay_free(p.replay);
 	attempts_release(&p.attempts);
+	twins_release(&p.twins);
 	output_release(&p.out);
 	return r;
 }

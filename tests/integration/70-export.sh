@@ -233,8 +233,8 @@ print(sum(len(json.loads(l).get("processes", [])) for l in sys.stdin))')"
 run "$PROCTOR" top --history 1h
 like "frames for people" "$stdout" '^20[0-9-]+ [0-9:]+:00\.000  [0-9]+ snapshots? in (1m00s|[0-9.]+ m?s)$'
 like "with the host" "$stdout" '^  memory .* of .* used'
-like "its jobs" "$stdout" '^  job @evil: at most [1-9] process'
-like "their processes" "$stdout" '^ +[0-9]+  S .* @evil  sleep 0\.4'
+like "its jobs" "$stdout" '^  job @evil#[12]: at most [1-9] process'
+like "their processes" "$stdout" '^ +[0-9]+  [A-Z] .* @evil#2  sleep 0\.4'
 like "their ends" "$stdout" 'exit pid [0-9]+, exit 4, job sheets'
 like "and all at their most in the end" "$stdout" '^From 20.* snapshots:$'
 unlike "and nothing for the terminal" "$stdout" $'\e'

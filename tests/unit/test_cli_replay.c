@@ -9,12 +9,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/replay.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1794714300) * SECOND) /* 2026-11-15 03:45:00 UTC */
 #define MB (UINT64_C(1) << 20)
+
+static const struct replay_options all = { 60 * SECOND, 0, UINT64_MAX, NULL };
 
 static int use_utc(void **state)
 {
@@ -61,8 +64,9 @@ static void test_parts_of_frames(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay =
-		replay_new(&out, 60 * SECOND, START + 50 * SECOND, START + 138 * SECOND);
+	const struct replay_options part = { 60 * SECOND, START + 50 * SECOND, START + 138 * SECOND,
+					     NULL };
+	struct replay *replay = replay_new(&out, &part);
 
 	(void)state;
 	assert_non_null(replay);
@@ -76,12 +80,55 @@ static void test_parts_of_frames(void **state)
 	assert_has(out.data, "2026-11-15 03:47:00.000  1 snapshot in 18.0 s\n");
 }
 
+/* Two attempts of one name are two; a job of one attempt has no number. */
+static void test_twins(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	CLEANUP(twins_release) struct twins twins = { 0 };
+	const struct replay_options options = { 60 * SECOND, 0, UINT64_MAX, &twins };
+	const struct attempt attempts[] = {
+		{ .id = 11, .job_id = "a", .attempt_num = 1 },
+		{ .id = 11, .job_id = "a", .attempt_num = 1 }, /* again */
+		{ .id = 12, .job_id = "a", .attempt_num = 2 },
+		{ .id = 13, .job_id = "b", .attempt_num = 7 },
+	};
+	const struct event_row failed = { .attempt_num = 2,
+					  .event = { .wall_ns = START + 3 * SECOND,
+						     .key = { 2, 7 },
+						     .type = EVENT_EXIT,
+						     .status = { 3, -1 },
+						     .job_id = "a",
+						     .details = "" } };
+	struct replay *replay = replay_new(&out, &options);
+
+	(void)state;
+	assert_non_null(replay);
+	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
+		assert_int_equal(twins_add(&twins, &attempts[i]), 0);
+	snapshot_init(&s);
+	add_process(&s, "a", 1, 10, 100);
+	add_process(&s, "a", 2, 80, 20);
+	add_process(&s, "b", 3, 5, 7);
+	for (int i = 0; i < 3; i++)
+		s.processes[i].attempt_id = 11 + i;
+	take(replay, &s, START + 2 * SECOND);
+	assert_int_equal(replay_event(replay, &failed), 0);
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, "  job a#1: at most 1 process, CPU 10.0 % (03:45:02), memory 100 MB");
+	assert_has(out.data, "  job a#2: at most 1 process, CPU 80.0 % (03:45:02), memory 20 MB");
+	assert_has(out.data, "  job b: at most 1 process,");
+	assert_has(out.data, " exit pid 2, exit 3, job a#2\n");
+	assert_has(out.data, "  a#2  p2\n");
+}
+
 /* A process is shown as it was at its busiest; a job at its most is a sum of one moment. */
 static void test_frames(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 
 	(void)state;
 	assert_non_null(replay);
@@ -116,7 +163,7 @@ static void test_others(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 
 	(void)state;
 	assert_non_null(replay);
@@ -137,7 +184,7 @@ static void test_minutes(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 
 	(void)state;
 	assert_non_null(replay);
@@ -170,7 +217,7 @@ static void test_busiest_of_many(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(snapshot_release) struct snapshot s;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 	const char *at;
 
 	(void)state;
@@ -210,7 +257,7 @@ static void test_events(void **state)
 {
 	const struct exit_status none = { -1, -1 };
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 
 	(void)state;
 	assert_non_null(replay);
@@ -235,7 +282,7 @@ static void test_events(void **state)
 static void test_nothing(void **state)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct replay *replay = replay_new(&out, 60 * SECOND, 0, UINT64_MAX);
+	struct replay *replay = replay_new(&out, &all);
 
 	(void)state;
 	assert_non_null(replay);
@@ -247,10 +294,10 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),		cmocka_unit_test(test_parts_of_frames),
-		cmocka_unit_test(test_others),		cmocka_unit_test(test_minutes),
-		cmocka_unit_test(test_busiest_of_many), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_frames),	cmocka_unit_test(test_parts_of_frames),
+		cmocka_unit_test(test_twins),	cmocka_unit_test(test_others),
+		cmocka_unit_test(test_minutes), cmocka_unit_test(test_busiest_of_many),
+		cmocka_unit_test(test_events),	cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, use_utc, NULL);
