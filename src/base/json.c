@@ -133,13 +133,30 @@ static size_t count_plain(const char *s, size_t n)
 	return i;
 }
 
+/* Nearly all strings are. */
+static void quote_plain(struct buf *out, const char *s, size_t n)
+{
+	char *at = make_room(out, n + 2);
+
+	if (!at)
+		return;
+	*at++ = '"';
+	at = mempcpy(at, s, n);
+	*at++ = '"';
+	end_at(out, at);
+}
+
 static void json_quote(struct buf *out, const char *s, size_t n)
 {
-	size_t i = 0;
+	size_t run = count_plain(s, n), i = 0;
 
+	if (run == n) {
+		quote_plain(out, s, n);
+		return;
+	}
 	buf_add_char(out, '"');
-	while (i < n) {
-		size_t run = count_plain(s + i, n - i), len;
+	for (;; run = count_plain(s + i, n - i)) {
+		size_t len;
 
 		buf_add(out, s + i, run);
 		i += run;

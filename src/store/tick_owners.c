@@ -119,6 +119,12 @@ static const struct attempt *search(const struct tick_record *record, const char
 	return NULL;
 }
 
+static bool is_job(const struct tick_record *record, const struct attempt *a, const char *job_id)
+{
+	return a->job_id == job_id ||
+	       (record->owner == TICK_BY_NAME && strcmp(a->job_id, job_id) == 0);
+}
+
 static const struct attempt *find_job(const struct tick_owners *owners,
 				      const struct tick_record *record, const char *job_id)
 {
@@ -127,8 +133,8 @@ static const struct attempt *find_job(const struct tick_owners *owners,
 
 	if (!job_id)
 		return NULL;
-	if (record->n_attempts == 1 && record->attempts[0]->job_id == job_id)
-		return record->attempts[0];
+	if (record->n_attempts == 1)
+		return is_job(record, record->attempts[0], job_id) ? record->attempts[0] : NULL;
 	if (map_get(&owners->by_key, address_key(job_id), &i) &&
 	    record->attempts[i]->job_id == job_id)
 		return record->attempts[i];

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_number.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 
@@ -358,6 +359,30 @@ static void test_doubles_whatever_the_locale(void **state)
 	buf_release(&b);
 }
 
+/* Written to a place with no more room than promised: a sanitizer sees what is beyond it. */
+static void test_numbers_fit_their_room(void **state)
+{
+	static const double doubles[] = { -DBL_MAX, -DBL_MIN,	   -DBL_TRUE_MIN, -1.0 / 3,
+					  1e15 / 7, 1e9 + 1.0 / 7, 9.9999e-05,	  0x1p53 };
+	char *room = malloc(JSON_NUMBER_BYTES);
+
+	(void)state;
+	assert_non_null(room);
+	for (size_t i = 0; i < ARRAY_SIZE(doubles); i++) {
+		char text[JSON_NUMBER_BYTES + 1] = "";
+		ptrdiff_t n = json_put_f64(room, doubles[i]) - room;
+
+		assert_in_range(n, 1, JSON_NUMBER_BYTES - 1);
+		memcpy(text, room, (size_t)n);
+		assert_true(strtod(text, NULL) == doubles[i]);
+	}
+	assert_int_equal(json_put_u64(room, UINT64_MAX - 1) - room, 20);
+	assert_memory_equal(room, "18446744073709551614", 20);
+	assert_int_equal(json_put_i64(room, INT64_MIN) - room, 20);
+	assert_memory_equal(room, "-9223372036854775808", 20);
+	free(room);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -371,6 +396,7 @@ int main(void)
 		cmocka_unit_test(test_doubles_read_back_to_the_same_bits),
 		cmocka_unit_test(test_doubles_are_short),
 		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_numbers_fit_their_room),
 		cmocka_unit_test(test_doubles_whatever_the_locale),
 	};
 
