@@ -250,7 +250,7 @@ static struct syscall_value between(const struct syscall_value *now,
 /*
  * Calls of one kind wait very differently, most not at all: a few that were timed of many say
  * nothing of the others. On a CPU they take much the same time, and how far a sum of that is off is
- * told beside it (struct syscall_sampling).
+ * told beside it (time_variance_ns2).
  */
 #define FEW_TIMED 30
 
