@@ -46,6 +46,7 @@ struct candidate {
 		*main;	    /* its first large one of the episode, often the same; NULL: none */
 	double probability; /* of having been first */
 	double earliest;    /* when it can have begun, in seconds after the origin */
+	double latest;	    /* when it surely had, or was seen */
 	bool is_shared;	    /* most ranks have such a one then */
 	bool is_taken;	    /* a small one that is a member already: of one episode, and no more */
 	size_t clock;

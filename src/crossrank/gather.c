@@ -79,23 +79,18 @@ static void add_rise(struct judge_work *w, size_t rank, const struct rise *rise,
 			       .clock = w->clocks[rank].number };
 
 	c.earliest = earliest(w, &c);
+	/* A small one between two levels may have been anywhere until it was seen. */
+	c.latest = fmax(rise->seen + clock_error(w, &c), latest(w, &c));
 	if (is_large)
 		w->all[w->n_all++] = c;
 	else if (rise->gain_mib >= SMALL_SIGMAS * rise->ground_mib)
 		w->small[w->n_small++] = c;
 }
 
-/* A small one between two levels may have been anywhere until it was seen. */
-static double latest_small(const struct judge_work *w, const struct candidate *c)
-{
-	return fmax(c->rise->seen + clock_error(w, c), latest(w, c));
-}
-
 static bool overlap(const struct judge_work *w, const struct candidate *a,
 		    const struct candidate *b)
 {
-	return a->earliest <= latest_small(w, b) + w->interval &&
-	       b->earliest <= latest_small(w, a) + w->interval;
+	return a->earliest <= b->latest + w->interval && b->earliest <= a->latest + w->interval;
 }
 
 /* Ranks with a small rise at that time. They are by rank still. */

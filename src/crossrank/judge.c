@@ -8,7 +8,9 @@
 #include "crossrank/seen.h"
 #include "crossrank/together.h"
 
-#define N_DRAWS 20000
+#define MAX_DRAWS 20000
+#define MIN_DRAWS 2000
+#define MAX_DRAWN 4000000   /* onsets: of thousands of ranks fewer are enough */
 #define LIKE_GAIN_SHARE 0.1 /* of the first large rise: a smaller one before it is like it */
 #define LIKE_SHARE 0.5	    /* or of what that one gained in the same time */
 
@@ -64,6 +66,13 @@ static bool all_censored(const struct judge_work *w, const struct judge_outcome 
 
 /* ---- who was first ---- */
 
+static unsigned count_draws(size_t n)
+{
+	size_t most = MAX_DRAWN / (n + 1);
+
+	return most > MAX_DRAWS ? MAX_DRAWS : most < MIN_DRAWS ? MIN_DRAWS : (unsigned)most;
+}
+
 /* The draw among those that have a rise of that kind; returns the likeliest. */
 static int draw_first(struct judge_work *w, const struct judge_outcome *o, bool is_main, double *p,
 		      size_t *ret_best)
@@ -80,7 +89,7 @@ static int draw_first(struct judge_work *w, const struct judge_outcome *o, bool 
 			entries[n] = judge_entry(w, &w->pool[i], is_main);
 			places[n++] = i;
 		}
-	r = onset_first(entries, n, w->f->n_clocks, N_DRAWS, p);
+	r = onset_first(entries, n, w->f->n_clocks, count_draws(n), p);
 	for (size_t i = 1; i < n; i++)
 		best = p[i] > p[best] ? i : best;
 	*ret_best = places[best];
