@@ -17,9 +17,10 @@ stranger=$!
 json "it tells of open files, and of who else took memory" "$("$PROCTOR" anomalies --job fds --json)" \
 	'any(a["anomaly_type"] == "fd_exhaustion" and any(p["job_id"] is None for p in a["host"]["top_rss"]) for a in d)'
 of_stranger() {
-	grep -oE "[\"/]$stranger/[a-z]+\"" "$TMP/opened" | grep -oE '[a-z]+' | sort -u | paste -sd' '
+	grep -oE "[\"/]$stranger/[a-z]+\"" "$TMP/opened" | grep -oE '[a-z]+' | sort -u | grep -xE "$1" | paste -sd' '
 }
-is "of others it reads who they are and their memory" "$(of_stranger)" "stat statm"
+is "of others it reads who they are and their memory" "$(of_stranger 'stat|statm')" "stat statm"
+is "and nothing that costs more" "$(of_stranger 'cgroup|cmdline|io|limits|status')" ""
 kill "$stranger"
 
 finish
