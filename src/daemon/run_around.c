@@ -1,10 +1,10 @@
 #include "daemon/run_around.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/run_internal.h"
 
 /* The look at all knows nothing of jobs. */
@@ -19,18 +19,42 @@ static void name_own(const struct run *run, struct anomaly_process *p)
 	}
 }
 
-static int look(struct run *run, struct around *ret)
+static void release_collector(struct collector **c)
 {
+	collector_free(*c);
+}
+
+/* By eBPF it is there already; else one file of each, and not all that there are of a process. */
+static void read_memory(const struct run *run, struct snapshot *all)
+{
+	for (size_t i = 0; i < all->n_processes; i++) {
+		struct proc_sample *p = &all->processes[i];
+
+		if (!u64_known(p->rss_bytes))
+			p->rss_bytes = sources_read_rss(run->root_fd, p->key.pid);
+	}
+}
+
+/*
+ * Not by the run's own collector: what that knows of the job's processes is from one tick to the
+ * next, and the files that it keeps open are theirs.
+ */
+static int look(const struct run *run, struct around *ret)
+{
+	const struct collector_options options = { .root_fd = run->root_fd };
+	CLEANUP(release_collector) struct collector *collector = NULL;
 	CLEANUP(snapshot_release) struct snapshot all;
 	struct anomaly_host host;
 	struct err err = ERR_INIT;
 	int r;
 
 	snapshot_init(&all);
-	r = run->collector ? collector_scan(run->collector, &all, &err) : -ENODEV;
+	r = collector_new(&options, &collector, &err);
+	if (r == 0)
+		r = collector_scan(collector, &all, &err);
 	if (r < 0)
 		return r;
-	collector_fill(run->collector, &all, SNAPSHOT_ALL);
+	read_memory(run, &all);
 	detect_describe_host(&all, &host);
 	ret->boot_ns = run->snap.boot_ns;
 	ret->n_top_rss = host.n_top_rss;
@@ -40,6 +64,14 @@ static int look(struct run *run, struct around *ret)
 	return 0;
 }
 
+/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
+#define AROUND_NS UINT64_C(1000000000)
+
+static bool is_recent(const struct around *around, uint64_t now_boot_ns)
+{
+	return around->boot_ns != 0 && now_boot_ns - around->boot_ns < AROUND_NS;
+}
+
 void run_look_around(struct run *run, struct anomaly_host *host)
 {
 	struct around *around = &run->around;
@@ -47,7 +79,7 @@ void run_look_around(struct run *run, struct anomaly_host *host)
 	host->running_jobs = -1;
 	host->knows_cpu = host->knows_rss = false;
 	host->n_top_cpu = host->n_top_rss = 0;
-	if (around->boot_ns != run->snap.boot_ns && look(run, around) < 0)
+	if (!is_recent(around, run->snap.boot_ns) && look(run, around) < 0)
 		return;
 	host->knows_rss = true;
 	host->n_top_rss = around->n_top_rss;

@@ -20,7 +20,8 @@ struct around {
 
 /*
  * Something began at this tick: all processes of the host are looked at, once for all that begins
- * then. Who takes the most CPU one look does not tell, nor how many jobs run: these are unknown.
+ * within a second. Who takes the most CPU one look does not tell, nor how many jobs run: these are
+ * unknown.
  */
 void run_look_around(struct run *run, struct anomaly_host *host);
 

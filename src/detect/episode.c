@@ -162,6 +162,7 @@ static const struct anomaly_host *find_host(struct episodes *es, const struct sn
 static int begin(struct episodes *es, const struct moment *m, const struct check *check,
 		 const struct subject *who, uint64_t hash, const struct finding *f)
 {
+	struct subject blamed = *who;
 	struct running *r;
 
 	if (es->n == EPISODES_MAX) {
@@ -179,7 +180,9 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->told = m->now;
 	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
-	describe(r, m, who);
+	if (who->blame)
+		who->blame(who->blame_ctx, &blamed);
+	describe(r, m, &blamed);
 	r->e.host = *find_host(es, m->snap);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;

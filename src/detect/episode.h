@@ -24,8 +24,12 @@
 #define EPISODES_PER_SECONDS 600
 #define EPISODES_REMEMBERED 256
 
+struct subject;
+typedef void blame_fn(const void *ctx, struct subject *who);
+
 /* Whose it is. What does not apply is 0, NULL, -1. Of a job or cgroup as a whole, key and comm are
- * the culprit's, where one is known when it begins: they do not tell it from others. */
+ * the culprit's, where one is known when it begins: they do not tell it from others. To find that
+ * out takes a walk through the processes, so blame fills them in when it does begin. */
 struct subject {
 	enum { OF_PROCESS, OF_JOB, OF_CGROUP, OF_GPU, OF_HOST } kind;
 	struct proc_key key;
@@ -34,6 +38,8 @@ struct subject {
 	const char *comm;
 	uint64_t cgroup; /* the hash of its path */
 	int sheet_num, gpu;
+	blame_fn *blame; /* NULL: nobody is to be found */
+	const void *blame_ctx;
 };
 
 struct running; /* an episode and what is needed to go on with it */

@@ -191,8 +191,21 @@ void look_blame(struct subject *who, const struct track *culprit)
 		who->sheet_num = culprit->sheet_num;
 }
 
+struct job_at_hand {
+	struct tracks *tracks;
+	const struct job_track *job;
+};
+
+static void blame_process(const void *ctx, struct subject *who)
+{
+	const struct job_at_hand *at = ctx;
+
+	look_blame(who, culprit_of_processes(at->tracks, at->job));
+}
+
 static void check_job(struct look *w, const struct check *check, struct job_track *job)
 {
+	const struct job_at_hand at = { &w->d->tracks, job };
 	struct subject who = look_subject_of_job(job);
 	struct finding f;
 	bool is_muted;
@@ -200,9 +213,8 @@ static void check_job(struct look *w, const struct check *check, struct job_trac
 	look_clear_finding(&f);
 	check->of_job(&w->tick, job, &f);
 	look_count(w, check, &f);
-	if (f.stand == STAND_OVER && !(job->active & 1u << check->type) &&
-	    check->of_job == check_processes)
-		look_blame(&who, culprit_of_processes(&w->d->tracks, job));
+	who.blame = check->of_job == check_processes ? blame_process : NULL;
+	who.blame_ctx = &at;
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, look_note(w, check, &who, &f, NULL, &is_muted));
 }

@@ -253,23 +253,30 @@ static struct subject subject_of_pressure(struct look *w, const struct cgroup_sa
 	return of_nobody(who);
 }
 
-/* Once, when it begins. */
-static void blame(struct look *w, const struct cgroup_sample *c, struct subject *who)
-{
-	const struct detect *d = w->d;
+struct cgroup_at_hand {
+	const struct look *look;
+	const char *path;
+};
 
-	if (!episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, who))
-		look_blame(who, culprit_of_cgroup(&d->tracks, w->snap, d->track_of, c->path));
+static void blame_memory(const void *ctx, struct subject *who)
+{
+	const struct cgroup_at_hand *at = ctx;
+	const struct detect *d = at->look->d;
+
+	look_blame(who, culprit_of_cgroup(&d->tracks, at->look->snap, d->track_of, at->path));
 }
 
 static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 			 const struct cgroup_past *past)
 {
+	const struct cgroup_at_hand at = { w, c->path };
 	struct subject of_cgroup = subject_of_pressure(w, c, past);
 	const struct subject of_kills = subject_of_kills(w, c->path, past);
 	struct finding f;
 	bool is_muted;
 
+	of_cgroup.blame = blame_memory;
+	of_cgroup.blame_ctx = &at;
 	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
 		w->tick.cgroup_kills_told =
 			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
@@ -279,8 +286,6 @@ static void check_cgroup(struct look *w, const struct cgroup_sample *c,
 		look_clear_finding(&f);
 		checks[k].of_cgroup(&w->tick, c, &f);
 		look_count(w, &checks[k], &f);
-		if (checks[k].of_cgroup == check_cgroup_memory && f.stand == STAND_OVER)
-			blame(w, c, &of_cgroup);
 		look_note(w, &checks[k],
 			  checks[k].of_cgroup == check_cgroup_oom ? &of_kills : &of_cgroup, &f,
 			  NULL, &is_muted);

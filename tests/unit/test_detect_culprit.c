@@ -1,6 +1,8 @@
 /* What is of a job or cgroup as a whole names its sheet and who is most to blame. */
 #include "detect_fixture.h"
 
+#include "detect/episode.h"
+
 static struct host h;
 
 static int close_host(void **state)
@@ -168,6 +170,49 @@ static void test_a_cgroup_of_two_jobs_is_of_none(void **state)
 	assert_int_equal(h.n_seen, 1);
 }
 
+static void count_blame(const void *ctx, struct subject *who)
+{
+	size_t *n = *(size_t *const *)ctx;
+
+	(*n)++;
+	who->key.pid = 7;
+}
+
+static void note(struct episodes *es, uint64_t cgroup, double now, size_t *n_asked)
+{
+	const struct finding f = { .stand = STAND_OVER, .value = 1, .text = "over" };
+	const struct moment m = { &h.config.anomaly, &h.snap, now };
+	const struct subject who = { .kind = OF_CGROUP,
+				     .cgroup = cgroup,
+				     .gpu = -1,
+				     .blame = count_blame,
+				     .blame_ctx = &n_asked };
+	bool is_muted;
+
+	episodes_begin_tick(es);
+	assert_true(episodes_note(es, &m, checks_of_type(ANOMALY_MEMORY_PRESSURE), &who, &f, NULL,
+				  &is_muted) >= 0);
+}
+
+/* It takes a walk through all processes: not while it lasts, nor where there is no room for it. */
+static void test_it_is_found_out_once(void **state)
+{
+	struct episodes es = { 0 };
+	size_t n_asked = 0;
+
+	(void)state;
+	host_open(&h, 5);
+	host_begin(&h);
+	for (int i = 0; i < 3; i++)
+		note(&es, 1, i, &n_asked);
+	assert_int_equal(n_asked, 1);
+	assert_int_equal(episodes_at(&es, 0)->worst.pid, 7);
+	for (uint64_t k = 2; k <= EPISODES_MAX + 10; k++)
+		note(&es, k, 4, &n_asked);
+	assert_int_equal(n_asked, EPISODES_MAX);
+	episodes_release(&es);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -176,6 +221,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_who_takes_over_knows_that, close_host),
 		cmocka_unit_test_teardown(test_who_has_the_most_memory, close_host),
 		cmocka_unit_test_teardown(test_a_cgroup_of_two_jobs_is_of_none, close_host),
+		cmocka_unit_test_teardown(test_it_is_found_out_once, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
