@@ -14,6 +14,7 @@ cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	interval_seconds: 0.5
 	limits:
 	  max_concurrent_jobs: 1
+	  max_daemon_cpu_percent: 50
 YAML
 run "$PROCTOR" start
 "$PROCTOR" run -q --job alpha -- sh -c 'sleep 310 & sleep 311' &
