@@ -12,7 +12,8 @@ set -u
 tap_count=0
 tap_failed=0
 TMP=$(mktemp -d "${TMPDIR:-/tmp}/proctor-test.XXXXXX") || exit 1
-trap 'rm -rf "$TMP"' EXIT
+# A child that is ended before it has become its command may still run this.
+trap '[ "$BASHPID" != $$ ] || rm -rf "$TMP"' EXIT
 trap 'exit 130' INT TERM
 
 ok() { # NAME

@@ -139,10 +139,8 @@ rm -rf "$PROCTOR_HOME"
 "$PROCTOR" run -q --job whole -- sleep 0.3
 "$PROCTOR" run -q --interval 0.1 --job torn -- sleep 1017 &
 runner=$!
-for _ in $(seq 100); do
-	[ "$(sql "SELECT count(*) FROM ticks")" -ge 8 ] && break
-	sleep 0.1
-done
+has_some() { [ "$(sql "SELECT count(*) FROM ticks")" -ge 8 ]; }
+eventually has_some
 torn=$(pgrep -P $runner -x sleep)
 kill -9 $runner
 wait $runner 2>/dev/null

@@ -94,8 +94,8 @@ evil_name=$'=e,"\n\e[1m\xff'
 evil_dir=$TMP/$'w,"\n\r\t\xfeé'
 mkdir "$evil_dir"
 cp /bin/sleep "$evil_dir/$evil_name"
-(cd "$evil_dir" && "$PROCTOR" run -q --job @evil --interval 0.1 -- "./$evil_name" 0.5 </dev/null)
-"$PROCTOR" run -q --job @evil --interval 0.1 -- sh -c 'sleep 0.4; exit 3' 'a,b' '"q"' $'n\nl' é→ \
+(cd "$evil_dir" && "$PROCTOR" run -q --job @evil --interval 0.1 -- "./$evil_name" 1.5 </dev/null)
+"$PROCTOR" run -q --job @evil --interval 0.1 -- sh -c 'sleep 1.4; exit 3' 'a,b' '"q"' $'n\nl' é→ \
 	$'\xff\xfe' $'\e[31mred\e[0m' '=1+1' </dev/null
 cat >"$TMP/job.yaml" <<'END'
 job_id: sheets
@@ -234,7 +234,7 @@ run "$PROCTOR" top --history 1h
 like "frames for people" "$stdout" '^20[0-9-]+ [0-9:]+:00\.000  [0-9]+ snapshots? in (1m00s|[0-9.]+ m?s)$'
 like "with the host" "$stdout" '^  memory .* of .* used'
 like "its jobs" "$stdout" '^  job @evil#[12]: at most [1-9] process'
-like "their processes" "$stdout" '^ +[0-9]+  [A-Z] .* @evil#2  sleep 0\.4'
+like "their processes" "$stdout" '^ +[0-9]+  [A-Z] .* @evil#2  sleep 1\.4'
 like "their ends" "$stdout" 'exit pid [0-9]+, exit 4, job sheets'
 like "and all at their most in the end" "$stdout" '^From 20.* snapshots:$'
 unlike "and nothing for the terminal" "$stdout" $'\e'
@@ -342,6 +342,7 @@ for verb in "export csv" "history --job many --json" "events --json" "top --hist
 done
 "$PROCTOR" export csv -o "$TMP/stopped.csv" </dev/null &
 exporter=$!
+while [ "/proc/$exporter/exe" -ef "$BASH" ]; do sleep 0.01; done # until it is one
 kill -TERM $exporter
 wait $exporter
 is "ended by a signal it leaves no half file" "$(find "$TMP" -maxdepth 1 -name 'stopped.csv?*')" ""

@@ -30,23 +30,26 @@ like "memory as the kernel has it" "$stdout" \
 	"proctor_memory_total_bytes  $(($(awk '/^MemTotal/ { print $2 }' /proc/meminfo) * 1024))[.]0"
 unlike "no job runs" "$stdout" proctor_job_
 
-"$PROCTOR" run --job p/1 --interval 0.1 -- python3 -c '
+"$PROCTOR" run --job p/1 --interval 0.5 -- python3 -c '
 import os, sys
 held = bytearray(64 << 20)
 while os.path.exists(sys.argv[1]): pass' "$TMP" 2>/dev/null &
 pid=$!
-uses_much() {
-	"$PROCTOR" export prometheus >"$TMP/now"
-	run parsed "$TMP/now"
+touch "$TMP/proctor.prom"
+chmod 644 "$TMP/proctor.prom"
+uses_much() { # others may take all of the machine for a while
+	"$PROCTOR" export prometheus -o "$TMP/proctor.prom" || return
+	run parsed "$TMP/proctor.prom"
 	within proctor_job_rss_bytes 67108864 134217728 && within proctor_job_cpu_cores 0.001 1.2
 }
 eventually uses_much
-touch "$TMP/proctor.prom"
-chmod 644 "$TMP/proctor.prom"
-run "$PROCTOR" export prometheus -o "$TMP/proctor.prom"
-is "to a file, whose rights stay" "$status/$stdout/$(stat -c %a "$TMP/proctor.prom")" 0//644
+parsed=$stdout
+is "to a file, whose rights stay" "$(stat -c %a "$TMP/proctor.prom")" 644
 is "and nothing is left beside it" "$(find "$TMP" -name 'proctor.prom*' | wc -l)" 1
-run parsed "$TMP/proctor.prom"
+run "$PROCTOR" export prometheus -o "$TMP/proctor.prom"
+is "with nothing to say" "$status/$stdout$stderr" 0/
+stdout=$parsed
+echo "$parsed" >"$TMP/stdout"
 like "a job runs" "$stdout" 'proctor_running_jobs  1.0'
 like "with its process" "$stdout" 'proctor_job_processes job=p/1 1.0'
 check "that holds what it took" within proctor_job_rss_bytes 67108864 134217728

@@ -241,10 +241,13 @@ kill "$follower"
 
 # Each change by its name, with all its numbers and words.
 told() { grep '"event":"monitor.anomaly"' | paste -sd,; }
-json "what was told when it was over is what is recorded" \
-	"[[$(told <"$TMP/live")], [$("$PROCTOR" events --json | told)]]" '(lambda live, kept:
-	len([k for k in live if k[1] == "cleared" and k in kept]) >= 5 and all(live[k] == kept[k] for k in live if k in kept))(
-	*({(e["episode"], e["change"], e["severity"]): {k: e[k] for k in e if k != "evidence"} for e in part} for part in d))'
+both="[[$(told <"$TMP/live")], [$("$PROCTOR" events --json | told)]]"
+by_name='({(e["episode"], e["change"], e["severity"]): {k: e[k] for k in e if k != "evidence"} for e in part} for part in d)'
+is "what was told when it was over is recorded" "$(json_eval "$both" "(lambda live, kept:
+	'enough' if len([k for k in live if k[1] == 'cleared' and k in kept]) >= 5 else (sorted(live), sorted(kept)))(*$by_name)")" enough
+is "as it was told" "$(json_eval "$both" "(lambda live, kept:
+	[(k, n, live[k].get(n), kept[k].get(n)) for k in live if k in kept for n in {**live[k], **kept[k]}
+		if live[k].get(n) != kept[k].get(n)])(*$by_name)")" "[]"
 
 # ---- a kill, long before the next tick ----
 

@@ -150,7 +150,7 @@ time.sleep(60)
 END
 as 4001 env HOME="$TMP/one" "$PROCTOR" run -q --job same -- sleep 60 &
 first=$!
-until [ "$(status 'd["running_jobs"]')" = 1 ]; do sleep 0.1; done
+becomes 1 status 'd["running_jobs"]' >/dev/null
 as 4002 env HOME="$TMP/two" "$PROCTOR" run -q --job same -- python3 "$TMP/greedy.py" &
 second=$!
 cat >"$TMP/anomalies.py" <<'END'
@@ -162,21 +162,25 @@ print(Client.until(found, bool) if len(sys.argv) > 1 else found(Client()))
 END
 is "an anomaly in one of two jobs of one name is its owner's" \
 	"$(as 4002 python3 "$TMP/anomalies.py" wait)$(as 4001 python3 "$TMP/anomalies.py")" "['same'][]"
-kill "$first" "$second"
+for user in one two; do
+	"$PROCTOR" cancel same --user $user
+done
 wait "$first" "$second"
 
 # ---- the queue ----
 
+# None is over before all wait.
 cat >"$TMP/queue.py" <<'END'
-import sys
+import json, sys
 from shares import Client
 c = Client()
-for job_id in sys.argv[1:]:
-    answer = c.ask("job.submit", {"file": "sheets: [{run: sleep 0.4}]", "workdir": "/", "job_id": job_id})
+for job_id in sys.argv[2:]:
+    answer = c.ask("job.submit", {"file": json.dumps({"sheets": [{"run": sys.argv[1]}]}), "workdir": "/", "job_id": job_id})
     assert "result" in answer, answer
 END
-as 4001 python3 "$TMP/queue.py" a1 a2 a3 a4
-as 4002 python3 "$TMP/queue.py" b1
+as 4001 python3 "$TMP/queue.py" "$(gate turns)" a1 a2 a3 a4
+as 4002 python3 "$TMP/queue.py" "$(gate turns)" b1
+pass turns
 for job in a1 a2 a3 a4 b1; do
 	"$PROCTOR" wait "$job" >/dev/null
 done

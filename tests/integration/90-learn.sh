@@ -120,12 +120,10 @@ run "$PROCTOR" outcome nobody success
 is "no such job: status" "$status" 1
 run "$PROCTOR" outcome small-1 perhaps
 is "no such outcome: status" "$status" 2
-"$PROCTOR" run -q --job long -- sleep 30 </dev/null &
+"$PROCTOR" run -q --job long -- sleep 300 </dev/null &
 runner=$!
-for _ in $(seq 100); do
-	"$PROCTOR" jobs --json | grep -q '"job_id":"long"' && break
-	sleep 0.1
-done
+is_listed() { "$PROCTOR" jobs --json | grep -q '"job_id":"long"'; }
+eventually is_listed
 run "$PROCTOR" outcome long success
 is "it still runs: status" "$status" 1
 like "it still runs: said" "$stderr" "still runs"

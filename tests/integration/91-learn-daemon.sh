@@ -77,7 +77,8 @@ for i in 1 2 3 4 5; do
 	eat "small-$i" $((20 + i)) 0
 done
 check "what ended since, without anybody asking" eventually has_runs 11
-is "and each that could be was estimated, and scored" "$(sql 'SELECT count(*) FROM estimates JOIN scores ON estimate = id')" 10
+is "and each that could be was estimated, and scored" \
+	"$(becomes 10 sql 'SELECT count(*) FROM estimates JOIN scores ON estimate = id')" 10
 
 # ---- an analysis ----
 
@@ -110,7 +111,7 @@ count_news() { # prints how often something was believed anew since the daemon b
 followers=$!
 "$PROCTOR" events --follow >"$TMP/followed.txt" &
 followers="$followers $!"
-sleep 2 # until both have subscribed
+eventually has_subscribers 2
 run python3 "$TMP/listen.py" "$PROCTOR_HOME/proctor.sock" 1
 json "an analysis finds what is there" "$stdout" \
 	'd["answer"]["runs"] == 11 and any("failed 5 of 5" in f["sentence"] for f in d["answer"]["findings"])'
@@ -163,7 +164,7 @@ kill -HUP "$daemon"
 set_peaks() { # MB: of all runs of the job
 	python3 -c '
 import sqlite3, sys
-db = sqlite3.connect(sys.argv[1], timeout=10)
+db = sqlite3.connect(sys.argv[1], timeout=60)
 db.execute("UPDATE runs SET peak_rss_mb = ? WHERE attempt IN (SELECT attempts.id FROM attempts JOIN jobs ON jobs.id = job WHERE job_id LIKE \"learned-%\")", (float(sys.argv[2]),))
 db.commit()' "$PROCTOR_HOME/proctor.db" "$1"
 }
@@ -183,12 +184,12 @@ json "a scheduler is told to wait" "$(ask admit "$params")" \
 printf 'sheets:\n  - run: [true]\n' >"$TMP/other.yaml"
 run "$PROCTOR" submit --job third "$TMP/other.yaml"
 is "a job that needs little is not held up by one that waits" "$status" 0
-run timeout 30 "$PROCTOR" wait third
+run timeout 120 "$PROCTOR" wait third
 is "and ends" "$status" 0
 rm "$TMP/wait"
-run timeout 30 "$PROCTOR" wait first
+run timeout 120 "$PROCTOR" wait first
 is "the first ends" "$status" 0
-run timeout 30 "$PROCTOR" wait second
+run timeout 120 "$PROCTOR" wait second
 is "then the second has its turn" "$status" 0
 set_peaks $((9 * used))
 check "the record has more than there is" eventually answers admit "$params" 'd["result"]["answer"] == "reject"'

@@ -38,8 +38,23 @@ while time.time() < begin + 6:
     time.sleep(0.1)
 phase("exit", "load-batch" if rank == leader else "wait")
 PYTHON
-mkdir "$TMP/meet-mpi" "$TMP/meet-filed"
 export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
+
+# Where ranks meet: nobody is there yet.
+meet() { # NAME
+	rm -rf "$TMP/meet-$1"
+	mkdir "$TMP/meet-$1"
+}
+
+# Whether it is worth another try: others of the machine may keep ranks from rising when they should, and then the
+# record cannot tell. Who is named, rightly or not, was named.
+cannot_tell() { # of "ranks analyze --json"
+	[ "$(json_eval "$1" 'd["finding"]["verdict"]')" = cannot_tell ] &&
+		echo "# cannot tell, once more: $(json_eval "$1" 'd["finding"]["reason"]')"
+}
+cannot_tell_job() { # JOB
+	cannot_tell "$("$PROCTOR" ranks analyze --job "$1" --json)"
+}
 
 # check_named NAME JOB: the report, the analysis and the export of the job agree.
 check_named() {
@@ -74,8 +89,12 @@ check_named() {
 if command -v mpirun >/dev/null; then
 	root=()
 	[ "$(id -u)" = 0 ] && root=(--allow-run-as-root)
-	run "$PROCTOR" run --job mpi --interval 0.25 -- \
-		mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$TMP/meet-mpi" $LEADER $RANKS
+	for _ in 1 2 3; do
+		meet mpi
+		run "$PROCTOR" run --job mpi --interval 0.25 -- \
+			mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$TMP/meet-mpi" $LEADER $RANKS
+		cannot_tell_job mpi || break
+	done
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
 	run "$PROCTOR" history --job mpi --json
@@ -107,7 +126,11 @@ sheets:
   - run: [python3, $TMP/rank.py, $TMP/meet-filed, "$LEADER", "$RANKS"]
     ranks: $RANKS
 YAML
-run "$PROCTOR" run --interval 0.25 --json -f "$TMP/job.yaml"
+for _ in 1 2 3; do
+	meet filed
+	run "$PROCTOR" run --interval 0.25 --json -f "$TMP/job.yaml"
+	cannot_tell_job filed || break
+done
 is "the job file ran" "$status" 0
 at_end=$(json_eval "$stdout" "d['telemetry']")
 check_named "job file" filed
@@ -161,14 +184,17 @@ while time.time() < begin + 6:
     held.append(b"x" * (1 << 20))
     time.sleep(0.1)
 PYTHON
-mkdir "$TMP/meet-early"
 cat >"$TMP/early.yaml" <<YAML
 job_id: early
 sheets:
   - run: [python3, $TMP/early.py, $TMP/meet-early]
     ranks: 7
 YAML
-run "$PROCTOR" run -q --interval 0.25 -f "$TMP/early.yaml"
+for _ in 1 2 3; do
+	meet early
+	run "$PROCTOR" run -q --interval 0.25 -f "$TMP/early.yaml"
+	cannot_tell_job early || break
+done
 run "$PROCTOR" export telemetry --job early -o "$TMP/early.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/early.jsonl"
 json "a rank that died before silences nobody" "$stdout" "d['finding']['verdict'] == 'named' and d['finding']['rank'] == 1"
@@ -190,8 +216,11 @@ done
 wait
 BASH
 chmod +x "$TMP/launch"
-mkdir "$TMP/meet-srun" "$TMP/meet-hosts" "$TMP/hosts"
-run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 4 5 1 "$TMP/meet-srun"
+for _ in 1 2 3; do
+	meet srun
+	run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 4 5 1 "$TMP/meet-srun"
+	cannot_tell_job srun || break
+done
 run "$PROCTOR" ranks analyze --job srun --json --store "sqlite:$PROCTOR_HOME/proctor.db"
 json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2, 3, 4] and d['finding']['rank'] == 1"
 
@@ -199,20 +228,32 @@ json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2, 3, 4] and 
 on_host() {
 	local own=()
 	unshare -u true 2>/dev/null && own=(unshare -u sh -c "hostname $1"' && exec "$@"' host)
+	rm -rf "$TMP/home-$1"
 	mkdir "$TMP/home-$1"
 	"${own[@]}" env PROCTOR_HOME="$TMP/home-$1" "$PROCTOR" run --job wide --interval 0.25 -- \
 		"$TMP/launch" torchrun "$2" "$3" 4 2 "$TMP/meet-hosts" 2>/dev/null
 }
-on_host first 0 1 &
-sleep 2
-on_host second 2 3
-wait
-for host in first second; do
-	mkdir "$TMP/hosts/$host"
-	run "$PROCTOR" export telemetry --job wide --store "$TMP/home-$host/proctor.db" -o "$TMP/hosts/$host"
-	is "$host: export from its own record" "$status/$stderr" 0/
+run_on_hosts() { # what export says is in $exported
+	local host
+	meet hosts
+	on_host first 0 1 &
+	sleep 2
+	on_host second 2 3
+	wait
+	rm -rf "$TMP/hosts"
+	exported=
+	for host in first second; do
+		mkdir -p "$TMP/hosts/$host"
+		run "$PROCTOR" export telemetry --job wide --store "$TMP/home-$host/proctor.db" -o "$TMP/hosts/$host"
+		exported+="$host $status/$stderr "
+	done
+}
+for _ in 1 2 3; do
+	run_on_hosts
+	run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+	cannot_tell "$stdout" || break
 done
-run "$PROCTOR" ranks analyze --json "$TMP/hosts"
+is "export from the record of each" "$exported" "first 0/ second 0/ "
 json "two hosts of one boot, put together" "$stdout" \
 	"d['missing_ranks'] == [] and d['finding']['clocks']['count'] == 1 and d['finding']['rank'] == 2"
 # clocks SYNCHRONISED: as if the second were another machine.

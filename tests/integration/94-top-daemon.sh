@@ -14,6 +14,7 @@ cat >"$PROCTOR_HOME/proctor.yaml" <<-'YAML'
 	interval_seconds: 0.5
 	limits:
 	  max_concurrent_jobs: 1
+	  max_daemon_cpu_percent: 50
 YAML
 run "$PROCTOR" start
 "$PROCTOR" run -q --job alpha -- sh -c 'sleep 310 & sleep 311' &
@@ -120,8 +121,11 @@ keys F3
 shows "F3 searches" '^search: _'
 keys Escape
 tty=$(pane list-panes -F '#{pane_tty}')
-printf '\e[20;1Hscribble' >"$tty"
-shows "somebody writes on the terminal" 'scribble'
+scribbled() { # what happens meanwhile is drawn over it
+	printf '\e[20;1Hscribble' >"$tty"
+	screen | grep -q scribble
+}
+check "somebody writes on the terminal" eventually scribbled
 keys C-l
 hides "Ctrl-L draws all of it anew" 'scribble'
 

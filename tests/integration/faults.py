@@ -19,11 +19,12 @@ def leak(seconds):
 
 
 def fds(seconds):
-    """A file every tenth of a second."""
+    """A file every tenth of a second, all of which are held for a while then."""
     held = []
     for _ in range(int(seconds * 10)):
         held.append(open("/dev/null"))
         time.sleep(0.1)
+    time.sleep(seconds / 3)
 
 
 def many(seconds):

@@ -34,8 +34,8 @@ class Client:
 
     @classmethod
     def until(cls, ask, is_enough):
-        """What ask(client) gives, with new clients until it is enough, for at most 20 s."""
-        for _ in range(100):
+        """What ask(client) gives, with new clients until it is enough, for at most 100 s."""
+        for _ in range(500):
             answer = ask(cls())
             if is_enough(answer):
                 break

@@ -199,7 +199,7 @@ static int await_start(struct queue *q, struct queued *job, const char *folder, 
 {
 	int r = queue_start(q, job, folder, err);
 
-	for (int i = 0; r >= 0 && job->start_fd >= 0 && i < 1000; i++) {
+	for (int i = 0; r >= 0 && job->start_fd >= 0 && i < 6000; i++) {
 		usleep(10000);
 		r = queue_check_start(job, err);
 	}

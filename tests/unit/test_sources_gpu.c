@@ -940,7 +940,7 @@ static bool is_running(const char *path)
 
 static void assert_ends(const char *path)
 {
-	for (int left = 1000; is_running(path) && left > 0; left--)
+	for (int left = 6000; is_running(path) && left > 0; left--)
 		usleep(30000);
 	assert_false(is_running(path));
 }
@@ -981,7 +981,7 @@ static void test_smi_program_ends_with_who_asked(void **state)
 		gpu_smi.open(t->fd, &opened, NULL);
 		_exit(0);
 	}
-	for (int left = 1000; access(path, F_OK) < 0 && left > 0; left--)
+	for (int left = 6000; access(path, F_OK) < 0 && left > 0; left--)
 		usleep(10000);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);

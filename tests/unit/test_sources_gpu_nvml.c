@@ -1202,7 +1202,7 @@ static void test_trouble_is_told(void **state)
 	assert_false(gpus_tell_trouble(g, text, sizeof(text)));
 	assert_true(gpus_cpu_ns(g) > 0);
 	put("fail", "");
-	for (int left = 1000; gpus_rung(g) && left > 0; left--) {
+	for (int left = 6000; gpus_rung(g) && left > 0; left--) {
 		usleep(10000);
 		look_after(g, 0);
 	}

@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -148,7 +150,8 @@ static void test_columns(void **state)
 
 /* ---- the program ---- */
 
-static pid_t start_caller(void)
+/* Counts its calls in memory that is shared with it. */
+static pid_t start_counting_caller(atomic_ulong *n_calls)
 {
 	pid_t pid = fork();
 
@@ -157,8 +160,36 @@ static pid_t start_caller(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
 		syscall(SYS_getppid);
+		atomic_fetch_add(n_calls, 1);
 		nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
 	}
+}
+
+static atomic_ulong *share_counter(void)
+{
+	void *shared = mmap(NULL, sizeof(atomic_ulong), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	return shared;
+}
+
+static pid_t start_caller(void)
+{
+	atomic_ulong *n_calls = share_counter();
+	pid_t pid = start_counting_caller(n_calls);
+
+	munmap(n_calls, sizeof(*n_calls)); /* the child has it still */
+	return pid;
+}
+
+/* The second of two began when it was traced, whenever the first did. */
+static void await_calls(atomic_ulong *n_calls)
+{
+	unsigned long before = atomic_load(n_calls);
+
+	for (int i = 0; i < 6000 && atomic_load(n_calls) < before + 2; i++)
+		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 }
 
 static void end_caller(pid_t pid)
@@ -187,22 +218,25 @@ static void test_attach_and_detach(void **state)
 	struct strace *s = NULL, *second = NULL;
 	struct strace_summary table;
 	struct err err = ERR_INIT;
+	atomic_ulong *n_calls;
 	pid_t pid;
 
 	(void)state;
 	if (!strace_is_installed())
 		skip();
-	pid = start_caller();
+	n_calls = share_counter();
+	pid = start_counting_caller(n_calls);
 	assert_int_equal(strace_attach(pid, &s, &err), 0);
 	assert_true(is_traced(pid));
 	assert_int_equal(strace_attach(pid, &second, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "already traced"));
-	nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+	await_calls(n_calls);
 	assert_int_equal(strace_detach(s, &table, &err), 0);
 	assert_true(count_of(&table, "getppid") > 0);
 	assert_false(is_traced(pid));
 	strace_summary_release(&table);
 	end_caller(pid);
+	munmap(n_calls, sizeof(*n_calls));
 }
 
 static void test_what_cannot_be_traced(void **state)
@@ -245,7 +279,7 @@ static void test_a_killed_tracer_lets_go(void **state)
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_int_equal(byte, 'y');
 	end_caller(middle); /* by SIGKILL */
-	for (int i = 0; i < 500 && is_traced(pid); i++)
+	for (int i = 0; i < 6000 && is_traced(pid); i++)
 		nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
 	assert_false(is_traced(pid));
 	assert_int_equal(kill(pid, 0), 0);
