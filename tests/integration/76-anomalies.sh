@@ -237,6 +237,8 @@ found "watched: one that a job leaves that is over at once" watched-short orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
 "$PROCTOR" stop
+has_told() { [ "$(grep -c '"event":"monitor.anomaly","change":"cleared"' "$TMP/live")" -ge 5 ]; }
+eventually has_told
 kill "$follower"
 
 # Each change by its name, with all its numbers and words.
