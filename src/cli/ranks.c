@@ -59,7 +59,7 @@ static int judge(const struct ranks_input *input, uint64_t n_told)
 		log_error("and %llu more", (unsigned long long)(n_told - MAX_TOLD));
 	if (input->n_invalid + input->n_valid + input->n_cut == 0) {
 		ranks_tell_empty(input->n_read);
-		return CLI_USAGE;
+		return input->may_be_empty ? CLI_DONE : CLI_USAGE;
 	}
 	if (input->n_valid == 0 && (input->n_invalid == 0 || input->skips_invalid)) {
 		log_error("there is no valid record left");

@@ -15,6 +15,7 @@ struct ranks_input {
 	char **files;
 	int n_files;
 	bool skips_invalid;
+	bool may_be_empty; /* for whoever writes down that there was nothing */
 	/* After ranks_load(). */
 	uint64_t n_read, n_valid, n_invalid, n_cut;
 };
@@ -22,7 +23,7 @@ struct ranks_input {
 /*
  * Reads all files into t. Faults are told on stderr, the first few of them one by
  * one. CLI_DONE; CLI_USAGE: there are invalid records, and nobody said to skip them, a
- * file is not there, or there is no record at all. A record that the end of its file cut off is
+ * file is not there, or there is no record at all and that may not be. A record that the end of its file cut off is
  * told and no more.
  */
 int ranks_load(struct ranks_input *input, struct telemetry *t);

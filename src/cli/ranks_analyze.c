@@ -129,6 +129,7 @@ int ranks_analyze(int argc, char **argv)
 	int status;
 
 	cli_parse(&ranks_analyze_argp, argc, argv, 0, &o);
+	o.input.may_be_empty = o.format == RANKS_JSON;
 	if (!t) {
 		err_set(&err, -ENOMEM, "there is no memory left");
 		return cli_fail(CLI_FAILED, &err);

@@ -91,6 +91,16 @@ static void write_rank(struct json *j, const struct rank_analysis *a, size_t i,
 	json_end_object(j);
 }
 
+/* There is none where there are no samples. */
+static void write_peak(struct json *j, const struct rank_analysis *a, const char *key, int64_t v)
+{
+	json_key(j, key);
+	if (a->n_ranks > 0)
+		json_i64(j, v);
+	else
+		json_none(j);
+}
+
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f)
 {
 	json_key(j, "ranks");
@@ -100,9 +110,9 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 	json_end_array(j);
 	json_key(j, "memory");
 	json_begin_object(j);
-	json_key_i64(j, "sum_of_peaks_bytes", f->sum_of_peaks_bytes);
-	json_key_i64(j, "same_instant_peak_bytes", f->instant_peak.bytes);
-	json_key_i64(j, "same_instant_peak_ns", f->instant_peak.ns);
+	write_peak(j, a, "sum_of_peaks_bytes", f->sum_of_peaks_bytes);
+	write_peak(j, a, "same_instant_peak_bytes", f->instant_peak.bytes);
+	write_peak(j, a, "same_instant_peak_ns", f->instant_peak.ns);
 	json_end_object(j);
 	json_key(j, "steps");
 	json_begin_object(j);

@@ -181,16 +181,14 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 
 	if (!f)
 		return -ENOMEM;
-	f->verdict = VERDICT_NONE;
-	f->why = WHY_NO_RISE;
+	f->verdict = VERDICT_CANNOT_TELL;
+	f->why = WHY_NO_SAMPLES;
 	f->lead = f->lead_below = NAN;
 	f->unseen = mixed_find(a);
-	if (f->unseen) {
-		f->verdict = VERDICT_CANNOT_TELL;
+	if (f->unseen)
 		f->why = WHY_MIXED;
-	} else if (a->n_ranks > 0) {
+	else if (a->n_ranks > 0)
 		r = make(&w, options);
-	}
 	free(w.clocks);
 	free(w.coverage);
 	gather_release(&w);

@@ -33,6 +33,7 @@ enum why {
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
+	WHY_NO_SAMPLES,	  /* cannot tell: there are none */
 	WHY_NO_RISE,	  /* none */
 	WHY_SHARED,	  /* none: all together */
 	WHY_START,	  /* none: each so long after its own start */

@@ -30,6 +30,7 @@ static const char *const whys[] = {
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
+	[WHY_NO_SAMPLES] = "no_samples",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
 	[WHY_START] = "start_of_each_rank",
@@ -293,12 +294,20 @@ static void add_mixed(struct buf *out, const struct rank_analysis *a, const stru
 			 "jobs of one name, are mixed.");
 }
 
+static void add_no_samples(struct buf *out, const struct rank_analysis *a,
+			   const struct first_cause *f)
+{
+	(void)a;
+	(void)f;
+	buf_add_str(out, "There are no samples.");
+}
+
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	(void)a;
 	(void)f;
-	buf_add_str(out, a->n_ranks == 0 ? "There are no samples."
-					 : "No rank's memory rises and stays up, but for what each "
-					   "loads at its start.");
+	buf_add_str(out, "No rank's memory rises and stays up, but for what each loads at its "
+			 "start.");
 }
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -365,7 +374,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
 		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
 		[WHY_LOADED] = add_loaded,	 [WHY_MAY_PASS] = add_may_pass,
-		[WHY_USUAL] = add_usual,
+		[WHY_USUAL] = add_usual,	 [WHY_NO_SAMPLES] = add_no_samples,
 	};
 
 	add[f->why](out, a, f);

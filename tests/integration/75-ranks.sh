@@ -325,6 +325,11 @@ for action in analyze merge validate; do
 	is "$action: so is a heading of another table" "$status" 2
 	like "told once, for its line" "$stdout$stderr" "heading.csv':1: .*\(bad_heading\)"
 done
+run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl"
+is "but a program is answered that there is none" "$status" 0
+json "in a summary like any other" "$stdout" \
+	'd["note_codes"] == ["no_events", "no_sample_events"] and d["world_size"] == 0 and d["finding"]["verdict"] == "cannot_tell"'
+like "and a person is told" "$stderr" "no record in the file"
 run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl" "$TMP/job.jsonl"
 is "an empty file among others is none" "$status/$stderr" 0/
 
