@@ -201,12 +201,49 @@ static void make_absent(void *item, const char *id, const char *name)
 	snprintf(d->name, sizeof(d->name), "%s", name);
 }
 
+static bool has_uuid(const struct nvml *n, const char *uuid)
+{
+	for (unsigned i = 0; i < n->n_devices; i++)
+		if (strcmp(n->devices[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/* The place of one that was not found, from the first on and around; p->n: there is none. */
+static uint32_t find_missing(const struct nvml *n, const struct gpu_places *p, int first)
+{
+	for (uint32_t k = 0; k < p->n; k++) {
+		uint32_t i = ((uint32_t)first + k) % p->n;
+
+		if (p->ids[i][0] && !has_uuid(n, p->ids[i]))
+			return i;
+	}
+	return p->n;
+}
+
+/* One that cannot be opened does not tell its name: it is one of those that were not found. */
+static void name_closed(struct nvml *n, const struct gpu_places *p)
+{
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+		uint32_t place = d->handle || d->uuid[0] || d->number < 0
+					 ? p->n
+					 : find_missing(n, p, d->number);
+
+		if (place == p->n)
+			continue;
+		snprintf(d->uuid, sizeof(d->uuid), "%s", p->ids[place]);
+		snprintf(d->name, sizeof(d->name), "%s", p->names[place]);
+	}
+}
+
 void nvml_keep_places(void *driver, const struct gpu_places *places)
 {
 	struct nvml *n = driver;
 	const struct gpu_items items = { n->devices, sizeof(n->devices[0]),
 					 offsetof(struct nvml_gpu, uuid), make_absent };
 
+	name_closed(n, places);
 	n->n_devices = (unsigned)gpu_keep_places(places, &items, n->n_devices);
 	close_others(n);
 }

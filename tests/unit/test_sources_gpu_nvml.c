@@ -704,6 +704,42 @@ static void test_places_of_those_not_for_us_any_more(void **state)
 	gpu_close_all(&slots);
 }
 
+/* One that fails and was opened long ago is opened anew at the next reading. */
+static void test_when_it_is_opened_anew(void **state)
+{
+	const double unread = (double)NAN;
+
+	(void)state;
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	read_slots("NVML", 10, 11, 12);
+	fixture.told->use_result[0] = NVML_UNINITIALIZED;
+	read_slots("", unread, unread, unread);
+	fixture.told->use_result[0] = NVML_OK;
+	read_slots("NVML", 10, 11, 12);
+	assert_int_equal(fixture.told->n_sessions, 2);
+	gpu_close_all(&slots);
+}
+
+/* One that could not be opened has its number too, and its own reason. */
+static void test_place_of_one_that_cannot_be_opened(void **state)
+{
+	static const int results[] = { NVML_GPU_IS_LOST, 999 };
+	const double unread = (double)NAN;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		fixture.told->handle_result[0] = NVML_OK;
+		slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+		read_slots("NVML", 10, 11, 12);
+		gpu_close_all(&slots);
+		fixture.told->handle_result[0] = results[i];
+		read_slots("NVML", unread, 11, 12);
+		assert_true(fixture.reading.devices[0].is_lost == (i == 0));
+		assert_string_equal(fixture.reading.names[0], "stand-in 0");
+		gpu_close_all(&slots);
+	}
+}
+
 /* Nobody answers: why is told of each. */
 static void test_reasons_of_both(void **state)
 {
@@ -1468,6 +1504,8 @@ int main(void)
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_numbers_stay, all_is_well),
 		cmocka_unit_test_setup(test_places_of_those_not_for_us_any_more, all_is_well),
+		cmocka_unit_test_setup(test_when_it_is_opened_anew, all_is_well),
+		cmocka_unit_test_setup(test_place_of_one_that_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_numbers_stay_after_a_crash, all_is_well),
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
 		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
