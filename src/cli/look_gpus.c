@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
@@ -118,18 +117,6 @@ static void take_process(const struct rpc_value *told, struct snapshot *snap)
 	p->gpu_percent = rpc_value_f64(rpc_value_get(told, "gpu_pct"));
 }
 
-static void take_those_since(const struct rpc_value *told, struct snapshot *snap)
-{
-	double uptime = rpc_value_f64(rpc_value_get(told, "uptime_seconds"));
-	double ticks = uptime * (double)sysconf(_SC_CLK_TCK);
-
-	for (size_t i = 0; i < snap->n_processes; i++)
-		if ((double)snap->processes[i].key.start_ticks > ticks) {
-			snap->processes[i].gpu_memory_bytes = 0;
-			snap->processes[i].gpu_percent = 0;
-		}
-}
-
 /* ---- both ---- */
 
 void look_take_gpus(const struct rpc_value *told, struct snapshot *snap)
@@ -144,7 +131,6 @@ void look_take_gpus(const struct rpc_value *told, struct snapshot *snap)
 	for (size_t i = 0; i < n; i++)
 		take_gpu(rpc_value_at(gpus, i), i, &snap->gpus[i]);
 	snap->n_gpus = n;
-	take_those_since(told, snap);
 	for (size_t i = 0; i < rpc_value_len(processes); i++)
 		take_process(rpc_value_at(processes, i), snap);
 }

@@ -17,8 +17,8 @@
 struct rpc_value *look_ask_gpus(void);
 
 /*
- * Fills in the GPUs, and what processes use of them. One that has begun since is not known to use
- * any; one that the daemon does not show stays unknown.
+ * Fills in the GPUs, and what processes use of them. Of one that the daemon does not show, as it
+ * may have begun since, that stays unknown.
  */
 void look_take_gpus(const struct rpc_value *told, struct snapshot *snap);
 

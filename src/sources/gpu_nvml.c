@@ -82,7 +82,7 @@ static bool is_over(int result)
 	       result == NVML_VERSION_MISMATCH;
 }
 
-static bool is_lost(int result)
+bool nvml_is_lost(int result)
 {
 	return result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED;
 }
@@ -100,7 +100,7 @@ static void note_failure(struct nvml *n, struct nvml_gpu *d, struct gpu_sample *
 {
 	gpu_note(ret, "GPU %d cannot be read: %s", s->index, nvml_word(n, result));
 	ret->n_left_out++;
-	if (!is_lost(result))
+	if (!nvml_is_lost(result))
 		return;
 	s->is_lost = true;
 	d->handle = NULL;
@@ -182,7 +182,7 @@ static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 		if (is_over(result))
 			return nvml_tell(n, result, "read a GPU", err);
 		n_failed += result != NVML_OK;
-		if (result != NVML_OK && !is_lost(result))
+		if (result != NVML_OK && !nvml_is_lost(result))
 			failure = result;
 	}
 	if (n_failed == n->n_devices && failure != NVML_OK)

@@ -23,7 +23,8 @@ struct nvml_asked {
 /* What is remembered of a device between two readings. */
 struct nvml_gpu {
 	nvml_device handle;  /* NULL: it is lost, or could not be opened, */
-	int why_closed;	     /* which is what the library said of it */
+	int why_closed;	     /* which is what the library said of it; NVML_OK: nothing yet */
+	int number;	     /* by which the library calls it in this session; -1: not known */
 	nvml_device told_as; /* its handle in this session, also when it is lost since */
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
@@ -49,7 +50,8 @@ struct nvml {
 	uint64_t opened_boot_ns;
 	struct nvml_gpu devices[GPU_MAX_DEVICES];
 	unsigned n_devices;
-	unsigned n_denied; /* that are counted, and not for us: they have no place */
+	unsigned n_counted; /* by the library, in this session */
+	unsigned n_denied;  /* of them, not for us; who was not read before has no place */
 	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
 	unsigned n_listed;
 };
@@ -89,6 +91,9 @@ void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t
 void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns);
 
 /* ---- devices (gpu_nvml.c) ---- */
+
+/* Whether that is said of a device which has fallen off the bus, or must be reset. */
+bool nvml_is_lost(int result);
 
 void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);
 void nvml_read_state(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);

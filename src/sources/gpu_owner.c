@@ -140,12 +140,14 @@ static bool read_status(int root_fd, uint64_t pid, struct pid_status *ret)
 	return true;
 }
 
-/* Its folder is root's where it may not be looked into; this is told all the same. */
+/* What is in its folder is root's where it may not be looked into; the folder itself is not. */
 bool gpu_is_own(int root_fd, uint64_t pid)
 {
-	struct pid_status status;
+	char path[64];
+	struct stat st;
 
-	return read_status(root_fd, pid, &status) && status.uid == geteuid();
+	snprintf(path, sizeof(path), "proc/%llu", (unsigned long long)pid);
+	return fstatat(root_fd, path, &st, 0) == 0 && st.st_uid == geteuid();
 }
 
 /* Its pid in the innermost namespace; U64_UNKNOWN. */

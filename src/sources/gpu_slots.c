@@ -1,10 +1,10 @@
 /*
  * gpu_slots - one driver for each vendor's GPUs, opened, asked and replaced.
  *
- * A driver that fails is closed and opened again after a while; if it only ever opens, the
- * next one of its vendor gets its turn, as it does at once if the driver has taken its process
- * with it. Meanwhile its GPUs are there, and nothing is known of them: they keep their numbers,
- * and nobody is said to use none.
+ * A driver that fails is closed and opened again, not twice within a while; if it only ever
+ * opens, the next one of its vendor gets its turn, as it does at once if the driver has taken its
+ * process with it. Meanwhile its GPUs are there, and nothing is known of them: they keep their
+ * numbers, and nobody is said to use none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "base/macros.h"
 #include "sources/gpu.h"
 
-#define REOPEN_NS UINT64_C(10000000000) /* until a driver that failed is tried again */
+#define REOPEN_NS UINT64_C(10000000000) /* from one opening to the next */
 #define FAILURES_EACH 2			/* in a row, then it is the next one's turn */
 
 const struct gpu_driver *const gpu_drivers[] = { &gpu_nvml, &gpu_smi, &gpu_drm };

@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -352,21 +353,27 @@ static void test_owner(void **state)
 	assert_false(find_owner(t, 17, &gpu_nvidia_files, &key));
 }
 
-/* What a search found stands for a while, but not for another process. */
+/* The first is that user's, the second somebody else's, as far as we may do that. */
+static void give_away(const struct tree *t, uid_t user)
+{
+	if (geteuid() == 0)
+		run("chown %u '%s'/proc/300 && chown 4242 '%s'/proc/301", (unsigned)user, t->path,
+		    t->path);
+	else
+		run("rm -r '%s'/proc/301", t->path);
+}
+
 /* A program that is more than its user may not be looked into: then it may hold one. */
 static void test_own_process_that_is_closed(void **state)
 {
 	const struct tree *t = *state;
 	struct gpu_reading *r = calloc(1, sizeof(*r));
 	const uid_t uid = geteuid(), stranger = uid == 0 ? 65534 : uid;
-	char text[64];
 
 	assert_non_null(r);
 	put_process(t, 300, 300, "/dev/nvidia0");
 	put_process(t, 301, 301, "/dev/nvidia0");
-	snprintf(text, sizeof(text), "Uid:\t1\t%u\t1\t1\n", (unsigned)stranger);
-	put(t, "proc/300/status", text);
-	put(t, "proc/301/status", "Uid:\t1\t4242\t1\t1\n");
+	give_away(t, stranger);
 	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
 	assert_int_equal(seteuid(stranger), 0);
 	gpu_add_holders(t->fd, &gpu_nvidia_files, r);
@@ -375,10 +382,55 @@ static void test_own_process_that_is_closed(void **state)
 	assert_int_equal(r->n_processes, 1);
 	assert_int_equal(r->processes[0].key.pid, 300);
 	assert_false(u64_known(r->processes[0].memory_bytes));
-	assert_int_equal(r->only_own, 1);
+	assert_int_equal(r->only_own, uid == 0);
 	free(r);
 }
 
+/* Says when it may not be looked into, and waits to be ended. */
+static void be_closed(uid_t user, int tell_fd)
+{
+	if (geteuid() != user && setuid(user) < 0)
+		_exit(1);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+	    write(tell_fd, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* So says the kernel: the folder of one that may not be looked into is its user's all the same. */
+static void test_whose_a_closed_process_is(void **state)
+{
+	const uid_t uid = geteuid(), user = uid == 0 ? 65534 : uid;
+	int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), fds[2];
+	enum gpu_holds holds;
+	bool is_own, is_other;
+	char said;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		be_closed(user, fds[1]);
+	close(fds[1]);
+	assert_int_equal(read(fds[0], &said, 1), 1);
+	is_other = !gpu_is_own(root_fd, (uint64_t)pid);
+	assert_int_equal(seteuid(user), 0);
+	holds = gpu_holds_device(root_fd, (uint64_t)pid, &gpu_nvidia_files, NULL);
+	is_own = gpu_is_own(root_fd, (uint64_t)pid);
+	assert_int_equal(seteuid(uid), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fds[0]);
+	assert_int_equal(holds, GPU_HOLDS_MAYBE);
+	assert_true(is_own && is_other == (uid == 0));
+	assert_false(gpu_is_own(root_fd, INT32_MAX)); /* nobody's pid */
+	close(root_fd);
+}
+
+/* What a search found stands for a while, but not for another process. */
 static void test_owners_are_remembered(void **state)
 {
 	static struct gpu_owners owners;
@@ -515,15 +567,12 @@ static void test_drm_process_that_is_closed(void **state)
 	const uid_t uid = geteuid(), stranger = uid == 0 ? 65534 : uid;
 	const struct tree *t = *state;
 	struct err err = ERR_INIT;
-	char text[64];
 	void *opened;
 
 	put_card(t);
 	put_process(t, 300, 300, "/dev/dri/renderD128");
 	put_process(t, 301, 301, "/dev/dri/renderD128");
-	snprintf(text, sizeof(text), "Uid:\t1\t%u\t1\t1\n", (unsigned)stranger);
-	put(t, "proc/300/status", text);
-	put(t, "proc/301/status", "Uid:\t1\t4242\t1\t1\n");
+	give_away(t, stranger);
 	run("chmod -R a+rX '%s' && chmod 0 '%s'/proc/30?/fd", t->path, t->path);
 	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
 	gpu_reading_init(&r);
@@ -532,7 +581,7 @@ static void test_drm_process_that_is_closed(void **state)
 	assert_int_equal(seteuid(uid), 0);
 	run("chmod 700 '%s'/proc/30?/fd", t->path);
 	gpu_drm.close(opened);
-	assert_int_equal(r.only_own, 1);
+	assert_int_equal(r.only_own, uid == 0);
 	assert_int_equal(r.n_processes, 1);
 	assert_int_equal(r.processes[0].key.pid, 300);
 	assert_false(u64_known(r.processes[0].memory_bytes));
@@ -1121,6 +1170,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_smi_program_ends_with_who_asked, open_tree,
 						close_program),
 		cmocka_unit_test_setup_teardown(test_owner, open_tree, close_tree),
+		cmocka_unit_test(test_whose_a_closed_process_is),
 		cmocka_unit_test_setup_teardown(test_own_process_that_is_closed, open_tree,
 						close_tree),
 		cmocka_unit_test_setup_teardown(test_owners_are_remembered, open_tree, close_tree),

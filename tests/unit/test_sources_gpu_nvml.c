@@ -249,6 +249,73 @@ static void test_some_are_not_for_us(void **state)
 	assert_int_equal(gpu_nvml.open(fixture.root_fd, (void **)&driver, &err), -EACCES);
 }
 
+/* Rights that were taken away are no loss, and no other GPU's. */
+static void test_one_is_not_for_us_any_more(void **state)
+{
+	struct nvml *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	fixture.told->use_result[1] = fixture.told->handle_result[1] = NVML_GPU_IS_LOST;
+	read_driver(driver, 0);
+	fixture.told->handle_result[0] = NVML_NO_PERMISSION;
+	for (int i = 0; i < 2; i++) {
+		driver->opened_boot_ns = 0; /* long ago: it is time for another session */
+		r = read_driver(driver, 0);
+		assert_int_equal(r->n_devices, STAND_IN_GPUS);
+		assert_true(isnan(r->devices[0].utilization_pct) && !r->devices[0].is_lost);
+		assert_true(r->devices[1].is_lost);
+		assert_true(r->devices[2].utilization_pct == 12);
+		assert_int_equal(r->n_left_out, 2);
+	}
+	assert_int_equal(fixture.told->n_sessions, 3);
+	fixture.told->handle_result[0] = NVML_OK;
+	driver->opened_boot_ns = 0;
+	r = read_driver(driver, 0);
+	assert_true(r->devices[0].utilization_pct == 10 && r->devices[1].is_lost);
+	gpu_nvml.close(driver);
+}
+
+/* One that is lost and not counted any more is not taken for one that never was for us. */
+static void test_one_is_lost_beside_those_not_for_us(void **state)
+{
+	const struct gpu_reading *r;
+	struct nvml *driver;
+
+	(void)state;
+	fixture.told->handle_result[1] = NVML_NO_PERMISSION;
+	driver = open_driver();
+	fixture.told->use_result[0] = NVML_GPU_IS_LOST;
+	read_driver(driver, 0);
+	fixture.told->n_missing = 1;
+	driver->opened_boot_ns = 0;
+	r = read_driver(driver, 0);
+	assert_int_equal(fixture.told->n_sessions, 2);
+	assert_int_equal(r->n_devices, 2);
+	assert_true(r->devices[0].is_lost);
+	assert_true(r->devices[1].utilization_pct == 12);
+	gpu_nvml.close(driver);
+}
+
+/* Each for its own reason, in whatever order. */
+static void test_two_cannot_be_opened(void **state)
+{
+	(void)state;
+	for (int lost = 0; lost < 2; lost++) {
+		const struct gpu_reading *r;
+		void *driver;
+
+		fixture.told->handle_result[lost] = NVML_GPU_IS_LOST;
+		fixture.told->handle_result[1 - lost] = 999;
+		driver = open_driver();
+		r = read_driver(driver, 0);
+		assert_int_equal(r->n_devices, STAND_IN_GPUS);
+		assert_true(r->devices[lost].is_lost && !r->devices[1 - lost].is_lost);
+		assert_true(r->devices[2].utilization_pct == 12);
+		gpu_nvml.close(driver);
+	}
+}
+
 static void take_answer(void *ctx, const char *question, uint64_t ns)
 {
 	unsigned *n_denied = ctx;
@@ -615,6 +682,62 @@ static void test_numbers_stay(void **state)
 	assert_string_equal(fixture.reading.note, "GPU 0 cannot be read: GPU is lost");
 	gpu_close_all(&slots);
 	remove_program(path);
+}
+
+/* Where NVML was opened anew, also by another process. */
+static void test_places_of_those_not_for_us_any_more(void **state)
+{
+	const double denied = (double)NAN;
+
+	(void)state;
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	read_slots("NVML", 10, 11, 12);
+	fixture.told->handle_result[0] = NVML_NO_PERMISSION;
+	gpu_close_all(&slots);
+	for (int i = 0; i < 2; i++) {
+		read_slots("NVML", denied, 11, 12);
+		assert_false(fixture.reading.devices[0].is_lost);
+		((struct nvml *)slots.of[GPU_NVIDIA].opened)->opened_boot_ns = 0;
+	}
+	fixture.told->handle_result[0] = NVML_OK;
+	read_slots("NVML", 10, 11, 12);
+	gpu_close_all(&slots);
+}
+
+/* One that fails and was opened long ago is opened anew at the next reading. */
+static void test_when_it_is_opened_anew(void **state)
+{
+	const double unread = (double)NAN;
+
+	(void)state;
+	slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+	read_slots("NVML", 10, 11, 12);
+	fixture.told->use_result[0] = NVML_UNINITIALIZED;
+	read_slots("", unread, unread, unread);
+	fixture.told->use_result[0] = NVML_OK;
+	read_slots("NVML", 10, 11, 12);
+	assert_int_equal(fixture.told->n_sessions, 2);
+	gpu_close_all(&slots);
+}
+
+/* One that could not be opened has its number too, and its own reason. */
+static void test_place_of_one_that_cannot_be_opened(void **state)
+{
+	static const int results[] = { NVML_GPU_IS_LOST, 999 };
+	const double unread = (double)NAN;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		fixture.told->handle_result[0] = NVML_OK;
+		slots = (struct gpu_slots){ .again_ns = GPU_AGAIN_NS };
+		read_slots("NVML", 10, 11, 12);
+		gpu_close_all(&slots);
+		fixture.told->handle_result[0] = results[i];
+		read_slots("NVML", unread, 11, 12);
+		assert_true(fixture.reading.devices[0].is_lost == (i == 0));
+		assert_string_equal(fixture.reading.names[0], "stand-in 0");
+		gpu_close_all(&slots);
+	}
 }
 
 /* Nobody answers: why is told of each. */
@@ -1362,6 +1485,9 @@ int main(void)
 		cmocka_unit_test_setup(test_one_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_some_are_not_for_us, all_is_well),
+		cmocka_unit_test_setup(test_one_is_not_for_us_any_more, all_is_well),
+		cmocka_unit_test_setup(test_one_is_lost_beside_those_not_for_us, all_is_well),
+		cmocka_unit_test_setup(test_two_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_doctor_counts_those_not_for_us, all_is_well),
 		cmocka_unit_test_setup(test_why_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
@@ -1377,6 +1503,9 @@ int main(void)
 						remove_card),
 		cmocka_unit_test_setup(test_next_rung, all_is_well),
 		cmocka_unit_test_setup(test_numbers_stay, all_is_well),
+		cmocka_unit_test_setup(test_places_of_those_not_for_us_any_more, all_is_well),
+		cmocka_unit_test_setup(test_when_it_is_opened_anew, all_is_well),
+		cmocka_unit_test_setup(test_place_of_one_that_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_numbers_stay_after_a_crash, all_is_well),
 		cmocka_unit_test_setup(test_reasons_of_both, all_is_well),
 		cmocka_unit_test_setup(test_killed_from_outside, all_is_well),
