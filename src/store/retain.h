@@ -84,8 +84,8 @@ int retain_drop_seconds(struct slice *slice, int64_t cutoff_ns, struct err *err)
 
 /* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
 
-stage_fn room_begin, room_logs, room_many_events, room_samples, room_minutes, room_curves,
-	room_seconds, room_events, room_anomalies, room_phases, room_processes, room_attempts,
-	room_end;
+stage_fn room_begin, room_logs, room_count_events, room_many_events, room_samples, room_minutes,
+	room_curves, room_seconds, room_events, room_anomalies, room_phases, room_processes,
+	room_attempts, room_end;
 
 #endif

@@ -153,21 +153,22 @@ static const struct {
 	{ old_curves, false },		/* go; of an attempt without an end the peaks stay */
 	{ old_events, false },		/* go */
 	{ old_anomalies, false },	/* go, as events do */
-	{ room_begin, false },	     /* whether there is too little; if so until there is enough: */
-	{ room_logs, false },	     /* the oldest that were rotated */
-	{ room_many_events, false }, /* the oldest, where most of it is events */
-	{ room_samples, false },     /* the oldest become minutes */
-	{ room_minutes, false },     /* the oldest */
-	{ room_curves, false },	     /* the oldest */
-	{ room_seconds, false },     /* of the oldest anomalies */
-	{ room_events, false },	     /* the oldest */
-	{ room_anomalies, false },   /* the oldest that are over */
-	{ room_phases, false },	     /* of the oldest attempts that are over */
-	{ room_processes, false },   /* the same */
-	{ room_attempts, false },    /* the oldest that are over */
-	{ room_end, false },	     /* whether there is enough now */
-	{ give_back, false },	     /* what is free, to the disk */
-	{ note_done, false },	     /* when it was */
+	{ room_begin, false }, /* whether there is too little; if so until there is enough: */
+	{ room_logs, false },  /* the oldest that were rotated */
+	{ room_count_events, false }, /* how many there are, for the next one */
+	{ room_many_events, false },  /* the oldest, where most of it is events */
+	{ room_samples, false },      /* the oldest become minutes */
+	{ room_minutes, false },      /* the oldest */
+	{ room_curves, false },	      /* the oldest */
+	{ room_seconds, false },      /* of the oldest anomalies */
+	{ room_events, false },	      /* the oldest */
+	{ room_anomalies, false },    /* the oldest that are over */
+	{ room_phases, false },	      /* of the oldest attempts that are over */
+	{ room_processes, false },    /* the same */
+	{ room_attempts, false },     /* the oldest that are over */
+	{ room_end, false },	      /* whether there is enough now */
+	{ give_back, false },	      /* what is free, to the disk */
+	{ note_done, false },	      /* when it was */
 };
 
 /* ---- slices ---- */
@@ -177,6 +178,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 {
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
+		.after_event_ns = INT64_MIN,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),

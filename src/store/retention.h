@@ -87,7 +87,9 @@ struct retention {
 	int64_t after_anomaly; /* the same, of those that began then: */
 	int64_t after_anomaly_ns;
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
-	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
+	uint64_t n_events; /* that there were when they were counted, and that had gone before… */
+	int64_t after_event_ns, after_event; /* …and those up to here were */
+	uint64_t n_folds_due;		     /* at the beginning, for who shows progress */
 	struct retention_clock clock;
 	/* nothing goes for its age until then, as the wall clock has jumped ahead; 0: it has not */
 	uint64_t held_until_ns;
