@@ -131,6 +131,8 @@ static int note_done(struct slice *slice, struct err *err)
 	uint64_t used_bytes;
 	int r = space_read(slice->store, &run->result.bytes_after, &used_bytes, err);
 
+	if (run->is_cut_short)
+		return r; /* it is due as before */
 	if (r == 0 && run->now_wall_ns <= INT64_MAX)
 		r = meta_write(slice->store, META_RETAINED, (int64_t)run->now_wall_ns, err);
 	if (r == 0 && run->now_wall_ns <= INT64_MAX)
@@ -190,6 +192,17 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 			    .beside_bytes = U64_UNKNOWN,
 			    .wal_bytes = U64_UNKNOWN },
 	};
+}
+
+int store_retain_cut_short(struct store *store, struct retention *run, struct err *err)
+{
+	uint64_t used_bytes;
+
+	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
+		if (stages[i].fn == room_end)
+			run->stage = i;
+	run->is_cut_short = true;
+	return space_read(store, &run->result.bytes_after, &used_bytes, err);
 }
 
 /* Stage after stage of one kind, until the time is up. 1: it is. */

@@ -90,6 +90,7 @@ struct retention {
 	uint64_t n_events; /* that there were when they were counted, and that had gone before… */
 	int64_t after_event_ns, after_event; /* …and those up to here were */
 	uint64_t n_folds_due;		     /* at the beginning, for who shows progress */
+	bool is_cut_short;
 	struct retention_clock clock;
 	/* nothing goes for its age until then, as the wall clock has jumped ahead; 0: it has not */
 	uint64_t held_until_ns;
@@ -124,6 +125,12 @@ int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_
 #define RETENTION_LIMIT_MS 25
 #define RETENTION_PAUSE_MS 5
 int store_retain_slice(struct store *store, struct retention *run, struct err *err);
+
+/*
+ * Nothing more is removed: the slices that follow only give back what is free by now, and the whole
+ * is due as before. For who was told -ENOSPC once too often. The size of the file is known then.
+ */
+int store_retain_cut_short(struct store *store, struct retention *run, struct err *err);
 
 /* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
