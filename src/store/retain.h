@@ -24,6 +24,10 @@ typedef int stage_fn(struct slice *slice, struct err *err);
 /* Asked before each piece of work. 1: go on. 0: the time is up, or there is room enough. */
 int slice_goes_on(struct slice *slice, struct err *err);
 
+/* How many rows go between two looks at the clock: n_rows, or fewer where the disk is full. */
+#define BATCH_ROWS 100
+int64_t slice_batch(const struct slice *slice, int64_t n_rows);
+
 /* Times in the file's integers. What is older than an age begins before it. */
 int64_t retain_cutoff_ns(uint64_t now_wall_ns, unsigned n, uint64_t unit_ns);
 int64_t retain_full_cutoff(const struct retention *run);

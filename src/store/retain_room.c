@@ -5,9 +5,7 @@
 #include "store/read.h"
 #include "store/retain.h"
 
-/* Between two looks at the clock: rows that go, and those that are only counted. */
-#define BATCH_ROWS 100
-#define BATCH_COUNTED 1000
+#define BATCH_COUNTED 1000 /* between two looks at the clock, where none goes */
 
 /* Below the limit, so that it is not met again by the next tick. */
 static uint64_t low_mark(uint64_t max_bytes)
@@ -275,7 +273,7 @@ static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, co
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt);
-	query_bind_i64(&q, BATCH_ROWS);
+	query_bind_i64(&q, slice_batch(slice, BATCH_ROWS));
 	r = query_run(&q, err);
 	if (r < 0)
 		return r;

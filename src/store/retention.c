@@ -185,6 +185,7 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
+		.batch_rows = BATCH_ROWS,
 		.target_bytes = U64_UNKNOWN,
 		.clock = { .boot_ns = U64_UNKNOWN },
 		.result = { .bytes_before = U64_UNKNOWN,
@@ -271,11 +272,24 @@ static void adapt(struct retention *run, uint64_t took_ns)
 		run->work_ns = run->slice_ns;
 }
 
-/* What the log has of the disk is all there is: the next slice takes as little of it as can be. */
+/*
+ * What the log has of the disk is all there is: the next slice is one piece of work, from the
+ * beginning of the log. If that was too much already, fewer rows.
+ */
 static void do_with_less(struct store *store, struct retention *run)
 {
-	run->slice_ns = WORK_MIN_NS;
+	if (run->met_full)
+		run->batch_rows = run->batch_rows > 4 ? run->batch_rows / 4 : 1;
+	run->met_full = true;
+	run->slice_ns = 0;
 	settle_reuse(store);
+}
+
+/* Row by row it would take hours. */
+static void do_with_more(struct retention *run)
+{
+	run->met_full = false;
+	run->batch_rows = run->batch_rows < BATCH_ROWS / 2 ? run->batch_rows * 2 : BATCH_ROWS;
 }
 
 int store_retain_slice(struct store *store, struct retention *run, struct err *err)
@@ -292,6 +306,8 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	store->patience_ns = patience_ns;
 	if (r == -ENOSPC || r == -EDQUOT)
 		do_with_less(store, run);
+	else if (r >= 0)
+		do_with_more(run);
 	adapt(run, clock_boot_ns() - began_ns);
 	return r;
 }

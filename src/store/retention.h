@@ -80,6 +80,8 @@ struct retention {
 	uint64_t now_wall_ns;
 	uint64_t slice_ns; /* how long a slice works, at most; RETENTION_SLICE_MS, or what is set */
 	uint64_t work_ns;  /* how long the next one does: less where the disk is slow */
+	int64_t batch_rows; /* that go at once, at most: fewer where the disk is full… */
+	bool met_full;	    /* …and was so for the last slice as well */
 	unsigned stage;	   /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;

@@ -178,7 +178,8 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		export -f on_a_full_disk on_a_tight_disk
 		unshare -m bash -c on_a_full_disk &&
 			unshare -m bash -c 'on_a_tight_disk some 2000 8 1500' &&
-			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500'
+			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500' &&
+			unshare -m bash -c 'on_a_tight_disk little 4000 0 600'
 	)
 	if [ $? = 77 ]; then
 		skip "a full disk" "no tmpfs can be mounted here"
@@ -191,11 +192,13 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		is "some can be removed, but not all: status" "$(cat "$TMP/some.status")" 1
 		like "that is said" "$(cat "$TMP/some.err")" 'no more can be removed from the database'
 		json "with what was" "$(cat "$TMP/some.json")" \
-			'd["minute_rows_removed"] >= 1000 and d["events_removed"] == 0 and d["bytes_given_back"] > 1 << 20'
+			'd["minute_rows_removed"] == 2000 and d["events_removed"] == 0 and d["bytes_given_back"] > 1 << 20'
 		check "and the disk has it back" [ "$(cat "$TMP/some.bytes")" -gt 1048576 ]
 		is "what was removed makes room for the rest: status" "$(cat "$TMP/all.status")" 0
 		json "all of it is told" "$(cat "$TMP/all.json")" \
 			'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1 and d["bytes_given_back"] > 6 << 20'
+		is "there is room for a few rows at a time: status" "$(cat "$TMP/little.status")" 0
+		json "all go" "$(cat "$TMP/little.json")" 'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1'
 	fi
 else
 	skip "a full disk" "only root can mount one here"
