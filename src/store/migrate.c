@@ -330,7 +330,7 @@ static const char *const migrations[] = {
 	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
 
 	"CREATE TRIGGER points_lose_sum AFTER UPDATE OF data ON points"
-	" WHEN NEW.sum IS OLD.sum BEGIN"
+	" WHEN NEW.sum IS OLD.sum AND NEW.data IS NOT OLD.data BEGIN"
 	" UPDATE points SET sum = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;",
 };
 
