@@ -138,6 +138,11 @@ static const struct statement_row rows[] = {
 		.id = STATEMENT_MARK_FOLD,
 		"UPDATE folds SET rolled_to = ?2, is_rolled = is_rolled OR ?3 WHERE id = ?1",
 	},
+	/* What is damaged is in no minutes; without this the trigger folds_stay keeps it. */
+	{
+		.id = STATEMENT_LET_FOLD_GO,
+		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
+	},
 	{ .id = STATEMENT_DROP_FOLD, "DELETE FROM folds WHERE id = ?" },
 	{
 		.id = STATEMENT_NEXT_CHUNK,

@@ -376,6 +376,46 @@ static void test_an_older_writer(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(sum) FROM points"), 1);
 }
 
+static int run_sql(const struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	int rc;
+
+	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
+	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
+	rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	sqlite3_close(db);
+	return rc;
+}
+
+/* As one of before layout 7 removes folds, which it takes for damaged. */
+static void test_an_older_retention(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_result result;
+
+	make_ticks(store, "j", 240);
+	make_ticks(store, "k", 120);
+	assert_int_equal(run_sql(f, "DELETE FROM folds WHERE id = 120"), SQLITE_CONSTRAINT);
+	assert_int_equal(count(f, "folds"), 3);
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 360 * PER_TICK);
+	assert_told(store, NULL);
+
+	/* This one removes what it cannot read, and an attempt with all that it has. */
+	damage(f, "UPDATE folds SET data = x'020000' WHERE id = 120");
+	result = must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	assert_int_equal(result.n_damaged, 1);
+	assert_int_equal(count(f, "folds") + count(f, "chunks"), 0);
+	assert_int_equal(must_count_in_minutes(store), 240 * PER_TICK);
+	make_ticks(store, "l", 120);
+	assert_int_equal(count(f, "folds"), 1);
+	assert_int_equal(
+		run_sql(f, "DELETE FROM attempts WHERE id = (SELECT max(id) FROM attempts)"),
+		SQLITE_OK);
+	assert_int_equal(count(f, "folds") + count(f, "chunks"), 0);
+}
+
 /* What was packed before there were sums is read as ever. */
 static void test_without_a_sum(void **state)
 {
@@ -560,6 +600,7 @@ int main(void)
 		STORE_TEST(test_a_bit_of_the_host),
 		STORE_TEST(test_a_bit_of_a_daemon),
 		STORE_TEST(test_an_older_writer),
+		STORE_TEST(test_an_older_retention),
 		STORE_TEST(test_without_a_sum),
 		STORE_TEST(test_several),
 		STORE_TEST(test_a_daemon),
