@@ -82,7 +82,7 @@ struct retention {
 	uint64_t work_ns;  /* how long the next one does: less where the disk is slow */
 	int64_t batch_rows; /* that go at once, at most: fewer where the disk is full… */
 	bool met_full;	    /* …and was so for the last slice as well */
-	unsigned stage;	   /* retention.c */
+	unsigned stage;	    /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
 	int64_t after_attempt; /* those up to it have been looked at */
@@ -119,9 +119,9 @@ int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_
  * ones, so it is mostly no more than that. 1: there is more. 0: all is done, and noted. -EBUSY:
  * another writes right now; like any other failure it leaves what was done before, and the next
  * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
- * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; the next ones
- * are as small as can be, and may do with what the log has of the disk. -EACCES…: the store was
- * opened for reading.
+ * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; who goes on with
+ * the same run, as "proctor gc" does and upkeep does not, gets slices that are as small as can be,
+ * and may do with what the log has of the disk. -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
 #define RETENTION_LIMIT_MS 25
