@@ -22,6 +22,12 @@
 /* So often a full disk is met before nothing more is tried: each time less is asked of it. */
 #define FULL_TIMES 5
 
+#define NOTHING_DONE                                                     \
+	{                                                                \
+		.bytes_before = U64_UNKNOWN, .bytes_after = U64_UNKNOWN, \
+		.beside_bytes = U64_UNKNOWN,                             \
+	}
+
 enum gc_key { KEY_JSON = 256, KEY_DRY_RUN, KEY_TRUST_CLOCK };
 
 struct gc_args {
@@ -101,6 +107,26 @@ static const struct {
 static uint64_t count_of(const struct retention_result *result, size_t i)
 {
 	return *(const uint64_t *)((const char *)result + counts[i].offset);
+}
+
+static bool has_removed(const struct retention_result *result)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		if (count_of(result, i) > 0)
+			return true;
+	return false;
+}
+
+/* What was done after sum: all that went, and how it is by now. */
+static void add_result(struct retention_result *sum, const struct retention_result *more)
+{
+	struct retention_result now = u64_known(more->bytes_after) ? *more : *sum;
+
+	now.bytes_before = u64_known(sum->bytes_before) ? sum->bytes_before : more->bytes_before;
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		*(uint64_t *)((char *)&now + counts[i].offset) =
+			count_of(sum, i) + count_of(more, i);
+	*sum = now;
 }
 
 /* ---- doing it ---- */
@@ -197,6 +223,13 @@ static struct retention_clock read_clock(bool trusts_clock)
 	return clock;
 }
 
+/* On a full disk, what has been removed makes some room at least. */
+static void give_back(struct store *store, struct retention *run, struct line *line)
+{
+	if (store_retain_cut_short(store, run, NULL) == 0)
+		run_slices(store, run, line, NULL);
+}
+
 static int collect_once(const struct paths *paths, const struct retention_policy *policy,
 			bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
@@ -211,44 +244,54 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	store_retain_begin(&run, policy, clock_wall_ns());
 	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
+	if (is_full(r) && has_removed(&run.result))
+		give_back(store, &run, &line);
 	line_clear(&line);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
 	return r;
 }
 
-/* Removing rows takes room; on a full disk the rotated logs that are too much make some. */
+static bool made_room(const struct retention_result *result)
+{
+	return result->n_logs > 0 ||
+	       (u64_known(result->bytes_after) && result->bytes_after < result->bytes_before);
+}
+
+/* Removing rows takes room. On a full disk the rotated logs that are too much make some, and what
+ * was removed before; then there may be enough for the rest. */
 static int collect(const struct paths *paths, const struct retention_policy *policy,
 		   bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
-	int r = collect_once(paths, policy, trusts_clock, ret, err);
-	uint64_t n_logs;
+	struct retention_preview p;
+	int r;
 
-	if (!is_full(r))
-		return r;
-	n_logs = store_drop_logs(paths->db, policy);
-	if (n_logs == 0)
-		return r;
-	r = collect_once(paths, policy, trusts_clock, ret, err);
-	ret->result.n_logs += n_logs;
+	do {
+		p = (struct retention_preview){ .result = NOTHING_DONE };
+		r = collect_once(paths, policy, trusts_clock, &p, err);
+		if (is_full(r))
+			p.result.n_logs += store_drop_logs(paths->db, policy);
+		add_result(&ret->result, &p.result);
+		ret->held_until_ns = p.held_until_ns;
+	} while (is_full(r) && made_room(&p.result));
 	return r;
 }
 
 /* What it cannot do then, and what helps. */
-static int fail_for_room(const struct paths *paths, const struct err *err)
+static void tell_no_room(const struct paths *paths, bool has_removed_some, const struct err *err)
 {
 	uint64_t log_bytes = jsonl_count_rotated_bytes(paths->jsonl);
 	CLEANUP(buf_release) struct buf size = BUF_INIT;
 
 	cli_fail(CLI_FAILED, err);
-	log_error("nothing can be removed from the database on a full disk: what goes is written "
-		  "to its log first, which takes a few MB for a while");
+	log_error("%s can be removed from the database on a full disk: what goes is written to its "
+		  "log first, which takes a few MB for a while",
+		  has_removed_some ? "no more" : "nothing");
 	report_add_bytes(&size, log_bytes);
 	if (log_bytes > 0 && buf_error(&size) == 0)
 		log_error("%s.1 and .2 have %s: the database does not need them, and they can be "
 			  "removed by hand",
 			  paths->jsonl, size.data);
-	return CLI_FAILED;
 }
 
 static int preview(const struct paths *paths, const struct retention_policy *policy,
@@ -364,13 +407,22 @@ static void write_out(const struct gc_args *args, const struct retention_policy 
 		write_text(&p->result, out);
 }
 
+/* What was removed all the same. */
+static int fail_after(const struct gc_args *args, const struct retention_policy *policy,
+		      const struct retention_preview *p)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	write_out(args, policy, p, &out);
+	cli_print(&out);
+	return CLI_FAILED;
+}
+
 int cli_gc(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct retention_preview p = { .result = { .bytes_before = U64_UNKNOWN,
-						   .bytes_after = U64_UNKNOWN,
-						   .beside_bytes = U64_UNKNOWN } };
+	struct retention_preview p = { .result = NOTHING_DONE };
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
 	struct err err = ERR_INIT;
@@ -383,8 +435,10 @@ int cli_gc(int argc, char **argv)
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
 	tell_hold(p.held_until_ns);
-	if (is_full(r))
-		return fail_for_room(&settings.paths, &err);
+	if (is_full(r)) {
+		tell_no_room(&settings.paths, has_removed(&p.result), &err);
+		return has_removed(&p.result) ? fail_after(&args, &policy, &p) : CLI_FAILED;
+	}
 	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
 		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
 	if (p.result.over_bytes > 0 && !args.dry_run)

@@ -75,7 +75,9 @@
  *
  * 7: The head of a fold has a sum of its times (codec_fold.c): older versions cannot read those.
  *    A program without sums may have the database open since before layout 6, and make points
- *    thin: they lose their sum, which is not that of the new bytes.
+ *    thin: they lose their sum, which is not that of the new bytes. One of before layout 7 takes
+ *    such a fold for damaged, and would remove it with all its samples: it goes only where it was
+ *    marked before (is_rolled), as those are that are in minutes.
  *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
@@ -330,8 +332,13 @@ static const char *const migrations[] = {
 	"ALTER TABLE rollups ADD COLUMN sum INTEGER;",
 
 	"CREATE TRIGGER points_lose_sum AFTER UPDATE OF data ON points"
-	" WHEN NEW.sum IS OLD.sum BEGIN"
-	" UPDATE points SET sum = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;",
+	" WHEN NEW.sum IS OLD.sum AND NEW.data IS NOT OLD.data BEGIN"
+	" UPDATE points SET sum = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;"
+	/* With its attempt it goes in any case. */
+	"CREATE TRIGGER folds_stay BEFORE DELETE ON folds"
+	" WHEN NOT OLD.is_rolled AND substr(OLD.data, 1, 1) = x'02' AND (OLD.recorder <= 0"
+	" OR EXISTS (SELECT 1 FROM attempts a WHERE a.id = OLD.recorder)) BEGIN"
+	" SELECT RAISE(ABORT, 'only a newer proctor can read and remove this'); END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -507,12 +507,15 @@ static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
 	return r < 0 ? r : tell_things(fold, LIST_CGROUPS, &things, t, ret);
 }
 
-/* A tick of a daemon names the daemon: one that does not is a closer look at one job. */
+/*
+ * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks are
+ * few, so where all names are lost to damage it is taken for one of the host.
+ */
 static enum snapshot_covers covers_of(const struct open_fold *fold, const struct snapshot *s)
 {
 	if (fold->recorder > 0)
 		return COVERS_JOB;
-	return s->daemon_pid > 0 ? COVERS_HOST : COVERS_LOOK;
+	return s->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST : COVERS_LOOK;
 }
 
 static int tell_host(const struct open_fold *fold, struct snapshot *ret)

@@ -67,6 +67,11 @@ int slice_goes_on(struct slice *slice, struct err *err)
 	return r < 0 ? r : used_bytes > slice->run->target_bytes;
 }
 
+int64_t slice_batch(const struct slice *slice, int64_t n_rows)
+{
+	return n_rows < slice->run->batch_rows ? n_rows : slice->run->batch_rows;
+}
+
 /* ---- how much ---- */
 
 int retain_count(struct store *store, enum statement id, int64_t *ret, struct err *err)

@@ -24,6 +24,10 @@ typedef int stage_fn(struct slice *slice, struct err *err);
 /* Asked before each piece of work. 1: go on. 0: the time is up, or there is room enough. */
 int slice_goes_on(struct slice *slice, struct err *err);
 
+/* How many rows go between two looks at the clock: n_rows, or fewer where the disk is full. */
+#define BATCH_ROWS 100
+int64_t slice_batch(const struct slice *slice, int64_t n_rows);
+
 /* Times in the file's integers. What is older than an age begins before it. */
 int64_t retain_cutoff_ns(uint64_t now_wall_ns, unsigned n, uint64_t unit_ns);
 int64_t retain_full_cutoff(const struct retention *run);
@@ -84,8 +88,8 @@ int retain_drop_seconds(struct slice *slice, int64_t cutoff_ns, struct err *err)
 
 /* ---- for room (retain_room.c): in this order, and only while there is too little ---- */
 
-stage_fn room_begin, room_logs, room_many_events, room_samples, room_minutes, room_curves,
-	room_seconds, room_events, room_anomalies, room_phases, room_processes, room_attempts,
-	room_end;
+stage_fn room_begin, room_logs, room_count_events, room_many_events, room_samples, room_minutes,
+	room_curves, room_seconds, room_events, room_anomalies, room_phases, room_processes,
+	room_attempts, room_end;
 
 #endif

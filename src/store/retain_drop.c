@@ -8,9 +8,7 @@
 #include "store/retain.h"
 #include "store/rollup.h"
 
-/* Between two looks at the clock; the seconds of an anomaly are up to 20 KB. */
-#define BATCH_ROWS 100
-#define BATCH_SECONDS 10
+#define BATCH_SECONDS 10 /* those of an anomaly are up to 20 KB */
 
 /*
  * Runs a statement that deletes the oldest ?2 rows before ?1 and returns a time of
@@ -39,14 +37,13 @@ static int drop_before(struct slice *slice, enum statement id, int64_t before, c
 		       uint64_t *n_dropped, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t n_rows = id == STATEMENT_DROP_SECONDS ? BATCH_SECONDS : BATCH_ROWS;
 	int r = query_open(slice->store, id, &q, err);
 
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
 		int64_t gone_ns;
 
-		r = drop_batch(&q, before,
-			       id == STATEMENT_DROP_SECONDS ? BATCH_SECONDS : BATCH_ROWS, &gone_ns,
-			       err);
+		r = drop_batch(&q, before, slice_batch(slice, n_rows), &gone_ns, err);
 		if (r <= 0)
 			return r;
 		*n_dropped += (uint64_t)r;

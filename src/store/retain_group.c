@@ -8,17 +8,22 @@
 #include "store/handle.h"
 #include "store/rollup.h"
 
-#define BATCH_ROWS 100 /* between two looks at the clock */
-
-static int drop_fold(struct fold_group *g, int64_t fold, struct err *err)
+static int run_for(struct fold_group *g, enum statement id, int64_t fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(g->store, STATEMENT_DROP_FOLD, &q, err);
+	int r = query_open(g->store, id, &q, err);
 
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, fold);
 	return query_run(&q, err);
+}
+
+static int drop_fold(struct fold_group *g, int64_t fold, struct err *err)
+{
+	int r = run_for(g, STATEMENT_LET_FOLD_GO, fold, err);
+
+	return r < 0 ? r : run_for(g, STATEMENT_DROP_FOLD, fold, err);
 }
 
 /* ---- which ---- */
@@ -187,7 +192,7 @@ static int drop_chunks(struct fold_group *g, int64_t fold, struct err *err)
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, fold);
-	query_bind_i64(&q, BATCH_ROWS);
+	query_bind_i64(&q, slice_batch(g->slice, BATCH_ROWS));
 	r = query_run(&q, err);
 	return r < 0 ? r : sqlite3_changes(g->store->db);
 }

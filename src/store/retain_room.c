@@ -5,7 +5,7 @@
 #include "store/read.h"
 #include "store/retain.h"
 
-#define BATCH_ROWS 100 /* between two looks at the clock */
+#define BATCH_COUNTED 1000 /* between two looks at the clock, where none goes */
 
 /* Below the limit, so that it is not met again by the next tick. */
 static uint64_t low_mark(uint64_t max_bytes)
@@ -128,19 +128,71 @@ int room_events(struct slice *slice, struct err *err)
 	return remove_oldest(slice, retain_drop_events, err);
 }
 
+/* Some of them, by time, as they go; 0: there are no more. */
+static int count_some_events(struct slice *slice, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct retention *run = slice->run;
+	unsigned n = 0;
+	int r = query_open(slice->store, STATEMENT_NEXT_EVENTS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, run->after_event_ns);
+	query_bind_i64(&q, run->after_event);
+	query_bind_i64(&q, BATCH_COUNTED);
+	for (; (r = query_step(&q, err)) > 0; n++) {
+		run->after_event_ns = query_read_i64(&q);
+		run->after_event = query_read_i64(&q);
+	}
+	run->n_events += n;
+	return r < 0 ? r : n == BATCH_COUNTED;
+}
+
+/* Their ids do not tell how many are left: one that stays may be years older than the next. */
+int room_count_events(struct slice *slice, struct err *err)
+{
+	int r = lacks_room(slice, err);
+
+	if (r <= 0)
+		return r;
+	while ((r = slice_goes_on(slice, err)) > 0) {
+		r = count_some_events(slice, err);
+		if (r < 0)
+			return r;
+		if (r == 0) {
+			slice->run->n_events += slice->run->result.n_events; /* as it began */
+			return 0;
+		}
+	}
+	return r < 0 ? r : 1;
+}
+
+/* About how many bytes those have that have not gone since they were counted. */
+static int read_size_of_events(struct slice *slice, uint64_t *ret, struct err *err)
+{
+	const struct retention *run = slice->run;
+	int64_t each = 0;
+	int r = retain_count(slice->store, STATEMENT_SIZE_OF_EVENT, &each, err);
+
+	*ret = 0;
+	if (r == 0 && each > 0 && run->n_events > run->result.n_events)
+		*ret = (run->n_events - run->result.n_events) * (uint64_t)each;
+	return r;
+}
+
 /* A few jobs that start process after process fill it alone: all else would go for little. */
 int room_many_events(struct slice *slice, struct err *err)
 {
-	uint64_t used = 0;
-	int64_t bytes = 0;
+	uint64_t used = 0, bytes = 0;
 	int r = lacks_room(slice, err);
 
 	if (r <= 0)
 		return r;
 	r = read_used(slice, &used, err);
 	if (r == 0)
-		r = retain_count(slice->store, STATEMENT_SIZE_EVENTS, &bytes, err);
-	if (r < 0 || bytes < 0 || (uint64_t)bytes <= used / 2)
+		r = read_size_of_events(slice, &bytes, err);
+	if (r < 0 || bytes <= used / 2)
 		return r;
 	return room_events(slice, err);
 }
@@ -221,7 +273,7 @@ static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, co
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, attempt);
-	query_bind_i64(&q, BATCH_ROWS);
+	query_bind_i64(&q, slice_batch(slice, BATCH_ROWS));
 	r = query_run(&q, err);
 	if (r < 0)
 		return r;

@@ -131,6 +131,8 @@ static int note_done(struct slice *slice, struct err *err)
 	uint64_t used_bytes;
 	int r = space_read(slice->store, &run->result.bytes_after, &used_bytes, err);
 
+	if (run->is_cut_short)
+		return r; /* it is due as before */
 	if (r == 0 && run->now_wall_ns <= INT64_MAX)
 		r = meta_write(slice->store, META_RETAINED, (int64_t)run->now_wall_ns, err);
 	if (r == 0 && run->now_wall_ns <= INT64_MAX)
@@ -153,21 +155,22 @@ static const struct {
 	{ old_curves, false },		/* go; of an attempt without an end the peaks stay */
 	{ old_events, false },		/* go */
 	{ old_anomalies, false },	/* go, as events do */
-	{ room_begin, false },	     /* whether there is too little; if so until there is enough: */
-	{ room_logs, false },	     /* the oldest that were rotated */
-	{ room_many_events, false }, /* the oldest, where most of it is events */
-	{ room_samples, false },     /* the oldest become minutes */
-	{ room_minutes, false },     /* the oldest */
-	{ room_curves, false },	     /* the oldest */
-	{ room_seconds, false },     /* of the oldest anomalies */
-	{ room_events, false },	     /* the oldest */
-	{ room_anomalies, false },   /* the oldest that are over */
-	{ room_phases, false },	     /* of the oldest attempts that are over */
-	{ room_processes, false },   /* the same */
-	{ room_attempts, false },    /* the oldest that are over */
-	{ room_end, false },	     /* whether there is enough now */
-	{ give_back, false },	     /* what is free, to the disk */
-	{ note_done, false },	     /* when it was */
+	{ room_begin, false }, /* whether there is too little; if so until there is enough: */
+	{ room_logs, false },  /* the oldest that were rotated */
+	{ room_count_events, false }, /* how many there are, for the next one */
+	{ room_many_events, false },  /* the oldest, where most of it is events */
+	{ room_samples, false },      /* the oldest become minutes */
+	{ room_minutes, false },      /* the oldest */
+	{ room_curves, false },	      /* the oldest */
+	{ room_seconds, false },      /* of the oldest anomalies */
+	{ room_events, false },	      /* the oldest */
+	{ room_anomalies, false },    /* the oldest that are over */
+	{ room_phases, false },	      /* of the oldest attempts that are over */
+	{ room_processes, false },    /* the same */
+	{ room_attempts, false },     /* the oldest that are over */
+	{ room_end, false },	      /* whether there is enough now */
+	{ give_back, false },	      /* what is free, to the disk */
+	{ note_done, false },	      /* when it was */
 };
 
 /* ---- slices ---- */
@@ -177,10 +180,12 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 {
 	*run = (struct retention){
 		.after_recorder = INT64_MIN,
+		.after_event_ns = INT64_MIN,
 		.policy = *policy,
 		.now_wall_ns = now_wall_ns,
 		.slice_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
 		.work_ns = RETENTION_SLICE_MS * UINT64_C(1000000),
+		.batch_rows = BATCH_ROWS,
 		.target_bytes = U64_UNKNOWN,
 		.clock = { .boot_ns = U64_UNKNOWN },
 		.result = { .bytes_before = U64_UNKNOWN,
@@ -188,6 +193,17 @@ void store_retain_begin(struct retention *run, const struct retention_policy *po
 			    .beside_bytes = U64_UNKNOWN,
 			    .wal_bytes = U64_UNKNOWN },
 	};
+}
+
+int store_retain_cut_short(struct store *store, struct retention *run, struct err *err)
+{
+	uint64_t used_bytes;
+
+	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
+		if (stages[i].fn == room_end)
+			run->stage = i;
+	run->is_cut_short = true;
+	return space_read(store, &run->result.bytes_after, &used_bytes, err);
 }
 
 /* Stage after stage of one kind, until the time is up. 1: it is. */
@@ -256,11 +272,24 @@ static void adapt(struct retention *run, uint64_t took_ns)
 		run->work_ns = run->slice_ns;
 }
 
-/* What the log has of the disk is all there is: the next slice takes as little of it as can be. */
+/*
+ * What the log has of the disk is all there is: the next slice is one piece of work, from the
+ * beginning of the log. If that was too much already, fewer rows.
+ */
 static void do_with_less(struct store *store, struct retention *run)
 {
-	run->slice_ns = WORK_MIN_NS;
+	if (run->met_full)
+		run->batch_rows = run->batch_rows > 4 ? run->batch_rows / 4 : 1;
+	run->met_full = true;
+	run->slice_ns = 0;
 	settle_reuse(store);
+}
+
+/* Row by row it would take hours. */
+static void do_with_more(struct retention *run)
+{
+	run->met_full = false;
+	run->batch_rows = run->batch_rows < BATCH_ROWS / 2 ? run->batch_rows * 2 : BATCH_ROWS;
 }
 
 int store_retain_slice(struct store *store, struct retention *run, struct err *err)
@@ -277,6 +306,8 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	store->patience_ns = patience_ns;
 	if (r == -ENOSPC || r == -EDQUOT)
 		do_with_less(store, run);
+	else if (r >= 0)
+		do_with_more(run);
 	adapt(run, clock_boot_ns() - began_ns);
 	return r;
 }

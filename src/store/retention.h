@@ -80,14 +80,19 @@ struct retention {
 	uint64_t now_wall_ns;
 	uint64_t slice_ns; /* how long a slice works, at most; RETENTION_SLICE_MS, or what is set */
 	uint64_t work_ns;  /* how long the next one does: less where the disk is slow */
-	unsigned stage;	   /* retention.c */
+	int64_t batch_rows; /* that go at once, at most: fewer where the disk is full… */
+	bool met_full;	    /* …and was so for the last slice as well */
+	unsigned stage;	    /* retention.c */
 	/* remove until the database has no more than these; U64_UNKNOWN: any */
 	uint64_t target_bytes;
 	int64_t after_attempt; /* those up to it have been looked at */
 	int64_t after_anomaly; /* the same, of those that began then: */
 	int64_t after_anomaly_ns;
 	int64_t after_recorder; /* the same, of those whose ticks cannot be folded */
-	uint64_t n_folds_due;	/* at the beginning, for who shows progress */
+	uint64_t n_events; /* that there were when they were counted, and that had gone before… */
+	int64_t after_event_ns, after_event; /* …and those up to here were */
+	uint64_t n_folds_due;		     /* at the beginning, for who shows progress */
+	bool is_cut_short;
 	struct retention_clock clock;
 	/* nothing goes for its age until then, as the wall clock has jumped ahead; 0: it has not */
 	uint64_t held_until_ns;
@@ -114,14 +119,20 @@ int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_
  * ones, so it is mostly no more than that. 1: there is more. 0: all is done, and noted. -EBUSY:
  * another writes right now; like any other failure it leaves what was done before, and the next
  * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
- * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; the next ones
- * are as small as can be, and may do with what the log has of the disk. -EACCES…: the store was
- * opened for reading.
+ * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; who goes on with
+ * the same run, as "proctor gc" does and upkeep does not, gets slices that are as small as can be,
+ * and may do with what the log has of the disk. -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
 #define RETENTION_LIMIT_MS 25
 #define RETENTION_PAUSE_MS 5
 int store_retain_slice(struct store *store, struct retention *run, struct err *err);
+
+/*
+ * Nothing more is removed: the slices that follow only give back what is free by now, and the whole
+ * is due as before. For who was told -ENOSPC once too often. The size of the file is known then.
+ */
+int store_retain_cut_short(struct store *store, struct retention *run, struct err *err);
 
 /* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);

@@ -96,13 +96,18 @@ static const struct statement_row rows[] = {
 		.id = STATEMENT_SIZE_OLD_EVENTS,
 		COUNT_AND_SIZE("length(details) + 64") "events WHERE wall_ns < ?",
 	},
-	/* About, and without looking at each: with its indices one takes some 100 bytes and its
-	 * details, of which the newest are like the others. */
+	/* The next ?3 behind the one of ?1 and ?2. */
 	{
-		.id = STATEMENT_SIZE_EVENTS,
-		"SELECT CAST(((SELECT max(id) FROM events) - (SELECT min(id) FROM events) + 1)"
-		" * (100 + (SELECT avg(length(details)) FROM events"
-		" WHERE id > (SELECT max(id) FROM events) - 100)) AS INTEGER)",
+		.id = STATEMENT_NEXT_EVENTS,
+		"SELECT wall_ns, id FROM events WHERE (wall_ns, id) > (?1, ?2)"
+		" ORDER BY wall_ns, id LIMIT ?3",
+	},
+	/* About: with its indices one takes some 100 bytes and its details, of which the newest are
+	 * like the others. */
+	{
+		.id = STATEMENT_SIZE_OF_EVENT,
+		"SELECT CAST(100 + coalesce(avg(length(details)), 0) AS INTEGER)"
+		" FROM events WHERE id > (SELECT max(id) FROM events) - 100",
 	},
 	{
 		.id = STATEMENT_SIZE_OLD_ANOMALIES,
@@ -132,6 +137,11 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_MARK_FOLD,
 		"UPDATE folds SET rolled_to = ?2, is_rolled = is_rolled OR ?3 WHERE id = ?1",
+	},
+	/* What is damaged is in no minutes; without this the trigger folds_stay keeps it. */
+	{
+		.id = STATEMENT_LET_FOLD_GO,
+		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
 	},
 	{ .id = STATEMENT_DROP_FOLD, "DELETE FROM folds WHERE id = ?" },
 	{

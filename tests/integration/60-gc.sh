@@ -147,12 +147,39 @@ db.close() # and with it the log goes' "$TMP/small/proctor.db"
 	"$PROCTOR" gc >"$TMP/gc-alone" 2>&1
 	echo $? >"$TMP/status-alone"
 }
+# What is old of a job on such a disk: N_ROWS of 1 KB that go one after the other, and an event of
+# EVENT_MB that goes at once or not at all, which is written to the log as it is.
+on_a_tight_disk() { # NAME N_ROWS EVENT_MB FREE_KB
+	mount -t tmpfs -o size=40m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	"$PROCTOR" run -q --job small --interval 0.1 -- sleep 1
+	python3 - "$TMP/small/proctor.db" "$2" "$3" <<-'EOF'
+		import sqlite3, sys, time
+		db, n_rows, event_mb = sqlite3.connect(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+		hour = int(time.time()) // 3600 - 20 * 24
+		db.executemany("INSERT INTO rollups (id, data) VALUES ((? << 30) + ?, randomblob(1000))",
+		               [(hour, i) for i in range(1, n_rows + 1)])
+		db.execute("INSERT INTO events (attempt, wall_ns, pid, type, details) SELECT max(id), ?, 1, 'spawn', ?"
+		           " FROM attempts", ((hour - 1000) * 3600 * 10**9, "x" * (event_mb << 20)))
+		db.commit()
+		db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+	EOF
+	head -c 60m /dev/zero >"$TMP/small/filler" 2>/dev/null
+	truncate -s "-${4}K" "$TMP/small/filler"
+	before=$(stat -c %s "$TMP/small/proctor.db")
+	"$PROCTOR" gc --json >"$TMP/$1.json" 2>"$TMP/$1.err"
+	echo $? >"$TMP/$1.status"
+	echo $((before - $(stat -c %s "$TMP/small/proctor.db"))) >"$TMP/$1.bytes"
+}
 mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
-		export -f on_a_full_disk
-		unshare -m bash -c on_a_full_disk
+		export -f on_a_full_disk on_a_tight_disk
+		unshare -m bash -c on_a_full_disk &&
+			unshare -m bash -c 'on_a_tight_disk some 2000 8 1500' &&
+			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500' &&
+			unshare -m bash -c 'on_a_tight_disk little 4000 0 600'
 	)
 	if [ $? = 77 ]; then
 		skip "a full disk" "no tmpfs can be mounted here"
@@ -162,6 +189,16 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 			'nothing can be removed from the database on a full disk: .*log'
 		like "and what can be removed by hand" "$(cat "$TMP/gc-alone")" \
 			'small/proctor.jsonl.1 and .2 have 98 KB: .* removed by hand'
+		is "some can be removed, but not all: status" "$(cat "$TMP/some.status")" 1
+		like "that is said" "$(cat "$TMP/some.err")" 'no more can be removed from the database'
+		json "with what was" "$(cat "$TMP/some.json")" \
+			'd["minute_rows_removed"] == 2000 and d["events_removed"] == 0 and d["bytes_given_back"] > 1 << 20'
+		check "and the disk has it back" [ "$(cat "$TMP/some.bytes")" -gt 1048576 ]
+		is "what was removed makes room for the rest: status" "$(cat "$TMP/all.status")" 0
+		json "all of it is told" "$(cat "$TMP/all.json")" \
+			'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1 and d["bytes_given_back"] > 6 << 20'
+		is "there is room for a few rows at a time: status" "$(cat "$TMP/little.status")" 0
+		json "all go" "$(cat "$TMP/little.json")" 'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1'
 	fi
 else
 	skip "a full disk" "only root can mount one here"

@@ -250,6 +250,7 @@ sql 'ALTER TABLE patterns DROP COLUMN n_looks'
 sql 'ALTER TABLE patterns DROP COLUMN lapsed_wall_ns'
 sql 'DROP TABLE anomaly_changes'
 sql 'ALTER TABLE anomalies DROP COLUMN seen_wall_ns'
+sql "DROP TRIGGER folds_stay"
 sql "DROP TRIGGER points_lose_sum"
 for table in ticks folds chunks points rollups; do
 	sql "ALTER TABLE $table DROP COLUMN sum"

@@ -11,6 +11,7 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 7, "DROP TRIGGER folds_stay" },
 	{ 7, "DROP TRIGGER points_lose_sum" },
 	{ 6, "ALTER TABLE anomalies DROP COLUMN seen_wall_ns" },
 	{ 6, "ALTER TABLE ticks DROP COLUMN sum" },

@@ -321,6 +321,41 @@ static void test_a_bit_of_the_host(void **state)
 	assert_told(store, NULL);
 }
 
+static int count_of_host(void *ctx, const struct snapshot *snap)
+{
+	*(size_t *)ctx += snap->covers == COVERS_HOST && !snap->covered_job;
+	return 0;
+}
+
+/* The name of the daemon is lost with it: its ticks are no closer looks for that. */
+static void test_a_bit_of_a_daemon(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
+	struct attempt a = must_begin_at(store, "j", NOW);
+	const struct attempt *attempts[] = { &a };
+	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 1 };
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	snapshot_init(&snap);
+	must(store_begin_daemon(store, &d, &err), &err);
+	for (unsigned i = 0; i < 130; i++) {
+		fill_snapshot(&snap, "j", PER_TICK, i);
+		snap.daemon_pid = 4242;
+		must(store_write_tick(store, -d.id, &tick, &err), &err);
+	}
+	assert_true(flip_bit(f->db, "folds",
+			     (size_t)raw_sql(f->db, "SELECT 8 * length(data) - 20 FROM folds")));
+	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_of_host, &n, &err),
+	     &err);
+	assert_int_equal(n, 130);
+	assert_told(store, "120 states of the host of the daemon that was process 4242 (from "
+			   "2023-11-14 22:13:21 to 2023-11-14 22:13:50)");
+}
+
 /* As a program that has the database open since before there were sums makes curves thin. */
 static void test_an_older_writer(void **state)
 {
@@ -336,6 +371,49 @@ static void test_an_older_writer(void **state)
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_told(store, NULL);
 	assert_int_equal(back.n_series, 240);
+	assert_int_equal(raw_sql(f->db, "SELECT count(sum) FROM points"), 1);
+	damage(f, "UPDATE points SET data = data, sum = sum"); /* the same once more */
+	assert_int_equal(raw_sql(f->db, "SELECT count(sum) FROM points"), 1);
+}
+
+static int run_sql(const struct fixture *f, const char *sql)
+{
+	sqlite3 *db = NULL;
+	int rc;
+
+	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
+	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
+	rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	sqlite3_close(db);
+	return rc;
+}
+
+/* As one of before layout 7 removes folds, which it takes for damaged. */
+static void test_an_older_retention(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_result result;
+
+	make_ticks(store, "j", 240);
+	make_ticks(store, "k", 120);
+	assert_int_equal(run_sql(f, "DELETE FROM folds WHERE id = 120"), SQLITE_CONSTRAINT);
+	assert_int_equal(count(f, "folds"), 3);
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 360 * PER_TICK);
+	assert_told(store, NULL);
+
+	/* This one removes what it cannot read, and an attempt with all that it has. */
+	damage(f, "UPDATE folds SET data = x'020000' WHERE id = 120");
+	result = must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	assert_int_equal(result.n_damaged, 1);
+	assert_int_equal(count(f, "folds") + count(f, "chunks"), 0);
+	assert_int_equal(must_count_in_minutes(store), 240 * PER_TICK);
+	make_ticks(store, "l", 120);
+	assert_int_equal(count(f, "folds"), 1);
+	assert_int_equal(
+		run_sql(f, "DELETE FROM attempts WHERE id = (SELECT max(id) FROM attempts)"),
+		SQLITE_OK);
+	assert_int_equal(count(f, "folds") + count(f, "chunks"), 0);
 }
 
 /* What was packed before there were sums is read as ever. */
@@ -520,7 +598,9 @@ int main(void)
 		STORE_TEST(test_curves),
 		STORE_TEST(test_any_bit),
 		STORE_TEST(test_a_bit_of_the_host),
+		STORE_TEST(test_a_bit_of_a_daemon),
 		STORE_TEST(test_an_older_writer),
+		STORE_TEST(test_an_older_retention),
 		STORE_TEST(test_without_a_sum),
 		STORE_TEST(test_several),
 		STORE_TEST(test_a_daemon),

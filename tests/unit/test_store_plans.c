@@ -100,6 +100,7 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_WALK_FOLDS, "INDEX processes_by_pid (pid=?)" },
 		{ STATEMENT_WALK_TAILS, "INDEX processes_by_pid (pid=?)" },
 		{ STATEMENT_WALK_EVENTS, "INDEX events_by_time (wall_ns>? AND wall_ns<?)" },
+		{ STATEMENT_NEXT_EVENTS, "COVERING INDEX events_by_time (wall_ns>?" },
 		{ STATEMENT_WALK_ATTEMPT_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_ATTEMPTS_WITH_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
 		{ STATEMENT_READ_EVENTS, "INDEX events_by_attempt (attempt=?)" },

@@ -112,6 +112,27 @@ static void test_events_fill_it(void **state)
 	assert_int_equal(result.n_samples + result.n_minutes + result.n_curves, 0);
 }
 
+/* However many there were: one that stays, of a clock that was ahead, does not stand for them. */
+static void test_few_events_of_many(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	struct retention_result result;
+
+	fill_with_jobs(store, 16, 20 * HOUR);
+	fill_with_events(f, 5000);
+	raw_sql(f->db, "UPDATE events SET wall_ns = wall_ns + 86400000000000 WHERE id = 1"
+		       " RETURNING 1");
+	raw_sql(f->db, "DELETE FROM events WHERE id BETWEEN 2 AND 4900 RETURNING 1");
+	raw_sql(f->db, "UPDATE events SET id = id + 1000000 WHERE id > 1 RETURNING 1");
+	policy.max_bytes = used_bytes(f) / 20 * 19 + SPOOL_BYTES;
+	result = must_retain_at(store, &policy, NOW);
+	assert_int_equal(result.over_bytes, 0);
+	assert_true(result.n_folds > 0);
+	assert_int_equal(result.n_events, 0);
+}
+
 /* Anomalies of the host with as much evidence as one may have; the last one lasts. */
 static void fill_with_anomalies(const struct fixture *f, int n)
 {
@@ -469,6 +490,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_max_bytes),
 		STORE_TEST(test_events_fill_it),
+		STORE_TEST(test_few_events_of_many),
 		STORE_TEST(test_anomalies_for_room),
 		STORE_TEST(test_max_bytes_beside_a_reader),
 		STORE_TEST(test_max_bytes_of_all),
