@@ -111,6 +111,9 @@ is "somebody has the database" "$(becomes "$TMP/free.locked" ls "$TMP/free.locke
 "$PROCTOR" submit --job unheard "$TMP/long.yaml" >/dev/null
 is "a job begins" "$(becomes "$TMP/pid" ls "$TMP/pid")" "$TMP/pid"
 is "and cannot be told of" "$(status_of unheard)" queued
+run "$PROCTOR" cancel --queued unheard
+is "it is none that waits" "$status" 1
+like "and is left alone" "$stderr" "job unheard (waits no more: it has begun|is just starting: try again)"
 run "$PROCTOR" cancel unheard
 is "it is cancelled all the same" "$status$stderr" 0
 is "and ends" "$(becomes "" ps -o pid= -p "$(cat "$TMP/pid")")" ""
