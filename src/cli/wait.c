@@ -98,6 +98,7 @@ static const struct argp cancel_argp = {
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
 	       "All attempts of it that run are ended, and what waits of it never begins; more "
 	       "than one that runs, and it says how many. "
+	       "Without a daemon what waits is left, and said to be. "
 	       "Who may end the jobs of others, and has none of that name, says whose if several "
 	       "users have one: by --user, or by --attempt.",
 };
@@ -316,17 +317,18 @@ static void write_cancelling(struct buf *out, const char *job_id, size_t n)
 	buf_add_char(out, '\n');
 }
 
-/* Without a daemon nothing waits. */
 static int cancel_without(const struct job_args *args, uint64_t *ret_n, struct buf *json,
 			  struct err *err)
 {
+	const struct cancel_question question = {
+		.job_id = args->job_id,
+		.attempt_num = args->attempt,
+		.uid = args->uid,
+		.only_queued = args->only_queued,
+	};
 	size_t n = 0;
-	int r;
+	int r = cancel_alone(&question, &n, err);
 
-	if (args->only_queued)
-		return err_set(err, -ENOENT, "no daemon is running, where job %s could wait",
-			       args->job_id);
-	r = cancel_alone(args->job_id, args->attempt, args->uid, &n, err);
 	*ret_n = n;
 	write_cancelling(json, args->job_id, n);
 	return r;

@@ -148,6 +148,31 @@ printf 'limits:\n  max_concurrent_jobs: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 printf 'sheets:\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/gate.yaml"
 "$PROCTOR" submit --job gate "$TMP/gate.yaml" >/dev/null
 "$PROCTOR" submit --job late "$TMP/nowhere.yaml" >/dev/null
+"$PROCTOR" submit --job waits "$TMP/two.yaml" >/dev/null
+"$PROCTOR" submit --job waits-too "$TMP/two.yaml" >/dev/null
+"$PROCTOR" run -q --job waits -- sleep 302 &
+waits=$!
+eventually has_ticks waits 1
+"$PROCTOR" stop
+left='cannot be cancelled without a daemon, and would begin with the next one'
+run "$PROCTOR" cancel --queued waits
+is "what waits is not cancelled without a daemon" "$status" 1
+like "and not said to be" "$stderr" "1 of job waits in the queue $left.*\(0 that ran are being ended\)"
+run "$PROCTOR" cancel waits-too
+is "nor by its name" "$status" 1
+like "which says that it is there" "$stderr" "1 of job waits-too in the queue $left"
+run "$PROCTOR" cancel waits
+is "where more is there than what waits, too" "$status" 1
+like "what runs is ended" "$stderr" "1 of job waits in the queue $left.*\(1 that ran is being ended\)"
+wait "$waits"
+run "$PROCTOR" cancel --queued --user 47001 waits
+like "of somebody else nothing waits" "$stderr" 'no job waits waits'
+"$PROCTOR" start
+for job in waits waits-too; do
+	run "$PROCTOR" cancel "$job"
+	is "a daemon cancels $job" "$status$stderr" 0
+	is "which never begins" "$("$PROCTOR" wait "$job")" "$job cancelled"
+done
 rmdir "$TMP/nowhere"
 touch "$TMP/go"
 run "$PROCTOR" wait --json late
