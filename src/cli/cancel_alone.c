@@ -11,9 +11,7 @@
 #include "base/buf.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "daemon/caller.h"
 #include "daemon/daemon.h"
-#include "daemon/queue.h"
 #include "jobs/jobs.h"
 
 /* ---- which are meant ---- */
