@@ -7,6 +7,7 @@ begun, which is counted and told; one that was begun is always ended.
 
 import atexit
 import collections
+import errno
 import fcntl
 import functools
 import json
@@ -15,7 +16,7 @@ import select
 import termios
 import threading
 import time
-from socket import MSG_NOSIGNAL
+from socket import MSG_NOSIGNAL, MSG_PEEK, SO_ERROR, SOL_SOCKET
 
 from ._address import connect_once, socket_paths
 from ._errors import Error
@@ -40,7 +41,15 @@ class _Box:
         return self._fd
 
     def send(self, line, _flags):
-        return os.write(self._fd, line)
+        """Of what was meant for a daemon only markers, and with whose they are."""
+        if line is QUESTION:
+            return len(line)
+        if b'"pid": ' in line:
+            return os.write(self._fd, line)
+        request = json.loads(line)
+        request["params"]["pid"] = os.getpid()
+        os.write(self._fd, json.dumps(request).encode("ascii") + b"\n")
+        return len(line)
 
     def close(self):
         os.close(self._fd)
@@ -128,7 +137,17 @@ class _Sender:
         if isinstance(self._connection, _Box):
             return True
         self._waiting.append(QUESTION)
-        return self._drain(end) and self._poll(select.POLLIN)
+        return self._drain(end) and self._is_answered()
+
+    def _is_answered(self):
+        """A daemon that was killed is not one that has read all."""
+        if self._lost or isinstance(self._connection, _Box) or not self._poll(select.POLLIN):
+            return False
+        try:
+            self._connection.recv(1, MSG_PEEK)
+        except OSError:
+            return False
+        return True
 
     def _drain(self, end):
         """Whether nothing waits here any more."""
@@ -140,13 +159,10 @@ class _Sender:
     def _leave_in_box(self):
         """What was not sent is left with the runner, and how many the daemon has not read: it may
         still do so, and find nobody whose they are."""
-        unread = self._unread
+        unread, self._lost = self._unread + self._lost, 0
         box = _Box(os.environ[BOX_VARIABLE])
         for line in self._waiting:
-            request = json.loads(line)
-            if request["method"] == "phase":
-                request["params"]["pid"] = self.pid
-                box.send(json.dumps(request).encode("ascii") + b"\n", 0)
+            box.send(line, 0)
         if unread:
             request = {"jsonrpc": "2.0", "method": "phase", "params": {"lost": unread}}
             box.send(json.dumps(request).encode("ascii") + b"\n", 0)
@@ -182,14 +198,19 @@ class _Sender:
 
     def _send_waiting(self):
         while self._waiting:
+            unread = self._unread
             self._note_read()
             try:
                 sent = self._connection.send(self._waiting[0], MSG_NOSIGNAL)
             except BlockingIOError:
                 return
+            except OSError:  # nothing is left unread, for nobody is left
+                self._unread = unread
+                raise
             if sent < len(self._waiting[0]):
                 raise OSError("half a line: nothing can follow it")
-            self._unread += self._waiting.popleft() is not QUESTION
+            line = self._waiting.popleft()
+            self._unread += line is not QUESTION and not isinstance(self._connection, _Box)
 
     def _connect(self):
         if self._connection is not None and not self._is_still_ours():
@@ -227,12 +248,21 @@ class _Sender:
         """Closes this process's copy of the socket."""
         if self._connection is None:
             return
+        self._lost += self._count_dropped()
         self._unread = 0
         if self._is_still_ours():
             self._connection.close()
         else:
             self._connection.detach()
         self._connection = None
+
+    def _count_dropped(self):
+        """How many went with a daemon that had not read them: of one that had read all the kernel
+        tells no error. Telling it once is all that it does, so a forked child does not ask."""
+        if not self._unread or self.pid != os.getpid() or not self._is_still_ours():
+            return 0
+        error = self._connection.getsockopt(SOL_SOCKET, SO_ERROR)
+        return self._unread if error == errno.ECONNRESET else 0
 
 
 _last_sender = _Sender()

@@ -148,18 +148,45 @@ int jobs_number_here(const struct attempt_list *own, const struct attempt *told)
 	return told->attempt_num;
 }
 
+/* Nothing, where no daemon is there. */
+static int read_theirs(const char *job_id, struct attempt_list *ret, struct err *err)
+{
+	const struct elsewhere_question question = { .job_id = job_id };
+	struct adding adding = { .list = ret };
+	int r = elsewhere_read(ELSEWHERE_ATTEMPTS, &question, on_attempt, &adding, err);
+
+	return r == -ENOENT ? 0 : r;
+}
+
 int jobs_find_elsewhere(const char *job_id, const struct attempt_list *own, int num, int *ret,
 			struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list theirs = { 0 };
-	const struct elsewhere_question question = { .job_id = job_id };
-	struct adding adding = { .list = &theirs };
-	int r = elsewhere_read(ELSEWHERE_ATTEMPTS, &question, on_attempt, &adding, err);
+	int r = read_theirs(job_id, &theirs, err);
 
-	if (r < 0 && r != -ENOENT)
+	if (r < 0)
 		return r;
 	*ret = jobs_match_number(own, &theirs, num);
 	if (*ret > 0)
 		return 0;
 	return err_set(err, -ENOENT, "the daemon knows of no attempt %d of a job %s", num, job_id);
+}
+
+int jobs_check_only(const char *job_id, uint64_t uid, int num, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list theirs = { 0 };
+	bool is_there = false;
+	size_t n = 0;
+	int r = read_theirs(job_id, &theirs, err);
+
+	for (size_t i = 0; r == 0 && i < theirs.n; i++) {
+		n += theirs.items[i].uid == uid;
+		is_there = is_there ||
+			   (theirs.items[i].uid == uid && theirs.items[i].attempt_num == num);
+	}
+	if (r < 0 || (n == 1 && is_there))
+		return r;
+	return err_set(err, -EINVAL,
+		       "attempt %d of %s may be another as the daemon counts, which knows of %zu",
+		       num, job_id, n);
 }

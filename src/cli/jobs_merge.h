@@ -29,6 +29,12 @@ int jobs_add_elsewhere(const struct elsewhere_question *question, struct attempt
 int jobs_find_elsewhere(const char *job_id, const struct attempt_list *own, int num, int *ret,
 			struct err *err);
 
+/*
+ * Where our own database cannot be read: whether num can mean but one, as the daemon has that and
+ * no other attempt of the job of this user. -EINVAL: it can mean another.
+ */
+int jobs_check_only(const char *job_id, uint64_t uid, int num, struct err *err);
+
 /* The number that our own database has for one that a daemon tells of; its own, if it has none. */
 int jobs_number_here(const struct attempt_list *own, const struct attempt *told);
 

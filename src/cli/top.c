@@ -322,9 +322,14 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 
 static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
 {
+	const struct cancel_question question = {
+		.job_id = job_id,
+		.attempt_num = attempt_num,
+		.uid = U64_UNKNOWN,
+	};
 	size_t n;
 
-	return cancel_alone(job_id, attempt_num, U64_UNKNOWN, &n, err);
+	return cancel_alone(&question, &n, err);
 }
 
 static int open_for_user(struct store **ret, struct err *err)

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -23,6 +24,7 @@ struct job_args {
 	int attempt;  /* 0: the last, or to cancel: all that run */
 	uint64_t uid; /* whose; U64_UNKNOWN: one's own, or the only one */
 	bool only_queued;
+	bool must_be_sure; /* of the number: the attempt is ended */
 	bool json;
 };
 
@@ -98,6 +100,7 @@ static const struct argp cancel_argp = {
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
 	       "All attempts of it that run are ended, and what waits of it never begins; more "
 	       "than one that runs, and it says how many. "
+	       "Without a daemon what waits is left, and said to be. "
 	       "Who may end the jobs of others, and has none of that name, says whose if several "
 	       "users have one: by --user, or by --attempt.",
 };
@@ -120,7 +123,28 @@ static int read_own(const char *job_id, struct attempt_list *ret, struct err *er
 	return r == -ENOENT ? 0 : r;
 }
 
-/* "jobs" and "report" count by our own database, the daemon by its own: it is asked by its number.
+/* Who waits is warned that the number may be another's; what is ended by mistake is lost. */
+static int take_as_theirs(const struct job_args *args, struct err *err)
+{
+	struct err why = ERR_INIT;
+	int r = 0;
+
+	if (args->must_be_sure)
+		r = jobs_check_only(args->job_id, u64_known(args->uid) ? args->uid : geteuid(),
+				    args->attempt, &why);
+	if (r < 0) {
+		log_warning("%s", err->text);
+		*err = why;
+		return r;
+	}
+	log_warning("%s; attempt %d is taken as the daemon counts", err->text, args->attempt);
+	*err = (struct err)ERR_INIT;
+	return 0;
+}
+
+/*
+ * "jobs" and "report" count by our own database, the daemon by its own: it is asked by its number.
+ * One that cannot be read is no reason either not to wait for a job, or to end it.
  */
 static int translate(const struct job_args *args, int *ret, struct err *err)
 {
@@ -130,12 +154,8 @@ static int translate(const struct job_args *args, int *ret, struct err *err)
 	*ret = 0;
 	if (args->attempt > 0)
 		r = read_own(args->job_id, &own, err);
-	if (r < 0 && r != -ENOMEM) { /* no reason either: nobody can have the number from there */
-		log_warning("%s; attempt %d is taken as the daemon counts", err->text,
-			    args->attempt);
-		*err = (struct err)ERR_INIT;
-		r = 0;
-	}
+	if (r < 0 && r != -ENOMEM)
+		r = take_as_theirs(args, err);
 	if (r == 0 && args->attempt > 0)
 		r = jobs_find_elsewhere(args->job_id, &own, args->attempt, ret, err);
 	return r;
@@ -316,17 +336,18 @@ static void write_cancelling(struct buf *out, const char *job_id, size_t n)
 	buf_add_char(out, '\n');
 }
 
-/* Without a daemon nothing waits. */
 static int cancel_without(const struct job_args *args, uint64_t *ret_n, struct buf *json,
 			  struct err *err)
 {
+	const struct cancel_question question = {
+		.job_id = args->job_id,
+		.attempt_num = args->attempt,
+		.uid = args->uid,
+		.only_queued = args->only_queued,
+	};
 	size_t n = 0;
-	int r;
+	int r = cancel_alone(&question, &n, err);
 
-	if (args->only_queued)
-		return err_set(err, -ENOENT, "no daemon is running, where job %s could wait",
-			       args->job_id);
-	r = cancel_alone(args->job_id, args->attempt, args->uid, &n, err);
 	*ret_n = n;
 	write_cancelling(json, args->job_id, n);
 	return r;
@@ -360,6 +381,7 @@ int cli_cancel(int argc, char **argv)
 	struct err err = ERR_INIT;
 	uint64_t n = U64_UNKNOWN;
 
+	args.must_be_sure = true;
 	cli_parse(&cancel_argp, argc, argv, 0, &args);
 	if (cancel(&args, &n, &json, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);

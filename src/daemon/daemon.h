@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "bus/bus.h"		  /* how what happens to jobs is told */
+#include "daemon/caller.h"	  /* whose a process is */
 #include "daemon/phase_owner.h"	  /* whose a phase is */
 #include "daemon/process_facts.h" /* who a process is */
 #include "daemon/queue.h"	  /* what waits: for who lists jobs without a daemon */

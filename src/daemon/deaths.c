@@ -9,6 +9,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "daemon/process_facts.h"
 
 void deaths_release(struct deaths *d)
 {
@@ -117,11 +118,32 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p->cpu_evidence = EVIDENCE_EXACT;
 }
 
-bool deaths_are_complete(const struct deaths *d, uint64_t since_wall_ns)
+/* The kernel has not done with it before its parent asks how it ended, which may be never. */
+static bool is_zombie(int root_fd, const struct proc_key *key)
 {
-	for (size_t i = d->n; i > 0 && d->items[i - 1].died_wall_ns >= since_wall_ns; i--)
-		if (d->items[i - 1].cpu_evidence != EVIDENCE_EXACT)
+	struct process_facts facts;
+
+	return process_facts_read(root_fd, key->pid, &facts) == 0 && facts.state == 'Z' &&
+	       (!u64_known(key->start_ticks) || facts.key.start_ticks == key->start_ticks);
+}
+
+/* It is asked every few milliseconds: so many files are read for it. */
+#define MAX_ZOMBIES 64
+
+bool deaths_are_complete(const struct deaths *d, int root_fd, uint64_t since_wall_ns,
+			 uint64_t reaped_wall_ns)
+{
+	size_t n_zombies = 0;
+
+	for (size_t i = d->n; i > 0 && d->items[i - 1].died_wall_ns >= since_wall_ns; i--) {
+		const struct proc_record *p = &d->items[i - 1];
+
+		if (p->cpu_evidence == EVIDENCE_EXACT)
+			continue;
+		if (p->died_wall_ns >= reaped_wall_ns || n_zombies++ == MAX_ZOMBIES ||
+		    !is_zombie(root_fd, &p->key))
 			return false;
+	}
 	return true;
 }
 

@@ -39,9 +39,11 @@ void deaths_complete(struct deaths *d, const struct life_event *ev);
 
 /*
  * Whether that was heard of all who ended since this time: it comes when the kernel has done with
- * them, some milliseconds after their ends.
+ * them, some milliseconds after their ends. Who ended before reaped_wall_ns and is a zombie below
+ * root_fd all the same is passed over: its parent may never wait for it.
  */
-bool deaths_are_complete(const struct deaths *d, uint64_t since_wall_ns);
+bool deaths_are_complete(const struct deaths *d, int root_fd, uint64_t since_wall_ns,
+			 uint64_t reaped_wall_ns);
 
 /* Of all of them. */
 uint64_t deaths_minor_faults(const struct deaths *d);

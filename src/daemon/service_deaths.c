@@ -118,6 +118,7 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
  * who ended longer ago it is lost. So often is looked whether it has come.
  */
 #define LAST_WORD_NS UINT64_C(300000000)
+#define REAPED_NS UINT64_C(50000000) /* a parent that waits for children has done so */
 #define LOOK_MS 5
 
 struct asker {
@@ -130,12 +131,13 @@ struct asker {
 
 static bool are_complete(struct service *s, int64_t attempt_id)
 {
+	const uint64_t now = clock_wall_ns();
 	const struct job_deaths *at;
 
 	service_drain_life(s); /* the last of them may wait there */
 	at = *find(s, attempt_id);
 	return !at || !s->life.life || !life_sees_signals(s->life.life) ||
-	       deaths_are_complete(&at->deaths, clock_wall_ns() - LAST_WORD_NS);
+	       deaths_are_complete(&at->deaths, s->root_fd, now - LAST_WORD_NS, now - REAPED_NS);
 }
 
 static void write_answer(struct service *s, int64_t attempt_id, struct rpc_call *call)

@@ -262,13 +262,19 @@ static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct 
 	return 0;
 }
 
-/* Who means only what waits does not mean the attempt that it has become. */
+/*
+ * Who means only what waits does not mean the attempt that it becomes. Its runner may have begun
+ * the command and not be in the database yet.
+ */
 static int cancel_waiting(struct service *s, const struct rpc_peer *peer, struct queued *job,
 			  struct err *err)
 {
-	if (service_is_unfollowed(s, job) || service_has_run(s, job))
+	if (job->start_fd >= 0)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	if (job->is_started)
 		return err_set(err, -ENOENT, "job %s waits no more: it has begun", job->job_id);
-	return cancel_queued(s, peer, job, err);
+	service_cancel_queued(s, job, peer);
+	return 0;
 }
 
 /*

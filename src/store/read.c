@@ -232,7 +232,7 @@ static int add_lost_marks(struct store *store, struct attempt *a, struct err *er
 	if (r < 0 || n <= 0)
 		return r < 0 ? r : 0;
 	snprintf(why, sizeof(why),
-		 "%lld markers of them were lost: too many at once, more than %d phases of a "
+		 "about %lld markers of them were lost: too many at once, more than %d phases of a "
 		 "rank, or a daemon that did not read them",
 		 (long long)n, PHASES_PER_RANK);
 	return add_note(store, a, "phases", why, err);

@@ -22,19 +22,57 @@ run "$PROCTOR" cancel alone
 is "what is not there cannot be cancelled" "$status" 1
 "$PROCTOR" run -q --job alone -- sleep 300 &
 alone=$!
+run_n() { # as many as it says
+	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'len([j for j in d if j["status"] == "running"])')" = "$1" ]
+}
+eventually run_n 1
 "$PROCTOR" run -q --job alone -- sleep 301 &
 both="$alone $!"
-run_alone() { # both of them
-	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'len([j for j in d if j["status"] == "running"])')" = 2 ]
+eventually run_n 2
+say_whose() { # UID UID: the first and the second attempt are theirs, says the record
+	python3 - "$PROCTOR_HOME/proctor.db" "$@" <<'END'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=60) as db:
+    for num, uid in enumerate(sys.argv[2:], 1):
+        db.execute("UPDATE attempts SET uid = ? WHERE attempt_num = ?", (uid, num))
+END
 }
-eventually run_alone
+say_whose 47001 47002
+run "$PROCTOR" cancel alone
+is "where several users have one it is to be said whose" "$status" 1
+like "which is said" "$stderr" \
+	'several users have a job alone: say whose \((user 4700[12], attempt [12](; )?){2}\)'
+run run_n 2
+is "and nothing is ended" "$status" 0
+if [ "$(id -u)" -eq 0 ]; then
+	run "$PROCTOR" cancel --user 47001 alone
+	is "root ends no process that is not of the user whose the record says" "$status" 1
+	like "as is said" "$stderr" "pid $alone, which is recorded as the runner of alone, is not of"
+	say_whose 0 0
+	chown 47001 "$PROCTOR_HOME/proctor.db"
+	run "$PROCTOR" cancel --attempt 1 alone
+	is "nor what is not of who can write the record" "$status" 1
+	chown 0 "$PROCTOR_HOME/proctor.db"
+	run run_n 2
+	is "both live" "$status" 0
+fi
+say_whose 47001 "$(id -u)"
+run "$PROCTOR" cancel alone
+is "one's own is meant first" "$stdout$stderr/$status" "/0"
+wait "${both#* }"
+run "$PROCTOR" jobs --all --json
+json "and is all that is ended" "$stdout" '{j["attempt"]: j["outcome"] for j in d} == {1: None, 2: "cancelled"}'
+say_whose "$(id -u)" "$(id -u)"
+"$PROCTOR" run -q --job alone -- sleep 301 &
+both="$alone $!"
+eventually run_n 2
 run "$PROCTOR" cancel --queued alone
 is "nothing waits without one" "$status" 1
 run "$PROCTOR" cancel --attempt 1 --json alone
 json "a runner is told without one" "$stdout" \
 	'd == {"job_id": "alone", "cancelling": True, "attempts": 1}'
 run_one() { # and the other goes on
-	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'sorted(str(j["outcome"]) for j in d)')" = "['None', 'cancelled']" ]
+	[ "$(json_eval "$("$PROCTOR" jobs --all --json)" 'sorted(str(j["outcome"]) for j in d)')" = "['None', 'cancelled', 'cancelled']" ]
 }
 eventually run_one
 run run_one
@@ -110,6 +148,31 @@ printf 'limits:\n  max_concurrent_jobs: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 printf 'sheets:\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$TMP/gate.yaml"
 "$PROCTOR" submit --job gate "$TMP/gate.yaml" >/dev/null
 "$PROCTOR" submit --job late "$TMP/nowhere.yaml" >/dev/null
+"$PROCTOR" submit --job waits "$TMP/two.yaml" >/dev/null
+"$PROCTOR" submit --job waits-too "$TMP/two.yaml" >/dev/null
+"$PROCTOR" run -q --job waits -- sleep 302 &
+waits=$!
+eventually has_ticks waits 1
+"$PROCTOR" stop
+left='cannot be cancelled without a daemon, and would begin with the next one'
+run "$PROCTOR" cancel --queued waits
+is "what waits is not cancelled without a daemon" "$status" 1
+like "and not said to be" "$stderr" "1 of job waits in the queue $left.*\(0 that ran are being ended\)"
+run "$PROCTOR" cancel waits-too
+is "nor by its name" "$status" 1
+like "which says that it is there" "$stderr" "1 of job waits-too in the queue $left"
+run "$PROCTOR" cancel waits
+is "where more is there than what waits, too" "$status" 1
+like "what runs is ended" "$stderr" "1 of job waits in the queue $left.*\(1 that ran is being ended\)"
+wait "$waits"
+run "$PROCTOR" cancel --queued --user 47001 waits
+like "of somebody else nothing waits" "$stderr" 'no job waits waits'
+"$PROCTOR" start
+for job in waits waits-too; do
+	run "$PROCTOR" cancel "$job"
+	is "a daemon cancels $job" "$status$stderr" 0
+	is "which never begins" "$("$PROCTOR" wait "$job")" "$job cancelled"
+done
 rmdir "$TMP/nowhere"
 touch "$TMP/go"
 run "$PROCTOR" wait --json late

@@ -86,6 +86,14 @@ run "$PROCTOR" cancel torn --attempt 1
 is "it can be ended by its number whatever is wrong with a database" "$status" 0
 like "which is the daemon's then" "$stderr" "torn.db.*; attempt 1 is taken as the daemon counts"
 is "and ends" "$(becomes "torn cancelled" "$PROCTOR" wait torn)" "torn cancelled"
+"$PROCTOR" submit --job torn "$TMP/long.yaml" >/dev/null
+is "it runs again" "$(becomes running status_of torn)" running
+run "$PROCTOR" cancel torn --attempt 2
+is "where the number may be another's nothing is ended" "$status" 1
+like "as is said" "$stderr" "attempt 2 of torn may be another as the daemon counts, which knows of 2"
+is "it goes on" "$(status_of torn)" running
+"$PROCTOR" cancel torn
+is "all of it can be ended" "$(becomes "torn cancelled" "$PROCTOR" wait torn)" "torn cancelled"
 echo 'storage_path: other.db' >"$PROCTOR_HOME/proctor.yaml"
 "$PROCTOR" stop
 run "$PROCTOR" jobs --json
@@ -111,6 +119,9 @@ is "somebody has the database" "$(becomes "$TMP/free.locked" ls "$TMP/free.locke
 "$PROCTOR" submit --job unheard "$TMP/long.yaml" >/dev/null
 is "a job begins" "$(becomes "$TMP/pid" ls "$TMP/pid")" "$TMP/pid"
 is "and cannot be told of" "$(status_of unheard)" queued
+run "$PROCTOR" cancel --queued unheard
+is "it is none that waits" "$status" 1
+like "and is left alone" "$stderr" "job unheard (waits no more: it has begun|is just starting: try again)"
 run "$PROCTOR" cancel unheard
 is "it is cancelled all the same" "$status$stderr" 0
 is "and ends" "$(becomes "" ps -o pid= -p "$(cat "$TMP/pid")")" ""

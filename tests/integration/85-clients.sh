@@ -327,7 +327,27 @@ while open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'T':
 with proctor.phase('unheard'):
 	pass"
 kill -CONT "$daemon"
-like "what it may not have heard is counted" "$("$PROCTOR" report silent --json)" '[2-4] markers of them were lost'
+like "what it may not have heard is counted" "$("$PROCTOR" report silent --json)" 'about [2-4] markers of them were lost'
+# One that is killed takes with it what it has not read: at the end of a program, and before.
+for rest in pass "with proctor.phase('after'): pass"; do
+	run "$PROCTOR" run -q --job killed -- python3 -c "
+import os, signal, time
+import proctor
+pid = proctor.Client().call('daemon.status')['pid']
+with proctor.phase('heard'):
+	pass
+os.kill(pid, signal.SIGSTOP)
+while open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'T':
+	time.sleep(0.01)
+for _ in range(20):
+	with proctor.phase('unheard'):
+		pass
+os.kill(pid, signal.SIGKILL)
+$rest"
+	like "what a daemon took to its grave is counted" "$("$PROCTOR" report killed --json)" \
+		'about 4[0-4] markers of them were lost' # it dies when it dies
+	check "there is a new one" "$PROCTOR" start
+done
 
 # ---- the daemon goes ----
 

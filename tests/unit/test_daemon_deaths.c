@@ -1,10 +1,14 @@
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/alive.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/deaths.h"
@@ -46,14 +50,40 @@ static void test_the_last_word_is_awaited(void **state)
 	const struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
 
 	(void)state;
-	assert_true(deaths_are_complete(&d, 0)); /* of nobody */
+	assert_true(deaths_are_complete(&d, -1, 0, 0)); /* of nobody */
 	note(&d, &ends[0]);
 	note(&d, &ends[1]);
 	d.items[1].died_wall_ns = 2000;
-	assert_false(deaths_are_complete(&d, 1500));
+	assert_false(deaths_are_complete(&d, -1, 1500, 0));
 	deaths_complete(&d, &last);
-	assert_true(deaths_are_complete(&d, 1500)); /* that of the first is lost */
-	assert_false(deaths_are_complete(&d, 1000));
+	assert_true(deaths_are_complete(&d, -1, 1500, 0)); /* that of the first is lost */
+	assert_false(deaths_are_complete(&d, -1, 1000, 0));
+}
+
+static void test_a_zombie_is_not_awaited(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct life_event end;
+	uint64_t start_ticks;
+	siginfo_t info;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(proc_start_ticks(pid, &start_ticks), 0);
+	end = make_end(LIFE_EXIT, pid, start_ticks, 200);
+	note(&d, &end);
+	assert_true(deaths_are_complete(&d, root_fd, 0, UINT64_MAX));
+	assert_false(deaths_are_complete(&d, root_fd, 0, 0)); /* its parent may be about to */
+	d.items[0].key.start_ticks++;
+	assert_false(deaths_are_complete(&d, root_fd, 0, UINT64_MAX)); /* another has its pid */
+	d.items[0].key.start_ticks--;
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_false(deaths_are_complete(&d, root_fd, 0, UINT64_MAX)); /* now it comes */
 }
 
 static void test_into_the_record(void **state)
@@ -256,6 +286,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_word_is_awaited),
+		cmocka_unit_test(test_a_zombie_is_not_awaited),
 		cmocka_unit_test(test_into_the_record),
 		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
