@@ -176,14 +176,16 @@ static void note_busy(struct track *t, double threshold, double before)
 #define LONGEST_START_WINDOWS 2
 #define CALM_WINDOWS (1.0 / 6)
 #define CALM_FLOORS 0.125
+/* Ticks are not to the moment: one that comes somewhat early is that of a sixth of a window ago. */
+#define CALM_EARLY 0.1
 
 /* Since when it has been calm for long enough; NaN: it has not, or too little was seen. */
 static double find_calm(const struct track *t, const struct config_anomaly *config, double at)
 {
 	double calm = CALM_WINDOWS * config->memory_spike_window_seconds;
-	double since, then, high;
+	double since, then;
 
-	if (!levels_since(&t->trail->memory, at - calm, &since, &then, &high) || since >= at ||
+	if (!levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) ||
 	    t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb)
 		return F64_UNKNOWN;
 	return since;

@@ -181,6 +181,30 @@ static void test_loading_is_no_spike(void **state)
 	}
 }
 
+/* Grows without a rest until it is 40 s old. */
+static void slow_loading(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)((10 + fmin(t, 40) * 7.5) * 1048576);
+}
+
+/* Ticks come a little late or early, or rarely: none of them is the one before itself. */
+static void test_slow_loading_is_no_spike_at_any_tick(void **state)
+{
+	const double steps[] = { 1, 1.0003, 4.9996, 5, 5.0001, 5.0004, 5.001, 7, 10, 10.0003 };
+	struct host h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		host_open(&h, steps[i]);
+		play(&h, 120, slow_loading);
+		assert_quiet(&h);
+		host_close(&h);
+	}
+}
+
 /* What is told of the threshold does not change while it grows. */
 static void test_the_threshold_is_that_of_the_beginning(void **state)
 {
@@ -269,6 +293,7 @@ int main(void)
 		cmocka_unit_test(test_no_spike),
 		cmocka_unit_test(test_a_spike_soon_after_the_start),
 		cmocka_unit_test(test_loading_is_no_spike),
+		cmocka_unit_test(test_slow_loading_is_no_spike_at_any_tick),
 		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),
 		cmocka_unit_test(test_what_is_usual_is_no_news),
 		cmocka_unit_test(test_pressure),
