@@ -218,6 +218,33 @@ static void test_the_threshold_is_that_of_the_beginning(void **state)
 	host_close(&h);
 }
 
+/* 3 MB a second, a minute after it has started. */
+static void slow_spike(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((70 + fmax(t - 60, 0) * 3) * 1048576);
+}
+
+/* Who compares what was before with what is now comes to the same verdict. */
+static void test_a_slow_spike_is_told_as_it_was_judged(void **state)
+{
+	const struct seen *s;
+	struct host h;
+	double from, to;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 90, slow_spike);
+	s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 60);
+	assert_true(s->e.first_value >= s->e.before_value * 1.5);
+	assert_true(s->e.first_value >= s->e.before_value + 64);
+	assert_true(fabs(s->e.worst.threshold - (s->e.before_value + 64)) < 0.01);
+	assert_int_equal(
+		sscanf(s->e.worst.text, "worker (pid 10) grew from %lf MB to %lf MB", &from, &to),
+		2);
+	assert_true(to - from >= 64 && to >= from * 1.5);
+	host_close(&h);
+}
+
 static void test_what_is_usual_is_no_news(void **state)
 {
 	struct host h;
@@ -295,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_loading_is_no_spike),
 		cmocka_unit_test(test_slow_loading_is_no_spike_at_any_tick),
 		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),
+		cmocka_unit_test(test_a_slow_spike_is_told_as_it_was_judged),
 		cmocka_unit_test(test_what_is_usual_is_no_news),
 		cmocka_unit_test(test_pressure),
 		cmocka_unit_test(test_the_host_stalls),
