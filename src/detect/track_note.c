@@ -77,6 +77,8 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.busy = F64_UNKNOWN,
 		.wanted_percent = F64_UNKNOWN,
 		.calm_percent = F64_UNKNOWN,
+		.still_since = F64_UNKNOWN,
+		.in_state_since = F64_UNKNOWN,
 		.n_zombies_before = U64_UNKNOWN,
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
@@ -95,6 +97,7 @@ void detect_track_forget(struct track *t, double now)
 	t->trail = NULL;
 	t->born = t->progressed = t->worked = t->in_state = now;
 	t->busy = t->memory_mb = t->wanted_percent = t->calm_percent = F64_UNKNOWN;
+	t->still_since = t->in_state_since = F64_UNKNOWN;
 	t->cpu_ns = t->wait_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
 	t->moved_in_state = false;
 	t->threads.n = 0;
@@ -135,6 +138,16 @@ static void note_state(struct track *t, const struct proc_sample *p, double now)
 	t->state = p->state;
 	t->in_state = now;
 	t->moved_in_state = false;
+}
+
+/* It was so when it was first seen here, and has not changed: so it has been for longer. */
+static void note_past(struct track *t)
+{
+	if (t->progressed == t->born)
+		t->progressed = fmin(t->progressed, t->still_since); /* which may be NaN */
+	if (t->in_state == t->born)
+		t->in_state = fmin(t->in_state, t->in_state_since);
+	t->still_since = t->in_state_since = F64_UNKNOWN;
 }
 
 /*
@@ -252,6 +265,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;
 	note_state(t, p, now);
 	note_progress(t, p, now, before);
+	note_past(t);
 	note_wanted(t, p, now, before);
 	note_busy(t, config->runaway_cpu_threshold, before);
 	t->memory_mb = own_memory_mb(p);
