@@ -27,6 +27,7 @@ static void take_worse(struct running *r, const struct episode *e, const char *u
 	r->e.worst.severity = e->worst.severity;
 	r->e.worst.metric_value = e->worst.metric_value;
 	memcpy(r->e.worst.text, e->worst.text, sizeof(r->e.worst.text));
+	r->n_own_bytes = strlen(r->e.worst.text);
 	r->e.unit = unit;
 	r->e.peak_value = e->peak_value;
 	r->e.peak_wall_ns = e->peak_wall_ns;
@@ -49,6 +50,7 @@ static void become(struct running *r, const struct episode *e)
 static int take(struct running *r, const struct episode *e, const char *unit)
 {
 	episode_copy(&r->e, e);
+	r->n_own_bytes = strlen(r->e.worst.text);
 	r->e.is_adopted = true;
 	r->e.unit = unit;
 	r->e.why_cleared = NULL;

@@ -62,6 +62,9 @@ static void test_many_of_one_job_are_counted(void **state)
 	last = &h.seen[4].e;
 	assert_int_equal(last->worst.type, ANOMALY_RUNAWAY_PROCESS);
 	assert_int_equal(detect_active(h.d, 4)->count, 96);
+	assert_non_null(
+		strstr(detect_active(h.d, 4)->worst.text, "; and 95 more processes of the job"));
+	assert_null(strstr(detect_active(h.d, 3)->worst.text, " more process"));
 	assert_null(detect_active(h.d, 5));
 	host_close(&h);
 }
