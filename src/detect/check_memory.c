@@ -126,9 +126,11 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
  * is told after a third of a window if the line is nearly perfect.
  *
  *	critical	memory is full within a tenth of memory_leak_horizon_seconds
- *	high		within it; medium while less than a window was seen
+ *	high		within it
  *	medium		within a day
  *	low		later, or nobody knows when
+ *
+ * The first two are a step less while less than a window was seen and memory lasts for the rest.
  */
 #define LEAK_SPAN 0.9
 #define LEAK_SPAN_EARLY 0.33
@@ -145,12 +147,15 @@ static bool is_steady(const struct fit *fit, double r2)
 	       fit->largest_drop <= LEAK_DROP * (fit->last - fit->first);
 }
 
-static enum severity judge_leak(double seconds_to_limit, double horizon, bool is_early)
+/* unseen: seconds of the window. */
+static enum severity judge_leak(double seconds_to_limit, double horizon, double unseen)
 {
+	bool can_wait = unseen > 0 && seconds_to_limit > unseen;
+
 	if (seconds_to_limit <= horizon / 10)
-		return is_early ? SEVERITY_HIGH : SEVERITY_CRITICAL;
+		return can_wait ? SEVERITY_HIGH : SEVERITY_CRITICAL;
 	if (seconds_to_limit <= horizon)
-		return is_early ? SEVERITY_MEDIUM : SEVERITY_HIGH;
+		return can_wait ? SEVERITY_MEDIUM : SEVERITY_HIGH;
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
@@ -194,6 +199,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->stand = STAND_OVER;
 	f->threshold = fit->first + c->memory_leak_floor_mb;
 	f->before = fit->first;
-	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);
+	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
+				 LEAK_SPAN * window - fit->span);
 	describe_leak(t, s, fit, f);
 }

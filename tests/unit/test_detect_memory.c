@@ -49,6 +49,28 @@ static void test_a_fast_leak_is_told_early(void **state)
 	host_close(&h);
 }
 
+/* 3 MB a second, and memory for 130 s. */
+static void deadly_leak(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((10 + t * 3) * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((390 - t * 3) * 1048576);
+}
+
+/* Nobody will see the whole window. */
+static void test_a_leak_that_ends_before_the_window(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 130, deadly_leak);
+	s = begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+	assert_true(s->at < 125);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	host_close(&h);
+}
+
 /* Grows and gives back, loads once and stays, or breathes with the page cache. */
 static void no_leak(struct host *h, double t)
 {
@@ -315,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_leak),
 		cmocka_unit_test(test_a_fast_leak_is_told_early),
+		cmocka_unit_test(test_a_leak_that_ends_before_the_window),
 		cmocka_unit_test(test_no_leak),
 		cmocka_unit_test(test_spike),
 		cmocka_unit_test(test_no_spike),
