@@ -1,10 +1,9 @@
 #include "daemon/run_around.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/macros.h"
-#include "base/unknown.h"
+#include "daemon/around.h"
 #include "daemon/run_internal.h"
 
 /* The look at all knows nothing of jobs. */
@@ -24,17 +23,6 @@ static void release_collector(struct collector **c)
 	collector_free(*c);
 }
 
-/* By eBPF it is there already; else one file of each, and not all that there are of a process. */
-static void read_memory(const struct run *run, struct snapshot *all)
-{
-	for (size_t i = 0; i < all->n_processes; i++) {
-		struct proc_sample *p = &all->processes[i];
-
-		if (!u64_known(p->rss_bytes))
-			p->rss_bytes = sources_read_rss(run->root_fd, p->key.pid);
-	}
-}
-
 /*
  * Not by the run's own collector: what that knows of the job's processes is from one tick to the
  * next, and the files that it keeps open are theirs.
@@ -44,7 +32,6 @@ static int look(const struct run *run, struct around *ret)
 	const struct collector_options options = { .root_fd = run->root_fd };
 	CLEANUP(release_collector) struct collector *collector = NULL;
 	CLEANUP(snapshot_release) struct snapshot all;
-	struct anomaly_host host;
 	struct err err = ERR_INIT;
 	int r;
 
@@ -54,11 +41,7 @@ static int look(const struct run *run, struct around *ret)
 		r = collector_scan(collector, &all, &err);
 	if (r < 0)
 		return r;
-	read_memory(run, &all);
-	detect_describe_host(&all, &host);
-	ret->boot_ns = run->snap.boot_ns;
-	ret->n_top_rss = host.n_top_rss;
-	memcpy(ret->top_rss, host.top_rss, sizeof(ret->top_rss));
+	around_look(run->root_fd, &all, run->snap.boot_ns, ret);
 	for (size_t i = 0; i < ret->n_top_rss; i++)
 		name_own(run, &ret->top_rss[i]);
 	return 0;
@@ -81,7 +64,5 @@ void run_look_around(struct run *run, struct anomaly_host *host)
 	host->n_top_cpu = host->n_top_rss = 0;
 	if (!is_recent(around, run->snap.boot_ns) && look(run, around) < 0)
 		return;
-	host->knows_rss = true;
-	host->n_top_rss = around->n_top_rss;
-	memcpy(host->top_rss, around->top_rss, sizeof(host->top_rss));
+	around_tell(around, host);
 }

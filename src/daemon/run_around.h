@@ -4,19 +4,9 @@
 #ifndef PROCTOR_DAEMON_RUN_AROUND_H
 #define PROCTOR_DAEMON_RUN_AROUND_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "model/anomaly.h"
 
 struct run;
-
-/* All zero: nobody has looked. */
-struct around {
-	uint64_t boot_ns; /* the tick that it is of */
-	size_t n_top_rss;
-	struct anomaly_process top_rss[ANOMALY_TOP];
-};
 
 /*
  * Something began at this tick: all processes of the host are looked at, once for all that begins

@@ -43,6 +43,8 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	int r;
 
 	episode_copy(&episode, c->episode);
+	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
+		service_look_around(s, &episode.host);
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);

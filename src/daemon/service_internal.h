@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/settings.h"
 #include "bus/bus.h"
+#include "daemon/around.h"
 #include "daemon/aside.h"
 #include "daemon/backlog.h"
 #include "daemon/settler.h"
@@ -186,6 +187,7 @@ struct service {
 	struct upkeep *upkeep;
 	struct unsaved unsaved; /* anomalies that wait to be stored */
 	struct lasting lasting; /* those that are, and go on */
+	struct around around;	/* when one last began */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
 	struct backlog backlog;	 /* ticks that do */
@@ -738,6 +740,12 @@ void service_tell_anomaly(struct service *s, const struct episode *e, enum episo
 /* Another database is in its place. */
 void service_forget_anomalies(struct service *s);
 void service_release_anomalies(struct service *s);
+
+/* ---- service_around.c ---- */
+
+/* For one that began: who has the most memory, where the tick does not know it of all processes. It
+ * is read once for all that begin at a tick. */
+void service_look_around(struct service *s, struct anomaly_host *host);
 
 /* ---- service_closer.c ---- */
 

@@ -105,15 +105,30 @@ static enum severity judge_fds(const struct config_anomaly *c, const struct trac
 	return SEVERITY_MEDIUM;
 }
 
-/* ", 290 of them since 5 min ago; at this rate all are in 40 s". */
+/* ", or all within 10 min": what was judged where the threshold is not reached. */
+static void describe_fds(const struct config_anomaly *c, const struct proc_sample *s,
+			 struct finding *f)
+{
+	char horizon[CHECKS_TIME_BYTES];
+	bool is_by_trend = f->value < f->threshold;
+
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f%s%s)", s->comm,
+		 (int)s->key.pid, f->value, (double)s->fd_limit, f->threshold,
+		 is_by_trend ? ", or all within " : "",
+		 is_by_trend ? checks_time(c->fd_exhaustion_horizon_seconds, horizon) : "");
+}
+
+/* ", 290 of them since 5 min ago; at this rate all are open in 40 s", unless all are already. */
 static void add_trend(const struct fit *fit, double seconds, struct finding *f)
 {
 	char ago[CHECKS_TIME_BYTES], until[CHECKS_TIME_BYTES];
 	size_t n = strlen(f->text);
 
-	snprintf(f->text + n, sizeof(f->text) - n,
-		 ", %.0f of them since %s ago; at this rate all are in %s", fit->last - fit->first,
-		 checks_time(fit->span, ago), checks_time(seconds, until));
+	snprintf(f->text + n, sizeof(f->text) - n, ", %.0f of them since %s ago%s%s",
+		 fit->last - fit->first, checks_time(fit->span, ago),
+		 seconds > 0 ? "; at this rate all are open in " : "; there can be no more",
+		 seconds > 0 ? checks_time(seconds, until) : "");
 }
 
 void check_fds(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -135,9 +150,7 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
 	f->seconds_to_limit = seconds;
 	f->before = p->trail && p->trail->fds_fit.n ? p->trail->fds_fit.first : F64_UNKNOWN;
 	f->severity = judge_fds(c, p, open / limit, seconds);
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) has %.0f of at most %.0f files open (threshold: %.0f)", s->comm,
-		 (int)s->key.pid, open, limit, f->threshold);
+	describe_fds(c, s, f);
 	if (f64_known(seconds))
 		add_trend(&p->trail->fds_fit, seconds, f);
 }

@@ -19,12 +19,14 @@
  *	low		otherwise
  *
  * The first two only of what is medium. The rate is that since it began to grow, which may be
- * later than the beginning of the window.
+ * later than the beginning of the window: from where it had taken half the floor. All else is told
+ * from that beginning on, which is what was judged.
  */
 #define NEW_PEAK 1.1
 #define SPIKE_CRITICAL_S 15
 #define SPIKE_HIGH_S 60
 #define LARGE_SHARE 0.1
+#define HARDLY_MORE 0.125  /* of the floor: no process has the same all the time */
 #define LONGEST_TICK_S 300 /* what lies further back is no sudden growth */
 
 static enum severity judge_spike(double growth_mb, double limit_mb, double seconds_to_limit)
@@ -53,26 +55,36 @@ static bool is_spike(const struct tick *t, const struct track *p, double before)
 	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
 }
 
-/* From where it began to grow. */
-static void measure_growth(const struct tick *t, const struct track *p, const struct proc_sample *s,
-			   double base, struct finding *f)
+/* By the rate since it began to grow; NaN: nobody knows how much there is. */
+static double seconds_to_full(const struct tick *t, const struct track *p,
+			      const struct proc_sample *s, double base)
 {
-	double at = 0, from = base, grown, seconds;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+	double at = 0, from = base;
 
 	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &at,
 			  &from); /* the base is one */
-	grown = p->memory_mb - from;
-	seconds = t->now - p->born - at;
-	f->before = from;
-	f->seconds_to_limit = checks_room_mb(t, s) * seconds / grown;
-	f->severity = judge_spike(grown, checks_limit_mb(t, s), f->seconds_to_limit);
+	return checks_room_mb(t, s) * (t->now - p->born - at) / (p->memory_mb - from);
+}
+
+/* What is told is what was judged: from the base on, since it last had hardly more than that. */
+static void measure_growth(const struct tick *t, const struct track *p, const struct proc_sample *s,
+			   double base, struct finding *f)
+{
+	double at = 0, least;
+	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+
+	levels_last_below(&p->trail->memory, base + HARDLY_MORE * t->config->memory_spike_floor_mb,
+			  &at, &least); /* the base is one */
+	f->before = base;
+	f->seconds_to_limit = seconds_to_full(t, p, s, base);
+	f->severity = judge_spike(p->memory_mb - base, checks_limit_mb(t, s), f->seconds_to_limit);
 	snprintf(
 		f->text, sizeof(f->text),
 		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
-		s->comm, (int)s->key.pid, from, p->memory_mb, checks_time(seconds, since),
-		t->config->memory_spike_threshold, t->config->memory_spike_floor_mb,
-		f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
+		s->comm, (int)s->key.pid, base, p->memory_mb,
+		checks_time(t->now - p->born - at, since), t->config->memory_spike_threshold,
+		t->config->memory_spike_floor_mb,
+		f64_known(f->seconds_to_limit) ? "; at its latest rate memory is full in " : "",
 		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
 
@@ -114,9 +126,11 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
  * is told after a third of a window if the line is nearly perfect.
  *
  *	critical	memory is full within a tenth of memory_leak_horizon_seconds
- *	high		within it; medium while less than a window was seen
+ *	high		within it
  *	medium		within a day
  *	low		later, or nobody knows when
+ *
+ * The first two are a step less while less than a window was seen and memory lasts for the rest.
  */
 #define LEAK_SPAN 0.9
 #define LEAK_SPAN_EARLY 0.33
@@ -133,12 +147,15 @@ static bool is_steady(const struct fit *fit, double r2)
 	       fit->largest_drop <= LEAK_DROP * (fit->last - fit->first);
 }
 
-static enum severity judge_leak(double seconds_to_limit, double horizon, bool is_early)
+/* unseen: seconds of the window. */
+static enum severity judge_leak(double seconds_to_limit, double horizon, double unseen)
 {
+	bool can_wait = unseen > 0 && seconds_to_limit > unseen;
+
 	if (seconds_to_limit <= horizon / 10)
-		return is_early ? SEVERITY_HIGH : SEVERITY_CRITICAL;
+		return can_wait ? SEVERITY_HIGH : SEVERITY_CRITICAL;
 	if (seconds_to_limit <= horizon)
-		return is_early ? SEVERITY_MEDIUM : SEVERITY_HIGH;
+		return can_wait ? SEVERITY_MEDIUM : SEVERITY_HIGH;
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
@@ -182,6 +199,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->stand = STAND_OVER;
 	f->threshold = fit->first + c->memory_leak_floor_mb;
 	f->before = fit->first;
-	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds, is_early);
+	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
+				 LEAK_SPAN * window - fit->span);
 	describe_leak(t, s, fit, f);
 }

@@ -61,6 +61,18 @@ static size_t find_top(const struct snapshot *s, rank_fn *rank, struct anomaly_p
 	return n;
 }
 
+/* Of those that are of no job it may be unknown, which is not little. What has ended has none. */
+static bool knows_memory(const struct snapshot *s)
+{
+	for (size_t i = 0; i < s->n_processes; i++) {
+		const struct proc_sample *p = &s->processes[i];
+
+		if (!u64_known(p->rss_bytes) && p->state != 'Z' && p->state != 'X')
+			return false;
+	}
+	return true;
+}
+
 void context_describe(const struct snapshot *s, struct anomaly_host *ret)
 {
 	const struct system_sample *sys = &s->system;
@@ -78,7 +90,7 @@ void context_describe(const struct snapshot *s, struct anomaly_host *ret)
 		.n_processes = sys->process_count,
 		.running_jobs = s->covers == COVERS_HOST ? s->running_jobs : -1,
 		.knows_cpu = s->covers == COVERS_HOST,
-		.knows_rss = s->covers == COVERS_HOST,
+		.knows_rss = s->covers == COVERS_HOST && knows_memory(s),
 	};
 	if (s->covers != COVERS_HOST)
 		return; /* the job itself is not what else there was */

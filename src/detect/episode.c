@@ -97,6 +97,17 @@ static void take_unit(struct running *r, const struct finding *f)
 	r->e.worst.threshold = f->threshold;
 }
 
+/* Else it would read as if it had come so often. */
+static void tell_more(struct running *r)
+{
+	char *text = r->e.worst.text;
+
+	if (r->n_more > 0)
+		snprintf(text + r->n_own_bytes, sizeof(r->e.worst.text) - r->n_own_bytes,
+			 "; and %llu more process%s of the job", (unsigned long long)r->n_more,
+			 r->n_more == 1 ? "" : "es");
+}
+
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
@@ -105,6 +116,8 @@ static void take_worst(struct running *r, const struct moment *m, const struct f
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
+	r->n_own_bytes = strlen(e->worst.text);
+	tell_more(r);
 	e->peak_value = f->value;
 	e->peak_wall_ns = m->snap->wall_ns;
 	e->seconds_to_limit = f->seconds_to_limit;
@@ -267,10 +280,12 @@ static bool is_of(const struct episode *e, const char *job_id, int64_t attempt_i
 static void count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who)
 {
 	for (size_t i = es->n; i > 0; i--) {
-		struct episode *e = &es->items[i - 1]->e;
+		struct running *r = es->items[i - 1];
 
-		if (e->worst.type == type && is_of(e, who->job_id, who->attempt_id)) {
-			e->count++;
+		if (r->e.worst.type == type && is_of(&r->e, who->job_id, who->attempt_id)) {
+			r->e.count++;
+			r->n_more++;
+			tell_more(r);
 			return;
 		}
 	}

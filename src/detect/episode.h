@@ -7,7 +7,8 @@
  * for twice as long the next time, and so on up to an hour: what flaps is told a few
  * times and then counted. Of the processes of a job at most EPISODES_PER_JOB in
  * EPISODES_PER_SECONDS are told for each type, unless one is worse than all before it; the
- * others add to the count of the last. At most EPISODES_MAX last at a time.
+ * others add to the count of the last, whose text tells of them. At most EPISODES_MAX last at a
+ * time.
  */
 #ifndef PROCTOR_DETECT_EPISODE_H
 #define PROCTOR_DETECT_EPISODE_H

@@ -3,7 +3,7 @@
  *
  * The checks of who takes over begin anew: they know nothing of what was so before. So what they
  * call clear counts only when they have looked for long enough (checks.h: sees_after), and what is
- * over again until then is what it was.
+ * over again until then is what it was. How long a process was stuck goes on, if it still is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ static void take_worse(struct running *r, const struct episode *e, const char *u
 	r->e.worst.severity = e->worst.severity;
 	r->e.worst.metric_value = e->worst.metric_value;
 	memcpy(r->e.worst.text, e->worst.text, sizeof(r->e.worst.text));
+	r->n_own_bytes = strlen(r->e.worst.text);
 	r->e.unit = unit;
 	r->e.peak_value = e->peak_value;
 	r->e.peak_wall_ns = e->peak_wall_ns;
@@ -49,6 +50,7 @@ static void become(struct running *r, const struct episode *e)
 static int take(struct running *r, const struct episode *e, const char *unit)
 {
 	episode_copy(&r->e, e);
+	r->n_own_bytes = strlen(r->e.worst.text);
 	r->e.is_adopted = true;
 	r->e.unit = unit;
 	r->e.why_cleared = NULL;
@@ -103,14 +105,39 @@ static double sees_after(const struct running *r, const struct moment *m)
 	return r->check->sees_after ? *(const double *)(config + r->check->sees_after) : 0;
 }
 
+/* What nobody has looked at for longer may have been otherwise in between. */
+#define PAST_SECONDS 60
+
+/*
+ * Since when it was stuck, which who takes over has not seen; NaN: it was not when it was last
+ * seen, or nobody knows. For what, its threshold tells.
+ */
+static void remember_stuck(const struct running *r, const struct moment *m, struct track *p)
+{
+	const struct config_anomaly *c = m->config;
+	const struct episode *e = &r->e;
+	double ago = u64_to_seconds(u64_delta(m->snap->wall_ns, e->peak_wall_ns));
+	double since = m->now - ago - e->peak_value;
+
+	if (e->worst.type != ANOMALY_STUCK_PROCESS || !(ago <= PAST_SECONDS) ||
+	    !(since >= 0 && since <= m->now))
+		return;
+	if (e->worst.threshold == c->stuck_duration_seconds)
+		p->still_since = since;
+	if ((p->state == 'T' && e->worst.threshold == c->stuck_duration_seconds) ||
+	    (p->state == 'D' && e->worst.threshold == c->io_stall_duration_seconds))
+		p->in_state_since = since;
+}
+
 /* The process may not be shown yet; one that has its pid is another. */
-static bool meet_process(struct running *r, struct tracks *ts)
+static bool meet_process(struct running *r, const struct moment *m, struct tracks *ts)
 {
 	struct track *p = detect_tracks_by_pid(ts, (pid_t)r->e.worst.pid);
 
 	if (!p || p->key.start_ticks != r->e.worst.start_ticks)
 		return false;
 	p->active |= 1u << r->e.worst.type;
+	remember_stuck(r, m, p);
 	return true;
 }
 
@@ -154,7 +181,7 @@ static int meet(struct running *r, const struct moment *m, struct tracks *ts)
 	if (r->check->is_moment)
 		return 1; /* it is clear from now on */
 	if (r->is_of_process)
-		return meet_process(r, ts);
+		return meet_process(r, m, ts);
 	return r->e.worst.job_id ? meet_job(r, ts) : meet_host(r, m) || meet_cgroup(r, m);
 }
 

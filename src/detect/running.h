@@ -25,6 +25,8 @@ struct running {
 	double told;	    /* when it began or got worse */
 	const char *ending; /* why it ends with the next tick; NULL: it does not */
 	unsigned n_missed;  /* looks that have not shown what was adopted */
+	uint64_t n_more;    /* other processes of the job that are counted with it… */
+	size_t n_own_bytes; /* …and told in its text after so many bytes of its own */
 	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
 	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
 	bool was_clear;	    /* since it was last over its threshold */

@@ -72,6 +72,22 @@ bool levels_since(const struct levels *l, double since, double *ret_t, double *r
 	return false;
 }
 
+bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v)
+{
+	const struct series *s = &l->first;
+
+	for (size_t i = s->n; i > 0; i--) {
+		size_t at = place(s, i - 1);
+
+		if ((double)s->t[at] > until)
+			continue;
+		*ret_t = (double)s->t[at];
+		*ret_v = (double)s->v[at];
+		return true;
+	}
+	return false;
+}
+
 bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v)
 {
 	const struct series *s = &l->first;

@@ -33,6 +33,9 @@ void levels_add(struct levels *l, double t, double v, double window);
 bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
 		  double *ret_high_before);
 
+/* The latest at this time or earlier; false: there is none. */
+bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v);
+
 /* The latest value that is no larger than this; false: there is none. */
 bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);
 

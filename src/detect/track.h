@@ -92,6 +92,9 @@ struct track {
 	double without_job;
 	double wanted_percent; /* of a core: what it used, and what it waited for one; NaN */
 	double calm_percent;   /* the same, when it last was below the threshold; NaN */
+
+	/* By who looked before, if the next look shows that it is still so; NaN. */
+	double still_since, in_state_since;
 	char state;
 	bool is_dead;	     /* somebody said so, or its pid is another's */
 	bool moved_in_state; /* some bytes, while it was in this state */

@@ -77,6 +77,8 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.busy = F64_UNKNOWN,
 		.wanted_percent = F64_UNKNOWN,
 		.calm_percent = F64_UNKNOWN,
+		.still_since = F64_UNKNOWN,
+		.in_state_since = F64_UNKNOWN,
 		.n_zombies_before = U64_UNKNOWN,
 		.in_state = now,
 		.without_job = F64_UNKNOWN,
@@ -95,6 +97,7 @@ void detect_track_forget(struct track *t, double now)
 	t->trail = NULL;
 	t->born = t->progressed = t->worked = t->in_state = now;
 	t->busy = t->memory_mb = t->wanted_percent = t->calm_percent = F64_UNKNOWN;
+	t->still_since = t->in_state_since = F64_UNKNOWN;
 	t->cpu_ns = t->wait_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
 	t->moved_in_state = false;
 	t->threads.n = 0;
@@ -137,6 +140,16 @@ static void note_state(struct track *t, const struct proc_sample *p, double now)
 	t->moved_in_state = false;
 }
 
+/* It was so when it was first seen here, and has not changed: so it has been for longer. */
+static void note_past(struct track *t)
+{
+	if (t->progressed == t->born)
+		t->progressed = fmin(t->progressed, t->still_since); /* which may be NaN */
+	if (t->in_state == t->born)
+		t->in_state = fmin(t->in_state, t->in_state_since);
+	t->still_since = t->in_state_since = F64_UNKNOWN;
+}
+
 /*
  * Where others run it may get half a core and want all of it. The kernel counts a wait when it is
  * over, maybe more than the step was: no thread wants more than all the time.
@@ -176,14 +189,16 @@ static void note_busy(struct track *t, double threshold, double before)
 #define LONGEST_START_WINDOWS 2
 #define CALM_WINDOWS (1.0 / 6)
 #define CALM_FLOORS 0.125
+/* Ticks are not to the moment: one that comes somewhat early is that of a sixth of a window ago. */
+#define CALM_EARLY 0.1
 
 /* Since when it has been calm for long enough; NaN: it has not, or too little was seen. */
 static double find_calm(const struct track *t, const struct config_anomaly *config, double at)
 {
 	double calm = CALM_WINDOWS * config->memory_spike_window_seconds;
-	double since, then, high;
+	double since, then;
 
-	if (!levels_since(&t->trail->memory, at - calm, &since, &then, &high) || since >= at ||
+	if (!levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) ||
 	    t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb)
 		return F64_UNKNOWN;
 	return since;
@@ -250,6 +265,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;
 	note_state(t, p, now);
 	note_progress(t, p, now, before);
+	note_past(t);
 	note_wanted(t, p, now, before);
 	note_busy(t, config->runaway_cpu_threshold, before);
 	t->memory_mb = own_memory_mb(p);

@@ -44,6 +44,18 @@ static void add_known(struct buf *out, double value, const char *when)
 
 #define MAX_LIMIT_SECONDS 1e9 /* what is further away is never */
 
+/* seconds: until then; what is not known, or too far to be told, is left out. */
+static void add_limit(struct buf *out, double seconds)
+{
+	if (seconds == 0) {
+		buf_add_str(out, "; its limit was reached");
+	} else if (seconds > 0 && seconds < MAX_LIMIT_SECONDS) {
+		buf_add_str(out, "; its limit was ");
+		report_add_duration(out, (uint64_t)(seconds * 1e9));
+		buf_add_str(out, " away at that rate");
+	}
+}
+
 /* "MB: 10 before, 74 when it began, 300 at its worst (+12 s), 12 after; threshold 64". */
 static void add_numbers(struct table *t, const struct facts *f, const struct episode *e)
 {
@@ -62,11 +74,7 @@ static void add_numbers(struct table *t, const struct facts *f, const struct epi
 	buf_printf(out, "%s: %s; threshold ", e->unit ? e->unit : "value",
 		   values.len > 0 ? values.data : "-");
 	add_number(out, e->worst.threshold);
-	if (e->seconds_to_limit >= 0 && e->seconds_to_limit < MAX_LIMIT_SECONDS) {
-		buf_add_str(out, "; its limit was ");
-		report_add_duration(out, (uint64_t)(e->seconds_to_limit * 1e9));
-		buf_add_str(out, " away at that rate");
-	}
+	add_limit(out, e->seconds_to_limit);
 }
 
 /* ---- the host ---- */

@@ -270,6 +270,91 @@ static void test_an_end_before_the_first_look(void **state)
 	assert_int_equal(changes.n, 0);
 }
 
+/* ---- how long it was stuck ---- */
+
+#define MOVES '+'
+
+/* One process in this state, beside two like it that go on. */
+static void tick_stuck(char how)
+{
+	host_begin(&h);
+	for (pid_t pid = 10; pid < 13; pid++)
+		host_add(&h, pid, 1);
+	if (how != MOVES) {
+		h.snap.processes[0].state = how;
+		h.snap.processes[0].cpu_ns = h.snap.processes[0].rchar = 0;
+	}
+	host_tick(&h);
+}
+
+/* It is so from the beginning, until 20 s after it was told, and then nobody looks for a while. */
+static void begin_stuck(char how, double gap, struct episode *ret)
+{
+	host_open(&h, 5);
+	while (!detect_active(h.d, 0))
+		tick_stuck(how);
+	for (int i = 0; i < 4; i++)
+		tick_stuck(how);
+	take_over(ret);
+	h.now += gap;
+}
+
+/* Stopped, or in state D: its time goes on. */
+static void test_how_long_it_was_stuck_goes_on(void **state)
+{
+	const char how[] = { 'T', 'D' };
+	struct episode e;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(how); i++) {
+		if (i > 0)
+			host_close(&h);
+		begin_stuck(how[i], 20, &e);
+		for (int k = 0; k < 3; k++)
+			tick_stuck(how[i]);
+		assert_true(detect_active(h.d, 0)->peak_value == h.now - h.step);
+		assert_string_equal(detect_active(h.d, 0)->name, e.name);
+		assert_int_equal(h.n_seen, 0);
+	}
+}
+
+/* Whether others go on has to be seen first; then it is as bad as it would have been. */
+static void test_how_long_it_stood_still_goes_on(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_stuck('S', 20, &e);
+	while (h.n_seen == 0 && h.now < 1000)
+		tick_stuck('S');
+	assert_int_equal(h.n_seen, 1);
+	assert_int_equal(h.seen[0].change, EPISODE_ESCALATED);
+	assert_string_equal(h.seen[0].e.name, e.name);
+	assert_true(h.seen[0].e.peak_value == h.seen[0].at);
+	assert_true(h.seen[0].at <=
+		    345 + 300 + 5); /* when it is seen again: not after 600 s more */
+}
+
+/* It moves, or may have moved while nobody looked. */
+static void test_how_long_it_was_stuck_begins_anew(void **state)
+{
+	struct episode e;
+
+	(void)state;
+	begin_stuck('S', 20, &e);
+	tick_stuck('S');
+	tick_stuck(MOVES);
+	while (h.n_seen == 0 && h.now < 800)
+		tick_stuck('S');
+	assert_int_equal(h.n_seen, 1);
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	host_close(&h);
+	begin_stuck('T', 100, &e);
+	for (int i = 0; i < 4; i++)
+		tick_stuck('T');
+	assert_true(detect_active(h.d, 0)->peak_value == e.peak_value);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +369,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_the_worst_of_both_stays, close_host),
 		cmocka_unit_test_teardown(test_what_makes_no_sense, close_host),
 		cmocka_unit_test_teardown(test_an_end_before_the_first_look, close_host),
+		cmocka_unit_test_teardown(test_how_long_it_was_stuck_goes_on, close_host),
+		cmocka_unit_test_teardown(test_how_long_it_stood_still_goes_on, close_host),
+		cmocka_unit_test_teardown(test_how_long_it_was_stuck_begins_anew, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

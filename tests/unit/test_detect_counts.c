@@ -20,9 +20,13 @@ static void test_fd_leak(void **state)
 	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
 	assert_true(s->at < 500);
 	assert_true(fabs(s->e.seconds_to_limit - (1014 - s->at)) < 20);
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 922, or all within 10 min)"));
+	assert_non_null(strstr(s->e.worst.text, "; at this rate all are open in "));
 	s = host_find(&h, ANOMALY_FD_EXHAUSTION, EPISODE_ESCALATED);
 	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
 	assert_int_equal(h.seen[h.n_seen - 1].e.worst.severity, SEVERITY_CRITICAL);
+	assert_non_null(strstr(detect_active(h.d, 0)->worst.text, "(threshold: 922), "));
+	assert_non_null(strstr(detect_active(h.d, 0)->worst.text, " ago; there can be no more"));
 	host_close(&h);
 }
 

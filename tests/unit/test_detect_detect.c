@@ -62,6 +62,9 @@ static void test_many_of_one_job_are_counted(void **state)
 	last = &h.seen[4].e;
 	assert_int_equal(last->worst.type, ANOMALY_RUNAWAY_PROCESS);
 	assert_int_equal(detect_active(h.d, 4)->count, 96);
+	assert_non_null(
+		strstr(detect_active(h.d, 4)->worst.text, "; and 95 more processes of the job"));
+	assert_null(strstr(detect_active(h.d, 3)->worst.text, " more process"));
 	assert_null(detect_active(h.d, 5));
 	host_close(&h);
 }
@@ -425,6 +428,26 @@ static void test_what_the_host_was_doing(void **state)
 	host_close(&h);
 }
 
+/* Who has the most memory nobody knows where that of some is unknown; of a zombie there is none. */
+static void test_memory_of_others_is_unknown(void **state)
+{
+	static struct host h;
+	struct anomaly_host host;
+
+	(void)state;
+	host_open(&h, 5);
+	host_begin(&h);
+	host_add(&h, 10, 1);
+	host_add(&h, 11, 1)->state = 'Z';
+	h.snap.processes[1].rss_bytes = U64_UNKNOWN;
+	detect_describe_host(&h.snap, &host);
+	assert_true(host.knows_cpu && host.knows_rss);
+	host_add(&h, 12, 1)->rss_bytes = U64_UNKNOWN;
+	detect_describe_host(&h.snap, &host);
+	assert_true(host.knows_cpu && !host.knows_rss);
+	host_close(&h);
+}
+
 static json_t *json_of(const struct seen *s)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -609,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_another_scope),
 		cmocka_unit_test(test_what_is_gone_is_forgotten),
 		cmocka_unit_test(test_what_the_host_was_doing),
+		cmocka_unit_test(test_memory_of_others_is_unknown),
 		cmocka_unit_test(test_event),
 		cmocka_unit_test(test_host_and_evidence_come_back),
 		cmocka_unit_test(test_names),

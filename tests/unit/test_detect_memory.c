@@ -49,6 +49,28 @@ static void test_a_fast_leak_is_told_early(void **state)
 	host_close(&h);
 }
 
+/* 3 MB a second, and memory for 130 s. */
+static void deadly_leak(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((10 + t * 3) * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((390 - t * 3) * 1048576);
+}
+
+/* Nobody will see the whole window. */
+static void test_a_leak_that_ends_before_the_window(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 130, deadly_leak);
+	s = begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+	assert_true(s->at < 125);
+	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
+	host_close(&h);
+}
+
 /* Grows and gives back, loads once and stays, or breathes with the page cache. */
 static void no_leak(struct host *h, double t)
 {
@@ -181,6 +203,30 @@ static void test_loading_is_no_spike(void **state)
 	}
 }
 
+/* Grows without a rest until it is 40 s old. */
+static void slow_loading(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)((10 + fmin(t, 40) * 7.5) * 1048576);
+}
+
+/* Ticks come a little late or early, or rarely: none of them is the one before itself. */
+static void test_slow_loading_is_no_spike_at_any_tick(void **state)
+{
+	const double steps[] = { 1, 1.0003, 4.9996, 5, 5.0001, 5.0004, 5.001, 7, 10, 10.0003 };
+	struct host h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		host_open(&h, steps[i]);
+		play(&h, 120, slow_loading);
+		assert_quiet(&h);
+		host_close(&h);
+	}
+}
+
 /* What is told of the threshold does not change while it grows. */
 static void test_the_threshold_is_that_of_the_beginning(void **state)
 {
@@ -191,6 +237,33 @@ static void test_the_threshold_is_that_of_the_beginning(void **state)
 	play(&h, 300, spike);
 	for (size_t i = 0; i < h.n_seen; i++)
 		assert_true(h.seen[i].e.worst.threshold == 164);
+	host_close(&h);
+}
+
+/* 3 MB a second, a minute after it has started. */
+static void slow_spike(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((70 + fmax(t - 60, 0) * 3) * 1048576);
+}
+
+/* Who compares what was before with what is now comes to the same verdict. */
+static void test_a_slow_spike_is_told_as_it_was_judged(void **state)
+{
+	const struct seen *s;
+	struct host h;
+	double from, to;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 90, slow_spike);
+	s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 60);
+	assert_true(s->e.first_value >= s->e.before_value * 1.5);
+	assert_true(s->e.first_value >= s->e.before_value + 64);
+	assert_true(fabs(s->e.worst.threshold - (s->e.before_value + 64)) < 0.01);
+	assert_int_equal(
+		sscanf(s->e.worst.text, "worker (pid 10) grew from %lf MB to %lf MB", &from, &to),
+		2);
+	assert_true(to - from >= 64 && to >= from * 1.5);
 	host_close(&h);
 }
 
@@ -264,12 +337,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_leak),
 		cmocka_unit_test(test_a_fast_leak_is_told_early),
+		cmocka_unit_test(test_a_leak_that_ends_before_the_window),
 		cmocka_unit_test(test_no_leak),
 		cmocka_unit_test(test_spike),
 		cmocka_unit_test(test_no_spike),
 		cmocka_unit_test(test_a_spike_soon_after_the_start),
 		cmocka_unit_test(test_loading_is_no_spike),
+		cmocka_unit_test(test_slow_loading_is_no_spike_at_any_tick),
 		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),
+		cmocka_unit_test(test_a_slow_spike_is_told_as_it_was_judged),
 		cmocka_unit_test(test_what_is_usual_is_no_news),
 		cmocka_unit_test(test_pressure),
 		cmocka_unit_test(test_the_host_stalls),

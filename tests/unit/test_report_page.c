@@ -327,6 +327,22 @@ static void test_summary_names_the_kill(void **state)
 }
 
 /* Explained once, below the first table that has any. */
+/* What is full is not "0 s away at that rate". */
+static void test_a_limit_that_is_reached(void **state)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt a;
+
+	(void)state;
+	case_oom(&a);
+	for (size_t i = 0; i < a.n_anomalies; i++)
+		a.anomalies[i].seconds_to_limit = 0;
+	assert_int_equal(write_markdown(&a, &out), 0);
+	assert_non_null(strstr(out.data, "; its limit was reached"));
+	assert_null(strstr(out.data, " away at that rate"));
+	attempt_release(&a);
+}
+
 static void test_marks_are_explained_once(void **state)
 {
 	CLEANUP(buf_release) struct buf page = text_of("failure", write_text);
@@ -499,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_what_never_began_did_not_end),
 		cmocka_unit_test(test_summary_sends_nobody_to_a_record_that_is_not_whole),
 		cmocka_unit_test(test_summary_names_the_kill),
+		cmocka_unit_test(test_a_limit_that_is_reached),
 		cmocka_unit_test(test_marks_are_explained_once),
 		cmocka_unit_test(test_many_sheets_stay_on_a_page),
 		cmocka_unit_test(test_calls_that_are_missed_have_the_right_cause),
