@@ -23,6 +23,7 @@ struct orphan {
 	uint64_t uid;	    /* of the job's owner */
 	int attempt_num, sheet_num;
 	const char *job_id;
+	bool is_attached;	    /* something else had started that job */
 	uint64_t left_wall_ns;	    /* when that ended; U64_UNKNOWN: or it was born later */
 	bool is_found;		    /* a look after the end of the job has shown it */
 	bool is_judged;		    /* who looks for anomalies has heard of it */
