@@ -214,7 +214,7 @@ static int end_unwatched(struct store *store, struct episode *e, struct err *err
 	if (r < 0 || lasts)
 		return r;
 	e->ended_wall_ns = episode_last_seen(e);
-	e->why_cleared = "nobody looked any more";
+	e->why_cleared = EPISODE_UNSEEN;
 	return 0;
 }
 

@@ -44,7 +44,7 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_END_HOST_ANOMALIES,
 		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0),"
-		" coalesce(seen_wall_ns, 0)), why_cleared = 'nobody looked any more'"
+		" coalesce(seen_wall_ns, 0)), why_cleared = '" EPISODE_UNSEEN "'"
 		" WHERE ended_wall_ns IS NULL AND CASE WHEN attempt IS NULL THEN ?1 - 60000000000 > max("
 		"coalesce((SELECT wall_ns FROM ticks ORDER BY id DESC LIMIT 1), 0),"
 		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0))"

@@ -157,7 +157,12 @@ is_looked_at() { # since this moment, by the daemon that runs
 	"$PROCTOR" status --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ticks"] < 5)'
 }
 for how in stop kill; do
-	if [ $how = stop ]; then "$PROCTOR" stop; else kill -9 "$(daemon_pid)"; fi
+	if [ $how = stop ]; then
+		"$PROCTOR" stop
+		like "it lasted at least until then" "$("$PROCTOR" anomalies --job left)" ' >[0-9]'
+	else
+		kill -9 "$(daemon_pid)"
+	fi
 	"$PROCTOR" start
 	check "the daemon looks again after its $how" eventually is_looked_at
 	is "the one that lives on is no other after a $how" "$(of_left)" "orphan $left"
