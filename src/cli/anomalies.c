@@ -56,7 +56,7 @@ static const struct argp anomalies_argp = {
 	.parser = parse_anomalies_option,
 	.doc = "Prints what was out of the ordinary, oldest first: when it began, how long it lasted, how "
 	       "bad it was at its worst, and whose it was. What lasts has the numbers of the time that "
-	       "stands behind it.",
+	       "stands behind it; \">\" stands before a time where nobody saw the end.",
 };
 
 struct printer {

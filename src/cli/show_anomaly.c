@@ -18,7 +18,7 @@ static void add_length(struct buf *out, const struct episode *e)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	if (u64_known(e->ended_wall_ns))
-		report_add_duration(&text, u64_delta(e->ended_wall_ns, e->began_wall_ns));
+		report_add_lasted(&text, e);
 	else
 		buf_add_str(&text, "lasts");
 	show_text(out, text.data, 9);

@@ -16,10 +16,12 @@ enum store_alive daemon_check_alive(void *ctx, const struct attempt *a)
 		return STORE_CANNOT_TELL;
 	if (strcmp(boot_id, a->boot_id) != 0)
 		return own_host_is(a->host) ? STORE_DEAD : STORE_CANNOT_TELL;
-	if (!u64_known(a->pid_ns) || own_pid_ns() != a->pid_ns)
+	if (u64_known(a->pid_ns) && own_pid_ns() != a->pid_ns)
 		return STORE_CANNOT_TELL;
 	if (proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks))
 		return STORE_ALIVE;
+	if (!u64_known(a->pid_ns))
+		return STORE_CANNOT_TELL; /* it may be of another namespace, such as a daemon's */
 	/* What was attached may have left others behind: only a daemon would know. */
 	return a->is_attached ? STORE_CANNOT_TELL : STORE_DEAD;
 }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "daemon/own.h"
 
 #define MAX_WRITTEN 1024 /* then they are forgotten, and written once more */
 
@@ -47,8 +48,7 @@ static void note_written(struct lasting *l, const struct anomaly_renewal *list, 
 	}
 }
 
-/* What cannot be written now is written in the next round. */
-static int write_list(struct lasting *l, const struct lasting_of *of,
+static int write_some(struct lasting *l, const struct lasting_of *of,
 		      const struct anomaly_renewal *list, size_t n)
 {
 	struct err err = ERR_INIT;
@@ -59,6 +59,23 @@ static int write_list(struct lasting *l, const struct lasting_of *of,
 	else
 		note_written(l, list, n);
 	return r;
+}
+
+/* What cannot be written now is written in the next round. One that is refused though others can
+ * be written does not keep them out. */
+static int write_list(struct lasting *l, const struct lasting_of *of,
+		      const struct anomaly_renewal *list, size_t n)
+{
+	int r = write_some(l, of, list, n);
+
+	if (r == 0 || trouble_may_pass(r))
+		return r;
+	for (size_t i = 0; n > 1 && i < n; i++) {
+		r = write_some(l, of, &list[i], 1);
+		if (trouble_may_pass(r))
+			return r;
+	}
+	return 0;
 }
 
 static struct anomaly_renewal renewal_of(const struct lasting_of *of, const struct episode *e)

@@ -580,6 +580,10 @@ void service_forget_ooms(struct service *s);
 /* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
 void service_note_signal(struct service *s, const struct life_event *ev);
 
+/* What nobody else writes down, to be written with the signals. False: there is no room. */
+bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
+			uint64_t uid);
+
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 

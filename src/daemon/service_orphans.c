@@ -33,6 +33,7 @@ static void suspect(void *ctx, const struct member *member)
 		.sheet_num =
 			watch_sheet_at(ending->service->watch, ending->job, member->born_wall_ns),
 		.job_id = job->job_id,
+		.is_attached = job->a.is_attached,
 		.left_wall_ns =
 			u64_known(job->a.ended_wall_ns) ? job->a.ended_wall_ns : clock_wall_ns(),
 	};
@@ -107,6 +108,7 @@ static int list_told(void *ctx, const struct event_row *row)
 		.attempt_num = row->attempt_num,
 		.sheet_num = ev->sheet_num,
 		.job_id = ev->job_id,
+		.is_attached = row->is_attached,
 		.left_wall_ns = ev->wall_ns,
 		.is_found = true,
 	};
@@ -196,11 +198,16 @@ static void recall_some(struct service *s)
 
 /* ---- at each tick ---- */
 
-/* Told, and written down: nobody else does that any more. */
+/* Whether what is written down now is told from there. */
+static bool is_relayed(const struct service *s, const struct orphan *orphan)
+{
+	return !orphan->is_attached && (s->life.is_relaying || s->life.relay_from_wall_ns != 0);
+}
+
+/* Written down, which nobody else does any more, and told once: by who relays that, or here. */
 static void note(struct service *s, const struct orphan *orphan, enum event_type type,
 		 struct exit_status status, const char *details)
 {
-	const struct attempt a = { .id = orphan->attempt_id };
 	const struct proc_event ev = {
 		.wall_ns = clock_wall_ns(),
 		.key = orphan->key,
@@ -210,12 +217,16 @@ static void note(struct service *s, const struct orphan *orphan, enum event_type
 		.sheet_num = orphan->sheet_num,
 		.details = details,
 	};
-	struct err err = ERR_INIT;
+	const bool has_record = s->store && orphan->attempt_id != 0;
+	const bool is_kept =
+		has_record && service_keep_event(s, &ev, orphan->attempt_id, orphan->uid);
 
-	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
-	if (s->store && a.id != 0 && store_write_events(s->store, &a, &ev, 1, &err) < 0)
-		log_warning("what became of pid %d, left behind by job %s, is not recorded: %s",
-			    (int)orphan->key.pid, orphan->job_id, err.text);
+	if (has_record && !is_kept)
+		log_warning("what became of pid %d, left behind by job %s, is not recorded: too "
+			    "much waits to be written",
+			    (int)orphan->key.pid, orphan->job_id);
+	if (!is_kept || !is_relayed(s, orphan))
+		service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
 }
 
 static const struct exit_status no_status = { -1, -1 };
@@ -342,6 +353,7 @@ static void on_check(void *ctx)
 	if (service_look_for_orphans(s, &err) < 0)
 		log_warning("cannot look for orphans now: %s", err.text);
 	orphans_each(s->orphans, kill_one, s);
+	service_tell_signals(s);
 	orphans_each(s->orphans, count_cancelled, &n);
 	if (n > 0)
 		loop_timer_set(s->orphans_timer, CHECK_MS, 0);
@@ -362,6 +374,7 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 		return -ENOMEM;
 	c.is_for_own = c.n_own > 0;
 	orphans_each(s->orphans, end_one, &c);
+	service_tell_signals(s);
 	loop_timer_set(s->orphans_timer, CHECK_MS, 0);
 	return 0;
 }

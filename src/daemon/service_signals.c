@@ -17,10 +17,11 @@
 /*
  * Who has sent which signal to the processes of jobs, and whom the kernel has killed for want of
  * memory: by eBPF only. Unlike births and deaths no runner knows this, so it is written down here,
- * and told when it is in the database, as what runners write is.
+ * and told when it is in the database, as what runners write is. The same goes for what becomes of
+ * who outlives a job.
  */
 
-/* What waits while nothing can be written; some of that room is for kills alone. */
+/* What waits while nothing can be written; some of that room is not for signals. */
 #define MAX_WAITING 4096
 #define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
@@ -202,15 +203,19 @@ static void list(struct service *s, const struct watched *job, const struct wait
 	}
 }
 
+static void set_details(struct waiting_event *kept, const char *text, size_t len)
+{
+	snprintf(kept->details, sizeof(kept->details), "%.*s",
+		 (int)utf8_cut(text, len, sizeof(kept->details) - 1), text);
+}
+
 static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
 		 pid_t sender, const struct buf *details)
 {
 	struct waiting_event kept = { .attempt_id = job->a.id, .uid = job->a.uid, .ev = *ev };
 
 	if (buf_error(details) == 0)
-		snprintf(kept.details, sizeof(kept.details), "%.*s",
-			 (int)utf8_cut(details->data, details->len, sizeof(kept.details) - 1),
-			 details->data);
+		set_details(&kept, details->data, details->len);
 	if (signal_room_take(&s->signals.room, job->a.id, ev, sender))
 		list(s, job, &kept);
 	else
@@ -295,6 +300,15 @@ void service_note_signal(struct service *s, const struct life_event *ev)
 {
 	if (!place(s, ev))
 		unowned_keep(&s->signals.unowned, ev);
+}
+
+bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
+			uint64_t uid)
+{
+	struct waiting_event kept = { .attempt_id = attempt_id, .uid = uid, .ev = *ev };
+
+	set_details(&kept, ev->details, strlen(ev->details));
+	return queue(s, &kept) != NULL;
 }
 
 void service_place_signals(struct service *s)

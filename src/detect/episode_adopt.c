@@ -192,7 +192,7 @@ static int miss(struct episodes *es, struct running *r, const struct moment *m)
 	if (r->is_of_process && ++r->n_missed < ADOPT_LOOKS)
 		return 0;
 	ret = episodes_end_one(es, r, m, F64_UNKNOWN,
-			       r->is_of_process ? EPISODE_PROCESS_ENDED : "nobody looked any more");
+			       r->is_of_process ? EPISODE_ENDED_UNSEEN : EPISODE_UNSEEN);
 	r->e.ended_wall_ns = episode_last_seen(&r->e);
 	r->e.cleared_wall_ns = m->snap->wall_ns;
 	return ret;

@@ -72,6 +72,7 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 		return -ENOSPC;
 	fresh.is_dead = fresh.is_judged = false;
 	fresh.cancelled_boot_ns = 0;
+	fresh.is_new = true;
 	fresh.look = o->look;
 	return add(o, &fresh) ? 0 : -ENOMEM;
 }
@@ -94,7 +95,7 @@ static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
 	child = *parent;
 	child.key = p->key;
 	child.left_wall_ns = U64_UNKNOWN;
-	child.is_found = child.is_dead = child.is_judged = false;
+	child.is_found = child.is_dead = child.is_judged = child.is_new = false;
 	return add(o, &child);
 }
 
@@ -122,13 +123,14 @@ static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *c
 
 	map_clear(&o->index_of);
 	for (size_t i = 0; i < o->n; i++) {
-		if (o->items[i].look != o->look) {
+		if (o->items[i].look != o->look && !o->items[i].is_new) {
 			if (o->items[i].is_found && !o->items[i].is_dead)
 				ops->gone(ctx, &o->items[i]);
 			forget(&o->items[i]);
 			continue;
 		}
 		o->items[kept] = o->items[i];
+		o->items[kept].is_new = false;
 		if (map_put(&o->index_of, (uint64_t)(uint32_t)o->items[kept].key.pid, kept) < 0)
 			r = -ENOMEM;
 		kept++;

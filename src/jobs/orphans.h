@@ -23,12 +23,14 @@ struct orphan {
 	uint64_t uid;	    /* of the job's owner */
 	int attempt_num, sheet_num;
 	const char *job_id;
+	bool is_attached;	    /* something else had started that job */
 	uint64_t left_wall_ns;	    /* when that ended; U64_UNKNOWN: or it was born later */
 	bool is_found;		    /* a look after the end of the job has shown it */
 	bool is_judged;		    /* who looks for anomalies has heard of it */
 	bool is_dead;		    /* its death was told */
 	uint64_t cancelled_boot_ns; /* when it was told to end; 0: it was not. Its children inherit
 				       it */
+	bool is_new;		    /* no look has come since it was handed over */
 	unsigned look;
 };
 
@@ -50,7 +52,8 @@ struct orphans_ops {
 
 /*
  * A look, which forgets those that are gone. Zombies are gone. Processes of jobs that run are no
- * orphans. The ops must not change the orphans. -ENOMEM: as far as it got.
+ * orphans. The snapshot may be older than the end of a job: who is new is not gone by the first.
+ * The ops must not change the orphans. -ENOMEM: as far as it got.
  */
 int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
 		 void *ctx);

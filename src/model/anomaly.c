@@ -147,6 +147,17 @@ uint64_t episode_last_seen(const struct episode *e)
 	return u64_max_known(u64_max_known(e->seen_wall_ns, e->peak_wall_ns), e->began_wall_ns);
 }
 
+bool episode_end_is_unseen(const struct episode *e)
+{
+	static const char *const reasons[] = { EPISODE_UNWATCHED, EPISODE_UNSEEN,
+					       EPISODE_ENDED_UNSEEN };
+
+	for (size_t i = 0; e->why_cleared && i < ARRAY_SIZE(reasons); i++)
+		if (strcmp(e->why_cleared, reasons[i]) == 0)
+			return u64_known(e->ended_wall_ns);
+	return false;
+}
+
 void episode_recall(struct episode *e, const struct episode_moment *m)
 {
 	e->worst.severity = m->severity;

@@ -140,6 +140,8 @@ struct episode_moment {
 
 /* Why it is over, where all that is known is that whoever saw it looks no more. */
 #define EPISODE_UNWATCHED "nobody looks any more"
+#define EPISODE_UNSEEN "nobody looked any more"
+#define EPISODE_ENDED_UNSEEN "the process ended while nobody looked"
 
 /* Why what was of a process or a job is over with that; and a kill, which is a moment. */
 #define EPISODE_PROCESS_ENDED "the process ended"
@@ -189,6 +191,9 @@ int episode_keep(struct episode *to, const struct episode *from, struct arena *a
 
 /* When it was known to last. */
 uint64_t episode_last_seen(const struct episode *e);
+
+/* It has an end, which is when it was last seen: it may have lasted for longer. */
+bool episode_end_is_unseen(const struct episode *e);
 
 /* The unit in which less is worse. */
 #define ANOMALY_UNIT_AVAILABLE "percent available"

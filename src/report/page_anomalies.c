@@ -15,10 +15,17 @@ static const struct column columns[] = {
 	{ "type", COLUMN_LEFT },   { "times", COLUMN_RIGHT },  { "what", COLUMN_WRAP },
 };
 
+void report_add_lasted(struct buf *out, const struct episode *e)
+{
+	if (episode_end_is_unseen(e))
+		buf_add_char(out, '>');
+	report_add_duration(out, u64_delta(e->ended_wall_ns, e->began_wall_ns));
+}
+
 static void add_row(struct table *t, const struct facts *f, const struct episode *e)
 {
 	format_offset(table_cell(t), e->began_wall_ns, f->a->started_wall_ns);
-	report_add_duration(table_cell(t), u64_delta(e->ended_wall_ns, e->began_wall_ns));
+	report_add_lasted(table_cell(t), e);
 	buf_add_str(table_cell(t), severity_name(e->worst.severity));
 	buf_add_str(table_cell(t), anomaly_type_name(e->worst.type));
 	format_count(table_cell(t), e->count);

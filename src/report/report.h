@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/csv.h"
+#include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
 
@@ -35,6 +36,9 @@ int report_write_summary(const struct attempt *a, struct buf *out);
 /* "1.5 GB", "312 MB", "-" ; "1h02m", "3.21 s", "120 ms". For every screen of proctor. */
 void report_add_bytes(struct buf *out, uint64_t bytes);
 void report_add_duration(struct buf *out, uint64_t ns);
+
+/* How long it lasted; ">2.00 s": at least, as nobody saw its end. */
+void report_add_lasted(struct buf *out, const struct episode *e);
 /* For narrow columns: "exit 3", "SIGKILL", "-". */
 void report_add_status(struct buf *out, struct exit_status status);
 

@@ -1,6 +1,8 @@
 /*
  * running - whether an attempt without an end still runs, and what that means for what it began.
  */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -42,11 +44,11 @@ int attempt_read_last_sign(struct store *store, const struct attempt *a, uint64_
 }
 
 /* A time to come counts as recent: another host's clock may be ahead of ours. */
-static bool is_recent(const struct attempt *a, uint64_t last_sign_ns)
+static bool is_recent(double interval_seconds, uint64_t last_sign_ns)
 {
 	double quiet_seconds = ((double)clock_wall_ns() - (double)last_sign_ns) / 1e9;
 
-	return quiet_seconds < f64_max_known(QUIET_INTERVALS * a->interval_seconds, QUIET_SECONDS);
+	return quiet_seconds < f64_max_known(QUIET_INTERVALS * interval_seconds, QUIET_SECONDS);
 }
 
 static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
@@ -59,7 +61,7 @@ static int judge_alive(struct store *store, const struct attempt *a, bool *ret, 
 	if (alive != STORE_CANNOT_TELL)
 		return 0;
 	r = attempt_read_last_sign(store, a, &last_sign_ns, err);
-	*ret = r == 0 && is_recent(a, last_sign_ns);
+	*ret = r == 0 && is_recent(a->interval_seconds, last_sign_ns);
 	return r;
 }
 
@@ -148,20 +150,54 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
 }
 
+/* A daemon that was killed has not said that it stops. One that nobody can look at may be quiet,
+ * as a runner may. */
+static bool daemon_may_look(const struct store *store, const struct attempt *as_runner,
+			    uint64_t last_sign_ns)
+{
+	enum store_alive alive =
+		store->alive ? store->alive(store->alive_ctx, as_runner) : STORE_ALIVE;
+
+	return alive == STORE_ALIVE ||
+	       (alive == STORE_CANNOT_TELL && is_recent(F64_UNKNOWN, last_sign_ns));
+}
+
+static int has_daemon(struct store *store, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct daemon_record d = { 0 };
+	struct attempt as_runner;
+	uint64_t last_sign_ns;
+	int r = query_open(store, STATEMENT_LAST_DAEMON, &q, err);
+
+	*ret = false;
+	if (r == 0)
+		r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	attempt_init(&as_runner);
+	snprintf(as_runner.boot_id, sizeof(as_runner.boot_id), "%s", query_read_text(&q));
+	last_sign_ns = (uint64_t)query_read_i64(&q);
+	r = query_read_columns(&q, &daemon_columns, &d, &arena, err);
+	as_runner.runner = d.key;
+	*ret = r == 0 && daemon_may_look(store, &as_runner, last_sign_ns);
+	return r;
+}
+
 /* Whether anybody may look: a daemon, or, at the host, the runner of an attempt. */
 static int is_watched(struct store *store, bool is_of_host, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
+	int r = has_daemon(store, ret, err);
 
-	*ret = false;
+	if (r < 0 || *ret || !is_of_host)
+		return r;
+	r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
 	if (r < 0)
 		return r;
 	while (!*ret && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q);
-
-		*ret = id == 0;
-		r = id == 0 || !is_of_host ? 0 : attempt_may_run(store, id, ret, err);
+		r = attempt_may_run(store, query_read_i64(&q), ret, err);
 		if (r < 0)
 			return r;
 	}
@@ -178,7 +214,7 @@ static int end_unwatched(struct store *store, struct episode *e, struct err *err
 	if (r < 0 || lasts)
 		return r;
 	e->ended_wall_ns = episode_last_seen(e);
-	e->why_cleared = "nobody looked any more";
+	e->why_cleared = EPISODE_UNSEEN;
 	return 0;
 }
 

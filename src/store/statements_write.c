@@ -44,7 +44,7 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_END_HOST_ANOMALIES,
 		"UPDATE anomalies SET ended_wall_ns = max(began_wall_ns, coalesce(peak_wall_ns, 0),"
-		" coalesce(seen_wall_ns, 0)), why_cleared = 'nobody looked any more'"
+		" coalesce(seen_wall_ns, 0)), why_cleared = '" EPISODE_UNSEEN "'"
 		" WHERE ended_wall_ns IS NULL AND CASE WHEN attempt IS NULL THEN ?1 - 60000000000 > max("
 		"coalesce((SELECT wall_ns FROM ticks ORDER BY id DESC LIMIT 1), 0),"
 		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0))"
@@ -206,9 +206,18 @@ static const struct statement_row rows[] = {
 	/* Attempts without an end; 0 is a daemon that has not said that it stops. */
 	{
 		.id = STATEMENT_LIST_WATCHERS,
-		"SELECT 0 FROM daemons WHERE id = (SELECT max(id) FROM daemons)"
-		" AND stopped_wall_ns IS NULL"
-		" UNION ALL SELECT id FROM attempts WHERE ended_wall_ns IS NULL",
+		"SELECT id FROM attempts WHERE ended_wall_ns IS NULL",
+	},
+	/* If it has not said that it stops; its boot, and when anybody was last seen to look. */
+	{
+		.id = STATEMENT_LAST_DAEMON,
+		"SELECT coalesce((SELECT boot_id FROM boots b WHERE b.id = d.boot), ''),"
+		" max(coalesce(d.started_wall_ns, 0),"
+		" coalesce((SELECT wall_ns FROM ticks ORDER BY id DESC LIMIT 1), 0),"
+		" coalesce((SELECT last_ns FROM folds ORDER BY id DESC LIMIT 1), 0)), @names"
+		" FROM daemons d WHERE d.id = (SELECT max(id) FROM daemons)"
+		" AND d.stopped_wall_ns IS NULL",
+		{ { "d.", &daemon_columns } },
 	},
 	{
 		.id = STATEMENT_SHARE_ANOMALY,

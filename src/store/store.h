@@ -88,7 +88,8 @@ const char *store_journal(struct store *store);
  * lives. The store looks at no process itself: who opens it hands this in. An
  * attempt without an end is lost when its runner is dead, or when nobody can tell
  * and nothing was written for 10 intervals and 60 s. Without a check every such
- * attempt counts as running. fn does not use the store.
+ * attempt counts as running. fn does not use the store. It is asked of a daemon, too: as
+ * of an attempt without a name, host and pid_ns, whose runner it is.
  */
 enum store_alive { STORE_DEAD, STORE_ALIVE, STORE_CANNOT_TELL };
 typedef enum store_alive store_alive_fn(void *ctx, const struct attempt *a);

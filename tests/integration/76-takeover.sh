@@ -157,7 +157,12 @@ is_looked_at() { # since this moment, by the daemon that runs
 	"$PROCTOR" status --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ticks"] < 5)'
 }
 for how in stop kill; do
-	if [ $how = stop ]; then "$PROCTOR" stop; else kill -9 "$(daemon_pid)"; fi
+	if [ $how = stop ]; then
+		"$PROCTOR" stop
+		like "it lasted at least until then" "$("$PROCTOR" anomalies --job left)" ' >[0-9]'
+	else
+		kill -9 "$(daemon_pid)"
+	fi
 	"$PROCTOR" start
 	check "the daemon looks again after its $how" eventually is_looked_at
 	is "the one that lives on is no other after a $how" "$(of_left)" "orphan $left"
@@ -194,6 +199,74 @@ seen() {
 is "one that both have seen is one" "$(becomes "orphan $(<"$TMP/seen")" seen)" "orphan $(<"$TMP/seen")"
 is "and was told once, too" "$("$PROCTOR" events --job seen --json | grep -c '"process.orphan"')" 1
 kill "$left" "$(<"$TMP/seen")"
+"$PROCTOR" stop
+
+# ---- what the daemon notes of who is left is told once ----
+
+"$PROCTOR" start
+# By the bus itself: "proctor events" passes over what it has shown.
+python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/noted" <<'EOC' &
+import json, socket, sys
+
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["process.*","job.*"]}}\n')
+for line in s.makefile():
+    told = json.loads(line).get("params")
+    if told:
+        print(told["topic"], told["data"]["job_id"], told["data"].get("pid"), flush=True)
+EOC
+subscriber=$!
+eventually has_subscribers 1
+# Left behind by a runner that is killed: its pid is in $left.
+leave() { # JOB
+	rm -f "$TMP/left"
+	"$PROCTOR" run -q --job "$1" -- sh -c 'echo $$ >"$0"; exec sleep 300' "$TMP/left" &
+	runner=$!
+	eventually [ -s "$TMP/left" ]
+	left=$(<"$TMP/left")
+	eventually has_ticks "$1" 2
+}
+noted() { # JOB
+	"$PROCTOR" events --job "$1" --json |
+		python3 -c 'import json, sys; print(*(e["event"] for e in map(json.loads, sys.stdin) if e["event"] in ("process.orphan", "process.exit")))'
+}
+leave noted
+kill -9 "$runner"
+wait "$runner" 2>/dev/null
+is "one that a killed runner leaves is written down" "$(becomes process.orphan noted noted)" process.orphan
+"$PROCTOR" cancel noted
+is "and its end" "$(becomes "process.orphan process.exit" noted noted)" "process.orphan process.exit"
+"$PROCTOR" run -q --job behind -- true
+eventually grep -q '^job.* behind' "$TMP/noted" # so all before it was told
+kill "$subscriber"
+is "each is told once" "$(sed -n "s/^process.\\(orphan\\|signal\\|exit\\) noted $left$/\\1/p" "$TMP/noted" | paste -sd' ')" \
+	"orphan signal exit"
+
+# While nobody can write.
+leave locked
+python3 - "$PROCTOR_HOME/proctor.db" "$TMP/unlock" <<'EOC' &
+import os, sqlite3, sys, time
+
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2] + ".held", "w").close()
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.1)
+db.execute("ROLLBACK")
+EOC
+locker=$!
+eventually [ -e "$TMP/unlock.held" ]
+kill -9 "$runner"
+wait "$runner" 2>/dev/null
+found_orphans() {
+	json_eval "$("$PROCTOR" status --json)" 'd["orphans"]'
+}
+is "one is found while nobody can write" "$(becomes 1 found_orphans)" 1
+touch "$TMP/unlock"
+wait "$locker"
+is "and is written down when somebody can" "$(becomes process.orphan noted locked)" process.orphan
+"$PROCTOR" cancel locked
 "$PROCTOR" stop
 
 # ---- more than are told one by one ----

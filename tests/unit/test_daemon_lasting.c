@@ -124,6 +124,25 @@ static void test_all_before_another_looks(void **state)
 	close_scene(&s);
 }
 
+/* The database is well, but for this row. */
+static void test_one_that_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct scene s;
+
+	open_scene(&s, f->db, N_MANY);
+	raw_sql(f->db, "CREATE TRIGGER refuse BEFORE UPDATE ON anomalies WHEN new.id = 1"
+		       " BEGIN SELECT RAISE(ABORT, 'no'); END");
+	go_on(s.detect, 91, START);
+	for (int i = 0; i < 3; i++)
+		lasting_look(&s.lasting, &s.of);
+	assert_int_equal(count(f->db, 91), N_MANY - 1);
+	go_on(s.detect, 92, START);
+	lasting_write_all(&s.lasting, &s.of);
+	assert_int_equal(count(f->db, 92), N_MANY - 1);
+	close_scene(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +151,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_is_flat_was_seen, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_all_before_another_looks, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_one_that_is_refused, fixture_setup,
 						fixture_teardown),
 	};
 

@@ -98,7 +98,8 @@ static void test_a_process_that_is_gone(void **state)
 	}
 	assert_int_equal(h.n_seen, 1);
 	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
-	assert_string_equal(h.seen[0].e.why_cleared, "the process ended");
+	assert_string_equal(h.seen[0].e.why_cleared, "the process ended while nobody looked");
+	assert_true(episode_end_is_unseen(&h.seen[0].e));
 	assert_int_equal(h.seen[0].e.ended_wall_ns, e.seen_wall_ns);
 }
 

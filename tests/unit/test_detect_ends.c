@@ -101,6 +101,8 @@ static void test_who_is_left_is_not_said_to_have_ended(void **state)
 	host_keep(&h, &changes);
 	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
 	assert_string_equal(cleared_of(11)->e.why_cleared, EPISODE_UNWATCHED);
+	assert_true(episode_end_is_unseen(&cleared_of(11)->e));
+	assert_false(episode_end_is_unseen(&cleared_of(10)->e));
 	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(5));
 }
 

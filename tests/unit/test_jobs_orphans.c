@@ -161,12 +161,35 @@ static void test_their_ends(void **state)
 	assert_int_equal(found.gone[0], 10);
 }
 
+/* The snapshot was taken before its job ended. */
+static void test_one_that_a_look_has_as_its_jobs(void **state)
+{
+	const struct orphan told = {
+		.key = { 10, 100 }, .job_id = "j", .attempt_id = 1, .is_found = true
+	};
+	const struct row before[] = { { 10, 1, 100, 'S', "j" }, { 11, 1, 110, 'S', "j" } };
+	const struct row after[] = { { 10, 1, 100, 'S', NULL }, { 11, 1, 110, 'S', NULL } };
+	struct orphans *o = *state;
+	struct found found;
+
+	assert_int_equal(orphans_suspect(o, &told), 0);
+	suspect(o, 11, 110);
+	look(o, before, 2, &found);
+	assert_int_equal(found.n_gone, 0);
+	assert_int_equal(orphans_count(o), 1);
+	assert_int_equal(look(o, after, 2, &found), 1);
+	assert_int_equal(found.pids[0], 11);
+	look(o, after, 0, &found);
+	assert_int_equal(found.n_gone, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_who_lives_on, make, drop),
 		cmocka_unit_test_setup_teardown(test_what_they_start, make, drop),
 		cmocka_unit_test_setup_teardown(test_their_ends, make, drop),
+		cmocka_unit_test_setup_teardown(test_one_that_a_look_has_as_its_jobs, make, drop),
 		cmocka_unit_test_setup_teardown(test_there_is_an_end_to_them, make, drop),
 	};
 

@@ -1,5 +1,7 @@
 #include "store_fixture.h"
 
+#include "base/clock.h"
+
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
 
@@ -380,11 +382,12 @@ static void test_a_new_daemon_ends_those_of_the_host(void **state)
 		1); /* that lasts */
 }
 
+/* Of a runner; of a daemon, which has no name, what ctx says. */
 static enum store_alive is_gone(void *ctx, const struct attempt *a)
 {
-	(void)ctx;
-	(void)a;
-	return STORE_DEAD;
+	const enum store_alive *daemon = ctx;
+
+	return a->job_id || a->id ? STORE_DEAD : *daemon;
 }
 
 /* The one runner that saw it begin was killed. */
@@ -393,6 +396,7 @@ static void test_nobody_looks_at_the_host_any_more(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	struct daemon_record d = { .version = "1", .started_wall_ns = START };
+	enum store_alive daemon = STORE_ALIVE;
 	struct err err = ERR_INIT;
 	struct episode e;
 	struct heard h;
@@ -406,7 +410,7 @@ static void test_nobody_looks_at_the_host_any_more(void **state)
 	put(store, 0, &e, EPISODE_BEGAN);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_false(u64_known(h.last.ended_wall_ns));
-	store_set_alive_check(store, is_gone, NULL);
+	store_set_alive_check(store, is_gone, &daemon);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_int_equal(h.last.ended_wall_ns, START + 7 * SECOND);
 	must(store_begin_daemon(store, &d, &err), &err);
@@ -414,6 +418,38 @@ static void test_nobody_looks_at_the_host_any_more(void **state)
 	put(store, 0, &e, EPISODE_BEGAN);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
 	assert_false(u64_known(h.last.ended_wall_ns)); /* the daemon looks */
+}
+
+/* It was killed, and none has come since. */
+static void test_a_daemon_that_vanished_does_not_look(void **state)
+{
+	static const enum store_alive gone[] = { STORE_DEAD, STORE_CANNOT_TELL };
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct daemon_record d = { .version = "1", .started_wall_ns = START };
+	enum store_alive daemon = STORE_ALIVE;
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct heard h;
+
+	must(store_begin_daemon(store, &d, &err), &err);
+	make_episode(&e, 0, START);
+	e.seen_wall_ns = START + 7 * SECOND;
+	put(store, 0, &e, EPISODE_BEGAN);
+	store_set_alive_check(store, is_gone, &daemon);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_false(u64_known(h.last.ended_wall_ns));
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
+		daemon = gone[i];
+		assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+		assert_int_equal(h.last.ended_wall_ns, START + 7 * SECOND);
+	}
+	d.started_wall_ns = clock_wall_ns(); /* a moment ago; nobody can tell */
+	must(store_begin_daemon(store, &d, &err), &err);
+	make_episode(&e, 0, clock_wall_ns());
+	put(store, 0, &e, EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+	assert_false(u64_known(h.last.ended_wall_ns));
 }
 
 static void test_patterns(void **state)
@@ -972,6 +1008,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_daemon_that_vanished_does_not_look,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_daemon_ends_those_of_the_host,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_nobody_looks_at_the_host_any_more,
