@@ -150,6 +150,7 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 
 	if (r < 0)
 		return r;
+	o->lead_below = together.lead_below;
 	if (together.is_shared)
 		*o = none(*o, WHY_SHARED);
 	else if (together_is_all(w, o) && together_is_collective(w, o))

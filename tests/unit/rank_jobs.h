@@ -327,6 +327,7 @@ struct answer {
 	enum why why;
 	int64_t rank;
 	double probability, onset, low, high;
+	double lead_below;	 /* NaN: not said */
 	int n_onsets, n_covered; /* of all ranks that are candidates, and were to rise */
 };
 
@@ -369,6 +370,7 @@ static struct answer ask(const struct job *job)
 	assert_int_equal(finding_make(&a, &options, &f), 0);
 	answer.verdict = f->verdict;
 	answer.why = f->why;
+	answer.lead_below = f->lead_below;
 	count_covered(job, f, &answer);
 	if (f->rank) {
 		const struct onset *o = &f->candidates[0].rise->onset;
