@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
-#include <zstd_errors.h>
 
 #include "base/macros.h"
 
@@ -23,7 +22,7 @@ struct codec {
 	int (*begin)(struct input *in);
 	/*
 	 * Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done.
-	 * -EBADMSG: damaged; -ENODATA: something else follows what is compressed.
+	 * -EBADMSG: damaged, or something else follows what is compressed.
 	 */
 	ssize_t (*decode)(struct input *in, char *to, size_t n);
 	void (*end)(struct input *in);
@@ -48,20 +47,20 @@ static void end_frame(struct input *in)
 	in->has_frame = true;
 }
 
-/* ---- gzip ---- */
-
-static int gzip_begin(struct input *in)
-{
-	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
-}
-
-/* Tapes and block devices fill up with zeros, which are no other member. */
+/* Tapes and block devices fill up with zeros, which are no other frame. */
 static void skip_zeros(struct input *in)
 {
 	while (in->len > 0 && in->raw[in->begin] == '\0') {
 		in->begin++;
 		in->len--;
 	}
+}
+
+/* ---- gzip ---- */
+
+static int gzip_begin(struct input *in)
+{
+	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
 }
 
 /* Of a single byte that is left of what was read the first one tells. */
@@ -79,7 +78,7 @@ static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 	if (in->len == 0 && !in->is_inside)
 		return 0;
 	if (!in->is_inside && !begins_gzip(in))
-		return -ENODATA;
+		return -EBADMSG; /* of a member with such a beginning nobody knows the size */
 
 	in->gzip.next_in = (Bytef *)in->raw + in->begin;
 	in->gzip.avail_in = (uInt)in->len;
@@ -115,12 +114,19 @@ static int zstd_begin(struct input *in)
 
 static ssize_t zstd_decode(struct input *in, char *to, size_t n)
 {
-	ZSTD_inBuffer from = { in->raw + in->begin, in->len, 0 };
 	ZSTD_outBuffer out = { to, n < ZSTD_STEP ? n : ZSTD_STEP, 0 };
-	size_t r = ZSTD_decompressStream(in->zstd, &out, &from);
+	ZSTD_inBuffer from;
+	size_t r;
 
+	if (!in->is_inside && in->has_frame)
+		skip_zeros(in);
+	if (in->len == 0 && !in->is_inside)
+		return 0;
+
+	from = (ZSTD_inBuffer){ in->raw + in->begin, in->len, 0 };
+	r = ZSTD_decompressStream(in->zstd, &out, &from);
 	if (ZSTD_isError(r))
-		return ZSTD_getErrorCode(r) == ZSTD_error_prefix_unknown ? -ENODATA : -EBADMSG;
+		return -EBADMSG;
 	in->begin += from.pos;
 	in->len -= from.pos;
 	in->is_inside = true;
@@ -250,8 +256,8 @@ ssize_t input_read(struct input *in, char *to, size_t n)
 		if (r <= 0)
 			return r;
 		got = in->codec->decode(in, to, n);
-		if (got == -EBADMSG || got == -ENODATA) {
-			in->end = got == -EBADMSG ? INPUT_DAMAGED : INPUT_CUT;
+		if (got == -EBADMSG) {
+			in->end = INPUT_DAMAGED;
 			got = 0;
 		} else if (got == 0 && in->len == 0 && in->at_end) {
 			in->end = in->is_inside ? INPUT_CUT : INPUT_WHOLE;

@@ -373,8 +373,54 @@ static void check_garbage_behind(const char *name, void (*add)(struct buf *, con
 	check_samples(t, N);
 	telemetry_free(t);
 	assert_int_equal(seen.n_faults, 1);
-	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.n_cut, 0);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+/* One bit in the magic number of the second part: it is lost, and nothing was cut off. */
+static void check_bad_magic(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+	size_t first;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	first = packed.len;
+	add(&packed, lines.data, lines.len);
+	packed.data[first] ^= 1;
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	check_samples(t, N);
+	telemetry_free(t);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 0);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+static void test_bad_magic(void **state)
+{
+	(void)state;
+	check_bad_magic("m.jsonl.gz", add_gzip);
+	check_bad_magic("m.jsonl.zst", add_zstd);
+}
+
+static void check_zeros_behind(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	static const char zeros[5000];
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	buf_add(&packed, zeros, sizeof(zeros));
+	check_whole(name, &packed);
+}
+
+static void test_zeros_behind(void **state)
+{
+	(void)state;
+	check_zeros_behind("z.jsonl.gz", add_gzip);
+	check_zeros_behind("z.jsonl.zst", add_zstd);
 }
 
 static void test_garbage_behind(void **state)
@@ -662,6 +708,8 @@ int main(void)
 		cmocka_unit_test(test_csv_bad_headings),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_garbage_behind),
+		cmocka_unit_test(test_bad_magic),
+		cmocka_unit_test(test_zeros_behind),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),
