@@ -296,6 +296,21 @@ static void test_csv_bad_headings(void **state)
 	check_heading("a.csv", one_line.data, one_line.len, REASON_TOO_LONG, "too_long");
 }
 
+/* A row without a version is an older record, also where others could have one. */
+static void test_csv_empty_versions(void **state)
+{
+	static const char rows[] = "schema_version,timestamp_ns,rank,device_used_bytes\n\n"
+				   ",1000000000,0,5\n,2000000000,0,6\n";
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	t = read_bytes("older.csv", rows, sizeof(rows) - 1, &seen);
+	assert_int_equal(seen.n_faults, 0);
+	assert_int_equal(t->n_samples, 2);
+	telemetry_free(t);
+}
+
 /* ---- compressed ---- */
 
 static void add_gzip(struct buf *out, const char *bytes, size_t n)
@@ -706,6 +721,7 @@ int main(void)
 		cmocka_unit_test(test_csv_last_row),
 		cmocka_unit_test(test_csv_heading),
 		cmocka_unit_test(test_csv_bad_headings),
+		cmocka_unit_test(test_csv_empty_versions),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_garbage_behind),
 		cmocka_unit_test(test_bad_magic),
