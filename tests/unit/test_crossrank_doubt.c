@@ -132,6 +132,32 @@ static struct job make_bumped_leader(void)
 	return job;
 }
 
+/* ---- over teeth of each one's own ---- */
+
+static struct job toothed(double lead, double interval)
+{
+	struct job job = long_job(lead, 0);
+
+	job.noise = 5;
+	job.interval = interval;
+	job.length = 100;
+	job.teeth = 60;
+	job.tooth = uniform(5, 9);
+	for (int i = 0; i < RANKS; i++)
+		job.phase[i] = uniform(0, 9);
+	return job;
+}
+
+static struct job make_toothed(void)
+{
+	return toothed(0, 0.25);
+}
+
+static struct job make_toothed_leader(void)
+{
+	return toothed(4, 0.5);
+}
+
 /* ---- the first was not seen ---- */
 
 static struct job make_coarse_leader(void)
@@ -292,6 +318,8 @@ static const struct kind {
 	{ "an operation between two rises", make_marked, LEADER, 0.95 },
 	{ "a bump before all rise", make_bumped, -1, 0 },
 	{ "a bump of the first before all rise", make_bumped_leader, LEADER, 0.9 },
+	{ "all leak together over teeth", make_toothed, -1, 0 },
+	{ "a leak over teeth, 4 s", make_toothed_leader, LEADER, 0.5 },
 };
 
 static void check_kind(const struct kind *kind)
