@@ -17,8 +17,7 @@
 
 /* One way of taking bytes out; a row of the table at the end. */
 struct codec {
-	const char *magic;
-	size_t magic_len;
+	bool (*begins)(const char *s, size_t n);
 	int (*begin)(struct input *in);
 	/*
 	 * Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done.
@@ -57,6 +56,11 @@ static void skip_zeros(struct input *in)
 }
 
 /* ---- gzip ---- */
+
+static bool is_gzip(const char *s, size_t n)
+{
+	return n >= 2 && memcmp(s, GZIP_MAGIC, 2) == 0;
+}
 
 static int gzip_begin(struct input *in)
 {
@@ -106,6 +110,14 @@ static void gzip_end(struct input *in)
 
 /* ---- zstd ---- */
 
+/* A frame, or one to be skipped: parallel compressors put such before each of theirs. */
+static bool is_zstd(const char *s, size_t n)
+{
+	return n >= MAGIC_BYTES &&
+	       (memcmp(s, "\x28\xb5\x2f\xfd", MAGIC_BYTES) == 0 ||
+		((s[0] & 0xf0) == 0x50 && memcmp(s + 1, "\x2a\x4d\x18", 3) == 0));
+}
+
 static int zstd_begin(struct input *in)
 {
 	in->zstd = ZSTD_createDStream();
@@ -141,8 +153,8 @@ static void zstd_end(struct input *in)
 }
 
 static const struct codec codecs[] = {
-	{ GZIP_MAGIC, 2, gzip_begin, gzip_decode, gzip_end },
-	{ "\x28\xb5\x2f\xfd", 4, zstd_begin, zstd_decode, zstd_end },
+	{ is_gzip, gzip_begin, gzip_decode, gzip_end },
+	{ is_zstd, zstd_begin, zstd_decode, zstd_end },
 };
 
 /* ---- the file ---- */
@@ -174,8 +186,7 @@ static int find_codec(struct input *in)
 	if (n < 0)
 		return (int)n;
 	for (size_t i = 0; i < ARRAY_SIZE(codecs); i++)
-		if (in->len >= codecs[i].magic_len &&
-		    memcmp(in->raw, codecs[i].magic, codecs[i].magic_len) == 0) {
+		if (codecs[i].begins(in->raw, in->len)) {
 			int r = codecs[i].begin(in);
 
 			if (r == 0)

@@ -420,6 +420,23 @@ static void test_bad_magic(void **state)
 	check_bad_magic("m.jsonl.zst", add_zstd);
 }
 
+/* As parallel compressors do: a frame to be skipped has the size of the next. */
+static void test_skipped_frames(void **state)
+{
+	static const char skipped[] = "\x50\x2a\x4d\x18\x04\x00\x00\x00size";
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	size_t half;
+
+	(void)state;
+	add_lines(&lines, N);
+	half = lines.len / 2;
+	buf_add(&packed, skipped, sizeof(skipped) - 1);
+	add_zstd(&packed, lines.data, half);
+	buf_add(&packed, skipped, sizeof(skipped) - 1);
+	add_zstd(&packed, lines.data + half, lines.len - half);
+	check_whole("p.jsonl.zst", &packed);
+}
+
 static void check_zeros_behind(const char *name, void (*add)(struct buf *, const char *, size_t))
 {
 	static const char zeros[5000];
@@ -726,6 +743,7 @@ int main(void)
 		cmocka_unit_test(test_garbage_behind),
 		cmocka_unit_test(test_bad_magic),
 		cmocka_unit_test(test_zeros_behind),
+		cmocka_unit_test(test_skipped_frames),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),
