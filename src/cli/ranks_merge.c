@@ -77,8 +77,6 @@ static const char *const columns[] = {
 struct writer {
 	struct output *out;
 	bool is_csv, has_devices;
-	const struct sample *first; /* of this rank and moment; all up to the next are behind it */
-	int64_t rank;
 	const struct identity *identities;
 	uint64_t n_repeats;
 };
@@ -128,6 +126,12 @@ static void write_json(const struct writer *w, const struct timeline_point *p)
 
 /* ---- what is given twice ---- */
 
+/* It says neither of which process it is nor of which device. */
+static bool is_vague(const struct writer *w, const struct sample *s)
+{
+	return s->device < 0 && w->identities[s->identity].pid < 0;
+}
+
 /* What was merged does not say of which process a sample is, nor always of which device. */
 static bool is_of_same(const struct writer *w, const struct sample *a, const struct sample *b)
 {
@@ -135,7 +139,7 @@ static bool is_of_same(const struct writer *w, const struct sample *a, const str
 		return a->device == b->device;
 	if (w->identities[a->identity].pid >= 0 && w->identities[b->identity].pid >= 0)
 		return false;
-	return a->device == b->device || a->device < 0 || b->device < 0;
+	return a->device == b->device || is_vague(w, a) || is_vague(w, b);
 }
 
 /* Files that are given twice, or beside what was merged of them, have the same samples again. */
@@ -147,25 +151,52 @@ static bool is_repeat(const struct writer *w, const struct sample *a, const stru
 }
 
 /* Those of one rank and moment lie one behind the other, those of its devices by turns. */
-static bool was_given(struct writer *w, const struct timeline_point *p)
+static const struct sample *moment_begin(const struct stream *stream, const struct sample *s)
 {
-	const struct sample *s = p->sample;
+	const struct sample *o = s;
 
-	if (!w->first || w->rank != p->rank || w->first->timestamp_ns != s->timestamp_ns) {
-		w->first = s;
-		w->rank = p->rank;
-	}
-	for (ptrdiff_t i = 1; i <= s - w->first && i <= MAX_COMPARED; i++)
-		if (is_repeat(w, s - i, s))
+	while (o > stream->samples && s - o < MAX_COMPARED && o[-1].timestamp_ns == s->timestamp_ns)
+		o--;
+	return o;
+}
+
+static const struct sample *moment_end(const struct stream *stream, const struct sample *s)
+{
+	const struct sample *end = stream->samples + stream->n, *o = s;
+
+	while (o < end && o - s <= MAX_COMPARED && o->timestamp_ns == s->timestamp_ns)
+		o++;
+	return o;
+}
+
+/* The first is printed, or one that has a device before one that does not say. */
+static bool is_given_again(const struct writer *w, const struct stream *stream,
+			   const struct sample *s)
+{
+	const struct sample *begin = moment_begin(stream, s), *end;
+	bool is_of_device = false;
+
+	for (const struct sample *o = begin; o < s; o++)
+		if (o->device == s->device && is_repeat(w, o, s))
 			return true;
-	return false;
+	if (!is_vague(w, s))
+		return false;
+	end = moment_end(stream, s);
+	for (const struct sample *o = begin; o < end; o++) {
+		if (is_vague(w, o) || !is_repeat(w, o, s))
+			continue;
+		if (o->device == s->device)
+			return false;
+		is_of_device = true;
+	}
+	return is_of_device;
 }
 
 static int write_point(void *ctx, const struct timeline_point *p)
 {
 	struct writer *w = ctx;
 
-	if (was_given(w, p)) {
+	if (is_given_again(w, p->stream, p->sample)) {
 		w->n_repeats++;
 		return 0;
 	}
@@ -188,16 +219,27 @@ static void write_heading(const struct writer *w)
 	csv_end_row(&csv);
 }
 
-/* Whether a rank has samples of several devices, which its number does not tell apart. */
-static bool has_devices(const struct rank_analysis *a)
+static bool is_of_devices(const struct writer *w, const struct stream *s)
 {
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].stream;
+	const struct sample *first = NULL;
 
-		for (size_t k = 1; k < s->n; k++)
-			if (s->samples[k].device != s->samples[0].device)
-				return true;
+	for (const struct sample *o = s->samples; o < s->samples + s->n; o++) {
+		if ((first && o->device == first->device) || is_given_again(w, s, o))
+			continue;
+		if (first)
+			return true;
+		first = o;
 	}
+	return false;
+}
+
+/* Whether samples of several devices of a rank are printed, which its number does not tell apart.
+ */
+static bool has_devices(const struct writer *w, const struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (is_of_devices(w, a->ranks[i].stream))
+			return true;
 	return false;
 }
 
@@ -229,7 +271,7 @@ static int merge(const struct options *o, struct telemetry *t)
 		r = output_open(&out, o->path, &err);
 	if (r == 0)
 		tell_left_out(&a);
-	w.has_devices = r == 0 && has_devices(&a);
+	w.has_devices = r == 0 && has_devices(&w, &a);
 	if (r == 0 && o->is_csv)
 		write_heading(&w);
 	if (r == 0)

@@ -168,8 +168,8 @@ static int walk_all(struct walk *w, timeline_fn *fn, void *ctx)
 	while (r == 0 && w->n > 0) {
 		size_t i = w->heap[0];
 		const struct rank *rank = &w->a->ranks[i];
-		struct timeline_point point = { &rank->stream->samples[w->next[i]], rank->rank,
-						aligned_of(w, i) };
+		struct timeline_point point = { &rank->stream->samples[w->next[i]], rank->stream,
+						rank->rank, aligned_of(w, i) };
 
 		r = fn(ctx, &point);
 		if (++w->next[i] == rank->stream->n)

@@ -129,6 +129,7 @@ const char *analysis_note_name(enum note_code code);
 
 struct timeline_point {
 	const struct sample *sample;
+	const struct stream *stream; /* which has it */
 	int64_t rank;
 	__int128 aligned_ns;
 };

@@ -2,6 +2,9 @@
 
 #include <errno.h>
 
+#include "base/macros.h"
+#include "crossrank/event.h"
+
 int csv_find_row(struct records *r, size_t *ret_n, bool *ret_has_end)
 {
 	size_t n = 0, n_lines = 0;
@@ -49,6 +52,26 @@ bool csv_take_cell(const char **at, const char *end, struct buf *cell)
 const char *csv_row_end(const char *row, size_t n)
 {
 	return row + n - (n > 0 && row[n - 1] == '\r');
+}
+
+bool csv_is_blank(const char *row, size_t n)
+{
+	const char *end = csv_row_end(row, n);
+
+	return end == row || text_is_blank(row, (size_t)(end - row));
+}
+
+bool csv_has_cell(const char *row, size_t n, size_t column)
+{
+	CLEANUP(buf_release) struct buf cell = BUF_INIT;
+	const char *at = row, *end = csv_row_end(row, n);
+
+	for (size_t i = 0; i < column && at < end; i++)
+		csv_take_cell(&at, end, &cell);
+	if (at == end)
+		return false;
+	csv_take_cell(&at, end, &cell);
+	return cell.len > 0;
 }
 
 bool csv_is_closed(const char *at, const char *end)

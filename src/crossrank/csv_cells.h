@@ -22,4 +22,10 @@ bool csv_take_cell(const char **at, const char *end, struct buf *cell);
 /* Whether the last cell of a row, from at to end, is in quotes of which the last one closes it. */
 bool csv_is_closed(const char *at, const char *end);
 
+/* Nothing but spaces. */
+bool csv_is_blank(const char *row, size_t n);
+
+/* Whether something stands in a column of the row of n bytes; the first is 0. */
+bool csv_has_cell(const char *row, size_t n, size_t column);
+
 #endif

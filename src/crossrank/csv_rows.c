@@ -42,24 +42,48 @@ static int add_column(struct records *r, const struct buf *cell)
 	return columns[r->n_columns++].name ? 0 : -ENOMEM;
 }
 
-static bool has_column(const struct records *r, const char *name)
+/* As many as there are: it has none of that name. */
+static size_t find_column(const struct records *r, const char *name)
 {
-	for (size_t i = 0; i < r->n_columns; i++)
-		if (strcmp(r->columns[i].name, name) == 0)
-			return true;
-	return false;
+	size_t i = 0;
+
+	while (i < r->n_columns && strcmp(r->columns[i].name, name) != 0)
+		i++;
+	return i;
 }
 
-/* A column without which no row is a record; NULL: all are there. Older records need a time alone.
+static bool has_column(const struct records *r, const char *name)
+{
+	return find_column(r, name) < r->n_columns;
+}
+
+/*
+ * A column without which no row is a record; NULL: all are there. Older records, which have no
+ * version, need a time alone.
  */
 static const char *find_missing(const struct records *r)
 {
 	if (!has_column(r, "timestamp_ns") && !has_column(r, "timestamp"))
 		return "timestamp_ns";
-	for (size_t i = 0; has_column(r, "schema_version") && i < EVENT_FIELDS; i++)
+	for (size_t i = 0; r->has_versions && i < EVENT_FIELDS; i++)
 		if (event_fields[i].is_required && !has_column(r, event_fields[i].name))
 			return event_fields[i].name;
 	return NULL;
+}
+
+/* Whether rows have a version: the first that is not blank tells. Without any row the heading. */
+static int find_versions(struct records *r)
+{
+	size_t n, column = find_column(r, "schema_version");
+	bool has_end;
+	int more;
+
+	r->has_versions = column < r->n_columns;
+	while ((more = csv_find_row(r, &n, &has_end)) > 0 && csv_is_blank(r->data + r->begin, n))
+		records_skip(r, n + has_end);
+	if (more > 0)
+		r->has_versions &= csv_has_cell(r->data + r->begin, n, column);
+	return more < 0 && more != -EFBIG ? more : 0; /* which is told where the rows are read */
 }
 
 static int tell_no_more(struct records *r, struct record_text *ret)
@@ -122,9 +146,10 @@ int csv_begin(struct records *r)
 	if (more < 0)
 		return more;
 	records_skip(r, n + has_end);
-	if (find_missing(r))
+	more = find_versions(r);
+	if (more == 0 && find_missing(r))
 		r->next = tell_heading;
-	return 0;
+	return more;
 }
 
 void csv_release(struct records *r)
@@ -282,8 +307,7 @@ int csv_next(struct records *r, struct record_text *ret)
 		const char *row = r->data + r->begin;
 
 		*ret = (struct record_text){ .line = r->line, .is_last = !has_end };
-		if (csv_row_end(row, n) > row &&
-		    !text_is_blank(row, (size_t)(csv_row_end(row, n) - row))) {
+		if (!csv_is_blank(row, n)) {
 			take_row(r, n, ret);
 			if (ret->reason == REASON_BAD_CSV && memchr(row, '\n', n))
 				return tell_broken(r, REASON_BAD_CSV, ret);

@@ -23,7 +23,7 @@ static void add_field(struct buf *out, struct text field)
 static const char *how_cut(const struct fault *fault)
 {
 	return fault->reason == REASON_BAD_COMPRESSION
-		       ? ": the file was cut off, or something else follows; all before is read"
+		       ? ": the file was cut off; all before is read"
 		       : ": the file ends in it, only this record is lost";
 }
 

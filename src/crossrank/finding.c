@@ -12,7 +12,6 @@
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 #include "crossrank/stamps.h"
-#include "crossrank/together.h"
 
 /* ---- rises of all ranks ---- */
 
@@ -110,7 +109,7 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	f->unseen = o->unseen;
 	f->is_unnamed_host = o->why == WHY_CLOCKS && w->clocks[o->unseen - w->a->ranks].is_unnamed;
 	f->lead = NAN;
-	f->lead_below = o->why == WHY_SHARED ? together_shown_lead(w) : NAN;
+	f->lead_below = o->why == WHY_SHARED ? o->lead_below : NAN;
 	f->n_candidates = o->to - o->from;
 	if (f->n_candidates == 0)
 		return 0;

@@ -61,7 +61,7 @@ struct first_cause {
 	size_t n_candidates;
 	const struct rank *rank; /* who was named */
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
-	double lead_below;	 /* WHY_SHARED: a lead of so much would have shown; else NaN */
+	double lead_below;	 /* WHY_SHARED: nobody led by so much, in seconds; else NaN */
 	struct phase_place phase;
 	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL:
 	 * because of this one */

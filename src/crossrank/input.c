@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
-#include <zstd_errors.h>
 
 #include "base/macros.h"
 
@@ -18,12 +17,11 @@
 
 /* One way of taking bytes out; a row of the table at the end. */
 struct codec {
-	const char *magic;
-	size_t magic_len;
+	bool (*begins)(const char *s, size_t n);
 	int (*begin)(struct input *in);
 	/*
 	 * Takes from raw, gives to to[0..n); the number of bytes, 0: needs more or is done.
-	 * -EBADMSG: damaged; -ENODATA: something else follows what is compressed.
+	 * -EBADMSG: damaged, or something else follows what is compressed.
 	 */
 	ssize_t (*decode)(struct input *in, char *to, size_t n);
 	void (*end)(struct input *in);
@@ -48,20 +46,25 @@ static void end_frame(struct input *in)
 	in->has_frame = true;
 }
 
-/* ---- gzip ---- */
-
-static int gzip_begin(struct input *in)
-{
-	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
-}
-
-/* Tapes and block devices fill up with zeros, which are no other member. */
+/* Tapes and block devices fill up with zeros, which are no other frame. */
 static void skip_zeros(struct input *in)
 {
 	while (in->len > 0 && in->raw[in->begin] == '\0') {
 		in->begin++;
 		in->len--;
 	}
+}
+
+/* ---- gzip ---- */
+
+static bool is_gzip(const char *s, size_t n)
+{
+	return n >= 2 && memcmp(s, GZIP_MAGIC, 2) == 0;
+}
+
+static int gzip_begin(struct input *in)
+{
+	return inflateInit2(&in->gzip, GZIP_WINDOW) == Z_OK ? 0 : -ENOMEM;
 }
 
 /* Of a single byte that is left of what was read the first one tells. */
@@ -79,7 +82,7 @@ static ssize_t gzip_decode(struct input *in, char *to, size_t n)
 	if (in->len == 0 && !in->is_inside)
 		return 0;
 	if (!in->is_inside && !begins_gzip(in))
-		return -ENODATA;
+		return -EBADMSG; /* of a member with such a beginning nobody knows the size */
 
 	in->gzip.next_in = (Bytef *)in->raw + in->begin;
 	in->gzip.avail_in = (uInt)in->len;
@@ -107,6 +110,14 @@ static void gzip_end(struct input *in)
 
 /* ---- zstd ---- */
 
+/* A frame, or one to be skipped: parallel compressors put such before each of theirs. */
+static bool is_zstd(const char *s, size_t n)
+{
+	return n >= MAGIC_BYTES &&
+	       (memcmp(s, "\x28\xb5\x2f\xfd", MAGIC_BYTES) == 0 ||
+		((s[0] & 0xf0) == 0x50 && memcmp(s + 1, "\x2a\x4d\x18", 3) == 0));
+}
+
 static int zstd_begin(struct input *in)
 {
 	in->zstd = ZSTD_createDStream();
@@ -115,12 +126,19 @@ static int zstd_begin(struct input *in)
 
 static ssize_t zstd_decode(struct input *in, char *to, size_t n)
 {
-	ZSTD_inBuffer from = { in->raw + in->begin, in->len, 0 };
 	ZSTD_outBuffer out = { to, n < ZSTD_STEP ? n : ZSTD_STEP, 0 };
-	size_t r = ZSTD_decompressStream(in->zstd, &out, &from);
+	ZSTD_inBuffer from;
+	size_t r;
 
+	if (!in->is_inside && in->has_frame)
+		skip_zeros(in);
+	if (in->len == 0 && !in->is_inside)
+		return 0;
+
+	from = (ZSTD_inBuffer){ in->raw + in->begin, in->len, 0 };
+	r = ZSTD_decompressStream(in->zstd, &out, &from);
 	if (ZSTD_isError(r))
-		return ZSTD_getErrorCode(r) == ZSTD_error_prefix_unknown ? -ENODATA : -EBADMSG;
+		return -EBADMSG;
 	in->begin += from.pos;
 	in->len -= from.pos;
 	in->is_inside = true;
@@ -135,8 +153,8 @@ static void zstd_end(struct input *in)
 }
 
 static const struct codec codecs[] = {
-	{ GZIP_MAGIC, 2, gzip_begin, gzip_decode, gzip_end },
-	{ "\x28\xb5\x2f\xfd", 4, zstd_begin, zstd_decode, zstd_end },
+	{ is_gzip, gzip_begin, gzip_decode, gzip_end },
+	{ is_zstd, zstd_begin, zstd_decode, zstd_end },
 };
 
 /* ---- the file ---- */
@@ -168,8 +186,7 @@ static int find_codec(struct input *in)
 	if (n < 0)
 		return (int)n;
 	for (size_t i = 0; i < ARRAY_SIZE(codecs); i++)
-		if (in->len >= codecs[i].magic_len &&
-		    memcmp(in->raw, codecs[i].magic, codecs[i].magic_len) == 0) {
+		if (codecs[i].begins(in->raw, in->len)) {
 			int r = codecs[i].begin(in);
 
 			if (r == 0)
@@ -250,8 +267,8 @@ ssize_t input_read(struct input *in, char *to, size_t n)
 		if (r <= 0)
 			return r;
 		got = in->codec->decode(in, to, n);
-		if (got == -EBADMSG || got == -ENODATA) {
-			in->end = got == -EBADMSG ? INPUT_DAMAGED : INPUT_CUT;
+		if (got == -EBADMSG) {
+			in->end = INPUT_DAMAGED;
 			got = 0;
 		} else if (got == 0 && in->len == 0 && in->at_end) {
 			in->end = in->is_inside ? INPUT_CUT : INPUT_WHOLE;

@@ -23,8 +23,10 @@ ssize_t input_read(struct input *in, char *to, size_t n);
 /* How compressed data ended, once there are no more; what is not compressed is whole. */
 enum input_end {
 	INPUT_WHOLE,
-	INPUT_CUT,     /* before they are whole, or something else follows: all before it is good */
-	INPUT_DAMAGED, /* some of what came out just before may be wrong */
+	INPUT_CUT, /* before they are whole: all that came out is good */
+	/* Some of what came out just before may be wrong, or what follows it is something else than
+	   zeros: nobody knows how much is lost. */
+	INPUT_DAMAGED,
 };
 enum input_end input_end(const struct input *in);
 

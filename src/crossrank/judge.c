@@ -115,17 +115,30 @@ static bool is_like(const struct judge_work *w, const struct rise *small, const 
 	       small->gain_mib >= fmin(LIKE_GAIN_SHARE * large->gain_mib, LIKE_SHARE * by_then);
 }
 
+/* Before its large rise began. */
+static bool is_given_back(const struct candidate *c)
+{
+	return c->rise->gone <= c->main->onset.median;
+}
+
 /* The first rise is a small one: it may stand for the rest, or its rank leads without it, too. */
-static int weigh_small(struct judge_work *w, struct judge_outcome *o)
+static int weigh_small(struct judge_work *w, struct judge_outcome *o, bool *ret_leads_without)
 {
 	CLEANUP(free_ptr) double *p = calloc(o->to - o->from, sizeof(*p));
+	double likeliest = 0;
 	size_t best;
 	int r = p ? draw_first(w, o, true, p, &best) : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	if (best != o->best && !is_like(w, w->pool[o->best].rise, w->pool[best].main))
+	for (size_t i = 0; i < o->to - o->from; i++)
+		likeliest = fmax(likeliest, p[i]);
+	if (is_like(w, w->pool[o->best].rise, w->pool[best].main))
+		return 0;
+	if (best != o->best || likeliest < FINDING_NAMED)
 		*o = cannot_tell(*o, WHY_SMALL, NULL);
+	else
+		*ret_leads_without = is_given_back(&w->pool[best]);
 	return 0;
 }
 
@@ -137,6 +150,7 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 
 	if (r < 0)
 		return r;
+	o->lead_below = together.lead_below;
 	if (together.is_shared)
 		*o = none(*o, WHY_SHARED);
 	else if (together_is_all(w, o) && together_is_collective(w, o))
@@ -152,20 +166,34 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 	return 0;
 }
 
-/* Several ranks rose. */
-static int weigh(struct judge_work *w, struct judge_outcome *o)
+/* By the rises that the members have now; *ret_leads_without: the first one is to be passed over.
+ */
+static int weigh_rises(struct judge_work *w, struct judge_outcome *o, bool *ret_leads_without)
 {
 	CLEANUP(free_ptr) double *p = calloc(o->to - o->from, sizeof(*p));
 	int r = p ? draw_first(w, o, false, p, &o->best) : -ENOMEM;
 
+	*ret_leads_without = false;
 	if (r < 0)
 		return r;
 	for (size_t i = o->from; i < o->to; i++)
 		w->pool[i].probability = p[i - o->from];
 	r = classify(w, o);
 	if (r == 0 && o->verdict == VERDICT_NAMED && w->pool[o->best].rise != w->pool[o->best].main)
-		r = weigh_small(w, o);
+		r = weigh_small(w, o, ret_leads_without);
 	return r;
+}
+
+/* Several ranks rose. Of one that leads without what it gave back the large rise is the onset. */
+static int weigh(struct judge_work *w, struct judge_outcome *o)
+{
+	bool leads_without;
+	int r = weigh_rises(w, o, &leads_without);
+
+	if (r < 0 || !leads_without)
+		return r;
+	w->pool[o->best].rise = w->pool[o->best].main;
+	return weigh_rises(w, o, &leads_without);
 }
 
 /* Nobody saw any of them begin: the workload's if that is as long after each one's own start. */

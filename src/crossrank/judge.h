@@ -55,6 +55,7 @@ struct judge_outcome {
 	size_t from, to; /* of pool[] */
 	size_t best;
 	const struct rank *unseen;
+	double lead_below; /* WHY_SHARED: nobody led by so much, in seconds */
 };
 
 /* Of the rises [from, to) of w->pool, whose probabilities it fills. -ENOMEM. */

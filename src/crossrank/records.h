@@ -53,6 +53,7 @@ struct records {
 	struct buf row;
 	struct csv_column *columns;
 	size_t n_columns;
+	bool has_versions; /* CSV: of the records; else they are older ones */
 };
 
 /* Reads more. 1: there is more; 0: the end; -EFBIG: the record is longer than allowed. */

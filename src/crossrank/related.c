@@ -165,7 +165,9 @@ static void join_others(struct judge_work *w, const double *nearest, struct judg
 		w->pool[n++].probability = 0;
 	}
 	w->n_pool = n;
-	*chosen = (struct judge_outcome){ VERDICT_NAMED, WHY_FIRST, from, n, from, NULL };
+	*chosen = (struct judge_outcome){
+		.verdict = VERDICT_NAMED, .why = WHY_FIRST, .from = from, .to = n, .best = from
+	};
 }
 
 /* Whether the rises have to do with each other; only those behind the first: *ret_is_apart. */

@@ -7,11 +7,13 @@
 
 #include "base/macros.h"
 #include "crossrank/series.h"
+#include "stats/noise.h"
 
 #define NEAR_BINS 24   /* around an onset, when it is looked at more closely */
 #define DOWN_SHARE 0.6 /* losing so much of its gain it has come down */
 #define TEETH 3	       /* so many similar ones are a saw */
 #define TOOTH_SHARE 0.5
+#define TOOTH_AFTER 0.25 /* of a tooth: so much later may begin what seems to begin in it */
 
 int64_t rise_gain_bytes(const struct rise *rise)
 {
@@ -38,17 +40,33 @@ static double gone_at(const struct series *s, const struct run *run)
 	return INFINITY;
 }
 
-static bool is_saw(const struct series *s, const struct run_list *found)
+/*
+ * How long a tooth takes, in seconds; 0: it is no saw. A leak on top of it, which is not given
+ * back, is no tooth, however large it is.
+ */
+static double tooth_of(const struct series *s, const struct run_list *found)
 {
-	double highest = 0;
+	double highest = 0, lengths[SERIES_BINS];
 	size_t n = 0;
 
 	for (size_t i = 0; i < found->n; i++)
-		highest = fmax(highest, found->items[i].gain);
-	for (size_t i = 0; i < found->n; i++)
-		n += found->items[i].gain >= TOOTH_SHARE * highest &&
-		     !isinf(gone_at(s, &found->items[i]));
-	return n >= TEETH;
+		if (!isinf(gone_at(s, &found->items[i])))
+			highest = fmax(highest, found->items[i].gain);
+	for (size_t i = 0; i < found->n; i++) {
+		const struct run *run = &found->items[i];
+		double gone = gone_at(s, run);
+
+		if (run->gain >= TOOTH_SHARE * highest && !isinf(gone))
+			lengths[n++] = gone - series_move(s, run->first).from;
+	}
+	return n >= TEETH ? noise_median(lengths, n) : 0;
+}
+
+/* What begins in a tooth shows when that falls, and is taken for one that began there. */
+static void blur_saw(struct rise_list *list, double tooth)
+{
+	for (size_t i = 0; i < list->n; i++)
+		onset_blur(&list->items[i].onset, tooth, TOOTH_AFTER * tooth, 1);
 }
 
 /* The same rise, in samples that are not thinned out. */
@@ -155,6 +173,7 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 {
 	CLEANUP(free_ptr) struct series *s = calloc(1, sizeof(*s));
 	CLEANUP(free_ptr) struct run_list *found = calloc(1, sizeof(*found));
+	double tooth;
 	int r;
 
 	if (!s || !found)
@@ -170,8 +189,10 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 	series_find_runs(s, found);
 	ret->sigma_mib = s->sigma;
 	ret->range_mib = s->range;
-	ret->is_sawtooth = is_saw(s, found);
+	tooth = tooth_of(s, found);
+	ret->is_sawtooth = tooth > 0;
 	r = take_runs(s, found, ret);
+	blur_saw(ret, tooth);
 	for (size_t i = 0; i < ret->n; i++) {
 		ret->items[i].start =
 			(double)(s->stream->samples[0].timestamp_ns - origin_ns) / 1e9;

@@ -13,6 +13,7 @@
 #define NEAR_MARKER_S 0.5 /* before and after an operation, whatever the samples */
 #define MAX_SPREAD_S 2.0  /* an onset and its clock no better known: together or not */
 #define SHOWN_LEAD_S 1.0  /* or an interval: nobody led only where such a lead would show */
+#define LEAD_STEP_S 0.01  /* to which the bound of a lead is found */
 #define MIN_ALIGNED 3
 #define BORN_SHARE 0.5 /* of a lead: who started so much before the others may owe it to that */
 
@@ -185,7 +186,7 @@ static struct first_entry take_first(struct first_entry *entries, size_t n, size
 	return taken;
 }
 
-double together_shown_lead(const struct judge_work *w)
+static double shown_lead(const struct judge_work *w)
 {
 	return fmax(w->interval, SHOWN_LEAD_S);
 }
@@ -194,7 +195,52 @@ double together_shown_lead(const struct judge_work *w)
 static bool shows_lead(const struct judge_work *w, const struct first_entry *first,
 		       const struct first_entry *others, size_t n)
 {
-	return onset_behind_p(first, together_shown_lead(w), others, n) < EQUAL_P;
+	return onset_behind_p(first, shown_lead(w), others, n) < EQUAL_P;
+}
+
+/* Who can have been before all others by the most, if any rank could: one of n. */
+static size_t find_earliest(const struct first_entry *entries, size_t n)
+{
+	double earliest = INFINITY;
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double at = onset_quantile(entries[i].onset, EQUAL_P / (double)n) -
+			    entries[i].clock_error;
+
+		if (at < earliest) {
+			earliest = at;
+			found = i;
+		}
+	}
+	return found;
+}
+
+/*
+ * The lead, at least shown_lead(), that none of n ranks had but for one case of a hundred. It is
+ * asked of where the onsets can be, and not whether a test would have found it: who led may have
+ * come out late. INFINITY: it may be more than `most`.
+ */
+static double bound_lead(struct first_entry *entries, size_t n, double least, double most)
+{
+	size_t earliest = find_earliest(entries, n);
+	struct first_entry one = take_first(entries, n, earliest);
+	double sure = 1 - EQUAL_P / (double)n, high = INFINITY;
+
+	if (onset_behind_p(&one, -most, entries, n - 1) >= sure)
+		high = most;
+	if (onset_behind_p(&one, -least, entries, n - 1) >= sure)
+		high = least;
+	for (double low = least; !isinf(high) && high - low > LEAD_STEP_S;) {
+		double middle = (low + high) / 2;
+
+		if (onset_behind_p(&one, -middle, entries, n - 1) >= sure)
+			high = middle;
+		else
+			low = middle;
+	}
+	entries[earliest] = one;
+	return high;
 }
 
 static void compare(const struct judge_work *w, const struct judge_outcome *o,
@@ -203,13 +249,18 @@ static void compare(const struct judge_work *w, const struct judge_outcome *o,
 	size_t n = o->to - o->from;
 	bool is_known = together_is_all(w, o) && is_bounded(entries, n);
 	double equal = onset_equal_p(entries, n);
-	struct first_entry first = take_first(entries, n, o->best - o->from);
+	struct first_entry first;
 
+	ret->lead_below = INFINITY;
+	if (is_known)
+		ret->lead_below =
+			bound_lead(entries, n, shown_lead(w), fmax(w->interval, MAX_SPREAD_S));
+	first = take_first(entries, n, o->best - o->from);
 	equal = fmin(equal, (double)n * onset_behind_p(&first, 0, entries, n - 1));
 	ret->is_sure = w->pool[o->best].probability >= FINDING_NAMED;
 	ret->is_equal = equal >= EQUAL_P;
-	ret->is_shared =
-		ret->is_equal && is_known && !ret->is_sure && shows_lead(w, &first, entries, n - 1);
+	ret->is_shared = ret->is_equal && !isinf(ret->lead_below) && !ret->is_sure &&
+			 shows_lead(w, &first, entries, n - 1);
 	ret->is_of_one = are_together(entries, n - 1);
 }
 

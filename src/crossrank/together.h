@@ -11,12 +11,13 @@
 
 /* What the numbers of several rises say; o->best is the likeliest first one. */
 struct together {
-	bool is_sure;	/* who was first */
-	bool is_equal;	/* they may have begun together */
-	bool is_shared; /* they did: nobody's lead is hidden */
-	bool is_start;	/* each began as long after its own start */
-	bool is_of_one; /* all but the first began together by the clock, too */
-	bool is_born;	/* its program had that lead, too */
+	bool is_sure;	   /* who was first */
+	bool is_equal;	   /* they may have begun together */
+	bool is_shared;	   /* they did: nobody's lead is hidden */
+	bool is_start;	   /* each began as long after its own start */
+	bool is_of_one;	   /* all but the first began together by the clock, too */
+	bool is_born;	   /* its program had that lead, too */
+	double lead_below; /* seconds by which nobody can have led; INFINITY: it is too much */
 };
 
 /* -ENOMEM. */
@@ -30,7 +31,5 @@ bool together_is_collective(const struct judge_work *w, const struct judge_outco
 
 /* Whether each rose as long after the beginning of its record. -ENOMEM. */
 int together_since_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret);
-/* The least lead, in seconds, that is sure to show where they did. */
-double together_shown_lead(const struct judge_work *w);
 
 #endif

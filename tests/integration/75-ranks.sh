@@ -356,6 +356,12 @@ done
 run "$PROCTOR" ranks merge "$TMP/job.jsonl" "$TMP/job.jsonl"
 is "samples that are given twice are printed once" "$stdout" "$(cat "$TMP/merged.jsonl")"
 like "and counted" "$stderr" "$(wc -l <"$TMP/merged.jsonl") samples were given more than once"
+for form in csv jsonl; do
+	csv=()
+	[ $form = csv ] && csv=(--csv)
+	run "$PROCTOR" ranks merge "${csv[@]}" "$TMP/job.jsonl" "$TMP/merged.$form"
+	is "also beside what was merged of them, $form" "$stdout" "$(cat "$TMP/merged.$form")"
+done
 python3 - "$TMP/job.jsonl" >"$TMP/devices.jsonl" <<'PYTHON'
 import json, sys
 for line in open(sys.argv[1]):

@@ -101,6 +101,9 @@ struct job {
 	bool is_twice;	 /* the records are given twice */
 	struct job_rank own[RANKS];
 	bool is_unnamed; /* no host has a name */
+	double teeth;	 /* MiB per second of a saw below all of it; 0: none */
+	double tooth;	 /* seconds of one */
+	double phase[RANKS];
 };
 
 /* So long after its start: half of it, a pause, the other half. */
@@ -167,6 +170,7 @@ static double level_at(const struct job *job, int rank, double t)
 	double base = job->base > 0 ? job->base : 1000;
 
 	base += job->is_saw ? 300 * fmod(t, 10) / 10 : 0;
+	base += job->teeth > 0 ? job->teeth * fmod(t + job->phase[rank], job->tooth) : 0;
 	if (own->restart_at > 0 && t >= own->restart_at)
 		return restarted(own, t);
 	base += own_level(job, own, job->onset[rank], t);
@@ -327,6 +331,7 @@ struct answer {
 	enum why why;
 	int64_t rank;
 	double probability, onset, low, high;
+	double lead_below;	 /* NaN: not said */
 	int n_onsets, n_covered; /* of all ranks that are candidates, and were to rise */
 };
 
@@ -369,6 +374,7 @@ static struct answer ask(const struct job *job)
 	assert_int_equal(finding_make(&a, &options, &f), 0);
 	answer.verdict = f->verdict;
 	answer.why = f->why;
+	answer.lead_below = f->lead_below;
 	count_covered(job, f, &answer);
 	if (f->rank) {
 		const struct onset *o = &f->candidates[0].rise->onset;

@@ -114,6 +114,50 @@ static struct job make_spiked(void)
 	return job;
 }
 
+/* One has a bump, gives it back, and rises with all others. */
+static struct job make_bumped(void)
+{
+	struct job job = long_job(0, 0);
+
+	job.own[LEADER].spike_at = 50;
+	return job;
+}
+
+/* The same, but it leads. */
+static struct job make_bumped_leader(void)
+{
+	struct job job = long_job(2, 0);
+
+	job.own[LEADER].spike_at = 50;
+	return job;
+}
+
+/* ---- over teeth of each one's own ---- */
+
+static struct job toothed(double lead, double interval)
+{
+	struct job job = long_job(lead, 0);
+
+	job.noise = 5;
+	job.interval = interval;
+	job.length = 100;
+	job.teeth = 60;
+	job.tooth = uniform(5, 9);
+	for (int i = 0; i < RANKS; i++)
+		job.phase[i] = uniform(0, 9);
+	return job;
+}
+
+static struct job make_toothed(void)
+{
+	return toothed(0, 0.25);
+}
+
+static struct job make_toothed_leader(void)
+{
+	return toothed(4, 0.5);
+}
+
 /* ---- the first was not seen ---- */
 
 static struct job make_coarse_leader(void)
@@ -272,6 +316,10 @@ static const struct kind {
 	{ "hosts without names", make_unnamed, 4, 0 },
 	{ "all are restarted and load", make_restarted, -1, 0 },
 	{ "an operation between two rises", make_marked, LEADER, 0.95 },
+	{ "a bump before all rise", make_bumped, -1, 0 },
+	{ "a bump of the first before all rise", make_bumped_leader, LEADER, 0.9 },
+	{ "all leak together over teeth", make_toothed, -1, 0 },
+	{ "a leak over teeth, 4 s", make_toothed_leader, LEADER, 0.5 },
 };
 
 static void check_kind(const struct kind *kind)
@@ -298,6 +346,25 @@ static void test_doubts(void **unused)
 		state = 500 + i;
 		check_kind(&kinds[i]);
 	}
+}
+
+/* ---- since when ---- */
+
+static void test_a_bump_is_not_the_onset(void **unused)
+{
+	int named = 0, inside = 0;
+
+	(void)unused;
+	state = 560;
+	for (int i = 0; i < JOBS; i++) {
+		struct job job = make_bumped_leader();
+		struct answer answer = ask(&job);
+
+		named += answer.verdict == VERDICT_NAMED;
+		inside += answer.low <= 60 && 60 <= answer.high;
+	}
+	assert_true(named >= 0.9 * JOBS);
+	assert_true(inside >= 0.8 * named);
 }
 
 /* ---- why nobody can tell ---- */
@@ -332,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_doubts),
+		cmocka_unit_test(test_a_bump_is_not_the_onset),
 		cmocka_unit_test(test_reasons),
 	};
 

@@ -179,6 +179,31 @@ static void test_workload(void **unused)
 	expect(&job, VERDICT_NONE, WHY_COLLECTIVE, -1);
 }
 
+/* Noise as large as what is gained in a second: that nobody led by less than one did is wrong. */
+static void test_no_lead_is_denied(void **unused)
+{
+	int n_shared = 0;
+
+	(void)unused;
+	state = 11;
+	for (int i = 0; i < 40; i++) {
+		double lead = i % 2 ? 1.5 : 0;
+		struct job job = quiet_job();
+		struct answer answer;
+
+		job.slope = 100;
+		job.noise = i % 4 < 2 ? 100 : 10;
+		set_onsets(&job, uniform(40, 41), 2, lead);
+		for (int k = 0; k < RANKS; k++)
+			job.start[k] = uniform(0, 1);
+		answer = ask(&job);
+		n_shared += answer.why == WHY_SHARED;
+		assert_true(isnan(answer.lead_below) == (answer.why != WHY_SHARED));
+		assert_false(answer.lead_below < lead);
+	}
+	assert_true(n_shared >= 8); /* where there is little noise, and no lead */
+}
+
 /* A rise that all have at the start does not hide the one that matters. */
 static void test_two_episodes(void **unused)
 {
@@ -221,10 +246,15 @@ static void test_unseen(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bars),	      cmocka_unit_test(test_nobody_leads),
-		cmocka_unit_test(test_nothing_rises), cmocka_unit_test(test_one_rises),
-		cmocka_unit_test(test_steps),	      cmocka_unit_test(test_workload),
-		cmocka_unit_test(test_two_episodes),  cmocka_unit_test(test_clocks),
+		cmocka_unit_test(test_bars),
+		cmocka_unit_test(test_nobody_leads),
+		cmocka_unit_test(test_nothing_rises),
+		cmocka_unit_test(test_one_rises),
+		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_workload),
+		cmocka_unit_test(test_no_lead_is_denied),
+		cmocka_unit_test(test_two_episodes),
+		cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_unseen),
 	};
 

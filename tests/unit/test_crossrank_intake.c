@@ -296,6 +296,21 @@ static void test_csv_bad_headings(void **state)
 	check_heading("a.csv", one_line.data, one_line.len, REASON_TOO_LONG, "too_long");
 }
 
+/* A row without a version is an older record, also where others could have one. */
+static void test_csv_empty_versions(void **state)
+{
+	static const char rows[] = "schema_version,timestamp_ns,rank,device_used_bytes\n\n"
+				   ",1000000000,0,5\n,2000000000,0,6\n";
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	t = read_bytes("older.csv", rows, sizeof(rows) - 1, &seen);
+	assert_int_equal(seen.n_faults, 0);
+	assert_int_equal(t->n_samples, 2);
+	telemetry_free(t);
+}
+
 /* ---- compressed ---- */
 
 static void add_gzip(struct buf *out, const char *bytes, size_t n)
@@ -373,8 +388,71 @@ static void check_garbage_behind(const char *name, void (*add)(struct buf *, con
 	check_samples(t, N);
 	telemetry_free(t);
 	assert_int_equal(seen.n_faults, 1);
-	assert_int_equal(seen.n_cut, 1);
+	assert_int_equal(seen.n_cut, 0);
 	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+/* One bit in the magic number of the second part: it is lost, and nothing was cut off. */
+static void check_bad_magic(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+	size_t first;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	first = packed.len;
+	add(&packed, lines.data, lines.len);
+	packed.data[first] ^= 1;
+	t = read_bytes(name, packed.data, packed.len, &seen);
+	check_samples(t, N);
+	telemetry_free(t);
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.n_cut, 0);
+	assert_int_equal(seen.last.reason, REASON_BAD_COMPRESSION);
+}
+
+static void test_bad_magic(void **state)
+{
+	(void)state;
+	check_bad_magic("m.jsonl.gz", add_gzip);
+	check_bad_magic("m.jsonl.zst", add_zstd);
+}
+
+/* As parallel compressors do: a frame to be skipped has the size of the next. */
+static void test_skipped_frames(void **state)
+{
+	static const char skipped[] = "\x50\x2a\x4d\x18\x04\x00\x00\x00size";
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+	size_t half;
+
+	(void)state;
+	add_lines(&lines, N);
+	half = lines.len / 2;
+	buf_add(&packed, skipped, sizeof(skipped) - 1);
+	add_zstd(&packed, lines.data, half);
+	buf_add(&packed, skipped, sizeof(skipped) - 1);
+	add_zstd(&packed, lines.data + half, lines.len - half);
+	check_whole("p.jsonl.zst", &packed);
+}
+
+static void check_zeros_behind(const char *name, void (*add)(struct buf *, const char *, size_t))
+{
+	static const char zeros[5000];
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
+
+	add_lines(&lines, N);
+	add(&packed, lines.data, lines.len);
+	buf_add(&packed, zeros, sizeof(zeros));
+	check_whole(name, &packed);
+}
+
+static void test_zeros_behind(void **state)
+{
+	(void)state;
+	check_zeros_behind("z.jsonl.gz", add_gzip);
+	check_zeros_behind("z.jsonl.zst", add_zstd);
 }
 
 static void test_garbage_behind(void **state)
@@ -660,8 +738,12 @@ int main(void)
 		cmocka_unit_test(test_csv_last_row),
 		cmocka_unit_test(test_csv_heading),
 		cmocka_unit_test(test_csv_bad_headings),
+		cmocka_unit_test(test_csv_empty_versions),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_garbage_behind),
+		cmocka_unit_test(test_bad_magic),
+		cmocka_unit_test(test_zeros_behind),
+		cmocka_unit_test(test_skipped_frames),
 		cmocka_unit_test(test_broken_element),
 		cmocka_unit_test(test_cut_lines),
 		cmocka_unit_test(test_cut_array),
