@@ -162,7 +162,7 @@ void keys_search_on(struct scene *s, int from_here)
 {
 	const struct node *from = scene_selected(s), *node;
 
-	if (!s->search[0] || (from_here && from && node_matches(from, s->search)))
+	if (!s->search[0] || (from_here && from && outline_shows(&s->outline, from, s->search)))
 		return;
 	node = outline_search(&s->outline, from ? from->id : 0, s->search);
 	if (!node) {

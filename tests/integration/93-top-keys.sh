@@ -138,8 +138,12 @@ shows "/ asks for what" '^search: _'
 keys -l beta
 keys Enter
 selects "and goes there" '^- beta'
+keys / ; keys -l 'sheet 1'; keys Enter
+selects "or to a sheet" '^  - sheet 1'
+keys / ; keys -l a; keys Enter
+selects "or to whatever shows it next" '^- gamma'
 keys n
-selects "n goes on" 'sheet 1|sh -c while'
+selects "n goes on, around the end" '^\+ alpha'
 keys / ; keys -l 'no such thing'; keys Enter
 shows "what is not there is said" "nothing matches 'no such thing'"
 keys f

@@ -291,6 +291,36 @@ static void test_search_folded(void **state)
 	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
 }
 
+/* What a row shows is what finds it, and nothing that it does not show. */
+static void test_search_what_is_shown(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 4);
+	snap.processes[0].rank = 0;
+	snap.processes[1].rank = 1;
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), "train");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	press(s, "/rank 1\n");
+	assert_int_equal(scene_selected(s)->kind, NODE_RANK);
+	assert_int_equal(scene_selected(s)->rank, 1);
+	press(s, "/Sheet 1 tr\n");
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	assert_string_equal(scene_selected(s)->job_id, "train");
+	press(s, "/train\nn"); /* the sheet; the ranks are passed over */
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "n");
+	assert_int_equal(scene_selected(s)->kind, NODE_JOB);
+	press(s, "/no job\n");
+	assert_null(scene_selected(s)->job_id);
+	press(s, "frank 1\n"); /* with all that is of it */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  rank 1|   11");
+	press(s, "t/train\n"); /* in a list it says whose it is */
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+}
+
 static void test_filter_by_pid(void **state)
 {
 	struct scene *s = *state;
@@ -441,6 +471,7 @@ int main(void)
 		TEST(test_filter_unfolds),
 		TEST(test_search),
 		TEST(test_search_folded),
+		TEST(test_search_what_is_shown),
 		TEST(test_filter_by_pid),
 		TEST(test_selection_stays),
 		TEST(test_selected_is_gone),
