@@ -141,10 +141,14 @@ static void open_overlay(struct scene *s, int overlay)
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
+/* From the detail to where it was opened, and only then to all jobs. */
 static void go_back(struct scene *s, int unused)
 {
 	(void)unused;
-	s->shows_detail = false;
+	if (s->shows_detail) {
+		s->shows_detail = false;
+		return;
+	}
 	s->filter[0] = '\0';
 	s->is_in_events = false;
 	s->events_up = 0;
@@ -299,7 +303,7 @@ const struct key_row keys_rows[] = {
 	{ { '>' }, ">", "twice as fast", change_speed, 1, true },
 	{ { '<' }, "<", "half as fast", change_speed, 0, true },
 	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
-	{ { TUI_KEY_ESCAPE }, "Esc", "close it; forget the filter", go_back, 0, false },
+	{ { TUI_KEY_ESCAPE }, "Esc", "close it; back to all jobs", go_back, 0, false },
 	{ { TUI_KEY_CTRL_L }, "Ctrl-L", "draw all of it anew", wish_for, WISH_REDRAW, false },
 	{ { 'h', '?', TUI_KEY_F1 }, "h ? F1", "this page", open_overlay, OVERLAY_HELP, false },
 	{ { 'q', TUI_KEY_F10 }, "q F10", "quit", wish_for, WISH_QUIT, false },

@@ -182,6 +182,9 @@ shows "Enter shows all of one" 'DETAIL OF WHAT HAPPENED'
 shows "with its members" '^event +[a-z]+\.'
 keys Escape
 shows "Escape closes it" '^WHAT HAPPENED'
+selects "and stays among them" '^[0-9:]{8} '
+keys Escape
+hides "another goes back to the jobs" '^WHAT HAPPENED \(earlier\)'
 
 keys [
 shows "[ goes back among them" '^WHAT HAPPENED \(earlier\)'
