@@ -93,6 +93,19 @@ pids+=($!)
 shows "a process that was seen has its command when it ends" \
 	'process.exit pid [0-9]+ of long, sheet 1: exit code 0: sleep 1.7'
 
+if "$PROCTOR" status | grep -q 'births, deaths.*eBPF'; then
+	"$PROCTOR" run -q --job brief -- \
+		sh -c 'for i in $(seq 600); do /bin/false; sleep 0.1; done' &
+	pids+=($!)
+	brief=$!
+	shows "one that nobody has seen has its name" \
+		'process.exit pid [0-9]+ of brief, sheet 1: exit code 1: (/bin/)?false$'
+	kill -TERM "$brief"
+	wait "$brief"
+else
+	skip "one that nobody has seen has its name" "without eBPF not every death has one"
+fi
+
 # ---- what is too young for anybody to have written down its sheet ----
 
 cat >"$TMP/young.yaml" <<-'YAML'
