@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -53,6 +54,16 @@ static int refuse_absent(const struct socket_paths *paths, struct err *err)
 		       all.len > 0 ? all.data : "");
 }
 
+/* A folder that this user may not enter has no daemon of theirs, where another place was named
+ * first; HOME may be that of somebody else. The system's is one to be told of. */
+static bool is_of_others(const struct socket_paths *paths, size_t i, int r)
+{
+	struct stat st;
+
+	return r == -EACCES && i > 0 && i + 1 < paths->n && lstat(paths->items[i], &st) < 0 &&
+	       errno == EACCES;
+}
+
 /*
  * Where nothing is, the next place is looked at. What else keeps us from one of
  * them is told if no other has a daemon.
@@ -69,7 +80,7 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
 				 &why) == 0)
 			return 0;
-		if (!is_absent(why.code) && first.code == 0)
+		if (!is_absent(why.code) && !is_of_others(&paths, i, why.code) && first.code == 0)
 			first = why;
 	}
 	if (r < 0)
