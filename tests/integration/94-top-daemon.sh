@@ -69,6 +69,7 @@ selects "the second" '^- twin#2 '
 keys x
 shows "x is of that alone" 'cancel attempt 2 of the job twin and end all of it'
 keys y
+shows "and says so" '^attempt 2 of the job twin is being cancelled'
 hides "and ends it" '^ +[0-9]+ sleep 322'
 shows "the other goes on, and is alone now" '^- twin 1 '
 json "as all know" "$("$PROCTOR" jobs --json)" \
@@ -149,9 +150,14 @@ recorded_for() { # JOB SECONDS
 		"d[-1]['timestamp'] - d[0]['timestamp'] >= $2")" = True ]
 }
 check "it is recorded for a while" eventually recorded_for beta 30
+run "$PROCTOR" run -q --job burst -- sh -c 'for i in $(seq 400); do /bin/true; done'
+is "a job has many births" "$status" 0
 close_terminal
 open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
+keys e
+shows "births do not hide what was before them" 'job.started of burst'
+keys e
 keys p
 shows "so that nothing more is seen" 'PAUSED'
 pane resize-window -x 100 -y 60 # for all of the detail
