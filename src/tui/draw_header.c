@@ -152,7 +152,7 @@ static void draw_counts(const struct scene *s, const struct area *a)
 	int jobs = is_listed ? s->listed_jobs : s->snap.running_jobs; /* what is newer */
 	int sheets = is_listed ? s->listed_sheets : s->snap.active_sheets;
 	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s", jobs, plural((uint64_t)jobs));
-	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
+	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_JOBS); /* as a daemon counts */
 
 	if (s->source == SOURCE_REPLAY)
 		x = area_put(a, x, 3, STYLE_PLAIN, ", queued -"); /* nobody has written it down */

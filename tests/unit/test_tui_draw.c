@@ -299,6 +299,19 @@ static void test_two_rows(void **state)
 	assert_string_equal(draw_text(*state, 10, 2), "p 22:13:23\n? help\n");
 }
 
+/* Beside the jobs they are read as the jobs': those of the host are not counted. */
+static void test_zombies(void **state)
+{
+	struct scene *s = *state;
+
+	s->source = SOURCE_OWN;
+	s->snap.processes[4].state = 'Z'; /* of no job */
+	assert_null(strstr(draw_text(s, 80, 24), "zombie"));
+	s->snap.processes[3].state = 'Z';
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "2 jobs, 2 sheets, pressure none, 1 zombie\n"));
+}
+
 static void test_calls(void **state)
 {
 	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
@@ -481,6 +494,7 @@ int main(void)
 		TEST(test_two_rows),
 		TEST(test_queued_twins),
 		TEST(test_long_waiting),
+		TEST(test_zombies),
 		TEST(test_calls),
 		TEST(test_sizes),
 		TEST(test_long_name),
