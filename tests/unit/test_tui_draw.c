@@ -333,7 +333,8 @@ static void test_calls(void **state)
 	s->snap.processes[2].n_syscalls = 0;
 	press(s, "/python train\n\n");
 	assert_non_null(
-		strstr(draw_text(s, 80, 30), "system calls  read 30 (25 %), write 7 (75 %)\n"));
+		strstr(draw_text(s, 100, 30), "system calls  read 30 (25 % of their CPU time), "));
+	assert_non_null(strstr(draw_text(s, 200, 30), "), write 7 (75 %) since the look before"));
 	press(s, "/train\n");
 	press(s, "g/train\n");
 	assert_non_null(strstr(draw_text(s, 120, 30), "90s write read\n"));
