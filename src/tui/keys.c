@@ -130,7 +130,9 @@ static void toggle_pause(struct scene *s, int unused)
 static void toggle_detail(struct scene *s, int unused)
 {
 	(void)unused;
-	s->shows_detail = !s->shows_detail;
+	s->shows_detail = !s->shows_detail && (s->is_in_events || scene_selected(s));
+	if (!s->is_in_events && !scene_selected(s))
+		scene_say(s, "there is nothing here to show");
 }
 
 static void open_overlay(struct scene *s, int overlay)

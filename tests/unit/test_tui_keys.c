@@ -243,6 +243,16 @@ static void test_detail_in_small_terminal(void **state)
 	assert_null(strstr(draw_text(s, 40, 10), "DETAIL"));
 }
 
+/* There is no panel of nothing. */
+static void test_no_detail(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "fno such thing\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\nthere is nothing here to show"));
+	assert_null(strstr(draw_text(s, 80, 24), "DETAIL"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +267,7 @@ int main(void)
 		TEST(test_help),
 		TEST(test_help_in_pages),
 		TEST(test_detail_in_small_terminal),
+		TEST(test_no_detail),
 	};
 
 	return cmocka_run_group_tests_name("tui_keys", tests, NULL, NULL);
