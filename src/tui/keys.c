@@ -296,7 +296,7 @@ const struct key_row keys_rows[] = {
 	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
 	{ { '[' }, "[", "earlier events", keys_scroll_events, 1, false },
 	{ { ']' }, "]", "later events", keys_scroll_events, -1, false },
-	{ { 'e' }, "e", "events with births, or without", toggle_births, 0, false },
+	{ { 'e' }, "e", "hide births and quiet deaths", toggle_births, 0, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
 	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
 	{ { 'p' }, "p", "pause", toggle_pause, 0, false },

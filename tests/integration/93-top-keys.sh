@@ -191,7 +191,7 @@ shows "[ goes back among them" '^WHAT HAPPENED \(earlier\)'
 keys ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] Escape
 shows "] on again" '^WHAT HAPPENED *$'
 keys e
-shows "e leaves births and deaths out" '^WHAT HAPPENED.* but births and deaths'
+shows "e leaves births and deaths out" '^WHAT HAPPENED.* but births and quiet deaths'
 hides "all of them" '^[0-9:]{8} process\.spawn'
 keys e
 shows "and takes them in again" '^[0-9:]{8} process\.spawn'

@@ -205,6 +205,8 @@ static void test_flood_of_births(void **state)
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 2)->text, "birth 1026.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 1)->text, "it grows");
 	press(s, "e");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "WHAT HAPPENED but births and quiet deaths (e)"));
 	assert_int_equal(scene_count_events(s), 2);
 	assert_string_equal(scene_event(s, 1)->text, "it grows");
 	press(s, "\tk");
