@@ -40,6 +40,10 @@ static void test_no_such_job(void **state)
 	s->job_id = "nosuch";
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "\nno job nosuch is running\n"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n0 of 2 jobs, 2 sheets"));
+	s->job_id = "train";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n1 of 2 jobs, 2 sheets"));
 }
 
 /* A name has room enough before threads and files have any, and no folders in it. */
