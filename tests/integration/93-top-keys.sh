@@ -103,6 +103,15 @@ selects "a second one folds" '^\+ beta'
 mouse 0 5 7
 selects "and a third unfolds" '^- beta'
 
+# ---- what no terminal has told curses of ----
+
+keys -l "$(printf '\eOx')" # of a keypad
+keys e
+shows "the bytes of an unknown sequence are no keys" '^WHAT HAPPENED.* but births'
+keys -l "$(printf '\e[I\e[1;9S')" # the window is looked at; some key
+keys e
+shows "nor those of a longer one" '^WHAT HAPPENED *$'
+shows "and nothing was sorted" 'JOB / PROCESS▾'
 
 # ---- sorting, and trees ----
 
