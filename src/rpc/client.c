@@ -54,14 +54,12 @@ static int refuse_absent(const struct socket_paths *paths, struct err *err)
 		       all.len > 0 ? all.data : "");
 }
 
-/* A folder that this user may not enter has no daemon of theirs, where another place was named
- * first; HOME may be that of somebody else. The system's is one to be told of. */
-static bool is_of_others(const struct socket_paths *paths, size_t i, int r)
+/* A folder that this user may not enter has no daemon of theirs: HOME may be somebody else's. */
+static bool is_of_others(const char *path, int r)
 {
 	struct stat st;
 
-	return r == -EACCES && i > 0 && i + 1 < paths->n && lstat(paths->items[i], &st) < 0 &&
-	       errno == EACCES;
+	return r == -EACCES && lstat(path, &st) < 0 && errno == EACCES;
 }
 
 /*
@@ -75,12 +73,15 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 	int r = socket_paths_find(&paths, err);
 
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
+		bool is_between = i > 0 && i + 1 < paths.n; /* neither named, nor the system's */
 		struct err why = ERR_INIT;
 
 		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
 				 &why) == 0)
 			return 0;
-		if (!is_absent(why.code) && !is_of_others(&paths, i, why.code) && first.code == 0)
+		if (is_between && is_of_others(paths.items[i], why.code))
+			continue;
+		if (!is_absent(why.code) && first.code == 0)
 			first = why;
 	}
 	if (r < 0)
