@@ -42,7 +42,7 @@ static const struct argp_option top_options[] = {
 	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
 	  "Time between two looks where no daemon runs (2), or at least that between two that are "
-	  "shown of a daemon's (all); or that one frame of replayed text stands for (60); not with --json",
+	  "shown of a daemon's (all); or that one frame of replayed text stands for (60); not with --json, nor in a replay at a terminal",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
 	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
@@ -71,8 +71,19 @@ static pid_t parse_pid(struct argp_state *state, const char *text)
 	return (pid_t)pid;
 }
 
+/* A person who has the keys to go as fast as they like. */
+static bool is_replay_at_terminal(const struct top_args *args)
+{
+	return args->filter.since_wall_ns && !args->json && isatty(STDIN_FILENO) &&
+	       isatty(STDOUT_FILENO);
+}
+
 static void check_args(struct argp_state *state, const struct top_args *args)
 {
+	if (args->frame_seconds > 0 && is_replay_at_terminal(args))
+		cli_usage_error(state,
+				"--interval is of replayed text, as of "
+				"\"proctor top --history … | cat\": here < and > change the speed");
 	if (args->json && args->frame_seconds > 0)
 		cli_usage_error(state, "--interval is for people: --json prints every snapshot");
 	if (args->filter.since_wall_ns == 0 && args->filter.until_wall_ns != 0)
@@ -426,7 +437,7 @@ static int replay(const struct top_args *args, const struct settings *ctx)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
 		return args->json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	if (!args->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+	if (is_replay_at_terminal(args))
 		return show_live(args, ctx, store);
 	return top(store, args, &err);
 }

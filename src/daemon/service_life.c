@@ -32,8 +32,10 @@ static const char *command_of(const struct service *s, const struct proc_key *ke
 	return p->command ? p->command : p->comm;
 }
 
-/* Whoever runs the job writes it down; of what was attached that is us. */
-static void tell(struct service *s, const struct member *member, const struct proc_event *what)
+/* Whoever runs the job writes it down; of what was attached that is us. comm: what the kernel calls
+ * it, for one that no look has seen; NULL or "": it does not say. */
+static void tell(struct service *s, const struct member *member, const struct proc_event *what,
+		 const char *comm)
 {
 	struct watched *job = watch_find_attempt(s->watch, member->attempt_id);
 	struct proc_event ev = *what;
@@ -54,6 +56,8 @@ static void tell(struct service *s, const struct member *member, const struct pr
 		tellers_note(&s->life.told, BY_US, member->attempt_id, &ev);
 	if (ev.type == EVENT_EXIT && !ev.details)
 		ev.details = command_of(s, &ev.key); /* as it is written down */
+	if (ev.type == EVENT_EXIT && !ev.details)
+		ev.details = comm;
 	s->life.n_told++;
 	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
 }
@@ -67,7 +71,7 @@ void service_tell_birth(struct service *s, const struct member *member, uint64_t
 		.status = { -1, -1 },
 	};
 
-	tell(s, member, &ev);
+	tell(s, member, &ev, NULL);
 }
 
 void service_tell_death(struct service *s, const struct member *member, struct exit_status status,
@@ -81,7 +85,20 @@ void service_tell_death(struct service *s, const struct member *member, struct e
 		.details = details,
 	};
 
-	tell(s, member, &ev);
+	tell(s, member, &ev, NULL);
+}
+
+static void tell_news_of_death(struct service *s, const struct member *member,
+			       const struct life_event *news)
+{
+	const struct proc_event ev = {
+		.wall_ns = news->wall_ns,
+		.key = member->key,
+		.type = EVENT_EXIT,
+		.status = exit_status_from_wait(news->wait_status),
+	};
+
+	tell(s, member, &ev, news->comm);
 }
 
 /* ---- the kernel's news ---- */
@@ -150,7 +167,7 @@ static void on_death(struct service *s, const struct life_event *ev)
 	}
 	service_note_death(s, member, ev);
 	service_note_job_death(s, member, ev);
-	service_tell_death(s, member, exit_status_from_wait(ev->wait_status), ev->wall_ns, NULL);
+	tell_news_of_death(s, member, ev);
 }
 
 static void on_account(struct service *s, const struct life_event *ev)

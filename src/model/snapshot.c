@@ -477,10 +477,16 @@ void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 	json_end_array(j);
 }
 
-/* null: none is set. */
-static void write_limit(struct json *j, const char *key, uint64_t bytes)
+/* null: none is set, or it is not known; flag_key says which. */
+static void write_limit(struct json *j, const char *key, const char *flag_key, uint64_t bytes)
 {
-	json_key_f64(j, key, bytes == MEMORY_UNLIMITED ? F64_UNKNOWN : u64_to_mb(bytes));
+	bool is_unlimited = bytes == MEMORY_UNLIMITED;
+
+	json_key_f64(j, key, is_unlimited ? F64_UNKNOWN : u64_to_mb(bytes));
+	if (u64_known(bytes))
+		json_key_bool(j, flag_key, is_unlimited);
+	else
+		json_key_null(j, flag_key);
 }
 
 void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
@@ -496,8 +502,8 @@ void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
 		json_begin_object(j);
 		json_key_string(j, "path", c->path);
 		json_key_f64(j, "memory_current_mb", u64_to_mb(c->memory_current_bytes));
-		write_limit(j, "memory_high_mb", c->memory_high_bytes);
-		write_limit(j, "memory_max_mb", c->memory_max_bytes);
+		write_limit(j, "memory_high_mb", "memory_high_unlimited", c->memory_high_bytes);
+		write_limit(j, "memory_max_mb", "memory_max_unlimited", c->memory_max_bytes);
 		write_psi(j, "psi_memory", &c->psi_memory);
 		json_key_u64(j, "oom_kills", c->oom_kills);
 		json_end_object(j);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -53,6 +54,14 @@ static int refuse_absent(const struct socket_paths *paths, struct err *err)
 		       all.len > 0 ? all.data : "");
 }
 
+/* A folder that this user may not enter has no daemon of theirs: HOME may be somebody else's. */
+static bool is_of_others(const char *path, int r)
+{
+	struct stat st;
+
+	return r == -EACCES && lstat(path, &st) < 0 && errno == EACCES;
+}
+
 /*
  * Where nothing is, the next place is looked at. What else keeps us from one of
  * them is told if no other has a daemon.
@@ -64,11 +73,14 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 	int r = socket_paths_find(&paths, err);
 
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
+		bool is_between = i > 0 && i + 1 < paths.n; /* neither named, nor the system's */
 		struct err why = ERR_INIT;
 
 		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
 				 &why) == 0)
 			return 0;
+		if (is_between && is_of_others(paths.items[i], why.code))
+			continue;
 		if (!is_absent(why.code) && first.code == 0)
 			first = why;
 	}

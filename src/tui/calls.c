@@ -89,11 +89,14 @@ static const struct call *take_most(struct call_sums *sums, struct call *ret)
 }
 
 /* Shares cannot be added up over processes: only of one they are told. */
-static void add_call(struct buf *out, const struct call *call, double total_ns)
+static void add_call(struct buf *out, const struct call *call, double total_ns, bool *was_said)
 {
 	buf_printf(out, "%s %llu", call->name, (unsigned long long)call->count);
-	if (total_ns > 0 && f64_known(call->time_ns))
-		buf_printf(out, " (%.0f %%)", 100 * call->time_ns / total_ns);
+	if (!(total_ns > 0) || !f64_known(call->time_ns))
+		return;
+	buf_printf(out, " (%.0f %%%s)", 100 * call->time_ns / total_ns,
+		   *was_said ? "" : " of their CPU time");
+	*was_said = true;
 }
 
 static double total_time(const struct call_sums *sums)
@@ -120,13 +123,16 @@ static void tell_names(struct call_sums *sums, int columns, struct buf *out)
 
 static void tell_counts(struct call_sums *sums, double total_ns, struct buf *out)
 {
+	bool was_said = false; /* of what a share is */
 	struct call call;
 
 	for (size_t n = 0; n < DESCRIBED && take_most(sums, &call); n++) {
 		if (n > 0)
 			buf_add_str(out, ", ");
-		add_call(out, &call, total_ns);
+		add_call(out, &call, total_ns, &was_said);
 	}
+	if (out->len > 0)
+		buf_add_str(out, " since the look before");
 }
 
 void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out)
@@ -147,6 +153,6 @@ void calls_describe(const struct snapshot *s, const struct node *node, struct bu
 	sum_up(&sums, s, node);
 	tell_counts(&sums, node->p ? total_time(&sums) : 0, out);
 	if (out->len == 0)
-		buf_add_str(out, sums.is_counted ? "none since the last look" : "-");
+		buf_add_str(out, sums.is_counted ? "none since the look before" : "-");
 	map_release(&sums.by_name);
 }

@@ -13,7 +13,8 @@
 /* As many as so many columns have room for: "read write futex". */
 void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out);
 
-/* With their number, and of a process with their share of the time: "read 1200 (40 %), write 7". */
+/* With their number, and of a process with their share of the time: "read 1200 (40 % of their CPU
+ * time), write 7 (60 %) since the look before". */
 void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out);
 
 #endif

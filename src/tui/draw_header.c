@@ -146,13 +146,26 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* Where only one job is shown, how many attempts of it there are comes first. */
+static int draw_job_count(const struct scene *s, const struct area *a, int jobs)
+{
+	int shown = 0, x = 0;
+
+	for (size_t i = 0; s->job_id && i < s->outline.n; i++)
+		shown += s->outline.nodes[i].kind == NODE_JOB && !s->outline.nodes[i].queued;
+	if (s->job_id)
+		x = area_printf(a, 0, 3, STYLE_PLAIN, "%d of ", shown);
+	jobs = jobs > shown ? jobs : shown; /* who has counted them looked before */
+	return area_printf(a, x, 3, STYLE_PLAIN, "%d job%s", jobs, plural((uint64_t)jobs));
+}
+
 static void draw_counts(const struct scene *s, const struct area *a)
 {
 	bool is_listed = s->source == SOURCE_DAEMON && s->listed_ns > s->snap.wall_ns;
 	int jobs = is_listed ? s->listed_jobs : s->snap.running_jobs; /* what is newer */
 	int sheets = is_listed ? s->listed_sheets : s->snap.active_sheets;
-	int x = area_printf(a, 0, 3, STYLE_PLAIN, "%d job%s", jobs, plural((uint64_t)jobs));
-	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_ALL);
+	int x = draw_job_count(s, a, jobs);
+	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_JOBS); /* as a daemon counts */
 
 	if (s->source == SOURCE_REPLAY)
 		x = area_put(a, x, 3, STYLE_PLAIN, ", queued -"); /* nobody has written it down */

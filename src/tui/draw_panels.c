@@ -44,7 +44,7 @@ void draw_timeline(struct scene *s, const struct area *a)
 	s->event_rows = rows > 0 ? rows : 0;
 	scroll_to_event(s, rows);
 	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s", s->events_up ? " (earlier)" : "",
-		    s->hides_births ? " but births and deaths (e)" : "");
+		    s->hides_births ? " but births and quiet deaths (e)" : "");
 	for (int i = 0; i < rows; i++) {
 		const struct scene_event *event = scene_event(s, (size_t)(s->events_up + i));
 		char room[DRAW_NUMBER_BYTES];

@@ -39,7 +39,8 @@ static int ask(struct daemon_feed *f, enum question question, const char *method
 	return r;
 }
 
-/* The newest, or all since the last one that came. */
+/* All that the daemon has, or since the last one that came: the newest of them may all be births
+ * and deaths, of which the scene keeps as many as there is room for beside the others. */
 static int ask_events(struct daemon_feed *f, struct err *err)
 {
 	char params[96];
@@ -48,7 +49,7 @@ static int ask_events(struct daemon_feed *f, struct err *err)
 		snprintf(params, sizeof(params), "{\"limit\":4096,\"since\":%.6f}",
 			 f->last_event_seconds);
 	else
-		snprintf(params, sizeof(params), "{\"limit\":%d}", SCENE_EVENTS);
+		snprintf(params, sizeof(params), "{\"limit\":4096}");
 	return ask(f, ASK_EVENTS, "daemon.events", params, err);
 }
 

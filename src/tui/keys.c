@@ -130,7 +130,9 @@ static void toggle_pause(struct scene *s, int unused)
 static void toggle_detail(struct scene *s, int unused)
 {
 	(void)unused;
-	s->shows_detail = !s->shows_detail;
+	s->shows_detail = !s->shows_detail && (s->is_in_events || scene_selected(s));
+	if (!s->is_in_events && !scene_selected(s))
+		scene_say(s, "there is nothing here to show");
 }
 
 static void open_overlay(struct scene *s, int overlay)
@@ -141,10 +143,14 @@ static void open_overlay(struct scene *s, int overlay)
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
+/* From the detail to where it was opened, and only then to all jobs. */
 static void go_back(struct scene *s, int unused)
 {
 	(void)unused;
-	s->shows_detail = false;
+	if (s->shows_detail) {
+		s->shows_detail = false;
+		return;
+	}
 	s->filter[0] = '\0';
 	s->is_in_events = false;
 	s->events_up = 0;
@@ -162,7 +168,7 @@ void keys_search_on(struct scene *s, int from_here)
 {
 	const struct node *from = scene_selected(s), *node;
 
-	if (!s->search[0] || (from_here && from && node_matches(from, s->search)))
+	if (!s->search[0] || (from_here && from && outline_shows(&s->outline, from, s->search)))
 		return;
 	node = outline_search(&s->outline, from ? from->id : 0, s->search);
 	if (!node) {
@@ -290,7 +296,7 @@ const struct key_row keys_rows[] = {
 	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
 	{ { '[' }, "[", "earlier events", keys_scroll_events, 1, false },
 	{ { ']' }, "]", "later events", keys_scroll_events, -1, false },
-	{ { 'e' }, "e", "events with births, or without", toggle_births, 0, false },
+	{ { 'e' }, "e", "hide births and quiet deaths", toggle_births, 0, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
 	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
 	{ { 'p' }, "p", "pause", toggle_pause, 0, false },
@@ -299,7 +305,7 @@ const struct key_row keys_rows[] = {
 	{ { '>' }, ">", "twice as fast", change_speed, 1, true },
 	{ { '<' }, "<", "half as fast", change_speed, 0, true },
 	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
-	{ { TUI_KEY_ESCAPE }, "Esc", "close it; forget the filter", go_back, 0, false },
+	{ { TUI_KEY_ESCAPE }, "Esc", "close it; back to all jobs", go_back, 0, false },
 	{ { TUI_KEY_CTRL_L }, "Ctrl-L", "draw all of it anew", wish_for, WISH_REDRAW, false },
 	{ { 'h', '?', TUI_KEY_F1 }, "h ? F1", "this page", open_overlay, OVERLAY_HELP, false },
 	{ { 'q', TUI_KEY_F10 }, "q F10", "quit", wish_for, WISH_QUIT, false },

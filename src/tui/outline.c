@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,28 +124,10 @@ void outline_forget_names(struct outline *o)
 
 /* ---- what is shown ---- */
 
-static bool contains(const char *text, const char *part)
-{
-	return text && strcasestr(text, part);
-}
-
-bool node_matches(const struct node *node, const char *text)
-{
-	char pid[16];
-
-	if (contains(node->job_id, text) || contains(node->sheet_name, text))
-		return true;
-	if (node->kind != NODE_PROCESS)
-		return false;
-	snprintf(pid, sizeof(pid), "%d", (int)node->p->key.pid);
-	return contains(node->p->command, text) || contains(node->p->comm, text) ||
-	       strncmp(pid, text, strlen(text)) == 0;
-}
-
 static void mark_shown(struct outline *o, const char *filter)
 {
 	for (size_t i = 0; i < o->n; i++) {
-		o->nodes[i].is_match = !filter[0] || node_matches(&o->nodes[i], filter);
+		o->nodes[i].is_match = !filter[0] || outline_passes(o, &o->nodes[i], filter);
 		if (!o->nodes[i].is_match)
 			continue;
 		for (int at = (int)i; at >= 0 && !o->nodes[at].is_shown; at = o->nodes[at].parent)
@@ -160,6 +141,7 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 	int r;
 
 	o->n = o->n_rows = o->n_walk = 0;
+	o->is_list = !options->is_tree;
 	map_clear(&o->by_id);
 	map_clear(&o->by_job);
 	r = outline_add_nodes(o, s, tracks, options);
@@ -191,7 +173,7 @@ const struct node *outline_search(const struct outline *o, uint64_t from_id, con
 	for (size_t i = 1; i <= o->n_walk; i++) {
 		const struct node *node = &o->nodes[o->walk[(from + i) % o->n_walk]];
 
-		if (node_matches(node, text))
+		if (outline_shows(o, node, text))
 			return node;
 	}
 	return NULL;

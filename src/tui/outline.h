@@ -64,7 +64,7 @@ const char *sort_name(enum sort sort);
 struct outline_options {
 	enum sort sort;
 	bool is_tree;		  /* false: processes alone, in a list */
-	const char *filter;	  /* "": none; job, command or pid */
+	const char *filter;	  /* "": none; the text of a row, or of what it is of */
 	const char *job_id;	  /* only this one; NULL: all */
 	const struct map *folded; /* ids; what the filter shows for the sake of something below it
 				     is unfolded all the same */
@@ -90,11 +90,12 @@ struct outline {
 	size_t n_walk;
 	struct map by_id;
 	struct map by_job; /* the first of its attempts */
+	bool is_list;	   /* of processes alone */
 };
 
-#define OUTLINE_INIT                                                   \
-	{                                                              \
-		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT, MAP_INIT \
+#define OUTLINE_INIT                                                          \
+	{                                                                     \
+		NULL, 0, 0, NULL, 0, NULL, NULL, 0, MAP_INIT, MAP_INIT, false \
 	}
 
 void outline_release(struct outline *o);
@@ -105,8 +106,8 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 
 const struct node *outline_row(const struct outline *o, size_t row); /* NULL: beyond the end */
 
-/* The next node behind this one (of all, around the end) that has the text in it, whether it is
- * folded away or not; NULL: there is none. */
+/* The next node behind this one (of all, around the end) whose row has the text in it, whether
+ * it is folded away or not; NULL: there is none. */
 const struct node *outline_search(const struct outline *o, uint64_t from_id, const char *text);
 
 /* The row of this node; -1: it is not shown. */
@@ -138,8 +139,11 @@ void outline_forget_names(struct outline *o);
 /* A sheet, as it is told of: by the number of its attempt, or 0 where that is not known. */
 uint64_t outline_key_of_sheet(const char *job_id, int attempt_num, int num);
 
-/* Whether the text is in its job, sheet or command, whatever the case, or its pid begins with it.
- */
-bool node_matches(const struct node *node, const char *text);
+/* Whether its row has the text in it, whatever the case: the job, "sheet 2 train", "rank 1", or the
+ * command, as long as it is; or its pid begins with it. */
+bool outline_shows(const struct outline *o, const struct node *node, const char *text);
+
+/* The same of the filter: here that of its job, sheet or rank will do, with all that is below. */
+bool outline_passes(const struct outline *o, const struct node *node, const char *filter);
 
 #endif

@@ -128,19 +128,6 @@ void scene_add_held(struct scene *s, uint64_t key, const char *why)
 	s->n_held++;
 }
 
-/* One that is gone, or not shown any more, leaves the user at the row where it was. */
-static void keep_place(struct scene *s)
-{
-	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
-	int last = (int)s->outline.n_rows - 1;
-
-	if (row < 0 && last >= 0) {
-		row = s->selected_row < last ? s->selected_row : last;
-		s->selected = outline_row(&s->outline, (size_t)row)->id;
-	}
-	s->selected_row = row > 0 ? row : 0;
-}
-
 int scene_refresh(struct scene *s)
 {
 	const struct outline_options options = {
@@ -160,7 +147,7 @@ int scene_refresh(struct scene *s)
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
 
 	if (r == 0)
-		keep_place(s);
+		scene_keep_place(s);
 	return r;
 }
 

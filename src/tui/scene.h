@@ -19,6 +19,7 @@
 #define SCENE_EVENT_BYTES 384 /* a sentence on an anomaly, and whose it is */
 #define SCENE_INPUT_BYTES 64
 #define SCENE_GAPS 4
+#define SCENE_CONTAINERS 3 /* rank, sheet and job */
 
 enum scene_source {
 	SOURCE_DAEMON,
@@ -142,15 +143,17 @@ struct scene {
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;	     /* to be confirmed, or granted */
-	uint64_t selected;	     /* id of a node; 0: the first row */
-	int selected_row;	     /* where it was: one that is gone leaves the user there */
-	int top_row;		     /* first row of the jobs panel that is seen */
-	int page_rows;		     /* how many there are, as last drawn */
-	int jobs_y;		     /* where they begin on the screen, as last drawn */
-	int event_at;		     /* the one that is selected, from the newest */
-	int events_up;		     /* how far the timeline is scrolled back */
-	int events_y, event_rows;    /* where it is, as last drawn */
+	struct wish wish;			/* to be confirmed, or granted */
+	uint64_t selected;			/* id of a node; 0: the first row */
+	int selected_row;			/* where it was: see scene_keep_place() */
+	pid_t selected_pid;			/* 0: it was no process */
+	uint64_t selected_in[SCENE_CONTAINERS]; /* the ids of what it was of; 0: no more */
+	int top_row;				/* first row of the jobs panel that is seen */
+	int page_rows;				/* how many there are, as last drawn */
+	int jobs_y;				/* where they begin on the screen, as last drawn */
+	int event_at;				/* the one that is selected, from the newest */
+	int events_up;				/* how far the timeline is scrolled back */
+	int events_y, event_rows;		/* where it is, as last drawn */
 	int help_page, help_pages;   /* of the keys: which is seen, and how many, as last drawn */
 	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
 	int detail_up;		     /* rows of it that are above what is seen */
@@ -219,6 +222,11 @@ bool scene_is_one_of_several(const struct scene *s, const struct scene_event *ev
 /* Where the user is; NULL: there is no row. */
 const struct node *scene_selected(const struct scene *s);
 int scene_selected_row(const struct scene *s);
+
+/* When the rows were made anew. One that is gone leaves the user at its rank, its sheet or its
+ * job, and its detail is closed, which is said; one that is not shown any more, and one of no job,
+ * at the row where it was. */
+void scene_keep_place(struct scene *s);
 
 /* How long a column of the curves in the rows is: as two snapshots are apart, in whole seconds,
  * and 2 s at least. One gap that is out of the common, as after a pause, leaves it as it was. */

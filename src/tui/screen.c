@@ -358,13 +358,37 @@ static enum screen_event read_mouse(struct screen_input *ret)
 	return SCREEN_WHEEL;
 }
 
+/*
+ * Behind an escape: the rest of a sequence that curses does not know, as of a keypad, or of a
+ * window that is looked at again. Its bytes are no keys. False: there is none, and nothing was
+ * taken.
+ */
+static bool skip_sequence(void)
+{
+	int begin = getch(), c;
+
+	if (begin != '[' && begin != 'O') {
+		if (begin != ERR)
+			ungetch(begin);
+		return false;
+	}
+	c = getch();
+	if (c == ERR) { /* a key of its own */
+		ungetch(begin);
+		return false;
+	}
+	while (begin == '[' && c >= 0x20 && c <= 0x3f) /* its numbers; another byte ends it */
+		c = getch();
+	return true;
+}
+
 enum screen_event screen_read(struct screen_input *ret)
 {
 	enum screen_event event;
 	int key;
 
-	while ((key = getch()) == KEY_MOUSE) {
-		event = read_mouse(ret);
+	while ((key = getch()) == KEY_MOUSE || (key == TUI_KEY_ESCAPE && skip_sequence())) {
+		event = key == KEY_MOUSE ? read_mouse(ret) : SCREEN_NOTHING;
 		if (event != SCREEN_NOTHING)
 			return event;
 	}

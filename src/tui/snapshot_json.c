@@ -332,11 +332,25 @@ static void read_gpus(struct json_cursor *c, struct snapshot *s, void *ret)
 
 #define C(key_, read_, field_) M(key_, cgroup_sample, read_, field_)
 
+/* Behind the limit itself, which is null then. */
+static void read_unlimited(struct json_cursor *c, struct snapshot *s, void *ret)
+{
+	const char *text;
+	size_t len;
+
+	(void)s;
+	json_cursor_value(c, &text, &len);
+	if (json_cursor_is(text, len, "true"))
+		*(uint64_t *)ret = MEMORY_UNLIMITED;
+}
+
 static const struct member cgroup_members[] = {
 	C("path", read_text, path),
 	C("memory_current_mb", read_mb, memory_current_bytes),
 	C("memory_high_mb", read_mb, memory_high_bytes),
+	C("memory_high_unlimited", read_unlimited, memory_high_bytes),
 	C("memory_max_mb", read_mb, memory_max_bytes),
+	C("memory_max_unlimited", read_unlimited, memory_max_bytes),
 	C("oom_kills", read_u64, oom_kills),
 };
 

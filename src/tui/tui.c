@@ -77,6 +77,17 @@ static void say_done(struct scene *s, const char *format, ...)
 	scene_say(s, text);
 }
 
+/* In the words of the question. */
+static void say_cancelled(struct scene *s, const struct wish *wish)
+{
+	if (wish->attempt_num > 0 && wish->has_twin)
+		say_done(s, "attempt %d of the job %s is being cancelled", wish->attempt_num,
+			 wish->job_id);
+	else
+		say_done(s, "%s %s is being cancelled",
+			 wish->is_queued ? "what waits of the job" : "the job", wish->job_id);
+}
+
 /* One that waits to be confirmed is left alone. */
 static void grant_wish(struct tui *t)
 {
@@ -95,8 +106,7 @@ static void grant_wish(struct tui *t)
 	if (grant(t, &wish, &err) < 0)
 		scene_say(&t->scene, err.text);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		say_done(&t->scene, "%s %s is being cancelled",
-			 wish.is_queued ? "what waits of the job" : "the job", wish.job_id);
+		say_cancelled(&t->scene, &wish);
 	else if (wish.kind == WISH_SIGNAL)
 		say_done(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
 	scene_refresh(&t->scene);

@@ -27,6 +27,11 @@ json "a snapshot shows what this user may see" "$stdout" \
 	'all(p["rss_mb"] is not None for p in d["processes"] if p["pid"] == 1) and len(d["processes"]) > 1'
 json "I/O of others is unknown, not zero" "$stdout" \
 	'[p["read_bytes"] for p in d["processes"] if p["pid"] == 1] in ([None], [])'
+mkdir -m 700 "$TMP/locked"
+as_user env XDG_RUNTIME_DIR="$TMP/locked" "$TMP/proctor" status
+unlike "a folder of somebody else has no daemon of this user" "$stderr" 'Permission denied'
+as_user env -u PROCTOR_HOME HOME="$TMP/user" XDG_RUNTIME_DIR="$TMP/locked" "$TMP/proctor" status
+like "but where no other was named, it is told" "$stderr" 'cannot connect to .*Permission denied'
 as_user "$TMP/proctor" doctor
 is "doctor finds nothing broken" "$status" 0
 

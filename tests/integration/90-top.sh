@@ -205,6 +205,10 @@ open_terminal "TERM=dumb '$PROCTOR' top --history 10m 2>'$TMP/said'"
 ends_with "a dumb terminal is refused" 2
 like "and the replay as text is named" "$(cat "$TMP/said")" 'top --history .* | cat'
 close_terminal
+open_terminal "'$PROCTOR' top --history 10m --interval 5 2>'$TMP/said'"
+ends_with "frames are of replayed text" 2
+like "which is said" "$(cat "$TMP/said")" 'interval is of replayed text'
+close_terminal
 open_terminal "'$PROCTOR' top --history 10m"
 shows "what was recorded is replayed" 'recorded'
 shows "with the beginnings of jobs" 'job.started of [a-z]'

@@ -103,6 +103,15 @@ selects "a second one folds" '^\+ beta'
 mouse 0 5 7
 selects "and a third unfolds" '^- beta'
 
+# ---- what no terminal has told curses of ----
+
+keys -l "$(printf '\eOx')" # of a keypad
+keys e
+shows "the bytes of an unknown sequence are no keys" '^WHAT HAPPENED.* but births'
+keys -l "$(printf '\e[I\e[1;9S')" # the window is looked at; some key
+keys e
+shows "nor those of a longer one" '^WHAT HAPPENED *$'
+shows "and nothing was sorted" 'JOB / PROCESS▾'
 
 # ---- sorting, and trees ----
 
@@ -138,8 +147,12 @@ shows "/ asks for what" '^search: _'
 keys -l beta
 keys Enter
 selects "and goes there" '^- beta'
+keys / ; keys -l 'sheet 1'; keys Enter
+selects "or to a sheet" '^  - sheet 1'
+keys / ; keys -l a; keys Enter
+selects "or to whatever shows it next" '^- gamma'
 keys n
-selects "n goes on" 'sheet 1|sh -c while'
+selects "n goes on, around the end" '^\+ alpha'
 keys / ; keys -l 'no such thing'; keys Enter
 shows "what is not there is said" "nothing matches 'no such thing'"
 keys f
@@ -178,13 +191,16 @@ shows "Enter shows all of one" 'DETAIL OF WHAT HAPPENED'
 shows "with its members" '^event +[a-z]+\.'
 keys Escape
 shows "Escape closes it" '^WHAT HAPPENED'
+selects "and stays among them" '^[0-9:]{8} '
+keys Escape
+hides "another goes back to the jobs" '^WHAT HAPPENED \(earlier\)'
 
 keys [
 shows "[ goes back among them" '^WHAT HAPPENED \(earlier\)'
 keys ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] ] Escape
 shows "] on again" '^WHAT HAPPENED *$'
 keys e
-shows "e leaves births and deaths out" '^WHAT HAPPENED.* but births and deaths'
+shows "e leaves births and deaths out" '^WHAT HAPPENED.* but births and quiet deaths'
 hides "all of them" '^[0-9:]{8} process\.spawn'
 keys e
 shows "and takes them in again" '^[0-9:]{8} process\.spawn'

@@ -69,6 +69,7 @@ selects "the second" '^- twin#2 '
 keys x
 shows "x is of that alone" 'cancel attempt 2 of the job twin and end all of it'
 keys y
+shows "and says so" '^attempt 2 of the job twin is being cancelled'
 hides "and ends it" '^ +[0-9]+ sleep 322'
 shows "the other goes on, and is alone now" '^- twin 1 '
 json "as all know" "$("$PROCTOR" jobs --json)" \
@@ -92,6 +93,19 @@ shows "and that of the job" 'job.failed of short'
 pids+=($!)
 shows "a process that was seen has its command when it ends" \
 	'process.exit pid [0-9]+ of long, sheet 1: exit code 0: sleep 1.7'
+
+if "$PROCTOR" status | grep -q 'births, deaths.*eBPF'; then
+	"$PROCTOR" run -q --job brief -- \
+		sh -c 'for i in $(seq 600); do /bin/false; sleep 0.1; done' &
+	pids+=($!)
+	brief=$!
+	shows "one that nobody has seen has its name" \
+		'process.exit pid [0-9]+ of brief, sheet 1: exit code 1: (/bin/)?false$'
+	kill -TERM "$brief"
+	wait "$brief"
+else
+	skip "one that nobody has seen has its name" "without eBPF not every death has one"
+fi
 
 # ---- what is too young for anybody to have written down its sheet ----
 
@@ -136,9 +150,14 @@ recorded_for() { # JOB SECONDS
 		"d[-1]['timestamp'] - d[0]['timestamp'] >= $2")" = True ]
 }
 check "it is recorded for a while" eventually recorded_for beta 30
+run "$PROCTOR" run -q --job burst -- sh -c 'for i in $(seq 400); do /bin/true; done'
+is "a job has many births" "$status" 0
 close_terminal
 open_terminal "'$PROCTOR' top"
 shows "its jobs are there" '^- beta'
+keys e
+shows "births do not hide what was before them" 'job.started of burst'
+keys e
 keys p
 shows "so that nothing more is seen" 'PAUSED'
 pane resize-window -x 100 -y 60 # for all of the detail

@@ -40,6 +40,10 @@ static void test_no_such_job(void **state)
 	s->job_id = "nosuch";
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "\nno job nosuch is running\n"));
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n0 of 2 jobs, 2 sheets"));
+	s->job_id = "train";
+	assert_int_equal(scene_refresh(s), 0);
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n1 of 2 jobs, 2 sheets"));
 }
 
 /* A name has room enough before threads and files have any, and no folders in it. */
@@ -299,6 +303,19 @@ static void test_two_rows(void **state)
 	assert_string_equal(draw_text(*state, 10, 2), "p 22:13:23\n? help\n");
 }
 
+/* Beside the jobs they are read as the jobs': those of the host are not counted. */
+static void test_zombies(void **state)
+{
+	struct scene *s = *state;
+
+	s->source = SOURCE_OWN;
+	s->snap.processes[4].state = 'Z'; /* of no job */
+	assert_null(strstr(draw_text(s, 80, 24), "zombie"));
+	s->snap.processes[3].state = 'Z';
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "2 jobs, 2 sheets, pressure none, 1 zombie\n"));
+}
+
 static void test_calls(void **state)
 {
 	static const struct syscall_use a[] = { { "read", 30, 0, 100, 0 },
@@ -320,7 +337,8 @@ static void test_calls(void **state)
 	s->snap.processes[2].n_syscalls = 0;
 	press(s, "/python train\n\n");
 	assert_non_null(
-		strstr(draw_text(s, 80, 30), "system calls  read 30 (25 %), write 7 (75 %)\n"));
+		strstr(draw_text(s, 100, 30), "system calls  read 30 (25 % of their CPU time), "));
+	assert_non_null(strstr(draw_text(s, 200, 30), "), write 7 (75 %) since the look before"));
 	press(s, "/train\n");
 	press(s, "g/train\n");
 	assert_non_null(strstr(draw_text(s, 120, 30), "90s write read\n"));
@@ -481,6 +499,7 @@ int main(void)
 		TEST(test_two_rows),
 		TEST(test_queued_twins),
 		TEST(test_long_waiting),
+		TEST(test_zombies),
 		TEST(test_calls),
 		TEST(test_sizes),
 		TEST(test_long_name),

@@ -205,6 +205,8 @@ static void test_flood_of_births(void **state)
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 2)->text, "birth 1026.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 1)->text, "it grows");
 	press(s, "e");
+	assert_non_null(
+		strstr(draw_text(s, 80, 24), "WHAT HAPPENED but births and quiet deaths (e)"));
 	assert_int_equal(scene_count_events(s), 2);
 	assert_string_equal(scene_event(s, 1)->text, "it grows");
 	press(s, "\tk");
@@ -285,13 +287,46 @@ static void test_flagged_rows(void **state)
 	assert_null(strchr(strstr(draw_text(s, 80, 30), "train"), '!'));
 }
 
+/* Numbers with their unit, times as a clock has them, and nothing that was still to come. */
+static void test_detail_of_anomaly(void **state)
+{
+	struct scene *s = *state;
+	struct episode e;
+	const char *text;
+
+	episode_init(&e);
+	e.worst.type = ANOMALY_MEMORY_SPIKE;
+	e.worst.metric_value = e.peak_value = 195.1015625;
+	e.worst.threshold = 52.7578125;
+	e.after_value = 20480.25;
+	e.unit = "MB";
+	e.why_cleared = "it is over";
+	e.began_wall_ns = e.peak_wall_ns = e.seen_wall_ns = NOON;
+	e.ended_wall_ns = NOON + 70 * SECOND;
+	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	press(s, "\t\n");
+	text = draw_text(s, 80, 60);
+	assert_non_null(strstr(text, "metric_value      195.1 MB\nthreshold         52.76 MB\n"));
+	assert_non_null(strstr(text, "ended             2023-11-14 22:14:30\n"));
+	assert_non_null(strstr(text, "as_of             2023-11-14 22:13:20\n"));
+	assert_non_null(strstr(text, "after_value       20480 MB\n"));
+	s->source = SOURCE_REPLAY;
+	text = draw_text(s, 80, 60);
+	assert_non_null(strstr(text, "peak_value        195.1 MB\n"));
+	assert_null(strstr(text, "ended  "));
+	assert_null(strstr(text, "after_value"));
+	assert_null(strstr(text, "it is over"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_anomalies),	    TEST(test_attempts),	 TEST(test_end_of_moment),
-		TEST(test_back_to_jobs),    TEST(test_late_event),	 TEST(test_flood_of_births),
-		TEST(test_flood_of_others), TEST(test_oldest_is_on_top), TEST(test_flagged_rows),
-		TEST(test_daemon_events),   TEST(test_daemon_flags),
+		TEST(test_detail_of_anomaly), TEST(test_anomalies),
+		TEST(test_attempts),	      TEST(test_end_of_moment),
+		TEST(test_back_to_jobs),      TEST(test_late_event),
+		TEST(test_flood_of_births),   TEST(test_flood_of_others),
+		TEST(test_oldest_is_on_top),  TEST(test_flagged_rows),
+		TEST(test_daemon_events),     TEST(test_daemon_flags),
 	};
 
 	return cmocka_run_group_tests_name("tui_events", tests, NULL, NULL);

@@ -157,6 +157,24 @@ static void test_walk_among_events(void **state)
 	assert_false(s->is_in_events);
 }
 
+/* One after the other is read: a detail that is closed leaves the user where it was opened. */
+static void test_escape(void **state)
+{
+	struct scene *s = *state;
+
+	add_event(s, EVENT_KIND_JOB, "first.");
+	add_event(s, EVENT_KIND_JOB, "second.");
+	press(s, "fmake\n\tk\n");
+	assert_non_null(strstr(draw_text(s, 80, 24), "DETAIL OF WHAT HAPPENED\n22:13:20 first."));
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_false(s->shows_detail);
+	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 first."));
+	assert_string_equal(s->filter, "make");
+	keys_press(s, TUI_KEY_ESCAPE);
+	assert_false(s->is_in_events);
+	assert_string_equal(s->filter, "");
+}
+
 /* What happens meanwhile is kept, and not seen before it goes on. */
 static void test_pause(void **state)
 {
@@ -225,14 +243,31 @@ static void test_detail_in_small_terminal(void **state)
 	assert_null(strstr(draw_text(s, 40, 10), "DETAIL"));
 }
 
+/* There is no panel of nothing. */
+static void test_no_detail(void **state)
+{
+	struct scene *s = *state;
+
+	press(s, "fno such thing\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 24), "\nthere is nothing here to show"));
+	assert_null(strstr(draw_text(s, 80, 24), "DETAIL"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_sort_menu),	  TEST(test_click_title),
-		TEST(test_ending),	  TEST(test_cursor_follows),
-		TEST(test_clicks),	  TEST(test_walk_among_events),
-		TEST(test_pause),	  TEST(test_help),
-		TEST(test_help_in_pages), TEST(test_detail_in_small_terminal),
+		TEST(test_sort_menu),
+		TEST(test_click_title),
+		TEST(test_ending),
+		TEST(test_cursor_follows),
+		TEST(test_clicks),
+		TEST(test_walk_among_events),
+		TEST(test_escape),
+		TEST(test_pause),
+		TEST(test_help),
+		TEST(test_help_in_pages),
+		TEST(test_detail_in_small_terminal),
+		TEST(test_no_detail),
 	};
 
 	return cmocka_run_group_tests_name("tui_keys", tests, NULL, NULL);

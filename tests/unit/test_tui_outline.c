@@ -291,6 +291,36 @@ static void test_search_folded(void **state)
 	assert_string_equal(rows_of(s), "+job build|job train| sheet 1|  10|   11|job -| 30");
 }
 
+/* What a row shows is what finds it, and nothing that it does not show. */
+static void test_search_what_is_shown(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	snapshot_init(&snap);
+	fill_host(&snap, 4);
+	snap.processes[0].rank = 0;
+	snap.processes[1].rank = 1;
+	scene_name_sheet(s, outline_key_of_sheet("train", 0, 1), "train");
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	press(s, "/rank 1\n");
+	assert_int_equal(scene_selected(s)->kind, NODE_RANK);
+	assert_int_equal(scene_selected(s)->rank, 1);
+	press(s, "/Sheet 1 tr\n");
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	assert_string_equal(scene_selected(s)->job_id, "train");
+	press(s, "/train\nn"); /* the sheet; the ranks are passed over */
+	assert_int_equal(scene_selected(s)->p->key.pid, 10);
+	press(s, "n");
+	assert_int_equal(scene_selected(s)->kind, NODE_JOB);
+	press(s, "/no job\n");
+	assert_null(scene_selected(s)->job_id);
+	press(s, "frank 1\n"); /* with all that is of it */
+	assert_string_equal(rows_of(s), "job train| sheet 1|  rank 1|   11");
+	press(s, "t/train\n"); /* in a list it says whose it is */
+	assert_int_equal(scene_selected(s)->p->key.pid, 11);
+}
+
 static void test_filter_by_pid(void **state)
 {
 	struct scene *s = *state;
@@ -316,7 +346,7 @@ static void test_selection_stays(void **state)
 	assert_int_equal(scene_selected_row(s), 6);
 }
 
-/* The user stays where they were, and not at the top, when a job is over. */
+/* The user goes to what it was of, and stays where they were when that is over, too. */
 static void test_selected_is_gone(void **state)
 {
 	struct scene *s = *state;
@@ -328,13 +358,44 @@ static void test_selected_is_gone(void **state)
 	fill_host(&snap, 9);
 	snap.processes[3].key.start_ticks = 77; /* another one by the same number */
 	assert_int_equal(scene_add_snapshot(s, &snap), 0);
-	assert_int_equal(scene_selected_row(s), 3);
+	assert_int_equal(scene_selected_row(s), 1);
+	assert_int_equal(scene_selected(s)->kind, NODE_SHEET);
+	assert_string_equal(scene_selected(s)->job_id, "build");
+	assert_string_equal(s->message, ""); /* nothing was shown of it */
 	snap.n_processes = 0;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_string_equal(scene_selected(s)->job_id, "build");
 	snap.n_progress = 1;
 	assert_int_equal(scene_add_snapshot(s, &snap), 0);
 	assert_int_equal(scene_selected_row(s), 0);
 	assert_non_null(scene_selected(s));
 	snapshot_release(&snap);
+}
+
+/* A detail is never that of another, which nobody has asked for. */
+static void test_detail_is_gone(void **state)
+{
+	struct scene *s = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+
+	snapshot_init(&snap);
+	press(s, "/cc -c\n\n");
+	assert_non_null(strstr(draw_text(s, 80, 40), "DETAIL\nprocess       21 (parent 20)"));
+	fill_host(&snap, 9);
+	snap.processes[3] = snap.processes[4];
+	snap.n_processes = 4;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_null(strstr(draw_text(s, 80, 40), "DETAIL"));
+	assert_non_null(strstr(draw_text(s, 80, 40), "\npid 21 has ended"));
+	press(s, "/sshd\n\nfmake\n"); /* one that is left out goes on */
+	assert_true(s->shows_detail);
+	keys_press(s, TUI_KEY_ESCAPE);
+	keys_press(s, TUI_KEY_ESCAPE);
+	press(s, "/sshd\n\n");
+	s->source = SOURCE_REPLAY; /* one can go back behind its beginning */
+	snap.n_processes = 3;
+	assert_int_equal(scene_add_snapshot(s, &snap), 0);
+	assert_string_equal(s->message, "pid 30 is not there now");
 }
 
 /* However deep they hang, all of them are there. */
@@ -410,9 +471,11 @@ int main(void)
 		TEST(test_filter_unfolds),
 		TEST(test_search),
 		TEST(test_search_folded),
+		TEST(test_search_what_is_shown),
 		TEST(test_filter_by_pid),
 		TEST(test_selection_stays),
 		TEST(test_selected_is_gone),
+		TEST(test_detail_is_gone),
 		TEST(test_deep_tree),
 		TEST(test_ring_of_parents),
 		TEST(test_pid_reuse),

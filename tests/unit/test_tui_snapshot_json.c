@@ -79,6 +79,41 @@ static void test_snapshot_from_json(void **state)
 	assert_true(isnan(back.system.psi_cpu.some.avg10));
 }
 
+/* That there is no limit is another thing than not to know of one. */
+static void test_limits_from_json(void **state)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(snapshot_release) struct snapshot back;
+	struct cgroup_sample cgroups[2];
+	struct json_cursor c;
+	struct json j;
+
+	(void)state;
+	snapshot_init(&snap);
+	snapshot_init(&back);
+	fill_host(&snap, 5);
+	for (size_t i = 0; i < ARRAY_SIZE(cgroups); i++)
+		cgroup_sample_init(&cgroups[i]);
+	cgroups[0].path = "/a";
+	cgroups[0].memory_max_bytes = MEMORY_UNLIMITED;
+	cgroups[1].path = "/b";
+	cgroups[1].memory_high_bytes = MEMORY_UNLIMITED;
+	cgroups[1].memory_max_bytes = 512 * MB;
+	snap.cgroups = cgroups;
+	snap.n_cgroups = 2;
+	json_init(&j, &text);
+	snapshot_write_json(&j, &snap, SNAPSHOT_ALL);
+	assert_non_null(strstr(text.data, "\"memory_max_mb\":null,\"memory_max_unlimited\":true"));
+	json_cursor_init(&c, text.data, text.len);
+	assert_int_equal(snapshot_from_json(&c, &back), 0);
+	assert_int_equal(back.n_cgroups, 2);
+	assert_true(back.cgroups[0].memory_max_bytes == MEMORY_UNLIMITED);
+	assert_false(u64_known(back.cgroups[0].memory_high_bytes));
+	assert_true(back.cgroups[1].memory_high_bytes == MEMORY_UNLIMITED);
+	assert_int_equal(back.cgroups[1].memory_max_bytes, 512 * MB);
+}
+
 /* A text that ends anywhere, and members of other types, twice, or in another order. */
 static void test_odd_snapshots(void **state)
 {
@@ -115,6 +150,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_snapshot_from_json),
+		cmocka_unit_test(test_limits_from_json),
 		cmocka_unit_test(test_odd_snapshots),
 	};
 
