@@ -132,6 +132,9 @@ static void add_series(struct attempt *a)
 /* Over less than this an average is no peak. */
 #define AVERAGE_MIN_NS UINT64_C(100000000)
 
+/* The job began with its first process, and that moment is reckoned twice, from two clocks. */
+#define SAME_MOMENT_NS UINT64_C(10000000)
+
 /*
  * The highest cannot have been below the average of those who lived within its time: most of what
  * short ones used no sample has seen.
@@ -146,7 +149,8 @@ static void raise_peak_cpu(struct attempt *a)
 	for (size_t i = 0; i < a->n_processes; i++) {
 		const struct proc_record *p = &a->processes[i];
 
-		if (u64_known(p->born_wall_ns) && p->born_wall_ns >= a->started_wall_ns)
+		if (u64_known(p->born_wall_ns) &&
+		    p->born_wall_ns + SAME_MOMENT_NS >= a->started_wall_ns)
 			cpu_ns = u64_add_known(cpu_ns, u64_add(p->user_ns, p->system_ns));
 	}
 	u->peak_cpu_percent =

@@ -16,9 +16,12 @@ static const struct {
 	const char *key;
 	const char *words;
 	const char *why;
+	const char *why_yet; /* while it runs */
 } never_measured[] = {
-	{ "syscall_hotspots", "system calls", "they were not counted" },
-	{ "telemetry", "telemetry of ranks", "it has none, or they were not looked at" },
+	{ "syscall_hotspots", "system calls", "they were not counted",
+	  "known when the attempt ends, if they are counted" },
+	{ "telemetry", "telemetry of ranks", "it has none, or they were not looked at",
+	  "known when the attempt ends, if it has any" },
 };
 
 /* Names that others use in their notes. */
@@ -106,8 +109,10 @@ int notes_collect(struct facts *f)
 									why_missing(a) };
 	for (size_t i = 0; i < ARRAY_SIZE(never_measured); i++)
 		if (!notes_has(f, never_measured[i].key) && !is_measured(a, never_measured[i].key))
-			f->notes[f->n_notes++] = (struct unknown_note){ never_measured[i].key,
-									never_measured[i].why };
+			f->notes[f->n_notes++] =
+				(struct unknown_note){ never_measured[i].key,
+						       a->is_running ? never_measured[i].why_yet
+								     : never_measured[i].why };
 	return 0;
 }
 

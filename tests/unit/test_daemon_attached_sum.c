@@ -141,7 +141,8 @@ static void test_the_highest_is_not_below_the_average(void **state)
 	a.series = series;
 	a.n_series = 1;
 	processes[0].born_wall_ns = second; /* long before: what it used then is none of it */
-	processes[1].born_wall_ns = processes[2].born_wall_ns = 101 * second;
+	processes[1].born_wall_ns = 100 * second - 200; /* it began with this one, reckoned twice */
+	processes[2].born_wall_ns = 101 * second;
 	attached_sum_up(&a, NULL, 0, true);
 	assert_true(a.usage.peak_cpu_percent >= 50 && a.usage.peak_cpu_percent < 50.1);
 	attempt_release(&a);
