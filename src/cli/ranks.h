@@ -23,8 +23,8 @@ struct ranks_input {
 /*
  * Reads all files into t. Faults are told on stderr, the first few of them one by
  * one. CLI_DONE; CLI_USAGE: there are invalid records, and nobody said to skip them, a
- * file is not there, or there is no record at all and that may not be. A record that the end of its file cut off is
- * told and no more.
+ * file is not there, or there is no record at all and that may not be. A record that the end of its
+ * file cut off is told and no more.
  */
 int ranks_load(struct ranks_input *input, struct telemetry *t);
 

@@ -528,8 +528,9 @@ void service_hang_up_guests(struct service *s);
 /* ---- service_late.c ---- */
 
 /*
- * Whether the runner of an attempt, which is lost, may have left word of its end with
- * somebody who tells it in a moment: that of a guest, while the daemon is new.
+ * Whether the runner of an attempt, which is lost, may have left word of its end: beside a database
+ * that could not be written, until it can be, or with somebody who tells it in a moment (that of
+ * a guest, while the daemon is new).
  */
 bool service_expects_word(const struct service *s, const struct attempt *a);
 

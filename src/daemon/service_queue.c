@@ -148,7 +148,11 @@ static bool note_failed_start(struct service *s, struct queued *job, int r, cons
  */
 static bool settle_unheard(struct service *s, struct queued *job)
 {
-	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
+	bool may_be_kept =
+		store_has_kept(s->options->paths->db); /* its end, until it can be stored */
+	bool is_soon = job->was_executed && !may_be_kept;
+
+	if (clock_boot_ns() - job->started_boot_ns < (is_soon ? SEEN_START_NS : START_NS))
 		return false;
 	if (job->is_cancelled)
 		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
@@ -189,6 +193,8 @@ static void settle_all(struct service *s)
 	struct queued *job;
 	size_t i = 0;
 
+	if (s->store)
+		store_take_in(s->store, NULL); /* how some of them ended */
 	while ((job = queue_at(s->queue, i)))
 		if (!job->is_started || !settle_started(s, job))
 			i++;

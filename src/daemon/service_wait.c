@@ -53,8 +53,15 @@ static void write_end(struct rpc_call *call, const struct attempt *a)
 	json_end_object(j);
 }
 
+static int say_it_comes(const char *job_id, struct err *err)
+{
+	return err_set(err, -EBUSY, "how %s ended may be told in some seconds", job_id);
+}
+
 void service_answer_waiters(struct service *s, const struct watched *job)
 {
+	bool comes = job->a.is_lost && service_expects_word(s, &job->a);
+	struct err err = ERR_INIT;
 	struct waiter *next;
 
 	for (struct waiter *waiter = s->waiters; waiter; waiter = next) {
@@ -64,8 +71,12 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 		if (waiter->uid != job->a.uid || strcmp(waiter->job_id, job->job_id) != 0 ||
 		    (waiter->attempt_id && job->a.id && waiter->attempt_id != job->a.id))
 			continue;
-		write_end(call, &job->a);
 		forget_waiter(waiter);
+		if (comes) {
+			rpc_call_fail(call, say_it_comes(job->job_id, &err), &err);
+			continue;
+		}
+		write_end(call, &job->a);
 		rpc_call_answer(call);
 	}
 }
@@ -171,8 +182,7 @@ static int answer_from_store(struct service *s, struct rpc_call *call,
 	if (r == 0)
 		r = store_read_progress(s->store, params->job_id, num, &a, err);
 	if (r == 0 && a.is_lost && service_expects_word(s, &a))
-		r = err_set(err, -EBUSY, "how %s ended may be told in some seconds",
-			    params->job_id);
+		r = say_it_comes(params->job_id, err);
 	if (r == 0 && a.is_running)
 		r = err_set(err, -EBUSY, "job %s runs, and cannot be followed now: try again",
 			    params->job_id);

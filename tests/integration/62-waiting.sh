@@ -32,6 +32,11 @@ sleep 2 # in which there are samples that have to wait
 pass lock
 wait $holder
 eventually says "recording goes on"
+is_behind() { # of what waited: the last tick is later than the lock
+	[ "$(json_eval "$("$PROCTOR" history --job locked --json)" \
+		"d[-1]['timestamp'] > ($(cat "$TMP/lock"))[1]")" = True ]
+}
+eventually is_behind
 pass locked
 wait $runner
 is "the job does not notice" $? 0

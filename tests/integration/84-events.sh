@@ -220,7 +220,7 @@ for i in range(12000):
 is "none of a flood stays open, or lies in another" \
 	"$(phases_of flood '({p["path"] for p in d["phases"]}, sum(p["left"] is None for p in d["phases"]))')" "({'step'}, 0)"
 is "what is not there is counted" "$(phases_of flood \
-	'len(d["phases"]) + int([u["why"] for u in d["unknown"] if u["what"] == "phases"][0].split()[0])')" 12000
+	'len(d["phases"]) + int([u["why"] for u in d["unknown"] if u["what"] == "phases"][0].split()[1])')" 12000
 json "by the daemon, too" "$("$PROCTOR" status --json)" "d['phase_markers_lost'] >= 2000"
 
 # ---- the end of a job is the last that is told of it ----
