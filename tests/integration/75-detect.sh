@@ -121,7 +121,7 @@ look busy4 $busy
 is "what jobs of its kind usually do is not" "$stdout" '[]'
 
 run "$PROCTOR" detect --history 1h --job stopped --set anomaly.stuck_duration_seconds=2
-like "for people" "$stdout" '^[0-9: .-]+ +[0-9.]+ m?s +low +stuck_process +1 +stopped +python3 .* has been stopped'
+like "for people" "$stdout" '^[0-9: .-]+ +>?[0-9.]+ m?s +low +stuck_process +1 +stopped +python3 .* has been stopped'
 run "$PROCTOR" detect --history 1h --job quiet
 like "for people, when there is nothing" "$stderr" 'nothing out of the ordinary is in the [0-9]+ snapshots'
 
