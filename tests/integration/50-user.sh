@@ -64,8 +64,9 @@ if unshare --mount sh -c "$hide" "$TMP/empty" 2>/dev/null; then
 	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" run -q --json -- \
 		sh -c 'sleep 0.3; exit 3'
 	is "without PSI and cgroups the status passes through" "$status" 3
+	# the last sample may be of one that has just ended
 	json "and the numbers are there" "$stdout" \
-		'd["evidence"]["total_cpu_seconds"] == "exact" and d["series"][-1]["rss_mb"] > 0'
+		'd["evidence"]["total_cpu_seconds"] == "exact" and any(p["rss_mb"] for p in d["series"])'
 	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" snapshot --all --json
 	json "pressure is unknown there" "$stdout" 'd["psi_memory"] is None and d["psi_cpu"] is None'
 	run unshare --mount sh -c "$hide"'; exec "$@"' "$TMP/empty" "$PROCTOR" doctor
