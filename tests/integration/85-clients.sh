@@ -315,7 +315,7 @@ with proctor.phase('to the end'):
 	subprocess.Popen(['sh', '-c', 'sleep 0.2; kill -CONT %d' % pid])"
 is "that it was left is not lost" "$(json_eval "$("$PROCTOR" report brief --json)" '[(p["name"], p["left"] is not None) for p in d["phases"]]')" "[('to the end', True)]"
 daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
-check "nor does a program wait for a daemon that is silent" "$PROCTOR" run -q --job silent -- python3 -c "
+stopped="
 import os, signal, time
 import proctor
 pid = proctor.Client().call('daemon.status')['pid']
@@ -323,7 +323,9 @@ with proctor.phase('heard'):
 	pass
 os.kill(pid, signal.SIGSTOP)
 while open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'T':
-	time.sleep(0.01)
+	time.sleep(0.01)" # after a phase that it has heard of
+check "nor does a program wait for a daemon that is silent" "$PROCTOR" run -q --job silent -- python3 -c "
+$stopped
 with proctor.phase('unheard'):
 	pass"
 kill -CONT "$daemon"
@@ -331,14 +333,7 @@ like "what it may not have heard is counted" "$("$PROCTOR" report silent --json)
 # One that is killed takes with it what it has not read: at the end of a program, and before.
 for rest in pass "with proctor.phase('after'): pass"; do
 	run "$PROCTOR" run -q --job killed -- python3 -c "
-import os, signal, time
-import proctor
-pid = proctor.Client().call('daemon.status')['pid']
-with proctor.phase('heard'):
-	pass
-os.kill(pid, signal.SIGSTOP)
-while open('/proc/%d/stat' % pid).read().rpartition(')')[2].split()[0] != 'T':
-	time.sleep(0.01)
+$stopped
 for _ in range(20):
 	with proctor.phase('unheard'):
 		pass
