@@ -60,7 +60,8 @@ static int choose_user(const struct attempt_list *list, const char *job_id, int 
 	if (c.is_unclear && c.uid != geteuid())
 		return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", job_id,
 			       c.names.data);
-	*uid = c.uid;
+	if (u64_known(c.uid)) /* else nobody is meant, and whose was asked for stays */
+		*uid = c.uid;
 	return 0;
 }
 

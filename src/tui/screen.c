@@ -379,6 +379,8 @@ static bool skip_sequence(void)
 	}
 	while (begin == '[' && c >= 0x20 && c <= 0x3f) /* its numbers; another byte ends it */
 		c = getch();
+	if (c != ERR && (c < 0x20 || c > 0x7e))
+		ungetch(c); /* no byte of it, but a key, a click or another size */
 	return true;
 }
 

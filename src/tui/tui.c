@@ -194,11 +194,22 @@ static void wait_for_something(struct tui *t)
 }
 
 /* What the one has told the other tells in words of its own. */
+/* The other may know the job by another number, and nothing of what waits. */
+static void withdraw_question(struct scene *s)
+{
+	if (s->overlay != OVERLAY_CONFIRM || s->wish.kind != WISH_CANCEL_JOB)
+		return;
+	s->overlay = OVERLAY_NONE;
+	s->wish.kind = WISH_NONE;
+	scene_say(s, "nothing is cancelled: who is asked has changed");
+}
+
 static void change_feed(struct tui *t, const struct feed *feed, enum scene_source source)
 {
 	t->feed.ops->close(t->feed.ctx);
 	t->feed = *feed;
 	t->scene.source = source;
+	withdraw_question(&t->scene);
 	scene_forget_past(&t->scene);
 	map_clear(&t->scene.recalled); /* the other may not have answered */
 }

@@ -56,6 +56,11 @@ if [ "$(id -u)" -eq 0 ]; then
 	run run_n 2
 	is "both live" "$status" 0
 fi
+say_whose "$(id -u)" "$(id -u)"
+run "$PROCTOR" cancel --user 47003 alone
+is "whose is said to be meant has none" "$status" 1
+run run_n 2
+is "so nobody's is ended" "$status" 0
 say_whose 47001 "$(id -u)"
 run "$PROCTOR" cancel alone
 is "one's own is meant first" "$stdout$stderr/$status" "/0"
