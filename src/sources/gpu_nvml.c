@@ -131,7 +131,7 @@ static int read_device(struct nvml *n, struct nvml_gpu *d, uint64_t now_ns, stru
 	nvml_read_state(n, d, s);
 	nvml_read_energy(n, d, now_ns);
 	s->energy_joules = u64_known(d->energy_mj) ? (double)d->energy_mj / 1000 : F64_UNKNOWN;
-	nvml_read_processes(n, d, s->index, now_ns, ret);
+	nvml_read_processes(n, d, s, now_ns, ret);
 	return NVML_OK;
 }
 

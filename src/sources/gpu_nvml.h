@@ -29,8 +29,11 @@ struct nvml_gpu {
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
 	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
+	uint64_t listed_boot_ns; /* when its processes were; 0: never */
 	uint64_t young_until_ns; /* a process is new to it: shares are asked often */
 	uint64_t shares_time_us; /* the newest sample that was told */
+	double shares_use_pct;	 /* the device's own use when they were asked; NaN: not told */
+	bool has_moved;		 /* since the time before: what is told is of both */
 	uint64_t energy_mj;
 	uint64_t xid; /* the last one; U64_UNKNOWN: none since we look */
 	struct nvml_process_utilization *shares;
@@ -83,12 +86,13 @@ int nvml_begin_anew(struct nvml *n, struct err *err);
 
 /* ---- processes (gpu_nvml_processes.c) ---- */
 
-/* Of a device with a handle, into the reading, where it has that index. */
-void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t now_ns,
-			 struct gpu_reading *ret);
+/* Of a device with a handle, into the reading, of which it is that one; its use is read before. */
+void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
+			 uint64_t now_ns, struct gpu_reading *ret);
 
-/* Asks for the samples since the last time, whenever that was. */
-void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns);
+/* Of the time since then, at least a second; 0: of that. use_pct: of the device, now. */
+void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t since_ns,
+		     uint64_t now_ns);
 
 /* ---- devices (gpu_nvml.c) ---- */
 

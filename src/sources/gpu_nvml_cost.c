@@ -47,7 +47,7 @@ static bool ask_processes(struct nvml *n, struct nvml_gpu *d)
 
 static bool ask_shares(struct nvml *n, struct nvml_gpu *d)
 {
-	nvml_ask_shares(n, d, clock_boot_ns());
+	nvml_ask_shares(n, d, F64_UNKNOWN, 0, clock_boot_ns());
 	return d->shares_known;
 }
 

@@ -1,18 +1,25 @@
 /*
  * gpu_nvml_processes - who holds a device of NVIDIA's, and how busy each keeps it.
  *
- * Shares cost a hundred times what the list does: they are asked every few seconds, and
- * every time for some seconds after a process was listed that was not listed before.
+ * Shares cost a hundred times what the list does: they are asked every few seconds, every time
+ * for some seconds after a process was listed that was not listed before, and whenever the
+ * device's own use, which costs little, has moved, and once more then: the first answer is of what
+ * was before and after, and the next stands for what follows.
+ *
+ * The driver keeps some 20 s of samples, and tells of each process one number: its mean since a
+ * time that we name, where what it did nothing in counts as 0. The time named is when it was last
+ * asked; but of a change, the last reading, until which the answer before is good.
  */
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/unknown.h"
 #include "sources/gpu_nvml.h"
 
 #define SHARES_EVERY_NS UINT64_C(5000000000)
-/* Asked sooner than this, samples of the last second are taken again: there may be no new ones. */
-#define SOON_NS UINT64_C(2000000000)
-#define SAMPLED_WITHIN_US UINT64_C(1000000)
+#define MOVED_POINTS 10
+#define SAMPLED_WITHIN_US UINT64_C(1000000) /* samples are no further apart */
 
 /* ---- the lists ---- */
 
@@ -79,62 +86,85 @@ static void keep_asked(const struct nvml *n, struct nvml_gpu *d, bool is_first)
 	d->n_asked = asked ? n->n_listed : 0;
 }
 
-/* From which sample on. */
-static uint64_t shares_since_us(const struct nvml_gpu *d, uint64_t now_ns)
+/* By the clock that samples are dated by; there may be none if it is less than a second ago. */
+static uint64_t sample_time_us(uint64_t since_ns, uint64_t now_ns)
 {
-	if (now_ns - d->shares_boot_ns >= SOON_NS || d->shares_time_us < SAMPLED_WITHIN_US)
-		return d->shares_time_us;
-	return d->shares_time_us - SAMPLED_WITHIN_US;
+	uint64_t now_us = clock_wall_ns() / 1000;
+	uint64_t ago_us = since_ns ? (now_ns - since_ns) / 1000 : 0;
+
+	if (ago_us < SAMPLED_WITHIN_US)
+		ago_us = SAMPLED_WITHIN_US;
+	return now_us > ago_us ? now_us - ago_us : 0;
 }
 
-static void take_shares(struct nvml_gpu *d, int result, unsigned count)
+/* From the last sample that was told: there may be no newer one, or the clock was set. */
+static uint64_t since_last_told_us(const struct nvml_gpu *d)
 {
-	/* That there are none means that nobody was busy. */
-	d->shares_known =
-		result == NVML_NOT_FOUND || (result == NVML_OK && count <= NVML_MAX_SHARES);
-	if (result != NVML_OK || count > NVML_MAX_SHARES)
-		return;
-	d->n_shares = count;
-	for (unsigned i = 0; i < count; i++)
-		if (d->shares[i].time_us > d->shares_time_us)
-			d->shares_time_us = d->shares[i].time_us;
+	return d->shares_time_us > SAMPLED_WITHIN_US ? d->shares_time_us - SAMPLED_WITHIN_US : 0;
 }
 
-void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)
+static void ask_since(const struct nvml *n, struct nvml_gpu *d, uint64_t since_us)
 {
-	uint64_t since_us = shares_since_us(d, now_ns);
 	unsigned count = NVML_MAX_SHARES;
-	int result;
+	int result = n->call.process_utilization(d->handle, d->shares, &count, since_us);
+	bool has_all = result == NVML_OK && count <= NVML_MAX_SHARES;
+	uint64_t newest_us = 0;
 
+	/* That there are none means that nobody was busy. */
+	d->shares_known = result == NVML_NOT_FOUND || has_all;
+	d->n_shares = has_all ? count : 0;
+	for (unsigned i = 0; i < d->n_shares; i++)
+		if (d->shares[i].time_us > newest_us)
+			newest_us = d->shares[i].time_us;
+	if (newest_us > 0)
+		d->shares_time_us = newest_us;
+}
+
+void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t since_ns,
+		     uint64_t now_ns)
+{
 	if (!n->call.process_utilization)
 		return;
 	if (!d->shares)
 		d->shares = calloc(NVML_MAX_SHARES, sizeof(*d->shares));
 	d->shares_boot_ns = now_ns;
+	d->shares_use_pct = use_pct;
 	d->n_shares = 0;
 	d->shares_known = false;
 	if (!d->shares)
 		return;
-	result = n->call.process_utilization(d->handle, d->shares, &count, since_us);
-	take_shares(d, result, count);
+	ask_since(n, d, sample_time_us(since_ns, now_ns));
+	if (d->shares_known && d->n_shares == 0 && use_pct > 0)
+		ask_since(n, d, since_last_told_us(d));
 }
 
-static void read_shares(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)
+/* A device that does not tell its use never has. */
+static bool has_moved(const struct nvml_gpu *d, double use_pct)
+{
+	return fabs(use_pct - d->shares_use_pct) > MOVED_POINTS;
+}
+
+static void read_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t now_ns)
 {
 	bool is_first = d->shares_boot_ns == 0;
+	bool moves = !is_first && has_moved(d, use_pct);
+	bool has_new = !is_first && has_new_process(n, d);
+	uint64_t since_ns = moves || has_new ? d->listed_boot_ns : d->shares_boot_ns;
 
-	if (!is_first && has_new_process(n, d))
+	d->listed_boot_ns = now_ns;
+	if (has_new)
 		d->young_until_ns = now_ns + SHARES_EVERY_NS;
-	if (!is_first && now_ns >= d->young_until_ns &&
+	if (!is_first && now_ns >= d->young_until_ns && !moves && !d->has_moved &&
 	    now_ns - d->shares_boot_ns < SHARES_EVERY_NS)
 		return;
-	nvml_ask_shares(n, d, now_ns);
+	nvml_ask_shares(n, d, use_pct, since_ns, now_ns);
+	d->has_moved = moves;
 	keep_asked(n, d, is_first);
 }
 
 /*
- * The mean of its samples. One that has none did nothing if it was listed all the time;
- * else it may have begun too late.
+ * What was told of it, or the mean where a driver tells its samples one by one. One of which
+ * nothing is told did nothing if it was listed all the time; else it may have begun too late.
  */
 static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct gpu_reading *ret)
 {
@@ -174,16 +204,16 @@ static void add_process(struct nvml *n, const struct nvml_gpu *d, int index,
 		ret->n_left_out++;
 }
 
-void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, int index, uint64_t now_ns,
-			 struct gpu_reading *ret)
+void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
+			 uint64_t now_ns, struct gpu_reading *ret)
 {
-	read_lists(n, d, index, ret);
-	read_shares(n, d, now_ns);
+	read_lists(n, d, of->index, ret);
+	read_shares(n, d, of->utilization_pct, now_ns);
 	if (n->n_listed > 0 && !d->shares_known)
 		gpu_note(ret,
 			 "the driver does not tell the share of each process on GPU %d, as of "
 			 "one that is divided (MIG)",
-			 index);
+			 of->index);
 	for (unsigned i = 0; i < n->n_listed; i++)
-		add_process(n, d, index, &n->list[i], ret);
+		add_process(n, d, of->index, &n->list[i], ret);
 }

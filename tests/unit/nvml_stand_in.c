@@ -155,7 +155,7 @@ int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *r
 			__atomic_store_n(told.hanging_pid, getpid(), __ATOMIC_SEQ_CST);
 		usleep(10000);
 	}
-	ret->gpu = 10 + index_of(device);
+	ret->gpu = (unsigned)((int)(10 + index_of(device)) + told.use_more);
 	if (told.fail_path && access(told.fail_path, F_OK) == 0)
 		return NVML_UNINITIALIZED;
 	if (told.lost_path && index_of(device) == 1 && access(told.lost_path, F_OK) == 0)
@@ -193,7 +193,9 @@ int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_util
 				    unsigned *count, unsigned long long since_us)
 {
 	told.n_share_asks += index_of(device) == 0;
-	*count = told.shares_result == NVML_OK && (told.share > 0 || getenv("STAND_IN_PID_FILE"));
+	told.asked_since_us = since_us;
+	*count = told.shares_result == NVML_OK && since_us <= told.newest_us - 1 &&
+		 (told.share > 0 || getenv("STAND_IN_PID_FILE"));
 	ret[0] = (struct nvml_process_utilization){ .pid = holder(),
 						    .time_us = since_us + 1,
 						    .sm = told.share ? told.share : 40 };

@@ -16,6 +16,9 @@ struct nvml_stand_in {
 	int list_result, shares_result;
 	unsigned pid;	/* the one that holds 1 MiB of each GPU */
 	unsigned share; /* its percentage; told of nobody while it is 0 */
+	int use_more;	/* points of use by which all GPUs differ from 10, 11 and 12 % */
+	unsigned long long asked_since_us; /* the last time that shares were asked from, */
+	unsigned long long newest_us; /* and the last of which there are some; 0: the end of time */
 	unsigned n_sessions;
 	unsigned n_share_asks;	/* of the first GPU */
 	unsigned n_missing;	/* that are not even counted any more, of the first ones */
