@@ -164,11 +164,17 @@ static bool is_worth_a_new_session(const struct nvml *n, uint64_t now_ns)
 	       (n_lost == n->n_devices ? ALL_LOST_ANEW_NS : LOST_ANEW_NS);
 }
 
+/* That one is lost is worth telling, and of those that are not for us there is nothing to tell. */
+static bool is_told_by_loss(int result)
+{
+	return nvml_is_lost(result) || result == NVML_NO_PERMISSION;
+}
+
 static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
 	struct nvml *n = driver;
 	uint64_t now_ns = clock_boot_ns();
-	unsigned n_failed = 0;
+	unsigned n_failed = 0, n_lost = 0;
 	int failure = NVML_OK, r = 0;
 
 	if (is_worth_a_new_session(n, now_ns))
@@ -182,12 +188,13 @@ static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 		if (is_over(result))
 			return nvml_tell(n, result, "read a GPU", err);
 		n_failed += result != NVML_OK;
-		if (result != NVML_OK && !nvml_is_lost(result))
+		n_lost += nvml_is_lost(result);
+		if (failure == NVML_OK || is_told_by_loss(failure))
 			failure = result;
 	}
-	if (n_failed == n->n_devices && failure != NVML_OK)
-		return nvml_tell(n, failure, "read a GPU", err);
-	return 0;
+	if (n_failed < n->n_devices || (n_lost > 0 && is_told_by_loss(failure)))
+		return 0;
+	return nvml_tell(n, failure, "read a GPU", err);
 }
 
 const struct gpu_driver gpu_nvml = {

@@ -318,21 +318,33 @@ void nvml_close(void *driver)
 	free(n);
 }
 
+/* Of which there is that to tell, though none can be opened. */
+static bool has_lost(const struct nvml *n)
+{
+	for (unsigned i = 0; i < n->n_devices; i++)
+		if (nvml_is_lost(n->devices[i].why_closed))
+			return true;
+	return false;
+}
+
 int nvml_open(int root_fd, void **ret, struct err *err)
 {
 	struct nvml *n = calloc(1, sizeof(*n));
+	struct err why_not = ERR_INIT;
 	int r;
 
 	if (!n)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	n->root_fd = root_fd;
-	r = nvml_load(n, err);
+	r = nvml_load(n, &why_not);
 	if (r == 0)
-		r = begin_session(n, err);
-	if (r <= 0) {
+		r = begin_session(n, &why_not);
+	if (r < 0 || (r == 0 && !has_lost(n))) {
 		bool is_denied = r == 0 && n->n_devices == 0;
 
 		nvml_close(n);
+		if (err)
+			*err = why_not;
 		return r < 0 ? r : is_denied ? -EACCES : -EIO;
 	}
 	*ret = n;

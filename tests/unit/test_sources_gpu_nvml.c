@@ -222,9 +222,55 @@ static void test_one_cannot_be_opened(void **state)
 	assert_non_null(strstr(r->note, "GPU 0"));
 	gpu_nvml.close(driver);
 	for (int i = 0; i < STAND_IN_GPUS; i++)
-		fixture.told->handle_result[i] = NVML_GPU_IS_LOST;
+		fixture.told->handle_result[i] = 999;
 	assert_int_equal(gpu_nvml.open(fixture.root_fd, &driver, &err), -EIO);
-	assert_string_equal(err.text, "NVML cannot open a GPU: GPU is lost");
+	assert_string_equal(err.text, "NVML cannot open a GPU: Unknown Error");
+}
+
+/* That all are lost is told of each, also by one that began after they were. */
+static void test_all_are_lost(void **state)
+{
+	struct nvml *driver = open_driver();
+
+	(void)state;
+	for (int i = 0; i < STAND_IN_GPUS; i++)
+		fixture.told->handle_result[i] = fixture.told->use_result[i] = NVML_GPU_IS_LOST;
+	for (int time = 0; time < 2; time++) {
+		const struct gpu_reading *r = read_driver(driver, 0);
+
+		assert_int_equal(r->n_devices, STAND_IN_GPUS);
+		for (int i = 0; i < STAND_IN_GPUS; i++)
+			assert_true(r->devices[i].is_lost);
+		assert_int_equal(r->n_left_out, STAND_IN_GPUS);
+		assert_string_equal(r->note, "GPU 0 cannot be read: GPU is lost");
+		gpu_nvml.close(driver);
+		driver = open_driver();
+	}
+	gpu_nvml.close(driver);
+}
+
+/* So it is of one, where the others are not for us: from the beginning, or since. */
+static void test_one_is_lost_and_no_other_is_for_us(void **state)
+{
+	struct nvml *driver = open_driver();
+	const struct gpu_reading *r;
+
+	(void)state;
+	read_driver(driver, 0);
+	fixture.told->use_result[1] = fixture.told->handle_result[1] = NVML_GPU_IS_LOST;
+	read_driver(driver, 0);
+	fixture.told->handle_result[0] = fixture.told->handle_result[2] = NVML_NO_PERMISSION;
+	driver->opened_boot_ns = 0; /* long ago: it is time for another session */
+	r = read_driver(driver, 0);
+	assert_int_equal(fixture.told->n_sessions, 2);
+	assert_true(r->devices[1].is_lost);
+	assert_false(r->devices[0].is_lost || r->devices[2].is_lost);
+	gpu_nvml.close(driver);
+	driver = open_driver();
+	r = read_driver(driver, 0);
+	assert_int_equal(r->n_devices, 1);
+	assert_true(r->devices[0].is_lost);
+	gpu_nvml.close(driver);
 }
 
 /* GPUs of other jobs are counted, and refused: they are nobody's loss. */
@@ -1559,6 +1605,8 @@ int main(void)
 		cmocka_unit_test_setup(test_all_is_well, all_is_well),
 		cmocka_unit_test_setup(test_one_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_one_cannot_be_opened, all_is_well),
+		cmocka_unit_test_setup(test_all_are_lost, all_is_well),
+		cmocka_unit_test_setup(test_one_is_lost_and_no_other_is_for_us, all_is_well),
 		cmocka_unit_test_setup(test_some_are_not_for_us, all_is_well),
 		cmocka_unit_test_setup(test_one_is_not_for_us_any_more, all_is_well),
 		cmocka_unit_test_setup(test_one_is_lost_beside_those_not_for_us, all_is_well),
