@@ -1260,7 +1260,6 @@ static void see_both(struct snapshot *s)
 	struct gpus *g = NULL;
 
 	put("dev/nvidiactl", "");
-	put_process(SHELL_PID);
 	snapshot_init(s);
 	snapshot_add_process(s)->key = (struct proc_key){ SHELL_PID, 7 };
 	snapshot_add_process(s)->key = (struct proc_key){ HOLDER_PID, 7 };
@@ -1272,6 +1271,45 @@ static void see_both(struct snapshot *s)
 	gpus_fill_processes(g, s);
 	gpus_close(g);
 	await_all();
+}
+
+static int add_shell(void **state)
+{
+	put_process(SHELL_PID);
+	return all_is_well(state);
+}
+
+/* No driver answers, and the kernel does: who has no device file open uses no GPU. */
+static void test_who_holds_one_without_rights(void **state)
+{
+	struct snapshot s;
+
+	(void)state;
+	fixture.told->init_result = NVML_NO_PERMISSION;
+	see_both(&s);
+	assert_int_equal(s.n_gpus, 0);
+	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
+	assert_true(s.processes[0].gpu_percent == 0);
+	assert_false(u64_known(s.processes[1].gpu_memory_bytes));
+	assert_true(isnan(s.processes[1].gpu_percent));
+	snapshot_release(&s);
+}
+
+/* Nor does the kernel: then nobody is said to use none. */
+static void test_holders_that_cannot_be_found(void **state)
+{
+	struct snapshot s;
+
+	(void)state;
+	fixture.told->init_result = NVML_NO_PERMISSION;
+	assert_int_equal(renameat(fixture.root_fd, "proc", fixture.root_fd, "hidden"), 0);
+	see_both(&s);
+	assert_int_equal(renameat(fixture.root_fd, "hidden", fixture.root_fd, "proc"), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_false(u64_known(s.processes[i].gpu_memory_bytes));
+		assert_true(isnan(s.processes[i].gpu_percent));
+	}
+	snapshot_release(&s);
 }
 
 /* What is on the lost one cannot be told: no sum, but of who holds none. */
@@ -1643,10 +1681,12 @@ int main(void)
 		cmocka_unit_test(test_record),
 		cmocka_unit_test(test_pace),
 		cmocka_unit_test(test_readings_are_counted_as_asked),
-		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, all_is_well),
-		cmocka_unit_test_setup(test_who_holds_none_that_is_lost, all_is_well),
-		cmocka_unit_test_setup(test_who_was_on_one_that_is_lost, all_is_well),
-		cmocka_unit_test_setup(test_strangers_leave_others_known, all_is_well),
+		cmocka_unit_test_setup(test_who_holds_one_without_rights, add_shell),
+		cmocka_unit_test_setup(test_holders_that_cannot_be_found, add_shell),
+		cmocka_unit_test_setup(test_who_holds_one_that_is_lost, add_shell),
+		cmocka_unit_test_setup(test_who_holds_none_that_is_lost, add_shell),
+		cmocka_unit_test_setup(test_who_was_on_one_that_is_lost, add_shell),
+		cmocka_unit_test_setup(test_strangers_leave_others_known, add_shell),
 		cmocka_unit_test_setup(test_first_readings_come_soon, all_is_well),
 		cmocka_unit_test_setup(test_after_a_crash_the_next_one_answers, all_is_well),
 		cmocka_unit_test_setup(test_after_a_hang_the_next_one_answers, all_is_well),
