@@ -95,6 +95,7 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	update_numbers(&e->record, p);
 	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
 	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
+	e->record.gpu_idle_ns = gpu_time_idle_ns(&e->gpu);
 	tally_note_parent(t, p->ppid);
 }
 

@@ -195,6 +195,7 @@ void proc_record_init(struct proc_record *p)
 		.max_fds = U64_UNKNOWN,
 		.max_gpu_bytes = U64_UNKNOWN,
 		.gpu_busy_ns = U64_UNKNOWN,
+		.gpu_idle_ns = U64_UNKNOWN,
 	};
 }
 

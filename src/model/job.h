@@ -174,7 +174,7 @@ struct proc_record {
 	uint64_t rchar, wchar, read_bytes, write_bytes;
 	uint64_t major_faults;
 	uint64_t max_threads, max_fds;
-	uint64_t max_gpu_bytes, gpu_busy_ns; /* sampled */
+	uint64_t max_gpu_bytes, gpu_busy_ns, gpu_idle_ns; /* sampled */
 	uint64_t n_samples;
 	const char *syscalls; /* model/syscall_text.h; NULL: nobody counted them */
 	bool is_unaccounted;  /* the attempt's end was stored without it: samples tell what it says,

@@ -191,6 +191,7 @@ static const struct csv_column process_items[] = {
 	PROCESS("max_fds", p.max_fds, cell_u64),
 	PROCESS("peak_gpu_memory_mb", p.max_gpu_bytes, cell_mb),
 	PROCESS("gpu_seconds", p.gpu_busy_ns, cell_seconds),
+	PROCESS("gpu_idle_seconds", p.gpu_idle_ns, cell_seconds),
 	PROCESS("samples", p.n_samples, cell_u64),
 	PROCESS("syscalls", p.syscalls, cell_calls),
 	PROCESS("born_ns", born_ns, cell_u64),

@@ -190,6 +190,7 @@ static void write_process(struct json *j, const struct facts *f, const struct pr
 	json_key_u64(j, "max_fds", p->max_fds);
 	json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
 	json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
+	json_key_f64(j, "gpu_idle_seconds", u64_to_seconds(p->gpu_idle_ns));
 	json_key_u64(j, "samples", p->n_samples);
 	json_key(j, "syscalls");
 	json_write_calls(j, p->syscalls);

@@ -48,6 +48,8 @@ static void add_gpu_use(struct table *t, const struct facts *f, const struct pro
 			 p->max_gpu_bytes);
 	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
 			    p->gpu_busy_ns);
+	report_add_duration(page_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
+			    p->gpu_idle_ns);
 }
 
 static void add_process(struct table *t, const struct facts *f, const struct proc_record *p,
@@ -139,6 +141,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		{ "CPU", COLUMN_RIGHT },
 		{ "GPU mem", COLUMN_RIGHT },
 		{ "GPU time", COLUMN_RIGHT },
+		{ "GPU idle", COLUMN_RIGHT },
 		{ "born", COLUMN_RIGHT },
 		{ "life", COLUMN_RIGHT },
 		{ "ended", COLUMN_LEFT },

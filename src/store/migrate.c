@@ -79,6 +79,8 @@
  *    such a fold for damaged, and would remove it with all its samples: it goes only where it was
  *    marked before (is_rolled), as those are that are in minutes.
  *
+ * 8: A process says for how long it held memory of GPUs and did nothing with them.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -339,6 +341,8 @@ static const char *const migrations[] = {
 	" WHEN NOT OLD.is_rolled AND substr(OLD.data, 1, 1) = x'02' AND (OLD.recorder <= 0"
 	" OR EXISTS (SELECT 1 FROM attempts a WHERE a.id = OLD.recorder)) BEGIN"
 	" SELECT RAISE(ABORT, 'only a newer proctor can read and remove this'); END;",
+
+	"ALTER TABLE processes ADD COLUMN gpu_idle_ns INTEGER;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -83,7 +83,7 @@ static const struct statement_row rows[] = {
 		" CASE WHEN " IS_UNACCOUNTED
 		" THEN NULL ELSE cpu_evidence END AS cpu_evidence, syscalls,"
 		" rchar, wchar, read_bytes, write_bytes, major_faults, max_threads, max_fds,"
-		" max_gpu_bytes, gpu_busy_ns,"
+		" max_gpu_bytes, gpu_busy_ns, gpu_idle_ns,"
 		" coalesce(n_samples, 0) AS n_samples FROM processes WHERE attempt = ?)"
 		" ORDER BY born_wall_ns, pid, start_ticks, id",
 		{ { "", &process_columns } },

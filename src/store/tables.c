@@ -153,6 +153,7 @@ static const struct column process_items[] = {
 	COLUMN(proc_record, max_fds, column_u64),
 	COLUMN(proc_record, max_gpu_bytes, column_u64),
 	COLUMN(proc_record, gpu_busy_ns, column_u64),
+	COLUMN(proc_record, gpu_idle_ns, column_u64),
 	COLUMN(proc_record, n_samples, column_u64),
 	COLUMN(proc_record, syscalls, column_text),
 };

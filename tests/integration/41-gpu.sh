@@ -90,6 +90,8 @@ json "the rung" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
 json "the memory" "$stdout" 'd["peak_gpu_memory_mb"] == 3'
 json "the time of three GPUs" "$stdout" '3 <= d["gpu_seconds"] <= 3 * 0.4 * d["wall_seconds"]'
 json "none of it idle" "$stdout" 'd["gpu_idle_seconds"] == 0'
+json "nor is any of its processes" "$stdout" \
+	'0 in (idle := {p["gpu_idle_seconds"] for p in d["processes"]}) and idle <= {0, None}'
 json "nothing went wrong" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
 
 # The interval is 5 s: what is shorter is read all the same.
@@ -104,7 +106,7 @@ readings=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["rungs"]["GP
 run "$PROCTOR" report short
 like "beside the figures, and not how far apart samples are" "$stdout" \
 	"peak GPU memory +3 MB +sampled, $readings"
-like "each process has what it used" "$stdout" 'GPU mem +GPU time'
+like "each process has what it used" "$stdout" 'GPU mem +GPU time +GPU idle'
 run with_gpu "$PROCTOR" snapshot
 like "a look has a line for each" "$stdout" 'GPU 2: 12 % busy, 3 MB of 8 MB used, - C, - W'
 

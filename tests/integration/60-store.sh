@@ -104,7 +104,7 @@ rm -rf "$TMP/look" && mkdir "$TMP/look"
 	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
 	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
 	echo 'PRAGMA application_id = 1348695154;'
-	echo 'PRAGMA user_version = 7;'
+	echo 'PRAGMA user_version = 8;'
 ) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
@@ -250,6 +250,7 @@ sql 'ALTER TABLE patterns DROP COLUMN n_looks'
 sql 'ALTER TABLE patterns DROP COLUMN lapsed_wall_ns'
 sql 'DROP TABLE anomaly_changes'
 sql 'ALTER TABLE anomalies DROP COLUMN seen_wall_ns'
+sql 'ALTER TABLE processes DROP COLUMN gpu_idle_ns'
 sql "DROP TRIGGER folds_stay"
 sql "DROP TRIGGER points_lose_sum"
 for table in ticks folds chunks points rollups; do
@@ -269,7 +270,7 @@ if unshare --mount true 2>/dev/null; then
 fi
 run "$PROCTOR" jobs --json
 json "it is brought up to date" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
-like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 7'
+like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 8'
 run "$PROCTOR" jobs --json
 is "once" "$status/$stderr" 0/
 

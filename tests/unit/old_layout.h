@@ -11,6 +11,7 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 8, "ALTER TABLE processes DROP COLUMN gpu_idle_ns" },
 	{ 7, "DROP TRIGGER folds_stay" },
 	{ 7, "DROP TRIGGER points_lose_sum" },
 	{ 6, "ALTER TABLE anomalies DROP COLUMN seen_wall_ns" },

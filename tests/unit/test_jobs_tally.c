@@ -844,6 +844,8 @@ static void test_a_gpu_share_that_is_not_told_is_no_idleness(void **state)
 	assert_int_equal(total(t, false).peak_gpu_bytes, MB);
 	assert_int_equal(tally_processes(t, &n)[0].gpu_busy_ns, 0);
 	assert_int_equal(tally_processes(t, &n)[1].gpu_busy_ns, U64_UNKNOWN);
+	assert_int_equal(tally_processes(t, &n)[0].gpu_idle_ns, 0);
+	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, U64_UNKNOWN);
 	snapshot_release(&snap);
 	tally_free(t);
 }
@@ -870,6 +872,7 @@ static void test_gpus_held_beside_a_busy_one(void **state)
 	struct snapshot snap;
 	struct tally *t = gpu_job(&snap);
 	struct series_point point;
+	size_t n;
 
 	(void)state;
 	snap.boot_ns += SECOND;
@@ -881,6 +884,8 @@ static void test_gpus_held_beside_a_busy_one(void **state)
 	tally_snapshot(t, &snap, 1, &point);
 	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 10 * 9);
 	assert_int_equal(total(t, false).gpu_idle_ns, 4 * SECOND);
+	assert_int_equal(tally_processes(t, &n)[0].gpu_idle_ns, SECOND);
+	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, 3 * SECOND);
 	snapshot_release(&snap);
 	tally_free(t);
 }

@@ -469,14 +469,15 @@ static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
 	process.key.pid = 7;
 	process.max_gpu_bytes = 7 << 20;
 	process.gpu_busy_ns = SEC(5);
+	process.gpu_idle_ns = SEC(2);
 	a.processes = &process;
 	a.n_processes = 1;
 	buf_reset(&out);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_true(has_line(&out, "  peak GPU memory", "sampled, 10.0 s apart"));
 	assert_true(has_line(&out, "  GPU time", "sampled, 10.0 s apart"));
-	assert_non_null(strstr(out.data, "GPU mem  GPU time"));
-	assert_non_null(strstr(out.data, "~ 5.00 s"));
+	assert_non_null(strstr(out.data, "GPU mem  GPU time  GPU idle"));
+	assert_non_null(strstr(out.data, "~ 5.00 s  ~ 2.00 s"));
 	a.unknowns = &note; /* what was not told is missing in the time */
 	a.n_unknowns = 1;
 	buf_reset(&out);

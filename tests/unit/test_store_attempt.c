@@ -106,6 +106,7 @@ static struct proc_record make_process(pid_t pid, uint64_t start, uint64_t born)
 		.max_fds = 20,
 		.max_gpu_bytes = 22,
 		.gpu_busy_ns = 23,
+		.gpu_idle_ns = 24,
 		.n_samples = 21,
 	};
 }
@@ -182,7 +183,7 @@ static void assert_sheet(const struct sheet_record *a, const struct sheet_record
 
 static void assert_process(const struct proc_record *a, const struct proc_record *b)
 {
-	assert_int_equal(sizeof(*a), 26 * 8); /* is_unaccounted is not stored */
+	assert_int_equal(sizeof(*a), 27 * 8); /* is_unaccounted is not stored */
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
@@ -210,6 +211,7 @@ static void assert_process(const struct proc_record *a, const struct proc_record
 	assert_int_equal(a->max_fds, b->max_fds);
 	assert_int_equal(a->max_gpu_bytes, b->max_gpu_bytes);
 	assert_int_equal(a->gpu_busy_ns, b->gpu_busy_ns);
+	assert_int_equal(a->gpu_idle_ns, b->gpu_idle_ns);
 	assert_int_equal(a->n_samples, b->n_samples);
 }
 
