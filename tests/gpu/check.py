@@ -170,6 +170,23 @@ def check_idle_holder():
     check(shares and shares[-1] == 0, "its share is 0, and not unknown")
 
 
+def check_busy_then_idle():
+    """What was busy once and still holds its memory is not busy on, nor was it idle before."""
+    done, _ = watched_run("rest", *worker(2048, 6, 1.0, 10))
+    check(done.returncode == 0, "a process that works and then holds its memory runs")
+    report = json.loads(proctor("report", "rest", "--format", "json").stdout)
+    busy, idle, truth = report["gpu_seconds"], report["gpu_idle_seconds"], worked(done)
+    shares = [(round(row["timestamp"], 1), row["gpu_pct"]) for row in samples_of("rest")]
+    print(f"busy, then idle: {busy} s busy, by its own clock {truth} s; {idle} s idle of 10; {shares}")
+    check(busy is not None and near(busy, truth, 0, 2), "its GPU time is within 2 s of what it says")
+    check(idle is not None and 7 <= idle <= 11, "the time for which it held memory in vain is told")
+    held = [p for p in report["processes"] if (p["peak_gpu_memory_mb"] or 0) > 2048]
+    check(
+        len(held) == 1 and held[0]["gpu_seconds"] == busy and held[0]["gpu_idle_seconds"] == idle,
+        "and both of the process that was it",
+    )
+
+
 def without_library(folder):
     """An environment in which proctor cannot load NVIDIA's library, and nvidia-smi can."""
     libraries = os.environ.get("LD_LIBRARY_PATH", "")
@@ -314,6 +331,7 @@ def main():
         check_short_job()
         check_two_processes()
         check_idle_holder()
+        check_busy_then_idle()
         check_smi_rung()
         check_crash()
         check_no_rights()

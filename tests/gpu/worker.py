@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""worker.py MIB SECONDS BUSY - holds MIB of GPU memory and multiplies for BUSY of the time.
+"""worker.py MIB SECONDS BUSY [REST] - holds MIB of GPU memory and multiplies for BUSY of the time.
 
-Prints "worked S" at the end: the seconds in which the GPU worked for it.
+Holds it for REST seconds more, in which it does nothing. Prints "worked S" at the end: the seconds in which the GPU worked for it.
 """
 
 import sys
@@ -22,4 +22,5 @@ while time.monotonic() < end:
         torch.cuda.synchronize()
     worked += time.monotonic() - begin if busy > 0 else 0
     time.sleep(0.05 * (1 - busy))
+time.sleep(float(sys.argv[4]) if len(sys.argv) > 4 else 0)
 print(f"worked {worked:.2f}", flush=True)
