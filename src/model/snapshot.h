@@ -84,7 +84,7 @@ struct proc_sample {
 	const char *cgroup;	/* v2 path if there is one, else that of the v1 memory controller */
 	uint64_t ns_pid;	/* pid in its innermost pid namespace */
 	uint64_t gpu_memory_bytes; /* on all GPUs */
-	double gpu_percent;	   /* 100 = one GPU */
+	double gpu_percent;	   /* 100 = one GPU; since the sample before, as the next */
 	double gpu_idle_devices;   /* on which it holds memory and does nothing; not recorded */
 
 	const struct syscall_use *syscalls; /* since the sample before; NULL: nobody counted them */

@@ -45,6 +45,7 @@ struct gpus {
 	char remark[GPU_NOTE_BYTES]; /* the last that was made; "": none */
 	struct troubles troubles;
 	struct gpu_pace pace;
+	struct gpu_spans spans; /* of the readings that came with the last look */
 	struct gpu_reading now, next;
 };
 
@@ -121,9 +122,20 @@ static void count_reading(struct gpus *g, const struct gpu_reading *r)
 		gpu_pace_add(&g->pace, r->asked_boot_ns ? r->asked_boot_ns : r->boot_ns);
 }
 
+/* Of a reader that was silent for long nobody knows what was done meanwhile. */
+static void add_span(struct gpus *g, const struct gpu_reading *r)
+{
+	uint64_t since_ns = r->boot_ns - g->now.boot_ns;
+
+	if (g->has_reading && g->now.rung[0] && r->rung[0] && r->boot_ns > g->now.boot_ns &&
+	    since_ns <= g->max_age_ns)
+		gpu_spans_add(&g->spans, r, since_ns);
+}
+
 /* The newest that has come. */
 static void take_readings(struct gpus *g)
 {
+	g->spans.ns = g->spans.n = 0;
 	for (;;) {
 		ssize_t n = recv(g->fd, &g->next, sizeof(g->next), MSG_DONTWAIT);
 
@@ -136,6 +148,7 @@ static void take_readings(struct gpus *g)
 		show_safely(g->next.rung, sizeof(g->next.rung));
 		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
 		count_reading(g, &g->next);
+		add_span(g, &g->next);
 		memcpy(&g->now, &g->next, (size_t)n);
 		if (g->now.rung[0])
 			memcpy(g->rung, g->now.rung, sizeof(g->rung));
@@ -253,21 +266,14 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 	s->n_gpus = g->now.n_devices;
 }
 
-/* 1: it holds memory there and does nothing. */
-static double idleness_of(const struct gpu_process *p)
+static void add_share(const struct gpus *g, struct proc_sample *p, const struct gpu_process *of_it)
 {
-	if (p->memory_bytes == 0)
-		return 0;
-	if (!u64_known(p->memory_bytes) || !f64_known(p->utilization_pct))
-		return F64_UNKNOWN;
-	return p->utilization_pct == 0;
-}
+	double percent, idleness;
 
-static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
-{
+	gpu_spans_tell(&g->spans, of_it, &percent, &idleness);
 	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
-	p->gpu_percent += of_it->utilization_pct;
-	p->gpu_idle_devices += idleness_of(of_it);
+	p->gpu_percent += percent;
+	p->gpu_idle_devices += idleness;
 }
 
 static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
@@ -307,7 +313,7 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 		set_use(p, 0, 0);
 		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
 			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
-				add_share(p, &r->processes[at]);
+				add_share(g, p, &r->processes[at]);
 				is_listed = true;
 			}
 		if (!is_listed && !would_be_listed(r, p))

@@ -100,6 +100,36 @@ void gpu_pace_add(struct gpu_pace *p, uint64_t asked_boot_ns);
 /* "1.00 s to 5.02 s apart", "one alone"; false: there was none. */
 bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
 
+/* ---- what was done between two looks (gpu_spans.c) ---- */
+
+/* A process on a device. */
+struct gpu_span {
+	struct proc_key key;
+	int device;
+	double busy_ns, idle_ns; /* of a whole device; idle: its memory was held in vain */
+	double untold_ns;	 /* for which the share was not told */
+};
+
+/* {0} at first. */
+struct gpu_spans {
+	double ns; /* of all readings; who was not in one of them did nothing then */
+	uint32_t n;
+	struct gpu_span of[GPU_MAX_PROCESSES];
+};
+
+/* 1: it holds memory there and does nothing. */
+double gpu_idleness_of(const struct gpu_process *p);
+
+/* A reading, so long after the one before it: it tells what was done since. */
+void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t since_ns);
+
+/*
+ * Means over all of them for a process of the last one; of none, what that says. Where the last
+ * does not tell them, they are not told.
+ */
+void gpu_spans_tell(const struct gpu_spans *s, const struct gpu_process *p, double *ret_percent,
+		    double *ret_idleness);
+
 /* ---- which GPU has which number (gpu_places.c) ---- */
 
 #define GPU_ID_BYTES 96
