@@ -29,7 +29,7 @@ struct nvml_gpu {
 	char name[GPU_NAME_BYTES];
 	char uuid[NVML_UUID_BYTES];		 /* "": not told */
 	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
-	uint64_t listed_boot_ns; /* when its processes were; 0: never */
+	uint64_t listed_boot_ns;		 /* when its processes were last read; 0: never */
 	uint64_t young_until_ns; /* a process is new to it: shares are asked often */
 	uint64_t shares_time_us; /* the newest sample that was told */
 	double shares_use_pct;	 /* the device's own use when they were asked; NaN: not told */
@@ -75,14 +75,20 @@ int nvml_tell(const struct nvml *n, int result, const char *what, struct err *er
 
 int nvml_open(int root_fd, void **ret, struct err *err);
 void nvml_close(void *driver);
-void nvml_keep_places(void *driver, const struct gpu_places *places);
-const char *nvml_id(const void *driver, size_t i);
 
 /*
  * Ends the session and begins another, in which GPUs that were lost may be back. Each
  * keeps its place. A failure: there is no session any more.
  */
 int nvml_begin_anew(struct nvml *n, struct err *err);
+
+/* ---- which GPUs it has (gpu_nvml_devices.c) ---- */
+
+/* At the beginning of a session. How many could be opened; if none could, err says why. */
+int nvml_find_devices(struct nvml *n, struct err *err);
+
+void nvml_keep_places(void *driver, const struct gpu_places *places);
+const char *nvml_id(const void *driver, size_t i);
 
 /* ---- processes (gpu_nvml_processes.c) ---- */
 
@@ -94,7 +100,7 @@ void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sa
 void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t since_ns,
 		     uint64_t now_ns);
 
-/* ---- devices (gpu_nvml.c) ---- */
+/* ---- what a device tells (gpu_nvml.c) ---- */
 
 /* Whether that is said of a device which has fallen off the bus, or must be reset. */
 bool nvml_is_lost(int result);
