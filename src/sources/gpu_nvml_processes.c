@@ -138,10 +138,11 @@ void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, u
 		ask_since(n, d, since_last_told_us(d));
 }
 
-/* A device that does not tell its use never has. */
+/* Between some and none the least is much. A device that does not tell its use never has. */
 static bool has_moved(const struct nvml_gpu *d, double use_pct)
 {
-	return fabs(use_pct - d->shares_use_pct) > MOVED_POINTS;
+	return fabs(use_pct - d->shares_use_pct) > MOVED_POINTS ||
+	       (use_pct == 0) != (d->shares_use_pct == 0);
 }
 
 static void read_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t now_ns)

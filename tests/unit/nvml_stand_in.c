@@ -1,5 +1,6 @@
 #include "nvml_stand_in.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,14 @@ static unsigned holder(void)
 static unsigned index_of(nvml_device device)
 {
 	return (unsigned)((char *)device - devices);
+}
+
+/* Then no GPU does anything, and who holds one is told of as that. */
+static bool is_idle(void)
+{
+	const char *path = getenv("STAND_IN_IDLE_FILE");
+
+	return path && access(path, F_OK) == 0;
 }
 
 static void hear(const char *variable, const char **ret)
@@ -155,7 +164,7 @@ int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilization *r
 			__atomic_store_n(told.hanging_pid, getpid(), __ATOMIC_SEQ_CST);
 		usleep(10000);
 	}
-	ret->gpu = (unsigned)((int)(10 + index_of(device)) + told.use_more);
+	ret->gpu = is_idle() ? 0 : (unsigned)((int)(10 + index_of(device)) + told.use_more);
 	if (told.fail_path && access(told.fail_path, F_OK) == 0)
 		return NVML_UNINITIALIZED;
 	if (told.lost_path && index_of(device) == 1 && access(told.lost_path, F_OK) == 0)
@@ -198,6 +207,8 @@ int nvmlDeviceGetProcessUtilization(nvml_device device, struct nvml_process_util
 		 (told.share > 0 || getenv("STAND_IN_PID_FILE"));
 	ret[0] = (struct nvml_process_utilization){ .pid = holder(),
 						    .time_us = since_us + 1,
-						    .sm = told.share ? told.share : 40 };
+						    .sm = is_idle()    ? 0
+							  : told.share ? told.share
+								       : 40 };
 	return told.shares_result;
 }

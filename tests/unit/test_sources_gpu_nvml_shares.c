@@ -112,7 +112,9 @@ static void test_shares_when_the_use_moves(void **state)
 	assert_int_equal(asks_at(driver, 0), 1); /* the next is of rest alone */
 	assert_true(fixture.reading.processes[0].utilization_pct == 13);
 	assert_int_equal(asks_at(driver, 0), 0);
-	assert_int_equal(asks_at(driver, 5), 0);
+	assert_int_equal(asks_at(driver, 5), 1); /* which is not none any more */
+	assert_int_equal(asks_at(driver, 5), 1);
+	assert_int_equal(asks_at(driver, 6), 0);
 	assert_int_equal(asks_at(driver, 60), 1);
 	assert_int_equal(asks_at(driver, 60), 1);
 	assert_int_equal(asks_at(driver, 60), 0);
