@@ -19,8 +19,6 @@
 #define BUSY_NS UINT64_C(10000000000)
 /* Work that is done by then is not worth a line that comes and goes. */
 #define QUIET_NS UINT64_C(500000000)
-/* So often a full disk is met before nothing more is tried: each time less is asked of it. */
-#define FULL_TIMES 5
 
 #define NOTHING_DONE                                                     \
 	{                                                                \
@@ -168,36 +166,17 @@ static void let_others(void)
 	nanosleep(&pause, NULL);
 }
 
-static bool is_full(int error)
-{
-	return error == -ENOSPC || error == -EDQUOT;
-}
-
-/* How it went on since something was done last. */
-struct progress {
-	uint64_t moved_ns;
-	unsigned n_full;
-};
-
-static bool is_stuck(const struct progress *p, int error)
-{
-	if (is_full(error))
-		return p->n_full >= FULL_TIMES;
-	return error != -EBUSY || clock_boot_ns() - p->moved_ns > BUSY_NS;
-}
-
 static int run_slices(struct store *store, struct retention *run, struct line *line,
 		      struct err *err)
 {
-	struct progress p = { .moved_ns = clock_boot_ns() };
+	uint64_t moved_ns = clock_boot_ns();
 	int r;
 
-	while ((r = store_retain_slice(store, run, err)) != 0) {
-		p.n_full += is_full(r);
-		if (r < 0 && is_stuck(&p, r))
+	while ((r = store_retain_step(store, run, err)) != 0) {
+		if (r < 0 && (r != -EBUSY || clock_boot_ns() - moved_ns > BUSY_NS))
 			return r;
 		if (r > 0)
-			p = (struct progress){ .moved_ns = clock_boot_ns() };
+			moved_ns = clock_boot_ns();
 		line_show(line, run);
 		let_others();
 	}
@@ -223,13 +202,6 @@ static struct retention_clock read_clock(bool trusts_clock)
 	return clock;
 }
 
-/* On a full disk, what has been removed makes some room at least. */
-static void give_back(struct store *store, struct retention *run, struct line *line)
-{
-	if (store_retain_cut_short(store, run, NULL) == 0)
-		run_slices(store, run, line, NULL);
-}
-
 static int collect_once(const struct paths *paths, const struct retention_policy *policy,
 			bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
@@ -244,8 +216,6 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	store_retain_begin(&run, policy, clock_wall_ns());
 	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
-	if (is_full(r) && has_removed(&run.result))
-		give_back(store, &run, &line);
 	line_clear(&line);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
@@ -269,11 +239,11 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	do {
 		p = (struct retention_preview){ .result = NOTHING_DONE };
 		r = collect_once(paths, policy, trusts_clock, &p, err);
-		if (is_full(r))
+		if (retention_is_full(r))
 			p.result.n_logs += store_drop_logs(paths->db, policy);
 		add_result(&ret->result, &p.result);
 		ret->held_until_ns = p.held_until_ns;
-	} while (is_full(r) && made_room(&p.result));
+	} while (retention_is_full(r) && made_room(&p.result));
 	return r;
 }
 
@@ -435,7 +405,7 @@ int cli_gc(int argc, char **argv)
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
 	tell_hold(p.held_until_ns);
-	if (is_full(r)) {
+	if (retention_is_full(r)) {
 		tell_no_room(&settings.paths, has_removed(&p.result), &err);
 		return has_removed(&p.result) ? fail_after(&args, &policy, &p) : CLI_FAILED;
 	}
