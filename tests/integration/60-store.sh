@@ -79,7 +79,7 @@ make_database "values that cannot be decoded"
 sql "UPDATE chunks SET data = x'00ff00ff' WHERE id = (SELECT max(id) FROM chunks)"
 run "$PROCTOR" doctor
 like "a little damage: what is lost is said, and nothing need be done" "$stdout" \
-	'^  database +broken +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
+	'^  database +note +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
 check "nobody is told to move the record away" [ "${stdout/--repair/}" = "$stdout" ]
 run "$PROCTOR" doctor --repair
 like "nor is it moved" "$status $stdout" '^0 nothing to repair: .*is sound and in use'
@@ -167,7 +167,7 @@ like "a sheet that was cut off is not completed" "$stdout" "^torn .* 0/1 +lost "
 run "$PROCTOR" history --job whole --json
 is "other jobs have nothing to do with it" "$status/$stderr" 0/
 run "$PROCTOR" doctor
-like "doctor names it" "$status $stdout" 'database +broken .*makes no sense.*2 ticks of job torn, attempt 1'
+like "doctor names it" "$status $stdout" 'database +note .*makes no sense.*2 ticks of job torn, attempt 1'
 
 # A young database that was made of an empty file is all in its log.
 rm -rf "$PROCTOR_HOME" && mkdir "$PROCTOR_HOME" && : >"$db"
