@@ -135,13 +135,14 @@ struct line {
 	uint64_t begun_ns;
 };
 
-static void line_show(struct line *line, const struct retention *run)
+static void line_show(struct line *line, const struct retention *run, bool is_waiting)
 {
 	if (!line->is_shown || clock_boot_ns() - line->begun_ns < QUIET_NS)
 		return;
-	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)",
+	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)%s",
 		(unsigned long long)run->result.n_samples, (unsigned long long)run->result.n_folds,
-		(unsigned long long)run->n_folds_due);
+		(unsigned long long)run->n_folds_due,
+		is_waiting ? "; waits for another who writes" : "");
 	line->was_shown = true;
 }
 
@@ -177,7 +178,7 @@ static int run_slices(struct store *store, struct retention *run, struct line *l
 			return r;
 		if (r > 0)
 			moved_ns = clock_boot_ns();
-		line_show(line, run);
+		line_show(line, run, r == -EBUSY);
 		let_others();
 	}
 	return 0;
@@ -377,12 +378,14 @@ static void write_out(const struct gc_args *args, const struct retention_policy 
 		write_text(&p->result, out);
 }
 
-/* What was removed all the same. */
+/* What was removed all the same is told. */
 static int fail_after(const struct gc_args *args, const struct retention_policy *policy,
 		      const struct retention_preview *p)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 
+	if (args->dry_run || !has_removed(&p->result))
+		return CLI_FAILED;
 	write_out(args, policy, p, &out);
 	cli_print(&out);
 	return CLI_FAILED;
@@ -405,12 +408,14 @@ int cli_gc(int argc, char **argv)
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
 	tell_hold(p.held_until_ns);
-	if (retention_is_full(r)) {
+	if (retention_is_full(r))
 		tell_no_room(&settings.paths, has_removed(&p.result), &err);
-		return has_removed(&p.result) ? fail_after(&args, &policy, &p) : CLI_FAILED;
-	}
-	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
-		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
+	else if (r < 0 && (r != -ENOENT || !args.json))
+		cli_fail(CLI_FAILED, &err);
+	if (r < 0 && r != -ENOENT)
+		return fail_after(&args, &policy, &p);
+	if (r == -ENOENT && !args.json) /* nothing recorded yet: nothing removed */
+		return CLI_DONE;
 	if (p.result.over_bytes > 0 && !args.dry_run)
 		log_warning("all together is still above max_bytes: what is left is of attempts "
 			    "that may still run, or the newest, or what was learned of them");

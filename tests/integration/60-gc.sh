@@ -132,6 +132,32 @@ run "$PROCTOR" gc
 like "for people it is told" "$stdout" 'With what waits beside it and the log of snapshots that is 1[0-9]'
 rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
 
+# ---- another writes ----
+# beside_a_lock SECONDS: what a terminal shows of it meanwhile, and its status.
+beside_a_lock() {
+	python3 - "$PROCTOR" "$PROCTOR_HOME/proctor.db" "$1" <<'EOF'
+import os, pty, sqlite3, subprocess, sys, time
+db = sqlite3.connect(sys.argv[2], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+master, slave = pty.openpty()
+gc = subprocess.Popen([sys.argv[1], "gc"], stdout=subprocess.DEVNULL, stderr=slave,
+                      env=dict(os.environ, TERM="xterm"))
+os.close(slave)
+shown, until = b"", time.monotonic() + float(sys.argv[3])
+while time.monotonic() < until or b"waits" not in shown:
+    try:
+        shown += os.read(master, 4096)
+    except OSError:
+        break
+db.execute("ROLLBACK")
+gc.wait()
+print(gc.returncode, shown[-200:].decode(errors="replace").replace("\r", "\n"))
+EOF
+}
+like "gc waits for another who writes, and says so" "$(beside_a_lock 1)" '; waits for another who writes'
+like "and goes on then" "$(beside_a_lock 1)" '^0 '
+like "but not for ever, and says for whom" "$(beside_a_lock 60)" 'is locked by process [0-9]+ \(python3'
+
 # ---- on a full disk ----
 on_a_full_disk() {
 	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
