@@ -16,12 +16,9 @@
 static const struct {
 	const char *table, *what;
 } contents[] = {
-	{ "chunks", "samples" },
-	{ "folds", "ticks of the host" },
-	{ "ticks", "the newest samples" },
-	{ "points", "curves of reports" },
-	{ "rollups", "1-minute values" },
-	{ "runs", "what estimates are made of" },
+	{ "chunks", "samples" },	   { "folds", "ticks of the host" },
+	{ "ticks", "the newest samples" }, { "points", "curves of reports" },
+	{ "rollups", "1-minute values" },  { "runs", "what estimates are made of" },
 };
 
 struct tally {

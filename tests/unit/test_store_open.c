@@ -361,10 +361,10 @@ static void test_upgraded_meanwhile(void **state)
 }
 
 /* As a proctor of layout 5 stores a tick. */
-#define OLDER_TICK                                                                     \
-	"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES ("                     \
-	"max(coalesce((SELECT max(id) FROM ticks), 0),"                                \
-	" coalesce((SELECT max(id) FROM folds), 0),"                                   \
+#define OLDER_TICK                                                 \
+	"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES (" \
+	"max(coalesce((SELECT max(id) FROM ticks), 0),"            \
+	" coalesce((SELECT max(id) FROM folds), 0),"               \
 	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)"
 
 /* What it stores: the ticks that are there, from the last on, as if they had been its own. */
