@@ -218,7 +218,8 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	if (checked < 0)
 		buf_add_str(detail, err.text);
 	else
-		buf_printf(detail, "%s, %zu attempts, no damage", p->paths.db, list.n);
+		buf_printf(detail, "%s, %zu attempt%s, no damage", p->paths.db, list.n,
+			   list.n == 1 ? "" : "s");
 	return add_hold(store, detail) || checked < 0 ? HEALTH_NOTE : HEALTH_OK;
 }
 

@@ -96,6 +96,20 @@ PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "a copy of it can be looked into" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
 
 # As the manual tells it.
+make_database "backup"
+"$PROCTOR" run -q --interval 0.1 --job copied -- sh -c "$(gate copied)" &
+eventually has_ticks copied 5
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+check "a copy is made while a job runs" sqlite3 "$db" ".backup $TMP/look/proctor.db"
+pass copied
+wait $!
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "and has all jobs" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "copied"]'
+PROCTOR_HOME=$TMP/look run "$PROCTOR" sql --json "SELECT DISTINCT snapshot_id FROM process_metrics WHERE job_id = 'copied'"
+json "and its samples" "$stdout" 'len(d) >= 5'
+PROCTOR_HOME=$TMP/look run "$PROCTOR" doctor
+like "and is sound" "$stdout" '^  database +ok '
+
 make_database "salvage"
 noise $((4096 * ($(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks'") - 1))) 4096 "$db"
 run "$PROCTOR" doctor --repair
