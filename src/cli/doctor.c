@@ -190,6 +190,12 @@ static bool add_hold(struct store *store, struct buf *detail)
 	return true;
 }
 
+/* There is something to say about it, and nothing to do. */
+static bool is_in_use(int checked)
+{
+	return checked == -ETIMEDOUT || checked == -ENODATA || checked == -EUCLEAN;
+}
+
 /* What is in it. */
 static enum health look_through(struct patient *p, struct buf *detail)
 {
@@ -197,23 +203,23 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT;
-	int checked, r = cli_open_store(&p->paths, &store, &err);
+	int checked = 0, r = cli_open_store(&p->paths, &store, &err);
 
 	if (r == -ENOENT) { /* a disk that was full leaves an empty one */
 		buf_printf(detail, "%s (empty: the next run uses it)", p->paths.db);
 		return HEALTH_OK;
 	}
 	if (r == 0)
+		r = checked = store_check(store, STORE_CHECK_MS, &err);
+	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, &err);
-	if (r < 0)
-		return tell_store_trouble(p, &err, detail);
-	checked = store_check(store, STORE_CHECK_MS, &err);
-	if (checked < 0 && checked != -ETIMEDOUT && checked != -ENODATA)
+	if (r < 0 && !is_in_use(checked))
 		return tell_store_trouble(p, &err, detail);
 	if (checked < 0)
 		buf_add_str(detail, err.text);
 	else
-		buf_printf(detail, "%s, %zu attempts, no damage", p->paths.db, list.n);
+		buf_printf(detail, "%s, %zu attempt%s, no damage", p->paths.db, list.n,
+			   list.n == 1 ? "" : "s");
 	return add_hold(store, detail) || checked < 0 ? HEALTH_NOTE : HEALTH_OK;
 }
 

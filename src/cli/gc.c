@@ -19,8 +19,6 @@
 #define BUSY_NS UINT64_C(10000000000)
 /* Work that is done by then is not worth a line that comes and goes. */
 #define QUIET_NS UINT64_C(500000000)
-/* So often a full disk is met before nothing more is tried: each time less is asked of it. */
-#define FULL_TIMES 5
 
 #define NOTHING_DONE                                                     \
 	{                                                                \
@@ -137,13 +135,14 @@ struct line {
 	uint64_t begun_ns;
 };
 
-static void line_show(struct line *line, const struct retention *run)
+static void line_show(struct line *line, const struct retention *run, bool is_waiting)
 {
 	if (!line->is_shown || clock_boot_ns() - line->begun_ns < QUIET_NS)
 		return;
-	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)",
+	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)%s",
 		(unsigned long long)run->result.n_samples, (unsigned long long)run->result.n_folds,
-		(unsigned long long)run->n_folds_due);
+		(unsigned long long)run->n_folds_due,
+		is_waiting ? "; waits for another who writes" : "");
 	line->was_shown = true;
 }
 
@@ -168,37 +167,18 @@ static void let_others(void)
 	nanosleep(&pause, NULL);
 }
 
-static bool is_full(int error)
-{
-	return error == -ENOSPC || error == -EDQUOT;
-}
-
-/* How it went on since something was done last. */
-struct progress {
-	uint64_t moved_ns;
-	unsigned n_full;
-};
-
-static bool is_stuck(const struct progress *p, int error)
-{
-	if (is_full(error))
-		return p->n_full >= FULL_TIMES;
-	return error != -EBUSY || clock_boot_ns() - p->moved_ns > BUSY_NS;
-}
-
 static int run_slices(struct store *store, struct retention *run, struct line *line,
 		      struct err *err)
 {
-	struct progress p = { .moved_ns = clock_boot_ns() };
+	uint64_t moved_ns = clock_boot_ns();
 	int r;
 
-	while ((r = store_retain_slice(store, run, err)) != 0) {
-		p.n_full += is_full(r);
-		if (r < 0 && is_stuck(&p, r))
+	while ((r = store_retain_step(store, run, err)) != 0) {
+		if (r < 0 && (r != -EBUSY || clock_boot_ns() - moved_ns > BUSY_NS))
 			return r;
 		if (r > 0)
-			p = (struct progress){ .moved_ns = clock_boot_ns() };
-		line_show(line, run);
+			moved_ns = clock_boot_ns();
+		line_show(line, run, r == -EBUSY);
 		let_others();
 	}
 	return 0;
@@ -223,13 +203,6 @@ static struct retention_clock read_clock(bool trusts_clock)
 	return clock;
 }
 
-/* On a full disk, what has been removed makes some room at least. */
-static void give_back(struct store *store, struct retention *run, struct line *line)
-{
-	if (store_retain_cut_short(store, run, NULL) == 0)
-		run_slices(store, run, line, NULL);
-}
-
 static int collect_once(const struct paths *paths, const struct retention_policy *policy,
 			bool trusts_clock, struct retention_preview *ret, struct err *err)
 {
@@ -244,8 +217,6 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	store_retain_begin(&run, policy, clock_wall_ns());
 	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
-	if (is_full(r) && has_removed(&run.result))
-		give_back(store, &run, &line);
 	line_clear(&line);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
@@ -269,11 +240,11 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	do {
 		p = (struct retention_preview){ .result = NOTHING_DONE };
 		r = collect_once(paths, policy, trusts_clock, &p, err);
-		if (is_full(r))
+		if (retention_is_full(r))
 			p.result.n_logs += store_drop_logs(paths->db, policy);
 		add_result(&ret->result, &p.result);
 		ret->held_until_ns = p.held_until_ns;
-	} while (is_full(r) && made_room(&p.result));
+	} while (retention_is_full(r) && made_room(&p.result));
 	return r;
 }
 
@@ -407,12 +378,14 @@ static void write_out(const struct gc_args *args, const struct retention_policy 
 		write_text(&p->result, out);
 }
 
-/* What was removed all the same. */
+/* What was removed all the same is told. */
 static int fail_after(const struct gc_args *args, const struct retention_policy *policy,
 		      const struct retention_preview *p)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 
+	if (args->dry_run || !has_removed(&p->result))
+		return CLI_FAILED;
 	write_out(args, policy, p, &out);
 	cli_print(&out);
 	return CLI_FAILED;
@@ -435,12 +408,14 @@ int cli_gc(int argc, char **argv)
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
 	tell_hold(p.held_until_ns);
-	if (is_full(r)) {
+	if (retention_is_full(r))
 		tell_no_room(&settings.paths, has_removed(&p.result), &err);
-		return has_removed(&p.result) ? fail_after(&args, &policy, &p) : CLI_FAILED;
-	}
-	if (r < 0 && (r != -ENOENT || !args.json)) /* nothing recorded yet: nothing removed */
-		return cli_fail(r == -ENOENT ? CLI_DONE : CLI_FAILED, &err);
+	else if (r < 0 && (r != -ENOENT || !args.json))
+		cli_fail(CLI_FAILED, &err);
+	if (r < 0 && r != -ENOENT)
+		return fail_after(&args, &policy, &p);
+	if (r == -ENOENT && !args.json) /* nothing recorded yet: nothing removed */
+		return CLI_DONE;
 	if (p.result.over_bytes > 0 && !args.dry_run)
 		log_warning("all together is still above max_bytes: what is left is of attempts "
 			    "that may still run, or the newest, or what was learned of them");

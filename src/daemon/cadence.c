@@ -26,3 +26,10 @@ uint64_t cadence_missed(const struct cadence *before, const struct cadence *afte
 	steps = (after->due_boot_ns - before->due_boot_ns + step / 64) / step;
 	return steps > 1 ? steps - 1 : 0;
 }
+
+uint64_t cadence_rest_ms(uint64_t distance_ms, uint64_t took_ms, uint64_t least_ms)
+{
+	if (distance_ms <= least_ms)
+		return distance_ms;
+	return distance_ms - least_ms > took_ms ? distance_ms - took_ms : least_ms;
+}

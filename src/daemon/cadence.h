@@ -30,4 +30,10 @@ uint64_t cadence_lag(const struct cadence *c, uint64_t boot_ns);
  */
 uint64_t cadence_missed(const struct cadence *before, const struct cadence *after);
 
+/*
+ * For ticks that follow each other at a distance: what is left of it to wait when the tick took
+ * so long, as where another holds the database, but no less than least_ms, or than the distance.
+ */
+uint64_t cadence_rest_ms(uint64_t distance_ms, uint64_t took_ms, uint64_t least_ms);
+
 #endif

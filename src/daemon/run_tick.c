@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
+#include "daemon/cadence.h"
 #include "daemon/record_tick.h"
 #include "daemon/run_clock.h"
 #include "daemon/run_counting.h"
@@ -181,10 +182,13 @@ static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
 static void on_tick_timer(void *ctx)
 {
 	struct run *run = ctx;
-	uint64_t before_ns = clock_cpu_ns();
+	uint64_t before_ns = clock_cpu_ns(), began_ns = clock_boot_ns();
+	uint64_t distance_ms, took_ms;
 
 	run_tick(run);
-	loop_timer_set(run->tick_timer, next_tick_ms(run, clock_cpu_ns() - before_ns), 0);
+	distance_ms = next_tick_ms(run, clock_cpu_ns() - before_ns);
+	took_ms = (clock_boot_ns() - began_ns) / 1000000u;
+	loop_timer_set(run->tick_timer, cadence_rest_ms(distance_ms, took_ms, FIRST_TICK_MS), 0);
 }
 
 void run_start_ticks(struct run *run)

@@ -62,7 +62,7 @@ static void begin(struct upkeep *u)
 static int do_slice(struct upkeep *u, struct store *store)
 {
 	struct err err = ERR_INIT;
-	int r = store_retain_slice(store, &u->run, &err);
+	int r = store_retain_step(store, &u->run, &err);
 
 	tell_hold(u);
 	if (r >= 0 || r == -EBUSY)
@@ -125,14 +125,17 @@ void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 	u->run.policy = u->policy;
 }
 
+/* On a full disk nobody can say that it does it: several may. */
 static bool is_due(struct upkeep *u, struct store *store)
 {
 	uint64_t now = clock_boot_ns();
+	int claimed;
 
 	if (u->looked_boot_ns && now - u->looked_boot_ns < LOOK_EVERY_NS)
 		return false;
 	u->looked_boot_ns = now;
-	return store_claim_retention(store, clock_wall_ns(), NULL) > 0;
+	claimed = store_claim_retention(store, clock_wall_ns(), NULL);
+	return claimed > 0 || retention_is_full(claimed);
 }
 
 static void note_tick(struct upkeep *u)

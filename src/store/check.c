@@ -9,7 +9,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/macros.h"
+#include "store/check_tables.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/migrate.h"
@@ -30,6 +32,7 @@ struct limit {
 	int wake_fd; /* ends the thread; -1: there is none */
 	pthread_t thread;
 	atomic_bool is_over;
+	bool has_found; /* what is told was certain before that */
 };
 
 static void *interrupt_later(void *ctx)
@@ -73,13 +76,16 @@ static void limit_stop(struct limit *limit)
 /* ---- what is looked at, one function each ---- */
 
 /* Of "*** in database main ***\nTree 3 page 3: …" the line that says something. */
-static int tell_damage(const struct store *store, const char *text, struct err *err)
+static int tell_damage(struct store *store, const char *text, struct err *err)
 {
 	const char *line = strncmp(text, "***", 3) == 0 ? strchr(text, '\n') : NULL;
+	CLEANUP(buf_release) struct buf parts = BUF_INIT;
 
 	line = line ? line + 1 : text;
-	return err_set(err, -EBADMSG, "the database %s is damaged (%.*s): " ADVICE_DAMAGED,
-		       store->path, (int)strcspn(line, "\n"), line);
+	check_tables_tell(store, &parts);
+	return err_set(err, -EBADMSG, "the database %s is damaged (%.*s)%s%s: " ADVICE_DAMAGED,
+		       store->path, (int)strcspn(line, "\n"), line, parts.len > 0 ? "; " : "",
+		       parts.len > 0 ? parts.data : "");
 }
 
 static int check_pages(struct store *store, struct limit *limit, struct err *err)
@@ -88,15 +94,16 @@ static int check_pages(struct store *store, struct limit *limit, struct err *err
 	const char *text = NULL;
 	int r = 0;
 
-	(void)limit;
 	if (sqlite3_prepare_v2(store->db, "PRAGMA integrity_check(1)", -1, &stmt, NULL) ==
 		    SQLITE_OK &&
 	    sqlite3_step(stmt) == SQLITE_ROW)
 		text = (const char *)sqlite3_column_text(stmt, 0);
 	if (!text) /* told before finalizing, while the failure is still the handle's last */
 		r = store_failure(store, err);
-	else if (strcmp(text, "ok") != 0)
+	else if (strcmp(text, "ok") != 0) {
+		limit->has_found = !limit->is_over;
 		r = tell_damage(store, text, err);
+	}
 	sqlite3_finalize(stmt);
 	return r;
 }
@@ -204,6 +211,8 @@ int store_check(struct store *store, unsigned max_ms, struct err *err)
 			       strerror(-r));
 	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
 		r = checks[i](store, &limit, err);
+	if (limit.has_found)
+		return r;
 	/* What an interrupted check has found need not be true, but what it has left out is. */
 	if (limit.is_over && check_left_out(store, &limit, err) == -EUCLEAN)
 		return -EUCLEAN;

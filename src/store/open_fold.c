@@ -5,25 +5,13 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "base/unknown.h"
-#include "store/damage.h"
 #include "store/failure.h"
 #include "store/fold_calls.h"
-#include "store/process.h"
+#include "store/open_fold_internal.h"
 #include "store/query.h"
-
-#define NO_ROW 255
 
 /* Of all processes: the ticks of a fold have FOLD_BYTES, and no sample takes less than two. */
 #define MAX_ROWS (1 << 20)
-
-/* A process of a fold, and its rows. */
-struct fold_process {
-	struct process process;
-	uint8_t row_of[CODEC_ROWS]; /* of each tick of the fold; NO_ROW */
-	uint64_t (*rows)[SAMPLE_WORDS];
-	struct fold_calls *calls; /* NULL: nobody counted them, or they were not asked for */
-};
 
 void open_fold_free(struct open_fold *fold)
 {
@@ -76,9 +64,8 @@ static bool is_wanted(const struct fold_tick *tick, const struct fold_filter *fi
 	       tick->wall_ns <= filter->until_wall_ns && !fold_tick_is_before(tick, &filter->from);
 }
 
-/* Of what is damaged no more is known than of the whole fold: when it was. */
-static int leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
-		     int64_t id, uint64_t n, struct err *err)
+int open_fold_leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
+			int64_t id, uint64_t n, struct err *err)
 {
 	const struct damage d = {
 		kind, id, fold->recorder, n, fold->first_ns, fold->last_ns,
@@ -106,9 +93,11 @@ static int read_head(struct store *store, struct open_fold *fold, const struct f
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
 	if (r < 0) /* it has no ticks to tell */
-		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
+		return open_fold_leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded,
+					   err);
 	if (!fold->is_whole)
-		r = leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded, err);
+		r = open_fold_leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded,
+					err);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
@@ -200,8 +189,8 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 		return store_no_memory(q->store, err);
 	if (r < 0) {
 		fold->n_processes--;
-		return leave_out(q->store, fold, DAMAGED_SAMPLES,
-				 fold->id << CHUNK_BITS | p->process.id, 1, err);
+		return open_fold_leave_out(q->store, fold, DAMAGED_SAMPLES,
+					   fold->id << CHUNK_BITS | p->process.id, 1, err);
 	}
 	fold->n_rows += t->n;
 	return take_table(fold, t, n_words, p) < 0 ? store_no_memory(q->store, err) : 0;
@@ -358,227 +347,4 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
 		return true;
 	}
 	return false;
-}
-
-/* ---- telling ---- */
-
-int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
-{
-	return fold->processes[i].process.id;
-}
-
-int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
-		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
-{
-	const struct fold_tick *tick = &fold->ticks[fold->current];
-	const struct fold_process *p = &fold->processes[i];
-	uint8_t row = p->row_of[tick->index];
-
-	if (row == NO_ROW)
-		return 0;
-	process_at(&p->process, tick->id, ret);
-	*ret_attempt_num = p->process.attempt_num;
-	fold_calls_tell(p->calls, tick->index, ret);
-	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
-	    0)
-		return 1;
-	return leave_out(store, fold, DAMAGED_SAMPLES, fold->id << CHUNK_BITS | p->process.id, 1,
-			 err);
-}
-
-/* The words of a thing at a tick; false: it was not there. */
-static bool words_at(const struct table *t, unsigned tick, unsigned n_words, uint64_t *ret)
-{
-	for (unsigned i = 0; i < t->n; i++) {
-		if (t->tick[i] != tick)
-			continue;
-		for (unsigned k = 0; k < n_words; k++)
-			ret[k] = t->columns[k][i];
-		return true;
-	}
-	return false;
-}
-
-static const char *string_at(const struct open_fold *fold, uint64_t number, struct arena *arena)
-{
-	return number < fold->strings.n ? arena_strdup(arena, fold->strings.items[number]) : NULL;
-}
-
-/* Items with room for one more; they have as much as the next power of two says. */
-static void *make_room(struct arena *arena, void *items, size_t n, size_t size)
-{
-	void *more;
-
-	if (n > 0 && (n & (n - 1)) != 0)
-		return items;
-	more = arena_alloc(arena, (n ? n * 2 : 1) * size);
-	if (more && n > 0)
-		memcpy(more, items, n * size);
-	return more;
-}
-
-static int add_gpu(struct snapshot *s, const uint64_t *words)
-{
-	struct gpu_sample *gpus = make_room(&s->arena, s->gpus, s->n_gpus, sizeof(*gpus));
-
-	if (!gpus)
-		return -ENOMEM;
-	s->gpus = gpus;
-	return gpu_from_words(words, &gpus[s->n_gpus++]);
-}
-
-static int add_progress(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
-{
-	struct job_progress *items =
-		make_room(&s->arena, s->progress, s->n_progress, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	s->progress = items;
-	items += s->n_progress++;
-	*items = (struct job_progress){
-		.job_id = string_at(fold, words[PROGRESS_JOB], &s->arena),
-		.status = string_at(fold, words[PROGRESS_STATUS], &s->arena),
-	};
-	return progress_from_words(words, items);
-}
-
-/* The one without a path says that somebody looked. */
-static int add_cgroup(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
-{
-	struct cgroup_sample *items =
-		make_room(&s->arena, s->cgroups, s->n_cgroups, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	s->cgroups = items;
-	if (!u64_known(words[CGROUP_PATH]))
-		return 0;
-	items += s->n_cgroups++;
-	items->path = string_at(fold, words[CGROUP_PATH], &s->arena);
-	return cgroup_from_words(words, items);
-}
-
-static int add_thing(const struct open_fold *fold, enum tick_list list, struct snapshot *s,
-		     const uint64_t *words)
-{
-	switch (list) {
-	case LIST_GPUS:
-		return add_gpu(s, words);
-	case LIST_PROGRESS:
-		return add_progress(fold, s, words);
-	default:
-		return add_cgroup(fold, s, words);
-	}
-}
-
-static int tell_things(const struct open_fold *fold, enum tick_list list,
-		       struct fold_reader *things, struct table *t, struct snapshot *ret)
-{
-	unsigned tick = fold->ticks[fold->current].index;
-	uint64_t words[WORDS_MAX];
-	int r;
-
-	while ((r = fold_read_thing(things, list, t)) > 0) {
-		if (!words_at(t, tick, list_words[list], words))
-			continue;
-		r = add_thing(fold, list, ret, words);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
-{
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	struct fold_reader things = fold->things;
-	unsigned tick = fold->ticks[fold->current].index;
-	int r = t ? 0 : -ENOMEM;
-
-	if (r == 0 && u64_known(fold->head.columns[HEAD_HAS_GPUS][tick])) {
-		ret->gpus = arena_alloc(&ret->arena, sizeof(*ret->gpus)); /* none is not unknown */
-		r = ret->gpus ? 0 : -ENOMEM;
-	}
-	if (r == 0)
-		r = tell_things(fold, LIST_GPUS, &things, t, ret);
-	if (r == 0)
-		r = tell_things(fold, LIST_PROGRESS, &things, t, ret);
-	return r < 0 ? r : tell_things(fold, LIST_CGROUPS, &things, t, ret);
-}
-
-/*
- * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks are
- * few, so where all names are lost to damage it is taken for one of the host.
- */
-static enum snapshot_covers covers_of(const struct open_fold *fold, const struct snapshot *s)
-{
-	if (fold->recorder > 0)
-		return COVERS_JOB;
-	return s->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST : COVERS_LOOK;
-}
-
-static int tell_host(const struct open_fold *fold, struct snapshot *ret)
-{
-	int r;
-
-	unsigned tick = fold->ticks[fold->current].index;
-	uint64_t words[HEAD_WORDS];
-
-	for (unsigned k = 0; k < HEAD_WORDS; k++)
-		words[k] = fold->head.columns[k][tick];
-	memcpy(ret->boot_id, fold->boot_id, sizeof(ret->boot_id));
-	ret->pressure_level = string_at(fold, words[HEAD_LEVEL], &ret->arena);
-	r = host_from_words(words, ret);
-	ret->covers = covers_of(fold, ret);
-	return r;
-}
-
-static int tell_processes(struct store *store, const struct open_fold *fold, unsigned parts,
-			  struct snapshot *ret, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
-		struct proc_sample sample;
-		int num;
-
-		r = open_fold_sample(store, fold, i, &sample, &num, err);
-		if (r > 0) {
-			struct proc_sample *p = snapshot_add_process(ret);
-
-			if (p)
-				*p = sample;
-			if (p && parts & FOLD_ATTEMPTS)
-				p->attempt_id = fold->processes[i].process.attempt_id;
-			r = p ? 0 : store_no_memory(store, err);
-		}
-	}
-	return r;
-}
-
-/* What of the tick makes no sense is left out, and nothing else of it. */
-static int settle(struct store *store, const struct open_fold *fold, int r, struct err *err)
-{
-	if (r == -ENOMEM)
-		return store_no_memory(store, err);
-	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, fold->ticks[fold->current].id, 1, err)
-		     : 0;
-}
-
-int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
-		       struct snapshot *ret, struct err *err)
-{
-	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
-
-	ret->recorder = fold->recorder;
-	if (r == 0 && parts & FOLD_THINGS && fold->is_whole)
-		r = settle(store, fold, tell_all_things(fold, ret), err);
-	if (r == 0 && parts & FOLD_PROCESSES)
-		r = tell_processes(store, fold, parts, ret, err);
-	if (r == 0 && ret->covers == COVERS_JOB)
-		ret->covered_job = fold->job_id;
-	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0 && fold->is_whole)
-		ret->covered_job = ret->processes[0].job_id;
-	return r;
 }

@@ -5,7 +5,7 @@
  *	struct retention run;
  *
  *	store_retain_begin(&run, &policy, clock_wall_ns());
- *	while ((r = store_retain_slice(store, &run, err)) > 0)
+ *	while ((r = store_retain_step(store, &run, err)) > 0)
  *		…what else has to be done, such as a tick…
  *
  * How a job ended, what it and its processes used and its phases stay, however old they are.
@@ -93,6 +93,8 @@ struct retention {
 	int64_t after_event_ns, after_event; /* …and those up to here were */
 	uint64_t n_folds_due;		     /* at the beginning, for who shows progress */
 	bool is_cut_short;
+	unsigned n_full; /* times that the disk was, since something was done last */
+	struct err full; /* why it was cut short */
 	struct retention_clock clock;
 	/* nothing goes for its age until then, as the wall clock has jumped ahead; 0: it has not */
 	uint64_t held_until_ns;
@@ -120,8 +122,8 @@ int store_read_retention_hold(struct store *store, uint64_t now_wall_ns, uint64_
  * another writes right now; like any other failure it leaves what was done before, and the next
  * call goes on. It does not wait. Who calls it again at once keeps others from writing: a pause of
  * RETENTION_PAUSE_MS lets them. -ENOSPC, -EDQUOT: even removing takes some room; who goes on with
- * the same run, as "proctor gc" does and upkeep does not, gets slices that are as small as can be,
- * and may do with what the log has of the disk. -EACCES…: the store was opened for reading.
+ * the same run gets slices that are as small as can be, and may do with what the log has of the
+ * disk. -EACCES…: the store was opened for reading.
  */
 #define RETENTION_SLICE_MS 10
 #define RETENTION_LIMIT_MS 25
@@ -134,6 +136,14 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
  */
 int store_retain_cut_short(struct store *store, struct retention *run, struct err *err);
 
+/*
+ * A slice, for all who do this. A full disk is asked for less and less, then rotated logs that are
+ * too much go, then what was removed is given back; -ENOSPC or -EDQUOT is returned when there is
+ * nothing left to try, and begin the next run with more room if there was something to give back.
+ */
+int store_retain_step(struct store *store, struct retention *run, struct err *err);
+bool retention_is_full(int error);
+
 /* 1: it is an hour since it was done, or never was. A time that is yet to come is no time. */
 int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err);
 
@@ -143,13 +153,13 @@ int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err 
 /* Who claimed it leaves before all is done: it is due for the next one. */
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 
-/* What would be removed; writes nothing. */
 /*
  * Where the disk is so full that the database cannot be opened: removes rotated logs of snapshots,
  * the oldest first, as long as all files together are above max_bytes. How many.
  */
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy);
 
+/* What would be removed; writes nothing. */
 struct retention_preview {
 	/* what age removes; bytes_after is unknown, over_bytes what is above max_bytes then */
 	struct retention_result result;

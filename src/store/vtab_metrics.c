@@ -213,7 +213,8 @@ static void close_rows(struct vtab_cursor *base)
 const struct vtab_table vtab_metrics = {
 	.name = "process_metrics",
 	.about =
-		"what each process of a job was doing, in each snapshot; in each minute of what is older",
+		"what each process of a job was doing, in each snapshot; in each minute of what is older. "
+		"cpu_wait_seconds and ignores_sigchld are told of now alone, and in no record",
 	.columns = columns,
 	.n_columns = ARRAY_SIZE(columns),
 	.cursor_size = sizeof(struct metrics_cursor),

@@ -132,6 +132,32 @@ run "$PROCTOR" gc
 like "for people it is told" "$stdout" 'With what waits beside it and the log of snapshots that is 1[0-9]'
 rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
 
+# ---- another writes ----
+# beside_a_lock SECONDS: what a terminal shows of it meanwhile, and its status.
+beside_a_lock() {
+	python3 - "$PROCTOR" "$PROCTOR_HOME/proctor.db" "$1" <<'EOF'
+import os, pty, sqlite3, subprocess, sys, time
+db = sqlite3.connect(sys.argv[2], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+master, slave = pty.openpty()
+gc = subprocess.Popen([sys.argv[1], "gc"], stdout=subprocess.DEVNULL, stderr=slave,
+                      env=dict(os.environ, TERM="xterm"))
+os.close(slave)
+shown, until = b"", time.monotonic() + float(sys.argv[3])
+while time.monotonic() < until or b"waits" not in shown:
+    try:
+        shown += os.read(master, 4096)
+    except OSError:
+        break
+db.execute("ROLLBACK")
+gc.wait()
+print(gc.returncode, shown[-200:].decode(errors="replace").replace("\r", "\n"))
+EOF
+}
+like "gc waits for another who writes, and says so" "$(beside_a_lock 1)" '; waits for another who writes'
+like "and goes on then" "$(beside_a_lock 1)" '^0 '
+like "but not for ever, and says for whom" "$(beside_a_lock 60)" 'is locked by process [0-9]+ \(python3'
+
 # ---- on a full disk ----
 on_a_full_disk() {
 	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
@@ -149,11 +175,11 @@ db.close() # and with it the log goes' "$TMP/small/proctor.db"
 }
 # What is old of a job on such a disk: N_ROWS of 1 KB that go one after the other, and an event of
 # EVENT_MB that goes at once or not at all, which is written to the log as it is.
-on_a_tight_disk() { # NAME N_ROWS EVENT_MB FREE_KB
+make_tight_disk() { # N_ROWS EVENT_MB FREE_KB
 	mount -t tmpfs -o size=40m,mode=700 tmpfs "$TMP/small" || exit 77
 	export PROCTOR_HOME=$TMP/small
 	"$PROCTOR" run -q --job small --interval 0.1 -- sleep 1
-	python3 - "$TMP/small/proctor.db" "$2" "$3" <<-'EOF'
+	python3 - "$TMP/small/proctor.db" "$1" "$2" <<-'EOF'
 		import sqlite3, sys, time
 		db, n_rows, event_mb = sqlite3.connect(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 		hour = int(time.time()) // 3600 - 20 * 24
@@ -161,25 +187,46 @@ on_a_tight_disk() { # NAME N_ROWS EVENT_MB FREE_KB
 		               [(hour, i) for i in range(1, n_rows + 1)])
 		db.execute("INSERT INTO events (attempt, wall_ns, pid, type, details) SELECT max(id), ?, 1, 'spawn', ?"
 		           " FROM attempts", ((hour - 1000) * 3600 * 10**9, "x" * (event_mb << 20)))
+		db.execute("DELETE FROM meta WHERE key = 'retained_ns'") # it is due
 		db.commit()
 		db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 	EOF
 	head -c 60m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	truncate -s "-${4}K" "$TMP/small/filler"
+	truncate -s "-${3}K" "$TMP/small/filler"
+}
+on_a_tight_disk() { # NAME N_ROWS EVENT_MB FREE_KB
+	make_tight_disk "$2" "$3" "$4"
 	before=$(stat -c %s "$TMP/small/proctor.db")
 	"$PROCTOR" gc --json >"$TMP/$1.json" 2>"$TMP/$1.err"
 	echo $? >"$TMP/$1.status"
 	echo $((before - $(stat -c %s "$TMP/small/proctor.db"))) >"$TMP/$1.bytes"
 }
+count_old() {
+	python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM rollups").fetchone())' \
+		"$PROCTOR_HOME/proctor.db"
+}
+has_no_old() {
+	[ "$(count_old)" = 0 ]
+}
+beside_a_run() {
+	make_tight_disk 4000 0 600
+	"$PROCTOR" run -q --job next --interval 0.2 -- sh -c "$(gate next)" 2>"$TMP/next.err" &
+	eventually has_no_old
+	count_old >"$TMP/next.old"
+	pass next
+	wait
+}
 mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
-		export -f on_a_full_disk on_a_tight_disk
+		export -f on_a_full_disk on_a_tight_disk make_tight_disk beside_a_run count_old has_no_old \
+			gate pass eventually
 		unshare -m bash -c on_a_full_disk &&
 			unshare -m bash -c 'on_a_tight_disk some 2000 8 1500' &&
 			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500' &&
-			unshare -m bash -c 'on_a_tight_disk little 4000 0 600'
+			unshare -m bash -c 'on_a_tight_disk little 4000 0 600' &&
+			unshare -m bash -c beside_a_run
 	)
 	if [ $? = 77 ]; then
 		skip "a full disk" "no tmpfs can be mounted here"
@@ -198,6 +245,7 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		json "all of it is told" "$(cat "$TMP/all.json")" \
 			'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1 and d["bytes_given_back"] > 6 << 20'
 		is "there is room for a few rows at a time: status" "$(cat "$TMP/little.status")" 0
+		is "a run does it between its ticks as well" "$(cat "$TMP/next.old") $(cat "$TMP/next.err")" "0 "
 		json "all go" "$(cat "$TMP/little.json")" 'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1'
 	fi
 else

@@ -79,7 +79,7 @@ make_database "values that cannot be decoded"
 sql "UPDATE chunks SET data = x'00ff00ff' WHERE id = (SELECT max(id) FROM chunks)"
 run "$PROCTOR" doctor
 like "a little damage: what is lost is said, and nothing need be done" "$stdout" \
-	'^  database +broken +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
+	'^  database +note +.*sound and in use.* lost: 1 stretch of a process.s samples of job three, attempt 1 .*nothing need be done'
 check "nobody is told to move the record away" [ "${stdout/--repair/}" = "$stdout" ]
 run "$PROCTOR" doctor --repair
 like "nor is it moved" "$status $stdout" '^0 nothing to repair: .*is sound and in use'
@@ -96,6 +96,20 @@ PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "a copy of it can be looked into" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "while"]'
 
 # As the manual tells it.
+make_database "backup"
+"$PROCTOR" run -q --interval 0.1 --job copied -- sh -c "$(gate copied)" &
+eventually has_ticks copied 5
+rm -rf "$TMP/look" && mkdir "$TMP/look"
+check "a copy is made while a job runs" sqlite3 "$db" ".backup $TMP/look/proctor.db"
+pass copied
+wait $!
+PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
+json "and has all jobs" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three", "copied"]'
+PROCTOR_HOME=$TMP/look run "$PROCTOR" sql --json "SELECT DISTINCT snapshot_id FROM process_metrics WHERE job_id = 'copied'"
+json "and its samples" "$stdout" 'len(d) >= 5'
+PROCTOR_HOME=$TMP/look run "$PROCTOR" doctor
+like "and is sound" "$stdout" '^  database +ok '
+
 make_database "salvage"
 noise $((4096 * ($(sql "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks'") - 1))) 4096 "$db"
 run "$PROCTOR" doctor --repair
@@ -167,7 +181,7 @@ like "a sheet that was cut off is not completed" "$stdout" "^torn .* 0/1 +lost "
 run "$PROCTOR" history --job whole --json
 is "other jobs have nothing to do with it" "$status/$stderr" 0/
 run "$PROCTOR" doctor
-like "doctor names it" "$status $stdout" 'database +broken .*makes no sense.*2 ticks of job torn, attempt 1'
+like "doctor names it" "$status $stdout" 'database +note .*makes no sense.*2 ticks of job torn, attempt 1'
 
 # A young database that was made of an empty file is all in its log.
 rm -rf "$PROCTOR_HOME" && mkdir "$PROCTOR_HOME" && : >"$db"

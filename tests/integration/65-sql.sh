@@ -109,6 +109,7 @@ is "many rows" "$(tail -n 1 "$TMP/stdout") $(wc -l <"$TMP/stdout")" "100000 1000
 check "a reader that has seen enough is no news" bash -c \
 	"'$PROCTOR' sql 'WITH RECURSIVE c(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM c) SELECT x FROM c' 2>&1 |
 	head -n 2 | tail -n 1 | grep -qx ' *1'"
+like "what is in no record is said there" "$("$PROCTOR" sql --schema)" '^process_metrics: .*cpu_wait_seconds and ignores_sigchld .* in no record'
 run "$PROCTOR" sql --schema --json
 json "the schema as JSON" "$stdout" \
 	'[t["table"] for t in d] == ["snapshots", "process_metrics", "process_events", "process_minutes"] and all(c["about"] for t in d for c in t["columns"])'

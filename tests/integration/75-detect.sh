@@ -77,6 +77,7 @@ json "it is of this attempt and sheet" "$stdout" 'all(a["attempt"] == 2 and a["s
 json "what the host was doing is there" "$stdout" 'all(a["host"]["memory_total_mb"] > 0 for a in d)'
 
 like "what the record cannot tell is said" "$stderr" "runaway_process was judged only where the process got its core"
+like "and what a limit would have been" "$stderr" "process_explosion was judged by its threshold alone"
 like "and which checks were silent" "$stderr" "not judged, as .*: .*orphan"
 unlike "of what it can tell nothing is" "$stderr" "memory_leak"
 

@@ -71,6 +71,18 @@ static void test_the_first_tick_is_not_late(void **state)
 	assert_int_equal(cadence_missed(&before, &c), 0);
 }
 
+/* A database that is locked takes some of the time, and the samples keep their distance. */
+static void test_what_a_tick_took_is_not_waited_again(void **state)
+{
+	(void)state;
+	assert_int_equal(cadence_rest_ms(200, 0, 20), 200);
+	assert_int_equal(cadence_rest_ms(200, 36, 20), 164);
+	assert_int_equal(cadence_rest_ms(200, 180, 20), 20);
+	assert_int_equal(cadence_rest_ms(200, 5000, 20), 20);
+	assert_int_equal(cadence_rest_ms(20, 5, 20), 20);
+	assert_int_equal(cadence_rest_ms(10, 5, 20), 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -78,6 +90,7 @@ int main(void)
 		cmocka_unit_test(test_a_late_tick_leaves_out_those_before_it),
 		cmocka_unit_test(test_a_clock_that_is_set_makes_no_tick_late),
 		cmocka_unit_test(test_the_first_tick_is_not_late),
+		cmocka_unit_test(test_what_a_tick_took_is_not_waited_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

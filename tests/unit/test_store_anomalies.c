@@ -245,23 +245,31 @@ static void make_explosion(struct episode *e, pid_t pid, const char *comm, uint6
 	"SELECT pid || ' ' || start_ticks || ' ' || comm || ' ' || pattern || ' ' || severity" \
 	" FROM anomalies"
 
+/* One sees it first, and another, as something worse, a second later: whose it is then. */
+static void assert_culprit(const struct fixture *f, struct episode *first, uint64_t second_ticks,
+			   const char *want)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode second;
+	char text[256];
+
+	put(store, a.id, first, EPISODE_BEGAN);
+	make_explosion(&second, 43, "sh", START + SECOND);
+	second.worst.start_ticks = second_ticks;
+	second.worst.severity = SEVERITY_HIGH;
+	put(store, a.id, &second, EPISODE_BEGAN);
+	assert_string_equal(raw_text(f->db, COLUMNS_OF_CULPRIT, text), want);
+}
+
 /* Each blames the process that it saw first: the evidence, and the pattern, are of the first. */
 static void test_two_who_blame_another(void **state)
 {
 	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct episode first, second;
-	char text[256];
+	struct episode first;
 
 	make_explosion(&first, 42, "make", START);
-	put(store, a.id, &first, EPISODE_BEGAN);
-	make_explosion(&second, 43, "sh", START + SECOND);
-	second.worst.start_ticks = 78;
-	second.worst.severity = SEVERITY_HIGH;
-	put(store, a.id, &second, EPISODE_BEGAN);
-	assert_string_equal(raw_text(f->db, COLUMNS_OF_CULPRIT, text),
-			    "42 77 make process_explosion:make high");
+	assert_culprit(f, &first, 78, "42 77 make process_explosion:make high");
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM patterns WHERE tags LIKE '%high'"),
 			 1);
 }
@@ -269,19 +277,10 @@ static void test_two_who_blame_another(void **state)
 /* Who knows no culprit leaves it to who does. */
 static void test_one_of_two_knows_the_culprit(void **state)
 {
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct episode first, second;
-	char text[256];
+	struct episode first;
 
 	make_explosion(&first, 0, "", START);
-	put(store, a.id, &first, EPISODE_BEGAN);
-	make_explosion(&second, 43, "sh", START + SECOND);
-	second.worst.severity = SEVERITY_HIGH;
-	put(store, a.id, &second, EPISODE_BEGAN);
-	assert_string_equal(raw_text(f->db, COLUMNS_OF_CULPRIT, text),
-			    "43 77 sh process_explosion high");
+	assert_culprit(*state, &first, 77, "43 77 sh process_explosion high");
 }
 
 static int hear_changes(void *ctx, const struct anomaly_row *row)

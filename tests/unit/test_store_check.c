@@ -103,6 +103,18 @@ static void test_page_of_a_table(void **state)
 	page = raw_sql(f->db, "SELECT rootpage FROM sqlite_schema WHERE name = 'processes'");
 	write_noise(f, (page - 1) * 4096, 4096);
 	assert_damaged(f, "is damaged (");
+	assert_damaged(f, " tables is, processes, and the others can still be read");
+}
+
+static void test_page_of_samples(void **state)
+{
+	struct fixture *f = *state;
+	int64_t page;
+
+	fill(f);
+	page = raw_sql(f->db, "SELECT rootpage FROM sqlite_schema WHERE name = 'chunks'");
+	write_noise(f, (page - 1) * 4096, 4096);
+	assert_damaged(f, " is, chunks (samples), and the others can still be read");
 }
 
 /* Nothing that is read tells this: only that an index does not fit its table. */
@@ -301,6 +313,7 @@ int main(void)
 		STORE_TEST(test_sound),
 		STORE_TEST(test_in_use),
 		STORE_TEST(test_page_of_a_table),
+		STORE_TEST(test_page_of_samples),
 		STORE_TEST(test_index_that_does_not_fit),
 		STORE_TEST(test_cut_in_the_middle),
 		STORE_TEST(test_head),

@@ -74,6 +74,29 @@ static struct attempt make_ticks(struct store *store, const char *job_id, unsign
 	return make_ticks_from(store, job_id, n, NOW);
 }
 
+/* Those of a daemon that records a job; point, if there is one, is in each. */
+static struct daemon_record make_daemon_ticks(struct store *store, unsigned n,
+					      const struct series_point *point)
+{
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
+	struct attempt a = must_begin_at(store, "j", NOW);
+	const struct attempt *attempts[] = { &a };
+	const struct tick_record tick = {
+		.snap = &snap, .attempts = attempts, .n_attempts = 1, .points = point
+	};
+	struct err err = ERR_INIT;
+
+	snapshot_init(&snap);
+	must(store_begin_daemon(store, &d, &err), &err);
+	for (unsigned i = 0; i < n; i++) {
+		fill_snapshot(&snap, "j", PER_TICK, i);
+		snap.daemon_pid = d.key.pid;
+		must(store_write_tick(store, -d.id, &tick, &err), &err);
+	}
+	return d;
+}
+
 /* ---- ticks that are no fold yet ---- */
 
 /* A damaged one costs those that build on it. */
@@ -332,21 +355,10 @@ static void test_a_bit_of_a_daemon(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
-	struct attempt a = must_begin_at(store, "j", NOW);
-	const struct attempt *attempts[] = { &a };
-	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 1 };
 	struct err err = ERR_INIT;
 	size_t n = 0;
 
-	snapshot_init(&snap);
-	must(store_begin_daemon(store, &d, &err), &err);
-	for (unsigned i = 0; i < 130; i++) {
-		fill_snapshot(&snap, "j", PER_TICK, i);
-		snap.daemon_pid = 4242;
-		must(store_write_tick(store, -d.id, &tick, &err), &err);
-	}
+	make_daemon_ticks(store, 130, NULL);
 	assert_true(flip_bit(f->db, "folds",
 			     (size_t)raw_sql(f->db, "SELECT 8 * length(data) - 20 FROM folds")));
 	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_of_host, &n, &err),
@@ -458,21 +470,11 @@ static void test_a_daemon(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct daemon_record d = { .key = { 4242, 7 }, .started_wall_ns = NOW };
-	struct attempt a = must_begin_at(store, "j", NOW);
-	const struct attempt *attempts[] = { &a };
-	struct series_point point = { .wall_ns = NOW };
-	const struct tick_record record = { &snap, attempts, 1, &point, NULL, 0, false };
+	const struct series_point point = { .wall_ns = NOW };
+	struct daemon_record d = make_daemon_ticks(store, 3, &point);
 	struct err err = ERR_INIT;
 	char text[256];
 
-	snapshot_init(&snap);
-	must(store_begin_daemon(store, &d, &err), &err);
-	for (unsigned i = 0; i < 3; i++) {
-		fill_snapshot(&snap, "j", PER_TICK, i);
-		must(store_write_tick(store, -d.id, &record, &err), &err);
-	}
 	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 2");
 	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), PER_TICK);
 	assert_told(store, "2 ticks of the daemon that was process 4242 (at 2023-11-14 22:13:21)");

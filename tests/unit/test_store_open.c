@@ -360,6 +360,83 @@ static void test_upgraded_meanwhile(void **state)
 	store_close(store);
 }
 
+/* As a proctor of layout 5 stores a tick. */
+#define OLDER_TICK                                                 \
+	"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES (" \
+	"max(coalesce((SELECT max(id) FROM ticks), 0),"            \
+	" coalesce((SELECT max(id) FROM folds), 0),"               \
+	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)"
+
+/* What it stores: the ticks that are there, from the last on, as if they had been its own. */
+#define OLDER_BYTES "DELETE FROM ticks WHERE id = (SELECT max(id) FROM ticks) RETURNING *"
+
+/* All of them, with the ids that they had. */
+static void write_as_older(sqlite3_stmt *tick, sqlite3_stmt *bytes)
+{
+	sqlite3_value *values[3];
+	int rc = sqlite3_step(bytes);
+
+	if (rc == SQLITE_ROW)
+		for (int i = 0; i < 3; i++)
+			values[i] = sqlite3_value_dup(sqlite3_column_value(bytes, i + 1));
+	sqlite3_reset(bytes);
+	if (rc == SQLITE_DONE)
+		return;
+	assert_int_equal(rc, SQLITE_ROW);
+	write_as_older(tick, bytes);
+	for (int i = 0; i < 3; i++) {
+		sqlite3_bind_value(tick, i + 1, values[i]);
+		sqlite3_value_free(values[i]);
+	}
+	assert_int_equal(sqlite3_step(tick), SQLITE_DONE);
+	sqlite3_reset(tick);
+}
+
+static int count_snapshot(void *ctx, const struct snapshot *snap)
+{
+	++*(size_t *)ctx;
+	assert_int_equal(snap->n_processes, 1);
+	return 0;
+}
+
+/* The other way round: one that has it open goes on with its statements, and none of it is lost. */
+static void test_an_older_one_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(buf_release) struct buf damage = BUF_INIT;
+	struct attempt a = make_attempt("k");
+	sqlite3_stmt *tick = NULL, *bytes = NULL;
+	struct err err = ERR_INIT;
+	sqlite3 *older = NULL;
+	struct store *store;
+	size_t n = 0;
+
+	snapshot_init(&snap);
+	make_old_layout(f, 5);
+	assert_int_equal(sqlite3_open(f->db, &older), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(older, OLDER_TICK, -1, &tick, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(older, OLDER_BYTES, -1, &bytes, NULL), SQLITE_OK);
+	store = must_open(f->db, STORE_WRITE);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	must(store_begin_attempt(store, &a, &err), &err);
+	for (unsigned i = 1; i <= 5; i++) {
+		fill_snapshot(&snap, "k", 1, i);
+		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
+	}
+	write_as_older(tick, bytes);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks WHERE sum IS NULL"), 1 + 5);
+	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, &n, &err),
+	     &err);
+	assert_int_equal(n, 1 + 5);
+	assert_false(store_tell_damage(store, &damage));
+	must(store_check(store, 0, &err), &err);
+	sqlite3_finalize(tick);
+	sqlite3_finalize(bytes);
+	sqlite3_close(older);
+	store_close(store);
+}
+
 /* It came between the making of the file and the first that is written to it. */
 static void test_upgraded_before_the_log_begins(void **state)
 {
@@ -687,6 +764,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_little_patience_is_soon_at_its_end),
 		STORE_TEST(test_patience_outlasts_a_short_lock),
 		STORE_TEST(test_upgraded_meanwhile),
+		STORE_TEST(test_an_older_one_goes_on),
 		STORE_TEST(test_upgraded_before_the_log_begins),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),

@@ -1,0 +1,280 @@
+#include "model/snapshot.h"
+
+#include "base/clock.h"
+#include "base/unknown.h"
+
+static void write_psi_line(struct json *j, const char *key, const struct psi_line *line)
+{
+	json_key(j, key);
+	if (!u64_known(line->total_us)) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_f64(j, "avg10", line->avg10);
+	json_key_f64(j, "avg60", line->avg60);
+	json_key_f64(j, "avg300", line->avg300);
+	json_key_u64(j, "total_us", line->total_us);
+	json_end_object(j);
+}
+
+void psi_write_json(struct json *j, const struct psi *psi)
+{
+	if (!u64_known(psi->some.total_us) && !u64_known(psi->full.total_us)) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	write_psi_line(j, "some", &psi->some);
+	write_psi_line(j, "full", &psi->full);
+	json_end_object(j);
+}
+
+static void write_psi(struct json *j, const char *key, const struct psi *psi)
+{
+	json_key(j, key);
+	psi_write_json(j, psi);
+}
+
+static void write_system(struct json *j, const struct system_sample *sys)
+{
+	json_key_f64(j, "system_memory_total_mb", u64_to_mb(sys->memory_total_bytes));
+	json_key_f64(j, "system_memory_available_mb", u64_to_mb(sys->memory_available_bytes));
+	json_key_f64(j, "system_memory_used_mb", u64_to_mb(sys->memory_used_bytes));
+	json_key_f64(j, "load_avg_1", sys->load1);
+	json_key_f64(j, "load_avg_5", sys->load5);
+	json_key_f64(j, "load_avg_15", sys->load15);
+	json_key_f64(j, "swap_total_mb", u64_to_mb(sys->swap_total_bytes));
+	json_key_f64(j, "swap_free_mb", u64_to_mb(sys->swap_free_bytes));
+	json_key_f64(j, "cpu_user_seconds", u64_to_seconds(sys->cpu_user_ns));
+	json_key_f64(j, "cpu_system_seconds", u64_to_seconds(sys->cpu_system_ns));
+	json_key_f64(j, "cpu_idle_seconds", u64_to_seconds(sys->cpu_idle_ns));
+	json_key_f64(j, "cpu_iowait_seconds", u64_to_seconds(sys->cpu_iowait_ns));
+	json_key_f64(j, "cpu_steal_seconds", u64_to_seconds(sys->cpu_steal_ns));
+	json_key_u64(j, "cpu_count", sys->cpu_count ? sys->cpu_count : U64_UNKNOWN);
+	write_psi(j, "psi_cpu", &sys->psi_cpu);
+	write_psi(j, "psi_memory", &sys->psi_memory);
+	write_psi(j, "psi_io", &sys->psi_io);
+	json_key_u64(j, "process_count", sys->process_count);
+	json_key_u64(j, "forks_total", sys->forks_total);
+	json_key_u64(j, "oom_kills_total", sys->oom_kills_total);
+	json_key_f64(j, "swap_in_mb", u64_to_mb(sys->swap_in_bytes));
+	json_key_f64(j, "swap_out_mb", u64_to_mb(sys->swap_out_bytes));
+	json_key_f64(j, "uptime_seconds", sys->uptime_seconds);
+}
+
+static bool is_in_scope(const struct proc_sample *p, enum snapshot_scope scope)
+{
+	return scope == SNAPSHOT_ALL || p->job_id;
+}
+
+static void write_processes(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (is_in_scope(&s->processes[i], scope)) {
+			json_begin_object(j);
+			proc_sample_write_fields(j, &s->processes[i]);
+			json_end_object(j);
+		}
+	json_end_array(j);
+}
+
+static bool is_zombie(const struct proc_sample *p, enum snapshot_scope scope)
+{
+	return p->state == 'Z' && is_in_scope(p, scope);
+}
+
+uint64_t snapshot_count_zombies(const struct snapshot *s, enum snapshot_scope scope)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < s->n_processes; i++)
+		count += is_zombie(&s->processes[i], scope);
+	return count;
+}
+
+void snapshot_write_zombie_pids(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (is_zombie(&s->processes[i], scope))
+			json_i64(j, s->processes[i].key.pid);
+	json_end_array(j);
+}
+
+static const struct {
+	uint64_t bit;
+	const char *name;
+} throttles[] = {
+	{ GPU_THROTTLE_IDLE, "idle" },
+	{ GPU_THROTTLE_SETTING, "clock_setting" },
+	{ GPU_THROTTLE_POWER_CAP, "power_cap" },
+	{ GPU_THROTTLE_HARDWARE, "hardware" },
+	{ GPU_THROTTLE_SYNC_BOOST, "sync_boost" },
+	{ GPU_THROTTLE_THERMAL, "thermal" },
+	{ GPU_THROTTLE_HARDWARE_THERMAL, "hardware_thermal" },
+	{ GPU_THROTTLE_POWER_BRAKE, "power_brake" },
+	{ GPU_THROTTLE_DISPLAY, "display_clock_setting" },
+};
+
+const char *gpu_throttle_name(size_t i, uint64_t *ret_bit)
+{
+	if (i >= ARRAY_SIZE(throttles))
+		return NULL;
+	*ret_bit = throttles[i].bit;
+	return throttles[i].name;
+}
+
+/* Bits that nobody has named are left out. */
+static void write_throttle(struct json *j, uint64_t bits)
+{
+	json_key(j, "throttle_reasons");
+	if (!u64_known(bits)) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < ARRAY_SIZE(throttles); i++)
+		if (bits & throttles[i].bit)
+			json_str(j, throttles[i].name);
+	json_end_array(j);
+}
+
+static void write_gpu(struct json *j, const struct gpu_sample *gpu)
+{
+	json_begin_object(j);
+	json_key_i64(j, "index", gpu->index);
+	json_key_f64(j, "utilization_pct", gpu->utilization_pct);
+	json_key_f64(j, "memory_used_mb", gpu->memory_used_mb);
+	json_key_f64(j, "memory_total_mb", gpu->memory_total_mb);
+	json_key_f64(j, "temperature_c", gpu->temperature_c);
+	json_key_f64(j, "power_watts", gpu->power_watts);
+	json_key_f64(j, "energy_joules", gpu->energy_joules);
+	json_key_f64(j, "sm_clock_mhz", gpu->sm_clock_mhz);
+	write_throttle(j, gpu->throttle);
+	json_key_u64(j, "ecc_errors", gpu->ecc_errors);
+	json_key_u64(j, "last_xid", gpu->last_xid);
+	if (gpu->is_lost)
+		json_key_bool(j, "is_lost", true);
+	json_end_object(j);
+}
+
+void snapshot_write_gpus(struct json *j, const struct snapshot *s)
+{
+	if (!s->gpus) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_gpus; i++)
+		write_gpu(j, &s->gpus[i]);
+	json_end_array(j);
+}
+
+/* null: none is set, or it is not known; flag_key says which. */
+static void write_limit(struct json *j, const char *key, const char *flag_key, uint64_t bytes)
+{
+	bool is_unlimited = bytes == MEMORY_UNLIMITED;
+
+	json_key_f64(j, key, is_unlimited ? F64_UNKNOWN : u64_to_mb(bytes));
+	if (u64_known(bytes))
+		json_key_bool(j, flag_key, is_unlimited);
+	else
+		json_key_null(j, flag_key);
+}
+
+void snapshot_write_cgroups(struct json *j, const struct snapshot *s)
+{
+	if (!s->cgroups) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		const struct cgroup_sample *c = &s->cgroups[i];
+
+		json_begin_object(j);
+		json_key_string(j, "path", c->path);
+		json_key_f64(j, "memory_current_mb", u64_to_mb(c->memory_current_bytes));
+		write_limit(j, "memory_high_mb", "memory_high_unlimited", c->memory_high_bytes);
+		write_limit(j, "memory_max_mb", "memory_max_unlimited", c->memory_max_bytes);
+		write_psi(j, "psi_memory", &c->psi_memory);
+		json_key_u64(j, "oom_kills", c->oom_kills);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* The last that was completed is behind those that failed, where the job goes on all the same. */
+int job_progress_over(const struct job_progress *p)
+{
+	int over = p->last_completed_sheet > 0 ? p->last_completed_sheet : 0;
+
+	if (p->current_sheet <= p->total_sheets && p->current_sheet - 1 > over)
+		over = p->current_sheet - 1;
+	return over < p->total_sheets ? over : p->total_sheets;
+}
+
+/* Of now alone: what is recorded of progress has no such keys. */
+static void write_attempt(struct json *j, const struct job_progress *p)
+{
+	if (p->attempt_id > 0)
+		json_key_i64(j, "attempt_id", p->attempt_id);
+	if (p->attempt_num <= 0)
+		return;
+	json_key_i64(j, "attempt", p->attempt_num);
+	json_key_u64(j, "uid", p->uid);
+}
+
+void snapshot_write_progress(struct json *j, const struct snapshot *s)
+{
+	if (f64_known(s->resolution_seconds)) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < s->n_progress; i++) {
+		const struct job_progress *p = &s->progress[i];
+
+		json_begin_object(j);
+		json_key_string(j, "job_id", p->job_id);
+		json_key_i64(j, "total_sheets", p->total_sheets);
+		json_key_i64(j, "last_completed_sheet", p->last_completed_sheet);
+		json_key_int(j, "current_sheet", p->current_sheet);
+		json_key_string(j, "status", p->status);
+		write_attempt(j, p);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
+{
+	json_begin_object(j);
+	json_key_f64(j, "timestamp", clock_ns_to_seconds(s->wall_ns));
+	json_key_int(j, "daemon_pid", s->daemon_pid > 0 ? s->daemon_pid : -1);
+	json_key_string(j, "boot_id", s->boot_id[0] ? s->boot_id : NULL);
+	write_system(j, &s->system);
+	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->daemon_rss_bytes));
+	json_key_string(j, "pressure_level", s->pressure_level);
+	json_key_i64(j, "running_jobs", s->running_jobs);
+	json_key_i64(j, "active_sheets", s->active_sheets);
+	write_processes(j, s, scope);
+	json_key(j, "gpus");
+	snapshot_write_gpus(j, s);
+	if (s->cgroups) {
+		json_key(j, "cgroups");
+		snapshot_write_cgroups(j, s);
+	}
+	json_key(j, "zombie_pids");
+	snapshot_write_zombie_pids(j, s, scope);
+	json_key_u64(j, "zombie_count", snapshot_count_zombies(s, scope));
+	json_key(j, "job_progress");
+	snapshot_write_progress(j, s);
+	json_key_f64(j, "conductor_uptime_seconds", s->daemon_uptime_seconds);
+	if (f64_known(s->resolution_seconds))
+		json_key_f64(j, "resolution_seconds", s->resolution_seconds);
+	json_end_object(j);
+}
