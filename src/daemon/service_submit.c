@@ -96,7 +96,7 @@ static int check_pressure(const struct service *s, struct err *err)
  * then the job is queued. */
 static int check_record(const struct service *s, struct err *err)
 {
-	if (s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY)
+	if (service_may_have_store(s))
 		return 0;
 	return err_set(err, -EBUSY, "no new jobs: %s", s->store_err.text);
 }

@@ -59,4 +59,34 @@ wait $waiting
 is "who waits for one that ends meanwhile is told how" "$?/$(cat "$TMP/waited")" "1/ends failure"
 is "which is on record" "$(attempts ends)" "['failure']"
 
+# ---- one that something else started ----
+sleep 300 &
+sleeper=$!
+hold
+timeout 60 "$PROCTOR" attach --pid $sleeper --job found >"$TMP/attached" 2>&1 &
+attaching=$!
+sleep 1
+let_go
+wait $attaching
+is "who attaches meanwhile waits for it" "$?/$(cat "$TMP/attached")" "0/"
+is "and it is followed" "$(attempts found)" "['running']"
+hold
+run timeout 60 "$PROCTOR" attach --pid $sleeper --job again
+like "what is of a job is refused all the same" "$status/$stderr" "1/.*belongs to the job found already"
+"$PROCTOR" attach --pid $$ --job never >"$TMP/never" 2>&1 &
+attaching=$!
+sleep 0.5
+kill $attaching
+wait $attaching
+sleep 300 &
+other=$!
+run timeout 60 "$PROCTOR" attach --pid $other --job late
+like "nobody waits for ever" "$status/$stderr" "1/.*locked"
+kill $other
+let_go
+kill $sleeper
+run timeout 60 "$PROCTOR" wait found
+like "its end is told" "$stdout" found
+is "who hung up has attached nothing" "$(attempts never)" "[]"
+
 finish
