@@ -582,7 +582,7 @@ int cli_run(int argc, char **argv)
 	take_queue_file(&args);
 	job_spec_init(&spec);
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
-	if (args.quiet)
+	if (args.quiet && args.queue_fd < 0) /* else warnings are for the job's log */
 		log_set_level(LOG_ERROR);
 	if (open_settings(&args, &ctx, &no_db) < 0) {
 		/*

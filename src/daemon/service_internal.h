@@ -843,6 +843,10 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_queued(struct service *s, const struct queued *job);
+
+/* The pressure holds up a job of the queue, or the next sheet of one that runs. */
+void service_tell_held_up(struct service *s, const struct queued *job);
+void service_tell_held(struct service *s, const struct watched *job);
 void service_tell_snapshot(struct service *s);
 /* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
 void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,

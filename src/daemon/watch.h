@@ -39,6 +39,7 @@ struct watched {
 	bool was_ours;		   /* when that was last looked at */
 	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
+	size_t n_held_told; /* before which try that was told, from 1; 0: never */
 };
 
 /* sheet is NULL for a job. Called inside watch_look(). */
