@@ -72,11 +72,11 @@ static const struct argp submit_argp = {
 static int read_file(const char *path, struct buf *text, uint64_t *ret_input_bytes, struct err *err)
 {
 	CLEANUP(job_spec_release) struct job_spec spec;
-	int r = io_read_at(AT_FDCWD, path, FILE_MAX_BYTES, text);
+	int r = io_read_document(path, FILE_MAX_BYTES, text, err);
 
 	job_spec_init(&spec);
 	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+		return r;
 	if (text->len == 0)
 		return err_set(err, -EINVAL, "%s is empty: it is no job file", path);
 	if (strlen(text->data) != text->len)
