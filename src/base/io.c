@@ -2,9 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 int io_read_fd(int fd, size_t max, struct buf *b)
@@ -40,6 +44,63 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
 
 	buf_reset(b);
 	return fd < 0 ? -errno : io_read_fd(fd, max, b);
+}
+
+/* Those of a shell have no name, and lie on a file system of their own. */
+static bool is_named(int pipe_fd)
+{
+	struct statfs fs;
+
+	return fstatfs(pipe_fd, &fs) < 0 || fs.f_type != PIPEFS_MAGIC;
+}
+
+/* /dev/null, which is empty and says so at once. */
+static bool is_null(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
+/* NULL: it may be read. */
+static const char *why_not_read(int fd, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode) || is_null(st))
+		return NULL;
+	if (S_ISFIFO(st->st_mode))
+		return is_named(fd) ? "a named pipe" : NULL;
+	return S_ISDIR(st->st_mode) ? "a folder" : "a device";
+}
+
+/* An open that does not wait, of what reads may wait for. */
+static int open_document(const char *path, int *ret_fd, struct err *err)
+{
+	CLEANUP(close_fd)
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	const char *why;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	why = why_not_read(fd, &st);
+	if (why)
+		return err_set(err, -EINVAL, "%s is %s, not a regular file", path, why);
+	if (fcntl(fd, F_SETFL, 0) < 0)
+		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	*ret_fd = fd;
+	fd = -1;
+	return 0;
+}
+
+int io_read_document(const char *path, size_t max, struct buf *b, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = open_document(path, &fd, err);
+
+	if (r < 0)
+		return r;
+	r = io_read_fd(fd, max, b);
+	if (r == -EFBIG)
+		return err_set(err, r, "%s is longer than %zu bytes", path, max);
+	return r < 0 ? err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
 
 ssize_t io_pread_text(int fd, char *text, size_t size)

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 /*
  * Reads a file below dirfd into b (which is emptied first). -EFBIG if it is
@@ -17,6 +18,14 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b);
 
 /* The same for an open file, from where it stands. */
 int io_read_fd(int fd, size_t max, struct buf *b);
+
+/*
+ * Reads what a person names as a file of settings or of a job. What could keep us waiting, or has
+ * no end, is refused (-EINVAL): a named pipe, a folder, a device but /dev/null. The pipe of a shell
+ * ("… |", "<(…)") is read like a file. -EFBIG: it is longer than max bytes. err says it in one
+ * sentence.
+ */
+int io_read_document(const char *path, size_t max, struct buf *b, struct err *err);
 
 /*
  * Reads an open file from its beginning into text, NUL-terminated, retrying

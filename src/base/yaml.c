@@ -208,11 +208,11 @@ int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	int r;
 
-	r = io_read_at(AT_FDCWD, path, YAML_MAX_BYTES, &text);
+	r = io_read_document(path, YAML_MAX_BYTES, &text, err);
 	if (r == -EFBIG)
 		return err_set(err, -EINVAL, "%s is longer than %d bytes; it cannot be a %s", path,
 			       YAML_MAX_BYTES, schema->what);
 	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+		return r;
 	return yaml_parse(text.data, text.len, path, schema, arena, ret, err);
 }

@@ -22,6 +22,7 @@ static const struct {
 	[TOPIC_SHEET_COMPLETED] = { "sheet.completed", "sheet.*" },
 	[TOPIC_SHEET_FAILED] = { "sheet.failed", "sheet.*" },
 	[TOPIC_JOB_QUEUED] = { "job.queued", "job.*" },
+	[TOPIC_JOB_HELD] = { "job.held", "job.*" },
 	[TOPIC_JOB_STARTED] = { "job.started", "job.*" },
 	[TOPIC_JOB_COMPLETED] = { "job.completed", "job.*" },
 	[TOPIC_JOB_FAILED] = { "job.failed", "job.*" },

@@ -124,7 +124,7 @@ struct follower {
 };
 
 /* Only the daemon knows of these: they are not recorded. */
-static const char *const live_topics[] = { "job.queued", "learn.pattern" };
+static const char *const live_topics[] = { "job.queued", "job.held", "learn.pattern" };
 
 static bool is_live(const struct follower *f, const char *topic)
 {
@@ -177,6 +177,7 @@ static void add_live(struct follower *f, const char *topic, const struct rpc_val
 	const struct rpc_value *data = rpc_value_get(params, "data");
 	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
 	const char *description = rpc_value_string(rpc_value_get(data, "description"));
+	const char *reason = rpc_value_string(rpc_value_get(data, "reason"));
 	double seconds = time_of(params, data);
 
 	if (f->args->feed.job_id && (!job_id || strcmp(job_id, f->args->feed.job_id) != 0))
@@ -184,7 +185,8 @@ static void add_live(struct follower *f, const char *topic, const struct rpc_val
 	if (f->args->feed.json)
 		write_live(&f->out.buf, topic, seconds, data);
 	else
-		feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id, description);
+		feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id,
+			      description ? description : reason);
 }
 
 /* Whatever else it is, it is in the record, or soon will be. */

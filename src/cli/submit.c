@@ -6,6 +6,7 @@
 
 #include "base/io.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "jobs/jobs.h"
@@ -71,11 +72,11 @@ static const struct argp submit_argp = {
 static int read_file(const char *path, struct buf *text, uint64_t *ret_input_bytes, struct err *err)
 {
 	CLEANUP(job_spec_release) struct job_spec spec;
-	int r = io_read_at(AT_FDCWD, path, FILE_MAX_BYTES, text);
+	int r = io_read_document(path, FILE_MAX_BYTES, text, err);
 
 	job_spec_init(&spec);
 	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+		return r;
 	if (text->len == 0)
 		return err_set(err, -EINVAL, "%s is empty: it is no job file", path);
 	if (strlen(text->data) != text->len)
@@ -125,6 +126,15 @@ static void doubt(int error, struct err *err)
 			"\"proctor jobs\" before you try again");
 }
 
+static void tell_warning(const struct rpc_value *answer)
+{
+	const char *warning = rpc_value_string(rpc_value_get(answer, "warning"));
+	const char *job_id = rpc_value_string(rpc_value_get(answer, "job_id"));
+
+	if (warning)
+		log_warning("job %s: %s", job_id ? job_id : "", warning);
+}
+
 int cli_submit(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf request = BUF_INIT, out = BUF_INIT;
@@ -141,6 +151,7 @@ int cli_submit(int argc, char **argv)
 	doubt(r, &err);
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
+	tell_warning(answer);
 	json_init(&j, &out);
 	if (args.json)
 		rpc_value_write(answer, &j);

@@ -1,6 +1,7 @@
 #include "daemon/hold.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -27,6 +28,7 @@ enum word { WORD_ADMIT, WORD_DELAY, WORD_REJECT };
 struct answer {
 	enum word word;
 	uint64_t delay_ns;
+	char reason[160]; /* "": none was told */
 };
 
 void hold_release(struct hold *h)
@@ -51,6 +53,7 @@ static void write_question(struct buf *out, const char *job_id)
 static void read_answer(const struct rpc_value *value, struct answer *ret)
 {
 	const char *word = rpc_value_string(rpc_value_get(value, "answer"));
+	const char *reason = rpc_value_string(rpc_value_get(value, "reason"));
 	uint64_t seconds = rpc_value_u64(rpc_value_get(value, "delay_seconds"));
 
 	*ret = (struct answer){ .word = WORD_ADMIT };
@@ -61,6 +64,7 @@ static void read_answer(const struct rpc_value *value, struct answer *ret)
 	if (u64_known(seconds))
 		ret->delay_ns =
 			(seconds < MAX_DELAY_SECONDS ? seconds : MAX_DELAY_SECONDS) * NS_PER_SECOND;
+	snprintf(ret->reason, sizeof(ret->reason), "%s", reason ? reason : "");
 }
 
 static int ask(struct hold *h, const char *job_id, struct answer *ret)
@@ -85,10 +89,21 @@ static int ask(struct hold *h, const char *job_id, struct answer *ret)
 
 /* ---- what follows from it ---- */
 
+/* For the log of the job. */
+static void tell_wait(struct hold *h, const struct answer *answer)
+{
+	if (answer->word == WORD_ADMIT || h->is_told)
+		return;
+	h->is_told = true;
+	log_warning("the next sheet waits: the host is under pressure%s%s",
+		    answer->reason[0] ? ": " : "", answer->reason);
+}
+
 /* A delay counts from when the sheet could have started, also when the level changes meanwhile. */
 static void note_answer(struct hold *h, const struct answer *answer, uint64_t now_ns)
 {
 	h->is_silent = false;
+	tell_wait(h, answer);
 	if (answer->word == WORD_ADMIT)
 		h->until_boot_ns = now_ns;
 	else if (answer->word == WORD_DELAY)

@@ -22,6 +22,7 @@ struct hold {
 	struct rpc_client *client; /* NULL: there is no connection */
 	uint64_t since_boot_ns;	   /* the sheet waits; 0: none does */
 	uint64_t until_boot_ns;	   /* it may start then, unless told otherwise */
+	bool is_told;		   /* that it waits, and why */
 	bool is_silent;		   /* the daemon, since a sheet has waited for it in vain */
 };
 

@@ -46,6 +46,7 @@ struct queued {
 	int start_fd;		    /* of one that is on its way: see detach.h; -1 */
 	uint64_t started_boot_ns;   /* since when we know that */
 	uint64_t not_before_ns;	    /* by CLOCK_BOOTTIME: back-pressure */
+	bool is_held_told;	    /* that it is held up by that, since it is */
 	struct estimate estimate;   /* of what it will need, when that was last asked */
 	uint64_t estimated_boot_ns; /* 0: never */
 	char reason[ADMIT_REASON_BYTES]; /* why it waits; "": it does not */

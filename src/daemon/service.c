@@ -102,6 +102,11 @@ static int open_sources(struct service *s, struct err *err)
 	return service_configure(s, err);
 }
 
+static bool may_be_told(void *ctx, const struct attempt *a)
+{
+	return service_expects_word(ctx, a);
+}
+
 static int make_parts(struct service *s, struct err *err)
 {
 	s->loop = loop_new();
@@ -116,6 +121,7 @@ static int make_parts(struct service *s, struct err *err)
 	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans ||
 	    !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
+	watch_set_word_check(s->watch, may_be_told);
 	return service_keep_events(s, err);
 }
 

@@ -235,6 +235,11 @@ int service_find_attempt(struct service *s, const struct rpc_peer *peer, const c
 	return r;
 }
 
+bool service_may_have_store(const struct service *s)
+{
+	return s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY;
+}
+
 int service_need_store(struct service *s, struct err *err)
 {
 	if (s->store)

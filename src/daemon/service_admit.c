@@ -48,11 +48,22 @@ static const struct admission *find_admission(const char *what)
 
 /* ---- the runner's own job, of which a sheet waits ---- */
 
+/* Once for each try that waits. How many there were was written before its runner asked. */
+static void tell_held_once(struct service *s, struct watched *job)
+{
+	size_t try = job->a.n_sheets + 1;
+
+	if (job->n_held_told == try)
+		return;
+	job->n_held_told = try;
+	service_tell_held(s, job);
+}
+
 /* Only what its own runner says about a job is believed. */
 static void note_held(struct service *s, const struct rpc_peer *peer, const char *job_id,
 		      bool is_held)
 {
-	struct watched *job = service_find_own_job(s, peer, job_id);
+	struct watched *job = is_held ? NULL : service_find_own_job(s, peer, job_id);
 
 	if (!job) {
 		service_look(s);
@@ -63,6 +74,8 @@ static void note_held(struct service *s, const struct rpc_peer *peer, const char
 	job->held_boot_ns = is_held ? clock_boot_ns() : 0;
 	snprintf(job->why_held, sizeof(job->why_held), "pressure is %s: %s",
 		 pressure_name(s->pressure.level), s->pressure.reason);
+	if (is_held)
+		tell_held_once(s, job);
 }
 
 const char *service_why_held(const struct watched *job)

@@ -1,10 +1,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -206,6 +208,9 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 	int r;
 
 	attempt_init(&a);
+	r = service_need_store(s, err);
+	if (r < 0)
+		return r;
 	describe(s, facts, job_id, &a);
 	r = store_begin_attempt(s->store, &a, err);
 	if (r < 0)
@@ -221,6 +226,125 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 	return 0;
 }
 
+/* ---- waiting for a database that somebody else holds ---- */
+
+#define RETRY_MS 200
+#define GIVE_UP_NS UINT64_C(5000000000) /* as other writers do */
+
+/* Who hangs up has attached nothing. */
+struct attach_wish {
+	struct service *service;
+	struct rpc_call *call;
+	struct proc_key key;
+	char *job_id;
+	uint64_t since_boot_ns;
+	struct attach_wish *next;
+};
+
+static void forget_wish(void *ctx)
+{
+	struct attach_wish *wish = ctx;
+	struct attach_wish **at = &wish->service->wishes;
+
+	while (*at != wish)
+		at = &(*at)->next;
+	*at = wish->next;
+	free(wish->job_id);
+	free(wish);
+}
+
+/* What may have changed since it was asked for. */
+static int try_again(struct service *s, const struct attach_wish *wish, struct err *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(wish->call);
+	struct process_facts facts;
+	int r = check_job(s, peer, wish->job_id, err);
+
+	if (r < 0)
+		return r;
+	if (process_facts_read(s->root_fd, wish->key.pid, &facts) < 0 ||
+	    facts.key.start_ticks != wish->key.start_ticks)
+		return err_set(err, -ENOENT, "pid %d has ended", (int)wish->key.pid);
+	r = check_process(s, &facts, err);
+	if (r == 0)
+		r = check_owner(peer, &facts, err);
+	if (r == 0)
+		r = check_free(s, peer, facts.key.pid, err);
+	return r < 0 ? r : begin(s, &facts, wish->job_id, wish->call, err);
+}
+
+static void answer(struct attach_wish *wish, int r, const struct err *err)
+{
+	struct rpc_call *call = wish->call;
+
+	forget_wish(wish);
+	if (r < 0)
+		rpc_call_fail(call, r, err);
+	else
+		rpc_call_answer(call);
+}
+
+/* Each try may wait for a while itself: where one is in vain, so would be the others. */
+static void on_retry(void *ctx)
+{
+	struct service *s = ctx;
+
+	service_look(s);
+	while (s->wishes) {
+		struct attach_wish *wish = s->wishes;
+		struct err err = ERR_INIT;
+		int r = try_again(s, wish, &err);
+
+		if (r == -EBUSY && clock_boot_ns() - wish->since_boot_ns < GIVE_UP_NS)
+			break;
+		answer(wish, r, &err);
+	}
+	if (s->wishes)
+		loop_timer_set(s->wish_timer, RETRY_MS, 0);
+}
+
+static struct attach_wish *wish_new(struct service *s, struct rpc_call *call, const char *job_id,
+				    const struct proc_key *key)
+{
+	struct attach_wish *wish = calloc(1, sizeof(*wish));
+	char *id = strdup(job_id);
+
+	if (!s->wish_timer)
+		s->wish_timer = loop_timer_new(s->loop, on_retry, s);
+	if (!wish || !id || !s->wish_timer) {
+		free(wish);
+		free(id);
+		return NULL;
+	}
+	*wish = (struct attach_wish){
+		.service = s,
+		.call = call,
+		.key = *key,
+		.job_id = id,
+		.since_boot_ns = clock_boot_ns(),
+	};
+	return wish;
+}
+
+/* First come, first served. */
+static int wait_for_store(struct service *s, struct rpc_call *call, const char *job_id,
+			  const struct proc_key *key, struct err *err)
+{
+	struct attach_wish *wish = wish_new(s, call, job_id, key), **end = &s->wishes;
+
+	if (!wish)
+		return err_set(err, -ENOMEM, "no memory left to wait for the database");
+	while (*end)
+		end = &(*end)->next;
+	*end = wish;
+	rpc_call_defer(call, forget_wish, wish);
+	rpc_call_hold(call);
+	loop_timer_set(s->wish_timer, RETRY_MS, 0);
+	return 0;
+}
+
+/* ---- the method ---- */
+
 /* The start time is taken once: from here on the pid alone means nothing. */
 static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -233,7 +357,7 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	r = check_job(s, rpc_call_peer(call), params.job_id, err);
-	if (r == 0)
+	if (r == 0 && !service_may_have_store(s))
 		r = service_need_store(s, err);
 	if (r < 0)
 		return r;
@@ -242,7 +366,10 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -ENOENT, "there is no process %llu",
 			       (unsigned long long)params.pid);
 	r = check_all(s, rpc_call_peer(call), &facts, err);
-	return r < 0 ? r : begin(s, &facts, params.job_id, call, err);
+	if (r < 0)
+		return r;
+	r = begin(s, &facts, params.job_id, call, err);
+	return r == -EBUSY ? wait_for_store(s, call, params.job_id, &facts.key, err) : r;
 }
 
 const struct rpc_method service_attach_methods[] = {

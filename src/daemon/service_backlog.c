@@ -44,7 +44,8 @@ static int find_left(struct service *s, const struct tick_record *record, struct
 	return 0;
 }
 
-/* Somebody has removed an attempt while its tick waited: what is of the others is stored. */
+/* Somebody has removed an attempt while its tick waited: what is of the others is stored. Where
+ * there are none, nobody misses it. */
 static int store_what_is_left(struct service *s, const struct tick_record *record, struct err *err)
 {
 	CLEANUP(left_release) struct left left = { 0 };
@@ -53,7 +54,9 @@ static int store_what_is_left(struct service *s, const struct tick_record *recor
 
 	if (r < 0)
 		return r;
-	if (left.n == 0 || left.n == record->n_attempts)
+	if (left.n == 0)
+		return 0;
+	if (left.n == record->n_attempts)
 		return -EINVAL;
 	rest.attempts = left.attempts;
 	rest.points = record->points ? left.points : NULL;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -263,6 +264,41 @@ void service_tell_queued(struct service *s, const struct queued *job)
 	service_write_context(&j, s, NULL, NULL);
 	json_end_object(&j);
 	service_publish(s, TOPIC_JOB_QUEUED, job->submitted_wall_ns, job->uid, &out);
+}
+
+/* Not recorded, as it is of the host: what ran by then is known by now. */
+static void tell_held(struct service *s, const char *job_id, int attempt_num, uint64_t uid,
+		      const char *why)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	uint64_t now = clock_wall_ns();
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, TOPIC_JOB_HELD))
+		return;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_string(&j, "event", topic_name(TOPIC_JOB_HELD));
+	json_key_f64(&j, "timestamp", u64_to_seconds(now));
+	json_key_string(&j, "job_id", job_id);
+	json_key_int(&j, "attempt", attempt_num);
+	json_key_string(&j, "status", attempt_num > 0 ? "running" : "queued");
+	json_key_string(&j, "reason", why);
+	json_key_u64(&j, "delay_seconds", pressure_delay_seconds(s->pressure.level));
+	json_key(&j, "resource_context");
+	service_write_context(&j, s, NULL, NULL);
+	json_end_object(&j);
+	service_publish(s, TOPIC_JOB_HELD, now, uid, &out);
+}
+
+void service_tell_held_up(struct service *s, const struct queued *job)
+{
+	tell_held(s, job->job_id, -1, job->uid, job->reason);
+}
+
+void service_tell_held(struct service *s, const struct watched *job)
+{
+	tell_held(s, job->job_id, job->a.attempt_num, job->a.uid, job->why_held);
 }
 
 /*

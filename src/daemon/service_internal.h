@@ -211,6 +211,8 @@ struct service {
 	struct attached *attached;     /* jobs that nobody runs */
 	struct job_deaths *job_deaths; /* of the processes of runners */
 	int64_t attached_here;	       /* the last that we have attached ourselves */
+	struct attach_wish *wishes;    /* to attach one, until the database can be written */
+	struct loop_timer *wish_timer; /* NULL: none had to wait yet */
 	struct waiter *waiters;	       /* clients that wait for the end of a job */
 	struct guest *guests;	       /* runners that hold the line */
 	struct map guest_due_ns;       /* by uid: see service_share.c */
@@ -486,6 +488,9 @@ int service_check_meant(struct service *s, const struct rpc_peer *peer,
  */
 int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
 			 uint64_t num, int *ret_num, struct err *err);
+
+/* Whether the database is open, or is only locked most likely: then it will be. */
+bool service_may_have_store(const struct service *s);
 
 /* -EBUSY: the database is not open. */
 int service_need_store(struct service *s, struct err *err);
@@ -838,6 +843,10 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 void service_tell_change(void *ctx, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_queued(struct service *s, const struct queued *job);
+
+/* The pressure holds up a job of the queue, or the next sheet of one that runs. */
+void service_tell_held_up(struct service *s, const struct queued *job);
+void service_tell_held(struct service *s, const struct watched *job);
 void service_tell_snapshot(struct service *s);
 /* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
 void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,

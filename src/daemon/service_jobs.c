@@ -77,7 +77,8 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 	j = rpc_call_result(call);
 	json_begin_array(j);
 	for (size_t i = 0; i < n; i++)
-		if (service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
+		if (!jobs[i]->is_awaited &&
+		    service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
 			write_job(j, jobs[i]);
 	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
 		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
@@ -229,6 +230,9 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 		return service_cancel_attached(s, job, err);
 	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
 		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
+	if (job->is_awaited)
+		return err_set(err, -EBUSY, "%s is over: how it ended waits to be recorded",
+			       job->job_id);
 	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
 	if (r < 0)
 		return err_set(err, r, "cannot end the runner of %s: %s", job->job_id,

@@ -233,12 +233,16 @@ static bool is_held_up(struct service *s, struct queued *job)
 	unsigned delay = pressure_delay_seconds(s->pressure.level);
 	uint64_t now = clock_boot_ns();
 
-	if (delay == 0)
+	if (delay == 0) {
 		job->not_before_ns = 0;
-	if (delay == 0)
+		job->is_held_told = false;
 		return false;
+	}
 	snprintf(job->reason, sizeof(job->reason), "pressure is %s: %s",
 		 pressure_name(s->pressure.level), s->pressure.reason);
+	if (!job->is_held_told)
+		service_tell_held_up(s, job);
+	job->is_held_told = true;
 	if (pressure_refuses_jobs(s->pressure.level))
 		return true;
 	if (job->not_before_ns == 0)

@@ -96,7 +96,7 @@ static int check_pressure(const struct service *s, struct err *err)
  * then the job is queued. */
 static int check_record(const struct service *s, struct err *err)
 {
-	if (s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY)
+	if (service_may_have_store(s))
 		return 0;
 	return err_set(err, -EBUSY, "no new jobs: %s", s->store_err.text);
 }
@@ -255,8 +255,30 @@ static int take_in(struct service *s, struct submit_task *task, struct err *err)
 	return 0;
 }
 
+/* Why it will not begin although it may be its turn; NULL: it will. */
+static const char *find_warning(struct service *s, const struct submit_task *task, char *text,
+				size_t size)
+{
+	unsigned delay = pressure_delay_seconds(s->pressure.level);
+	struct admit_answer room;
+
+	if (!s->store)
+		snprintf(text, size, "it waits for the database: %.400s",
+			 s->store_err.code < 0 ? s->store_err.text : "that is not open yet");
+	else if (delay > 0)
+		snprintf(text, size, "it waits %u s, as do its sheets: the pressure is %s (%s)",
+			 delay, pressure_name(s->pressure.level), s->pressure.reason);
+	else if (service_judge_room(s, &task->answer.estimate, &room) == 0 &&
+		 room.decision != ADMIT)
+		snprintf(text, size, "it waits for room: %s", room.reason);
+	else
+		return NULL;
+	return text;
+}
+
 static void answer(struct submit_task *task, int r, const struct err *err)
 {
+	char warning[512];
 	struct rpc_call *call = TAKE_PTR(task->call);
 	struct json *j;
 
@@ -269,6 +291,7 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "job_id", task->job.job_id);
+	json_key_string(j, "warning", find_warning(task->service, task, warning, sizeof(warning)));
 	json_end_object(j);
 	rpc_call_answer(call);
 }

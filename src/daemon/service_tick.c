@@ -264,14 +264,15 @@ static int run_queue(struct service *s, struct err *err)
 
 /* ---- record ---- */
 
-/* Those whose runners leave it to us, or that have none. */
+/* Those whose runners leave it to us, or that have none. Nothing is measured of one that is over
+ * but for the word of it. */
 static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
 			struct series_point *points)
 {
 	size_t n_ours = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!jobs[i]->is_ours && !jobs[i]->a.is_attached)
+		if ((!jobs[i]->is_ours && !jobs[i]->a.is_attached) || jobs[i]->is_awaited)
 			continue;
 		attempts[n_ours] = &jobs[i]->a;
 		points[n_ours++] = jobs[i]->point;

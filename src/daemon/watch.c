@@ -15,6 +15,7 @@
 
 struct watch {
 	watch_fn *fn;
+	watch_word_fn *may_be_told; /* NULL: nobody knows */
 	void *ctx;
 	char boot_id[BOOT_ID_BYTES];
 	struct watched **jobs;
@@ -38,6 +39,11 @@ struct watch *watch_new(watch_fn *fn, void *ctx)
 	w->last_id = -1;
 	proc_boot_id(w->boot_id);
 	return w;
+}
+
+void watch_set_word_check(struct watch *w, watch_word_fn *fn)
+{
+	w->may_be_told = fn;
 }
 
 static void watched_free(struct watched **job)
@@ -160,12 +166,34 @@ static void tell_changes(const struct watch *w, const struct watched *job,
 
 /* ---- looking ---- */
 
+/*
+ * What a runner has left to say it said before it was gone. While that may lie somewhere the job
+ * goes on; when it does not, somebody may have brought it here since we read.
+ */
+static int read_progress(const struct watch *w, struct store *store, struct watched *job,
+			 struct attempt *ret, struct err *err)
+{
+	int r = store_read_progress(store, job->job_id, job->a.attempt_num, ret, err);
+
+	job->is_awaited = false;
+	if (r < 0 || !ret->is_lost || !w->may_be_told)
+		return r;
+	job->is_awaited = w->may_be_told(w->ctx, ret);
+	if (job->is_awaited) {
+		ret->is_lost = false;
+		ret->is_running = true;
+		return 0;
+	}
+	attempt_release(ret);
+	return store_read_progress(store, job->job_id, job->a.attempt_num, ret, err);
+}
+
 static int refresh(struct watch *w, struct store *store, struct watched *job, bool is_new,
 		   struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt before;
 	struct attempt now;
-	int r = store_read_progress(store, job->job_id, job->a.attempt_num, &now, err);
+	int r = read_progress(w, store, job, &now, err);
 
 	attempt_init(&before);
 	if (r < 0)
@@ -296,7 +324,7 @@ static int look_for_end(struct watch *w, struct store *store, struct watched *jo
 		return 0;
 	if (r == -ENOENT || is_of_one(r))
 		r = tell_removal(w, job);
-	if (r == 0)
+	if (r == 0 && !job->is_awaited)
 		job->a.is_running = false;
 	return r;
 }

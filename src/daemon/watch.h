@@ -28,6 +28,7 @@ struct watched {
 	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */
 	bool was_seen;		   /* at this look */
+	bool is_awaited;	   /* word of its end: its runner is gone */
 	struct watched *next;	   /* of those that are over */
 	int runner_fd;		   /* a pidfd of its runner; -1: there is none */
 	bool is_estimated;
@@ -38,6 +39,7 @@ struct watched {
 	bool was_ours;		   /* when that was last looked at */
 	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
+	size_t n_held_told; /* before which try that was told, from 1; 0: never */
 };
 
 /* sheet is NULL for a job. Called inside watch_look(). */
@@ -48,6 +50,13 @@ struct watch;
 
 struct watch *watch_new(watch_fn *fn, void *ctx); /* NULL: no memory */
 struct watch *watch_free(struct watch *w);
+
+/*
+ * Whether how an attempt ended, whose runner is gone, may still be told (with the ctx of the
+ * above): for so long it is watched as one that runs. Without this nothing is waited for.
+ */
+typedef bool watch_word_fn(void *ctx, const struct attempt *a);
+void watch_set_word_check(struct watch *w, watch_word_fn *fn);
 
 /*
  * Looks at the database. Jobs of other hosts and boots are left out. One whose row makes no sense

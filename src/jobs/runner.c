@@ -11,9 +11,6 @@
 #include "base/unknown.h"
 #include "jobs/runner_internal.h"
 
-/* What timeout(1) exits with. */
-#define SHELL_STATUS_TIMEOUT 124
-
 /* How long after its death we may hear of it. */
 #define MAX_DEATH_AGE_NS UINT64_C(60000000000)
 
@@ -96,47 +93,18 @@ void runner_get_result(const struct runner *r, struct runner_result *ret)
 	*ret = r->result;
 }
 
-/* ---- words ---- */
-
-static const char *keep_text(struct runner *r, struct buf *text)
+const char *runner_keep_text(struct runner *r, struct buf *text)
 {
 	const char *kept = arena_strndup(&r->arena, text->data, text->len);
 
 	return kept ? kept : "out of memory";
 }
 
-static void add_signal_name(struct buf *out, int sig)
-{
-	const char *name = sigabbrev_np(sig);
-
-	if (name)
-		buf_printf(out, "SIG%s", name);
-	else
-		buf_printf(out, "signal %d", sig);
-}
-
-static void add_status(struct buf *out, struct exit_status status)
-{
-	if (status.signal >= 0) {
-		buf_add_str(out, "killed by ");
-		add_signal_name(out, status.signal);
-	} else if (status.exit_code >= 0) {
-		buf_printf(out, "exit code %d", status.exit_code);
-	} else {
-		buf_add_str(out, "its end was not seen");
-	}
-}
-
 /* ---- a try begins ---- */
-
-static const struct sheet_spec *current_spec(const struct runner *r)
-{
-	return &r->options.spec->sheets[r->sheet_index];
-}
 
 static int next_try_num(const struct runner *r)
 {
-	int num = current_spec(r)->num;
+	int num = runner_spec(r)->num;
 
 	if (r->n_records > 0 && r->records[r->n_records - 1].num == num)
 		return r->records[r->n_records - 1].try_num + 1;
@@ -151,12 +119,12 @@ static const char *masked_command(struct runner *r, const struct sheet_spec *spe
 
 	/* A shell string reads better as the user wrote it. */
 	mask_argv(r->options.mask, spec->argv + (is_shell ? 2 : 0), &text);
-	return keep_text(r, &text);
+	return runner_keep_text(r, &text);
 }
 
 static int add_record(struct runner *r)
 {
-	const struct sheet_spec *spec = current_spec(r);
+	const struct sheet_spec *spec = runner_spec(r);
 	struct sheet_record *grown, record = {
 		.num = spec->num,
 		.try_num = next_try_num(r),
@@ -206,7 +174,7 @@ static void start_root(struct runner *r, struct root *root)
 {
 	int sheet_num = runner_record(r)->num;
 	struct spawn_request request = {
-		.sheet = current_spec(r),
+		.sheet = runner_spec(r),
 		.rank = root->rank.rank,
 		.job_id = r->options.spec->job_id,
 		.inherited = &r->inherited,
@@ -237,11 +205,6 @@ static void start_root(struct runner *r, struct root *root)
 					wall_ns);
 }
 
-static bool is_failed(struct exit_status status)
-{
-	return status.signal >= 0 || status.exit_code > 0;
-}
-
 static bool any_root_runs(const struct runner *r)
 {
 	for (size_t i = 0; i < r->n_roots; i++)
@@ -253,7 +216,7 @@ static bool any_root_runs(const struct runner *r)
 static bool any_root_failed(const struct runner *r)
 {
 	for (size_t i = 0; i < r->n_roots; i++)
-		if (is_failed(r->roots[i].rank.status))
+		if (runner_is_failed(r->roots[i].rank.status))
 			return true;
 	return false;
 }
@@ -266,7 +229,7 @@ static void finish(struct runner *r)
 
 static void start_try(struct runner *r)
 {
-	const struct sheet_spec *spec = current_spec(r);
+	const struct sheet_spec *spec = runner_spec(r);
 
 	if (add_record(r) < 0 || reset_roots(r, spec) < 0) {
 		log_error("cannot start sheet %d: out of memory", spec->num);
@@ -293,208 +256,11 @@ static void start_try(struct runner *r)
 
 /* ---- a try ends ---- */
 
-static bool failed_before(const struct root *a, const struct root *b)
-{
-	/* A failure of its own comes before one that we asked for. */
-	if (a->was_told_to_end != b->was_told_to_end)
-		return !a->was_told_to_end;
-	return a->rank.ended_wall_ns < b->rank.ended_wall_ns;
-}
-
-/* NULL: none has failed. */
-static const struct root *first_failed(const struct runner *r)
-{
-	const struct root *first = NULL;
-
-	for (size_t i = 0; i < r->n_roots; i++) {
-		const struct root *root = &r->roots[i];
-
-		if (is_failed(root->rank.status) && (!first || failed_before(root, first)))
-			first = root;
-	}
-	return first;
-}
-
-/* The ranks of the try into its record; a command without ranks has none there. */
-static void keep_ranks(struct runner *r)
-{
-	struct sheet_record *record = runner_record(r);
-
-	if (!current_spec(r)->is_ranked)
-		return;
-	record->ranks = arena_alloc(&r->arena, r->n_roots * sizeof(*record->ranks));
-	if (!record->ranks)
-		return;
-	for (size_t i = 0; i < r->n_roots; i++)
-		record->ranks[i] = r->roots[i].rank;
-	record->n_ranks = r->n_roots;
-}
-
-static bool was_killed_by_others(const struct root *root)
-{
-	struct exit_status status = root->rank.status;
-	bool is_sigkill = status.signal == SIGKILL || status.exit_code == 128 + SIGKILL;
-
-	return is_sigkill && !root->was_told_to_end;
-}
-
-static void add_cancel(struct runner *r, struct buf *why)
-{
-	if (r->is_cancelled) {
-		buf_add_str(why, ", as the job was cancelled");
-		return;
-	}
-	buf_add_str(why, " after ");
-	add_signal_name(why, r->cancel_signal);
-	buf_add_str(why, r->terminal_interrupts ? " from the terminal" : " from outside");
-}
-
-/* The outcome of a try that failed, and the evidence for it. */
-static enum outcome judge_failure(struct runner *r, const struct root *failed, struct buf *why)
-{
-	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
-	enum outcome outcome = OUTCOME_FAILURE;
-
-	if (failed->rank.rank != RANK_NONE)
-		buf_printf(why, "rank %d was first: ", failed->rank.rank);
-	add_status(why, failed->rank.status);
-	if (r->cancel_signal) {
-		add_cancel(r, why);
-		return OUTCOME_CANCELLED;
-	}
-	if (was_killed_by_others(failed) &&
-	    r->options.ops->was_oom_kill(r->options.ctx, failed->rank.pid, &evidence))
-		outcome = OUTCOME_OOM;
-	if (evidence.len > 0)
-		buf_printf(why, "; %s", evidence.data);
-	return outcome;
-}
-
-/* A time limit that was reached is the outcome, whatever the command made of SIGTERM. */
-static enum outcome judge_timeout(struct runner *r, const struct root *failed, struct buf *why)
-{
-	buf_printf(why, "time limit of %g s reached; ", current_spec(r)->timeout_seconds);
-	add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
-	return OUTCOME_TIMEOUT;
-}
-
-/* False after giving up on one that could not be ended. */
-static bool all_roots_succeeded(const struct runner *r)
-{
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].rank.status.exit_code != 0)
-			return false;
-	return true;
-}
-
-static enum outcome judge(struct runner *r, const struct root *failed, struct buf *why)
-{
-	if (r->stop_cause == STOP_TIMEOUT)
-		return judge_timeout(r, failed, why);
-	if (failed)
-		return judge_failure(r, failed, why);
-	if (all_roots_succeeded(r)) {
-		buf_add_str(why, "exit code 0");
-		return OUTCOME_SUCCESS;
-	}
-	buf_add_str(why, "it could not be ended, and its end was not seen");
-	return OUTCOME_FAILURE;
-}
-
-/* U64_UNKNOWN: one of them has not. */
-static const struct root *last_root(const struct runner *r)
-{
-	const struct root *last = &r->roots[0];
-
-	for (size_t i = 1; i < r->n_roots; i++)
-		if (r->roots[i].ended_boot_ns > last->ended_boot_ns)
-			last = &r->roots[i];
-	return last;
-}
-
-static uint64_t later_of(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/*
- * A try lasts until the last of its processes has ended, which may be later than its commands: the
- * CPU time that is counted was used in the time that is counted.
- */
-static void judge_try(struct runner *r)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	struct sheet_record *record = runner_record(r);
-	const struct root *failed = first_failed(r);
-	uint64_t ended_ns = last_root(r)->rank.ended_wall_ns;
-
-	record->ended_wall_ns =
-		u64_known(ended_ns) ? later_of(ended_ns, r->last_death_wall_ns) : runner_now(r);
-	keep_ranks(r);
-	record->status = failed ? failed->rank.status : r->roots[0].rank.status;
-	record->outcome = judge(r, failed, &why);
-	record->reason = keep_text(r, &why);
-}
-
-static int shell_status_of(const struct runner *r, const struct sheet_record *record)
-{
-	int status = exit_status_to_shell(record->status);
-
-	if (record->outcome == OUTCOME_TIMEOUT)
-		return SHELL_STATUS_TIMEOUT;
-	if (status > 0)
-		return status;
-	return r->cancel_signal ? 128 + r->cancel_signal : 1;
-}
-
-static bool has_failed(const struct runner *r)
-{
-	return r->result.outcome != OUTCOME_NONE && r->result.outcome != OUTCOME_SUCCESS;
-}
-
-/* Of several failures the job's is the one that ended it; if none did, the first. */
-static void note_result(struct runner *r, const struct sheet_record *record, bool ends_job)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-
-	if (has_failed(r) && !ends_job)
-		return;
-	r->result.outcome = record->outcome;
-	r->result.status = record->status;
-	if (record->outcome == OUTCOME_SUCCESS) {
-		r->result.reason = record->reason;
-		return;
-	}
-	r->result.shell_status = shell_status_of(r, record);
-	if (r->options.spec->n_sheets > 1)
-		buf_printf(&why, "sheet %d%s%s%s: ", record->num, record->name ? " (" : "",
-			   record->name ? record->name : "", record->name ? ")" : "");
-	buf_add_str(&why, record->reason);
-	r->result.reason = keep_text(r, &why);
-}
-
-static void cancel_rest(struct runner *r)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-
-	if (has_failed(r))
-		return;
-	if (r->is_cancelled)
-		buf_add_str(&why, "the job was cancelled");
-	else
-		add_signal_name(&why, r->cancel_signal);
-	buf_printf(&why, "%s before sheet %d was started", r->is_cancelled ? "" : " came",
-		   current_spec(r)->num);
-	r->result.outcome = OUTCOME_CANCELLED;
-	r->result.reason = keep_text(r, &why);
-	r->result.shell_status = 128 + r->cancel_signal;
-}
-
 /* Whether another try or sheet is to run; moves on to it. */
 static bool advance(struct runner *r)
 {
 	const struct sheet_record *record = runner_record(r);
-	const struct sheet_spec *spec = current_spec(r);
+	const struct sheet_spec *spec = runner_spec(r);
 	bool is_ok = record->outcome == OUTCOME_SUCCESS, ends_job;
 
 	if (!is_ok && !r->cancel_signal && record->try_num <= spec->retries)
@@ -502,13 +268,13 @@ static bool advance(struct runner *r)
 	if (is_ok)
 		r->result.last_completed_sheet = record->num;
 	ends_job = !is_ok && (spec->stop_on_failure || r->cancel_signal);
-	note_result(r, record, ends_job);
+	runner_note_result(r, record, ends_job);
 	if (ends_job)
 		return false;
 	if (++r->sheet_index == r->options.spec->n_sheets)
 		return false;
 	if (r->cancel_signal) {
-		cancel_rest(r);
+		runner_cancel_rest(r);
 		return false;
 	}
 	return true;
@@ -516,17 +282,18 @@ static bool advance(struct runner *r)
 
 static void end_try(struct runner *r)
 {
-	uint64_t ended_ns = last_root(r)->ended_boot_ns;
+	uint64_t ended_ns = runner_last_root(r)->ended_boot_ns;
 
 	loop_timer_stop(r->timeout_timer);
 	loop_timer_stop(r->grace_timer);
 	loop_timer_stop(r->kill_timer);
 	runner_take_terminal(r);
-	judge_try(r);
+	runner_judge_try(r);
 	r->phase = PHASE_IDLE;
 	r->options.ops->sheet_ended(r->options.ctx, runner_record(r),
-				    u64_known(ended_ns) ? later_of(ended_ns, r->last_death_boot_ns)
-							: clock_boot_ns());
+				    u64_known(ended_ns)
+					    ? runner_later_of(ended_ns, r->last_death_boot_ns)
+					    : clock_boot_ns());
 	if (advance(r))
 		loop_timer_set(r->step_timer, 0, 0);
 	else
@@ -545,8 +312,8 @@ void runner_on_death(struct runner *r, uint64_t died_wall_ns)
 {
 	uint64_t wall_ns = u64_known(died_wall_ns) ? died_wall_ns : runner_now(r);
 
-	r->last_death_wall_ns = later_of(r->last_death_wall_ns, wall_ns);
-	r->last_death_boot_ns = later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
+	r->last_death_wall_ns = runner_later_of(r->last_death_wall_ns, wall_ns);
+	r->last_death_boot_ns = runner_later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
 }
 
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns)
@@ -555,7 +322,7 @@ void runner_on_root_end(struct runner *r, struct root *root, int wait_status, ui
 	root->rank.status = exit_status_from_wait(wait_status);
 	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
 	root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
-	if (is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
+	if (runner_is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 }
 
@@ -595,7 +362,7 @@ static void on_step(void *ctx)
 	uint64_t wait_ms;
 
 	if (r->cancel_signal) {
-		cancel_rest(r);
+		runner_cancel_rest(r);
 		finish(r);
 		return;
 	}

@@ -1,8 +1,8 @@
 /*
- * runner_internal - what the three parts of the runner share.
+ * runner_internal - what the four parts of the runner share.
  *
- * runner.c decides (sheets, tries, outcomes), children.c reaps, signals.c passes
- * signals on and ends trees.
+ * runner.c begins and ends tries, runner_judge.c says how they went, children.c reaps, signals.c
+ * passes signals on and ends trees.
  */
 #ifndef PROCTOR_JOBS_RUNNER_INTERNAL_H
 #define PROCTOR_JOBS_RUNNER_INTERNAL_H
@@ -77,12 +77,42 @@ static inline uint64_t runner_now(const struct runner *r)
 	return r->options.ops->now(r->options.ctx);
 }
 
+/* Of the try that runs now, or is next. */
+static inline const struct sheet_spec *runner_spec(const struct runner *r)
+{
+	return &r->options.spec->sheets[r->sheet_index];
+}
+
+static inline bool runner_is_failed(struct exit_status status)
+{
+	return status.signal >= 0 || status.exit_code > 0;
+}
+
+static inline uint64_t runner_later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* runner.c */
+
+/* A copy for as long as the runner lives, or words in its place. */
+const char *runner_keep_text(struct runner *r, struct buf *text);
 
 /* A process was waited for, and died then (U64_UNKNOWN: just now). */
 void runner_on_death(struct runner *r, uint64_t died_wall_ns);
 void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns);
 void runner_on_children_changed(struct runner *r);
+
+/* runner_judge.c */
+
+/* Which has ended last; its times are U64_UNKNOWN if one of them has not. */
+const struct root *runner_last_root(const struct runner *r);
+/* Completes the record of the try that is over. */
+void runner_judge_try(struct runner *r);
+/* Of several failures the job's is the one that ended it; if none did, the first. */
+void runner_note_result(struct runner *r, const struct sheet_record *record, bool ends_job);
+/* The job was cancelled before the next sheet. */
+void runner_cancel_rest(struct runner *r);
 
 /* children.c */
 void runner_reap(struct runner *r);

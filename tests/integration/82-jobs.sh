@@ -130,6 +130,23 @@ like "with its line and what is wrong" "$stderr" "bad.yaml:1: .*colour"
 : >"$TMP/empty.yaml"
 run "$PROCTOR" submit "$TMP/empty.yaml"
 is "an empty file is bad input" "$status/$stderr" "2/proctor: $TMP/empty.yaml is empty: it is no job file"
+mkfifo "$TMP/fifo"
+for what in "$TMP/fifo:a named pipe" "$TMP:a folder" "/dev/zero:a device"; do
+	for verb in submit "run -f" "estimate -f"; do
+		# shellcheck disable=SC2086 # words
+		run timeout 30 "$PROCTOR" $verb "${what%:*}"
+		is "$verb: ${what##*:} is bad input, and nobody waits for it" "$status/$stderr" \
+			"2/proctor: ${what%:*} is ${what##*:}, not a regular file"
+	done
+done
+run timeout 30 "$PROCTOR" config --check "$TMP/fifo"
+like "nor for one of settings" "$status/$stdout$stderr" "^2/.* is a named pipe, not a regular file"
+printf 'sheets:\n  - run: "true"\n' | timeout 60 "$PROCTOR" submit --job piped /dev/stdin >/dev/null
+is "what a shell pipes is read" "$?" 0
+run timeout 60 "$PROCTOR" wait piped
+is "and run" "$status" 0
+run timeout 60 bash -c "yes '#' | '$PROCTOR' submit /dev/stdin"
+like "to a bound" "$status/$stderr" "2/.*is longer than"
 for verb in "submit $TMP/two.yaml --job" wait cancel "attach --pid $$ --job"; do
 	# shellcheck disable=SC2086 # words
 	run "$PROCTOR" $verb ""

@@ -28,6 +28,17 @@ attempts() { # JOB: what became of each
 	json_eval "$("$PROCTOR" jobs --all --json)" "[j['outcome'] or j['status'] for j in d if j['job_id'] == '$1']"
 }
 
+told() { # JOB: what the daemon has told of it
+	python3 - "$PROCTOR_HOME/proctor.sock" "$1" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "daemon.events", "params": {"job_id": sys.argv[2], "limit": 4096}}).encode() + b"\n")
+events = json.loads(s.makefile().readline())["result"]
+print(*(f"{e['event']}:{e.get('outcome')}" for e in events if e["event"].startswith("job.")))
+END
+}
+
 mkdir -p "$PROCTOR_HOME"
 echo 'interval_seconds: 0.2' >"$PROCTOR_HOME/proctor.yaml"
 run "$PROCTOR" start
@@ -54,9 +65,42 @@ hold
 : >"$TMP/end"
 eventually test -e "$TMP/ended"
 sleep 3
+run "$PROCTOR" cancel ends
+like "what is over is not ended once more" "$status/$stderr" "1/.*ends is over: how it ended waits to be recorded"
 let_go
 wait $waiting
 is "who waits for one that ends meanwhile is told how" "$?/$(cat "$TMP/waited")" "1/ends failure"
 is "which is on record" "$(attempts ends)" "['failure']"
+is "and nobody was told that it is lost" "$(told ends)" "job.queued:None job.started:None job.failed:failure"
+
+# ---- one that something else started ----
+sleep 300 &
+sleeper=$!
+hold
+timeout 60 "$PROCTOR" attach --pid $sleeper --job found >"$TMP/attached" 2>&1 &
+attaching=$!
+sleep 1
+let_go
+wait $attaching
+is "who attaches meanwhile waits for it" "$?/$(cat "$TMP/attached")" "0/"
+is "and it is followed" "$(attempts found)" "['running']"
+hold
+run timeout 60 "$PROCTOR" attach --pid $sleeper --job again
+like "what is of a job is refused all the same" "$status/$stderr" "1/.*belongs to the job found already"
+"$PROCTOR" attach --pid $$ --job never >"$TMP/never" 2>&1 &
+attaching=$!
+sleep 0.5
+kill $attaching
+wait $attaching
+sleep 300 &
+other=$!
+run timeout 60 "$PROCTOR" attach --pid $other --job late
+like "nobody waits for ever" "$status/$stderr" "1/.*locked"
+kill $other
+let_go
+kill $sleeper
+run timeout 60 "$PROCTOR" wait found
+like "its end is told" "$stdout" found
+is "who hung up has attached nothing" "$(attempts never)" "[]"
 
 finish

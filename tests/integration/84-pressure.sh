@@ -25,14 +25,19 @@ level_is() { # LEVEL
 	is_true "d['pressure_level'] == '$1'"
 }
 
-ask() { # PARAMS: prints what "admit" says
-	python3 - "$PROCTOR_HOME/proctor.sock" "$1" <<'END'
+ask() { # PARAMS [METHOD]: prints what "admit" says, or the method
+	python3 - "$PROCTOR_HOME/proctor.sock" "$1" "${2:-admit}" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
-s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "admit", "params": json.loads(sys.argv[2])}).encode() + b"\n")
+s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": sys.argv[3], "params": json.loads(sys.argv[2])}).encode() + b"\n")
 print(s.makefile().readline())
 END
+}
+
+events_of() { # JOB: of its being held
+	json_eval "$(ask "{\"job_id\": \"$1\", \"limit\": 4096}" daemon.events)" \
+		"[(e['status'], e['attempt'], e['reason'].startswith('pressure is '), e['delay_seconds']) for e in d['result'] if e['event'] == 'job.held']"
 }
 
 configure
@@ -54,7 +59,8 @@ json "everything is admitted" "$(ask '{}')" \
 
 # ---- critical: held for as long as it lasts ----
 
-"$PROCTOR" submit --job steps "$TMP/steps.yaml" >/dev/null
+run "$PROCTOR" submit --json --job steps "$TMP/steps.yaml"
+json "a job that begins at once has no warning" "$stdout" 'd == {"job_id": "steps", "warning": None}'
 check "a job runs its first sheet" eventually job_is steps 'j["current_sheet"] == 1'
 configure 'max_memory_mb: 64'
 check "more memory is used than there may be" eventually level_is critical
@@ -68,6 +74,9 @@ like "in words too" "$stdout" '^steps .* 1/3 +waiting +pressure is critical: mem
 run "$PROCTOR" status
 like "status counts it" "$stdout" '^jobs +1 running, 0 queued; a sheet waits in 1$'
 like "and tells the level" "$stdout" '^pressure +critical \(memory '
+is "there is one event of it, however often its runner asks" \
+	"$(events_of steps)" "[('running', 1, True, 60)]"
+like "it is in the job's log" "$(cat "$PROCTOR_HOME/logs/steps.log")" "warning: the next sheet waits: .*memory"
 sleep 2.5
 check "it waits for as long as that lasts" job_is steps \
 	'j["last_completed_sheet"] == 1 and j["current_sheet"] is None and j["why_held"] is not None'
@@ -114,12 +123,15 @@ n=$(json_eval "$("$PROCTOR" snapshot --json)" 'd["process_count"]')
 configure "max_processes: $((n * 100 / 60))"
 check "processes count too" eventually level_is low
 json "then work is delayed" "$(ask '{}')" 'd["result"]["answer"] == "delay" and d["result"]["delay_seconds"] == 2'
-"$PROCTOR" submit --job slow "$TMP/steps.yaml" >/dev/null
+run "$PROCTOR" submit --job slow "$TMP/steps.yaml"
+like "who submits is warned" "$status/$stdout/$stderr" '0/slow/proctor: warning: job slow: it waits 2 s, .* pressure is low'
 check "a new job waits in the queue" eventually job_is slow 'j["status"] == "queued" and "processes" in j["why_queued"]'
 "$PROCTOR" wait slow >/dev/null
 run "$PROCTOR" report slow --format json
 json "and each sheet of it for 2 s" "$stdout" \
 	'(lambda s: len(s) == 3 and all(b["started"] - a["ended"] >= 2 for a, b in zip(s, s[1:])))(sorted(d["sheet_metrics"].values(), key=lambda m: m["started"]))'
+
+is "each wait was told once" "$(events_of slow)" "[('queued', None, True, 2), ('running', 1, True, 2), ('running', 1, True, 2)]"
 
 # ---- medium: the daemon goes away meanwhile ----
 

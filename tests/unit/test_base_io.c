@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,6 +77,50 @@ static void test_too_long_is_refused(void **state)
 	assert_int_equal(b.data[b.len], '\0');
 	assert_int_equal(io_read_at(dir_fd, "f", 5001, &b), 0);
 	assert_int_equal(io_read_at(AT_FDCWD, "/dev/zero", 100000, &b), -EFBIG);
+	buf_release(&b);
+}
+
+static void assert_refused(const char *path, int error, const char *why)
+{
+	struct buf b = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(io_read_document(path, 5000, &b, &err), error);
+	if (!strstr(err.text, why))
+		fail_msg("%s: %s", path, err.text);
+	buf_release(&b);
+}
+
+/* Nobody writes to the named pipe, and nobody waits for that. */
+static void test_documents(void **state)
+{
+	char path[64], pipe_path[64];
+	struct buf b = BUF_INIT;
+	struct err err = ERR_INIT;
+	int fds[2];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/f", dir);
+	make_file(5001);
+	assert_refused(path, -EFBIG, "f is longer than 5000 bytes");
+	make_file(5000);
+	assert_int_equal(io_read_document(path, 5000, &b, &err), 0);
+	assert_int_equal(b.len, 5000);
+	unlink(path);
+	assert_refused(path, -ENOENT, "No such file");
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_refused(path, -EINVAL, "f is a named pipe, not a regular file");
+	unlink(path);
+	assert_refused(dir, -EINVAL, "is a folder, not a regular file");
+	assert_refused("/dev/zero", -EINVAL, "/dev/zero is a device, not a regular file");
+
+	assert_int_equal(pipe(fds), 0);
+	snprintf(pipe_path, sizeof(pipe_path), "/proc/self/fd/%d", fds[0]);
+	assert_int_equal(write(fds[1], "text", 4), 4);
+	close(fds[1]);
+	assert_int_equal(io_read_document(pipe_path, 5000, &b, &err), 0);
+	assert_string_equal(b.data, "text");
+	close(fds[0]);
 	buf_release(&b);
 }
 
@@ -176,6 +221,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reading_whole_files),
 		cmocka_unit_test(test_too_long_is_refused),
+		cmocka_unit_test(test_documents),
 		cmocka_unit_test(test_failures_are_errno),
 		cmocka_unit_test(test_text_is_cut_to_fit),
 		cmocka_unit_test(test_kept_open_file_gives_fresh_content),

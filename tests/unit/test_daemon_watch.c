@@ -7,9 +7,12 @@
 #include "daemon/daemon.h"
 #include "daemon/watch.h"
 
-/* What was told, a letter each: Job, Sheet began; sheet, job ended. */
+/* What was told, a letter each: Job, Sheet began; sheet, job ended, or is lost. */
 struct noted {
 	char text[64];
+	bool is_word_due;
+	struct store *late; /* where another brings the word of an end, once it is asked for */
+	struct attempt *end;
 };
 
 static void on_change(void *ctx, enum change change, const struct watched *job,
@@ -25,7 +28,8 @@ static void on_change(void *ctx, enum change change, const struct watched *job,
 	assert_true((sheet != NULL) ==
 		    (change == CHANGE_SHEET_STARTED || change == CHANGE_SHEET_ENDED));
 	assert_true(strlen(told->text) + 1 < sizeof(told->text));
-	told->text[strlen(told->text)] = letters[change];
+	told->text[strlen(told->text)] =
+		change == CHANGE_JOB_ENDED && job->a.is_lost ? 'l' : letters[change];
 }
 
 /* What is told by a glance. */
@@ -34,7 +38,7 @@ static void assert_told(struct watch *w, struct store *store, struct noted *told
 {
 	struct err err = ERR_INIT;
 
-	memset(told, 0, sizeof(*told));
+	memset(told->text, 0, sizeof(told->text));
 	must(watch_glance(w, store, &err), &err);
 	assert_string_equal(told->text, expected);
 }
@@ -69,7 +73,7 @@ static void test_glances(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner);
@@ -95,11 +99,73 @@ static void test_glances(void **state)
 	assert_told(w, ours, &told, "s");
 	kill(runner, SIGKILL); /* which nobody writes down */
 	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	assert_told(w, ours, &told, "j");
+	assert_told(w, ours, &told, "l");
 	watch_jobs(w, &n);
 	assert_int_equal(n, 0);
 	watch_free(w);
 	attempt_release(&a);
+}
+
+static bool is_word_due(void *ctx, const struct attempt *a)
+{
+	struct noted *told = ctx;
+	struct err err = ERR_INIT;
+
+	assert_true(a->is_lost);
+	if (told->late)
+		must(store_finish_attempt(told->late, told->end, NULL, 0, &err), &err);
+	told->late = NULL;
+	return told->is_word_due;
+}
+
+static struct attempt begin_and_lose(struct store *store)
+{
+	pid_t runner = start_runner();
+	struct attempt a = attempt_of(runner);
+	struct err err = ERR_INIT;
+
+	must(store_begin_attempt(store, &a, &err), &err);
+	kill(runner, SIGKILL);
+	assert_int_equal(waitpid(runner, NULL, 0), runner);
+	a.is_running = false;
+	a.outcome = OUTCOME_FAILURE;
+	a.ended_wall_ns = 10;
+	return a;
+}
+
+/* Nobody is told that a job is lost whose end is on its way. */
+static void test_word_of_an_end(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
+	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
+	struct noted told = { .is_word_due = true };
+	struct watch *w = watch_new(on_change, &told);
+	struct attempt waits, meanwhile, never;
+	struct err err = ERR_INIT;
+
+	watch_set_word_check(w, is_word_due);
+	store_set_alive_check(ours, daemon_check_alive, NULL);
+	assert_told(w, ours, &told, "");
+	waits = begin_and_lose(theirs);
+	assert_told(w, ours, &told, "J");
+	assert_told(w, ours, &told, "");
+	assert_true(watch_find_attempt(w, waits.id)->a.is_running);
+	must(store_finish_attempt(theirs, &waits, NULL, 0, &err), &err);
+	assert_told(w, ours, &told, "j");
+
+	told.is_word_due = false;
+	meanwhile = begin_and_lose(theirs);
+	told.late = theirs;
+	told.end = &meanwhile;
+	assert_told(w, ours, &told, "Jj");
+
+	never = begin_and_lose(theirs);
+	assert_told(w, ours, &told, "Jl");
+	watch_free(w);
+	attempt_release(&waits);
+	attempt_release(&meanwhile);
+	attempt_release(&never);
 }
 
 /* What we have written of one job is read of that one; what others have, of all. */
@@ -108,7 +174,7 @@ static void test_one_job(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner), b = attempt_of(runner);
@@ -161,7 +227,7 @@ static void test_an_end_in_the_middle_of_a_look(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	struct attempt a = attempt_of(getpid());
 	struct err err = ERR_INIT;
@@ -174,7 +240,7 @@ static void test_an_end_in_the_middle_of_a_look(void **state)
 	assert_string_equal(told.text, "J");
 	assert_int_equal(n_asked, 3);
 	must(watch_look(w, store, &err), &err);
-	assert_string_equal(told.text, "Jj"); /* each once */
+	assert_string_equal(told.text, "Jl"); /* each once */
 	watch_free(w);
 	attempt_release(&a);
 }
@@ -202,7 +268,7 @@ static void test_a_short_life_between_two_looks(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	struct attempt a = attempt_of(getpid());
 	struct meanwhile meanwhile = { .store = theirs, .a = attempt_of(getpid()) };
@@ -231,7 +297,7 @@ static void test_a_damaged_row(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
 	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	pid_t runner = start_runner();
 	struct attempt a = attempt_of(runner), b = attempt_of(getpid()), c = attempt_of(getpid());
@@ -252,7 +318,7 @@ static void test_a_damaged_row(void **state)
 	assert_non_null(watch_find_attempt(w, a.id));
 	kill(runner, SIGKILL);
 	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	assert_told(w, ours, &told, "j");
+	assert_told(w, ours, &told, "l");
 	assert_null(watch_find_attempt(w, a.id));
 	watch_free(w);
 	attempt_release(&a);
@@ -265,7 +331,7 @@ static void test_sheets(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct noted told = { "" };
+	struct noted told = { .text = "" };
 	struct watch *w = watch_new(on_change, &told);
 	uint64_t second = 1000000000, now = clock_wall_ns();
 	struct sheet_record sheets[] = {
@@ -323,6 +389,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_word_of_an_end, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_one_job, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
 						fixture_teardown),

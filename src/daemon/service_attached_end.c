@@ -1,0 +1,143 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/attached_sum.h"
+#include "daemon/service_attached.h"
+
+static void add_note(struct attempt *a, const char *what, const char *why)
+{
+	struct unknown_note *notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
+
+	if (!notes)
+		return;
+	if (a->n_unknowns > 0)
+		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
+	notes[a->n_unknowns] = (struct unknown_note){ what, why };
+	a->unknowns = notes;
+	a->n_unknowns++;
+}
+
+/* Of which job they were nobody knows. */
+static void note_losses(struct attempt *a, const struct attached *at)
+{
+	uint64_t n = at->service->life.n_lost - at->n_lost_before;
+	char why[128];
+
+	if (n == 0)
+		return;
+	snprintf(why, sizeof(why), "up to %llu kernel events were lost: counts are lower bounds",
+		 (unsigned long long)n);
+	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
+}
+
+/* Each end comes with one more word, of all that it used: of these it did not come. */
+static void note_unfinished(struct attempt *a)
+{
+	size_t n = 0;
+	char why[128];
+
+	for (size_t i = 0; i < a->n_processes; i++)
+		n += a->processes[i].cpu_evidence != EVIDENCE_EXACT;
+	if (n == 0)
+		snprintf(why, sizeof(why), "some of its processes are not listed");
+	else
+		snprintf(
+			why, sizeof(why),
+			"what %zu of its %zu processes used after they were last seen was not told",
+			n, a->n_processes);
+	add_note(a, "total_cpu_seconds", arena_strdup(&a->arena, why));
+}
+
+/* The kernel has these in no word on an end. */
+static void note_untold(struct attempt *a)
+{
+	static const char *const what[] = { "syscr", "syscw", "voluntary_switches",
+					    "involuntary_switches" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(what); i++)
+		add_note(a, what[i], "how many there were is told only to who waits for a process");
+}
+
+static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
+{
+	add_note(
+		a, "before it was attached",
+		"something else started the job: what had ended until then was not recorded, and is "
+		"in none of its numbers");
+	if (u64_known(a->usage.user_ns) && !has_all_ends)
+		note_unfinished(a);
+	add_note(a, "io",
+		 u64_known(a->usage.rchar)
+			 ? "of processes that others of the job did not wait for it is missing"
+			 : "nobody waited for its processes who told us");
+	note_untold(a);
+	note_losses(a, at);
+	if (at->deaths.n_unlisted > 0)
+		add_note(a, "processes", "there were too many: some are not listed one by one");
+	if (at->was_gone)
+		add_note(a, "ended", "it ended while no daemon looked: when that was seen is told");
+	if (at->n_unlisted > 0)
+		add_note(a, "events", "there were too many between two ticks: some are not listed");
+}
+
+static void judge_outcome(struct attempt *a, const struct attached *at)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	bool is_known = exit_status_to_shell(at->status) >= 0;
+
+	a->status = at->status;
+	if (at->cancelled_boot_ns) {
+		a->outcome = OUTCOME_CANCELLED;
+		a->reason = "cancelled";
+		return;
+	}
+	a->outcome = !is_known			 ? OUTCOME_NONE
+		     : at->status.exit_code == 0 ? OUTCOME_SUCCESS
+						 : OUTCOME_FAILURE;
+	if (at->status.signal >= 0)
+		buf_printf(&why, "signal %d", at->status.signal);
+	else if (is_known)
+		buf_printf(&why, "exit code %d", at->status.exit_code);
+	else
+		buf_add_str(&why,
+			    at->was_gone ? "exit status unknown: it ended while no daemon looked"
+					 : "exit status unknown: nobody waited for it who told us");
+	a->reason = arena_strdup(&a->arena, why.data);
+}
+
+static bool births_are_told(const struct service *s, const struct attached *at)
+{
+	return at->has_all_births && s->life.life && s->life.n_lost == at->n_lost_before &&
+	       at->n_unlisted == 0 && at->deaths.n_unlisted == 0;
+}
+
+int attached_write_end(struct service *s, struct attached *at, const struct watched *job,
+		       struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	bool is_told = births_are_told(s, at);
+	int r;
+
+	attempt_init(&a);
+	if (s->backlog.first) /* its last ticks may be there, and its sums are made of them */
+		return err_set(err, -EBUSY, "ticks wait to be stored before it");
+	r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, err);
+	if (r < 0)
+		return r;
+	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
+	judge_outcome(&a, at);
+	if (deaths_merge(&at->deaths, &a) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
+	attached_sum_up(&a, at->pending, at->n_pending, is_told);
+	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
+	if (at->was_gone)
+		a.usage.wall_ns = U64_UNKNOWN;
+	a.rungs = s->rungs;
+	a.n_rungs = s->n_rungs;
+	note_unknowns(&a, at, attached_has_all_ends(&a, is_told));
+	return store_finish_attempt(s->store, &a, at->pending, at->n_pending, err);
+}
