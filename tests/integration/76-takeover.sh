@@ -269,6 +269,24 @@ is "and is written down when somebody can" "$(becomes process.orphan noted locke
 "$PROCTOR" cancel locked
 "$PROCTOR" stop
 
+# ---- whom a killed runner leaves while no daemon looks ----
+
+leave killed
+kill -9 "$runner"
+wait "$runner" 2>/dev/null
+"$PROCTOR" start
+is "the next daemon writes it down" "$(becomes process.orphan noted killed)" process.orphan
+for _ in 1 2; do
+	"$PROCTOR" stop
+	"$PROCTOR" start
+	check "the one after it looks, too" eventually is_looked_at
+	is "and follows it" "$(becomes 1 found_orphans)" 1
+	is "and does not write it down again" "$(noted killed)" process.orphan
+done
+kill "$left"
+is "its end is noted, too" "$(becomes "process.orphan process.exit" noted killed)" "process.orphan process.exit"
+"$PROCTOR" stop
+
 # ---- more than are told one by one ----
 
 "$PROCTOR" run -q --job many --leave-background -- \
