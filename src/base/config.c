@@ -69,7 +69,12 @@ static const struct config defaults = {
 	.limits = { .max_daemon_cpu_percent = 1 },
 };
 
-/* ---- the table: a row for each key, a schema for each mapping ---- */
+/*
+ * ---- the table: a row for each key, a schema for each mapping ----
+ *
+ * Who may go by defaults instead (config_load_loosely()): what does no harm by it. A wrong place, a
+ * wrong mask or a wrong retention would, for it shows or removes what was to stay.
+ */
 
 #define KEY(type, name, the_kind) .key = #name, .kind = the_kind, .offset = offsetof(type, name)
 
@@ -77,12 +82,10 @@ static const struct config defaults = {
 	.key = #name, .kind = YAML_MAPPING, .offset = offsetof(struct config, name), \
 	.item = &name##_schema
 
-#define SCHEMA(the_what, the_fields, type, the_defaults)                                    \
-	{                                                                                   \
-		.what = the_what, .fields = the_fields, .n_fields = ARRAY_SIZE(the_fields), \
-		.size = sizeof(type), .line_offset = SIZE_MAX,                              \
-		.lines_offset = offsetof(type, lines), .defaults = the_defaults             \
-	}
+#define SCHEMA(the_what, the_fields, type, the_defaults)                                      \
+	.what = the_what, .fields = the_fields, .n_fields = ARRAY_SIZE(the_fields),           \
+	.size = sizeof(type), .line_offset = SIZE_MAX, .lines_offset = offsetof(type, lines), \
+	.defaults = the_defaults
 #define MAPPING(name) SCHEMA(#name " mapping", name##_fields, struct config_##name, &defaults.name)
 
 #define ASSERT_LINES(the_fields, values)                                   \
@@ -98,7 +101,7 @@ static const struct yaml_field retention_fields[] = {
 	  .zero_means = "no limit" },
 };
 
-static const struct yaml_schema retention_schema = MAPPING(retention);
+static const struct yaml_schema retention_schema = { MAPPING(retention) };
 ASSERT_LINES(retention_fields, defaults.retention);
 
 /* What most of them are. */
@@ -145,7 +148,7 @@ static const struct yaml_field anomaly_fields[] = {
 	{ KEY(struct config_anomaly, evidence_trace_seconds, YAML_NUMBER), .max = 60 },
 };
 
-static const struct yaml_schema anomaly_schema = MAPPING(anomaly);
+static const struct yaml_schema anomaly_schema = { MAPPING(anomaly), .may_slip = true };
 ASSERT_LINES(anomaly_fields, defaults.anomaly);
 
 static const struct yaml_field correlation_fields[] = {
@@ -154,7 +157,7 @@ static const struct yaml_field correlation_fields[] = {
 	{ KEY(struct config_correlation, min_sample_size, YAML_INT), .min = 2, .max = MAX_COUNT },
 };
 
-static const struct yaml_schema correlation_schema = MAPPING(correlation);
+static const struct yaml_schema correlation_schema = { MAPPING(correlation), .may_slip = true };
 ASSERT_LINES(correlation_fields, defaults.correlation);
 
 static const struct yaml_field limits_fields[] = {
@@ -167,14 +170,14 @@ static const struct yaml_field limits_fields[] = {
 	{ KEY(struct config_limits, max_daemon_cpu_percent, YAML_NUMBER), .min = 0.1, .max = 100 },
 };
 
-static const struct yaml_schema limits_schema = MAPPING(limits);
+static const struct yaml_schema limits_schema = { MAPPING(limits), .may_slip = true };
 ASSERT_LINES(limits_fields, defaults.limits);
 
 static const struct yaml_field access_fields[] = {
 	{ KEY(struct config_access, read_group, YAML_STRING_OR_NONE) },
 };
 
-static const struct yaml_schema access_schema = MAPPING(access);
+static const struct yaml_schema access_schema = { MAPPING(access) };
 ASSERT_LINES(access_fields, defaults.access);
 
 static const struct yaml_field later_fields[] = {
@@ -183,8 +186,8 @@ static const struct yaml_field later_fields[] = {
 
 #define LATER(name) SCHEMA(#name " mapping", later_fields, struct config_later, &defaults.name)
 
-static const struct yaml_schema web_schema = LATER(web), export_schema = LATER(export),
-				fleet_schema = LATER(fleet);
+static const struct yaml_schema web_schema = { LATER(web) }, export_schema = { LATER(export) },
+				fleet_schema = { LATER(fleet) };
 ASSERT_LINES(later_fields, defaults.web);
 
 /* A section's not_yet is that of all of its keys. */
@@ -212,7 +215,8 @@ static const struct yaml_field fields[] = {
 	{ SECTION(fleet) },
 };
 
-static const struct yaml_schema schema = SCHEMA("configuration", fields, struct config, &defaults);
+static const struct yaml_schema schema = { SCHEMA("configuration", fields, struct config,
+						  &defaults) };
 ASSERT_LINES(fields, defaults);
 
 /* ---- reading ---- */
@@ -294,9 +298,10 @@ static int check_later(const char *path, const struct config *c, struct err *err
 	return 0;
 }
 
-static int load(const char *path, struct config *c, struct arena *arena, struct err *err)
+static int load(const char *path, struct config *c, struct arena *arena, struct buf *slips,
+		struct err *err)
 {
-	int r = yaml_load(path, &schema, arena, c, err);
+	int r = yaml_load_loosely(path, &schema, arena, c, slips, err);
 
 	if (r == 0)
 		r = check_patterns(path, c, err);
@@ -309,13 +314,13 @@ static int load(const char *path, struct config *c, struct arena *arena, struct 
 	return r;
 }
 
-int config_load(const char *path, struct config *c, struct err *err)
+int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err)
 {
 	struct arena arena = ARENA_INIT;
 	int r;
 
 	config_release(c);
-	r = load(path, c, &arena, err);
+	r = load(path, c, &arena, slips, err);
 	c->arena = arena;
 	c->was_read = r == 0;
 	if (r < 0)
@@ -324,6 +329,11 @@ int config_load(const char *path, struct config *c, struct err *err)
 		return r;
 	err_set(err, 0, "%s", "");
 	return 0;
+}
+
+int config_load(const char *path, struct config *c, struct err *err)
+{
+	return config_load_loosely(path, c, NULL, err);
 }
 
 /* ---- listing ---- */

@@ -138,6 +138,12 @@ uint64_t config_log_bytes(const struct config *c);
 int config_load(const char *path, struct config *c, struct err *err);
 
 /*
+ * The same for who goes on whatever happens: what is wrong in a section that does no harm by its
+ * defaults (anomaly, correlation, limits) is a line of slips, with what is used instead.
+ */
+int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err);
+
+/*
  * One setting by its name ("anomaly.memory_spike_threshold"), as a file would give it. Its line
  * stays what it was. -EINVAL: no such setting, a whole section, or not such a value; c is then
  * as before.

@@ -1,6 +1,6 @@
 #include "base/settings.h"
 
-int settings_open(struct settings *ret, struct err *err)
+int settings_open_loosely(struct settings *ret, struct buf *slips, struct err *err)
 {
 	int r;
 
@@ -8,7 +8,7 @@ int settings_open(struct settings *ret, struct err *err)
 	config_init(&ret->config);
 	r = paths_find(&ret->paths, err);
 	if (r == 0)
-		r = config_load(ret->paths.config, &ret->config, err);
+		r = config_load_loosely(ret->paths.config, &ret->config, slips, err);
 	if (r == 0)
 		r = settings_place(&ret->paths, ret->paths.config, &ret->config, err);
 	if (r == 0 && ret->config.mask_secrets)
@@ -17,6 +17,11 @@ int settings_open(struct settings *ret, struct err *err)
 	if (r < 0)
 		config_release(&ret->config);
 	return r;
+}
+
+int settings_open(struct settings *ret, struct err *err)
+{
+	return settings_open_loosely(ret, NULL, err);
 }
 
 void settings_close(struct settings *s)

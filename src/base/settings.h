@@ -18,6 +18,8 @@ struct settings {
 
 /* From the environment and the configuration; a bad file is an error. */
 int settings_open(struct settings *ret, struct err *err);
+/* As config_load_loosely() reads it. */
+int settings_open_loosely(struct settings *ret, struct buf *slips, struct err *err);
 void settings_close(struct settings *s); /* also after a failure, and a second time */
 
 /*

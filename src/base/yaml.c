@@ -66,7 +66,29 @@ static const struct yaml_field *find_field(const struct yaml_schema *schema, con
 	return NULL;
 }
 
-static int read_field(const struct yaml_reading *rd, const struct yaml_field *f, char *ret)
+/* What failed with r is passed over if it may be. Only a scalar: of a list more would follow. */
+static int let_slip(const struct yaml_reading *rd, const struct yaml_schema *schema,
+		    const struct yaml_piece *value, int r)
+{
+	if (r != -EINVAL || !rd->slips || !schema->may_slip || value->kind != PIECE_SCALAR)
+		return r;
+	buf_printf(rd->slips, "%s", rd->err->text);
+	*rd->err = (struct err)ERR_INIT;
+	return 1;
+}
+
+static void note_default(const struct yaml_reading *rd, const struct yaml_field *f, const void *at)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &text);
+	yaml_write_value(&j, f, at);
+	buf_printf(rd->slips, "; used instead: %s\n", text.data);
+}
+
+static int read_field(const struct yaml_reading *rd, const struct yaml_schema *schema,
+		      const struct yaml_field *f, char *ret)
 {
 	struct yaml_piece value;
 	int r;
@@ -76,7 +98,30 @@ static int read_field(const struct yaml_reading *rd, const struct yaml_field *f,
 		return r;
 	if (f->line_offset)
 		*(int *)(void *)(ret + f->line_offset) = value.line;
-	return read_by_kind[f->kind](rd, f, &value, ret + f->offset);
+	r = read_by_kind[f->kind](rd, f, &value, ret + f->offset);
+	r = let_slip(rd, schema, &value, r);
+	if (r > 0)
+		note_default(rd, f, ret + f->offset);
+	return r < 0 ? r : 0;
+}
+
+static int pass_over(const struct yaml_reading *rd, const struct yaml_schema *schema,
+		     const struct yaml_piece *key)
+{
+	struct err why;
+	struct yaml_piece value;
+	int r = fail_unknown_key(rd, schema, key);
+
+	if (!rd->slips || !schema->may_slip)
+		return r;
+	why = *rd->err;
+	if (yaml_reader_next(rd->reader, &value) < 0)
+		return rd->err->code;
+	*rd->err = why;
+	r = let_slip(rd, schema, &value, r);
+	if (r > 0)
+		buf_printf(rd->slips, " (passed over)\n");
+	return r < 0 ? r : 0;
 }
 
 static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
@@ -125,12 +170,16 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 		if (key.kind != PIECE_SCALAR)
 			return yaml_reader_fail(rd->reader, key.line, "a key must be a text");
 		f = find_field(schema, key.text);
-		if (!f)
-			return fail_unknown_key(rd, schema, &key);
+		if (!f) {
+			r = pass_over(rd, schema, &key);
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (lines[f - schema->fields])
 			return yaml_fail_repeated(rd, f->key, key.line, lines[f - schema->fields]);
 		lines[f - schema->fields] = key.line;
-		r = read_field(rd, f, ret);
+		r = read_field(rd, schema, f, ret);
 		if (r < 0)
 			return r;
 	}
@@ -184,11 +233,11 @@ static void reader_close_ptr(struct yaml_reader **r)
 	yaml_reader_close(*r);
 }
 
-int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
-	       struct arena *arena, void *ret, struct err *err)
+static int parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
+		 struct arena *arena, void *ret, struct buf *slips, struct err *err)
 {
 	CLEANUP(reader_close_ptr) struct yaml_reader *reader = NULL;
-	struct yaml_reading rd = { NULL, arena };
+	struct yaml_reading rd = { NULL, arena, slips, err };
 	int r;
 
 	if (len > YAML_MAX_BYTES)
@@ -202,8 +251,14 @@ int yaml_parse(const char *text, size_t len, const char *name, const struct yaml
 	return read_root(&rd, schema, ret);
 }
 
-int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
-	      struct err *err)
+int yaml_parse(const char *text, size_t len, const char *name, const struct yaml_schema *schema,
+	       struct arena *arena, void *ret, struct err *err)
+{
+	return parse(text, len, name, schema, arena, ret, NULL, err);
+}
+
+int yaml_load_loosely(const char *path, const struct yaml_schema *schema, struct arena *arena,
+		      void *ret, struct buf *slips, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	int r;
@@ -214,5 +269,11 @@ int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *
 			       YAML_MAX_BYTES, schema->what);
 	if (r < 0)
 		return r;
-	return yaml_parse(text.data, text.len, path, schema, arena, ret, err);
+	return parse(text.data, text.len, path, schema, arena, ret, slips, err);
+}
+
+int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
+	      struct err *err)
+{
+	return yaml_load_loosely(path, schema, arena, ret, NULL, err);
 }

@@ -92,6 +92,7 @@ struct yaml_schema {
 	size_t lines_offset; /* where those of its keys go, int[n_fields] (0: not given); 0: nowhere
 			      */
 	const void *defaults; /* copied into the struct before reading; NULL: zeros */
+	bool may_slip;	      /* see yaml_load_loosely() */
 };
 
 /*
@@ -104,6 +105,15 @@ int yaml_parse(const char *text, size_t len, const char *name, const struct yaml
 /* The same from a file. -ENOENT when it is not there. */
 int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *arena, void *ret,
 	      struct err *err);
+
+/*
+ * The same for who does better with defaults than without the rest of the file: where a schema has
+ * may_slip, a value that does not fit gives way to the default, and an unknown key is passed over.
+ * slips gets a line for each, which says what was wrong and what is used instead; NULL: nothing may
+ * slip.
+ */
+int yaml_load_loosely(const char *path, const struct yaml_schema *schema, struct arena *arena,
+		      void *ret, struct buf *slips, struct err *err);
 
 /* What the value must be: "a whole number from 0 to 100". */
 void yaml_describe_field(struct buf *out, const struct yaml_field *f);

@@ -16,6 +16,8 @@
 struct yaml_reading {
 	struct yaml_reader *reader;
 	struct arena *arena;
+	struct buf *slips; /* NULL: nothing may slip */
+	struct err *err;
 };
 
 typedef int yaml_read_fn(const struct yaml_reading *rd, const struct yaml_field *f,

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -358,13 +359,23 @@ static int refuse(const struct run_args *args, const char *db_path, const struct
 	return cli_fail(CLI_USAGE, err);
 }
 
+/* The job is watched all the same, by a daemon with its own settings or here by the defaults. */
+static void tell_slips(const struct buf *slips)
+{
+	for (const char *line = slips->data, *end; (end = strchr(line, '\n')); line = end + 1)
+		log_warning("%.*s", (int)(end - line), line);
+}
+
 /* Of a daemon that may have been started before the configuration was as it is. */
 static int open_settings(const struct run_args *args, struct settings *ret, struct err *err)
 {
+	CLEANUP(buf_release) struct buf slips = BUF_INIT;
 	int r;
 
 	ret->paths.state_dir[0] = '\0'; /* which is known even where the configuration is not */
-	r = settings_open(ret, err);
+	r = settings_open_loosely(ret, &slips, err);
+	if (r == 0)
+		tell_slips(&slips);
 	if (r < 0 || args->db_path)
 		return r < 0 ? r : paths_set_db(&ret->paths, args->db_path, err);
 	/* or nobody finds it before that is started again */

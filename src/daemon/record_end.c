@@ -40,11 +40,13 @@ static void set_end_patience(struct run *run)
  */
 static void keep_end(struct run *run, const struct err *why)
 {
+	struct attempt kept = *run->attempt; /* with what is not written yet */
 	struct err err = ERR_INIT;
 
+	kept.events = (struct proc_event *)tally_pending_events(run->tally, &kept.n_events);
 	if (!run->options->db_path || why->code == -EMEDIUMTYPE) /* nothing of ours is there */
 		return;
-	if (store_keep_end(run->options->db_path, run->attempt, &err) == 0)
+	if (store_keep_end(run->options->db_path, &kept, &err) == 0)
 		log_warning("how this run ended is kept beside the database until that can be "
 			    "written: %s",
 			    why->text);

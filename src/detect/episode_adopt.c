@@ -98,10 +98,18 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 
 /* ---- meeting it ---- */
 
+/* A trend takes its time to be seen. That so many files are open does not. */
+static bool is_seen_at_once(const struct episode *e)
+{
+	return e->worst.type == ANOMALY_FD_EXHAUSTION && e->peak_value >= e->worst.threshold;
+}
+
 static double sees_after(const struct running *r, const struct moment *m)
 {
 	const char *config = (const char *)m->config;
 
+	if (is_seen_at_once(&r->e))
+		return 0;
 	return r->check->sees_after ? *(const double *)(config + r->check->sees_after) : 0;
 }
 

@@ -151,15 +151,19 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 }
 
 /*
- * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
- * know, a kill is over for who told it, and else it is told here only where that one has left it
- * to us, or where it is nobody's.
+ * What was over for somebody who looked has been told. Of what another has begun: whether it is
+ * over is that one's to say. Who looks no more does not know, a kill is over for who told it, and
+ * else it is told here only where that one has left it to us, or where it is nobody's.
  */
 static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
 	const struct episode *e = news->episode;
 
-	if (news->change != EPISODE_CLEARED || !known->is_shared)
+	if (news->change != EPISODE_CLEARED)
+		return false;
+	if (known->end_was_seen)
+		return true;
+	if (!known->is_shared)
 		return false;
 	if (!known->has_end && e->why_cleared && strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0)
 		return true;

@@ -50,6 +50,7 @@ static const struct column known_items[] = {
 	COLUMN(anomaly_cells, count, column_u64),
 	COLUMN(anomaly_cells, pid, column_u64),
 	COLUMN(anomaly_cells, pattern, column_text),
+	COLUMN(anomaly_cells, why_cleared, column_text),
 };
 const struct columns anomaly_known_columns = COLUMNS(known_items);
 
@@ -74,6 +75,14 @@ static void take_known(struct known_anomaly *known, const struct anomaly_cells *
 	snprintf(known->pattern, sizeof(known->pattern), "%s", c->pattern ? c->pattern : "");
 }
 
+/* Words that somebody else has written tell of one who looked. */
+static bool end_was_seen(const struct known_anomaly *known, const char *why)
+{
+	const struct episode e = { .ended_wall_ns = known->ended_wall_ns, .why_cleared = why };
+
+	return known->has_end && why && !episode_end_is_unseen(&e);
+}
+
 static int read_known(struct query *q, const char *name, struct known_anomaly *ret, struct err *err)
 {
 	struct anomaly_cells cells = { 0 };
@@ -94,6 +103,8 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	r = query_read_columns(q, &anomaly_known_columns, &cells, NULL, err);
 	if (r == 0)
 		take_known(ret, &cells);
+	if (r == 0)
+		ret->end_was_seen = end_was_seen(ret, cells.why_cleared);
 	return r;
 }
 

@@ -83,6 +83,19 @@ static int walk(struct store *store, struct course *course, event_fn *fn, void *
 	return r;
 }
 
+/*
+ * Nobody outlives a job that runs: its end is what follows next, or it was thought lost for a
+ * while. One whose runner was killed has no end to go by.
+ */
+static int tell_orphan(struct store *store, const struct event_row *row, event_fn *fn, void *ctx,
+		       struct err *err)
+{
+	bool may_run = false;
+	int r = attempt_may_run(store, row->attempt_id, &may_run, err);
+
+	return r < 0 || may_run ? r : fn(ctx, row);
+}
+
 int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,
 		       void *ctx, struct err *err)
 {
@@ -104,7 +117,7 @@ int store_read_orphans(struct store *store, const struct orphan_filter *filter, 
 		arena_reset(&arena);
 		r = events_read_row(&q, &row, &arena, err);
 		if (r > 0)
-			r = fn(ctx, &row);
+			r = tell_orphan(store, &row, fn, ctx, err);
 		if (r != 0)
 			break;
 	}

@@ -81,6 +81,9 @@ static int write_run(struct store *store, const struct attempt_names *names, str
 
 	if (r == 0)
 		r = attempt_write_end(store, a, err);
+	if (r == 0)
+		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, a->events,
+			       a->n_events, sizeof(*a->events), err);
 	return r < 0 ? r
 		     : rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
 				  a->n_rungs, sizeof(*a->rungs), err);

@@ -18,8 +18,9 @@
 struct store;
 
 /*
- * What store_finish_attempt() stores but processes and events. path is the database's,
- * which need not be there. If there is no room for all of it: without sheets, notes and rungs.
+ * What store_finish_attempt() stores but processes, and of events (of a, here) only whom it has
+ * left. path is the database's, which need not be there. If there is no room for all of it: without
+ * these, sheets, notes and rungs.
  */
 int store_keep_end(const char *path, const struct attempt *a, struct err *err);
 

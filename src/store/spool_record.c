@@ -10,10 +10,11 @@
 
 /*
  * The format, the names of each table's columns, the attempt, the sheets with their ranks, the
- * notes, the rungs. How many there are of these stands before them. The format changes with the
- * order of this, or with the tables below: columns may come and go without.
+ * notes, the rungs, whom it has left. How many there are of these stands before them. The format
+ * changes with the order of this, or with the tables below: columns may come and go without.
  */
-#define FORMAT 3
+#define FORMAT 4
+#define FORMAT_WITHOUT_LEFT 3
 #define FORMAT_WITHOUT_RUNGS 2
 #define COUNT_MAX 65536
 
@@ -33,6 +34,7 @@ enum table {
 	TABLE_RANK,
 	TABLE_NOTE,
 	TABLE_RUNG,
+	TABLE_LEFT,
 	TABLE_COUNT,
 };
 
@@ -46,6 +48,7 @@ static const struct columns *const tables[TABLE_COUNT] = {
 	[TABLE_RANK] = &rank_columns,
 	[TABLE_NOTE] = &unknown_columns,
 	[TABLE_RUNG] = &rung_columns,
+	[TABLE_LEFT] = &event_columns,
 };
 
 /* Those that are fields of struct attempt itself. */
@@ -72,6 +75,19 @@ static void write_attempt(struct value_writer *w, const struct attempt *a)
 	value_write_columns(w, tables[TABLE_USAGE], &a->usage);
 }
 
+/* Of the events only these: a daemon goes on with them. */
+static void write_left(struct value_writer *w, const struct attempt *a, bool is_bare)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; !is_bare && i < a->n_events; i++)
+		n += a->events[i].type == EVENT_ORPHAN;
+	value_write_i64(w, (int64_t)n);
+	for (size_t i = 0; n > 0 && i < a->n_events; i++)
+		if (a->events[i].type == EVENT_ORPHAN)
+			value_write_columns(w, tables[TABLE_LEFT], &a->events[i]);
+}
+
 static void write_lists(struct value_writer *w, const struct attempt *a, bool is_bare)
 {
 	size_t n_sheets = is_bare ? 0 : a->n_sheets, n_notes = is_bare ? 0 : a->n_unknowns;
@@ -86,6 +102,7 @@ static void write_lists(struct value_writer *w, const struct attempt *a, bool is
 	value_write_i64(w, (int64_t)n_rungs);
 	for (size_t i = 0; i < n_rungs; i++)
 		value_write_columns(w, tables[TABLE_RUNG], &a->rungs[i]);
+	write_left(w, a, is_bare);
 }
 
 int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out)
@@ -150,12 +167,19 @@ static void read_sheet(struct record_reader *rec, struct sheet_record *sheet)
 	}
 }
 
+/* How many tables a format has; 0: it is none. */
+static enum table count_tables(int64_t format)
+{
+	return format == FORMAT			? TABLE_COUNT
+	       : format == FORMAT_WITHOUT_LEFT	? TABLE_LEFT
+	       : format == FORMAT_WITHOUT_RUNGS ? TABLE_RUNG
+						: 0;
+}
+
 static void read_attempt(struct record_reader *rec)
 {
-	int64_t format = value_read_i64(&rec->r);
-
-	rec->n_tables = format == FORMAT_WITHOUT_RUNGS ? TABLE_RUNG : TABLE_COUNT;
-	if (format != FORMAT && format != FORMAT_WITHOUT_RUNGS && rec->r.error == 0)
+	rec->n_tables = count_tables(value_read_i64(&rec->r));
+	if (rec->n_tables == 0 && rec->r.error == 0)
 		rec->r.error = -EBADMSG;
 	for (enum table t = 0; rec->r.error == 0 && t < rec->n_tables; t++)
 		value_read_names(&rec->r, tables[t], &rec->names[t]);
@@ -163,6 +187,18 @@ static void read_attempt(struct record_reader *rec)
 		read_row(rec, t, rec->a);
 	if (rec->r.error == 0)
 		read_row(rec, TABLE_USAGE, &rec->a->usage);
+}
+
+static void read_left(struct record_reader *rec)
+{
+	struct attempt *a = rec->a;
+
+	a->events = read_count(rec, sizeof(*a->events), &a->n_events);
+	for (size_t i = 0; rec->r.error == 0 && i < a->n_events; i++) {
+		a->events[i].wall_ns = a->events[i].key.start_ticks = U64_UNKNOWN;
+		a->events[i].status = (struct exit_status){ -1, -1 };
+		read_row(rec, TABLE_LEFT, &a->events[i]);
+	}
 }
 
 static void read_lists(struct record_reader *rec)
@@ -179,6 +215,8 @@ static void read_lists(struct record_reader *rec)
 		a->rungs = read_count(rec, sizeof(*a->rungs), &a->n_rungs);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_rungs; i++)
 		read_row(rec, TABLE_RUNG, &a->rungs[i]);
+	if (rec->r.error == 0 && rec->n_tables > TABLE_LEFT)
+		read_left(rec);
 }
 
 int spool_record_read(const void *bytes, size_t len, struct attempt *ret)

@@ -1,9 +1,10 @@
 /*
  * spool_record - how an attempt ended, as the bytes that wait in the spool (spool.h).
  *
- * What store_begin_attempt() and store_finish_attempt() write of it, but for processes and
- * events. A record says which columns it has: one of an older or a newer version is read as far
- * as it is understood. What it lacks is unknown, what is not known here is left out.
+ * What store_begin_attempt() and store_finish_attempt() write of it, but for processes and events
+ * other than those of whom it has left. A record says which columns it has: one of an older or a
+ * newer version is read as far as it is understood. What it lacks is unknown, what is not known
+ * here is left out.
  */
 #ifndef PROCTOR_STORE_SPOOL_RECORD_H
 #define PROCTOR_STORE_SPOOL_RECORD_H
@@ -14,7 +15,7 @@
 #include "base/buf.h"
 #include "model/job.h"
 
-/* is_bare: without sheets, notes and rungs. -ENOMEM. */
+/* is_bare: without sheets, notes, rungs and whom it has left. -ENOMEM. */
 int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out);
 
 /*

@@ -315,7 +315,7 @@ static const struct statement_row rows[] = {
 		"SELECT e.id, a.id, a.uid, a.is_attached, jobs.job_id, a.attempt_num, @names FROM boots b"
 		" CROSS JOIN attempts a ON a.id BETWEEN ?2 AND ?3 AND a.boot = b.id"
 		" CROSS JOIN events e ON e.attempt = a.id CROSS JOIN jobs ON jobs.id = a.job"
-		" WHERE b.boot_id = ?1 AND e.type = 'orphan' AND a.ended_wall_ns NOT NULL"
+		" WHERE b.boot_id = ?1 AND e.type = 'orphan'"
 		" ORDER BY e.wall_ns DESC, e.id DESC LIMIT ?4",
 		{ { "e.", &event_columns } },
 	},

@@ -312,7 +312,8 @@ struct orphan_filter {
 };
 
 /*
- * Events that tell of a process that outlives its job, of attempts that are over, the newest first.
+ * Events that tell of a process that outlives its job, of attempts that are over or
+ * whose runner is gone, the newest first.
  * fn is called inside of a transaction, and must not use the store.
  */
 int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,

@@ -191,6 +191,17 @@ run "$PROCTOR" run -q --json --job secret -- sh -c 'sleep 0.3; : --password=hunt
 unlike "a password is not in the report" "$stdout" hunter2
 unlike "nor in the database" "$(cat "$PROCTOR_HOME"/proctor.db* | tr -d '\0')" hunter2
 
+# ---- a setting of anomalies that is none ----
+mkdir "$TMP/slipped"
+printf 'anomaly:\n  memory_spike_threshold: 0.2\n' >"$TMP/slipped/proctor.yaml"
+PROCTOR_HOME=$TMP/slipped run "$PROCTOR" run --job slipped -- sh -c 'echo ran; exit 4'
+is "the command runs by the default" "$stdout/$status" "ran/4"
+is "which is said once" "$(grep -c "^proctor: .*:2: 'memory_spike_threshold' is '0.2'.*; used instead: 1.5$" "$TMP/stderr")" 1
+PROCTOR_HOME=$TMP/slipped run "$PROCTOR" start
+is "a daemon does not start with it" "$status" 2
+PROCTOR_HOME=$TMP/slipped run "$PROCTOR" jobs
+like "and it is recorded" "$stdout" '^slipped .* failure'
+
 # ---- where nothing can be written ----
 touch "$TMP/file"
 PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -- sh -c 'echo ran; exit 4'

@@ -243,9 +243,9 @@ kill "$subscriber"
 is "each is told once" "$(sed -n "s/^process.\\(orphan\\|signal\\|exit\\) noted $left$/\\1/p" "$TMP/noted" | paste -sd' ')" \
 	"orphan signal exit"
 
-# While nobody can write.
-leave locked
-python3 - "$PROCTOR_HOME/proctor.db" "$TMP/unlock" <<'EOC' &
+# Until there is $TMP/unlock.
+lock_database() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/unlock" <<'EOC' &
 import os, sqlite3, sys, time
 
 db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
@@ -255,8 +255,13 @@ while not os.path.exists(sys.argv[2]):
     time.sleep(0.1)
 db.execute("ROLLBACK")
 EOC
-locker=$!
-eventually [ -e "$TMP/unlock.held" ]
+	locker=$!
+	eventually [ -e "$TMP/unlock.held" ]
+}
+
+# While nobody can write.
+leave locked
+lock_database
 kill -9 "$runner"
 wait "$runner" 2>/dev/null
 found_orphans() {
@@ -267,6 +272,43 @@ touch "$TMP/unlock"
 wait "$locker"
 is "and is written down when somebody can" "$(becomes process.orphan noted locked)" process.orphan
 "$PROCTOR" cancel locked
+"$PROCTOR" stop
+
+# ---- whom a killed runner leaves while no daemon looks ----
+
+leave killed
+kill -9 "$runner"
+wait "$runner" 2>/dev/null
+"$PROCTOR" start
+is "the next daemon writes it down" "$(becomes process.orphan noted killed)" process.orphan
+for _ in 1 2; do
+	"$PROCTOR" stop
+	"$PROCTOR" start
+	check "the one after it looks, too" eventually is_looked_at
+	is "and follows it" "$(becomes 1 found_orphans)" 1
+	is "and does not write it down again" "$(noted killed)" process.orphan
+done
+kill "$left"
+is "its end is noted, too" "$(becomes "process.orphan process.exit" noted killed)" "process.orphan process.exit"
+"$PROCTOR" stop
+
+# ---- whom a run leaves while nobody can write ----
+
+rm -f "$TMP/left" "$TMP/unlock" "$TMP/unlock.held"
+"$PROCTOR" run -q --job waits --leave-background -- sh -c "sleep 300 >/dev/null 2>&1 & echo \$! >$TMP/left; $(gate waits)" 2>/dev/null &
+runner=$!
+eventually [ -s "$TMP/left" ]
+left=$(<"$TMP/left")
+eventually has_ticks waits 2
+lock_database
+pass waits
+wait "$runner"
+touch "$TMP/unlock"
+wait "$locker"
+is "it is in the record when that can be written" "$(noted waits | grep -o process.orphan)" process.orphan
+"$PROCTOR" start
+is "and the next daemon goes on with it" "$(becomes 1 found_orphans)" 1
+kill "$left"
 "$PROCTOR" stop
 
 # ---- more than are told one by one ----

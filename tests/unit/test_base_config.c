@@ -31,6 +31,13 @@ static int load(const char *text, struct config *c, struct err *err)
 	return r;
 }
 
+static int load_loosely(const char *text, struct config *c, struct buf *slips, struct err *err)
+{
+	load(text, c, err);
+	*err = (struct err)ERR_INIT;
+	return config_load_loosely(path, c, slips, err);
+}
+
 static int make_file(void **state)
 {
 	int fd = mkstemp(path);
@@ -486,9 +493,62 @@ static void test_log_bytes(void **state)
 	assert_int_equal(config_log_bytes(&c), 1 << 20);
 }
 
+/* A run goes on by the defaults of what does no harm by them, and is told of each. */
+static void test_what_may_slip(void **state)
+{
+	CLEANUP(buf_release) struct buf slips = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	assert_int_equal(load_loosely("anomaly:\n  memory_spike_threshold: 0.2\n  zombis: 3\n"
+				      "  clear_seconds: 7\nmask_patterns: [pin]\n",
+				      &c, &slips, &err),
+			 0);
+	assert_int_equal(err.code, 0);
+	assert_true(c.anomaly.memory_spike_threshold == 1.5);
+	assert_true(c.anomaly.clear_seconds == 7);
+	assert_int_equal(c.mask_patterns.n, 1);
+	assert_non_null(strstr(slips.data, ":2: 'memory_spike_threshold' is '0.2'; it must be a "
+					   "number above 1, up to 1000; used instead: 1.5\n"));
+	assert_non_null(strstr(slips.data, ":3: unknown key 'zombis' in the anomaly mapping"));
+	assert_non_null(strstr(slips.data, " (passed over)\n"));
+	config_release(&c);
+}
+
+static void test_what_may_not_slip(void **state)
+{
+	static const char *const texts[] = {
+		"retention:\n  events_days: 0\n", /* would be removed */
+		"mask_secrets: perhaps\n",	  /* would be shown */
+		"storage_path: ''\n",
+		"mask_paterns: [pin]\n",
+		"anomaly:\n  clear_seconds: [1]\n", /* no scalar */
+		"anomaly:\n  unheard_of: { a: 1 }\n",
+		"anomaly:\n  clear_seconds: 0\n  clear_seconds: 1\n",
+		"anomaly:\n  unheard_of: \"\n",
+	};
+	struct config c;
+
+	(void)state;
+	config_init(&c);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		CLEANUP(buf_release) struct buf slips = BUF_INIT;
+		struct err err = ERR_INIT;
+
+		assert_int_equal(load_loosely(texts[i], &c, &slips, &err), -EINVAL);
+		assert_true(err.text[0] != '\0');
+		assert_defaults(&c);
+	}
+	config_release(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_may_slip),
+		cmocka_unit_test(test_what_may_not_slip),
 		cmocka_unit_test(test_defaults_without_a_file),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_jsonl),

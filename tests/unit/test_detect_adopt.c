@@ -356,6 +356,33 @@ static void test_how_long_it_was_stuck_begins_anew(void **state)
 	assert_true(detect_active(h.d, 0)->peak_value == e.peak_value);
 }
 
+static void tick_files(uint64_t n_open)
+{
+	host_begin(&h);
+	host_add(&h, 10, 1)->open_fds = n_open;
+	host_tick(&h);
+}
+
+/* How many are open is seen at once; only of a trend nobody knows for a while. */
+static void test_files_that_are_closed_again(void **state)
+{
+	struct episode e;
+	double closed;
+
+	(void)state;
+	host_open(&h, 5);
+	while (!detect_active(h.d, 0))
+		tick_files(1000);
+	take_over(&e);
+	tick_files(1000);
+	closed = h.now;
+	while (h.n_seen == 0 && h.now - closed < h.config.anomaly.fd_exhaustion_horizon_seconds)
+		tick_files(10);
+	assert_int_equal(h.n_seen, 1);
+	assert_int_equal(h.seen[0].change, EPISODE_CLEARED);
+	assert_true(h.now - closed <= h.config.anomaly.clear_seconds + 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +400,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_how_long_it_was_stuck_goes_on, close_host),
 		cmocka_unit_test_teardown(test_how_long_it_stood_still_goes_on, close_host),
 		cmocka_unit_test_teardown(test_how_long_it_was_stuck_begins_anew, close_host),
+		cmocka_unit_test_teardown(test_files_that_are_closed_again, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -328,6 +328,40 @@ static void test_what_was_told_stays(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 16);
 }
 
+static void end_as(struct store *store, int64_t attempt, struct episode *e, uint64_t ended,
+		   const char *why)
+{
+	e->ended_wall_ns = e->cleared_wall_ns = ended;
+	e->why_cleared = why;
+	put(store, attempt, e, EPISODE_CLEARED);
+}
+
+/* A runner that looks more often than the daemon has told it before that one notices. */
+static void test_the_first_who_sees_the_end_tells_it(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode mine, others;
+	struct heard h;
+
+	make_episode(&mine, 42, START);
+	make_episode(&others, 42, START + SECOND);
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	put(store, a.id, &others, EPISODE_BEGAN);
+	end_as(store, a.id, &mine, START + 3 * SECOND, EPISODE_UNWATCHED);
+	end_as(store, a.id, &others, START + 4 * SECOND, "it was clear for long enough");
+	count(store, (struct anomaly_filter){ 0 }, &h);
+	assert_int_equal(h.last.ended_wall_ns, START + 4 * SECOND);
+	end_as(store, a.id, &others, START + 9 * SECOND, "the process ended");
+	end_as(store, a.id, &mine, START + 9 * SECOND, "the process ended");
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 4 * SECOND);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes c JOIN anomalies n ON"
+					" c.change = 'cleared' AND c.wall_ns = n.ended_wall_ns"),
+			 1);
+}
+
 static void test_an_attempt_has_its_own(void **state)
 {
 	struct fixture *f = *state;
@@ -1005,6 +1039,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_was_told_stays, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_the_first_who_sees_the_end_tells_it,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_daemon_that_vanished_does_not_look,

@@ -389,6 +389,34 @@ static void test_who_is_left_is_of_a_boot(void **state)
 	assert_int_equal(count_left(store, "", 0, &h), 0);
 }
 
+static enum store_alive is_alive_as(void *ctx, const struct attempt *a)
+{
+	(void)a;
+	return *(const enum store_alive *)ctx;
+}
+
+/* A runner that was killed has written no end. */
+static void test_who_is_left_by_a_killed_runner(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct proc_event left = make_event(&a, 11, START);
+	enum store_alive alive = STORE_ALIVE;
+	struct err err = ERR_INIT;
+	struct heard h;
+
+	left.type = EVENT_ORPHAN;
+	must(store_write_events(store, &a, &left, 1, &err), &err);
+	store_set_alive_check(store, is_alive_as, &alive);
+	assert_int_equal(count_left(store, a.boot_id, 0, &h), 0);
+	alive = STORE_CANNOT_TELL;
+	assert_int_equal(count_left(store, a.boot_id, 0, &h), 0);
+	alive = STORE_DEAD;
+	assert_int_equal(count_left(store, a.boot_id, 0, &h), 1);
+	assert_int_equal(count_left(store, a.boot_id, a.id, &h), 1);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -404,6 +432,7 @@ int main(void)
 		STORE_TEST(test_following_after_removal),
 		STORE_TEST(test_who_lists_not_all),
 		STORE_TEST(test_who_is_left_is_of_a_boot),
+		STORE_TEST(test_who_is_left_by_a_killed_runner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,45 @@ static int64_t count_attempts(const struct fixture *f)
 	return raw_sql(f->db, "SELECT count(*) FROM attempts");
 }
 
+/* Whom it has left a daemon goes on with; what else has happened is not kept. */
+static void test_whom_it_has_left(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct proc_event events[] = {
+		{ .wall_ns = 5, .key = { 41, 7 }, .type = EVENT_EXIT, .status = { 0, -1 } },
+		{ .wall_ns = 6,
+		  .key = { 42, 8 },
+		  .type = EVENT_ORPHAN,
+		  .status = { -1, -1 },
+		  .sheet_num = 2,
+		  .details = "lives on" },
+	};
+	CLEANUP(attempt_release) struct attempt back;
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	e.a.events = events;
+	e.a.n_events = 2;
+	must_keep(f, &e.a);
+	must_keep(f, &e.a); /* is taken in once */
+	store = store_close(store);
+	assert_ended(f, "j", 1, 3);
+	store = must_open(f->db, STORE_READ);
+	attempt_init(&back);
+	must(store_read_attempt(store, "j", 1, &back, &err), &err);
+	assert_int_equal(back.n_events, 1);
+	assert_int_equal(back.events[0].type, EVENT_ORPHAN);
+	assert_int_equal(back.events[0].key.pid, 42);
+	assert_int_equal(back.events[0].key.start_ticks, 8);
+	assert_int_equal(back.events[0].wall_ns, 6);
+	assert_int_equal(back.events[0].sheet_num, 2);
+	assert_string_equal(back.events[0].details, "lives on");
+	store_close(store);
+}
+
 /* Of an attempt that was begun, with ticks that are not folded: retention does that… */
 static void test_one_that_was_begun(void **state)
 {
@@ -756,6 +795,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_one_that_was_begun),
+		STORE_TEST(test_whom_it_has_left),
 		STORE_TEST(test_processes_are_told_by_samples),
 		STORE_TEST(test_one_that_was_never_begun),
 		STORE_TEST(test_an_empty_database),
