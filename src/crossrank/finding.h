@@ -30,6 +30,7 @@ enum why {
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
 	WHY_USUAL,	  /* cannot tell: another rank rises like that again and again */
+	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */

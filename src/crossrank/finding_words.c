@@ -27,6 +27,7 @@ static const char *const whys[] = {
 	[WHY_OTHER_BEFORE] = "another_rank_before",
 	[WHY_MAY_PASS] = "may_be_given_back",
 	[WHY_USUAL] = "others_do_that_often",
+	[WHY_WAVES] = "memory_in_waves",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
@@ -277,6 +278,17 @@ static void add_usual(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
 }
 
+static void add_waves(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " is the first of those that turned to rise, but ");
+	buf_add_str(out, f->candidates[0].rise->lost_mib > 0 ? "it" : "that of the others");
+	buf_add_str(out, " had gone down as gently until then: waves turn at a time of their own, "
+			 "which is no sign that something went wrong.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -365,16 +377,17 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
 				   const struct first_cause *f) = {
-		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
-		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,	 [WHY_MISSING] = add_unrecorded,
-		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
-		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
-		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
-		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
-		[WHY_LOADED] = add_loaded,	 [WHY_MAY_PASS] = add_may_pass,
-		[WHY_USUAL] = add_usual,	 [WHY_NO_SAMPLES] = add_no_samples,
+		[WHY_FIRST] = add_first,	   [WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close,   [WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,	   [WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,	   [WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,	   [WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,	   [WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,	   [WHY_OWN_START] = add_own_start,
+		[WHY_UNRELATED] = add_unrelated,   [WHY_OTHER_BEFORE] = add_other_before,
+		[WHY_LOADED] = add_loaded,	   [WHY_MAY_PASS] = add_may_pass,
+		[WHY_USUAL] = add_usual,	   [WHY_WAVES] = add_waves,
+		[WHY_NO_SAMPLES] = add_no_samples,
 	};
 
 	add[f->why](out, a, f);
