@@ -58,7 +58,9 @@ struct note {
 struct rank {
 	int64_t rank;
 	const struct stream *stream;
-	const struct stream *total; /* of all its devices; compat knows nothing of it */
+	const struct stream *own;   /* without what is stray; compat knows nothing of these two */
+	const struct stream *total; /* the same of all its devices */
+	size_t n_strays;	    /* records of other processes, which are left out */
 	int64_t offset_ns;	    /* of its first sample from the anchor's */
 	uint64_t first_sample;	    /* its number among all events */
 };

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/macros.h"
+#include "crossrank/strays.h"
 
 #define BYTES_PER_MIB 1048576.0
 #define MAX_NAMED 16 /* missing ranks in a sentence */
@@ -392,4 +393,5 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 
 	add[f->why](out, a, f);
 	add_assumed(out, f);
+	strays_add_text(out, a);
 }
