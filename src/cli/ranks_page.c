@@ -105,7 +105,7 @@ static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
 		buf_add_char(&text, ' ');
 		finding_add_remedy(&text, a, f);
 	}
-	doc_verdict(d, words[f->verdict], text.data);
+	doc_verdict(d, f->has_passed ? "PASSED" : words[f->verdict], text.data);
 }
 
 static void add_clocks(struct ranks_doc *d, const struct first_cause *f)

@@ -12,6 +12,7 @@
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 #include "crossrank/stamps.h"
+#include "crossrank/usual.h"
 
 /* ---- rises of all ranks ---- */
 
@@ -122,6 +123,17 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	return name_rank(w);
 }
 
+/* What everybody gave back and lived on is a spike, or a hump, and nothing that went wrong. */
+static void note_passed(const struct judge_work *w)
+{
+	struct first_cause *f = w->f;
+
+	f->has_passed = f->verdict == VERDICT_NAMED;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->has_passed &=
+			usual_is_given_back(w, f->candidates[i].rank, f->candidates[i].rise);
+}
+
 static void note_clocks(struct judge_work *w)
 {
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
@@ -168,7 +180,9 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	stamps_blur_all(w, &stamps);
-	return take_outcome(w, &best);
+	r = take_outcome(w, &best);
+	note_passed(w);
+	return r;
 }
 
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,

@@ -69,8 +69,9 @@ struct first_cause {
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	size_t n_episodes, n_shared;
-	bool is_apart;	/* named, and nothing but the others are close to each other */
-	size_t n_risen; /* ranks that were compared with who seemed to be first, and that one */
+	bool has_passed; /* named, and all that rose gave it back and went on */
+	bool is_apart;	 /* named, and nothing but the others are close to each other */
+	size_t n_risen;	 /* ranks that were compared with who seemed to be first, and that one */
 	/* Clocks. */
 	size_t n_clocks;
 	double clock_error;  /* the largest, in seconds */

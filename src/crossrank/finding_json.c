@@ -100,6 +100,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 		write_candidate(j, f, &f->candidates[i]);
 	json_end_array(j);
 	write_words(j, a, f);
+	json_key_bool(j, "has_passed", f->has_passed);
 	write_seconds(j, "lead_below_ns", f, f->lead_below);
 	json_key(j, "clocks");
 	json_begin_object(j);

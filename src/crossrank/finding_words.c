@@ -78,13 +78,15 @@ static void add_probability(struct buf *out, double p)
 }
 
 /* Who rose first may have come down again: that is no leak. */
-static void add_given_back(struct buf *out, const struct rise *rise)
+static void add_given_back(struct buf *out, const struct first_cause *f)
 {
+	const struct rise *rise = f->candidates[0].rise;
+
 	if (isinf(rise->gone))
 		return;
 	buf_add_str(out, " Most of what it gained was given back ");
 	finding_add_seconds(out, fmax(rise->gone - rise->onset.median, 0));
-	buf_add_str(out, " later.");
+	buf_add_str(out, f->has_passed ? " later, while it went on: that passed." : " later.");
 }
 
 static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -102,7 +104,7 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 	if (f->is_apart)
 		buf_add_str(out, " The others rose together, but so long after it that nothing "
 				 "shows that it has to do with them.");
-	add_given_back(out, first->rise);
+	add_given_back(out, f);
 	add_which(out, f);
 }
 
@@ -113,7 +115,7 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " rose then, by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_char(out, '.');
-	add_given_back(out, f->candidates[0].rise);
+	add_given_back(out, f);
 	add_which(out, f);
 }
 

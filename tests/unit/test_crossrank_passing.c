@@ -176,6 +176,43 @@ static void test_who_follows_is_shown(void **unused)
 	release(t, &a);
 }
 
+/* ---- a spike ---- */
+
+static int64_t spiking(int rank, int second)
+{
+	bool is_up = rank == 3 && second >= 120 && second < 128;
+
+	return BASE_MIB + (is_up ? 800 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+/* The same, and its process ends with it. */
+static int64_t spiking_at_the_end(int rank, int second)
+{
+	return spiking(rank, second < 124 ? second : 124) - (second == 239 && rank == 3 ? 700 : 0);
+}
+
+static void expect_passed(level_fn level, bool has_passed)
+{
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	analyze(level, 5, 240, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 3);
+	assert_int_equal(a.finding->has_passed, has_passed);
+	finding_add_reason(&reason, &a, a.finding);
+	assert_int_equal(strstr(reason.data, "that passed") != NULL, has_passed);
+	release(t, &a);
+}
+
+static void test_a_spike_is_said_to_have_passed(void **unused)
+{
+	(void)unused;
+	expect_passed(spiking, true);
+	expect_passed(spiking_at_the_end, false);
+}
+
 /* ---- waves ---- */
 
 /* Around zero, with a little noise; its lowest point is at `lowest`. */
@@ -249,6 +286,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_up_for_longer_is_no_checkpoint),
 		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
 		cmocka_unit_test(test_who_follows_is_shown),
+		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
 	};
