@@ -10,7 +10,7 @@
 #include "cli/ranks_svg.h"
 #include "report/report.h"
 
-#define MAX_ROWS 256 /* of the table of ranks */
+#define MAX_ROWS 256 /* of a table of ranks */
 
 static const char *const format_names[] = {
 	[RANKS_TEXT] = "text",
@@ -130,6 +130,18 @@ static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
 	doc_paragraph(d, text.data);
 }
 
+/* A table has so many rows at most, and says what it leaves out. */
+static void add_left_out(struct ranks_doc *d, size_t n)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (n <= MAX_ROWS)
+		return;
+	buf_printf(&text, "%zu more %s in the JSON.", n - MAX_ROWS,
+		   n - MAX_ROWS == 1 ? "rank is" : "ranks are");
+	doc_paragraph(d, text.data);
+}
+
 static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 {
 	static const char *const titles[] = { "rank",	  "probability", "<onset",
@@ -160,6 +172,7 @@ static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 	}
 	doc_section(d, "Who rose, and when");
 	doc_table(d, &t);
+	add_left_out(d, f->n_candidates);
 	add_clocks(d, f);
 }
 
@@ -195,8 +208,7 @@ static void add_ranks(struct ranks_doc *d, const struct rank_analysis *a)
 		add_rank_row(&t, a, i, !d->is_html);
 	doc_section(d, "Each rank");
 	doc_table(d, &t);
-	if (a->n_ranks > MAX_ROWS)
-		doc_paragraph(d, "More ranks are in the JSON.");
+	add_left_out(d, a->n_ranks);
 }
 
 static void add_totals(struct ranks_doc *d, const struct rank_analysis *a)
