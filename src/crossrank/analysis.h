@@ -93,6 +93,7 @@ struct rank_analysis {
 	struct other_job *others; /* by name */
 	size_t n_others, n_others_all;
 	int64_t world_size;
+	int64_t declared_size; /* what most samples say; 1: none does */
 	struct rank *ranks;
 	size_t n_ranks;
 	const struct rank **seen_order; /* the same by first_sample */

@@ -12,6 +12,7 @@
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 #include "crossrank/stamps.h"
+#include "crossrank/strays.h"
 #include "crossrank/usual.h"
 
 /* ---- rises of all ranks ---- */
@@ -185,6 +186,24 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	return r;
 }
 
+/* Without the ranks that are stray, which are the last ones. */
+static int make_of_own(struct judge_work *w, const struct rank_analysis_options *options)
+{
+	struct rank_analysis *a = w->a;
+	size_t n_all = a->n_ranks;
+	uint64_t n_missing_all = a->n_missing_all;
+	int r;
+
+	w->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
+	if (a->n_ranks < n_all)
+		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
+	w->f->n_missing = a->n_missing_all;
+	r = make(w, options);
+	a->n_ranks = n_all;
+	a->n_missing_all = n_missing_all;
+	return r;
+}
+
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
 		 struct first_cause **ret)
 {
@@ -201,7 +220,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
-		r = make(&w, options);
+		r = make_of_own(&w, options);
 	free(w.clocks);
 	free(w.coverage);
 	gather_release(&w);

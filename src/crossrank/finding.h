@@ -68,6 +68,9 @@ struct first_cause {
 	 * because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
+	/* Without ranks that are stray (strays.h). */
+	size_t n_ranks;
+	uint64_t n_missing;
 	size_t n_episodes, n_shared;
 	bool has_passed; /* named, and all that rose gave it back and went on */
 	bool is_apart;	 /* named, and nothing but the others are close to each other */

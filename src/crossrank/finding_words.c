@@ -9,46 +9,6 @@
 #define BYTES_PER_MIB 1048576.0
 #define MAX_NAMED 16 /* missing ranks in a sentence */
 
-static const char *const verdicts[] = {
-	[VERDICT_NAMED] = "named",
-	[VERDICT_CANNOT_TELL] = "cannot_tell",
-	[VERDICT_NONE] = "none",
-};
-
-static const char *const whys[] = {
-	[WHY_FIRST] = "began_first",
-	[WHY_ALONE] = "rose_alone",
-	[WHY_TOO_CLOSE] = "onsets_overlap",
-	[WHY_CLOCKS] = "clock_not_synchronised",
-	[WHY_UNSEEN] = "beginning_not_recorded",
-	[WHY_LOADED] = "load_or_rise",
-	[WHY_MISSING] = "ranks_not_recorded",
-	[WHY_SMALL] = "first_rise_is_smaller",
-	[WHY_UNRELATED] = "rises_unrelated",
-	[WHY_OTHER_BEFORE] = "another_rank_before",
-	[WHY_MAY_PASS] = "may_be_given_back",
-	[WHY_USUAL] = "others_do_that_often",
-	[WHY_WAVES] = "memory_in_waves",
-	[WHY_ONE_RANK] = "only_one_rank",
-	[WHY_OWN_START] = "started_first_too",
-	[WHY_MIXED] = "ranks_recorded_twice",
-	[WHY_NO_SAMPLES] = "no_samples",
-	[WHY_NO_RISE] = "no_rise",
-	[WHY_SHARED] = "shared_by_all",
-	[WHY_START] = "start_of_each_rank",
-	[WHY_COLLECTIVE] = "collective_operation",
-};
-
-const char *finding_verdict_name(enum verdict verdict)
-{
-	return verdicts[verdict];
-}
-
-const char *finding_why_name(enum why why)
-{
-	return whys[why];
-}
-
 /* Others may have risen at other times. */
 static void add_which(struct buf *out, const struct first_cause *f)
 {
@@ -93,12 +53,13 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 {
 	const struct candidate *first = &f->candidates[0];
 
+	(void)a;
 	buf_add_str(out, "The memory of ");
 	add_rank(out, first->rank);
 	buf_add_str(out, " began to rise ");
 	finding_add_seconds(out, f->lead);
 	buf_add_str(out, " before that of any other of ");
-	buf_printf(out, "%zu ranks (", a->n_ranks);
+	buf_printf(out, "%zu ranks (", f->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
 	if (f->is_apart)
@@ -110,7 +71,8 @@ static void add_first(struct buf *out, const struct rank_analysis *a, const stru
 
 static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	buf_printf(out, "Of %zu ranks only the memory of ", a->n_ranks);
+	(void)a;
+	buf_printf(out, "Of %zu ranks only the memory of ", f->n_ranks);
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, " rose then, by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
@@ -124,10 +86,11 @@ static void add_too_close(struct buf *out, const struct rank_analysis *a,
 {
 	const struct candidate *first = &f->candidates[0];
 
+	(void)a;
 	buf_printf(out,
 		   "The memory of %zu of %zu ranks began to rise within so short a time that their "
 		   "order is not sure: ",
-		   f->n_candidates, a->n_ranks);
+		   f->n_candidates, f->n_ranks);
 	add_rank(out, first->rank);
 	buf_printf(out, " was the first with probability %.3f, ", first->probability);
 	if (first->probability < FINDING_NAMED)
@@ -198,12 +161,12 @@ static void add_loaded(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, " at its start: that may be the same, and first.");
 }
 
-static void add_missing(struct buf *out, const struct rank_analysis *a)
+static void add_missing(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	for (size_t i = 0; i < a->n_missing && i < MAX_NAMED; i++)
+	for (size_t i = 0; i < a->n_missing && i < f->n_missing && i < MAX_NAMED; i++)
 		buf_printf(out, "%s%lld", i ? ", " : "", (long long)a->missing[i]);
-	if (a->n_missing_all > MAX_NAMED)
-		buf_printf(out, " and %llu more", (unsigned long long)a->n_missing_all - MAX_NAMED);
+	if (f->n_missing > MAX_NAMED)
+		buf_printf(out, " and %llu more", (unsigned long long)f->n_missing - MAX_NAMED);
 }
 
 static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
@@ -216,8 +179,8 @@ static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 		add_rank(out, f->candidates[0].rank);
 	buf_printf(out, "%s, but there is no record of rank%s ",
 		   is_one_first ? " rose first" : "none rose before the others",
-		   a->n_missing_all == 1 ? "" : "s");
-	add_missing(out, a);
+		   f->n_missing == 1 ? "" : "s");
+	add_missing(out, a, f);
 	buf_add_str(out, ", which may have risen before.");
 }
 
@@ -327,19 +290,21 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(out, "The memory of %zu of %zu ranks rises together, that of none by more than ",
-		   f->n_candidates, a->n_ranks);
+		   f->n_candidates, f->n_ranks);
 	finding_add_seconds(out, f->lead_below);
 	buf_add_str(out, " before the others: that is the workload.");
 }
 
 static void add_start(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(
 		out,
 		"The memory of %zu of %zu ranks rises, of each as long after its own start as of "
 		"the others: that is how the workload begins.",
-		f->n_candidates, a->n_ranks);
+		f->n_candidates, f->n_ranks);
 }
 
 static void add_own_start(struct buf *out, const struct rank_analysis *a,
@@ -355,11 +320,12 @@ static void add_own_start(struct buf *out, const struct rank_analysis *a,
 static void add_collective(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(
 		out,
 		"The memory of %zu of %zu ranks rises around a collective operation, which all of "
 		"them take part in: that is the workload.",
-		f->n_candidates, a->n_ranks);
+		f->n_candidates, f->n_ranks);
 }
 
 /* An order of ranks on several clocks is as good as what was assumed of these. */

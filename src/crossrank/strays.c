@@ -121,6 +121,20 @@ int strays_leave_out(struct rank_analysis *a)
 	return r;
 }
 
+size_t strays_count_ranks(const struct rank_analysis *a)
+{
+	size_t n = 0, n_records = 0;
+
+	while (n < a->n_ranks && a->declared_size > 1 &&
+	       a->ranks[a->n_ranks - 1 - n].rank >= a->declared_size)
+		n_records += a->ranks[a->n_ranks - 1 - n++].stream->n;
+	/* All others have that many each, or it is no stray. */
+	for (size_t i = 0; i + n < a->n_ranks; i++)
+		if (n_records * PER_STRAY > a->ranks[i].stream->n)
+			return 0;
+	return n < a->n_ranks && n_records <= MAX_STRAYS ? n : 0;
+}
+
 uint64_t strays_count(const struct rank_analysis *a)
 {
 	uint64_t n = 0;
@@ -130,7 +144,7 @@ uint64_t strays_count(const struct rank_analysis *a)
 	return n;
 }
 
-void strays_add_text(struct buf *out, const struct rank_analysis *a)
+static void add_records(struct buf *out, const struct rank_analysis *a)
 {
 	uint64_t n = strays_count(a);
 	const struct rank *rank = a->ranks;
@@ -144,4 +158,22 @@ void strays_add_text(struct buf *out, const struct rank_analysis *a)
 		   (long long)rank->rank);
 	buf_printf(out, "%s, %s left out.", rank->n_strays < n ? " and others" : "",
 		   n == 1 ? "was" : "were");
+}
+
+static void add_ranks(struct buf *out, const struct rank_analysis *a, size_t n)
+{
+	if (n == 1)
+		buf_printf(out, " Rank %lld, which has a few records only and is",
+			   (long long)a->ranks[a->n_ranks - 1].rank);
+	else
+		buf_printf(out, " %zu ranks, which have a few records only and are", n);
+	buf_printf(out, " none of the %lld that most records tell of, %s left out.",
+		   (long long)a->declared_size, n == 1 ? "is" : "are");
+}
+
+void strays_add_text(struct buf *out, const struct rank_analysis *a)
+{
+	if (strays_count_ranks(a) > 0)
+		add_ranks(out, a, strays_count_ranks(a));
+	add_records(out, a);
 }

@@ -15,6 +15,12 @@ int strays_leave_out(struct rank_analysis *a);
 
 uint64_t strays_count(const struct rank_analysis *a);
 
+/*
+ * How many ranks at the end of a->ranks are stray, too: no rank of the world that most samples tell
+ * of, with a few records beside the many of the others.
+ */
+size_t strays_count_ranks(const struct rank_analysis *a);
+
 /* " 2 records ... were left out."; nothing where there are none. */
 void strays_add_text(struct buf *out, const struct rank_analysis *a);
 
