@@ -72,7 +72,9 @@ static const char *const columns[] = {
 	"device_id", /* only where a rank has several */
 };
 
-#define MAX_COMPARED 256 /* samples of one rank and moment; hostile files have millions */
+/* Samples of one rank and moment that are looked through for one that is given twice: hostile files
+ * have millions. Farther away it is printed again; nothing is left out. */
+#define MAX_COMPARED 256
 
 struct writer {
 	struct output *out;

@@ -10,7 +10,7 @@
 #include "cli/ranks_svg.h"
 #include "report/report.h"
 
-#define MAX_ROWS 256 /* of the table of ranks */
+#define MAX_ROWS 256 /* of a table of ranks */
 
 static const char *const format_names[] = {
 	[RANKS_TEXT] = "text",
@@ -105,7 +105,7 @@ static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
 		buf_add_char(&text, ' ');
 		finding_add_remedy(&text, a, f);
 	}
-	doc_verdict(d, words[f->verdict], text.data);
+	doc_verdict(d, f->has_passed ? "PASSED" : words[f->verdict], text.data);
 }
 
 static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
@@ -127,6 +127,18 @@ static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
 					   "(--clock-error)"
 					 : "");
 	}
+	doc_paragraph(d, text.data);
+}
+
+/* A table has so many rows at most, and says what it leaves out. */
+static void add_left_out(struct ranks_doc *d, size_t n)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (n <= MAX_ROWS)
+		return;
+	buf_printf(&text, "%zu more %s in the JSON.", n - MAX_ROWS,
+		   n - MAX_ROWS == 1 ? "rank is" : "ranks are");
 	doc_paragraph(d, text.data);
 }
 
@@ -160,6 +172,7 @@ static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 	}
 	doc_section(d, "Who rose, and when");
 	doc_table(d, &t);
+	add_left_out(d, f->n_candidates);
 	add_clocks(d, f);
 }
 
@@ -195,8 +208,7 @@ static void add_ranks(struct ranks_doc *d, const struct rank_analysis *a)
 		add_rank_row(&t, a, i, !d->is_html);
 	doc_section(d, "Each rank");
 	doc_table(d, &t);
-	if (a->n_ranks > MAX_ROWS)
-		doc_paragraph(d, "More ranks are in the JSON.");
+	add_left_out(d, a->n_ranks);
 }
 
 static void add_totals(struct ranks_doc *d, const struct rank_analysis *a)

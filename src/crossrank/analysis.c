@@ -10,6 +10,7 @@
 #include "crossrank/finding.h"
 #include "crossrank/interval.h"
 #include "crossrank/select.h"
+#include "crossrank/strays.h"
 
 #define SKEW_INTERVALS 5 /* a start further away than so many is noted */
 
@@ -61,6 +62,8 @@ static int put_together(struct rank_analysis *a)
 							 .ranks = a->missing,
 							 .n_ranks = a->n_missing,
 							 .n_ranks_all = a->n_missing_all });
+	if (r == 0)
+		r = strays_leave_out(a);
 	if (r == 0)
 		r = devices_add_up(a);
 	if (r == 0)

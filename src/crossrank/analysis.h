@@ -58,7 +58,9 @@ struct note {
 struct rank {
 	int64_t rank;
 	const struct stream *stream;
-	const struct stream *total; /* of all its devices; compat knows nothing of it */
+	const struct stream *own;   /* without what is stray; compat knows nothing of these two */
+	const struct stream *total; /* the same of all its devices */
+	size_t n_strays;	    /* records of other processes, which are left out */
 	int64_t offset_ns;	    /* of its first sample from the anchor's */
 	uint64_t first_sample;	    /* its number among all events */
 };
@@ -91,6 +93,7 @@ struct rank_analysis {
 	struct other_job *others; /* by name */
 	size_t n_others, n_others_all;
 	int64_t world_size;
+	int64_t declared_size; /* what most samples say; 1: none does */
 	struct rank *ranks;
 	size_t n_ranks;
 	const struct rank **seen_order; /* the same by first_sample */

@@ -1,10 +1,16 @@
 /*
- * csv_cells - rows and cells of CSV (RFC 4180) as they stand in a file. Inside of csv_rows.c.
+ * csv_cells - rows and cells of CSV (RFC 4180) as they stand in a file. Inside of csv_heading.c
+ * and csv_rows.c.
  */
 #ifndef PROCTOR_CROSSRANK_CSV_CELLS_H
 #define PROCTOR_CROSSRANK_CSV_CELLS_H
 
 #include "crossrank/records.h"
+
+struct csv_column {
+	char *name;
+	int field; /* -1: none of version 2 */
+};
 
 /*
  * The length of the row at begin, without its line end; quotes may hold line ends. 1; 0: there is

@@ -104,17 +104,17 @@ int devices_add_up(struct rank_analysis *a)
 		struct rank *rank = &a->ranks[i];
 		struct stream *total;
 
-		rank->total = rank->stream;
-		if (!has_several(rank->stream))
+		rank->total = rank->own;
+		if (!has_several(rank->own))
 			continue;
 		total = arena_alloc(&a->arena, sizeof(*total));
 		if (!total)
 			return -ENOMEM;
 		*total = (struct stream){ .rank = rank->rank, .is_sorted = true };
-		total->samples = arena_alloc(&a->arena, rank->stream->n * sizeof(struct sample));
+		total->samples = arena_alloc(&a->arena, rank->own->n * sizeof(struct sample));
 		if (!total->samples)
 			return -ENOMEM;
-		add_up(rank->stream, total);
+		add_up(rank->own, total);
 		rank->total = total;
 	}
 	return 0;

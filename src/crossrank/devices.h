@@ -9,7 +9,7 @@
 
 #include "crossrank/analysis.h"
 
-/* Sets total of each of a->ranks: the stream itself where there is one device. -ENOMEM. */
+/* Sets total of each of a->ranks: its own stream itself where there is one device. -ENOMEM. */
 int devices_add_up(struct rank_analysis *a);
 
 #endif

@@ -12,6 +12,8 @@
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
 #include "crossrank/stamps.h"
+#include "crossrank/strays.h"
+#include "crossrank/usual.h"
 
 /* ---- rises of all ranks ---- */
 
@@ -122,6 +124,17 @@ static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
 	return name_rank(w);
 }
 
+/* What everybody gave back and lived on is a spike, or a hump, and nothing that went wrong. */
+static void note_passed(const struct judge_work *w)
+{
+	struct first_cause *f = w->f;
+
+	f->has_passed = f->verdict == VERDICT_NAMED;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->has_passed &=
+			usual_is_given_back(w, f->candidates[i].rank, f->candidates[i].rise);
+}
+
 static void note_clocks(struct judge_work *w)
 {
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
@@ -168,7 +181,27 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	if (r < 0)
 		return r;
 	stamps_blur_all(w, &stamps);
-	return take_outcome(w, &best);
+	r = take_outcome(w, &best);
+	note_passed(w);
+	return r;
+}
+
+/* Without the ranks that are stray, which are the last ones. */
+static int make_of_own(struct judge_work *w, const struct rank_analysis_options *options)
+{
+	struct rank_analysis *a = w->a;
+	size_t n_all = a->n_ranks;
+	uint64_t n_missing_all = a->n_missing_all;
+	int r;
+
+	w->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
+	if (a->n_ranks < n_all)
+		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
+	w->f->n_missing = a->n_missing_all;
+	r = make(w, options);
+	a->n_ranks = n_all;
+	a->n_missing_all = n_missing_all;
+	return r;
 }
 
 int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
@@ -187,7 +220,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
-		r = make(&w, options);
+		r = make_of_own(&w, options);
 	free(w.clocks);
 	free(w.coverage);
 	gather_release(&w);

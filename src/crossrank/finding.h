@@ -30,6 +30,7 @@ enum why {
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
 	WHY_USUAL,	  /* cannot tell: another rank rises like that again and again */
+	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
@@ -67,9 +68,13 @@ struct first_cause {
 	 * because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
+	/* Without ranks that are stray (strays.h). */
+	size_t n_ranks;
+	uint64_t n_missing;
 	size_t n_episodes, n_shared;
-	bool is_apart;	/* named, and nothing but the others are close to each other */
-	size_t n_risen; /* ranks that were compared with who seemed to be first, and that one */
+	bool has_passed; /* named, and all that rose gave it back and went on */
+	bool is_apart;	 /* named, and nothing but the others are close to each other */
+	size_t n_risen;	 /* ranks that were compared with who seemed to be first, and that one */
 	/* Clocks. */
 	size_t n_clocks;
 	double clock_error;  /* the largest, in seconds */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/macros.h"
+#include "crossrank/strays.h"
 
 #define BYTES_PER_MIB (1024.0 * 1024.0)
 
@@ -99,6 +100,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 		write_candidate(j, f, &f->candidates[i]);
 	json_end_array(j);
 	write_words(j, a, f);
+	json_key_bool(j, "has_passed", f->has_passed);
 	write_seconds(j, "lead_below_ns", f, f->lead_below);
 	json_key(j, "clocks");
 	json_begin_object(j);
@@ -109,6 +111,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 		json_key_i64(j, "error_ns", finding_ns(f, f->clock_error) - f->origin_ns);
 	json_key_bool(j, "is_assumed", f->is_assumed);
 	json_end_object(j);
+	json_key_u64(j, "stray_records", strays_count(a));
 	json_key_u64(j, "episodes", f->n_episodes);
 	json_key_u64(j, "episodes_shared", f->n_shared);
 	json_end_object(j);

@@ -86,6 +86,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_OWN_START] = ITS_LOG,
 		[WHY_OTHER_BEFORE] = ITS_LOG,
 		[WHY_USUAL] = ITS_LOG,
+		[WHY_WAVES] = ITS_LOG,
 		[WHY_MAY_PASS] = "A record that goes on for longer would settle it.",
 		[WHY_MIXED] = "The records of one run alone would settle it.",
 		[WHY_UNSEEN] = FROM_BEFORE,

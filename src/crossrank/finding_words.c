@@ -4,48 +4,10 @@
 
 #include "base/bytes.h"
 #include "base/macros.h"
+#include "crossrank/strays.h"
 
 #define BYTES_PER_MIB 1048576.0
 #define MAX_NAMED 16 /* missing ranks in a sentence */
-
-static const char *const verdicts[] = {
-	[VERDICT_NAMED] = "named",
-	[VERDICT_CANNOT_TELL] = "cannot_tell",
-	[VERDICT_NONE] = "none",
-};
-
-static const char *const whys[] = {
-	[WHY_FIRST] = "began_first",
-	[WHY_ALONE] = "rose_alone",
-	[WHY_TOO_CLOSE] = "onsets_overlap",
-	[WHY_CLOCKS] = "clock_not_synchronised",
-	[WHY_UNSEEN] = "beginning_not_recorded",
-	[WHY_LOADED] = "load_or_rise",
-	[WHY_MISSING] = "ranks_not_recorded",
-	[WHY_SMALL] = "first_rise_is_smaller",
-	[WHY_UNRELATED] = "rises_unrelated",
-	[WHY_OTHER_BEFORE] = "another_rank_before",
-	[WHY_MAY_PASS] = "may_be_given_back",
-	[WHY_USUAL] = "others_do_that_often",
-	[WHY_ONE_RANK] = "only_one_rank",
-	[WHY_OWN_START] = "started_first_too",
-	[WHY_MIXED] = "ranks_recorded_twice",
-	[WHY_NO_SAMPLES] = "no_samples",
-	[WHY_NO_RISE] = "no_rise",
-	[WHY_SHARED] = "shared_by_all",
-	[WHY_START] = "start_of_each_rank",
-	[WHY_COLLECTIVE] = "collective_operation",
-};
-
-const char *finding_verdict_name(enum verdict verdict)
-{
-	return verdicts[verdict];
-}
-
-const char *finding_why_name(enum why why)
-{
-	return whys[why];
-}
 
 /* Others may have risen at other times. */
 static void add_which(struct buf *out, const struct first_cause *f)
@@ -76,42 +38,46 @@ static void add_probability(struct buf *out, double p)
 }
 
 /* Who rose first may have come down again: that is no leak. */
-static void add_given_back(struct buf *out, const struct rise *rise)
+static void add_given_back(struct buf *out, const struct first_cause *f)
 {
+	const struct rise *rise = f->candidates[0].rise;
+
 	if (isinf(rise->gone))
 		return;
 	buf_add_str(out, " Most of what it gained was given back ");
 	finding_add_seconds(out, fmax(rise->gone - rise->onset.median, 0));
-	buf_add_str(out, " later.");
+	buf_add_str(out, f->has_passed ? " later, while it went on: that passed." : " later.");
 }
 
 static void add_first(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
 
+	(void)a;
 	buf_add_str(out, "The memory of ");
 	add_rank(out, first->rank);
 	buf_add_str(out, " began to rise ");
 	finding_add_seconds(out, f->lead);
 	buf_add_str(out, " before that of any other of ");
-	buf_printf(out, "%zu ranks (", a->n_ranks);
+	buf_printf(out, "%zu ranks (", f->n_ranks);
 	add_probability(out, first->probability);
 	buf_add_str(out, ").");
 	if (f->is_apart)
 		buf_add_str(out, " The others rose together, but so long after it that nothing "
 				 "shows that it has to do with them.");
-	add_given_back(out, first->rise);
+	add_given_back(out, f);
 	add_which(out, f);
 }
 
 static void add_alone(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	buf_printf(out, "Of %zu ranks only the memory of ", a->n_ranks);
+	(void)a;
+	buf_printf(out, "Of %zu ranks only the memory of ", f->n_ranks);
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, " rose then, by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_char(out, '.');
-	add_given_back(out, f->candidates[0].rise);
+	add_given_back(out, f);
 	add_which(out, f);
 }
 
@@ -120,10 +86,11 @@ static void add_too_close(struct buf *out, const struct rank_analysis *a,
 {
 	const struct candidate *first = &f->candidates[0];
 
+	(void)a;
 	buf_printf(out,
 		   "The memory of %zu of %zu ranks began to rise within so short a time that their "
 		   "order is not sure: ",
-		   f->n_candidates, a->n_ranks);
+		   f->n_candidates, f->n_ranks);
 	add_rank(out, first->rank);
 	buf_printf(out, " was the first with probability %.3f, ", first->probability);
 	if (first->probability < FINDING_NAMED)
@@ -194,12 +161,12 @@ static void add_loaded(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, " at its start: that may be the same, and first.");
 }
 
-static void add_missing(struct buf *out, const struct rank_analysis *a)
+static void add_missing(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	for (size_t i = 0; i < a->n_missing && i < MAX_NAMED; i++)
+	for (size_t i = 0; i < a->n_missing && i < f->n_missing && i < MAX_NAMED; i++)
 		buf_printf(out, "%s%lld", i ? ", " : "", (long long)a->missing[i]);
-	if (a->n_missing_all > MAX_NAMED)
-		buf_printf(out, " and %llu more", (unsigned long long)a->n_missing_all - MAX_NAMED);
+	if (f->n_missing > MAX_NAMED)
+		buf_printf(out, " and %llu more", (unsigned long long)f->n_missing - MAX_NAMED);
 }
 
 static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
@@ -212,8 +179,8 @@ static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 		add_rank(out, f->candidates[0].rank);
 	buf_printf(out, "%s, but there is no record of rank%s ",
 		   is_one_first ? " rose first" : "none rose before the others",
-		   a->n_missing_all == 1 ? "" : "s");
-	add_missing(out, a);
+		   f->n_missing == 1 ? "" : "s");
+	add_missing(out, a, f);
 	buf_add_str(out, ", which may have risen before.");
 }
 
@@ -277,6 +244,17 @@ static void add_usual(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
 }
 
+static void add_waves(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " is the first of those that turned to rise, but ");
+	buf_add_str(out, f->candidates[0].rise->lost_mib > 0 ? "it" : "that of the others");
+	buf_add_str(out, " had gone down as gently until then: waves turn at a time of their own, "
+			 "which is no sign that something went wrong.");
+}
+
 static void add_one_rank(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
@@ -312,19 +290,21 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(out, "The memory of %zu of %zu ranks rises together, that of none by more than ",
-		   f->n_candidates, a->n_ranks);
+		   f->n_candidates, f->n_ranks);
 	finding_add_seconds(out, f->lead_below);
 	buf_add_str(out, " before the others: that is the workload.");
 }
 
 static void add_start(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(
 		out,
 		"The memory of %zu of %zu ranks rises, of each as long after its own start as of "
 		"the others: that is how the workload begins.",
-		f->n_candidates, a->n_ranks);
+		f->n_candidates, f->n_ranks);
 }
 
 static void add_own_start(struct buf *out, const struct rank_analysis *a,
@@ -340,11 +320,12 @@ static void add_own_start(struct buf *out, const struct rank_analysis *a,
 static void add_collective(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
+	(void)a;
 	buf_printf(
 		out,
 		"The memory of %zu of %zu ranks rises around a collective operation, which all of "
 		"them take part in: that is the workload.",
-		f->n_candidates, a->n_ranks);
+		f->n_candidates, f->n_ranks);
 }
 
 /* An order of ranks on several clocks is as good as what was assumed of these. */
@@ -365,18 +346,20 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
 				   const struct first_cause *f) = {
-		[WHY_FIRST] = add_first,	 [WHY_ALONE] = add_alone,
-		[WHY_TOO_CLOSE] = add_too_close, [WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,	 [WHY_MISSING] = add_unrecorded,
-		[WHY_SMALL] = add_small,	 [WHY_ONE_RANK] = add_one_rank,
-		[WHY_NO_RISE] = add_no_rise,	 [WHY_SHARED] = add_shared,
-		[WHY_START] = add_start,	 [WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,	 [WHY_OWN_START] = add_own_start,
-		[WHY_UNRELATED] = add_unrelated, [WHY_OTHER_BEFORE] = add_other_before,
-		[WHY_LOADED] = add_loaded,	 [WHY_MAY_PASS] = add_may_pass,
-		[WHY_USUAL] = add_usual,	 [WHY_NO_SAMPLES] = add_no_samples,
+		[WHY_FIRST] = add_first,	   [WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close,   [WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,	   [WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,	   [WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,	   [WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,	   [WHY_COLLECTIVE] = add_collective,
+		[WHY_MIXED] = add_mixed,	   [WHY_OWN_START] = add_own_start,
+		[WHY_UNRELATED] = add_unrelated,   [WHY_OTHER_BEFORE] = add_other_before,
+		[WHY_LOADED] = add_loaded,	   [WHY_MAY_PASS] = add_may_pass,
+		[WHY_USUAL] = add_usual,	   [WHY_WAVES] = add_waves,
+		[WHY_NO_SAMPLES] = add_no_samples,
 	};
 
 	add[f->why](out, a, f);
 	add_assumed(out, f);
+	strays_add_text(out, a);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/macros.h"
 
@@ -13,6 +14,7 @@
 #define MAGIC_BYTES 4
 #define GZIP_MAGIC "\x1f\x8b"
 #define GZIP_WINDOW (15 + 16)  /* the largest, in a gzip wrapper */
+#define ZSTD_WINDOW_LOG 27     /* 128 MiB, as for "zstd --long": a file may ask for 2 GiB */
 #define ZSTD_STEP (128 * 1024) /* a call that finds damage keeps nothing of what it took out */
 
 /* One way of taking bytes out; a row of the table at the end. */
@@ -121,7 +123,10 @@ static bool is_zstd(const char *s, size_t n)
 static int zstd_begin(struct input *in)
 {
 	in->zstd = ZSTD_createDStream();
-	return in->zstd ? 0 : -ENOMEM;
+	if (!in->zstd)
+		return -ENOMEM;
+	ZSTD_DCtx_setParameter(in->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG);
+	return 0;
 }
 
 static ssize_t zstd_decode(struct input *in, char *to, size_t n)
@@ -137,6 +142,8 @@ static ssize_t zstd_decode(struct input *in, char *to, size_t n)
 
 	from = (ZSTD_inBuffer){ in->raw + in->begin, in->len, 0 };
 	r = ZSTD_decompressStream(in->zstd, &out, &from);
+	if (ZSTD_getErrorCode(r) == ZSTD_error_frameParameter_windowTooLarge)
+		return -EFBIG;
 	if (ZSTD_isError(r))
 		return -EBADMSG;
 	in->begin += from.pos;
@@ -267,8 +274,8 @@ ssize_t input_read(struct input *in, char *to, size_t n)
 		if (r <= 0)
 			return r;
 		got = in->codec->decode(in, to, n);
-		if (got == -EBADMSG) {
-			in->end = INPUT_DAMAGED;
+		if (got == -EBADMSG || got == -EFBIG) {
+			in->end = got == -EFBIG ? INPUT_LARGE_WINDOW : INPUT_DAMAGED;
 			got = 0;
 		} else if (got == 0 && in->len == 0 && in->at_end) {
 			in->end = in->is_inside ? INPUT_CUT : INPUT_WHOLE;

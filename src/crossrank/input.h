@@ -27,6 +27,7 @@ enum input_end {
 	/* Some of what came out just before may be wrong, or what follows it is something else than
 	   zeros: nobody knows how much is lost. */
 	INPUT_DAMAGED,
+	INPUT_LARGE_WINDOW, /* it takes more than 128 MiB to take out any of it */
 };
 enum input_end input_end(const struct input *in);
 

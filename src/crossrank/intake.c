@@ -81,6 +81,11 @@ static bool is_damaged(const struct record_text *text)
 	return text->reason != REASON_NONE || !jtree_is_valid(text->text, text->n);
 }
 
+static enum reason end_reason(const struct input *in)
+{
+	return input_end(in) == INPUT_LARGE_WINDOW ? REASON_LARGE_WINDOW : REASON_BAD_COMPRESSION;
+}
+
 /* What is damaged or cut inside its compression is a fault of the line where that shows. */
 static int take_records(struct intake *r, struct records *records, struct input *in,
 			const char *name)
@@ -91,7 +96,7 @@ static int take_records(struct intake *r, struct records *records, struct input 
 
 	while (stop == 0 && (more = records_next(records, &text)) > 0) {
 		if (text.is_last && input_end(in) != INPUT_WHOLE && is_damaged(&text)) {
-			text.reason = REASON_BAD_COMPRESSION;
+			text.reason = end_reason(in);
 			text.is_last = input_end(in) == INPUT_CUT;
 			is_told = true;
 		}
@@ -100,7 +105,7 @@ static int take_records(struct intake *r, struct records *records, struct input 
 	if (stop != 0 || more < 0 || is_told || input_end(in) == INPUT_WHOLE)
 		return stop != 0 ? stop : more;
 	text = (struct record_text){ .line = text.line, .is_last = input_end(in) == INPUT_CUT };
-	return tell_fault(r, name, &text, REASON_BAD_COMPRESSION);
+	return tell_fault(r, name, &text, end_reason(in));
 }
 
 static void close_input(struct input **in)

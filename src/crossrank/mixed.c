@@ -1,16 +1,9 @@
 #include "crossrank/mixed.h"
 
-#include "base/hash.h"
+#include "crossrank/strays.h"
 
 #define MAX_SEEN 8    /* processes that are remembered; more take turns only if these do */
 #define MIN_RETURNS 3 /* a process that ends writes one or two of its records late */
-
-static uint64_t process_of(const struct identity *id)
-{
-	uint64_t h = hash_bytes(HASH_INIT, &id->pid, sizeof(id->pid));
-
-	return hash_bytes(h, id->host.s, id->host.n);
-}
 
 /* Those seen last, and whether this one is among them, though others came since. */
 struct seen {
@@ -44,7 +37,7 @@ static bool is_mixed(const struct telemetry *t, const struct stream *s)
 		    s->samples[i].device != s->samples[0].device)
 			continue;
 		identity = s->samples[i].identity;
-		next = process_of(&t->identities[identity]);
+		next = strays_process(&t->identities[identity]);
 		if (i == 0 || next != process)
 			n_returns += returns(&seen, next);
 		process = next;
@@ -55,7 +48,7 @@ static bool is_mixed(const struct telemetry *t, const struct stream *s)
 const struct rank *mixed_find(const struct rank_analysis *a)
 {
 	for (size_t i = 0; i < a->n_ranks; i++)
-		if (is_mixed(a->telemetry, a->ranks[i].stream))
+		if (is_mixed(a->telemetry, a->ranks[i].own))
 			return &a->ranks[i];
 	return NULL;
 }

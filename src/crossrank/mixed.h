@@ -3,7 +3,7 @@
  *
  * A rank that was restarted goes on with another process, and that is fine. But records
  * that take turns are of two runs, or two jobs of one name: a sum or an order made of them says
- * nothing.
+ * nothing. A few beside thousands are left out before (strays.h).
  */
 #ifndef PROCTOR_CROSSRANK_MIXED_H
 #define PROCTOR_CROSSRANK_MIXED_H

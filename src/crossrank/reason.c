@@ -26,6 +26,9 @@ static const struct {
 	[REASON_BAD_HEADING] = { "bad_heading",
 				 "is a heading without a column that every row needs" },
 	[REASON_BAD_COMPRESSION] = { "bad_compression", "is damaged where it is compressed" },
+	[REASON_LARGE_WINDOW] = { "window_too_large",
+				  "is compressed with a window of more than 128 MiB; "
+				  "'zstd -d --long=31' takes it out" },
 	[REASON_TOO_LONG] = { "too_long", "is longer than a record may be" },
 };
 

@@ -37,7 +37,7 @@ struct records *records_close(struct records *r); /* NULL is fine. Returns NULL.
 /* 1 and the next, valid until the next call; 0: no more. Blank lines are left out. */
 int records_next(struct records *r, struct record_text *ret);
 
-/* ---- inside: records.c, elements.c and csv_rows.c ---- */
+/* ---- inside: records.c, elements.c, csv_heading.c and csv_rows.c ---- */
 
 struct records {
 	struct input *in;

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "crossrank/chance.h"
 #include "crossrank/usual.h"
+#include "crossrank/waves.h"
 #include "stats/order.h"
 
 #define ACTIVE_SHARE 0.4  /* of the record: while it loads, evaluates and ends nothing rises */
@@ -188,16 +189,14 @@ static bool are_related(struct onsets *o, bool *ret_is_apart)
 	return is_cluster || is_behind;
 }
 
-int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
-		  struct judge_outcome *chosen)
+static int hold_against_others(struct judge_work *w, const struct judge_outcome *items, size_t n,
+			       struct judge_outcome *chosen)
 {
 	CLEANUP(free_ptr) double *room = calloc(2 * w->a->n_ranks + 1, sizeof(*room));
 	struct onsets o = { .at = room };
 
 	if (!room)
 		return -ENOMEM;
-	if (usual_take_back(w, chosen))
-		return 0;
 	collect(w, items, n, chosen, &o);
 	count_choices(w, items, n, chosen, &o);
 	w->f->n_risen = o.n;
@@ -210,4 +209,17 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 		join_others(w, room + w->a->n_ranks, chosen);
 	}
 	return 0;
+}
+
+int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
+		  struct judge_outcome *chosen)
+{
+	int r = 0;
+
+	if (usual_take_back(w, chosen))
+		return 0;
+	r = hold_against_others(w, items, n, chosen);
+	if (r == 0 && chosen->verdict == VERDICT_NAMED)
+		waves_take_back(w, chosen);
+	return r;
 }

@@ -21,8 +21,8 @@
 #include "crossrank/judge.h"
 
 /* Of all n episodes of a job, `chosen` names a rank: takes that back if the others' rises have
- * nothing to do with its own, or its rise is one that ranks give back. Who was alone in its episode
- * and goes before others is put behind w->pool with them. -ENOMEM. */
+ * nothing to do with its own, or its rise is one that ranks give back, or the turn of a wave. Who
+ * was alone in its episode and goes before others is put behind w->pool with them. -ENOMEM. */
 int related_judge(struct judge_work *w, const struct judge_outcome *items, size_t n,
 		  struct judge_outcome *chosen);
 

@@ -7,6 +7,7 @@
 
 #include "base/macros.h"
 #include "crossrank/series.h"
+#include "crossrank/waves.h"
 #include "stats/noise.h"
 
 #define NEAR_BINS 24   /* around an onset, when it is looked at more closely */
@@ -124,14 +125,16 @@ static int take_runs(const struct series *s, struct run_list *found, struct rise
 	ret->n = found->n < RISES_MAX ? found->n : RISES_MAX;
 	for (size_t i = 0; r == 0 && i < ret->n; i++) {
 		struct rise *rise = &ret->items[i];
-		double dwell;
+		double dwell, lost;
 
 		rise_describe(s, &found->items[i], rise);
+		lost = waves_lost(s, &found->items[i], rise->slope);
 		dwell = rise->dwell;
 		if (s->per_bin > 1 && !rise->is_censored && !found->items[i].is_head)
 			r = refine(s, &found->items[i], rise);
 		/* A close look may not reach as far as the next block. */
 		rise->dwell = fmax(rise->dwell, dwell);
+		rise->lost_mib = lost;
 		rise->end = series_move(s, found->items[i].last).to;
 		rise->gain_mib = found->items[i].gain;
 		rise->gone = gone_at(s, &found->items[i]);

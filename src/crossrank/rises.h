@@ -30,6 +30,7 @@ struct rise {
 	double block_mib; /* the first of them */
 	bool is_irregular; /* they come as chance has it */
 	bool is_censored;  /* it rose already at the first sample: nobody saw it begin */
+	double lost_mib;   /* on a way down from which it turned, as a wave does; 0: it did not */
 	bool may_load;	   /* censored, too: it looks like a start-up, and no other rank's does */
 	double gone;	   /* when most of it was given back; INFINITY: it never was */
 	bool is_ended;	   /* that was the end of its process, and another one went on */

@@ -249,6 +249,7 @@ int select_world_size(struct rank_analysis *a)
 	size = most_common(ids, n, compare_world_sizes);
 	if (size.identity)
 		declared = size.identity->world_size;
+	a->declared_size = declared;
 	/* A rank is below its world_size, so this cannot overflow. */
 	observed = a->ranks[a->n_ranks - 1].rank + 1;
 	a->world_size = declared > observed ? declared : observed;

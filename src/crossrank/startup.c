@@ -11,9 +11,11 @@
 #define REST_SECONDS 2.0     /* who loads waits for disks and other ranks in between */
 #define REST_TIME_SHARE 0.25 /* of the time since the record began */
 #define REST_RISE_SHARE 0.1  /* of what it rose until then: so much may still change */
-#define LOAD_FACTOR 2.0	     /* what multiplies memory by so much */
-#define AGAIN_SHARE 0.2	     /* and goes before another rise of such a share is loading */
-#define EQUAL_FACTOR 1.1     /* between blocks of one size */
+#define REST_LEAST_SHARE \
+	0.5		 /* of the least rise: where most samples are equal noise seems to be 0 */
+#define LOAD_FACTOR 2.0	 /* what multiplies memory by so much */
+#define AGAIN_SHARE 0.2	 /* and goes before another rise of such a share is loading */
+#define EQUAL_FACTOR 1.1 /* between blocks of one size */
 #define MIN_RISE_SIGMAS 8.0
 #define REST_SIGMAS 6.0 /* what noise alone spreads over */
 
@@ -39,7 +41,8 @@ static bool is_rest(const struct series *s, size_t i, size_t n, double rose)
 		low = fmin(low, s->y[k]);
 		high = fmax(high, s->y[k]);
 	}
-	return high - low <= fmax(REST_SIGMAS * s->sigma, REST_RISE_SHARE * rose);
+	return high - low <= fmax(REST_LEAST_SHARE * s->min_rise,
+				  fmax(REST_SIGMAS * s->sigma, REST_RISE_SHARE * rose));
 }
 
 static double level_of(const struct series *s, size_t i, size_t n)

@@ -22,6 +22,7 @@ static int copy_named(const struct first_cause *f, struct attempt *a, struct ran
 
 	ret->rank = f->rank->rank;
 	ret->probability = f->candidates[0].probability;
+	ret->has_passed = f->has_passed;
 	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
 	if (!phase.s)
 		return 0;

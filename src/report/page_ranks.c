@@ -22,7 +22,8 @@ static void add_heading(struct doc *d, const struct rank_finding *t)
 
 static void add_named(struct buf *text, const struct facts *f, const struct rank_finding *t)
 {
-	buf_printf(text, "Rank %lld was first", (long long)t->rank);
+	buf_printf(text, "Rank %lld was first%s", (long long)t->rank,
+		   t->has_passed ? " in what has passed" : "");
 	if (u64_known(t->onset_wall_ns)) {
 		buf_add_str(text, ": its memory began to rise ");
 		report_add_duration(text, u64_delta(t->onset_wall_ns, f->a->started_wall_ns));

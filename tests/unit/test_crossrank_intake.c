@@ -338,6 +338,43 @@ static void add_zstd(struct buf *out, const char *bytes, size_t n)
 	out->len += got;
 }
 
+/* With a window of so many bits, as "zstd --long=BITS" says; no memory of that size is needed. */
+static void add_long_zstd(struct buf *out, const char *bytes, size_t n, int window_log)
+{
+	ZSTD_CCtx *c = ZSTD_createCCtx();
+	ZSTD_inBuffer from = { bytes, n, 0 };
+	ZSTD_outBuffer to;
+
+	assert_non_null(c);
+	assert_int_equal(buf_reserve(out, ZSTD_compressBound(n) + 64), 0);
+	to = (ZSTD_outBuffer){ out->data, out->cap, 0 };
+	/* Where the size is not known beforehand the sixth byte has the window. */
+	assert_false(ZSTD_isError(ZSTD_compressStream2(c, &to, &from, ZSTD_e_continue)));
+	assert_int_equal(ZSTD_compressStream2(c, &to, &from, ZSTD_e_end), 0);
+	out->len = to.pos;
+	out->data[5] = (char)((window_log - 10) << 3);
+	ZSTD_freeCCtx(c);
+}
+
+static void test_windows_of_zstd(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT, large = BUF_INIT;
+	struct telemetry *t;
+	struct seen seen;
+
+	(void)state;
+	add_lines(&lines, N);
+	add_long_zstd(&packed, lines.data, lines.len, 27);
+	check_whole("l.jsonl.zst", &packed);
+	add_long_zstd(&large, lines.data, lines.len, 28);
+	t = read_bytes("h.jsonl.zst", large.data, large.len, &seen);
+	assert_int_equal(seen.last.reason, REASON_LARGE_WINDOW);
+	assert_false(seen.last.is_cut);
+	assert_non_null(strstr(told.data, "zstd -d --long=31"));
+	assert_int_equal(t->n_samples, 0);
+	telemetry_free(t);
+}
+
 static void check_compressed(const char *name, void (*add)(struct buf *, const char *, size_t))
 {
 	CLEANUP(buf_release) struct buf lines = BUF_INIT, packed = BUF_INIT;
@@ -740,6 +777,7 @@ int main(void)
 		cmocka_unit_test(test_csv_bad_headings),
 		cmocka_unit_test(test_csv_empty_versions),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_windows_of_zstd),
 		cmocka_unit_test(test_garbage_behind),
 		cmocka_unit_test(test_bad_magic),
 		cmocka_unit_test(test_zeros_behind),

@@ -32,7 +32,7 @@ static void add(struct telemetry *t, const struct made *made)
 	ev.event_type = (struct text){ "sample", 6 };
 	ev.host = (struct text){ made->host, strlen(made->host) };
 	ev.rank = made->rank;
-	ev.world_size = 2;
+	ev.world_size = made->rank < 2 ? 2 : made->rank + 1;
 	ev.pid = made->pid;
 	ev.device_id = made->device;
 	ev.timestamp_ns = made->second * SECOND_NS;
@@ -92,6 +92,78 @@ static void test_who_takes_turns(void **state)
 	assert_int_equal(find(fill_two_processes), 1);
 	assert_int_equal(find(fill_restart), -1);
 	assert_int_equal(find(fill_devices), -1);
+}
+
+/* ---- a few records of others ---- */
+
+#define MANY 1000
+
+/* Analyses a rank of MANY records of process 8, and every so many seconds one of another. */
+static void find_strays(int64_t every, size_t expected, bool is_mixed)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	struct rank_analysis a;
+
+	assert_non_null(t);
+	for (int64_t i = 0; i < MANY; i++) {
+		add(t, &(struct made){ 0, 7, 0, "a", i });
+		add(t, &(struct made){ 1, 8, 0, "a", i });
+		if (i > 0 && i % every == 0)
+			add(t, &(struct made){ 1, 9, 0, "b", i });
+	}
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->why == WHY_MIXED, is_mixed);
+	assert_int_equal(a.ranks[0].n_strays, 0);
+	assert_int_equal(a.ranks[1].n_strays, expected);
+	assert_int_equal(a.ranks[1].total->n, is_mixed ? a.ranks[1].stream->n : MANY);
+	finding_add_reason(&reason, &a, a.finding);
+	assert_int_equal(strstr(reason.data, "left out") != NULL, expected > 0);
+	rank_analysis_release(&a);
+}
+
+static void test_a_few_are_left_out_and_told(void **state)
+{
+	(void)state;
+	find_strays(2000, 0, false);
+	find_strays(600, 1, false);
+	find_strays(300, 3, false);
+	find_strays(50, 0, true);
+}
+
+/* A rank far outside of the world of the others, with so many records. */
+static void find_stray_rank(int64_t n_records, size_t n_ranks)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	struct rank_analysis a;
+
+	assert_non_null(t);
+	for (int64_t i = 0; i < MANY; i++) {
+		add(t, &(struct made){ 0, 7, 0, "a", i });
+		add(t, &(struct made){ 1, 8, 0, "a", i });
+		if (i < n_records)
+			add(t, &(struct made){ 70, 9, 0, "b", i });
+	}
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.n_ranks, 3);
+	assert_int_equal(a.n_missing_all, 68);
+	assert_int_equal(a.finding->n_ranks, n_ranks);
+	assert_int_equal(a.finding->n_missing, n_ranks == 2 ? 0 : 68);
+	finding_add_reason(&reason, &a, a.finding);
+	assert_int_equal(strstr(reason.data, "Rank 70, ") != NULL, n_ranks == 2);
+	rank_analysis_release(&a);
+}
+
+static void test_a_rank_of_another_world_is_left_out(void **state)
+{
+	(void)state;
+	find_stray_rank(2, 2);
+	find_stray_rank(100, 3);
 }
 
 /* ---- where another program begins ---- */
@@ -170,6 +242,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_takes_turns),
+		cmocka_unit_test(test_a_few_are_left_out_and_told),
+		cmocka_unit_test(test_a_rank_of_another_world_is_left_out),
 		cmocka_unit_test(test_where_another_program_begins),
 		cmocka_unit_test(test_rest_before_restart),
 		cmocka_unit_test(test_left_out_jobs_are_told_apart),

@@ -1,6 +1,8 @@
 /*
- * Rises that dip, that are given back, and that stand beside others: exact series of few ranks.
+ * Rises that dip, that are given back, that stand beside others, and those of waves: exact series
+ * of few ranks.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -174,6 +176,108 @@ static void test_who_follows_is_shown(void **unused)
 	release(t, &a);
 }
 
+/* ---- a spike ---- */
+
+static int64_t spiking(int rank, int second)
+{
+	bool is_up = rank == 3 && second >= 120 && second < 128;
+
+	return BASE_MIB + (is_up ? 800 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+/* The same, and its process ends with it. */
+static int64_t spiking_at_the_end(int rank, int second)
+{
+	return spiking(rank, second < 124 ? second : 124) - (second == 239 && rank == 3 ? 700 : 0);
+}
+
+static void expect_passed(level_fn level, bool has_passed)
+{
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	analyze(level, 5, 240, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 3);
+	assert_int_equal(a.finding->has_passed, has_passed);
+	finding_add_reason(&reason, &a, a.finding);
+	assert_int_equal(strstr(reason.data, "that passed") != NULL, has_passed);
+	release(t, &a);
+}
+
+static void test_a_spike_is_said_to_have_passed(void **unused)
+{
+	(void)unused;
+	expect_passed(spiking, true);
+	expect_passed(spiking_at_the_end, false);
+}
+
+/* ---- waves ---- */
+
+/* Around zero, with a little noise; its lowest point is at `lowest`. */
+static int64_t wave_at(int rank, int second, double lowest, double period, double height)
+{
+	double angle = 6.283185307179586 * (second - lowest) / period;
+
+	return (int64_t)(-height * cos(angle)) + (rank * 7 + second * 3) % 5;
+}
+
+/* All turn within some seconds. */
+static int64_t one_before_others(int rank, int second)
+{
+	static const double lowest[] = { 80, 92, 93, 94, 92 };
+
+	return BASE_MIB + wave_at(rank, second, lowest[rank], 200, 330);
+}
+
+/* A rank turns while the others still go down; then all of them leak from one moment on. */
+static int64_t before_a_leak(int rank, int second)
+{
+	double lowest = rank == 4 ? 79 : 150 + 5 * rank;
+
+	return BASE_MIB + wave_at(rank, second, lowest, 400, 350) +
+	       6 * (second > 120 ? second - 120 : 0);
+}
+
+static int64_t leaking_in_waves(int rank, int second)
+{
+	int leak = rank == 3 && second > 110 ? 20 * (second - 110) : 0;
+
+	return BASE_MIB + wave_at(rank, second, 20, 45, 100) + leak;
+}
+
+static void expect_nobody(level_fn level)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	analyze(level, 5, 240, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->why, WHY_WAVES);
+	assert_null(a.finding->rank);
+	release(t, &a);
+}
+
+static void test_a_wave_that_turns_names_nobody(void **unused)
+{
+	(void)unused;
+	expect_nobody(one_before_others);
+	expect_nobody(before_a_leak);
+}
+
+static void test_a_leak_is_more_than_a_wave(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(leaking_in_waves, 5, 240, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 3);
+	release(t, &a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +286,9 @@ int main(void)
 		cmocka_unit_test(test_what_is_up_for_longer_is_no_checkpoint),
 		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
 		cmocka_unit_test(test_who_follows_is_shown),
+		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
+		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
+		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
