@@ -106,7 +106,7 @@ struct life_state {
 	struct tellers told; /* those that were told once and will be twice */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
-	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
+	int64_t last_event_id;	/* of those that runners write down, the last that was told */
 	uint64_t relay_from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
 };
@@ -210,6 +210,7 @@ struct service {
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached;     /* jobs that nobody runs */
 	struct job_deaths *job_deaths; /* of the processes of runners */
+	int64_t n_begun;	       /* runners that have said so before they were known */
 	int64_t attached_here;	       /* the last that we have attached ourselves */
 	struct waiter *waiters;	       /* clients that wait for the end of a job */
 	struct guest *guests;	       /* runners that hold the line */
@@ -665,9 +666,22 @@ void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
-/* Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+/*
+ * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+ * By the number of the attempt, or of service_find_begun().
  */
-void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct rpc_call *call);
+void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call);
+
+/* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
+int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+
+/* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
+int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
+
+/* Now and then: who has begun and is gone. */
+void service_tend_deaths(struct service *s);
+
+extern const struct rpc_method service_deaths_methods[];
 
 /* The last words are asked of the kernel while somebody needs them. */
 void service_want_accounts(struct service *s);

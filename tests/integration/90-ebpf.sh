@@ -475,6 +475,14 @@ fi
 
 if [[ $best_samples == eBPF* ]]; then
 	start_daemon 'interval_seconds: 60' # so that no look of its own helps
+	run "$PROCTOR" run -q --json -- sh -c 'i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'
+	json "what was over at once has its exact end as well" "$stdout" \
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
+	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+	kill -STOP "$daemon"
+	run timeout 20 "$PROCTOR" run -q -- true
+	is "a daemon that does not answer is not waited for" "$status" 0
+	kill -CONT "$daemon"
 	"$PROCTOR" run -q --job first -- sh -c 'kill -KILL $$'
 	is "a job that ends at once" "$?" 137
 	for after in 0 0.6; do
