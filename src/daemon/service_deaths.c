@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/deaths.h"
 #include "daemon/descendants.h"
@@ -27,6 +28,12 @@ struct job_deaths {
 	struct deaths deaths;
 	struct job_deaths *next;
 };
+
+/*
+ * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
+ * who ended longer ago it is lost.
+ */
+#define LAST_WORD_NS UINT64_C(300000000)
 
 /* No attempt has such a number. */
 #define FIRST_BEGUN_ID (INT64_C(1) << 62)
@@ -95,6 +102,27 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 		log_warning("no memory left for the processes of %s", job->job_id);
 }
 
+static size_t count_unaccounted(const struct deaths *deaths)
+{
+	return deaths_count_unaccounted(deaths, clock_wall_ns() - LAST_WORD_NS);
+}
+
+void service_leave_deaths(struct service *s, const struct deaths *deaths)
+{
+	s->life.n_unaccounted += count_unaccounted(deaths);
+}
+
+uint64_t service_count_unaccounted(const struct service *s)
+{
+	uint64_t n = s->life.n_unaccounted;
+
+	if (!s->life.life || !life_sees_signals(s->life.life))
+		return U64_UNKNOWN;
+	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
+		n += count_unaccounted(&at->deaths);
+	return n + service_count_attached(s, count_unaccounted);
+}
+
 /* A job of so many leaves megabytes behind: these, and what was counted of each. */
 #define LARGE_JOB 1000
 
@@ -105,6 +133,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	*at = gone->next;
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
+	service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
@@ -277,13 +306,8 @@ void service_tend_deaths(struct service *s)
 
 /* ---- their runner asks ---- */
 
-/*
- * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
- * who ended longer ago it is lost. So often is looked whether it has come.
- */
-#define LAST_WORD_NS UINT64_C(300000000)
 #define REAPED_NS UINT64_C(50000000) /* a parent that waits for children has done so */
-#define LOOK_MS 5
+#define LOOK_MS 5		     /* so often is looked whether the last word has come */
 
 struct asker {
 	struct service *service;

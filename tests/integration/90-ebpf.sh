@@ -137,6 +137,7 @@ else
 fi
 start_daemon 'ebpf_enabled: false'
 is "it can be switched off" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" /proc
+json "what it is never told cannot be missing" "$stdout" 'd["process_accounts_missing"] is None'
 unlike "for births and deaths too" "$(json_eval "$stdout" 'd["rungs"]["births, deaths, exit codes"]')" eBPF
 "$PROCTOR" stop
 rm "$PROCTOR_HOME/proctor.yaml"
@@ -461,8 +462,10 @@ if [[ $best_samples == eBPF* ]]; then
 	is_small_again() { awk '/VmHWM/ { most = $2 } /VmRSS/ { exit !($2 < 0.7 * most) }' "/proc/$daemon/status"; }
 	eventually is_small_again
 	is "a large job that is over leaves the daemon as small as others do" "$?" 0
+	# Where the kernel does not run programs in the context of each process some may lack, which is told.
+	run "$PROCTOR" status --json
+	json "how many lack their last account is counted" "$stdout" '0 <= d["process_accounts_missing"] < 9000'
 	"$PROCTOR" stop
-	# Where the kernel does not run programs in the context of each process some may lack.
 	json "most have all of their CPU time, however short they were" "$(cat "$TMP/exact.json")" \
 		'len([p for p in d["processes"] if p["command"].endswith("true") and p["cpu_evidence"] == "exact" and
 			p["user_cpu_seconds"] + p["system_cpu_seconds"] > 0]) > 50'
