@@ -525,23 +525,17 @@ fi
 if [[ $best_samples == eBPF* ]]; then
 	start_daemon 'interval_seconds: 0.2'
 	daemon=$(json_eval "$stdout" 'd["pid"]')
-	python3 -c '
-import os, sys, time
-while not os.path.exists(sys.argv[1]):
-    time.sleep(0.02)
-for i in range(12000): # more than the queue has room for
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-open(sys.argv[2], "w")' "$TMP/go" "$TMP/forked" &
+	mkfifo "$TMP/go"
+	# shellcheck disable=SC2016 # more than the queue has room for, by the shell that is attached
+	sh -c 'read -r _ <"$0"; i=0; while [ $i -lt 9000 ]; do (:); i=$((i + 1)); done; : >"$1"' "$TMP/go" "$TMP/forked" &
 	forking=$!
 	sleep 0.3
 	"$PROCTOR" attach --pid $forking --job stalled
 	kill -STOP "$daemon"
-	: >"$TMP/go"
-	wait $forking
-	check "it forks while nobody looks" test -e "$TMP/forked"
+	echo >"$TMP/go"
+	check "it forks while nobody looks" eventually test -e "$TMP/forked"
+	kill -KILL $forking 2>/dev/null # where the host had no time for all of them
+	wait $forking 2>/dev/null
 	kill -CONT "$daemon"
 	# While the daemon does not look, who reads the record may think so by itself.
 	ended() { [ "$(json_eval "$("$PROCTOR" report stalled --format json)" 'd["ended"] is not None')" = True ]; }
@@ -555,7 +549,7 @@ open(sys.argv[2], "w")' "$TMP/go" "$TMP/forked" &
 	run "$PROCTOR" report stalled --format json
 	json "and said in the report" "$stdout" \
 		'd["evidence"]["process_spawn_count"] == "at least" and any("kernel events were lost" in u["why"] for u in d["unknown"])'
-	json "which counts those that were not" "$stdout" '100 < d["process_spawn_count"] < 12002'
+	json "which counts those that were not" "$stdout" '100 < d["process_spawn_count"] < 9001'
 	"$PROCTOR" stop
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
