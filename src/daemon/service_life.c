@@ -168,6 +168,8 @@ static void on_death(struct service *s, const struct life_event *ev)
 	}
 	service_note_death(s, member, ev);
 	service_note_job_death(s, member, ev);
+	if (service_attempt_of_mark(s, ev->tag) == 0)
+		note_unseen_death(s, ev); /* of a run inside the job that has only begun */
 	tell_news_of_death(s, member, ev);
 }
 

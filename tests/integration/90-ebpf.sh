@@ -481,6 +481,11 @@ if [[ $best_samples == eBPF* ]]; then
 	run "$PROCTOR" run -q --json -- sh -c 'i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'
 	json "what was over at once has its exact end as well" "$stdout" \
 		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
+	# shellcheck disable=SC2016 # the shells inside know them
+	"$PROCTOR" run -q --job around -- sh -c 'sleep 0.5; "$0" run -q --json --job inside -- sh -c '"'"'
+		i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'"'"' >"$1"' "$PROCTOR" "$TMP/inside.json"
+	json "also in a run inside a job that is known" "$(cat "$TMP/inside.json")" \
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
 	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
 	kill -STOP "$daemon"
 	run timeout 20 "$PROCTOR" run -q -- true
