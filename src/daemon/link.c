@@ -75,6 +75,9 @@ void link_begin(struct link *link)
 		return;
 	link->has_begun = say_begin(link);
 	if (link->has_begun)
+		link->watch =
+			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
+	if (link->watch)
 		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
 	else
 		hang_up(link);
