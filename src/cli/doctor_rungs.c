@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/doctor_gpu.h"
 
@@ -113,6 +114,19 @@ static void add_of_daemon(struct buf *out, const struct doctor_rungs *r, const s
 	buf_add_char(out, '\n');
 }
 
+/* What the rung has promised and did not keep, as far as the daemon that runs has seen. */
+static void add_missing(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
+{
+	uint64_t n = rpc_value_u64(rpc_value_get(r->daemon, "process_accounts_missing"));
+
+	if (strcmp(own->measurement, SOURCES_RUNG_BIRTHS) == 0 && u64_known(n) && n > 0)
+		buf_printf(
+			out,
+			"  %-28s   of %llu ends the daemon had no last word: their CPU time is a "
+			"least time\n",
+			"", (unsigned long long)n);
+}
+
 void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r)
 {
 	for (size_t i = 0; i < r->n_own; i++) {
@@ -122,6 +136,7 @@ void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r)
 		if (own->reason[0])
 			buf_printf(out, "  %-28s   not better: %s\n", "", own->reason);
 		add_of_daemon(out, r, own);
+		add_missing(out, r, own);
 		add_of_run(out, r, own);
 		add_asked(out, r, own);
 	}
@@ -142,6 +157,8 @@ void doctor_write_rungs(struct json *j, const struct doctor_rungs *r)
 {
 	write_object(j, "rungs", r->own, r->n_own, false);
 	write_object(j, "run_rungs", r->of_run, r->n_of_run, false);
+	json_key(j, "daemon_process_accounts_missing");
+	rpc_value_write(rpc_value_get(r->daemon, "process_accounts_missing"), j);
 	json_key(j, "daemon_rungs");
 	rpc_value_write(rpc_value_get(r->daemon, "rungs"), j);
 	write_object(j, "rung_reasons", r->own, r->n_own, true);

@@ -1,6 +1,7 @@
 #include "daemon/deaths.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,25 @@ bool deaths_are_complete(const struct deaths *d, int root_fd, uint64_t since_wal
 			return false;
 	}
 	return true;
+}
+
+/* Whoever has the pid by now: that counts too few at worst, and costs no file. */
+static bool is_gone(pid_t pid)
+{
+	return kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct proc_record *p = &d->items[i];
+
+		n += p->cpu_evidence != EVIDENCE_EXACT && p->died_wall_ns < before_wall_ns &&
+		     is_gone(p->key.pid);
+	}
+	return n;
 }
 
 /* ---- into the record ---- */

@@ -45,6 +45,12 @@ void deaths_complete(struct deaths *d, const struct life_event *ev);
 bool deaths_are_complete(const struct deaths *d, int root_fd, uint64_t since_wall_ns,
 			 uint64_t reaped_wall_ns);
 
+/*
+ * How many of those who ended before this time and are gone had no last word: what they have used
+ * is a least amount. It is the kernel's to say, and not all kernels do so of everybody.
+ */
+size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns);
+
 /* Of all of them. */
 uint64_t deaths_minor_faults(const struct deaths *d);
 

@@ -12,6 +12,7 @@
 #include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
+#define BEGIN_TIMEOUT_MS 5    /* the command waits */
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
 
@@ -28,6 +29,7 @@ static void hang_up(struct link *link)
 {
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
+	link->has_begun = false;
 	link->records = false;
 	link->counts_calls = false;
 }
@@ -49,6 +51,41 @@ static void on_readable(void *ctx)
 
 	if (r != -ETIMEDOUT)
 		hang_up(link);
+}
+
+/* False: it follows nobody, or not yet. */
+static bool say_begin(struct link *link)
+{
+	struct rpc_value *answer = NULL;
+	bool follows;
+
+	if (rpc_client_daemon_uid(link->client) != 0 ||
+	    rpc_client_call(link->client, "runner.begins", NULL, &answer, NULL) < 0)
+		return false;
+	follows = rpc_value_bool(rpc_value_get(answer, "follows"), false);
+	rpc_value_free(answer);
+	return follows;
+}
+
+void link_begin(struct link *link)
+{
+	const struct rpc_client_options options = { .timeout_ms = BEGIN_TIMEOUT_MS };
+
+	if (link->client || rpc_client_open(&options, &link->client, NULL) < 0)
+		return;
+	link->has_begun = say_begin(link);
+	if (link->has_begun)
+		link->watch =
+			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
+	if (link->watch)
+		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	else
+		hang_up(link);
+}
+
+bool link_has_begun(const struct link *link)
+{
+	return link->has_begun;
 }
 
 static void write_hello(struct buf *out, const struct link_job *job)
@@ -104,6 +141,7 @@ static int greet(struct link *link, const struct link_job *job, bool is_lasting)
 
 	if (r < 0)
 		return r;
+	link->has_begun = false;
 	if (is_lasting || rpc_client_daemon_uid(link->client) != geteuid())
 		return say_hello(link, job, NULL);
 	r = rpc_client_notify(link->client, "runner.changed", NULL, NULL);
@@ -115,7 +153,7 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 	uint64_t now = clock_boot_ns();
 	int r;
 
-	if (link->is_early ? !is_lasting : link->client != NULL)
+	if (link->is_early ? !is_lasting : link_is_there(link))
 		return;
 	if (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS)
 		return;
@@ -130,10 +168,12 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 static int greet_at_once(struct link *link, const struct link_job *job)
 {
 	const struct rpc_client_options options = { .timeout_ms = LINK_END_TIMEOUT_MS };
-	int r = rpc_client_open(&options, &link->client, NULL);
+	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
 		return r;
+	link->has_begun = false;
+	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
 	if (rpc_client_daemon_uid(link->client) != geteuid())
 		return say_hello(link, job, NULL);
 	r = rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
@@ -144,7 +184,7 @@ void link_greet_at_once(struct link *link, const struct link_job *job)
 {
 	int r = 0;
 
-	if (!link->client)
+	if (!link_is_there(link))
 		r = greet_at_once(link, job);
 	else if (!link->is_guest) /* it is there, and may not have looked since */
 		(void)rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
@@ -192,12 +232,12 @@ bool link_counts_calls(const struct link *link)
 
 bool link_is_shared(const struct link *link)
 {
-	return link->client && !link->is_guest;
+	return link_is_there(link) && !link->is_guest;
 }
 
 bool link_is_there(const struct link *link)
 {
-	return link->client != NULL;
+	return link->client && !link->has_begun;
 }
 
 bool link_is_guest(const struct link *link)
@@ -231,7 +271,7 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
 {
 	CLEANUP(buf_release) struct buf change = BUF_INIT;
 
-	if (!link->client)
+	if (!link_is_there(link))
 		return;
 	if (link->is_guest)
 		write_change(&change, job, n_from);
@@ -258,6 +298,8 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 	int r = 0;
 
+	if (link->has_begun) /* and was over before anything else was worth saying */
+		hang_up(link);
 	if (must_greet_at_end(link, job, is_expected))
 		r = greet(link, job, is_awaited);
 	if (r < 0)

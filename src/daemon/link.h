@@ -39,6 +39,16 @@ struct link_job {
 };
 
 /*
+ * Before the first command is started: a daemon of root that is there follows all that we start
+ * from now on, so that the first of them have exact ends as well. One that does not answer within
+ * some milliseconds is not waited for.
+ */
+void link_begin(struct link *link);
+
+/* Whether one does, and nothing else was said to it yet. */
+bool link_has_begun(const struct link *link);
+
+/*
  * Says that the job runs and where it is recorded, unless that was said, or tried
  * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
  * user is only told to look, now and at each change, until is_lasting.

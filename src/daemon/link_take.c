@@ -26,7 +26,7 @@ int link_take_calls(struct link *link, struct told_calls *calls, struct err *err
 	struct rpc_value *answer = NULL;
 	int r;
 
-	if (!link->client)
+	if (!link_is_there(link))
 		return err_set(err, -ENOENT, "no daemon is there");
 	r = ask_at_end(link, "runner.calls", &answer, err);
 	if (r < 0)

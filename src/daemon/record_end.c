@@ -177,7 +177,8 @@ static bool is_all_exact(const struct attempt *a)
 /* One of an ordinary user's own is told no more than we are, and need not be waited for. */
 static bool hears_more(const struct link *link)
 {
-	return link_is_there(link) && (link_is_guest(link) || geteuid() == 0);
+	return link_has_begun(link) ||
+	       (link_is_there(link) && (link_is_guest(link) || geteuid() == 0));
 }
 
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and

@@ -48,6 +48,13 @@ int record_ask_to_count(struct run *run, struct err *err)
 	return link_ask_to_count(run->link, &job, may_be_own, err);
 }
 
+/* One that is to count system calls as well is asked while the command waits. */
+void record_begin(struct run *run)
+{
+	if (run->options->db_path && !run->asks_daemon)
+		link_begin(run->link);
+}
+
 /*
  * Where nothing is to be written down a daemon is not told either, but for the one that has
  * started us: it would not know the job, could not end it, and would never hear how it ended.

@@ -13,6 +13,9 @@
 
 struct run;
 
+/* Before the first command: what it starts is followed from its beginning, where a daemon can. */
+void record_begin(struct run *run);
+
 /*
  * Says that the job runs, once it is in the database or cannot be, and once that is worth it.
  * Called at each tick: what was said is not said again.

@@ -12,6 +12,7 @@
 #include "daemon/late_word.h"
 #include "daemon/record.h"
 #include "daemon/record_end.h"
+#include "daemon/record_greet.h"
 #include "daemon/record_tick.h"
 #include "daemon/run_counting.h"
 #include "daemon/run_internal.h"
@@ -193,6 +194,7 @@ static void execute(struct run *run, int *ret_shell_status)
 	struct runner_result result;
 
 	record_describe(run);
+	record_begin(run);
 	runner_start(run->runner);
 	loop_timer_set(run->record_timer, 0, 0);
 	loop_run(run->loop);

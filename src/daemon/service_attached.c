@@ -47,9 +47,19 @@ static void drop(struct service *s, struct attached *gone)
 		loop_timer_close(gone->timer);
 	close_fd(&gone->pidfd);
 	free(gone->pending);
+	service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
+}
+
+size_t service_count_attached(const struct service *s, size_t (*count)(const struct deaths *d))
+{
+	size_t n = 0;
+
+	for (const struct attached *at = s->attached; at; at = at->next)
+		n += count(&at->deaths);
+	return n;
 }
 
 void service_release_attached(struct service *s)

@@ -1,9 +1,13 @@
 #include <stdlib.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
 #include "daemon/deaths.h"
+#include "daemon/descendants.h"
 #include "daemon/guest.h"
 #include "daemon/service_internal.h"
 
@@ -11,21 +15,40 @@
  * What the processes of a job had used by their ends, for the record of its runner: the kernel
  * tells it to us and not to an ordinary user, and through eBPF more exactly than to a runner of
  * root's.
+ *
+ * A runner says that it begins before its first command does, and before anybody has heard of its
+ * attempt: until that has a number, what it starts is marked with a number of its own.
  */
 
 struct job_deaths {
-	int64_t attempt_id;
+	int64_t attempt_id; /* 0: not known yet */
+	int64_t begun_id;   /* what its processes were marked with before that; 0: with nothing */
+	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
 	struct job_deaths *next;
 };
 
-/* Where it is in the list; *it is NULL: nowhere. */
-static struct job_deaths **find(struct service *s, int64_t attempt_id)
+/*
+ * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
+ * who ended longer ago it is lost.
+ */
+#define LAST_WORD_NS UINT64_C(300000000)
+
+/* No attempt has such a number. */
+#define FIRST_BEGUN_ID (INT64_C(1) << 62)
+
+static bool has_id(const struct job_deaths *at, int64_t id)
+{
+	return id != 0 && (at->attempt_id == id || at->begun_id == id);
+}
+
+/* Where it is in the list, by either number; *it is NULL: nowhere. */
+static struct job_deaths **find(struct service *s, int64_t id)
 {
 	struct job_deaths **at = &s->job_deaths;
 
-	while (*at && (*at)->attempt_id != attempt_id)
+	while (*at && !has_id(*at, id))
 		at = &(*at)->next;
 	return at;
 }
@@ -36,22 +59,68 @@ void service_want_accounts(struct service *s)
 		(void)life_want_accounts(s->life.life, s->attached || s->job_deaths);
 }
 
+static struct job_deaths *add(struct service *s, const struct proc_key *runner, uint64_t uid)
+{
+	struct job_deaths *added = calloc(1, sizeof(*added));
+
+	if (!added)
+		return NULL;
+	added->runner = *runner;
+	added->uid = uid;
+	added->next = s->job_deaths;
+	s->job_deaths = added;
+	service_want_accounts(s);
+	return added;
+}
+
+/* What this process has said that it begins, if nobody has heard of the attempt since. */
+static struct job_deaths *find_begun(const struct service *s, const struct proc_key *runner,
+				     uint64_t uid)
+{
+	struct job_deaths *at = s->job_deaths;
+
+	while (at && (at->attempt_id != 0 || at->uid != uid || at->runner.pid != runner->pid ||
+		      at->runner.start_ticks != runner->start_ticks))
+		at = at->next;
+	return at;
+}
+
 void service_keep_deaths_of(struct service *s, const struct watched *job)
 {
-	struct job_deaths **at = find(s, job->a.id);
+	struct job_deaths *at;
 
-	if (*at || !s->life.life || job->a.is_attached)
+	if (*find(s, job->a.id) || !s->life.life || job->a.is_attached)
 		return;
 	if (!job->is_guest && !life_sees_signals(s->life.life)) /* no eBPF: it hears the same */
 		return;
-	*at = calloc(1, sizeof(**at));
-	if (!*at) {
+	at = find_begun(s, &job->a.runner, job->a.uid);
+	if (!at)
+		at = add(s, &job->a.runner, job->a.uid);
+	if (at)
+		at->attempt_id = job->a.id;
+	else
 		log_warning("no memory left for the processes of %s", job->job_id);
-		return;
-	}
-	(*at)->attempt_id = job->a.id;
-	(*at)->uid = job->a.uid;
-	service_want_accounts(s);
+}
+
+static size_t count_unaccounted(const struct deaths *deaths)
+{
+	return deaths_count_unaccounted(deaths, clock_wall_ns() - LAST_WORD_NS);
+}
+
+void service_leave_deaths(struct service *s, const struct deaths *deaths)
+{
+	s->life.n_unaccounted += count_unaccounted(deaths);
+}
+
+uint64_t service_count_unaccounted(const struct service *s)
+{
+	uint64_t n = s->life.n_unaccounted;
+
+	if (!s->life.life || !life_sees_signals(s->life.life))
+		return U64_UNKNOWN;
+	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
+		n += count_unaccounted(&at->deaths);
+	return n + service_count_attached(s, count_unaccounted);
 }
 
 /* A job of so many leaves megabytes behind: these, and what was counted of each. */
@@ -64,6 +133,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	*at = gone->next;
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
+	service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
@@ -83,6 +153,16 @@ void service_forget_deaths(struct service *s)
 		drop(s, &s->job_deaths);
 }
 
+int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
+{
+	const struct job_deaths *at;
+
+	if (mark < (uint64_t)FIRST_BEGUN_ID)
+		return (int64_t)mark;
+	at = *find(s, (int64_t)mark);
+	return at ? at->attempt_id : 0;
+}
+
 static size_t count_of_user(const struct service *s, uint64_t uid)
 {
 	size_t n = 0;
@@ -97,7 +177,7 @@ void service_note_job_death(struct service *s, const struct member *member,
 {
 	struct job_deaths *at = *find(s, member->attempt_id);
 
-	if (!at || member->is_runner)
+	if (!at || member->is_runner || member->key.pid == at->runner.pid)
 		return;
 	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);
@@ -111,38 +191,146 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
 		deaths_complete(&at->deaths, ev);
 }
 
+/* ---- a runner begins ---- */
+
+/* Of one user: who starts more at once is told of their ends from when they are known. */
+#define MAX_BEGUN 64
+
+static size_t count_begun(const struct service *s, uint64_t uid)
+{
+	size_t n = 0;
+
+	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
+		n += at->attempt_id == 0 && at->uid == uid;
+	return n;
+}
+
+struct marking {
+	struct life *life;
+	uint64_t mark;
+};
+
+static void mark(void *ctx, pid_t pid)
+{
+	const struct marking *marking = ctx;
+
+	(void)life_track(marking->life, pid, marking->mark);
+}
+
+/* It may have become tired of waiting, and have started its command. */
+static bool mark_tree(struct service *s, const struct job_deaths *begun)
+{
+	struct marking marking = { s->life.life, (uint64_t)begun->begun_id };
+
+	if (life_track(s->life.life, begun->runner.pid, marking.mark) < 0)
+		return false;
+	descendants_each(s->root_fd, begun->runner.pid, mark, &marking);
+	return true;
+}
+
+static void drop_begun(struct service *s, const struct job_deaths *begun)
+{
+	struct job_deaths **at = &s->job_deaths;
+
+	while (*at != begun)
+		at = &(*at)->next;
+	drop(s, at);
+}
+
+/* False: its processes are followed from when its attempt is known, or not at all. */
+static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid)
+{
+	struct job_deaths *begun;
+
+	if (!s->life.life || !life_sees_signals(s->life.life) ||
+	    watch_find_runner(s->watch, runner) || count_begun(s, uid) >= MAX_BEGUN)
+		return false;
+	if (find_begun(s, runner, uid))
+		return true;
+	begun = add(s, runner, uid);
+	if (!begun)
+		return false;
+	begun->begun_id = FIRST_BEGUN_ID + s->n_begun++;
+	if (mark_tree(s, begun))
+		return true;
+	drop_begun(s, begun);
+	return false;
+}
+
+/* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
+static int runner_begins(void *ctx, struct rpc_call *call, struct err *err)
+{
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct proc_key runner;
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
+
+	if (r == 0)
+		r = caller_find_process(peer, &runner, err);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_bool(j, "follows", begin(ctx, &runner, peer->uid));
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_deaths_methods[] = {
+	{ "runner.begins", runner_begins, RPC_FOR_ALL },
+	{ 0 },
+};
+
+int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)
+{
+	const struct job_deaths *begun = NULL;
+	struct proc_key runner;
+
+	if (caller_find_process(peer, &runner, NULL) == 0)
+		begun = find_begun(s, &runner, peer->uid);
+	return begun ? begun->begun_id : 0;
+}
+
+/* It was over before anybody had heard of its attempt. */
+void service_tend_deaths(struct service *s)
+{
+	struct job_deaths **at = &s->job_deaths;
+
+	while (*at)
+		if ((*at)->attempt_id == 0 &&
+		    !proc_is_alive("", (*at)->runner.pid, (*at)->runner.start_ticks))
+			drop(s, at);
+		else
+			at = &(*at)->next;
+}
+
 /* ---- their runner asks ---- */
 
-/*
- * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
- * who ended longer ago it is lost. So often is looked whether it has come.
- */
-#define LAST_WORD_NS UINT64_C(300000000)
 #define REAPED_NS UINT64_C(50000000) /* a parent that waits for children has done so */
-#define LOOK_MS 5
+#define LOOK_MS 5		     /* so often is looked whether the last word has come */
 
 struct asker {
 	struct service *service;
 	struct rpc_call *call;
-	int64_t attempt_id;
+	int64_t id;
 	uint64_t until_boot_ns; /* the clock may be set back */
 	struct loop_timer *timer;
 };
 
-static bool are_complete(struct service *s, int64_t attempt_id)
+static bool are_complete(struct service *s, int64_t id)
 {
 	const uint64_t now = clock_wall_ns();
 	const struct job_deaths *at;
 
 	service_drain_life(s); /* the last of them may wait there */
-	at = *find(s, attempt_id);
+	at = *find(s, id);
 	return !at || !s->life.life || !life_sees_signals(s->life.life) ||
 	       deaths_are_complete(&at->deaths, s->root_fd, now - LAST_WORD_NS, now - REAPED_NS);
 }
 
-static void write_answer(struct service *s, int64_t attempt_id, struct rpc_call *call)
+static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 {
-	const struct job_deaths *at = *find(s, attempt_id);
+	const struct job_deaths *at = *find(s, id);
 	struct json *j = rpc_call_result(call);
 
 	json_begin_object(j);
@@ -165,15 +353,14 @@ static void look_again(void *ctx)
 	struct asker *asker = ctx;
 	struct rpc_call *call = asker->call;
 
-	if (clock_boot_ns() < asker->until_boot_ns &&
-	    !are_complete(asker->service, asker->attempt_id))
+	if (clock_boot_ns() < asker->until_boot_ns && !are_complete(asker->service, asker->id))
 		return;
-	write_answer(asker->service, asker->attempt_id, call);
+	write_answer(asker->service, asker->id, call);
 	forget_asker(asker);
 	rpc_call_answer(call);
 }
 
-static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t attempt_id)
+static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id)
 {
 	struct asker *asker = calloc(1, sizeof(*asker));
 
@@ -181,7 +368,7 @@ static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t
 		return NULL;
 	*asker = (struct asker){ .service = s,
 				 .call = call,
-				 .attempt_id = attempt_id,
+				 .id = id,
 				 .until_boot_ns = clock_boot_ns() + LAST_WORD_NS,
 				 .timer = loop_timer_new(s->loop, look_again, asker) };
 	if (!asker->timer) {
@@ -192,12 +379,12 @@ static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t
 	return asker;
 }
 
-void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct rpc_call *call)
+void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call)
 {
-	struct asker *asker = are_complete(s, attempt_id) ? NULL : asker_new(s, call, attempt_id);
+	struct asker *asker = are_complete(s, id) ? NULL : asker_new(s, call, id);
 
 	if (asker)
 		rpc_call_defer(call, forget_asker, asker);
 	else
-		write_answer(s, attempt_id, call);
+		write_answer(s, id, call);
 }

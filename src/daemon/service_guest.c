@@ -364,11 +364,14 @@ static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
-	const struct callers callers = find_callers(s, rpc_call_peer(call));
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	int64_t id = find_callers(s, peer).attempt_id;
 
-	if (callers.attempt_id == 0)
+	if (id == 0)
+		id = service_find_begun(s, peer);
+	if (id == 0)
 		return err_set(err, -EINVAL, "this connection is no runner's");
-	service_tell_deaths_of(s, callers.attempt_id, call);
+	service_tell_deaths_of(s, id, call);
 	return 0;
 }
 

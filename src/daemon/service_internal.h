@@ -106,7 +106,8 @@ struct life_state {
 	struct tellers told; /* those that were told once and will be twice */
 	uint64_t n_taken;    /* from the kernel */
 	uint64_t n_told, n_lost;
-	int64_t last_event_id;	     /* of those that runners write down, the last that was told */
+	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
+	int64_t last_event_id;	/* of those that runners write down, the last that was told */
 	uint64_t relay_from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
 };
@@ -210,6 +211,7 @@ struct service {
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached;     /* jobs that nobody runs */
 	struct job_deaths *job_deaths; /* of the processes of runners */
+	int64_t n_begun;	       /* runners that have said so before they were known */
 	int64_t attached_here;	       /* the last that we have attached ourselves */
 	struct attach_wish *wishes;    /* to attach one, until the database can be written */
 	struct loop_timer *wish_timer; /* NULL: none had to wait yet */
@@ -659,6 +661,8 @@ void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *
 
 /* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
 
+struct deaths;
+
 /* From now on, until it is dropped; of a runner that may hear of them itself only what it cannot.
  */
 void service_keep_deaths_of(struct service *s, const struct watched *job);
@@ -670,9 +674,30 @@ void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
-/* Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+/*
+ * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+ * By the number of the attempt, or of service_find_begun().
  */
-void service_tell_deaths_of(struct service *s, int64_t attempt_id, struct rpc_call *call);
+void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call);
+
+/* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
+int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+
+/* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
+int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
+
+/*
+ * How many processes of jobs have ended without the kernel's last word on what they used.
+ * U64_UNKNOWN: it has none for us. What is about to be released is counted by
+ * service_leave_deaths().
+ */
+uint64_t service_count_unaccounted(const struct service *s);
+void service_leave_deaths(struct service *s, const struct deaths *deaths);
+
+/* Now and then: who has begun and is gone. */
+void service_tend_deaths(struct service *s);
+
+extern const struct rpc_method service_deaths_methods[];
 
 /* The last words are asked of the kernel while somebody needs them. */
 void service_want_accounts(struct service *s);
@@ -686,6 +711,9 @@ void service_want_accounts(struct service *s);
 void service_give_back_soon(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
+
+/* The sum over all of them. */
+size_t service_count_attached(const struct service *s, size_t (*count)(const struct deaths *d));
 
 /*
  * A process was born. If it is of such a job, that it belongs there is remembered, as its parent

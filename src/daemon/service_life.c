@@ -108,12 +108,12 @@ static const struct member *see_tagged(struct service *s, const struct life_even
 {
 	const struct member seen = {
 		.key = { ev->pid, ev->start_ticks },
-		.attempt_id = (int64_t)ev->tag,
+		.attempt_id = service_attempt_of_mark(s, ev->tag),
 		.born_wall_ns = ev->wall_ns,
 		.sheet_num = SHEET_NONE,
 	};
 
-	if (ev->tag == 0 || !watch_find_attempt(s->watch, seen.attempt_id))
+	if (seen.attempt_id == 0 || !watch_find_attempt(s->watch, seen.attempt_id))
 		return NULL;
 	return members_see(s->life.members, &seen) < 0 ? NULL
 						       : members_find(s->life.members, ev->pid);
@@ -141,7 +141,8 @@ static void on_birth(struct service *s, const struct life_event *ev)
 	service_tell_birth(s, &named, ev->wall_ns);
 }
 
-/* The first process of a job was born before anybody knew of that: its mark says whose it is. */
+/* The first processes of a job were born before anybody knew of that: their mark says whose they
+ * are. */
 static void note_unseen_death(struct service *s, const struct life_event *ev)
 {
 	const struct member dead = {
@@ -167,6 +168,8 @@ static void on_death(struct service *s, const struct life_event *ev)
 	}
 	service_note_death(s, member, ev);
 	service_note_job_death(s, member, ev);
+	if (service_attempt_of_mark(s, ev->tag) == 0)
+		note_unseen_death(s, ev); /* of a run inside the job that has only begun */
 	tell_news_of_death(s, member, ev);
 }
 

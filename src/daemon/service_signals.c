@@ -60,9 +60,10 @@ static const struct member *find_ancestor(const struct service *s, pid_t pid)
 static struct watched *find_job(struct service *s, pid_t pid, uint64_t tag)
 {
 	const struct member *member = members_find(s->life.members, pid);
+	int64_t marked_id = service_attempt_of_mark(s, tag);
 
-	if (!member && tag)
-		return watch_find_attempt(s->watch, (int64_t)tag);
+	if (!member && marked_id)
+		return watch_find_attempt(s->watch, marked_id);
 	if (!member)
 		member = find_ancestor(s, pid);
 	return member ? watch_find_attempt(s->watch, member->attempt_id) : NULL;

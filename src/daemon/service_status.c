@@ -52,6 +52,7 @@ static void write_life(struct json *j, const struct service *s)
 {
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
+	json_key_u64(j, "process_accounts_missing", service_count_unaccounted(s));
 	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
 	json_key_u64(j, "signals_unplaced", s->signals.unowned.n_dropped);
 	json_key_u64(j, "syscalls_lost", s->syscalls.lost.calls);

@@ -175,13 +175,24 @@ static int begin_job(struct service *s, const struct watched *job)
 	return r;
 }
 
+/* A kernel may let it be loaded, and not be armed. */
+static void say_unarmed(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (!syscalls_is_armed(s->syscalls.syscalls) &&
+	    syscalls_check(s->syscalls.syscalls, &err) < 0)
+		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
+}
+
 static void count_job(struct service *s, const struct watched *job)
 {
 	int r = is_wanted(s, job) ? begin_job(s, job) : 0;
 
-	if (r < 0 && r != -ESRCH)
-		log_warning("the system calls of job %s are not counted: %s", job->job_id,
-			    strerror(-r));
+	if (r == 0 || r == -ESRCH)
+		return;
+	log_warning("the system calls of job %s are not counted: %s", job->job_id, strerror(-r));
+	say_unarmed(s);
 }
 
 static void on_timer(void *ctx)

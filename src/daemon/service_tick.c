@@ -70,6 +70,7 @@ static int look(struct service *s, struct err *err)
 	bool is_new;
 	int r;
 
+	service_tend_deaths(s);
 	leave_replaced(s);
 	is_new = !s->store;
 	r = open_store(s, err);

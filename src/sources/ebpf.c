@@ -17,6 +17,7 @@
 #include "sources/parse_host.h"
 
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
+#define LOCKDOWN_PATH "/sys/kernel/security/lockdown"
 #define CPUS_PATH "/sys/devices/system/cpu/possible"
 #define CPUS_BYTES 4096
 
@@ -110,13 +111,35 @@ int ebpf_check(struct err *err)
 	return 0;
 }
 
+/* The kernel's own ENOTSUPP has no words outside of it. */
+#define KERNEL_ENOTSUPP 524
+
+static const char *words_of(int code)
+{
+	return code == -KERNEL_ENOTSUPP ? "not supported" : strerror(-code);
+}
+
+/* It then reads nothing of its own memory for anybody, and says so in many ways. */
+static bool is_locked_down(void)
+{
+	char text[128];
+
+	return io_read_text_at(AT_FDCWD, LOCKDOWN_PATH, text, sizeof(text)) > 0 &&
+	       strstr(text, "[confidentiality]") != NULL;
+}
+
 int ebpf_fail(struct err *err, int code, const char *what)
 {
 	if (code >= 0)
 		code = -EIO;
+	if (is_locked_down())
+		return err_set(
+			err, code,
+			"the kernel is locked down (confidentiality), and refused the eBPF program for %s: %s",
+			what, words_of(code));
 	if (code == -EPERM || code == -EACCES)
 		return err_set(err, code, "the kernel refused the eBPF program for %s: %s", what,
-			       strerror(-code));
+			       words_of(code));
 	return err_set(err, code, "the eBPF program for %s does not work on this kernel: %s", what,
-		       strerror(-code));
+		       words_of(code));
 }

@@ -12,6 +12,13 @@ int ebpf_check(struct err *err)
 	return err_set(err, -EOPNOTSUPP, "this build has no eBPF programs");
 }
 
+int ebpf_fail(struct err *err, int code, const char *what)
+{
+	(void)code;
+	(void)what;
+	return ebpf_check(err);
+}
+
 int tasks_open(bool is_as_old, struct tasks **ret, struct err *err)
 {
 	(void)is_as_old;
@@ -56,6 +63,12 @@ struct syscalls *syscalls_close(struct syscalls *s)
 {
 	(void)s;
 	return NULL;
+}
+
+int syscalls_check(struct syscalls *s, struct err *err)
+{
+	(void)s;
+	return ebpf_check(err);
 }
 
 int syscalls_track(struct syscalls *s, pid_t pid, uint64_t tag)

@@ -53,18 +53,42 @@ struct rung rung_of_samples(bool is_ebpf, const char *why)
 		       : (struct rung){ what, "/proc", why };
 }
 
-static struct rung probe_samples(const struct probe *p)
+/* A kernel may let it be loaded, and not be read. */
+static int try_tasks(struct err *err)
 {
 	struct tasks *tasks = NULL;
+	const pid_t own = getpid();
+	struct task_list list;
+	int r = tasks_open(false, &tasks, err);
+
+	if (r < 0)
+		return r;
+	r = tasks_read(tasks, &own, 1, &list);
+	tasks_close(tasks);
+	return r < 0 ? ebpf_fail(err, r, "process samples") : 0;
+}
+
+static int try_syscalls(struct err *err)
+{
+	struct syscalls *syscalls = NULL;
+	int r = syscalls_open(NULL, &syscalls, err);
+
+	if (r == 0)
+		r = syscalls_check(syscalls, err);
+	syscalls_close(syscalls);
+	return r;
+}
+
+static struct rung probe_samples(const struct probe *p)
+{
 	struct err err = ERR_INIT;
 
 	if (!has_proc(p->root_fd))
 		return (struct rung){ "process samples", "none", no_proc };
 	if (!p->want_ebpf)
 		return rung_of_samples(false, p->why_no_ebpf);
-	if (tasks_open(false, &tasks, &err) < 0)
+	if (try_tasks(&err) < 0)
 		return rung_of_samples(false, keep_why(p, &err));
-	tasks_close(tasks);
 	return rung_of_samples(true, "");
 }
 
@@ -97,16 +121,13 @@ static struct rung probe_life(const struct probe *p)
 static struct rung probe_syscalls(const struct probe *p)
 {
 	static const char what[] = SOURCES_RUNG_SYSCALLS;
-	struct syscalls *syscalls = NULL;
 	struct err err = ERR_INIT, why = ERR_INIT;
 
 	if (!p->want_ebpf || p->why_no_syscalls)
 		return (struct rung){ what, "unknown",
 				      p->want_ebpf ? p->why_no_syscalls : p->why_no_ebpf };
-	if (syscalls_open(NULL, &syscalls, &err) == 0) {
-		syscalls_close(syscalls);
+	if (try_syscalls(&err) == 0)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
-	}
 	err_set(&why, err.code, "%.400s; and strace %s", err.text,
 		strace_is_installed()
 			? "is slow, and taken only where --syscalls or strace_enabled ask for it"

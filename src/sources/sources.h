@@ -293,6 +293,12 @@ int syscalls_open(const struct syscalls_options *options, struct syscalls **ret,
 struct syscalls *syscalls_close(struct syscalls *s);
 
 /*
+ * Whether it can be armed, which a kernel may refuse that lets it be loaded: arms it for a moment.
+ * Who is about to track somebody need not ask.
+ */
+int syscalls_check(struct syscalls *s, struct err *err);
+
+/*
  * Counts the process, its descendants, and all that they start from now on. Arms
  * it. A call under way is counted when it returns. A tree inside another one's counts for itself
  * alone from then on. -ESRCH: no such process. The tag is not 0.

@@ -216,6 +216,17 @@ static int walk_tasks(struct bpf_program *program)
 	return r;
 }
 
+int syscalls_check(struct syscalls *s, struct err *err)
+{
+	int r = arm(s);
+
+	if (r == 0)
+		r = walk_tasks(s->skel->progs.introduce);
+	if (s->tags.len == 0)
+		disarm(s);
+	return r < 0 ? ebpf_fail(err, r, WHAT) : 0;
+}
+
 static int mark_root(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 {
 	const struct syscall_thread mark = {

@@ -86,6 +86,28 @@ static void test_a_zombie_is_not_awaited(void **state)
 	assert_false(deaths_are_complete(&d, root_fd, 0, UINT64_MAX)); /* now it comes */
 }
 
+static void test_a_last_word_that_does_not_come_is_counted(void **state)
+{
+	CLEANUP(deaths_release) struct deaths d = { 0 };
+	const struct life_event own = make_end(LIFE_EXIT, getpid(), 90, 200);
+	struct life_event end;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	end = make_end(LIFE_EXIT, pid, 70, 200);
+	note(&d, &own); /* a zombie, or another by now */
+	note(&d, &end);
+	assert_int_equal(deaths_count_unaccounted(&d, 1000), 0); /* it may come yet */
+	assert_int_equal(deaths_count_unaccounted(&d, 1001), 1);
+	end.type = LIFE_ACCOUNT;
+	deaths_complete(&d, &end);
+	assert_int_equal(deaths_count_unaccounted(&d, 1001), 0);
+}
+
 static void test_into_the_record(void **state)
 {
 	CLEANUP(deaths_release) struct deaths d = { 0 };
@@ -287,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_word_is_awaited),
 		cmocka_unit_test(test_a_zombie_is_not_awaited),
+		cmocka_unit_test(test_a_last_word_that_does_not_come_is_counted),
 		cmocka_unit_test(test_into_the_record),
 		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
