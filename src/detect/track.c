@@ -149,6 +149,22 @@ struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid)
 	return map_get(&ts->by_pid, (uint64_t)pid, &i) ? &ts->items[i] : NULL;
 }
 
+/*
+ * Snapshots show them in the same order as a rule: then it is the one behind the last, and the map,
+ * which is in no cache any more since the last tick, need not be waited for. A dead one may have
+ * left its pid to another.
+ */
+static struct track *find_in_turn(struct tracks *ts, pid_t pid)
+{
+	struct track *t = ts->next < ts->n ? &ts->items[ts->next] : NULL;
+
+	if (!t || t->key.pid != pid || t->is_dead)
+		t = detect_tracks_by_pid(ts, pid);
+	if (t)
+		ts->next = (size_t)(t - ts->items) + 1;
+	return t;
+}
+
 /* A place for it. The one before with its pid, if any, is left to the sweep. */
 static int add(struct tracks *ts, const struct proc_sample *p, double now, struct track **ret)
 {
@@ -225,7 +241,7 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	*ret = TRACK_NONE;
 	if (!u64_known(p->key.start_ticks))
 		return 0;
-	t = detect_tracks_by_pid(ts, p->key.pid);
+	t = find_in_turn(ts, p->key.pid);
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
 	if (t && t->key.start_ticks != p->key.start_ticks) {

@@ -112,6 +112,7 @@ struct tracks {
 	struct map by_pid; /* -> index */
 	struct track *items;
 	size_t n, cap;
+	size_t next; /* behind the one that was updated last */
 	struct job_track **jobs;
 	size_t n_jobs, cap_jobs;
 	struct map by_job; /* hash -> index */

@@ -21,13 +21,17 @@ struct belonging {
 struct assigner {
 	struct belonging *members;
 	size_t n_members, cap_members;
-	struct map member_of;	/* pid -> index in members */
-	struct map index_of;	/* pid -> index in the snapshot */
+	size_t next_member;   /* behind the one that was found last */
+	bool are_as_shown;    /* members are those of the last snapshot, in its order */
+	struct map member_of; /* pid -> index in members */
+	struct map index_of;  /* pid -> index in the snapshot */
+	pid_t *indexed;	      /* the pids that this is made of, as they stood */
+	size_t n_indexed;
 	struct map root_of;	/* pid -> index of the root */
 	struct map root_by_job; /* address of the job's id -> the same */
 	int *owners;		/* of each process of the snapshot */
 	size_t *path;		/* from a process up to an ancestor that is known */
-	size_t cap;		/* of both */
+	size_t cap;		/* of the three */
 };
 
 struct assigner *assigner_new(void)
@@ -46,6 +50,7 @@ struct assigner *assigner_free(struct assigner *a)
 	map_release(&a->root_by_job);
 	free(a->owners);
 	free(a->path);
+	free(a->indexed);
 	free(a);
 	return NULL;
 }
@@ -68,6 +73,7 @@ static int reserve(struct assigner *a, size_t n)
 {
 	int *owners;
 	size_t *path;
+	pid_t *indexed;
 
 	if (n <= a->cap)
 		return 0;
@@ -77,9 +83,47 @@ static int reserve(struct assigner *a, size_t n)
 	path = reallocarray(a->path, n, sizeof(*path));
 	if (path)
 		a->path = path;
-	if (!owners || !path)
+	indexed = reallocarray(a->indexed, n, sizeof(*indexed));
+	if (indexed)
+		a->indexed = indexed;
+	if (!owners || !path || !indexed)
 		return -ENOMEM;
 	a->cap = n;
+	return 0;
+}
+
+static bool is_indexed(const struct round *r)
+{
+	const struct assigner *a = r->a;
+
+	if (a->n_indexed != r->s->n_processes)
+		return false;
+	for (size_t i = 0; i < a->n_indexed; i++)
+		if (a->indexed[i] != r->s->processes[i].key.pid)
+			return false;
+	return true;
+}
+
+/*
+ * Mostly nobody was born or has died since the last snapshot, and every pid stands where it stood:
+ * to compare a row of them is much less than to fill the map, which is in no cache any more.
+ */
+static int index_processes(struct round *r)
+{
+	struct assigner *a = r->a;
+
+	if (is_indexed(r))
+		return 0;
+	a->n_indexed = 0;
+	map_clear(&a->index_of);
+	for (size_t i = 0; i < r->s->n_processes; i++) {
+		a->indexed[i] = r->s->processes[i].key.pid;
+		if (map_put(&a->index_of, (uint64_t)a->indexed[i], i) < 0) {
+			map_clear(&a->index_of);
+			return -ENOMEM;
+		}
+	}
+	a->n_indexed = r->s->n_processes;
 	return 0;
 }
 
@@ -87,16 +131,12 @@ static int begin_round(struct round *r)
 {
 	struct assigner *a = r->a;
 
-	map_clear(&a->index_of);
 	map_clear(&a->root_of);
 	map_clear(&a->root_by_job);
-	if (reserve(a, r->s->n_processes) < 0)
+	if (reserve(a, r->s->n_processes) < 0 || index_processes(r) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < r->s->n_processes; i++) {
+	for (size_t i = 0; i < r->s->n_processes; i++)
 		a->owners[i] = UNSEEN;
-		if (map_put(&a->index_of, (uint64_t)r->s->processes[i].key.pid, i) < 0)
-			return -ENOMEM;
-	}
 	for (size_t i = 0; i < r->n_roots; i++)
 		if (map_put(&a->root_of, (uint64_t)r->roots[i].key.pid, i) < 0 ||
 		    map_put(&a->root_by_job, (uint64_t)(uintptr_t)r->roots[i].job_id, i) < 0)
@@ -112,12 +152,15 @@ static int find_job(const struct round *r, const char *job_id)
 	return map_get(&r->a->root_by_job, (uint64_t)(uintptr_t)job_id, &i) ? (int)i : UNSEEN;
 }
 
-static const struct belonging *find_member(const struct assigner *a, const struct proc_key *key)
+/* Members stand as the last snapshot had them: it is the one behind the last, as a rule. */
+static const struct belonging *find_member(struct assigner *a, const struct proc_key *key)
 {
-	uint64_t i;
+	uint64_t i = a->next_member;
 
-	if (!map_get(&a->member_of, (uint64_t)key->pid, &i) || !is_same(&a->members[i].key, key))
+	if ((i >= a->n_members || !is_same(&a->members[i].key, key)) &&
+	    (!map_get(&a->member_of, (uint64_t)key->pid, &i) || !is_same(&a->members[i].key, key)))
 		return NULL;
+	a->next_member = i + 1;
 	return &a->members[i];
 }
 
@@ -193,20 +236,42 @@ static void settle(const struct round *r, size_t i)
 
 /* ---- what stays ---- */
 
+static int reserve_members(struct assigner *a)
+{
+	size_t cap = a->cap_members ? a->cap_members * 2 : 64;
+	struct belonging *members;
+
+	if (a->n_members < a->cap_members)
+		return 0;
+	members = reallocarray(a->members, cap, sizeof(*members));
+	if (!members)
+		return -ENOMEM;
+	a->members = members;
+	a->cap_members = cap;
+	return 0;
+}
+
+static int add_member(struct assigner *a, const struct belonging *member)
+{
+	if (reserve_members(a) < 0 ||
+	    map_put(&a->member_of, (uint64_t)member->key.pid, a->n_members) < 0)
+		return -ENOMEM;
+	a->members[a->n_members++] = *member;
+	return 0;
+}
+
+/* In the place of what was known of its pid: each has one place, whichever way it is found. */
 int assign_remember(struct assigner *a, const struct proc_key *key, const char *job_id,
 		    int sheet_num)
 {
-	if (a->n_members == a->cap_members) {
-		size_t cap = a->cap_members ? a->cap_members * 2 : 64;
-		struct belonging *members = reallocarray(a->members, cap, sizeof(*members));
+	const struct belonging member = { *key, job_id, sheet_num };
+	uint64_t i;
 
-		if (!members)
-			return -ENOMEM;
-		a->members = members;
-		a->cap_members = cap;
-	}
-	a->members[a->n_members] = (struct belonging){ *key, job_id, sheet_num };
-	return map_put(&a->member_of, (uint64_t)key->pid, a->n_members++);
+	a->are_as_shown = false;
+	if (!map_get(&a->member_of, (uint64_t)key->pid, &i))
+		return add_member(a, &member);
+	a->members[i] = member;
+	return 0;
 }
 
 /* With the sheet that it was first seen in. */
@@ -227,19 +292,42 @@ static void tell(const struct round *r, size_t i, size_t *n_of)
 	n_of[owner]++;
 }
 
-static int remember_all(const struct round *r)
+/* Brings members up to date where they are; false: they are others than those of the snapshot. */
+static bool renew_all(const struct round *r)
 {
-	int result = 0;
+	struct assigner *a = r->a;
+	size_t n = 0;
 
-	r->a->n_members = 0;
-	map_clear(&r->a->member_of);
-	for (size_t i = 0; result == 0 && i < r->s->n_processes; i++) {
+	for (size_t i = 0; a->are_as_shown && i < r->s->n_processes; i++) {
 		const struct proc_sample *p = &r->s->processes[i];
 
-		if (p->job_id)
-			result = assign_remember(r->a, &p->key, p->job_id, p->sheet_num);
+		if (!p->job_id)
+			continue;
+		if (n == a->n_members || !is_same(&a->members[n].key, &p->key))
+			return false;
+		a->members[n++] = (struct belonging){ p->key, p->job_id, p->sheet_num };
 	}
-	return result;
+	return a->are_as_shown && n == a->n_members;
+}
+
+static int remember_all(const struct round *r)
+{
+	struct assigner *a = r->a;
+
+	if (renew_all(r))
+		return 0;
+	a->are_as_shown = false;
+	a->n_members = 0;
+	map_clear(&a->member_of);
+	for (size_t i = 0; i < r->s->n_processes; i++) {
+		const struct proc_sample *p = &r->s->processes[i];
+		const struct belonging member = { p->key, p->job_id, p->sheet_num };
+
+		if (p->job_id && add_member(a, &member) < 0)
+			return -ENOMEM;
+	}
+	a->are_as_shown = true;
+	return 0;
 }
 
 int assign_processes(struct assigner *a, struct snapshot *s, const struct assign_root *roots,
@@ -260,9 +348,15 @@ int assign_processes(struct assigner *a, struct snapshot *s, const struct assign
 
 void assigner_forget_job(struct assigner *a, const char *job_id)
 {
-	for (size_t i = 0; i < a->n_members; i++)
-		if (a->members[i].job_id == job_id)
-			map_remove(&a->member_of, (uint64_t)a->members[i].key.pid);
+	a->are_as_shown = false;
+	for (size_t i = 0; i < a->n_members; i++) {
+		struct belonging *member = &a->members[i];
+
+		if (member->job_id != job_id)
+			continue;
+		map_remove(&a->member_of, (uint64_t)member->key.pid);
+		*member = (struct belonging){ { 0, U64_UNKNOWN }, NULL, SHEET_NONE };
+	}
 }
 
 /* Deeper than any tree that grows within a moment; and a circle ends. */

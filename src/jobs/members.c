@@ -10,6 +10,7 @@ struct members {
 	struct member *items;
 	size_t n, cap;
 	struct map index_of; /* pid -> index in items */
+	size_t next;	     /* behind the one that was seen last */
 	unsigned look;
 };
 
@@ -44,11 +45,39 @@ static struct member *find(const struct members *m, pid_t pid)
 	return map_get(&m->index_of, (uint64_t)(uint32_t)pid, &i) ? &m->items[i] : NULL;
 }
 
+/*
+ * A look shows them in the same order as the last as a rule. A look into the map for each would
+ * wait for memory, as what was there at the last tick is in no cache any more.
+ */
+static struct member *find_in_turn(struct members *m, pid_t pid)
+{
+	struct member *found;
+
+	if (m->next < m->n && m->items[m->next].key.pid == pid)
+		return &m->items[m->next++];
+	found = find(m, pid);
+	if (found)
+		m->next = (size_t)(found - m->items) + 1;
+	return found;
+}
+
+typedef bool keep_fn(const struct members *m, const struct member *member);
+
+static bool are_all_kept(const struct members *m, keep_fn *keep)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (!keep(m, &m->items[i]))
+			return false;
+	return true;
+}
+
 /* Whom keep() is true for stay, in their order. */
-static void sift(struct members *m, bool (*keep)(const struct members *, const struct member *))
+static void sift(struct members *m, keep_fn *keep)
 {
 	size_t kept = 0;
 
+	if (are_all_kept(m, keep))
+		return;
 	map_clear(&m->index_of);
 	for (size_t i = 0; i < m->n; i++) {
 		if (!keep(m, &m->items[i]))
@@ -125,7 +154,7 @@ void members_begin_look(struct members *m)
 
 int members_see(struct members *m, const struct member *seen)
 {
-	struct member *known = find(m, seen->key.pid), now = *seen;
+	struct member *known = find_in_turn(m, seen->key.pid), now = *seen;
 
 	if (known && is_same(known, &seen->key)) {
 		known->key = seen->key;

@@ -1,6 +1,7 @@
 #include "store/codec_column.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/macros.h"
 #include "store/codec_rice.h"
@@ -44,7 +45,7 @@ static unsigned row_set_count(const struct row_set *set)
 	return (unsigned)(__builtin_popcountll(set->bits[0]) + __builtin_popcountll(set->bits[1]));
 }
 
-static struct row_set all_rows(unsigned n)
+struct row_set row_set_all(unsigned n)
 {
 	return (struct row_set){ {
 		n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX,
@@ -55,7 +56,7 @@ static struct row_set all_rows(unsigned n)
 /* Those of the set that a column of n values has. */
 static struct row_set first_rows(const struct row_set *set, unsigned n)
 {
-	struct row_set all = all_rows(n);
+	struct row_set all = row_set_all(n);
 
 	return (struct row_set){ { set->bits[0] & all.bits[0], set->bits[1] & all.bits[1] } };
 }
@@ -187,12 +188,10 @@ static void put_ordinary(struct bit_writer *w, uint64_t *v, unsigned n,
 		rice_put(w, v + order, n);
 }
 
-static bool all_equal(const uint64_t *v, unsigned n)
+/* Each like the next: libc compares several of them at once. */
+bool column_is_constant(const uint64_t *v, unsigned n)
 {
-	for (unsigned i = 1; i < n; i++)
-		if (v[i] != v[0])
-			return false;
-	return true;
+	return memcmp(v, v + 1, (n - 1) * sizeof(*v)) == 0;
 }
 
 static enum kind choose_kind(const uint64_t *v, unsigned n_known, unsigned n,
@@ -202,7 +201,7 @@ static enum kind choose_kind(const uint64_t *v, unsigned n_known, unsigned n,
 		return KIND_UNKNOWN;
 	if (n_known < n)
 		return row_sets_equal(known, &memory->known) ? KIND_SAME_GAPS : KIND_GAPS;
-	if (!all_equal(v, n))
+	if (!column_is_constant(v, n))
 		return KIND_ORDINARY;
 	return v[0] ? KIND_CONSTANT : KIND_ZERO;
 }
@@ -211,12 +210,13 @@ void column_write(struct bit_writer *w, const uint64_t *values, const struct row
 		  unsigned n, struct column_memory *memory)
 {
 	uint64_t v[CODEC_ROWS];
-	unsigned n_known = 0;
+	unsigned n_known;
 	enum kind kind;
 
-	for (unsigned i = 0; i < n; i++)
-		if (row_set_has(known, i))
-			v[n_known++] = values[i];
+	memcpy(v, values, n * sizeof(*v));
+	n_known = row_set_count(known);
+	if (n_known > 0 && n_known < n)
+		keep_rows(v, n, known);
 	kind = choose_kind(v, n_known, n, known, memory);
 	bits_put(w, kind, KIND_BITS);
 	if (kind == KIND_CONSTANT)
@@ -298,7 +298,7 @@ int column_read(struct bit_reader *r, unsigned n, struct column_memory *memory, 
 {
 	unsigned kind = (unsigned)bits_get(r, KIND_BITS);
 
-	*ret_known = all_rows(n);
+	*ret_known = row_set_all(n);
 	switch (kind) {
 	case KIND_UNKNOWN:
 		*ret_known = (struct row_set){ { 0, 0 } };

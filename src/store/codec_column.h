@@ -24,8 +24,12 @@ static inline bool row_set_has(const struct row_set *set, unsigned i)
 	return set->bits[i / 64] >> i % 64 & 1;
 }
 
+struct row_set row_set_all(unsigned n);
 void row_set_write(struct bit_writer *w, const struct row_set *set, unsigned n);
 void row_set_read(struct bit_reader *r, struct row_set *ret, unsigned n);
+
+/* Most are: of who sleeps, and where nobody knows. At least one value. */
+bool column_is_constant(const uint64_t *v, unsigned n);
 
 /* What columns of a table have in common: mostly the same rows change. */
 struct column_memory {

@@ -18,6 +18,8 @@ static struct row_set known_rows(const uint64_t *v, unsigned n)
 {
 	struct row_set known = { { 0, 0 } };
 
+	if (column_is_constant(v, n))
+		return u64_known(v[0]) ? row_set_all(n) : known;
 	for (unsigned i = 0; i < n; i++)
 		known.bits[i / 64] |= (uint64_t)u64_known(v[i]) << i % 64;
 	return known;

@@ -17,14 +17,21 @@
 #include "store/store.h"
 #include "store/tick_owners.h"
 
+struct seen_row {
+	uint64_t key;	      /* process_cache_key() (seen.c) */
+	uint64_t fingerprint; /* of what the row says about it, and of whose it is */
+	int64_t id;
+};
+
 /*
  * The processes that this handle has given a row, so that a tick touches the
- * processes table only for those that are new or have changed. Both maps are
- * keyed by process_cache_key() (seen.c).
+ * processes table only for those that are new or have changed.
  */
 struct seen_processes {
-	struct map row_ids;
-	struct map fingerprints; /* of what the row says about it, and of whose it is */
+	struct seen_row *rows;
+	size_t n, cap;
+	size_t next;	     /* behind the one that was found last */
+	struct map index_of; /* key -> index in rows */
 };
 
 /* A process of a tick that is being written. */

@@ -16,6 +16,7 @@
 #include "store/migrate.h"
 #include "store/patience.h"
 #include "store/query.h"
+#include "store/seen.h"
 #include "store/settle.h"
 #include "store/spool_file.h"
 #include "store/sqlite.h"
@@ -465,8 +466,7 @@ struct store *store_close(struct store *store)
 		mend_log(store);
 	store_forget_statements(store);
 	close_connection(store);
-	map_release(&store->seen.row_ids);
-	map_release(&store->seen.fingerprints);
+	seen_release(store);
 	map_release(&store->phase_counts);
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);

@@ -1,6 +1,7 @@
 #include "store/seen.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -16,8 +17,15 @@
 
 void seen_forget(struct store *store)
 {
-	map_clear(&store->seen.row_ids);
-	map_clear(&store->seen.fingerprints);
+	store->seen.n = 0;
+	map_clear(&store->seen.index_of);
+}
+
+void seen_release(struct store *store)
+{
+	free(store->seen.rows);
+	map_release(&store->seen.index_of);
+	store->seen = (struct seen_processes){ 0 };
 }
 
 /*
@@ -86,39 +94,67 @@ static int put_process(struct store *store, int64_t attempt_id, const struct pro
 	return query_run(&q, err);
 }
 
-/* True and the row's id if the row is there and says what p says. */
-static bool find_seen(const struct store *store, uint64_t key, const struct proc_sample *p,
-		      uint64_t fingerprint, int64_t *ret_id)
+/*
+ * A tick has its processes in the order of the one before as a rule: then it is the row behind the
+ * last. The map is in no cache any more since then, and would have to be waited for.
+ */
+static struct seen_row *find_row(struct seen_processes *seen, uint64_t key)
 {
-	uint64_t id, known;
+	uint64_t i = seen->next;
 
-	if (!map_get(&store->seen.row_ids, key, &id) ||
-	    !map_get(&store->seen.fingerprints, key, &known))
-		return false;
-	/* The command line of a zombie is gone; the row keeps the one it lived with. */
-	if (known != fingerprint && p->state != 'Z')
-		return false;
-	*ret_id = (int64_t)id;
-	return true;
+	if ((i >= seen->n || seen->rows[i].key != key) && !map_get(&seen->index_of, key, &i))
+		return NULL;
+	seen->next = i + 1;
+	return &seen->rows[i];
+}
+
+/* The command line of a zombie is gone; the row keeps the one it lived with. */
+static bool is_up_to_date(const struct seen_row *row, const struct proc_sample *p,
+			  uint64_t fingerprint)
+{
+	return row->fingerprint == fingerprint || p->state == 'Z';
+}
+
+static int add_row(struct seen_processes *seen, const struct seen_row *row)
+{
+	if (seen->n == seen->cap) {
+		size_t cap = seen->cap ? seen->cap * 2 : 64;
+		struct seen_row *rows = reallocarray(seen->rows, cap, sizeof(*rows));
+
+		if (!rows)
+			return -ENOMEM;
+		seen->rows = rows;
+		seen->cap = cap;
+	}
+	if (map_put(&seen->index_of, row->key, seen->n) < 0)
+		return -ENOMEM;
+	seen->rows[seen->n++] = *row;
+	return 0;
 }
 
 int seen_process(struct store *store, int64_t attempt_id, const struct proc_sample *p,
 		 int64_t *ret_id, struct err *err)
 {
-	uint64_t fingerprint = process_fingerprint(attempt_id, p);
-	uint64_t key = 0;
-	bool is_cacheable = process_cache_key(p->key, &key);
+	struct seen_processes *seen = &store->seen;
+	struct seen_row row = { .fingerprint = process_fingerprint(attempt_id, p) }, *known = NULL;
+	bool is_cacheable = process_cache_key(p->key, &row.key);
 	int r;
 
-	if (store->seen.row_ids.len >= SEEN_MAX)
+	if (seen->n >= SEEN_MAX)
 		seen_forget(store);
-	if (is_cacheable && find_seen(store, key, p, fingerprint, ret_id))
+	if (is_cacheable)
+		known = find_row(seen, row.key);
+	if (known && is_up_to_date(known, p, row.fingerprint)) {
+		*ret_id = known->id;
 		return 0;
-	r = put_process(store, attempt_id, p, ret_id, err);
-	if (r < 0 || !is_cacheable)
+	}
+	r = put_process(store, attempt_id, p, &row.id, err);
+	if (r < 0)
 		return r;
-	if (map_put(&store->seen.row_ids, key, (uint64_t)*ret_id) < 0 ||
-	    map_put(&store->seen.fingerprints, key, fingerprint) < 0)
+	*ret_id = row.id;
+	if (known)
+		*known = row;
+	else if (is_cacheable && add_row(seen, &row) < 0)
 		return err_set(err, -ENOMEM, "no memory left to record a tick");
 	return 0;
 }

@@ -18,5 +18,6 @@ int seen_process(struct store *store, int64_t attempt_id, const struct proc_samp
 		 int64_t *ret_id, struct err *err);
 
 void seen_forget(struct store *store);
+void seen_release(struct store *store);
 
 #endif

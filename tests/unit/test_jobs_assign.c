@@ -182,6 +182,47 @@ static void test_a_job_is_forgotten(void **state)
 	assigner_free(a);
 }
 
+static void find_all(const struct assigner *a, const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(assign_find(a, rows[i].pid), (int)i);
+}
+
+/* What is not looked up anew while everybody stands where he stood must not outlive a change. */
+static void test_the_same_places(void **state)
+{
+	const struct assign_root roots[] = { { { 5, 50 }, false, job_b, 0, 1 },
+					     { { 10, 100 }, false, job_a, 0, 1 } };
+	struct row rows[] = {
+		{ 5, 1, 50, job_b, 1 },
+		{ 10, 1, 100, job_a, 1 },
+		{ 11, 10, 110, job_a, 1 },
+		{ 12, 10, 120, job_a, 1 },
+	};
+	const size_t n = ARRAY_SIZE(rows);
+	struct assigner *a = assigner_new();
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		check(a, rows, n, roots, 2);
+	rows[2] = (struct row){ 11, 1, 999, NULL, 0 }; /* another process */
+	check(a, rows, n, roots, 2);
+	assert_int_equal(assign_remember(a, &(struct proc_key){ 12, 120 }, job_b, 3), 0);
+	rows[3].job_id = job_b;
+	rows[3].sheet_num = 3;
+	check(a, rows, n, roots, 2);
+	rows[3].pid = 13; /* as many as before, and one of them another */
+	rows[3].job_id = job_a;
+	rows[3].sheet_num = 1;
+	check(a, rows, n, roots, 2);
+	find_all(a, rows, n);
+	assert_int_equal(assign_find(a, 12), -1);
+	assigner_forget_job(a, job_a); /* another job has the address of its id */
+	rows[1].job_id = rows[3].job_id = NULL;
+	check(a, rows, n, (struct assign_root[]){ roots[0], { { 20, 1 }, true, job_a, 0, 1 } }, 2);
+	assigner_free(a);
+}
+
 /* Who is too young for anybody to know the sheet is of that of the nearest who is not. */
 static void test_sheets_are_inherited(void **state)
 {
@@ -225,6 +266,7 @@ int main(void)
 		cmocka_unit_test(test_jobs_end),
 		cmocka_unit_test(test_remembered),
 		cmocka_unit_test(test_a_job_is_forgotten),
+		cmocka_unit_test(test_the_same_places),
 		cmocka_unit_test(test_sheets_are_inherited),
 	};
 
