@@ -168,7 +168,7 @@ keys BSpace s Enter
 hides "f filters" '^- gamma'
 shows "and says by what" '^filter: steps'
 keys Escape
-shows "Escape forgets it" '^- gamma'
+hides "Escape forgets it" '^filter: '
 keys F4
 keys -l gamma
 keys Enter
@@ -177,7 +177,7 @@ shows "a name that commands the terminal is shown, and not obeyed" \
 	'[0-9]+ \?\[2J\?\]0;owned\?.名'
 unlike "nor taken for the terminal's title" "$(pane display -p '#{pane_title}')" 'owned'
 keys Escape
-shows "all are there again" '^- beta'
+hides "all are there again" '^filter: '
 
 # ---- all of one thing ----
 
@@ -321,7 +321,7 @@ hides "or killed" "$sleeper sleep 303"
 run kill -0 "$sleeper"
 is "really" "$status" 1
 keys Escape
-shows "all jobs are there again" '^- beta'
+hides "all jobs are there again" '^filter: '
 keys / ; keys -l beta; keys Enter
 selects "a job" '^- beta'
 keys x
