@@ -25,7 +25,7 @@ run: all ## profiles the example job and shows its report
 
 test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lint, unit, fuzz corpora, integration
 	@ninja -C build
-	@ninja -C build-asan
+	@ninja -C build-asan unit-and-fuzz
 	@tests/run build:integration,lint,scripts,unit build-asan:unit,fuzz # the longest first
 
 lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
