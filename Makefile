@@ -75,7 +75,7 @@ build/build.ninja: | setup-build
 	@meson setup build
 
 build-asan/build.ninja: | setup-build
-	@meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@meson setup build-asan -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 
 build-fuzz/build.ninja:
 	@scripts/setup build fuzz
