@@ -25,7 +25,7 @@ run: all ## profiles the example job and shows its report
 
 test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lint, unit, fuzz corpora, integration
 	@ninja -C build
-	@ninja -C build-asan
+	@ninja -C build-asan unit-and-fuzz
 	@tests/run build:integration,lint,scripts,unit build-asan:unit,fuzz # the longest first
 
 lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
@@ -75,7 +75,7 @@ build/build.ninja: | setup-build
 	@meson setup build
 
 build-asan/build.ninja: | setup-build
-	@meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@meson setup build-asan -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false
 
 build-fuzz/build.ninja:
 	@scripts/setup build fuzz

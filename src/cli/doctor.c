@@ -2,22 +2,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/json.h"
-#include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/doctor_gpu.h"
-#include "cli/doctor_rungs.h"
+#include "cli/doctor_checks.h"
 #include "sources/sources.h"
-
-/* How long the database is looked through. */
-#define STORE_CHECK_MS 5000
 
 enum doctor_key { KEY_JSON = 256, KEY_REPAIR, KEY_ALL };
 
@@ -70,313 +59,11 @@ static const struct argp doctor_argp = {
 	       "through for 5 seconds, with --repair to its end.",
 };
 
-enum health { HEALTH_OK, HEALTH_NOTE, HEALTH_BROKEN };
 static const char *const health_names[] = { "ok", "note", "broken" };
 
-struct check {
-	const char *name;
+struct result {
 	enum health health;
 	struct buf detail;
-};
-
-/* What the checks look at. */
-struct patient {
-	struct paths paths;
-	struct err paths_err; /* code 0: paths is good */
-	struct config config;
-	struct err config_err; /* code 0: config is what the file says */
-	int root_fd;
-	struct snapshot snap; /* of the host alone */
-	struct doctor_rungs rungs;
-	struct arena arena;
-};
-
-/* ---- the checks, one function each ---- */
-
-static enum health check_kernel(struct patient *p, struct buf *detail)
-{
-	struct utsname name;
-
-	(void)p;
-	if (uname(&name) < 0)
-		return HEALTH_NOTE;
-	buf_printf(detail, "%s %s %s, user id %u", name.sysname, name.release, name.machine,
-		   (unsigned)geteuid());
-	return HEALTH_OK;
-}
-
-/* The nearest folder above path that exists decides whether it can be made. */
-static bool can_be_made(const char *path)
-{
-	char part[PATH_BYTES];
-	char *slash;
-
-	strcpy(part, path); /* paths are at most PATH_BYTES */
-	while (access(part, F_OK) < 0) {
-		slash = strrchr(part, '/');
-		if (!slash)
-			return access(".", W_OK | X_OK) == 0;
-		if (slash == part)
-			slash++; /* "/" itself */
-		if (*slash == '\0')
-			return false;
-		*slash = '\0';
-	}
-	return access(part, W_OK | X_OK) == 0;
-}
-
-/* With less than this not even a short run can be recorded for certain. */
-#define MIN_FREE_BYTES (UINT64_C(1) << 20)
-
-static enum health check_room(const char *dir, struct buf *detail)
-{
-	struct statvfs fs;
-	uint64_t free_bytes;
-
-	if (statvfs(dir, &fs) < 0)
-		return HEALTH_OK;
-	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (free_bytes >= MIN_FREE_BYTES)
-		return HEALTH_OK;
-	buf_printf(detail,
-		   ": its disk is full (%llu bytes are free), so nothing more can be recorded: "
-		   "free some room, or set PROCTOR_HOME to a folder on another",
-		   (unsigned long long)free_bytes);
-	return HEALTH_BROKEN;
-}
-
-static enum health check_folder(struct patient *p, struct buf *detail)
-{
-	const char *dir = p->paths.state_dir;
-
-	if (p->paths_err.code) {
-		buf_add_str(detail, p->paths_err.text);
-		return HEALTH_BROKEN;
-	}
-	if (access(dir, W_OK | X_OK) == 0) {
-		buf_printf(detail, "%s", dir);
-		return check_room(dir, detail);
-	}
-	if (errno == ENOENT && can_be_made(dir)) {
-		buf_printf(detail, "%s (made by the first run)", dir);
-		return HEALTH_OK;
-	}
-	buf_printf(detail, "%s cannot be written: %s; jobs run, and are not recorded", dir,
-		   strerror(errno));
-	return HEALTH_BROKEN;
-}
-
-static enum health tell_store_trouble(struct patient *p, const struct err *err, struct buf *detail)
-{
-	buf_add_str(detail, err->text);
-	if (err->code == -EBADMSG && access(p->paths.state_dir, W_OK | X_OK) < 0)
-		buf_printf(detail, "; but it cannot be moved, as %s cannot be written: %s",
-			   p->paths.state_dir, strerror(errno));
-	return HEALTH_BROKEN;
-}
-
-/* Whether what is old stays for now. */
-static bool add_hold(struct store *store, struct buf *detail)
-{
-	uint64_t until_ns = 0;
-	char until[32];
-
-	if (store_read_retention_hold(store, clock_wall_ns(), &until_ns, NULL) < 0 || !until_ns)
-		return false;
-	buf_printf(detail,
-		   "; the clock has jumped ahead, so nothing is removed for its age until %s "
-		   "(\"proctor gc --trust-clock\": the clock is right)",
-		   clock_format_local(until_ns, until, sizeof(until)));
-	return true;
-}
-
-/* There is something to say about it, and nothing to do. */
-static bool is_in_use(int checked)
-{
-	return checked == -ETIMEDOUT || checked == -ENODATA || checked == -EUCLEAN;
-}
-
-/* What is in it. */
-static enum health look_through(struct patient *p, struct buf *detail)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	struct attempt_filter filter = { 0 };
-	struct err err = ERR_INIT;
-	int checked = 0, r = cli_open_store(&p->paths, &store, &err);
-
-	if (r == -ENOENT) { /* a disk that was full leaves an empty one */
-		buf_printf(detail, "%s (empty: the next run uses it)", p->paths.db);
-		return HEALTH_OK;
-	}
-	if (r == 0)
-		r = checked = store_check(store, STORE_CHECK_MS, &err);
-	if (r == 0)
-		r = store_list_attempts(store, &filter, &list, &err);
-	if (r < 0 && !is_in_use(checked))
-		return tell_store_trouble(p, &err, detail);
-	if (checked < 0)
-		buf_add_str(detail, err.text);
-	else
-		buf_printf(detail, "%s, %zu attempt%s, no damage", p->paths.db, list.n,
-			   list.n == 1 ? "" : "s");
-	return add_hold(store, detail) || checked < 0 ? HEALTH_NOTE : HEALTH_OK;
-}
-
-static enum health check_store(struct patient *p, struct buf *detail)
-{
-	struct err err = ERR_INIT;
-	enum health health;
-
-	if (p->paths_err.code)
-		return HEALTH_BROKEN;
-	if (access(p->paths.db, F_OK) < 0 && errno == ENOENT) {
-		buf_printf(detail, "%s (made by the first run)", p->paths.db);
-		return HEALTH_OK;
-	}
-	health = look_through(p, detail);
-	if (health == HEALTH_BROKEN || store_check_access(p->paths.db, &err) == 0)
-		return health;
-	buf_reset(detail);
-	buf_printf(detail, "%s; jobs run, and are not recorded", err.text);
-	return HEALTH_BROKEN;
-}
-
-static bool is_in_state_folder(const struct paths *paths, const char *file)
-{
-	size_t n = strlen(paths->state_dir);
-
-	return strncmp(file, paths->state_dir, n) == 0 && file[n] == '/' &&
-	       !strchr(file + n + 1, '/');
-}
-
-static enum health check_jsonl(struct patient *p, struct buf *detail)
-{
-	struct err err = ERR_INIT;
-	struct jsonl *log;
-	int r;
-
-	if (p->paths_err.code || p->config_err.code)
-		return HEALTH_BROKEN;
-	if (!p->paths.jsonl[0]) {
-		buf_add_str(detail, "none is written (jsonl_path)");
-		return HEALTH_OK;
-	}
-	if (access(p->paths.state_dir, F_OK) < 0 && is_in_state_folder(&p->paths, p->paths.jsonl)) {
-		buf_printf(detail, "%s (made by the first run)", p->paths.jsonl);
-		return HEALTH_OK;
-	}
-	log = jsonl_new(p->paths.jsonl, config_log_bytes(&p->config));
-	r = log ? jsonl_check(log, &err) : err_set(&err, -ENOMEM, "out of memory");
-	jsonl_free(log);
-	buf_add_str(detail, r < 0 ? err.text : p->paths.jsonl);
-	return r < 0 ? HEALTH_BROKEN : HEALTH_OK;
-}
-
-/* Those that the file has and nothing looks at. */
-static void add_idle_setting(void *ctx, const struct config *c, const struct config_setting *s)
-{
-	(void)c;
-	if (s->line != 0 && s->not_yet)
-		buf_printf(ctx, "; line %d, %s: this version does not %s yet", s->line, s->name,
-			   s->not_yet);
-}
-
-static enum health check_config(struct patient *p, struct buf *detail)
-{
-	size_t before;
-
-	if (p->paths_err.code)
-		return HEALTH_BROKEN;
-	if (p->config_err.code) {
-		buf_add_str(detail, p->config_err.text);
-		return HEALTH_BROKEN;
-	}
-	buf_printf(detail, "%s%s", p->paths.config,
-		   p->config.was_read ? "" : " (not there: defaults)");
-	before = detail->len;
-	config_each(&p->config, add_idle_setting, detail);
-	return detail->len == before ? HEALTH_OK : HEALTH_NOTE;
-}
-
-static enum health check_pressure(struct patient *p, struct buf *detail)
-{
-	if (u64_known(p->snap.system.psi_memory.some.total_us)) {
-		buf_add_str(detail, "cpu, memory and io stalls can be read");
-		return HEALTH_OK;
-	}
-	buf_add_str(detail,
-		    "this kernel has no PSI, or it is off (boot with psi=1): stall times stay "
-		    "unknown");
-	return HEALTH_NOTE;
-}
-
-static enum health check_cgroups(struct patient *p, struct buf *detail)
-{
-	bool is_v2 = faccessat(p->root_fd, "sys/fs/cgroup/cgroup.controllers", F_OK, 0) == 0;
-	bool is_hybrid =
-		faccessat(p->root_fd, "sys/fs/cgroup/unified/cgroup.controllers", F_OK, 0) == 0;
-	bool is_v1 = faccessat(p->root_fd, "sys/fs/cgroup/memory", F_OK, 0) == 0;
-
-	if (is_v2)
-		buf_add_str(detail, "version 2");
-	else if (is_hybrid)
-		buf_add_str(detail,
-			    "hybrid: version 1 controllers with a version 2 tree beside them");
-	else if (is_v1)
-		buf_add_str(detail, "version 1");
-	else
-		buf_add_str(detail, "none mounted");
-	return is_v2 || is_v1 || is_hybrid ? HEALTH_OK : HEALTH_NOTE;
-}
-
-static enum health check_files(struct patient *p, struct buf *detail)
-{
-	struct rlimit limit;
-
-	(void)p;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return HEALTH_NOTE;
-	if (limit.rlim_max == RLIM_INFINITY)
-		buf_add_str(detail, "no limit on open files");
-	else
-		buf_printf(detail, "up to %llu open files", (unsigned long long)limit.rlim_max);
-	return HEALTH_OK;
-}
-
-/* Lines, of which the first stands beside the name. */
-static enum health check_gpus(struct patient *p, struct buf *detail)
-{
-	enum doctor_gpu found;
-
-	if (!sources_has_gpu(p->root_fd)) {
-		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
-		return HEALTH_OK;
-	}
-	if (!p->config.gpu_enabled) {
-		buf_add_str(detail, "not asked: the configuration has gpu_enabled: false");
-		return HEALTH_NOTE;
-	}
-	doctor_find_gpu_rungs(p->root_fd, &p->arena, &p->rungs);
-	found = doctor_ask_gpus(p->root_fd, detail);
-	if (detail->len > 0 && detail->data[detail->len - 1] == '\n')
-		buf_truncate(detail, detail->len - 1);
-	return found == DOCTOR_GPU_ANSWERS ? HEALTH_OK : HEALTH_NOTE;
-}
-
-static const struct {
-	const char *name;
-	enum health (*fn)(struct patient *p, struct buf *detail);
-} checks[] = {
-	{ "kernel", check_kernel },
-	{ "folder", check_folder },
-	{ "database", check_store },
-	{ "log", check_jsonl },
-	{ "configuration", check_config },
-	{ "pressure", check_pressure },
-	{ "cgroups", check_cgroups },
-	{ "open files", check_files },
-	{ "GPUs", check_gpus },
 };
 
 /* ---- the visit ---- */
@@ -421,7 +108,7 @@ static void release(struct patient *p)
 	arena_release(&p->arena);
 }
 
-static void write_json(const struct patient *p, const struct check *results, struct buf *out)
+static void write_json(const struct patient *p, const struct result *results, struct buf *out)
 {
 	struct json j;
 
@@ -430,9 +117,9 @@ static void write_json(const struct patient *p, const struct check *results, str
 	doctor_write_rungs(&j, &p->rungs);
 	json_key(&j, "checks");
 	json_begin_array(&j);
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+	for (size_t i = 0; i < DOCTOR_N_CHECKS; i++) {
 		json_begin_object(&j);
-		json_key_string(&j, "name", results[i].name);
+		json_key_string(&j, "name", doctor_checks[i].name);
 		json_key_string(&j, "health", health_names[results[i].health]);
 		json_key_string(&j, "detail", results[i].detail.data);
 		json_end_object(&j);
@@ -453,13 +140,14 @@ static void add_lines(struct buf *out, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void write_text(const struct patient *p, const struct check *results, struct buf *out)
+static void write_text(const struct patient *p, const struct result *results, struct buf *out)
 {
 	buf_add_str(out, "What is measured here, and how\n");
 	doctor_add_rungs(out, &p->rungs);
 	buf_add_str(out, "\nThis machine and proctor's files\n");
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		buf_printf(out, "  %-14s %-7s ", results[i].name, health_names[results[i].health]);
+	for (size_t i = 0; i < DOCTOR_N_CHECKS; i++) {
+		buf_printf(out, "  %-14s %-7s ", doctor_checks[i].name,
+			   health_names[results[i].health]);
 		add_lines(out, results[i].detail.data);
 	}
 }
@@ -467,12 +155,12 @@ static void write_text(const struct patient *p, const struct check *results, str
 static int run_checks(struct patient *p, bool json)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct check results[ARRAY_SIZE(checks)];
+	struct result results[DOCTOR_N_CHECKS];
 	int status = CLI_DONE, printed;
 
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		results[i] = (struct check){ .name = checks[i].name, .detail = BUF_INIT };
-		results[i].health = checks[i].fn(p, &results[i].detail);
+	for (size_t i = 0; i < DOCTOR_N_CHECKS; i++) {
+		results[i] = (struct result){ .detail = BUF_INIT };
+		results[i].health = doctor_checks[i].fn(p, &results[i].detail);
 		if (results[i].health == HEALTH_BROKEN)
 			status = CLI_FAILED;
 	}
@@ -481,7 +169,7 @@ static int run_checks(struct patient *p, bool json)
 	else
 		write_text(p, results, &out);
 	printed = cli_print(&out);
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++)
+	for (size_t i = 0; i < DOCTOR_N_CHECKS; i++)
 		buf_release(&results[i].detail);
 	return printed == CLI_DONE ? status : printed;
 }

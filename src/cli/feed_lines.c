@@ -62,7 +62,7 @@ static void add_brief(struct buf *out, const struct feed_columns *line, const st
 	if (line->pid > 0)
 		buf_printf(out, " pid %d", (int)line->pid);
 	buf_add_str(out, ", job ");
-	cli_add_text(out, twins_name(twins, line->job_id, line->attempt_num, room), 30);
+	show_job(out, twins_name(twins, line->job_id, line->attempt_num, room));
 	if (line->sheet_num >= 0)
 		buf_printf(out, ", sheet %d", line->sheet_num);
 	if (line->details && line->details[0])

@@ -319,7 +319,7 @@ static void add_notable(struct buf *out, const struct notable *notable)
 	buf_add_str(out, ", ");
 	report_add_status(out, ev->status);
 	buf_add_str(out, ", job ");
-	cli_add_text(out, notable->name, 30);
+	show_job(out, notable->name);
 	if (notable->details[0])
 		buf_add_str(out, ": ");
 	cli_add_text(out, notable->details, 60);

@@ -1,6 +1,7 @@
 #include "cli/show.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -26,6 +27,22 @@ void show_text(struct buf *out, const char *text, size_t width)
 	buf_add(out, shown.data, shown.len);
 	for (size_t n = utf8_count(shown.data, shown.len); n < width + 2; n++)
 		buf_add_char(out, ' ');
+}
+
+#define JOB_COLUMNS 30
+
+void show_job(struct buf *out, const char *name)
+{
+	const char *number = strrchr(name, '#'); /* is in no name of a job */
+	size_t behind = number ? utf8_count(number, strlen(number)) : 0;
+
+	if (utf8_count(name, strlen(name)) <= JOB_COLUMNS) {
+		cli_add_text(out, name, JOB_COLUMNS);
+		return;
+	}
+	cli_add_text(out, name, behind < JOB_COLUMNS ? JOB_COLUMNS - 1 - behind : 0);
+	buf_add_str(out, "…");
+	cli_add_text(out, number ? number : "", JOB_COLUMNS - 1);
 }
 
 void show_moment(struct buf *out, uint64_t wall_ns)
@@ -97,7 +114,7 @@ void show_process(struct buf *out, const struct proc_sample *p)
 		buf_printf(out, "%6.1f  %9s  ", p->cpu_percent, rss.data);
 	else
 		buf_printf(out, "%6s  %9s  ", "-", rss.data);
-	cli_add_text(out, p->job_id ? p->job_id : "-", 30);
+	show_job(out, p->job_id ? p->job_id : "-");
 	buf_add_str(out, "  ");
 	cli_add_text(out, p->command ? p->command : p->comm, 60);
 	buf_add_char(out, '\n');

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -348,14 +349,35 @@ static int open_for_user(struct store **ret, struct err *err)
 	return cli_open_record(NULL, ret, err);
 }
 
-static void wait_for_enter(void)
+/* Takes keys as they are pressed; those of before are not meant for what is said now. */
+static void take_single_keys(struct termios *ret_before)
 {
-	int c;
+	struct termios modes;
 
-	do
-		c = getchar();
-	while (c != '\n' && c != EOF);
-	clearerr(stdin);
+	if (tcgetattr(STDIN_FILENO, ret_before) < 0)
+		return; /* no terminal: there are no keys either */
+	modes = *ret_before;
+	modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	modes.c_cc[VMIN] = 1;
+	modes.c_cc[VTIME] = 0;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
+}
+
+static bool goes_back(char key)
+{
+	return key == '\n' || key == '\r' || key == '\033' || key == 'q';
+}
+
+static void wait_to_go_back(void)
+{
+	struct termios before = { 0 };
+	char key;
+
+	take_single_keys(&before);
+	fprintf(stderr, "proctor: press Enter, Esc or q to go back");
+	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 && !goes_back(key))
+		;
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* without the rest of a longer sequence */
 }
 
 /* What it wrote stays on the screen until it was read. */
@@ -373,8 +395,7 @@ static int trace_for_user(const struct proc_key *key, struct err *err)
 	if (r < 0)
 		return r;
 	sigaction(SIGINT, &ignore, &before); /* who has pressed it once may press it twice */
-	fprintf(stderr, "proctor: press Enter to go back");
-	wait_for_enter();
+	wait_to_go_back();
 	sigaction(SIGINT, &before, NULL);
 	return 0;
 }

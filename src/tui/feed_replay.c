@@ -246,6 +246,7 @@ static void replay_close(void *ctx)
 
 	moments_release(&f->moments);
 	spans_release(&f->spans);
+	spans_release(&f->late);
 	spans_release(&f->worse);
 	changes_release(&f->changes);
 	merge_release(&f->merge);

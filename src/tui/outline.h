@@ -49,7 +49,7 @@ struct node {
 	const char *why_held;		     /* of a job that waits with its next sheet; NULL */
 	size_t n_processes;
 	double cpu_percent, io_rate, age_seconds; /* NaN: unknown */
-	bool has_hidden_io;    /* of a process whose counters may not be read: no sum has it */
+	bool has_hidden_io;    /* of a process of which it is not known: no sum has it */
 	double cpu_with_ended; /* of a process: what the sums have of it, see track.h */
 	uint64_t rss_bytes, gpu_bytes;
 	bool has_children, is_folded;

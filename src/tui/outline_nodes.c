@@ -140,7 +140,7 @@ static int add_process(struct outline *o, const struct proc_sample *p, const str
 	node.gpu_bytes = p->gpu_memory_bytes;
 	node.age_seconds = p->age_seconds;
 	node.io_rate = track ? track->io_rate : F64_UNKNOWN;
-	node.has_hidden_io = !u64_known(p->rchar) || !u64_known(p->wchar);
+	node.has_hidden_io = !f64_known(node.io_rate);
 	return add_node(o, &node);
 }
 

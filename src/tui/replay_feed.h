@@ -26,7 +26,7 @@ struct replay_feed {
 	uint64_t told_ns; /* what happened until then was told */
 	struct ends ends;
 	struct spans spans;	/* of anomalies */
-	uint64_t late_ns;	/* so long after its end that of one was told at the most */
+	struct spans late;	/* from the end of an anomaly to when that was told */
 	struct spans worse;	/* the moments at which one of them got worse */
 	struct changes changes; /* of jobs and sheets */
 };

@@ -89,8 +89,8 @@ static int add_span(void *ctx, const struct anomaly_row *row)
 	uint64_t told_ns = ends_of_anomaly(&f->ends, row);
 	int r = spans_add(&f->spans, row->episode.began_wall_ns, told_ns);
 
-	if (u64_known(row->episode.ended_wall_ns))
-		f->late_ns = later(f->late_ns, told_ns - row->episode.ended_wall_ns);
+	if (r == 0 && u64_known(row->episode.ended_wall_ns) && told_ns > row->episode.ended_wall_ns)
+		r = spans_add(&f->late, row->episode.ended_wall_ns, told_ns);
 	for (size_t i = 0; r == 0 && i < row->n_changes; i++)
 		if (row->changes[i].change == EPISODE_ESCALATED)
 			r = spans_add(&f->worse, row->changes[i].wall_ns, row->changes[i].wall_ns);
@@ -116,6 +116,7 @@ int replay_read(struct replay_feed *f, struct err *err)
 		r = read_moments(f, err);
 	if (r == 0)
 		r = store_read_anomalies(f->options->store, &anomalies, add_span, f, err);
-	spans_sort(&f->worse); /* each episode has its own order */
+	spans_sort(&f->late); /* each episode has its own order */
+	spans_sort(&f->worse);
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }

@@ -69,13 +69,25 @@ static int tell_anomaly(void *ctx, const struct anomaly_row *row)
 	return 0;
 }
 
+/*
+ * Since when the rows are read: one whose end was told late was over before. Each is asked for at
+ * the moment at which it is told, and at the first: one that was told a day late makes one long
+ * look, and not each of them.
+ */
+static uint64_t lasting_since(const struct replay_feed *f, uint64_t until_ns, bool is_first)
+{
+	uint64_t over_ns = spans_first(&f->late, f->told_ns, is_first ? UINT64_MAX : until_ns);
+
+	return over_ns <= f->told_ns ? over_ns : f->told_ns + 1;
+}
+
 /* Of those that began before as well, if they were not over by then. */
 static int tell_anomalies(struct replay_feed *f, uint64_t until_ns, bool is_first, struct err *err)
 {
 	const struct anomaly_filter filter = {
 		.job_id = f->options->job_id,
 		.until_wall_ns = until_ns,
-		.lasting_wall_ns = f->told_ns > f->late_ns ? f->told_ns + 1 - f->late_ns : 0,
+		.lasting_wall_ns = lasting_since(f, until_ns, is_first),
 		.with_changes = true,
 	};
 	struct telling telling = { f, until_ns };

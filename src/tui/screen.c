@@ -358,28 +358,31 @@ static enum screen_event read_mouse(struct screen_input *ret)
 	return SCREEN_WHEEL;
 }
 
+static bool is_printable(int c)
+{
+	return c >= 0x20 && c <= 0x7e;
+}
+
 /*
  * Behind an escape: the rest of a sequence that curses does not know, as of a keypad, or of a
- * window that is looked at again. Its bytes are no keys. False: there is none, and nothing was
- * taken.
+ * window that is looked at again, or the key that was pressed with Alt. Its bytes are no keys.
+ * False: there is none, and nothing was taken.
  */
 static bool skip_sequence(void)
 {
 	int begin = getch(), c;
 
-	if (begin != '[' && begin != 'O') {
+	if (!is_printable(begin)) { /* ERR, too: Esc itself */
 		if (begin != ERR)
 			ungetch(begin);
 		return false;
 	}
+	if (begin != '[' && begin != 'O')
+		return true;
 	c = getch();
-	if (c == ERR) { /* a key of its own */
-		ungetch(begin);
-		return false;
-	}
 	while (begin == '[' && c >= 0x20 && c <= 0x3f) /* its numbers; another byte ends it */
 		c = getch();
-	if (c != ERR && (c < 0x20 || c > 0x7e))
+	if (c != ERR && !is_printable(c))
 		ungetch(c); /* no byte of it, but a key, a click or another size */
 	return true;
 }

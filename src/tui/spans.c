@@ -58,3 +58,11 @@ bool spans_change(const struct spans *s, uint64_t after_ns, uint64_t until_ns)
 			return true;
 	return false;
 }
+
+uint64_t spans_first(const struct spans *s, uint64_t after_ns, uint64_t until_ns)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->items[i].ended_ns > after_ns && s->items[i].ended_ns <= until_ns)
+			return s->items[i].began_ns;
+	return U64_UNKNOWN;
+}

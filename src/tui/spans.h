@@ -34,4 +34,7 @@ uint64_t spans_count(const struct spans *s, uint64_t at_ns);
 /* Whether one began or ended after the one moment and not after the other. */
 bool spans_change(const struct spans *s, uint64_t after_ns, uint64_t until_ns);
 
+/* When the first began of those that ended after the one moment and not after the other. */
+uint64_t spans_first(const struct spans *s, uint64_t after_ns, uint64_t until_ns);
+
 #endif

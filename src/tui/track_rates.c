@@ -97,11 +97,11 @@ void track_set_rates(struct track *track, const struct proc_sample *p, uint64_t 
 	uint64_t ended_ns = u64_delta(ended_cpu_of(p), track->ended_cpu_ns);
 
 	track->has_waited |= u64_known(ended_ns) && ended_ns > 0;
-	set_io(track, p, elapsed_ns);
 	if (is_born_since(track, p, since_ns)) {
-		track->cpu_ns = track->ended_cpu_ns = 0;
+		track->io_bytes = track->cpu_ns = track->ended_cpu_ns = 0;
 		elapsed_ns = since_ns;
 	}
+	set_io(track, p, elapsed_ns);
 	set_cpu(track, p, elapsed_ns);
 	track->boot_ns = boot_ns;
 }

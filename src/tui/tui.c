@@ -193,7 +193,6 @@ static void wait_for_something(struct tui *t)
 		t->is_over = true; /* the terminal is gone */
 }
 
-/* What the one has told the other tells in words of its own. */
 /* The other may know the job by another number, and nothing of what waits. */
 static void withdraw_question(struct scene *s)
 {
@@ -204,6 +203,7 @@ static void withdraw_question(struct scene *s)
 	scene_say(s, "nothing is cancelled: who is asked has changed");
 }
 
+/* What the one has told the other tells in words of its own. */
 static void change_feed(struct tui *t, const struct feed *feed, enum scene_source source)
 {
 	t->feed.ops->close(t->feed.ctx);

@@ -40,7 +40,7 @@ keys Enter
 hides "a filter leaves others out" 'tmux'
 shows "and keeps what it names" '[0-9]+ sleep 301'
 keys Escape
-shows "Escape forgets it" 'no job'
+hides "Escape forgets it" '^filter: '
 keys '?'
 shows "? shows the keys" 'any key goes back'
 keys q

@@ -112,6 +112,13 @@ keys -l "$(printf '\e[I\e[1;9S')" # the window is looked at; some key
 keys e
 shows "nor those of a longer one" '^WHAT HAPPENED *$'
 shows "and nothing was sorted" 'JOB / PROCESS▾'
+keys e
+shows "another key in between" '^WHAT HAPPENED.* but births'
+keys -l "$(printf '\eM\ex')" # with Alt
+keys e
+shows "what is pressed with Alt is no key either" '^WHAT HAPPENED *$'
+shows "and sorts nothing" 'JOB / PROCESS▾'
+hides "nor asks anything" '\(y/n\)'
 
 # ---- sorting, and trees ----
 
@@ -161,7 +168,7 @@ keys BSpace s Enter
 hides "f filters" '^- gamma'
 shows "and says by what" '^filter: steps'
 keys Escape
-shows "Escape forgets it" 'gamma'
+hides "Escape forgets it" '^filter: '
 keys F4
 keys -l gamma
 keys Enter
@@ -170,7 +177,7 @@ shows "a name that commands the terminal is shown, and not obeyed" \
 	'[0-9]+ \?\[2J\?\]0;owned\?.名'
 unlike "nor taken for the terminal's title" "$(pane display -p '#{pane_title}')" 'owned'
 keys Escape
-shows "all are there again" 'beta'
+hides "all are there again" '^filter: '
 
 # ---- all of one thing ----
 
@@ -247,10 +254,19 @@ keys s
 if command -v strace >/dev/null; then
 	shows "s traces the process, call by call" '[0-9:]{8} [a-z0-9_]+\('
 	keys C-c
-	shows "Ctrl-C ends that, and not top" 'press Enter to go back'
-	keys Enter
+	shows "Ctrl-C ends that, and not top" 'press Enter, Esc or q to go back'
+	keys x Enter
 	shows "Enter goes back" 'JOB / PROCESS'
 	selects "to where it was" 'sh -c while'
+	for key in q Escape; do
+		keys s
+		shows "again" '[0-9:]{8} [a-z0-9_]+\('
+		keys C-c
+		shows "and it is over" 'press Enter, Esc or q to go back'
+		keys "$key"
+		shows "$key goes back, and no further" 'JOB / PROCESS'
+		selects "there" 'sh -c while'
+	done
 	shows "with the hints below" '^\? help  q quit'
 	keys C-l
 	shows "and Ctrl-L leaves them there" '^\? help  q quit'
@@ -305,6 +321,7 @@ hides "or killed" "$sleeper sleep 303"
 run kill -0 "$sleeper"
 is "really" "$status" 1
 keys Escape
+hides "all jobs are there again" '^filter: '
 keys / ; keys -l beta; keys Enter
 selects "a job" '^- beta'
 keys x
@@ -393,7 +410,7 @@ if command -v strace >/dev/null; then
 		'[p["pid"] for p in d["processes"] if p.get("job_id") == "gamma"][-1]')
 	eventually grep -q '^TracerPid:.*[1-9]' "/proc/$traced/status"
 	keys C-c
-	shows "until Ctrl-C" 'press Enter to go back'
+	shows "until Ctrl-C" 'press Enter, Esc or q to go back'
 	keys Enter
 	shows "and then top is back" '^- gamma'
 fi

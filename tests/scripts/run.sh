@@ -150,6 +150,37 @@ done
 run_suite
 is "where many fail, nothing is run again" "$last $(wc -l <"$TMP/broken")" "0 passed, 9 failed 9"
 
+# ---- how many side by side ----
+# rooms IDLE: whether there is room for one more beside 1, 8, 2 and 7 programs on two cores that had
+# nothing to do for so much of the time; and beside 2 just after a look.
+rooms() {
+	PYTHONDONTWRITEBYTECODE=1 python3 - "$runner" "$1" <<-'END'
+		import importlib.machinery, importlib.util, sys
+		loader = importlib.machinery.SourceFileLoader("run", sys.argv[1])
+		run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+		loader.exec_module(run)
+		now, idle = [0.0], float(sys.argv[2])
+		machine = run.Machine(2, lambda: (idle * 200 * now[0], 200 * now[0]), lambda: now[0])
+		def has_room(n_running, later):
+		    now[0] += later
+		    return machine.has_room(n_running)
+		print(*(int(has_room(n, 1)) for n in (1, 8, 2, 7)), int(has_room(2, 0.1)))
+	END
+}
+is "on busy cores there is room for a program each" "$(rooms 0.2)" "1 0 0 0 0"
+is "on idle ones for more, but not for all, and not all at once" "$(rooms 0.9)" "1 0 1 1 0"
+
+start
+for i in 1 2 3 4 5 6 7 8 9; do
+	add "beside$i" exitcode "echo $i >>$TMP/order"
+done
+add alone exitcode "sleep 0.1; echo alone >>$TMP/order"
+sed -i '/"name": "alone"/,$s/"is_parallel": true/"is_parallel": false/' "$TMP/entries"
+run_suite
+is "who wants the machine alone comes last" "$last $(tail -n 1 "$TMP/order")" "10 passed, 0 failed alone"
+like "which took longest is listed, with the CPU time" "$(sed -n '/^slowest, of [0-9]* s of CPU in all:$/,$p' <<<"$said")" \
+	'^ +[0-9.]+ s, +[0-9.]+ s of CPU  build unit alone$'
+
 start
 add good exitcode 'true'
 run_suite nosuch

@@ -70,7 +70,7 @@ static inline void fill_host(struct snapshot *s, unsigned k)
 	s->progress[0] = (struct job_progress){ "train", 0, 4, 1, 2, "running", 0, 0 };
 	s->progress[1] = (struct job_progress){ "build", 0, 1, 0, 1, "running", 0, 0 };
 	s->n_progress = 2;
-	add(s, 10, 1, "train", "python train.py")->rchar = (1000 - k) * MB; /* no rate */
+	add(s, 10, 1, "train", "python train.py")->rchar = 1000 * MB;
 	s->processes[0].wchar = 0;
 	add(s, 11, 10, "train", "python worker")->rchar = k * MB;
 	s->processes[1].wchar = 0;

@@ -350,107 +350,14 @@ static void test_one_setting(void **state)
 	config_release(&c);
 }
 
-static void test_mistakes(void **state)
-{
-	static const struct {
-		const char *text;
-		const char *message;
-	} rows[] = {
-		{ "interval_seconds: 0.05\n",
-		  ":1: 'interval_seconds' is '0.05'; it must be a number from 0.1 to 300" },
-		{ "interval_seconds: 301\n",
-		  ":1: 'interval_seconds' is '301'; it must be a number from 0.1 to 300" },
-		{ "interval: 5\n", ":1: unknown key 'interval' in the configuration; did you mean "
-				   "'interval_seconds'?" },
-		{ "mask_secrets: no\n", ":1: 'mask_secrets' is 'no'; it must be true or false" },
-		{ "mask_patterns: pin\n",
-		  ":1: 'mask_patterns' is 'pin'; it must be a list of texts" },
-		{ "mask_patterns:\n- pin\n- a(b\n",
-		  ":3: the mask pattern 'a(b' is not a regular expression: Unmatched ( or \\(" },
-		{ "mask_patterns:\n- ''\n",
-		  ":2: the mask pattern '' fits every name; write at least one letter that must "
-		  "be there" },
-		{ "jsonl_max_bytes: 1048575\n",
-		  ":1: 'jsonl_max_bytes' is '1048575'; it must be a whole number from 1048576 to "
-		  "1125899906842624" },
-		{ "jsonl_max_bytes: 0\n",
-		  ":1: 'jsonl_max_bytes' is '0'; it must be a whole number from 1048576 to "
-		  "1125899906842624" },
-		{ "jsonl_path: [a]\n",
-		  ":1: 'jsonl_path' is a list; it must be a text, or null for none" },
-		{ "\njsonl_path: ~ada/p.jsonl\n",
-		  ":2: 'jsonl_path' is '~ada/p.jsonl'; only '~/' stands for a home: write the path "
-		  "out" },
-		{ "retention: 7d\n",
-		  ":1: 'retention' is '7d'; it must be a mapping of keys to values" },
-		{ "retention:\n  full_resolution_hours: 0\n",
-		  ":2: 'full_resolution_hours' is '0'; it must be a whole number from 1 to 87600" },
-		{ "retention:\n  downsampled_days: 3651\n",
-		  ":2: 'downsampled_days' is '3651'; it must be a whole number from 1 to 3650" },
-		{ "retention:\n  events_days: 1.5\n",
-		  ":2: 'events_days' is '1.5'; it must be a whole number from 1 to 3650" },
-		{ "retention:\n  max_bytes: 16777215\n",
-		  ":2: 'max_bytes' is '16777215'; it must be a whole number from 16777216 to "
-		  "1125899906842624, or 0 for no limit" },
-		{ "retention:\n  event_days: 1\n",
-		  ":2: unknown key 'event_days' in the retention mapping; did you mean "
-		  "'events_days'?" },
-		{ "full_resolution_hours: 1\n",
-		  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
-		  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, syscalls_time_every, strace_enabled, "
-		  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
-		  "jsonl_max_bytes, retention, anomaly, correlation, limits, access, web, export, "
-		  "fleet" },
-		{ "storage_path: ~ada/p.db\n",
-		  ":1: 'storage_path' is '~ada/p.db'; only '~/' stands for a home: write the path "
-		  "out" },
-		{ "storage_path: null\n", ":1: 'storage_path' is empty; it must be a text" },
-		{ "anomaly:\n  memory_spike_threshold: 1\n",
-		  ":2: 'memory_spike_threshold' is '1'; it must be a number above 1, up to 1000" },
-		{ "anomaly:\n  memory_spike_window_seconds: 0\n",
-		  ":2: 'memory_spike_window_seconds' is '0'; it must be a number above 0, up to "
-		  "86400" },
-		{ "anomaly:\n  runaway_cpu_threshold: 49.9\n",
-		  ":2: 'runaway_cpu_threshold' is '49.9'; it must be a number from 50 to 100" },
-		{ "anomaly:\n  runaway_cpu_threshold: 100.5\n",
-		  ":2: 'runaway_cpu_threshold' is '100.5'; it must be a number from 50 to 100" },
-		{ "anomaly:\n  runaway_duration_seconds: -1\n",
-		  ":2: 'runaway_duration_seconds' is '-1'; it must be a number above 0, up to "
-		  "86400" },
-		{ "anomaly:\n  memory_spike: 2\n",
-		  ":2: unknown key 'memory_spike' in the anomaly mapping; did you mean "
-		  "'memory_spike_threshold'?" },
-		{ "correlation:\n  interval_minutes: 4\n",
-		  ":2: 'interval_minutes' is '4'; it must be a whole number from 5 to 5256000" },
-		{ "correlation:\n  min_sample_size: 1\n",
-		  ":2: 'min_sample_size' is '1'; it must be a whole number from 2 to 1000000000" },
-		{ "limits:\n  max_memory_mb: 63\n",
-		  ":2: 'max_memory_mb' is '63'; it must be a whole number from 64 to 1000000000, "
-		  "or 0 for all that the host has" },
-		{ "limits:\n  max_processes: 4\n",
-		  ":2: 'max_processes' is '4'; it must be a whole number from 5 to 1000000000, or "
-		  "0 for any number" },
-		{ "limits:\n  max_concurrent_jobs: 1001\n",
-		  ":2: 'max_concurrent_jobs' is '1001'; it must be a whole number from 1 to 1000, "
-		  "or 0 for as many as there are cores" },
-		{ "limits:\n  max_daemon_cpu_percent: 0\n",
-		  ":2: 'max_daemon_cpu_percent' is '0'; it must be a number from 0.1 to 100" },
-		{ "access:\n  read_group: [adm]\n",
-		  ":2: 'read_group' is a list; it must be a text, or null for none" },
-		{ "access:\n  group: adm\n",
-		  ":2: unknown key 'group' in the access mapping; known are read_group" },
-		{ "web:\n  enabled: true\n",
-		  ":2: 'web.enabled' is true, and this version does not have a web page; write "
-		  "false, or leave it out" },
-		{ "web:\n  port: 80\n",
-		  ":2: unknown key 'port' in the web mapping; known are enabled" },
-		{ "fleet: {enabled: false}\nexport: {enabled: true}\n",
-		  ":2: 'export.enabled' is true, and this version does not have an export that runs "
-		  "by itself; write false, or leave it out" },
-	};
+struct mistake {
+	const char *text, *message;
+};
 
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+/* The message is said, and nothing of the file is taken. */
+static void assert_mistakes(const struct mistake *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		struct err err = ERR_INIT;
 		struct config c;
 
@@ -460,6 +367,111 @@ static void test_mistakes(void **state)
 		assert_defaults(&c);
 		config_release(&c);
 	}
+}
+
+static const struct mistake mistakes[] = {
+	{ "interval_seconds: 0.05\n",
+	  ":1: 'interval_seconds' is '0.05'; it must be a number from 0.1 to 300" },
+	{ "interval_seconds: 301\n",
+	  ":1: 'interval_seconds' is '301'; it must be a number from 0.1 to 300" },
+	{ "interval: 5\n", ":1: unknown key 'interval' in the configuration; did you mean "
+			   "'interval_seconds'?" },
+	{ "mask_secrets: no\n", ":1: 'mask_secrets' is 'no'; it must be true or false" },
+	{ "mask_patterns: pin\n", ":1: 'mask_patterns' is 'pin'; it must be a list of texts" },
+	{ "mask_patterns:\n- pin\n- a(b\n",
+	  ":3: the mask pattern 'a(b' is not a regular expression: Unmatched ( or \\(" },
+	{ "mask_patterns:\n- ''\n",
+	  ":2: the mask pattern '' fits every name; write at least one letter that must "
+	  "be there" },
+	{ "jsonl_max_bytes: 1048575\n",
+	  ":1: 'jsonl_max_bytes' is '1048575'; it must be a whole number from 1048576 to "
+	  "1125899906842624" },
+	{ "jsonl_max_bytes: 0\n",
+	  ":1: 'jsonl_max_bytes' is '0'; it must be a whole number from 1048576 to "
+	  "1125899906842624" },
+	{ "jsonl_path: [a]\n", ":1: 'jsonl_path' is a list; it must be a text, or null for none" },
+	{ "\njsonl_path: ~ada/p.jsonl\n",
+	  ":2: 'jsonl_path' is '~ada/p.jsonl'; only '~/' stands for a home: write the path "
+	  "out" },
+	{ "retention: 7d\n", ":1: 'retention' is '7d'; it must be a mapping of keys to values" },
+	{ "full_resolution_hours: 1\n",
+	  ":1: unknown key 'full_resolution_hours' in the configuration; known are "
+	  "enabled, interval_seconds, gpu_enabled, ebpf_enabled, syscalls_enabled, syscalls_time_every, strace_enabled, "
+	  "strace_full_on_demand, mask_secrets, mask_patterns, storage_path, jsonl_path, "
+	  "jsonl_max_bytes, retention, anomaly, correlation, limits, access, web, export, "
+	  "fleet" },
+	{ "storage_path: ~ada/p.db\n",
+	  ":1: 'storage_path' is '~ada/p.db'; only '~/' stands for a home: write the path "
+	  "out" },
+	{ "storage_path: null\n", ":1: 'storage_path' is empty; it must be a text" },
+};
+
+static void test_mistakes(void **state)
+{
+	(void)state;
+	assert_mistakes(mistakes, ARRAY_SIZE(mistakes));
+}
+
+static const struct mistake mistakes_in_mappings[] = {
+	{ "retention:\n  full_resolution_hours: 0\n",
+	  ":2: 'full_resolution_hours' is '0'; it must be a whole number from 1 to 87600" },
+	{ "retention:\n  downsampled_days: 3651\n",
+	  ":2: 'downsampled_days' is '3651'; it must be a whole number from 1 to 3650" },
+	{ "retention:\n  events_days: 1.5\n",
+	  ":2: 'events_days' is '1.5'; it must be a whole number from 1 to 3650" },
+	{ "retention:\n  max_bytes: 16777215\n",
+	  ":2: 'max_bytes' is '16777215'; it must be a whole number from 16777216 to "
+	  "1125899906842624, or 0 for no limit" },
+	{ "retention:\n  event_days: 1\n",
+	  ":2: unknown key 'event_days' in the retention mapping; did you mean "
+	  "'events_days'?" },
+	{ "anomaly:\n  memory_spike_threshold: 1\n",
+	  ":2: 'memory_spike_threshold' is '1'; it must be a number above 1, up to 1000" },
+	{ "anomaly:\n  memory_spike_window_seconds: 0\n",
+	  ":2: 'memory_spike_window_seconds' is '0'; it must be a number above 0, up to "
+	  "86400" },
+	{ "anomaly:\n  runaway_cpu_threshold: 49.9\n",
+	  ":2: 'runaway_cpu_threshold' is '49.9'; it must be a number from 50 to 100" },
+	{ "anomaly:\n  runaway_cpu_threshold: 100.5\n",
+	  ":2: 'runaway_cpu_threshold' is '100.5'; it must be a number from 50 to 100" },
+	{ "anomaly:\n  runaway_duration_seconds: -1\n",
+	  ":2: 'runaway_duration_seconds' is '-1'; it must be a number above 0, up to "
+	  "86400" },
+	{ "anomaly:\n  memory_spike: 2\n",
+	  ":2: unknown key 'memory_spike' in the anomaly mapping; did you mean "
+	  "'memory_spike_threshold'?" },
+	{ "correlation:\n  interval_minutes: 4\n",
+	  ":2: 'interval_minutes' is '4'; it must be a whole number from 5 to 5256000" },
+	{ "correlation:\n  min_sample_size: 1\n",
+	  ":2: 'min_sample_size' is '1'; it must be a whole number from 2 to 1000000000" },
+	{ "limits:\n  max_memory_mb: 63\n",
+	  ":2: 'max_memory_mb' is '63'; it must be a whole number from 64 to 1000000000, "
+	  "or 0 for all that the host has" },
+	{ "limits:\n  max_processes: 4\n",
+	  ":2: 'max_processes' is '4'; it must be a whole number from 5 to 1000000000, or "
+	  "0 for any number" },
+	{ "limits:\n  max_concurrent_jobs: 1001\n",
+	  ":2: 'max_concurrent_jobs' is '1001'; it must be a whole number from 1 to 1000, "
+	  "or 0 for as many as there are cores" },
+	{ "limits:\n  max_daemon_cpu_percent: 0\n",
+	  ":2: 'max_daemon_cpu_percent' is '0'; it must be a number from 0.1 to 100" },
+	{ "access:\n  read_group: [adm]\n",
+	  ":2: 'read_group' is a list; it must be a text, or null for none" },
+	{ "access:\n  group: adm\n",
+	  ":2: unknown key 'group' in the access mapping; known are read_group" },
+	{ "web:\n  enabled: true\n",
+	  ":2: 'web.enabled' is true, and this version does not have a web page; write "
+	  "false, or leave it out" },
+	{ "web:\n  port: 80\n", ":2: unknown key 'port' in the web mapping; known are enabled" },
+	{ "fleet: {enabled: false}\nexport: {enabled: true}\n",
+	  ":2: 'export.enabled' is true, and this version does not have an export that runs "
+	  "by itself; write false, or leave it out" },
+};
+
+static void test_mistakes_in_mappings(void **state)
+{
+	(void)state;
+	assert_mistakes(mistakes_in_mappings, ARRAY_SIZE(mistakes_in_mappings));
 }
 
 /* A mapping may have more keys than a sentence has room for: it says so, and is not cut off. */
@@ -559,6 +571,7 @@ int main(void)
 		cmocka_unit_test(test_without_effect),
 		cmocka_unit_test(test_one_setting),
 		cmocka_unit_test(test_mistakes),
+		cmocka_unit_test(test_mistakes_in_mappings),
 		cmocka_unit_test(test_a_mistake_among_many_keys),
 		cmocka_unit_test(test_log_bytes),
 	};

@@ -80,6 +80,17 @@ static void test_parts_of_frames(void **state)
 	assert_has(out.data, "2026-11-15 03:47:00.000  1 snapshot in 18.0 s\n");
 }
 
+static struct event_row failure_of(const char *job_id, int attempt_num)
+{
+	return (struct event_row){ .attempt_num = attempt_num,
+				   .event = { .wall_ns = START + 3 * SECOND,
+					      .key = { 2, 7 },
+					      .type = EVENT_EXIT,
+					      .status = { 3, -1 },
+					      .job_id = job_id,
+					      .details = "" } };
+}
+
 /* Two attempts of one name are two; a job of one attempt has no number. */
 static void test_twins(void **state)
 {
@@ -93,13 +104,7 @@ static void test_twins(void **state)
 		{ .id = 12, .job_id = "a", .attempt_num = 2 },
 		{ .id = 13, .job_id = "b", .attempt_num = 7 },
 	};
-	const struct event_row failed = { .attempt_num = 2,
-					  .event = { .wall_ns = START + 3 * SECOND,
-						     .key = { 2, 7 },
-						     .type = EVENT_EXIT,
-						     .status = { 3, -1 },
-						     .job_id = "a",
-						     .details = "" } };
+	const struct event_row failed = failure_of("a", 2);
 	struct replay *replay = replay_new(&out, &options);
 
 	(void)state;
@@ -121,6 +126,32 @@ static void test_twins(void **state)
 	assert_has(out.data, "  job b: at most 1 process,");
 	assert_has(out.data, " exit pid 2, exit 3, job a#2\n");
 	assert_has(out.data, "  a#2  p2\n");
+}
+
+/* What tells two attempts apart is at the end of the name, and is not cut off. */
+static void test_twins_of_long_names(void **state)
+{
+	static const char name[] = "train-with-a-name-that-is-longer-than-its-column";
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	CLEANUP(twins_release) struct twins twins = { 0 };
+	const struct replay_options options = { 60 * SECOND, 0, UINT64_MAX, &twins };
+	const struct event_row failed = failure_of(name, 12);
+	struct replay *replay = replay_new(&out, &options);
+
+	(void)state;
+	assert_non_null(replay);
+	for (int i = 1; i <= 12; i++)
+		twins_add(&twins, &(struct attempt){ .id = i, .job_id = name, .attempt_num = i });
+	snapshot_init(&s);
+	add_process(&s, name, 2, 80, 20);
+	s.processes[0].attempt_id = 12;
+	take(replay, &s, START + 2 * SECOND);
+	assert_int_equal(replay_event(replay, &failed), 0);
+	replay_end(replay);
+	replay_free(replay);
+	assert_has(out.data, " exit pid 2, exit 3, job train-with-a-name-that-is-…#12\n");
+	assert_has(out.data, "  train-with-a-name-that-is-…#12  p2\n");
 }
 
 /* A process is shown as it was at its busiest; a job at its most is a sum of one moment. */
@@ -294,10 +325,11 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),	cmocka_unit_test(test_parts_of_frames),
-		cmocka_unit_test(test_twins),	cmocka_unit_test(test_others),
-		cmocka_unit_test(test_minutes), cmocka_unit_test(test_busiest_of_many),
-		cmocka_unit_test(test_events),	cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_frames),		cmocka_unit_test(test_parts_of_frames),
+		cmocka_unit_test(test_twins),		cmocka_unit_test(test_twins_of_long_names),
+		cmocka_unit_test(test_others),		cmocka_unit_test(test_minutes),
+		cmocka_unit_test(test_busiest_of_many), cmocka_unit_test(test_events),
+		cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, use_utc, NULL);

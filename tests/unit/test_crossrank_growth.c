@@ -622,8 +622,8 @@ static void test_two_leaders(void **unused)
 }
 
 /* Of few ranks one may well be near another by chance; and some rise too late to rise by much. */
-#define CHANCE_JOBS 200
-#define MANY_JOBS 60
+#define CHANCE_JOBS COUNTED(200)
+#define MANY_JOBS COUNTED(60)
 
 static int count_named(struct job (*make)(void), int n_ranks, int n_jobs)
 {

@@ -451,7 +451,7 @@ static void test_several(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	CLEANUP(buf_release) struct buf told = BUF_INIT;
-	char job_id[8];
+	char job_id[16];
 
 	for (int i = 0; i < 12; i++) {
 		snprintf(job_id, sizeof(job_id), "j%d", i);

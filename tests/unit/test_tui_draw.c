@@ -23,7 +23,7 @@ static void test_screen(void **state)
 		"        21 cc -c a.c                S   21.0    79M            ██       -    79s\n"
 		"- train 2 ██······ 1/4                  21.0   179M            ██  1.0M/s    90s\n"
 		"  - sheet 1                             21.0   179M            ██  1.0M/s    90s\n"
-		"    - 10 python train.py            S   10.0    90M            ██       -    90s\n"
+		"    - 10 python train.py            S   10.0    90M            ██    0B/s    90s\n"
 		"        11 python worker            S   11.0    89M            ██  1.0M/s    89s\n"
 		"- no job 1                              30.0    70M                     -    70s\n"
 		"    30 sshd                         S   30.0    70M            ██       -    70s\n"

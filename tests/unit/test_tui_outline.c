@@ -38,20 +38,37 @@ static void test_sums(void **state)
 	assert_true(train->io_rate == (double)MB);
 }
 
-/* What may not be read of one of them is missing in the sum of all. */
-static void test_sums_of_what_is_hidden(void **state)
+/* As it is with this in the counter of one of its two: the job, and who is not changed. */
+static void look_with(struct scene *s, uint64_t rchar)
 {
-	struct scene *s = *state;
 	CLEANUP(snapshot_release) struct snapshot snap;
 
 	snapshot_init(&snap);
 	fill_host(&snap, 4);
-	snap.processes[0].rchar = snap.processes[0].wchar = U64_UNKNOWN;
+	snap.processes[0].rchar = rchar;
 	assert_int_equal(scene_add_snapshot(s, &snap), 0);
 	assert_string_equal(outline_row(&s->outline, 4)->job_id, "train");
+	assert_true(outline_row(&s->outline, 7)->io_rate == (double)MB);
+}
+
+/* What may not be read of one of them is missing in the sum of all. */
+static void test_sums_of_what_is_hidden(void **state)
+{
+	struct scene *s = *state;
+
+	look_with(s, U64_UNKNOWN);
 	assert_true(isnan(outline_row(&s->outline, 4)->io_rate));
 	assert_true(isnan(outline_row(&s->outline, 5)->io_rate)); /* the sheet */
-	assert_true(outline_row(&s->outline, 7)->io_rate == (double)MB);
+}
+
+/* Also what is not known for one look: here a counter that has gone back. */
+static void test_sums_of_what_is_unknown(void **state)
+{
+	struct scene *s = *state;
+
+	look_with(s, 990 * MB);
+	assert_true(isnan(outline_row(&s->outline, 4)->io_rate));
+	assert_true(isnan(outline_row(&s->outline, 5)->io_rate));
 }
 
 /* A shell whose children are too short to be seen: what they used is the job's. */
@@ -461,6 +478,7 @@ int main(void)
 		TEST(test_sums),
 		TEST(test_sums_with_ended_children),
 		TEST(test_sums_of_what_is_hidden),
+		TEST(test_sums_of_what_is_unknown),
 		TEST(test_list),
 		TEST(test_names_of_sheets),
 		TEST(test_long_name_of_sheet),

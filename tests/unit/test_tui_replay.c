@@ -6,6 +6,7 @@
 #include "retention_fixture.h"
 
 #include "tui/feed.h"
+#include "tui/spans.h"
 
 #define N_OLD 300 /* ticks a second apart, of which minutes are made */
 #define N_NEW 20
@@ -72,6 +73,7 @@ static void test_old_and_new(void **state)
 struct player {
 	struct store *store;
 	const char *job_id;
+	uint64_t since_wall_ns; /* 0: an hour ago */
 	struct tui_options options;
 	struct scene *scene;
 	struct feed feed;
@@ -83,7 +85,8 @@ static void open_player(struct player *p)
 
 	p->options = (struct tui_options){ .store = p->store,
 					   .job_id = p->job_id,
-					   .since_wall_ns = NOW - HOUR };
+					   .since_wall_ns = p->since_wall_ns ? p->since_wall_ns
+									     : NOW - HOUR };
 	p->scene = calloc(1, sizeof(*p->scene));
 	assert_non_null(p->scene);
 	scene_init(p->scene);
@@ -349,6 +352,19 @@ static void write_anomaly(struct store *store, const struct attempt *a, unsigned
 		must(store_write_anomaly(store, a->id, &e, EPISODE_CLEARED, &err), &err);
 }
 
+/* Ten seconds of a job, with an anomaly that begins after two of them. */
+static struct attempt write_ailing(struct store *store, uint64_t began, struct episode *ret)
+{
+	struct attempt a = must_begin_at(store, "a", began);
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 10; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	fill_anomaly(ret, &a, 1, began + 2 * SECOND_NS);
+	must(store_write_anomaly(store, a.id, ret, EPISODE_BEGAN, &err), &err);
+	return a;
+}
+
 static size_t count_events(const struct scene *s, const char *part)
 {
 	size_t n = 0;
@@ -390,38 +406,80 @@ static void test_flags(void **state)
 	close_player(&p);
 }
 
+/* One that is over at once, and of which that is told five seconds later. */
+static void write_end_told_late(struct store *store, uint64_t began)
+{
+	struct err err = ERR_INIT;
+	struct episode e;
+	struct attempt a = write_ailing(store, began, &e);
+
+	e.ended_wall_ns = began + 2 * SECOND_NS;
+	e.cleared_wall_ns = began + 7 * SECOND_NS;
+	e.why_cleared = EPISODE_NO_MORE;
+	must(store_write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
+}
+
+static void assert_anomalies(const struct scene *s, unsigned n_there, unsigned n_cleared)
+{
+	assert_int_equal(s->n_anomalies, n_there);
+	assert_int_equal(scene_count_flags(s), n_there);
+	assert_int_equal(count_events(s, "cleared: "), n_cleared);
+}
+
 /* A kill is over at once; that it is, is told when no other has followed. Until then it counts. */
 static void test_end_told_late(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	const uint64_t began = NOW - MINUTE;
-	struct attempt a = must_begin_at(store, "a", began);
 	struct player p = { .store = store };
-	struct err err = ERR_INIT;
-	struct episode e;
 
-	for (unsigned i = 0; i < 10; i++)
-		write_own(store, &a, began + i * SECOND_NS, 100);
-	fill_anomaly(&e, &a, 1, began + 2 * SECOND_NS);
-	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
-	e.ended_wall_ns = began + 2 * SECOND_NS;
-	e.cleared_wall_ns = began + 7 * SECOND_NS;
-	e.why_cleared = EPISODE_NO_MORE;
-	must(store_write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
+	write_end_told_late(store, began);
 	open_player(&p);
 	for (unsigned i = 0; i < 7; i++) {
 		step(&p.feed, p.scene, 1);
-		assert_int_equal(p.scene->n_anomalies, i < 2 ? 0 : 1);
-		assert_int_equal(scene_count_flags(p.scene), i < 2 ? 0 : 1);
-		assert_int_equal(count_events(p.scene, "cleared: "), 0);
+		assert_anomalies(p.scene, i < 2 ? 0 : 1, 0);
 	}
 	step(&p.feed, p.scene, 1);
-	assert_int_equal(p.scene->n_anomalies, 0);
-	assert_int_equal(scene_count_flags(p.scene), 0);
+	assert_anomalies(p.scene, 0, 1);
 	assert_int_equal(count_events(p.scene, "cleared: number 1"), 1);
 	assert_true(scene_event(p.scene, 0)->wall_ns == began + 7 * SECOND_NS);
 	close_player(&p);
+}
+
+/* Also where the replay begins between the two. */
+static void test_end_told_late_after_the_beginning(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct player p = { .store = store, .since_wall_ns = began + 5 * SECOND_NS };
+
+	write_end_told_late(store, began);
+	open_player(&p);
+	for (unsigned i = 5; i < 7; i++) {
+		step(&p.feed, p.scene, 1);
+		assert_anomalies(p.scene, 1, 0);
+	}
+	step(&p.feed, p.scene, 1);
+	assert_anomalies(p.scene, 0, 1);
+	close_player(&p);
+}
+
+/* One that was told a day late is looked for when it is told, and not at each moment. */
+static void test_late_ends_are_found(void **state)
+{
+	struct spans late = { 0 };
+
+	(void)state;
+	assert_int_equal(spans_add(&late, NOW, NOW + 5), 0);
+	assert_int_equal(spans_add(&late, NOW - DAY, NOW + 20), 0);
+	spans_sort(&late);
+	assert_true(spans_first(&late, NOW, NOW + 10) == NOW);
+	assert_true(spans_first(&late, NOW + 5, NOW + 19) == U64_UNKNOWN);
+	assert_true(spans_first(&late, NOW + 19, NOW + 20) == NOW - DAY);
+	assert_true(spans_first(&late, NOW + 20, UINT64_MAX) == U64_UNKNOWN);
+	spans_release(&late);
 }
 
 /* Whoever is taken to an anomaly sees its line, however much else happened then, and what it is of.
@@ -473,15 +531,11 @@ static void test_words_of_then(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 	const uint64_t began = NOW - MINUTE;
-	struct attempt a = must_begin_at(store, "a", began);
 	struct player p = { .store = store };
 	struct err err = ERR_INIT;
 	struct episode e;
+	struct attempt a = write_ailing(store, began, &e);
 
-	for (unsigned i = 0; i < 10; i++)
-		write_own(store, &a, began + i * SECOND_NS, 100);
-	fill_anomaly(&e, &a, 1, began + 2 * SECOND_NS);
-	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 	snprintf(e.worst.text, sizeof(e.worst.text), "much worse");
 	e.worst.severity = SEVERITY_CRITICAL;
 	e.peak_wall_ns = began + 5 * SECOND_NS;
@@ -695,6 +749,8 @@ int main(void)
 		STORE_TEST(test_gaps),
 		STORE_TEST(test_nothing),
 		STORE_TEST(test_end_told_late),
+		STORE_TEST(test_end_told_late_after_the_beginning),
+		cmocka_unit_test(test_late_ends_are_found),
 		STORE_TEST(test_words_of_then),
 		STORE_TEST(test_next_anomaly),
 		STORE_TEST(test_one_job),

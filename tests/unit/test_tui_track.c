@@ -22,17 +22,29 @@ struct row {
 	int ignores_sigchld;
 };
 
+static void begin_look(struct snapshot *s, unsigned at)
+{
+	snapshot_init(s);
+	s->wall_ns = s->boot_ns = (1000 + at) * SECOND;
+}
+
+static struct proc_sample *add_row(struct snapshot *s, pid_t pid, pid_t ppid)
+{
+	struct proc_sample *p = snapshot_add_process(s);
+
+	p->key = (struct proc_key){ pid, 7 };
+	p->ppid = ppid;
+	return p;
+}
+
 static void look(struct tracks *t, unsigned at, const struct row *rows, size_t n)
 {
 	CLEANUP(snapshot_release) struct snapshot s;
 
-	snapshot_init(&s);
-	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	begin_look(&s, at);
 	for (size_t i = 0; i < n; i++) {
-		struct proc_sample *p = snapshot_add_process(&s);
+		struct proc_sample *p = add_row(&s, rows[i].pid, rows[i].ppid);
 
-		p->key = (struct proc_key){ rows[i].pid, 7 };
-		p->ppid = rows[i].ppid;
 		p->wchar = 0;
 		p->rchar = u64_known(rows[i].read_mb) ? rows[i].read_mb * MB : U64_UNKNOWN;
 		p->ignores_sigchld = (signed char)rows[i].ignores_sigchld;
@@ -66,6 +78,31 @@ static void test_a_child_is_told_once(void **state)
 	assert_true(rate_of(&t, 10) == 3);
 	LOOK(&t, 4, { 10, 1, 169, false }); /* with one that nobody has seen */
 	assert_true(rate_of(&t, 10) == 5);
+}
+
+/* A child that began so long before; all that it did it has done since the look before, or not. */
+static double rate_of_new(double age_seconds)
+{
+	CLEANUP(tracks_release) struct tracks t = TRACKS_INIT;
+	CLEANUP(snapshot_release) struct snapshot s;
+	struct proc_sample *p;
+
+	LOOK(&t, 0, { 10, 1, 1, false });
+	begin_look(&s, 2);
+	p = add_row(&s, 11, 10);
+	p->rchar = 100 * MB;
+	p->wchar = 0;
+	p->age_seconds = age_seconds;
+	assert_int_equal(tracks_add(&t, &s), 0);
+	return rate_of(&t, 11);
+}
+
+static void test_a_child_that_is_new(void **state)
+{
+	(void)state;
+	assert_true(rate_of_new(1.5) == 50);
+	assert_true(isnan(rate_of_new(2.5))); /* it was there before, and nobody saw it */
+	assert_true(isnan(rate_of_new(F64_UNKNOWN)));
 }
 
 /* Which of the two below it ended first decides whether the grandchild's bytes came: 31 or 1. */
@@ -113,13 +150,10 @@ static void look_back(struct tracks *t, unsigned at, uint64_t read_mb, uint64_t 
 {
 	CLEANUP(snapshot_release) struct snapshot s;
 
-	snapshot_init(&s);
-	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	begin_look(&s, at);
 	for (size_t i = 0; i < (child ? 2 : 1); i++) {
-		struct proc_sample *p = snapshot_add_process(&s);
+		struct proc_sample *p = add_row(&s, i == 0 ? 10 : child, i == 0 ? 1 : 10);
 
-		p->key = (struct proc_key){ i == 0 ? 10 : child, 7 };
-		p->ppid = i == 0 ? 1 : 10;
 		p->wchar = 0;
 		p->rchar = (i == 0 ? read_mb : 20) * MB;
 		p->child_user_ns = i == 0 ? ended_ms * 1000000 : 0;
@@ -181,13 +215,10 @@ static void look_cpu(struct tracks *t, unsigned at, const struct cpu_row *rows, 
 {
 	CLEANUP(snapshot_release) struct snapshot s;
 
-	snapshot_init(&s);
-	s.wall_ns = s.boot_ns = (1000 + at) * SECOND;
+	begin_look(&s, at);
 	for (size_t i = 0; i < n; i++) {
-		struct proc_sample *p = snapshot_add_process(&s);
+		struct proc_sample *p = add_row(&s, rows[i].pid, rows[i].ppid);
 
-		p->key = (struct proc_key){ rows[i].pid, 7 };
-		p->ppid = rows[i].ppid;
 		p->cpu_ns = rows[i].own_ms * MS;
 		p->child_user_ns = rows[i].ended_ms * MS;
 		p->child_system_ns = 0;
@@ -271,6 +302,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_child_is_told_once),
+		cmocka_unit_test(test_a_child_that_is_new),
 		cmocka_unit_test(test_all_below_it),
 		cmocka_unit_test(test_a_grandchild_that_did_not_come),
 		cmocka_unit_test(test_who_ignores_is_not_known),
