@@ -320,6 +320,7 @@ keys x k y
 hides "or killed" "$sleeper sleep 303"
 run kill -0 "$sleeper"
 is "really" "$status" 1
+hides "which is not said for ever either" 'signal was sent' # where the filter stands
 keys Escape
 hides "all jobs are there again" '^filter: '
 keys / ; keys -l beta; keys Enter
