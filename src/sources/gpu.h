@@ -102,33 +102,42 @@ bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
 
 /* ---- what was done between two looks (gpu_spans.c) ---- */
 
-/* A process on a device. */
+/* Over the time for which it was told. */
+struct gpu_mean {
+	double sum;	/* of the values, each as often as it lasted nanoseconds */
+	double more_ns; /* for which it was told beyond that of all; below 0: not told of that */
+};
+
+/* A process, on all devices. */
 struct gpu_span {
 	struct proc_key key;
-	int device;
-	double busy_ns, idle_ns; /* of a whole device; idle: its memory was held in vain */
-	double untold_ns;	 /* for which the share was not told */
+	struct gpu_mean percent, idleness;
 };
 
 /* {0} at first. */
 struct gpu_spans {
-	double ns; /* of all readings; who was not in one of them did nothing then */
+	double ns; /* of all readings in which who is not listed did nothing */
+	bool is_full;
 	uint32_t n;
-	struct gpu_span of[GPU_MAX_PROCESSES];
+	struct gpu_span of[GPU_MAX_PROCESSES]; /* they ascend, as in a reading that is sorted */
 };
 
 /* 1: it holds memory there and does nothing. */
 double gpu_idleness_of(const struct gpu_process *p);
 
-/* A reading, so long after the one before it: it tells what was done since. */
+/* By pid. */
+void gpu_sort_processes(struct gpu_reading *r);
+
+/* A sorted reading, so long after the one before it: it tells what was done since. */
 void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t since_ns);
 
 /*
- * Means over all of them for a process of the last one; of none, what that says. Where the last
- * does not tell them, they are not told.
+ * Puts means over all of them in the place of what the last says of a process, which is 0 if that
+ * does not list it. Where the last does not tell them, they are not told.
  */
-void gpu_spans_tell(const struct gpu_spans *s, const struct gpu_process *p, double *ret_percent,
-		    double *ret_idleness);
+void gpu_spans_tell(const struct gpu_spans *s, const struct proc_key *key, double *percent,
+		    double *idleness);
+void gpu_spans_reset(struct gpu_spans *s);
 
 /* ---- which GPU has which number (gpu_places.c) ---- */
 

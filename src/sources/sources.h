@@ -426,6 +426,13 @@ struct gpus *gpus_close(struct gpus *g);
 /* Until there is a reading, or for so long; of drivers that crash the next ones are waited for. */
 void gpus_wait(struct gpus *g, int timeout_ms);
 
+/*
+ * Readable when a reading has come. Who looks more rarely than they come must take them in between:
+ * there is no room for many, and the newest would be lost. False: there will be no more.
+ */
+int gpus_fd(const struct gpus *g);
+bool gpus_take(struct gpus *g);
+
 /* What is wrong, or odd, with the last reading, or that none comes; NULL: nothing. */
 const char *gpus_note(const struct gpus *g);
 
@@ -446,7 +453,7 @@ uint64_t gpus_cpu_ns(const struct gpus *g);
 
 /* For the collector: the devices of the last reading that is not too old, and who holds them. */
 void gpus_fill(struct gpus *g, struct snapshot *s);
-void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
+void gpus_fill_processes(struct gpus *g, struct snapshot *s);
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
 #define SOURCES_GPU_LOOKED_FOR \

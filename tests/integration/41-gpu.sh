@@ -69,6 +69,33 @@ export PROCTOR
 with_gpu "$TMP/late.sh" >/dev/null 2>&1 &
 late=$!
 
+# ---- a daemon that looks rarely, looked at below, too ----
+
+# Ticks are at whole half minutes; the GPUs begin to work some 9 s before one.
+cat >"$TMP/rare.sh" <<'END'
+#!/bin/bash
+export PROCTOR_HOME=$TMP/rare STAND_IN_IDLE_FILE=$TMP/rare-idle
+mkdir "$PROCTOR_HOME" && printf 'interval_seconds: 30\n' >"$PROCTOR_HOME/proctor.yaml"
+: >"$STAND_IN_IDLE_FILE"
+while ((10#$(date +%S) % 30 != 1)); do
+	sleep 0.2
+done
+"$PROCTOR" start
+sleep 20
+rm "$STAND_IN_IDLE_FILE"
+sleep 3
+# Asked by itself, the library would refuse: what is told is the daemon's.
+for ((i = 0; i < 90; i++)); do
+	STAND_IN_INIT_RESULT=4 "$PROCTOR" snapshot --json >"$TMP/rare.json"
+	grep -q '"utilization_pct":[0-9]' "$TMP/rare.json" && break
+	sleep 0.5
+done
+"$PROCTOR" stop
+END
+chmod +x "$TMP/rare.sh"
+with_gpu "$TMP/rare.sh" >/dev/null 2>&1 &
+rare=$!
+
 # ---- one that is busy and then holds its memory in vain, looked at below, too ----
 
 # Half of the time each, on three GPUs; the change is in the middle of two samples.
@@ -359,6 +386,9 @@ like "top asks GPUs" "$(top_in_terminal 60)" '^[1-9]'
 printf 'gpu_enabled: false\n' >"$PROCTOR_HOME/proctor.yaml"
 is "but not where the configuration says no" "$(top_in_terminal 5)" 0
 
+wait "$rare"
+json "of readings that wait the newest counts" "$(cat "$TMP/rare.json")" \
+	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
 wait "$late"
 like "a driver that comes late is told of" "$(cat "$TMP/late/daemon.log")" \
 	'GPUs are read by none: a driver has come after the daemon began'
