@@ -255,6 +255,18 @@ static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 		snprintf(kind->note, sizeof(kind->note), "%s", note);
 }
 
+static void add_top_shares(const struct gpu_reading *r, struct gpu_sample *devices)
+{
+	for (uint32_t i = 0; i < r->n_processes; i++) {
+		const struct gpu_process *p = &r->processes[i];
+
+		if (p->device < 0 || (uint32_t)p->device >= r->n_devices)
+			continue;
+		devices[p->device].top_share_pct =
+			f64_max_known(devices[p->device].top_share_pct, p->utilization_pct);
+	}
+}
+
 void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	gpus_take(g);
@@ -266,6 +278,7 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 		return;
 	memcpy(s->gpus, g->now.devices, g->now.n_devices * sizeof(*s->gpus));
 	s->n_gpus = g->now.n_devices;
+	add_top_shares(&g->now, s->gpus);
 }
 
 static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
