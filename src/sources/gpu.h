@@ -345,6 +345,9 @@ void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading 
 /* A library's crash is told, and leaves no file behind: of this process, and those it starts. */
 void gpu_leave_no_core(void);
 
+/* Kills them, and whom they leave to us where we are a subreaper, and waits a little. */
+void gpu_end_children(void);
+
 /*
  * Starts it, detached: nobody's child here. It ends when the socket is closed, whatever its
  * driver does. -errno. The caller has one thread.

@@ -466,9 +466,10 @@ const char *gpus_driver_name(size_t i);
 enum gpus_told { GPUS_TOLD, GPUS_TOLD_NOTHING, GPUS_TOLD_LOSS };
 
 /*
- * Asks one of them in this process, for doctor: what is wrong with it, or what each question
- * costs (U64_UNKNOWN: it is no question, or was not answered). Returns whether it told anything
- * of a GPU, or that one of them is lost.
+ * Asks one of them, for doctor: what is wrong with it, or what each question costs (U64_UNKNOWN:
+ * it is no question, or was not answered). Returns whether it told anything of a GPU, or that one
+ * of them is lost. It is called in a process of its own, which has no children: all that are there
+ * after are killed, and it ends as the one that asks if that is ended by a signal.
  */
 typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
 enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);

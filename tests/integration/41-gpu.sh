@@ -213,6 +213,22 @@ like "asks the others all the same" "$stdout" 'nvidia-smi: a whole reading takes
 unlike "shows no cost of what was not answered" "$stdout" 'NVML: .* takes'
 unlike "nor a line without a word" "$stdout" 'GPUs +(ok|note) *$'
 like "and names who answers" "$stdout" 'GPU +nvidia-smi'
+cat >"$TMP/strays" <<'END'
+#!/bin/bash
+"$PROCTOR" doctor
+ps -eo args | grep -c '^sleep 1234$'
+END
+chmod +x "$TMP/strays"
+mkdir "$TMP/bin-strays"
+{
+	echo '#!/bin/sh'
+	echo 'setsid sleep 1234 >/dev/null 2>&1 &'
+	sed 1d "$TMP/bin/nvidia-smi"
+} >"$TMP/bin-strays/nvidia-smi"
+chmod +x "$TMP/bin-strays/nvidia-smi"
+PATH=$TMP/bin-strays:$PATH run with_gpu "$TMP/strays"
+like "doctor asks a program that leaves something behind" "$stdout" 'nvidia-smi: both calls .* takes'
+is "and ends that too" "$(tail -n 1 <<<"$stdout")" 0
 rm "$TMP/crash"
 run with_smi python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
