@@ -233,6 +233,21 @@ static void test_drm_engines_by_name(void **state)
 	assert_true(drm_busiest_percent(&use) == 120);
 }
 
+/* A counter that falls for a moment makes nobody idle, and is not counted again when it is back. */
+static void test_drm_counter_that_falls(void **state)
+{
+	struct drm_client before = client_of("drm-engine-gfx: 500 ns\ndrm-engine-dma: 0 ns\n");
+	struct drm_client now = client_of("drm-engine-gfx: 400 ns\ndrm-engine-dma: 0 ns\n");
+
+	(void)state;
+	drm_keep_highest(&now, &before);
+	assert_true(isnan(busy_percent(&now, &before, 1000)));
+	before = now;
+	now = client_of("drm-engine-gfx: 1100 ns\ndrm-engine-dma: 0 ns\n");
+	drm_keep_highest(&now, &before);
+	assert_true(busy_percent(&now, &before, 1000) == 60);
+}
+
 /* An integrated GPU has no memory of its own: that of others stays known. */
 static void test_drm_system_memory_only(void **state)
 {
@@ -1151,6 +1166,7 @@ int main(void)
 		cmocka_unit_test(test_drm_client),
 		cmocka_unit_test(test_drm_intel),
 		cmocka_unit_test(test_drm_engines_by_name),
+		cmocka_unit_test(test_drm_counter_that_falls),
 		cmocka_unit_test(test_drm_system_memory_only),
 		cmocka_unit_test_setup_teardown(test_device_in_a_chroot, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_display_adapter, open_tree, close_tree),
