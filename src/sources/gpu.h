@@ -55,7 +55,10 @@ void gpu_reading_init(struct gpu_reading *r);
 /* How much of it is sent. */
 size_t gpu_reading_bytes(const struct gpu_reading *r);
 
-/* The next device, all unknown but its index; NULL: there is no room. */
+/* There are more than GPU_MAX_DEVICES. */
+void gpu_note_more_devices(struct gpu_reading *r);
+
+/* The next device, all unknown but its index; NULL: there is no room, which is noted. */
 struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name);
 
 /*
@@ -82,7 +85,7 @@ double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double pe
 
 /*
  * Of the devices from the first on: degrees, power, clock and memory that cannot be are unknown,
- * and noted.
+ * and noted; so is what a process holds of one if that is more than there is.
  */
 void gpu_check_devices(struct gpu_reading *r, uint32_t first);
 
