@@ -112,13 +112,29 @@ static void note_gpu_time(struct run *run, bool has_reason)
 	record_note(run->attempt, NOTE_GPU_TIME, why);
 }
 
+static void note_gpu_idle_time(struct run *run)
+{
+	uint64_t untold_ns = tally_untold_gpu_idle_ns(run->tally);
+	char why[128];
+
+	if (untold_ns == 0)
+		return;
+	snprintf(why, sizeof(why),
+		 "the drivers did not tell whether a process held memory for %.1f s%s",
+		 (double)untold_ns / 1e9,
+		 u64_known(run->attempt->usage.gpu_idle_ns) ? ": it is at least that" : "");
+	record_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
+}
+
 static void note_gpus(struct run *run)
 {
 	char why[512];
 	bool has_reason = run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why));
 
-	if (run->gpus)
+	if (run->gpus) {
 		note_gpu_time(run, has_reason);
+		note_gpu_idle_time(run);
+	}
 	if (has_reason)
 		record_note(run->attempt, "gpus", why);
 	else if (!run->gpus && sources_has_gpu(run->root_fd))

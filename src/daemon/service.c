@@ -304,7 +304,7 @@ static void close_service(struct service *s)
 	service_drop_guests(s);
 	s->collector = collector_free(s->collector);
 	s->between = collector_free(s->between);
-	s->gpus.reader = gpus_close(s->gpus.reader);
+	service_close_gpus(s);
 	s->assigner = assigner_free(s->assigner);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);

@@ -10,6 +10,15 @@
 #define MAX_LOGGED 12
 #define LOOK_EVERY_NS UINT64_C(60000000000)
 
+/* The reader may be quicker than ticks that are dear, or far apart. */
+static void on_reading(void *ctx)
+{
+	struct service_gpus *g = ctx;
+
+	if (!gpus_take(g->reader))
+		g->watch = loop_fd_close(g->watch);
+}
+
 void service_open_gpus(struct service *s)
 {
 	const struct gpus_options options = { .root_fd = s->root_fd,
@@ -18,6 +27,15 @@ void service_open_gpus(struct service *s)
 
 	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus.reader, &err) < 0)
 		log_warning("GPUs are not read: %s", err.text);
+	if (s->gpus.reader) /* without, ticks take what has come */
+		s->gpus.watch =
+			loop_watch_fd(s->loop, gpus_fd(s->gpus.reader), on_reading, &s->gpus);
+}
+
+void service_close_gpus(struct service *s)
+{
+	s->gpus.watch = loop_fd_close(s->gpus.watch);
+	s->gpus.reader = gpus_close(s->gpus.reader);
 }
 
 /* The texts are the service's own: they change, and nothing may grow with that. */

@@ -61,7 +61,8 @@ struct tick_stats {
 
 /* Who reads GPUs, and what was said of it last. */
 struct service_gpus {
-	struct gpus *reader;	 /* NULL: there are none, or nobody wants to know */
+	struct gpus *reader; /* NULL: there are none, or nobody wants to know */
+	struct loop_fd *watch;
 	uint64_t cpu_ns;	 /* of its process, counted in so far */
 	uint64_t logged_boot_ns; /* since then so many lines: */
 	unsigned n_logged;
@@ -296,6 +297,7 @@ void service_forget_attempts(struct service *s);
 
 /* Before there are threads. */
 void service_open_gpus(struct service *s);
+void service_close_gpus(struct service *s);
 
 /* After a tick: a change of who answers, or of what is wrong, is logged and shown. */
 void service_watch_gpus(struct service *s);

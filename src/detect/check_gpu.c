@@ -32,8 +32,8 @@ void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct
 
 /* ---- GPU held but idle ----
  *
- * A twentieth of its memory or more is in use, and it has done nothing (below 1 %) for
- * gpu_idle_duration_seconds: low, medium after ten times as long.
+ * A twentieth of its memory or more is in use, and it has done nothing (below 1 %, and no process
+ * has a share of it) for gpu_idle_duration_seconds: low, medium after ten times as long.
  */
 void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {

@@ -140,7 +140,8 @@ static void drop_cgroups(struct surroundings *s, double now)
 
 void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, struct tick *t)
 {
-	bool is_idle = gpu->utilization_pct < GPU_IDLE_PERCENT &&
+	/* The use is of a moment, in which short work may not be seen; shares are of a time. */
+	bool is_idle = gpu->utilization_pct < GPU_IDLE_PERCENT && !(gpu->top_share_pct > 0) &&
 		       gpu->memory_used_mb >= GPU_HELD_SHARE * gpu->memory_total_mb;
 	struct gpu_past *past;
 

@@ -21,9 +21,12 @@ struct gpu_use gpu_use_of(const struct proc_sample *p)
 {
 	struct gpu_use use = { p->gpu_memory_bytes, p->gpu_percent, p->gpu_idle_devices };
 
-	if (!f64_known(use.idle_devices))
-		use.idle_devices =
-			u64_known(use.held_bytes) && use.held_bytes > 0 && use.percent == 0.0;
+	if (f64_known(use.idle_devices))
+		return use;
+	if (use.held_bytes == 0)
+		use.idle_devices = 0;
+	else if (u64_known(use.held_bytes) && f64_known(use.percent))
+		use.idle_devices = use.percent == 0.0;
 	return use;
 }
 
@@ -42,7 +45,10 @@ void gpu_time_add(struct gpu_time *t, const struct gpu_use *use, uint64_t since_
 	if (!f64_known(use->percent))
 		return;
 	t->busy_ns += (uint64_t)((double)since_ns * use->percent / 100.0);
-	t->idle_ns += (uint64_t)((double)since_ns * use->idle_devices);
+	if (f64_known(use->idle_devices))
+		t->idle_ns += (uint64_t)((double)since_ns * use->idle_devices);
+	else
+		t->idle_untold_ns += since_ns;
 }
 
 static bool was_told(const struct gpu_time *t)
@@ -58,7 +64,12 @@ uint64_t gpu_time_busy_ns(const struct gpu_time *t)
 
 uint64_t gpu_time_idle_ns(const struct gpu_time *t)
 {
-	return was_told(t) ? t->idle_ns : U64_UNKNOWN;
+	return was_told(t) && t->seen_ns[1] >= t->idle_untold_ns ? t->idle_ns : U64_UNKNOWN;
+}
+
+uint64_t gpu_time_idle_untold_ns(const struct gpu_time *t)
+{
+	return t->idle_untold_ns;
 }
 
 uint64_t gpu_time_untold_ns(const struct gpu_time *t)

@@ -5,6 +5,8 @@
  * know it, one that fails for a while. Sums over the rest are said only where the rest is
  * the larger part, of the whole time and of the time in which memory was held. Only what was
  * before the first reading, which comes after a second or two, is taken to have been like it.
+ * Who does nothing and may hold memory, of which nobody tells, may be idle: that time is in
+ * neither sum, and must be the smaller part of that in which memory was held.
  */
 #ifndef PROCTOR_JOBS_GPU_TIME_H
 #define PROCTOR_JOBS_GPU_TIME_H
@@ -18,13 +20,15 @@ struct gpu_time {
 	uint64_t busy_ns, idle_ns;
 	/* With and without a share that was told; [1]: of it, while memory was held. */
 	uint64_t seen_ns[2], blind_ns[2];
+	uint64_t idle_untold_ns; /* with a share, and without whether it was idle */
 };
 
 /* What somebody did with GPUs at a tick. */
 struct gpu_use {
 	uint64_t held_bytes;
-	double percent;	     /* 100 = one GPU */
-	double idle_devices; /* of which memory is held in vain; two of a process count twice */
+	double percent; /* 100 = one GPU */
+	/* Of which memory is held in vain; two of a process count twice. */
+	double idle_devices;
 };
 
 /* Of a process; where nobody tells it by device, all that it holds are idle, as one, or none. */
@@ -39,5 +43,8 @@ uint64_t gpu_time_idle_ns(const struct gpu_time *t);
 
 /* For how long it was not told, which none of the two contains. */
 uint64_t gpu_time_untold_ns(const struct gpu_time *t);
+
+/* For how long the share was told, and not whether memory was held in vain. */
+uint64_t gpu_time_idle_untold_ns(const struct gpu_time *t);
 
 #endif

@@ -110,6 +110,9 @@ const struct proc_record *tally_processes(struct tally *t, size_t *ret_n);
 /* For how long the share of a GPU of some process was not told: GPU time lacks it. */
 uint64_t tally_untold_gpu_ns(const struct tally *t);
 
+/* For how long it was told, and not whether the process held memory: idle time lacks it. */
+uint64_t tally_untold_gpu_idle_ns(const struct tally *t);
+
 /* How many processes or events were counted and not listed. */
 uint64_t tally_unlisted_processes(const struct tally *t);
 uint64_t tally_unlisted_events(const struct tally *t);

@@ -78,6 +78,11 @@ uint64_t tally_untold_gpu_ns(const struct tally *t)
 	return gpu_time_untold_ns(&t->attempt.gpu);
 }
 
+uint64_t tally_untold_gpu_idle_ns(const struct tally *t)
+{
+	return gpu_time_idle_untold_ns(&t->attempt.gpu);
+}
+
 uint64_t tally_unlisted_processes(const struct tally *t)
 {
 	return t->n_unlisted;

@@ -10,4 +10,7 @@
 /* A note that its GPU time was not always told. Where the time is known, it is at least that. */
 #define NOTE_GPU_TIME "gpu_seconds"
 
+/* The same of the time in which memory was held in vain. */
+#define NOTE_GPU_IDLE_TIME "gpu_idle_seconds"
+
 #endif

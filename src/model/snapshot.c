@@ -66,6 +66,7 @@ void gpu_sample_init(struct gpu_sample *gpu)
 		.power_watts = F64_UNKNOWN,
 		.energy_joules = F64_UNKNOWN,
 		.sm_clock_mhz = F64_UNKNOWN,
+		.top_share_pct = F64_UNKNOWN,
 		.throttle = U64_UNKNOWN,
 		.ecc_errors = U64_UNKNOWN,
 		.last_xid = U64_UNKNOWN,

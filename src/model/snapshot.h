@@ -151,10 +151,11 @@ struct gpu_sample {
 	double power_watts;
 	double energy_joules; /* since the driver was loaded */
 	double sm_clock_mhz;
-	uint64_t throttle;   /* bits; U64_UNKNOWN */
-	uint64_t ecc_errors; /* that could not be corrected, since the last reset */
-	uint64_t last_xid;   /* of the driver's own errors; U64_UNKNOWN: none was seen */
-	bool is_lost;	     /* its driver says so now; it is not recorded */
+	uint64_t throttle;    /* bits; U64_UNKNOWN */
+	uint64_t ecc_errors;  /* that could not be corrected, since the last reset */
+	uint64_t last_xid;    /* of the driver's own errors; U64_UNKNOWN: none was seen */
+	double top_share_pct; /* the largest of a process; NaN: none is told. It is not recorded */
+	bool is_lost;	      /* its driver says so now; it is not recorded */
 };
 
 /* The memory of one cgroup that has processes of a job. */

@@ -67,15 +67,20 @@ static void settle(struct figures *f, uint64_t started, uint64_t ended, uint64_t
 /* What was not told for a while is missing in the sum. */
 static void mark_gpu_time(const struct attempt *a, struct figures *f)
 {
-	static const enum figure ids[] = { FIGURE_GPU_BUSY, FIGURE_GPU_IDLE };
+	static const struct {
+		const char *note;
+		enum figure id;
+	} sums[] = {
+		{ NOTE_GPU_TIME, FIGURE_GPU_BUSY },
+		{ NOTE_GPU_TIME, FIGURE_GPU_IDLE },
+		{ NOTE_GPU_IDLE_TIME, FIGURE_GPU_IDLE },
+	};
 
-	for (size_t i = 0; i < a->n_unknowns; i++) {
-		if (!a->unknowns[i].what || strcmp(a->unknowns[i].what, NOTE_GPU_TIME) != 0)
-			continue;
-		for (size_t k = 0; k < ARRAY_SIZE(ids); k++)
-			if (figure_is_known(f, ids[k]))
-				f->evidence[ids[k]] = EVIDENCE_LOWER_BOUND;
-	}
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(sums); k++)
+			if (a->unknowns[i].what && strcmp(a->unknowns[i].what, sums[k].note) == 0 &&
+			    figure_is_known(f, sums[k].id))
+				f->evidence[sums[k].id] = EVIDENCE_LOWER_BOUND;
 }
 
 void figures_of_attempt(const struct attempt *a, struct figures *ret)

@@ -45,7 +45,8 @@ struct gpus {
 	char remark[GPU_NOTE_BYTES]; /* the last that was made; "": none */
 	struct troubles troubles;
 	struct gpu_pace pace;
-	struct gpu_spans spans; /* of the readings that came with the last look */
+	struct gpu_spans spans; /* of the readings since the look before */
+	bool is_told;		/* at a look; the next reading begins them anew */
 	struct gpu_reading now, next;
 };
 
@@ -103,13 +104,6 @@ static void show_safely(char *text, size_t size)
 	snprintf(text, size, "%s", shown.data ? shown.data : "");
 }
 
-static int compare_processes(const void *a, const void *b)
-{
-	const struct gpu_process *x = a, *y = b;
-
-	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
-}
-
 /* Of a reader that was started again it begins at 0. */
 static void count_cpu(struct gpus *g, uint64_t before_ns, uint64_t now_ns)
 {
@@ -132,32 +126,40 @@ static void add_span(struct gpus *g, const struct gpu_reading *r)
 		gpu_spans_add(&g->spans, r, since_ns);
 }
 
-/* The newest that has come. */
-static void take_readings(struct gpus *g)
+static void take_reading(struct gpus *g, size_t n)
 {
-	g->spans.ns = g->spans.n = 0;
-	for (;;) {
-		ssize_t n = recv(g->fd, &g->next, sizeof(g->next), MSG_DONTWAIT);
+	show_safely(g->next.note, sizeof(g->next.note));
+	show_safely(g->next.remark, sizeof(g->next.remark));
+	show_safely(g->next.rung, sizeof(g->next.rung));
+	count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
+	count_reading(g, &g->next);
+	gpu_sort_processes(&g->next);
+	add_span(g, &g->next);
+	memcpy(&g->now, &g->next, n);
+	if (g->now.rung[0])
+		memcpy(g->rung, g->now.rung, sizeof(g->rung));
+	if (g->now.remark[0])
+		memcpy(g->remark, g->now.remark, sizeof(g->remark));
+	g->has_reading = true;
+}
 
-		if (n <= 0)
-			return;
-		if (!is_whole(&g->next, (size_t)n))
-			continue;
-		show_safely(g->next.note, sizeof(g->next.note));
-		show_safely(g->next.remark, sizeof(g->next.remark));
-		show_safely(g->next.rung, sizeof(g->next.rung));
-		count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
-		count_reading(g, &g->next);
-		add_span(g, &g->next);
-		memcpy(&g->now, &g->next, (size_t)n);
-		if (g->now.rung[0])
-			memcpy(g->rung, g->now.rung, sizeof(g->rung));
-		if (g->now.remark[0])
-			memcpy(g->remark, g->now.remark, sizeof(g->remark));
-		qsort(g->now.processes, g->now.n_processes, sizeof(g->now.processes[0]),
-		      compare_processes);
-		g->has_reading = true;
-	}
+int gpus_fd(const struct gpus *g)
+{
+	return g->fd;
+}
+
+/* Up to the newest that has come. */
+bool gpus_take(struct gpus *g)
+{
+	ssize_t n;
+
+	if (g->is_told)
+		gpu_spans_reset(&g->spans);
+	g->is_told = false;
+	while ((n = recv(g->fd, &g->next, sizeof(g->next), MSG_DONTWAIT)) > 0)
+		if (is_whole(&g->next, (size_t)n))
+			take_reading(g, (size_t)n);
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 void gpus_wait(struct gpus *g, int timeout_ms)
@@ -170,7 +172,7 @@ void gpus_wait(struct gpus *g, int timeout_ms)
 		poll(&wait, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
 		if (wait.revents & (POLLERR | POLLHUP) && !(wait.revents & POLLIN))
 			return; /* nobody will ever answer */
-		take_readings(g);
+		gpus_take(g);
 	}
 }
 
@@ -253,9 +255,21 @@ static void watch_trouble(struct gpus *g, uint64_t boot_ns)
 		snprintf(kind->note, sizeof(kind->note), "%s", note);
 }
 
+static void add_top_shares(const struct gpu_reading *r, struct gpu_sample *devices)
+{
+	for (uint32_t i = 0; i < r->n_processes; i++) {
+		const struct gpu_process *p = &r->processes[i];
+
+		if (p->device < 0 || (uint32_t)p->device >= r->n_devices)
+			continue;
+		devices[p->device].top_share_pct =
+			f64_max_known(devices[p->device].top_share_pct, p->utilization_pct);
+	}
+}
+
 void gpus_fill(struct gpus *g, struct snapshot *s)
 {
-	take_readings(g);
+	gpus_take(g);
 	watch_trouble(g, s->boot_ns);
 	if (!has_devices(g, s->boot_ns) && !has_none(g, s->boot_ns))
 		return;
@@ -264,16 +278,14 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 		return;
 	memcpy(s->gpus, g->now.devices, g->now.n_devices * sizeof(*s->gpus));
 	s->n_gpus = g->now.n_devices;
+	add_top_shares(&g->now, s->gpus);
 }
 
-static void add_share(const struct gpus *g, struct proc_sample *p, const struct gpu_process *of_it)
+static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
 {
-	double percent, idleness;
-
-	gpu_spans_tell(&g->spans, of_it, &percent, &idleness);
 	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
-	p->gpu_percent += percent;
-	p->gpu_idle_devices += idleness;
+	p->gpu_percent += of_it->utilization_pct;
+	p->gpu_idle_devices += gpu_idleness_of(of_it);
 }
 
 static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
@@ -297,11 +309,12 @@ static bool is_telling(const struct gpus *g, uint64_t boot_ns)
 }
 
 /* Both lists ascend by pid. */
-void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
+void gpus_fill_processes(struct gpus *g, struct snapshot *s)
 {
 	const struct gpu_reading *r = &g->now;
 	uint32_t at = 0;
 
+	g->is_told = true;
 	if (!is_telling(g, s->boot_ns))
 		return;
 	for (size_t i = 0; i < s->n_processes; i++) {
@@ -313,11 +326,12 @@ void gpus_fill_processes(const struct gpus *g, struct snapshot *s)
 		set_use(p, 0, 0);
 		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
 			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
-				add_share(g, p, &r->processes[at]);
+				add_share(p, &r->processes[at]);
 				is_listed = true;
 			}
 		if (!is_listed && !would_be_listed(r, p))
 			set_use(p, U64_UNKNOWN, F64_UNKNOWN);
+		gpu_spans_tell(&g->spans, &p->key, &p->gpu_percent, &p->gpu_idle_devices);
 	}
 }
 

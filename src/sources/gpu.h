@@ -55,7 +55,10 @@ void gpu_reading_init(struct gpu_reading *r);
 /* How much of it is sent. */
 size_t gpu_reading_bytes(const struct gpu_reading *r);
 
-/* The next device, all unknown but its index; NULL: there is no room. */
+/* There are more than GPU_MAX_DEVICES. */
+void gpu_note_more_devices(struct gpu_reading *r);
+
+/* The next device, all unknown but its index; NULL: there is no room, which is noted. */
 struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name);
 
 /*
@@ -82,7 +85,7 @@ double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double pe
 
 /*
  * Of the devices from the first on: degrees, power, clock and memory that cannot be are unknown,
- * and noted.
+ * and noted; so is what a process holds of one if that is more than there is.
  */
 void gpu_check_devices(struct gpu_reading *r, uint32_t first);
 
@@ -102,33 +105,42 @@ bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
 
 /* ---- what was done between two looks (gpu_spans.c) ---- */
 
-/* A process on a device. */
+/* Over the time for which it was told. */
+struct gpu_mean {
+	double sum;	/* of the values, each as often as it lasted nanoseconds */
+	double more_ns; /* for which it was told beyond that of all; below 0: not told of that */
+};
+
+/* A process, on all devices. */
 struct gpu_span {
 	struct proc_key key;
-	int device;
-	double busy_ns, idle_ns; /* of a whole device; idle: its memory was held in vain */
-	double untold_ns;	 /* for which the share was not told */
+	struct gpu_mean percent, idleness;
 };
 
 /* {0} at first. */
 struct gpu_spans {
-	double ns; /* of all readings; who was not in one of them did nothing then */
+	double ns; /* of all readings in which who is not listed did nothing */
+	bool is_full;
 	uint32_t n;
-	struct gpu_span of[GPU_MAX_PROCESSES];
+	struct gpu_span of[GPU_MAX_PROCESSES]; /* they ascend, as in a reading that is sorted */
 };
 
 /* 1: it holds memory there and does nothing. */
 double gpu_idleness_of(const struct gpu_process *p);
 
-/* A reading, so long after the one before it: it tells what was done since. */
+/* By pid. */
+void gpu_sort_processes(struct gpu_reading *r);
+
+/* A sorted reading, so long after the one before it: it tells what was done since. */
 void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t since_ns);
 
 /*
- * Means over all of them for a process of the last one; of none, what that says. Where the last
- * does not tell them, they are not told.
+ * Puts means over all of them in the place of what the last says of a process, which is 0 if that
+ * does not list it. Where the last does not tell them, they are not told.
  */
-void gpu_spans_tell(const struct gpu_spans *s, const struct gpu_process *p, double *ret_percent,
-		    double *ret_idleness);
+void gpu_spans_tell(const struct gpu_spans *s, const struct proc_key *key, double *percent,
+		    double *idleness);
+void gpu_spans_reset(struct gpu_spans *s);
 
 /* ---- which GPU has which number (gpu_places.c) ---- */
 
@@ -335,6 +347,9 @@ void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading 
 
 /* A library's crash is told, and leaves no file behind: of this process, and those it starts. */
 void gpu_leave_no_core(void);
+
+/* Kills them, and whom they leave to us where we are a subreaper, and waits a little. */
+void gpu_end_children(void);
 
 /*
  * Starts it, detached: nobody's child here. It ends when the socket is closed, whatever its

@@ -21,6 +21,7 @@ struct drm_engine {
 	uint64_t busy_ns;
 	uint64_t cycles, total_cycles; /* some drivers count in the engine's own clock */
 	uint64_t capacity;	       /* how many of this kind there are, if not one */
+	bool has_fallen;	       /* since the reading before, whose values stand */
 };
 
 /* What proc/PID/fdinfo/N says of one client of a device. */
@@ -41,7 +42,11 @@ struct drm_use {
 		double percent;
 	} engines[DRM_MAX_ENGINES];
 	size_t n;
+	bool is_part; /* one of an engine is not known, and may be more than the others */
 };
+
+/* Of a later reading; a counter may fall for a while, and then it catches up. */
+void drm_keep_highest(struct drm_client *now, const struct drm_client *before);
 
 /* Adds a client's, between two readings wall_ns apart; before NULL: it began between them. */
 void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,

@@ -179,12 +179,33 @@ static void add_percent(struct drm_use *sum, const char *name, double percent)
 	sum->engines[i].percent += percent;
 }
 
+/* The higher of two, as far as they are known; falls says whether it was the one before. */
+static uint64_t highest(uint64_t now, uint64_t before, bool *falls)
+{
+	if (!u64_known(now) || !u64_known(before) || now >= before)
+		return now;
+	*falls = true;
+	return before;
+}
+
+void drm_keep_highest(struct drm_client *now, const struct drm_client *before)
+{
+	for (size_t i = 0; i < DRM_MAX_ENGINES && now->engines[i].name[0]; i++) {
+		struct drm_engine *e = &now->engines[i];
+		struct drm_engine old = engine_before(before, e->name);
+
+		e->busy_ns = highest(e->busy_ns, old.busy_ns, &e->has_fallen);
+		e->cycles = highest(e->cycles, old.cycles, &e->has_fallen);
+	}
+}
+
 void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,
 		 double wall_ns)
 {
 	for (size_t i = 0; i < DRM_MAX_ENGINES && now->engines[i].name[0]; i++) {
 		struct drm_engine old = engine_before(before, now->engines[i].name);
 
+		sum->is_part |= now->engines[i].has_fallen;
 		add_percent(sum, now->engines[i].name,
 			    engine_percent(&now->engines[i], &old, wall_ns));
 	}
@@ -196,7 +217,7 @@ double drm_busiest_percent(const struct drm_use *use)
 
 	for (size_t i = 0; i < use->n; i++)
 		most = f64_max_known(most, use->engines[i].percent);
-	return most;
+	return use->is_part ? F64_UNKNOWN : most;
 }
 
 /* ---- a client ---- */
@@ -234,8 +255,8 @@ bool drm_parse_client(const char *text, struct drm_client *ret)
 	bool has_slot = false, has_id = false;
 
 	for (size_t i = 0; i < DRM_MAX_ENGINES; i++)
-		ret->engines[i] = (struct drm_engine){ "", U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN,
-						       U64_UNKNOWN };
+		ret->engines[i] = (struct drm_engine){ "",	    U64_UNKNOWN, U64_UNKNOWN,
+						       U64_UNKNOWN, U64_UNKNOWN, false };
 	for (const char *line = text; line; line = next_line(line)) {
 		const char *value;
 

@@ -68,12 +68,16 @@ static const struct client *find_client(const struct clients *list, int device, 
 static void add_client(struct drm_users *u, const struct proc_key *key, const char *text)
 {
 	struct client client = { .key = *key };
+	const struct client *before;
 
 	if (!drm_parse_client(text, &client.now))
 		return;
 	client.device = drm_find_slot(u->cards, u->n_cards, client.now.slot);
 	if (client.device < 0 || find_client(u->now, client.device, client.now.id))
 		return;
+	before = find_client(u->before, client.device, client.now.id);
+	if (before)
+		drm_keep_highest(&client.now, &before->now);
 	if (u->now->n < MAX_CLIENTS)
 		u->now->items[u->now->n++] = client;
 	else

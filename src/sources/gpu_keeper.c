@@ -188,11 +188,8 @@ static void kill_children(void)
 		kill((pid_t)pid, SIGKILL);
 }
 
-/*
- * What a program that the reader ran has started falls to us when the reader ends. One that hangs
- * inside the kernel is not waited for.
- */
-static void end_rest(void)
+/* One that hangs inside the kernel is not waited for. */
+void gpu_end_children(void)
 {
 	struct pollfd nothing = { .fd = -1 };
 
@@ -222,7 +219,7 @@ static void keep(struct keeper *k)
 	do {
 		start_and_watch(k);
 		is_known = note_death(k);
-		end_rest();
+		gpu_end_children(); /* what a program that the reader ran has started is ours now */
 	} while (poll(&wait, 1, is_known ? 0 : pause_ms) == 0);
 }
 

@@ -182,6 +182,8 @@ static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
 	if (r < 0)
 		return r;
 	read_events(n);
+	if (n->n_counted > n->n_denied + GPU_MAX_DEVICES)
+		gpu_note_more_devices(ret);
 	for (unsigned i = 0; i < n->n_devices; i++) {
 		int result = read_device(n, &n->devices[i], now_ns, ret);
 

@@ -25,12 +25,18 @@ size_t gpu_reading_bytes(const struct gpu_reading *r)
 	return offsetof(struct gpu_reading, processes) + r->n_processes * sizeof(r->processes[0]);
 }
 
+void gpu_note_more_devices(struct gpu_reading *r)
+{
+	gpu_note(r, "only the first %d GPUs are read", GPU_MAX_DEVICES);
+	r->n_left_out++; /* who uses the others */
+}
+
 struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name)
 {
 	struct gpu_sample *device;
 
 	if (r->n_devices == GPU_MAX_DEVICES) {
-		gpu_note(r, "only the first %d GPUs are read", GPU_MAX_DEVICES);
+		gpu_note_more_devices(r);
 		return NULL;
 	}
 	snprintf(r->names[r->n_devices], GPU_NAME_BYTES, "%s", name ? name : "");
@@ -154,8 +160,25 @@ static void check_device(struct gpu_reading *r, struct gpu_sample *s)
 	}
 }
 
+/* Where the device does not say how much it has, of any. */
+static void check_process(struct gpu_reading *r, struct gpu_process *p)
+{
+	double total_mb = F64_UNKNOWN, mb = (double)p->memory_bytes / (1 << 20);
+
+	if (p->device >= 0 && (uint32_t)p->device < r->n_devices)
+		total_mb = r->devices[p->device].memory_total_mb;
+	if (!u64_known(p->memory_bytes) || mb <= fmin(total_mb, LARGEST_MB)) /* skips NaN */
+		return;
+	gpu_note(r, "process %d is said to hold %g MB of GPU %d: not taken for true",
+		 (int)p->key.pid, mb, p->device);
+	p->memory_bytes = U64_UNKNOWN;
+}
+
 void gpu_check_devices(struct gpu_reading *r, uint32_t first)
 {
 	for (uint32_t i = first; i < r->n_devices; i++)
 		check_device(r, &r->devices[i]);
+	for (uint32_t i = 0; i < r->n_processes; i++)
+		if (r->processes[i].device >= (int)first)
+			check_process(r, &r->processes[i]);
 }

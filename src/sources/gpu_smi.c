@@ -27,6 +27,7 @@ struct smi {
 	int root_fd;
 	struct smi_device devices[GPU_MAX_DEVICES]; /* each keeps its place */
 	int n_devices;
+	bool has_more;	 /* than there is room for */
 	struct err lost; /* what it said the last time of one that has fallen off the bus */
 	struct gpu_owners owners;
 	struct gpu_reading last; /* while it is not asked */
@@ -80,6 +81,8 @@ static void keep_device(struct smi *smi, const struct smi_device *device, bool i
 		i = find_place(smi, device, is_one_lost);
 	if (i != GPU_DEVICE_UNKNOWN)
 		smi->devices[i] = *device;
+	else
+		smi->has_more = true;
 }
 
 /* How many it lists. */
@@ -89,6 +92,7 @@ static size_t take_devices(struct smi *smi, char *text, bool is_one_lost)
 	char *rest = NULL;
 	size_t n = 0;
 
+	smi->has_more = false;
 	for (int i = 0; i < smi->n_devices; i++)
 		smi->devices[i].is_listed = false;
 	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
@@ -215,6 +219,8 @@ static int ask_again(struct smi *smi, struct err *err)
 	gpu_reading_init(&smi->last);
 	for (int i = 0; i < smi->n_devices; i++)
 		add_device(&smi->devices[i], &smi->last);
+	if (smi->has_more)
+		gpu_note_more_devices(&smi->last);
 	if (smi->lost.code < 0) {
 		gpu_note(&smi->last, "%s", smi->lost.text);
 		smi->last.n_left_out++; /* who holds it */

@@ -426,6 +426,13 @@ struct gpus *gpus_close(struct gpus *g);
 /* Until there is a reading, or for so long; of drivers that crash the next ones are waited for. */
 void gpus_wait(struct gpus *g, int timeout_ms);
 
+/*
+ * Readable when a reading has come. Who looks more rarely than they come must take them in between:
+ * there is no room for many, and the newest would be lost. False: there will be no more.
+ */
+int gpus_fd(const struct gpus *g);
+bool gpus_take(struct gpus *g);
+
 /* What is wrong, or odd, with the last reading, or that none comes; NULL: nothing. */
 const char *gpus_note(const struct gpus *g);
 
@@ -446,7 +453,7 @@ uint64_t gpus_cpu_ns(const struct gpus *g);
 
 /* For the collector: the devices of the last reading that is not too old, and who holds them. */
 void gpus_fill(struct gpus *g, struct snapshot *s);
-void gpus_fill_processes(const struct gpus *g, struct snapshot *s);
+void gpus_fill_processes(struct gpus *g, struct snapshot *s);
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
 #define SOURCES_GPU_LOOKED_FOR \
@@ -459,9 +466,10 @@ const char *gpus_driver_name(size_t i);
 enum gpus_told { GPUS_TOLD, GPUS_TOLD_NOTHING, GPUS_TOLD_LOSS };
 
 /*
- * Asks one of them in this process, for doctor: what is wrong with it, or what each question
- * costs (U64_UNKNOWN: it is no question, or was not answered). Returns whether it told anything
- * of a GPU, or that one of them is lost.
+ * Asks one of them, for doctor: what is wrong with it, or what each question costs (U64_UNKNOWN:
+ * it is no question, or was not answered). Returns whether it told anything of a GPU, or that one
+ * of them is lost. It is called in a process of its own, which has no children: all that are there
+ * after are killed, and it ends as the one that asks if that is ended by a signal.
  */
 typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t ns);
 enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);

@@ -69,6 +69,33 @@ export PROCTOR
 with_gpu "$TMP/late.sh" >/dev/null 2>&1 &
 late=$!
 
+# ---- a daemon that looks rarely, looked at below, too ----
+
+# Ticks are at whole half minutes; the GPUs begin to work some 9 s before one.
+cat >"$TMP/rare.sh" <<'END'
+#!/bin/bash
+export PROCTOR_HOME=$TMP/rare STAND_IN_IDLE_FILE=$TMP/rare-idle
+mkdir "$PROCTOR_HOME" && printf 'interval_seconds: 30\n' >"$PROCTOR_HOME/proctor.yaml"
+: >"$STAND_IN_IDLE_FILE"
+while ((10#$(date +%S) % 30 != 1)); do
+	sleep 0.2
+done
+"$PROCTOR" start
+sleep 20
+rm "$STAND_IN_IDLE_FILE"
+sleep 3
+# Asked by itself, the library would refuse: what is told is the daemon's.
+for ((i = 0; i < 90; i++)); do
+	STAND_IN_INIT_RESULT=4 "$PROCTOR" snapshot --json >"$TMP/rare.json"
+	grep -q '"utilization_pct":[0-9]' "$TMP/rare.json" && break
+	sleep 0.5
+done
+"$PROCTOR" stop
+END
+chmod +x "$TMP/rare.sh"
+with_gpu "$TMP/rare.sh" >/dev/null 2>&1 &
+rare=$!
+
 # ---- one that is busy and then holds its memory in vain, looked at below, too ----
 
 # Half of the time each, on three GPUs; the change is in the middle of two samples.
@@ -186,6 +213,22 @@ like "asks the others all the same" "$stdout" 'nvidia-smi: a whole reading takes
 unlike "shows no cost of what was not answered" "$stdout" 'NVML: .* takes'
 unlike "nor a line without a word" "$stdout" 'GPUs +(ok|note) *$'
 like "and names who answers" "$stdout" 'GPU +nvidia-smi'
+cat >"$TMP/strays" <<'END'
+#!/bin/bash
+"$PROCTOR" doctor
+ps -eo args | grep -c '^sleep 1234$'
+END
+chmod +x "$TMP/strays"
+mkdir "$TMP/bin-strays"
+{
+	echo '#!/bin/sh'
+	echo 'setsid sleep 1234 >/dev/null 2>&1 &'
+	sed 1d "$TMP/bin/nvidia-smi"
+} >"$TMP/bin-strays/nvidia-smi"
+chmod +x "$TMP/bin-strays/nvidia-smi"
+PATH=$TMP/bin-strays:$PATH run with_gpu "$TMP/strays"
+like "doctor asks a program that leaves something behind" "$stdout" 'nvidia-smi: both calls .* takes'
+is "and ends that too" "$(tail -n 1 <<<"$stdout")" 0
 rm "$TMP/crash"
 run with_smi python3 -c 'import os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -359,6 +402,9 @@ like "top asks GPUs" "$(top_in_terminal 60)" '^[1-9]'
 printf 'gpu_enabled: false\n' >"$PROCTOR_HOME/proctor.yaml"
 is "but not where the configuration says no" "$(top_in_terminal 5)" 0
 
+wait "$rare"
+json "of readings that wait the newest counts" "$(cat "$TMP/rare.json")" \
+	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
 wait "$late"
 like "a driver that comes late is told of" "$(cat "$TMP/late/daemon.log")" \
 	'GPUs are read by none: a driver has come after the daemon began'

@@ -40,6 +40,24 @@ static void test_gpus(void **state)
 	host_close(&h);
 }
 
+/* Its use is of moments in which it rests; a process has a share of it all the same. */
+static void work_in_bursts(struct host *h, double t)
+{
+	gpu(h, t);
+	h->snap.gpus[0].top_share_pct = 18;
+}
+
+static void test_a_gpu_that_works_in_bursts_is_not_idle(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 700, work_in_bursts);
+	assert_null(host_find(&h, ANOMALY_GPU_IDLE, EPISODE_BEGAN));
+	host_close(&h);
+}
+
 /* Lost from 60 to 120 s; of the other one its driver tells nothing in that time. */
 static void lose_gpu(struct host *h, double t)
 {
@@ -147,6 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpus),
+		cmocka_unit_test(test_a_gpu_that_works_in_bursts_is_not_idle),
 		cmocka_unit_test(test_gpu_is_lost),
 		cmocka_unit_test(test_how_severe),
 	};

@@ -98,6 +98,28 @@ static void test_gpus_held_beside_a_busy_one(void **state)
 	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, 3 * SECOND);
 }
 
+/* Who does nothing, and of whose memory nobody tells, may hold some in vain. */
+static void test_memory_that_is_not_told_is_no_want_of_idleness(void **state)
+{
+	struct snapshot *snap = snapshot_of(state);
+	struct tally *t = gpu_job(state);
+	size_t n;
+
+	snap->processes[1].gpu_idle_devices = 0; /* of the one GPU that it has */
+	gpu_tick(t, snap, U64_UNKNOWN, 50);
+	snap->processes[1].gpu_idle_devices = F64_UNKNOWN;
+	gpu_tick(t, snap, U64_UNKNOWN, 0);
+	gpu_tick(t, snap, U64_UNKNOWN, 0);
+	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 2);
+	assert_int_equal(total(t, false).gpu_idle_ns, U64_UNKNOWN);
+	assert_int_equal(tally_processes(t, &n)[0].gpu_idle_ns, 0);
+	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, U64_UNKNOWN);
+	assert_int_equal(tally_untold_gpu_idle_ns(t), 2 * SECOND);
+	for (int i = 0; i < 3; i++)
+		gpu_tick(t, snap, MB, 0); /* now the rest is the larger part */
+	assert_int_equal(total(t, false).gpu_idle_ns, 3 * SECOND);
+}
+
 /* So many seconds nobody knows, then eight of half a GPU. */
 static struct tally *gpu_job_told_late(void **state, int untold)
 {
@@ -135,6 +157,7 @@ int main(void)
 		TALLY_TEST(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		TALLY_TEST(test_gpu_time_outlives_a_gap),
 		TALLY_TEST(test_gpus_held_beside_a_busy_one),
+		TALLY_TEST(test_memory_that_is_not_told_is_no_want_of_idleness),
 		TALLY_TEST(test_gpu_time_before_the_first_reading),
 		TALLY_TEST(test_gpu_silence_before_the_first_reading),
 	};

@@ -233,6 +233,21 @@ static void test_drm_engines_by_name(void **state)
 	assert_true(drm_busiest_percent(&use) == 120);
 }
 
+/* A counter that falls for a moment makes nobody idle, and is not counted again when it is back. */
+static void test_drm_counter_that_falls(void **state)
+{
+	struct drm_client before = client_of("drm-engine-gfx: 500 ns\ndrm-engine-dma: 0 ns\n");
+	struct drm_client now = client_of("drm-engine-gfx: 400 ns\ndrm-engine-dma: 0 ns\n");
+
+	(void)state;
+	drm_keep_highest(&now, &before);
+	assert_true(isnan(busy_percent(&now, &before, 1000)));
+	before = now;
+	now = client_of("drm-engine-gfx: 1100 ns\ndrm-engine-dma: 0 ns\n");
+	drm_keep_highest(&now, &before);
+	assert_true(busy_percent(&now, &before, 1000) == 60);
+}
+
 /* An integrated GPU has no memory of its own: that of others stays known. */
 static void test_drm_system_memory_only(void **state)
 {
@@ -926,6 +941,30 @@ static void test_smi_program_tells_numbers(void **state)
 	gpu_smi.close(opened);
 }
 
+static void test_smi_program_tells_of_too_many(void **state)
+{
+	static struct gpu_reading reading;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	char rows[(GPU_MAX_DEVICES + 1) * 40] = "";
+	void *opened;
+
+	put_program(t, "exit 0");
+	leave_program();
+	for (int i = 0; i <= GPU_MAX_DEVICES; i++)
+		snprintf(rows + strlen(rows), sizeof(rows) - strlen(rows),
+			 "GPU-%d, 50, 100, 200, 30, %d\n", i, i);
+	put(t, SMI_DEVICES, rows);
+	setenv("PATH", t->path, 1);
+	assert_int_equal(gpu_smi.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&reading);
+	assert_int_equal(gpu_smi.read(opened, &reading, &err), 0);
+	assert_int_equal(reading.n_devices, GPU_MAX_DEVICES);
+	assert_non_null(strstr(reading.note, "only the first 64 GPUs are read"));
+	assert_true(reading.n_left_out > 0); /* who uses the last */
+	gpu_smi.close(opened);
+}
+
 /* Devices stand, also if who holds them is not told. */
 static void test_smi_program_tells_no_processes(void **state)
 {
@@ -1141,16 +1180,47 @@ static void test_what_cannot_be_is_unknown(void **state)
 	assert_true(r.note[0] != '\0');
 }
 
+/* Nor can a process hold more than there is. */
+static void test_memory_of_a_process_that_cannot_be(void **state)
+{
+	static struct gpu_reading r;
+	struct gpu_process p = { .key = { 7, 1 }, .utilization_pct = 5 };
+
+	(void)state;
+	gpu_reading_init(&r);
+	gpu_add_device(&r, "a")->memory_total_mb = 200;
+	gpu_add_device(&r, "b");
+	p.memory_bytes = 200 * MB;
+	gpu_add_process(&r, &p);
+	p.device = 1;
+	p.memory_bytes = UINT64_C(17592186044414) * MB;
+	gpu_add_process(&r, &p);
+	p.key.pid = 8;
+	p.memory_bytes = 5000000 * MB;
+	gpu_add_process(&r, &p);
+	p.device = 0;
+	gpu_add_process(&r, &p);
+	gpu_check_devices(&r, 0);
+	assert_int_equal(r.processes[0].memory_bytes, 200 * MB);
+	assert_int_equal(r.processes[1].memory_bytes, U64_UNKNOWN);
+	assert_int_equal(r.processes[2].memory_bytes, 5000000 * MB);
+	assert_int_equal(r.processes[3].memory_bytes, U64_UNKNOWN);
+	assert_true(r.processes[1].utilization_pct == 5);
+	assert_non_null(strstr(r.note, "process 7 is said to hold"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_cannot_be_is_unknown),
+		cmocka_unit_test(test_memory_of_a_process_that_cannot_be),
 		cmocka_unit_test(test_smi_golden),
 		cmocka_unit_test(test_smi_unknown_fields),
 		cmocka_unit_test(test_odd_percent),
 		cmocka_unit_test(test_drm_client),
 		cmocka_unit_test(test_drm_intel),
 		cmocka_unit_test(test_drm_engines_by_name),
+		cmocka_unit_test(test_drm_counter_that_falls),
 		cmocka_unit_test(test_drm_system_memory_only),
 		cmocka_unit_test_setup_teardown(test_device_in_a_chroot, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_display_adapter, open_tree, close_tree),
@@ -1160,6 +1230,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_smi_program_is_odd, open_tree, close_program),
 		cmocka_unit_test(test_places),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_numbers, open_tree,
+						close_program),
+		cmocka_unit_test_setup_teardown(test_smi_program_tells_of_too_many, open_tree,
 						close_program),
 		cmocka_unit_test_setup_teardown(test_smi_program_tells_of_a_lost_one, open_tree,
 						close_program),
