@@ -120,7 +120,7 @@ static void note_progress(struct track *t, const struct proc_sample *p, double n
 	if (!u64_known(cpu) || (double)cpu > step * 1e9 * PROGRESS_CPU_SHARE ||
 	    (u64_known(bytes) && bytes > 0))
 		t->progressed = now;
-	if (u64_known(bytes) && bytes > 0)
+	if (u64_known(bytes) && bytes > 0 && t->in_state != now) /* else before it was in it */
 		t->moved_in_state = true;
 	if ((!u64_known(bytes) && !u64_known(touched)) ||
 	    (u64_known(bytes) && (double)bytes > WORK_BYTES * ran) ||
