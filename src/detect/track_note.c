@@ -72,6 +72,7 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.key = p->key,
 		.born = now,
 		.memory_mb = F64_UNKNOWN,
+		.most_mb = F64_UNKNOWN,
 		.progressed = now,
 		.worked = now,
 		.busy = F64_UNKNOWN,
@@ -269,6 +270,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 	note_wanted(t, p, now, before);
 	note_busy(t, config->runaway_cpu_threshold, before);
 	t->memory_mb = own_memory_mb(p);
+	t->most_mb = f64_max_known(t->most_mb, t->memory_mb);
 	if (u64_known(p->threads) && !(t->active & 1u << ANOMALY_THREAD_EXPLOSION))
 		two_ago_add(&t->threads, now - t->born, (double)p->threads,
 			    config->memory_spike_window_seconds);
