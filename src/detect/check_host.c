@@ -235,6 +235,7 @@ static void find_kills(uint64_t n, double told, enum severity severity, const ch
 	f->value = n > 0 ? total : 0;
 	f->threshold = 1;
 	f->before = 0;
+	f->n_times = n;
 	f->severity = severity;
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel has killed %.0f process%s of the %s%.100s for want of memory", total,

@@ -384,6 +384,7 @@ static void test_more_kills_of_a_cgroup(void **state)
 	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
 	assert_true(count_kills(SEVERITY_HIGH) == 3);
 	assert_non_null(strstr(h.seen[h.n_seen - 1].e.worst.text, "killed 3 processes"));
+	assert_int_equal(h.seen[h.n_seen - 1].e.count, 3);
 }
 
 /* The kernel says how much it had when it was killed: what a look saw before is not said, too. */
