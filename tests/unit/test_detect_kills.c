@@ -204,7 +204,7 @@ static void test_oom_by_count(void **state)
 	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
 	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
 	assert_string_equal(s->e.worst.job_id, "job");
-	assert_int_equal(s->e.worst.sheet_num, 2); /* that it was in */
+	assert_int_equal(s->e.worst.sheet_num, 2);	    /* that it was in */
 	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure, not the host's */
 	host_close(&h);
 }
