@@ -149,6 +149,7 @@ static void test_fork_bomb(void **state)
 	play(&h, 60, fork_bomb);
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 10);
 	assert_true(s->at <= 20);
+	assert_non_null(strstr(s->e.worst.text, " processes within the last "));
 	assert_string_equal(s->e.worst.job_id, "job");
 	assert_false(s->e.worst.has_pid);
 	assert_int_equal(h.n_seen, 1);
@@ -171,6 +172,7 @@ static void test_threads(void **state)
 	play(&h, 100, threads);
 	s = begin_of(&h, ANOMALY_THREAD_EXPLOSION, 40);
 	assert_int_equal(s->e.worst.pid, 10);
+	assert_non_null(strstr(s->e.worst.text, " threads within the last "));
 	assert_non_null(host_find(&h, ANOMALY_THREAD_EXPLOSION, EPISODE_ESCALATED));
 	host_close(&h);
 }
