@@ -252,11 +252,29 @@ static int start_trail(struct track *t)
 	return 0;
 }
 
+/*
+ * A shell that is about to become the program it was to start: what it had is no part of a trend of
+ * that. Later a new name may be one that a program gives itself, however often.
+ */
+#define EXEC_SECONDS 10
+
+static void note_exec(struct track *t, const struct proc_sample *p, double now)
+{
+	if (t->born == now || now - t->born > EXEC_SECONDS ||
+	    strncmp(t->comm, p->comm, sizeof(t->comm)) == 0)
+		return;
+	free(t->trail);
+	t->trail = NULL;
+	t->most_mb = F64_UNKNOWN;
+	t->threads.n = 0;
+}
+
 int detect_track_note(struct track *t, const struct config_anomaly *config,
 		      const struct proc_sample *p, double now, double before)
 {
 	bool is_new = t->born == now;
 
+	note_exec(t, p, now);
 	memcpy(t->comm, p->comm, sizeof(t->comm));
 	t->ppid = p->ppid;
 	if (p->job_id)
