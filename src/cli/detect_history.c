@@ -101,20 +101,23 @@ struct search {
 	const struct config_anomaly *config;
 	const struct detect_period *period;
 	struct kills kills;
+	struct counted_list counted;
 	struct found_list *list;
 };
 
 static void search_release(struct search *s)
 {
 	kills_release(&s->kills);
+	counted_list_release(&s->counted);
 }
 
-static int look_at_attempt(const struct search *s, const struct attempt *a, const struct span *span,
+static int look_at_attempt(struct search *s, const struct attempt *a, const struct span *span,
 			   struct err *err)
 {
 	CLEANUP(pass_release)
 	struct pass p = { .d = detect_new(s->config, DETECT_JOBS),
 			  .kills = &s->kills,
+			  .counted = &s->counted,
 			  .list = s->list,
 			  .job_id = a->job_id,
 			  .attempt_num = a->attempt_num,
@@ -130,20 +133,23 @@ static int look_at_attempt(const struct search *s, const struct attempt *a, cons
 	return r < 0 ? r : pass_run(s->store, &p, &filter, u64_known(a->ended_wall_ns));
 }
 
-static int look_at_host(const struct search *s, struct err *err)
+static int look_at_host(struct search *s, const struct attempt_list *attempts, struct err *err)
 {
 	CLEANUP(pass_release)
 	struct pass p = { .d = detect_new(s->config, DETECT_HOST),
 			  .kills = &s->kills,
+			  .counted = &s->counted,
 			  .list = s->list,
+			  .watchers = attempts,
 			  .err = err };
 	const struct snapshot_filter filter = { .since_wall_ns = s->period->since_wall_ns,
 						.until_wall_ns = s->period->until_wall_ns };
 
+	counted_list_sort(&s->counted);
 	return pass_run(s->store, &p, &filter, false);
 }
 
-static int look_at_all(const struct search *s, const struct attempt_list *attempts, struct err *err)
+static int look_at_all(struct search *s, const struct attempt_list *attempts, struct err *err)
 {
 	CLEANUP(free_ptr)
 	struct span *spans = calloc(attempts->n ? attempts->n : 1, sizeof(*spans));
@@ -154,7 +160,7 @@ static int look_at_all(const struct search *s, const struct attempt_list *attemp
 	for (size_t i = 0; r == 0 && i < attempts->n; i++)
 		r = look_at_attempt(s, &attempts->items[i], &spans[i], err);
 	if (r == 0 && !s->period->job_id)
-		r = look_at_host(s, err);
+		r = look_at_host(s, attempts, err);
 	return r;
 }
 

@@ -58,11 +58,29 @@ static bool is_own(const struct pass *p, const struct episode *e)
 	return !p->job_id || (e->worst.job_id && strcmp(e->worst.job_id, p->job_id) == 0);
 }
 
+static int note_counted(struct pass *p, const struct episode *e)
+{
+	return p->job_id ? counted_list_note(p->counted, e) : 0;
+}
+
 static int keep_episode(struct pass *p, const struct episode *e)
 {
-	return !is_own(p, e) || found_list_keep(p->list, p->attempt_num, e) == 0
-		       ? 0
-		       : no_memory(p->err);
+	if (!is_own(p, e))
+		return 0;
+	if (note_counted(p, e) < 0 || found_list_keep(p->list, p->attempt_num, e) < 0)
+		return no_memory(p->err);
+	return 0;
+}
+
+/* That more were killed is told at once, but no change of it. */
+static int note_lasting(struct pass *p)
+{
+	const struct episode *e;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
+		r = is_own(p, e) ? note_counted(p, e) : 0;
+	return r < 0 ? no_memory(p->err) : 0;
 }
 
 static int keep_changes(struct pass *p, const struct detect_changes *changes)
@@ -86,17 +104,25 @@ static size_t take_kills(struct pass *p, uint64_t wall_ns, const struct proc_eve
 	return p->next_kill - from;
 }
 
+/* A count waits a little to be told: what it has told of happened before. */
+#define TOLD_LATE_NS UINT64_C(5000000000)
+
 static int look(struct pass *p, const struct snapshot *snap)
 {
 	struct detect_news news = { .snap = snap,
 				    .usual = &p->usual,
 				    .n_usual = p->usual.job_id ? 1 : 0 };
 	struct detect_changes changes;
+	int r;
 
 	news.n_events = take_kills(p, snap->wall_ns, &news.events);
+	if (!p->job_id)
+		news.n_kills_elsewhere = counted_list_take(p->counted, &p->next_counted,
+							   snap->wall_ns + TOLD_LATE_NS);
 	if (detect_tick(p->d, &news, &changes) < 0)
 		return no_memory(p->err);
-	return keep_changes(p, &changes);
+	r = keep_changes(p, &changes);
+	return r < 0 ? r : note_lasting(p);
 }
 
 static uint64_t hash_path(const char *path)
@@ -146,6 +172,42 @@ static int take_cgroups(struct pass *p, const struct snapshot *snap, struct snap
 	return 0;
 }
 
+/* Between two who record one after the other nobody looked, unless it was for a moment. */
+#define MOMENT_NS UINT64_C(10000000000)
+
+/* Without a break, by any of them, who are in the order in which they began. */
+static bool was_watched(const struct attempt_list *watchers, uint64_t from, uint64_t until)
+{
+	uint64_t at = from;
+
+	for (size_t i = 0; i < watchers->n && at < until; i++) {
+		const struct attempt *a = &watchers->items[i];
+
+		if (!u64_known(a->started_wall_ns) || a->started_wall_ns > u64_add(at, MOMENT_NS))
+			continue;
+		if (!u64_known(a->ended_wall_ns))
+			return true;
+		at = a->ended_wall_ns > at ? a->ended_wall_ns : at;
+	}
+	return u64_add(at, MOMENT_NS) >= until;
+}
+
+/* What was counted while nobody looked is of no moment that is known. */
+static void leave_out_unseen(struct pass *p, struct snapshot *snap)
+{
+	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, p->n_host_kills);
+	const bool is_same_boot = strcmp(p->boot_id, snap->boot_id) == 0;
+
+	if (!p->watchers || !u64_known(total))
+		return;
+	if (!is_same_boot || p->last_wall_ns == 0)
+		p->n_unseen_kills = 0;
+	else if (u64_known(rise) && !was_watched(p->watchers, p->last_wall_ns, snap->wall_ns))
+		p->n_unseen_kills += rise;
+	p->n_host_kills = total;
+	snap->system.oom_kills_total = u64_delta(total, p->n_unseen_kills);
+}
+
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct pass *p = ctx;
@@ -154,11 +216,12 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	if (snap->covers == COVERS_LOOK)
 		return 0; /* evidence, which nobody has looked for anomalies in then either */
 	p->list->n_snapshots++;
+	if (take_cgroups(p, snap, &own) < 0)
+		return no_memory(p->err);
+	leave_out_unseen(p, &own);
 	p->last_wall_ns = snap->wall_ns;
 	p->last_boot_ns = u64_known(snap->boot_ns) ? snap->boot_ns : 0;
 	memcpy(p->boot_id, snap->boot_id, sizeof(p->boot_id));
-	if (take_cgroups(p, snap, &own) < 0)
-		return no_memory(p->err);
 	return look(p, &own);
 }
 

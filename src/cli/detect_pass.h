@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "cli/detect_counted.h"
 #include "cli/detect_found.h"
 #include "detect/detect.h"
 #include "store/store.h"
@@ -38,14 +39,18 @@ int kills_read(struct store *store, const struct event_filter *filter, struct ki
 struct pass {
 	struct detect *d;
 	const struct kills *kills;
+	struct counted_list *counted; /* an attempt adds to them, and the host leaves them out */
 	struct found_list *list;
-	const char *job_id; /* NULL: it is the host that is looked at */
+	const struct attempt_list *watchers; /* of the host: all who may have recorded; NULL */
+	const char *job_id;		     /* NULL: it is the host that is looked at */
 	int attempt_num;
 	uint64_t started_wall_ns;  /* of the attempt; 0 */
 	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
 	struct err *err;
 
-	size_t next_kill; /* the first that was not handed out */
+	size_t next_kill, next_counted; /* the first that were not handed out */
+	uint64_t n_host_kills;		/* the host's count at the last snapshot */
+	uint64_t n_unseen_kills;	/* of these, that it counted while nobody looked */
 	struct map homes; /* cgroups in which it had a process: hash of the path -> 1 */
 	struct cgroup_sample *cgroups; /* those of a snapshot */
 	size_t cap_cgroups;

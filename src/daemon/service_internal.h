@@ -72,12 +72,20 @@ struct service_gpus {
 
 #define SERVICE_MAX_OOMS 32
 
+/* Who was killed, as the kernel told it: the record, through which kills come, has no names. */
+struct killed_name {
+	struct proc_key key;
+	char comm[EVENT_COMM_BYTES];
+};
+
 /* Kills for want of memory, for the next look for anomalies. A runner may have told of one itself:
  * then the record knows it already. */
 struct oom_news {
 	struct proc_event items[SERVICE_MAX_OOMS];
 	size_t n;
-	struct arena arena; /* their strings */
+	struct arena arena;			    /* their strings */
+	struct killed_name names[SERVICE_MAX_OOMS]; /* the last of them */
+	size_t next_name;
 };
 
 /* Changes of anomalies that were told on the bus. */
@@ -581,6 +589,9 @@ int service_relay_events(struct service *s, struct err *err);
 
 /* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
+
+/* The kernel has told of this kill, with the name, which is to be in the news of it. */
+void service_name_killed(struct service *s, const struct proc_event *ev);
 
 /* They have been looked at. */
 void service_forget_ooms(struct service *s);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <string.h>
 
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
@@ -15,6 +16,32 @@ void service_forget_ooms(struct service *s)
 	arena_reset(&s->ooms.arena);
 }
 
+void service_name_killed(struct service *s, const struct proc_event *ev)
+{
+	struct killed_name *name = &s->ooms.names[s->ooms.next_name];
+
+	name->key = ev->key;
+	memcpy(name->comm, ev->comm, sizeof(name->comm));
+	s->ooms.next_name = (s->ooms.next_name + 1) % SERVICE_MAX_OOMS;
+}
+
+/* A runner may know the pid of its child alone: then the last that had it. */
+static bool is_same(const struct proc_key *a, const struct proc_key *b)
+{
+	return a->pid == b->pid && (a->start_ticks == b->start_ticks ||
+				    !u64_known(a->start_ticks) || !u64_known(b->start_ticks));
+}
+
+static void add_name(const struct service *s, struct proc_event *ev)
+{
+	for (size_t i = 1; i <= SERVICE_MAX_OOMS && !ev->comm[0]; i++) {
+		size_t at = (s->ooms.next_name + SERVICE_MAX_OOMS - i) % SERVICE_MAX_OOMS;
+
+		if (is_same(&s->ooms.names[at].key, &ev->key))
+			memcpy(ev->comm, s->ooms.names[at].comm, sizeof(ev->comm));
+	}
+}
+
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id)
 {
 	struct proc_event *kept;
@@ -26,6 +53,7 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 	kept = &s->ooms.items[s->ooms.n];
 	*kept = *ev;
 	kept->attempt_id = attempt_id;
+	add_name(s, kept);
 	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);
 	kept->details = arena_strdup(&s->ooms.arena, ev->details);
 	if (!kept->job_id || !kept->details)

@@ -277,6 +277,7 @@ static void keep_oom(struct service *s, const struct watched *job, const struct 
 	event->status = (struct exit_status){ -1, SIGKILL };
 	memcpy(event->comm, ev->comm, sizeof(event->comm));
 	event->comm[sizeof(event->comm) - 1] = '\0';
+	service_name_killed(s, event);
 	describe_victim(&ev->victim, &details);
 	keep(s, job, event, 0, &details);
 }

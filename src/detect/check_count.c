@@ -192,11 +192,12 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 	find_explosion((double)s->threads, two_ago_value(&p->threads),
 		       (double)t->config->thread_explosion_threads, lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(f->text, sizeof(f->text),
-			 "%s (pid %d) went from %.0f to %.0f threads in %s (threshold: %.0f)",
-			 s->comm, (int)s->key.pid, f->before, f->value,
-			 checks_time(two_ago_seconds(&p->threads, t->now - p->born), since),
-			 f->threshold);
+		snprintf(
+			f->text, sizeof(f->text),
+			"%s (pid %d) went from %.0f to %.0f threads within the last %s (threshold: %.0f)",
+			s->comm, (int)s->key.pid, f->before, f->value,
+			checks_time(two_ago_seconds(&p->threads, t->now - p->born), since),
+			f->threshold);
 }
 
 static double process_threshold(const struct tick *t, const struct job_track *job)
@@ -216,11 +217,11 @@ void check_processes(const struct tick *t, const struct job_track *job, struct f
 	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
 		       process_threshold(t, job), lasts, f);
 	if (f->stand == STAND_OVER)
-		snprintf(f->text, sizeof(f->text),
-			 "the job went from %.0f to %.0f processes in %s (threshold: %.0f)",
-			 f->before, f->value,
-			 checks_time(two_ago_seconds(&job->processes, t->now), since),
-			 f->threshold);
+		snprintf(
+			f->text, sizeof(f->text),
+			"the job went from %.0f to %.0f processes within the last %s (threshold: %.0f)",
+			f->before, f->value,
+			checks_time(two_ago_seconds(&job->processes, t->now), since), f->threshold);
 }
 
 /* ---- orphans ----

@@ -235,6 +235,7 @@ static void find_kills(uint64_t n, double told, enum severity severity, const ch
 	f->value = n > 0 ? total : 0;
 	f->threshold = 1;
 	f->before = 0;
+	f->n_times = n;
 	f->severity = severity;
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel has killed %.0f process%s of the %s%.100s for want of memory", total,
@@ -275,10 +276,10 @@ void find_oom(const struct proc_event *ev, const struct track *victim, struct fi
 	f->threshold = 1;
 	f->before = 0;
 	f->severity = SEVERITY_CRITICAL;
-	/* At the last look (less: it was about to end then), if the kernel does not say how much it
+	/* At any look (the last may have shown it dying), if the kernel does not say how much it
 	 * was when it was killed. */
-	if (victim && victim->memory_mb >= 1 && strncmp(details, "it held ", 8) != 0)
-		snprintf(had, sizeof(had), ", which had %.0f MB,", victim->memory_mb);
+	if (victim && victim->most_mb >= 1 && strncmp(details, "it held ", 8) != 0)
+		snprintf(had, sizeof(had), ", which had up to %.0f MB,", victim->most_mb);
 	snprintf(f->text, sizeof(f->text),
 		 "the kernel killed %s%spid %d%s%s for want of memory%s%.130s", comm,
 		 has_comm ? " (" : "", (int)ev->key.pid, has_comm ? ")" : "", had,

@@ -159,7 +159,6 @@ static void describe(struct running *r, const struct moment *m, const struct sub
 	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
-	e->count = 1;
 	episode_write_name(e, who, m->snap->boot_id);
 }
 
@@ -170,6 +169,11 @@ static const struct anomaly_host *find_host(struct episodes *es, const struct sn
 		context_describe(snap, &es->host);
 	es->has_host = true;
 	return &es->host;
+}
+
+static uint64_t times(const struct finding *f)
+{
+	return f->n_times > 0 ? f->n_times : 1;
 }
 
 static int begin(struct episodes *es, const struct moment *m, const struct check *check,
@@ -197,6 +201,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 		who->blame(who->blame_ctx, &blamed);
 	describe(r, m, &blamed);
 	r->e.host = *find_host(es, m->snap);
+	r->e.count = times(f);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
 	return tell(es, EPISODE_BEGAN, r);
@@ -222,7 +227,8 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 {
 	enum severity before = r->e.worst.severity;
 
-	r->e.count += !f->is_no_other && (r->was_clear || r->check->is_moment);
+	if (!f->is_no_other && (r->was_clear || r->check->is_moment))
+		r->e.count += times(f);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
 	r->over_wall_ns = m->snap->wall_ns;

@@ -26,6 +26,7 @@ void look_clear_finding(struct finding *f)
 	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
 	f->other_value = F64_UNKNOWN;
 	f->unit = f->other_unit = NULL;
+	f->n_times = 0;
 	f->is_no_other = false;
 	f->text[0] = '\0';
 }

@@ -137,6 +137,14 @@ static void note_killing(struct look *w, size_t at, uint64_t n)
 		w->killing[w->n_killing++] = (struct killing){ at, n };
 }
 
+/* Who was killed since the look before was mostly there then: the next sheet may have begun. */
+static void note_rise(const struct look *w, struct cgroup_past *past)
+{
+	past->rose = w->d->tracks.tick;
+	past->killed_sheet =
+		past->sheet_before != SHEET_NONE ? past->sheet_before : past->sheet_num;
+}
+
 /* The last known count is kept while it cannot be read. */
 static uint64_t settle(struct look *w, size_t at, struct cgroup_past *past)
 {
@@ -144,7 +152,7 @@ static uint64_t settle(struct look *w, size_t at, struct cgroup_past *past)
 	uint64_t n = u64_delta(c->oom_kills, past->oom_kills), untold;
 
 	if (u64_known(n) && n > 0 && past->kills.n_counted == 0)
-		past->rose = w->d->tracks.tick;
+		note_rise(w, past);
 	untold = kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
 			      w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
 	if (u64_known(untold))
@@ -169,6 +177,7 @@ static struct subject of_nobody(struct subject who)
 {
 	who.job_id = NULL;
 	who.attempt_id = 0;
+	who.sheet_num = SHEET_NONE;
 	return who;
 }
 
@@ -176,9 +185,12 @@ static struct subject of_nobody(struct subject who)
 static struct subject subject_of_kills(const struct look *w, const char *path,
 				       const struct cgroup_past *past)
 {
-	const struct subject who = subject_of(path, past);
+	struct subject who = subject_of(path, past);
 
-	return w->tick.cgroup_kills_are_of_job ? who : of_nobody(who);
+	if (!w->tick.cgroup_kills_are_of_job)
+		return of_nobody(who);
+	who.sheet_num = past->killed_sheet;
+	return who;
 }
 
 static const struct check *find_kill_check(void)

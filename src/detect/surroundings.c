@@ -94,6 +94,9 @@ static void see_cgroup(struct surroundings *s, const char *path, size_t at)
 		past = &s->cgroups[s->n_cgroups++];
 		*past = (struct cgroup_past){ .hash = surroundings_hash_path(path),
 					      .oom_kills = U64_UNKNOWN,
+					      .sheet_num = SHEET_NONE,
+					      .sheet_before = SHEET_NONE,
+					      .killed_sheet = SHEET_NONE,
 					      .stall = F64_UNKNOWN };
 		snprintf(past->path, sizeof(past->path), "%s", path);
 	}
@@ -116,8 +119,13 @@ void surroundings_see_cgroups(struct surroundings *s, const struct snapshot *sna
 void surroundings_set_job(const struct surroundings *s, struct cgroup_past *past,
 			  const struct proc_sample *p)
 {
+	const bool is_same =
+		strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
+
 	snprintf(past->job_id, sizeof(past->job_id), "%s", p->job_id);
 	past->attempt_id = p->attempt_id;
+	past->sheet_before = is_same ? past->sheet_num : SHEET_NONE;
+	past->sheet_num = p->sheet_num;
 	past->job_seen = s->n_ticks;
 }
 

@@ -32,8 +32,10 @@ struct cgroup_past {
 	bool is_shared;	  /* another job was in it at the same time, once */
 	char job_id[JOB_ID_MAX + 1]; /* whose it is, or was last; "": not known */
 	int64_t attempt_id;
-	uint64_t seen, job_seen; /* at which ticks */
-	size_t at;		 /* in the snapshot of this tick; SIZE_MAX: it is not there */
+	int sheet_num, sheet_before; /* that the job was in at this look, and at the one before */
+	int killed_sheet;	     /* that it was in when the count last rose while none waited */
+	uint64_t seen, job_seen;     /* at which ticks */
+	size_t at;		     /* in the snapshot of this tick; SIZE_MAX: it is not there */
 };
 
 struct gpu_past {

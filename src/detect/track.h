@@ -82,6 +82,7 @@ struct track {
 	uint32_t muted;	  /* those that are counted elsewhere */
 	double born;	  /* when it was first seen */
 	double memory_mb; /* that it does not share with the page cache; NaN */
+	double most_mb;	  /* of that, the most that a look has shown; NaN */
 	struct two_ago threads;
 
 	/* Since when, in seconds; NaN: not so, or unknown. */

@@ -72,6 +72,7 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.key = p->key,
 		.born = now,
 		.memory_mb = F64_UNKNOWN,
+		.most_mb = F64_UNKNOWN,
 		.progressed = now,
 		.worked = now,
 		.busy = F64_UNKNOWN,
@@ -120,7 +121,7 @@ static void note_progress(struct track *t, const struct proc_sample *p, double n
 	if (!u64_known(cpu) || (double)cpu > step * 1e9 * PROGRESS_CPU_SHARE ||
 	    (u64_known(bytes) && bytes > 0))
 		t->progressed = now;
-	if (u64_known(bytes) && bytes > 0)
+	if (u64_known(bytes) && bytes > 0 && t->in_state != now) /* else before it was in it */
 		t->moved_in_state = true;
 	if ((!u64_known(bytes) && !u64_known(touched)) ||
 	    (u64_known(bytes) && (double)bytes > WORK_BYTES * ran) ||
@@ -251,11 +252,29 @@ static int start_trail(struct track *t)
 	return 0;
 }
 
+/*
+ * A shell that is about to become the program it was to start: what it had is no part of a trend of
+ * that. Later a new name may be one that a program gives itself, however often.
+ */
+#define EXEC_SECONDS 10
+
+static void note_exec(struct track *t, const struct proc_sample *p, double now)
+{
+	if (t->born == now || now - t->born > EXEC_SECONDS ||
+	    strncmp(t->comm, p->comm, sizeof(t->comm)) == 0)
+		return;
+	free(t->trail);
+	t->trail = NULL;
+	t->most_mb = F64_UNKNOWN;
+	t->threads.n = 0;
+}
+
 int detect_track_note(struct track *t, const struct config_anomaly *config,
 		      const struct proc_sample *p, double now, double before)
 {
 	bool is_new = t->born == now;
 
+	note_exec(t, p, now);
 	memcpy(t->comm, p->comm, sizeof(t->comm));
 	t->ppid = p->ppid;
 	if (p->job_id)
@@ -269,6 +288,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 	note_wanted(t, p, now, before);
 	note_busy(t, config->runaway_cpu_threshold, before);
 	t->memory_mb = own_memory_mb(p);
+	t->most_mb = f64_max_known(t->most_mb, t->memory_mb);
 	if (u64_known(p->threads) && !(t->active & 1u << ANOMALY_THREAD_EXPLOSION))
 		two_ago_add(&t->threads, now - t->born, (double)p->threads,
 			    config->memory_spike_window_seconds);

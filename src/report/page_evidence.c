@@ -151,16 +151,11 @@ static size_t count_same(const struct anomaly_evidence *e, size_t i)
 	return n;
 }
 
-/* "60: /dev/null (27 times), /tmp/x, …": the first that were noted. */
-static void add_files(struct table *t, const struct anomaly_evidence *e)
+/* "60 open: /dev/null (27 times), /tmp/x, …": the first that were noted. */
+static void add_targets(struct buf *out, const struct anomaly_evidence *e)
 {
 	size_t n_targets = 0;
-	struct buf *out;
 
-	if (!u64_known(e->n_files_open) && e->n_files == 0)
-		return;
-	out = begin_row(t, "its files");
-	format_count(out, e->n_files_open);
 	for (size_t i = 0; i < e->n_files; i++) {
 		size_t n = count_same(e, i);
 
@@ -174,6 +169,23 @@ static void add_files(struct table *t, const struct anomaly_evidence *e)
 		if (n > 1)
 			buf_printf(out, " (%zu times)", n);
 	}
+}
+
+static void add_files(struct table *t, const struct anomaly_evidence *e)
+{
+	uint64_t n_unread = u64_delta(e->n_files_open, e->n_files);
+	struct buf *out;
+
+	if (!u64_known(e->n_files_open) && e->n_files == 0)
+		return;
+	out = begin_row(t, "its files");
+	format_count(out, e->n_files_open);
+	add_targets(out, e);
+	if (e->n_files == 0 || !u64_known(n_unread) || n_unread == 0)
+		return;
+	buf_add_str(out, "; ");
+	format_count(out, n_unread);
+	buf_add_str(out, n_unread == 1 ? " other was not read" : " others were not read");
 }
 
 void page_add_evidence(struct doc *d, const struct facts *f, const struct episode *e)

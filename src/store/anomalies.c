@@ -131,6 +131,26 @@ static void join_known(struct anomaly_cells *c, const struct known_anomaly *know
 	c->host = NULL;
 }
 
+/*
+ * What is as bad as what another has told says nothing more: that stands. Who goes on with his own
+ * words has the newer ones.
+ */
+static bool stands(const struct known_anomaly *known, const struct episode *e)
+{
+	return known->is_shared ? !episode_is_worse(e, &known->row)
+				: episode_is_worse(&known->row, e);
+}
+
+/* Numbers of what is over are not from after it. */
+static void limit_seen(struct anomaly_cells *c, const struct known_anomaly *known)
+{
+	uint64_t ended = known->has_end ? u64_max_known(c->ended_wall_ns, known->ended_wall_ns)
+					: c->ended_wall_ns;
+
+	if (u64_known(ended) && u64_known(c->seen_wall_ns) && c->seen_wall_ns > ended)
+		c->seen_wall_ns = ended;
+}
+
 /* Whoever tells of it: the worst that was ever seen stays, and so does how often it came. */
 static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 		       const struct known_anomaly *known)
@@ -140,7 +160,7 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 	if (known->id == 0)
 		return;
 	c->count = row->count > e->count ? row->count : e->count;
-	if (!episode_is_worse(row, e))
+	if (!stands(known, e))
 		return;
 	c->severity = severity_name(row->worst.severity);
 	c->description = row->worst.text;
@@ -188,6 +208,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 		keep_culprit(cells, known);
 	}
 	keep_worst(cells, e, known);
+	limit_seen(cells, known);
 	r = is_worse ? put(store, news->attempt_id, cells, err)
 		     : anomaly_share(store, known->id, cells, err);
 	if (r == 0 && change == EPISODE_BEGAN && known->id == 0)

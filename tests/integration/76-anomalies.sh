@@ -270,6 +270,9 @@ print(json.load(sys.stdin)["rungs"]["OOM kills"])')" = "eBPF oom tracepoint" ]; 
 	"$PROCTOR" attach --pid "$shell" --job attached-oom >/dev/null
 	touch "$TMP/eat"
 	is "the daemon tells of a kill when the kernel does" "$(becomes "['critical']" kills_of attached-oom)" "['critical']"
+	run "$PROCTOR" anomalies --job attached-oom --json
+	json "and whom, though no look has shown it" "$stdout" \
+		'[a["comm"] for a in d if a["anomaly_type"] == "oom_kill"] == ["python3"]'
 	kill "$shell"
 	# And one whose runner looks more often than the daemon: it knows of the count alone.
 	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" run -q --interval 0.2 --job looked-oom -- sh -c "$3; exit 0"' \

@@ -163,6 +163,86 @@ static void test_a_kill_of_another_job_in_its_cgroup(void **state)
 	assert_int_equal(count(f->db, "b", SEVERITY_CRITICAL), 0);
 }
 
+/* In second k: a, with so many children, in its cgroup, which counts kills, as the host does. */
+static void write_counts(struct record *r, unsigned k, int n_children, uint64_t of_cgroup,
+			 uint64_t of_host)
+{
+	const struct attempt *attempts[] = { &r->a };
+	struct tick_record record = { .attempts = attempts, .n_attempts = 1 };
+	struct cgroup_sample cgroup;
+	struct snapshot s;
+	struct err err = ERR_INIT;
+
+	snapshot_init(&s);
+	cgroup_sample_init(&cgroup);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	s.system.oom_kills_total = of_host;
+	add_process(&s, "a", 100, "/a");
+	for (int i = 1; i <= n_children; i++)
+		add_process(&s, "a", 100 + i, "/a");
+	cgroup.path = "/a";
+	cgroup.oom_kills = of_cgroup;
+	s.cgroups = &cgroup;
+	s.n_cgroups = 1;
+	record.snap = &s;
+	must(store_write_tick(r->store, r->a.id, &record, &err), &err);
+	snapshot_release(&s);
+}
+
+/* By the counts alone: of the cgroup, which rises twice, and of the host. */
+static void test_what_a_job_accounts_for_is_not_the_hosts(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 16; k++)
+		write_counts(&r, k, k < 5 ? 2 : k < 10,
+			     k < 5    ? 0
+			     : k < 10 ? 3
+				      : 4,
+			     k < 5    ? 7
+			     : k < 10 ? 10
+				      : 11);
+	end(&r);
+	assert_int_equal(count(f->db, NULL, SEVERITY_HIGH), 1);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
+}
+
+static void test_a_kill_of_somebody_else_is_the_hosts(void **state)
+{
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 16; k++)
+		write_counts(&r, k, k < 5, k < 5 ? 0 : 3, k < 5 ? 7 : 11);
+	end(&r);
+	assert_int_equal(count(f->db, NULL, SEVERITY_HIGH), 1);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
+}
+
+static void test_kills_while_nobody_looked(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 16; k++)
+		write_counts(&r, k, 0, 0, 7);
+	end(&r);
+	r.store = must_open(f->db, STORE_WRITE);
+	r.a = make_attempt("a");
+	r.a.started_wall_ns = START + 60 * SECOND;
+	must(store_begin_attempt(r.store, &r.a, &err), &err);
+	for (unsigned k = 60; k < 70; k++)
+		write_counts(&r, k, 0, 0, 18);
+	r.store = store_close(r.store);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(void)
@@ -172,6 +252,9 @@ int main(void)
 		STORE_TEST(test_the_kill_of_a_job_that_no_look_has_seen),
 		STORE_TEST(test_a_cgroup_that_is_not_its_own),
 		STORE_TEST(test_a_kill_of_another_job_in_its_cgroup),
+		STORE_TEST(test_what_a_job_accounts_for_is_not_the_hosts),
+		STORE_TEST(test_a_kill_of_somebody_else_is_the_hosts),
+		STORE_TEST(test_kills_while_nobody_looked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,29 @@ static void test_fd_leak(void **state)
 	host_close(&h);
 }
 
+/* A shell with more files than the program that it becomes, which then leaks. */
+static void fd_leak_after_exec(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	snprintf(p->comm, sizeof(p->comm), "%s", t < 1 ? "bash" : "python3");
+	p->open_fds = t < 1 ? 7 : (uint64_t)fmin(5 + 10 * (t - 1), 200);
+	p->fd_limit = 200;
+}
+
+static void test_an_exec_begins_anew(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 0.5);
+	h.config.anomaly.fd_exhaustion_horizon_seconds = 20;
+	detect_configure(h.d, &h.config.anomaly);
+	play(&h, 20, fd_leak_after_exec);
+	assert_true(begin_of(&h, ANOMALY_FD_EXHAUSTION, 1)->at < 8);
+	host_close(&h);
+}
+
 /* How leaks of memory are looked for has nothing to do with it. */
 static void test_fd_leak_has_its_own_window(void **state)
 {
@@ -149,6 +172,7 @@ static void test_fork_bomb(void **state)
 	play(&h, 60, fork_bomb);
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 10);
 	assert_true(s->at <= 20);
+	assert_non_null(strstr(s->e.worst.text, " processes within the last "));
 	assert_string_equal(s->e.worst.job_id, "job");
 	assert_false(s->e.worst.has_pid);
 	assert_int_equal(h.n_seen, 1);
@@ -171,6 +195,7 @@ static void test_threads(void **state)
 	play(&h, 100, threads);
 	s = begin_of(&h, ANOMALY_THREAD_EXPLOSION, 40);
 	assert_int_equal(s->e.worst.pid, 10);
+	assert_non_null(strstr(s->e.worst.text, " threads within the last "));
 	assert_non_null(host_find(&h, ANOMALY_THREAD_EXPLOSION, EPISODE_ESCALATED));
 	host_close(&h);
 }
@@ -235,6 +260,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fd_leak),
+		cmocka_unit_test(test_an_exec_begins_anew),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
 		cmocka_unit_test(test_files_of_the_first_minute),

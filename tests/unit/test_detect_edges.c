@@ -384,6 +384,7 @@ static void test_more_kills_of_a_cgroup(void **state)
 	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
 	assert_true(count_kills(SEVERITY_HIGH) == 3);
 	assert_non_null(strstr(h.seen[h.n_seen - 1].e.worst.text, "killed 3 processes"));
+	assert_int_equal(h.seen[h.n_seen - 1].e.count, 3);
 }
 
 /* The kernel says how much it had when it was killed: what a look saw before is not said, too. */
@@ -408,6 +409,32 @@ static void test_a_kill_with_its_size(void **state)
 	assert_non_null(s);
 	assert_string_equal(s->e.worst.text,
 			    "the kernel killed worker (pid 11) for want of memory: it held 99 MB");
+}
+
+/* The last look has shown it dying, when most of its memory was gone. */
+static void a_kill_of_who_was_seen_dying(int i)
+{
+	struct proc_sample *p;
+
+	host_add(&h, 10, 1);
+	if (i < 11) {
+		p = host_add(&h, 11, 10);
+		p->key.start_ticks = 200;
+		p->rss_anon_bytes = (i < 10 ? 62 : 4) * MB;
+	}
+	if (i == 11)
+		add_oom_now(11);
+}
+
+static void test_a_kill_of_who_was_seen_dying(void **state)
+{
+	const struct seen *s;
+
+	(void)state;
+	play(1, 20, a_kill_of_who_was_seen_dying);
+	s = host_find(&h, ANOMALY_OOM_KILL, EPISODE_BEGAN);
+	assert_non_null(s);
+	assert_non_null(strstr(s->e.worst.text, "worker (pid 11), which had up to 62 MB, for"));
 }
 
 /* Each is told, or counted with those that are not. */
@@ -585,6 +612,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_kills_that_others_tell, close_host),
 		cmocka_unit_test_teardown(test_more_kills_of_a_cgroup, close_host),
 		cmocka_unit_test_teardown(test_a_kill_with_its_size, close_host),
+		cmocka_unit_test_teardown(test_a_kill_of_who_was_seen_dying, close_host),
 		cmocka_unit_test_teardown(test_no_kill_vanishes, close_host),
 		cmocka_unit_test_teardown(test_the_rate_of_a_spike_is_that_of_its_growth,
 					  close_host),

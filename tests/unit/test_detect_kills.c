@@ -143,6 +143,7 @@ static void test_a_kill_of_others_in_its_cgroup(void **state)
 	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
 	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
 	assert_null(s->e.worst.job_id);
+	assert_int_equal(s->e.worst.sheet_num, SHEET_NONE);
 	assert_non_null(strstr(s->e.worst.text, "of the cgroup /job"));
 	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure, not the host's */
 	host_close(&h);
@@ -203,7 +204,27 @@ static void test_oom_by_count(void **state)
 	s = begin_of(&h, ANOMALY_OOM_KILL, 60);
 	assert_int_equal(s->e.worst.severity, SEVERITY_HIGH);
 	assert_string_equal(s->e.worst.job_id, "job");
+	assert_int_equal(s->e.worst.sheet_num, 2);	    /* that it was in */
 	assert_int_equal(host_count(&h, EPISODE_BEGAN), 2); /* and the pressure, not the host's */
+	host_close(&h);
+}
+
+/* The next sheet has begun by the look that shows the count. */
+static void kill_before_the_next_sheet(struct host *h, double t)
+{
+	kill_unseen(h, t);
+	for (size_t i = 0; t >= 60 && i < h->snap.n_processes; i++)
+		h->snap.processes[i].sheet_num = 3;
+}
+
+static void test_the_sheet_of_a_kill_by_count(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 100, kill_before_the_next_sheet);
+	assert_int_equal(begin_of(&h, ANOMALY_OOM_KILL, 60)->e.worst.sheet_num, 2);
 	host_close(&h);
 }
 
@@ -298,6 +319,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oom),
 		cmocka_unit_test(test_oom_by_count),
+		cmocka_unit_test(test_the_sheet_of_a_kill_by_count),
 		cmocka_unit_test(test_a_kill_of_others_in_its_cgroup),
 		cmocka_unit_test(test_a_kill_in_a_cgroup_of_two_jobs),
 		cmocka_unit_test(test_a_kill_of_who_was_never_seen),

@@ -237,6 +237,30 @@ static void test_waiting_for_the_kernel(void **state)
 	host_close(&h);
 }
 
+/* What it wrote before it hung is no progress: no byte has moved since. */
+static void hung_after_a_write(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->state = t < 50 ? 'S' : 'D';
+	p->rchar = 1000;
+	p->wchar = t < 50 ? 0 : 80;
+}
+
+static void test_who_hangs_after_a_write_is_stuck(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 170, hung_after_a_write);
+	s = begin_of(&h, ANOMALY_STUCK_PROCESS, 50);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	assert_null(host_find(&h, ANOMALY_IO_STALL, EPISODE_BEGAN));
+	host_close(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +273,7 @@ int main(void)
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),
 		cmocka_unit_test(test_who_waits_with_all_others_is_not_stuck),
 		cmocka_unit_test(test_waiting_for_the_kernel),
+		cmocka_unit_test(test_who_hangs_after_a_write_is_stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

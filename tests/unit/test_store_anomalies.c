@@ -751,6 +751,32 @@ static void test_a_kill_ends_once(void **state)
 	assert_int_equal(id.ended_wall_ns, e[0].ended_wall_ns);
 }
 
+/* The other has seen no more of it, and later: what was told stands. */
+static void test_a_kill_is_as_it_was_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct episode e[2];
+	struct heard h;
+
+	for (int i = 0; i < 2; i++) {
+		make_kill(&e[i], "a", 42, 77, i ? 1 : 0);
+		e[i].seen_wall_ns = e[i].began_wall_ns;
+		snprintf(e[i].worst.text, sizeof(e[i].worst.text), "it had %d MB", i ? 4 : 62);
+	}
+	put(store, a.id, &e[0], EPISODE_BEGAN);
+	e[0].ended_wall_ns = START;
+	e[0].why_cleared = EPISODE_NO_MORE;
+	put(store, a.id, &e[0], EPISODE_CLEARED);
+	put(store, a.id, &e[1], EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
+	assert_string_equal(h.last.worst.text, "it had 62 MB");
+	assert_int_equal(h.last.peak_wall_ns, START);
+	assert_int_equal(h.last.seen_wall_ns, START);
+	assert_int_equal(h.last.ended_wall_ns, START);
+}
+
 /* What lasts is over for who began it, unless that one has left it to another. */
 static void test_who_does_not_take_over_ends_nothing(void **state)
 {
@@ -1016,6 +1042,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_worst_of_two_stays, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_kill_ends_once, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_kill_is_as_it_was_told, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_who_does_not_take_over_ends_nothing,
 						fixture_setup, fixture_teardown),
