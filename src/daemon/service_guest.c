@@ -291,6 +291,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
+	service_write_marks(s);
 	guest = guest_find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
 	service_tell_signals(s); /* of a job that was killed before we heard of it */
 	if (params.job && guest && guest->is_foreign)
