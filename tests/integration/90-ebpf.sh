@@ -431,6 +431,8 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	json "which the run itself has told" "$(cat "$TMP/killed.json")" \
 		'"kill" in [e["event_type"] for e in d["events"]]'
 	is "as it is there" "$(json_eval "$(cat "$TMP/killed.json")" "$signals")" "$(json_eval "$stdout" "$signals")"
+	json "what the daemon has measured by is named beside the runner's" "$stdout" \
+		'd["rungs"]["process samples"] == "/proc; by the daemon: eBPF task iterator"'
 	"$PROCTOR" events --job stormy --json >"$TMP/recorded"
 	is "timers are not told" "$(grep -c '"signal_num":14,' "$TMP/recorded")" 0
 	like "who has ended it is, after a storm" "$(grep '"signal_num":10,' "$TMP/recorded")" \
