@@ -272,7 +272,8 @@ static void write_verdict(const struct config *c, const char *path, int r, const
 		buf_add_char(out, '\n');
 	} else if (r == 0) {
 		cli_add_text(out, path, PATH_BYTES);
-		buf_printf(out, " is good: it has %zu settings\n", v.n_given);
+		buf_printf(out, " is good: it has %zu setting%s\n", v.n_given,
+			   v.n_given == 1 ? "" : "s");
 	}
 }
 

@@ -141,6 +141,9 @@ for what in "$TMP/fifo:a named pipe" "$TMP:a folder" "/dev/zero:a device"; do
 done
 run timeout 30 "$PROCTOR" config --check "$TMP/fifo"
 like "nor for one of settings" "$status/$stdout$stderr" "^2/.* is a named pipe, not a regular file"
+echo 'interval_seconds: 1' >"$TMP/one.yaml"
+run "$PROCTOR" config --check "$TMP/one.yaml"
+like "one setting is no plural" "$stdout" ' is good: it has 1 setting$'
 printf 'sheets:\n  - run: "true"\n' | timeout 60 "$PROCTOR" submit --job piped /dev/stdin >/dev/null
 is "what a shell pipes is read" "$?" 0
 run timeout 60 "$PROCTOR" wait piped
