@@ -134,10 +134,11 @@ static void print_summary(const struct attempt *a)
 		io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
-/* Else there was room for its bare end at most, and we know more than the record. */
+/* Else it is another's, or there was room for the bare end at most, and we know more. */
 static bool has_whole_end(const struct attempt *recorded, const struct attempt *a)
 {
-	return !recorded->is_running && recorded->n_rungs == a->n_rungs;
+	return a->id > 0 && recorded->started_wall_ns == a->started_wall_ns &&
+	       !recorded->is_running && recorded->n_rungs == a->n_rungs;
 }
 
 /* One that hangs is not waited for any longer: the job is over. */
