@@ -203,8 +203,8 @@ static void write_repair_text(const struct paths *paths, const char *aside, cons
 		out,
 		"The damaged database %s is now\n"
 		"  %s\n"
-		"with its -wal and -shm, if it had any, as they were. A new one begins with the next "
-		"run.\n"
+		"with its -wal and -shm, if it had any, as they were. A new one, which is empty, has "
+		"begun.\n"
 		"To look into it, copy these files into an empty folder under the name proctor.db, and "
 		"set\n"
 		"PROCTOR_HOME to that; \"sqlite3 FILE .recover\", or .dump where there is no .recover, "

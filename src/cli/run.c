@@ -21,6 +21,7 @@
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "report/report.h"
+#include "rpc/rpc.h"
 
 #define QUEUED_MAX_BYTES (17 << 20) /* more than a daemon takes */
 
@@ -133,61 +134,79 @@ static void print_summary(const struct attempt *a)
 		io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
-/* Which of its ranks was first, as "proctor report" says it: from what was recorded. */
-static void judge_ranks(const struct paths *paths, const struct attempt *a,
-			struct attempt *recorded)
+/* Else it is another's, or there was room for the bare end at most, and we know more. */
+static bool has_whole_end(const struct attempt *recorded, const struct attempt *a)
+{
+	return a->id > 0 && recorded->started_wall_ns == a->started_wall_ns &&
+	       !recorded->is_running && recorded->n_rungs == a->n_rungs;
+}
+
+/* One that hangs is not waited for any longer: the job is over. */
+#define DAEMON_TIMEOUT_MS 500
+
+/* Our own has what it was told last, such as phases, not written down yet. */
+static void let_daemon_write(void)
+{
+	const struct rpc_client_options options = { .timeout_ms = DAEMON_TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+
+	if (rpc_client_open(&options, &client, NULL) < 0)
+		return;
+	if (rpc_client_daemon_uid(client) == geteuid())
+		(void)rpc_client_call(client, "runner.changed", NULL, NULL, NULL);
+	rpc_client_close(client);
+}
+
+/*
+ * As "proctor report" has it: a daemon writes into the record as well (who has sent which signal,
+ * samples), programs have their phases there, and its ranks are judged by it.
+ */
+static int read_back(const struct paths *paths, const struct attempt *a, struct attempt *ret,
+		     struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct err err = ERR_INIT;
 	int r;
 
-	if (!attempt_has_ranks(a))
-		return;
-	r = cli_open_store(paths, &store, &err);
+	let_daemon_write();
+	r = cli_open_store(paths, &store, err);
 	if (r == 0)
-		r = store_read_attempt(store, a->job_id, a->attempt_num, recorded, &err);
-	if (r == 0)
-		r = recorded_ranks_judge(store, recorded, &err);
-	if (r < 0)
-		log_warning("the report says nothing of its ranks: %s", err.text);
+		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
+	if (r == 0 && !has_whole_end(ret, a))
+		r = err_set(err, -ENODATA, "not all of it could be written there");
+	return r < 0 ? r : recorded_ranks_judge(store, ret, err);
 }
 
-/* A daemon that was told of phases has not told us: they are in the record alone. */
-static void lend(struct attempt *a, const struct attempt *recorded)
+/* What is reported: the record, or what we know by ourselves where that cannot be had. */
+static const struct attempt *choose(const struct run_args *args, const struct attempt *a,
+				    const struct paths *paths, struct attempt *recorded)
 {
-	a->telemetry = recorded->telemetry;
-	if (a->n_phases == 0) {
-		a->phases = recorded->phases;
-		a->n_phases = recorded->n_phases;
-	}
+	struct err err = ERR_INIT;
+
+	if (!paths || !(args->json || args->report))
+		return a;
+	if (read_back(paths, a, recorded, &err) == 0)
+		return recorded;
+	log_warning(
+		"the report says nothing of phases, of ranks and of what a daemon has recorded: "
+		"%s",
+		err.text);
+	return a;
 }
 
-/* Before the record is released. */
-static void take_back(struct attempt *a, const struct attempt *recorded)
-{
-	a->telemetry = NULL;
-	if (a->phases == recorded->phases) {
-		a->phases = NULL;
-		a->n_phases = 0;
-	}
-}
-
-static void tell_end(const struct run_args *args, struct attempt *a, const struct paths *paths,
-		     int output_fd)
+static void tell_end(const struct run_args *args, const struct attempt *a,
+		     const struct paths *paths, int output_fd)
 {
 	CLEANUP(attempt_release) struct attempt recorded;
+	const struct attempt *told;
 
 	attempt_init(&recorded);
-	if (paths && (args->json || args->report))
-		judge_ranks(paths, a, &recorded);
-	lend(a, &recorded);
+	told = choose(args, a, paths, &recorded);
 	if (args->json)
-		write_json(a, output_fd);
+		write_json(told, output_fd);
 	if (args->report)
-		print_report(a);
+		print_report(told);
 	if (!args->quiet && !args->report)
 		print_summary(a);
-	take_back(a, &recorded);
 }
 
 /* ---- the verb ---- */

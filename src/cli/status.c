@@ -167,7 +167,9 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 		   number(s, "running_jobs"), number(s, "queued_jobs"), number(s, "held_jobs"));
 	buf_printf(out, "pressure  %s (%s)\n", text(s, "pressure_level"),
 		   text(s, "pressure_reason"));
-	if (number(s, "orphans") > 0)
+	if (number(s, "orphans") == 1)
+		buf_add_str(out, "orphans   1 process lives on whose job is over\n");
+	else if (number(s, "orphans") > 1)
 		buf_printf(out, "orphans   %.0f processes live on whose jobs are over\n",
 			   number(s, "orphans"));
 	if (number(s, "process_events_lost") > 0)

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
+#include "daemon/daemon_rungs.h"
 #include "daemon/run_internal.h"
 #include "model/gpu_words.h"
 
@@ -311,6 +312,8 @@ static void note_rungs(struct run *run)
 		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
 		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
 	}
+	if (link_is_there(run->link))
+		daemon_rungs_ask(a, run->is_sampled_by_daemon);
 }
 
 void record_keep_known(struct run *run)

@@ -176,6 +176,7 @@ void record_tick(struct run *run, const struct series_point *point)
 	record_greet(run);
 	record_phases(run);
 	if (run->store && link_records(run->link) && !run->backlog.first) {
+		run->is_sampled_by_daemon = true;
 		record_hand_over_anomalies(run);
 		store_events(run);
 		return;

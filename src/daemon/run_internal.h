@@ -57,6 +57,7 @@ struct run {
 	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
 	bool is_daemon_asked;	   /* it was, and said that it does */
 	bool is_counted_by_daemon; /* it has, from the first to the last */
+	bool is_sampled_by_daemon; /* one has written ticks of the job */
 	struct life *life;	   /* NULL: this machine does not tell */
 	struct err life_err;	   /* why not */
 	pid_t failed_pid;	   /* a child of ours that never became the command; 0 */

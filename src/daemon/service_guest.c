@@ -290,7 +290,9 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 		r = check_teller(s, rpc_call_peer(call), err);
 	if (r < 0)
 		return r;
+	service_drain_life(s);
 	service_look(s);
+	service_write_marks(s);
 	guest = guest_find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
 	service_tell_signals(s); /* of a job that was killed before we heard of it */
 	if (params.job && guest && guest->is_foreign)

@@ -855,6 +855,9 @@ void service_forget_marks(struct service *s);
 int service_add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
 		     const struct phase_mark *mark, struct err *err);
 
+/* Those that wait, at once: somebody is about to read the record. */
+void service_write_marks(struct service *s);
+
 /* So many never came, as their sender says. */
 void service_add_lost_marks(struct service *s, const struct watched *job, uint64_t n);
 uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */

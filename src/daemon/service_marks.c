@@ -191,6 +191,11 @@ static void write_down(void *ctx)
 		finish(s, marks, r, &err);
 }
 
+void service_write_marks(struct service *s)
+{
+	write_down(s);
+}
+
 static void forget_call(void *ctx)
 {
 	((struct waiting_mark *)ctx)->call = NULL;

@@ -346,7 +346,9 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 		return;
 	}
 	if (round->n_started >= round->max_jobs) {
-		snprintf(job->reason, sizeof(job->reason), "%zu jobs run already", round->max_jobs);
+		snprintf(job->reason, sizeof(job->reason),
+			 round->max_jobs == 1 ? "%zu job runs already" : "%zu jobs run already",
+			 round->max_jobs);
 		return;
 	}
 	if (is_held_up(s, job) || !has_room(s, job, &round->n_estimates))

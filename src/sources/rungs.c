@@ -47,7 +47,7 @@ static const char *keep_why(const struct probe *p, const struct err *err)
 
 struct rung rung_of_samples(bool is_ebpf, const char *why)
 {
-	static const char what[] = "process samples";
+	static const char what[] = SOURCES_RUNG_SAMPLES;
 
 	return is_ebpf ? (struct rung){ what, "eBPF task iterator", "" }
 		       : (struct rung){ what, "/proc", why };
@@ -65,7 +65,7 @@ static int try_tasks(struct err *err)
 		return r;
 	r = tasks_read(tasks, &own, 1, &list);
 	tasks_close(tasks);
-	return r < 0 ? ebpf_fail(err, r, "process samples") : 0;
+	return r < 0 ? ebpf_fail(err, r, SOURCES_RUNG_SAMPLES) : 0;
 }
 
 static int try_syscalls(struct err *err)
@@ -84,7 +84,7 @@ static struct rung probe_samples(const struct probe *p)
 	struct err err = ERR_INIT;
 
 	if (!has_proc(p->root_fd))
-		return (struct rung){ "process samples", "none", no_proc };
+		return (struct rung){ SOURCES_RUNG_SAMPLES, "none", no_proc };
 	if (!p->want_ebpf)
 		return rung_of_samples(false, p->why_no_ebpf);
 	if (try_tasks(&err) < 0)

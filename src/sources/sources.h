@@ -477,6 +477,7 @@ enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 /* ---- what works here ---- */
 
 #define SOURCES_MAX_RUNGS 8
+#define SOURCES_RUNG_SAMPLES "process samples"
 #define SOURCES_RUNG_GPU "GPU"
 #define SOURCES_RUNG_OOM "OOM kills"
 #define SOURCES_RUNG_OOM_EBPF "eBPF oom tracepoint"

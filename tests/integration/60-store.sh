@@ -46,6 +46,8 @@ check_damage() { # NAME WHAT-IS-SAID
 	run "$PROCTOR" doctor --repair
 	is "$1: it is moved aside" "$status" 0
 	like "$1: and where it is now is said" "$stdout" "^  $db\\.damaged-[0-9]{8}T[0-9]{6}Z\$"
+	like "$1: and that a new one is there" "$stdout" 'A new one, which is empty, has begun\.'
+	check "$1: as it is" test -e "$db"
 	check "$1: as it was, byte for byte" cmp "$TMP/kept.db" "$(aside)"
 	run "$PROCTOR" run -q --job after -- sh -c 'exit 5'
 	is "$1: a run after that passes its status on" "$status/$stderr" "5/"

@@ -159,6 +159,12 @@ for with in without with; do
 		'[p["left"] is not None and p["seconds"] >= (0.2 if p["name"] in ("epoch", "load") else 0) for p in d["phases"]]')" \
 		"[True, True, True, True]"
 	is "are of the shell $with" "$(phases_of "phases-$with" 'len({p["pid"] for p in d["phases"]})')" 1
+	"$PROCTOR" run -q --json --output "$TMP/run.json" --job "own-$with" -- sh "$TMP/phases.sh"
+	is "are in what the run itself tells $with" \
+		"$(json_eval "$(cat "$TMP/run.json")" '[p["path"] for p in d["phases"]]')" \
+		"['epoch', 'epoch/load', 'epoch/train', 'open']"
+	run "$PROCTOR" run -q --report -- sh "$TMP/phases.sh"
+	like "and in its text $with" "$stdout" 'epoch/train'
 	pid=$("$PROCTOR" run -q --job "system-$with" -- python3 "$TMP/system.py")
 	is "what shells mark is the program's $with" \
 		"$(phases_of "system-$with" '[(p["path"], p["pid"], p["left"] is not None) for p in d["phases"]]')" \
@@ -167,6 +173,13 @@ for with in without with; do
 	is "a program marks its phases $with" "$(phases_of "program-$with" \
 		'sorted((p["path"], p["rank"], p["left"] is not None and p["seconds"] >= 0.1) for p in d["phases"])')" \
 		"[('fit', None, True), ('fit/step', None, True), ('work', 2, True)]"
+	# Its last markers may be on their way when it ends.
+	run "$PROCTOR" run -q --json -- env PYTHONPATH="$SOURCE_ROOT/python" python3 -c '
+import proctor
+with proctor.phase("short"):
+    pass'
+	json "and so are its last ones $with" "$stdout" \
+		'[(p["path"], p["left"] is not None) for p in d["phases"]] == [("short", True)]'
 	mkdir "$TMP/ranks-$with"
 	cat >"$TMP/ranks.yaml" <<YAML
 job_id: ranks-$with

@@ -349,7 +349,7 @@ if [[ $best_samples == eBPF* ]]; then
 	start_daemon 'interval_seconds: 0.2'
 	"$PROCTOR" events --follow --json >"$TMP/signals" 2>/dev/null &
 	following=$!
-	"$PROCTOR" run -q --job killed -- sh -c 'trap : USR1; echo $$ >"$TMP/victim"; while :; do sleep 0.1; done' &
+	"$PROCTOR" run -q --json --output "$TMP/killed.json" --job killed -- sh -c 'trap : USR1; echo $$ >"$TMP/victim"; while :; do sleep 0.1; done' &
 	victim_run=$!
 	eventually test -s "$TMP/victim"
 	victim=$(cat "$TMP/victim")
@@ -427,6 +427,12 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	run "$PROCTOR" report killed --format json
 	json "and in the report" "$stdout" \
 		'[e["details"].endswith("of job killer") for e in d["events"] if e["event_type"] == "kill"] == [True]'
+	signals='[(e["timestamp"], e["pid"], e["details"]) for e in d["events"] if e["event_type"] in ("signal", "kill")]'
+	json "which the run itself has told" "$(cat "$TMP/killed.json")" \
+		'"kill" in [e["event_type"] for e in d["events"]]'
+	is "as it is there" "$(json_eval "$(cat "$TMP/killed.json")" "$signals")" "$(json_eval "$stdout" "$signals")"
+	json "what the daemon has measured by is named beside the runner's" "$stdout" \
+		'd["rungs"]["process samples"] == "/proc; by the daemon: eBPF task iterator"'
 	"$PROCTOR" events --job stormy --json >"$TMP/recorded"
 	is "timers are not told" "$(grep -c '"signal_num":14,' "$TMP/recorded")" 0
 	like "who has ended it is, after a storm" "$(grep '"signal_num":10,' "$TMP/recorded")" \
