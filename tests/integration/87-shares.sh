@@ -36,6 +36,19 @@ status() { # EXPRESSION: of "status --json", as d
 run "$PROCTOR" start
 is "the daemon of the host starts" "$status$stderr" 0
 
+# ---- a runner that is gone, of which word may still come ----
+
+as 4001 env HOME="$TMP/one" "$PROCTOR" run -q --job gone -- sleep 60 &
+gone=$!
+becomes 1 status 'd["running_jobs"]' >/dev/null
+left=$(pgrep -P $gone)
+kill -9 $gone
+wait $gone 2>/dev/null
+run as 4001 env HOME="$TMP/one" "$PROCTOR" cancel gone
+is "what is over is not called somebody else's" "$(grep 'not yours' <<<"$stderr")" ""
+kill "$left"
+becomes 0 status 'd["running_jobs"]' >/dev/null
+
 # ---- subscriptions ----
 
 cat >"$TMP/subscribe.py" <<'END'
