@@ -242,8 +242,8 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 /* ---- waiting for a database that somebody else holds ---- */
 
 #define RETRY_MS 200
-#define NEXT_MS 1	       /* others are served in between */
-#define TURN_NS UINT64_C(20000000) /* no other one is begun then */
+#define NEXT_MS 1			/* others are served in between */
+#define TURN_NS UINT64_C(20000000)	/* no other one is begun then */
 #define GIVE_UP_NS UINT64_C(5000000000) /* as other writers do */
 
 static void forget_wish(void *ctx)
