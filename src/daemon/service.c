@@ -278,6 +278,7 @@ static void close_service(struct service *s)
 		store_leave_no_log(s->store);
 	}
 	service_tend_guests(s);
+	service_leave_queue(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	service_close_syscalls(s);

@@ -108,6 +108,17 @@ static int check_free(struct service *s, const struct rpc_peer *peer, pid_t pid,
  * to write down. */
 #define ATTACHED_PER_USER 64
 
+/* Who hangs up has attached nothing. */
+struct attach_wish {
+	struct service *service;
+	struct rpc_call *call;
+	struct proc_key key;
+	char *job_id;
+	uint64_t since_boot_ns;
+	struct attach_wish *next;
+};
+
+/* What waits will be attached, too. */
 static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
 {
 	size_t n, n_attached = 0;
@@ -115,6 +126,8 @@ static int check_share(struct service *s, const struct rpc_peer *peer, struct er
 
 	if (service_is_owner(peer))
 		return 0;
+	for (const struct attach_wish *wish = s->wishes; wish; wish = wish->next)
+		n_attached += rpc_call_peer(wish->call)->uid == peer->uid;
 	for (size_t i = 0; i < n; i++)
 		n_attached += jobs[i]->a.is_attached && jobs[i]->a.uid == peer->uid;
 	if (n_attached >= ATTACHED_PER_USER)
@@ -229,17 +242,9 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 /* ---- waiting for a database that somebody else holds ---- */
 
 #define RETRY_MS 200
+#define NEXT_MS 1			/* others are served in between */
+#define TURN_NS UINT64_C(20000000)	/* no other one is begun then */
 #define GIVE_UP_NS UINT64_C(5000000000) /* as other writers do */
-
-/* Who hangs up has attached nothing. */
-struct attach_wish {
-	struct service *service;
-	struct rpc_call *call;
-	struct proc_key key;
-	char *job_id;
-	uint64_t since_boot_ns;
-	struct attach_wish *next;
-};
 
 static void forget_wish(void *ctx)
 {
@@ -284,23 +289,33 @@ static void answer(struct attach_wish *wish, int r, const struct err *err)
 		rpc_call_answer(call);
 }
 
-/* Each try may wait for a while itself: where one is in vain, so would be the others. */
+/* False: it waits on. */
+static bool serve(struct service *s, struct attach_wish *wish)
+{
+	struct err err = ERR_INIT;
+	int r = try_again(s, wish, &err);
+
+	if (r == -EBUSY && clock_boot_ns() - wish->since_boot_ns < GIVE_UP_NS)
+		return false;
+	answer(wish, r, &err);
+	return true;
+}
+
+/*
+ * Each try may wait for a while itself: where one is in vain, so would be the others. Each that is
+ * not costs a look at the host: the rest have the next turn.
+ */
 static void on_retry(void *ctx)
 {
 	struct service *s = ctx;
+	uint64_t began = clock_boot_ns();
+	bool is_served = true;
 
 	service_look(s);
-	while (s->wishes) {
-		struct attach_wish *wish = s->wishes;
-		struct err err = ERR_INIT;
-		int r = try_again(s, wish, &err);
-
-		if (r == -EBUSY && clock_boot_ns() - wish->since_boot_ns < GIVE_UP_NS)
-			break;
-		answer(wish, r, &err);
-	}
+	while (s->wishes && is_served && clock_boot_ns() - began < TURN_NS)
+		is_served = serve(s, s->wishes);
 	if (s->wishes)
-		loop_timer_set(s->wish_timer, RETRY_MS, 0);
+		loop_timer_set(s->wish_timer, is_served ? NEXT_MS : RETRY_MS, 0);
 }
 
 static struct attach_wish *wish_new(struct service *s, struct rpc_call *call, const char *job_id,
@@ -334,12 +349,13 @@ static int wait_for_store(struct service *s, struct rpc_call *call, const char *
 
 	if (!wish)
 		return err_set(err, -ENOMEM, "no memory left to wait for the database");
+	if (!s->wishes)
+		loop_timer_set(s->wish_timer, RETRY_MS, 0);
 	while (*end)
 		end = &(*end)->next;
 	*end = wish;
 	rpc_call_defer(call, forget_wish, wish);
 	rpc_call_hold(call);
-	loop_timer_set(s->wish_timer, RETRY_MS, 0);
 	return 0;
 }
 
@@ -368,7 +384,7 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 	r = check_all(s, rpc_call_peer(call), &facts, err);
 	if (r < 0)
 		return r;
-	r = begin(s, &facts, params.job_id, call, err);
+	r = s->wishes ? -EBUSY : begin(s, &facts, params.job_id, call, err);
 	return r == -EBUSY ? wait_for_store(s, call, params.job_id, &facts.key, err) : r;
 }
 

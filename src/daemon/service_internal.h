@@ -338,6 +338,9 @@ void service_run_queue(struct service *s);
 /* A job has ended: the next one need not wait for the next tick. */
 void service_run_queue_soon(struct service *s);
 
+/* The daemon ends: what is over is cleared away. */
+void service_leave_queue(struct service *s);
+
 /* ---- service_learn.c ---- */
 
 int service_begin_learning(struct service *s, struct err *err);

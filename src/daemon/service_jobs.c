@@ -228,11 +228,11 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 
 	if (job->a.is_attached)
 		return service_cancel_attached(s, job, err);
-	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
-		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
 	if (job->is_awaited)
 		return err_set(err, -EBUSY, "%s is over: how it ended waits to be recorded",
 			       job->job_id);
+	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
+		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
 	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
 	if (r < 0)
 		return err_set(err, r, "cannot end the runner of %s: %s", job->job_id,

@@ -10,6 +10,7 @@
 
 /* A mark costs a commit, and a workload may set thousands: those of this time share one. */
 #define GATHER_MS 20
+#define LOST_RETRY_MS 500		/* to note how many were lost */
 #define GIVE_UP_NS UINT64_C(5000000000) /* on a database that others hold */
 #define MAX_WAITING 4096
 #define MAX_WAITING_OF_USER (MAX_WAITING / 4)
@@ -151,7 +152,7 @@ static void write_lost(struct service *s)
 	if (r == 0)
 		map_clear(lost);
 	else
-		log_warning("phases that were lost cannot be noted yet: %s", err.text);
+		log_debug("phases that were lost cannot be noted yet: %s", err.text);
 }
 
 uint64_t service_count_lost_marks(const struct service *s)
@@ -165,6 +166,8 @@ static void finish(struct service *s, const struct phase_mark *marks, int r, con
 	if (s->store && s->phases->lost.len > 0)
 		write_lost(s);
 	answer_all(s, marks, r, err);
+	if (s->phases->lost.len > 0) /* there may be no marker after them */
+		loop_timer_set(s->phases->timer, LOST_RETRY_MS, 0);
 }
 
 static void write_down(void *ctx)

@@ -200,6 +200,20 @@ static void settle_all(struct service *s)
 			i++;
 }
 
+/* Who asks while no daemon runs would be told that they wait. */
+void service_leave_queue(struct service *s)
+{
+	struct queued *job;
+	enum trace trace;
+	size_t i = 0;
+
+	while (s->store && s->queue && (job = queue_at(s->queue, i)))
+		if (job->is_started && find_trace(s, job, &trace, NULL) == 0 && trace == HAS_ENDED)
+			queue_drop(s->queue, job);
+		else
+			i++;
+}
+
 bool service_is_unfollowed(const struct service *s, const struct queued *job)
 {
 	return !s->store && job->is_started && job->start_fd < 0;

@@ -278,7 +278,8 @@ static const char *find_warning(struct service *s, const struct submit_task *tas
 
 static void answer(struct submit_task *task, int r, const struct err *err)
 {
-	char warning[512];
+	char text[512];
+	const char *warning;
 	struct rpc_call *call = TAKE_PTR(task->call);
 	struct json *j;
 
@@ -291,7 +292,9 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "job_id", task->job.job_id);
-	json_key_string(j, "warning", find_warning(task->service, task, warning, sizeof(warning)));
+	warning = find_warning(task->service, task, text, sizeof(text));
+	if (warning)
+		json_key_string(j, "warning", warning);
 	json_end_object(j);
 	rpc_call_answer(call);
 }

@@ -142,6 +142,26 @@ is "a sheet that begins long before the next tick" "$(becomes 2 told)" 2
 touch "$TMP/go"
 run "$PROCTOR" wait two
 is "and the end" "$stdout" "two success"
+
+# ---- a daemon that ends before a runner has told it of the end that it wrote down ----
+
+rm -f "$TMP/pid"
+"$PROCTOR" submit --job mute "$TMP/long.yaml" >/dev/null
+is "a job runs with its runner" "$(becomes running status_of mute)" running
+runner=$(python3 - "$PROCTOR_HOME/proctor.db" <<'END'
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=30)
+attempt, runner = db.execute("SELECT id, runner_pid FROM attempts ORDER BY id DESC LIMIT 1").fetchone()
+os.kill(runner, signal.SIGSTOP)
+with db:
+    db.execute("UPDATE attempts SET ended_wall_ns = started_wall_ns + 1 WHERE id = ?", (attempt,))
+print(runner)
+END
+)
+"$PROCTOR" wait mute >/dev/null # as of now: nobody has told how it ended
 "$PROCTOR" stop
+is "of what has ended nothing waits for the next daemon" "$(ls "$PROCTOR_HOME/queue")" ""
+kill -CONT "$runner"
+kill "$runner"
 
 finish

@@ -236,6 +236,20 @@ is "what is not there is counted" "$(phases_of flood \
 	'len(d["phases"]) + int([u["why"] for u in d["unknown"] if u["what"] == "phases"][0].split()[1])')" 12000
 json "by the daemon, too" "$("$PROCTOR" status --json)" "d['phase_markers_lost'] >= 2000"
 
+# Nothing comes after them, and the database is somebody else's for a moment.
+"$PROCTOR" run -q --job missed -- env PYTHONPATH="$SOURCE_ROOT/python" DB="$PROCTOR_HOME/proctor.db" python3 -c '
+import os, socket, sqlite3, time, proctor
+proctor.Client().enter_phase("known")
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["PROCTOR_HOME"] + "/proctor.sock")
+db = sqlite3.connect(os.environ["DB"], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+s.sendall(b"""{"jsonrpc": "2.0", "method": "phase", "params": {"lost": 5}}\n""")
+time.sleep(8) # longer than the daemon tries to write
+db.execute("ROLLBACK")'
+missed() { phases_of missed '[u["why"].split()[1] for u in d["unknown"] if u["what"] == "phases"]'; }
+is "how many were lost is written down when it can be" "$(becomes "['5']" missed)" "['5']"
+
 # ---- the end of a job is the last that is told of it ----
 cat >"$TMP/order.py" <<'END'
 import json, os, socket, subprocess, sys, time

@@ -445,7 +445,7 @@ json "where the user may not go the job does not go" \
 	ask alice job.wait '{"job_id": "sneak"}')" 'd["outcome"] == "failure" and d["exit_code"] is None'
 like "and says so" "$(ask alice job.report '{"job_id": "sneak"}')" "cannot go to its folder: Permission denied"
 json "nor is told of what it cannot see" \
-	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd, workdir: $TMP/closed/x}]\", \"workdir\": \"/\", \"job_id\": \"oracle\"}")" 'd["job_id"] == "oracle" and d.keys() == {"job_id", "warning"}'
+	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd, workdir: $TMP/closed/x}]\", \"workdir\": \"/\", \"job_id\": \"oracle\"}")" 'd["job_id"] == "oracle" and d.keys() <= {"job_id", "warning"}'
 
 printf 'sheets:\n  - run: sleep 300\n' >"$TMP/long.yaml"
 for user in alice bob carol; do

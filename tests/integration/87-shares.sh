@@ -36,6 +36,19 @@ status() { # EXPRESSION: of "status --json", as d
 run "$PROCTOR" start
 is "the daemon of the host starts" "$status$stderr" 0
 
+# ---- a runner that is gone, of which word may still come ----
+
+as 4001 env HOME="$TMP/one" "$PROCTOR" run -q --job gone -- sleep 60 &
+gone=$!
+becomes 1 status 'd["running_jobs"]' >/dev/null
+left=$(pgrep -P $gone)
+kill -9 $gone
+wait $gone 2>/dev/null
+run as 4001 env HOME="$TMP/one" "$PROCTOR" cancel gone
+is "what is over is not called somebody else's" "$(grep 'not yours' <<<"$stderr")" ""
+kill "$left"
+becomes 0 status 'd["running_jobs"]' >/dev/null
+
 # ---- subscriptions ----
 
 cat >"$TMP/subscribe.py" <<'END'
@@ -139,6 +152,40 @@ print(sum("result" in a for a in answers), {a["error"]["code"] for a in answers 
 END
 is "who may not attach causes no look, and who may has a bound" "$(as 4003 python3 "$TMP/attach.py")" "{-32602} True
 64 {-32002}"
+
+# The same where they wait for the database.
+cat >"$TMP/hold.py" <<'END'
+import os, sqlite3, sys, time
+db = sqlite3.connect("/var/lib/proctor/proctor.db", isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+for _ in range(600):
+    if os.path.exists(sys.argv[1]):
+        break
+    time.sleep(0.05)
+db.execute("ROLLBACK")
+END
+cat >"$TMP/wishes.py" <<'END'
+import subprocess, sys
+from shares import Client
+naps = [subprocess.Popen(["sleep", "300"]) for _ in range(70)]
+clients = [Client() for _ in naps]
+for i, (c, nap) in enumerate(zip(clients, naps)):
+    c.send("job.attach", {"pid": nap.pid, "job_id": "wish-%d" % i})
+refused = clients[69].read() # while the others wait
+open(sys.argv[1], "w").close()
+answers = [c.read() for c in clients[:69]]
+for nap in naps:
+    nap.kill()
+    nap.wait()
+print(0 < sum("result" in a for a in answers) <= 64, "64 trees" in refused.get("error", {}).get("message", ""))
+END
+mkdir "$TMP/four"
+chown 4004 "$TMP/four"
+exec {held}< <(python3 "$TMP/hold.py" "$TMP/four/free")
+read -r -u "$held" _
+is "who waits to attach is counted, too" "$(as 4004 python3 "$TMP/wishes.py" "$TMP/four/free")" "True True"
+exec {held}<&-
 
 # ---- two jobs of one name ----
 
