@@ -192,7 +192,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->clear_since = F64_UNKNOWN;
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->told = m->now;
-	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
+	r->e.seen_wall_ns = r->e.over_wall_ns = m->snap->wall_ns;
 	if (who->blame)
 		who->blame(who->blame_ctx, &blamed);
 	describe(r, m, &blamed);
@@ -209,7 +209,7 @@ int episodes_end_one(struct episodes *es, struct running *r, const struct moment
 
 	r->is_over = true;
 	r->e.ended_wall_ns =
-		is_moment ? u64_max_known(r->over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
+		is_moment ? u64_max_known(r->e.over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
 	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
@@ -225,7 +225,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	r->e.count += !f->is_no_other && (r->was_clear || r->check->is_moment);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
-	r->over_wall_ns = m->snap->wall_ns;
+	r->e.over_wall_ns = m->snap->wall_ns;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
 	if (r->e.worst.severity <= before)

@@ -88,7 +88,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 	}
 	r->hash = hash;
 	r->hold = config->clear_seconds;
-	r->over_wall_ns = e->peak_wall_ns;
+	r->e.over_wall_ns = e->peak_wall_ns;
 	r->is_of_process = episode_is_of_process(e);
 	r->clear_since = r->noted = r->told = F64_UNKNOWN;
 	r->is_unmet = true;

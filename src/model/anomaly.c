@@ -194,6 +194,7 @@ void episode_init(struct episode *e)
 		.ended_wall_ns = U64_UNKNOWN,
 		.cleared_wall_ns = U64_UNKNOWN,
 		.seen_wall_ns = U64_UNKNOWN,
+		.over_wall_ns = U64_UNKNOWN,
 		.before_value = F64_UNKNOWN,
 		.first_value = F64_UNKNOWN,
 		.peak_value = F64_UNKNOWN,

@@ -165,6 +165,7 @@ struct episode {
 	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns; /* ended: U64_UNKNOWN while it lasts */
 	uint64_t cleared_wall_ns; /* when its end was sure, and told; U64_UNKNOWN: when it ended */
 	uint64_t seen_wall_ns;	  /* when its numbers were so; U64_UNKNOWN */
+	uint64_t over_wall_ns;	  /* when it was last over its threshold, for who looks; U64_UNKNOWN */
 	uint64_t count;		  /* how many times it came: 1, or more where it flaps; and those of
 				     other processes of the job that are not told one by one */
 	double before_value;	  /* before it began */

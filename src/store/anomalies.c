@@ -150,10 +150,16 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 	c->peak_wall_ns = row->peak_wall_ns;
 }
 
+/* What was over for somebody who looked has been told; but another has seen it after that. */
+static bool came_back(const struct known_anomaly *known, const struct episode *e)
+{
+	return u64_known(e->over_wall_ns) && e->over_wall_ns > known->ended_wall_ns;
+}
+
 /*
- * What was over for somebody who looked has been told. Of what another has begun: whether it is
- * over is that one's to say. Who looks no more does not know, a kill is over for who told it, and
- * else it is told here only where that one has left it to us, or where it is nobody's.
+ * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
+ * know, a kill is over for who told it, and else it is told here only where that one has left it
+ * to us, or where it is nobody's.
  */
 static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
@@ -161,7 +167,7 @@ static bool ends_nothing(const struct known_anomaly *known, const struct anomaly
 
 	if (news->change != EPISODE_CLEARED)
 		return false;
-	if (known->end_was_seen)
+	if (known->end_was_seen && !came_back(known, e))
 		return true;
 	if (!known->is_shared)
 		return false;

@@ -362,6 +362,33 @@ static void test_the_first_who_sees_the_end_tells_it(void **state)
 			 1);
 }
 
+/* Two runs see a fault of the host; one takes it to be over, and the other sees it come back. */
+static void test_what_came_back_ends_later(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode mine, others;
+	struct heard h;
+
+	make_episode(&mine, 0, START);
+	make_episode(&others, 0, START + SECOND);
+	put(store, 0, &mine, EPISODE_BEGAN);
+	put(store, 0, &others, EPISODE_BEGAN);
+	others.over_wall_ns = START + 2 * SECOND;
+	end_as(store, 0, &others, START + 3 * SECOND, "it was clear for long enough");
+	mine.worst.severity = SEVERITY_CRITICAL;
+	mine.peak_wall_ns = mine.over_wall_ns = START + 7 * SECOND;
+	mine.count = 2;
+	put(store, 0, &mine, EPISODE_ESCALATED);
+	end_as(store, 0, &mine, START + 9 * SECOND, "it was clear for long enough");
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+	assert_int_equal(h.last.count, 2);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes c JOIN anomalies n ON"
+					" c.change = 'cleared' AND c.wall_ns = n.ended_wall_ns"),
+			 1);
+}
+
 static void test_an_attempt_has_its_own(void **state)
 {
 	struct fixture *f = *state;
@@ -1041,6 +1068,8 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_first_who_sees_the_end_tells_it,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_came_back_ends_later, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_daemon_that_vanished_does_not_look,
