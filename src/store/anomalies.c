@@ -104,11 +104,21 @@ static int put(struct store *store, int64_t attempt_id, const struct anomaly_cel
 	return query_run(&q, err);
 }
 
+/* A pid is used again; not all know when its process began. */
+static bool blames_another(const struct anomaly *a, const struct anomaly *row)
+{
+	const bool is_known = u64_known(a->start_ticks) && u64_known(row->start_ticks);
+
+	return row->has_pid && (!a->has_pid || a->pid != row->pid ||
+				(is_known && a->start_ticks != row->start_ticks));
+}
+
 /*
- * Two may blame another process: the row's stays, which its evidence is of, and what it was counted
- * as. Who knows when that began adds it.
+ * Two may blame another process: the row's stays, with its evidence, and what it was counted as.
+ * Who knows when that began adds it.
  */
-static void keep_culprit(struct anomaly_cells *c, const struct known_anomaly *known)
+static void keep_culprit(struct anomaly_cells *c, const struct anomaly *a,
+			 const struct known_anomaly *known)
 {
 	const struct anomaly *row = &known->row.worst;
 
@@ -117,8 +127,10 @@ static void keep_culprit(struct anomaly_cells *c, const struct known_anomaly *kn
 	if (!row->has_pid)
 		return;
 	c->comm = NULL;
-	if (c->pid != (uint64_t)row->pid)
-		c->pid = c->start_ticks = U64_UNKNOWN;
+	if (!blames_another(a, row))
+		return;
+	c->pid = c->start_ticks = U64_UNKNOWN;
+	c->evidence = NULL;
 }
 
 /* The row is the other's: what it has of its beginning stays. */
@@ -191,7 +203,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 		join_known(cells, known);
 	if (known->id != 0) {
 		cells->host = NULL; /* it is that of its beginning */
-		keep_culprit(cells, known);
+		keep_culprit(cells, &e->worst, known);
 	}
 	keep_worst(cells, e, known);
 	r = is_worse ? put(store, news->attempt_id, cells, err)

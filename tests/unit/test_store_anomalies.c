@@ -389,6 +389,39 @@ static void test_what_came_back_ends_later(void **state)
 			 1);
 }
 
+/* The pid of the row, or that of another process which has it by now. */
+static void test_evidence_is_of_the_culprit(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_evidence of_mine, of_others;
+	struct episode mine, others;
+	struct heard h;
+
+	anomaly_evidence_init(&of_mine);
+	anomaly_evidence_init(&of_others);
+	of_mine.n_files_open = 5;
+	of_others.n_files_open = 6;
+	make_episode(&mine, 42, START);
+	mine.evidence = &of_mine;
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	for (pid_t pid = 42; pid <= 43; pid++) {
+		make_episode(&others, 42, START + SECOND);
+		others.worst.severity = pid == 42 ? SEVERITY_HIGH : SEVERITY_CRITICAL;
+		others.worst.pid = pid;
+		others.worst.start_ticks = pid == 42 ? 9999 : 77;
+		others.evidence = &of_others;
+		put(store, a.id, &others, EPISODE_BEGAN);
+		assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+		assert_int_equal(h.last.worst.severity, others.worst.severity);
+		assert_int_equal(h.last.worst.pid, 42);
+		assert_int_equal(h.last.worst.start_ticks, 77);
+		assert_non_null(strstr(h.evidence, "5"));
+		assert_null(strstr(h.evidence, "6"));
+	}
+}
+
 static void test_an_attempt_has_its_own(void **state)
 {
 	struct fixture *f = *state;
@@ -1069,6 +1102,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_first_who_sees_the_end_tells_it,
 						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_what_came_back_ends_later, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_evidence_is_of_the_culprit, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
