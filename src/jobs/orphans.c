@@ -81,7 +81,7 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 
 static bool lives(const struct proc_sample *p)
 {
-	return p->state != 'Z' && p->state != 'X' && !p->job_id;
+	return p->state != 'Z' && p->state != 'X';
 }
 
 /* A child of an orphan, which is one too. */
@@ -106,9 +106,11 @@ static void see(struct orphans *o, const struct proc_sample *p, const struct orp
 
 	if (orphan && orphan->key.start_ticks != p->key.start_ticks)
 		return; /* the pid is somebody else's: this one is gone */
-	if (!orphan)
+	if (orphan)
+		orphan->is_taken = p->job_id != NULL;
+	else if (!p->job_id)
 		orphan = adopt(o, p);
-	if (!orphan)
+	if (!orphan || orphan->is_taken)
 		return;
 	orphan->look = o->look;
 	if (!orphan->is_found)
@@ -124,7 +126,7 @@ static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *c
 	map_clear(&o->index_of);
 	for (size_t i = 0; i < o->n; i++) {
 		if (o->items[i].look != o->look && !o->items[i].is_new) {
-			if (o->items[i].is_found && !o->items[i].is_dead)
+			if (o->items[i].is_found && !o->items[i].is_dead && !o->items[i].is_taken)
 				ops->gone(ctx, &o->items[i]);
 			forget(&o->items[i]);
 			continue;
