@@ -208,8 +208,8 @@ int episodes_end_one(struct episodes *es, struct running *r, const struct moment
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	r->e.ended_wall_ns =
-		is_moment ? u64_max_known(r->e.over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
+	r->e.ended_wall_ns = u64_max_known(is_moment ? r->e.over_wall_ns : m->snap->wall_ns,
+					   r->e.began_wall_ns); /* the clock may be set back */
 	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;

@@ -139,6 +139,30 @@ static void test_a_kill_is_a_moment(void **state)
 	}
 }
 
+/* The wall clock is set back while it lasts. */
+static void test_no_end_is_before_its_beginning(void **state)
+{
+	const double back = 3600;
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int i = 0; i < 4; i++)
+		tick_files(i < 2 ? 10 : 400);
+	assert_non_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	for (int i = 0; i < 6; i++) { /* and the job ends */
+		host_begin(&h);
+		h.snap.wall_ns = wall_at(h.now - back);
+		host_tick(&h);
+	}
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(host_count(&h, EPISODE_CLEARED), host_count(&h, EPISODE_BEGAN));
+	for (size_t i = 0; i < h.n_seen; i++)
+		if (h.seen[i].change == EPISODE_CLEARED)
+			assert_true(h.seen[i].e.ended_wall_ns >= h.seen[i].e.began_wall_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +170,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
+		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
