@@ -375,6 +375,17 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const struct j
 	return ret;
 }
 
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why)
+{
+	int ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
+
+	r->e.cleared_wall_ns = m->snap->wall_ns;
+	if (!r->check->is_moment)
+		r->e.ended_wall_ns = episode_last_seen(&r->e);
+	return ret;
+}
+
 int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
 {
 	int ret = 0;
@@ -385,7 +396,7 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 		if (!f64_known(r->noted))
 			r->is_over = true; /* nobody has looked at it yet: it is left as it was */
 		else if (!r->is_over)
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
+			ret = episodes_end_unseen(es, r, m, why);
 	}
 	return ret;
 }
@@ -404,8 +415,7 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 		if (r->check->is_moment)
 			ret = be_clear(es, r, m, 0);
 		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN,
-					       "it could no longer be measured");
+			ret = episodes_end_unseen(es, r, m, EPISODE_UNMEASURED);
 	}
 	return ret;
 }

@@ -53,4 +53,8 @@ struct running *episodes_find(struct episodes *es, uint64_t hash);
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why);
 
+/* Nobody has seen when: it lasted until it was last seen. */
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why);
+
 #endif

@@ -163,6 +163,49 @@ static void test_no_end_is_before_its_beginning(void **state)
 			assert_true(h.seen[i].e.ended_wall_ns >= h.seen[i].e.began_wall_ns);
 }
 
+/* Ten minutes in which nobody knows are none in which it lasts. */
+static void test_what_is_no_longer_measured(void **state)
+{
+	const struct seen *s;
+	double last;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	last = h.now - h.step;
+	while (!cleared_of(10) && h.now < 2000) {
+		host_begin(&h);
+		host_add(&h, 10, 1)->open_fds = U64_UNKNOWN;
+		host_add(&h, 11, 1)->open_fds = 1000;
+		host_tick(&h);
+	}
+	s = cleared_of(10);
+	assert_non_null(s);
+	assert_string_equal(s->e.why_cleared, EPISODE_UNMEASURED);
+	assert_int_equal(s->e.ended_wall_ns, wall_at(last));
+	assert_int_equal(s->e.cleared_wall_ns, wall_at(s->at));
+	assert_true(episode_end_is_unseen(&s->e));
+}
+
+/* An hour without power is none in which it lasts. */
+static void test_what_lasted_until_the_host_was_booted(void **state)
+{
+	double last;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	last = h.now - h.step;
+	h.now += 3600;
+	host_begin(&h);
+	snprintf(h.snap.boot_id, sizeof(h.snap.boot_id), "next");
+	host_tick(&h);
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_BOOTED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(last));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,6 +214,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
 		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
+		cmocka_unit_test_teardown(test_what_is_no_longer_measured, close_host),
+		cmocka_unit_test_teardown(test_what_lasted_until_the_host_was_booted, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
