@@ -47,6 +47,9 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 			 struct err *err);
 
 /*
+/* The record has the episode under another name: one that runs is of that. */
+void evidence_trace_rename(struct evidence_trace *t, const char *episode, const char *name);
+
  * Whether one has ended since the last call. Then evidence.trace is its file, or "" where
  * nothing could be traced, and ended the pid that the tracer had.
  */

@@ -69,6 +69,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		.episode = &episode,
 		.change = change->change,
 		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
+	struct anomaly_identity id = { .name = "" };
 	};
 	struct err err = ERR_INIT;
 
@@ -77,7 +78,9 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		run_look_around(run, &episode.host);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
+	unsaved_write(&run->unsaved, run->store, &news, &id, &err);
+	if (id.name[0] && !id.blames_another)
+		evidence_trace_rename(&run->trace, episode.name, id.name);
 }
 
 /* ---- a daemon is gone ---- */

@@ -10,6 +10,7 @@
 #include "store/anomaly_patterns.h"
 #include "store/damage.h"
 #include "store/failure.h"
+#include "store/handle.h"
 #include "store/query.h"
 #include "store/read.h"
 #include "store/rows.h"
@@ -244,6 +245,7 @@ static void identify(const struct anomaly_news *news, const struct known_anomaly
 				     ? known->ended_wall_ns
 				     : e->ended_wall_ns;
 	ret->is_left = known->is_left;
+	ret->blames_another = known->id != 0 && blames_another(&e->worst, &known->row.worst);
 }
 
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
@@ -335,6 +337,8 @@ int store_set_evidence(struct store *store, const char *episode,
 	query_bind_text(&q, episode);
 	query_bind_text(&q, text.data);
 	r = query_run(&q, err);
+	if (r == 0 && sqlite3_changes(store->db) == 0)
+		r = err_set(err, -ENOENT, "the database %s has no such anomaly", store->path);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

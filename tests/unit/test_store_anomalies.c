@@ -130,6 +130,7 @@ static void test_a_change_is_no_new_row(void **state)
 	assert_non_null(strstr(h.evidence, "\"open_file_count\":5")); /* of when it began */
 	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
 	assert_int_equal(store_set_evidence(store, e.name, &evidence, NULL), 0);
+	assert_int_equal(store_set_evidence(store, "another", &evidence, NULL), -ENOENT);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_non_null(strstr(h.evidence, "\"trace\":\"/x.trace\""));
 	assert_int_equal(h.last.ended_wall_ns, START + 60 * SECOND);
@@ -420,6 +421,35 @@ static void test_evidence_is_of_the_culprit(void **state)
 		assert_non_null(strstr(h.evidence, "5"));
 		assert_null(strstr(h.evidence, "6"));
 	}
+}
+
+/* Who tells of it second may trace the culprit, too, if it is the same. */
+static void test_more_is_found_out_by_another(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_identity id = { .name = "" };
+	struct anomaly_evidence evidence;
+	struct episode mine, others;
+	const struct anomaly_news news = { a.id, &others, EPISODE_BEGAN, .takes_over = false };
+	struct err err = ERR_INIT;
+	struct heard h;
+
+	make_episode(&mine, 42, START);
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	make_episode(&others, 42, START + SECOND);
+	must(store_tell_anomaly(store, &news, &id, &err), &err);
+	assert_string_equal(id.name, mine.name);
+	assert_false(id.blames_another);
+	anomaly_evidence_init(&evidence);
+	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
+	must(store_set_evidence(store, id.name, &evidence, &err), &err);
+	count(store, (struct anomaly_filter){ 0 }, &h);
+	assert_non_null(strstr(h.evidence, "/x.trace"));
+	others.worst.start_ticks++;
+	must(store_tell_anomaly(store, &news, &id, &err), &err);
+	assert_true(id.blames_another);
 }
 
 static void test_an_attempt_has_its_own(void **state)
@@ -1104,6 +1134,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_came_back_ends_later, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_evidence_is_of_the_culprit, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_more_is_found_out_by_another, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
