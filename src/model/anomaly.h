@@ -118,7 +118,8 @@ struct anomaly_evidence {
 	struct anomaly_syscall syscalls[ANOMALY_MAX_SYSCALLS];
 	size_t n_syscalls;
 	bool has_syscalls;
-	char trace[512]; /* the file of a trace; "": none was made (yet) */
+	char trace[512];	 /* the file of a trace; "": none was made (yet) */
+	char trace_missing[160]; /* why none was made; "": it was, or none was wanted */
 };
 
 void anomaly_evidence_init(struct anomaly_evidence *e);
@@ -142,9 +143,9 @@ struct episode_moment {
 #define EPISODE_UNWATCHED "nobody looks any more"
 #define EPISODE_UNSEEN "nobody looked any more"
 #define EPISODE_ENDED_UNSEEN "the process ended while nobody looked"
-
 #define EPISODE_UNMEASURED "it could no longer be measured"
 #define EPISODE_BOOTED "the host was booted"
+
 /* Why what was of a process or a job is over with that; and a kill, which is a moment. */
 #define EPISODE_PROCESS_ENDED "the process ended"
 #define EPISODE_JOB_ENDED "the job ended"
