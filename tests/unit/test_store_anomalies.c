@@ -452,6 +452,29 @@ static void test_more_is_found_out_by_another(void **state)
 	assert_true(id.blames_another);
 }
 
+/* Several runs have seen it, each a moment later, and each tells that no other came. */
+static void test_a_kill_of_the_host_is_one(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode runs[3];
+	struct heard h;
+
+	for (size_t i = 0; i < 3; i++) {
+		make_episode(&runs[i], 0, START + i * SECOND / 4);
+		runs[i].worst.type = ANOMALY_OOM_KILL;
+		put(store, 0, &runs[i], EPISODE_BEGAN);
+	}
+	for (size_t i = 0; i < 3; i++)
+		end_as(store, 0, &runs[i], runs[i].began_wall_ns, EPISODE_NO_MORE);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
+	make_episode(&runs[0], 0, START + 5 * SECOND); /* another one */
+	runs[0].worst.type = ANOMALY_OOM_KILL;
+	put(store, 0, &runs[0], EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
+}
+
 static void test_an_attempt_has_its_own(void **state)
 {
 	struct fixture *f = *state;
@@ -1136,6 +1159,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_evidence_is_of_the_culprit, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_more_is_found_out_by_another, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_kill_of_the_host_is_one, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
