@@ -202,16 +202,26 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	return tell(es, EPISODE_BEGAN, r);
 }
 
+/* It was over when it became clear, and not when that had lasted for long enough. */
+static bool is_clear(const struct running *r)
+{
+	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
+}
+
+static uint64_t end_of(const struct running *r, uint64_t wall_ns)
+{
+	return u64_max_known(is_clear(r) ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
+}
+
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why)
 {
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	r->e.ended_wall_ns = u64_max_known(is_moment ? r->e.over_wall_ns : m->snap->wall_ns,
-					   r->e.began_wall_ns); /* the clock may be set back */
-	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
-	r->e.after_value = after;
+	r->e.ended_wall_ns = end_of(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
+	r->e.after_value = is_clear(r) ? r->clear_value : after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
 	remember(es, r, m->now);
 	return tell(es, EPISODE_CLEARED, r);
@@ -234,11 +244,8 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	return tell(es, EPISODE_ESCALATED, r);
 }
 
-/* It was over when it became clear, and not when that had lasted for long enough. */
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
 {
-	int ret;
-
 	if (!f64_known(r->clear_since)) {
 		r->clear_since = m->now;
 		r->clear_wall_ns = m->snap->wall_ns;
@@ -246,13 +253,10 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	if (m->now < r->sees_from)
 		return 0;
 	r->was_clear = true;
+	r->clear_value = value;
 	if (m->now - r->clear_since < r->hold)
 		return 0;
-	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
-	r->e.cleared_wall_ns = m->snap->wall_ns;
-	if (!r->check->is_moment)
-		r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
-	return ret;
+	return episodes_end_one(es, r, m, value, "it was clear for long enough");
 }
 
 /* ---- too many of one job ---- */
@@ -349,7 +353,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
 	if (r && !r->check->is_moment)
-		r->e.ended_wall_ns = u64_max_known(wall_ns, r->e.began_wall_ns);
+		r->e.ended_wall_ns = end_of(r, wall_ns);
 	return ret;
 }
 
@@ -382,7 +386,7 @@ int episodes_end_unseen(struct episodes *es, struct running *r, const struct mom
 
 	r->e.cleared_wall_ns = m->snap->wall_ns;
 	if (!r->check->is_moment)
-		r->e.ended_wall_ns = episode_last_seen(&r->e);
+		r->e.ended_wall_ns = end_of(r, episode_last_seen(&r->e));
 	return ret;
 }
 

@@ -19,6 +19,7 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	uint64_t clear_wall_ns;
+	double clear_value; /* the last, in its unit; NaN */
 	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
 	double sees_from;   /* from when on what is clear counts as such */
 	double told;	    /* when it began or got worse */

@@ -1,4 +1,6 @@
 /* When what was told is over, and why. */
+#include <math.h>
+
 #include "detect_fixture.h"
 
 static struct host h;
@@ -206,6 +208,32 @@ static void test_what_lasted_until_the_host_was_booted(void **state)
 	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(last));
 }
 
+/* Shorter than it takes to be sure: the end of the process is not that of its fault. */
+static void test_what_was_clear_before_its_process_ended(void **state)
+{
+	double clear;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	clear = h.now;
+	for (int i = 0; i < 2; i++) {
+		host_begin(&h);
+		host_add(&h, 10, 1)->open_fds = 20;
+		host_add(&h, 11, 1)->open_fds = 1000;
+		host_tick(&h);
+	}
+	host_begin(&h);
+	h.events[h.n_events++] = end_of(10, 100, h.now - 3);
+	h.events[h.n_events++] = end_of(11, 100, h.now - 2);
+	host_tick(&h);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(clear));
+	assert_true(cleared_of(10)->e.after_value == 20);
+	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(h.now - h.step - 2));
+	assert_true(isnan(cleared_of(11)->e.after_value));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +242,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
 		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
+		cmocka_unit_test_teardown(test_what_was_clear_before_its_process_ended, close_host),
 		cmocka_unit_test_teardown(test_what_is_no_longer_measured, close_host),
 		cmocka_unit_test_teardown(test_what_lasted_until_the_host_was_booted, close_host),
 	};
