@@ -268,6 +268,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
 		.why_no_output = args->log_err.code < 0 ? args->log_err.text : NULL,
+		.slips = args->slips,
 		.submission = args->submission,
 		.interval_seconds = isnan(args->interval_seconds) ? ctx->config.interval_seconds
 								  : args->interval_seconds,
@@ -386,15 +387,15 @@ static void tell_slips(const struct buf *slips)
 }
 
 /* Of a daemon that may have been started before the configuration was as it is. */
-static int open_settings(const struct run_args *args, struct settings *ret, struct err *err)
+static int open_settings(const struct run_args *args, struct settings *ret, struct buf *slips,
+			 struct err *err)
 {
-	CLEANUP(buf_release) struct buf slips = BUF_INIT;
 	int r;
 
 	ret->paths.state_dir[0] = '\0'; /* which is known even where the configuration is not */
-	r = settings_open_loosely(ret, &slips, err);
+	r = settings_open_loosely(ret, slips, err);
 	if (r == 0)
-		tell_slips(&slips);
+		tell_slips(slips);
 	if (r < 0 || args->db_path)
 		return r < 0 ? r : paths_set_db(&ret->paths, args->db_path, err);
 	/* or nobody finds it before that is started again */
@@ -407,6 +408,7 @@ int cli_run(int argc, char **argv)
 	struct run_args args = RUN_ARGS_INIT;
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(job_spec_release) struct job_spec spec;
+	CLEANUP(buf_release) struct buf slips = BUF_INIT;
 	CLEANUP(close_fd) int output_fd = -1;
 	const char *why_no_db = NULL;
 	struct err err = ERR_INIT, no_db = ERR_INIT;
@@ -416,7 +418,7 @@ int cli_run(int argc, char **argv)
 	cli_parse(&run_argp, argc, argv, ARGP_IN_ORDER, &args);
 	if (args.quiet && args.queue_fd < 0) /* else warnings are for the job's log */
 		log_set_level(LOG_ERROR);
-	if (open_settings(&args, &ctx, &no_db) < 0) {
+	if (open_settings(&args, &ctx, &slips, &no_db) < 0) {
 		/*
 		 * A command is not held up by what is wrong with proctor's own files.
 		 * But a configuration that cannot be read may name secrets to be
@@ -429,5 +431,6 @@ int cli_run(int argc, char **argv)
 	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
 		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
 	make_log(&args, &ctx.paths, spec.job_id);
+	args.slips = slips.data;
 	return run(&args, &ctx, why_no_db, &spec, output_fd);
 }

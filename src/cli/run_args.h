@@ -28,6 +28,7 @@ struct run_args {
 	struct err log_err;  /* why it could not be made */
 	const char *db_path; /* its own database, where it is our user's; NULL */
 	uint64_t submission; /* which it is; U64_UNKNOWN */
+	const char *slips;   /* of the configuration; borrowed */
 	char **command;
 	int n_command;
 };

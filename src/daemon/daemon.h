@@ -93,6 +93,7 @@ struct run_options {
 	uint64_t submission; /* which one it was submitted as; U64_UNKNOWN */
 	bool is_for_other;   /* that daemon is another user's, and does not share our database */
 	const char *why_no_output; /* what its commands print is lost; NULL: it goes somewhere */
+	const char *slips;	   /* lines: settings that gave way to their defaults; NULL: none */
 	double interval_seconds;
 	bool reads_gpus;
 	struct run_syscalls syscalls;

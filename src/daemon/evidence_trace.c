@@ -211,9 +211,8 @@ static int spawn(struct evidence_trace *t, double seconds, const struct anomaly 
 	return 0;
 }
 
-int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
-			 const struct episode *e, const struct anomaly_evidence *evidence,
-			 struct err *err)
+static int begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+		 const struct episode *e, const struct anomaly_evidence *evidence, struct err *err)
 {
 	CLEANUP(close_fd) int lock_fd = -1;
 	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
@@ -239,6 +238,26 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 	return 0;
 }
 
+int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+			 const struct episode *e, struct anomaly_evidence *evidence,
+			 struct err *err)
+{
+	struct err why = ERR_INIT;
+	int r = begin(t, plan, e, evidence, &why);
+
+	if (r == 0)
+		return 0;
+	if (plan->seconds > 0)
+		snprintf(evidence->trace_missing, sizeof(evidence->trace_missing), "%s", why.text);
+	return err_set(err, r, "%s", why.text);
+}
+
+void evidence_trace_rename(struct evidence_trace *t, const char *episode, const char *name)
+{
+	if (strcmp(t->episode, episode) == 0)
+		snprintf(t->episode, sizeof(t->episode), "%s", name);
+}
+
 /* ---- its end ---- */
 
 /* One that could not be traced leaves an empty file: that is no evidence. */
@@ -250,6 +269,7 @@ static void judge_file(struct anomaly_evidence *e)
 		return;
 	unlink(e->trace);
 	e->trace[0] = '\0';
+	snprintf(e->trace_missing, sizeof(e->trace_missing), "nothing of it could be traced");
 }
 
 /* Somebody else may wait for all our children. */

@@ -40,15 +40,19 @@ struct evidence_trace_plan {
 /*
  * Begins a trace of the episode's process; evidence is what else is known of it. -EAGAIN: not
  * now, one runs or was made just before, maybe by another; -EINVAL: none is wanted, or it is of no
- * process, or of proctor; -ESRCH: that is gone; else what failed. err, which may be NULL, says it.
+ * process, or of proctor; -ESRCH: that is gone; else what failed. err, which may be NULL, says it,
+ * and so does the evidence where one is wanted.
  */
 int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
-			 const struct episode *e, const struct anomaly_evidence *evidence,
+			 const struct episode *e, struct anomaly_evidence *evidence,
 			 struct err *err);
+
+/* The record has the episode under another name: one that runs is of that. */
+void evidence_trace_rename(struct evidence_trace *t, const char *episode, const char *name);
 
 /*
  * Whether one has ended since the last call. Then evidence.trace is its file, or "" where
- * nothing could be traced, and ended the pid that the tracer had.
+ * nothing could be traced, as evidence.trace_missing says, and ended the pid that the tracer had.
  */
 bool evidence_trace_has_ended(struct evidence_trace *t);
 

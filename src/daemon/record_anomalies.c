@@ -11,7 +11,7 @@
 #include "daemon/run_internal.h"
 
 /* Who traces for us is our child, and none of the job. */
-static void trace(struct run *run, const struct episode *e, const struct anomaly_evidence *evidence)
+static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
 {
 	const struct evidence_trace_plan plan = { run->options->state_dir,
 						  run->options->anomaly->evidence_trace_seconds };
@@ -34,10 +34,9 @@ static void keep_trace(struct run *run, bool has_ended)
 	if (!has_ended)
 		return;
 	tree_forget_stranger(run->tree, run->trace.ended);
-	if (run->store && run->trace.evidence.trace[0] &&
+	if (run->store &&
 	    store_set_evidence(run->store, run->trace.episode, &run->trace.evidence, &err) < 0)
-		log_warning("the trace %s is not recorded: %s", run->trace.evidence.trace,
-			    err.text);
+		log_warning("the trace of %s is not recorded: %s", run->trace.episode, err.text);
 }
 
 /* And its processes are looked at closer for a while: run_tick.c plans by that. */
@@ -70,6 +69,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		.change = change->change,
 		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
 	};
+	struct anomaly_identity id = { .name = "" };
 	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
@@ -77,7 +77,9 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		run_look_around(run, &episode.host);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
+	unsaved_write(&run->unsaved, run->store, &news, &id, &err);
+	if (id.name[0] && !id.blames_another)
+		evidence_trace_rename(&run->trace, episode.name, id.name);
 }
 
 /* ---- a daemon is gone ---- */

@@ -152,6 +152,17 @@ static bool has_rough_io(const struct attempt *a)
 	return false;
 }
 
+/* By what it was judged instead is not to be guessed afterwards. */
+static void note_slips(struct attempt *a, const char *slips)
+{
+	for (const char *line = slips, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		char text[300];
+
+		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
+		record_note(a, "configuration", text);
+	}
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -161,6 +172,7 @@ static void note_unknowns(struct run *run)
 	note_gpus(run);
 	if (run->options->why_no_output)
 		record_note(a, "output", run->options->why_no_output);
+	note_slips(a, run->options->slips);
 	if (!run->collector)
 		record_note(a, "samples", "/proc cannot be read");
 	if (!run->life)

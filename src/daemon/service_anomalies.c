@@ -30,7 +30,16 @@ static void take_identity(struct episode *e, const struct anomaly_identity *id)
 	e->ended_wall_ns = id->ended_wall_ns;
 }
 
-/* One that cannot be stored now is told all the same, and stored later. */
+/*
+ * One that cannot be stored now is told all the same, and stored later. But where a runner looks,
+ * too, nobody knows yet whose name it will have in the record: it is told from there, and once.
+ */
+static bool is_told_later(const struct service *s, const struct anomaly_news *news,
+			  const struct anomaly_identity *id)
+{
+	return !news->takes_over && !id->name[0] && s->store && s->unsaved.n > 0;
+}
+
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
 	int64_t attempt_id = c->episode->attempt_id;
@@ -48,10 +57,12 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
+	if (id.name[0] && !id.blames_another)
+		evidence_trace_rename(&s->trace, episode.name, id.name);
 	if (id.name[0])
 		take_identity(&episode, &id);
 	service_relay_anomalies(s, NULL); /* and this one, where it is written */
-	if (!id.is_left)
+	if (!id.is_left && !is_told_later(s, &news, &id))
 		service_tell_anomaly(s, &episode, c->change, job ? job->a.uid : U64_UNKNOWN);
 	return r;
 }

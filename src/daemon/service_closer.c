@@ -162,8 +162,7 @@ static bool look_closer(struct service *s, const struct detect_wish *wish,
 }
 
 /* Who wants none, or cannot have one, has the rest. */
-static void trace(struct service *s, const struct episode *e,
-		  const struct anomaly_evidence *evidence)
+static void trace(struct service *s, const struct episode *e, struct anomaly_evidence *evidence)
 {
 	const struct evidence_trace_plan plan = { s->paths->state_dir,
 						  s->config->anomaly.evidence_trace_seconds };
@@ -198,9 +197,9 @@ static void keep_trace(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->store && s->trace.evidence.trace[0] &&
+	if (s->store &&
 	    store_set_evidence(s->store, s->trace.episode, &s->trace.evidence, &err) < 0)
-		log_warning("the trace %s is not recorded: %s", s->trace.evidence.trace, err.text);
+		log_warning("the trace of %s is not recorded: %s", s->trace.episode, err.text);
 }
 
 void service_note_trace(struct service *s)

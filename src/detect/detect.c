@@ -68,8 +68,7 @@ static void begin_boot(struct look *w)
 	if (!w->snap->boot_id[0] || strcmp(d->boot_id, w->snap->boot_id) == 0)
 		return;
 	if (d->last_ns != 0 && d->boot_id[0])
-		look_note_failure(
-			w, episodes_end_all(&d->episodes, &w->moment, "the host was booted"));
+		look_note_failure(w, episodes_end_all(&d->episodes, &w->moment, EPISODE_BOOTED));
 	detect_tracks_reset(&d->tracks);
 	surroundings_release(&d->surroundings);
 	surroundings_init(&d->surroundings);

@@ -196,7 +196,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->clear_since = F64_UNKNOWN;
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->told = m->now;
-	r->e.seen_wall_ns = r->over_wall_ns = m->snap->wall_ns;
+	r->e.seen_wall_ns = r->e.over_wall_ns = m->snap->wall_ns;
 	if (who->blame)
 		who->blame(who->blame_ctx, &blamed);
 	describe(r, m, &blamed);
@@ -207,16 +207,26 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	return tell(es, EPISODE_BEGAN, r);
 }
 
+/* It was over when it became clear, and not when that had lasted for long enough. */
+static bool is_clear(const struct running *r)
+{
+	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
+}
+
+static uint64_t end_of(const struct running *r, uint64_t wall_ns)
+{
+	return u64_max_known(is_clear(r) ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
+}
+
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why)
 {
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	r->e.ended_wall_ns =
-		is_moment ? u64_max_known(r->over_wall_ns, r->e.began_wall_ns) : m->snap->wall_ns;
-	r->e.cleared_wall_ns = is_moment ? m->snap->wall_ns : U64_UNKNOWN;
-	r->e.after_value = after;
+	r->e.ended_wall_ns = end_of(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
+	r->e.after_value = is_clear(r) ? r->clear_value : after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
 	remember(es, r, m->now);
 	return tell(es, EPISODE_CLEARED, r);
@@ -231,7 +241,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 		r->e.count += times(f);
 	r->was_clear = false;
 	r->clear_since = F64_UNKNOWN;
-	r->over_wall_ns = m->snap->wall_ns;
+	r->e.over_wall_ns = m->snap->wall_ns;
 	if (is_worse(r, f))
 		take_worst(r, m, f);
 	if (r->e.worst.severity <= before)
@@ -240,11 +250,8 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	return tell(es, EPISODE_ESCALATED, r);
 }
 
-/* It was over when it became clear, and not when that had lasted for long enough. */
 static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
 {
-	int ret;
-
 	if (!f64_known(r->clear_since)) {
 		r->clear_since = m->now;
 		r->clear_wall_ns = m->snap->wall_ns;
@@ -252,13 +259,10 @@ static int be_clear(struct episodes *es, struct running *r, const struct moment 
 	if (m->now < r->sees_from)
 		return 0;
 	r->was_clear = true;
+	r->clear_value = value;
 	if (m->now - r->clear_since < r->hold)
 		return 0;
-	ret = episodes_end_one(es, r, m, value, "it was clear for long enough");
-	r->e.cleared_wall_ns = m->snap->wall_ns;
-	if (!r->check->is_moment)
-		r->e.ended_wall_ns = u64_max_known(r->clear_wall_ns, r->e.began_wall_ns);
-	return ret;
+	return episodes_end_one(es, r, m, value, "it was clear for long enough");
 }
 
 /* ---- too many of one job ---- */
@@ -355,7 +359,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
 	if (r && !r->check->is_moment)
-		r->e.ended_wall_ns = u64_max_known(wall_ns, r->e.began_wall_ns);
+		r->e.ended_wall_ns = end_of(r, wall_ns);
 	return ret;
 }
 
@@ -381,6 +385,17 @@ int episodes_end_job(struct episodes *es, const struct moment *m, const struct j
 	return ret;
 }
 
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why)
+{
+	int ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
+
+	r->e.cleared_wall_ns = m->snap->wall_ns;
+	if (!r->check->is_moment)
+		r->e.ended_wall_ns = end_of(r, episode_last_seen(&r->e));
+	return ret;
+}
+
 int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
 {
 	int ret = 0;
@@ -391,7 +406,7 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 		if (!f64_known(r->noted))
 			r->is_over = true; /* nobody has looked at it yet: it is left as it was */
 		else if (!r->is_over)
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
+			ret = episodes_end_unseen(es, r, m, why);
 	}
 	return ret;
 }
@@ -410,8 +425,7 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 		if (r->check->is_moment)
 			ret = be_clear(es, r, m, 0);
 		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN,
-					       "it could no longer be measured");
+			ret = episodes_end_unseen(es, r, m, EPISODE_UNMEASURED);
 	}
 	return ret;
 }

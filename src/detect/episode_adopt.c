@@ -88,7 +88,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 	}
 	r->hash = hash;
 	r->hold = config->clear_seconds;
-	r->over_wall_ns = e->peak_wall_ns;
+	r->e.over_wall_ns = e->peak_wall_ns;
 	r->is_of_process = episode_is_of_process(e);
 	r->clear_since = r->noted = r->told = F64_UNKNOWN;
 	r->is_unmet = true;
@@ -195,15 +195,10 @@ static int meet(struct running *r, const struct moment *m, struct tracks *ts)
 
 static int miss(struct episodes *es, struct running *r, const struct moment *m)
 {
-	int ret;
-
 	if (r->is_of_process && ++r->n_missed < ADOPT_LOOKS)
 		return 0;
-	ret = episodes_end_one(es, r, m, F64_UNKNOWN,
-			       r->is_of_process ? EPISODE_ENDED_UNSEEN : EPISODE_UNSEEN);
-	r->e.ended_wall_ns = episode_last_seen(&r->e);
-	r->e.cleared_wall_ns = m->snap->wall_ns;
-	return ret;
+	return episodes_end_unseen(es, r, m,
+				   r->is_of_process ? EPISODE_ENDED_UNSEEN : EPISODE_UNSEEN);
 }
 
 int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts)

@@ -19,7 +19,7 @@ struct running {
 	double hold;	    /* seconds for which it has to be clear */
 	double clear_since; /* NaN: it is not */
 	uint64_t clear_wall_ns;
-	uint64_t over_wall_ns; /* when it was last over its threshold */
+	double clear_value; /* the last, in its unit; NaN */
 	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
 	double sees_from;   /* from when on what is clear counts as such */
 	double told;	    /* when it began or got worse */
@@ -53,5 +53,9 @@ struct running *episodes_find(struct episodes *es, uint64_t hash);
 /* At this moment; after: the last value, or NaN. */
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why);
+
+/* Nobody has seen when: it lasted until it was last seen. */
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why);
 
 #endif

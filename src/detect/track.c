@@ -181,6 +181,13 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 	return 0;
 }
 
+/* The job ended before the tick that has first shown it so. */
+static void be_without_job_since(struct track *t, double since)
+{
+	if (!f64_known(t->without_job) || since < t->without_job)
+		t->without_job = since;
+}
+
 int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 			const struct proc_event *left, double now, double since)
 {
@@ -188,8 +195,11 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 	struct job_track *job;
 	int r;
 
-	if (t && t->key.start_ticks == p->key.start_ticks)
+	if (t && t->key.start_ticks == p->key.start_ticks) {
+		if (!p->job_id)
+			be_without_job_since(t, since);
 		return 0;
+	}
 	if (t)
 		t->is_dead = true;
 	r = detect_tracks_job(ts, left->job_id, left->attempt_id, &job);

@@ -12,6 +12,8 @@ struct orphans {
 	size_t n;
 	struct map index_of; /* pid -> index in items */
 	unsigned look;
+	size_t n_seen; /* by this look */
+	bool has_late; /* one comes before its parent in the snapshot */
 };
 
 struct orphans *orphans_new(void)
@@ -81,17 +83,21 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 
 static bool lives(const struct proc_sample *p)
 {
-	return p->state != 'Z' && p->state != 'X' && !p->job_id;
+	return p->state != 'Z' && p->state != 'X';
 }
 
-/* A child of an orphan, which is one too. */
+/* A child of an orphan, which is one too. Its parent must live: the pid may be another's. */
 static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
 {
 	const struct orphan *parent = find(o, p->ppid);
 	struct orphan child;
 
-	if (!parent || !parent->is_found || parent->look != o->look || o->n >= ORPHANS_MAX)
+	if (!parent || o->n >= ORPHANS_MAX)
 		return NULL;
+	if (parent->look != o->look) {
+		o->has_late = true;
+		return NULL;
+	}
 	child = *parent;
 	child.key = p->key;
 	child.left_wall_ns = U64_UNKNOWN;
@@ -106,10 +112,13 @@ static void see(struct orphans *o, const struct proc_sample *p, const struct orp
 
 	if (orphan && orphan->key.start_ticks != p->key.start_ticks)
 		return; /* the pid is somebody else's: this one is gone */
-	if (!orphan)
+	if (orphan)
+		orphan->is_taken = p->job_id != NULL;
+	else if (!p->job_id)
 		orphan = adopt(o, p);
-	if (!orphan)
+	if (!orphan || orphan->is_taken)
 		return;
+	o->n_seen += orphan->look != o->look || !orphan->is_found;
 	orphan->look = o->look;
 	if (!orphan->is_found)
 		ops->found(ctx, orphan, p);
@@ -124,7 +133,7 @@ static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *c
 	map_clear(&o->index_of);
 	for (size_t i = 0; i < o->n; i++) {
 		if (o->items[i].look != o->look && !o->items[i].is_new) {
-			if (o->items[i].is_found && !o->items[i].is_dead)
+			if (o->items[i].is_found && !o->items[i].is_dead && !o->items[i].is_taken)
 				ops->gone(ctx, &o->items[i]);
 			forget(&o->items[i]);
 			continue;
@@ -139,15 +148,29 @@ static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *c
 	return r;
 }
 
-int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
-		 void *ctx)
+static void see_all(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
+		    void *ctx)
 {
-	if (o->n == 0)
-		return 0;
-	o->look++;
 	for (size_t i = 0; i < snap->n_processes; i++)
 		if (lives(&snap->processes[i]))
 			see(o, &snap->processes[i], ops, ctx);
+}
+
+/* Snapshots go by pid, and pids wrap around: what comes before its parent is seen the next time. */
+int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
+		 void *ctx)
+{
+	size_t n_seen;
+
+	if (o->n == 0)
+		return 0;
+	o->look++;
+	o->n_seen = 0;
+	do {
+		n_seen = o->n_seen;
+		o->has_late = false;
+		see_all(o, snap, ops, ctx);
+	} while (o->has_late && o->n_seen > n_seen);
 	return forget_gone(o, ops, ctx);
 }
 

@@ -28,6 +28,7 @@ struct orphan {
 	bool is_found;		    /* a look after the end of the job has shown it */
 	bool is_judged;		    /* who looks for anomalies has heard of it */
 	bool is_dead;		    /* its death was told */
+	bool is_taken;		    /* it lives, and is another job's now */
 	uint64_t cancelled_boot_ns; /* when it was told to end; 0: it was not. Its children inherit
 				       it */
 	bool is_new;		    /* no look has come since it was handed over */

@@ -150,7 +150,8 @@ uint64_t episode_last_seen(const struct episode *e)
 bool episode_end_is_unseen(const struct episode *e)
 {
 	static const char *const reasons[] = { EPISODE_UNWATCHED, EPISODE_UNSEEN,
-					       EPISODE_ENDED_UNSEEN };
+					       EPISODE_ENDED_UNSEEN, EPISODE_UNMEASURED,
+					       EPISODE_BOOTED };
 
 	for (size_t i = 0; e->why_cleared && i < ARRAY_SIZE(reasons); i++)
 		if (strcmp(e->why_cleared, reasons[i]) == 0)
@@ -194,6 +195,7 @@ void episode_init(struct episode *e)
 		.ended_wall_ns = U64_UNKNOWN,
 		.cleared_wall_ns = U64_UNKNOWN,
 		.seen_wall_ns = U64_UNKNOWN,
+		.over_wall_ns = U64_UNKNOWN,
 		.before_value = F64_UNKNOWN,
 		.first_value = F64_UNKNOWN,
 		.peak_value = F64_UNKNOWN,

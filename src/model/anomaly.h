@@ -118,7 +118,8 @@ struct anomaly_evidence {
 	struct anomaly_syscall syscalls[ANOMALY_MAX_SYSCALLS];
 	size_t n_syscalls;
 	bool has_syscalls;
-	char trace[512]; /* the file of a trace; "": none was made (yet) */
+	char trace[512];	 /* the file of a trace; "": none was made (yet) */
+	char trace_missing[160]; /* why none was made; "": it was, or none was wanted */
 };
 
 void anomaly_evidence_init(struct anomaly_evidence *e);
@@ -138,10 +139,12 @@ struct episode_moment {
 	char text[ANOMALY_TEXT_BYTES];
 };
 
-/* Why it is over, where all that is known is that whoever saw it looks no more. */
+/* Why it is over, where all that is known is that whoever saw it looks no more, or sees nothing. */
 #define EPISODE_UNWATCHED "nobody looks any more"
 #define EPISODE_UNSEEN "nobody looked any more"
 #define EPISODE_ENDED_UNSEEN "the process ended while nobody looked"
+#define EPISODE_UNMEASURED "it could no longer be measured"
+#define EPISODE_BOOTED "the host was booted"
 
 /* Why what was of a process or a job is over with that; and a kill, which is a moment. */
 #define EPISODE_PROCESS_ENDED "the process ended"
@@ -165,6 +168,7 @@ struct episode {
 	uint64_t began_wall_ns, peak_wall_ns, ended_wall_ns; /* ended: U64_UNKNOWN while it lasts */
 	uint64_t cleared_wall_ns; /* when its end was sure, and told; U64_UNKNOWN: when it ended */
 	uint64_t seen_wall_ns;	  /* when its numbers were so; U64_UNKNOWN */
+	uint64_t over_wall_ns;	  /* when it was last over its threshold; U64_UNKNOWN */
 	uint64_t count;		  /* how many times it came: 1, or more where it flaps; and those of
 				     other processes of the job that are not told one by one */
 	double before_value;	  /* before it began */

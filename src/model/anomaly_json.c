@@ -112,6 +112,7 @@ void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *
 	write_files(j, e);
 	write_syscalls(j, e);
 	json_key_string(j, "trace", e->trace[0] ? e->trace : NULL);
+	json_key_string(j, "trace_missing", e->trace_missing[0] ? e->trace_missing : NULL);
 	json_end_object(j);
 }
 

@@ -155,5 +155,6 @@ int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret)
 	read_files(json_object_get(root, "open_files"), ret);
 	read_syscalls(json_object_get(root, "top_syscalls"), ret);
 	read_string(root, "trace", ret->trace, sizeof(ret->trace));
+	read_string(root, "trace_missing", ret->trace_missing, sizeof(ret->trace_missing));
 	return 0;
 }

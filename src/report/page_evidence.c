@@ -211,6 +211,8 @@ void page_add_evidence(struct doc *d, const struct facts *f, const struct episod
 		add_files(&t, &evidence);
 		if (evidence.trace[0])
 			buf_add_str(begin_row(&t, "its trace"), evidence.trace);
+		else if (evidence.trace_missing[0])
+			buf_printf(begin_row(&t, "its trace"), "none: %s", evidence.trace_missing);
 	}
 	d->writer->table(d, &t);
 }

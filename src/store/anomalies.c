@@ -10,6 +10,7 @@
 #include "store/anomaly_patterns.h"
 #include "store/damage.h"
 #include "store/failure.h"
+#include "store/handle.h"
 #include "store/query.h"
 #include "store/read.h"
 #include "store/rows.h"
@@ -104,11 +105,21 @@ static int put(struct store *store, int64_t attempt_id, const struct anomaly_cel
 	return query_run(&q, err);
 }
 
+/* A pid is used again; not all know when its process began. */
+static bool blames_another(const struct anomaly *a, const struct anomaly *row)
+{
+	const bool is_known = u64_known(a->start_ticks) && u64_known(row->start_ticks);
+
+	return row->has_pid && (!a->has_pid || a->pid != row->pid ||
+				(is_known && a->start_ticks != row->start_ticks));
+}
+
 /*
- * Two may blame another process: the row's stays, which its evidence is of, and what it was counted
- * as. Who knows when that began adds it.
+ * Two may blame another process: the row's stays, with its evidence, and what it was counted as.
+ * Who knows when that began adds it.
  */
-static void keep_culprit(struct anomaly_cells *c, const struct known_anomaly *known)
+static void keep_culprit(struct anomaly_cells *c, const struct anomaly *a,
+			 const struct known_anomaly *known)
 {
 	const struct anomaly *row = &known->row.worst;
 
@@ -117,8 +128,10 @@ static void keep_culprit(struct anomaly_cells *c, const struct known_anomaly *kn
 	if (!row->has_pid)
 		return;
 	c->comm = NULL;
-	if (c->pid != (uint64_t)row->pid)
-		c->pid = c->start_ticks = U64_UNKNOWN;
+	if (!blames_another(a, row))
+		return;
+	c->pid = c->start_ticks = U64_UNKNOWN;
+	c->evidence = NULL;
 }
 
 /* The row is the other's: what it has of its beginning stays. */
@@ -170,10 +183,16 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 	c->peak_wall_ns = row->peak_wall_ns;
 }
 
+/* What was over for somebody who looked has been told; but another has seen it after that. */
+static bool came_back(const struct known_anomaly *known, const struct episode *e)
+{
+	return u64_known(e->over_wall_ns) && e->over_wall_ns > known->ended_wall_ns;
+}
+
 /*
- * What was over for somebody who looked has been told. Of what another has begun: whether it is
- * over is that one's to say. Who looks no more does not know, a kill is over for who told it, and
- * else it is told here only where that one has left it to us, or where it is nobody's.
+ * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
+ * know, a kill is over for who told it, and else it is told here only where that one has left it
+ * to us, or where it is nobody's.
  */
 static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
@@ -181,7 +200,7 @@ static bool ends_nothing(const struct known_anomaly *known, const struct anomaly
 
 	if (news->change != EPISODE_CLEARED)
 		return false;
-	if (known->end_was_seen)
+	if (known->end_was_seen && !came_back(known, e))
 		return true;
 	if (!known->is_shared)
 		return false;
@@ -205,7 +224,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 		join_known(cells, known);
 	if (known->id != 0) {
 		cells->host = NULL; /* it is that of its beginning */
-		keep_culprit(cells, known);
+		keep_culprit(cells, &e->worst, known);
 	}
 	keep_worst(cells, e, known);
 	limit_seen(cells, known);
@@ -247,6 +266,7 @@ static void identify(const struct anomaly_news *news, const struct known_anomaly
 				     ? known->ended_wall_ns
 				     : e->ended_wall_ns;
 	ret->is_left = known->is_left;
+	ret->blames_another = known->id != 0 && blames_another(&e->worst, &known->row.worst);
 }
 
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
@@ -338,6 +358,8 @@ int store_set_evidence(struct store *store, const char *episode,
 	query_bind_text(&q, episode);
 	query_bind_text(&q, text.data);
 	r = query_run(&q, err);
+	if (r == 0 && sqlite3_changes(store->db) == 0)
+		r = err_set(err, -ENOENT, "the database %s has no such anomaly", store->path);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

@@ -49,6 +49,7 @@ static const struct column known_items[] = {
 	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
 	COLUMN(anomaly_cells, count, column_u64),
 	COLUMN(anomaly_cells, pid, column_u64),
+	COLUMN(anomaly_cells, start_ticks, column_u64),
 	COLUMN(anomaly_cells, pattern, column_text),
 	COLUMN(anomaly_cells, why_cleared, column_text),
 };
@@ -72,6 +73,7 @@ static void take_known(struct known_anomaly *known, const struct anomaly_cells *
 	row->count = u64_known(c->count) ? c->count : 0;
 	row->worst.has_pid = u64_known(c->pid);
 	row->worst.pid = (int64_t)c->pid;
+	row->worst.start_ticks = c->start_ticks;
 	snprintf(known->pattern, sizeof(known->pattern), "%s", c->pattern ? c->pattern : "");
 }
 

@@ -5,7 +5,7 @@
  * fault and give it names that differ only in when it began (model/anomaly.h). Who writes first
  * is its teller. What another writes while that row lasts is added to it where it is worse; and
  * where it is over, if the teller has left that to whoever goes on. The first who has seen its end
- * tells it. Inside of a transaction.
+ * tells it, unless it came back after that for another who goes on. Inside of a transaction.
  */
 #ifndef PROCTOR_STORE_ANOMALY_CHANGES_H
 #define PROCTOR_STORE_ANOMALY_CHANGES_H
@@ -37,7 +37,7 @@ struct known_anomaly {
 	char pattern[PATTERN_NAME_BYTES]; /* that it was counted as; "": none */
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
-	bool end_was_seen;	/* so it was told, and stays */
+	bool end_was_seen;	/* so it was told, and stays unless it came back */
 	bool is_shared;		/* it is another's: begun by that, and not taken over */
 	bool is_left;		/* and is that one's to end */
 };
@@ -53,7 +53,7 @@ struct anomaly_cells;
 int anomaly_share(struct store *store, int64_t id, const struct anomaly_cells *cells,
 		  struct err *err);
 
-/* What is told now. An end takes the place of one that nobody has seen. */
+/* What is told now. An end takes the place of one before. */
 int anomaly_add_change(struct store *store, const char *name, const struct episode *e,
 		       enum episode_change change, struct err *err);
 

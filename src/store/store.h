@@ -394,6 +394,7 @@ struct anomaly_identity {
 	uint64_t began_wall_ns;
 	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
 	bool is_left;		/* it is over here, and for who has begun it not yet */
+	bool blames_another;	/* process than the episode does, and its evidence is of that */
 };
 
 /*
@@ -421,7 +422,7 @@ struct anomaly_renewal {
 int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
 			  struct err *err);
 
-/* More was found out about the culprit of an episode that was written. */
+/* More was found out about the culprit of an episode that was written. -ENOENT: it was not. */
 int store_set_evidence(struct store *store, const char *episode,
 		       const struct anomaly_evidence *evidence, struct err *err);
 

@@ -197,6 +197,9 @@ printf 'anomaly:\n  memory_spike_threshold: 0.2\n' >"$TMP/slipped/proctor.yaml"
 PROCTOR_HOME=$TMP/slipped run "$PROCTOR" run --job slipped -- sh -c 'echo ran; exit 4'
 is "the command runs by the default" "$stdout/$status" "ran/4"
 is "which is said once" "$(grep -c "^proctor: .*:2: 'memory_spike_threshold' is '0.2'.*; used instead: 1.5$" "$TMP/stderr")" 1
+PROCTOR_HOME=$TMP/slipped run "$PROCTOR" run -q --json --job slipped-quiet -- true
+json "and in the report, of a quiet one, too" "$stdout" \
+	'[u["why"].split("; ")[-1] for u in d["unknown"] if u["what"] == "configuration"] == ["used instead: 1.5"]'
 PROCTOR_HOME=$TMP/slipped run "$PROCTOR" start
 is "a daemon does not start with it" "$status" 2
 PROCTOR_HOME=$TMP/slipped run "$PROCTOR" jobs

@@ -59,6 +59,33 @@ sed -i 's/^interval_seconds.*/interval_seconds: 0.3/' "$PROCTOR_HOME/proctor.yam
 kill -HUP "$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')"
 (ulimit -n 64 && exec "$PROCTOR" run -q --job fds -- python3 "$FAULTS" fds 6)
 check "the end of the next is told" eventually has "$TMP/bus" '"job_id": "fds".*job.completed\|job.completed.*"job_id": "fds"'
+
+# Both find the same while nobody can write: the record will have it under one name, and so has the bus.
+cat >"$TMP/lock.py" <<'EOF2'
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+while os.path.exists(sys.argv[2]):
+    time.sleep(0.1)
+EOF2
+"$PROCTOR" run -q --interval 0.2 --job waits -- sh -c "while [ ! -e '$TMP/go' ]; do sleep 0.2; done; exec python3 '$FAULTS' many 6" &
+run=$!
+check "the daemon watches it" eventually has "$TMP/bus" '"job_id": "waits"'
+sleep 1
+python3 "$TMP/lock.py" "$PROCTOR_HOME/proctor.db" "$TMP/lock" &
+lock=$!
+check "nobody can write" eventually [ -e "$TMP/lock" ]
+touch "$TMP/go"
+sleep 4.5
+rm "$TMP/lock"
+wait "$lock" "$run"
+check "its end is told" eventually has "$TMP/bus" '"job_id": "waits".*job.completed\|job.completed.*"job_id": "waits"'
+recorded=$("$PROCTOR" events --job waits --json | grep monitor.anomaly | paste -sd,)
+json "the record has it" "[$recorded]" '"process_explosion" in {e["anomaly_type"] for e in d}'
+json "what waits to be written has one name" "[[$(grep '"job_id": "waits"' "$TMP/bus" | grep monitor.anomaly | paste -sd,)], [$recorded]]" \
+	'(lambda bus, record: bus == record)(*[sorted((e["episode"], e["change"]) for e in l if e["change"] != "escalated") for l in d])'
+
 "$PROCTOR" stop
 wait "$listener"
 json "of both each change once" "[$(paste -sd, "$TMP/bus")]" '(lambda changes: "fds" in {c[0] for c in changes} and len(set(changes)) == len(changes))(

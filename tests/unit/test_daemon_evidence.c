@@ -173,7 +173,7 @@ static void test_no_more_than_so_many_in_a_minute(void **state)
 
 /* ---- a trace: whom it is not made of. That it is made the integration tests see ---- */
 
-static int begin_trace(const struct fixture *f, double seconds, struct err *err)
+static int begin_trace(struct fixture *f, double seconds, struct err *err)
 {
 	const struct evidence_trace_plan plan = { "/nonexistent", seconds };
 	struct evidence_trace t = { 0 };
@@ -208,6 +208,18 @@ static void test_one_trace_in_so_long(void **state)
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
 }
 
+/* Another has told of it first: the record has it under that one's name. */
+static void test_a_trace_goes_with_its_episode(void **state)
+{
+	struct evidence_trace t = { .episode = "mine" };
+
+	(void)state;
+	evidence_trace_rename(&t, "another", "third");
+	assert_string_equal(t.episode, "mine");
+	evidence_trace_rename(&t, "mine", "others");
+	assert_string_equal(t.episode, "others");
+}
+
 static pid_t spawn_sleeper(void)
 {
 	pid_t pid = fork();
@@ -230,6 +242,19 @@ static pid_t spawn_sleeper(void)
 		close(fd);
 	}
 	return pid;
+}
+
+/* Why there is none is in the record. */
+static void check_comes_back(const struct anomaly_evidence *evidence)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct anomaly_evidence back;
+	struct json j;
+
+	json_init(&j, &text);
+	anomaly_evidence_write_json(&j, evidence);
+	assert_int_equal(anomaly_evidence_read_json(text.data, &back), 0);
+	assert_string_equal(back.trace_missing, evidence->trace_missing);
 }
 
 /* Another has the folder's lock, or had it a moment ago. */
@@ -256,6 +281,8 @@ static void test_one_trace_among_all(void **state)
 	close(fd);
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, &err), -EAGAIN);
 	assert_string_equal(err.text, "another has traced a process just before");
+	assert_string_equal(f->found.trace_missing, err.text);
+	check_comes_back(&f->found);
 	assert_int_equal(t.tracer, 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -277,6 +304,8 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_trace_in_so_long, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_trace_goes_with_its_episode, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,6 +256,32 @@ static void test_orphan(void **state)
 	host_close(&h);
 }
 
+/* Between two ticks, and who tells of it knows when. */
+static void test_an_orphan_since_its_job_ended(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 20);
+	for (int i = 0; i < 4; i++) {
+		host_begin(&h);
+		host_add(&h, 10, 1)->job_id = i < 2 ? "job" : NULL;
+		if (i == 2)
+			h.events[h.n_events++] = (struct proc_event){
+				.wall_ns = h.snap.wall_ns - UINT64_C(15000000000),
+				.key = { 10, 100 },
+				.type = EVENT_ORPHAN,
+				.job_id = "job",
+			};
+		host_tick(&h);
+	}
+	s = begin_of(&h, ANOMALY_ORPHAN, 0);
+	assert_true(s->at == 60);
+	assert_true(fabs(s->e.worst.metric_value - 35) < 0.1);
+	host_close(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -269,6 +295,7 @@ int main(void)
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_zombies),
 		cmocka_unit_test(test_orphan),
+		cmocka_unit_test(test_an_orphan_since_its_job_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

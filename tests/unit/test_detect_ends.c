@@ -1,4 +1,6 @@
 /* When what was told is over, and why. */
+#include <math.h>
+
 #include "detect_fixture.h"
 
 static struct host h;
@@ -139,6 +141,99 @@ static void test_a_kill_is_a_moment(void **state)
 	}
 }
 
+/* The wall clock is set back while it lasts. */
+static void test_no_end_is_before_its_beginning(void **state)
+{
+	const double back = 3600;
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int i = 0; i < 4; i++)
+		tick_files(i < 2 ? 10 : 400);
+	assert_non_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	for (int i = 0; i < 6; i++) { /* and the job ends */
+		host_begin(&h);
+		h.snap.wall_ns = wall_at(h.now - back);
+		host_tick(&h);
+	}
+	assert_int_equal(detect_end(h.d, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(host_count(&h, EPISODE_CLEARED), host_count(&h, EPISODE_BEGAN));
+	for (size_t i = 0; i < h.n_seen; i++)
+		if (h.seen[i].change == EPISODE_CLEARED)
+			assert_true(h.seen[i].e.ended_wall_ns >= h.seen[i].e.began_wall_ns);
+}
+
+/* Ten minutes in which nobody knows are none in which it lasts. */
+static void test_what_is_no_longer_measured(void **state)
+{
+	const struct seen *s;
+	double last;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	last = h.now - h.step;
+	while (!cleared_of(10) && h.now < 2000) {
+		host_begin(&h);
+		host_add(&h, 10, 1)->open_fds = U64_UNKNOWN;
+		host_add(&h, 11, 1)->open_fds = 1000;
+		host_tick(&h);
+	}
+	s = cleared_of(10);
+	assert_non_null(s);
+	assert_string_equal(s->e.why_cleared, EPISODE_UNMEASURED);
+	assert_int_equal(s->e.ended_wall_ns, wall_at(last));
+	assert_int_equal(s->e.cleared_wall_ns, wall_at(s->at));
+	assert_true(episode_end_is_unseen(&s->e));
+}
+
+/* An hour without power is none in which it lasts. */
+static void test_what_lasted_until_the_host_was_booted(void **state)
+{
+	double last;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	last = h.now - h.step;
+	h.now += 3600;
+	host_begin(&h);
+	snprintf(h.snap.boot_id, sizeof(h.snap.boot_id), "next");
+	host_tick(&h);
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_BOOTED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(last));
+}
+
+/* Shorter than it takes to be sure: the end of the process is not that of its fault. */
+static void test_what_was_clear_before_its_process_ended(void **state)
+{
+	double clear;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	clear = h.now;
+	for (int i = 0; i < 2; i++) {
+		host_begin(&h);
+		host_add(&h, 10, 1)->open_fds = 20;
+		host_add(&h, 11, 1)->open_fds = 1000;
+		host_tick(&h);
+	}
+	host_begin(&h);
+	h.events[h.n_events++] = end_of(10, 100, h.now - 3);
+	h.events[h.n_events++] = end_of(11, 100, h.now - 2);
+	host_tick(&h);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(clear));
+	assert_true(cleared_of(10)->e.after_value == 20);
+	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(h.now - h.step - 2));
+	assert_true(isnan(cleared_of(11)->e.after_value));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +241,10 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
+		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
+		cmocka_unit_test_teardown(test_what_was_clear_before_its_process_ended, close_host),
+		cmocka_unit_test_teardown(test_what_is_no_longer_measured, close_host),
+		cmocka_unit_test_teardown(test_what_lasted_until_the_host_was_booted, close_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

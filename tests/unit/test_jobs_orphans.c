@@ -183,6 +183,41 @@ static void test_one_that_a_look_has_as_its_jobs(void **state)
 	assert_int_equal(found.n_gone, 2);
 }
 
+/* Somebody attaches it: it has not ended. */
+static void test_one_that_another_job_takes(void **state)
+{
+	const struct row before[] = { { 10, 1, 100, 'S', NULL } };
+	const struct row after[] = { { 10, 1, 100, 'S', "k" } };
+	struct orphans *o = *state;
+	struct found found;
+
+	suspect(o, 10, 100);
+	assert_int_equal(look(o, before, 1, &found), 1);
+	look(o, after, 1, &found);
+	assert_int_equal(found.n_gone, 0);
+	assert_int_equal(orphans_count(o), 0);
+}
+
+/* Pids wrap around: a child may come before its parent. */
+static void test_what_they_start_with_a_lower_pid(void **state)
+{
+	const struct row rows[] = { { 7, 8, 320, 'S', NULL },
+				    { 8, 10, 310, 'S', NULL },
+				    { 9, 11, 330, 'S', NULL }, /* its parent is gone */
+				    { 10, 1, 100, 'S', NULL },
+				    { 20, 7, 340, 'S', NULL } };
+	struct orphans *o = *state;
+	struct found found;
+
+	suspect(o, 10, 100);
+	suspect(o, 11, 110);
+	assert_int_equal(look(o, rows, 5, &found), 4);
+	assert_int_equal(orphans_count(o), 4);
+	assert_int_equal(look(o, rows, 5, &found), 0);
+	assert_int_equal(found.n_gone, 0);
+	assert_int_equal(orphans_count(o), 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,6 +225,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_what_they_start, make, drop),
 		cmocka_unit_test_setup_teardown(test_their_ends, make, drop),
 		cmocka_unit_test_setup_teardown(test_one_that_a_look_has_as_its_jobs, make, drop),
+		cmocka_unit_test_setup_teardown(test_one_that_another_job_takes, make, drop),
+		cmocka_unit_test_setup_teardown(test_what_they_start_with_a_lower_pid, make, drop),
 		cmocka_unit_test_setup_teardown(test_there_is_an_end_to_them, make, drop),
 	};
 

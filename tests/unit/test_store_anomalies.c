@@ -130,6 +130,7 @@ static void test_a_change_is_no_new_row(void **state)
 	assert_non_null(strstr(h.evidence, "\"open_file_count\":5")); /* of when it began */
 	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
 	assert_int_equal(store_set_evidence(store, e.name, &evidence, NULL), 0);
+	assert_int_equal(store_set_evidence(store, "another", &evidence, NULL), -ENOENT);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_non_null(strstr(h.evidence, "\"trace\":\"/x.trace\""));
 	assert_int_equal(h.last.ended_wall_ns, START + 60 * SECOND);
@@ -360,6 +361,118 @@ static void test_the_first_who_sees_the_end_tells_it(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes c JOIN anomalies n ON"
 					" c.change = 'cleared' AND c.wall_ns = n.ended_wall_ns"),
 			 1);
+}
+
+/* Two runs see a fault of the host; one takes it to be over, and the other sees it come back. */
+static void test_what_came_back_ends_later(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode mine, others;
+	struct heard h;
+
+	make_episode(&mine, 0, START);
+	make_episode(&others, 0, START + SECOND);
+	put(store, 0, &mine, EPISODE_BEGAN);
+	put(store, 0, &others, EPISODE_BEGAN);
+	others.over_wall_ns = START + 2 * SECOND;
+	end_as(store, 0, &others, START + 3 * SECOND, "it was clear for long enough");
+	mine.worst.severity = SEVERITY_CRITICAL;
+	mine.peak_wall_ns = mine.over_wall_ns = START + 7 * SECOND;
+	mine.count = 2;
+	put(store, 0, &mine, EPISODE_ESCALATED);
+	end_as(store, 0, &mine, START + 9 * SECOND, "it was clear for long enough");
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
+	assert_int_equal(h.last.count, 2);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes c JOIN anomalies n ON"
+					" c.change = 'cleared' AND c.wall_ns = n.ended_wall_ns"),
+			 1);
+}
+
+/* The pid of the row, or that of another process which has it by now. */
+static void test_evidence_is_of_the_culprit(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_evidence of_mine, of_others;
+	struct episode mine, others;
+	struct heard h;
+
+	anomaly_evidence_init(&of_mine);
+	anomaly_evidence_init(&of_others);
+	of_mine.n_files_open = 5;
+	of_others.n_files_open = 6;
+	make_episode(&mine, 42, START);
+	mine.evidence = &of_mine;
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	for (pid_t pid = 42; pid <= 43; pid++) {
+		make_episode(&others, 42, START + SECOND);
+		others.worst.severity = pid == 42 ? SEVERITY_HIGH : SEVERITY_CRITICAL;
+		others.worst.pid = pid;
+		others.worst.start_ticks = pid == 42 ? 9999 : 77;
+		others.evidence = &of_others;
+		put(store, a.id, &others, EPISODE_BEGAN);
+		assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+		assert_int_equal(h.last.worst.severity, others.worst.severity);
+		assert_int_equal(h.last.worst.pid, 42);
+		assert_int_equal(h.last.worst.start_ticks, 77);
+		assert_non_null(strstr(h.evidence, "5"));
+		assert_null(strstr(h.evidence, "6"));
+	}
+}
+
+/* Who tells of it second may trace the culprit, too, if it is the same. */
+static void test_more_is_found_out_by_another(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a");
+	struct anomaly_identity id = { .name = "" };
+	struct anomaly_evidence evidence;
+	struct episode mine, others;
+	const struct anomaly_news news = { a.id, &others, EPISODE_BEGAN, .takes_over = false };
+	struct err err = ERR_INIT;
+	struct heard h;
+
+	make_episode(&mine, 42, START);
+	put(store, a.id, &mine, EPISODE_BEGAN);
+	make_episode(&others, 42, START + SECOND);
+	must(store_tell_anomaly(store, &news, &id, &err), &err);
+	assert_string_equal(id.name, mine.name);
+	assert_false(id.blames_another);
+	anomaly_evidence_init(&evidence);
+	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
+	must(store_set_evidence(store, id.name, &evidence, &err), &err);
+	count(store, (struct anomaly_filter){ 0 }, &h);
+	assert_non_null(strstr(h.evidence, "/x.trace"));
+	others.worst.start_ticks++;
+	must(store_tell_anomaly(store, &news, &id, &err), &err);
+	assert_true(id.blames_another);
+}
+
+/* Several runs have seen it, each a moment later, and each tells that no other came. */
+static void test_a_kill_of_the_host_is_one(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct episode runs[3];
+	struct heard h;
+
+	for (size_t i = 0; i < 3; i++) {
+		make_episode(&runs[i], 0, START + i * SECOND / 4);
+		runs[i].worst.type = ANOMALY_OOM_KILL;
+		put(store, 0, &runs[i], EPISODE_BEGAN);
+	}
+	for (size_t i = 0; i < 3; i++)
+		end_as(store, 0, &runs[i], runs[i].began_wall_ns, EPISODE_NO_MORE);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
+	make_episode(&runs[0], 0, START + 5 * SECOND); /* another one */
+	runs[0].worst.type = ANOMALY_OOM_KILL;
+	put(store, 0, &runs[0], EPISODE_BEGAN);
+	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 2);
 }
 
 static void test_an_attempt_has_its_own(void **state)
@@ -1069,6 +1182,14 @@ int main(void)
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_the_first_who_sees_the_end_tells_it,
 						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_what_came_back_ends_later, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_evidence_is_of_the_culprit, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_more_is_found_out_by_another, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_a_kill_of_the_host_is_one, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_attempt_has_its_own, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_daemon_that_vanished_does_not_look,
