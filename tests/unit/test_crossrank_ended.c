@@ -156,7 +156,7 @@ static void test_who_died_early_does_not_count(void **state)
 	telemetry_free(t);
 }
 
-/* A few records of a rank that is none of the job's, and its end, say nothing of one without any. */
+/* A few records of a rank that is none of the job's, and its end, say nothing of a missing one. */
 static void test_end_of_a_stray(void **state)
 {
 	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };

@@ -213,6 +213,46 @@ static void test_a_spike_is_said_to_have_passed(void **unused)
 	expect_passed(spiking_at_the_end, false);
 }
 
+/* ---- a rise right behind a release ---- */
+
+#define RELEASED_AT 60
+
+/* Each gives back another amount, and climbs from there at once: the last rank first, or all. */
+static int64_t climbing(int rank, int since)
+{
+	return 3 * BASE_MIB + (since < 0 ? 0 : 50 * since - 100 - 50 * rank);
+}
+
+static int64_t climbing_at_once(int rank, int second)
+{
+	return climbing(rank, second - RELEASED_AT);
+}
+
+static int64_t climbing_behind_the_last(int rank, int second)
+{
+	return climbing(rank, second - RELEASED_AT - (rank == 7 ? 0 : 3));
+}
+
+static void test_a_rise_begins_at_the_low_behind_a_release(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(climbing_at_once, 8, 120, &t, &a);
+	assert_int_not_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->n_candidates, 8);
+	for (size_t i = 0; i < 8; i++) {
+		assert_true(a.finding->candidates[i].rise->onset.low <= RELEASED_AT);
+		assert_true(a.finding->candidates[i].rise->onset.high >= RELEASED_AT);
+	}
+	release(t, &a);
+	analyze(climbing_behind_the_last, 8, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 7);
+	release(t, &a);
+}
+
 /* ---- waves ---- */
 
 /* Around zero, with a little noise; its lowest point is at `lowest`. */
@@ -287,6 +327,7 @@ int main(void)
 		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
 		cmocka_unit_test(test_who_follows_is_shown),
 		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
+		cmocka_unit_test(test_a_rise_begins_at_the_low_behind_a_release),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
 	};
