@@ -253,6 +253,41 @@ static void test_a_rise_begins_at_the_low_behind_a_release(void **unused)
 	release(t, &a);
 }
 
+/* A rank gives back 1000 MiB and is where it was 5 s later; or goes on, by as much again. */
+static int64_t refilling(int rank, int second, int most)
+{
+	int since = second - RELEASED_AT, up = 200 * since < most ? 200 * since : most;
+
+	return 3 * BASE_MIB + (rank == 3 && since >= 0 ? up - 1000 : 0);
+}
+
+static int64_t refilling_only(int rank, int second)
+{
+	return refilling(rank, second, 1000);
+}
+
+static int64_t refilling_and_more(int rank, int second)
+{
+	return refilling(rank, second, 2000);
+}
+
+static void test_a_refill_to_the_old_level_is_no_rise(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(refilling_only, 5, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NONE);
+	assert_int_equal(a.finding->why, WHY_NO_RISE);
+	release(t, &a);
+	analyze(refilling_and_more, 5, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 3);
+	assert_float_equal(a.finding->candidates[0].rise->onset.median, RELEASED_AT, 1);
+	release(t, &a);
+}
+
 /* ---- waves ---- */
 
 /* Around zero, with a little noise; its lowest point is at `lowest`. */
@@ -328,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_who_follows_is_shown),
 		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
 		cmocka_unit_test(test_a_rise_begins_at_the_low_behind_a_release),
+		cmocka_unit_test(test_a_refill_to_the_old_level_is_no_rise),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
 	};
