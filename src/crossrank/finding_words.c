@@ -20,8 +20,10 @@ void finding_add_seconds(struct buf *out, double seconds)
 {
 	if (fabs(seconds) < 0.9995)
 		buf_printf(out, "%.3g ms", seconds * 1e3);
-	else
+	else if (fabs(seconds) < 999.5)
 		buf_printf(out, "%.3g s", seconds);
+	else
+		buf_printf(out, "%.0f s", seconds); /* %g would say 3.6e+03 */
 }
 
 static void add_rank(struct buf *out, const struct rank *rank)

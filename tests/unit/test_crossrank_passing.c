@@ -353,6 +353,26 @@ static void test_a_leak_is_more_than_a_wave(void **unused)
 	release(t, &a);
 }
 
+/* ---- in words ---- */
+
+static void expect_seconds(double seconds, const char *text)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	finding_add_seconds(&out, seconds);
+	assert_string_equal(out.data, text);
+}
+
+static void test_seconds_are_plain_numbers(void **unused)
+{
+	(void)unused;
+	expect_seconds(0.0123, "12.3 ms");
+	expect_seconds(2.13, "2.13 s");
+	expect_seconds(999.4, "999 s");
+	expect_seconds(999.7, "1000 s");
+	expect_seconds(3600, "3600 s");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -366,6 +386,7 @@ int main(void)
 		cmocka_unit_test(test_a_refill_to_the_old_level_is_no_rise),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
+		cmocka_unit_test(test_seconds_are_plain_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
