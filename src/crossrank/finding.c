@@ -130,9 +130,12 @@ static void note_passed(const struct judge_work *w)
 	struct first_cause *f = w->f;
 
 	f->has_passed = f->verdict == VERDICT_NAMED;
-	for (size_t i = 0; i < f->n_candidates; i++)
-		f->has_passed &=
-			usual_is_given_back(w, f->candidates[i].rank, f->candidates[i].rise);
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+
+		c->is_given_back = usual_is_given_back(w, c->rank, c->rise);
+		f->has_passed &= c->is_given_back;
+	}
 }
 
 static void note_clocks(struct judge_work *w)

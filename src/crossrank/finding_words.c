@@ -44,7 +44,7 @@ static void add_given_back(struct buf *out, const struct first_cause *f)
 {
 	const struct rise *rise = f->candidates[0].rise;
 
-	if (isinf(rise->gone))
+	if (!f->candidates[0].is_given_back)
 		return;
 	buf_add_str(out, " Most of what it gained was given back ");
 	finding_add_seconds(out, fmax(rise->gone - rise->onset.median, 0));

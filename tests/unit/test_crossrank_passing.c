@@ -203,6 +203,7 @@ static void expect_passed(level_fn level, bool has_passed)
 	assert_int_equal(a.finding->has_passed, has_passed);
 	finding_add_reason(&reason, &a, a.finding);
 	assert_int_equal(strstr(reason.data, "that passed") != NULL, has_passed);
+	assert_int_equal(strstr(reason.data, "given back") != NULL, has_passed);
 	release(t, &a);
 }
 
