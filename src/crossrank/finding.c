@@ -130,9 +130,12 @@ static void note_passed(const struct judge_work *w)
 	struct first_cause *f = w->f;
 
 	f->has_passed = f->verdict == VERDICT_NAMED;
-	for (size_t i = 0; i < f->n_candidates; i++)
-		f->has_passed &=
-			usual_is_given_back(w, f->candidates[i].rank, f->candidates[i].rise);
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+
+		c->is_given_back = usual_is_given_back(w, c->rank, c->rise);
+		f->has_passed &= c->is_given_back;
+	}
 }
 
 static void note_clocks(struct judge_work *w)
@@ -191,15 +194,19 @@ static int make_of_own(struct judge_work *w, const struct rank_analysis_options 
 {
 	struct rank_analysis *a = w->a;
 	size_t n_all = a->n_ranks;
+	int64_t world_size = a->world_size;
 	uint64_t n_missing_all = a->n_missing_all;
 	int r;
 
 	w->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
-	if (a->n_ranks < n_all)
+	if (a->n_ranks < n_all) {
+		a->world_size = a->declared_size;
 		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
+	}
 	w->f->n_missing = a->n_missing_all;
 	r = make(w, options);
 	a->n_ranks = n_all;
+	a->world_size = world_size;
 	a->n_missing_all = n_missing_all;
 	return r;
 }

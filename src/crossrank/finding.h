@@ -50,6 +50,7 @@ struct candidate {
 	double earliest;    /* when it can have begun, in seconds after the origin */
 	double latest;	    /* when it surely had, or was seen */
 	bool is_shared;	    /* most ranks have such a one then */
+	bool is_given_back; /* most of it, while its process went on */
 	bool is_taken;	    /* a small one that is a member already: of one episode, and no more */
 	size_t clock;
 };

@@ -20,16 +20,18 @@ static void write_onset(struct json *j, const struct first_cause *f, const struc
 	json_end_array(j);
 }
 
-static void write_rise(struct json *j, const struct first_cause *f, const struct rise *rise)
+static void write_rise(struct json *j, const struct first_cause *f, const struct candidate *c)
 {
+	const struct rise *rise = c->rise;
+
 	json_key_i64(j, "gain_bytes", rise_gain_bytes(rise));
 	json_key_string(j, "shape", rise->is_step ? "step" : "ramp");
 	json_key_f64(j, "slope_bytes_per_second", rise->slope * BYTES_PER_MIB);
 	json_key(j, "given_back_ns");
-	if (isinf(rise->gone))
-		json_none(j);
-	else
+	if (c->is_given_back)
 		json_i64(j, finding_ns(f, rise->gone));
+	else
+		json_none(j);
 }
 
 static void write_candidate(struct json *j, const struct first_cause *f, const struct candidate *c)
@@ -38,7 +40,7 @@ static void write_candidate(struct json *j, const struct first_cause *f, const s
 	json_key_i64(j, "rank", c->rank->rank);
 	json_key_f64(j, "probability", c->probability);
 	write_onset(j, f, c->rise);
-	write_rise(j, f, c->rise);
+	write_rise(j, f, c);
 	json_end_object(j);
 }
 
@@ -61,7 +63,7 @@ static void write_named(struct json *j, const struct first_cause *f)
 		json_key_f64(j, "probability", f->candidates[0].probability);
 		write_onset(j, f, f->candidates[0].rise);
 		write_seconds(j, "lead_ns", f, f->lead);
-		write_rise(j, f, f->candidates[0].rise);
+		write_rise(j, f, &f->candidates[0]);
 		json_key(j, "phase_attribution");
 		phase_write_json(j, &f->phase);
 		return;

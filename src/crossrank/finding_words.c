@@ -20,8 +20,10 @@ void finding_add_seconds(struct buf *out, double seconds)
 {
 	if (fabs(seconds) < 0.9995)
 		buf_printf(out, "%.3g ms", seconds * 1e3);
-	else
+	else if (fabs(seconds) < 999.5)
 		buf_printf(out, "%.3g s", seconds);
+	else
+		buf_printf(out, "%.0f s", seconds); /* %g would say 3.6e+03 */
 }
 
 static void add_rank(struct buf *out, const struct rank *rank)
@@ -42,7 +44,7 @@ static void add_given_back(struct buf *out, const struct first_cause *f)
 {
 	const struct rise *rise = f->candidates[0].rise;
 
-	if (isinf(rise->gone))
+	if (!f->candidates[0].is_given_back)
 		return;
 	buf_add_str(out, " Most of what it gained was given back ");
 	finding_add_seconds(out, fmax(rise->gone - rise->onset.median, 0));

@@ -22,7 +22,8 @@
 #define MIN_BEHIND 3 /* samples: any two are on a line, also if the rise ends between them */
 #define MIN_SLOPED 8
 #define HOLE_INTERVALS 5.0
-#define MAX_FIT 128 /* samples on each side of an onset */
+#define UNTOLD (1 / 18.0) /* of an interval: so much at each end of it is not in nine tenths */
+#define MAX_FIT 128	  /* samples on each side of an onset */
 
 /* What the rise is seen against: the stretch before it, and how that scatters. */
 struct ground {
@@ -304,6 +305,38 @@ static void place_between(const struct series *s, size_t segment, const struct r
 		fit_rough(s, &g, above, segment, run, scatter, ret);
 }
 
+/*
+ * Whether memory falls to the beginning of that part, from which the run goes up: what was before
+ * the fall is no ground of it then, and its own lowest point is all that is known of one.
+ */
+static bool is_behind_fall(const struct series *s, size_t segment, const struct run *run)
+{
+	double fall = s->segments[segment - 1].end - s->segments[segment].begin;
+
+	return run->first % 2 == 0 && fall > SERIES_LEVEL_SIGMAS * s->sigma;
+}
+
+/*
+ * Behind the last sample before the fall, and before the first that is above the low: at the
+ * beginning of that more often than not, so the interval that is told is to reach there.
+ */
+static void place_at_low(const struct series *s, size_t segment, const struct run *run,
+			 struct rise *ret)
+{
+	const struct segment *part = &s->segments[segment];
+	double limit = part->begin + SERIES_LEVEL_SIGMAS * s->sigma;
+	double fell = s->t[part->from - 1];
+	size_t above = part->from, last = s->segments[(run->last + 1) / 2].to - 1;
+
+	while (above < last && !(s->y[above] > limit))
+		above++;
+	ret->ground_mib = s->sigma;
+	ret->seen = s->t[above];
+	ret->slope = part->slope;
+	blocks_find(s, above, run, ret);
+	onset_uniform(fell - (s->t[above] - fell) * UNTOLD, s->t[above], &ret->onset);
+}
+
 /* Nobody saw it begin. */
 static void censor(const struct series *s, struct rise *ret)
 {
@@ -329,7 +362,10 @@ void rise_describe(const struct series *s, const struct run *run, struct rise *r
 		censor(s, ret);
 		return;
 	}
-	place_between(s, segment, run, ret);
+	if (is_behind_fall(s, segment, run))
+		place_at_low(s, segment, run, ret);
+	else
+		place_between(s, segment, run, ret);
 	if (!isfinite(ret->onset.median) || !(ret->onset.low <= ret->onset.high))
 		censor(s, ret);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/refill.h"
 #include "crossrank/series.h"
 #include "crossrank/waves.h"
 #include "stats/noise.h"
@@ -194,6 +195,8 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 	ret->range_mib = s->range;
 	tooth = tooth_of(s, found);
 	ret->is_sawtooth = tooth > 0;
+	if (!ret->is_sawtooth)
+		refill_drop(s, found);
 	r = take_runs(s, found, ret);
 	blur_saw(ret, tooth);
 	for (size_t i = 0; i < ret->n; i++) {

@@ -156,12 +156,44 @@ static void test_who_died_early_does_not_count(void **state)
 	telemetry_free(t);
 }
 
+/* A few records of a rank that is none of the job's, and its end, say nothing of a missing one. */
+static void test_end_of_a_stray(void **state)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = telemetry_new();
+	struct telemetry_event ev;
+	struct rank_analysis a;
+
+	(void)state;
+	assert_non_null(t);
+	for (int rank = 0; rank < RANKS; rank++)
+		for (int second = 0; second < (rank == DEAD ? 0 : 120); second++) {
+			ev = make_event(rank, second, level_of(rank, second));
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	ev = make_event(RANKS + 1, 10, 100);
+	ev.world_size = RANKS + 2;
+	assert_int_equal(telemetry_add(t, &ev), 0);
+	ev = make_event(RANKS + 1, 12, 100);
+	ev.world_size = RANKS + 2;
+	ev.event_type = text_of("rank_end");
+	assert_int_equal(telemetry_add(t, &ev), 0);
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->n_ranks, RANKS - 1);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->why, WHY_MISSING);
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_left_a_record),
 		cmocka_unit_test(test_who_left_none),
 		cmocka_unit_test(test_who_died_early_does_not_count),
+		cmocka_unit_test(test_end_of_a_stray),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

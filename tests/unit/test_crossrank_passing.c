@@ -203,6 +203,7 @@ static void expect_passed(level_fn level, bool has_passed)
 	assert_int_equal(a.finding->has_passed, has_passed);
 	finding_add_reason(&reason, &a, a.finding);
 	assert_int_equal(strstr(reason.data, "that passed") != NULL, has_passed);
+	assert_int_equal(strstr(reason.data, "given back") != NULL, has_passed);
 	release(t, &a);
 }
 
@@ -211,6 +212,81 @@ static void test_a_spike_is_said_to_have_passed(void **unused)
 	(void)unused;
 	expect_passed(spiking, true);
 	expect_passed(spiking_at_the_end, false);
+}
+
+/* ---- a rise right behind a release ---- */
+
+#define RELEASED_AT 60
+
+/* Each gives back another amount, and climbs from there at once: the last rank first, or all. */
+static int64_t climbing(int rank, int since)
+{
+	return 3 * BASE_MIB + (since < 0 ? 0 : 50 * since - 100 - 50 * rank);
+}
+
+static int64_t climbing_at_once(int rank, int second)
+{
+	return climbing(rank, second - RELEASED_AT);
+}
+
+static int64_t climbing_behind_the_last(int rank, int second)
+{
+	return climbing(rank, second - RELEASED_AT - (rank == 7 ? 0 : 3));
+}
+
+static void test_a_rise_begins_at_the_low_behind_a_release(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(climbing_at_once, 8, 120, &t, &a);
+	assert_int_not_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->n_candidates, 8);
+	for (size_t i = 0; i < 8; i++) {
+		assert_true(a.finding->candidates[i].rise->onset.low <= RELEASED_AT);
+		assert_true(a.finding->candidates[i].rise->onset.high >= RELEASED_AT);
+	}
+	release(t, &a);
+	analyze(climbing_behind_the_last, 8, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 7);
+	release(t, &a);
+}
+
+/* A rank gives back 1000 MiB and is where it was 5 s later; or goes on, by as much again. */
+static int64_t refilling(int rank, int second, int most)
+{
+	int since = second - RELEASED_AT, up = 200 * since < most ? 200 * since : most;
+
+	return 3 * BASE_MIB + (rank == 3 && since >= 0 ? up - 1000 : 0);
+}
+
+static int64_t refilling_only(int rank, int second)
+{
+	return refilling(rank, second, 1000);
+}
+
+static int64_t refilling_and_more(int rank, int second)
+{
+	return refilling(rank, second, 2000);
+}
+
+static void test_a_refill_to_the_old_level_is_no_rise(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(refilling_only, 5, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NONE);
+	assert_int_equal(a.finding->why, WHY_NO_RISE);
+	release(t, &a);
+	analyze(refilling_and_more, 5, 120, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_NAMED);
+	assert_int_equal(a.finding->rank->rank, 3);
+	assert_float_equal(a.finding->candidates[0].rise->onset.median, RELEASED_AT, 1);
+	release(t, &a);
 }
 
 /* ---- waves ---- */
@@ -278,6 +354,26 @@ static void test_a_leak_is_more_than_a_wave(void **unused)
 	release(t, &a);
 }
 
+/* ---- in words ---- */
+
+static void expect_seconds(double seconds, const char *text)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	finding_add_seconds(&out, seconds);
+	assert_string_equal(out.data, text);
+}
+
+static void test_seconds_are_plain_numbers(void **unused)
+{
+	(void)unused;
+	expect_seconds(0.0123, "12.3 ms");
+	expect_seconds(2.13, "2.13 s");
+	expect_seconds(999.4, "999 s");
+	expect_seconds(999.7, "1000 s");
+	expect_seconds(3600, "3600 s");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,8 +383,11 @@ int main(void)
 		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
 		cmocka_unit_test(test_who_follows_is_shown),
 		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
+		cmocka_unit_test(test_a_rise_begins_at_the_low_behind_a_release),
+		cmocka_unit_test(test_a_refill_to_the_old_level_is_no_rise),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
+		cmocka_unit_test(test_seconds_are_plain_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
