@@ -31,7 +31,9 @@ int store_keep_end(const char *path, const struct attempt *a, struct err *err);
  */
 int store_take_in(struct store *store, struct err *err);
 
-/* Whether something waits to be taken in. */
+/* Whether something waits to be taken in… */
 bool store_has_kept(const char *path);
+/* …and some of it by a newer program only: it stays until one comes. */
+bool store_has_kept_for_newer(const char *path);
 
 #endif

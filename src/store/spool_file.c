@@ -88,17 +88,34 @@ void spool_file_prepare(const char *db_path)
 	spool_sync_folder(db_path);
 }
 
+static char *aside_name(const char *db_path, uint64_t wall_ns)
+{
+	char *name = NULL;
+
+	return asprintf(&name, "%s-spool.damaged-%llu", db_path, (unsigned long long)wall_ns) < 0
+		       ? NULL
+		       : name;
+}
+
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
 {
 	CLEANUP(free_ptr) char *from = spool_name(db_path);
-	CLEANUP(free_ptr) char *to = NULL;
+	CLEANUP(free_ptr) char *to = aside_name(db_path, wall_ns);
 
-	if (!from || asprintf(&to, "%s.damaged-%llu", from, (unsigned long long)wall_ns) < 0)
+	if (!from || !to)
 		return -ENOMEM;
 	if (rename(from, to) < 0)
 		return -errno;
 	spool_file_prepare(db_path);
 	return spool_sync_folder(db_path);
+}
+
+void spool_file_drop_aside(const char *db_path, uint64_t wall_ns)
+{
+	CLEANUP(free_ptr) char *name = aside_name(db_path, wall_ns);
+
+	if (name)
+		unlink(name);
 }
 
 /* ---- its head ---- */
@@ -205,6 +222,14 @@ int spool_file_read(int fd, struct buf *ret)
 	if (r == 0)
 		ret->len = (size_t)used;
 	return r;
+}
+
+int spool_file_peek(const char *db_path, struct buf *ret)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = spool_open(db_path, O_RDONLY, &fd);
+
+	return r < 0 ? r : spool_file_read(fd, ret);
 }
 
 int spool_file_clear(int fd)
