@@ -119,11 +119,21 @@ static int find_run(struct store *store, const struct attempt_names *names, stru
 	return 0;
 }
 
-/* One that has its end may have been taken in before, or lack what was known later. */
-static int merge_notes(struct store *store, const struct attempt *a, struct err *err)
+/*
+ * One that has its end may have been taken in before; or a nearly full disk took the end and
+ * nothing of this (store_finish_attempt()). What is there already is not added.
+ */
+static int merge_rest(struct store *store, const struct attempt *a, struct err *err)
 {
-	return rows_write(store, STATEMENT_MERGE_UNKNOWN, a->id, &unknown_columns, a->unknowns,
-			  a->n_unknowns, sizeof(*a->unknowns), err);
+	int r = rows_write(store, STATEMENT_MERGE_LEFT, a->id, &event_columns, a->events,
+			   a->n_events, sizeof(*a->events), err);
+
+	if (r == 0)
+		r = rows_write(store, STATEMENT_MERGE_RUNG, a->id, &rung_columns, a->rungs,
+			       a->n_rungs, sizeof(*a->rungs), err);
+	return r < 0 ? r
+		     : rows_write(store, STATEMENT_MERGE_UNKNOWN, a->id, &unknown_columns,
+				  a->unknowns, a->n_unknowns, sizeof(*a->unknowns), err);
 }
 
 /* Its ticks are folded by retention: whoever takes it in may have a tick of its own to write. */
@@ -132,14 +142,7 @@ static int write_run(struct store *store, const struct attempt_names *names, str
 {
 	int r = a->id ? 0 : attempt_add(store, a, names, &a->id, &a->attempt_num, err);
 
-	if (r == 0)
-		r = attempt_write_end(store, a, err);
-	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, a->events,
-			       a->n_events, sizeof(*a->events), err);
-	return r < 0 ? r
-		     : rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
-				  a->n_rungs, sizeof(*a->rungs), err);
+	return r < 0 ? r : attempt_write_end(store, a, err);
 }
 
 /* What the database has is right: an end that is there is not replaced. */
@@ -153,7 +156,7 @@ static int take_attempt(struct store *store, struct attempt *a, struct err *err)
 		r = find_run(store, &names, a, &has_end, err);
 	if (r == 0 && !has_end)
 		r = write_run(store, &names, a, err);
-	return r < 0 ? r : merge_notes(store, a, err);
+	return r < 0 ? r : merge_rest(store, a, err);
 }
 
 static int run_sql(struct store *store, const char *sql, struct err *err)

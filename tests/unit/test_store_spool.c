@@ -317,6 +317,35 @@ static void test_notes_of_one_that_has_its_end(void **state)
 	store_close(store);
 }
 
+/* A nearly full disk took the end alone: whom it has left and the rungs come with the record. */
+static void test_rest_of_one_that_has_its_end(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct proc_event left[] = {
+		{ .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN, .status = { -1, -1 } },
+		{ .wall_ns = 6, .key = { 43, 8 }, .type = EVENT_ORPHAN, .status = { -1, -1 } },
+	};
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	e.a.n_rungs = 0;
+	must(store_finish_attempt(store, &e.a, left, 1, &err), &err);
+	e.a.n_rungs = 2;
+	e.a.events = left;
+	e.a.n_events = 2;
+	left[0].wall_ns = 7; /* it is the same process */
+	for (int i = 0; i < 2; i++) {
+		must_keep(f, &e.a);
+		assert_int_equal(store_take_in(store, &err), 1);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 2);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM rungs"), 2);
+		assert_int_equal(raw_sql(f->db, "SELECT pid FROM events WHERE pid = 43"), 43);
+	}
+}
+
 static void leave_it(void *ctx, bool is_wanted)
 {
 	(void)ctx;
@@ -964,6 +993,7 @@ int main(void)
 		STORE_TEST(test_taken_in_again),
 		STORE_TEST(test_one_that_has_its_end),
 		STORE_TEST(test_notes_of_one_that_has_its_end),
+		STORE_TEST(test_rest_of_one_that_has_its_end),
 		STORE_TEST(test_what_another_would_wait_for),
 		STORE_TEST(test_a_lock),
 		STORE_TEST(test_a_lock_that_stays),
