@@ -225,7 +225,24 @@ static void set_aside(struct store *store, uint64_t wall_ns)
 	const struct damage d = { DAMAGED_ENDS, now, 0, 1, now, now };
 
 	damage_leave_out(store, &d, NULL);
-	spool_file_set_aside(store->path, wall_ns);
+	if (spool_file_set_aside(store->path, wall_ns) == 0)
+		store->aside_wall_ns = wall_ns;
+}
+
+bool store_tell_set_aside(struct store *store, struct buf *out)
+{
+	CLEANUP(free_ptr) char *name = spool_file_aside_name(store->path, store->aside_wall_ns);
+	bool is_told = store->aside_wall_ns > 0 && name;
+
+	if (is_told)
+		buf_add_str(out, name);
+	store->aside_wall_ns = 0;
+	return is_told;
+}
+
+size_t store_find_set_aside(const char *path, struct buf *out)
+{
+	return spool_file_find_aside(path, out);
 }
 
 /* Those of a newer version stay, alone. While they are in no new file the old one is there. */

@@ -45,6 +45,9 @@ int spool_file_peek(const char *db_path, struct buf *ret);
 int spool_file_clear(int fd);
 /* Renames it to PATH-spool.damaged-WALL_NS and makes a new one. By who has it open. */
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns);
+char *spool_file_aside_name(const char *db_path, uint64_t wall_ns); /* to be freed; NULL */
+/* How many such files there are, and the name of one of them. */
+size_t spool_file_find_aside(const char *db_path, struct buf *out);
 /* Removes that again: what it had is elsewhere. */
 void spool_file_drop_aside(const char *db_path, uint64_t wall_ns);
 

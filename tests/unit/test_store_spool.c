@@ -606,6 +606,9 @@ static void test_damage(void **state)
 	store = must_open(f->db, STORE_READ);
 	assert_true(store_tell_damage(store, &told));
 	assert_non_null(strstr(told.data, "1 file of attempts' ends"));
+	buf_reset(&told);
+	assert_int_equal(store_find_set_aside(f->db, &told), 1);
+	assert_int_equal(access(told.data, F_OK), 0);
 	assert_ended(f, "j", 1, 3);
 	assert_int_equal(count_attempts(f), 1);
 	assert_false(store_has_kept(f->db));
@@ -854,7 +857,7 @@ static void test_a_newer_format_beside_damage(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT;
+	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT, told = BUF_INIT;
 	struct err err = ERR_INIT;
 	struct ending e;
 
@@ -866,6 +869,9 @@ static void test_a_newer_format_beside_damage(void **state)
 	assert_int_equal(spool_file_append(f->db, newer.data, 1), 0);
 	assert_int_equal(store_take_in(store, &err), 0);
 	assert_int_equal(count_aside(f), 1);
+	assert_true(store_tell_set_aside(store, &told));
+	assert_int_equal(access(told.data, F_OK), 0);
+	assert_false(store_tell_set_aside(store, &told));
 	take_out(f, &left);
 	assert_int_equal(left.len, newer.len);
 }
