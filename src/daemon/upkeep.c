@@ -67,6 +67,8 @@ static int do_slice(struct upkeep *u, struct store *store)
 	int r = store_retain_step(store, &u->run, &err);
 
 	tell_hold(u);
+	if (r == 0)
+		u->failed = false; /* what fails after that is news */
 	if (r >= 0 || r == -EBUSY)
 		return r;
 	if (!u->failed)
