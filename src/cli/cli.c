@@ -160,7 +160,11 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
 		tell_migration(paths, *ret);
 	}
-	if (r == 0 && store_has_kept(paths->db))
+	if (r == 0 && store_has_kept_for_newer(paths->db))
+		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
+			    "%s-spool for one: they may look lost",
+			    paths->db);
+	else if (r == 0 && store_has_kept(paths->db))
 		log_warning("how some attempts ended waits in %s-spool until the database can be "
 			    "written: they may look lost",
 			    paths->db);

@@ -113,6 +113,21 @@ static bool add_hold(struct store *store, struct buf *detail)
 	return true;
 }
 
+/* Ends of attempts that nobody could take in. */
+static bool add_set_aside(struct patient *p, struct buf *detail)
+{
+	CLEANUP(buf_release) struct buf file = BUF_INIT;
+	size_t n = store_find_set_aside(p->paths.db, &file);
+
+	if (n == 0)
+		return false;
+	buf_printf(detail, "; how some attempts ended was damaged, and is in %s", file.data);
+	if (n > 1)
+		buf_printf(detail, " and %zu more", n - 1);
+	buf_add_str(detail, ", which nothing reads: remove it if it is of no use");
+	return true;
+}
+
 /* There is something to say about it, and nothing to do. */
 static bool is_in_use(int checked)
 {
@@ -143,7 +158,8 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	else
 		buf_printf(detail, "%s, %zu attempt%s, no damage", p->paths.db, list.n,
 			   list.n == 1 ? "" : "s");
-	return add_hold(store, detail) || checked < 0 ? HEALTH_NOTE : HEALTH_OK;
+	return add_hold(store, detail) | add_set_aside(p, detail) || checked < 0 ? HEALTH_NOTE
+										 : HEALTH_OK;
 }
 
 static enum health check_store(struct patient *p, struct buf *detail)

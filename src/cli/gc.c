@@ -256,7 +256,7 @@ static void tell_no_room(const struct paths *paths, bool has_removed_some, const
 
 	cli_fail(CLI_FAILED, err);
 	log_error("%s can be removed from the database on a full disk: what goes is written to its "
-		  "log first, which takes a few MB for a while",
+		  "log first, which takes some room for a while",
 		  has_removed_some ? "no more" : "nothing");
 	report_add_bytes(&size, log_bytes);
 	if (log_bytes > 0 && buf_error(&size) == 0)

@@ -167,6 +167,7 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	if (r < 0)
 		return r;
 	run->store_file = id_of(path);
+	upkeep_begin(run->store, path);
 	return begin_recording(run, err);
 }
 

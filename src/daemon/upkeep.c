@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 
 /* How often it is asked whether it is due: others may have done it. */
 #define LOOK_EVERY_NS UINT64_C(600000000000)
@@ -65,6 +67,8 @@ static int do_slice(struct upkeep *u, struct store *store)
 	int r = store_retain_step(store, &u->run, &err);
 
 	tell_hold(u);
+	if (r == 0)
+		u->failed = false; /* what fails after that is news */
 	if (r >= 0 || r == -EBUSY)
 		return r;
 	if (!u->failed)
@@ -146,11 +150,32 @@ static void note_tick(struct upkeep *u)
 	u->tick_boot_ns = now;
 }
 
+static void tell_set_aside(struct store *store)
+{
+	CLEANUP(buf_release) struct buf file = BUF_INIT;
+
+	if (store_tell_set_aside(store, &file))
+		log_warning("how some attempts ended was kept beside the database and is damaged: "
+			    "those look lost, and what is left of it is in %s",
+			    file.data);
+}
+
+void upkeep_begin(struct store *store, const char *db_path)
+{
+	tell_set_aside(store);
+	if (store_has_kept_for_newer(db_path))
+		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
+			    "%s-spool for one: they may look lost",
+			    db_path);
+}
+
 void upkeep_look(struct upkeep *u, struct store *store)
 {
 	note_tick(u);
-	if (store)
+	if (store) {
 		store_take_in(store, NULL); /* ends that others could not store */
+		tell_set_aside(store);
+	}
 	if (!u->store && store && is_due(u, store)) {
 		begin(u);
 		u->store = store;

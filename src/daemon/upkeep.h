@@ -19,6 +19,9 @@ struct upkeep *upkeep_free(struct upkeep *u);
 void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 		       const char *jsonl_path);
 
+/* The database was just opened: tells of ends beside it that could not be taken in. */
+void upkeep_begin(struct store *store, const char *db_path);
+
 /*
  * At every tick: begins if it is due, and takes in what others have left beside the database
  * (store/spool.h). The store is used until upkeep_leave().

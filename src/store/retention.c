@@ -110,7 +110,9 @@ static int give_back(struct slice *slice, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int64_t n_free = 0, n_before = INT64_MAX;
-	int r = query_open(slice->store, STATEMENT_VACUUM, &q, err);
+	bool is_little = slice->run->batch_rows < BATCH_ROWS; /* a full disk was met */
+	int r = query_open(slice->store, is_little ? STATEMENT_VACUUM_LITTLE : STATEMENT_VACUUM, &q,
+			   err);
 
 	slice->deadline_ns -= slice->run->work_ns / 4 * 3;
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {

@@ -44,6 +44,59 @@ bool store_has_kept(const char *path)
 	return spool_file_has_records(path);
 }
 
+/* ---- of a newer version ---- */
+
+/* Whether one of the records is; ret_all: each of them. */
+static bool has_newer(const struct buf *bytes, bool *ret_all)
+{
+	const char *at = bytes->data, *end = bytes->data + bytes->len;
+	const void *record;
+	size_t len;
+	bool has = false;
+	int next;
+
+	*ret_all = true;
+	while ((next = spool_next(&at, end, &record, &len)) != 0) {
+		bool is_newer = next > 0 && spool_record_is_newer(record, len);
+
+		has |= is_newer;
+		*ret_all &= is_newer;
+	}
+	return has;
+}
+
+bool store_has_kept_for_newer(const char *path)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	bool is_all;
+
+	return spool_file_peek(path, &bytes) == 0 && has_newer(&bytes, &is_all);
+}
+
+/* Whether there is anything to take in. What cannot be read so is looked at by who has the lock. */
+static bool has_own(const char *path)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	bool is_all = true;
+
+	if (!spool_file_has_records(path))
+		return false;
+	return spool_file_peek(path, &bytes) < 0 || !has_newer(&bytes, &is_all) || !is_all;
+}
+
+static int put_back_newer(const char *path, const struct buf *bytes)
+{
+	const char *at = bytes->data, *end = bytes->data + bytes->len;
+	const void *record;
+	size_t len;
+	int next, r = 0;
+
+	while (r == 0 && (next = spool_next(&at, end, &record, &len)) != 0)
+		if (next > 0 && spool_record_is_newer(record, len))
+			r = spool_file_append(path, record, len);
+	return r;
+}
+
 /* ---- taking in ---- */
 
 /* The row of what was run; a->id stays 0 if it was never begun. */
@@ -66,11 +119,21 @@ static int find_run(struct store *store, const struct attempt_names *names, stru
 	return 0;
 }
 
-/* One that has its end may have been taken in before, or lack what was known later. */
-static int merge_notes(struct store *store, const struct attempt *a, struct err *err)
+/*
+ * One that has its end may have been taken in before; or a nearly full disk took the end and
+ * nothing of this (store_finish_attempt()). What is there already is not added.
+ */
+static int merge_rest(struct store *store, const struct attempt *a, struct err *err)
 {
-	return rows_write(store, STATEMENT_MERGE_UNKNOWN, a->id, &unknown_columns, a->unknowns,
-			  a->n_unknowns, sizeof(*a->unknowns), err);
+	int r = rows_write(store, STATEMENT_MERGE_LEFT, a->id, &event_columns, a->events,
+			   a->n_events, sizeof(*a->events), err);
+
+	if (r == 0)
+		r = rows_write(store, STATEMENT_MERGE_RUNG, a->id, &rung_columns, a->rungs,
+			       a->n_rungs, sizeof(*a->rungs), err);
+	return r < 0 ? r
+		     : rows_write(store, STATEMENT_MERGE_UNKNOWN, a->id, &unknown_columns,
+				  a->unknowns, a->n_unknowns, sizeof(*a->unknowns), err);
 }
 
 /* Its ticks are folded by retention: whoever takes it in may have a tick of its own to write. */
@@ -79,14 +142,7 @@ static int write_run(struct store *store, const struct attempt_names *names, str
 {
 	int r = a->id ? 0 : attempt_add(store, a, names, &a->id, &a->attempt_num, err);
 
-	if (r == 0)
-		r = attempt_write_end(store, a, err);
-	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, a->events,
-			       a->n_events, sizeof(*a->events), err);
-	return r < 0 ? r
-		     : rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
-				  a->n_rungs, sizeof(*a->rungs), err);
+	return r < 0 ? r : attempt_write_end(store, a, err);
 }
 
 /* What the database has is right: an end that is there is not replaced. */
@@ -100,7 +156,7 @@ static int take_attempt(struct store *store, struct attempt *a, struct err *err)
 		r = find_run(store, &names, a, &has_end, err);
 	if (r == 0 && !has_end)
 		r = write_run(store, &names, a, err);
-	return r < 0 ? r : merge_notes(store, a, err);
+	return r < 0 ? r : merge_rest(store, a, err);
 }
 
 static int run_sql(struct store *store, const char *sql, struct err *err)
@@ -110,9 +166,16 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 		       : store_failure(store, err);
 }
 
+/* What became of the records. */
+struct intake {
+	int n_taken;
+	bool has_bad, has_newer;
+};
+
 /*
- * 1: it was. 0: it makes no sense, not to this version, or not to the database (-EINVAL), which is
- * its own fault and nobody else's. After any other failure the transaction is given up.
+ * 1: it was. 0: it makes no sense, not here, or not to the database (-EINVAL), which is its own
+ * fault and nobody else's. -EPROTO: it is of a newer version. After any other failure the
+ * transaction is given up.
  */
 static int take_record(struct store *store, const void *bytes, size_t len, struct err *err)
 {
@@ -122,7 +185,7 @@ static int take_record(struct store *store, const void *bytes, size_t len, struc
 	attempt_init(&a);
 	r = spool_record_read(bytes, len, &a);
 	if (r < 0)
-		return r == -EBADMSG ? 0 : store_no_memory(store, err);
+		return r == -EBADMSG ? 0 : r == -EPROTO ? r : store_no_memory(store, err);
 	r = run_sql(store, "SAVEPOINT record", err);
 	if (r < 0)
 		return r;
@@ -137,7 +200,7 @@ static int take_record(struct store *store, const void *bytes, size_t len, struc
 }
 
 /* Inside the transaction. */
-static int take_records(struct store *store, const struct buf *bytes, int *ret_taken, bool *ret_all,
+static int take_records(struct store *store, const struct buf *bytes, struct intake *intake,
 			struct err *err)
 {
 	const char *at = bytes->data, *end = bytes->data + bytes->len;
@@ -145,23 +208,66 @@ static int take_records(struct store *store, const struct buf *bytes, int *ret_t
 	size_t len;
 	int next, r = 0;
 
-	*ret_all = true;
 	while (r >= 0 && (next = spool_next(&at, end, &record, &len)) != 0) {
 		r = next < 0 ? 0 : take_record(store, record, len, err);
-		*ret_all &= r > 0;
-		*ret_taken += r > 0;
+		intake->n_taken += r > 0;
+		intake->has_bad |= r == 0;
+		intake->has_newer |= r == -EPROTO;
+		r = r == -EPROTO ? 0 : r;
 	}
 	return r < 0 ? r : 0;
 }
 
 /* What nobody here can read is not thrown away. By who has its lock. */
-static void set_aside(struct store *store)
+static void set_aside(struct store *store, uint64_t wall_ns)
 {
-	int64_t now = (int64_t)clock_wall_ns();
+	int64_t now = (int64_t)wall_ns;
 	const struct damage d = { DAMAGED_ENDS, now, 0, 1, now, now };
 
 	damage_leave_out(store, &d, NULL);
-	spool_file_set_aside(store->path, (uint64_t)now);
+	if (spool_file_set_aside(store->path, wall_ns) == 0)
+		store->aside_wall_ns = wall_ns;
+}
+
+bool store_tell_set_aside(struct store *store, struct buf *out)
+{
+	CLEANUP(free_ptr) char *name = spool_file_aside_name(store->path, store->aside_wall_ns);
+	bool is_told = store->aside_wall_ns > 0 && name;
+
+	if (is_told)
+		buf_add_str(out, name);
+	store->aside_wall_ns = 0;
+	return is_told;
+}
+
+size_t store_find_set_aside(const char *path, struct buf *out)
+{
+	return spool_file_find_aside(path, out);
+}
+
+/* Those of a newer version stay, alone. While they are in no new file the old one is there. */
+static void leave_newer(struct store *store, const struct buf *bytes, bool has_bad)
+{
+	uint64_t now = clock_wall_ns();
+
+	if (has_bad)
+		set_aside(store, now);
+	else if (spool_file_set_aside(store->path, now) < 0)
+		return;
+	if (put_back_newer(store->path, bytes) == 0 && !has_bad)
+		spool_file_drop_aside(store->path, now);
+}
+
+/* What was taken in is on the disk; if not it is taken in once more, which changes nothing. */
+static void clean_up(struct store *store, int fd, const struct buf *bytes,
+		     const struct intake *intake)
+{
+	if (intake->has_newer && (intake->has_bad || intake->n_taken > 0))
+		leave_newer(store, bytes, intake->has_bad);
+	else if (intake->has_bad)
+		set_aside(store, clock_wall_ns());
+	else if (!intake->has_newer)
+		spool_file_clear(fd);
 }
 
 /* Locks the file, for as long as fd is open. */
@@ -172,7 +278,7 @@ static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct e
 	if (r == 0)
 		r = spool_file_read(*ret_fd, ret);
 	if (r == -EBADMSG)
-		set_aside(store);
+		set_aside(store, clock_wall_ns());
 	if (r == 0 || r == -EBADMSG || r == -EBUSY || r == -ENOENT) /* another has it all */
 		return 0;
 	return err_set(err, r, "%s-spool cannot be read: %s", store->path, strerror(-r));
@@ -188,24 +294,22 @@ static int take_in(struct store *store, struct err *err)
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	bool is_all = true;
-	int n = 0, r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	struct intake intake = { 0 };
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
 		r = read_kept(store, &fd, &bytes, err);
 	if (r < 0 || bytes.len == 0)
 		return r;
-	r = take_records(store, &bytes, &n, &is_all, err);
+	r = take_records(store, &bytes, &intake, err);
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	if (r < 0)
 		return r;
 	store->n_attempt_writes++;
-	if (!is_all)
-		set_aside(store);
-	else if (store_settle(store) == 0)
-		spool_file_clear(fd); /* else it is taken in once more, which changes nothing */
-	return n;
+	if (store_settle(store) == 0)
+		clean_up(store, fd, &bytes, &intake);
+	return intake.n_taken;
 }
 
 int store_take_in(struct store *store, struct err *err)
@@ -213,7 +317,7 @@ int store_take_in(struct store *store, struct err *err)
 	uint64_t patience_ns = store->patience_ns;
 	int r;
 
-	if (!spool_file_has_records(store->path))
+	if (!has_own(store->path))
 		return 0;
 	store->patience_ns = 0;
 	r = take_in(store, err);

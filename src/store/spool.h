@@ -11,7 +11,9 @@
 #define PROCTOR_STORE_SPOOL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/job.h"
 
@@ -31,7 +33,18 @@ int store_keep_end(const char *path, const struct attempt *a, struct err *err);
  */
 int store_take_in(struct store *store, struct err *err);
 
-/* Whether something waits to be taken in. */
+/*
+ * The file that damaged ends were moved to by this handle, since it was asked last. False, and
+ * nothing is added, if there was none.
+ */
+bool store_tell_set_aside(struct store *store, struct buf *out);
+
+/* All such files that lie beside the database: one of their names, and how many there are. */
+size_t store_find_set_aside(const char *path, struct buf *out);
+
+/* Whether something waits to be taken in… */
 bool store_has_kept(const char *path);
+/* …and some of it by a newer program only: it stays until one comes. */
+bool store_has_kept_for_newer(const char *path);
 
 #endif

@@ -1,5 +1,6 @@
 #include "store/spool_file.h"
 
+#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include "store/spool_open.h"
 
 #define MAGIC "PctrEnd1"
+#define ASIDE ".damaged-"
 #define HEAD_BYTES 64  /* the rest of it is zeros */
 #define FRAME_BYTES 12 /* before a record: its length, and its hash */
 
@@ -88,17 +90,59 @@ void spool_file_prepare(const char *db_path)
 	spool_sync_folder(db_path);
 }
 
+char *spool_file_aside_name(const char *db_path, uint64_t wall_ns)
+{
+	char *name = NULL;
+
+	return asprintf(&name, "%s-spool" ASIDE "%llu", db_path, (unsigned long long)wall_ns) < 0
+		       ? NULL
+		       : name;
+}
+
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
 {
 	CLEANUP(free_ptr) char *from = spool_name(db_path);
-	CLEANUP(free_ptr) char *to = NULL;
+	CLEANUP(free_ptr) char *to = spool_file_aside_name(db_path, wall_ns);
 
-	if (!from || asprintf(&to, "%s.damaged-%llu", from, (unsigned long long)wall_ns) < 0)
+	if (!from || !to)
 		return -ENOMEM;
 	if (rename(from, to) < 0)
 		return -errno;
 	spool_file_prepare(db_path);
 	return spool_sync_folder(db_path);
+}
+
+void spool_file_drop_aside(const char *db_path, uint64_t wall_ns)
+{
+	CLEANUP(free_ptr) char *name = spool_file_aside_name(db_path, wall_ns);
+
+	if (name)
+		unlink(name);
+}
+
+static void close_folder(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+size_t spool_file_find_aside(const char *db_path, struct buf *out)
+{
+	CLEANUP(free_ptr) char *prefix = NULL, *folder = strdup(db_path);
+	char *slash = folder ? strrchr(folder, '/') : NULL;
+	CLEANUP(close_folder) DIR *dir = NULL;
+	const struct dirent *entry;
+	size_t n = 0;
+
+	if (!folder || asprintf(&prefix, "%s-spool" ASIDE, slash ? slash + 1 : folder) < 0)
+		return 0;
+	if (slash)
+		slash[1] = '\0';
+	dir = opendir(slash ? folder : ".");
+	while (dir && (entry = readdir(dir)))
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && n++ == 0)
+			buf_printf(out, "%s%s", slash ? folder : "", entry->d_name);
+	return n;
 }
 
 /* ---- its head ---- */
@@ -205,6 +249,14 @@ int spool_file_read(int fd, struct buf *ret)
 	if (r == 0)
 		ret->len = (size_t)used;
 	return r;
+}
+
+int spool_file_peek(const char *db_path, struct buf *ret)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = spool_open(db_path, O_RDONLY, &fd);
+
+	return r < 0 ? r : spool_file_read(fd, ret);
 }
 
 int spool_file_clear(int fd)

@@ -40,9 +40,16 @@ int spool_file_open(const char *db_path, int *ret_fd);
 
 /* All records, one behind the other: the length of each (four bytes) stands before it. */
 int spool_file_read(int fd, struct buf *ret); /* -EBADMSG */
+/* The same without the lock: what others write meanwhile may look damaged. */
+int spool_file_peek(const char *db_path, struct buf *ret);
 int spool_file_clear(int fd);
 /* Renames it to PATH-spool.damaged-WALL_NS and makes a new one. By who has it open. */
 int spool_file_set_aside(const char *db_path, uint64_t wall_ns);
+char *spool_file_aside_name(const char *db_path, uint64_t wall_ns); /* to be freed; NULL */
+/* How many such files there are, and the name of one of them. */
+size_t spool_file_find_aside(const char *db_path, struct buf *out);
+/* Removes that again: what it had is elsewhere. */
+void spool_file_drop_aside(const char *db_path, uint64_t wall_ns);
 
 /*
  * Steps through what was read. 1: the next record. 0: no more. -EBADMSG: what is there was not

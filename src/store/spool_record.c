@@ -10,12 +10,15 @@
 
 /*
  * The format, the names of each table's columns, the attempt, the sheets with their ranks, the
- * notes, the rungs, whom it has left. How many there are of these stands before them. The format
- * changes with the order of this, or with the tables below: columns may come and go without.
+ * notes, the rungs. How many there are of these stands before them. Behind that, and only if there
+ * are any: whom it has left, with the names of these columns. The format changes with the order of
+ * this: columns may come and go without, and what is new goes behind the rest, where a program that
+ * does not know it does not look. An older daemon may run beside a newer program.
  */
-#define FORMAT 4
-#define FORMAT_WITHOUT_LEFT 3
+#define FORMAT 3
+#define FORMAT_LEFT_INSIDE 4 /* and their names with the others; was written for a day */
 #define FORMAT_WITHOUT_RUNGS 2
+#define FORMAT_LAST FORMAT_LEFT_INSIDE
 #define COUNT_MAX 65536
 
 static const struct column who_items[] = {
@@ -68,7 +71,7 @@ static void write_sheet(struct value_writer *w, const struct sheet_record *sheet
 static void write_attempt(struct value_writer *w, const struct attempt *a)
 {
 	value_write_i64(w, FORMAT);
-	for (enum table t = 0; t < TABLE_COUNT; t++)
+	for (enum table t = 0; t < TABLE_LEFT; t++)
 		value_write_names(w, tables[t]);
 	for (enum table t = 0; t <= TABLE_LAST_OF_ATTEMPT; t++)
 		value_write_columns(w, tables[t], a);
@@ -82,8 +85,11 @@ static void write_left(struct value_writer *w, const struct attempt *a, bool is_
 
 	for (size_t i = 0; !is_bare && i < a->n_events; i++)
 		n += a->events[i].type == EVENT_ORPHAN;
+	if (n == 0)
+		return;
+	value_write_names(w, tables[TABLE_LEFT]);
 	value_write_i64(w, (int64_t)n);
-	for (size_t i = 0; n > 0 && i < a->n_events; i++)
+	for (size_t i = 0; i < a->n_events; i++)
 		if (a->events[i].type == EVENT_ORPHAN)
 			value_write_columns(w, tables[TABLE_LEFT], &a->events[i]);
 }
@@ -122,7 +128,7 @@ int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out)
 struct record_reader {
 	struct value_reader r;
 	struct value_names names[TABLE_COUNT];
-	enum table n_tables; /* of its format */
+	enum table n_tables; /* that its format has in front */
 	struct attempt *a;
 };
 
@@ -170,17 +176,19 @@ static void read_sheet(struct record_reader *rec, struct sheet_record *sheet)
 /* How many tables a format has; 0: it is none. */
 static enum table count_tables(int64_t format)
 {
-	return format == FORMAT			? TABLE_COUNT
-	       : format == FORMAT_WITHOUT_LEFT	? TABLE_LEFT
+	return format == FORMAT			? TABLE_LEFT
+	       : format == FORMAT_LEFT_INSIDE	? TABLE_COUNT
 	       : format == FORMAT_WITHOUT_RUNGS ? TABLE_RUNG
 						: 0;
 }
 
 static void read_attempt(struct record_reader *rec)
 {
-	rec->n_tables = count_tables(value_read_i64(&rec->r));
+	int64_t format = value_read_i64(&rec->r);
+
+	rec->n_tables = count_tables(format);
 	if (rec->n_tables == 0 && rec->r.error == 0)
-		rec->r.error = -EBADMSG;
+		rec->r.error = format > FORMAT_LAST ? -EPROTO : -EBADMSG;
 	for (enum table t = 0; rec->r.error == 0 && t < rec->n_tables; t++)
 		value_read_names(&rec->r, tables[t], &rec->names[t]);
 	for (enum table t = 0; rec->r.error == 0 && t <= TABLE_LAST_OF_ATTEMPT; t++)
@@ -193,6 +201,8 @@ static void read_left(struct record_reader *rec)
 {
 	struct attempt *a = rec->a;
 
+	if (rec->n_tables <= TABLE_LEFT)
+		value_read_names(&rec->r, tables[TABLE_LEFT], &rec->names[TABLE_LEFT]);
 	a->events = read_count(rec, sizeof(*a->events), &a->n_events);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_events; i++) {
 		a->events[i].wall_ns = a->events[i].key.start_ticks = U64_UNKNOWN;
@@ -215,7 +225,7 @@ static void read_lists(struct record_reader *rec)
 		a->rungs = read_count(rec, sizeof(*a->rungs), &a->n_rungs);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_rungs; i++)
 		read_row(rec, TABLE_RUNG, &a->rungs[i]);
-	if (rec->r.error == 0 && rec->n_tables > TABLE_LEFT)
+	if (rec->r.error == 0 && rec->n_tables >= TABLE_LEFT && rec->r.p < rec->r.end)
 		read_left(rec);
 }
 
@@ -233,4 +243,16 @@ int spool_record_read(const void *bytes, size_t len, struct attempt *ret)
 		rec.r.error = -EBADMSG;
 	value_reader_close(&rec.r);
 	return rec.r.error;
+}
+
+bool spool_record_is_newer(const void *bytes, size_t len)
+{
+	struct value_reader r;
+	bool is_newer;
+
+	if (value_reader_open(&r, bytes, len) < 0)
+		return false;
+	is_newer = value_read_i64(&r) > FORMAT_LAST;
+	value_reader_close(&r);
+	return is_newer;
 }

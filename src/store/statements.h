@@ -45,9 +45,11 @@ enum statement {
 	STATEMENT_DROP_RUNGS,
 	STATEMENT_SET_CLOCK,
 	STATEMENT_ADD_RUNG,
+	STATEMENT_MERGE_LEFT, /* if the attempt has not left the same process already */
+	STATEMENT_MERGE_RUNG, /* if the attempt does not have the same already… */
 	STATEMENT_DROP_UNKNOWNS,
 	STATEMENT_ADD_UNKNOWN,
-	STATEMENT_MERGE_UNKNOWN, /* if the attempt does not have the same already */
+	STATEMENT_MERGE_UNKNOWN, /* …the same */
 
 	STATEMENT_PUT_ANOMALY,
 	STATEMENT_FIND_KNOWN_ANOMALY,
@@ -179,6 +181,7 @@ enum statement {
 	STATEMENT_PAGE_COUNT,
 	STATEMENT_FREE_COUNT,
 	STATEMENT_VACUUM,
+	STATEMENT_VACUUM_LITTLE,
 
 	STATEMENT_NEXT_UNNOTED,
 	STATEMENT_PUT_RUN,

@@ -107,6 +107,7 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_MEASURED_OUTCOME,
 	  "SELECT measured_outcome FROM verdicts WHERE attempt = ?" },
 	{ .id = STATEMENT_VACUUM, "PRAGMA incremental_vacuum(32)" },
+	{ .id = STATEMENT_VACUUM_LITTLE, "PRAGMA incremental_vacuum(1)" },
 };
 
 const struct statement_table statements_learning = { rows, ARRAY_SIZE(rows) };

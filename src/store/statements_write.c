@@ -151,6 +151,14 @@ static const struct statement_row rows[] = {
 		" AND abs(wall_ns - ?2) < 10000000000)",
 		{ { "", &event_columns } },
 	},
+	/* Whom an attempt has left, which is known of each process once. */
+	{
+		.id = STATEMENT_MERGE_LEFT,
+		"INSERT INTO events (attempt, @names) SELECT ?1, @values"
+		" WHERE NOT EXISTS (SELECT 1 FROM events"
+		" WHERE attempt = ?1 AND pid IS ?3 AND start_ticks IS ?4 AND type = ?5)",
+		{ { "", &event_columns } },
+	},
 	{
 		.id = STATEMENT_SET_CLOCK,
 		"UPDATE attempts SET @sets WHERE id = ?",
@@ -160,6 +168,12 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_ADD_RUNG,
 		"INSERT INTO rungs (attempt, @names) VALUES (?, @values)",
+		{ { "", &rung_columns } },
+	},
+	{
+		.id = STATEMENT_MERGE_RUNG,
+		"INSERT INTO rungs (attempt, @names) SELECT ?1, @values"
+		" EXCEPT SELECT attempt, @names FROM rungs WHERE attempt = ?1",
 		{ { "", &rung_columns } },
 	},
 	{

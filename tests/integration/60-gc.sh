@@ -216,17 +216,39 @@ beside_a_run() {
 	pass next
 	wait
 }
+# What is old lies before what is not: to give it back pages are moved, with hardly any room for that.
+with_hardly_any_room() {
+	mount -t tmpfs -o size=12m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	printf 'jsonl_path: ""\nretention:\n  events_days: 1\n' >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" run -q -j a -- true
+	python3 - "$PROCTOR_HOME/proctor.db" <<-'EOF'
+		import sqlite3, sys, time
+		db = sqlite3.connect(sys.argv[1])
+		for n, at in (40000, time.time_ns() - 3 * 86400 * 10**9), (30000, time.time_ns()):
+		    db.executemany("INSERT INTO events (attempt, wall_ns, pid, start_ticks, type, details)"
+		                   " VALUES (1, ?, ?, ?, 'exit', '')",
+		                   [(at + i, i * 31 % 99991 + 1, i * 7) for i in range(n)])
+		db.commit()
+		db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+	EOF
+	room=$(df -k --output=avail "$PROCTOR_HOME" | tail -1)
+	head -c $(((room - 110) * 1024)) /dev/zero >"$PROCTOR_HOME/fill"
+	"$PROCTOR" gc --trust-clock --json >"$TMP/hardly.json" 2>"$TMP/hardly.err"
+	echo $? >"$TMP/hardly.status"
+}
 mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
 		export -f on_a_full_disk on_a_tight_disk make_tight_disk beside_a_run count_old has_no_old \
-			gate pass eventually
+			gate pass eventually with_hardly_any_room
 		unshare -m bash -c on_a_full_disk &&
 			unshare -m bash -c 'on_a_tight_disk some 2000 8 1500' &&
 			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500' &&
 			unshare -m bash -c 'on_a_tight_disk little 4000 0 600' &&
-			unshare -m bash -c beside_a_run
+			unshare -m bash -c beside_a_run &&
+			unshare -m bash -c with_hardly_any_room
 	)
 	if [ $? = 77 ]; then
 		skip "a full disk" "no tmpfs can be mounted here"
@@ -247,6 +269,9 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		is "there is room for a few rows at a time: status" "$(cat "$TMP/little.status")" 0
 		is "a run does it between its ticks as well" "$(cat "$TMP/next.old") $(cat "$TMP/next.err")" "0 "
 		json "all go" "$(cat "$TMP/little.json")" 'd["minute_rows_removed"] == 4000 and d["events_removed"] == 1'
+		is "with hardly any room it is given back: status" "$(cat "$TMP/hardly.status" "$TMP/hardly.err")" 0
+		json "all that was removed" "$(cat "$TMP/hardly.json")" \
+			'd["events_removed"] == 40000 and d["bytes_given_back"] > 2 << 20'
 	fi
 else
 	skip "a full disk" "only root can mount one here"

@@ -339,6 +339,21 @@ like "what is in use is not moved, and who uses it is said" "$status $stderr" \
 	"^1 .*cannot be moved aside while process $holder \\(python3\\) has it open"
 release
 
+make_database "ends that make no sense"
+printf 'rubbish!' | dd of="$db-spool" conv=notrunc status=none
+run "$PROCTOR" run --job after -- true
+like "a run that sets them aside says so" "$stderr" \
+	"how some attempts ended .* is damaged.*$db-spool.damaged-[0-9]"
+run "$PROCTOR" doctor
+like "and doctor names the file" "$stdout" "damaged, and is in $db-spool.damaged-[0-9]"
+rm -f "$db"-spool.damaged-*
+printf 'rubbish!' | dd of="$db-spool" conv=notrunc status=none
+"$PROCTOR" start >"$TMP/start" 2>&1
+run cat "$PROCTOR_HOME/daemon.log"
+like "so does a daemon" "$stdout" "how some attempts ended .* is damaged.*$db-spool.damaged-[0-9]"
+"$PROCTOR" stop >"$TMP/stop" 2>&1
+rm -f "$db"-spool.damaged-*
+
 make_database "locked"
 hold 'BEGIN IMMEDIATE'
 run "$PROCTOR" run --job locked -- sh -c 'echo done; exit 4'

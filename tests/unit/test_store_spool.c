@@ -7,6 +7,7 @@
 
 #include "store/handle.h"
 #include "store/spool_file.h"
+#include "store/tables.h"
 
 /* How a run of two sheets ended, with all that can be said about it. */
 struct ending {
@@ -316,6 +317,35 @@ static void test_notes_of_one_that_has_its_end(void **state)
 	store_close(store);
 }
 
+/* A nearly full disk took the end alone: whom it has left and the rungs come with the record. */
+static void test_rest_of_one_that_has_its_end(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct proc_event left[] = {
+		{ .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN, .status = { -1, -1 } },
+		{ .wall_ns = 6, .key = { 43, 8 }, .type = EVENT_ORPHAN, .status = { -1, -1 } },
+	};
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must(store_begin_attempt(store, &e.a, &err), &err);
+	e.a.n_rungs = 0;
+	must(store_finish_attempt(store, &e.a, left, 1, &err), &err);
+	e.a.n_rungs = 2;
+	e.a.events = left;
+	e.a.n_events = 2;
+	left[0].wall_ns = 7; /* it is the same process */
+	for (int i = 0; i < 2; i++) {
+		must_keep(f, &e.a);
+		assert_int_equal(store_take_in(store, &err), 1);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 2);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM rungs"), 2);
+		assert_int_equal(raw_sql(f->db, "SELECT pid FROM events WHERE pid = 43"), 43);
+	}
+}
+
 static void leave_it(void *ctx, bool is_wanted)
 {
 	(void)ctx;
@@ -576,6 +606,9 @@ static void test_damage(void **state)
 	store = must_open(f->db, STORE_READ);
 	assert_true(store_tell_damage(store, &told));
 	assert_non_null(strstr(told.data, "1 file of attempts' ends"));
+	buf_reset(&told);
+	assert_int_equal(store_find_set_aside(f->db, &told), 1);
+	assert_int_equal(access(told.data, F_OK), 0);
 	assert_ended(f, "j", 1, 3);
 	assert_int_equal(count_attempts(f), 1);
 	assert_false(store_has_kept(f->db));
@@ -677,8 +710,174 @@ static void test_other_columns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ranks"), 2);
 }
 
+/* The bytes of the least format are those that an older daemon reads: whom it has left stands
+ * behind. */
+static void test_formats(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf without = BUF_INIT, with = BUF_INIT;
+	struct proc_event event = { .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN };
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must_keep(f, &e.a);
+	take_out(f, &without);
+	assert_int_equal(without.data[1], 3);
+	e.a.events = &event;
+	e.a.n_events = 1;
+	must_keep(f, &e.a);
+	take_out(f, &with);
+	assert_true(with.len > without.len);
+	assert_memory_equal(with.data, without.data, without.len);
+	assert_int_equal(spool_file_append(f->db, with.data, without.len), 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_ended(f, "j", 1, 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 0);
+}
+
+/* What the number of columns, and their names, take. */
+static size_t names_bytes(const struct columns *columns)
+{
+	size_t n = 9;
+
+	for (size_t i = 0; i < columns->n; i++)
+		n += 5 + strlen(columns->items[i].name);
+	return n;
+}
+
+/* Where the names of the rungs' columns begin. */
+static size_t find_rung_names(const struct buf *record)
+{
+	static const char first[] = "\x03\x0b\0\0\0measurement";
+	const char *at = memmem(record->data, record->len, first, sizeof(first) - 1);
+
+	assert_non_null(at);
+	return (size_t)(at - record->data) - 9;
+}
+
+/* Of a program that knew nothing of rungs: neither they nor their columns are there. */
+static void test_without_rungs(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf old = BUF_INIT, bytes = BUF_INIT;
+	struct ending e;
+	size_t at, behind;
+
+	make_ending(&e, "j", 3);
+	e.a.n_rungs = 0;
+	must_keep(f, &e.a);
+	take_out(f, &bytes);
+	at = find_rung_names(&bytes);
+	behind = at + names_bytes(&rung_columns);
+	buf_add(&old, bytes.data, at);
+	buf_add(&old, bytes.data + behind, bytes.len - behind - 9); /* and how many there are */
+	old.data[1] = 2;
+	assert_int_equal(spool_file_append(f->db, old.data, old.len), 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_false(store_has_kept(f->db));
+	assert_int_equal(raw_sql(f->db, "SELECT exit_code FROM attempts"), 3);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM rungs"), 0);
+}
+
+/* Whose columns have their names with the others. */
+static void test_left_inside(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf old = BUF_INIT, bytes = BUF_INIT;
+	struct proc_event event = { .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN };
+	size_t n = names_bytes(&event_columns), rows, at, left;
+	struct ending e;
+
+	make_ending(&e, "j", 3);
+	must_keep(f, &e.a);
+	take_out(f, &bytes);
+	left = bytes.len;
+	buf_reset(&bytes);
+	e.a.events = &event;
+	e.a.n_events = 1;
+	must_keep(f, &e.a);
+	take_out(f, &bytes);
+	at = find_rung_names(&bytes) + names_bytes(&rung_columns);
+	rows = left + n;
+	buf_add(&old, bytes.data, at);
+	buf_add(&old, bytes.data + left, n);
+	buf_add(&old, bytes.data + at, left - at);
+	buf_add(&old, bytes.data + rows, bytes.len - rows);
+	old.data[1] = 4;
+	assert_int_equal(spool_file_append(f->db, old.data, old.len), 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_ended(f, "j", 1, 3);
+	assert_int_equal(raw_sql(f->db, "SELECT pid FROM events WHERE type = 'orphan'"), 42);
+}
+
+static int count_aside(const struct fixture *f)
+{
+	char command[512];
+	int status;
+
+	snprintf(command, sizeof(command), "exit $(ls %s-spool.damaged-* 2>/dev/null | wc -l)",
+		 f->db);
+	status = system(command);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* A newer program will take it in: it stays where that looks, and no other record does. */
+static void test_a_newer_format(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "new", 3);
+	must_keep(f, &e.a);
+	take_out(f, &newer);
+	newer.data[1] = 99;
+	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
+	assert_int_equal(store_take_in(store, &err), 0);
+	assert_true(store_has_kept_for_newer(f->db));
+	make_ending(&e, "one", 3);
+	must_keep(f, &e.a);
+	assert_int_equal(store_take_in(store, &err), 1);
+	assert_int_equal(store_take_in(store, &err), 0);
+	assert_ended(f, "one", 1, 3);
+	assert_true(store_has_kept_for_newer(f->db));
+	assert_int_equal(count_aside(f), 0);
+	take_out(f, &left);
+	assert_int_equal(left.len, newer.len);
+	assert_memory_equal(left.data, newer.data, newer.len);
+	assert_false(store_has_kept_for_newer(f->db));
+}
+
+/* The same beside one that makes no sense. */
+static void test_a_newer_format_beside_damage(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT, told = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_ending(&e, "new", 3);
+	must_keep(f, &e.a);
+	take_out(f, &newer);
+	newer.data[1] = 99;
+	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
+	assert_int_equal(spool_file_append(f->db, newer.data, 1), 0);
+	assert_int_equal(store_take_in(store, &err), 0);
+	assert_int_equal(count_aside(f), 1);
+	assert_true(store_tell_set_aside(store, &told));
+	assert_int_equal(access(told.data, F_OK), 0);
+	assert_false(store_tell_set_aside(store, &told));
+	take_out(f, &left);
+	assert_int_equal(left.len, newer.len);
+}
+
 /* What is done to the second of three. */
-enum oddity { ODD_FORMAT, ODD_CUT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
+enum oddity { ODD_CUT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
 
 static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *ret)
 {
@@ -689,8 +888,6 @@ static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *re
 		e.ranks[1].rank = e.ranks[0].rank;
 	must_keep(f, &e.a);
 	take_out(f, ret);
-	if (oddity == ODD_FORMAT)
-		ret->data[1] = 99;
 	if (oddity == ODD_CUT)
 		ret->len -= 20;
 }
@@ -802,6 +999,7 @@ int main(void)
 		STORE_TEST(test_taken_in_again),
 		STORE_TEST(test_one_that_has_its_end),
 		STORE_TEST(test_notes_of_one_that_has_its_end),
+		STORE_TEST(test_rest_of_one_that_has_its_end),
 		STORE_TEST(test_what_another_would_wait_for),
 		STORE_TEST(test_a_lock),
 		STORE_TEST(test_a_lock_that_stays),
@@ -811,6 +1009,11 @@ int main(void)
 		STORE_TEST(test_damage),
 		STORE_TEST(test_rubbish),
 		STORE_TEST(test_other_columns),
+		STORE_TEST(test_formats),
+		STORE_TEST(test_without_rungs),
+		STORE_TEST(test_left_inside),
+		STORE_TEST(test_a_newer_format),
+		STORE_TEST(test_a_newer_format_beside_damage),
 		STORE_TEST(test_an_odd_one_between_others),
 		STORE_TEST(test_mode),
 		STORE_TEST(test_what_cannot_be_kept),
