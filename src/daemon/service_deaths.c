@@ -7,7 +7,6 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/deaths.h"
-#include "daemon/descendants.h"
 #include "daemon/guest.h"
 #include "daemon/service_internal.h"
 
@@ -23,6 +22,7 @@
 struct job_deaths {
 	int64_t attempt_id; /* 0: not known yet */
 	int64_t begun_id;   /* what its processes were marked with before that; 0: with nothing */
+	uint64_t outer_mark; /* what its runner was marked with before: it runs inside of that */
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
@@ -37,6 +37,9 @@ struct job_deaths {
 
 /* No attempt has such a number. */
 #define FIRST_BEGUN_ID (INT64_C(1) << 62)
+
+/* Of runs inside runs, so many that have begun are told of one end. */
+#define MAX_NESTED 8
 
 static bool has_id(const struct job_deaths *at, int64_t id)
 {
@@ -155,12 +158,14 @@ void service_forget_deaths(struct service *s)
 
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
 {
-	const struct job_deaths *at;
+	for (int i = 0; i < MAX_NESTED && mark >= (uint64_t)FIRST_BEGUN_ID; i++) {
+		const struct job_deaths *at = *find(s, (int64_t)mark);
 
-	if (mark < (uint64_t)FIRST_BEGUN_ID)
-		return (int64_t)mark;
-	at = *find(s, (int64_t)mark);
-	return at ? at->attempt_id : 0;
+		if (!at)
+			return 0;
+		mark = at->attempt_id ? (uint64_t)at->attempt_id : at->outer_mark;
+	}
+	return mark < (uint64_t)FIRST_BEGUN_ID ? (int64_t)mark : 0;
 }
 
 static size_t count_of_user(const struct service *s, uint64_t uid)
@@ -172,17 +177,45 @@ static size_t count_of_user(const struct service *s, uint64_t uid)
 	return n;
 }
 
+/* Nobody but root hears what processes of others have done, whoever has started them. */
+static bool may_hear(const struct job_deaths *at, const struct life_event *ev)
+{
+	return at->uid == 0 || !u64_known(ev->uid) || at->uid == ev->uid;
+}
+
+static void note(struct service *s, struct job_deaths *at, const struct member *dead,
+		 const struct life_event *ev)
+{
+	if (dead->key.pid == at->runner.pid || !may_hear(at, ev))
+		return;
+	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
+		deaths_note(&at->deaths, dead, ev);
+	else
+		deaths_leave_out(&at->deaths);
+}
+
+/* The first processes of a run are born before anybody knows of it: their mark says whose they are,
+ * and those of a run inside another are both's. */
 void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev)
 {
-	struct job_deaths *at = *find(s, member->attempt_id);
+	const struct member unseen = {
+		.key = { ev->pid, ev->start_ticks },
+		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+	};
+	const struct member *dead = member ? member : &unseen;
+	struct job_deaths *known = *find(s, dead->attempt_id), *at;
+	uint64_t mark = ev->tag;
 
-	if (!at || member->is_runner || member->key.pid == at->runner.pid)
-		return;
-	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
-		deaths_note(&at->deaths, member, ev);
-	else
-		deaths_leave_out(&at->deaths);
+	if (known)
+		note(s, known, dead, ev);
+	for (int i = 0; i < MAX_NESTED && mark != 0; i++) {
+		at = *find(s, (int64_t)mark);
+		if (at && at != known)
+			note(s, at, dead, ev);
+		mark = at ? at->outer_mark : 0;
+	}
 }
 
 void service_complete_job_death(struct service *s, const struct life_event *ev)
@@ -205,27 +238,12 @@ static size_t count_begun(const struct service *s, uint64_t uid)
 	return n;
 }
 
-struct marking {
-	struct life *life;
-	uint64_t mark;
-};
-
-static void mark(void *ctx, pid_t pid)
+/* Itself and nobody else: what it starts later bears the mark as well, and who was there before may
+ * be of another run. */
+static bool mark_runner(struct service *s, struct job_deaths *begun)
 {
-	const struct marking *marking = ctx;
-
-	(void)life_track(marking->life, pid, marking->mark);
-}
-
-/* It may have become tired of waiting, and have started its command. */
-static bool mark_tree(struct service *s, const struct job_deaths *begun)
-{
-	struct marking marking = { s->life.life, (uint64_t)begun->begun_id };
-
-	if (life_track(s->life.life, begun->runner.pid, marking.mark) < 0)
-		return false;
-	descendants_each(s->root_fd, begun->runner.pid, mark, &marking);
-	return true;
+	begun->outer_mark = life_tag_of(s->life.life, begun->runner.pid);
+	return life_track(s->life.life, begun->runner.pid, (uint64_t)begun->begun_id) == 0;
 }
 
 static void drop_begun(struct service *s, const struct job_deaths *begun)
@@ -251,7 +269,7 @@ static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid
 	if (!begun)
 		return false;
 	begun->begun_id = FIRST_BEGUN_ID + s->n_begun++;
-	if (mark_tree(s, begun))
+	if (mark_runner(s, begun))
 		return true;
 	drop_begun(s, begun);
 	return false;
@@ -280,6 +298,14 @@ const struct rpc_method service_deaths_methods[] = {
 	{ "runner.begins", runner_begins, RPC_FOR_ALL },
 	{ 0 },
 };
+
+bool service_has_begun_itself(struct service *s, uint64_t mark, const struct proc_key *runner)
+{
+	const struct job_deaths *at =
+		mark < (uint64_t)FIRST_BEGUN_ID ? NULL : *find(s, (int64_t)mark);
+
+	return at && at->attempt_id == 0 && at->runner.pid != runner->pid;
+}
 
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)
 {

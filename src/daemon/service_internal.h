@@ -669,7 +669,8 @@ void service_keep_deaths_of(struct service *s, const struct watched *job);
 void service_drop_deaths_of(struct service *s, int64_t attempt_id);
 void service_forget_deaths(struct service *s); /* of all */
 
-/* A process has ended, and its last word; who is of no such job is passed over. */
+/* A process has ended (member: what is known of it, or NULL), and its last word; who is of no such
+ * job is passed over. */
 void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
@@ -682,6 +683,9 @@ void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call
 
 /* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+
+/* Whether who is marked so is of a run that has begun, is not known yet, and has another runner. */
+bool service_has_begun_itself(struct service *s, uint64_t mark, const struct proc_key *runner);
 
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);

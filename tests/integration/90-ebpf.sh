@@ -486,6 +486,12 @@ if [[ $best_samples == eBPF* ]]; then
 		i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'"'"' >"$1"' "$PROCTOR" "$TMP/inside.json"
 	json "also in a run inside a job that is known" "$(cat "$TMP/inside.json")" \
 		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
+	# shellcheck disable=SC2016 # the shells inside know them
+	sh -c '"$0" run -q --json --job beside -- sh -c '"'"'
+			i=0; while [ $i -lt 40 ]; do (exit 3); sleep 0.005; i=$((i + 1)); done'"'"' >"$1" &
+		sleep 0.05; exec "$0" run -q --job parent -- sleep 1' "$PROCTOR" "$TMP/beside.json"
+	json "the parent of a run that begins one as well takes nothing from it" "$(cat "$TMP/beside.json")" \
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) >= 36'
 	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
 	kill -STOP "$daemon"
 	run timeout 20 "$PROCTOR" run -q -- true
