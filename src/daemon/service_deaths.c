@@ -20,9 +20,11 @@
  */
 
 struct job_deaths {
+	struct service *service;
 	int64_t attempt_id; /* 0: not known yet */
 	int64_t begun_id;   /* what its processes were marked with before that; 0: with nothing */
 	uint64_t outer_mark; /* what its runner was marked with before: it runs inside of that */
+	struct rpc_subscriber *line; /* that it has begun on, until the attempt is known */
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
@@ -68,6 +70,7 @@ static struct job_deaths *add(struct service *s, const struct proc_key *runner, 
 
 	if (!added)
 		return NULL;
+	added->service = s;
 	added->runner = *runner;
 	added->uid = uid;
 	added->next = s->job_deaths;
@@ -99,10 +102,12 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 	at = find_begun(s, &job->a.runner, job->a.uid);
 	if (!at)
 		at = add(s, &job->a.runner, job->a.uid);
-	if (at)
-		at->attempt_id = job->a.id;
-	else
+	if (!at) {
 		log_warning("no memory left for the processes of %s", job->job_id);
+		return;
+	}
+	at->attempt_id = job->a.id;
+	at->line = rpc_subscriber_free(at->line);
 }
 
 static size_t count_unaccounted(const struct deaths *deaths)
@@ -136,6 +141,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	*at = gone->next;
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
+	rpc_subscriber_free(gone->line);
 	service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
@@ -177,6 +183,24 @@ static size_t count_of_user(const struct service *s, uint64_t uid)
 	return n;
 }
 
+static void drop_begun(struct job_deaths *begun)
+{
+	struct job_deaths **at = &begun->service->job_deaths;
+
+	while (*at != begun)
+		at = &(*at)->next;
+	drop(begun->service, at);
+}
+
+/* A runner has ended before anybody had heard of its attempt: nobody will ask. */
+static void drop_begun_by(struct service *s, const struct life_event *dead)
+{
+	struct job_deaths *at = *find(s, (int64_t)dead->tag);
+
+	if (at && at->attempt_id == 0 && at->runner.pid == dead->pid)
+		drop_begun(at);
+}
+
 /* Nobody but root hears what processes of others have done, whoever has started them. */
 static bool may_hear(const struct job_deaths *at, const struct life_event *ev)
 {
@@ -216,6 +240,7 @@ void service_note_job_death(struct service *s, const struct member *member,
 			note(s, at, dead, ev);
 		mark = at ? at->outer_mark : 0;
 	}
+	drop_begun_by(s, ev);
 }
 
 void service_complete_job_death(struct service *s, const struct life_event *ev)
@@ -246,18 +271,18 @@ static bool mark_runner(struct service *s, struct job_deaths *begun)
 	return life_track(s->life.life, begun->runner.pid, (uint64_t)begun->begun_id) == 0;
 }
 
-static void drop_begun(struct service *s, const struct job_deaths *begun)
+static void on_hung_up(void *ctx)
 {
-	struct job_deaths **at = &s->job_deaths;
+	struct job_deaths *begun = ctx;
 
-	while (*at != begun)
-		at = &(*at)->next;
-	drop(s, at);
+	begun->line = NULL;
+	drop_begun(begun);
 }
 
 /* False: its processes are followed from when its attempt is known, or not at all. */
-static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid)
+static bool begin(struct service *s, struct rpc_call *call, const struct proc_key *runner)
 {
+	uint64_t uid = rpc_call_peer(call)->uid;
 	struct job_deaths *begun;
 
 	if (!s->life.life || !life_sees_signals(s->life.life) ||
@@ -269,27 +294,27 @@ static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid
 	if (!begun)
 		return false;
 	begun->begun_id = FIRST_BEGUN_ID + s->n_begun++;
-	if (mark_runner(s, begun))
+	if (rpc_call_subscribe(call, on_hung_up, begun, &begun->line, NULL) == 0 &&
+	    mark_runner(s, begun))
 		return true;
-	drop_begun(s, begun);
+	drop_begun(begun);
 	return false;
 }
 
 /* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
 static int runner_begins(void *ctx, struct rpc_call *call, struct err *err)
 {
-	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct proc_key runner;
 	struct json *j;
 	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
 	if (r == 0)
-		r = caller_find_process(peer, &runner, err);
+		r = caller_find_process(rpc_call_peer(call), &runner, err);
 	if (r < 0)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_bool(j, "follows", begin(ctx, &runner, peer->uid));
+	json_key_bool(j, "follows", begin(ctx, call, &runner));
 	json_end_object(j);
 	return 0;
 }
@@ -317,7 +342,7 @@ int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)
 	return begun ? begun->begun_id : 0;
 }
 
-/* It was over before anybody had heard of its attempt. */
+/* Where the kernel's word of its end was lost, and another has its line. */
 void service_tend_deaths(struct service *s)
 {
 	struct job_deaths **at = &s->job_deaths;

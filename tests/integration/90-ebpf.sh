@@ -492,6 +492,20 @@ if [[ $best_samples == eBPF* ]]; then
 		sleep 0.05; exec "$0" run -q --job parent -- sleep 1' "$PROCTOR" "$TMP/beside.json"
 	json "the parent of a run that begins one as well takes nothing from it" "$(cat "$TMP/beside.json")" \
 		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) >= 36'
+	cat >"$TMP/often.py" <<'END'
+import os, socket, sys
+n = 0
+for _ in range(200):
+    child = os.fork()
+    if child == 0:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(sys.argv[1])
+        s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "runner.begins"}\n')
+        os._exit(b"true" not in s.recv(1000))
+    n += os.waitpid(child, 0)[1] == 0
+print(n)
+END
+	is "who has begun and is gone is counted no more" "$(python3 "$TMP/often.py" "$PROCTOR_HOME/proctor.sock")" 200
 	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
 	kill -STOP "$daemon"
 	run timeout 20 "$PROCTOR" run -q -- true
