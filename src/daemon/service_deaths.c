@@ -127,7 +127,7 @@ uint64_t service_count_unaccounted(const struct service *s)
 	if (!s->life.life || !life_sees_signals(s->life.life))
 		return U64_UNKNOWN;
 	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
-		n += count_unaccounted(&at->deaths);
+		n += at->attempt_id ? count_unaccounted(&at->deaths) : 0;
 	return n + service_count_attached(s, count_unaccounted);
 }
 
@@ -142,7 +142,8 @@ static void drop(struct service *s, struct job_deaths **at)
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
 	rpc_subscriber_free(gone->line);
-	service_leave_deaths(s, &gone->deaths);
+	if (gone->attempt_id != 0)
+		service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
