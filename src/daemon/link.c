@@ -65,6 +65,7 @@ static bool say_begin(struct link *link, uint64_t timeout_ms)
 	rpc_client_set_timeout(link->client, timeout_ms);
 	r = timeout_ms ? rpc_client_call(link->client, "runner.begins", NULL, &answer, NULL)
 		       : -ETIMEDOUT;
+	link->began_late = r == -ETIMEDOUT;
 	if (r < 0)
 		return false;
 	follows = rpc_value_bool(rpc_value_get(answer, "follows"), false);
@@ -79,6 +80,7 @@ void link_begin(struct link *link)
 
 	int r = link->client ? -EALREADY : rpc_client_open(&options, &link->client, NULL);
 
+	link->began_late = r == -ETIMEDOUT;
 	if (r < 0)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
@@ -95,6 +97,11 @@ void link_begin(struct link *link)
 bool link_has_begun(const struct link *link)
 {
 	return link->has_begun;
+}
+
+bool link_began_late(const struct link *link)
+{
+	return link->began_late;
 }
 
 static void write_hello(struct buf *out, const struct link_job *job)

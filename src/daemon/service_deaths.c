@@ -21,8 +21,8 @@
 
 struct job_deaths {
 	struct service *service;
-	int64_t attempt_id; /* 0: not known yet */
-	int64_t begun_id;   /* what its processes were marked with before that; 0: with nothing */
+	int64_t attempt_id;  /* 0: not known yet */
+	int64_t begun_id;    /* what its processes were marked with before that; 0: with nothing */
 	uint64_t outer_mark; /* what its runner was marked with before: it runs inside of that */
 	struct rpc_subscriber *line; /* that it has begun on, until the attempt is known */
 	struct proc_key runner;
@@ -36,6 +36,7 @@ struct job_deaths {
  * who ended longer ago it is lost.
  */
 #define LAST_WORD_NS UINT64_C(300000000)
+#define NS_PER_MS UINT64_C(1000000)
 
 /* No attempt has such a number. */
 #define FIRST_BEGUN_ID (INT64_C(1) << 62)
@@ -412,7 +413,7 @@ static void look_again(void *ctx)
 	rpc_call_answer(call);
 }
 
-static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id)
+static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id, uint64_t ms)
 {
 	struct asker *asker = calloc(1, sizeof(*asker));
 
@@ -421,19 +422,22 @@ static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t
 	*asker = (struct asker){ .service = s,
 				 .call = call,
 				 .id = id,
-				 .until_boot_ns = clock_boot_ns() + LAST_WORD_NS,
+				 .until_boot_ns = clock_boot_ns() + ms * NS_PER_MS,
 				 .timer = loop_timer_new(s->loop, look_again, asker) };
 	if (!asker->timer) {
 		free(asker);
 		return NULL;
 	}
-	loop_timer_set(asker->timer, LOOK_MS, LOOK_MS);
+	loop_timer_set(asker->timer, ms < LOOK_MS ? ms : LOOK_MS, LOOK_MS);
 	return asker;
 }
 
-void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call)
+void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
+			    struct rpc_call *call)
 {
-	struct asker *asker = are_complete(s, id) ? NULL : asker_new(s, call, id);
+	uint64_t ms =
+		patience_ms < LAST_WORD_NS / NS_PER_MS ? patience_ms : LAST_WORD_NS / NS_PER_MS;
+	struct asker *asker = are_complete(s, id) || ms == 0 ? NULL : asker_new(s, call, id, ms);
 
 	if (asker)
 		rpc_call_defer(call, forget_asker, asker);

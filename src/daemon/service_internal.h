@@ -677,9 +677,11 @@ void service_complete_job_death(struct service *s, const struct life_event *ev);
 
 /*
  * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
- * By the number of the attempt, or of service_find_begun().
+ * By the number of the attempt, or of service_find_begun(). It is not made to wait for longer than
+ * patience_ms.
  */
-void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call);
+void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
+			    struct rpc_call *call);
 
 /* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
