@@ -80,8 +80,7 @@ static int ask_for_deaths(struct link *link, uint64_t patience_ms, struct rpc_va
 
 	if (patience_ms > LINK_END_TIMEOUT_MS)
 		patience_ms = LINK_END_TIMEOUT_MS;
-	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}",
-		 patience_ms / 2);
+	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}", patience_ms / 2);
 	return ask_within(link, patience_ms, "runner.deaths", params, ret, NULL);
 }
 

@@ -626,7 +626,7 @@ when, become, home, *command = sys.argv[1:]
 if when == "before":
     follows = ask("runner.begins")["follows"]
 bob = subprocess.Popen([become, "--reuid=4002", "--regid=4002", "--clear-groups", "env", "HOME=" + home, *command,
-    "sh", "-c", "i=0; while [ $i -lt 40 ]; do (exit 3); sleep 0.005; i=$((i + 1)); done"], cwd="/")
+    "sh", "-c", "i=0; while [ $i -lt 40 ]; do (exit 3); sleep 0.005; i=$((i + 1)); done; sleep 0.3"], cwd="/")
 if when == "after":
     time.sleep(0.1)
     follows = ask("runner.begins")["follows"]
