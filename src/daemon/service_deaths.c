@@ -326,12 +326,15 @@ const struct rpc_method service_deaths_methods[] = {
 	{ 0 },
 };
 
-bool service_has_begun_itself(struct service *s, uint64_t mark, const struct proc_key *runner)
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark)
 {
-	const struct job_deaths *at =
-		mark < (uint64_t)FIRST_BEGUN_ID ? NULL : *find(s, (int64_t)mark);
+	const struct job_deaths *at = *find(s, (int64_t)mark);
+	const struct job_deaths *around = *find(s, (int64_t)runner_mark);
 
-	return at && at->attempt_id == 0 && at->runner.pid != runner->pid;
+	if (around && around->runner.pid == runner->pid)
+		around = *find(s, (int64_t)around->outer_mark);
+	return at && at != around && at->runner.pid != runner->pid;
 }
 
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)

@@ -686,8 +686,10 @@ void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
 /* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
 
-/* Whether who is marked so is of a run that has begun, is not known yet, and has another runner. */
-bool service_has_begun_itself(struct service *s, uint64_t mark, const struct proc_key *runner);
+/* Whether who is below this runner and marked so is of another run there; runner_mark is what the
+ * runner itself is marked with. */
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark);
 
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
