@@ -144,7 +144,7 @@ typedef struct {
 } kuid_t;
 
 struct cred {
-	kuid_t euid;
+	kuid_t uid, suid, euid;
 };
 
 /* Whole: of an array that is indexed by a variable the size counts as well. */

@@ -264,6 +264,15 @@ static __always_inline void drop_tag(struct task_struct *t, struct task_struct *
 		bpf_map_delete_elem(&headless, &key);
 }
 
+/* A program that is set-user-ID is for root to know. */
+static __always_inline __u32 owner_of(struct task_struct *leader)
+{
+	const struct cred *c = leader->cred;
+	__u32 uid = c->uid.val;
+
+	return uid == c->euid.val && uid == c->suid.val ? uid : 0;
+}
+
 static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
 {
 	__u64 tag = tag_of(leader);
@@ -276,6 +285,8 @@ static __always_inline struct life_death *begin_death(__u32 type, struct task_st
 		return NULL;
 	write_head(&d->head, type, leader, tag);
 	d->wait_status = status_of(leader);
+	d->uid = owner_of(leader);
+	d->reserved = 0;
 	write_ended(leader->signal, d);
 	return d;
 }

@@ -39,6 +39,8 @@ struct life_death {
 	struct life_head head;
 	__u32 parent_pid;
 	__u32 wait_status;
+	__u32 uid; /* whose alone it was; 0: root's, or of several */
+	__u32 reserved;
 	__u64 user_ns, system_ns; /* in ticks of the kernel */
 	__u64 run_ns;		  /* what the scheduler has counted */
 	__u64 max_rss_pages;

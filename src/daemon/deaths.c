@@ -324,16 +324,21 @@ static const struct proc_record *find_dead(const struct proc_record *dead, size_
 	return NULL;
 }
 
-void deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a)
+size_t deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a)
 {
+	size_t n_open = 0;
+
 	if (n == 0)
-		return;
+		return 0;
 	qsort(dead, n, sizeof(*dead), compare_pid);
 	for (size_t i = 0; i < a->n_processes; i++) {
 		struct proc_record *listed = &a->processes[i];
 		const struct proc_record *found = find_dead(dead, n, listed);
 
-		if (found)
-			complete_one(listed, found);
+		if (!found)
+			continue;
+		complete_one(listed, found);
+		n_open += listed->cpu_evidence != EVIDENCE_EXACT;
 	}
+	return n_open;
 }

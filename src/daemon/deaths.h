@@ -63,7 +63,8 @@ int deaths_merge(const struct deaths *d, struct attempt *a);
 /*
  * Into those of the attempt that are listed and not known exactly, what others were told of their
  * ends. One without a start time is known by its pid and when it ended. Changes the order of dead.
+ * Returns how many of these are not known exactly all the same: the last word on them is missing.
  */
-void deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a);
+size_t deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a);
 
 #endif

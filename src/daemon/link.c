@@ -12,7 +12,7 @@
 #include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
-#define BEGIN_TIMEOUT_MS 5    /* the command waits */
+#define BEGIN_TIMEOUT_MS 5    /* the command waits: for all of it together */
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
 
@@ -54,13 +54,19 @@ static void on_readable(void *ctx)
 }
 
 /* False: it follows nobody, or not yet. */
-static bool say_begin(struct link *link)
+static bool say_begin(struct link *link, uint64_t timeout_ms)
 {
 	struct rpc_value *answer = NULL;
 	bool follows;
+	int r;
 
-	if (rpc_client_daemon_uid(link->client) != 0 ||
-	    rpc_client_call(link->client, "runner.begins", NULL, &answer, NULL) < 0)
+	if (rpc_client_daemon_uid(link->client) != 0)
+		return false;
+	rpc_client_set_timeout(link->client, timeout_ms);
+	r = timeout_ms ? rpc_client_call(link->client, "runner.begins", NULL, &answer, NULL)
+		       : -ETIMEDOUT;
+	link->began_late = r == -ETIMEDOUT;
+	if (r < 0)
 		return false;
 	follows = rpc_value_bool(rpc_value_get(answer, "follows"), false);
 	rpc_value_free(answer);
@@ -70,10 +76,15 @@ static bool say_begin(struct link *link)
 void link_begin(struct link *link)
 {
 	const struct rpc_client_options options = { .timeout_ms = BEGIN_TIMEOUT_MS };
+	uint64_t began_ns = clock_boot_ns(), ms;
 
-	if (link->client || rpc_client_open(&options, &link->client, NULL) < 0)
+	int r = link->client ? -EALREADY : rpc_client_open(&options, &link->client, NULL);
+
+	link->began_late = r == -ETIMEDOUT;
+	if (r < 0)
 		return;
-	link->has_begun = say_begin(link);
+	ms = (clock_boot_ns() - began_ns) / 1000000;
+	link->has_begun = say_begin(link, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
 	if (link->has_begun)
 		link->watch =
 			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
@@ -86,6 +97,11 @@ void link_begin(struct link *link)
 bool link_has_begun(const struct link *link)
 {
 	return link->has_begun;
+}
+
+bool link_began_late(const struct link *link)
+{
+	return link->began_late;
 }
 
 static void write_hello(struct buf *out, const struct link_job *job)

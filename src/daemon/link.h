@@ -48,6 +48,9 @@ void link_begin(struct link *link);
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);
 
+/* Whether one was there and had not answered by then. */
+bool link_began_late(const struct link *link);
+
 /*
  * Says that the job runs and where it is recorded, unless that was said, or tried
  * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
@@ -87,13 +90,16 @@ struct link_deaths {
 	struct proc_record *items;
 	size_t n;
 	uint64_t n_unlisted; /* the daemon had no room for so many more */
+	bool is_late;	     /* it has not answered in time */
 };
 
 /*
  * What the processes of the job had used by their ends, as the daemon was told; into the arena.
- * None where there is no daemon, or it is told no more than we are.
+ * None where there is no daemon, or it is told no more than we are. Takes patience_ms (not 0) at
+ * most, and a second.
  */
-void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret);
+void link_take_deaths(struct link *link, struct arena *arena, uint64_t patience_ms,
+		      struct link_deaths *ret);
 
 /*
  * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;

@@ -14,6 +14,7 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	bool has_begun; /* nothing else was said to it yet than that */
+	bool began_late;
 	bool records;
 	bool is_early;		     /* our own daemon is there: hello is said to it later */
 	bool is_guest;		     /* of the daemon that is there, or was */

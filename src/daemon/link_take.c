@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/unknown.h"
@@ -7,18 +9,24 @@
 #include "daemon/link_internal.h"
 
 /* What a run wants to know at its end: a daemon that hangs delays that once, and not for each. */
-static int ask_at_end(struct link *link, const char *method, struct rpc_value **ret,
-		      struct err *err)
+static int ask_within(struct link *link, uint64_t timeout_ms, const char *method,
+		      const char *params, struct rpc_value **ret, struct err *err)
 {
 	int r;
 
 	if (link->is_late)
 		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	r = rpc_client_call(link->client, method, NULL, ret, err);
+	rpc_client_set_timeout(link->client, timeout_ms);
+	r = rpc_client_call(link->client, method, params, ret, err);
 	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
 	link->is_late = r == -ETIMEDOUT;
 	return r;
+}
+
+static int ask_at_end(struct link *link, const char *method, struct rpc_value **ret,
+		      struct err *err)
+{
+	return ask_within(link, LINK_END_TIMEOUT_MS, method, NULL, ret, err);
 }
 
 int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
@@ -65,14 +73,27 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	return r;
 }
 
-void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret)
+/* Half of the time is for the kernel's last words, and half for a busy daemon to answer in. */
+static int ask_for_deaths(struct link *link, uint64_t patience_ms, struct rpc_value **ret)
+{
+	char params[64];
+
+	if (patience_ms > LINK_END_TIMEOUT_MS)
+		patience_ms = LINK_END_TIMEOUT_MS;
+	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}", patience_ms / 2);
+	return ask_within(link, patience_ms, "runner.deaths", params, ret, NULL);
+}
+
+void link_take_deaths(struct link *link, struct arena *arena, uint64_t patience_ms,
+		      struct link_deaths *ret)
 {
 	struct rpc_value *answer = NULL;
 	const struct rpc_value *list;
 	uint64_t n_unlisted;
+	int r = link->client ? ask_for_deaths(link, patience_ms, &answer) : -ENOENT;
 
-	*ret = (struct link_deaths){ 0 };
-	if (!link->client || ask_at_end(link, "runner.deaths", &answer, NULL) < 0)
+	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT };
+	if (r < 0)
 		return;
 	list = rpc_value_get(answer, "processes");
 	n_unlisted = rpc_value_u64(rpc_value_get(answer, "unlisted"));

@@ -181,19 +181,47 @@ static bool hears_more(const struct link *link)
 	       (link_is_there(link) && (link_is_guest(link) || geteuid() == 0));
 }
 
+/* Nobody is held up by it for more than a tenth of what the run took. */
+#define DEATHS_LEAST_MS 5
+
+static uint64_t deaths_patience_ms(const struct run *run)
+{
+	uint64_t ms = (run->ended_boot_ns - run->boot_ns) / 10000000;
+
+	return ms < DEATHS_LEAST_MS ? DEATHS_LEAST_MS : ms;
+}
+
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
  * root less exactly without eBPF. */
-static void take_deaths(struct run *run)
+static void complete_deaths(struct run *run)
 {
 	struct attempt *a = run->attempt;
 	struct link_deaths dead;
+	size_t n_open;
 
-	if (is_all_exact(a) || !hears_more(run->link))
-		return;
-	link_take_deaths(run->link, &a->arena, &dead);
-	deaths_complete_listed(dead.items, dead.n, a);
+	link_take_deaths(run->link, &a->arena, deaths_patience_ms(run), &dead);
+	n_open = deaths_complete_listed(dead.items, dead.n, a);
+	if (dead.is_late)
+		record_note(a, "processes",
+			    "the daemon had no time to say what each had used, and the run did not "
+			    "wait for it: not all ends are exact");
+	record_note_count(a, n_open, "processes",
+			  "of them ended so late that the kernel had not said the last of what "
+			  "they used when the run was over: they are not exact");
 	record_note_count(a, dead.n_unlisted, "processes",
 			  "of them ended when the daemon had no room left for what each used");
+}
+
+static void take_deaths(struct run *run)
+{
+	if (is_all_exact(run->attempt))
+		return;
+	if (link_began_late(run->link))
+		record_note(run->attempt, "processes",
+			    "the daemon had not answered when the run began, which did not wait "
+			    "for it: ends of the first of them may not be exact");
+	if (hears_more(run->link))
+		complete_deaths(run);
 }
 
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */

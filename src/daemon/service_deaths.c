@@ -7,7 +7,6 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/deaths.h"
-#include "daemon/descendants.h"
 #include "daemon/guest.h"
 #include "daemon/service_internal.h"
 
@@ -21,8 +20,11 @@
  */
 
 struct job_deaths {
-	int64_t attempt_id; /* 0: not known yet */
-	int64_t begun_id;   /* what its processes were marked with before that; 0: with nothing */
+	struct service *service;
+	int64_t attempt_id;  /* 0: not known yet */
+	int64_t begun_id;    /* what its processes were marked with before that; 0: with nothing */
+	uint64_t outer_mark; /* what its runner was marked with before: it runs inside of that */
+	struct rpc_subscriber *line; /* that it has begun on, until the attempt is known */
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
@@ -34,9 +36,13 @@ struct job_deaths {
  * who ended longer ago it is lost.
  */
 #define LAST_WORD_NS UINT64_C(300000000)
+#define NS_PER_MS UINT64_C(1000000)
 
 /* No attempt has such a number. */
 #define FIRST_BEGUN_ID (INT64_C(1) << 62)
+
+/* Of runs inside runs, so many that have begun are told of one end. */
+#define MAX_NESTED 8
 
 static bool has_id(const struct job_deaths *at, int64_t id)
 {
@@ -65,6 +71,7 @@ static struct job_deaths *add(struct service *s, const struct proc_key *runner, 
 
 	if (!added)
 		return NULL;
+	added->service = s;
 	added->runner = *runner;
 	added->uid = uid;
 	added->next = s->job_deaths;
@@ -96,10 +103,12 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 	at = find_begun(s, &job->a.runner, job->a.uid);
 	if (!at)
 		at = add(s, &job->a.runner, job->a.uid);
-	if (at)
-		at->attempt_id = job->a.id;
-	else
+	if (!at) {
 		log_warning("no memory left for the processes of %s", job->job_id);
+		return;
+	}
+	at->attempt_id = job->a.id;
+	at->line = rpc_subscriber_free(at->line);
 }
 
 static size_t count_unaccounted(const struct deaths *deaths)
@@ -119,7 +128,7 @@ uint64_t service_count_unaccounted(const struct service *s)
 	if (!s->life.life || !life_sees_signals(s->life.life))
 		return U64_UNKNOWN;
 	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
-		n += count_unaccounted(&at->deaths);
+		n += at->attempt_id ? count_unaccounted(&at->deaths) : 0;
 	return n + service_count_attached(s, count_unaccounted);
 }
 
@@ -133,7 +142,9 @@ static void drop(struct service *s, struct job_deaths **at)
 	*at = gone->next;
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
-	service_leave_deaths(s, &gone->deaths);
+	rpc_subscriber_free(gone->line);
+	if (gone->attempt_id != 0)
+		service_leave_deaths(s, &gone->deaths);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
@@ -155,12 +166,14 @@ void service_forget_deaths(struct service *s)
 
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
 {
-	const struct job_deaths *at;
+	for (int i = 0; i < MAX_NESTED && mark >= (uint64_t)FIRST_BEGUN_ID; i++) {
+		const struct job_deaths *at = *find(s, (int64_t)mark);
 
-	if (mark < (uint64_t)FIRST_BEGUN_ID)
-		return (int64_t)mark;
-	at = *find(s, (int64_t)mark);
-	return at ? at->attempt_id : 0;
+		if (!at)
+			return 0;
+		mark = at->attempt_id ? (uint64_t)at->attempt_id : at->outer_mark;
+	}
+	return mark < (uint64_t)FIRST_BEGUN_ID ? (int64_t)mark : 0;
 }
 
 static size_t count_of_user(const struct service *s, uint64_t uid)
@@ -172,17 +185,64 @@ static size_t count_of_user(const struct service *s, uint64_t uid)
 	return n;
 }
 
+static void drop_begun(struct job_deaths *begun)
+{
+	struct job_deaths **at = &begun->service->job_deaths;
+
+	while (*at != begun)
+		at = &(*at)->next;
+	drop(begun->service, at);
+}
+
+/* A runner has ended before anybody had heard of its attempt: nobody will ask. */
+static void drop_begun_by(struct service *s, const struct life_event *dead)
+{
+	struct job_deaths *at = *find(s, (int64_t)dead->tag);
+
+	if (at && at->attempt_id == 0 && at->runner.pid == dead->pid)
+		drop_begun(at);
+}
+
+/* Nobody but root hears what processes of others have done, whoever has started them. */
+static bool may_hear(const struct job_deaths *at, const struct life_event *ev)
+{
+	return at->uid == 0 || !u64_known(ev->uid) || at->uid == ev->uid;
+}
+
+static void note(struct service *s, struct job_deaths *at, const struct member *dead,
+		 const struct life_event *ev)
+{
+	if (dead->key.pid == at->runner.pid || !may_hear(at, ev))
+		return;
+	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
+		deaths_note(&at->deaths, dead, ev);
+	else
+		deaths_leave_out(&at->deaths);
+}
+
+/* The first processes of a run are born before anybody knows of it: their mark says whose they are,
+ * and those of a run inside another are both's. */
 void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev)
 {
-	struct job_deaths *at = *find(s, member->attempt_id);
+	const struct member unseen = {
+		.key = { ev->pid, ev->start_ticks },
+		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+	};
+	const struct member *dead = member ? member : &unseen;
+	struct job_deaths *known = *find(s, dead->attempt_id), *at;
+	uint64_t mark = ev->tag;
 
-	if (!at || member->is_runner || member->key.pid == at->runner.pid)
-		return;
-	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
-		deaths_note(&at->deaths, member, ev);
-	else
-		deaths_leave_out(&at->deaths);
+	if (known)
+		note(s, known, dead, ev);
+	for (int i = 0; i < MAX_NESTED && mark != 0; i++) {
+		at = *find(s, (int64_t)mark);
+		if (at && at != known)
+			note(s, at, dead, ev);
+		mark = at ? at->outer_mark : 0;
+	}
+	drop_begun_by(s, ev);
 }
 
 void service_complete_job_death(struct service *s, const struct life_event *ev)
@@ -205,41 +265,26 @@ static size_t count_begun(const struct service *s, uint64_t uid)
 	return n;
 }
 
-struct marking {
-	struct life *life;
-	uint64_t mark;
-};
-
-static void mark(void *ctx, pid_t pid)
+/* Itself and nobody else: what it starts later bears the mark as well, and who was there before may
+ * be of another run. */
+static bool mark_runner(struct service *s, struct job_deaths *begun)
 {
-	const struct marking *marking = ctx;
-
-	(void)life_track(marking->life, pid, marking->mark);
+	begun->outer_mark = life_tag_of(s->life.life, begun->runner.pid);
+	return life_track(s->life.life, begun->runner.pid, (uint64_t)begun->begun_id) == 0;
 }
 
-/* It may have become tired of waiting, and have started its command. */
-static bool mark_tree(struct service *s, const struct job_deaths *begun)
+static void on_hung_up(void *ctx)
 {
-	struct marking marking = { s->life.life, (uint64_t)begun->begun_id };
+	struct job_deaths *begun = ctx;
 
-	if (life_track(s->life.life, begun->runner.pid, marking.mark) < 0)
-		return false;
-	descendants_each(s->root_fd, begun->runner.pid, mark, &marking);
-	return true;
-}
-
-static void drop_begun(struct service *s, const struct job_deaths *begun)
-{
-	struct job_deaths **at = &s->job_deaths;
-
-	while (*at != begun)
-		at = &(*at)->next;
-	drop(s, at);
+	begun->line = NULL;
+	drop_begun(begun);
 }
 
 /* False: its processes are followed from when its attempt is known, or not at all. */
-static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid)
+static bool begin(struct service *s, struct rpc_call *call, const struct proc_key *runner)
 {
+	uint64_t uid = rpc_call_peer(call)->uid;
 	struct job_deaths *begun;
 
 	if (!s->life.life || !life_sees_signals(s->life.life) ||
@@ -251,27 +296,27 @@ static bool begin(struct service *s, const struct proc_key *runner, uint64_t uid
 	if (!begun)
 		return false;
 	begun->begun_id = FIRST_BEGUN_ID + s->n_begun++;
-	if (mark_tree(s, begun))
+	if (rpc_call_subscribe(call, on_hung_up, begun, &begun->line, NULL) == 0 &&
+	    mark_runner(s, begun))
 		return true;
-	drop_begun(s, begun);
+	drop_begun(begun);
 	return false;
 }
 
 /* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
 static int runner_begins(void *ctx, struct rpc_call *call, struct err *err)
 {
-	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct proc_key runner;
 	struct json *j;
 	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
 	if (r == 0)
-		r = caller_find_process(peer, &runner, err);
+		r = caller_find_process(rpc_call_peer(call), &runner, err);
 	if (r < 0)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_bool(j, "follows", begin(ctx, &runner, peer->uid));
+	json_key_bool(j, "follows", begin(ctx, call, &runner));
 	json_end_object(j);
 	return 0;
 }
@@ -280,6 +325,17 @@ const struct rpc_method service_deaths_methods[] = {
 	{ "runner.begins", runner_begins, RPC_FOR_ALL },
 	{ 0 },
 };
+
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark)
+{
+	const struct job_deaths *at = *find(s, (int64_t)mark);
+	const struct job_deaths *around = *find(s, (int64_t)runner_mark);
+
+	if (around && around->runner.pid == runner->pid)
+		around = *find(s, (int64_t)around->outer_mark);
+	return at && at != around && at->runner.pid != runner->pid;
+}
 
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)
 {
@@ -291,7 +347,7 @@ int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer)
 	return begun ? begun->begun_id : 0;
 }
 
-/* It was over before anybody had heard of its attempt. */
+/* Where the kernel's word of its end was lost, and another has its line. */
 void service_tend_deaths(struct service *s)
 {
 	struct job_deaths **at = &s->job_deaths;
@@ -360,7 +416,7 @@ static void look_again(void *ctx)
 	rpc_call_answer(call);
 }
 
-static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id)
+static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id, uint64_t ms)
 {
 	struct asker *asker = calloc(1, sizeof(*asker));
 
@@ -369,19 +425,22 @@ static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t
 	*asker = (struct asker){ .service = s,
 				 .call = call,
 				 .id = id,
-				 .until_boot_ns = clock_boot_ns() + LAST_WORD_NS,
+				 .until_boot_ns = clock_boot_ns() + ms * NS_PER_MS,
 				 .timer = loop_timer_new(s->loop, look_again, asker) };
 	if (!asker->timer) {
 		free(asker);
 		return NULL;
 	}
-	loop_timer_set(asker->timer, LOOK_MS, LOOK_MS);
+	loop_timer_set(asker->timer, ms < LOOK_MS ? ms : LOOK_MS, LOOK_MS);
 	return asker;
 }
 
-void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call)
+void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
+			    struct rpc_call *call)
 {
-	struct asker *asker = are_complete(s, id) ? NULL : asker_new(s, call, id);
+	uint64_t ms =
+		patience_ms < LAST_WORD_NS / NS_PER_MS ? patience_ms : LAST_WORD_NS / NS_PER_MS;
+	struct asker *asker = are_complete(s, id) || ms == 0 ? NULL : asker_new(s, call, id, ms);
 
 	if (asker)
 		rpc_call_defer(call, forget_asker, asker);

@@ -362,18 +362,30 @@ static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 	return answer_runner(ctx, call, tell_counts, err);
 }
 
+struct deaths_params {
+	uint64_t patience_ms;
+};
+
+static const struct rpc_field deaths_fields[] = {
+	{ "patience_ms", RPC_U64, offsetof(struct deaths_params, patience_ms), .max = 60000 },
+};
+
 /* What each of its processes had used when it ended, for its own record. */
 static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct deaths_params params = { .patience_ms = UINT64_MAX };
 	int64_t id = find_callers(s, peer).attempt_id;
+	int r = rpc_call_read(call, deaths_fields, ARRAY_SIZE(deaths_fields), &params, err);
 
+	if (r < 0)
+		return r;
 	if (id == 0)
 		id = service_find_begun(s, peer);
 	if (id == 0)
 		return err_set(err, -EINVAL, "this connection is no runner's");
-	service_tell_deaths_of(s, id, call);
+	service_tell_deaths_of(s, id, params.patience_ms, call);
 	return 0;
 }
 

@@ -685,19 +685,27 @@ void service_keep_deaths_of(struct service *s, const struct watched *job);
 void service_drop_deaths_of(struct service *s, int64_t attempt_id);
 void service_forget_deaths(struct service *s); /* of all */
 
-/* A process has ended, and its last word; who is of no such job is passed over. */
+/* A process has ended (member: what is known of it, or NULL), and its last word; who is of no such
+ * job is passed over. */
 void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
 /*
  * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
- * By the number of the attempt, or of service_find_begun().
+ * By the number of the attempt, or of service_find_begun(). It is not made to wait for longer than
+ * patience_ms.
  */
-void service_tell_deaths_of(struct service *s, int64_t id, struct rpc_call *call);
+void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
+			    struct rpc_call *call);
 
 /* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
 int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+
+/* Whether who is below this runner and marked so is of another run there; runner_mark is what the
+ * runner itself is marked with. */
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark);
 
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);

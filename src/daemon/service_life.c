@@ -141,35 +141,16 @@ static void on_birth(struct service *s, const struct life_event *ev)
 	service_tell_birth(s, &named, ev->wall_ns);
 }
 
-/* The first processes of a job were born before anybody knew of that: their mark says whose they
- * are. */
-static void note_unseen_death(struct service *s, const struct life_event *ev)
-{
-	const struct member dead = {
-		.key = { ev->pid, ev->start_ticks },
-		.attempt_id = (int64_t)ev->tag,
-		.born_wall_ns = U64_UNKNOWN,
-		.sheet_num = SHEET_NONE,
-	};
-
-	if (ev->tag != 0)
-		service_note_job_death(s, &dead, ev);
-}
-
 static void on_death(struct service *s, const struct life_event *ev)
 {
 	const struct member *member = members_exit(s->life.members, ev->pid);
 
 	service_note_orphan_death(s, ev->pid, ev->start_ticks,
 				  exit_status_from_wait(ev->wait_status));
-	if (!member) {
-		note_unseen_death(s, ev);
-		return;
-	}
-	service_note_death(s, member, ev);
 	service_note_job_death(s, member, ev);
-	if (service_attempt_of_mark(s, ev->tag) == 0)
-		note_unseen_death(s, ev); /* of a run inside the job that has only begun */
+	if (!member)
+		return;
+	service_note_death(s, member, ev);
 	tell_news_of_death(s, member, ev);
 }
 

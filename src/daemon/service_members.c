@@ -30,23 +30,31 @@ static void see_root(struct service *s, const struct watched *job)
 #define MAX_KNOWN 16384
 
 struct tracking {
-	struct life *life;
-	uint64_t tag;
+	struct service *service;
+	const struct watched *job;
+	uint64_t runner_mark; /* until now */
 };
 
 static void track(void *ctx, pid_t pid)
 {
 	const struct tracking *tracking = ctx;
+	const struct attempt *a = &tracking->job->a;
+	struct life *life = tracking->service->life.life;
 
-	(void)life_track(tracking->life, pid, tracking->tag);
+	if (!service_is_inside(tracking->service, life_tag_of(life, pid), &a->runner,
+			       tracking->runner_mark))
+		(void)life_track(life, pid, (uint64_t)a->id);
 }
 
 /* Its runner has started the command by now, and that perhaps others. */
 static void track_tree(struct service *s, const struct watched *job)
 {
-	struct tracking tracking = { s->life.life, (uint64_t)job->a.id };
+	struct tracking tracking = { s, job, 0 };
 
-	if (!s->life.life || life_track(s->life.life, job->a.runner.pid, tracking.tag) < 0)
+	if (!s->life.life)
+		return;
+	tracking.runner_mark = life_tag_of(s->life.life, job->a.runner.pid);
+	if (life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id) < 0)
 		return;
 	descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
 }

@@ -49,6 +49,16 @@ static int wait_for(int fd, short events, uint64_t deadline_ns)
 
 /* ---- connecting ---- */
 
+/* Not beyond the deadline. */
+static void pause_before(uint64_t deadline_ns)
+{
+	uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
+
+	if (now_ns < deadline_ns && deadline_ns - now_ns < ns)
+		ns = deadline_ns - now_ns;
+	nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+}
+
 static int connect_patiently(const struct address *address, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -59,8 +69,7 @@ static int connect_patiently(const struct address *address, uint64_t deadline_ns
 			return fd;
 		if (clock_boot_ns() >= deadline_ns)
 			return -ETIMEDOUT;
-		nanosleep(&(struct timespec){ .tv_nsec = CONNECT_RETRY_MS * (long)NS_PER_MS },
-			  NULL);
+		pause_before(deadline_ns);
 	}
 }
 

@@ -12,6 +12,7 @@ static const struct life_kind *const kinds[] = { &life_by_ebpf, &life_by_netlink
 void life_event_init(struct life_event *ev)
 {
 	*ev = (struct life_event){
+		.uid = U64_UNKNOWN,
 		.start_ticks = U64_UNKNOWN,
 		.victim = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, "" },
 	};
@@ -104,6 +105,11 @@ int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *c
 int life_track(struct life *life, pid_t pid, uint64_t tag)
 {
 	return life->kind->track ? life->kind->track(life, pid, tag) : -EOPNOTSUPP;
+}
+
+uint64_t life_tag_of(struct life *life, pid_t pid)
+{
+	return life->kind->tag_of ? life->kind->tag_of(life, pid) : 0;
 }
 
 int life_want_accounts(struct life *life, bool is_wanted)

@@ -254,6 +254,17 @@ static int track_ebpf(struct life *life, pid_t pid, uint64_t tag)
 	return bpf_map_update_elem(map_fd, &pid_fd, &mark, BPF_ANY) < 0 ? -errno : 0;
 }
 
+static uint64_t tag_of_ebpf(struct life *life, pid_t pid)
+{
+	int map_fd = bpf_map__fd(ebpf_of(life)->skel->maps.marks);
+	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct life_mark mark = { 0 };
+
+	if (pid_fd < 0 || bpf_map_lookup_elem(map_fd, &pid_fd, &mark) < 0)
+		return 0;
+	return mark.tag;
+}
+
 const struct life_kind life_by_ebpf = {
 	.name = "eBPF fork, exec and exit events",
 	.name_with_accounts = "eBPF fork, exec and exit events",
@@ -263,5 +274,6 @@ const struct life_kind life_by_ebpf = {
 	.gathers = true,
 	.drain = drain_ebpf,
 	.track = track_ebpf,
+	.tag_of = tag_of_ebpf,
 	.want_accounts = want_accounts,
 };

@@ -54,6 +54,7 @@ static void take_death(const void *bytes, const struct life_units *units, struct
 	ret->type = d.head.type == LIFE_RECORD_EXIT ? LIFE_EXIT : LIFE_ACCOUNT;
 	ret->parent_pid = (pid_t)d.parent_pid;
 	ret->wait_status = (int)d.wait_status;
+	ret->uid = d.uid;
 	take_account(&d, &ret->account);
 	if (ret->type == LIFE_EXIT)
 		ret->account.max_rss_bytes = d.max_rss_pages * units->page_bytes;

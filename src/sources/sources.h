@@ -165,7 +165,9 @@ struct life_event {
 	uint64_t wall_ns;
 	int wait_status; /* LIFE_EXIT, LIFE_ACCOUNT: as wait4() would give it */
 
-	uint64_t tag;		     /* of life_track(); 0: none */
+	uint64_t uid; /* LIFE_EXIT, LIFE_ACCOUNT: whose alone it was, 0 if of several; U64_UNKNOWN:
+			 not told */
+	uint64_t tag; /* of life_track(); 0: none */
 	uint64_t start_ticks;	     /* see struct proc_key; U64_UNKNOWN: not told */
 	char comm[LIFE_COMM_BYTES];  /* raw bytes, NUL-terminated; "" not told */
 	struct exit_account account; /* LIFE_EXIT; LIFE_ACCOUNT, but for max_rss_bytes */
@@ -232,6 +234,9 @@ bool life_has_accounts(const struct life *life);
  * -ESRCH: no such process. -EOPNOTSUPP: this rung cannot.
  */
 int life_track(struct life *life, pid_t pid, uint64_t tag);
+
+/* What a process is marked with; 0: nothing, or it is gone. */
+uint64_t life_tag_of(struct life *life, pid_t pid);
 
 /*
  * Whether LIFE_ACCOUNT follows each LIFE_EXIT, from now on. -EOPNOTSUPP: this rung has none.

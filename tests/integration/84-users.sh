@@ -610,6 +610,49 @@ for method in job.events job.samples job.anomalies; do
 done
 json "nor the whole list" "$(ask bob job.attempts)" 'all(a["uid"] == 4002 for a in d["attempts"])'
 
+# ---- whose ends one hears of ----
+
+# Alice runs something as bob, and says before or after that that she begins.
+cp "$(command -v setpriv)" "$TMP/become" && chmod 4755 "$TMP/become"
+cat >"$TMP/around.py" <<'END'
+import json, os, socket, subprocess, sys, time
+s = socket.socket(socket.AF_UNIX)
+s.connect("/run/proctor/proctor.sock")
+lines = s.makefile()
+def ask(method):
+    s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode() + b"\n")
+    return json.loads(lines.readline())["result"]
+when, become, home, *command = sys.argv[1:]
+if when == "before":
+    follows = ask("runner.begins")["follows"]
+bob = subprocess.Popen([become, "--reuid=4002", "--regid=4002", "--clear-groups", "env", "HOME=" + home, *command,
+    "sh", "-c", "i=0; while [ $i -lt 40 ]; do (exit 3); sleep 0.005; i=$((i + 1)); done; sleep 0.3"], cwd="/")
+if when == "after":
+    time.sleep(0.1)
+    follows = ask("runner.begins")["follows"]
+subprocess.run(["sh", "-c", "exit 7"])
+bob.wait()
+told = ask("runner.deaths")["processes"] if follows else []
+print(follows, sorted(set(p["exit_code"] for p in told)))
+END
+around() { # WHEN JOB
+	as alice python3 "$TMP/around.py" "$1" "$TMP/become" "$TMP/bob" "$PROCTOR" run -q --job "$2" --
+}
+exact_ends() { # JOB of bob's: how many of its short processes have one, unless a busy machine had no time for them
+	json_eval "$(as bob "$PROCTOR" report "$1" --format json)" \
+		'(40 if any("did not wait for it" in u["why"] for u in d["unknown"]) else
+		len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]))'
+}
+run around before inside
+if [[ $stdout == True* ]]; then
+	is "who begins hears of its own ends, and not of another user's" "$stdout" "True [7]"
+	check "who has all of them" test "$(exact_ends inside)" -ge 36
+	is "nor of those that were there before" "$(around after beside)" "True [7]"
+	check "which are not taken from them" test "$(exact_ends beside)" -ge 36
+else
+	skip "ends of other users" "the daemon does not use eBPF here"
+fi
+
 # ---- a daemon of an ordinary user ----
 
 as bob "$PROCTOR" start --foreground 2>/dev/null &

@@ -484,19 +484,57 @@ fi
 
 if [[ $best_samples == eBPF* ]]; then
 	start_daemon 'interval_seconds: 60' # so that no look of its own helps
-	run "$PROCTOR" run -q --json -- sh -c 'i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'
+	# The kernel's last word on an end takes some time. On a busy machine there may be none: then it is said.
+	is_late='any("did not wait for it" in u["why"] for u in d["unknown"])'
+	run "$PROCTOR" run -q --json -- sh -c 'i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done; sleep 0.3'
 	json "what was over at once has its exact end as well" "$stdout" \
-		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50 or '"$is_late"
 	# shellcheck disable=SC2016 # the shells inside know them
 	"$PROCTOR" run -q --job around -- sh -c 'sleep 0.5; "$0" run -q --json --job inside -- sh -c '"'"'
-		i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done'"'"' >"$1"' "$PROCTOR" "$TMP/inside.json"
+		i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done; sleep 0.3'"'"' >"$1"' "$PROCTOR" "$TMP/inside.json"
 	json "also in a run inside a job that is known" "$(cat "$TMP/inside.json")" \
-		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50'
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) > 50 or '"$is_late"
+	# shellcheck disable=SC2016 # the shells inside know them
+	sh -c '"$0" run -q --json --job beside -- sh -c '"'"'
+			i=0; while [ $i -lt 40 ]; do (exit 3); sleep 0.005; i=$((i + 1)); done; sleep 0.3'"'"' >"$1" &
+		sleep 0.05; exec "$0" run -q --job parent -- sleep 1' "$PROCTOR" "$TMP/beside.json"
+	json "the parent of a run that begins one as well takes nothing from it" "$(cat "$TMP/beside.json")" \
+		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) >= 36 or '"$is_late"
+	cat >"$TMP/often.py" <<'END'
+import os, socket, sys
+n = 0
+for _ in range(200):
+    child = os.fork()
+    if child == 0:
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(sys.argv[1])
+        s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "runner.begins"}\n')
+        os._exit(b"true" not in s.recv(1000))
+    n += os.waitpid(child, 0)[1] == 0
+print(n)
+END
+	is "who has begun and is gone is counted no more" "$(python3 "$TMP/often.py" "$PROCTOR_HOME/proctor.sock")" 200
 	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
 	kill -STOP "$daemon"
 	run timeout 20 "$PROCTOR" run -q -- true
 	is "a daemon that does not answer is not waited for" "$status" 0
 	kill -CONT "$daemon"
+	stopped_midway() { # how many ms such a run takes
+		local from
+		rm -f "$TMP/begun"
+		from=$(date +%s%N)
+		# shellcheck disable=SC2016 # the shell inside knows it
+		"$PROCTOR" run -q --json -- sh -c ': >"$0"; /bin/true; sleep 0.2' "$TMP/begun" >"$TMP/midway.json" &
+		eventually test -e "$TMP/begun"
+		kill -STOP "$daemon"
+		wait $!
+		echo $((($(date +%s%N) - from) / 1000000))
+		kill -CONT "$daemon"
+	}
+	quickest=$(for _ in 1 2 3; do stopped_midway; done | sort -n | head -n 1)
+	check "one that stops later does not hold a short run up at its end" test "$quickest" -lt 900
+	json "and why ends are not exact is said" "$(cat "$TMP/midway.json")" \
+		'all(p["cpu_evidence"] == "exact" for p in d["processes"]) or any(u["what"] == "processes" for u in d["unknown"])'
 	"$PROCTOR" run -q --job first -- sh -c 'kill -KILL $$'
 	is "a job that ends at once" "$?" 137
 	for after in 0 0.6; do

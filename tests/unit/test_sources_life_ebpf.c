@@ -42,6 +42,7 @@ static void test_record_of_a_death(void **state)
 					  .comm = "0123456789abcdef" },
 				.parent_pid = 3,
 				.wait_status = 0x300,
+				.uid = 1000,
 				.user_ns = 1,
 				.system_ns = 3,
 				.run_ns = 400,
@@ -59,6 +60,7 @@ static void test_record_of_a_death(void **state)
 	assert_int_equal(ev.tag, 9);
 	assert_string_equal(ev.comm, "0123456789abcde"); /* without its NUL it would have no end */
 	assert_int_equal(WEXITSTATUS(ev.wait_status), 3);
+	assert_int_equal(ev.uid, 1000);
 	assert_int_equal(ev.account.cpu_ns, 400);
 	assert_int_equal(ev.account.user_ns, 100);
 	assert_int_equal(ev.account.system_ns, 300);
@@ -378,6 +380,8 @@ static void follow_a_tree(bool is_as_old)
 		be_ancestor(ready[1]);
 	}
 	assert_int_equal(life_track(life, pid, TAG), 0);
+	assert_int_equal(life_tag_of(life, pid), TAG);
+	assert_int_equal(life_tag_of(life, getpid()), 0);
 	assert_int_equal(life_track(life, pid, 0), -EINVAL);
 	assert_int_equal(life_track(life, 4194303, TAG), -ESRCH);
 	stranger = run_true();
@@ -412,6 +416,31 @@ static void test_a_tree_keeps_its_mark_on_old_kernels(void **state)
 {
 	(void)state;
 	follow_a_tree(true);
+}
+
+/* Returns who it was that it ended as. */
+static uint64_t end_as(struct life *life, struct seen *seen, uid_t uid, uid_t euid, uid_t suid)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(setresuid(uid, euid, suid) < 0);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(await(life, seen, LIFE_EXIT, pid)->wait_status, 0);
+	return find(seen, LIFE_EXIT, pid)->uid;
+}
+
+static void test_whose_a_process_was(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+
+	(void)state;
+	assert_int_equal(end_as(life, &seen, 4001, 4001, 4001), 4001);
+	assert_int_equal(end_as(life, &seen, 0, 0, 0), 0);
+	assert_int_equal(end_as(life, &seen, 4001, 0, 0), 0);
+	assert_int_equal(end_as(life, &seen, 4001, 4001, 4002), 0);
+	done(life, &seen);
 }
 
 static void *exec_from_a_thread(void *arg)
@@ -769,6 +798,7 @@ int main(void)
 		cmocka_unit_test(test_none_is_too_short),
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_a_tree_keeps_its_mark_on_old_kernels),
+		cmocka_unit_test(test_whose_a_process_was),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
 		cmocka_unit_test(test_all_threads_are_in_the_account),
