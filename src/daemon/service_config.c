@@ -14,12 +14,13 @@
 /* ---- what depends on the configuration ---- */
 
 static int make_collector(const struct service *s, const struct mask *mask, bool want_ebpf,
-			  struct collector **ret, struct err *err)
+			  bool is_between, struct collector **ret, struct err *err)
 {
 	const struct collector_options options = {
 		.root_fd = s->root_fd,
 		.mask = mask,
 		.gpus = s->gpus.reader,
+		.is_between = is_between,
 		.want_ebpf = want_ebpf,
 	};
 
@@ -34,7 +35,7 @@ const struct mask *service_mask(const struct service *s)
 int service_make_collector(const struct service *s, struct collector **ret, struct err *err)
 {
 	/* Loading the program takes longer than some looks do. */
-	return make_collector(s, service_mask(s), false, ret, err);
+	return make_collector(s, service_mask(s), false, true, ret, err);
 }
 
 /* *ret is NULL where no log is wanted. */
@@ -90,8 +91,8 @@ static void settle(struct service *s)
 
 int service_configure(struct service *s, struct err *err)
 {
-	int r = make_collector(s, s->options->mask, s->options->config->ebpf_enabled, &s->collector,
-			       err);
+	int r = make_collector(s, s->options->mask, s->options->config->ebpf_enabled, false,
+			       &s->collector, err);
 
 	if (r == 0)
 		r = make_log(s->paths, s->config, &s->jsonl, err);
@@ -195,8 +196,8 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	int r = 0;
 
 	if (changes->mask)
-		r = make_collector(s, wanted->mask, s->options->config->ebpf_enabled, &collector,
-				   err);
+		r = make_collector(s, wanted->mask, s->options->config->ebpf_enabled, false,
+				   &collector, err);
 	if (r == 0 && changes->log)
 		r = make_log(&wanted->paths, &wanted->config, &log, err);
 	if (r < 0) {

@@ -1,7 +1,5 @@
 #include "jobs/gpu_time.h"
 
-#include <stdbool.h>
-
 #include "base/unknown.h"
 
 #define FIRST_READING_NS UINT64_C(2500000000) /* it comes by then, unless something is wrong */
@@ -19,7 +17,9 @@ static uint64_t take_beginning_ns(struct gpu_time *t)
 
 struct gpu_use gpu_use_of(const struct proc_sample *p)
 {
-	struct gpu_use use = { p->gpu_memory_bytes, p->gpu_percent, p->gpu_idle_devices };
+	struct gpu_use use = { .held_bytes = p->gpu_memory_bytes,
+			       .percent = p->gpu_percent,
+			       .idle_devices = p->gpu_idle_devices };
 
 	if (f64_known(use.idle_devices))
 		return use;
@@ -47,7 +47,7 @@ void gpu_time_add(struct gpu_time *t, const struct gpu_use *use, uint64_t since_
 	t->busy_ns += (uint64_t)((double)since_ns * use->percent / 100.0);
 	if (f64_known(use->idle_devices))
 		t->idle_ns += (uint64_t)((double)since_ns * use->idle_devices);
-	else
+	if (!f64_known(use->idle_devices) || use->idle_is_least)
 		t->idle_untold_ns += since_ns;
 }
 

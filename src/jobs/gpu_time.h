@@ -11,6 +11,7 @@
 #ifndef PROCTOR_JOBS_GPU_TIME_H
 #define PROCTOR_JOBS_GPU_TIME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/snapshot.h"
@@ -29,6 +30,7 @@ struct gpu_use {
 	double percent; /* 100 = one GPU */
 	/* Of which memory is held in vain; two of a process count twice. */
 	double idle_devices;
+	bool idle_is_least; /* of a sum: somebody's is not in it, as nobody tells of it */
 };
 
 /* Of a process; where nobody tells it by device, all that it holds are idle, as one, or none. */

@@ -165,7 +165,10 @@ static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
 	sum->rss_bytes = u64_add_known(sum->rss_bytes, p->rss_bytes);
 	sum->hwm_bytes = u64_max_known(sum->hwm_bytes, p->hwm_bytes);
 	sum->gpu.held_bytes = u64_add_known(sum->gpu.held_bytes, use.held_bytes);
-	sum->gpu.idle_devices += use.idle_devices;
+	if (f64_known(use.idle_devices))
+		sum->gpu.idle_devices += use.idle_devices;
+	else
+		sum->gpu.idle_is_least = true;
 	if (f64_known(use.percent))
 		sum->gpu.percent =
 			f64_known(sum->gpu.percent) ? sum->gpu.percent + use.percent : use.percent;

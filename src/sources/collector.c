@@ -37,6 +37,7 @@ struct collector {
 
 	bool has_gpu;
 	struct gpus *gpus;
+	bool is_between;
 	struct buf text;
 	struct pid_list pids;
 	struct roster roster; /* as of the last scan */
@@ -99,6 +100,7 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->root_fd = o->root_fd;
 	c->has_gpu = sources_has_gpu(o->root_fd);
 	c->gpus = o->gpus;
+	c->is_between = o->is_between;
 
 	r = open_proc(o->root_fd, &c->proc, err);
 	if (r < 0)
@@ -587,7 +589,7 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 		}
 	}
 	if (c->gpus)
-		gpus_fill_processes(c->gpus, s);
+		gpus_fill_processes(c->gpus, s, c->is_between);
 	cgroups_read(c->root_fd, s);
 }
 

@@ -172,7 +172,8 @@ void gpus_wait(struct gpus *g, int timeout_ms)
 		poll(&wait, 1, (int)((deadline_ns - now_ns) / 1000000) + 1);
 		if (wait.revents & (POLLERR | POLLHUP) && !(wait.revents & POLLIN))
 			return; /* nobody will ever answer */
-		gpus_take(g);
+		if (!gpus_take(g))
+			return; /* nor any more */
 	}
 }
 
@@ -309,12 +310,13 @@ static bool is_telling(const struct gpus *g, uint64_t boot_ns)
 }
 
 /* Both lists ascend by pid. */
-void gpus_fill_processes(struct gpus *g, struct snapshot *s)
+void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between)
 {
 	const struct gpu_reading *r = &g->now;
 	uint32_t at = 0;
 
-	g->is_told = true;
+	if (!is_between)
+		g->is_told = true;
 	if (!is_telling(g, s->boot_ns))
 		return;
 	for (size_t i = 0; i < s->n_processes; i++) {

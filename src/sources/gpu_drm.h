@@ -45,7 +45,10 @@ struct drm_use {
 	bool is_part; /* one of an engine is not known, and may be more than the others */
 };
 
-/* Of a later reading; a counter may fall for a while, and then it catches up. */
+/*
+ * Of a later reading; a counter may fall for a while, and then it catches up: how busy it was is
+ * unknown at both, since what it comes to then is of a longer time.
+ */
 void drm_keep_highest(struct drm_client *now, const struct drm_client *before);
 
 /* Adds a client's, between two readings wall_ns apart; before NULL: it began between them. */

@@ -205,9 +205,11 @@ void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct
 	for (size_t i = 0; i < DRM_MAX_ENGINES && now->engines[i].name[0]; i++) {
 		struct drm_engine old = engine_before(before, now->engines[i].name);
 
-		sum->is_part |= now->engines[i].has_fallen;
-		add_percent(sum, now->engines[i].name,
-			    engine_percent(&now->engines[i], &old, wall_ns));
+		if (now->engines[i].has_fallen || old.has_fallen)
+			sum->is_part = true;
+		else
+			add_percent(sum, now->engines[i].name,
+				    engine_percent(&now->engines[i], &old, wall_ns));
 	}
 }
 

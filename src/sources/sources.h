@@ -30,11 +30,12 @@ struct collector_options {
 	int root_fd;		 /* "/" or a captured tree; borrowed for the collector's life */
 	const struct mask *mask; /* borrowed; NULL shows command lines as they are */
 	struct gpus *gpus;	 /* borrowed; NULL: nobody reads them */
-	long clock_ticks;	 /* per second; 0: this machine's */
-	long page_bytes;	 /* 0: this machine's */
-	bool want_ebpf; /* for who looks often: all in one read, after 40 to 100 ms of loading.
-			   Where that cannot be, /proc: see collector_rung() */
-	bool is_as_old; /* for tests: by eBPF, goes the ways of the oldest kernels */
+	bool is_between;  /* nothing is recorded of its looks: what GPUs did is told to another */
+	long clock_ticks; /* per second; 0: this machine's */
+	long page_bytes;  /* 0: this machine's */
+	bool want_ebpf;	  /* for who looks often: all in one read, after 40 to 100 ms of loading.
+			     Where that cannot be, /proc: see collector_rung() */
+	bool is_as_old;	  /* for tests: by eBPF, goes the ways of the oldest kernels */
 	uint64_t (*now_boot_ns)(void); /* NULL: the real clock; a captured tree brings its own */
 	uint64_t (*now_wall_ns)(void);
 };
@@ -456,9 +457,12 @@ bool gpus_tell_pace(const struct gpus *g, char *ret, size_t size);
 /* CPU time of the process that asks, so far. */
 uint64_t gpus_cpu_ns(const struct gpus *g);
 
-/* For the collector: the devices of the last reading that is not too old, and who holds them. */
+/*
+ * For the collector: the devices of the last reading that is not too old, and who holds them. What
+ * is told of processes is of the time since the look before, but for those between two.
+ */
 void gpus_fill(struct gpus *g, struct snapshot *s);
-void gpus_fill_processes(struct gpus *g, struct snapshot *s);
+void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between);
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
 #define SOURCES_GPU_LOOKED_FOR \

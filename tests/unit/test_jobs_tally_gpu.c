@@ -120,6 +120,27 @@ static void test_memory_that_is_not_told_is_no_want_of_idleness(void **state)
 	assert_int_equal(total(t, false).gpu_idle_ns, 3 * SECOND);
 }
 
+/* Of one of two nobody tells whether it holds memory: what is known of the other stands. */
+static void test_gpus_held_beside_an_untold_one(void **state)
+{
+	struct snapshot *snap = snapshot_of(state);
+	struct tally *t = gpu_job(state);
+	struct series_point point;
+	size_t n;
+
+	snap->boot_ns += SECOND;
+	snap->processes[0].gpu_memory_bytes = MB;
+	snap->processes[0].gpu_percent = 0;
+	snap->processes[0].gpu_idle_devices = 1;
+	snap->processes[1].gpu_memory_bytes = U64_UNKNOWN;
+	snap->processes[1].gpu_percent = 0;
+	snap->processes[1].gpu_idle_devices = F64_UNKNOWN;
+	tally_snapshot(t, snap, 1, &point);
+	assert_int_equal(tally_processes(t, &n)[0].gpu_idle_ns, SECOND);
+	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, U64_UNKNOWN);
+	assert_int_equal(total(t, false).gpu_idle_ns, SECOND);
+}
+
 /* So many seconds nobody knows, then eight of half a GPU. */
 static struct tally *gpu_job_told_late(void **state, int untold)
 {
@@ -157,6 +178,7 @@ int main(void)
 		TALLY_TEST(test_a_gpu_share_that_is_not_told_is_no_idleness),
 		TALLY_TEST(test_gpu_time_outlives_a_gap),
 		TALLY_TEST(test_gpus_held_beside_a_busy_one),
+		TALLY_TEST(test_gpus_held_beside_an_untold_one),
 		TALLY_TEST(test_memory_that_is_not_told_is_no_want_of_idleness),
 		TALLY_TEST(test_gpu_time_before_the_first_reading),
 		TALLY_TEST(test_gpu_silence_before_the_first_reading),

@@ -35,7 +35,7 @@ static void see_both(struct snapshot *s)
 	gpus_wait(g, 60000);
 	s->boot_ns = clock_boot_ns();
 	gpus_fill(g, s);
-	gpus_fill_processes(g, s);
+	gpus_fill_processes(g, s, false);
 	gpus_close(g);
 	await_all();
 }

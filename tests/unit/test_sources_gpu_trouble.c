@@ -145,7 +145,7 @@ static void check_none(void)
 	snapshot_add_process(&s)->key = (struct proc_key){ 5, 5 };
 	s.boot_ns = clock_boot_ns();
 	gpus_fill(g, &s);
-	gpus_fill_processes(g, &s);
+	gpus_fill_processes(g, &s, false);
 	assert_non_null(s.gpus);
 	assert_int_equal(s.n_gpus, 0);
 	assert_int_equal(s.processes[0].gpu_memory_bytes, 0);
