@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/related.h"
 #include "crossrank/gather.h"
+#include "crossrank/related.h"
+#include "crossrank/starts.h"
+#include "crossrank/together.h"
 
 #define MIN_EPISODE_SHARE 0.5 /* of the largest that is no workload: smaller ones do not count */
 #define EQUAL_FACTOR 1.25     /* between what is gained twice in the same way */
@@ -187,9 +189,29 @@ static int judge_all(struct judge_work *w, struct episodes *e)
 		r = judge_episode(w, from, w->n_pool, &e->items[e->n]);
 		if (r < 0)
 			return r;
-		w->f->n_shared += e->items[e->n++].verdict == VERDICT_NONE;
+		e->n++;
 	}
 	return 0;
+}
+
+/* With all of them known: ranks that do the same after their starts may have several. Of one that
+ * has all ranks it was asked before. */
+static int look_at_starts(struct judge_work *w, struct episodes *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < e->n && r == 0; i++) {
+		if (e->items[i].verdict == VERDICT_NAMED && !together_is_all(w, &e->items[i]))
+			r = starts_take_back(w, &e->items[i]);
+		w->f->n_shared += e->items[i].verdict == VERDICT_NONE;
+	}
+	return r;
+}
+
+/* What is said of all ranks is shown of all, also where each has an episode. */
+static bool is_of_several(const struct judge_work *w, const struct judge_outcome *o)
+{
+	return (o->why == WHY_START || o->why == WHY_OWN_START) && !together_is_all(w, o);
 }
 
 int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
@@ -202,12 +224,16 @@ int episodes_judge(struct judge_work *w, struct judge_outcome *ret)
 	if (!items || !explained)
 		return -ENOMEM;
 	r = judge_all(w, &e);
+	if (r == 0)
+		r = look_at_starts(w, &e);
 	if (r < 0)
 		return r;
 	w->f->n_episodes = e.n;
 	*ret = (struct judge_outcome){ .verdict = VERDICT_NONE, .why = WHY_NO_RISE };
 	if (e.n > 0)
 		*ret = *choose_any(&e);
+	if (is_of_several(w, ret))
+		starts_show_all(w, ret);
 	if (ret->verdict == VERDICT_NAMED)
 		r = look_before(w, &e, ret);
 	return r == 0 && ret->verdict == VERDICT_NAMED ? related_judge(w, e.items, e.n, ret) : r;

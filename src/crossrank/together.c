@@ -44,7 +44,7 @@ static double onset_of(const struct rise *rise)
 /* How likely they began together, each moved so that its time of that kind is zero; NULL: none is.
  */
 static int moved_p(const struct judge_work *w, const struct judge_outcome *o, rise_time_fn *zero,
-		   double *ret)
+		   double jitter, double *ret)
 {
 	size_t n = o->to - o->from;
 	CLEANUP(free_ptr) struct onset *moved = calloc(n, sizeof(*moved));
@@ -58,7 +58,7 @@ static int moved_p(const struct judge_work *w, const struct judge_outcome *o, ri
 		moved[i] = c->rise->onset;
 		moved[i].median -= zero ? zero(c->rise) : 0;
 		/* A process starts up to one interval before its first sample. */
-		moved[i].sd = hypot(moved[i].sd, w->interval / sqrt(12));
+		moved[i].sd = hypot(hypot(moved[i].sd, jitter), w->interval / sqrt(12));
 		entries[i] = (struct first_entry){ &moved[i], 0, 0 };
 	}
 	*ret = onset_equal_p(entries, n);
@@ -100,7 +100,8 @@ static int is_born_before(const struct judge_work *w, const struct judge_outcome
  * Whether they began together after each one's own start, be it that of its program or of its
  * record, and not together otherwise.
  */
-static int follows_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret)
+static int follows_start(const struct judge_work *w, const struct judge_outcome *o, double jitter,
+			 bool *ret)
 {
 	double from_start = 0, from_birth = 0, unmoved = 1;
 	int r = 0;
@@ -108,11 +109,11 @@ static int follows_start(const struct judge_work *w, const struct judge_outcome 
 	*ret = false;
 	if (!together_is_all(w, o) || o->to - o->from < MIN_ALIGNED)
 		return 0;
-	r = moved_p(w, o, start_of, &from_start);
+	r = moved_p(w, o, start_of, jitter, &from_start);
 	if (r == 0)
-		r = moved_p(w, o, born_of, &from_birth);
+		r = moved_p(w, o, born_of, jitter, &from_birth);
 	if (r == 0)
-		r = moved_p(w, o, NULL, &unmoved);
+		r = moved_p(w, o, NULL, 0, &unmoved);
 	*ret = r == 0 && fmax(from_start, from_birth) >= ALIGNED_P && unmoved < EQUAL_P;
 	return r;
 }
@@ -120,7 +121,7 @@ static int follows_start(const struct judge_work *w, const struct judge_outcome 
 int together_since_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret)
 {
 	double moved = 0;
-	int r = moved_p(w, o, start_of, &moved);
+	int r = moved_p(w, o, start_of, 0, &moved);
 
 	*ret = r == 0 && moved >= ALIGNED_P;
 	return r;
@@ -261,21 +262,38 @@ static void compare(const struct judge_work *w, const struct judge_outcome *o,
 	ret->is_equal = equal >= EQUAL_P;
 	ret->is_shared = ret->is_equal && !isinf(ret->lead_below) && !ret->is_sure &&
 			 shows_lead(w, &first, entries, n - 1);
+}
+
+static void fill_entries(const struct judge_work *w, const struct judge_outcome *o,
+			 struct first_entry *ret)
+{
+	for (size_t i = o->from; i < o->to; i++)
+		ret[i - o->from] = judge_entry(w, &w->pool[i], false);
+}
+
+int together_find_start(const struct judge_work *w, const struct judge_outcome *o, double jitter,
+			struct together *ret)
+{
+	size_t n = o->to - o->from;
+	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
+	int r = entries ? follows_start(w, o, jitter, &ret->is_start) : -ENOMEM;
+
+	if (r < 0 || !ret->is_start)
+		return r;
+	fill_entries(w, o, entries);
+	take_first(entries, n, o->best - o->from);
 	ret->is_of_one = are_together(entries, n - 1);
+	return is_born_before(w, o, &ret->is_born);
 }
 
 int together_find(const struct judge_work *w, const struct judge_outcome *o, struct together *ret)
 {
-	size_t n = o->to - o->from;
-	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
-	int r = entries ? follows_start(w, o, &ret->is_start) : -ENOMEM;
+	CLEANUP(free_ptr) struct first_entry *entries = calloc(o->to - o->from, sizeof(*entries));
+	int r = entries ? together_find_start(w, o, 0, ret) : -ENOMEM;
 
-	if (r == 0)
-		r = is_born_before(w, o, &ret->is_born);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++)
-		entries[i] = judge_entry(w, &w->pool[o->from + i], false);
+	fill_entries(w, o, entries);
 	compare(w, o, entries, ret);
 	return 0;
 }

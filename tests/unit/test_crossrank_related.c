@@ -230,12 +230,94 @@ static void test_by_chance_in_part(void **unused)
 	}
 }
 
+/* Each rank does the same so long after its own start; starts are further apart than an episode. */
+static const struct staggered {
+	const char *name;
+	int n_ranks;
+	double start[RANKS];
+	double after, base, rise;
+	enum why why;
+} staggered[] = {
+	{ "who loads last", 8, { 0, 1, 2, 3, 4, 5, 6, 18 }, 11, 200, 2000, WHY_START },
+	{ "the last", 8, { 0, 1, 2, 3, 4, 5, 6, 12 }, 30, 200, 600, WHY_START },
+	{ "the first", 8, { 0, 6, 7, 8, 9, 10, 11, 12 }, 30, 200, 600, WHY_START },
+	{ "each is alone", 4, { 0, 5, 11, 15 }, 60, 200, 600, WHY_START },
+	{ "all but the last at once", 8, { 0, 0, 0, 0, 0, 0, 0, 12 }, 30, 200, 600, WHY_START },
+	{ "all but the first at once", 8, { 0, 9, 9, 9, 9, 9, 9, 9 }, 30, 200, 600, WHY_OWN_START },
+};
+
+static struct job make_staggered(const struct staggered *s)
+{
+	struct job job = { .n_ranks = s->n_ranks,
+			   .base = s->base,
+			   .slope = INFINITY,
+			   .rise = s->rise,
+			   .interval = 1,
+			   .length = 120,
+			   .one_host = true };
+
+	for (int i = 0; i < s->n_ranks; i++) {
+		job.start[i] = s->start[i];
+		job.onset[i] = s->start[i] + s->after - 0.5;
+	}
+	return job;
+}
+
+static void test_staggered(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < ARRAY_SIZE(staggered); i++) {
+		struct job job = make_staggered(&staggered[i]);
+		struct answer answer = ask(&job);
+
+		print_message("# %s: %s\n", staggered[i].name, finding_why_name(answer.why));
+		assert_int_equal(answer.why, staggered[i].why);
+		assert_true(answer.n_onsets >= 0.8 * staggered[i].n_ranks);
+	}
+}
+
+/* As programs on a busy machine are seen, which take more or less time until they are at work. */
+static void test_staggered_busy(void **unused)
+{
+	static const double after[] = { 6.7, 6.6, 7.2, 6.5, 6.7, 6.5, 7, 6.3 };
+	struct job job = make_staggered(&staggered[1]);
+	struct answer answer;
+
+	(void)unused;
+	job.interval = 0.5;
+	job.length = 25;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = staggered[1].start[i] / 2;
+		job.onset[i] = job.start[i] + after[i];
+	}
+	job.start[RANKS - 1] = 8.5;
+	job.onset[RANKS - 1] = 8.5 + after[RANKS - 1];
+	answer = ask(&job);
+	assert_int_equal(answer.why, WHY_START);
+}
+
+/* One of them rises when none of its start would: that is its own doing. */
+static void test_staggered_leader(void **unused)
+{
+	struct job job = make_staggered(&staggered[1]);
+	struct answer answer;
+
+	(void)unused;
+	job.onset[LEADER] = 70;
+	answer = ask(&job);
+	assert_int_equal(answer.verdict, VERDICT_NAMED);
+	assert_int_equal(answer.rank, LEADER);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_leads),
 		cmocka_unit_test(test_by_chance),
 		cmocka_unit_test(test_by_chance_in_part),
+		cmocka_unit_test(test_staggered),
+		cmocka_unit_test(test_staggered_busy),
+		cmocka_unit_test(test_staggered_leader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
