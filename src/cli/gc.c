@@ -248,16 +248,25 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 	return r;
 }
 
+static const char *what_it_cannot(const struct retention_result *result)
+{
+	if (result->is_all_removed)
+		return "all that is old is removed from the database, but its room cannot be given back";
+	return has_removed(result) ? "no more can be removed from the database"
+				   : "nothing can be removed from the database";
+}
+
 /* What it cannot do then, and what helps. */
-static void tell_no_room(const struct paths *paths, bool has_removed_some, const struct err *err)
+static void tell_no_room(const struct paths *paths, const struct retention_result *result,
+			 const struct err *err)
 {
 	uint64_t log_bytes = jsonl_count_rotated_bytes(paths->jsonl);
 	CLEANUP(buf_release) struct buf size = BUF_INIT;
 
 	cli_fail(CLI_FAILED, err);
-	log_error("%s can be removed from the database on a full disk: what goes is written to its "
-		  "log first, which takes some room for a while",
-		  has_removed_some ? "no more" : "nothing");
+	log_error("%s on a full disk: what changes is written to its log first, which takes some "
+		  "room for a while",
+		  what_it_cannot(result));
 	report_add_bytes(&size, log_bytes);
 	if (log_bytes > 0 && buf_error(&size) == 0)
 		log_error("%s.1 and .2 have %s: the database does not need them, and they can be "
@@ -409,7 +418,7 @@ int cli_gc(int argc, char **argv)
 					       &err);
 	tell_hold(p.held_until_ns);
 	if (retention_is_full(r))
-		tell_no_room(&settings.paths, has_removed(&p.result), &err);
+		tell_no_room(&settings.paths, &p.result, &err);
 	else if (r < 0 && (r != -ENOENT || !args.json))
 		cli_fail(CLI_FAILED, &err);
 	if (r < 0 && r != -ENOENT)

@@ -154,14 +154,11 @@ static int begin_recording(struct run *run, struct err *err)
 	return r;
 }
 
-static int open_store(struct run *run, unsigned patience_ms, struct err *err)
+static int try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 {
 	const char *path = run->options->db_path;
-	int r;
+	int r = make_folder_of(path, err);
 
-	if (!path)
-		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
-	r = make_folder_of(path, err);
 	if (r == 0)
 		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
 	if (r < 0)
@@ -169,6 +166,19 @@ static int open_store(struct run *run, unsigned patience_ms, struct err *err)
 	run->store_file = id_of(path);
 	upkeep_begin(run->store, path);
 	return begin_recording(run, err);
+}
+
+static int open_store(struct run *run, unsigned patience_ms, struct err *err)
+{
+	const char *path = run->options->db_path;
+	int r;
+
+	if (!path)
+		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
+	r = try_to_open(run, patience_ms, err);
+	if (r < 0 && upkeep_make_room(run->upkeep, path, r))
+		r = try_to_open(run, patience_ms, err);
+	return r;
 }
 
 static void on_made(void *ctx)

@@ -20,15 +20,12 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a)
 	return a->is_attached && alive == STORE_CANNOT_TELL ? STORE_ALIVE : alive;
 }
 
-static int open_store(struct service *s, struct err *err)
+static int try_to_open(struct service *s, struct err *err)
 {
 	struct stat st;
-	int r;
+	int r = store_open_patient(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
+				   err);
 
-	if (s->store)
-		return 0;
-	r = store_open_patient(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
-			       err);
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
@@ -44,6 +41,15 @@ static int open_store(struct service *s, struct err *err)
 	s->store_inode = st.st_ino;
 	s->settler = settler_new(s->loop, s->store);
 	return 0;
+}
+
+static int open_store(struct service *s, struct err *err)
+{
+	int r = s->store ? 0 : try_to_open(s, err);
+
+	if (r < 0 && upkeep_make_room(s->upkeep, s->options->paths->db, r))
+		r = try_to_open(s, err);
+	return r;
 }
 
 /* What we write to a file that somebody has moved or removed nobody will find. */

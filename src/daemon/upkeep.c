@@ -169,6 +169,17 @@ void upkeep_begin(struct store *store, const char *db_path)
 			    db_path);
 }
 
+bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
+{
+	uint64_t n = retention_is_full(error) ? store_drop_logs(db_path, &u->policy) : 0;
+
+	if (n > 0)
+		log_info("the disk is full, and all together was above max_bytes: %llu rotated %s "
+			 "of snapshots went",
+			 (unsigned long long)n, n == 1 ? "log" : "logs");
+	return n > 0;
+}
+
 void upkeep_look(struct upkeep *u, struct store *store)
 {
 	note_tick(u);

@@ -5,6 +5,8 @@
 #ifndef PROCTOR_DAEMON_UPKEEP_H
 #define PROCTOR_DAEMON_UPKEEP_H
 
+#include <stdbool.h>
+
 #include "base/loop.h"
 #include "daemon/daemon.h"
 
@@ -21,6 +23,12 @@ void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 
 /* The database was just opened: tells of ends beside it that could not be taken in. */
 void upkeep_begin(struct store *store, const char *db_path);
+
+/*
+ * The database could not be opened or begun, for this error: on a full disk rotated logs above
+ * max_bytes go, for which nobody needs it. True: some did, so that it can be tried again.
+ */
+bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error);
 
 /*
  * At every tick: begins if it is due, and takes in what others have left beside the database

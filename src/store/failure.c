@@ -34,7 +34,7 @@ static const struct failure failures[] = {
 	{ SQLITE_PERM, EACCES, "may not be used", "make the file and its folder writable" },
 	{ SQLITE_AUTH, EACCES, "may not be used", "make the file and its folder writable" },
 	{ SQLITE_CANTOPEN, EACCES, "cannot be opened",
-	  "make its folder writable (a database in use has a -wal and a -shm file beside it), or copy all three elsewhere" },
+	  "make its folder writable, or copy it elsewhere, with the -wal and -shm that one in use has beside it" },
 	{ SQLITE_NOTADB, EBADMSG, "is not a database", ADVICE_DAMAGED },
 	{ SQLITE_CORRUPT, EBADMSG, "is damaged", ADVICE_DAMAGED },
 	{ SQLITE_TOOBIG, EBADMSG, "holds more in one place than is ever written", ADVICE_DAMAGED },

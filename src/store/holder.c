@@ -14,10 +14,10 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "store/mount.h"
 
-/* Of /proc/locks (some 4,000 locks) and of mountinfo; what comes later is not looked at. */
+/* Of /proc/locks: some 4,000 locks; what comes later is not looked at. */
 #define LOCKS_MAX_BYTES (256 * 1024)
-#define MOUNTS_MAX_BYTES (1024 * 1024)
 
 /* ---- the text of /proc/locks ---- */
 
@@ -121,50 +121,6 @@ pid_t holder_parse_locks(const char *text, const struct holder_place *places, si
 	return holder;
 }
 
-/* ---- which file it is ---- */
-
-/* "27 1 254:0 / / rw …": the id comes first, the device third. */
-int holder_parse_mount(const char *text, uint64_t mount_id, dev_t *ret)
-{
-	const char *end;
-
-	for (const char *line = text; (end = strchr(line, '\n')); line = end + 1) {
-		uint64_t id, parent, major, minor;
-		const char *p = line;
-
-		if (num_scan_u64(&p, &id) < 0 || id != mount_id || *p++ != ' ')
-			continue;
-		if (num_scan_u64(&p, &parent) < 0 || *p++ != ' ' || num_scan_u64(&p, &major) < 0 ||
-		    *p++ != ':' || num_scan_u64(&p, &minor) < 0 || *p != ' ')
-			return -EINVAL;
-		if (major > UINT32_MAX || minor > UINT32_MAX)
-			return -ERANGE;
-		*ret = makedev((unsigned)major, (unsigned)minor);
-		return 0;
-	}
-	return -ENOENT;
-}
-
-/*
- * What stat() tells is not always what /proc/locks tells: btrfs has a device for
- * each subvolume, overlayfs may show that of a layer.
- */
-static int read_mount_device(const char *path, dev_t *ret)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct statx stx;
-	int r;
-
-	if (statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx) < 0)
-		return -errno;
-	if (!(stx.stx_mask & STATX_MNT_ID)) /* before Linux 5.8 */
-		return -ENODATA;
-	r = io_read_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_MAX_BYTES, &text);
-	if (r < 0 && r != -EFBIG)
-		return r;
-	return holder_parse_mount(text.data, stx.stx_mnt_id, ret);
-}
-
 /* ---- looking ---- */
 
 /*
@@ -233,7 +189,7 @@ pid_t holder_find(const char *db_path)
 	CLEANUP(buf_release) struct buf locks = BUF_INIT;
 	/* The -shm lies beside the file, not beside a link to it. */
 	CLEANUP(free_ptr) char *real = realpath(db_path, NULL);
-	dev_t device = 0;
+	struct mount_found mount;
 	pid_t pid;
 	int r;
 
@@ -243,8 +199,10 @@ pid_t holder_find(const char *db_path)
 	if (r < 0 && r != -EFBIG)
 		return 0;
 	pid = look_up(locks.data, real, 0);
-	if (pid == 0 && locks.len > 0 && read_mount_device(real, &device) == 0)
-		pid = look_up(locks.data, real, device);
+	/* What stat() tells is not always what /proc/locks tells: btrfs has a device for each
+	 * subvolume, overlayfs may show that of a layer. */
+	if (pid == 0 && locks.len > 0 && mount_read(real, &mount) == 0)
+		pid = look_up(locks.data, real, mount.device);
 	return pid;
 }
 

@@ -41,9 +41,6 @@ struct holder_place {
 pid_t holder_parse_locks(const char *text, const struct holder_place *places, size_t n,
 			 pid_t own_pid);
 
-/* The device of a mount, in the text of /proc/self/mountinfo. -ENOENT: there is no such mount. */
-int holder_parse_mount(const char *text, uint64_t mount_id, dev_t *ret);
-
 #define HOLDER_BYTES 96
 
 /* "process 4711 (sqlite3)", without the name if that cannot be read; "another process" for 0. */

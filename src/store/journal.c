@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/mount.h"
 #include "store/patience.h"
 #include "store/sqlite.h"
 
@@ -54,6 +56,28 @@ bool journal_is_shared(const char *path)
 		if ((unsigned long)fs.f_type == shared_file_systems[i])
 			return true;
 	return false;
+}
+
+static bool has_beside(const char *path, const char *suffix)
+{
+	CLEANUP(free_ptr) char *name = NULL;
+	struct stat st;
+
+	if (asprintf(&name, "%s%s", path, suffix) < 0) {
+		name = NULL;
+		return true;
+	}
+	return stat(name, &st) == 0 ? st.st_size > 0 : errno != ENOENT;
+}
+
+/* Both lie beside the file, not beside a link to it. */
+bool journal_cannot_change(const char *path)
+{
+	CLEANUP(free_ptr) char *real = realpath(path, NULL);
+	struct mount_found mount;
+
+	return real && !has_beside(real, "-wal") && !has_beside(real, "-journal") &&
+	       !journal_is_shared(real) && mount_read(real, &mount) == 0 && mount.is_read_only;
 }
 
 /* Runs SQL that answers with the name of the journal that is in use from now on. */

@@ -14,6 +14,13 @@
 bool journal_is_shared(const char *path);
 
 /*
+ * Whether all of a database is in its file, with nothing beside it that would have to be read
+ * first, on a file system that nobody can write: not through another mount, nor from another host.
+ * In doubt it is not so.
+ */
+bool journal_cannot_change(const char *path);
+
+/*
  * Brings a database that is open for writing to the right one for its file
  * system. The file remembers it, so this mostly finds it done. Not inside a
  * transaction. -EBUSY: others use the file, and would not notice the change.

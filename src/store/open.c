@@ -84,13 +84,16 @@ static int check_file(const char *path, enum store_mode mode, struct err *err)
 static int check_access(const char *path, enum store_mode mode, struct err *err)
 {
 	bool is_write = mode == STORE_WRITE;
+	int error;
 
 	if (faccessat(AT_FDCWD, path, is_write ? R_OK | W_OK : R_OK, AT_EACCESS) == 0)
 		return 0;
-	return err_set(
-		err, -errno,
-		"the database %s cannot be %s (%s): change its mode, or set PROCTOR_HOME to another folder",
-		path, is_write ? "written" : "read", strerror(errno));
+	error = errno;
+	return err_set(err, -error,
+		       "the database %s cannot be %s (%s): %s, or set PROCTOR_HOME to %s", path,
+		       is_write ? "written" : "read", strerror(error),
+		       error == EROFS ? "mount its file system writable" : "change its mode",
+		       error == EROFS ? "a folder on another file system" : "another folder");
 }
 
 static int refuse_writing(const char *path, int error, struct err *err)
@@ -329,19 +332,27 @@ static void add_uri_path(struct buf *out, const char *path)
 }
 
 /*
- * Who reads shares an index of the log with who writes, in a file beside it. On a full disk nobody
- * can make that; SQLite then makes one in memory, but only if it is told that the file is not its
- * to write.
+ * Who reads shares an index of the log with who writes, in a file beside it. Where nobody can make
+ * that SQLite has to be told what to do without: on a full disk, that the file is not its to write,
+ * so that it makes one in memory; on a medium that cannot change, that it needs none. NULL:
+ * neither.
  */
-static int read_version_without_room(struct store *store, unsigned patience_ms, int *ret,
-				     struct err *err)
+static const char *option_after(const char *path, int error)
+{
+	if (error == -ENOSPC || error == -EDQUOT)
+		return "readonly_shm=1";
+	return error == -EROFS && journal_cannot_change(path) ? "immutable=1" : NULL;
+}
+
+static int read_version_with(struct store *store, const char *option, unsigned patience_ms,
+			     int *ret, struct err *err)
 {
 	CLEANUP(buf_release) struct buf uri = BUF_INIT;
 	int r;
 
 	buf_add_str(&uri, store->path[0] == '/' ? "file:" : "file:./");
 	add_uri_path(&uri, store->path);
-	buf_add_str(&uri, "?readonly_shm=1");
+	buf_printf(&uri, "?%s", option);
 	if (buf_error(&uri) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", store->path);
 	store_forget_statements(store);
@@ -354,6 +365,7 @@ static int read_version_without_room(struct store *store, unsigned patience_ms, 
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	const char *option;
 	int version = 0, r;
 
 	if (!store)
@@ -362,8 +374,9 @@ static int open_to_read(const char *path, unsigned patience_ms, struct store **r
 	if (r < 0)
 		return r;
 	r = read_version(store, &version, err);
-	if (r == -ENOSPC || r == -EDQUOT)
-		r = read_version_without_room(store, patience_ms, &version, err);
+	option = r < 0 ? option_after(path, r) : NULL;
+	if (option)
+		r = read_version_with(store, option, patience_ms, &version, err);
 	if (r == 0 && version == 0)
 		r = look_again(store, &version, err);
 	if (r < 0)

@@ -2,6 +2,7 @@
 
 #include "base/macros.h"
 #include "store/holder.h"
+#include "store/mount.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		{ "fe:00:11010059", HOLDER_SHARED, HOLDER_LAST, true },
 	};
 	char *text = fuzz_text(data, size);
-	dev_t device = 0;
+	struct mount_found mount;
 
 	if (holder_parse_locks(text, places, ARRAY_SIZE(places), 4711) < 0)
 		abort();
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (holder_parse_locks(text, places, 0, 4711) != 0)
 		abort();
-	if (holder_parse_mount(text, 27, &device) > 0)
+	if (mount_parse(text, 27, &mount) > 0)
 		abort();
 	free(text);
 	return 0;

@@ -237,18 +237,59 @@ with_hardly_any_room() {
 	"$PROCTOR" gc --trust-clock --json >"$TMP/hardly.json" 2>"$TMP/hardly.err"
 	echo $? >"$TMP/hardly.status"
 }
+# Rotated logs above max_bytes, and not a byte free: nobody can open the database.
+make_disk_full_of_logs() {
+	mount -t tmpfs -o size=24m,mode=700 tmpfs "$TMP/small" || exit 77
+	export PROCTOR_HOME=$TMP/small
+	printf 'retention:\n  max_bytes: 16777216\n' >"$PROCTOR_HOME/proctor.yaml"
+	"$PROCTOR" run -q --job before -- true
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+db.close() # and with it the log goes' "$PROCTOR_HOME/proctor.db"
+	for i in 1 2; do
+		head -c 8400000 /dev/zero >"$PROCTOR_HOME/proctor.jsonl.$i"
+	done
+	head -c 24m /dev/zero >"$PROCTOR_HOME/filler" 2>/dev/null
+}
+list_logs() {
+	(cd "$PROCTOR_HOME" && echo proctor.jsonl.[12])
+}
+has_dropped_log() {
+	[ "$(list_logs)" = proctor.jsonl.1 ]
+}
+run_among_logs() {
+	make_disk_full_of_logs
+	"$PROCTOR" run -q --job among --interval 0.2 -- sh -c "$(gate among)" 2>"$TMP/among.err" &
+	eventually has_dropped_log
+	list_logs >"$TMP/among.logs"
+	pass among
+	wait
+	"$PROCTOR" jobs --json >"$TMP/among.json"
+}
+start_among_logs() {
+	make_disk_full_of_logs
+	"$PROCTOR" start >/dev/null 2>&1
+	eventually has_dropped_log
+	list_logs >"$TMP/daemon.logs"
+	"$PROCTOR" stop >/dev/null 2>&1
+}
 mkdir "$TMP/small"
 if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 	(
 		export TMP PROCTOR
 		export -f on_a_full_disk on_a_tight_disk make_tight_disk beside_a_run count_old has_no_old \
-			gate pass eventually with_hardly_any_room
+			gate pass eventually with_hardly_any_room \
+			make_disk_full_of_logs list_logs has_dropped_log run_among_logs start_among_logs
 		unshare -m bash -c on_a_full_disk &&
 			unshare -m bash -c 'on_a_tight_disk some 2000 8 1500' &&
 			unshare -m bash -c 'on_a_tight_disk all 4000 3 1500' &&
 			unshare -m bash -c 'on_a_tight_disk little 4000 0 600' &&
 			unshare -m bash -c beside_a_run &&
-			unshare -m bash -c with_hardly_any_room
+			unshare -m bash -c with_hardly_any_room &&
+			unshare -m bash -c run_among_logs &&
+			unshare -m bash -c start_among_logs
 	)
 	if [ $? = 77 ]; then
 		skip "a full disk" "no tmpfs can be mounted here"
@@ -272,6 +313,10 @@ if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		is "with hardly any room it is given back: status" "$(cat "$TMP/hardly.status" "$TMP/hardly.err")" 0
 		json "all that was removed" "$(cat "$TMP/hardly.json")" \
 			'd["events_removed"] == 40000 and d["bytes_given_back"] > 2 << 20'
+		is "a run drops logs above max_bytes where it cannot open the database" "$(cat "$TMP/among.logs")" proctor.jsonl.1
+		json "and is recorded" "$(cat "$TMP/among.json")" '[j["job_id"] for j in d] == ["before", "among"]'
+		is "with nothing to complain of" "$(cat "$TMP/among.err")" ""
+		is "so does a daemon" "$(cat "$TMP/daemon.logs")" proctor.jsonl.1
 	fi
 else
 	skip "a full disk" "only root can mount one here"

@@ -311,6 +311,50 @@ else
 	skip "a medium that cannot be written" "this machine makes no mount namespaces"
 fi
 
+# A file system that nobody can write, and one of which only this mount cannot be written.
+read_medium() {
+	mount -t tmpfs -o size=8m,mode=700 tmpfs "$TMP/medium" || exit 77
+	export PROCTOR_HOME=$TMP/medium
+	"$PROCTOR" run -q --job there -- true
+	python3 -c '
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+db.close() # and with it the log goes' "$PROCTOR_HOME/proctor.db"
+	mount --bind "$TMP/medium" "$TMP/medium" && mount -o remount,ro,bind "$TMP/medium"
+	"$PROCTOR" jobs >"$TMP/bound.out" 2>&1
+	umount "$TMP/medium"
+	mount -o remount,ro "$TMP/medium"
+	"$PROCTOR" jobs >"$TMP/medium.out" 2>&1
+	"$PROCTOR" run -q -- true >"$TMP/medium.run" 2>&1
+	mount -o remount,rw "$TMP/medium"
+	echo "not empty" >"$PROCTOR_HOME/proctor.db-wal"
+	mount -o remount,ro "$TMP/medium"
+	"$PROCTOR" jobs >"$TMP/medium.wal" 2>&1
+	return 0
+}
+mkdir "$TMP/medium"
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+	(
+		export TMP PROCTOR
+		export -f read_medium
+		unshare --mount bash -c read_medium
+	)
+	if [ $? = 77 ]; then
+		skip "a database on a medium that cannot be written" "no tmpfs can be mounted here"
+	else
+		like "a database on a medium that cannot be written is read" "$(cat "$TMP/medium.out")" '^there '
+		like "to write it no mode helps" "$(cat "$TMP/medium.run")" \
+			'cannot be written \(Read-only file system\): mount its file system writable, or set PROCTOR_HOME'
+		like "with a log beside it nobody reads it without that" "$(cat "$TMP/medium.wal")" \
+			'cannot be opened \(Read-only file system\)'
+		like "nor where others may write it" "$(cat "$TMP/bound.out")" \
+			'cannot be opened \(Read-only file system\): make its folder writable, or copy it elsewhere'
+	fi
+else
+	skip "a database on a medium that cannot be written" "only root can mount one here"
+fi
+
 # ---- in use ----
 # hold SQL: has the database open, having run this, until it is ended; sets holder.
 hold() {

@@ -93,28 +93,6 @@ static void test_the_earlier_place_wins(void **state)
 			 34);
 }
 
-static void test_mounts(void **state)
-{
-	static const char text[] = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
-				   "2 27 0:31 / /x rw - tmpfs none rw\n"
-				   "270 27 0:45 /home /home rw - btrfs /dev/vdb rw\n"
-				   "28 27 0-45 / /y rw - what is this\n"
-				   "29 27 99999999999:1 / /z rw - x y z\n"
-				   "30 27 1:2";
-	dev_t device = 0;
-
-	(void)state;
-	assert_int_equal(holder_parse_mount(text, 270, &device), 0);
-	assert_int_equal(device, makedev(0, 45));
-	assert_int_equal(holder_parse_mount(text, 27, &device), 0);
-	assert_int_equal(device, makedev(254, 0));
-	assert_int_equal(holder_parse_mount(text, 26, &device), -ENOENT);
-	assert_int_equal(holder_parse_mount(text, 28, &device), -EINVAL);
-	assert_int_equal(holder_parse_mount(text, 29, &device), -ERANGE);
-	assert_int_equal(holder_parse_mount(text, 30, &device), -ENOENT);
-	assert_int_equal(device, makedev(254, 0));
-}
-
 /* ---- real locks ---- */
 
 /* A process that runs SQL, or fn, on the file and then waits to be ended. */
@@ -388,7 +366,6 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),
 		cmocka_unit_test(test_the_earlier_place_wins),
-		cmocka_unit_test(test_mounts),
 		STORE_TEST(test_writer_of_a_log),
 		STORE_TEST(test_readers_of_a_log_are_not_meant),
 		STORE_TEST(test_names_do_not_command_the_terminal),
