@@ -81,7 +81,8 @@ json "what the runner does until the command begins is not the command's" "$stdo
 		c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
 run as_alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
 json "beside root's daemon they are, however short it is" "$stdout" "5000 <= $writes <= 5010"
-json "all of them" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+json "all of them" "$stdout" \
+	'd["evidence"]["syscalls"] == d["evidence"]["syscall_hotspots"] == "exact" and "syscalls" not in [u["what"] for u in d["unknown"]]'
 json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
 json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
 json "nobody denies it" "$stdout" "$why == []"
@@ -108,7 +109,10 @@ pass unasked
 wait $!
 stdout=$(cat "$TMP/unasked")
 json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
-json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
+json "which may not be all" "$stdout" \
+	'd["evidence"]["syscalls"] == "at least" and d["evidence"]["syscall_hotspots"] == "sampled"'
+like "and why is said" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscalls"]')" \
+	'from when it began to'
 
 # ---- in each sample of hers ----
 
