@@ -96,8 +96,9 @@ static void note_late_count(struct facts *f)
 {
 	if (f->a->n_syscalls > 0 && !facts_runner_counts(f))
 		f->notes[f->n_notes++] = (struct unknown_note){
-			"syscalls", "a daemon has counted them from when it began to: what was called "
-				    "before, or while no daemon ran, is missing"
+			"syscalls",
+			"a daemon has counted them from when it began to: what was called "
+			"before, or while no daemon ran, is missing"
 		};
 }
 

@@ -423,7 +423,8 @@ static void test_the_daemon_counts_where_the_runner_does_not(void **state)
 	assert_null(strstr(out.data, "nobody asked for it"));
 	assert_non_null(strstr(out.data, "\"syscalls\":\"at least\""));
 	assert_non_null(strstr(out.data, "\"syscall_hotspots\":\"sampled\"")); /* of a part */
-	assert_non_null(strstr(out.data, "{\"what\":\"syscalls\",\"why\":\"a daemon has counted them"));
+	assert_non_null(
+		strstr(out.data, "{\"what\":\"syscalls\",\"why\":\"a daemon has counted them"));
 	attempt_release(&a);
 }
 
