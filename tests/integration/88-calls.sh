@@ -205,9 +205,34 @@ is "a daemon that goes harms nobody" "$?" 0
 json "and nothing is made up" "$(cat "$TMP/left")" 'd["syscalls"] is None'
 like "but said" "$(json_eval "$(cat "$TMP/left")" "$why")" 'daemon .* gone'
 
-# ---- submitted, attached ----
+# ---- a daemon that has no room to count for a while ----
 
 "$PROCTOR" start >/dev/null
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+files=$(ulimit -Hn)
+counts() { # RUNG WHY: patterns for how system calls are counted, and why so
+	json_eval "$("$PROCTOR" status --json)" \
+		'" / ".join(d[k]["syscall counts and time"] for k in ("rungs", "rung_reasons"))' |
+		grep -q "^$1 / $2\$"
+}
+three_more_files() { # the first limit under which so many numbers are free
+	python3 -c 'import os, sys
+used = {int(fd) for fd in os.listdir(f"/proc/{sys.argv[1]}/fd")}
+print(next(n for n in range(3, 9999) if n - sum(fd < n for fd in used) >= 3))' "$daemon"
+}
+"$PROCTOR" run -q --job ample -- sleep 0.5
+check "a daemon that counts gives no reason" eventually counts 'eBPF.*' ''
+prlimit --pid "$daemon" --nofile="$(three_more_files):$files"
+"$PROCTOR" run -q --job scant -- sleep 1
+prlimit --pid "$daemon" --nofile="$files:$files"
+check "one that cannot says why" eventually counts unknown '.*Too many open files'
+run "$PROCTOR" doctor
+like "so does doctor" "$stdout" 'the daemon that runs here: unknown: .*Too many open files'
+"$PROCTOR" run -q --job again -- sleep 1
+check "and when it can again, that" eventually counts 'eBPF.*' ''
+
+# ---- submitted, attached ----
+
 printf 'job_id: sent\nsheets:\n  - run: sleep 1; %s\n' "$busy" >"$TMP/alice/job.yaml"
 chmod 644 "$TMP/alice/job.yaml"
 run as_alice "$PROCTOR" submit "$TMP/alice/job.yaml"
