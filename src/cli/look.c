@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/look_gpus.h"
-#include "jobs/assign.h"
+#include "jobs/jobs.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 

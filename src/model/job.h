@@ -382,7 +382,8 @@ const char *attempt_status_name(const struct attempt *a);
 
 /*
  * An element of "jobs --json" with this status, without its braces: others may add keys of their
- * own. Where attempt_num is 0 nobody has begun it: neither that nor how many sheets it has is known.
+ * own. Where attempt_num is 0 nobody has begun it: neither that nor how many sheets it has is
+ * known.
  */
 void attempt_write_fields(struct json *j, const struct attempt *a, const char *status);
 
