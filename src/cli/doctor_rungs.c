@@ -26,16 +26,16 @@ static bool is_by_ebpf(const struct doctor_rungs *r)
 	return i < r->n_own && strcmp(r->own[i].rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
 }
 
-static const char *rung_of_daemon(const struct doctor_rungs *r, const char *measurement)
+/* of: "rungs", or "rung_reasons", which an older one does not tell. */
+static const char *daemon_says(const struct doctor_rungs *r, const char *of,
+			       const char *measurement)
 {
-	const struct rpc_value *rungs = rpc_value_get(r->daemon, "rungs");
-
-	return rpc_value_string(rpc_value_get(rungs, measurement));
+	return rpc_value_string(rpc_value_get(rpc_value_get(r->daemon, of), measurement));
 }
 
 static bool daemon_has_ebpf(const struct doctor_rungs *r)
 {
-	const char *rung = rung_of_daemon(r, SOURCES_RUNG_SYSCALLS);
+	const char *rung = daemon_says(r, "rungs", SOURCES_RUNG_SYSCALLS);
 
 	return rung && strcmp(rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
 }
@@ -105,12 +105,17 @@ static void add_asked(struct buf *out, const struct doctor_rungs *r, const struc
 
 static void add_of_daemon(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
 {
-	const char *rung = rung_of_daemon(r, own->measurement);
+	const char *rung = daemon_says(r, "rungs", own->measurement);
+	const char *reason = daemon_says(r, "rung_reasons", own->measurement);
 
 	if (!rung || strcmp(rung, own->rung) == 0)
 		return;
 	buf_printf(out, "  %-28s   the daemon that runs here: ", "");
 	cli_add_text(out, rung, 100);
+	if (reason && reason[0]) {
+		buf_add_str(out, ": ");
+		cli_add_text(out, reason, 300);
+	}
 	buf_add_char(out, '\n');
 }
 
@@ -161,5 +166,7 @@ void doctor_write_rungs(struct json *j, const struct doctor_rungs *r)
 	rpc_value_write(rpc_value_get(r->daemon, "process_accounts_missing"), j);
 	json_key(j, "daemon_rungs");
 	rpc_value_write(rpc_value_get(r->daemon, "rungs"), j);
+	json_key(j, "daemon_rung_reasons");
+	rpc_value_write(rpc_value_get(r->daemon, "rung_reasons"), j);
 	write_object(j, "rung_reasons", r->own, r->n_own, true);
 }

@@ -32,7 +32,10 @@ void doctor_find_gpu_rungs(int root_fd, struct arena *arena, struct doctor_rungs
 /* Some lines for each. */
 void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r);
 
-/* The members rungs, run_rungs, daemon_rungs (null without a daemon) and rung_reasons. */
+/*
+ * The members rungs and rung_reasons, run_rungs, and daemon_rungs and daemon_rung_reasons, which
+ * are null without a daemon.
+ */
 void doctor_write_rungs(struct json *j, const struct doctor_rungs *r);
 
 #endif

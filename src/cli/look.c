@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,10 +12,12 @@
 #include "cli/cli.h"
 #include "cli/look_gpus.h"
 #include "jobs/jobs.h"
+#include "rpc/rpc.h"
 #include "sources/sources.h"
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
 #define LOOK_AGAIN_NS 200000000L
+#define DAEMON_WAIT_MS 1000
 #define GPU_WAIT_MS 3000 /* their driver may take a second to begin */
 
 /* ---- which jobs run ---- */
@@ -30,22 +33,9 @@ static int list_running(const struct paths *paths, struct attempt_list *ret, str
 	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
 }
 
-/* job_id lives as long as the snapshot. */
-static int assign_job(const struct attempt *a, const char *job_id, struct snapshot *snap)
+static int add_job(const struct attempt *a, struct snapshot *snap, struct assign_root *ret)
 {
-	struct tree *tree = tree_new(job_id, a->runner.pid);
-	int r;
-
-	if (!tree)
-		return -ENOMEM;
-	tree_set_sheet(tree, a->current_sheet);
-	r = tree_assign(tree, snap, TREE_FORGET_MISSING);
-	tree_free(tree);
-	return r;
-}
-
-static int add_job(const struct attempt *a, struct snapshot *snap)
-{
+	/* lives as long as the snapshot */
 	const char *job_id = arena_strdup(&snap->arena, a->job_id);
 
 	if (!job_id)
@@ -60,21 +50,69 @@ static int add_job(const struct attempt *a, struct snapshot *snap)
 		.uid = a->uid,
 	};
 	snap->active_sheets += a->current_sheet != SHEET_NONE;
-	return assign_job(a, job_id, snap);
+	*ret = (struct assign_root){
+		.key = a->runner,
+		.is_runner = !a->is_attached,
+		.job_id = job_id,
+		.attempt_id = a->id,
+		.sheet_num = a->current_sheet,
+	};
+	return 0;
+}
+
+static int assign(struct snapshot *snap, const struct assign_root *roots, size_t n)
+{
+	struct assigner *assigner = assigner_new();
+	size_t *n_of = calloc(n + 1, sizeof(*n_of));
+	int r = assigner && n_of ? assign_processes(assigner, snap, roots, n, n_of) : -ENOMEM;
+
+	free(n_of);
+	assigner_free(assigner);
+	return r;
 }
 
 static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
 {
+	size_t n = running->n + 1;
+	struct assign_root *roots = arena_alloc(&snap->arena, n * sizeof(*roots));
 	int r = 0;
 
-	snap->progress = arena_alloc(&snap->arena, running->n * sizeof(*snap->progress));
-	if (!snap->progress)
+	snap->progress = arena_alloc(&snap->arena, n * sizeof(*snap->progress));
+	if (!snap->progress || !roots)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < running->n; i++)
 		if (running->items[i].is_running) /* else lost, with a late sign of life */
-			r = add_job(&running->items[i], snap);
+			r = add_job(&running->items[i], snap, &roots[snap->n_progress]);
 	snap->running_jobs = (int)snap->n_progress;
-	return r;
+	return r < 0 ? r : assign(snap, roots, snap->n_progress);
+}
+
+/* ---- the daemon ---- */
+
+static void take_daemon(const struct rpc_value *status, struct snapshot *snap)
+{
+	double mb = rpc_value_f64(rpc_value_get(status, "rss_mb"));
+
+	snap->daemon_pid = (pid_t)rpc_value_i64(rpc_value_get(status, "pid"), 0);
+	if (mb >= 0 && mb < 1e12)
+		snap->daemon_rss_bytes = (uint64_t)(mb * (1 << 20) + 0.5);
+	snap->daemon_uptime_seconds = rpc_value_f64(rpc_value_get(status, "uptime_seconds"));
+	snap->pressure_level = arena_strdup(
+		&snap->arena, rpc_value_string(rpc_value_get(status, "pressure_level")));
+}
+
+/* Where none answers soon nothing is known of it. */
+static void ask_daemon(struct snapshot *snap)
+{
+	const struct rpc_client_options options = { .timeout_ms = DAEMON_WAIT_MS };
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
+	struct rpc_client *client = NULL;
+
+	if (rpc_client_open(&options, &client, NULL) < 0)
+		return;
+	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
+		take_daemon(status, snap);
+	rpc_client_close(client);
 }
 
 /* ---- taking it ---- */
@@ -126,6 +164,8 @@ static int take(const struct settings *ctx, const struct attempt_list *running,
 	}
 	if (r == 0 && told_gpus)
 		look_take_gpus(told_gpus, snap);
+	if (r == 0)
+		ask_daemon(snap);
 	collector_free(collector);
 	gpus_close(options.gpus);
 	return r;

@@ -1,5 +1,5 @@
 /*
- * look - the host and its processes as they are now, without a daemon.
+ * look - the host and its processes as they are now, seen by this process.
  *
  * Looks twice, a fifth of a second apart: one look tells no CPU percentages.
  */
@@ -12,7 +12,8 @@
 
 /*
  * Fills ret (initialised). The database says which jobs run; one that cannot be read is
- * warned about, and no process belongs to a job then. What costs more than a look is read
+ * warned about, and no process belongs to a job then. A daemon that answers is asked about
+ * itself alone. What costs more than a look is read
  * of the processes in scope alone.
  */
 int look_now(const struct settings *ctx, enum snapshot_scope scope, struct snapshot *ret,

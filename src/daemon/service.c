@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -60,12 +61,14 @@ static int watch_signals(struct service *s, struct err *err)
 /* What a run would get, but for what the daemon itself has taken. */
 void service_set_rung(struct service *s, struct rung taken)
 {
-	const char *reason = arena_strdup(&s->arena, taken.reason);
-
-	taken.reason = reason ? reason : "";
-	for (size_t i = 0; i < s->n_rungs; i++)
-		if (strcmp(s->rungs[i].measurement, taken.measurement) == 0)
-			s->rungs[i] = taken;
+	for (size_t i = 0; i < s->n_rungs; i++) {
+		if (strcmp(s->rungs[i].measurement, taken.measurement) != 0)
+			continue;
+		snprintf(s->rung_reasons[i], sizeof(s->rung_reasons[i]), "%s", taken.reason);
+		taken.reason = s->rung_reasons[i];
+		s->rungs[i] = taken;
+		return;
+	}
 }
 
 static void describe_rungs(struct service *s)

@@ -245,13 +245,14 @@ struct service {
 	struct cadence cadence;	 /* when the next tick is due */
 	struct tick_stats stats;
 	struct rung rungs[SOURCES_MAX_RUNGS];
+	char rung_reasons[SOURCES_MAX_RUNGS][512]; /* of those that were set */
 	size_t n_rungs;
-	struct arena arena; /* of the rungs */
+	struct arena arena; /* of those that a run would get */
 };
 
 /* ---- service.c ---- */
 
-/* What daemon.status tells of this measurement from now on. */
+/* What daemon.status tells of this measurement from now on. The reason is copied. */
 void service_set_rung(struct service *s, struct rung taken);
 
 /* ---- service_socket.c ---- */

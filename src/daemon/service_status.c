@@ -6,12 +6,13 @@
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
 
-static void write_rungs(struct json *j, const struct service *s)
+static void write_rungs(struct json *j, const char *key, const struct service *s, bool are_reasons)
 {
-	json_key(j, "rungs");
+	json_key(j, key);
 	json_begin_object(j);
 	for (size_t i = 0; i < s->n_rungs; i++)
-		json_key_string(j, s->rungs[i].measurement, s->rungs[i].rung);
+		json_key_string(j, s->rungs[i].measurement,
+				are_reasons ? s->rungs[i].reason : s->rungs[i].rung);
 	json_end_object(j);
 }
 
@@ -152,7 +153,8 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	write_costs(j, s);
 	write_life(j, s);
 	write_clients(j, s);
-	write_rungs(j, s);
+	write_rungs(j, "rungs", s, false);
+	write_rungs(j, "rung_reasons", s, true);
 	json_key_string(j, "gpu_note", s->gpus.note[0] ? s->gpus.note : NULL);
 	json_end_object(j);
 	return 0;

@@ -185,10 +185,20 @@ static void say_unarmed(struct service *s)
 		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
 }
 
+/* What was short when another job began may be there again. */
+static void say_armed(struct service *s)
+{
+	if (syscalls_is_armed(s->syscalls.syscalls))
+		service_set_rung(
+			s, (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" });
+}
+
 static void count_job(struct service *s, const struct watched *job)
 {
-	int r = is_wanted(s, job) ? begin_job(s, job) : 0;
+	int r = is_wanted(s, job) ? begin_job(s, job) : -ESRCH;
 
+	if (r == 0)
+		say_armed(s);
 	if (r == 0 || r == -ESRCH)
 		return;
 	log_warning("the system calls of job %s are not counted: %s", job->job_id, strerror(-r));

@@ -352,15 +352,17 @@ const char *attempt_status_name(const struct attempt *a)
 
 void attempt_write_fields(struct json *j, const struct attempt *a, const char *status)
 {
+	bool is_known = a->attempt_num > 0; /* else it waits for its runner, who counts both */
+
 	json_key_string(j, "job_id", a->job_id);
-	json_key_i64(j, "attempt", a->attempt_num);
+	json_key_int(j, "attempt", is_known ? a->attempt_num : -1);
 	json_key_string(j, "status", status);
 	json_key_string(j, "outcome", outcome_name(a->outcome));
 	json_key_int(j, "exit_code", a->status.exit_code);
 	json_key_int(j, "signal", a->status.signal);
 	json_key_f64(j, "started", u64_to_seconds(a->started_wall_ns));
 	json_key_f64(j, "ended", u64_to_seconds(a->ended_wall_ns));
-	json_key_i64(j, "total_sheets", a->total_sheets);
+	json_key_int(j, "total_sheets", is_known ? a->total_sheets : -1);
 	json_key_i64(j, "last_completed_sheet", a->last_completed_sheet);
 	json_key_int(j, "current_sheet", a->current_sheet);
 	json_key_bool(j, "lost", a->is_lost);

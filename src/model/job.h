@@ -380,8 +380,11 @@ bool attempt_has_begun(const struct attempt *a);
 /* "running" or "done" (queued comes with the daemon). */
 const char *attempt_status_name(const struct attempt *a);
 
-/* An element of "jobs --json" with this status, without its braces: others may add keys of their
- * own. */
+/*
+ * An element of "jobs --json" with this status, without its braces: others may add keys of their
+ * own. Where attempt_num is 0 nobody has begun it: neither that nor how many sheets it has is
+ * known.
+ */
 void attempt_write_fields(struct json *j, const struct attempt *a, const char *status);
 
 #endif

@@ -350,6 +350,8 @@ static void write_evidence(struct json *j, const struct facts *f)
 	json_key(j, "evidence");
 	json_begin_object(j);
 	figures_write_evidence(j, &f->figures, true);
+	json_key_string(j, "syscalls",
+			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
 	json_key_string(j, "syscall_hotspots",
 			evidence_name(is_counted ? facts_hotspot_evidence(f) : EVIDENCE_UNKNOWN));
 	json_end_object(j);

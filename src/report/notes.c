@@ -32,6 +32,7 @@ static const struct {
 	{ "io", "I/O" },
 	{ "anomalies", "anomalies" },
 	{ "gpus", "GPUs" },
+	{ "syscalls", "system calls" },
 	{ "syscall times", "times of system calls" },
 };
 
@@ -90,10 +91,21 @@ static int note_gap(struct facts *f)
 	return f->notes[f->n_notes++].why ? 0 : -ENOMEM;
 }
 
+/* When a daemon began, and whether another one had to go on, no record says. */
+static void note_late_count(struct facts *f)
+{
+	if (f->a->n_syscalls > 0 && !facts_runner_counts(f))
+		f->notes[f->n_notes++] = (struct unknown_note){
+			"syscalls",
+			"a daemon has counted them from when it began to: what was called "
+			"before, or while no daemon ran, is missing"
+		};
+}
+
 int notes_collect(struct facts *f)
 {
 	const struct attempt *a = f->a;
-	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(never_measured) + 1;
+	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(never_measured) + 2;
 
 	f->notes = arena_alloc(&f->arena, max * sizeof(f->notes[0]));
 	if (!f->notes)
@@ -101,6 +113,7 @@ int notes_collect(struct facts *f)
 	for (size_t i = 0; i < a->n_unknowns; i++)
 		if (!is_measured(a, a->unknowns[i].what))
 			f->notes[f->n_notes++] = a->unknowns[i];
+	note_late_count(f);
 	if (note_gap(f) < 0)
 		return -ENOMEM;
 	for (int id = 0; id < FIGURE_COUNT; id++)

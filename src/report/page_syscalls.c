@@ -37,9 +37,7 @@ static const char *say_how_many(const struct facts *f)
 {
 	if (facts_syscall_evidence(f) == EVIDENCE_EXACT)
 		return "all of all processes";
-	if (facts_runner_counts(f))
-		return "at least: what is missing is said below";
-	return "at least: from when the daemon began to count";
+	return "at least: what is missing is said below";
 }
 
 void page_add_syscalls(struct doc *d, const struct facts *f)

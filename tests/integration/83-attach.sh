@@ -94,6 +94,12 @@ like "once" "$stderr" "belongs to the job sleeper already"
 run "$PROCTOR" jobs --json
 json "it runs" "$stdout" 'd[-1]["job_id"] == "sleeper" and d[-1]["status"] == "running" and d[-1]["outcome"] is None'
 is "as what it is" "$(job sleeper 'd["command"]')" "sleep 300"
+run "$PROCTOR" snapshot --json
+json "a snapshot has its process" "$stdout" \
+	'[(p["pid"], p["job_id"]) for p in d["processes"]] == [('"$sleeper"', "sleeper")]'
+json "and the daemon" "$stdout" \
+	"d['daemon_pid'] == $(status_of 'd["pid"]') and d['daemon_rss_mb'] > 1 and d['conductor_uptime_seconds'] > 0"
+json "which judges the host" "$stdout" 'd["pressure_level"] in ("none", "low", "medium", "high", "critical")'
 kill -9 "$sleeper"
 if [ "$has_news" = True ]; then
 	is "how it ended is told" "$(timeout 120 "$PROCTOR" wait sleeper)" "sleeper failure"

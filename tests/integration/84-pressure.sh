@@ -160,6 +160,8 @@ printf 'interval_seconds: 0.2\nlimits:\n  max_concurrent_jobs: 1\n' >"$config"
 check "one runs" eventually job_is first 'j["status"] == "running"'
 check "the other is queued, and it is said why" eventually job_is second \
 	'j["status"] == "queued" and j["why_queued"] == "1 job runs already" and j["outcome"] is None and j["started"] is None'
+check "which attempt it will be, and of how many sheets, is not known yet" job_is second \
+	'j["attempt"] is j["total_sheets"] is None'
 check "status counts it" is_true 'd["queued_jobs"] == 1'
 run "$PROCTOR" jobs --limit 1
 is "it is the newest of all" "$(tail -n +2 <<<"$stdout" | awk '{ print $1, $6 }')" "second queued"

@@ -81,7 +81,8 @@ json "what the runner does until the command begins is not the command's" "$stdo
 		c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
 run as_alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
 json "beside root's daemon they are, however short it is" "$stdout" "5000 <= $writes <= 5010"
-json "all of them" "$stdout" 'd["evidence"]["syscall_hotspots"] == "exact"'
+json "all of them" "$stdout" \
+	'd["evidence"]["syscalls"] == d["evidence"]["syscall_hotspots"] == "exact" and "syscalls" not in [u["what"] for u in d["unknown"]]'
 json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
 json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
 json "nobody denies it" "$stdout" "$why == []"
@@ -108,7 +109,10 @@ pass unasked
 wait $!
 stdout=$(cat "$TMP/unasked")
 json "who does not ask gets what was counted" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
-json "which may not be all" "$stdout" 'd["evidence"]["syscall_hotspots"] == "sampled"'
+json "which may not be all" "$stdout" \
+	'd["evidence"]["syscalls"] == "at least" and d["evidence"]["syscall_hotspots"] == "sampled"'
+like "and why is said" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] if u["what"] == "syscalls"]')" \
+	'from when it began to'
 
 # ---- in each sample of hers ----
 
@@ -201,9 +205,34 @@ is "a daemon that goes harms nobody" "$?" 0
 json "and nothing is made up" "$(cat "$TMP/left")" 'd["syscalls"] is None'
 like "but said" "$(json_eval "$(cat "$TMP/left")" "$why")" 'daemon .* gone'
 
-# ---- submitted, attached ----
+# ---- a daemon that has no room to count for a while ----
 
 "$PROCTOR" start >/dev/null
+daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+files=$(ulimit -Hn)
+counts() { # RUNG WHY: patterns for how system calls are counted, and why so
+	json_eval "$("$PROCTOR" status --json)" \
+		'" / ".join(d[k]["syscall counts and time"] for k in ("rungs", "rung_reasons"))' |
+		grep -q "^$1 / $2\$"
+}
+three_more_files() { # the first limit under which so many numbers are free
+	python3 -c 'import os, sys
+used = {int(fd) for fd in os.listdir(f"/proc/{sys.argv[1]}/fd")}
+print(next(n for n in range(3, 9999) if n - sum(fd < n for fd in used) >= 3))' "$daemon"
+}
+"$PROCTOR" run -q --job ample -- sleep 0.5
+check "a daemon that counts gives no reason" eventually counts 'eBPF.*' ''
+prlimit --pid "$daemon" --nofile="$(three_more_files):$files"
+"$PROCTOR" run -q --job scant -- sleep 1
+prlimit --pid "$daemon" --nofile="$files:$files"
+check "one that cannot says why" eventually counts unknown '.*Too many open files'
+run "$PROCTOR" doctor
+like "so does doctor" "$stdout" 'the daemon that runs here: unknown: .*Too many open files'
+"$PROCTOR" run -q --job again -- sleep 1
+check "and when it can again, that" eventually counts 'eBPF.*' ''
+
+# ---- submitted, attached ----
+
 printf 'job_id: sent\nsheets:\n  - run: sleep 1; %s\n' "$busy" >"$TMP/alice/job.yaml"
 chmod 644 "$TMP/alice/job.yaml"
 run as_alice "$PROCTOR" submit "$TMP/alice/job.yaml"

@@ -421,7 +421,10 @@ static void test_the_daemon_counts_where_the_runner_does_not(void **state)
 	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
 	assert_non_null(strstr(out.data, "\"" RUNG_SYSCALLS "\":\"" RUNG_SYSCALLS_EBPF "\""));
 	assert_null(strstr(out.data, "nobody asked for it"));
+	assert_non_null(strstr(out.data, "\"syscalls\":\"at least\""));
 	assert_non_null(strstr(out.data, "\"syscall_hotspots\":\"sampled\"")); /* of a part */
+	assert_non_null(
+		strstr(out.data, "{\"what\":\"syscalls\",\"why\":\"a daemon has counted them"));
 	attempt_release(&a);
 }
 
