@@ -62,7 +62,8 @@ static bool is_refill(const struct series *s, const struct run_list *kept, const
 	struct fall fall = find_fall(s, run->first);
 	double began = series_move(s, run->first).from, up = series_move(s, run->last).to - began;
 	double rest = began - series_move(s, fall.last).to;
-	double slack = fmax(MORE_SHARE * run->gain, SERIES_LEVEL_SIGMAS * s->sigma);
+	double more = fmin(MORE_SHARE * run->gain, s->min_rise); /* that alone would be a rise */
+	double slack = fmax(more, SERIES_LEVEL_SIGMAS * s->sigma);
 
 	return fall.lost >= s->min_rise && run->gain - fall.lost <= slack &&
 	       rest <= fmax(up, REST_INTERVALS * (s->t[1] - s->t[0])) &&

@@ -8,7 +8,10 @@
 #include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
-/* What a run wants to know at its end: a daemon that hangs delays that once, and not for each. */
+/*
+ * What a run wants to know at its end: a daemon that hangs delays that once, and not for each. One
+ * that has not answered within less than all of that time is only busy.
+ */
 static int ask_within(struct link *link, uint64_t timeout_ms, const char *method,
 		      const char *params, struct rpc_value **ret, struct err *err)
 {
@@ -19,7 +22,7 @@ static int ask_within(struct link *link, uint64_t timeout_ms, const char *method
 	rpc_client_set_timeout(link->client, timeout_ms);
 	r = rpc_client_call(link->client, method, params, ret, err);
 	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	link->is_late = r == -ETIMEDOUT;
+	link->is_late = r == -ETIMEDOUT && timeout_ms >= LINK_END_TIMEOUT_MS;
 	return r;
 }
 

@@ -266,7 +266,6 @@ static void note_exec(struct track *t, const struct proc_sample *p, double now)
 	free(t->trail);
 	t->trail = NULL;
 	t->most_mb = F64_UNKNOWN;
-	t->threads.n = 0;
 }
 
 int detect_track_note(struct track *t, const struct config_anomaly *config,
