@@ -248,7 +248,8 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 	if (r == 0)
 		return 0;
 	if (plan->seconds > 0)
-		snprintf(evidence->trace_missing, sizeof(evidence->trace_missing), "%s", why.text);
+		snprintf(evidence->trace_missing, sizeof(evidence->trace_missing), "%.*s",
+			 (int)sizeof(evidence->trace_missing) - 1, why.text);
 	return err_set(err, r, "%s", why.text);
 }
 
