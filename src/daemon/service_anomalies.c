@@ -19,7 +19,7 @@
 /* A runner that records its job looks for itself, too: what it has begun it ends. */
 static bool is_left_to_us(const struct watched *job)
 {
-	return !job || job->is_ours || job->a.is_attached;
+	return !job || !job->a.is_running || job->is_ours || job->a.is_attached;
 }
 
 /* What is told is what the record has. */
@@ -67,7 +67,7 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	return r;
 }
 
-static int tell_all(struct service *s, const struct detect_changes *changes, struct err *err)
+int service_tell_changes(struct service *s, const struct detect_changes *changes, struct err *err)
 {
 	int r = 0;
 
@@ -159,21 +159,28 @@ static void list_new(void *ctx, struct orphan *orphan)
 	};
 }
 
-/* Kills, and all who were found to be left of a job. Without memory these wait. */
+static struct proc_event *add(struct proc_event *to, const struct proc_event *items, size_t n)
+{
+	memcpy(to, items, n * sizeof(*items));
+	return to + n;
+}
+
+/* Kills, ends, and all who were found to be left of a job. Without memory the last two wait. */
 static struct proc_event *list_news(struct service *s, struct detect_news *news)
 {
 	struct proc_event *list, *next;
-	size_t n = 0;
+	size_t n = s->exits.n;
 
 	orphans_each(s->orphans, count_new, &n);
 	list = n > 0 ? calloc(s->ooms.n + n, sizeof(*list)) : NULL;
 	if (!list)
 		return NULL;
-	memcpy(list, s->ooms.items, s->ooms.n * sizeof(*list));
-	next = list + s->ooms.n;
+	next = add(list, s->ooms.items, s->ooms.n);
+	next = add(next, s->exits.items, s->exits.n);
+	s->exits.n = 0;
 	orphans_each(s->orphans, list_new, &next);
 	news->events = list;
-	news->n_events = s->ooms.n + n;
+	news->n_events = (size_t)(next - list);
 	return list;
 }
 
@@ -197,7 +204,7 @@ int service_detect(struct service *s, struct err *err)
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
 	service_forget_ooms(s);
-	stored = tell_all(s, &changes, err);
+	stored = service_tell_changes(s, &changes, err);
 	r = r < 0 ? r : stored;
 	if (r == 0 && changes.n == 0)
 		r = unsaved_retry(&s->unsaved, s->store, 0, err);
@@ -238,7 +245,7 @@ void service_tell_kills(struct service *s)
 	now.boot_ns = clock_boot_ns();
 	if (detect_note_kills(s->detect, &news, &changes) < 0)
 		err_set(&err, -ENOMEM, "no memory left");
-	if (tell_all(s, &changes, &err) < 0 || err.code < 0)
+	if (service_tell_changes(s, &changes, &err) < 0 || err.code < 0)
 		log_warning("not all that is known of an OOM kill is told: %s", err.text);
 	if (s->ooms.n == 0)
 		service_forget_ooms(s);

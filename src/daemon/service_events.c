@@ -214,6 +214,7 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 		service_follow_attached(s, job);
 	if (change == CHANGE_JOB_ENDED) {
 		tell_last_events(s, job);
+		service_end_anomalies_of(s, job);
 		service_sum_calls_of(s, job);
 		service_drop_deaths_of(s, job->a.id);
 		service_answer_waiters(s, job);

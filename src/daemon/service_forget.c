@@ -14,6 +14,7 @@ void service_forget_attempts(struct service *s)
 	s->backlog.n_lost += s->backlog.n;
 	backlog_release(&s->backlog);
 	service_forget_ooms(s);
+	s->exits.n = 0;
 	service_hang_up_guests(s);
 	service_forget_calls(s);
 	service_forget_marks(s);

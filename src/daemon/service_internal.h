@@ -88,6 +88,14 @@ struct oom_news {
 	size_t next_name;
 };
 
+#define SERVICE_MAX_EXITS 64
+
+/* Ends of processes of which something lasts, for the next look for anomalies. */
+struct exit_news {
+	struct proc_event items[SERVICE_MAX_EXITS];
+	size_t n;
+};
+
 /* Changes of anomalies that were told on the bus. */
 struct anomaly_relay {
 	struct map told;       /* which: a hash of each */
@@ -191,6 +199,7 @@ struct service {
 	struct fast_look *fast; /* at a job in which something began; NULL before */
 	struct evidence_trace trace;
 	struct oom_news ooms;
+	struct exit_news exits;
 	struct queue *queue;
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
@@ -777,8 +786,19 @@ void service_release_attached(struct service *s);
 /* A stage of a tick. */
 int service_detect(struct service *s, struct err *err);
 
+/* On the bus and into the record. What cannot be written now waits. */
+int service_tell_changes(struct service *s, const struct detect_changes *changes, struct err *err);
+
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
+
+/* ---- service_anomaly_ends.c ---- */
+
+/* A process has ended, as somebody tells: noted if something lasts of it. */
+void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns);
+
+/* A job is over, and all that was told of its processes is known. */
+void service_end_anomalies_of(struct service *s, const struct watched *job);
 
 /* ---- service_adopt.c ---- */
 
@@ -849,8 +869,7 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 			   const struct job_params *params);
 
 /* A process has died, as the kernel tells: if it was an orphan, that is noted. */
-void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,
-			       struct exit_status status);
+void service_note_orphan_death(struct service *s, const struct life_event *ev);
 
 /* Keys of daemon.status. */
 void service_write_orphans(struct json *j, const struct service *s);

@@ -145,11 +145,11 @@ static void on_death(struct service *s, const struct life_event *ev)
 {
 	const struct member *member = members_exit(s->life.members, ev->pid);
 
-	service_note_orphan_death(s, ev->pid, ev->start_ticks,
-				  exit_status_from_wait(ev->wait_status));
+	service_note_orphan_death(s, ev);
 	service_note_job_death(s, member, ev);
 	if (!member)
 		return;
+	service_note_exit(s, &member->key, ev->wall_ns);
 	service_note_death(s, member, ev);
 	tell_news_of_death(s, member, ev);
 }

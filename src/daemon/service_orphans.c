@@ -205,28 +205,37 @@ static bool is_relayed(const struct service *s, const struct orphan *orphan)
 }
 
 /* Written down, which nobody else does any more, and told once: by who relays that, or here. */
-static void note(struct service *s, const struct orphan *orphan, enum event_type type,
-		 struct exit_status status, const char *details)
+static void note_at(struct service *s, const struct orphan *orphan, const struct proc_event *what)
 {
-	const struct proc_event ev = {
-		.wall_ns = clock_wall_ns(),
-		.key = orphan->key,
-		.type = type,
-		.status = status,
-		.job_id = orphan->job_id,
-		.sheet_num = orphan->sheet_num,
-		.details = details,
-	};
+	struct proc_event ev = *what;
 	const bool has_record = s->store && orphan->attempt_id != 0;
-	const bool is_kept =
-		has_record && service_keep_event(s, &ev, orphan->attempt_id, orphan->uid);
+	bool is_kept;
 
+	ev.key = orphan->key;
+	ev.job_id = orphan->job_id;
+	ev.sheet_num = orphan->sheet_num;
+	is_kept = has_record && service_keep_event(s, &ev, orphan->attempt_id, orphan->uid);
+	if (ev.type == EVENT_EXIT)
+		service_note_exit(s, &ev.key, ev.wall_ns);
 	if (has_record && !is_kept)
 		log_warning("what became of pid %d, left behind by job %s, is not recorded: too "
 			    "much waits to be written",
 			    (int)orphan->key.pid, orphan->job_id);
 	if (!is_kept || !is_relayed(s, orphan))
 		service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
+}
+
+static void note(struct service *s, const struct orphan *orphan, enum event_type type,
+		 struct exit_status status, const char *details)
+{
+	const struct proc_event ev = {
+		.wall_ns = clock_wall_ns(),
+		.type = type,
+		.status = status,
+		.details = details,
+	};
+
+	note_at(s, orphan, &ev);
 }
 
 static const struct exit_status no_status = { -1, -1 };
@@ -245,16 +254,21 @@ static void on_gone(void *ctx, const struct orphan *orphan)
 	note(ctx, orphan, EVENT_EXIT, no_status, "nobody told how it ended");
 }
 
-void service_note_orphan_death(struct service *s, pid_t pid, uint64_t start_ticks,
-			       struct exit_status status)
+void service_note_orphan_death(struct service *s, const struct life_event *ev)
 {
-	struct orphan *orphan = orphans_find(s->orphans, pid);
+	struct orphan *orphan = orphans_find(s->orphans, ev->pid);
+	const struct proc_event death = {
+		.wall_ns = ev->wall_ns,
+		.type = EVENT_EXIT,
+		.status = exit_status_from_wait(ev->wait_status),
+		.details = "",
+	};
 
 	if (!orphan || orphan->is_dead ||
-	    (u64_known(start_ticks) && start_ticks != orphan->key.start_ticks))
+	    (u64_known(ev->start_ticks) && ev->start_ticks != orphan->key.start_ticks))
 		return;
 	orphan->is_dead = true;
-	note(s, orphan, EVENT_EXIT, status, "");
+	note_at(s, orphan, &death);
 }
 
 /* Helpers that were started and not waited for. Nothing else is a child of the daemon. */

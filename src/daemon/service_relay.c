@@ -73,6 +73,8 @@ static void relay_one(struct service *s, const struct event_row *row)
 
 	if (row->event.type == EVENT_OOM)
 		service_keep_news(s, &row->event, row->attempt_id);
+	if (row->event.type == EVENT_EXIT)
+		service_note_exit(s, &row->event.key, row->event.wall_ns);
 	if (row->is_attached ||
 	    (is_life && tellers_take(&s->life.told, BY_US, row->attempt_id, &row->event)))
 		return;

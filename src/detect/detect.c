@@ -237,6 +237,31 @@ static void end_job(struct look *w, struct snapshot *last, const struct detect_e
 	last->wall_ns = w->d->last_wall_ns;
 }
 
+/* After the last tick, of which nothing is known any more but its time. */
+static struct look begin_last_look(struct detect *d, struct snapshot *last)
+{
+	snapshot_init(last);
+	last->wall_ns = d->last_wall_ns;
+	memcpy(last->boot_id, d->boot_id, sizeof(last->boot_id));
+	return begin_look(d, last, d->last_ns + AFTER_LAST_NS);
+}
+
+int detect_leave_job(struct detect *d, const struct detect_job *job,
+		     const struct detect_ending *ending, struct detect_changes *ret)
+{
+	struct snapshot last;
+	struct look w = begin_last_look(d, &last);
+	int r;
+
+	*ret = (struct detect_changes){ 0 };
+	if (u64_known(ending->wall_ns)) /* which may be before the last tick */
+		last.wall_ns = ending->wall_ns;
+	look_at_deaths(&w, ending->events, ending->n_events);
+	look_at_left_job(&w, job);
+	r = hand_out(d, ret);
+	return w.r < 0 ? w.r : r;
+}
+
 int detect_end(struct detect *d, struct detect_changes *ret)
 {
 	return detect_end_job(d, NULL, ret);
@@ -245,12 +270,9 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
-	struct look w = begin_look(d, &last, d->last_ns + AFTER_LAST_NS);
+	struct look w = begin_last_look(d, &last);
 	int r;
 
-	snapshot_init(&last); /* nothing is known of the host any more */
-	last.wall_ns = d->last_wall_ns;
-	memcpy(last.boot_id, d->boot_id, sizeof(last.boot_id));
 	*ret = (struct detect_changes){ 0 };
 	look_at_last_kills(&w);
 	if (ending)
@@ -269,6 +291,11 @@ void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)
 const struct episode *detect_active(const struct detect *d, size_t i)
 {
 	return episodes_at(&d->episodes, i);
+}
+
+bool detect_follows(const struct detect *d, pid_t pid)
+{
+	return episodes_have_process(&d->episodes, pid);
 }
 
 struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type)

@@ -120,6 +120,12 @@ int detect_note_kills(struct detect *d, const struct detect_news *news, struct d
  */
 int detect_end(struct detect *d, struct detect_changes *ret);
 
+/* One attempt, as the samples have it. */
+struct detect_job {
+	const char *job_id;
+	int64_t attempt_id;
+};
+
 /* How a job ended, by who has run it and looks at nothing more. */
 struct detect_ending {
 	uint64_t wall_ns;
@@ -136,11 +142,22 @@ struct detect_ending {
 int detect_end_job(struct detect *d, const struct detect_ending *ending,
 		   struct detect_changes *ret);
 
+/*
+ * One of the jobs is over, and the others are looked at as before: what is of it, and of those of
+ * its processes that the events tell of, ends as above and not with the next tick. Who is left goes
+ * on.
+ */
+int detect_leave_job(struct detect *d, const struct detect_job *job,
+		     const struct detect_ending *ending, struct detect_changes *ret);
+
 /* What the host is doing, as an episode that begins has it: as long as there are processes. */
 void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret);
 
 /* The i-th episode that lasts, oldest first; NULL: there are no more. */
 const struct episode *detect_active(const struct detect *d, size_t i);
+
+/* Whether one that lasts is of a process with this pid: when that ended is worth telling. */
+bool detect_follows(const struct detect *d, pid_t pid);
 
 /* Processes at the last tick, and episodes ever, for which there was no room. */
 uint64_t detect_count_left_out(const struct detect *d);

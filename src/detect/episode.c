@@ -451,6 +451,15 @@ void episodes_begin_tick(struct episodes *es)
 	es->has_host = false;
 }
 
+bool episodes_have_process(const struct episodes *es, pid_t pid)
+{
+	for (size_t i = 0; i < es->n; i++)
+		if (!es->items[i]->is_over && es->items[i]->is_of_process &&
+		    es->items[i]->e.worst.pid == pid)
+			return true;
+	return false;
+}
+
 const struct episode *episodes_at(const struct episodes *es, size_t i)
 {
 	for (size_t k = 0; k < es->n; k++)

@@ -92,6 +92,9 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		   const struct subject *who);
 
+/* Whether anything lasts of a process with this pid. */
+bool episodes_have_process(const struct episodes *es, pid_t pid);
+
 /* The worst value of what lasts; 0: nothing does. */
 double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		     const struct subject *who);

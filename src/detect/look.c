@@ -127,12 +127,20 @@ static void check_process(struct look *w, struct track *p, const struct proc_sam
 	}
 }
 
+/* One that nobody has waited for yet: what lasted of it was over when it ended, and is not now. */
+static bool has_ended(const struct track *p, const struct proc_sample *s)
+{
+	return p->is_dead && s->state == 'Z';
+}
+
 static void check_all_processes(struct look *w)
 {
-	for (size_t i = 0; i < w->snap->n_processes; i++)
-		if (w->d->track_of[i] != TRACK_NONE)
-			check_process(w, &w->d->tracks.items[w->d->track_of[i]],
-				      &w->snap->processes[i]);
+	for (size_t i = 0; i < w->snap->n_processes; i++) {
+		const size_t at = w->d->track_of[i];
+
+		if (at != TRACK_NONE && !has_ended(&w->d->tracks.items[at], &w->snap->processes[i]))
+			check_process(w, &w->d->tracks.items[at], &w->snap->processes[i]);
+	}
 }
 
 /* ---- jobs ---- */
@@ -347,6 +355,19 @@ void look_at_last_jobs(struct look *w, bool leaves_processes)
 	}
 	for (size_t i = 0; i < ts->n_jobs; i++)
 		on_job_gone(w, ts->jobs[i]);
+}
+
+/* Both are forgotten with the next tick, which finds nothing of them that lasts. */
+void look_at_left_job(struct look *w, const struct detect_job *left)
+{
+	struct tracks *ts = &w->d->tracks;
+	const struct job_track *job = detect_tracks_find_job(ts, left->job_id, left->attempt_id);
+
+	for (size_t i = 0; job && i < ts->n; i++)
+		if (ts->items[i].job == job && ts->items[i].is_dead)
+			on_track_gone(w, &ts->items[i]);
+	if (job)
+		on_job_gone(w, job);
 }
 
 void look_at_jobs(struct look *w, const struct detect_news *news)

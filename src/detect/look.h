@@ -126,6 +126,9 @@ void look_at_last_kills(struct look *w);
 /* The job is over: its processes with it, unless some are left. */
 void look_at_last_jobs(struct look *w, bool leaves_processes);
 
+/* One of several is: those of its processes with it that are known to have ended. */
+void look_at_left_job(struct look *w, const struct detect_job *left);
+
 /* Jobs, their processes and their cgroups; what is no longer there is forgotten. */
 void look_at_jobs(struct look *w, const struct detect_news *news);
 

@@ -123,12 +123,20 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	return 0;
 }
 
-bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
-			    uint64_t since_tick)
+struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
+					 int64_t attempt_id)
 {
 	struct job_track *job;
 
 	job_key(ts, job_id, attempt_id, &job);
+	return job;
+}
+
+bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
+			    uint64_t since_tick)
+{
+	const struct job_track *job = detect_tracks_find_job(ts, job_id, attempt_id);
+
 	return !job || job->lost_tick >= since_tick;
 }
 

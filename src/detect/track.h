@@ -146,6 +146,10 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret);
 
+/* NULL: it is not known. */
+struct job_track *detect_tracks_find_job(const struct tracks *ts, const char *job_id,
+					 int64_t attempt_id);
+
 /* Whether it has lost a process at that tick or later, or is not known any more. */
 bool detect_tracks_has_lost(const struct tracks *ts, const char *job_id, int64_t attempt_id,
 			    uint64_t since_tick);

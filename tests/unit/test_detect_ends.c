@@ -62,6 +62,32 @@ static void test_a_process_ends_when_it_did(void **state)
 	assert_null(cleared_of(11));
 }
 
+/* It is a zombie for a while then, of which nothing can be said any more. */
+static void test_a_process_ends_before_it_is_waited_for(void **state)
+{
+	(void)state;
+	host_open(&h, 5);
+	tick_files(0);
+	tick_files(0);
+	for (int i = 0; i < 2; i++) {
+		struct proc_sample *p;
+
+		host_begin(&h);
+		p = host_add(&h, 10, 1);
+		p->state = 'Z';
+		p->open_fds = 0;
+		if (i == 0)
+			h.events[h.n_events++] = end_of(10, 100, h.now - 3);
+		host_tick(&h);
+	}
+	host_begin(&h);
+	host_tick(&h);
+	assert_non_null(cleared_of(10));
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(7));
+	assert_int_equal(cleared_of(10)->e.seen_wall_ns, wall_at(5));
+}
+
 /* A run tells how its job ended after its last look. */
 static void test_a_job_ends_when_it_did(void **state)
 {
@@ -106,6 +132,41 @@ static void test_who_is_left_is_not_said_to_have_ended(void **state)
 	assert_true(episode_end_is_unseen(&cleared_of(11)->e));
 	assert_false(episode_end_is_unseen(&cleared_of(10)->e));
 	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(5));
+}
+
+/* Who looks at several jobs hears of the end of one between two ticks. */
+static void test_one_of_the_jobs_ends(void **state)
+{
+	const struct proc_event last = end_of(10, 100, 6);
+	const struct detect_ending ending = { .wall_ns = wall_at(7),
+					      .events = &last,
+					      .n_events = 1 };
+	const struct detect_job other = { "other", 0 }, job = { "job", 0 };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(10);
+	tick_files(10);
+	tick_files(400); /* at 10: that was heard late */
+	assert_true(detect_follows(h.d, 10));
+	assert_false(detect_follows(h.d, 100));
+	assert_int_equal(detect_leave_job(h.d, &other, &ending, &changes), 0);
+	assert_int_equal(changes.n, 0);
+	assert_int_equal(detect_leave_job(h.d, &job, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(6));
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.ended_wall_ns,
+			 wall_at(10)); /* it did not end before it began */
+	assert_null(cleared_of(11));   /* is left */
+	assert_true(detect_follows(h.d, 11));
+	assert_false(detect_follows(h.d, 10));
+	host_begin(&h);
+	host_add(&h, 11, 1)->open_fds = 1000;
+	h.snap.processes[0].job_id = NULL;
+	host_tick(&h);
+	assert_int_equal(host_count(&h, EPISODE_CLEARED), 2);
 }
 
 /* Whoever tells its end, and however late: it is over when it has happened. */
@@ -238,8 +299,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_a_process_ends_when_it_did, close_host),
+		cmocka_unit_test_teardown(test_a_process_ends_before_it_is_waited_for, close_host),
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
+		cmocka_unit_test_teardown(test_one_of_the_jobs_ends, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
 		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
 		cmocka_unit_test_teardown(test_what_was_clear_before_its_process_ended, close_host),
