@@ -87,6 +87,13 @@ static void write_both(struct record *r, unsigned k, const char *cgroup_of_b, ui
 	snapshot_release(&s);
 }
 
+/* Runners that are gone and have not said how it ended. */
+static enum store_alive is_alive(void *ctx, const struct attempt *a)
+{
+	(void)ctx;
+	return strcmp(a->job_id, "lost") == 0 ? STORE_DEAD : STORE_ALIVE;
+}
+
 /* Of the kills that were found. */
 static size_t count(const char *db, const char *job_id, enum severity severity)
 {
@@ -98,6 +105,7 @@ static size_t count(const char *db, const char *job_id, enum severity severity)
 	size_t n = 0;
 
 	config_init(&config);
+	store_set_alive_check(store, is_alive, NULL);
 	must(detect_history(store, &config.anomaly, &period, &list, &err), &err);
 	for (size_t i = 0; i < list.n; i++) {
 		const struct anomaly *found = &list.items[i]->episode.worst;
@@ -223,24 +231,57 @@ static void test_a_kill_of_somebody_else_is_the_hosts(void **state)
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
 }
 
-static void test_kills_while_nobody_looked(void **state)
+/* Eleven, between two who recorded. */
+static void write_unseen_kills(const char *db, struct attempt *lost)
 {
-	struct fixture *f = *state;
 	struct err err = ERR_INIT;
 	struct record r;
 
-	begin(&r, f->db);
+	begin(&r, db);
+	if (lost)
+		must(store_begin_attempt(r.store, lost, &err), &err);
 	for (unsigned k = 0; k < 16; k++)
 		write_counts(&r, k, 0, 0, 7);
 	end(&r);
-	r.store = must_open(f->db, STORE_WRITE);
+	r.store = must_open(db, STORE_WRITE);
 	r.a = make_attempt("a");
 	r.a.started_wall_ns = START + 60 * SECOND;
 	must(store_begin_attempt(r.store, &r.a, &err), &err);
 	for (unsigned k = 60; k < 70; k++)
 		write_counts(&r, k, 0, 0, 18);
 	r.store = store_close(r.store);
+}
+
+static void test_kills_while_nobody_looked(void **state)
+{
+	struct fixture *f = *state;
+
+	write_unseen_kills(f->db, NULL);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
+}
+
+/* One that was killed has no end, and does not look any more for all that. */
+static void test_kills_after_a_watcher_was_lost(void **state)
+{
+	struct attempt lost = make_attempt("lost");
+	struct fixture *f = *state;
+
+	lost.started_wall_ns = START;
+	lost.interval_seconds = 5;
+	write_unseen_kills(f->db, &lost);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
+}
+
+/* It looked as seldom as that while it lived: its next look found them. */
+static void test_kills_between_two_looks_of_one_that_was_lost_later(void **state)
+{
+	struct attempt lost = make_attempt("lost");
+	struct fixture *f = *state;
+
+	lost.started_wall_ns = START;
+	lost.interval_seconds = 60;
+	write_unseen_kills(f->db, &lost);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
 }
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -255,6 +296,8 @@ int main(void)
 		STORE_TEST(test_what_a_job_accounts_for_is_not_the_hosts),
 		STORE_TEST(test_a_kill_of_somebody_else_is_the_hosts),
 		STORE_TEST(test_kills_while_nobody_looked),
+		STORE_TEST(test_kills_after_a_watcher_was_lost),
+		STORE_TEST(test_kills_between_two_looks_of_one_that_was_lost_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
