@@ -66,13 +66,38 @@ static const struct yaml_field *find_field(const struct yaml_schema *schema, con
 	return NULL;
 }
 
-/* What failed with r is passed over if it may be. Only a scalar: of a list more would follow. */
-static int let_slip(const struct yaml_reading *rd, const struct yaml_schema *schema,
-		    const struct yaml_piece *value, int r)
+/* What has begun with a list or mapping, up to its end. */
+static int skip_rest(const struct yaml_reading *rd, const struct yaml_piece *first)
 {
-	if (r != -EINVAL || !rd->slips || !schema->may_slip || value->kind != PIECE_SCALAR)
+	size_t depth = first->kind == PIECE_LIST || first->kind == PIECE_MAPPING;
+	struct yaml_piece p;
+
+	while (depth > 0) {
+		int r = yaml_reader_next(rd->reader, &p);
+
+		if (r < 0)
+			return r;
+		if (p.kind == PIECE_LIST || p.kind == PIECE_MAPPING)
+			depth++;
+		else if (p.kind != PIECE_SCALAR)
+			depth--;
+	}
+	return 0;
+}
+
+/* What failed with r at the beginning of this value: 1, and said, if it may slip. */
+static int let_slip(const struct yaml_reading *rd, bool may_slip, const struct yaml_piece *value,
+		    int r)
+{
+	struct err why;
+
+	if (r != -EINVAL || !rd->slips || !may_slip)
 		return r;
-	buf_printf(rd->slips, "%s", rd->err->text);
+	why = *rd->err;
+	r = skip_rest(rd, value);
+	if (r < 0)
+		return r;
+	buf_printf(rd->slips, "%s", why.text);
 	*rd->err = (struct err)ERR_INIT;
 	return 1;
 }
@@ -83,14 +108,24 @@ static void note_default(const struct yaml_reading *rd, const struct yaml_field 
 	struct json j;
 
 	json_init(&j, &text);
-	yaml_write_value(&j, f, at);
+	if (f->kind == YAML_MAPPING)
+		buf_add_str(&text, "its defaults");
+	else
+		yaml_write_value(&j, f, at);
 	buf_printf(rd->slips, "; used instead: %s\n", text.data);
+}
+
+/* A key of this schema, or a section that may have slips itself. */
+static bool may_slip(const struct yaml_schema *schema, const struct yaml_field *f)
+{
+	return schema->may_slip || (f && f->kind == YAML_MAPPING && f->item->may_slip);
 }
 
 static int read_field(const struct yaml_reading *rd, const struct yaml_schema *schema,
 		      const struct yaml_field *f, char *ret)
 {
 	struct yaml_piece value;
+	bool is_inside;
 	int r;
 
 	r = yaml_reader_next(rd->reader, &value);
@@ -98,30 +133,45 @@ static int read_field(const struct yaml_reading *rd, const struct yaml_schema *s
 		return r;
 	if (f->line_offset)
 		*(int *)(void *)(ret + f->line_offset) = value.line;
+	is_inside = f->kind == YAML_MAPPING && value.kind == PIECE_MAPPING; /* which has its own */
 	r = read_by_kind[f->kind](rd, f, &value, ret + f->offset);
-	r = let_slip(rd, schema, &value, r);
+	r = let_slip(rd, may_slip(schema, f) && !is_inside, &value, r);
 	if (r > 0)
 		note_default(rd, f, ret + f->offset);
 	return r < 0 ? r : 0;
 }
 
-static int pass_over(const struct yaml_reading *rd, const struct yaml_schema *schema,
-		     const struct yaml_piece *key)
+/* A key that is refused with r, and its value. */
+static int pass_over(const struct yaml_reading *rd, bool may_slip, int r)
 {
-	struct err why;
 	struct yaml_piece value;
-	int r = fail_unknown_key(rd, schema, key);
+	struct err why;
 
-	if (!rd->slips || !schema->may_slip)
+	if (!rd->slips || !may_slip)
 		return r;
 	why = *rd->err;
 	if (yaml_reader_next(rd->reader, &value) < 0)
 		return rd->err->code;
 	*rd->err = why;
-	r = let_slip(rd, schema, &value, r);
+	r = let_slip(rd, may_slip, &value, r);
 	if (r > 0)
 		buf_printf(rd->slips, " (passed over)\n");
 	return r < 0 ? r : 0;
+}
+
+/* The key f of the schema, or one that it has not (NULL). */
+static int read_key(const struct yaml_reading *rd, const struct yaml_schema *schema,
+		    const struct yaml_piece *key, const struct yaml_field *f, int *lines, char *ret)
+{
+	int *line = f ? &lines[f - schema->fields] : NULL;
+
+	if (!f)
+		return pass_over(rd, schema->may_slip, fail_unknown_key(rd, schema, key));
+	if (*line)
+		return pass_over(rd, may_slip(schema, f),
+				 yaml_fail_repeated(rd, f->key, key->line, *line));
+	*line = key->line;
+	return read_field(rd, schema, f, ret);
 }
 
 static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
@@ -159,7 +209,6 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 
 	set_defaults(schema, line, ret);
 	for (;;) {
-		const struct yaml_field *f;
 		struct yaml_piece key;
 		int r = yaml_reader_next(rd->reader, &key);
 
@@ -169,17 +218,7 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 			break;
 		if (key.kind != PIECE_SCALAR)
 			return yaml_reader_fail(rd->reader, key.line, "a key must be a text");
-		f = find_field(schema, key.text);
-		if (!f) {
-			r = pass_over(rd, schema, &key);
-			if (r < 0)
-				return r;
-			continue;
-		}
-		if (lines[f - schema->fields])
-			return yaml_fail_repeated(rd, f->key, key.line, lines[f - schema->fields]);
-		lines[f - schema->fields] = key.line;
-		r = read_field(rd, schema, f, ret);
+		r = read_key(rd, schema, &key, find_field(schema, key.text), lines, ret);
 		if (r < 0)
 			return r;
 	}

@@ -108,7 +108,8 @@ int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *
 
 /*
  * The same for who does better with defaults than without the rest of the file: where a schema has
- * may_slip, a value that does not fit gives way to the default, and an unknown key is passed over.
+ * may_slip, a value that does not fit gives way to the default, and a key that is unknown or given
+ * again is passed over, whatever its value is.
  * slips gets a line for each, which says what was wrong and what is used instead; NULL: nothing may
  * slip.
  */

@@ -529,6 +529,47 @@ static void test_what_may_slip(void **state)
 	config_release(&c);
 }
 
+/* Whatever the value is, and as a whole. */
+static void test_what_else_may_slip(void **state)
+{
+	static const struct {
+		const char *text, *said;
+	} rows[] = {
+		{ "anomaly:\n  clear_seconds: [1, [2]]\n  zombie_duration_seconds: 9\n",
+		  ":2: 'clear_seconds' is a list; it must be a number above 0, up to 86400; used "
+		  "instead: 60.0\n" },
+		{ "anomaly:\n  unheard_of: { a: { b: [1] } }\n  zombie_duration_seconds: 9\n",
+		  ":2: unknown key 'unheard_of' in the anomaly mapping" },
+		{ "anomaly:\n  zombie_duration_seconds: 9\n  zombie_duration_seconds: [1]\n",
+		  ":3: 'zombie_duration_seconds' is given again; keep this or line 2 (passed over)" },
+		{ "anomaly:\n  zombie_duration_seconds: 9\nanomaly:\n  clear_seconds: 1\n",
+		  ":3: 'anomaly' is given again; keep this or line 1 (passed over)" },
+		{ "limits: 5\nanomaly:\n  zombie_duration_seconds: 9\n",
+		  ":1: 'limits' is '5'; it must be a mapping of keys to values; used instead: its "
+		  "defaults" },
+		{ "correlation: [1, { a: b }]\nanomaly:\n  zombie_duration_seconds: 9\n",
+		  ":1: 'correlation' is a list" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		CLEANUP(config_release) struct config c;
+		CLEANUP(buf_release) struct buf slips = BUF_INIT;
+		struct err err = ERR_INIT;
+
+		config_init(&c);
+		assert_int_equal(load_loosely(rows[i].text, &c, &slips, &err), 0);
+		assert_int_equal(err.code, 0);
+		assert_non_null(slips.data);
+		if (!strstr(slips.data, rows[i].said))
+			fail_msg("%s", slips.data);
+		assert_int_equal(slips.data[slips.len - 1], '\n');
+		assert_true(c.anomaly.zombie_duration_seconds == 9);
+		assert_true(c.anomaly.clear_seconds == 60);
+		assert_int_equal(c.limits.max_processes, 0);
+	}
+}
+
 static void test_what_may_not_slip(void **state)
 {
 	static const char *const texts[] = {
@@ -536,10 +577,12 @@ static void test_what_may_not_slip(void **state)
 		"mask_secrets: perhaps\n",	  /* would be shown */
 		"storage_path: ''\n",
 		"mask_paterns: [pin]\n",
-		"anomaly:\n  clear_seconds: [1]\n", /* no scalar */
-		"anomaly:\n  unheard_of: { a: 1 }\n",
-		"anomaly:\n  clear_seconds: 0\n  clear_seconds: 1\n",
-		"anomaly:\n  unheard_of: \"\n",
+		"mask_patterns: [pin]\nmask_patterns: [tan]\n",
+		"retention: 5\n",
+		"retention:\n  events_days: 3\nretention:\n  events_days: 4\n",
+		"anomaly:\n  unheard_of: \"\n",	     /* no end */
+		"anomaly:\n  unheard_of: [1, *a]\n", /* that is not read anywhere */
+		"anomaly:\n  ? [a]\n  : b\n",
 	};
 	struct config c;
 
@@ -560,6 +603,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_may_slip),
+		cmocka_unit_test(test_what_else_may_slip),
 		cmocka_unit_test(test_what_may_not_slip),
 		cmocka_unit_test(test_defaults_without_a_file),
 		cmocka_unit_test(test_values),
