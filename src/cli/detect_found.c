@@ -94,6 +94,11 @@ void found_list_add_unjudged(const struct found_list *list, struct buf *out)
 	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_judged > 0)
 		buf_add_str(out, "runaway_process was judged only where the process got its core: "
 				 "what it waited for one is not recorded\n");
+	if (list->looks[ANOMALY_RUNAWAY_PROCESS].n_usual > 0)
+		buf_printf(out,
+			   "runaway_process was held back at %llu looks: jobs of its kind had used "
+			   "as much CPU before\n",
+			   (unsigned long long)list->looks[ANOMALY_RUNAWAY_PROCESS].n_usual);
 	if (list->looks[ANOMALY_PROCESS_EXPLOSION].n_judged > 0)
 		buf_add_str(out, "process_explosion was judged by its threshold alone: how many "
 				 "processes a user might have is not recorded\n");

@@ -299,6 +299,7 @@ static void add_looks(struct pass *p)
 
 		p->list->looks[type].n_judged += looks.n_judged;
 		p->list->looks[type].n_silent += looks.n_silent;
+		p->list->looks[type].n_usual += looks.n_usual;
 	}
 }
 

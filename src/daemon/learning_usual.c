@@ -47,6 +47,7 @@ static void add_example(struct store *store, const struct run_record *run,
 	if (has(run, ANOMALY_RUNAWAY_PROCESS))
 		return;
 	usual->wall_seconds = f64_max_known(usual->wall_seconds, run->wall_seconds);
+	usual->cpu_seconds = f64_max_known(usual->cpu_seconds, run->cpu_seconds);
 	if (store_read_progress(store, run->job_id, run->attempt_num, &past, NULL) == 0)
 		usual->cpu_percent = f64_max_known(usual->cpu_percent, past.usage.peak_cpu_percent);
 }
@@ -83,6 +84,7 @@ int learning_usual(struct store *store, const struct attempt *a, struct detect_u
 	*ret = (struct detect_usual){ .job_id = a->job_id,
 				      .cpu_percent = F64_UNKNOWN,
 				      .wall_seconds = F64_UNKNOWN,
+				      .cpu_seconds = F64_UNKNOWN,
 				      .rss_bytes = U64_UNKNOWN };
 	if (learning_describe_attempt(a, &arena, &class) < 0)
 		return err_set(err, -ENOMEM, "out of memory");

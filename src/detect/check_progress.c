@@ -12,7 +12,8 @@
  * waited for a core that others had counts as used, if it got a tenth of one. With such signs it
  * is only told after ten times as long. A job that uses no more CPU than those of its kind usually
  * do (a quarter more is allowed) works as it should, on however many cores, unless the process has
- * been busy for twice as long as such a job takes.
+ * been busy for twice as long as such a job takes, or has used twice the CPU time meanwhile that
+ * such a job uses in all: one that was busy for a moment does not make it usual for long.
  *
  *	high	twice what jobs of its kind use
  *	medium	ten times as long without a sign of work
@@ -23,10 +24,14 @@
 #define UNUSUAL_FACTOR 2
 
 /* False where nothing is known. */
-static bool is_usual_work(const struct job_track *job, double busy_seconds)
+static bool is_usual_work(const struct track *p, double busy_seconds)
 {
+	const struct job_track *job = p->job;
+	double used_seconds = u64_to_seconds(u64_delta(p->cpu_ns, p->calm_cpu_ns));
+
 	return job->cpu_percent <= USUAL_FACTOR * job->usual_cpu_percent &&
-	       !(busy_seconds > UNUSUAL_FACTOR * job->usual_wall_seconds);
+	       !(busy_seconds > UNUSUAL_FACTOR * job->usual_wall_seconds) &&
+	       !(used_seconds > UNUSUAL_FACTOR * job->usual_cpu_seconds);
 }
 
 /* "; such jobs use 110 % at most" where that is known. */
@@ -86,15 +91,20 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
 	char usual[64];
+	bool is_usual;
 
 	if (!f64_known(s->cpu_percent))
 		return;
 	f->stand = STAND_CLEAR;
 	f->value = p->wanted_percent;
-	if (!f64_known(p->busy) || is_usual_work(p->job, seconds))
+	if (!f64_known(p->busy))
 		return;
-	f->stand = STAND_BETWEEN;
+	is_usual = is_usual_work(p, seconds);
+	f->stand = is_usual ? STAND_CLEAR : STAND_BETWEEN;
 	if (circling < duration && seconds < LONG_FACTOR * duration)
+		return;
+	f->is_usual = is_usual;
+	if (is_usual)
 		return;
 	f->stand = STAND_OVER;
 	f->threshold = t->config->runaway_cpu_threshold;

@@ -57,6 +57,7 @@ struct finding {
 	double before;		 /* NaN */
 	double seconds_to_limit; /* NaN */
 	uint64_t n_times;	 /* that it has come since it was last told; 0: it is one thing */
+	bool is_usual;		 /* it is clear only as jobs of its kind do the same */
 	bool is_no_other;	 /* it is what was told before, and more is known of it */
 	const char *unit;	 /* of these values, where it is another than the check's; static */
 	const char *other_unit;	 /* a check that looks at two things: the other; NULL */

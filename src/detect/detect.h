@@ -65,6 +65,7 @@ struct detect_usual {
 	int64_t attempt_id;  /* as the samples have it */
 	double cpu_percent;  /* the whole job; NaN */
 	double wall_seconds; /* how long they take; NaN */
+	double cpu_seconds;  /* that they use in all; NaN */
 	uint64_t rss_bytes;  /* its largest process; U64_UNKNOWN */
 };
 
@@ -165,6 +166,7 @@ uint64_t detect_count_left_out(const struct detect *d);
 /* How often checks of this type could say something, and how often what they need was unknown. */
 struct detect_looks {
 	uint64_t n_judged, n_silent;
+	uint64_t n_usual; /* that something was so, and not told, as jobs of its kind do the same */
 };
 struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type);
 

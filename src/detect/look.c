@@ -27,7 +27,7 @@ void look_clear_finding(struct finding *f)
 	f->other_value = F64_UNKNOWN;
 	f->unit = f->other_unit = NULL;
 	f->n_times = 0;
-	f->is_no_other = false;
+	f->is_no_other = f->is_usual = false;
 	f->text[0] = '\0';
 }
 
@@ -39,6 +39,7 @@ void look_count(struct look *w, const struct check *check, const struct finding 
 		looks->n_silent++;
 	else
 		looks->n_judged++;
+	looks->n_usual += f->is_usual;
 }
 
 bool look_note(struct look *w, const struct check *check, const struct subject *who,
@@ -175,6 +176,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 			continue;
 		job->usual_cpu_percent = news->usual[i].cpu_percent;
 		job->usual_wall_seconds = news->usual[i].wall_seconds;
+		job->usual_cpu_seconds = news->usual[i].cpu_seconds;
 		job->usual_rss_bytes = news->usual[i].rss_bytes;
 	}
 }

@@ -95,6 +95,7 @@ static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 	job->sheet_num = SHEET_NONE;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
+	job->usual_cpu_seconds = F64_UNKNOWN;
 	job->usual_rss_bytes = U64_UNKNOWN;
 	if (job->job_id)
 		return job;

@@ -55,6 +55,7 @@ struct job_track {
 	double cpu_percent;	   /* sum of what is known at this tick */
 	double usual_cpu_percent;  /* at most, of jobs of its kind; NaN */
 	double usual_wall_seconds; /* that such a job takes; NaN */
+	double usual_cpu_seconds;  /* that it uses in all; NaN */
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
 	struct told told[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
@@ -101,6 +102,7 @@ struct track {
 	bool moved_in_state; /* some bytes, while it was in this state */
 
 	uint64_t cpu_ns, wait_ns, moved_bytes, faults; /* at the last tick; U64_UNKNOWN */
+	uint64_t calm_cpu_ns; /* that it had used when it became busy; U64_UNKNOWN */
 
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 

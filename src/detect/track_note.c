@@ -89,6 +89,7 @@ void detect_track_begin(struct track *t, const struct proc_sample *p, double now
 		.wait_ns = U64_UNKNOWN,
 		.moved_bytes = U64_UNKNOWN,
 		.faults = U64_UNKNOWN,
+		.calm_cpu_ns = U64_UNKNOWN,
 	};
 }
 
@@ -166,15 +167,17 @@ static void note_wanted(struct track *t, const struct proc_sample *p, double now
 	t->wait_ns = p->cpu_wait_ns;
 }
 
-/* The percentage is of the time since the tick before. */
-static void note_busy(struct track *t, double threshold, double before)
+/* The percentage is of the time since the tick before, when it had used so much. */
+static void note_busy(struct track *t, double threshold, double before, uint64_t cpu_ns)
 {
 	if (t->wanted_percent < threshold)
 		t->calm_percent = t->wanted_percent;
 	if (!(t->wanted_percent >= threshold))
 		t->busy = F64_UNKNOWN;
-	else if (!f64_known(t->busy))
+	else if (!f64_known(t->busy)) {
 		t->busy = fmax(before, t->born);
+		t->calm_cpu_ns = u64_known(cpu_ns) ? cpu_ns : t->cpu_ns;
+	}
 }
 
 /* Who looks rarely needs a longer window to see a line. */
@@ -272,6 +275,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 		      const struct proc_sample *p, double now, double before)
 {
 	bool is_new = t->born == now;
+	uint64_t cpu_before_ns = t->cpu_ns;
 
 	note_exec(t, p, now);
 	memcpy(t->comm, p->comm, sizeof(t->comm));
@@ -285,7 +289,7 @@ int detect_track_note(struct track *t, const struct config_anomaly *config,
 	note_progress(t, p, now, before);
 	note_past(t);
 	note_wanted(t, p, now, before);
-	note_busy(t, config->runaway_cpu_threshold, before);
+	note_busy(t, config->runaway_cpu_threshold, before, cpu_before_ns);
 	t->memory_mb = own_memory_mb(p);
 	t->most_mb = f64_max_known(t->most_mb, t->memory_mb);
 	if (u64_known(p->threads) && !(t->active & 1u << ANOMALY_THREAD_EXPLOSION))

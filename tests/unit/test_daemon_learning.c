@@ -237,6 +237,7 @@ static void test_what_is_usual(void **state)
 	must(learning_usual(store, &a, &usual, &err), &err);
 	assert_true(usual.cpu_percent == 800);
 	assert_true(usual.wall_seconds == 1800);
+	assert_true(usual.cpu_seconds == 800);
 	assert_int_equal(usual.rss_bytes, 350 * MIB);
 	a.sheets = NULL;
 	a.n_sheets = 0;

@@ -508,6 +508,7 @@ static void a_usual_spike_in_a_small_cgroup(int i)
 	h.usual = (struct detect_usual){ .job_id = "job",
 					 .cpu_percent = F64_UNKNOWN,
 					 .wall_seconds = F64_UNKNOWN,
+					 .cpu_seconds = F64_UNKNOWN,
 					 .rss_bytes = 1800 * MB };
 }
 

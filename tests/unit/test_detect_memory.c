@@ -273,7 +273,8 @@ static void test_what_is_usual_is_no_news(void **state)
 
 	(void)state;
 	host_open(&h, 1);
-	h.usual = (struct detect_usual){ "job", 0, F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
+	h.usual =
+		(struct detect_usual){ "job", 0, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, 6000 * MB };
 	play(&h, 300, spike);
 	assert_quiet(&h);
 	host_close(&h);

@@ -46,9 +46,10 @@ static void test_work_is_not_a_loop(void **state)
 	assert_quiet(&h);
 	host_close(&h);
 	host_open(&h, 5);
-	h.usual = (struct detect_usual){ "job", 0, 100, F64_UNKNOWN, U64_UNKNOWN };
+	h.usual = (struct detect_usual){ "job", 0, 100, F64_UNKNOWN, 1e6, U64_UNKNOWN };
 	play(&h, 3600, busy);
 	assert_quiet(&h);
+	assert_true(detect_looks_of(h.d, ANOMALY_RUNAWAY_PROCESS).n_usual > 600);
 	host_close(&h);
 }
 
@@ -60,12 +61,34 @@ static void test_what_is_usual_ends(void **state)
 
 	(void)state;
 	host_open(&h, 5);
-	h.usual = (struct detect_usual){ "job", 0, 100, 600, U64_UNKNOWN };
+	h.usual = (struct detect_usual){ "job", 0, 100, 600, F64_UNKNOWN, U64_UNKNOWN };
 	play(&h, 1800, busy);
 	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 25);
 	assert_true(s->at > 1225 && s->at <= 1240);
 	assert_non_null(strstr(s->e.worst.text, "jobs of its kind use 100 % at most"));
 	host_close(&h);
+}
+
+/* One of them was busy for a moment: that makes no core usual. */
+static void test_a_short_peak_is_not_usual_for_long(void **state)
+{
+	const double most_seconds[] = { 5, 100 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(most_seconds); i++) {
+		struct host h;
+		const struct seen *s;
+
+		host_open(&h, 5);
+		h.usual =
+			(struct detect_usual){ "job", 0, 100, 3600, most_seconds[i], U64_UNKNOWN };
+		play(&h, 600, busy);
+		s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 25);
+		assert_true(s->at <= 25 + (i == 0 ? 70 : 225));
+		assert_true(i == 0 || s->at > 25 + 200);
+		assert_true((detect_looks_of(h.d, ANOMALY_RUNAWAY_PROCESS).n_usual > 0) == (i > 0));
+		host_close(&h);
+	}
 }
 
 /* Of four that others do not let run: a loop, one that works, one that hardly runs, one at rest. */
@@ -267,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_busy_loop),
 		cmocka_unit_test(test_work_is_not_a_loop),
 		cmocka_unit_test(test_what_is_usual_ends),
+		cmocka_unit_test(test_a_short_peak_is_not_usual_for_long),
 		cmocka_unit_test(test_a_loop_that_has_to_share_its_core),
 		cmocka_unit_test(test_threads_wait_more_than_all_of_the_time),
 		cmocka_unit_test(test_stuck),
