@@ -161,7 +161,8 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
  * (memory_spike_window_seconds) ago: medium, high from four times the threshold, critical
  * from sixteen times. It is over when they are fewer than three quarters of the threshold.
  * Many that are always there are how it works. Of a job whose user may have fewer processes
- * (RLIMIT_NPROC), it is nine tenths of these: the limit stops it before.
+ * (RLIMIT_NPROC), or for which there is less room in its cgroup (pids.max), it is nine tenths of
+ * these: the limit stops it before.
  */
 #define EXPLOSION_FACTOR 4
 #define LIMIT_SHARE 0.9

@@ -385,6 +385,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	update_tracks(w);
 	look_note_failure(w, relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
 	look_note_failure(w, episodes_meet(&d->episodes, &w->moment, &d->tracks));
+	look_find_homes(w);
 	check_all_processes(w);
 	check_jobs(w);
 	look_at_cgroups(w, news);

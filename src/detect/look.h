@@ -112,6 +112,7 @@ void look_at_deaths(struct look *w, const struct proc_event *events, size_t n);
 
 /* look_cgroups.c */
 uint64_t look_hash_job(const char *job_id, int64_t attempt_id);
+void look_find_homes(struct look *w); /* whose each is, and how many processes may be there */
 void look_at_cgroups(struct look *w, const struct detect_news *news);
 
 /*

@@ -15,8 +15,24 @@ static bool is_of_job(const struct cgroup_past *past, const struct proc_sample *
 	return strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
 }
 
+/* What others have taken of it is not there for the job. */
+static void bound_job(const struct look *w, const struct cgroup_past *past, size_t track)
+{
+	const struct cgroup_sample *c = past->at != SIZE_MAX ? &w->snap->cgroups[past->at] : NULL;
+	struct job_track *job = track != TRACK_NONE ? w->d->tracks.items[track].job : NULL;
+	uint64_t limit;
+
+	if (!c || !job || !u64_known(c->pids_current) || !u64_known(c->pids_max) ||
+	    c->pids_max == PIDS_UNLIMITED)
+		return;
+	limit = c->pids_max > c->pids_current ? c->pids_max - c->pids_current : 0;
+	limit += job->n_processes;
+	if (limit < job->process_limit) /* unknown is the largest */
+		job->process_limit = limit;
+}
+
 /* The job of the first process in each: one walk through the processes. */
-static void find_jobs(struct look *w)
+void look_find_homes(struct look *w)
 {
 	struct surroundings *s = &w->d->surroundings;
 	struct cgroup_past *past;
@@ -29,6 +45,8 @@ static void find_jobs(struct look *w)
 			surroundings_set_job(s, past, p);
 		else if (past && !past->is_shared)
 			past->is_shared = !is_of_job(past, p);
+		if (past)
+			bound_job(w, past, w->d->track_of[i]);
 	}
 }
 
@@ -357,7 +375,6 @@ void look_at_last_kills(struct look *w)
 
 void look_at_cgroups(struct look *w, const struct detect_news *news)
 {
-	find_jobs(w);
 	count_events(w, news);
 	for (size_t i = 0; i < w->snap->n_cgroups; i++) {
 		const struct cgroup_sample *c = &w->snap->cgroups[i];

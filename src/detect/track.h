@@ -45,7 +45,7 @@ struct job_track {
 	uint64_t seen_tick;	   /* it runs, or has processes */
 	uint64_t n_tracks;	   /* processes that were its own, and are there */
 	uint64_t n_processes;	   /* at this tick */
-	uint64_t process_limit;	   /* the least of these that the kernel enforces; U64_UNKNOWN */
+	uint64_t process_limit;	   /* the least that the kernel enforces on it; U64_UNKNOWN */
 	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 	pid_t zombie_parent;

@@ -91,6 +91,8 @@ void cgroup_sample_init(struct cgroup_sample *c)
 		.memory_max_bytes = U64_UNKNOWN,
 		.psi_memory = psi_unknown(),
 		.oom_kills = U64_UNKNOWN,
+		.pids_current = U64_UNKNOWN,
+		.pids_max = U64_UNKNOWN,
 	};
 }
 

@@ -165,9 +165,14 @@ struct cgroup_sample {
 	uint64_t memory_high_bytes, memory_max_bytes; /* MEMORY_UNLIMITED: none is set */
 	struct psi psi_memory;
 	uint64_t oom_kills; /* of memory.events: in it and below, since it was made */
+
+	/* Processes and threads in it and below; PIDS_UNLIMITED: as many as there may be. Not in
+	 * the record, and of v2 alone. */
+	uint64_t pids_current, pids_max;
 };
 
 #define MEMORY_UNLIMITED (UINT64_MAX - 1)
+#define PIDS_UNLIMITED MEMORY_UNLIMITED
 
 struct job_progress {
 	const char *job_id;

@@ -54,6 +54,17 @@ static void take_kills(const char *text, struct cgroup_sample *c)
 	c->oom_kills = oom_kills_parse(text);
 }
 
+/* Numbers, and "max", are written alike. */
+static void take_pids(const char *text, struct cgroup_sample *c)
+{
+	c->pids_current = cgroup_bytes_parse(text);
+}
+
+static void take_pids_max(const char *text, struct cgroup_sample *c)
+{
+	c->pids_max = cgroup_bytes_parse(text);
+}
+
 struct cgroup_file {
 	const char *name;
 	void (*take)(const char *text, struct cgroup_sample *c);
@@ -62,10 +73,12 @@ struct cgroup_file {
 static const struct cgroup_file files_v2[] = {
 	{ "memory.current", take_current },   { "memory.high", take_high },
 	{ "memory.max", take_max },	      { "memory.events", take_kills },
-	{ "memory.pressure", take_pressure },
+	{ "memory.pressure", take_pressure }, { "pids.current", take_pids },
+	{ "pids.max", take_pids_max },
 };
 
-/* Its soft limit keeps nobody waiting, so it is no memory.high; and it has no PSI. */
+/* Its soft limit keeps nobody waiting, so it is no memory.high; and it has no PSI. A process may be
+ * elsewhere in the hierarchy of pids. */
 static const struct cgroup_file files_v1[] = {
 	{ "memory.usage_in_bytes", take_current },
 	{ "memory.limit_in_bytes", take_max },

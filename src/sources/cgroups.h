@@ -1,5 +1,5 @@
 /*
- * cgroups - the memory of the cgroups that jobs' processes are in.
+ * cgroups - the memory of the cgroups that jobs' processes are in, and how many may be there.
  */
 #ifndef PROCTOR_SOURCES_CGROUPS_H
 #define PROCTOR_SOURCES_CGROUPS_H

@@ -101,6 +101,7 @@ static int add_cgroup(const struct open_fold *fold, struct snapshot *s, const ui
 	if (!u64_known(words[CGROUP_PATH]))
 		return 0;
 	items += s->n_cgroups++;
+	cgroup_sample_init(items); /* not all of it is in the record */
 	items->path = string_at(fold, words[CGROUP_PATH], &s->arena);
 	return cgroup_from_words(words, items);
 }

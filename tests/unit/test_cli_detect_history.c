@@ -79,6 +79,7 @@ static void write_both(struct record *r, unsigned k, const char *cgroup_of_b, ui
 		cgroup_sample_init(&cgroups[i]);
 		cgroups[i].path = i == 0 ? "/a" : "/b";
 		cgroups[i].oom_kills = i == 0 ? n_kills : 0;
+		cgroups[i].pids_current = cgroups[i].pids_max = 5;
 	}
 	s.cgroups = cgroups;
 	s.n_cgroups = 2;
@@ -231,6 +232,35 @@ static void test_a_kill_of_somebody_else_is_the_hosts(void **state)
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
 }
 
+static int count_cgroups(void *ctx, const struct snapshot *s)
+{
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		assert_false(u64_known(s->cgroups[i].pids_current));
+		assert_false(u64_known(s->cgroups[i].pids_max));
+	}
+	*(size_t *)ctx += s->n_cgroups;
+	return 0;
+}
+
+/* What is not in the record is unknown, and no limit of none. */
+static void test_how_many_may_be_in_a_cgroup(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	const struct snapshot_filter all = { 0 };
+	struct err err = ERR_INIT;
+	struct record r;
+	size_t n = 0;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 3; k++)
+		write_both(&r, k, "/b", 0);
+	end(&r);
+	store = must_open(f->db, STORE_READ);
+	must(store_read_snapshots(store, &all, count_cgroups, &n, &err), &err);
+	assert_int_equal(n, 6);
+}
+
 /* Eleven, between two who recorded. */
 static void write_unseen_kills(const char *db, struct attempt *lost)
 {
@@ -295,6 +325,7 @@ int main(void)
 		STORE_TEST(test_a_kill_of_another_job_in_its_cgroup),
 		STORE_TEST(test_what_a_job_accounts_for_is_not_the_hosts),
 		STORE_TEST(test_a_kill_of_somebody_else_is_the_hosts),
+		STORE_TEST(test_how_many_may_be_in_a_cgroup),
 		STORE_TEST(test_kills_while_nobody_looked),
 		STORE_TEST(test_kills_after_a_watcher_was_lost),
 		STORE_TEST(test_kills_between_two_looks_of_one_that_was_lost_later),

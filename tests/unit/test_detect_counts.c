@@ -91,6 +91,57 @@ static void bomb_of_root(struct host *h, double t)
 		h->snap.processes[i].uid = 0;
 }
 
+/* The limit of the cgroup, in which another has twenty. */
+static void bomb_in_a_cgroup(struct host *h, double t)
+{
+	static struct cgroup_sample c;
+	double n = t < 30 ? 1 : fmin(100, pow(2, t - 30));
+
+	for (int i = 0; i < (int)n; i++)
+		host_add(h, 10 + i, 1)->cgroup = "/a";
+	cgroup_sample_init(&c);
+	c.path = "/a";
+	c.pids_current = (uint64_t)n + 20;
+	c.pids_max = 120;
+	h->snap.cgroups = &c;
+	h->snap.n_cgroups = 1;
+}
+
+/* Nearly full, and always so. */
+static void crowd_in_a_cgroup(struct host *h, double t)
+{
+	(void)t;
+	bomb_in_a_cgroup(h, 1000);
+}
+
+static void bomb_in_a_roomy_cgroup(struct host *h, double t)
+{
+	bomb_in_a_cgroup(h, t);
+	h->snap.cgroups[0].pids_max = PIDS_UNLIMITED;
+}
+
+static void test_a_fork_bomb_in_a_cgroup(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, bomb_in_a_cgroup);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
+	assert_true(s->e.worst.metric_value == 100);
+	assert_true(s->e.worst.threshold == 90);
+	host_close(&h);
+	host_open(&h, 1);
+	play(&h, 60, crowd_in_a_cgroup);
+	assert_quiet(&h);
+	host_close(&h);
+	host_open(&h, 1);
+	play(&h, 60, bomb_in_a_roomy_cgroup);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
 static void test_a_fork_bomb_below_a_limit(void **state)
 {
 	struct host h;
@@ -289,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_an_exec_begins_anew),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
+		cmocka_unit_test(test_a_fork_bomb_in_a_cgroup),
 		cmocka_unit_test(test_files_of_the_first_minute),
 		cmocka_unit_test(test_many_fds),
 		cmocka_unit_test(test_fork_bomb),

@@ -495,10 +495,14 @@ static void test_cgroups_of_jobs(void **state)
 	write_at(t, "sys/fs/cgroup/a.slice/b c/memory.pressure",
 		 "some avg10=1.50 avg60=0.00 avg300=0.00 total=9\n"
 		 "full avg10=0.25 avg60=0.00 avg300=0.00 total=4\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/pids.current", "17\n");
+	write_at(t, "sys/fs/cgroup/a.slice/b c/pids.max", "max\n");
 	scan_as_job(t);
 	assert_int_equal(t->snap.n_cgroups, 1);
 	c = &t->snap.cgroups[0];
 	assert_string_equal(c->path, "/a.slice/b c");
+	assert_int_equal(c->pids_current, 17);
+	assert_true(c->pids_max == PIDS_UNLIMITED);
 	assert_int_equal(c->memory_current_bytes, 1048576);
 	assert_true(c->memory_high_bytes == MEMORY_UNLIMITED);
 	assert_int_equal(c->memory_max_bytes, 2097152);
