@@ -34,9 +34,10 @@ static void keep_trace(struct run *run, bool has_ended)
 	if (!has_ended)
 		return;
 	tree_forget_stranger(run->tree, run->trace.ended);
-	if (run->store &&
-	    store_set_evidence(run->store, run->trace.episode, &run->trace.evidence, &err) < 0)
-		log_warning("the trace of %s is not recorded: %s", run->trace.episode, err.text);
+	if (unsaved_set_evidence(&run->unsaved, run->store, run->trace.episode,
+				 &run->trace.evidence, &err) < 0)
+		log_warning("the trace of %s is not recorded%s: %s", run->trace.episode,
+			    run->unsaved.late ? " yet" : "", err.text);
 }
 
 /* And its processes are looked at closer for a while: run_tick.c plans by that. */
@@ -69,7 +70,6 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		.change = change->change,
 		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
 	};
-	struct anomaly_identity id = { .name = "" };
 	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
@@ -77,9 +77,7 @@ static void store_anomaly(struct run *run, const struct detect_change *change)
 		run_look_around(run, &episode.host);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, &news, &id, &err);
-	if (id.name[0] && !id.blames_another)
-		evidence_trace_rename(&run->trace, episode.name, id.name);
+	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
 }
 
 /* ---- a daemon is gone ---- */

@@ -221,6 +221,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 	int r;
 
 	snapshot_init(&run.snap);
+	run.unsaved.trace = &run.trace;
 	r = open_run(&run, err);
 	if (r == 0)
 		execute(&run, ret_shell_status);

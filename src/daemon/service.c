@@ -356,6 +356,7 @@ int service_run(const struct service_options *options, struct err *err)
 	int r;
 
 	snapshot_init(&s.snap);
+	s.unsaved.trace = &s.trace;
 	pressure_cannot_tell(&s.pressure); /* until the first tick */
 	r = open_service(&s, err);
 	if (r < 0)

@@ -57,8 +57,6 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
-	if (id.name[0] && !id.blames_another)
-		evidence_trace_rename(&s->trace, episode.name, id.name);
 	if (id.name[0])
 		take_identity(&episode, &id);
 	service_relay_anomalies(s, NULL); /* and this one, where it is written */

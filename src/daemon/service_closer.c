@@ -197,9 +197,10 @@ static void keep_trace(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->store &&
-	    store_set_evidence(s->store, s->trace.episode, &s->trace.evidence, &err) < 0)
-		log_warning("the trace of %s is not recorded: %s", s->trace.episode, err.text);
+	if (unsaved_set_evidence(&s->unsaved, s->store, s->trace.episode, &s->trace.evidence,
+				 &err) < 0)
+		log_warning("the trace of %s is not recorded%s: %s", s->trace.episode,
+			    s->unsaved.late ? " yet" : "", err.text);
 }
 
 void service_note_trace(struct service *s)

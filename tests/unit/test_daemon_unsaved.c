@@ -67,6 +67,62 @@ static void test_a_lock(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT occurrences FROM patterns"), 3);
 }
 
+/* A trace takes seconds: the database may be locked when it began, and when it has ended. */
+static void test_a_trace_that_ends_while_all_waits(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(unsaved_release) struct unsaved w = { 0 };
+	struct anomaly_evidence evidence;
+	struct err err = ERR_INIT;
+	struct episode e;
+	sqlite3 *holder;
+
+	store_set_patience(store, 0);
+	anomaly_evidence_init(&evidence);
+	make_episode(&e, 0);
+	must(write_one(&w, store, &e, EPISODE_BEGAN, &err), &err);
+	holder = must_lock(f->db);
+	make_episode(&e, 1);
+	e.evidence = &evidence;
+	assert_int_equal(write_one(&w, store, &e, EPISODE_BEGAN, &err), -EBUSY);
+	for (unsigned k = 0; k < 2; k++) {
+		snprintf(evidence.trace, sizeof(evidence.trace), "trace-of-%u", k);
+		assert_int_equal(unsaved_set_evidence(&w, store, k ? "leak/1/1" : "leak/0/1",
+						      &evidence, &err),
+				 k ? 0 : -EBUSY);
+	}
+	sqlite3_close(holder);
+	must(unsaved_retry(&w, store, U64_UNKNOWN, &err), &err);
+	assert_null(w.late);
+	assert_int_equal(w.n + w.n_lost, 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE evidence LIKE "
+					"'%trace-of-' || substr(episode, 6, 1) || '%'"),
+			 2);
+	/* One that no database has. */
+	assert_int_equal(unsaved_set_evidence(&w, store, "leak/9/1", &evidence, &err), -ENOENT);
+	assert_null(w.late);
+}
+
+/* Another has told of it meanwhile, and the row has the other's name: so has what is traced. */
+static void test_a_trace_of_what_another_has_told(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct evidence_trace trace = { .episode = "leak/0/1" };
+	CLEANUP(unsaved_release) struct unsaved w = { .trace = &trace };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	make_episode(&e, 0);
+	assert_int_equal(write_one(&w, NULL, &e, EPISODE_BEGAN, &err), 0);
+	snprintf(e.name, sizeof(e.name), "leak/0/0");
+	must(store_write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
+	must(unsaved_retry(&w, store, U64_UNKNOWN, &err), &err);
+	assert_string_equal(trace.episode, "leak/0/0");
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 1);
+}
+
 /* Without a database all wait; when there is one, one at a time if there is no time. */
 static void test_there_is_no_database_yet(void **state)
 {
@@ -137,6 +193,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_a_lock),
+		STORE_TEST(test_a_trace_that_ends_while_all_waits),
+		STORE_TEST(test_a_trace_of_what_another_has_told),
 		STORE_TEST(test_there_is_no_database_yet),
 		STORE_TEST(test_a_limit_on_files),
 		STORE_TEST(test_too_many),
