@@ -11,9 +11,8 @@
 #include "detect/running.h"
 
 #define HOLD_MAX_SECONDS 3600
-#define REMEMBER_HOLDS 10   /* so many times as long as it had to be clear */
-#define SILENCE_SECONDS 600 /* after which what nobody can measure any more is over */
-#define SECONDS_BEFORE 60   /* of the record that belong to the evidence */
+#define REMEMBER_HOLDS 10 /* so many times as long as it had to be clear */
+#define SECONDS_BEFORE 60 /* of the record that belong to the evidence */
 
 struct running *episodes_find(struct episodes *es, uint64_t hash)
 {
@@ -25,7 +24,7 @@ struct running *episodes_find(struct episodes *es, uint64_t hash)
 
 /* ---- telling ---- */
 
-static int tell(struct episodes *es, enum episode_change change, const struct running *r)
+int episodes_tell(struct episodes *es, enum episode_change change, const struct running *r)
 {
 	struct changed *grown = es->changes;
 
@@ -44,12 +43,6 @@ static int tell(struct episodes *es, enum episode_change change, const struct ru
 
 /* ---- the past ---- */
 
-static void remember(struct episodes *es, const struct running *r, double now)
-{
-	es->past[es->next_past] = (struct remembered){ r->hash, now, r->hold };
-	es->next_past = (es->next_past + 1) % EPISODES_REMEMBERED;
-}
-
 /* How long it has to be clear: the longer, the more often it has come back. */
 static double hold_for(const struct episodes *es, const struct moment *m, uint64_t hash)
 {
@@ -59,7 +52,8 @@ static double hold_for(const struct episodes *es, const struct moment *m, uint64
 		const struct remembered *past = &es->past[i];
 
 		if (past->hash == hash && past->hold > 0 &&
-		    m->now - past->ended < fmax(REMEMBER_HOLDS * past->hold, SILENCE_SECONDS))
+		    m->now - past->ended <
+			    fmax(REMEMBER_HOLDS * past->hold, EPISODES_SILENCE_SECONDS))
 			hold = fmax(hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
 	}
 	return hold;
@@ -204,32 +198,7 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	r->e.count = times(f);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
-	return tell(es, EPISODE_BEGAN, r);
-}
-
-/* It was over when it became clear, and not when that had lasted for long enough. */
-static bool is_clear(const struct running *r)
-{
-	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
-}
-
-static uint64_t end_of(const struct running *r, uint64_t wall_ns)
-{
-	return u64_max_known(is_clear(r) ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
-}
-
-int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
-		     const char *why)
-{
-	const bool is_moment = r->check->is_moment;
-
-	r->is_over = true;
-	r->e.ended_wall_ns = end_of(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
-	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
-	r->e.after_value = is_clear(r) ? r->clear_value : after;
-	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
-	remember(es, r, m->now);
-	return tell(es, EPISODE_CLEARED, r);
+	return episodes_tell(es, EPISODE_BEGAN, r);
 }
 
 static int go_on(struct episodes *es, struct running *r, const struct moment *m,
@@ -247,22 +216,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 	if (r->e.worst.severity <= before)
 		return 0;
 	r->told = m->now;
-	return tell(es, EPISODE_ESCALATED, r);
-}
-
-static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
-{
-	if (!f64_known(r->clear_since)) {
-		r->clear_since = m->now;
-		r->clear_wall_ns = m->snap->wall_ns;
-	}
-	if (m->now < r->sees_from)
-		return 0;
-	r->was_clear = true;
-	r->clear_value = value;
-	if (m->now - r->clear_since < r->hold)
-		return 0;
-	return episodes_end_one(es, r, m, value, "it was clear for long enough");
+	return episodes_tell(es, EPISODE_ESCALATED, r);
 }
 
 /* ---- too many of one job ---- */
@@ -281,18 +235,12 @@ static bool has_told_enough(struct told *told, enum severity severity, double no
 	return false;
 }
 
-static bool is_of(const struct episode *e, const char *job_id, int64_t attempt_id)
-{
-	return e->worst.job_id && job_id && e->attempt_id == attempt_id &&
-	       strcmp(e->worst.job_id, job_id) == 0;
-}
-
 static void count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who)
 {
 	for (size_t i = es->n; i > 0; i--) {
 		struct running *r = es->items[i - 1];
 
-		if (r->e.worst.type == type && is_of(&r->e, who->job_id, who->attempt_id)) {
+		if (r->e.worst.type == type && episode_is_of(&r->e, who->job_id, who->attempt_id)) {
 			r->e.count++;
 			r->n_more++;
 			tell_more(r);
@@ -328,7 +276,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = be_clear(es, r, m, value_in_unit(r, f));
+		ret = episodes_be_clear(es, r, m, value_in_unit(r, f));
 	} else if (r && !(check->is_moment && f->stand == STAND_UNKNOWN)) {
 		r->clear_since = F64_UNKNOWN; /* nobody knows that it was clear without a break */
 	}
@@ -350,84 +298,6 @@ double episodes_peak(struct episodes *es, const struct moment *m, enum anomaly_t
 	const struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
 
 	return r ? r->e.peak_value : 0;
-}
-
-int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
-		 const struct subject *who, uint64_t wall_ns, const char *why)
-{
-	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
-	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
-
-	if (r && !r->check->is_moment)
-		r->e.ended_wall_ns = end_of(r, wall_ns);
-	return ret;
-}
-
-static bool is_of_job(const struct running *r, const struct job_track *job)
-{
-	return !r->is_over && !r->is_of_process && is_of(&r->e, job->job_id, job->attempt_id);
-}
-
-/* What begins or gets worse at a tick does not end at the same. */
-int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
-		     const char *why)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < es->n; i++) {
-		struct running *r = es->items[i];
-
-		if (is_of_job(r, job) && r->told == m->now)
-			r->ending = why;
-		else if (is_of_job(r, job))
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
-	}
-	return ret;
-}
-
-int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
-			const char *why)
-{
-	int ret = episodes_end_one(es, r, m, F64_UNKNOWN, why);
-
-	r->e.cleared_wall_ns = m->snap->wall_ns;
-	if (!r->check->is_moment)
-		r->e.ended_wall_ns = end_of(r, episode_last_seen(&r->e));
-	return ret;
-}
-
-int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < es->n; i++) {
-		struct running *r = es->items[i];
-
-		if (!f64_known(r->noted))
-			r->is_over = true; /* nobody has looked at it yet: it is left as it was */
-		else if (!r->is_over)
-			ret = episodes_end_unseen(es, r, m, why);
-	}
-	return ret;
-}
-
-int episodes_end_tick(struct episodes *es, const struct moment *m)
-{
-	int ret = 0;
-
-	for (size_t i = 0; ret == 0 && i < es->n; i++) {
-		struct running *r = es->items[i];
-
-		if (r->ending && r->told != m->now && !r->is_over)
-			ret = episodes_end_one(es, r, m, F64_UNKNOWN, r->ending);
-		if (r->is_over || r->noted == m->now)
-			continue;
-		if (r->check->is_moment)
-			ret = be_clear(es, r, m, 0);
-		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
-			ret = episodes_end_unseen(es, r, m, EPISODE_UNMEASURED);
-	}
-	return ret;
 }
 
 void episodes_drop_host(struct episodes *es)

@@ -109,6 +109,12 @@ bool episode_is_of_process(const struct episode *e)
 	return e->worst.has_pid && (!has_start || strstr(e->name, middle) != NULL);
 }
 
+bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id)
+{
+	return e->worst.job_id && job_id && e->attempt_id == attempt_id &&
+	       strcmp(e->worst.job_id, job_id) == 0;
+}
+
 /* Whoever wrote the row may be anybody. */
 static bool makes_sense(const struct episode *e)
 {

@@ -39,6 +39,9 @@ uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const c
 /* By its type, who it is of and when it began. */
 void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id);
 
+/* Of this attempt, or of one of its processes. */
+bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id);
+
 /* By its name: what is of a job or cgroup may have a culprit, and is not of that. */
 bool episode_is_of_process(const struct episode *e);
 
@@ -49,6 +52,16 @@ int episode_read_hash(const struct episode *e, uint64_t *ret);
 
 /* The one that runs; NULL. */
 struct running *episodes_find(struct episodes *es, uint64_t hash);
+
+/* A change of this tick. -ENOMEM. */
+int episodes_tell(struct episodes *es, enum episode_change change, const struct running *r);
+
+/* ---- episode_end.c ---- */
+
+#define EPISODES_SILENCE_SECONDS 600 /* after which what nobody can measure any more is over */
+
+/* A check says so, with this value: it ends where that has lasted. */
+int episodes_be_clear(struct episodes *es, struct running *r, const struct moment *m, double value);
 
 /* At this moment; after: the last value, or NaN. */
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
