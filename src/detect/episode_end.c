@@ -20,9 +20,13 @@ static bool is_clear(const struct running *r)
 	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
 }
 
+/* With its process or job at the latest, of whose end may be told after a look that shows no more
+ * of it. */
 static uint64_t end_of(const struct running *r, uint64_t wall_ns)
 {
-	return u64_max_known(is_clear(r) ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
+	bool was_before = is_clear(r) && r->clear_wall_ns < wall_ns;
+
+	return u64_max_known(was_before ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
 }
 
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,

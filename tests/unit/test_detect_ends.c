@@ -169,6 +169,31 @@ static void test_one_of_the_jobs_ends(void **state)
 	assert_int_equal(host_count(&h, EPISODE_CLEARED), 2);
 }
 
+/* A look after its end shows nothing of it, which is not when it was over. */
+static void test_a_job_ends_before_it_is_clear(void **state)
+{
+	const struct detect_ending ending = { .wall_ns = wall_at(12) };
+	const struct detect_job job = { "job", 0 };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(10);
+	tick_files(10);
+	tick_files(400);
+	host_begin(&h);
+	h.snap.progress = (struct job_progress[]){ { .job_id = "job" } };
+	h.snap.n_progress = 1;
+	host_tick(&h);
+	assert_non_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
+	assert_int_equal(detect_leave_job(h.d, &job, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_int_equal(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.ended_wall_ns,
+			 wall_at(12));
+	h.snap.progress = NULL;
+	h.snap.n_progress = 0;
+}
+
 /* Whoever tells its end, and however late: it is over when it has happened. */
 static void test_a_kill_is_a_moment(void **state)
 {
@@ -303,6 +328,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
 		cmocka_unit_test_teardown(test_one_of_the_jobs_ends, close_host),
+		cmocka_unit_test_teardown(test_a_job_ends_before_it_is_clear, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
 		cmocka_unit_test_teardown(test_no_end_is_before_its_beginning, close_host),
 		cmocka_unit_test_teardown(test_what_was_clear_before_its_process_ended, close_host),
