@@ -84,6 +84,8 @@ void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths
 	if (guest_read_deaths(list, arena, &ret->items, &ret->n) < 0)
 		ret->n = 0;
 	ret->n_unlisted = read_count(answer, "unlisted");
+	ret->n_withheld = read_count(answer, "withheld");
+	ret->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
 	rpc_value_free(answer);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/caller.h"
 #include "daemon/deaths.h"
 #include "daemon/guest.h"
+#include "daemon/may_hear.h"
 #include "daemon/service_internal.h"
 
 /*
@@ -28,6 +29,7 @@ struct job_deaths {
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
+	uint64_t n_withheld; /* of others than uid, or nobody knows whose */
 	struct job_deaths *next;
 };
 
@@ -203,18 +205,14 @@ static void drop_begun_by(struct service *s, const struct life_event *dead)
 		drop_begun(at);
 }
 
-/* Nobody but root hears what processes of others have done, whoever has started them. */
-static bool may_hear(const struct job_deaths *at, const struct life_event *ev)
-{
-	return at->uid == 0 || !u64_known(ev->uid) || at->uid == ev->uid;
-}
-
 static void note(struct service *s, struct job_deaths *at, const struct member *dead,
 		 const struct life_event *ev)
 {
-	if (dead->key.pid == at->runner.pid || !may_hear(at, ev))
+	if (dead->key.pid == at->runner.pid)
 		return;
-	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
+	if (!may_hear(at->uid, ev->uid))
+		at->n_withheld++;
+	else if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, dead, ev);
 	else
 		deaths_leave_out(&at->deaths);
@@ -393,6 +391,8 @@ static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 	json_key(j, "processes");
 	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
 	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
+	json_key_u64(j, "withheld", at ? at->n_withheld : 0);
+	json_key_bool(j, "last_words", s->life.life && life_sees_signals(s->life.life));
 	json_end_object(j);
 }
 

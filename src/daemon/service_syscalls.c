@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/may_hear.h"
 #include "daemon/own.h"
 #include "daemon/service_internal.h"
 #include "daemon/told_calls.h"
@@ -25,6 +26,7 @@
 /* What the processes of a job that have ended have called. */
 struct job_calls {
 	int64_t attempt_id;
+	uint64_t uid; /* whose it is */
 	struct told_calls calls;
 	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
 					   * are that come later nobody knows
@@ -96,10 +98,12 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	const struct summing *summing = ctx;
 	struct job_calls *job = *find_job(summing->service, (int64_t)p->tag);
 
-	if (!job)
+	if (!job || !(p->is_ended || summing->is_last || p->tag == summing->ending))
 		return;
-	if (p->is_ended || summing->is_last || p->tag == summing->ending)
+	if (service_may_tell_calls(summing->service, job->uid, p))
 		keep_process(summing->service, job, p);
+	else
+		told_calls_withhold(&job->calls, p);
 }
 
 /* ---- which jobs ---- */
@@ -165,6 +169,7 @@ static int begin_job(struct service *s, const struct watched *job)
 		return r;
 	}
 	calls->attempt_id = job->a.id;
+	calls->uid = job->a.uid;
 	calls->calls.time_every = s->syscalls.time_every;
 	calls->lost_before = s->syscalls.lost;
 	r = add_job(s, calls);
@@ -408,6 +413,32 @@ int service_record_calls(struct service *s, struct err *err)
 
 /* ---- at each tick ---- */
 
+static bool has_job_of_others(const struct service *s)
+{
+	const struct job_calls *job = s->syscalls.jobs;
+
+	while (job && job->uid == 0)
+		job = job->next;
+	return job != NULL;
+}
+
+/* Samples of a job are for its user. */
+static void withhold_samples(struct service *s)
+{
+	if (!has_job_of_others(s)) /* or all samples of the host are looked at */
+		return;
+	for (size_t i = 0; i < s->snap.n_processes; i++) {
+		struct proc_sample *p = &s->snap.processes[i];
+		const struct job_calls *job =
+			p->n_syscalls > 0 ? *find_job(s, p->attempt_id) : NULL;
+
+		if (!job || may_hear(job->uid, p->uid))
+			continue;
+		p->syscalls = NULL;
+		p->n_syscalls = 0;
+	}
+}
+
 int service_count_calls(struct service *s, struct err *err)
 {
 	struct summing summing = { s, 0, false };
@@ -419,6 +450,7 @@ int service_count_calls(struct service *s, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);
+	withhold_samples(s);
 	syscalls_each_ended(s->syscalls.syscalls, sum_process, &summing);
 	return 0;
 }
