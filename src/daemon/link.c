@@ -15,6 +15,7 @@
 #define BEGIN_TIMEOUT_MS 5    /* the command waits: for all of it together */
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
+#define FIRST_RETRY_NS UINT64_C(250000000) /* one that has gone may be about to come back */
 
 struct link *link_new(struct loop *loop)
 {
@@ -49,8 +50,10 @@ static void on_readable(void *ctx)
 	struct link *link = ctx;
 	int r = rpc_client_listen(link->client, 0, NULL);
 
-	if (r != -ETIMEDOUT)
-		link_hang_up(link);
+	if (r == -ETIMEDOUT)
+		return;
+	link_hang_up(link);
+	link->retry_ns = FIRST_RETRY_NS;
 }
 
 /* False: it follows nobody, or not yet. */
@@ -160,6 +163,22 @@ int link_say_greeting(struct link *link, const struct link_job *job, bool is_las
 	return r < 0 ? r : -EAGAIN;
 }
 
+static bool is_time_to_try(const struct link *link, uint64_t now)
+{
+	uint64_t pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
+
+	return link->tried_boot_ns == 0 || now - link->tried_boot_ns >= pause_ns;
+}
+
+/* To find out that nobody is there costs nothing; one that hangs is left alone. */
+static void plan_retry(struct link *link, int r)
+{
+	if (r != -ENOENT || link->retry_ns > RETRY_NS / 2)
+		link->retry_ns = 0;
+	else
+		link->retry_ns *= 2;
+}
+
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 {
 	uint64_t now = clock_boot_ns();
@@ -167,11 +186,13 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 
 	if (link->is_early ? !is_lasting : link_is_there(link))
 		return;
-	if (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS)
+	if (!is_time_to_try(link, now))
 		return;
 	r = link_say_greeting(link, job, is_lasting, LINK_TIMEOUT_MS);
 	link->is_early = r == -EAGAIN && !is_lasting;
 	link->tried_boot_ns = link->is_early ? 0 : now;
+	plan_retry(link, r);
+	link->began_late |= r == -ETIMEDOUT;
 	if (r < 0 && !link->is_early)
 		link_hang_up(link);
 }

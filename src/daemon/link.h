@@ -48,7 +48,7 @@ void link_begin(struct link *link);
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);
 
-/* Whether one was there and had not answered by then. */
+/* Whether one was there and had not answered by then, or when it was greeted. */
 bool link_began_late(const struct link *link);
 
 /*

@@ -28,6 +28,7 @@ struct link {
 	bool is_guest;		     /* of the daemon that is there, or was */
 	bool counts_calls;	     /* the daemon does, from before the first of them */
 	uint64_t tried_boot_ns;	     /* 0: never */
+	uint64_t retry_ns;	     /* how long after that it is tried again; 0: RETRY_NS */
 	uint64_t counts_due_boot_ns; /* before this it is not asked for counts */
 	struct link_patience patience;
 };

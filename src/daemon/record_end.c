@@ -216,9 +216,11 @@ static void take_deaths(struct run *run)
 	if (is_all_exact(run->attempt))
 		return;
 	if (link_began_late(run->link))
-		attempt_note(run->attempt, "processes",
-			     "the daemon had not answered when the run began, which did not wait "
-			     "for it: ends of the first of them may not be exact");
+		attempt_note(
+			run->attempt, "processes",
+			"the daemon had not answered when the run began, or told it of itself, "
+			"and the run did not wait for it: ends of the first of them, or of all, "
+			"may not be exact");
 	if (hears_more(run->link))
 		complete_deaths(run);
 }
