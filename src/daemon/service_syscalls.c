@@ -1,3 +1,5 @@
+#include "daemon/service_syscalls.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +9,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/may_hear.h"
-#include "daemon/own.h"
-#include "daemon/service_internal.h"
-#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -19,21 +18,6 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
-
-/* So many are over and wait for the database. */
-#define MAX_WAITING_JOBS 1000
-
-/* What the processes of a job that have ended have called. */
-struct job_calls {
-	int64_t attempt_id;
-	uint64_t uid; /* whose it is */
-	struct told_calls calls;
-	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
-					   * are that come later nobody knows
-					   */
-	bool is_over;			  /* to be written down */
-	struct job_calls *next, **at;	  /* where it is in the list */
-};
 
 /* ---- sums ---- */
 
@@ -62,7 +46,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-static void drop_job(struct service *s, struct job_calls **at)
+void job_calls_drop(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -325,7 +309,7 @@ void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, 
 	end_job(s, *at);
 	told_calls_write(j, &(*at)->calls);
 	if (!is_kept)
-		drop_job(s, at);
+		job_calls_drop(s, at);
 }
 
 void service_leave_calls_of(struct service *s, struct watched *job)
@@ -336,79 +320,7 @@ void service_leave_calls_of(struct service *s, struct watched *job)
 	if (!*at)
 		return;
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
-	drop_job(s, at);
-}
-
-/* As the store takes them: only whose they are counts. NULL and 0: no memory, or none. */
-static struct proc_record *list_processes(const struct process_calls *calls, size_t *ret_n)
-{
-	struct proc_record *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
-
-	*ret_n = list ? calls->n : 0;
-	for (size_t i = 0; i < *ret_n; i++) {
-		list[i].key = calls->items[i].key;
-		list[i].syscalls = calls->items[i].text;
-	}
-	return list;
-}
-
-static int store_job(struct store *store, struct job_calls *job, struct err *err)
-{
-	const struct call_sums *sums = &job->calls.sums;
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	struct attempt a = { .id = job->attempt_id };
-	int r;
-
-	call_sums_settle(&job->calls.sums);
-	told_calls_say_missing(&job->calls, &why);
-	told_calls_say_error(&job->calls, &why);
-	a.processes = list_processes(&job->calls.processes, &a.n_processes);
-	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
-	free(a.processes);
-	return r;
-}
-
-/* While nothing can be written it waits for the next tick. */
-static int write_totals(struct service *s, struct job_calls **at, struct err *err)
-{
-	int r = store_job(s->store, *at, err);
-
-	if (trouble_is_of_database(r))
-		return r;
-	s->syscalls.n_totals_lost += r < 0;
-	drop_job(s, at);
-	return r;
-}
-
-/* The newest are first: of those that wait for too long the oldest go. */
-static void drop_excess(struct service *s)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	size_t n_over = 0;
-
-	while (*at) {
-		n_over += (*at)->is_over;
-		if (!(*at)->is_over || n_over <= MAX_WAITING_JOBS) {
-			at = &(*at)->next;
-			continue;
-		}
-		s->syscalls.n_totals_lost++;
-		drop_job(s, at);
-	}
-}
-
-int service_record_calls(struct service *s, struct err *err)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	int r = 0;
-
-	drop_excess(s);
-	while (s->store && *at && r == 0)
-		if ((*at)->is_over)
-			r = write_totals(s, at, err);
-		else
-			at = &(*at)->next;
-	return r;
+	job_calls_drop(s, at);
 }
 
 /* ---- at each tick ---- */
@@ -459,7 +371,7 @@ int service_count_calls(struct service *s, struct err *err)
 void service_forget_calls(struct service *s)
 {
 	while (s->syscalls.jobs)
-		drop_job(s, &s->syscalls.jobs);
+		job_calls_drop(s, &s->syscalls.jobs);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }
 
@@ -471,7 +383,7 @@ void service_close_syscalls(struct service *s)
 	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
-		drop_job(s, &s->syscalls.jobs);
+		job_calls_drop(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)
 		loop_timer_close(s->syscalls.timer);
 	s->syscalls.timer = NULL;
