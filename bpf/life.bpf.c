@@ -10,6 +10,7 @@
 
 #include "differs.h"
 #include "life.h"
+#include "owner.h"
 #include "rss.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -262,15 +263,6 @@ static __always_inline void drop_tag(struct task_struct *t, struct task_struct *
 
 	if (t != leader || leader->signal->nr_threads > 1)
 		bpf_map_delete_elem(&headless, &key);
-}
-
-/* A program that is set-user-ID is for root to know. */
-static __always_inline __u32 owner_of(struct task_struct *leader)
-{
-	const struct cred *c = leader->cred;
-	__u32 uid = c->uid.val;
-
-	return uid == c->euid.val && uid == c->suid.val ? uid : 0;
 }
 
 static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)

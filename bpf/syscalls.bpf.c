@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "differs.h"
+#include "owner.h"
 #include "syscalls.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -406,7 +407,7 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 
 /* ---- who is counted ---- */
 
-static __always_inline void tell(const struct syscall_mark *mark, bool is_end)
+static __always_inline void tell(const struct syscall_mark *mark, __u32 uid, bool is_end)
 {
 	struct syscall_news *n;
 
@@ -420,7 +421,19 @@ static __always_inline void tell(const struct syscall_mark *mark, bool is_end)
 	n->owner = mark->owner;
 	n->id = mark->id;
 	n->is_end = is_end;
+	n->uid = uid;
+	n->reserved = 0;
 	bpf_ringbuf_submit(n, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void tell_begin(const struct syscall_mark *mark)
+{
+	tell(mark, 0, false);
+}
+
+static __always_inline void tell_end(const struct syscall_mark *mark, struct task_struct *t)
+{
+	tell(mark, owner_of(t), true);
 }
 
 static __always_inline struct syscall_thread *mark(struct task_struct *t)
@@ -444,7 +457,7 @@ static __always_inline void begin_process(struct task_struct *leader, struct sys
 	m->owner.pid = leader->tgid;
 	m->owner.start_boot_ns = leader->start_boottime;
 	m->id = new_id();
-	tell(m, false);
+	tell_begin(m);
 }
 
 /* A thread counts for its process, and a process for itself. */
@@ -491,7 +504,7 @@ int BPF_PROG(on_exec, struct task_struct *t)
 	}
 	own->mark.is_silent = 0;
 	cpu->thread.mark = own->mark;
-	tell(&own->mark, false);
+	tell_begin(&own->mark);
 	return 0;
 }
 
@@ -509,7 +522,7 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	}
 	empty_slots(cpu); /* before its end is told: all is in the map then */
 	if (t->signal->live.counter == 0)
-		tell(&cpu->thread.mark, true);
+		tell_end(&cpu->thread.mark, t);
 	return 0;
 }
 
@@ -561,7 +574,7 @@ int adopt(struct bpf_iter__task *ctx)
 	if (own && !is_to_follow(t, &own->mark, &from->mark))
 		return 0;
 	if (own && t->pid == t->tgid)
-		tell(&own->mark, true);
+		tell_end(&own->mark, t);
 	mark_child(t, &from->mark, is_at_runners_work(t, &from->mark));
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);

@@ -58,6 +58,8 @@ struct syscall_news {
 	struct syscall_owner owner;
 	__u32 id;
 	__u32 is_end;
+	__u32 uid; /* at its end: whose alone it was; 0: root's, or of several */
+	__u32 reserved;
 };
 
 /* Whom a thread counts for. */

@@ -21,7 +21,6 @@
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "report/report.h"
-#include "rpc/rpc.h"
 
 #define QUEUED_MAX_BYTES (17 << 20) /* more than a daemon takes */
 
@@ -141,20 +140,12 @@ static bool has_whole_end(const struct attempt *recorded, const struct attempt *
 	       !recorded->is_running && recorded->n_rungs == a->n_rungs;
 }
 
-/* One that hangs is not waited for any longer: the job is over. */
-#define DAEMON_TIMEOUT_MS 500
-
-/* Our own has what it was told last, such as phases, not written down yet. */
-static void let_daemon_write(void)
+/* Only the run knows it: it is not so for long. */
+static void say_unwritten(const struct attempt *a, struct attempt *recorded)
 {
-	const struct rpc_client_options options = { .timeout_ms = DAEMON_TIMEOUT_MS };
-	struct rpc_client *client = NULL;
-
-	if (rpc_client_open(&options, &client, NULL) < 0)
-		return;
-	if (rpc_client_daemon_uid(client) == geteuid())
-		(void)rpc_client_call(client, "runner.changed", NULL, NULL, NULL);
-	rpc_client_close(client);
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (strcmp(a->unknowns[i].what, NOTE_UNWRITTEN) == 0)
+			attempt_note(recorded, NOTE_UNWRITTEN, a->unknowns[i].why);
 }
 
 /*
@@ -167,13 +158,15 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	int r;
 
-	let_daemon_write();
 	r = cli_open_store(paths, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	if (r == 0 && !has_whole_end(ret, a))
 		r = err_set(err, -ENODATA, "not all of it could be written there");
-	return r < 0 ? r : recorded_ranks_judge(store, ret, err);
+	if (r < 0)
+		return r;
+	say_unwritten(a, ret);
+	return recorded_ranks_judge(store, ret, err);
 }
 
 /* What is reported: the record, or what we know by ourselves where that cannot be had. */
@@ -267,6 +260,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 			      .time_every = time_every(args, &ctx->config) },
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
+		.is_read_back = args->json || args->report,
 		.why_no_output = args->log_err.code < 0 ? args->log_err.text : NULL,
 		.slips = args->slips,
 		.submission = args->submission,

@@ -6,9 +6,6 @@
 #include "base/macros.h"
 #include "sources/sources.h"
 
-/* The job is over: its end does not wait for long. */
-#define TIMEOUT_MS 200
-
 static bool is_shared(const char *measurement, bool has_sampled)
 {
 	if (strcmp(measurement, SOURCES_RUNG_SAMPLES) == 0)
@@ -38,18 +35,4 @@ void daemon_rungs_add(struct attempt *a, const struct rpc_value *rungs, bool has
 		    strcmp(theirs, RUNG_UNKNOWN) != 0 && is_shared(rung->measurement, has_sampled))
 			name_both(a, rung, theirs);
 	}
-}
-
-void daemon_rungs_ask(struct attempt *a, bool has_sampled)
-{
-	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
-	struct rpc_client *client = NULL;
-	struct rpc_value *status = NULL;
-
-	if (rpc_client_open(&options, &client, NULL) < 0)
-		return;
-	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
-		daemon_rungs_add(a, rpc_value_get(status, "rungs"), has_sampled);
-	rpc_value_free(status);
-	rpc_client_close(client);
 }

@@ -16,7 +16,4 @@
  */
 void daemon_rungs_add(struct attempt *a, const struct rpc_value *rungs, bool has_sampled);
 
-/* The same, as the daemon that answers now says. */
-void daemon_rungs_ask(struct attempt *a, bool has_sampled);
-
 #endif

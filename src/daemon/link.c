@@ -15,6 +15,7 @@
 #define BEGIN_TIMEOUT_MS 5    /* the command waits: for all of it together */
 #define COUNT_TIMEOUT_MS 3000 /* loading eBPF programs takes some tenths of a second */
 #define RETRY_NS UINT64_C(5000000000)
+#define FIRST_RETRY_NS UINT64_C(250000000) /* one that has gone may be about to come back */
 
 struct link *link_new(struct loop *loop)
 {
@@ -25,7 +26,7 @@ struct link *link_new(struct loop *loop)
 	return link;
 }
 
-static void hang_up(struct link *link)
+void link_hang_up(struct link *link)
 {
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
@@ -38,7 +39,7 @@ struct link *link_free(struct link *link)
 {
 	if (!link)
 		return NULL;
-	hang_up(link);
+	link_hang_up(link);
 	free(link);
 	return NULL;
 }
@@ -49,8 +50,10 @@ static void on_readable(void *ctx)
 	struct link *link = ctx;
 	int r = rpc_client_listen(link->client, 0, NULL);
 
-	if (r != -ETIMEDOUT)
-		hang_up(link);
+	if (r == -ETIMEDOUT)
+		return;
+	link_hang_up(link);
+	link->retry_ns = FIRST_RETRY_NS;
 }
 
 /* False: it follows nobody, or not yet. */
@@ -91,7 +94,7 @@ void link_begin(struct link *link)
 	if (link->watch)
 		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
 	else
-		hang_up(link);
+		link_hang_up(link);
 }
 
 bool link_has_begun(const struct link *link)
@@ -124,7 +127,7 @@ static void write_hello(struct buf *out, const struct link_job *job)
 	json_end_object(&j);
 }
 
-static int say_hello(struct link *link, const struct link_job *job, struct err *err)
+int link_say_hello(struct link *link, const struct link_job *job, struct err *err)
 {
 	CLEANUP(buf_release) struct buf hello = BUF_INIT;
 	struct rpc_value *answer = NULL;
@@ -145,23 +148,35 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 	return link->watch ? 0 : err_set(err, -ENOMEM, "out of memory");
 }
 
-/*
- * -EAGAIN: it is too early for this daemon. If it has our database, which is likely as it
- * is our own user's, it is enough to say that there is something to see, now and whenever there
- * is more: so the connection stays.
- */
-static int greet(struct link *link, const struct link_job *job, bool is_lasting)
+int link_say_greeting(struct link *link, const struct link_job *job, bool is_lasting,
+		      uint64_t timeout_ms)
 {
-	const struct rpc_client_options options = { .timeout_ms = LINK_TIMEOUT_MS };
+	const struct rpc_client_options options = { .timeout_ms = timeout_ms };
 	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
 
 	if (r < 0)
 		return r;
 	link->has_begun = false;
 	if (is_lasting || rpc_client_daemon_uid(link->client) != geteuid())
-		return say_hello(link, job, NULL);
+		return link_say_hello(link, job, NULL);
 	r = rpc_client_notify(link->client, "runner.changed", NULL, NULL);
 	return r < 0 ? r : -EAGAIN;
+}
+
+static bool is_time_to_try(const struct link *link, uint64_t now)
+{
+	uint64_t pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
+
+	return link->tried_boot_ns == 0 || now - link->tried_boot_ns >= pause_ns;
+}
+
+/* To find out that nobody is there costs nothing; one that hangs is left alone. */
+static void plan_retry(struct link *link, int r)
+{
+	if (r != -ENOENT || link->retry_ns > RETRY_NS / 2)
+		link->retry_ns = 0;
+	else
+		link->retry_ns *= 2;
 }
 
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
@@ -171,43 +186,15 @@ void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
 
 	if (link->is_early ? !is_lasting : link_is_there(link))
 		return;
-	if (link->tried_boot_ns && now - link->tried_boot_ns < RETRY_NS)
+	if (!is_time_to_try(link, now))
 		return;
-	r = greet(link, job, is_lasting);
+	r = link_say_greeting(link, job, is_lasting, LINK_TIMEOUT_MS);
 	link->is_early = r == -EAGAIN && !is_lasting;
 	link->tried_boot_ns = link->is_early ? 0 : now;
+	plan_retry(link, r);
+	link->began_late |= r == -ETIMEDOUT;
 	if (r < 0 && !link->is_early)
-		hang_up(link);
-}
-
-/* With an answer in either case: by then it has looked. */
-static int greet_at_once(struct link *link, const struct link_job *job)
-{
-	const struct rpc_client_options options = { .timeout_ms = LINK_END_TIMEOUT_MS };
-	int r = link->client ? 0 : rpc_client_open(&options, &link->client, NULL);
-
-	if (r < 0)
-		return r;
-	link->has_begun = false;
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	if (rpc_client_daemon_uid(link->client) != geteuid())
-		return say_hello(link, job, NULL);
-	r = rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
-	return r < 0 ? r : -EAGAIN;
-}
-
-void link_greet_at_once(struct link *link, const struct link_job *job)
-{
-	int r = 0;
-
-	if (!link_is_there(link))
-		r = greet_at_once(link, job);
-	else if (!link->is_guest) /* it is there, and may not have looked since */
-		(void)rpc_client_call(link->client, "runner.changed", NULL, NULL, NULL);
-	if (r == -EAGAIN)
-		link->is_early = true;
-	if (r < 0)
-		hang_up(link);
+		link_hang_up(link);
 }
 
 /* One of our own user may do no more than we may. Where it has our database it only counts. */
@@ -221,7 +208,7 @@ static int greet_counter(struct link *link, const struct link_job *job, bool may
 		return r;
 	if (!may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		return err_set(err, -EPERM, "the daemon is this user's own");
-	r = say_hello(link, job, err);
+	r = link_say_hello(link, job, err);
 	if (r < 0)
 		return r;
 	link->is_early = !link->is_guest;
@@ -235,7 +222,7 @@ int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be
 	int r = link->client ? 0 : greet_counter(link, job, may_be_own, err);
 
 	if (r < 0)
-		hang_up(link);
+		link_hang_up(link);
 	if (r < 0 || link->counts_calls)
 		return r;
 	return err_set(err, -EOPNOTSUPP, "the daemon does not count them");
@@ -266,8 +253,7 @@ bool link_records(const struct link *link)
 	return link->records;
 }
 
-/* {"job":…} */
-static void write_change(struct buf *out, const struct link_job *job, size_t n_from)
+void link_write_change(struct buf *out, const struct link_job *job, size_t n_from)
 {
 	size_t from = n_from < job->n_sheets ? n_from : job->n_sheets;
 	struct attempt a = *job->a;
@@ -290,43 +276,8 @@ void link_tell_changed(struct link *link, const struct link_job *job, size_t n_f
 	if (!link_is_there(link))
 		return;
 	if (link->is_guest)
-		write_change(&change, job, n_from);
+		link_write_change(&change, job, n_from);
 	if (rpc_client_notify(link->client, "runner.changed", link->is_guest ? change.data : NULL,
 			      NULL) < 0)
-		hang_up(link);
-}
-
-/* One that was only told to look finds nothing if there is no database of ours to look into. */
-static bool must_greet_at_end(const struct link *link, const struct link_job *job, bool is_expected)
-{
-	if (!link->client)
-		return is_expected || link->is_early;
-	return link->is_early && !job->inode;
-}
-
-/*
- * With an answer: before it comes we do not end, or the daemon could see us dead before
- * it has read what we said. A daemon that was there and is gone may have come back.
- */
-bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
-{
-	bool is_expected = link->is_guest || is_awaited;
-	CLEANUP(buf_release) struct buf end = BUF_INIT;
-	int r = 0;
-
-	if (link->has_begun) /* and was over before anything else was worth saying */
-		hang_up(link);
-	if (must_greet_at_end(link, job, is_expected))
-		r = greet(link, job, is_awaited);
-	if (r < 0)
-		hang_up(link);
-	if (!link->client)
-		return !is_expected || r == -EAGAIN;
-	if (!link->is_guest) {
-		link_tell_changed(link, job, 0);
-		return true;
-	}
-	write_change(&end, job, 0);
-	rpc_client_set_timeout(link->client, LINK_END_TIMEOUT_MS);
-	return rpc_client_call(link->client, "runner.changed", end.data, NULL, NULL) == 0;
+		link_hang_up(link);
 }

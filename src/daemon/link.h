@@ -48,7 +48,7 @@ void link_begin(struct link *link);
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);
 
-/* Whether one was there and had not answered by then. */
+/* Whether one was there and had not answered by then, or when it was greeted. */
 bool link_began_late(const struct link *link);
 
 /*
@@ -57,9 +57,6 @@ bool link_began_late(const struct link *link);
  * user is only told to look, now and at each change, until is_lasting.
  */
 void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
-
-/* The same whatever was tried before, and a daemon of our own user has looked by the return. */
-void link_greet_at_once(struct link *link, const struct link_job *job);
 
 /*
  * The same to a daemon of another user, that is root's, at once and with more patience: where this
@@ -74,40 +71,11 @@ int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be
 bool link_counts_calls(const struct link *link);
 
 /*
- * The job is over: what the daemon has counted of it, asked or not, once. -ENOENT: none is there;
- * -ENODATA: it has not.
- */
-int link_take_calls(struct link *link, struct told_calls *calls, struct err *err);
-
-/*
  * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
  * whose next sample would have the same calls again. One that does not answer in time is not asked
  * again for a while.
  */
 int link_take_counts(struct link *link, struct process_calls *ret);
-
-struct link_deaths {
-	struct proc_record *items;
-	size_t n;
-	uint64_t n_unlisted; /* the daemon had no room for so many more */
-	bool is_late;	     /* it has not answered in time */
-};
-
-/*
- * What the processes of the job had used by their ends, as the daemon was told; into the arena.
- * None where there is no daemon, or it is told no more than we are. Takes patience_ms (not 0) at
- * most, and a second.
- */
-void link_take_deaths(struct link *link, struct arena *arena, uint64_t patience_ms,
-		      struct link_deaths *ret);
-
-/*
- * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
- * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
- * there are none.
- */
-typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
-void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
 
 /* Whether a daemon is, and has heard of us. */
 bool link_is_there(const struct link *link);
@@ -125,11 +93,62 @@ bool link_records(const struct link *link);
  * answer. */
 void link_tell_changed(struct link *link, const struct link_job *job, size_t n_from);
 
+/* ---- the job is over ---- */
+
+/*
+ * Its last process is gone, run_ns after the first was started. A daemon that does not answer
+ * delays all that is below by no more than a tenth of that (half a second at most, 5 ms at least)
+ * and half a second, together: the tenth is for what nobody has asked for. What it has not said by
+ * then is -ETIMEDOUT. What the caller does in between takes nothing of it.
+ */
+void link_begin_end(struct link *link, uint64_t run_ns);
+
+/* Greets whatever was tried before, and a daemon of our own user has looked by the return. */
+void link_greet_at_once(struct link *link, const struct link_job *job);
+
+/*
+ * What the daemon has counted of it, asked or not, once; is_wanted: somebody has asked, or it is
+ * nowhere else. -ENOENT: none is there; -ENODATA: it has not.
+ */
+int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err);
+
+struct link_deaths {
+	struct proc_record *items;
+	size_t n;
+	uint64_t n_unlisted; /* the daemon had no room for so many more */
+	uint64_t n_withheld; /* so many more are for root to know */
+	bool is_rough;	     /* by the daemon's rung none of them is exact */
+	bool is_late;	     /* it has not answered in time */
+};
+
+/*
+ * What the processes of the job had used by their ends, as the daemon was told; into the arena.
+ * None where there is no daemon, or it is told no more than we are.
+ */
+void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret);
+
+/*
+ * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
+ * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
+ * there are none.
+ */
+typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
+int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
+
+/*
+ * What the daemon measures with, into the attempt (daemon_rungs.h). One that was late before is
+ * not asked.
+ */
+int link_take_rungs(struct link *link, struct attempt *a, bool has_sampled);
+
 /*
  * The job has ended, and that is recorded. Whoever had it as a guest knows by the
  * return; and also who could not be greeted so far, if is_awaited. False: such a daemon
  * is not there, or has not written it down.
  */
 bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
+
+/* A daemon of our own user has written down what it knows of the job by the return. */
+int link_await_record(struct link *link);
 
 #endif

@@ -5,41 +5,19 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
+#include "daemon/daemon_rungs.h"
 #include "daemon/guest.h"
 #include "daemon/link_internal.h"
 
-/*
- * What a run wants to know at its end: a daemon that hangs delays that once, and not for each. One
- * that has not answered within less than all of that time is only busy.
- */
-static int ask_within(struct link *link, uint64_t timeout_ms, const char *method,
-		      const char *params, struct rpc_value **ret, struct err *err)
-{
-	int r;
-
-	if (link->is_late)
-		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
-	rpc_client_set_timeout(link->client, timeout_ms);
-	r = rpc_client_call(link->client, method, params, ret, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	link->is_late = r == -ETIMEDOUT && timeout_ms >= LINK_END_TIMEOUT_MS;
-	return r;
-}
-
-static int ask_at_end(struct link *link, const char *method, struct rpc_value **ret,
-		      struct err *err)
-{
-	return ask_within(link, LINK_END_TIMEOUT_MS, method, NULL, ret, err);
-}
-
-int link_take_calls(struct link *link, struct told_calls *calls, struct err *err)
+int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err)
 {
 	struct rpc_value *answer = NULL;
 	int r;
 
 	if (!link_is_there(link))
 		return err_set(err, -ENOENT, "no daemon is there");
-	r = ask_at_end(link, "runner.calls", &answer, err);
+	r = is_wanted ? link_ask_wanted(link, "runner.calls", NULL, &answer, err)
+		      : link_ask_unasked(link, "runner.calls", &answer, err);
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
@@ -77,32 +55,37 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 }
 
 /* Half of the time is for the kernel's last words, and half for a busy daemon to answer in. */
-static int ask_for_deaths(struct link *link, uint64_t patience_ms, struct rpc_value **ret)
+static int ask_for_deaths(struct link *link, struct rpc_value **ret)
 {
 	char params[64];
 
-	if (patience_ms > LINK_END_TIMEOUT_MS)
-		patience_ms = LINK_END_TIMEOUT_MS;
-	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}", patience_ms / 2);
-	return ask_within(link, patience_ms, "runner.deaths", params, ret, NULL);
+	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}", link_spare_ms(link) / 2);
+	return link_ask_spare(link, "runner.deaths", params, ret);
 }
 
-void link_take_deaths(struct link *link, struct arena *arena, uint64_t patience_ms,
-		      struct link_deaths *ret)
+/* An older daemon does not say. */
+static uint64_t read_count(const struct rpc_value *answer, const char *key)
+{
+	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));
+
+	return u64_known(n) ? n : 0;
+}
+
+void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret)
 {
 	struct rpc_value *answer = NULL;
 	const struct rpc_value *list;
-	uint64_t n_unlisted;
-	int r = link->client ? ask_for_deaths(link, patience_ms, &answer) : -ENOENT;
+	int r = link->client ? ask_for_deaths(link, &answer) : -ENOENT;
 
 	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT };
 	if (r < 0)
 		return;
 	list = rpc_value_get(answer, "processes");
-	n_unlisted = rpc_value_u64(rpc_value_get(answer, "unlisted"));
 	if (guest_read_deaths(list, arena, &ret->items, &ret->n) < 0)
 		ret->n = 0;
-	ret->n_unlisted = u64_known(n_unlisted) ? n_unlisted : 0; /* of an older daemon */
+	ret->n_unlisted = read_count(answer, "unlisted");
+	ret->n_withheld = read_count(answer, "withheld");
+	ret->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
 	rpc_value_free(answer);
 }
 
@@ -126,7 +109,7 @@ static bool read_signal(const struct rpc_value *v, struct proc_event *ret)
 	       signal < NSIG && u64_known(ret->wall_ns);
 }
 
-void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
+int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
 {
 	struct rpc_value *answer = NULL;
 	const struct rpc_value *list;
@@ -134,11 +117,26 @@ void link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
 	int r;
 
 	if (!link->client || !link->is_guest)
-		return;
-	r = ask_at_end(link, "runner.signals", &answer, NULL);
+		return 0;
+	r = link_ask_wanted(link, "runner.signals", NULL, &answer, NULL);
 	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
 	for (size_t i = 0; list && i < rpc_value_len(list); i++)
 		if (read_signal(rpc_value_at(list, i), &ev))
 			fn(ctx, &ev);
 	rpc_value_free(answer);
+	return r;
+}
+
+int link_take_rungs(struct link *link, struct attempt *a, bool has_sampled)
+{
+	struct rpc_value *status = NULL;
+	int r;
+
+	if (!link_is_there(link))
+		return 0;
+	r = link_ask_unasked(link, "daemon.status", &status, NULL);
+	if (r == 0)
+		daemon_rungs_add(a, rpc_value_get(status, "rungs"), has_sampled);
+	rpc_value_free(status);
+	return r;
 }

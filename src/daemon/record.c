@@ -104,9 +104,9 @@ void record_leave_replaced(struct run *run)
 	run->is_maker_tried = false;
 	run->attempt->id = 0;
 	if (!run->is_replaced)
-		record_note(run->attempt, "history",
-			    "another database took the place of the first one during the run: "
-			    "samples from before that are in the first one, wherever it is now");
+		attempt_note(run->attempt, "history",
+			     "another database took the place of the first one during the run: "
+			     "samples from before that are in the first one, wherever it is now");
 	run->is_replaced = true;
 }
 

@@ -63,8 +63,8 @@ static void store_calls(struct run *run)
 
 	if (a->n_syscalls > 0 &&
 	    store_add_syscalls(run->store, &sums, a->syscalls, a->n_syscalls, NULL, &err) < 0)
-		record_note(run->attempt, "syscall_hotspots",
-			    "they were counted, and could not be recorded");
+		attempt_note(run->attempt, "syscall_hotspots",
+			     "they were counted, and could not be recorded");
 }
 
 /* Why not all is recorded. What to do about what passes was said when it mattered. */
@@ -74,7 +74,7 @@ static void note_trouble(struct run *run)
 
 	if (trouble_may_pass(why.code))
 		why.text[err_fact_len(&why)] = '\0';
-	record_note(run->attempt, REPORT_NOTE_RECORDING, why.text);
+	attempt_note(run->attempt, REPORT_NOTE_RECORDING, why.text);
 }
 
 /* A disk that takes longer than this has no time for what can be done later. */
@@ -181,16 +181,6 @@ static bool hears_more(const struct link *link)
 	       (link_is_there(link) && (link_is_guest(link) || geteuid() == 0));
 }
 
-/* Nobody is held up by it for more than a tenth of what the run took. */
-#define DEATHS_LEAST_MS 5
-
-static uint64_t deaths_patience_ms(const struct run *run)
-{
-	uint64_t ms = (run->ended_boot_ns - run->boot_ns) / 10000000;
-
-	return ms < DEATHS_LEAST_MS ? DEATHS_LEAST_MS : ms;
-}
-
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
  * root less exactly without eBPF. */
 static void complete_deaths(struct run *run)
@@ -199,15 +189,24 @@ static void complete_deaths(struct run *run)
 	struct link_deaths dead;
 	size_t n_open;
 
-	link_take_deaths(run->link, &a->arena, deaths_patience_ms(run), &dead);
+	link_take_deaths(run->link, &a->arena, &dead);
 	n_open = deaths_complete_listed(dead.items, dead.n, a);
 	if (dead.is_late)
-		record_note(a, "processes",
-			    "the daemon had no time to say what each had used, and the run did not "
-			    "wait for it: not all ends are exact");
+		attempt_note(
+			a, "processes",
+			"the daemon had no time to say what each had used, and the run did not "
+			"wait for it: not all ends are exact");
 	record_note_count(a, n_open, "processes",
-			  "of them ended so late that the kernel had not said the last of what "
-			  "they used when the run was over: they are not exact");
+			  dead.is_rough
+				  ? "of them are known by what the kernel tells the daemon without "
+				    "eBPF, which lacks the last of what they used: each is the "
+				    "least that it was"
+				  : "of them ended so late that the kernel had not said the last "
+				    "of what they used when the run was over: they are not exact");
+	record_note_count(a, dead.n_withheld, "processes",
+			  "ended that were not this user's alone, as programs that are "
+			  "set-user-ID, or may not have been: what they used in the end is for "
+			  "root to know");
 	record_note_count(a, dead.n_unlisted, "processes",
 			  "of them ended when the daemon had no room left for what each used");
 }
@@ -217,9 +216,11 @@ static void take_deaths(struct run *run)
 	if (is_all_exact(run->attempt))
 		return;
 	if (link_began_late(run->link))
-		record_note(run->attempt, "processes",
-			    "the daemon had not answered when the run began, which did not wait "
-			    "for it: ends of the first of them may not be exact");
+		attempt_note(
+			run->attempt, "processes",
+			"the daemon had not answered when the run began, or told it of itself, "
+			"and the run did not wait for it: ends of the first of them, or of all, "
+			"may not be exact");
 	if (hears_more(run->link))
 		complete_deaths(run);
 }
@@ -233,6 +234,14 @@ static void tell_of_kill(struct run *run)
 		return;
 	record_try_to_open(run, record_end_patience_ms(run), &err);
 	record_greet_at_once(run);
+}
+
+static void take_signals(struct run *run)
+{
+	if (link_take_signals(run->link, on_told_signal, run) == -ETIMEDOUT)
+		attempt_note(run->attempt, "signals",
+			     "the daemon had no time to say who has sent any, and the run did not "
+			     "wait for it any longer");
 }
 
 /* Also for a daemon that looks at the job as well: it may stop before it looks again. */
@@ -266,15 +275,26 @@ static uint64_t when_ended(const struct run *run)
 	return ended_ns;
 }
 
+/* Not in the database, where it will be in a moment. */
+static void await_record(struct run *run)
+{
+	if (run->options->is_read_back && run->store && link_await_record(run->link) == -ETIMEDOUT)
+		attempt_note(run->attempt, NOTE_UNWRITTEN,
+			     "the daemon had no time to write down what it knew last, such as "
+			     "phases and who has sent signals, and the run did not wait for it any "
+			     "longer: a later report may have more");
+}
+
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
 	set_end_patience(run);
+	link_begin_end(run->link, run->ended_boot_ns - run->boot_ns);
 	record_keep_processes(run);
 	take_deaths(run);
 	tell_of_kill(run);
-	link_take_signals(run->link, on_told_signal, run);
+	take_signals(run);
 	a->is_running = false;
 	a->ended_wall_ns = when_ended(run);
 	a->outcome = result->outcome;
@@ -287,6 +307,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	note_left(run);
 	store_end(run);
 	record_tell_end(run);
+	await_record(run);
 	take_recorded_ooms(run);
 	record_keep_told(run);
 }

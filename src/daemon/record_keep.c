@@ -1,27 +1,13 @@
 #include "daemon/record_keep.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/daemon_rungs.h"
 #include "daemon/run_internal.h"
 #include "model/gpu_words.h"
-
-void record_note(struct attempt *a, const char *what, const char *why)
-{
-	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
-
-	if (!grown)
-		return;
-	if (a->n_unknowns > 0)
-		memcpy(grown, a->unknowns, a->n_unknowns * sizeof(*grown));
-	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
-						      arena_strdup(&a->arena, why) };
-	a->unknowns = grown;
-	a->n_unknowns++;
-}
 
 void record_note_count(struct attempt *a, uint64_t n, const char *what, const char *why)
 {
@@ -30,7 +16,7 @@ void record_note_count(struct attempt *a, uint64_t n, const char *what, const ch
 	if (n == 0)
 		return;
 	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)n, why);
-	record_note(a, what, text);
+	attempt_note(a, what, text);
 }
 
 /* The daemon times for all jobs alike. */
@@ -51,10 +37,10 @@ static void keep_told_calls(struct run *run, struct told_calls *calls)
 	told_calls_keep(calls, run->attempt);
 	told_calls_say_missing(calls, &why);
 	if (why.len > 0)
-		record_note(run->attempt, "syscalls", why.data);
+		attempt_note(run->attempt, "syscalls", why.data);
 	told_calls_say_error(calls, &error);
 	if (error.len > 0)
-		record_note(run->attempt, NOTE_SYSCALL_TIMES, error.data);
+		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error.data);
 	run->is_counted_by_daemon = link_counts_calls(run->link);
 }
 
@@ -68,9 +54,14 @@ static void take_daemons_calls(struct run *run)
 
 	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
 		return;
-	r = link_take_calls(run->link, &calls, &err);
+	r = link_take_calls(run->link, run->is_daemon_asked || link_is_guest(run->link), &calls,
+			    &err);
 	if (r == 0)
 		keep_told_calls(run, &calls);
+	else if (r == -ETIMEDOUT)
+		err_set(&run->calls_err, r,
+			"the daemon, which may have counted them, had no time to say so, and the "
+			"run did not wait for it any longer");
 	else if (run->is_daemon_asked)
 		err_set(&run->calls_err, r,
 			"the daemon that counted them is gone, or has them no "
@@ -87,16 +78,16 @@ static void keep_calls(struct run *run)
 		return;
 	}
 	if (run_calls_withholds_rights(run->calls))
-		record_note(run->attempt, "rights of setuid programs",
-			    "strace counted the system calls: programs that would have run as "
-			    "another user (setuid, setgid, file capabilities) did not get those "
-			    "rights from the kernel, and the job may have done other things than "
-			    "without it");
+		attempt_note(run->attempt, "rights of setuid programs",
+			     "strace counted the system calls: programs that would have run as "
+			     "another user (setuid, setgid, file capabilities) did not get those "
+			     "rights from the kernel, and the job may have done other things than "
+			     "without it");
 	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
-		record_note(run->attempt, "syscalls", why);
+		attempt_note(run->attempt, "syscalls", why);
 	if (error)
-		record_note(run->attempt, NOTE_SYSCALL_TIMES, error);
+		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error);
 }
 
 /* Of GPU time: that it is a part, or why there is none. */
@@ -110,7 +101,7 @@ static void note_gpu_time(struct run *run, bool has_reason)
 		return;
 	snprintf(why, sizeof(why), "the drivers did not tell the share of a process for %.1f s%s",
 		 (double)untold_ns / 1e9, is_known ? ": it is at least that" : "");
-	record_note(run->attempt, NOTE_GPU_TIME, why);
+	attempt_note(run->attempt, NOTE_GPU_TIME, why);
 }
 
 static void note_gpu_idle_time(struct run *run)
@@ -124,7 +115,7 @@ static void note_gpu_idle_time(struct run *run)
 		 "the drivers did not tell whether a process held memory for %.1f s%s",
 		 (double)untold_ns / 1e9,
 		 u64_known(run->attempt->usage.gpu_idle_ns) ? ": it is at least that" : "");
-	record_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
+	attempt_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
 }
 
 static void note_gpus(struct run *run)
@@ -137,9 +128,9 @@ static void note_gpus(struct run *run)
 		note_gpu_idle_time(run);
 	}
 	if (has_reason)
-		record_note(run->attempt, "gpus", why);
+		attempt_note(run->attempt, "gpus", why);
 	else if (!run->gpus && sources_has_gpu(run->root_fd))
-		record_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
+		attempt_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
 }
 
 /* By taskstats, of which CPU time is a lower bound too. */
@@ -159,7 +150,7 @@ static void note_slips(struct attempt *a, const char *slips)
 		char text[300];
 
 		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
-		record_note(a, "configuration", text);
+		attempt_note(a, "configuration", text);
 	}
 }
 
@@ -168,20 +159,20 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	if (!run->calls && a->n_syscalls == 0)
-		record_note(a, "syscall_hotspots", run->calls_err.text);
+		attempt_note(a, "syscall_hotspots", run->calls_err.text);
 	note_gpus(run);
 	if (run->options->why_no_output)
-		record_note(a, "output", run->options->why_no_output);
+		attempt_note(a, "output", run->options->why_no_output);
 	note_slips(a, run->options->slips);
 	if (!run->collector)
-		record_note(a, "samples", "/proc cannot be read");
+		attempt_note(a, "samples", "/proc cannot be read");
 	if (!run->life)
-		record_note(
+		attempt_note(
 			a, "process_spawn_count",
 			"the kernel does not tell this user of births and deaths: processes that "
 			"lived between two samples are missing");
 	if (run->life && has_rough_io(a))
-		record_note(
+		attempt_note(
 			a, "I/O of single processes",
 			"of those that others waited for, the kernel tells whole KiB, and without "
 			"what their children did: each is the least that it was");
@@ -192,12 +183,12 @@ static void note_unknowns(struct run *run)
 	record_note_count(a, tally_unlisted_events(run->tally), "events",
 			  "more process events were counted and are not listed");
 	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
-		record_note(
+		attempt_note(
 			a, "total_cpu_seconds",
 			"some processes still run, or were waited for by nobody, as their parent "
 			"ignores SIGCHLD: what they used is not all counted in");
 	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
-		record_note(
+		attempt_note(
 			a, "io",
 			"some of it could not be read, or is of processes that still run or that "
 			"nobody waited for");
@@ -265,7 +256,7 @@ static void keep_anomalies(struct run *run)
 
 	if (!run->store ||
 	    store_read_anomalies(run->store, &filter, keep_anomaly, run->attempt, &err) < 0)
-		record_note(run->attempt, "anomalies", "they could not be recorded");
+		attempt_note(run->attempt, "anomalies", "they could not be recorded");
 }
 
 static void keep_series(struct run *run)
@@ -324,8 +315,10 @@ static void note_rungs(struct run *run)
 		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
 		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
 	}
-	if (link_is_there(run->link))
-		daemon_rungs_ask(a, run->is_sampled_by_daemon);
+	if (link_take_rungs(run->link, a, run->is_sampled_by_daemon) == -ETIMEDOUT)
+		attempt_note(a, "rungs",
+			     "the daemon had no time to say what it measures with, and the run did "
+			     "not wait for it");
 }
 
 void record_keep_known(struct run *run)

@@ -21,10 +21,7 @@ void record_keep_known(struct run *run);
 /* Events, anomalies and the curve, for whoever shows the attempt: they are in the database. */
 void record_keep_told(struct run *run);
 
-/* One more thing that is unknown, and why. */
-void record_note(struct attempt *a, const char *what, const char *why);
-
-/* The same, why after a number; nothing if that is 0. */
+/* One more thing that is unknown, and why after a number; nothing if that is 0. */
 void record_note_count(struct attempt *a, uint64_t n, const char *what, const char *why);
 
 #endif

@@ -8,19 +8,6 @@
 #include "daemon/attached_sum.h"
 #include "daemon/service_attached.h"
 
-static void add_note(struct attempt *a, const char *what, const char *why)
-{
-	struct unknown_note *notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
-
-	if (!notes)
-		return;
-	if (a->n_unknowns > 0)
-		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
-	notes[a->n_unknowns] = (struct unknown_note){ what, why };
-	a->unknowns = notes;
-	a->n_unknowns++;
-}
-
 /* Of which job they were nobody knows. */
 static void note_losses(struct attempt *a, const struct attached *at)
 {
@@ -31,7 +18,7 @@ static void note_losses(struct attempt *a, const struct attached *at)
 		return;
 	snprintf(why, sizeof(why), "up to %llu kernel events were lost: counts are lower bounds",
 		 (unsigned long long)n);
-	add_note(a, "process_spawn_count", arena_strdup(&a->arena, why));
+	attempt_note(a, "process_spawn_count", why);
 }
 
 /* Each end comes with one more word, of all that it used: of these it did not come. */
@@ -49,7 +36,7 @@ static void note_unfinished(struct attempt *a)
 			why, sizeof(why),
 			"what %zu of its %zu processes used after they were last seen was not told",
 			n, a->n_processes);
-	add_note(a, "total_cpu_seconds", arena_strdup(&a->arena, why));
+	attempt_note(a, "total_cpu_seconds", why);
 }
 
 /* The kernel has these in no word on an end. */
@@ -59,29 +46,32 @@ static void note_untold(struct attempt *a)
 					    "involuntary_switches" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(what); i++)
-		add_note(a, what[i], "how many there were is told only to who waits for a process");
+		attempt_note(a, what[i],
+			     "how many there were is told only to who waits for a process");
 }
 
 static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
 {
-	add_note(
+	attempt_note(
 		a, "before it was attached",
 		"something else started the job: what had ended until then was not recorded, and is "
 		"in none of its numbers");
 	if (u64_known(a->usage.user_ns) && !has_all_ends)
 		note_unfinished(a);
-	add_note(a, "io",
-		 u64_known(a->usage.rchar)
-			 ? "of processes that others of the job did not wait for it is missing"
-			 : "nobody waited for its processes who told us");
+	attempt_note(a, "io",
+		     u64_known(a->usage.rchar)
+			     ? "of processes that others of the job did not wait for it is missing"
+			     : "nobody waited for its processes who told us");
 	note_untold(a);
 	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
-		add_note(a, "processes", "there were too many: some are not listed one by one");
+		attempt_note(a, "processes", "there were too many: some are not listed one by one");
 	if (at->was_gone)
-		add_note(a, "ended", "it ended while no daemon looked: when that was seen is told");
+		attempt_note(a, "ended",
+			     "it ended while no daemon looked: when that was seen is told");
 	if (at->n_unlisted > 0)
-		add_note(a, "events", "there were too many between two ticks: some are not listed");
+		attempt_note(a, "events",
+			     "there were too many between two ticks: some are not listed");
 }
 
 static void judge_outcome(struct attempt *a, const struct attached *at)

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/may_hear.h"
 #include "daemon/service_attached.h"
 
 #define MAX_PENDING 16384      /* events that wait for the next tick */
@@ -68,6 +69,8 @@ void service_note_death(struct service *s, const struct member *member, const st
 	struct attached *at = attached_find(s, member->attempt_id);
 
 	if (!at || member->is_runner)
+		return;
+	if (!may_hear(at->uid, ev->uid))
 		return;
 	if (count_taken(s, at->uid).n_deaths < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);

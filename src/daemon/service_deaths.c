@@ -1,3 +1,5 @@
+#include "daemon/service_deaths.h"
+
 #include <stdlib.h>
 
 #include "base/alive.h"
@@ -6,9 +8,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
-#include "daemon/deaths.h"
-#include "daemon/guest.h"
-#include "daemon/service_internal.h"
+#include "daemon/may_hear.h"
 
 /*
  * What the processes of a job had used by their ends, for the record of its runner: the kernel
@@ -18,25 +18,6 @@
  * A runner says that it begins before its first command does, and before anybody has heard of its
  * attempt: until that has a number, what it starts is marked with a number of its own.
  */
-
-struct job_deaths {
-	struct service *service;
-	int64_t attempt_id;  /* 0: not known yet */
-	int64_t begun_id;    /* what its processes were marked with before that; 0: with nothing */
-	uint64_t outer_mark; /* what its runner was marked with before: it runs inside of that */
-	struct rpc_subscriber *line; /* that it has begun on, until the attempt is known */
-	struct proc_key runner;
-	uint64_t uid;
-	struct deaths deaths;
-	struct job_deaths *next;
-};
-
-/*
- * The kernel has the last word on who has ended when all CPUs have been somewhere else since: for
- * who ended longer ago it is lost.
- */
-#define LAST_WORD_NS UINT64_C(300000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 /* No attempt has such a number. */
 #define FIRST_BEGUN_ID (INT64_C(1) << 62)
@@ -49,8 +30,7 @@ static bool has_id(const struct job_deaths *at, int64_t id)
 	return id != 0 && (at->attempt_id == id || at->begun_id == id);
 }
 
-/* Where it is in the list, by either number; *it is NULL: nowhere. */
-static struct job_deaths **find(struct service *s, int64_t id)
+struct job_deaths **job_deaths_find(struct service *s, int64_t id)
 {
 	struct job_deaths **at = &s->job_deaths;
 
@@ -96,7 +76,7 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 {
 	struct job_deaths *at;
 
-	if (*find(s, job->a.id) || !s->life.life || job->a.is_attached)
+	if (*job_deaths_find(s, job->a.id) || !s->life.life || job->a.is_attached)
 		return;
 	if (!job->is_guest && !life_sees_signals(s->life.life)) /* no eBPF: it hears the same */
 		return;
@@ -113,7 +93,7 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 
 static size_t count_unaccounted(const struct deaths *deaths)
 {
-	return deaths_count_unaccounted(deaths, clock_wall_ns() - LAST_WORD_NS);
+	return deaths_count_unaccounted(deaths, clock_wall_ns() - DEATHS_LAST_WORD_NS);
 }
 
 void service_leave_deaths(struct service *s, const struct deaths *deaths)
@@ -152,7 +132,7 @@ static void drop(struct service *s, struct job_deaths **at)
 
 void service_drop_deaths_of(struct service *s, int64_t attempt_id)
 {
-	struct job_deaths **at = find(s, attempt_id);
+	struct job_deaths **at = job_deaths_find(s, attempt_id);
 
 	if (*at)
 		drop(s, at);
@@ -167,7 +147,7 @@ void service_forget_deaths(struct service *s)
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
 {
 	for (int i = 0; i < MAX_NESTED && mark >= (uint64_t)FIRST_BEGUN_ID; i++) {
-		const struct job_deaths *at = *find(s, (int64_t)mark);
+		const struct job_deaths *at = *job_deaths_find(s, (int64_t)mark);
 
 		if (!at)
 			return 0;
@@ -197,24 +177,20 @@ static void drop_begun(struct job_deaths *begun)
 /* A runner has ended before anybody had heard of its attempt: nobody will ask. */
 static void drop_begun_by(struct service *s, const struct life_event *dead)
 {
-	struct job_deaths *at = *find(s, (int64_t)dead->tag);
+	struct job_deaths *at = *job_deaths_find(s, (int64_t)dead->tag);
 
 	if (at && at->attempt_id == 0 && at->runner.pid == dead->pid)
 		drop_begun(at);
 }
 
-/* Nobody but root hears what processes of others have done, whoever has started them. */
-static bool may_hear(const struct job_deaths *at, const struct life_event *ev)
-{
-	return at->uid == 0 || !u64_known(ev->uid) || at->uid == ev->uid;
-}
-
 static void note(struct service *s, struct job_deaths *at, const struct member *dead,
 		 const struct life_event *ev)
 {
-	if (dead->key.pid == at->runner.pid || !may_hear(at, ev))
+	if (dead->key.pid == at->runner.pid)
 		return;
-	if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
+	if (!may_hear(at->uid, ev->uid))
+		at->n_withheld++;
+	else if (count_of_user(s, at->uid) < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, dead, ev);
 	else
 		deaths_leave_out(&at->deaths);
@@ -231,13 +207,13 @@ void service_note_job_death(struct service *s, const struct member *member,
 		.sheet_num = SHEET_NONE,
 	};
 	const struct member *dead = member ? member : &unseen;
-	struct job_deaths *known = *find(s, dead->attempt_id), *at;
+	struct job_deaths *known = *job_deaths_find(s, dead->attempt_id), *at;
 	uint64_t mark = ev->tag;
 
 	if (known)
 		note(s, known, dead, ev);
 	for (int i = 0; i < MAX_NESTED && mark != 0; i++) {
-		at = *find(s, (int64_t)mark);
+		at = *job_deaths_find(s, (int64_t)mark);
 		if (at && at != known)
 			note(s, at, dead, ev);
 		mark = at ? at->outer_mark : 0;
@@ -329,11 +305,11 @@ const struct rpc_method service_deaths_methods[] = {
 bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
 		       uint64_t runner_mark)
 {
-	const struct job_deaths *at = *find(s, (int64_t)mark);
-	const struct job_deaths *around = *find(s, (int64_t)runner_mark);
+	const struct job_deaths *at = *job_deaths_find(s, (int64_t)mark);
+	const struct job_deaths *around = *job_deaths_find(s, (int64_t)runner_mark);
 
 	if (around && around->runner.pid == runner->pid)
-		around = *find(s, (int64_t)around->outer_mark);
+		around = *job_deaths_find(s, (int64_t)around->outer_mark);
 	return at && at != around && at->runner.pid != runner->pid;
 }
 
@@ -358,92 +334,4 @@ void service_tend_deaths(struct service *s)
 			drop(s, at);
 		else
 			at = &(*at)->next;
-}
-
-/* ---- their runner asks ---- */
-
-#define REAPED_NS UINT64_C(50000000) /* a parent that waits for children has done so */
-#define LOOK_MS 5		     /* so often is looked whether the last word has come */
-
-struct asker {
-	struct service *service;
-	struct rpc_call *call;
-	int64_t id;
-	uint64_t until_boot_ns; /* the clock may be set back */
-	struct loop_timer *timer;
-};
-
-static bool are_complete(struct service *s, int64_t id)
-{
-	const uint64_t now = clock_wall_ns();
-	const struct job_deaths *at;
-
-	service_drain_life(s); /* the last of them may wait there */
-	at = *find(s, id);
-	return !at || !s->life.life || !life_sees_signals(s->life.life) ||
-	       deaths_are_complete(&at->deaths, s->root_fd, now - LAST_WORD_NS, now - REAPED_NS);
-}
-
-static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
-{
-	const struct job_deaths *at = *find(s, id);
-	struct json *j = rpc_call_result(call);
-
-	json_begin_object(j);
-	json_key(j, "processes");
-	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
-	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
-	json_end_object(j);
-}
-
-static void forget_asker(void *ctx)
-{
-	struct asker *asker = ctx;
-
-	loop_timer_close(asker->timer);
-	free(asker);
-}
-
-static void look_again(void *ctx)
-{
-	struct asker *asker = ctx;
-	struct rpc_call *call = asker->call;
-
-	if (clock_boot_ns() < asker->until_boot_ns && !are_complete(asker->service, asker->id))
-		return;
-	write_answer(asker->service, asker->id, call);
-	forget_asker(asker);
-	rpc_call_answer(call);
-}
-
-static struct asker *asker_new(struct service *s, struct rpc_call *call, int64_t id, uint64_t ms)
-{
-	struct asker *asker = calloc(1, sizeof(*asker));
-
-	if (!asker)
-		return NULL;
-	*asker = (struct asker){ .service = s,
-				 .call = call,
-				 .id = id,
-				 .until_boot_ns = clock_boot_ns() + ms * NS_PER_MS,
-				 .timer = loop_timer_new(s->loop, look_again, asker) };
-	if (!asker->timer) {
-		free(asker);
-		return NULL;
-	}
-	loop_timer_set(asker->timer, ms < LOOK_MS ? ms : LOOK_MS, LOOK_MS);
-	return asker;
-}
-
-void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
-			    struct rpc_call *call)
-{
-	uint64_t ms =
-		patience_ms < LAST_WORD_NS / NS_PER_MS ? patience_ms : LAST_WORD_NS / NS_PER_MS;
-	struct asker *asker = are_complete(s, id) || ms == 0 ? NULL : asker_new(s, call, id, ms);
-
-	if (asker)
-		rpc_call_defer(call, forget_asker, asker);
-	else
-		write_answer(s, id, call);
 }

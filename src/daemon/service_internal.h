@@ -685,6 +685,9 @@ void service_forget_calls(struct service *s);
 /* Its runner asks for what each of its processes has called so far: into the open object. */
 void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
 
+/* Whether the user of a job may hear what this process of it has called. */
+bool service_may_tell_calls(const struct service *s, uint64_t uid, const struct syscall_process *p);
+
 /* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
 
 struct deaths;

@@ -35,6 +35,36 @@ struct tracking {
 	uint64_t runner_mark; /* until now */
 };
 
+/* A zombie's death was told. */
+static void see_guests(const struct tracking *tracking, const struct process_facts *facts)
+{
+	const struct member seen = {
+		.key = facts->key,
+		.attempt_id = tracking->job->a.id,
+		.born_wall_ns = U64_UNKNOWN,
+		.sheet_num = SHEET_NONE,
+	};
+
+	if (tracking->job->is_guest && facts->state != 'Z' && facts->state != 'X')
+		(void)members_see(tracking->service->life.members, &seen);
+}
+
+/* Where the kernel side does not follow trees itself: who is there before the next look starts
+ * others, and ends. */
+static void follow(void *ctx, pid_t pid)
+{
+	const struct tracking *tracking = ctx;
+	struct service *s = tracking->service;
+	struct process_facts facts;
+
+	if (process_facts_read(s->root_fd, pid, &facts) < 0)
+		return;
+	if (facts.is_pure)
+		life_follow_owner(s->life.life, pid, facts.uid);
+	if (pid != tracking->job->a.runner.pid)
+		see_guests(tracking, &facts);
+}
+
 static void track(void *ctx, pid_t pid)
 {
 	const struct tracking *tracking = ctx;
@@ -54,9 +84,12 @@ static void track_tree(struct service *s, const struct watched *job)
 	if (!s->life.life)
 		return;
 	tracking.runner_mark = life_tag_of(s->life.life, job->a.runner.pid);
-	if (life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id) < 0)
-		return;
-	descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
+	if (life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id) == 0) {
+		descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
+	} else if (job->is_guest || job->a.is_attached) { /* others hear of ends themselves */
+		follow(&tracking, job->a.runner.pid);
+		descendants_each(s->root_fd, job->a.runner.pid, follow, &tracking);
+	}
 }
 
 /* What is on its way by now is of before. */

@@ -1,3 +1,5 @@
+#include "daemon/service_syscalls.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +8,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/own.h"
-#include "daemon/service_internal.h"
-#include "daemon/told_calls.h"
+#include "daemon/may_hear.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -18,20 +18,6 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
-
-/* So many are over and wait for the database. */
-#define MAX_WAITING_JOBS 1000
-
-/* What the processes of a job that have ended have called. */
-struct job_calls {
-	int64_t attempt_id;
-	struct told_calls calls;
-	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
-					   * are that come later nobody knows
-					   */
-	bool is_over;			  /* to be written down */
-	struct job_calls *next, **at;	  /* where it is in the list */
-};
 
 /* ---- sums ---- */
 
@@ -60,7 +46,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-static void drop_job(struct service *s, struct job_calls **at)
+void job_calls_drop(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -96,10 +82,12 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	const struct summing *summing = ctx;
 	struct job_calls *job = *find_job(summing->service, (int64_t)p->tag);
 
-	if (!job)
+	if (!job || !(p->is_ended || summing->is_last || p->tag == summing->ending))
 		return;
-	if (p->is_ended || summing->is_last || p->tag == summing->ending)
+	if (service_may_tell_calls(summing->service, job->uid, p))
 		keep_process(summing->service, job, p);
+	else
+		told_calls_withhold(&job->calls, p);
 }
 
 /* ---- which jobs ---- */
@@ -165,6 +153,7 @@ static int begin_job(struct service *s, const struct watched *job)
 		return r;
 	}
 	calls->attempt_id = job->a.id;
+	calls->uid = job->a.uid;
 	calls->calls.time_every = s->syscalls.time_every;
 	calls->lost_before = s->syscalls.lost;
 	r = add_job(s, calls);
@@ -320,7 +309,7 @@ void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, 
 	end_job(s, *at);
 	told_calls_write(j, &(*at)->calls);
 	if (!is_kept)
-		drop_job(s, at);
+		job_calls_drop(s, at);
 }
 
 void service_leave_calls_of(struct service *s, struct watched *job)
@@ -331,82 +320,36 @@ void service_leave_calls_of(struct service *s, struct watched *job)
 	if (!*at)
 		return;
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
-	drop_job(s, at);
-}
-
-/* As the store takes them: only whose they are counts. NULL and 0: no memory, or none. */
-static struct proc_record *list_processes(const struct process_calls *calls, size_t *ret_n)
-{
-	struct proc_record *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
-
-	*ret_n = list ? calls->n : 0;
-	for (size_t i = 0; i < *ret_n; i++) {
-		list[i].key = calls->items[i].key;
-		list[i].syscalls = calls->items[i].text;
-	}
-	return list;
-}
-
-static int store_job(struct store *store, struct job_calls *job, struct err *err)
-{
-	const struct call_sums *sums = &job->calls.sums;
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	struct attempt a = { .id = job->attempt_id };
-	int r;
-
-	call_sums_settle(&job->calls.sums);
-	told_calls_say_missing(&job->calls, &why);
-	told_calls_say_error(&job->calls, &why);
-	a.processes = list_processes(&job->calls.processes, &a.n_processes);
-	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
-	free(a.processes);
-	return r;
-}
-
-/* While nothing can be written it waits for the next tick. */
-static int write_totals(struct service *s, struct job_calls **at, struct err *err)
-{
-	int r = store_job(s->store, *at, err);
-
-	if (trouble_is_of_database(r))
-		return r;
-	s->syscalls.n_totals_lost += r < 0;
-	drop_job(s, at);
-	return r;
-}
-
-/* The newest are first: of those that wait for too long the oldest go. */
-static void drop_excess(struct service *s)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	size_t n_over = 0;
-
-	while (*at) {
-		n_over += (*at)->is_over;
-		if (!(*at)->is_over || n_over <= MAX_WAITING_JOBS) {
-			at = &(*at)->next;
-			continue;
-		}
-		s->syscalls.n_totals_lost++;
-		drop_job(s, at);
-	}
-}
-
-int service_record_calls(struct service *s, struct err *err)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	int r = 0;
-
-	drop_excess(s);
-	while (s->store && *at && r == 0)
-		if ((*at)->is_over)
-			r = write_totals(s, at, err);
-		else
-			at = &(*at)->next;
-	return r;
+	job_calls_drop(s, at);
 }
 
 /* ---- at each tick ---- */
+
+static bool has_job_of_others(const struct service *s)
+{
+	const struct job_calls *job = s->syscalls.jobs;
+
+	while (job && job->uid == 0)
+		job = job->next;
+	return job != NULL;
+}
+
+/* Samples of a job are for its user. */
+static void withhold_samples(struct service *s)
+{
+	if (!has_job_of_others(s)) /* or all samples of the host are looked at */
+		return;
+	for (size_t i = 0; i < s->snap.n_processes; i++) {
+		struct proc_sample *p = &s->snap.processes[i];
+		const struct job_calls *job =
+			p->n_syscalls > 0 ? *find_job(s, p->attempt_id) : NULL;
+
+		if (!job || may_hear(job->uid, p->uid))
+			continue;
+		p->syscalls = NULL;
+		p->n_syscalls = 0;
+	}
+}
 
 int service_count_calls(struct service *s, struct err *err)
 {
@@ -419,6 +362,7 @@ int service_count_calls(struct service *s, struct err *err)
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);
+	withhold_samples(s);
 	syscalls_each_ended(s->syscalls.syscalls, sum_process, &summing);
 	return 0;
 }
@@ -427,7 +371,7 @@ int service_count_calls(struct service *s, struct err *err)
 void service_forget_calls(struct service *s)
 {
 	while (s->syscalls.jobs)
-		drop_job(s, &s->syscalls.jobs);
+		job_calls_drop(s, &s->syscalls.jobs);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }
 
@@ -439,7 +383,7 @@ void service_close_syscalls(struct service *s)
 	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
-		drop_job(s, &s->syscalls.jobs);
+		job_calls_drop(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)
 		loop_timer_close(s->syscalls.timer);
 	s->syscalls.timer = NULL;

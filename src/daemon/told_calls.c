@@ -26,6 +26,17 @@ void told_calls_add(struct told_calls *calls, const struct syscall_process *p)
 		process_calls_add(&calls->processes, &key, p->uses, p->n_uses);
 }
 
+/* Of those that could not be told apart, some may be anybody's. */
+void told_calls_withhold(struct told_calls *calls, const struct syscall_process *p)
+{
+	if (p->pid > 0) {
+		calls->n_withheld++;
+		return;
+	}
+	for (size_t i = 0; i < p->n_uses; i++)
+		calls->lost.calls = u64_add(calls->lost.calls, p->uses[i].count);
+}
+
 /* ---- into the record ---- */
 
 static void keep_sums(struct call_sums *sums, struct attempt *a)
@@ -119,6 +130,14 @@ void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 			   (unsigned long long)calls->processes.n_untold,
 			   calls->processes.n_untold == 1 ? "" : "es");
 	}
+	if (calls->n_withheld > 0) {
+		begin_part(out);
+		buf_printf(out,
+			   "those of %llu process%s are in no sum: not this user's alone, as "
+			   "programs that are set-user-ID, they are for root to know",
+			   (unsigned long long)calls->n_withheld,
+			   calls->n_withheld == 1 ? "" : "es");
+	}
 }
 
 /* ---- in the daemon ---- */
@@ -160,6 +179,7 @@ void told_calls_write(struct json *j, struct told_calls *calls)
 	json_key_f64(j, "time_variance_ns2", calls->time_variance_ns2);
 	json_key_u64(j, "lost", u64_add(calls->lost.calls, calls->sums.n_left_out));
 	json_key_u64(j, "lost_threads", calls->lost.threads);
+	json_key_u64(j, "withheld_processes", calls->n_withheld);
 }
 
 /* ---- in the runner ---- */
@@ -217,6 +237,7 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 	uint64_t untold = rpc_value_u64(rpc_value_get(v, "untold_processes"));
 	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
 	uint64_t threads = rpc_value_u64(rpc_value_get(v, "lost_threads"));
+	uint64_t withheld = rpc_value_u64(rpc_value_get(v, "withheld_processes"));
 	int r = sums && u64_known(untold) && u64_known(lost) ? read_text(sums, &calls->sums)
 							     : -EBADMSG;
 
@@ -229,5 +250,7 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 	calls->lost.calls = u64_add(calls->lost.calls, lost);
 	if (u64_known(threads)) /* an older daemon does not say */
 		calls->lost.threads = u64_add(calls->lost.threads, threads);
+	if (u64_known(withheld))
+		calls->n_withheld = u64_add(calls->n_withheld, withheld);
 	return 0;
 }

@@ -22,12 +22,16 @@ struct told_calls {
 	unsigned time_every;	   /* one call in so many was timed, by chance; 0, 1: all were */
 	double time_variance_ns2;  /* of all times on a CPU together; 0: they are exact */
 	struct syscalls_lost lost; /* of this job or another */
+	uint64_t n_withheld;	   /* processes that are not in it: they are for root to know */
 };
 
 void told_calls_release(struct told_calls *calls);
 
 /* Of one process, by who has counted it. */
 void told_calls_add(struct told_calls *calls, const struct syscall_process *p);
+
+/* The same of one that is not to be told. */
+void told_calls_withhold(struct told_calls *calls, const struct syscall_process *p);
 
 /* The members of an object that is open. Nothing can be added any more. */
 void told_calls_write(struct json *j, struct told_calls *calls);

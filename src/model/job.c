@@ -308,6 +308,20 @@ void attempt_release(struct attempt *a)
 	attempt_init(a);
 }
 
+void attempt_note(struct attempt *a, const char *what, const char *why)
+{
+	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
+
+	if (!grown)
+		return;
+	if (a->n_unknowns > 0)
+		memcpy(grown, a->unknowns, a->n_unknowns * sizeof(*grown));
+	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
+						      arena_strdup(&a->arena, why) };
+	a->unknowns = grown;
+	a->n_unknowns++;
+}
+
 /* An event of no process (the kernel's count of OOM kills rose) has no pid. */
 static int add_pid(struct map *seen, pid_t pid)
 {

@@ -281,7 +281,8 @@ struct unknown_note {
 };
 
 /* What notes are about that somebody asks for. */
-#define NOTE_SYSCALL_TIMES "syscall times" /* they are known, but not exactly */
+#define NOTE_SYSCALL_TIMES "syscall times"	  /* they are known, but not exactly */
+#define NOTE_UNWRITTEN "what the daemon has seen" /* it has not written down all of it yet */
 
 /* The tree of the job at one tick: what charts are drawn from. */
 struct series_point {
@@ -363,6 +364,9 @@ struct daemon_record {
 
 void attempt_init(struct attempt *a);
 void attempt_release(struct attempt *a);
+
+/* One more thing that is unknown, and why: both are copied. */
+void attempt_note(struct attempt *a, const char *what, const char *why);
 
 /*
  * How many different pids its processes and events have. A pid that was used twice

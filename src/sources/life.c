@@ -112,6 +112,12 @@ uint64_t life_tag_of(struct life *life, pid_t pid)
 	return life->kind->tag_of ? life->kind->tag_of(life, pid) : 0;
 }
 
+void life_follow_owner(struct life *life, pid_t pid, uint64_t uid)
+{
+	if (life->kind->follow_owner)
+		life->kind->follow_owner(life, pid, uid);
+}
+
 int life_want_accounts(struct life *life, bool is_wanted)
 {
 	return life->kind->want_accounts ? life->kind->want_accounts(life, is_wanted) : -EOPNOTSUPP;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "sources/life_loss.h"
+#include "sources/life_owners.h"
 #include "sources/life_rung.h"
 #include "sources/life_threads.h"
 #include "sources/life_wire.h"
@@ -36,6 +37,8 @@ struct netlink {
 	bool is_listening;
 	struct life_loss loss;
 	struct life_threads threads;
+	struct life_owners owners;
+	unsigned n_forgotten;	      /* of the threads, when the owners were as well */
 	uint64_t n_lost_accounts;     /* at least, since that was last told */
 	struct taskstats_feed *stats; /* NULL: not for this user, or not in this kernel */
 };
@@ -179,6 +182,7 @@ static void close_netlink(struct life *base)
 		close(life->fd);
 	life_loss_release(&life->loss);
 	life_threads_release(&life->threads);
+	life_owners_release(&life->owners);
 	taskstats_close(life->stats);
 	free(life);
 }
@@ -241,15 +245,29 @@ struct drain {
 	bool is_done; /* an event from after the beginning has come, or enough have */
 };
 
+/* After the threads, which see whether messages are missing before this one. */
+static void take_owner(struct netlink *life, const struct life_raw *raw)
+{
+	if (life->n_forgotten != life->threads.n_forgotten)
+		life_owners_forget(&life->owners);
+	life->n_forgotten = life->threads.n_forgotten;
+	life_owners_feed(&life->owners, raw);
+}
+
 static void take_raw(struct drain *d, const struct life_raw *raw)
 {
 	struct netlink *life = d->life;
 	struct life_event ev;
+	bool is_whole;
 
 	if (raw->type != LIFE_RAW_FOREIGN && raw->mono_ns > d->began_mono_ns)
 		d->is_done = true;
-	if (!life_threads_feed(&life->threads, &life->loss, raw, &ev))
+	is_whole = life_threads_feed(&life->threads, &life->loss, raw, &ev);
+	take_owner(life, raw);
+	if (!is_whole)
 		return;
+	if (ev.type == LIFE_EXIT)
+		ev.uid = life_owners_take(&life->owners, ev.pid);
 	ev.wall_ns = d->began_wall_ns + raw->mono_ns - d->began_mono_ns;
 	if (ev.type == LIFE_EXIT && life->stats)
 		(void)taskstats_take(life->stats, ev.pid, &ev.account, ev.comm);
@@ -322,6 +340,11 @@ static void take_overflow(struct netlink *life)
 	life_threads_forget(&life->threads);
 }
 
+static void follow_owner(struct life *base, pid_t pid, uint64_t uid)
+{
+	life_owners_follow(&netlink_of(base)->owners, pid, uid);
+}
+
 static int64_t drain_netlink(struct life *base, size_t max, life_handler *fn, void *ctx)
 {
 	struct netlink *life = netlink_of(base);
@@ -355,4 +378,5 @@ const struct life_kind life_by_netlink = {
 	.close = close_netlink,
 	.fd = netlink_fd,
 	.drain = drain_netlink,
+	.follow_owner = follow_owner,
 };

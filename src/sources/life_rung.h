@@ -14,9 +14,10 @@ struct life_kind {
 	int (*fd)(const struct life *life);
 	bool gathers; /* as of life_gathers() */
 	int64_t (*drain)(struct life *life, size_t max, life_handler *fn, void *ctx);
-	int (*track)(struct life *life, pid_t pid, uint64_t tag); /* NULL: it cannot */
-	uint64_t (*tag_of)(struct life *life, pid_t pid);	  /* NULL as well */
-	int (*want_accounts)(struct life *life, bool is_wanted);  /* NULL: it has none */
+	int (*track)(struct life *life, pid_t pid, uint64_t tag);	  /* NULL: it cannot */
+	uint64_t (*tag_of)(struct life *life, pid_t pid);		  /* NULL as well */
+	void (*follow_owner)(struct life *life, pid_t pid, uint64_t uid); /* NULL: it need not */
+	int (*want_accounts)(struct life *life, bool is_wanted);	  /* NULL: it has none */
 };
 
 /* The first member of what a rung opens. */

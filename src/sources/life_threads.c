@@ -13,6 +13,7 @@ void life_threads_release(struct life_threads *t)
 void life_threads_forget(struct life_threads *t)
 {
 	map_clear(&t->extra);
+	t->n_forgotten++;
 }
 
 static uint64_t state_of(const struct life_threads *t, pid_t pid)

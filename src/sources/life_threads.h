@@ -19,12 +19,13 @@
 #include "sources/sources.h"
 
 struct life_threads {
-	struct map extra; /* pid -> threads beside the first, and whether that has ended */
+	struct map extra;     /* pid -> threads beside the first, and whether that has ended */
+	unsigned n_forgotten; /* how often all of it was */
 };
 
-#define LIFE_THREADS_INIT \
-	{                 \
-		MAP_INIT  \
+#define LIFE_THREADS_INIT   \
+	{                   \
+		MAP_INIT, 0 \
 	}
 
 void life_threads_release(struct life_threads *t);

@@ -30,6 +30,15 @@ static void take_exit(const struct proc_event *ev, struct life_raw *ret)
 	ret->wait_status = (int)ev->event_data.exit.exit_code;
 }
 
+static void take_uid(const struct proc_event *ev, struct life_raw *ret)
+{
+	ret->type = LIFE_RAW_UID;
+	ret->tid = ev->event_data.id.process_pid;
+	ret->pid = ev->event_data.id.process_tgid;
+	ret->uid = ev->event_data.id.r.ruid;
+	ret->euid = ev->event_data.id.e.euid;
+}
+
 static void take_ack(const struct cn_msg *cn, const struct proc_event *ev, struct life_raw *ret)
 {
 	ret->type = LIFE_RAW_ACK;
@@ -54,6 +63,9 @@ static void take_event(const struct cn_msg *cn, const struct proc_event *ev, str
 		break;
 	case PROC_EVENT_EXIT:
 		take_exit(ev, ret);
+		break;
+	case PROC_EVENT_UID:
+		take_uid(ev, ret);
 		break;
 	default:
 		ret->type = LIFE_RAW_OTHER;

@@ -15,7 +15,8 @@
 enum life_raw_type {
 	LIFE_RAW_FOREIGN, /* not of the proc connector: has no sequence number */
 	LIFE_RAW_ACK,	  /* the answer to somebody's request to listen */
-	LIFE_RAW_OTHER,	  /* a change of user, name, …: only its sequence number matters */
+	LIFE_RAW_OTHER,	  /* a change of group, name, …: only its sequence number matters */
+	LIFE_RAW_UID,	  /* it has become another user's, or changes between two */
 	LIFE_RAW_FORK,
 	LIFE_RAW_EXEC,
 	LIFE_RAW_EXIT,
@@ -23,13 +24,14 @@ enum life_raw_type {
 
 struct life_raw {
 	enum life_raw_type type;
-	uint32_t cpu, seq; /* the kernel numbers the messages of each CPU without gaps */
-	uint64_t mono_ns;  /* CLOCK_MONOTONIC */
-	pid_t tid, pid;	   /* the thread and its process; of the child for LIFE_RAW_FORK */
-	pid_t parent_pid;  /* its process; 0: not told (before Linux 4.18 not for LIFE_RAW_EXIT) */
-	int wait_status;   /* LIFE_RAW_EXIT */
-	uint32_t ack;	   /* LIFE_RAW_ACK: the number in the request, plus one */
-	int ack_errno;	   /* LIFE_RAW_ACK: 0, or why the request was refused */
+	uint32_t cpu, seq;  /* the kernel numbers the messages of each CPU without gaps */
+	uint64_t mono_ns;   /* CLOCK_MONOTONIC */
+	pid_t tid, pid;	    /* the thread and its process; of the child for LIFE_RAW_FORK */
+	pid_t parent_pid;   /* its process; 0: not told (before Linux 4.18 not for LIFE_RAW_EXIT) */
+	int wait_status;    /* LIFE_RAW_EXIT */
+	uint32_t uid, euid; /* LIFE_RAW_UID: real and effective */
+	uint32_t ack;	    /* LIFE_RAW_ACK: the number in the request, plus one */
+	int ack_errno;	    /* LIFE_RAW_ACK: 0, or why the request was refused */
 };
 
 /*

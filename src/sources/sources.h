@@ -236,6 +236,12 @@ bool life_has_accounts(const struct life *life);
  */
 int life_track(struct life *life, pid_t pid, uint64_t tag);
 
+/*
+ * The end of a process is to say whose it was, and so that of all that it starts from now on, as
+ * long as they become nobody else's. uid: whose alone it is. By eBPF all ends do.
+ */
+void life_follow_owner(struct life *life, pid_t pid, uint64_t uid);
+
 /* What a process is marked with; 0: nothing, or it is gone. */
 uint64_t life_tag_of(struct life *life, pid_t pid);
 
@@ -287,6 +293,7 @@ struct syscall_process {
 	uint64_t start_ticks;
 	uint64_t tag;
 	bool is_ended;
+	uint64_t uid; /* at its end: whose alone it was, 0 if of several; U64_UNKNOWN: not told */
 	const struct syscall_use *uses; /* by number; valid inside the call only */
 	size_t n_uses;
 	double time_variance_ns2; /* of all its time on a CPU together, where not all calls were

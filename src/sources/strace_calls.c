@@ -33,7 +33,9 @@ static struct syscall_use use_of(const struct strace_row *row)
 
 static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx, struct err *err)
 {
-	struct syscall_process told = { .start_ticks = U64_UNKNOWN, .is_ended = true };
+	struct syscall_process told = { .start_ticks = U64_UNKNOWN,
+					.is_ended = true,
+					.uid = U64_UNKNOWN };
 	struct syscall_use *uses = arena_alloc(&summary->arena, (summary->n + 1) * sizeof(*uses));
 
 	if (!uses)

@@ -53,7 +53,9 @@ static struct counted *append(struct syscall_table *t, uint32_t id)
 {
 	if (reserve_items(t) < 0)
 		return NULL;
-	t->items[t->n] = (struct counted){ .id = id, .about = { .start_ticks = U64_UNKNOWN } };
+	t->items[t->n] =
+		(struct counted){ .id = id,
+				  .about = { .start_ticks = U64_UNKNOWN, .uid = U64_UNKNOWN } };
 	return &t->items[t->n++];
 }
 
@@ -100,7 +102,10 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 	if (!c)
 		return -ENOMEM;
 	introduce(c, &news->owner, clock_ticks);
-	c->about.is_ended |= news->is_end != 0;
+	if (!news->is_end)
+		return 0;
+	c->about.is_ended = true;
+	c->about.uid = news->uid;
 	return 0;
 }
 

@@ -90,8 +90,33 @@ static void test_what_is_missing_is_said(void **state)
 	buf_reset(&why);
 	there.lost = (struct syscalls_lost){ 0 };
 	there.processes.n_untold = 0;
+	there.n_withheld = 0;
 	told_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "");
+}
+
+static void test_what_is_for_root_is_not_told(void **state)
+{
+	CLEANUP(told_calls_release) struct told_calls here = { .processes.max_bytes = 1000 };
+	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	const struct syscall_use use = { "read", 5, 0, 50, 0 };
+
+	(void)state;
+	told_calls_withhold(&here,
+			    &(struct syscall_process){ .pid = 7, .uses = &use, .n_uses = 1 });
+	/* Of those that nobody could tell apart it is not known whose they are. */
+	told_calls_withhold(&here,
+			    &(struct syscall_process){ .pid = 0, .uses = &use, .n_uses = 1 });
+	assert_int_equal(carry_over(&here, &there), 0);
+	assert_int_equal(there.sums.n, 0);
+	assert_int_equal(there.processes.n, 0);
+	told_calls_say_missing(&there, &why);
+	assert_string_equal(
+		why.data,
+		"5 calls or more found no room to be counted in; those of 1 process are in "
+		"no sum: not this user's alone, as programs that are set-user-ID, they are "
+		"for root to know");
 }
 
 static void test_the_error_of_sampled_times_is_said(void **state)
@@ -154,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_from_the_daemon_to_the_record),
 		cmocka_unit_test(test_what_is_missing_is_said),
+		cmocka_unit_test(test_what_is_for_root_is_not_told),
 		cmocka_unit_test(test_the_error_of_sampled_times_is_said),
 		cmocka_unit_test(test_what_is_no_such_object),
 	};

@@ -18,7 +18,9 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "sources/life_loss.h"
+#include "sources/life_owners.h"
 #include "sources/life_threads.h"
 #include "sources/life_wire.h"
 #include "sources/sources.h"
@@ -39,6 +41,7 @@ struct wire {
 
 #define WHAT_FORK 0x00000001
 #define WHAT_EXEC 0x00000002
+#define WHAT_UID 0x00000004
 #define WHAT_COMM 0x00000200
 #define WHAT_EXIT 0x80000000
 
@@ -91,6 +94,14 @@ static void test_wire_exec_and_exit(void **state)
 	assert_int_equal(raw.tid, 21);
 	assert_int_equal(WEXITSTATUS(raw.wait_status), 7);
 	assert_int_equal(raw.parent_pid, 10);
+
+	w = wire_of(WHAT_UID);
+	memcpy(w.data, (uint32_t[]){ 21, 20, 1000, 0 }, 16);
+	assert_int_equal(life_parse(&w, sizeof(w), &raw), sizeof(w));
+	assert_int_equal(raw.type, LIFE_RAW_UID);
+	assert_int_equal(raw.pid, 20);
+	assert_int_equal(raw.uid, 1000);
+	assert_int_equal(raw.euid, 0);
 
 	w = wire_of(WHAT_COMM);
 	assert_int_equal(life_parse(&w, sizeof(w), &raw), sizeof(w));
@@ -189,6 +200,51 @@ static bool feed(struct life_threads *t, enum life_raw_type type, pid_t tid, pid
 
 	life_loss_release(&loss);
 	return is_whole;
+}
+
+/* ---- owners ---- */
+
+static void fork_of(struct life_owners *o, pid_t parent, pid_t pid)
+{
+	life_owners_feed(
+		o, &(struct life_raw){
+			   .type = LIFE_RAW_FORK, .tid = pid, .pid = pid, .parent_pid = parent });
+}
+
+static void become(struct life_owners *o, pid_t pid, uint32_t uid, uint32_t euid)
+{
+	life_owners_feed(
+		o,
+		&(struct life_raw){
+			.type = LIFE_RAW_UID, .tid = pid, .pid = pid, .uid = uid, .euid = euid });
+}
+
+static void test_owners_are_known_or_not(void **state)
+{
+	struct life_owners o = { 0 };
+
+	(void)state;
+	life_owners_follow(&o, 10, 1000);
+	fork_of(&o, 10, 11);
+	fork_of(&o, 10, 12);
+	fork_of(&o, 9, 13);	 /* of somebody who is not followed */
+	become(&o, 12, 1000, 0); /* a program that is set-user-ID */
+	fork_of(&o, 12, 14);
+	become(&o, 12, 1000, 1000); /* it may have kept the right to go back */
+	become(&o, 11, 1000, 1000);
+	fork_of(&o, 11, 15);
+	assert_int_equal(life_owners_take(&o, 11), 1000);
+	assert_false(u64_known(life_owners_take(&o, 11))); /* once */
+	assert_false(u64_known(life_owners_take(&o, 12)));
+	assert_false(u64_known(life_owners_take(&o, 13)));
+	assert_false(u64_known(life_owners_take(&o, 14)));
+	assert_int_equal(life_owners_take(&o, 15), 1000);
+	fork_of(&o, 9, 10); /* the pid is a stranger's by now */
+	assert_false(u64_known(life_owners_take(&o, 10)));
+	life_owners_follow(&o, 10, 1000);
+	life_owners_forget(&o);
+	assert_false(u64_known(life_owners_take(&o, 10)));
+	life_owners_release(&o);
 }
 
 static void test_threads_simple_process(void **state)
@@ -548,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_wire_rubbish),
 		cmocka_unit_test(test_loss_counts_gaps_per_cpu),
 		cmocka_unit_test(test_loss_told_before_the_gap_shows),
+		cmocka_unit_test(test_owners_are_known_or_not),
 		cmocka_unit_test(test_threads_simple_process),
 		cmocka_unit_test(test_threads_process_ends_with_the_last),
 		cmocka_unit_test(test_threads_exec_in_another_thread_is_no_death),

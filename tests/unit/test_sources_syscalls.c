@@ -98,11 +98,14 @@ static void test_table_adds_up_and_forgets(void **state)
 	assert_false(syscall_table_is_ended(&t, 3));
 	syscall_table_each(&t, true, tell, &told);
 	assert_int_equal(told.n_processes, 1); /* it lives */
+	assert_false(u64_known(told.last.uid));
 	born.is_end = 1;
+	born.uid = 1000;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
 	assert_true(syscall_table_is_ended(&t, 3));
 	syscall_table_each(&t, true, tell, &told);
 	assert_int_equal(told.n_processes, 2);
+	assert_int_equal(told.last.uid, 1000);
 	assert_int_equal(told.last.n_uses, 2);
 	syscall_table_drop_ended(&t);
 	told.n_processes = 0;
