@@ -300,7 +300,7 @@ static void take_in_kept(struct store *store, unsigned patience_ms)
 	CLEANUP(close_handle) struct store *writer = NULL;
 	unsigned ms = patience_ms < TAKE_IN_PATIENCE_MS ? patience_ms : TAKE_IN_PATIENCE_MS;
 
-	if (store_has_kept(store->path) &&
+	if ((store_has_kept(store->path) || spool_has_news(store)) &&
 	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) == 0)
 		damages_add(&store->damages, &writer->damages);
 }

@@ -398,6 +398,34 @@ like "so does a daemon" "$stdout" "how some attempts ended .* is damaged.*$db-sp
 "$PROCTOR" stop >"$TMP/stop" 2>&1
 rm -f "$db"-spool.damaged-*
 
+# newer_ends N - fills the spool with ends that only a newer proctor can read.
+newer_ends() {
+	python3 - "$db-spool" "$1" <<'PYTHON'
+import struct, sys
+record = b"\x01" + struct.pack("<q", 99) + bytes(2500)
+total = 0xcbf29ce484222325
+for byte in record:
+    total = (total ^ byte) * 0x100000001b3 & 2**64 - 1
+body = (struct.pack("<IQ", len(record), total) + record) * int(sys.argv[2])
+with open(sys.argv[1], "wb") as f:
+    f.write((b"PctrEnd1" + struct.pack("<Q", len(body))).ljust(64, b"\0") + body)
+PYTHON
+}
+
+make_database "ends of a newer proctor"
+newer_ends 415
+hold 'BEGIN IMMEDIATE'
+run "$PROCTOR" run --job beside -- sh -c 'exit 4'
+like "take no room of those of this one" "$stderr" 'how this run ended is kept beside the database until'
+release
+run "$PROCTOR" run --json --job told -- sleep 1
+like "they are told of" "$stderr" "kept by a newer proctor, and waits in $db-spool-newer for one"
+is "once" "$(grep -c 'newer proctor' <<<"$stderr")" 1
+run "$PROCTOR" jobs --json
+json "and nothing is lost" "$stdout" \
+	'[(j["job_id"], j["exit_code"]) for j in d][3:] == [("beside", 4), ("told", 0)]'
+rm -f "$db"-spool-newer
+
 make_database "locked"
 hold 'BEGIN IMMEDIATE'
 run "$PROCTOR" run --job locked -- sh -c 'echo done; exit 4'
