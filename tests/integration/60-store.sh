@@ -120,7 +120,7 @@ rm -rf "$TMP/look" && mkdir "$TMP/look"
 	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
 	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
 	echo 'PRAGMA application_id = 1348695154;'
-	echo 'PRAGMA user_version = 8;'
+	echo 'PRAGMA user_version = 9;'
 ) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
@@ -269,8 +269,12 @@ sql 'ALTER TABLE anomalies DROP COLUMN seen_wall_ns'
 sql 'ALTER TABLE processes DROP COLUMN gpu_idle_ns'
 sql "DROP TRIGGER folds_stay"
 sql "DROP TRIGGER points_lose_sum"
+sql "DROP TRIGGER points_lose_seal"
 for table in ticks folds chunks points rollups; do
 	sql "ALTER TABLE $table DROP COLUMN sum"
+done
+for table in folds chunks points rollups; do
+	sql "ALTER TABLE $table DROP COLUMN seal"
 done
 python3 -c '
 import os, sqlite3, sys
@@ -286,7 +290,7 @@ if unshare --mount true 2>/dev/null; then
 fi
 run "$PROCTOR" jobs --json
 json "it is brought up to date" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
-like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 8'
+like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 9'
 run "$PROCTOR" jobs --json
 is "once" "$status/$stderr" 0/
 
