@@ -150,7 +150,7 @@ static void note_tick(struct upkeep *u)
 	u->tick_boot_ns = now;
 }
 
-static void tell_set_aside(struct store *store)
+void upkeep_tell_set_aside(struct store *store)
 {
 	CLEANUP(buf_release) struct buf file = BUF_INIT;
 
@@ -164,7 +164,7 @@ void upkeep_begin(struct upkeep *u, struct store *store, const char *db_path)
 {
 	bool has_newer = store_has_kept_for_newer(db_path);
 
-	tell_set_aside(store);
+	upkeep_tell_set_aside(store);
 	if (has_newer && !u->is_newer_told)
 		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
 			    "%s-spool-newer for one: they may look lost",
@@ -188,7 +188,7 @@ void upkeep_look(struct upkeep *u, struct store *store)
 	note_tick(u);
 	if (store) {
 		store_take_in(store, NULL); /* ends that others could not store */
-		tell_set_aside(store);
+		upkeep_tell_set_aside(store);
 	}
 	if (!u->store && store && is_due(u, store)) {
 		begin(u);
