@@ -160,25 +160,42 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
 		tell_migration(paths, *ret);
 	}
-	if (r == 0 && store_has_kept_for_newer(paths->db))
-		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
-			    "%s-spool for one: they may look lost",
-			    paths->db);
-	else if (r == 0 && store_has_kept(paths->db))
-		log_warning("how some attempts ended waits in %s-spool until the database can be "
-			    "written: they may look lost",
-			    paths->db);
 	return r;
 }
 
+static void tell_kept(const struct paths *paths)
+{
+	if (store_has_kept_for_newer(paths->db))
+		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
+			    "%s-spool-newer for one: they may look lost",
+			    paths->db);
+	else if (store_has_kept(paths->db))
+		log_warning("how some attempts ended waits in %s-spool until the database can be "
+			    "written: they may look lost",
+			    paths->db);
+}
+
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
+{
+	int r = open_store(paths, STORE_READ, ret, err);
+
+	if (r == 0)
+		tell_kept(paths);
+	return r;
+}
+
+int cli_open_store_again(const struct paths *paths, struct store **ret, struct err *err)
 {
 	return open_store(paths, STORE_READ, ret, err);
 }
 
 int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err)
 {
-	return open_store(paths, STORE_WRITE, ret, err);
+	int r = open_store(paths, STORE_WRITE, ret, err);
+
+	if (r == 0)
+		tell_kept(paths);
+	return r;
 }
 
 static void tell_damage(struct store *store)

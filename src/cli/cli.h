@@ -63,6 +63,9 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err);
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
 
+/* The same for who has opened it before: what waits beside it was told then. */
+int cli_open_store_again(const struct paths *paths, struct store **ret, struct err *err);
+
 /* The same for writing; none is made. */
 int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
 

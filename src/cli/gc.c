@@ -250,8 +250,6 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 
 static const char *what_it_cannot(const struct retention_result *result)
 {
-	if (result->is_all_removed)
-		return "all that is old is removed from the database, but its room cannot be given back";
 	return has_removed(result) ? "no more can be removed from the database"
 				   : "nothing can be removed from the database";
 }

@@ -62,16 +62,17 @@ static const struct argp report_argp = {
  */
 #define MAX_CAUGHT_UP 256
 
-/* For what it says of runs like this one. Who may not write goes without those. */
-static void catch_up(const struct paths *paths)
+/* For what it says of runs like this one. False: who may not write goes without those. */
+static bool catch_up(const struct paths *paths)
 {
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
 
 	if (cli_open_store_to_write(paths, &store, &err) < 0)
-		return;
+		return false;
 	learning_catch_up(store, MAX_CAUGHT_UP, NULL, &err);
 	store_close(store); /* what is damaged in it the report tells */
+	return true;
 }
 
 static int read_attempt(struct store *store, const struct report_args *args, struct attempt *ret,
@@ -132,9 +133,8 @@ int cli_report(int argc, char **argv)
 	cli_parse(&report_argp, argc, argv, 0, &args);
 	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0)
-		catch_up(&paths);
-	if (r == 0)
-		r = cli_open_store(&paths, &store, &err);
+		r = catch_up(&paths) ? cli_open_store_again(&paths, &store, &err)
+				     : cli_open_store(&paths, &store, &err);
 	if (r == 0)
 		r = read_attempt(store, &args, &attempt, &err);
 	if (r == 0)

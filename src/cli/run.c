@@ -158,7 +158,7 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	int r;
 
-	r = cli_open_store(paths, &store, err);
+	r = cli_open_store_again(paths, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	if (r == 0 && !has_whole_end(ret, a))

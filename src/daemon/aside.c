@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "daemon/upkeep.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
 
@@ -77,8 +78,10 @@ static void do_work(void *ctx)
 	a->r = store_open_patient(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
 	if (a->r < 0 && !task->is_store_optional)
 		return;
-	if (store)
+	if (store) {
+		upkeep_tell_set_aside(store);
 		store_set_alive_check(store, a->check_alive, NULL);
+	}
 	a->r = task->work(task->ctx, store, &a->err);
 }
 

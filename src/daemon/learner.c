@@ -11,6 +11,7 @@
 #include "daemon/daemon.h"
 #include "daemon/learn_news.h"
 #include "daemon/learn_plan.h"
+#include "daemon/upkeep.h"
 
 #define PATIENCE_MS 5000 /* for another writer: nobody waits for this thread */
 #define SLICE_ATTEMPTS 16
@@ -91,6 +92,7 @@ static void do_work(void *ctx)
 	work->r = store_open_patient(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
 	if (work->r < 0)
 		return;
+	upkeep_tell_set_aside(store);
 	store_set_alive_check(store, daemon_check_alive, NULL);
 	store_leave_no_log(store); /* if the daemon ends meanwhile, ours is the last handle */
 	work->r = catch_up(l, store);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
+#include "daemon/upkeep.h"
 #include "store/store.h"
 
 #define PATIENCE_MS 5000 /* for others that make it: nobody waits for this thread */
@@ -56,8 +57,10 @@ static void *make(void *ctx)
 	struct making *m = ctx;
 	struct store *store = NULL;
 
-	if (store_open_patient(m->path, STORE_WRITE, PATIENCE_MS, &store, NULL) == 0)
+	if (store_open_patient(m->path, STORE_WRITE, PATIENCE_MS, &store, NULL) == 0) {
+		upkeep_tell_set_aside(store);
 		store_close(store);
+	}
 	timerfd_settime(m->done_fd, 0, &at_once, NULL);
 	making_leave(m);
 	return NULL;

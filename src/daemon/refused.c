@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "daemon/daemon.h"
 #include "daemon/late_word.h"
 #include "daemon/own.h"
+#include "daemon/upkeep.h"
 
 #define PATIENCE_MS 5000
 
@@ -34,11 +36,28 @@ static int store_refusal(const char *db_path, struct attempt *a, struct err *err
 	struct store *store = NULL;
 	int r = store_open_patient(db_path, STORE_WRITE, PATIENCE_MS, &store, err);
 
-	if (r == 0)
-		r = store_begin_attempt(store, a, err);
+	if (r < 0)
+		return r;
+	upkeep_tell_set_aside(store);
+	r = store_begin_attempt(store, a, err);
 	if (r == 0)
 		r = store_finish_attempt(store, a, NULL, 0, err);
 	store_close(store);
+	return r;
+}
+
+/* As the end of a run: it waits beside a database that is locked, or has no room. */
+static int keep_refusal(const char *db_path, const struct attempt *a, const struct err *why)
+{
+	struct err err = ERR_INIT;
+	int r = why->code == -EMEDIUMTYPE ? why->code : store_keep_end(db_path, a, &err);
+
+	if (r == 0)
+		log_warning("that %s could not begin is kept beside the database until that can be "
+			    "written: %s",
+			    a->job_id, why->text);
+	else
+		log_error("that %s could not begin is not recorded: %s", a->job_id, why->text);
 	return r;
 }
 
@@ -46,11 +65,14 @@ void run_record_refusal(const struct refusal *refusal)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct err err = ERR_INIT;
+	int r = -ENOENT;
 
 	attempt_init(&a);
 	describe(refusal, &a);
-	if (refusal->db_path && store_refusal(refusal->db_path, &a, &err) < 0)
-		log_error("that %s could not begin is not recorded: %s", a.job_id, err.text);
-	if (refusal->is_for_other || !refusal->db_path || err.code < 0)
+	if (refusal->db_path)
+		r = store_refusal(refusal->db_path, &a, &err);
+	if (refusal->db_path && r < 0)
+		r = keep_refusal(refusal->db_path, &a, &err);
+	if (refusal->is_for_other || r < 0)
 		late_word_leave(&a, true);
 }

@@ -28,7 +28,7 @@ struct upkeep {
 	uint64_t looked_boot_ns; /* 0: never */
 	uint64_t tick_boot_ns;	 /* the last tick… */
 	uint64_t interval_ns; /* …and how long after the one before it was; 0: there was none */
-	bool failed, is_held; /* said once */
+	bool failed, is_held, is_newer_told; /* said once */
 };
 
 struct retention_policy upkeep_policy(const struct config_retention *policy, const char *jsonl_path)
@@ -150,7 +150,7 @@ static void note_tick(struct upkeep *u)
 	u->tick_boot_ns = now;
 }
 
-static void tell_set_aside(struct store *store)
+void upkeep_tell_set_aside(struct store *store)
 {
 	CLEANUP(buf_release) struct buf file = BUF_INIT;
 
@@ -160,13 +160,16 @@ static void tell_set_aside(struct store *store)
 			    file.data);
 }
 
-void upkeep_begin(struct store *store, const char *db_path)
+void upkeep_begin(struct upkeep *u, struct store *store, const char *db_path)
 {
-	tell_set_aside(store);
-	if (store_has_kept_for_newer(db_path))
+	bool has_newer = store_has_kept_for_newer(db_path);
+
+	upkeep_tell_set_aside(store);
+	if (has_newer && !u->is_newer_told)
 		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
-			    "%s-spool for one: they may look lost",
+			    "%s-spool-newer for one: they may look lost",
 			    db_path);
+	u->is_newer_told = has_newer;
 }
 
 bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
@@ -185,7 +188,7 @@ void upkeep_look(struct upkeep *u, struct store *store)
 	note_tick(u);
 	if (store) {
 		store_take_in(store, NULL); /* ends that others could not store */
-		tell_set_aside(store);
+		upkeep_tell_set_aside(store);
 	}
 	if (!u->store && store && is_due(u, store)) {
 		begin(u);

@@ -21,8 +21,11 @@ struct upkeep *upkeep_free(struct upkeep *u);
 void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 		       const char *jsonl_path);
 
-/* The database was just opened: tells of ends beside it that could not be taken in. */
-void upkeep_begin(struct store *store, const char *db_path);
+/* Damaged ends that this handle has met and moved are told. By whoever opens it, on any thread. */
+void upkeep_tell_set_aside(struct store *store);
+
+/* The database was just opened: tells once of ends beside it that could not be taken in. */
+void upkeep_begin(struct upkeep *u, struct store *store, const char *db_path);
 
 /*
  * The database could not be opened or begun, for this error: on a full disk rotated logs above

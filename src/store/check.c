@@ -154,6 +154,30 @@ static int check_snapshots(struct store *store, struct limit *limit, struct err 
 				    limit, err);
 }
 
+/* What nobody comes across who reads: its key is not the one that it was written with. */
+static int check_strays(struct store *store, struct limit *limit, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_STRAYS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, DAMAGED_SAMPLES);
+	query_bind_i64(&q, DAMAGED_MINUTES);
+	query_bind_i64(&q, DAMAGED_CURVE);
+	while (r == 0 && !limit->is_over && (r = query_step(&q, err)) > 0) {
+		struct damage d = { .kind = (enum damage_kind)query_read_i64(&q), .n = 1 };
+		bool may_be;
+		size_t len;
+
+		d.id = query_read_i64(&q);
+		may_be = query_read_i64(&q);
+		query_read_sealed_blob(&q, d.id, &len);
+		r = may_be && len > 0 ? 0 : damage_leave_out(store, &d, err);
+	}
+	return r;
+}
+
 /* What the others had to leave out. */
 static int check_left_out(struct store *store, struct limit *limit, struct err *err)
 {
@@ -198,7 +222,8 @@ static int check_log(struct store *store, struct limit *limit, struct err *err)
 }
 
 static int (*const checks[])(struct store *store, struct limit *limit, struct err *err) = {
-	check_pages, check_layout, check_attempts, check_snapshots, check_left_out, check_log,
+	check_pages,  check_layout,   check_attempts, check_snapshots,
+	check_strays, check_left_out, check_log,
 };
 
 int store_check(struct store *store, unsigned max_ms, struct err *err)

@@ -121,6 +121,8 @@ static void write_times(const struct damage *d, struct buf *out)
 {
 	char first[32], last[32];
 
+	if (d->last_ns == 0) /* nobody knows */
+		return;
 	clock_format_local((uint64_t)d->first_ns, first, sizeof(first));
 	clock_format_local((uint64_t)d->last_ns, last, sizeof(last));
 	if (strcmp(first, last) == 0)

@@ -35,6 +35,12 @@
 #define CHUNK_PROCESS_MAX SAMPLE_KEY_MAX
 #define TICK_ID_MAX (INT64_MAX >> CHUNK_BITS)
 
+/* What the seal of a curve's points has for their key (query.h). */
+static inline int64_t points_key(int64_t attempt, int64_t fold)
+{
+	return (int64_t)((uint64_t)attempt << CHUNK_BITS ^ (uint64_t)fold);
+}
+
 /* Ticks that lie further apart are not of one fold: somebody has set the clock, or slept. */
 #define FOLD_GAP_NS UINT64_C(3600000000000)
 static inline bool fold_has_gap(int64_t a_ns, int64_t b_ns)

@@ -87,6 +87,7 @@ struct store {
 	struct left_fold *left;	 /* what is being folded for another (fold.h); NULL: nothing */
 	struct left_fold *own;	 /* what is being folded of writing.recorder; the same */
 	struct damages damages;	 /* that were met */
+	uint64_t newer_bytes;	 /* of PATH-spool-newer, when it was looked through (spool.c) */
 	uint64_t aside_wall_ns;	 /* when the spool was set aside; 0: it was not, or that is told */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };

@@ -81,6 +81,12 @@
  *
  * 8: A process says for how long it held memory of GPUs and did nothing with them.
  *
+ * 9: What is packed of ticks that were folded has a seal instead of the sum: it is of the key as
+ *    well (query_bind_sealed_blob()), as a bit that flips there gives samples to another process,
+ *    or hides them. What older layouts packed keeps its sum. A program that has the database open
+ *    since before sees no sum there and reads it as what is of before layout 6; what it writes
+ *    has a sum, and where it makes points thin they lose their seal.
+ *
  * Ends of attempts may wait in records that were written before (spool_record.h): they are read
  * by the names of their columns, so a column that is new needs a value that means unknown, and
  * one that has another meaning by now needs another name.
@@ -343,6 +349,14 @@ static const char *const migrations[] = {
 	" SELECT RAISE(ABORT, 'only a newer proctor can read and remove this'); END;",
 
 	"ALTER TABLE processes ADD COLUMN gpu_idle_ns INTEGER;",
+
+	"ALTER TABLE folds ADD COLUMN seal INTEGER;"
+	"ALTER TABLE chunks ADD COLUMN seal INTEGER;"
+	"ALTER TABLE points ADD COLUMN seal INTEGER;"
+	"ALTER TABLE rollups ADD COLUMN seal INTEGER;"
+	"CREATE TRIGGER points_lose_seal AFTER UPDATE OF data ON points"
+	" WHEN NEW.seal IS OLD.seal AND NEW.data IS NOT OLD.data BEGIN"
+	" UPDATE points SET seal = NULL WHERE attempt = NEW.attempt AND fold = NEW.fold; END;",
 };
 
 const int layout_latest = (int)ARRAY_SIZE(migrations);

@@ -85,17 +85,18 @@ static int add_wanted(struct minute_window *m, enum statement id, int64_t high, 
 
 	for (size_t i = 0; r == 0 && i < m->wanted.n; i++) {
 		CLEANUP(query_close) struct query q = QUERY_INIT;
+		int64_t key = high << CHUNK_BITS | m->wanted.ids[i];
 
 		if (m->wanted.ids[i] <= after)
 			continue;
 		r = query_open(m->store, id, &q, err);
 		if (r < 0)
 			return r;
-		query_bind_i64(&q, high << CHUNK_BITS | m->wanted.ids[i]);
+		query_bind_i64(&q, key);
 		r = query_step(&q, err);
 		if (r > 0) {
 			size_t len;
-			const void *data = query_read_blob(&q, &len);
+			const void *data = query_read_sealed_blob(&q, key, &len);
 
 			r = add(m, m->wanted.ids[i], data, len, err);
 		}
@@ -117,7 +118,7 @@ static int add_range(struct minute_window *m, enum statement id, int64_t high, i
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t process = query_read_i64(&q);
 		size_t len;
-		const void *data = query_read_blob(&q, &len);
+		const void *data = query_read_sealed_blob(&q, high << CHUNK_BITS | process, &len);
 
 		r = process_set_has(&m->wanted, process) ? add(m, process, data, len, err) : 0;
 	}
@@ -167,7 +168,7 @@ static int add_fold(struct minute_window *m, int64_t rolled_to, struct query *q,
 {
 	bool is_whole;
 	size_t len;
-	const void *head = query_read_some_blob(q, &len, &is_whole);
+	const void *head = query_read_some_sealed_blob(q, m->fold, &len, &is_whole);
 	int r = read_times(m, head, len, is_whole, err);
 
 	if (r <= 0)

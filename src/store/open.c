@@ -300,9 +300,11 @@ static void take_in_kept(struct store *store, unsigned patience_ms)
 	CLEANUP(close_handle) struct store *writer = NULL;
 	unsigned ms = patience_ms < TAKE_IN_PATIENCE_MS ? patience_ms : TAKE_IN_PATIENCE_MS;
 
-	if (store_has_kept(store->path) &&
-	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) == 0)
-		damages_add(&store->damages, &writer->damages);
+	if ((!store_has_kept(store->path) && !spool_has_news(store)) ||
+	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) < 0)
+		return;
+	damages_add(&store->damages, &writer->damages);
+	store->aside_wall_ns = writer->aside_wall_ns;
 }
 
 /* What keeps who only wants to read from it needs a reason. */

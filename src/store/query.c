@@ -1,5 +1,6 @@
 #include "store/query.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,10 +85,25 @@ static int32_t sum_up(const void *data, size_t len)
 	return (int32_t)(uint32_t)(hash ^ hash >> 32);
 }
 
+/* The same of 24 bits: that is one byte less, which the empty sum beside it takes. */
+static int32_t seal_up(int64_t key, const void *data, size_t len)
+{
+	uint64_t word = htole64((uint64_t)key);
+	uint64_t hash = hash_bytes(hash_bytes(HASH_INIT, &word, sizeof(word)), data, len);
+
+	return (int32_t)((uint32_t)(hash ^ hash >> 24 ^ hash >> 48) << 8) >> 8;
+}
+
 void query_bind_blob(struct query *q, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
 	note(q, sqlite3_bind_int(q->stmt, ++q->next, sum_up(data, len)));
+}
+
+void query_bind_sealed_blob(struct query *q, int64_t key, const void *data, size_t len)
+{
+	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
+	note(q, sqlite3_bind_int(q->stmt, ++q->next, seal_up(key, data, len)));
 }
 
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
@@ -133,7 +149,7 @@ static bool has_its_sum(const struct query *q, const void *data, size_t len)
 	return query_is_null(q) || sqlite3_column_int64(q->stmt, q->next) == sum_up(data, len);
 }
 
-const void *query_read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_whole)
+static const void *read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_whole)
 {
 	const void *data = sqlite3_column_blob(q->stmt, q->next);
 
@@ -147,7 +163,29 @@ const void *query_read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_
 const void *query_read_blob(struct query *q, size_t *ret_len)
 {
 	bool is_whole;
-	const void *data = query_read_some_blob(q, ret_len, &is_whole);
+	const void *data = read_some_blob(q, ret_len, &is_whole);
+
+	if (!is_whole)
+		*ret_len = 0;
+	return data;
+}
+
+const void *query_read_some_sealed_blob(struct query *q, int64_t key, size_t *ret_len,
+					bool *ret_is_whole)
+{
+	const void *data = read_some_blob(q, ret_len, ret_is_whole);
+
+	if (!query_is_null(q) &&
+	    sqlite3_column_int64(q->stmt, q->next) != seal_up(key, data, *ret_len))
+		*ret_is_whole = false;
+	q->next++;
+	return data;
+}
+
+const void *query_read_sealed_blob(struct query *q, int64_t key, size_t *ret_len)
+{
+	bool is_whole;
+	const void *data = query_read_some_sealed_blob(q, key, ret_len, &is_whole);
 
 	if (!is_whole)
 		*ret_len = 0;

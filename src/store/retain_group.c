@@ -55,7 +55,7 @@ static int read_folds(struct fold_group *g, struct query *q, struct err *err)
 
 		fold->id = query_read_i64(q);
 		fold->rolled_to = query_read_i64(q);
-		data = query_read_some_blob(q, &len, &is_whole);
+		data = query_read_some_sealed_blob(q, fold->id, &len, &is_whole);
 		r = fold_times_read(data, len, is_whole, &g->t, &fold->times);
 		if (r == -ENOMEM)
 			return store_no_memory(g->store, err);

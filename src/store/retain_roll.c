@@ -52,6 +52,7 @@ static struct rolling *rolling_new(struct slice *slice)
 static int save_hour(struct rolling *g, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t id = g->hour << ROLLUP_BITS | g->process;
 	int r = g->hour < 0 ? 0 : query_open(g->store, STATEMENT_PUT_ROLLUP, &q, err);
 
 	if (r < 0 || g->hour < 0)
@@ -60,8 +61,8 @@ static int save_hour(struct rolling *g, struct err *err)
 	rollup_write(&g->bytes, &g->rollup, ROLLUP_SAMPLES, &g->t);
 	if (buf_error(&g->bytes) < 0)
 		return store_no_memory(g->store, err);
-	query_bind_i64(&q, g->hour << ROLLUP_BITS | g->process);
-	query_bind_blob(&q, g->bytes.data, g->bytes.len);
+	query_bind_i64(&q, id);
+	query_bind_sealed_blob(&q, id, g->bytes.data, g->bytes.len);
 	g->hour = -1;
 	return query_run(&q, err);
 }
@@ -70,6 +71,7 @@ static int save_hour(struct rolling *g, struct err *err)
 static int open_hour(struct rolling *g, int64_t hour, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t id = hour << ROLLUP_BITS | g->process;
 	const void *data;
 	size_t len;
 	int r = query_open(g->store, STATEMENT_READ_ROLLUP, &q, err);
@@ -77,14 +79,14 @@ static int open_hour(struct rolling *g, int64_t hour, struct err *err)
 	if (r < 0)
 		return r;
 	rollup_init(&g->rollup);
-	query_bind_i64(&q, hour << ROLLUP_BITS | g->process);
+	query_bind_i64(&q, id);
 	r = query_step(&q, err);
 	if (r < 0)
 		return r;
 	g->hour = hour;
 	if (r == 0)
 		return 0;
-	data = query_read_blob(&q, &len);
+	data = query_read_sealed_blob(&q, id, &len);
 	if (rollup_read(data, len, ROLLUP_SAMPLES, &g->t, &g->rollup) < 0) {
 		g->result->n_damaged++;
 		rollup_init(&g->rollup);
@@ -123,17 +125,18 @@ static int add_samples(struct rolling *g, const struct old_fold *fold, struct er
 static int read_chunk(struct rolling *g, const struct old_fold *fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t id = fold->id << CHUNK_BITS | g->process;
 	const void *data;
 	size_t len;
 	int r = query_open(g->store, STATEMENT_READ_CHUNK, &q, err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, fold->id << CHUNK_BITS | g->process);
+	query_bind_i64(&q, id);
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	data = query_read_blob(&q, &len);
+	data = query_read_sealed_blob(&q, id, &len);
 	if (table_read(data, len, fold->times.n, SAMPLE_WORDS, fold->times.boot_ns, &g->samples) <
 	    0) {
 		g->result->n_damaged++;

@@ -201,12 +201,9 @@ int store_retain_cut_short(struct store *store, struct retention *run, struct er
 {
 	uint64_t used_bytes;
 
-	run->result.is_all_removed = true;
 	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
-		if (stages[i].fn == room_end) {
-			run->result.is_all_removed = run->stage == i;
+		if (stages[i].fn == room_end)
 			run->stage = i;
-		}
 	run->is_cut_short = true;
 	return space_read(store, &run->result.bytes_after, &used_bytes, err);
 }

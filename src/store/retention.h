@@ -61,7 +61,6 @@ struct retention_result {
 	uint64_t beside_bytes;		    /* of all else that counts; U64_UNKNOWN until then */
 	uint64_t wal_bytes;		    /* of SQLite's log, which does not count; the same */
 	uint64_t over_bytes;		    /* above max_bytes, and nothing more may be removed */
-	bool is_all_removed;		    /* it was cut short when only giving back was left */
 };
 
 /*

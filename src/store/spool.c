@@ -18,6 +18,86 @@
 #include "store/tables.h"
 #include "store/write.h"
 
+/* ---- of a newer version ---- */
+
+bool store_has_kept_for_newer(const char *path)
+{
+	return spool_file_has_records(path, SPOOL_NEWER);
+}
+
+static bool has_own(const struct buf *bytes)
+{
+	const char *at = bytes->data, *end = bytes->data + bytes->len;
+	const void *record;
+	size_t len;
+	int next;
+
+	while ((next = spool_next(&at, end, &record, &len)) != 0)
+		if (next < 0 || !spool_record_is_newer(record, len))
+			return true;
+	return false;
+}
+
+/* This program may be the newer one by now. What was looked at is not looked at again. */
+bool spool_has_news(struct store *store)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	uint64_t used = spool_file_used(store->path, SPOOL_NEWER);
+
+	if (used == 0 || used == store->newer_bytes)
+		return false;
+	store->newer_bytes = used;
+	return spool_file_peek(store->path, SPOOL_NEWER, &bytes) < 0 || has_own(&bytes);
+}
+
+/* Those of newer programs, or the others; what is damaged is neither. */
+static void pick(const struct buf *bytes, bool is_newer, struct buf *ret)
+{
+	const char *at = bytes->data, *end = bytes->data + bytes->len;
+	const void *record;
+	size_t len;
+	int next;
+
+	while ((next = spool_next(&at, end, &record, &len)) != 0)
+		if (next > 0 && spool_record_is_newer(record, len) == is_newer)
+			spool_add_record(ret, record, len);
+}
+
+static int put_to_newer(const char *path, const struct buf *bytes)
+{
+	CLEANUP(buf_release) struct buf newer = BUF_INIT;
+
+	pick(bytes, true, &newer);
+	return spool_file_append_all(path, SPOOL_NEWER, &newer);
+}
+
+/* Nobody could take in what is there, and most of it is not for this program: it goes elsewhere. */
+static int move_newer(const char *path)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT, newer = BUF_INIT, own = BUF_INIT;
+	CLEANUP(close_fd) int fd = -1;
+	uint64_t now = clock_wall_ns();
+	int moved, r = spool_file_open(path, SPOOL_ENDS, &fd);
+
+	if (r == 0)
+		r = spool_file_read(fd, SPOOL_ENDS, &bytes);
+	if (r < 0)
+		return r;
+	pick(&bytes, true, &newer);
+	pick(&bytes, false, &own);
+	if (newer.len == 0)
+		return -EFBIG;
+	moved = spool_file_append_all(path, SPOOL_NEWER, &newer);
+	if (moved < 0 && moved != -EFBIG)
+		return moved;
+	r = spool_file_set_aside(path, SPOOL_ENDS, now);
+	if (r == 0)
+		r = spool_file_append_all(path, SPOOL_ENDS, &own);
+	if (r == 0 && moved == 0)
+		spool_file_drop_aside(path, now);
+	return r;
+}
+
 /* ---- keeping ---- */
 
 static int keep(const char *path, const struct attempt *a, bool is_bare)
@@ -25,7 +105,11 @@ static int keep(const char *path, const struct attempt *a, bool is_bare)
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	int r = spool_record_write(a, is_bare, &bytes);
 
-	return r < 0 ? r : spool_file_append(path, bytes.data, bytes.len);
+	if (r == 0)
+		r = spool_file_append(path, bytes.data, bytes.len);
+	if (r == -EFBIG && move_newer(path) == 0)
+		r = spool_file_append(path, bytes.data, bytes.len);
+	return r;
 }
 
 int store_keep_end(const char *path, const struct attempt *a, struct err *err)
@@ -41,60 +125,7 @@ int store_keep_end(const char *path, const struct attempt *a, struct err *err)
 
 bool store_has_kept(const char *path)
 {
-	return spool_file_has_records(path);
-}
-
-/* ---- of a newer version ---- */
-
-/* Whether one of the records is; ret_all: each of them. */
-static bool has_newer(const struct buf *bytes, bool *ret_all)
-{
-	const char *at = bytes->data, *end = bytes->data + bytes->len;
-	const void *record;
-	size_t len;
-	bool has = false;
-	int next;
-
-	*ret_all = true;
-	while ((next = spool_next(&at, end, &record, &len)) != 0) {
-		bool is_newer = next > 0 && spool_record_is_newer(record, len);
-
-		has |= is_newer;
-		*ret_all &= is_newer;
-	}
-	return has;
-}
-
-bool store_has_kept_for_newer(const char *path)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	bool is_all;
-
-	return spool_file_peek(path, &bytes) == 0 && has_newer(&bytes, &is_all);
-}
-
-/* Whether there is anything to take in. What cannot be read so is looked at by who has the lock. */
-static bool has_own(const char *path)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	bool is_all = true;
-
-	if (!spool_file_has_records(path))
-		return false;
-	return spool_file_peek(path, &bytes) < 0 || !has_newer(&bytes, &is_all) || !is_all;
-}
-
-static int put_back_newer(const char *path, const struct buf *bytes)
-{
-	const char *at = bytes->data, *end = bytes->data + bytes->len;
-	const void *record;
-	size_t len;
-	int next, r = 0;
-
-	while (r == 0 && (next = spool_next(&at, end, &record, &len)) != 0)
-		if (next > 0 && spool_record_is_newer(record, len))
-			r = spool_file_append(path, record, len);
-	return r;
+	return spool_file_has_records(path, SPOOL_ENDS);
 }
 
 /* ---- taking in ---- */
@@ -183,9 +214,11 @@ static int take_record(struct store *store, const void *bytes, size_t len, struc
 	int taken, r;
 
 	attempt_init(&a);
+	if (spool_record_is_newer(bytes, len))
+		return -EPROTO;
 	r = spool_record_read(bytes, len, &a);
 	if (r < 0)
-		return r == -EBADMSG ? 0 : r == -EPROTO ? r : store_no_memory(store, err);
+		return r == -EBADMSG ? 0 : store_no_memory(store, err);
 	r = run_sql(store, "SAVEPOINT record", err);
 	if (r < 0)
 		return r;
@@ -219,13 +252,13 @@ static int take_records(struct store *store, const struct buf *bytes, struct int
 }
 
 /* What nobody here can read is not thrown away. By who has its lock. */
-static void set_aside(struct store *store, uint64_t wall_ns)
+static void set_aside(struct store *store, enum spool_part part, uint64_t wall_ns)
 {
 	int64_t now = (int64_t)wall_ns;
 	const struct damage d = { DAMAGED_ENDS, now, 0, 1, now, now };
 
 	damage_leave_out(store, &d, NULL);
-	if (spool_file_set_aside(store->path, wall_ns) == 0)
+	if (spool_file_set_aside(store->path, part, wall_ns) == 0)
 		store->aside_wall_ns = wall_ns;
 }
 
@@ -245,40 +278,54 @@ size_t store_find_set_aside(const char *path, struct buf *out)
 	return spool_file_find_aside(path, out);
 }
 
-/* Those of a newer version stay, alone. While they are in no new file the old one is there. */
-static void leave_newer(struct store *store, const struct buf *bytes, bool has_bad)
+/* Those that wait for a newer one are moved. Without room on the disk all stay as they are. */
+static void clean_up_ends(struct store *store, int fd, const struct buf *bytes,
+			  const struct intake *intake)
+{
+	int r = intake->has_newer ? put_to_newer(store->path, bytes) : 0;
+
+	if (intake->has_bad || r == -EFBIG || r == -EBADMSG)
+		set_aside(store, SPOOL_ENDS, clock_wall_ns());
+	else if (r == 0)
+		spool_file_clear(fd);
+}
+
+/* Those that still wait stay, alone. While they are in no new file the old one is there. */
+static void clean_up_newer(struct store *store, int fd, const struct buf *bytes,
+			   const struct intake *intake)
 {
 	uint64_t now = clock_wall_ns();
 
-	if (has_bad)
-		set_aside(store, now);
-	else if (spool_file_set_aside(store->path, now) < 0)
+	if (!intake->has_newer && !intake->has_bad)
+		spool_file_clear(fd);
+	else if (intake->has_bad)
+		set_aside(store, SPOOL_NEWER, now);
+	else if (intake->n_taken == 0 || spool_file_set_aside(store->path, SPOOL_NEWER, now) < 0)
 		return;
-	if (put_back_newer(store->path, bytes) == 0 && !has_bad)
+	if (intake->has_newer && put_to_newer(store->path, bytes) == 0 && !intake->has_bad)
 		spool_file_drop_aside(store->path, now);
 }
 
 /* What was taken in is on the disk; if not it is taken in once more, which changes nothing. */
-static void clean_up(struct store *store, int fd, const struct buf *bytes,
+static void clean_up(struct store *store, enum spool_part part, int fd, const struct buf *bytes,
 		     const struct intake *intake)
 {
-	if (intake->has_newer && (intake->has_bad || intake->n_taken > 0))
-		leave_newer(store, bytes, intake->has_bad);
-	else if (intake->has_bad)
-		set_aside(store, clock_wall_ns());
-	else if (!intake->has_newer)
-		spool_file_clear(fd);
+	if (part == SPOOL_ENDS)
+		clean_up_ends(store, fd, bytes, intake);
+	else
+		clean_up_newer(store, fd, bytes, intake);
 }
 
 /* Locks the file, for as long as fd is open. */
-static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct err *err)
+static int read_kept(struct store *store, enum spool_part part, int *ret_fd, struct buf *ret,
+		     struct err *err)
 {
-	int r = spool_file_open(store->path, ret_fd);
+	int r = spool_file_open(store->path, part, ret_fd);
 
 	if (r == 0)
-		r = spool_file_read(*ret_fd, ret);
+		r = spool_file_read(*ret_fd, part, ret);
 	if (r == -EBADMSG)
-		set_aside(store, clock_wall_ns());
+		set_aside(store, part, clock_wall_ns());
 	if (r == 0 || r == -EBADMSG || r == -EBUSY || r == -ENOENT) /* another has it all */
 		return 0;
 	return err_set(err, r, "%s-spool cannot be read: %s", store->path, strerror(-r));
@@ -289,7 +336,7 @@ static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct e
  * and they do so because somebody has the lock of the database. What is cleared is on the disk
  * elsewhere: here nobody leaves it to another thread.
  */
-static int take_in(struct store *store, struct err *err)
+static int take_in(struct store *store, enum spool_part part, struct err *err)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
@@ -298,7 +345,7 @@ static int take_in(struct store *store, struct err *err)
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = read_kept(store, &fd, &bytes, err);
+		r = read_kept(store, part, &fd, &bytes, err);
 	if (r < 0 || bytes.len == 0)
 		return r;
 	r = take_records(store, &bytes, &intake, err);
@@ -308,19 +355,25 @@ static int take_in(struct store *store, struct err *err)
 		return r;
 	store->n_attempt_writes++;
 	if (store_settle(store) == 0)
-		clean_up(store, fd, &bytes, &intake);
+		clean_up(store, part, fd, &bytes, &intake);
 	return intake.n_taken;
 }
 
 int store_take_in(struct store *store, struct err *err)
 {
 	uint64_t patience_ns = store->patience_ns;
-	int r;
+	bool has_ends = store_has_kept(store->path);
+	bool has_news = spool_has_news(store);
+	int n = 0, r = 0;
 
-	if (!has_own(store->path))
-		return 0;
 	store->patience_ns = 0;
-	r = take_in(store, err);
+	if (has_news)
+		n = take_in(store, SPOOL_NEWER, err);
+	if (n < 0)
+		store->newer_bytes = 0; /* later, then */
+	if (has_ends && n >= 0)
+		r = take_in(store, SPOOL_ENDS, err);
 	store->patience_ns = patience_ns;
-	return r == -EBUSY ? 0 : r; /* later, then */
+	r = n < 0 ? n : r < 0 ? r : n + r;
+	return r == -EBUSY ? 0 : r;
 }

@@ -247,12 +247,7 @@ int spool_record_read(const void *bytes, size_t len, struct attempt *ret)
 
 bool spool_record_is_newer(const void *bytes, size_t len)
 {
-	struct value_reader r;
-	bool is_newer;
+	int64_t format;
 
-	if (value_reader_open(&r, bytes, len) < 0)
-		return false;
-	is_newer = value_read_i64(&r) > FORMAT_LAST;
-	value_reader_close(&r);
-	return is_newer;
+	return value_peek_i64(bytes, len, &format) && format > FORMAT_LAST;
 }

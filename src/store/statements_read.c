@@ -202,7 +202,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_READ_POINTS,
-		"SELECT fold, last_ns, data, sum FROM points WHERE attempt = ? ORDER BY fold",
+		"SELECT fold, last_ns, data, sum, seal FROM points WHERE attempt = ? ORDER BY fold",
 	},
 	/*
 	 * Those of the attempt: so does a fold that the points name have chunks of it. Not those
@@ -210,7 +210,7 @@ static const struct statement_row rows[] = {
 	 */
 	{
 		.id = STATEMENT_READ_CHUNKS,
-		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data, c.sum"
+		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data, c.sum, c.seal"
 		" FROM points o CROSS JOIN folds f ON f.id = o.fold"
 		" CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
 		" AND c.id <= (f.id << 30) + 1073741823"
@@ -267,7 +267,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_WALK_FOLD,
-		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data, f.sum FROM folds f"
+		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data, f.sum, f.seal FROM folds f"
 		" WHERE f.id = ?1 AND (?2 OR NOT f.is_rolled)",
 	},
 	{
@@ -279,7 +279,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_WALK_CHUNKS,
-		"SELECT c.data, c.sum, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
+		"SELECT c.id, c.data, c.sum, c.seal, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
 		" a.attempt_num, a.id, jobs.job_id, @names FROM chunks c"
 		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
 		" CROSS JOIN jobs ON jobs.id = a.job"

@@ -101,13 +101,13 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_DROP_TICKS, "DELETE FROM ticks WHERE recorder = ? AND id <= ?" },
 	{
 		.id = STATEMENT_ADD_FOLD,
-		"INSERT INTO folds (id, recorder, first_ns, last_ns, n_ticks, data, sum)"
+		"INSERT INTO folds (id, recorder, first_ns, last_ns, n_ticks, data, seal)"
 		" VALUES (?, ?, ?, ?, ?, ?, ?)",
 	},
-	{ .id = STATEMENT_ADD_CHUNK, "INSERT INTO chunks (id, data, sum) VALUES (?, ?, ?)" },
+	{ .id = STATEMENT_ADD_CHUNK, "INSERT INTO chunks (id, data, seal) VALUES (?, ?, ?)" },
 	{
 		.id = STATEMENT_ADD_POINTS,
-		"INSERT INTO points (attempt, fold, last_ns, data, sum) SELECT ?1, ?2, ?3, ?4, ?5"
+		"INSERT INTO points (attempt, fold, last_ns, data, seal) SELECT ?1, ?2, ?3, ?4, ?5"
 		" WHERE EXISTS (SELECT 1 FROM attempts WHERE id = ?1)", /* it may be removed by now
 									 */
 	},

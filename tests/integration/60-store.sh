@@ -120,7 +120,7 @@ rm -rf "$TMP/look" && mkdir "$TMP/look"
 	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
 	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
 	echo 'PRAGMA application_id = 1348695154;'
-	echo 'PRAGMA user_version = 8;'
+	echo 'PRAGMA user_version = 9;'
 ) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
@@ -269,8 +269,12 @@ sql 'ALTER TABLE anomalies DROP COLUMN seen_wall_ns'
 sql 'ALTER TABLE processes DROP COLUMN gpu_idle_ns'
 sql "DROP TRIGGER folds_stay"
 sql "DROP TRIGGER points_lose_sum"
+sql "DROP TRIGGER points_lose_seal"
 for table in ticks folds chunks points rollups; do
 	sql "ALTER TABLE $table DROP COLUMN sum"
+done
+for table in folds chunks points rollups; do
+	sql "ALTER TABLE $table DROP COLUMN seal"
 done
 python3 -c '
 import os, sqlite3, sys
@@ -286,7 +290,7 @@ if unshare --mount true 2>/dev/null; then
 fi
 run "$PROCTOR" jobs --json
 json "it is brought up to date" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
-like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 8'
+like "which is said" "$stderr" '^proctor: warning: .* was brought up to date, from layout 4 to 9'
 run "$PROCTOR" jobs --json
 is "once" "$status/$stderr" 0/
 
@@ -397,6 +401,34 @@ run cat "$PROCTOR_HOME/daemon.log"
 like "so does a daemon" "$stdout" "how some attempts ended .* is damaged.*$db-spool.damaged-[0-9]"
 "$PROCTOR" stop >"$TMP/stop" 2>&1
 rm -f "$db"-spool.damaged-*
+
+# newer_ends N - fills the spool with ends that only a newer proctor can read.
+newer_ends() {
+	python3 - "$db-spool" "$1" <<'PYTHON'
+import struct, sys
+record = b"\x01" + struct.pack("<q", 99) + bytes(2500)
+total = 0xcbf29ce484222325
+for byte in record:
+    total = (total ^ byte) * 0x100000001b3 & 2**64 - 1
+body = (struct.pack("<IQ", len(record), total) + record) * int(sys.argv[2])
+with open(sys.argv[1], "wb") as f:
+    f.write((b"PctrEnd1" + struct.pack("<Q", len(body))).ljust(64, b"\0") + body)
+PYTHON
+}
+
+make_database "ends of a newer proctor"
+newer_ends 415
+hold 'BEGIN IMMEDIATE'
+run "$PROCTOR" run --job beside -- sh -c 'exit 4'
+like "take no room of those of this one" "$stderr" 'how this run ended is kept beside the database until'
+release
+run "$PROCTOR" run --json --job told -- sleep 1
+like "they are told of" "$stderr" "kept by a newer proctor, and waits in $db-spool-newer for one"
+is "once" "$(grep -c 'newer proctor' <<<"$stderr")" 1
+run "$PROCTOR" jobs --json
+json "and nothing is lost" "$stdout" \
+	'[(j["job_id"], j["exit_code"]) for j in d][3:] == [("beside", 4), ("told", 0)]'
+rm -f "$db"-spool-newer
 
 make_database "locked"
 hold 'BEGIN IMMEDIATE'

@@ -11,6 +11,11 @@ static const struct {
 	int from;
 	const char *sql;
 } steps_back[] = {
+	{ 9, "DROP TRIGGER points_lose_seal" },
+	{ 9, "ALTER TABLE folds DROP COLUMN seal" },
+	{ 9, "ALTER TABLE chunks DROP COLUMN seal" },
+	{ 9, "ALTER TABLE points DROP COLUMN seal" },
+	{ 9, "ALTER TABLE rollups DROP COLUMN seal" },
 	{ 8, "ALTER TABLE processes DROP COLUMN gpu_idle_ns" },
 	{ 7, "DROP TRIGGER folds_stay" },
 	{ 7, "DROP TRIGGER points_lose_sum" },

@@ -321,6 +321,56 @@ static void test_any_bit(void **state)
 		}
 }
 
+/* A row whose key has one bit turned over. False: there is another with that key. */
+static bool flip_key(const struct fixture *f, const char *table, const char *key, int64_t from,
+		     int64_t to)
+{
+	char sql[160];
+
+	snprintf(sql, sizeof(sql), "UPDATE OR IGNORE %s SET %s = %lld WHERE %s = %lld", table, key,
+		 (long long)to, key, (long long)from);
+	damage(f, sql);
+	snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s WHERE %s = %lld", table, key,
+		 (long long)from);
+	return raw_sql(f->db, sql) == 0;
+}
+
+/* Nor does it become that of another process, or nobody's, without a word. */
+static void test_any_bit_of_a_key(void **state)
+{
+	static const struct {
+		const char *table, *key;
+	} rows[] = {
+		{ "chunks", "id" },	 { "rollups", "id" },  { "folds", "id" },
+		{ "points", "attempt" }, { "points", "fold" },
+	};
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct err err = ERR_INIT;
+	char sql[80];
+
+	make_ticks(store, "j", 240);
+	must_retain_at(store, &default_policy, NOW + 30 * HOUR);
+	make_ticks_from(store, "k", 240, NOW + 30 * HOUR);
+	must(store_check(store, 0, &err), &err);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t key;
+
+		snprintf(sql, sizeof(sql), "SELECT max(%s) FROM %s", rows[i].key, rows[i].table);
+		key = raw_sql(f->db, sql);
+		for (int bit = 0; bit < 62; bit += 3) {
+			int64_t other = key ^ INT64_C(1) << bit;
+
+			if (!flip_key(f, rows[i].table, rows[i].key, key, other))
+				continue;
+			if (store_check(store, 0, &err) != -EUCLEAN)
+				fail_msg("bit %d of %s of %s", bit, rows[i].key, rows[i].table);
+			assert_true(flip_key(f, rows[i].table, rows[i].key, other, key));
+		}
+	}
+	must(store_check(store, 0, &err), &err);
+}
+
 /* Rows of process_minutes have every sample; the bit is behind the times of the fold's ticks. */
 static void test_a_bit_of_the_host(void **state)
 {
@@ -368,7 +418,7 @@ static void test_a_bit_of_a_daemon(void **state)
 			   "2023-11-14 22:13:21 to 2023-11-14 22:13:50)");
 }
 
-/* As a program that has the database open since before there were sums makes curves thin. */
+/* As a program that has the database open since before there were seals makes curves thin. */
 static void test_an_older_writer(void **state)
 {
 	struct fixture *f = *state;
@@ -383,9 +433,9 @@ static void test_an_older_writer(void **state)
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_told(store, NULL);
 	assert_int_equal(back.n_series, 240);
-	assert_int_equal(raw_sql(f->db, "SELECT count(sum) FROM points"), 1);
-	damage(f, "UPDATE points SET data = data, sum = sum"); /* the same once more */
-	assert_int_equal(raw_sql(f->db, "SELECT count(sum) FROM points"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(seal) FROM points"), 1);
+	damage(f, "UPDATE points SET data = data, seal = seal"); /* the same once more */
+	assert_int_equal(raw_sql(f->db, "SELECT count(seal) FROM points"), 1);
 }
 
 static int run_sql(const struct fixture *f, const char *sql)
@@ -435,8 +485,8 @@ static void test_without_a_sum(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
 
 	make_ticks(store, "j", 130);
-	damage(f, "UPDATE chunks SET sum = NULL");
-	damage(f, "UPDATE folds SET sum = NULL");
+	damage(f, "UPDATE chunks SET seal = NULL");
+	damage(f, "UPDATE folds SET seal = NULL");
 	damage(f, "UPDATE ticks SET sum = NULL");
 	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 130 * PER_TICK);
 	assert_told(store, NULL);
@@ -599,6 +649,7 @@ int main(void)
 		STORE_TEST(test_minutes),
 		STORE_TEST(test_curves),
 		STORE_TEST(test_any_bit),
+		STORE_TEST(test_any_bit_of_a_key),
 		STORE_TEST(test_a_bit_of_the_host),
 		STORE_TEST(test_a_bit_of_a_daemon),
 		STORE_TEST(test_an_older_writer),

@@ -42,33 +42,6 @@ static void test_slices(void **state)
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
 }
 
-/* Whoever tells of a run that was cut short knows whether something old is left. */
-static void test_cut_short(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
-	struct err err = ERR_INIT;
-	struct retention run;
-
-	tick_between(store, &a, 30 * HOUR, 29 * HOUR, 60 * SECOND_NS, 4);
-	must_finish_at(store, &a, NOW - 29 * HOUR);
-	store_retain_begin(&run, &default_policy, NOW);
-	run.slice_ns = 0; /* a piece of work each */
-	while (run.result.n_samples == 0)
-		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	must(store_retain_cut_short(store, &run, &err), &err);
-	assert_false(run.result.is_all_removed);
-
-	must_retain_at(store, &default_policy, NOW);
-	store_retain_begin(&run, &default_policy, NOW);
-	while (store_retain_slice(store, &run, &err) > 0)
-		;
-	assert_false(run.result.is_all_removed); /* it was not cut short */
-	must(store_retain_cut_short(store, &run, &err), &err);
-	assert_true(run.result.is_all_removed);
-}
-
 /* What the attempt's processes tell of themselves so far. */
 static void assert_so_far(struct store *store, const char *job_id, size_t n, uint64_t n_samples)
 {
@@ -278,7 +251,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_once_an_hour),
 		STORE_TEST(test_slices),
-		STORE_TEST(test_cut_short),
 		STORE_TEST(test_half_a_fold_is_told_whole),
 		STORE_TEST(test_folds_that_another_layout_began),
 		STORE_TEST(test_a_reader_in_the_midst_of_it),

@@ -654,7 +654,7 @@ static void test_rubbish(void **state)
 /* ---- records of another version ---- */
 
 /* What was kept as the only record, out of the file again. */
-static void take_out(const struct fixture *f, struct buf *ret)
+static void take_out_of(const struct fixture *f, enum spool_part part, struct buf *ret)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
@@ -662,13 +662,18 @@ static void take_out(const struct fixture *f, struct buf *ret)
 	const void *record;
 	size_t len;
 
-	assert_int_equal(spool_file_open(f->db, &fd), 0);
-	assert_int_equal(spool_file_read(fd, &bytes), 0);
+	assert_int_equal(spool_file_open(f->db, part, &fd), 0);
+	assert_int_equal(spool_file_read(fd, part, &bytes), 0);
 	at = bytes.data;
 	assert_int_equal(spool_next(&at, bytes.data + bytes.len, &record, &len), 1);
 	assert_ptr_equal(at, bytes.data + bytes.len);
 	buf_add(ret, record, len);
 	assert_int_equal(spool_file_clear(fd), 0);
+}
+
+static void take_out(const struct fixture *f, struct buf *ret)
+{
+	take_out_of(f, SPOOL_ENDS, ret);
 }
 
 /* All that have this name, by one that is as long. */
@@ -823,7 +828,18 @@ static int count_aside(const struct fixture *f)
 	return WEXITSTATUS(status);
 }
 
-/* A newer program will take it in: it stays where that looks, and no other record does. */
+/* One that only a newer program can read. */
+static void make_newer(const struct fixture *f, struct buf *ret)
+{
+	struct ending e;
+
+	make_ending(&e, "new", 3);
+	must_keep(f, &e.a);
+	take_out(f, ret);
+	ret->data[1] = 99;
+}
+
+/* A newer program will take it in: it waits where that looks, and no other record does. */
 static void test_a_newer_format(void **state)
 {
 	struct fixture *f = *state;
@@ -832,13 +848,11 @@ static void test_a_newer_format(void **state)
 	struct err err = ERR_INIT;
 	struct ending e;
 
-	make_ending(&e, "new", 3);
-	must_keep(f, &e.a);
-	take_out(f, &newer);
-	newer.data[1] = 99;
+	make_newer(f, &newer);
 	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
 	assert_int_equal(store_take_in(store, &err), 0);
 	assert_true(store_has_kept_for_newer(f->db));
+	assert_false(store_has_kept(f->db));
 	make_ending(&e, "one", 3);
 	must_keep(f, &e.a);
 	assert_int_equal(store_take_in(store, &err), 1);
@@ -846,10 +860,92 @@ static void test_a_newer_format(void **state)
 	assert_ended(f, "one", 1, 3);
 	assert_true(store_has_kept_for_newer(f->db));
 	assert_int_equal(count_aside(f), 0);
-	take_out(f, &left);
+	take_out_of(f, SPOOL_NEWER, &left);
 	assert_int_equal(left.len, newer.len);
 	assert_memory_equal(left.data, newer.data, newer.len);
 	assert_false(store_has_kept_for_newer(f->db));
+}
+
+static void fill_with(const struct fixture *f, enum spool_part part, const struct buf *record,
+		      size_t max_bytes)
+{
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
+
+	while (all.len + record->len + 12 <= max_bytes)
+		spool_add_record(&all, record->data, record->len);
+	assert_int_equal(spool_file_append_all(f->db, part, &all), 0);
+}
+
+/* However many there are, one that this program has to keep finds room. */
+static void test_many_of_a_newer_format(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf newer = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	make_newer(f, &newer);
+	make_ending(&e, "one", 3);
+	for (int i = 0; i < 6; i++) { /* the last ones have no room among the newer ones */
+		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES);
+		if (i % 2)
+			assert_int_equal(store_take_in(store, &err), 0);
+		must_keep(f, &e.a);
+		assert_int_equal(store_take_in(store, &err), 1);
+	}
+	assert_true(store_has_kept_for_newer(f->db));
+	assert_true(count_aside(f) > 0);
+}
+
+/* The same program, newer by now: also where it only reads. */
+static void test_a_newer_program_comes(void **state)
+{
+	static const enum store_mode modes[] = { STORE_READ, STORE_WRITE };
+	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf newer = BUF_INIT, bytes = BUF_INIT, left = BUF_INIT;
+	struct ending e;
+
+	store_close(must_open(f->db, STORE_WRITE));
+	make_newer(f, &newer);
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		const char *job = i ? "writer" : "reader";
+
+		make_ending(&e, job, 3);
+		must_keep(f, &e.a);
+		buf_reset(&bytes);
+		take_out(f, &bytes);
+		buf_reset(&left);
+		spool_add_record(&left, newer.data, newer.len);
+		spool_add_record(&left, bytes.data, bytes.len);
+		assert_int_equal(spool_file_append_all(f->db, SPOOL_NEWER, &left), 0);
+		store_close(must_open(f->db, modes[i]));
+		assert_ended(f, job, 1, 3);
+		buf_reset(&left);
+		take_out_of(f, SPOOL_NEWER, &left); /* what not even that can read */
+		assert_int_equal(left.len, newer.len);
+		assert_int_equal(count_aside(f), 0);
+	}
+}
+
+/* Rubbish has its place as well, and those that come then have theirs. */
+static void test_rubbish_among_newer(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT;
+	char name[sizeof(f->db) + 16];
+	struct err err = ERR_INIT;
+
+	make_newer(f, &newer);
+	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
+	snprintf(name, sizeof(name), "%s-spool-newer", f->db);
+	assert_int_equal(spool_file_append_all(f->db, SPOOL_NEWER, &left), 0); /* makes it */
+	overwrite(name, 0, "rubbish.", 8);
+	assert_int_equal(store_take_in(store, &err), 0);
+	assert_int_equal(count_aside(f), 1);
+	take_out_of(f, SPOOL_NEWER, &left);
+	assert_int_equal(left.len, newer.len);
 }
 
 /* The same beside one that makes no sense. */
@@ -859,12 +955,8 @@ static void test_a_newer_format_beside_damage(void **state)
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT, told = BUF_INIT;
 	struct err err = ERR_INIT;
-	struct ending e;
 
-	make_ending(&e, "new", 3);
-	must_keep(f, &e.a);
-	take_out(f, &newer);
-	newer.data[1] = 99;
+	make_newer(f, &newer);
 	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
 	assert_int_equal(spool_file_append(f->db, newer.data, 1), 0);
 	assert_int_equal(store_take_in(store, &err), 0);
@@ -872,7 +964,7 @@ static void test_a_newer_format_beside_damage(void **state)
 	assert_true(store_tell_set_aside(store, &told));
 	assert_int_equal(access(told.data, F_OK), 0);
 	assert_false(store_tell_set_aside(store, &told));
-	take_out(f, &left);
+	take_out_of(f, SPOOL_NEWER, &left);
 	assert_int_equal(left.len, newer.len);
 }
 
@@ -1013,6 +1105,9 @@ int main(void)
 		STORE_TEST(test_without_rungs),
 		STORE_TEST(test_left_inside),
 		STORE_TEST(test_a_newer_format),
+		STORE_TEST(test_many_of_a_newer_format),
+		STORE_TEST(test_a_newer_program_comes),
+		STORE_TEST(test_rubbish_among_newer),
 		STORE_TEST(test_a_newer_format_beside_damage),
 		STORE_TEST(test_an_odd_one_between_others),
 		STORE_TEST(test_mode),

@@ -217,7 +217,7 @@ static void test_columns_skip_samples(void **state)
 	/* Of the first process nothing is left, of the second the last values are missing. */
 	damage(f, "UPDATE chunks SET data = x'00' WHERE process = 1");
 	/* Without a sum, as older layouts wrote them: with one it would be found out at once. */
-	damage(f, "UPDATE chunks SET data = substr(data, 1, length(data) * 4 / 5), sum = NULL"
+	damage(f, "UPDATE chunks SET data = substr(data, 1, length(data) * 4 / 5), seal = NULL"
 		  " WHERE process = 2");
 
 	assert_rows(db, "SELECT count(*), count(load_avg_1), count(gpus) FROM snapshots",
