@@ -28,6 +28,8 @@ struct job_deaths {
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
+	bool was_told;	  /* its runner has asked, and writes down what it was told */
+	uint64_t n_short; /* of whom it was not told all that they had used */
 	struct job_deaths *next;
 };
 
@@ -116,9 +118,26 @@ static size_t count_unaccounted(const struct deaths *deaths)
 	return deaths_count_unaccounted(deaths, clock_wall_ns() - LAST_WORD_NS);
 }
 
+/* The last word on who has ended just now would come to nobody. */
 void service_leave_deaths(struct service *s, const struct deaths *deaths)
 {
-	s->life.n_unaccounted += count_unaccounted(deaths);
+	s->life.n_unaccounted += deaths_count_unaccounted(deaths, UINT64_MAX);
+}
+
+/* What comes after its runner was told is in no record. */
+static void leave(struct service *s, const struct job_deaths *gone)
+{
+	if (gone->was_told)
+		s->life.n_unaccounted += gone->n_short;
+	else if (gone->attempt_id != 0)
+		service_leave_deaths(s, &gone->deaths);
+}
+
+static uint64_t count_of_job(const struct job_deaths *at)
+{
+	if (at->was_told)
+		return at->n_short;
+	return at->attempt_id ? count_unaccounted(&at->deaths) : 0;
 }
 
 uint64_t service_count_unaccounted(const struct service *s)
@@ -128,7 +147,7 @@ uint64_t service_count_unaccounted(const struct service *s)
 	if (!s->life.life || !life_sees_signals(s->life.life))
 		return U64_UNKNOWN;
 	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
-		n += at->attempt_id ? count_unaccounted(&at->deaths) : 0;
+		n += count_of_job(at);
 	return n + service_count_attached(s, count_unaccounted);
 }
 
@@ -143,8 +162,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
 	rpc_subscriber_free(gone->line);
-	if (gone->attempt_id != 0)
-		service_leave_deaths(s, &gone->deaths);
+	leave(s, gone);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
@@ -386,9 +404,13 @@ static bool are_complete(struct service *s, int64_t id)
 
 static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 {
-	const struct job_deaths *at = *find(s, id);
+	struct job_deaths *at = *find(s, id);
 	struct json *j = rpc_call_result(call);
 
+	if (at) {
+		at->was_told = true;
+		at->n_short = deaths_count_unaccounted(&at->deaths, UINT64_MAX);
+	}
 	json_begin_object(j);
 	json_key(j, "processes");
 	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
