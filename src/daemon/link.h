@@ -48,6 +48,9 @@ void link_begin(struct link *link);
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);
 
+/* Whether one did then; it may be gone since. */
+bool link_was_followed(const struct link *link);
+
 /* Whether one was there and had not answered by then. */
 bool link_began_late(const struct link *link);
 
@@ -90,7 +93,9 @@ struct link_deaths {
 	struct proc_record *items;
 	size_t n;
 	uint64_t n_unlisted; /* the daemon had no room for so many more */
-	bool is_late;	     /* it has not answered in time */
+	uint64_t n_lost; /* of the kernel's news on processes, of whomever: some may be missing */
+	bool is_late;	 /* it has not answered in time */
+	bool is_refused; /* it has said that it has none, or could not be asked */
 };
 
 /*

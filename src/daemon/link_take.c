@@ -87,22 +87,30 @@ static int ask_for_deaths(struct link *link, uint64_t patience_ms, struct rpc_va
 	return ask_within(link, patience_ms, "runner.deaths", params, ret, NULL);
 }
 
+/* 0 where there is none, as of an older daemon. */
+static uint64_t read_count(const struct rpc_value *answer, const char *key)
+{
+	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));
+
+	return u64_known(n) ? n : 0;
+}
+
 void link_take_deaths(struct link *link, struct arena *arena, uint64_t patience_ms,
 		      struct link_deaths *ret)
 {
 	struct rpc_value *answer = NULL;
 	const struct rpc_value *list;
-	uint64_t n_unlisted;
 	int r = link->client ? ask_for_deaths(link, patience_ms, &answer) : -ENOENT;
 
-	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT };
+	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT,
+				     .is_refused = r < 0 && r != -ETIMEDOUT };
 	if (r < 0)
 		return;
 	list = rpc_value_get(answer, "processes");
-	n_unlisted = rpc_value_u64(rpc_value_get(answer, "unlisted"));
 	if (guest_read_deaths(list, arena, &ret->items, &ret->n) < 0)
 		ret->n = 0;
-	ret->n_unlisted = u64_known(n_unlisted) ? n_unlisted : 0; /* of an older daemon */
+	ret->n_unlisted = read_count(answer, "unlisted");
+	ret->n_lost = read_count(answer, "lost");
 	rpc_value_free(answer);
 }
 

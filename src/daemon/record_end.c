@@ -191,6 +191,14 @@ static uint64_t deaths_patience_ms(const struct run *run)
 	return ms < DEATHS_LEAST_MS ? DEATHS_LEAST_MS : ms;
 }
 
+static void note_forsaken(struct run *run)
+{
+	if (link_was_followed(run->link))
+		record_note(run->attempt, "processes",
+			    "the daemon that followed them has not answered since, or is gone: not "
+			    "all ends are exact");
+}
+
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
  * root less exactly without eBPF. */
 static void complete_deaths(struct run *run)
@@ -201,6 +209,8 @@ static void complete_deaths(struct run *run)
 
 	link_take_deaths(run->link, &a->arena, deaths_patience_ms(run), &dead);
 	n_open = deaths_complete_listed(dead.items, dead.n, a);
+	if (dead.is_refused)
+		note_forsaken(run);
 	if (dead.is_late)
 		record_note(a, "processes",
 			    "the daemon had no time to say what each had used, and the run did not "
@@ -208,20 +218,28 @@ static void complete_deaths(struct run *run)
 	record_note_count(a, n_open, "processes",
 			  "of them ended so late that the kernel had not said the last of what "
 			  "they used when the run was over: they are not exact");
+	if (!is_all_exact(a))
+		record_note_count(a, dead.n_lost, "processes",
+				  "of the kernel's news of births and ends on this host were lost "
+				  "before the daemon could read them: not all ends are exact");
 	record_note_count(a, dead.n_unlisted, "processes",
 			  "of them ended when the daemon had no room left for what each used");
 }
 
 static void take_deaths(struct run *run)
 {
-	if (is_all_exact(run->attempt))
+	struct attempt *a = run->attempt;
+
+	if (is_all_exact(a))
 		return;
-	if (link_began_late(run->link))
-		record_note(run->attempt, "processes",
-			    "the daemon had not answered when the run began, which did not wait "
-			    "for it: ends of the first of them may not be exact");
 	if (hears_more(run->link))
 		complete_deaths(run);
+	else
+		note_forsaken(run);
+	if (link_began_late(run->link) && !is_all_exact(a))
+		record_note(a, "processes",
+			    "the daemon had not answered when the run began, which did not wait "
+			    "for it: ends of the first of them may not be exact");
 }
 
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */

@@ -28,8 +28,9 @@ struct job_deaths {
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
-	bool was_told;	  /* its runner has asked, and writes down what it was told */
-	uint64_t n_short; /* of whom it was not told all that they had used */
+	bool was_told;		/* its runner has asked, and writes down what it was told */
+	uint64_t n_short;	/* of whom it was not told all that they had used */
+	uint64_t n_lost_before; /* of the kernel's news, of whomever */
 	struct job_deaths *next;
 };
 
@@ -76,6 +77,7 @@ static struct job_deaths *add(struct service *s, const struct proc_key *runner, 
 	added->service = s;
 	added->runner = *runner;
 	added->uid = uid;
+	added->n_lost_before = s->life.n_lost;
 	added->next = s->job_deaths;
 	s->job_deaths = added;
 	service_want_accounts(s);
@@ -415,6 +417,7 @@ static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 	json_key(j, "processes");
 	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
 	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
+	json_key_u64(j, "lost", at ? s->life.n_lost - at->n_lost_before : 0);
 	json_end_object(j);
 }
 
