@@ -178,8 +178,8 @@ static void write_text(const struct rpc_value *s, const struct rpc_value *config
 			   number(s, "process_events_lost"));
 	if (number(s, "process_accounts_missing") > 0)
 		buf_printf(out,
-			   "ends      of %.0f processes the kernel did not say all that they had "
-			   "used: their CPU time is a least time\n",
+			   "ends      of %.0f processes the kernel did not say in time all that "
+			   "they had used: their CPU time is a least time\n",
 			   number(s, "process_accounts_missing"));
 	if (number(s, "phase_markers_lost") > 0)
 		buf_printf(out, "phases    %.0f markers of them were lost\n",

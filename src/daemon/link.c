@@ -88,6 +88,7 @@ void link_begin(struct link *link)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
 	link->has_begun = say_begin(link, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
+	link->was_followed = link->has_begun;
 	if (link->has_begun)
 		link->watch =
 			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
@@ -100,6 +101,11 @@ void link_begin(struct link *link)
 bool link_has_begun(const struct link *link)
 {
 	return link->has_begun;
+}
+
+bool link_was_followed(const struct link *link)
+{
+	return link->was_followed;
 }
 
 bool link_began_late(const struct link *link)

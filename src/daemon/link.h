@@ -48,6 +48,9 @@ void link_begin(struct link *link);
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);
 
+/* Whether one did then; it may be gone since. */
+bool link_was_followed(const struct link *link);
+
 /* Whether one was there and had not answered by then, or when it was greeted. */
 bool link_began_late(const struct link *link);
 
@@ -117,8 +120,10 @@ struct link_deaths {
 	size_t n;
 	uint64_t n_unlisted; /* the daemon had no room for so many more */
 	uint64_t n_withheld; /* so many more are for root to know */
-	bool is_rough;	     /* by the daemon's rung none of them is exact */
-	bool is_late;	     /* it has not answered in time */
+	uint64_t n_lost; /* of the kernel's news on processes, of whomever: some may be missing */
+	bool is_rough;	 /* by the daemon's rung none of them is exact */
+	bool is_late;	 /* it has not answered in time */
+	bool is_refused; /* it has said that it has none, or could not be asked */
 };
 
 /*

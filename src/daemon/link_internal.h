@@ -21,7 +21,8 @@ struct link {
 	struct loop *loop;
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
-	bool has_begun; /* nothing else was said to it yet than that */
+	bool has_begun;	   /* nothing else was said to it yet than that */
+	bool was_followed; /* a daemon has said so, whatever has become of it since */
 	bool began_late;
 	bool records;
 	bool is_early;		     /* our own daemon is there: hello is said to it later */

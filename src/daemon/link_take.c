@@ -63,7 +63,7 @@ static int ask_for_deaths(struct link *link, struct rpc_value **ret)
 	return link_ask_spare(link, "runner.deaths", params, ret);
 }
 
-/* An older daemon does not say. */
+/* 0 where there is none, as of an older daemon. */
 static uint64_t read_count(const struct rpc_value *answer, const char *key)
 {
 	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));
@@ -77,7 +77,8 @@ void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths
 	const struct rpc_value *list;
 	int r = link->client ? ask_for_deaths(link, &answer) : -ENOENT;
 
-	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT };
+	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT,
+				     .is_refused = r < 0 && r != -ETIMEDOUT };
 	if (r < 0)
 		return;
 	list = rpc_value_get(answer, "processes");
@@ -86,6 +87,7 @@ void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths
 	ret->n_unlisted = read_count(answer, "unlisted");
 	ret->n_withheld = read_count(answer, "withheld");
 	ret->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
+	ret->n_lost = read_count(answer, "lost");
 	rpc_value_free(answer);
 }
 

@@ -181,6 +181,15 @@ static bool hears_more(const struct link *link)
 	       (link_is_there(link) && (link_is_guest(link) || geteuid() == 0));
 }
 
+static void note_forsaken(struct run *run)
+{
+	if (link_was_followed(run->link))
+		attempt_note(
+			run->attempt, "processes",
+			"the daemon that followed them has not answered since, or is gone: not "
+			"all ends are exact");
+}
+
 /* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
  * root less exactly without eBPF. */
 static void complete_deaths(struct run *run)
@@ -191,6 +200,8 @@ static void complete_deaths(struct run *run)
 
 	link_take_deaths(run->link, &a->arena, &dead);
 	n_open = deaths_complete_listed(dead.items, dead.n, a);
+	if (dead.is_refused)
+		note_forsaken(run);
 	if (dead.is_late)
 		attempt_note(
 			a, "processes",
@@ -207,22 +218,30 @@ static void complete_deaths(struct run *run)
 			  "ended that were not this user's alone, as programs that are "
 			  "set-user-ID, or may not have been: what they used in the end is for "
 			  "root to know");
+	if (!is_all_exact(a))
+		record_note_count(a, dead.n_lost, "processes",
+				  "of the kernel's news of births and ends on this host were lost "
+				  "before the daemon could read them: not all ends are exact");
 	record_note_count(a, dead.n_unlisted, "processes",
 			  "of them ended when the daemon had no room left for what each used");
 }
 
 static void take_deaths(struct run *run)
 {
-	if (is_all_exact(run->attempt))
+	struct attempt *a = run->attempt;
+
+	if (is_all_exact(a))
 		return;
-	if (link_began_late(run->link))
+	if (hears_more(run->link))
+		complete_deaths(run);
+	else
+		note_forsaken(run);
+	if (link_began_late(run->link) && !is_all_exact(a))
 		attempt_note(
-			run->attempt, "processes",
+			a, "processes",
 			"the daemon had not answered when the run began, or told it of itself, "
 			"and the run did not wait for it: ends of the first of them, or of all, "
 			"may not be exact");
-	if (hears_more(run->link))
-		complete_deaths(run);
 }
 
 /* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */

@@ -54,6 +54,7 @@ static struct job_deaths *add(struct service *s, const struct proc_key *runner, 
 	added->service = s;
 	added->runner = *runner;
 	added->uid = uid;
+	added->n_lost_before = s->life.n_lost;
 	added->next = s->job_deaths;
 	s->job_deaths = added;
 	service_want_accounts(s);
@@ -96,9 +97,26 @@ static size_t count_unaccounted(const struct deaths *deaths)
 	return deaths_count_unaccounted(deaths, clock_wall_ns() - DEATHS_LAST_WORD_NS);
 }
 
+/* The last word on who has ended just now would come to nobody. */
 void service_leave_deaths(struct service *s, const struct deaths *deaths)
 {
-	s->life.n_unaccounted += count_unaccounted(deaths);
+	s->life.n_unaccounted += deaths_count_unaccounted(deaths, UINT64_MAX);
+}
+
+/* What comes after its runner was told is in no record. */
+static void leave(struct service *s, const struct job_deaths *gone)
+{
+	if (gone->was_told)
+		s->life.n_unaccounted += gone->n_short;
+	else if (gone->attempt_id != 0)
+		service_leave_deaths(s, &gone->deaths);
+}
+
+static uint64_t count_of_job(const struct job_deaths *at)
+{
+	if (at->was_told)
+		return at->n_short;
+	return at->attempt_id ? count_unaccounted(&at->deaths) : 0;
 }
 
 uint64_t service_count_unaccounted(const struct service *s)
@@ -108,7 +126,7 @@ uint64_t service_count_unaccounted(const struct service *s)
 	if (!s->life.life || !life_sees_signals(s->life.life))
 		return U64_UNKNOWN;
 	for (const struct job_deaths *at = s->job_deaths; at; at = at->next)
-		n += at->attempt_id ? count_unaccounted(&at->deaths) : 0;
+		n += count_of_job(at);
 	return n + service_count_attached(s, count_unaccounted);
 }
 
@@ -123,8 +141,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	if (gone->deaths.n >= LARGE_JOB)
 		service_give_back_soon(s);
 	rpc_subscriber_free(gone->line);
-	if (gone->attempt_id != 0)
-		service_leave_deaths(s, &gone->deaths);
+	leave(s, gone);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);

@@ -14,7 +14,10 @@ struct job_deaths {
 	struct proc_key runner;
 	uint64_t uid;
 	struct deaths deaths;
-	uint64_t n_withheld; /* of others than uid, or nobody knows whose */
+	uint64_t n_withheld;	/* of others than uid, or nobody knows whose */
+	bool was_told;		/* its runner has asked, and writes down what it was told */
+	uint64_t n_short;	/* of whom it was not told all that they had used */
+	uint64_t n_lost_before; /* of the kernel's news, of whomever */
 	struct job_deaths *next;
 };
 

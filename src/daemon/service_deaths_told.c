@@ -35,14 +35,19 @@ static bool are_complete(struct service *s, int64_t id)
 
 static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 {
-	const struct job_deaths *at = *job_deaths_find(s, id);
+	struct job_deaths *at = *job_deaths_find(s, id);
 	struct json *j = rpc_call_result(call);
 
+	if (at) {
+		at->was_told = true;
+		at->n_short = deaths_count_unaccounted(&at->deaths, UINT64_MAX);
+	}
 	json_begin_object(j);
 	json_key(j, "processes");
 	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
 	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
 	json_key_u64(j, "withheld", at ? at->n_withheld : 0);
+	json_key_u64(j, "lost", at ? s->life.n_lost - at->n_lost_before : 0);
 	json_key_bool(j, "last_words", s->life.life && life_sees_signals(s->life.life));
 	json_end_object(j);
 }

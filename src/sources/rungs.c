@@ -1,8 +1,10 @@
 #include "sources/rungs.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -135,14 +137,46 @@ static struct rung probe_syscalls(const struct probe *p)
 	return (struct rung){ what, "unknown", keep_why(p, &why) };
 }
 
+/* Where the kernel has Yama that says who may trace a process of the same user. */
+enum { TRACE_ALL, TRACE_ONLY_STARTED, TRACE_ONLY_ROOT, TRACE_NOBODY };
+
+static int trace_scope(int root_fd)
+{
+	char text[16];
+	ssize_t n =
+		io_read_text_at(root_fd, "proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
+
+	return n > 0 && text[0] >= '0' && text[0] <= '3' ? text[0] - '0' : TRACE_ALL;
+}
+
+static bool may_trace_others(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	return syscall(SYS_capget, &header, data) == 0 &&
+	       data[CAP_SYS_PTRACE / 32].effective >> CAP_SYS_PTRACE % 32 & 1;
+}
+
 static struct rung probe_trace(const struct probe *p)
 {
-	static const char what[] = "full trace on demand";
+	static const char what[] = "full trace on demand", rung[] = "strace -f -t";
+	int scope = trace_scope(p->root_fd);
 
-	(void)p;
-	if (strace_is_installed())
-		return (struct rung){ what, "strace -f -t", "" };
-	return (struct rung){ what, "none", "strace is not installed" };
+	if (!strace_is_installed())
+		return (struct rung){ what, "none", "strace is not installed" };
+	if (scope == TRACE_NOBODY)
+		return (struct rung){ what, "none",
+				      "nobody may trace here (kernel.yama.ptrace_scope is 3)" };
+	if (scope == TRACE_ALL || may_trace_others())
+		return (struct rung){ what, rung, "" };
+	if (scope == TRACE_ONLY_ROOT)
+		return (struct rung){ what, "none",
+				      "only root (CAP_SYS_PTRACE) may trace here "
+				      "(kernel.yama.ptrace_scope is 2)" };
+	return (struct rung){ what, rung,
+			      "of processes that allow it: only root (CAP_SYS_PTRACE) may trace "
+			      "what others have started (kernel.yama.ptrace_scope is 1)" };
 }
 
 static struct rung probe_gpu(const struct probe *p)

@@ -116,6 +116,18 @@ if [[ $best_samples == eBPF* ]]; then
 	json "and nothing denies it" "$stdout" \
 		'd["rungs"]["syscall counts and time"].startswith("eBPF") and "syscall_hotspots" not in [u["what"] for u in d["unknown"]]'
 fi
+if [[ $best_samples == eBPF* ]]; then
+	n_short=0
+	for i in 1 2 3 4; do
+		"$PROCTOR" run -q --job "short$i" -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; :'
+		run "$PROCTOR" report "short$i" --json
+		n_short=$((n_short + $(json_eval "$stdout" \
+			'sum(int(u["why"].split()[0]) for u in d["unknown"] if "ended so late" in u["why"])')))
+	done
+	run "$PROCTOR" status --json
+	json "whose end a record does not have in full is counted, also of the last moment" "$stdout" \
+		'd["process_accounts_missing"] >= '"$n_short"
+fi
 "$PROCTOR" stop
 run "$PROCTOR" report calls --format json
 if [[ $best_samples == eBPF* ]]; then

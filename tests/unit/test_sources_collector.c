@@ -420,15 +420,40 @@ static void write_at(struct tree *t, const char *path, const char *text)
 	close(fd);
 }
 
-static const char *oom_rung(struct tree *t)
+static struct rung rung_of(struct tree *t, const char *measurement)
 {
 	struct rung rungs[SOURCES_MAX_RUNGS];
 	size_t n = sources_probe_rungs(t->root_fd, &t->snap.arena, rungs);
 
 	for (size_t i = 0; i < n; i++)
-		if (strcmp(rungs[i].measurement, "OOM kills") == 0)
-			return rungs[i].rung;
-	return NULL;
+		if (strcmp(rungs[i].measurement, measurement) == 0)
+			return rungs[i];
+	fail_msg("there is no rung of %s", measurement);
+	return (struct rung){ 0 };
+}
+
+static const char *oom_rung(struct tree *t)
+{
+	return rung_of(t, "OOM kills").rung;
+}
+
+/* What Yama forbids is not promised. */
+static void test_who_may_trace(void **state)
+{
+	struct tree *t = *state;
+	struct rung rung = rung_of(t, "full trace on demand");
+
+	if (strcmp(rung.rung, "none") == 0)
+		skip(); /* there is no strace */
+	assert_string_equal(rung.reason, "");
+	write_at(t, "proc/sys/kernel/yama/ptrace_scope", "3\n");
+	rung = rung_of(t, "full trace on demand");
+	assert_string_equal(rung.rung, "none");
+	assert_non_null(strstr(rung.reason, "nobody"));
+	write_at(t, "proc/sys/kernel/yama/ptrace_scope", "1\n");
+	rung = rung_of(t, "full trace on demand");
+	assert_string_equal(rung.rung, "strace -f -t");
+	assert_true(rung.reason[0] == '\0' || strstr(rung.reason, "CAP_SYS_PTRACE"));
 }
 
 static void test_oom_counts(void **state)
@@ -565,6 +590,7 @@ int main(void)
 		TREE(test_rank_of_one_that_was_no_jobs_at_first),
 		TREE(test_fill_finds_samples_that_moved),
 		TREE(test_oom_counts),
+		TREE(test_who_may_trace),
 		TREE(test_cgroups_of_jobs),
 		TREE(test_cgroups_of_v1),
 		cmocka_unit_test(test_without_proc),

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -230,7 +231,8 @@ static pid_t start_user(void)
 
 	if (pid != 0)
 		return pid;
-	memory = malloc(20 << 20);
+	memory = mmap(NULL, 20 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(memory, 20 << 20, MADV_NOHUGEPAGE); /* or a fault is for 2 MiB */
 	memset(memory, 1, 20 << 20);
 	(void)!write(open("/dev/null", O_WRONLY), memory, 12345);
 	burn_ms(20);
