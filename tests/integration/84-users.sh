@@ -440,10 +440,12 @@ becomes "" ls /var/lib/proctor/queue >/dev/null
 is "nothing is left in the queue" "$(ls /var/lib/proctor/queue)" ""
 
 mkdir -m 700 "$TMP/closed"
-json "where the user may not go the job does not go" \
-	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd}]\", \"workdir\": \"$TMP/closed\", \"job_id\": \"sneak\"}" >/dev/null
-	ask alice job.wait '{"job_id": "sneak"}')" 'd["outcome"] == "failure" and d["exit_code"] is None'
-like "and says so" "$(ask alice job.report '{"job_id": "sneak"}')" "cannot go to its folder: Permission denied"
+: >"$TMP/long.yaml"
+for folder in "closed:Permission denied" "closed/x:Permission denied" "alice/nowhere:No such file" "long.yaml:Not a directory"; do
+	json "where the user cannot go the job does not go (${folder%:*})" \
+		"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd}]\", \"workdir\": \"$TMP/${folder%:*}\", \"job_id\": \"sneak\"}")" \
+		"d['code'] == -32602 and '${folder#*:}' in d['message']"
+done
 json "nor is told of what it cannot see" \
 	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd, workdir: $TMP/closed/x}]\", \"workdir\": \"/\", \"job_id\": \"oracle\"}")" 'd["job_id"] == "oracle" and d.keys() <= {"job_id", "warning"}'
 
