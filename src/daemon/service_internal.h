@@ -874,6 +874,10 @@ void service_write_marks(struct service *s);
 void service_add_lost_marks(struct service *s, const struct watched *job, uint64_t n);
 uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
 
+/* So many came from a process of no job that is known, and nobody was told. */
+void service_add_unplaced_marks(struct service *s, uint64_t n);
+uint64_t service_count_unplaced_marks(const struct service *s);
+
 /* ---- service_view.c ---- */
 
 /* The last snapshot as JSON, for those who see all of it; made once for all of them. */
