@@ -228,8 +228,7 @@ static void test_last_line(void **state)
 		const char *last, *answer; /* NULL: none */
 	} rows[] = {
 		{ REQUEST("echo", ",\"params\":[2],\"id\":2"), RESULT("[2]", "2") },
-		{ "[" REQUEST("echo", ",\"params\":[3],\"id\":3") "]",
-		  "[" RESULT("[3]", "3") "]" },
+		{ "[" REQUEST("echo", ",\"params\":[3],\"id\":3") "]", "[" RESULT("[3]", "3") "]" },
 		{ "  ", NULL },
 		{ FIFTY_X FIFTY_X "x",
 		  "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32003,\"message\":\"the line is "
