@@ -711,6 +711,9 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
 
+/* The job of this user that runs what is marked so, as its runner said when it began; NULL. */
+const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid);
+
 /*
  * How many processes of jobs have ended without the kernel's last word on what they used.
  * U64_UNKNOWN: it has none for us. What is about to be released is counted by
