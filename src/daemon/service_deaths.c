@@ -336,7 +336,7 @@ static int read_begin(const struct rpc_call *call, struct begin_params *ret, str
 	int r = rpc_call_read(call, begin_fields, ARRAY_SIZE(begin_fields), ret, err);
 
 	if (r == 0 && ret->job_id && !job_id_is_valid(ret->job_id))
-		r = err_set(err, -EINVAL, "'job_id' is none");
+		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", ret->job_id);
 	return r;
 }
 
