@@ -612,6 +612,23 @@ for method in job.events job.samples job.anomalies; do
 done
 json "nor the whole list" "$(ask bob job.attempts)" 'all(a["uid"] == 4002 for a in d["attempts"])'
 
+# ---- a daemon that answers late ----
+
+# The runner does not wait, but what it said is read: so it says how it ended, too.
+state_of() { # JOB
+	json_eval "$(ask root job.attempts "{\"job_id\": \"$1\"}")" '[a["outcome"] or (a["lost"] and "lost") or a["status"] for a in d["attempts"]][-1]'
+}
+stopped=$(daemon_pid)
+kill -STOP "$stopped"
+as alice "$PROCTOR" run -q --job hasty -- sh -c "$(gate hasty)" &
+hasty=$!
+sleep 1 # by then the runner has given up
+kill -CONT "$stopped"
+is "who was not answered is followed" "$(becomes running state_of hasty)" running
+pass hasty
+wait $hasty
+is "and its end is known" "$(becomes success state_of hasty)" success
+
 # ---- whose ends one hears of ----
 
 # Alice runs something as bob, and says before or after that that she begins.
