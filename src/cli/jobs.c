@@ -93,6 +93,7 @@ static void write_queued(struct json *j, const struct live_job *job)
 	attempt_init(&a);
 	a.job_id = job->job_id;
 	a.uid = job->uid;
+	a.command = job->command;
 	json_begin_object(j);
 	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", u64_to_seconds(job->submitted_wall_ns));

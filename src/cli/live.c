@@ -37,6 +37,7 @@ static int add(struct live_jobs *live, const struct live_job *job)
 		live->cap = cap;
 	}
 	copy.job_id = arena_strdup(&live->arena, job->job_id);
+	copy.command = arena_strdup(&live->arena, job->command);
 	copy.why = arena_strdup(&live->arena, job->why);
 	if (!copy.job_id)
 		return -ENOMEM;
@@ -64,6 +65,7 @@ static int add_answer(struct live_jobs *live, const struct rpc_value *job)
 		.submitted_wall_ns =
 			f64_known(submitted) ? (uint64_t)(submitted * 1e9) : U64_UNKNOWN,
 		.submission = rpc_value_u64(rpc_value_get(job, "submission")),
+		.command = text_of(job, "command"),
 		.why = text_of(job, is_queued ? "why_queued" : "why_held"),
 	};
 
@@ -191,6 +193,7 @@ static int read_folder(const struct paths *paths, struct live_jobs *live)
 			.is_queued = true,
 			.submitted_wall_ns = job->submitted_wall_ns,
 			.submission = job->submission,
+			.command = job->name,
 			.why = job->is_started ? "it was started, and its runner has not told of it"
 					       : "no daemon is running",
 		};

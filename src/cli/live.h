@@ -22,6 +22,7 @@ struct live_job {
 	int attempt;		    /* of one that runs */
 	uint64_t submitted_wall_ns; /* of one that is queued; U64_UNKNOWN */
 	uint64_t submission;	    /* the same */
+	const char *command;	    /* the same: its file; NULL */
 	const char *why;	    /* it waits; NULL: not known */
 };
 

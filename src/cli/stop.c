@@ -233,7 +233,8 @@ static int wait_for_end(int pidfd, int64_t pid, struct err *err)
 	if (pidfd < 0 || poll(&ended, 1, STOP_PATIENCE_MS) != 0)
 		return 0;
 	return err_set(err, -ETIMEDOUT,
-		       "the daemon (pid %lld) was told to stop, and still writes after %d s",
+		       "the daemon (pid %lld) was told to stop, and has not ended after %d s: "
+		       "its disk may be slow, its log says more",
 		       (long long)pid, STOP_PATIENCE_MS / 1000);
 }
 

@@ -57,16 +57,22 @@ static void on_readable(void *ctx)
 }
 
 /* False: it follows nobody, or not yet. */
-static bool say_begin(struct link *link, uint64_t timeout_ms)
+static bool say_begin(struct link *link, const char *job_id, uint64_t timeout_ms)
 {
+	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct rpc_value *answer = NULL;
+	struct json j;
 	bool follows;
 	int r;
 
 	if (rpc_client_daemon_uid(link->client) != 0)
 		return false;
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", job_id);
+	json_end_object(&j);
 	rpc_client_set_timeout(link->client, timeout_ms);
-	r = timeout_ms ? rpc_client_call(link->client, "runner.begins", NULL, &answer, NULL)
+	r = timeout_ms ? rpc_client_call(link->client, "runner.begins", params.data, &answer, NULL)
 		       : -ETIMEDOUT;
 	link->began_late = r == -ETIMEDOUT;
 	if (r < 0)
@@ -76,7 +82,7 @@ static bool say_begin(struct link *link, uint64_t timeout_ms)
 	return follows;
 }
 
-void link_begin(struct link *link)
+void link_begin(struct link *link, const char *job_id)
 {
 	const struct rpc_client_options options = { .timeout_ms = BEGIN_TIMEOUT_MS };
 	uint64_t began_ns = clock_boot_ns(), ms;
@@ -87,7 +93,8 @@ void link_begin(struct link *link)
 	if (r < 0)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
-	link->has_begun = say_begin(link, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
+	link->has_begun =
+		say_begin(link, job_id, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
 	link->was_followed = link->has_begun;
 	if (link->has_begun)
 		link->watch =
@@ -141,6 +148,8 @@ int link_say_hello(struct link *link, const struct link_job *job, struct err *er
 
 	write_hello(&hello, job);
 	r = rpc_client_call(link->client, "runner.hello", hello.data, &answer, err);
+	if (r == -ETIMEDOUT) /* it may read that later, and then waits for word of our end */
+		link->is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;
 	link->records = rpc_value_bool(rpc_value_get(answer, "records"), false);

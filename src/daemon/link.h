@@ -41,9 +41,10 @@ struct link_job {
 /*
  * Before the first command is started: a daemon of root that is there follows all that we start
  * from now on, so that the first of them have exact ends as well. One that does not answer within
- * some milliseconds is not waited for.
+ * some milliseconds is not waited for. It is told which job it is: whom that has signalled may be
+ * asked before its attempt is known.
  */
-void link_begin(struct link *link);
+void link_begin(struct link *link, const char *job_id);
 
 /* Whether one does, and nothing else was said to it yet. */
 bool link_has_begun(const struct link *link);

@@ -26,7 +26,7 @@ struct link {
 	bool began_late;
 	bool records;
 	bool is_early;		     /* our own daemon is there: hello is said to it later */
-	bool is_guest;		     /* of the daemon that is there, or was */
+	bool is_guest;		     /* of the daemon that is there, or was; or it may be */
 	bool counts_calls;	     /* the daemon does, from before the first of them */
 	uint64_t tried_boot_ns;	     /* 0: never */
 	uint64_t retry_ns;	     /* how long after that it is tried again; 0: RETRY_NS */

@@ -52,7 +52,7 @@ int record_ask_to_count(struct run *run, struct err *err)
 void record_begin(struct run *run)
 {
 	if (run->options->db_path && !run->asks_daemon)
-		link_begin(run->link);
+		link_begin(run->link, run->options->spec->job_id);
 }
 
 /*

@@ -268,6 +268,12 @@ static void end_record(struct service *s)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
 }
 
+/*
+ * There is no tick to hold up any more: who holds the database is waited for, by all that is left
+ * to write together. "proctor stop" waits for 10 s, a service manager for 20.
+ */
+#define LAST_PATIENCE_MS 7000
+
 static void close_service(struct service *s)
 {
 	learner_leave(s->learner);
@@ -276,8 +282,8 @@ static void close_service(struct service *s)
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	s->settler = settler_leave(s->settler);
-	if (s->store) { /* there is no tick to hold up any more */
-		store_set_patience(s->store, 5000);
+	if (s->store) {
+		store_share_patience(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);
 	}
 	service_tend_guests(s);

@@ -228,6 +228,16 @@ static void keep_mask(struct service *s, struct settings *wanted)
 	s->reloaded->mask = mask;
 }
 
+static void tell_read(const struct service *s, size_t n)
+{
+	if (s->config->was_read)
+		log_info("read %s again: %zu %s changed", s->paths->config, n,
+			 n == 1 ? "setting has" : "settings have");
+	else
+		log_info("there is no %s: all is as by default now, %zu %s changed",
+			 s->paths->config, n, n == 1 ? "setting has" : "settings have");
+}
+
 /* Takes over wanted if all is well. */
 static int take_over(struct service *s, struct settings *wanted, struct err *err)
 {
@@ -248,7 +258,7 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	s->paths = &wanted->paths;
 	if (changes.interval)
 		service_set_interval(s, s->config->interval_seconds);
-	log_info("read %s again: %zu settings have changed", s->paths->config, changes.n);
+	tell_read(s, changes.n);
 	settle(s);
 	return 0;
 }

@@ -1,6 +1,8 @@
 #include "daemon/service_deaths.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -143,6 +145,7 @@ static void drop(struct service *s, struct job_deaths **at)
 	rpc_subscriber_free(gone->line);
 	leave(s, gone);
 	deaths_release(&gone->deaths);
+	free(gone->job_id);
 	free(gone);
 	service_want_accounts(s);
 }
@@ -171,6 +174,13 @@ int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
 		mark = at->attempt_id ? (uint64_t)at->attempt_id : at->outer_mark;
 	}
 	return mark < (uint64_t)FIRST_BEGUN_ID ? (int64_t)mark : 0;
+}
+
+const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid)
+{
+	const struct job_deaths *at = *find(s, (int64_t)mark);
+
+	return at && at->uid == uid ? at->job_id : NULL;
 }
 
 static size_t count_of_user(const struct service *s, uint64_t uid)
@@ -266,16 +276,24 @@ static bool mark_runner(struct service *s, struct job_deaths *begun)
 	return life_track(s->life.life, begun->runner.pid, (uint64_t)begun->begun_id) == 0;
 }
 
+/* What it has done until then is to be known as its own: the kernel's news of that come first.
+ * Among them may be its death. */
 static void on_hung_up(void *ctx)
 {
 	struct job_deaths *begun = ctx;
+	struct service *s = begun->service;
+	int64_t id = begun->begun_id;
 
 	begun->line = NULL;
-	drop_begun(begun);
+	service_drain_life(s);
+	begun = *find(s, id);
+	if (begun && begun->attempt_id == 0)
+		drop_begun(begun);
 }
 
 /* False: its processes are followed from when its attempt is known, or not at all. */
-static bool begin(struct service *s, struct rpc_call *call, const struct proc_key *runner)
+static bool begin(struct service *s, struct rpc_call *call, const struct proc_key *runner,
+		  const char *job_id)
 {
 	uint64_t uid = rpc_call_peer(call)->uid;
 	struct job_deaths *begun;
@@ -289,6 +307,7 @@ static bool begin(struct service *s, struct rpc_call *call, const struct proc_ke
 	if (!begun)
 		return false;
 	begun->begun_id = FIRST_BEGUN_ID + s->n_begun++;
+	begun->job_id = job_id ? strdup(job_id) : NULL;
 	if (rpc_call_subscribe(call, on_hung_up, begun, &begun->line, NULL) == 0 &&
 	    mark_runner(s, begun))
 		return true;
@@ -296,12 +315,30 @@ static bool begin(struct service *s, struct rpc_call *call, const struct proc_ke
 	return false;
 }
 
+struct begin_params {
+	const char *job_id;
+};
+
+static const struct rpc_field begin_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct begin_params, job_id), .is_required = false },
+};
+
+static int read_begin(const struct rpc_call *call, struct begin_params *ret, struct err *err)
+{
+	int r = rpc_call_read(call, begin_fields, ARRAY_SIZE(begin_fields), ret, err);
+
+	if (r == 0 && ret->job_id && !job_id_is_valid(ret->job_id))
+		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", ret->job_id);
+	return r;
+}
+
 /* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
 static int runner_begins(void *ctx, struct rpc_call *call, struct err *err)
 {
+	struct begin_params params = { 0 };
 	struct proc_key runner;
 	struct json *j;
-	int r = rpc_call_read(call, NULL, 0, NULL, err);
+	int r = read_begin(call, &params, err);
 
 	if (r == 0)
 		r = caller_find_process(rpc_call_peer(call), &runner, err);
@@ -309,7 +346,7 @@ static int runner_begins(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_bool(j, "follows", begin(ctx, call, &runner));
+	json_key_bool(j, "follows", begin(ctx, call, &runner, params.job_id));
 	json_end_object(j);
 	return 0;
 }

@@ -13,6 +13,7 @@ struct job_deaths {
 	struct rpc_subscriber *line; /* that it has begun on, until the attempt is known */
 	struct proc_key runner;
 	uint64_t uid;
+	char *job_id; /* as it said when it began; NULL: it did not */
 	struct deaths deaths;
 	uint64_t n_withheld;	/* of others than uid, or nobody knows whose */
 	bool was_told;		/* its runner has asked, and writes down what it was told */

@@ -121,8 +121,9 @@ void service_write_context(struct json *j, const struct service *s, const struct
 	json_end_object(j);
 }
 
-/* Whether the last tick was in this sheet; of a job, in its last one. */
-static bool is_point_of(const struct watched *job, const struct sheet_record *sheet)
+/* Whether that tick was in this sheet; of a job, in its last one. */
+static bool is_point_of(const struct series_point *point, const struct watched *job,
+			const struct sheet_record *sheet)
 {
 	const struct attempt *a = &job->a;
 	const struct sheet_record *of = sheet	      ? sheet
@@ -131,7 +132,15 @@ static bool is_point_of(const struct watched *job, const struct sheet_record *sh
 	uint64_t began = of ? of->started_wall_ns : a->started_wall_ns;
 	uint64_t ended = of ? of->ended_wall_ns : a->ended_wall_ns;
 
-	return u64_known(began) && job->point.wall_ns >= began && job->point.wall_ns <= ended;
+	return u64_known(began) && point->wall_ns >= began && point->wall_ns <= ended;
+}
+
+/* The last tick; where that has shown that nothing is left, which may be how the end was noticed,
+ * the last that showed something. */
+static const struct series_point *find_point(const struct watched *job)
+{
+	return job->point.n_processes > 0 || job->lived.n_processes == 0 ? &job->point
+									 : &job->lived;
 }
 
 /* A sheet that has just begun, or was over before a tick came, has used nobody knows how much. */
@@ -141,10 +150,11 @@ static void write_change_context(struct json *j, const struct service *s, const 
 	static const struct series_point unknown = { .rss_bytes = U64_UNKNOWN,
 						     .cpu_percent = F64_UNKNOWN,
 						     .n_processes = U64_UNKNOWN };
-	bool is_of_it = is_point_of(job, sheet);
+	const struct series_point *point = find_point(job);
+	bool is_of_it = is_point_of(point, job, sheet);
 
 	json_begin_object(j);
-	write_point(j, is_of_it ? &job->point : &unknown);
+	write_point(j, is_of_it ? point : &unknown);
 	write_hotspot(j, s, is_of_it ? job : NULL, NULL);
 	write_rest(j, s, NULL, job->a.id);
 	json_end_object(j);

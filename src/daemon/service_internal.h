@@ -723,6 +723,9 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
 
+/* The job of this user that runs what is marked so, as its runner said when it began; NULL. */
+const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid);
+
 /*
  * How many processes of jobs have ended without the kernel's last word on what they used.
  * U64_UNKNOWN: it has none for us. What is about to be released is counted by
@@ -895,6 +898,10 @@ void service_write_marks(struct service *s);
 /* So many never came, as their sender says. */
 void service_add_lost_marks(struct service *s, const struct watched *job, uint64_t n);
 uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
+
+/* So many came from a process of no job that is known, and nobody was told. */
+void service_add_unplaced_marks(struct service *s, uint64_t n);
+uint64_t service_count_unplaced_marks(const struct service *s);
 
 /* ---- service_view.c ---- */
 

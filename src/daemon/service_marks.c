@@ -29,8 +29,9 @@ struct phase_marks {
 	struct loop_timer *timer;
 	struct waiting_mark *first, **end;
 	size_t n;
-	struct map lost; /* attempt -> markers of it that were lost, and not written down yet */
-	uint64_t n_lost; /* of all attempts */
+	struct map lost;     /* attempt -> markers of it that were lost, and not written down yet */
+	uint64_t n_lost;     /* of all attempts */
+	uint64_t n_unplaced; /* of none that is known */
 	uint64_t since_boot_ns; /* the first one waits */
 };
 
@@ -286,6 +287,16 @@ void service_add_lost_marks(struct service *s, const struct watched *job, uint64
 	if (n > 0 && s->phases->n == 0)
 		write_soon(s->phases);
 	count_lost(s->phases, job->a.id, n);
+}
+
+void service_add_unplaced_marks(struct service *s, uint64_t n)
+{
+	s->phases->n_unplaced += n;
+}
+
+uint64_t service_count_unplaced_marks(const struct service *s)
+{
+	return s->phases ? s->phases->n_unplaced : 0;
 }
 
 int service_open_phases(struct service *s, struct err *err)

@@ -77,6 +77,14 @@ static int answer_lost(struct rpc_call *call, uint64_t n)
 	return 0;
 }
 
+/* Whoever is answered knows that it was not taken. */
+static void count_unplaced(struct service *s, const struct rpc_call *call,
+			   const struct phase_params *params)
+{
+	if (!rpc_call_wants_answer(call))
+		service_add_unplaced_marks(s, params->lost + (params->enter || params->exit));
+}
+
 static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
@@ -85,10 +93,13 @@ static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 	struct watched *job = NULL;
 	int r = read_params(call, &params, err);
 
-	if (r == 0)
-		r = find_job(s, rpc_call_peer(call), &params, &job, err);
 	if (r < 0)
 		return r;
+	r = find_job(s, rpc_call_peer(call), &params, &job, err);
+	if (r < 0) {
+		count_unplaced(s, call, &params);
+		return r;
+	}
 	service_add_lost_marks(s, job, params.lost);
 	if (!params.enter && !params.exit)
 		return answer_lost(call, params.lost);

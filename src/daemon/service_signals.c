@@ -79,13 +79,22 @@ static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
 		i += utf8_add_shown(out, comm + i, n - i);
 }
 
-/* Another user's jobs are nobody's business. */
-static void add_job_of_sender(struct buf *out, const struct watched *from, const struct watched *to)
+/* Another user's jobs are nobody's business. One that has only just begun, and may be over by now,
+ * its runner has named. */
+static void add_job_of_sender(struct service *s, const struct life_sender *sender,
+			      const struct watched *to, struct buf *out)
 {
+	const struct watched *from = find_job(s, sender->pid, sender->tag);
+	const char *job_id = NULL;
+
+	if (!from)
+		job_id = service_begun_job(s, sender->tag, to->a.uid);
+	else if (from->a.uid == to->a.uid)
+		job_id = from->job_id;
 	if (from == to)
 		buf_add_str(out, ", of this job");
-	else if (from && from->a.uid == to->a.uid)
-		buf_printf(out, ", of job %s", from->job_id);
+	else if (job_id)
+		buf_printf(out, ", of job %s", job_id);
 }
 
 static void describe_sender(struct service *s, const struct watched *job,
@@ -100,7 +109,7 @@ static void describe_sender(struct service *s, const struct watched *job,
 	buf_printf(out, "sent by %d (", (int)sender->pid);
 	add_comm(out, sender->comm);
 	buf_add_char(out, ')');
-	add_job_of_sender(out, find_job(s, sender->pid, sender->tag), job);
+	add_job_of_sender(s, sender, job, out);
 }
 
 static void describe_victim(const struct life_victim *v, struct buf *out)

@@ -15,6 +15,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/service_internal.h"
+#include "daemon/workdir.h"
 
 struct submit_task {
 	struct service *service;
@@ -204,6 +205,8 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 
 	if (r == 0)
 		r = name_job(task, err);
+	if (r == 0)
+		r = workdir_check(task->job.workdir, task->job.uid, err);
 	if (r == 0 && store && learning_estimate(store, &task->question, &task->answer, NULL) < 0)
 		learning_answer_init(&task->answer);
 	if (r == 0)

@@ -167,6 +167,8 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		jobs[i]->n_processes = s->n_of[i];
 		jobs[i]->n_living = 0;
+		if (jobs[i]->point.n_processes > 0)
+			jobs[i]->lived = jobs[i]->point;
 		jobs[i]->point = (struct series_point){ .wall_ns = s->snap.wall_ns,
 							.sheet_num = jobs[i]->a.current_sheet,
 							.rss_bytes = U64_UNKNOWN,

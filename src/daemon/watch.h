@@ -27,6 +27,7 @@ struct watched {
 	size_t n_processes;
 	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */
+	struct series_point lived; /* of the last before it that showed processes */
 	bool was_seen;		   /* at this look */
 	bool is_awaited;	   /* word of its end: its runner is gone */
 	struct watched *next;	   /* of those that are over */

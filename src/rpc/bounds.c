@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <malloc.h>
 
 #include "base/clock.h"
 #include "rpc/server_internal.h"
@@ -105,6 +106,21 @@ static void shed_half_written(struct rpc_server *server)
 		conn_drop(conn, "too much is half read, and its has been for the longest");
 }
 
+/* What so many at once have used lies between that of others: free() alone gives none of it back.
+ */
+#define CROWD 64
+#define FEW 16
+
+static void give_back(struct rpc_server *server)
+{
+	if (server->n_conns >= CROWD)
+		server->was_crowded = true;
+	if (!server->was_crowded || server->n_conns > FEW)
+		return;
+	server->was_crowded = false;
+	malloc_trim(0);
+}
+
 void bounds_sweep(void *ctx)
 {
 	struct rpc_server *server = ctx;
@@ -113,6 +129,7 @@ void bounds_sweep(void *ctx)
 	for (size_t i = server->n_conns; i-- > 0;)
 		sweep_conn(server->conns[i], now_ns);
 	shed_half_written(server);
+	give_back(server);
 	if (server->n_conns == 0) {
 		loop_timer_stop(server->sweep_timer);
 		server->is_sweeping = false;

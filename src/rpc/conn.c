@@ -243,6 +243,14 @@ bool conn_has_hung_up(const struct rpc_conn *conn)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
+/* No more of it will come: what is there is a line, as of "printf" without a newline. */
+static void end_half_line(struct rpc_conn *conn)
+{
+	if (!conn->is_broken && lines_has_half(&conn->lines))
+		take_bytes(conn, "\n", 1);
+	conn->half_since_ns = 0;
+}
+
 static void receive(struct rpc_conn *conn)
 {
 	char *chunk = conn->server->chunk;
@@ -253,8 +261,8 @@ static void receive(struct rpc_conn *conn)
 		take_bytes(conn, chunk, (size_t)n);
 	} else if (n == 0) {
 		conn->is_at_end = true;
-		conn->half_since_ns = 0; /* no more of it will come, and that is all right */
 		conn->is_broken = conn->is_broken || conn_has_hung_up(conn);
+		end_half_line(conn);
 	} else if (errno != EAGAIN && errno != EINTR) {
 		conn->is_broken = true;
 	}

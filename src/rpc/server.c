@@ -98,11 +98,13 @@ static int begin_listening(struct rpc_server *server, const struct rpc_options *
 
 /*
  * By itself glibc learns from one request of 16 MB to keep 32 MB per thread for
- * the next one, and malloc_trim() does not reach those of other threads. There may
- * never be a next one, and the daemon is to be small.
+ * the next one, and malloc_trim() does not reach the ends of those of other threads. There may
+ * never be a next one, and the daemon is to be small. Its other threads do one thing at a time and
+ * have one heap together: each would keep a megabyte.
  */
 static void bound_free_memory(void)
 {
+	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_MMAP_THRESHOLD, 512 * 1024);
 	mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 }

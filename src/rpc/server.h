@@ -162,7 +162,7 @@ struct rpc_options {
 /*
  * Fails as listener_open() does; err says it in one sentence. Clients are served
  * inside loop_run(). Sets malloc's thresholds for the whole process (mallopt(3)),
- * so that what large requests took goes back to the kernel.
+ * so that what large requests took goes back to the kernel: before there are other threads.
  */
 int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct rpc_server **ret,
 		   struct err *err);

@@ -91,6 +91,7 @@ struct rpc_server {
 	uint64_t n_sweeps;
 	size_t settle_from; /* whose turn it is in on_settle() */
 	bool is_sweeping;
+	bool was_crowded;     /* since memory was last given back */
 	bool is_out_of_files; /* said once */
 
 	struct rpc_conn **conns;

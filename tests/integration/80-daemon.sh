@@ -374,7 +374,7 @@ lingering=$!
 eventually [ -S "$PROCTOR_HOME/proctor.sock" ]
 run "$PROCTOR" stop
 is "a daemon that goes on is not said to have stopped" "$status" 1
-like "but which it is" "$stderr" "\(pid $lingering\) was told to stop, and still writes"
+like "but which it is" "$stderr" "\(pid $lingering\) was told to stop, and has not ended after"
 kill $lingering
 wait $lingering 2>/dev/null
 rm -f "$PROCTOR_HOME/proctor.sock"

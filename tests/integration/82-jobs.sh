@@ -178,7 +178,10 @@ printf 'sheets:\n  - run: while [ ! -e %s/go ]; do sleep 0.1; done\n' "$TMP" >"$
 "$PROCTOR" run -q --job waits -- sleep 302 &
 waits=$!
 eventually has_ticks waits 1
+waiting='[j["command"] for j in d if j["job_id"] == "waits-too"]'
+is "what waits has the name of its file" "$(json_eval "$("$PROCTOR" jobs --json)" "$waiting")" "['$TMP/two.yaml']"
 "$PROCTOR" stop
+is "also without a daemon" "$(json_eval "$("$PROCTOR" jobs --json)" "$waiting")" "['$TMP/two.yaml']"
 left='cannot be cancelled without a daemon, and would begin with the next one'
 run "$PROCTOR" cancel --queued waits
 is "what waits is not cancelled without a daemon" "$status" 1

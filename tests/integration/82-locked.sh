@@ -103,4 +103,11 @@ run timeout 60 "$PROCTOR" wait found
 like "its end is told" "$stdout" found
 is "who hung up has attached nothing" "$(attempts never)" "[]"
 
+# ---- who holds it to the end ----
+hold
+sleep 1 # some ticks wait by now
+run timeout 60 "$PROCTOR" stop
+is "a daemon that cannot write any more ends all the same" "$status/$stderr" "0/"
+let_go
+
 finish

@@ -69,8 +69,11 @@ is "what waits for the next daemon is said" "$(becomes "storage_path has its eff
 	sh -c "grep -o '[a-z_]* has its effect .*' '$log'")" "storage_path has its effect when the daemon is started again"
 echo 'ebpf_enabled: true' >"$PROCTOR_HOME/proctor.yaml"
 kill -HUP "$daemon"
-is "the file is read again" "$(becomes 2 grep -c 'settings have changed' "$log")" 2
+is "the file is read again" "$(becomes 2 grep -cE 'read .* again: [0-9]+ settings? ha(s|ve) changed' "$log")" 2
 is "of what was changed back it is not said" "$(grep -c 'has its effect' "$log")" 1
+rm "$PROCTOR_HOME/proctor.yaml"
+kill -HUP "$daemon"
+is "that it is gone is said" "$(becomes 1 grep -c 'there is no .*proctor.yaml: all is as by default now' "$log")" 1
 printf 'access:\n  read_group: no-such-group\n' >"$PROCTOR_HOME/proctor.yaml"
 kill -HUP "$daemon"
 missing() { json_eval "$("$PROCTOR" status --json)" 'd["config"]["missing_group"]'; }

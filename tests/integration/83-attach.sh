@@ -110,6 +110,15 @@ if [ "$has_news" = True ]; then
 	echo >"$TMP/go"
 	is "with its code" "$(timeout 120 "$PROCTOR" wait --json codes |
 		python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["outcome"], d["exit_code"])')" "failure 4"
+	is "what it used when it was last seen is told with its end" "$(python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "daemon.events", "params": {"job_id": "codes"}}\n')
+end = [e for e in json.loads(s.makefile().readline())["result"] if e["event"] == "job.failed"][-1]["resource_context"]
+print((end["processes"] or 0) > 0, (end["rss_mb"] or 0) > 0)
+END
+)" "True True"
 	is "every process was seen, however short" "$(job codes 'd["process_spawn_count"]')" 3
 	is "and how each ended" "$(job codes 'sorted(e["exit_code"] for e in d["events"] if e["event_type"] == "exit")')" "[0, 3, 4]"
 	is "and what it used" "$(job codes 'd["peak_rss_mb"] > 0')" True

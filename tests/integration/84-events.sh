@@ -250,6 +250,17 @@ db.execute("ROLLBACK")'
 missed() { phases_of missed '[u["why"].split()[1] for u in d["unknown"] if u["what"] == "phases"]'; }
 is "how many were lost is written down when it can be" "$(becomes "['5']" missed)" "['5']"
 
+# One of no job: who does not ask for an answer is not told, but that is counted.
+python3 - "$PROCTOR_HOME/proctor.sock" <<'END'
+import json, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(b"""{"jsonrpc": "2.0", "method": "phase", "params": {"enter": "stray", "lost": 2}}
+{"jsonrpc": "2.0", "method": "phase", "params": {"enter": "stray"}, "id": 1}\n""")
+assert json.loads(s.makefile().readline())["error"]["code"] == -32001
+END
+json "markers of no job are counted" "$("$PROCTOR" status --json)" "d['phase_markers_unplaced'] == 3"
+
 # ---- the end of a job is the last that is told of it ----
 cat >"$TMP/order.py" <<'END'
 import json, os, socket, subprocess, sys, time

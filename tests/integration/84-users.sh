@@ -440,10 +440,12 @@ becomes "" ls /var/lib/proctor/queue >/dev/null
 is "nothing is left in the queue" "$(ls /var/lib/proctor/queue)" ""
 
 mkdir -m 700 "$TMP/closed"
-json "where the user may not go the job does not go" \
-	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd}]\", \"workdir\": \"$TMP/closed\", \"job_id\": \"sneak\"}" >/dev/null
-	ask alice job.wait '{"job_id": "sneak"}')" 'd["outcome"] == "failure" and d["exit_code"] is None'
-like "and says so" "$(ask alice job.report '{"job_id": "sneak"}')" "cannot go to its folder: Permission denied"
+: >"$TMP/long.yaml"
+for folder in "closed:Permission denied" "closed/x:Permission denied" "alice/nowhere:No such file" "long.yaml:Not a directory"; do
+	json "where the user cannot go the job does not go (${folder%:*})" \
+		"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd}]\", \"workdir\": \"$TMP/${folder%:*}\", \"job_id\": \"sneak\"}")" \
+		"d['code'] == -32602 and '${folder#*:}' in d['message']"
+done
 json "nor is told of what it cannot see" \
 	"$(ask alice job.submit "{\"file\": \"sheets: [{run: pwd, workdir: $TMP/closed/x}]\", \"workdir\": \"/\", \"job_id\": \"oracle\"}")" 'd["job_id"] == "oracle" and d.keys() <= {"job_id", "warning"}'
 
@@ -609,6 +611,23 @@ for method in job.events job.samples job.anomalies; do
 	json "nor by asking ($method)" "$(ask bob $method '{"job_id": "daves"}')" 'd["code"] == -32001'
 done
 json "nor the whole list" "$(ask bob job.attempts)" 'all(a["uid"] == 4002 for a in d["attempts"])'
+
+# ---- a daemon that answers late ----
+
+# The runner does not wait, but what it said is read: so it says how it ended, too.
+state_of() { # JOB
+	json_eval "$(ask root job.attempts "{\"job_id\": \"$1\"}")" '[a["outcome"] or (a["lost"] and "lost") or a["status"] for a in d["attempts"]][-1]'
+}
+stopped=$(daemon_pid)
+kill -STOP "$stopped"
+as alice "$PROCTOR" run -q --job hasty -- sh -c "$(gate hasty)" &
+hasty=$!
+sleep 1 # by then the runner has given up
+kill -CONT "$stopped"
+is "who was not answered is followed" "$(becomes running state_of hasty)" running
+pass hasty
+wait $hasty
+is "and its end is known" "$(becomes success state_of hasty)" success
 
 # ---- whose ends one hears of ----
 

@@ -377,6 +377,21 @@ if [[ $best_samples == eBPF* ]]; then
 	is "a job that was killed" "$?" 137
 	wait $!
 
+	# Of a job that has only just begun, and is over before anybody has looked. A busy machine may not
+	# have heard of one in time.
+	"$PROCTOR" run -q --job warned -- sh -c "trap : USR1; $(gate warned)" &
+	eventually knows warned
+	warned=$("$PROCTOR" snapshot --json | python3 -c '
+import json, sys
+print(min(p["pid"] for p in json.load(sys.stdin)["processes"] if p["job_id"] == "warned"))')
+	is_named() {
+		"$PROCTOR" run -q --job brief -- sh -c "kill -USR1 $warned"
+		"$PROCTOR" events --job warned --json | grep -q '"signal_num":10,.*sent by [0-9]* (sh), of job brief"'
+	}
+	check "the job of a sender that was short is known" eventually is_named
+	pass warned
+	wait $!
+
 	# Timers and a storm of signals do not hide who has ended it.
 	"$PROCTOR" run -q --job stormy -- python3 -c '
 import os, signal, sys, time

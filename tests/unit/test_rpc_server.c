@@ -207,6 +207,7 @@ static void test_half_close(void **state)
 	raw_say(&c, CALL("wait", "[]", "1") CALL("echo", "[2]", "2") "{\"half\":");
 	assert_int_equal(shutdown(c.fd, SHUT_WR), 0);
 	assert_hears(&c, RESULT("[2]", "2"));
+	assert_hears_like(&c, "-32700");
 	sleep_ms(300); /* longer than the timeout for half a line, of which no more will come */
 	raw_say(&other, CALL("release", "[]", "3"));
 	assert_hears(&other, RESULT("1", "3"));
@@ -215,6 +216,41 @@ static void test_half_close(void **state)
 	await_stat(&other, "clients", 1);
 	raw_close(&c);
 	raw_close(&other);
+}
+
+#define TEN_X "xxxxxxxxxx"
+#define FIFTY_X TEN_X TEN_X TEN_X TEN_X TEN_X
+
+/* The last line has no newline: it has ended all the same, as nothing can follow. */
+static void test_last_line(void **state)
+{
+	static const struct {
+		const char *last, *answer; /* NULL: none */
+	} rows[] = {
+		{ REQUEST("echo", ",\"params\":[2],\"id\":2"), RESULT("[2]", "2") },
+		{ "[" REQUEST("echo", ",\"params\":[3],\"id\":3") "]", "[" RESULT("[3]", "3") "]" },
+		{ "  ", NULL },
+		{ FIFTY_X FIFTY_X "x",
+		  "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32003,\"message\":\"the line is "
+		  "longer than 100 bytes\"},\"id\":null}" }, /* which is said once */
+	};
+	struct fixture *f = *state;
+	struct rpc_limits limits = rpc_default_limits;
+
+	limits.max_request_bytes = 100;
+	start_server(f, &limits);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct raw c = raw_open(f->path);
+
+		raw_say(&c, CALL("echo", "[1]", "1"));
+		raw_say(&c, rows[i].last);
+		assert_int_equal(shutdown(c.fd, SHUT_WR), 0);
+		assert_hears(&c, RESULT("[1]", "1"));
+		if (rows[i].answer)
+			assert_hears(&c, rows[i].answer);
+		assert_closed(&c);
+		raw_close(&c);
+	}
 }
 
 /* ---- answers that come later ---- */
@@ -534,6 +570,7 @@ int main(void)
 		SERVER_TEST(test_pipelining),
 		SERVER_TEST(test_byte_by_byte),
 		cmocka_unit_test_setup_teardown(test_half_close, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_last_line, fixture_setup, fixture_teardown),
 		SERVER_TEST(test_deferred),
 		SERVER_TEST(test_deferred_in_a_batch),
 		SERVER_TEST(test_clients_that_go),
