@@ -88,18 +88,21 @@ static int name_rank(struct judge_work *w)
 {
 	struct first_cause *f = w->f;
 	const struct candidate *first = &f->candidates[0];
-	int64_t ns = finding_ns(f, first->rise->onset.median);
+	const struct onset *onset = &first->rise->onset;
+	struct phase_time time = { finding_ns(f, onset->low), finding_ns(f, onset->median),
+				   finding_ns(f, onset->high) };
 
 	f->lead = NAN;
 	for (size_t i = 1; i < f->n_candidates; i++) {
-		double lead = f->candidates[i].rise->onset.median - first->rise->onset.median;
+		double lead = f->candidates[i].rise->onset.median - onset->median;
 
 		f->lead = isnan(f->lead) || lead < f->lead ? lead : f->lead;
 	}
 	if (f->verdict == VERDICT_NAMED)
 		f->rank = first->rank;
-	return phases_resolve(&w->a->phases, ns, session_at(w->a, first->rank, ns),
-			      first->rank->rank, &f->phase);
+	return phases_resolve_between(&w->a->phases, &time,
+				      session_at(w->a, first->rank, time.middle_ns),
+				      first->rank->rank, &f->phase);
 }
 
 static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
