@@ -11,6 +11,7 @@
 #include "crossrank/interval.h"
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
+#include "crossrank/series.h"
 #include "crossrank/stamps.h"
 #include "crossrank/strays.h"
 #include "crossrank/usual.h"
@@ -141,6 +142,27 @@ static void note_passed(const struct judge_work *w)
 	}
 }
 
+/* Nobody was seen to rise: whether that could have been seen, and how much of it. */
+static void look_for_few(const struct judge_work *w)
+{
+	struct first_cause *f = w->f;
+
+	f->least_mib = 0;
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct rise_list *list = &f->rises[i];
+		size_t n = w->a->ranks[i].total->n;
+
+		f->least_mib = fmax(f->least_mib, list->least_mib);
+		if (n >= 2 && (n >= RISES_MIN_SAMPLES || list->climb_mib < SERIES_MIN_RISE_MIB))
+			continue;
+		f->verdict = VERDICT_CANNOT_TELL;
+		f->why = WHY_FEW;
+		f->unseen = &w->a->ranks[i];
+		f->least_mib = NAN;
+		return;
+	}
+}
+
 static void note_clocks(struct judge_work *w)
 {
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
@@ -189,6 +211,8 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	stamps_blur_all(w, &stamps);
 	r = take_outcome(w, &best);
 	note_passed(w);
+	if (w->f->why == WHY_NO_RISE)
+		look_for_few(w);
 	return r;
 }
 
@@ -225,7 +249,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		return -ENOMEM;
 	f->verdict = VERDICT_CANNOT_TELL;
 	f->why = WHY_NO_SAMPLES;
-	f->lead = f->lead_below = NAN;
+	f->lead = f->lead_below = f->least_mib = NAN;
 	f->unseen = mixed_find(a);
 	if (f->unseen)
 		f->why = WHY_MIXED;

@@ -24,6 +24,7 @@ static const char *const whys[] = {
 	[WHY_OWN_START] = "started_first_too",
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_SAMPLES] = "no_samples",
+	[WHY_FEW] = "too_few_samples",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
 	[WHY_START] = "start_of_each_rank",

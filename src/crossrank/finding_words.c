@@ -282,12 +282,25 @@ static void add_no_samples(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, "There are no samples.");
 }
 
+static void add_few(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	size_t n = f->unseen->total->n;
+
+	(void)a;
+	buf_add_str(out, "Of ");
+	add_rank(out, f->unseen);
+	buf_printf(out,
+		   " there %s %zu sample%s only, which %s too few to tell a rise from scatter.",
+		   n == 1 ? "is" : "are", n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
+}
+
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
-	(void)f;
 	buf_add_str(out, "No rank's memory rises and stays up, but for what each loads at its "
-			 "start.");
+			 "start. Less than ");
+	bytes_add_text(out, (uint64_t)(f->least_mib * BYTES_PER_MIB));
+	buf_add_str(out, " would not show.");
 }
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -358,7 +371,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_UNRELATED] = add_unrelated,   [WHY_OTHER_BEFORE] = add_other_before,
 		[WHY_LOADED] = add_loaded,	   [WHY_MAY_PASS] = add_may_pass,
 		[WHY_USUAL] = add_usual,	   [WHY_WAVES] = add_waves,
-		[WHY_NO_SAMPLES] = add_no_samples,
+		[WHY_NO_SAMPLES] = add_no_samples, [WHY_FEW] = add_few,
 	};
 
 	add[f->why](out, a, f);

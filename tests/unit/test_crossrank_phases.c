@@ -42,13 +42,14 @@ static void add_step(struct telemetry *t, const struct step *step, int sequence)
 {
 	char line[1024];
 
-	snprintf(line, sizeof(line),
-		 "{\"timestamp_ns\": %lld, \"type\": \"phase_%s\", \"rank\": 2, \"world_size\": %d, "
-		 "\"host\": \"n0\", \"session_id\": \"s\", \"metadata\": {\"phase_scope\": "
-		 "{\"action\": \"%s\", \"name\": \"p\", \"path\": [%s], \"scope_id\": \"%zu\", "
-		 "\"thread_id\": 1, \"thread_name\": \"m\", \"sequence\": %d}}}",
-		 (long long)(T0_NS + step->ms * MS_NS), step->action, RANKS, step->action,
-		 step->path, strlen(step->path), sequence);
+	snprintf(
+		line, sizeof(line),
+		"{\"timestamp_ns\": %lld, \"type\": \"phase_%s\", \"rank\": 2, \"world_size\": %d, "
+		"\"host\": \"n0\", \"session_id\": \"s\", \"metadata\": {\"phase_scope\": "
+		"{\"action\": \"%s\", \"name\": \"p\", \"path\": [%s], \"scope_id\": \"%zu\", "
+		"\"thread_id\": 1, \"thread_name\": \"m\", \"sequence\": %d}}}",
+		(long long)(T0_NS + step->ms * MS_NS), step->action, RANKS, step->action,
+		step->path, strlen(step->path), sequence);
 	add_line(t, line);
 }
 
