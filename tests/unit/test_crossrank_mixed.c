@@ -162,6 +162,32 @@ static void test_a_few_are_left_out_and_told(void **state)
 	find_strays(50, 0, true);
 }
 
+/* Records of another process that are all before, or all behind those of a rank. */
+static void find_far(int64_t second, int n, size_t expected)
+{
+	CLEANUP(telemetry_cleanup)
+	struct telemetry *t = make_many((struct made){ 1, 9, 0, "b", 0 }, is_every, 2 * MANY);
+	struct rank_analysis a;
+
+	for (int i = 0; i < n; i++)
+		add(t, &(struct made){ 1, 9, 0, "b", second + i });
+	analyze(t, &a);
+	assert_int_not_equal(a.finding->why, WHY_MIXED);
+	assert_int_equal(a.ranks[1].n_strays, expected);
+	expect_told(&a, "left out", expected > 0);
+	rank_analysis_release(&a);
+}
+
+static void test_far_ones_are_left_out_and_told(void **state)
+{
+	(void)state;
+	find_far(-2 * MANY, 2, 2);
+	find_far(3 * MANY, 2, 2);
+	find_far(3 * MANY, 20, 0); /* so many are no mistake */
+	find_far(-10, 2, 0);	   /* a program that was started again */
+	find_far(MANY + 100, 2, 0);
+}
+
 static bool is_before(int64_t second, int64_t end)
 {
 	return second < end;
@@ -267,6 +293,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_takes_turns),
 		cmocka_unit_test(test_a_few_are_left_out_and_told),
+		cmocka_unit_test(test_far_ones_are_left_out_and_told),
 		cmocka_unit_test(test_a_rank_of_another_world_is_left_out),
 		cmocka_unit_test(test_where_another_program_begins),
 		cmocka_unit_test(test_rest_before_restart),
