@@ -33,6 +33,7 @@ enum why {
 	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
+	WHY_IN_ORDER,	  /* cannot tell: ranks rose in the order of their starts */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
 	WHY_NO_SAMPLES,	  /* cannot tell: there are none */
 	WHY_FEW,	  /* cannot tell: too few samples of a rank, which may have risen */

@@ -22,6 +22,7 @@ static const char *const whys[] = {
 	[WHY_WAVES] = "memory_in_waves",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",
+	[WHY_IN_ORDER] = "in_order_of_starts",
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_SAMPLES] = "no_samples",
 	[WHY_FEW] = "too_few_samples",
