@@ -134,6 +134,31 @@ static void test_a_spike_is_said_to_have_passed(void **unused)
 	expect_passed(spiking_at_the_end, false);
 }
 
+/* Each rank evaluates once for 10 s; or rank 0 begins something that all end together. */
+static int64_t hump(int rank, int second, int from, int to)
+{
+	return BASE_MIB + (second >= from && second < to ? 600 : 0) + (rank * 7 + second * 3) % 5;
+}
+
+static int64_t one_hump_each(int rank, int second)
+{
+	static const int from[] = { 60, 64, 66, 68, 71, 74, 77, 79 };
+
+	return hump(rank, second, from[rank], from[rank] + 10);
+}
+
+static int64_t ended_together(int rank, int second)
+{
+	return hump(rank, second, rank == 0 ? 60 : 64, 80);
+}
+
+static void test_one_hump_of_each_names_nobody(void **unused)
+{
+	(void)unused;
+	expect_answer(one_hump_each, 8, 240, WHY_UNRELATED, -1);
+	expect_answer(ended_together, 8, 240, WHY_FIRST, 0);
+}
+
 /* ---- waves ---- */
 
 /* Around zero, with a little noise; its lowest point is at `lowest`. */
@@ -227,6 +252,7 @@ int main(void)
 		cmocka_unit_test(test_one_of_what_others_do_often_names_nobody),
 		cmocka_unit_test(test_who_follows_is_shown),
 		cmocka_unit_test(test_a_spike_is_said_to_have_passed),
+		cmocka_unit_test(test_one_hump_of_each_names_nobody),
 		cmocka_unit_test(test_a_wave_that_turns_names_nobody),
 		cmocka_unit_test(test_a_leak_is_more_than_a_wave),
 		cmocka_unit_test(test_seconds_are_plain_numbers),
