@@ -8,7 +8,6 @@
 #include "base/unknown.h"
 #include "cli/ranks_doc.h"
 #include "cli/ranks_svg.h"
-#include "crossrank/jtree.h"
 #include "report/report.h"
 
 #define MAX_ROWS 256 /* of a table of ranks */
@@ -71,10 +70,12 @@ static void add_crossed(struct buf *out, const struct phase_place *place)
 {
 	buf_add(out, place->likely.s, place->likely.n);
 	for (size_t i = 0, n = 0; i < place->n_paths && n < MAX_OTHERS; i++) {
-		if (text_equals(place->paths[i], place->likely))
+		struct text path = place->paths[i];
+
+		if (path.n == place->likely.n && memcmp(path.s, place->likely.s, path.n) == 0)
 			continue;
 		n++;
-		buf_printf(out, ", or %.*s", (int)place->paths[i].n, place->paths[i].s);
+		buf_printf(out, ", or %.*s", (int)path.n, path.s);
 	}
 	if (place->n_paths > MAX_OTHERS + 1)
 		buf_add_str(out, ", or another");

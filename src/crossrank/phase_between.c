@@ -58,8 +58,9 @@ static void add_entered(struct between *b, const struct span *spans, size_t n,
 			continue;
 		add_path(b, opened->label);
 		/* Of several that begin at once the last is the deepest. */
-		if (!b->nearest || distance(opened->timestamp_ns, time->middle_ns) <=
-					   distance(b->nearest->opened->timestamp_ns, time->middle_ns))
+		if (!b->nearest ||
+		    distance(opened->timestamp_ns, time->middle_ns) <=
+			    distance(b->nearest->opened->timestamp_ns, time->middle_ns))
 			b->nearest = &spans[i];
 	}
 }

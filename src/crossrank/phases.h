@@ -55,9 +55,9 @@ int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text ses
 
 /*
  * Of a moment that is between low_ns and high_ns, most likely at middle_ns. Where a phase begins or
- * ends in between, the answer is all phases it may be (PHASES_MAX_BETWEEN, or fewer); likely is then
- * the one that begins nearest to the middle, as a program enters a phase and works in it, or else
- * the last. -ENOMEM.
+ * ends in between, the answer is all phases it may be (PHASES_MAX_BETWEEN, or fewer); likely is
+ * then the one that begins nearest to the middle, as a program enters a phase and works in it, or
+ * else the last. -ENOMEM.
  */
 #define PHASES_MAX_BETWEEN 64
 struct phase_time {
