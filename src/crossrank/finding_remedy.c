@@ -95,8 +95,9 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MISSING] = OF_OTHERS,
 		[WHY_ONE_RANK] = OF_OTHERS,
 		[WHY_NO_SAMPLES] = "Samples of the ranks would settle it.",
-		[WHY_FEW] = "Samples closer together (--interval), or a longer record, would settle "
-			    "it.",
+		[WHY_FEW] =
+			"Samples closer together (--interval), or a longer record, would settle "
+			"it.",
 		[WHY_CLOCKS] = "Synchronised clocks (NTP or PTP) on all hosts would settle it.",
 	};
 
