@@ -11,6 +11,7 @@
 #include "report/report.h"
 
 #define MAX_ROWS 256 /* of a table of ranks */
+#define MAX_OTHERS 3 /* phases beside the likely one, in a sentence */
 
 static const char *const format_names[] = {
 	[RANKS_TEXT] = "text",
@@ -55,16 +56,32 @@ static void add_moment(struct buf *out, int64_t ns)
 		   (int)(ns / 1000000 % 1000));
 }
 
+/* Several threads may be in phases of their own. */
 static void add_phase(struct buf *out, const struct phase_place *place)
 {
-	if (place->n_paths == 0) {
-		buf_add_char(out, '-');
-		return;
-	}
 	if (place->likely.s)
 		buf_printf(out, "%.*s or another", (int)place->likely.n, place->likely.s);
 	else
 		buf_add(out, place->paths[0].s, place->paths[0].n);
+}
+
+/* A phase begins or ends while the rise may have begun: the likely one first, and the others. */
+static void add_crossed(struct buf *out, const struct phase_place *place)
+{
+	buf_add(out, place->likely.s, place->likely.n);
+	for (size_t i = 0, n = 0; i < place->n_paths && n < MAX_OTHERS; i++) {
+		struct text path = place->paths[i];
+
+		if (path.n == place->likely.n && memcmp(path.s, place->likely.s, path.n) == 0)
+			continue;
+		n++;
+		buf_printf(out, ", or %.*s", (int)path.n, path.s);
+	}
+	if (place->n_paths > MAX_OTHERS + 1)
+		buf_add_str(out, ", or another");
+	if (place->may_be_none)
+		buf_add_str(out, ", or in none");
+	buf_add_str(out, ": a boundary lies between these times");
 }
 
 /* ---- sections ---- */
@@ -83,7 +100,7 @@ static void add_named(struct buf *text, const struct rank_analysis *a)
 	buf_add_str(text, ", nine times in ten)");
 	if (f->phase.n_paths > 0) {
 		buf_add_str(text, ", in the phase ");
-		add_phase(text, &f->phase);
+		(f->phase.is_crossed ? add_crossed : add_phase)(text, &f->phase);
 	}
 	buf_add_char(text, '.');
 }

@@ -211,7 +211,8 @@ static int look_at_starts(struct judge_work *w, struct episodes *e)
 /* What is said of all ranks is shown of all, also where each has an episode. */
 static bool is_of_several(const struct judge_work *w, const struct judge_outcome *o)
 {
-	return (o->why == WHY_START || o->why == WHY_OWN_START) && !together_is_all(w, o);
+	return (o->why == WHY_START || o->why == WHY_OWN_START || o->why == WHY_IN_ORDER) &&
+	       !together_is_all(w, o);
 }
 
 int episodes_judge(struct judge_work *w, struct judge_outcome *ret)

@@ -11,6 +11,7 @@
 #include "crossrank/interval.h"
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
+#include "crossrank/series.h"
 #include "crossrank/stamps.h"
 #include "crossrank/strays.h"
 #include "crossrank/usual.h"
@@ -88,18 +89,21 @@ static int name_rank(struct judge_work *w)
 {
 	struct first_cause *f = w->f;
 	const struct candidate *first = &f->candidates[0];
-	int64_t ns = finding_ns(f, first->rise->onset.median);
+	const struct onset *onset = &first->rise->onset;
+	struct phase_time time = { finding_ns(f, onset->low), finding_ns(f, onset->median),
+				   finding_ns(f, onset->high) };
 
 	f->lead = NAN;
 	for (size_t i = 1; i < f->n_candidates; i++) {
-		double lead = f->candidates[i].rise->onset.median - first->rise->onset.median;
+		double lead = f->candidates[i].rise->onset.median - onset->median;
 
 		f->lead = isnan(f->lead) || lead < f->lead ? lead : f->lead;
 	}
 	if (f->verdict == VERDICT_NAMED)
 		f->rank = first->rank;
-	return phases_resolve(&w->a->phases, ns, session_at(w->a, first->rank, ns),
-			      first->rank->rank, &f->phase);
+	return phases_resolve_between(&w->a->phases, &time,
+				      session_at(w->a, first->rank, time.middle_ns),
+				      first->rank->rank, &f->phase);
 }
 
 static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
@@ -135,6 +139,27 @@ static void note_passed(const struct judge_work *w)
 
 		c->is_given_back = usual_is_given_back(w, c->rank, c->rise);
 		f->has_passed &= c->is_given_back;
+	}
+}
+
+/* Nobody was seen to rise: whether that could have been seen, and how much of it. */
+static void look_for_few(const struct judge_work *w)
+{
+	struct first_cause *f = w->f;
+
+	f->least_mib = 0;
+	for (size_t i = 0; i < w->a->n_ranks; i++) {
+		const struct rise_list *list = &f->rises[i];
+		size_t n = w->a->ranks[i].total->n;
+
+		f->least_mib = fmax(f->least_mib, list->least_mib);
+		if (n >= 2 && (n >= RISES_MIN_SAMPLES || list->climb_mib < SERIES_MIN_RISE_MIB))
+			continue;
+		f->verdict = VERDICT_CANNOT_TELL;
+		f->why = WHY_FEW;
+		f->unseen = &w->a->ranks[i];
+		f->least_mib = NAN;
+		return;
 	}
 }
 
@@ -186,6 +211,8 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	stamps_blur_all(w, &stamps);
 	r = take_outcome(w, &best);
 	note_passed(w);
+	if (w->f->why == WHY_NO_RISE)
+		look_for_few(w);
 	return r;
 }
 
@@ -222,7 +249,7 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		return -ENOMEM;
 	f->verdict = VERDICT_CANNOT_TELL;
 	f->why = WHY_NO_SAMPLES;
-	f->lead = f->lead_below = NAN;
+	f->lead = f->lead_below = f->least_mib = NAN;
 	f->unseen = mixed_find(a);
 	if (f->unseen)
 		f->why = WHY_MIXED;

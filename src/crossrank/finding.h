@@ -33,8 +33,10 @@ enum why {
 	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
+	WHY_IN_ORDER,	  /* cannot tell: ranks rose in the order of their starts */
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
 	WHY_NO_SAMPLES,	  /* cannot tell: there are none */
+	WHY_FEW,	  /* cannot tell: too few samples of a rank, which may have risen */
 	WHY_NO_RISE,	  /* none */
 	WHY_SHARED,	  /* none: all together */
 	WHY_START,	  /* none: each so long after its own start */
@@ -65,8 +67,9 @@ struct first_cause {
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	double lead_below;	 /* WHY_SHARED: nobody led by so much, in seconds; else NaN */
 	struct phase_place phase;
-	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL:
-	 * because of this one */
+	double least_mib; /* WHY_NO_RISE: a rise by less would not show; else NaN */
+	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL,
+	 * WHY_FEW: because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	/* Without ranks that are stray (strays.h). */

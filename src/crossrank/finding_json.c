@@ -104,6 +104,11 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 	write_words(j, a, f);
 	json_key_bool(j, "has_passed", f->has_passed);
 	write_seconds(j, "lead_below_ns", f, f->lead_below);
+	json_key(j, "least_rise_bytes");
+	if (isnan(f->least_mib))
+		json_none(j);
+	else
+		json_i64(j, (int64_t)(f->least_mib * BYTES_PER_MIB));
 	json_key(j, "clocks");
 	json_begin_object(j);
 	json_key_u64(j, "count", f->n_clocks);

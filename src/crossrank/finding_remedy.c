@@ -84,6 +84,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_SMALL] = ITS_LOG,
 		[WHY_UNRELATED] = ITS_LOG,
 		[WHY_OWN_START] = ITS_LOG,
+		[WHY_IN_ORDER] = ITS_LOG,
 		[WHY_OTHER_BEFORE] = ITS_LOG,
 		[WHY_USUAL] = ITS_LOG,
 		[WHY_WAVES] = ITS_LOG,
@@ -94,6 +95,9 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MISSING] = OF_OTHERS,
 		[WHY_ONE_RANK] = OF_OTHERS,
 		[WHY_NO_SAMPLES] = "Samples of the ranks would settle it.",
+		[WHY_FEW] =
+			"Samples closer together (--interval), or a longer record, would settle "
+			"it.",
 		[WHY_CLOCKS] = "Synchronised clocks (NTP or PTP) on all hosts would settle it.",
 	};
 

@@ -282,12 +282,25 @@ static void add_no_samples(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, "There are no samples.");
 }
 
+static void add_few(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	size_t n = f->unseen->total->n;
+
+	(void)a;
+	buf_add_str(out, "Of ");
+	add_rank(out, f->unseen);
+	buf_printf(out,
+		   " there %s %zu sample%s only, which %s too few to tell a rise from scatter.",
+		   n == 1 ? "is" : "are", n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
+}
+
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
-	(void)f;
 	buf_add_str(out, "No rank's memory rises and stays up, but for what each loads at its "
-			 "start.");
+			 "start. Less than ");
+	bytes_add_text(out, (uint64_t)(f->least_mib * BYTES_PER_MIB));
+	buf_add_str(out, " would not show.");
 }
 
 static void add_shared(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -319,6 +332,18 @@ static void add_own_start(struct buf *out, const struct rank_analysis *a,
 			 "may have led, or each rises as long after its start.");
 }
 
+static void add_in_order(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "The first to rise is ");
+	add_rank(out, f->candidates[0].rank);
+	buf_printf(out,
+		   ", but %zu of %zu ranks rose in about the order of their starts, each about as "
+		   "long after its own: that may be all that makes it the first.",
+		   f->n_candidates, f->n_ranks);
+}
+
 static void add_collective(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
@@ -348,17 +373,29 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 {
 	static void (*const add[])(struct buf * out, const struct rank_analysis *a,
 				   const struct first_cause *f) = {
-		[WHY_FIRST] = add_first,	   [WHY_ALONE] = add_alone,
-		[WHY_TOO_CLOSE] = add_too_close,   [WHY_CLOCKS] = add_clocks,
-		[WHY_UNSEEN] = add_unseen,	   [WHY_MISSING] = add_unrecorded,
-		[WHY_SMALL] = add_small,	   [WHY_ONE_RANK] = add_one_rank,
-		[WHY_NO_RISE] = add_no_rise,	   [WHY_SHARED] = add_shared,
-		[WHY_START] = add_start,	   [WHY_COLLECTIVE] = add_collective,
-		[WHY_MIXED] = add_mixed,	   [WHY_OWN_START] = add_own_start,
-		[WHY_UNRELATED] = add_unrelated,   [WHY_OTHER_BEFORE] = add_other_before,
-		[WHY_LOADED] = add_loaded,	   [WHY_MAY_PASS] = add_may_pass,
-		[WHY_USUAL] = add_usual,	   [WHY_WAVES] = add_waves,
+		[WHY_FIRST] = add_first,
+		[WHY_ALONE] = add_alone,
+		[WHY_TOO_CLOSE] = add_too_close,
+		[WHY_CLOCKS] = add_clocks,
+		[WHY_UNSEEN] = add_unseen,
+		[WHY_MISSING] = add_unrecorded,
+		[WHY_SMALL] = add_small,
+		[WHY_ONE_RANK] = add_one_rank,
+		[WHY_NO_RISE] = add_no_rise,
+		[WHY_SHARED] = add_shared,
+		[WHY_START] = add_start,
+		[WHY_COLLECTIVE] = add_collective,
+		[WHY_IN_ORDER] = add_in_order,
+		[WHY_MIXED] = add_mixed,
+		[WHY_OWN_START] = add_own_start,
+		[WHY_UNRELATED] = add_unrelated,
+		[WHY_OTHER_BEFORE] = add_other_before,
+		[WHY_LOADED] = add_loaded,
+		[WHY_MAY_PASS] = add_may_pass,
+		[WHY_USUAL] = add_usual,
+		[WHY_WAVES] = add_waves,
 		[WHY_NO_SAMPLES] = add_no_samples,
+		[WHY_FEW] = add_few,
 	};
 
 	add[f->why](out, a, f);

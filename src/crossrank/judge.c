@@ -161,6 +161,8 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 		*o = cannot_tell(*o, WHY_OWN_START, NULL);
 	else if (together.is_equal || !together.is_sure)
 		*o = cannot_tell(*o, WHY_TOO_CLOSE, NULL);
+	else if (together.is_ordered)
+		*o = cannot_tell(*o, WHY_IN_ORDER, NULL);
 	else
 		*o = named(*o, WHY_FIRST);
 	return 0;

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/macros.h"
+
 #define MORE_SHARE 0.2	   /* of its gain: so much above the old level is more than a refill */
 #define BETWEEN_POINTS 2   /* so few on the way down are part of it */
 #define REST_INTERVALS 3.0 /* at the low, whatever the way up takes */
@@ -57,9 +59,9 @@ static bool takes_last(const struct series *s, const struct run *runs, size_t n,
 	return before < (1 - MORE_SHARE) * runs[n - 1].gain;
 }
 
-static bool is_refill(const struct series *s, const struct run_list *kept, const struct run *run)
+static bool is_refill(const struct series *s, const struct run_list *kept, const struct run *run,
+		      struct fall fall)
 {
-	struct fall fall = find_fall(s, run->first);
 	double began = series_move(s, run->first).from, up = series_move(s, run->last).to - began;
 	double rest = began - series_move(s, fall.last).to;
 	double more = fmin(MORE_SHARE * run->gain, s->min_rise); /* that alone would be a rise */
@@ -70,12 +72,25 @@ static bool is_refill(const struct series *s, const struct run_list *kept, const
 	       !takes_last(s, kept->items, kept->n, fall);
 }
 
-void refill_drop(const struct series *s, struct run_list *runs)
+void refill_drop(struct series *s, struct run_list *runs)
 {
+	bool is_passing[ARRAY_SIZE(s->is_passing)] = {
+		false
+	}; /* all are asked before any counts */
 	size_t n = runs->n;
 
 	runs->n = 0;
-	for (size_t i = 0; i < n; i++)
-		if (!is_refill(s, runs, &runs->items[i]))
-			runs->items[runs->n++] = runs->items[i];
+	for (size_t i = 0; i < n; i++) {
+		struct run run = runs->items[i];
+		struct fall fall = find_fall(s, run.first);
+
+		if (!is_refill(s, runs, &run, fall)) {
+			runs->items[runs->n++] = run;
+			continue;
+		}
+		for (size_t k = fall.first; k <= run.last; k++)
+			is_passing[k] = true;
+	}
+	for (size_t k = 0; k < series_count_moves(s); k++)
+		s->is_passing[k] |= is_passing[k];
 }

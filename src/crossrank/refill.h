@@ -13,7 +13,7 @@
 
 #include "crossrank/series.h"
 
-/* Takes those out of the runs of a series, which are by time. */
-void refill_drop(const struct series *s, struct run_list *runs);
+/* Takes those out of the runs of a series, which are by time; their moves count no more. */
+void refill_drop(struct series *s, struct run_list *runs);
 
 #endif

@@ -71,6 +71,24 @@ static void blur_saw(struct rise_list *list, double tooth)
 		onset_blur(&list->items[i].onset, tooth, TOOTH_AFTER * tooth, 1);
 }
 
+/*
+ * From a low of the parts to a high behind it. Noise spreads over much more and goes nowhere; but
+ * of a few samples nobody knows what is noise.
+ */
+static double climb_of(const struct series *s)
+{
+	double level = 0, low = 0, climb = 0;
+
+	if (s->n < RISES_MIN_SAMPLES)
+		return s->range;
+	for (size_t i = 0; i < series_count_moves(s); i++) {
+		level += series_move(s, i).gain;
+		low = fmin(low, level);
+		climb = fmax(climb, level - low);
+	}
+	return climb;
+}
+
 /* The same rise, in samples that are not thinned out. */
 static int refine(const struct series *coarse, const struct run *run, struct rise *rise)
 {
@@ -192,11 +210,12 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 		return r;
 	series_find_runs(s, found);
 	ret->sigma_mib = s->sigma;
-	ret->range_mib = s->range;
+	ret->least_mib = s->min_rise;
 	tooth = tooth_of(s, found);
 	ret->is_sawtooth = tooth > 0;
 	if (!ret->is_sawtooth)
 		refill_drop(s, found);
+	ret->climb_mib = climb_of(s);
 	r = take_runs(s, found, ret);
 	blur_saw(ret, tooth);
 	for (size_t i = 0; i < ret->n; i++) {
@@ -234,7 +253,8 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 	}
 	to->is_sawtooth |= from->is_sawtooth;
 	to->sigma_mib = fmax(to->sigma_mib, from->sigma_mib);
-	to->range_mib = fmax(to->range_mib, from->range_mib);
+	to->climb_mib = fmax(to->climb_mib, from->climb_mib);
+	to->least_mib = fmax(to->least_mib, from->least_mib);
 }
 
 /* A rise takes some kilobytes, and most ranks have few. */

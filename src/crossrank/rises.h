@@ -13,7 +13,8 @@
 #include "crossrank/sections.h"
 #include "stats/onset.h"
 
-#define RISES_MAX 8 /* of one rank; the largest */
+#define RISES_MAX 8	    /* of one rank; the largest */
+#define RISES_MIN_SAMPLES 7 /* fewer do not tell a rise from scatter */
 
 struct rise {
 	struct onset onset; /* in seconds after the origin */
@@ -40,7 +41,9 @@ struct rise_list {
 	struct rise *items; /* by time */
 	size_t n;
 	double sigma_mib; /* the scatter of the series */
-	double range_mib; /* from its lowest to its highest */
+	double climb_mib; /* the most its parts go up by, in all, be it a rise or too little for one
+			   */
+	double least_mib; /* a rise by less would not show */
 	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
 	double loaded_mib, loaded_until;
 	double rested_mib; /* what it held then; 0: nothing, or nobody knows */

@@ -9,7 +9,7 @@
 #define LOADED_SHARE 0.5    /* of the first rise: a start-up of so much may be one, too */
 #define SOON_INTERVALS 10.0 /* so long behind it, or sooner */
 #define SOON_SECONDS 10.0
-#define UNPLACED_SHARE 0.5 /* of the first rise: a rank that changed by so much may have risen */
+#define UNPLACED_SHARE 0.5 /* of the first rise: a rank that went up by so much may have risen */
 
 /* How far the clocks of two ranks may be apart. */
 static double apart(const struct judge_work *w, size_t rank, const struct candidate *c)
@@ -132,7 +132,7 @@ static bool is_unseen(const struct judge_work *w, const struct judge_outcome *o,
 	const struct rise_list *list = &w->f->rises[i];
 	const struct candidate *first = &w->pool[o->best];
 
-	bool is_unplaced = list->n == 0 && list->range_mib > UNPLACED_SHARE * first->rise->gain_mib;
+	bool is_unplaced = list->n == 0 && list->climb_mib > UNPLACED_SHARE * first->rise->gain_mib;
 
 	if (!is_member(w, o, i) && has_ended_quietly(w, i, first))
 		return is_unplaced;

@@ -32,7 +32,8 @@ struct series {
 	double min_rise;		       /* less is none */
 	struct segment segments[SERIES_BINS];
 	size_t n_segments;		  /* 0: there are fewer than two points */
-	bool is_passing[2 * SERIES_BINS]; /* by move: part of a spike on top of a rise */
+	bool is_passing[2 * SERIES_BINS]; /* by move: part of a spike, or of a dip, that leaves
+					     nothing */
 };
 
 /* Fills all but the parts. */

@@ -74,10 +74,15 @@ int starts_take_back(struct judge_work *w, struct judge_outcome *o)
 	struct together together = { 0 };
 	int r = together_find_start(w, &all, JITTER_S, &together);
 
-	if (r < 0 || !together.is_start || (together.is_of_one && !together.is_born))
+	if (r < 0 || !(together.is_start || together.is_ordered) ||
+	    (together.is_of_one && !together.is_born))
 		return r;
-	o->verdict = together.is_of_one ? VERDICT_CANNOT_TELL : VERDICT_NONE;
-	o->why = together.is_of_one ? WHY_OWN_START : WHY_START;
+	o->verdict = VERDICT_CANNOT_TELL;
+	o->why = together.is_of_one ? WHY_OWN_START : WHY_IN_ORDER;
+	if (together.is_start && !together.is_of_one) {
+		o->verdict = VERDICT_NONE;
+		o->why = WHY_START;
+	}
 	return 0;
 }
 

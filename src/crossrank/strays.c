@@ -20,6 +20,7 @@ uint64_t strays_process(const struct identity *id)
 struct process {
 	uint64_t key;
 	size_t n, first, last;
+	double from, to; /* when these were */
 };
 
 struct processes {
@@ -52,6 +53,8 @@ static void list_processes(const struct telemetry *t, const struct stream *s, st
 			return;
 		p->first = p->n ? p->first : from;
 		p->last = to - 1;
+		p->from = (double)s->samples[p->first].timestamp_ns;
+		p->to = (double)s->samples[p->last].timestamp_ns;
 		p->n += to - from;
 	}
 }
@@ -65,10 +68,18 @@ static const struct process *find_main(const struct processes *p)
 	return main;
 }
 
-/* One that was there before or is there after the main one is a program that was started again. */
-static bool is_among(const struct process *p, const struct process *main)
+/*
+ * One that was there before or is there after the main one is a program that was started again,
+ * but for a time between them as long as all of the main one: that is another run.
+ */
+static bool is_stray(const struct process *p, const struct process *main)
 {
-	return p != main && p->first > main->first && p->last < main->last;
+	double length = main->to - main->from;
+
+	if (p == main)
+		return false;
+	return (p->first > main->first && p->last < main->last) || main->from - p->to > length ||
+	       p->from - main->to > length;
 }
 
 /* How many records are stray; 0, too, where they are so many that two runs are mixed. */
@@ -78,7 +89,7 @@ static size_t count_strays(const struct processes *p)
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n += is_among(&p->items[i], main) ? p->items[i].n : 0;
+		n += is_stray(&p->items[i], main) ? p->items[i].n : 0;
 	return n <= MAX_STRAYS && n * PER_STRAY <= main->n ? n : 0;
 }
 
@@ -97,7 +108,7 @@ static int copy_own(struct rank_analysis *a, struct rank *rank, struct processes
 	for (size_t i = 0; i < s->n; i++) {
 		const struct identity *id = &a->telemetry->identities[s->samples[i].identity];
 
-		if (!is_among(find_process(p, strays_process(id)), main))
+		if (!is_stray(find_process(p, strays_process(id)), main))
 			own->samples[own->n++] = s->samples[i];
 	}
 	rank->own = own;
@@ -153,7 +164,7 @@ static void add_records(struct buf *out, const struct rank_analysis *a)
 		return;
 	while (rank->n_strays == 0)
 		rank++;
-	buf_printf(out, " %llu record%s of other processes, which stand%s among those of rank %lld",
+	buf_printf(out, " %llu record%s of other processes, which stand%s with those of rank %lld",
 		   (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "s" : "",
 		   (long long)rank->rank);
 	buf_printf(out, "%s, %s left out.", rank->n_strays < n ? " and others" : "",

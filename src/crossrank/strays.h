@@ -1,9 +1,10 @@
 /*
- * strays - the few records of other processes that stand among those of a rank.
+ * strays - the few records of other processes that stand with those of a rank.
  *
  * One file too many, or a line of another run, puts a record or two of another process between
- * the thousands of a rank's own. They say nothing of the rank and would leave no answer at all
- * (mixed.h), so they are left out, and that is told. compat knows nothing of it.
+ * the thousands of a rank's own, or hours before or behind them. They say nothing of the rank and
+ * would leave no answer at all (mixed.h), so they are left out, and that is told. compat knows
+ * nothing of it.
  */
 #ifndef PROCTOR_CROSSRANK_STRAYS_H
 #define PROCTOR_CROSSRANK_STRAYS_H

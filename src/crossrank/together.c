@@ -15,7 +15,9 @@
 #define SHOWN_LEAD_S 1.0  /* or an interval: nobody led only where such a lead would show */
 #define LEAD_STEP_S 0.01  /* to which the bound of a lead is found */
 #define MIN_ALIGNED 3
-#define BORN_SHARE 0.5 /* of a lead: who started so much before the others may owe it to that */
+#define ORDERED_SHARE 0.5 /* of the spread by the clock: no more is left of it after each start */
+#define MIN_ORDERED 5	  /* of fewer ranks that is chance in too many cases */
+#define BORN_SHARE 0.5	  /* of a lead: who started so much before the others may owe it to that */
 
 bool together_is_all(const struct judge_work *w, const struct judge_outcome *o)
 {
@@ -116,6 +118,34 @@ static int follows_start(const struct judge_work *w, const struct judge_outcome 
 		r = moved_p(w, o, NULL, 0, &unmoved);
 	*ret = r == 0 && fmax(from_start, from_birth) >= ALIGNED_P && unmoved < EQUAL_P;
 	return r;
+}
+
+/* The sum of the squares around their mean, each moved so that its time of that kind is zero. */
+static double spread(const struct judge_work *w, const struct judge_outcome *o, rise_time_fn *zero)
+{
+	double n = (double)(o->to - o->from), mean = 0, sum = 0;
+
+	for (size_t i = o->from; i < o->to; i++)
+		mean += (onset_of(w->pool[i].rise) - (zero ? zero(w->pool[i].rise) : 0)) / n;
+	for (size_t i = o->from; i < o->to; i++) {
+		double at = onset_of(w->pool[i].rise) - (zero ? zero(w->pool[i].rise) : 0);
+
+		sum += (at - mean) * (at - mean);
+	}
+	return sum;
+}
+
+/*
+ * Whether ranks rise in about the order of their starts. How long equal programs take until they
+ * rise varies by more than the onsets are blurred by, and by how much nobody knows: so it is held
+ * against the spread by the clock. Who leads, and those who follow, do so whenever they started.
+ */
+static bool is_in_order(const struct judge_work *w, const struct judge_outcome *o)
+{
+	double left = fmin(spread(w, o, start_of), spread(w, o, born_of));
+
+	return together_is_all(w, o) && o->to - o->from >= MIN_ORDERED &&
+	       left <= ORDERED_SHARE * spread(w, o, NULL);
 }
 
 int together_since_start(const struct judge_work *w, const struct judge_outcome *o, bool *ret)
@@ -278,11 +308,12 @@ int together_find_start(const struct judge_work *w, const struct judge_outcome *
 	CLEANUP(free_ptr) struct first_entry *entries = calloc(n, sizeof(*entries));
 	int r = entries ? follows_start(w, o, jitter, &ret->is_start) : -ENOMEM;
 
-	if (r < 0 || !ret->is_start)
+	if (r < 0 || !(ret->is_start || is_in_order(w, o)))
 		return r;
 	fill_entries(w, o, entries);
 	take_first(entries, n, o->best - o->from);
 	ret->is_of_one = are_together(entries, n - 1);
+	ret->is_ordered = !ret->is_of_one;
 	return is_born_before(w, o, &ret->is_born);
 }
 

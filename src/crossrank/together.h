@@ -11,10 +11,11 @@
 
 /* What the numbers of several rises say; o->best is the likeliest first one. */
 struct together {
-	bool is_sure;	/* who was first */
-	bool is_equal;	/* they may have begun together */
-	bool is_shared; /* they did: nobody's lead is hidden */
-	bool is_start;	/* each began as long after its own start */
+	bool is_sure;	 /* who was first */
+	bool is_equal;	 /* they may have begun together */
+	bool is_shared;	 /* they did: nobody's lead is hidden */
+	bool is_start;	 /* each began as long after its own start */
+	bool is_ordered; /* or about so: most of what is between them is between their starts */
 	/* is_start alone: */
 	bool is_of_one;	   /* all but the first began together by the clock, too */
 	bool is_born;	   /* its program had that lead, too */
@@ -24,8 +25,8 @@ struct together {
 /* -ENOMEM. */
 int together_find(const struct judge_work *w, const struct judge_outcome *o, struct together *ret);
 
-/* is_start and what belongs to it, and nothing else. jitter: by how many seconds (one standard
- * deviation) it varies how long equal programs take until they rise. -ENOMEM. */
+/* is_start, is_ordered and what belongs to these, and nothing else. jitter: by how many seconds
+ * (one standard deviation) it varies how long equal programs take until they rise. -ENOMEM. */
 int together_find_start(const struct judge_work *w, const struct judge_outcome *o, double jitter,
 			struct together *ret);
 

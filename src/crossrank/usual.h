@@ -3,7 +3,8 @@
  *
  * Checkpoints and evaluations take memory for a while. One that the end of the record cuts looks
  * like a rise that stays and that nobody else has; it is one only if it is larger than those, or
- * is up for longer. One that was given back is nothing where another rank does so again and again.
+ * is up for longer. One that was given back is nothing where another rank does so again and again,
+ * or most ranks once, each at a moment of its own.
  *
  * Inside of episodes.c.
  */

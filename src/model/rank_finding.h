@@ -19,7 +19,7 @@ struct rank_finding {
 	double probability;	 /* NaN unless named */
 	uint64_t onset_wall_ns;	 /* U64_UNKNOWN unless named */
 	const char *phase;	 /* at the onset, of several the likely one; NULL: none */
-	bool is_phase_ambiguous; /* there were several */
+	bool is_phase_ambiguous; /* there were several, or one that began or ended about then */
 	bool has_passed;	 /* it came down again, and so did all that rose with it */
 	const char *reason;	 /* one sentence, or two */
 	const char *remedy;	 /* what would settle it; "" */

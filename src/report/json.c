@@ -337,6 +337,7 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 			!t->phase		? NULL
 			: t->is_phase_ambiguous ? "ambiguous"
 						: "unique");
+	json_key_bool(j, "has_passed", t->has_passed);
 	json_key_string(j, "reason", t->reason);
 	json_key_string(j, "settled_by", t->remedy[0] ? t->remedy : NULL);
 	json_end_object(j);

@@ -30,8 +30,7 @@ static void add_named(struct buf *text, const struct facts *f, const struct rank
 		buf_add_str(text, " after the start");
 	}
 	if (t->phase)
-		buf_printf(text, ", %s the phase %s",
-			   t->is_phase_ambiguous ? "in several phases, most likely" : "in",
+		buf_printf(text, ", %sin the phase %s", t->is_phase_ambiguous ? "most likely " : "",
 			   t->phase);
 	if (t->probability > ALMOST_SURE)
 		buf_printf(text, " (probability above %.3f). ", ALMOST_SURE);

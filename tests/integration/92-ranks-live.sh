@@ -66,6 +66,7 @@ check_named() {
 	json "$name: the leader is named" "$stdout" \
 		"d['telemetry']['finding']['verdict'] == 'named' and d['telemetry']['finding']['rank'] == $LEADER"
 	json "$name: with its phase" "$stdout" "d['telemetry']['finding']['phase'] == 'load-batch'"
+	json "$name: and stays up" "$stdout" "d['telemetry']['finding']['has_passed'] is False"
 	json "$name: resident memory was measured" "$stdout" "d['telemetry']['measure'] == 'rss'"
 	json "$name: nothing is said to be unknown of it" "$stdout" \
 		"not [n for n in d['unknown'] if n['what'] == 'telemetry']"

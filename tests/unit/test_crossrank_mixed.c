@@ -98,29 +98,58 @@ static void test_who_takes_turns(void **state)
 
 #define MANY 1000
 
-/* Analyses a rank of MANY records of process 8, and every so many seconds one of another. */
-static void find_strays(int64_t every, size_t expected, bool is_mixed)
+typedef bool stray_fn(int64_t second, int64_t number);
+
+/* MANY records of ranks 0 and 1 each, and with them one of `stray` at the seconds that is asked. */
+static struct telemetry *make_many(struct made stray, stray_fn *is_there, int64_t number)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
-	CLEANUP(buf_release) struct buf reason = BUF_INIT;
-	struct rank_analysis a;
+	struct telemetry *t = telemetry_new();
 
 	assert_non_null(t);
 	for (int64_t i = 0; i < MANY; i++) {
 		add(t, &(struct made){ 0, 7, 0, "a", i });
 		add(t, &(struct made){ 1, 8, 0, "a", i });
-		if (i > 0 && i % every == 0)
-			add(t, &(struct made){ 1, 9, 0, "b", i });
+		stray.second = i;
+		if (is_there(i, number))
+			add(t, &stray);
 	}
-	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	return t;
+}
+
+static void analyze(struct telemetry *t, struct rank_analysis *ret)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+
+	assert_int_equal(rank_analysis_init(ret, t), 0);
+	assert_int_equal(rank_analysis_run(ret, &options), 0);
+}
+
+static void expect_told(const struct rank_analysis *a, const char *text, bool is_told)
+{
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+
+	finding_add_reason(&reason, a, a->finding);
+	assert_int_equal(strstr(reason.data, text) != NULL, is_told);
+}
+
+static bool is_every(int64_t second, int64_t every)
+{
+	return second > 0 && second % every == 0;
+}
+
+/* A rank of MANY records of process 8, and every so many seconds one of another. */
+static void find_strays(int64_t every, size_t expected, bool is_mixed)
+{
+	CLEANUP(telemetry_cleanup)
+	struct telemetry *t = make_many((struct made){ 1, 9, 0, "b", 0 }, is_every, every);
+	struct rank_analysis a;
+
+	analyze(t, &a);
 	assert_int_equal(a.finding->why == WHY_MIXED, is_mixed);
 	assert_int_equal(a.ranks[0].n_strays, 0);
 	assert_int_equal(a.ranks[1].n_strays, expected);
 	assert_int_equal(a.ranks[1].total->n, is_mixed ? a.ranks[1].stream->n : MANY);
-	finding_add_reason(&reason, &a, a.finding);
-	assert_int_equal(strstr(reason.data, "left out") != NULL, expected > 0);
+	expect_told(&a, "left out", expected > 0);
 	rank_analysis_release(&a);
 }
 
@@ -133,29 +162,50 @@ static void test_a_few_are_left_out_and_told(void **state)
 	find_strays(50, 0, true);
 }
 
+/* Records of another process that are all before, or all behind those of a rank. */
+static void find_far(int64_t second, int n, size_t expected)
+{
+	CLEANUP(telemetry_cleanup)
+	struct telemetry *t = make_many((struct made){ 1, 9, 0, "b", 0 }, is_every, 2 * MANY);
+	struct rank_analysis a;
+
+	for (int i = 0; i < n; i++)
+		add(t, &(struct made){ 1, 9, 0, "b", second + i });
+	analyze(t, &a);
+	assert_int_not_equal(a.finding->why, WHY_MIXED);
+	assert_int_equal(a.ranks[1].n_strays, expected);
+	expect_told(&a, "left out", expected > 0);
+	rank_analysis_release(&a);
+}
+
+static void test_far_ones_are_left_out_and_told(void **state)
+{
+	(void)state;
+	find_far(-2 * MANY, 2, 2);
+	find_far(3 * MANY, 2, 2);
+	find_far(3 * MANY, 20, 0); /* so many are no mistake */
+	find_far(-10, 2, 0);	   /* a program that was started again */
+	find_far(MANY + 100, 2, 0);
+}
+
+static bool is_before(int64_t second, int64_t end)
+{
+	return second < end;
+}
+
 /* A rank far outside of the world of the others, with so many records. */
 static void find_stray_rank(int64_t n_records, size_t n_ranks)
 {
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
-	CLEANUP(buf_release) struct buf reason = BUF_INIT;
+	CLEANUP(telemetry_cleanup)
+	struct telemetry *t = make_many((struct made){ 70, 9, 0, "b", 0 }, is_before, n_records);
 	struct rank_analysis a;
 
-	assert_non_null(t);
-	for (int64_t i = 0; i < MANY; i++) {
-		add(t, &(struct made){ 0, 7, 0, "a", i });
-		add(t, &(struct made){ 1, 8, 0, "a", i });
-		if (i < n_records)
-			add(t, &(struct made){ 70, 9, 0, "b", i });
-	}
-	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	analyze(t, &a);
 	assert_int_equal(a.n_ranks, 3);
 	assert_int_equal(a.n_missing_all, 68);
 	assert_int_equal(a.finding->n_ranks, n_ranks);
 	assert_int_equal(a.finding->n_missing, n_ranks == 2 ? 0 : 68);
-	finding_add_reason(&reason, &a, a.finding);
-	assert_int_equal(strstr(reason.data, "Rank 70, ") != NULL, n_ranks == 2);
+	expect_told(&a, "Rank 70, ", n_ranks == 2);
 	rank_analysis_release(&a);
 }
 
@@ -243,6 +293,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_who_takes_turns),
 		cmocka_unit_test(test_a_few_are_left_out_and_told),
+		cmocka_unit_test(test_far_ones_are_left_out_and_told),
 		cmocka_unit_test(test_a_rank_of_another_world_is_left_out),
 		cmocka_unit_test(test_where_another_program_begins),
 		cmocka_unit_test(test_rest_before_restart),

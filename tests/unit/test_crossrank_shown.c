@@ -1,0 +1,109 @@
+/*
+ * How much a record shows: too few samples, and rises that are small beside the scatter.
+ */
+#include "rank_levels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- few samples ---- */
+
+static int n_samples;
+
+static int64_t one_up_half_way(int rank, int second)
+{
+	return BASE_MIB + (rank == 2 && second >= n_samples / 2 ? 500 : 0);
+}
+
+static int64_t level(int rank, int second)
+{
+	(void)rank;
+	(void)second;
+	return BASE_MIB;
+}
+
+static void test_few_samples_are_no_answer(void **unused)
+{
+	(void)unused;
+	for (n_samples = 3; n_samples < RISES_MIN_SAMPLES; n_samples++)
+		expect_answer(one_up_half_way, 4, n_samples, WHY_FEW, -1);
+	for (; n_samples < 20; n_samples++)
+		expect_answer(one_up_half_way, 4, n_samples, WHY_ALONE, 2);
+	expect_answer(level, 4, 1, WHY_FEW, -1);
+	expect_answer(level, 4, 3, WHY_NO_RISE, -1);
+}
+
+static void test_few_samples_are_told(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	n_samples = 5;
+	analyze(one_up_half_way, 4, n_samples, &t, &a);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->unseen->rank, 2);
+	finding_add_reason(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, "Of rank 2 there are 5 samples only"));
+	finding_add_remedy(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, "longer record"));
+	release(t, &a);
+}
+
+/* ---- beside scatter ---- */
+
+static int step_mib;
+
+/* Spreads over about 80 MiB, by no rule that shows. */
+static int64_t scatter(int rank, int second)
+{
+	uint64_t z = (uint64_t)(rank * 1009 + second + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	int64_t sum = 0;
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	for (int i = 0; i < 4; i++, z >>= 16)
+		sum += (int64_t)(z & 0xffff) * 40 / 0x10000;
+	return BASE_MIB + sum;
+}
+
+static int64_t one_steps_up(int rank, int second)
+{
+	return scatter(rank, second) + (rank == 3 && second >= 200 ? step_mib : 0);
+}
+
+/* The others scatter over more than half of what it gains, and go nowhere. */
+static void test_scatter_hides_nobody(void **unused)
+{
+	(void)unused;
+	for (step_mib = 240; step_mib <= 400; step_mib += 40)
+		expect_answer(one_steps_up, 8, 400, WHY_ALONE, 3);
+}
+
+static void test_what_would_not_show_is_told(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	step_mib = 60;
+	analyze(one_steps_up, 8, 400, &t, &a);
+	assert_int_equal(a.finding->why, WHY_NO_RISE);
+	assert_true(a.finding->least_mib > step_mib && a.finding->least_mib < 400);
+	finding_add_reason(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, " would not show."));
+	release(t, &a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_few_samples_are_no_answer),
+		cmocka_unit_test(test_few_samples_are_told),
+		cmocka_unit_test(test_scatter_hides_nobody),
+		cmocka_unit_test(test_what_would_not_show_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
