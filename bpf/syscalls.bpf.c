@@ -337,8 +337,11 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long nr)
 	s = &cpu->thread;
 	s->nr = fold(regs, nr);
 	s->is_inside = 1;
-	s->wait_ns = 0;
-	s->entered_ns = is_timed(s) ? bpf_ktime_get_ns() : 0;
+	s->entered_ns = 0;
+	if (is_timed(s)) {
+		s->wait_ns = 0;
+		s->entered_ns = bpf_ktime_get_ns();
+	}
 	return 0;
 }
 

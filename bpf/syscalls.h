@@ -64,41 +64,41 @@ struct syscall_news {
 
 /* Whom a thread counts for. */
 struct syscall_mark {
-	struct syscall_owner owner;
 	__u32 id;	 /* 0: it is not counted (yet) */
 	__u32 is_root;	 /* of a tree: it is of no other, wherever it was started */
 	__u32 is_silent; /* what it starts is counted, and itself not, or not yet */
 	__u32 reserved;
+	struct syscall_owner owner;
 };
 
-/* Kept with every thread that is counted. */
+/* Kept with every thread that is counted. What every call needs stands first, and mark's there. */
 struct syscall_thread {
-	struct syscall_mark mark;
-	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
-	__u64 left_ns;	  /* when it lost its CPU; 0: it has it */
-	__u64 wait_ns;	  /* how long it slept, in the call under way */
 	__u32 nr;
 	__u32 is_inside;
-	__u32 n_skip;	/* calls until the next that is timed */
-	__u32 is_ready; /* the CPU was taken from it */
+	__u32 n_skip;	  /* calls until the next that is timed */
+	__u32 is_ready;	  /* the CPU was taken from it */
+	__u64 entered_ns; /* 0: the call under way, if there is one, is not timed */
+	struct syscall_mark mark;
+	__u64 left_ns; /* when it lost its CPU; 0: it has it */
+	__u64 wait_ns; /* how long it slept, in the call under way, if that is timed */
 };
 
 /* Calls of one kind that this CPU has counted and not added to the map yet. */
 struct syscall_slot {
 	struct syscall_key key;
-	struct syscall_owner owner;
 	struct syscall_value value; /* its count is 0: nothing is in it */
+	struct syscall_owner owner;
 };
 
 #define SYSCALL_SLOTS 16 /* a power of two */
 
-/* Kept with every CPU. */
+/* Kept with every CPU. What every call needs are 64 bytes, and with them a slot's first 24. */
 struct syscall_cpu {
-	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
 	__u64 task;		      /* where the kernel has that thread; its pid may change */
 	__u64 regs;		      /* where it has what it called with; 0: not seen yet */
 	__u32 n_marks;		      /* as of when this was looked up */
 	__u32 has_slots;	      /* some have something in them */
+	struct syscall_thread thread; /* that it runs; its id is 0 if that is not counted */
 	struct syscall_slot slots[SYSCALL_SLOTS];
 };
 

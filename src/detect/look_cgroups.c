@@ -31,16 +31,22 @@ static void bound_job(const struct look *w, const struct cgroup_past *past, size
 		job->process_limit = limit;
 }
 
-/* The job of the first process in each: one walk through the processes. */
+/* The job of the first process in each: one walk through the processes, most of which are in the
+ * same as the one before. */
 void look_find_homes(struct look *w)
 {
 	struct surroundings *s = &w->d->surroundings;
-	struct cgroup_past *past;
+	struct cgroup_past *past = NULL;
+	const char *path = NULL;
 
 	for (size_t i = 0; s->n_cgroups > 0 && i < w->snap->n_processes; i++) {
 		const struct proc_sample *p = &w->snap->processes[i];
 
-		past = p->job_id && p->cgroup ? surroundings_find_cgroup(s, p->cgroup) : NULL;
+		if (!p->job_id || !p->cgroup)
+			continue;
+		if (!path || strcmp(path, p->cgroup) != 0)
+			past = surroundings_find_cgroup(s, p->cgroup);
+		path = p->cgroup;
 		if (past && past->job_seen != s->n_ticks)
 			surroundings_set_job(s, past, p);
 		else if (past && !past->is_shared)

@@ -189,7 +189,7 @@ static double f64_from_word(uint64_t word, double scale)
 
 /* ---- structs ---- */
 
-static uint64_t field_to_word(const struct word_field *f, const void *field)
+static __always_inline uint64_t field_to_word(const struct word_field *f, const void *field)
 {
 	switch (f->kind) {
 	case WORD_U64:
@@ -232,8 +232,11 @@ static int field_from_word(const struct word_field *f, uint64_t word, void *fiel
 	return -EBADMSG;
 }
 
-static void to_words(const struct word_field *fields, size_t n, const void *from, uint64_t *ret)
+/* Of a table that the compiler knows nothing is left but to fetch and to put, field by field. */
+static __always_inline void to_words(const struct word_field *fields, size_t n, const void *from,
+				     uint64_t *ret)
 {
+#pragma GCC unroll 64
 	for (size_t i = 0; i < n; i++)
 		ret[i] = field_to_word(&fields[i], (const char *)from + fields[i].offset);
 }

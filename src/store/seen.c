@@ -49,19 +49,30 @@ static uint64_t hash_word(uint64_t h, uint64_t word)
 	return h ^ h >> 32;
 }
 
-/* Eight bytes at a time: this is done for every sample. */
-static uint64_t hash_string(uint64_t h, const char *s)
+/* The bytes of a string that is shorter than a word. */
+static uint64_t short_word(const char *s, size_t len)
 {
-	size_t len = s ? strlen(s) + 1 : 0, at = 0;
 	uint64_t word = 0;
 
-	for (; at + 8 <= len; at += 8) {
+	for (size_t at = 0; at < len; at++)
+		word = word << 8 | (unsigned char)s[at];
+	return word;
+}
+
+/* Eight bytes at a time: this is done for every sample. The last eight are some once more. */
+static uint64_t hash_string(uint64_t h, const char *s)
+{
+	size_t len = s ? strlen(s) + 1 : 0;
+	uint64_t word;
+
+	h = hash_word(h, len);
+	if (len < 8)
+		return hash_word(h, short_word(s, len));
+	for (size_t at = 0; at + 8 < len; at += 8) {
 		memcpy(&word, s + at, 8);
 		h = hash_word(h, word);
 	}
-	word = len;
-	for (; at < len; at++)
-		word = word << 8 | (unsigned char)s[at];
+	memcpy(&word, s + len - 8, 8);
 	return hash_word(h, word);
 }
 
