@@ -8,8 +8,18 @@ export STAND_IN_PID_FILE=$TMP/pid STAND_IN_FAIL_FILE=$TMP/fail
 export TMP
 
 if ! [ -e /dev/nvidiactl ] && ! [ -e /dev/dri ]; then
+	run "$PROCTOR" run -q --json --interval 300 -- true
+	json "where there is none a job of a moment used none" "$stdout" \
+		'(lambda s: s["gpu_seconds"] == d["gpu_seconds"] == d["gpu_idle_seconds"] == d["peak_gpu_memory_mb"] == 0)(
+			d["sheet_metrics"]["1"])'
 	run "$PROCTOR" doctor
 	like "doctor says what it has looked for" "$stdout" 'GPUs +ok +none; looked for /proc/driver/nvidia'
+	unlike "and nothing of what is on" "$stdout" 'gpu_enabled'
+	echo 'gpu_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" doctor
+	like "nor asked if one came, where it is off" "$stdout" \
+		'GPUs +ok +none; .* it would not be asked: the configuration has gpu_enabled: false'
+	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 if ! command -v nvidia-smi >/dev/null; then
 	run "$SOURCE_ROOT/tests/gpu/run" "$PROCTOR"
@@ -199,6 +209,14 @@ json "for the process as for the job" "$stdout" \
 	'((d["gpu_seconds"], d["gpu_idle_seconds"]) in
 		[(p["gpu_seconds"], p["gpu_idle_seconds"]) for p in d["processes"]])'
 
+# ---- what is not known has a reason ----
+
+with_gpu "$PROCTOR" run -q --job moment -- true
+run "$PROCTOR" report moment --format json
+json "a job of a moment is not read, which is said" "$stdout" \
+	'(d["gpu_seconds"] is d["peak_gpu_memory_mb"] is None and
+		[u["why"] for u in d["unknown"] if u["what"] == "gpus"] == ["the run was over before they were read"])'
+
 # ---- a driver that fails on the way ----
 
 wait "$fails"
@@ -329,6 +347,11 @@ until_rung() { # WANTED
 }
 "$PROCTOR" start
 until_rung NVML
+sleep 300 &
+"$PROCTOR" attach --pid $! --job attached
+kill $!
+"$PROCTOR" wait attached
+"$PROCTOR" report attached --format json >"$TMP/attached.json"
 # Asked by itself, the library would refuse: what is told is the daemon's.
 refused() { STAND_IN_INIT_RESULT=4 "$PROCTOR" "$@"; }
 until_told() { # FILE TEXT COMMAND...: a daemon that is busy may answer too late
@@ -362,6 +385,9 @@ printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 export PROCTOR
 run with_gpu "$TMP/daemon"
 like "status names who answers" "$stdout" 'rung NVML'
+json "of an attached job it is said why nothing is" "$(cat "$TMP/attached.json")" \
+	'(d["gpu_seconds"] is None and [u["why"] for u in d["unknown"] if u["what"] == "gpus"] ==
+		["of an attached job what its processes used is not added up"])'
 json "a look asks the daemon, and no driver" "$(cat "$TMP/look.json")" \
 	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
 json "unless it wants all processes, which a daemon does not show" "$(cat "$TMP/look-all.json")" \

@@ -49,8 +49,7 @@ begin() {
 	local name=$1
 	shift
 	(
-		export PROCTOR_HOME=$TMP/$name
-		"$@" </dev/null >/dev/null 2>"$TMP/$name.said"
+		PROCTOR_HOME=$TMP/$name "$@" </dev/null >/dev/null 2>"$TMP/$name.said"
 		echo $? >"$TMP/$name.status"
 	) &
 }

@@ -59,6 +59,20 @@ pass() { # NAME
 	: >"$TMP/passed.$1"
 }
 
+# hold_database NAME: nobody else can write to it until pass NAME; sets $holder, to wait for.
+hold_database() {
+	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held.$1" "$TMP/passed.$1" <<'END' &
+import os, sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+open(sys.argv[2], "w").close()
+while os.path.exists(sys.argv[2]) and not os.path.exists(sys.argv[3]):
+    time.sleep(0.05)
+END
+	holder=$!
+	eventually test -e "$TMP/held.$1"
+}
+
 # has_ticks JOB N: whether so many snapshots of it are in the record.
 has_ticks() {
 	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json 2>/dev/null)" \

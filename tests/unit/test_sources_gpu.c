@@ -517,6 +517,15 @@ static void put_card(const struct tree *t)
 	put(t, "sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
 }
 
+static void put_other_card(const struct tree *t, int number)
+{
+	char path[64], uevent[64];
+
+	snprintf(path, sizeof(path), "sys/class/drm/card%d/device/uevent", number);
+	snprintf(uevent, sizeof(uevent), "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:%02x:00.0\n", number);
+	put(t, path, uevent);
+}
+
 static void test_drm_tree(void **state)
 {
 	const struct tree *t = *state;
@@ -605,6 +614,29 @@ static void test_drm_process_that_is_closed(void **state)
 	assert_int_equal(r.processes[0].key.pid, 300);
 	assert_false(u64_known(r.processes[0].memory_bytes));
 	assert_true(isnan(r.processes[0].utilization_pct));
+}
+
+/* More than there is room for: that is said, of those that are there and of one that comes. */
+static void test_too_many_cards(void **state)
+{
+	static struct gpu_reading r;
+	const struct tree *t = *state;
+	struct err err = ERR_INIT;
+	void *opened;
+
+	for (int i = 0; i < GPU_MAX_DEVICES; i++)
+		put_other_card(t, i);
+	assert_int_equal(gpu_drm.open(t->fd, &opened, &err), 0);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(r.n_devices, GPU_MAX_DEVICES);
+	assert_string_equal(r.note, "");
+	put_other_card(t, GPU_MAX_DEVICES);
+	gpu_reading_init(&r);
+	assert_int_equal(gpu_drm.read(opened, &r, &err), 0);
+	assert_int_equal(r.n_devices, GPU_MAX_DEVICES);
+	assert_string_equal(r.note, "only the first 64 GPUs are read");
+	gpu_drm.close(opened);
 }
 
 static void test_card_is_gone(void **state)
@@ -1255,6 +1287,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_kfd, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_drm_process_that_is_closed, open_tree,
 						close_tree),
+		cmocka_unit_test_setup_teardown(test_too_many_cards, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_added, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_reader, open_tree, close_tree),
