@@ -283,6 +283,8 @@ static enum health check_files(struct patient *p, struct buf *detail)
 	return HEALTH_OK;
 }
 
+#define GPUS_ARE_OFF "the configuration has gpu_enabled: false"
+
 /* Lines, of which the first stands beside the name. */
 static enum health check_gpus(struct patient *p, struct buf *detail)
 {
@@ -290,10 +292,12 @@ static enum health check_gpus(struct patient *p, struct buf *detail)
 
 	if (!sources_has_gpu(p->root_fd)) {
 		buf_add_str(detail, "none; looked for " SOURCES_GPU_LOOKED_FOR);
+		if (!p->config.gpu_enabled)
+			buf_add_str(detail, "; it would not be asked: " GPUS_ARE_OFF);
 		return HEALTH_OK;
 	}
 	if (!p->config.gpu_enabled) {
-		buf_add_str(detail, "not asked: the configuration has gpu_enabled: false");
+		buf_add_str(detail, "not asked: " GPUS_ARE_OFF);
 		return HEALTH_NOTE;
 	}
 	doctor_find_gpu_rungs(p->root_fd, &p->arena, &p->rungs);

@@ -118,6 +118,13 @@ static void note_gpu_idle_time(struct run *run)
 	attempt_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
 }
 
+static void use_no_gpu(struct attempt *a)
+{
+	usage_set_no_gpu(&a->usage);
+	for (size_t i = 0; i < a->n_sheets; i++)
+		usage_set_no_gpu(&a->sheets[i].usage);
+}
+
 static void note_gpus(struct run *run)
 {
 	char why[512];
@@ -129,8 +136,14 @@ static void note_gpus(struct run *run)
 	}
 	if (has_reason)
 		attempt_note(run->attempt, "gpus", why);
+	else if (run->gpus && gpus_rung(run->gpus) &&
+		 !u64_known(run->attempt->usage.peak_gpu_bytes))
+		attempt_note(run->attempt, "gpus",
+			     "no sample of its processes met a reading of them");
 	else if (!run->gpus && sources_has_gpu(run->root_fd))
 		attempt_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
+	else if (!run->gpus)
+		use_no_gpu(run->attempt);
 }
 
 /* By taskstats, of which CPU time is a lower bound too. */

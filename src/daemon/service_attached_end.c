@@ -50,6 +50,19 @@ static void note_untold(struct attempt *a)
 			     "how many there were is told only to who waits for a process");
 }
 
+/* Each process has the most that it held, and each sample what it used. */
+static void note_gpus(struct attempt *a, const struct service *s)
+{
+	if (s->gpus.reader && gpus_rung(s->gpus.reader))
+		add_note(a, "gpus", "of an attached job what its processes used is not added up");
+	else if (s->gpus.note[0])
+		add_note(a, "gpus", s->gpus.note);
+	else if (!sources_has_gpu(s->root_fd))
+		usage_set_no_gpu(&a->usage);
+	else if (!s->config->gpu_enabled)
+		add_note(a, "gpus", "gpu_enabled is false in the configuration");
+}
+
 static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
 {
 	attempt_note(
@@ -63,6 +76,7 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 			     ? "of processes that others of the job did not wait for it is missing"
 			     : "nobody waited for its processes who told us");
 	note_untold(a);
+	note_gpus(a, at->service);
 	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
 		attempt_note(a, "processes", "there were too many: some are not listed one by one");

@@ -153,6 +153,11 @@ void usage_init(struct usage *u)
 	};
 }
 
+void usage_set_no_gpu(struct usage *u)
+{
+	u->peak_gpu_bytes = u->gpu_busy_ns = u->gpu_idle_ns = 0;
+}
+
 struct exit_status exit_status_from_wait(int wait_status)
 {
 	struct exit_status s = { -1, -1 };

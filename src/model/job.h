@@ -121,6 +121,9 @@ struct usage {
 
 void usage_init(struct usage *u); /* all unknown */
 
+/* On a host that has no GPU nobody uses one, sampled or not. */
+void usage_set_no_gpu(struct usage *u);
+
 /* How a try, a rank or an attempt ended. Both unknown (-1) while it runs or when nobody saw it end.
  */
 struct exit_status {

@@ -13,28 +13,12 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "sources/gpu_troubles.h"
 #include "sources/sources.h"
 
 /* A reading is of its interval's worth, and a little more: drivers take their time. */
 #define MAX_AGE_INTERVALS 3
 #define EXTRA_AGE_NS UINT64_C(10000000000)
-
-#define MAX_TROUBLES 4
-
-/* One that went wrong, and for how long it did. */
-struct trouble {
-	char note[GPU_NOTE_BYTES];
-	uint64_t ns;
-};
-
-/* What has gone wrong so far, of the time in which somebody wanted to know. */
-struct troubles {
-	uint64_t looked_boot_ns; /* the last time; 0: never */
-	uint64_t all_ns;
-	struct trouble of[MAX_TROUBLES];
-	size_t n;
-	uint64_t ns; /* of all, with those that had no room */
-};
 
 struct gpus {
 	int fd;
@@ -43,7 +27,7 @@ struct gpus {
 	bool has_reading;
 	char rung[GPU_NAME_BYTES];   /* the last that answered; "": none */
 	char remark[GPU_NOTE_BYTES]; /* the last that was made; "": none */
-	struct troubles troubles;
+	struct gpu_troubles troubles;
 	struct gpu_pace pace;
 	struct gpu_spans spans; /* of the readings since the look before */
 	bool is_told;		/* at a look; the next reading begins them anew */
@@ -68,7 +52,7 @@ int gpus_open(const struct gpus_options *options, struct gpus **ret, struct err 
 		free(g);
 		return r;
 	}
-	g->opened_boot_ns = clock_boot_ns();
+	g->opened_boot_ns = g->troubles.looked_boot_ns = clock_boot_ns();
 	g->max_age_ns =
 		(uint64_t)(options->interval_seconds * MAX_AGE_INTERVALS * 1e9) + EXTRA_AGE_NS;
 	*ret = g;
@@ -217,45 +201,6 @@ static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
 }
 
-/* Whether the second is the first, and maybe more: what a lower rung adds is no other trouble. */
-static bool goes_on(const char *first, const char *second)
-{
-	size_t n = strlen(first);
-
-	return strncmp(first, second, n) == 0 && (second[n] == '\0' || second[n] == ';');
-}
-
-/* NULL: there is no room for another. */
-static struct trouble *find_kind(struct troubles *t, const char *note)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (goes_on(t->of[i].note, note) || goes_on(note, t->of[i].note))
-			return &t->of[i];
-	return t->n < MAX_TROUBLES ? &t->of[t->n++] : NULL;
-}
-
-static void watch_trouble(struct gpus *g, uint64_t boot_ns)
-{
-	struct troubles *t = &g->troubles;
-	uint64_t since_ns = boot_ns - (t->looked_boot_ns ? t->looked_boot_ns : g->opened_boot_ns);
-	const char *note = find_trouble(g, boot_ns);
-	struct trouble *kind;
-
-	if (boot_ns < t->looked_boot_ns || boot_ns < g->opened_boot_ns)
-		return;
-	t->looked_boot_ns = boot_ns;
-	t->all_ns += since_ns;
-	if (!note)
-		return;
-	t->ns += since_ns;
-	kind = find_kind(t, note);
-	if (!kind)
-		return;
-	kind->ns += since_ns;
-	if (strlen(note) > strlen(kind->note))
-		snprintf(kind->note, sizeof(kind->note), "%s", note);
-}
-
 static void add_top_shares(const struct gpu_reading *r, struct gpu_sample *devices)
 {
 	for (uint32_t i = 0; i < r->n_processes; i++) {
@@ -271,7 +216,7 @@ static void add_top_shares(const struct gpu_reading *r, struct gpu_sample *devic
 void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	gpus_take(g);
-	watch_trouble(g, s->boot_ns);
+	gpu_troubles_add(&g->troubles, find_trouble(g, s->boot_ns), s->boot_ns);
 	if (!has_devices(g, s->boot_ns) && !has_none(g, s->boot_ns))
 		return;
 	s->gpus = arena_alloc(&s->arena, (g->now.n_devices + 1) * sizeof(*s->gpus));
@@ -351,32 +296,13 @@ const char *gpus_rung(const struct gpus *g)
 	return is_fresh(g, clock_boot_ns()) ? g->now.rung : NULL;
 }
 
-/* The one that lasted longest, and how long all others did. */
-static void tell_times(const struct troubles *t, char *ret, size_t size)
-{
-	const struct trouble *longest = &t->of[0];
-	char others[64] = "", times[128];
-
-	for (size_t i = 1; i < t->n; i++)
-		if (t->of[i].ns > longest->ns)
-			longest = &t->of[i];
-	if (t->ns > longest->ns)
-		snprintf(others, sizeof(others), ", something else for %.0f s",
-			 (double)(t->ns - longest->ns) / 1e9);
-	snprintf(times, sizeof(times), " (for %.0f of %.0f s%s)", (double)longest->ns / 1e9,
-		 (double)t->all_ns / 1e9, others);
-	snprintf(ret, size, "%.*s%s", (int)(size > sizeof(times) ? size - sizeof(times) : 0),
-		 longest->note, times);
-}
-
 bool gpus_tell_trouble(const struct gpus *g, char *ret, size_t size)
 {
-	if (g->troubles.n > 0)
-		tell_times(&g->troubles, ret, size);
-	else if (g->has_reading)
+	if (gpu_troubles_tell(&g->troubles, ret, size))
+		return true;
+	if (g->has_reading)
 		return false;
-	else
-		snprintf(ret, size, "the run was over before they were read");
+	snprintf(ret, size, "the run was over before they were read");
 	return true;
 }
 

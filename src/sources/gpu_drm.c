@@ -16,6 +16,7 @@ struct drm {
 	int root_fd;
 	struct drm_card cards[GPU_MAX_DEVICES];
 	size_t n_cards;
+	bool has_more; /* that had no room */
 	struct drm_users *users;
 };
 
@@ -35,7 +36,7 @@ static int drm_open(int root_fd, void **ret, struct err *err)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	d->root_fd = root_fd;
 	d->users = drm_users_new(root_fd);
-	d->n_cards = drm_find_cards(root_fd, d->cards, GPU_MAX_DEVICES);
+	d->n_cards = drm_find_cards(root_fd, d->cards, GPU_MAX_DEVICES, &d->has_more);
 	if (d->users && d->n_cards > 0) {
 		*ret = d;
 		return 0;
@@ -48,7 +49,7 @@ static int drm_open(int root_fd, void **ret, struct err *err)
 static void look_for_cards(struct drm *d)
 {
 	struct drm_card found[GPU_MAX_DEVICES];
-	size_t n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES);
+	size_t n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
 
 	for (size_t i = 0; i < n; i++) {
 		int known = drm_find_slot(d->cards, d->n_cards, found[i].slot);
@@ -58,6 +59,8 @@ static void look_for_cards(struct drm *d)
 			d->cards[known] = found[i];
 		else if (d->n_cards < GPU_MAX_DEVICES)
 			d->cards[d->n_cards++] = found[i];
+		else
+			d->has_more = true;
 	}
 }
 
@@ -90,6 +93,8 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	(void)err; /* a card that is gone is looked for again */
 	look_for_cards(d);
 	read_cards(d, ret);
+	if (d->has_more)
+		gpu_note_more_devices(ret);
 	drm_users_look(d->users, d->cards, d->n_cards);
 	drm_users_tell(d->users, first_device, ret);
 	return 0;

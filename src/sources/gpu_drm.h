@@ -76,8 +76,9 @@ struct drm_card {
 	uint64_t came_boot_ns;		 /* 0: it was there from the beginning */
 };
 
-/* Those whose clients can be seen, by their place on the bus; how many of at most max. */
-size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max);
+/* Those whose clients can be seen, by their place on the bus; how many of at most max, and whether
+ * there are more. */
+size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more);
 
 /* The position of the one in that slot; -1. */
 int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot);

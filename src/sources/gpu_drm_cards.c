@@ -130,15 +130,22 @@ static int compare_cards(const void *a, const void *b)
 	return strcmp(((const struct drm_card *)a)->slot, ((const struct drm_card *)b)->slot);
 }
 
-size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max)
+size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more)
 {
 	DIR *dir = open_folder(root_fd, "sys/class/drm");
 	const struct dirent *entry;
+	struct drm_card card;
 	size_t n = 0;
 
-	while (dir && n < max && (entry = readdir(dir)))
-		if (is_card(entry->d_name) && describe(root_fd, entry->d_name, &ret[n]))
-			n++;
+	*ret_has_more = false;
+	while (dir && !*ret_has_more && (entry = readdir(dir))) {
+		if (!is_card(entry->d_name) || !describe(root_fd, entry->d_name, &card))
+			continue;
+		if (n < max)
+			ret[n++] = card;
+		else
+			*ret_has_more = true;
+	}
 	if (dir)
 		closedir(dir);
 	qsort(ret, n, sizeof(*ret), compare_cards);
@@ -156,8 +163,9 @@ int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot)
 bool gpu_has_drm(int root_fd)
 {
 	struct drm_card first;
+	bool has_more;
 
-	return drm_find_cards(root_fd, &first, 1) > 0;
+	return drm_find_cards(root_fd, &first, 1, &has_more) > 0;
 }
 
 /* ---- what they say ---- */

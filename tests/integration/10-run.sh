@@ -216,21 +216,12 @@ PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q --json -- sh -c 'sleep 0.3; ex
 json "the report is whole without a store" "$stdout" \
 	'd["exit_code"] == 4 and len(d["events"]) >= 2 and len(d["series"]) >= 1 and any(u["what"] == "recording" for u in d["unknown"])'
 run "$PROCTOR" run -q --job locked -- true
-python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held" "$TMP/passed.lock" <<'EOF' &
-import os, sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w").close()
-while os.path.exists(sys.argv[2]) and not os.path.exists(sys.argv[3]):
-    time.sleep(0.05)
-EOF
-locker=$!
-eventually [ -e "$TMP/held" ]
+hold_database lock
 "$PROCTOR" run -q --json --job locked -- sh -c ": >$TMP/ran; exit 4" >"$TMP/locked" &
 runner=$!
 check "a locked database delays nothing of the command" eventually [ -e "$TMP/ran" ]
 pass lock
-wait $locker
+wait "$holder"
 wait $runner
 json "nor changes its end" "$(cat "$TMP/locked")" 'd["exit_code"] == 4 and d["outcome"] == "failure"'
 run "$PROCTOR" jobs --json

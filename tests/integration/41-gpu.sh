@@ -8,8 +8,18 @@ export STAND_IN_PID_FILE=$TMP/pid STAND_IN_FAIL_FILE=$TMP/fail
 export TMP
 
 if ! [ -e /dev/nvidiactl ] && ! [ -e /dev/dri ]; then
+	run "$PROCTOR" run -q --json --interval 300 -- true
+	json "where there is none a job of a moment used none" "$stdout" \
+		'(lambda s: s["gpu_seconds"] == d["gpu_seconds"] == d["gpu_idle_seconds"] == d["peak_gpu_memory_mb"] == 0)(
+			d["sheet_metrics"]["1"])'
 	run "$PROCTOR" doctor
 	like "doctor says what it has looked for" "$stdout" 'GPUs +ok +none; looked for /proc/driver/nvidia'
+	unlike "and nothing of what is on" "$stdout" 'gpu_enabled'
+	echo 'gpu_enabled: false' >"$PROCTOR_HOME/proctor.yaml"
+	run "$PROCTOR" doctor
+	like "nor asked if one came, where it is off" "$stdout" \
+		'GPUs +ok +none; .* it would not be asked: the configuration has gpu_enabled: false'
+	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 if ! command -v nvidia-smi >/dev/null; then
 	run "$SOURCE_ROOT/tests/gpu/run" "$PROCTOR"
@@ -112,22 +122,58 @@ STAND_IN_PID_FILE=$TMP/rests.pid STAND_IN_IDLE_FILE=$TMP/idle \
 	with_gpu "$PROCTOR" run -q --job rests -- "$TMP/rests" &
 rests=$!
 
+# ---- more runs, looked at below, too ----
+
 # job SECONDS: holds 1 MiB of each of three GPUs, each 40 % busy, after a second without one.
 cat >"$TMP/job" <<'END'
 #!/bin/sh
 sleep 1
-sh -c 'exec 9</dev/nvidia0; echo $$ >"$TMP/pid"; exec sleep "$0"' "$1"
-rm "$TMP/pid"
+sh -c 'exec 9</dev/nvidia0; echo $$ >"$STAND_IN_PID_FILE"; exec sleep "$0"' "$1"
+rm "$STAND_IN_PID_FILE"
 END
 chmod +x "$TMP/job"
 
-# ---- a run ----
+# The program in the place of the library.
+mkdir "$TMP/bin"
+cat >"$TMP/bin/nvidia-smi" <<'END'
+#!/bin/sh
+case $1 in
+--query-gpu=*) echo "GPU-a, 50, 100, 200, 30" ;;
+*) read -r pid <"$STAND_IN_PID_FILE" && echo "GPU-a, $pid, 7" ;;
+esac
+exit 0
+END
+chmod +x "$TMP/bin/nvidia-smi"
+with_smi() {
+	PATH=$TMP/bin:$PATH with_gpu "$@"
+}
+
+# begin JOB COMMAND...: in the background, with a pid file of its own; sets $began.
+begin() {
+	STAND_IN_PID_FILE=$TMP/$1.pid with_gpu "$PROCTOR" run -q --interval 1 --job "$1" -- "${@:2}" &
+	began=$!
+}
 
 # It is watched by another one, which would start the next 10 s after its end.
-with_gpu "$PROCTOR" run -q --interval 1 --job long -- \
-	sh -c 'sleep 13; grep -lx proctor-gpu /proc/[0-9]*/comm | wc -l >"$0"' "$TMP/readers"
-is "one reads, for as long as the run takes" "$(cat "$TMP/readers")" 2
-with_gpu "$PROCTOR" run -q --interval 1 --job busy -- "$TMP/job" 6
+begin long sh -c 'sleep 13; grep -lx proctor-gpu /proc/[0-9]*/comm | wc -l >"$0"' "$TMP/readers"
+long=$began
+begin busy "$TMP/job" 6
+busy=$began
+STAND_IN_MISSING=3 begin none sleep 8
+none=$began
+STAND_IN_INIT_RESULT=4 begin denied sleep 8 # no permission
+denied=$began
+STAND_IN_FAIL_FILE=$TMP/fails.fail begin fails sh -c '(sleep 5; : >"$STAND_IN_FAIL_FILE") & "$0" 8; wait' "$TMP/job"
+fails=$began
+: >"$TMP/crash.run"
+PATH=$TMP/bin:$PATH STAND_IN_CRASH_FILE=$TMP/crash.run begin crash "$TMP/job" 14 # the program is asked every 10 s
+crash=$began
+
+# ---- a run ----
+
+# The interval is 5 s: what is shorter is read all the same.
+with_gpu "$PROCTOR" run -q --job short -- "$TMP/job" 6
+wait "$busy"
 run "$PROCTOR" report busy --format json
 json "the rung" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
 json "the memory" "$stdout" 'd["peak_gpu_memory_mb"] == 3'
@@ -137,8 +183,6 @@ json "nor is any of its processes" "$stdout" \
 	'0 in (idle := {p["gpu_idle_seconds"] for p in d["processes"]}) and idle <= {0, None}'
 json "nothing went wrong" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
 
-# The interval is 5 s: what is shorter is read all the same.
-with_gpu "$PROCTOR" run -q --job short -- "$TMP/job" 6
 run "$PROCTOR" report short --format json
 json "a short job is read too" "$stdout" \
 	'd["peak_gpu_memory_mb"] == 3 and 3 <= d["gpu_seconds"] <= 3 * 0.4 * d["wall_seconds"]'
@@ -153,6 +197,9 @@ like "each process has what it used" "$stdout" 'GPU mem +GPU time +GPU idle'
 run with_gpu "$PROCTOR" snapshot
 like "a look has a line for each" "$stdout" 'GPU 2: 12 % busy, 3 MB of 8 MB used, - C, - W'
 
+wait "$long"
+is "one reads, for as long as the run takes" "$(cat "$TMP/readers")" 2
+
 # Busy for 7 s, 40 % each, and idle for 7 s; one reading more or less, and the time to begin and end.
 wait "$rests"
 run "$PROCTOR" report rests --format json
@@ -162,17 +209,17 @@ json "for the process as for the job" "$stdout" \
 	'((d["gpu_seconds"], d["gpu_idle_seconds"]) in
 		[(p["gpu_seconds"], p["gpu_idle_seconds"]) for p in d["processes"]])'
 
+# ---- what is not known has a reason ----
+
+with_gpu "$PROCTOR" run -q --job moment -- true
+run "$PROCTOR" report moment --format json
+json "a job of a moment is not read, which is said" "$stdout" \
+	'(d["gpu_seconds"] is d["peak_gpu_memory_mb"] is None and
+		[u["why"] for u in d["unknown"] if u["what"] == "gpus"] == ["the run was over before they were read"])'
+
 # ---- a driver that fails on the way ----
 
-cat >"$TMP/fails" <<'END'
-#!/bin/sh
-(sleep 5; : >"$TMP/fail") &
-"$TMP/job" 8
-wait
-END
-chmod +x "$TMP/fails"
-with_gpu "$PROCTOR" run -q --interval 1 --job fails -- "$TMP/fails"
-rm -f "$TMP/fail"
+wait "$fails"
 run "$PROCTOR" report fails --format json
 json "that it failed is said, and for how long" "$stdout" \
 	'any("NVML cannot read a GPU: Unknown Error (for " in u["why"] for u in d["unknown"])'
@@ -180,22 +227,9 @@ json "as is who had answered" "$stdout" 'd["rungs"]["GPU"] == "NVML"'
 
 # ---- a library that crashes, or hangs ----
 
-mkdir "$TMP/bin"
-cat >"$TMP/bin/nvidia-smi" <<'END'
-#!/bin/sh
-case $1 in
---query-gpu=*) echo "GPU-a, 50, 100, 200, 30" ;;
-*) read -r pid <"$TMP/pid" && echo "GPU-a, $pid, 7" ;;
-esac
-exit 0
-END
-chmod +x "$TMP/bin/nvidia-smi"
-with_smi() {
-	PATH=$TMP/bin:$PATH with_gpu "$@"
-}
 export STAND_IN_CRASH_FILE=$TMP/crash
 : >"$TMP/crash"
-with_smi "$PROCTOR" run -q --interval 1 --job crash -- "$TMP/job" 14 # the program is asked every 10 s
+wait "$crash"
 run "$PROCTOR" report crash --format json
 json "when the library crashes, the program answers" "$stdout" 'd["rungs"]["GPU"] == "nvidia-smi"'
 json "what it tells is recorded" "$stdout" 'd["peak_gpu_memory_mb"] == 7'
@@ -273,7 +307,7 @@ export STAND_IN_MISSING=3
 run with_gpu "$PROCTOR" snapshot --json
 json "a driver without a GPU is an empty list" "$stdout" 'd["gpus"] == []'
 is "and not a word" "$stderr" ""
-with_gpu "$PROCTOR" run -q --interval 1 --job none -- sleep 8
+wait "$none"
 run "$PROCTOR" report none --format json
 json "and no gap in a report" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
 run with_gpu "$PROCTOR" doctor
@@ -283,7 +317,7 @@ unset STAND_IN_MISSING
 # ---- no rights ----
 
 export STAND_IN_INIT_RESULT=4 # no permission
-with_gpu "$PROCTOR" run -q --interval 1 --job denied -- sleep 8
+wait "$denied"
 run "$PROCTOR" report denied --format json
 json "who has no rights to a GPU has none" "$stdout" 'd["rungs"]["GPU"] == "none"'
 json "which is no gap" "$stdout" '[u for u in d["unknown"] if u["what"] == "gpus"] == []'
@@ -313,6 +347,11 @@ until_rung() { # WANTED
 }
 "$PROCTOR" start
 until_rung NVML
+sleep 300 &
+"$PROCTOR" attach --pid $! --job attached
+kill $!
+"$PROCTOR" wait attached
+"$PROCTOR" report attached --format json >"$TMP/attached.json"
 # Asked by itself, the library would refuse: what is told is the daemon's.
 refused() { STAND_IN_INIT_RESULT=4 "$PROCTOR" "$@"; }
 until_told() { # FILE TEXT COMMAND...: a daemon that is busy may answer too late
@@ -346,6 +385,9 @@ printf 'interval_seconds: 1\n' >"$PROCTOR_HOME/proctor.yaml"
 export PROCTOR
 run with_gpu "$TMP/daemon"
 like "status names who answers" "$stdout" 'rung NVML'
+json "of an attached job it is said why nothing is" "$(cat "$TMP/attached.json")" \
+	'(d["gpu_seconds"] is None and [u["why"] for u in d["unknown"] if u["what"] == "gpus"] ==
+		["of an attached job what its processes used is not added up"])'
 json "a look asks the daemon, and no driver" "$(cat "$TMP/look.json")" \
 	'[g["utilization_pct"] for g in d["gpus"]] == [10, 11, 12]'
 json "unless it wants all processes, which a daemon does not show" "$(cat "$TMP/look-all.json")" \

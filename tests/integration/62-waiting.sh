@@ -52,20 +52,11 @@ json "from the beginning to the end" "$stdout" \
 
 # ---- one that cannot be written at all, and has an earlier attempt of the same job ----
 "$PROCTOR" run -q --job same -- true
-python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held" "$TMP/passed.same" <<'END' &
-import os, sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w").close()
-while os.path.exists(sys.argv[1]) and not os.path.exists(sys.argv[3]):
-    time.sleep(0.05)
-END
-holder=$!
-eventually test -e "$TMP/held"
+hold_database same
 run "$PROCTOR" run -q --json --job same -- sh -c 'exit 3'
 json "what a run tells is never of the attempt before it" "$stdout" 'd["exit_code"] == 3'
 pass same
-wait $holder
+wait "$holder"
 
 # ---- a database that is moved away under a run ----
 has_samples() { # JOB

@@ -44,27 +44,67 @@ get_meta() {
 	END
 }
 
+# begin NAME COMMAND...: in the background and a home of its own, beside others that only wait as well.
+begin() {
+	local name=$1
+	shift
+	(
+		PROCTOR_HOME=$TMP/$name "$@" </dev/null >/dev/null 2>"$TMP/$name.said"
+		echo $? >"$TMP/$name.status"
+	) &
+}
+
+# status_in NAME: of what was begun there, which is the home from now on.
+status_in() {
+	export PROCTOR_HOME=$TMP/$1
+	status=$(cat "$TMP/$1.status")
+}
+
+# after_another COMMAND...: where there is a database already.
+after_another() {
+	"$PROCTOR" run -q --job first -- true
+	"$@"
+}
+
+run_due() {
+	set_meta retained_ns 1
+	slowly 150 "$PROCTOR" run -q --interval 0.2 --job due -- sleep 6
+}
+
+cat >"$TMP/first.yaml" <<-'END'
+	job_id: first
+	sheets:
+	  - run: "true"
+	  - run: sleep 1000
+	    timeout: 1s
+END
+
+begin slow after_another slowly 3000 "$PROCTOR" run --interval 0.2 --job slow -- sleep 6
+begin stuck after_another slowly 60000 timeout 40 "$PROCTOR" run --interval 0.2 --job stuck -- sleep 1
+begin due after_another run_due
+begin first slowly 3000 "$PROCTOR" run -q -f "$TMP/first.yaml"
+begin made slowly 1500 "$PROCTOR" run --interval 0.2 --job made -- sleep 15
+begin new slowly 150 "$PROCTOR" run -q --interval 0.2 --job new -- sleep 6
+wait
+
 # ---- a run ----
 
-"$PROCTOR" run -q --job first -- true
-slowly 3000 "$PROCTOR" run --interval 0.2 --job slow -- sleep 6 2>"$TMP/said"
-is "a run ends as its command does" $? 0
+status_in slow
+is "a run ends as its command does" "$status" 0
 gaps "a run goes on looking" slow
 nothing_lost "and says of nothing that it is lost" slow
-is "that the disk is slow is said once" "$(grep -c 'the disk takes [0-9.]* s for what is recorded' "$TMP/said")" 1
+is "that the disk is slow is said once" "$(grep -c 'the disk takes [0-9.]* s for what is recorded' "$TMP/slow.said")" 1
 
 # An end that waited for this disk would come after a minute; and so would a log that begins.
-export PROCTOR_HOME=$TMP/stuck
-"$PROCTOR" run -q --job first -- true
-run timeout 40 env SLOW_DISK_MS=60000 LD_PRELOAD="$SLOW_DISK" "$PROCTOR" run --interval 0.2 --job stuck -- sleep 1
+status_in stuck
 is "the end of a run does not wait for ever" "$status" 0
-like "and says that not all is on the disk" "$stderr" 'the disk has not taken the last of what was recorded yet'
+like "and says that not all is on the disk" "$(cat "$TMP/stuck.said")" \
+	'the disk has not taken the last of what was recorded yet'
 nothing_lost "which outlives it" stuck
 
 # Here the loop waits a few times, and goes on where it should be by then.
-set_meta retained_ns 1
-slowly 150 "$PROCTOR" run -q --interval 0.2 --job due -- sleep 6
-is "retention is due" $? 0
+status_in due
+is "retention is due" "$status" 0
 check "and done" test "$(get_meta retained_ns)" -gt 1
 run "$PROCTOR" history --job due --json
 json "the run goes on looking" "$stdout" 'len(d) > 15 and d[-1]["timestamp"] - d[0]["timestamp"] > 4'
@@ -74,15 +114,7 @@ nothing_lost "and nothing is lost" due
 
 # What the disk takes for the database is longer than all of this: a signal, a timeout and the next
 # sheet are for the job, and do not wait for it.
-export PROCTOR_HOME=$TMP/first
-cat >"$TMP/first.yaml" <<-'END'
-	job_id: first
-	sheets:
-	  - run: "true"
-	  - run: sleep 1000
-	    timeout: 1s
-END
-run slowly 3000 "$PROCTOR" run -q -f "$TMP/first.yaml"
+status_in first
 run "$PROCTOR" sql --json 'SELECT (started_wall_ns - min(started_wall_ns) OVER ()) / 1e9 AS began, wall_ns / 1e9 AS wall
 	FROM sheets ORDER BY num'
 json "of a first run a timeout is on time" "$stdout" '1 <= d[1]["wall"] < 10'
@@ -90,17 +122,15 @@ json "and the next sheet begins at once" "$stdout" 'd[1]["began"] < 10'
 run "$PROCTOR" report first --json
 json "it has ended when its command did" "$stdout" 'd["outcome"] == "timeout" and d["ended"] - d["started"] < 12'
 
-export PROCTOR_HOME=$TMP/made
-run slowly 1500 "$PROCTOR" run --interval 0.2 --job made -- sleep 15
+status_in made
 is "it ends as its command does" "$status" 0
 run "$PROCTOR" history --job made --json
 json "it has looked from the beginning" "$stdout" 'len(d) > 15 and d[0]["age_seconds"] < 5'
 json "and gone on looking" "$stdout" 'max(b["timestamp"] - a["timestamp"] for a, b in zip(d, d[1:])) < 5'
 nothing_lost "nothing of it is lost" made
 
-export PROCTOR_HOME=$TMP/new
-slowly 150 "$PROCTOR" run -q --interval 0.2 --job new -- sleep 6
-is "with a database that is still to be made" $? 0
+status_in new
+is "with a database that is still to be made" "$status" 0
 run "$PROCTOR" history --job new --json
 json "all is recorded" "$stdout" 'len(d) > 10 and d[-1]["timestamp"] - d[0]["timestamp"] > 2'
 nothing_lost "and nothing of it is lost" new
@@ -129,6 +159,7 @@ nothing_lost "with all that was seen" many
 # ---- a daemon ----
 
 export PROCTOR_HOME=$TMP/home
+"$PROCTOR" run -q --job first -- true
 echo "interval_seconds: 0.2" >"$PROCTOR_HOME/proctor.yaml"
 slowly 3000 "$PROCTOR" start
 "$PROCTOR" run -q --interval 0.2 --job watched -- sleep 10

@@ -18,14 +18,10 @@
 #include "base/macros.h"
 #include "crossrank/finding.h"
 
+#include "rounds.h"
+
 #ifndef RANKS
 #define RANKS 8
-#endif
-/* Instrumented code takes its time: of what is only counted there are fewer then. */
-#ifdef __SANITIZE_ADDRESS__
-#define COUNTED(n) ((n) / 5)
-#else
-#define COUNTED(n) (n)
 #endif
 #define MAX_SAMPLES 400
 #define MAX_ARRIVALS 256

@@ -7,7 +7,7 @@
 #include "rank_jobs.h"
 
 #define LEADER 3
-#define JOBS 30
+#define JOBS ROUNDS(30)
 
 /* 8 ranks on one host at 1 Hz; the leader at 60 s, the others `after` to `after + spread` later. */
 static struct job long_job(double after, double spread)
@@ -335,8 +335,8 @@ static void check_kind(const struct kind *kind)
 	}
 	print_message("# %-36s %2d of %d named, %d wrong\n", kind->name, claimed, JOBS,
 		      claimed - right);
-	assert_true(claimed - right <= 0.05 * JOBS);
-	assert_true(right >= kind->least * JOBS);
+	assert_rate(claimed - right <= 0.05 * JOBS);
+	assert_rate(right >= kind->least * JOBS);
 }
 
 static void test_doubts(void **unused)
@@ -363,7 +363,7 @@ static void test_a_bump_is_not_the_onset(void **unused)
 		named += answer.verdict == VERDICT_NAMED;
 		inside += answer.low <= 60 && 60 <= answer.high;
 	}
-	assert_true(named >= 0.9 * JOBS);
+	assert_rate(named >= 0.9 * JOBS);
 	assert_true(inside >= 0.8 * named);
 }
 

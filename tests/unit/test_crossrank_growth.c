@@ -7,7 +7,7 @@
 
 #define LEADER 3
 #define EARLY 5 /* of whom something else comes first */
-#define JOBS 24
+#define JOBS ROUNDS(24)
 #define NOBODY (-1)
 #define WHO_IS_FIRST (-2)
 
@@ -582,11 +582,11 @@ static void test_growth(void **unused)
 		claimed += t.claimed;
 		wrong += t.wrong;
 		assert_true(t.wrong <= (kinds[i].leader == NOBODY ? 2 : 1));
-		assert_true(t.claimed - t.wrong >= kinds[i].least * JOBS);
-		assert_true(t.n_covered >= kinds[i].covered * t.n_onsets);
+		assert_rate(t.claimed - t.wrong >= kinds[i].least * JOBS);
+		assert_rate(t.n_covered >= kinds[i].covered * t.n_onsets);
 	}
 	print_message("# %d named, %d wrong\n", claimed, wrong);
-	assert_true(wrong <= 0.01 * claimed);
+	assert_rate(wrong <= 0.01 * claimed);
 }
 
 /* Two blocks: the first of the one is not the first of the other. */
@@ -622,8 +622,8 @@ static void test_two_leaders(void **unused)
 }
 
 /* Of few ranks one may well be near another by chance; and some rise too late to rise by much. */
-#define CHANCE_JOBS COUNTED(200)
-#define MANY_JOBS COUNTED(60)
+#define CHANCE_JOBS ROUNDS(200)
+#define MANY_JOBS ROUNDS(60)
 
 static int count_named(struct job (*make)(void), int n_ranks, int n_jobs)
 {

@@ -6,8 +6,8 @@
 
 #define LEADER 1
 #define JOBS 40
-#define CHANCE_JOBS COUNTED(300)
-#define PART_JOBS COUNTED(150)
+#define CHANCE_JOBS ROUNDS(300)
+#define PART_JOBS ROUNDS(150)
 
 /* As a program that takes 1 MiB every 0.1 s; proctor looks every 0.25 s. */
 static struct job small_blocks(int n_ranks, double length)

@@ -115,7 +115,7 @@ static void make_shaken(struct job *job, int leader, double lead)
 
 /* ---- what is answered ---- */
 
-#define JOBS 30 /* of each kind, with each lead */
+#define JOBS ROUNDS(30) /* of each kind, with each lead */
 #define NOBODY (-1.0)
 #define AT_ONCE 0.0
 
@@ -169,7 +169,7 @@ static void check_no_leader(const struct kind *kind)
 	if (!kind->has_order)
 		claimed += try_kind(kind, NOBODY).claimed;
 	print_message("  %3d named where nobody leads\n", claimed);
-	assert_true(claimed <= 0.05 * 2 * JOBS);
+	assert_rate(claimed <= 0.05 * 2 * JOBS);
 }
 
 static void check_kind(const struct kind *kind)
@@ -185,10 +185,10 @@ static void check_kind(const struct kind *kind)
 		sum.claimed += t.claimed;
 		sum.right += t.right;
 		if (leads[i] >= 2 && !kind->is_hard)
-			assert_true(t.claimed >= 0.85 * JOBS);
+			assert_rate(t.claimed >= 0.85 * JOBS);
 	}
 	print_message("  %d wrong", sum.claimed - sum.right);
-	assert_true(sum.right >= 0.95 * sum.claimed);
+	assert_rate(sum.right >= 0.95 * sum.claimed);
 	check_no_leader(kind);
 }
 

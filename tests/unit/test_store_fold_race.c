@@ -7,7 +7,10 @@
 
 #include "store/fold.h"
 
+#include "rounds.h"
+
 #define N_PROCESSES 2
+#define NEXT_STATEMENT (ARE_ALL_ROUNDS ? 1 : 4)
 
 /* What one handle does just before a statement of another. */
 struct intruder {
@@ -170,7 +173,7 @@ static void test_a_tick_while_others_fold(void **state)
 	bool was_reached = true, was_shut_out = false, was_let_in = false;
 
 	(void)state;
-	for (unsigned at = 1; was_reached; at++) {
+	for (unsigned at = 1; was_reached; at += NEXT_STATEMENT) {
 		struct race race;
 		struct intruder in = { .at = at, .act = act_tick, .wall_ns = NOW - MINUTE };
 		struct intruder retention = { 0 };
@@ -198,7 +201,7 @@ static void test_others_fold_at_a_tick(void **state)
 	unsigned n_folded = 0;
 
 	(void)state;
-	for (unsigned at = 1; was_reached; at++) {
+	for (unsigned at = 1; was_reached; at += NEXT_STATEMENT) {
 		struct race race;
 		struct intruder in = { .at = at, .act = act_retain };
 
@@ -214,7 +217,7 @@ static void test_others_fold_at_a_tick(void **state)
 		assert_true(raw_sql(race.f->db, "SELECT count(*) FROM ticks") < FOLD_TICKS);
 		race_end(&race);
 	}
-	assert_true(was_shut_out && n_folded > 2);
+	assert_true(was_shut_out && n_folded > ROUNDS(2));
 }
 
 /* …and at the end of its run. */
@@ -223,7 +226,7 @@ static void test_others_fold_at_the_end(void **state)
 	bool was_reached = true;
 
 	(void)state;
-	for (unsigned at = 1; was_reached; at++) {
+	for (unsigned at = 1; was_reached; at += NEXT_STATEMENT) {
 		struct race race;
 		struct intruder in = { .at = at, .act = act_retain };
 
@@ -244,7 +247,7 @@ static void test_two_others_fold(void **state)
 	bool was_reached = true;
 
 	(void)state;
-	for (unsigned at = 1; was_reached; at++) {
+	for (unsigned at = 1; was_reached; at += NEXT_STATEMENT) {
 		struct race race;
 		struct intruder in = { .at = at, .act = act_retain }, first = { 0 };
 

@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "rounds.h"
+
 /*
  * Many processes at one log. A line is {"w":WRITER,"n":NUMBER,"x":"…"}: each
  * writer counts its own, and the x's differ from line to line in length and letter.
@@ -222,7 +224,7 @@ static void test_rotation_happens_once(void **state)
 
 /* ---- kills ---- */
 
-#define N_ROUNDS 200 /* of kills */
+#define N_ROUNDS ROUNDS(200) /* of kills */
 #define N_VICTIMS 3
 
 /* Writes long lines, 2 MB in all, and tells of each; only a signal ends it. */
@@ -316,7 +318,7 @@ static void assert_nothing_lost(struct jsonl_tail *tail, const int *told)
  * Lines are long, so that some are killed in the middle of one. What three write before
  * the reader looks again is less than two files, so nothing may be lost.
  */
-static void test_600_kills(void **state)
+static void test_many_kills(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(tail_cleanup) struct jsonl_tail *tail = must_tail(f, JSONL_OLDEST);
@@ -403,7 +405,7 @@ int main(void)
 		JSONL_TEST(test_a_reader_that_keeps_up_sees_all),
 		JSONL_TEST(test_a_slow_reader_is_told_what_it_missed),
 		JSONL_TEST(test_rotation_happens_once),
-		JSONL_TEST(test_600_kills),
+		JSONL_TEST(test_many_kills),
 		JSONL_TEST(test_no_half_is_glued_to_another),
 	};
 

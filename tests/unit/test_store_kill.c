@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <time.h>
 
-#define N_KILLS 200
+#include "rounds.h"
+
+#define N_KILLS ROUNDS(200)
 #define N_PROCESSES 5
 
 /* Another would wait for the disk, which has nothing to do with who is killed. */
@@ -77,7 +79,7 @@ static int64_t kill_a_writer(const char *db, bool waits, int64_t n_ticks, long a
  * Each time: the database opens, is sound, and has all that was told, and at most the one
  * tick more that was written and not yet told. Every third writer gets as far as a fold.
  */
-static void kill_200(const struct fixture *f, bool waits)
+static void kill_many(const struct fixture *f, bool waits)
 {
 	unsigned seed = 1;
 	int64_t before = 0, n_told = 0;
@@ -99,14 +101,14 @@ static void kill_200(const struct fixture *f, bool waits)
 	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds") > 0);
 }
 
-static void test_200_kills(void **state)
+static void test_many_kills(void **state)
 {
-	kill_200(*state, true);
+	kill_many(*state, true);
 }
 
-static void test_200_kills_while_another_waits(void **state)
+static void test_many_kills_while_another_waits(void **state)
 {
-	kill_200(*state, false);
+	kill_many(*state, false);
 }
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -114,8 +116,8 @@ static void test_200_kills_while_another_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STORE_TEST(test_200_kills),
-		STORE_TEST(test_200_kills_while_another_waits),
+		STORE_TEST(test_many_kills),
+		STORE_TEST(test_many_kills_while_another_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "old_layout.h"
+#include "rounds.h"
 #include "store/handle.h"
 #include "store/migrate.h"
 
@@ -20,7 +21,7 @@ static void pause_us(long us)
 	nanosleep(&pause, NULL);
 }
 
-#define N_KILLS_EACH 30
+#define N_KILLS_EACH ROUNDS(30)
 
 /* Runs fn in a child, which is killed after so long; true: it had come to its end before. */
 static bool kill_after(void (*fn)(const struct fixture *f, int go_fd), const struct fixture *f,
@@ -63,7 +64,10 @@ static void note_outcome(struct span *span, bool was_done)
 {
 	span->n_early += !was_done;
 	span->n_late += was_done;
-	span->us = was_done ? span->us * 3 / 4 + 50 : span->us * 5 / 4 + 50;
+	if (span->n_late == 0)
+		span->us = 2 * span->us + 50;
+	else
+		span->us = (was_done ? span->us * 3 / 4 : span->us * 5 / 4) + 50;
 }
 
 #define N_TICKS 10
@@ -104,7 +108,7 @@ static bool goes_on(const struct span *span, int n)
 {
 	bool has_both = span->n_early > 0 && span->n_late > 0;
 
-	return n < N_KILLS_EACH || (!has_both && n < 10 * N_KILLS_EACH);
+	return n < N_KILLS_EACH || (!has_both && n < 300);
 }
 
 /* Ended with all that belongs to it, or not at all; and who comes next can end it. */

@@ -42,6 +42,15 @@ static void test_slices(void **state)
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
 }
 
+/* An hour of a job that is over, older than what is kept in full. */
+static void record_old_hour(struct store *store, uint64_t every_ns, int n_processes)
+{
+	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
+
+	tick_between(store, &a, 30 * HOUR, 29 * HOUR, every_ns, n_processes);
+	must_finish_at(store, &a, NOW - 29 * HOUR);
+}
+
 /* What the attempt's processes tell of themselves so far. */
 static void assert_so_far(struct store *store, const char *job_id, size_t n, uint64_t n_samples)
 {
@@ -173,12 +182,10 @@ static void test_a_slice_that_fails(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	struct attempt a = must_begin_at(store, "j", NOW - 30 * HOUR);
 	struct err err = ERR_INIT;
 	struct retention run;
 
-	tick_between(store, &a, 30 * HOUR, 29 * HOUR, 10 * SECOND_NS, 3);
-	must_finish_at(store, &a, NOW - 29 * HOUR);
+	record_old_hour(store, 10 * SECOND_NS, 3);
 	store_retain_begin(&run, &default_policy, NOW);
 	sqlite3_commit_hook(store->db, refuse_commit, NULL);
 	assert_true(store_retain_slice(store, &run, &err) < 0);

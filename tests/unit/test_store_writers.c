@@ -5,6 +5,8 @@
 
 #include "store/handle.h" /* to make its disk small */
 
+#include "rounds.h"
+
 #define N_WRITERS 4
 #define N_ATTEMPTS 20
 #define N_TICKS 5
@@ -80,7 +82,7 @@ static void pause_us(long us)
 	nanosleep(&pause, NULL);
 }
 
-#define N_KILLS 40
+#define N_KILLS ROUNDS(40)
 #define MAX_KILLS 400 /* each comes later than the one before: some ticks are written then */
 
 /* No half of a tick is ever there, and the next writer goes on. */
