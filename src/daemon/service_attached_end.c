@@ -54,13 +54,14 @@ static void note_untold(struct attempt *a)
 static void note_gpus(struct attempt *a, const struct service *s)
 {
 	if (s->gpus.reader && gpus_rung(s->gpus.reader))
-		add_note(a, "gpus", "of an attached job what its processes used is not added up");
+		attempt_note(a, "gpus",
+			     "of an attached job what its processes used is not added up");
 	else if (s->gpus.note[0])
-		add_note(a, "gpus", s->gpus.note);
+		attempt_note(a, "gpus", s->gpus.note);
 	else if (!sources_has_gpu(s->root_fd))
 		usage_set_no_gpu(&a->usage);
 	else if (!s->config->gpu_enabled)
-		add_note(a, "gpus", "gpu_enabled is false in the configuration");
+		attempt_note(a, "gpus", "gpu_enabled is false in the configuration");
 }
 
 static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)

@@ -178,7 +178,7 @@ int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
 
 const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid)
 {
-	const struct job_deaths *at = *find(s, (int64_t)mark);
+	const struct job_deaths *at = *job_deaths_find(s, (int64_t)mark);
 
 	return at && at->uid == uid ? at->job_id : NULL;
 }
@@ -286,7 +286,7 @@ static void on_hung_up(void *ctx)
 
 	begun->line = NULL;
 	service_drain_life(s);
-	begun = *find(s, id);
+	begun = *job_deaths_find(s, id);
 	if (begun && begun->attempt_id == 0)
 		drop_begun(begun);
 }

@@ -4,7 +4,7 @@
  */
 #include "rank_jobs.h"
 
-#define JOBS COUNTED(40)
+#define JOBS ROUNDS(40)
 
 static struct job staggered_job(double slope)
 {
