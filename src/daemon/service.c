@@ -17,7 +17,10 @@
 #include "base/unknown.h"
 #include "base/file_limit.h"
 #include "daemon/notify.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* ---- signals ---- */
 

@@ -6,7 +6,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 bool service_is_owner(const struct rpc_peer *peer)
 {

@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* Its runner asks every second while a sheet waits: who has not asked for so long does not wait. */
 #define HELD_NS UINT64_C(3000000000)

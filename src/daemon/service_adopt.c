@@ -9,7 +9,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
 
 #define ADOPT_SECONDS 30
 #define ADOPT_TICKS 3 /* a runner that looks as often as the daemon has handed over by then */

@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
 
 /* ---- telling ---- */
 

@@ -7,7 +7,7 @@
 #include "base/alive.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
 
 /* A runner knows its child by the pid alone. */
 static bool is_same(const struct proc_key *a, const struct proc_key *b)

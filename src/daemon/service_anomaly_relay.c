@@ -6,7 +6,8 @@
 
 #include "base/hash.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_tell.h"
 
 #define MAX_TOLD 8192 /* then they are forgotten, and one that lasts may be told again */
 

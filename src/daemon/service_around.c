@@ -3,7 +3,7 @@
  */
 #include "base/macros.h"
 #include "daemon/around.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
 
 /* In a copy: the snapshot of the tick is what others show and record. -ENOMEM. */
 static int look(const struct service *s, struct around *ret)

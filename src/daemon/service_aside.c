@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_work.h"
 
 struct aside_call {
 	struct service *service;

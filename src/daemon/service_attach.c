@@ -13,6 +13,8 @@
 #include "daemon/own.h"
 #include "daemon/process_facts.h"
 #include "daemon/service_guest.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 struct attach_params {
 	uint64_t pid;

@@ -13,6 +13,8 @@
 #include "base/unknown.h"
 #include "daemon/process_facts.h"
 #include "daemon/signal_process.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 
 /*
  * A job that something else started: there is no runner, so the daemon writes

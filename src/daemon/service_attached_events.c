@@ -5,6 +5,7 @@
 
 #include "daemon/may_hear.h"
 #include "daemon/service_attached.h"
+#include "daemon/service_follow.h"
 
 #define MAX_PENDING 16384      /* events that wait for the next tick */
 #define USER_MAX_PENDING 32768 /* of all jobs of one user who is not ours */

@@ -10,7 +10,7 @@
 #include "base/unknown.h"
 #include "daemon/closer.h"
 #include "daemon/evidence.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
 
 #define MAX_PROCESSES 4096		/* a job with more is not looked at closer */
 #define TICK_ROOM_NS UINT64_C(20000000) /* so near to a tick, the tick goes first */

@@ -9,7 +9,9 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/notify.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* ---- what depends on the configuration ---- */
 

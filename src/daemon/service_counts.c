@@ -2,7 +2,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/may_hear.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_follow.h"
 #include "daemon/told_calls.h"
 
 /*

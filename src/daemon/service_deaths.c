@@ -11,6 +11,7 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/may_hear.h"
+#include "daemon/service_follow.h"
 
 /*
  * What the processes of a job had used by their ends, for the record of its runner: the kernel

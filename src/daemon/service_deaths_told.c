@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "daemon/guest.h"
 #include "daemon/service_deaths.h"
+#include "daemon/service_follow.h"
 
 /*
  * The runner of a job asks at its end for what its processes had used: the answer waits until the

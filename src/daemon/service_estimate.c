@@ -9,7 +9,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/queue_file.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* Of a job that is put together from its sheets: everybody waits meanwhile. */
 #define MAX_SHEETS 32

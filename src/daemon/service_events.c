@@ -8,7 +8,10 @@
 #include "base/unknown.h"
 #include "daemon/call_sums.h"
 #include "daemon/raw_event.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* ---- what a process, a job or the host uses at the moment ---- */
 

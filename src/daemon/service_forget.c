@@ -1,4 +1,6 @@
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 
 /*
  * What lasts is told to be over while whose it was is still known, and goes nowhere: the record of

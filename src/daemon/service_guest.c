@@ -9,6 +9,9 @@
 #include "base/macros.h"
 #include "daemon/guest.h"
 #include "daemon/own.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* So many of its messages wait while the database is locked; then the oldest go. */
 #define MAX_WAITING 64

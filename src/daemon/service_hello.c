@@ -10,6 +10,9 @@
 #include "daemon/guest.h"
 #include "daemon/own.h"
 #include "daemon/service_guest.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 struct hello_params {
 	const char *job_id;

@@ -10,7 +10,9 @@
 #include "base/unknown.h"
 #include "daemon/caller.h"
 #include "daemon/recorded.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 #include "daemon/signal_process.h"
 #include "report/report.h"
 

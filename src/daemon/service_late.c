@@ -8,6 +8,8 @@
 #include "base/unknown.h"
 #include "daemon/guest.h"
 #include "daemon/service_guest.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* A messenger asks for us every second (late_word.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)

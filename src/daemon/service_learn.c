@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* A client that has asked for an analysis. */
 struct learn_call {

@@ -7,6 +7,9 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/tellers.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 
 /*
  * Births and deaths of the jobs' processes, on the bus as they happen. A runner

@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* A mark costs a commit, and a workload may set thousands: those of this time share one. */
 #define GATHER_MS 20

@@ -6,6 +6,8 @@
 #include "daemon/descendants.h"
 #include "daemon/process_facts.h"
 #include "daemon/service_life.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 
 /*
  * Which processes are a job's, as the looks at the host and the trees of its runners show it: who

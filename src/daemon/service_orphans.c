@@ -11,7 +11,10 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 #include "daemon/signal_process.h"
 
 /* ---- when a job ends ---- */

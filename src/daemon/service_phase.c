@@ -3,7 +3,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/phase_params.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
 
 static int read_params(const struct rpc_call *call, struct phase_params *ret, struct err *err)
 {

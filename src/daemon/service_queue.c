@@ -10,7 +10,8 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 #include "daemon/turns.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)

@@ -5,7 +5,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/raw_event.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
 
 #define MAX_EVENTS 4096
 #define MAX_BYTES (4 << 20)

@@ -5,7 +5,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/recorded.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /*
  * What was recorded of jobs, for those who may not read the database itself.

@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 #include "daemon/tellers.h"
 
 /*

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_work.h"
 
 static struct admit_running describe(double rss_mb, const struct estimate *e, double age_seconds)
 {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
+#include "daemon/service_tell.h"
 #include "daemon/service_guest.h"
 
 /* So many jobs of one user that are recorded elsewhere are watched at a time. */

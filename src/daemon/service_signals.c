@@ -11,7 +11,8 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "daemon/own.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 #include "report/report.h"
 
 /*

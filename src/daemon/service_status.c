@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 static void write_rungs(struct json *j, const char *key, const struct service *s, bool are_reasons)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
 
 /* ---- what was rendered of the event that is being published ---- */
 

@@ -9,6 +9,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/may_hear.h"
+#include "daemon/service_follow.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts

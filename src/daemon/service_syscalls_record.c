@@ -3,6 +3,7 @@
 #include "base/macros.h"
 #include "daemon/own.h"
 #include "daemon/service_syscalls.h"
+#include "daemon/service_follow.h"
 
 /*
  * What the processes of a job have called goes into our database when it is over.

@@ -8,7 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 /* ---- look: which jobs there are ---- */
 

@@ -3,7 +3,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
 
 /* ---- snapshots ---- */
 

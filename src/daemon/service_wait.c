@@ -4,7 +4,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/service_internal.h"
+#include "daemon/service_tell.h"
+#include "daemon/service_work.h"
 
 struct wait_params {
 	struct job_params job;

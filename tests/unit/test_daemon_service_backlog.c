@@ -1,7 +1,8 @@
 /* Ticks that waited, of attempts that somebody has removed meanwhile. */
 #include "store_fixture.h"
 
-#include "daemon/service_internal.h"
+#include "daemon/service_follow.h"
+#include "daemon/service_work.h"
 
 static void keep(struct service *s, const struct attempt *const *attempts, size_t n, unsigned k)
 {

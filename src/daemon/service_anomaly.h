@@ -1,0 +1,74 @@
+/*
+ * service_anomaly - anomalies of the host and of jobs: found, told, kept, with evidence.
+ */
+#ifndef PROCTOR_DAEMON_SERVICE_ANOMALY_H
+#define PROCTOR_DAEMON_SERVICE_ANOMALY_H
+
+#include "daemon/service_internal.h"
+
+/* ---- service_anomalies.c ---- */
+
+/* A stage of a tick. */
+int service_detect(struct service *s, struct err *err);
+
+/* On the bus and into the record. What cannot be written now waits. */
+int service_tell_changes(struct service *s, const struct detect_changes *changes, struct err *err);
+
+/* Nobody will look any more: all that lasts is over, as far as anybody knows. */
+void service_end_anomalies(struct service *s);
+
+/* ---- service_anomaly_ends.c ---- */
+
+/* A process has ended, as somebody tells: noted if something lasts of it. */
+void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns);
+
+/* A job is over, and all that was told of its processes is known. */
+void service_end_anomalies_of(struct service *s, const struct watched *job);
+
+/* ---- service_adopt.c ---- */
+
+/* Before a look for anomalies. */
+void service_adopt_anomalies(struct service *s);
+
+/* There are OOM kills among the news: they are told now, and make room for others. */
+void service_tell_kills(struct service *s);
+
+/* The same when the loop has its next turn. */
+void service_tell_kills_soon(struct service *s);
+
+/* ---- service_anomaly_relay.c ---- */
+
+/* A stage of a tick: what anybody has written down of anomalies since. */
+int service_relay_anomalies(struct service *s, struct err *err);
+
+/* As service_publish_anomaly(), unless that was told before. */
+void service_tell_anomaly(struct service *s, const struct episode *e, enum episode_change change,
+			  uint64_t uid);
+
+/* Another database is in its place. */
+void service_forget_anomalies(struct service *s);
+void service_release_anomalies(struct service *s);
+
+/* ---- service_around.c ---- */
+
+/* For one that began: who has the most memory, where the tick does not know it of all processes. It
+ * is read once for all that begin at a tick. */
+void service_look_around(struct service *s, struct anomaly_host *host);
+
+/* ---- service_closer.c ---- */
+
+/*
+ * For one that began: what is found out about its culprit; and its job, if there is one, is looked
+ * at closer for a while. False: nothing, and nobody looks.
+ */
+bool service_find_evidence(struct service *s, const struct detect_change *change,
+			   const struct watched *job, struct anomaly_evidence *ret);
+
+/* Writes down a trace that has ended. At each tick; and, with its end, when we leave. */
+void service_note_trace(struct service *s);
+void service_end_trace(struct service *s);
+
+void service_stop_closer(struct service *s); /* until something begins again */
+void service_release_closer(struct service *s);
+
+#endif

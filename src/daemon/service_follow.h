@@ -1,0 +1,246 @@
+/*
+ * service_follow - what the processes of jobs do.
+ *
+ * Births, deaths, signals and system calls as the kernel tells of them; jobs that something else
+ * started; and what lives on of those that are over.
+ */
+#ifndef PROCTOR_DAEMON_SERVICE_FOLLOW_H
+#define PROCTOR_DAEMON_SERVICE_FOLLOW_H
+
+#include "daemon/service_internal.h"
+
+struct job_params;
+
+/* ---- service_life.c ---- */
+
+/* Where the kernel does not tell of births and deaths this is no failure. */
+int service_open_life(struct service *s, struct err *err);
+void service_close_life(struct service *s);
+
+/* Takes what the kernel has told: before each look, so that nothing of it is old. */
+void service_drain_life(struct service *s);
+
+/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+void service_forget_life(struct service *s);
+
+/* ---- service_members.c ---- */
+
+/* A job that was not known before: from now on its runner's children are its own. */
+void service_expect_births(struct service *s, const struct watched *job);
+
+/* A stage of a tick: what the look has shown. */
+int service_settle_life(struct service *s, struct err *err);
+
+/* ---- service_relay.c ---- */
+
+/* A stage of a tick: what runners have written down. */
+int service_relay_events(struct service *s, struct err *err);
+
+/* For the next look for anomalies; kills do not wait for that. */
+void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
+
+/* The kernel has told of this kill, with the name, which is to be in the news of it. */
+void service_name_killed(struct service *s, const struct proc_event *ev);
+
+/* They have been looked at. */
+void service_forget_ooms(struct service *s);
+
+/* ---- service_signals.c ---- */
+
+/* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
+void service_note_signal(struct service *s, const struct life_event *ev);
+
+/* What nobody else writes down, to be written with the signals. False: there is no room. */
+bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
+			uint64_t uid);
+
+/* More is known of whose the processes are: also of those that something has happened to. */
+void service_place_signals(struct service *s);
+
+/* Those of an attempt that were written down: an array, for who runs it and has another record. */
+void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
+			     struct json *j);
+
+/* Writes down and tells what there is: a kill is not to wait for the next tick. */
+void service_tell_signals(struct service *s);
+
+/* Into the database. What cannot be written now is tried again. */
+int service_record_signals(struct service *s, struct err *err);
+
+/* The job is over. */
+void service_end_signals_of(struct service *s, int64_t attempt_id);
+void service_forget_signals(struct service *s); /* all that wait */
+void service_close_signals(struct service *s);	/* while the store is open */
+
+/* ---- service_syscalls.c ---- */
+
+/* Which rung it is, or will be. */
+void service_describe_calls(struct service *s);
+
+/*
+ * A job begins: what its processes call is counted from now on, where that can be. With the first
+ * one that takes some tenths of a second, for which nobody is kept waiting.
+ */
+void service_count_calls_of(struct service *s, const struct watched *job);
+
+/* Its runner waits for that. False: it cannot be. */
+bool service_count_calls_now(struct service *s, const struct watched *job);
+
+/* It is over: what they have called in all is to be written down, which is not done inside a look.
+ */
+void service_sum_calls_of(struct service *s, const struct watched *job);
+
+/* Its runner does that, or nobody is to: what was counted so far is dropped. */
+void service_leave_calls_of(struct service *s, struct watched *job);
+
+/* Whether they are counted now. */
+bool service_counts_calls_of(struct service *s, int64_t attempt_id);
+
+/* Takes in what was counted, of all jobs. What the kernel side had no room for is noted. */
+int service_read_calls(struct service *s);
+
+/*
+ * Its runner asks for them, at its end: into the open object. We cease to count, and write them
+ * down as well if is_kept, that is where the runner's record is not ours.
+ */
+void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, struct json *j);
+
+int service_record_calls(struct service *s, struct err *err);
+
+/* A stage of a tick: into the samples what is new. */
+int service_count_calls(struct service *s, struct err *err);
+
+/* While the store is open. */
+void service_close_syscalls(struct service *s);
+
+/* Of all jobs, unwritten; it begins anew with the next. */
+void service_forget_calls(struct service *s);
+
+/* ---- service_counts.c ---- */
+
+/* Its runner asks for what each of its processes has called so far: into the open object. */
+void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
+
+/* Whether the user of a job may hear what this process of it has called. */
+bool service_may_tell_calls(const struct service *s, uint64_t uid, const struct syscall_process *p);
+
+/* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
+
+struct deaths;
+
+/* From now on, until it is dropped; of a runner that may hear of them itself only what it cannot.
+ */
+void service_keep_deaths_of(struct service *s, const struct watched *job);
+void service_drop_deaths_of(struct service *s, int64_t attempt_id);
+void service_forget_deaths(struct service *s); /* of all */
+
+/* A process has ended (member: what is known of it, or NULL), and its last word; who is of no such
+ * job is passed over. */
+void service_note_job_death(struct service *s, const struct member *member,
+			    const struct life_event *ev);
+void service_complete_job_death(struct service *s, const struct life_event *ev);
+
+/*
+ * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
+ * By the number of the attempt, or of service_find_begun(). It is not made to wait for longer than
+ * patience_ms.
+ */
+void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
+			    struct rpc_call *call);
+
+/* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
+int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+
+/* Whether who is below this runner and marked so is of another run there; runner_mark is what the
+ * runner itself is marked with. */
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark);
+
+/* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
+int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
+
+/* The job of this user that runs what is marked so, as its runner said when it began; NULL. */
+const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid);
+
+/*
+ * How many processes of jobs have ended without the kernel's last word on what they used.
+ * U64_UNKNOWN: it has none for us. What is about to be released is counted by
+ * service_leave_deaths().
+ */
+uint64_t service_count_unaccounted(const struct service *s);
+void service_leave_deaths(struct service *s, const struct deaths *deaths);
+
+/* Now and then: who has begun and is gone. */
+void service_tend_deaths(struct service *s);
+
+extern const struct rpc_method service_deaths_methods[];
+
+/* The last words are asked of the kernel while somebody needs them. */
+void service_want_accounts(struct service *s);
+
+/* ---- service_attached.c: jobs that something else started ---- */
+
+/* The sum over all of them. */
+size_t service_count_attached(const struct service *s, size_t (*count)(const struct deaths *d));
+
+/*
+ * A process was born. If it is of such a job, that it belongs there is remembered, as its parent
+ * may be gone at the next look, and its start time is set: true.
+ */
+bool service_keep_birth(struct service *s, struct member *born);
+
+/* An event of such a job, to be written down with the next tick. */
+void service_note_attached(struct service *s, const struct watched *job,
+			   const struct proc_event *ev);
+
+/* A job of that kind began, or was found again. */
+void service_follow_attached(struct service *s, const struct watched *job);
+
+/* Before a look is assigned: who was noted down as theirs is theirs. */
+void service_recall_attached(struct service *s);
+
+/* A stage of a tick: ends those of which nothing is left. */
+int service_settle_attached(struct service *s, struct err *err);
+
+/* What the kernel tells of an end, and later of all that was used, if it is of such a job. */
+void service_note_death(struct service *s, const struct member *member,
+			const struct life_event *ev);
+void service_complete_death(struct service *s, const struct life_event *ev);
+
+/* What waits to be written, all of it; and it was. */
+int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
+void service_events_stored(struct service *s);
+
+/* SIGTERM for all of its processes, and SIGKILL for what is left. */
+int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
+void service_release_attached(struct service *s);
+
+/* ---- service_orphans.c ---- */
+
+/* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
+void service_leave_job(struct service *s, const struct watched *job);
+
+/*
+ * The database was opened: whose runners were gone by then are no jobs that could be watched, and
+ * what lives on of them is looked for at the next ticks.
+ */
+void service_recall_lost(struct service *s);
+void service_release_lost(struct service *s);
+
+/* A stage of a tick. It waits for children of the daemon's own, too. */
+int service_look_for_orphans(struct service *s, struct err *err);
+
+/*
+ * Ends what lives on of the peer's job that is meant, or where there is none of others' that the
+ * peer may control: SIGTERM, and SIGKILL for what is left. -ENOENT: nothing does.
+ */
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
+			   const struct job_params *params);
+
+/* A process has died, as the kernel tells: if it was an orphan, that is noted. */
+void service_note_orphan_death(struct service *s, const struct life_event *ev);
+
+/* Keys of daemon.status. */
+void service_write_orphans(struct json *j, const struct service *s);
+
+#endif

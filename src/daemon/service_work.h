@@ -1,0 +1,189 @@
+/*
+ * service_work - work that has not begun, and answers that take long.
+ *
+ * The queue and what lets a job of it start, questions that are answered aside, and who waits.
+ */
+#ifndef PROCTOR_DAEMON_SERVICE_WORK_H
+#define PROCTOR_DAEMON_SERVICE_WORK_H
+
+#include "daemon/service_tell.h"
+
+/* ---- service_queue.c ---- */
+
+int service_open_queue(struct service *s, struct err *err);
+
+/* Whether it was started, and there is no database that would tell what becomes of it. */
+bool service_is_unfollowed(const struct service *s, const struct queued *job);
+
+/* Whether the attempt is what became of it. */
+bool service_is_attempt_of(const struct queued *job, const struct attempt *a);
+
+/*
+ * Whether an attempt of it is in the database: it is over if it is not watched (any more). Of one
+ * that is not followed: whether its end was told, or its runner is gone.
+ */
+bool service_has_run(struct service *s, const struct queued *job);
+
+/* It has not begun, and never will: that is recorded, and who waits for it is told. */
+void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer);
+
+/* Starts what may start, and clears away what is over. */
+void service_run_queue(struct service *s);
+
+/* A job has ended: the next one need not wait for the next tick. */
+void service_run_queue_soon(struct service *s);
+
+/* The daemon ends: what is over is cleared away. */
+void service_leave_queue(struct service *s);
+
+/* ---- service_learn.c ---- */
+
+int service_begin_learning(struct service *s, struct err *err);
+
+/* Takes over what the configuration says. */
+void service_configure_learning(struct service *s);
+
+/* ---- service_estimate.c: what a job will need ---- */
+
+/* What names a job that is not there yet: a file's text, or a command. */
+struct estimate_params {
+	const char *file;
+	const struct rpc_value *command;
+	uint64_t sheet;	      /* 0: not given */
+	uint64_t input_bytes; /* of the files that it names, as the caller says; U64_UNKNOWN */
+};
+
+/* A question that can be asked aside. */
+struct estimate_task {
+	char *file; /* its text; NULL: spec is there already */
+	struct job_spec spec;
+	struct mask
+		*mask; /* of the question; a reference, as the one in force may change meanwhile */
+	struct learning_question question;
+	struct learning_answer answer;
+};
+
+/* -EINVAL, -ENOMEM. */
+int service_estimate_task(struct service *s, const struct rpc_peer *peer,
+			  const struct estimate_params *params, struct estimate_task **ret,
+			  struct err *err);
+
+/* Both take a struct estimate_task: see struct aside_answer. */
+int estimate_task_work(void *ctx, struct store *store, struct err *err);
+void estimate_task_free(void *ctx); /* NULL is fine */
+
+/* What is asked about a job that is not there yet. All is borrowed. */
+struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
+					   uid_t uid, uint64_t input_bytes);
+
+/* Of one that will run as this user. */
+int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
+			  uint64_t input_bytes, struct learning_answer *ret, struct err *err);
+
+/* Whether it was never asked, or long ago. */
+bool service_needs_estimate(const struct queued *job);
+void service_estimate_queued(struct service *s, struct queued *job);
+void service_keep_estimate(struct queued *job, const struct estimate *e);
+
+/* Of those that run and were not asked about so far: at most max of them are looked up. How many.
+ */
+size_t service_estimate_running(struct service *s, size_t max);
+
+/* ---- service_aside.c: calls whose answers take long ---- */
+
+struct aside_answer {
+	/* On another thread: touches nothing but what is in ctx. */
+	int (*work)(void *ctx, struct store *store, struct err *err);
+	/* In the loop, if that was well: writes the result. */
+	int (*write)(void *ctx, struct service *s, struct rpc_call *call, struct err *err);
+	void (*release)(void *ctx);
+};
+
+/* What a method returns whose answer comes so. Takes over ctx, also where it fails. */
+int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
+			 void *ctx, struct err *err);
+
+/* ---- service_room.c ---- */
+
+/* Whether a job with this estimate fits beside those that run. -ENOMEM. */
+int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
+
+/* ---- service_admit.c: work that has not begun ---- */
+
+/* Why the next sheet of a job waits; NULL: it does not. */
+const char *service_why_held(const struct watched *job);
+
+/* Jobs of which a sheet waits. */
+size_t service_count_held(struct service *s);
+
+/* What names a job in a call. */
+struct job_params {
+	const char *job_id;
+	uint64_t attempt; /* 0: the last; for job.cancel all that run */
+	uint64_t uid;	  /* whose; U64_UNKNOWN: see service_find_job() */
+	bool only_queued; /* one that waits, and none that runs */
+};
+
+#define JOB_PARAMS_INIT           \
+	{                         \
+		.uid = UINT64_MAX \
+	}
+
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err);
+
+/* One that runs, or one that waits (or whose runner is just starting). */
+struct found_job {
+	struct watched *watched;
+	struct queued *queued;
+};
+
+/*
+ * False: there is none. Of jobs of one name the peer's own comes first, and then one
+ * that runs; what the peer has no right to is as if it were not there.
+ */
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret);
+
+/*
+ * -EINVAL: several users have such a job, none of them is the peer, and the peer has the right to
+ * more than one: err names them. Who means to end one does not mean any.
+ */
+int service_check_meant(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, enum service_right right, struct err *err);
+
+/*
+ * The same, in the database: the number of the attempt that is meant, where num 0 is
+ * the peer's last, or where there is none the last of whom the peer may read.
+ * -ENOENT.
+ */
+int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, int *ret_num, struct err *err);
+
+/* Whether the database is open, or is only locked most likely: then it will be. */
+bool service_may_have_store(const struct service *s);
+
+/* -EBUSY: the database is not open. */
+int service_need_store(struct service *s, struct err *err);
+
+/* ---- service_late.c ---- */
+
+/*
+ * Whether the runner of an attempt, which is lost, may have left word of its end: beside a database
+ * that could not be written, until it can be, or with somebody who tells it in a moment (that of
+ * a guest, while the daemon is new).
+ */
+bool service_expects_word(const struct service *s, const struct attempt *a);
+
+/* The job is over: who waits for it is told. */
+void service_answer_waiters(struct service *s, const struct watched *job);
+
+/* It was cancelled while it was queued: the same. */
+void service_answer_dropped(struct service *s, const struct queued *job);
+
+/* It is over while there is no database: as its runner told, or (it is gone) nobody can tell how.
+ */
+void service_answer_unrecorded(struct service *s, const struct queued *job, struct attempt *told);
+void service_answer_unknown(struct service *s, const struct queued *job);
+
+#endif
