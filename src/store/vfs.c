@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "store/sqlite.h"
-#include "store/vfs_frames.h"
 
 #define NAME "proctor"
 
@@ -17,35 +16,20 @@ static bool is_in_use(const char *name)
 	return stat(name, &st) == 0 && st.st_size > 0;
 }
 
-/* Where ours begins in what SQLite makes room for. */
-static int own_distance(const sqlite3_vfs *unix_vfs)
-{
-	return (unix_vfs->szOsFile + 7) & ~7;
-}
-
 /*
  * Without SQLITE_OPEN_CREATE a file that is there is opened as one that is not
  * new. It may be gone by now (the last to leave removes it): then as SQLite asked.
  */
-static int open_as_is(sqlite3_vfs *unix_vfs, const char *name, sqlite3_file *file, int flags,
-		      int *ret_flags)
+static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
+		     int *ret_flags)
 {
+	sqlite3_vfs *unix_vfs = vfs->pAppData;
+
 	if (flags & SQLITE_OPEN_WAL && is_in_use(name) &&
 	    unix_vfs->xOpen(unix_vfs, name, file, flags & ~SQLITE_OPEN_CREATE, ret_flags) ==
 		    SQLITE_OK)
 		return SQLITE_OK;
 	return unix_vfs->xOpen(unix_vfs, name, file, flags, ret_flags);
-}
-
-static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
-		     int *ret_flags)
-{
-	sqlite3_vfs *unix_vfs = vfs->pAppData;
-	int r = open_as_is(unix_vfs, name, file, flags, ret_flags);
-
-	if (r == SQLITE_OK && flags & SQLITE_OPEN_WAL)
-		vfs_frames_hold(file, own_distance(unix_vfs));
-	return r;
 }
 
 /* SQLite keeps the struct; its other functions are as they are. */
@@ -58,7 +42,6 @@ static bool make_vfs(sqlite3_vfs *unix_vfs)
 	*vfs = *unix_vfs;
 	vfs->zName = NAME;
 	vfs->pAppData = unix_vfs;
-	vfs->szOsFile = own_distance(unix_vfs) + vfs_frames_bytes();
 	vfs->xOpen = open_file;
 	if (sqlite3_vfs_register(vfs, 0) == SQLITE_OK)
 		return true;

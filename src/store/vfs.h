@@ -1,5 +1,5 @@
 /*
- * vfs - SQLite's own way to the file system, less one wait and many writes (vfs_frames.h).
+ * vfs - SQLite's own way to the file system, less one wait.
  *
  * SQLite syncs the folder at the first commit of every connection, because the
  * log might just have been made. Where there is something in it, whoever wrote

@@ -18,7 +18,6 @@ static unsigned n_syncs, n_locked; /* of those, while nobody else could write */
 static sqlite3 *other;		   /* who would like to */
 static unsigned n_to_fail;	   /* the next so many */
 static int64_t n_written;	   /* bytes */
-static unsigned n_writes;
 
 static bool is_locked(void)
 {
@@ -50,7 +49,6 @@ static int count_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int
 	for (size_t i = 0; i < n_kinds; i++)
 		if (file->pMethods == &kinds[i].methods) {
 			n_written += n;
-			n_writes++;
 			return kinds[i].own->xWrite(file, bytes, n, at);
 		}
 	return SQLITE_IOERR;
@@ -173,28 +171,6 @@ static void test_a_run(void **state)
 		a.ended_wall_ns = 1;
 		must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 		assert_int_equal(syncs(), 1);
-	}
-}
-
-/* All of its pages together, and before anybody else is told of them. */
-static void test_writes_of_a_tick(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a = make_attempt("j");
-	struct err err = ERR_INIT;
-
-	snapshot_init(&snap);
-	must(store_begin_attempt(store, &a, &err), &err);
-	for (unsigned k = 0; k < 5; k++) {
-		fill_snapshot(&snap, "j", 100, k);
-		n_writes = 0;
-		n_written = 0;
-		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
-		assert_int_equal(n_writes, 1);
-		assert_int_equal(n_written % (24 + 4096), 0);
-		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks"), k + 1);
 	}
 }
 
@@ -410,7 +386,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_making),
 		STORE_TEST(test_a_run),
-		STORE_TEST(test_writes_of_a_tick),
 		STORE_TEST(test_the_folder_of_a_log),
 		STORE_TEST(test_a_beginning_that_fails),
 		STORE_TEST(test_shared_patience),
