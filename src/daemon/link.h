@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/loop.h"
 #include "daemon/told_calls.h"
@@ -80,6 +81,10 @@ bool link_counts_calls(const struct link *link);
  * again for a while.
  */
 int link_take_counts(struct link *link, struct process_calls *ret);
+
+/* Whether the daemon has seen that the kernel killed this process of the job for want of memory: in
+ * its words. One that does not answer at once has not. */
+bool link_saw_oom_kill(struct link *link, pid_t pid, struct buf *why);
 
 /* Whether a daemon is, and has heard of us. */
 bool link_is_there(const struct link *link);

@@ -129,6 +129,26 @@ int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
 	return r;
 }
 
+bool link_saw_oom_kill(struct link *link, pid_t pid, struct buf *why)
+{
+	struct rpc_value *answer = NULL;
+	const struct rpc_value *list = NULL;
+	struct proc_event ev;
+	bool has_seen = false;
+
+	if (link_is_there(link) &&
+	    rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL) == 0)
+		list = rpc_value_get(answer, "signals");
+	for (size_t i = 0; list && !has_seen && i < rpc_value_len(list); i++) {
+		has_seen = read_signal(rpc_value_at(list, i), &ev) && ev.type == EVENT_OOM &&
+			   ev.key.pid == pid;
+		if (has_seen)
+			buf_add_str(why, ev.details);
+	}
+	rpc_value_free(answer);
+	return has_seen;
+}
+
 int link_take_rungs(struct link *link, struct attempt *a, bool has_sampled)
 {
 	struct rpc_value *status = NULL;

@@ -134,8 +134,9 @@ static bool was_short_of_memory(const struct run *run)
 }
 
 /*
- * The count of our own cgroup is about the job. That of the host is about anybody,
- * so it takes more, and is called a guess.
+ * The count of our own cgroup is about the job. That of the host is about anybody, so it takes
+ * more: the word of a daemon, who hears of each kill, as the job may stand in a cgroup of its own;
+ * or else it is called a guess.
  */
 static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 {
@@ -151,6 +152,8 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
 			   (unsigned long long)here);
 		is_oom = true;
+	} else if (u64_known(host) && host > 0 && link_saw_oom_kill(run->link, pid, why)) {
+		return true; /* which it writes down */
 	} else if (u64_known(host) && host > 0) {
 		is_oom = was_short_of_memory(run);
 		buf_printf(

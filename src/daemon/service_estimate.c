@@ -43,6 +43,7 @@ int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t 
 
 /* ---- of what somebody asks about ---- */
 
+/* Copies them: the answer is worked out when the request is gone. */
 static int spec_of_command(const struct rpc_value *words, uint64_t sheet, struct job_spec *spec,
 			   struct err *err)
 {
@@ -53,8 +54,11 @@ static int spec_of_command(const struct rpc_value *words, uint64_t sheet, struct
 		return err_set(err, -EINVAL, "'command' is empty");
 	if (!argv)
 		return err_set(err, -ENOMEM, "no memory left for the command");
-	for (size_t i = 0; i < n; i++)
-		argv[i] = rpc_value_string(rpc_value_at(words, i));
+	for (size_t i = 0; i < n; i++) {
+		argv[i] = arena_strdup(&spec->arena, rpc_value_string(rpc_value_at(words, i)));
+		if (!argv[i])
+			return err_set(err, -ENOMEM, "no memory left for the command");
+	}
 	argv[n] = NULL;
 	if (job_spec_set_command(spec, argv, (int)sheet) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the command");

@@ -392,22 +392,23 @@ static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-/* What was seen of its processes and only we have written down, for its own record. */
+static void tell_signals(struct service *s, const struct callers *callers, struct json *j)
+{
+	const struct watched *job = watch_find_attempt(s->watch, callers->attempt_id);
+
+	json_key(j, "signals");
+	if (job) {
+		service_list_signals_of(s, job->job_id, callers->attempt_id, j);
+	} else {
+		json_begin_array(j);
+		json_end_array(j);
+	}
+}
+
+/* What was seen of its processes and only we have written down. */
 static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct service *s = ctx;
-	const struct guest *guest = guest_find_by_line(s, rpc_call_peer(call));
-	const struct watched *job = guest ? watch_find_attempt(s->watch, guest->attempt_id) : NULL;
-	struct json *j;
-
-	if (!job)
-		return err_set(err, -EINVAL, "this connection is no runner's");
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	json_key(j, "signals");
-	service_list_signals_of(s, job->job_id, guest->attempt_id, j);
-	json_end_object(j);
-	return 0;
+	return answer_runner(ctx, call, tell_signals, err);
 }
 
 const struct rpc_method service_guest_methods[] = {

@@ -81,13 +81,21 @@ static void add_comm(struct buf *out, const char *comm)
 	buf_add_char(out, ']');
 }
 
+/* Who ends has given up its memory, and its command line with it, some time before it is a zombie.
+ */
+static bool is_same_program(const struct known *k, const struct proc_sample *p)
+{
+	return k->command && strcmp(k->comm, p->comm) == 0;
+}
+
 static void read_command(struct known *k, struct reader *r, const struct proc_sample *p)
 {
 	ssize_t n;
 
 	n = reader_read(r, NULL, k->key.pid, "cmdline");
-	if (n < 0)
+	if (n < 0 || (n == 0 && is_same_program(k, p)))
 		return;
+	memcpy(k->comm, p->comm, sizeof(k->comm));
 	buf_reset(&r->command);
 	if (n > 0)
 		mask_command(r->mask, r->text, (size_t)n, &r->command);

@@ -53,6 +53,7 @@ struct known {
 	bool may_be_old; /* the process may have run since they were read */
 	uint64_t period; /* in which they were, see known_fill() */
 	char *command, *cgroup;
+	char comm[COMM_BYTES]; /* when the command was read */
 	uint64_t fd_limit, process_limit;
 	uint64_t fds_at_limit; /* that were open when it was read */
 	struct rank_env rank;  /* its own, or that of its parent */

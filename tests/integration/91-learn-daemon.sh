@@ -8,13 +8,14 @@ children=()
 trap '"$PROCTOR" stop --jobs 2>/dev/null; [ ${#children[@]} = 0 ] || kill "${children[@]}" 2>/dev/null; rm -rf "$TMP"' EXIT
 
 # ask METHOD PARAMS: prints the answer of the daemon.
-ask() {
+ask() { # METHOD PARAMS, or @FILE with them
 	python3 - "$PROCTOR_HOME/proctor.sock" "$1" "$2" <<'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.settimeout(60)
 s.connect(sys.argv[1])
-s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": sys.argv[2], "params": json.loads(sys.argv[3])}).encode() + b"\n")
+params = open(sys.argv[3][1:]).read() if sys.argv[3][0] == "@" else sys.argv[3]
+s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": sys.argv[2], "params": json.loads(params)}).encode() + b"\n")
 print(s.makefile().readline())
 END
 }
@@ -152,6 +153,14 @@ is "as the program does it" "$(json_eval "$answer" 'd["result"]["estimated_peak_
 	"$(json_eval "$("$PROCTOR" estimate --json -f "$TMP/big.yaml")" 'd["estimated_peak_memory_mb"]')"
 json "admitted while there is room" "$(ask admit "$params")" \
 	'd["result"]["answer"] == "admit" and d["result"]["headroom_mb"] > 0 and "is expected to need" in d["result"]["reason"]'
+
+# The words of a command are those of the request, which is gone when the answer is worked out.
+for _ in 1 2 3; do "$PROCTOR" run -q -- sh -c ': a command with words of its own; exit 0'; done
+check "so is a command" eventually answers estimate '{"command": ["sh", "-c", ": a command with words of its own; exit 0"]}' \
+	'd["result"]["runs"] == 3 and d["result"]["basis"] == "exact command"'
+printf '{"command": ["%s"]}' "$(head -c 4000000 /dev/zero | tr '\0' A)" >"$TMP/long.json"
+json "and a long one" "$(ask estimate "@$TMP/long.json")" 'd["result"]["basis"] == "no data"'
+
 json "a scheduler may know better" "$(ask admit '{"estimated_peak_memory_mb": 1e9}')" \
 	'd["result"]["answer"] == "reject" and "more than the" in d["result"]["reason"] and d["result"]["delay_seconds"] is None'
 json "not of a sheet" "$(ask admit '{"for": "sheet", "estimated_peak_memory_mb": 1}')" 'd["error"]["code"] == -32602'

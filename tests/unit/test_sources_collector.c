@@ -349,6 +349,21 @@ static void test_zombie_keeps_what_is_known_of_it(void **state)
 	assert_string_equal(find(&t->snap, 7)->cgroup, "/job");
 }
 
+/* Its memory is gone, which takes a while, and then it is a zombie. */
+static void test_who_ends_keeps_its_command(void **state)
+{
+	struct tree *t = *state;
+
+	write_stat(t, (struct fake){ 7, "a", 0, 1, 100 });
+	write_file(t, 7, "cmdline", "./a -b");
+	scan(t);
+	write_file(t, 7, "cmdline", "");
+	fake_boot_ns += 1000 * SECOND;
+	scan(t);
+	assert_int_equal(find(&t->snap, 7)->state, 'S');
+	assert_string_equal(find(&t->snap, 7)->command, "./a -b");
+}
+
 static void test_scope_jobs_fills_only_those(void **state)
 {
 	struct tree *t = *state;
@@ -586,6 +601,7 @@ int main(void)
 		TREE(test_limit_is_read_when_files_grow),
 		TREE(test_limit_is_read_when_half_is_used),
 		TREE(test_zombie_keeps_what_is_known_of_it),
+		TREE(test_who_ends_keeps_its_command),
 		TREE(test_scope_jobs_fills_only_those),
 		TREE(test_rank_of_one_that_was_no_jobs_at_first),
 		TREE(test_fill_finds_samples_that_moved),
