@@ -27,7 +27,7 @@
 #define SUFFIX ".trace"
 #define REST_FACTOR 10	  /* a tenth of the time is traced */
 #define LET_GO_MS 4000	  /* strace is given 3 s of these */
-#define ATTACH_SECONDS 15 /* after which a tracer that is still there is stuck */
+#define ATTACH_SECONDS 15 /* so long after its time a tracer that is still there is stuck */
 
 /* ---- whom ---- */
 
@@ -219,6 +219,7 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 {
 	CLEANUP(close_fd) int lock_fd = -1;
 	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
+	uint64_t now = clock_boot_ns();
 	char dir[PATH_BYTES];
 	int r = check(t, plan, e, err);
 
@@ -235,7 +236,8 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 		r = spawn(t, plan->seconds, &e->worst, err);
 	if (r < 0)
 		return r;
-	t->next_boot_ns = clock_boot_ns() + (uint64_t)(rest_seconds * 1e9);
+	t->next_boot_ns = now + (uint64_t)(rest_seconds * 1e9);
+	t->stuck_boot_ns = now + (uint64_t)((ceil(plan->seconds) + ATTACH_SECONDS) * 1e9);
 	t->lock_fd = lock_fd;
 	lock_fd = -1;
 	return 0;
@@ -303,7 +305,7 @@ bool evidence_trace_has_ended(struct evidence_trace *t)
 		return false;
 	if (!is_over(t, 0)) {
 		/* It bounds itself; this is for one that hangs. */
-		if (clock_boot_ns() > t->next_boot_ns + ATTACH_SECONDS * UINT64_C(1000000000))
+		if (clock_boot_ns() > t->stuck_boot_ns)
 			kill(t->tracer, SIGKILL);
 		return false;
 	}

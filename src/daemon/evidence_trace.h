@@ -26,8 +26,9 @@ struct evidence_trace {
 	pid_t tracer; /* 0: none runs */
 	pid_t ended;  /* the last one */
 	int tracer_fd;
-	int lock_fd;	       /* while one runs */
-	uint64_t next_boot_ns; /* the next may begin */
+	int lock_fd;		/* while one runs */
+	uint64_t next_boot_ns;	/* the next may begin */
+	uint64_t stuck_boot_ns; /* one that still runs hangs, and is killed */
 	char episode[EPISODE_NAME_BYTES];
 	struct anomaly_evidence evidence; /* of the episode, with the file */
 };

@@ -270,6 +270,28 @@ static pid_t spawn_sleeper(void)
 	return pid;
 }
 
+/* When its time is over, long before another may begin. */
+static void test_a_tracer_that_hangs_is_killed(void **state)
+{
+	struct evidence_trace t = { .tracer = spawn_sleeper(),
+				    .tracer_fd = -1,
+				    .lock_fd = -1,
+				    .stuck_boot_ns = clock_boot_ns() + 3600 * SECOND };
+	pid_t tracer = t.tracer;
+	int status;
+
+	(void)state;
+	t.next_boot_ns = t.stuck_boot_ns + SECOND;
+	assert_false(evidence_trace_has_ended(&t));
+	assert_int_equal(waitpid(tracer, NULL, WNOHANG), 0);
+	t.stuck_boot_ns = clock_boot_ns() - 1;
+	assert_false(evidence_trace_has_ended(&t));
+	assert_int_equal(waitpid(tracer, &status, 0), tracer);
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+	assert_true(evidence_trace_has_ended(&t));
+	assert_int_equal(t.ended, tracer);
+}
+
 /* Why there is none is in the record. */
 static void check_comes_back(const struct anomaly_evidence *evidence)
 {
@@ -327,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_calls_by_their_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_is_for_root_to_know, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_trace_among_all, setup, teardown),
+		cmocka_unit_test(test_a_tracer_that_hangs_is_killed),
 		cmocka_unit_test(test_one_job_at_a_time),
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),
