@@ -227,6 +227,7 @@ json "watched: one of the jobs was looked at closer" "$stdout" \
 	'any(a["job_id"] and a["job_id"].startswith("watched") and (a["evidence"]["culprit"] or {}).get("fast_interval_seconds") == 0.1 for a in d)'
 closer "watched: and that is in the record" watched-%
 found "watched: an explosion of processes" watched-many process_explosion
+found "watched: a fork bomb that a limit stops" watched-bomb process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 child that ended" in a["description"] for a in d)'
