@@ -229,6 +229,7 @@ closer "watched: and that is in the record" watched-%
 found "watched: an explosion of processes" watched-many process_explosion
 found "watched: a fork bomb that a limit stops" watched-bomb process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
+is "the summary told of it what the record has" "$(grep -cF "$(json_eval "$stdout" 'd[0]["description"]')" "$TMP/watched-stopped.said")" 1
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 child that ended" in a["description"] for a in d)'
 found "watched: a process that outlives its job" watched-outlived orphan
