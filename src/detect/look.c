@@ -108,6 +108,8 @@ static void note_process(struct look *w, const struct check *check, struct track
 		set_bit(&p->muted, check->type, f->stand != STAND_CLEAR);
 		return;
 	}
+	if (p->muted & 1u << check->type)
+		episodes_take_back(&w->d->episodes, check->type, &who);
 	set_bit(&p->active, check->type,
 		look_note(w, check, &who, f, &p->job->told[check->type], &is_muted));
 	set_bit(&p->muted, check->type, is_muted);
