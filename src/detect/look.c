@@ -104,6 +104,8 @@ static void note_process(struct look *w, const struct check *check, struct track
 
 	bool is_worse = f->stand == STAND_OVER && f->severity > p->job->told[check->type].worst;
 
+	if (p->is_dead && !(p->active & 1u << check->type))
+		return; /* it was killed, and is not gone yet: nothing begins any more */
 	if (p->muted & 1u << check->type && !is_worse) {
 		set_bit(&p->muted, check->type, f->stand != STAND_CLEAR);
 		return;
