@@ -159,16 +159,18 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, double 
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
-static void describe_leak(const struct tick *t, const struct proc_sample *s, const struct fit *fit,
+/* Until now: the line ends with the last part of the window that is over. */
+static void describe_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			  struct finding *f)
 {
+	const struct fit *fit = &p->trail->memory_fit;
 	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	snprintf(f->text, sizeof(f->text),
 		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB)%s%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last,
-		 checks_time(fit->span, since), t->config->memory_leak_floor_mb,
+		 "%.0f MB more)%s%s",
+		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
+		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
 		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
 		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
@@ -181,7 +183,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	double window = c->memory_leak_window_seconds, growth;
 	bool is_early;
 
-	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window)
+	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
 	growth = fit->last - fit->first;
 	f->stand = STAND_CLEAR;
@@ -201,5 +203,5 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
-	describe_leak(t, s, fit, f);
+	describe_leak(t, p, s, f);
 }

@@ -12,6 +12,7 @@ static void test_leak(void **state)
 {
 	struct host h;
 	const struct seen *s;
+	char expected[64];
 
 	(void)state;
 	host_open(&h, 5);
@@ -21,6 +22,10 @@ static void test_leak(void **state)
 	assert_true(fabs(s->e.seconds_to_limit - 6144 / 0.5) < 600);
 	assert_true(fabs(s->e.before_value - 100) < 10);
 	assert_true(s->at < 330);
+	snprintf(expected, sizeof(expected), " to %.0f MB in ", s->e.first_value);
+	assert_non_null(strstr(s->e.worst.text, expected));
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 32 MB more)"));
+	assert_true(fabs(s->e.first_value - (100 + s->at * 0.5)) < 1);
 	assert_int_equal(s->e.worst.pid, 10);
 	assert_string_equal(s->e.worst.job_id, "job");
 	assert_int_equal(s->e.worst.sheet_num, 2);
