@@ -52,8 +52,8 @@ def bomb(seconds):
     time.sleep(seconds / 2)
     room = 60
     if os.getuid() == 0:
-        os.setuid(54321)
-        room = 30  # nobody else is that: it is the limit that tells
+        os.setuid(1_000_000 + os.getpid())  # nobody else is that…
+        room = 30  # …so it is the limit that tells
     limit = tasks_of(os.getuid()) + room
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
     children = []
