@@ -61,6 +61,7 @@ enum {
 #define KERNEL_TASK_RUNNING 0
 #define KERNEL_PF_FORKNOEXEC 0x40 /* of a task: it has executed no program yet */
 #define KERNEL_COMM_BYTES 16
+#define KERNEL_RLIMIT_NPROC 6
 #define KERNEL_RLIMIT_NOFILE 7
 #define KERNEL_SIGALRM 14
 #define KERNEL_SIGCHLD 17

@@ -176,6 +176,7 @@ static __always_inline void take_group(struct signal_struct *s, struct task_proc
 	p->child_user_ns = s->cutime;
 	p->child_system_ns = s->cstime;
 	p->fd_limit = s->rlim[KERNEL_RLIMIT_NOFILE].rlim_cur;
+	p->process_limit = s->rlim[KERNEL_RLIMIT_NPROC].rlim_cur;
 }
 
 static __always_inline __u32 pid_in_namespace(struct task_struct *t)

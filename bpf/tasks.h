@@ -57,7 +57,7 @@ struct task_process {
 	__u64 vms_pages, hwm_pages;
 	__s64 file_pages, anon_pages, swap_pages, shmem_pages;
 	__u64 open_fds; /* TASK_NO_COUNT: this kernel's programs cannot count so many */
-	__u64 fd_limit;
+	__u64 fd_limit, process_limit;
 	char comm[TASK_COMM_BYTES];
 };
 

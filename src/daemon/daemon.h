@@ -92,7 +92,8 @@ struct run_options {
 			      * pressure its sheets wait (hold.h); the first has waited already */
 	uint64_t submission; /* which one it was submitted as; U64_UNKNOWN */
 	bool is_for_other;   /* that daemon is another user's, and does not share our database */
-	bool is_read_back; /* the caller reads the record: a daemon that writes there is awaited */
+	bool is_read_back; /* the caller reads the record: a daemon that writes there is awaited, as
+			    * it is where there are anomalies */
 	const char *why_no_output; /* what its commands print is lost; NULL: it goes somewhere */
 	const char *slips;	   /* lines: settings that gave way to their defaults; NULL: none */
 	double interval_seconds;

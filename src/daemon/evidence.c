@@ -5,6 +5,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/may_hear.h"
 #include "sources/sources.h"
 
 static const struct proc_sample *find_sample(const struct snapshot *s, struct proc_key key)
@@ -66,21 +67,30 @@ static void take_calls(const struct proc_sample *p, struct anomaly_evidence *e)
 
 /* ---- all of it ---- */
 
+static void gather(const struct evidence_from *from, struct proc_key key,
+		   struct anomaly_evidence *ret)
+{
+	const struct proc_sample *p = find_sample(from->snap, key);
+
+	if (sources_read_open_files(from->root_fd, key, from->mask, ret) == 0 &&
+	    !u64_known(ret->n_files_open) && p)
+		ret->n_files_open = p->open_fds; /* more than are worth counting again */
+	if (p && p->syscalls)
+		take_calls(p, ret);
+}
+
+/* Asked before and after: it may run another program at any time. */
 bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		     struct anomaly_evidence *ret)
 {
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
-	const struct proc_sample *p;
-	bool has_files;
 
 	anomaly_evidence_init(ret);
-	if (!e->worst.has_pid || !u64_known(key.start_ticks))
+	if (!e->worst.has_pid || !u64_known(key.start_ticks) ||
+	    !may_hear_of(from->root_fd, from->uid, key.pid))
 		return false;
-	p = find_sample(from->snap, key);
-	has_files = sources_read_open_files(from->root_fd, key, from->mask, ret) == 0;
-	if (has_files && !u64_known(ret->n_files_open) && p)
-		ret->n_files_open = p->open_fds; /* more than are worth counting again */
-	if (p && p->syscalls)
-		take_calls(p, ret);
-	return has_files || ret->has_syscalls;
+	gather(from, key, ret);
+	if (!may_hear_of(from->root_fd, from->uid, key.pid))
+		anomaly_evidence_init(ret);
+	return ret->n_files > 0 || u64_known(ret->n_files_open) || ret->has_syscalls;
 }

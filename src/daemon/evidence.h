@@ -5,6 +5,7 @@
 #define PROCTOR_DAEMON_EVIDENCE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/mask.h"
 #include "model/anomaly.h"
@@ -15,11 +16,13 @@ struct evidence_from {
 	int root_fd;
 	const struct mask *mask;     /* NULL: names are shown as they are */
 	const struct snapshot *snap; /* in which it began */
+	uint64_t uid;		     /* who will be told */
 };
 
 /*
  * The open files and the system calls of the episode's process. What nobody can tell stays
- * unknown. False: nothing was found out, as it is of no process, or that is gone.
+ * unknown. False: nothing was found out, as it is of no process, or that is gone, or is not for
+ * that user to hear of (may_hear.h).
  */
 bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		     struct anomaly_evidence *ret);

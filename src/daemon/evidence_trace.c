@@ -22,11 +22,12 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
+#include "daemon/may_hear.h"
 
 #define SUFFIX ".trace"
 #define REST_FACTOR 10	  /* a tenth of the time is traced */
 #define LET_GO_MS 4000	  /* strace is given 3 s of these */
-#define ATTACH_SECONDS 15 /* after which a tracer that is still there is stuck */
+#define ATTACH_SECONDS 15 /* so long after its time a tracer that is still there is stuck */
 
 /* ---- whom ---- */
 
@@ -52,6 +53,8 @@ static int check(const struct evidence_trace *t, const struct evidence_trace_pla
 		return err_set(err, -EAGAIN, "another process was traced just before");
 	if (!proc_is_alive("", pid, e->worst.start_ticks))
 		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
+	if (!may_hear_of(plan->root_fd, plan->uid, pid))
+		return err_set(err, -EPERM, "process %d is not its user's alone", (int)pid);
 	if (is_proctor(pid))
 		return err_set(err, -EINVAL, "proctor does not trace itself");
 	return 0;
@@ -216,6 +219,7 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 {
 	CLEANUP(close_fd) int lock_fd = -1;
 	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
+	uint64_t now = clock_boot_ns();
 	char dir[PATH_BYTES];
 	int r = check(t, plan, e, err);
 
@@ -232,7 +236,8 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 		r = spawn(t, plan->seconds, &e->worst, err);
 	if (r < 0)
 		return r;
-	t->next_boot_ns = clock_boot_ns() + (uint64_t)(rest_seconds * 1e9);
+	t->next_boot_ns = now + (uint64_t)(rest_seconds * 1e9);
+	t->stuck_boot_ns = now + (uint64_t)((ceil(plan->seconds) + ATTACH_SECONDS) * 1e9);
 	t->lock_fd = lock_fd;
 	lock_fd = -1;
 	return 0;
@@ -300,7 +305,7 @@ bool evidence_trace_has_ended(struct evidence_trace *t)
 		return false;
 	if (!is_over(t, 0)) {
 		/* It bounds itself; this is for one that hangs. */
-		if (clock_boot_ns() > t->next_boot_ns + ATTACH_SECONDS * UINT64_C(1000000000))
+		if (clock_boot_ns() > t->stuck_boot_ns)
 			kill(t->tracer, SIGKILL);
 		return false;
 	}

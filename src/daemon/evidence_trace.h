@@ -26,22 +26,25 @@ struct evidence_trace {
 	pid_t tracer; /* 0: none runs */
 	pid_t ended;  /* the last one */
 	int tracer_fd;
-	int lock_fd;	       /* while one runs */
-	uint64_t next_boot_ns; /* the next may begin */
+	int lock_fd;		/* while one runs */
+	uint64_t next_boot_ns;	/* the next may begin */
+	uint64_t stuck_boot_ns; /* one that still runs hangs, and is killed */
 	char episode[EPISODE_NAME_BYTES];
 	struct anomaly_evidence evidence; /* of the episode, with the file */
 };
 
 struct evidence_trace_plan {
+	int root_fd;
 	const char *state_dir; /* files go into its folder "traces" */
 	double seconds;	       /* 0: no trace is wanted */
+	uint64_t uid;	       /* who will be told of it */
 };
 
 /*
  * Begins a trace of the episode's process; evidence is what else is known of it. -EAGAIN: not
  * now, one runs or was made just before, maybe by another; -EINVAL: none is wanted, or it is of no
- * process, or of proctor; -ESRCH: that is gone; else what failed. err, which may be NULL, says it,
- * and so does the evidence where one is wanted.
+ * process, or of proctor; -ESRCH: that is gone; -EPERM: it is not for that user to hear of; else
+ * what failed. err, which may be NULL, says it, and so does the evidence where one is wanted.
  */
 int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
 			 const struct episode *e, struct anomaly_evidence *evidence,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,8 +14,9 @@
 /* Who traces for us is our child, and none of the job. */
 static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
 {
-	const struct evidence_trace_plan plan = { run->options->state_dir,
-						  run->options->anomaly->evidence_trace_seconds };
+	const struct evidence_trace_plan plan = { run->root_fd, run->options->state_dir,
+						  run->options->anomaly->evidence_trace_seconds,
+						  geteuid() };
 	struct err err = ERR_INIT;
 	int r;
 
@@ -44,7 +46,8 @@ static void keep_trace(struct run *run, bool has_ended)
 static bool find_evidence(struct run *run, const struct detect_change *change,
 			  struct anomaly_evidence *ret)
 {
-	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap };
+	const struct evidence_from from = { run->root_fd, run->options->mask, &run->snap,
+					    geteuid() };
 	bool has_evidence;
 
 	if (change->change != EPISODE_BEGAN)

@@ -294,10 +294,31 @@ static uint64_t when_ended(const struct run *run)
 	return ended_ns;
 }
 
+static int count_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	(void)row;
+	++*(size_t *)ctx;
+	return 0;
+}
+
+/* The summary tells of them, and the daemon has seen the last of each. */
+static bool has_daemons_anomalies(struct run *run)
+{
+	const struct anomaly_filter filter = { .job_id = run->attempt->job_id,
+					       .attempt_num = run->attempt->attempt_num };
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	return link_is_shared(run->link) &&
+	       store_read_anomalies(run->store, &filter, count_anomaly, &n, &err) == 0 && n > 0;
+}
+
 /* Not in the database, where it will be in a moment. */
 static void await_record(struct run *run)
 {
-	if (run->options->is_read_back && run->store && link_await_record(run->link) == -ETIMEDOUT)
+	if (!run->store || !(run->options->is_read_back || has_daemons_anomalies(run)))
+		return;
+	if (link_await_record(run->link) == -ETIMEDOUT)
 		attempt_note(run->attempt, NOTE_UNWRITTEN,
 			     "the daemon had no time to write down what it knew last, such as "
 			     "phases and who has sent signals, and the run did not wait for it any "

@@ -162,10 +162,11 @@ static bool look_closer(struct service *s, const struct detect_wish *wish,
 }
 
 /* Who wants none, or cannot have one, has the rest. */
-static void trace(struct service *s, const struct episode *e, struct anomaly_evidence *evidence)
+static void trace(struct service *s, const struct episode *e, uint64_t uid,
+		  struct anomaly_evidence *evidence)
 {
-	const struct evidence_trace_plan plan = { s->paths->state_dir,
-						  s->config->anomaly.evidence_trace_seconds };
+	const struct evidence_trace_plan plan = { s->root_fd, s->paths->state_dir,
+						  s->config->anomaly.evidence_trace_seconds, uid };
 	struct err err = ERR_INIT;
 	int r = plan.seconds > 0 ? evidence_trace_begin(&s->trace, &plan, e, evidence, &err) : 0;
 
@@ -173,10 +174,22 @@ static void trace(struct service *s, const struct episode *e, struct anomaly_evi
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
 }
 
+/* Who will be told: of what is no job's, who reads all. */
+static uint64_t find_owner(struct service *s, const struct episode *e, const struct watched *job)
+{
+	const struct orphan *orphan;
+
+	if (job || !e->worst.job_id)
+		return job ? job->a.uid : 0;
+	orphan = e->worst.has_pid ? orphans_find(s->orphans, (pid_t)e->worst.pid) : NULL;
+	return orphan && orphan->attempt_id == e->attempt_id ? orphan->uid : U64_UNKNOWN;
+}
+
 bool service_find_evidence(struct service *s, const struct detect_change *change,
 			   const struct watched *job, struct anomaly_evidence *ret)
 {
-	const struct evidence_from from = { s->root_fd, service_mask(s), &s->snap };
+	const uint64_t uid = find_owner(s, change->episode, job);
+	const struct evidence_from from = { s->root_fd, service_mask(s), &s->snap, uid };
 	bool has_evidence = false;
 
 	if (change->change != EPISODE_BEGAN)
@@ -187,7 +200,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 		has_evidence = true;
 	}
 	if (has_evidence)
-		trace(s, change->episode, ret);
+		trace(s, change->episode, uid, ret);
 	return has_evidence;
 }
 

@@ -161,8 +161,8 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
  * (memory_spike_window_seconds) ago: medium, high from four times the threshold, critical
  * from sixteen times. It is over when they are fewer than three quarters of the threshold.
  * Many that are always there are how it works. Of a job whose user may have fewer processes
- * (RLIMIT_NPROC), or for which there is less room in its cgroup (pids.max), it is nine tenths of
- * these: the limit stops it before.
+ * (RLIMIT_NPROC of at least half of them), or for which there is less room in its cgroup (pids.max,
+ * if the job is half of what is there), it is nine tenths of these: the limit stops it before.
  */
 #define EXPLOSION_FACTOR 4
 #define LIMIT_SHARE 0.9
@@ -201,28 +201,46 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 			f->threshold);
 }
 
-static double process_threshold(const struct tick *t, const struct job_track *job)
+/* A program that allows itself none, and a few such among others, stop nobody else. */
+static uint64_t user_limit(const struct job_track *job)
 {
-	double limit = (double)t->config->process_explosion_processes;
+	return job->user_limit < FD_LIMIT_UNLIMITED && job->n_at_user_limit >= job->n_processes / 2
+		       ? job->user_limit
+		       : U64_UNKNOWN;
+}
 
-	if (!u64_known(job->process_limit) || job->process_limit == FD_LIMIT_UNLIMITED)
-		return limit;
-	return fmin(limit, ceil(LIMIT_SHARE * (double)job->process_limit));
+/* ret_whose: ", as its user may have 30", or "" where nothing stops it. */
+static double process_threshold(const struct tick *t, const struct job_track *job, char *ret_whose,
+				size_t size)
+{
+	double most = (double)t->config->process_explosion_processes;
+	uint64_t of_user = user_limit(job);
+	bool is_cgroup = job->cgroup_limit < of_user; /* unknown is the largest */
+	uint64_t limit = is_cgroup ? job->cgroup_limit : of_user;
+
+	ret_whose[0] = '\0';
+	if (!u64_known(limit) || ceil(LIMIT_SHARE * (double)limit) >= most)
+		return most;
+	snprintf(ret_whose, size,
+		 is_cgroup ? ", as its cgroup has room for %llu" : ", as its user may have %llu",
+		 (unsigned long long)limit);
+	return ceil(LIMIT_SHARE * (double)limit);
 }
 
 void check_processes(const struct tick *t, const struct job_track *job, struct finding *f)
 {
 	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
-	char since[CHECKS_TIME_BYTES];
+	char since[CHECKS_TIME_BYTES], whose[64];
 
 	find_explosion((double)job->n_processes, two_ago_value(&job->processes),
-		       process_threshold(t, job), lasts, f);
+		       process_threshold(t, job, whose, sizeof(whose)), lasts, f);
 	if (f->stand == STAND_OVER)
 		snprintf(
 			f->text, sizeof(f->text),
-			"the job went from %.0f to %.0f processes within the last %s (threshold: %.0f)",
+			"the job went from %.0f to %.0f processes within the last %s (threshold: %.0f%s)",
 			f->before, f->value,
-			checks_time(two_ago_seconds(&job->processes, t->now), since), f->threshold);
+			checks_time(two_ago_seconds(&job->processes, t->now), since), f->threshold,
+			whose);
 }
 
 /* ---- orphans ----

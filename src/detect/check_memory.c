@@ -10,7 +10,7 @@
  * beginning of the window, by memory_spike_floor_mb more, and a tenth more than it ever
  * was before the window: what goes up and down between the same two values is no news, and
  * neither is what jobs of its kind usually take, where that fits. What it takes while it starts up
- *(track_note.c) is told from high on, and what it has then is no base later.
+ * (track_note.c) is told if memory could be full within 60 s; what it has then is no base later.
  *
  *	critical	at this rate memory is full within 15 s
  *	high		within 60 s
@@ -18,21 +18,29 @@
  *			of its cgroup
  *	low		otherwise
  *
- * The first two only of what is medium. The rate is that since it began to grow, which may be
- * later than the beginning of the window: from where it had taken half the floor. All else is told
- * from that beginning on, which is what was judged.
+ * The first two only of what is medium and goes on: for 8 s, a quarter of it in the later half of
+ * these, or until it has taken half as much as there is left. Who loads its data is done by then.
+ * The rate is that since it began to grow, which may be later than the beginning of the window:
+ * from where it had taken half the floor. All else is told from that beginning on, which is what
+ * was judged.
  */
 #define NEW_PEAK 1.1
 #define SPIKE_CRITICAL_S 15
 #define SPIKE_HIGH_S 60
+#define SPIKE_SURE_S 8
+#define STILL_RISING 0.25
+#define SURE_SHARE 0.5
 #define LARGE_SHARE 0.1
 #define HARDLY_MORE 0.125  /* of the floor: no process has the same all the time */
 #define LONGEST_TICK_S 300 /* what lies further back is no sudden growth */
 
-static enum severity judge_spike(double growth_mb, double limit_mb, double seconds_to_limit)
+static enum severity judge_spike(double growth_mb, double limit_mb, double seconds_to_limit,
+				 bool goes_on)
 {
 	if (!(growth_mb >= LARGE_SHARE * limit_mb))
 		return SEVERITY_LOW;
+	if (!goes_on)
+		return SEVERITY_MEDIUM;
 	if (seconds_to_limit <= SPIKE_CRITICAL_S)
 		return SEVERITY_CRITICAL;
 	return seconds_to_limit <= SPIKE_HIGH_S ? SEVERITY_HIGH : SEVERITY_MEDIUM;
@@ -55,29 +63,48 @@ static bool is_spike(const struct tick *t, const struct track *p, double before)
 	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
 }
 
-/* By the rate since it began to grow; NaN: nobody knows how much there is. */
-static double seconds_to_full(const struct tick *t, const struct track *p,
-			      const struct proc_sample *s, double base)
-{
-	double at = 0, from = base;
+/* Since it began to grow. */
+struct rise {
+	double at, from_mb; /* by the clock of the trail */
+	double seconds, mb;
+};
 
-	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &at,
-			  &from); /* the base is one */
-	return checks_room_mb(t, s) * (t->now - p->born - at) / (p->memory_mb - from);
+static struct rise find_rise(const struct tick *t, const struct track *p, double base)
+{
+	struct rise r = { .from_mb = base };
+
+	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &r.at,
+			  &r.from_mb); /* the base is one */
+	r.seconds = t->now - p->born - r.at;
+	r.mb = p->memory_mb - r.from_mb;
+	return r;
+}
+
+static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
+{
+	double at, half_mb = r->from_mb;
+
+	if (r->mb >= SURE_SHARE * room_mb)
+		return true;
+	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &half_mb);
+	return r->seconds >= SPIKE_SURE_S && p->memory_mb - half_mb >= STILL_RISING * r->mb;
 }
 
 /* What is told is what was judged: from the base on, since it last had hardly more than that. */
 static void measure_growth(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			   double base, struct finding *f)
 {
+	const struct rise rise = find_rise(t, p, base);
+	const double room_mb = checks_room_mb(t, s); /* NaN: nobody knows */
 	double at = 0, least;
 	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	levels_last_below(&p->trail->memory, base + HARDLY_MORE * t->config->memory_spike_floor_mb,
 			  &at, &least); /* the base is one */
 	f->before = base;
-	f->seconds_to_limit = seconds_to_full(t, p, s, base);
-	f->severity = judge_spike(p->memory_mb - base, checks_limit_mb(t, s), f->seconds_to_limit);
+	f->seconds_to_limit = room_mb * rise.seconds / rise.mb;
+	f->severity = judge_spike(p->memory_mb - base, checks_limit_mb(t, s), f->seconds_to_limit,
+				  goes_on(p, &rise, room_mb));
 	snprintf(
 		f->text, sizeof(f->text),
 		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
@@ -111,7 +138,7 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 		return;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
 	measure_growth(t, p, s, before, f);
-	if (is_starting && f->severity < SEVERITY_HIGH)
+	if (is_starting && !(f->severity > SEVERITY_LOW && f->seconds_to_limit <= SPIKE_HIGH_S))
 		return;
 	f->stand = STAND_OVER;
 }
@@ -159,16 +186,18 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, double 
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
-static void describe_leak(const struct tick *t, const struct proc_sample *s, const struct fit *fit,
+/* Until now: the line ends with the last part of the window that is over. */
+static void describe_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			  struct finding *f)
 {
+	const struct fit *fit = &p->trail->memory_fit;
 	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	snprintf(f->text, sizeof(f->text),
 		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB)%s%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, fit->last,
-		 checks_time(fit->span, since), t->config->memory_leak_floor_mb,
+		 "%.0f MB more)%s%s",
+		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
+		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
 		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
 		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }
@@ -181,7 +210,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	double window = c->memory_leak_window_seconds, growth;
 	bool is_early;
 
-	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window)
+	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
 	growth = fit->last - fit->first;
 	f->stand = STAND_CLEAR;
@@ -201,5 +230,5 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
-	describe_leak(t, s, fit, f);
+	describe_leak(t, p, s, f);
 }

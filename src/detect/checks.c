@@ -92,7 +92,9 @@ double checks_room_mb(const struct tick *t, const struct proc_sample *s)
 
 const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES])
 {
-	if (seconds < 120)
+	if (seconds < 1)
+		snprintf(text, CHECKS_TIME_BYTES, "%.2g s", seconds);
+	else if (seconds < 120)
 		snprintf(text, CHECKS_TIME_BYTES, "%.0f s", seconds);
 	else if (seconds < 7200)
 		snprintf(text, CHECKS_TIME_BYTES, "%.0f min", seconds / 60);

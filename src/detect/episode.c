@@ -96,6 +96,7 @@ static void tell_more(struct running *r)
 {
 	char *text = r->e.worst.text;
 
+	text[r->n_own_bytes] = '\0';
 	if (r->n_more > 0)
 		snprintf(text + r->n_own_bytes, sizeof(r->e.worst.text) - r->n_own_bytes,
 			 "; and %llu more process%s of the job", (unsigned long long)r->n_more,
@@ -248,6 +249,21 @@ static void count_with_last(struct episodes *es, enum anomaly_type type, const s
 		}
 	}
 	es->n_untold++;
+}
+
+void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who)
+{
+	for (size_t i = es->n; i > 0; i--) {
+		struct running *r = es->items[i - 1];
+
+		if (r->n_more > 0 && r->e.worst.type == type &&
+		    episode_is_of(&r->e, who->job_id, who->attempt_id)) {
+			r->e.count--;
+			r->n_more--;
+			tell_more(r);
+			return;
+		}
+	}
 }
 
 /* ---- from outside ---- */

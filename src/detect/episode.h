@@ -88,6 +88,9 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct told *told,
 		  bool *ret_muted);
 
+/* One that was counted with another will be told by itself. */
+void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
+
 /* Whether one does. */
 bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,
 		   const struct subject *who);

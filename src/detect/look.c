@@ -104,10 +104,14 @@ static void note_process(struct look *w, const struct check *check, struct track
 
 	bool is_worse = f->stand == STAND_OVER && f->severity > p->job->told[check->type].worst;
 
+	if (p->is_dead && !(p->active & 1u << check->type))
+		return; /* it was killed, and is not gone yet: nothing begins any more */
 	if (p->muted & 1u << check->type && !is_worse) {
 		set_bit(&p->muted, check->type, f->stand != STAND_CLEAR);
 		return;
 	}
+	if (p->muted & 1u << check->type)
+		episodes_take_back(&w->d->episodes, check->type, &who);
 	set_bit(&p->active, check->type,
 		look_note(w, check, &who, f, &p->job->told[check->type], &is_muted));
 	set_bit(&p->muted, check->type, is_muted);
@@ -157,7 +161,7 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
 		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
-		ts->jobs[i]->process_limit = U64_UNKNOWN;
+		ts->jobs[i]->user_limit = ts->jobs[i]->cgroup_limit = U64_UNKNOWN;
 		ts->jobs[i]->sheet_num = SHEET_NONE;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++) {

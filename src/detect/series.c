@@ -184,7 +184,8 @@ void series_fit(const struct series *s, struct fit *ret)
 	if (!(sum.tt > 0))
 		return;
 	fit.n = s->n;
-	fit.span = (double)s->t[last_place(s)] - (double)s->t[s->first];
+	fit.from = (double)s->t[s->first];
+	fit.span = (double)s->t[last_place(s)] - fit.from;
 	fit.first = (double)s->v[s->first];
 	fit.last = (double)s->v[last_place(s)];
 	fit.slope = sum.tv / sum.tt;

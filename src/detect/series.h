@@ -56,6 +56,7 @@ bool floors_add(struct floors *f, double t, double v, double window);
 /* A straight line through the points. */
 struct fit {
 	size_t n;
+	double from;	     /* time of the first */
 	double span;	     /* seconds from the first to the last */
 	double first, last;  /* values */
 	double slope;	     /* per second */

@@ -35,6 +35,11 @@ uint64_t task_image(const struct task_process *t)
 	return (h ^ name[1] ^ (h >> 29)) * odd;
 }
 
+static uint64_t soft_limit(uint64_t limit)
+{
+	return limit > FD_LIMIT_UNLIMITED ? FD_LIMIT_UNLIMITED : limit;
+}
+
 static void fill_identity(const struct task_process *t, struct proc_sample *p)
 {
 	p->ppid = (pid_t)t->parent_pid;
@@ -44,7 +49,8 @@ static void fill_identity(const struct task_process *t, struct proc_sample *p)
 	p->uid = t->uid;
 	p->ns_pid = t->ns_pid;
 	p->threads = t->threads;
-	p->fd_limit = t->fd_limit > FD_LIMIT_UNLIMITED ? FD_LIMIT_UNLIMITED : t->fd_limit;
+	p->fd_limit = soft_limit(t->fd_limit);
+	p->process_limit = soft_limit(t->process_limit);
 }
 
 static void fill_counters(const struct task_process *t, struct proc_sample *p)

@@ -227,6 +227,7 @@ json "watched: one of the jobs was looked at closer" "$stdout" \
 	'any(a["job_id"] and a["job_id"].startswith("watched") and (a["evidence"]["culprit"] or {}).get("fast_interval_seconds") == 0.1 for a in d)'
 closer "watched: and that is in the record" watched-%
 found "watched: an explosion of processes" watched-many process_explosion
+found "watched: a fork bomb that a limit stops" watched-bomb process_explosion
 found "watched: a stopped process" watched-stopped stuck_process
 found "watched: a zombie" watched-zombie zombie
 json "its parent is blamed" "$stdout" 'all("has not waited for 1 child that ended" in a["description"] for a in d)'
@@ -236,6 +237,12 @@ json "of its attempt and sheet, and not over before it began" "$stdout" \
 found "watched: one that a job leaves that is over at once" watched-short orphan
 run "$PROCTOR" anomalies --job watched-quiet --json
 json "watched: nothing of a quiet job" "$stdout" "$OF_JOBS == []"
+pids=()
+plant watched-last stopped 8
+wait "${pids[@]}"
+run "$PROCTOR" anomalies --job watched-last --json
+like "the summary tells the last of it, as the record does" "$(cat "$TMP/watched-last.said")" \
+	"$(json_eval "$stdout" 'd[0]["description"].split(" (threshold")[0].split(") ")[1]')"
 "$PROCTOR" stop
 has_told() { [ "$(grep -c '"event":"monitor.anomaly","change":"cleared"' "$TMP/live")" -ge 5 ]; }
 eventually has_told

@@ -705,6 +705,32 @@ else
 	skip "what programs of root have done" "the kernel does not tell of births here"
 fi
 
+# ---- what is found out about a program of root's in which something began ----
+
+mkdir -m 700 "$TMP/vault"
+touch "$TMP/vault/names"
+cp "$(readlink -f "$(command -v bash)")" "$TMP/sbash" && chmod 4755 "$TMP/sbash"
+# shellcheck disable=SC2016 # the shell inside knows them
+hoard='for i in {3..41}; do eval "exec $i<\"$1\""; done; exec sleep 30'
+began() { # JOB: what began in it, of the open files of a process
+	json_eval "$(ask alice job.anomalies '{"job_id": "'"$1"'"}')" \
+		'len([a for a in d["anomalies"] if a["anomaly_type"] == "fd_exhaustion"])'
+}
+hoards() { # JOB SHELL FILE: what alice is told when it is over
+	# shellcheck disable=SC2016
+	as alice sh -c 'ulimit -n 44; exec "$@"' - "$PROCTOR" run -q --job "$1" -- "$2" -p -c "$hoard" - "$3" &
+	becomes 1 began "$1" >/dev/null
+	as alice "$PROCTOR" cancel "$1" >/dev/null 2>&1
+	wait $!
+	ask alice job.anomalies '{"job_id": "'"$1"'"}'
+}
+touch "$TMP/alice/names"
+told=$(hoards mine-open "$(command -v bash)" "$TMP/alice/names")
+like "which files a program of hers has open alice is told" "$told" "alice/names"
+told=$(hoards roots-open "$TMP/sbash" "$TMP/vault/names")
+like "that one of root's in her job has too many, too" "$told" fd_exhaustion
+unlike "but not which" "$told" vault
+
 # ---- a daemon of an ordinary user ----
 
 as bob "$PROCTOR" start --foreground 2>/dev/null &

@@ -35,6 +35,7 @@ struct fixture {
 	struct proc_sample *self;
 	struct episode episode;
 	struct anomaly_evidence found;
+	uint64_t uid; /* who will be told */
 };
 
 static int setup(void **state)
@@ -43,6 +44,7 @@ static int setup(void **state)
 
 	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(mask_new(NULL, 0, &f->mask, NULL), 0);
+	f->uid = geteuid();
 	snapshot_init(&f->snap);
 	f->self = snapshot_add_process(&f->snap);
 	f->self->key.pid = getpid();
@@ -68,7 +70,7 @@ static int teardown(void **state)
 
 static bool gather(struct fixture *f)
 {
-	const struct evidence_from from = { f->root_fd, f->mask, &f->snap };
+	const struct evidence_from from = { f->root_fd, f->mask, &f->snap, f->uid };
 
 	return evidence_gather(&from, &f->episode, &f->found);
 }
@@ -140,6 +142,42 @@ static void test_calls_by_their_time(void **state)
 	assert_string_equal(f->found.syscalls[1].name, "write");
 }
 
+static int begin_trace(struct fixture *f, double seconds, struct err *err)
+{
+	const struct evidence_trace_plan plan = { f->root_fd, "/nonexistent", seconds, f->uid };
+	struct evidence_trace t = { 0 };
+	int r = evidence_trace_begin(&t, &plan, &f->episode, &f->found, err);
+
+	assert_int_equal(t.tracer, 0);
+	assert_false(evidence_trace_has_ended(&t));
+	assert_false(evidence_trace_stop(&t));
+	return r;
+}
+
+/* A program of root's in the job of a user, and a job of which nobody knows whose it is. */
+static void test_what_is_for_root_to_know(void **state)
+{
+	const uint64_t uids[] = { 4001, U64_UNKNOWN };
+	struct syscall_use use = { "read", 1, 0, 10, 0 };
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	if (geteuid() != 0)
+		skip();
+	f->self->syscalls = &use;
+	f->self->n_syscalls = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(uids); i++) {
+		f->uid = uids[i];
+		assert_false(gather(f));
+		assert_int_equal(f->found.n_files, 0);
+		assert_false(u64_known(f->found.n_files_open));
+		assert_false(f->found.has_syscalls);
+		assert_int_equal(begin_trace(f, 1, &err), -EPERM);
+	}
+	f->uid = 0;
+	assert_true(gather(f));
+}
+
 static void test_one_job_at_a_time(void **state)
 {
 	const struct detect_wish wish = { 0.1, 10 }, none = { F64_UNKNOWN, 0 };
@@ -173,18 +211,6 @@ static void test_no_more_than_so_many_in_a_minute(void **state)
 
 /* ---- a trace: whom it is not made of. That it is made the integration tests see ---- */
 
-static int begin_trace(struct fixture *f, double seconds, struct err *err)
-{
-	const struct evidence_trace_plan plan = { "/nonexistent", seconds };
-	struct evidence_trace t = { 0 };
-	int r = evidence_trace_begin(&t, &plan, &f->episode, &f->found, err);
-
-	assert_int_equal(t.tracer, 0);
-	assert_false(evidence_trace_has_ended(&t));
-	assert_false(evidence_trace_stop(&t));
-	return r;
-}
-
 static void test_whom_nobody_traces(void **state)
 {
 	struct fixture *f = *state;
@@ -201,9 +227,9 @@ static void test_whom_nobody_traces(void **state)
 
 static void test_one_trace_in_so_long(void **state)
 {
-	const struct evidence_trace_plan plan = { "/nonexistent", 1 };
-	struct evidence_trace t = { .next_boot_ns = clock_boot_ns() + 60 * SECOND };
 	struct fixture *f = *state;
+	const struct evidence_trace_plan plan = { f->root_fd, "/nonexistent", 1, f->uid };
+	struct evidence_trace t = { .next_boot_ns = clock_boot_ns() + 60 * SECOND };
 
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
 }
@@ -244,6 +270,28 @@ static pid_t spawn_sleeper(void)
 	return pid;
 }
 
+/* When its time is over, long before another may begin. */
+static void test_a_tracer_that_hangs_is_killed(void **state)
+{
+	struct evidence_trace t = { .tracer = spawn_sleeper(),
+				    .tracer_fd = -1,
+				    .lock_fd = -1,
+				    .stuck_boot_ns = clock_boot_ns() + 3600 * SECOND };
+	pid_t tracer = t.tracer;
+	int status;
+
+	(void)state;
+	t.next_boot_ns = t.stuck_boot_ns + SECOND;
+	assert_false(evidence_trace_has_ended(&t));
+	assert_int_equal(waitpid(tracer, NULL, WNOHANG), 0);
+	t.stuck_boot_ns = clock_boot_ns() - 1;
+	assert_false(evidence_trace_has_ended(&t));
+	assert_int_equal(waitpid(tracer, &status, 0), tracer);
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+	assert_true(evidence_trace_has_ended(&t));
+	assert_int_equal(t.ended, tracer);
+}
+
 /* Why there is none is in the record. */
 static void check_comes_back(const struct anomaly_evidence *evidence)
 {
@@ -262,7 +310,7 @@ static void test_one_trace_among_all(void **state)
 {
 	struct fixture *f = *state;
 	char dir[] = "/tmp/proctor-traces-XXXXXX", path[64];
-	const struct evidence_trace_plan plan = { dir, 1 };
+	const struct evidence_trace_plan plan = { f->root_fd, dir, 1, f->uid };
 	struct evidence_trace t = { 0 };
 	struct err err = ERR_INIT;
 	pid_t pid = spawn_sleeper();
@@ -299,7 +347,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_another_process_is_not_taken_for_it, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_calls_by_their_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_for_root_to_know, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_trace_among_all, setup, teardown),
+		cmocka_unit_test(test_a_tracer_that_hangs_is_killed),
 		cmocka_unit_test(test_one_job_at_a_time),
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),

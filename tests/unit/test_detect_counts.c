@@ -120,6 +120,55 @@ static void bomb_in_a_roomy_cgroup(struct host *h, double t)
 	h->snap.cgroups[0].pids_max = PIDS_UNLIMITED;
 }
 
+/* Others fill it, while the job grows a little. */
+static void crowd_of_others(struct host *h, double t)
+{
+	static struct cgroup_sample c;
+	int n = t < 30 ? 1 : 4;
+
+	for (int i = 0; i < n; i++)
+		host_add(h, 10 + i, 1)->cgroup = "/a";
+	cgroup_sample_init(&c);
+	c.path = "/a";
+	c.pids_current = (uint64_t)(t < 30 ? 990 : 999 + n);
+	c.pids_max = 1000;
+	h->snap.cgroups = &c;
+	h->snap.n_cgroups = 1;
+}
+
+static void test_others_fill_the_cgroup(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, crowd_of_others);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
+/* One of them may start nobody, as programs in a sandbox; the others may. */
+static void one_in_a_sandbox(struct host *h, double t)
+{
+	for (int i = 0; i < (t < 30 ? 1 : 4); i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->uid = 65534;
+		p->process_limit = i == 3 ? 0 : 1000;
+	}
+}
+
+static void test_one_that_may_start_nobody(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, one_in_a_sandbox);
+	assert_quiet(&h);
+	host_close(&h);
+}
+
 static void test_a_fork_bomb_in_a_cgroup(void **state)
 {
 	struct host h;
@@ -131,6 +180,7 @@ static void test_a_fork_bomb_in_a_cgroup(void **state)
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
 	assert_true(s->e.worst.metric_value == 100);
 	assert_true(s->e.worst.threshold == 90);
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 90, as its cgroup has room for 100)"));
 	host_close(&h);
 	host_open(&h, 1);
 	play(&h, 60, crowd_in_a_cgroup);
@@ -152,6 +202,7 @@ static void test_a_fork_bomb_below_a_limit(void **state)
 	play(&h, 60, bomb_below_a_limit);
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
 	assert_true(s->e.worst.metric_value == 144);
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 135, as its user may have 150)"));
 	host_close(&h);
 	host_open(&h, 1);
 	play(&h, 60, bomb_of_root); /* which has no limit */
@@ -341,6 +392,8 @@ int main(void)
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
 		cmocka_unit_test(test_a_fork_bomb_in_a_cgroup),
+		cmocka_unit_test(test_others_fill_the_cgroup),
+		cmocka_unit_test(test_one_that_may_start_nobody),
 		cmocka_unit_test(test_files_of_the_first_minute),
 		cmocka_unit_test(test_many_fds),
 		cmocka_unit_test(test_fork_bomb),

@@ -69,6 +69,36 @@ static void test_many_of_one_job_are_counted(void **state)
 	host_close(&h);
 }
 
+/* One that is counted with others gets worse, and is told by itself: it is not one of them then. */
+static void test_each_is_counted_once(void **state)
+{
+	struct host h;
+	uint64_t n = 0;
+
+	(void)state;
+	host_open(&h, 5);
+	for (int tick = 0; tick < 4; tick++) {
+		host_begin(&h);
+		for (pid_t pid = 10; pid < 17; pid++) {
+			struct proc_sample *p = host_add(&h, pid, 1);
+
+			p->fd_limit = 100;
+			p->open_fds = tick >= 2 && pid == 16 ? 99 : 92;
+		}
+		host_tick(&h);
+		if (tick == 1)
+			assert_non_null(strstr(detect_active(h.d, 4)->worst.text,
+					       "; and 2 more processes of the job"));
+	}
+	for (size_t i = 0; detect_active(h.d, i); i++)
+		n += detect_active(h.d, i)->count;
+	assert_int_equal(n, 7);
+	assert_int_equal(detect_active(h.d, 5)->worst.pid, 16);
+	assert_non_null(
+		strstr(detect_active(h.d, 4)->worst.text, "; and 1 more process of the job"));
+	host_close(&h);
+}
+
 static void test_a_pid_that_is_used_again_is_another_process(void **state)
 {
 	struct host h;
@@ -616,6 +646,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_hour_of_flapping_is_a_handful),
 		cmocka_unit_test(test_many_of_one_job_are_counted),
+		cmocka_unit_test(test_each_is_counted_once),
 		cmocka_unit_test(test_a_pid_that_is_used_again_is_another_process),
 		cmocka_unit_test(test_a_successor_does_not_inherit),
 		cmocka_unit_test(test_unknown_is_silent),

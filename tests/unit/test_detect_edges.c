@@ -474,6 +474,10 @@ static void test_the_rate_of_a_spike_is_that_of_its_growth(void **state)
 	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_BEGAN);
 	assert_non_null(s);
 	assert_true(s->at <= 62);
+	assert_int_equal(s->e.worst.severity, SEVERITY_MEDIUM);
+	s = host_find(&h, ANOMALY_MEMORY_SPIKE, EPISODE_ESCALATED); /* it goes on */
+	assert_non_null(s);
+	assert_true(s->at <= 63);
 	assert_int_equal(s->e.worst.severity, SEVERITY_CRITICAL);
 	assert_true(s->e.seconds_to_limit > 2 && s->e.seconds_to_limit < 8);
 }

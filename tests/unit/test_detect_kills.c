@@ -47,6 +47,30 @@ static void test_oom(void **state)
 	host_close(&h);
 }
 
+/* The kernel takes its time to take the memory of one that it has killed. */
+static void dying(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->fd_limit = 100;
+	p->open_fds = t < 65 ? 10 : 99;
+	if (t == 60)
+		h->events[h->n_events++] =
+			(struct proc_event){ .type = EVENT_OOM, .key = p->key, .job_id = "job" };
+}
+
+static void test_nothing_begins_after_a_kill(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 80, dying);
+	begin_of(&h, ANOMALY_OOM_KILL, 60);
+	assert_int_equal(host_count(&h, EPISODE_BEGAN), 1);
+	host_close(&h);
+}
+
 /* ---- a cgroup ---- */
 
 struct cgroup_case {
@@ -318,6 +342,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_oom),
+		cmocka_unit_test(test_nothing_begins_after_a_kill),
 		cmocka_unit_test(test_oom_by_count),
 		cmocka_unit_test(test_the_sheet_of_a_kill_by_count),
 		cmocka_unit_test(test_a_kill_of_others_in_its_cgroup),

@@ -12,6 +12,7 @@ static void test_leak(void **state)
 {
 	struct host h;
 	const struct seen *s;
+	char expected[64];
 
 	(void)state;
 	host_open(&h, 5);
@@ -21,6 +22,10 @@ static void test_leak(void **state)
 	assert_true(fabs(s->e.seconds_to_limit - 6144 / 0.5) < 600);
 	assert_true(fabs(s->e.before_value - 100) < 10);
 	assert_true(s->at < 330);
+	snprintf(expected, sizeof(expected), " to %.0f MB in ", s->e.first_value);
+	assert_non_null(strstr(s->e.worst.text, expected));
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 32 MB more)"));
+	assert_true(fabs(s->e.first_value - (100 + s->at * 0.5)) < 1);
 	assert_int_equal(s->e.worst.pid, 10);
 	assert_string_equal(s->e.worst.job_id, "job");
 	assert_int_equal(s->e.worst.sheet_num, 2);
@@ -170,6 +175,65 @@ static void test_a_spike_soon_after_the_start(void **state)
 		assert_int_equal(h.n_seen, 1);
 		host_close(&h);
 	}
+}
+
+/* A sixth of what is there, as fast as it can: once, or again and again. */
+static void load_much(struct host *h, double t, double period)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = 10 + fmin(fmod(t, period), 4) * 350;
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((6144 - mb) * 1048576);
+}
+
+static void load_once(struct host *h, double t)
+{
+	load_much(h, t, 1e9);
+}
+
+static void sawtooth(struct host *h, double t)
+{
+	load_much(h, t, 20);
+}
+
+/* The same, and it goes on. */
+static void load_without_end(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+
+	p->age_seconds = t;
+	p->rss_anon_bytes = (uint64_t)((10 + fmin(t, 24) * 250) * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)(6144 - fmin(t, 24) * 250) * MB;
+}
+
+static enum severity worst_of(int step, double seconds, scene *play_it)
+{
+	enum severity worst = SEVERITY_LOW;
+	struct host h;
+
+	host_open(&h, step);
+	play(&h, seconds, play_it);
+	for (size_t i = 0; i < h.n_seen; i++)
+		if (h.seen[i].e.worst.type == ANOMALY_MEMORY_SPIKE &&
+		    h.seen[i].e.worst.severity > worst)
+			worst = h.seen[i].e.worst.severity;
+	host_close(&h);
+	return worst;
+}
+
+/* At that rate memory is full within seconds, if it goes on. */
+static void test_it_is_worse_if_it_goes_on(void **state)
+{
+	(void)state;
+	for (int step = 1; step <= 5; step += 4) {
+		assert_true(worst_of(step, 120, load_once) <= SEVERITY_MEDIUM);
+		assert_true(worst_of(step, 120, sawtooth) <= SEVERITY_MEDIUM);
+		assert_int_equal(worst_of(step, 16, load_without_end), SEVERITY_CRITICAL);
+	}
+	assert_int_equal(worst_of(1, 7, load_without_end), SEVERITY_MEDIUM);
+	assert_int_equal(worst_of(1, 11, load_without_end), SEVERITY_CRITICAL);
 }
 
 /* At once, for half a minute without a rest, after a while, and given back in part. */
@@ -343,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_spike),
 		cmocka_unit_test(test_no_spike),
 		cmocka_unit_test(test_a_spike_soon_after_the_start),
+		cmocka_unit_test(test_it_is_worse_if_it_goes_on),
 		cmocka_unit_test(test_loading_is_no_spike),
 		cmocka_unit_test(test_slow_loading_is_no_spike_at_any_tick),
 		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),

@@ -272,6 +272,7 @@ static const struct {
 	SAME(threads),
 	SAME(open_fds),
 	SAME(fd_limit),
+	SAME(process_limit),
 	SAME(uid),
 	SAME(ns_pid),
 	NEAR(cpu_ns, TICKS),
