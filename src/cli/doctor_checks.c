@@ -11,6 +11,8 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/doctor_gpu.h"
+#include "daemon/daemon.h"
+#include "report/report.h"
 #include "sources/sources.h"
 
 /* How long the database is looked through. */
@@ -113,6 +115,20 @@ static bool add_hold(struct store *store, struct buf *detail)
 	return true;
 }
 
+/* That it is so for some minutes is in order. */
+static bool add_over(struct patient *p, struct store *store, struct buf *detail)
+{
+	struct retention_policy policy = upkeep_policy(&p->config.retention, p->paths.jsonl);
+	uint64_t over = 0;
+
+	if (p->config_err.code || store_read_over(store, &policy, &over, NULL) < 0 || over == 0)
+		return false;
+	buf_add_str(detail, "; with what lies beside it ");
+	report_add_bytes(detail, over);
+	buf_add_str(detail, " above max_bytes: \"proctor gc\" removes what it may");
+	return true;
+}
+
 /* Ends of attempts that nobody could take in. */
 static bool add_set_aside(struct patient *p, struct buf *detail)
 {
@@ -158,8 +174,10 @@ static enum health look_through(struct patient *p, struct buf *detail)
 	else
 		buf_printf(detail, "%s, %zu attempt%s, no damage", p->paths.db, list.n,
 			   list.n == 1 ? "" : "s");
-	return add_hold(store, detail) | add_set_aside(p, detail) || checked < 0 ? HEALTH_NOTE
-										 : HEALTH_OK;
+	return add_hold(store, detail) | add_over(p, store, detail) | add_set_aside(p, detail) ||
+			       checked < 0
+		       ? HEALTH_NOTE
+		       : HEALTH_OK;
 }
 
 static enum health check_store(struct patient *p, struct buf *detail)

@@ -4,6 +4,7 @@
 #include "base/unknown.h"
 #include "cli/export.h"
 #include "cli/output.h"
+#include "model/attempts.h"
 #include "report/report.h"
 
 enum csv_key { KEY_JOB = 256, KEY_SINCE, KEY_UNTIL, KEY_WHAT, KEY_SPREADSHEET };
@@ -82,6 +83,7 @@ struct exporter {
 	struct store *store;
 	struct output out;
 	struct csv csv;
+	struct attempts attempts; /* whose progress it may be */
 };
 
 static int pass(void *ctx)
@@ -113,9 +115,28 @@ static int export_samples(struct exporter *e, struct err *err)
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct exporter *e = ctx;
+	struct snapshot told;
+	CLEANUP(free_ptr)
+	struct job_progress *own = attempts_tell(&e->attempts, snap, e->args->job_id, &told);
 
-	report_csv_snapshot(&e->csv, snap);
+	if (!own)
+		return -ENOMEM;
+	report_csv_snapshot(&e->csv, &told);
 	return pass(e);
+}
+
+/* All that may have run in that time. */
+static int read_attempts(struct exporter *e, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = e->args->job_id,
+					       .since_wall_ns = e->args->since_wall_ns };
+	int r = store_list_attempts(e->store, &filter, &list, err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		if (attempts_add(&e->attempts, &list.items[i]) < 0)
+			r = err_set(err, -ENOMEM, "out of memory");
+	return r;
 }
 
 static int export_snapshots(struct exporter *e, struct err *err)
@@ -125,9 +146,13 @@ static int export_snapshots(struct exporter *e, struct err *err)
 		.since_wall_ns = e->args->since_wall_ns,
 		.until_wall_ns = e->args->until_wall_ns,
 		.with_minutes = true,
+		.with_attempts = true,
 	};
+	int r = read_attempts(e, err);
 
-	return store_read_snapshots(e->store, &filter, on_snapshot, e, err);
+	if (r == 0)
+		r = store_read_snapshots(e->store, &filter, on_snapshot, e, err);
+	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
 static int on_event(void *ctx, const struct event_row *row)
@@ -209,6 +234,7 @@ static int export(const struct csv_args *args, struct store *store, struct err *
 	if (r == 0 && store)
 		r = exports[args->table](&e, err);
 	r = output_end(&e.out, r, err);
+	attempts_release(&e.attempts);
 	output_release(&e.out);
 	return r;
 }

@@ -112,9 +112,21 @@ static void add_log(struct buf *out, const struct rpc_value *s)
 			   number(s, "log_lines_lost"));
 }
 
+static void add_over(struct buf *out, const struct rpc_value *s)
+{
+	double over = number(s, "over_max_bytes");
+
+	if (!(over > 0))
+		return;
+	buf_add_str(out, "          with what lies beside it ");
+	report_add_bytes(out, (uint64_t)over);
+	buf_add_str(out, " above max_bytes (see \"proctor gc\")\n");
+}
+
 static void add_database(struct buf *out, const struct rpc_value *s)
 {
 	buf_printf(out, "database  %s\n", text(s, "database"));
+	add_over(out, s);
 	if (number(s, "ticks_lost") > 0)
 		buf_printf(out, "          %.0f ticks could not be stored in it, and are lost\n",
 			   number(s, "ticks_lost"));

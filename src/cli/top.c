@@ -200,27 +200,16 @@ static int play_events(struct player *p, uint64_t until_wall_ns)
 	return store_read_events(p->store, &filter, on_event, p, p->err);
 }
 
-static bool is_of(const char *job_id, const char *wanted)
-{
-	return !wanted || (job_id && strcmp(job_id, wanted) == 0);
-}
-
 /* As a stream of now has it: of one job nothing is said of the others. */
 static int write_json(struct player *p, const struct snapshot *snap)
 {
+	struct snapshot told;
 	CLEANUP(free_ptr)
-	struct job_progress *own = calloc(snap->n_progress + 1, sizeof(*own));
-	struct snapshot told = *snap;
+	struct job_progress *own = attempts_tell(&p->attempts, snap, p->args->filter.job_id, &told);
 	struct json j;
 
 	if (!own)
 		return err_set(p->err, -ENOMEM, "out of memory");
-	told.n_progress = 0;
-	for (size_t i = 0; i < snap->n_progress; i++)
-		if (is_of(snap->progress[i].job_id, p->args->filter.job_id))
-			own[told.n_progress++] = snap->progress[i];
-	told.progress = snap->progress ? own : NULL;
-	attempts_name(&p->attempts, &told);
 	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
 		return 0; /* it does not run then */
 	json_init(&j, &p->out.buf);

@@ -145,6 +145,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_string(j, "database", s->options->paths->db);
 	json_key_bool(j, "recording", s->store && !why_not_storing(s));
 	json_key_f64(j, "retention_held_until", held_until(s));
+	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
 	json_key_string(j, "recording_error", why_not_recording(s));
 	json_key_f64(j, "disk_wait_seconds",
 		     s->settler ? clock_ns_to_seconds(s->stats.disk_wait_ns) : F64_UNKNOWN);

@@ -7,9 +7,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 
 /* How often it is asked whether it is due: others may have done it. */
 #define LOOK_EVERY_NS UINT64_C(600000000000)
+/* How often whether there is far more than there may be: this part of max_bytes above it. */
+#define ROOM_EVERY_NS UINT64_C(60000000000)
+#define FAR_ABOVE 8
 /* Between two slices: others want to write as well. */
 #define PAUSE_MS 100
 /*
@@ -26,6 +30,9 @@ struct upkeep {
 	struct store *store; /* NULL: nothing is going on */
 	struct retention run;
 	uint64_t looked_boot_ns; /* 0: never */
+	uint64_t room_boot_ns;	 /* the same, for room; and what was found: */
+	uint64_t over_bytes;	 /* above max_bytes */
+	bool is_new_policy;	 /* nothing was done by it yet: any byte above is too much */
 	uint64_t tick_boot_ns;	 /* the last tick… */
 	uint64_t interval_ns; /* …and how long after the one before it was; 0: there was none */
 	bool failed, is_held, is_newer_told; /* said once */
@@ -56,6 +63,7 @@ static void begin(struct upkeep *u)
 {
 	const struct retention_clock clock = retention_clock_now();
 
+	u->is_new_policy = false;
 	store_retain_begin(&u->run, &u->policy, clock_wall_ns());
 	store_retain_watch_clock(&u->run, &clock);
 }
@@ -67,8 +75,10 @@ static int do_slice(struct upkeep *u, struct store *store)
 	int r = store_retain_step(store, &u->run, &err);
 
 	tell_hold(u);
-	if (r == 0)
+	if (r == 0) {
 		u->failed = false; /* what fails after that is news */
+		u->over_bytes = u->run.result.over_bytes;
+	}
 	if (r >= 0 || r == -EBUSY)
 		return r;
 	if (!u->failed)
@@ -127,18 +137,40 @@ void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 {
 	u->policy = upkeep_policy(policy, jsonl_path);
 	u->run.policy = u->policy;
+	u->room_boot_ns = 0;
+	u->is_new_policy = true;
+}
+
+/* True if it is so long ago, and notes that it is now. */
+static bool is_time(uint64_t *looked_boot_ns, uint64_t every_ns)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (*looked_boot_ns && now - *looked_boot_ns < every_ns)
+		return false;
+	*looked_boot_ns = now;
+	return true;
+}
+
+/* What the last run could not remove the next cannot either: that waits for the hour. */
+static bool lacks_room(struct upkeep *u, struct store *store)
+{
+	uint64_t spare = u->is_new_policy ? 0 : u->policy.max_bytes / FAR_ABOVE;
+
+	if (store_read_over(store, &u->policy, &u->over_bytes, NULL) < 0)
+		return false;
+	return u->over_bytes > spare && (u->is_new_policy || u->run.result.over_bytes == 0);
 }
 
 /* On a full disk nobody can say that it does it: several may. */
 static bool is_due(struct upkeep *u, struct store *store)
 {
-	uint64_t now = clock_boot_ns();
-	int claimed;
+	int claimed = 0;
 
-	if (u->looked_boot_ns && now - u->looked_boot_ns < LOOK_EVERY_NS)
-		return false;
-	u->looked_boot_ns = now;
-	claimed = store_claim_retention(store, clock_wall_ns(), NULL);
+	if (is_time(&u->looked_boot_ns, LOOK_EVERY_NS))
+		claimed = store_claim_retention(store, clock_wall_ns(), NULL);
+	if (claimed == 0 && is_time(&u->room_boot_ns, ROOM_EVERY_NS) && lacks_room(u, store))
+		claimed = store_claim_room(store, clock_wall_ns(), NULL);
 	return claimed > 0 || retention_is_full(claimed);
 }
 
@@ -196,6 +228,11 @@ void upkeep_look(struct upkeep *u, struct store *store)
 	}
 	if (u->store)
 		loop_timer_set(u->timer, pause_ms(u), 0);
+}
+
+uint64_t upkeep_over_bytes(const struct upkeep *u)
+{
+	return u->room_boot_ns ? u->over_bytes : U64_UNKNOWN;
 }
 
 uint64_t upkeep_held_until_ns(const struct upkeep *u)

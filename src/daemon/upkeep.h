@@ -1,6 +1,8 @@
 /*
  * upkeep - keeps the database small while something else goes on: retention
- * (store/retention.h), in short slices between ticks, at most once an hour.
+ * (store/retention.h), in short slices between ticks, at most once an hour. Where all together is
+ * above max_bytes, at the beginning or under a new policy, or far above it, it does not wait so
+ * long.
  */
 #ifndef PROCTOR_DAEMON_UPKEEP_H
 #define PROCTOR_DAEMON_UPKEEP_H
@@ -38,6 +40,9 @@ bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error);
  * (store/spool.h). The store is used until upkeep_leave().
  */
 void upkeep_look(struct upkeep *u, struct store *store);
+
+/* So much was above max_bytes when it was looked for last, a minute ago at most; or unknown. */
+uint64_t upkeep_over_bytes(const struct upkeep *u);
 
 /* Until when nothing goes for its age, as the clock has jumped ahead; 0: it has not. */
 uint64_t upkeep_held_until_ns(const struct upkeep *u);

@@ -175,3 +175,20 @@ void attempts_name(struct attempts *all, struct snapshot *s)
 			name_job(all, s, i);
 	}
 }
+
+struct job_progress *attempts_tell(struct attempts *all, const struct snapshot *s,
+				   const char *job_id, struct snapshot *ret)
+{
+	struct job_progress *own = calloc(s->n_progress + 1, sizeof(*own));
+
+	if (!own)
+		return NULL;
+	*ret = *s;
+	ret->n_progress = 0;
+	for (size_t i = 0; i < s->n_progress; i++)
+		if (!job_id || is_of(&s->progress[i], job_id))
+			own[ret->n_progress++] = s->progress[i];
+	ret->progress = own;
+	attempts_name(all, ret);
+	return own;
+}

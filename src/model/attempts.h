@@ -31,4 +31,11 @@ int attempts_add(struct attempts *all, const struct attempt *a);
 /* Sets attempt_id, attempt_num and uid of its progress, where it has none and they can be told. */
 void attempts_name(struct attempts *all, struct snapshot *s);
 
+/*
+ * Into ret a view of s whose progress is that of this job alone (NULL: of all), named as far as it
+ * can be. Returns what the caller frees when done with it, or NULL: no memory.
+ */
+struct job_progress *attempts_tell(struct attempts *all, const struct snapshot *s,
+				   const char *job_id, struct snapshot *ret);
+
 #endif

@@ -123,9 +123,3 @@ void cell_event_type(struct csv *c, const void *field)
 {
 	csv_text(c, event_type_name(*(const enum event_type *)field));
 }
-
-void cell_nothing(struct csv *c, const void *field)
-{
-	(void)field;
-	csv_unknown(c);
-}

@@ -32,7 +32,6 @@ csv_cell cell_f64;
 csv_cell cell_outcome;	/* enum outcome, by name */
 csv_cell cell_evidence; /* enum evidence, by name */
 csv_cell cell_event_type;
-csv_cell cell_nothing; /* a column of the contract that nobody can fill yet */
 
 struct csv_column {
 	const char *name;

@@ -7,6 +7,39 @@
 
 /* ---- samples ---- */
 
+/* Lists and objects are one cell each, as JSON has them. */
+static void add_json(struct csv *c, const struct buf *text)
+{
+	if (buf_error(text) < 0)
+		c->out->failed = true;
+	csv_text(c, text->data);
+}
+
+static void add_calls(struct csv *c, const struct proc_sample *p,
+		      void (*write)(struct json *, const struct syscall_use *, size_t))
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	if (!p->syscalls) {
+		csv_unknown(c);
+		return;
+	}
+	json_init(&j, &text);
+	write(&j, p->syscalls, p->n_syscalls);
+	add_json(c, &text);
+}
+
+static void cell_syscall_counts(struct csv *c, const void *sample)
+{
+	add_calls(c, sample, syscall_uses_write_counts);
+}
+
+static void cell_syscall_times(struct csv *c, const void *sample)
+{
+	add_calls(c, sample, syscall_uses_write_times);
+}
+
 struct sample_row {
 	uint64_t wall_ns;
 	double resolution_seconds;
@@ -33,8 +66,8 @@ static const struct csv_column sample_items[] = {
 	SAMPLE("threads", p.threads, cell_u64),
 	SAMPLE("open_fds", p.open_fds, cell_u64),
 	SAMPLE("age_seconds", p.age_seconds, cell_f64),
-	CSV_WHOLE("syscall_counts", cell_nothing),
-	CSV_WHOLE("syscall_time_pct", cell_nothing),
+	SAMPLE("syscall_counts", p, cell_syscall_counts),
+	SAMPLE("syscall_time_pct", p, cell_syscall_times),
 	SAMPLE("comm", p.comm, cell_chars),
 	SAMPLE("start_ticks", p.key.start_ticks, cell_u64),
 	SAMPLE("start_time", p.start_wall_ns, cell_seconds),
@@ -99,7 +132,6 @@ void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_second
 
 /* ---- snapshots ---- */
 
-/* Lists are one cell each, as JSON has them. */
 static void add_list(struct csv *c, void (*write)(struct json *, const struct snapshot *),
 		     const struct snapshot *s)
 {
@@ -108,9 +140,7 @@ static void add_list(struct csv *c, void (*write)(struct json *, const struct sn
 
 	json_init(&j, &text);
 	write(&j, s);
-	if (buf_error(&text) < 0)
-		c->out->failed = true;
-	csv_text(c, text.data);
+	add_json(c, &text);
 }
 
 static void write_zombie_pids(struct json *j, const struct snapshot *s)

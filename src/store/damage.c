@@ -91,7 +91,11 @@ int damage_leave_out(struct store *store, const struct damage *d, struct err *er
 	struct store *teller = store->is_borrowed ? store->teller : store;
 
 	if (!teller)
-		return store_damaged(store, kind_names[d->kind].one, err);
+		return err_set(err, -EBADMSG,
+			       "the database %s holds a %s that makes no sense, and is lost: "
+			       "\"proctor sql\" leaves it out, and so does who limits the time; "
+			       "\"proctor doctor\" says of when it is",
+			       store->path, kind_names[d->kind].one);
 	add(&teller->damages, d);
 	return 0;
 }

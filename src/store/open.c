@@ -8,6 +8,7 @@
 
 #include "base/macros.h"
 #include "base/path.h"
+#include "store/beside.h"
 #include "store/failure.h"
 #include "store/fold.h"
 #include "store/handle.h"
@@ -117,7 +118,7 @@ int store_check_access(const char *path, struct err *err)
 	if (fd < 0)
 		return refuse_writing(path, errno, err);
 	obstacle = store_write_obstacle(path); /* the log has to be made beside it */
-	return obstacle ? refuse_writing(path, obstacle, err) : 0;
+	return obstacle ? refuse_writing(path, obstacle, err) : beside_check(path, err);
 }
 
 /* ---- the handle ---- */
@@ -411,6 +412,8 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 	if (r < 0)
 		return r;
 	r = check_access(path, mode, err);
+	if (r == 0 && mode == STORE_WRITE)
+		r = beside_make_writable(path, err);
 	if (r < 0)
 		return r;
 	return mode == STORE_WRITE ? open_to_write(path, is_new, patience_ms, ret, err)

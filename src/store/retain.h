@@ -54,6 +54,7 @@ stage_fn retain_find_evidence, retain_keep_evidence;
 #define META_ANOMALIES_GONE "anomalies_gone_ns"
 #define META_SECONDS_KEPT "seconds_kept_ns" /* retain_keep_evidence() has seen all by then */
 #define META_CURVES_GONE "curves_gone_ns"
+#define META_RETAINED "retained_ns" /* when all this was done last */
 int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err); /* 0: unset */
 int meta_write(struct store *store, const char *key, int64_t value, struct err *err);
 int meta_raise(struct store *store, const char *key, int64_t value, struct err *err);

@@ -52,15 +52,19 @@ static struct rolling *rolling_new(struct slice *slice)
 static int save_hour(struct rolling *g, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t id = g->hour << ROLLUP_BITS | g->process;
-	int r = g->hour < 0 ? 0 : query_open(g->store, STATEMENT_PUT_ROLLUP, &q, err);
+	int64_t id;
+	int r;
 
-	if (r < 0 || g->hour < 0)
+	if (g->hour < 0)
+		return 0;
+	r = query_open(g->store, STATEMENT_PUT_ROLLUP, &q, err);
+	if (r < 0)
 		return r;
 	buf_reset(&g->bytes);
 	rollup_write(&g->bytes, &g->rollup, ROLLUP_SAMPLES, &g->t);
 	if (buf_error(&g->bytes) < 0)
 		return store_no_memory(g->store, err);
+	id = g->hour << ROLLUP_BITS | g->process;
 	query_bind_i64(&q, id);
 	query_bind_sealed_blob(&q, id, g->bytes.data, g->bytes.len);
 	g->hour = -1;

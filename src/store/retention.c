@@ -16,9 +16,6 @@
 #include "store/settle.h"
 #include "store/sqlite.h"
 
-#define META_RETAINED "retained_ns" /* when it was done last */
-
-#define INTERVAL_NS HOUR_NS
 /* A recorder that is quiet for so long has left its ticks: an interval is 5 minutes at most. */
 #define LEFT_NS HOUR_NS
 /* However slow the disk is a slice works for so long: it would not come to an end. */
@@ -312,57 +309,4 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 		do_with_more(run);
 	adapt(run, clock_boot_ns() - began_ns);
 	return r;
-}
-
-/* Who begins says so, for this long: of ten that find it due at once one does it. */
-#define CLAIM_NS UINT64_C(600000000000)
-
-int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = store_retention_is_due(store, now_wall_ns, err);
-
-	if (r <= 0)
-		return r;
-	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_CLAIM_META, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, META_RETAINED);
-	query_bind_i64(&q, (int64_t)now_wall_ns);
-	query_bind_i64(&q, (int64_t)(now_wall_ns - INTERVAL_NS));
-	query_bind_i64(&q, (int64_t)(now_wall_ns - INTERVAL_NS + CLAIM_NS));
-	r = query_run(&q, err);
-	if (r < 0)
-		return r;
-	if (sqlite3_changes(store->db) == 0)
-		return 0;
-	r = txn_commit(&txn, err);
-	return r < 0 ? r : 1;
-}
-
-int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	if (r == 0)
-		r = meta_write(store, META_RETAINED, (int64_t)(now_wall_ns - INTERVAL_NS), err);
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
-int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int64_t done_ns = 0;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = meta_read(store, META_RETAINED, &done_ns, err);
-	if (r < 0)
-		return r;
-	return done_ns <= 0 || (uint64_t)done_ns > now_wall_ns ||
-	       now_wall_ns - (uint64_t)done_ns >= INTERVAL_NS;
 }

@@ -150,6 +150,16 @@ int store_retention_is_due(struct store *store, uint64_t now_wall_ns, struct err
 /* The same, and if it is due others find that it is not, for ten minutes. */
 int store_claim_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 
+/* How many bytes are above max_bytes right now. */
+int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
+		    struct err *err);
+
+/*
+ * Claims it for who has found too much: it is a minute since it was done, and as far as can be told
+ * nobody is at it.
+ */
+int store_claim_room(struct store *store, uint64_t now_wall_ns, struct err *err);
+
 /* Who claimed it leaves before all is done: it is due for the next one. */
 int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err *err);
 

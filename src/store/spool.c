@@ -50,17 +50,21 @@ bool spool_has_news(struct store *store)
 	return spool_file_peek(store->path, SPOOL_NEWER, &bytes) < 0 || has_own(&bytes);
 }
 
-/* Those of newer programs, or the others; what is damaged is neither. */
-static void pick(const struct buf *bytes, bool is_newer, struct buf *ret)
+/* Those of newer programs, or the others; what is damaged is neither. False: some is. */
+static bool pick(const struct buf *bytes, bool is_newer, struct buf *ret)
 {
 	const char *at = bytes->data, *end = bytes->data + bytes->len;
 	const void *record;
+	bool is_whole = true;
 	size_t len;
 	int next;
 
-	while ((next = spool_next(&at, end, &record, &len)) != 0)
+	while ((next = spool_next(&at, end, &record, &len)) != 0) {
+		is_whole &= next > 0;
 		if (next > 0 && spool_record_is_newer(record, len) == is_newer)
 			spool_add_record(ret, record, len);
+	}
+	return is_whole;
 }
 
 static int put_to_newer(const char *path, const struct buf *bytes)
@@ -77,13 +81,14 @@ static int move_newer(const char *path)
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT, newer = BUF_INIT, own = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t now = clock_wall_ns();
+	bool is_whole;
 	int moved, r = spool_file_open(path, SPOOL_ENDS, &fd);
 
 	if (r == 0)
 		r = spool_file_read(fd, SPOOL_ENDS, &bytes);
 	if (r < 0)
 		return r;
-	pick(&bytes, true, &newer);
+	is_whole = pick(&bytes, true, &newer);
 	pick(&bytes, false, &own);
 	if (newer.len == 0)
 		return -EFBIG;
@@ -93,7 +98,7 @@ static int move_newer(const char *path)
 	r = spool_file_set_aside(path, SPOOL_ENDS, now);
 	if (r == 0)
 		r = spool_file_append_all(path, SPOOL_ENDS, &own);
-	if (r == 0 && moved == 0)
+	if (r == 0 && moved == 0 && is_whole) /* else doctor names it */
 		spool_file_drop_aside(path, now);
 	return r;
 }

@@ -260,11 +260,6 @@ static const struct statement_row rows[] = {
 		" (SELECT 1 FROM attempts WHERE job = ?1)",
 	},
 	/* ?2: now. ?3, ?4: the latest that is due, and what others find until it is done. */
-	{
-		.id = STATEMENT_CLAIM_META,
-		"INSERT INTO meta (key, value) VALUES (?1, ?4) ON CONFLICT (key) DO UPDATE"
-		" SET value = ?4 WHERE value <= ?3 OR value > ?2",
-	},
 	{ .id = STATEMENT_READ_META, "SELECT value FROM meta WHERE key = ?" },
 	{ .id = STATEMENT_WRITE_META, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)" },
 	{

@@ -1,4 +1,7 @@
 #include "base/macros.h"
+#include "model/attempts.h"
+#include "store/failure.h"
+#include "store/store.h"
 #include "store/timeline_minute.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
@@ -15,13 +18,16 @@ struct snapshots_cursor {
 	struct vtab_cursor base;
 	struct vtab_ticks ticks;
 	struct snapshot_row row;
-	unsigned told; /* parts of the snapshot */
+	unsigned told;		  /* parts of the snapshot */
+	struct attempts attempts; /* whose progress it may be… */
+	bool has_attempts;	  /* …once that was asked for */
 };
 
 /* ---- columns ---- */
 
 #define ROW(field_) offsetof(struct snapshot_row, field_)
 #define HOST(field_) ROW(snap.field_), VTAB_NO_KEY, FOLD_HOST
+#define PROCESSES (FOLD_PROCESSES | FOLD_ATTEMPTS)
 
 static const struct vtab_column columns[] = {
 	{ "id", "INTEGER", vtab_give_i64, ROW(tick_id), VTAB_TICK, 0,
@@ -41,13 +47,14 @@ static const struct vtab_column columns[] = {
 	{ "pressure_level", "TEXT", vtab_give_text, HOST(pressure_level), "none, low, …" },
 	{ "running_jobs", "INTEGER", vtab_give_int, HOST(running_jobs), "jobs that ran" },
 	{ "active_sheets", "INTEGER", vtab_give_int, HOST(active_sheets), "sheets that ran" },
-	{ "zombie_count", "INTEGER", vtab_give_zombie_count, ROW(snap), VTAB_NO_KEY, FOLD_PROCESSES,
+	{ "zombie_count", "INTEGER", vtab_give_zombie_count, ROW(snap), VTAB_NO_KEY, PROCESSES,
 	  "recorded processes that were zombies" },
-	{ "zombie_pids", "TEXT", vtab_give_zombie_pids, ROW(snap), VTAB_NO_KEY, FOLD_PROCESSES,
+	{ "zombie_pids", "TEXT", vtab_give_zombie_pids, ROW(snap), VTAB_NO_KEY, PROCESSES,
 	  "a JSON array" },
 	{ "gpus", "TEXT", vtab_give_gpus, ROW(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "a JSON array of objects; NULL: nobody could look" },
-	{ "job_progress", "TEXT", vtab_give_progress, ROW(snap), VTAB_NO_KEY, FOLD_THINGS,
+	{ "job_progress", "TEXT", vtab_give_progress, ROW(snap), VTAB_NO_KEY,
+	  FOLD_THINGS | PROCESSES, /* which tell of several attempts whose it is */
 	  "a JSON array of objects" },
 	{ "cgroups", "TEXT", vtab_give_cgroups, ROW(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "of jobs, with their memory: a JSON array of objects; NULL: nobody looked" },
@@ -136,6 +143,31 @@ static int tell_parts(struct snapshots_cursor *c, unsigned parts, struct err *er
 					      err);
 }
 
+/* All there are: a statement asks for some, and what it will want next nobody knows. */
+static int read_attempts(struct snapshots_cursor *c, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { 0 };
+	int r = store_list_attempts(c->base.store, &filter, &list, err);
+
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		if (attempts_add(&c->attempts, &list.items[i]) < 0)
+			r = store_no_memory(c->base.store, err);
+	c->has_attempts = r == 0;
+	return r;
+}
+
+static int name_progress(struct snapshots_cursor *c, struct err *err)
+{
+	int r = c->has_attempts || c->row.snap.n_progress == 0 ? 0 : read_attempts(c, err);
+
+	if (r == 0) {
+		c->row.snap.wall_ns = c->row.wall_ns;
+		attempts_name(&c->attempts, &c->row.snap);
+	}
+	return r;
+}
+
 static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *column,
 			    struct err *err)
 {
@@ -145,6 +177,8 @@ static const void *tell_row(struct vtab_cursor *base, const struct vtab_column *
 	if (tell_parts(c, missing, err) < 0)
 		return NULL;
 	c->told |= missing;
+	if (column->give == vtab_give_progress && name_progress(c, err) < 0)
+		return NULL;
 	return &c->row;
 }
 
@@ -163,6 +197,7 @@ static void close_rows(struct vtab_cursor *base)
 	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
 
 	snapshot_release(&c->row.snap);
+	attempts_release(&c->attempts);
 	vtab_ticks_release(&c->ticks);
 }
 

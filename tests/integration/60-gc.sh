@@ -93,8 +93,8 @@ json "the report has its curve" "$stdout" 'len(d["series"]) > 5'
 json "the report says that its events are gone" "$stdout" \
 	'd["events"] == [] and any(u["what"] == "events" for u in d["unknown"])'
 
-# An hour later there is more of it.
-sql 'UPDATE rollups SET id = id - (1 << 30)' >/dev/null
+# An hour later there is more of it. The hour is part of the key that a row is sealed with.
+sql 'UPDATE rollups SET id = id - (1 << 30), seal = NULL' >/dev/null
 run "$PROCTOR" run --job kept --interval 0.1 -- sleep 0.5
 for as in "" --json --csv; do
 	run "$PROCTOR" history --job kept $as
@@ -131,6 +131,28 @@ check "and no other" [ -e "$PROCTOR_HOME/proctor.jsonl.1" ]
 run "$PROCTOR" gc
 like "for people it is told" "$stdout" 'With what waits beside it and the log of snapshots that is 1[0-9]'
 rm "$PROCTOR_HOME"/proctor.yaml "$PROCTOR_HOME"/proctor.jsonl*
+
+# ---- above max_bytes, and not an hour since it was done ----
+echo 'retention: {max_bytes: 16777216}' >"$PROCTOR_HOME/proctor.yaml"
+python3 - "$db" <<'EOF'
+import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1])
+db.executemany("INSERT INTO events (attempt, wall_ns, pid, type, details) SELECT max(id), ?, 1, 'spawn', ?"
+               " FROM attempts", [(time.time_ns() + i, "x" * (1 << 20)) for i in range(24)])
+db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('retained_ns', ?)",
+           (time.time_ns() - 300 * 10**9,))
+db.commit()
+EOF
+is_below() { [ "$(sql 'SELECT (SELECT page_count FROM pragma_page_count) * 4096 < 17000000')" = 1 ]; }
+like "doctor says how much" "$("$PROCTOR" doctor)" 'lies beside it [0-9.]+ MB above max_bytes: "proctor gc" removes'
+"$PROCTOR" start >/dev/null 2>&1
+eventually is_below
+check "who begins does not wait for the hour" is_below
+is_told() { [ "$(json_eval "$("$PROCTOR" status --json)" 'd["over_max_bytes"]')" = 0 ]; }
+eventually is_told
+check "and says that nothing is above when it is done" is_told
+"$PROCTOR" stop >/dev/null 2>&1
+rm "$PROCTOR_HOME"/proctor.yaml
 
 # ---- another writes ----
 # beside_a_lock SECONDS: what a terminal shows of it meanwhile, and its status.

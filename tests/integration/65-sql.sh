@@ -78,6 +78,10 @@ sql "SELECT count(*) AS n, min(system_memory_total_mb) AS mb, sum(gpus IS NULL) 
 	sum(daemon_pid IS NULL) AS without FROM snapshots" --json
 json "snapshots have the host" "$stdout" \
 	'd[0]["n"] > 5 and abs(d[0]["mb"] * 1024 - int(open("/proc/meminfo").read().split()[1])) < 1 and d[0]["without"] == d[0]["n"]'
+top=$("$PROCTOR" top --history 1h --json | grep job_progress | paste -sd,)
+sql "SELECT timestamp, job_progress FROM snapshots ORDER BY timestamp" --json
+json "they have the progress that a replay has, and whose it is" "[[$top], $stdout]" \
+	'{s["timestamp"]: s["job_progress"] for s in d[0]} == {s["timestamp"]: json.loads(s["job_progress"]) for s in d[1]} and all(p["attempt"] and p["attempt_id"] for s in d[0] for p in s["job_progress"])'
 is "samples are joined with their snapshots" \
 	"$(ask 'SELECT count(*) FROM process_metrics m JOIN snapshots s ON s.id = m.snapshot_id')" \
 	"$(ask 'SELECT count(*) FROM process_metrics')"

@@ -182,6 +182,15 @@ static void check_number(const struct csv_text *t, const char *name, uint64_t ex
 
 static void fill_sample(struct proc_sample *p)
 {
+	static const struct syscall_use calls[] = {
+		{ .name = "read",
+		  .count = 10,
+		  .errors = 1,
+		  .cpu_ns = 3000,
+		  .wait_ns = U64_UNKNOWN },
+		{ .name = "futex", .count = 3, .errors = 0, .cpu_ns = 1000, .wait_ns = 90 },
+	};
+
 	proc_sample_init(p);
 	p->key = (struct proc_key){ 4242, 987654 };
 	p->ppid = 1;
@@ -202,6 +211,8 @@ static void fill_sample(struct proc_sample *p)
 	p->uid = 4294967295;
 	p->cgroup = "/user.slice";
 	p->start_wall_ns = UINT64_C(1794727635451396235);
+	p->syscalls = calls;
+	p->n_syscalls = ARRAY_SIZE(calls);
 }
 
 static json_t *sample_json(const struct proc_sample *p)
@@ -262,6 +273,7 @@ static void test_sample(void **state)
 	assert_string_equal(find_field(&t, "read_bytes")->text, "18446744073709551614");
 	check_number(&t, "rss_bytes", UINT64_C(1234567890123));
 	check_number(&t, "cpu_ns", UINT64_C(123456789123456789));
+	assert_string_equal(find_field(&t, "syscall_counts")->text, "{\"read\":10,\"futex\":3}");
 	assert_string_equal(find_field(&t, "fd_limit")->text, "unlimited");
 	csv_text_close(&t);
 }

@@ -4,6 +4,8 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
+#include "store/vfs.h"
+
 #define NFS 0x6969
 #define CIFS 0xff534d42
 #define V9FS 0x01021997
@@ -184,6 +186,75 @@ static void test_a_journal_that_was_left_is_undone(void **state)
 	assert_is_sound(f->db);
 }
 
+/* More than its page cache holds: a part of it is in the log before it is over. */
+static bool spill(sqlite3 *db)
+{
+	return sqlite3_exec(db,
+			    "CREATE TABLE big (x);"
+			    "INSERT INTO big SELECT randomblob(3000) FROM sqlite_master;"
+			    "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA cache_size = 10;"
+			    "BEGIN IMMEDIATE;"
+			    "INSERT INTO big SELECT randomblob(3000) FROM big LIMIT 17",
+			    NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static sqlite3 *open_as_the_store_does(const struct fixture *f)
+{
+	sqlite3 *db = NULL;
+
+	return sqlite3_open_v2(f->db, &db, SQLITE_OPEN_READWRITE, vfs_name()) == SQLITE_OK ? db
+											   : NULL;
+}
+
+static void test_a_log_with_half_a_transaction(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	int status = -1;
+	pid_t pid;
+
+	begin_one(store);
+	store_close(store);
+	pid = fork();
+	if (pid == 0) {
+		sqlite3 *db = open_as_the_store_does(f);
+
+		CHILD_CHECK(db && spill(db));
+		raise(SIGKILL);
+	}
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+	assert_true(WIFSIGNALED(status));
+	store_close(must_open(f->db, STORE_WRITE));
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
+	assert_is_sound(f->db);
+}
+
+/* Nothing of what was taken back may come over what another has written since. */
+static void test_half_a_transaction_is_taken_back(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = must_open(f->db, STORE_WRITE);
+	sqlite3 *db;
+
+	begin_one(store);
+	store_close(store);
+	db = open_as_the_store_does(f);
+	assert_true(db && spill(db));
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	store = must_open(f->db, STORE_WRITE);
+	for (int i = 0; i < 20; i++)
+		begin_one(store);
+	assert_int_equal(sqlite3_exec(db,
+				      "SELECT count(*) FROM attempts;"
+				      "CREATE TABLE other (x); DROP TABLE other",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	sqlite3_close(db);
+	store_close(store);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 21);
+	assert_is_sound(f->db);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, pretend_nothing)
 
 int main(void)
@@ -195,6 +266,8 @@ int main(void)
 		STORE_TEST(test_a_log_in_use_is_not_taken_away),
 		STORE_TEST(test_readers_delay_writers_without_a_log),
 		STORE_TEST(test_a_journal_that_was_left_is_undone),
+		STORE_TEST(test_a_log_with_half_a_transaction),
+		STORE_TEST(test_half_a_transaction_is_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

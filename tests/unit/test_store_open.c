@@ -529,6 +529,50 @@ static void test_file_that_cannot_be_written(void **state)
 	assert_int_equal(run_as_user(child_cannot_write_file, f), 0);
 }
 
+/* Who reads makes the log and its index, as read-only as the file is by then. */
+static void child_writes_again(struct fixture *f)
+{
+	struct attempt a = make_attempt("j");
+	struct store *store = NULL;
+
+	CHILD_CHECK(chmod(f->db, 0400) == 0);
+	CHILD_CHECK(store_open(f->db, STORE_READ, &store, NULL) == 0);
+	store_close(store);
+	CHILD_CHECK(chmod(f->db, 0600) == 0);
+	CHILD_CHECK(mode_of(f->db, "-shm") == 0400);
+	CHILD_CHECK(store_check_access(f->db, NULL) == 0);
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
+	CHILD_CHECK(store_begin_attempt(store, &a, NULL) == 0);
+	store_close(store);
+}
+
+static void child_is_told_of_the_index(struct fixture *f)
+{
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+
+	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, &err) == -EACCES);
+	CHILD_CHECK(strstr(err.text, "-shm"));
+	CHILD_CHECK(store_check_access(f->db, &err) == -EACCES);
+	CHILD_CHECK(strstr(err.text, "-shm"));
+}
+
+static void test_file_that_could_not_be_written(void **state)
+{
+	struct fixture *f = *state;
+	char name[256];
+
+	store_close(must_open(f->db, STORE_WRITE));
+	raw_sql(f->db, "PRAGMA wal_checkpoint(TRUNCATE)");
+	give_away(f, 0700);
+	assert_int_equal(run_as_user(child_writes_again, f), 0);
+	if (geteuid() != 0)
+		return; /* nothing can be another's */
+	snprintf(name, sizeof(name), "%s-shm", f->db);
+	assert_int_equal(chown(name, 0, 0), 0);
+	assert_int_equal(run_as_user(child_is_told_of_the_index, f), 0);
+}
+
 static void child_reads(struct fixture *f)
 {
 	CLEANUP(attempt_release) struct attempt a;
@@ -769,6 +813,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),
+		STORE_TEST(test_file_that_could_not_be_written),
 		STORE_TEST(test_reading_where_the_folder_cannot_be_written),
 		STORE_TEST(test_file_of_somebody_else),
 		STORE_TEST(test_full_disk),

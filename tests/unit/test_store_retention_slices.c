@@ -17,6 +17,34 @@ static void test_once_an_hour(void **state)
 	assert_int_equal(store_retention_is_due(store, NOW - 1, &err), 1); /* set back */
 }
 
+/* Too much does not wait for the hour, but nobody does it beside another or minute by minute. */
+static void test_room_does_not_wait(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	struct retention_policy policy = default_policy;
+	uint64_t now = NOW, over = 1;
+	struct err err = ERR_INIT;
+
+	must(store_read_over(store, &policy, &over, &err), &err);
+	assert_int_equal(over, 0);
+	policy.max_bytes = 1;
+	must(store_read_over(store, &policy, &over, &err), &err);
+	assert_true(over > 100000);
+	policy.max_bytes = 0; /* no limit */
+	must(store_read_over(store, &policy, &over, &err), &err);
+	assert_int_equal(over, 0);
+
+	must_retain_at(store, &default_policy, now);
+	assert_int_equal(store_claim_room(store, now + 59 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_retention(store, now + 60 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_room(store, now + 60 * SECOND_NS, &err), 1);
+	assert_int_equal(store_claim_room(store, now + 120 * SECOND_NS, &err), 0);
+	assert_int_equal(store_claim_room(store, now + HOUR, &err), 1); /* who claimed it is gone */
+	must_retain_at(store, &default_policy, now + HOUR);
+	assert_int_equal(store_claim_room(store, now + HOUR + 60 * SECOND_NS, &err), 1);
+}
+
 /* Slices are small: there are many, and each leaves the database as it should be. */
 static void test_slices(void **state)
 {
@@ -257,6 +285,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_once_an_hour),
+		STORE_TEST(test_room_does_not_wait),
 		STORE_TEST(test_slices),
 		STORE_TEST(test_half_a_fold_is_told_whole),
 		STORE_TEST(test_folds_that_another_layout_began),

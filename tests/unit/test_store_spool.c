@@ -929,6 +929,30 @@ static void test_a_newer_program_comes(void **state)
 }
 
 /* Rubbish has its place as well, and those that come then have theirs. */
+/* What is damaged among those that make room for one is kept. */
+static void test_room_beside_damage(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	CLEANUP(buf_release) struct buf newer = BUF_INIT;
+	char name[sizeof(f->db) + 16];
+	struct err err = ERR_INIT;
+	struct ending e;
+
+	snprintf(name, sizeof(name), "%s-spool", f->db);
+	make_newer(f, &newer);
+	make_ending(&e, "one", 3);
+	for (int i = 0; i < 2; i++) {
+		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES / 2);
+		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES / 2);
+		if (i > 0)
+			overwrite(name, 2 * (off_t)newer.len, "rubbish.", 8);
+		must_keep(f, &e.a);
+		assert_int_equal(count_aside(f), i);
+		assert_int_equal(store_take_in(store, &err), 1);
+	}
+}
+
 static void test_rubbish_among_newer(void **state)
 {
 	struct fixture *f = *state;
@@ -1107,6 +1131,7 @@ int main(void)
 		STORE_TEST(test_a_newer_format),
 		STORE_TEST(test_many_of_a_newer_format),
 		STORE_TEST(test_a_newer_program_comes),
+		STORE_TEST(test_room_beside_damage),
 		STORE_TEST(test_rubbish_among_newer),
 		STORE_TEST(test_a_newer_format_beside_damage),
 		STORE_TEST(test_an_odd_one_between_others),

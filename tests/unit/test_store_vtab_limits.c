@@ -167,7 +167,7 @@ static void damage(const struct fixture *f, const char *sql)
 	assert_int_equal(raw_sql(f->db, sql), -1); /* it returns no row */
 }
 
-#define ROTTEN "makes no sense"
+#define ROTTEN "makes no sense, and is lost: \"proctor sql\" leaves it out"
 
 /* Folds that a limit leaves out are not looked at, or these would be noticed. */
 static void test_limits_skip_folds(void **state)
