@@ -345,7 +345,7 @@ static void withhold_samples(struct service *s)
 		const struct job_calls *job =
 			p->n_syscalls > 0 ? *find_job(s, p->attempt_id) : NULL;
 
-		if (!job || may_hear(job->uid, p->uid))
+		if (!job || may_hear(job->uid, p->owner))
 			continue;
 		p->syscalls = NULL;
 		p->n_syscalls = 0;
