@@ -38,8 +38,8 @@ static __always_inline __s64 plain_rss(struct mm_struct *mm, int k)
 }
 
 /*
- * Whether who has the memory may be looked into by its user: the lowest two bits of its flags, which
- * are a number of their own type since Linux 6.18. Where neither is there nothing is said against it.
+ * Whether who has this memory may be looked into by its user: the lowest two bits of its flags,
+ * which have a type of their own since Linux 6.18. A kernel that has neither says nothing.
  */
 #define KERNEL_DUMPABLE_MASK 3
 #define KERNEL_DUMPABLE_BY_USER 1

@@ -34,7 +34,7 @@ static __always_inline bool has_more_rights(const struct task_struct *t)
 	return mm && !is_dumpable(mm);
 }
 
-/* Of one that lives. 0: root's, or of several: for root to know. */
+/* Of one that lives. 0: root's, or of several. */
 static __always_inline __u32 owner_of(const struct task_struct *t)
 {
 	return has_more_rights(t) ? 0 : user_of(t);

@@ -249,7 +249,7 @@ static void test_owners_are_known_or_not(void **state)
 	fork_of(&o, 10, 16);
 	life_owners_feed(&o, &(struct life_raw){ .type = LIFE_RAW_GID, .tid = 16, .pid = 16 });
 	assert_false(u64_known(life_owners_take(&o, 16))); /* a program that is set-group-ID */
-	fork_of(&o, 9, 10); /* the pid is a stranger's by now */
+	fork_of(&o, 9, 10);				   /* the pid is a stranger's by now */
 	assert_false(u64_known(life_owners_take(&o, 10)));
 	life_owners_follow(&o, 10, 1000);
 	life_owners_forget(&o);

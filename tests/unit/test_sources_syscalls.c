@@ -137,8 +137,8 @@ static void test_whose_it_is_needs_no_news(void **state)
 	put(&t, 3, SYS_read, (struct syscall_value){ 1, 0, 1, 10, 0, 0 });
 	assert_int_equal(uid_told(&t), 1000);
 	entry.owner.uid = 0; /* a program that is set-user-ID */
-	assert_int_equal(
-		syscall_table_put(&t, &(struct syscall_key){ 3, SYS_write }, &entry, 100), 0);
+	assert_int_equal(syscall_table_put(&t, &(struct syscall_key){ 3, SYS_write }, &entry, 100),
+			 0);
 	assert_false(u64_known(uid_told(&t)));
 	put(&t, 3, SYS_read, (struct syscall_value){ 1, 0, 1, 10, 0, 0 });
 	assert_false(u64_known(uid_told(&t)));
