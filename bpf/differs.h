@@ -37,6 +37,25 @@ static __always_inline __s64 plain_rss(struct mm_struct *mm, int k)
 	return n;
 }
 
+/*
+ * Whether who has this memory may be looked into by its user: the lowest two bits of its flags,
+ * which have a type of their own since Linux 6.18. A kernel that has neither says nothing.
+ */
+#define KERNEL_DUMPABLE_MASK 3
+#define KERNEL_DUMPABLE_BY_USER 1
+
+static __always_inline bool is_dumpable(const struct mm_struct *mm)
+{
+	const struct mm_struct___since_6_18 *now = (const void *)mm;
+	unsigned long flags = KERNEL_DUMPABLE_BY_USER;
+
+	if (bpf_core_field_exists(now->flags.__mm_flags))
+		bpf_core_read(&flags, sizeof(flags), &now->flags.__mm_flags[0]);
+	else if (bpf_core_field_exists(mm->flags))
+		bpf_core_read(&flags, sizeof(flags), &mm->flags);
+	return (flags & KERNEL_DUMPABLE_MASK) == KERNEL_DUMPABLE_BY_USER;
+}
+
 /* For tests: what kernels have since 5.17 and can do without is left alone. */
 const volatile bool is_as_old;
 

@@ -90,7 +90,17 @@ struct mm_struct {
 	unsigned long total_vm;
 	unsigned long arg_start, arg_end;
 	struct file *exe_file;
+	unsigned long flags;
 	struct percpu_counter rss_stat[NR_MM_COUNTERS];
+};
+
+struct mm_flags {
+	unsigned long __mm_flags[1];
+};
+
+/* Since Linux 6.18. */
+struct mm_struct___since_6_18 {
+	struct mm_flags flags;
 };
 
 typedef struct {
@@ -144,8 +154,13 @@ typedef struct {
 	unsigned int val;
 } kuid_t;
 
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
 struct cred {
 	kuid_t uid, suid, euid;
+	kgid_t gid, sgid, egid;
 };
 
 /* Whole: of an array that is indexed by a variable the size counts as well. */

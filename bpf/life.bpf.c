@@ -124,16 +124,21 @@ static __always_inline void tell_birth(__u32 type, struct task_struct *leader, _
 	submit(b);
 }
 
-/* Without its mark what it starts is missed: that counts as lost. */
+/*
+ * Without its mark what it starts is missed: that counts as lost. What rights its program has is
+ * kept because its memory may be gone at its end.
+ */
 static __always_inline void set_tag(struct task_struct *leader, __u64 tag)
 {
 	struct life_mark *mark =
 		bpf_task_storage_get(&marks, leader, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (mark)
-		mark->tag = tag;
-	else
+	if (!mark) {
 		__sync_fetch_and_add(&n_lost, 1);
+		return;
+	}
+	mark->tag = tag;
+	mark->rights = has_more_rights(leader) ? LIFE_RIGHTS_MORE : LIFE_RIGHTS_OWN;
 }
 
 SEC("tp_btf/sched_process_fork")
@@ -161,7 +166,6 @@ static __always_inline __u64 inherit_tag(struct task_struct *p)
 		return 0;
 	found = *tag;
 	bpf_map_delete_elem(&headless, &key);
-	set_tag(p, found);
 	return found;
 }
 
@@ -170,7 +174,11 @@ int BPF_PROG(on_exec, struct task_struct *p)
 {
 	__u64 tag = tag_of(p);
 
-	tell_birth(LIFE_RECORD_EXEC, p, tag ? tag : inherit_tag(p));
+	if (!tag)
+		tag = inherit_tag(p);
+	if (tag)
+		set_tag(p, tag);
+	tell_birth(LIFE_RECORD_EXEC, p, tag);
 	return 0;
 }
 
@@ -265,9 +273,22 @@ static __always_inline void drop_tag(struct task_struct *t, struct task_struct *
 		bpf_map_delete_elem(&headless, &key);
 }
 
-static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader)
+/* Of one that ends with t, its last thread. Memory that is gone says nothing. */
+static __always_inline __u32 owner_at_end(const struct life_mark *mark, struct task_struct *leader,
+					  struct task_struct *t)
 {
-	__u64 tag = tag_of(leader);
+	__u32 rights = mark ? mark->rights : LIFE_RIGHTS_UNKNOWN;
+
+	if (rights == LIFE_RIGHTS_MORE || (rights == LIFE_RIGHTS_UNKNOWN && has_more_rights(t)))
+		return 0;
+	return user_of(leader);
+}
+
+static __always_inline struct life_death *begin_death(__u32 type, struct task_struct *leader,
+						      struct task_struct *t)
+{
+	const struct life_mark *mark = find_mark(leader);
+	__u64 tag = mark ? mark->tag : 0;
 	struct life_death *d;
 
 	if (is_tracked_only && !tag)
@@ -277,7 +298,7 @@ static __always_inline struct life_death *begin_death(__u32 type, struct task_st
 		return NULL;
 	write_head(&d->head, type, leader, tag);
 	d->wait_status = status_of(leader);
-	d->uid = owner_of(leader);
+	d->uid = owner_at_end(mark, leader, t);
 	d->reserved = 0;
 	write_ended(leader->signal, d);
 	return d;
@@ -297,7 +318,7 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	if (!is_first_to_tell(leader))
 		return 0;
 	drop_tag(t, leader);
-	d = begin_death(LIFE_RECORD_EXIT, leader);
+	d = begin_death(LIFE_RECORD_EXIT, leader, t);
 	if (!d)
 		return 0;
 	d->parent_pid = leader->real_parent->tgid;
@@ -320,7 +341,7 @@ int BPF_PROG(on_free, struct task_struct *t)
 
 	if (t->pid != t->tgid)
 		return 0;
-	d = begin_death(LIFE_RECORD_FREE, t);
+	d = begin_death(LIFE_RECORD_FREE, t, t);
 	if (!d)
 		return 0;
 	d->parent_pid = 0;

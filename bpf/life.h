@@ -68,9 +68,14 @@ struct life_oom {
 	char cgroup[LIFE_CGROUP_BYTES]; /* the last part of its path */
 };
 
-/* What a tree is marked with; children inherit it. */
+/* Whether the program of a process has rights that its user lacks. */
+enum life_rights { LIFE_RIGHTS_UNKNOWN, LIFE_RIGHTS_OWN, LIFE_RIGHTS_MORE };
+
+/* What a tree is marked with; children inherit the tag. */
 struct life_mark {
 	__u64 tag;
+	__u32 rights; /* enum life_rights; LIFE_RIGHTS_UNKNOWN: it has begun before it was marked */
+	__u32 reserved;
 };
 
 /* A process, also when its pid is used again. */

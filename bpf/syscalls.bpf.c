@@ -119,8 +119,11 @@ static __always_inline struct syscall_value *find_value(const struct syscall_slo
 	struct syscall_entry *e = find_entry(slot);
 	struct syscall_value *v;
 
-	if (e)
+	if (e) {
+		if (e->owner.uid != slot->owner.uid)
+			e->owner.uid = slot->owner.uid;
 		return &e->value;
+	}
 	v = find_in(&tree_values, &tree_key, &none);
 	if (!v)
 		__sync_fetch_and_add(&n_lost, slot->value.count);
@@ -410,7 +413,7 @@ int BPF_PROG(on_switch, bool is_preempted, struct task_struct *from, struct task
 
 /* ---- who is counted ---- */
 
-static __always_inline void tell(const struct syscall_mark *mark, __u32 uid, bool is_end)
+static __always_inline void tell(const struct syscall_mark *mark, bool is_end)
 {
 	struct syscall_news *n;
 
@@ -424,19 +427,7 @@ static __always_inline void tell(const struct syscall_mark *mark, __u32 uid, boo
 	n->owner = mark->owner;
 	n->id = mark->id;
 	n->is_end = is_end;
-	n->uid = uid;
-	n->reserved = 0;
 	bpf_ringbuf_submit(n, BPF_RB_NO_WAKEUP);
-}
-
-static __always_inline void tell_begin(const struct syscall_mark *mark)
-{
-	tell(mark, 0, false);
-}
-
-static __always_inline void tell_end(const struct syscall_mark *mark, struct task_struct *t)
-{
-	tell(mark, owner_of(t), true);
 }
 
 static __always_inline struct syscall_thread *mark(struct task_struct *t)
@@ -459,8 +450,9 @@ static __always_inline void begin_process(struct task_struct *leader, struct sys
 {
 	m->owner.pid = leader->tgid;
 	m->owner.start_boot_ns = leader->start_boottime;
+	m->owner.uid = owner_of(leader);
 	m->id = new_id();
-	tell_begin(m);
+	tell(m, false);
 }
 
 /* A thread counts for its process, and a process for itself. */
@@ -491,23 +483,40 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* The call under way is the first of the program's. */
+/* What was called until now is the former owner's. */
+static __always_inline void leave_slots(struct syscall_cpu *cpu)
+{
+	empty_slots(cpu);
+	for (int i = 0; i < SYSCALL_SLOTS; i++)
+		cpu->slots[i].key.id = 0;
+}
+
+/* The call under way is the first of the program's, which may be somebody else's. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *t)
 {
 	struct syscall_cpu *cpu = cpu_of(t);
 	struct syscall_thread *own;
+	bool is_first;
+	__u32 uid;
 
-	if (!cpu || !cpu->thread.mark.is_silent || cpu->thread.mark.is_root)
+	if (!cpu)
+		return 0;
+	uid = owner_of(t);
+	is_first = cpu->thread.mark.is_silent && !cpu->thread.mark.is_root;
+	if (!is_first && cpu->thread.mark.owner.uid == uid)
 		return 0;
 	own = bpf_task_storage_get(&threads, t, 0, 0);
 	if (!own) {
 		__sync_fetch_and_add(&n_lost_marks, 1);
 		return 0;
 	}
-	own->mark.is_silent = 0;
+	leave_slots(cpu);
+	if (is_first)
+		own->mark.is_silent = 0;
+	own->mark.owner.uid = uid;
 	cpu->thread.mark = own->mark;
-	tell_begin(&own->mark);
+	tell(&own->mark, false);
 	return 0;
 }
 
@@ -525,7 +534,7 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	}
 	empty_slots(cpu); /* before its end is told: all is in the map then */
 	if (t->signal->live.counter == 0)
-		tell_end(&cpu->thread.mark, t);
+		tell(&cpu->thread.mark, true);
 	return 0;
 }
 
@@ -577,7 +586,7 @@ int adopt(struct bpf_iter__task *ctx)
 	if (own && !is_to_follow(t, &own->mark, &from->mark))
 		return 0;
 	if (own && t->pid == t->tgid)
-		tell_end(&own->mark, t);
+		tell(&own->mark, true);
 	mark_child(t, &from->mark, is_at_runners_work(t, &from->mark));
 	n_adopted++;
 	__sync_fetch_and_add(&n_marks, 1);

@@ -41,10 +41,13 @@ struct syscall_owner {
 	__u64 tag;
 	__u64 start_boot_ns;
 	__u32 pid;
-	__u32 reserved;
+	__u32 uid; /* whose alone it is; 0: root's, or of several */
 };
 
-/* What was counted says itself whose it is: news of a process may be lost. */
+/*
+ * What was counted says itself whose it is: news of a process may be lost. It may become somebody
+ * else's, with another program: then whose it was when this call was last made.
+ */
 struct syscall_entry {
 	struct syscall_value value;
 	struct syscall_owner owner;
@@ -58,8 +61,6 @@ struct syscall_news {
 	struct syscall_owner owner;
 	__u32 id;
 	__u32 is_end;
-	__u32 uid; /* at its end: whose alone it was; 0: root's, or of several */
-	__u32 reserved;
 };
 
 /* Whom a thread counts for. */

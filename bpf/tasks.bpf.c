@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "differs.h"
+#include "owner.h"
 #include "rss.h"
 #include "tasks.h"
 
@@ -215,6 +216,7 @@ static __always_inline void take_identity(struct task_struct *t, struct task_pro
 {
 	p->parent_pid = t->real_parent->tgid;
 	p->uid = t->cred->euid.val;
+	p->owner = owner_of(t);
 	p->ns_pid = pid_in_namespace(t);
 	p->is_kernel_thread = (t->flags & PF_KTHREAD) != 0;
 	p->ignores_sigchld = ignores_sigchld(t);

@@ -47,6 +47,8 @@ struct task_process {
 	__u32 has_memory; /* the six below say something */
 	__u32 ignores_sigchld;
 	__u32 has_files;
+	__u32 owner; /* whose alone it is; 0: root's, or of several */
+	__u32 reserved;
 
 	__u64 start_boot_ns;
 	__u64 exec_id;		  /* another one after an exec */

@@ -125,7 +125,7 @@ struct link_deaths {
 	struct proc_record *items;
 	size_t n;
 	uint64_t n_unlisted; /* the daemon had no room for so many more */
-	uint64_t n_withheld; /* so many more are for root to know */
+	uint64_t n_withheld; /* so many more were not their user's alone */
 	uint64_t n_lost; /* of the kernel's news on processes, of whomever: some may be missing */
 	bool is_rough;	 /* by the daemon's rung none of them is exact */
 	bool is_late;	 /* it has not answered in time */

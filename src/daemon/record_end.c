@@ -216,8 +216,8 @@ static void complete_deaths(struct run *run)
 				    "of what they used when the run was over: they are not exact");
 	record_note_count(a, dead.n_withheld, "processes",
 			  "ended that were not this user's alone, as programs that are "
-			  "set-user-ID, or may not have been: what they used in the end is for "
-			  "root to know");
+			  "set-user-ID, or may not have been: what they used in the end is "
+			  "not told, and kept nowhere");
 	if (!is_all_exact(a))
 		record_note_count(a, dead.n_lost, "processes",
 				  "of the kernel's news of births and ends on this host were lost "

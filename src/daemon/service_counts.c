@@ -24,7 +24,7 @@ static void read_if_due(struct service *s)
 	s->syscalls.read_due_boot_ns = now + READ_COST_LIMIT * (clock_boot_ns() - now);
 }
 
-/* One that is there, or was until now and has left no word on its end. */
+/* Of one that has called as one user and as another, the kernel knows whose it is now. */
 bool service_may_tell_calls(const struct service *s, uint64_t uid, const struct syscall_process *p)
 {
 	if (u64_known(p->uid) || p->pid == 0)

@@ -124,6 +124,11 @@ void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *
 /* Whether the user of a job may hear what this process of it has called. */
 bool service_may_tell_calls(const struct service *s, uint64_t uid, const struct syscall_process *p);
 
+/* ---- service_withhold.c ---- */
+
+/* From samples of jobs that were assigned: what the n_jobs' users may not know. */
+void service_withhold_io(struct service *s, size_t n_jobs);
+
 /* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
 
 struct deaths;

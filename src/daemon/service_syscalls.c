@@ -335,17 +335,16 @@ static bool has_job_of_others(const struct service *s)
 	return job != NULL;
 }
 
-/* Samples of a job are for its user. */
+/* Samples of a job are for its user, whom they are not to tell that nothing was called either. */
 static void withhold_samples(struct service *s)
 {
 	if (!has_job_of_others(s)) /* or all samples of the host are looked at */
 		return;
 	for (size_t i = 0; i < s->snap.n_processes; i++) {
 		struct proc_sample *p = &s->snap.processes[i];
-		const struct job_calls *job =
-			p->n_syscalls > 0 ? *find_job(s, p->attempt_id) : NULL;
+		const struct job_calls *job = p->syscalls ? *find_job(s, p->attempt_id) : NULL;
 
-		if (!job || may_hear(job->uid, p->uid))
+		if (!job || may_hear(job->uid, p->owner))
 			continue;
 		p->syscalls = NULL;
 		p->n_syscalls = 0;

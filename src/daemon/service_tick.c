@@ -229,6 +229,7 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
 	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);
+	service_withhold_io(s, n);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
 	return 0;

@@ -134,7 +134,7 @@ void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 		begin_part(out);
 		buf_printf(out,
 			   "those of %llu process%s are in no sum: not this user's alone, as "
-			   "programs that are set-user-ID, they are for root to know",
+			   "programs that are set-user-ID, they are not told, and kept nowhere",
 			   (unsigned long long)calls->n_withheld,
 			   calls->n_withheld == 1 ? "" : "es");
 	}

@@ -22,7 +22,7 @@ struct told_calls {
 	unsigned time_every;	   /* one call in so many was timed, by chance; 0, 1: all were */
 	double time_variance_ns2;  /* of all times on a CPU together; 0: they are exact */
 	struct syscalls_lost lost; /* of this job or another */
-	uint64_t n_withheld;	   /* processes that are not in it: they are for root to know */
+	uint64_t n_withheld;	   /* processes that are not in it: not its user's alone */
 };
 
 void told_calls_release(struct told_calls *calls);

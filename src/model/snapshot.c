@@ -44,6 +44,7 @@ void proc_sample_init(struct proc_sample *p)
 		.fd_limit = U64_UNKNOWN,
 		.process_limit = U64_UNKNOWN,
 		.uid = U64_UNKNOWN,
+		.owner = U64_UNKNOWN,
 		.ns_pid = U64_UNKNOWN,
 		.gpu_memory_bytes = U64_UNKNOWN,
 		.gpu_percent = F64_UNKNOWN,

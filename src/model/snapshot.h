@@ -81,6 +81,7 @@ struct proc_sample {
 	uint64_t process_limit; /* soft RLIMIT_NPROC, of all that its user runs; the same. Not
 				   recorded */
 	uint64_t uid;		/* effective; U64_UNKNOWN */
+	uint64_t owner;		/* whose alone it is; 0: root's, or of several. Not recorded */
 	const char *cgroup;	/* v2 path if there is one, else that of the v1 memory controller */
 	uint64_t ns_pid;	/* pid in its innermost pid namespace */
 	uint64_t gpu_memory_bytes; /* on all GPUs */

@@ -34,15 +34,22 @@ static void take_fork(struct life_owners *o, const struct life_raw *raw)
 		map_remove(&o->by_pid, (uint64_t)raw->pid);
 }
 
-void life_owners_feed(struct life_owners *o, const struct life_raw *raw)
+/* No program of a user's own changes its group. */
+static void take_change(struct life_owners *o, const struct life_raw *raw)
 {
 	uint64_t uid;
 
+	if (map_get(&o->by_pid, (uint64_t)raw->pid, &uid) &&
+	    (raw->type == LIFE_RAW_GID || raw->uid != uid || raw->euid != uid))
+		map_remove(&o->by_pid, (uint64_t)raw->pid);
+}
+
+void life_owners_feed(struct life_owners *o, const struct life_raw *raw)
+{
 	if (raw->type == LIFE_RAW_FORK)
 		take_fork(o, raw);
-	else if (raw->type == LIFE_RAW_UID && map_get(&o->by_pid, (uint64_t)raw->pid, &uid) &&
-		 (raw->uid != uid || raw->euid != uid))
-		map_remove(&o->by_pid, (uint64_t)raw->pid);
+	else if (raw->type == LIFE_RAW_UID || raw->type == LIFE_RAW_GID)
+		take_change(o, raw);
 }
 
 uint64_t life_owners_take(struct life_owners *o, pid_t pid)

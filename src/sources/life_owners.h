@@ -1,11 +1,12 @@
 /*
  * life_owners - whose alone processes are, of those that are followed, as the proc connector tells.
  *
- * Who starts another hands it on, and a program that is set-user-ID makes its process somebody
- * else's as well. What is not known for sure is unknown: after a loss that is everything. Two
- * things are in no message: the saved user, so that a process of root that has given away the two
- * others and keeps that one looks like that user's; and who has really made a child that is to be
- * its parent's (CLONE_PARENT).
+ * Who starts another hands it on, and a program that is set-user-ID or set-group-ID makes its
+ * process somebody else's as well, whatever it executes later. What is not known for sure is
+ * unknown: after a loss that is everything. Three things are in no message: the saved user, so that
+ * a process of root that has given away the two others and keeps that one looks like that user's;
+ * the capabilities of a program's file; and who has really made a child that is to be its parent's
+ * (CLONE_PARENT).
  */
 #ifndef PROCTOR_SOURCES_LIFE_OWNERS_H
 #define PROCTOR_SOURCES_LIFE_OWNERS_H

@@ -39,6 +39,13 @@ static void take_uid(const struct proc_event *ev, struct life_raw *ret)
 	ret->euid = ev->event_data.id.e.euid;
 }
 
+static void take_gid(const struct proc_event *ev, struct life_raw *ret)
+{
+	ret->type = LIFE_RAW_GID;
+	ret->tid = ev->event_data.id.process_pid;
+	ret->pid = ev->event_data.id.process_tgid;
+}
+
 static void take_ack(const struct cn_msg *cn, const struct proc_event *ev, struct life_raw *ret)
 {
 	ret->type = LIFE_RAW_ACK;
@@ -66,6 +73,9 @@ static void take_event(const struct cn_msg *cn, const struct proc_event *ev, str
 		break;
 	case PROC_EVENT_UID:
 		take_uid(ev, ret);
+		break;
+	case PROC_EVENT_GID:
+		take_gid(ev, ret);
 		break;
 	default:
 		ret->type = LIFE_RAW_OTHER;

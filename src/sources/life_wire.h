@@ -15,8 +15,9 @@
 enum life_raw_type {
 	LIFE_RAW_FOREIGN, /* not of the proc connector: has no sequence number */
 	LIFE_RAW_ACK,	  /* the answer to somebody's request to listen */
-	LIFE_RAW_OTHER,	  /* a change of group, name, …: only its sequence number matters */
+	LIFE_RAW_OTHER,	  /* a change of name, session, …: only its sequence number matters */
 	LIFE_RAW_UID,	  /* it has become another user's, or changes between two */
+	LIFE_RAW_GID,	  /* the same of its group */
 	LIFE_RAW_FORK,
 	LIFE_RAW_EXEC,
 	LIFE_RAW_EXIT,

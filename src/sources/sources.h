@@ -293,7 +293,8 @@ struct syscall_process {
 	uint64_t start_ticks;
 	uint64_t tag;
 	bool is_ended;
-	uint64_t uid; /* at its end: whose alone it was, 0 if of several; U64_UNKNOWN: not told */
+	uint64_t uid; /* whose alone it is, or was at its end; 0: root's, or of several;
+			 U64_UNKNOWN: some of it was one's, and some another's */
 	const struct syscall_use *uses; /* by number; valid inside the call only */
 	size_t n_uses;
 	double time_variance_ns2; /* of all its time on a CPU together, where not all calls were

@@ -93,6 +93,14 @@ static void introduce(struct counted *c, const struct syscall_owner *owner, long
 	c->about.pid = (pid_t)owner->pid;
 	c->about.tag = owner->tag;
 	c->about.start_ticks = ns_to_ticks(owner->start_boot_ns, clock_ticks);
+	c->about.uid = owner->uid;
+}
+
+/* Of what was called as one user and as another, which was last is not known before its end. */
+static void own(struct counted *c, uint32_t uid)
+{
+	if (!c->is_owner_told && c->about.uid != uid)
+		c->about.uid = U64_UNKNOWN;
 }
 
 int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks)
@@ -102,10 +110,8 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 	if (!c)
 		return -ENOMEM;
 	introduce(c, &news->owner, clock_ticks);
-	if (!news->is_end)
-		return 0;
-	c->about.is_ended = true;
-	c->about.uid = news->uid;
+	if (news->is_end)
+		c->about.is_ended = c->is_owner_told = true;
 	return 0;
 }
 
@@ -192,6 +198,8 @@ int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
 
 	if (c && c->about.pid == 0)
 		introduce(c, &entry->owner, clock_ticks);
+	else if (c)
+		own(c, entry->owner.uid);
 	return put(c, key->nr, &entry->value);
 }
 

@@ -26,7 +26,8 @@ struct counted {
 	struct syscall_row *rows;
 	uint32_t *order; /* of the rows by nr, ascending: rows are too large to be moved */
 	size_t n_rows, cap_rows;
-	bool is_new; /* some total has changed since a sample was last filled */
+	bool is_new;	    /* some total has changed since a sample was last filled */
+	bool is_owner_told; /* with its end: nothing that comes later says more */
 };
 
 /* All zero is a good beginning. */

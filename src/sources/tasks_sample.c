@@ -47,6 +47,7 @@ static void fill_identity(const struct task_process *t, struct proc_sample *p)
 	memcpy(p->comm, t->comm, strnlen(t->comm, sizeof(t->comm)));
 	p->ignores_sigchld = t->ignores_sigchld != 0;
 	p->uid = t->uid;
+	p->owner = t->owner;
 	p->ns_pid = t->ns_pid;
 	p->threads = t->threads;
 	p->fd_limit = soft_limit(t->fd_limit);

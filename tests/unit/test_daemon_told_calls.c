@@ -116,7 +116,7 @@ static void test_what_is_for_root_is_not_told(void **state)
 		why.data,
 		"5 calls or more found no room to be counted in; those of 1 process are in "
 		"no sum: not this user's alone, as programs that are set-user-ID, they are "
-		"for root to know");
+		"not told, and kept nowhere");
 }
 
 static void test_the_error_of_sampled_times_is_said(void **state)

@@ -42,6 +42,7 @@ struct wire {
 #define WHAT_FORK 0x00000001
 #define WHAT_EXEC 0x00000002
 #define WHAT_UID 0x00000004
+#define WHAT_GID 0x00000040
 #define WHAT_COMM 0x00000200
 #define WHAT_EXIT 0x80000000
 
@@ -102,6 +103,12 @@ static void test_wire_exec_and_exit(void **state)
 	assert_int_equal(raw.pid, 20);
 	assert_int_equal(raw.uid, 1000);
 	assert_int_equal(raw.euid, 0);
+
+	w = wire_of(WHAT_GID);
+	memcpy(w.data, (uint32_t[]){ 23, 22, 1000, 42 }, 16);
+	assert_int_equal(life_parse(&w, sizeof(w), &raw), sizeof(w));
+	assert_int_equal(raw.type, LIFE_RAW_GID);
+	assert_int_equal(raw.pid, 22);
 
 	w = wire_of(WHAT_COMM);
 	assert_int_equal(life_parse(&w, sizeof(w), &raw), sizeof(w));
@@ -239,7 +246,10 @@ static void test_owners_are_known_or_not(void **state)
 	assert_false(u64_known(life_owners_take(&o, 13)));
 	assert_false(u64_known(life_owners_take(&o, 14)));
 	assert_int_equal(life_owners_take(&o, 15), 1000);
-	fork_of(&o, 9, 10); /* the pid is a stranger's by now */
+	fork_of(&o, 10, 16);
+	life_owners_feed(&o, &(struct life_raw){ .type = LIFE_RAW_GID, .tid = 16, .pid = 16 });
+	assert_false(u64_known(life_owners_take(&o, 16))); /* a program that is set-group-ID */
+	fork_of(&o, 9, 10);				   /* the pid is a stranger's by now */
 	assert_false(u64_known(life_owners_take(&o, 10)));
 	life_owners_follow(&o, 10, 1000);
 	life_owners_forget(&o);

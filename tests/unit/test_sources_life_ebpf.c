@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -425,8 +426,8 @@ static uint64_t end_as(struct life *life, struct seen *seen, uid_t uid, uid_t eu
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
-		_exit(setresuid(uid, euid, suid) < 0);
+	if (pid == 0) /* who was root may not be looked into without its leave */
+		_exit(setresuid(uid, euid, suid) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0);
 	waitpid(pid, NULL, 0);
 	assert_int_equal(await(life, seen, LIFE_EXIT, pid)->wait_status, 0);
 	return find(seen, LIFE_EXIT, pid)->uid;
@@ -443,6 +444,63 @@ static void test_whose_a_process_was(void **state)
 	assert_int_equal(end_as(life, &seen, 4001, 0, 0), 0);
 	assert_int_equal(end_as(life, &seen, 4001, 4001, 4002), 0);
 	done(life, &seen);
+}
+
+/* Makes a program that does nothing, and returns its path. */
+static const char *make_program(mode_t mode)
+{
+	static const char path[] = "/tmp/test_sources_life_ebpf.true";
+
+	unlink(path);
+	assert_int_equal(system("cp -L /bin/true /tmp/test_sources_life_ebpf.true"), 0);
+	assert_int_equal(chown(path, 0, 4002), 0);
+	assert_int_equal(chmod(path, mode), 0);
+	return path;
+}
+
+/* A user runs it, in a tree that is marked. Returns who it was that it ended as. */
+static uint64_t end_with(struct life *life, struct seen *seen, mode_t mode)
+{
+	const char *path = make_program(mode);
+	int go[2];
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		if (setresgid(4001, 4001, 4001) == 0 && setresuid(4001, 4001, 4001) == 0)
+			execl(path, path, NULL);
+		_exit(1);
+	}
+	assert_int_equal(life_track(life, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(await(life, seen, LIFE_EXIT, pid)->wait_status, 0);
+	close(go[0]);
+	close(go[1]);
+	unlink(path);
+	return find(seen, LIFE_EXIT, pid)->uid;
+}
+
+static void run_programs(bool is_as_old)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ .is_as_old = is_as_old }, &seen);
+
+	assert_int_equal(end_with(life, &seen, 0755), 4001);
+	assert_int_equal(end_with(life, &seen, 04755), 0);
+	assert_int_equal(end_with(life, &seen, 02755), 0);
+	assert_int_equal(end_with(life, &seen, 0711), 0); /* it may not be read */
+	done(life, &seen);
+}
+
+static void test_a_program_with_more_rights_is_not_its_users(void **state)
+{
+	(void)state;
+	run_programs(false);
+	run_programs(true);
 }
 
 static void *exec_from_a_thread(void *arg)
@@ -801,6 +859,7 @@ int main(void)
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_a_tree_keeps_its_mark_on_old_kernels),
 		cmocka_unit_test(test_whose_a_process_was),
+		cmocka_unit_test(test_a_program_with_more_rights_is_not_its_users),
 		cmocka_unit_test(test_an_exec_by_a_thread_keeps_the_mark),
 		cmocka_unit_test(test_a_process_ends_once),
 		cmocka_unit_test(test_all_threads_are_in_the_account),

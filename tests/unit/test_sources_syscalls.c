@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -30,6 +31,7 @@
 #include "sources/syscall_table.h"
 
 #define TAG 77
+#define USER 4001
 #define MS UINT64_C(1000000)
 
 /* ---- names ---- */
@@ -65,7 +67,9 @@ static void tell(void *ctx, const struct syscall_process *p)
 		told->uses[i] = p->uses[i];
 }
 
-static const struct syscall_owner owner = { .tag = TAG, .start_boot_ns = 20000000, .pid = 100 };
+static const struct syscall_owner owner = {
+	.tag = TAG, .start_boot_ns = 20000000, .pid = 100, .uid = 1000
+};
 
 static void put(struct syscall_table *t, uint32_t id, uint32_t nr, struct syscall_value value)
 {
@@ -98,9 +102,8 @@ static void test_table_adds_up_and_forgets(void **state)
 	assert_false(syscall_table_is_ended(&t, 3));
 	syscall_table_each(&t, true, tell, &told);
 	assert_int_equal(told.n_processes, 1); /* it lives */
-	assert_false(u64_known(told.last.uid));
+	assert_int_equal(told.last.uid, 1000);
 	born.is_end = 1;
-	born.uid = 1000;
 	assert_int_equal(syscall_table_news(&t, &born, 100), 0);
 	assert_true(syscall_table_is_ended(&t, 3));
 	syscall_table_each(&t, true, tell, &told);
@@ -111,6 +114,38 @@ static void test_table_adds_up_and_forgets(void **state)
 	told.n_processes = 0;
 	syscall_table_each(&t, false, tell, &told);
 	assert_int_equal(told.n_processes, 0);
+	syscall_table_release(&t);
+}
+
+static uint64_t uid_told(struct syscall_table *t)
+{
+	struct told told = { 0 };
+
+	syscall_table_each(t, false, tell, &told);
+	assert_int_equal(told.n_processes, 1);
+	return told.last.uid;
+}
+
+/* What was called says so itself, and an end has the last word. */
+static void test_whose_it_is_needs_no_news(void **state)
+{
+	struct syscall_news end = { .owner = owner, .id = 3, .is_end = 1 };
+	struct syscall_entry entry = { { 1, 0, 1, 10, 0, 0 }, owner };
+	struct syscall_table t = { 0 };
+
+	(void)state;
+	put(&t, 3, SYS_read, (struct syscall_value){ 1, 0, 1, 10, 0, 0 });
+	assert_int_equal(uid_told(&t), 1000);
+	entry.owner.uid = 0; /* a program that is set-user-ID */
+	assert_int_equal(syscall_table_put(&t, &(struct syscall_key){ 3, SYS_write }, &entry, 100),
+			 0);
+	assert_false(u64_known(uid_told(&t)));
+	put(&t, 3, SYS_read, (struct syscall_value){ 1, 0, 1, 10, 0, 0 });
+	assert_false(u64_known(uid_told(&t)));
+	end.owner.uid = 0;
+	assert_int_equal(syscall_table_news(&t, &end, 100), 0);
+	put(&t, 3, SYS_read, (struct syscall_value){ 2, 0, 2, 20, 0, 0 });
+	assert_int_equal(uid_told(&t), 0);
 	syscall_table_release(&t);
 }
 
@@ -269,6 +304,7 @@ struct sums {
 	uint64_t tag;
 	int n_processes, n_ended;
 	int n_trees; /* whose calls were not all told apart */
+	int n_users; /* of USER alone */
 	struct sum {
 		char name[24];
 		uint64_t count, errors, cpu_ns, wait_ns;
@@ -294,6 +330,7 @@ static void add_process(void *ctx, const struct syscall_process *p)
 	sums->n_processes++;
 	sums->n_ended += p->is_ended;
 	sums->n_trees += p->pid == 0;
+	sums->n_users += p->uid == USER;
 	for (size_t i = 0; i < p->n_uses; i++) {
 		struct sum *sum = sum_of(sums, p->uses[i].name);
 
@@ -829,6 +866,14 @@ static void fork_and_call(int n)
 	}
 }
 
+/* As if it had logged in. */
+static void become_user(void)
+{
+	if (setresgid(USER, USER, USER) < 0 || setresuid(USER, USER, USER) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 1) < 0)
+		_exit(1);
+}
+
 /* The same, whoever is not told of: the queue has room for some of them only. */
 static void test_calls_of_untold_processes_are_counted(void **state)
 {
@@ -844,6 +889,7 @@ static void test_calls_of_untold_processes_are_counted(void **state)
 	pid = fork();
 	if (pid == 0) {
 		(void)!read(go[0], &byte, 1);
+		become_user();
 		fork_and_call(N_SHORT);
 		_exit(0);
 	}
@@ -856,6 +902,7 @@ static void test_calls_of_untold_processes_are_counted(void **state)
 	assert_int_equal(sums.n_processes, N_SHORT + 1);
 	assert_int_equal(sums.n_trees, 0);
 	assert_true(sums.n_ended < N_SHORT); /* or nothing was lost */
+	assert_int_equal(sums.n_users, N_SHORT);
 	read_sums(s, &sums);
 	assert_int_equal(sums.n_ended, sums.n_processes); /* it was found out */
 	read_sums(s, &sums);
@@ -866,6 +913,79 @@ static void test_calls_of_untold_processes_are_counted(void **state)
 }
 
 /* As a runner does: what a child calls before it is the command is the runner's. */
+/* Makes a program that does nothing, and returns its path. */
+static const char *make_program(mode_t mode)
+{
+	static const char path[] = "/tmp/test_sources_syscalls.true";
+
+	unlink(path);
+	assert_int_equal(system("cp -L /bin/true /tmp/test_sources_syscalls.true"), 0);
+	assert_int_equal(chown(path, 0, USER + 1), 0);
+	assert_int_equal(chmod(path, mode), 0);
+	return path;
+}
+
+static void be_user_with(const char *path)
+{
+	become_user();
+	syscall(SYS_getppid);
+	if (fork() == 0) {
+		for (int i = 0; i < 3; i++)
+			(void)execl("/nowhere", "nowhere", NULL);
+		execl(path, path, NULL);
+		_exit(1);
+	}
+	wait(NULL);
+	_exit(0);
+}
+
+/* Of the two processes, how many are told to be the user's alone. */
+static int run_with(const struct syscalls_options *options, mode_t mode)
+{
+	struct syscalls *s = open_with(options);
+	const char *path = make_program(mode);
+	static struct sums sums;
+	int go[2], n;
+	pid_t pid;
+	char byte;
+
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)!read(go[0], &byte, 1);
+		if (fork() == 0)
+			be_user_with(path);
+		wait(NULL);
+		_exit(0);
+	}
+	assert_int_equal(syscalls_track(s, pid, TAG), 0);
+	assert_int_equal(write(go[1], "", 1), 1);
+	waitpid(pid, NULL, 0);
+	read_sums(s, &sums);
+	n = sums.n_users;
+	assert_int_equal(sums.n_processes, 3);
+	assert_int_equal(sum_of(&sums, "execve")->count, 4);
+	close(go[0]);
+	close(go[1]);
+	unlink(path);
+	assert_null(syscalls_close(s));
+	return n;
+}
+
+/* The first of them was root's when it was born. */
+static void test_a_program_with_more_rights_is_not_its_users(void **state)
+{
+	const struct syscalls_options old = { .is_as_old = true };
+
+	(void)state;
+	assert_int_equal(run_with(NULL, 0755), 1);
+	assert_int_equal(run_with(NULL, 04755), 0);
+	assert_int_equal(run_with(NULL, 02755), 0);
+	assert_int_equal(run_with(NULL, 0711), 0); /* it may not be read */
+	assert_int_equal(run_with(&old, 0755), 1);
+	assert_int_equal(run_with(&old, 02755), 0);
+}
+
 static void start_commands(int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -1092,6 +1212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_table_adds_up_and_forgets),
+		cmocka_unit_test(test_whose_it_is_needs_no_news),
 		cmocka_unit_test(test_lost_ends_are_made_up_for),
 		cmocka_unit_test(test_lost_beginnings_are_no_loss),
 		cmocka_unit_test(test_an_entry_that_was_made_anew_adds),
@@ -1112,6 +1233,7 @@ int main(void)
 		cmocka_unit_test(test_counts_stay_exact_when_times_are_sampled),
 		cmocka_unit_test(test_short_processes_are_counted),
 		cmocka_unit_test(test_calls_of_untold_processes_are_counted),
+		cmocka_unit_test(test_a_program_with_more_rights_is_not_its_users),
 		cmocka_unit_test(test_a_runner_is_not_counted),
 		cmocka_unit_test(test_a_first_burst_is_told_apart),
 		cmocka_unit_test(test_the_way_out_of_a_handler_is_no_error),
