@@ -119,9 +119,7 @@ static int look_at_attempt(struct search *s, const struct attempt *a, const stru
 			  .kills = &s->kills,
 			  .counted = &s->counted,
 			  .list = s->list,
-			  .job_id = a->job_id,
-			  .attempt_num = a->attempt_num,
-			  .started_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
+			  .attempt = a,
 			  .err = err };
 	const struct snapshot_filter filter = {
 		.job_id = a->job_id,
@@ -130,7 +128,7 @@ static int look_at_attempt(struct search *s, const struct attempt *a, const stru
 	};
 	int r = look_up_usual(s->store, a, &p.usual, err);
 
-	return r < 0 ? r : pass_run(s->store, &p, &filter, u64_known(a->ended_wall_ns));
+	return r < 0 ? r : pass_run(s->store, &p, &filter);
 }
 
 static int look_at_host(struct search *s, const struct attempt_list *attempts, struct err *err)
@@ -146,7 +144,7 @@ static int look_at_host(struct search *s, const struct attempt_list *attempts, s
 						.until_wall_ns = s->period->until_wall_ns };
 
 	counted_list_sort(&s->counted);
-	return pass_run(s->store, &p, &filter, false);
+	return pass_run(s->store, &p, &filter);
 }
 
 static int look_at_all(struct search *s, const struct attempt_list *attempts, struct err *err)

@@ -1,4 +1,5 @@
-/* OOM kills in the record: each is found once, and only of the job whose it was. */
+/* What a search of the record finds: OOM kills, each once and only of the job whose it was, and
+ * when what lasted was over. */
 #include "store_fixture.h"
 
 #include "base/config.h"
@@ -232,6 +233,136 @@ static void test_a_kill_of_somebody_else_is_the_hosts(void **state)
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
 }
 
+/* ---- when it was over ---- */
+
+/* In second k: a and b, by one who looks at both; a has all but a few of its files open. */
+static void write_files(const struct record *r, int64_t recorder, unsigned k, bool has_a)
+{
+	const struct attempt *attempts[] = { &r->a, &r->b };
+	struct tick_record record = { .attempts = attempts, .n_attempts = 2 };
+	struct err err = ERR_INIT;
+	struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	s.daemon_pid = 4711;
+	if (has_a) {
+		add_process(&s, "a", 100, "/a");
+		s.processes[0].open_fds = 1000;
+		s.processes[0].fd_limit = 1024;
+	}
+	add_process(&s, "b", 200, "/b");
+	record.snap = &s;
+	must(store_write_tick(r->store, recorder, &record, &err), &err);
+	snapshot_release(&s);
+}
+
+static void write_event(const struct record *r, enum event_type type, double seconds)
+{
+	const struct proc_event ev = { .wall_ns = START + (uint64_t)(seconds * 1e9),
+				       .key = { 100, 5000 },
+				       .type = type,
+				       .status = { 0, -1 },
+				       .sheet_num = 1,
+				       .details = "" };
+	struct err err = ERR_INIT;
+
+	must(store_write_events(r->store, &r->a, &ev, 1, &err), &err);
+}
+
+/* a ends at 4.6 s, after five looks at both and, maybe, before more at b. */
+static void write_end(const char *db, enum event_type type, double seconds, bool goes_on)
+{
+	struct daemon_record daemon = { .started_wall_ns = START };
+	struct err err = ERR_INIT;
+	struct record r;
+
+	begin(&r, db);
+	must(store_begin_daemon(r.store, &daemon, &err), &err);
+	for (unsigned k = 0; k < 5; k++)
+		write_files(&r, -daemon.id, k, true);
+	if (seconds > 0)
+		write_event(&r, type, seconds);
+	r.a.ended_wall_ns = START + 4600000000;
+	must(store_finish_attempt(r.store, &r.a, NULL, 0, &err), &err);
+	for (unsigned k = 40; goes_on && k < 45; k++)
+		write_files(&r, -daemon.id, k, false);
+	r.store = store_close(r.store);
+}
+
+/* The one of a. */
+static struct episode find_end(const char *db)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(db, STORE_READ);
+	CLEANUP(found_list_release) struct found_list list = { 0 };
+	CLEANUP(config_release) struct config config;
+	const struct detect_period period = { .job_id = "a", .since_wall_ns = START - SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	config_init(&config);
+	must(detect_history(store, &config.anomaly, &period, &list, &err), &err);
+	assert_int_equal(list.n, 1);
+	episode_copy(&e, &list.items[0]->episode);
+	assert_int_equal(e.worst.type, ANOMALY_FD_EXHAUSTION);
+	assert_true(e.seen_wall_ns <= e.ended_wall_ns);
+	return e;
+}
+
+static void assert_process_ended(const char *db, uint64_t wall_ns)
+{
+	const struct episode e = find_end(db);
+
+	assert_string_equal(e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(e.ended_wall_ns, wall_ns);
+}
+
+static void test_the_end_of_a_process(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 4.25, true);
+	assert_process_ended(f->db, START + 4250000000);
+}
+
+static void test_the_end_of_a_process_after_the_last_look(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 4.25, false);
+	assert_process_ended(f->db, START + 4250000000);
+}
+
+/* Nobody has told when it did. */
+static void test_the_end_of_a_process_with_its_job(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 0, true);
+	assert_process_ended(f->db, START + 4600000000);
+}
+
+/* Between two looks that show it. */
+static void test_numbers_are_not_from_after_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 3.5, true);
+	assert_process_ended(f->db, START + 3500000000);
+}
+
+static void test_who_is_left_has_not_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct episode e;
+
+	write_end(f->db, EVENT_ORPHAN, 4.6, false);
+	e = find_end(f->db);
+	assert_string_equal(e.why_cleared, EPISODE_UNWATCHED);
+	assert_int_equal(e.ended_wall_ns, START + 4 * SECOND);
+}
+
 static int count_cgroups(void *ctx, const struct snapshot *s)
 {
 	for (size_t i = 0; i < s->n_cgroups; i++) {
@@ -325,6 +456,11 @@ int main(void)
 		STORE_TEST(test_a_kill_of_another_job_in_its_cgroup),
 		STORE_TEST(test_what_a_job_accounts_for_is_not_the_hosts),
 		STORE_TEST(test_a_kill_of_somebody_else_is_the_hosts),
+		STORE_TEST(test_the_end_of_a_process),
+		STORE_TEST(test_the_end_of_a_process_after_the_last_look),
+		STORE_TEST(test_the_end_of_a_process_with_its_job),
+		STORE_TEST(test_who_is_left_has_not_ended),
+		STORE_TEST(test_numbers_are_not_from_after_the_end),
 		STORE_TEST(test_how_many_may_be_in_a_cgroup),
 		STORE_TEST(test_kills_while_nobody_looked),
 		STORE_TEST(test_kills_after_a_watcher_was_lost),
