@@ -314,16 +314,18 @@ static uint64_t count_kills(const struct look *w, const struct detect_news *news
 /*
  * Each is in the count of the host. It is known by its event, or by the count of a cgroup that no
  * event explains: so that comes first, and the host's waits for a tick more. The last known count
- * is kept whatever happens in between: it only rises.
+ * is kept whatever happens in between: it only rises, and where it falls, who looked had read it
+ * before the one who looked last.
  */
 static void settle_kills(struct look *w, const struct detect_news *news)
 {
 	struct surroundings *s = &w->d->surroundings;
-	uint64_t total = w->snap->system.oom_kills_total, n = u64_delta(total, s->host_kills);
+	uint64_t total = u64_max_known(w->snap->system.oom_kills_total, s->host_kills);
+	uint64_t n = u64_known(w->snap->system.oom_kills_total) ? u64_delta(total, s->host_kills)
+								: U64_UNKNOWN;
 	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 
-	if (u64_known(total))
-		s->host_kills = total;
+	s->host_kills = total;
 	w->tick.host_kills =
 		kills_settle(&s->kills, n, count_kills(w, news) + w->n_cgroup_kills, w->tick.now,
 			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
