@@ -1,7 +1,6 @@
 #include "cli/detect_pass.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,40 +227,6 @@ static int take_cgroups(struct pass *p, const struct snapshot *snap, struct snap
 	return 0;
 }
 
-/* Between two who record one after the other nobody looked, unless it was for a moment. */
-#define MOMENT_NS UINT64_C(10000000000)
-
-#define LONGEST_INTERVAL 300 /* that anybody may ask for */
-
-/* One that was lost has looked for no longer than until its next look would have been: each of its
- * looks is in the record. */
-static uint64_t watched_until(const struct attempt *a, uint64_t from)
-{
-	if (!a->is_lost)
-		return a->ended_wall_ns; /* unknown: it goes on */
-	if (!(a->interval_seconds > 0))
-		return from;
-	return u64_add(from, (uint64_t)(fmin(a->interval_seconds, LONGEST_INTERVAL) * 1e9));
-}
-
-/* Without a break, by any of them, who are in the order in which they began. */
-static bool was_watched(const struct attempt_list *watchers, uint64_t from, uint64_t until)
-{
-	uint64_t at = from;
-
-	for (size_t i = 0; i < watchers->n && at < until; i++) {
-		const struct attempt *a = &watchers->items[i];
-		const uint64_t ended = watched_until(a, from);
-
-		if (!u64_known(a->started_wall_ns) || a->started_wall_ns > u64_add(at, MOMENT_NS))
-			continue;
-		if (!u64_known(ended))
-			return true;
-		at = ended > at ? ended : at;
-	}
-	return u64_add(at, MOMENT_NS) >= until;
-}
-
 /* What was counted while nobody looked is of no moment that is known. */
 static void leave_out_unseen(struct pass *p, struct snapshot *snap)
 {
@@ -273,10 +238,17 @@ static void leave_out_unseen(struct pass *p, struct snapshot *snap)
 	if (!is_same_boot || p->last_wall_ns == 0)
 		p->n_unseen_kills = 0;
 	else if (u64_known(rise) && rise > 0 &&
-		 !was_watched(p->watchers, p->last_wall_ns, snap->wall_ns))
+		 !watchers_looked(p->watchers, p->last_wall_ns, snap->wall_ns))
 		p->n_unseen_kills += rise;
-	p->n_host_kills = total;
+	p->n_host_kills = is_same_boot ? u64_max_known(total, p->n_host_kills) : total;
 	snap->system.oom_kills_total = u64_delta(total, p->n_unseen_kills);
+}
+
+/* By its runner, or by who records it for that. */
+static void note_own_look(struct pass *p, const struct snapshot *snap)
+{
+	if (p->attempt && (snap->n_processes > 0 || snap->recorder == p->attempt->id))
+		p->looked_wall_ns = snap->wall_ns;
 }
 
 static int on_snapshot(void *ctx, const struct snapshot *snap)
@@ -295,6 +267,7 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 	if (take_cgroups(p, snap, &own) < 0)
 		return no_memory(p->err);
 	leave_out_unseen(p, &own);
+	note_own_look(p, snap);
 	r = look(p, &own);
 	p->last_wall_ns = snap->wall_ns;
 	p->last_boot_ns = u64_known(snap->boot_ns) ? snap->boot_ns : 0;

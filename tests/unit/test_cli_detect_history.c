@@ -96,6 +96,9 @@ static enum store_alive is_alive(void *ctx, const struct attempt *a)
 	return strcmp(a->job_id, "lost") == 0 ? STORE_DEAD : STORE_ALIVE;
 }
 
+/* That the last one tells of. */
+static double n_last_killed;
+
 /* Of the kills that were found. */
 static size_t count(const char *db, const char *job_id, enum severity severity)
 {
@@ -114,7 +117,10 @@ static size_t count(const char *db, const char *job_id, enum severity severity)
 
 		print_message("# %s %s: %s\n", severity_name(found->severity),
 			      found->job_id ? found->job_id : "-", found->text);
-		n += found->type == ANOMALY_OOM_KILL && found->severity == severity;
+		if (found->type != ANOMALY_OOM_KILL || found->severity != severity)
+			continue;
+		n++;
+		n_last_killed = found->metric_value;
 	}
 	return n;
 }
@@ -392,16 +398,33 @@ static void test_how_many_may_be_in_a_cgroup(void **state)
 	assert_int_equal(n, 6);
 }
 
-/* Eleven, between two who recorded. */
-static void write_unseen_kills(const char *db, struct attempt *lost)
+/* In second k, by the runner of this attempt. */
+static void write_look(struct store *store, const struct attempt *of, unsigned k, uint64_t of_host)
+{
+	struct err err = ERR_INIT;
+	struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	s.system.oom_kills_total = of_host;
+	add_process(&s, of->job_id, 300, "/lost");
+	must(write_tick(store, of, &s, NULL, NULL, 0, &err), &err);
+	snapshot_release(&s);
+}
+
+/* Eleven, between two who recorded. One who was lost looked at the beginning, and then. */
+static void write_unseen_kills(const char *db, struct attempt *lost, unsigned looked)
 {
 	struct err err = ERR_INIT;
 	struct record r;
 
 	begin(&r, db);
-	if (lost)
+	if (lost) {
 		must(store_begin_attempt(r.store, lost, &err), &err);
-	for (unsigned k = 0; k < 16; k++)
+		write_look(r.store, lost, 0, 7);
+	}
+	for (unsigned k = 1; k < 16; k++)
 		write_counts(&r, k, 0, 0, 7);
 	end(&r);
 	r.store = must_open(db, STORE_WRITE);
@@ -410,6 +433,8 @@ static void write_unseen_kills(const char *db, struct attempt *lost)
 	must(store_begin_attempt(r.store, &r.a, &err), &err);
 	for (unsigned k = 60; k < 70; k++)
 		write_counts(&r, k, 0, 0, 18);
+	if (lost && looked > 0)
+		write_look(r.store, lost, looked, 18);
 	r.store = store_close(r.store);
 }
 
@@ -417,19 +442,20 @@ static void test_kills_while_nobody_looked(void **state)
 {
 	struct fixture *f = *state;
 
-	write_unseen_kills(f->db, NULL);
+	write_unseen_kills(f->db, NULL, 0);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
 }
 
-/* One that was killed has no end, and does not look any more for all that. */
+/* One that was killed has no end, and does not look any more for all that: however seldom it
+ * looked. */
 static void test_kills_after_a_watcher_was_lost(void **state)
 {
 	struct attempt lost = make_attempt("lost");
 	struct fixture *f = *state;
 
 	lost.started_wall_ns = START;
-	lost.interval_seconds = 5;
-	write_unseen_kills(f->db, &lost);
+	lost.interval_seconds = 65;
+	write_unseen_kills(f->db, &lost, 0);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
 }
 
@@ -440,9 +466,27 @@ static void test_kills_between_two_looks_of_one_that_was_lost_later(void **state
 	struct fixture *f = *state;
 
 	lost.started_wall_ns = START;
-	lost.interval_seconds = 60;
-	write_unseen_kills(f->db, &lost);
+	lost.interval_seconds = 65;
+	write_unseen_kills(f->db, &lost, 65);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
+}
+
+/* Two who look at the host read its count before they say when, and not in the order in which they
+ * say it. */
+static void test_a_count_that_seems_to_fall(void **state)
+{
+	static const uint64_t counts[] = { 7, 8, 7, 7, 8, 8, 9, 8, 9 };
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 20; k++)
+		write_counts(&r, k, 0, 0, k < ARRAY_SIZE(counts) ? counts[k] : 9);
+	write_kill(&r, &r.a, 1);
+	end(&r);
+	assert_int_equal(count(f->db, NULL, SEVERITY_CRITICAL), 1);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
+	assert_true(n_last_killed == 1);
 }
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -465,6 +509,7 @@ int main(void)
 		STORE_TEST(test_kills_while_nobody_looked),
 		STORE_TEST(test_kills_after_a_watcher_was_lost),
 		STORE_TEST(test_kills_between_two_looks_of_one_that_was_lost_later),
+		STORE_TEST(test_a_count_that_seems_to_fall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
