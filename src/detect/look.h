@@ -130,8 +130,9 @@ void look_at_last_kills(struct look *w);
 void look_end_process(void *ctx, const struct track *p);
 void look_end_job(void *ctx, const struct job_track *job);
 
-/* The job is over: its processes with it, unless some are left. */
-void look_at_last_jobs(struct look *w, bool leaves_processes);
+/* Nobody will look any more: those that are known to have ended, or all where none is left. */
+void look_at_last_processes(struct look *w, bool leaves_processes);
+void look_at_last_jobs(struct look *w); /* they are over */
 
 /* One of several is: those of its processes with it that are known to have ended. */
 void look_at_left_job(struct look *w, const struct detect_job *left);

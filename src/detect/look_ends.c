@@ -31,7 +31,7 @@ void look_end_job(void *ctx, const struct job_track *job)
 }
 
 /* Of a process that is left nobody knows the end. */
-void look_at_last_jobs(struct look *w, bool leaves_processes)
+void look_at_last_processes(struct look *w, bool leaves_processes)
 {
 	struct tracks *ts = &w->d->tracks;
 
@@ -42,6 +42,12 @@ void look_at_last_jobs(struct look *w, bool leaves_processes)
 		if (p->is_dead || !leaves_processes)
 			look_end_process(w, p);
 	}
+}
+
+void look_at_last_jobs(struct look *w)
+{
+	const struct tracks *ts = &w->d->tracks;
+
 	for (size_t i = 0; i < ts->n_jobs; i++)
 		look_end_job(w, ts->jobs[i]);
 }

@@ -145,6 +145,28 @@ static void test_who_is_left_is_not_said_to_have_ended(void **state)
 	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(5));
 }
 
+/* Nobody looks any more, and the job goes on. */
+static void test_who_ended_before_nobody_looked(void **state)
+{
+	const struct proc_event last = end_of(10, 100, 12);
+	const struct detect_ending ending = { U64_UNKNOWN, &last, 1, true };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(10);
+	tick_files(10);
+	tick_files(400);
+	assert_int_equal(detect_end_job(h.d, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(12));
+	assert_string_equal(cleared_of(11)->e.why_cleared, EPISODE_UNWATCHED);
+	assert_string_equal(
+		host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.why_cleared,
+		EPISODE_UNWATCHED);
+}
+
 /* Who looks at several jobs hears of the end of one between two ticks. */
 static void test_one_of_the_jobs_ends(void **state)
 {
@@ -338,6 +360,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_process_ends_before_it_is_waited_for, close_host),
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
+		cmocka_unit_test_teardown(test_who_ended_before_nobody_looked, close_host),
 		cmocka_unit_test_teardown(test_one_of_the_jobs_ends, close_host),
 		cmocka_unit_test_teardown(test_a_job_ends_before_it_is_clear, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
