@@ -2,6 +2,7 @@
  * look_ends - what is over with the process or the job that it was of.
  */
 #include "detect/look.h"
+#include "detect/running.h"
 
 /* As somebody told, or when a look first showed it no more. */
 static uint64_t end_of(const struct look *w, const struct track *p)
@@ -52,15 +53,32 @@ void look_at_last_jobs(struct look *w)
 		look_end_job(w, ts->jobs[i]);
 }
 
+/* What lasts is looked at, and not who is there: that may be many more. */
+static void end_dead_processes(struct look *w, const struct job_track *job)
+{
+	const struct episodes *es = &w->d->episodes;
+
+	for (size_t i = 0; i < es->n; i++) {
+		const struct running *r = es->items[i];
+		const struct track *p;
+
+		if (r->is_over || !r->is_of_process ||
+		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
+			continue;
+		p = detect_tracks_by_pid(&w->d->tracks, (pid_t)r->e.worst.pid);
+		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
+			look_end_process(w, p);
+	}
+}
+
 /* Both are forgotten with the next tick, which finds nothing of them that lasts. */
 void look_at_left_job(struct look *w, const struct detect_job *left)
 {
-	struct tracks *ts = &w->d->tracks;
-	const struct job_track *job = detect_tracks_find_job(ts, left->job_id, left->attempt_id);
+	const struct job_track *job =
+		detect_tracks_find_job(&w->d->tracks, left->job_id, left->attempt_id);
 
-	for (size_t i = 0; job && i < ts->n; i++)
-		if (ts->items[i].job == job && ts->items[i].is_dead)
-			look_end_process(w, &ts->items[i]);
-	if (job)
-		look_end_job(w, job);
+	if (!job)
+		return;
+	end_dead_processes(w, job);
+	look_end_job(w, job);
 }
