@@ -103,25 +103,25 @@ struct search {
 	struct kills kills;
 	struct counted_list counted;
 	struct found_list *list;
+	uint64_t *looked_wall_ns; /* of each attempt */
 };
 
 static void search_release(struct search *s)
 {
 	kills_release(&s->kills);
 	counted_list_release(&s->counted);
+	free(s->looked_wall_ns);
 }
 
 static int look_at_attempt(struct search *s, const struct attempt *a, const struct span *span,
-			   struct err *err)
+			   uint64_t *ret_looked, struct err *err)
 {
 	CLEANUP(pass_release)
 	struct pass p = { .d = detect_new(s->config, DETECT_JOBS),
 			  .kills = &s->kills,
 			  .counted = &s->counted,
 			  .list = s->list,
-			  .job_id = a->job_id,
-			  .attempt_num = a->attempt_num,
-			  .started_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
+			  .attempt = a,
 			  .err = err };
 	const struct snapshot_filter filter = {
 		.job_id = a->job_id,
@@ -130,23 +130,27 @@ static int look_at_attempt(struct search *s, const struct attempt *a, const stru
 	};
 	int r = look_up_usual(s->store, a, &p.usual, err);
 
-	return r < 0 ? r : pass_run(s->store, &p, &filter, u64_known(a->ended_wall_ns));
+	if (r == 0)
+		r = pass_run(s->store, &p, &filter);
+	*ret_looked = p.looked_wall_ns;
+	return r;
 }
 
 static int look_at_host(struct search *s, const struct attempt_list *attempts, struct err *err)
 {
+	const struct watchers watchers = { attempts, s->looked_wall_ns };
 	CLEANUP(pass_release)
 	struct pass p = { .d = detect_new(s->config, DETECT_HOST),
 			  .kills = &s->kills,
 			  .counted = &s->counted,
 			  .list = s->list,
-			  .watchers = attempts,
+			  .watchers = &watchers,
 			  .err = err };
 	const struct snapshot_filter filter = { .since_wall_ns = s->period->since_wall_ns,
 						.until_wall_ns = s->period->until_wall_ns };
 
 	counted_list_sort(&s->counted);
-	return pass_run(s->store, &p, &filter, false);
+	return pass_run(s->store, &p, &filter);
 }
 
 static int look_at_all(struct search *s, const struct attempt_list *attempts, struct err *err)
@@ -155,10 +159,11 @@ static int look_at_all(struct search *s, const struct attempt_list *attempts, st
 	struct span *spans = calloc(attempts->n ? attempts->n : 1, sizeof(*spans));
 	int r = 0;
 
-	if (!spans || find_spans(attempts, spans) < 0)
+	s->looked_wall_ns = calloc(attempts->n ? attempts->n : 1, sizeof(*s->looked_wall_ns));
+	if (!spans || !s->looked_wall_ns || find_spans(attempts, spans) < 0)
 		return no_memory(err);
 	for (size_t i = 0; r == 0 && i < attempts->n; i++)
-		r = look_at_attempt(s, &attempts->items[i], &spans[i], err);
+		r = look_at_attempt(s, &attempts->items[i], &spans[i], &s->looked_wall_ns[i], err);
 	if (r == 0 && !s->period->job_id)
 		r = look_at_host(s, attempts, err);
 	return r;

@@ -1,7 +1,6 @@
 #include "cli/detect_pass.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,19 +55,20 @@ int kills_read(struct store *store, const struct event_filter *filter, struct ki
 /* A pass tells of what it looks at: of other jobs it sees the kills alone. */
 static bool is_own(const struct pass *p, const struct episode *e)
 {
-	return !p->job_id || (e->worst.job_id && strcmp(e->worst.job_id, p->job_id) == 0);
+	return !p->attempt || (e->worst.job_id && strcmp(e->worst.job_id, p->attempt->job_id) == 0);
 }
 
 static int note_counted(struct pass *p, const struct episode *e)
 {
-	return p->job_id ? counted_list_note(p->counted, e) : 0;
+	return p->attempt ? counted_list_note(p->counted, e) : 0;
 }
 
 static int keep_episode(struct pass *p, const struct episode *e)
 {
 	if (!is_own(p, e))
 		return 0;
-	if (note_counted(p, e) < 0 || found_list_keep(p->list, p->attempt_num, e) < 0)
+	if (note_counted(p, e) < 0 ||
+	    found_list_keep(p->list, p->attempt ? p->attempt->attempt_num : 0, e) < 0)
 		return no_memory(p->err);
 	return 0;
 }
@@ -93,16 +93,25 @@ static int keep_changes(struct pass *p, const struct detect_changes *changes)
 	return r;
 }
 
-/* Those up to this moment that were not handed out yet. */
-static size_t take_kills(struct pass *p, uint64_t wall_ns, const struct proc_event **ret)
+/* Kills up to this moment that were not handed out yet. */
+static int add_kills(struct pass *p, uint64_t wall_ns)
 {
 	const struct kills *kills = p->kills;
 	size_t from = p->next_kill;
 
 	while (p->next_kill < kills->n && kills->items[p->next_kill].wall_ns <= wall_ns)
 		p->next_kill++;
-	*ret = kills->items ? kills->items + from : NULL;
-	return p->next_kill - from;
+	return p->next_kill == from
+		       ? 0
+		       : event_list_add(&p->news, kills->items + from, p->next_kill - from);
+}
+
+/* 0 is no end. */
+static int add_ends(struct pass *p, uint64_t since_wall_ns, uint64_t until_wall_ns)
+{
+	const struct ends_of of = { p->attempt, since_wall_ns, until_wall_ns };
+
+	return p->attempt ? ends_read(p->store, p->d, &of, &p->news, p->err) : 0;
 }
 
 /* A count waits a little to be told: what it has told of happened before. */
@@ -116,8 +125,15 @@ static int look(struct pass *p, const struct snapshot *snap)
 	struct detect_changes changes;
 	int r;
 
-	news.n_events = take_kills(p, snap->wall_ns, &news.events);
-	if (!p->job_id)
+	p->news.n = 0;
+	if (add_kills(p, snap->wall_ns) < 0)
+		return no_memory(p->err);
+	r = add_ends(p, p->last_wall_ns, snap->wall_ns);
+	if (r < 0)
+		return r;
+	news.events = p->news.items;
+	news.n_events = p->news.n;
+	if (!p->attempt)
 		news.n_kills_elsewhere = counted_list_take(p->counted, &p->next_counted,
 							   snap->wall_ns + TOLD_LATE_NS);
 	if (detect_tick(p->d, &news, &changes) < 0)
@@ -125,6 +141,44 @@ static int look(struct pass *p, const struct snapshot *snap)
 	r = keep_changes(p, &changes);
 	return r < 0 ? r : note_lasting(p);
 }
+
+/* ---- the end of the attempt ---- */
+
+static bool is_over_by(const struct pass *p, uint64_t wall_ns)
+{
+	return p->attempt && u64_known(p->attempt->ended_wall_ns) &&
+	       p->attempt->ended_wall_ns < wall_ns;
+}
+
+/*
+ * What is over with it was so then, and not when a snapshot is the first to show it no more. What
+ * was attached may go on without it, and nobody knows for how long.
+ */
+static int leave(struct pass *p, uint64_t until_wall_ns)
+{
+	const struct attempt *a = p->attempt;
+	const struct detect_job job = { .job_id = a->job_id };
+	struct detect_ending ending = { .wall_ns = a->ended_wall_ns };
+	struct detect_changes changes;
+	int r;
+
+	if (p->has_left)
+		return 0;
+	p->has_left = true;
+	p->news.n = 0;
+	r = add_ends(p, 0, until_wall_ns); /* a snapshot may show who was told to have ended */
+	if (r < 0)
+		return r;
+	if (!a->is_attached && ends_add_gone(p->d, a, &p->news) < 0)
+		return no_memory(p->err);
+	ending.events = p->news.items;
+	ending.n_events = p->news.n;
+	if (detect_leave_job(p->d, &job, &ending, &changes) < 0)
+		return no_memory(p->err);
+	return keep_changes(p, &changes);
+}
+
+/* ---- snapshots ---- */
 
 static uint64_t hash_path(const char *path)
 {
@@ -161,7 +215,7 @@ static int take_cgroups(struct pass *p, const struct snapshot *snap, struct snap
 	uint64_t is_home;
 
 	*ret = *snap; /* borrows: nobody releases it */
-	if (!p->job_id || snap->n_cgroups == 0)
+	if (!p->attempt || snap->n_cgroups == 0)
 		return 0;
 	if (note_homes(p, snap) < 0 || reserve_cgroups(p, snap->n_cgroups) < 0)
 		return -ENOMEM;
@@ -171,40 +225,6 @@ static int take_cgroups(struct pass *p, const struct snapshot *snap, struct snap
 		if (map_get(&p->homes, hash_path(snap->cgroups[i].path), &is_home))
 			p->cgroups[ret->n_cgroups++] = snap->cgroups[i];
 	return 0;
-}
-
-/* Between two who record one after the other nobody looked, unless it was for a moment. */
-#define MOMENT_NS UINT64_C(10000000000)
-
-#define LONGEST_INTERVAL 300 /* that anybody may ask for */
-
-/* One that was lost has looked for no longer than until its next look would have been: each of its
- * looks is in the record. */
-static uint64_t watched_until(const struct attempt *a, uint64_t from)
-{
-	if (!a->is_lost)
-		return a->ended_wall_ns; /* unknown: it goes on */
-	if (!(a->interval_seconds > 0))
-		return from;
-	return u64_add(from, (uint64_t)(fmin(a->interval_seconds, LONGEST_INTERVAL) * 1e9));
-}
-
-/* Without a break, by any of them, who are in the order in which they began. */
-static bool was_watched(const struct attempt_list *watchers, uint64_t from, uint64_t until)
-{
-	uint64_t at = from;
-
-	for (size_t i = 0; i < watchers->n && at < until; i++) {
-		const struct attempt *a = &watchers->items[i];
-		const uint64_t ended = watched_until(a, from);
-
-		if (!u64_known(a->started_wall_ns) || a->started_wall_ns > u64_add(at, MOMENT_NS))
-			continue;
-		if (!u64_known(ended))
-			return true;
-		at = ended > at ? ended : at;
-	}
-	return u64_add(at, MOMENT_NS) >= until;
 }
 
 /* What was counted while nobody looked is of no moment that is known. */
@@ -218,27 +238,41 @@ static void leave_out_unseen(struct pass *p, struct snapshot *snap)
 	if (!is_same_boot || p->last_wall_ns == 0)
 		p->n_unseen_kills = 0;
 	else if (u64_known(rise) && rise > 0 &&
-		 !was_watched(p->watchers, p->last_wall_ns, snap->wall_ns))
+		 !watchers_looked(p->watchers, p->last_wall_ns, snap->wall_ns))
 		p->n_unseen_kills += rise;
-	p->n_host_kills = total;
+	p->n_host_kills = is_same_boot ? u64_max_known(total, p->n_host_kills) : total;
 	snap->system.oom_kills_total = u64_delta(total, p->n_unseen_kills);
+}
+
+/* By its runner, or by who records it for that. */
+static void note_own_look(struct pass *p, const struct snapshot *snap)
+{
+	if (p->attempt && (snap->n_processes > 0 || snap->recorder == p->attempt->id))
+		p->looked_wall_ns = snap->wall_ns;
 }
 
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct pass *p = ctx;
 	struct snapshot own;
+	int r = 0;
 
 	if (snap->covers == COVERS_LOOK)
 		return 0; /* evidence, which nobody has looked for anomalies in then either */
+	if (is_over_by(p, snap->wall_ns))
+		r = leave(p, snap->wall_ns);
+	if (r < 0)
+		return r;
 	p->list->n_snapshots++;
 	if (take_cgroups(p, snap, &own) < 0)
 		return no_memory(p->err);
 	leave_out_unseen(p, &own);
+	note_own_look(p, snap);
+	r = look(p, &own);
 	p->last_wall_ns = snap->wall_ns;
 	p->last_boot_ns = u64_known(snap->boot_ns) ? snap->boot_ns : 0;
 	memcpy(p->boot_id, snap->boot_id, sizeof(p->boot_id));
-	return look(p, &own);
+	return r;
 }
 
 /* 0: it has none that was not handed out. */
@@ -251,7 +285,7 @@ static uint64_t find_last_kill(const struct pass *p, uint64_t until_wall_ns)
 
 		if (until_wall_ns != 0 && ev->wall_ns >= until_wall_ns)
 			break;
-		if (!p->job_id || strcmp(ev->job_id, p->job_id) == 0)
+		if (!p->attempt || strcmp(ev->job_id, p->attempt->job_id) == 0)
 			last = ev->wall_ns;
 	}
 	return last;
@@ -265,6 +299,7 @@ static int look_at_last_kills(struct pass *p, uint64_t until_wall_ns)
 {
 	CLEANUP(snapshot_release) struct snapshot after;
 	uint64_t last = find_last_kill(p, until_wall_ns);
+	int r = 0;
 
 	snapshot_init(&after);
 	if (last == 0)
@@ -273,20 +308,25 @@ static int look_at_last_kills(struct pass *p, uint64_t until_wall_ns)
 	if (p->last_boot_ns != 0)
 		after.boot_ns = p->last_boot_ns + (after.wall_ns - p->last_wall_ns);
 	memcpy(after.boot_id, p->boot_id, sizeof(after.boot_id));
-	return look(p, &after);
+	if (is_over_by(p, last))
+		r = leave(p, last);
+	return r < 0 ? r : look(p, &after);
 }
 
-/* What lasts is as it was last, or over where there is nothing more to come. */
-static int finish(struct pass *p, bool is_over)
+/* What lasts is as it was last, or over where there is nothing more to come. Until: 0 is no end. */
+static int finish(struct pass *p, uint64_t until_wall_ns)
 {
 	struct detect_changes changes = { 0 };
 	const struct episode *e;
 	int r = 0;
 
-	if (is_over && detect_end(p->d, &changes) < 0)
-		return no_memory(p->err);
-	if (is_over)
-		return keep_changes(p, &changes);
+	if (is_over_by(p, until_wall_ns ? until_wall_ns : UINT64_MAX))
+		r = leave(p, until_wall_ns);
+	if (r < 0)
+		return r;
+	if (is_over_by(p, UINT64_MAX))
+		return detect_end(p->d, &changes) < 0 ? no_memory(p->err)
+						      : keep_changes(p, &changes);
 	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
 		r = keep_episode(p, e);
 	return r;
@@ -310,20 +350,21 @@ static void skip_kills(struct pass *p, uint64_t since_wall_ns)
 		p->next_kill++;
 }
 
-int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter,
-	     bool is_over)
+int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter)
 {
 	int r;
 
 	if (!p->d)
 		return no_memory(p->err);
+	p->store = store;
 	skip_kills(p, filter->since_wall_ns);
-	skip_kills(p, p->started_wall_ns);
+	if (p->attempt && u64_known(p->attempt->started_wall_ns))
+		skip_kills(p, p->attempt->started_wall_ns);
 	r = store_read_snapshots(store, filter, on_snapshot, p, p->err);
 	if (r == 0)
 		r = look_at_last_kills(p, filter->until_wall_ns);
 	if (r == 0)
-		r = finish(p, is_over);
+		r = finish(p, filter->until_wall_ns);
 	add_looks(p);
 	return r;
 }
@@ -333,4 +374,5 @@ void pass_release(struct pass *p)
 	detect_free(p->d);
 	map_release(&p->homes);
 	free(p->cgroups);
+	event_list_release(&p->news);
 }

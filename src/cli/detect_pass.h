@@ -13,7 +13,9 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "cli/detect_counted.h"
+#include "cli/detect_ends.h"
 #include "cli/detect_found.h"
+#include "cli/detect_watchers.h"
 #include "detect/detect.h"
 #include "store/store.h"
 
@@ -41,13 +43,15 @@ struct pass {
 	const struct kills *kills;
 	struct counted_list *counted; /* an attempt adds to them, and the host leaves them out */
 	struct found_list *list;
-	const struct attempt_list *watchers; /* of the host: all who may have recorded; NULL */
-	const char *job_id;		     /* NULL: it is the host that is looked at */
-	int attempt_num;
-	uint64_t started_wall_ns;  /* of the attempt; 0 */
-	struct detect_usual usual; /* job_id NULL: nothing is known of jobs of its kind */
+	const struct watchers *watchers; /* of the host; NULL */
+	const struct attempt *attempt;	 /* NULL: it is the host that is looked at */
+	struct detect_usual usual;	 /* job_id NULL: nothing is known of jobs of its kind */
 	struct err *err;
 
+	struct store *store;
+	struct event_list news;		/* for the next look */
+	uint64_t looked_wall_ns;	/* when the attempt was last looked at; 0: never */
+	bool has_left;			/* the attempt is over, and its detector has been told */
 	size_t next_kill, next_counted; /* the first that were not handed out */
 	uint64_t n_host_kills;		/* the host's count at the last snapshot */
 	uint64_t n_unseen_kills;	/* of these, that it counted while nobody looked */
@@ -60,8 +64,7 @@ struct pass {
 
 void pass_release(struct pass *p);
 
-/* over: nothing more will come, so what lasts ends. Otherwise it is found as it was last. */
-int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter,
-	     bool is_over);
+/* Where the attempt is over, what lasts ends. Otherwise it is found as it was last. */
+int pass_run(struct store *store, struct pass *p, const struct snapshot_filter *filter);
 
 #endif

@@ -266,6 +266,7 @@ static void end_record(struct service *s)
 	if (!s->store)
 		return;
 	service_store_waiting(s);
+	service_store_last_events(s);
 	unsaved_retry(&s->unsaved, s->store, U64_UNKNOWN, NULL);
 	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
@@ -374,5 +375,6 @@ int service_run(const struct service_options *options, struct err *err)
 	tell_ready(options->ready_fd);
 	loop_run(s.loop);
 	notify_service_manager("STOPPING=1");
+	service_drain_life(&s); /* what the kernel has told by now */
 	return 0;
 }

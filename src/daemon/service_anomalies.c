@@ -300,12 +300,13 @@ static bool is_left_to_others(struct service *s, const struct episode *e)
 /* Where nobody goes on, who looks next begins anew. */
 void service_end_anomalies(struct service *s)
 {
+	const struct detect_ending ending = { U64_UNKNOWN, s->exits.items, s->exits.n, true };
 	struct detect_changes changes = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
 	renew_all(s);
-	r = s->detect ? detect_end(s->detect, &changes) : 0;
+	r = s->detect ? detect_end_job(s->detect, &ending, &changes) : 0;
 	for (size_t i = 0; r == 0 && i < changes.n; i++)
 		if (!is_left_to_others(s, changes.items[i].episode))
 			r = tell_anomaly(s, &changes.items[i], &err);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "daemon/may_hear.h"
 #include "daemon/service_attached.h"
 #include "daemon/service_follow.h"
@@ -116,5 +117,20 @@ void service_events_stored(struct service *s)
 			(at->n_pending - at->n_gathered) * sizeof(*at->pending));
 		at->n_pending -= at->n_gathered;
 		at->n_gathered = 0;
+	}
+}
+
+/* There is no further tick that would. */
+void service_store_last_events(struct service *s)
+{
+	for (struct attached *at = s->attached; at; at = at->next) {
+		const struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
+		struct err err = ERR_INIT;
+
+		if (at->n_pending == 0 || !job)
+			continue;
+		if (store_write_events(s->store, &job->a, at->pending, at->n_pending, &err) < 0)
+			log_warning("the last %zu events of job %s are not recorded: %s",
+				    at->n_pending, job->job_id, err.text);
 	}
 }

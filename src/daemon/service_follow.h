@@ -215,6 +215,7 @@ void service_complete_death(struct service *s, const struct life_event *ev);
 /* What waits to be written, all of it; and it was. */
 int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
 void service_events_stored(struct service *s);
+void service_store_last_events(struct service *s); /* before the store is closed */
 
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);

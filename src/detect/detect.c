@@ -233,7 +233,9 @@ static void end_job(struct look *w, struct snapshot *last, const struct detect_e
 {
 	look_at_deaths(w, ending->events, ending->n_events);
 	last->wall_ns = u64_max_known(ending->wall_ns, w->d->last_wall_ns);
-	look_at_last_jobs(w, ending->leaves_processes);
+	look_at_last_processes(w, ending->leaves_processes);
+	if (u64_known(ending->wall_ns))
+		look_at_last_jobs(w);
 	last->wall_ns = w->d->last_wall_ns;
 }
 

@@ -127,18 +127,17 @@ struct detect_job {
 	int64_t attempt_id;
 };
 
-/* How a job ended, by who has run it and looks at nothing more. */
+/* What is known of the end, by who looks at nothing more. */
 struct detect_ending {
-	uint64_t wall_ns;
+	uint64_t wall_ns; /* of the job; U64_UNKNOWN: it goes on, and nobody looks any more */
 	const struct proc_event *events; /* since the last tick: ends of processes */
 	size_t n_events;
 	bool leaves_processes; /* some live on */
 };
 
 /*
- * The same for who looks at one job, which is over: what is of a process ends with that, by its
- * event or with the job, and what is of the job when that ended. What is of the host, or of a
- * process that is left, ends as above.
+ * The same for who knows more of it. What is of a process ends with that, by its event or, where
+ * none is left, with the job; what is of the job when that ended. All else ends as above.
  */
 int detect_end_job(struct detect *d, const struct detect_ending *ending,
 		   struct detect_changes *ret);

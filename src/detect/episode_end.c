@@ -29,13 +29,21 @@ static uint64_t end_of(const struct running *r, uint64_t wall_ns)
 	return u64_max_known(was_before ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
 }
 
+/* Its numbers are not from after it: a look that shows it clear is no part of it. */
+static void set_end(struct running *r, uint64_t wall_ns)
+{
+	r->e.ended_wall_ns = end_of(r, wall_ns);
+	if (r->e.seen_wall_ns > r->e.ended_wall_ns && u64_known(r->e.seen_wall_ns))
+		r->e.seen_wall_ns = r->e.ended_wall_ns;
+}
+
 int episodes_end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
 		     const char *why)
 {
 	const bool is_moment = r->check->is_moment;
 
 	r->is_over = true;
-	r->e.ended_wall_ns = end_of(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	set_end(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
 	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
 	r->e.after_value = is_clear(r) ? r->clear_value : after;
 	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
@@ -65,7 +73,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 	int ret = r ? episodes_end_one(es, r, m, F64_UNKNOWN, why) : 0;
 
 	if (r && !r->check->is_moment)
-		r->e.ended_wall_ns = end_of(r, wall_ns);
+		set_end(r, wall_ns);
 	return ret;
 }
 
@@ -99,7 +107,7 @@ int episodes_end_unseen(struct episodes *es, struct running *r, const struct mom
 
 	r->e.cleared_wall_ns = m->snap->wall_ns;
 	if (!r->check->is_moment)
-		r->e.ended_wall_ns = end_of(r, episode_last_seen(&r->e));
+		set_end(r, episode_last_seen(&r->e));
 	return ret;
 }
 

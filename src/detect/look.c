@@ -78,7 +78,7 @@ static void update_tracks(struct look *w)
 							  before, &d->track_of[i]));
 }
 
-static struct subject process_subject(const struct track *p, const struct proc_sample *s)
+struct subject look_subject_of_process(const struct track *p, const struct proc_sample *s)
 {
 	return (struct subject){
 		.kind = OF_PROCESS,
@@ -99,7 +99,7 @@ static void set_bit(uint32_t *bits, enum anomaly_type type, bool is_set)
 static void note_process(struct look *w, const struct check *check, struct track *p,
 			 const struct proc_sample *s, const struct finding *f)
 {
-	struct subject who = process_subject(p, s);
+	struct subject who = look_subject_of_process(p, s);
 	bool is_muted;
 
 	bool is_worse = f->stand == STAND_OVER && f->severity > p->job->told[check->type].worst;
@@ -132,10 +132,21 @@ static void check_process(struct look *w, struct track *p, const struct proc_sam
 	}
 }
 
-/* One that nobody has waited for yet: what lasted of it was over when it ended, and is not now. */
+/* One that nobody has waited for yet, and maybe never will: what lasted of it was over when it
+ * ended. */
 static bool has_ended(const struct track *p, const struct proc_sample *s)
 {
 	return p->is_dead && s->state == 'Z';
+}
+
+static void look_at_process(struct look *w, struct track *p, const struct proc_sample *s)
+{
+	if (!has_ended(p, s)) {
+		check_process(w, p, s);
+		return;
+	}
+	look_end_process(w, p);
+	p->active = 0;
 }
 
 static void check_all_processes(struct look *w)
@@ -143,8 +154,8 @@ static void check_all_processes(struct look *w)
 	for (size_t i = 0; i < w->snap->n_processes; i++) {
 		const size_t at = w->d->track_of[i];
 
-		if (at != TRACK_NONE && !has_ended(&w->d->tracks.items[at], &w->snap->processes[i]))
-			check_process(w, &w->d->tracks.items[at], &w->snap->processes[i]);
+		if (at != TRACK_NONE)
+			look_at_process(w, &w->d->tracks.items[at], &w->snap->processes[i]);
 	}
 }
 
@@ -251,29 +262,6 @@ static void check_jobs(struct look *w)
 	}
 }
 
-/* ---- what is no longer there ---- */
-
-static void on_track_gone(void *ctx, const struct track *p)
-{
-	struct look *w = ctx;
-	const struct subject who = process_subject(p, NULL);
-
-	for (int type = 0; p->active && type < N_ANOMALY_TYPES; type++)
-		if (p->active & 1u << type)
-			look_note_failure(w, episodes_end(&w->d->episodes, &w->moment,
-							  (enum anomaly_type)type, &who,
-							  p->died_wall_ns ? p->died_wall_ns
-									  : p->missed_wall_ns,
-							  EPISODE_PROCESS_ENDED));
-}
-
-static void on_job_gone(void *ctx, const struct job_track *job)
-{
-	struct look *w = ctx;
-
-	look_note_failure(w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
-}
-
 /* ---- GPUs and the host ---- */
 
 static void check_gpus(struct look *w)
@@ -330,51 +318,24 @@ static uint64_t count_kills(const struct look *w, const struct detect_news *news
 /*
  * Each is in the count of the host. It is known by its event, or by the count of a cgroup that no
  * event explains: so that comes first, and the host's waits for a tick more. The last known count
- * is kept whatever happens in between: it only rises.
+ * is kept whatever happens in between: it only rises, and where it falls, who looked had read it
+ * before the one who looked last.
  */
 static void settle_kills(struct look *w, const struct detect_news *news)
 {
 	struct surroundings *s = &w->d->surroundings;
-	uint64_t total = w->snap->system.oom_kills_total, n = u64_delta(total, s->host_kills);
+	uint64_t total = u64_max_known(w->snap->system.oom_kills_total, s->host_kills);
+	uint64_t n = u64_known(w->snap->system.oom_kills_total) ? u64_delta(total, s->host_kills)
+								: U64_UNKNOWN;
 	double step = f64_known(w->tick.step) ? w->tick.step : 0;
 
-	if (u64_known(total))
-		s->host_kills = total;
+	s->host_kills = total;
 	w->tick.host_kills =
 		kills_settle(&s->kills, n, count_kills(w, news) + w->n_cgroup_kills, w->tick.now,
 			     w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
 }
 
 /* ---- all of it ---- */
-
-/* Of a process that is left nobody knows the end. */
-void look_at_last_jobs(struct look *w, bool leaves_processes)
-{
-	struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n; i++) {
-		struct track *p = &ts->items[i];
-
-		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
-		if (p->is_dead || !leaves_processes)
-			on_track_gone(w, p);
-	}
-	for (size_t i = 0; i < ts->n_jobs; i++)
-		on_job_gone(w, ts->jobs[i]);
-}
-
-/* Both are forgotten with the next tick, which finds nothing of them that lasts. */
-void look_at_left_job(struct look *w, const struct detect_job *left)
-{
-	struct tracks *ts = &w->d->tracks;
-	const struct job_track *job = detect_tracks_find_job(ts, left->job_id, left->attempt_id);
-
-	for (size_t i = 0; job && i < ts->n; i++)
-		if (ts->items[i].job == job && ts->items[i].is_dead)
-			on_track_gone(w, &ts->items[i]);
-	if (job)
-		on_job_gone(w, job);
-}
 
 void look_at_jobs(struct look *w, const struct detect_news *news)
 {
@@ -393,7 +354,7 @@ void look_at_jobs(struct look *w, const struct detect_news *news)
 	check_all_processes(w);
 	check_jobs(w);
 	look_at_cgroups(w, news);
-	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, on_track_gone, on_job_gone, w);
+	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, look_end_process, look_end_job, w);
 }
 
 void look_at_host(struct look *w, const struct detect_news *news)

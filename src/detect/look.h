@@ -96,6 +96,8 @@ bool look_note(struct look *w, const struct check *check, const struct subject *
 /* Nothing is known yet. */
 void look_clear_finding(struct finding *f);
 
+/* s: its sample; NULL: it is not there any more. */
+struct subject look_subject_of_process(const struct track *p, const struct proc_sample *s);
 struct subject look_subject_of_job(const struct job_track *job);
 
 /* What is of a job or cgroup has a culprit; NULL: none is known. */
@@ -124,8 +126,13 @@ bool look_note_late(struct look *w, const struct proc_event *ev, double at, stru
 /* Nobody will look any more: kills that still wait for an event are told. */
 void look_at_last_kills(struct look *w);
 
-/* The job is over: its processes with it, unless some are left. */
-void look_at_last_jobs(struct look *w, bool leaves_processes);
+/* look_ends.c: what lasts of it is over. ctx is the look. */
+void look_end_process(void *ctx, const struct track *p);
+void look_end_job(void *ctx, const struct job_track *job);
+
+/* Nobody will look any more: those that are known to have ended, or all where none is left. */
+void look_at_last_processes(struct look *w, bool leaves_processes);
+void look_at_last_jobs(struct look *w); /* they are over */
 
 /* One of several is: those of its processes with it that are known to have ended. */
 void look_at_left_job(struct look *w, const struct detect_job *left);

@@ -172,8 +172,7 @@ void surroundings_see_gpu(struct surroundings *s, const struct gpu_sample *gpu, 
 
 void surroundings_pass_kills(struct surroundings *s, const struct snapshot *snap)
 {
-	if (u64_known(snap->system.oom_kills_total))
-		s->host_kills = snap->system.oom_kills_total;
+	s->host_kills = u64_max_known(snap->system.oom_kills_total, s->host_kills);
 }
 
 void surroundings_forget(struct surroundings *s)

@@ -7,6 +7,7 @@
  *	proctor		detect_tick(), all checks
  *	busy		the same with every tenth process over a threshold
  *	left		the same with an event for each process, which its job has left behind
+ *	ends		detect_leave_job() for all jobs, of five processes each, at once
  *	compat		the five checks of the reference implementation over the 60 snapshots
  *	floor		one walk through the samples that adds up their memory
  *
@@ -144,6 +145,60 @@ static void bench_detect(const char *method, size_t n, bool is_busy, bool is_lef
 	config_release(&config);
 }
 
+#define PER_JOB 5
+
+static char (*make_names(size_t n))[24]
+{
+	char(*names)[24] = calloc(n, sizeof(*names));
+
+	if (!names)
+		exit(1);
+	for (size_t i = 0; i < n; i++)
+		snprintf(names[i], sizeof(names[i]), "job-%zu", i);
+	return names;
+}
+
+static double end_jobs(const struct config_anomaly *config, const struct snapshot *s,
+		       char (*names)[24])
+{
+	const struct detect_news news = { .snap = s };
+	const struct detect_ending ending = { .wall_ns = s->wall_ns };
+	struct detect *d = detect_new(config, DETECT_ALL);
+	struct detect_changes changes;
+	double start;
+
+	if (!d || detect_tick(d, &news, &changes) < 0)
+		exit(1);
+	start = cpu_us();
+	for (size_t i = 0; i < s->n_processes / PER_JOB; i++)
+		if (detect_leave_job(d, &(struct detect_job){ .job_id = names[i] }, &ending,
+				     &changes) < 0)
+			exit(1);
+	start = cpu_us() - start;
+	detect_free(d);
+	return start;
+}
+
+static void bench_ends(size_t n)
+{
+	char(*names)[24] = make_names(n / PER_JOB + 1);
+	struct config config;
+	struct snapshot s;
+	double us[ROUNDS];
+
+	config_init(&config);
+	snapshot_init(&s);
+	fill(&s, n, 1, false);
+	for (size_t i = 0; i < n; i++)
+		s.processes[i].job_id = names[i / PER_JOB];
+	for (int round = 0; round < ROUNDS; round++)
+		us[round] = end_jobs(&config.anomaly, &s, names);
+	print("ends", n, us);
+	snapshot_release(&s);
+	config_release(&config);
+	free(names);
+}
+
 static void bench_floor(size_t n)
 {
 	volatile uint64_t sum = 0;
@@ -218,6 +273,7 @@ static void bench(size_t n)
 	bench_detect("proctor", n, false, false);
 	bench_detect("busy", n, true, false);
 	bench_detect("left", n, false, true);
+	bench_ends(n);
 	if (n <= 1000) /* it searches each snapshot for each busy process */
 		bench_compat(n);
 	bench_floor(n);

@@ -310,6 +310,27 @@ PROCTOR_HOME=$TMP/lost "$PROCTOR" cancel lost
 check "and ends them" eventually holds orphans_of_lost 0
 PROCTOR_HOME=$TMP/lost "$PROCTOR" stop
 
+# ---- what happens between the last tick of a daemon and its end ----
+slow() { PROCTOR_HOME=$TMP/slow "$PROCTOR" "$@"; }
+if [ "$has_news" = True ]; then
+	mkdir "$TMP/slow"
+	echo 'interval_seconds: 120' >"$TMP/slow/proctor.yaml"
+	slow start
+	in_background sh -c "sleep 300 & echo \$! >$TMP/child; wait; exec sleep 300"
+	eventually test -s "$TMP/child"
+	slow attach --pid "$pid" --job slow
+	started+=("$(cat "$TMP/child")")
+	kill -9 "$(cat "$TMP/child")"
+	eventually is_gone "$(cat "$TMP/child")"
+	slow stop
+	is "is in the record" "$(slow events --job slow --json | python3 -c '
+import json, sys
+for e in map(json.loads, sys.stdin):
+    if e["event"] == "process.exit": print(e["pid"], e["signal_num"])')" "$(cat "$TMP/child") 9"
+else
+	skip "is in the record" "the kernel does not tell this user of deaths"
+fi
+
 # ---- other users ----
 if [ "$(id -u)" -eq 0 ]; then
 	chmod 711 "$TMP" "$PROCTOR_HOME"

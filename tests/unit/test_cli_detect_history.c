@@ -1,4 +1,5 @@
-/* OOM kills in the record: each is found once, and only of the job whose it was. */
+/* What a search of the record finds: OOM kills, each once and only of the job whose it was, and
+ * when what lasted was over. */
 #include "store_fixture.h"
 
 #include "base/config.h"
@@ -95,6 +96,9 @@ static enum store_alive is_alive(void *ctx, const struct attempt *a)
 	return strcmp(a->job_id, "lost") == 0 ? STORE_DEAD : STORE_ALIVE;
 }
 
+/* That the last one tells of. */
+static double n_last_killed;
+
 /* Of the kills that were found. */
 static size_t count(const char *db, const char *job_id, enum severity severity)
 {
@@ -113,7 +117,10 @@ static size_t count(const char *db, const char *job_id, enum severity severity)
 
 		print_message("# %s %s: %s\n", severity_name(found->severity),
 			      found->job_id ? found->job_id : "-", found->text);
-		n += found->type == ANOMALY_OOM_KILL && found->severity == severity;
+		if (found->type != ANOMALY_OOM_KILL || found->severity != severity)
+			continue;
+		n++;
+		n_last_killed = found->metric_value;
 	}
 	return n;
 }
@@ -232,6 +239,136 @@ static void test_a_kill_of_somebody_else_is_the_hosts(void **state)
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
 }
 
+/* ---- when it was over ---- */
+
+/* In second k: a and b, by one who looks at both; a has all but a few of its files open. */
+static void write_files(const struct record *r, int64_t recorder, unsigned k, bool has_a)
+{
+	const struct attempt *attempts[] = { &r->a, &r->b };
+	struct tick_record record = { .attempts = attempts, .n_attempts = 2 };
+	struct err err = ERR_INIT;
+	struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	s.daemon_pid = 4711;
+	if (has_a) {
+		add_process(&s, "a", 100, "/a");
+		s.processes[0].open_fds = 1000;
+		s.processes[0].fd_limit = 1024;
+	}
+	add_process(&s, "b", 200, "/b");
+	record.snap = &s;
+	must(store_write_tick(r->store, recorder, &record, &err), &err);
+	snapshot_release(&s);
+}
+
+static void write_event(const struct record *r, enum event_type type, double seconds)
+{
+	const struct proc_event ev = { .wall_ns = START + (uint64_t)(seconds * 1e9),
+				       .key = { 100, 5000 },
+				       .type = type,
+				       .status = { 0, -1 },
+				       .sheet_num = 1,
+				       .details = "" };
+	struct err err = ERR_INIT;
+
+	must(store_write_events(r->store, &r->a, &ev, 1, &err), &err);
+}
+
+/* a ends at 4.6 s, after five looks at both and, maybe, before more at b. */
+static void write_end(const char *db, enum event_type type, double seconds, bool goes_on)
+{
+	struct daemon_record daemon = { .started_wall_ns = START };
+	struct err err = ERR_INIT;
+	struct record r;
+
+	begin(&r, db);
+	must(store_begin_daemon(r.store, &daemon, &err), &err);
+	for (unsigned k = 0; k < 5; k++)
+		write_files(&r, -daemon.id, k, true);
+	if (seconds > 0)
+		write_event(&r, type, seconds);
+	r.a.ended_wall_ns = START + 4600000000;
+	must(store_finish_attempt(r.store, &r.a, NULL, 0, &err), &err);
+	for (unsigned k = 40; goes_on && k < 45; k++)
+		write_files(&r, -daemon.id, k, false);
+	r.store = store_close(r.store);
+}
+
+/* The one of a. */
+static struct episode find_end(const char *db)
+{
+	CLEANUP(store_cleanup) struct store *store = must_open(db, STORE_READ);
+	CLEANUP(found_list_release) struct found_list list = { 0 };
+	CLEANUP(config_release) struct config config;
+	const struct detect_period period = { .job_id = "a", .since_wall_ns = START - SECOND };
+	struct err err = ERR_INIT;
+	struct episode e;
+
+	config_init(&config);
+	must(detect_history(store, &config.anomaly, &period, &list, &err), &err);
+	assert_int_equal(list.n, 1);
+	episode_copy(&e, &list.items[0]->episode);
+	assert_int_equal(e.worst.type, ANOMALY_FD_EXHAUSTION);
+	assert_true(e.seen_wall_ns <= e.ended_wall_ns);
+	return e;
+}
+
+static void assert_process_ended(const char *db, uint64_t wall_ns)
+{
+	const struct episode e = find_end(db);
+
+	assert_string_equal(e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(e.ended_wall_ns, wall_ns);
+}
+
+static void test_the_end_of_a_process(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 4.25, true);
+	assert_process_ended(f->db, START + 4250000000);
+}
+
+static void test_the_end_of_a_process_after_the_last_look(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 4.25, false);
+	assert_process_ended(f->db, START + 4250000000);
+}
+
+/* Nobody has told when it did. */
+static void test_the_end_of_a_process_with_its_job(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 0, true);
+	assert_process_ended(f->db, START + 4600000000);
+}
+
+/* Between two looks that show it. */
+static void test_numbers_are_not_from_after_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	write_end(f->db, EVENT_EXIT, 3.5, true);
+	assert_process_ended(f->db, START + 3500000000);
+}
+
+static void test_who_is_left_has_not_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct episode e;
+
+	write_end(f->db, EVENT_ORPHAN, 4.6, false);
+	e = find_end(f->db);
+	assert_string_equal(e.why_cleared, EPISODE_UNWATCHED);
+	assert_int_equal(e.ended_wall_ns, START + 4 * SECOND);
+}
+
 static int count_cgroups(void *ctx, const struct snapshot *s)
 {
 	for (size_t i = 0; i < s->n_cgroups; i++) {
@@ -261,16 +398,33 @@ static void test_how_many_may_be_in_a_cgroup(void **state)
 	assert_int_equal(n, 6);
 }
 
-/* Eleven, between two who recorded. */
-static void write_unseen_kills(const char *db, struct attempt *lost)
+/* In second k, by the runner of this attempt. */
+static void write_look(struct store *store, const struct attempt *of, unsigned k, uint64_t of_host)
+{
+	struct err err = ERR_INIT;
+	struct snapshot s;
+
+	snapshot_init(&s);
+	s.wall_ns = START + k * SECOND;
+	s.boot_ns = 1000 * SECOND + k * SECOND;
+	s.system.oom_kills_total = of_host;
+	add_process(&s, of->job_id, 300, "/lost");
+	must(write_tick(store, of, &s, NULL, NULL, 0, &err), &err);
+	snapshot_release(&s);
+}
+
+/* Eleven, between two who recorded. One who was lost looked at the beginning, and then. */
+static void write_unseen_kills(const char *db, struct attempt *lost, unsigned looked)
 {
 	struct err err = ERR_INIT;
 	struct record r;
 
 	begin(&r, db);
-	if (lost)
+	if (lost) {
 		must(store_begin_attempt(r.store, lost, &err), &err);
-	for (unsigned k = 0; k < 16; k++)
+		write_look(r.store, lost, 0, 7);
+	}
+	for (unsigned k = 1; k < 16; k++)
 		write_counts(&r, k, 0, 0, 7);
 	end(&r);
 	r.store = must_open(db, STORE_WRITE);
@@ -279,6 +433,8 @@ static void write_unseen_kills(const char *db, struct attempt *lost)
 	must(store_begin_attempt(r.store, &r.a, &err), &err);
 	for (unsigned k = 60; k < 70; k++)
 		write_counts(&r, k, 0, 0, 18);
+	if (lost && looked > 0)
+		write_look(r.store, lost, looked, 18);
 	r.store = store_close(r.store);
 }
 
@@ -286,19 +442,20 @@ static void test_kills_while_nobody_looked(void **state)
 {
 	struct fixture *f = *state;
 
-	write_unseen_kills(f->db, NULL);
+	write_unseen_kills(f->db, NULL, 0);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
 }
 
-/* One that was killed has no end, and does not look any more for all that. */
+/* One that was killed has no end, and does not look any more for all that: however seldom it
+ * looked. */
 static void test_kills_after_a_watcher_was_lost(void **state)
 {
 	struct attempt lost = make_attempt("lost");
 	struct fixture *f = *state;
 
 	lost.started_wall_ns = START;
-	lost.interval_seconds = 5;
-	write_unseen_kills(f->db, &lost);
+	lost.interval_seconds = 65;
+	write_unseen_kills(f->db, &lost, 0);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 0);
 }
 
@@ -309,9 +466,27 @@ static void test_kills_between_two_looks_of_one_that_was_lost_later(void **state
 	struct fixture *f = *state;
 
 	lost.started_wall_ns = START;
-	lost.interval_seconds = 60;
-	write_unseen_kills(f->db, &lost);
+	lost.interval_seconds = 65;
+	write_unseen_kills(f->db, &lost, 65);
 	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
+}
+
+/* Two who look at the host read its count before they say when, and not in the order in which they
+ * say it. */
+static void test_a_count_that_seems_to_fall(void **state)
+{
+	static const uint64_t counts[] = { 7, 8, 7, 7, 8, 8, 9, 8, 9 };
+	struct fixture *f = *state;
+	struct record r;
+
+	begin(&r, f->db);
+	for (unsigned k = 0; k < 20; k++)
+		write_counts(&r, k, 0, 0, k < ARRAY_SIZE(counts) ? counts[k] : 9);
+	write_kill(&r, &r.a, 1);
+	end(&r);
+	assert_int_equal(count(f->db, NULL, SEVERITY_CRITICAL), 1);
+	assert_int_equal(count(f->db, NULL, SEVERITY_MEDIUM), 1);
+	assert_true(n_last_killed == 1);
 }
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -325,10 +500,16 @@ int main(void)
 		STORE_TEST(test_a_kill_of_another_job_in_its_cgroup),
 		STORE_TEST(test_what_a_job_accounts_for_is_not_the_hosts),
 		STORE_TEST(test_a_kill_of_somebody_else_is_the_hosts),
+		STORE_TEST(test_the_end_of_a_process),
+		STORE_TEST(test_the_end_of_a_process_after_the_last_look),
+		STORE_TEST(test_the_end_of_a_process_with_its_job),
+		STORE_TEST(test_who_is_left_has_not_ended),
+		STORE_TEST(test_numbers_are_not_from_after_the_end),
 		STORE_TEST(test_how_many_may_be_in_a_cgroup),
 		STORE_TEST(test_kills_while_nobody_looked),
 		STORE_TEST(test_kills_after_a_watcher_was_lost),
 		STORE_TEST(test_kills_between_two_looks_of_one_that_was_lost_later),
+		STORE_TEST(test_a_count_that_seems_to_fall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,30 +62,41 @@ static void test_a_process_ends_when_it_did(void **state)
 	assert_null(cleared_of(11));
 }
 
-/* It is a zombie for a while then, of which nothing can be said any more. */
+static void tick_zombie(pid_t pid)
+{
+	struct proc_sample *p;
+
+	host_begin(&h);
+	p = host_add(&h, pid, 1);
+	p->state = 'Z';
+	p->open_fds = 0;
+	h.events[h.n_events++] = end_of(pid, 100, 7);
+	host_tick(&h);
+}
+
+/* It is a zombie for a while then, or for good, of which nothing can be said any more. */
 static void test_a_process_ends_before_it_is_waited_for(void **state)
 {
+	size_t n = 0;
+
 	(void)state;
 	host_open(&h, 5);
 	tick_files(0);
 	tick_files(0);
-	for (int i = 0; i < 2; i++) {
-		struct proc_sample *p;
-
-		host_begin(&h);
-		p = host_add(&h, 10, 1);
-		p->state = 'Z';
-		p->open_fds = 0;
-		if (i == 0)
-			h.events[h.n_events++] = end_of(10, 100, h.now - 3);
-		host_tick(&h);
-	}
-	host_begin(&h);
-	host_tick(&h);
+	tick_zombie(10);
 	assert_non_null(cleared_of(10));
+	assert_true(cleared_of(10)->at == 10);
 	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
 	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(7));
 	assert_int_equal(cleared_of(10)->e.seen_wall_ns, wall_at(5));
+	assert_false(detect_follows(h.d, 10));
+	while (h.now < 700)
+		tick_zombie(10);
+	host_begin(&h);
+	host_tick(&h);
+	for (size_t i = 0; i < h.n_seen; i++)
+		n += h.seen[i].e.worst.type == ANOMALY_FD_EXHAUSTION && h.seen[i].e.worst.pid == 10;
+	assert_int_equal(n, 2);
 }
 
 /* A run tells how its job ended after its last look. */
@@ -132,6 +143,28 @@ static void test_who_is_left_is_not_said_to_have_ended(void **state)
 	assert_true(episode_end_is_unseen(&cleared_of(11)->e));
 	assert_false(episode_end_is_unseen(&cleared_of(10)->e));
 	assert_int_equal(cleared_of(11)->e.ended_wall_ns, wall_at(5));
+}
+
+/* Nobody looks any more, and the job goes on. */
+static void test_who_ended_before_nobody_looked(void **state)
+{
+	const struct proc_event last = end_of(10, 100, 12);
+	const struct detect_ending ending = { U64_UNKNOWN, &last, 1, true };
+	struct detect_changes changes;
+
+	(void)state;
+	host_open(&h, 5);
+	tick_files(10);
+	tick_files(10);
+	tick_files(400);
+	assert_int_equal(detect_end_job(h.d, &ending, &changes), 0);
+	host_keep(&h, &changes);
+	assert_string_equal(cleared_of(10)->e.why_cleared, EPISODE_PROCESS_ENDED);
+	assert_int_equal(cleared_of(10)->e.ended_wall_ns, wall_at(12));
+	assert_string_equal(cleared_of(11)->e.why_cleared, EPISODE_UNWATCHED);
+	assert_string_equal(
+		host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_CLEARED)->e.why_cleared,
+		EPISODE_UNWATCHED);
 }
 
 /* Who looks at several jobs hears of the end of one between two ticks. */
@@ -327,6 +360,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_a_process_ends_before_it_is_waited_for, close_host),
 		cmocka_unit_test_teardown(test_a_job_ends_when_it_did, close_host),
 		cmocka_unit_test_teardown(test_who_is_left_is_not_said_to_have_ended, close_host),
+		cmocka_unit_test_teardown(test_who_ended_before_nobody_looked, close_host),
 		cmocka_unit_test_teardown(test_one_of_the_jobs_ends, close_host),
 		cmocka_unit_test_teardown(test_a_job_ends_before_it_is_clear, close_host),
 		cmocka_unit_test_teardown(test_a_kill_is_a_moment, close_host),
