@@ -18,8 +18,7 @@
 #define EQUAL_FACTOR 1.1 /* between blocks of one size */
 #define MIN_RISE_SIGMAS 8.0
 #define REST_SIGMAS 6.0 /* what noise alone spreads over */
-#define STEP_SIGMAS 3.0 /* and what it does not do at once, without a scatter like it beside that \
-			 */
+#define STEP_SIGMAS 3.0 /* and what it does not do at once, and stay there */
 
 /* How many points a rest that begins with point i has, if it is one; 0: the record is too short. */
 static size_t rest_length(const struct series *s, size_t i)
