@@ -174,10 +174,10 @@ static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 
 		buf_printf(doc_cell(&t), "%lld", (long long)c->rank->rank);
 		cell = doc_cell(&t);
-		if (isnan(c->probability))
+		if (isnan(finding_probability(f, c)))
 			buf_add_char(cell, '-');
 		else
-			buf_printf(cell, "%.3f", c->probability);
+			buf_printf(cell, "%.3f", finding_probability(f, c));
 		add_moment(doc_cell(&t), finding_ns(f, c->rise->onset.median));
 		cell = doc_cell(&t);
 		buf_add_str(cell, "± ");

@@ -12,7 +12,6 @@
 #include "crossrank/event.h"
 
 #define MAX_COLUMNS 4096
-#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static int add_column(struct records *r, const struct buf *cell)
 {
@@ -119,8 +118,6 @@ int csv_begin(struct records *r)
 	int more;
 
 	r->next = csv_next;
-	if (r->end >= 3 && memcmp(r->data, BYTE_ORDER_MARK, 3) == 0)
-		r->begin = 3;
 	more = csv_find_row(r, &n, &has_end);
 	if (more > 0)
 		more = take_heading(r, n);

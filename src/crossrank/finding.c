@@ -85,6 +85,11 @@ int64_t finding_ns(const struct first_cause *f, double seconds)
 	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
 }
 
+double finding_probability(const struct first_cause *f, const struct candidate *c)
+{
+	return f->verdict == VERDICT_CANNOT_TELL && f->why != WHY_TOO_CLOSE ? NAN : c->probability;
+}
+
 static int name_rank(struct judge_work *w)
 {
 	struct first_cause *f = w->f;
@@ -163,6 +168,18 @@ static void look_for_few(const struct judge_work *w)
 	}
 }
 
+/* Who has no record at all may have risen where no other did. */
+static void look_for_missing(const struct judge_work *w)
+{
+	struct first_cause *f = w->f;
+
+	if (f->why != WHY_NO_RISE || f->n_missing == 0)
+		return;
+	f->verdict = VERDICT_CANNOT_TELL;
+	f->why = WHY_MISSING;
+	f->least_mib = NAN;
+}
+
 static void note_clocks(struct judge_work *w)
 {
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
@@ -213,6 +230,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	note_passed(w);
 	if (w->f->why == WHY_NO_RISE)
 		look_for_few(w);
+	look_for_missing(w);
 	return r;
 }
 

@@ -108,6 +108,12 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a,
 /* "12 ms" or "2.1 s": in a sentence one unit is enough. */
 void finding_add_seconds(struct buf *out, double seconds);
 
+/*
+ * Of having been first; NaN, unknown, where that cannot be told for another reason than that the
+ * onsets are too close: what was drawn is of the rises that were seen then, and of no others.
+ */
+double finding_probability(const struct first_cause *f, const struct candidate *c);
+
 /* A time of a rise as a timestamp of the records. */
 int64_t finding_ns(const struct first_cause *f, double seconds);
 

@@ -38,7 +38,7 @@ static void write_candidate(struct json *j, const struct first_cause *f, const s
 {
 	json_begin_object(j);
 	json_key_i64(j, "rank", c->rank->rank);
-	json_key_f64(j, "probability", c->probability);
+	json_key_f64(j, "probability", finding_probability(f, c));
 	write_onset(j, f, c->rise);
 	write_rise(j, f, c);
 	json_end_object(j);
@@ -71,7 +71,7 @@ static void write_named(struct json *j, const struct first_cause *f)
 	json_key_null(j, "rank");
 	json_key_f64(j, "probability",
 		     f->verdict == VERDICT_CANNOT_TELL && f->n_candidates
-			     ? f->candidates[0].probability
+			     ? finding_probability(f, &f->candidates[0])
 			     : NAN);
 	json_key_null(j, "onset_ns");
 	json_key_null(j, "onset_interval_ns");

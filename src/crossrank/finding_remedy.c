@@ -5,7 +5,8 @@
 #define ITS_LOG "What that rank did then would settle it: its phases, or its log."
 #define FROM_BEFORE "Records of all ranks from before the rise would settle it."
 #define OF_OTHERS "The records of the other ranks would settle it."
-#define TOLD_SDS 3.0 /* apart: the order of two onsets is sure */
+#define TOLD_SDS 3.0	     /* apart: the order of two onsets is sure */
+#define LEAST_INTERVAL_S 0.1 /* that --interval takes */
 #define LEAST_SHARE 0.1
 #define MOST_SHARE 0.5 /* of the interval that was too long */
 
@@ -54,6 +55,24 @@ static double better_interval(double interval, const struct candidate *x, const 
 	return rounded(interval * fmin(fmax(share, LEAST_SHARE), MOST_SHARE));
 }
 
+/* One that cannot be had is no advice. */
+static void add_interval(struct buf *out, double interval, double better)
+{
+	bool can_be = better >= LEAST_INTERVAL_S - 1e-9;
+
+	buf_add_str(out, "Samples every ");
+	finding_add_seconds(out, better);
+	buf_add_str(out, can_be ? " (--interval), where they were " : ", where they were ");
+	finding_add_seconds(out, interval);
+	buf_add_str(out, " apart, would settle it, or tell that they began at once");
+	if (!can_be) {
+		buf_add_str(out, ", but --interval takes no less than ");
+		finding_add_seconds(out, LEAST_INTERVAL_S);
+		buf_add_str(out, ": phases of the ranks, or their logs, may tell");
+	}
+	buf_add_char(out, '.');
+}
+
 /* What blurs the order more: the samples, or the clocks. */
 static void add_sharper(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
@@ -71,11 +90,7 @@ static void add_sharper(struct buf *out, const struct rank_analysis *a, const st
 		buf_add_str(out, "Samples closer together would settle it.");
 		return;
 	}
-	buf_add_str(out, "Samples every ");
-	finding_add_seconds(out, better_interval(interval, x, y));
-	buf_add_str(out, " (--interval), where they were ");
-	finding_add_seconds(out, interval);
-	buf_add_str(out, " apart, would settle it, or tell that they began at once.");
+	add_interval(out, interval, better_interval(interval, x, y));
 }
 
 void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)

@@ -174,16 +174,19 @@ static void add_missing(struct buf *out, const struct rank_analysis *a, const st
 static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
-	bool is_one_first = !(f->candidates[0].probability < FINDING_NAMED);
+	bool has_risen = f->n_candidates > 0;
+	bool is_one_first = has_risen && !(f->candidates[0].probability < FINDING_NAMED);
 
 	buf_add_str(out, "Of the ranks with a record ");
 	if (is_one_first)
 		add_rank(out, f->candidates[0].rank);
 	buf_printf(out, "%s, but there is no record of rank%s ",
-		   is_one_first ? " rose first" : "none rose before the others",
+		   is_one_first ? " rose first"
+		   : has_risen	? "none rose before the others"
+				: "none rose",
 		   f->n_missing == 1 ? "" : "s");
 	add_missing(out, a, f);
-	buf_add_str(out, ", which may have risen before.");
+	buf_add_str(out, has_risen ? ", which may have risen before." : ", which may have.");
 }
 
 static void add_small(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)

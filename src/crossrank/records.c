@@ -10,6 +10,7 @@
 #include "crossrank/bulk.h"
 #include "crossrank/event.h"
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define FIRST_BYTES (1u << 20)
 
 int records_fill(struct records *r)
@@ -182,6 +183,14 @@ static int choose_format(struct records *r, const char *name)
 	return 0;
 }
 
+/* Programs of Windows begin texts of any kind with one. */
+static void skip_byte_order_mark(struct records *r)
+{
+	if (r->end >= strlen(BYTE_ORDER_MARK) &&
+	    memcmp(r->data, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		r->begin = strlen(BYTE_ORDER_MARK);
+}
+
 int records_open(struct input *in, const char *name, struct records **ret)
 {
 	struct records *r = calloc(1, sizeof(*r));
@@ -201,6 +210,7 @@ int records_open(struct input *in, const char *name, struct records **ret)
 	/* A pipe gives little at a time: enough to see what it is. */
 	while (more > 0 && r->end < FIRST_BYTES / 2)
 		more = records_fill(r);
+	skip_byte_order_mark(r);
 	if (more >= 0)
 		more = choose_format(r, name);
 	if (more < 0) {

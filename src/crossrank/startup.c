@@ -18,6 +18,7 @@
 #define EQUAL_FACTOR 1.1 /* between blocks of one size */
 #define MIN_RISE_SIGMAS 8.0
 #define REST_SIGMAS 6.0 /* what noise alone spreads over */
+#define STEP_SIGMAS 3.0 /* and what it does not do at once, and stay there */
 
 /* How many points a rest that begins with point i has, if it is one; 0: the record is too short. */
 static size_t rest_length(const struct series *s, size_t i)
@@ -33,16 +34,52 @@ static size_t rest_length(const struct series *s, size_t i)
 	return 0;
 }
 
+struct spread {
+	double low, high;
+};
+
+static void widen(struct spread *spread, double y)
+{
+	spread->low = fmin(spread->low, y);
+	spread->high = fmax(spread->high, y);
+}
+
+/* What goes up at once in n points: more than those before or behind it spread over. */
+static double step_in(const double *y, size_t n, struct spread *ret_all)
+{
+	struct spread behind[SERIES_BINS + 1], before = { INFINITY, -INFINITY };
+	double most = 0;
+
+	behind[n] = before;
+	for (size_t k = n; k-- > 0;) {
+		behind[k] = behind[k + 1];
+		widen(&behind[k], y[k]);
+	}
+	for (size_t k = 1; k < n; k++) {
+		double step;
+
+		widen(&before, y[k - 1]);
+		step = behind[k].low - before.high;
+		if (step > before.high - before.low && step > behind[k].high - behind[k].low)
+			most = fmax(most, step);
+	}
+	*ret_all = behind[0];
+	return most;
+}
+
+/*
+ * The scatter is that of the whole record, and of a short one that rises later it is large: what
+ * goes up at once and stays there is no scatter, however small it is beside that.
+ */
 static bool is_rest(const struct series *s, size_t i, size_t n, double rose)
 {
-	double low = INFINITY, high = -INFINITY;
+	struct spread all;
+	double step = step_in(s->y + i, n, &all), still = REST_RISE_SHARE * rose;
 
-	for (size_t k = i; k < i + n; k++) {
-		low = fmin(low, s->y[k]);
-		high = fmax(high, s->y[k]);
-	}
-	return high - low <= fmax(REST_LEAST_SHARE * s->min_rise,
-				  fmax(REST_SIGMAS * s->sigma, REST_RISE_SHARE * rose));
+	return all.high - all.low <=
+		       fmax(REST_LEAST_SHARE * s->min_rise, fmax(REST_SIGMAS * s->sigma, still)) &&
+	       step <= fmax(REST_LEAST_SHARE * SERIES_MIN_RISE_MIB,
+			    fmax(STEP_SIGMAS * s->sigma, still));
 }
 
 static double level_of(const struct series *s, size_t i, size_t n)

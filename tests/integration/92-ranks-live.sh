@@ -4,11 +4,27 @@
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
 
+# How a rank allocates: until a moment, and then it notes in a file when it began to and how long it was kept
+# from it at most.
+cat >"$TMP/grow.py" <<'PYTHON'
+import time
+def grow(end, note):
+    held, began = [], time.time()
+    last, kept = began, 0
+    while last < end:
+        held.append(b"x" * (1 << 20))
+        time.sleep(0.1)
+        last, kept = time.time(), max(kept, time.time() - last)
+    with open(note, "w") as out:
+        out.write(f"{began} {kept}")
+PYTHON
+
 # A rank that loads some memory, as fast as it can beside the others, and rests when all have loaded:
 # for 6 s, or as long as the slowest took. Then it allocates; one of them 2 s before all others. Who is
 # ready has a file in a folder, with the seconds since its start.
 cat >"$TMP/rank.py" <<'PYTHON'
 import os, subprocess, sys, time
+from grow import grow
 names = ("OMPI_COMM_WORLD_RANK", "RANK", "SLURM_PROCID")
 rank = next(int(os.environ[name]) for name in names if name in os.environ)
 folder, leader, ranks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -32,10 +48,7 @@ while not all(map(os.path.exists, ready)):
     time.sleep(0.02)
 begin = max(os.stat(path).st_mtime for path in ready) + max(6, *(float(open(path).read()) for path in ready))
 sleep_until(begin + (0 if rank == leader else 2))
-held = []
-while time.time() < begin + 6:
-    held.append(b"x" * (1 << 20))
-    time.sleep(0.1)
+grow(begin + 6, f"{folder}/grown-{rank}")
 phase("exit", "load-batch" if rank == leader else "wait")
 PYTHON
 export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
@@ -46,14 +59,27 @@ meet() { # NAME
 	mkdir "$TMP/meet-$1"
 }
 
-# Whether it is worth another try: others of the machine may keep ranks from rising when they should, and then the
-# record cannot tell. Who is named, rightly or not, was named.
-cannot_tell() { # of "ranks analyze --json"
-	[ "$(json_eval "$1" 'd["finding"]["verdict"]')" = cannot_tell ] &&
-		echo "# cannot tell, once more: $(json_eval "$1" 'd["finding"]["reason"]')"
+# Whether others of the machine kept ranks from rising when they should, by the clock of the ranks: the first began
+# less than 1.5 s before another, or one stood still for half a second.
+was_disturbed() { # FOLDER LEADER
+	python3 - "$@" <<'PYTHON'
+import glob, sys
+folder, leader = sys.argv[1:]
+grown = {p.rsplit("-", 1)[1]: [float(x) for x in open(p).read().split()] for p in glob.glob(folder + "/grown-*")}
+lead = min(v[0] for k, v in grown.items() if k != leader) - grown[leader][0]
+kept = max(v[1] for v in grown.values())
+print(f"# cannot tell: the first was {lead:.2f} s ahead, and ranks were kept for {kept:.2f} s")
+sys.exit(not (lead < 1.5 or kept > 0.5))
+PYTHON
 }
-cannot_tell_job() { # JOB
-	cannot_tell "$("$PROCTOR" ranks analyze --job "$1" --json)"
+
+# Whether it is worth another try: the record cannot tell, and there is a cause for that. Who is named, rightly or
+# not, was named; and what cannot be told of ranks that did as they should is a fault.
+is_excused() { # FOLDER LEADER, of "ranks analyze --json"
+	[ "$(json_eval "$3" 'd["finding"]["verdict"]')" = cannot_tell ] && was_disturbed "$1" "$2"
+}
+is_excused_job() { # FOLDER LEADER JOB
+	is_excused "$1" "$2" "$("$PROCTOR" ranks analyze --job "$3" --json)"
 }
 
 # check_named NAME JOB: the report, the analysis and the export of the job agree.
@@ -94,7 +120,7 @@ if command -v mpirun >/dev/null; then
 		meet mpi
 		run "$PROCTOR" run --job mpi --interval 0.25 -- \
 			mpirun "${root[@]}" --oversubscribe -n $RANKS python3 "$TMP/rank.py" "$TMP/meet-mpi" $LEADER $RANKS
-		cannot_tell_job mpi || break
+		is_excused_job "$TMP/meet-mpi" $LEADER mpi || break
 	done
 	is "mpirun ran" "$status" 0
 	check_named "Open MPI" mpi
@@ -130,7 +156,7 @@ YAML
 for _ in 1 2 3; do
 	meet filed
 	run "$PROCTOR" run --interval 0.25 --json -f "$TMP/job.yaml"
-	cannot_tell_job filed || break
+	is_excused_job "$TMP/meet-filed" $LEADER filed || break
 done
 is "the job file ran" "$status" 0
 at_end=$(json_eval "$stdout" "d['telemetry']")
@@ -170,6 +196,7 @@ like "which the records say" "$(head -n 1 "$TMP/forks.jsonl")" '"shared_pages":"
 # ---- a rank that dies early ----
 cat >"$TMP/early.py" <<'PYTHON'
 import os, sys, time
+from grow import grow
 rank, folder = int(os.environ["RANK"]), sys.argv[1]
 if rank == 6:
     time.sleep(1)
@@ -180,10 +207,7 @@ while len(os.listdir(folder)) < 6:
     time.sleep(0.02)
 begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(6)) + 9
 time.sleep(max(0, begin + (0 if rank == 1 else 2) - time.time()))
-held = []
-while time.time() < begin + 6:
-    held.append(b"x" * (1 << 20))
-    time.sleep(0.1)
+grow(begin + 6, f"{folder}/grown-{rank}")
 PYTHON
 cat >"$TMP/early.yaml" <<YAML
 job_id: early
@@ -194,7 +218,7 @@ YAML
 for _ in 1 2 3; do
 	meet early
 	run "$PROCTOR" run -q --interval 0.25 -f "$TMP/early.yaml"
-	cannot_tell_job early || break
+	is_excused_job "$TMP/meet-early" 1 early || break
 done
 run "$PROCTOR" export telemetry --job early -o "$TMP/early.jsonl"
 run "$PROCTOR" ranks analyze --json "$TMP/early.jsonl"
@@ -220,7 +244,7 @@ chmod +x "$TMP/launch"
 for _ in 1 2 3; do
 	meet srun
 	run "$PROCTOR" run --job srun --interval 0.25 -- "$TMP/launch" srun 0 4 5 1 "$TMP/meet-srun"
-	cannot_tell_job srun || break
+	is_excused_job "$TMP/meet-srun" 1 srun || break
 done
 run "$PROCTOR" ranks analyze --job srun --json --store "sqlite:$PROCTOR_HOME/proctor.db"
 json "ranks of srun" "$stdout" "d['participating_ranks'] == [0, 1, 2, 3, 4] and d['finding']['rank'] == 1"
@@ -252,7 +276,7 @@ run_on_hosts() { # what export says is in $exported
 for _ in 1 2 3; do
 	run_on_hosts
 	run "$PROCTOR" ranks analyze --json "$TMP/hosts"
-	cannot_tell "$stdout" || break
+	is_excused "$TMP/meet-hosts" 2 "$stdout" || break
 done
 is "export from the record of each" "$exported" "first 0/ second 0/ "
 json "two hosts of one boot, put together" "$stdout" \

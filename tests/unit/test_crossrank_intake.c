@@ -165,6 +165,29 @@ static void test_json(void **state)
 	check_whole("spread.json", &spread);
 }
 
+static void check_marked(const char *name, const struct buf *text)
+{
+	CLEANUP(buf_release) struct buf marked = BUF_INIT;
+
+	buf_add_str(&marked, "\xef\xbb\xbf");
+	buf_add(&marked, text->data, text->len);
+	check_whole(name, &marked);
+}
+
+static void test_byte_order_mark(void **state)
+{
+	CLEANUP(buf_release) struct buf lines = BUF_INIT, array = BUF_INIT, events = BUF_INIT;
+
+	(void)state;
+	add_lines(&lines, N);
+	check_marked("marked.jsonl", &lines);
+	check_marked("marked", &lines);
+	add_array(&array, "[", "]");
+	check_marked("marked.json", &array);
+	add_array(&events, "{\"events\": [", "]}");
+	check_marked("marked_events.json", &events);
+}
+
 static void test_one_spread_record(void **state)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -770,6 +793,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_byte_order_mark),
 		cmocka_unit_test(test_one_spread_record),
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_csv_last_row),

@@ -96,6 +96,58 @@ static void test_what_would_not_show_is_told(void **unused)
 	release(t, &a);
 }
 
+/* ---- what is not known ---- */
+
+static void add_flat(struct telemetry *t, int rank)
+{
+	for (int second = 0; second < 60; second++)
+		add_sample(t, rank, 4, second, BASE_MIB);
+}
+
+static void test_a_missing_rank_may_have_risen(void **unused)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+
+	(void)unused;
+	assert_non_null(t);
+	for (int rank = 0; rank < 3; rank++)
+		add_flat(t, rank);
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
+	assert_int_equal(a.finding->why, WHY_MISSING);
+	assert_true(isnan(a.finding->least_mib));
+	finding_add_reason(&text, &a, a.finding);
+	assert_string_equal(text.data, "Of the ranks with a record none rose, but there is no "
+				       "record of rank 3, which may have.");
+	release(t, &a);
+}
+
+/* Rank 0 rises since its record began, before all that were seen to begin. */
+static int64_t one_unseen(int rank, int second)
+{
+	if (rank == 0)
+		return BASE_MIB + 20 * second;
+	return BASE_MIB + (second >= 50 + 2 * rank ? 500 : 0);
+}
+
+static void test_no_probability_without_an_order(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(one_unseen, 4, 120, &t, &a);
+	assert_int_equal(a.finding->why, WHY_UNSEEN);
+	assert_true(a.finding->n_candidates > 0);
+	for (size_t i = 0; i < a.finding->n_candidates; i++)
+		assert_true(isnan(finding_probability(a.finding, &a.finding->candidates[i])));
+	release(t, &a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +155,8 @@ int main(void)
 		cmocka_unit_test(test_few_samples_are_told),
 		cmocka_unit_test(test_scatter_hides_nobody),
 		cmocka_unit_test(test_what_would_not_show_is_told),
+		cmocka_unit_test(test_a_missing_rank_may_have_risen),
+		cmocka_unit_test(test_no_probability_without_an_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,6 +226,10 @@ static void test_startup(void **unused)
 	static const int waits[] = { 5,	 5,  5,	 5,  5,	 5,  20, 40, 50, 50, 50,
 				     50, 50, 50, 50, 50, 60, 70, 80, 90, 99 };
 	static const int never[] = { 2, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110 };
+	/* The rise behind it makes the scatter large, in which the end of the load would hide. */
+	static const int steep[] = { 3,	 3,   0,   3,	4,   4,	  3,   4,   4,	 7,
+				     11, 14,  34,  34,	34,  34,  34,  34,  48,	 70,
+				     84, 106, 120, 142, 156, 178, 192, 214, 228, 250 };
 	static const int two[] = { 5, 5 };
 
 	(void)unused;
@@ -234,6 +238,7 @@ static void test_startup(void **unused)
 	assert_int_equal(end_of(pauses, ARRAY_SIZE(pauses)), 6);
 	assert_int_equal(end_of(waits, ARRAY_SIZE(waits)), 8);
 	assert_int_equal(end_of(waits, ARRAY_SIZE(waits) - 5), 0); /* nothing happens behind it */
+	assert_int_equal(end_of(steep, ARRAY_SIZE(steep)), 12);
 	assert_int_equal(end_of(never, ARRAY_SIZE(never)), SIZE_MAX);
 	assert_int_equal(end_of(two, 1), SIZE_MAX);
 }
