@@ -1,0 +1,78 @@
+/*
+ * Which rank was first where something hides it: how much one takes, a pause in its rise, or
+ * steps that are too short to be seen as such.
+ */
+#include "rank_jobs.h"
+
+/* ---- one that takes much more than the others ---- */
+
+/* The others by 50 MiB/s, so much earlier. */
+static struct job large_job(int large, double times, double earlier)
+{
+	struct job job = {
+		.slope = 50, .rise = INFINITY, .noise = 20, .interval = 1, .length = 90
+	};
+
+	job.one_host = true;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = uniform(0, 5);
+		job.onset[i] = 40 - (i == large ? 0 : earlier);
+	}
+	job.own[large].slope = 50 * times;
+	return job;
+}
+
+static void test_large_is_not_alone(void **unused)
+{
+	static const double times[] = { 4, 6, 8, 20 }, earlier[] = { 0, 1, 3, 12 };
+
+	(void)unused;
+	state = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(earlier); k++) {
+			struct job job = large_job(3, times[i], earlier[k]);
+
+			assert_int_not_equal(ask(&job).verdict, VERDICT_NAMED);
+		}
+}
+
+static void test_large_hides_no_leader(void **unused)
+{
+	struct job job;
+
+	(void)unused;
+	state = 2;
+	job = large_job(3, 8, 0);
+	job.onset[6] = 37;
+	assert_int_equal(ask(&job).rank, 6);
+	job = large_job(3, 8, -3); /* it leads itself */
+	assert_int_equal(ask(&job).rank, 3);
+	assert_int_equal(ask(&job).why, WHY_FIRST);
+}
+
+/* What all did, and the one that takes much as well, is another thing than what it does then. */
+static void test_large_after_all(void **unused)
+{
+	struct job job = large_job(3, 8, 0);
+
+	(void)unused;
+	state = 3;
+	job.early_rise = 400;
+	for (int i = 0; i < RANKS; i++) {
+		job.onset[i] = i == 3 ? 40 : INFINITY;
+		job.early[i] = 34;
+	}
+	assert_int_equal(ask(&job).rank, 3);
+	assert_int_equal(ask(&job).why, WHY_ALONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_large_is_not_alone),
+		cmocka_unit_test(test_large_hides_no_leader),
+		cmocka_unit_test(test_large_after_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
