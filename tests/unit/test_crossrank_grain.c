@@ -4,6 +4,23 @@
  */
 #include "rank_jobs.h"
 
+#define JOBS 40
+#define LEADER 2
+
+struct tally {
+	int named, wrong, n_onsets, n_covered;
+};
+
+static void add_answer(const struct job *job, int leader, struct tally *t)
+{
+	struct answer answer = ask(job);
+
+	t->named += answer.verdict == VERDICT_NAMED;
+	t->wrong += answer.verdict == VERDICT_NAMED && answer.rank != leader;
+	t->n_onsets += answer.n_onsets;
+	t->n_covered += answer.n_covered;
+}
+
 /* ---- one that takes much more than the others ---- */
 
 /* The others by 50 MiB/s, so much earlier. */
@@ -66,12 +83,56 @@ static void test_large_after_all(void **unused)
 	assert_int_equal(ask(&job).why, WHY_ALONE);
 }
 
+/* ---- a pause ---- */
+
+/* The leader rises by 80 MiB, which is nothing beside 20 GiB, and stands for 2 s. */
+static struct job paused_job(double lead, double second)
+{
+	struct job job = {
+		.base = 20000,
+		.slope = 20,
+		.rise = INFINITY,
+		.noise = 2,
+		.interval = 1,
+		.length = 90,
+		.one_host = true,
+	};
+	double start = uniform(0, 1);
+
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = start;
+		job.onset[i] = 40;
+	}
+	job.onset[LEADER] -= lead;
+	job.onset[5] -= second;
+	job.own[LEADER].rise = 80;
+	job.own[LEADER].again = job.onset[LEADER] + 6;
+	return job;
+}
+
+static void test_pause(void **unused)
+{
+	struct tally t = { 0 };
+
+	(void)unused;
+	state = 4;
+	for (int i = 0; i < JOBS; i++) {
+		struct job job = paused_job(4, i % 2 ? 1.5 : 0);
+
+		add_answer(&job, LEADER, &t);
+	}
+	print_message("# a pause: %d of %d named, %d wrong\n", t.named, JOBS, t.wrong);
+	assert_true(t.wrong == 0);
+	assert_true(t.named >= 0.8 * JOBS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_large_is_not_alone),
 		cmocka_unit_test(test_large_hides_no_leader),
 		cmocka_unit_test(test_large_after_all),
+		cmocka_unit_test(test_pause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
