@@ -126,6 +126,88 @@ static void test_pause(void **unused)
 	assert_true(t.named >= 0.8 * JOBS);
 }
 
+/* ---- steps that are too short to be seen ---- */
+
+static struct job stairs_job(double step, double lead, bool at_once)
+{
+	struct job job = {
+		.base = 2000,
+		.slope = 50 / step,
+		.rise = INFINITY,
+		.noise = 2,
+		.interval = 1,
+		.length = 90,
+		.one_host = true,
+	};
+	double onset = uniform(40, 41);
+
+	job.stair = step;
+	for (int i = 0; i < RANKS; i++) {
+		job.start[i] = at_once ? 0.35 : uniform(0, 5);
+		job.onset[i] = onset - (i == LEADER ? lead : 0);
+	}
+	return job;
+}
+
+static struct tally try_stairs(double step, double lead, bool at_once)
+{
+	struct tally t = { 0 };
+
+	for (int i = 0; i < JOBS; i++) {
+		struct job job = stairs_job(step, lead, at_once);
+
+		add_answer(&job, lead > 0 ? LEADER : -1, &t);
+	}
+	print_message("# steps of %.2f s, %.1f s ahead%s: %d of %d named, %d wrong, "
+		      "%d of %d onsets inside\n",
+		      step, lead, at_once ? ", looked at at once" : "", t.named, JOBS, t.wrong,
+		      t.n_covered, t.n_onsets);
+	assert_true(t.n_covered >= 0.85 * t.n_onsets);
+	return t;
+}
+
+/* When it is looked at is no order. */
+static void test_stairs_together(void **unused)
+{
+	static const double steps[] = { 1, 0.98, 0.95, 0.5, 0.2 };
+	int named = 0;
+
+	(void)unused;
+	state = 5;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		named += try_stairs(steps[i], 0, false).named;
+	assert_true(named <= 0.03 * JOBS * ARRAY_SIZE(steps));
+}
+
+static void test_stairs_lead(void **unused)
+{
+	static const double leads[] = { 0.5, 2, 3 };
+
+	(void)unused;
+	state = 6;
+	for (size_t i = 0; i < ARRAY_SIZE(leads); i++) {
+		struct tally t = try_stairs(1, leads[i], false);
+
+		assert_true(t.wrong <= 0.05 * JOBS);
+		if (leads[i] >= 2)
+			assert_true(t.named >= 0.8 * JOBS);
+	}
+}
+
+/* Of ranks that one collector looks at, the order is that of the samples. */
+static void test_stairs_at_once(void **unused)
+{
+	struct tally t;
+
+	(void)unused;
+	state = 7;
+	assert_true(try_stairs(1, 0, true).named == 0);
+	assert_true(try_stairs(0.1, 0, true).named == 0);
+	t = try_stairs(1, 1.2, true);
+	assert_true(t.wrong == 0);
+	assert_true(t.named >= 0.9 * JOBS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -133,6 +215,9 @@ int main(void)
 		cmocka_unit_test(test_large_hides_no_leader),
 		cmocka_unit_test(test_large_after_all),
 		cmocka_unit_test(test_pause),
+		cmocka_unit_test(test_stairs_together),
+		cmocka_unit_test(test_stairs_lead),
+		cmocka_unit_test(test_stairs_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
