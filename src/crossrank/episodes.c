@@ -24,15 +24,22 @@ struct episodes {
 	bool *is_explained; /* by number of the rank */
 };
 
-/* Of each rank in it, on average: who leads is alone, and those who follow are many. */
+/* Of each rank in it, on average: who leads is alone, and those who follow are many. What most do
+ * in small makes nothing of it smaller. */
 static double gain_of(const struct judge_work *w, const struct judge_outcome *o)
 {
 	double gain = 0;
+	size_t n = 0;
 
-	for (size_t i = o->from; i < o->to; i++)
-		gain += fmax(w->pool[i].rise->gain_mib,
-			     w->pool[i].main ? w->pool[i].main->gain_mib : 0);
-	return gain / (double)(o->to - o->from);
+	for (size_t i = o->from; i < o->to; i++) {
+		const struct candidate *c = &w->pool[i];
+
+		if (c->is_shared)
+			continue;
+		gain += fmax(c->rise->gain_mib, c->main ? c->main->gain_mib : 0);
+		n++;
+	}
+	return gain / (double)n;
 }
 
 /* Whether any of it was still there at the peak. */

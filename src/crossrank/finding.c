@@ -8,6 +8,7 @@
 #include "crossrank/blocks.h"
 #include "crossrank/episodes.h"
 #include "crossrank/gather.h"
+#include "crossrank/grain.h"
 #include "crossrank/interval.h"
 #include "crossrank/mixed.h"
 #include "crossrank/peak.h"
@@ -193,6 +194,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 {
 	CLEANUP(stamps_release) struct stamps stamps = { 0 };
 	struct judge_outcome best = { 0 };
+	struct grain grain;
 	int64_t interval_ns;
 	struct peak peak;
 	int r = interval_median(w->a, true, &interval_ns);
@@ -216,8 +218,11 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 		r = blocks_blur(w);
 	if (r == 0)
 		r = stamps_find(w->a, &stamps);
+	if (r == 0)
+		r = grain_find(w, &stamps, &grain);
 	if (r < 0)
 		return r;
+	grain_blur(w, &stamps, &grain);
 	stamps_blur(w, &stamps);
 	r = gather_collect(w);
 	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;
@@ -225,6 +230,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 		r = episodes_judge(w, &best);
 	if (r < 0)
 		return r;
+	grain_blur_all(w, &stamps, &grain);
 	stamps_blur_all(w, &stamps);
 	r = take_outcome(w, &best);
 	note_passed(w);

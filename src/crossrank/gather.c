@@ -107,21 +107,15 @@ static size_t count_alike(const struct judge_work *w, const struct candidate *c)
 	return n;
 }
 
-/* Small rises that most ranks have at the same time are the workload's: they lead up to nothing. */
-static void drop_shared(struct judge_work *w)
+/* Small rises that most ranks have at the same time are the workload's. */
+static void mark_shared(struct judge_work *w)
 {
-	size_t n = 0;
-
 	for (size_t i = 0; i < w->n_small; i++) {
 		size_t n_alike = count_alike(w, &w->small[i]);
 
 		w->small[i].is_shared =
 			n_alike > 1 && (double)n_alike >= MOST_SHARE * (double)w->a->n_ranks;
 	}
-	for (size_t i = 0; i < w->n_small; i++)
-		if (!w->small[i].is_shared)
-			w->small[n++] = w->small[i];
-	w->n_small = n;
 }
 
 static size_t count_rises(const struct judge_work *w)
@@ -152,7 +146,7 @@ int gather_collect(struct judge_work *w)
 				add_rise(w, i, &list->items[k], list->items[k].gain_mib >= least);
 	}
 	qsort(w->all, w->n_all, sizeof(*w->all), gather_compare);
-	drop_shared(w);
+	mark_shared(w);
 	qsort(w->small, w->n_small, sizeof(*w->small), gather_compare);
 	return 0;
 }
@@ -215,14 +209,53 @@ static void add_small(struct judge_work *w, size_t from, double quiet_until)
 		struct candidate *c = &w->small[i];
 		struct candidate *member = member_of(w, c->rank, from);
 
-		if (c->is_taken || c->earliest > begun || c->rise->onset.median <= quiet_until ||
-		    !leads_up(w, c, begin))
+		if (c->is_shared || c->is_taken || c->earliest > begun ||
+		    c->rise->onset.median <= quiet_until || !leads_up(w, c, begin))
 			continue;
 		if (!member)
 			take_small(w, c);
 		else if (c->earliest < member->earliest)
 			member->rise = c->rise;
 		begin = fmin(begin, c->earliest);
+	}
+}
+
+/* Whether a rank has a small rise of its own with that one. */
+static bool takes_part(const struct judge_work *w, const struct rank *rank,
+		       const struct candidate *c)
+{
+	for (size_t i = 0; i < w->n_small; i++)
+		if (w->small[i].rank == rank && overlap(w, c, &w->small[i]))
+			return true;
+	return false;
+}
+
+/* Of the members from there on up to `to`. */
+static bool all_take_part(const struct judge_work *w, size_t from, size_t to,
+			  const struct candidate *c)
+{
+	for (size_t i = from; i < to; i++)
+		if (!takes_part(w, w->pool[i].rank, c))
+			return false;
+	return true;
+}
+
+/*
+ * What most ranks do in small, and a member in large, is one thing: that member neither rose alone
+ * nor first because of how much it took. But who did the small thing with them does another.
+ */
+static void add_shared(struct judge_work *w, size_t from, double quiet_until)
+{
+	double until = surely_begun(w, from) + gap_of(w), begin = w->pool[from].earliest;
+	size_t to = w->n_pool;
+
+	for (size_t i = 0; i < w->n_small; i++) {
+		struct candidate *c = &w->small[i];
+
+		if (c->is_shared && !c->is_taken && !member_of(w, c->rank, from) &&
+		    c->earliest <= until && c->rise->onset.median > quiet_until &&
+		    leads_up(w, c, begin) && !all_take_part(w, from, to, c))
+			take_small(w, c);
 	}
 }
 
@@ -243,6 +276,7 @@ size_t gather_episode(struct judge_work *w, size_t first, double quiet_until)
 		end = fmax(end, end_of(w, c));
 	}
 	add_small(w, from, quiet_until);
+	add_shared(w, from, quiet_until);
 	qsort(w->pool + from, w->n_pool - from, sizeof(*w->pool), gather_compare);
 	return to;
 }

@@ -5,7 +5,8 @@
  * are apart only if they were for sure, wherever in their intervals the rises began and however
  * far the clocks are off. What is small beside the largest begins no episode; but the first to rise
  * may be the one that dies, or runs into its limit, and gains the least: a smaller rise that
- * leads up to an episode is a member, and the beginning of its rank.
+ * leads up to an episode is a member, and the beginning of its rank. What most ranks do in small is
+ * the workload's; but then they are members beside one that does it in large.
  *
  * Inside of finding.c and episodes.c.
  */

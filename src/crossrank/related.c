@@ -75,7 +75,8 @@ static void note_others(const struct judge_work *w, const struct judge_outcome *
 		     k++)
 			note_onset(w, chosen, &w->pool[k], nearest);
 	for (size_t i = 0; i < w->n_small; i++)
-		if (is_cut_short(w->pool[chosen->best].rise, w->small[i].rise))
+		if (!w->small[i].is_shared &&
+		    is_cut_short(w->pool[chosen->best].rise, w->small[i].rise))
 			note_onset(w, chosen, &w->small[i], nearest);
 }
 

@@ -292,6 +292,7 @@ static void place_between(const struct series *s, size_t segment, const struct r
 
 	ret->ground_mib = g.sigma;
 	ret->seen = s->t[above];
+	ret->unseen = s->t[above] - s->t[above - 1];
 	ret->slope = after->slope;
 	blocks_find(s, above, run, ret);
 	ret->is_fitted = after->to - after->from >= 2 && after->slope > 0 && may_fit &&

@@ -21,6 +21,7 @@ struct rise {
 	double start;	    /* the first sample of its section */
 	double born;	    /* the start of its program, which may be before that */
 	double seen;	    /* when it was above what was before, for good */
+	double unseen;	    /* seconds since the sample before that */
 	double end;	    /* when it stopped rising */
 	double gain_mib;
 	double ground_mib; /* how much scatters what was before it; 0: nothing was */

@@ -328,14 +328,45 @@ static double head_gain(const struct series *s, const struct run *head)
 	return fmin(head->gain, top - level_before(s, head));
 }
 
+/* How fast it goes up, from where it begins to where it is highest. */
+static double pace_of(const struct series *s, const struct run *run)
+{
+	double gain = 0, most = 0, seconds = 0, from = series_move(s, run->first).from;
+
+	for (size_t i = run->first; i <= run->last; i++) {
+		struct move m = series_move(s, i);
+
+		gain += m.gain;
+		if (gain > most + SERIES_LEVEL_SIGMAS * s->sigma) {
+			most = gain;
+			seconds = m.to - from;
+		}
+	}
+	return seconds > 0 ? most / seconds : 0;
+}
+
+/*
+ * Whether the rise began with its head and paused behind that: too little to be a rise of its own
+ * beside all the memory there is, but it stands out, and goes as fast. One with nothing before it
+ * is the end of a start-up.
+ */
+static bool is_pause(const struct series *s, const struct run *head, const struct run *run)
+{
+	return head->first > 0 && head->gain >= MIN_RISE_SIGMAS * s->sigma &&
+	       pace_of(s, head) >= PACE_SHARE * pace_of(s, run);
+}
+
 /* A run, and before it its head if it has one, which may have one, too. */
 static void add_run(const struct series *s, struct run run, struct run_list *list)
 {
+	const struct run whole = run;
 	struct run head = cut_head(s, &run);
 
 	head.gain = head_gain(s, &head);
 	if (head.gain >= s->min_rise)
 		add_run(s, head, list);
+	else if (run.gain >= s->min_rise && is_pause(s, &head, &run))
+		run = whole;
 	if (run.gain >= s->min_rise && list->n < SERIES_BINS)
 		list->items[list->n++] = run;
 }

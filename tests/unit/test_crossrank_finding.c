@@ -168,10 +168,10 @@ static void test_workload(void **unused)
 		job.onset[i] = job.start[i] + 10;
 	}
 	expect(&job, VERDICT_NONE, WHY_START, -1);
-	/* A little apart, around one operation of all. */
+	/* A little apart, around one operation of all, and looked at together. */
 	job = quiet_job();
 	for (int i = 0; i < RANKS; i++) {
-		job.start[i] = 0.1 * (RANKS - i);
+		job.start[i] = 0.1;
 		job.onset[i] = 40.35 + 0.1 * i;
 	}
 	expect(&job, VERDICT_NAMED, WHY_FIRST, 0);
