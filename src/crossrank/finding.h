@@ -37,10 +37,11 @@ enum why {
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
 	WHY_NO_SAMPLES,	  /* cannot tell: there are none */
 	WHY_FEW,	  /* cannot tell: too few samples of a rank, which may have risen */
-	WHY_NO_RISE,	  /* none */
-	WHY_SHARED,	  /* none: all together */
-	WHY_START,	  /* none: each so long after its own start */
-	WHY_COLLECTIVE,	  /* none: all around a collective operation */
+	WHY_HIDDEN,  /* cannot tell: a rank goes up and down by so much that a rise is lost in it */
+	WHY_NO_RISE, /* none */
+	WHY_SHARED,  /* none: all together */
+	WHY_START,   /* none: each so long after its own start */
+	WHY_COLLECTIVE, /* none: all around a collective operation */
 };
 
 struct candidate {
@@ -67,9 +68,9 @@ struct first_cause {
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	double lead_below;	 /* WHY_SHARED: nobody led by so much, in seconds; else NaN */
 	struct phase_place phase;
-	double least_mib; /* WHY_NO_RISE: a rise by less would not show; else NaN */
+	double least_mib; /* WHY_NO_RISE: nobody gained more for good; else NaN */
 	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL,
-	 * WHY_FEW: because of this one */
+	 * WHY_FEW, WHY_HIDDEN: because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	/* Without ranks that are stray (strays.h). */

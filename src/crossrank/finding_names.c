@@ -26,6 +26,7 @@ static const char *const whys[] = {
 	[WHY_MIXED] = "ranks_recorded_twice",
 	[WHY_NO_SAMPLES] = "no_samples",
 	[WHY_FEW] = "too_few_samples",
+	[WHY_HIDDEN] = "rise_may_be_hidden",
 	[WHY_NO_RISE] = "no_rise",
 	[WHY_SHARED] = "shared_by_all",
 	[WHY_START] = "start_of_each_rank",
