@@ -30,6 +30,7 @@ enum why {
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
 	WHY_USUAL,	  /* cannot tell: another rank rises like that again and again */
+	WHY_THIN,	  /* cannot tell: a sample or two show it, and others stick out as far */
 	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
@@ -70,7 +71,7 @@ struct first_cause {
 	struct phase_place phase;
 	double least_mib; /* WHY_NO_RISE: nobody gained more for good; else NaN */
 	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL,
-	 * WHY_FEW, WHY_HIDDEN: because of this one */
+	 * WHY_THIN, WHY_FEW, WHY_HIDDEN: because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	/* Without ranks that are stray (strays.h). */

@@ -19,6 +19,7 @@ static const char *const whys[] = {
 	[WHY_OTHER_BEFORE] = "another_rank_before",
 	[WHY_MAY_PASS] = "may_be_given_back",
 	[WHY_USUAL] = "others_do_that_often",
+	[WHY_THIN] = "samples_stick_out",
 	[WHY_WAVES] = "memory_in_waves",
 	[WHY_ONE_RANK] = "only_one_rank",
 	[WHY_OWN_START] = "started_first_too",

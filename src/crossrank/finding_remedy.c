@@ -89,6 +89,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_USUAL] = ITS_LOG,
 		[WHY_HIDDEN] = ITS_LOG,
 		[WHY_WAVES] = ITS_LOG,
+		[WHY_THIN] = "Samples closer together (--interval) would settle it.",
 		[WHY_MAY_PASS] = "A record that goes on for longer would settle it.",
 		[WHY_MIXED] = "The records of one run alone would settle it.",
 		[WHY_UNSEEN] = FROM_BEFORE,

@@ -246,6 +246,19 @@ static void add_usual(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
 }
 
+static void add_thin(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "A sample or two show that the memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, ", but samples of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " stick out about as far, too, and come back at once: it may be one of "
+			 "these.");
+}
+
 static void add_waves(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
@@ -407,6 +420,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MAY_PASS] = add_may_pass,
 		[WHY_USUAL] = add_usual,
 		[WHY_WAVES] = add_waves,
+		[WHY_THIN] = add_thin,
 		[WHY_NO_SAMPLES] = add_no_samples,
 		[WHY_FEW] = add_few,
 		[WHY_HIDDEN] = add_hidden,

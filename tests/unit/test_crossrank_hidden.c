@@ -1,5 +1,6 @@
 /*
- * What a rank gains for good and nobody sees begin: in the teeth of a saw, and in wide scatter.
+ * What a rank gains for good and nobody sees begin: in the teeth of a saw, and in wide scatter;
+ * and what a single sample shows.
  */
 #include "rank_levels.h"
 
@@ -185,6 +186,71 @@ static void test_scatter_that_would_show_it_hides_nobody(void **unused)
 		expect_answer(first_in_scatter, 8, 300, WHY_FIRST, 5);
 }
 
+/* ---- samples that stick out ---- */
+
+static int up_mib, stick_mib;
+
+/* One of the last samples of rank 1 is up, and one of rank 2 was, long before. */
+static int64_t one_sticks_out(int rank, int second)
+{
+	if (rank == 1 && second == 96)
+		return BASE_MIB + up_mib;
+	if (rank == 2 && second == 40)
+		return BASE_MIB + stick_mib;
+	return BASE_MIB + chance(rank, second) / 200;
+}
+
+static void test_a_sample_that_sticks_out_like_others_names_nobody(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	up_mib = 500;
+	for (stick_mib = 250; stick_mib <= 350; stick_mib += 50)
+		expect_nobody(one_sticks_out, 4, 100);
+	for (stick_mib = -350; stick_mib <= -250; stick_mib += 50)
+		expect_nobody(one_sticks_out, 4, 100);
+	stick_mib = -300;
+	analyze(one_sticks_out, 4, 100, &t, &a);
+	assert_string_equal(finding_why_name(a.finding->why), "samples_stick_out");
+	assert_int_equal(a.finding->unseen->rank, 2);
+	finding_add_reason(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, "samples of rank 2 stick out about as far, too"));
+	finding_add_remedy(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, "Samples closer together"));
+	release(t, &a);
+}
+
+/* The same with one that was down: to come back is no rise then. */
+static int64_t one_comes_back(int rank, int second)
+{
+	if (rank == 1 && second == 60)
+		return BASE_MIB - up_mib;
+	if (rank == 1 && second == 59)
+		return BASE_MIB + up_mib / 2;
+	if (rank == 2 && second == 40)
+		return BASE_MIB + stick_mib;
+	return BASE_MIB + chance(rank, second) / 200;
+}
+
+static void test_to_come_back_is_no_rise_where_others_do(void **unused)
+{
+	(void)unused;
+	up_mib = 500;
+	stick_mib = -300;
+	expect_nobody(one_comes_back, 4, 100);
+}
+
+static void test_a_sample_that_alone_sticks_out_is_a_rise(void **unused)
+{
+	(void)unused;
+	up_mib = 500;
+	for (stick_mib = -100; stick_mib <= 0; stick_mib += 50)
+		expect_answer(one_sticks_out, 4, 100, WHY_ALONE, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +261,9 @@ int main(void)
 		cmocka_unit_test(test_processes_of_one_sample_show_nothing),
 		cmocka_unit_test(test_who_may_have_risen_in_scatter_is_not_passed_over),
 		cmocka_unit_test(test_scatter_that_would_show_it_hides_nobody),
+		cmocka_unit_test(test_a_sample_that_sticks_out_like_others_names_nobody),
+		cmocka_unit_test(test_to_come_back_is_no_rise_where_others_do),
+		cmocka_unit_test(test_a_sample_that_alone_sticks_out_is_a_rise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
