@@ -17,6 +17,8 @@
 #include "crossrank/strays.h"
 #include "crossrank/usual.h"
 
+#define HIDDEN_SHARE 0.5 /* of what a rank held at most: it may have gained so much unseen */
+
 /* ---- rises of all ranks ---- */
 
 static int64_t earliest_ns(const struct rank_analysis *a)
@@ -148,21 +150,35 @@ static void note_passed(const struct judge_work *w)
 	}
 }
 
+static bool has_few(const struct rise_list *list)
+{
+	size_t n = list->n_together;
+
+	return n < 2 || (n < RISES_MIN_SAMPLES && list->climb_mib >= SERIES_MIN_RISE_MIB);
+}
+
+/* Whether it surely gained something, or may have gained about all it holds, and nobody saw when.
+ */
+static bool is_hidden(const struct rise_list *list)
+{
+	return list->sure_mib > list->clear_mib ||
+	       list->hidden_mib > fmax(HIDDEN_SHARE * list->high_mib, SERIES_MIN_RISE_MIB);
+}
+
 /* Nobody was seen to rise: whether that could have been seen, and how much of it. */
-static void look_for_few(const struct judge_work *w)
+static void look_for_hidden(const struct judge_work *w)
 {
 	struct first_cause *f = w->f;
 
-	f->least_mib = 0;
+	f->least_mib = SERIES_MIN_RISE_MIB;
 	for (size_t i = 0; i < w->a->n_ranks; i++) {
 		const struct rise_list *list = &f->rises[i];
-		size_t n = w->a->ranks[i].total->n;
 
-		f->least_mib = fmax(f->least_mib, list->least_mib);
-		if (n >= 2 && (n >= RISES_MIN_SAMPLES || list->climb_mib < SERIES_MIN_RISE_MIB))
+		f->least_mib = fmax(f->least_mib, list->hidden_mib);
+		if (!has_few(list) && !is_hidden(list))
 			continue;
 		f->verdict = VERDICT_CANNOT_TELL;
-		f->why = WHY_FEW;
+		f->why = has_few(list) ? WHY_FEW : WHY_HIDDEN;
 		f->unseen = &w->a->ranks[i];
 		f->least_mib = NAN;
 		return;
@@ -235,7 +251,7 @@ static int make(struct judge_work *w, const struct rank_analysis_options *option
 	r = take_outcome(w, &best);
 	note_passed(w);
 	if (w->f->why == WHY_NO_RISE)
-		look_for_few(w);
+		look_for_hidden(w);
 	look_for_missing(w);
 	return r;
 }

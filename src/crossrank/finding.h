@@ -30,6 +30,7 @@ enum why {
 	WHY_OTHER_BEFORE, /* cannot tell: another was the first when they rose like that before */
 	WHY_MAY_PASS,	  /* cannot tell: ranks rose like that before, and gave it back */
 	WHY_USUAL,	  /* cannot tell: another rank rises like that again and again */
+	WHY_THIN,	  /* cannot tell: a sample or two show it, and others stick out as far */
 	WHY_WAVES,	  /* cannot tell: memory goes up and down smoothly */
 	WHY_ONE_RANK,	  /* cannot tell: nobody to compare with */
 	WHY_OWN_START,	  /* cannot tell: one rose first, and started as much before the others */
@@ -37,10 +38,11 @@ enum why {
 	WHY_MIXED,	  /* cannot tell: a rank has records of two processes at once */
 	WHY_NO_SAMPLES,	  /* cannot tell: there are none */
 	WHY_FEW,	  /* cannot tell: too few samples of a rank, which may have risen */
-	WHY_NO_RISE,	  /* none */
-	WHY_SHARED,	  /* none: all together */
-	WHY_START,	  /* none: each so long after its own start */
-	WHY_COLLECTIVE,	  /* none: all around a collective operation */
+	WHY_HIDDEN,  /* cannot tell: a rank goes up and down by so much that a rise is lost in it */
+	WHY_NO_RISE, /* none */
+	WHY_SHARED,  /* none: all together */
+	WHY_START,   /* none: each so long after its own start */
+	WHY_COLLECTIVE, /* none: all around a collective operation */
 };
 
 struct candidate {
@@ -67,9 +69,9 @@ struct first_cause {
 	double lead;		 /* seconds before the next; NaN: nobody else rose */
 	double lead_below;	 /* WHY_SHARED: nobody led by so much, in seconds; else NaN */
 	struct phase_place phase;
-	double least_mib; /* WHY_NO_RISE: a rise by less would not show; else NaN */
+	double least_mib; /* WHY_NO_RISE: nobody gained more for good; else NaN */
 	/* WHY_UNSEEN, WHY_LOADED, WHY_CLOCKS, WHY_MIXED, WHY_OTHER_BEFORE, WHY_MAY_PASS, WHY_USUAL,
-	 * WHY_FEW: because of this one */
+	 * WHY_THIN, WHY_FEW, WHY_HIDDEN: because of this one */
 	const struct rank *unseen;
 	bool is_unnamed_host; /* WHY_CLOCKS: nobody knows which clock that one has */
 	/* Without ranks that are stray (strays.h). */

@@ -249,6 +249,19 @@ static void add_usual(struct buf *out, const struct rank_analysis *a, const stru
 	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
 }
 
+static void add_thin(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	(void)a;
+	buf_add_str(out, "A sample or two show that the memory of ");
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, ", but samples of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " stick out about as far, too, and come back at once: it may be one of "
+			 "these.");
+}
+
 static void add_waves(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
@@ -287,14 +300,27 @@ static void add_no_samples(struct buf *out, const struct rank_analysis *a,
 
 static void add_few(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
-	size_t n = f->unseen->total->n;
+	size_t n = f->rises[f->unseen - a->ranks].n_together;
 
-	(void)a;
-	buf_add_str(out, "Of ");
+	buf_add_str(out, n < f->unseen->total->n ? "Of each process of " : "Of ");
 	add_rank(out, f->unseen);
 	buf_printf(out,
 		   " there %s %zu sample%s only, which %s too few to tell a rise from scatter.",
 		   n == 1 ? "is" : "are", n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
+}
+
+static void add_hidden(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+{
+	const struct rise_list *list = &f->rises[f->unseen - a->ranks];
+	bool is_sure = list->sure_mib > list->clear_mib;
+
+	buf_add_str(out, "No rank is seen to begin to rise, but the memory of ");
+	add_rank(out, f->unseen);
+	buf_add_str(out, " goes up and down by so much that ");
+	bytes_add_text(out,
+		       (uint64_t)((is_sure ? list->sure_mib : list->hidden_mib) * BYTES_PER_MIB));
+	buf_add_str(out, is_sure ? " and more, which it gained for good, show no beginning."
+				 : ", gained for good, would not show.");
 }
 
 static void add_no_rise(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -397,8 +423,10 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		[WHY_MAY_PASS] = add_may_pass,
 		[WHY_USUAL] = add_usual,
 		[WHY_WAVES] = add_waves,
+		[WHY_THIN] = add_thin,
 		[WHY_NO_SAMPLES] = add_no_samples,
 		[WHY_FEW] = add_few,
+		[WHY_HIDDEN] = add_hidden,
 	};
 
 	add[f->why](out, a, f);

@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "crossrank/chance.h"
+#include "crossrank/thin.h"
 #include "crossrank/usual.h"
 #include "crossrank/waves.h"
 #include "stats/order.h"
@@ -217,7 +218,7 @@ int related_judge(struct judge_work *w, const struct judge_outcome *items, size_
 {
 	int r = 0;
 
-	if (usual_take_back(w, chosen))
+	if (usual_take_back(w, chosen) || thin_take_back(w, chosen))
 		return 0;
 	r = hold_against_others(w, items, n, chosen);
 	if (r == 0 && chosen->verdict == VERDICT_NAMED)

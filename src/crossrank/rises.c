@@ -8,6 +8,7 @@
 #include "base/macros.h"
 #include "crossrank/refill.h"
 #include "crossrank/series.h"
+#include "crossrank/shift.h"
 #include "crossrank/waves.h"
 #include "stats/noise.h"
 
@@ -15,6 +16,7 @@
 #define DOWN_SHARE 0.6 /* losing so much of its gain it has come down */
 #define TEETH 3	       /* so many similar ones are a saw */
 #define TOOTH_SHARE 0.5
+#define SURE_SIGMAS 2.5	 /* what surely stays up by so much more than all scatters is a rise */
 #define TOOTH_AFTER 0.25 /* of a tooth: so much later may begin what seems to begin in it */
 
 int64_t rise_gain_bytes(const struct rise *rise)
@@ -191,6 +193,18 @@ static void note_load(const struct section *section, int64_t origin_ns, struct r
 	ret->rested_mib = (double)end->used_bytes / SERIES_BYTES_PER_MIB;
 }
 
+/* A saw goes up by its teeth, which says nothing; what else goes up may be a rise. */
+static void note_hidden(const struct series *s, struct rise_list *ret)
+{
+	struct shift shift;
+
+	shift_find(s, ret->is_sawtooth, &shift);
+	ret->hidden_mib = ret->is_sawtooth ? shift.most : fmax(shift.most, ret->climb_mib);
+	ret->sure_mib = shift.least;
+	ret->clear_mib = fmax(series_least_rise(s), SURE_SIGMAS * shift.sigma);
+	ret->high_mib = s->high;
+}
+
 static int find_in_section(const struct section *section, int64_t origin_ns, struct rise_list *ret)
 {
 	CLEANUP(free_ptr) struct series *s = calloc(1, sizeof(*s));
@@ -201,6 +215,7 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 	if (!s || !found)
 		return -ENOMEM;
 	note_load(section, origin_ns, ret);
+	ret->n_together = section->stream.n;
 	s->stream = &section->stream;
 	s->origin_ns = origin_ns;
 	s->lo = s->begin = section->start.begin;
@@ -210,12 +225,12 @@ static int find_in_section(const struct section *section, int64_t origin_ns, str
 		return r;
 	series_find_runs(s, found);
 	ret->sigma_mib = s->sigma;
-	ret->least_mib = s->min_rise;
 	tooth = tooth_of(s, found);
 	ret->is_sawtooth = tooth > 0;
 	if (!ret->is_sawtooth)
 		refill_drop(s, found);
 	ret->climb_mib = climb_of(s);
+	note_hidden(s, ret);
 	r = take_runs(s, found, ret);
 	blur_saw(ret, tooth);
 	for (size_t i = 0; i < ret->n; i++) {
@@ -254,7 +269,11 @@ static void append(struct rise_list *to, const struct rise_list *from, double re
 	to->is_sawtooth |= from->is_sawtooth;
 	to->sigma_mib = fmax(to->sigma_mib, from->sigma_mib);
 	to->climb_mib = fmax(to->climb_mib, from->climb_mib);
-	to->least_mib = fmax(to->least_mib, from->least_mib);
+	to->hidden_mib = fmax(to->hidden_mib, from->hidden_mib);
+	to->sure_mib = fmax(to->sure_mib, from->sure_mib);
+	to->clear_mib = fmax(to->clear_mib, from->clear_mib);
+	to->high_mib = fmax(to->high_mib, from->high_mib);
+	to->n_together = from->n_together > to->n_together ? from->n_together : to->n_together;
 }
 
 /* A rise takes some kilobytes, and most ranks have few. */

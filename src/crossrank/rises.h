@@ -44,7 +44,11 @@ struct rise_list {
 	double sigma_mib; /* the scatter of the series */
 	double climb_mib; /* the most its parts go up by, in all, be it a rise or too little for one
 			   */
-	double least_mib; /* a rise by less would not show */
+	/* How much it may have gained for good that is no rise here, and how much it surely has. */
+	double hidden_mib, sure_mib;
+	double clear_mib;  /* what it surely gained is a rise from here on */
+	double high_mib;   /* the most it held */
+	size_t n_together; /* samples of one process, at most */
 	/* What it rose by at its start, before it rested, and when that was over; 0: by nothing. */
 	double loaded_mib, loaded_until;
 	double rested_mib; /* what it held then; 0: nothing, or nobody knows */

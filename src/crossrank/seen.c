@@ -10,6 +10,7 @@
 #define SOON_INTERVALS 10.0 /* so long behind it, or sooner */
 #define SOON_SECONDS 10.0
 #define UNPLACED_SHARE 0.5 /* of the first rise: a rank that went up by so much may have risen */
+#define HIDDEN_SHARE 1.0   /* the same of one that may have gone up by so much unseen */
 
 /* How far the clocks of two ranks may be apart. */
 static double apart(const struct judge_work *w, size_t rank, const struct candidate *c)
@@ -126,17 +127,44 @@ static bool is_member(const struct judge_work *w, const struct judge_outcome *o,
 	return w->place[rank] > o->from && w->place[rank] <= o->to;
 }
 
-/* Too few samples to show a rise, or none around the first onset, or a change nobody can place. */
-static bool is_unseen(const struct judge_work *w, const struct judge_outcome *o, size_t i)
+/* What the rises of a rank that count in this episode account for. */
+static double placed_mib(const struct judge_work *w, const struct judge_outcome *o, size_t i)
+{
+	const struct candidate *c;
+
+	if (!is_member(w, o, i))
+		return 0;
+	c = &w->pool[w->place[i] - 1];
+	return fmax(c->rise->gain_mib, c->main ? c->main->gain_mib : 0);
+}
+
+/*
+ * Whether a rank may have gained as much as the first one for good, and no rise of it says when:
+ * it scatters too much to show one, or its memory is a saw, whose teeth are none.
+ */
+static bool is_unplaced(const struct judge_work *w, const struct judge_outcome *o, size_t i)
 {
 	const struct rise_list *list = &w->f->rises[i];
 	const struct candidate *first = &w->pool[o->best];
+	double gain = first->rise->gain_mib, placed = placed_mib(w, o, i);
 
-	bool is_unplaced = list->n == 0 && list->climb_mib > UNPLACED_SHARE * first->rise->gain_mib;
+	if ((list->n > 0 && !list->is_sawtooth) || first->rank == &w->a->ranks[i])
+		return false;
+	return (list->n == 0 && list->climb_mib > UNPLACED_SHARE * gain) ||
+	       list->sure_mib - placed > UNPLACED_SHARE * gain ||
+	       list->hidden_mib - placed > HIDDEN_SHARE * gain;
+}
 
+/* Too few samples to show a rise, or none around the first onset, or a change nobody can place. */
+static bool is_unseen(const struct judge_work *w, const struct judge_outcome *o, size_t i)
+{
+	const struct candidate *first = &w->pool[o->best];
+
+	if (is_unplaced(w, o, i))
+		return true;
 	if (!is_member(w, o, i) && has_ended_quietly(w, i, first))
-		return is_unplaced;
-	return is_unplaced || w->a->ranks[i].total->n < 2 ||
+		return false;
+	return w->a->ranks[i].total->n < 2 ||
 	       judge_seconds(w, &w->a->ranks[i].total->samples[0]) >
 		       first->rise->onset.high + apart(w, i, first) ||
 	       (!is_member(w, o, i) && !covers(w, i, first));

@@ -97,6 +97,11 @@ static double wander_sigma(const struct series *s)
 	return noise_sigma(s->t, plain, s->n, lag, scratch);
 }
 
+double series_least_rise(const struct series *s)
+{
+	return fmax(SERIES_MIN_RISE_MIB, MIN_RISE_SHARE * s->high);
+}
+
 static void set_scales(struct series *s)
 {
 	double scratch[SERIES_BINS], low = INFINITY, high = -INFINITY;
@@ -105,12 +110,12 @@ static void set_scales(struct series *s)
 		low = fmin(low, s->y[i]);
 		high = fmax(high, s->y[i]);
 	}
+	s->high = high;
 	s->range = high - low;
 	s->sigma = noise_sigma(s->t, s->y, s->n, 1, scratch);
 	s->sigma = fmax(s->sigma, wander_sigma(s));
 	s->sigma = fmax(s->sigma, fmax(MIN_SIGMA_MIB, MIN_SIGMA_SHARE * s->range));
-	s->min_rise =
-		fmax(fmax(SERIES_MIN_RISE_MIB, MIN_RISE_SHARE * high), MIN_RISE_SIGMAS * s->sigma);
+	s->min_rise = fmax(series_least_rise(s), MIN_RISE_SIGMAS * s->sigma);
 }
 
 void series_fill(struct series *s)

@@ -27,7 +27,8 @@ struct series {
 	size_t lo, hi;
 	size_t per_bin, n;
 	double t[SERIES_BINS], y[SERIES_BINS]; /* seconds after the origin, MiB */
-	double range;			       /* from the lowest to the highest */
+	double high;			       /* the highest */
+	double range;			       /* from the lowest to that */
 	double sigma;			       /* the scatter */
 	double min_rise;		       /* less is none */
 	struct segment segments[SERIES_BINS];
@@ -35,6 +36,9 @@ struct series {
 	bool is_passing[2 * SERIES_BINS]; /* by move: part of a spike, or of a dip, that leaves
 					     nothing */
 };
+
+/* What is a rise where nothing scatters, in MiB. */
+double series_least_rise(const struct series *s);
 
 /* Fills all but the parts. */
 void series_fill(struct series *s);
