@@ -686,7 +686,26 @@ keeps_secrets() { # RUNG
 	json "which is said, of ends that are" "$stdout" \
 		'any("set-user-ID" in u["why"] for u in d["unknown"]) or any("did not wait" in u["why"] for u in d["unknown"])'
 }
+# Of a tree that was attached, too: what each used is withheld, and not as if it had not been there.
+counts_withheld() {
+	local tree
+	setpriv --reuid=alice --regid=alice --init-groups sh -c \
+		"read -r _ <$TMP/go; $TMP/sdd if=/dev/zero count=9 of=/dev/null; $TMP/sdd if=/dev/zero count=9 of=/dev/null; true" \
+		2>/dev/null &
+	tree=$!
+	is_alices() { [ "$(stat -c %u "/proc/$tree")" = 4001 ]; }
+	eventually is_alices
+	as alice "$PROCTOR" attach --pid "$tree" --job secrets
+	echo >"$TMP/go"
+	wait "$tree"
+	as alice "$PROCTOR" wait secrets >/dev/null
+	run as alice "$PROCTOR" report secrets --format json
+	json "of an attached tree it is said how many ends are withheld" "$stdout" \
+		'[u["why"].split()[0] for u in d["unknown"] if u["what"] == "processes" and "set-user-ID" in u["why"]] == ["2"]'
+	json "and that its CPU time lacks them" "$stdout" 'any(u["what"] == "total_cpu_seconds" for u in d["unknown"])'
+}
 if [ "$has_news" = True ]; then
+	counts_withheld
 	keeps_secrets "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["births, deaths, exit codes"]')"
 	"$PROCTOR" stop
 	echo 'ebpf_enabled: false' >>/etc/proctor/proctor.yaml
@@ -699,7 +718,7 @@ if [ "$has_news" = True ]; then
 			any("did not wait" in u["why"] for u in d["unknown"]))'
 		json "and why it is not exact" "$stdout" \
 			'(any("without eBPF" in u["why"] or "did not wait" in u["why"] for u in d["unknown"]) and
-			not any("ended so late" in u["why"] for u in d["unknown"]))'
+			not any("had not done with" in u["why"] for u in d["unknown"]))'
 	fi
 else
 	skip "what programs of root have done" "the kernel does not tell of births here"

@@ -122,7 +122,7 @@ if [[ $best_samples == eBPF* ]]; then
 		"$PROCTOR" run -q --job "short$i" -- sh -c 'for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done; :'
 		run "$PROCTOR" report "short$i" --json
 		n_short=$((n_short + $(json_eval "$stdout" \
-			'sum(int(u["why"].split()[0]) for u in d["unknown"] if "ended so late" in u["why"])')))
+			'sum(int(u["why"].split()[0]) for u in d["unknown"] if "had not done with" in u["why"])')))
 	done
 	run "$PROCTOR" status --json
 	json "whose end a record does not have in full is counted, also of the last moment" "$stdout" \
