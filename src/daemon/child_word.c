@@ -61,6 +61,8 @@ int child_word_become(uid_t uid)
 	if (uid == geteuid())
 		return 0;
 	r = user_find(uid, &user, NULL);
+	if (r == 0)
+		r = user_set_environment(&user);
 	return r < 0 ? r : user_become(&user);
 }
 

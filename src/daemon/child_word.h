@@ -18,8 +18,8 @@ typedef void child_word_find(const void *ctx, int word_fd);
 void child_word_tell(int word_fd, int word);
 
 /*
- * In the child: from now on as that user. It may ask the network for the account. -ESRCH: there is
- * no such account. After a failure it is half changed, and is to return.
+ * In the child: from now on as that user, as after a login. It may ask the network for the account.
+ * -ESRCH: there is no such account. After a failure it is half changed, and is to return.
  */
 int child_word_become(uid_t uid);
 

@@ -311,6 +311,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	record_keep_processes(run);
 	take_deaths(run);
 	tell_of_kill(run);
+	record_keep_calls(run);
 	take_signals(run);
 	a->is_running = false;
 	a->ended_wall_ns = when_ended(run);

@@ -1,9 +1,11 @@
 #include "daemon/workdir.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/path.h"
 #include "daemon/child_word.h"
 #include "daemon/launch.h"
 
@@ -35,4 +37,31 @@ int workdir_check(const char *path, uid_t uid, struct err *err)
 		return 0;
 	return err_set(err, -EINVAL, "'workdir' cannot be entered: %s: %.300s", strerror(error),
 		       path);
+}
+
+/* In the child: why not, as an errno. */
+static void make_logs(const void *ctx, int word_fd)
+{
+	char folder[PATH_BYTES + 16];
+	struct paths paths;
+	int r;
+
+	if (child_word_become(*(const uid_t *)ctx) < 0)
+		return;
+	r = paths_find(&paths, NULL);
+	if (r == 0) {
+		snprintf(folder, sizeof(folder), "%s/logs", paths.state_dir);
+		r = path_make_dir(folder, NULL);
+	}
+	child_word_tell(word_fd, -r);
+}
+
+int workdir_make_logs(uid_t uid)
+{
+	int error;
+
+	if (uid == geteuid() || launch_is_set() ||
+	    child_word_ask(make_logs, &uid, PATIENCE_MS, &error) < 0)
+		return 0;
+	return -error;
 }

@@ -550,6 +550,8 @@ printf 'job_id: daves\nsheets:\n  - run: read -r _ <%s; sleep 3.4; sh -c "exit 3
 chmod 644 "$TMP/daves.yaml"
 run as dave "$PROCTOR" submit "$TMP/daves.yaml"
 is "who has no database submits a job" "$status" 0
+like "that what it prints will be lost is said at once" "$stderr" 'job daves: what it prints is lost: no folder .*Permission denied'
+check "and in the log of the daemon" grep -q 'what job daves of user 4004 prints is lost' /var/lib/proctor/daemon.log
 eventually is_sampled daves
 echo >"$TMP/go"
 as dave "$PROCTOR" wait daves >/dev/null
