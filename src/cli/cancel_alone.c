@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/unknown.h"
+#include "cli/alone.h"
 #include "cli/cli.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
@@ -135,23 +136,6 @@ static int end_running(const struct paths *paths, const struct cancel_question *
 
 /* ---- what waits ---- */
 
-static size_t count_waiting(const struct paths *paths, const char *job_id, uint64_t uid)
-{
-	char folder[PATH_BYTES + 16];
-	struct queue *queue = NULL;
-	const struct queued *job;
-	size_t n = 0;
-
-	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
-	if (queue_open_to_read(folder, &queue, NULL) < 0)
-		return 0;
-	for (size_t i = 0; (job = queue_at(queue, i)); i++)
-		n += !job->is_started && strcmp(job->job_id, job_id) == 0 &&
-		     (!u64_known(uid) || job->uid == uid);
-	queue_close(queue);
-	return n;
-}
-
 /* The queue is a daemon's to change: so what waits is not cancelled, and nobody is to think so. */
 static int refuse_waiting(const struct cancel_question *q, size_t n_waiting, size_t n_ended,
 			  struct err *err)
@@ -179,6 +163,6 @@ int cancel_alone(const struct cancel_question *q, size_t *ret_n, struct err *err
 		r = end_running(&paths, q, &uid, ret_n, err);
 	if (q->attempt_num > 0 || (r < 0 && r != -ENOENT && r != -ESRCH))
 		return r;
-	n_waiting = count_waiting(&paths, q->job_id, u64_known(uid) ? uid : q->uid);
+	n_waiting = alone_count_waiting(&paths, q->job_id, u64_known(uid) ? uid : q->uid, NULL);
 	return n_waiting > 0 ? refuse_waiting(q, n_waiting, *ret_n, err) : r;
 }

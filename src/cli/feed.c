@@ -244,7 +244,7 @@ static int tell_recorded(void *ctx, const struct event_row *row)
 
 	if (row->id > t->feed->last_event_id)
 		return 0; /* written meanwhile: the next round's */
-	feed_lines_pass(&t->feed->lines, row->event.wall_ns, &t->out->buf, &t->feed->n_told);
+	feed_lines_pass(&t->feed->lines, feed_lines_until(row), &t->out->buf, &t->feed->n_told);
 	feed_lines_write_event(&t->out->buf, row, t->feed->options.json);
 	t->feed->n_told++;
 	return output_pass(t->out);

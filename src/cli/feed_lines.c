@@ -11,6 +11,7 @@
 
 struct feed_line {
 	uint64_t wall_ns;
+	int rank; /* of those of the same time: what happens to processes within jobs and sheets */
 	size_t seq;
 	size_t at, len; /* in the text */
 };
@@ -262,6 +263,7 @@ void feed_lines_add_event(struct feed_lines *lines, const struct event_row *row)
 
 	if (!line)
 		return;
+	line->rank = row->event.type == EVENT_SPAWN ? 1 : -1;
 	feed_lines_write_event(&lines->text, row, lines->json);
 	line->len = lines->text.len - line->at;
 }
@@ -272,6 +274,8 @@ static int compare(const void *l, const void *r)
 
 	if (a->wall_ns != b->wall_ns)
 		return a->wall_ns < b->wall_ns ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank - b->rank;
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
@@ -293,6 +297,11 @@ bool feed_lines_take(struct feed_lines *lines, uint64_t until_wall_ns, uint64_t 
 	*ret_text = lines->text.data + line->at;
 	*ret_len = line->len > 0 ? line->len - 1 : 0;
 	return true;
+}
+
+uint64_t feed_lines_until(const struct event_row *row)
+{
+	return row->event.wall_ns - (row->event.type != EVENT_SPAWN && row->event.wall_ns > 0);
 }
 
 void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct buf *out,

@@ -34,8 +34,14 @@ void feed_lines_add_phase(struct feed_lines *lines, const struct phase_row *row,
 void feed_lines_add_anomaly(struct feed_lines *lines, const struct told *told);
 void feed_lines_add_event(struct feed_lines *lines, const struct event_row *row);
 
-/* By time; those of the same time as they were added. */
+/*
+ * By time. Of the same time, processes begin after the others of these and end before them; and the
+ * others are as they were added.
+ */
 void feed_lines_sort(struct feed_lines *lines);
+
+/* In that order: until when those that are no events come before this one. */
+uint64_t feed_lines_until(const struct event_row *row);
 
 /* Appends those up to a time to out, and counts them. When all are passed they are forgotten. */
 void feed_lines_pass(struct feed_lines *lines, uint64_t until_wall_ns, struct buf *out,

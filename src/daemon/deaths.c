@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,19 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 			append(a, &d->items[i]);
 	}
 	return 0;
+}
+
+void deaths_note_withheld(struct attempt *a, uint64_t n)
+{
+	char why[200];
+
+	if (n == 0)
+		return;
+	snprintf(why, sizeof(why),
+		 "%llu ended that were not this user's alone, as programs that are set-user-ID, or "
+		 "may not have been: what they used in the end is for root to know",
+		 (unsigned long long)n);
+	attempt_note(a, "processes", why);
 }
 
 /* ---- of a record that is made elsewhere ---- */

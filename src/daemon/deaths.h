@@ -60,6 +60,9 @@ uint64_t deaths_minor_faults(const struct deaths *d);
  */
 int deaths_merge(const struct deaths *d, struct attempt *a);
 
+/* Into the record: so many ends are not among them, as they are for root to know. */
+void deaths_note_withheld(struct attempt *a, uint64_t n);
+
 /*
  * Into those of the attempt that are listed and not known exactly, what others were told of their
  * ends. One without a start time is known by its pid and when it ended. Changes the order of dead.

@@ -207,17 +207,15 @@ static void complete_deaths(struct run *run)
 			a, "processes",
 			"the daemon had no time to say what each had used, and the run did not "
 			"wait for it: not all ends are exact");
-	record_note_count(a, n_open, "processes",
-			  dead.is_rough
-				  ? "of them are known by what the kernel tells the daemon without "
-				    "eBPF, which lacks the last of what they used: each is the "
-				    "least that it was"
-				  : "of them ended so late that the kernel had not said the last "
-				    "of what they used when the run was over: they are not exact");
-	record_note_count(a, dead.n_withheld, "processes",
-			  "ended that were not this user's alone, as programs that are "
-			  "set-user-ID, or may not have been: what they used in the end is "
-			  "not told, and kept nowhere");
+	record_note_count(
+		a, n_open, "processes",
+		dead.is_rough ? "of them are known by what the kernel tells the daemon without "
+				"eBPF, which lacks the last of what they used: each is the "
+				"least that it was"
+			      : "of them the kernel had not done with when the run was over, as on "
+				"a busy host, or if nobody has waited for them: they lack the "
+				"last of what they used, and are not exact");
+	deaths_note_withheld(a, dead.n_withheld);
 	if (!is_all_exact(a))
 		record_note_count(a, dead.n_lost, "processes",
 				  "of the kernel's news of births and ends on this host were lost "
@@ -334,6 +332,7 @@ void record_end(struct run *run, const struct runner_result *result)
 	record_keep_processes(run);
 	take_deaths(run);
 	tell_of_kill(run);
+	record_keep_calls(run);
 	take_signals(run);
 	a->is_running = false;
 	a->ended_wall_ns = when_ended(run);

@@ -69,7 +69,7 @@ static void take_daemons_calls(struct run *run)
 }
 
 /* What went wrong with counting is no reason to say that nothing was counted. */
-static void keep_calls(struct run *run)
+void record_keep_calls(struct run *run)
 {
 	const char *why = NULL, *error = NULL;
 
@@ -83,6 +83,10 @@ static void keep_calls(struct run *run)
 			     "another user (setuid, setgid, file capabilities) did not get those "
 			     "rights from the kernel, and the job may have done other things than "
 			     "without it");
+	if (run_calls_traces(run->calls))
+		attempt_note(run->attempt, "syscalls",
+			     "strace counted them, which leaves out the last call of each process "
+			     "(exit_group), and those that it has no name for");
 	run_calls_end(run->calls, run->attempt, &why, &error);
 	if (why)
 		attempt_note(run->attempt, "syscalls", why);
@@ -337,7 +341,6 @@ static void note_rungs(struct run *run)
 void record_keep_known(struct run *run)
 {
 	keep_sheets(run);
-	keep_calls(run);
 	note_rungs(run);
 	note_unknowns(run);
 }

@@ -15,7 +15,11 @@ struct run;
 /* The processes, first of all: what else is asked depends on how they ended. */
 void record_keep_processes(struct run *run);
 
-/* Sheets, system calls, what has measured, and what is unknown. Asks a daemon that has counted. */
+/* System calls. Asks a daemon that has counted: of all that it is asked this is what the user may
+ * have asked for. */
+void record_keep_calls(struct run *run);
+
+/* Sheets, what has measured, and what is unknown. */
 void record_keep_known(struct run *run);
 
 /* Events, anomalies and the curve, for whoever shows the attempt: they are in the database. */

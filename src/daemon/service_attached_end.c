@@ -81,6 +81,7 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 	note_losses(a, at);
 	if (at->deaths.n_unlisted > 0)
 		attempt_note(a, "processes", "there were too many: some are not listed one by one");
+	deaths_note_withheld(a, at->n_withheld);
 	if (at->was_gone)
 		attempt_note(a, "ended",
 			     "it ended while no daemon looked: when that was seen is told");
@@ -143,6 +144,6 @@ int attached_write_end(struct service *s, struct attached *at, const struct watc
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.rungs = s->rungs;
 	a.n_rungs = s->n_rungs;
-	note_unknowns(&a, at, attached_has_all_ends(&a, is_told));
+	note_unknowns(&a, at, attached_has_all_ends(&a, is_told && at->n_withheld == 0));
 	return store_finish_attempt(s->store, &a, at->pending, at->n_pending, err);
 }

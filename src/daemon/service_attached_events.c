@@ -73,8 +73,8 @@ void service_note_death(struct service *s, const struct member *member, const st
 	if (!at || member->is_runner)
 		return;
 	if (!may_hear(at->uid, ev->uid))
-		return;
-	if (count_taken(s, at->uid).n_deaths < DEATHS_USER_MAX)
+		at->n_withheld++;
+	else if (count_taken(s, at->uid).n_deaths < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);
 	else
 		deaths_leave_out(&at->deaths);

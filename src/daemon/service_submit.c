@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/service_tell.h"
@@ -24,6 +26,7 @@ struct submit_task {
 	struct submission job; /* its strings are owned */
 	struct queue_place place;
 	bool is_written; /* there is a file at that place */
+	int log_error;	 /* -errno: why what it prints will be lost; 0 */
 	bool is_unnamed; /* its id is made, unless the file has one */
 	struct job_spec spec;
 	struct mask *mask; /* of the question; a reference */
@@ -208,6 +211,8 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 		r = name_job(task, err);
 	if (r == 0)
 		r = workdir_check(task->job.workdir, task->job.uid, err);
+	if (r == 0)
+		task->log_error = workdir_make_logs(task->job.uid);
 	if (r == 0 && store && learning_estimate(store, &task->question, &task->answer, NULL) < 0)
 		learning_answer_init(&task->answer);
 	if (r == 0)
@@ -259,31 +264,39 @@ static int take_in(struct service *s, struct submit_task *task, struct err *err)
 	return 0;
 }
 
-/* Why it will not begin although it may be its turn; NULL: it will. */
-static const char *find_warning(struct service *s, const struct submit_task *task, char *text,
-				size_t size)
+/* Why it will not begin although it may be its turn: nothing, if it will. */
+static void warn_of_wait(struct service *s, const struct submit_task *task, struct buf *out)
 {
 	unsigned delay = pressure_delay_seconds(s->pressure.level);
 	struct admit_answer room;
 
 	if (!s->store)
-		snprintf(text, size, "it waits for the database: %.400s",
-			 s->store_err.code < 0 ? s->store_err.text : "that is not open yet");
+		buf_printf(out, "it waits for the database: %.400s",
+			   s->store_err.code < 0 ? s->store_err.text : "that is not open yet");
 	else if (delay > 0)
-		snprintf(text, size, "it waits %u s, as do its sheets: the pressure is %s (%s)",
-			 delay, pressure_name(s->pressure.level), s->pressure.reason);
+		buf_printf(out, "it waits %u s, as do its sheets: the pressure is %s (%s)", delay,
+			   pressure_name(s->pressure.level), s->pressure.reason);
 	else if (service_judge_room(s, &task->answer.estimate, &room) == 0 &&
 		 room.decision != ADMIT)
-		snprintf(text, size, "it waits for room: %s", room.reason);
-	else
-		return NULL;
-	return text;
+		buf_printf(out, "it waits for room: %s", room.reason);
+}
+
+static void warn_of_loss(const struct submit_task *task, struct buf *out)
+{
+	if (task->log_error == 0)
+		return;
+	log_warning("what job %s of user %u prints is lost: no folder for it can be made in their "
+		    "home: %s",
+		    task->job.job_id, (unsigned)task->job.uid, strerror(-task->log_error));
+	buf_printf(out,
+		   "%swhat it prints is lost: no folder for it can be made in the home of the "
+		   "account: %s",
+		   out->len > 0 ? "; " : "", strerror(-task->log_error));
 }
 
 static void answer(struct submit_task *task, int r, const struct err *err)
 {
-	char text[512];
-	const char *warning;
+	CLEANUP(buf_release) struct buf warning = BUF_INIT;
 	struct rpc_call *call = TAKE_PTR(task->call);
 	struct json *j;
 
@@ -296,9 +309,10 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "job_id", task->job.job_id);
-	warning = find_warning(task->service, task, text, sizeof(text));
-	if (warning)
-		json_key_string(j, "warning", warning);
+	warn_of_wait(task->service, task, &warning);
+	warn_of_loss(task, &warning);
+	if (warning.len > 0)
+		json_key_string(j, "warning", warning.data);
 	json_end_object(j);
 	rpc_call_answer(call);
 }

@@ -122,6 +122,7 @@ int user_become(const struct user *user)
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (setresuid(user->uid, user->uid, user->uid) < 0)
 		return -errno;
+	prctl(PR_SET_DUMPABLE, 0); /* our memory, until exec: not for them to trace */
 	/* Whoever has our keyring has our keys. A kernel without keyrings has none to give. */
 	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
 	return is_whole(user) && !can_go_back(user) ? 0 : -EPERM;

@@ -1,6 +1,7 @@
 /*
  * user - becomes another user, for good and completely: the groups of the account,
- * no capability, no keys of ours, an environment as a login has it.
+ * no capability, no keys of ours, an environment as a login has it. Until exec only root
+ * may trace it.
  *
  * Looking the account up may ask the network and takes memory, so it is done
  * before a fork; changing is for the child that is to be the user's process.

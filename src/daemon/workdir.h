@@ -1,5 +1,5 @@
 /*
- * workdir - whether a user may enter the folder that a job is to run in.
+ * workdir - whether a user may enter the folder that a job is to run in, and keep what it prints.
  *
  * Another process looks, as that user: root may enter what they may not, and a file system that
  * hangs is not to hang us.
@@ -16,5 +16,12 @@
  * too long): then it is seen when the job begins. On any thread.
  */
 int workdir_check(const char *path, uid_t uid, struct err *err);
+
+/*
+ * Makes the folder where the output of jobs of another user goes, as that user, in their home.
+ * -errno: it cannot be made, and what they print will be lost. 0: it is there, or it cannot be told
+ * now. On any thread.
+ */
+int workdir_make_logs(uid_t uid);
 
 #endif

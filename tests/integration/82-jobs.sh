@@ -91,6 +91,55 @@ run "$PROCTOR" cancel alone
 is "once" "$status" 1
 like "as is said" "$stderr" 'job alone does not run any more'
 
+# ---- waiting without a daemon ----
+"$PROCTOR" run -q --job over -- true
+"$PROCTOR" run -q --job broken -- false
+run "$PROCTOR" wait over
+is "a job that is over needs no daemon" "$stdout/$status" "over success/0"
+like "and it is said which one it is" "$stderr" 'no daemon is running: this is attempt 1'
+run "$PROCTOR" wait broken
+is "nor one that has failed" "$stdout/$status" "broken failure/1"
+run "$PROCTOR" wait never
+is "where nobody can tell that is no failure of a job" "$stdout/$status" "/3"
+mkfifo "$TMP/gate"
+"$PROCTOR" run -q --job runs -- sh -c "read -r _ <$TMP/gate" &
+runs=$!
+is_recorded() { "$PROCTOR" jobs --json | grep -q '"job_id":"runs"'; }
+eventually is_recorded
+"$PROCTOR" wait runs >"$TMP/waited" &
+waited=$!
+sleep 1
+is "one that runs is waited for" "$(kill -0 "$waited" && cat "$TMP/waited")" ""
+echo >"$TMP/gate"
+wait "$waited"
+is "until it is over" "$?/$(cat "$TMP/waited")" "0/runs success"
+wait "$runs"
+
+# ---- a job that is just starting ----
+cat >"$TMP/starting.py" <<'END'
+import json, os, socket
+path = os.environ["PROCTOR_HOME"] + "/proctor.sock"
+s = socket.socket(socket.AF_UNIX)
+s.bind(path)
+os.chmod(path, 0o600)
+s.listen()
+later = {"code": -32002, "message": "job soon is just starting: try again"}
+n = 0
+f = s.accept()[0].makefile("rw")
+for line in f:
+    n += 1
+    what = {"error": later} if n < 4 else {"result": {"job_id": "soon", "cancelling": True, "attempts": 1}}
+    f.write(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], **what}) + "\n")
+    f.flush()
+os.unlink(path)
+END
+python3 "$TMP/starting.py" &
+starting=$!
+eventually test -S "$PROCTOR_HOME/proctor.sock"
+run "$PROCTOR" cancel soon
+is "it is cancelled as soon as it can be" "$status$stderr" 0
+wait "$starting"
+
 "$PROCTOR" start
 # ---- one job ----
 run "$PROCTOR" submit --job two "$TMP/two.yaml"
@@ -192,6 +241,11 @@ like "which says that it is there" "$stderr" "1 of job waits-too in the queue $l
 run "$PROCTOR" cancel waits
 is "where more is there than what waits, too" "$status" 1
 like "what runs is ended" "$stderr" "1 of job waits in the queue $left.*\(1 that ran is being ended\)"
+run "$PROCTOR" wait waits-too
+is "nobody can tell how what waits will end" "$stdout/$status" "/3"
+like "and why" "$stderr" 'job waits-too waits for a daemon, and none is running'
+run "$PROCTOR" wait waits
+is "nor of a name whose last has not begun" "$stdout/$status" "/3"
 wait "$waits"
 run "$PROCTOR" cancel --queued --user 47001 waits
 like "of somebody else nothing waits" "$stderr" 'no job waits waits'

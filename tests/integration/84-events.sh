@@ -43,6 +43,10 @@ follow_early=$follower
 "$PROCTOR" run -q --job first -- sh -c 'sleep 0.1; true; sleep 1; exit 2'
 eventually has_line "$TMP/early" '"event":"job.failed".*"job_id":"first"'
 same early
+ends_last() { # FILE of events of job first: at the same time too, a process ends before its sheet and that before its job
+	grep '"job_id":"first"' "$1" | grep -o '"event":"[a-z.]*' | cut -d'"' -f4 | tail -n 3 | paste -sd' '
+}
+is "processes end before their sheet and job do" "$(ends_last "$TMP/all")" "process.exit sheet.failed job.failed"
 
 # ---- a daemon comes and goes ----
 "$PROCTOR" start

@@ -550,6 +550,8 @@ printf 'job_id: daves\nsheets:\n  - run: read -r _ <%s; sleep 3.4; sh -c "exit 3
 chmod 644 "$TMP/daves.yaml"
 run as dave "$PROCTOR" submit "$TMP/daves.yaml"
 is "who has no database submits a job" "$status" 0
+like "that what it prints will be lost is said at once" "$stderr" 'job daves: what it prints is lost: no folder .*Permission denied'
+check "and in the log of the daemon" grep -q 'what job daves of user 4004 prints is lost' /var/lib/proctor/daemon.log
 eventually is_sampled daves
 echo >"$TMP/go"
 as dave "$PROCTOR" wait daves >/dev/null
@@ -713,7 +715,26 @@ keeps_secrets_meanwhile() { # RUNG NUMBER
 	touch "$TMP/alice/go"
 	wait $run
 }
+# Of a tree that was attached, too: what each used is withheld, and not as if it had not been there.
+counts_withheld() {
+	local tree
+	setpriv --reuid=alice --regid=alice --init-groups sh -c \
+		"read -r _ <$TMP/go; $TMP/sdd if=/dev/zero count=9 of=/dev/null; $TMP/sdd if=/dev/zero count=9 of=/dev/null; true" \
+		2>/dev/null &
+	tree=$!
+	is_alices() { [ "$(stat -c %u "/proc/$tree")" = 4001 ]; }
+	eventually is_alices
+	as alice "$PROCTOR" attach --pid "$tree" --job secrets
+	echo >"$TMP/go"
+	wait "$tree"
+	as alice "$PROCTOR" wait secrets >/dev/null
+	run as alice "$PROCTOR" report secrets --format json
+	json "of an attached tree it is said how many ends are withheld" "$stdout" \
+		'[u["why"].split()[0] for u in d["unknown"] if u["what"] == "processes" and "set-user-ID" in u["why"]] == ["2"]'
+	json "and that its CPU time lacks them" "$stdout" 'any(u["what"] == "total_cpu_seconds" for u in d["unknown"])'
+}
 if [ "$has_news" = True ]; then
+	counts_withheld
 	keeps_secrets "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["births, deaths, exit codes"]')"
 	keeps_secrets_meanwhile "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["process samples"]')" 1
 	"$PROCTOR" stop
@@ -727,7 +748,7 @@ if [ "$has_news" = True ]; then
 			any("did not wait" in u["why"] for u in d["unknown"]))'
 		json "and why it is not exact" "$stdout" \
 			'(any("without eBPF" in u["why"] or "did not wait" in u["why"] for u in d["unknown"]) and
-			not any("ended so late" in u["why"] for u in d["unknown"]))'
+			not any("had not done with" in u["why"] for u in d["unknown"]))'
 	fi
 	keeps_secrets_meanwhile "proc/PID" 2
 else

@@ -57,6 +57,18 @@ static void test_folder_of_another(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
+/* Who is not ours may have no home, and then nobody reads what a job of theirs prints. */
+static void test_logs_of_another(void **state)
+{
+	const struct passwd *account = getpwuid(NOBODY);
+
+	(void)state;
+	if (geteuid() != 0 || !account || access(account->pw_dir, F_OK) == 0)
+		skip();
+	assert_true(workdir_make_logs(NOBODY) < 0);
+	assert_int_equal(workdir_make_logs(geteuid()), 0);
+}
+
 /* Whether there is an account is seen when the job begins. */
 static void test_nobody_knows(void **state)
 {
@@ -78,9 +90,8 @@ static void test_launcher(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_folders),
-		cmocka_unit_test(test_folder_of_another),
-		cmocka_unit_test(test_nobody_knows),
+		cmocka_unit_test(test_own_folders),	cmocka_unit_test(test_folder_of_another),
+		cmocka_unit_test(test_logs_of_another), cmocka_unit_test(test_nobody_knows),
 		cmocka_unit_test(test_launcher),
 	};
 
