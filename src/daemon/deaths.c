@@ -278,7 +278,7 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 		return;
 	snprintf(why, sizeof(why),
 		 "%llu ended that were not this user's alone, as programs that are set-user-ID, or "
-		 "may not have been: what they used in the end is for root to know",
+		 "may not have been: what they used in the end is not told, and kept nowhere",
 		 (unsigned long long)n);
 	attempt_note(a, "processes", why);
 }

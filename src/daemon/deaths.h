@@ -60,7 +60,7 @@ uint64_t deaths_minor_faults(const struct deaths *d);
  */
 int deaths_merge(const struct deaths *d, struct attempt *a);
 
-/* Into the record: so many ends are not among them, as they are for root to know. */
+/* Into the record: so many ends are not among them, as nobody may hear of them. */
 void deaths_note_withheld(struct attempt *a, uint64_t n);
 
 /*

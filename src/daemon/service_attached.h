@@ -27,7 +27,7 @@ struct attached {
 	uint64_t cancelled_boot_ns;  /* 0: it was not */
 	uint64_t check_ms;	     /* until the next look, from then on */
 	struct deaths deaths;
-	uint64_t n_withheld; /* ends that are not among them: they are for root to know */
+	uint64_t n_withheld; /* ends that are not among them: nobody may hear of them */
 	struct proc_event *pending;
 	size_t n_pending, cap_pending, n_gathered;
 	uint64_t n_unlisted;
