@@ -82,6 +82,9 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 	if (at->deaths.n_unlisted > 0)
 		attempt_note(a, "processes", "there were too many: some are not listed one by one");
 	deaths_note_withheld(a, at->n_withheld);
+	if (at->n_withheld > 0 && !at->has_all_births)
+		attempt_note(a, "processes",
+			     "what ended before this daemon followed the job is not in that count");
 	if (at->was_gone)
 		attempt_note(a, "ended",
 			     "it ended while no daemon looked: when that was seen is told");

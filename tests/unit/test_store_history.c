@@ -170,9 +170,9 @@ static void assert_calls(const struct proc_sample *a, const struct proc_sample *
 static void assert_sample(const struct proc_sample *a, const struct proc_sample *b)
 {
 	/* A field that was added needs a column (store/tables.c), a migration, and a line here. */
-	/* attempt_id is that of the recorder's attempt; cpu_wait_ns, process_limit and
+	/* attempt_id is that of the recorder's attempt; cpu_wait_ns, process_limit, owner and
 	 * gpu_idle_devices are of now. */
-	assert_int_equal(sizeof(*a), 55 * 8);
+	assert_int_equal(sizeof(*a), 56 * 8);
 	assert_int_equal(a->key.pid, b->key.pid);
 	assert_int_equal(a->key.start_ticks, b->key.start_ticks);
 	assert_int_equal(a->ppid, b->ppid);
