@@ -192,22 +192,51 @@ static void test_a_fork_bomb_in_a_cgroup(void **state)
 	host_close(&h);
 }
 
-static void test_a_fork_bomb_below_a_limit(void **state)
+static void assert_told_below_150(scene *bomb)
 {
 	struct host h;
 	const struct seen *s;
 
-	(void)state;
 	host_open(&h, 1);
-	play(&h, 60, bomb_below_a_limit);
+	play(&h, 60, bomb);
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
 	assert_true(s->e.worst.metric_value == 144);
 	assert_non_null(strstr(s->e.worst.text, "(threshold: 135, as its user may have 150)"));
 	host_close(&h);
+}
+
+static void test_a_fork_bomb_below_a_limit(void **state)
+{
+	struct host h;
+
+	(void)state;
+	assert_told_below_150(bomb_below_a_limit);
 	host_open(&h, 1);
 	play(&h, 60, bomb_of_root); /* which has no limit */
 	assert_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
 	host_close(&h);
+}
+
+/* The same, and one that was first in a sandbox. */
+static void bomb_beside_a_sandbox(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	h->snap.processes[0].process_limit = 0;
+}
+
+/* Each of its first sixty has allowed itself something else, less and more. */
+static void bomb_of_many_limits(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	for (size_t i = 0; i < h->snap.n_processes && i < 60; i++)
+		h->snap.processes[i].process_limit = 100 + 2 * i;
+}
+
+static void test_a_fork_bomb_beside_lower_limits(void **state)
+{
+	(void)state;
+	assert_told_below_150(bomb_beside_a_sandbox);
+	assert_told_below_150(bomb_of_many_limits);
 }
 
 /* Opens what it needs in its first minute, and no more: half of what it may. */
@@ -391,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_an_exec_begins_anew),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
+		cmocka_unit_test(test_a_fork_bomb_beside_lower_limits),
 		cmocka_unit_test(test_a_fork_bomb_in_a_cgroup),
 		cmocka_unit_test(test_others_fill_the_cgroup),
 		cmocka_unit_test(test_one_that_may_start_nobody),
