@@ -162,8 +162,8 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
  * from sixteen times. It is over when they are fewer than three quarters of the threshold.
  * Many that are always there are how it works. Of a job whose user may have fewer processes
  * (RLIMIT_NPROC, the least that at least half of them have), or for which there is less room in its
- * cgroup (pids.max, if the job is half of what is there), it is nine tenths of these: the limit
- * stops it before.
+ * cgroup (pids.max, if the job has half of the threads there), it is nine tenths of these: the
+ * limit stops it before.
  */
 #define EXPLOSION_FACTOR 4
 #define LIMIT_SHARE 0.9

@@ -242,6 +242,7 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 	t->without_job = F64_UNKNOWN;
 	job->seen_tick = ts->tick;
 	job->n_processes++;
+	job->n_threads += u64_known(p->threads) && p->threads > 0 ? p->threads : 1;
 	if (job->sheet_num == SHEET_NONE)
 		job->sheet_num = p->sheet_num;
 	if (p->uid != 0 && p->process_limit < FD_LIMIT_UNLIMITED) /* unknown is larger yet */

@@ -46,6 +46,7 @@ struct job_track {
 	uint64_t seen_tick;	   /* it runs, or has processes */
 	uint64_t n_tracks;	   /* processes that were its own, and are there */
 	uint64_t n_processes;	   /* at this tick */
+	uint64_t n_threads;	   /* of these, one each where that is unknown */
 	struct limits user_limits; /* of processes, for those that are not root's */
 	uint64_t cgroup_limit;	   /* what it has, and there is room for; U64_UNKNOWN */
 	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
