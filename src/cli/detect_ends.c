@@ -68,7 +68,7 @@ static int on_event(void *ctx, const struct event_row *row)
 
 	if (ev->type != EVENT_EXIT && ev->type != EVENT_ORPHAN)
 		return 0;
-	if (row->attempt_id != reading->attempt->id || !detect_follows(reading->d, ev->key.pid))
+	if (!detect_follows(reading->d, ev->key.pid))
 		return 0;
 	return add(reading->list, ev->type, &ev->key, reading->attempt->job_id, ev->wall_ns);
 }
@@ -79,11 +79,11 @@ int ends_read(struct store *store, const struct detect *d, const struct ends_of 
 {
 	struct reading reading = { d, of->attempt, list };
 	const struct event_filter filter = {
-		.job_id = of->attempt->job_id,
 		.since_wall_ns = of->since_wall_ns,
 		.until_wall_ns = of->until_wall_ns,
 	};
-	int r = detect_active(d, 0) ? store_read_events(store, &filter, on_event, &reading, err)
+	int r = detect_active(d, 0) ? store_read_attempt_events(store, of->attempt->id, &filter,
+								on_event, &reading, err)
 				    : 0;
 
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;

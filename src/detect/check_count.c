@@ -161,8 +161,9 @@ void check_fds(const struct tick *t, const struct track *p, const struct proc_sa
  * (memory_spike_window_seconds) ago: medium, high from four times the threshold, critical
  * from sixteen times. It is over when they are fewer than three quarters of the threshold.
  * Many that are always there are how it works. Of a job whose user may have fewer processes
- * (RLIMIT_NPROC of at least half of them), or for which there is less room in its cgroup (pids.max,
- * if the job is half of what is there), it is nine tenths of these: the limit stops it before.
+ * (RLIMIT_NPROC, the least that at least half of them have), or for which there is less room in its
+ * cgroup (pids.max, if the job has half of the threads there), it is nine tenths of these: the
+ * limit stops it before.
  */
 #define EXPLOSION_FACTOR 4
 #define LIMIT_SHARE 0.9
@@ -201,20 +202,13 @@ void check_threads(const struct tick *t, const struct track *p, const struct pro
 			f->threshold);
 }
 
-/* A program that allows itself none, and a few such among others, stop nobody else. */
-static uint64_t user_limit(const struct job_track *job)
-{
-	return job->user_limit < FD_LIMIT_UNLIMITED && job->n_at_user_limit >= job->n_processes / 2
-		       ? job->user_limit
-		       : U64_UNKNOWN;
-}
-
 /* ret_whose: ", as its user may have 30", or "" where nothing stops it. */
 static double process_threshold(const struct tick *t, const struct job_track *job, char *ret_whose,
 				size_t size)
 {
 	double most = (double)t->config->process_explosion_processes;
-	uint64_t of_user = user_limit(job);
+	/* a program that allows itself none, and a few such among others, stop nobody else */
+	uint64_t of_user = limits_of_half(&job->user_limits, job->n_processes);
 	bool is_cgroup = job->cgroup_limit < of_user; /* unknown is the largest */
 	uint64_t limit = is_cgroup ? job->cgroup_limit : of_user;
 

@@ -18,8 +18,9 @@
  *			of its cgroup
  *	low		otherwise
  *
- * The first two only of what is medium and goes on: for 8 s, a quarter of it in the later half of
- * these, or until it has taken half as much as there is left. Who loads its data is done by then.
+ * The first two only of what is medium and goes on: for 8 s and at two looks, a quarter of it in
+ * the later half of these, or until it has taken half as much as there is left. Who loads its data
+ * is done by then.
  * The rate is that since it began to grow, which may be later than the beginning of the window:
  * from where it had taken half the floor. All else is told from that beginning on, which is what
  * was judged.
@@ -80,14 +81,26 @@ static struct rise find_rise(const struct tick *t, const struct track *p, double
 	return r;
 }
 
+/* The look at half of it, or the next: the one that it began with says nothing of what was since.
+ * This one, where there is no other. */
+static double half_way_mb(const struct track *p, const struct rise *r)
+{
+	double at = r->at, mb = r->from_mb, high;
+
+	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &mb);
+	if (at > r->at)
+		return mb;
+	return levels_since(&p->trail->memory, nextafter(r->at, INFINITY), &at, &mb, &high)
+		       ? mb
+		       : p->memory_mb;
+}
+
 static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
 {
-	double at, half_mb = r->from_mb;
-
 	if (r->mb >= SURE_SHARE * room_mb)
 		return true;
-	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &half_mb);
-	return r->seconds >= SPIKE_SURE_S && p->memory_mb - half_mb >= STILL_RISING * r->mb;
+	return r->seconds >= SPIKE_SURE_S &&
+	       p->memory_mb - half_way_mb(p, r) >= STILL_RISING * r->mb;
 }
 
 /* What is told is what was judged: from the base on, since it last had hardly more than that. */

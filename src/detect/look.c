@@ -170,9 +170,11 @@ static void begin_jobs(struct look *w, const struct detect_news *news)
 	ts->n_left_out = 0;
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
-		ts->jobs[i]->n_processes = ts->jobs[i]->n_zombies = 0;
+		ts->jobs[i]->n_processes = ts->jobs[i]->n_threads = 0;
+		ts->jobs[i]->n_zombies = 0;
 		ts->jobs[i]->cpu_percent = 0;
-		ts->jobs[i]->user_limit = ts->jobs[i]->cgroup_limit = U64_UNKNOWN;
+		ts->jobs[i]->user_limits = (struct limits){ 0 };
+		ts->jobs[i]->cgroup_limit = U64_UNKNOWN;
 		ts->jobs[i]->sheet_num = SHEET_NONE;
 	}
 	for (size_t i = 0; i < w->snap->n_progress; i++) {

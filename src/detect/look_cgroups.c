@@ -15,13 +15,12 @@ static bool is_of_job(const struct cgroup_past *past, const struct proc_sample *
 	return strcmp(past->job_id, p->job_id) == 0 && past->attempt_id == p->attempt_id;
 }
 
-/* Where others fill it, it is not the job that does. Its threads count there, too, but it is
- * processes that are judged. */
+/* Where others fill it, it is not the job that does. What counts there is threads. */
 static bool is_filled_by(const struct cgroup_sample *c, const struct job_track *job)
 {
 	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
 
-	return job->n_processes >= c->pids_current / (lasts ? 4 : 2);
+	return job->n_threads >= c->pids_current / (lasts ? 4 : 2);
 }
 
 /* What others have taken of it is not there for the job. */
@@ -35,7 +34,7 @@ static void bound_job(const struct look *w, const struct cgroup_past *past, size
 	    c->pids_max == PIDS_UNLIMITED || !is_filled_by(c, job))
 		return;
 	limit = c->pids_max > c->pids_current ? c->pids_max - c->pids_current : 0;
-	limit += job->n_processes;
+	limit += job->n_processes;     /* which are what is judged */
 	if (limit < job->cgroup_limit) /* unknown is the largest */
 		job->cgroup_limit = limit;
 }

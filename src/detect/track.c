@@ -91,7 +91,7 @@ static struct job_track *new_job(const char *job_id, int64_t attempt_id)
 	job->job_id = strdup(job_id);
 	job->attempt_id = attempt_id;
 	job->n_zombies_before = U64_UNKNOWN;
-	job->user_limit = job->cgroup_limit = U64_UNKNOWN;
+	job->cgroup_limit = U64_UNKNOWN;
 	job->sheet_num = SHEET_NONE;
 	job->usual_cpu_percent = F64_UNKNOWN;
 	job->usual_wall_seconds = F64_UNKNOWN;
@@ -222,15 +222,6 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 	return 0;
 }
 
-static void note_user_limit(struct job_track *job, uint64_t limit)
-{
-	if (limit < job->user_limit) { /* unknown is the largest */
-		job->user_limit = limit;
-		job->n_at_user_limit = 0;
-	}
-	job->n_at_user_limit += limit == job->user_limit;
-}
-
 /* Which job it is of now; false: of none, and it never was. */
 static int find_job(struct tracks *ts, const struct proc_sample *p, struct track *t, double now)
 {
@@ -251,10 +242,11 @@ static int find_job(struct tracks *ts, const struct proc_sample *p, struct track
 	t->without_job = F64_UNKNOWN;
 	job->seen_tick = ts->tick;
 	job->n_processes++;
+	job->n_threads += u64_known(p->threads) && p->threads > 0 ? p->threads : 1;
 	if (job->sheet_num == SHEET_NONE)
 		job->sheet_num = p->sheet_num;
-	if (p->uid != 0)
-		note_user_limit(job, p->process_limit);
+	if (p->uid != 0 && p->process_limit < FD_LIMIT_UNLIMITED) /* unknown is larger yet */
+		limits_add(&job->user_limits, p->process_limit);
 	if (f64_known(p->cpu_percent))
 		job->cpu_percent += p->cpu_percent;
 	return 0;

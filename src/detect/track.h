@@ -16,6 +16,7 @@
 
 #include "base/config.h"
 #include "base/map.h"
+#include "detect/limits.h"
 #include "detect/series.h"
 #include "model/anomaly.h"
 #include "model/job.h"
@@ -45,8 +46,8 @@ struct job_track {
 	uint64_t seen_tick;	   /* it runs, or has processes */
 	uint64_t n_tracks;	   /* processes that were its own, and are there */
 	uint64_t n_processes;	   /* at this tick */
-	uint64_t user_limit;	   /* the least that a user in it may have; U64_UNKNOWN */
-	uint64_t n_at_user_limit;  /* how many of its processes that holds for */
+	uint64_t n_threads;	   /* of these, one each where that is unknown */
+	struct limits user_limits; /* of processes, for those that are not root's */
 	uint64_t cgroup_limit;	   /* what it has, and there is room for; U64_UNKNOWN */
 	uint64_t n_zombies;	   /* at this tick, that nobody of the job can wait for */
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */

@@ -192,7 +192,8 @@ int events_read_last_id(struct store *store, int64_t *ret, struct err *err)
 	return r < 0 ? r : 0;
 }
 
-static int plan(struct telling *t, const struct event_filter *filter, struct err *err)
+/* attempt: 0 is any. */
+static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
@@ -201,8 +202,8 @@ static int plan(struct telling *t, const struct event_filter *filter, struct err
 		r = events_read_last_id(t->store, &t->last_id, err);
 	if (r < 0)
 		return r;
-	return filter->job_id ? list_attempts(t, filter->job_id, err)
-			      : add_source(t, (struct source){ 0, 0 }, err);
+	return attempt == 0 && job_id ? list_attempts(t, job_id, err)
+				      : add_source(t, (struct source){ attempt, 0 }, err);
 }
 
 /* ---- telling ---- */
@@ -267,8 +268,8 @@ static int open_sources(struct telling *t, struct stream **ret, struct err *err)
 	return r;
 }
 
-int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
-		      void *ctx, struct err *err)
+static int tell(struct store *store, int64_t attempt, const struct event_filter *filter,
+		event_fn *fn, void *ctx, struct err *err)
 {
 	CLEANUP(telling_release)
 	struct telling t = {
@@ -277,7 +278,7 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
 	};
 	struct stream *s = NULL;
-	int r = plan(&t, filter, err);
+	int r = plan(&t, attempt, filter->job_id, err);
 
 	while (r == 0 && (r = open_sources(&t, &s, err)) == 0 && s) {
 		r = fn(ctx, &s->rows[s->next++]);
@@ -285,4 +286,17 @@ int store_read_events(struct store *store, const struct event_filter *filter, ev
 			r = settle(&t, s, err);
 	}
 	return r;
+}
+
+int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
+		      void *ctx, struct err *err)
+{
+	return tell(store, 0, filter, fn, ctx, err);
+}
+
+int store_read_attempt_events(struct store *store, int64_t attempt_id,
+			      const struct event_filter *filter, event_fn *fn, void *ctx,
+			      struct err *err)
+{
+	return attempt_id == 0 ? 0 : tell(store, attempt_id, filter, fn, ctx, err);
 }

@@ -305,6 +305,11 @@ struct event_filter {
 int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
 		      void *ctx, struct err *err);
 
+/* The same for those of one attempt, however many its job has; only the times are of the filter. */
+int store_read_attempt_events(struct store *store, int64_t attempt_id,
+			      const struct event_filter *filter, event_fn *fn, void *ctx,
+			      struct err *err);
+
 struct orphan_filter {
 	const char *boot_id; /* of this boot: the pids are none of another */
 	int64_t attempt_id;  /* 0: of any */

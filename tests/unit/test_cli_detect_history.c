@@ -266,7 +266,7 @@ static void write_files(const struct record *r, int64_t recorder, unsigned k, bo
 
 static void write_event(const struct record *r, enum event_type type, double seconds)
 {
-	const struct proc_event ev = { .wall_ns = START + (uint64_t)(seconds * 1e9),
+	const struct proc_event ev = { .wall_ns = START + (uint64_t)(int64_t)(seconds * 1e9),
 				       .key = { 100, 5000 },
 				       .type = type,
 				       .status = { 0, -1 },
@@ -303,12 +303,14 @@ static struct episode find_end(const char *db)
 	CLEANUP(store_cleanup) struct store *store = must_open(db, STORE_READ);
 	CLEANUP(found_list_release) struct found_list list = { 0 };
 	CLEANUP(config_release) struct config config;
+	CLEANUP(buf_release) struct buf unread = BUF_INIT;
 	const struct detect_period period = { .job_id = "a", .since_wall_ns = START - SECOND };
 	struct err err = ERR_INIT;
 	struct episode e;
 
 	config_init(&config);
 	must(detect_history(store, &config.anomaly, &period, &list, &err), &err);
+	assert_false(store_tell_damage(store, &unread));
 	assert_int_equal(list.n, 1);
 	episode_copy(&e, &list.items[0]->episode);
 	assert_int_equal(e.worst.type, ANOMALY_FD_EXHAUSTION);
@@ -367,6 +369,31 @@ static void test_who_is_left_has_not_ended(void **state)
 	e = find_end(f->db);
 	assert_string_equal(e.why_cleared, EPISODE_UNWATCHED);
 	assert_int_equal(e.ended_wall_ns, START + 4 * SECOND);
+}
+
+/* An attempt of the job long before, with an event that is told of if it is read. */
+static void write_earlier_attempt(const char *db)
+{
+	struct record r = { .store = must_open(db, STORE_WRITE), .a = make_attempt("a") };
+	struct err err = ERR_INIT;
+
+	r.a.started_wall_ns = START - 100 * SECOND;
+	must(store_begin_attempt(r.store, &r.a, &err), &err);
+	write_event(&r, EVENT_EXIT, -90);
+	r.a.ended_wall_ns = START - 80 * SECOND;
+	must(store_finish_attempt(r.store, &r.a, NULL, 0, &err), &err);
+	r.store = store_close(r.store);
+	raw_sql(db, "UPDATE events SET type = 'frozen'");
+}
+
+/* However many there are, each is asked for its own. */
+static void test_the_end_is_not_looked_for_in_other_attempts(void **state)
+{
+	struct fixture *f = *state;
+
+	write_earlier_attempt(f->db);
+	write_end(f->db, EVENT_EXIT, 4.25, true);
+	assert_process_ended(f->db, START + 4250000000);
 }
 
 static int count_cgroups(void *ctx, const struct snapshot *s)
@@ -504,6 +531,7 @@ int main(void)
 		STORE_TEST(test_the_end_of_a_process_after_the_last_look),
 		STORE_TEST(test_the_end_of_a_process_with_its_job),
 		STORE_TEST(test_who_is_left_has_not_ended),
+		STORE_TEST(test_the_end_is_not_looked_for_in_other_attempts),
 		STORE_TEST(test_numbers_are_not_from_after_the_end),
 		STORE_TEST(test_how_many_may_be_in_a_cgroup),
 		STORE_TEST(test_kills_while_nobody_looked),

@@ -107,6 +107,40 @@ static void bomb_in_a_cgroup(struct host *h, double t)
 	h->snap.n_cgroups = 1;
 }
 
+/* Alone in it, and each has three threads: they count there. */
+static void bomb_of_threads_in_a_cgroup(struct host *h, double t)
+{
+	static struct cgroup_sample c;
+	double n = t < 30 ? 1 : fmin(100, pow(2, t - 30));
+
+	for (int i = 0; i < (int)n; i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->cgroup = "/a";
+		p->threads = 3;
+	}
+	cgroup_sample_init(&c);
+	c.path = "/a";
+	c.pids_current = 3 * (uint64_t)n;
+	c.pids_max = 300;
+	h->snap.cgroups = &c;
+	h->snap.n_cgroups = 1;
+}
+
+static void test_a_fork_bomb_of_threads_in_a_cgroup(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 60, bomb_of_threads_in_a_cgroup);
+	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
+	assert_true(s->e.worst.metric_value == 100);
+	assert_non_null(strstr(s->e.worst.text, "(threshold: 90, as its cgroup has room for 100)"));
+	host_close(&h);
+}
+
 /* Nearly full, and always so. */
 static void crowd_in_a_cgroup(struct host *h, double t)
 {
@@ -192,22 +226,51 @@ static void test_a_fork_bomb_in_a_cgroup(void **state)
 	host_close(&h);
 }
 
-static void test_a_fork_bomb_below_a_limit(void **state)
+static void assert_told_below_150(scene *bomb)
 {
 	struct host h;
 	const struct seen *s;
 
-	(void)state;
 	host_open(&h, 1);
-	play(&h, 60, bomb_below_a_limit);
+	play(&h, 60, bomb);
 	s = begin_of(&h, ANOMALY_PROCESS_EXPLOSION, 30);
 	assert_true(s->e.worst.metric_value == 144);
 	assert_non_null(strstr(s->e.worst.text, "(threshold: 135, as its user may have 150)"));
 	host_close(&h);
+}
+
+static void test_a_fork_bomb_below_a_limit(void **state)
+{
+	struct host h;
+
+	(void)state;
+	assert_told_below_150(bomb_below_a_limit);
 	host_open(&h, 1);
 	play(&h, 60, bomb_of_root); /* which has no limit */
 	assert_null(host_find(&h, ANOMALY_PROCESS_EXPLOSION, EPISODE_BEGAN));
 	host_close(&h);
+}
+
+/* The same, and one that was first in a sandbox. */
+static void bomb_beside_a_sandbox(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	h->snap.processes[0].process_limit = 0;
+}
+
+/* Each of its first sixty has allowed itself something else, less and more. */
+static void bomb_of_many_limits(struct host *h, double t)
+{
+	bomb_below_a_limit(h, t);
+	for (size_t i = 0; i < h->snap.n_processes && i < 60; i++)
+		h->snap.processes[i].process_limit = 100 + 2 * i;
+}
+
+static void test_a_fork_bomb_beside_lower_limits(void **state)
+{
+	(void)state;
+	assert_told_below_150(bomb_beside_a_sandbox);
+	assert_told_below_150(bomb_of_many_limits);
 }
 
 /* Opens what it needs in its first minute, and no more: half of what it may. */
@@ -391,7 +454,9 @@ int main(void)
 		cmocka_unit_test(test_an_exec_begins_anew),
 		cmocka_unit_test(test_fd_leak_has_its_own_window),
 		cmocka_unit_test(test_a_fork_bomb_below_a_limit),
+		cmocka_unit_test(test_a_fork_bomb_beside_lower_limits),
 		cmocka_unit_test(test_a_fork_bomb_in_a_cgroup),
+		cmocka_unit_test(test_a_fork_bomb_of_threads_in_a_cgroup),
 		cmocka_unit_test(test_others_fill_the_cgroup),
 		cmocka_unit_test(test_one_that_may_start_nobody),
 		cmocka_unit_test(test_files_of_the_first_minute),

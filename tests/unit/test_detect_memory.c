@@ -208,7 +208,7 @@ static void load_without_end(struct host *h, double t)
 	h->snap.system.memory_available_bytes = (uint64_t)(6144 - fmin(t, 24) * 250) * MB;
 }
 
-static enum severity worst_of(int step, double seconds, scene *play_it)
+static enum severity worst_of(double step, double seconds, scene *play_it)
 {
 	enum severity worst = SEVERITY_LOW;
 	struct host h;
@@ -234,6 +234,39 @@ static void test_it_is_worse_if_it_goes_on(void **state)
 	}
 	assert_int_equal(worst_of(1, 7, load_without_end), SEVERITY_MEDIUM);
 	assert_int_equal(worst_of(1, 11, load_without_end), SEVERITY_CRITICAL);
+}
+
+/* After a minute, so fast and for so long. */
+static void load_late(struct host *h, double t, double mb_per_second, double seconds)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	double mb = 10 + fmin(fmax(t - 63, 0), seconds) * mb_per_second;
+
+	p->rss_anon_bytes = (uint64_t)(mb * 1048576);
+	h->snap.system.memory_available_bytes = (uint64_t)((6144 - mb) * 1048576);
+}
+
+static void load_within_a_second(struct host *h, double t)
+{
+	load_late(h, t, 1000, 1);
+}
+
+static void load_for_long(struct host *h, double t)
+{
+	load_late(h, t, 90, 60);
+}
+
+/* Two looks further apart than the time that makes it sure show nothing of what was between. */
+static void test_it_goes_on_if_two_looks_have_seen_it(void **state)
+{
+	const double steps[] = { 1, 5, 5.0003, 7, 8, 9.9996, 10, 15 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		print_message("# every %g s\n", steps[i]);
+		assert_int_equal(worst_of(steps[i], 180, load_within_a_second), SEVERITY_MEDIUM);
+		assert_int_equal(worst_of(steps[i], 91, load_for_long), SEVERITY_HIGH);
+	}
 }
 
 /* At once, for half a minute without a rest, after a while, and given back in part. */
@@ -408,6 +441,7 @@ int main(void)
 		cmocka_unit_test(test_no_spike),
 		cmocka_unit_test(test_a_spike_soon_after_the_start),
 		cmocka_unit_test(test_it_is_worse_if_it_goes_on),
+		cmocka_unit_test(test_it_goes_on_if_two_looks_have_seen_it),
 		cmocka_unit_test(test_loading_is_no_spike),
 		cmocka_unit_test(test_slow_loading_is_no_spike_at_any_tick),
 		cmocka_unit_test(test_the_threshold_is_that_of_the_beginning),

@@ -68,6 +68,42 @@ static size_t count(struct store *store, struct event_filter filter, struct hear
 	return ret->n;
 }
 
+static size_t count_of_attempt(struct store *store, const struct attempt *a,
+			       struct event_filter filter, struct heard *ret)
+{
+	struct err err = ERR_INIT;
+
+	*ret = (struct heard){ 0 };
+	must(store_read_attempt_events(store, a->id, &filter, hear, ret, &err), &err);
+	return ret->n;
+}
+
+/* Of two that ran side by side. */
+static void test_events_of_one_attempt(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
+	struct attempt a = must_begin(store, "a"), again = must_begin(store, "a");
+	struct proc_event of_a[] = { make_event(&a, 11, START + 2 * SECOND),
+				     make_event(&a, 12, START + 9 * SECOND) };
+	struct proc_event later = make_event(&again, 13, START + 5 * SECOND);
+	struct heard h;
+
+	add_events(store, &a, of_a, 2);
+	add_events(store, &again, &later, 1);
+	assert_int_equal(count_of_attempt(store, &a, (struct event_filter){ 0 }, &h), 2);
+	assert_true(h.pids[0] == 11 && h.pids[1] == 12 && h.attempts[1] == 1);
+	assert_int_equal(count_of_attempt(store, &again, (struct event_filter){ 0 }, &h), 1);
+	assert_true(h.pids[0] == 13 && h.attempts[0] == 2);
+	assert_int_equal(
+		count_of_attempt(store, &a,
+				 (struct event_filter){ .until_wall_ns = START + 5 * SECOND }, &h),
+		1);
+	assert_true(h.pids[0] == 11);
+	again.id = 0; /* it was never written */
+	assert_int_equal(count_of_attempt(store, &again, (struct event_filter){ 0 }, &h), 0);
+}
+
 static void test_order_and_filters(void **state)
 {
 	struct fixture *f = *state;
@@ -423,6 +459,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_order_and_filters),
+		STORE_TEST(test_events_of_one_attempt),
 		STORE_TEST(test_attempts_of_a_job_are_merged),
 		STORE_TEST(test_comes_back_as_it_was),
 		STORE_TEST(test_many),
