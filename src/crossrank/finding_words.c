@@ -8,6 +8,7 @@
 
 #define BYTES_PER_MIB 1048576.0
 #define MAX_NAMED 16 /* missing ranks in a sentence */
+#define LATE_SECONDS 3.0
 
 /* Others may have risen at other times. */
 static void add_which(struct buf *out, const struct first_cause *f)
@@ -83,22 +84,44 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	add_which(out, f);
 }
 
+/*
+ * Whether it was so much later than the likeliest that it is none of those whose order is asked. Of
+ * thousands many are never the first by chance.
+ */
+static bool is_late(const struct first_cause *f, const struct candidate *c)
+{
+	return c->probability == 0 &&
+	       c->rise->onset.low > f->candidates[0].rise->onset.high + LATE_SECONDS;
+}
+
+static size_t count_late(const struct first_cause *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < f->n_candidates; i++)
+		n += is_late(f, &f->candidates[i]);
+	return n;
+}
+
 static void add_too_close(struct buf *out, const struct rank_analysis *a,
 			  const struct first_cause *f)
 {
 	const struct candidate *first = &f->candidates[0];
+	size_t n_late = count_late(f);
 
 	(void)a;
 	buf_printf(out,
 		   "The memory of %zu of %zu ranks began to rise within so short a time that their "
 		   "order is not sure: ",
-		   f->n_candidates, f->n_ranks);
+		   f->n_candidates - n_late, f->n_ranks);
 	add_rank(out, first->rank);
 	buf_printf(out, " was the first with probability %.3f, ", first->probability);
 	if (first->probability < FINDING_NAMED)
 		buf_printf(out, "and is named at %.1f.", FINDING_NAMED);
 	else
 		buf_add_str(out, "but all of them may have begun at once.");
+	if (n_late > 0)
+		buf_printf(out, " That of %zu more began to rise later.", n_late);
 }
 
 static void add_clocks(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -189,15 +212,40 @@ static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, has_risen ? ", which may have risen before." : ", which may have.");
 }
 
+static const struct candidate *find_largest(const struct first_cause *f)
+{
+	const struct candidate *large = NULL;
+
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		const struct candidate *c = &f->candidates[i];
+
+		if (c->main && (!large || c->main->gain_mib > large->main->gain_mib))
+			large = c;
+	}
+	return large;
+}
+
+/* An episode has one that is large. */
 static void add_small(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
+	const struct candidate *large = find_largest(f);
+
 	(void)a;
-	buf_add_str(out, "The first to rise is ");
-	add_rank(out, f->candidates[0].rank);
+	if (f->candidates[0].probability < FINDING_NAMED) {
+		buf_add_str(out, "Several ranks rise first, ");
+		add_rank(out, f->candidates[0].rank);
+		buf_add_str(out, " among them");
+	} else {
+		buf_add_str(out, "The first to rise is ");
+		add_rank(out, f->candidates[0].rank);
+	}
 	buf_add_str(out, ", but by ");
 	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
-	buf_add_str(out, " only, which is little beside what follows and may have nothing to do "
-			 "with it.");
+	buf_add_str(out, " only, which is little beside ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(large->main));
+	buf_add_str(out, " of ");
+	add_rank(out, large->rank);
+	buf_add_str(out, " that follow, and may have nothing to do with it.");
 }
 
 static void add_unrelated(struct buf *out, const struct rank_analysis *a,

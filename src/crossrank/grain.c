@@ -157,6 +157,15 @@ int grain_find(const struct judge_work *w, const struct stamps *stamps, struct g
 	return 0;
 }
 
+static void blur_rise(struct rise *rise, double before, double after)
+{
+	double median = rise->onset.median, sd = rise->onset.sd;
+
+	onset_blur(&rise->onset, before, after, STAIRS_SHARE);
+	rise->grain += rise->onset.median - median;
+	rise->grain_sd += rise->onset.sd - sd;
+}
+
 /*
  * Stairs or not, half and half: what was fitted is right, or early by up to a step. Beside coarse
  * timestamps nobody knows which moment that is.
@@ -169,9 +178,7 @@ static void blur(struct judge_work *w, const struct stamps *stamps, double from,
 			double after = REACH * (fmin(to, rise->unseen) - fmin(from, rise->unseen));
 
 			if (has_grain(rise))
-				onset_blur(&rise->onset,
-					   STAMP_SHARE * fmin(stamps->units[i], after), after,
-					   STAIRS_SHARE);
+				blur_rise(rise, STAMP_SHARE * fmin(stamps->units[i], after), after);
 		}
 }
 

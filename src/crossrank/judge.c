@@ -13,6 +13,7 @@
 #define MAX_DRAWN 4000000   /* onsets: of thousands of ranks fewer are enough */
 #define LIKE_GAIN_SHARE 0.1 /* of the first large rise: a smaller one before it is like it */
 #define LIKE_SHARE 0.5	    /* or of what that one gained in the same time */
+#define MAX_LATE_P 0.01	    /* less likely the first is not one that may be */
 
 /* ---- what an episode says ---- */
 
@@ -168,6 +169,26 @@ static int classify(struct judge_work *w, struct judge_outcome *o)
 	return 0;
 }
 
+/*
+ * Nobody knows which was first, but all that can have been are small, and the large one came later:
+ * that order would settle nothing.
+ */
+static void look_for_late(const struct judge_work *w, struct judge_outcome *o)
+{
+	const struct candidate *best = &w->pool[o->best], *large = NULL;
+	double p = 0;
+
+	for (size_t i = o->from; i < o->to; i++) {
+		const struct candidate *c = &w->pool[i];
+
+		p += c->main == c->rise ? c->probability : 0;
+		if (c->main && (!large || c->main->onset.median < large->main->onset.median))
+			large = c;
+	}
+	if (large && p < MAX_LATE_P && !is_like(w, best->rise, large->main))
+		*o = cannot_tell(*o, WHY_SMALL, NULL);
+}
+
 /* By the rises that the members have now; *ret_leads_without: the first one is to be passed over.
  */
 static int weigh_rises(struct judge_work *w, struct judge_outcome *o, bool *ret_leads_without)
@@ -181,6 +202,8 @@ static int weigh_rises(struct judge_work *w, struct judge_outcome *o, bool *ret_
 	for (size_t i = o->from; i < o->to; i++)
 		w->pool[i].probability = p[i - o->from];
 	r = classify(w, o);
+	if (r == 0 && o->why == WHY_TOO_CLOSE)
+		look_for_late(w, o);
 	if (r == 0 && o->verdict == VERDICT_NAMED && w->pool[o->best].rise != w->pool[o->best].main)
 		r = weigh_small(w, o, ret_leads_without);
 	return r;

@@ -42,9 +42,15 @@ static bool is_comparable(const struct judge_work *w, const struct candidate *fi
 	       !is_passing(w, other);
 }
 
+/* As it was fitted: that steps may hide when it was makes ranks no less near each other. */
 static double onset_of(const struct candidate *c)
 {
-	return c->rise->onset.median;
+	return c->rise->onset.median - c->rise->grain;
+}
+
+static double sd_of(const struct candidate *c)
+{
+	return c->rise->onset.sd - c->rise->grain_sd;
 }
 
 /* By rank: the onset of its rise that is nearest to the first. */
@@ -104,7 +110,7 @@ static void collect(const struct judge_work *w, const struct judge_outcome *item
 	for (size_t i = chosen->from; i < chosen->to; i++)
 		if (is_comparable(w, &w->pool[chosen->best], &w->pool[i])) {
 			add_onset(w, ret, w->pool[i].rank, onset_of(&w->pool[i]));
-			sd += w->pool[i].rise->onset.sd;
+			sd += sd_of(&w->pool[i]);
 		}
 	ret->n_members = ret->n;
 	ret->least = 2 * sd / (double)ret->n;

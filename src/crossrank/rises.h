@@ -24,10 +24,11 @@ struct rise {
 	double unseen;	    /* seconds since the sample before that */
 	double end;	    /* when it stopped rising */
 	double gain_mib;
-	double ground_mib; /* how much scatters what was before it; 0: nothing was */
-	double slope;	   /* MiB per second at its beginning; NaN for a step */
-	bool is_step;	   /* between two samples */
-	bool is_fitted;	   /* the onset is that of a hinge */
+	double ground_mib;	/* how much scatters what was before it; 0: nothing was */
+	double slope;		/* MiB per second at its beginning; NaN for a step */
+	bool is_step;		/* between two samples */
+	bool is_fitted;		/* the onset is that of a hinge */
+	double grain, grain_sd; /* what steps too short to be seen added to its median and sd */
 	double dwell;	  /* seconds from one block to the next where it goes up in such; 0: none */
 	double block_mib; /* the first of them */
 	bool is_irregular; /* they come as chance has it */

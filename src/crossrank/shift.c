@@ -12,6 +12,7 @@ struct sums {
 	double y[SERIES_BINS + 1], squares[SERIES_BINS + 1], products[SERIES_BINS + 1];
 	double value[SERIES_BINS];
 	double low_before[SERIES_BINS + 1], low_behind[SERIES_BINS + 1];
+	double high_behind[SERIES_BINS + 1];
 	size_t n;
 };
 
@@ -42,15 +43,30 @@ static void add_points(const struct series *s, struct sums *sums)
 			add_point(sums, s->y[k] - s->y[0]);
 }
 
-static void find_lows(struct sums *sums)
+static void find_extremes(struct sums *sums)
 {
 	size_t n = sums->n;
 
 	sums->low_before[0] = sums->low_behind[n] = INFINITY;
+	sums->high_behind[n] = -INFINITY;
 	for (size_t i = 0; i < n; i++)
 		sums->low_before[i + 1] = fmin(sums->low_before[i], sums->value[i]);
-	for (size_t i = n; i-- > 0;)
+	for (size_t i = n; i-- > 0;) {
 		sums->low_behind[i] = fmin(sums->low_behind[i + 1], sums->value[i]);
+		sums->high_behind[i] = fmax(sums->high_behind[i + 1], sums->value[i]);
+	}
+}
+
+/*
+ * More than from the lowest point to the highest behind it nothing has gained: what only falls
+ * scatters widely around its mean, and hides nothing in that. slack: how far such points may be
+ * from what they stand for.
+ */
+static double most_by_extremes(const struct sums *sums, size_t at, bool is_sawtooth, double slack)
+{
+	double high = is_sawtooth ? sums->low_behind[at] : sums->high_behind[at];
+
+	return fmax(high - sums->low_before[at], 0) + slack;
 }
 
 static struct side side_of(const struct sums *sums, size_t from, size_t to)
@@ -76,20 +92,19 @@ static double samples_per_free(const struct side *a, const struct side *b)
 	return (1 + kept) / (1 - kept);
 }
 
-/* slack: how far the lows may be from what they stand for. */
-static void look_at(const struct sums *sums, size_t at, double slack, struct shift *ret)
+/* bound: more it is not, whatever the means say. */
+static void look_at(const struct sums *sums, size_t at, double bound, struct shift *ret)
 {
 	struct side before = side_of(sums, 0, at), behind = side_of(sums, at, sums->n);
 	double n = (double)sums->n, up = behind.mean - before.mean;
 	double variance = (before.squares + behind.squares) / (n - 2);
 	double per_free = samples_per_free(&before, &behind);
-	double lows = fmax(sums->low_behind[at] - sums->low_before[at], 0) + slack;
 	double side = fmin(MIN_FREE * per_free, n / MOST_SIDE), error;
 
 	if (before.n < side || behind.n < side)
 		return;
 	error = SIGMAS * sqrt(variance * per_free * (1 / before.n + 1 / behind.n));
-	ret->most = fmax(ret->most, fmin(up + error, lows));
+	ret->most = fmax(ret->most, fmin(up + error, bound));
 	if (up - error > fmax(sqrt(variance), ret->least)) {
 		ret->least = up - error;
 		ret->sigma = sqrt(variance);
@@ -98,16 +113,16 @@ static void look_at(const struct sums *sums, size_t at, double slack, struct shi
 
 void shift_find(const struct series *s, bool is_sawtooth, struct shift *ret)
 {
-	double slack = is_sawtooth ? SERIES_LEVEL_SIGMAS * s->sigma : INFINITY;
+	double slack = SERIES_LEVEL_SIGMAS * s->sigma;
 	struct sums sums;
 
 	*ret = (struct shift){ 0 };
 	add_points(s, &sums);
-	find_lows(&sums);
+	find_extremes(&sums);
 	if (sums.n < RISES_MIN_SAMPLES) {
 		ret->most = s->range; /* nobody knows what scatters */
 		return;
 	}
 	for (size_t at = SHIFT_MIN_SIDE; at + SHIFT_MIN_SIDE <= sums.n; at++)
-		look_at(&sums, at, slack, ret);
+		look_at(&sums, at, most_by_extremes(&sums, at, is_sawtooth, slack), ret);
 }

@@ -22,8 +22,9 @@ struct shift {
 };
 
 /*
- * Of a series that is cut. What a saw has gained for good its lows have gained, too; where it is
- * none the lowest points are chance.
+ * Of a series that is cut. Nothing has gained more for good than lies between its lowest point and
+ * the highest behind that. What a saw has gained its lows have gained, too; where it is none the
+ * lowest points are chance.
  */
 void shift_find(const struct series *s, bool is_sawtooth, struct shift *ret);
 

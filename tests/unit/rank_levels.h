@@ -30,7 +30,7 @@ static inline void add_sample(struct telemetry *t, int rank, int n_ranks, int se
 	ev.host = (struct text){ "n0", 2 };
 	ev.rank = rank;
 	ev.world_size = n_ranks;
-	ev.timestamp_ns = T0_NS + second * SECOND_NS + rank;
+	ev.timestamp_ns = T0_NS + second * SECOND_NS + rank + 1;
 	ev.device_used_bytes = mib * MIB;
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }

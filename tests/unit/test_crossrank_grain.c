@@ -208,6 +208,39 @@ static void test_stairs_at_once(void **unused)
 	assert_true(t.named >= 0.9 * JOBS);
 }
 
+/* Three ramps: what may be unseen between two samples makes two followers no less near. */
+static void test_three_ranks(void **unused)
+{
+	static const double leads[] = { 2, 3, 4 };
+
+	(void)unused;
+	state = 8;
+	for (size_t i = 0; i < ARRAY_SIZE(leads); i++) {
+		struct tally t = { 0 };
+
+		for (int k = 0; k < JOBS; k++) {
+			struct job job = { .base = 2000,
+					   .slope = 200,
+					   .rise = INFINITY,
+					   .noise = 20,
+					   .interval = 1,
+					   .length = 60,
+					   .n_ranks = 3,
+					   .one_host = true };
+
+			for (int rank = 0; rank < 3; rank++) {
+				job.start[rank] = uniform(0, 1);
+				job.onset[rank] = rank == LEADER ? 30 : 30 + leads[i];
+			}
+			add_answer(&job, LEADER, &t);
+		}
+		print_message("# three ranks, %.1f s ahead: %d of %d named, %d wrong\n", leads[i],
+			      t.named, JOBS, t.wrong);
+		assert_true(t.wrong == 0);
+		assert_true(t.named >= 0.8 * JOBS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_stairs_together),
 		cmocka_unit_test(test_stairs_lead),
 		cmocka_unit_test(test_stairs_at_once),
+		cmocka_unit_test(test_three_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

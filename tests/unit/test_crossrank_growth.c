@@ -527,7 +527,7 @@ static const struct kind {
 	{ "all load 1000 MiB at 1 to 5 s", make_loading_soon, WHO_IS_FIRST, 0, 0.8 },
 	{ "ramps by chance, 600 s not recorded", make_apart_paused, NOBODY, 0, 0.85 },
 	{ "one rank alone, 2 h not recorded", make_alone_paused, LEADER, 0.95, 0.85 },
-	{ "ramps, whole seconds, 2 s", make_cut_stamps_soon, LEADER, 0.95, 0.9 },
+	{ "ramps, whole seconds, 2 s", make_cut_stamps_soon, LEADER, 0.9, 0.9 },
 	{ "the same, rounded, 2 s", make_rounded_stamps_soon, LEADER, 0.95, 0.85 },
 	{ "ramps, whole minutes, together", make_minutes, NOBODY, 0, 0.85 },
 	{ "ramps, half seconds, together", make_half_seconds, NOBODY, 0, 0.85 },

@@ -186,6 +186,59 @@ static void test_scatter_that_would_show_it_hides_nobody(void **unused)
 		expect_answer(first_in_scatter, 8, 300, WHY_FIRST, 5);
 }
 
+/* ---- what is only given back ---- */
+
+static int released_mib, released_at;
+static bool all_release;
+
+/* Rank 0, or all, give something back at once, and then are level; rank 3 may rise later. */
+static int64_t releasing(int rank, int second)
+{
+	bool holds = second < released_at && (rank == 0 || all_release);
+
+	return 2 * BASE_MIB + (holds ? released_mib : 0) + chance(rank, second) / 25 +
+	       (rank == 3 ? ramp(second, released_at + 25, gain_mib) : 0);
+}
+
+static void test_what_only_falls_is_none(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	gain_mib = 0;
+	released_mib = 4000;
+	for (int i = 0; i < 2; i++)
+		for (released_at = 6; released_at < 60; released_at += 6) {
+			all_release = i > 0;
+			analyze(releasing, 8, 60, &t, &a);
+			assert_string_equal(finding_why_name(a.finding->why), "no_rise");
+			assert_true(a.finding->least_mib < 300);
+			release(t, &a);
+		}
+}
+
+static void test_what_only_falls_hides_nobody(void **unused)
+{
+	static const int cases[][4] = { /* released, at, gain, seconds */
+					{ 4000, 20, 2000, 70 },
+					{ 2500, 8, 1500, 60 },
+					{ 1500, 20, 1200, 70 },
+					{ 2000, 30, 1000, 120 }
+	};
+
+	(void)unused;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		const int *c = cases[i / 2];
+
+		all_release = i % 2 > 0;
+		released_mib = c[0];
+		released_at = c[1];
+		gain_mib = c[2];
+		expect_answer(releasing, 8, c[3], WHY_ALONE, 3);
+	}
+}
+
 /* ---- samples that stick out ---- */
 
 static int up_mib, stick_mib;
@@ -261,6 +314,8 @@ int main(void)
 		cmocka_unit_test(test_processes_of_one_sample_show_nothing),
 		cmocka_unit_test(test_who_may_have_risen_in_scatter_is_not_passed_over),
 		cmocka_unit_test(test_scatter_that_would_show_it_hides_nobody),
+		cmocka_unit_test(test_what_only_falls_is_none),
+		cmocka_unit_test(test_what_only_falls_hides_nobody),
 		cmocka_unit_test(test_a_sample_that_sticks_out_like_others_names_nobody),
 		cmocka_unit_test(test_to_come_back_is_no_rise_where_others_do),
 		cmocka_unit_test(test_a_sample_that_alone_sticks_out_is_a_rise),

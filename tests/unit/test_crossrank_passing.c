@@ -149,7 +149,7 @@ static int64_t one_hump_each(int rank, int second)
 
 static int64_t ended_together(int rank, int second)
 {
-	return hump(rank, second, rank == 0 ? 60 : 64, 80);
+	return hump(rank, second, rank == 0 ? 60 : 63, 80);
 }
 
 static void test_one_hump_of_each_names_nobody(void **unused)

@@ -148,6 +148,45 @@ static void test_no_probability_without_an_order(void **unused)
 	release(t, &a);
 }
 
+/* ---- what all do in small, and one later in large ---- */
+
+static int small_mib;
+
+static int64_t small_before_large(int rank, int second)
+{
+	int along = second - (rank == 3 ? 30 : 20), steep = rank == 3 ? 200 : small_mib / 3;
+	int most = rank == 3 ? 4000 : small_mib;
+
+	if (along <= 0)
+		return 2 * BASE_MIB + (rank + second) % 5;
+	return 2 * BASE_MIB + (along * steep < most ? along * steep : most) + (rank + second) % 5;
+}
+
+/* Who comes 10 s later is none of those whose order is not sure. */
+static void expect_told(const char *why, const char *words)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	analyze(small_before_large, 8, 60, &t, &a);
+	assert_string_equal(finding_why_name(a.finding->why), why);
+	assert_int_equal(a.finding->n_candidates, 8);
+	finding_add_reason(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, words));
+	release(t, &a);
+}
+
+static void test_what_comes_later_is_told(void **unused)
+{
+	(void)unused;
+	small_mib = 300;
+	expect_told("first_rise_is_smaller", "GB of rank 3 that follow");
+	small_mib = 600;
+	expect_told("onsets_overlap", "The memory of 7 of 8 ranks began");
+	expect_told("onsets_overlap", "That of 1 more began to rise later.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +196,7 @@ int main(void)
 		cmocka_unit_test(test_what_would_not_show_is_told),
 		cmocka_unit_test(test_a_missing_rank_may_have_risen),
 		cmocka_unit_test(test_no_probability_without_an_order),
+		cmocka_unit_test(test_what_comes_later_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
