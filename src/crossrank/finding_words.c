@@ -271,43 +271,43 @@ static void add_other_before(struct buf *out, const struct rank_analysis *a,
 	buf_add_str(out, " then.");
 }
 
+/* "... rank 3 rose by 2 GB, but that of rank 5 ...": what was seen, and who casts doubt. */
+static void add_doubted(struct buf *out, const struct first_cause *f, const char *but,
+			const char *why)
+{
+	add_rank(out, f->candidates[0].rank);
+	buf_add_str(out, " rose by ");
+	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	buf_add_str(out, but);
+	add_rank(out, f->unseen);
+	buf_add_str(out, why);
+}
+
 static void add_may_pass(struct buf *out, const struct rank_analysis *a,
 			 const struct first_cause *f)
 {
 	(void)a;
 	buf_add_str(out, "The memory of ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " rose by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
-	buf_add_str(out, " and is up when its record ends, but that of ");
-	add_rank(out, f->unseen);
-	buf_add_str(out, " was up as much for as long before it came down again: it may be the "
-			 "same, cut by the end.");
+	add_doubted(out, f, " and is up when its record ends, but that of ",
+		    " was up as much for as long before it came down again: it may be the "
+		    "same, cut by the end.");
 }
 
 static void add_usual(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
 	buf_add_str(out, "The memory of ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " rose by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
-	buf_add_str(out, " and came down again, but that of ");
-	add_rank(out, f->unseen);
-	buf_add_str(out, " does so again and again: nothing shows that one of them is first.");
+	add_doubted(out, f, " and came down again, but that of ",
+		    " does so again and again: nothing shows that one of them is first.");
 }
 
 static void add_thin(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
 {
 	(void)a;
 	buf_add_str(out, "A sample or two show that the memory of ");
-	add_rank(out, f->candidates[0].rank);
-	buf_add_str(out, " rose by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
-	buf_add_str(out, ", but samples of ");
-	add_rank(out, f->unseen);
-	buf_add_str(out, " stick out about as far, too, and come back at once: it may be one of "
-			 "these.");
+	add_doubted(out, f, ", but samples of ",
+		    " stick out about as far, too, and come back at once: it may be one of "
+		    "these.");
 }
 
 static void add_waves(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
