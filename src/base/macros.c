@@ -1,7 +1,9 @@
 #include "base/macros.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 void free_ptr(void *pp)
@@ -17,4 +19,26 @@ void close_fd(int *fd)
 		close(*fd);
 	*fd = -1;
 	errno = saved;
+}
+
+#define FIRST_CAP 16
+
+int array_reserve(void *items, size_t *cap, size_t need, size_t size)
+{
+	size_t more = *cap ? *cap : FIRST_CAP;
+	void *old;
+
+	if (need <= *cap)
+		return 0;
+	while (more < need && more <= SIZE_MAX / 2)
+		more *= 2;
+	if (more < need)
+		return -ENOMEM;
+	memcpy(&old, items, sizeof(old)); /* any type of pointer, without aliasing it as void * */
+	old = reallocarray(old, more, size);
+	if (!old)
+		return -ENOMEM;
+	memcpy(items, &old, sizeof(old));
+	*cap = more;
+	return 0;
 }

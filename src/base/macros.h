@@ -35,4 +35,15 @@ void free_ptr(void *pp);
 /* For CLEANUP() on an fd; -1 is fine. Keeps errno. */
 void close_fd(int *fd);
 
+/*
+ * Room for `need` elements in an array that grows: items is a pointer (NULL while empty), cap the
+ * size_t beside it. Doubles, so that appending one at a time is linear. Returns 0 or -ENOMEM, and
+ * then the array is as it was.
+ *
+ *     if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+ *             return -ENOMEM;
+ */
+#define ARRAY_RESERVE(items, cap, need) array_reserve(&(items), &(cap), (need), sizeof(*(items)))
+int array_reserve(void *items, size_t *cap, size_t need, size_t size);
+
 #endif

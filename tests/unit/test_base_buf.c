@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/macros.h"
 
 static void test_an_empty_one_is_a_string(void **state)
 {
@@ -95,6 +96,26 @@ static void test_detaching(void **state)
 	buf_release(&b);
 }
 
+static void test_an_array_doubles_and_refuses_what_cannot_be(void **state)
+{
+	uint32_t *items = NULL;
+	size_t cap = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i++) {
+		assert_int_equal(ARRAY_RESERVE(items, cap, i + 1), 0);
+		items[i] = i;
+	}
+	assert_int_equal(cap, 1024);
+	for (uint32_t i = 0; i < 1000; i++)
+		assert_int_equal(items[i], i);
+	assert_int_equal(ARRAY_RESERVE(items, cap, SIZE_MAX), -ENOMEM);
+	assert_int_equal(ARRAY_RESERVE(items, cap, SIZE_MAX / 4), -ENOMEM);
+	assert_int_equal(cap, 1024);
+	assert_int_equal(items[999], 999);
+	free(items);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -103,6 +124,7 @@ int main(void)
 		cmocka_unit_test(test_growing_keeps_the_content),
 		cmocka_unit_test(test_a_lost_append_is_remembered),
 		cmocka_unit_test(test_detaching),
+		cmocka_unit_test(test_an_array_doubles_and_refuses_what_cannot_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
