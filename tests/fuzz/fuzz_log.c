@@ -86,7 +86,7 @@ static int on_frame(void *ctx, const struct log_frame *frame)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct files files;
+	struct files files = { 0 };
 	const struct log_fs fs = { .ctx = &files,
 				   .open = open_one,
 				   .close = close_one,
