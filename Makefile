@@ -5,6 +5,8 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 60
+SEEDS ?= 10000
+FIRST ?= 1
 
 # How the installed programs are built. Debian's static libraries, where they are installed, halve the time
 # to start: docs/performance.md. A warning of a newer compiler is no reason not to install.
@@ -13,7 +15,7 @@ RELEASE_OPTIONS := -Doptimization=2 -Ddebug=false -Dstrip=true -Dprefer_static=t
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz release install clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate release install clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -46,6 +48,10 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 	@mkdir -p 'build-fuzz/corpus/$(TARGET)'
 	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
 		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
+
+simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that fails, a seed at a time
+	@ninja -C build tests/simulate/simulate
+	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
 
 release: build-release/build.ninja ## builds the same in build-release/, as install installs it
 	@ninja -C build-release programs
