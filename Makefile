@@ -34,7 +34,7 @@ test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lin
 	@ninja -C build-asan unit-and-fuzz
 	@tests/run build:integration,lint,scripts,unit build-asan:unit,fuzz # the longest first
 
-lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
+lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck, size
 	@ninja -C build
 	@tests/run build:lint
 
@@ -53,7 +53,7 @@ simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that
 	@ninja -C build tests/simulate/simulate
 	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
 
-release: build-release/build.ninja ## builds the same in build-release/, as install installs it
+release: build-release/build.ninja ## builds what install installs, in build-release/
 	@ninja -C build-release programs
 
 install: build-release/build.ninja ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
