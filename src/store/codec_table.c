@@ -42,7 +42,7 @@ static uint64_t or_zero(uint64_t v)
 /* The share of CPU in 1/100 %, as the collector counts it but for when it looked at the clock. */
 static uint64_t expect_percent(const struct table *t, unsigned i, const uint64_t *boot_ns)
 {
-	const uint64_t *cpu = t->columns[SAMPLE_CPU_NS];
+	const uint64_t *cpu = t->columns[SAMPLE_cpu_ns];
 	uint64_t used, elapsed;
 
 	if (i == 0)
@@ -62,15 +62,15 @@ static uint64_t expect(const struct table *t, enum sample_word word, unsigned i,
 		       const uint64_t *boot_ns)
 {
 	switch (word) {
-	case SAMPLE_CPU_NS:
-		return or_zero(t->columns[SAMPLE_USER_NS][i]) +
-		       or_zero(t->columns[SAMPLE_SYSTEM_NS][i]);
-	case SAMPLE_CPU_PERCENT:
+	case SAMPLE_cpu_ns:
+		return or_zero(t->columns[SAMPLE_user_ns][i]) +
+		       or_zero(t->columns[SAMPLE_system_ns][i]);
+	case SAMPLE_cpu_percent:
 		return expect_percent(t, i, boot_ns);
-	case SAMPLE_RSS_BYTES:
-		return or_zero(t->columns[SAMPLE_ANON_BYTES][i]) +
-		       or_zero(t->columns[SAMPLE_FILE_BYTES][i]) +
-		       or_zero(t->columns[SAMPLE_SHMEM_BYTES][i]);
+	case SAMPLE_rss_bytes:
+		return or_zero(t->columns[SAMPLE_rss_anon_bytes][i]) +
+		       or_zero(t->columns[SAMPLE_rss_file_bytes][i]) +
+		       or_zero(t->columns[SAMPLE_rss_shmem_bytes][i]);
 	default:
 		return 0;
 	}
@@ -78,7 +78,7 @@ static uint64_t expect(const struct table *t, enum sample_word word, unsigned i,
 
 static bool is_expected(enum sample_word word)
 {
-	return word == SAMPLE_CPU_NS || word == SAMPLE_CPU_PERCENT || word == SAMPLE_RSS_BYTES;
+	return word == SAMPLE_cpu_ns || word == SAMPLE_cpu_percent || word == SAMPLE_rss_bytes;
 }
 
 /* The column as it is kept: by what it differs from what is expected. */

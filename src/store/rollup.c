@@ -11,19 +11,16 @@ struct gauge {
 	size_t average; /* in struct sample_averages, or of a GPU in its sample */
 };
 
-static const struct gauge sample_gauges[] = {
-	{ SAMPLE_CPU_PERCENT, offsetof(struct sample_averages, cpu_percent) },
-	{ SAMPLE_RSS_BYTES, offsetof(struct sample_averages, rss_bytes) },
-	{ SAMPLE_ANON_BYTES, offsetof(struct sample_averages, rss_anon_bytes) },
-	{ SAMPLE_FILE_BYTES, offsetof(struct sample_averages, rss_file_bytes) },
-	{ SAMPLE_SHMEM_BYTES, offsetof(struct sample_averages, rss_shmem_bytes) },
-	{ SAMPLE_HWM_BYTES, offsetof(struct sample_averages, hwm_bytes) },
-	{ SAMPLE_VMS_BYTES, offsetof(struct sample_averages, vms_bytes) },
-	{ SAMPLE_SWAP_BYTES, offsetof(struct sample_averages, swap_bytes) },
-	{ SAMPLE_THREADS, offsetof(struct sample_averages, threads) },
-	{ SAMPLE_OPEN_FDS, offsetof(struct sample_averages, open_fds) },
-	{ SAMPLE_GPU_BYTES, offsetof(struct sample_averages, gpu_memory_bytes) },
-	{ SAMPLE_GPU_PERCENT, offsetof(struct sample_averages, gpu_percent) },
+/* GAUGE_rss_bytes and so on: the places in struct rollup_minute. */
+enum sample_gauge {
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, ...) GAUGE_##member_ = gauge_,
+#include "model/sample_fields.def"
+};
+
+static const struct gauge sample_gauges[SAMPLE_N_GAUGES] = {
+#define SAMPLE_GAUGE(kind_, member_, ...) \
+	[GAUGE_##member_] = { SAMPLE_##member_, offsetof(struct sample_averages, member_) },
+#include "model/sample_fields.def"
 };
 
 static const struct gauge gpu_gauges[] = {
@@ -35,9 +32,12 @@ static const struct gauge gpu_gauges[] = {
 };
 
 /* Of words that are numbers with a point: they are added up as numbers of 1/scale. */
+#define SCALE_U64 0
+#define SCALE_MB 0
+#define SCALE_F64 PERCENT_SCALE
 static const double sample_scales[SAMPLE_WORDS] = {
-	[SAMPLE_CPU_PERCENT] = PERCENT_SCALE,
-	[SAMPLE_GPU_PERCENT] = PERCENT_SCALE,
+#define SAMPLE_GAUGE(kind_, member_, ...) [SAMPLE_##member_] = SCALE_##kind_,
+#include "model/sample_fields.def"
 };
 static const double gpu_scales[GPU_WORDS] = {
 	[GPU_UTILIZATION] = PERCENT_SCALE,
@@ -46,8 +46,6 @@ static const double gpu_scales[GPU_WORDS] = {
 	[GPU_POWER] = POWER_SCALE,
 	[GPU_CLOCK] = 1,
 };
-
-_Static_assert(ARRAY_SIZE(sample_gauges) == ROLLUP_GAUGES, "a minute has room for all of them");
 
 static const struct kind {
 	unsigned n_words; /* of a sample */
@@ -58,9 +56,9 @@ static const struct kind {
 	const struct gauge *gauges;
 	const double *scales; /* by word; 0: it is a number of whole things */
 } kinds[] = {
-	/* The start is told by the clock of its tick: not here. Without GPUs: 10. */
-	[ROLLUP_SAMPLES] = { SAMPLE_WORDS, ARRAY_SIZE(sample_gauges), 10, SAMPLE_START, true,
-			     sample_gauges, sample_scales },
+	/* The start is by the clock of its tick: not here. Most processes use no GPU. */
+	[ROLLUP_SAMPLES] = { SAMPLE_WORDS, SAMPLE_N_GAUGES, GAUGE_gpu_memory_bytes, SAMPLE_START,
+			     true, sample_gauges, sample_scales },
 	[ROLLUP_GPUS] = { GPU_WORDS, ARRAY_SIZE(gpu_gauges), ARRAY_SIZE(gpu_gauges), GPU_WORDS,
 			  false, gpu_gauges, gpu_scales },
 };

@@ -567,7 +567,7 @@ static void test_doubles_are_exact(void **state)
 	assert_true(back.cpu_percent == 0 && signbit(back.cpu_percent));
 	p.cpu_percent = F64_UNKNOWN;
 	sample_to_words(&p, UINT64_C(1) << 62, words);
-	assert_true(words[SAMPLE_CPU_PERCENT] == U64_UNKNOWN);
+	assert_true(words[SAMPLE_cpu_percent] == U64_UNKNOWN);
 }
 
 /* Each word has a field of its own: two for one field, and one of them comes back wrong. */

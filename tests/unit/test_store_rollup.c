@@ -45,7 +45,7 @@ static uint64_t make_value(enum wildness wildness, unsigned word, uint64_t *seed
 		return U64_UNKNOWN;
 	if (wildness == WILD && below(seed, 4) == 0)
 		return random_u64(seed) >> below(seed, 64);
-	if (word == SAMPLE_STATE)
+	if (word == SAMPLE_state)
 		return (uint64_t) "RSDZT"[below(seed, 5)];
 	return below(seed, 3) ? below(seed, UINT64_C(1) << 40) : 7;
 }
@@ -75,9 +75,9 @@ static void make_fold(struct made_fold *f, enum wildness wildness, int64_t *id, 
 /* ---- the naive way: for each minute all samples once more ---- */
 
 static const unsigned gauge_words[ROLLUP_GAUGES] = {
-	SAMPLE_CPU_PERCENT, SAMPLE_RSS_BYTES, SAMPLE_ANON_BYTES, SAMPLE_FILE_BYTES,
-	SAMPLE_SHMEM_BYTES, SAMPLE_HWM_BYTES, SAMPLE_VMS_BYTES,	 SAMPLE_SWAP_BYTES,
-	SAMPLE_THREADS,	    SAMPLE_OPEN_FDS,  SAMPLE_GPU_BYTES,	 SAMPLE_GPU_PERCENT,
+	SAMPLE_cpu_percent,	SAMPLE_rss_bytes, SAMPLE_rss_anon_bytes,   SAMPLE_rss_file_bytes,
+	SAMPLE_rss_shmem_bytes, SAMPLE_hwm_bytes, SAMPLE_vms_bytes,	   SAMPLE_swap_bytes,
+	SAMPLE_threads,		SAMPLE_open_fds,  SAMPLE_gpu_memory_bytes, SAMPLE_gpu_percent,
 };
 
 struct naive {
@@ -90,7 +90,7 @@ static uint64_t naive_value(unsigned word, uint64_t v)
 {
 	double percent;
 
-	if ((word != SAMPLE_CPU_PERCENT && word != SAMPLE_GPU_PERCENT) || v < UINT64_C(1) << 60 ||
+	if ((word != SAMPLE_cpu_percent && word != SAMPLE_gpu_percent) || v < UINT64_C(1) << 60 ||
 	    v == U64_UNKNOWN)
 		return v;
 	memcpy(&percent, &v, sizeof(v));
@@ -147,7 +147,7 @@ static void check_gauge(const struct rollup_gauge *gauge, const struct naive *wa
 static void check_minute(const struct rollup_minute *m, const struct made_fold *folds,
 			 unsigned n_folds, uint64_t minute, bool in_order)
 {
-	struct naive n = compute(folds, n_folds, minute, SAMPLE_STATE);
+	struct naive n = compute(folds, n_folds, minute, SAMPLE_state);
 
 	assert_int_equal(m->n, n.n);
 	if (n.n == 0)
@@ -293,12 +293,12 @@ static void test_a_row_is_told(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		f->samples.columns[SAMPLE_RSS_BYTES][i] = 4096 << i;
-		f->samples.columns[SAMPLE_CPU_PERCENT][i] = 1000 * (i + 1);
-		f->samples.columns[SAMPLE_USER_NS][i] = 50 * i;
-		f->samples.columns[SAMPLE_THREADS][i] = i == 1 ? U64_UNKNOWN : i + 1;
+		f->samples.columns[SAMPLE_rss_bytes][i] = 4096 << i;
+		f->samples.columns[SAMPLE_cpu_percent][i] = 1000 * (i + 1);
+		f->samples.columns[SAMPLE_user_ns][i] = 50 * i;
+		f->samples.columns[SAMPLE_threads][i] = i == 1 ? U64_UNKNOWN : i + 1;
 	}
-	f->samples.columns[SAMPLE_STATE][3] = 'Z';
+	f->samples.columns[SAMPLE_state][3] = 'Z';
 	proc_sample_init(&row.last);
 	row.last.key.pid = 7;
 	rollup_minute_add(&m, ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
@@ -329,8 +329,8 @@ static void test_damage(void **state)
 	struct made_fold *f = one_minute(4);
 
 	(void)state;
-	f->samples.columns[SAMPLE_RSS_BYTES][0] = 10;
-	f->samples.columns[SAMPLE_RSS_BYTES][3] = 5;
+	f->samples.columns[SAMPLE_rss_bytes][0] = 10;
+	f->samples.columns[SAMPLE_rss_bytes][3] = 5;
 	rollup_init(&rollup);
 	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
 	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
@@ -363,11 +363,11 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 		f.ids[i] = i + 1;
 		f.wall_ns[i] = FIRST_NS + i;
 		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-			f.samples.columns[k][i] = k == SAMPLE_STATE ? 'S' : 7;
-		f.samples.columns[SAMPLE_GPU_BYTES][i] = gpu_bytes << i;
-		f.samples.columns[SAMPLE_GPU_PERCENT][i] = gpu_percent;
+			f.samples.columns[k][i] = k == SAMPLE_state ? 'S' : 7;
+		f.samples.columns[SAMPLE_gpu_memory_bytes][i] = gpu_bytes << i;
+		f.samples.columns[SAMPLE_gpu_percent][i] = gpu_percent;
 		if (gpu_bytes == U64_UNKNOWN)
-			f.samples.columns[SAMPLE_GPU_BYTES][i] = U64_UNKNOWN;
+			f.samples.columns[SAMPLE_gpu_memory_bytes][i] = U64_UNKNOWN;
 	}
 	rollup_init(&rollup);
 	rollup_minute_add(&rollup.minutes[0], ROLLUP_SAMPLES, &f.samples, 0, 2, f.ids);
