@@ -32,18 +32,18 @@ struct minutes_cursor {
 static const struct vtab_column columns[] = {
 	{ "timestamp", "REAL", vtab_give_seconds, ROW(wall_ns), VTAB_TIME, 0,
 	  "unix seconds, when the minute begins" },
-	{ "job_id", "TEXT", vtab_give_text, ROW(last.job_id), VTAB_JOB, 0, "whose it is" },
+	{ "job_id", "TEXT", vtab_give_text, ROW(last.job_id), VTAB_JOB, 0, "the job that it belongs to" },
 	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0,
 	  "number of the attempt" },
 	{ "sheet_num", "INTEGER", vtab_give_int_or_none, LAST(sheet_num), "number of the sheet" },
-	{ "rank", "INTEGER", vtab_give_int_or_none, LAST(rank), "of the sheet's ranks" },
+	{ "rank", "INTEGER", vtab_give_int_or_none, LAST(rank), "which of the sheet's ranks it is" },
 	{ "pid", "INTEGER", vtab_give_int, ROW(last.key.pid), VTAB_PID, 0,
 	  "reused in time: with start_ticks it is one process of a boot" },
 	{ "start_ticks", "INTEGER", vtab_give_u64, LAST(key.start_ticks),
 	  "when it began, in the kernel's ticks since boot" },
-	{ "start_time", "REAL", vtab_give_seconds, LAST(start_wall_ns), "unix seconds" },
+	{ "start_time", "REAL", vtab_give_seconds, LAST(start_wall_ns), "when it began, unix time" },
 	{ "comm", "TEXT", vtab_give_chars, LAST(comm), "its name for the kernel" },
-	{ "command", "TEXT", vtab_give_text, LAST(command), "without secrets" },
+	{ "command", "TEXT", vtab_give_text, LAST(command), "the command line, without secrets" },
 	{ "samples", "INTEGER", vtab_give_u64, ROW(n_samples), VTAB_NO_KEY, 0,
 	  "how many stand behind it" },
 	{ "state", "TEXT", vtab_give_state, LAST(state), "the last: R S D Z T t X I" },
@@ -55,8 +55,8 @@ static const struct vtab_column columns[] = {
 #include "model/sample_fields.def"
 	[N_FIRST + SAMPLE_N_GAUGES * PER_GAUGE] = { "ppid", "INTEGER", vtab_give_int, LAST(ppid),
 						    "its parent; from here on the last" },
-	{ "uid", "INTEGER", vtab_give_u64, LAST(uid), "user" },
-	{ "cgroup", "TEXT", vtab_give_text, LAST(cgroup), "path" },
+	{ "uid", "INTEGER", vtab_give_u64, LAST(uid), "effective user" },
+	{ "cgroup", "TEXT", vtab_give_text, LAST(cgroup), "path of its control group" },
 #define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
 	{ key_, VTAB_GIVE_##kind_, LAST(member_), help_ },
 #define SAMPLE_LEVEL(kind_, member_, key_, word_, help_) \
