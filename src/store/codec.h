@@ -203,6 +203,7 @@ const char *tick_string(const struct tick_reader *r, uint64_t word);
 /* One thing: its rows, and of which tick of the fold each is. */
 struct table {
 	unsigned n;
+	unsigned n_columns; /* of one that was read: how many its bytes have */
 	uint8_t tick[CODEC_ROWS];
 	uint64_t columns[TABLE_COLUMNS][CODEC_ROWS];
 };
@@ -210,8 +211,8 @@ struct table {
 /* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. Tells samples nearly; NULL for others. */
 void table_write(struct buf *out, const struct table *t, unsigned n_words, const uint64_t *boot_ns);
 /*
- * Only the first n_read columns: reading all takes longer, and tells where the
- * table ends. Returns the bytes that were read.
+ * Only the first n_read columns, of which those that its bytes do not have are unknown. Reading all
+ * takes longer, and shows where the table ends. Returns the bytes that were read.
  */
 ssize_t table_read(const void *data, size_t len, unsigned n_ticks, unsigned n_read,
 		   const uint64_t *boot_ns, struct table *ret);

@@ -338,7 +338,7 @@ static void test_damage(void **state)
 	for (size_t n = 0; n < bytes.len; n++)
 		assert_int_equal(rollup_read(bytes.data, n, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 
-	rollup.minutes[3].gauges[1].n = 5; /* of four */
+	rollup.minutes[3].gauges[1].n = 6; /* of four */
 	buf_reset(&bytes);
 	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
 	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
@@ -378,7 +378,7 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 	assert_int_equal(rollup_minute_tell(&back.minutes[0], row), 0);
 }
 
-/* Most processes use none: their minutes are as they were before there were those of GPUs. */
+/* Most processes use none: their minutes have no columns for it. */
 static void test_gpu(void **state)
 {
 	CLEANUP(buf_release) struct buf without = BUF_INIT;
@@ -387,7 +387,6 @@ static void test_gpu(void **state)
 
 	(void)state;
 	roll_two(U64_UNKNOWN, U64_UNKNOWN, &without, &row);
-	assert_int_equal((uint8_t)without.data[0], 1); /* the version of a table */
 	assert_true(isnan(row.avg.gpu_memory_bytes) && isnan(row.avg.gpu_percent));
 	assert_true(row.max.gpu_memory_bytes == U64_UNKNOWN);
 	roll_two(1000, 4250, &with, &row);
@@ -395,12 +394,51 @@ static void test_gpu(void **state)
 	assert_true(row.min.gpu_memory_bytes == 1000 && row.max.gpu_memory_bytes == 2000);
 	assert_true(row.last.gpu_memory_bytes == 2000);
 	assert_true(row.avg.gpu_percent == 42.5 && row.max.gpu_percent == 42.5);
+	assert_true(with.len > without.len + 4);
+}
+
+/* One from before the last word and the gauges of GPUs were added. */
+static void test_older(void **state)
+{
+	static const uint64_t no_boot_ns[ROLLUP_MINUTES];
+	static struct rollup rollup, back;
+	static struct table t;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct made_fold *f = one_minute(4);
+	unsigned n_columns;
+
+	(void)state;
+	f->samples.columns[SAMPLE_rss_bytes][0] = 10;
+	f->samples.columns[SAMPLE_rss_bytes][3] = 5;
+	for (unsigned i = 0; i < 4; i++)
+		f->samples.columns[SAMPLE_WORDS - 1][i] = U64_UNKNOWN;
+	rollup_init(&rollup);
+	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
+	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
+	assert_true(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back) > 0);
+	n_columns = t.n_columns - 1;
+	memmove(t.columns[SAMPLE_WORDS - 1], t.columns[SAMPLE_WORDS],
+		(TABLE_COLUMNS - SAMPLE_WORDS) * sizeof(t.columns[0]));
+	buf_reset(&bytes);
+	buf_add_char(&bytes, (char)(0x80 | (SAMPLE_WORDS - 1)));
+	table_write(&bytes, &t, n_columns, no_boot_ns);
+	rollup_init(&back);
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), bytes.len);
+	assert_int_equal(back.minutes[3].n, 4);
+	assert_memory_equal(back.minutes[3].last, rollup.minutes[3].last,
+			    sizeof(rollup.minutes[3].last));
+	assert_memory_equal(back.minutes[3].gauges, rollup.minutes[3].gauges,
+			    sizeof(rollup.minutes[3].gauges));
+
+	bytes.data[0] = (char)(0x80 | (SAMPLE_WORDS + 1)); /* a newer one */
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpu),
+		cmocka_unit_test(test_older),
 		cmocka_unit_test(test_against_naive_sums),
 		cmocka_unit_test(test_values_that_make_no_sense),
 		cmocka_unit_test(test_a_row_is_told),
