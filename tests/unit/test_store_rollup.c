@@ -75,9 +75,8 @@ static void make_fold(struct made_fold *f, enum wildness wildness, int64_t *id, 
 /* ---- the naive way: for each minute all samples once more ---- */
 
 static const unsigned gauge_words[ROLLUP_GAUGES] = {
-	SAMPLE_cpu_percent,	SAMPLE_rss_bytes, SAMPLE_rss_anon_bytes,   SAMPLE_rss_file_bytes,
-	SAMPLE_rss_shmem_bytes, SAMPLE_hwm_bytes, SAMPLE_vms_bytes,	   SAMPLE_swap_bytes,
-	SAMPLE_threads,		SAMPLE_open_fds,  SAMPLE_gpu_memory_bytes, SAMPLE_gpu_percent,
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, ...) [gauge_] = word_,
+#include "model/sample_fields.def"
 };
 
 struct naive {
