@@ -60,7 +60,8 @@ int pid_schedstat_parse(const char *text, struct pid_schedstat *ret);
 	LINE(rss_anon_bytes, "RssAnon", 0, FIELD_KB)   \
 	LINE(rss_file_bytes, "RssFile", 0, FIELD_KB)   \
 	LINE(rss_shmem_bytes, "RssShmem", 0, FIELD_KB) \
-	LINE(swap_bytes, "VmSwap", 0, FIELD_KB)
+	LINE(swap_bytes, "VmSwap", 0, FIELD_KB)        \
+	LINE(page_table_bytes, "VmPTE", 0, FIELD_KB)
 /* Of the first thread only. */
 #define PID_STATUS_THREAD(LINE)                                             \
 	LINE(voluntary_switches, "voluntary_ctxt_switches", 0, FIELD_PLAIN) \

@@ -262,6 +262,7 @@ static const struct {
 	SAME(rss_file_bytes),
 	SAME(rss_shmem_bytes),
 	SAME(swap_bytes),
+	SAME(page_table_bytes),
 	SAME(rchar),
 	SAME(wchar),
 	SAME(syscr),
