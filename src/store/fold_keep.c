@@ -21,7 +21,7 @@ static int add_fold(struct store *store, int64_t recorder, const struct folded *
 	query_bind_i64(&q, f->first_ns);
 	query_bind_i64(&q, f->last_ns);
 	query_bind_i64(&q, f->n_ticks);
-	query_bind_sealed_blob(&q, f->id, f->head.data, f->head.len);
+	query_bind_blob(&q, f->id, f->head.data, f->head.len);
 	return query_run(&q, err);
 }
 
@@ -34,7 +34,7 @@ static int add_chunk(struct query *q, const struct folded *f, const struct fold_
 		return store_damaged(q->store, "tick", err);
 	id = f->id << CHUNK_BITS | part->key;
 	query_bind_i64(q, id);
-	query_bind_sealed_blob(q, id, f->bytes.data + part->at, part->len);
+	query_bind_blob(q, id, f->bytes.data + part->at, part->len);
 	return query_run(q, err);
 }
 
@@ -44,8 +44,7 @@ static int add_points(struct query *q, const struct folded *f, const struct fold
 	query_bind_i64(q, part->key);
 	query_bind_i64(q, f->id);
 	query_bind_i64(q, f->last_ns);
-	query_bind_sealed_blob(q, points_key(part->key, f->id), f->bytes.data + part->at,
-			       part->len);
+	query_bind_blob(q, points_key(part->key, f->id), f->bytes.data + part->at, part->len);
 	return query_run(q, err);
 }
 

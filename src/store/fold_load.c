@@ -56,7 +56,7 @@ static void take_tick(struct folding *f, struct query *q)
 
 	tick->id = query_read_i64(q);
 	tick->wall_ns = query_read_i64(q);
-	data = query_read_blob(q, &len);
+	data = query_read_blob(q, tick->wall_ns, &len);
 	buf_add(&f->bytes, data, len);
 	f->offsets[++f->n_loaded] = f->bytes.len;
 }

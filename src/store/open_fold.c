@@ -212,7 +212,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t id = query_read_i64(&q);
 		size_t len;
-		const void *data = query_read_sealed_blob(&q, id, &len);
+		const void *data = query_read_blob(&q, id, &len);
 
 		r = add_part(&q, fold, filter, data, len, t, err);
 	}
@@ -269,7 +269,7 @@ static int read_blob(struct store *store, struct open_fold *fold, bool also_roll
 	fold->first_ns = query_read_i64(&q);
 	fold->last_ns = query_read_i64(&q);
 	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	data = query_read_some_sealed_blob(&q, fold->id, &len, &fold->is_whole);
+	data = query_read_some_blob(&q, fold->id, &len, &fold->is_whole);
 	buf_add(&fold->blob, data, len);
 	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
 }

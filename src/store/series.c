@@ -76,7 +76,7 @@ static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
 
 		place.id = query_read_i64(&q);
 		place.first_ns = place.last_ns = query_read_i64(&q);
-		data = query_read_sealed_blob(&q, points_key(attempt_id, place.id), &len);
+		data = query_read_blob(&q, points_key(attempt_id, place.id), &len);
 		r = add_table(store, data, len, t, points, err);
 		if (r == -EBADMSG)
 			r = damage_leave_out(store, &place, err);

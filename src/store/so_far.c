@@ -91,7 +91,7 @@ static int read_folded(struct store *store, int64_t attempt_id, struct table *t,
 		place.first_ns = query_read_i64(&q);
 		place.last_ns = query_read_i64(&q);
 		process = query_read_i64(&q);
-		data = query_read_sealed_blob(&q, place.id, &len);
+		data = query_read_blob(&q, place.id, &len);
 		r = add_table(store, process, data, len, &place, t, all, err);
 	}
 	return r;

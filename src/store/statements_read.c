@@ -202,7 +202,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_READ_POINTS,
-		"SELECT fold, last_ns, data, sum, seal FROM points WHERE attempt = ? ORDER BY fold",
+		"SELECT fold, last_ns, data, seal FROM points WHERE attempt = ? ORDER BY fold",
 	},
 	/*
 	 * Those of the attempt: so does a fold that the points name have chunks of it. Not those
@@ -210,7 +210,7 @@ static const struct statement_row rows[] = {
 	 */
 	{
 		.id = STATEMENT_READ_CHUNKS,
-		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data, c.sum, c.seal"
+		"SELECT c.id, f.recorder, f.first_ns, f.last_ns, c.process, c.data, c.seal"
 		" FROM points o CROSS JOIN folds f ON f.id = o.fold"
 		" CROSS JOIN chunks c ON c.id > (f.id << 30) + f.rolled_to"
 		" AND c.id <= (f.id << 30) + 1073741823"
@@ -240,7 +240,7 @@ static const struct statement_row rows[] = {
 	{
 		.id = STATEMENT_WALK_FOLDS,
 		"SELECT f.id, f.first_ns, f.last_ns, f.rolled_to FROM folds f"
-		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND NOT f.is_rolled AND (?3 = 0 OR f.id IN"
+		" WHERE f.last_ns >= ?1 AND f.first_ns <= ?2 AND f.rolled_to < 1073741823 AND (?3 = 0 OR f.id IN"
 		" (SELECT o.fold FROM attempts a JOIN points o ON o.attempt = a.id WHERE a.job = ?3))"
 		" AND (?4 = 0 OR f.id IN"
 		" (SELECT o.fold FROM processes p JOIN points o ON o.attempt = p.attempt"
@@ -267,8 +267,8 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_WALK_FOLD,
-		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data, f.sum, f.seal FROM folds f"
-		" WHERE f.id = ?1 AND (?2 OR NOT f.is_rolled)",
+		"SELECT f.recorder, f.first_ns, f.last_ns, f.n_ticks, f.data, f.seal FROM folds f"
+		" WHERE f.id = ?1 AND (?2 OR f.rolled_to < 1073741823)",
 	},
 	{
 		.id = STATEMENT_WALK_RECORDER,
@@ -279,7 +279,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_WALK_CHUNKS,
-		"SELECT c.id, c.data, c.sum, c.seal, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
+		"SELECT c.id, c.data, c.seal, p.id, EXISTS (SELECT 1 FROM images i WHERE i.process = p.id),"
 		" a.attempt_num, a.id, jobs.job_id, @names FROM chunks c"
 		" CROSS JOIN processes p ON p.id = c.process CROSS JOIN attempts a ON a.id = p.attempt"
 		" CROSS JOIN jobs ON jobs.id = a.job"

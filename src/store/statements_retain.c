@@ -57,11 +57,11 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_READ_ROLLUPS,
-		"SELECT process, data, sum, seal FROM rollups WHERE " ID_IS_BEHIND " ORDER BY id",
+		"SELECT process, data, seal FROM rollups WHERE " ID_IS_BEHIND " ORDER BY id",
 	},
 	{
 		.id = STATEMENT_MINUTE_FOLDS,
-		"SELECT id, recorder, first_ns, last_ns, n_ticks, rolled_to, data, sum, seal FROM folds"
+		"SELECT id, recorder, first_ns, last_ns, n_ticks, rolled_to, data, seal FROM folds"
 		" WHERE id IN (SELECT f.id FROM folds f WHERE f.last_ns >= ?1 AND f.first_ns <= ?2"
 		" AND (?3 = 0 OR f.id IN (SELECT o.fold FROM attempts a JOIN points o"
 		" ON o.attempt = a.id WHERE a.job = ?3))) ORDER BY id",
@@ -69,7 +69,7 @@ static const struct statement_row rows[] = {
 	/* ?2: of processes behind this one. */
 	{
 		.id = STATEMENT_READ_CHUNKS_OF_FOLD,
-		"SELECT process, data, sum, seal FROM chunks WHERE " ID_IS_BEHIND " ORDER BY id",
+		"SELECT process, data, seal FROM chunks WHERE " ID_IS_BEHIND " ORDER BY id",
 	},
 
 	{
@@ -116,7 +116,7 @@ static const struct statement_row rows[] = {
 	},
 	{
 		.id = STATEMENT_OLD_CHUNKS,
-		"SELECT c.id, c.data, c.sum, c.seal FROM folds f CROSS JOIN chunks c"
+		"SELECT c.id, c.data, c.seal FROM folds f CROSS JOIN chunks c"
 		" ON c.id > (f.id << 30) + f.rolled_to"
 		" AND c.id <= (f.id << 30) + 1073741823 WHERE f.last_ns < ?",
 	},
@@ -124,52 +124,44 @@ static const struct statement_row rows[] = {
 	 * whole: that of a process goes with its age. */
 	{
 		.id = STATEMENT_STRAYS,
-		"SELECT ?1, c.id, f.id IS NOT NULL, c.data, c.sum, c.seal FROM chunks c"
+		"SELECT ?1, c.id, f.id IS NOT NULL, c.data, c.seal FROM chunks c"
 		" LEFT JOIN folds f ON f.id = c.fold LEFT JOIN processes p ON p.id = c.process"
 		" WHERE f.id IS NULL OR p.id IS NULL"
-		" UNION ALL SELECT ?2, id, 1, data, sum, seal FROM rollups WHERE NOT EXISTS"
+		" UNION ALL SELECT ?2, id, 1, data, seal FROM rollups WHERE NOT EXISTS"
 		" (SELECT 1 FROM processes p WHERE p.id = process)"
 		" OR hour > 9223372036854775807 / 3600000000000" /* no time is as late */
-		" UNION ALL SELECT ?3, fold, 0, data, sum, seal FROM points WHERE NOT EXISTS"
+		" UNION ALL SELECT ?3, fold, 0, data, seal FROM points WHERE NOT EXISTS"
 		" (SELECT 1 FROM attempts a WHERE a.id = attempt)",
 	},
 	/* What was begun is brought to its end, however old it is. */
 	{
 		.id = STATEMENT_OLDEST_FOLD,
-		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR is_rolled OR rolled_to > 0"
+		"SELECT recorder, first_ns FROM folds WHERE last_ns < ? OR rolled_to > 0"
 		" ORDER BY first_ns LIMIT 1",
 	},
 	/* ?1, ?2: they begin from when till when. ?3: they end before. ?4: of whom. ?5: how many.
 	 */
 	{
 		.id = STATEMENT_FOLDS_OF_HOUR,
-		"SELECT id, rolled_to, data, sum, seal FROM folds WHERE id IN"
+		"SELECT id, rolled_to, data, seal FROM folds WHERE id IN"
 		" (SELECT id FROM folds INDEXED BY folds_by_time WHERE first_ns BETWEEN ?1 AND ?2"
-		" AND (last_ns < ?3 OR is_rolled OR rolled_to > 0) AND recorder = ?4"
+		" AND (last_ns < ?3 OR rolled_to > 0) AND recorder = ?4"
 		" ORDER BY id LIMIT ?5) ORDER BY id",
 	},
-	{
-		.id = STATEMENT_MARK_FOLD,
-		"UPDATE folds SET rolled_to = ?2, is_rolled = is_rolled OR ?3 WHERE id = ?1",
-	},
-	/* What is damaged is in no minutes; without this the trigger folds_stay keeps it. */
-	{
-		.id = STATEMENT_LET_FOLD_GO,
-		"UPDATE folds SET is_rolled = 1 WHERE id = ? AND NOT is_rolled",
-	},
+	{ .id = STATEMENT_MARK_FOLD, "UPDATE folds SET rolled_to = ?2 WHERE id = ?1" },
 	{ .id = STATEMENT_DROP_FOLD, "DELETE FROM folds WHERE id = ?" },
 	{
 		.id = STATEMENT_NEXT_CHUNK,
 		"SELECT process FROM chunks WHERE " ID_IS_BEHIND " ORDER BY id LIMIT 1",
 	},
-	{ .id = STATEMENT_READ_CHUNK, "SELECT data, sum, seal FROM chunks WHERE id = ?" },
+	{ .id = STATEMENT_READ_CHUNK, "SELECT data, seal FROM chunks WHERE id = ?" },
 	{
 		.id = STATEMENT_DROP_CHUNKS,
 		DELETE_SOME("chunks",
 			    "id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823 ORDER BY id"),
 	},
-	{ .id = STATEMENT_READ_FOLD, "SELECT data, sum, seal FROM folds WHERE id = ?" },
-	{ .id = STATEMENT_READ_ROLLUP, "SELECT data, sum, seal FROM rollups WHERE id = ?" },
+	{ .id = STATEMENT_READ_FOLD, "SELECT data, seal FROM folds WHERE id = ?" },
+	{ .id = STATEMENT_READ_ROLLUP, "SELECT data, seal FROM rollups WHERE id = ?" },
 	{ .id = STATEMENT_PUT_ROLLUP,
 	  "INSERT OR REPLACE INTO rollups (id, data, seal) VALUES (?, ?, ?)" },
 	{
@@ -192,7 +184,7 @@ static const struct statement_row rows[] = {
 	/* With whether its attempt has an end. A fold is found by its points: they outlive it. */
 	{
 		.id = STATEMENT_OLDEST_POINTS,
-		"SELECT o.attempt, o.fold, o.last_ns, a.ended_wall_ns IS NOT NULL, o.data, o.sum, o.seal"
+		"SELECT o.attempt, o.fold, o.last_ns, a.ended_wall_ns IS NOT NULL, o.data, o.seal"
 		" FROM points o CROSS JOIN attempts a ON a.id = o.attempt"
 		" WHERE NOT o.is_thin AND o.last_ns < ?"
 		" AND NOT EXISTS (SELECT 1 FROM folds f WHERE f.id = o.fold)"
@@ -201,7 +193,7 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_DROP_POINTS, "DELETE FROM points WHERE attempt = ? AND fold = ?" },
 	{
 		.id = STATEMENT_THIN_POINTS,
-		"UPDATE points SET data = ?, sum = NULL, seal = ?, is_thin = 1 WHERE attempt = ? AND fold = ?",
+		"UPDATE points SET data = ?, seal = ?, is_thin = 1 WHERE attempt = ? AND fold = ?",
 	},
 	{
 		.id = STATEMENT_DROP_EVENTS,

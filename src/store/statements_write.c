@@ -82,7 +82,7 @@ static const struct statement_row rows[] = {
 	/* Ids go up for ever: a fold has that of its newest tick. */
 	{
 		.id = STATEMENT_ADD_TICK,
-		"INSERT INTO ticks (id, recorder, wall_ns, data, sum) VALUES ("
+		"INSERT INTO ticks (id, recorder, wall_ns, data, seal) VALUES ("
 		"max(coalesce((SELECT max(id) FROM ticks), 0),"
 		" coalesce((SELECT max(id) FROM folds), 0),"
 		" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?, ?)",
@@ -94,7 +94,7 @@ static const struct statement_row rows[] = {
 	{ .id = STATEMENT_COUNT_TICKS, "SELECT count(*) FROM ticks WHERE recorder = ?" },
 	{
 		.id = STATEMENT_OLDEST_TICKS,
-		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END, sum FROM ticks"
+		"SELECT id, wall_ns, CASE WHEN length(data) <= ?5 THEN data END, seal FROM ticks"
 		" WHERE recorder = ?1 AND id > ?2 AND id <= ?3"
 		" ORDER BY id LIMIT ?4",
 	},

@@ -153,7 +153,7 @@ static int add_tick(struct store *store, uint64_t wall_ns, int64_t *ret_id, stru
 		query_bind_i64(&q, (int64_t)wall_ns);
 	else
 		query_bind_text(&q, NULL);
-	query_bind_blob(&q, store->writing.bytes.data, store->writing.bytes.len);
+	query_bind_blob(&q, (int64_t)wall_ns, store->writing.bytes.data, store->writing.bytes.len);
 	r = query_run(&q, err);
 	*ret_id = sqlite3_last_insert_rowid(store->db);
 	return r == 0 && *ret_id > TICK_ID_MAX ? refuse_full(store, "ticks", err) : r;

@@ -7,7 +7,7 @@
 #include "base/macros.h"
 #include "store/codec.h"
 #include "store/handle.h"
-#include "store/migrate.h"
+#include "store/layout.h"
 #include "store/query.h"
 
 /* A table as a connection knows it. Registered anew it may go before its vtab does. */
@@ -71,21 +71,14 @@ static int fail(sqlite3_vtab *base, int r, const struct err *err)
 
 static int check_layout(struct store *store, struct err *err)
 {
-	int version = 0;
-	int r = layout_read_version(store, &version, err);
+	bool is_empty;
+	int r = layout_check(store, &is_empty, err);
 
-	if (r < 0)
-		return r;
-	if (version == 0)
+	if (r == 0 && is_empty)
 		return err_set(err, -ENOENT,
 			       "nothing was recorded in %s: open a database of proctor's",
 			       store->path);
-	if (version < layout_latest)
-		return err_set(err, -EPROTO,
-			       "the database %s is from an older proctor (its layout is %d, this "
-			       "one reads %d): \"proctor jobs\" brings it up to date",
-			       store->path, version, layout_latest);
-	return 0;
+	return r;
 }
 
 static double at_least_one(int64_t n)
