@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "store/codec.h"
 
@@ -32,15 +33,8 @@ void fold_strings_release(struct fold_strings *strings)
 
 int fold_strings_add(struct fold_strings *strings, const char *s)
 {
-	if (strings->n == strings->cap) {
-		size_t cap = strings->cap ? strings->cap * 2 : 8;
-		const char **items = reallocarray(strings->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		strings->items = items;
-		strings->cap = cap;
-	}
+	if (ARRAY_RESERVE(strings->items, strings->cap, strings->n + 1) < 0)
+		return -ENOMEM;
 	strings->items[strings->n++] = s;
 	return 0;
 }

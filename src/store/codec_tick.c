@@ -53,15 +53,8 @@ uint64_t *tick_add(struct tick *t, enum tick_list list, int64_t key)
 	size_t width = 1 + list_words[list];
 	uint64_t *row;
 
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		uint64_t *rows = reallocarray(l->rows, cap, width * sizeof(*rows));
-
-		if (!rows)
-			return NULL;
-		l->rows = rows;
-		l->cap = cap;
-	}
+	if (array_reserve(&l->rows, &l->cap, l->n + 1, width * sizeof(*l->rows)) < 0)
+		return NULL;
 	row = l->rows + l->n++ * width;
 	row[0] = (uint64_t)key;
 	return row + 1;

@@ -8,7 +8,7 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "store/failure.h"
-#include "store/learned_columns.h"
+#include "store/tables.h"
 #include "store/query.h"
 #include "store/rows.h"
 #include "store/store.h"

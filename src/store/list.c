@@ -1,14 +1,16 @@
-/*
- * list - attempts as they are listed, without their parts.
- */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/damage.h"
+#include "store/handle.h"
 #include "store/query.h"
 #include "store/read.h"
+
+/*
+ * list - attempts as they are listed, without their parts.
+ */
 
 void attempt_list_release(struct attempt_list *list)
 {
@@ -34,15 +36,8 @@ static int check_since(struct store *store, const struct attempt *a, uint64_t si
 
 static int list_add(struct attempt_list *list, size_t *cap, const struct attempt *a)
 {
-	if (list->n == *cap) {
-		size_t more = *cap ? *cap * 2 : 16;
-		struct attempt *items = reallocarray(list->items, more, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		list->items = items;
-		*cap = more;
-	}
+	if (ARRAY_RESERVE(list->items, *cap, list->n + 1) < 0)
+		return -ENOMEM;
 	list->items[list->n++] = *a;
 	return 0;
 }
@@ -142,5 +137,24 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	list_reverse(&list);
 	*ret = list;
 	list = (struct attempt_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+bool store_version_is_ours(uint64_t before, uint64_t after)
+{
+	return before >> 32 == after >> 32;
+}
+
+int store_read_version(struct store *store, uint64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_DATA_VERSION, &q, err);
+
+	if (r == 0)
+		r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	/* SQLite counts what others write; the lower half is ours. */
+	*ret = ((uint64_t)query_read_i64(&q) << 32) + store->n_attempt_writes;
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include "store/retain_group.h"
 #include "store/rollup.h"
 #include "store/tables.h"
-#include "store/totals.h"
+#include "store/so_far.h"
 
 struct rolling {
 	struct slice *slice;

@@ -128,15 +128,8 @@ static bool is_up_to_date(const struct seen_row *row, const struct proc_sample *
 
 static int add_row(struct seen_processes *seen, const struct seen_row *row)
 {
-	if (seen->n == seen->cap) {
-		size_t cap = seen->cap ? seen->cap * 2 : 64;
-		struct seen_row *rows = reallocarray(seen->rows, cap, sizeof(*rows));
-
-		if (!rows)
-			return -ENOMEM;
-		seen->rows = rows;
-		seen->cap = cap;
-	}
+	if (ARRAY_RESERVE(seen->rows, seen->cap, seen->n + 1) < 0)
+		return -ENOMEM;
 	if (map_put(&seen->index_of, row->key, seen->n) < 0)
 		return -ENOMEM;
 	seen->rows[seen->n++] = *row;

@@ -405,10 +405,6 @@ struct anomaly_identity {
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 		       struct anomaly_identity *ret, struct err *err);
 
-/* The same for who takes over, as it is. */
-int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			enum episode_change change, struct err *err);
-
 struct anomaly_renewal {
 	int64_t attempt_id; /* 0: of none */
 	const struct episode *episode;

@@ -58,15 +58,8 @@ const struct open_fold *walk_fold(const struct walk *walk)
 
 static int add_place(struct walk *w, struct place place, struct err *err)
 {
-	if (w->n_places == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 64;
-		struct place *places = reallocarray(w->places, cap, sizeof(*places));
-
-		if (!places)
-			return store_no_memory(w->store, err);
-		w->places = places;
-		w->cap = cap;
-	}
+	if (ARRAY_RESERVE(w->places, w->cap, w->n_places + 1) < 0)
+		return store_no_memory(w->store, err);
 	w->places[w->n_places++] = place;
 	return 0;
 }
@@ -165,15 +158,8 @@ static int add_time(const struct walk *w, struct times *times, struct fold_tick 
 {
 	if (tick.wall_ns < w->filter.since_wall_ns || tick.wall_ns > w->filter.until_wall_ns)
 		return 0;
-	if (times->n == times->cap) {
-		size_t cap = times->cap ? times->cap * 2 : 512;
-		struct fold_tick *items = reallocarray(times->items, cap, sizeof(*items));
-
-		if (!items)
-			return store_no_memory(w->store, err);
-		times->items = items;
-		times->cap = cap;
-	}
+	if (ARRAY_RESERVE(times->items, times->cap, times->n + 1) < 0)
+		return store_no_memory(w->store, err);
 	times->items[times->n++] = tick;
 	return 0;
 }

@@ -213,7 +213,7 @@ make_tight_disk() { # N_ROWS EVENT_MB FREE_KB
 		import sqlite3, sys, time
 		db, n_rows, event_mb = sqlite3.connect(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 		hour = int(time.time()) // 3600 - 20 * 24
-		db.executemany("INSERT INTO rollups (id, data) VALUES ((? << 30) + ?, randomblob(1000))",
+		db.executemany("INSERT INTO rollups (id, data, seal) VALUES ((? << 30) + ?, randomblob(1000), 0)",
 		               [(hour, i) for i in range(1, n_rows + 1)])
 		db.execute("INSERT INTO events (attempt, wall_ns, pid, type, details) SELECT max(id), ?, 1, 'spawn', ?"
 		           " FROM attempts", ((hour - 1000) * 3600 * 10**9, "x" * (event_mb << 20)))

@@ -529,7 +529,7 @@ static struct attempt make_strange(const struct fixture *f, struct store *store)
 		episode_init(&e);
 		snprintf(e.name, sizeof(e.name), "e%u", i);
 		e.began_wall_ns = NOW + i * SECOND_NS;
-		must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+		must(write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 	}
 	damage(f, "UPDATE events SET type = 'frozen' WHERE id = 2");
 	damage(f, "UPDATE anomalies SET type = 'haunted' WHERE id = 2");
