@@ -333,15 +333,10 @@ static int fill_page(struct store *store, struct page *page, struct course *cour
 static int read_last_id(struct store *store, int64_t *ret, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_LAST_ANOMALY_CHANGE, &q, err);
-	if (r == 0)
-		r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
+		r = query_read_number(store, STATEMENT_LAST_ANOMALY_CHANGE, 0, ret, err);
 	return r < 0 ? r : 0;
 }
 

@@ -179,19 +179,6 @@ static int list_attempts(struct telling *t, const char *job_id, struct err *err)
 	return r;
 }
 
-/* Inside a transaction; *ret stays as it is where there is none. */
-static int read_last_id(struct store *store, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LAST_EVENT, &q, err);
-
-	if (r == 0)
-		r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
-	return r < 0 ? r : 0;
-}
-
 /* attempt: 0 is any. */
 static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
 {
@@ -199,7 +186,7 @@ static int plan(struct telling *t, int64_t attempt, const char *job_id, struct e
 	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = read_last_id(t->store, &t->last_id, err);
+		r = query_read_number(t->store, STATEMENT_LAST_EVENT, 0, &t->last_id, err);
 	if (r < 0)
 		return r;
 	return attempt == 0 && job_id ? list_attempts(t, job_id, err)
@@ -352,10 +339,10 @@ static int plan_course(struct store *store, const char *job_id, struct course *r
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = read_last_id(store, &ret->last_id, err);
-	if (r == 0 && job_id)
+		r = query_read_number(store, STATEMENT_LAST_EVENT, 0, &ret->last_id, err);
+	if (r >= 0 && job_id)
 		r = job_find_row(store, job_id, &ret->job, err);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 /*

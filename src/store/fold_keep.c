@@ -165,20 +165,6 @@ void left_fold_free(struct left_fold **left)
 	*left = NULL;
 }
 
-/* 0: it has none. */
-static int read_newest(struct store *store, int64_t recorder, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_NEWEST_TICK, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, recorder);
-	r = query_step(&q, err);
-	*ret = r > 0 ? query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
-}
-
 /* 0: there is nothing to fold. */
 static int begin_left(struct store *store, int64_t recorder, bool is_own, struct left_fold **ret,
 		      struct err *err)
@@ -193,8 +179,8 @@ static int begin_left(struct store *store, int64_t recorder, bool is_own, struct
 	left->recorder = recorder;
 	left->is_own = is_own;
 	left->folded = (struct folded)FOLDED_INIT;
-	r = read_newest(store, recorder, &left->newest_id, err);
-	if (r == 0)
+	r = query_read_number(store, STATEMENT_NEWEST_TICK, recorder, &left->newest_id, err);
+	if (r >= 0)
 		r = folding_begin(store, recorder, 0, left->newest_id, &left->folding,
 				  &left->folded, err);
 	if (r > 0)
@@ -210,10 +196,11 @@ static int keep_left(struct store *store, const struct left_fold *left, struct e
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0 && !left->is_own)
-		r = read_newest(store, left->recorder, &newest_id, err);
-	if (r == 0 && !left->is_own && newest_id != left->newest_id)
+		r = query_read_number(store, STATEMENT_NEWEST_TICK, left->recorder, &newest_id,
+				      err);
+	if (r >= 0 && !left->is_own && newest_id != left->newest_id)
 		r = -EAGAIN;
-	if (r == 0)
+	if (r >= 0)
 		r = fold_keep(store, left->recorder, &left->folded, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }

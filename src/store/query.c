@@ -180,6 +180,34 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
+int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, key);
+	return query_run(&q, err);
+}
+
+int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
+		      struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	if (sqlite3_bind_parameter_count(q.stmt) > 0)
+		query_bind_i64(&q, key);
+	r = query_step(&q, err);
+	if (r <= 0 || query_is_null(&q))
+		return r < 0 ? r : 0;
+	*ret = query_read_i64(&q);
+	return 1;
+}
+
 static int set_synchronous(struct store *store, int level, struct err *err)
 {
 	char sql[48];
@@ -188,17 +216,6 @@ static int set_synchronous(struct store *store, int level, struct err *err)
 	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
 		       ? 0
 		       : store_failure(store, err);
-}
-
-static int get_synchronous(struct store *store, int *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_SYNCHRONOUS, &q, err);
-
-	if (r == 0)
-		r = query_step(&q, err);
-	*ret = r > 0 ? (int)query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
 }
 
 static bool has_log(const struct store *store)
@@ -215,6 +232,7 @@ int durability_raise(struct store *store, struct err *err)
 
 int durability_lower(struct store *store, int *ret_before, struct err *err)
 {
+	int64_t level = 0;
 	int r;
 
 	if (has_log(store)) {
@@ -222,9 +240,10 @@ int durability_lower(struct store *store, int *ret_before, struct err *err)
 		store->syncs_log = false;
 		return 0;
 	}
-	r = get_synchronous(store, ret_before, err);
-	if (r < 0 || *ret_before <= SYNCHRONOUS_NORMAL)
-		return r;
+	r = query_read_number(store, STATEMENT_SYNCHRONOUS, 0, &level, err);
+	*ret_before = (int)level;
+	if (r < 0 || level <= SYNCHRONOUS_NORMAL)
+		return r < 0 ? r : 0;
 	return set_synchronous(store, SYNCHRONOUS_NORMAL, err);
 }
 

@@ -69,6 +69,16 @@ int query_read_columns(struct query *q, const struct columns *columns, void *to,
 /* Runs it to its end; then it can be bound anew. */
 int query_run(struct query *q, struct err *err);
 
+/* Runs a statement whose only value is the key. */
+int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err);
+
+/*
+ * The number that a statement reads, whose only value, if it has one, is the key. 1: it is in
+ * *ret. 0: there is no row, or it is NULL, and *ret stays as it is.
+ */
+int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
+		      struct err *err);
+
 /* ---- transactions ---- */
 
 /*

@@ -293,28 +293,14 @@ static void remember_tick(struct tick_writing *w, int64_t id)
 	w->segment_bytes += w->bytes.len;
 }
 
-static int count_pending(struct store *store, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_COUNT_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, store->writing.recorder);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	store->writing.n_pending = query_read_i64(&q);
-	return 0;
-}
-
 static bool is_fold_due(struct store *store)
 {
 	struct tick_writing *w = &store->writing;
 
 	if (w->n_pending >= 0)
 		w->n_pending++;
-	else if (count_pending(store, NULL) < 0)
+	else if (query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending, NULL) <
+		 0)
 		return false;
 	return store->own || w->n_pending >= w->n_fold || w->segment_bytes >= FOLD_BYTES;
 }

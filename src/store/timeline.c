@@ -83,24 +83,6 @@ int timeline_open(struct store *store, const struct walk_filter *filter, bool wi
 
 /* ---- periods ---- */
 
-/* The hour with minutes that comes next, or is this one. 0: none. */
-static int find_hour(struct timeline *t, uint64_t hour, uint64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(t->store,
-			   t->filter.newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
-			   &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, (int64_t)hour);
-	r = query_step(&q, err);
-	if (r <= 0 || query_is_null(&q))
-		return r < 0 ? r : 0;
-	*ret = (uint64_t)query_read_i64(&q);
-	return 1;
-}
-
 /* What is left up to the hour, or of the hour, or to the end if there is no such hour. */
 static struct period choose_period(const struct timeline *t, bool has_hour, uint64_t hour)
 {
@@ -137,14 +119,18 @@ static void narrow(const struct timeline *t, struct period *p)
 
 static int next_period(struct timeline *t, struct period *ret, struct err *err)
 {
-	uint64_t at = t->filter.newest_first ? t->last_ns : t->first_ns, hour = 0;
+	bool newest_first = t->filter.newest_first;
+	uint64_t at = newest_first ? t->last_ns : t->first_ns;
+	int64_t hour = 0;
 	int r = 0;
 
 	if (t->window && !minute_window_is_empty(t->window))
-		r = find_hour(t, at / HOUR_NS, &hour, err);
+		r = query_read_number(t->store,
+				      newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
+				      (int64_t)(at / HOUR_NS), &hour, err);
 	if (r < 0)
 		return r;
-	*ret = choose_period(t, r > 0, hour);
+	*ret = choose_period(t, r > 0, (uint64_t)hour);
 	narrow(t, ret);
 	return 0;
 }

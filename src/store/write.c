@@ -338,26 +338,15 @@ static int set_end(struct store *store, const struct attempt *a, struct err *err
 }
 
 /* Once more is no harm: what is there is replaced. */
-static int drop_rows(struct store *store, enum statement drop, int64_t attempt_id, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, drop, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	return query_run(&q, err);
-}
-
 static int write_notes(struct store *store, const struct attempt *a, struct err *err)
 {
-	int r = drop_rows(store, STATEMENT_DROP_RUNGS, a->id, err);
+	int r = query_run_for(store, STATEMENT_DROP_RUNGS, a->id, err);
 
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
 			       a->n_rungs, sizeof(*a->rungs), err);
 	if (r == 0)
-		r = drop_rows(store, STATEMENT_DROP_UNKNOWNS, a->id, err);
+		r = query_run_for(store, STATEMENT_DROP_UNKNOWNS, a->id, err);
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns, a->unknowns,
 			       a->n_unknowns, sizeof(*a->unknowns), err);
