@@ -256,7 +256,8 @@ for other in 1 $((layout - 1)) $((layout + 1)); do
 	sql "PRAGMA user_version = $other"
 	sum=$(cksum <"$db")
 	for verb in "doctor --repair" jobs gc; do
-		run "$PROCTOR" $verb
+		read -ra words <<<"$verb"
+		run "$PROCTOR" "${words[@]}"
 		like "$verb: one of layout $other is left alone" "$status $stderr" \
 			"^1 proctor: .*$db has layout $other, and this proctor needs layout $layout: move it away"
 	done
