@@ -113,19 +113,6 @@ static int read_known(struct query *q, const char *name, struct known_anomaly *r
 	return r;
 }
 
-/* The pid, which is NULL where nobody was killed, and when it began. */
-static void bind_killed(struct query *q, const struct anomaly *a)
-{
-	if (a->type == ANOMALY_OOM_KILL && a->has_pid)
-		query_bind_i64(q, a->pid);
-	else
-		query_bind_text(q, NULL);
-	if (u64_known(a->start_ticks))
-		query_bind_i64(q, query_as_i64(a->start_ticks));
-	else
-		query_bind_text(q, NULL);
-}
-
 int anomaly_find_known(struct store *store, int64_t attempt_id, const struct episode *e,
 		       struct known_anomaly *ret, struct err *err)
 {
@@ -143,7 +130,8 @@ int anomaly_find_known(struct store *store, int64_t attempt_id, const struct epi
 	query_bind_i64(&q, attempt_id);
 	query_bind_i64(&q, query_as_i64(e->began_wall_ns));
 	query_bind_i64(&q, query_as_i64(e->ended_wall_ns));
-	bind_killed(&q, &e->worst);
+	query_bind_i64_if(&q, e->worst.type == ANOMALY_OOM_KILL && e->worst.has_pid, e->worst.pid);
+	query_bind_i64_if(&q, u64_known(e->worst.start_ticks), query_as_i64(e->worst.start_ticks));
 	return read_known(&q, e->name, ret, err);
 }
 
@@ -166,10 +154,7 @@ int anomaly_share(struct store *store, int64_t id, const struct anomaly_cells *c
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, id);
-	if (u64_known(cells->ended_wall_ns))
-		query_bind_i64(&q, query_as_i64(cells->ended_wall_ns));
-	else
-		query_bind_text(&q, NULL);
+	query_bind_i64_if(&q, u64_known(cells->ended_wall_ns), query_as_i64(cells->ended_wall_ns));
 	query_bind_text(&q, cells->why_cleared);
 	query_bind_columns(&q, &anomaly_shared_columns, cells);
 	return query_run(&q, err);

@@ -62,6 +62,13 @@ void query_bind_i64(struct query *q, int64_t v)
 	note(q, sqlite3_bind_int64(q->stmt, ++q->next, v));
 }
 
+void query_bind_i64_if(struct query *q, bool is_known, int64_t v)
+{
+	note(q, is_known ? sqlite3_bind_int64(q->stmt, q->next + 1, v)
+			 : sqlite3_bind_null(q->stmt, q->next + 1));
+	q->next++;
+}
+
 void query_bind_text(struct query *q, const char *s)
 {
 	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));

@@ -43,7 +43,8 @@ int query_open(struct store *store, enum statement id, struct query *ret, struct
 void query_close(struct query *q);
 
 void query_bind_i64(struct query *q, int64_t v);
-void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
+void query_bind_i64_if(struct query *q, bool is_known, int64_t v); /* else NULL */
+void query_bind_text(struct query *q, const char *s);		   /* NULL is NULL */
 /* And its seal behind it: a hash of the row's key and of the data. */
 void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);

@@ -213,10 +213,7 @@ static int add_tick(struct store *store, uint64_t wall_ns, int64_t *ret_id, stru
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, store->writing.recorder);
-	if (u64_known(wall_ns))
-		query_bind_i64(&q, (int64_t)wall_ns);
-	else
-		query_bind_text(&q, NULL);
+	query_bind_i64_if(&q, u64_known(wall_ns), (int64_t)wall_ns);
 	query_bind_blob(&q, (int64_t)wall_ns, store->writing.bytes.data, store->writing.bytes.len);
 	r = query_run(&q, err);
 	*ret_id = sqlite3_last_insert_rowid(store->db);
