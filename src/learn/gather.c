@@ -7,8 +7,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/class.h"
-#include "model/profile.h"
-#include "model/profile_accumulator.h"
+#include "learn/profile.h"
 
 #define MIN_SLOPE_POINTS 3
 
@@ -19,7 +18,7 @@ struct stall {
 
 struct gather {
 	const struct attempt *attempt;
-	struct profile_accumulator *samples;
+	struct profile *samples;
 	uint64_t first_ns, last_ns; /* of the snapshots */
 	struct stall memory, io, cpu;
 };
@@ -32,14 +31,14 @@ struct gather *gather_new(const struct attempt *a)
 		return NULL;
 	g->attempt = a;
 	g->first_ns = U64_UNKNOWN;
-	g->samples = profile_accumulator_new(a->job_id, PROFILE_PROCTOR);
+	g->samples = profile_new(a->job_id, PROFILE_PROCTOR);
 	return g->samples ? g : gather_free(g);
 }
 
 struct gather *gather_free(struct gather *g)
 {
 	if (g)
-		profile_accumulator_free(g->samples);
+		profile_free(g->samples);
 	free(g);
 	return NULL;
 }
@@ -63,7 +62,7 @@ int gather_add_snapshot(struct gather *g, const struct snapshot *snap)
 	note_stall(&g->memory, &snap->system.psi_memory, is_first);
 	note_stall(&g->io, &snap->system.psi_io, is_first);
 	note_stall(&g->cpu, &snap->system.psi_cpu, is_first);
-	return profile_accumulator_add_snapshot(g->samples, snap);
+	return profile_add_snapshot(g->samples, snap);
 }
 
 static double stall_pct(const struct gather *g, const struct stall *stall)
@@ -200,47 +199,55 @@ static int describe(const struct attempt *a, const char *command, int n_sheets,
 	return class_describe(&source, arena, &run->class);
 }
 
-static int take_profile(const struct gather *g, struct run_record *run, struct arena *arena)
+/* Samples improve a figure that is unknown, or a lower bound: sampled memory was in use. */
+static double better_of(double accounted, enum evidence evidence, double sampled)
 {
-	CLEANUP(profile_release) struct job_profile p, sampled;
-	CLEANUP(buf_release) struct buf shares = BUF_INIT;
-	int r;
+	bool is_floor = evidence == EVIDENCE_SAMPLED || evidence == EVIDENCE_LOWER_BOUND;
 
-	profile_init(&p);
-	profile_init(&sampled);
-	r = profile_from_attempt(g->attempt, &p);
-	if (r == 0)
-		r = profile_accumulator_finish(g->samples, &sampled);
-	if (r == 0)
-		r = profile_improve(&p, &sampled);
-	if (r < 0)
-		return r;
-	run->peak_rss_mb = p.peak_rss_mb;
-	run->cpu_seconds = p.total_cpu_seconds;
-	run->spawn_count = count_of(p.process_spawn_count);
-	if (p.hotspot_evidence == EVIDENCE_UNKNOWN)
-		return 0;
-	run_write_shares(p.hotspots, p.n_hotspots, &shares);
-	run->syscalls = arena_strndup(arena, shares.data, shares.len);
-	return run->syscalls ? 0 : -ENOMEM;
+	if (!f64_known(sampled))
+		return accounted;
+	if (!f64_known(accounted) || evidence == EVIDENCE_UNKNOWN)
+		return sampled;
+	return is_floor ? fmax(accounted, sampled) : accounted;
 }
 
-/* The job's own: others may share the GPU. */
-static void take_gpu(const struct usage *usage, struct run_record *run)
+/* The share of each call in the time that all of them took on a CPU. NULL stays if none was timed. */
+static int take_syscalls(const struct attempt *a, struct run_record *run, struct arena *arena)
 {
-	run->gpu_memory_mb = u64_to_mb(usage->peak_gpu_bytes);
-	run->gpu_utilization_pct = F64_UNKNOWN;
-	if (u64_known(usage->gpu_busy_ns) && u64_known(usage->wall_ns) && usage->wall_ns > 0)
-		run->gpu_utilization_pct =
-			100.0 * (double)usage->gpu_busy_ns / (double)usage->wall_ns;
+	CLEANUP(free_ptr) struct syscall_share *shares = calloc(a->n_syscalls + 1, sizeof(*shares));
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	double total_ns = 0;
+
+	if (!shares)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->n_syscalls; i++) {
+		uint64_t cpu_ns = a->syscalls[i].cpu_ns;
+
+		shares[i].name = a->syscalls[i].name;
+		shares[i].pct = u64_known(cpu_ns) ? (double)cpu_ns : 0;
+		total_ns += shares[i].pct;
+	}
+	if (!(total_ns > 0))
+		return 0;
+	for (size_t i = 0; i < a->n_syscalls; i++)
+		shares[i].pct = 100.0 * shares[i].pct / total_ns;
+	run_write_shares(shares, a->n_syscalls, &text);
+	run->syscalls = arena_strndup(arena, text.data, text.len);
+	return run->syscalls ? 0 : -ENOMEM;
 }
 
 static void take_host(const struct gather *g, struct run_record *run)
 {
+	const struct usage *usage = &g->attempt->usage;
+
 	run->memory_stall_pct = stall_pct(g, &g->memory);
 	run->io_stall_pct = stall_pct(g, &g->io);
 	run->cpu_stall_pct = stall_pct(g, &g->cpu);
-	take_gpu(&g->attempt->usage, run);
+	/* The job's own share of the GPU: others may use it too. */
+	run->gpu_memory_mb = u64_to_mb(usage->peak_gpu_bytes);
+	if (u64_known(usage->gpu_busy_ns) && u64_known(usage->wall_ns) && usage->wall_ns > 0)
+		run->gpu_utilization_pct =
+			100.0 * (double)usage->gpu_busy_ns / (double)usage->wall_ns;
 }
 
 static int add_whole(const struct gather *g, const char *anomalies, struct run_list *list)
@@ -260,9 +267,14 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 	take_usage(&a->usage, run);
 	take_processes(a, run, 0);
 	take_curve(a, run, 0);
+	run->peak_rss_mb = better_of(u64_to_mb(a->usage.peak_rss_bytes), a->usage.peak_rss_evidence,
+				     profile_peak_rss_mb(g->samples));
+	run->cpu_seconds = better_of(u64_to_seconds(u64_add(a->usage.user_ns, a->usage.system_ns)),
+				     a->usage.cpu_evidence, profile_cpu_seconds(g->samples));
+	run->spawn_count = count_of(a->usage.spawn_count);
 	take_host(g, run);
 	run->anomalies = arena_strdup(&list->arena, anomalies);
-	r = take_profile(g, run, &list->arena);
+	r = take_syscalls(a, run, &list->arena);
 	if (r == 0)
 		r = describe(a, a->n_sheets ? a->sheets[0].command : a->command,
 			     is_single ? 1 : a->total_sheets, run, &list->arena);

@@ -1,9 +1,9 @@
 /*
  * gather - an attempt that is over, as runs to learn from.
  *
- * Peaks, times and counts are those of its profile (model/profile.h), which has
- * the exact ones; what it did early is read off its curve; what the host was like
- * meanwhile, and what calls took the time, the snapshots tell.
+ * Peaks, times, counts and system calls are those of its accounting; where that is unknown or a
+ * lower bound, samples may improve it (learn/profile.h). Early values are read off its curve. The
+ * snapshots have the state of the host meanwhile.
  *
  *	g = gather_new(&attempt);
  *	gather_add_snapshot(g, &snapshot);	for each one of the time it ran

@@ -15,7 +15,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "model/job.h"
-#include "model/profile.h"
+
+/* Percent of the time in system calls; a sum over samples may pass 100. */
+struct syscall_share {
+	const char *name;
+	double pct;
+};
 
 /* Early values are those after so many seconds; unknown if the run was over by then. */
 #define RUN_HORIZONS 4
