@@ -211,7 +211,8 @@ static double better_of(double accounted, enum evidence evidence, double sampled
 	return is_floor ? fmax(accounted, sampled) : accounted;
 }
 
-/* The share of each call in the time that all of them took on a CPU. NULL stays if none was timed. */
+/* The share of each call in the time that all of them took on a CPU. NULL stays if none was timed.
+ */
 static int take_syscalls(const struct attempt *a, struct run_record *run, struct arena *arena)
 {
 	CLEANUP(free_ptr) struct syscall_share *shares = calloc(a->n_syscalls + 1, sizeof(*shares));

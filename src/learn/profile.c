@@ -231,10 +231,9 @@ static int add_to_sheet(struct profile *p, const struct profile_sample *s)
 		if (ARRAY_RESERVE(p->sheets, p->cap_sheets, p->n_sheets + 1) < 0 ||
 		    map_put(&p->by_sheet, (uint64_t)s->sheet_num, i) < 0)
 			return -ENOMEM;
-		p->sheets[p->n_sheets++] =
-			(struct sheet_peaks){ .num = s->sheet_num,
-					      .rss_mb.max = F64_UNKNOWN,
-					      .cpu_percent.max = F64_UNKNOWN };
+		p->sheets[p->n_sheets++] = (struct sheet_peaks){ .num = s->sheet_num,
+								 .rss_mb.max = F64_UNKNOWN,
+								 .cpu_percent.max = F64_UNKNOWN };
 	}
 	peak_add(p, &p->sheets[i].rss_mb, s->rss_mb);
 	peak_add(p, &p->sheets[i].cpu_percent, s->cpu_percent);

@@ -198,8 +198,8 @@ static void test_samples_improve_lower_bounds(void **state)
 		bool is_unknown;
 		double peak_mb, cpu_seconds;
 	} cases[] = {
-		{ EVIDENCE_EXACT, false, 300, 40 },	  { EVIDENCE_LOWER_BOUND, false, 400, 50 },
-		{ EVIDENCE_SAMPLED, false, 400, 50 },	  { EVIDENCE_UPPER_BOUND, false, 300, 40 },
+		{ EVIDENCE_EXACT, false, 300, 40 },   { EVIDENCE_LOWER_BOUND, false, 400, 50 },
+		{ EVIDENCE_SAMPLED, false, 400, 50 }, { EVIDENCE_UPPER_BOUND, false, 300, 40 },
 		{ EVIDENCE_UNKNOWN, true, 400, 50 },
 	};
 
