@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #include "base/json.h"
-#include "learn/analysis.h"
-#include "learn/compat.h"
+#include "learn/failure_analysis.h"
+#include "learn/compat_correlation.h"
 #include "model/pattern.h"
 #include "model/run.h"
 

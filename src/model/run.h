@@ -29,7 +29,7 @@ extern const double run_horizons[RUN_HORIZONS]; /* 5, 15, 60 and 300 s */
 #define RUN_MAX_SHARES 32 /* system calls that are kept, those with the largest shares */
 
 /*
- * What it is a run of, from fine to coarse. Each is a hash; see learn/class.h for
+ * What it is a run of, from fine to coarse. Each is a hash; see learn/run_class.h for
  * what is hashed.
  */
 enum run_rung { RUNG_EXACT, RUNG_MASKED, RUNG_PROGRAM, RUNG_COUNT };

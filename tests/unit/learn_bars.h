@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "learn/analysis.h"
+#include "learn/failure_analysis.h"
 #include "model/run.h"
-#include "stats/fisher.h"
+#include "stats/probability.h"
 #include "stats/rng.h"
 
 #define BARS_FEATURES 14

@@ -1,4 +1,4 @@
-#include "learn/gather.h"
+#include "learn/gather_runs.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,8 +6,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/class.h"
 #include "learn/profile.h"
+#include "learn/run_class.h"
 
 #define MIN_SLOPE_POINTS 3
 

@@ -1,5 +1,5 @@
 /*
- * compat - the correlation of the reference implementation, number by number.
+ * compat_correlation - the correlation of the reference implementation, number by number.
  *
  * Jobs are put into groups: by their memory, by the system calls that took more
  * than 35 % of their time in calls, by whether they had more than 3 processes. A
@@ -7,8 +7,8 @@
  * result. Its "confidence" is a score and no probability: on noise it finds
  * something most of the time. Programs read it; people are shown findings.
  */
-#ifndef PROCTOR_LEARN_COMPAT_H
-#define PROCTOR_LEARN_COMPAT_H
+#ifndef PROCTOR_LEARN_COMPAT_CORRELATION_H
+#define PROCTOR_LEARN_COMPAT_CORRELATION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * change - where a series takes another level.
+ * change_point - where a series takes another level.
  *
  * Looks for the cut at which the means of both sides differ the most (CUSUM),
  * with values scaled by the median absolute deviation of their differences and
@@ -7,8 +7,8 @@
  * if the same values in other orders seldom (p <= 0.02, by ranks) have one as good: values
  * that come now from one level and now from another are no change.
  */
-#ifndef PROCTOR_STATS_CHANGE_H
-#define PROCTOR_STATS_CHANGE_H
+#ifndef PROCTOR_STATS_CHANGE_POINT_H
+#define PROCTOR_STATS_CHANGE_POINT_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "learn/estimate.h"
+#include "learn/run_estimate.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,8 +6,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/class.h"
-#include "stats/change.h"
+#include "learn/run_class.h"
+#include "stats/change_point.h"
 #include "stats/order.h"
 
 #define CENSORED_FACTOR 1.2
@@ -28,36 +28,7 @@ static bool is_censored(const struct run_record *run)
 	return run_measured_outcome(run) == OUTCOME_OOM;
 }
 
-static int list_counting(const struct run_record *const *runs, size_t n,
-			 const struct run_record ***ret, size_t *ret_n)
-{
-	const struct run_record **list = calloc(n ? n : 1, sizeof(*list));
-	size_t n_list = 0;
-
-	if (!list)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (counts(runs[i]))
-			list[n_list++] = runs[i];
-	*ret = list;
-	*ret_n = n_list;
-	return 0;
-}
-
 /* ---- peak memory ---- */
-
-/* Memory changes by factors, so the level is looked for in logarithms. */
-static int find_level(const struct run_record *const *runs, size_t n, double *scratch, size_t *ret)
-{
-	for (size_t i = 0; i < n; i++)
-		scratch[i] = log2(fmax(runs[i]->peak_rss_mb, 1e-3));
-	return change_find_last(scratch, n, LEAST_NOISE, ret);
-}
-
-static double needed(const struct run_record *run)
-{
-	return run->peak_rss_mb * (is_censored(run) ? CENSORED_FACTOR : 1);
-}
 
 /* Only runs that are known to have needed no more count as covered. */
 static void estimate_peak(const struct run_record *const *runs, size_t n, double *scratch,
@@ -66,7 +37,7 @@ static void estimate_peak(const struct run_record *const *runs, size_t n, double
 	size_t n_covered = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		scratch[i] = needed(runs[i]);
+		scratch[i] = runs[i]->peak_rss_mb * (is_censored(runs[i]) ? CENSORED_FACTOR : 1);
 		e->n_censored += is_censored(runs[i]);
 	}
 	order_sort(scratch, n);
@@ -128,24 +99,29 @@ static void estimate_times(const struct run_record *const *runs, size_t n, doubl
 
 int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret)
 {
-	CLEANUP(free_ptr) const struct run_record **list = NULL;
-	CLEANUP(free_ptr) double *scratch = NULL;
+	CLEANUP(free_ptr) const struct run_record **list = calloc(n + 1, sizeof(*list));
+	CLEANUP(free_ptr) double *scratch = calloc(n + 1, sizeof(*scratch));
 	struct estimate e;
 	size_t n_list = 0, since = 0;
-	int r = list_counting(runs, n, &list, &n_list);
+	int r;
 
-	if (r < 0)
-		return r;
+	if (!list || !scratch)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (counts(runs[i]))
+			list[n_list++] = runs[i];
 	estimate_init(&e);
 	if (n_list > 0) {
-		scratch = calloc(n_list, sizeof(*scratch));
-		r = scratch ? find_level(list, n_list, scratch, &since) : -ENOMEM;
+		/* Memory changes by factors, so the level is looked for in logarithms. */
+		for (size_t i = 0; i < n_list; i++)
+			scratch[i] = log2(fmax(list[i]->peak_rss_mb, 1e-3));
+		r = change_find_last(scratch, n_list, LEAST_NOISE, &since);
 		if (r < 0)
 			return r;
 		e.n_left_out = since;
 		e.n_runs = n_list - since;
-		estimate_peak(list + since, n_list - since, scratch, &e);
-		estimate_times(list + since, n_list - since, scratch, &e);
+		estimate_peak(list + since, e.n_runs, scratch, &e);
+		estimate_times(list + since, e.n_runs, scratch, &e);
 	}
 	*ret = e;
 	return 0;

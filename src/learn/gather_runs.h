@@ -1,5 +1,5 @@
 /*
- * gather - an attempt that is over, as runs to learn from.
+ * gather_runs - an attempt that is over, as runs to learn from.
  *
  * Peaks, times, counts and system calls are those of its accounting; where that is unknown or a
  * lower bound, samples may improve it (learn/profile.h). Early values are read off its curve. The
@@ -9,8 +9,8 @@
  *	gather_add_snapshot(g, &snapshot);	for each one of the time it ran
  *	gather_finish(g, anomalies, &list);
  */
-#ifndef PROCTOR_LEARN_GATHER_H
-#define PROCTOR_LEARN_GATHER_H
+#ifndef PROCTOR_LEARN_GATHER_RUNS_H
+#define PROCTOR_LEARN_GATHER_RUNS_H
 
 #include "model/job.h"
 #include "model/run.h"

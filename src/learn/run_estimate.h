@@ -1,5 +1,5 @@
 /*
- * estimate - what the next run will need, from what those before it did.
+ * run_estimate - what the next run will need, from what those before it did.
  *
  * Peak memory: up to 18 runs the largest seen, from 19 on the order statistic that
  * covers the next run in 95 % of cases (stats/order.h); the probability, n / (n + 1)
@@ -9,8 +9,8 @@
  * CPU time: the median, and the 90 % quantile in the same way; there runs that took too
  * long and were ended for that are lower bounds as well.
  */
-#ifndef PROCTOR_LEARN_ESTIMATE_H
-#define PROCTOR_LEARN_ESTIMATE_H
+#ifndef PROCTOR_LEARN_RUN_ESTIMATE_H
+#define PROCTOR_LEARN_RUN_ESTIMATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

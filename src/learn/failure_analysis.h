@@ -1,5 +1,5 @@
 /*
- * analysis - which resource patterns go with failure: the findings.
+ * failure_analysis - which resource patterns go with failure: the findings.
  *
  * Runs are put into classes by their command. Retries of the same input count once.
  * In each class with 3 failures and 3 passes or more all features are tested
@@ -9,8 +9,8 @@
  * tested: what separates failures from passes without exception is told as
  * suggestive, with the smallest p that so few runs could have given.
  */
-#ifndef PROCTOR_LEARN_ANALYSIS_H
-#define PROCTOR_LEARN_ANALYSIS_H
+#ifndef PROCTOR_LEARN_FAILURE_ANALYSIS_H
+#define PROCTOR_LEARN_FAILURE_ANALYSIS_H
 
 #include <stdbool.h>
 #include <stddef.h>

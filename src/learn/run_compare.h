@@ -1,13 +1,15 @@
 /*
- * diff - what two runs used, side by side, and which differences are more than
+ * run_compare - a run against others of its class.
+ *
+ * Two runs: what they used, side by side, and which differences are more than
  * runs of their class usually have.
  *
  * How far two runs of the class lie apart is known from all pairs of others: a
  * difference is beyond the usual if at most 5 % of the pairs have one as large.
  * With fewer than 7 others there are too few pairs to say so.
  */
-#ifndef PROCTOR_LEARN_DIFF_H
-#define PROCTOR_LEARN_DIFF_H
+#ifndef PROCTOR_LEARN_RUN_COMPARE_H
+#define PROCTOR_LEARN_RUN_COMPARE_H
 
 #include <stddef.h>
 
@@ -15,6 +17,7 @@
 #include "base/json.h"
 #include "learn/feature.h"
 #include "model/run.h"
+#include "model/standing.h"
 
 #define DIFF_MIN_OTHERS 7
 #define DIFF_MAX_OTHERS 200
@@ -51,5 +54,21 @@ double diff_expected_by_chance(const struct diff *d);
 
 /* An array of objects. */
 void diff_write_rows(struct json *j, const struct diff *d);
+
+/*
+ * ---- where a run stands among others (model/standing.h) ----
+ *
+ * The usual is that of the others that succeeded: those that failed may have been cut
+ * short. Where fewer than 3 did, it is that of all. A value is unusual if, with p
+ * counted as (1 + as far out) / (1 + others) on its side, twice p is at most 0.05: so
+ * with fewer than 39 others none is.
+ */
+
+/*
+ * others: with an outcome, the run not among them. Fills all but what was expected,
+ * and the basis. -ENOMEM.
+ */
+int standing_judge(const struct run_record *run, const struct run_record *others, size_t n,
+		   struct standing *ret);
 
 #endif

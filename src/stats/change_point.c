@@ -1,4 +1,4 @@
-#include "stats/change.h"
+#include "stats/change_point.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,7 +6,6 @@
 
 #include "base/macros.h"
 #include "stats/order.h"
-#include "stats/rank.h"
 #include "stats/rng.h"
 
 /*
@@ -18,16 +17,6 @@
 #define DEALS 299	 /* orders that a change is held against */
 #define MAX_HITS 5	 /* of these with a cut as good: p <= 0.02 */
 #define SEED UINT64_C(5) /* any; fixed, so that the same series gives the same */
-
-/* What noise there is from one value to the next; a step is only one of the differences. */
-static double noise_of(const double *values, size_t n, double *scratch)
-{
-	double *differences = scratch + n;
-
-	for (size_t i = 0; i + 1 < n; i++)
-		differences[i] = values[i + 1] - values[i];
-	return order_spread(differences, n - 1, scratch) / sqrt(2);
-}
 
 /* In noises from the median, clipped where a value is far from its neighbours too. */
 static void scale(const double *values, size_t n, double noise, double *scratch, double *ret)
@@ -86,17 +75,6 @@ static double best_cut(const int32_t *ranks, size_t n)
 	return best;
 }
 
-static void shuffle(struct rng *rng, int32_t *ranks, size_t n)
-{
-	for (size_t i = n; i > 1; i--) {
-		size_t k = rng_below(rng, (uint32_t)i);
-		int32_t rank = ranks[i - 1];
-
-		ranks[i - 1] = ranks[k];
-		ranks[k] = rank;
-	}
-}
-
 /*
  * Runs that now need much and now little have a spread that differences do not show, and
  * cuts that look good. In any other order they have such cuts as well; a change of level
@@ -116,7 +94,13 @@ static int depends_on_order(const double *values, size_t n)
 	observed = best_cut(ranks, n);
 	rng_seed(&rng, SEED);
 	for (int i = 0; i < DEALS && n_hits <= MAX_HITS; i++) {
-		shuffle(&rng, ranks, n);
+		for (size_t k = n; k > 1; k--) {
+			size_t other = rng_below(&rng, (uint32_t)k);
+			int32_t rank = ranks[k - 1];
+
+			ranks[k - 1] = ranks[other];
+			ranks[other] = rank;
+		}
 		n_hits += best_cut(ranks, n) >= observed - 1e-9;
 	}
 	return n_hits <= MAX_HITS;
@@ -126,6 +110,7 @@ int change_find_last(const double *values, size_t n, double least_noise, size_t 
 {
 	CLEANUP(free_ptr) double *scratch = NULL;
 	size_t begin = 0, cut;
+	double noise;
 	int r = 1;
 
 	*ret = 0;
@@ -134,7 +119,11 @@ int change_find_last(const double *values, size_t n, double least_noise, size_t 
 	scratch = calloc(3 * n, sizeof(*scratch));
 	if (!scratch)
 		return -ENOMEM;
-	scale(values, n, fmax(noise_of(values, n, scratch), least_noise), scratch, scratch + 2 * n);
+	/* The noise from one value to the next; a step is only one of the differences. */
+	for (size_t i = 0; i + 1 < n; i++)
+		scratch[n + i] = values[i + 1] - values[i];
+	noise = order_spread(scratch + n, n - 1, scratch) / sqrt(2);
+	scale(values, n, fmax(noise, least_noise), scratch, scratch + 2 * n);
 	while (r > 0 && (cut = find_cut(scratch + 2 * n + begin, n - begin)) > 0) {
 		r = depends_on_order(values + begin, n - begin);
 		if (r > 0)

@@ -1,9 +1,32 @@
-#include "stats/fisher.h"
+#include "stats/probability.h"
 
 #include <math.h>
-#include <stdbool.h>
 
-#define SAME 1e-7 /* two tables are as likely as each other if they differ by less */
+#define FARTHEST 38.0 /* beyond, the tail is below the smallest double */
+#define SAME 1e-7     /* two tables are as likely as each other if they differ by less */
+
+double normal_tail(double z)
+{
+	return 0.5 * erfc(z / sqrt(2));
+}
+
+/* By halving: 60 steps are more than a double has digits. */
+double normal_tail_quantile(double p)
+{
+	double low = -FARTHEST, high = FARTHEST;
+
+	for (int i = 0; i < 60; i++) {
+		double middle = (low + high) / 2;
+
+		if (normal_tail(middle) > p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return (low + high) / 2;
+}
+
+/* ---- Fisher ---- */
 
 /* lgamma() writes a global of the C library: others may run at the same time. */
 static double log_factorial(size_t n)
@@ -65,4 +88,23 @@ double fisher_at_least(size_t a, size_t b, size_t c, size_t d)
 	for (size_t i = a; i <= m.most; i++)
 		sum += chance_of(&m, i);
 	return fmin(sum, 1);
+}
+
+/* ---- Wilson ---- */
+
+struct interval interval_wilson(size_t k, size_t n, double level)
+{
+	double z = normal_tail_quantile((1 - level) / 2);
+	double count = (double)n, share = (double)k / count;
+	double middle, half, scale;
+
+	if (n == 0)
+		return (struct interval){ 0, 1 };
+	scale = 1 / (1 + z * z / count);
+	middle = (share + z * z / (2 * count)) * scale;
+	half = z * scale * sqrt(share * (1 - share) / count + z * z / (4 * count * count));
+	return (struct interval){
+		.low = k == 0 ? 0 : fmax(middle - half, 0), /* not a hair beside it */
+		.high = k == n ? 1 : fmin(middle + half, 1),
+	};
 }

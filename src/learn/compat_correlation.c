@@ -1,4 +1,4 @@
-#include "learn/compat.h"
+#include "learn/compat_correlation.h"
 
 #include <errno.h>
 #include <math.h>
@@ -62,39 +62,11 @@ static const char *format_tag(struct arena *arena, const char *name, const char 
 	return buf_error(&tag) < 0 ? NULL : arena_strndup(arena, tag.data, tag.len);
 }
 
-static int set_tags(struct compat_result *result, const struct kind *kind, const struct group *g,
-		    double rate, struct arena *arena)
-{
-	char rate_text[32], size_text[32];
-
-	snprintf(rate_text, sizeof(rate_text), "%.2f", rate);
-	snprintf(size_text, sizeof(size_text), "%zu", g->n);
-	result->tags[0] = format_tag(arena, kind->tag, g->name);
-	result->tags[1] = format_tag(arena, "failure_rate", rate_text);
-	result->tags[2] = format_tag(arena, "sample_size", size_text);
-	return result->tags[0] && result->tags[1] && result->tags[2] ? 0 : -ENOMEM;
-}
-
-static struct compat_result *add_result(struct analysis *a)
-{
-	struct compat *out = a->out;
-
-	if (out->n == a->cap) {
-		size_t cap = a->cap ? a->cap * 2 : 16;
-		struct compat_result *more = reallocarray(out->results, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		out->results = more;
-		a->cap = cap;
-	}
-	return &out->results[out->n++];
-}
-
 static int judge(struct analysis *a, const struct kind *kind, const struct group *g)
 {
 	double rate, deviation, share;
 	struct compat_result *result;
+	char rate_text[32], size_text[32];
 
 	if (g->n < MIN_GROUP)
 		return 0;
@@ -102,9 +74,9 @@ static int judge(struct analysis *a, const struct kind *kind, const struct group
 	deviation = fabs(rate - a->base_rate);
 	if (deviation < MIN_DEVIATION)
 		return 0;
-	result = add_result(a);
-	if (!result)
+	if (ARRAY_RESERVE(a->out->results, a->cap, a->out->n + 1) < 0)
 		return -ENOMEM;
+	result = &a->out->results[a->out->n++];
 	share = (double)g->n / (double)a->n_jobs;
 	/* In this order: the last digits depend on it. */
 	*result = (struct compat_result){
@@ -113,7 +85,12 @@ static int judge(struct analysis *a, const struct kind *kind, const struct group
 		.n_jobs = g->n,
 	};
 	result->is_stored = result->confidence >= MIN_STORED;
-	return set_tags(result, kind, g, rate, &a->out->arena);
+	snprintf(rate_text, sizeof(rate_text), "%.2f", rate);
+	snprintf(size_text, sizeof(size_text), "%zu", g->n);
+	result->tags[0] = format_tag(&a->out->arena, kind->tag, g->name);
+	result->tags[1] = format_tag(&a->out->arena, "failure_rate", rate_text);
+	result->tags[2] = format_tag(&a->out->arena, "sample_size", size_text);
+	return result->tags[0] && result->tags[1] && result->tags[2] ? 0 : -ENOMEM;
 }
 
 static int judge_all(struct analysis *a, const struct kind *kind, const struct group *groups,
@@ -184,16 +161,7 @@ static struct group *find_group(struct named_groups *g, const char *name)
 	for (; map_get(&g->places, key, &place); key++)
 		if (strcmp(g->items[place].name, name) == 0)
 			return &g->items[place];
-	if (g->n == g->cap) {
-		size_t cap = g->cap ? g->cap * 2 : 16;
-		struct group *more = reallocarray(g->items, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		g->items = more;
-		g->cap = cap;
-	}
-	if (map_put(&g->places, key, g->n) < 0)
+	if (ARRAY_RESERVE(g->items, g->cap, g->n + 1) < 0 || map_put(&g->places, key, g->n) < 0)
 		return NULL;
 	g->items[g->n] = (struct group){ .name = name };
 	return &g->items[g->n++];
