@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 enum pressure_level {

@@ -26,7 +26,7 @@
 #include "learn/failure_analysis.h"
 #include "learn/compat_correlation.h"
 #include "model/pattern.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 /*
  * Brings the patterns up to date: judges those there are by the runs that ended

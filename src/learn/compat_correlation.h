@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 #define COMPAT_TYPE "RESOURCE_CORRELATION" /* of the patterns that are stored */
 #define COMPAT_LOOKBACK_DAYS 7

@@ -19,7 +19,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "learn/effect.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 #define ANALYSIS_LEVEL 0.05	 /* supported */
 #define ANALYSIS_SUGGESTIVE 0.10 /* worth a second look */

@@ -13,7 +13,7 @@
 #define PROCTOR_LEARN_GATHER_RUNS_H
 
 #include "model/job.h"
-#include "model/run.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 struct gather;

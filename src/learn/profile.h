@@ -24,7 +24,7 @@
 
 #include "base/json.h"
 #include "model/job.h"
-#include "model/run.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 #define PROFILE_MAX_PROCESSES 65536 /* that are followed at a time */

@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 struct class_source {
 	const char *command; /* as it is shown, secrets masked; of several sheets the first one's,

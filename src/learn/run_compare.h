@@ -16,8 +16,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "learn/feature.h"
-#include "model/run.h"
-#include "model/standing.h"
+#include "model/run_record.h"
 
 #define DIFF_MIN_OTHERS 7
 #define DIFF_MAX_OTHERS 200
@@ -56,7 +55,7 @@ double diff_expected_by_chance(const struct diff *d);
 void diff_write_rows(struct json *j, const struct diff *d);
 
 /*
- * ---- where a run stands among others (model/standing.h) ----
+ * ---- where a run stands among others (model/run_record.h) ----
  *
  * The usual is that of the others that succeeded: those that failed may have been cut
  * short. Where fewer than 3 did, it is that of all. A value is unusual if, with p

@@ -16,8 +16,7 @@
 #include <stddef.h>
 
 #include "base/json.h"
-#include "model/estimate.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 #define ESTIMATE_PEAK_LEVEL 0.95
 #define ESTIMATE_CPU_LEVEL 0.90

@@ -3,9 +3,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/pattern.h"
-#include "model/run.h"
 
 /* ---- a type that only these have ---- */
 

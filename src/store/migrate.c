@@ -38,7 +38,7 @@
  *    only the peak is left are thin. meta has last_tick, the largest id of a fold
  *    that was removed, and what retention keeps for itself (retention.c).
  *    A run is what is learned from: an attempt (is_whole) or one of its sheets, in
- *    numbers that outlive the samples (model/run.h). Its outcome is the attempt's,
+ *    numbers that outlive the samples (model/run_record.h). Its outcome is the attempt's,
  *    which a verdict of a person may have replaced. An estimate is what was
  *    expected of it by its start, a score how that did.
  *    Events never get the id of one that was removed: who follows them goes by it.

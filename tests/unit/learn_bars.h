@@ -11,7 +11,7 @@
 
 #include "base/macros.h"
 #include "learn/failure_analysis.h"
-#include "model/run.h"
+#include "model/run_record.h"
 #include "stats/probability.h"
 #include "stats/rng.h"
 

@@ -1,4 +1,4 @@
-#include "model/run.h"
+#include "model/run_record.h"
 
 #include <errno.h>
 #include <math.h>
@@ -149,15 +149,8 @@ bool run_has_anomaly(const char *anomalies, const char *type)
 
 struct run_record *run_list_add(struct run_list *list)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : 64;
-		struct run_record *more = reallocarray(list->items, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		list->items = more;
-		list->cap = cap;
-	}
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return NULL;
 	run_record_init(&list->items[list->n]);
 	return &list->items[list->n++];
 }
@@ -167,4 +160,16 @@ void run_list_release(struct run_list *list)
 	free(list->items);
 	arena_release(&list->arena);
 	*list = (struct run_list){ .arena = ARENA_INIT };
+}
+
+void estimate_init(struct estimate *e)
+{
+	*e = (struct estimate){
+		.peak_rss_mb = F64_UNKNOWN,
+		.peak_coverage = F64_UNKNOWN,
+		.cpu_seconds = F64_UNKNOWN,
+		.cpu_high_seconds = F64_UNKNOWN,
+		.cpu_coverage = F64_UNKNOWN,
+		.wall_seconds = F64_UNKNOWN,
+	};
 }

@@ -1,12 +1,13 @@
 /*
- * run - one run of a class of jobs in numbers: what is learned from.
+ * run_record - one run of a class of jobs in numbers, which is what proctor learns from; what the
+ * next run is expected to need; and how an attempt compares.
  *
  * A run is an attempt or, of one with several sheets, also a sheet of it. What it
  * used is taken from the record once, when it is over, and kept: samples are
  * removed after a while, these are not. Unknown is NaN, U64_UNKNOWN, NULL.
  */
-#ifndef PROCTOR_MODEL_RUN_H
-#define PROCTOR_MODEL_RUN_H
+#ifndef PROCTOR_MODEL_RUN_RECORD_H
+#define PROCTOR_MODEL_RUN_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,5 +102,57 @@ struct run_list {
 /* A new one at the end, all unknown; NULL: no memory. */
 struct run_record *run_list_add(struct run_list *list);
 void run_list_release(struct run_list *list);
+
+/* ---- what the next run of a class is expected to need, and how past answers did ---- */
+
+struct estimate {
+	uint64_t n_runs;      /* that it rests on; 0: there is no history, and nothing is known */
+	enum run_rung rung;   /* how alike they are */
+	uint64_t n_censored;  /* of these were killed for memory: lower bounds only */
+	uint64_t n_left_out;  /* older runs, from before the last change of level */
+	double peak_rss_mb;   /* NaN where none of the runs has one */
+	double peak_coverage; /* the probability that the next run stays within it */
+	double cpu_seconds;   /* median */
+	double cpu_high_seconds, cpu_coverage; /* 90 % quantile, as far as there are runs */
+	double wall_seconds;		       /* median */
+};
+
+void estimate_init(struct estimate *e); /* no data */
+
+/* What became of an estimate when its run ended: 1 covered, 0 not, -1 cannot be told. */
+struct estimate_score {
+	int is_peak_covered, is_cpu_covered;
+};
+
+/* How past answers for a class did. */
+struct calibration {
+	uint64_t n_peak, n_peak_covered;
+	uint64_t n_cpu, n_cpu_covered;
+	double promised; /* mean of the coverages that were promised for peaks; NaN: none */
+};
+
+/* ---- how an attempt compares with runs like it, and with what was expected of it ---- */
+
+enum standing_quantity { STANDING_WALL, STANDING_CPU, STANDING_PEAK, STANDING_COUNT };
+
+/* One quantity: seconds, or MB. */
+struct standing_value {
+	double value;		  /* of this attempt; NaN: unknown, or it is not over */
+	double median, low, high; /* of the others; 19 in 20 lie between, or all of fewer than 39 */
+	size_t n;		  /* others that have a value */
+	size_t n_below, n_above;  /* of these have less, and more, by 1 % and 50 ms or 1 MB */
+	bool is_unusual;	  /* so far out that at most 1 in 20 would be, were it like them */
+};
+
+struct standing {
+	uint64_t n_others, n_failed; /* of them */
+	bool is_by_success;	     /* the values are of those that succeeded; else of all */
+	const char *basis;	     /* how alike they are: "exact command" */
+	struct standing_value values[STANDING_COUNT];
+
+	struct estimate expected; /* from runs that had ended when it began; n_runs 0: no data */
+	const char *expected_basis;
+	struct estimate_score score; /* whether it stayed within */
+};
 
 #endif
