@@ -74,35 +74,26 @@ bool json_cursor_next_element(struct json_cursor *c)
 	return go_on(c, ']');
 }
 
-/* From behind the quote that begins it to the one that ends it; NULL: there is none. */
-static const char *find_end(const struct json_cursor *c, bool *ret_has_escapes)
+/* A string as it stands there, without its quotes; NULL: it is none. */
+static const char *take_raw(struct json_cursor *c, size_t *ret_len, bool *ret_has_escapes)
 {
-	const char *p = c->at;
+	const char *start, *p;
 
+	if (!take(c, '"'))
+		return NULL;
 	*ret_has_escapes = false;
-	for (; p < c->end && *p != '"'; p++)
+	start = c->at;
+	for (p = start; p < c->end && *p != '"'; p++)
 		if (*p == '\\' && p + 1 < c->end) {
 			*ret_has_escapes = true;
 			p++;
 		}
-	return p < c->end ? p : NULL;
-}
-
-/* A string as it stands there, without its quotes; NULL: it is none. */
-static const char *take_raw(struct json_cursor *c, size_t *ret_len, bool *ret_has_escapes)
-{
-	const char *start, *end;
-
-	if (!take(c, '"'))
-		return NULL;
-	start = c->at;
-	end = find_end(c, ret_has_escapes);
-	if (!end) {
+	if (p >= c->end) { /* it does not end */
 		give_up(c);
 		return NULL;
 	}
-	c->at = end + 1;
-	*ret_len = (size_t)(end - start);
+	c->at = p + 1;
+	*ret_len = (size_t)(p - start);
 	return start;
 }
 

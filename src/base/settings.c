@@ -42,30 +42,24 @@ struct place {
 	enum owner owner;
 };
 
-static bool is_one_folder(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-	char a_folder[OWN_PATH_BYTES], b_folder[OWN_PATH_BYTES];
-	struct stat a_st, b_st;
-
-	snprintf(a_folder, sizeof(a_folder), "%.*s", (int)a_len, a);
-	snprintf(b_folder, sizeof(b_folder), "%.*s", (int)b_len, b);
-	if (stat(a_folder, &a_st) < 0 || stat(b_folder, &b_st) < 0)
-		return strcmp(a_folder, b_folder) == 0; /* not made yet */
-	return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
-}
-
-/* Also by another way, or through a link; and where neither is there yet. */
+/* Also by another way, or through a link; where neither exists yet, by folder and name. */
 static bool is_one_file(const char *a, const char *b)
 {
 	const char *a_slash = strrchr(a, '/'), *b_slash = strrchr(b, '/');
+	char a_folder[OWN_PATH_BYTES], b_folder[OWN_PATH_BYTES];
 	struct stat a_st, b_st;
 
 	if (strcmp(a, b) == 0)
 		return true;
 	if (stat(a, &a_st) == 0 && stat(b, &b_st) == 0)
 		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
-	return a_slash && b_slash && strcmp(a_slash, b_slash) == 0 &&
-	       is_one_folder(a, (size_t)(a_slash - a) + 1, b, (size_t)(b_slash - b) + 1);
+	if (!a_slash || !b_slash || strcmp(a_slash, b_slash) != 0)
+		return false;
+	snprintf(a_folder, sizeof(a_folder), "%.*s", (int)(a_slash - a) + 1, a);
+	snprintf(b_folder, sizeof(b_folder), "%.*s", (int)(b_slash - b) + 1, b);
+	if (stat(a_folder, &a_st) < 0 || stat(b_folder, &b_st) < 0)
+		return strcmp(a_folder, b_folder) == 0; /* not created yet */
+	return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
 }
 
 static bool is_at(const struct place *place, const char *owner, const struct own_file *own)

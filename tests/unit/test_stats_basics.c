@@ -6,11 +6,11 @@
 
 #include <math.h>
 
+#include "draws.h"
 #include "base/macros.h"
 #include "stats/change_point.h"
 #include "stats/probability.h"
 #include "stats/order.h"
-#include "stats/rng.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 
