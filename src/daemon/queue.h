@@ -24,7 +24,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "learn/learn.h"
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 struct queued {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "model/gpu_words.h"
+#include "model/job.h"
 #include "report/format.h"
 #include "report/spacing.h"
 

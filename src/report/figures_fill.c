@@ -5,7 +5,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/gpu_words.h"
+#include "model/job.h"
 #include "report/seen.h"
 
 #define AVERAGE_SLACK_PERCENT 5.0 /* the highest is sampled */

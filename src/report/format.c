@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/num.h"
 #include "base/clock.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
@@ -16,7 +16,7 @@
 
 void report_add_bytes(struct buf *out, uint64_t bytes)
 {
-	bytes_add_text(out, bytes);
+	num_add_bytes(out, bytes);
 }
 
 /* From a minute upwards: the two largest units. */

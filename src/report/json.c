@@ -7,7 +7,7 @@
 #include "base/unknown.h"
 #include "model/anomaly.h"
 #include "model/syscall_text.h"
-#include "model/rank_finding.h"
+#include "model/job.h"
 #include "report/notes.h"
 #include "report/report.h"
 #include "report/verdict.h"

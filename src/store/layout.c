@@ -41,7 +41,7 @@
  * can identify that. clock_error_ns is of its host when it began.
  *
  * Learning: a run is an attempt (is_whole) or one of its sheets, in numbers that outlive the
- * samples (model/run.h). Its outcome is the attempt's, which a verdict of a person may have
+ * samples (model/run_record.h). Its outcome is the attempt's, which a verdict of a person may have
  * replaced. An estimate is made by its start, a score compares it with the result. n_looks of a
  * pattern counts the checks of its later runs, as each spends error.
  *

@@ -3,10 +3,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/job.h"
 #include "model/pattern.h"
-#include "model/run.h"
 #include "model/snapshot.h"
 #include "store/store.h"
 
