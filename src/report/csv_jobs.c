@@ -1,10 +1,8 @@
-#include "report/csv.h"
-
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "report/csv_cells.h"
+#include "report/csv_columns.h"
 #include "report/facts.h"
-#include "report/json.h"
+#include "report/report_json.h"
 #include "report/report.h"
 
 /* ---- jobs: one row per attempt ---- */

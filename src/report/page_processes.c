@@ -1,12 +1,326 @@
 #include "report/page.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "report/format.h"
-#include "report/life.h"
 #include "report/report.h"
+
+/* ---- sheets ---- */
+
+#define MAX_SHEETS 20 /* rows of the table */
+#define MAX_ITEMS 8   /* earlier tries and ranks below it */
+
+static const struct column sheet_columns[] = {
+	{ "sheet", COLUMN_RIGHT },   { "name", COLUMN_CUT },	  { "outcome", COLUMN_LEFT },
+	{ "ended", COLUMN_LEFT },    { "tries", COLUMN_RIGHT },	  { "wall", COLUMN_RIGHT },
+	{ "CPU", COLUMN_RIGHT },     { "max CPU", COLUMN_RIGHT }, { "memory", COLUMN_RIGHT },
+	{ "largest", COLUMN_RIGHT }, { "procs", COLUMN_RIGHT },
+};
+
+static const char *outcome_in_words(const struct facts *f, const struct sheet_record *sheet)
+{
+	if (sheet->outcome != OUTCOME_NONE)
+		return outcome_name(sheet->outcome);
+	if (u64_known(sheet->ended_wall_ns))
+		return "-";
+	return f->a->is_running ? "running" : "lost";
+}
+
+static struct buf *figure_cell(struct table *t, const struct figures *f, enum figure id)
+{
+	return page_number_cell(t, figure_is_known(f, id), f->evidence[id]);
+}
+
+static void add_sheet(struct table *t, const struct facts *f, const struct sheet_fact *sheet)
+{
+	const struct figures *figures = &sheet->figures;
+	const struct usage *usage = &figures->usage;
+
+	buf_printf(table_cell(t), "%d", sheet->last->num);
+	format_string(table_cell(t), sheet->last->name);
+	buf_add_str(table_cell(t), outcome_in_words(f, sheet->last));
+	report_add_status(table_cell(t), sheet->last->status);
+	format_count(table_cell(t), sheet->n_tries);
+	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
+	report_add_duration(figure_cell(t, figures, FIGURE_CPU), figures->cpu_ns);
+	format_percent(figure_cell(t, figures, FIGURE_MAX_CPU), usage->peak_cpu_percent);
+	report_add_bytes(figure_cell(t, figures, FIGURE_PEAK_RSS), usage->peak_rss_bytes);
+	report_add_bytes(figure_cell(t, figures, FIGURE_MAX_PROCESS_RSS),
+			 usage->max_process_rss_bytes);
+	format_count(figure_cell(t, figures, FIGURE_SPAWNS), usage->spawn_count);
+}
+
+/* What did not succeed first, then the longest. */
+static int compare_interest(const void *left, const void *right)
+{
+	const struct sheet_fact *l = *(const struct sheet_fact *const *)left;
+	const struct sheet_fact *r = *(const struct sheet_fact *const *)right;
+	bool l_good = l->last->outcome == OUTCOME_SUCCESS;
+	bool r_good = r->last->outcome == OUTCOME_SUCCESS;
+	uint64_t l_wall = l->figures.usage.wall_ns + 1; /* unknown becomes 0 */
+	uint64_t r_wall = r->figures.usage.wall_ns + 1;
+
+	if (l_good != r_good)
+		return l_good ? 1 : -1;
+	if (l_wall != r_wall)
+		return l_wall > r_wall ? -1 : 1;
+	return (l->last->num > r->last->num) - (l->last->num < r->last->num);
+}
+
+static int compare_number(const void *left, const void *right)
+{
+	const struct sheet_fact *l = *(const struct sheet_fact *const *)left;
+	const struct sheet_fact *r = *(const struct sheet_fact *const *)right;
+
+	return (l->last->num > r->last->num) - (l->last->num < r->last->num);
+}
+
+/* The sheets to show, by number, up to MAX_SHEETS; NULL when memory runs out. */
+static const struct sheet_fact **choose_sheets(const struct facts *f, size_t *ret_n)
+{
+	const struct sheet_fact **chosen = calloc(f->n_sheets, sizeof(*chosen));
+
+	if (!chosen)
+		return NULL;
+	for (size_t i = 0; i < f->n_sheets; i++)
+		chosen[i] = &f->sheets[i];
+	qsort(chosen, f->n_sheets, sizeof(*chosen), compare_interest);
+	*ret_n = f->n_sheets < MAX_SHEETS ? f->n_sheets : MAX_SHEETS;
+	qsort(chosen, *ret_n, sizeof(*chosen), compare_number);
+	return chosen;
+}
+
+static void add_sheet_table(struct doc *d, const struct facts *f)
+{
+	CLEANUP(free_ptr) const struct sheet_fact **chosen = NULL;
+	CLEANUP(table_release) struct table t = TABLE_INIT(sheet_columns);
+	size_t n = 0;
+
+	chosen = choose_sheets(f, &n);
+	if (!chosen)
+		d->out->failed = true;
+	for (size_t i = 0; i < n; i++)
+		add_sheet(&t, f, chosen[i]);
+	page_add_table(d, &t);
+}
+
+/* "sheet 2, try 1: failure after 1.20 s, exit code 1" */
+static void add_earlier_try(struct doc *d, const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	buf_printf(&line, "sheet %d, try %d: ", sheet->num, sheet->try_num);
+	format_string(&line, outcome_name(sheet->outcome));
+	buf_add_str(&line, ", ");
+	if (sheet->reason && sheet->reason[0])
+		buf_add_str(&line, sheet->reason);
+	else
+		format_status(&line, sheet->status);
+	d->writer->item(d, line.data);
+}
+
+static void add_rank_group(struct buf *line, const struct sheet_record *sheet,
+			   struct exit_status status)
+{
+	struct ranges r;
+
+	buf_add_str(line, "; ");
+	format_status(line, status);
+	buf_add_str(line, ": ");
+	ranges_begin(&r, line);
+	for (size_t i = 0; i < sheet->n_ranks; i++)
+		if (sheet->ranks[i].status.exit_code == status.exit_code &&
+		    sheet->ranks[i].status.signal == status.signal)
+			ranges_add(&r, sheet->ranks[i].rank);
+	ranges_end(&r);
+}
+
+static bool is_first_of_status(const struct sheet_record *sheet, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (sheet->ranks[k].status.exit_code == sheet->ranks[i].status.exit_code &&
+		    sheet->ranks[k].status.signal == sheet->ranks[i].status.signal)
+			return false;
+	return true;
+}
+
+/* "sheet 3, ranks by end: exit code 0: 0, 1, 3; exit code 1: 2" */
+static void add_ranks(struct doc *d, const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	buf_printf(&line, "sheet %d, %d ranks", sheet->num, sheet->total_ranks);
+	for (size_t i = 0; i < sheet->n_ranks; i++)
+		if (is_first_of_status(sheet, i))
+			add_rank_group(&line, sheet, sheet->ranks[i].status);
+	d->writer->item(d, line.data);
+}
+
+/* Earlier tries and ranks, up to MAX_ITEMS. */
+static void add_items(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_sheets; i++) {
+		const struct sheet_fact *sheet = &f->sheets[i];
+
+		for (size_t k = 0; k + 1 < sheet->n_tries; k++)
+			if (n++ < MAX_ITEMS)
+				add_earlier_try(d, sheet->tries[k]);
+		if (sheet->last->n_ranks > 0 && n++ < MAX_ITEMS)
+			add_ranks(d, sheet->last);
+	}
+	if (n > MAX_ITEMS) {
+		buf_printf(&line, "%zu more in the JSON", n - MAX_ITEMS);
+		d->writer->item(d, line.data);
+	}
+}
+
+void page_add_sheets(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+
+	/* One sheet, tried once, without ranks: the page has said it all. */
+	if (f->n_sheets == 0 ||
+	    (f->n_sheets == 1 && f->sheets[0].n_tries == 1 && f->sheets[0].last->n_ranks == 0))
+		return;
+	buf_add_str(&heading, "Sheets");
+	if (f->n_sheets > MAX_SHEETS)
+		buf_printf(&heading, " (%d of %zu: what did not succeed and the longest)",
+			   MAX_SHEETS, f->n_sheets);
+	d->writer->section(d, heading.data);
+	add_sheet_table(d, f);
+	add_items(d, f);
+}
+
+/* ---- phases ---- */
+
+#define MAX_PHASES 12
+
+/* All phases of one path and one rank. */
+struct phase_sum {
+	const struct phase_record *first;
+	size_t n;
+	uint64_t total_ns;
+	bool has_open; /* one that nobody saw left: it may have lasted longer */
+};
+
+static int compare_kind(const struct phase_record *l, const struct phase_record *r)
+{
+	int by_path = strcmp(l->path ? l->path : l->name, r->path ? r->path : r->name);
+
+	return by_path ? by_path : (l->rank > r->rank) - (l->rank < r->rank);
+}
+
+static int compare_phases(const void *l, const void *r)
+{
+	const struct phase_record *const *left = l, *const *right = r;
+	uint64_t a = (*left)->entered_wall_ns, b = (*right)->entered_wall_ns;
+	int by_kind = compare_kind(*left, *right);
+
+	return by_kind ? by_kind : (a > b) - (a < b);
+}
+
+static int compare_totals(const void *l, const void *r)
+{
+	const struct phase_sum *left = l, *right = r;
+
+	return (left->total_ns < right->total_ns) - (left->total_ns > right->total_ns);
+}
+
+static int compare_beginnings(const void *l, const void *r)
+{
+	uint64_t a = ((const struct phase_sum *)l)->first->entered_wall_ns;
+	uint64_t b = ((const struct phase_sum *)r)->first->entered_wall_ns;
+
+	return (a > b) - (a < b);
+}
+
+/* phases are sorted by kind. Returns how many sums there are. */
+static size_t sum_up(const struct phase_record **phases, size_t n, struct phase_sum *ret)
+{
+	size_t n_sums = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t ns;
+
+		if (i == 0 || compare_kind(phases[i - 1], phases[i]) != 0)
+			ret[n_sums++] = (struct phase_sum){ .first = phases[i] };
+		ns = u64_delta(phases[i]->left_wall_ns, phases[i]->entered_wall_ns);
+		ret[n_sums - 1].n++;
+		ret[n_sums - 1].total_ns += u64_known(ns) ? ns : 0;
+		ret[n_sums - 1].has_open |= !u64_known(ns);
+	}
+	return n_sums;
+}
+
+static void add_phase(struct table *t, const struct facts *f, const struct phase_sum *sum)
+{
+	const struct phase_record *phase = sum->first;
+	bool is_known = !sum->has_open || sum->total_ns > 0;
+
+	if (attempt_has_ranks(f->a) && phase->rank >= 0)
+		buf_printf(table_cell(t), "%d", phase->rank);
+	else if (attempt_has_ranks(f->a))
+		buf_add_char(table_cell(t), '-');
+	format_count(table_cell(t), sum->n);
+	format_offset(table_cell(t), phase->entered_wall_ns, f->a->started_wall_ns);
+	report_add_duration(page_number_cell(t, is_known,
+					     sum->has_open ? EVIDENCE_LOWER_BOUND : EVIDENCE_EXACT),
+			    is_known ? sum->total_ns : U64_UNKNOWN);
+	format_string(table_cell(t), phase->path ? phase->path : phase->name);
+}
+
+static void add_phase_table(struct doc *d, const struct facts *f, struct phase_sum *sums,
+			    size_t n_sums)
+{
+	static const struct column columns[] = {
+		{ "rank", COLUMN_RIGHT },   { "times", COLUMN_RIGHT }, { "first", COLUMN_RIGHT },
+		{ "lasted", COLUMN_RIGHT }, { "phase", COLUMN_CUT },
+	};
+	size_t n = n_sums < MAX_PHASES ? n_sums : MAX_PHASES;
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+
+	page_leave_out_rank(&t, f);
+	qsort(sums, n_sums, sizeof(*sums), compare_totals);
+	qsort(sums, n, sizeof(*sums), compare_beginnings);
+	for (size_t i = 0; i < n; i++)
+		add_phase(&t, f, &sums[i]);
+	buf_add_str(&heading, "Phases");
+	if (n_sums > n)
+		buf_printf(&heading, " (the %zu that lasted longest; %zu more in the JSON)", n,
+			   n_sums - n);
+	d->writer->section(d, heading.data);
+	page_add_table(d, &t);
+}
+
+void page_add_phases(struct doc *d, const struct facts *f)
+{
+	CLEANUP(free_ptr)
+	const struct phase_record **phases =
+		reallocarray(NULL, f->a->n_phases + 1, sizeof(*phases));
+	CLEANUP(free_ptr)
+	struct phase_sum *sums = reallocarray(NULL, f->a->n_phases + 1, sizeof(*sums));
+
+	if (f->a->n_phases == 0)
+		return;
+	if (!phases || !sums) {
+		d->writer->paragraph(d, "No memory was left to sum up its phases.");
+		return;
+	}
+	for (size_t i = 0; i < f->a->n_phases; i++)
+		phases[i] = &f->a->phases[i];
+	qsort(phases, f->a->n_phases, sizeof(*phases), compare_phases);
+	add_phase_table(d, f, sums, sum_up(phases, f->a->n_phases, sums));
+}
+
+/* ---- processes ---- */
 
 #define MAX_PROCESSES 10
 #define MAX_EVENTS 6
@@ -42,16 +356,6 @@ static enum evidence gpu_time_evidence(const struct facts *f, const struct proc_
 	return is_part && p->max_gpu_bytes > 0 ? EVIDENCE_LOWER_BOUND : EVIDENCE_SAMPLED;
 }
 
-static void add_gpu_use(struct table *t, const struct facts *f, const struct proc_record *p)
-{
-	report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
-			 p->max_gpu_bytes);
-	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
-			    p->gpu_busy_ns);
-	report_add_duration(page_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
-			    p->gpu_idle_ns);
-}
-
 static void add_process(struct table *t, const struct facts *f, const struct proc_record *p,
 			bool has_gpu)
 {
@@ -64,8 +368,16 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
 			 p->max_rss_bytes);
 	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
-	if (has_gpu)
-		add_gpu_use(t, f, p);
+	if (has_gpu) {
+		report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
+				 p->max_gpu_bytes);
+		report_add_duration(
+			page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
+			p->gpu_busy_ns);
+		report_add_duration(
+			page_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
+			p->gpu_idle_ns);
+	}
 	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
 	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, born_ns));
 	if (facts_is_left_running(f, p))
@@ -185,21 +497,6 @@ static void add_what(struct buf *cell, const struct proc_event *ev, const char *
 		buf_add_str(cell, "…");
 }
 
-static void add_event(struct table *t, const struct facts *f, const struct proc_event *ev)
-{
-	const struct proc_record *p = facts_find_process(f, ev);
-	const char *command = p && p->command ? p->command : "";
-
-	if (attempt_has_ranks(f->a))
-		add_number(table_cell(t), p ? p->rank : RANK_NONE);
-	format_offset(table_cell(t), ev->wall_ns, f->a->started_wall_ns);
-	buf_add_str(table_cell(t), event_type_name(ev->type));
-	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
-	add_number(table_cell(t), ev->sheet_num);
-	report_add_status(table_cell(t), ev->status);
-	add_what(table_cell(t), ev, command);
-}
-
 static void add_events(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
@@ -213,16 +510,27 @@ static void add_events(struct doc *d, const struct facts *f)
 	};
 	const struct proc_event *events[MAX_EVENTS];
 	const struct sheet_fact *culprit = facts_culprit(f);
-	size_t total = life_find_notable(f->a, culprit ? culprit->last->num : SHEET_NONE,
-					 MAX_EVENTS, events);
+	size_t total = facts_find_notable(f->a, culprit ? culprit->last->num : SHEET_NONE,
+					  MAX_EVENTS, events);
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	if (total == 0)
 		return;
 	page_leave_out_rank(&t, f);
-	for (size_t i = 0; i < total && i < MAX_EVENTS; i++)
-		add_event(&t, f, events[i]);
+	for (size_t i = 0; i < total && i < MAX_EVENTS; i++) {
+		const struct proc_record *p = facts_find_process(f, events[i]);
+		const char *command = p && p->command ? p->command : "";
+
+		if (attempt_has_ranks(f->a))
+			add_number(table_cell(&t), p ? p->rank : RANK_NONE);
+		format_offset(table_cell(&t), events[i]->wall_ns, f->a->started_wall_ns);
+		buf_add_str(table_cell(&t), event_type_name(events[i]->type));
+		add_number(table_cell(&t), events[i]->key.pid > 0 ? (int)events[i]->key.pid : -1);
+		add_number(table_cell(&t), events[i]->sheet_num);
+		report_add_status(table_cell(&t), events[i]->status);
+		add_what(table_cell(&t), events[i], command);
+	}
 	d->writer->table(d, &t);
 	if (total > MAX_EVENTS) {
 		buf_printf(&line, "%zu more in the JSON.", total - MAX_EVENTS);
@@ -246,20 +554,20 @@ static void add_first_dead(struct doc *d, const struct facts *f)
 	d->writer->paragraph(d, line.data);
 }
 
-void page_add_life(struct doc *d, const struct facts *f)
+void page_add_exits(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	uint64_t born = f->figures.usage.spawn_count;
-	struct life_tally tally;
+	struct exit_tally tally;
 
-	life_count(f, &tally);
+	exit_tally_count(f, &tally);
 	if (tally.n_all == 0 && f->a->n_events == 0)
 		return;
 	if (f->figures.evidence[FIGURE_SPAWNS] == EVIDENCE_LOWER_BOUND)
 		buf_add_str(&line, "at least ");
 	format_count(&line, born);
 	buf_add_str(&line, " born: ");
-	life_add_tally(&line, &tally, f->a->is_running);
+	exit_tally_add(&line, &tally, f->a->is_running);
 	if (u64_known(born) && born > tally.n_all)
 		buf_printf(&line, "%s%llu %s", tally.n_all ? ", " : "",
 			   (unsigned long long)(born - tally.n_all),

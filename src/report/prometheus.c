@@ -178,25 +178,20 @@ struct things {
 	void (*label)(struct buf *out, const void *thing);
 };
 
-static void add_metric(struct buf *out, const struct metric *m, const struct things *things)
-{
-	for (size_t i = 0; i < things->n; i++) {
-		CLEANUP(buf_release) struct buf label = BUF_INIT;
-		const void *thing = (const char *)things->items + i * things->size;
-
-		if (things->label)
-			things->label(&label, thing);
-		add_line(out, m, thing, label.len > 0 ? label.data : NULL);
-	}
-}
-
 static void add_metrics(struct buf *out, const struct metric *metrics, size_t n,
 			const struct things *things)
 {
 	CLEANUP(buf_release) struct buf lines = BUF_INIT;
 
 	for (size_t i = 0; i < n; i++) {
-		add_metric(&lines, &metrics[i], things);
+		for (size_t k = 0; k < things->n; k++) {
+			CLEANUP(buf_release) struct buf label = BUF_INIT;
+			const void *thing = (const char *)things->items + k * things->size;
+
+			if (things->label)
+				things->label(&label, thing);
+			add_line(&lines, &metrics[i], thing, label.len > 0 ? label.data : NULL);
+		}
 		if (i + 1 < n && strcmp(metrics[i].name, metrics[i + 1].name) == 0)
 			continue; /* it goes on in the next row */
 		add_lines(out, &metrics[i], &lines);

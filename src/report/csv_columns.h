@@ -1,12 +1,12 @@
 /*
- * csv_cells - a row of CSV from a struct, by a table of its columns.
+ * csv_columns - a row of CSV from a struct, by a table of its columns.
  *
  * Each table of the export is constant arrays of these; name, type and place of
  * a column stand in one line. A column that ends in _bytes or _ns is the number as
  * it was measured, beside the same in the unit of the contract.
  */
-#ifndef PROCTOR_REPORT_CSV_CELLS_H
-#define PROCTOR_REPORT_CSV_CELLS_H
+#ifndef PROCTOR_REPORT_CSV_COLUMNS_H
+#define PROCTOR_REPORT_CSV_COLUMNS_H
 
 #include <stddef.h>
 
@@ -62,5 +62,13 @@ struct csv_columns {
 
 void csv_add_names(struct csv *c, const struct csv_columns *columns);
 void csv_add_cells(struct csv *c, const struct csv_columns *columns, const void *from);
+
+/* The names of all columns of a table of the export, without the end of the row. */
+void csv_samples_heading(struct csv *c);
+void csv_snapshots_heading(struct csv *c);
+void csv_events_heading(struct csv *c);
+void csv_jobs_heading(struct csv *c);
+void csv_sheets_heading(struct csv *c);
+void csv_processes_heading(struct csv *c);
 
 #endif

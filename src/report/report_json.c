@@ -1,4 +1,4 @@
-#include "report/json.h"
+#include "report/report_json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,11 +6,72 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "model/anomaly.h"
-#include "model/syscall_text.h"
 #include "model/rank_finding.h"
-#include "report/notes.h"
+#include "model/standing.h"
+#include "model/syscall_text.h"
 #include "report/report.h"
 #include "report/verdict.h"
+
+/* ---- runs like this ---- */
+
+/* 1, 0, and -1 for what cannot be told. */
+static void key_score(struct json *j, const char *key, int is_covered)
+{
+	if (is_covered < 0)
+		json_key_null(j, key);
+	else
+		json_key_bool(j, key, is_covered);
+}
+
+static void json_write_standing(struct json *j, const struct standing *s)
+{
+	static const char *const keys[STANDING_COUNT] = {
+		[STANDING_WALL] = "wall_seconds",
+		[STANDING_CPU] = "total_cpu_seconds",
+		[STANDING_PEAK] = "peak_rss_mb",
+	};
+	const struct estimate *e;
+
+	if (!s) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_string(j, "basis", s->basis);
+	json_key_u64(j, "others", s->n_others);
+	json_key_u64(j, "others_failed", s->n_failed);
+	json_key_string(j, "usual_of", s->is_by_success ? "success" : "all");
+	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
+		json_key(j, keys[q]);
+		json_begin_object(j);
+		json_key_f64(j, "value", s->values[q].value);
+		json_key_f64(j, "median", s->values[q].median);
+		json_key_f64(j, "low", s->values[q].low);
+		json_key_f64(j, "high", s->values[q].high);
+		json_key_u64(j, "runs", s->values[q].n);
+		json_key_u64(j, "runs_below", s->values[q].n_below);
+		json_key_u64(j, "runs_above", s->values[q].n_above);
+		json_key_bool(j, "unusual", s->values[q].is_unusual);
+		json_end_object(j);
+	}
+	e = &s->expected;
+	json_key(j, "expected");
+	json_begin_object(j);
+	json_key_string(j, "basis", e->n_runs ? s->expected_basis : "no data");
+	json_key_u64(j, "runs", e->n_runs);
+	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
+	json_key_f64(j, "confidence", e->peak_coverage);
+	json_key_f64(j, "estimated_cpu_seconds", e->cpu_seconds);
+	json_key_f64(j, "cpu_seconds_90", e->cpu_high_seconds);
+	json_key_f64(j, "cpu_coverage", e->cpu_coverage);
+	json_key_f64(j, "estimated_wall_seconds", e->wall_seconds);
+	key_score(j, "peak_covered", s->score.is_peak_covered);
+	key_score(j, "cpu_covered", s->score.is_cpu_covered);
+	json_end_object(j);
+	json_end_object(j);
+}
+
+/* ---- the report ---- */
 
 /* Points of series[]: an hour of samples a second apart. */
 #define SERIES_MAX 3600
@@ -26,19 +87,11 @@ static void key_time(struct json *j, const char *key, uint64_t wall_ns)
 	json_key_f64(j, key, u64_to_seconds(wall_ns));
 }
 
-static void write_verdict(struct json *j, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	verdict_add_sentence(&text, f);
-	json_key_string(j, "verdict", text.data);
-	json_key_string(j, "reason", f->a->reason);
-}
-
 static void write_identity(struct json *j, const struct facts *f)
 {
 	const struct attempt *a = f->a;
 	char hash[20];
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)a->argv_hash);
 	json_key_string(j, "job_id", a->job_id);
@@ -47,7 +100,9 @@ static void write_identity(struct json *j, const struct facts *f)
 	json_key_string(j, "outcome", outcome_name(a->outcome));
 	json_key_bool(j, "lost", a->is_lost);
 	key_status(j, a->status);
-	write_verdict(j, f);
+	verdict_add_sentence(&text, f);
+	json_key_string(j, "verdict", text.data);
+	json_key_string(j, "reason", f->a->reason);
 	json_key_string(j, "command", a->command);
 	json_key_string(j, "argv_hash", hash);
 	json_key_string(j, "host", a->host);
@@ -100,21 +155,6 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 	json_end_object(j);
 }
 
-static void write_tries(struct json *j, const struct facts *f, const struct sheet_fact *sheet)
-{
-	json_key(j, "tries");
-	json_begin_array(j);
-	for (size_t i = 0; i < sheet->n_tries; i++) {
-		struct figures figures;
-
-		figures_of_sheet(f->a, sheet->tries[i], &figures);
-		json_begin_object(j);
-		write_try(j, sheet->tries[i], &figures);
-		json_end_object(j);
-	}
-	json_end_array(j);
-}
-
 /* By number; the last try's numbers stand at the sheet itself. */
 static void write_sheets(struct json *j, const struct facts *f)
 {
@@ -130,7 +170,17 @@ static void write_sheets(struct json *j, const struct facts *f)
 		json_key_string(j, "name", sheet->last->name);
 		json_key_string(j, "command", sheet->last->command);
 		write_try(j, sheet->last, &sheet->figures);
-		write_tries(j, f, sheet);
+		json_key(j, "tries");
+		json_begin_array(j);
+		for (size_t k = 0; k < sheet->n_tries; k++) {
+			struct figures figures;
+
+			figures_of_sheet(f->a, sheet->tries[k], &figures);
+			json_begin_object(j);
+			write_try(j, sheet->tries[k], &figures);
+			json_end_object(j);
+		}
+		json_end_array(j);
 		json_end_object(j);
 	}
 	json_end_object(j);
@@ -163,70 +213,6 @@ void json_write_calls(struct json *j, const char *text)
 	json_end_array(j);
 }
 
-static void write_process(struct json *j, const struct facts *f, const struct proc_record *p)
-{
-	json_begin_object(j);
-	json_key_i64(j, "pid", p->key.pid);
-	json_key_u64(j, "start_ticks", p->key.start_ticks);
-	json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
-	json_key_string(j, "command", p->command);
-	json_key_int(j, "sheet_num", p->sheet_num);
-	json_key_int(j, "rank", p->rank);
-	json_key_u64(j, "uid", p->uid);
-	key_time(j, "born", facts_born_ns(f, p));
-	key_time(j, "died", p->died_wall_ns);
-	key_status(j, p->status);
-	json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
-	json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
-	json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
-	json_key_string(j, "evidence", evidence_name(p->evidence)); /* of max_rss_mb */
-	json_key_string(j, "cpu_evidence", evidence_name(facts_cpu_evidence(p)));
-	json_key_u64(j, "rchar", p->rchar);
-	json_key_u64(j, "wchar", p->wchar);
-	json_key_u64(j, "read_bytes", p->read_bytes);
-	json_key_u64(j, "write_bytes", p->write_bytes);
-	json_key_u64(j, "major_faults", p->major_faults);
-	json_key_u64(j, "max_threads", p->max_threads);
-	json_key_u64(j, "max_fds", p->max_fds);
-	json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
-	json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
-	json_key_f64(j, "gpu_idle_seconds", u64_to_seconds(p->gpu_idle_ns));
-	json_key_u64(j, "samples", p->n_samples);
-	json_key(j, "syscalls");
-	json_write_calls(j, p->syscalls);
-	json_end_object(j);
-}
-
-static void write_processes(struct json *j, const struct facts *f)
-{
-	json_key(j, "processes");
-	json_begin_array(j);
-	for (size_t i = 0; i < f->a->n_processes; i++)
-		write_process(j, f, &f->a->processes[i]);
-	json_end_array(j);
-}
-
-static void write_events(struct json *j, const struct facts *f)
-{
-	json_key(j, "events");
-	json_begin_array(j);
-	for (size_t i = 0; i < f->a->n_events; i++)
-		proc_event_write_json(j, &f->a->events[i]);
-	json_end_array(j);
-}
-
-static void write_phases(struct json *j, const struct facts *f)
-{
-	json_key(j, "phases");
-	json_begin_array(j);
-	for (size_t i = 0; i < f->a->n_phases; i++) {
-		json_begin_object(j);
-		phase_record_write_fields(j, &f->a->phases[i]);
-		json_end_object(j);
-	}
-	json_end_array(j);
-}
-
 static void write_rungs(struct json *j, const struct facts *f)
 {
 	json_key(j, "rungs");
@@ -239,19 +225,6 @@ static void write_rungs(struct json *j, const struct facts *f)
 	for (size_t i = 0; i < f->a->n_rungs; i++)
 		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
 	json_end_object(j);
-}
-
-static void write_notes(struct json *j, const struct facts *f)
-{
-	json_key(j, "unknown");
-	json_begin_array(j);
-	for (size_t i = 0; i < f->n_notes; i++) {
-		json_begin_object(j);
-		json_key_string(j, "what", f->notes[i].what);
-		json_key_string(j, "why", f->notes[i].why);
-		json_end_object(j);
-	}
-	json_end_array(j);
 }
 
 /* Takes up to max samples of one sheet into one point: the highest of each value. */
@@ -344,25 +317,11 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_end_object(j);
 }
 
-static void write_evidence(struct json *j, const struct facts *f)
-{
-	bool is_counted = f->a->n_syscalls > 0;
-
-	json_key(j, "evidence");
-	json_begin_object(j);
-	figures_write_evidence(j, &f->figures, true);
-	json_key_string(j, "syscalls",
-			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
-	json_key_string(j, "syscall_hotspots",
-			evidence_name(is_counted ? facts_hotspot_evidence(f) : EVIDENCE_UNKNOWN));
-	json_end_object(j);
-}
-
 /* null where nobody looked: an empty list would be a claim. */
 static void write_anomalies(struct json *j, const struct facts *f)
 {
 	json_key(j, "anomalies");
-	if (notes_has(f, "anomalies")) {
+	if (facts_has_note(f, "anomalies")) {
 		json_none(j);
 		return;
 	}
@@ -378,12 +337,21 @@ static void write_anomalies(struct json *j, const struct facts *f)
 int json_report_write(struct buf *out, const struct facts *f)
 {
 	struct json j;
+	bool is_counted;
 
 	json_init(&j, out);
 	json_begin_object(&j);
 	write_identity(&j, f);
 	figures_write_json(&j, &f->figures, true);
-	write_evidence(&j, f);
+	is_counted = f->a->n_syscalls > 0;
+	json_key(&j, "evidence");
+	json_begin_object(&j);
+	figures_write_evidence(&j, &f->figures, true);
+	json_key_string(&j, "syscalls",
+			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
+	json_key_string(&j, "syscall_hotspots",
+			evidence_name(is_counted ? facts_hotspot_evidence(f) : EVIDENCE_UNKNOWN));
+	json_end_object(&j);
 	write_sheets(&j, f);
 	write_anomalies(&j, f);
 	write_syscalls(&j, f->a);
@@ -391,10 +359,69 @@ int json_report_write(struct buf *out, const struct facts *f)
 	json_key(&j, "runs_like_this");
 	json_write_standing(&j, f->a->standing);
 	write_rungs(&j, f);
-	write_notes(&j, f);
-	write_processes(&j, f);
-	write_events(&j, f);
-	write_phases(&j, f);
+	json_key(&j, "unknown");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->n_notes; i++) {
+		json_begin_object(&j);
+		json_key_string(&j, "what", f->notes[i].what);
+		json_key_string(&j, "why", f->notes[i].why);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	json_key(&j, "processes");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->a->n_processes; i++) {
+		json_begin_object(&j);
+		json_key_i64(&j, "pid", f->a->processes[i].key.pid);
+		json_key_u64(&j, "start_ticks", f->a->processes[i].key.start_ticks);
+		json_key_u64(&j, "ppid",
+			     f->a->processes[i].ppid > 0 ? (uint64_t)f->a->processes[i].ppid
+							 : U64_UNKNOWN);
+		json_key_string(&j, "command", f->a->processes[i].command);
+		json_key_int(&j, "sheet_num", f->a->processes[i].sheet_num);
+		json_key_int(&j, "rank", f->a->processes[i].rank);
+		json_key_u64(&j, "uid", f->a->processes[i].uid);
+		key_time(&j, "born", facts_born_ns(f, &f->a->processes[i]));
+		key_time(&j, "died", f->a->processes[i].died_wall_ns);
+		key_status(&j, f->a->processes[i].status);
+		json_key_f64(&j, "user_cpu_seconds", u64_to_seconds(f->a->processes[i].user_ns));
+		json_key_f64(&j, "system_cpu_seconds",
+			     u64_to_seconds(f->a->processes[i].system_ns));
+		json_key_f64(&j, "max_rss_mb", u64_to_mb(f->a->processes[i].max_rss_bytes));
+		json_key_string(&j, "evidence",
+				evidence_name(f->a->processes[i].evidence)); /* of max_rss_mb */
+		json_key_string(&j, "cpu_evidence",
+				evidence_name(facts_cpu_evidence(&f->a->processes[i])));
+		json_key_u64(&j, "rchar", f->a->processes[i].rchar);
+		json_key_u64(&j, "wchar", f->a->processes[i].wchar);
+		json_key_u64(&j, "read_bytes", f->a->processes[i].read_bytes);
+		json_key_u64(&j, "write_bytes", f->a->processes[i].write_bytes);
+		json_key_u64(&j, "major_faults", f->a->processes[i].major_faults);
+		json_key_u64(&j, "max_threads", f->a->processes[i].max_threads);
+		json_key_u64(&j, "max_fds", f->a->processes[i].max_fds);
+		json_key_f64(&j, "peak_gpu_memory_mb", u64_to_mb(f->a->processes[i].max_gpu_bytes));
+		json_key_f64(&j, "gpu_seconds", u64_to_seconds(f->a->processes[i].gpu_busy_ns));
+		json_key_f64(&j, "gpu_idle_seconds",
+			     u64_to_seconds(f->a->processes[i].gpu_idle_ns));
+		json_key_u64(&j, "samples", f->a->processes[i].n_samples);
+		json_key(&j, "syscalls");
+		json_write_calls(&j, f->a->processes[i].syscalls);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	json_key(&j, "events");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->a->n_events; i++)
+		proc_event_write_json(&j, &f->a->events[i]);
+	json_end_array(&j);
+	json_key(&j, "phases");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->a->n_phases; i++) {
+		json_begin_object(&j);
+		phase_record_write_fields(&j, &f->a->phases[i]);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
 	write_series(&j, f);
 	json_end_object(&j);
 	buf_add_char(out, '\n');

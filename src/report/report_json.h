@@ -1,12 +1,12 @@
 /*
- * json - the report as an object of the contract, with proctor's own fields beside it.
+ * report_json - the report as an object of the contract, with proctor's own fields beside it.
  *
  * Long jobs have more samples than a report needs: then each point of series[]
  * stands for series_samples_per_point of them (fewer where a sheet ends), with
  * the highest of each value and the time of the last. History has them all.
  */
-#ifndef PROCTOR_REPORT_JSON_H
-#define PROCTOR_REPORT_JSON_H
+#ifndef PROCTOR_REPORT_REPORT_JSON_H
+#define PROCTOR_REPORT_REPORT_JSON_H
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -21,8 +21,5 @@ void json_write_ranks(struct json *j, const struct sheet_record *sheet);
 /* The value of syscalls of a process, from its text (model/syscall_text.h); null: nobody counted.
  */
 void json_write_calls(struct json *j, const char *text);
-
-/* The value of runs_like_this: null where nobody looked, or there are none. */
-void json_write_standing(struct json *j, const struct standing *s);
 
 #endif
