@@ -418,11 +418,11 @@ int facts_init(struct facts *f, const struct attempt *a)
 
 static void count_status(struct exit_tally *tally, struct exit_status status)
 {
-	if (status.signal >= 0 && status.signal < EXIT_SIGNALS)
+	if (status.signal >= 0 && status.signal < EXIT_SIGNALS) {
 		tally->killed[status.signal]++;
-	else if (status.exit_code >= 0 && status.exit_code < EXIT_CODES)
+	} else if (status.exit_code >= 0 && status.exit_code < EXIT_CODES) {
 		tally->exited[status.exit_code]++;
-	else {
+	} else {
 		tally->n_unseen++;
 		return;
 	}

@@ -1,18 +1,239 @@
 #include "rpc/client.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
 #include "rpc/codes.h"
-#include "rpc/notice.h"
-#include "rpc/wire.h"
+#include "rpc/lines.h"
+#include "rpc/listen.h"
+#include "rpc/peer.h"
+
+/* ---- the wire: a socket that is written to and read from with a deadline ---- */
+
+struct wire {
+	int fd;
+	struct lines lines;
+	const char *bytes; /* of chunk: read and not yet handed out */
+	size_t n_bytes;
+	char chunk[RPC_CLIENT_CHUNK_BYTES];
+};
+
+#define NS_PER_MS UINT64_C(1000000)
+#define CONNECT_RETRY_MS 10
+
+/* On the boot clock; UINT64_MAX ms is no deadline. */
+static uint64_t wire_deadline(uint64_t timeout_ms)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	if (timeout_ms > (UINT64_MAX - now_ns) / NS_PER_MS)
+		return UINT64_MAX;
+	return now_ns + timeout_ms * NS_PER_MS;
+}
+
+/* For poll(): -1 without a deadline; rounded up, so that it is over when poll() says so. */
+static int ms_left(uint64_t deadline_ns)
+{
+	uint64_t now_ns = clock_boot_ns(), ms;
+
+	if (deadline_ns == UINT64_MAX)
+		return -1;
+	if (deadline_ns <= now_ns)
+		return 0;
+	ms = (deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static int wait_for(int fd, short events, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int r = poll(&p, 1, ms_left(deadline_ns));
+
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	return r == 0 && clock_boot_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
+/* ---- connecting ---- */
+
+static int connect_patiently(const struct address *address, uint64_t deadline_ns)
+{
+	for (;;) {
+		int fd = address_connect(address);
+		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
+
+		/* A Unix socket does not say when there is room among those who wait. */
+		if (fd != -EAGAIN && fd != -EINTR)
+			return fd;
+		if (now_ns >= deadline_ns)
+			return -ETIMEDOUT;
+		if (deadline_ns - now_ns < ns)
+			ns = deadline_ns - now_ns;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+	}
+}
+
+static int check_daemon(int fd, const char *path, pid_t *ret_pid, struct err *err)
+{
+	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
+	int r = rpc_peer_read(fd, &peer, err);
+
+	if (r < 0)
+		return r;
+	if (peer.uid != 0 && peer.uid != geteuid())
+		return err_set(err, -EPERM,
+			       "on %s listens uid %u, who is neither root nor this user", path,
+			       (unsigned)peer.uid);
+	*ret_pid = peer.pid;
+	return 0;
+}
+
+/*
+ * Connects, and makes sure that the listener is root or this user. Waits until
+ * the deadline if too many others are waiting. -EPERM, -ETIMEDOUT, errno of connect().
+ */
+static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid_t *ret_pid,
+			struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	struct address address;
+	int r;
+
+	r = address_of_path(path, &address, err);
+	if (r < 0)
+		return r;
+	fd = connect_patiently(&address, deadline_ns);
+	if (fd < 0)
+		return err_set(err, fd, "cannot connect to %s: %s", path, strerror(-fd));
+	r = check_daemon(fd, path, ret_pid, err);
+	if (r < 0)
+		return r;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- writing and reading ---- */
+
+/* All of it. -ETIMEDOUT: a part may have been written. */
+static int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t deadline_ns)
+{
+	while (n > 0) {
+		ssize_t done = send(w->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		int r = 0;
+
+		if (done >= 0) {
+			bytes += done;
+			n -= (size_t)done;
+		} else if (errno == EAGAIN) {
+			r = wait_for(w->fd, POLLOUT, deadline_ns);
+		} else if (errno != EINTR) {
+			r = errno == EPIPE ? -ECONNRESET : -errno;
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* At least one byte. */
+static int wire_fill(struct wire *w, uint64_t deadline_ns)
+{
+	for (;;) {
+		ssize_t n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
+		int r = 0;
+
+		if (n > 0) {
+			w->bytes = w->chunk;
+			w->n_bytes = (size_t)n;
+			return 0;
+		}
+		if (n == 0)
+			return -ECONNRESET;
+		if (errno == EAGAIN)
+			r = wait_for(w->fd, POLLIN, deadline_ns);
+		else if (errno != EINTR)
+			r = -errno;
+		if (r < 0)
+			return r;
+	}
+}
+
+/* The next line, valid until the next call. -ETIMEDOUT, -ECONNRESET: it has ended, -EMSGSIZE. */
+static int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len)
+{
+	for (;;) {
+		int r = lines_next(&w->lines, &w->bytes, &w->n_bytes, ret_line, ret_len);
+
+		if (r != 0)
+			return r < 0 ? r : 0;
+		r = wire_fill(w, deadline_ns);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* Would wire_read() have a line at once, from what has come already? */
+static bool wire_has_line(const struct wire *w)
+{
+	return w->n_bytes > 0 && memchr(w->bytes, '\n', w->n_bytes);
+}
+/* Whether the next value is this text, without escapes. */
+static bool is_next(struct json_cursor *c, const char *wanted)
+{
+	const char *text;
+	size_t n, len = strlen(wanted);
+
+	json_cursor_value(c, &text, &n);
+	return n == len + 2 && text[0] == '"' && memcmp(text + 1, wanted, len) == 0;
+}
+
+/* To the value of this key; those before it are passed over, but for one that must be so. */
+static bool go_to(struct json_cursor *c, const char *key, const char *before, const char *wanted)
+{
+	const char *name;
+	size_t n;
+	bool is_right = false;
+
+	if (!json_cursor_enter(c, '{'))
+		return false;
+	while (json_cursor_next_key(c, &name, &n)) {
+		if (json_cursor_is(name, n, key))
+			return is_right;
+		if (json_cursor_is(name, n, "result"))
+			return false; /* an answer, and a long one perhaps */
+		if (json_cursor_is(name, n, before))
+			is_right = is_next(c, wanted);
+		else
+			json_cursor_skip(c);
+	}
+	return false;
+}
+
+/*
+ * Whether the line is an event of this topic; then ret stands before its data. Only of lines
+ * as the daemon writes them, in which the topic comes before the data.
+ */
+static bool find_event_data(const char *line, size_t len, const char *topic,
+			    struct json_cursor *ret)
+{
+	json_cursor_init(ret, line, len);
+	return go_to(ret, "params", "method", "event") && go_to(ret, "data", "topic", topic);
+}
+
+/* ---- the client ---- */
 
 #define DEFAULT_TIMEOUT_MS 10000
 #define DEFAULT_LINE_BYTES \
@@ -231,7 +452,7 @@ static bool hand_on_text(struct rpc_client *client, const char *line, size_t len
 {
 	struct json_cursor data;
 
-	if (!client->text_topic || !notice_find_data(line, len, client->text_topic, &data))
+	if (!client->text_topic || !find_event_data(line, len, client->text_topic, &data))
 		return false;
 	client->text_r = client->on_text(client->ctx, &data);
 	return true;

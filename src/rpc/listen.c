@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,37 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
-#include "rpc/address.h"
 #include "rpc/peer.h"
+#include "rpc/server.h"
+
+/* ---- addresses ---- */
+
+int address_of_path(const char *path, struct address *ret, struct err *err)
+{
+	size_t n = strlen(path), max = sizeof(ret->un.sun_path) - 1;
+
+	if (n == 0)
+		return err_set(err, -ENOENT, "the path of the socket is empty");
+	if (n > max)
+		return err_set(
+			err, -ENAMETOOLONG,
+			"the path of the socket has %zu bytes, and a Unix socket's at most %zu: %s",
+			n, max, path);
+	*ret = (struct address){ .un.sun_family = AF_UNIX };
+	memcpy(ret->un.sun_path, path, n + 1);
+	ret->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+	return 0;
+}
+
+int address_connect(const struct address *address)
+{
+	CLEANUP(close_fd)
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address->un, address->len) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
 
 #define BACKLOG 512 /* as many as a default server takes; the kernel cuts it to its own limit */
 
@@ -76,16 +106,6 @@ static pid_t read_holder(int fd)
 	return pid < INT32_MAX ? (pid_t)pid : 0;
 }
 
-static void write_holder(int fd)
-{
-	char text[32];
-	int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-
-	/* Only the message for a second daemon would lack it. */
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
-		errno = 0;
-}
-
 static int check_lock_file(int fd, const char *lock_path, struct err *err)
 {
 	struct stat st;
@@ -102,6 +122,8 @@ static int lock_path_of(const char *path, int *ret_fd, struct err *err)
 	CLEANUP(free_ptr) char *lock_path = NULL;
 	CLEANUP(close_fd) int fd = -1;
 	int r;
+	char text[32];
+	int n;
 
 	if (asprintf(&lock_path, "%s.lock", path) < 0) {
 		lock_path = NULL;
@@ -118,7 +140,10 @@ static int lock_path_of(const char *path, int *ret_fd, struct err *err)
 		return errno == EWOULDBLOCK ? refuse_live(path, read_holder(fd), err)
 					    : err_set(err, -errno, "cannot lock %s: %s", lock_path,
 						      strerror(errno));
-	write_holder(fd);
+	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	/* Only the message for a second daemon would lack it. */
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
+		errno = 0;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -279,4 +304,33 @@ void listener_close(struct listener *l)
 	close_fd(&l->lock_fd);
 	free(l->path);
 	*l = (struct listener)LISTENER_INIT;
+}
+
+/* ---- a socket from systemd ---- */
+
+#define FIRST_FD 3 /* SD_LISTEN_FDS_START */
+
+static uint64_t read_number(const char *variable)
+{
+	const char *text = getenv(variable);
+	uint64_t v = 0;
+
+	if (!text || num_parse_u64(text, &v) < 0)
+		return 0;
+	return v;
+}
+
+int rpc_take_inherited_fd(struct err *err)
+{
+	uint64_t pid = read_number("LISTEN_PID"), n = read_number("LISTEN_FDS");
+
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	if (pid != (uint64_t)getpid() || n == 0)
+		return 0;
+	if (n > 1)
+		return err_set(err, -EINVAL, "systemd handed over %llu sockets, and one is needed",
+			       (unsigned long long)n);
+	return FIRST_FD;
 }
