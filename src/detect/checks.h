@@ -20,13 +20,13 @@
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
-struct surroundings;
+struct host_past;
 
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
-	const struct surroundings *around;
+	const struct host_past *past;
 	double now;
 	double step;			    /* since the last tick; NaN: this is the first */
 	const struct system_sample *before; /* of the last tick; NULL */
@@ -36,7 +36,7 @@ struct tick {
 	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
 	uint64_t host_kills;   /* that nobody knows more of (kills.h); U64_UNKNOWN */
 	uint64_t cgroup_kills; /* the same of the cgroup at hand */
-	double cgroup_kills_told, host_kills_told; /* before, in what lasts */
+	double cgroup_kills_before, host_kills_before; /* before, in what lasts */
 	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
 	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
 	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "detect/running.h"
-#include "detect/surroundings.h"
+#include "detect/episode.h"
+#include "detect/host_past.h"
 
 /* As long as a process may be missing in what a tick shows; and the job's in the first ones. */
 #define ADOPT_LOOKS 3
@@ -90,7 +90,7 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 	r->hold = config->clear_seconds;
 	r->e.over_wall_ns = e->peak_wall_ns;
 	r->is_of_process = episode_is_of_process(e);
-	r->clear_since = r->noted = r->told = F64_UNKNOWN;
+	r->clear_since = r->noted = r->changed = F64_UNKNOWN;
 	r->is_unmet = true;
 	es->items[es->n++] = r;
 	return 0;
@@ -98,17 +98,11 @@ int episodes_adopt(struct episodes *es, const struct config_anomaly *config,
 
 /* ---- meeting it ---- */
 
-/* A trend takes its time to be seen. That so many files are open does not. */
-static bool is_seen_at_once(const struct episode *e)
-{
-	return e->worst.type == ANOMALY_FD_EXHAUSTION && e->peak_value >= e->worst.threshold;
-}
-
 static double sees_after(const struct running *r, const struct moment *m)
 {
 	const char *config = (const char *)m->config;
 
-	if (is_seen_at_once(&r->e))
+	if (r->e.worst.type == ANOMALY_FD_EXHAUSTION && r->e.peak_value >= r->e.worst.threshold)
 		return 0;
 	return r->check->sees_after ? *(const double *)(config + r->check->sees_after) : 0;
 }
@@ -174,7 +168,7 @@ static bool meet_cgroup(const struct running *r, const struct moment *m)
 	for (size_t i = 0; i < m->snap->n_cgroups; i++) {
 		const struct subject who = {
 			.kind = OF_CGROUP,
-			.cgroup = surroundings_hash_path(m->snap->cgroups[i].path),
+			.cgroup = host_past_hash_path(m->snap->cgroups[i].path),
 		};
 
 		if (episode_hash(r->e.worst.type, &who, m->snap->boot_id) == r->hash)

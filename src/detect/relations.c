@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 
 /* Whoever did something so long ago, or at the last two ticks, goes on; never one that is still. */
@@ -63,17 +64,9 @@ static int find_kin(struct relations *r, uint64_t key, struct kin **ret)
 	uint64_t i;
 
 	if (!map_get(&r->by_kin, key, &i)) {
-		if (r->n_kin == r->cap_kin) {
-			size_t cap = r->cap_kin ? r->cap_kin * 2 : 64;
-			struct kin *grown = reallocarray(r->kin, cap, sizeof(*grown));
-
-			if (!grown)
-				return -ENOMEM;
-			r->kin = grown;
-			r->cap_kin = cap;
-		}
 		i = r->n_kin;
-		if (map_put(&r->by_kin, key, i) < 0)
+		if (ARRAY_RESERVE(r->kin, r->cap_kin, r->n_kin + 1) < 0 ||
+		    map_put(&r->by_kin, key, i) < 0)
 			return -ENOMEM;
 		r->kin[r->n_kin++] = (struct kin){ 0 };
 	}
@@ -150,4 +143,65 @@ int relations_find(struct relations *r, struct tracks *ts, const struct tick *t,
 		if (track_of[i] != TRACK_NONE)
 			take_kin(r, t, &ts->items[track_of[i]], &s->processes[i]);
 	return ret;
+}
+
+/* ---- culprits ---- */
+
+static bool is_there(const struct tracks *ts, const struct track *p)
+{
+	return p->seen_tick == ts->tick && p->state != 'Z';
+}
+
+/* Without memory some are not counted. */
+static uint64_t count_child(struct map *children, pid_t parent)
+{
+	uint64_t n = 0;
+
+	map_get(children, (uint64_t)parent, &n);
+	return map_put(children, (uint64_t)parent, n + 1) < 0 ? 0 : n + 1;
+}
+
+const struct track *culprit_of_processes(struct tracks *ts, const struct job_track *job)
+{
+	CLEANUP(map_release) struct map children = MAP_INIT;
+	const struct track *worst = NULL;
+	uint64_t most = 1;
+
+	for (size_t i = 0; i < ts->n; i++) {
+		const struct track *p = &ts->items[i], *parent;
+		uint64_t n = p->job == job && is_there(ts, p) ? count_child(&children, p->ppid) : 0;
+
+		if (n <= most)
+			continue;
+		parent = detect_tracks_by_pid(ts, p->ppid);
+		if (!parent || parent->job != job || !is_there(ts, parent))
+			continue;
+		worst = parent;
+		most = n;
+	}
+	return worst;
+}
+
+static bool is_inside(const char *cgroup, const char *path)
+{
+	size_t n = strlen(path);
+
+	return cgroup && strncmp(cgroup, path, n) == 0 &&
+	       (cgroup[n] == '\0' || cgroup[n] == '/' || (n > 0 && path[n - 1] == '/'));
+}
+
+const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
+				      const size_t *track_of, const char *path)
+{
+	const struct track *worst = NULL;
+
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
+
+		if (!p || !f64_known(p->memory_mb) || !is_inside(snap->processes[i].cgroup, path))
+			continue;
+		if (!worst || p->memory_mb > worst->memory_mb)
+			worst = p;
+	}
+	return worst;
 }

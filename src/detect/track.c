@@ -1,11 +1,59 @@
 #include "detect/track.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/unknown.h"
+
+/* ---- limits ---- */
+
+/* Its own, or one that is free; NULL: all are of others. */
+static struct limit_count *find_place(struct limits *l, uint64_t limit)
+{
+	struct limit_count *vacant = NULL;
+
+	for (size_t i = 0; i < LIMITS_COUNTED; i++) {
+		struct limit_count *c = &l->of[i];
+
+		if (c->n > 0 && c->limit == limit)
+			return c;
+		if (c->n == 0 && !vacant)
+			vacant = c;
+	}
+	return vacant;
+}
+
+void limits_add(struct limits *l, uint64_t limit)
+{
+	struct limit_count *c = find_place(l, limit);
+
+	if (c) {
+		c->limit = limit;
+		c->n++;
+		return;
+	}
+	for (size_t i = 0; i < LIMITS_COUNTED; i++)
+		l->of[i].n--;
+	l->n_taken_off++;
+}
+
+uint64_t limits_of_half(const struct limits *l, uint64_t n_all)
+{
+	uint64_t least = U64_UNKNOWN; /* the largest */
+
+	for (size_t i = 0; i < LIMITS_COUNTED; i++) {
+		const struct limit_count *c = &l->of[i];
+
+		if (c->n > 0 && c->limit < least && 2 * (c->n + l->n_taken_off) >= n_all)
+			least = c->limit;
+	}
+	return least;
+}
+
+/* ---- the tables ---- */
 
 /* ---- the tables ---- */
 
@@ -42,22 +90,6 @@ void detect_tracks_release(struct tracks *ts)
 	map_release(&ts->by_pid);
 	map_release(&ts->by_job);
 	*ts = (struct tracks){ 0 };
-}
-
-/* Doubles the room of an array when it is full. */
-static int make_room(void **items, size_t n, size_t *cap, size_t size)
-{
-	size_t grown = *cap ? *cap * 2 : 64;
-	void *moved;
-
-	if (n < *cap)
-		return 0;
-	moved = reallocarray(*items, grown, size);
-	if (!moved)
-		return -ENOMEM;
-	*items = moved;
-	*cap = grown;
-	return 0;
 }
 
 /* ---- jobs ---- */
@@ -110,7 +142,7 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	uint64_t key = job_key(ts, job_id, attempt_id, &job);
 
 	if (!job) {
-		if (make_room((void **)&ts->jobs, ts->n_jobs, &ts->cap_jobs, sizeof(*ts->jobs)) < 0)
+		if (ARRAY_RESERVE(ts->jobs, ts->cap_jobs, ts->n_jobs + 1) < 0)
 			return -ENOMEM;
 		job = new_job(job_id, attempt_id);
 		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
@@ -182,19 +214,12 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 		*ret = NULL;
 		return 0;
 	}
-	if (make_room((void **)&ts->items, ts->n, &ts->cap, sizeof(*ts->items)) < 0 ||
+	if (ARRAY_RESERVE(ts->items, ts->cap, ts->n + 1) < 0 ||
 	    map_put(&ts->by_pid, (uint64_t)p->key.pid, ts->n) < 0)
 		return -ENOMEM;
 	*ret = &ts->items[ts->n++];
 	detect_track_begin(*ret, p, now);
 	return 0;
-}
-
-/* The job ended before the tick that has first shown it so. */
-static void be_without_job_since(struct track *t, double since)
-{
-	if (!f64_known(t->without_job) || since < t->without_job)
-		t->without_job = since;
 }
 
 int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
@@ -205,8 +230,11 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 	int r;
 
 	if (t && t->key.start_ticks == p->key.start_ticks) {
-		if (!p->job_id)
-			be_without_job_since(t, since);
+		if (!p->job_id) {
+			/* The job ended before the tick that has first shown it so. */
+			if (!f64_known(t->without_job) || since < t->without_job)
+				t->without_job = since;
+		}
 		return 0;
 	}
 	if (t)
@@ -305,25 +333,27 @@ static void remove_track(struct tracks *ts, size_t i)
 		map_put(&ts->by_pid, (uint64_t)t->key.pid, i); /* replaces: needs no memory */
 }
 
-/* Keys that follow a removed one would not be found any more: so all are entered anew. */
-static void index_jobs(struct tracks *ts)
-{
-	struct job_track *found;
-
-	map_clear(&ts->by_job);
-	for (size_t i = 0; i < ts->n_jobs; i++) {
-		const struct job_track *job = ts->jobs[i];
-		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
-
-		map_put(&ts->by_job, key, i); /* there was room for more */
-	}
-}
-
-/* What is of the job itself is over with it, though some that were its own may be left. */
-static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
+void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
+			 job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
+	struct job_track *found;
 
+	for (size_t i = ts->n; i > 0; i--) {
+		struct track *t = &ts->items[i - 1];
+
+		if (t->seen_tick == ts->tick)
+			continue;
+		if (t->missed_wall_ns == 0) {
+			t->missed_wall_ns = wall_ns;
+			t->job->lost_tick = ts->tick;
+		}
+		if (!t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS)
+			continue;
+		gone(ctx, t);
+		remove_track(ts, i - 1);
+	}
+	/* What is of the job itself is over with it, though some that were its own may be left. */
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
@@ -337,31 +367,12 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	if (n == ts->n_jobs)
 		return;
 	ts->n_jobs = n;
-	index_jobs(ts);
-}
+	/* Keys that follow a removed one would not be found any more: so all are entered anew. */
+	map_clear(&ts->by_job);
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		const struct job_track *job = ts->jobs[i];
+		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
 
-/* One of which nothing is known yet is not worth waiting for. */
-static bool may_come_back(const struct tracks *ts, const struct track *t)
-{
-	return !t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS;
-}
-
-void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
-			 job_gone_fn *job_gone, void *ctx)
-{
-	for (size_t i = ts->n; i > 0; i--) {
-		struct track *t = &ts->items[i - 1];
-
-		if (t->seen_tick == ts->tick)
-			continue;
-		if (t->missed_wall_ns == 0) {
-			t->missed_wall_ns = wall_ns;
-			t->job->lost_tick = ts->tick;
-		}
-		if (may_come_back(ts, t))
-			continue;
-		gone(ctx, t);
-		remove_track(ts, i - 1);
+		map_put(&ts->by_job, key, i); /* there was room for more */
 	}
-	sweep_jobs(ts, job_gone, ctx);
 }

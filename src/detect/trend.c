@@ -1,4 +1,4 @@
-#include "detect/series.h"
+#include "detect/trend.h"
 
 #include <math.h>
 
@@ -159,23 +159,11 @@ static struct sums add_up(const struct series *s)
 	return sum;
 }
 
-static void look_at_steps(const struct series *s, struct fit *fit)
-{
-	size_t n_rising = 0;
-
-	for (size_t i = 1; i < s->n; i++) {
-		double step = (double)s->v[place(s, i)] - (double)s->v[place(s, i - 1)];
-
-		n_rising += step >= 0;
-		fit->largest_drop = fmax(fit->largest_drop, -step);
-	}
-	fit->rising = (double)n_rising / (s->n - 1);
-}
-
 void series_fit(const struct series *s, struct fit *ret)
 {
 	struct fit fit = { 0 };
 	struct sums sum;
+	size_t n_rising = 0;
 
 	*ret = fit;
 	if (s->n < 3)
@@ -190,6 +178,12 @@ void series_fit(const struct series *s, struct fit *ret)
 	fit.last = (double)s->v[last_place(s)];
 	fit.slope = sum.tv / sum.tt;
 	fit.r2 = sum.vv > 0 ? sum.tv * sum.tv / (sum.tt * sum.vv) : 0;
-	look_at_steps(s, &fit);
+	for (size_t i = 1; i < s->n; i++) {
+		double step = (double)s->v[place(s, i)] - (double)s->v[place(s, i - 1)];
+
+		n_rising += step >= 0;
+		fit.largest_drop = fmax(fit.largest_drop, -step);
+	}
+	fit.rising = (double)n_rising / (s->n - 1);
 	*ret = fit;
 }

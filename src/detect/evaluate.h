@@ -1,10 +1,11 @@
 /*
- * look - one look at all there is: every check that applies, at everything it applies to.
+ * evaluate - one tick: every check that applies, for everything it applies to.
  *
- * detect.c is the life of a struct detect and what a tick is; this is what happens in one.
+ * detect.c creates and frees a struct detect and decides what a tick is; this is what happens in
+ * one.
  */
-#ifndef PROCTOR_DETECT_LOOK_H
-#define PROCTOR_DETECT_LOOK_H
+#ifndef PROCTOR_DETECT_EVALUATE_H
+#define PROCTOR_DETECT_EVALUATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,14 +15,14 @@
 #include "detect/detect.h"
 #include "detect/episode.h"
 #include "detect/relations.h"
-#include "detect/surroundings.h"
+#include "detect/host_past.h"
 #include "detect/track.h"
 
-#define LOOK_EARLY 64
+#define EVALUATION_EARLY 64
 
 /* Kills that were told between two ticks: the next finds them in the counts. */
 struct early_kills {
-	uint64_t jobs[LOOK_EARLY]; /* hashes: see look_hash_job() */
+	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
 	size_t n;
 	uint64_t n_more; /* of any job */
 };
@@ -35,7 +36,7 @@ struct detect {
 	double last_step; /* seconds between the last two; 0: there were none */
 	struct tracks tracks;
 	struct relations relations;
-	struct surroundings surroundings;
+	struct host_past host_past;
 	struct episodes episodes;
 	struct early_kills early;
 	struct detect_looks looks[N_ANOMALY_TYPES];
@@ -45,7 +46,7 @@ struct detect {
 	size_t cap_changes;
 };
 
-#define LOOK_KILLING 16
+#define EVALUATION_KILLING 16
 
 /* A cgroup of the tick that has counted kills. */
 struct killing {
@@ -65,16 +66,16 @@ struct kill_news {
 struct late_index {
 	bool is_made;
 	struct map first; /* hash of the job -> the first of them */
-	uint16_t next[SURROUNDINGS_CGROUPS];
+	uint16_t next[HOST_PAST_CGROUPS];
 };
 
 /* What the steps of a tick hand on. */
-struct look {
+struct evaluation {
 	struct detect *d;
 	const struct snapshot *snap;
 	struct tick tick;
 	struct moment moment;
-	struct killing killing[LOOK_KILLING]; /* the first so many */
+	struct killing killing[EVALUATION_KILLING]; /* the first so many */
 	size_t n_killing;
 	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
 	struct kill_news kills;	 /* of the events */
@@ -84,63 +85,64 @@ struct look {
 	int r; /* the first failure */
 };
 
-void look_note_failure(struct look *w, int r);
+void evaluation_note_failure(struct evaluation *w, int r);
 
 /* For who asks what could be judged: see detect_looks_of(). */
-void look_count(struct look *w, const struct check *check, const struct finding *f);
+void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f);
 
 /* What a check says. Whether an episode lasts. */
-bool look_note(struct look *w, const struct check *check, const struct subject *who,
-	       const struct finding *f, struct told *told, bool *ret_muted);
+bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
+		     const struct finding *f, struct burst *burst, bool *ret_muted);
 
 /* Nothing is known yet. */
-void look_clear_finding(struct finding *f);
+void finding_clear(struct finding *f);
 
 /* s: its sample; NULL: it is not there any more. */
-struct subject look_subject_of_process(const struct track *p, const struct proc_sample *s);
-struct subject look_subject_of_job(const struct job_track *job);
+struct subject subject_of_process(const struct track *p, const struct proc_sample *s);
+struct subject subject_of_job(const struct job_track *job);
 
 /* What is of a job or cgroup has a culprit; NULL: none is known. */
-void look_blame(struct subject *who, const struct track *culprit);
+void subject_blame(struct subject *who, const struct track *culprit);
 
 /* What the steps have made. */
-void look_release(struct look *w);
+void evaluation_release(struct evaluation *w);
 
 /* look_events.c: kills, deaths and orphans that events tell of; kills alone, before the tick; and
  * deaths alone, after the last. */
-void look_at_events(struct look *w, const struct detect_news *news);
-void look_at_kills(struct look *w, const struct detect_news *news);
-void look_at_deaths(struct look *w, const struct proc_event *events, size_t n);
+void evaluate_events(struct evaluation *w, const struct detect_news *news);
+void evaluate_kills(struct evaluation *w, const struct detect_news *news);
+void evaluate_deaths(struct evaluation *w, const struct proc_event *events, size_t n);
 
 /* look_cgroups.c */
-uint64_t look_hash_job(const char *job_id, int64_t attempt_id);
-void look_find_homes(struct look *w); /* whose each is, and how many processes may be there */
-void look_at_cgroups(struct look *w, const struct detect_news *news);
+uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
+void evaluate_homes(struct evaluation *w); /* whose each is, and how many processes may be there */
+void evaluate_cgroups(struct evaluation *w, const struct detect_news *news);
 
 /*
  * A kill of a job, at that moment, that the count of its cgroup has told of: that episode gets who
  * it was, if it lasts. False: none has.
  */
-bool look_note_late(struct look *w, const struct proc_event *ev, double at, struct finding *f);
+bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
+			struct finding *f);
 
 /* Nobody will look any more: kills that still wait for an event are told. */
-void look_at_last_kills(struct look *w);
+void evaluate_last_kills(struct evaluation *w);
 
 /* look_ends.c: what lasts of it is over. ctx is the look. */
-void look_end_process(void *ctx, const struct track *p);
-void look_end_job(void *ctx, const struct job_track *job);
+void evaluate_process_end(void *ctx, const struct track *p);
+void evaluate_job_end(void *ctx, const struct job_track *job);
 
 /* Nobody will look any more: those that are known to have ended, or all where none is left. */
-void look_at_last_processes(struct look *w, bool leaves_processes);
-void look_at_last_jobs(struct look *w); /* they are over */
+void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
+void evaluate_last_jobs(struct evaluation *w); /* they are over */
 
 /* One of several is: those of its processes with it that are known to have ended. */
-void look_at_left_job(struct look *w, const struct detect_job *left);
+void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
 
 /* Jobs, their processes and their cgroups; what is no longer there is forgotten. */
-void look_at_jobs(struct look *w, const struct detect_news *news);
+void evaluate_jobs(struct evaluation *w, const struct detect_news *news);
 
 /* The host and its GPUs. */
-void look_at_host(struct look *w, const struct detect_news *news);
+void evaluate_host(struct evaluation *w, const struct detect_news *news);
 
 #endif

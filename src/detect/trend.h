@@ -1,11 +1,11 @@
 /*
- * series - a value over a window of time, in as many numbers as fit into a cache line or
+ * trend - a value over a window of time, in as many numbers as fit into a cache line or
  * two: however often it is looked at, at most SERIES_POINTS are kept.
  *
  * Times are seconds since whatever the owner counts from, and never go back.
  */
-#ifndef PROCTOR_DETECT_SERIES_H
-#define PROCTOR_DETECT_SERIES_H
+#ifndef PROCTOR_DETECT_TREND_H
+#define PROCTOR_DETECT_TREND_H
 
 #include <stdbool.h>
 #include <stddef.h>
