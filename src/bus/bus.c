@@ -103,7 +103,6 @@ struct bus {
 	struct subscriber *items; /* in the order they subscribed */
 	size_t n, cap;
 	int next_id;
-	uint64_t n_events;
 	bool is_publishing;
 };
 
@@ -170,11 +169,6 @@ bool bus_is_wanted(const struct bus *bus, enum topic topic)
 	return false;
 }
 
-uint64_t bus_count(const struct bus *bus)
-{
-	return bus->n_events;
-}
-
 int bus_publish(struct bus *bus, const struct event *ev)
 {
 	size_t n = bus->n; /* who subscribes meanwhile waits for the next one */
@@ -182,7 +176,6 @@ int bus_publish(struct bus *bus, const struct event *ev)
 	if (bus->is_publishing)
 		return -EDEADLK;
 	bus->is_publishing = true;
-	bus->n_events++;
 	for (size_t i = 0; i < n; i++) {
 		struct subscriber s = bus->items[i]; /* the array may move under a handler */
 

@@ -99,13 +99,6 @@ void bus_unsubscribe(struct bus *bus, int id);
 /* Whether anybody would get it: a publisher can skip rendering an event. */
 bool bus_is_wanted(const struct bus *bus, enum topic topic);
 
-/*
- * How many events there have been, with the one that is being handed out: a handler
- * that makes something of an event for several subscribers can tell whether it has
- * done so already.
- */
-uint64_t bus_count(const struct bus *bus);
-
 /* -EDEADLK: called by a handler; nothing was published. */
 int bus_publish(struct bus *bus, const struct event *ev);
 

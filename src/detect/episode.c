@@ -65,7 +65,8 @@ uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const c
 	return add_attempt(h, who->attempt_id);
 }
 
-void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id)
+/* By its type, who it is of and when it began. */
+static void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id)
 {
 	const char *type = anomaly_type_name(e->worst.type);
 	unsigned long long began = e->began_wall_ns;

@@ -150,9 +150,6 @@ int episodes_end_tick(struct episodes *es, const struct moment *m);
 /* What tells one from others that run. */
 uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const char *boot_id);
 
-/* By its type, who it is of and when it began. */
-void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id);
-
 /* Of this attempt, or of one of its processes. */
 bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id);
 

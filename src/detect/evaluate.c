@@ -7,10 +7,78 @@
 
 #include "base/unknown.h"
 
+void evaluation_note_failure(struct evaluation *w, int r)
+{
+	if (r < 0 && w->r == 0)
+		w->r = r;
+}
+
+void evaluation_release(struct evaluation *w)
+{
+	map_release(&w->late.first);
+	map_release(&w->by_pid);
+}
+
+void finding_clear(struct finding *f)
+{
+	f->stand = STAND_UNKNOWN;
+	f->severity = SEVERITY_LOW;
+	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
+	f->other_value = F64_UNKNOWN;
+	f->unit = f->other_unit = NULL;
+	f->n_times = 0;
+	f->is_no_other = f->is_usual = false;
+	f->text[0] = '\0';
+}
+
+void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f)
+{
+	struct detect_looks *looks = &w->d->looks[check->type];
+
+	if (f->stand == STAND_UNKNOWN)
+		looks->n_silent++;
+	else
+		looks->n_judged++;
+	looks->n_usual += f->is_usual;
+}
+
+bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
+		     const struct finding *f, struct burst *burst, bool *ret_muted)
+{
+	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, burst, ret_muted);
+
+	evaluation_note_failure(w, r);
+	return r > 0;
+}
+
+static struct subject subject_of_process(const struct track *p, const struct proc_sample *s)
+{
+	return (struct subject){
+		.kind = OF_PROCESS,
+		.key = p->key,
+		.job_id = p->job ? p->job->job_id : NULL,
+		.attempt_id = p->job ? p->job->attempt_id : 0,
+		.comm = s ? s->comm : NULL,
+		.sheet_num = p->sheet_num,
+		.gpu = -1,
+	};
+}
+
+static struct subject subject_of_job(const struct job_track *job)
+{
+	return (struct subject){
+		.kind = OF_JOB,
+		.job_id = job->job_id,
+		.attempt_id = job->attempt_id,
+		.sheet_num = job->sheet_num,
+		.gpu = -1,
+	};
+}
+
 /* ---- what is over with its process or job ---- */
 
 /* At the time of its exit event, or of the first tick without it. */
-void evaluate_process_end(void *ctx, const struct track *p)
+static void evaluate_process_end(void *ctx, const struct track *p)
 {
 	struct evaluation *w = ctx;
 	const struct subject who = subject_of_process(p, NULL);
@@ -25,7 +93,8 @@ void evaluate_process_end(void *ctx, const struct track *p)
 							     &who, end_ns, EPISODE_PROCESS_ENDED));
 }
 
-void evaluate_job_end(void *ctx, const struct job_track *job)
+/* look_ends.c: what lasts of it is over. ctx is the look. */
+static void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;
 
@@ -79,66 +148,7 @@ void evaluate_left_job(struct evaluation *w, const struct detect_job *left)
 	evaluate_job_end(w, job);
 }
 
-/* ---- processes, jobs, GPUs and the host ---- */
-
-void evaluation_note_failure(struct evaluation *w, int r)
-{
-	if (r < 0 && w->r == 0)
-		w->r = r;
-}
-
-void evaluation_release(struct evaluation *w)
-{
-	map_release(&w->late.first);
-	map_release(&w->by_pid);
-}
-
-void finding_clear(struct finding *f)
-{
-	f->stand = STAND_UNKNOWN;
-	f->severity = SEVERITY_LOW;
-	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
-	f->other_value = F64_UNKNOWN;
-	f->unit = f->other_unit = NULL;
-	f->n_times = 0;
-	f->is_no_other = f->is_usual = false;
-	f->text[0] = '\0';
-}
-
-void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f)
-{
-	struct detect_looks *looks = &w->d->looks[check->type];
-
-	if (f->stand == STAND_UNKNOWN)
-		looks->n_silent++;
-	else
-		looks->n_judged++;
-	looks->n_usual += f->is_usual;
-}
-
-bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
-		     const struct finding *f, struct burst *burst, bool *ret_muted)
-{
-	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, burst, ret_muted);
-
-	evaluation_note_failure(w, r);
-	return r > 0;
-}
-
 /* ---- processes ---- */
-
-struct subject subject_of_process(const struct track *p, const struct proc_sample *s)
-{
-	return (struct subject){
-		.kind = OF_PROCESS,
-		.key = p->key,
-		.job_id = p->job ? p->job->job_id : NULL,
-		.attempt_id = p->job ? p->job->attempt_id : 0,
-		.comm = s ? s->comm : NULL,
-		.sheet_num = p->sheet_num,
-		.gpu = -1,
-	};
-}
 
 static void set_bit(uint32_t *bits, enum anomaly_type type, bool is_set)
 {
@@ -223,17 +233,6 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 		job->usual_cpu_seconds = news->usual[i].cpu_seconds;
 		job->usual_rss_bytes = news->usual[i].rss_bytes;
 	}
-}
-
-struct subject subject_of_job(const struct job_track *job)
-{
-	return (struct subject){
-		.kind = OF_JOB,
-		.job_id = job->job_id,
-		.attempt_id = job->attempt_id,
-		.sheet_num = job->sheet_num,
-		.gpu = -1,
-	};
 }
 
 void subject_blame(struct subject *who, const struct track *culprit)

@@ -98,9 +98,6 @@ bool evaluation_note(struct evaluation *w, const struct check *check, const stru
 void finding_clear(struct finding *f);
 
 /* s: its sample; NULL: it is not there any more. */
-struct subject subject_of_process(const struct track *p, const struct proc_sample *s);
-struct subject subject_of_job(const struct job_track *job);
-
 /* What is of a job or cgroup has a culprit; NULL: none is known. */
 void subject_blame(struct subject *who, const struct track *culprit);
 
@@ -127,10 +124,6 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 
 /* Nobody will look any more: kills that still wait for an event are told. */
 void evaluate_last_kills(struct evaluation *w);
-
-/* look_ends.c: what lasts of it is over. ctx is the look. */
-void evaluate_process_end(void *ctx, const struct track *p);
-void evaluate_job_end(void *ctx, const struct job_track *job);
 
 /* Nobody will look any more: those that are known to have ended, or all where none is left. */
 void evaluate_last_processes(struct evaluation *w, bool leaves_processes);

@@ -145,7 +145,8 @@ static bool has_reported(const struct kill_ledger *l, double now)
 	return l->n_reported > 0 && now - l->reported <= REPORTED_SECONDS;
 }
 
-bool kills_is_open(const struct kill_ledger *l, double now)
+/* Whether an event may still say more about it. */
+static bool kills_is_open(const struct kill_ledger *l, double now)
 {
 	return l->n_counted > 0 || has_reported(l, now);
 }

@@ -53,9 +53,6 @@ uint64_t kills_settle(struct kill_ledger *l, uint64_t n_counted, uint64_t n_know
  */
 bool kills_is_late(struct kill_ledger *l, double now, double at);
 
-/* Whether an event may still say more about it. */
-bool kills_is_open(const struct kill_ledger *l, double now);
-
 /* Nothing more will come: those that wait still. */
 uint64_t kills_take_rest(struct kill_ledger *l);
 

@@ -26,7 +26,7 @@ static struct limit_count *find_place(struct limits *l, uint64_t limit)
 	return vacant;
 }
 
-void limits_add(struct limits *l, uint64_t limit)
+static void limits_add(struct limits *l, uint64_t limit)
 {
 	struct limit_count *c = find_place(l, limit);
 

@@ -38,8 +38,6 @@ struct limits {
 	uint64_t n_taken_off;
 };
 
-void limits_add(struct limits *l, uint64_t limit);
-
 /*
  * The least that at least half of so many have, or U64_UNKNOWN. Where there are more than
  * LIMITS_COUNTED different ones it may be one that only seven in eighteen have.

@@ -20,18 +20,18 @@ struct buf *table_cell(struct table *t)
 	return &t->text;
 }
 
-size_t table_rows(const struct table *t)
+static size_t table_rows(const struct table *t)
 {
 	/* After a lost append the cells no longer stand where they belong. */
 	return buf_error(&t->text) < 0 ? 0 : t->n_cells / t->n_columns;
 }
 
-const char *table_first(const struct table *t)
+static const char *table_first(const struct table *t)
 {
 	return t->text.data;
 }
 
-const char *table_next(const char *cell)
+static const char *table_next(const char *cell)
 {
 	return cell + strlen(cell) + 1;
 }

@@ -59,12 +59,7 @@ struct table {
 
 void table_release(struct table *t);
 struct buf *table_cell(struct table *t);
-size_t table_rows(const struct table *t);
-
 /* For walking: the first cell, and the one behind cell. */
-const char *table_first(const struct table *t);
-const char *table_next(const char *cell);
-
 struct doc_writer {
 	void (*title)(struct doc *d, const char *text);
 	void (*section)(struct doc *d, const char *heading);

@@ -239,7 +239,8 @@ static const char *syscall_rung(const struct attempt *a)
 	return "";
 }
 
-bool facts_runner_counts(const struct facts *f)
+/* Whether who ran the job has counted its system calls, and no daemon that may have come later. */
+static bool facts_runner_counts(const struct facts *f)
 {
 	const char *rung = syscall_rung(f->a);
 

@@ -66,9 +66,6 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p);
  */
 enum evidence facts_cpu_evidence(const struct proc_record *p);
 
-/* Whether who ran the job has counted its system calls, and no daemon that may have come later. */
-bool facts_runner_counts(const struct facts *f);
-
 /* Of the system calls, where there are any: who ran the job has counted all, a daemon from when it
  * heard of it. */
 enum evidence facts_syscall_evidence(const struct facts *f);

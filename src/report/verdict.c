@@ -22,7 +22,8 @@ static size_t total_sheets(const struct facts *f)
 	return asked > f->n_sheets ? asked : f->n_sheets;
 }
 
-void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet)
+/* "sheet 5 (fail)"; "the command" where there is only one, without a name. */
+static void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet)
 {
 	if (total_sheets(f) <= 1 && !sheet->name) {
 		buf_add_str(out, "the command");

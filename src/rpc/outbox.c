@@ -59,7 +59,12 @@ static int make_file(const struct message *m)
 	return TAKE_FD(fd);
 }
 
-int message_share(struct message *m)
+/*
+ * A file in memory with the bytes of a long message that many wait for: the kernel hands its
+ * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
+ * few wait, or there is no room. The message keeps it.
+ */
+static int message_share(struct message *m)
 {
 	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS)
 		m->fd = make_file(m);

@@ -32,13 +32,6 @@ struct message *message_new(struct buf *line);
 struct message *message_ref(struct message *m);
 struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL. */
 
-/*
- * A file in memory with the bytes of a long message that many wait for: the kernel hands its
- * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
- * few wait, or there is no room. The message keeps it.
- */
-int message_share(struct message *m);
-
 /* It did not work, or who is left does not read: message_share() says -1 from now on. */
 void message_unshare(struct message *m);
 
