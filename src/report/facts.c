@@ -174,17 +174,6 @@ const struct proc_record *facts_find_process(const struct facts *f, const struct
 	return NULL;
 }
 
-/* Below the first process of a rank many may fail whose failure is nobody's: those of a script. */
-static bool leads_rank(const struct facts *f, const struct proc_record *p)
-{
-	if (p->rank == RANK_NONE)
-		return false;
-	for (size_t i = 0; i < f->n_processes; i++)
-		if (f->processes[i]->key.pid == p->ppid && f->processes[i]->rank == p->rank)
-			return false;
-	return true;
-}
-
 const struct proc_record *facts_first_dead_rank(const struct facts *f)
 {
 	const struct proc_record *first = NULL;
@@ -193,34 +182,38 @@ const struct proc_record *facts_first_dead_rank(const struct facts *f)
 		return NULL;
 	for (size_t i = 0; i < f->n_processes; i++) {
 		const struct proc_record *p = f->processes[i];
+		bool leads_rank = p->rank != RANK_NONE;
 
-		if (exit_status_to_shell(p->status) > 0 && u64_known(p->died_wall_ns) &&
-		    (!first || p->died_wall_ns < first->died_wall_ns) && leads_rank(f, p))
+		if (exit_status_to_shell(p->status) <= 0 || !u64_known(p->died_wall_ns) ||
+		    (first && p->died_wall_ns >= first->died_wall_ns))
+			continue;
+		/* Below the first process of a rank many may fail without a fault: those of a
+		 * script. */
+		for (size_t k = 0; leads_rank && k < f->n_processes; k++)
+			leads_rank = f->processes[k]->key.pid != p->ppid ||
+				     f->processes[k]->rank != p->rank;
+		if (leads_rank)
 			first = p;
 	}
 	return first;
 }
 
-static uint64_t birth_event_ns(const struct facts *f, const struct proc_record *p)
-{
-	for (size_t i = 0; i < f->a->n_events; i++) {
-		const struct proc_event *ev = &f->a->events[i];
-
-		if (ev->type == EVENT_SPAWN && is_process_of(p, ev))
-			return ev->wall_ns;
-	}
-	return U64_UNKNOWN;
-}
-
 uint64_t facts_born_ns(const struct facts *f, const struct proc_record *p)
 {
-	uint64_t early = u64_delta(f->a->started_wall_ns, p->born_wall_ns);
-	uint64_t told;
+	const struct attempt *a = f->a;
+	uint64_t early = u64_delta(a->started_wall_ns, p->born_wall_ns);
 
 	if (!u64_known(early) || early == 0 || early > START_SLACK_NS)
 		return p->born_wall_ns;
-	told = birth_event_ns(f, p);
-	return u64_known(told) && told > f->a->started_wall_ns ? told : f->a->started_wall_ns;
+	for (size_t i = 0; i < a->n_events; i++) {
+		const struct proc_event *ev = &a->events[i];
+
+		if (ev->type == EVENT_SPAWN && is_process_of(p, ev))
+			return u64_known(ev->wall_ns) && ev->wall_ns > a->started_wall_ns
+				       ? ev->wall_ns
+				       : a->started_wall_ns;
+	}
+	return a->started_wall_ns;
 }
 
 bool facts_is_left_running(const struct facts *f, const struct proc_record *p)

@@ -132,30 +132,21 @@ static void add_calls(struct table *t, const struct anomaly_evidence *e)
 		buf_add_str(out, ", …");
 }
 
-/* How many of the files from this one on are the same; 0: it came before. */
-static size_t count_same(const struct anomaly_evidence *e, size_t i)
-{
-	size_t n = 0;
-
-	for (size_t k = 0; k < e->n_files; k++) {
-		if (strcmp(e->files[k].target, e->files[i].target) != 0)
-			continue;
-		if (k < i)
-			return 0;
-		n++;
-	}
-	return n;
-}
-
 /* "60 open: /dev/null (27 times), /tmp/x, …": the first that were noted. */
 static void add_targets(struct buf *out, const struct anomaly_evidence *e)
 {
 	size_t n_targets = 0;
 
 	for (size_t i = 0; i < e->n_files; i++) {
-		size_t n = count_same(e, i);
+		bool is_first = true;
+		size_t n = 0; /* the same from this one on */
 
-		if (n == 0)
+		for (size_t k = 0; k < e->n_files; k++)
+			if (strcmp(e->files[k].target, e->files[i].target) == 0) {
+				is_first &= k >= i;
+				n += k >= i;
+			}
+		if (!is_first)
 			continue;
 		if (n_targets++ == MAX_TARGETS) {
 			buf_add_str(out, ", …");

@@ -21,15 +21,6 @@ static const struct column sheet_columns[] = {
 	{ "largest", COLUMN_RIGHT }, { "procs", COLUMN_RIGHT },
 };
 
-static const char *outcome_in_words(const struct facts *f, const struct sheet_record *sheet)
-{
-	if (sheet->outcome != OUTCOME_NONE)
-		return outcome_name(sheet->outcome);
-	if (u64_known(sheet->ended_wall_ns))
-		return "-";
-	return f->a->is_running ? "running" : "lost";
-}
-
 static struct buf *figure_cell(struct table *t, const struct figures *f, enum figure id)
 {
 	return page_number_cell(t, figure_is_known(f, id), f->evidence[id]);
@@ -39,10 +30,15 @@ static void add_sheet(struct table *t, const struct facts *f, const struct sheet
 {
 	const struct figures *figures = &sheet->figures;
 	const struct usage *usage = &figures->usage;
+	const char *outcome = u64_known(sheet->last->ended_wall_ns) ? "-"
+			      : f->a->is_running		    ? "running"
+								    : "lost";
 
+	if (sheet->last->outcome != OUTCOME_NONE)
+		outcome = outcome_name(sheet->last->outcome);
 	buf_printf(table_cell(t), "%d", sheet->last->num);
 	format_string(table_cell(t), sheet->last->name);
-	buf_add_str(table_cell(t), outcome_in_words(f, sheet->last));
+	buf_add_str(table_cell(t), outcome);
 	report_add_status(table_cell(t), sheet->last->status);
 	format_count(table_cell(t), sheet->n_tries);
 	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
@@ -79,33 +75,30 @@ static int compare_number(const void *left, const void *right)
 	return (l->last->num > r->last->num) - (l->last->num < r->last->num);
 }
 
-/* The sheets to show, by number, up to MAX_SHEETS; NULL when memory runs out. */
-static const struct sheet_fact **choose_sheets(const struct facts *f, size_t *ret_n)
+/* Up to MAX_SHEETS, by number. */
+static void add_sheet_table(struct doc *d, const struct facts *f)
 {
+	CLEANUP(free_ptr)
 	const struct sheet_fact **chosen = calloc(f->n_sheets, sizeof(*chosen));
+	CLEANUP(table_release) struct table t = TABLE_INIT(sheet_columns);
+	size_t n = f->n_sheets < MAX_SHEETS ? f->n_sheets : MAX_SHEETS;
 
-	if (!chosen)
-		return NULL;
+	if (!chosen) {
+		d->out->failed = true;
+		return;
+	}
 	for (size_t i = 0; i < f->n_sheets; i++)
 		chosen[i] = &f->sheets[i];
 	qsort(chosen, f->n_sheets, sizeof(*chosen), compare_interest);
-	*ret_n = f->n_sheets < MAX_SHEETS ? f->n_sheets : MAX_SHEETS;
-	qsort(chosen, *ret_n, sizeof(*chosen), compare_number);
-	return chosen;
-}
-
-static void add_sheet_table(struct doc *d, const struct facts *f)
-{
-	CLEANUP(free_ptr) const struct sheet_fact **chosen = NULL;
-	CLEANUP(table_release) struct table t = TABLE_INIT(sheet_columns);
-	size_t n = 0;
-
-	chosen = choose_sheets(f, &n);
-	if (!chosen)
-		d->out->failed = true;
+	qsort(chosen, n, sizeof(*chosen), compare_number);
 	for (size_t i = 0; i < n; i++)
 		add_sheet(&t, f, chosen[i]);
 	page_add_table(d, &t);
+}
+
+static bool is_same_status(struct exit_status l, struct exit_status r)
+{
+	return l.exit_code == r.exit_code && l.signal == r.signal;
 }
 
 /* "sheet 2, try 1: failure after 1.20 s, exit code 1" */
@@ -123,40 +116,29 @@ static void add_earlier_try(struct doc *d, const struct sheet_record *sheet)
 	d->writer->item(d, line.data);
 }
 
-static void add_rank_group(struct buf *line, const struct sheet_record *sheet,
-			   struct exit_status status)
-{
-	struct ranges r;
-
-	buf_add_str(line, "; ");
-	format_status(line, status);
-	buf_add_str(line, ": ");
-	ranges_begin(&r, line);
-	for (size_t i = 0; i < sheet->n_ranks; i++)
-		if (sheet->ranks[i].status.exit_code == status.exit_code &&
-		    sheet->ranks[i].status.signal == status.signal)
-			ranges_add(&r, sheet->ranks[i].rank);
-	ranges_end(&r);
-}
-
-static bool is_first_of_status(const struct sheet_record *sheet, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (sheet->ranks[k].status.exit_code == sheet->ranks[i].status.exit_code &&
-		    sheet->ranks[k].status.signal == sheet->ranks[i].status.signal)
-			return false;
-	return true;
-}
-
-/* "sheet 3, ranks by end: exit code 0: 0, 1, 3; exit code 1: 2" */
+/* "sheet 3, 4 ranks; exit code 0: 0, 1, 3; exit code 1: 2": each status at its first rank */
 static void add_ranks(struct doc *d, const struct sheet_record *sheet)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	buf_printf(&line, "sheet %d, %d ranks", sheet->num, sheet->total_ranks);
-	for (size_t i = 0; i < sheet->n_ranks; i++)
-		if (is_first_of_status(sheet, i))
-			add_rank_group(&line, sheet, sheet->ranks[i].status);
+	for (size_t i = 0; i < sheet->n_ranks; i++) {
+		const struct exit_status status = sheet->ranks[i].status;
+		struct ranges r = { .out = &line };
+		bool is_first = true;
+
+		for (size_t k = 0; k < i; k++)
+			is_first &= !is_same_status(sheet->ranks[k].status, status);
+		if (!is_first)
+			continue;
+		buf_add_str(&line, "; ");
+		format_status(&line, status);
+		buf_add_str(&line, ": ");
+		for (size_t k = i; k < sheet->n_ranks; k++)
+			if (is_same_status(sheet->ranks[k].status, status))
+				ranges_add(&r, sheet->ranks[k].rank);
+		ranges_end(&r);
+	}
 	d->writer->item(d, line.data);
 }
 
@@ -241,24 +223,6 @@ static int compare_beginnings(const void *l, const void *r)
 	return (a > b) - (a < b);
 }
 
-/* phases are sorted by kind. Returns how many sums there are. */
-static size_t sum_up(const struct phase_record **phases, size_t n, struct phase_sum *ret)
-{
-	size_t n_sums = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		uint64_t ns;
-
-		if (i == 0 || compare_kind(phases[i - 1], phases[i]) != 0)
-			ret[n_sums++] = (struct phase_sum){ .first = phases[i] };
-		ns = u64_delta(phases[i]->left_wall_ns, phases[i]->entered_wall_ns);
-		ret[n_sums - 1].n++;
-		ret[n_sums - 1].total_ns += u64_known(ns) ? ns : 0;
-		ret[n_sums - 1].has_open |= !u64_known(ns);
-	}
-	return n_sums;
-}
-
 static void add_phase(struct table *t, const struct facts *f, const struct phase_sum *sum)
 {
 	const struct phase_record *phase = sum->first;
@@ -276,20 +240,44 @@ static void add_phase(struct table *t, const struct facts *f, const struct phase
 	format_string(table_cell(t), phase->path ? phase->path : phase->name);
 }
 
-static void add_phase_table(struct doc *d, const struct facts *f, struct phase_sum *sums,
-			    size_t n_sums)
+/* The sum of each path and rank: those that lasted longest, in order of their beginning. */
+void page_add_phases(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
 		{ "rank", COLUMN_RIGHT },   { "times", COLUMN_RIGHT }, { "first", COLUMN_RIGHT },
 		{ "lasted", COLUMN_RIGHT }, { "phase", COLUMN_CUT },
 	};
-	size_t n = n_sums < MAX_PHASES ? n_sums : MAX_PHASES;
+	const size_t n_phases = f->a->n_phases;
+	CLEANUP(free_ptr)
+	const struct phase_record **phases = reallocarray(NULL, n_phases + 1, sizeof(*phases));
+	CLEANUP(free_ptr)
+	struct phase_sum *sums = reallocarray(NULL, n_phases + 1, sizeof(*sums));
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+	size_t n_sums = 0, n;
 
-	page_leave_out_rank(&t, f);
+	if (n_phases == 0)
+		return;
+	if (!phases || !sums) {
+		d->writer->paragraph(d, "No memory was left to sum up its phases.");
+		return;
+	}
+	for (size_t i = 0; i < n_phases; i++)
+		phases[i] = &f->a->phases[i];
+	qsort(phases, n_phases, sizeof(*phases), compare_phases);
+	for (size_t i = 0; i < n_phases; i++) {
+		uint64_t ns = u64_delta(phases[i]->left_wall_ns, phases[i]->entered_wall_ns);
+
+		if (i == 0 || compare_kind(phases[i - 1], phases[i]) != 0)
+			sums[n_sums++] = (struct phase_sum){ .first = phases[i] };
+		sums[n_sums - 1].n++;
+		sums[n_sums - 1].total_ns += u64_known(ns) ? ns : 0;
+		sums[n_sums - 1].has_open |= !u64_known(ns);
+	}
+	n = n_sums < MAX_PHASES ? n_sums : MAX_PHASES;
 	qsort(sums, n_sums, sizeof(*sums), compare_totals);
 	qsort(sums, n, sizeof(*sums), compare_beginnings);
+	page_leave_out_rank(&t, f);
 	for (size_t i = 0; i < n; i++)
 		add_phase(&t, f, &sums[i]);
 	buf_add_str(&heading, "Phases");
@@ -298,26 +286,6 @@ static void add_phase_table(struct doc *d, const struct facts *f, struct phase_s
 			   n_sums - n);
 	d->writer->section(d, heading.data);
 	page_add_table(d, &t);
-}
-
-void page_add_phases(struct doc *d, const struct facts *f)
-{
-	CLEANUP(free_ptr)
-	const struct phase_record **phases =
-		reallocarray(NULL, f->a->n_phases + 1, sizeof(*phases));
-	CLEANUP(free_ptr)
-	struct phase_sum *sums = reallocarray(NULL, f->a->n_phases + 1, sizeof(*sums));
-
-	if (f->a->n_phases == 0)
-		return;
-	if (!phases || !sums) {
-		d->writer->paragraph(d, "No memory was left to sum up its phases.");
-		return;
-	}
-	for (size_t i = 0; i < f->a->n_phases; i++)
-		phases[i] = &f->a->phases[i];
-	qsort(phases, f->a->n_phases, sizeof(*phases), compare_phases);
-	add_phase_table(d, f, sums, sum_up(phases, f->a->n_phases, sums));
 }
 
 /* ---- processes ---- */
@@ -337,15 +305,6 @@ static void add_number(struct buf *out, int num)
 		buf_printf(out, "%d", num);
 	else
 		buf_add_char(out, '-');
-}
-
-/* Most jobs use none. */
-static bool uses_gpu(const struct facts *f)
-{
-	for (size_t i = 0; i < f->n_processes; i++)
-		if (u64_known(f->processes[i]->max_gpu_bytes) && f->processes[i]->max_gpu_bytes > 0)
-			return true;
-	return false;
 }
 
 /* What the job's is, that of a process which used one may be. */
@@ -387,60 +346,41 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	format_string(table_cell(t), p->command);
 }
 
-/* What the whole job used and none of its processes is known to have. U64_UNKNOWN: any amount. */
-static uint64_t unassigned_cpu_ns(const struct facts *f)
+/* Unless it is the largest process as well. */
+static void add_top_cpu(struct doc *d, const struct facts *f)
 {
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	const struct usage *u = &f->a->usage;
-	uint64_t total_ns = u64_add(u->user_ns, u->system_ns), known_ns = 0;
+	uint64_t total_ns = u64_add(u->user_ns, u->system_ns), known_ns = 0, top_ns, rest_ns;
+	bool is_sure = true;
 
-	if (u->cpu_evidence != EVIDENCE_EXACT)
-		return U64_UNKNOWN;
+	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
+		return;
+	/* rest_ns: what the job used and none of its processes is known to have. Unknown: any
+	 * amount. */
 	for (size_t i = 0; i < f->n_processes; i++)
 		known_ns = u64_add_known(known_ns, facts_process_cpu_ns(f->processes[i]));
-	return known_ns < total_ns ? total_ns - known_ns : 0;
-}
-
-/* Whether none of those that are not known exactly can have had more. */
-static bool is_surely_top(const struct facts *f)
-{
-	uint64_t rest_ns = unassigned_cpu_ns(f), top_ns = facts_process_cpu_ns(f->top_cpu);
-
+	rest_ns = u->cpu_evidence != EVIDENCE_EXACT ? U64_UNKNOWN
+		  : known_ns < total_ns		    ? total_ns - known_ns
+						    : 0;
+	top_ns = facts_process_cpu_ns(f->top_cpu);
 	for (size_t i = 0; i < f->n_processes; i++) {
 		const struct proc_record *p = f->processes[i];
 
 		if (p == f->top_cpu || facts_cpu_evidence(p) == EVIDENCE_EXACT)
 			continue;
+		/* One that is not known exactly may have had more. */
 		if (!u64_known(rest_ns) || u64_add_known(rest_ns, facts_process_cpu_ns(p)) > top_ns)
-			return false;
+			is_sure = false;
 	}
-	return true;
-}
-
-static void add_top_cpu(struct doc *d, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-
-	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
-		return;
-	buf_printf(&line, "Most CPU time%s: pid %d, ",
-		   is_surely_top(f) ? "" : ", of what is known of each", (int)f->top_cpu->key.pid);
-	report_add_duration(&line, facts_process_cpu_ns(f->top_cpu));
+	buf_printf(&line, "Most CPU time%s: pid %d, ", is_sure ? "" : ", of what is known of each",
+		   (int)f->top_cpu->key.pid);
+	report_add_duration(&line, top_ns);
 	buf_add_str(&line, " (");
 	format_evidence(&line, facts_cpu_evidence(f->top_cpu));
 	buf_add_str(&line, "), ");
 	format_string(&line, f->top_cpu->command);
 	d->writer->paragraph(d, line.data);
-}
-
-/* Leaves out what is only there for GPUs. Returns how many columns it has. */
-static size_t choose_columns(const struct column *all, size_t n, bool has_gpu, struct column *ret)
-{
-	size_t chosen = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
-			ret[chosen++] = all[i];
-	return chosen;
 }
 
 void page_add_processes(struct doc *d, const struct facts *f)
@@ -460,14 +400,20 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		{ "command", COLUMN_CUT },
 	};
 	struct column columns[ARRAY_SIZE(all)];
-	bool has_gpu = uses_gpu(f);
+	bool has_gpu = false; /* most jobs use none */
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
 
 	if (n == 0)
 		return;
-	t.n_columns = choose_columns(all, ARRAY_SIZE(all), has_gpu, columns);
+	for (size_t i = 0; i < f->n_processes; i++)
+		has_gpu |= u64_known(f->processes[i]->max_gpu_bytes) &&
+			   f->processes[i]->max_gpu_bytes > 0;
+	t.n_columns = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
+			columns[t.n_columns++] = all[i];
 	page_leave_out_rank(&t, f);
 	for (size_t i = 0; i < n; i++)
 		add_process(&t, f, f->processes[i], has_gpu);
@@ -538,25 +484,10 @@ static void add_events(struct doc *d, const struct facts *f)
 	}
 }
 
-/* What a launcher ends because of it, ends after it. */
-static void add_first_dead(struct doc *d, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	const struct proc_record *p = facts_first_dead_rank(f);
-
-	if (!p)
-		return;
-	buf_printf(&line, "Rank %d failed first: pid %d, ", p->rank, (int)p->key.pid);
-	report_add_status(&line, p->status);
-	buf_add_str(&line, ", ");
-	report_add_duration(&line, u64_delta(p->died_wall_ns, f->a->started_wall_ns));
-	buf_add_str(&line, " after the start.");
-	d->writer->paragraph(d, line.data);
-}
-
 void page_add_exits(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	const struct proc_record *first = facts_first_dead_rank(f);
 	uint64_t born = f->figures.usage.spawn_count;
 	struct exit_tally tally;
 
@@ -575,6 +506,16 @@ void page_add_exits(struct doc *d, const struct facts *f)
 	buf_add_char(&line, '.');
 	d->writer->section(d, "Life of the processes");
 	d->writer->paragraph(d, line.data);
-	add_first_dead(d, f);
+	/* A launcher ends the other ranks because of the first, and after it. */
+	if (first) {
+		buf_reset(&line);
+		buf_printf(&line, "Rank %d failed first: pid %d, ", first->rank,
+			   (int)first->key.pid);
+		report_add_status(&line, first->status);
+		buf_add_str(&line, ", ");
+		report_add_duration(&line, u64_delta(first->died_wall_ns, f->a->started_wall_ns));
+		buf_add_str(&line, " after the start.");
+		d->writer->paragraph(d, line.data);
+	}
 	add_events(d, f);
 }

@@ -23,7 +23,8 @@ static size_t total_sheets(const struct facts *f)
 }
 
 /* "sheet 5 (fail)"; "the command" where there is only one, without a name. */
-static void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet)
+static void verdict_add_subject(struct buf *out, const struct facts *f,
+				const struct sheet_record *sheet)
 {
 	if (total_sheets(f) <= 1 && !sheet->name) {
 		buf_add_str(out, "the command");
@@ -110,9 +111,8 @@ static void add_other_sheets(struct buf *out, const struct facts *f, const struc
 
 	for (size_t k = 0; k < ARRAY_SIZE(other_sheets); k++) {
 		CLEANUP(buf_release) struct buf numbers = BUF_INIT;
-		struct ranges r;
+		struct ranges r = { .out = &numbers };
 
-		ranges_begin(&r, &numbers);
 		for (size_t i = 0; i < f->n_sheets; i++) {
 			const struct sheet_record *sheet = f->sheets[i].last;
 
