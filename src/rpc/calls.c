@@ -11,17 +11,6 @@
 
 static const struct rpc_value_limits request_limits = { RPC_MAX_DEPTH, RPC_MAX_VALUES };
 
-static int check_batch(const struct rpc_value *batch, size_t max_batch, struct err *err)
-{
-	size_t n = rpc_value_len(batch);
-
-	if (n == 0)
-		return err_set(err, -EPROTO, "a batch has at least one request");
-	if (n > max_batch)
-		return err_set(err, -EPROTO, "a batch of %zu requests; at most %zu", n, max_batch);
-	return 0;
-}
-
 int rpc_request_parse(const char *line, size_t len, size_t max_batch, struct rpc_value **ret,
 		      struct err *err)
 {
@@ -31,8 +20,11 @@ int rpc_request_parse(const char *line, size_t len, size_t max_batch, struct rpc
 	r = rpc_value_parse(line, len, &request_limits, &v, err);
 	if (r < 0)
 		return r;
-	if (rpc_value_is_list(v))
-		r = check_batch(v, max_batch, err);
+	if (rpc_value_is_list(v) && rpc_value_len(v) == 0)
+		r = err_set(err, -EPROTO, "a batch has at least one request");
+	else if (rpc_value_is_list(v) && rpc_value_len(v) > max_batch)
+		r = err_set(err, -EPROTO, "a batch of %zu requests; at most %zu", rpc_value_len(v),
+			    max_batch);
 	if (r < 0) {
 		rpc_value_free(v);
 		return r;
@@ -262,19 +254,6 @@ void rpc_call_hold(struct rpc_call *call)
 	call->is_holding = true;
 }
 
-static void link_call(struct rpc_call *call)
-{
-	struct rpc_conn *conn = call->conn;
-
-	call->params = NULL; /* they end with the method */
-	call->next = conn->calls;
-	if (conn->calls)
-		conn->calls->prev = call;
-	conn->calls = call;
-	conn->n_calls++;
-	conn->is_held = conn->is_held || call->is_holding;
-}
-
 static void unlink_call(struct rpc_call *call)
 {
 	struct rpc_conn *conn = call->conn;
@@ -315,56 +294,38 @@ void dispatch_abandon(struct rpc_conn *conn)
 
 		/* Other calls of its batch may still be open. */
 		unlink_call(call);
-		finish(call, -ESHUTDOWN, NULL); /* read by clients that are there when the server ends */
+		finish(call, -ESHUTDOWN,
+		       NULL); /* read by clients that are there when the server ends */
 		gone(ctx);
 	}
 }
 
 /* ---- one request ---- */
 
-static const struct rpc_method *find_method(const struct rpc_server *server, const char *name)
+static int run_method(struct rpc_call *call, const char *name, struct err *err)
 {
-	for (size_t i = 0; i < server->n_methods; i++)
-		if (strcmp(server->methods[i].name, name) == 0)
-			return &server->methods[i];
-	return NULL;
-}
-
-static int refuse_unknown(const struct rpc_server *server, const char *name, struct err *err)
-{
+	const struct rpc_server *server = call->conn->server;
+	const uid_t uid = call->conn->peer.uid;
 	struct suggest s = suggest_for(name);
 	char quoted[UTF8_QUOTED_BYTES];
 
+	for (size_t i = 0; i < server->n_methods; i++) {
+		const struct rpc_method *method = &server->methods[i];
+
+		if (strcmp(method->name, name) != 0)
+			continue;
+		if (method->access != RPC_FOR_ALL && uid != 0 && uid != server->own_uid)
+			return err_set(err, -EACCES,
+				       "only root and the daemon's own user may call %s",
+				       method->name);
+		return method->fn(server->ctx, call, err);
+	}
 	for (size_t i = 0; i < server->n_methods; i++)
 		suggest_offer(&s, server->methods[i].name);
 	utf8_quote(name, quoted);
 	if (s.best)
 		return err_set(err, -ENOSYS, "no method %s; did you mean '%s'?", quoted, s.best);
 	return err_set(err, -ENOSYS, "no method %s", quoted);
-}
-
-static int check_access(const struct rpc_method *method, const struct rpc_conn *conn,
-			struct err *err)
-{
-	if (method->access == RPC_FOR_ALL || conn->peer.uid == 0 ||
-	    conn->peer.uid == conn->server->own_uid)
-		return 0;
-	return err_set(err, -EACCES, "only root and the daemon's own user may call %s",
-		       method->name);
-}
-
-static int run_method(struct rpc_call *call, const char *name, struct err *err)
-{
-	const struct rpc_server *server = call->conn->server;
-	const struct rpc_method *method = find_method(server, name);
-	int r;
-
-	if (!method)
-		return refuse_unknown(server, name, err);
-	r = check_access(method, call->conn, err);
-	if (r < 0)
-		return r;
-	return method->fn(server->ctx, call, err);
 }
 
 static void answer_fault(struct rpc_conn *conn, struct batch *batch, const struct rpc_value *id,
@@ -405,10 +366,17 @@ static void dispatch_one(struct rpc_conn *conn, struct batch *batch, const struc
 	if (batch)
 		batch->n_open++;
 	r = run_method(call, request.method, &err);
-	if (r == 0 && call->is_deferred)
-		link_call(call);
-	else
+	if (r < 0 || !call->is_deferred) {
 		finish(call, r, &err);
+		return;
+	}
+	call->params = NULL; /* they end with the method */
+	call->next = conn->calls;
+	if (conn->calls)
+		conn->calls->prev = call;
+	conn->calls = call;
+	conn->n_calls++;
+	conn->is_held = conn->is_held || call->is_holding;
 }
 
 /* One request at least, so that it comes to an end; and others while the turn lasts. */
@@ -457,19 +425,14 @@ void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed)
 	rpc_value_free(parsed->value);
 }
 
-static bool is_blank(const char *line, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (!strchr(" \t\r", line[i]) || line[i] == '\0')
-			return false;
-	return true;
-}
-
 void dispatch_line(struct rpc_conn *conn, const char *line, size_t len)
 {
 	struct parsed parsed = { .line_bytes = len };
+	size_t n_blank = 0;
 
-	if (is_blank(line, len))
+	while (n_blank < len && line[n_blank] != '\0' && strchr(" \t\r", line[n_blank]))
+		n_blank++;
+	if (n_blank == len)
 		return;
 	parsed.r = rpc_request_parse(line, len, conn->server->limits.max_batch, &parsed.value,
 				     &parsed.err);

@@ -43,22 +43,19 @@ static bool has_more(const struct rpc_conn *conn)
 	return conn->unread.len > 0 && !conn_is_full(conn);
 }
 
-static bool is_over(const struct rpc_conn *conn)
-{
-	if (conn->is_broken)
-		return true;
-	return conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
-	       !conn->parsing && !conn->batch && conn->unread.len == 0 &&
-	       outbox_is_empty(&conn->out);
-}
-
+/* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
 static void conn_settle(struct rpc_conn *conn)
 {
+	bool is_over;
+
 	conn->is_handling = true;
 	conn->is_unsettled = false;
 	conn_write(conn);
 	conn->is_handling = false;
-	if (is_over(conn)) {
+	is_over = conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
+		  !conn->parsing && !conn->batch && conn->unread.len == 0 &&
+		  outbox_is_empty(&conn->out);
+	if (conn->is_broken || is_over) {
 		conn_close(conn);
 	} else {
 		unsigned interest = is_read(conn) ? LOOP_READABLE : 0;
@@ -72,19 +69,6 @@ static void conn_settle(struct rpc_conn *conn)
 }
 
 /* ---- long lines, parsed on another thread ---- */
-
-static void unlink_job(struct parse_job *job)
-{
-	struct rpc_server *server = job->server;
-
-	if (job->prev)
-		job->prev->next = job->next;
-	else
-		server->jobs = job->next;
-	if (job->next)
-		job->next->prev = job->prev;
-	server->stats.request_bytes -= job->line.len;
-}
 
 /* On another thread: touches nothing but the job's own. */
 static void parse(void *ctx)
@@ -101,8 +85,15 @@ static void on_parsed(void *ctx)
 	struct parse_job *job = ctx;
 	struct rpc_conn *conn = job->conn;
 
-	if (job->server)
-		unlink_job(job);
+	if (job->server) {
+		if (job->prev)
+			job->prev->next = job->next;
+		else
+			job->server->jobs = job->next;
+		if (job->next)
+			job->next->prev = job->prev;
+		job->server->stats.request_bytes -= job->line.len;
+	}
 	buf_release(&job->line);
 	if (conn) {
 		conn->parsing = NULL;

@@ -50,15 +50,6 @@ struct message *message_unref(struct message *m)
 	return NULL;
 }
 
-static int make_file(const struct message *m)
-{
-	CLEANUP(close_fd) int fd = memfd_create("proctor-message", MFD_CLOEXEC);
-
-	if (fd < 0 || io_write_all(fd, m->bytes, m->len) < 0)
-		return NOT_TO_BE_SHARED;
-	return TAKE_FD(fd);
-}
-
 /*
  * A file in memory with the bytes of a long message that many wait for: the kernel hands its
  * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
@@ -66,8 +57,12 @@ static int make_file(const struct message *m)
  */
 static int message_share(struct message *m)
 {
-	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS)
-		m->fd = make_file(m);
+	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS) {
+		CLEANUP(close_fd) int fd = memfd_create("proctor-message", MFD_CLOEXEC);
+
+		m->fd = fd < 0 || io_write_all(fd, m->bytes, m->len) < 0 ? NOT_TO_BE_SHARED
+									 : TAKE_FD(fd);
+	}
 	return m->fd >= 0 ? m->fd : -1;
 }
 
@@ -208,7 +203,7 @@ int outbox_add_event(struct outbox *o, struct message *m)
 	while (o->events.n > 1 && (o->events.n > o->limits.max_events ||
 				   o->events.bytes > o->limits.max_event_bytes)) {
 		message_unref(message_queue_pop(&o->events));
-		o->n_lost_untold++;
+		o->n_lost_unsent++;
 		o->n_lost++;
 	}
 	return r;
@@ -231,26 +226,7 @@ bool outbox_is_full(const struct outbox *o)
 
 /* ---- from the queues to the kernel ---- */
 
-static struct message *take_lost(struct outbox *o)
-{
-	struct message *m = new_lost_notice(o->n_lost_untold);
-
-	if (m)
-		o->n_lost_untold = 0;
-	return m;
-}
-
-/* The next one to be written, out of its queue; NULL: none, or no memory. */
-static struct message *take_next(struct outbox *o, bool *ret_is_reply)
-{
-	*ret_is_reply = o->replies.n > 0;
-	if (o->replies.n > 0)
-		return message_queue_pop(&o->replies);
-	if (o->events.n > 0 && o->n_lost_untold > 0)
-		return take_lost(o);
-	return message_queue_pop(&o->events);
-}
-
+/* Replies first; before an event comes the number of lost ones. -ENOMEM. */
 static int fill_batch(struct outbox *o)
 {
 	size_t bytes = 0;
@@ -259,11 +235,15 @@ static int fill_batch(struct outbox *o)
 		bytes += o->writing[i].message->len;
 	while (o->n_writing < OUTBOX_BATCH && bytes < BATCH_BYTES &&
 	       o->replies.n + o->events.n > 0) {
-		bool is_reply;
-		struct message *m = take_next(o, &is_reply);
+		bool is_reply = o->replies.n > 0, is_lost = !is_reply && o->n_lost_unsent > 0;
+		struct message *m =
+			is_lost ? new_lost_notice(o->n_lost_unsent)
+				: message_queue_pop(is_reply ? &o->replies : &o->events);
 
 		if (!m)
 			return -ENOMEM;
+		if (is_lost)
+			o->n_lost_unsent = 0;
 		bytes += m->len;
 		o->writing[o->n_writing].message = m;
 		o->writing[o->n_writing++].is_reply = is_reply;

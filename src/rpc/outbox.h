@@ -67,7 +67,7 @@ struct outbox {
 	} writing[OUTBOX_BATCH]; /* out of the queues; of the first a part may be written */
 	size_t n_writing, written;
 	size_t reply_bytes;	/* of replies that are not written in full */
-	uint64_t n_lost_untold; /* events, since the last line about it */
+	uint64_t n_lost_unsent; /* events, since the last line about it */
 	uint64_t n_lost;	/* in all */
 };
 

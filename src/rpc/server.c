@@ -32,17 +32,7 @@ const struct rpc_limits rpc_default_limits = {
 	.read_timeout_ms = 30000,
 };
 
-/* ---- soon ---- */
-
-/* Whoever closes gives its place to another one, who is next then. Returns who is next. */
-static size_t settle_at(struct rpc_server *server, size_t i)
-{
-	size_t n = server->n_conns;
-
-	if (server->conns[i]->is_unsettled)
-		conn_continue(server->conns[i]);
-	return server->n_conns == n ? i + 1 : i;
-}
+/* ---- turns ---- */
 
 /*
  * Each once, beginning with who would have been next when the last round was over.
@@ -55,7 +45,12 @@ static void on_settle(void *ctx)
 	size_t i = server->settle_from;
 
 	for (size_t n = server->n_conns; n > 0 && server->n_conns > 0; n--) {
-		i = settle_at(server, i < server->n_conns ? i : 0);
+		size_t n_before = server->n_conns;
+
+		i = i < server->n_conns ? i : 0;
+		if (server->conns[i]->is_unsettled)
+			conn_continue(server->conns[i]);
+		i += server->n_conns == n_before; /* one that closed gave its place to another */
 		if (conn_is_round_over(server)) {
 			loop_soon_set(server->settle_soon);
 			break;
@@ -313,26 +308,6 @@ static void accept_clients(void *ctx)
 
 /* ---- beginning and end ---- */
 
-static int begin_listening(struct rpc_server *server, const struct rpc_options *options,
-			   struct err *err)
-{
-	int r = options->listen_fd > 0
-			? listener_adopt(options->listen_fd, &server->listener, err)
-			: listener_open(options->path, options->mode, &server->listener, err);
-
-	if (r < 0)
-		return r;
-	server->listen_watch =
-		loop_watch_fd(server->loop, server->listener.fd, accept_clients, server);
-	server->accept_timer = loop_timer_new(server->loop, accept_again, server);
-	server->settle_soon = loop_soon_new(server->loop, on_settle, server);
-	server->sweep_timer = loop_timer_new(server->loop, on_sweep, server);
-	if (!server->listen_watch || !server->accept_timer || !server->settle_soon ||
-	    !server->sweep_timer)
-		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
-}
-
 static void cleanup_server(struct rpc_server **server)
 {
 	*server = rpc_server_free(*server);
@@ -362,9 +337,18 @@ int rpc_server_new(struct loop *loop, const struct rpc_options *options, struct 
 	server->limits = options->limits ? *options->limits : rpc_default_limits;
 	server->own_uid = geteuid();
 	server->listener = (struct listener)LISTENER_INIT;
-	r = begin_listening(server, options, err);
+	r = options->listen_fd > 0
+		    ? listener_adopt(options->listen_fd, &server->listener, err)
+		    : listener_open(options->path, options->mode, &server->listener, err);
 	if (r < 0)
 		return r;
+	server->listen_watch = loop_watch_fd(loop, server->listener.fd, accept_clients, server);
+	server->accept_timer = loop_timer_new(loop, accept_again, server);
+	server->settle_soon = loop_soon_new(loop, on_settle, server);
+	server->sweep_timer = loop_timer_new(loop, on_sweep, server);
+	if (!server->listen_watch || !server->accept_timer || !server->settle_soon ||
+	    !server->sweep_timer)
+		return err_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(server);
 	return 0;
 }
