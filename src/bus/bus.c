@@ -50,27 +50,20 @@ const char *topic_name(enum topic topic)
 	return table[topic].name;
 }
 
-static const char *find_nearest(const char *pattern)
+static int refuse(const char *pattern, struct err *err)
 {
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	struct suggest s = suggest_for(pattern);
+	char quoted[UTF8_QUOTED_BYTES];
 
 	for (size_t i = 0; i < N_TOPICS; i++) {
 		suggest_offer(&s, table[i].name);
 		if (table[i].family)
 			suggest_offer(&s, table[i].family);
 	}
-	return s.best;
-}
-
-static int refuse(const char *pattern, struct err *err)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	const char *nearest = find_nearest(pattern);
-	char quoted[UTF8_QUOTED_BYTES];
-
 	utf8_quote(pattern, quoted);
-	if (nearest)
-		return err_set(err, -EINVAL, "no topic %s; did you mean '%s'?", quoted, nearest);
+	if (s.best)
+		return err_set(err, -EINVAL, "no topic %s; did you mean '%s'?", quoted, s.best);
 	for (size_t i = 0; i < N_TOPICS; i++)
 		buf_printf(&all, "%s%s", i == 0 ? "" : ", ", table[i].name);
 	return err_set(err, -EINVAL, "no topic %s; there are %s", quoted, all.data);

@@ -40,7 +40,7 @@ static struct queued_event *take_first(struct event_queue *q)
 /* A notice stands for those it tells of. */
 static void count_lost(struct event_queue *q, uint64_t n_lost)
 {
-	q->n_lost_untold += n_lost ? n_lost : 1;
+	q->n_lost_unreported += n_lost ? n_lost : 1;
 }
 
 static void drop_first(struct event_queue *q)
@@ -60,8 +60,8 @@ static void event_queue_release(struct event_queue *q)
 	*q = (struct event_queue){ 0 };
 }
 
-/* Takes over what event has. */
-static void push(struct event_queue *q, struct queued_event *event)
+/* Takes over what event has. Without memory, here or for its texts, it is counted as lost. */
+static void event_queue_push(struct event_queue *q, struct queued_event *event)
 {
 	struct queued_event *kept = event->topic && event->data ? malloc(sizeof(*kept)) : NULL;
 
@@ -82,12 +82,6 @@ static void push(struct event_queue *q, struct queued_event *event)
 		drop_first(q);
 }
 
-/* Takes over topic and data. NULL (no memory), or no memory here: it is counted as lost. */
-static void event_queue_push(struct event_queue *q, char *topic, double timestamp, char *data)
-{
-	push(q, &(struct queued_event){ .topic = topic, .data = data, .timestamp = timestamp });
-}
-
 /* topic and data are NULL where there is no memory. */
 static struct queued_event make_notice(uint64_t n_lost)
 {
@@ -99,35 +93,21 @@ static struct queued_event make_notice(uint64_t n_lost)
 	return notice;
 }
 
-/* A notice that n events were lost before they came here. */
-static void event_queue_push_lost(struct event_queue *q, uint64_t n)
-{
-	struct queued_event notice = make_notice(n);
-
-	push(q, &notice);
-}
-
-/* False: no memory, it is told the next time. */
-static bool pop_notice(struct event_queue *q, struct queued_event *ret)
-{
-	struct queued_event notice = make_notice(q->n_lost_untold);
-
-	if (!notice.topic || !notice.data) {
-		queued_event_release(&notice);
-		return false;
-	}
-	q->n_lost_untold = 0;
-	*ret = notice;
-	return true;
-}
-
 /* The oldest, or a notice of how many were lost before it. False: there is none. */
 static bool event_queue_pop(struct event_queue *q, struct queued_event *ret)
 {
 	struct queued_event *first;
 
-	if (q->n_lost_untold > 0 && pop_notice(q, ret))
-		return true;
+	if (q->n_lost_unreported > 0) {
+		struct queued_event notice = make_notice(q->n_lost_unreported);
+
+		if (notice.topic && notice.data) {
+			q->n_lost_unreported = 0;
+			*ret = notice;
+			return true;
+		}
+		queued_event_release(&notice); /* no memory: the next time */
+	}
 	if (!q->first)
 		return false;
 	first = take_first(q);
@@ -135,11 +115,6 @@ static bool event_queue_pop(struct event_queue *q, struct queued_event *ret)
 	ret->next = NULL;
 	free(first);
 	return true;
-}
-
-static bool event_queue_is_empty(const struct event_queue *q)
-{
-	return !q->first && q->n_lost_untold == 0;
 }
 
 /* ---- events come in ---- */
@@ -160,31 +135,26 @@ static int client_render(const struct rpc_value *value, char **ret, struct err *
 	return 0;
 }
 
-static char *copy_data(const struct rpc_value *params)
-{
-	char *text = NULL;
-
-	client_render(rpc_value_get(params, "data"), &text, NULL);
-	return text;
-}
-
 /* The handler of the rpc_client for events: they go into the queue. 1: there is one in it now. */
 static int client_take_event(void *ctx, const struct rpc_value *params)
 {
 	struct proctor *p = ctx;
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 	uint64_t n_lost = rpc_value_u64(rpc_value_get(params, "count"));
+	struct queued_event event = { 0 };
 
 	if (!p->fn || !topic)
-		return 0; /* nobody asked for it, or nobody knows what it is */
-	if (strcmp(topic, "lost") != 0)
-		event_queue_push(&p->events, strdup(topic),
-				 rpc_value_f64(rpc_value_get(params, "timestamp")),
-				 copy_data(params));
-	else if (u64_known(n_lost) && n_lost > 0)
-		event_queue_push_lost(&p->events, n_lost);
-	else
+		return 0; /* not subscribed, or no event */
+	if (strcmp(topic, "lost") != 0) {
+		event.topic = strdup(topic);
+		event.timestamp = rpc_value_f64(rpc_value_get(params, "timestamp"));
+		client_render(rpc_value_get(params, "data"), &event.data, NULL);
+	} else if (u64_known(n_lost) && n_lost > 0) {
+		event = make_notice(n_lost); /* lost before they came here */
+	} else {
 		return 0;
+	}
+	event_queue_push(&p->events, &event);
 	return 1;
 }
 
@@ -388,53 +358,42 @@ int proctor_subscribe(struct proctor *p, const char *topics, proctor_event_fn *f
 
 #define LISTEN_MAX 1024 /* events handed over by one call, however many come */
 
-/* 1: there is one. 0: none came until then. */
-static int fetch(struct proctor *p, int timeout_ms)
-{
-	int r;
-
-	if (!event_queue_is_empty(&p->events))
-		return 1;
-	r = rpc_client_listen(p->rpc, client_timeout(timeout_ms), &p->err);
-	if (r != -ETIMEDOUT)
-		return r;
-	p->err = (struct err)ERR_INIT; /* that nothing happens is no failure */
-	return 0;
-}
-
-/* The callback may ask and listen by itself: nothing of p is held meanwhile. */
-static int hand_over(struct proctor *p)
-{
-	CLEANUP(queued_event_release) struct queued_event queued = { 0 };
-	struct proctor_event event;
-
-	if (!event_queue_pop(&p->events, &queued))
-		return 0;
-	event = (struct proctor_event){
-		.topic = queued.topic,
-		.timestamp = queued.timestamp,
-		.data = queued.data,
-		.n_lost = queued.n_lost,
-	};
-	return p->fn(p->ctx, &event);
-}
-
 int proctor_listen(struct proctor *p, int timeout_ms)
 {
 	int n = 0, r = client_begin(p);
+	bool goes_on = true;
 
 	if (r == 0 && !p->fn)
 		r = err_set(&p->err, -EINVAL, "nothing is subscribed");
 	if (r < 0)
 		return r;
-	while (n < LISTEN_MAX && p->rpc && p->fn) {
-		r = fetch(p, n == 0 ? timeout_ms : 0);
-		if (r <= 0)
-			break;
+	while (goes_on && n < LISTEN_MAX && p->rpc && p->fn) {
+		CLEANUP(queued_event_release) struct queued_event queued = { 0 };
+		struct proctor_event event;
+
+		if (!p->events.first && p->events.n_lost_unreported == 0) {
+			r = rpc_client_listen(p->rpc, client_timeout(n == 0 ? timeout_ms : 0),
+					      &p->err);
+			if (r == -ETIMEDOUT) {
+				p->err = (struct err)
+					ERR_INIT; /* that nothing happens is no failure */
+				r = 0;
+			}
+			if (r <= 0)
+				break;
+		}
 		n++;
-		if (hand_over(p) != 0)
-			break;
+		if (!event_queue_pop(&p->events, &queued))
+			continue;
+		event = (struct proctor_event){
+			.topic = queued.topic,
+			.timestamp = queued.timestamp,
+			.data = queued.data,
+			.n_lost = queued.n_lost,
+		};
+		/* The callback may ask and listen by itself: nothing of p is held meanwhile. */
+		goes_on = p->fn(p->ctx, &event) == 0;
 	}
-	/* Why there are no more is told by the next call. */
+	/* The next call returns why there are no more. */
 	return n > 0 ? n : r;
 }

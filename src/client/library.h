@@ -34,7 +34,7 @@ struct queued_event {
 struct event_queue {
 	struct queued_event *first, *last;
 	size_t n, bytes;
-	uint64_t n_lost_untold;
+	uint64_t n_lost_unreported;
 };
 
 struct proctor {
