@@ -34,25 +34,6 @@ static bool is_usual_work(const struct track *p, double busy_seconds)
 	       !(used_seconds > UNUSUAL_FACTOR * job->usual_cpu_seconds);
 }
 
-/* "; such jobs use 110 % at most" where that is known. */
-static const char *usual_text(const struct job_track *job, char text[64])
-{
-	text[0] = '\0';
-	if (f64_known(job->usual_cpu_percent))
-		snprintf(text, 64, "; jobs of its kind use %.0f %% at most",
-			 job->usual_cpu_percent);
-	return text;
-}
-
-static enum severity judge_runaway(const struct tick *t, const struct track *p, double circling)
-{
-	if (p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual_cpu_percent)
-		return SEVERITY_HIGH;
-	if (circling >= LONG_FACTOR * t->config->runaway_duration_seconds)
-		return SEVERITY_MEDIUM;
-	return SEVERITY_LOW;
-}
-
 static void add_text(struct finding *f, const char *more)
 {
 	size_t n = strlen(f->text);
@@ -65,7 +46,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 {
 	double duration = t->config->runaway_duration_seconds, seconds = t->now - p->busy;
 	double circling = t->now - fmax(p->busy, p->worked);
-	char usual[64];
+	char usual[64] = "";
 	bool is_usual;
 	char shown[CHECKS_TIME_BYTES], waited[64] = "";
 
@@ -85,7 +66,10 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->stand = STAND_OVER;
 	f->threshold = t->config->runaway_cpu_threshold;
 	f->before = p->calm_percent;
-	f->severity = judge_runaway(t, p, circling);
+	f->severity = p->job->cpu_percent >= UNUSUAL_FACTOR * p->job->usual_cpu_percent
+			      ? SEVERITY_HIGH
+		      : circling >= LONG_FACTOR * duration ? SEVERITY_MEDIUM
+							   : SEVERITY_LOW;
 	/* What it waited for a core is told where that makes the difference. */
 	if (s->cpu_percent < t->config->runaway_cpu_threshold) {
 		/* Each thread waits for itself, so of several it may be more than all of the time.
@@ -105,7 +89,10 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 		 (int)s->key.pid, s->cpu_percent, waited, checks_time(seconds, shown),
 		 t->config->runaway_cpu_threshold);
 	add_text(f, circling < duration ? "" : ", and has read, written and touched nothing new");
-	add_text(f, usual_text(p->job, usual));
+	if (f64_known(p->job->usual_cpu_percent))
+		snprintf(usual, sizeof(usual), "; jobs of its kind use %.0f %% at most",
+			 p->job->usual_cpu_percent);
+	add_text(f, usual);
 }
 
 /* ---- stuck process ----

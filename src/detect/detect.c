@@ -77,26 +77,21 @@ static void begin_boot(struct evaluation *w)
 	memcpy(d->boot_id, w->snap->boot_id, sizeof(d->boot_id));
 }
 
-static struct detect_wish wish_for(const struct detect *d, const struct changed *c)
-{
-	const struct detect_wish none = { F64_UNKNOWN, 0 };
-
-	if (c->change != EPISODE_BEGAN || !c->episode->worst.job_id)
-		return none;
-	return (struct detect_wish){ d->config.evidence_interval_seconds,
-				     d->config.evidence_duration_seconds };
-}
-
 static int hand_out(struct detect *d, struct detect_changes *ret)
 {
 	const struct episodes *es = &d->episodes;
 
 	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0)
 		return -ENOMEM;
-	for (size_t i = 0; i < es->n_changes; i++)
-		d->changes[i] =
-			(struct detect_change){ es->changes[i].change, es->changes[i].episode,
-						wish_for(d, &es->changes[i]) };
+	for (size_t i = 0; i < es->n_changes; i++) {
+		const struct changed *c = &es->changes[i];
+
+		d->changes[i] = (struct detect_change){ c->change, c->episode, { F64_UNKNOWN, 0 } };
+		if (c->change == EPISODE_BEGAN && c->episode->worst.job_id)
+			d->changes[i].wish =
+				(struct detect_wish){ d->config.evidence_interval_seconds,
+						      d->config.evidence_duration_seconds };
+	}
 	*ret = (struct detect_changes){ d->changes, es->n_changes };
 	return 0;
 }

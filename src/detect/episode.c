@@ -89,22 +89,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The middle part of the name of what is of no process with a known start. */
-static int read_middle(const char *name, uint64_t *ret)
-{
-	const char *text = strchr(name, '/');
-	uint64_t h = 0;
-	int i;
-
-	for (i = 0; text && i < HASH_DIGITS && digit(text[1 + i]) >= 0; i++)
-		h = h << 4 | (uint64_t)digit(text[1 + i]);
-	if (i < HASH_DIGITS || text[1 + i] != '/')
-		return -EINVAL;
-	*ret = h;
-	return 0;
-}
-
-/* One whose start is unknown is told by its job as well, and so is what is of that as a whole. */
+/* One whose start is unknown is identified by its job as well, and so is one of the whole job. */
 bool episode_is_of_process(const struct episode *e)
 {
 	const bool has_start = u64_known(e->worst.start_ticks);
@@ -121,29 +106,26 @@ bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_
 	       strcmp(e->worst.job_id, job_id) == 0;
 }
 
-/* Whoever wrote the row may be anybody. */
-static bool makes_sense(const struct episode *e)
-{
-	const char *type = anomaly_type_name(e->worst.type);
-	const size_t n = strlen(type);
-
-	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/')
-		return false;
-	return !e->worst.has_pid || (e->worst.pid > 0 && (pid_t)e->worst.pid == e->worst.pid);
-}
-
 int episode_read_hash(const struct episode *e, uint64_t *ret)
 {
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
-	uint64_t h;
+	const char *type = anomaly_type_name(e->worst.type);
+	const size_t n = strlen(type);
+	uint64_t h = 0;
+	size_t i;
 
-	if (!makes_sense(e))
+	/* Any program may have written the row. */
+	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/' ||
+	    (e->worst.has_pid && (e->worst.pid <= 0 || key.pid != e->worst.pid)))
 		return -EINVAL;
 	if (episode_is_of_process(e) && u64_known(key.start_ticks)) {
 		*ret = hash_process(e->worst.type, &key);
 		return 0;
 	}
-	if (read_middle(e->name, &h) < 0)
+	/* The middle part of the name is the hash, unless it is of a process with a known start. */
+	for (i = 0; i < HASH_DIGITS && digit(e->name[n + 1 + i]) >= 0; i++)
+		h = h << 4 | (uint64_t)digit(e->name[n + 1 + i]);
+	if (i < HASH_DIGITS || e->name[n + 1 + i] != '/')
 		return -EINVAL;
 	*ret = add_attempt(h, e->attempt_id);
 	return 0;
@@ -178,19 +160,16 @@ static bool is_clear(const struct running *r)
 	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
 }
 
-/* With its process or job at the latest, of whose end may be told after a look that shows no more
- * of it. */
-static uint64_t end_of(const struct running *r, uint64_t wall_ns)
+/*
+ * With its process or job at the latest, whose end may become known after a tick without it. Its
+ * numbers are not from after the end: a tick that shows it clear is no part of it.
+ */
+static void set_end(struct running *r, uint64_t wall_ns)
 {
 	bool was_before = is_clear(r) && r->clear_wall_ns < wall_ns;
 
-	return u64_max_known(was_before ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
-}
-
-/* Its numbers are not from after it: a look that shows it clear is no part of it. */
-static void set_end(struct running *r, uint64_t wall_ns)
-{
-	r->e.ended_wall_ns = end_of(r, wall_ns);
+	r->e.ended_wall_ns =
+		u64_max_known(was_before ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
 	if (r->e.seen_wall_ns > r->e.ended_wall_ns && u64_known(r->e.seen_wall_ns))
 		r->e.seen_wall_ns = r->e.ended_wall_ns;
 }
@@ -309,27 +288,8 @@ int episodes_end_tick(struct episodes *es, const struct moment *m)
 /* ---- beginning and going on ---- */
 
 #define HOLD_MAX_SECONDS 3600
-#define REMEMBER_HOLDS 10 /* so many times as long as it had to be clear */
-#define SECONDS_BEFORE 60 /* of the record that belong to the evidence */
-
-/* ---- the past ---- */
-
-/* How long it has to be clear: the longer, the more often it has come back. */
-static double hold_for(const struct episodes *es, const struct moment *m, uint64_t hash)
-{
-	double hold = m->config->clear_seconds;
-
-	for (size_t i = 0; i < EPISODES_REMEMBERED; i++) {
-		const struct remembered *past = &es->past[i];
-
-		if (past->hash == hash && past->hold > 0 &&
-		    m->now - past->ended < fmax(REMEMBER_HOLDS * past->hold, SILENCE_SECONDS))
-			hold = fmax(hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
-	}
-	return hold;
-}
-
-/* ---- an episode ---- */
+#define REMEMBER_HOLDS 10		/* so many times as long as it had to be clear */
+#define NS_BEFORE UINT64_C(60000000000) /* of the record that belong to the evidence */
 
 static const char *unit_of(const struct running *r, const struct finding *f)
 {
@@ -343,22 +303,6 @@ static double value_in_unit(const struct running *r, const struct finding *f)
 		return f->value;
 	return f->other_unit && strcmp(f->other_unit, r->e.unit) == 0 ? f->other_value
 								      : F64_UNKNOWN;
-}
-
-/*
- * In another unit than before the values of before say nothing. The threshold is that of the
- * beginning: who is told of it later reads the same as who was told then.
- */
-static void take_unit(struct running *r, const struct finding *f)
-{
-	const char *unit = unit_of(r, f);
-
-	if (r->e.unit && strcmp(r->e.unit, unit) == 0)
-		return;
-	r->e.unit = unit;
-	r->e.before_value = f->before;
-	r->e.first_value = f->value;
-	r->e.worst.threshold = f->threshold;
 }
 
 /* Else it would read as if it had come so often. */
@@ -376,8 +320,18 @@ static void write_more(struct running *r)
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
+	const char *unit = unit_of(r, f);
 
-	take_unit(r, f);
+	/*
+	 * In another unit than before the earlier values mean nothing. The threshold is that of
+	 * the beginning: later readers see the same as the first.
+	 */
+	if (!e->unit || strcmp(e->unit, unit) != 0) {
+		e->unit = unit;
+		e->before_value = f->before;
+		e->first_value = f->value;
+		e->worst.threshold = f->threshold;
+	}
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
@@ -396,23 +350,6 @@ static bool is_worse(const struct running *r, const struct finding *f)
 		return false;
 	return r->check->lower_is_worse && !f->unit ? f->value < r->e.peak_value
 						    : f->value > r->e.peak_value;
-}
-
-/* seconds: at most those of a configuration. */
-static uint64_t seconds_before(uint64_t wall_ns, double seconds)
-{
-	uint64_t ns = (uint64_t)(seconds * 1e9);
-
-	return wall_ns > ns ? wall_ns - ns : 0;
-}
-
-/* Once for all that begin at a tick: it takes as long as there are processes. */
-static const struct anomaly_host *find_host(struct episodes *es, const struct snapshot *snap)
-{
-	if (!es->has_host)
-		host_describe(snap, &es->host);
-	es->has_host = true;
-	return &es->host;
 }
 
 static uint64_t times(const struct finding *f)
@@ -437,7 +374,15 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	episode_init(&r->e);
 	r->check = check;
 	r->hash = hash;
-	r->hold = hold_for(es, m, hash);
+	/* How long it has to be clear: the longer, the more often it has come back. */
+	r->hold = m->config->clear_seconds;
+	for (size_t i = 0; i < EPISODES_REMEMBERED; i++) {
+		const struct remembered *past = &es->past[i];
+
+		if (past->hash == hash && past->hold > 0 &&
+		    m->now - past->ended < fmax(REMEMBER_HOLDS * past->hold, SILENCE_SECONDS))
+			r->hold = fmax(r->hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
+	}
 	r->clear_since = F64_UNKNOWN;
 	r->is_of_process = who->kind == OF_PROCESS;
 	r->sees_from = r->noted = r->changed = m->now;
@@ -456,12 +401,16 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	snprintf(e->comm, sizeof(e->comm), "%s", blamed.comm ? blamed.comm : "");
 	e->gpu = blamed.kind == OF_GPU ? blamed.gpu : -1;
 	e->began_wall_ns = m->snap->wall_ns;
-	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
+	e->full_from_wall_ns = e->began_wall_ns > NS_BEFORE ? e->began_wall_ns - NS_BEFORE : 0;
 	e->full_until_wall_ns =
 		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
 	episode_write_name(e, &blamed, m->snap->boot_id);
-	r->e.host = *find_host(es, m->snap);
-	r->e.count = times(f);
+	/* Once for all that begin at a tick: it takes as long as there are processes. */
+	if (!es->has_host)
+		host_describe(m->snap, &es->host);
+	es->has_host = true;
+	e->host = es->host;
+	e->count = times(f);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
 	return add_change(es, EPISODE_BEGAN, r);
@@ -487,7 +436,7 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 
 /* ---- too many of one job ---- */
 
-/* One that is worse than all others is always told. */
+/* One that is worse than all others always has an episode of its own. */
 static bool is_burst(struct burst *burst, enum severity severity, double now)
 {
 	if (!burst)
@@ -501,34 +450,29 @@ static bool is_burst(struct burst *burst, enum severity severity, double now)
 	return false;
 }
 
-static void count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who)
+/* by: 1 to count one more with the last episode of the job, -1 to take it back. False: no episode.
+ */
+static bool count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who,
+			    int by)
 {
 	for (size_t i = es->n; i > 0; i--) {
 		struct running *r = es->items[i - 1];
 
-		if (r->e.worst.type == type && episode_is_of(&r->e, who->job_id, who->attempt_id)) {
-			r->e.count++;
-			r->n_more++;
-			write_more(r);
-			return;
-		}
+		if (r->e.worst.type != type ||
+		    !episode_is_of(&r->e, who->job_id, who->attempt_id) ||
+		    (by < 0 && r->n_more == 0))
+			continue;
+		r->e.count += (uint64_t)by;
+		r->n_more += (uint64_t)by;
+		write_more(r);
+		return true;
 	}
-	es->n_dropped++;
+	return false;
 }
 
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who)
 {
-	for (size_t i = es->n; i > 0; i--) {
-		struct running *r = es->items[i - 1];
-
-		if (r->n_more > 0 && r->e.worst.type == type &&
-		    episode_is_of(&r->e, who->job_id, who->attempt_id)) {
-			r->e.count--;
-			r->n_more--;
-			write_more(r);
-			return;
-		}
-	}
+	count_with_last(es, type, who, -1);
 }
 
 /* ---- from outside ---- */
@@ -551,7 +495,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
 		is_muted = is_burst(burst, f->severity, m->now);
 		if (is_muted && !check->is_moment)
-			count_with_last(es, check->type, who);
+			es->n_dropped += !count_with_last(es, check->type, who, 1);
 		else if (!is_muted)
 			ret = begin(es, m, check, who, hash, f);
 	} else if (r && f->stand == STAND_OVER) {

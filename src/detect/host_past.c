@@ -41,19 +41,6 @@ static void offer(const struct proc_sample **top, size_t *n, const struct proc_s
 	top[i] = p;
 }
 
-static struct anomaly_process describe_process(const struct proc_sample *p)
-{
-	struct anomaly_process ret = {
-		.key = p->key,
-		.cpu_percent = p->cpu_percent,
-		.rss_bytes = p->rss_bytes,
-	};
-
-	memcpy(ret.comm, p->comm, sizeof(ret.comm));
-	snprintf(ret.job_id, sizeof(ret.job_id), "%s", p->job_id ? p->job_id : "");
-	return ret;
-}
-
 static size_t find_top(const struct snapshot *s, rank_fn *rank, struct anomaly_process *ret)
 {
 	const struct proc_sample *top[ANOMALY_TOP];
@@ -61,21 +48,15 @@ static size_t find_top(const struct snapshot *s, rank_fn *rank, struct anomaly_p
 
 	for (size_t i = 0; i < s->n_processes; i++)
 		offer(top, &n, &s->processes[i], rank);
-	for (size_t i = 0; i < n; i++)
-		ret[i] = describe_process(top[i]);
-	return n;
-}
-
-/* Of those that are of no job it may be unknown, which is not little. What has ended has none. */
-static bool knows_memory(const struct snapshot *s)
-{
-	for (size_t i = 0; i < s->n_processes; i++) {
-		const struct proc_sample *p = &s->processes[i];
-
-		if (!u64_known(p->rss_bytes) && p->state != 'Z' && p->state != 'X')
-			return false;
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct anomaly_process){ .key = top[i]->key,
+						   .cpu_percent = top[i]->cpu_percent,
+						   .rss_bytes = top[i]->rss_bytes };
+		memcpy(ret[i].comm, top[i]->comm, sizeof(ret[i].comm));
+		snprintf(ret[i].job_id, sizeof(ret[i].job_id), "%s",
+			 top[i]->job_id ? top[i]->job_id : "");
 	}
-	return true;
+	return n;
 }
 
 void host_describe(const struct snapshot *s, struct anomaly_host *ret)
@@ -95,10 +76,15 @@ void host_describe(const struct snapshot *s, struct anomaly_host *ret)
 		.n_processes = sys->process_count,
 		.running_jobs = s->covers == COVERS_HOST ? s->running_jobs : -1,
 		.knows_cpu = s->covers == COVERS_HOST,
-		.knows_rss = s->covers == COVERS_HOST && knows_memory(s),
+		.knows_rss = s->covers == COVERS_HOST,
 	};
 	if (s->covers != COVERS_HOST)
 		return; /* the job itself is not what else there was */
+	/* Of processes without a job it may be unknown, which is not little. A dead one has none.
+	 */
+	for (size_t i = 0; i < s->n_processes; i++)
+		ret->knows_rss &= u64_known(s->processes[i].rss_bytes) ||
+				  s->processes[i].state == 'Z' || s->processes[i].state == 'X';
 	ret->n_top_cpu = find_top(s, cpu_of, ret->top_cpu);
 	ret->n_top_rss = find_top(s, memory_of, ret->top_rss);
 }
@@ -248,35 +234,32 @@ struct cgroup_past *host_past_find_cgroup(const struct host_past *s, const char 
 	return map_get(&s->by_cgroup, host_past_hash_path(path), &i) ? &s->cgroups[i] : NULL;
 }
 
-static void see_cgroup(struct host_past *s, const char *path, size_t at)
-{
-	struct cgroup_past *past = host_past_find_cgroup(s, path);
-
-	if (!past && s->cgroups && s->n_cgroups < HOST_PAST_CGROUPS &&
-	    map_put(&s->by_cgroup, host_past_hash_path(path), s->n_cgroups) == 0) {
-		past = &s->cgroups[s->n_cgroups++];
-		*past = (struct cgroup_past){ .hash = host_past_hash_path(path),
-					      .oom_kills = U64_UNKNOWN,
-					      .sheet_num = SHEET_NONE,
-					      .sheet_before = SHEET_NONE,
-					      .killed_sheet = SHEET_NONE,
-					      .stall = F64_UNKNOWN };
-		snprintf(past->path, sizeof(past->path), "%s", path);
-	}
-	if (!past)
-		return;
-	past->seen = s->n_ticks;
-	past->at = at;
-}
-
 void host_past_see_cgroups(struct host_past *s, const struct snapshot *snap)
 {
 	if (!s->cgroups && snap->n_cgroups > 0)
 		s->cgroups = calloc(HOST_PAST_CGROUPS, sizeof(*s->cgroups));
 	for (size_t i = 0; i < s->n_cgroups; i++)
 		s->cgroups[i].at = SIZE_MAX;
-	for (size_t i = 0; i < snap->n_cgroups; i++)
-		see_cgroup(s, snap->cgroups[i].path, i);
+	for (size_t i = 0; i < snap->n_cgroups; i++) {
+		const char *path = snap->cgroups[i].path;
+		struct cgroup_past *past = host_past_find_cgroup(s, path);
+
+		if (!past && s->cgroups && s->n_cgroups < HOST_PAST_CGROUPS &&
+		    map_put(&s->by_cgroup, host_past_hash_path(path), s->n_cgroups) == 0) {
+			past = &s->cgroups[s->n_cgroups++];
+			*past = (struct cgroup_past){ .hash = host_past_hash_path(path),
+						      .oom_kills = U64_UNKNOWN,
+						      .sheet_num = SHEET_NONE,
+						      .sheet_before = SHEET_NONE,
+						      .killed_sheet = SHEET_NONE,
+						      .stall = F64_UNKNOWN };
+			snprintf(past->path, sizeof(past->path), "%s", path);
+		}
+		if (past) {
+			past->seen = s->n_ticks;
+			past->at = i;
+		}
+	}
 }
 
 void host_past_set_job(const struct host_past *s, struct cgroup_past *past,

@@ -31,27 +31,6 @@ static bool is_still(const struct tick *t, const struct track *p)
 	       t->now - p->progressed >= t->config->stuck_duration_seconds;
 }
 
-/* ---- zombies and children ---- */
-
-static void blame_parent(struct tracks *ts, const struct tick *t, struct track *p)
-{
-	struct track *parent = detect_tracks_by_pid(ts, p->ppid);
-
-	if (!parent || parent->seen_tick != ts->tick) {
-		if (is_old_zombie(t, p) && p->job) {
-			p->job->n_zombies++;
-			p->job->zombie_parent = p->ppid;
-		}
-		return;
-	}
-	if (is_old_zombie(t, p))
-		parent->n_zombies++;
-	else if (p->state != 'Z')
-		parent->n_children++;
-}
-
-/* ---- kin ---- */
-
 static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
 {
 	uint64_t h = hash_bytes(HASH_INIT, &p->ppid, sizeof(p->ppid));
@@ -84,65 +63,53 @@ static bool is_moving(const struct tick *t, const struct track *p)
 	return t->now - p->progressed <= fmin(recent, still * STILL_SHARE);
 }
 
-/* One that is new has not gone on while others stood still. */
-static int count_kin(struct relations *r, const struct tick *t, const struct track *p,
-		     const struct proc_sample *s)
-{
-	struct kin *kin;
-
-	if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
-		return 0;
-	if (find_kin(r, kin_key(p, s), &kin) < 0)
-		return -ENOMEM;
-	kin->n++;
-	kin->n_moving += is_moving(t, p);
-	return 0;
-}
-
-static void take_kin(struct relations *r, const struct tick *t, struct track *p,
-		     const struct proc_sample *s)
-{
-	struct kin *kin;
-
-	if (!is_still(t, p) || find_kin(r, kin_key(p, s), &kin) < 0)
-		return;
-	p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
-	p->n_like_moving = kin->n_moving;
-}
-
-/* ---- all of them ---- */
-
-static bool is_needed(const struct tracks *ts, const struct tick *t)
-{
-	for (size_t i = 0; i < ts->n; i++) {
-		const struct track *p = &ts->items[i];
-
-		if (p->seen_tick == ts->tick && (is_old_zombie(t, p) || is_still(t, p)))
-			return true;
-	}
-	return false;
-}
-
 int relations_find(struct relations *r, struct tracks *ts, const struct tick *t,
 		   const size_t *track_of)
 {
 	const struct snapshot *s = t->snap;
-	int ret = 0;
+	bool is_needed = false;
+	struct kin *kin;
 
-	if (!is_needed(ts, t))
+	for (size_t i = 0; !is_needed && i < ts->n; i++)
+		is_needed = ts->items[i].seen_tick == ts->tick &&
+			    (is_old_zombie(t, &ts->items[i]) || is_still(t, &ts->items[i]));
+	if (!is_needed)
 		return 0;
 	map_clear(&r->by_kin);
 	r->n_kin = 0;
-	for (size_t i = 0; ret == 0 && i < s->n_processes; i++) {
-		if (track_of[i] == TRACK_NONE)
+	for (size_t i = 0; i < s->n_processes; i++) {
+		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
+		struct track *parent = p ? detect_tracks_by_pid(ts, p->ppid) : NULL;
+		bool has_parent = parent && parent->seen_tick == ts->tick;
+
+		if (!p)
 			continue;
-		blame_parent(ts, t, &ts->items[track_of[i]]);
-		ret = count_kin(r, t, &ts->items[track_of[i]], &s->processes[i]);
+		/* The parent of a zombie is to blame; of one outside, the job has the count. */
+		if (is_old_zombie(t, p) && has_parent) {
+			parent->n_zombies++;
+		} else if (is_old_zombie(t, p) && p->job) {
+			p->job->n_zombies++;
+			p->job->zombie_parent = p->ppid;
+		} else if (p->state != 'Z' && has_parent) {
+			parent->n_children++;
+		}
+		/* One that is new has not gone on while others stood still. */
+		if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
+			continue;
+		if (find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+			return -ENOMEM;
+		kin->n++;
+		kin->n_moving += is_moving(t, p);
 	}
-	for (size_t i = 0; ret == 0 && i < s->n_processes; i++)
-		if (track_of[i] != TRACK_NONE)
-			take_kin(r, t, &ts->items[track_of[i]], &s->processes[i]);
-	return ret;
+	for (size_t i = 0; i < s->n_processes; i++) {
+		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
+
+		if (!p || !is_still(t, p) || find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+			continue;
+		p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
+		p->n_like_moving = kin->n_moving;
+	}
+	return 0;
 }
 
 /* ---- culprits ---- */

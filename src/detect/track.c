@@ -114,27 +114,6 @@ static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t att
 	return key;
 }
 
-static struct job_track *new_job(const char *job_id, int64_t attempt_id)
-{
-	struct job_track *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	job->job_id = strdup(job_id);
-	job->attempt_id = attempt_id;
-	job->n_zombies_before = U64_UNKNOWN;
-	job->cgroup_limit = U64_UNKNOWN;
-	job->sheet_num = SHEET_NONE;
-	job->usual_cpu_percent = F64_UNKNOWN;
-	job->usual_wall_seconds = F64_UNKNOWN;
-	job->usual_cpu_seconds = F64_UNKNOWN;
-	job->usual_rss_bytes = U64_UNKNOWN;
-	if (job->job_id)
-		return job;
-	free(job);
-	return NULL;
-}
-
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret)
 {
@@ -144,10 +123,22 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	if (!job) {
 		if (ARRAY_RESERVE(ts->jobs, ts->cap_jobs, ts->n_jobs + 1) < 0)
 			return -ENOMEM;
-		job = new_job(job_id, attempt_id);
-		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
-			if (job)
-				free_job(job);
+		job = calloc(1, sizeof(*job));
+		if (!job)
+			return -ENOMEM;
+		*job = (struct job_track){
+			.job_id = strdup(job_id),
+			.attempt_id = attempt_id,
+			.n_zombies_before = U64_UNKNOWN,
+			.cgroup_limit = U64_UNKNOWN,
+			.sheet_num = SHEET_NONE,
+			.usual_cpu_percent = F64_UNKNOWN,
+			.usual_wall_seconds = F64_UNKNOWN,
+			.usual_cpu_seconds = F64_UNKNOWN,
+			.usual_rss_bytes = U64_UNKNOWN,
+		};
+		if (!job->job_id || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
+			free_job(job);
 			return -ENOMEM;
 		}
 		ts->jobs[ts->n_jobs++] = job;
@@ -188,22 +179,6 @@ struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid)
 	uint64_t i;
 
 	return map_get(&ts->by_pid, (uint64_t)pid, &i) ? &ts->items[i] : NULL;
-}
-
-/*
- * Snapshots show them in the same order as a rule: then it is the one behind the last, and the map,
- * which is in no cache any more since the last tick, need not be waited for. A dead one may have
- * left its pid to another.
- */
-static struct track *find_in_turn(struct tracks *ts, pid_t pid)
-{
-	struct track *t = ts->next < ts->n ? &ts->items[ts->next] : NULL;
-
-	if (!t || t->key.pid != pid || t->is_dead)
-		t = detect_tracks_by_pid(ts, pid);
-	if (t)
-		ts->next = (size_t)(t - ts->items) + 1;
-	return t;
 }
 
 /* A place for it. The one before with its pid, if any, is left to the sweep. */
@@ -289,7 +264,16 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	*ret = TRACK_NONE;
 	if (!u64_known(p->key.start_ticks))
 		return 0;
-	t = find_in_turn(ts, p->key.pid);
+	/*
+	 * Snapshots show them in the same order as a rule: then it is the one behind the last, and
+	 * the map, which is in no cache any more since the last tick, need not be waited for. A
+	 * dead one may have left its pid to another.
+	 */
+	t = ts->next < ts->n ? &ts->items[ts->next] : NULL;
+	if (!t || t->key.pid != p->key.pid || t->is_dead)
+		t = detect_tracks_by_pid(ts, p->key.pid);
+	if (t)
+		ts->next = (size_t)(t - ts->items) + 1;
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
 	if (t && t->key.start_ticks != p->key.start_ticks) {

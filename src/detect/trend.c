@@ -72,19 +72,21 @@ bool levels_since(const struct levels *l, double since, double *ret_t, double *r
 	return false;
 }
 
+static void get_point(const struct series *s, size_t at, double *ret_t, double *ret_v)
+{
+	*ret_t = (double)s->t[at];
+	*ret_v = (double)s->v[at];
+}
+
 bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v)
 {
 	const struct series *s = &l->first;
 
-	for (size_t i = s->n; i > 0; i--) {
-		size_t at = place(s, i - 1);
-
-		if ((double)s->t[at] > until)
-			continue;
-		*ret_t = (double)s->t[at];
-		*ret_v = (double)s->v[at];
-		return true;
-	}
+	for (size_t i = s->n; i > 0; i--)
+		if ((double)s->t[place(s, i - 1)] <= until) {
+			get_point(s, place(s, i - 1), ret_t, ret_v);
+			return true;
+		}
 	return false;
 }
 
@@ -92,15 +94,11 @@ bool levels_last_below(const struct levels *l, double limit, double *ret_t, doub
 {
 	const struct series *s = &l->first;
 
-	for (size_t i = s->n; i > 0; i--) {
-		size_t at = place(s, i - 1);
-
-		if ((double)s->v[at] > limit)
-			continue;
-		*ret_t = (double)s->t[at];
-		*ret_v = (double)s->v[at];
-		return true;
-	}
+	for (size_t i = s->n; i > 0; i--)
+		if ((double)s->v[place(s, i - 1)] <= limit) {
+			get_point(s, place(s, i - 1), ret_t, ret_v);
+			return true;
+		}
 	return false;
 }
 
@@ -136,48 +134,36 @@ bool floors_add(struct floors *f, double t, double v, double window)
 
 /* ---- the line ---- */
 
-struct sums {
-	double t, v, tt, vv, tv; /* means, then sums of products of what differs from them */
-};
-
-static struct sums add_up(const struct series *s)
-{
-	struct sums sum = { 0 };
-
-	for (size_t i = 0; i < s->n; i++) {
-		sum.t += (double)s->t[place(s, i)] / s->n;
-		sum.v += (double)s->v[place(s, i)] / s->n;
-	}
-	for (size_t i = 0; i < s->n; i++) {
-		double dt = (double)s->t[place(s, i)] - sum.t;
-		double dv = (double)s->v[place(s, i)] - sum.v;
-
-		sum.tt += dt * dt;
-		sum.vv += dv * dv;
-		sum.tv += dt * dv;
-	}
-	return sum;
-}
-
 void series_fit(const struct series *s, struct fit *ret)
 {
+	double t = 0, v = 0, tt = 0, vv = 0, tv = 0; /* means, and sums of products of deviations */
 	struct fit fit = { 0 };
-	struct sums sum;
 	size_t n_rising = 0;
 
 	*ret = fit;
 	if (s->n < 3)
 		return;
-	sum = add_up(s);
-	if (!(sum.tt > 0))
+	for (size_t i = 0; i < s->n; i++) {
+		t += (double)s->t[place(s, i)] / s->n;
+		v += (double)s->v[place(s, i)] / s->n;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		double dt = (double)s->t[place(s, i)] - t;
+		double dv = (double)s->v[place(s, i)] - v;
+
+		tt += dt * dt;
+		vv += dv * dv;
+		tv += dt * dv;
+	}
+	if (!(tt > 0))
 		return;
 	fit.n = s->n;
 	fit.from = (double)s->t[s->first];
 	fit.span = (double)s->t[last_place(s)] - fit.from;
 	fit.first = (double)s->v[s->first];
 	fit.last = (double)s->v[last_place(s)];
-	fit.slope = sum.tv / sum.tt;
-	fit.r2 = sum.vv > 0 ? sum.tv * sum.tv / (sum.tt * sum.vv) : 0;
+	fit.slope = tv / tt;
+	fit.r2 = vv > 0 ? tv * tv / (tt * vv) : 0;
 	for (size_t i = 1; i < s->n; i++) {
 		double step = (double)s->v[place(s, i)] - (double)s->v[place(s, i - 1)];
 
