@@ -1,5 +1,5 @@
 /*
- * episode - from what checks say at each tick to what is told: that something began, got
+ * episode - turns the findings of checks at each tick into changes: something began, got
  * worse, and is over.
  *
  * Hysteresis: an episode is over when its check has been clear, without a break, for a
@@ -108,7 +108,7 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted);
 
-/* One that was counted with another will be told by itself. */
+/* One that was counted with another will have an episode of its own. */
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
 
 /* Whether one does. */
@@ -130,7 +130,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why);
 
-/* Those of the host and its GPUs go on elsewhere: nothing is told of them any more. */
+/* Those of the host and its GPUs go on with another observer: no changes of them any more. */
 void episodes_drop_host(struct episodes *es);
 
 /* All of them. */

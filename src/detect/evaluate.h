@@ -20,7 +20,7 @@
 
 #define EVALUATION_EARLY 64
 
-/* Kills that were told between two ticks: the next finds them in the counts. */
+/* Kills that were reported between two ticks: the next tick finds them in the counts. */
 struct early_kills {
 	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
 	size_t n;
@@ -54,15 +54,15 @@ struct killing {
 	uint64_t n;
 };
 
-/* Kills that events tell of, for who counts them: one walk through the events. */
+/* Kills that have events, counted in one walk through the events. */
 struct kill_news {
 	uint64_t n_anywhere;  /* of jobs that are in no cgroup that is known: a short one is killed
 				 before anybody has seen which it is in */
 	struct map by_job;    /* hash of the others -> how many */
-	uint64_t n_elsewhere; /* that somebody else has told of, of other jobs */
+	uint64_t n_elsewhere; /* reported by another observer, of other jobs */
 };
 
-/* Cgroups that have told of kills by their count, each with the next of the same job. */
+/* Cgroups whose count has reported kills, each with the next of the same job. */
 struct late_index {
 	bool is_made;
 	struct map first; /* hash of the job -> the first of them */
@@ -87,55 +87,61 @@ struct evaluation {
 
 void evaluation_note_failure(struct evaluation *w, int r);
 
-/* For who asks what could be judged: see detect_looks_of(). */
+/* Statistics for detect_looks_of(). */
 void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f);
 
-/* What a check says. Whether an episode lasts. */
+/* episodes_note() of a finding. True: an episode lasts. */
 bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
 		     const struct finding *f, struct burst *burst, bool *ret_muted);
 
 /* Nothing is known yet. */
 void finding_clear(struct finding *f);
 
-/* s: its sample; NULL: it is not there any more. */
-/* What is of a job or cgroup has a culprit; NULL: none is known. */
+/* The culprit of an episode of a job or cgroup; NULL: none is known. */
 void subject_blame(struct subject *who, const struct track *culprit);
 
-/* What the steps have made. */
+/* Frees what the steps have made. */
 void evaluation_release(struct evaluation *w);
 
-/* look_events.c: kills, deaths and orphans that events tell of; kills alone, before the tick; and
- * deaths alone, after the last. */
+/* Events since the last tick: OOM kills, exits and orphans. */
 void evaluate_events(struct evaluation *w, const struct detect_news *news);
+
+/* OOM kills alone, before the tick; exits alone, after the last. */
 void evaluate_kills(struct evaluation *w, const struct detect_news *news);
 void evaluate_deaths(struct evaluation *w, const struct proc_event *events, size_t n);
 
-/* look_cgroups.c */
-uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
-void evaluate_homes(struct evaluation *w); /* whose each is, and how many processes may be there */
-void evaluate_cgroups(struct evaluation *w, const struct detect_news *news);
-
-/*
- * A kill of a job, at that moment, that the count of its cgroup has told of: that episode gets who
- * it was, if it lasts. False: none has.
- */
-bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
-			struct finding *f);
-
-/* Nobody will look any more: kills that still wait for an event are told. */
-void evaluate_last_kills(struct evaluation *w);
-
-/* Nobody will look any more: those that are known to have ended, or all where none is left. */
-void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
-void evaluate_last_jobs(struct evaluation *w); /* they are over */
-
-/* One of several is: those of its processes with it that are known to have ended. */
-void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
-
-/* Jobs, their processes and their cgroups; what is no longer there is forgotten. */
+/* Jobs, their processes and their cgroups; those no longer there are forgotten. */
 void evaluate_jobs(struct evaluation *w, const struct detect_news *news);
 
 /* The host and its GPUs. */
 void evaluate_host(struct evaluation *w, const struct detect_news *news);
+
+/*
+ * After the last tick: episodes of processes that are known to have ended, or of all where none is
+ * left; then those of the jobs, which are over.
+ */
+void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
+void evaluate_last_jobs(struct evaluation *w);
+
+/* One of several jobs is over: with it those of its processes that are known to have ended. */
+void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
+
+/* ---- evaluate_cgroups.c ---- */
+
+uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
+
+/* Which job each cgroup is of, and how many processes there is room for. */
+void evaluate_homes(struct evaluation *w);
+void evaluate_cgroups(struct evaluation *w, const struct detect_news *news);
+
+/*
+ * A kill of a job, at that moment, that was reported from the count of its cgroup: that episode
+ * gets the victim, if it lasts. False: there is none.
+ */
+bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
+			struct finding *f);
+
+/* After the last tick: kills that still wait for an event are reported. */
+void evaluate_last_kills(struct evaluation *w);
 
 #endif

@@ -36,6 +36,32 @@ static const char *table_next(const char *cell)
 	return cell + strlen(cell) + 1;
 }
 
+struct buf *table_number_cell(struct table *t, bool is_known, enum evidence evidence)
+{
+	struct buf *cell = table_cell(t);
+
+	if (is_known && evidence != EVIDENCE_EXACT) {
+		buf_add_str(cell, format_mark(evidence));
+		t->has_marks = true;
+	}
+	return cell;
+}
+
+void table_drop_first_column(struct table *t)
+{
+	t->columns++;
+	t->n_columns--;
+}
+
+void doc_add_table(struct doc *d, const struct table *t)
+{
+	d->writer->table(d, t);
+	if (t->has_marks && !d->has_legend) {
+		d->writer->paragraph(d, FORMAT_MARKS);
+		d->has_legend = true;
+	}
+}
+
 /* ---- text ---- */
 
 #define PAGE_COLUMNS 100

@@ -13,34 +13,6 @@
 #include "report/report.h"
 #include "report/verdict.h"
 
-struct buf *page_number_cell(struct table *t, bool is_known, enum evidence evidence)
-{
-	struct buf *cell = table_cell(t);
-
-	if (is_known && evidence != EVIDENCE_EXACT) {
-		buf_add_str(cell, format_mark(evidence));
-		t->has_marks = true;
-	}
-	return cell;
-}
-
-void page_add_table(struct doc *d, const struct table *t)
-{
-	d->writer->table(d, t);
-	if (t->has_marks && !d->has_legend) {
-		d->writer->paragraph(d, FORMAT_MARKS);
-		d->has_legend = true;
-	}
-}
-
-void page_leave_out_rank(struct table *t, const struct facts *f)
-{
-	if (attempt_has_ranks(f->a))
-		return;
-	t->columns++;
-	t->n_columns--;
-}
-
 static void add_verdict(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf sentence = BUF_INIT;

@@ -23,7 +23,7 @@ static const struct column sheet_columns[] = {
 
 static struct buf *figure_cell(struct table *t, const struct figures *f, enum figure id)
 {
-	return page_number_cell(t, figure_is_known(f, id), f->evidence[id]);
+	return table_number_cell(t, figure_is_known(f, id), f->evidence[id]);
 }
 
 static void add_sheet(struct table *t, const struct facts *f, const struct sheet_fact *sheet)
@@ -93,7 +93,7 @@ static void add_sheet_table(struct doc *d, const struct facts *f)
 	qsort(chosen, n, sizeof(*chosen), compare_number);
 	for (size_t i = 0; i < n; i++)
 		add_sheet(&t, f, chosen[i]);
-	page_add_table(d, &t);
+	doc_add_table(d, &t);
 }
 
 static bool is_same_status(struct exit_status l, struct exit_status r)
@@ -234,9 +234,10 @@ static void add_phase(struct table *t, const struct facts *f, const struct phase
 		buf_add_char(table_cell(t), '-');
 	format_count(table_cell(t), sum->n);
 	format_offset(table_cell(t), phase->entered_wall_ns, f->a->started_wall_ns);
-	report_add_duration(page_number_cell(t, is_known,
-					     sum->has_open ? EVIDENCE_LOWER_BOUND : EVIDENCE_EXACT),
-			    is_known ? sum->total_ns : U64_UNKNOWN);
+	report_add_duration(
+		table_number_cell(t, is_known,
+				  sum->has_open ? EVIDENCE_LOWER_BOUND : EVIDENCE_EXACT),
+		is_known ? sum->total_ns : U64_UNKNOWN);
 	format_string(table_cell(t), phase->path ? phase->path : phase->name);
 }
 
@@ -277,7 +278,8 @@ void page_add_phases(struct doc *d, const struct facts *f)
 	n = n_sums < MAX_PHASES ? n_sums : MAX_PHASES;
 	qsort(sums, n_sums, sizeof(*sums), compare_totals);
 	qsort(sums, n, sizeof(*sums), compare_beginnings);
-	page_leave_out_rank(&t, f);
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
 	for (size_t i = 0; i < n; i++)
 		add_phase(&t, f, &sums[i]);
 	buf_add_str(&heading, "Phases");
@@ -285,7 +287,7 @@ void page_add_phases(struct doc *d, const struct facts *f)
 		buf_printf(&heading, " (the %zu that lasted longest; %zu more in the JSON)", n,
 			   n_sums - n);
 	d->writer->section(d, heading.data);
-	page_add_table(d, &t);
+	doc_add_table(d, &t);
 }
 
 /* ---- processes ---- */
@@ -324,17 +326,18 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 		add_number(table_cell(t), p->rank);
 	buf_printf(table_cell(t), "%d", (int)p->key.pid);
 	add_number(table_cell(t), p->sheet_num);
-	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
+	report_add_bytes(table_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
 			 p->max_rss_bytes);
-	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
+	report_add_duration(table_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
 	if (has_gpu) {
-		report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
-				 p->max_gpu_bytes);
+		report_add_bytes(
+			table_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
+			p->max_gpu_bytes);
 		report_add_duration(
-			page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
+			table_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
 			p->gpu_busy_ns);
 		report_add_duration(
-			page_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
+			table_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
 			p->gpu_idle_ns);
 	}
 	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
@@ -414,7 +417,8 @@ void page_add_processes(struct doc *d, const struct facts *f)
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
 			columns[t.n_columns++] = all[i];
-	page_leave_out_rank(&t, f);
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
 	for (size_t i = 0; i < n; i++)
 		add_process(&t, f, f->processes[i], has_gpu);
 	buf_add_str(&heading, "Processes");
@@ -422,7 +426,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		buf_printf(&heading, " (the %zu largest; %zu more in the JSON)", n,
 			   f->n_processes - n);
 	d->writer->section(d, heading.data);
-	page_add_table(d, &t);
+	doc_add_table(d, &t);
 	add_top_cpu(d, f);
 }
 
@@ -463,7 +467,8 @@ static void add_events(struct doc *d, const struct facts *f)
 
 	if (total == 0)
 		return;
-	page_leave_out_rank(&t, f);
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
 	for (size_t i = 0; i < total && i < MAX_EVENTS; i++) {
 		const struct proc_record *p = facts_find_process(f, events[i]);
 		const char *command = p && p->command ? p->command : "";
