@@ -77,12 +77,16 @@ static void begin_boot(struct evaluation *w)
 	memcpy(d->boot_id, w->snap->boot_id, sizeof(d->boot_id));
 }
 
-static int hand_out(struct detect *d, struct detect_changes *ret)
+/* Returns the first failure. */
+static int hand_out(struct evaluation *w, struct detect_changes *ret)
 {
+	struct detect *d = w->d;
 	const struct episodes *es = &d->episodes;
 
-	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0)
-		return -ENOMEM;
+	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0) {
+		evaluation_note_failure(w, -ENOMEM);
+		return w->r;
+	}
 	for (size_t i = 0; i < es->n_changes; i++) {
 		const struct changed *c = &es->changes[i];
 
@@ -93,31 +97,12 @@ static int hand_out(struct detect *d, struct detect_changes *ret)
 						      d->config.evidence_duration_seconds };
 	}
 	*ret = (struct detect_changes){ d->changes, es->n_changes };
-	return 0;
-}
-
-static void look(struct evaluation *w, const struct detect_news *news)
-{
-	struct detect *d = w->d;
-
-	host_past_begin(&d->host_past, &d->config, &w->tick);
-	if (d->scope & DETECT_JOBS)
-		evaluate_events(w, news);
-	if (d->scope & DETECT_JOBS)
-		evaluate_jobs(w, news);
-	if (d->scope & DETECT_HOST)
-		evaluate_host(w, news);
-	else
-		host_past_pass_kills(&d->host_past, w->snap);
-	evaluation_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
-	d->early = (struct early_kills){ 0 };
-	evaluation_release(w);
-	host_past_end(&d->host_past, &w->tick);
+	return w->r;
 }
 
 /*
- * Nobody looked for much longer than usual: the host slept, or the daemon could not. What was
- * so before and after was not so in between, as far as anybody knows.
+ * Much longer than usual without a tick: the host slept, or the daemon was stopped. A state that
+ * was seen before and after need not have lasted in between.
  */
 #define GAP_SECONDS 60
 #define GAP_STEPS 10
@@ -129,7 +114,7 @@ static void forget_past(struct evaluation *w)
 	w->d->last_step = 0;
 }
 
-/* False: this moment was looked at already. */
+/* False: this moment was evaluated already. */
 static bool take_step(struct evaluation *w, uint64_t now_ns)
 {
 	struct detect *d = w->d;
@@ -174,29 +159,37 @@ int detect_tick(struct detect *d, const struct detect_news *news, struct detect_
 {
 	uint64_t now_ns = time_of(news->snap);
 	struct evaluation w = begin_evaluation(d, news->snap, now_ns);
-	int r;
 
 	*ret = (struct detect_changes){ 0 };
 	begin_boot(&w);
 	if (!take_step(&w, now_ns))
 		return 0;
-	look(&w, news);
+	host_past_begin(&d->host_past, &d->config, &w.tick);
+	if (d->scope & DETECT_JOBS) {
+		evaluate_events(&w, news);
+		evaluate_jobs(&w, news);
+	}
+	if (d->scope & DETECT_HOST)
+		evaluate_host(&w, news);
+	else
+		host_past_pass_kills(&d->host_past, w.snap);
+	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.moment));
+	d->early = (struct early_kills){ 0 };
+	evaluation_release(&w);
+	host_past_end(&d->host_past, &w.tick);
 	d->last_ns = now_ns;
 	d->last_wall_ns = news->snap->wall_ns;
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
 {
 	struct evaluation w = begin_evaluation(d, news->snap, time_of(news->snap));
-	int r;
 
 	*ret = (struct detect_changes){ 0 };
 	if (d->scope & DETECT_JOBS)
 		evaluate_kills(&w, news);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 #define AFTER_LAST_NS 1000000 /* what began at the last tick may end now */
@@ -215,15 +208,13 @@ int detect_leave_job(struct detect *d, const struct detect_job *job,
 {
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
-	int r;
 
 	*ret = (struct detect_changes){ 0 };
 	if (u64_known(ending->wall_ns)) /* which may be before the last tick */
 		last.wall_ns = ending->wall_ns;
 	evaluate_deaths(&w, ending->events, ending->n_events);
 	evaluate_left_job(&w, job);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 int detect_end(struct detect *d, struct detect_changes *ret)
@@ -235,12 +226,11 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 {
 	struct snapshot last;
 	struct evaluation w = begin_last_evaluation(d, &last);
-	int r;
 
 	*ret = (struct detect_changes){ 0 };
 	evaluate_last_kills(&w);
 	if (ending) {
-		/* last: the look's snapshot, whose time is that of the end meanwhile. */
+		/* Episodes end at the time of the snapshot: here that of the job's end. */
 		evaluate_deaths(&w, ending->events, ending->n_events);
 		last.wall_ns = u64_max_known(ending->wall_ns, w.d->last_wall_ns);
 		evaluate_last_processes(&w, ending->leaves_processes);
@@ -250,8 +240,7 @@ int detect_end_job(struct detect *d, const struct detect_ending *ending, struct 
 	}
 	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)

@@ -93,7 +93,6 @@ static void evaluate_process_end(void *ctx, const struct track *p)
 							     &who, end_ns, EPISODE_PROCESS_ENDED));
 }
 
-
 static void evaluate_job_end(void *ctx, const struct job_track *job)
 {
 	struct evaluation *w = ctx;

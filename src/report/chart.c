@@ -194,12 +194,10 @@ static void add_sheets(struct buf *out, const struct attempt *a, const struct ch
 
 void chart_add(struct buf *out, const struct attempt *a)
 {
-	CLEANUP(buf_release) struct buf top = BUF_INIT;
+	CLEANUP(buf_release) struct buf top = BUF_INIT, middle = BUF_INIT, end = BUF_INIT;
 	double columns[CHART_COLUMNS];
 	struct chart_span span;
 	uint64_t width;
-	CLEANUP(buf_release) struct buf middle = BUF_INIT;
-	CLEANUP(buf_release) struct buf end = BUF_INIT;
 
 	if (a->n_series == 0)
 		return;

@@ -63,7 +63,7 @@ static void add_numbers(struct table *t, const struct facts *f, const struct epi
 	buf_printf(out, "%s: %s; threshold ", e->unit ? e->unit : "value",
 		   values.len > 0 ? values.data : "-");
 	add_number(out, e->worst.threshold);
-	/* seconds: until then; what is not known, or too far to be told, is left out. */
+	/* Unknown, or too far away to mean anything: left out. */
 	if (e->seconds_to_limit == 0) {
 		buf_add_str(out, "; its limit was reached");
 	} else if (e->seconds_to_limit > 0 && e->seconds_to_limit < MAX_LIMIT_SECONDS) {

@@ -89,9 +89,9 @@ static void key_time(struct json *j, const char *key, uint64_t wall_ns)
 
 static void write_identity(struct json *j, const struct facts *f)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct attempt *a = f->a;
 	char hash[20];
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)a->argv_hash);
 	json_key_string(j, "job_id", a->job_id);
@@ -102,7 +102,7 @@ static void write_identity(struct json *j, const struct facts *f)
 	key_status(j, a->status);
 	verdict_add_sentence(&text, f);
 	json_key_string(j, "verdict", text.data);
-	json_key_string(j, "reason", f->a->reason);
+	json_key_string(j, "reason", a->reason);
 	json_key_string(j, "command", a->command);
 	json_key_string(j, "argv_hash", hash);
 	json_key_string(j, "host", a->host);
@@ -334,16 +334,56 @@ static void write_anomalies(struct json *j, const struct facts *f)
 	json_end_array(j);
 }
 
+static void write_processes(struct json *j, const struct facts *f)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_processes; i++) {
+		const struct proc_record *p = &f->a->processes[i];
+
+		json_begin_object(j);
+		json_key_i64(j, "pid", p->key.pid);
+		json_key_u64(j, "start_ticks", p->key.start_ticks);
+		json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
+		json_key_string(j, "command", p->command);
+		json_key_int(j, "sheet_num", p->sheet_num);
+		json_key_int(j, "rank", p->rank);
+		json_key_u64(j, "uid", p->uid);
+		key_time(j, "born", facts_born_ns(f, p));
+		key_time(j, "died", p->died_wall_ns);
+		key_status(j, p->status);
+		json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
+		json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
+		json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
+		json_key_string(j, "evidence", evidence_name(p->evidence)); /* of max_rss_mb */
+		json_key_string(j, "cpu_evidence", evidence_name(facts_cpu_evidence(p)));
+		json_key_u64(j, "rchar", p->rchar);
+		json_key_u64(j, "wchar", p->wchar);
+		json_key_u64(j, "read_bytes", p->read_bytes);
+		json_key_u64(j, "write_bytes", p->write_bytes);
+		json_key_u64(j, "major_faults", p->major_faults);
+		json_key_u64(j, "max_threads", p->max_threads);
+		json_key_u64(j, "max_fds", p->max_fds);
+		json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
+		json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
+		json_key_f64(j, "gpu_idle_seconds", u64_to_seconds(p->gpu_idle_ns));
+		json_key_u64(j, "samples", p->n_samples);
+		json_key(j, "syscalls");
+		json_write_calls(j, p->syscalls);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 int json_report_write(struct buf *out, const struct facts *f)
 {
+	const bool is_counted = f->a->n_syscalls > 0;
 	struct json j;
-	bool is_counted;
 
 	json_init(&j, out);
 	json_begin_object(&j);
 	write_identity(&j, f);
 	figures_write_json(&j, &f->figures, true);
-	is_counted = f->a->n_syscalls > 0;
 	json_key(&j, "evidence");
 	json_begin_object(&j);
 	figures_write_evidence(&j, &f->figures, true);
@@ -368,47 +408,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 		json_end_object(&j);
 	}
 	json_end_array(&j);
-	json_key(&j, "processes");
-	json_begin_array(&j);
-	for (size_t i = 0; i < f->a->n_processes; i++) {
-		json_begin_object(&j);
-		json_key_i64(&j, "pid", f->a->processes[i].key.pid);
-		json_key_u64(&j, "start_ticks", f->a->processes[i].key.start_ticks);
-		json_key_u64(&j, "ppid",
-			     f->a->processes[i].ppid > 0 ? (uint64_t)f->a->processes[i].ppid
-							 : U64_UNKNOWN);
-		json_key_string(&j, "command", f->a->processes[i].command);
-		json_key_int(&j, "sheet_num", f->a->processes[i].sheet_num);
-		json_key_int(&j, "rank", f->a->processes[i].rank);
-		json_key_u64(&j, "uid", f->a->processes[i].uid);
-		key_time(&j, "born", facts_born_ns(f, &f->a->processes[i]));
-		key_time(&j, "died", f->a->processes[i].died_wall_ns);
-		key_status(&j, f->a->processes[i].status);
-		json_key_f64(&j, "user_cpu_seconds", u64_to_seconds(f->a->processes[i].user_ns));
-		json_key_f64(&j, "system_cpu_seconds",
-			     u64_to_seconds(f->a->processes[i].system_ns));
-		json_key_f64(&j, "max_rss_mb", u64_to_mb(f->a->processes[i].max_rss_bytes));
-		json_key_string(&j, "evidence",
-				evidence_name(f->a->processes[i].evidence)); /* of max_rss_mb */
-		json_key_string(&j, "cpu_evidence",
-				evidence_name(facts_cpu_evidence(&f->a->processes[i])));
-		json_key_u64(&j, "rchar", f->a->processes[i].rchar);
-		json_key_u64(&j, "wchar", f->a->processes[i].wchar);
-		json_key_u64(&j, "read_bytes", f->a->processes[i].read_bytes);
-		json_key_u64(&j, "write_bytes", f->a->processes[i].write_bytes);
-		json_key_u64(&j, "major_faults", f->a->processes[i].major_faults);
-		json_key_u64(&j, "max_threads", f->a->processes[i].max_threads);
-		json_key_u64(&j, "max_fds", f->a->processes[i].max_fds);
-		json_key_f64(&j, "peak_gpu_memory_mb", u64_to_mb(f->a->processes[i].max_gpu_bytes));
-		json_key_f64(&j, "gpu_seconds", u64_to_seconds(f->a->processes[i].gpu_busy_ns));
-		json_key_f64(&j, "gpu_idle_seconds",
-			     u64_to_seconds(f->a->processes[i].gpu_idle_ns));
-		json_key_u64(&j, "samples", f->a->processes[i].n_samples);
-		json_key(&j, "syscalls");
-		json_write_calls(&j, f->a->processes[i].syscalls);
-		json_end_object(&j);
-	}
-	json_end_array(&j);
+	write_processes(&j, f);
 	json_key(&j, "events");
 	json_begin_array(&j);
 	for (size_t i = 0; i < f->a->n_events; i++)
