@@ -6,11 +6,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-<<<<<<< HEAD
 #include "model/job.h"
-#include "report/seen.h"
-=======
-#include "model/gpu_words.h"
 #include "report/report.h"
 
 /* ---- how far apart the samples are ---- */
@@ -254,7 +250,6 @@ static void fill_attempt_from_records(const struct attempt *a, struct usage *usa
 }
 
 /* ---- all numbers ---- */
->>>>>>> h-leaf2
 
 #define AVERAGE_SLACK_PERCENT 5.0 /* the highest is sampled */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "model/rank_finding.h"
-#include "model/standing.h"
+#include "model/job.h"
+#include "model/run_record.h"
 #include "report/chart.h"
 #include "report/format.h"
 #include "report/report.h"

@@ -6,15 +6,9 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "model/anomaly.h"
-<<<<<<< HEAD:src/report/json.c
-#include "model/syscall_text.h"
 #include "model/job.h"
-#include "report/notes.h"
-=======
-#include "model/rank_finding.h"
-#include "model/standing.h"
+#include "model/run_record.h"
 #include "model/syscall_text.h"
->>>>>>> h-leaf2:src/report/report_json.c
 #include "report/report.h"
 #include "report/verdict.h"
 
