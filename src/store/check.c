@@ -13,6 +13,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/layout.h"
 #include "store/query.h"
 #include "store/sqlite.h"
 #include "store/wal.h"
@@ -188,10 +189,10 @@ static int check_pages(struct store *store, struct limit *limit, struct err *err
 	return r;
 }
 
-/* Whether all tables, columns and indexes that statements use are there. */
+/* Whether all tables and columns are there, and do for what is done with them. */
 static int check_layout(struct store *store, struct limit *limit, struct err *err)
 {
-	int r = 0;
+	int r = layout_check_tables(store, err);
 
 	(void)limit;
 	for (int id = 0; id < STATEMENT_COUNT && r == 0; id++) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
 #include "store/journal.h"
@@ -357,6 +358,56 @@ int layout_check(struct store *store, bool *ret_is_empty, struct err *err)
 			       store->is_borrowed ? "load the extension of the proctor that made it"
 						  : move_it);
 	*ret_is_empty = identity.layout == 0;
+	return 0;
+}
+
+/* Tables and views with each of their columns, indexes and triggers. */
+#define PARTS                                                                       \
+	" FROM sqlite_schema m LEFT JOIN pragma_table_xinfo(m.name) c ON m.type IN" \
+	" ('table', 'view') "
+#define LIST_PARTS "SELECT m.type, m.name, c.name" PARTS "WHERE m.name NOT LIKE 'sqlite_%'"
+#define FIND_PART "SELECT 1" PARTS "WHERE m.type = ?1 AND m.name = ?2 AND c.name IS ?3"
+
+static void close_db(sqlite3 **db)
+{
+	sqlite3_close(*db);
+}
+
+static void finalize(sqlite3_stmt **stmt)
+{
+	sqlite3_finalize(*stmt);
+}
+
+int layout_check_tables(struct store *store, struct err *err)
+{
+	CLEANUP(close_db) sqlite3 *model = NULL;
+	CLEANUP(finalize) sqlite3_stmt *parts = NULL, *find = NULL;
+
+	if (sqlite3_open(":memory:", &model) != SQLITE_OK ||
+	    sqlite3_exec(model, tables, NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(model, LIST_PARTS, -1, &parts, NULL) != SQLITE_OK)
+		return store_no_memory(store, err);
+	if (sqlite3_prepare_v2(store->db, FIND_PART, -1, &find, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	while (sqlite3_step(parts) == SQLITE_ROW) {
+		const char *column = (const char *)sqlite3_column_text(parts, 2);
+		int rc;
+
+		sqlite3_reset(find);
+		for (int i = 0; i < 3; i++)
+			sqlite3_bind_value(find, i + 1, sqlite3_column_value(parts, i));
+		rc = sqlite3_step(find);
+		if (rc == SQLITE_ROW)
+			continue;
+		if (rc != SQLITE_DONE)
+			return store_failure(store, err);
+		return err_set(err, -EBADMSG,
+			       "the database %s does not have the tables that it should (the %s "
+			       "%s%s%s is not there): " ADVICE_DAMAGED,
+			       store->path, sqlite3_column_text(parts, 0),
+			       sqlite3_column_text(parts, 1), column ? " with its column " : "",
+			       column ? column : "");
+	}
 	return 0;
 }
 

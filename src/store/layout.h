@@ -22,6 +22,12 @@
  */
 int layout_check(struct store *store, bool *ret_is_empty, struct err *err);
 
+/*
+ * -EBADMSG if a table, view, column, index or trigger is missing; more is no harm. It takes some
+ * milliseconds.
+ */
+int layout_check_tables(struct store *store, struct err *err);
+
 /* A whole database, in memory that has nothing yet. SQLite's result code. */
 int layout_make(sqlite3 *db);
 

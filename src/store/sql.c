@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
+#include "store/layout.h"
 #include "store/patience.h"
 #include "store/vtab.h"
 
@@ -114,7 +115,8 @@ static int fail_at(const char *text, int offset, const char *what, struct err *e
 static int fail_preparing(struct store_sql *sql, const char *text, const char *at, struct err *err)
 {
 	struct store *store = sql->store;
-	int offset = error_offset(store->db);
+	int offset = error_offset(store->db), r;
+	struct err missing = ERR_INIT;
 
 	if (sql->is_refused)
 		return refuse_writing(err);
@@ -123,8 +125,14 @@ static int fail_preparing(struct store_sql *sql, const char *text, const char *a
 	case SQLITE_SCHEMA: /* also of a mistake in the first statement of a connection */
 	case SQLITE_TOOBIG:
 	case SQLITE_RANGE:
-		return fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
-			       sqlite3_errmsg(store->db), err);
+		fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
+			sqlite3_errmsg(store->db), err);
+		/* The statement may lack a table that every database has: no mistake of the user.
+		 */
+		r = layout_check_tables(store, &missing);
+		if (r < 0)
+			*err = missing;
+		return r < 0 ? r : -EINVAL;
 	default:
 		return store_failure(store, err);
 	}
