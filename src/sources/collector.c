@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
-#include "sources/cgroups.h"
 #include "sources/host.h"
 #include "sources/known.h"
 #include "sources/parse_host.h"

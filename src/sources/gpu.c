@@ -13,8 +13,258 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "sources/gpu_troubles.h"
 #include "sources/sources.h"
+
+/* ---- how far apart readings are ---- */
+
+void gpu_pace_add(struct gpu_pace *p, uint64_t asked_boot_ns)
+{
+	uint64_t gap_ns = asked_boot_ns - p->last_boot_ns;
+
+	if (p->n > 0 && asked_boot_ns <= p->last_boot_ns)
+		return;
+	if (p->n == 1 || (p->n > 1 && gap_ns < p->min_ns))
+		p->min_ns = gap_ns;
+	if (p->n > 0 && gap_ns > p->max_ns)
+		p->max_ns = gap_ns;
+	p->last_boot_ns = asked_boot_ns;
+	p->n++;
+}
+
+static void tell_gap(uint64_t ns, char ret[32])
+{
+	double seconds = (double)ns / 1e9;
+
+	snprintf(ret, 32, "%.*f s", seconds < 10 ? 2 : 1, seconds);
+}
+
+bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size)
+{
+	char min[32], max[32];
+
+	tell_gap(p->min_ns, min);
+	tell_gap(p->max_ns, max);
+	if (p->n == 1)
+		snprintf(ret, size, "one alone");
+	else if (strcmp(min, max) == 0)
+		snprintf(ret, size, "%s apart", max);
+	else
+		snprintf(ret, size, "%s to %s apart", min, max);
+	return p->n > 0;
+}
+
+/* ---- what was done between two looks ---- */
+
+double gpu_idleness_of(const struct gpu_process *p)
+{
+	if (p->memory_bytes == 0 || p->utilization_pct > 0)
+		return 0;
+	if (!u64_known(p->memory_bytes) || !f64_known(p->utilization_pct))
+		return F64_UNKNOWN;
+	return 1;
+}
+
+static int compare_keys(const struct proc_key *a, const struct proc_key *b)
+{
+	if (a->pid != b->pid)
+		return a->pid < b->pid ? -1 : 1;
+	return (a->start_ticks > b->start_ticks) - (a->start_ticks < b->start_ticks);
+}
+
+static int compare_processes(const void *a, const void *b)
+{
+	return compare_keys(&((const struct gpu_process *)a)->key,
+			    &((const struct gpu_process *)b)->key);
+}
+
+void gpu_sort_processes(struct gpu_reading *r)
+{
+	qsort(r->processes, r->n_processes, sizeof(r->processes[0]), compare_processes);
+}
+
+static int compare_spans(const void *a, const void *b)
+{
+	return compare_keys(&((const struct gpu_span *)a)->key, &((const struct gpu_span *)b)->key);
+}
+
+/* Among the first n. */
+static const struct gpu_span *find_span(const struct gpu_spans *s, uint32_t n,
+					const struct proc_key *key)
+{
+	const struct gpu_span wanted = { .key = *key };
+
+	return bsearch(&wanted, s->of, n, sizeof(s->of[0]), compare_spans);
+}
+
+/* Behind those n that are sorted, if it is not among them. NULL: there is no room. */
+static struct gpu_span *make_span(struct gpu_spans *s, uint32_t n, const struct proc_key *key)
+{
+	const struct gpu_span *found = find_span(s, n, key);
+
+	if (found)
+		return &s->of[found - s->of];
+	if (s->n == GPU_MAX_PROCESSES) {
+		s->is_full = true;
+		return NULL;
+	}
+	s->of[s->n] = (struct gpu_span){ .key = *key };
+	return &s->of[s->n++];
+}
+
+/* Whether who is not in it used no GPU. */
+static bool tells_of_all(const struct gpu_reading *r)
+{
+	return r->n_left_out == 0 || r->has_holders;
+}
+
+static void add_time(struct gpu_mean *m, double value, double ns, bool is_of_all)
+{
+	if (f64_known(value)) {
+		m->sum += value * ns;
+		m->more_ns += is_of_all ? 0 : ns;
+	} else {
+		m->more_ns -= is_of_all ? ns : 0;
+	}
+}
+
+void gpu_spans_add(struct gpu_spans *s, const struct gpu_reading *r, uint64_t since_ns)
+{
+	bool is_of_all = tells_of_all(r);
+	uint32_t n = s->n, next;
+
+	s->ns += is_of_all ? (double)since_ns : 0;
+	for (uint32_t i = 0; i < r->n_processes; i = next) {
+		struct gpu_span *span = make_span(s, n, &r->processes[i].key);
+		double percent = 0, idleness = 0;
+
+		for (next = i; next < r->n_processes &&
+			       compare_processes(&r->processes[i], &r->processes[next]) == 0;
+		     next++) {
+			percent += r->processes[next].utilization_pct;
+			idleness += gpu_idleness_of(&r->processes[next]);
+		}
+		if (!span)
+			continue;
+		add_time(&span->percent, percent, (double)since_ns, is_of_all);
+		add_time(&span->idleness, idleness, (double)since_ns, is_of_all);
+	}
+	if (s->n > n)
+		qsort(s->of, s->n, sizeof(s->of[0]), compare_spans);
+}
+
+static double mean_of(const struct gpu_spans *s, const struct gpu_mean *m, double last)
+{
+	double told_ns = s->ns + m->more_ns;
+
+	return f64_known(last) && told_ns > 0 ? m->sum / told_ns : last;
+}
+
+void gpu_spans_tell(const struct gpu_spans *s, const struct proc_key *key, double *percent,
+		    double *idleness)
+{
+	const struct gpu_span *span = find_span(s, s->n, key);
+
+	if (span) {
+		*percent = mean_of(s, &span->percent, *percent);
+		*idleness = mean_of(s, &span->idleness, *idleness);
+	} else if (s->is_full) {
+		*percent = *idleness = F64_UNKNOWN;
+	}
+}
+
+void gpu_spans_reset(struct gpu_spans *s)
+{
+	s->ns = s->n = 0;
+	s->is_full = false;
+}
+
+/*
+ * ---- what kept GPUs from being read, and for how long ----
+ *
+ * Only of the time in which somebody wanted to know: from one look to the next.
+ */
+
+#define GPU_MAX_TROUBLES 4
+
+/* One that went wrong, and for how long it did. */
+struct gpu_trouble {
+	char note[GPU_NOTE_BYTES];
+	uint64_t ns;
+};
+
+struct gpu_troubles {
+	uint64_t looked_boot_ns; /* the last time; at first, when readings began */
+	uint64_t all_ns;
+	struct gpu_trouble of[GPU_MAX_TROUBLES];
+	size_t n;
+	uint64_t ns; /* of all, with those that had no room */
+};
+
+/* Whether the second is the first, and maybe more: what a lower rung adds is no other trouble. */
+static bool goes_on(const char *first, const char *second)
+{
+	size_t n = strlen(first);
+
+	return strncmp(first, second, n) == 0 && (second[n] == '\0' || second[n] == ';');
+}
+
+/* NULL: there is no room for another. */
+static struct gpu_trouble *find_kind(struct gpu_troubles *t, const char *note)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (goes_on(t->of[i].note, note) || goes_on(note, t->of[i].note))
+			return &t->of[i];
+	return t->n < GPU_MAX_TROUBLES ? &t->of[t->n++] : NULL;
+}
+
+/* What was wrong since the look before; NULL: nothing. A look from before that one is ignored. */
+static void gpu_troubles_add(struct gpu_troubles *t, const char *note, uint64_t boot_ns)
+{
+	uint64_t since_ns = boot_ns - t->looked_boot_ns;
+	struct gpu_trouble *kind;
+
+	if (boot_ns < t->looked_boot_ns)
+		return;
+	t->looked_boot_ns = boot_ns;
+	t->all_ns += since_ns;
+	if (!note)
+		return;
+	t->ns += since_ns;
+	kind = find_kind(t, note);
+	if (!kind)
+		return;
+	kind->ns += since_ns;
+	if (strlen(note) > strlen(kind->note))
+		snprintf(kind->note, sizeof(kind->note), "%s", note);
+}
+
+static const struct gpu_trouble *find_longest(const struct gpu_troubles *t)
+{
+	const struct gpu_trouble *longest = &t->of[0];
+
+	for (size_t i = 1; i < t->n; i++)
+		if (t->of[i].ns > longest->ns)
+			longest = &t->of[i];
+	return longest;
+}
+
+/* The one that lasted longest, and how long all others did; false: there was none. */
+static bool gpu_troubles_tell(const struct gpu_troubles *t, char *ret, size_t size)
+{
+	const struct gpu_trouble *longest = find_longest(t);
+	char others[64] = "", times[128];
+
+	if (t->n == 0)
+		return false;
+	if (t->ns > longest->ns)
+		snprintf(others, sizeof(others), ", something else for %.0f s",
+			 (double)(t->ns - longest->ns) / 1e9);
+	snprintf(times, sizeof(times), " (for %.0f of %.0f s%s)", (double)longest->ns / 1e9,
+		 (double)t->all_ns / 1e9, others);
+	snprintf(ret, size, "%.*s%s", (int)(size > sizeof(times) ? size - sizeof(times) : 0),
+		 longest->note, times);
+	return true;
+}
 
 /* A reading is of its interval's worth, and a little more: drivers take their time. */
 #define MAX_AGE_INTERVALS 3

@@ -4,7 +4,7 @@
  * A driver is one way of asking: NVIDIA's library, NVIDIA's program, and what the
  * kernel says of all others. gpu_drivers[] lists them, best first; of those with
  * the same vendor the first that opens is used. Drivers may hang, crash or vanish
- * for a while, so they are only ever asked by a process of their own (gpu_reader.h),
+ * for a while, so they are only ever asked by a process of their own (gpu_reader.c),
  * and what it has read comes over a socket, whole readings at a time.
  */
 #ifndef PROCTOR_SOURCES_GPU_H
@@ -89,7 +89,7 @@ double gpu_sane_share(struct gpu_reading *r, int device, uint64_t pid, double pe
  */
 void gpu_check_devices(struct gpu_reading *r, uint32_t first);
 
-/* ---- how far apart they are (gpu_pace.c) ---- */
+/* ---- how far apart readings are (gpu.c) ---- */
 
 /* {0} at first. */
 struct gpu_pace {
@@ -103,7 +103,7 @@ void gpu_pace_add(struct gpu_pace *p, uint64_t asked_boot_ns);
 /* "1.00 s to 5.02 s apart", "one alone"; false: there was none. */
 bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size);
 
-/* ---- what was done between two looks (gpu_spans.c) ---- */
+/* ---- what was done between two looks (gpu.c) ---- */
 
 /* Over the time for which it was told. */
 struct gpu_mean {
@@ -142,7 +142,7 @@ void gpu_spans_tell(const struct gpu_spans *s, const struct proc_key *key, doubl
 		    double *idleness);
 void gpu_spans_reset(struct gpu_spans *s);
 
-/* ---- which GPU has which number (gpu_places.c) ---- */
+/* ---- which GPU has which number (gpu_reading.c) ---- */
 
 #define GPU_ID_BYTES 96
 
@@ -206,7 +206,7 @@ extern const struct gpu_driver gpu_nvml, gpu_smi, gpu_drm;
 #define GPU_N_DRIVERS 3
 extern const struct gpu_driver *const gpu_drivers[GPU_N_DRIVERS];
 
-/* ---- drivers that take their process with them (gpu_record.c) ---- */
+/* ---- drivers that take their process with them (gpu_drivers.c) ---- */
 
 /* Kept by who outlives those that ask; {0} at first. */
 struct gpu_record {
@@ -227,7 +227,7 @@ bool gpu_is_given_up(const struct gpu_record *record, uint64_t again_ns, uint64_
 int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const char *driver,
 		   struct err *err);
 
-/* ---- all drivers (gpu_slots.c) ---- */
+/* ---- all drivers (gpu_drivers.c) ---- */
 
 /* The driver of a vendor's GPUs that is in use; {0} at first. */
 struct gpu_slot {
@@ -322,7 +322,7 @@ struct gpu_owners {
 bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret);
 
-/* ---- whom no driver tells of (gpu_holders.c) ---- */
+/* ---- whom no driver tells of (gpu_owner.c) ---- */
 
 /*
  * Adds, with all unknown, whoever holds a device file and is not in the reading, and whoever holds
@@ -356,5 +356,9 @@ void gpu_end_children(void);
  * driver does. -errno. The caller has one thread.
  */
 int gpu_reader_start(const struct gpus_options *options, int *ret_fd, struct err *err);
+
+/* Until the next reading, of a reader that has read for so long: at first less than the interval.
+ */
+double gpu_pause_seconds(double interval_seconds, uint64_t age_ns);
 
 #endif

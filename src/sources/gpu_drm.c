@@ -1,14 +1,516 @@
 /*
  * gpu_drm - GPUs of all vendors whose driver is a part of the kernel: AMD's, Intel's.
+ *
+ * What shows the screen of a server or of a virtual machine is a card too, and computes
+ * nothing: only cards are read whose driver tells of its clients in fdinfo.
  */
 #include "sources/gpu_drm.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+
+#define FILE_BYTES 4096
+#define DRM_SENSORS_BYTES 32
+
+struct drm_card {
+	char slot[DRM_SLOT_BYTES]; /* of the PCI bus: "0000:03:00.0" */
+	char card[32];		   /* "card0" */
+	char name[GPU_NAME_BYTES];
+	char sensors[DRM_SENSORS_BYTES]; /* "hwmon4"; "": it has none */
+	uint64_t came_boot_ns;		 /* 0: it was there from the beginning */
+};
+
+/* ---- files ---- */
+
+static ssize_t read_sys(int root_fd, const char *card, const char *file, char *text, size_t size)
+{
+	char path[512];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "sys/class/drm/%s/device/%s", card, file);
+	n = io_read_text_at(root_fd, path, text, size);
+	if (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	return n;
+}
+
+static uint64_t read_number(int root_fd, const char *card, const char *file)
+{
+	char text[64];
+	uint64_t value;
+
+	if (read_sys(root_fd, card, file, text, sizeof(text)) < 0 ||
+	    num_parse_u64(text, &value) < 0)
+		return U64_UNKNOWN;
+	return value;
+}
+
+/* Of the card's sensors. */
+static uint64_t read_sensor(int root_fd, const struct drm_card *c, const char *file)
+{
+	char path[DRM_SENSORS_BYTES + 64];
+
+	if (!c->sensors[0])
+		return U64_UNKNOWN;
+	snprintf(path, sizeof(path), "hwmon/%s/%s", c->sensors, file);
+	return read_number(root_fd, c->card, path);
+}
+
+/* ---- which ---- */
+
+static const struct {
+	const char *driver, *vendor;
+} drivers[] = { { "amdgpu", "AMD" }, { "i915", "Intel" }, { "xe", "Intel" } };
+
+/* NULL: none that tells anything. */
+static const char *vendor_of(const char *uevent)
+{
+	char driver[DRM_SLOT_BYTES];
+
+	if (!drm_parse_driver(uevent, driver))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++)
+		if (strcmp(drivers[i].driver, driver) == 0)
+			return drivers[i].vendor;
+	return NULL;
+}
+
+/* "card0", not "card0-DP-1" (a plug) or "renderD128" (the same again). */
+static bool is_card(const char *name)
+{
+	return strncmp(name, "card", 4) == 0 && name[4] &&
+	       !name[4 + strspn(name + 4, "0123456789")];
+}
+
+static DIR *open_folder(int root_fd, const char *path)
+{
+	int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir)
+		close_fd(&fd);
+	return dir;
+}
+
+/* The first of hwmon's; its number is another after each start. */
+static void find_sensors(int root_fd, struct drm_card *c)
+{
+	char path[128];
+	const struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "sys/class/drm/%s/device/hwmon", c->card);
+	dir = open_folder(root_fd, path);
+	while (dir && !c->sensors[0] && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && strlen(entry->d_name) < sizeof(c->sensors))
+			strcpy(c->sensors, entry->d_name);
+	if (dir)
+		closedir(dir);
+}
+
+static bool describe(int root_fd, const char *card, struct drm_card *ret)
+{
+	char text[FILE_BYTES];
+	const char *vendor;
+
+	*ret = (struct drm_card){ 0 };
+	if (strlen(card) >= sizeof(ret->card) ||
+	    read_sys(root_fd, card, "uevent", text, sizeof(text)) < 0 ||
+	    !drm_parse_slot(text, ret->slot))
+		return false;
+	vendor = vendor_of(text);
+	if (!vendor)
+		return false;
+	strcpy(ret->card, card);
+	snprintf(ret->name, sizeof(ret->name), "%s (%s)", vendor, card);
+	find_sensors(root_fd, ret);
+	return true;
+}
+
+static int compare_cards(const void *a, const void *b)
+{
+	return strcmp(((const struct drm_card *)a)->slot, ((const struct drm_card *)b)->slot);
+}
+
+/* Those whose clients can be seen, by their place on the bus; how many of at most max, and whether
+ * there are more. */
+static size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more)
+{
+	DIR *dir = open_folder(root_fd, "sys/class/drm");
+	const struct dirent *entry;
+	struct drm_card card;
+	size_t n = 0;
+
+	*ret_has_more = false;
+	while (dir && !*ret_has_more && (entry = readdir(dir))) {
+		if (!is_card(entry->d_name) || !describe(root_fd, entry->d_name, &card))
+			continue;
+		if (n < max)
+			ret[n++] = card;
+		else
+			*ret_has_more = true;
+	}
+	if (dir)
+		closedir(dir);
+	qsort(ret, n, sizeof(*ret), compare_cards);
+	return n;
+}
+
+/* The position of the one in that slot; -1. */
+static int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(cards[i].slot, slot) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool gpu_has_drm(int root_fd)
+{
+	struct drm_card first;
+	bool has_more;
+
+	return drm_find_cards(root_fd, &first, 1, &has_more) > 0;
+}
+
+/* ---- what they say ---- */
+
+static double scaled(uint64_t value, double scale)
+{
+	return u64_known(value) ? (double)value / scale : F64_UNKNOWN;
+}
+
+/* A card may be pulled out, or lose its driver, and another may have its name then. */
+static bool is_there(int root_fd, const struct drm_card *c)
+{
+	char text[FILE_BYTES], slot[DRM_SLOT_BYTES];
+
+	return read_sys(root_fd, c->card, "uevent", text, sizeof(text)) >= 0 &&
+	       drm_parse_slot(text, slot) && strcmp(slot, c->slot) == 0 && vendor_of(text);
+}
+
+/* Adds it to the reading; false: it is gone, and unknown there. */
+static bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret)
+{
+	struct gpu_sample *s = gpu_add_device(ret, c->name);
+
+	if (!is_there(root_fd, c)) {
+		if (s)
+			s->is_lost = true;
+		return false;
+	}
+	if (!s)
+		return true;
+	s->utilization_pct = gpu_sane_percent(
+		ret, s->index, scaled(read_number(root_fd, c->card, "gpu_busy_percent"), 1));
+	s->memory_used_mb = scaled(read_number(root_fd, c->card, "mem_info_vram_used"), 1 << 20);
+	s->memory_total_mb = scaled(read_number(root_fd, c->card, "mem_info_vram_total"), 1 << 20);
+	s->temperature_c = scaled(read_sensor(root_fd, c, "temp1_input"), 1000);
+	s->power_watts = scaled(u64_max_known(read_sensor(root_fd, c, "power1_average"),
+					      read_sensor(root_fd, c, "power1_input")),
+				1e6);
+	s->sm_clock_mhz = scaled(read_sensor(root_fd, c, "freq1_input"), 1e6);
+	return true;
+}
+
+/*
+ * ---- who uses them ----
+ *
+ * That stands in proc/PID/fdinfo of each open file of the device: how long each engine has worked
+ * for that client, and how much memory it holds. A client's file may be shared or inherited, so
+ * clients are told apart by their number. Only files whose link names a device are opened; all
+ * processes that this user may look into are looked at, every few seconds.
+ */
+
+#define EVERY_NS UINT64_C(5000000000)
+#define MAX_CLIENTS 1024
+#define MAX_UNSEEN 256
+#define USUAL_PERCENT 105
+
+/* A client of a device, as it was at the last reading. */
+struct client {
+	struct proc_key key;
+	struct drm_client now;
+	int device; /* position among the cards */
+};
+
+struct clients {
+	struct client items[MAX_CLIENTS];
+	size_t n;
+	uint64_t boot_ns;
+};
+
+struct drm_users {
+	int root_fd;
+	const struct drm_card *cards; /* borrowed, during a look */
+	size_t n_cards;
+	struct clients *now, *before;
+	struct proc_key unseen[MAX_UNSEEN]; /* through AMD's other file, or not to be looked into */
+	size_t n_unseen;
+	uint32_t n_left_out; /* at the last look */
+	bool only_own;	     /* others' processes could not be looked into then */
+};
+
+/* Its number is another on each host: inside a chroot it is not recognised. */
+static const struct gpu_files kfd_file = { "/dev/kfd", 0 };
+
+/* ---- clients ---- */
+
+static const struct client *find_client(const struct clients *list, int device, uint64_t id)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].device == device && list->items[i].now.id == id)
+			return &list->items[i];
+	return NULL;
+}
+
+/* A client that several processes hold counts for the first of them. */
+static void add_client(struct drm_users *u, const struct proc_key *key, const char *text)
+{
+	struct client client = { .key = *key };
+	const struct client *before;
+
+	if (!drm_parse_client(text, &client.now))
+		return;
+	client.device = drm_find_slot(u->cards, u->n_cards, client.now.slot);
+	if (client.device < 0 || find_client(u->now, client.device, client.now.id))
+		return;
+	before = find_client(u->before, client.device, client.now.id);
+	if (before)
+		drm_keep_highest(&client.now, &before->now);
+	if (u->now->n < MAX_CLIENTS)
+		u->now->items[u->now->n++] = client;
+	else
+		u->n_left_out++;
+}
+
+/* It may use a GPU, and no fdinfo tells of it. */
+static void note_unseen(struct drm_users *u, uint64_t pid)
+{
+	struct proc_key key;
+
+	if (u->n_unseen > 0 && (uint64_t)u->unseen[u->n_unseen - 1].pid == pid)
+		return; /* one file says it */
+	if (!gpu_read_key(u->root_fd, pid, &key))
+		return;
+	if (u->n_unseen < MAX_UNSEEN)
+		u->unseen[u->n_unseen++] = key;
+	else
+		u->n_left_out++;
+}
+
+/* Others' are not known as a whole, our own (one with more rights than we have) one by one. */
+static void note_closed(struct drm_users *u, uint64_t pid, int reason)
+{
+	if (reason != EACCES && reason != EPERM)
+		return; /* it has ended */
+	if (gpu_is_own(u->root_fd, pid))
+		note_unseen(u, pid);
+	else
+		u->only_own = true;
+}
+
+static void look_into(struct drm_users *u, int proc_fd, uint64_t pid)
+{
+	char path[300], text[FILE_BYTES];
+	const struct dirent *entry;
+	struct proc_key key;
+	DIR *files;
+
+	snprintf(path, sizeof(path), "%llu/fd", (unsigned long long)pid);
+	files = open_folder(proc_fd, path);
+	if (!files) {
+		note_closed(u, pid, errno);
+		return;
+	}
+	while ((entry = readdir(files))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file))
+			note_unseen(u, pid);
+		if (!gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
+			continue;
+		snprintf(path, sizeof(path), "%llu/fdinfo/%s", (unsigned long long)pid,
+			 entry->d_name);
+		if (io_read_text_at(proc_fd, path, text, sizeof(text)) > 0 &&
+		    gpu_read_key(u->root_fd, pid, &key))
+			add_client(u, &key, text);
+	}
+	closedir(files);
+}
+
+static void look_at_all(struct drm_users *u)
+{
+	int fd = openat(u->root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	uint64_t pid;
+
+	if (!dir) {
+		close_fd(&fd);
+		u->n_left_out++; /* whoever it is */
+		return;
+	}
+	while ((entry = readdir(dir)))
+		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
+			look_into(u, fd, pid);
+	closedir(dir);
+}
+
+/* Since the reading before. A client that was not there then has used nothing until then. */
+static void add_use(const struct drm_users *u, const struct client *c, struct drm_use *sum)
+{
+	const struct client *old = find_client(u->before, c->device, c->now.id);
+	double wall_ns = (double)(u->now->boot_ns - u->before->boot_ns);
+
+	if (u->before->boot_ns == 0 || wall_ns <= 0)
+		return;
+	if (old || u->before->n < MAX_CLIENTS)
+		drm_add_use(sum, &c->now, old ? &old->now : NULL, wall_ns);
+}
+
+static bool is_same_user(const struct client *a, const struct client *b)
+{
+	return a->device == b->device && a->key.pid == b->key.pid &&
+	       a->key.start_ticks == b->key.start_ticks;
+}
+
+/* Clients of one process on one device stand together. */
+static int compare_clients(const void *a, const void *b)
+{
+	const struct client *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+}
+
+/* The sum over the clients from i on that are of one process; i is behind them then. */
+static struct gpu_process sum_up(const struct drm_users *u, size_t *i)
+{
+	const struct client *first = &u->now->items[*i], *c = first;
+	struct gpu_process p = { .key = first->key, .device = first->device };
+	struct drm_use use = { 0 };
+
+	for (; *i < u->now->n && is_same_user(first, c); c = &u->now->items[++*i]) {
+		p.memory_bytes = u64_add(p.memory_bytes, c->now.memory_bytes);
+		add_use(u, c, &use);
+	}
+	p.utilization_pct = drm_busiest_percent(&use);
+	return p; /* its share as it was counted */
+}
+
+static bool is_client(const struct drm_users *u, const struct proc_key *key)
+{
+	for (size_t i = 0; i < u->now->n; i++)
+		if (u->now->items[i].key.pid == key->pid)
+			return true;
+	return false;
+}
+
+/* Their share is unknown; their memory too, where no client of a card tells it. */
+static void tell_unseen(const struct drm_users *u, struct gpu_reading *ret)
+{
+	for (size_t i = 0; i < u->n_unseen; i++) {
+		const struct gpu_process p = {
+			.key = u->unseen[i],
+			.device = GPU_DEVICE_UNKNOWN,
+			.memory_bytes = is_client(u, &u->unseen[i]) ? 0 : U64_UNKNOWN,
+			.utilization_pct = F64_UNKNOWN,
+		};
+
+		gpu_add_process(ret, &p);
+	}
+}
+
+/* Times are read one after the other: a little too much is usual, and no news. */
+static double drm_share(struct gpu_reading *ret, const struct gpu_process *p)
+{
+	if (p->utilization_pct > 100 && p->utilization_pct <= USUAL_PERCENT)
+		return 100;
+	return gpu_sane_share(ret, p->device, (uint64_t)p->key.pid, p->utilization_pct);
+}
+
+/* Adds what was seen at the last look; the cards stand in the reading from first_device on. */
+static void drm_users_tell(const struct drm_users *u, int first_device, struct gpu_reading *ret)
+{
+	for (size_t i = 0; i < u->now->n;) {
+		struct gpu_process p = sum_up(u, &i);
+
+		p.device += first_device;
+		p.utilization_pct = drm_share(ret, &p);
+		gpu_add_process(ret, &p);
+	}
+	tell_unseen(u, ret);
+	gpu_note_asked(ret, u->now->boot_ns);
+	ret->n_left_out += u->n_left_out;
+	ret->only_own |= u->only_own;
+}
+
+/* ---- looking ---- */
+
+/* NULL is fine. Returns NULL. */
+static struct drm_users *drm_users_free(struct drm_users *u)
+{
+	if (!u)
+		return NULL;
+	free(u->now);
+	free(u->before);
+	free(u);
+	return NULL;
+}
+
+/* NULL: there is no memory left. */
+static struct drm_users *drm_users_new(int root_fd)
+{
+	struct drm_users *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->root_fd = root_fd;
+	u->now = calloc(1, sizeof(*u->now));
+	u->before = calloc(1, sizeof(*u->before));
+	return u->now && u->before ? u : drm_users_free(u);
+}
+
+static bool is_due(const struct drm_users *u)
+{
+	return u->now->boot_ns == 0 || clock_boot_ns() - u->now->boot_ns >= EVERY_NS;
+}
+
+/* Looks through all processes, if it is time. The cards keep their positions between two looks. */
+static void drm_users_look(struct drm_users *u, const struct drm_card *cards, size_t n_cards)
+{
+	struct clients *old = u->before;
+
+	if (!is_due(u))
+		return;
+	u->cards = cards;
+	u->n_cards = n_cards;
+	u->before = u->now;
+	u->now = old;
+	u->now->n = 0;
+	u->now->boot_ns = clock_boot_ns();
+	u->n_left_out = 0;
+	u->n_unseen = 0;
+	u->only_own = false;
+	look_at_all(u);
+	qsort(u->now->items, u->now->n, sizeof(u->now->items[0]), compare_clients);
+}
+
+/* ---- the driver ---- */
 
 #define NEWS_NS UINT64_C(60000000000) /* for so long a card is said to be new */
 

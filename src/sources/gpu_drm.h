@@ -64,42 +64,4 @@ bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES]);
 /* DRIVER of it. */
 bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES]);
 
-/* ---- cards (gpu_drm_cards.c) ---- */
-
-#define DRM_SENSORS_BYTES 32
-
-struct drm_card {
-	char slot[DRM_SLOT_BYTES]; /* of the PCI bus: "0000:03:00.0" */
-	char card[32];		   /* "card0" */
-	char name[GPU_NAME_BYTES];
-	char sensors[DRM_SENSORS_BYTES]; /* "hwmon4"; "": it has none */
-	uint64_t came_boot_ns;		 /* 0: it was there from the beginning */
-};
-
-/* Those whose clients can be seen, by their place on the bus; how many of at most max, and whether
- * there are more. */
-size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more);
-
-/* The position of the one in that slot; -1. */
-int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot);
-
-/* Adds it to the reading; false: it is gone, and unknown there. */
-bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret);
-
-/* ---- who uses them (gpu_drm_users.c) ---- */
-
-struct drm_users;
-
-/* NULL: there is no memory left. */
-struct drm_users *drm_users_new(int root_fd);
-
-/* NULL is fine. Returns NULL. */
-struct drm_users *drm_users_free(struct drm_users *u);
-
-/* Looks through all processes, if it is time. The cards keep their positions between two looks. */
-void drm_users_look(struct drm_users *u, const struct drm_card *cards, size_t n_cards);
-
-/* Adds what was seen at the last look; the cards stand in the reading from first_device on. */
-void drm_users_tell(const struct drm_users *u, int first_device, struct gpu_reading *ret);
-
 #endif

@@ -59,19 +59,13 @@ struct nvml {
 	unsigned n_listed;
 };
 
-/* ---- the library (gpu_nvml_load.c) ---- */
-
-/* -ENODEV: NVIDIA has no driver here either; -ENOENT, -ENOSYS: it is missing, or too old. */
-int nvml_load(struct nvml *n, struct err *err);
-void nvml_unload(struct nvml *n); /* also what was never loaded */
+/* ---- the library, a session with it, and its GPUs (gpu_nvml_session.c) ---- */
 
 /* What the library calls a failure. */
 const char *nvml_word(const struct nvml *n, int result);
 
 /* The same in a sentence; returns -EIO, or -EACCES. */
 int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
-
-/* ---- the session (gpu_nvml_session.c) ---- */
 
 int nvml_open(int root_fd, void **ret, struct err *err);
 void nvml_close(void *driver);
@@ -82,35 +76,12 @@ void nvml_close(void *driver);
  */
 int nvml_begin_anew(struct nvml *n, struct err *err);
 
-/* ---- which GPUs it has (gpu_nvml_devices.c) ---- */
-
-/* At the beginning of a session. How many could be opened; if none could, err says why. */
-int nvml_find_devices(struct nvml *n, struct err *err);
-
 void nvml_keep_places(void *driver, const struct gpu_places *places);
 const char *nvml_id(const void *driver, size_t i);
-
-/* ---- processes (gpu_nvml_processes.c) ---- */
-
-/* Of a device with a handle, into the reading, of which it is that one; its use is read before. */
-void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
-			 uint64_t now_ns, struct gpu_reading *ret);
-
-/* Of the time since then, at least a second; 0: of that. use_pct: of the device, now. */
-void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t since_ns,
-		     uint64_t now_ns);
 
 /* ---- what a device tells (gpu_nvml.c) ---- */
 
 /* Whether that is said of a device which has fallen off the bus, or must be reset. */
 bool nvml_is_lost(int result);
-
-void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);
-void nvml_read_state(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s);
-void nvml_read_energy(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns);
-
-/* ---- what it costs (gpu_nvml_cost.c) ---- */
-
-void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx);
 
 #endif

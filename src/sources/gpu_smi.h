@@ -14,7 +14,7 @@
 #define SMI_PROGRAM "nvidia-smi"
 #define SMI_UUID_BYTES 96
 
-/* ---- running it (gpu_smi_run.c) ---- */
+/* ---- running it (gpu_smi.c) ---- */
 
 /*
  * What it prints when it is asked that: lines of values between commas. It is given some

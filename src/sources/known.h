@@ -18,10 +18,9 @@
 #include <stdint.h>
 
 #include "model/snapshot.h"
-#include "sources/kept.h"
+#include "sources/fd_cache.h"
 #include "sources/parse_process.h"
 #include "sources/rank_env.h"
-#include "sources/reader.h"
 #include "sources/tasks_sample.h"
 
 /*

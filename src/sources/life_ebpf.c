@@ -11,8 +11,7 @@
 #include "base/macros.h"
 #include "bpf/life.skel.h"
 #include "sources/ebpf.h"
-#include "sources/life_record.h"
-#include "sources/life_rung.h"
+#include "sources/life.h"
 
 #define WHAT "births and deaths"
 

@@ -1,3 +1,5 @@
+#include "sources/life_netlink.h"
+
 #include <errno.h>
 #include <linux/connector.h>
 #include <linux/netlink.h>
@@ -12,13 +14,218 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "sources/life_loss.h"
-#include "sources/life_owners.h"
-#include "sources/life_rung.h"
-#include "sources/life_threads.h"
-#include "sources/life_wire.h"
+#include "base/unknown.h"
+#include "sources/life.h"
 #include "sources/sources.h"
 #include "sources/taskstats.h"
+
+/* ---- loss ---- */
+
+#define MAX_CPUS 65536 /* the kernel's own bound is 8192 */
+
+void life_loss_release(struct life_loss *loss)
+{
+	free(loss->cpus);
+	*loss = (struct life_loss){ 0 };
+}
+
+static struct life_loss_cpu *get_cpu(struct life_loss *loss, uint32_t cpu)
+{
+	struct life_loss_cpu *cpus;
+	size_t n = (size_t)cpu + 1;
+
+	if (cpu >= MAX_CPUS)
+		return NULL;
+	if (n > loss->n_cpus) {
+		cpus = reallocarray(loss->cpus, n, sizeof(*cpus));
+		if (!cpus)
+			return NULL;
+		memset(cpus + loss->n_cpus, 0, (n - loss->n_cpus) * sizeof(*cpus));
+		loss->cpus = cpus;
+		loss->n_cpus = n;
+	}
+	return &loss->cpus[cpu];
+}
+
+bool life_loss_see(struct life_loss *loss, uint32_t cpu, uint32_t seq)
+{
+	struct life_loss_cpu *c = get_cpu(loss, cpu);
+	int32_t gap;
+
+	if (!c)
+		return false;
+	gap = c->is_seen ? (int32_t)(seq - c->next_seq) : 0;
+	if (gap < 0) { /* late, not lost: old kernels number first and send later */
+		if (loss->missing > 0)
+			loss->missing--;
+		return false;
+	}
+	loss->missing += (uint32_t)gap;
+	*c = (struct life_loss_cpu){ .next_seq = seq + 1, .is_seen = true };
+	return gap > 0;
+}
+
+void life_loss_overflow(struct life_loss *loss)
+{
+	loss->has_overflow = true;
+}
+
+uint64_t life_loss_take(struct life_loss *loss)
+{
+	uint64_t early = loss->missing < loss->told_early ? loss->missing : loss->told_early;
+	uint64_t lost = loss->missing - early;
+
+	loss->told_early -= early;
+	loss->missing = 0;
+	if (loss->has_overflow && lost == 0 && early == 0) {
+		lost = 1;
+		loss->told_early++;
+	}
+	loss->has_overflow = false;
+	return lost;
+}
+
+/* ---- owners ---- */
+
+/* Of all jobs together; who comes later is unknown. */
+#define MAX_FOLLOWED 65536
+
+void life_owners_release(struct life_owners *o)
+{
+	map_release(&o->by_pid);
+}
+
+void life_owners_forget(struct life_owners *o)
+{
+	map_clear(&o->by_pid);
+}
+
+void life_owners_follow(struct life_owners *o, pid_t pid, uint64_t uid)
+{
+	if (o->by_pid.len < MAX_FOLLOWED)
+		(void)map_put(&o->by_pid, (uint64_t)pid, uid); /* or it is unknown */
+}
+
+void life_owners_feed(struct life_owners *o, const struct life_raw *raw)
+{
+	uint64_t uid;
+
+	if (raw->type == LIFE_RAW_FORK && raw->tid == raw->pid) {
+		if (map_get(&o->by_pid, (uint64_t)raw->parent_pid, &uid))
+			life_owners_follow(o, raw->pid, uid);
+		else
+			map_remove(&o->by_pid, (uint64_t)raw->pid); /* of who had the pid before */
+	} else if ((raw->type == LIFE_RAW_UID || raw->type == LIFE_RAW_GID) &&
+		   map_get(&o->by_pid, (uint64_t)raw->pid, &uid) &&
+		   /* No program of a user's own changes its group. */
+		   (raw->type == LIFE_RAW_GID || raw->uid != uid || raw->euid != uid)) {
+		map_remove(&o->by_pid, (uint64_t)raw->pid);
+	}
+}
+
+uint64_t life_owners_take(struct life_owners *o, pid_t pid)
+{
+	uint64_t uid = U64_UNKNOWN;
+
+	if (map_get(&o->by_pid, (uint64_t)pid, &uid))
+		map_remove(&o->by_pid, (uint64_t)pid);
+	return uid;
+}
+
+/* ---- threads ---- */
+
+/* A value of the map: the count, and above it one bit. */
+#define FIRST_ENDED (UINT64_C(1) << 63)
+
+void life_threads_release(struct life_threads *t)
+{
+	map_release(&t->extra);
+}
+
+void life_threads_forget(struct life_threads *t)
+{
+	map_clear(&t->extra);
+	t->n_forgotten++;
+}
+
+static uint64_t state_of(const struct life_threads *t, pid_t pid)
+{
+	uint64_t state = 0;
+
+	map_get(&t->extra, (uint64_t)pid, &state);
+	return state;
+}
+
+/* Without memory for it the process counts as one without further threads. */
+static void set_state(struct life_threads *t, pid_t pid, uint64_t state)
+{
+	if (state == 0)
+		map_remove(&t->extra, (uint64_t)pid);
+	else if (map_put(&t->extra, (uint64_t)pid, state) < 0)
+		map_remove(&t->extra, (uint64_t)pid);
+}
+
+static bool feed_fork(struct life_threads *t, const struct life_raw *raw)
+{
+	if (raw->tid != raw->pid) {
+		set_state(t, raw->pid, state_of(t, raw->pid) + 1);
+		return false;
+	}
+	set_state(t, raw->pid, 0); /* a former owner of the pid may have left something */
+	return true;
+}
+
+static bool feed_exit(struct life_threads *t, const struct life_raw *raw)
+{
+	uint64_t state = state_of(t, raw->pid);
+
+	if (raw->tid == raw->pid) {
+		if (state == 0)
+			return true;
+		set_state(t, raw->pid, state | FIRST_ENDED);
+		return false;
+	}
+	if ((state & ~FIRST_ENDED) == 0)
+		return false; /* a thread from before our time */
+	state--;
+	set_state(t, raw->pid, state == FIRST_ENDED ? 0 : state);
+	return state == FIRST_ENDED;
+}
+
+/* A program is executed by one thread, after the kernel has ended all others. */
+static bool feed_exec(struct life_threads *t, const struct life_raw *raw)
+{
+	set_state(t, raw->pid, 0);
+	return true;
+}
+
+bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const struct life_raw *raw,
+		       struct life_event *ret)
+{
+	static const struct {
+		bool (*feed)(struct life_threads *t, const struct life_raw *raw);
+		enum life_type type;
+	} rows[] = {
+		[LIFE_RAW_FORK] = { feed_fork, LIFE_FORK },
+		[LIFE_RAW_EXEC] = { feed_exec, LIFE_EXEC },
+		[LIFE_RAW_EXIT] = { feed_exit, LIFE_EXIT },
+	};
+
+	if (raw->type == LIFE_RAW_FOREIGN)
+		return false;
+	if (life_loss_see(loss, raw->cpu, raw->seq))
+		life_threads_forget(t);
+	if (!rows[raw->type].feed || !rows[raw->type].feed(t, raw))
+		return false;
+	life_event_init(ret);
+	ret->type = rows[raw->type].type;
+	ret->pid = raw->pid;
+	ret->parent_pid = raw->parent_pid;
+	ret->wait_status = raw->wait_status;
+	return true;
+}
+
+/* ---- the socket ---- */
 
 /* Holds 20,000 messages (measured): a second of 6,000 forks, execs and exits. */
 #define RECEIVE_BYTES (8 * 1024 * 1024)

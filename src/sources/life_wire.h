@@ -2,7 +2,7 @@
  * life_wire - messages of the kernel's proc connector, from bytes to plain data and back.
  *
  * The kernel's header stays in here: its struct proc_event is not ours. The
- * messages tell of threads; life_threads.h makes processes of them.
+ * messages tell of threads; life_netlink.h makes processes of them.
  */
 #ifndef PROCTOR_SOURCES_LIFE_WIRE_H
 #define PROCTOR_SOURCES_LIFE_WIRE_H

@@ -10,7 +10,7 @@
 #include "base/io.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
-#include "sources/oom.h"
+#include "sources/host.h"
 #include "sources/sources.h"
 #include "sources/strace.h"
 #include "sources/tasks.h"

@@ -1,10 +1,13 @@
 #include "sources/strace.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +21,172 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/macros.h"
 #include "base/num.h"
+#include "base/unknown.h"
 #include "sources/pids.h"
+#include "sources/sources.h"
+
+/* Bounds what hostile text can take; Linux has fewer calls. */
+#define MAX_ROWS 4096
+#define MAX_NUMBER_BYTES 64
+
+/* % time, seconds, usecs/call, calls, and the name; errors may stand before it. */
+enum { WORD_PCT, WORD_SECONDS, WORD_USECS, WORD_CALLS, MIN_WORDS = 5, MAX_WORDS };
+
+struct word {
+	const char *start;
+	size_t len;
+};
+
+void strace_summary_release(struct strace_summary *s)
+{
+	arena_release(&s->arena);
+	*s = (struct strace_summary){ .arena = ARENA_INIT };
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+/* Returns how many words the line has, MAX_WORDS + 1 for too many. */
+static size_t split(const char *line, const char *end, struct word words[MAX_WORDS])
+{
+	size_t n = 0;
+
+	for (;;) {
+		const char *start;
+
+		while (line < end && is_blank(*line))
+			line++;
+		if (line == end)
+			return n;
+		if (n == MAX_WORDS)
+			return n + 1;
+		start = line;
+		while (line < end && !is_blank(*line))
+			line++;
+		words[n++] = (struct word){ start, (size_t)(line - start) };
+	}
+}
+
+static bool is_name(struct word w)
+{
+	static const char unnamed[] = "syscall_0x";
+
+	for (size_t i = 0; i < w.len; i++)
+		if (!isalnum((unsigned char)w.start[i]) && w.start[i] != '_')
+			return false;
+	if (w.len > strlen(unnamed) && memcmp(w.start, unnamed, strlen(unnamed)) == 0)
+		return false;
+	return !isdigit((unsigned char)w.start[0]) &&
+	       !(w.len == 5 && memcmp(w.start, "total", 5) == 0) &&
+	       !(w.len == 8 && memcmp(w.start, "subtotal", 8) == 0);
+}
+
+/* Digits, and a fraction at most: "29.13", "5". */
+static bool parse_decimal(struct word w, double *ret)
+{
+	char text[MAX_NUMBER_BYTES];
+
+	if (w.len >= sizeof(text) || !isdigit((unsigned char)w.start[0]))
+		return false;
+	for (size_t i = 0; i < w.len; i++)
+		if (!isdigit((unsigned char)w.start[i]) && w.start[i] != '.')
+			return false;
+	memcpy(text, w.start, w.len);
+	text[w.len] = '\0';
+	return num_parse_f64(text, ret) == 0;
+}
+
+/* Too large for 64 bits is unknown, and still a number. */
+static bool parse_count(struct word w, uint64_t *ret)
+{
+	int r = num_parse_u64_n(w.start, w.len, ret);
+
+	if (r == -ERANGE)
+		*ret = U64_UNKNOWN;
+	return r == 0 || r == -ERANGE;
+}
+
+static bool parse_row(const char *line, const char *end, struct strace_row *ret,
+		      struct word *ret_name)
+{
+	struct word words[MAX_WORDS];
+	size_t n = split(line, end, words);
+	uint64_t usecs;
+
+	if (n < MIN_WORDS || n > MAX_WORDS || !is_name(words[n - 1]))
+		return false;
+	*ret = (struct strace_row){ 0 };
+	*ret_name = words[n - 1];
+	return parse_decimal(words[WORD_PCT], &ret->time_pct) &&
+	       parse_decimal(words[WORD_SECONDS], &ret->seconds) &&
+	       parse_count(words[WORD_USECS], &usecs) &&
+	       parse_count(words[WORD_CALLS], &ret->count) &&
+	       (n == MIN_WORDS || parse_count(words[WORD_CALLS + 1], &ret->errors));
+}
+
+static struct strace_row *find_row(struct strace_summary *s, struct word name)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strlen(s->rows[i].name) == name.len &&
+		    memcmp(s->rows[i].name, name.start, name.len) == 0)
+			return &s->rows[i];
+	return NULL;
+}
+
+static int add_row(struct strace_summary *s, struct word name, const struct strace_row *row)
+{
+	struct strace_row *place = find_row(s, name);
+	const char *copy;
+
+	if (!place && s->n == MAX_ROWS)
+		return 0;
+	copy = place ? place->name : arena_strndup(&s->arena, name.start, name.len);
+	if (!copy)
+		return -ENOMEM;
+	if (!place)
+		place = &s->rows[s->n++];
+	*place = *row;
+	place->name = copy;
+	return 0;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 1;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n < MAX_ROWS ? n : MAX_ROWS;
+}
+
+int strace_parse(const char *text, struct strace_summary *ret)
+{
+	CLEANUP(strace_summary_release) struct strace_summary s = { .arena = ARENA_INIT };
+	struct strace_row row;
+	struct word name;
+	const char *end;
+	int r = 0;
+
+	s.rows = arena_alloc(&s.arena, count_lines(text) * sizeof(*s.rows));
+	if (!s.rows)
+		return -ENOMEM;
+	for (; *text && r == 0; text = *end ? end + 1 : end) {
+		end = text + strcspn(text, "\n");
+		if (parse_row(text, end, &row, &name))
+			r = add_row(&s, name, &row);
+	}
+	if (r < 0)
+		return r;
+	*ret = s;
+	s = (struct strace_summary){ .arena = ARENA_INIT };
+	return 0;
+}
+
+/* ---- running it ---- */
 
 #define ATTACH_MS 5000
 #define DETACH_MS 5000
@@ -440,4 +607,58 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 	if (r < 0)
 		return err_set(err, r, "strace did not let go in time and was killed");
 	return take_table(s, ret, err);
+}
+
+/* ---- its table as calls ---- */
+
+#define NS_PER_SECOND 1e9
+
+bool sources_has_strace(void)
+{
+	return strace_is_installed();
+}
+
+/* Of time it knows only what was spent on a CPU. */
+static struct syscall_use use_of(const struct strace_row *row)
+{
+	double ns = row->seconds * NS_PER_SECOND;
+
+	return (struct syscall_use){
+		.name = row->name,
+		.count = row->count,
+		.errors = row->errors,
+		.cpu_ns = ns >= 0 && ns < (double)INT64_MAX ? (uint64_t)llround(ns) : U64_UNKNOWN,
+		.wait_ns = U64_UNKNOWN,
+	};
+}
+
+/* What no program calls: how the kernel goes on with a call that strace has interrupted. */
+#define OWN_DOING "restart_syscall"
+
+static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx, struct err *err)
+{
+	struct syscall_process told = { .start_ticks = U64_UNKNOWN,
+					.is_ended = true,
+					.uid = U64_UNKNOWN };
+	struct syscall_use *uses = arena_alloc(&summary->arena, (summary->n + 1) * sizeof(*uses));
+
+	if (!uses)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < summary->n; i++)
+		if (strcmp(summary->rows[i].name, OWN_DOING) != 0)
+			uses[told.n_uses++] = use_of(&summary->rows[i]);
+	told.uses = uses;
+	fn(ctx, &told);
+	return 0;
+}
+
+int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *err)
+{
+	struct strace_summary summary = { .arena = ARENA_INIT };
+	int r = strace_detach(s, &summary, err);
+
+	if (r == 0)
+		r = hand_over(&summary, fn, ctx, err);
+	strace_summary_release(&summary);
+	return r;
 }

@@ -1,13 +1,33 @@
 #include "sources/syscall_table.h"
 
 #include <errno.h>
+#include <linux/types.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "bpf/syscalls.h"
 #include "sources/parse_host.h"
-#include "sources/syscall_name.h"
+#include "sources/syscall_names.inc.h"
+
+const char *syscall_name(uint32_t nr, char text[SYSCALL_NAME_BYTES])
+{
+	if (nr == SYSCALL_OTHER)
+		return "syscall_other";
+	if (nr >= SYSCALL_COMPAT && nr < SYSCALL_COMPAT + SYSCALL_OTHER) {
+		snprintf(text, SYSCALL_NAME_BYTES, "compat_%u", nr - SYSCALL_COMPAT);
+		return text;
+	}
+	if (nr < ARRAY_SIZE(syscall_names) && syscall_names[nr])
+		return syscall_names[nr];
+	snprintf(text, SYSCALL_NAME_BYTES, "syscall_%u", nr);
+	return text;
+}
+
+/* ---- the table ---- */
 
 static void release_rows(struct counted *c)
 {

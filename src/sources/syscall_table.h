@@ -10,10 +10,20 @@
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/map.h"
 #include "bpf/syscalls.h"
 #include "sources/sources.h"
+
+#define SYSCALL_NAME_BYTES 24
+
+/*
+ * The name, or "syscall_N" in text for a number that has none here. All that are beyond any
+ * architecture's are told as one, "syscall_other" (bpf/syscalls.h).
+ * Those of 32-bit programs are "compat_N".
+ */
+const char *syscall_name(uint32_t nr, char text[SYSCALL_NAME_BYTES]);
 
 struct syscall_row {
 	uint32_t nr;

@@ -27,7 +27,6 @@
 #include "base/unknown.h"
 #include "sources/ebpf.h"
 #include "sources/sources.h"
-#include "sources/syscall_name.h"
 #include "sources/syscall_table.h"
 
 #define TAG 77

@@ -21,7 +21,6 @@
 #include "base/unknown.h"
 #include "sources/sources.h"
 #include "sources/taskstats.h"
-#include "sources/taskstats_wire.h"
 
 #define FAMILY 30
 

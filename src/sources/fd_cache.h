@@ -1,5 +1,5 @@
 /*
- * kept - files of /proc that stay open from one tick to the next.
+ * fd_cache - files of /proc that stay open from one tick to the next.
  *
  * Reading again what is still open costs a third of opening it anew. And an
  * open file of /proc belongs to the process, not to its pid: after the
@@ -9,13 +9,16 @@
  * cost nothing, and only while the budget lasts: above it, files are opened,
  * read and closed.
  */
-#ifndef PROCTOR_SOURCES_KEPT_H
-#define PROCTOR_SOURCES_KEPT_H
+#ifndef PROCTOR_SOURCES_FD_CACHE_H
+#define PROCTOR_SOURCES_FD_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/mask.h"
 
 struct kept_budget {
 	size_t max;
@@ -54,5 +57,36 @@ int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name 
 
 /* Closes it if it is open; the next reading counts as the first. */
 void kept_close(struct kept *k, struct kept_budget *budget);
+
+/* ---- what it takes to read the files of proc/PID, shared by all processes ---- */
+
+/* The longest file is status: with the 65,536 groups that Linux allows it would be cut, and what
+ * stands behind them unknown. */
+#define READER_TEXT_BYTES (64 * 1024)
+
+struct reader {
+	int proc_fd; /* the folder proc; borrowed */
+	struct kept_budget budget;
+	bool has_fd_size; /* st_size of proc/PID/fd is the number of open files */
+	const struct mask *mask;
+	uint64_t page_bytes;
+	uint64_t (*now_boot_ns)(void);
+	struct buf command;
+	char *text; /* READER_TEXT_BYTES, what was read last */
+	bool has_told_odd_rank;
+};
+
+/* Takes mask, page_bytes and now_boot_ns as they stand in r; sets the rest. */
+int reader_init(struct reader *r, int proc_fd);
+void reader_release(struct reader *r);
+
+/* False for a captured tree. */
+bool reader_is_live(const struct reader *r);
+
+/* Reads proc/PID/<file> into r->text, through k or, if that is NULL, once. Returns its length. */
+ssize_t reader_read(struct reader *r, struct kept *k, pid_t pid, const char *file);
+
+/* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
+uint64_t reader_count_fds(struct reader *r, struct kept *k, pid_t pid);
 
 #endif

@@ -1,9 +1,13 @@
 /*
- * life_rung - one way to hear of births and deaths; life.c takes the best that works.
+ * life - one source (rung) of process starts and exits; life.c takes the best that works.
  */
-#ifndef PROCTOR_SOURCES_LIFE_RUNG_H
-#define PROCTOR_SOURCES_LIFE_RUNG_H
+#ifndef PROCTOR_SOURCES_LIFE_H
+#define PROCTOR_SOURCES_LIFE_H
 
+#include <linux/types.h>
+#include <stddef.h>
+
+#include "bpf/life.h"
 #include "sources/sources.h"
 
 struct life_kind {
@@ -34,5 +38,18 @@ extern const struct life_kind life_by_netlink;
 
 /* All unknown: what an event says where the rung does not. */
 void life_event_init(struct life_event *ev);
+
+/* ---- from a record of the eBPF ring to an event ---- */
+
+/* What the numbers in a record are counted in, and a moment on both clocks. */
+struct life_units {
+	uint64_t page_bytes;
+	long clock_ticks;
+	uint64_t mono_ns, wall_ns;
+};
+
+/* -EBADMSG: none that this version knows. */
+int life_record_parse(const void *bytes, size_t len, const struct life_units *units,
+		      struct life_event *ret);
 
 #endif

@@ -1,18 +1,26 @@
 /*
- * gpu_slots - one driver for each vendor's GPUs, opened, asked and replaced.
+ * gpu_drivers - one driver for each vendor's GPUs, opened, asked and replaced.
  *
  * A driver that fails is closed and opened again, not twice within a while; if it only ever
  * opens, the next one of its vendor gets its turn, as it does at once if the driver has taken its
  * process with it. Meanwhile its GPUs are there, and nothing is known of them: they keep their
  * numbers, and nobody is said to use none.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "sources/gpu.h"
+#include "sources/sources.h"
 
 #define REOPEN_NS UINT64_C(10000000000) /* from one opening to the next */
 #define FAILURES_EACH 2			/* in a row, then it is the next one's turn */
@@ -292,4 +300,210 @@ void gpu_close_all(struct gpu_slots *s)
 {
 	for (int i = 0; i < GPU_VENDORS; i++)
 		close_slot(&s->of[i]);
+}
+
+/*
+ * ---- drivers that took the process that asked them with them ----
+ *
+ * Such a driver is left alone for a while, so that the next one of its vendor has its turn. It
+ * may have been an accident (an update of the driver), so it is asked again.
+ */
+
+#define MAX_DOUBLINGS 4
+
+void gpu_record_death(struct gpu_record *record, int signal, uint64_t now_ns)
+{
+	record->n_deaths++;
+	record->signal = signal;
+	record->died_boot_ns = now_ns;
+}
+
+static uint64_t pause_ns(const struct gpu_record *record, uint64_t again_ns)
+{
+	unsigned doublings = record->n_deaths - 1;
+
+	return again_ns << (doublings < MAX_DOUBLINGS ? doublings : MAX_DOUBLINGS);
+}
+
+bool gpu_is_given_up(const struct gpu_record *record, uint64_t again_ns, uint64_t now_ns)
+{
+	return record->n_deaths > 0 && now_ns - record->died_boot_ns < pause_ns(record, again_ns);
+}
+
+int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const char *driver,
+		   struct err *err)
+{
+	unsigned long long minutes = pause_ns(record, again_ns) / UINT64_C(60000000000);
+	char how[96];
+
+	if (record->signal == GPU_HUNG)
+		snprintf(how, sizeof(how), "did not answer, and was ended");
+	else if (record->signal > 0)
+		snprintf(how, sizeof(how), "crashed (%s)", strsignal(record->signal));
+	else
+		snprintf(how, sizeof(how), "ended the process that asked it");
+	return err_set(err, -EIO, "%s %s: it is asked again after %llu minutes", driver, how,
+		       minutes);
+}
+
+/* ---- whether a driver has found a GPU, without asking it anything ---- */
+
+#define NVIDIA_GPUS "proc/driver/nvidia/gpus"
+
+static uint32_t count_entries(int root_fd, const char *path)
+{
+	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dirent *entry;
+	uint32_t n = 0;
+	DIR *dir;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		return 0;
+	fd = -1; /* the DIR has it now */
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+uint32_t gpu_count_nvidia(int root_fd)
+{
+	return count_entries(root_fd, NVIDIA_GPUS);
+}
+
+bool gpu_has_nvidia(int root_fd)
+{
+	return gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
+}
+
+bool sources_has_gpu(int root_fd)
+{
+	return gpu_has_nvidia(root_fd) ||
+	       (count_entries(root_fd, "dev/dri") > 0 && gpu_has_drm(root_fd));
+}
+
+/* ---- what each driver costs, for doctor ---- */
+
+/* Who wants to know, and of which rung. */
+struct measure {
+	gpu_tell_fn *fn;
+	void *ctx;
+	const char *rung;
+};
+
+static void tell_cost(void *ctx, const char *question, uint64_t ns)
+{
+	const struct measure *m = ctx;
+
+	m->fn(m->ctx, m->rung, question, ns);
+}
+
+static enum gpus_told judge(const struct gpu_reading *r)
+{
+	enum gpus_told told = GPUS_TOLD_NOTHING;
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		if (r->devices[i].is_lost)
+			return GPUS_TOLD_LOSS;
+		if (f64_known(r->devices[i].utilization_pct) ||
+		    f64_known(r->devices[i].memory_used_mb))
+			told = GPUS_TOLD;
+	}
+	return told;
+}
+
+static void tell_device(const struct gpu_reading *r, uint32_t i, const struct measure *m)
+{
+	char text[GPU_NAME_BYTES + 32];
+	bool is_named = r->names[i][0] != '\0';
+
+	if (r->devices[i].is_lost)
+		snprintf(text, sizeof(text), "GPU %u is lost%s%s%s", i, is_named ? " (" : "",
+			 r->names[i], is_named ? ")" : "");
+	else
+		snprintf(text, sizeof(text), "%s", is_named ? r->names[i] : "a GPU without a name");
+	m->fn(m->ctx, m->rung, text, U64_UNKNOWN);
+}
+
+static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
+				const struct measure *m)
+{
+	static struct gpu_reading reading; /* too large for a stack */
+	struct err err = ERR_INIT;
+	uint64_t before = clock_boot_ns(), cost_ns;
+	enum gpus_told told;
+
+	gpu_reading_init(&reading);
+	if (driver->read(opened, &reading, &err) < 0) {
+		m->fn(m->ctx, m->rung, err.text, U64_UNKNOWN);
+		return GPUS_TOLD_NOTHING;
+	}
+	cost_ns = clock_boot_ns() - before;
+	told = judge(&reading);
+	if (told == GPUS_TOLD_NOTHING)
+		m->fn(m->ctx, m->rung, "it tells nothing of any GPU", U64_UNKNOWN);
+	else
+		m->fn(m->ctx, m->rung, "a whole reading", cost_ns);
+	for (uint32_t i = 0; i < reading.n_devices; i++)
+		tell_device(&reading, i, m);
+	if (reading.note[0])
+		m->fn(m->ctx, m->rung, reading.note, U64_UNKNOWN);
+	if (reading.remark[0])
+		m->fn(m->ctx, m->rung, reading.remark, U64_UNKNOWN);
+	return told;
+}
+
+const char *gpus_driver_name(size_t i)
+{
+	return i < GPU_N_DRIVERS ? gpu_drivers[i]->name : NULL;
+}
+
+static enum gpus_told measure(int root_fd, const struct gpu_driver *driver, gpu_tell_fn *fn,
+			      void *ctx)
+{
+	struct measure m = { fn, ctx, driver->name };
+	struct err err = ERR_INIT;
+	enum gpus_told told;
+	void *opened;
+
+	if (driver->open(root_fd, &opened, &err) < 0) {
+		fn(ctx, driver->name, err.text, U64_UNKNOWN);
+		return GPUS_TOLD_NOTHING;
+	}
+	told = read_once(driver, opened, &m);
+	if (told != GPUS_TOLD_NOTHING && driver->measure)
+		driver->measure(opened, tell_cost, &m);
+	driver->close(opened);
+	return told;
+}
+
+static enum gpus_told end_like(int status)
+{
+	if (WIFEXITED(status))
+		return (enum gpus_told)WEXITSTATUS(status);
+	signal(WTERMSIG(status), SIG_DFL);
+	raise(WTERMSIG(status));
+	return GPUS_TOLD_NOTHING;
+}
+
+/* What a program leaves behind falls to us, and not to who asks: that takes it for the program. */
+enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
+{
+	int status = 0;
+	pid_t pid;
+
+	gpu_leave_no_core();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(measure(root_fd, gpu_drivers[i], fn, ctx));
+	}
+	if (pid < 0)
+		return GPUS_TOLD_NOTHING;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	gpu_end_children();
+	return end_like(status);
 }
