@@ -1,10 +1,14 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ascii.h"
+#include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "base/yaml.h"
@@ -335,4 +339,79 @@ int job_file_load(const char *path, struct job_spec *ret, struct err *err)
 	if (r < 0)
 		job_spec_release(ret);
 	return r;
+}
+
+/* ---- what makes two jobs the same ---- */
+
+#define MAX_WORDS 4096
+
+uint64_t job_spec_hash(const struct job_spec *spec, const struct mask *mask)
+{
+	uint64_t h = HASH_INIT;
+
+	for (size_t i = 0; i < spec->n_sheets; i++) {
+		/* Only a command that is too long to be shown whole is told apart by its raw bytes.
+		 */
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		bool is_cut;
+		size_t n = 0;
+
+		mask_argv(mask, spec->sheets[i].argv, &text);
+		h = hash_bytes(h, text.data, text.len + 1);
+		is_cut = text.len > COMMAND_MAX_BYTES - UTF8_MAX_BYTES;
+		for (; spec->sheets[i].argv[n]; n++)
+			if (is_cut)
+				h = hash_bytes(h, spec->sheets[i].argv[n],
+					       strlen(spec->sheets[i].argv[n]) + 1);
+		h = hash_bytes(h, &n, sizeof(n)); /* "a b" is not "a" "b" */
+		h = hash_bytes(h, &spec->sheets[i].ranks, sizeof(spec->sheets[i].ranks));
+	}
+	return h;
+}
+
+/* ---- input ---- */
+
+static const char *file_in(const char *word)
+{
+	const char *equals = strchr(word, '=');
+
+	return word[0] == '-' && equals ? equals + 1 : word;
+}
+
+static void add_file(struct job_input *input, int folder_fd, const char *word)
+{
+	const char *path = file_in(word);
+	struct stat st;
+
+	if (!path[0] || fstatat(folder_fd, path, &st, 0) < 0 || !S_ISREG(st.st_mode))
+		return;
+	if (!u64_known(input->bytes))
+		*input = (struct job_input){ 0, HASH_INIT };
+	input->bytes = u64_add(input->bytes, (uint64_t)st.st_size);
+	input->hash = hash_bytes(input->hash, path, strlen(path) + 1);
+	input->hash = hash_bytes(input->hash, &st.st_size, sizeof(st.st_size));
+	input->hash = hash_bytes(input->hash, &st.st_mtim.tv_sec, sizeof(st.st_mtim.tv_sec));
+	input->hash = hash_bytes(input->hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
+}
+
+static void add_sheet(struct job_input *input, const struct sheet_spec *sheet)
+{
+	CLEANUP(close_fd) int folder_fd = -1;
+
+	if (sheet->workdir) {
+		folder_fd = open(sheet->workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (folder_fd < 0)
+			return;
+	}
+	for (size_t i = 1; sheet->argv[0] && sheet->argv[i] && i < MAX_WORDS; i++)
+		add_file(input, folder_fd < 0 ? AT_FDCWD : folder_fd, sheet->argv[i]);
+}
+
+struct job_input job_spec_measure_input(const struct job_spec *spec)
+{
+	struct job_input input = { U64_UNKNOWN, 0 };
+
+	for (size_t i = 0; i < spec->n_sheets; i++)
+		add_sheet(&input, &spec->sheets[i]);
+	return input;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/host.h"
 #include "sources/known.h"
@@ -64,18 +65,6 @@ static void free_collector(struct collector **c)
 	*c = collector_free(*c);
 }
 
-/* The iterator knows the living machine only, and has its numbers from this very kernel. */
-static void open_tasks(struct collector *c, const struct collector_options *o)
-{
-	if (!o->want_ebpf)
-		err_set(&c->tasks_err, -EOPNOTSUPP,
-			"loading the eBPF program costs more than it saves in a short run");
-	else if (!reader_is_live(&c->reader))
-		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
-	else
-		(void)tasks_open(o->is_as_old, &c->tasks, &c->tasks_err);
-}
-
 int collector_new(const struct collector_options *o, struct collector **ret, struct err *err)
 {
 	CLEANUP(free_collector) struct collector *c = calloc(1, sizeof(*c));
@@ -106,7 +95,14 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 		return r;
 	if (reader_init(&c->reader, dirfd(c->proc)) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	open_tasks(c, o);
+	/* The iterator knows the living machine only, and has its numbers from this very kernel. */
+	if (!o->want_ebpf)
+		err_set(&c->tasks_err, -EOPNOTSUPP,
+			"loading the eBPF program costs more than it saves in a short run");
+	else if (!reader_is_live(&c->reader))
+		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
+	else
+		(void)tasks_open(o->is_as_old, &c->tasks, &c->tasks_err);
 	*ret = TAKE_PTR(c);
 	return 0;
 }
@@ -136,20 +132,6 @@ struct collector *collector_free(struct collector *c)
 }
 
 /* ---- scanning ---- */
-
-static int roster_reserve(struct roster *roster, size_t n)
-{
-	struct known **items;
-
-	if (n <= roster->cap)
-		return 0;
-	items = reallocarray(roster->items, n, sizeof(struct known *));
-	if (!items)
-		return -ENOMEM;
-	roster->items = items;
-	roster->cap = n;
-	return 0;
-}
 
 /* Some other part of the program needs files: gives back all that are kept. */
 static void close_all_files(struct collector *c)
@@ -387,15 +369,6 @@ static int scan_task_list(struct collector *c, const struct task_list *list, str
 	return r;
 }
 
-static void swap_rosters(struct collector *c)
-{
-	struct roster scanned = c->next;
-
-	c->next = c->roster;
-	c->next.n = 0;
-	c->roster = scanned;
-}
-
 /* A second look where the first met a want of files. */
 static void read_host(struct collector *c, struct snapshot *s)
 {
@@ -429,7 +402,11 @@ static int cannot_read(struct err *err, int r)
 
 static int end_scan(struct collector *c, int r, const struct snapshot *s, struct err *err)
 {
-	swap_rosters(c);
+	struct roster scanned = c->next;
+
+	c->next = c->roster;
+	c->next.n = 0;
+	c->roster = scanned;
 	if (r < 0)
 		return cannot_read(err, r);
 	c->last_scan_boot_ns = s->boot_ns;
@@ -439,7 +416,7 @@ static int end_scan(struct collector *c, int r, const struct snapshot *s, struct
 /* The processes of c->pids. */
 static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
 {
-	if (roster_reserve(&c->next, c->pids.n) < 0)
+	if (ARRAY_RESERVE(c->next.items, c->next.cap, c->pids.n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return end_scan(c, scan_processes(c, s), s, err);
 }
@@ -477,7 +454,7 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 		return -EAGAIN;
 	}
 	c->tasks_boot_ns = c->reader.now_boot_ns();
-	if (roster_reserve(&c->next, list.n + c->pids.n) < 0)
+	if (ARRAY_RESERVE(c->next.items, c->next.cap, list.n + c->pids.n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return end_scan(c, scan_task_list(c, &list, s), s, err);
 }

@@ -25,7 +25,8 @@
 
 #define PATH_MAX_BYTES 64 /* a pid, a slash, one of our file names */
 
-struct kept_budget kept_budget_from_limit(void)
+/* From the soft RLIMIT_NOFILE as it is now, less a reserve for the rest of the program. */
+static struct kept_budget kept_budget_from_limit(void)
 {
 	struct kept_budget b = { 0 };
 	struct rlimit limit;
@@ -99,8 +100,9 @@ static ssize_t read_anew(struct kept *k, struct kept_budget *budget, struct kept
 	return n;
 }
 
-ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept_name name, char *text,
-		  size_t size)
+/* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
+static ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept_name name,
+			 char *text, size_t size)
 {
 	ssize_t n;
 
@@ -133,7 +135,9 @@ static int stat_anew(struct kept *k, struct kept_budget *budget, struct kept_nam
 	return 0;
 }
 
-int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name name, uint64_t *ret)
+/* st_size into *ret, for folders as well. */
+static int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name name,
+			  uint64_t *ret)
 {
 	struct stat st;
 	int r;
@@ -159,23 +163,19 @@ static bool is_procfs(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/*
- * Since Linux 6.2 st_size of proc/PID/fd is the number of open files; before,
- * it is always 0, and in a captured tree it is the size of some folder. A
- * single 0 would not tell an old kernel from a process without files, but we
- * ourselves do have files open: so our own entry decides, once.
- */
-static bool probe_fd_size(int proc_fd)
+int reader_init(struct reader *r, int proc_fd)
 {
 	struct stat st;
 
-	return is_procfs(proc_fd) && fstatat(proc_fd, "self/fd", &st, 0) == 0 && st.st_size > 0;
-}
-
-int reader_init(struct reader *r, int proc_fd)
-{
 	r->proc_fd = proc_fd;
-	r->has_fd_size = probe_fd_size(proc_fd);
+	/*
+	 * Since Linux 6.2 st_size of proc/PID/fd is the number of open files; before,
+	 * it is always 0, and in a captured tree it is the size of some folder. A
+	 * single 0 would not tell an old kernel from a process without files, but we
+	 * ourselves do have files open: so our own entry decides, once.
+	 */
+	r->has_fd_size =
+		is_procfs(proc_fd) && fstatat(proc_fd, "self/fd", &st, 0) == 0 && st.st_size > 0;
 	r->command = (struct buf)BUF_INIT;
 	r->text = malloc(READER_TEXT_BYTES);
 	/* The files of a captured tree have no process: one that is replaced would stay as it was.

@@ -26,9 +26,6 @@ struct kept_budget {
 	bool is_short; /* an open failed for want of files: close some, keep no more */
 };
 
-/* From the soft RLIMIT_NOFILE as it is now, less a reserve for the rest of the program. */
-struct kept_budget kept_budget_from_limit(void);
-
 struct kept {
 	int fd; /* or one of the two below */
 };
@@ -46,14 +43,6 @@ struct kept_name {
 	pid_t pid;
 	const char *file; /* "stat" */
 };
-
-/* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
-ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept_name name, char *text,
-		  size_t size);
-
-/* st_size into *ret, for folders as well. */
-int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name name,
-		   uint64_t *ret);
 
 /* Closes it if it is open; the next reading counts as the first. */
 void kept_close(struct kept *k, struct kept_budget *budget);

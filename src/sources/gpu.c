@@ -55,7 +55,8 @@ bool gpu_pace_tell(const struct gpu_pace *p, char *ret, size_t size)
 
 /* ---- what was done between two looks ---- */
 
-double gpu_idleness_of(const struct gpu_process *p)
+/* 1: it holds memory there and does nothing. */
+static double gpu_idleness_of(const struct gpu_process *p)
 {
 	if (p->memory_bytes == 0 || p->utilization_pct > 0)
 		return 0;
@@ -338,37 +339,25 @@ static void show_safely(char *text, size_t size)
 	snprintf(text, size, "%s", shown.data ? shown.data : "");
 }
 
-/* Of a reader that was started again it begins at 0. */
-static void count_cpu(struct gpus *g, uint64_t before_ns, uint64_t now_ns)
-{
-	g->cpu_ns += now_ns >= before_ns ? now_ns - before_ns : now_ns;
-}
-
-static void count_reading(struct gpus *g, const struct gpu_reading *r)
-{
-	if (r->rung[0] && r->n_devices > 0)
-		gpu_pace_add(&g->pace, r->asked_boot_ns ? r->asked_boot_ns : r->boot_ns);
-}
-
-/* Of a reader that was silent for long nobody knows what was done meanwhile. */
-static void add_span(struct gpus *g, const struct gpu_reading *r)
-{
-	uint64_t since_ns = r->boot_ns - g->now.boot_ns;
-
-	if (g->has_reading && g->now.rung[0] && r->rung[0] && r->boot_ns > g->now.boot_ns &&
-	    since_ns <= g->max_age_ns)
-		gpu_spans_add(&g->spans, r, since_ns);
-}
-
 static void take_reading(struct gpus *g, size_t n)
 {
+	uint64_t since_ns;
+
 	show_safely(g->next.note, sizeof(g->next.note));
 	show_safely(g->next.remark, sizeof(g->next.remark));
 	show_safely(g->next.rung, sizeof(g->next.rung));
-	count_cpu(g, g->now.cpu_ns, g->next.cpu_ns);
-	count_reading(g, &g->next);
+	/* Of a reader that was started again it begins at 0. */
+	g->cpu_ns +=
+		g->next.cpu_ns >= g->now.cpu_ns ? g->next.cpu_ns - g->now.cpu_ns : g->next.cpu_ns;
+	if (g->next.rung[0] && g->next.n_devices > 0)
+		gpu_pace_add(&g->pace,
+			     g->next.asked_boot_ns ? g->next.asked_boot_ns : g->next.boot_ns);
 	gpu_sort_processes(&g->next);
-	add_span(g, &g->next);
+	/* Of a reader that was silent for long nobody knows what was done meanwhile. */
+	since_ns = g->next.boot_ns - g->now.boot_ns;
+	if (g->has_reading && g->now.rung[0] && g->next.rung[0] &&
+	    g->next.boot_ns > g->now.boot_ns && since_ns <= g->max_age_ns)
+		gpu_spans_add(&g->spans, &g->next, since_ns);
 	memcpy(&g->now, &g->next, n);
 	if (g->now.rung[0])
 		memcpy(g->rung, g->now.rung, sizeof(g->rung));
@@ -451,18 +440,6 @@ static const char *find_trouble(const struct gpus *g, uint64_t boot_ns)
 	return g->has_reading && g->now.note[0] ? g->now.note : NULL;
 }
 
-static void add_top_shares(const struct gpu_reading *r, struct gpu_sample *devices)
-{
-	for (uint32_t i = 0; i < r->n_processes; i++) {
-		const struct gpu_process *p = &r->processes[i];
-
-		if (p->device < 0 || (uint32_t)p->device >= r->n_devices)
-			continue;
-		devices[p->device].top_share_pct =
-			f64_max_known(devices[p->device].top_share_pct, p->utilization_pct);
-	}
-}
-
 void gpus_fill(struct gpus *g, struct snapshot *s)
 {
 	gpus_take(g);
@@ -474,14 +451,14 @@ void gpus_fill(struct gpus *g, struct snapshot *s)
 		return;
 	memcpy(s->gpus, g->now.devices, g->now.n_devices * sizeof(*s->gpus));
 	s->n_gpus = g->now.n_devices;
-	add_top_shares(&g->now, s->gpus);
-}
+	for (uint32_t i = 0; i < g->now.n_processes; i++) {
+		const struct gpu_process *p = &g->now.processes[i];
 
-static void add_share(struct proc_sample *p, const struct gpu_process *of_it)
-{
-	p->gpu_memory_bytes = u64_add(p->gpu_memory_bytes, of_it->memory_bytes);
-	p->gpu_percent += of_it->utilization_pct;
-	p->gpu_idle_devices += gpu_idleness_of(of_it);
+		if (p->device < 0 || (uint32_t)p->device >= g->now.n_devices)
+			continue;
+		s->gpus[p->device].top_share_pct =
+			f64_max_known(s->gpus[p->device].top_share_pct, p->utilization_pct);
+	}
 }
 
 static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
@@ -523,7 +500,10 @@ void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between)
 		set_use(p, 0, 0);
 		for (; at < r->n_processes && r->processes[at].key.pid == p->key.pid; at++)
 			if (r->processes[at].key.start_ticks == p->key.start_ticks) {
-				add_share(p, &r->processes[at]);
+				p->gpu_memory_bytes =
+					u64_add(p->gpu_memory_bytes, r->processes[at].memory_bytes);
+				p->gpu_percent += r->processes[at].utilization_pct;
+				p->gpu_idle_devices += gpu_idleness_of(&r->processes[at]);
 				is_listed = true;
 			}
 		if (!is_listed && !would_be_listed(r, p))

@@ -125,9 +125,6 @@ struct gpu_spans {
 	struct gpu_span of[GPU_MAX_PROCESSES]; /* they ascend, as in a reading that is sorted */
 };
 
-/* 1: it holds memory there and does nothing. */
-double gpu_idleness_of(const struct gpu_process *p);
-
 /* By pid. */
 void gpu_sort_processes(struct gpu_reading *r);
 

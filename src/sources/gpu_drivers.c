@@ -24,8 +24,87 @@
 
 #define REOPEN_NS UINT64_C(10000000000) /* from one opening to the next */
 #define FAILURES_EACH 2			/* in a row, then it is the next one's turn */
+#define MAX_DOUBLINGS 4			/* of the time for which a driver is left alone */
+#define NVIDIA_GPUS "proc/driver/nvidia/gpus"
 
 const struct gpu_driver *const gpu_drivers[] = { &gpu_nvml, &gpu_smi, &gpu_drm };
+
+/* ---- whether a driver has found a GPU, without asking it anything ---- */
+
+static uint32_t count_entries(int root_fd, const char *path)
+{
+	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dirent *entry;
+	uint32_t n = 0;
+	DIR *dir;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		return 0;
+	fd = -1; /* the DIR has it now */
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+uint32_t gpu_count_nvidia(int root_fd)
+{
+	return count_entries(root_fd, NVIDIA_GPUS);
+}
+
+bool gpu_has_nvidia(int root_fd)
+{
+	return gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
+}
+
+bool sources_has_gpu(int root_fd)
+{
+	return gpu_has_nvidia(root_fd) ||
+	       (count_entries(root_fd, "dev/dri") > 0 && gpu_has_drm(root_fd));
+}
+
+/*
+ * ---- drivers that took the process that asked them with them ----
+ *
+ * Such a driver is left alone for a while, so that the next one of its vendor has its turn. It
+ * may have been an accident (an update of the driver), so it is asked again.
+ */
+
+void gpu_record_death(struct gpu_record *record, int signal, uint64_t now_ns)
+{
+	record->n_deaths++;
+	record->signal = signal;
+	record->died_boot_ns = now_ns;
+}
+
+static uint64_t pause_ns(const struct gpu_record *record, uint64_t again_ns)
+{
+	unsigned doublings = record->n_deaths - 1;
+
+	return again_ns << (doublings < MAX_DOUBLINGS ? doublings : MAX_DOUBLINGS);
+}
+
+bool gpu_is_given_up(const struct gpu_record *record, uint64_t again_ns, uint64_t now_ns)
+{
+	return record->n_deaths > 0 && now_ns - record->died_boot_ns < pause_ns(record, again_ns);
+}
+
+int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const char *driver,
+		   struct err *err)
+{
+	unsigned long long minutes = pause_ns(record, again_ns) / UINT64_C(60000000000);
+	char how[96];
+
+	if (record->signal == GPU_HUNG)
+		snprintf(how, sizeof(how), "did not answer, and was ended");
+	else if (record->signal > 0)
+		snprintf(how, sizeof(how), "crashed (%s)", strsignal(record->signal));
+	else
+		snprintf(how, sizeof(how), "ended the process that asked it");
+	return err_set(err, -EIO, "%s %s: it is asked again after %llu minutes", driver, how,
+		       minutes);
+}
 
 /* ---- the drivers of a vendor ---- */
 
@@ -170,42 +249,11 @@ static void open_slot(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
 
 /* ---- reading ---- */
 
-static void note_rung(struct gpu_reading *r, const char *name)
-{
-	size_t n = strlen(r->rung);
-
-	snprintf(r->rung + n, sizeof(r->rung) - n, "%s%s", n ? " + " : "", name);
-}
-
-/* Before what the driver itself notes: that may be a consequence. */
-static void note_why_not_better(const struct gpu_slots *s, enum gpu_vendor vendor,
-				struct gpu_reading *r)
-{
-	char own[GPU_NOTE_BYTES];
-
-	memcpy(own, r->note, sizeof(own));
-	r->note[0] = '\0';
-	join_reasons(s, vendor, s->of[vendor].driver, r->note);
-	join(r->note, own);
-}
-
 /* What is in a reading before a driver adds to it. */
 struct mark {
 	uint32_t n_devices, n_processes, n_left_out, only_own;
 	bool has_note, has_remark;
 };
-
-static void roll_back(struct gpu_reading *r, const struct mark *to)
-{
-	r->n_devices = to->n_devices;
-	r->n_processes = to->n_processes;
-	r->n_left_out = to->n_left_out;
-	r->only_own = to->only_own;
-	if (!to->has_note)
-		r->note[0] = '\0';
-	if (!to->has_remark)
-		r->remark[0] = '\0';
-}
 
 /* Which it has, for when it does not answer, or another one does. */
 static void keep_devices(const struct gpu_slot *slot, const struct gpu_reading *r, uint32_t first,
@@ -226,27 +274,29 @@ static size_t number_of(const struct gpu_driver *driver)
 	return i;
 }
 
-static void take_failure(struct gpu_slot *slot, struct gpu_reading *r, const struct mark *before)
-{
-	roll_back(r, before);
-	slot->n_failures++;
-	close_slot(slot);
-}
-
 /* False: nothing was read. */
 static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_reading *ret)
 {
 	struct mark before = { ret->n_devices, ret->n_processes,     ret->n_left_out,
 			       ret->only_own,  ret->note[0] != '\0', ret->remark[0] != '\0' };
 	struct gpu_slot *slot = &s->of[vendor];
-	size_t i;
+	size_t i, n;
 
 	if (!slot->driver)
 		return false;
 	i = number_of(slot->driver);
 	beat(s, GPU_BEAT_ASKS, i);
 	if (slot->driver->read(slot->opened, ret, &s->why_not[i]) < 0) {
-		take_failure(slot, ret, &before);
+		ret->n_devices = before.n_devices;
+		ret->n_processes = before.n_processes;
+		ret->n_left_out = before.n_left_out;
+		ret->only_own = before.only_own;
+		if (!before.has_note)
+			ret->note[0] = '\0';
+		if (!before.has_remark)
+			ret->remark[0] = '\0';
+		slot->n_failures++;
+		close_slot(slot);
 		return false;
 	}
 	beat(s, GPU_BEAT_ANSWERED, i);
@@ -255,9 +305,17 @@ static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_re
 	slot->n_failures = 0;
 	gpu_check_devices(ret, before.n_devices);
 	keep_devices(slot, ret, before.n_devices, places_of(s, vendor));
-	note_rung(ret, slot->driver->name);
-	if (!before.has_note)
-		note_why_not_better(s, vendor, ret);
+	n = strlen(ret->rung);
+	snprintf(ret->rung + n, sizeof(ret->rung) - n, "%s%s", n ? " + " : "", slot->driver->name);
+	if (!before.has_note) {
+		/* Before what the driver itself notes: that may be a consequence. */
+		char own[GPU_NOTE_BYTES];
+
+		memcpy(own, ret->note, sizeof(own));
+		ret->note[0] = '\0';
+		join_reasons(s, vendor, s->of[vendor].driver, ret->note);
+		join(ret->note, own);
+	}
 	return true;
 }
 
@@ -300,87 +358,6 @@ void gpu_close_all(struct gpu_slots *s)
 {
 	for (int i = 0; i < GPU_VENDORS; i++)
 		close_slot(&s->of[i]);
-}
-
-/*
- * ---- drivers that took the process that asked them with them ----
- *
- * Such a driver is left alone for a while, so that the next one of its vendor has its turn. It
- * may have been an accident (an update of the driver), so it is asked again.
- */
-
-#define MAX_DOUBLINGS 4
-
-void gpu_record_death(struct gpu_record *record, int signal, uint64_t now_ns)
-{
-	record->n_deaths++;
-	record->signal = signal;
-	record->died_boot_ns = now_ns;
-}
-
-static uint64_t pause_ns(const struct gpu_record *record, uint64_t again_ns)
-{
-	unsigned doublings = record->n_deaths - 1;
-
-	return again_ns << (doublings < MAX_DOUBLINGS ? doublings : MAX_DOUBLINGS);
-}
-
-bool gpu_is_given_up(const struct gpu_record *record, uint64_t again_ns, uint64_t now_ns)
-{
-	return record->n_deaths > 0 && now_ns - record->died_boot_ns < pause_ns(record, again_ns);
-}
-
-int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const char *driver,
-		   struct err *err)
-{
-	unsigned long long minutes = pause_ns(record, again_ns) / UINT64_C(60000000000);
-	char how[96];
-
-	if (record->signal == GPU_HUNG)
-		snprintf(how, sizeof(how), "did not answer, and was ended");
-	else if (record->signal > 0)
-		snprintf(how, sizeof(how), "crashed (%s)", strsignal(record->signal));
-	else
-		snprintf(how, sizeof(how), "ended the process that asked it");
-	return err_set(err, -EIO, "%s %s: it is asked again after %llu minutes", driver, how,
-		       minutes);
-}
-
-/* ---- whether a driver has found a GPU, without asking it anything ---- */
-
-#define NVIDIA_GPUS "proc/driver/nvidia/gpus"
-
-static uint32_t count_entries(int root_fd, const char *path)
-{
-	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	const struct dirent *entry;
-	uint32_t n = 0;
-	DIR *dir;
-
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir)
-		return 0;
-	fd = -1; /* the DIR has it now */
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.';
-	closedir(dir);
-	return n;
-}
-
-uint32_t gpu_count_nvidia(int root_fd)
-{
-	return count_entries(root_fd, NVIDIA_GPUS);
-}
-
-bool gpu_has_nvidia(int root_fd)
-{
-	return gpu_count_nvidia(root_fd) > 0 || faccessat(root_fd, "dev/nvidiactl", F_OK, 0) == 0;
-}
-
-bool sources_has_gpu(int root_fd)
-{
-	return gpu_has_nvidia(root_fd) ||
-	       (count_entries(root_fd, "dev/dri") > 0 && gpu_has_drm(root_fd));
 }
 
 /* ---- what each driver costs, for doctor ---- */

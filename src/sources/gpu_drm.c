@@ -104,26 +104,12 @@ static DIR *open_folder(int root_fd, const char *path)
 	return dir;
 }
 
-/* The first of hwmon's; its number is another after each start. */
-static void find_sensors(int root_fd, struct drm_card *c)
-{
-	char path[128];
-	const struct dirent *entry;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "sys/class/drm/%s/device/hwmon", c->card);
-	dir = open_folder(root_fd, path);
-	while (dir && !c->sensors[0] && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && strlen(entry->d_name) < sizeof(c->sensors))
-			strcpy(c->sensors, entry->d_name);
-	if (dir)
-		closedir(dir);
-}
-
 static bool describe(int root_fd, const char *card, struct drm_card *ret)
 {
-	char text[FILE_BYTES];
+	char text[FILE_BYTES], path[128];
 	const char *vendor;
+	const struct dirent *entry;
+	DIR *dir;
 
 	*ret = (struct drm_card){ 0 };
 	if (strlen(card) >= sizeof(ret->card) ||
@@ -135,7 +121,14 @@ static bool describe(int root_fd, const char *card, struct drm_card *ret)
 		return false;
 	strcpy(ret->card, card);
 	snprintf(ret->name, sizeof(ret->name), "%s (%s)", vendor, card);
-	find_sensors(root_fd, ret);
+	/* The first of hwmon's; its number is another after each start. */
+	snprintf(path, sizeof(path), "sys/class/drm/%s/device/hwmon", ret->card);
+	dir = open_folder(root_fd, path);
+	while (dir && !ret->sensors[0] && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && strlen(entry->d_name) < sizeof(ret->sensors))
+			strcpy(ret->sensors, entry->d_name);
+	if (dir)
+		closedir(dir);
 	return true;
 }
 
@@ -547,12 +540,17 @@ static int drm_open(int root_fd, void **ret, struct err *err)
 	return err_set(err, -ENODEV, "no GPU has a driver in the kernel");
 }
 
-/* New ones stand behind the others; one that is back may have another name and other sensors. */
-static void look_for_cards(struct drm *d)
+static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 {
+	struct drm *d = driver;
+	int first_device = (int)ret->n_devices;
 	struct drm_card found[GPU_MAX_DEVICES];
-	size_t n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
+	size_t n;
 
+	(void)err; /* a card that is gone is looked for again */
+	/* New ones stand behind the others; one that is back may have another name and other
+	 * sensors. */
+	n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
 	for (size_t i = 0; i < n; i++) {
 		int known = drm_find_slot(d->cards, d->n_cards, found[i].slot);
 
@@ -564,37 +562,20 @@ static void look_for_cards(struct drm *d)
 		else
 			d->has_more = true;
 	}
-}
-
-static void note_news(const struct drm_card *c, int index, struct gpu_reading *ret)
-{
-	if (c->came_boot_ns && clock_boot_ns() - c->came_boot_ns < NEWS_NS)
-		gpu_remark(ret, "%s at %s was added: it is GPU %d", c->name, c->slot, index);
-}
-
-/* One that is gone hides no other: it keeps its place, and who holds it is not known. */
-static void read_cards(const struct drm *d, struct gpu_reading *ret)
-{
+	/* One that is gone hides no other: it keeps its place, and who holds it is not known. */
 	for (size_t i = 0; i < d->n_cards; i++) {
 		int index = (int)ret->n_devices;
 
 		if (drm_read_card(d->root_fd, &d->cards[i], ret)) {
-			note_news(&d->cards[i], index, ret);
+			if (d->cards[i].came_boot_ns &&
+			    clock_boot_ns() - d->cards[i].came_boot_ns < NEWS_NS)
+				gpu_remark(ret, "%s at %s was added: it is GPU %d",
+					   d->cards[i].name, d->cards[i].slot, index);
 			continue;
 		}
 		gpu_note(ret, "%s at %s is gone", d->cards[i].name, d->cards[i].slot);
 		ret->n_left_out++;
 	}
-}
-
-static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
-{
-	struct drm *d = driver;
-	int first_device = (int)ret->n_devices;
-
-	(void)err; /* a card that is gone is looked for again */
-	look_for_cards(d);
-	read_cards(d, ret);
 	if (d->has_more)
 		gpu_note_more_devices(ret);
 	drm_users_look(d->users, d->cards, d->n_cards);

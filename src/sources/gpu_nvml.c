@@ -82,21 +82,6 @@ static bool has_new_process(const struct nvml *n, const struct nvml_gpu *d)
 	return false;
 }
 
-/* Who is listed now. Of those that were there when nobody had asked yet, none is new. */
-static void keep_asked(const struct nvml *n, struct nvml_gpu *d, bool is_first)
-{
-	struct nvml_asked *asked = calloc(n->n_listed + 1, sizeof(*asked));
-
-	for (unsigned i = 0; asked && i < n->n_listed; i++)
-		asked[i] = (struct nvml_asked){
-			.pid = n->list[i].pid,
-			.is_new = !is_first && !find_asked(d, n->list[i].pid),
-		};
-	free(d->asked);
-	d->asked = asked;
-	d->n_asked = asked ? n->n_listed : 0;
-}
-
 /* By the clock that samples are dated by; there may be none if it is less than a second ago. */
 static uint64_t sample_time_us(uint64_t since_ns, uint64_t now_ns)
 {
@@ -163,6 +148,7 @@ static void read_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct
 	bool moves = !is_first && has_moved(d, use_pct);
 	bool has_new = !is_first && has_new_process(n, d);
 	uint64_t since_ns = moves || has_new ? d->listed_boot_ns : d->shares_boot_ns;
+	struct nvml_asked *asked;
 
 	d->listed_boot_ns = now_ns;
 	if (has_new)
@@ -172,7 +158,16 @@ static void read_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct
 		return;
 	nvml_ask_shares(n, d, use_pct, since_ns, now_ns);
 	d->has_moved = moves;
-	keep_asked(n, d, is_first);
+	/* Who is listed now. Of those that were there when nobody had asked yet, none is new. */
+	asked = calloc(n->n_listed + 1, sizeof(*asked));
+	for (unsigned i = 0; asked && i < n->n_listed; i++)
+		asked[i] = (struct nvml_asked){
+			.pid = n->list[i].pid,
+			.is_new = !is_first && !find_asked(d, n->list[i].pid),
+		};
+	free(d->asked);
+	d->asked = asked;
+	d->n_asked = asked ? n->n_listed : 0;
 }
 
 /*
@@ -202,21 +197,6 @@ static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct
 
 /* ---- both ---- */
 
-static void add_process(struct nvml *n, const struct nvml_gpu *d, int index,
-			const struct nvml_process_v3 *p, struct gpu_reading *ret)
-{
-	struct gpu_process process = {
-		.device = index,
-		.memory_bytes = p->used_memory == NVML_NOT_AVAILABLE ? U64_UNKNOWN : p->used_memory,
-		.utilization_pct = share_of(d, p->pid, index, ret),
-	};
-
-	if (gpu_owners_find(&n->owners, n->root_fd, p->pid, &gpu_nvidia_files, &process.key))
-		gpu_add_process(ret, &process);
-	else
-		ret->n_left_out++;
-}
-
 /* Of a device with a handle, into the reading, of which it is that one; its use is read before. */
 static void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
 				uint64_t now_ns, struct gpu_reading *ret)
@@ -228,8 +208,21 @@ static void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct
 			 "the driver does not tell the share of each process on GPU %d, as of "
 			 "one that is divided (MIG)",
 			 of->index);
-	for (unsigned i = 0; i < n->n_listed; i++)
-		add_process(n, d, of->index, &n->list[i], ret);
+	for (unsigned i = 0; i < n->n_listed; i++) {
+		struct gpu_process process = {
+			.device = of->index,
+			.memory_bytes = n->list[i].used_memory == NVML_NOT_AVAILABLE
+						? U64_UNKNOWN
+						: n->list[i].used_memory,
+			.utilization_pct = share_of(d, n->list[i].pid, of->index, ret),
+		};
+
+		if (gpu_owners_find(&n->owners, n->root_fd, n->list[i].pid, &gpu_nvidia_files,
+				    &process.key))
+			gpu_add_process(ret, &process);
+		else
+			ret->n_left_out++;
+	}
 }
 
 /* ---- what a device says of itself ---- */

@@ -60,21 +60,6 @@ static const struct {
 	CALL(event_wait, "nvmlEventSetWait_v2", false),
 };
 
-static int find_symbols(struct nvml *n, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
-		void *found = dlsym(n->library, symbols[i].symbol);
-
-		if (!found && symbols[i].older)
-			found = dlsym(n->library, symbols[i].older);
-		if (!found && symbols[i].is_needed)
-			return err_set(err, -ENOSYS, LIBRARY " has no %s: too old",
-				       symbols[i].symbol);
-		memcpy((char *)&n->call + symbols[i].offset, &found, sizeof(found));
-	}
-	return 0;
-}
-
 const char *nvml_word(const struct nvml *n, int result)
 {
 	const char *word = n->call.error_string(result);
@@ -107,14 +92,17 @@ static int nvml_load(struct nvml *n, struct err *err)
 	n->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!n->library)
 		return tell_not_loaded(gpu_has_nvidia(n->root_fd) ? -ENOENT : -ENODEV, err);
-	return find_symbols(n, err);
-}
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *found = dlsym(n->library, symbols[i].symbol);
 
-static void nvml_unload(struct nvml *n)
-{
-	if (n->library)
-		dlclose(n->library);
-	n->library = NULL;
+		if (!found && symbols[i].older)
+			found = dlsym(n->library, symbols[i].older);
+		if (!found && symbols[i].is_needed)
+			return err_set(err, -ENOSYS, LIBRARY " has no %s: too old",
+				       symbols[i].symbol);
+		memcpy((char *)&n->call + symbols[i].offset, &found, sizeof(found));
+	}
+	return 0;
 }
 
 /* ---- which GPUs a session has, and which place each has among them ---- */
@@ -167,27 +155,6 @@ static void take_device(struct nvml *n, unsigned i, const struct opening *found)
 	if (n->call.name)
 		n->call.name(d->handle, d->name, sizeof(d->name));
 	d->name[sizeof(d->name) - 1] = '\0';
-}
-
-/*
- * Before they are looked for anew. Where more or fewer are counted than before, the library may
- * call them by other numbers: then one that was lost stays lost until it is found.
- */
-static void forget_handles(struct nvml *n, unsigned count)
-{
-	bool has_same_numbers = count == n->n_counted;
-
-	for (unsigned i = 0; i < n->n_devices; i++) {
-		struct nvml_gpu *d = &n->devices[i];
-
-		d->handle = d->told_as = NULL;
-		d->shares_time_us = 0;
-		if (!has_same_numbers)
-			d->number = -1;
-		if (has_same_numbers || !nvml_is_lost(d->why_closed))
-			d->why_closed = NVML_OK;
-	}
-	n->n_counted = count;
 }
 
 static void note_denied(struct nvml *n, int number)
@@ -279,12 +246,28 @@ static int nvml_find_devices(struct nvml *n, struct err *err)
 	struct opening found[GPU_MAX_DEVICES];
 	unsigned count = 0, n_found;
 	int n_open, result = n->call.count(&count);
+	bool has_same_numbers;
 
 	if (result != NVML_OK)
 		return nvml_tell(n, result, "count the GPUs", err);
 	if (count == 0 && n->n_devices == 0)
 		return err_set(err, -ENODEV, "NVML knows no GPU");
-	forget_handles(n, count);
+	/*
+	 * Before they are looked for anew. Where more or fewer are counted than before, the library
+	 * may call them by other numbers: then one that was lost stays lost until it is found.
+	 */
+	has_same_numbers = count == n->n_counted;
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+
+		d->handle = d->told_as = NULL;
+		d->shares_time_us = 0;
+		if (!has_same_numbers)
+			d->number = -1;
+		if (has_same_numbers || !nvml_is_lost(d->why_closed))
+			d->why_closed = NVML_OK;
+	}
+	n->n_counted = count;
 	n_found = open_handles(n, count, found);
 	n_open = take_devices(n, found, n_found);
 	if (n_open == 0)
@@ -359,17 +342,6 @@ const char *nvml_id(const void *driver, size_t i)
 
 /* ---- a session ---- */
 
-/* From here on it counts the errors that the device reports to the driver. */
-static void listen_to_events(struct nvml *n)
-{
-	if (!n->call.event_set_create || !n->call.event_wait || !n->call.register_events ||
-	    !n->call.event_set_free || n->call.event_set_create(&n->events) != NVML_OK)
-		n->events = NULL;
-	for (unsigned i = 0; n->events && i < n->n_devices; i++)
-		if (n->devices[i].handle)
-			n->call.register_events(n->devices[i].handle, NVML_EVENT_XID, n->events);
-}
-
 static void end_session(struct nvml *n)
 {
 	if (n->events)
@@ -392,8 +364,16 @@ static int begin_session(struct nvml *n, struct err *err)
 	n->is_initialised = true;
 	n->opened_boot_ns = clock_boot_ns();
 	r = nvml_find_devices(n, err);
-	if (r > 0)
-		listen_to_events(n);
+	if (r > 0) {
+		/* From here on it counts the errors that the device reports to the driver. */
+		if (!n->call.event_set_create || !n->call.event_wait || !n->call.register_events ||
+		    !n->call.event_set_free || n->call.event_set_create(&n->events) != NVML_OK)
+			n->events = NULL;
+		for (unsigned i = 0; n->events && i < n->n_devices; i++)
+			if (n->devices[i].handle)
+				n->call.register_events(n->devices[i].handle, NVML_EVENT_XID,
+							n->events);
+	}
 	return r;
 }
 
@@ -418,7 +398,9 @@ void nvml_close(void *driver)
 		free(n->devices[i].shares);
 		free(n->devices[i].asked);
 	}
-	nvml_unload(n);
+	if (n->library)
+		dlclose(n->library);
+	n->library = NULL;
 	free(n);
 }
 

@@ -309,17 +309,6 @@ bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const stru
  * its GPUs. But whoever has no device file open uses none, and whoever has, may.
  */
 
-/* On how many devices a driver has told of it. */
-static unsigned count_listed(const struct gpu_reading *r, const struct proc_key *key)
-{
-	unsigned n = 0;
-
-	for (uint32_t i = 0; i < r->n_processes; i++)
-		n += r->processes[i].key.pid == key->pid &&
-		     r->processes[i].key.start_ticks == key->start_ticks;
-	return n;
-}
-
 /* Nothing of it could be read. */
 static bool is_dark(const struct gpu_sample *device)
 {
@@ -344,7 +333,7 @@ static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *fil
 				 .utilization_pct = F64_UNKNOWN };
 	uint64_t devices = 0;
 	enum gpu_holds holds = gpu_holds_device(root_fd, pid, files, &devices);
-	unsigned n_listed;
+	unsigned n_listed = 0; /* on how many devices a driver has told of it */
 
 	if (holds == GPU_HOLDS_NOT)
 		return;
@@ -354,7 +343,9 @@ static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *fil
 	}
 	if (!gpu_read_key(root_fd, pid, &p.key))
 		return;
-	n_listed = count_listed(ret, &p.key);
+	for (uint32_t i = 0; i < ret->n_processes; i++)
+		n_listed += ret->processes[i].key.pid == p.key.pid &&
+			    ret->processes[i].key.start_ticks == p.key.start_ticks;
 	if (n_listed == 0 ||
 	    (has_dark_device(ret) && (unsigned)__builtin_popcountll(devices) > n_listed))
 		gpu_add_process(ret, &p);
@@ -386,11 +377,12 @@ static bool is_on_dark_device(const struct gpu_process *p, const struct gpu_read
 	       is_dark(&r->devices[p->device]);
 }
 
-/* They stay until their device is read again. */
-static void add_last_users(struct gpu_users *users, struct gpu_reading *ret)
+void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading *ret)
 {
+	uint32_t n_left_out = ret->n_left_out;
 	uint32_t n = 0;
 
+	/* They stay until their device is read again. */
 	for (uint32_t i = 0; i < users->n; i++) {
 		struct gpu_process p = users->of[i];
 
@@ -403,21 +395,9 @@ static void add_last_users(struct gpu_users *users, struct gpu_reading *ret)
 		gpu_add_process(ret, &p);
 	}
 	users->n = n;
-}
-
-static void keep_users(struct gpu_users *users, const struct gpu_reading *r)
-{
-	for (uint32_t i = 0; i < r->n_processes && users->n < GPU_MAX_PROCESSES; i++)
-		if (r->processes[i].device >= 0)
-			users->of[users->n++] = r->processes[i];
-}
-
-void gpu_find_left_out(int root_fd, struct gpu_users *users, struct gpu_reading *ret)
-{
-	uint32_t n_left_out = ret->n_left_out;
-
-	add_last_users(users, ret);
-	keep_users(users, ret);
+	for (uint32_t i = 0; i < ret->n_processes && users->n < GPU_MAX_PROCESSES; i++)
+		if (ret->processes[i].device >= 0)
+			users->of[users->n++] = ret->processes[i];
 	if (n_left_out == 0)
 		return;
 	gpu_add_holders(root_fd, &gpu_nvidia_files, ret);

@@ -98,13 +98,6 @@ static void say_beat(void *ctx, enum gpu_beat beat, size_t driver)
 	say(*(const int *)ctx, (uint8_t)beat, driver);
 }
 
-/* Programs that were killed and ended later. */
-static void reap_programs(void)
-{
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
-}
-
 /* Returns how long it must be left alone after that. */
 static double find_left_out(int root_fd, struct gpu_reading *reading)
 {
@@ -123,16 +116,6 @@ static void end_with_program(int number)
 	raise(number);
 }
 
-/*
- * Without a keeper nobody would end a program, and what it has started. A library that keeps the
- * signal away does not last either: nobody reads what we say any more (SIGPIPE).
- */
-static void end_with_keeper(void)
-{
-	signal(SIGTERM, end_with_program);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-}
-
 /* In the reader: until nobody listens at fd any more. */
 static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *slots, int fd,
 			       int beat_fd)
@@ -142,13 +125,20 @@ static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *s
 	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS, rest;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
-	end_with_keeper();
+	/*
+	 * Without a keeper nobody would end a program, and what it has started. A library that
+	 * keeps the signal away does not last either: nobody reads what we say any more (SIGPIPE).
+	 */
+	signal(SIGTERM, end_with_program);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	slots->beat = say_beat;
 	slots->ctx = &beat_fd;
 	while (wait_for_turn(fd, pause)) {
 		gpu_read_all(slots, o->root_fd, &reading);
 		say(beat_fd, GPU_MESSAGE_END, 0);
-		reap_programs();
+		/* Programs that were killed and ended later. */
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
 		rest = find_left_out(o->root_fd, &reading);
 		reading.cpu_ns = cpu_of_all_ns();
 		if (!gpu_send_reading(fd, &reading))
@@ -366,22 +356,17 @@ static void keep(struct keeper *k)
 	} while (poll(&wait, 1, is_known ? 0 : pause_ms) == 0);
 }
 
-/* What readers write, for the next ones; NULL: each begins to number anew. */
-static struct gpu_places *share_places(void)
-{
-	void *places = mmap(NULL, GPU_VENDORS * sizeof(struct gpu_places), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	return places == MAP_FAILED ? NULL : places;
-}
-
 /* In the keeper: until nobody listens at fd any more. */
 static void gpu_keep_reader(const struct gpus_options *options, int fd)
 {
 	static struct keeper keeper; /* of this process alone, and large */
+	void *places;
 
 	keeper = (struct keeper){ .options = *options, .fd = fd };
-	keeper.slots.places = share_places();
+	/* What readers write, for the next ones; NULL: each begins to number anew. */
+	places = mmap(NULL, GPU_VENDORS * sizeof(struct gpu_places), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	keeper.slots.places = places == MAP_FAILED ? NULL : places;
 	keep(&keeper);
 }
 

@@ -225,7 +225,14 @@ static bool is_one_left(void)
 	return pid == 0;
 }
 
-int smi_run(const char *query, struct buf *out, struct err *err)
+/*
+ * What it prints when it is asked that: lines of values between commas. It is given some
+ * seconds; one that hangs is killed with all that it started, and no other is started beside
+ * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user; -ENXIO: one
+ * has fallen off the bus, and what it printed of the others is right. Whoever calls has no other
+ * children.
+ */
+static int smi_run(const char *query, struct buf *out, struct err *err)
 {
 	uint64_t deadline_ns = clock_boot_ns() + TIMEOUT_NS;
 	int fds[2], r;
@@ -355,18 +362,6 @@ static double known_or_not(double value)
 	return isfinite(value) && value >= 0 ? value : F64_UNKNOWN;
 }
 
-static void note_lost(const struct smi_device *device, struct gpu_sample *s,
-		      struct gpu_reading *ret)
-{
-	s->is_lost = true;
-	gpu_note(ret,
-		 device->is_listed || is_hole(device) ? SMI_PROGRAM " says that GPU %d is lost"
-						      : SMI_PROGRAM
-			 " does not list GPU %d any more",
-		 s->index);
-	ret->n_left_out++; /* who holds it */
-}
-
 static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 {
 	struct gpu_sample *s = gpu_add_device(ret, "NVIDIA");
@@ -375,7 +370,13 @@ static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 	if (!s)
 		return;
 	if (device->is_lost || !device->is_listed) {
-		note_lost(device, s, ret);
+		s->is_lost = true;
+		gpu_note(ret,
+			 device->is_listed || is_hole(device)
+				 ? SMI_PROGRAM " says that GPU %d is lost"
+				 : SMI_PROGRAM " does not list GPU %d any more",
+			 s->index);
+		ret->n_left_out++; /* who holds it */
 		return;
 	}
 	s->utilization_pct = gpu_sane_percent(ret, s->index, line->values[SMI_UTILIZATION]);

@@ -16,15 +16,6 @@
 
 /* ---- running it (gpu_smi.c) ---- */
 
-/*
- * What it prints when it is asked that: lines of values between commas. It is given some
- * seconds; one that hangs is killed with all that it started, and no other is started beside
- * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user; -ENXIO: one
- * has fallen off the bus, and what it printed of the others is right. Whoever calls has no other
- * children.
- */
-int smi_run(const char *query, struct buf *out, struct err *err);
-
 /* In a handler of signals: kills what runs now, with all that it started. */
 void smi_end_program(void);
 

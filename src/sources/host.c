@@ -15,7 +15,8 @@
 #define FILE_MAX_BYTES 4096
 #define NO_LIMIT_V1 (UINT64_C(1) << 62) /* v1 writes the largest number of whole pages there is */
 
-uint64_t cgroup_bytes_parse(const char *text)
+/* A number of bytes; "max", and what v1 writes instead, is MEMORY_UNLIMITED. */
+static uint64_t cgroup_bytes_parse(const char *text)
 {
 	uint64_t bytes;
 
@@ -26,7 +27,8 @@ uint64_t cgroup_bytes_parse(const char *text)
 	return bytes >= NO_LIMIT_V1 ? MEMORY_UNLIMITED : bytes;
 }
 
-bool cgroup_is_outside(const char *path, size_t n)
+/* "/../x": outside of the namespace whose tree is below sys/fs/cgroup. */
+static bool cgroup_is_outside(const char *path, size_t n)
 {
 	return n >= 3 && memcmp(path, "/..", 3) == 0 && (n == 3 || path[3] == '/');
 }
@@ -136,21 +138,16 @@ static bool has_path(const struct path_list *list, const char *path)
 	return false;
 }
 
-static void list_paths(const struct snapshot *s, struct path_list *list)
-{
-	for (size_t i = 0; i < s->n_processes && list->n < ARRAY_SIZE(list->items); i++) {
-		const char *path = s->processes[i].job_id ? s->processes[i].cgroup : NULL;
-
-		if (path && !cgroup_is_outside(path, strlen(path)) && !has_path(list, path))
-			list->items[list->n++] = path;
-	}
-}
-
 void cgroups_read(int root_fd, struct snapshot *s)
 {
 	struct path_list list = { .n = 0 };
 
-	list_paths(s, &list);
+	for (size_t i = 0; i < s->n_processes && list.n < ARRAY_SIZE(list.items); i++) {
+		const char *path = s->processes[i].job_id ? s->processes[i].cgroup : NULL;
+
+		if (path && !cgroup_is_outside(path, strlen(path)) && !has_path(&list, path))
+			list.items[list.n++] = path;
+	}
 	s->n_cgroups = 0;
 	s->cgroups = arena_alloc(&s->arena, (list.n + 1) * sizeof(*s->cgroups));
 	for (size_t i = 0; s->cgroups && i < list.n; i++) {

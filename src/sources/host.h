@@ -34,12 +34,6 @@ int host_read(int proc_fd, const struct host_units *units, struct buf *text, str
  */
 void cgroups_read(int root_fd, struct snapshot *s);
 
-/* A number of bytes; "max", and what v1 writes instead, is MEMORY_UNLIMITED. */
-uint64_t cgroup_bytes_parse(const char *text);
-
-/* "/../x": outside of the namespace whose tree is below sys/fs/cgroup. */
-bool cgroup_is_outside(const char *path, size_t n);
-
 /* ---- how often the kernel killed for lack of memory: here, and on the host ---- */
 
 /* See sources_read_oom(). *ret_is_v1: which cgroup version the cgroup's count is from. */

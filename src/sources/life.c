@@ -110,17 +110,6 @@ static const struct {
 	[LIFE_RECORD_OOM] = { sizeof(struct life_oom), take_oom },
 };
 
-static void take_head(const struct life_head *head, const struct life_units *units,
-		      struct life_event *ret)
-{
-	ret->pid = (pid_t)head->pid;
-	ret->tag = head->tag;
-	ret->wall_ns = units->wall_ns + head->mono_ns - units->mono_ns;
-	if (head->start_boot_ns != 0)
-		ret->start_ticks = ns_to_ticks(head->start_boot_ns, units->clock_ticks);
-	copy_comm(ret->comm, head->comm);
-}
-
 int life_record_parse(const void *bytes, size_t len, const struct life_units *units,
 		      struct life_event *ret)
 {
@@ -133,7 +122,12 @@ int life_record_parse(const void *bytes, size_t len, const struct life_units *un
 	if (head.type >= ARRAY_SIZE(rows) || !rows[head.type].take || len < rows[head.type].bytes)
 		return -EBADMSG;
 	life_event_init(&ev);
-	take_head(&head, units, &ev);
+	ev.pid = (pid_t)head.pid;
+	ev.tag = head.tag;
+	ev.wall_ns = units->wall_ns + head.mono_ns - units->mono_ns;
+	if (head.start_boot_ns != 0)
+		ev.start_ticks = ns_to_ticks(head.start_boot_ns, units->clock_ticks);
+	copy_comm(ev.comm, head.comm);
 	rows[head.type].take(bytes, units, &ev);
 	*ret = ev;
 	return 0;

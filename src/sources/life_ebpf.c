@@ -92,13 +92,6 @@ static int load(struct ebpf *e, const struct life_options *o)
 	return r;
 }
 
-static int run_find_offsets(struct life_bpf *skel)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, options);
-
-	return bpf_prog_test_run_opts(bpf_program__fd(skel->progs.find_offsets), &options);
-}
-
 static int start_timer(void)
 {
 	const struct timespec period = { 0, DRAIN_MS * 1000000L };
@@ -124,14 +117,6 @@ static int take_record(void *ctx, void *bytes, size_t len)
 	return --e->n_left == 0 || ev.wall_ns > e->units.wall_ns ? -ECANCELED : 0;
 }
 
-static uint64_t clock_mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
 static int64_t take_lost(struct ebpf *e)
 {
 	uint64_t lost = __atomic_load_n(&e->skel->bss->n_lost, __ATOMIC_RELAXED);
@@ -146,10 +131,12 @@ static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void 
 	struct ebpf *e = ebpf_of(life);
 	uint64_t n_ticks;
 	int r;
+	struct timespec ts;
 
 	if (read(e->timer_fd, &n_ticks, sizeof(n_ticks)) < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
-	e->units.mono_ns = clock_mono_ns();
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	e->units.mono_ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 	e->units.wall_ns = clock_wall_ns();
 	e->fn = fn;
 	e->fn_ctx = ctx;
@@ -191,8 +178,11 @@ static int start(struct ebpf *e, const struct life_options *o)
 {
 	int r = load(e, o);
 
-	if (r == 0)
-		r = run_find_offsets(e->skel);
+	if (r == 0) {
+		LIBBPF_OPTS(bpf_test_run_opts, options);
+
+		r = bpf_prog_test_run_opts(bpf_program__fd(e->skel->progs.find_offsets), &options);
+	}
 	if (r < 0)
 		return r;
 	e->ring = ring_buffer__new(bpf_map__fd(e->skel->maps.ring), take_record, e, NULL);

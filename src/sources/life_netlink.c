@@ -289,23 +289,17 @@ static int check_namespaces(struct err *err)
 	return 0;
 }
 
-static void enlarge_queue(int fd)
-{
-	int bytes = RECEIVE_BYTES;
-
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-}
-
 static int open_socket(struct err *err)
 {
 	CLEANUP(close_fd)
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_CONNECTOR);
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK, .nl_groups = CN_IDX_PROC };
+	const int bytes = RECEIVE_BYTES;
 
 	if (fd < 0)
 		return err_set(err, -errno, "no netlink connector here: %s", strerror(errno));
-	enlarge_queue(fd);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
 		return TAKE_FD(fd);
 	if (errno == EPERM)
@@ -452,15 +446,6 @@ struct drain {
 	bool is_done; /* an event from after the beginning has come, or enough have */
 };
 
-/* After the threads, which see whether messages are missing before this one. */
-static void take_owner(struct netlink *life, const struct life_raw *raw)
-{
-	if (life->n_forgotten != life->threads.n_forgotten)
-		life_owners_forget(&life->owners);
-	life->n_forgotten = life->threads.n_forgotten;
-	life_owners_feed(&life->owners, raw);
-}
-
 static void take_raw(struct drain *d, const struct life_raw *raw)
 {
 	struct netlink *life = d->life;
@@ -470,7 +455,11 @@ static void take_raw(struct drain *d, const struct life_raw *raw)
 	if (raw->type != LIFE_RAW_FOREIGN && raw->mono_ns > d->began_mono_ns)
 		d->is_done = true;
 	is_whole = life_threads_feed(&life->threads, &life->loss, raw, &ev);
-	take_owner(life, raw);
+	/* After the threads, which see whether messages are missing before this one. */
+	if (life->n_forgotten != life->threads.n_forgotten)
+		life_owners_forget(&life->owners);
+	life->n_forgotten = life->threads.n_forgotten;
+	life_owners_feed(&life->owners, raw);
 	if (!is_whole)
 		return;
 	if (ev.type == LIFE_EXIT)
@@ -495,15 +484,6 @@ static void take_datagram(struct drain *d, const char *bytes, size_t len)
 	}
 }
 
-static void drain_accounts(struct netlink *life)
-{
-	int r = life->stats ? taskstats_drain(life->stats) : 0;
-
-	if (r < 0)
-		life->stats = taskstats_close(life->stats);
-	life->n_lost_accounts += r != 0;
-}
-
 static uint64_t take_losses(struct netlink *life)
 {
 	uint64_t n = life->n_lost_accounts;
@@ -519,7 +499,7 @@ static int drain_batch(struct drain *d)
 	struct sockaddr_nl from[BATCH];
 	struct iovec iov[BATCH];
 	struct mmsghdr messages[BATCH];
-	int n;
+	int n, r;
 
 	memset(messages, 0, sizeof(messages));
 	for (size_t i = 0; i < BATCH; i++) {
@@ -533,7 +513,10 @@ static int drain_batch(struct drain *d)
 	if (n < 0)
 		return -errno;
 	/* What the dead among these used was told before their death, so it is all there. */
-	drain_accounts(d->life);
+	r = d->life->stats ? taskstats_drain(d->life->stats) : 0;
+	if (r < 0)
+		d->life->stats = taskstats_close(d->life->stats);
+	d->life->n_lost_accounts += r != 0;
 	for (int i = 0; i < n; i++)
 		if (from[i].nl_pid == 0) /* others may send as well; only the kernel is believed */
 			take_datagram(d, text[i], messages[i].msg_len);

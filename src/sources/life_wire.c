@@ -6,53 +6,6 @@
 #include <linux/netlink.h>
 #include <string.h>
 
-static void take_fork(const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_FORK;
-	ret->tid = ev->event_data.fork.child_pid;
-	ret->pid = ev->event_data.fork.child_tgid;
-	ret->parent_pid = ev->event_data.fork.parent_tgid;
-}
-
-static void take_exec(const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_EXEC;
-	ret->tid = ev->event_data.exec.process_pid;
-	ret->pid = ev->event_data.exec.process_tgid;
-}
-
-static void take_exit(const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_EXIT;
-	ret->tid = ev->event_data.exit.process_pid;
-	ret->pid = ev->event_data.exit.process_tgid;
-	ret->parent_pid = ev->event_data.exit.parent_tgid;
-	ret->wait_status = (int)ev->event_data.exit.exit_code;
-}
-
-static void take_uid(const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_UID;
-	ret->tid = ev->event_data.id.process_pid;
-	ret->pid = ev->event_data.id.process_tgid;
-	ret->uid = ev->event_data.id.r.ruid;
-	ret->euid = ev->event_data.id.e.euid;
-}
-
-static void take_gid(const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_GID;
-	ret->tid = ev->event_data.id.process_pid;
-	ret->pid = ev->event_data.id.process_tgid;
-}
-
-static void take_ack(const struct cn_msg *cn, const struct proc_event *ev, struct life_raw *ret)
-{
-	ret->type = LIFE_RAW_ACK;
-	ret->ack = cn->ack;
-	ret->ack_errno = (int)ev->event_data.ack.err;
-}
-
 static void take_event(const struct cn_msg *cn, const struct proc_event *ev, struct life_raw *ret)
 {
 	ret->cpu = ev->cpu;
@@ -60,22 +13,39 @@ static void take_event(const struct cn_msg *cn, const struct proc_event *ev, str
 	ret->mono_ns = ev->timestamp_ns;
 	switch ((unsigned)ev->what) {
 	case PROC_EVENT_NONE:
-		take_ack(cn, ev, ret);
+		ret->type = LIFE_RAW_ACK;
+		ret->ack = cn->ack;
+		ret->ack_errno = (int)ev->event_data.ack.err;
 		break;
 	case PROC_EVENT_FORK:
-		take_fork(ev, ret);
+		ret->type = LIFE_RAW_FORK;
+		ret->tid = ev->event_data.fork.child_pid;
+		ret->pid = ev->event_data.fork.child_tgid;
+		ret->parent_pid = ev->event_data.fork.parent_tgid;
 		break;
 	case PROC_EVENT_EXEC:
-		take_exec(ev, ret);
+		ret->type = LIFE_RAW_EXEC;
+		ret->tid = ev->event_data.exec.process_pid;
+		ret->pid = ev->event_data.exec.process_tgid;
 		break;
 	case PROC_EVENT_EXIT:
-		take_exit(ev, ret);
+		ret->type = LIFE_RAW_EXIT;
+		ret->tid = ev->event_data.exit.process_pid;
+		ret->pid = ev->event_data.exit.process_tgid;
+		ret->parent_pid = ev->event_data.exit.parent_tgid;
+		ret->wait_status = (int)ev->event_data.exit.exit_code;
 		break;
 	case PROC_EVENT_UID:
-		take_uid(ev, ret);
+		ret->type = LIFE_RAW_UID;
+		ret->tid = ev->event_data.id.process_pid;
+		ret->pid = ev->event_data.id.process_tgid;
+		ret->uid = ev->event_data.id.r.ruid;
+		ret->euid = ev->event_data.id.e.euid;
 		break;
 	case PROC_EVENT_GID:
-		take_gid(ev, ret);
+		ret->type = LIFE_RAW_GID;
+		ret->tid = ev->event_data.id.process_pid;
+		ret->pid = ev->event_data.id.process_tgid;
 		break;
 	default:
 		ret->type = LIFE_RAW_OTHER;

@@ -61,16 +61,6 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 
 /* ---- I/O of children ---- */
 
-static void io_add(struct pid_io *sum, const struct pid_io *io)
-{
-	sum->rchar = u64_add(sum->rchar, io->rchar);
-	sum->wchar = u64_add(sum->wchar, io->wchar);
-	sum->syscr = u64_add(sum->syscr, io->syscr);
-	sum->syscw = u64_add(sum->syscw, io->syscw);
-	sum->read_bytes = u64_add(sum->read_bytes, io->read_bytes);
-	sum->write_bytes = u64_add(sum->write_bytes, io->write_bytes);
-}
-
 static void io_subtract(struct io_counts *from, const struct pid_io *io)
 {
 	from->rchar = u64_delta(from->rchar, io->rchar);
@@ -118,7 +108,12 @@ static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
 	if (io_read_text_at(task_fd, path, text, sizeof(text)) <= 0)
 		return -ENODATA;
 	pid_io_parse(text, &io);
-	io_add(sum, &io);
+	sum->rchar = u64_add(sum->rchar, io.rchar);
+	sum->wchar = u64_add(sum->wchar, io.wchar);
+	sum->syscr = u64_add(sum->syscr, io.syscr);
+	sum->syscw = u64_add(sum->syscw, io.syscw);
+	sum->read_bytes = u64_add(sum->read_bytes, io.read_bytes);
+	sum->write_bytes = u64_add(sum->write_bytes, io.write_bytes);
 	return 0;
 }
 

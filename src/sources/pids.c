@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/macros.h"
 #include "base/num.h"
 
 void pid_list_release(struct pid_list *list)
@@ -15,15 +16,8 @@ void pid_list_release(struct pid_list *list)
 
 int pid_list_add(struct pid_list *list, pid_t pid)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : 256;
-		pid_t *items = reallocarray(list->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		list->items = items;
-		list->cap = cap;
-	}
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return -ENOMEM;
 	list->items[list->n++] = pid;
 	return 0;
 }

@@ -94,27 +94,6 @@ static struct rung probe_samples(const struct probe *p)
 	return rung_of_samples(true, "");
 }
 
-/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows. */
-static void probe_listener(struct probe *p)
-{
-	const struct life_options options = { .want_ebpf = p->want_ebpf,
-					      .why_no_ebpf = p->why_no_ebpf };
-	struct life *life = NULL;
-	struct err err = ERR_INIT;
-
-	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
-	if (life_open_with(&options, &life, &err) == 0) {
-		p->births = life_rung(life);
-		p->sees_oom = life_sees_oom(life);
-		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
-		err_set(&err, 0, "%s", p->births.reason);
-	}
-	p->births.reason = keep_why(p, &err);
-	if (!p->why_no_oom)
-		p->why_no_oom = p->births.reason;
-	life_close(life);
-}
-
 static struct rung probe_life(const struct probe *p)
 {
 	return p->births;
@@ -240,7 +219,24 @@ _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has 
 
 static size_t probe_all(struct probe *p, struct rung *ret)
 {
-	probe_listener(p);
+	const struct life_options options = { .want_ebpf = p->want_ebpf,
+					      .why_no_ebpf = p->why_no_ebpf };
+	struct life *life = NULL;
+	struct err err = ERR_INIT;
+
+	/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows.
+	 */
+	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
+	if (life_open_with(&options, &life, &err) == 0) {
+		p->births = life_rung(life);
+		p->sees_oom = life_sees_oom(life);
+		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
+		err_set(&err, 0, "%s", p->births.reason);
+	}
+	p->births.reason = keep_why(p, &err);
+	if (!p->why_no_oom)
+		p->why_no_oom = p->births.reason;
+	life_close(life);
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
 		ret[i] = probes[i](p);
 	return ARRAY_SIZE(probes);

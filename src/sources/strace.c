@@ -316,45 +316,34 @@ struct how {
 	int kept_fd;	  /* stays open in it; -1: none */
 };
 
-/*
- * In the child. The signal comes also when we are killed: strace then lets go and
- * ends. A group of its own, so that a Ctrl-C is ours to answer.
- */
-static void exec_strace(const struct how *how, pid_t parent)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", (int)how->target);
-	if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
-		_exit(126);
-	if (setpgid(0, 0) < 0 || dup2(how->out_fd, STDERR_FILENO) < 0)
-		_exit(126);
-	if (how->kept_fd >= 0 && fcntl(how->kept_fd, F_SETFD, 0) < 0)
-		_exit(126);
-	if (how->file)
-		execlp("strace", "strace", how->option, "-f", "-o", how->file, "-p", text,
-		       (char *)NULL);
-	else
-		execlp("strace", "strace", how->option, "-f", "-p", text, (char *)NULL);
-	_exit(127);
-}
-
-static void default_signals(void)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGINT, SIG_DFL);
-}
-
 static pid_t fork_strace(const struct how *how)
 {
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid == 0) {
-		default_signals();
-		exec_strace(how, parent);
+		char text[16];
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGINT, SIG_DFL);
+		/*
+		 * In the child. The signal comes also when we are killed: strace then lets go and
+		 * ends. A group of its own, so that a Ctrl-C is ours to answer.
+		 */
+		snprintf(text, sizeof(text), "%d", (int)how->target);
+		if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
+			_exit(126);
+		if (setpgid(0, 0) < 0 || dup2(how->out_fd, STDERR_FILENO) < 0)
+			_exit(126);
+		if (how->kept_fd >= 0 && fcntl(how->kept_fd, F_SETFD, 0) < 0)
+			_exit(126);
+		if (how->file)
+			execlp("strace", "strace", how->option, "-f", "-o", how->file, "-p", text,
+			       (char *)NULL);
+		else
+			execlp("strace", "strace", how->option, "-f", "-p", text, (char *)NULL);
+		_exit(127);
 	}
 	return pid;
 }

@@ -54,24 +54,9 @@ static struct counted *find(const struct syscall_table *t, uint32_t id)
 	return map_get(&t->by_id, id, &at) ? &t->items[at] : NULL;
 }
 
-static int reserve_items(struct syscall_table *t)
-{
-	size_t cap = t->cap ? 2 * t->cap : 64;
-	struct counted *items;
-
-	if (t->n < t->cap)
-		return 0;
-	items = reallocarray(t->items, cap, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	t->items = items;
-	t->cap = cap;
-	return 0;
-}
-
 static struct counted *append(struct syscall_table *t, uint32_t id)
 {
-	if (reserve_items(t) < 0)
+	if (ARRAY_RESERVE(t->items, t->cap, t->n + 1) < 0)
 		return NULL;
 	t->items[t->n] =
 		(struct counted){ .id = id,
@@ -116,13 +101,6 @@ static void introduce(struct counted *c, const struct syscall_owner *owner, long
 	c->about.uid = owner->uid;
 }
 
-/* Of what was called as one user and as another, which was last is not known before its end. */
-static void own(struct counted *c, uint32_t uid)
-{
-	if (!c->is_owner_told && c->about.uid != uid)
-		c->about.uid = U64_UNKNOWN;
-}
-
 int syscall_table_news(struct syscall_table *t, const struct syscall_news *news, long clock_ticks)
 {
 	struct counted *c = get(t, news->id);
@@ -151,34 +129,15 @@ static size_t find_place(const struct counted *c, uint32_t nr)
 	return low;
 }
 
-static int reserve_rows(struct counted *c)
-{
-	size_t cap = c->cap_rows ? 2 * c->cap_rows : 16;
-	struct syscall_row *rows;
-	uint32_t *order;
-
-	if (c->n_rows < c->cap_rows)
-		return 0;
-	rows = reallocarray(c->rows, cap, sizeof(*rows));
-	if (rows)
-		c->rows = rows;
-	order = reallocarray(c->order, cap, sizeof(*order));
-	if (order)
-		c->order = order;
-	if (!rows || !order)
-		return -ENOMEM;
-	c->cap_rows = cap;
-	return 0;
-}
-
 /* Its row, new if need be. NULL: no memory. */
 static struct syscall_row *get_row(struct counted *c, uint32_t nr)
 {
-	size_t at = find_place(c, nr);
+	size_t at = find_place(c, nr), cap_order = c->cap_rows;
 
 	if (at < c->n_rows && c->rows[c->order[at]].nr == nr)
 		return &c->rows[c->order[at]];
-	if (reserve_rows(c) < 0)
+	if (ARRAY_RESERVE(c->order, cap_order, c->n_rows + 1) < 0 ||
+	    ARRAY_RESERVE(c->rows, c->cap_rows, c->n_rows + 1) < 0)
 		return NULL;
 	memmove(&c->order[at + 1], &c->order[at], (c->n_rows - at) * sizeof(*c->order));
 	c->order[at] = (uint32_t)c->n_rows;
@@ -218,8 +177,8 @@ int syscall_table_put(struct syscall_table *t, const struct syscall_key *key,
 
 	if (c && c->about.pid == 0)
 		introduce(c, &entry->owner, clock_ticks);
-	else if (c)
-		own(c, entry->owner.uid);
+	else if (c && !c->is_owner_told && c->about.uid != entry->owner.uid)
+		c->about.uid = U64_UNKNOWN; /* which of the two was last is known at its end only */
 	return put(c, key->nr, &entry->value);
 }
 
@@ -332,20 +291,6 @@ static size_t list_uses(struct counted *c, bool is_fill, struct arena *arena,
 	return n;
 }
 
-static bool reserve_uses(struct syscall_table *t, size_t n)
-{
-	struct syscall_use *uses;
-
-	if (n <= t->cap_uses)
-		return true;
-	uses = reallocarray(t->uses, n, sizeof(*uses));
-	if (!uses)
-		return false;
-	t->uses = uses;
-	t->cap_uses = n;
-	return true;
-}
-
 /*
  * The variance of the time of one kind of call on a CPU, in ns^2, as estimated from those that were
  * timed. Of a single one nothing is known about others: as if they differed as much as it is long.
@@ -383,7 +328,7 @@ static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, vo
 	struct syscall_process about = c->about;
 	struct arena arena = ARENA_INIT;
 
-	if (!reserve_uses(t, c->n_rows))
+	if (ARRAY_RESERVE(t->uses, t->cap_uses, c->n_rows) < 0)
 		return;
 	about.uses = t->uses;
 	about.n_uses = list_uses(c, false, &arena, t->uses);

@@ -22,8 +22,6 @@
 #define TYPE_MASK 0x3fffu
 #define PADDED(n) (((size_t)(n) + 3) & ~(size_t)3)
 
-#define MAX_CPUS_TEXT (TASKSTATS_REQUEST_BYTES - HEADERS - 64)
-
 /* Since this version the struct says which process a thread belongs to. */
 #define VERSION_WITH_TGID 12
 
@@ -81,28 +79,6 @@ static uint64_t start_of_process(const struct taskstats *t)
 	return t->ac_tgetime < ended_us ? (ended_us - t->ac_tgetime) / 1000000 : U64_UNKNOWN;
 }
 
-static void take_stats(const struct taskstats *t, struct thread_stats *ret)
-{
-	*ret = (struct thread_stats){
-		.pid = (pid_t)t->ac_tgid,
-		.start_wall_s = start_of_process(t),
-		.user_ns = t->ac_utime * 1000,
-		.system_ns = t->ac_stime * 1000,
-		.run_ns = t->cpu_run_virtual_total,
-		.max_rss_bytes = t->hiwater_rss ? t->hiwater_rss * 1024 : U64_UNKNOWN,
-		.minor_faults = t->ac_minflt,
-		.major_faults = t->ac_majflt,
-		.rchar = t->read_char,
-		.wchar = t->write_char,
-		.read_bytes = t->read_bytes,
-		.write_bytes = t->write_bytes,
-	};
-	if (t->ac_pid == t->ac_tgid)
-		memcpy(ret->comm, t->ac_comm, strnlen(t->ac_comm, sizeof(ret->comm) - 1));
-	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
-		ret->run_ns = ret->user_ns + ret->system_ns;
-}
-
 /* Kernels may send a longer struct than ours, or a shorter one. */
 static bool parse_payload(const char *bytes, size_t len, struct thread_stats *ret)
 {
@@ -116,7 +92,24 @@ static bool parse_payload(const char *bytes, size_t len, struct thread_stats *re
 	if (t.version < VERSION_WITH_TGID ||
 	    stats.len < offsetof(struct taskstats, ac_tgetime) + sizeof(t.ac_tgetime))
 		return false;
-	take_stats(&t, ret);
+	*ret = (struct thread_stats){
+		.pid = (pid_t)t.ac_tgid,
+		.start_wall_s = start_of_process(&t),
+		.user_ns = t.ac_utime * 1000,
+		.system_ns = t.ac_stime * 1000,
+		.run_ns = t.cpu_run_virtual_total,
+		.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
+		.minor_faults = t.ac_minflt,
+		.major_faults = t.ac_majflt,
+		.rchar = t.read_char,
+		.wchar = t.write_char,
+		.read_bytes = t.read_bytes,
+		.write_bytes = t.write_bytes,
+	};
+	if (t.ac_pid == t.ac_tgid)
+		memcpy(ret->comm, t.ac_comm, strnlen(t.ac_comm, sizeof(ret->comm) - 1));
+	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
+		ret->run_ns = ret->user_ns + ret->system_ns;
 	return true;
 }
 
@@ -217,6 +210,9 @@ int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
 
 /* ---- requests ---- */
 
+#define TASKSTATS_REQUEST_BYTES 512
+#define CPUS_BYTES 256 /* leaves room for the headers of a request */
+
 static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
 			    const void *bytes, size_t len, char ret[TASKSTATS_REQUEST_BYTES])
 {
@@ -234,24 +230,15 @@ static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint
 	return header.nlmsg_len;
 }
 
-/* With its NUL, which is there already. */
-static size_t write_text(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
-			 const char *text, char ret[TASKSTATS_REQUEST_BYTES])
-{
-	char bytes[MAX_CPUS_TEXT + 1] = "";
-	size_t len = strnlen(text, MAX_CPUS_TEXT);
+/* Requests, into ret; return the length. Texts go with their NUL. */
 
-	memcpy(bytes, text, len);
-	return write_request(type, flags, command, attribute, bytes, len + 1, ret);
+static size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
+{
+	return write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+			     TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), ret);
 }
 
-size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
-{
-	return write_text(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
-			  TASKSTATS_GENL_NAME, ret);
-}
-
-size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES])
+static size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES])
 {
 	uint32_t number = (uint32_t)pid;
 
@@ -259,11 +246,12 @@ size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQU
 			     sizeof(number), ret);
 }
 
-size_t taskstats_write_register(uint16_t family, const char *cpus,
-				char ret[TASKSTATS_REQUEST_BYTES])
+/* cpus: a list such as "0-3", shorter than CPUS_BYTES. */
+static size_t taskstats_write_register(uint16_t family, const char *cpus,
+				       char ret[TASKSTATS_REQUEST_BYTES])
 {
-	return write_text(family, NLM_F_ACK, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_REGISTER_CPUMASK,
-			  cpus, ret);
+	return write_request(family, NLM_F_ACK, TASKSTATS_CMD_GET,
+			     TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, ret);
 }
 
 /* ---- the socket ---- */
@@ -271,7 +259,6 @@ size_t taskstats_write_register(uint16_t family, const char *cpus,
 #define RECEIVE_BYTES (8 * 1024 * 1024) /* as for the proc connector, whose queue it goes with */
 #define MESSAGE_BYTES 4096		/* one is about 500 bytes */
 #define ANSWER_MS 200
-#define CPUS_BYTES 256
 #define MAX_WAITING 16384 /* processes whose end the other queue has not told yet, or lost */
 
 struct taskstats_feed {
@@ -295,15 +282,6 @@ static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
 		return -ETIMEDOUT;
 	got = recv(fd, answer, size, 0);
 	return got < 0 ? -errno : (int)got;
-}
-
-static int find_family(int fd, uint16_t *ret)
-{
-	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
-	size_t n = taskstats_write_lookup(request);
-	int got = ask(fd, request, n, answer, sizeof(answer));
-
-	return got < 0 ? got : taskstats_parse_family(answer, (size_t)got, ret);
 }
 
 /* Asks of ourselves: what is told of others when they end has the same shape. */
@@ -350,12 +328,14 @@ static int open_socket(void)
 
 static int start(struct taskstats_feed *feed)
 {
-	int r;
+	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	int got, r;
 
 	feed->fd = open_socket();
 	if (feed->fd < 0)
 		return feed->fd;
-	r = find_family(feed->fd, &feed->family);
+	got = ask(feed->fd, request, taskstats_write_lookup(request), answer, sizeof(answer));
+	r = got < 0 ? got : taskstats_parse_family(answer, (size_t)got, &feed->family);
 	if (r == 0)
 		r = check_version(feed->fd, feed->family);
 	return r < 0 ? r : register_all_cpus(feed->fd, feed->family);
@@ -492,26 +472,6 @@ static uint64_t bytes_at_least(uint64_t bytes)
 	return bytes > 0 ? bytes : U64_UNKNOWN;
 }
 
-static struct exit_account account_of(const struct thread_stats *sum)
-{
-	const struct task_counts counts = { .user_ns = sum->user_ns,
-					    .system_ns = sum->system_ns,
-					    .run_ns = sum->run_ns };
-	struct cpu_split split = { 0 };
-
-	task_split_cpu(&counts, &split);
-	return (struct exit_account){ .cpu_ns = sum->run_ns,
-				      .user_ns = split.user_ns,
-				      .system_ns = split.system_ns,
-				      .max_rss_bytes = sum->max_rss_bytes,
-				      .minor_faults = sum->minor_faults,
-				      .major_faults = sum->major_faults,
-				      .rchar = bytes_at_least(sum->rchar),
-				      .wchar = bytes_at_least(sum->wchar),
-				      .read_bytes = sum->read_bytes,
-				      .write_bytes = sum->write_bytes };
-}
-
 bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
 		    char ret_comm[THREAD_COMM_BYTES])
 {
@@ -522,7 +482,22 @@ bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account 
 		return false;
 	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
 	if (is_whole) {
-		*ret = account_of(sum);
+		const struct task_counts counts = { .user_ns = sum->user_ns,
+						    .system_ns = sum->system_ns,
+						    .run_ns = sum->run_ns };
+		struct cpu_split split = { 0 };
+
+		task_split_cpu(&counts, &split);
+		*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
+					      .user_ns = split.user_ns,
+					      .system_ns = split.system_ns,
+					      .max_rss_bytes = sum->max_rss_bytes,
+					      .minor_faults = sum->minor_faults,
+					      .major_faults = sum->major_faults,
+					      .rchar = bytes_at_least(sum->rchar),
+					      .wchar = bytes_at_least(sum->wchar),
+					      .read_bytes = sum->read_bytes,
+					      .write_bytes = sum->write_bytes };
 		memcpy(ret_comm, sum->comm, sizeof(sum->comm));
 	}
 	map_remove(&feed->by_pid, (uint64_t)pid);

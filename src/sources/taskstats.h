@@ -61,14 +61,6 @@ int taskstats_parse_ack(const void *bytes, size_t len);
  */
 int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family);
 
-#define TASKSTATS_REQUEST_BYTES 512
-
-/* Requests, into ret; return the length. cpus: a list such as "0-3". */
-size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES]);
-size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES]);
-size_t taskstats_write_register(uint16_t family, const char *cpus,
-				char ret[TASKSTATS_REQUEST_BYTES]);
-
 /* ---- the socket ---- */
 
 struct taskstats_feed;
