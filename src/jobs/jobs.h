@@ -6,12 +6,11 @@
 
 #include "base/err.h"
 #include "base/mask.h"
-#include "jobs/assign.h"
 #include "jobs/members.h"
 #include "jobs/orphans.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
-#include "jobs/tree.h"
+#include "jobs/membership.h"
 #include "model/job.h"
 
 /*

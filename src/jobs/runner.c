@@ -124,13 +124,13 @@ bool runner_has_processes(struct runner *r)
 {
 	if (!runner_has_children())
 		return false;
-	if (!tree_has_strangers(r->options.tree))
+	if (!membership_has_strangers(r->options.members))
 		return true;
 	r->options.ops->rescan(r->options.ctx);
-	return tree_count_seen(r->options.tree) > 0;
+	return membership_count_seen(r->options.members) > 0;
 }
 
-static void count_of_sheet(void *ctx, const struct tree_member *member)
+static void count_of_sheet(void *ctx, const struct job_member *member)
 {
 	struct sheet_count *count = ctx;
 
@@ -145,7 +145,7 @@ static bool runner_sheet_has_processes(struct runner *r)
 	if (!r->options.leave_background)
 		return runner_has_processes(r);
 	r->options.ops->rescan(r->options.ctx);
-	tree_for_each_seen(r->options.tree, count_of_sheet, &count);
+	membership_each_seen(r->options.members, count_of_sheet, &count);
 	return count.n > 0;
 }
 
@@ -293,7 +293,10 @@ static void start_root(struct runner *r, struct root *root)
 	root->rank.pid = spawned.pid;
 	root->is_running = true;
 	root->pre_exec_rss_bytes = spawned.pre_exec_rss_bytes;
-	if (tree_add_root(r->options.tree, spawned.pid, sheet_num, root->rank.rank) < 0)
+	if (membership_add(r->options.members,
+			   &(struct job_member){ .key = { spawned.pid, U64_UNKNOWN },
+						 .sheet_num = sheet_num,
+						 .rank = root->rank.rank }) < 0)
 		log_warning("out of memory: the processes of sheet %d are not all counted",
 			    sheet_num);
 	r->options.ops->process_started(r->options.ctx, spawned.pid, sheet_num, root->rank.rank,
@@ -338,7 +341,7 @@ static void start_try(struct runner *r)
 	r->stop_cause = STOP_NONE;
 	r->is_ending = r->gave_up = false;
 	r->kill_rounds = 0;
-	tree_set_sheet(r->options.tree, spec->num);
+	membership_set_sheet(r->options.members, spec->num);
 	r->options.ops->sheet_started(r->options.ctx, runner_record(r));
 	if (!isnan(spec->timeout_seconds))
 		loop_timer_set(r->timeout_timer, (uint64_t)(spec->timeout_seconds * 1000.0), 0);
@@ -517,7 +520,7 @@ static pid_t next_zombie(void)
 static void reap_stranger(struct runner *r, pid_t pid)
 {
 	waitpid(pid, NULL, WNOHANG);
-	tree_forget_stranger(r->options.tree, pid);
+	membership_forget_stranger(r->options.members, pid);
 }
 
 static void reap_one(struct runner *r, pid_t pid)
@@ -558,7 +561,7 @@ void runner_reap(struct runner *r)
 	pid_t pid;
 
 	while ((pid = next_zombie()) > 0) {
-		if (!find_root(r, pid) && tree_is_stranger(r->options.tree, pid))
+		if (!find_root(r, pid) && membership_is_stranger(r->options.members, pid))
 			reap_stranger(r, pid);
 		else
 			reap_one(r, pid);

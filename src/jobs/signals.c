@@ -110,7 +110,8 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 		return;
 	}
 	/* What the job sends to its parent is not meant for itself. */
-	if (info->ssi_code != SI_KERNEL && tree_find(r->options.tree, (pid_t)info->ssi_pid))
+	if (info->ssi_code != SI_KERNEL &&
+	    membership_find(r->options.members, (pid_t)info->ssi_pid))
 		return;
 	if (is_cancel(info)) {
 		r->is_cancelled = true;
@@ -219,7 +220,7 @@ static bool is_running_root(const struct runner *r, pid_t pid)
 }
 
 /* Through a pidfd, checked by its start time: a reused pid is never hit. */
-static void signal_member(void *ctx, const struct tree_member *member)
+static void signal_member(void *ctx, const struct job_member *member)
 {
 	struct kill_pass *pass = ctx;
 	struct runner *r = pass->runner;
@@ -245,7 +246,7 @@ static struct kill_pass signal_tree(struct runner *r, int sig)
 
 	signal_roots(&pass);
 	r->options.ops->rescan(r->options.ctx);
-	tree_for_each_seen(r->options.tree, signal_member, &pass);
+	membership_each_seen(r->options.members, signal_member, &pass);
 	return pass;
 }
 

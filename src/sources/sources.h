@@ -7,7 +7,7 @@
  * values unknown, and nothing aborts a snapshot. Not thread-safe: one collector, one thread.
  *
  *	collector_scan(c, snap);      the host, and of every process what stat says
- *	tree_assign(tree, snap);      (jobs/) which belong to a job
+ *	membership_scan(m, snap, …);  (jobs/) which belong to a job
  *	collector_fill(c, snap, …);   everything else, for those asked for
  */
 #ifndef PROCTOR_SOURCES_SOURCES_H
