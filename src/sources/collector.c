@@ -13,7 +13,6 @@
 #include "sources/known.h"
 #include "sources/parse_host.h"
 #include "sources/pids.h"
-#include "sources/rungs.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
 #include "sources/tasks_sample.h"

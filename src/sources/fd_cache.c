@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "sources/pids.h"
 
 /* For the store, pipes to jobs, and all clients that a daemon may have: at most half of what there
  * is. */
@@ -205,29 +206,17 @@ ssize_t reader_read(struct reader *r, struct kept *k, pid_t pid, const char *fil
 	return kept_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
 }
 
-static void close_dir(DIR **d)
-{
-	if (*d)
-		closedir(*d);
-}
-
 static uint64_t count_entries(int proc_fd, pid_t pid)
 {
-	CLEANUP(close_dir) DIR *dir = NULL;
+	CLEANUP(dir_close) DIR *dir = NULL;
 	const struct dirent *entry;
 	uint64_t n = 0;
 	char path[32];
-	int fd;
 
 	snprintf(path, sizeof(path), "%d/fd", (int)pid);
-	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	dir = dir_open_at(proc_fd, path);
+	if (!dir)
 		return U64_UNKNOWN;
-	dir = fdopendir(fd);
-	if (!dir) {
-		close_fd(&fd);
-		return U64_UNKNOWN;
-	}
 	errno = 0;
 	while ((entry = readdir(dir)))
 		if (isdigit((unsigned char)entry->d_name[0]))

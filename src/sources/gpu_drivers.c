@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/gpu.h"
+#include "sources/pids.h"
 #include "sources/sources.h"
 
 #define REOPEN_NS UINT64_C(10000000000) /* from one opening to the next */
@@ -33,18 +34,12 @@ const struct gpu_driver *const gpu_drivers[] = { &gpu_nvml, &gpu_smi, &gpu_drm }
 
 static uint32_t count_entries(int root_fd, const char *path)
 {
-	CLEANUP(close_fd) int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, path);
 	const struct dirent *entry;
 	uint32_t n = 0;
-	DIR *dir;
 
-	dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir)
-		return 0;
-	fd = -1; /* the DIR has it now */
-	while ((entry = readdir(dir)))
+	while (dir && (entry = readdir(dir)))
 		n += entry->d_name[0] != '.';
-	closedir(dir);
 	return n;
 }
 
@@ -108,17 +103,6 @@ int gpu_tell_death(const struct gpu_record *record, uint64_t again_ns, const cha
 
 /* ---- the drivers of a vendor ---- */
 
-/* Their numbers, best first; how many. */
-static size_t find_drivers(enum gpu_vendor vendor, size_t ret[GPU_N_DRIVERS])
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < GPU_N_DRIVERS; i++)
-		if (gpu_drivers[i]->vendor == vendor)
-			ret[n++] = i;
-	return n;
-}
-
 static bool is_given_up(const struct gpu_slots *s, size_t driver)
 {
 	return gpu_is_given_up(&s->records[driver], s->again_ns, clock_boot_ns());
@@ -127,22 +111,19 @@ static bool is_given_up(const struct gpu_slots *s, size_t driver)
 /* The first that is not given up. */
 static const struct gpu_driver *best_of(const struct gpu_slots *s, enum gpu_vendor vendor)
 {
-	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
-
-	for (size_t i = 0; i < n; i++)
-		if (!is_given_up(s, drivers[i]))
-			return gpu_drivers[drivers[i]];
+	for (size_t i = 0; i < GPU_N_DRIVERS; i++)
+		if (gpu_drivers[i]->vendor == vendor && !is_given_up(s, i))
+			return gpu_drivers[i];
 	return NULL;
 }
 
 /* What settles the matter: there is none, or none for us. Else the first trouble; 0: none. */
 static int code_of(const struct gpu_slots *s, enum gpu_vendor vendor)
 {
-	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
 	int code = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		int own = s->why_not[drivers[i]].code;
+	for (size_t i = 0; i < GPU_N_DRIVERS; i++) {
+		int own = gpu_drivers[i]->vendor == vendor ? s->why_not[i].code : 0;
 
 		if (own == -ENODEV || own == -EACCES)
 			return own;
@@ -164,10 +145,9 @@ static void join(char note[GPU_NOTE_BYTES], const char *more)
 static void join_reasons(const struct gpu_slots *s, enum gpu_vendor vendor,
 			 const struct gpu_driver *than, char note[GPU_NOTE_BYTES])
 {
-	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
-
-	for (size_t i = 0; i < n && gpu_drivers[drivers[i]] != than; i++)
-		join(note, s->why_not[drivers[i]].text);
+	for (size_t i = 0; i < GPU_N_DRIVERS && gpu_drivers[i] != than; i++)
+		if (gpu_drivers[i]->vendor == vendor)
+			join(note, s->why_not[i].text);
 }
 
 /* ---- opening ---- */
@@ -191,7 +171,7 @@ static struct gpu_places *places_of(struct gpu_slots *s, enum gpu_vendor vendor)
 }
 
 /* The one in use is closed only when this one is open. */
-static bool try_driver(struct gpu_slots *s, int root_fd, size_t i)
+static void try_driver(struct gpu_slots *s, int root_fd, size_t i)
 {
 	const struct gpu_driver *driver = gpu_drivers[i];
 	struct gpu_slot *slot = &s->of[driver->vendor];
@@ -200,51 +180,37 @@ static bool try_driver(struct gpu_slots *s, int root_fd, size_t i)
 
 	if (is_given_up(s, i)) {
 		gpu_tell_death(&s->records[i], s->again_ns, driver->name, err);
-		return false;
+		return;
 	}
 	beat(s, GPU_BEAT_ASKS, i);
 	if (driver->open(root_fd, &opened, err) < 0)
-		return false;
+		return;
 	close_slot(slot);
 	slot->driver = driver;
 	slot->opened = opened;
 	driver->keep_places(opened, places_of(s, driver->vendor));
-	return true;
-}
-
-static void try_to_open(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
-{
-	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
-	struct gpu_slot *slot = &s->of[vendor];
-	size_t first = slot->n_failures / FAILURES_EACH;
-
-	for (size_t i = 0; !slot->driver && i < n; i++)
-		try_driver(s, root_fd, drivers[(first + i) % n]);
-}
-
-static void try_better(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
-{
-	size_t drivers[GPU_N_DRIVERS], n = find_drivers(vendor, drivers);
-	const struct gpu_driver *now = s->of[vendor].driver;
-
-	for (size_t i = 0; i < n && gpu_drivers[drivers[i]] != now; i++)
-		if (try_driver(s, root_fd, drivers[i]))
-			return;
 }
 
 static void open_slot(struct gpu_slots *s, int root_fd, enum gpu_vendor vendor)
 {
 	struct gpu_slot *slot = &s->of[vendor];
+	const struct gpu_driver *used = slot->driver;
 	uint64_t now = clock_boot_ns(), since = now - slot->tried_boot_ns;
-	bool is_best = slot->driver && slot->driver == best_of(s, vendor);
+	size_t drivers[GPU_N_DRIVERS], n = 0, first = slot->n_failures / FAILURES_EACH;
+	bool is_best = used && used == best_of(s, vendor);
 
-	if (is_best || (slot->tried_boot_ns && since < (slot->driver ? s->again_ns : REOPEN_NS)))
+	if (is_best || (slot->tried_boot_ns && since < (used ? s->again_ns : REOPEN_NS)))
 		return;
 	slot->tried_boot_ns = now;
-	if (slot->driver)
-		try_better(s, root_fd, vendor);
+	for (size_t i = 0; i < GPU_N_DRIVERS; i++)
+		if (gpu_drivers[i]->vendor == vendor)
+			drivers[n++] = i;
+	if (used) /* until a better one is open it stays */
+		for (size_t i = 0; slot->driver == used && gpu_drivers[drivers[i]] != used; i++)
+			try_driver(s, root_fd, drivers[i]);
 	else
-		try_to_open(s, root_fd, vendor);
+		for (size_t i = 0; !slot->driver && i < n; i++)
+			try_driver(s, root_fd, drivers[(first + i) % n]);
 }
 
 /* ---- reading ---- */
@@ -255,36 +221,19 @@ struct mark {
 	bool has_note, has_remark;
 };
 
-/* Which it has, for when it does not answer, or another one does. */
-static void keep_devices(const struct gpu_slot *slot, const struct gpu_reading *r, uint32_t first,
-			 struct gpu_places *p)
-{
-	p->n = r->n_devices - first;
-	memcpy(p->names, r->names[first], p->n * sizeof(p->names[0]));
-	for (uint32_t i = 0; i < p->n; i++)
-		snprintf(p->ids[i], sizeof(p->ids[i]), "%s", slot->driver->id(slot->opened, i));
-}
-
-static size_t number_of(const struct gpu_driver *driver)
-{
-	size_t i = 0;
-
-	while (gpu_drivers[i] != driver)
-		i++;
-	return i;
-}
-
 /* False: nothing was read. */
 static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_reading *ret)
 {
 	struct mark before = { ret->n_devices, ret->n_processes,     ret->n_left_out,
 			       ret->only_own,  ret->note[0] != '\0', ret->remark[0] != '\0' };
 	struct gpu_slot *slot = &s->of[vendor];
-	size_t i, n;
+	struct gpu_places *places = places_of(s, vendor);
+	size_t i = 0, n;
 
 	if (!slot->driver)
 		return false;
-	i = number_of(slot->driver);
+	while (gpu_drivers[i] != slot->driver)
+		i++;
 	beat(s, GPU_BEAT_ASKS, i);
 	if (slot->driver->read(slot->opened, ret, &s->why_not[i]) < 0) {
 		ret->n_devices = before.n_devices;
@@ -304,7 +253,12 @@ static bool read_slot(struct gpu_slots *s, enum gpu_vendor vendor, struct gpu_re
 	s->why_not[i] = (struct err)ERR_INIT;
 	slot->n_failures = 0;
 	gpu_check_devices(ret, before.n_devices);
-	keep_devices(slot, ret, before.n_devices, places_of(s, vendor));
+	/* Which it has, for when it does not answer, or another one does. */
+	places->n = ret->n_devices - before.n_devices;
+	memcpy(places->names, ret->names[before.n_devices], places->n * sizeof(places->names[0]));
+	for (uint32_t k = 0; k < places->n; k++)
+		snprintf(places->ids[k], sizeof(places->ids[k]), "%s",
+			 slot->driver->id(slot->opened, k));
 	n = strlen(ret->rung);
 	snprintf(ret->rung + n, sizeof(ret->rung) - n, "%s%s", n ? " + " : "", slot->driver->name);
 	if (!before.has_note) {
@@ -376,40 +330,14 @@ static void tell_cost(void *ctx, const char *question, uint64_t ns)
 	m->fn(m->ctx, m->rung, question, ns);
 }
 
-static enum gpus_told judge(const struct gpu_reading *r)
-{
-	enum gpus_told told = GPUS_TOLD_NOTHING;
-
-	for (uint32_t i = 0; i < r->n_devices; i++) {
-		if (r->devices[i].is_lost)
-			return GPUS_TOLD_LOSS;
-		if (f64_known(r->devices[i].utilization_pct) ||
-		    f64_known(r->devices[i].memory_used_mb))
-			told = GPUS_TOLD;
-	}
-	return told;
-}
-
-static void tell_device(const struct gpu_reading *r, uint32_t i, const struct measure *m)
-{
-	char text[GPU_NAME_BYTES + 32];
-	bool is_named = r->names[i][0] != '\0';
-
-	if (r->devices[i].is_lost)
-		snprintf(text, sizeof(text), "GPU %u is lost%s%s%s", i, is_named ? " (" : "",
-			 r->names[i], is_named ? ")" : "");
-	else
-		snprintf(text, sizeof(text), "%s", is_named ? r->names[i] : "a GPU without a name");
-	m->fn(m->ctx, m->rung, text, U64_UNKNOWN);
-}
-
 static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
 				const struct measure *m)
 {
 	static struct gpu_reading reading; /* too large for a stack */
 	struct err err = ERR_INIT;
 	uint64_t before = clock_boot_ns(), cost_ns;
-	enum gpus_told told;
+	enum gpus_told told = GPUS_TOLD_NOTHING;
+	char text[GPU_NAME_BYTES + 32];
 
 	gpu_reading_init(&reading);
 	if (driver->read(opened, &reading, &err) < 0) {
@@ -417,13 +345,28 @@ static enum gpus_told read_once(const struct gpu_driver *driver, void *opened,
 		return GPUS_TOLD_NOTHING;
 	}
 	cost_ns = clock_boot_ns() - before;
-	told = judge(&reading);
+	for (uint32_t i = 0; i < reading.n_devices && told != GPUS_TOLD_LOSS; i++) {
+		const struct gpu_sample *device = &reading.devices[i];
+
+		if (device->is_lost)
+			told = GPUS_TOLD_LOSS;
+		else if (f64_known(device->utilization_pct) || f64_known(device->memory_used_mb))
+			told = GPUS_TOLD;
+	}
 	if (told == GPUS_TOLD_NOTHING)
 		m->fn(m->ctx, m->rung, "it tells nothing of any GPU", U64_UNKNOWN);
 	else
 		m->fn(m->ctx, m->rung, "a whole reading", cost_ns);
-	for (uint32_t i = 0; i < reading.n_devices; i++)
-		tell_device(&reading, i, m);
+	for (uint32_t i = 0; i < reading.n_devices; i++) {
+		const char *name = reading.names[i];
+
+		if (reading.devices[i].is_lost)
+			snprintf(text, sizeof(text), "GPU %u is lost%s%s%s", i, name[0] ? " (" : "",
+				 name, name[0] ? ")" : "");
+		else
+			snprintf(text, sizeof(text), "%s", name[0] ? name : "a GPU without a name");
+		m->fn(m->ctx, m->rung, text, U64_UNKNOWN);
+	}
 	if (reading.note[0])
 		m->fn(m->ctx, m->rung, reading.note, U64_UNKNOWN);
 	if (reading.remark[0])
@@ -455,15 +398,6 @@ static enum gpus_told measure(int root_fd, const struct gpu_driver *driver, gpu_
 	return told;
 }
 
-static enum gpus_told end_like(int status)
-{
-	if (WIFEXITED(status))
-		return (enum gpus_told)WEXITSTATUS(status);
-	signal(WTERMSIG(status), SIG_DFL);
-	raise(WTERMSIG(status));
-	return GPUS_TOLD_NOTHING;
-}
-
 /* What a program leaves behind falls to us, and not to who asks: that takes it for the program. */
 enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
 {
@@ -482,5 +416,9 @@ enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	gpu_end_children();
-	return end_like(status);
+	if (WIFEXITED(status))
+		return (enum gpus_told)WEXITSTATUS(status);
+	signal(WTERMSIG(status), SIG_DFL); /* who asks sees how it ended */
+	raise(WTERMSIG(status));
+	return GPUS_TOLD_NOTHING;
 }

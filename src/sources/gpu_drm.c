@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
+#include "sources/pids.h"
 
 #define FILE_BYTES 4096
 #define DRM_SENSORS_BYTES 32
@@ -94,22 +95,12 @@ static bool is_card(const char *name)
 	       !name[4 + strspn(name + 4, "0123456789")];
 }
 
-static DIR *open_folder(int root_fd, const char *path)
-{
-	int fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!dir)
-		close_fd(&fd);
-	return dir;
-}
-
 static bool describe(int root_fd, const char *card, struct drm_card *ret)
 {
 	char text[FILE_BYTES], path[128];
 	const char *vendor;
 	const struct dirent *entry;
-	DIR *dir;
+	CLEANUP(dir_close) DIR *dir = NULL;
 
 	*ret = (struct drm_card){ 0 };
 	if (strlen(card) >= sizeof(ret->card) ||
@@ -123,12 +114,10 @@ static bool describe(int root_fd, const char *card, struct drm_card *ret)
 	snprintf(ret->name, sizeof(ret->name), "%s (%s)", vendor, card);
 	/* The first of hwmon's; its number is another after each start. */
 	snprintf(path, sizeof(path), "sys/class/drm/%s/device/hwmon", ret->card);
-	dir = open_folder(root_fd, path);
+	dir = dir_open_at(root_fd, path);
 	while (dir && !ret->sensors[0] && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && strlen(entry->d_name) < sizeof(ret->sensors))
 			strcpy(ret->sensors, entry->d_name);
-	if (dir)
-		closedir(dir);
 	return true;
 }
 
@@ -141,7 +130,7 @@ static int compare_cards(const void *a, const void *b)
  * there are more. */
 static size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more)
 {
-	DIR *dir = open_folder(root_fd, "sys/class/drm");
+	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, "sys/class/drm");
 	const struct dirent *entry;
 	struct drm_card card;
 	size_t n = 0;
@@ -155,8 +144,6 @@ static size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool
 		else
 			*ret_has_more = true;
 	}
-	if (dir)
-		closedir(dir);
 	qsort(ret, n, sizeof(*ret), compare_cards);
 	return n;
 }
@@ -245,10 +232,11 @@ struct clients {
 	uint64_t boot_ns;
 };
 
-struct drm_users {
+struct drm {
 	int root_fd;
-	const struct drm_card *cards; /* borrowed, during a look */
+	struct drm_card cards[GPU_MAX_DEVICES];
 	size_t n_cards;
+	bool has_more; /* that had no room */
 	struct clients *now, *before;
 	struct proc_key unseen[MAX_UNSEEN]; /* through AMD's other file, or not to be looked into */
 	size_t n_unseen;
@@ -270,107 +258,88 @@ static const struct client *find_client(const struct clients *list, int device, 
 }
 
 /* A client that several processes hold counts for the first of them. */
-static void add_client(struct drm_users *u, const struct proc_key *key, const char *text)
+static void add_client(struct drm *d, const struct proc_key *key, const char *text)
 {
 	struct client client = { .key = *key };
 	const struct client *before;
 
 	if (!drm_parse_client(text, &client.now))
 		return;
-	client.device = drm_find_slot(u->cards, u->n_cards, client.now.slot);
-	if (client.device < 0 || find_client(u->now, client.device, client.now.id))
+	client.device = drm_find_slot(d->cards, d->n_cards, client.now.slot);
+	if (client.device < 0 || find_client(d->now, client.device, client.now.id))
 		return;
-	before = find_client(u->before, client.device, client.now.id);
+	before = find_client(d->before, client.device, client.now.id);
 	if (before)
 		drm_keep_highest(&client.now, &before->now);
-	if (u->now->n < MAX_CLIENTS)
-		u->now->items[u->now->n++] = client;
+	if (d->now->n < MAX_CLIENTS)
+		d->now->items[d->now->n++] = client;
 	else
-		u->n_left_out++;
+		d->n_left_out++;
 }
 
 /* It may use a GPU, and no fdinfo tells of it. */
-static void note_unseen(struct drm_users *u, uint64_t pid)
+static void note_unseen(struct drm *d, uint64_t pid)
 {
 	struct proc_key key;
 
-	if (u->n_unseen > 0 && (uint64_t)u->unseen[u->n_unseen - 1].pid == pid)
+	if (d->n_unseen > 0 && (uint64_t)d->unseen[d->n_unseen - 1].pid == pid)
 		return; /* one file says it */
-	if (!gpu_read_key(u->root_fd, pid, &key))
+	if (!gpu_read_key(d->root_fd, pid, &key))
 		return;
-	if (u->n_unseen < MAX_UNSEEN)
-		u->unseen[u->n_unseen++] = key;
+	if (d->n_unseen < MAX_UNSEEN)
+		d->unseen[d->n_unseen++] = key;
 	else
-		u->n_left_out++;
+		d->n_left_out++;
 }
 
 /* Others' are not known as a whole, our own (one with more rights than we have) one by one. */
-static void note_closed(struct drm_users *u, uint64_t pid, int reason)
+static void note_closed(struct drm *d, uint64_t pid, int reason)
 {
 	if (reason != EACCES && reason != EPERM)
 		return; /* it has ended */
-	if (gpu_is_own(u->root_fd, pid))
-		note_unseen(u, pid);
+	if (gpu_is_own(d->root_fd, pid))
+		note_unseen(d, pid);
 	else
-		u->only_own = true;
+		d->only_own = true;
 }
 
-static void look_into(struct drm_users *u, int proc_fd, uint64_t pid)
+static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 {
 	char path[300], text[FILE_BYTES];
 	const struct dirent *entry;
 	struct proc_key key;
-	DIR *files;
+	CLEANUP(dir_close) DIR *files = NULL;
 
 	snprintf(path, sizeof(path), "%llu/fd", (unsigned long long)pid);
-	files = open_folder(proc_fd, path);
+	files = dir_open_at(proc_fd, path);
 	if (!files) {
-		note_closed(u, pid, errno);
+		note_closed(d, pid, errno);
 		return;
 	}
 	while ((entry = readdir(files))) {
 		if (entry->d_name[0] == '.')
 			continue;
 		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file))
-			note_unseen(u, pid);
+			note_unseen(d, pid);
 		if (!gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
 			continue;
 		snprintf(path, sizeof(path), "%llu/fdinfo/%s", (unsigned long long)pid,
 			 entry->d_name);
 		if (io_read_text_at(proc_fd, path, text, sizeof(text)) > 0 &&
-		    gpu_read_key(u->root_fd, pid, &key))
-			add_client(u, &key, text);
+		    gpu_read_key(d->root_fd, pid, &key))
+			add_client(d, &key, text);
 	}
-	closedir(files);
-}
-
-static void look_at_all(struct drm_users *u)
-{
-	int fd = openat(u->root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	uint64_t pid;
-
-	if (!dir) {
-		close_fd(&fd);
-		u->n_left_out++; /* whoever it is */
-		return;
-	}
-	while ((entry = readdir(dir)))
-		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
-			look_into(u, fd, pid);
-	closedir(dir);
 }
 
 /* Since the reading before. A client that was not there then has used nothing until then. */
-static void add_use(const struct drm_users *u, const struct client *c, struct drm_use *sum)
+static void add_use(const struct drm *d, const struct client *c, struct drm_use *sum)
 {
-	const struct client *old = find_client(u->before, c->device, c->now.id);
-	double wall_ns = (double)(u->now->boot_ns - u->before->boot_ns);
+	const struct client *old = find_client(d->before, c->device, c->now.id);
+	double wall_ns = (double)(d->now->boot_ns - d->before->boot_ns);
 
-	if (u->before->boot_ns == 0 || wall_ns <= 0)
+	if (d->before->boot_ns == 0 || wall_ns <= 0)
 		return;
-	if (old || u->before->n < MAX_CLIENTS)
+	if (old || d->before->n < MAX_CLIENTS)
 		drm_add_use(sum, &c->now, old ? &old->now : NULL, wall_ns);
 }
 
@@ -391,36 +360,36 @@ static int compare_clients(const void *a, const void *b)
 }
 
 /* The sum over the clients from i on that are of one process; i is behind them then. */
-static struct gpu_process sum_up(const struct drm_users *u, size_t *i)
+static struct gpu_process sum_up(const struct drm *d, size_t *i)
 {
-	const struct client *first = &u->now->items[*i], *c = first;
+	const struct client *first = &d->now->items[*i], *c = first;
 	struct gpu_process p = { .key = first->key, .device = first->device };
 	struct drm_use use = { 0 };
 
-	for (; *i < u->now->n && is_same_user(first, c); c = &u->now->items[++*i]) {
+	for (; *i < d->now->n && is_same_user(first, c); c = &d->now->items[++*i]) {
 		p.memory_bytes = u64_add(p.memory_bytes, c->now.memory_bytes);
-		add_use(u, c, &use);
+		add_use(d, c, &use);
 	}
 	p.utilization_pct = drm_busiest_percent(&use);
 	return p; /* its share as it was counted */
 }
 
-static bool is_client(const struct drm_users *u, const struct proc_key *key)
+static bool is_client(const struct drm *d, const struct proc_key *key)
 {
-	for (size_t i = 0; i < u->now->n; i++)
-		if (u->now->items[i].key.pid == key->pid)
+	for (size_t i = 0; i < d->now->n; i++)
+		if (d->now->items[i].key.pid == key->pid)
 			return true;
 	return false;
 }
 
 /* Their share is unknown; their memory too, where no client of a card tells it. */
-static void tell_unseen(const struct drm_users *u, struct gpu_reading *ret)
+static void tell_unseen(const struct drm *d, struct gpu_reading *ret)
 {
-	for (size_t i = 0; i < u->n_unseen; i++) {
+	for (size_t i = 0; i < d->n_unseen; i++) {
 		const struct gpu_process p = {
-			.key = u->unseen[i],
+			.key = d->unseen[i],
 			.device = GPU_DEVICE_UNKNOWN,
-			.memory_bytes = is_client(u, &u->unseen[i]) ? 0 : U64_UNKNOWN,
+			.memory_bytes = is_client(d, &d->unseen[i]) ? 0 : U64_UNKNOWN,
 			.utilization_pct = F64_UNKNOWN,
 		};
 
@@ -437,89 +406,55 @@ static double drm_share(struct gpu_reading *ret, const struct gpu_process *p)
 }
 
 /* Adds what was seen at the last look; the cards stand in the reading from first_device on. */
-static void drm_users_tell(const struct drm_users *u, int first_device, struct gpu_reading *ret)
+static void tell_users(const struct drm *d, int first_device, struct gpu_reading *ret)
 {
-	for (size_t i = 0; i < u->now->n;) {
-		struct gpu_process p = sum_up(u, &i);
+	for (size_t i = 0; i < d->now->n;) {
+		struct gpu_process p = sum_up(d, &i);
 
 		p.device += first_device;
 		p.utilization_pct = drm_share(ret, &p);
 		gpu_add_process(ret, &p);
 	}
-	tell_unseen(u, ret);
-	gpu_note_asked(ret, u->now->boot_ns);
-	ret->n_left_out += u->n_left_out;
-	ret->only_own |= u->only_own;
+	tell_unseen(d, ret);
+	gpu_note_asked(ret, d->now->boot_ns);
+	ret->n_left_out += d->n_left_out;
+	ret->only_own |= d->only_own;
 }
 
-/* ---- looking ---- */
-
-/* NULL is fine. Returns NULL. */
-static struct drm_users *drm_users_free(struct drm_users *u)
+/* Through all processes, if it is time. The cards keep their positions between two looks. */
+static void look_at_users(struct drm *d)
 {
-	if (!u)
-		return NULL;
-	free(u->now);
-	free(u->before);
-	free(u);
-	return NULL;
-}
+	CLEANUP(dir_close) DIR *proc = NULL;
+	struct clients *old = d->before;
+	pid_t pid;
 
-/* NULL: there is no memory left. */
-static struct drm_users *drm_users_new(int root_fd)
-{
-	struct drm_users *u = calloc(1, sizeof(*u));
-
-	if (!u)
-		return NULL;
-	u->root_fd = root_fd;
-	u->now = calloc(1, sizeof(*u->now));
-	u->before = calloc(1, sizeof(*u->before));
-	return u->now && u->before ? u : drm_users_free(u);
-}
-
-static bool is_due(const struct drm_users *u)
-{
-	return u->now->boot_ns == 0 || clock_boot_ns() - u->now->boot_ns >= EVERY_NS;
-}
-
-/* Looks through all processes, if it is time. The cards keep their positions between two looks. */
-static void drm_users_look(struct drm_users *u, const struct drm_card *cards, size_t n_cards)
-{
-	struct clients *old = u->before;
-
-	if (!is_due(u))
+	if (d->now->boot_ns != 0 && clock_boot_ns() - d->now->boot_ns < EVERY_NS)
 		return;
-	u->cards = cards;
-	u->n_cards = n_cards;
-	u->before = u->now;
-	u->now = old;
-	u->now->n = 0;
-	u->now->boot_ns = clock_boot_ns();
-	u->n_left_out = 0;
-	u->n_unseen = 0;
-	u->only_own = false;
-	look_at_all(u);
-	qsort(u->now->items, u->now->n, sizeof(u->now->items[0]), compare_clients);
+	d->before = d->now;
+	d->now = old;
+	d->now->n = 0;
+	d->now->boot_ns = clock_boot_ns();
+	d->n_left_out = 0;
+	d->n_unseen = 0;
+	d->only_own = false;
+	proc = dir_open_at(d->root_fd, "proc");
+	if (!proc)
+		d->n_left_out++; /* whoever it is */
+	while (proc && (pid = dir_next_pid(proc)) > 0)
+		look_into(d, dirfd(proc), (uint64_t)pid);
+	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
 }
 
 /* ---- the driver ---- */
 
 #define NEWS_NS UINT64_C(60000000000) /* for so long a card is said to be new */
 
-struct drm {
-	int root_fd;
-	struct drm_card cards[GPU_MAX_DEVICES];
-	size_t n_cards;
-	bool has_more; /* that had no room */
-	struct drm_users *users;
-};
-
 static void drm_close(void *driver)
 {
 	struct drm *d = driver;
 
-	drm_users_free(d->users);
+	free(d->now);
+	free(d->before);
 	free(d);
 }
 
@@ -530,9 +465,10 @@ static int drm_open(int root_fd, void **ret, struct err *err)
 	if (!d)
 		return err_set(err, -ENOMEM, "no memory left to read GPUs");
 	d->root_fd = root_fd;
-	d->users = drm_users_new(root_fd);
+	d->now = calloc(1, sizeof(*d->now));
+	d->before = calloc(1, sizeof(*d->before));
 	d->n_cards = drm_find_cards(root_fd, d->cards, GPU_MAX_DEVICES, &d->has_more);
-	if (d->users && d->n_cards > 0) {
+	if (d->now && d->before && d->n_cards > 0) {
 		*ret = d;
 		return 0;
 	}
@@ -578,8 +514,8 @@ static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
 	}
 	if (d->has_more)
 		gpu_note_more_devices(ret);
-	drm_users_look(d->users, d->cards, d->n_cards);
-	drm_users_tell(d->users, first_device, ret);
+	look_at_users(d);
+	tell_users(d, first_device, ret);
 	return 0;
 }
 

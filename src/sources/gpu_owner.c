@@ -29,6 +29,7 @@
 #include "base/unknown.h"
 #include "sources/gpu.h"
 #include "sources/parse_process.h"
+#include "sources/pids.h"
 
 #define STATUS_BYTES 8192
 #define STAT_BYTES 2048
@@ -66,22 +67,6 @@ bool gpu_is_device_file(int folder_fd, const char *name, const struct gpu_files 
 	return find_device(folder_fd, name, files, target);
 }
 
-static DIR *open_files(int root_fd, uint64_t pid)
-{
-	char path[64];
-	DIR *dir;
-	int fd;
-
-	snprintf(path, sizeof(path), "proc/%llu/fd", (unsigned long long)pid);
-	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	dir = fdopendir(fd);
-	if (!dir)
-		close(fd);
-	return dir;
-}
-
 /* Of "nvidia7" the bit 7; none of "nvidiactl", which all have open. */
 static uint64_t bit_of(const char *number)
 {
@@ -97,8 +82,11 @@ enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_file
 	const struct dirent *entry;
 	char target[PATH_MAX];
 	uint64_t devices = 0;
-	DIR *dir = open_files(root_fd, pid);
+	char path[64];
+	CLEANUP(dir_close) DIR *dir = NULL;
 
+	snprintf(path, sizeof(path), "proc/%llu/fd", (unsigned long long)pid);
+	dir = dir_open_at(root_fd, path);
 	if (!dir)
 		return errno == ENOENT || errno == ESRCH ? GPU_HOLDS_NOT : GPU_HOLDS_MAYBE;
 	while ((!holds || ret_devices) && (entry = readdir(dir))) {
@@ -112,7 +100,6 @@ enum gpu_holds gpu_holds_device(int root_fd, uint64_t pid, const struct gpu_file
 		holds = GPU_HOLDS;
 		devices |= bit_of(number);
 	}
-	closedir(dir);
 	if (ret_devices)
 		*ret_devices = devices;
 	return holds;
@@ -130,17 +117,6 @@ bool gpu_read_key(int root_fd, uint64_t pid, struct proc_key *ret)
 	return true;
 }
 
-static bool read_status(int root_fd, uint64_t pid, struct pid_status *ret)
-{
-	char path[64], text[STATUS_BYTES];
-
-	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
-		return false;
-	pid_status_parse(text, ret);
-	return true;
-}
-
 /* What is in its folder is root's where it may not be looked into; the folder itself is not. */
 bool gpu_is_own(int root_fd, uint64_t pid)
 {
@@ -151,45 +127,34 @@ bool gpu_is_own(int root_fd, uint64_t pid)
 	return fstatat(root_fd, path, &st, 0) == 0 && st.st_uid == geteuid();
 }
 
-/* Its pid in the innermost namespace; U64_UNKNOWN. */
-static uint64_t inner_pid(int root_fd, uint64_t pid)
-{
-	struct pid_status status;
-
-	return read_status(root_fd, pid, &status) ? status.ns_pid : U64_UNKNOWN;
-}
-
 static void add_inner(struct gpu_owners *o, int root_fd, uint64_t pid)
 {
-	uint64_t inner = inner_pid(root_fd, pid);
+	char path[64], text[STATUS_BYTES];
+	struct pid_status status;
 
-	if (!u64_known(inner) || inner == pid || inner > INT32_MAX)
+	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
+		return;
+	pid_status_parse(text, &status); /* ns_pid: in the innermost namespace */
+	if (!u64_known(status.ns_pid) || status.ns_pid == pid || status.ns_pid > INT32_MAX)
 		return;
 	if (o->n_inners < GPU_MAX_INNER)
-		o->inners[o->n_inners++] = (struct gpu_inner){ (pid_t)inner, (pid_t)pid };
+		o->inners[o->n_inners++] = (struct gpu_inner){ (pid_t)status.ns_pid, (pid_t)pid };
 	else
 		o->has_all = false;
 }
 
 static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 {
-	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	uint64_t pid;
+	CLEANUP(dir_close) DIR *proc = dir_open_at(root_fd, "proc");
+	pid_t pid;
 
 	o->n_inners = 0;
-	o->has_all = dir != NULL;
+	o->has_all = proc != NULL;
 	o->looked_boot_ns = now_ns;
 	o->n_looks++;
-	if (!dir) {
-		close_fd(&fd);
-		return;
-	}
-	while ((entry = readdir(dir)))
-		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
-			add_inner(o, root_fd, pid);
-	closedir(dir);
+	while (proc && (pid = dir_next_pid(proc)) > 0)
+		add_inner(o, root_fd, (uint64_t)pid);
 }
 
 /* The only one with that pid in its namespace that holds a device. */
@@ -353,20 +318,13 @@ static void add_if_holder(int root_fd, uint64_t pid, const struct gpu_files *fil
 
 void gpu_add_holders(int root_fd, const struct gpu_files *files, struct gpu_reading *ret)
 {
-	int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	uint64_t pid;
+	CLEANUP(dir_close) DIR *proc = dir_open_at(root_fd, "proc");
+	pid_t pid;
 
-	if (!dir) {
-		close_fd(&fd);
+	if (!proc)
 		ret->n_left_out++; /* whoever it is */
-		return;
-	}
-	while ((entry = readdir(dir)))
-		if (num_parse_u64(entry->d_name, &pid) == 0 && pid <= INT32_MAX)
-			add_if_holder(root_fd, pid, files, ret);
-	closedir(dir);
+	while (proc && (pid = dir_next_pid(proc)) > 0)
+		add_if_holder(root_fd, (uint64_t)pid, files, ret);
 }
 
 /* ---- who used one that cannot be read now ---- */

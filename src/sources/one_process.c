@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "sources/parse_host.h"
 #include "sources/parse_process.h"
+#include "sources/pids.h"
 #include "sources/rank_env.h"
 #include "sources/sources.h"
 
@@ -119,20 +120,16 @@ static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
 
 static int read_other_threads(int root_fd, struct pid_io *ret)
 {
-	int fd = openat(root_fd, "proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, "proc/self/task");
 	const struct dirent *e;
 	int r = 0;
 
 	*ret = (struct pid_io){ 0 };
-	if (!dir) {
-		close_fd(&fd);
+	if (!dir)
 		return -ENODATA;
-	}
 	while (r == 0 && (e = readdir(dir)))
 		if (e->d_name[0] != '.' && atoi(e->d_name) != gettid())
-			r = add_thread(fd, e->d_name, ret);
-	closedir(dir);
+			r = add_thread(dirfd(dir), e->d_name, ret);
 	return r;
 }
 
@@ -208,9 +205,7 @@ int sources_read_command(int root_fd, pid_t pid, const struct mask *mask, struct
 	return 0;
 }
 
-/*
- * ---- what a process has open, by the links in proc/PID/fd ----
- */
+/* ---- what a process has open, by the links in proc/PID/fd ---- */
 
 #define STAT_BYTES 4096
 #define MAX_COUNTED 65536 /* entries; a process with more is slow to list */
@@ -231,22 +226,6 @@ static int open_process(int root_fd, struct proc_key key)
 		return fd;
 	close(fd);
 	return -ESRCH;
-}
-
-static void close_folder(DIR **folder)
-{
-	if (*folder)
-		closedir(*folder);
-}
-
-static DIR *open_fds(int process_fd)
-{
-	CLEANUP(close_fd) int fd = openat(process_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-
-	if (folder)
-		fd = -1; /* the DIR has it now */
-	return folder;
 }
 
 /* A name may be as telling as a command line: it is shown as one. */
@@ -286,13 +265,13 @@ int sources_read_open_files(int root_fd, struct proc_key key, const struct mask 
 			    struct anomaly_evidence *e)
 {
 	CLEANUP(close_fd) int process_fd = open_process(root_fd, key);
-	CLEANUP(close_folder) DIR *folder = NULL;
+	CLEANUP(dir_close) DIR *folder = NULL;
 	const struct dirent *entry;
 	uint64_t n = 0;
 
 	if (process_fd < 0)
 		return process_fd;
-	folder = open_fds(process_fd);
+	folder = dir_open_at(process_fd, "fd");
 	if (!folder)
 		return -errno;
 	e->n_files = 0;

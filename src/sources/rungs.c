@@ -1,5 +1,3 @@
-#include "sources/rungs.h"
-
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdbool.h>

@@ -267,17 +267,11 @@ static bool is_ours(pid_t pid)
 	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-static void close_folder(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 /* Whom it traces; 0: nobody. */
 static pid_t find_traced(pid_t pid)
 {
 	CLEANUP(pid_list_release) struct pid_list all = { 0 };
-	CLEANUP(close_folder) DIR *proc = opendir("/proc");
+	CLEANUP(dir_close) DIR *proc = opendir("/proc");
 	int64_t tracer;
 
 	if (!proc || pid_list_read(&all, proc) < 0)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "model/job.h"
 #include "base/err.h"
 #include "bpf/tasks.h"
 
@@ -34,5 +35,8 @@ struct task_list {
 
 /* All processes, or these (in any order) if pids is not NULL. -errno: ret is untouched. */
 int tasks_read(struct tasks *t, const pid_t *pids, size_t n_pids, struct task_list *ret);
+
+/* The rung of process samples: the task iterator, or /proc because of why (borrowed). rungs.c. */
+struct rung rung_of_samples(bool is_ebpf, const char *why);
 
 #endif
