@@ -10,7 +10,6 @@
 #include "sources/ebpf.h"
 #include "sources/host.h"
 #include "sources/sources.h"
-#include "sources/strace.h"
 #include "sources/tasks.h"
 
 #define PROBE_MAX_BYTES 4096
@@ -108,7 +107,7 @@ static struct rung probe_syscalls(const struct probe *p)
 	if (try_syscalls(&err) == 0)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	err_set(&why, err.code, "%.400s; and strace %s", err.text,
-		strace_is_installed()
+		sources_has_strace()
 			? "is slow, and taken only where --syscalls or strace_enabled ask for it"
 			: "is not installed");
 	return (struct rung){ what, "unknown", keep_why(p, &why) };
@@ -140,7 +139,7 @@ static struct rung probe_trace(const struct probe *p)
 	static const char what[] = "full trace on demand", rung[] = "strace -f -t";
 	int scope = trace_scope(p->root_fd);
 
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		return (struct rung){ what, "none", "strace is not installed" };
 	if (scope == TRACE_NOBODY)
 		return (struct rung){ what, "none",

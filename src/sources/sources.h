@@ -366,7 +366,7 @@ void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx);
  */
 struct strace;
 
-/* Whether the program is there. */
+/* Whether the program is there, in PATH. */
 bool sources_has_strace(void);
 
 /* Starts it, which is a child of ours from now on. -ESRCH, -EINVAL (ourselves), -EBUSY, -ENOENT….

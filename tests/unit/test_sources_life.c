@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/life_netlink.h"
+#include "sources/life/life_netlink.h"
 #include "sources/sources.h"
 
 /* ---- the wire ---- */

@@ -20,7 +20,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
-#include "sources/taskstats.h"
+#include "sources/life/taskstats.h"
 
 #define FAMILY 30
 
