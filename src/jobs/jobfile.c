@@ -132,8 +132,13 @@ static int check_job(const struct job_file *file, const char *name, struct err *
 	return 0;
 }
 
-static int check_run(const struct sheet_file *sheet, const char *name, struct err *err)
+/* is_here: the job runs here and as this user, so that its folders can be looked at. */
+static int check_sheet(const struct sheet_file *sheet, const char *name, bool is_here,
+		       struct err *err)
 {
+	char quoted[UTF8_QUOTED_BYTES];
+	struct stat st;
+
 	if (sheet->run.n == 0)
 		return err_set(err, -EINVAL,
 			       "%s:%d: 'run' is an empty list; name the program first", name,
@@ -148,51 +153,14 @@ static int check_run(const struct sheet_file *sheet, const char *name, struct er
 				       "%s:%d: an argument is longer than %d bytes; put the script "
 				       "into a file",
 				       name, sheet->run.lines[i], EXEC_STRING_MAX);
-	return 0;
-}
-
-/* It stands in tables and progress bars: one short line. */
-static int check_name(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	bool is_long = sheet->name && strlen(sheet->name) > SHEET_NAME_MAX;
-
+	/* The name stands in tables and progress bars: one short line. */
 	for (const char *p = sheet->name; p && *p; p++)
-		if (ascii_is_control(*p) || is_long)
+		if (ascii_is_control(*p) || strlen(sheet->name) > SHEET_NAME_MAX)
 			return err_set(
 				err, -EINVAL,
 				"%s:%d: not a name for a sheet; write one line of at most %d "
 				"bytes",
 				name, sheet->name_line, SHEET_NAME_MAX);
-	return 0;
-}
-
-static int check_workdir(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	char quoted[UTF8_QUOTED_BYTES];
-	struct stat st;
-
-	if (!sheet->workdir)
-		return 0;
-	if (stat(sheet->workdir, &st) < 0)
-		return err_set(err, -EINVAL, "%s:%d: the workdir %s: %s; make the folder first",
-			       name, sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
-			       strerror(errno));
-	if (!S_ISDIR(st.st_mode))
-		return err_set(err, -EINVAL,
-			       "%s:%d: the workdir %s is not a folder; name one that is", name,
-			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted));
-	if (access(sheet->workdir, X_OK) < 0)
-		return err_set(err, -EINVAL,
-			       "%s:%d: the workdir %s: %s; name one that you may enter", name,
-			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
-			       strerror(errno));
-	return 0;
-}
-
-static int check_env(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	char quoted[UTF8_QUOTED_BYTES];
-
 	for (size_t i = 0; i < sheet->env.n; i++) {
 		const struct yaml_pair *pair = &sheet->env.items[i];
 
@@ -207,25 +175,21 @@ static int check_env(const struct sheet_file *sheet, const char *name, struct er
 				       "into a file",
 				       name, pair->line, EXEC_STRING_MAX);
 	}
+	if (!sheet->workdir || !is_here)
+		return 0;
+	utf8_quote(sheet->workdir, quoted);
+	if (stat(sheet->workdir, &st) < 0)
+		return err_set(err, -EINVAL, "%s:%d: the workdir %s: %s; make the folder first",
+			       name, sheet->workdir_line, quoted, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s is not a folder; name one that is", name,
+			       sheet->workdir_line, quoted);
+	if (access(sheet->workdir, X_OK) < 0)
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s: %s; name one that you may enter", name,
+			       sheet->workdir_line, quoted, strerror(errno));
 	return 0;
-}
-
-static int check_sheet(const struct sheet_file *sheet, const char *name, bool is_here,
-		       struct err *err)
-{
-	static int (*const checks[])(const struct sheet_file *, const char *, struct err *) = {
-		check_run,
-		check_name,
-		check_env,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		int r = checks[i](sheet, name, err);
-
-		if (r < 0)
-			return r;
-	}
-	return is_here ? check_workdir(sheet, name, err) : 0;
 }
 
 /* A list is the argv as it stands; a text is for the shell. NULL: no memory. */
@@ -245,24 +209,19 @@ static const char *const *make_argv(const struct yaml_strings *run, struct arena
 	return argv;
 }
 
-static const struct env_entry *make_env(const struct yaml_pairs *env, struct arena *arena)
-{
-	struct env_entry *entries = arena_alloc(arena, (env->n + 1) * sizeof(*entries));
-
-	for (size_t i = 0; entries && i < env->n; i++)
-		entries[i] = (struct env_entry){ env->items[i].name, env->items[i].value };
-	return entries;
-}
-
 static int make_sheet(const struct sheet_file *file, int num, struct arena *arena,
 		      struct sheet_spec *ret)
 {
+	struct env_entry *env = arena_alloc(arena, (file->env.n + 1) * sizeof(*env));
+
+	for (size_t i = 0; env && i < file->env.n; i++)
+		env[i] = (struct env_entry){ file->env.items[i].name, file->env.items[i].value };
 	*ret = (struct sheet_spec){
 		.num = num,
 		.name = file->name,
 		.argv = make_argv(&file->run, arena),
 		.workdir = file->workdir,
-		.env = make_env(&file->env, arena),
+		.env = env,
 		.n_env = file->env.n,
 		.retries = file->retries,
 		.timeout_seconds = file->timeout_seconds,

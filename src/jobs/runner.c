@@ -497,14 +497,6 @@ static void on_kill_timer(void *ctx)
 
 /* ---- reaping: commands, and the orphans that come to their subreaper, which we are ---- */
 
-static struct root *find_root(struct runner *r, pid_t pid)
-{
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
-			return &r->roots[i];
-	return NULL;
-}
-
 /* The next child that has ended, left as a zombie; 0 if there is none. */
 static pid_t next_zombie(void)
 {
@@ -525,7 +517,7 @@ static void reap_stranger(struct runner *r, pid_t pid)
 
 static void reap_one(struct runner *r, pid_t pid)
 {
-	struct root *root = find_root(r, pid);
+	struct root *root = runner_find_root(r, pid);
 	struct reaped reaped = {
 		.pid = pid,
 		.pre_exec_rss_bytes = root ? root->pre_exec_rss_bytes : U64_UNKNOWN,
@@ -561,7 +553,7 @@ void runner_reap(struct runner *r)
 	pid_t pid;
 
 	while ((pid = next_zombie()) > 0) {
-		if (!find_root(r, pid) && membership_is_stranger(r->options.members, pid))
+		if (!runner_find_root(r, pid) && membership_is_stranger(r->options.members, pid))
 			reap_stranger(r, pid);
 		else
 			reap_one(r, pid);

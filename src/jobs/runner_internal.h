@@ -65,6 +65,15 @@ struct runner {
 	struct runner_result result;
 };
 
+/* The root that has this pid and runs; NULL: none. */
+static inline struct root *runner_find_root(struct runner *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
+			return &r->roots[i];
+	return NULL;
+}
+
 /* The record of the try that runs now. */
 static inline struct sheet_record *runner_record(struct runner *r)
 {

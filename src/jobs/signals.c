@@ -211,14 +211,6 @@ static void signal_roots(struct kill_pass *pass)
 	}
 }
 
-static bool is_running_root(const struct runner *r, pid_t pid)
-{
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
-			return true;
-	return false;
-}
-
 /* Through a pidfd, checked by its start time: a reused pid is never hit. */
 static void signal_member(void *ctx, const struct job_member *member)
 {
@@ -227,7 +219,7 @@ static void signal_member(void *ctx, const struct job_member *member)
 	CLEANUP(close_fd) int pidfd = -1;
 	uint64_t start_ticks, now = runner_now(r);
 
-	if (is_running_root(r, member->key.pid))
+	if (runner_find_root(r, member->key.pid))
 		return;
 	/* What an earlier sheet left running on purpose is not this one's to end. */
 	if (r->options.leave_background && member->sheet_num != runner_record(r)->num)
