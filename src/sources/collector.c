@@ -46,19 +46,6 @@ struct collector {
 
 /* ---- life cycle ---- */
 
-static int open_proc(int root_fd, DIR **ret, struct err *err)
-{
-	CLEANUP(close_fd) int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));
-	*ret = fdopendir(fd);
-	if (!*ret)
-		return err_set(err, -errno, "cannot list /proc: %s", strerror(errno));
-	fd = -1; /* the DIR has it now */
-	return 0;
-}
-
 static void free_collector(struct collector **c)
 {
 	*c = collector_free(*c);
@@ -68,7 +55,6 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 {
 	CLEANUP(free_collector) struct collector *c = calloc(1, sizeof(*c));
 	long page_bytes = o->page_bytes ? o->page_bytes : sysconf(_SC_PAGESIZE);
-	int r;
 
 	if (!c)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -89,9 +75,9 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->gpus = o->gpus;
 	c->is_between = o->is_between;
 
-	r = open_proc(o->root_fd, &c->proc, err);
-	if (r < 0)
-		return r;
+	c->proc = dir_open_at(o->root_fd, "proc");
+	if (!c->proc)
+		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));
 	if (reader_init(&c->reader, dirfd(c->proc)) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	/* The iterator knows the living machine only, and has its numbers from this very kernel. */
@@ -294,26 +280,6 @@ static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pi
 	return found;
 }
 
-static void forget_rest(struct collector *c, size_t at)
-{
-	for (; at < c->roster.n; at++)
-		c->roster.items[at] = known_free(c->roster.items[at], &c->reader.budget);
-}
-
-static int scan_processes(struct collector *c, struct snapshot *s)
-{
-	size_t at = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < c->pids.n && r == 0; i++) {
-		pid_t pid = c->pids.items[i];
-
-		r = scan_process(c, pid, take_acquaintance(c, &at, pid), s);
-	}
-	forget_rest(c, at);
-	return r;
-}
-
 /* As scan_process(), by what the task iterator has said. */
 static int scan_task(struct collector *c, const struct task_process *t, struct known *k,
 		     struct snapshot *s)
@@ -344,49 +310,20 @@ static int scan_task(struct collector *c, const struct task_process *t, struct k
 	return 0;
 }
 
-/*
- * Both, in one walk along the pids: what the iterator has, and from /proc those of c->pids that it
- * has not. Most of these are gone; but it may leave out what lives, as Linux 6.18 does with
- * pid 1 in a virtual machine.
- */
-static int scan_task_list(struct collector *c, const struct task_list *list, struct snapshot *s)
-{
-	size_t at = 0, i = 0, j = 0;
-	int r = 0;
-
-	while ((i < list->n || j < c->pids.n) && r == 0) {
-		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
-		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
-		pid_t pid = told <= expected ? told : expected;
-		struct known *k = take_acquaintance(c, &at, pid);
-
-		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
-		i += told == pid;
-		j += expected == pid;
-	}
-	forget_rest(c, at);
-	return r;
-}
-
-/* A second look where the first met a want of files. */
-static void read_host(struct collector *c, struct snapshot *s)
+static void begin_scan(struct collector *c, struct snapshot *s)
 {
 	const struct host_units units = { c->clock_ticks, c->reader.page_bytes };
 
-	if (host_read(c->reader.proc_fd, &units, &c->text, s) == 0)
-		return;
-	close_all_files(c);
-	(void)host_read(c->reader.proc_fd, &units, &c->text, s); /* the rest stays unknown */
-}
-
-static void begin_scan(struct collector *c, struct snapshot *s)
-{
 	snapshot_reset(s);
 	s->boot_ns = c->reader.now_boot_ns();
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
-	read_host(c, s);
+	if (host_read(c->reader.proc_fd, &units, &c->text, s) < 0) { /* for want of files */
+		close_all_files(c);
+		(void)host_read(c->reader.proc_fd, &units, &c->text,
+				s); /* the rest stays unknown */
+	}
 	if (!c->has_gpu)
 		s->gpus = arena_alloc(&s->arena,
 				      sizeof(*s->gpus)); /* an empty list: there are none */
@@ -399,10 +336,33 @@ static int cannot_read(struct err *err, int r)
 	return err_set(err, r, "cannot read the processes: %s", strerror(-r));
 }
 
-static int end_scan(struct collector *c, int r, const struct snapshot *s, struct err *err)
+/*
+ * One walk along the pids: what the iterator has, if it was asked, and from /proc those of c->pids
+ * that it has not. Most of these are gone; but it may leave out what lives, as Linux 6.18 does with
+ * pid 1 in a virtual machine.
+ */
+static int scan_listed(struct collector *c, const struct task_list *list, struct snapshot *s,
+		       struct err *err)
 {
-	struct roster scanned = c->next;
+	size_t at = 0, i = 0, j = 0;
+	struct roster scanned;
+	int r = 0;
 
+	if (ARRAY_RESERVE(c->next.items, c->next.cap, list->n + c->pids.n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	while ((i < list->n || j < c->pids.n) && r == 0) {
+		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
+		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
+		pid_t pid = told <= expected ? told : expected;
+		struct known *k = take_acquaintance(c, &at, pid);
+
+		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
+		i += told == pid;
+		j += expected == pid;
+	}
+	for (; at < c->roster.n; at++)
+		c->roster.items[at] = known_free(c->roster.items[at], &c->reader.budget);
+	scanned = c->next;
 	c->next = c->roster;
 	c->next.n = 0;
 	c->roster = scanned;
@@ -410,14 +370,6 @@ static int end_scan(struct collector *c, int r, const struct snapshot *s, struct
 		return cannot_read(err, r);
 	c->last_scan_boot_ns = s->boot_ns;
 	return 0;
-}
-
-/* The processes of c->pids. */
-static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
-{
-	if (ARRAY_RESERVE(c->next.items, c->next.cap, c->pids.n) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return end_scan(c, scan_processes(c, s), s, err);
 }
 
 /* Who must not be told gone because the iterator does not show it. */
@@ -453,19 +405,10 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 		return -EAGAIN;
 	}
 	c->tasks_boot_ns = c->reader.now_boot_ns();
-	if (ARRAY_RESERVE(c->next.items, c->next.cap, list.n + c->pids.n) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return end_scan(c, scan_task_list(c, &list, s), s, err);
+	return scan_listed(c, &list, s, err);
 }
 
-static int scan_proc(struct collector *c, struct snapshot *s, struct err *err)
-{
-	int r = pid_list_read(&c->pids, c->proc);
-
-	if (r < 0)
-		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
-	return scan_listed(c, s, err);
-}
+static const struct task_list no_tasks; /* where /proc has to do */
 
 int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 {
@@ -475,8 +418,11 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 	if (expect_known(c) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, NULL, 0, s, err);
-	if (r == -EAGAIN)
-		r = scan_proc(c, s, err);
+	if (r == -EAGAIN) {
+		r = pid_list_read(&c->pids, c->proc);
+		r = r < 0 ? err_set(err, r, "cannot list /proc: %s", strerror(-r))
+			  : scan_listed(c, &no_tasks, s, err);
+	}
 	if (r == 0)
 		s->system.process_count = s->n_processes;
 	return r;
@@ -491,7 +437,7 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 	if (pid_list_set(&c->pids, pids, n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, pids ? pids : &(pid_t){ 0 }, n, s, err);
-	return r == -EAGAIN ? scan_listed(c, s, err) : r;
+	return r == -EAGAIN ? scan_listed(c, &no_tasks, s, err) : r;
 }
 
 /* ---- filling ---- */
