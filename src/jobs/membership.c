@@ -15,6 +15,7 @@ enum { UNDECIDED = -1, OUTSIDE = -2, ON_THE_WAY = -3 };
 struct scanned {
 	pid_t pid;
 	int owner;
+	int root; /* of which job it is; -1: of none */
 };
 
 struct membership {
@@ -22,6 +23,7 @@ struct membership {
 	size_t n_jobs, cap_jobs;
 	struct map job_of;  /* attempt -> index into jobs */
 	struct map root_of; /* pid of a root -> the same */
+	int self;	    /* the job that this process runs; -1: none */
 
 	/* As the scans show them, as a rule; what is removed leaves a hole (pid 0) until the next.
 	 */
@@ -46,7 +48,11 @@ struct membership {
 
 struct membership *membership_new(void)
 {
-	return calloc(1, sizeof(struct membership));
+	struct membership *m = calloc(1, sizeof(*m));
+
+	if (m)
+		m->self = -1;
+	return m;
 }
 
 struct membership *membership_new_own(const char *job_id, pid_t runner_pid)
@@ -88,6 +94,7 @@ static uint64_t pid_key(pid_t pid)
 int membership_set_jobs(struct membership *m, const struct membership_job *jobs, size_t n)
 {
 	m->n_jobs = 0;
+	m->self = -1;
 	map_clear(&m->job_of);
 	map_clear(&m->root_of);
 	if (ARRAY_RESERVE(m->jobs, m->cap_jobs, n) < 0)
@@ -100,6 +107,8 @@ int membership_set_jobs(struct membership *m, const struct membership_job *jobs,
 			map_clear(&m->root_of);
 			return -ENOMEM;
 		}
+		if (jobs[i].kind == MEMBERSHIP_SELF)
+			m->self = (int)i;
 	}
 	m->n_jobs = n;
 	return 0;
@@ -119,24 +128,10 @@ static const struct membership_job *find_root_pid(const struct membership *m, pi
 	return map_get(&m->root_of, pid_key(pid), &i) ? &m->jobs[i] : NULL;
 }
 
-/* The job that has this process for its root. */
-static const struct membership_job *find_root(const struct membership *m,
-					      const struct proc_key *key)
+/* Whether this process, the runner of a job, has that pid. */
+static bool is_self(const struct membership *m, pid_t pid)
 {
-	const struct membership_job *job = find_root_pid(m, key->pid);
-
-	return job && (job->kind == MEMBERSHIP_SELF || (u64_known(job->root.start_ticks) &&
-							job->root.start_ticks == key->start_ticks))
-		       ? job
-		       : NULL;
-}
-
-/* The job that this process runs, if that pid is its own. */
-static const struct membership_job *find_self(const struct membership *m, pid_t pid)
-{
-	const struct membership_job *job = find_root_pid(m, pid);
-
-	return job && job->kind == MEMBERSHIP_SELF ? job : NULL;
+	return m->self >= 0 && m->jobs[m->self].root.pid == pid;
 }
 
 /* ---- members ---- */
@@ -238,7 +233,7 @@ bool membership_start(struct membership *m, pid_t parent, pid_t child)
 bool membership_exit(struct membership *m, pid_t pid, pid_t parent)
 {
 	struct job_member *member = find_member(m, pid);
-	bool is_ours = find_self(m, parent); /* to wait for */
+	bool is_ours = is_self(m, parent); /* to wait for */
 
 	if (!is_ours)
 		map_remove(&m->strangers, pid_key(pid));
@@ -317,6 +312,7 @@ void membership_forget_stranger(struct membership *m, pid_t pid)
 static int begin_scan(struct membership *m, struct snapshot *snap)
 {
 	bool is_indexed = m->n_scan == snap->n_processes;
+	uint64_t k;
 
 	if (ARRAY_RESERVE(m->scan, m->cap_scan, snap->n_processes) < 0 ||
 	    ARRAY_RESERVE(m->path, m->cap_path, snap->n_processes) < 0)
@@ -324,24 +320,35 @@ static int begin_scan(struct membership *m, struct snapshot *snap)
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		struct proc_sample *p = &snap->processes[i];
 
-		p->job_id = NULL;
-		p->attempt_id = 0;
-		p->sheet_num = SHEET_NONE;
+		if (p->job_id) { /* as a rule it is a new one */
+			p->job_id = NULL;
+			p->attempt_id = 0;
+			p->sheet_num = SHEET_NONE;
+		}
 		is_indexed = is_indexed && m->scan[i].pid == p->key.pid;
-		m->scan[i] = (struct scanned){ p->key.pid, UNDECIDED };
+		m->scan[i] = (struct scanned){ p->key.pid, UNDECIDED, -1 };
 	}
-	m->round++;
-	m->next = 0;
-	if (is_indexed)
-		return 0;
-	m->n_scan = 0;
-	map_clear(&m->index_of);
-	for (size_t i = 0; i < snap->n_processes; i++)
+	if (!is_indexed) {
+		m->n_scan = 0;
+		map_clear(&m->index_of);
+	}
+	for (size_t i = 0; !is_indexed && i < snap->n_processes; i++)
 		if (map_put(&m->index_of, pid_key(m->scan[i].pid), i) < 0) {
 			map_clear(&m->index_of);
 			return -ENOMEM;
 		}
 	m->n_scan = snap->n_processes;
+	m->round++;
+	m->next = 0;
+	for (size_t i = 0; i < m->n_jobs; i++) {
+		const struct proc_key *root = &m->jobs[i].root;
+
+		if (map_get(&m->index_of, pid_key(root->pid), &k) &&
+		    ((int)i == m->self ||
+		     (u64_known(root->start_ticks) &&
+		      root->start_ticks == snap->processes[k].key.start_ticks)))
+			m->scan[k].root = (int)i;
+	}
 	return 0;
 }
 
@@ -355,6 +362,12 @@ static void mark(const struct membership *m, size_t i, const struct job_member *
 	p->sheet_num = member->sheet_num;
 	if (job->kind == MEMBERSHIP_SELF) /* who else runs it says it in the environment */
 		p->rank = member->rank;
+}
+
+/* The job whose root process i of the scan is; NULL: none. */
+static const struct membership_job *find_root(const struct membership *m, size_t i)
+{
+	return m->scan[i].root >= 0 ? &m->jobs[m->scan[i].root] : NULL;
 }
 
 static bool is_known_stranger(struct membership *m, const struct proc_key *key)
@@ -384,38 +397,32 @@ static int adopt(struct membership *m, size_t i, const struct membership_job *jo
 /* Decides what needs no look at parents, and whether anything is decided. -ENOMEM. */
 static int decide_alone(struct membership *m, size_t i, struct proc_sample *p)
 {
-	const struct membership_job *root = find_root(m, &p->key), *self;
-	struct job_member *member;
+	const struct membership_job *root = find_root(m, i);
+	struct job_member *member = find_in_turn(m, p->key.pid);
 	uint64_t job;
 
 	if (is_known_stranger(m, &p->key)) {
 		m->scan[i].owner = OUTSIDE;
 		return 0;
 	}
-	if (root && root->kind == MEMBERSHIP_ATTACHED) {
-		member = find_in_turn(m, p->key.pid);
-		return adopt(m, i, root,
-			     member && member->key.start_ticks == p->key.start_ticks &&
-					     member->attempt_id == root->attempt_id
-				     ? member->sheet_num
-				     : root->sheet_num,
-			     RANK_NONE, p);
-	}
-	member = find_in_turn(m, p->key.pid);
 	if (member && !u64_known(member->key.start_ticks))
 		member->key.start_ticks = p->key.start_ticks;
 	if (member && member->key.start_ticks != p->key.start_ticks) {
 		remove_member(m, member); /* the pid was reused */
 		member = NULL;
 	}
+	if (root && root->kind == MEMBERSHIP_ATTACHED &&
+	    !(member && member->attempt_id == root->attempt_id))
+		return adopt(m, i, root, root->sheet_num, RANK_NONE, p);
 	if (member && map_get(&m->job_of, (uint64_t)member->attempt_id, &job)) {
 		member->round = m->round;
 		m->scan[i].owner = (int)job;
 		mark(m, i, member, p);
 		return 0;
 	}
-	self = find_self(m, p->ppid); /* which need not be in the snapshot */
-	return self ? adopt(m, i, self, self->sheet_num, RANK_NONE, p) : 0;
+	if (!is_self(m, p->ppid)) /* which need not be in the snapshot */
+		return 0;
+	return adopt(m, i, &m->jobs[m->self], m->jobs[m->self].sheet_num, RANK_NONE, p);
 }
 
 /* The parent's place in the snapshot; false: it is not there, or younger than its child. */
@@ -462,7 +469,7 @@ static int decide(struct membership *m, struct snapshot *snap, size_t i)
 		m->scan[m->path[--depth]].owner = OUTSIDE;
 	for (; depth > 0; i = child) {
 		const struct proc_sample *parent = &snap->processes[i];
-		const struct membership_job *root = find_root(m, &parent->key);
+		const struct membership_job *root = find_root(m, i);
 		int owner = m->scan[i].owner;
 
 		child = m->path[--depth];

@@ -731,6 +731,88 @@ static void test_a_circle_with_a_runner(void **state)
 	membership_free(m);
 }
 
+/* ---- against a model ---- */
+
+#define MODEL_PIDS 40
+#define MODEL_STEPS 20000
+
+/* What is true of each pid; the tracker hears of starts and exits, and sees all at each scan. */
+struct truth {
+	bool lives, is_member;
+	pid_t ppid;
+	uint64_t start;
+	int sheet_num;
+};
+
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 16;
+}
+
+static void compare_with_truth(struct membership *m, const struct truth *all, bool is_scan)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+
+	snapshot_init(&s);
+	for (pid_t pid = 2; is_scan && pid < MODEL_PIDS; pid++) {
+		struct proc_sample *p = all[pid].lives ? snapshot_add_process(&s) : NULL;
+
+		if (!p)
+			continue;
+		p->key = (struct proc_key){ pid, all[pid].start };
+		p->ppid = all[pid].ppid;
+	}
+	if (is_scan)
+		assert_int_equal(membership_scan(m, &s, MEMBERSHIP_KEEP_ONCE, NULL), 0);
+	for (size_t i = 0; i < s.n_processes; i++)
+		assert_true(!s.processes[i].job_id == !all[s.processes[i].key.pid].is_member);
+	for (pid_t pid = 2; pid < MODEL_PIDS; pid++) {
+		const struct job_member *member = membership_find(m, pid);
+
+		assert_true(!member == !(all[pid].lives && all[pid].is_member));
+		if (member)
+			assert_int_equal(member->sheet_num, all[pid].sheet_num);
+	}
+}
+
+/*
+ * Processes start others, end and leave their children to the runner (of the job) or to init, and
+ * pids are used again at once: the tracker knows at each step who belongs, and to which sheet.
+ */
+static void test_any_history(void **state)
+{
+	const pid_t runner = 2, init = 1, stranger = 3;
+	struct truth all[MODEL_PIDS] = {
+		[2] = { true, false, 1, 5, 0 }, [3] = { true, false, 1, 6, 0 }
+	};
+	struct membership *m = membership_new_own("job", runner);
+	uint64_t clock = 10;
+	uint32_t seed = 7;
+
+	(void)state;
+	for (int step = 0; step < MODEL_STEPS; step++) {
+		pid_t a = (pid_t)(2 + next_random(&seed) % (MODEL_PIDS - 2));
+		pid_t b = (pid_t)(2 + next_random(&seed) % (MODEL_PIDS - 2));
+
+		if (step % 500 == 0)
+			membership_set_sheet(m, step / 500);
+		if (all[a].lives && !all[b].lives) {
+			all[b] = (struct truth){ true, a == runner || all[a].is_member, a, clock++,
+						 a == runner ? step / 500 : all[a].sheet_num };
+			assert_true(membership_start(m, a, b) == all[b].is_member);
+		} else if (a != runner && a != stranger && all[a].lives) {
+			assert_true(membership_exit(m, a, all[a].ppid) == all[a].is_member);
+			all[a].lives = false;
+			for (pid_t child = 2; child < MODEL_PIDS; child++)
+				if (all[child].ppid == a)
+					all[child].ppid = all[child].is_member ? runner : init;
+		}
+		compare_with_truth(m, all, next_random(&seed) % 8 == 0);
+	}
+	membership_free(m);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
 int main(void)
@@ -767,6 +849,7 @@ int main(void)
 		cmocka_unit_test(test_starts_of_other_runners),
 		TEST(test_an_exit_before_its_start),
 		cmocka_unit_test(test_a_circle_with_a_runner),
+		cmocka_unit_test(test_any_history),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * trace - every system call of a process, as strace writes them, bounded in time and size.
+ * strace_log - every system call of a process, as strace writes them, bounded in time and size.
  */
 #include <errno.h>
 #include <fcntl.h>
