@@ -10,16 +10,15 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/host.h"
-#include "sources/known.h"
-#include "sources/parse_host.h"
 #include "sources/pids.h"
+#include "sources/proc_text.h"
+#include "sources/process_cache.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
-#include "sources/tasks_sample.h"
 
 /* Processes by pid, ascending. */
 struct roster {
-	struct known **items;
+	struct process_cache **items;
 	size_t n, cap;
 };
 
@@ -92,10 +91,10 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	return 0;
 }
 
-static void roster_release(struct roster *roster, struct kept_budget *budget)
+static void roster_release(struct roster *roster, struct fd_budget *budget)
 {
 	for (size_t i = 0; i < roster->n; i++)
-		known_free(roster->items[i], budget);
+		process_cache_free(roster->items[i], budget);
 	free(roster->items);
 	*roster = (struct roster){ 0 };
 }
@@ -123,14 +122,14 @@ static void close_all_files(struct collector *c)
 {
 	for (size_t i = 0; i < c->roster.n; i++)
 		if (c->roster.items[i])
-			known_close_files(c->roster.items[i], &c->reader.budget);
+			process_cache_close_files(c->roster.items[i], &c->reader.budget);
 	for (size_t i = 0; i < c->next.n; i++)
-		known_close_files(c->next.items[i], &c->reader.budget);
+		process_cache_close_files(c->next.items[i], &c->reader.budget);
 	c->reader.budget.max = 0;
 	c->reader.budget.is_short = false;
 }
 
-static int read_stat_once(struct collector *c, struct known *k, struct pid_stat *ret)
+static int read_stat_once(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
 	ssize_t n = reader_read(&c->reader, &k->stat_file, k->key.pid, "stat");
 
@@ -138,7 +137,7 @@ static int read_stat_once(struct collector *c, struct known *k, struct pid_stat 
 }
 
 /* A second look where the first met a file of the pid's former owner, or a want of files. */
-static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
+static int read_stat(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
 	bool was_kept = k->stat_file.fd >= 0;
 	int r = read_stat_once(c, k, ret);
@@ -147,7 +146,7 @@ static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
 		close_all_files(c);
 	else if (r == 0 || !was_kept)
 		return r;
-	kept_close(&k->stat_file, &c->reader.budget);
+	fd_cache_close(&k->stat_file, &c->reader.budget);
 	return read_stat_once(c, k, ret);
 }
 
@@ -163,7 +162,7 @@ static double age_seconds(uint64_t start_ns, uint64_t scan_boot_ns, uint64_t now
 	return u64_to_seconds(u64_delta(scan_boot_ns, start_ns));
 }
 
-static void fill_from_stat(struct collector *c, struct known *k, const struct pid_stat *st,
+static void fill_from_stat(struct collector *c, struct process_cache *k, const struct pid_stat *st,
 			   uint64_t scan_boot_ns, struct proc_sample *p)
 {
 	p->key = k->key;
@@ -182,7 +181,7 @@ static void fill_from_stat(struct collector *c, struct known *k, const struct pi
 	p->major_faults = st->major_faults;
 	p->threads = st->threads;
 
-	known_count_ticks(k, p);
+	process_cache_count_ticks(k, p);
 	if (k->image != st->image)
 		k->is_due = true;
 	k->image = st->image;
@@ -205,7 +204,7 @@ static bool is_newborn(const struct collector *c, uint64_t start_ticks)
  * The newborn had used no CPU time when the last scan began.
  */
 static void meet(const struct collector *c, const struct snapshot *s, uint64_t start_ticks,
-		 struct known *k)
+		 struct process_cache *k)
 {
 	uint64_t boot_wall_ns = u64_delta(s->wall_ns, s->boot_ns);
 
@@ -216,12 +215,12 @@ static void meet(const struct collector *c, const struct snapshot *s, uint64_t s
 }
 
 /* Another process has taken the pid: nothing that was known holds for it. */
-static struct known *replace_known(struct collector *c, struct known *k)
+static struct process_cache *replace_known(struct collector *c, struct process_cache *k)
 {
 	pid_t pid = k->key.pid;
 
-	known_free(k, &c->reader.budget);
-	return known_new(pid);
+	process_cache_free(k, &c->reader.budget);
+	return process_cache_new(pid);
 }
 
 /* Not that the process is gone or hidden: we could not look, and must not report it as gone. */
@@ -234,19 +233,19 @@ static bool is_our_fault(int error)
  * Adds the process to the snapshot and to the next roster; takes k, which is
  * NULL for a pid that is new. A process that is gone or hidden is left out.
  */
-static int scan_process(struct collector *c, pid_t pid, struct known *k, struct snapshot *s)
+static int scan_process(struct collector *c, pid_t pid, struct process_cache *k, struct snapshot *s)
 {
 	struct proc_sample *p;
 	struct pid_stat st;
 	int r;
 
 	if (!k)
-		k = known_new(pid);
+		k = process_cache_new(pid);
 	if (!k)
 		return -ENOMEM;
 	r = read_stat(c, k, &st);
 	if (r < 0 || st.pid != pid) {
-		known_free(k, &c->reader.budget);
+		process_cache_free(k, &c->reader.budget);
 		return is_our_fault(r) ? r : 0;
 	}
 	if (u64_known(k->key.start_ticks) && k->key.start_ticks != st.start_ticks)
@@ -266,13 +265,13 @@ static int scan_process(struct collector *c, pid_t pid, struct known *k, struct 
 }
 
 /* Both lists ascend by pid, so one walk along them pairs old acquaintances with the living. */
-static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pid)
+static struct process_cache *take_acquaintance(struct collector *c, size_t *at, pid_t pid)
 {
 	struct roster *old = &c->roster;
-	struct known *found;
+	struct process_cache *found;
 
 	for (; *at < old->n && old->items[*at]->key.pid < pid; (*at)++)
-		old->items[*at] = known_free(old->items[*at], &c->reader.budget);
+		old->items[*at] = process_cache_free(old->items[*at], &c->reader.budget);
 	if (*at == old->n || old->items[*at]->key.pid != pid)
 		return NULL;
 	found = TAKE_PTR(old->items[*at]);
@@ -281,14 +280,14 @@ static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pi
 }
 
 /* As scan_process(), by what the task iterator has said. */
-static int scan_task(struct collector *c, const struct task_process *t, struct known *k,
+static int scan_task(struct collector *c, const struct task_process *t, struct process_cache *k,
 		     struct snapshot *s)
 {
 	uint64_t start_ticks = ns_to_ticks(t->start_boot_ns, c->clock_ticks);
 	struct proc_sample *p;
 
 	if (!k)
-		k = known_new((pid_t)t->head.pid);
+		k = process_cache_new((pid_t)t->head.pid);
 	else if (k->key.start_ticks != start_ticks)
 		k = replace_known(c, k);
 	if (!k)
@@ -306,7 +305,7 @@ static int scan_task(struct collector *c, const struct task_process *t, struct k
 	p->start_wall_ns = k->start_wall_ns;
 	p->age_seconds = age_seconds(t->start_boot_ns, s->boot_ns, p->boot_ns);
 	task_fill_sample(t, c->reader.page_bytes, p);
-	known_take_task(k, t, p);
+	process_cache_take_task(k, t, p);
 	return 0;
 }
 
@@ -354,14 +353,14 @@ static int scan_listed(struct collector *c, const struct task_list *list, struct
 		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
 		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
 		pid_t pid = told <= expected ? told : expected;
-		struct known *k = take_acquaintance(c, &at, pid);
+		struct process_cache *k = take_acquaintance(c, &at, pid);
 
 		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
 		i += told == pid;
 		j += expected == pid;
 	}
 	for (; at < c->roster.n; at++)
-		c->roster.items[at] = known_free(c->roster.items[at], &c->reader.budget);
+		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader.budget);
 	scanned = c->next;
 	c->next = c->roster;
 	c->next.n = 0;
@@ -444,27 +443,27 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 
 static int compare_pid_to_known(const void *key, const void *item)
 {
-	pid_t x = *(const pid_t *)key, y = (*(struct known *const *)item)->key.pid;
+	pid_t x = *(const pid_t *)key, y = (*(struct process_cache *const *)item)->key.pid;
 
 	return (x > y) - (x < y);
 }
 
 /* Samples stand in the order of the roster unless somebody took some out: then hint is too far. */
-static struct known *find_known_pid(const struct collector *c, pid_t pid, size_t hint)
+static struct process_cache *find_known_pid(const struct collector *c, pid_t pid, size_t hint)
 {
 	const struct roster *roster = &c->roster;
-	struct known **found;
+	struct process_cache **found;
 
 	if (hint < roster->n && roster->items[hint]->key.pid == pid)
 		return roster->items[hint];
-	found = bsearch(&pid, roster->items, roster->n, sizeof(struct known *),
+	found = bsearch(&pid, roster->items, roster->n, sizeof(struct process_cache *),
 			compare_pid_to_known);
 	return found ? *found : NULL;
 }
 
-static struct known *find_known(const struct collector *c, struct proc_key key, size_t hint)
+static struct process_cache *find_known(const struct collector *c, struct proc_key key, size_t hint)
 {
-	struct known *k = find_known_pid(c, key.pid, hint);
+	struct process_cache *k = find_known_pid(c, key.pid, hint);
 
 	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
 }
@@ -473,9 +472,9 @@ static struct known *find_known(const struct collector *c, struct proc_key key, 
  * A job file's ranks, which are in the sample already, stand above what a launcher inside of them
  * says. Who has no rank of its own has that of its parent, from then on.
  */
-static void fill_rank(const struct collector *c, struct known *k, struct proc_sample *p)
+static void fill_rank(const struct collector *c, struct process_cache *k, struct proc_sample *p)
 {
-	const struct known *parent = NULL;
+	const struct process_cache *parent = NULL;
 
 	if (k->rank.rank == RANK_NONE)
 		parent = find_known_pid(c, p->ppid, SIZE_MAX);
@@ -493,15 +492,15 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 {
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct proc_sample *p = &s->processes[i];
-		struct known *k;
+		struct process_cache *k;
 
 		if (scope == SNAPSHOT_JOBS && !p->job_id)
 			continue;
 		k = find_known(c, p->key, i);
 		if (k && k->is_by_task)
-			known_fill_rest(k, &c->reader, p, &s->arena);
+			process_cache_fill_rest(k, &c->reader, p, &s->arena);
 		else if (k)
-			known_fill(k, &c->reader, p, &s->arena);
+			process_cache_fill(k, &c->reader, p, &s->arena);
 		if (k && p->job_id)
 			fill_rank(c, k, p);
 		if (!c->has_gpu) { /* nobody uses one */

@@ -14,7 +14,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
 #define LOCKDOWN_PATH "/sys/kernel/security/lockdown"

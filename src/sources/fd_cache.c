@@ -27,9 +27,9 @@
 #define PATH_MAX_BYTES 64 /* a pid, a slash, one of our file names */
 
 /* From the soft RLIMIT_NOFILE as it is now, less a reserve for the rest of the program. */
-static struct kept_budget kept_budget_from_limit(void)
+static struct fd_budget fd_budget_from_limit(void)
 {
-	struct kept_budget b = { 0 };
+	struct fd_budget b = { 0 };
 	struct rlimit limit;
 	size_t files;
 
@@ -42,21 +42,21 @@ static struct kept_budget kept_budget_from_limit(void)
 	return b;
 }
 
-void kept_close(struct kept *k, struct kept_budget *budget)
+void fd_cache_close(struct fd_cache *k, struct fd_budget *budget)
 {
 	if (k->fd >= 0) {
 		close(k->fd);
 		budget->used--;
 	}
-	k->fd = KEPT_UNREAD;
+	k->fd = FD_UNREAD;
 }
 
-static void path_of(struct kept_name name, char *path, size_t size)
+static void path_of(struct fd_name name, char *path, size_t size)
 {
 	snprintf(path, size, "%d/%s", (int)name.pid, name.file);
 }
 
-static int open_file(struct kept_budget *budget, struct kept_name name, int flags)
+static int open_file(struct fd_budget *budget, struct fd_name name, int flags)
 {
 	char path[PATH_MAX_BYTES];
 	int fd;
@@ -71,19 +71,19 @@ static int open_file(struct kept_budget *budget, struct kept_name name, int flag
 }
 
 /* True if a file that is opened now is to stay open. */
-static bool is_worth_keeping(const struct kept *k, const struct kept_budget *budget)
+static bool is_worth_keeping(const struct fd_cache *k, const struct fd_budget *budget)
 {
-	return k->fd == KEPT_READ_ONCE && budget->used < budget->max && !budget->is_short;
+	return k->fd == FD_READ_ONCE && budget->used < budget->max && !budget->is_short;
 }
 
-static void keep(struct kept *k, struct kept_budget *budget, int fd)
+static void keep(struct fd_cache *k, struct fd_budget *budget, int fd)
 {
 	k->fd = fd;
 	budget->used++;
 }
 
 /* Opens it, reads, and keeps it or closes it again. */
-static ssize_t read_anew(struct kept *k, struct kept_budget *budget, struct kept_name name,
+static ssize_t read_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
 			 char *text, size_t size)
 {
 	CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
@@ -97,13 +97,13 @@ static ssize_t read_anew(struct kept *k, struct kept_budget *budget, struct kept
 	if (is_worth_keeping(k, budget))
 		keep(k, budget, TAKE_FD(fd));
 	else
-		k->fd = KEPT_READ_ONCE;
+		k->fd = FD_READ_ONCE;
 	return n;
 }
 
 /* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
-static ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept_name name,
-			 char *text, size_t size)
+static ssize_t fd_cache_read(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+			     char *text, size_t size)
 {
 	ssize_t n;
 
@@ -111,12 +111,12 @@ static ssize_t kept_read(struct kept *k, struct kept_budget *budget, struct kept
 		return read_anew(k, budget, name, text, size);
 	n = io_pread_text(k->fd, text, size);
 	if (n < 0)
-		kept_close(k, budget);
+		fd_cache_close(k, budget);
 	return n;
 }
 
 /* O_PATH needs no right to list the folder, and makes the later question the cheapest there is. */
-static int stat_anew(struct kept *k, struct kept_budget *budget, struct kept_name name,
+static int stat_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
 		     struct stat *ret)
 {
 	char path[PATH_MAX_BYTES];
@@ -132,13 +132,13 @@ static int stat_anew(struct kept *k, struct kept_budget *budget, struct kept_nam
 	path_of(name, path, sizeof(path));
 	if (fstatat(name.proc_fd, path, ret, 0) < 0)
 		return -errno;
-	k->fd = KEPT_READ_ONCE;
+	k->fd = FD_READ_ONCE;
 	return 0;
 }
 
 /* st_size into *ret, for folders as well. */
-static int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kept_name name,
-			  uint64_t *ret)
+static int fd_cache_stat_size(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+			      uint64_t *ret)
 {
 	struct stat st;
 	int r;
@@ -148,7 +148,7 @@ static int kept_stat_size(struct kept *k, struct kept_budget *budget, struct kep
 	else
 		r = stat_anew(k, budget, name, &st);
 	if (r < 0) {
-		kept_close(k, budget);
+		fd_cache_close(k, budget);
 		return r;
 	}
 	*ret = st.st_size < 0 ? 0 : (uint64_t)st.st_size;
@@ -182,7 +182,7 @@ int reader_init(struct reader *r, int proc_fd)
 	/* The files of a captured tree have no process: one that is replaced would stay as it was.
 	 */
 	if (is_procfs(proc_fd))
-		r->budget = kept_budget_from_limit();
+		r->budget = fd_budget_from_limit();
 	return r->text ? 0 : -ENOMEM;
 }
 
@@ -198,12 +198,12 @@ void reader_release(struct reader *r)
 	r->text = NULL;
 }
 
-ssize_t reader_read(struct reader *r, struct kept *k, pid_t pid, const char *file)
+ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char *file)
 {
-	struct kept once = KEPT_INIT;
-	struct kept_name name = { r->proc_fd, pid, file };
+	struct fd_cache once = FD_CACHE_INIT;
+	struct fd_name name = { r->proc_fd, pid, file };
 
-	return kept_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
+	return fd_cache_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
 }
 
 static uint64_t count_entries(int proc_fd, pid_t pid)
@@ -224,12 +224,12 @@ static uint64_t count_entries(int proc_fd, pid_t pid)
 	return errno == 0 ? n : U64_UNKNOWN;
 }
 
-uint64_t reader_count_fds(struct reader *r, struct kept *k, pid_t pid)
+uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid)
 {
-	struct kept_name name = { r->proc_fd, pid, "fd" };
+	struct fd_name name = { r->proc_fd, pid, "fd" };
 	uint64_t n;
 
 	if (!r->has_fd_size)
 		return count_entries(r->proc_fd, pid);
-	return kept_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
+	return fd_cache_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
 }

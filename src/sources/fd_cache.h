@@ -20,32 +20,32 @@
 #include "base/buf.h"
 #include "base/mask.h"
 
-struct kept_budget {
+struct fd_budget {
 	size_t max;
 	size_t used;
 	bool is_short; /* an open failed for want of files: close some, keep no more */
 };
 
-struct kept {
+struct fd_cache {
 	int fd; /* or one of the two below */
 };
 
-#define KEPT_UNREAD (-1)
-#define KEPT_READ_ONCE (-2)
-#define KEPT_INIT           \
-	{                   \
-		KEPT_UNREAD \
+#define FD_UNREAD (-1)
+#define FD_READ_ONCE (-2)
+#define FD_CACHE_INIT     \
+	{                 \
+		FD_UNREAD \
 	}
 
 /* Which file of which process, below the folder proc. */
-struct kept_name {
+struct fd_name {
 	int proc_fd;
 	pid_t pid;
 	const char *file; /* "stat" */
 };
 
 /* Closes it if it is open; the next reading counts as the first. */
-void kept_close(struct kept *k, struct kept_budget *budget);
+void fd_cache_close(struct fd_cache *k, struct fd_budget *budget);
 
 /* ---- what it takes to read the files of proc/PID, shared by all processes ---- */
 
@@ -55,7 +55,7 @@ void kept_close(struct kept *k, struct kept_budget *budget);
 
 struct reader {
 	int proc_fd; /* the folder proc; borrowed */
-	struct kept_budget budget;
+	struct fd_budget budget;
 	bool has_fd_size; /* st_size of proc/PID/fd is the number of open files */
 	const struct mask *mask;
 	uint64_t page_bytes;
@@ -73,9 +73,9 @@ void reader_release(struct reader *r);
 bool reader_is_live(const struct reader *r);
 
 /* Reads proc/PID/<file> into r->text, through k or, if that is NULL, once. Returns its length. */
-ssize_t reader_read(struct reader *r, struct kept *k, pid_t pid, const char *file);
+ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char *file);
 
 /* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
-uint64_t reader_count_fds(struct reader *r, struct kept *k, pid_t pid);
+uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid);
 
 #endif

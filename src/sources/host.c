@@ -7,9 +7,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/fields.h"
-#include "sources/parse_host.h"
-#include "sources/parse_process.h"
+#include "sources/proc_text.h"
 #include "sources/sources.h"
 
 #define FILE_MAX_BYTES 4096

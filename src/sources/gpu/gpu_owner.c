@@ -28,8 +28,8 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "sources/gpu/gpu.h"
-#include "sources/parse_process.h"
 #include "sources/pids.h"
+#include "sources/proc_text.h"
 
 #define STATUS_BYTES 8192
 #define STAT_BYTES 2048

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 #include "sources/sources.h"
-#include "sources/tasks_sample.h"
+#include "sources/tasks.h"
 
 /* A kernel's limit that nobody has set; it counts in pages and keeps clear of overflow. */
 #define NO_LIMIT_PAGES (UINT64_C(1) << 50)

@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "base/map.h"
 #include "base/unknown.h"
-#include "sources/tasks_sample.h"
+#include "sources/tasks.h"
 
 #define HEADERS (sizeof(struct nlmsghdr) + sizeof(struct genlmsghdr))
 /* The kernel's own macros for these are of signed numbers. */

@@ -10,7 +10,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "bpf/syscalls.h"
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 #include "sources/syscall_names.inc.h"
 
 const char *syscall_name(uint32_t nr, char text[SYSCALL_NAME_BYTES])

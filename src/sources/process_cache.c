@@ -1,4 +1,4 @@
-#include "sources/known.h"
+#include "sources/process_cache.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,20 +7,20 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 static const struct cpu_mark unknown_mark = { U64_UNKNOWN, U64_UNKNOWN };
 
-struct known *known_new(pid_t pid)
+struct process_cache *process_cache_new(pid_t pid)
 {
-	struct known *k = malloc(sizeof(*k));
-	const struct kept unread = KEPT_INIT;
+	struct process_cache *k = malloc(sizeof(*k));
+	const struct fd_cache unread = FD_CACHE_INIT;
 
 	if (!k)
 		return NULL;
-	*k = (struct known){
+	*k = (struct process_cache){
 		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
 		.stat_file = unread,
 		.statm_file = unread,
@@ -43,20 +43,20 @@ struct known *known_new(pid_t pid)
 	return k;
 }
 
-void known_close_files(struct known *k, struct kept_budget *budget)
+void process_cache_close_files(struct process_cache *k, struct fd_budget *budget)
 {
-	struct kept *files[] = { &k->stat_file, &k->statm_file,	 &k->schedstat_file,
-				 &k->io_file,	&k->status_file, &k->fd_file };
+	struct fd_cache *files[] = { &k->stat_file, &k->statm_file,  &k->schedstat_file,
+				     &k->io_file,   &k->status_file, &k->fd_file };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		kept_close(files[i], budget);
+		fd_cache_close(files[i], budget);
 }
 
-struct known *known_free(struct known *k, struct kept_budget *budget)
+struct process_cache *process_cache_free(struct process_cache *k, struct fd_budget *budget)
 {
 	if (!k)
 		return NULL;
-	known_close_files(k, budget);
+	process_cache_close_files(k, budget);
 	free(k->command);
 	free(k->cgroup);
 	free(k);
@@ -83,12 +83,12 @@ static void add_comm(struct buf *out, const char *comm)
 
 /* Who ends has given up its memory, and its command line with it, some time before it is a zombie.
  */
-static bool is_same_program(const struct known *k, const struct proc_sample *p)
+static bool is_same_program(const struct process_cache *k, const struct proc_sample *p)
 {
 	return k->command && strcmp(k->comm, p->comm) == 0;
 }
 
-static void read_command(struct known *k, struct reader *r, const struct proc_sample *p)
+static void read_command(struct process_cache *k, struct reader *r, const struct proc_sample *p)
 {
 	ssize_t n;
 
@@ -105,7 +105,7 @@ static void read_command(struct known *k, struct reader *r, const struct proc_sa
 		replace_string(&k->command, r->command.data, r->command.len);
 }
 
-static void read_limits(struct known *k, struct reader *r)
+static void read_limits(struct process_cache *k, struct reader *r)
 {
 	if (reader_read(r, NULL, k->key.pid, "limits") < 0)
 		return;
@@ -113,7 +113,7 @@ static void read_limits(struct known *k, struct reader *r)
 	k->process_limit = pid_limits_parse_processes(r->text);
 }
 
-static void read_cgroup(struct known *k, struct reader *r)
+static void read_cgroup(struct process_cache *k, struct reader *r)
 {
 	const char *path;
 	size_t n;
@@ -129,7 +129,7 @@ static void read_cgroup(struct known *k, struct reader *r)
  * Once, as the ranks of a job have the same launcher, and so have most jobs of a host; later ones
  * are not told. The value may be anything and is not shown.
  */
-static void tell_odd_rank(const struct known *k, struct reader *r, const char *name)
+static void tell_odd_rank(const struct process_cache *k, struct reader *r, const char *name)
 {
 	if (!r->has_told_odd_rank)
 		log_warning("the %s of process %d is no rank of a job, or no number of ranks: it "
@@ -139,7 +139,7 @@ static void tell_odd_rank(const struct known *k, struct reader *r, const char *n
 }
 
 /* Whose job it is may become known long after its first sight. */
-static void read_rank(struct known *k, struct reader *r, const struct proc_sample *p)
+static void read_rank(struct process_cache *k, struct reader *r, const struct proc_sample *p)
 {
 	struct rank_env env;
 
@@ -165,13 +165,13 @@ static uint64_t period_of(const struct proc_sample *p)
  * A zombie has no command line, and with cgroup v1 it is back in the root. What
  * it had before still says best what it was.
  */
-static bool is_remembered_zombie(const struct known *k, const struct proc_sample *p)
+static bool is_remembered_zombie(const struct process_cache *k, const struct proc_sample *p)
 {
 	return p->state == 'Z' && k->command;
 }
 
 /* False: as it is a zombie, what it had stays. */
-static bool begin_seldom(struct known *k, const struct proc_sample *p)
+static bool begin_seldom(struct process_cache *k, const struct proc_sample *p)
 {
 	if (k->is_due)
 		k->is_rank_read = false;
@@ -181,7 +181,7 @@ static bool begin_seldom(struct known *k, const struct proc_sample *p)
 	return !is_remembered_zombie(k, p);
 }
 
-static void read_seldom(struct known *k, struct reader *r, const struct proc_sample *p)
+static void read_seldom(struct process_cache *k, struct reader *r, const struct proc_sample *p)
 {
 	if (!begin_seldom(k, p))
 		return;
@@ -204,13 +204,13 @@ static double cpu_percent(struct cpu_mark now, struct cpu_mark before)
 }
 
 /* The first thread may be replaced by another at exec, and what it had used is in ticks then. */
-static void tell_cpu(struct known *k, struct proc_sample *p, uint64_t cpu_ns)
+static void tell_cpu(struct process_cache *k, struct proc_sample *p, uint64_t cpu_ns)
 {
 	k->cpu_ns = u64_max_known(k->cpu_ns, cpu_ns);
 	p->cpu_ns = k->cpu_ns;
 }
 
-void known_count_ticks(struct known *k, struct proc_sample *p)
+void process_cache_count_ticks(struct process_cache *k, struct proc_sample *p)
 {
 	struct cpu_mark now = { u64_add(p->user_ns, p->system_ns), p->boot_ns };
 
@@ -223,7 +223,7 @@ void known_count_ticks(struct known *k, struct proc_sample *p)
 }
 
 /* run_ns is the process's only while it is not behind the ticks; else those stand as they are. */
-static void count_fine(struct known *k, struct proc_sample *p, struct cpu_mark now)
+static void count_fine(struct process_cache *k, struct proc_sample *p, struct cpu_mark now)
 {
 	bool is_whole = u64_known(u64_delta(now.cpu_ns, k->ticks.cpu_ns));
 	double percent = cpu_percent(now, k->fine);
@@ -239,7 +239,7 @@ static void count_fine(struct known *k, struct proc_sample *p, struct cpu_mark n
 /* ---- usage ---- */
 
 /* -ENODATA and the like: it cannot be known whether the process ran. */
-static int read_schedstat(struct known *k, struct reader *r, struct pid_schedstat *ret)
+static int read_schedstat(struct process_cache *k, struct reader *r, struct pid_schedstat *ret)
 {
 	ssize_t n = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat");
 
@@ -251,7 +251,7 @@ static int read_schedstat(struct known *k, struct reader *r, struct pid_schedsta
  * remembers when they are read now. A task on a CPU shows an old run_ns until
  * its next clock tick, so one that runs is never at rest.
  */
-static bool is_at_rest(struct known *k, struct reader *r, struct proc_sample *p)
+static bool is_at_rest(struct process_cache *k, struct reader *r, struct proc_sample *p)
 {
 	struct pid_schedstat before = k->schedstat;
 	bool may_rest = k->has_usage && p->state != 'R';
@@ -267,7 +267,7 @@ static bool is_at_rest(struct known *k, struct reader *r, struct proc_sample *p)
 	       before.slices == k->schedstat.slices;
 }
 
-static bool read_statm(struct known *k, struct reader *r, struct pid_statm *ret)
+static bool read_statm(struct process_cache *k, struct reader *r, struct pid_statm *ret)
 {
 	return reader_read(r, &k->statm_file, k->key.pid, "statm") >= 0 &&
 	       pid_statm_parse(r->text, ret) == 0;
@@ -282,7 +282,7 @@ static bool is_same_statm(const struct pid_statm *a, const struct pid_statm *b)
  * A file that cannot be read is as good as an empty one: everything in it is unknown. One that is
  * not for this user stays so until the process itself changes who it is, for which it has to run.
  */
-static const char *read_or_empty(struct known *k, struct reader *r, struct kept *file,
+static const char *read_or_empty(struct process_cache *k, struct reader *r, struct fd_cache *file,
 				 const char *name)
 {
 	ssize_t n = reader_read(r, file, k->key.pid, name);
@@ -295,7 +295,7 @@ static const char *read_or_empty(struct known *k, struct reader *r, struct kept 
 }
 
 /* Makes statm, io, status and the fds what they are now, reading only what may have changed. */
-static void read_usage(struct known *k, struct reader *r, bool at_rest)
+static void read_usage(struct process_cache *k, struct reader *r, bool at_rest)
 {
 	struct pid_statm statm = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
 	bool has_statm = read_statm(k, r, &statm);
@@ -309,7 +309,7 @@ static void read_usage(struct known *k, struct reader *r, bool at_rest)
 	k->statm = statm;
 }
 
-static void copy_memory(const struct known *k, uint64_t page_bytes, struct proc_sample *p)
+static void copy_memory(const struct process_cache *k, uint64_t page_bytes, struct proc_sample *p)
 {
 	p->rss_bytes = pages_to_bytes(k->statm.resident, page_bytes);
 	p->vms_bytes = pages_to_bytes(k->statm.size, page_bytes);
@@ -318,7 +318,7 @@ static void copy_memory(const struct known *k, uint64_t page_bytes, struct proc_
 #undef COPY
 }
 
-static void copy_counters(const struct known *k, struct proc_sample *p)
+static void copy_counters(const struct process_cache *k, struct proc_sample *p)
 {
 #define COPY(member_, ...) p->member_ = k->io.member_;
 	PID_IO(COPY)
@@ -347,7 +347,7 @@ static bool is_headless(const struct proc_sample *p)
  * those that it may have are open. */
 #define GROWN_FDS 16
 
-static bool is_limit_near(const struct known *k)
+static bool is_limit_near(const struct process_cache *k)
 {
 	if (!u64_known(k->open_fds) || !u64_known(k->fd_limit))
 		return false;
@@ -356,7 +356,7 @@ static bool is_limit_near(const struct known *k)
 }
 
 /* It was read with the rest, or is read again. */
-static void check_fd_limit(struct known *k, struct reader *r)
+static void check_fd_limit(struct process_cache *k, struct reader *r)
 {
 	bool is_near = is_limit_near(k);
 
@@ -366,7 +366,7 @@ static void check_fd_limit(struct known *k, struct reader *r)
 		k->fds_at_limit = k->open_fds;
 }
 
-static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
+static void read_all(struct process_cache *k, struct reader *r, struct proc_sample *p)
 {
 	bool at_rest = is_at_rest(k, r, p);
 
@@ -381,7 +381,8 @@ static void read_all(struct known *k, struct reader *r, struct proc_sample *p)
 		check_fd_limit(k, r);
 }
 
-void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
+void process_cache_fill(struct process_cache *k, struct reader *r, struct proc_sample *p,
+			struct arena *arena)
 {
 	read_all(k, r, p);
 	p->command = arena_strdup(arena, k->command);
@@ -399,7 +400,7 @@ void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct
 
 /* ---- by the task iterator ---- */
 
-static void count_task(struct known *k, const struct task_process *t, struct proc_sample *p)
+static void count_task(struct process_cache *k, const struct task_process *t, struct proc_sample *p)
 {
 	struct cpu_mark now = { t->own.run_ns, p->boot_ns };
 
@@ -414,14 +415,15 @@ static void count_task(struct known *k, const struct task_process *t, struct pro
 }
 
 /* A thread that ends takes its waits along: what all others have waited since is not known. */
-static void check_wait(struct known *k, const struct task_process *t, struct proc_sample *p)
+static void check_wait(struct process_cache *k, const struct task_process *t, struct proc_sample *p)
 {
 	if (u64_known(k->ended_run_ns) && k->ended_run_ns != t->ended_run_ns)
 		p->cpu_wait_ns = U64_UNKNOWN;
 	k->ended_run_ns = t->ended_run_ns;
 }
 
-void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p)
+void process_cache_take_task(struct process_cache *k, const struct task_process *t,
+			     struct proc_sample *p)
 {
 	uint64_t image = task_image(t);
 
@@ -432,7 +434,8 @@ void known_take_task(struct known *k, const struct task_process *t, struct proc_
 	k->image = image;
 }
 
-void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena)
+void process_cache_fill_rest(struct process_cache *k, struct reader *r, struct proc_sample *p,
+			     struct arena *arena)
 {
 	if ((k->is_due || (k->may_be_old && period_of(p) != k->period)) && begin_seldom(k, p)) {
 		read_command(k, r, p);

@@ -1,5 +1,5 @@
 /*
- * known - what the collector remembers of one process from tick to tick.
+ * process_cache - what the collector remembers of one process from tick to tick.
  *
  * Its open files, its last CPU time (for the percentage), and what changes so
  * seldom that it is not read every time: command line, limit of files, cgroup.
@@ -11,17 +11,17 @@
  * than two ticks. A percentage is the difference of two readings of the same
  * counter, never of one and the other.
  */
-#ifndef PROCTOR_SOURCES_KNOWN_H
-#define PROCTOR_SOURCES_KNOWN_H
+#ifndef PROCTOR_SOURCES_PROCESS_CACHE_H
+#define PROCTOR_SOURCES_PROCESS_CACHE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "model/snapshot.h"
 #include "sources/fd_cache.h"
-#include "sources/parse_process.h"
+#include "sources/proc_text.h"
 #include "sources/rank_env.h"
-#include "sources/tasks_sample.h"
+#include "sources/tasks.h"
 
 /*
  * What changes seldom is read again after so long if the process may have run
@@ -36,9 +36,9 @@ struct cpu_mark {
 	uint64_t boot_ns;
 };
 
-struct known {
+struct process_cache {
 	struct proc_key key;
-	struct kept stat_file, statm_file, schedstat_file, io_file, status_file, fd_file;
+	struct fd_cache stat_file, statm_file, schedstat_file, io_file, status_file, fd_file;
 
 	uint64_t start_wall_ns;
 	struct cpu_mark ticks, fine; /* by stat, by schedstat */
@@ -50,7 +50,7 @@ struct known {
 	uint64_t image;	 /* see struct pid_stat, or task_image() */
 	bool is_due;	 /* the three below are to be read */
 	bool may_be_old; /* the process may have run since they were read */
-	uint64_t period; /* in which they were, see known_fill() */
+	uint64_t period; /* in which they were, see process_cache_fill() */
 	char *command, *cgroup;
 	char comm[COMM_BYTES]; /* when the command was read */
 	uint64_t fd_limit, process_limit;
@@ -58,7 +58,7 @@ struct known {
 	struct rank_env rank;  /* its own, or that of its parent */
 	bool is_rank_read;     /* its own was, of the program that it is */
 
-	/* As they were read one after the other, schedstat first; see known_fill(). */
+	/* As they were read one after the other, schedstat first; see process_cache_fill(). */
 	bool has_usage;
 	struct pid_schedstat schedstat;
 	struct pid_statm statm;
@@ -74,13 +74,13 @@ struct known {
  */
 
 /* NULL when memory runs out. */
-struct known *known_new(pid_t pid);
-struct known *known_free(struct known *k, struct kept_budget *budget);
+struct process_cache *process_cache_new(pid_t pid);
+struct process_cache *process_cache_free(struct process_cache *k, struct fd_budget *budget);
 
-void known_close_files(struct known *k, struct kept_budget *budget);
+void process_cache_close_files(struct process_cache *k, struct fd_budget *budget);
 
 /* cpu_ns and cpu_percent by what stat said at p->boot_ns. */
-void known_count_ticks(struct known *k, struct proc_sample *p);
+void process_cache_count_ticks(struct process_cache *k, struct proc_sample *p);
 
 /*
  * Everything that stat does not say, and CPU time as fine as schedstat has it.
@@ -101,15 +101,18 @@ void known_count_ticks(struct known *k, struct proc_sample *p);
  * The limit is also read whenever half of it is used: a process that needs more
  * files raises it.
  */
-void known_fill(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena);
+void process_cache_fill(struct process_cache *k, struct reader *r, struct proc_sample *p,
+			struct arena *arena);
 
 /*
  * The same by the task iterator, whose counters are exact and of all threads: the
  * CPU values at p->boot_ns, and whether command line and cgroup are to be read.
  */
-void known_take_task(struct known *k, const struct task_process *t, struct proc_sample *p);
+void process_cache_take_task(struct process_cache *k, const struct task_process *t,
+			     struct proc_sample *p);
 
 /* What the task iterator does not say: command, cgroup, and the open files where it could not. */
-void known_fill_rest(struct known *k, struct reader *r, struct proc_sample *p, struct arena *arena);
+void process_cache_fill_rest(struct process_cache *k, struct reader *r, struct proc_sample *p,
+			     struct arena *arena);
 
 #endif
