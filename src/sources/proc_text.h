@@ -56,8 +56,7 @@ int field_scan_f64(const char **cursor, double *ret);
 /*
  * ---- files about the whole machine ----
  *
- * Each sets its own values of the
- * sample, to unknown where they are missing.
+ * Each sets its own values of the sample, to unknown where they are missing.
  */
 
 /* proc/meminfo. Used is total less available, as an operator means it. */
@@ -103,9 +102,8 @@ uint64_t pages_to_bytes(uint64_t pages, uint64_t page_bytes);
 /*
  * ---- files of proc/PID ----
  *
- * Values that are missing are unknown (base/unknown.h);
- * -EINVAL where too little is there to be of any use. On failure *ret is
- * untouched.
+ * Values that are missing are unknown (base/unknown.h); -EINVAL where too little is there to be of
+ * any use. On failure *ret is untouched.
  */
 
 /* proc/PID/stat, times in clock ticks. */
