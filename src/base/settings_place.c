@@ -29,7 +29,6 @@ static const struct own_file {
 	{ BY_RECORD, "-shm", "a part of the record" },
 	{ BY_RECORD, "-journal", "a part of the record" },
 	{ BY_RECORD, "-spool", "a part of the record" },
-	{ BY_RECORD, "-spool-newer", "a part of the record" },
 	{ BY_LOG, "", "the log of snapshots" },
 	{ BY_LOG, ".1", "the log of snapshots, rotated" },
 	{ BY_LOG, ".2", "the log of snapshots, rotated" },
