@@ -144,7 +144,8 @@ static size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool
 		else
 			*ret_has_more = true;
 	}
-	qsort(ret, n, sizeof(*ret), compare_cards);
+	if (n > 0)
+		qsort(ret, n, sizeof(*ret), compare_cards);
 	return n;
 }
 
