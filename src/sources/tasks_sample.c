@@ -1,8 +1,7 @@
-#include "sources/tasks_sample.h"
-
 #include <string.h>
 
 #include "base/unknown.h"
+#include "sources/tasks.h"
 
 /* Bits of the kernel's task state. Those that /proc tells, lowest first, have the letters below. */
 #define STATE_REPORTED 0x7fu

@@ -23,10 +23,9 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
-#include "sources/known.h"
+#include "sources/process_cache.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
-#include "sources/tasks_sample.h"
 
 #define N_CHILDREN 500
 
@@ -100,7 +99,7 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 {
 	struct task_process t = { .threads = 3, .own = { .run_ns = 100, .wait_ns = 5000 } };
 	const uint64_t ended[] = { 0, 0, 40, 40 };
-	struct known *k = known_new(1234);
+	struct process_cache *k = process_cache_new(1234);
 
 	(void)state;
 	assert_non_null(k);
@@ -110,10 +109,10 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 		proc_sample_init(&p);
 		t.ended_run_ns = ended[i];
 		task_fill_sample(&t, 4096, &p);
-		known_take_task(k, &t, &p);
+		process_cache_take_task(k, &t, &p);
 		assert_int_equal(u64_known(p.cpu_wait_ns), i != 2);
 	}
-	known_free(k, &(struct kept_budget){ 0 });
+	process_cache_free(k, &(struct fd_budget){ 0 });
 }
 
 /* ---- with one ---- */
