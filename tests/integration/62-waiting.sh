@@ -52,19 +52,19 @@ hold_database whole
 run "$PROCTOR" run --json --job same -- sh -c 'echo out >&2; exit 3'
 is "whole: its status is passed on" "$status" 3
 like "whole: and what it prints" "$stderr" '^out$'
-json "whole: what a run tells is never of the attempt before it" "$stdout" 'd["exit_code"] == 3 and d["attempt"] != 1'
+json "whole: the printed report is of this attempt" "$stdout" 'd["exit_code"] == 3 and d["attempt"] != 1'
 run "$PROCTOR" jobs --json
-is "whole: readers do not mind" "$status" 0
-json "whole: nor is the attempt before it another" "$stdout" \
+is "whole: readers are not affected" "$status" 0
+json "whole: the attempt before it is unchanged" "$stdout" \
 	'[j["outcome"] for j in d if j["job_id"] == "same" and j["attempt"] == 1] in ([], ["success"])'
 release_database whole
 ended whole same "1 success 0; 2 failure 3"
-is "whole: nothing is left to say" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
+is "whole: no warning remains" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
 run "$PROCTOR" report same --json
 json "whole: with what it used" "$stdout" \
 	'd["exit_code"] == 3 and d["wall_seconds"] > 0 and d["total_cpu_seconds"] is not None'
 
-# From the midst of it to after the end: samples are there, or that they are not is said.
+# From the midst of it to after the end: samples are there, or the report states that they are missing.
 begin outlived sh -c "$(gate outlived); echo out; exit 5"
 eventually has_ticks outlived 3
 hold_database outlived.lock
@@ -76,7 +76,7 @@ ended outlived outlived "1 failure 5"
 run "$PROCTOR" history --job outlived --json
 samples=$stdout
 run "$PROCTOR" report outlived --json
-json "outlived: samples are there, or the report says that some are not" "[$samples, $stdout]" \
+json "outlived: samples are there, or the report states that some are missing" "[$samples, $stdout]" \
 	"(lambda d: $(meanwhile outlived.lock))(d[0]) or any(u['what'] == 'history' for u in d[1]['unknown'])"
 
 # ---- a database that goes away under a run ----
@@ -111,7 +111,7 @@ runner=$!
 has_closed_ticks() { # N
 	[ "$(json_eval "$("${nobody[@]}" "$PROCTOR" history --job closed --json 2>/dev/null)" "len(d) >= $1")" = True ]
 }
-check "closed: it is recorded" eventually has_closed_ticks 3
+check "closed: a run is recorded" eventually has_closed_ticks 3
 chmod 500 "$PROCTOR_HOME"
 pass closed
 wait "$runner"
@@ -175,7 +175,7 @@ rm "$PROCTOR_HOME/filler"
 ended full short "1 failure 3"
 ended full long "1 failure 4"
 ended full before "1 success 0"
-is "full: nothing is left to say" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
+is "full: no warning remains" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
 run "$PROCTOR" report long --json
 json "full: the report has what the run knew" "$stdout" \
 	'd["wall_seconds"] > 1.4 and len(d["series"]) > 3 and d["sheet_metrics"]["1"]["exit_code"] == 4'

@@ -54,9 +54,9 @@ eventually has_ticks full 3
 fill_disk
 began=$EPOCHREALTIME
 is_not_recording() { [ "$(status_of 'd["recording"] is False and len(d["recording_error"]) > 0')" = True ]; }
-check "full: status says that nothing is recorded, and why" eventually is_not_recording
+check "full: status shows that nothing is recorded, and why" eventually is_not_recording
 run "$PROCTOR" doctor
-like "full: and doctor that there is no room" "$stdout" 'folder +broken .*its disk is full'
+like "full: doctor shows that there is no room" "$stdout" 'folder +broken .*its disk is full'
 sleep 1
 echo "$began, $EPOCHREALTIME" >"$TMP/held.full"
 rm "$PROCTOR_HOME/filler"

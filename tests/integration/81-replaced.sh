@@ -16,18 +16,18 @@ recorded() { # of all attempts, as the daemon has them
 
 # ---- events ----
 
-loud() { # JOB: one with births, deaths and a signal
+loud() { # JOB: one with process starts, exits and a signal
 	"$PROCTOR" run -q --job "$1" -- sh -c 'for i in 1 2 3 4 5 6; do sleep 0.05; done; sleep 60 & sleep 0.3; kill $!; wait; true'
 }
-told() { # JOB: whether the daemon tells of all of them
+published() { # JOB: whether the daemon published the start and the exit of each process
 	json_eval "$(ask daemon.events "{\"limit\": 4096, \"job_id\": \"$1\"}")" \
 		'[sum(e["event"] == "process." + what for e in d) >= 8 for what in ("spawn", "exit")]'
 }
 loud before
-is "births and deaths are told" "$(becomes "[True, True]" told before)" "[True, True]"
+is "process starts and exits are published" "$(becomes "[True, True]" published before)" "[True, True]"
 move_away first
 loud after
-is "in the next database as well, though it has fewer of them" "$(becomes "[True, True]" told after)" "[True, True]"
+is "in the next database as well, though it has fewer of them" "$(becomes "[True, True]" published after)" "[True, True]"
 is "which has that job alone" "$(becomes after:0:success:0 recorded)" after:0:success:0
 
 # ---- a job of another user ----

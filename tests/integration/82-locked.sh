@@ -1,11 +1,11 @@
 #!/bin/bash
-# Jobs that begin or end while somebody holds the database: nobody takes them for lost.
+# Jobs that begin or end while somebody holds the database: no attempt is taken for lost.
 . "$(dirname "$0")/lib.sh"
 
 attempts() { # JOB: what became of each
 	json_eval "$("$PROCTOR" jobs --all --json 2>/dev/null)" "[j['outcome'] or j['status'] for j in d if j['job_id'] == '$1']"
 }
-told() { # JOB: what the daemon has told of it
+published() { # JOB: the events that the daemon published
 	json_eval "$(ask daemon.events "{\"job_id\": \"$1\", \"limit\": 4096}")" \
 		'" ".join("%s:%s" % (e["event"], e.get("outcome")) for e in d if e["event"].startswith("job."))'
 }
@@ -37,9 +37,9 @@ run "$PROCTOR" cancel ends
 is "what is over is not ended once more" "$status" 1
 release_database end
 wait $waiting
-is "who waits for one that ends meanwhile is told how" "$?/$(cat "$TMP/waited")" "1/ends failure"
-is "which is on record" "$(becomes "['failure']" attempts ends)" "['failure']"
-is "and nobody was told that it is lost" "$(told ends)" "job.queued:None job.started:None job.failed:failure"
+is "wait prints the end of one that ends meanwhile" "$?/$(cat "$TMP/waited")" "1/ends failure"
+is "which is recorded" "$(becomes "['failure']" attempts ends)" "['failure']"
+is "no event states that it is lost" "$(published ends)" "job.queued:None job.started:None job.failed:failure"
 
 # ---- one that something else started ----
 sleep 300 &
@@ -63,7 +63,7 @@ kill $other
 release_database again
 kill $sleeper
 run timeout 60 "$PROCTOR" wait found
-like "its end is told" "$stdout" found
+like "its end is known" "$stdout" found
 
 # ---- one that is held to the end ----
 hold_database last

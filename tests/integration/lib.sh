@@ -37,6 +37,13 @@ export HOME=$TMP
 unset XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME NO_COLOR
 export LC_ALL=C.UTF-8 TERM=dumb
 
+# The daemon that start_daemon has started goes with the script.
+clean_up() {
+	[ ! -e "$TMP/daemon" ] || "$PROCTOR" stop --jobs >/dev/null 2>&1
+	rm -rf "$TMP"
+}
+trap '[ "$BASHPID" != $$ ] || clean_up' EXIT
+
 # run COMMAND [ARG...]: sets status, stdout and stderr. Trailing newlines are lost.
 run() {
 	"$@" >"$TMP/stdout" 2>"$TMP/stderr" </dev/null
@@ -73,12 +80,12 @@ pass() { # NAME
 	: >"$TMP/passed.$1"
 }
 
-# hold_database NAME [SQL]: nobody else can write to the database until release_database NAME, which does
-# the SQL before. Sets $holder. With EXCLUSIVE=1 nobody else can read it either.
+# hold_database NAME: locks the database against other writers until release_database NAME, and against readers, too,
+# with EXCLUSIVE=1. Sets $holder; the time from when to when is in the file held.NAME then.
 hold_database() {
-	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held.$1" "$TMP/passed.$1" "${2:-}" "${EXCLUSIVE:-}" <<'END' &
+	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held.$1" "$TMP/passed.$1" "${EXCLUSIVE:-}" <<'END' &
 import os, sqlite3, sys, time
-path, held, passed, sql, exclusive = sys.argv[1:]
+path, held, passed, exclusive = sys.argv[1:]
 db = sqlite3.connect(path, isolation_level=None, timeout=60)
 if exclusive:
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -90,7 +97,6 @@ while os.path.exists(held) and not os.path.exists(passed):
 if os.path.exists(held):
     with open(held, "w") as f:
         print(began, time.time(), sep=", ", file=f)
-db.execute(sql)
 db.execute("COMMIT")
 END
 	holder=$!
@@ -148,7 +154,7 @@ start_daemon() {
 	if [ $# -gt 0 ]; then
 		printf '%s\nlimits:\n  max_daemon_cpu_percent: 100\n' "$1" >"${PROCTOR_HOME:-/etc/proctor}/proctor.yaml"
 	fi
-	trap '[ "$BASHPID" != $$ ] || { "$PROCTOR" stop --jobs >/dev/null 2>&1; rm -rf "$TMP"; }' EXIT
+	: >"$TMP/daemon"
 	"$PROCTOR" start >/dev/null
 }
 
