@@ -108,8 +108,10 @@ is_sampled_by_daemon() { # JOB of alice's
 	[ "$(json_eval "$(ask_as alice daemon.top)" "any(p['job_id'] == '$1' for p in d['processes'])")" = True ]
 }
 keeps_secrets() { # RUNG NUMBER
-	as alice "$PROCTOR" run -q --json --job "kept-$2" -- sh -c "$(gate "kept-$2"); $TMP/sdd if=/dev/zero of=/dev/null bs=16k count=4096 2>/dev/null
-		dd if=/dev/zero of=/dev/null bs=16k count=4096 2>/dev/null; sleep 0.5; true" >"$TMP/kept.json" &
+	local source='(head -c 64m /dev/zero; sleep 0.6)' # each is there for some samples
+	as alice "$PROCTOR" run -q --json --interval 0.1 --job "kept-$2" -- sh -c "$(gate "kept-$2")
+		$source | $TMP/sdd of=/dev/null bs=16k 2>/dev/null
+		$source | dd of=/dev/null bs=16k 2>/dev/null; sleep 0.5; true" >"$TMP/kept.json" &
 	eventually is_sampled_by_daemon "kept-$2"
 	pass "kept-$2"
 	wait $!
