@@ -313,26 +313,22 @@ static void copy_memory(const struct known *k, uint64_t page_bytes, struct proc_
 {
 	p->rss_bytes = pages_to_bytes(k->statm.resident, page_bytes);
 	p->vms_bytes = pages_to_bytes(k->statm.size, page_bytes);
-	p->hwm_bytes = k->status.hwm_bytes;
-	p->rss_anon_bytes = k->status.rss_anon_bytes;
-	p->rss_file_bytes = k->status.rss_file_bytes;
-	p->rss_shmem_bytes = k->status.rss_shmem_bytes;
-	p->swap_bytes = k->status.swap_bytes;
+#define COPY(member_, ...) p->member_ = k->status.member_;
+	PID_STATUS_MEMORY(COPY)
+#undef COPY
 }
 
 static void copy_counters(const struct known *k, struct proc_sample *p)
 {
-	p->rchar = k->io.rchar;
-	p->wchar = k->io.wchar;
-	p->syscr = k->io.syscr;
-	p->syscw = k->io.syscw;
-	p->read_bytes = k->io.read_bytes;
-	p->write_bytes = k->io.write_bytes;
+#define COPY(member_, ...) p->member_ = k->io.member_;
+	PID_IO(COPY)
+#undef COPY
 	/* status counts those of the first thread only, which is the whole only without others. */
+#define COPY(member_, ...) p->member_ = k->status.member_;
 	if (p->threads == 1) {
-		p->voluntary_switches = k->status.voluntary_switches;
-		p->involuntary_switches = k->status.involuntary_switches;
+		PID_STATUS_THREAD(COPY)
 	}
+#undef COPY
 	p->uid = k->status.uid;
 	p->ignores_sigchld = k->status.ignores_sigchld;
 	p->ns_pid = k->status.ns_pid;

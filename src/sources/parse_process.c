@@ -140,20 +140,12 @@ static bool has_signal(uint64_t mask, int sig)
 
 void pid_status_parse(const char *text, struct pid_status *ret)
 {
-#define AT(member) offsetof(struct pid_status, member)
 	static const struct field fields[] = {
-		{ "Uid", AT(uid), 1, FIELD_PLAIN },
-		{ "NSpid", AT(ns_pid), FIELD_LAST, FIELD_PLAIN },
-		{ "VmHWM", AT(hwm_bytes), 0, FIELD_KB },
-		{ "RssAnon", AT(rss_anon_bytes), 0, FIELD_KB },
-		{ "RssFile", AT(rss_file_bytes), 0, FIELD_KB },
-		{ "RssShmem", AT(rss_shmem_bytes), 0, FIELD_KB },
-		{ "VmSwap", AT(swap_bytes), 0, FIELD_KB },
-		{ "SigIgn", AT(ignored_signals), 0, FIELD_HEX },
-		{ "voluntary_ctxt_switches", AT(voluntary_switches), 0, FIELD_PLAIN },
-		{ "nonvoluntary_ctxt_switches", AT(involuntary_switches), 0, FIELD_PLAIN },
+#define LINE(member_, name_, column_, unit_) \
+	{ name_, offsetof(struct pid_status, member_), column_, unit_ },
+		PID_STATUS_MEMORY(LINE) PID_STATUS_THREAD(LINE) PID_STATUS_REST(LINE)
+#undef LINE
 	};
-#undef AT
 
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
 	ret->ignores_sigchld = has_signal(ret->ignored_signals, SIGCHLD);
@@ -161,16 +153,12 @@ void pid_status_parse(const char *text, struct pid_status *ret)
 
 void pid_io_parse(const char *text, struct pid_io *ret)
 {
-#define AT(member) offsetof(struct pid_io, member)
 	static const struct field fields[] = {
-		{ "rchar", AT(rchar), 0, FIELD_PLAIN },
-		{ "wchar", AT(wchar), 0, FIELD_PLAIN },
-		{ "syscr", AT(syscr), 0, FIELD_PLAIN },
-		{ "syscw", AT(syscw), 0, FIELD_PLAIN },
-		{ "read_bytes", AT(read_bytes), 0, FIELD_PLAIN },
-		{ "write_bytes", AT(write_bytes), 0, FIELD_PLAIN },
+#define LINE(member_, name_, column_, unit_) \
+	{ name_, offsetof(struct pid_io, member_), column_, unit_ },
+		PID_IO(LINE)
+#undef LINE
 	};
-#undef AT
 
 	fields_read(text, fields, ARRAY_SIZE(fields), ret);
 }

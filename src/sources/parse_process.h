@@ -51,19 +51,46 @@ struct pid_schedstat {
 /* -ENODATA: this kernel does not count, and says "0 0 0". */
 int pid_schedstat_parse(const char *text, struct pid_schedstat *ret);
 
+/*
+ * Lines of proc/PID/status and proc/PID/io: the member (of struct proc_sample too, where it has
+ * one of that name), the name of the line, which of its numbers, and the unit (sources/fields.h).
+ */
+#define PID_STATUS_MEMORY(LINE)                        \
+	LINE(hwm_bytes, "VmHWM", 0, FIELD_KB)          \
+	LINE(rss_anon_bytes, "RssAnon", 0, FIELD_KB)   \
+	LINE(rss_file_bytes, "RssFile", 0, FIELD_KB)   \
+	LINE(rss_shmem_bytes, "RssShmem", 0, FIELD_KB) \
+	LINE(swap_bytes, "VmSwap", 0, FIELD_KB)        \
+	LINE(page_table_bytes, "VmPTE", 0, FIELD_KB)
+/* Of the first thread only. */
+#define PID_STATUS_THREAD(LINE)                                             \
+	LINE(voluntary_switches, "voluntary_ctxt_switches", 0, FIELD_PLAIN) \
+	LINE(involuntary_switches, "nonvoluntary_ctxt_switches", 0, FIELD_PLAIN)
+#define PID_STATUS_REST(LINE)                            \
+	LINE(uid, "Uid", 1, FIELD_PLAIN) /* effective */ \
+	LINE(ns_pid, "NSpid", FIELD_LAST, FIELD_PLAIN)   \
+	LINE(ignored_signals, "SigIgn", 0, FIELD_HEX) /* a mask */
+#define PID_IO(LINE)                                   \
+	LINE(rchar, "rchar", 0, FIELD_PLAIN)           \
+	LINE(wchar, "wchar", 0, FIELD_PLAIN)           \
+	LINE(syscr, "syscr", 0, FIELD_PLAIN)           \
+	LINE(syscw, "syscw", 0, FIELD_PLAIN)           \
+	LINE(read_bytes, "read_bytes", 0, FIELD_PLAIN) \
+	LINE(write_bytes, "write_bytes", 0, FIELD_PLAIN)
+
+#define PID_MEMBER(member_, ...) uint64_t member_;
+
 struct pid_status {
-	uint64_t uid; /* effective */
-	uint64_t ns_pid;
-	uint64_t hwm_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
-	uint64_t voluntary_switches, involuntary_switches;
-	uint64_t ignored_signals; /* a mask */
-	bool ignores_sigchld;	  /* the kernel waits for its children itself, and tells nobody */
+	PID_STATUS_MEMORY(PID_MEMBER)
+	PID_STATUS_THREAD(PID_MEMBER)
+	PID_STATUS_REST(PID_MEMBER)
+	bool ignores_sigchld; /* the kernel waits for its children itself, and reports none */
 };
 
 void pid_status_parse(const char *text, struct pid_status *ret);
 
 struct pid_io {
-	uint64_t rchar, wchar, syscr, syscw, read_bytes, write_bytes;
+	PID_IO(PID_MEMBER)
 };
 
 void pid_io_parse(const char *text, struct pid_io *ret);

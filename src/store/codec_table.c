@@ -6,12 +6,13 @@
 #include "store/codec_column.h"
 
 /*
- * A table: version, n, whether it has the ticks from the first on without a gap,
- * those ticks, then the columns.
+ * A table: how many columns it has (with TABLE_MARK), n, whether it has the ticks from the first
+ * on without a gap, those ticks, then the columns. Who reads more columns than it has, as a field
+ * was added since, gets unknown ones.
  *
  * Values that others nearly tell are kept as what differs: see tell_apart().
  */
-#define TABLE_VERSION 1
+#define TABLE_MARK 0x80u /* without it: bytes of before 0.1.0, or damage */
 #define ROWS_BITS 7
 
 static struct row_set known_rows(const uint64_t *v, unsigned n)
@@ -42,7 +43,7 @@ static uint64_t or_zero(uint64_t v)
 /* The share of CPU in 1/100 %, as the collector counts it but for when it looked at the clock. */
 static uint64_t expect_percent(const struct table *t, unsigned i, const uint64_t *boot_ns)
 {
-	const uint64_t *cpu = t->columns[SAMPLE_CPU_NS];
+	const uint64_t *cpu = t->columns[SAMPLE_cpu_ns];
 	uint64_t used, elapsed;
 
 	if (i == 0)
@@ -62,15 +63,15 @@ static uint64_t expect(const struct table *t, enum sample_word word, unsigned i,
 		       const uint64_t *boot_ns)
 {
 	switch (word) {
-	case SAMPLE_CPU_NS:
-		return or_zero(t->columns[SAMPLE_USER_NS][i]) +
-		       or_zero(t->columns[SAMPLE_SYSTEM_NS][i]);
-	case SAMPLE_CPU_PERCENT:
+	case SAMPLE_cpu_ns:
+		return or_zero(t->columns[SAMPLE_user_ns][i]) +
+		       or_zero(t->columns[SAMPLE_system_ns][i]);
+	case SAMPLE_cpu_percent:
 		return expect_percent(t, i, boot_ns);
-	case SAMPLE_RSS_BYTES:
-		return or_zero(t->columns[SAMPLE_ANON_BYTES][i]) +
-		       or_zero(t->columns[SAMPLE_FILE_BYTES][i]) +
-		       or_zero(t->columns[SAMPLE_SHMEM_BYTES][i]);
+	case SAMPLE_rss_bytes:
+		return or_zero(t->columns[SAMPLE_rss_anon_bytes][i]) +
+		       or_zero(t->columns[SAMPLE_rss_file_bytes][i]) +
+		       or_zero(t->columns[SAMPLE_rss_shmem_bytes][i]);
 	default:
 		return 0;
 	}
@@ -78,7 +79,7 @@ static uint64_t expect(const struct table *t, enum sample_word word, unsigned i,
 
 static bool is_expected(enum sample_word word)
 {
-	return word == SAMPLE_CPU_NS || word == SAMPLE_CPU_PERCENT || word == SAMPLE_RSS_BYTES;
+	return word == SAMPLE_cpu_ns || word == SAMPLE_cpu_percent || word == SAMPLE_rss_bytes;
 }
 
 /* The column as it is kept: by what it differs from what is expected. */
@@ -137,6 +138,8 @@ static int get_ticks(struct bit_reader *r, struct table *t)
 
 /* ---- tables ---- */
 
+_Static_assert(TABLE_COLUMNS < TABLE_MARK, "a byte has their number and the mark");
+
 void table_write(struct buf *out, const struct table *t, unsigned n_words, const uint64_t *boot_ns)
 {
 	struct column_memory memory = { 0 };
@@ -147,7 +150,7 @@ void table_write(struct buf *out, const struct table *t, unsigned n_words, const
 		return;
 	}
 	w = (struct bit_writer){ .p = (uint8_t *)out->data + out->len };
-	bits_put(&w, TABLE_VERSION, 8);
+	bits_put(&w, TABLE_MARK | n_words, 8);
 	put_ticks(&w, t);
 	for (unsigned word = 0; word < n_words; word++) {
 		const uint64_t *column = t->columns[word];
@@ -183,12 +186,17 @@ ssize_t table_read(const void *data, size_t len, unsigned n_ticks, unsigned n_re
 {
 	struct bit_reader r = { .data = data, .len = len };
 	struct column_memory memory = { 0 };
+	unsigned mark = (unsigned)bits_get(&r, 8), n_there;
 
-	if (bits_get(&r, 8) != TABLE_VERSION || get_ticks(&r, ret) < 0 ||
-	    ret->tick[ret->n - 1] >= n_ticks)
+	ret->n_columns = mark & ~TABLE_MARK;
+	if (!(mark & TABLE_MARK) || get_ticks(&r, ret) < 0 || ret->tick[ret->n - 1] >= n_ticks)
 		return -EBADMSG;
-	for (unsigned word = 0; word < n_read; word++)
+	n_there = n_read < ret->n_columns ? n_read : ret->n_columns;
+	for (unsigned word = 0; word < n_there; word++)
 		if (read_column(&r, word, boot_ns, &memory, ret) < 0)
 			return -EBADMSG;
+	for (unsigned word = n_there; word < n_read; word++)
+		for (unsigned i = 0; i < ret->n; i++)
+			ret->columns[word][i] = U64_UNKNOWN;
 	return r.failed ? -EBADMSG : (ssize_t)((r.at + 7) / 8);
 }

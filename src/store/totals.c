@@ -21,9 +21,9 @@ void totals_add(struct totals *totals, const struct table *chunk)
 	totals->n += chunk->n;
 	for (unsigned i = 0; i < chunk->n; i++)
 		totals->max_rss_bytes = u64_max_known(
-			totals->max_rss_bytes, rss_peak(chunk->columns[SAMPLE_HWM_BYTES][i],
-							chunk->columns[SAMPLE_RSS_BYTES][i]));
-	for (unsigned k = SAMPLE_USER_NS; k < TOTALS_WORDS; k++)
+			totals->max_rss_bytes, rss_peak(chunk->columns[SAMPLE_hwm_bytes][i],
+							chunk->columns[SAMPLE_rss_bytes][i]));
+	for (unsigned k = SAMPLE_user_ns; k < TOTALS_WORDS; k++)
 		for (unsigned i = 0; i < chunk->n; i++)
 			totals->words[k] = u64_max_known(totals->words[k], chunk->columns[k][i]);
 }
@@ -33,16 +33,16 @@ static const struct {
 	size_t offset;
 	enum sample_word word;
 } fields[] = {
-	{ offsetof(struct proc_record, user_ns), SAMPLE_USER_NS },
-	{ offsetof(struct proc_record, system_ns), SAMPLE_SYSTEM_NS },
-	{ offsetof(struct proc_record, rchar), SAMPLE_RCHAR },
-	{ offsetof(struct proc_record, wchar), SAMPLE_WCHAR },
-	{ offsetof(struct proc_record, read_bytes), SAMPLE_READ_BYTES },
-	{ offsetof(struct proc_record, write_bytes), SAMPLE_WRITE_BYTES },
-	{ offsetof(struct proc_record, major_faults), SAMPLE_MAJOR_FAULTS },
-	{ offsetof(struct proc_record, max_threads), SAMPLE_THREADS },
-	{ offsetof(struct proc_record, max_fds), SAMPLE_OPEN_FDS },
-	{ offsetof(struct proc_record, max_gpu_bytes), SAMPLE_GPU_BYTES },
+	{ offsetof(struct proc_record, user_ns), SAMPLE_user_ns },
+	{ offsetof(struct proc_record, system_ns), SAMPLE_system_ns },
+	{ offsetof(struct proc_record, rchar), SAMPLE_rchar },
+	{ offsetof(struct proc_record, wchar), SAMPLE_wchar },
+	{ offsetof(struct proc_record, read_bytes), SAMPLE_read_bytes },
+	{ offsetof(struct proc_record, write_bytes), SAMPLE_write_bytes },
+	{ offsetof(struct proc_record, major_faults), SAMPLE_major_faults },
+	{ offsetof(struct proc_record, max_threads), SAMPLE_threads },
+	{ offsetof(struct proc_record, max_fds), SAMPLE_open_fds },
+	{ offsetof(struct proc_record, max_gpu_bytes), SAMPLE_gpu_memory_bytes },
 };
 
 void totals_tell(const struct totals *totals, struct proc_record *record)

@@ -11,7 +11,7 @@
 #include "store/codec.h"
 
 /* Columns of a chunk that have to be read for it. */
-#define TOTALS_WORDS (SAMPLE_GPU_BYTES + 1)
+#define TOTALS_WORDS (SAMPLE_gpu_memory_bytes + 1)
 
 /* The largest of each word. Counters only grow, so that is the latest. */
 struct totals {

@@ -95,7 +95,7 @@ static const struct vtab_column columns[] = {
 
 static unsigned n_words(const struct vtab_column *column)
 {
-	return column->parts & FOLD_PROCESSES ? SAMPLE_STATE + 1 : 0;
+	return column->parts & FOLD_PROCESSES ? SAMPLE_state + 1 : 0;
 }
 
 static double count_rows(const struct vtab_size *size)
