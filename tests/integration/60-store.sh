@@ -139,7 +139,7 @@ json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["on
 # Wherever it is hit: verbs tell or refuse, nothing breaks, a command runs, and --repair helps.
 RANDOM=4711
 trouble=
-for i in $(seq 12); do
+for i in $(seq 8); do
 	make_database
 	at=$(((RANDOM * 32768 + RANDOM) % $(stat -c %s "$db")))
 	if [ $((i % 4)) = 0 ]; then truncate -s $at "$db"; else noise $at $((1 + RANDOM % 300)) "$db"; fi

@@ -410,9 +410,9 @@ run "$PROCTOR" history --job goes-on --json
 json "from its beginning on" "$stdout" "d[0]['timestamp'] < $before"
 
 # ---- what was promised survives a power cut ----
-# A disk that takes three seconds to sync holds up who submits, and nobody else.
+# A disk that takes two seconds to sync holds up who submits, and nobody else.
 if strace -o /dev/null true 2>/dev/null; then
-	PROCTOR_HOME=$TMP/slow strace -f -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=3000000 -o /dev/null \
+	PROCTOR_HOME=$TMP/slow strace -f -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=2000000 -o /dev/null \
 		"$PROCTOR" start --foreground 2>/dev/null &
 	traced=$!
 	eventually env PROCTOR_HOME="$TMP/slow" "$PROCTOR" status
