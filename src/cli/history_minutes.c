@@ -31,21 +31,20 @@ struct printer {
 #define VALUE_F64(v_) (v_)
 #define VALUE_U64(v_) (u64_known(v_) ? (double)(v_) : F64_UNKNOWN)
 #define VALUE_MB(v_) u64_to_mb(v_)
+#define IF_BRIEF(...) __VA_ARGS__
+#define IF_LONG(...)
 
 /* The four values of each gauge, in the order of recorded minutes. */
 static void write_gauges(struct json *j, const struct minute_row *row)
 {
-	const struct proc_sample *min = &row->min, *max = &row->max, *last = &row->last;
 	const struct {
 		const char *key; /* NULL: not in the brief list */
 		double avg, min, max, last;
 	} gauges[SAMPLE_N_GAUGES] = {
-#define KEY_BRIEF(key_) key_
-#define KEY_LONG(key_) NULL
-#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)       \
-	[gauge_] = { KEY_##brief_(key_), AVERAGE_##kind_(row->avg.member_),    \
-		     VALUE_##kind_(min->member_), VALUE_##kind_(max->member_), \
-		     VALUE_##kind_(last->member_) },
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)                           \
+	IF_##brief_([gauge_] = { key_, AVERAGE_##kind_(row->avg.member_),                          \
+				 VALUE_##kind_(row->min.member_), VALUE_##kind_(row->max.member_), \
+				 VALUE_##kind_(row->last.member_) }, )
 #include "model/sample_fields.def"
 	};
 
@@ -78,10 +77,8 @@ static void write_json(struct json *j, const struct minute_row *row)
 	write_gauges(j, row);
 #define WRITE_SECONDS(key_, v_) json_key_f64(j, key_, u64_to_seconds(v_))
 #define WRITE_U64(key_, v_) json_key_u64(j, key_, v_)
-#define IF_BRIEF(write_) write_;
-#define IF_LONG(write_)
 #define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
-	IF_##brief_(WRITE_##kind_(key_, last->member_))
+	IF_##brief_(WRITE_##kind_(key_, last->member_);)
 #include "model/sample_fields.def"
 	json_end_object(j);
 }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/bytes.h"
+#include "base/num.h"
 #include "base/macros.h"
 #include "crossrank/strays.h"
 
@@ -78,7 +78,7 @@ static void add_alone(struct buf *out, const struct rank_analysis *a, const stru
 	buf_printf(out, "Of %zu ranks only the memory of ", f->n_ranks);
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, " rose then, by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	num_add_bytes(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_char(out, '.');
 	add_given_back(out, f);
 	add_which(out, f);
@@ -182,7 +182,7 @@ static void add_loaded(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, ", but the memory of ");
 	add_rank(out, f->unseen);
 	buf_add_str(out, " rose by ");
-	bytes_add_text(out, (uint64_t)(list->loaded_mib * BYTES_PER_MIB));
+	num_add_bytes(out, (uint64_t)(list->loaded_mib * BYTES_PER_MIB));
 	buf_add_str(out, " at its start: that may be the same, and first.");
 }
 
@@ -240,9 +240,9 @@ static void add_small(struct buf *out, const struct rank_analysis *a, const stru
 		add_rank(out, f->candidates[0].rank);
 	}
 	buf_add_str(out, ", but by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	num_add_bytes(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_str(out, " only, which is little beside ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(large->main));
+	num_add_bytes(out, (uint64_t)rise_gain_bytes(large->main));
 	buf_add_str(out, " of ");
 	add_rank(out, large->rank);
 	buf_add_str(out, " that follow, and may have nothing to do with it.");
@@ -277,7 +277,7 @@ static void add_doubted(struct buf *out, const struct first_cause *f, const char
 {
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, " rose by ");
-	bytes_add_text(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
+	num_add_bytes(out, (uint64_t)rise_gain_bytes(f->candidates[0].rise));
 	buf_add_str(out, but);
 	add_rank(out, f->unseen);
 	buf_add_str(out, why);
@@ -365,8 +365,8 @@ static void add_hidden(struct buf *out, const struct rank_analysis *a, const str
 	buf_add_str(out, "No rank is seen to begin to rise, but the memory of ");
 	add_rank(out, f->unseen);
 	buf_add_str(out, " goes up and down by so much that ");
-	bytes_add_text(out,
-		       (uint64_t)((is_sure ? list->sure_mib : list->hidden_mib) * BYTES_PER_MIB));
+	num_add_bytes(out,
+		      (uint64_t)((is_sure ? list->sure_mib : list->hidden_mib) * BYTES_PER_MIB));
 	buf_add_str(out, is_sure ? " and more, which it gained for good, show no beginning."
 				 : ", gained for good, would not show.");
 }
@@ -376,7 +376,7 @@ static void add_no_rise(struct buf *out, const struct rank_analysis *a, const st
 	(void)a;
 	buf_add_str(out, "No rank's memory rises and stays up, but for what each loads at its "
 			 "start. Less than ");
-	bytes_add_text(out, (uint64_t)(f->least_mib * BYTES_PER_MIB));
+	num_add_bytes(out, (uint64_t)(f->least_mib * BYTES_PER_MIB));
 	buf_add_str(out, " would not show.");
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "daemon/late_word.h"
 #include "daemon/record.h"
 #include "daemon/record_end.h"

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "daemon/notify.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"

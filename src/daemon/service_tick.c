@@ -32,7 +32,7 @@ static int try_to_open(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
-	upkeep_begin(s->upkeep, s->store, s->options->paths->db);
+	upkeep_tell_set_aside(s->store);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r == 0 && stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);

@@ -14,7 +14,7 @@
 #include "bus/bus.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/job.h"
 #include "store/store.h"
 

@@ -1,8 +1,6 @@
-#include "report/csv.h"
-
 #include "base/unknown.h"
 #include "model/snapshot.h"
-#include "report/csv_cells.h"
+#include "report/csv_columns.h"
 #include "report/report.h"
 
 /* ---- samples ---- */

@@ -1,5 +1,5 @@
 #include "base/unknown.h"
-#include "model/standing.h"
+#include "model/run_record.h"
 #include "report/json.h"
 
 static void write_value(struct json *j, const char *key, const struct standing_value *v)

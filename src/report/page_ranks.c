@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/unknown.h"
-#include "model/rank_finding.h"
+#include "model/job.h"
 #include "report/format.h"
 #include "report/report.h"
 

@@ -1,7 +1,7 @@
 #include "report/page.h"
 
 #include "base/unknown.h"
-#include "model/standing.h"
+#include "model/run_record.h"
 #include "report/format.h"
 #include "report/report.h"
 

@@ -247,8 +247,7 @@ int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t 
 		   struct table *head, struct fold_strings *strings);
 /*
  * Of a blob that is not what was written: when its ticks were, which has a sum of its own, and
- * their ids; all other words are unknown. -EBADMSG: not even those are right, or it is an older
- * one.
+ * their ids; all other words are unknown. -EBADMSG: not even those are right.
  */
 int fold_read_times(const void *data, size_t len, int64_t *ids, struct table *head);
 /* Whether another one of the list comes next. */

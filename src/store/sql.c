@@ -7,7 +7,6 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
-#include "store/migrate.h"
 #include "store/patience.h"
 #include "store/vtab.h"
 
@@ -111,18 +110,6 @@ static int fail_at(const char *text, int offset, const char *what, struct err *e
 	return err_set(err, -EINVAL, "line %d, column %d: %s", line, column, what);
 }
 
-/* What the statement lacks may be what the database should have: then it is not the statement's. */
-static int blame_layout(struct store *store, struct err *err)
-{
-	struct err missing = ERR_INIT;
-	int r = layout_check_tables(store, &missing);
-
-	if (r == 0)
-		return -EINVAL; /* as err says */
-	*err = missing;
-	return r;
-}
-
 /* at: where the statement begins in the text */
 static int fail_preparing(struct store_sql *sql, const char *text, const char *at, struct err *err)
 {
@@ -136,9 +123,8 @@ static int fail_preparing(struct store_sql *sql, const char *text, const char *a
 	case SQLITE_SCHEMA: /* also of a mistake in the first statement of a connection */
 	case SQLITE_TOOBIG:
 	case SQLITE_RANGE:
-		fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
-			sqlite3_errmsg(store->db), err);
-		return blame_layout(store, err);
+		return fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
+			       sqlite3_errmsg(store->db), err);
 	default:
 		return store_failure(store, err);
 	}

@@ -144,13 +144,4 @@ extern const struct vtab_table vtab_snapshots, vtab_metrics, vtab_events, vtab_m
 /* The number i of them; NULL: there are no more. */
 const struct vtab_table *vtab_table_at(size_t i);
 
-/* ---- between SQLite's words and ours ---- */
-
-/* xBestIndex: chooses what is limited, and says what that saves. */
-int vtab_plan(const struct vtab_table *table, const struct vtab_size *size,
-	      sqlite3_index_info *info);
-
-/* xFilter: what was chosen, with its values. */
-void vtab_read_plan(int number, const char *plan, sqlite3_value **values, struct vtab_filter *ret);
-
 #endif

@@ -2,7 +2,7 @@
 #include "model/attempts.h"
 #include "store/failure.h"
 #include "store/store.h"
-#include "store/timeline_minute.h"
+#include "store/timeline.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 

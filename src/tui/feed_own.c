@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "jobs/jobs.h"

@@ -123,7 +123,7 @@ PROCTOR_HOME=$TMP/look run "$PROCTOR" doctor
 like "and is sound" "$stdout" '^  database +ok '
 
 make_database
-version=$(sql 'PRAGMA user_version')
+layout=$(sql 'PRAGMA user_version')
 damage page
 run "$PROCTOR" doctor --repair
 rm -rf "$TMP/look" && mkdir "$TMP/look"
@@ -131,7 +131,7 @@ rm -rf "$TMP/look" && mkdir "$TMP/look"
 	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
 	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
 	echo 'PRAGMA application_id = 1348695154;'
-	echo "PRAGMA user_version = $version;"
+	echo "PRAGMA user_version = $layout;"
 ) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
@@ -242,9 +242,19 @@ run "$PROCTOR" jobs --json
 json "which is as good as none" "$stdout" '[j["job_id"] for j in d] == ["first"]'
 
 # ---- not ours to repair ----
-sql 'PRAGMA user_version = 1000'
-run "$PROCTOR" doctor --repair
-like "one of a newer proctor is left alone" "$status $stderr" '^1 proctor: .*newer proctor'
+for other in 1 $((layout - 1)) $((layout + 1)); do
+	sql "PRAGMA user_version = $other"
+	sum=$(cksum <"$db")
+	for verb in "doctor --repair" jobs gc; do
+		read -ra words <<<"$verb"
+		run "$PROCTOR" "${words[@]}"
+		like "$verb: one of layout $other is left alone" "$status $stderr" \
+			"^1 proctor: .*$db has layout $other, and this proctor needs layout $layout: move it away"
+	done
+	run "$PROCTOR" run --job other -- sh -c 'exit 4'
+	like "a command runs beside it" "$status $stderr" "^4 .*has layout $other, and this proctor needs layout $layout"
+	is "nothing of it was changed" "$(cksum <"$db")" "$sum"
+done
 rm -f "$db" "$db"-*
 sql 'CREATE TABLE theirs (x)'
 run "$PROCTOR" doctor --repair

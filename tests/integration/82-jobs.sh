@@ -365,6 +365,8 @@ rm -f "$TMP/broken"/proctor.db "$TMP/broken"/proctor.db-wal "$TMP/broken"/procto
 PROCTOR_HOME=$TMP/broken "$PROCTOR" start
 is "the next database has how it ended" "$(becomes "started success" env PROCTOR_HOME="$TMP/broken" "$PROCTOR" wait started)" \
 	"started success"
+is_gone() { ! kill -0 "$(cat "$TMP/runner")"; }
+check "and its runner is gone" eventually is_gone
 PROCTOR_HOME=$TMP/broken "$PROCTOR" stop
 "$PROCTOR" start
 

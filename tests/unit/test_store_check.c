@@ -161,17 +161,16 @@ static void test_missing_table(void **state)
 	assert_damaged(f, "does not have the tables");
 }
 
-/* What no statement of ours names is part of it, too. */
+/* Whatever a statement of ours needs. */
 static void test_missing_parts(void **state)
 {
 	static const struct {
 		const char *sql, *part;
 	} cases[] = {
-		{ "DROP VIEW outcomes", "the view outcomes with its column job_id" },
-		{ "DROP TABLE scores", "the table scores with its column estimate" },
-		{ "ALTER TABLE phases DROP COLUMN path", "the table phases with its column path" },
-		{ "DROP TRIGGER folds_take_chunks", "the trigger folds_take_chunks" },
-		{ "DROP INDEX events_by_time", "the index events_by_time" },
+		{ "DROP TABLE scores", "(no such table: scores)" },
+		{ "ALTER TABLE phases DROP COLUMN path",
+		  "(table phases has no column named path)" },
+		{ "DROP INDEX folds_by_time", "(no such index: folds_by_time)" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -533,32 +533,6 @@ static void test_times_are_read_alone(void **state)
 	assert_int_equal(fold_read_times(out.data, 0, back_ids, &back), -EBADMSG);
 }
 
-/* As they were before layout 7: the table, and the length of no strings. */
-static void test_older_heads_are_read(void **state)
-{
-	static struct table head, back;
-	CLEANUP(fold_strings_release) struct fold_strings strings = { 0 };
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	int64_t ids[CODEC_ROWS];
-	struct fold_reader r;
-	uint64_t seed = 10;
-
-	(void)state;
-	head.n = CODEC_ROWS;
-	for (unsigned i = 0; i < head.n; i++)
-		head.tick[i] = (uint8_t)i;
-	for (unsigned k = 0; k < HEAD_WORDS; k++)
-		fill_column(head.columns[k], head.n, &seed);
-	for (unsigned i = 0; i < head.n; i++)
-		head.columns[HEAD_WORDS][i] = 100 + i;
-	table_write(&out, &head, HEAD_WORDS + 1, NULL);
-	buf_add(&out, "\0\0\0\0", 4);
-	assert_int_equal(fold_read_head(&r, out.data, out.len, ids, &back, &strings), 0);
-	assert_table(&head, &back, HEAD_WORDS);
-	assert_int_equal(ids[7], 107);
-	assert_int_equal(fold_read_times(out.data, out.len, ids, &back), -EBADMSG);
-}
-
 /* ---- numbers with a point ---- */
 
 static void test_doubles_are_exact(void **state)
@@ -653,7 +627,6 @@ int main(void)
 		cmocka_unit_test(test_damaged_ticks_are_refused),
 		cmocka_unit_test(test_folds_come_back),
 		cmocka_unit_test(test_times_are_read_alone),
-		cmocka_unit_test(test_older_heads_are_read),
 		cmocka_unit_test(test_doubles_are_exact),
 		cmocka_unit_test(test_each_word_has_its_field),
 		cmocka_unit_test(test_words_that_fit_nothing_are_refused),

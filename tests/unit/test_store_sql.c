@@ -115,31 +115,6 @@ static void test_what_is_no_statement(void **state)
 	assert_gives(store, "SELECT 1 a", "a / 1 "); /* and it goes on */
 }
 
-/* Whoever asks for what every database has has made no mistake. */
-static void test_what_is_missing(void **state)
-{
-	struct fixture *f = *state;
-	static const char *const statements[] = {
-		"SELECT * FROM outcomes",
-		"SELECT * FROM process_metrics",
-		"SELECT details FROM events",
-	};
-
-	store_close(make_record(f));
-	raw_sql(f->db, "DROP VIEW outcomes");
-	raw_sql(f->db, "ALTER TABLE ticks RENAME TO tocks");
-	raw_sql(f->db, "ALTER TABLE events RENAME COLUMN details TO detail");
-	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
-		CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_READ);
-		CLEANUP(store_sql_close) struct store_sql *sql = NULL;
-		struct err err = ERR_INIT;
-
-		assert_int_equal(store_sql_open(store, statements[i], NULL, NULL, &sql, &err),
-				 -EBADMSG);
-		assert_non_null(strstr(err.text, "does not have the tables that it should"));
-	}
-}
-
 static void test_what_would_write(void **state)
 {
 	static const char *const statements[] = {
@@ -283,7 +258,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		STORE_TEST(test_values),
 		STORE_TEST(test_what_is_no_statement),
-		STORE_TEST(test_what_is_missing),
 		STORE_TEST(test_what_would_write),
 		STORE_TEST(test_it_can_be_stopped),
 		STORE_TEST(test_failures_while_it_runs),
