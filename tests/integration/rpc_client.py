@@ -1,13 +1,25 @@
-# A client of the socket of the host's daemon, for 87-shares.sh.
+"""A client of the daemon's socket, as docs/rpc.md describes it.
+
+    rpc_client.py SOCKET METHOD [PARAMS [EVENTS]]
+
+prints the result, or the error, as JSON, and then so many of the lines that follow. Tests import Client.
+"""
+
 import json
 import socket
+import sys
 import time
+
+
+def reject_duplicates(pairs):
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
 
 
 class Client:
     def __init__(self, path="/run/proctor/proctor.sock"):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
+        self.socket.settimeout(100)
         self.socket.connect(path)
         self.lines = self.socket.makefile()
 
@@ -18,7 +30,7 @@ class Client:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
     def read(self):
-        return json.loads(self.lines.readline())
+        return json.loads(self.lines.readline(), object_pairs_hook=reject_duplicates)
 
     def ask(self, method, params=None):
         """The answer; events that come before it are passed over."""
@@ -41,3 +53,15 @@ class Client:
                 break
             time.sleep(0.2)
         return answer
+
+
+def main(path, method, params="{}", n_events="0"):
+    client = Client(path)
+    answer = client.ask(method, json.loads(params))
+    print(json.dumps(answer["error"] if "error" in answer else answer["result"]), flush=True)
+    for _ in range(int(n_events)):
+        print(json.dumps(client.read()), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
