@@ -15,8 +15,9 @@
 #define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
 #define FAR_SECONDS \
 	20.0 /* a lead of more than that, than so many intervals and such a share of the */
-#define FAR_INTERVALS 20.0 /* record is no lead: the first rise has nothing to do with the others \
-			    */
+#define FAR_INTERVALS                                                               \
+	20.0 /* record is no lead: the first rise has nothing to do with the others \
+	      */
 #define FAR_SHARE 0.25
 #define MIN_SPAN_CELLS 4
 #define MIN_SPAN_SECONDS 2.0
@@ -27,7 +28,11 @@
 #define OUTSIDE_ALIVE 0.75 /* of the others have records to its end */
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
-#define MAX_FEW 0.1	     /* of the ranks may have too few samples */
+#define CONTROL_CELLS 6	     /* before a rise are a control group */
+#define MAX_REPEATS 4	     /* samples of one reading */
+#define REPEATS_SHARE 0.95   /* of the changes are so far apart */
+#define MIN_CHANGES 6
+#define MAX_FEW 0.1 /* of the ranks may have too few samples */
 
 /* One place where something may have gone wrong: the end of an agreement, or a rise inside of it.
  */
@@ -271,14 +276,46 @@ static size_t find_uncovered(const struct work *w, const struct culprit_rise *ri
 	return SIZE_MAX;
 }
 
+/* The last rise before a moment that all ranks shared; NULL: none. */
+static const struct event *find_shared_before(const struct work *w, double at, size_t n_rises)
+{
+	const struct event *found = NULL;
+
+	for (size_t i = 0; i < w->n_events; i++) {
+		const struct event *ev = &w->events[i];
+
+		if (ev->why == CULPRIT_SHARED && ev->n_rises >= n_rises &&
+		    ev->rises[ev->n_rises - 1].onset < at)
+			found = ev;
+	}
+	return found;
+}
+
+/*
+ * Where the ranks begin to be a control group for a rise: behind the last one that they shared, in
+ * which each has a scale of its own, if enough is left.
+ */
+static size_t control_from(const struct work *w, size_t s, const struct culprit_rise *rise)
+{
+	const struct event *shared = find_shared_before(w, rise->onset, 2);
+	size_t from = s, onset = track_count_to(w->g->at, w->g->n_cells, rise->onset - rise->sd);
+
+	for (size_t i = 0; shared && i < shared->n_rises; i++) {
+		size_t till = track_count_to(w->g->at, w->g->n_cells, shared->rises[i].till);
+
+		from = till + 1 > from ? till + 1 : from;
+	}
+	return from + CONTROL_CELLS <= onset ? from : s;
+}
+
 static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
 		       struct event *ev)
 {
 	const struct culprit_rise *rise = &ev->rises[0];
 	const struct track *track = &w->g->tracks[rise->record];
 	double seconds = fmin(rise->gain / rise->rate, 0.5 * (w->g->at[e - 1] - w->g->at[s]));
-	int r = lead_control(w->g, members, n, s, rise, rise->record,
-			     fmax(seconds, 3 * track->interval), &ev->probability);
+	int r = lead_control(w->g, members, n, control_from(w, s, rise), rise,
+			     fmax(seconds, 3 * track->interval), LEAD_TAIL, &ev->probability);
 
 	if (r < 0)
 		return r;
@@ -301,7 +338,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	CLEANUP(free_ptr) struct culprit_rise **rises = calloc(ev->n_rises, sizeof(*rises));
 	CLEANUP(free_ptr) double *errors = calloc(ev->n_rises, sizeof(*errors));
 	double first_onset = ev->rises[0].onset, range, known;
-	bool is_early = first_onset - earliest->t[0] < 4 * startup_of(w, earliest), is_close;
+	bool is_early = first_onset - earliest->t[0] < 4 * startup_of(w, earliest);
+	bool is_close, are_near = true;
+	const struct event *shared;
 	size_t n_alive = 0;
 	struct lead lead;
 	int r;
@@ -317,8 +356,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 
 		n_alive += track->t[track->n - 1] > first_onset;
 	}
+	shared = find_shared_before(w, first_onset, ev->n_rises);
 	r = lead_find(g, rises, ev->n_rises, n_alive, g->at[g->n_cells - 1] - g->at[s], is_early,
-		      &lead);
+		      shared ? shared->rises : NULL, shared ? shared->n_rises : 0, &lead);
 	if (r < 0)
 		return r;
 	if (lead.is_unordered) {
@@ -336,8 +376,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		const struct culprit_rise *first = &ev->rises[lead.first];
 		double p;
 
-		r = lead_control(g, members, n, s, first, first->record,
-				 fmax(lead.seconds, 2 * earliest->interval), &p);
+		r = lead_control(g, members, n, control_from(w, s, first), first,
+				 fmax(lead.seconds, 2 * earliest->interval),
+				 first->is_step ? LEAD_TAIL : LEAD_TAIL_RAMP, &p);
 		if (r < 0)
 			return r;
 		ev->probability = fmin(ev->probability, p);
@@ -353,9 +394,13 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
 	is_close = range < fmax(LINK_SECONDS, 4 * earliest->interval);
 	known = track_quantile(errors, ev->n_rises, 0.9);
+	/* Steps in two neighbouring intervals may be a moment apart. */
+	for (size_t i = 0; i < ev->n_rises; i++)
+		are_near &= ev->rises[i].is_step;
+	are_near &= range <= 1.5 * earliest->interval;
 	/* To deny a leader, the onsets must be known. */
 	if ((double)ev->n_rises >= 0.75 * (double)n_alive && (is_close || lead.is_since_start) &&
-	    lead.probability < 0.8 && known <= fmax(1, 1.5 * earliest->interval))
+	    (are_near || lead.probability < 0.8) && known <= fmax(1, 1.5 * earliest->interval))
 		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
 	else
 		decide(ev, CULPRIT_UNCLEAR, is_close ? CULPRIT_OVERLAP : CULPRIT_UNRELATED);
@@ -506,9 +551,10 @@ static int find_others_span(struct work *w, size_t but, struct span *ret)
 /*
  * A rank may leave the others before all of them have agreed: it grows since its start. It is the
  * culprit if the others agree over most of the record, it gains on them all the time, and by more
- * than any of them does on the rest. Appends an event then. -ENOMEM.
+ * than any of them does on the rest. must_grow: only one that gains to the end. Appends an event
+ * and returns 1 then. -ENOMEM.
  */
-static int judge_outsider(struct work *w)
+static int judge_outsider(struct work *w, bool must_grow)
 {
 	struct grid *g = w->g;
 	size_t but = find_outsider(w), n, n_steady = 0, n_alive = 0;
@@ -570,7 +616,11 @@ static int judge_outsider(struct work *w)
 		rise->rate = gain / (g->at[span.to - 1] - g->at[span.from]);
 		width = (double)(span.to - span.from) / 2;
 	} else {
-		if (rise->onset < g->at[span.from] + 3 * g->cell || gain < 0.7 * rise->gain ||
+		double end = g->at[span.to - 1];
+
+		if ((must_grow &&
+		     (rise->is_step || rise->till < end - 0.1 * (end - rise->onset))) ||
+		    rise->onset < g->at[span.from] + 3 * g->cell || gain < 0.7 * rise->gain ||
 		    is_late_load(w, members, n, span.from, &ev))
 			return 0;
 		gain = rise->gain;
@@ -582,7 +632,7 @@ static int judge_outsider(struct work *w)
 		return r;
 	most = fmax(2 * most, fmax(g->tracks[but].scale, SAME_SCALE * total_common));
 	windows = (double)n * (double)(span.to - span.from) / width;
-	ev.probability = lead_beyond(gain / most, windows, n);
+	ev.probability = lead_beyond(gain / most, windows, n, LEAD_TAIL);
 	if (ev.probability < CULPRIT_NAMED ||
 	    (!rise->is_censored && find_uncovered(w, rise) != SIZE_MAX) ||
 	    may_pass(w, members, n, rise) || may_pass(w, &but, 1, rise))
@@ -626,18 +676,19 @@ static const struct event *choose(const struct work *w)
 	is_open = open && !best;
 	for (size_t i = 0; best && i < w->n_events; i++) {
 		const struct event *ev = &w->events[i];
+		const struct culprit_rise *a = &ev->rises[ev->first],
+					  *b = &best->rises[best->first];
 
 		is_open |= ev->verdict == CULPRIT_UNCLEAR && ev->score >= RISE_MINOR * most &&
-			   ev->from <= best->from && ev->score > 0.67 * best->score;
+			   ev->from <= best->from && ev->score > 0.67 * best->score &&
+			   !(a->record == b->record &&
+			     fabs(a->onset - b->onset) <= 3 * hypot(a->sd, b->sd));
 	}
 	return is_open ? open : best ? best : largest;
 }
 
-static void take_event(const struct work *w, const struct event *ev,
-		       const struct culprit_rank *ranks, struct culprit_answer *ret)
+static void take_event(const struct event *ev, const struct grid *g, struct culprit_answer *ret)
 {
-	const struct grid *g = w->g;
-
 	ret->verdict = ev->verdict;
 	ret->why = ev->why;
 	ret->rises = ev->rises;
@@ -645,7 +696,7 @@ static void take_event(const struct work *w, const struct event *ev,
 	ret->probability = ev->probability;
 	ret->lead = ev->lead;
 	if (ev->because != SIZE_MAX)
-		ret->because = (size_t)(g->tracks[ev->because].in - ranks);
+		ret->because = g->tracks[ev->because].record;
 	if (ev->n_rises == 0)
 		return;
 	if (ev->why == CULPRIT_SHARED)
@@ -659,7 +710,7 @@ static void take_event(const struct work *w, const struct event *ev,
 	}
 	ret->rises[0].probability = ev->probability;
 	for (size_t i = 0; i < ret->n_rises; i++)
-		ret->rises[i].record = (size_t)(g->tracks[ret->rises[i].record].in - ranks);
+		ret->rises[i].record = g->tracks[ret->rises[i].record].record;
 }
 
 /* ---- memory that was given back ---- */
@@ -668,8 +719,7 @@ static void take_event(const struct work *w, const struct event *ev,
  * The one spike of the job, where one rank alone has one and its peers hold still: reported as
  * transient, and no culprit. False: there is none, or there are several.
  */
-static int find_transient(struct work *w, const struct culprit_rank *ranks,
-			  struct culprit_answer *ret)
+static int find_transient(struct work *w, struct culprit_answer *ret)
 {
 	const struct grid *g = w->g;
 	const struct track *found = NULL;
@@ -699,7 +749,7 @@ static int find_transient(struct work *w, const struct culprit_rank *ranks,
 		return -ENOMEM;
 	at = track_count_to(found->t, found->n, spike->from);
 	*rise = (struct culprit_rise){
-		.record = (size_t)(found->in - ranks),
+		.record = found->record,
 		.low = at > 1 ? found->t[at - 2] : spike->from,
 		.high = spike->from,
 		.gain = spike->mib,
@@ -718,7 +768,7 @@ static int find_transient(struct work *w, const struct culprit_rank *ranks,
 	return 0;
 }
 
-static int answer(struct work *w, const struct culprit_rank *ranks, struct culprit_answer *ret)
+static int answer(struct work *w, struct culprit_answer *ret)
 {
 	struct grid *g = w->g;
 	CLEANUP(free_ptr) struct span *items = NULL;
@@ -740,9 +790,9 @@ static int answer(struct work *w, const struct culprit_rank *ranks, struct culpr
 	}
 	if (n_long == 0) {
 		ret->why = CULPRIT_NEVER_ALIKE;
-		r = judge_outsider(w);
+		r = judge_outsider(w, false);
 		if (r > 0)
-			take_event(w, &w->events[0], ranks, ret);
+			take_event(&w->events[0], g, ret);
 		return r < 0 ? r : 0;
 	}
 	w->first_span = spans.items[0].from;
@@ -759,12 +809,12 @@ static int answer(struct work *w, const struct culprit_rank *ranks, struct culpr
 		ret->n_shared += w->events[i].why == CULPRIT_SHARED;
 	}
 	best = w->n_events > 0 ? choose(w) : NULL;
-	if ((best && best->verdict == CULPRIT_UNCLEAR) || (w->is_hidden && !has_named)) {
-		r = judge_outsider(w);
+	if (!(best && best->verdict == CULPRIT_FOUND)) {
+		r = judge_outsider(w, !best || best->verdict == CULPRIT_NONE);
 		if (r < 0)
 			return r;
 		if (r > 0) {
-			take_event(w, &w->events[w->n_events - 1], ranks, ret);
+			take_event(&w->events[w->n_events - 1], g, ret);
 			return 0;
 		}
 		best = w->n_events > 0 ? choose(w) : NULL;
@@ -775,10 +825,10 @@ static int answer(struct work *w, const struct culprit_rank *ranks, struct culpr
 		ret->verdict = CULPRIT_NONE;
 		ret->why = CULPRIT_NO_RISE;
 	} else {
-		take_event(w, best, ranks, ret);
+		take_event(best, g, ret);
 	}
 	if (ret->why == CULPRIT_NO_RISE) {
-		r = find_transient(w, ranks, ret);
+		r = find_transient(w, ret);
 		if (r < 0)
 			return r;
 	}
@@ -789,12 +839,53 @@ static int answer(struct work *w, const struct culprit_rank *ranks, struct culpr
 	return 0;
 }
 
+/*
+ * A meter may be read less often than samples are taken, so that values come several times: leaves
+ * the samples with which they come. Returns a record of its own, the arena's, or the same. NULL:
+ * out of memory.
+ */
+static const struct culprit_rank *leave_repeats_out(const struct culprit_rank *in,
+						    struct arena *arena)
+{
+	size_t last = 0, n_changes = 0, counts[MAX_REPEATS] = { 0 }, every = 0;
+	struct culprit_rank *thin;
+	double *t, *mib;
+
+	for (size_t i = 1; i < in->n; i++) {
+		if (in->mib[i] == in->mib[i - 1])
+			continue;
+		for (size_t k = 2; n_changes > 0 && k <= MAX_REPEATS; k++)
+			counts[k - 1] += (i - last) % k == 0;
+		n_changes++;
+		last = i;
+	}
+	for (size_t k = MAX_REPEATS; k >= 2 && every == 0; k--)
+		if ((double)counts[k - 1] >= REPEATS_SHARE * (double)(n_changes - 1))
+			every = k;
+	if (n_changes <= MIN_CHANGES || every == 0 || in->n < 8 * every)
+		return in;
+	thin = arena_memdup(arena, in, sizeof(*in));
+	t = arena_alloc(arena, in->n * sizeof(*t));
+	mib = arena_alloc(arena, in->n * sizeof(*mib));
+	if (!thin || !t || !mib)
+		return NULL;
+	thin->n = 0;
+	for (size_t i = last % every; i < in->n; i += every) {
+		t[thin->n] = in->t[i];
+		mib[thin->n++] = in->mib[i];
+	}
+	thin->t = t;
+	thin->mib = mib;
+	return thin;
+}
+
 int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
 		 struct culprit_answer *ret)
 {
 	struct track *tracks = arena_alloc(arena, (n + 1) * sizeof(*tracks));
 	struct grid grid;
 	struct work w = { .g = &grid, .arena = arena };
+	const struct culprit_rank *thin;
 	size_t n_tracks = 0;
 	int r;
 
@@ -813,10 +904,13 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 			ret->because = i;
 			continue;
 		}
-		r = track_make(&ranks[i], n_tracks, arena, &tracks[n_tracks]);
+		thin = leave_repeats_out(&ranks[i], arena);
+		if (!thin)
+			return -ENOMEM;
+		r = track_make(thin, n_tracks, arena, &tracks[n_tracks]);
 		if (r < 0)
 			return r;
-		n_tracks++;
+		tracks[n_tracks++].record = i;
 	}
 	if (n_tracks < 2 || (double)(n - n_tracks) > MAX_FEW * (double)n)
 		return 0;
@@ -825,7 +919,7 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 	if (r < 0)
 		return r;
 	ret->interval = grid.cell;
-	r = answer(&w, ranks, ret);
+	r = answer(&w, ret);
 	free(w.events);
 	return r;
 }

@@ -12,10 +12,11 @@
 #define MIN_CELLS 256
 #define MAX_VALUES 4000000 /* of all ranks: more of them have coarser cells */
 #define MOMENT 0.02	   /* of an interval: samples so close are of one moment */
-#define LATE_SECONDS 30.0  /* a rank that starts so much after the others is waited for no longer \
-			    */
-#define LATE_SHARE 0.25	   /* nor one that misses so much of the record */
-#define SAME_SCALE 0.3	   /* ranks may do the same at a scale of their own, by so much */
+#define LATE_SECONDS                                                                           \
+	30.0		/* a rank that starts so much after the others is waited for no longer \
+			 */
+#define LATE_SHARE 0.25 /* nor one that misses so much of the record */
+#define SAME_SCALE 0.3	/* ranks may do the same at a scale of their own, by so much */
 #define CALM_CELLS 3
 #define CALM_SHARE 0.9
 #define LEAST_MEMBERS 0.5 /* of the ranks that have not ended */

@@ -10,9 +10,10 @@
 #include "stats/normal.h"
 #include "stats/order.h"
 
-#define JITTER 0.25 /* s by which two copies differ that begin together; more copies show theirs \
-		     */
-#define OF_TWO 1.4  /* times the error: two ranks show no spread */
+#define JITTER                                                                                  \
+	0.25	   /* s by which two copies differ that begin together; more copies show theirs \
+		    */
+#define OF_TWO 1.4 /* times the error: two ranks show no spread */
 #define FIRST_SAMPLE 0.3 /* of an interval: a first sample is so much late */
 #define STARTS_SHARE 0.3 /* of a lead: starts that are closer together do not explain it */
 #define SPREAD_Z 1.645	 /* a clock counts if chance makes its spread in 5 % */
@@ -21,6 +22,8 @@
 #define MIN_SHRUNK 4 /* rises: fewer show no spread of the followers */
 #define SHRUNK_SPREADS 1.5
 #define LEAST_SHRUNK 0.25
+#define STEP_UNSURE 0.5 /* of an interval */
+#define REFUTED_SDS 3.0
 #define LEAST_RANGE 0.1 /* s: copies of a program that begin together differ by that */
 #define MAX_WEIGHED 64	/* rises whose own probabilities are computed, in n squared steps */
 
@@ -67,12 +70,13 @@ static double follower_spread(const double *sorted, size_t n, double error)
 /*
  * The probability that exchangeable onsets have such a gap before the second: gap over range is
  * Beta(1, k - 2). The range is without the spread that measuring adds; of all, or without the
- * latest quarter.
+ * latest quarter. `unsure` of the gap may be the sampling's: steps of two neighbouring intervals
+ * may be a moment apart.
  */
-static double gap_probability(const double *sorted, size_t n, double error)
+static double gap_probability(const double *sorted, size_t n, double error, double unsure)
 {
 	size_t most[2] = { n, (size_t)ceil(0.75 * (double)n) };
-	double gap = sorted[1] - sorted[0], least = 1;
+	double gap = fmax(sorted[1] - sorted[0] - unsure, 0), least = 1;
 	int n_tried = 1;
 
 	most[1] = most[1] > 3 ? most[1] : 3;
@@ -130,8 +134,32 @@ static double start_of(const struct track *track, enum clock_kind kind)
 	return kind == BY_WALL ? 0 : kind == SINCE_FIRST_SAMPLE ? track->t[0] : track->in->start;
 }
 
+/*
+ * Whether an earlier rise that all ranks shared was at one moment by the wall, but not as long
+ * after their starts: the ranks wait for each other then, and how early one started explains
+ * nothing.
+ */
+static bool is_refuted(const struct grid *g, const struct culprit_rise *rises, size_t n,
+		       enum clock_kind kind)
+{
+	double low[2] = { INFINITY, INFINITY }, high[2] = { -INFINITY, -INFINITY }, error = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double at[2] = { rises[i].onset,
+				 rises[i].onset - start_of(&g->tracks[rises[i].record], kind) };
+
+		for (int k = 0; k < 2; k++) {
+			low[k] = fmin(low[k], at[k]);
+			high[k] = fmax(high[k], at[k]);
+		}
+		error = fmax(error, rises[i].sd);
+	}
+	return n > 1 && high[1] - low[1] > 2 * (high[0] - low[0]) + REFUTED_SDS * error;
+}
+
 int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n, size_t n_members,
-	      double seconds, bool is_early, struct lead *ret)
+	      double seconds, bool is_early, const struct culprit_rise *by_wall, size_t n_by_wall,
+	      struct lead *ret)
 {
 	CLEANUP(free_ptr) double *room = malloc((2 + 2 * N_KINDS) * n * sizeof(*room));
 	double *sd = room, *own = sd + n, *onsets = own + n, *sorted = onsets + N_KINDS * n;
@@ -175,8 +203,9 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 		/* Starts that are much closer together than the lead do not explain it, nor do
 		 * first samples within one interval. */
 		counts[kind] = kind == BY_WALL ||
-			       high - low > fmax(STARTS_SHARE * (sorted[1] - sorted[0]),
-						 kind == SINCE_FIRST_SAMPLE ? g->cell : 0);
+			       (!(by_wall && is_refuted(g, by_wall, n_by_wall, kind)) &&
+				high - low > fmax(STARTS_SHARE * (sorted[1] - sorted[0]),
+						  kind == SINCE_FIRST_SAMPLE ? g->cell : 0));
 		if (!counts[kind])
 			continue;
 		order_sort(s, n);
@@ -204,7 +233,8 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 		if (n > 2) {
 			for (size_t i = 0; i < n; i++)
 				own[i] = sd[i];
-			chance = gap_probability(s, n, error);
+			chance =
+				gap_probability(s, n, error, are_steps ? STEP_UNSURE * g->cell : 0);
 		} else {
 			chance = gap_probability_of_two(s[1] - s[0], seconds, are_steps,
 							n_members == 2, is_early);
@@ -274,17 +304,18 @@ int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t 
 	return 0;
 }
 
-double lead_beyond(double ratio, double windows, size_t n)
+double lead_beyond(double ratio, double windows, size_t n, double tail)
 {
 	double p = ratio < 1 ? (double)n / (1 + windows) + 0.5
-			     : 1 / ((1 + windows) * ratio * ratio * ratio) + 0.2 / (ratio * ratio);
+			     : 1 / ((1 + windows) * ratio * ratio * ratio) + tail / (ratio * ratio);
 
 	return 1 - fmin(1, p);
 }
 
 int lead_control(struct grid *g, const size_t *members, size_t n, size_t s,
-		 const struct culprit_rise *rise, size_t track, double seconds, double *ret)
+		 const struct culprit_rise *rise, double seconds, double tail, double *ret)
 {
+	size_t track = rise->record;
 	size_t onset = track_count_to(g->at, g->n_cells, rise->onset - rise->sd);
 	size_t width = (size_t)fmax(1, round(seconds / g->cell)), span, end, from, n_before;
 	CLEANUP(free_ptr) double *away = NULL;
@@ -320,6 +351,7 @@ int lead_control(struct grid *g, const size_t *members, size_t n, size_t s,
 		gain = fmax(gain, x - middle_without(&m, x) - level);
 	}
 	gain = fmin(gain, rise->gain);
-	*ret = lead_beyond(gain / fmax(most, LEAST_SCALE * g->tracks[track].scale), windows, n);
+	*ret = lead_beyond(gain / fmax(most, LEAST_SCALE * g->tracks[track].scale), windows, n,
+			   tail);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/macros.h"
 
@@ -16,6 +17,8 @@
 #define PER_INTERVAL 4	 /* onsets that are tried in each interval */
 #define TOOTH_ERROR 0.25 /* of a tooth: a leak below it shows so much early or late */
 #define SPIKE_SCALES 2.0 /* above the kept memory: less is scatter above its minimum */
+#define BLOCK_FOOT 0.2	 /* of a block in two intervals before or behind it: it is none */
+#define BLOCK_SHARE 0.5	 /* of a scale: a smaller block is none */
 #define STAMP_ERROR 0.3	 /* of the unit of its timestamps: the sd of a uniform error */
 #define Z90 1.645
 
@@ -176,6 +179,26 @@ static size_t place_step(const struct part *p, size_t low, size_t big, struct cu
 	return big;
 }
 
+/*
+ * Takes out of y[0..n) what the kept memory gains at once with a rest on both sides: a block that
+ * an allocator took before the ramp, or on its way. Returns how much that was.
+ */
+static double take_out_blocks(const double *kept, size_t n, double least, double *y)
+{
+	double taken = 0;
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		double jump = kept[i + 1] - kept[i];
+		double before = i >= 2 ? kept[i] - kept[i - 2] : 0;
+		double after = i + 3 < n ? kept[i + 3] - kept[i + 1] : jump;
+
+		if (jump > least && before < BLOCK_FOOT * jump && after < BLOCK_FOOT * jump)
+			taken += jump;
+		y[i + 1] -= taken;
+	}
+	return taken;
+}
+
 /* A ramp is fitted as it is, spikes cut off, and from below; the surer one counts. */
 static size_t place_ramp(const struct part *p, size_t low, size_t over, double least,
 			 struct culprit_rise *ret)
@@ -184,6 +207,7 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, double l
 	double base = p->kept[0];
 	size_t to = track_count_to(p->kept, p->n, base + fmax(2 * least, 0.35 * ret->gain));
 	size_t from, n;
+	double taken;
 	struct hinge best = { .sd = INFINITY }, hinge;
 
 	to = to > over + 4 ? to : over + 4;
@@ -196,6 +220,12 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, double l
 		p->x[i] = fmin(p->x[i], p->kept[i] + track->scale);
 	if (fit_hinge(p->t + from, p->x + from, n, track->sigma, p->work, &hinge) &&
 	    hinge.sd <= best.sd)
+		best = hinge;
+	memcpy(p->x, p->kept + from, n * sizeof(*p->x));
+	taken = take_out_blocks(p->kept + from, n, BLOCK_SHARE * track->scale, p->x);
+	if (taken > 0 && taken < p->kept[from + n - 1] - p->kept[from] - track->scale &&
+	    fit_hinge(p->t + from, p->x, n, track->sigma / 2, p->work, &hinge) &&
+	    hinge.sd < best.sd)
 		best = hinge;
 	if (!isfinite(best.sd))
 		best = (struct hinge){ (p->t[low] + p->t[over]) / 2, (p->t[over] - p->t[low]) / 2,

@@ -19,7 +19,8 @@ struct spike {
 };
 
 struct track {
-	size_t rank; /* its number in the input */
+	size_t rank;   /* its own number */
+	size_t record; /* its number in the input */
 	const struct culprit_rank *in;
 	const double *t;  /* seconds */
 	double *x, *kept; /* MiB: the running median of three, and its minimum to the end */
