@@ -5,11 +5,13 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 60
+SEEDS ?= 10000
+FIRST ?= 1
 
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz install clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate install clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -42,6 +44,10 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 	@mkdir -p 'build-fuzz/corpus/$(TARGET)'
 	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
 		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
+
+simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that fails, a seed at a time
+	@ninja -C build tests/simulate/simulate
+	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
 
 install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
 	@meson configure build -Dprefix='$(PREFIX)'

@@ -26,7 +26,7 @@ void close_fd(int *fd)
 int array_reserve(void *items, size_t *cap, size_t need, size_t size)
 {
 	size_t more = *cap ? *cap : FIRST_CAP;
-	void *old;
+	void *old, *grown;
 
 	if (need <= *cap)
 		return 0;
@@ -35,10 +35,10 @@ int array_reserve(void *items, size_t *cap, size_t need, size_t size)
 	if (more < need)
 		return -ENOMEM;
 	memcpy(&old, items, sizeof(old)); /* any type of pointer, without aliasing it as void * */
-	old = reallocarray(old, more, size);
-	if (!old)
+	grown = reallocarray(old, more, size);
+	if (!grown)
 		return -ENOMEM;
-	memcpy(items, &old, sizeof(old));
+	memcpy(items, &grown, sizeof(grown));
 	*cap = more;
 	return 0;
 }

@@ -1,0 +1,282 @@
+/*
+ * log - the records of one attempt, as the file that its recorder appends to.
+ *
+ * A log is a sequence of frames. A frame is opaque here: a type, flags and bytes; model/record.h
+ * encodes them. Each frame has an offset in the sequence, which never changes, and a sequence
+ * number. The log is kept in segments, the files ID.0, ID.1, ... of one folder:
+ *
+ *	header | slot for the end | frames
+ *
+ * A segment begins with a frame that is flagged LOG_KEY: a reader needs nothing from before it.
+ * Segments that are stored elsewhere may be removed while the log grows.
+ *
+ * One process writes a log, the recorder, and holds a lock on the last segment for as long as it
+ * lives: that lock is how others know that it does. Any number of processes read at the same time.
+ * A reader gets whole frames in order or nothing; it never changes a log.
+ *
+ * What a caller may rely on:
+ * - A frame for which log_append() has returned 0 outlives the recorder (kill -9). One before the
+ *   mark of a successful log_sync() outlives a power cut.
+ * - After a failed sync the kernel may have dropped what it had accepted. So the writer keeps all
+ *   frames that are not known to be on the disk, and writes them again, into a new segment.
+ * - The end has room of its own, which is reserved before the job begins: log_end() works on a
+ *   full disk. (Not on file systems where preallocating reserves nothing: btrfs, ZFS, most network
+ *   file systems.)
+ * - A bad frame costs that frame, and frames that refer to it. Sequence numbers show how many.
+ *
+ * Everything that touches a file goes through struct log_fs, so that tests/simulate can crash it.
+ */
+#ifndef PROCTOR_LOG_LOG_H
+#define PROCTOR_LOG_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+#define LOG_ID_BYTES 16
+#define LOG_ID_TEXT_BYTES (2 * LOG_ID_BYTES + 1)
+#define LOG_SEGMENT_BYTES ((size_t)4 << 20) /* at which a new one begins */
+#define LOG_FRAME_MAX ((size_t)16 << 20)    /* bytes of a frame */
+#define LOG_END_MAX ((size_t)1 << 20)	    /* bytes of the end */
+#define LOG_QUEUE_BYTES ((size_t)8 << 20)   /* kept in memory for a disk that is full or fails */
+
+/* Of one attempt: random, the same in every log, database and fleet. */
+struct log_id {
+	uint8_t bytes[LOG_ID_BYTES];
+};
+
+/* -EIO: the kernel gives no random bytes. */
+int log_id_make(struct log_id *ret);
+void log_id_format(const struct log_id *id, char ret[LOG_ID_TEXT_BYTES]);
+int log_id_parse(const char *text, struct log_id *ret); /* -EINVAL: it is none */
+
+/* ---- files ---- */
+
+typedef int log_name_fn(void *ctx, const char *name); /* non-zero stops, and is returned */
+
+/*
+ * The files of one folder. Functions return a negative errno on failure. A file is a number >= 0.
+ * sync and sync_folder may be called by another thread than the rest.
+ */
+struct log_fs {
+	void *ctx;
+	int (*create)(void *ctx, const char *name); /* -EEXIST */
+	int (*open)(void *ctx, const char *name);   /* to read */
+	void (*close)(void *ctx, int file);
+	ssize_t (*pread)(void *ctx, int file, void *ret, size_t n, uint64_t at);
+	ssize_t (*pwrite)(void *ctx, int file, const void *bytes, size_t n, uint64_t at);
+	int (*reserve)(void *ctx, int file, size_t n); /* room for the first n bytes */
+	int (*sync)(void *ctx, int file);
+	int (*sync_folder)(void *ctx); /* names that were created or removed */
+	int (*remove)(void *ctx, const char *name);
+	int (*list)(void *ctx, log_name_fn *fn, void *fn_ctx);
+	/* For this process alone until it is closed; does not wait. -ENOENT: its name is gone. */
+	int (*lock)(void *ctx, int file);
+	int (*is_locked)(void *ctx, int file);	    /* 1, 0: by another holder */
+	double (*age_seconds)(void *ctx, int file); /* since it was last changed */
+};
+
+/* A real folder. The caller keeps folder_fd open for as long as the result is used. */
+struct log_fs log_fs_real(int folder_fd);
+
+/* ---- writing ---- */
+
+enum log_flag {
+	LOG_KEY = 1,  /* readers may begin here */
+	LOG_TICK = 2, /* may be dropped when neither disk nor memory has room for it */
+};
+
+struct log_origin {
+	struct log_id id;
+	uint64_t uid;
+	uint64_t created_wall_ns;
+	uint8_t boot_id[16]; /* all 0: unknown */
+};
+
+struct log_options {
+	struct log_origin origin;
+	size_t end_bytes;     /* room for the end */
+	size_t segment_bytes; /* at which a new segment begins; 0: LOG_SEGMENT_BYTES */
+	size_t queue_bytes;   /* of frames that are not on the disk; 0: LOG_QUEUE_BYTES */
+};
+
+struct log_writer;
+
+/*
+ * Makes the first segment, locks it and reserves room for the end. The first frame must be LOG_KEY.
+ * fs is copied; its ctx is borrowed.
+ */
+int log_create(const struct log_fs *fs, const struct log_options *options, struct log_writer **ret,
+	       struct err *err);
+
+/* Lets go of the lock and of memory, and writes nothing. NULL is fine. Returns NULL. */
+struct log_writer *log_writer_free(struct log_writer *w);
+
+/*
+ * 0: the kernel has it, with all before it. -ENOSPC and other errors: it is kept in memory and
+ * written with the next call. -ENOBUFS: it is lost, as there is no room in memory either, and
+ * counted; ticks are lost first. -EMSGSIZE: larger than LOG_FRAME_MAX. -EINVAL: the first frame is
+ * not LOG_KEY.
+ */
+int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *bytes, size_t n,
+	       struct err *err);
+
+/* Whether the next frame should be LOG_KEY: at the beginning, after a loss, for a new segment. */
+bool log_wants_key(const struct log_writer *w);
+
+uint64_t log_lost_frames(const struct log_writer *w);
+
+/*
+ * A sync in three steps, of which log_sync_run() may run on another thread while the writer is
+ * used: it waits for the disk. One at a time. The first also tries again to write what could not be
+ * written before.
+ */
+#define LOG_SYNC_FILES 4
+struct log_sync {
+	const struct log_fs *fs;
+	int files[LOG_SYNC_FILES];
+	size_t n_files;
+	bool with_folder;
+	unsigned n_made; /* segments that the folder has */
+	uint64_t mark;	 /* the offset behind the last frame that this covers */
+	int result;	 /* 0, or what the disk refused it with */
+};
+void log_sync_begin(struct log_writer *w, struct log_sync *ret);
+void log_sync_run(struct log_sync *sync);
+/* Returns sync->result. After a failure the frames are written again with the next call. */
+int log_sync_end(struct log_writer *w, const struct log_sync *sync);
+
+/* All three. 0: all that was appended is on the disk. */
+int log_flush(struct log_writer *w, struct err *err);
+
+/*
+ * The last call: the end takes its slot and is brought to the disk, and with it all frames that
+ * have room. 0: the end is on the disk (frames may have been lost: the end knows how many).
+ * -EMSGSIZE: larger than what was reserved.
+ */
+int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
+
+/*
+ * Offsets behind the last frame: that was appended, that is on the disk with all before it. The
+ * second stays where it is for good once a disk has failed and memory was too short to
+ * write everything again.
+ */
+uint64_t log_appended(const struct log_writer *w);
+uint64_t log_durable(const struct log_writer *w);
+
+/* ---- reading ---- */
+
+struct log_frame {
+	uint64_t offset, next; /* of this frame, of the one behind it */
+	uint64_t seq;
+	uint8_t type;
+	unsigned flags;
+	const uint8_t *bytes; /* valid during the call only */
+	size_t n;
+};
+typedef int log_frame_fn(void *ctx, const struct log_frame *frame); /* non-zero stops */
+
+struct log_reader;
+
+/* -ENOENT: there is no such log, or nothing of it can be read (yet). */
+int log_reader_open(const struct log_fs *fs, const struct log_id *id, struct log_reader **ret,
+		    struct err *err);
+struct log_reader *log_reader_close(struct log_reader *r); /* NULL is fine. Returns NULL. */
+
+const struct log_origin *log_reader_origin(const struct log_reader *r);
+
+/* Sees segments that were added or removed since. */
+int log_refresh(struct log_reader *r);
+
+/*
+ * The offset of the key frame from which on the frame at this offset can be decoded; that of the
+ * first frame there is, if that comes later.
+ */
+uint64_t log_key_before(const struct log_reader *r, uint64_t offset);
+
+struct log_read_result {
+	uint64_t next;	     /* where to go on */
+	uint64_t lost_bytes; /* that make no sense, or whose segment is gone */
+	bool is_waiting;     /* what stands at next is not whole, and the recorder lives */
+};
+
+/*
+ * Calls fn for each frame from this offset on, in order. Returns 0 at the end of what there is,
+ * else what fn returned, or an error of reading. While the recorder lives a frame that is not whole
+ * is one that is being written; else it is skipped. is_alive is log_is_alive()'s answer, taken
+ * before.
+ */
+int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *fn, void *ctx,
+	     struct log_read_result *ret);
+
+/* 1: its recorder holds the lock. 0: it does not. Sees new segments (log_refresh()). */
+int log_is_alive(struct log_reader *r);
+
+/*
+ * The end, with next = offset = where the frames end. 1: fn was called; 0: there is no end.
+ * is_alive as for log_read(); all frames that come before the end are there to be read afterwards,
+ * as long as log_refresh() is not called in between.
+ */
+int log_read_end(struct log_reader *r, bool is_alive, log_frame_fn *fn, void *ctx);
+
+typedef int log_id_fn(void *ctx, const struct log_id *id); /* non-zero stops, and is returned */
+
+/* Every log of the folder, once each. */
+int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx);
+
+/*
+ * Removes segments of which nothing is needed from this offset on. The last one stays unless
+ * is_over: its recorder has ended, and so has been said wherever it is stored.
+ */
+int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below, bool is_over);
+
+/* Removes files of recorders that died before they had written a header. */
+int log_sweep(const struct log_fs *fs);
+
+/* ---- into a store ---- */
+
+struct log_cursor {
+	uint64_t offset; /* frames before it are stored */
+	bool is_over;	 /* the end is stored, or that it has none */
+};
+
+/*
+ * Where frames go. All calls of one log_ingest() are within one transaction of the sink.
+ */
+struct log_sink {
+	void *ctx;
+	/* 0, or -ENOENT: nothing of this attempt is stored. */
+	int (*find)(void *ctx, const struct log_origin *origin, struct log_cursor *ret);
+	/* is_new false: it is stored already, and only needed to decode what follows. */
+	int (*frame)(void *ctx, const struct log_frame *frame, bool is_new);
+	int (*end)(void *ctx, const struct log_frame *end);
+	/* No lock, and no end. 0: it is lost. 1: that cannot be judged here (another host's). */
+	int (*lost)(void *ctx, const struct log_origin *origin);
+	/* -EAGAIN: the cursor is not from any more. */
+	int (*move)(void *ctx, const struct log_origin *origin, const struct log_cursor *from,
+		    const struct log_cursor *to, uint64_t lost_bytes);
+};
+
+/*
+ * Stores what is new in one log. max_bytes bounds one call (0: no bound). 1: there is more. 0: not
+ * for now; *ret is where the cursor stands after the transaction is committed, and what
+ * log_remove() may be called with once that is on the disk. -ENOENT: it has nothing to read.
+ */
+int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct log_sink *sink,
+	       size_t max_bytes, struct log_cursor *ret, struct err *err);
+
+/* ---- numbers of attempts ---- */
+
+/*
+ * A number that no attempt of this job has had: one more than the highest. The folder (of all jobs'
+ * numbers) has a folder for each job, where the highest stays as an empty file.
+ */
+int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err);
+
+/* The database has no attempt of this job any more, and none runs. */
+void log_forget_numbers(int folder_fd, const char *job_id);
+
+#endif

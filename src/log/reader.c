@@ -1,0 +1,483 @@
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "log/frame.h"
+#include "log/log.h"
+
+#define WINDOW_BYTES ((size_t)256 << 10) /* read at once */
+
+/* Frames that are no frames may have been made to take long: checksums over so much of them. */
+#define RESYNC_BYTES ((size_t)64 << 20)
+
+#define LIVENESS_TRIES 8
+#define SWEEP_SECONDS 3600.0
+
+struct segment {
+	struct segment_header head;
+	int file;
+};
+
+struct log_reader {
+	struct log_fs fs;
+	struct log_id id;
+	struct segment *segments; /* by index */
+	size_t n, cap;
+	uint8_t *window;
+	size_t window_cap;
+};
+
+static int read_header(const struct log_fs *fs, int file, struct segment_header *ret)
+{
+	uint8_t bytes[SEGMENT_HEADER_BYTES];
+	size_t n = 0;
+
+	while (n < sizeof(bytes)) {
+		ssize_t r = fs->pread(fs->ctx, file, bytes + n, sizeof(bytes) - n, n);
+
+		if (r <= 0)
+			return r < 0 ? (int)r : -EBADMSG;
+		n += (size_t)r;
+	}
+	return segment_header_read(bytes, ret);
+}
+
+static bool has_segment(const struct log_reader *r, uint32_t index)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->segments[i].head.index == index)
+			return true;
+	return false;
+}
+
+static int by_index(const void *a, const void *b)
+{
+	uint32_t x = ((const struct segment *)a)->head.index;
+	uint32_t y = ((const struct segment *)b)->head.index;
+
+	return (x > y) - (x < y);
+}
+
+/* One without a header is being made, or its recorder died before it was. */
+static int add_segment(void *ctx, const char *name)
+{
+	struct log_reader *r = ctx;
+	struct segment s;
+	struct log_id id;
+	uint32_t index;
+
+	if (segment_name_parse(name, &id, &index) < 0 || memcmp(&id, &r->id, sizeof(id)) != 0 ||
+	    has_segment(r, index))
+		return 0;
+	if (ARRAY_RESERVE(r->segments, r->cap, r->n + 1) < 0)
+		return -ENOMEM;
+	s.file = r->fs.open(r->fs.ctx, name);
+	if (s.file == -ENOENT)
+		return 0;
+	if (s.file < 0)
+		return s.file;
+	if (read_header(&r->fs, s.file, &s.head) < 0 || s.head.index != index ||
+	    memcmp(&s.head.origin.id, &id, sizeof(id)) != 0) {
+		r->fs.close(r->fs.ctx, s.file);
+		return 0;
+	}
+	r->segments[r->n++] = s;
+	return 0;
+}
+
+int log_refresh(struct log_reader *r)
+{
+	int result = r->fs.list(r->fs.ctx, add_segment, r);
+
+	if (r->n > 0)
+		qsort(r->segments, r->n, sizeof(*r->segments), by_index);
+	return result;
+}
+
+int log_reader_open(const struct log_fs *fs, const struct log_id *id, struct log_reader **ret,
+		    struct err *err)
+{
+	struct log_reader *r = malloc(sizeof(*r));
+	char text[LOG_ID_TEXT_BYTES];
+	int result;
+
+	if (!r)
+		return err_set(err, -ENOMEM, "out of memory");
+	*r = (struct log_reader){ .fs = *fs, .id = *id };
+	result = log_refresh(r);
+	if (result == 0 && r->n == 0)
+		result = -ENOENT;
+	if (result < 0) {
+		log_reader_close(r);
+		log_id_format(id, text);
+		return err_set(err, result, "cannot read the log %s: %s", text, strerror(-result));
+	}
+	*ret = r;
+	return 0;
+}
+
+struct log_reader *log_reader_close(struct log_reader *r)
+{
+	if (!r)
+		return NULL;
+	for (size_t i = 0; i < r->n; i++)
+		r->fs.close(r->fs.ctx, r->segments[i].file);
+	free(r->segments);
+	free(r->window);
+	free(r);
+	return NULL;
+}
+
+const struct log_origin *log_reader_origin(const struct log_reader *r)
+{
+	return &r->segments[0].head.origin;
+}
+
+/*
+ * The last segment that begins at or before this offset, of those before the one at index i of the
+ * array. After a failed sync segments overlap: any of them may have a frame, and it is the same
+ * one.
+ */
+static const struct segment *find_segment(const struct log_reader *r, uint64_t offset, size_t i)
+{
+	while (i-- > 0)
+		if (r->segments[i].head.base <= offset)
+			return &r->segments[i];
+	return NULL;
+}
+
+/* Where the next segment begins behind this offset; UINT64_MAX: none does. */
+static uint64_t next_base(const struct log_reader *r, uint64_t offset)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < r->n; i++)
+		if (r->segments[i].head.base > offset && r->segments[i].head.base < next)
+			next = r->segments[i].head.base;
+	return next;
+}
+
+uint64_t log_key_before(const struct log_reader *r, uint64_t offset)
+{
+	const struct segment *s = find_segment(r, offset, r->n);
+
+	return s ? s->head.base : next_base(r, offset);
+}
+
+/* One call of log_read(). The window holds bytes of one segment from next on, at window + at. */
+struct pass {
+	struct log_reader *r;
+	const struct segment *s; /* whose bytes the window has */
+	size_t at, have;
+	uint64_t last_seq; /* UINT64_MAX: none yet */
+	size_t resync_left;
+};
+
+/* How many bytes of s there are at window + at: as many as wanted, or fewer at its end. */
+static ssize_t peek(struct pass *p, const struct segment *s, uint64_t offset, size_t wanted)
+{
+	struct log_reader *r = p->r;
+	uint64_t place = segment_data_at(&s->head) + (offset - s->head.base);
+	size_t n;
+
+	if (p->s != s)
+		p->at = p->have = 0;
+	p->s = s;
+	n = p->have - p->at;
+	if (n >= wanted)
+		return (ssize_t)n;
+	if (wanted < WINDOW_BYTES)
+		wanted = WINDOW_BYTES;
+	if (wanted > r->window_cap) {
+		uint8_t *more = realloc(r->window, wanted);
+
+		if (!more)
+			return -ENOMEM;
+		r->window = more;
+		r->window_cap = wanted;
+	}
+	memmove(r->window, r->window + p->at, n);
+	p->at = 0;
+	while (n < wanted) {
+		ssize_t got = r->fs.pread(r->fs.ctx, s->file, r->window + n, wanted - n, place + n);
+
+		if (got < 0)
+			return got;
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	p->have = n;
+	return (ssize_t)n;
+}
+
+/* 1: the frame of s at this offset is whole. 0: s ends here. -EBADMSG: it makes no sense (yet). */
+static int peek_frame(struct pass *p, const struct segment *s, uint64_t offset,
+		      struct log_frame *ret)
+{
+	size_t wanted = FRAME_HEADER_BYTES;
+	int r = -EAGAIN;
+
+	for (int i = 0; i < 2 && r == -EAGAIN; i++) { /* its header, and all of it */
+		ssize_t n = peek(p, s, offset, wanted);
+
+		if (n <= 0)
+			return (int)n;
+		r = frame_read(p->r->window + p->at, (size_t)n, ret, &wanted);
+	}
+	if (r < 0 || (p->last_seq != UINT64_MAX && ret->seq <= p->last_seq)) {
+		p->resync_left -= wanted < p->resync_left ? wanted : p->resync_left;
+		return -EBADMSG;
+	}
+	ret->offset = offset;
+	ret->next = offset + wanted;
+	return 1;
+}
+
+/*
+ * The frame at this offset, of whichever segment has it. 1, 0 or -EBADMSG, as of the last of these
+ * segments, which is *ret_segment, if none has it.
+ */
+static int find_frame(struct pass *p, uint64_t offset, bool is_alive, struct log_frame *ret,
+		      const struct segment **ret_segment)
+{
+	const struct log_reader *r = p->r;
+	const struct segment *s = find_segment(r, offset, r->n);
+	int result;
+
+	*ret_segment = s;
+	if (!s)
+		return 0;
+	result = peek_frame(p, s, offset, ret);
+	if (result > 0 || (result < 0 && result != -EBADMSG) ||
+	    (is_alive && s == &r->segments[r->n - 1]))
+		return result;
+	while ((s = find_segment(r, offset, (size_t)(s - r->segments)))) {
+		int other = peek_frame(p, s, offset, ret);
+
+		if (other > 0 || (other < 0 && other != -EBADMSG))
+			return other;
+	}
+	return result;
+}
+
+int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *fn, void *ctx,
+	     struct log_read_result *ret)
+{
+	struct pass p = { .r = r, .last_seq = UINT64_MAX, .resync_left = RESYNC_BYTES };
+
+	*ret = (struct log_read_result){ .next = from };
+	for (;;) {
+		const struct segment *s;
+		struct log_frame frame;
+		uint64_t step, base;
+		int result = find_frame(&p, ret->next, is_alive, &frame, &s);
+
+		if (result > 0) {
+			result = fn(ctx, &frame);
+			if (result != 0)
+				return result;
+			p.last_seq = frame.seq;
+			p.at += (size_t)(frame.next - frame.offset);
+			ret->next = frame.next;
+			continue;
+		}
+		if (result < 0 && result != -EBADMSG)
+			return result;
+		if (is_alive && s == &r->segments[r->n - 1]) {
+			ret->is_waiting = result == -EBADMSG;
+			return 0;
+		}
+		/* No segment has it. Go on where a frame may begin again. */
+		base = next_base(r, ret->next);
+		step = base - ret->next;
+		if (result == -EBADMSG && p.resync_left > 0 && peek(&p, s, ret->next, 1) > 0 &&
+		    frame_scan(r->window + p.at, p.have - p.at) < step)
+			step = frame_scan(r->window + p.at, p.have - p.at);
+		else if (base == UINT64_MAX)
+			return 0;
+		ret->lost_bytes += step;
+		ret->next += step;
+		p.at += (size_t)step < p.have - p.at ? (size_t)step : p.have - p.at;
+		if (ret->next == base)
+			p.s = NULL;
+	}
+}
+
+int log_is_alive(struct log_reader *r)
+{
+	for (int i = 0; i < LIVENESS_TRIES; i++) {
+		size_t n = r->n;
+		int locked, result = log_refresh(r);
+
+		if (result < 0)
+			return result;
+		if (r->n == n && i > 0)
+			return 0; /* it was free, and is the last one still */
+		locked = r->fs.is_locked(r->fs.ctx, r->segments[r->n - 1].file);
+		if (locked != 0)
+			return locked;
+	}
+	return 1; /* somebody makes one segment after the other */
+}
+
+/* The slot of one segment: 1, or 0: there is no end in it. */
+static int read_slot(struct log_reader *r, const struct segment *s, log_frame_fn *fn, void *ctx)
+{
+	CLEANUP(free_ptr) uint8_t *bytes = malloc(s->head.end_bytes ? s->head.end_bytes : 1);
+	size_t n = 0, wanted;
+	struct log_frame frame;
+	uint64_t end;
+	int result;
+
+	if (!bytes)
+		return -ENOMEM;
+	while (n < s->head.end_bytes) {
+		ssize_t got = r->fs.pread(r->fs.ctx, s->file, bytes + n, s->head.end_bytes - n,
+					  SEGMENT_HEADER_BYTES + n);
+
+		if (got < 0)
+			return (int)got;
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	if (frame_read(bytes, n, &frame, &wanted) < 0 || frame.n < sizeof(end))
+		return 0;
+	memcpy(&end, frame.bytes, sizeof(end));
+	frame.bytes += sizeof(end);
+	frame.n -= sizeof(end);
+	frame.offset = frame.next = le64toh(end);
+	result = fn ? fn(ctx, &frame) : 0;
+	return result != 0 ? result : 1;
+}
+
+int log_read_end(struct log_reader *r, bool is_alive, log_frame_fn *fn, void *ctx)
+{
+	int result = 0;
+
+	for (size_t i = r->n; i-- > 0 && result == 0;) {
+		result = read_slot(r, &r->segments[i], fn, ctx);
+		if (is_alive)
+			break; /* an earlier one failed, and the recorder writes all of it again */
+	}
+	return result;
+}
+
+/* ---- the folder ---- */
+
+struct listing {
+	struct log_id *items;
+	size_t n, cap;
+};
+
+static int add_id(void *ctx, const char *name)
+{
+	struct listing *l = ctx;
+	struct log_id id;
+	uint32_t index;
+
+	if (segment_name_parse(name, &id, &index) < 0)
+		return 0;
+	if (ARRAY_RESERVE(l->items, l->cap, l->n + 1) < 0)
+		return -ENOMEM;
+	l->items[l->n++] = id;
+	return 0;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct log_id));
+}
+
+int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx)
+{
+	struct listing l = { 0 };
+	int result = fs->list(fs->ctx, add_id, &l);
+
+	if (l.n > 0)
+		qsort(l.items, l.n, sizeof(*l.items), by_bytes);
+	for (size_t i = 0; i < l.n && result == 0; i++)
+		if (i == 0 || by_bytes(&l.items[i - 1], &l.items[i]) != 0)
+			result = fn(ctx, &l.items[i]);
+	free(l.items);
+	return result;
+}
+
+struct removal {
+	const struct log_fs *fs;
+	struct log_id id;
+	int result;
+};
+
+static int remove_name(void *ctx, const char *name)
+{
+	struct removal *removal = ctx;
+	struct log_id id;
+	uint32_t index;
+	int r;
+
+	if (segment_name_parse(name, &id, &index) < 0 || memcmp(&id, &removal->id, sizeof(id)) != 0)
+		return 0;
+	r = removal->fs->remove(removal->fs->ctx, name);
+	if (r < 0 && r != -ENOENT)
+		removal->result = r;
+	return 0;
+}
+
+int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below, bool is_over)
+{
+	struct removal removal = { fs, *id, 0 };
+	struct log_reader *r;
+	int result;
+
+	if (is_over) {
+		result = fs->list(fs->ctx, remove_name, &removal);
+		return result < 0 ? result : removal.result;
+	}
+	result = log_reader_open(fs, id, &r, NULL);
+	if (result < 0)
+		return result == -ENOENT ? 0 : result;
+	for (size_t i = 0; i + 1 < r->n; i++) {
+		char name[SEGMENT_NAME_BYTES];
+		int failure;
+
+		if (r->segments[i].head.base >= log_key_before(r, below))
+			continue;
+
+		segment_name_format(id, r->segments[i].head.index, name);
+		failure = fs->remove(fs->ctx, name);
+		if (failure < 0 && failure != -ENOENT)
+			result = failure;
+	}
+	log_reader_close(r);
+	return result;
+}
+
+/* A recorder writes the header at once. One whose clock jumps holds the lock, or finds it taken. */
+static int sweep_name(void *ctx, const char *name)
+{
+	const struct log_fs *fs = ctx;
+	struct segment_header head;
+	struct log_id id;
+	uint32_t index;
+	int file;
+
+	if (segment_name_parse(name, &id, &index) < 0)
+		return 0;
+	file = fs->open(fs->ctx, name);
+	if (file < 0)
+		return 0;
+	if (read_header(fs, file, &head) == -EBADMSG &&
+	    fs->age_seconds(fs->ctx, file) > SWEEP_SECONDS && fs->lock(fs->ctx, file) == 0)
+		(void)fs->remove(fs->ctx, name);
+	fs->close(fs->ctx, file);
+	return 0;
+}
+
+int log_sweep(const struct log_fs *fs)
+{
+	return fs->list(fs->ctx, sweep_name, (void *)fs);
+}

@@ -1,0 +1,342 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "log/log.h"
+
+/* tests/simulate has what may happen to a disk. This is the real one. */
+
+struct folder {
+	char path[64];
+	int fd;
+	struct log_fs fs;
+};
+
+static int make_folder(void **state)
+{
+	struct folder *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	snprintf(f->path, sizeof(f->path), "/tmp/proctor-log-XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->fd >= 0);
+	f->fs = log_fs_real(f->fd);
+	*state = f;
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	struct folder *f = *state;
+	char command[128];
+
+	close(f->fd);
+	snprintf(command, sizeof(command), "rm -rf %s", f->path);
+	assert_int_equal(system(command), 0);
+	free(f);
+	return 0;
+}
+
+static struct log_writer *create(const struct folder *f, size_t segment_bytes, struct log_id *ret)
+{
+	struct log_options options = { .end_bytes = 100, .segment_bytes = segment_bytes };
+	struct log_writer *w;
+
+	assert_int_equal(log_id_make(&options.origin.id), 0);
+	options.origin.uid = 1000;
+	assert_int_equal(log_create(&f->fs, &options, &w, NULL), 0);
+	*ret = options.origin.id;
+	return w;
+}
+
+static void append(struct log_writer *w, unsigned from, unsigned to, unsigned flags)
+{
+	for (unsigned i = from; i < to; i++) {
+		unsigned all = flags | (log_wants_key(w) ? LOG_KEY : 0);
+
+		assert_int_equal(log_append(w, 3, all, &i, sizeof(i), NULL), 0);
+	}
+}
+
+static int count(void *ctx, const struct log_frame *frame)
+{
+	unsigned *n = ctx;
+
+	assert_int_equal(frame->type, 3);
+	assert_int_equal(frame->seq, *n);
+	assert_int_equal(frame->n, sizeof(*n));
+	assert_memory_equal(frame->bytes, n, sizeof(*n));
+	++*n;
+	return 0;
+}
+
+static int count_files(const struct folder *f)
+{
+	DIR *dir = opendir(f->path);
+	int n = 0;
+
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+static int see_end(void *ctx, const struct log_frame *end)
+{
+	assert_int_equal(end->n, 4);
+	assert_memory_equal(end->bytes, "over", 4);
+	*(uint64_t *)ctx = end->offset;
+	return 0;
+}
+
+static void test_frames_come_back_in_order_over_segments(void **state)
+{
+	struct folder *f = *state;
+	struct log_read_result result;
+	struct log_reader *r;
+	struct log_writer *w;
+	struct log_id id;
+	uint64_t end = 0;
+	unsigned n = 0;
+
+	w = create(f, 300, &id);
+	append(w, 0, 100, 0);
+	assert_true(count_files(f) > 3);
+	assert_int_equal(log_flush(w, NULL), 0);
+	assert_int_equal(log_durable(w), log_appended(w));
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
+	assert_int_equal(log_reader_origin(r)->uid, 1000);
+	assert_int_equal(log_is_alive(r), 1);
+	assert_int_equal(log_read_end(r, true, see_end, &end), 0);
+	assert_int_equal(log_read(r, 0, true, count, &n, &result), 0);
+	assert_int_equal(n, 100);
+	assert_int_equal(result.next, log_appended(w));
+	assert_int_equal(result.lost_bytes, 0);
+
+	append(w, 100, 150, LOG_TICK);
+	assert_int_equal(log_end(w, "over", 4, NULL), 0);
+	log_writer_free(w);
+	assert_int_equal(log_is_alive(r), 0);
+	assert_int_equal(log_read(r, result.next, false, count, &n, &result), 0);
+	assert_int_equal(n, 150);
+	assert_int_equal(log_read_end(r, false, see_end, &end), 1);
+	assert_int_equal(end, result.next);
+	log_reader_close(r);
+}
+
+static void test_what_is_stored_may_go_and_the_rest_is_read(void **state)
+{
+	struct folder *f = *state;
+	struct log_read_result result;
+	struct log_reader *r;
+	struct log_writer *w;
+	struct log_id id;
+	unsigned n = 60;
+	uint64_t middle;
+
+	w = create(f, 300, &id);
+	append(w, 0, 60, 0);
+	middle = log_appended(w);
+	append(w, 60, 100, 0);
+	assert_int_equal(log_remove(&f->fs, &id, middle, false), 0);
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
+	assert_true(log_key_before(r, 0) > 0);
+	assert_true(log_key_before(r, middle) <= middle);
+	assert_int_equal(log_read(r, middle, true, count, &n, &result), 0);
+	assert_int_equal(n, 100);
+	log_reader_close(r);
+	log_writer_free(w);
+	assert_int_equal(log_remove(&f->fs, &id, 0, true), 0);
+	assert_int_equal(count_files(f), 0);
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), -ENOENT);
+}
+
+static void test_kill_leaves_all_that_was_appended(void **state)
+{
+	struct folder *f = *state;
+	struct log_read_result result;
+	struct log_reader *r;
+	struct log_id id;
+	int pipes[2], status;
+	unsigned n = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct log_writer *w = create(f, 5000, &id);
+
+		append(w, 0, 1000, 0);
+		if (write(pipes[1], &id, sizeof(id)) == sizeof(id))
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(pipes[0], &id, sizeof(id)), sizeof(id));
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
+	assert_int_equal(log_is_alive(r), 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(log_is_alive(r), 0);
+	assert_int_equal(log_read(r, 0, false, count, &n, &result), 0);
+	assert_int_equal(n, 1000);
+	log_reader_close(r);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+/* Room for another frame, or one that was damaged, is not one. */
+static int count_some(void *ctx, const struct log_frame *frame)
+{
+	(void)frame;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
+static void test_a_bad_frame_costs_one_frame(void **state)
+{
+	struct folder *f = *state;
+	char text[LOG_ID_TEXT_BYTES], path[200];
+	struct log_read_result result;
+	struct log_reader *r;
+	struct log_writer *w;
+	struct log_id id;
+	unsigned n = 0;
+	int fd;
+
+	w = create(f, 0, &id);
+	append(w, 0, 100, 0);
+	log_writer_free(w);
+	log_id_format(&id, text);
+	snprintf(path, sizeof(path), "%s/%s.0", f->path, text);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	/* Frames of 28 bytes behind a header of 128 and a slot of 24 + 8 + 100. */
+	assert_int_equal(pwrite(fd, "X", 1, 128 + 132 + 28 * 40 + 26), 1);
+	close(fd);
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
+	assert_int_equal(log_read(r, 0, true, count_some, &n, &result), 0);
+	assert_int_equal(n, 40);
+	assert_true(result.is_waiting);
+	n = 0;
+	assert_int_equal(log_read(r, 0, false, count_some, &n, &result), 0);
+	assert_int_equal(n, 99);
+	assert_int_equal(result.lost_bytes, 28);
+	log_reader_close(r);
+}
+
+static void test_the_end_has_its_limits(void **state)
+{
+	struct folder *f = *state;
+	struct log_writer *w;
+	char bytes[200] = { 0 };
+	struct log_id id;
+
+	w = create(f, 0, &id);
+	assert_int_equal(log_append(w, 1, 0, "", 0, NULL), -EINVAL);
+	append(w, 0, 1, 0);
+	assert_int_equal(log_end(w, bytes, 101, NULL), -EMSGSIZE);
+	assert_int_equal(log_end(w, bytes, 100, NULL), 0);
+	log_writer_free(w);
+}
+
+static int see_id(void *ctx, const struct log_id *id)
+{
+	(void)id;
+	++*(int *)ctx;
+	return 0;
+}
+
+static void test_logs_are_listed_once(void **state)
+{
+	struct folder *f = *state;
+	struct log_id id;
+	int n = 0;
+
+	for (int i = 0; i < 5; i++) {
+		struct log_writer *w = create(f, 100, &id);
+
+		append(w, 0, 20, 0);
+		log_writer_free(w);
+	}
+	assert_int_equal(close(openat(f->fd, "something else", O_CREAT | O_WRONLY, 0600)), 0);
+	assert_int_equal(log_list(&f->fs, see_id, &n), 0);
+	assert_int_equal(n, 5);
+}
+
+#define TAKERS 8
+#define TAKEN 50
+
+static void test_numbers_never_repeat(void **state)
+{
+	struct folder *f = *state;
+	bool seen[TAKERS * TAKEN + 2] = { false };
+	int pipes[2], n;
+
+	assert_int_equal(pipe(pipes), 0);
+	for (int i = 0; i < TAKERS; i++) {
+		pid_t pid = fork();
+
+		assert_true(pid >= 0);
+		if (pid > 0)
+			continue;
+		for (int j = 0; j < TAKEN; j++)
+			if (log_take_number(f->fd, "a/job", &n, NULL) < 0 ||
+			    write(pipes[1], &n, sizeof(n)) != sizeof(n))
+				_exit(1);
+		_exit(0);
+	}
+	for (int i = 0; i < TAKERS; i++) {
+		int status;
+
+		assert_true(wait(&status) > 0);
+		assert_int_equal(status, 0);
+	}
+	for (int i = 0; i < TAKERS * TAKEN; i++) {
+		assert_int_equal(read(pipes[0], &n, sizeof(n)), sizeof(n));
+		assert_true(n >= 1 && n <= TAKERS * TAKEN);
+		assert_false(seen[n]);
+		seen[n] = true;
+	}
+	assert_int_equal(log_take_number(f->fd, "a/job", &n, NULL), 0);
+	assert_int_equal(n, TAKERS * TAKEN + 1);
+	log_forget_numbers(f->fd, "a/job");
+	assert_int_equal(log_take_number(f->fd, "a/job", &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(log_take_number(f->fd, "..", &n, NULL), -EINVAL);
+	assert_int_equal(log_take_number(f->fd, "a%b", &n, NULL), -EINVAL);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+#define CASE(fn) cmocka_unit_test_setup_teardown(fn, make_folder, remove_folder)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_frames_come_back_in_order_over_segments),
+		CASE(test_what_is_stored_may_go_and_the_rest_is_read),
+		CASE(test_kill_leaves_all_that_was_appended),
+		CASE(test_a_bad_frame_costs_one_frame),
+		CASE(test_the_end_has_its_limits),
+		CASE(test_logs_are_listed_once),
+		CASE(test_numbers_never_repeat),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
