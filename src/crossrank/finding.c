@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "crossrank/clocks.h"
-#include "crossrank/method/culprit.h"
+#include "crossrank/method/method.h"
 #include "crossrank/mixed.h"
 #include "crossrank/strays.h"
 

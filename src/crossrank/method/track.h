@@ -11,7 +11,7 @@
 #define PROCTOR_CROSSRANK_METHOD_TRACK_H
 
 #include "base/arena.h"
-#include "crossrank/method/culprit.h"
+#include "crossrank/method/method.h"
 
 /* Memory that was up for a while and was given back. */
 struct spike {

@@ -1,4 +1,4 @@
-#include "crossrank/method/culprit.h"
+#include "crossrank/method/method.h"
 
 #include <errno.h>
 #include <math.h>

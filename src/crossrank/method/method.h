@@ -1,5 +1,5 @@
 /*
- * culprit - which rank's memory began to grow first, or grows alone.
+ * method - which rank's memory began to grow first, or grows alone.
  *
  * Ranks are near copies of one program. Any movement that all ranks make together, in wall time or
  * as long after their own start, is the workload's, whatever its shape. A rank is named when its
@@ -8,8 +8,8 @@
  *
  * Pure functions from arrays to an answer.
  */
-#ifndef PROCTOR_CROSSRANK_METHOD_CULPRIT_H
-#define PROCTOR_CROSSRANK_METHOD_CULPRIT_H
+#ifndef PROCTOR_CROSSRANK_METHOD_METHOD_H
+#define PROCTOR_CROSSRANK_METHOD_METHOD_H
 
 #include <stdbool.h>
 #include <stddef.h>
