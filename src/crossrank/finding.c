@@ -232,7 +232,7 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 		f->candidates[i] = (struct candidate){
 			.rank = rank_of(in, rise->record),
 			.probability = rise->probability,
-			.onset = rise->onset,
+			.onset = rise->best,
 			.low = rise->low,
 			.high = rise->high,
 			.sd = rise->sd,

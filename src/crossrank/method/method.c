@@ -25,14 +25,20 @@
 #define UNSEEN_SHARE 0.5    /* of a rise: a peak that no sample shows may have been one */
 #define OUTSIDE_CELLS 8	    /* the others agree for so long, and for such a share of the record */
 #define OUTSIDE_SHARE 0.6
-#define OUTSIDE_ALIVE 0.75 /* of the others have records to its end */
+#define OUTSIDE_ALIVE 0.75 /* of the others have records to the end of what is compared */
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define CONTROL_CELLS 6	     /* before a rise are a control group */
 #define MAX_REPEATS 4	     /* samples of one reading */
 #define REPEATS_SHARE 0.95   /* of the changes are so far apart */
 #define MIN_CHANGES 6
-#define MAX_FEW 0.1 /* of the ranks may have too few samples */
+#define MIN_EXIT 4	   /* samples at the end, or a twentieth, that an exit may take */
+#define EXIT_BEFORE 8	   /* samples before them show what was held */
+#define EXIT_SHARE 0.6	   /* of that: less to the end is an exit */
+#define MAX_SHARP 16	   /* rises of an event */
+#define LEAST_TOGETHER 0.5 /* of the record, to deny that a rank rises */
+#define MOST_SURE 0.98	   /* names are stated with no more: so many of them were right */
+#define MAX_FEW 0.1	   /* of the ranks may have too few samples */
 
 /* One place where something may have gone wrong: the end of an agreement, or a rise inside of it.
  */
@@ -107,7 +113,7 @@ static struct common common_of(struct work *w, const struct middle *middles, siz
 			mib[i] *= own;
 		trend *= own;
 	}
-	return (struct common){ g->at + s, mib, n, trend };
+	return (struct common){ g->at + s, mib, n, trend, false };
 }
 
 /* Whether no other rank rises within a second or two intervals. */
@@ -407,6 +413,39 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	return 0;
 }
 
+/* When the first rises of an event that names a rank began, more exactly. -ENOMEM. */
+static int sharpen(struct work *w, const size_t *members, size_t n, size_t s, size_t e, double stop,
+		   struct event *ev)
+{
+	CLEANUP(free_ptr) struct middle *middles = malloc((e - s) * sizeof(*middles));
+	CLEANUP(free_ptr) double *mib = malloc((e - s) * sizeof(*mib));
+
+	if (!middles || !mib)
+		return -ENOMEM;
+	for (size_t i = s; i < e; i++)
+		middles[i - s] = grid_middle(w->g, members, n, false, s, i);
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		struct culprit_rise *rise = &ev->rises[i], again;
+		const struct track *track = &w->g->tracks[rise->record];
+		struct common common;
+		int r;
+
+		if (i >= MAX_SHARP && i != ev->first)
+			continue;
+		common = common_of(w, middles, rise->record, s, e, mib);
+		common.is_sharp = true;
+		r = rise_find(track, rise->since, stop + 0.5 * track->interval, &common, &again);
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			rise->best = again.best;
+			rise->low = again.low;
+			rise->high = again.high;
+		}
+	}
+	return 0;
+}
+
 /* Who rose behind span [s, e), up to `stop`, and did one of them lead? Appends an event. -ENOMEM.
  */
 static int judge(struct work *w, size_t s, size_t e, double stop)
@@ -434,6 +473,8 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 		r = ev.n_rises == 1 ? judge_alone(w, members, n, s, e, &ev)
 				    : judge_lead(w, members, n, s, &ev);
 	}
+	if (r == 0 && ev.verdict == CULPRIT_FOUND)
+		r = sharpen(w, members, n, s, e, stop, &ev);
 	if (r < 0 || ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)
 		return -ENOMEM;
 	w->events[w->n_events++] = ev;
@@ -557,7 +598,7 @@ static int find_others_span(struct work *w, size_t but, struct span *ret)
 static int judge_outsider(struct work *w, bool must_grow)
 {
 	struct grid *g = w->g;
-	size_t but = find_outsider(w), n, n_steady = 0, n_alive = 0;
+	size_t but = find_outsider(w), n, n_steady = 0, last;
 	CLEANUP(free_ptr) size_t *members = NULL;
 	CLEANUP(free_ptr) double *mib = NULL;
 	struct event ev = { .probability = NAN, .lead = NAN, .because = SIZE_MAX };
@@ -577,8 +618,10 @@ static int judge_outsider(struct work *w, bool must_grow)
 		return -ENOMEM;
 	memcpy(members, g->members, n * sizeof(*members));
 	for (size_t k = 0; k < n; k++)
-		n_alive += span.to <= g->to[members[k]];
-	if (n_alive == 0 || (double)n_alive < OUTSIDE_ALIVE * (double)n)
+		g->scratch[k] = (double)g->to[members[k]];
+	last = (size_t)track_quantile(g->scratch, n, 1 - OUTSIDE_ALIVE);
+	span.to = span.to < last ? span.to : last;
+	if (span.to < span.from + OUTSIDE_CELLS)
 		return 0;
 	for (size_t i = span.from; i < span.to; i++) {
 		size_t count = 0;
@@ -591,7 +634,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 				     : i > span.from ? mib[i - span.from - 1]
 						     : 0;
 	}
-	common = (struct common){ g->at + span.from, mib, span.to - span.from, 0 };
+	common = (struct common){ g->at + span.from, mib, span.to - span.from, 0, true };
 	r = rise_find(&g->tracks[but], g->at[span.from], g->at[span.to - 1], &common, rise);
 	if (r <= 0)
 		return r;
@@ -610,7 +653,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 	if (n_steady + 1 >= OUTSIDE_PARTS) {
 		rise->is_censored = true;
 		rise->is_step = false;
-		rise->onset = rise->low = g->tracks[but].t[0];
+		rise->onset = rise->best = rise->low = g->tracks[but].t[0];
 		rise->high = fmax(g->at[span.from], rise->onset);
 		rise->gain = rise->total = gain;
 		rise->rate = gain / (g->at[span.to - 1] - g->at[span.from]);
@@ -693,7 +736,7 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 	ret->why = ev->why;
 	ret->rises = ev->rises;
 	ret->n_rises = ev->n_rises;
-	ret->probability = ev->probability;
+	ret->probability = fmin(ev->probability, MOST_SURE);
 	ret->lead = ev->lead;
 	if (ev->because != SIZE_MAX)
 		ret->because = g->tracks[ev->because].record;
@@ -708,7 +751,7 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 		ret->rises[0] = ret->rises[ev->first];
 		ret->rises[ev->first] = kept;
 	}
-	ret->rises[0].probability = ev->probability;
+	ret->rises[0].probability = ret->probability;
 	for (size_t i = 0; i < ret->n_rises; i++)
 		ret->rises[i].record = g->tracks[ret->rises[i].record].record;
 }
@@ -760,7 +803,7 @@ static int find_transient(struct work *w, struct culprit_answer *ret)
 		.probability = NAN,
 		.is_step = true,
 	};
-	rise->onset = (rise->low + rise->high) / 2;
+	rise->onset = rise->best = (rise->low + rise->high) / 2;
 	rise->sd = (rise->high - rise->low) / sqrt(12);
 	ret->why = CULPRIT_GIVEN_BACK;
 	ret->rises = rise;
@@ -775,6 +818,7 @@ static int answer(struct work *w, struct culprit_answer *ret)
 	struct span_list spans = { 0 };
 	const struct event *best;
 	size_t n_long = 0;
+	double together = 0; /* cells */
 	bool has_named = false;
 	int r = 0;
 
@@ -826,6 +870,13 @@ static int answer(struct work *w, struct culprit_answer *ret)
 		ret->why = CULPRIT_NO_RISE;
 	} else {
 		take_event(best, g, ret);
+	}
+	/* That nothing happened is known where the ranks were seen to agree. */
+	for (size_t i = 0; i < n_long; i++)
+		together += (double)(spans.items[i].to - spans.items[i].from);
+	if (ret->why == CULPRIT_NO_RISE && together < LEAST_TOGETHER * (double)g->n_cells) {
+		ret->verdict = CULPRIT_UNCLEAR;
+		ret->why = CULPRIT_NEVER_ALIKE;
 	}
 	if (ret->why == CULPRIT_NO_RISE) {
 		r = find_transient(w, ret);
@@ -879,6 +930,39 @@ static const struct culprit_rank *leave_repeats_out(const struct culprit_rank *i
 	return thin;
 }
 
+/*
+ * The last samples of a process that ends show how it is taken apart: they are no memory that was
+ * given back. As above.
+ */
+static const struct culprit_rank *leave_exit_out(const struct culprit_rank *in, struct arena *arena)
+{
+	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n;
+	double before[EXIT_BEFORE], level;
+	struct culprit_rank *cut;
+
+	if (in->n < most + EXIT_BEFORE)
+		return in;
+	memcpy(before, in->mib + in->n - most - EXIT_BEFORE, sizeof(before));
+	level = track_quantile(before, EXIT_BEFORE, 0.5);
+	for (size_t i = in->n - most; i < in->n && n == in->n; i++) {
+		bool falls = in->mib[i] < EXIT_SHARE * level;
+
+		for (size_t k = i + 1; k < in->n && falls; k++)
+			falls = in->mib[k] < EXIT_SHARE * level;
+		if (falls)
+			n = i;
+	}
+	/* The one before may be on its way down already. */
+	if (n < in->n && in->mib[n - 1] < in->mib[n - 2])
+		n--;
+	if (n == in->n)
+		return in;
+	cut = arena_memdup(arena, in, sizeof(*in));
+	if (cut)
+		cut->n = n;
+	return cut;
+}
+
 int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
 		 struct culprit_answer *ret)
 {
@@ -905,6 +989,8 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 			continue;
 		}
 		thin = leave_repeats_out(&ranks[i], arena);
+		if (thin)
+			thin = leave_exit_out(thin, arena);
 		if (!thin)
 			return -ENOMEM;
 		r = track_make(thin, n_tracks, arena, &tracks[n_tracks]);

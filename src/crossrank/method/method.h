@@ -53,17 +53,19 @@ enum culprit_why {
 
 /* The main lasting rise of a rank; times are seconds after the origin. */
 struct culprit_rise {
-	size_t record;		 /* number in the input */
-	double onset, low, high; /* the middle nine tenths */
-	double sd;		 /* of its error */
-	double grain;		 /* the part of it for stairs too short to be seen */
-	double gain, total;	 /* MiB: on the way up, and in the end */
-	double till;		 /* the way up ends */
-	double rate;		 /* MiB/s */
-	double given_back;	 /* when; NaN: it stays */
-	double probability;	 /* of having been first; NaN: unknown */
-	bool is_step;		 /* between two samples */
-	bool is_censored;	 /* it rose already when its record began */
+	size_t record;		/* number in the input */
+	double onset;		/* of a line, by which ranks are compared */
+	double best, low, high; /* when it began: the middle nine tenths of the distribution */
+	double sd;		/* of its error */
+	double grain;		/* the part of it for stairs too short to be seen */
+	double gain, total;	/* MiB: on the way up, and in the end */
+	double till;		/* the way up ends */
+	double rate;		/* MiB/s */
+	double given_back;	/* when; NaN: it stays */
+	double probability;	/* of having been first; NaN: unknown */
+	double since;		/* it was looked for from here on */
+	bool is_step;		/* between two samples */
+	bool is_censored;	/* it rose already when its record began */
 };
 
 struct culprit_answer {

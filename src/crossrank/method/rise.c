@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "stats/onset.h"
 
 #define MOMENT 0.02	 /* of an interval: samples so close are of one moment */
 #define SLOWS_DOWN 0.25	 /* of its pace: the way up is over */
@@ -19,7 +20,12 @@
 #define SPIKE_SCALES 2.0 /* above the kept memory: less is scatter above its minimum */
 #define BLOCK_FOOT 0.2	 /* of a block in two intervals before or behind it: it is none */
 #define BLOCK_SHARE 0.5	 /* of a scale: a smaller block is none */
-#define STAMP_ERROR 0.3	 /* of the unit of its timestamps: the sd of a uniform error */
+#define MIN_GROUND 6	 /* samples before a ramp show how it scatters */
+#define MAX_KEPT 0.9	 /* of one sample in the next */
+#define LEAST_SIGMA 0.05 /* MiB */
+#define MAX_MISFIT 2.0	 /* variances of what is expected */
+#define MAX_MISFIT_BEHIND 3.0
+#define STAMP_ERROR 0.3 /* of the unit of its timestamps: the sd of a uniform error */
 #define Z90 1.645
 
 struct hinge {
@@ -132,6 +138,7 @@ struct part {
 	const double *t;
 	double *x, *kept, *work;
 	size_t n;
+	bool is_sharp;
 };
 
 /* Where the way up that passes sample `over` ends: slow for 4 samples and half of its length. */
@@ -199,6 +206,37 @@ static double take_out_blocks(const double *kept, size_t n, double least, double
 	return taken;
 }
 
+/*
+ * When a ramp began that may speed up: by a power of the time since then, against the scatter of
+ * the ground before it, wider where samples of that follow each other. False: no such fit is good.
+ */
+static bool place_power(const struct part *p, size_t from, size_t n, const struct hinge *line,
+			struct onset *ret)
+{
+	const struct hinge_kind kind = { .is_sloped = false, .may_explode = false };
+	size_t skipped = n > ONSET_MAX_SAMPLES ? n - ONSET_MAX_SAMPLES : 0;
+	const double *t = p->t + from + skipped, *x = p->x + from + skipped;
+	double mean = 0, squares = 0, products = 0, sigma = p->track->sigma, kept = 0;
+	size_t n_ground;
+
+	n -= skipped;
+	n_ground = track_count_to(t, n, line->onset - 2 * line->sd);
+	for (size_t i = 0; i < n_ground; i++)
+		mean += x[i] / (double)n_ground;
+	for (size_t i = 0; i < n_ground; i++) {
+		squares += (x[i] - mean) * (x[i] - mean);
+		products += i > 0 ? (x[i] - mean) * (x[i - 1] - mean) : 0;
+	}
+	if (n_ground >= MIN_GROUND && squares > 0) {
+		kept = products / squares;
+		kept = fmin(fmax(kept + (1 + 4 * kept) / (double)n_ground, 0), MAX_KEPT);
+		sigma = fmax(sigma, sqrt(squares / (double)(n_ground - 1)));
+	}
+	sigma = fmax(sigma, LEAST_SIGMA) * sqrt((1 + kept) / (1 - kept));
+	return onset_hinge(t, x, n, sigma, kind, ret) && ret->misfit <= MAX_MISFIT &&
+	       ret->misfit_behind <= MAX_MISFIT_BEHIND;
+}
+
 /* A ramp is fitted as it is, spikes cut off, and from below; the surer one counts. */
 static size_t place_ramp(const struct part *p, size_t low, size_t over, double least,
 			 struct culprit_rise *ret)
@@ -208,6 +246,7 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, double l
 	size_t to = track_count_to(p->kept, p->n, base + fmax(2 * least, 0.35 * ret->gain));
 	size_t from, n;
 	double taken;
+	struct onset power;
 	struct hinge best = { .sd = INFINITY }, hinge;
 
 	to = to > over + 4 ? to : over + 4;
@@ -221,6 +260,11 @@ static size_t place_ramp(const struct part *p, size_t low, size_t over, double l
 	if (fit_hinge(p->t + from, p->x + from, n, track->sigma, p->work, &hinge) &&
 	    hinge.sd <= best.sd)
 		best = hinge;
+	if (p->is_sharp && isfinite(best.sd) && place_power(p, from, n, &best, &power)) {
+		ret->best = power.median;
+		ret->low = power.low;
+		ret->high = power.high;
+	}
 	memcpy(p->x, p->kept + from, n * sizeof(*p->x));
 	taken = take_out_blocks(p->kept + from, n, BLOCK_SHARE * track->scale, p->x);
 	if (taken > 0 && taken < p->kept[from + n - 1] - p->kept[from] - track->scale &&
@@ -268,7 +312,9 @@ static void blur_by_spikes(const struct part *p, const double *x, size_t low, do
 static int find(struct part *p, double *raw, struct culprit_rise *ret)
 {
 	const struct track *track = p->track;
-	struct culprit_rise rise = { .record = track->rank, .probability = NAN, .given_back = NAN };
+	struct culprit_rise rise = {
+		.record = track->rank, .probability = NAN, .given_back = NAN, .best = NAN
+	};
 	double base = p->kept[0], least, span;
 	size_t over, low, end, big;
 
@@ -298,8 +344,17 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 	rise.sd = hypot(rise.sd, STAMP_ERROR * track->in->stamp);
 	rise.till = p->t[end];
 	rise.sd = fmin(hypot(rise.sd, rise.grain), fmax(span, 2 * track->interval)) + 1e-6;
-	rise.low = rise.onset - Z90 * rise.sd;
-	rise.high = rise.onset + Z90 * rise.sd;
+	if (isnan(rise.best)) {
+		rise.best = rise.onset;
+		rise.low = rise.onset - Z90 * rise.sd;
+		rise.high = rise.onset + Z90 * rise.sd;
+	} else { /* what the fit of a power does not know of */
+		double other = hypot(rise.grain, STAMP_ERROR * track->in->stamp);
+
+		rise.low = rise.best - hypot(rise.best - rise.low, Z90 * other);
+		rise.high = rise.best + hypot(rise.high - rise.best, Z90 * other);
+	}
+	rise.since = ret->since;
 	*ret = rise;
 	return 1;
 }
@@ -309,7 +364,7 @@ int rise_find(const struct track *track, double from, double stop, const struct 
 {
 	size_t first = track_count_to(track->t, track->n, from + MOMENT * track->interval);
 	size_t end = track_count_to(track->t, track->n, stop);
-	struct part p = { .track = track };
+	struct part p = { .track = track, .is_sharp = common->is_sharp };
 	CLEANUP(free_ptr) double *room = NULL;
 
 	first = first > 0 ? first - 1 : 0;
@@ -326,5 +381,6 @@ int rise_find(const struct track *track, double from, double stop, const struct 
 	for (size_t i = 0; i < p.n; i++)
 		p.x[i] = room[2 * p.n + i] = track->x[first + i] - common_at(common, p.t[i]);
 	track_keep(p.x, p.n, p.kept);
+	ret->since = from;
 	return find(&p, room + 2 * p.n, ret);
 }

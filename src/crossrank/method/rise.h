@@ -15,7 +15,9 @@
 struct common {
 	const double *at, *mib;
 	size_t n;
-	double trend; /* MiB/s behind the last cell */
+	double trend;  /* MiB/s behind the last cell */
+	bool is_sharp; /* best, low and high of a rise are wanted: that costs a fit of several
+			  shapes */
 };
 
 /*

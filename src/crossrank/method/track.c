@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "stats/order.h"
 #include "stats/select.h"
 
 #define LEAST_MIB 16.0	  /* allocators take blocks of 2 to 20 MiB */
@@ -132,7 +133,7 @@ int track_finish(struct track *track, struct arena *arena)
 int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, struct track *ret)
 {
 	struct track track = { .rank = rank, .in = in, .t = in->t, .n = in->n };
-	double *scratch = arena_alloc(arena, in->n * sizeof(*scratch));
+	double *scratch = arena_alloc(arena, in->n * sizeof(*scratch)), half = 0;
 	int r;
 
 	track.x = arena_alloc(arena, in->n * sizeof(*track.x));
@@ -142,7 +143,11 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 	smooth(in->mib, in->n, track.x);
 	for (size_t i = 0; i + 1 < in->n; i++)
 		scratch[i] = in->t[i + 1] - in->t[i];
-	track.interval = track_quantile(scratch, in->n - 1, 0.5);
+	order_sort(scratch, in->n - 1);
+	for (size_t i = 0; i + 1 < in->n && half < (in->t[in->n - 1] - in->t[0]) / 2; i++) {
+		half += scratch[i];
+		track.interval = scratch[i];
+	}
 	track.sigma = find_sigma(in->mib, in->n, scratch);
 	r = track_finish(&track, arena);
 	if (r < 0)

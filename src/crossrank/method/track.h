@@ -25,7 +25,7 @@ struct track {
 	const double *t;  /* seconds */
 	double *x, *kept; /* MiB: the running median of three, and its minimum to the end */
 	size_t n;	  /* samples */
-	double interval;  /* the median one */
+	double interval;  /* half of the record has samples at most that far apart */
 	double sigma, tooth, scale; /* MiB: between neighbours, up and down, the least rise */
 	struct spike *spikes;	    /* of its own */
 	struct spike *all_spikes;   /* those that its peers have at the same time, too */
