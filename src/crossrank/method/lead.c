@@ -173,20 +173,23 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 		has_clocks |= g->tracks[rises[i]->record].in->clock !=
 			      g->tracks[rises[0]->record].in->clock;
 	for (size_t i = 0; i < n; i++) {
-		const struct track *track = &g->tracks[rises[i]->record];
-
 		are_steps &= rises[i]->is_step;
-		sd[i] = hypot(rises[i]->sd, has_clocks ? track->in->clock_error : 0);
-		lead.is_unordered |= !isfinite(sd[i]);
+		sd[i] = rises[i]->sd;
 		onsets[i] = sorted[i] = rises[i]->onset;
 	}
+	order_sort(sorted, n);
+	shrink_errors(rises, n, sorted, sd);
+	for (size_t i = 0; i < n; i++) {
+		sd[i] = hypot(sd[i], has_clocks ? g->tracks[rises[i]->record].in->clock_error : 0);
+		lead.error = fmax(lead.error,
+				  has_clocks ? g->tracks[rises[i]->record].in->clock_error : 0);
+	}
+	lead.is_unordered = !isfinite(lead.error);
 	if (lead.is_unordered) {
 		lead.first = 0;
 		*ret = lead;
 		return 0;
 	}
-	order_sort(sorted, n);
-	shrink_errors(rises, n, sorted, sd);
 	memcpy(own, sd, n * sizeof(*own));
 	error = track_quantile(own, n, 0.5);
 	for (int kind = 0; kind < N_KINDS; kind++) {
@@ -240,15 +243,16 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 							n_members == 2, is_early);
 		}
 		if (lead.first == SIZE_MAX) {
-			lead = (struct lead){ first,	   p * (1 - chance), p,
-					      s[1] - s[0], kind != BY_WALL,  false };
+			lead.first = first;
+			lead.probability = p * (1 - chance);
+			lead.seconds = s[1] - s[0];
+			lead.is_since_start = kind != BY_WALL;
 		} else if (lead.first != first) {
 			lead.probability = fmin(lead.probability, 0.5);
 			lead.is_since_start = true;
 			break;
 		} else {
 			lead.probability = fmin(lead.probability, p * (1 - chance));
-			lead.order = fmin(lead.order, p);
 		}
 	}
 	*ret = lead;

@@ -9,9 +9,9 @@
 #include "crossrank/method/grid.h"
 
 struct lead {
+	double error;	     /* the largest of their clocks, in seconds */
 	size_t first;	     /* number of the rise */
 	double probability;  /* that it began first, and that its lead is more than their spread */
-	double order;	     /* that it began first, and no more */
 	double seconds;	     /* before the next one */
 	bool is_since_start; /* counted from the start of each rank, the others are closest */
 	bool is_unordered;   /* a clock follows nothing: the rest says nothing */

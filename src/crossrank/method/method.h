@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 
-#define CULPRIT_NAMED 0.95 /* a rank is named from this probability on */
+#define CULPRIT_NAMED 0.95 /* a rank is named from this P on; it is stated as 0.9 to 0.98 */
 
 /* One record without a restart of its program. */
 struct culprit_rank {
