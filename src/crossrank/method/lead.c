@@ -123,7 +123,8 @@ static void shrink_errors(struct culprit_rise *const *rises, size_t n, const dou
 				     it */
 		sd[i] = hypot(rest, fmin(grain, spread));
 		if (rises[i]->onset > sorted[0])
-			sd[i] = fmin(sd[i], fmax(spread, LEAST_SHRUNK * grain));
+			sd[i] = fmin(sd[i],
+				     fmax(fmax(spread, LEAST_SHRUNK * grain), LEAST_SHRUNK * rest));
 	}
 }
 
@@ -162,13 +163,17 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 	      struct lead *ret)
 {
 	CLEANUP(free_ptr) double *room = malloc((2 + 2 * N_KINDS) * n * sizeof(*room));
-	double *sd = room, *own = sd + n, *onsets = own + n, *sorted = onsets + N_KINDS * n;
+	double *sd, *own, *onsets, *sorted;
 	double spreads[N_KINDS], least = INFINITY, most, error;
 	bool counts[N_KINDS], are_steps = true, has_clocks = false;
 	struct lead lead = { .first = SIZE_MAX };
 
 	if (!room)
 		return -ENOMEM;
+	sd = room;
+	own = room + n;
+	onsets = room + 2 * n;
+	sorted = room + (2 + N_KINDS) * n;
 	for (size_t i = 0; i < n; i++)
 		has_clocks |= g->tracks[rises[i]->record].in->clock !=
 			      g->tracks[rises[0]->record].in->clock;
@@ -247,9 +252,11 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 			lead.probability = p * (1 - chance);
 			lead.seconds = s[1] - s[0];
 			lead.is_since_start = kind != BY_WALL;
+			lead.range = s[n - 1] - s[0];
 		} else if (lead.first != first) {
 			lead.probability = fmin(lead.probability, 0.5);
 			lead.is_since_start = true;
+			lead.range = fmin(lead.range, s[n - 1] - s[0]);
 			break;
 		} else {
 			lead.probability = fmin(lead.probability, p * (1 - chance));

@@ -13,6 +13,7 @@ struct lead {
 	size_t first;	     /* number of the rise */
 	double probability;  /* that it began first, and that its lead is more than their spread */
 	double seconds;	     /* before the next one */
+	double range;	     /* from the first to the last, by the clock that has them closest */
 	bool is_since_start; /* counted from the start of each rank, the others are closest */
 	bool is_unordered;   /* a clock follows nothing: the rest says nothing */
 };

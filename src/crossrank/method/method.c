@@ -29,6 +29,7 @@
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
+#define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define MIN_AGE 3.0	     /* intervals: a younger rise at the end of a record may be a spike */
 #define CONTROL_CELLS 6	     /* before a rise are a control group */
 #define MAX_REPEATS 4	     /* samples of one reading */
@@ -340,6 +341,26 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	return 0;
 }
 
+/*
+ * Whether most others gain at the moment of a rise, too, be it less: all do the same then, and this
+ * rank takes more of it by design. `within` seconds are one moment.
+ */
+static bool is_common_moment(const struct work *w, const size_t *members, size_t n,
+			     const struct culprit_rise *rise, double within)
+{
+	const struct grid *g = w->g;
+	size_t from = track_count_to(g->at, g->n_cells, rise->onset - within), n_gain = 0;
+	size_t to = track_count_to(g->at, g->n_cells, rise->onset + within);
+
+	from = from > 0 ? from - 1 : 0;
+	to = to < g->n_cells ? to : g->n_cells - 1;
+	for (size_t k = 0; k < n; k++)
+		n_gain += members[k] != rise->record &&
+			  grid_kept(g, members[k], to) - grid_kept(g, members[k], from) >
+				  g->tracks[members[k]].scale;
+	return (double)n_gain >= 0.75 * (double)(n - 1);
+}
+
 static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s, struct event *ev)
 {
 	struct grid *g = w->g;
@@ -392,7 +413,13 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 			return r;
 		ev->probability = fmin(ev->probability, p);
 	}
-	if (ev->probability >= CULPRIT_NAMED) {
+	if (ev->probability >= CULPRIT_NAMED && ev->rises[lead.first].is_step &&
+	    is_common_moment(w, members, n, &ev->rises[lead.first],
+			     fmin(1.5 * earliest->interval, lead.seconds / 2))) {
+		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		return 0;
+	}
+	if (ev->probability >= (is_early && n_alive > 2 ? EARLY_NAMED : CULPRIT_NAMED)) {
 		ev->because = find_uncovered(w, &ev->rises[lead.first]);
 		if (ev->because == SIZE_MAX)
 			decide(ev, CULPRIT_FOUND, CULPRIT_FIRST);
@@ -401,14 +428,14 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		return 0;
 	}
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
-	is_close = range < fmax(LINK_SECONDS, 4 * earliest->interval);
+	is_close = fmin(range, lead.range) < fmax(LINK_SECONDS, 4 * earliest->interval);
 	known = hypot(track_quantile(errors, ev->n_rises, 0.9), lead.error);
 	/* Steps in two neighbouring intervals may be a moment apart. */
 	for (size_t i = 0; i < ev->n_rises; i++)
 		are_near &= ev->rises[i].is_step;
 	are_near &= range <= 1.5 * earliest->interval;
 	/* To deny a leader, the onsets must be known. */
-	if ((double)ev->n_rises >= 0.75 * (double)n_alive && (is_close || lead.is_since_start) &&
+	if ((double)ev->n_rises >= 0.75 * (double)n_alive && is_close &&
 	    (are_near || lead.probability < 0.8) && known <= fmax(1, 1.5 * earliest->interval))
 		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
 	else
