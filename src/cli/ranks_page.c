@@ -56,15 +56,6 @@ static void add_moment(struct buf *out, int64_t ns)
 		   (int)(ns / 1000000 % 1000));
 }
 
-/* Several threads may be in phases of their own. */
-static void add_phase(struct buf *out, const struct phase_place *place)
-{
-	if (place->likely.s)
-		buf_printf(out, "%.*s or another", (int)place->likely.n, place->likely.s);
-	else
-		buf_add(out, place->paths[0].s, place->paths[0].n);
-}
-
 /* A phase begins or ends while the rise may have begun: the likely one first, and the others. */
 static void add_crossed(struct buf *out, const struct phase_place *place)
 {
@@ -93,35 +84,32 @@ static void add_named(struct buf *text, const struct rank_analysis *a)
 	const struct candidate *c = &f->candidates[0];
 	size_t n_others = f->n_ranks - 1;
 
-	if (f->why == WHY_FIRST) {
-		buf_add_str(text, "first, by ");
+	buf_add_str(text, f->why == WHY_FIRST ? "first, by " : "alone");
+	if (f->why == WHY_FIRST)
 		add_seconds(text, f->lead);
-	} else {
-		buf_add_str(text, "alone");
-	}
 	buf_add_str(text, ", ");
 	finding_add_growth(text, c);
 	buf_add_str(text, c->is_step ? " at " : " since ");
 	add_moment(text, finding_ns(f, c->onset));
-	buf_add_str(text, " (90 %: ");
-	if (c->is_censored)
-		buf_add_str(text, "before its record");
-	else
+	buf_add_str(text, c->is_censored ? " (90 %: before its record" : " (90 %: ");
+	if (!c->is_censored)
 		add_moment(text, finding_ns(f, c->low));
 	buf_add_str(text, " to ");
 	add_moment(text, finding_ns(f, c->high));
 	buf_add_char(text, ')');
-	if (f->phase.n_paths > 0) {
+	if (f->phase.n_paths > 0)
 		buf_add_str(text, ", phase ");
-		(f->phase.is_crossed ? add_crossed : add_phase)(text, &f->phase);
-	}
+	if (f->phase.is_crossed)
+		add_crossed(text, &f->phase);
+	else if (f->phase.likely.s) /* several threads may be in phases of their own */
+		buf_printf(text, "%.*s or another", (int)f->phase.likely.n, f->phase.likely.s);
+	else if (f->phase.n_paths > 0)
+		buf_add(text, f->phase.paths[0].s, f->phase.paths[0].n);
 	if (f->why == WHY_FIRST)
 		buf_printf(text, "; %zu of the other %zu follow. ", f->n_candidates - 1, n_others);
 	else
-		buf_printf(text,
-			   n_others == 1 ? "; the other one is flat. "
-					 : "; the other %zu are flat. ",
-			   n_others);
+		buf_printf(text, "; the other %zu %s flat. ", n_others,
+			   n_others == 1 ? "is" : "are");
 }
 
 static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
