@@ -1,6 +1,6 @@
 # The front door. meson and ninja do the work, in build/ (and build-asan/,
-# build-fuzz/ for the instrumented ones). Whatever a target needs is installed
-# on the way: see scripts/packages.txt.
+# build-fuzz/ for the instrumented ones, build-release/ for the installed one).
+# Whatever a target needs is installed on the way: see scripts/packages.txt.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -8,10 +8,14 @@ SECONDS ?= 60
 SEEDS ?= 10000
 FIRST ?= 1
 
+# How the installed programs are built. Debian's static libraries, where they are installed, halve the time
+# to start: docs/performance.md. A warning of a newer compiler is no reason not to install.
+RELEASE_OPTIONS := -Doptimization=2 -Ddebug=false -Dstrip=true -Dprefer_static=true -Dtests=disabled -Dwerror=false
+
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate install clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate release install clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -30,7 +34,7 @@ test: setup-test build/tests-enabled build-asan/tests-enabled ## everything: lin
 	@ninja -C build-asan unit-and-fuzz
 	@tests/run build:integration,lint,scripts,unit build-asan:unit,fuzz # the longest first
 
-lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck
+lint: setup-test build/tests-enabled ## warnings, include ranks, format, cppcheck, shellcheck, size
 	@ninja -C build
 	@tests/run build:lint
 
@@ -49,13 +53,16 @@ simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that
 	@ninja -C build tests/simulate/simulate
 	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
 
-install: all ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
-	@meson configure build -Dprefix='$(PREFIX)'
-	@ninja -C build programs
-	@meson install -C build --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
+release: build-release/build.ninja ## builds what install installs, in build-release/
+	@ninja -C build-release programs
+
+install: build-release/build.ninja ## [PREFIX=/usr/local] [DESTDIR=]: program, libraries, Python module, systemd units, man page, completion, documents
+	@meson configure build-release -Dprefix='$(PREFIX)'
+	@ninja -C build-release programs
+	@meson install -C build-release --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
 
 clean: ## removes all that was built
-	rm -rf build build-asan build-fuzz
+	rm -rf build build-asan build-fuzz build-release
 
 help: ## says this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +86,9 @@ build/tests-enabled build-asan/tests-enabled: %/tests-enabled: | setup-test %/bu
 
 build/build.ninja: | setup-build
 	@meson setup build
+
+build-release/build.ninja: | setup-build
+	@meson setup build-release $(RELEASE_OPTIONS)
 
 build-asan/build.ninja: | setup-build
 	@meson setup build-asan -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false

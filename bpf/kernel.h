@@ -85,9 +85,14 @@ enum { MM_FILEPAGES, MM_ANONPAGES, MM_SWAPENTS, MM_SHMEMPAGES, NR_MM_COUNTERS };
 
 struct file;
 
+typedef struct {
+	__s64 counter;
+} atomic_long_t;
+
 struct mm_struct {
 	unsigned long hiwater_rss;
 	unsigned long total_vm;
+	atomic_long_t pgtables_bytes;
 	unsigned long arg_start, arg_end;
 	struct file *exe_file;
 	unsigned long flags;
@@ -102,10 +107,6 @@ struct mm_flags {
 struct mm_struct___since_6_18 {
 	struct mm_flags flags;
 };
-
-typedef struct {
-	__s64 counter;
-} atomic_long_t;
 
 /* Before Linux 6.2. */
 struct mm_rss_stat {

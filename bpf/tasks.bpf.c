@@ -50,6 +50,7 @@ static __always_inline void take_memory(struct task_struct *t, struct task_proce
 	p->arg_start = mm->arg_start;
 	p->arg_end = mm->arg_end;
 	p->hwm_pages = mm->hiwater_rss;
+	p->page_table_bytes = mm->pgtables_bytes.counter;
 	take_rss(mm, p);
 }
 

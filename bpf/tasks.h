@@ -44,7 +44,7 @@ struct task_process {
 	__u32 uid;    /* effective */
 	__u32 ns_pid; /* in its innermost pid namespace */
 	__u32 is_kernel_thread;
-	__u32 has_memory; /* the six below say something */
+	__u32 has_memory; /* the seven below say something */
 	__u32 ignores_sigchld;
 	__u32 has_files;
 	__u32 owner; /* whose alone it is; 0: root's, or of several */
@@ -58,6 +58,7 @@ struct task_process {
 
 	__u64 vms_pages, hwm_pages;
 	__s64 file_pages, anon_pages, swap_pages, shmem_pages;
+	__s64 page_table_bytes;
 	__u64 open_fds; /* TASK_NO_COUNT: this kernel's programs cannot count so many */
 	__u64 fd_limit, process_limit;
 	char comm[TASK_COMM_BYTES];

@@ -338,8 +338,8 @@ int config_load(const char *path, struct config *c, struct err *err)
 
 /* ---- listing ---- */
 
-static void tell(const struct config *c, const struct yaml_field *section,
-		 const struct yaml_field *field, int line, config_setting_fn *fn, void *ctx)
+static void visit(const struct config *c, const struct yaml_field *section,
+		  const struct yaml_field *field, int line, config_setting_fn *fn, void *ctx)
 {
 	struct config_setting setting = {
 		.section = section ? section->key : NULL,
@@ -355,64 +355,44 @@ static void tell(const struct config *c, const struct yaml_field *section,
 	fn(ctx, c, &setting);
 }
 
-static void tell_section(const struct config *c, const struct yaml_field *section,
-			 config_setting_fn *fn, void *ctx)
-{
-	const struct yaml_schema *s = section->item;
-	const char *values = (const char *)c + section->offset;
-	const int *lines = (const int *)(const void *)(values + s->lines_offset);
-
-	for (size_t i = 0; i < s->n_fields; i++)
-		tell(c, section, &s->fields[i], lines[i], fn, ctx);
-}
-
 void config_each(const struct config *c, config_setting_fn *fn, void *ctx)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		if (fields[i].kind == YAML_MAPPING)
-			tell_section(c, &fields[i], fn, ctx);
-		else
-			tell(c, NULL, &fields[i], c->lines[i], fn, ctx);
+		const struct yaml_schema *s = fields[i].item;
+		const char *values = (const char *)c + fields[i].offset;
+
+		if (fields[i].kind != YAML_MAPPING)
+			visit(c, NULL, &fields[i], c->lines[i], fn, ctx);
+		for (size_t k = 0; fields[i].kind == YAML_MAPPING && k < s->n_fields; k++)
+			visit(c, &fields[i], &s->fields[k],
+			      ((const int *)(const void *)(values + s->lines_offset))[k], fn, ctx);
 	}
 }
 
+/* A setting that is looked for by its name. */
 struct search {
 	const char *name;
-	int line;
+	struct config_setting found; /* without a key: there is none */
 };
 
-static void note_line(void *ctx, const struct config *c, const struct config_setting *setting)
+static void note_setting(void *ctx, const struct config *c, const struct config_setting *setting)
 {
 	struct search *search = ctx;
 
 	(void)c;
 	if (strcmp(setting->name, search->name) == 0)
-		search->line = setting->line;
+		search->found = *setting;
 }
 
 int config_line(const struct config *c, const char *name)
 {
-	struct search search = { name, 0 };
+	struct search search = { .name = name };
 
-	config_each(c, note_line, &search);
-	return search.line;
+	config_each(c, note_setting, &search);
+	return search.found.line;
 }
 
 /* ---- one setting ---- */
-
-struct wanted {
-	const char *name;
-	struct config_setting found;
-};
-
-static void note_setting(void *ctx, const struct config *c, const struct config_setting *setting)
-{
-	struct wanted *wanted = ctx;
-
-	(void)c;
-	if (strcmp(setting->name, wanted->name) == 0)
-		wanted->found = *setting;
-}
 
 /* Bytes that a value of this kind takes in the struct. */
 static size_t size_of(enum yaml_kind kind)
@@ -444,24 +424,16 @@ static size_t size_of(enum yaml_kind kind)
 	return 0;
 }
 
-/* A line end would begin another key. */
-static int check_value(const char *name, const char *value, struct err *err)
-{
-	if (strpbrk(value, "\r\n"))
-		return err_set(err, -EINVAL, "the value of '%s' has more than one line", name);
-	return 0;
-}
-
 int config_set(struct config *c, const char *name, const char *value, struct err *err)
 {
-	struct wanted wanted = { .name = name };
+	struct search wanted = { .name = name };
 	struct config one;
 	struct err why = ERR_INIT;
 	char text[512], shown[UTF8_QUOTED_BYTES];
-	int n, r = check_value(name, value, err);
+	int n, r;
 
-	if (r < 0)
-		return r;
+	if (strpbrk(value, "\r\n")) /* a line end would begin another key */
+		return err_set(err, -EINVAL, "the value of '%s' has more than one line", name);
 	config_each(c, note_setting, &wanted);
 	if (!wanted.found.key)
 		return err_set(err, -EINVAL,

@@ -77,18 +77,6 @@ static bool is_formula_start(const char *s, size_t len)
 	return false;
 }
 
-/*
- * Whether a cell may begin behind this character. Other countries' spreadsheets
- * part cells at semicolons, some at whatever looks like it, and then our quotes are
- * not theirs. Blanks and quotes change nothing.
- */
-static bool may_begin_behind(char c, bool could_before)
-{
-	if (strchr(",;|\t\r\n", c))
-		return true;
-	return could_before && strchr(" \"'", c);
-}
-
 /* Appends the character at s (n bytes are there); returns the bytes it took. */
 static size_t add_char(struct csv *c, const char *s, size_t n)
 {
@@ -118,7 +106,13 @@ void csv_text(struct csv *c, const char *s)
 		if (may_begin && is_formula_start(s + i, utf8_char_len(s + i, n - i)))
 			buf_add_char(c->out, '\'');
 		len = add_char(c, s + i, n - i);
-		may_begin = c->guards_formulas && may_begin_behind(s[i], may_begin);
+		/*
+		 * A cell may begin behind this character: spreadsheets of other countries separate
+		 * cells at semicolons, some at whatever looks like it, and then our quotes are not
+		 * theirs. Blanks and quotes change nothing.
+		 */
+		may_begin = c->guards_formulas &&
+			    (strchr(",;|\t\r\n", s[i]) || (may_begin && strchr(" \"'", s[i])));
 	}
 	buf_add_char(c->out, '"');
 }

@@ -46,47 +46,28 @@ int io_read_at(int dirfd, const char *path, size_t max, struct buf *b)
 	return fd < 0 ? -errno : io_read_fd(fd, max, b);
 }
 
-/* Those of a shell have no name, and lie on a file system of their own. */
-static bool is_named(int pipe_fd)
-{
-	struct statfs fs;
-
-	return fstatfs(pipe_fd, &fs) < 0 || fs.f_type != PIPEFS_MAGIC;
-}
-
-/* /dev/null, which is empty and says so at once. */
-static bool is_null(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
-}
-
-/* NULL: it may be read. */
-static const char *why_not_read(int fd, const struct stat *st)
-{
-	if (S_ISREG(st->st_mode) || is_null(st))
-		return NULL;
-	if (S_ISFIFO(st->st_mode))
-		return is_named(fd) ? "a named pipe" : NULL;
-	return S_ISDIR(st->st_mode) ? "a folder" : "a device";
-}
-
-/* An open that does not wait, of what reads may wait for. */
+/* An open that does not wait, of a file whose reads may wait. */
 static int open_document(const char *path, int *ret_fd, struct err *err)
 {
 	CLEANUP(close_fd)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	const char *why;
+	const char *why = NULL;
+	struct statfs fs;
 	struct stat st;
+	bool is_null;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	why = why_not_read(fd, &st);
+	is_null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+	if (S_ISFIFO(st.st_mode)) /* a shell's has no name, and lies on a file system of its own */
+		why = fstatfs(fd, &fs) < 0 || fs.f_type != PIPEFS_MAGIC ? "a named pipe" : NULL;
+	else if (!S_ISREG(st.st_mode) && !is_null)
+		why = S_ISDIR(st.st_mode) ? "a folder" : "a device";
 	if (why)
 		return err_set(err, -EINVAL, "%s is %s, not a regular file", path, why);
 	if (fcntl(fd, F_SETFL, 0) < 0)
 		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	*ret_fd = fd;
-	fd = -1;
+	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
 
@@ -166,4 +147,37 @@ int io_sync_folder_of(const char *path)
 	if (fd < 0)
 		return -errno;
 	return fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+/* ---- the limit of open files ---- */
+
+void file_limit_raise(struct rlimit *ret)
+{
+	struct rlimit limit;
+
+	if (ret)
+		*ret = (struct rlimit){ 0 };
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	if (ret)
+		*ret = limit;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void file_limit_set(const struct rlimit *limit)
+{
+	if (limit->rlim_max > 0)
+		setrlimit(RLIMIT_NOFILE, limit);
+}
+
+/* By opening them: half of the limit may be open since before this process was started. */
+bool file_limit_has_room(int fd, size_t n)
+{
+	CLEANUP(close_fd) int taken = -1;
+
+	if (n == 0)
+		return true;
+	taken = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return taken >= 0 && file_limit_has_room(fd, n - 1);
 }

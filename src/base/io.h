@@ -1,10 +1,12 @@
 /*
- * io - whole small files in, whole buffers out.
+ * io - whole small files in, whole buffers out; how many files may be open.
  */
 #ifndef PROCTOR_BASE_IO_H
 #define PROCTOR_BASE_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -47,5 +49,20 @@ int io_write_all(int fd, const void *bytes, size_t n);
  * a file system cannot promise that (-EINVAL of fsync) this is no failure.
  */
 int io_sync_folder_of(const char *path);
+
+/*
+ * The limit of open files. Kept-open files of /proc make samples cheap, and each client of a daemon
+ * is a file. Programs that we start get the limit that we were started with: some go through all
+ * numbers up to it, and select() bears no more than 1024.
+ */
+
+/* Raises it to the maximum. ret is the one before, for file_limit_set(); it may be NULL. */
+void file_limit_raise(struct rlimit *ret);
+
+/* rlim_max 0: nothing is changed. */
+void file_limit_set(const struct rlimit *limit);
+
+/* Whether n more files could be open beside fd, which is one. */
+bool file_limit_has_room(int fd, size_t n);
 
 #endif

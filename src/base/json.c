@@ -133,25 +133,24 @@ static size_t count_plain(const char *s, size_t n)
 	return i;
 }
 
-/* Nearly all strings are. */
-static void quote_plain(struct buf *out, const char *s, size_t n)
+/* A string that needs no escapes, in quotes. Returns what is behind it. */
+static char *put_plain(char *at, const char *s, size_t n)
 {
-	char *at = make_room(out, n + 2);
-
-	if (!at)
-		return;
 	*at++ = '"';
 	at = mempcpy(at, s, n);
 	*at++ = '"';
-	end_at(out, at);
+	return at;
 }
 
 static void json_quote(struct buf *out, const char *s, size_t n)
 {
 	size_t run = count_plain(s, n), i = 0;
 
-	if (run == n) {
-		quote_plain(out, s, n);
+	if (run == n) { /* nearly all strings */
+		char *at = make_room(out, n + 2);
+
+		if (at)
+			end_at(out, put_plain(at, s, n));
 		return;
 	}
 	buf_add_char(out, '"');
@@ -175,27 +174,17 @@ static void json_quote(struct buf *out, const char *s, size_t n)
 }
 
 /* In one go: half of what is written are keys. */
-static void add_plain_key(struct json *j, const char *key, size_t n)
-{
-	char *at = j->out->data + j->out->len, *begin = at;
-
-	if (j->need_comma)
-		*at++ = ',';
-	*at++ = '"';
-	memcpy(at, key, n);
-	at += n;
-	*at++ = '"';
-	*at++ = ':';
-	*at = '\0';
-	j->out->len += (size_t)(at - begin);
-}
-
 void json_key(struct json *j, const char *key)
 {
 	size_t n = strlen(key);
+	char *at = count_plain(key, n) == n ? make_room(j->out, n + 4) : NULL;
 
-	if (count_plain(key, n) == n && buf_reserve(j->out, n + 4) == 0) {
-		add_plain_key(j, key, n);
+	if (at) {
+		if (j->need_comma)
+			*at++ = ',';
+		at = put_plain(at, key, n);
+		*at++ = ':';
+		end_at(j->out, at);
 	} else {
 		json_before_value(j);
 		json_quote(j->out, key, n);

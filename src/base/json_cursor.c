@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/ascii.h"
-#include "base/json_unescape.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
@@ -75,35 +74,26 @@ bool json_cursor_next_element(struct json_cursor *c)
 	return go_on(c, ']');
 }
 
-/* From behind the quote that begins it to the one that ends it; NULL: there is none. */
-static const char *find_end(const struct json_cursor *c, bool *ret_has_escapes)
+/* A string as it stands there, without its quotes; NULL: it is none. */
+static const char *take_raw(struct json_cursor *c, size_t *ret_len, bool *ret_has_escapes)
 {
-	const char *p = c->at;
+	const char *start, *p;
 
+	if (!take(c, '"'))
+		return NULL;
 	*ret_has_escapes = false;
-	for (; p < c->end && *p != '"'; p++)
+	start = c->at;
+	for (p = start; p < c->end && *p != '"'; p++)
 		if (*p == '\\' && p + 1 < c->end) {
 			*ret_has_escapes = true;
 			p++;
 		}
-	return p < c->end ? p : NULL;
-}
-
-/* A string as it stands there, without its quotes; NULL: it is none. */
-static const char *take_raw(struct json_cursor *c, size_t *ret_len, bool *ret_has_escapes)
-{
-	const char *start, *end;
-
-	if (!take(c, '"'))
-		return NULL;
-	start = c->at;
-	end = find_end(c, ret_has_escapes);
-	if (!end) {
+	if (p >= c->end) { /* it does not end */
 		give_up(c);
 		return NULL;
 	}
-	c->at = end + 1;
-	*ret_len = (size_t)(end - start);
+	c->at = p + 1;
+	*ret_len = (size_t)(p - start);
 	return start;
 }
 
@@ -258,6 +248,104 @@ int64_t json_cursor_i64(struct json_cursor *c, int64_t otherwise)
 
 /* ---- strings ---- */
 
+/* Four hexadecimal digits; -1. */
+static long read_hex(const char *s, const char *end)
+{
+	long v = 0;
+
+	if (end - s < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char digit = ascii_to_lower(s[i]);
+
+		if (ascii_is_digit(digit))
+			v = v * 16 + digit - '0';
+		else if (digit >= 'a' && digit <= 'f')
+			v = v * 16 + digit - 'a' + 10;
+		else
+			return -1;
+	}
+	return v;
+}
+
+static char *put_utf8(char *out, unsigned long v)
+{
+	if (v < 0x80) {
+		*out++ = (char)v;
+		return out;
+	}
+	if (v < 0x800) {
+		*out++ = (char)(0xc0 | v >> 6);
+	} else {
+		if (v < 0x10000) {
+			*out++ = (char)(0xe0 | v >> 12);
+		} else {
+			*out++ = (char)(0xf0 | v >> 18);
+			*out++ = (char)(0x80 | (v >> 12 & 0x3f));
+		}
+		*out++ = (char)(0x80 | (v >> 6 & 0x3f));
+	}
+	*out++ = (char)(0x80 | (v & 0x3f));
+	return out;
+}
+
+#define REPLACEMENT 0xfffd
+
+static bool is_high(long v)
+{
+	return v >= 0xd800 && v <= 0xdbff;
+}
+
+static bool is_low(long v)
+{
+	return v >= 0xdc00 && v <= 0xdfff;
+}
+
+/* What stands behind "\u". Returns what is behind that. */
+static const char *put_unicode(const char *s, const char *end, char **out)
+{
+	long v = read_hex(s, end), low = -1;
+
+	if (v < 0) {
+		*(*out)++ = '?'; /* no room for more: only two bytes were taken */
+		return s;
+	}
+	s += 4;
+	if (is_high(v) && end - s >= 6 && s[0] == '\\' && s[1] == 'u')
+		low = read_hex(s + 2, end);
+	if (is_high(v) && is_low(low)) {
+		*out = put_utf8(*out, 0x10000UL + ((unsigned long)(v - 0xd800) << 10) +
+					      (unsigned long)(low - 0xdc00));
+		return s + 6;
+	}
+	*out = put_utf8(*out, v == 0 || is_high(v) || is_low(v) ? REPLACEMENT : (unsigned long)v);
+	return s;
+}
+
+/*
+ * The inside of a string as the text it stands for, into out of at least n + 1 bytes: no escape is
+ * shorter than its text. Half a surrogate pair and a NUL become U+FFFD, an invalid escape '?'.
+ */
+static void unescape(const char *s, size_t n, char *out)
+{
+	static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+	const char *end = s + n;
+
+	while (s < end) {
+		if (*s != '\\' || s + 1 == end) {
+			*out++ = *s++;
+		} else if (s[1] == 'u') {
+			s = put_unicode(s + 2, end, &out);
+		} else {
+			const char *at = s[1] ? strchr(from, s[1]) : NULL;
+
+			*out++ = at ? to[at - from] : s[1];
+			s += 2;
+		}
+	}
+	*out = '\0';
+}
+
 char *json_cursor_string(struct json_cursor *c, struct arena *arena)
 {
 	bool has_escapes = false;
@@ -274,6 +362,6 @@ char *json_cursor_string(struct json_cursor *c, struct arena *arena)
 		return NULL;
 	text = arena_strndup(arena, raw, n);
 	if (text && has_escapes)
-		json_unescape(raw, n, text);
+		unescape(raw, n, text);
 	return text;
 }

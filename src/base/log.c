@@ -44,17 +44,7 @@ bool log_is_removed(void)
 	return fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
-/* "2026-11-15 03:45:08 " */
-static int add_time(char *line, size_t size)
-{
-	char time[32];
-
-	if (!has_times)
-		return 0;
-	return snprintf(line, size, "%s ", clock_format_local(clock_wall_ns(), time, sizeof(time)));
-}
-
-/* What is said may quote file names and arguments: nothing in them is to command the terminal. */
+/* A message may quote file names and arguments: nothing in them is to command the terminal. */
 static void make_safe(char *text)
 {
 	for (unsigned char *p = (unsigned char *)text; *p; p++) {
@@ -74,13 +64,15 @@ void log_print(enum log_level level, const char *fmt, ...)
 		[LOG_DEBUG] = "proctor: debug: ",
 	};
 	int saved = errno;
-	char line[1024];
+	char line[1024], time[32];
 	va_list ap;
-	int head, n;
+	int head = 0, n;
 
 	if (level > max_level)
 		return;
-	head = add_time(line, sizeof(line));
+	if (has_times)
+		head = snprintf(line, sizeof(line), "%s ",
+				clock_format_local(clock_wall_ns(), time, sizeof(time)));
 	head += snprintf(line + head, sizeof(line) - (size_t)head, "%s", prefix[level]);
 	va_start(ap, fmt);
 	n = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, fmt, ap);

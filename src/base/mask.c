@@ -1,14 +1,446 @@
 #include "base/mask.h"
 
+#include <errno.h>
+#include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/ascii.h"
-#include "base/mask_name.h"
-#include "base/mask_program.h"
-#include "base/mask_shape.h"
-#include "base/mask_value.h"
+#include "base/mask_text.h"
 #include "base/utf8.h"
+
+#define NAME_BYTES 128 /* of a longer name the end is looked at */
+#define PATTERNS_MAX 64
+#define PATTERN_MAX_BYTES 256
+
+struct mask {
+	regex_t *regexes;
+	size_t n;
+	size_t n_owners; /* beside the first */
+};
+
+/* The reference count is no part of the value, so taking a reference is allowed on a const mask. */
+struct mask *mask_ref(const struct mask *mask)
+{
+	struct mask *owned = (struct mask *)mask;
+
+	if (owned)
+		owned->n_owners++;
+	return owned;
+}
+
+struct mask *mask_free(struct mask *mask)
+{
+	if (!mask || mask->n_owners-- > 0)
+		return NULL;
+	for (size_t i = 0; i < mask->n; i++)
+		regfree(&mask->regexes[i]);
+	free(mask->regexes);
+	free(mask);
+	return NULL;
+}
+
+static int add_pattern(struct mask *mask, const char *pattern, struct err *err)
+{
+	regex_t *regex = &mask->regexes[mask->n];
+	char why[128];
+	int r;
+
+	if (strlen(pattern) > PATTERN_MAX_BYTES)
+		return err_set(err, -EINVAL, "the mask pattern '%.32s…' is longer than %d bytes",
+			       pattern, PATTERN_MAX_BYTES);
+	r = regcomp(regex, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
+	if (r != 0) {
+		regerror(r, regex, why, sizeof(why));
+		return err_set(err, r == REG_ESPACE ? -ENOMEM : -EINVAL,
+			       "the mask pattern '%s' is not a regular expression: %s", pattern,
+			       why);
+	}
+	mask->n++;
+	if (regexec(regex, "", 0, NULL, 0) == 0)
+		return err_set(err, -EINVAL,
+			       "the mask pattern '%s' fits every name; write at least one letter "
+			       "that must be there",
+			       pattern);
+	return 0;
+}
+
+static void free_mask(struct mask **mask)
+{
+	mask_free(*mask);
+}
+
+int mask_new(const char *const *patterns, size_t n, struct mask **ret, struct err *err)
+{
+	CLEANUP(free_mask) struct mask *mask = calloc(1, sizeof(*mask));
+
+	if (n > PATTERNS_MAX)
+		return err_set(err, -EINVAL, "%zu mask patterns; at most %d are allowed", n,
+			       PATTERNS_MAX);
+	if (!mask)
+		return err_set(err, -ENOMEM, "out of memory");
+	mask->regexes = calloc(n + 1, sizeof(*mask->regexes));
+	if (!mask->regexes)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		int r = add_pattern(mask, patterns[i], err);
+
+		if (r < 0)
+			return r;
+	}
+	*ret = TAKE_PTR(mask);
+	return 0;
+}
+
+/*
+ * ---- names: is the value behind this name a secret? ----
+ *
+ * Names are taken apart into words ("awsSecretAccessKey" is aws, secret,
+ * access, key), so that --token is one and --tokenizer, --max-tokens and
+ * --eos_token_id are not. When in doubt a name is secret, but a name that ends
+ * like a file's or a size's (--password-file, --token-limit) is not. Of keys only
+ * those of the environment are (OPENAI_KEY): --sort-key and key= are of data.
+ */
+
+enum place {
+	ANYWHERE, /* these words, wherever in the name */
+	LAST,	  /* these words at the end of the name */
+	GLUED,	  /* these letters at the end of the name, even inside a word: PGPASSWORD */
+	CAPITALS, /* as ANYWHERE, in a name like those of the environment: TOKEN_PROD */
+	SUFFIX,	  /* as LAST, in such a name and behind another word: OPENAI_KEY, but not KEY */
+	QUERY,	  /* as LAST, in the query of a URL: ?sig= */
+};
+
+/* text is in lower case, with words joined by '_'. */
+static const struct {
+	const char *text;
+	enum place place;
+} secret_names[] = {
+	{ "password", ANYWHERE },
+	{ "passwd", ANYWHERE },
+	{ "passphrase", ANYWHERE },
+	{ "secret", ANYWHERE },
+	{ "secrets", ANYWHERE },
+	{ "credential", ANYWHERE },
+	{ "credentials", ANYWHERE },
+	{ "apikey", ANYWHERE },
+	{ "api_key", ANYWHERE },
+	{ "access_key", ANYWHERE },
+	{ "private_key", ANYWHERE },
+	{ "pass", LAST },
+	{ "passcode", LAST },
+	{ "passin", LAST },
+	{ "passout", LAST },
+	{ "pw", LAST },
+	{ "pwd", LAST },
+	{ "jwt", LAST },
+	{ "bearer", LAST },
+	{ "cookie", LAST },
+	{ "authorization", LAST },
+	{ "account_key", LAST },
+	{ "auth_key", LAST },
+	{ "encryption_key", LAST },
+	{ "license_key", LAST },
+	{ "master_key", LAST },
+	{ "service_key", LAST },
+	{ "session_key", LAST },
+	{ "shared_key", LAST },
+	{ "signing_key", LAST },
+	{ "storage_key", LAST },
+	{ "subscription_key", LAST },
+	{ "password", GLUED },
+	{ "passwd", GLUED },
+	{ "passphrase", GLUED },
+	{ "pwd", GLUED },
+	/* Not "pass" itself, which ends bypass, lowpass and compass. */
+	{ "adminpass", GLUED },
+	{ "bindpass", GLUED },
+	{ "dbpass", GLUED },
+	{ "dbpw", GLUED },
+	{ "ftppass", GLUED },
+	{ "httppass", GLUED },
+	{ "keypass", GLUED },
+	{ "ldappass", GLUED },
+	{ "mailpass", GLUED },
+	{ "proxypass", GLUED },
+	{ "rootpass", GLUED },
+	{ "smtppass", GLUED },
+	{ "sqlpass", GLUED },
+	{ "storepass", GLUED },
+	{ "userpass", GLUED },
+	{ "secret", GLUED },
+	{ "token", GLUED },
+	{ "apikey", GLUED },
+	{ "api_key", GLUED },
+	{ "access_key", GLUED },
+	{ "accesskey", GLUED },
+	{ "authkey", GLUED },
+	{ "masterauth", GLUED },
+	{ "privatekey", GLUED },
+	{ "requirepass", GLUED },
+	{ "secretkey", GLUED },
+	{ "token", CAPITALS },
+	{ "key", SUFFIX },
+	{ "auth", QUERY },
+	{ "key", QUERY },
+	{ "sig", QUERY },
+	{ "signature", QUERY },
+};
+
+/* Names that end so hold no secret, whatever stands before; keys of data are among them. */
+static const char *const harmless_ends[] = {
+	"cache_key",	 "column_key",	  "foreign_key", "group_key",  "index_key", "join_key",
+	"object_key",	 "partition_key", "primary_key", "public_key", "range_key", "routing_key",
+	"row_key",	 "sort_key",	  "unique_key",	 "bos_token",  "budget",    "cls_token",
+	"count",	 "dim",		  "dir",	 "enabled",    "env",	    "eos_token",
+	"expiry",	 "file",	  "files",	 "folder",     "len",	    "length",
+	"limit",	 "manager",	  "mask_token",	 "max",	       "max_token", "min",
+	"min_token",	 "name",	  "new_token",	 "pad_token",  "path",	    "per_token",
+	"policy",	 "prompt",	  "provider",	 "required",   "sep_token", "size",
+	"special_token", "stdin",	  "stop_token",	 "store",      "ttl",	    "type",
+	"unk_token",	 "uri",		  "url",	 "version",
+};
+
+/* A capital opens a word after a small letter (accessToken), or before one (APIKey). */
+static bool opens_word(const char *s, size_t i, size_t n)
+{
+	if (i == 0 || !ascii_is_upper(s[i]))
+		return false;
+	if (ascii_is_lower(s[i - 1]))
+		return true;
+	return ascii_is_upper(s[i - 1]) && i + 1 < n && ascii_is_lower(s[i + 1]);
+}
+
+/* Small letters, words joined by '_', numbers at the end left out: "dbPassword2" is "db_password".
+ */
+static size_t name_to_words(const char *name, size_t n, char words[NAME_BYTES])
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n && len < NAME_BYTES - 2; i++) {
+		bool is_joint = !ascii_is_alnum(name[i]);
+
+		if ((is_joint || opens_word(name, i, n)) && len > 0 && words[len - 1] != '_')
+			words[len++] = '_';
+		if (!is_joint)
+			words[len++] = ascii_to_lower(name[i]);
+	}
+	while (len > 0 && (words[len - 1] == '_' || ascii_is_digit(words[len - 1])))
+		len--;
+	words[len] = '\0';
+	return len;
+}
+
+static bool ends_glued(const char *words, size_t len, const char *text)
+{
+	size_t n = strlen(text);
+
+	return n <= len && memcmp(words + len - n, text, n) == 0;
+}
+
+static bool ends_with(const char *words, size_t len, const char *text)
+{
+	size_t n = strlen(text);
+
+	return ends_glued(words, len, text) && (n == len || words[len - n - 1] == '_');
+}
+
+static bool contains(const char *words, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *p = strstr(words, text); p; p = strstr(p + 1, text))
+		if ((p == words || p[-1] == '_') && (p[n] == '\0' || p[n] == '_'))
+			return true;
+	return false;
+}
+
+static bool is_at(const char *words, size_t len, const char *text, enum place place,
+		  bool is_capitals, bool in_query)
+{
+	switch (place) {
+	case ANYWHERE:
+		return contains(words, text);
+	case LAST:
+		return ends_with(words, len, text);
+	case GLUED:
+		return ends_glued(words, len, text);
+	case CAPITALS:
+		return is_capitals && contains(words, text);
+	case SUFFIX:
+		return is_capitals && len > strlen(text) && ends_with(words, len, text);
+	case QUERY:
+		return in_query && ends_with(words, len, text);
+	}
+	return false;
+}
+
+/* name[0..n) without leading dashes. in_query: it follows a '?' or '&', as in a URL. */
+static bool name_is_secret(const struct mask *mask, const char *name, size_t n, bool in_query)
+{
+	char words[NAME_BYTES], text[NAME_BYTES];
+	bool is_known = false, is_capitals = true;
+	size_t len;
+
+	if (n >= sizeof(text)) {
+		name += n - (sizeof(text) - 1);
+		n = sizeof(text) - 1;
+	}
+	memcpy(text, name, n);
+	text[n] = '\0';
+	for (size_t i = 0; i < n; i++)
+		is_capitals = is_capitals && !ascii_is_lower(name[i]);
+
+	len = name_to_words(name, n, words);
+	for (size_t i = 0; !is_known && i < ARRAY_SIZE(secret_names); i++)
+		is_known = is_at(words, len, secret_names[i].text, secret_names[i].place,
+				 is_capitals, in_query);
+	for (size_t i = 0; is_known && i < ARRAY_SIZE(harmless_ends); i++)
+		is_known = !ends_with(words, len, harmless_ends[i]);
+	for (size_t i = 0; !is_known && i < mask->n; i++)
+		is_known = regexec(&mask->regexes[i], text, 0, NULL, 0) == 0;
+	return is_known;
+}
+
+/* PWD and OLDPWD: the shell's folder, if not a password of a connection string. */
+static bool name_is_folder(const char *name, size_t n)
+{
+	return (n == 3 && strncasecmp(name, "pwd", n) == 0) ||
+	       (n == 6 && strncasecmp(name, "oldpwd", n) == 0);
+}
+
+/* --ask-pass, --no-password: an option that has a secret's name and takes no value. */
+static bool name_is_switch(const char *name, size_t n)
+{
+	static const char *const starts[] = { "ask-", "no-", "prompt-", "show-", "skip-" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (n > strlen(starts[i]) && strncmp(name, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * ---- programs whose options mean something special ----
+ *
+ * "-p" is a port more often than a password: only the name of the program, seen
+ * earlier on the command line, tells the two apart.
+ */
+
+enum value_kind {
+	VALUE_NONE,
+	VALUE_SECRET,
+	VALUE_LOGIN,  /* user:password */
+	VALUE_FOLDER, /* a folder if it looks like one, else a secret: PWD=/tmp, Pwd=abc */
+};
+
+#define MYSQL_SWITCHES "ABCEGHILNTVXbfijnoqrstvw"
+#define CURL_SWITCHES "012346BGIJLMNORSVZafgijklnpqsv"
+
+/*
+ * Options that carry a secret. The value is glued to the letter, stands in the
+ * next word, or either. A program that ends in '*' is the beginning of a name.
+ * switches are letters that take no value and may stand before the option in
+ * the same word; "" where the program does not read them so.
+ */
+static const struct short_option {
+	const char *program;
+	char letter;
+	bool is_glued, is_separate;
+	enum value_kind kind;
+	const char *switches;
+} short_options[] = {
+	{ "mysql*", 'p', true, false, VALUE_SECRET, MYSQL_SWITCHES },
+	{ "mariadb*", 'p', true, false, VALUE_SECRET, MYSQL_SWITCHES },
+	{ "sshpass", 'p', true, true, VALUE_SECRET, "v" },
+	{ "login", 'p', true, true, VALUE_SECRET, "" }, /* docker login -p */
+	{ "mongo*", 'p', false, true, VALUE_SECRET, "" },
+	{ "redis-cli", 'a', true, true, VALUE_SECRET, "" },
+	{ "ldap*", 'w', true, true, VALUE_SECRET, "ACIKLMNQVZcknrtuvx" },
+	{ "mosquitto*", 'P', true, true, VALUE_SECRET, "" },
+	{ "sqlcmd", 'P', true, true, VALUE_SECRET, "" },
+	{ "zip", 'P', true, true, VALUE_SECRET, "0123456789@ADEFJLSTXcdefgjklmoqruvwyz" },
+	{ "unzip", 'P', true, true, VALUE_SECRET, "CKLMTVXZacfjlnopqtuvz" },
+	{ "7z*", 'p', true, false, VALUE_SECRET, "" },
+	{ "curl", 'u', true, true, VALUE_LOGIN, CURL_SWITCHES },
+	{ "curl", 'U', true, true, VALUE_LOGIN, CURL_SWITCHES },
+	{ "http", 'a', true, true, VALUE_LOGIN, "FISbcdfhjmv" },
+};
+
+/* Programs whose -c takes a script. */
+static const char *const shells[] = {
+	"sh",	"ash", "bash", "csh",	 "dash",    "fish",    "ksh",
+	"tcsh", "zsh", "su",   "python", "python2", "python3", "busybox",
+};
+
+static bool name_is(const char *name, size_t n, const char *text)
+{
+	return strlen(text) == n && memcmp(name, text, n) == 0;
+}
+
+/* Adds a word to the set of programs that were seen so far, which begins as 0. */
+static unsigned programs_add(unsigned seen, const char *name, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(short_options); i++) {
+		const char *program = short_options[i].program;
+		size_t len = strcspn(program, "*");
+
+		if (n >= len && memcmp(name, program, len) == 0 && (n == len || program[len]))
+			seen |= 1u << i;
+	}
+	return seen;
+}
+
+/*
+ * letters[0..n) stood behind a '-'; is_word: nothing else is in the word. If one of them carries a
+ * secret, and those before it are switches of that program (curl -su), returns how many letters
+ * lead to it, itself counted, and *ret is the kind of value that follows, in the same word or in
+ * the next. Else 0.
+ */
+static size_t short_option(unsigned seen, const char *letters, size_t n, bool is_word,
+			   enum value_kind *ret)
+{
+	for (size_t k = 0; k < ARRAY_SIZE(short_options); k++) {
+		const struct short_option *o = &short_options[k];
+		size_t i = 0;
+
+		if (!(seen & 1u << k))
+			continue;
+		while (i < n && letters[i] != o->letter && letters[i] &&
+		       strchr(o->switches, letters[i]))
+			i++;
+		if (i == n || letters[i] != o->letter)
+			continue;
+		if (i + 1 == n && is_word ? o->is_separate : o->is_glued) {
+			*ret = o->kind;
+			return i + 1;
+		}
+	}
+	return 0;
+}
+
+/* The kind of value that --name takes by the program, beside its name: curl --user me:secret. */
+static enum value_kind long_option(unsigned seen, const char *name, size_t n)
+{
+	enum value_kind kind = VALUE_NONE;
+
+	/* Where -u takes a login, --user does; "docker run --user 1000:1000" holds none. */
+	if (name_is(name, n, "user") || name_is(name, n, "proxy-user"))
+		(void)short_option(seen, "u", 1, true, &kind);
+	return kind;
+}
+
+/* A program whose -c takes a script. */
+static bool is_shell(const char *name, size_t n)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		if (name_is(name, n, shells[i]))
+			return true;
+	return false;
+}
+
+/* ---- command lines ---- */
 
 /*
  * How much of a command line is looked at. Enough for 500 bytes to show, and a
@@ -28,7 +460,7 @@ struct scan {
 	bool is_plain;	/* no space, quote or brace in it so far: a value is all the rest */
 	char quote;	/* the quote that pos is inside of, or 0 */
 	enum value_kind pending;
-	unsigned programs; /* those seen so far, see mask_program.h */
+	unsigned programs; /* those seen so far, see programs_add() */
 	bool has_shell;
 	bool has_set; /* "config set NAME VALUE": a name may stand alone before its value */
 };
@@ -92,14 +524,6 @@ static void hide(struct scan *s, const char *to)
 	advance(s, to);
 }
 
-/* /tmp, ~, ./x, .., $HOME; quoted or not. */
-static bool is_folder(const char *p, const char *to)
-{
-	while (p < to && (value_is_quote(*p) || *p == '\\'))
-		p++;
-	return p < to && *p && strchr("/~.$", *p);
-}
-
 /*
  * Of a login the user may be seen; without a colon it holds nothing to hide, and
  * pos stays. So it does before a folder.
@@ -108,8 +532,14 @@ static void hide_value(struct scan *s, const char *to, enum value_kind kind)
 {
 	size_t n = (size_t)(to - s->pos);
 
-	if (kind == VALUE_FOLDER && is_folder(s->pos, to))
-		return;
+	if (kind == VALUE_FOLDER) { /* /tmp, ~, ./x, .., $HOME; quoted or not */
+		const char *p = s->pos;
+
+		while (p < to && (value_is_quote(*p) || *p == '\\'))
+			p++;
+		if (p < to && *p && strchr("/~.$", *p))
+			return;
+	}
 	if (kind == VALUE_LOGIN) {
 		if (!memchr(s->pos, ':', n))
 			return;
@@ -151,8 +581,7 @@ static bool scan_pending(struct scan *s)
 	/* "--password -token abc": whichever of the two was meant, abc is not shown. */
 	while (from + dashes < to && from[dashes] == '-')
 		dashes++;
-	if (dashes &&
-	    mask_name_is_secret(s->mask, from + dashes, (size_t)(to - from) - dashes, false))
+	if (dashes && name_is_secret(s->mask, from + dashes, (size_t)(to - from) - dashes, false))
 		s->pending = VALUE_SECRET;
 	return s->pos > from;
 }
@@ -192,8 +621,8 @@ static bool scan_short_option(struct scan *s, const char *run_end)
 	bool is_word = run_end == s->arg_end || value_is_space(*run_end);
 	const char *letters = s->pos + 1, *to = s->arg_end;
 	enum value_kind kind = VALUE_NONE;
-	size_t reach = mask_short_option(s->programs, letters, (size_t)(run_end - letters), is_word,
-					 &kind);
+	size_t reach =
+		short_option(s->programs, letters, (size_t)(run_end - letters), is_word, &kind);
 
 	if (reach == 0)
 		return false;
@@ -245,13 +674,13 @@ static enum value_kind name_kind(const struct scan *s, const char *name, size_t 
 	/* After "\n" in a string the name begins one later. */
 	bool is_escaped = name > s->arg && name[-1] == '\\' && n > 1;
 
-	if (is_option && mask_long_option(s->programs, name, n) != VALUE_NONE)
-		return mask_long_option(s->programs, name, n);
+	if (is_option && long_option(s->programs, name, n) != VALUE_NONE)
+		return long_option(s->programs, name, n);
 	/* ";Pwd=" is of a connection string; "PWD=" where a word begins may be the shell's. */
-	if (mask_name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
+	if (name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
 		return VALUE_FOLDER;
-	if (mask_name_is_secret(s->mask, name, n, in_query) ||
-	    (is_escaped && mask_name_is_secret(s->mask, name + 1, n - 1, in_query)))
+	if (name_is_secret(s->mask, name, n, in_query) ||
+	    (is_escaped && name_is_secret(s->mask, name + 1, n - 1, in_query)))
 		return VALUE_SECRET;
 	return VALUE_NONE;
 }
@@ -260,16 +689,16 @@ static enum value_kind name_kind(const struct scan *s, const char *name, size_t 
 static void note_word(struct scan *s, const char *name, size_t n, bool is_option)
 {
 	if (is_option) {
-		s->pending = mask_name_is_switch(name, n) ? VALUE_NONE
-							  : name_kind(s, name, n, true, false);
+		s->pending =
+			name_is_switch(name, n) ? VALUE_NONE : name_kind(s, name, n, true, false);
 	} else if (n == 6 && strncasecmp(name, "bearer", 6) == 0) {
 		s->pending = VALUE_SECRET;
-	} else if (s->has_set && mask_name_is_secret(s->mask, name, n, false)) {
+	} else if (s->has_set && name_is_secret(s->mask, name, n, false)) {
 		s->pending = VALUE_SECRET;
 	} else {
 		s->has_set = s->has_set || (n == 3 && strncasecmp(name, "set", 3) == 0);
-		s->programs = mask_programs_add(s->programs, name, n);
-		s->has_shell = s->has_shell || mask_is_shell(name, n);
+		s->programs = programs_add(s->programs, name, n);
+		s->has_shell = s->has_shell || is_shell(name, n);
 	}
 }
 
@@ -307,17 +736,6 @@ static bool scan_run(struct scan *s)
 	return true;
 }
 
-/* One character, with the quote or backslash that a backslash before it protects. */
-static void scan_char(struct scan *s)
-{
-	size_t n = (size_t)(s->arg_end - s->pos);
-	size_t len = utf8_char_len(s->pos, n);
-
-	if (n >= 2 && s->pos[0] == '\\' && (s->pos[1] == '\\' || value_is_quote(s->pos[1])))
-		len = 2;
-	show(s, s->pos + (len ? len : 1));
-}
-
 static void scan_arg(struct scan *s)
 {
 	s->pos = s->arg;
@@ -327,9 +745,18 @@ static void scan_arg(struct scan *s)
 		s->pending = VALUE_NONE;
 		buf_add_str(s->out, "***");
 	}
-	while (s->pos < s->arg_end && !is_full(s))
-		if (!scan_pending(s) && !scan_shape(s, s->pos) && !scan_url(s) && !scan_run(s))
-			scan_char(s);
+	while (s->pos < s->arg_end && !is_full(s)) {
+		size_t n = (size_t)(s->arg_end - s->pos), len;
+
+		if (scan_pending(s) || scan_shape(s, s->pos) || scan_url(s) || scan_run(s))
+			continue;
+		/* One character, with the quote or backslash that a backslash before it protects.
+		 */
+		len = utf8_char_len(s->pos, n);
+		if (n >= 2 && s->pos[0] == '\\' && (s->pos[1] == '\\' || value_is_quote(s->pos[1])))
+			len = 2;
+		show(s, s->pos + (len ? len : 1));
+	}
 }
 
 /* "-c", "-lc", … */

@@ -8,21 +8,18 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/macros.h"
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
+#include "base/unknown.h"
 
 int num_scan_u64(const char **cursor, uint64_t *ret)
 {
 	const char *p = *cursor;
 	uint64_t v = 0;
 
-	if (!is_digit(*p))
+	if (!ascii_is_digit(*p))
 		return -EINVAL;
-	for (; is_digit(*p); p++)
+	for (; ascii_is_digit(*p); p++)
 		if (__builtin_mul_overflow(v, 10u, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
 			return -ERANGE;
@@ -38,7 +35,7 @@ int num_parse_u64_n(const char *s, size_t n, uint64_t *ret)
 	if (n == 0)
 		return -EINVAL;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_digit(s[i]))
+		if (!ascii_is_digit(s[i]))
 			return -EINVAL;
 		if (__builtin_mul_overflow(v, 10u, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(s[i] - '0'), &v))
@@ -75,10 +72,10 @@ static bool is_decimal(const char *p)
 
 	if (*p == '-' || *p == '+')
 		p++;
-	for (; is_digit(*p); p++)
+	for (; ascii_is_digit(*p); p++)
 		digits = true;
 	if (*p == '.')
-		for (p++; is_digit(*p); p++)
+		for (p++; ascii_is_digit(*p); p++)
 			digits = true;
 	if (!digits)
 		return false;
@@ -86,9 +83,9 @@ static bool is_decimal(const char *p)
 		p++;
 		if (*p == '-' || *p == '+')
 			p++;
-		if (!is_digit(*p))
+		if (!ascii_is_digit(*p))
 			return false;
-		while (is_digit(*p))
+		while (ascii_is_digit(*p))
 			p++;
 	}
 	return *p == '\0';
@@ -185,4 +182,25 @@ int num_parse_duration(const char *text, double *ret_seconds)
 		return r;
 	*ret_seconds = minutes * 60.0;
 	return 0;
+}
+
+void num_add_bytes(struct buf *out, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };
+	double v = (double)bytes;
+	size_t unit = 0;
+	bool has_decimal;
+
+	if (!u64_known(bytes)) {
+		buf_add_char(out, '-');
+		return;
+	}
+	while (v >= 1023.5 && unit + 1 < ARRAY_SIZE(units)) {
+		v /= 1024.0;
+		unit++;
+	}
+	/* One decimal where it says something: 1.5 GB, 12.4 GB, but 312 MB and 3 MB. */
+	has_decimal =
+		unit > 0 && v < (unit >= 3 ? 99.95 : 9.95) && (uint64_t)(v * 10 + 0.5) % 10 != 0;
+	buf_printf(out, "%.*f %s", has_decimal ? 1 : 0, v, units[unit]);
 }

@@ -1,7 +1,7 @@
 /*
- * num - strict numbers from foreign text.
+ * num - strict numbers from foreign text, and amounts of memory for people.
  *
- * The whole text must be the number: no leading space, no trailing rubbish, no
+ * Of the parsers: the whole text must be the number: no leading space, no trailing rubbish, no
  * silent overflow. -EINVAL: not a number; -ERANGE: does not fit. On failure
  * *ret is untouched.
  */
@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/buf.h"
 
 /* Decimal digits only. */
 int num_parse_u64(const char *text, uint64_t *ret);
@@ -36,5 +38,8 @@ int num_scan_u64(const char **cursor, uint64_t *ret);
  * the rule this follows has it: who needs a length checks that it is one.
  */
 int num_parse_duration(const char *text, double *ret_seconds);
+
+/* Appends "312 MB" or "1.5 GB"; "-" for U64_UNKNOWN. A MB has 1024 x 1024 bytes. */
+void num_add_bytes(struct buf *out, uint64_t bytes);
 
 #endif

@@ -109,24 +109,17 @@ int paths_set_db(struct paths *p, const char *storage_path, struct err *err)
 	return path_given(p, "storage_path", storage_path, p->db, err);
 }
 
-/* The runtime folder that a login session made, also for those who are not told of it (cron, su).
- */
-static bool path_has_run_user(char *path)
-{
-	struct stat st;
-
-	snprintf(path, PATH_BYTES, "/run/user/%u", (unsigned)geteuid());
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
-}
-
 static int path_user_runtime(char *path, struct err *err)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR"), *variable;
 	char run_user[PATH_BYTES];
+	struct stat st;
 
 	if (runtime && runtime[0] == '/')
 		return path_format(path, err, "%s/proctor", runtime);
-	if (path_has_run_user(run_user))
+	/* A login session made it; cron and su do not set the variable. */
+	snprintf(run_user, sizeof(run_user), "/run/user/%u", (unsigned)geteuid());
+	if (stat(run_user, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
 		return path_format(path, err, "%s/proctor", run_user);
 	return path_xdg(path, "XDG_STATE_HOME", ".local/state", &variable, err);
 }

@@ -11,13 +11,6 @@ static char fold(char c)
 	return c == '-' ? '_' : ascii_to_lower(c);
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	size_t ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
 /* Letters to replace, insert, delete or swap with their neighbour to make b of a. */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
@@ -33,8 +26,11 @@ static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 			bool is_swap = i > 1 && j > 1 && fold(a[i - 1]) == fold(b[j - 2]) &&
 				       fold(a[i - 2]) == fold(b[j - 1]);
 
-			d[i][j] =
-				min3(d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + !is_same);
+			d[i][j] = d[i - 1][j - 1] + !is_same;
+			if (d[i - 1][j] + 1 < d[i][j])
+				d[i][j] = d[i - 1][j] + 1;
+			if (d[i][j - 1] + 1 < d[i][j])
+				d[i][j] = d[i][j - 1] + 1;
 			if (is_swap && d[i - 2][j - 2] + 1 < d[i][j])
 				d[i][j] = d[i - 2][j - 2] + 1;
 		}

@@ -1,73 +1,421 @@
 #include "base/yaml.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/io.h"
+#include "base/num.h"
 #include "base/suggest.h"
-#include "base/yaml_value.h"
+#include "base/utf8.h"
+#include "base/yaml_reader.h"
 
-static yaml_read_fn *const read_by_kind[] = {
-	[YAML_STRING] = yaml_read_string,
-	[YAML_STRING_OR_NONE] = yaml_read_string_or_none,
-	[YAML_INT] = yaml_read_int,
-	[YAML_U64] = yaml_read_u64,
-	[YAML_NUMBER] = yaml_read_number,
-	[YAML_BOOL] = yaml_read_bool,
-	[YAML_DURATION] = yaml_read_duration,
-	[YAML_CHOICE] = yaml_read_choice,
-	[YAML_STRINGS] = yaml_read_strings,
-	[YAML_STRING_OR_STRINGS] = yaml_read_string_or_strings,
-	[YAML_STRING_MAP] = yaml_read_string_map,
-	[YAML_MAPPING] = yaml_read_nested,
-	[YAML_MAPPINGS] = yaml_read_mappings,
+/* State of one reading. */
+struct reading {
+	struct yaml_reader *reader;
+	struct arena *arena;
+	struct buf *slips; /* NULL: nothing may slip */
+	struct err *err;
 };
 
-#define KNOWN_BYTES 300 /* there is room for so much in a sentence */
+/*
+ * Reads the value that begins with piece p into what at points to, or fails with one sentence that
+ * describes the right value.
+ */
+typedef int read_fn(const struct reading *rd, const struct yaml_field *f,
+		    const struct yaml_piece *p, void *at);
 
-/* "a, b, c", or "a, b and 17 more". */
-static void add_known(struct buf *out, const struct yaml_schema *schema)
+/* ---- messages ---- */
+
+/* "a list", "empty", "'many'" */
+static const char *show_piece(const struct yaml_piece *p, char shown[UTF8_QUOTED_BYTES])
 {
-	for (size_t i = 0; i < schema->n_fields; i++) {
-		if (out->len > KNOWN_BYTES) {
-			buf_printf(out, " and %zu more", schema->n_fields - i);
+	if (p->kind == PIECE_LIST)
+		return "a list";
+	if (p->kind == PIECE_MAPPING)
+		return "a mapping";
+	if (p->is_null || p->text[0] == '\0')
+		return "empty";
+	return utf8_quote(p->text, shown);
+}
+
+/* "3650d", "90s" */
+static void describe_seconds(struct buf *b, double seconds)
+{
+	static const struct {
+		double seconds;
+		char unit;
+	} units[] = { { 86400, 'd' }, { 3600, 'h' }, { 60, 'm' } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (seconds > 0 && fmod(seconds, units[i].seconds) == 0) {
+			buf_printf(b, "%.0f%c", seconds / units[i].seconds, units[i].unit);
 			return;
 		}
-		buf_printf(out, "%s%s", i ? ", " : "", schema->fields[i].key);
+	buf_printf(b, "%gs", seconds);
+}
+
+void yaml_describe_field(struct buf *b, const struct yaml_field *f)
+{
+	switch (f->kind) {
+	case YAML_STRING:
+		buf_add_str(b, "a text");
+		break;
+	case YAML_STRING_OR_NONE:
+		buf_add_str(b, "a text, or null for none");
+		break;
+	case YAML_INT:
+	case YAML_U64:
+		buf_printf(b, "a whole number from %.0f to %.0f", f->min, f->max);
+		if (f->zero_means)
+			buf_printf(b, ", or 0 for %s", f->zero_means);
+		break;
+	case YAML_NUMBER:
+		buf_printf(b,
+			   f->is_min_excluded ? "a number above %g, up to %g"
+					      : "a number from %g to %g",
+			   f->min, f->max);
+		break;
+	case YAML_BOOL:
+		buf_add_str(b, "true or false");
+		break;
+	case YAML_DURATION:
+		buf_add_str(b, "a time such as 30s, 5m or 1h30m, longer than ");
+		describe_seconds(b, f->min);
+		buf_add_str(b, " and at most ");
+		describe_seconds(b, f->max);
+		break;
+	case YAML_CHOICE:
+		for (size_t i = 0; f->choices[i]; i++)
+			buf_printf(b, "%s%s",
+				   i == 0	       ? ""
+				   : f->choices[i + 1] ? ", "
+						       : " or ",
+				   f->choices[i]);
+		break;
+	case YAML_STRINGS:
+		buf_add_str(b, "a list of texts");
+		break;
+	case YAML_STRING_OR_STRINGS:
+		buf_add_str(b, "a text or a list of texts");
+		break;
+	case YAML_STRING_MAP:
+		buf_add_str(b, "a mapping of names to texts");
+		break;
+	case YAML_MAPPING:
+		buf_add_str(b, "a mapping of keys to values");
+		break;
+	case YAML_MAPPINGS:
+		buf_printf(b, "a list with a mapping for each %s", f->item->what);
+		break;
 	}
 }
 
-static int fail_unknown_key(const struct yaml_reading *rd, const struct yaml_schema *schema,
-			    const struct yaml_piece *key)
+/* "'retries' is 'many'; it must be a whole number from 0 to 100" */
+static int fail_value(const struct reading *rd, const struct yaml_field *f,
+		      const struct yaml_piece *p)
 {
-	CLEANUP(buf_release) struct buf known = BUF_INIT;
-	struct suggest s = suggest_for(key->text);
+	CLEANUP(buf_release) struct buf expected = BUF_INIT;
 	char shown[UTF8_QUOTED_BYTES];
 
-	for (size_t i = 0; i < schema->n_fields; i++)
+	yaml_describe_field(&expected, f);
+	return yaml_reader_fail(rd->reader, p->line, "'%s' is %s; it must be %s", f->key,
+				show_piece(p, shown), expected.data);
+}
+
+/* "'name' is given again; keep this or line 3" */
+static int fail_repeated(const struct reading *rd, const char *key, int line, int first)
+{
+	char shown[UTF8_QUOTED_BYTES];
+
+	return yaml_reader_fail(rd->reader, line, "%s is given again; keep this or line %d",
+				utf8_quote(key, shown), first);
+}
+
+/* ---- scalars ---- */
+
+static int read_string(const struct reading *rd, const struct yaml_field *f,
+		       const struct yaml_piece *p, void *at)
+{
+	const char *copy;
+
+	if (p->kind != PIECE_SCALAR || p->is_null || p->text[0] == '\0')
+		return fail_value(rd, f, p);
+	copy = arena_strdup(rd->arena, p->text);
+	if (!copy)
+		return yaml_reader_fail_memory(rd->reader);
+	*(const char **)at = copy;
+	return 0;
+}
+
+static int read_string_or_none(const struct reading *rd, const struct yaml_field *f,
+			       const struct yaml_piece *p, void *at)
+{
+	if (p->kind == PIECE_SCALAR && (p->is_null || p->text[0] == '\0')) {
+		*(const char **)at = NULL;
+		return 0;
+	}
+	return read_string(rd, f, p, at);
+}
+
+/* Numbers, booleans, durations and choices. */
+static int read_scalar(const struct reading *rd, const struct yaml_field *f,
+		       const struct yaml_piece *p, void *at)
+{
+	const char *text = p->kind == PIECE_SCALAR ? p->text : "";
+	union {
+		int i;
+		uint64_t u;
+		double d;
+		bool b;
+	} v = { 0 };
+	bool is_quotable = f->kind == YAML_DURATION || f->kind == YAML_CHOICE, fits = false;
+	char shown[UTF8_QUOTED_BYTES];
+	size_t size = 0;
+	int64_t i64;
+
+	switch (f->kind) {
+	case YAML_INT:
+		fits = num_parse_i64(text, &i64) == 0 && (double)i64 >= f->min &&
+		       (double)i64 <= f->max && i64 >= INT_MIN && i64 <= INT_MAX;
+		v.i = fits ? (int)i64 : 0;
+		size = sizeof(v.i);
+		break;
+	case YAML_U64:
+		fits = num_parse_u64(text, &v.u) == 0 &&
+		       (((double)v.u >= f->min && (double)v.u <= f->max) ||
+			(v.u == 0 && f->zero_means));
+		size = sizeof(v.u);
+		break;
+	case YAML_NUMBER:
+		fits = num_parse_f64(text, &v.d) == 0 && v.d >= f->min && v.d <= f->max &&
+		       !(f->is_min_excluded && v.d == f->min);
+		size = sizeof(v.d);
+		break;
+	case YAML_DURATION: /* not a number fails both comparisons, as it should */
+		fits = num_parse_duration(text, &v.d) == 0 && v.d > f->min && v.d <= f->max;
+		size = sizeof(v.d);
+		break;
+	case YAML_BOOL:
+		v.b = strcmp(text, "true") == 0;
+		fits = v.b || strcmp(text, "false") == 0;
+		size = sizeof(v.b);
+		break;
+	case YAML_CHOICE:
+		while (f->choices[v.i] && strcmp(text, f->choices[v.i]) != 0)
+			v.i++;
+		fits = f->choices[v.i];
+		size = sizeof(v.i);
+		break;
+	default:
+		break;
+	}
+	if (!fits)
+		return fail_value(rd, f, p);
+	if (p->is_quoted && !is_quotable) /* hard to see otherwise: it is a text */
+		return yaml_reader_fail(rd->reader, p->line,
+					"'%s' is the text %s; write it without quotes", f->key,
+					show_piece(p, shown));
+	memcpy(at, &v, size);
+	return 0;
+}
+
+/* ---- lists ---- */
+
+/* Moves the gathered bytes into the arena. */
+static void *keep(const struct reading *rd, const struct buf *gathered)
+{
+	void *copy = buf_error(gathered) < 0 ? NULL : arena_alloc(rd->arena, gathered->len + 1);
+
+	if (copy)
+		memcpy(copy, gathered->data, gathered->len);
+	return copy;
+}
+
+static int fail_too_many(const struct reading *rd, const struct yaml_field *f, int line)
+{
+	return yaml_reader_fail(rd->reader, line, "'%s' is too long; at most %d entries are read",
+				f->key, YAML_MAX_ITEMS);
+}
+
+/* One text of a list. Empty ones are fine when they are quoted: an argument may be empty. */
+static int read_item(const struct reading *rd, const struct yaml_field *f,
+		     const struct yaml_piece *p, struct buf *items, struct buf *lines)
+{
+	char text[UTF8_QUOTED_BYTES];
+	const char *copy;
+
+	if (p->kind != PIECE_SCALAR || p->is_null)
+		return yaml_reader_fail(
+			rd->reader, p->line, "an entry of '%s' is %s; it must be a text%s", f->key,
+			show_piece(p, text), p->is_null ? " (\"\" for an empty one)" : "");
+	copy = arena_strdup(rd->arena, p->text);
+	if (!copy)
+		return yaml_reader_fail_memory(rd->reader);
+	buf_add(items, &copy, sizeof(copy));
+	buf_add(lines, &p->line, sizeof(p->line));
+	return 0;
+}
+
+static int keep_strings(const struct reading *rd, struct buf *items, struct buf *lines,
+			struct yaml_strings *ret)
+{
+	const char *end = NULL;
+	size_t n = items->len / sizeof(end);
+
+	buf_add(items, &end, sizeof(end));
+	ret->items = keep(rd, items);
+	ret->lines = keep(rd, lines);
+	if (!ret->items || !ret->lines)
+		return yaml_reader_fail_memory(rd->reader);
+	ret->n = n;
+	return 0;
+}
+
+static int read_strings(const struct reading *rd, const struct yaml_field *f,
+			const struct yaml_piece *p, void *at)
+{
+	CLEANUP(buf_release) struct buf items = BUF_INIT, lines = BUF_INIT;
+	struct yaml_strings list = { .is_list = true };
+	struct yaml_piece piece;
+	int r;
+
+	if (p->kind != PIECE_LIST)
+		return fail_value(rd, f, p);
+	for (;;) {
+		r = yaml_reader_next(rd->reader, &piece);
+		if (r < 0)
+			return r;
+		if (piece.kind == PIECE_LIST_END)
+			break;
+		if (list.n++ == YAML_MAX_ITEMS)
+			return fail_too_many(rd, f, piece.line);
+		r = read_item(rd, f, &piece, &items, &lines);
+		if (r < 0)
+			return r;
+	}
+	r = keep_strings(rd, &items, &lines, &list);
+	if (r < 0)
+		return r;
+	*(struct yaml_strings *)at = list;
+	return 0;
+}
+
+static int read_string_or_strings(const struct reading *rd, const struct yaml_field *f,
+				  const struct yaml_piece *p, void *at)
+{
+	CLEANUP(buf_release) struct buf items = BUF_INIT, lines = BUF_INIT;
+	struct yaml_strings one = { .is_list = false };
+	int r;
+
+	if (p->kind == PIECE_LIST)
+		return read_strings(rd, f, p, at);
+	if (p->kind != PIECE_SCALAR || p->is_null || p->text[0] == '\0')
+		return fail_value(rd, f, p);
+	r = read_item(rd, f, p, &items, &lines);
+	if (r < 0)
+		return r;
+	r = keep_strings(rd, &items, &lines, &one);
+	if (r < 0)
+		return r;
+	*(struct yaml_strings *)at = one;
+	return 0;
+}
+
+/* One key, copied because the next piece takes its place, and its value. */
+static int read_pair(const struct reading *rd, const struct yaml_field *f,
+		     const struct yaml_piece *key, const struct yaml_pair *earlier, size_t n,
+		     struct yaml_pair *ret)
+{
+	char name[UTF8_QUOTED_BYTES], text[UTF8_QUOTED_BYTES];
+	struct yaml_piece value;
+	int r;
+
+	if (key->kind != PIECE_SCALAR)
+		return yaml_reader_fail(rd->reader, key->line, "a key must be a text");
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(earlier[i].name, key->text) == 0)
+			return fail_repeated(rd, key->text, key->line, earlier[i].line);
+	ret->line = key->line;
+	ret->name = arena_strdup(rd->arena, key->text);
+	if (!ret->name)
+		return yaml_reader_fail_memory(rd->reader);
+	r = yaml_reader_next(rd->reader, &value);
+	if (r < 0)
+		return r;
+	if (value.kind != PIECE_SCALAR || value.is_null)
+		return yaml_reader_fail(
+			rd->reader, value.line, "%s of '%s' is %s; it must be a text%s",
+			utf8_quote(ret->name, name), f->key, show_piece(&value, text),
+			value.is_null ? " (\"\" for an empty one)" : "");
+	ret->value = arena_strdup(rd->arena, value.text);
+	return ret->value ? 0 : yaml_reader_fail_memory(rd->reader);
+}
+
+static int read_string_map(const struct reading *rd, const struct yaml_field *f,
+			   const struct yaml_piece *p, void *at)
+{
+	CLEANUP(buf_release) struct buf pairs = BUF_INIT;
+	struct yaml_pairs map = { NULL, 0 };
+	int r;
+
+	if (p->kind != PIECE_MAPPING)
+		return fail_value(rd, f, p);
+	for (;; map.n++) {
+		struct yaml_pair pair;
+		struct yaml_piece key;
+
+		r = yaml_reader_next(rd->reader, &key);
+		if (r < 0)
+			return r;
+		if (key.kind == PIECE_MAPPING_END)
+			break;
+		if (map.n == YAML_MAX_ITEMS)
+			return fail_too_many(rd, f, key.line);
+		r = read_pair(rd, f, &key, (const struct yaml_pair *)(const void *)pairs.data,
+			      map.n, &pair);
+		if (r < 0)
+			return r;
+		buf_add(&pairs, &pair, sizeof(pair));
+	}
+	map.items = keep(rd, &pairs);
+	if (!map.items)
+		return yaml_reader_fail_memory(rd->reader);
+	*(struct yaml_pairs *)at = map;
+	return 0;
+}
+
+/* ---- mappings ---- */
+
+#define KNOWN_BYTES 300 /* there is room for so much in a sentence */
+
+static int fail_unknown_key(const struct reading *rd, const struct yaml_schema *schema,
+			    const struct yaml_piece *key)
+{
+	CLEANUP(buf_release) struct buf known = BUF_INIT; /* "a, b, c", or "a, b and 17 more" */
+	struct suggest s = suggest_for(key->text);
+	char shown[UTF8_QUOTED_BYTES];
+	size_t i;
+
+	for (i = 0; i < schema->n_fields; i++)
 		suggest_offer(&s, schema->fields[i].key);
-	add_known(&known, schema);
 	if (s.best)
 		return yaml_reader_fail(rd->reader, key->line,
 					"unknown key %s in the %s; did you mean '%s'?",
 					utf8_quote(key->text, shown), schema->what, s.best);
+	for (i = 0; i < schema->n_fields && known.len <= KNOWN_BYTES; i++)
+		buf_printf(&known, "%s%s", i ? ", " : "", schema->fields[i].key);
+	if (i < schema->n_fields)
+		buf_printf(&known, " and %zu more", schema->n_fields - i);
 	return yaml_reader_fail(rd->reader, key->line, "unknown key %s in the %s; known are %s",
 				utf8_quote(key->text, shown), schema->what, known.data);
 }
 
-static const struct yaml_field *find_field(const struct yaml_schema *schema, const char *key)
-{
-	for (size_t i = 0; i < schema->n_fields; i++)
-		if (strcmp(schema->fields[i].key, key) == 0)
-			return &schema->fields[i];
-	return NULL;
-}
-
-/* What has begun with a list or mapping, up to its end. */
-static int skip_rest(const struct yaml_reading *rd, const struct yaml_piece *first)
+/* Skips a list or mapping that has begun, up to its end. */
+static int skip_rest(const struct reading *rd, const struct yaml_piece *first)
 {
 	size_t depth = first->kind == PIECE_LIST || first->kind == PIECE_MAPPING;
 	struct yaml_piece p;
@@ -85,13 +433,13 @@ static int skip_rest(const struct yaml_reading *rd, const struct yaml_piece *fir
 	return 0;
 }
 
-/* What failed with r at the beginning of this value: 1, and said, if it may slip. */
-static int let_slip(const struct yaml_reading *rd, bool may_slip, const struct yaml_piece *value,
+/* Reading failed with r at the beginning of this value: 1, and noted, if it may slip. */
+static int let_slip(const struct reading *rd, bool is_allowed, const struct yaml_piece *value,
 		    int r)
 {
 	struct err why;
 
-	if (r != -EINVAL || !rd->slips || !may_slip)
+	if (r != -EINVAL || !rd->slips || !is_allowed)
 		return r;
 	why = *rd->err;
 	r = skip_rest(rd, value);
@@ -102,30 +450,21 @@ static int let_slip(const struct yaml_reading *rd, bool may_slip, const struct y
 	return 1;
 }
 
-static void note_default(const struct yaml_reading *rd, const struct yaml_field *f, const void *at)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &text);
-	if (f->kind == YAML_MAPPING)
-		buf_add_str(&text, "its defaults");
-	else
-		yaml_write_value(&j, f, at);
-	buf_printf(rd->slips, "; used instead: %s\n", text.data);
-}
-
 /* A key of this schema, or a section that may have slips itself. */
 static bool may_slip(const struct yaml_schema *schema, const struct yaml_field *f)
 {
-	return schema->may_slip || (f && f->kind == YAML_MAPPING && f->item->may_slip);
+	return schema->may_slip || (f->kind == YAML_MAPPING && f->item->may_slip);
 }
 
-static int read_field(const struct yaml_reading *rd, const struct yaml_schema *schema,
+static read_fn *const read_by_kind[YAML_MAPPINGS + 1];
+
+static int read_field(const struct reading *rd, const struct yaml_schema *schema,
 		      const struct yaml_field *f, char *ret)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct yaml_piece value;
 	bool is_inside;
+	struct json j;
 	int r;
 
 	r = yaml_reader_next(rd->reader, &value);
@@ -136,42 +475,33 @@ static int read_field(const struct yaml_reading *rd, const struct yaml_schema *s
 	is_inside = f->kind == YAML_MAPPING && value.kind == PIECE_MAPPING; /* which has its own */
 	r = read_by_kind[f->kind](rd, f, &value, ret + f->offset);
 	r = let_slip(rd, may_slip(schema, f) && !is_inside, &value, r);
-	if (r > 0)
-		note_default(rd, f, ret + f->offset);
-	return r < 0 ? r : 0;
+	if (r <= 0)
+		return r;
+	json_init(&j, &text);
+	if (f->kind == YAML_MAPPING)
+		buf_add_str(&text, "its defaults");
+	else
+		yaml_write_value(&j, f, ret + f->offset);
+	buf_printf(rd->slips, "; used instead: %s\n", text.data);
+	return 0;
 }
 
 /* A key that is refused with r, and its value. */
-static int pass_over(const struct yaml_reading *rd, bool may_slip, int r)
+static int pass_over(const struct reading *rd, bool is_allowed, int r)
 {
 	struct yaml_piece value;
 	struct err why;
 
-	if (!rd->slips || !may_slip)
+	if (!rd->slips || !is_allowed)
 		return r;
 	why = *rd->err;
 	if (yaml_reader_next(rd->reader, &value) < 0)
 		return rd->err->code;
 	*rd->err = why;
-	r = let_slip(rd, may_slip, &value, r);
+	r = let_slip(rd, is_allowed, &value, r);
 	if (r > 0)
 		buf_printf(rd->slips, " (passed over)\n");
 	return r < 0 ? r : 0;
-}
-
-/* The key f of the schema, or one that it has not (NULL). */
-static int read_key(const struct yaml_reading *rd, const struct yaml_schema *schema,
-		    const struct yaml_piece *key, const struct yaml_field *f, int *lines, char *ret)
-{
-	int *line = f ? &lines[f - schema->fields] : NULL;
-
-	if (!f)
-		return pass_over(rd, schema->may_slip, fail_unknown_key(rd, schema, key));
-	if (*line)
-		return pass_over(rd, may_slip(schema, f),
-				 yaml_fail_repeated(rd, f->key, key->line, *line));
-	*line = key->line;
-	return read_field(rd, schema, f, ret);
 }
 
 static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
@@ -184,14 +514,7 @@ static void set_defaults(const struct yaml_schema *schema, int line, char *ret)
 		*(int *)(void *)(ret + schema->line_offset) = line;
 }
 
-/* lines[i] is where field i was given, 0 if it was not. */
-static void note_lines(const struct yaml_schema *schema, const int *lines, char *ret)
-{
-	if (schema->lines_offset)
-		memcpy(ret + schema->lines_offset, lines, schema->n_fields * sizeof(*lines));
-}
-
-static int check_required(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
+static int check_required(const struct reading *rd, const struct yaml_schema *schema, int line,
 			  const int *lines)
 {
 	for (size_t i = 0; i < schema->n_fields; i++)
@@ -202,14 +525,15 @@ static int check_required(const struct yaml_reading *rd, const struct yaml_schem
 }
 
 /* The mapping that began in line, up to its end. */
-int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
-		      void *ret)
+static int read_mapping(const struct reading *rd, const struct yaml_schema *schema, int line,
+			char *ret)
 {
-	int lines[YAML_MAX_FIELDS] = { 0 };
+	int lines[YAML_MAX_FIELDS] = { 0 }; /* where each field was given; 0: it was not */
 
 	set_defaults(schema, line, ret);
 	for (;;) {
 		struct yaml_piece key;
+		size_t i = 0;
 		int r = yaml_reader_next(rd->reader, &key);
 
 		if (r < 0)
@@ -218,16 +542,27 @@ int yaml_read_mapping(const struct yaml_reading *rd, const struct yaml_schema *s
 			break;
 		if (key.kind != PIECE_SCALAR)
 			return yaml_reader_fail(rd->reader, key.line, "a key must be a text");
-		r = read_key(rd, schema, &key, find_field(schema, key.text), lines, ret);
+		while (i < schema->n_fields && strcmp(schema->fields[i].key, key.text) != 0)
+			i++;
+		if (i == schema->n_fields) {
+			r = pass_over(rd, schema->may_slip, fail_unknown_key(rd, schema, &key));
+		} else if (lines[i]) {
+			r = pass_over(rd, may_slip(schema, &schema->fields[i]),
+				      fail_repeated(rd, key.text, key.line, lines[i]));
+		} else {
+			lines[i] = key.line;
+			r = read_field(rd, schema, &schema->fields[i], ret);
+		}
 		if (r < 0)
 			return r;
 	}
-	note_lines(schema, lines, ret);
+	if (schema->lines_offset)
+		memcpy(ret + schema->lines_offset, lines, schema->n_fields * sizeof(*lines));
 	return check_required(rd, schema, line, lines);
 }
 
 /* An empty file, or a key without a value, is a mapping without keys. */
-static int read_no_keys(const struct yaml_reading *rd, const struct yaml_schema *schema, int line,
+static int read_no_keys(const struct reading *rd, const struct yaml_schema *schema, int line,
 			void *ret)
 {
 	static const int no_lines[YAML_MAX_FIELDS];
@@ -236,17 +571,73 @@ static int read_no_keys(const struct yaml_reading *rd, const struct yaml_schema 
 	return check_required(rd, schema, line, no_lines);
 }
 
-int yaml_read_nested(const struct yaml_reading *rd, const struct yaml_field *f,
-		     const struct yaml_piece *p, void *at)
+static int read_nested(const struct reading *rd, const struct yaml_field *f,
+		       const struct yaml_piece *p, void *at)
 {
 	if (p->kind == PIECE_MAPPING)
-		return yaml_read_mapping(rd, f->item, p->line, at);
+		return read_mapping(rd, f->item, p->line, at);
 	if (p->is_null) /* "retention:", and the keys below it commented out */
 		return read_no_keys(rd, f->item, p->line, at);
-	return yaml_fail_value(rd, f, p);
+	return fail_value(rd, f, p);
 }
 
-static int read_root(const struct yaml_reading *rd, const struct yaml_schema *schema, void *ret)
+static int read_mappings(const struct reading *rd, const struct yaml_field *f,
+			 const struct yaml_piece *p, void *at)
+{
+	CLEANUP(buf_release) struct buf items = BUF_INIT;
+	struct yaml_items list = { NULL, 0 };
+	struct yaml_piece piece;
+	char text[UTF8_QUOTED_BYTES];
+	int r;
+
+	if (p->kind != PIECE_LIST)
+		return fail_value(rd, f, p);
+	for (;; list.n++) {
+		r = yaml_reader_next(rd->reader, &piece);
+		if (r < 0)
+			return r;
+		if (piece.kind == PIECE_LIST_END)
+			break;
+		if (list.n == YAML_MAX_ITEMS)
+			return fail_too_many(rd, f, piece.line);
+		if (piece.kind != PIECE_MAPPING)
+			return yaml_reader_fail(
+				rd->reader, piece.line,
+				"the %s is %s; it must be a mapping of keys to values",
+				f->item->what, show_piece(&piece, text));
+		if (buf_reserve(&items, f->item->size) < 0)
+			return yaml_reader_fail_memory(rd->reader);
+		r = read_mapping(rd, f->item, piece.line, items.data + items.len);
+		if (r < 0)
+			return r;
+		items.len += f->item->size;
+	}
+	list.items = keep(rd, &items);
+	if (!list.items)
+		return yaml_reader_fail_memory(rd->reader);
+	*(struct yaml_items *)at = list;
+	return 0;
+}
+
+static read_fn *const read_by_kind[YAML_MAPPINGS + 1] = {
+	[YAML_STRING] = read_string,
+	[YAML_STRING_OR_NONE] = read_string_or_none,
+	[YAML_INT] = read_scalar,
+	[YAML_U64] = read_scalar,
+	[YAML_NUMBER] = read_scalar,
+	[YAML_BOOL] = read_scalar,
+	[YAML_DURATION] = read_scalar,
+	[YAML_CHOICE] = read_scalar,
+	[YAML_STRINGS] = read_strings,
+	[YAML_STRING_OR_STRINGS] = read_string_or_strings,
+	[YAML_STRING_MAP] = read_string_map,
+	[YAML_MAPPING] = read_nested,
+	[YAML_MAPPINGS] = read_mappings,
+};
+
+/* ---- documents ---- */
+
+static int read_root(const struct reading *rd, const struct yaml_schema *schema, void *ret)
 {
 	struct yaml_piece p;
 	char text[UTF8_QUOTED_BYTES];
@@ -256,13 +647,13 @@ static int read_root(const struct yaml_reading *rd, const struct yaml_schema *sc
 	if (r < 0)
 		return r;
 	if (p.kind == PIECE_MAPPING)
-		r = yaml_read_mapping(rd, schema, p.line, ret);
+		r = read_mapping(rd, schema, p.line, ret);
 	else if (p.kind == PIECE_END || p.is_null)
 		r = read_no_keys(rd, schema, 1, ret);
 	else
 		r = yaml_reader_fail(rd->reader, p.line,
 				     "the %s is %s; it must be a mapping of keys to values",
-				     schema->what, yaml_show_piece(&p, text));
+				     schema->what, show_piece(&p, text));
 	/* A second document would come here. */
 	return r < 0 || p.kind == PIECE_END ? r : yaml_reader_next(rd->reader, &p);
 }
@@ -276,7 +667,7 @@ static int parse(const char *text, size_t len, const char *name, const struct ya
 		 struct arena *arena, void *ret, struct buf *slips, struct err *err)
 {
 	CLEANUP(reader_close_ptr) struct yaml_reader *reader = NULL;
-	struct yaml_reading rd = { NULL, arena, slips, err };
+	struct reading rd = { NULL, arena, slips, err };
 	int r;
 
 	if (len > YAML_MAX_BYTES)
@@ -315,4 +706,56 @@ int yaml_load(const char *path, const struct yaml_schema *schema, struct arena *
 	      struct err *err)
 {
 	return yaml_load_loosely(path, schema, arena, ret, NULL, err);
+}
+
+/* ---- writing ---- */
+
+void yaml_write_value(struct json *j, const struct yaml_field *f, const void *at)
+{
+	const struct yaml_strings *list = at;
+	const struct yaml_pairs *pairs = at;
+	char text[32];
+
+	switch (f->kind) {
+	case YAML_STRING:
+	case YAML_STRING_OR_NONE:
+		json_str(j, *(const char *const *)at);
+		break;
+	case YAML_INT:
+		json_i64(j, *(const int *)at);
+		break;
+	case YAML_U64:
+		json_u64(j, *(const uint64_t *)at);
+		break;
+	case YAML_NUMBER:
+		json_f64(j, *(const double *)at);
+		break;
+	case YAML_DURATION: /* a bare number would be read as minutes */
+		snprintf(text, sizeof(text), "%.0fs", *(const double *)at);
+		json_str(j, text);
+		break;
+	case YAML_BOOL:
+		json_bool(j, *(const bool *)at);
+		break;
+	case YAML_CHOICE:
+		json_str(j, f->choices[*(const int *)at]);
+		break;
+	case YAML_STRINGS:
+	case YAML_STRING_OR_STRINGS:
+		json_begin_array(j);
+		for (size_t i = 0; i < list->n; i++)
+			json_str(j, list->items[i]);
+		json_end_array(j);
+		break;
+	case YAML_STRING_MAP:
+		json_begin_object(j);
+		for (size_t i = 0; i < pairs->n; i++)
+			json_key_string(j, pairs->items[i].name, pairs->items[i].value);
+		json_end_object(j);
+		break;
+	case YAML_MAPPING:
+	case YAML_MAPPINGS:
+		json_none(j);
+		break;
+	}
 }

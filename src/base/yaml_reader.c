@@ -146,20 +146,15 @@ static const struct problem {
 	  false, "begin the list on a line of its own" },
 };
 
-static const struct problem *find_problem(const char *problem)
-{
-	for (size_t i = 0; problem && i < ARRAY_SIZE(problems); i++)
-		if (strcmp(problem, problems[i].problem) == 0)
-			return &problems[i];
-	return NULL;
-}
-
 static int fail_in_parser(const struct yaml_reader *r)
 {
 	const yaml_parser_t *p = &r->parser;
-	const struct problem *known = find_problem(p->problem);
+	const struct problem *known = NULL;
 	int line = (int)p->problem_mark.line + 1;
 
+	for (size_t i = 0; p->problem && !known && i < ARRAY_SIZE(problems); i++)
+		if (strcmp(p->problem, problems[i].problem) == 0)
+			known = &problems[i];
 	if (p->error == YAML_MEMORY_ERROR)
 		return yaml_reader_fail_memory(r);
 	if (is_indented_by_tab(r, line))

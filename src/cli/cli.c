@@ -133,16 +133,6 @@ int cli_find_paths_to_read(struct paths *ret, struct err *err)
 	return 0;
 }
 
-static void tell_migration(const struct paths *paths, const struct store *store)
-{
-	int to, from = store_migrated_from(store, &to);
-
-	if (from > 0)
-		log_warning("the database %s was brought up to date, from layout %d to %d: an "
-			    "older proctor does not read it any more",
-			    paths->db, from, to);
-}
-
 static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		      struct err *err)
 {
@@ -156,20 +146,14 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 			err, r,
 			"nothing has been recorded yet in %s: try \"proctor run -- COMMAND\"",
 			paths->state_dir);
-	if (r == 0) {
+	if (r == 0)
 		store_set_alive_check(*ret, daemon_check_alive, NULL);
-		tell_migration(paths, *ret);
-	}
 	return r;
 }
 
 static void tell_kept(const struct paths *paths)
 {
-	if (store_has_kept_for_newer(paths->db))
-		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
-			    "%s-spool-newer for one: they may look lost",
-			    paths->db);
-	else if (store_has_kept(paths->db))
+	if (store_has_kept(paths->db))
 		log_warning("how some attempts ended waits in %s-spool until the database can be "
 			    "written: they may look lost",
 			    paths->db);

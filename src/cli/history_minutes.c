@@ -5,10 +5,12 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/show.h"
+#include "model/sample_fields.h"
 #include "report/report.h"
 
 struct printer {
@@ -22,26 +24,46 @@ struct printer {
 
 #define MB(v_) ((v_) / 1048576.0)
 
-static void write_values(struct json *j, const char *key, double avg, double min, double max,
-			 double last)
-{
-	json_key(j, key);
-	json_begin_object(j);
-	json_key_f64(j, "avg", avg);
-	json_key_f64(j, "min", min);
-	json_key_f64(j, "max", max);
-	json_key_f64(j, "last", last);
-	json_end_object(j);
-}
+/* A field of a sample as a number with a point, in the unit of JSON, by its kind. */
+#define AVERAGE_F64(v_) (v_)
+#define AVERAGE_U64(v_) (v_)
+#define AVERAGE_MB(v_) MB(v_)
+#define VALUE_F64(v_) (v_)
+#define VALUE_U64(v_) (u64_known(v_) ? (double)(v_) : F64_UNKNOWN)
+#define VALUE_MB(v_) u64_to_mb(v_)
+#define IF_BRIEF(...) __VA_ARGS__
+#define IF_LONG(...)
 
-static double count(uint64_t v)
+/* The four values of each gauge, in the order of recorded minutes. */
+static void write_gauges(struct json *j, const struct minute_row *row)
 {
-	return u64_known(v) ? (double)v : F64_UNKNOWN;
+	const struct {
+		const char *key; /* NULL: not in the brief list */
+		double avg, min, max, last;
+	} gauges[SAMPLE_N_GAUGES] = {
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)                           \
+	IF_##brief_([gauge_] = { key_, AVERAGE_##kind_(row->avg.member_),                          \
+				 VALUE_##kind_(row->min.member_), VALUE_##kind_(row->max.member_), \
+				 VALUE_##kind_(row->last.member_) }, )
+#include "model/sample_fields.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		if (!gauges[i].key)
+			continue;
+		json_key(j, gauges[i].key);
+		json_begin_object(j);
+		json_key_f64(j, "avg", gauges[i].avg);
+		json_key_f64(j, "min", gauges[i].min);
+		json_key_f64(j, "max", gauges[i].max);
+		json_key_f64(j, "last", gauges[i].last);
+		json_end_object(j);
+	}
 }
 
 static void write_json(struct json *j, const struct minute_row *row)
 {
-	const struct proc_sample *min = &row->min, *max = &row->max, *last = &row->last;
+	const struct proc_sample *last = &row->last;
 
 	json_begin_object(j);
 	json_key_f64(j, "timestamp", clock_ns_to_seconds(row->wall_ns));
@@ -52,26 +74,12 @@ static void write_json(struct json *j, const struct minute_row *row)
 	json_key_i64(j, "pid", last->key.pid);
 	json_key_u64(j, "start_ticks", last->key.start_ticks);
 	json_key_string(j, "command", last->command);
-	write_values(j, "cpu_percent", row->avg.cpu_percent, min->cpu_percent, max->cpu_percent,
-		     last->cpu_percent);
-	write_values(j, "rss_mb", MB(row->avg.rss_bytes), u64_to_mb(min->rss_bytes),
-		     u64_to_mb(max->rss_bytes), u64_to_mb(last->rss_bytes));
-	write_values(j, "vms_mb", MB(row->avg.vms_bytes), u64_to_mb(min->vms_bytes),
-		     u64_to_mb(max->vms_bytes), u64_to_mb(last->vms_bytes));
-	write_values(j, "swap_mb", MB(row->avg.swap_bytes), u64_to_mb(min->swap_bytes),
-		     u64_to_mb(max->swap_bytes), u64_to_mb(last->swap_bytes));
-	write_values(j, "threads", row->avg.threads, count(min->threads), count(max->threads),
-		     count(last->threads));
-	write_values(j, "open_fds", row->avg.open_fds, count(min->open_fds), count(max->open_fds),
-		     count(last->open_fds));
-	write_values(j, "gpu_memory_mb", MB(row->avg.gpu_memory_bytes),
-		     u64_to_mb(min->gpu_memory_bytes), u64_to_mb(max->gpu_memory_bytes),
-		     u64_to_mb(last->gpu_memory_bytes));
-	write_values(j, "gpu_pct", row->avg.gpu_percent, min->gpu_percent, max->gpu_percent,
-		     last->gpu_percent);
-	json_key_f64(j, "cpu_seconds", u64_to_seconds(last->cpu_ns));
-	json_key_u64(j, "read_bytes", last->read_bytes);
-	json_key_u64(j, "write_bytes", last->write_bytes);
+	write_gauges(j, row);
+#define WRITE_SECONDS(key_, v_) json_key_f64(j, key_, u64_to_seconds(v_))
+#define WRITE_U64(key_, v_) json_key_u64(j, key_, v_)
+#define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
+	IF_##brief_(WRITE_##kind_(key_, last->member_);)
+#include "model/sample_fields.def"
 	json_end_object(j);
 }
 

@@ -33,7 +33,7 @@ static int list_running(const struct paths *paths, struct attempt_list *ret, str
 	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
 }
 
-static int add_job(const struct attempt *a, struct snapshot *snap, struct assign_root *ret)
+static int add_job(const struct attempt *a, struct snapshot *snap, struct membership_job *ret)
 {
 	/* lives as long as the snapshot */
 	const char *job_id = arena_strdup(&snap->arena, a->job_id);
@@ -50,9 +50,9 @@ static int add_job(const struct attempt *a, struct snapshot *snap, struct assign
 		.uid = a->uid,
 	};
 	snap->active_sheets += a->current_sheet != SHEET_NONE;
-	*ret = (struct assign_root){
-		.key = a->runner,
-		.is_runner = !a->is_attached,
+	*ret = (struct membership_job){
+		.kind = a->is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
+		.root = a->runner,
 		.job_id = job_id,
 		.attempt_id = a->id,
 		.sheet_num = a->current_sheet,
@@ -60,21 +60,11 @@ static int add_job(const struct attempt *a, struct snapshot *snap, struct assign
 	return 0;
 }
 
-static int assign(struct snapshot *snap, const struct assign_root *roots, size_t n)
-{
-	struct assigner *assigner = assigner_new();
-	size_t *n_of = calloc(n + 1, sizeof(*n_of));
-	int r = assigner && n_of ? assign_processes(assigner, snap, roots, n, n_of) : -ENOMEM;
-
-	free(n_of);
-	assigner_free(assigner);
-	return r;
-}
-
 static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
 {
 	size_t n = running->n + 1;
-	struct assign_root *roots = arena_alloc(&snap->arena, n * sizeof(*roots));
+	struct membership_job *roots = arena_alloc(&snap->arena, n * sizeof(*roots));
+	struct membership *membership;
 	int r = 0;
 
 	snap->progress = arena_alloc(&snap->arena, n * sizeof(*snap->progress));
@@ -84,7 +74,14 @@ static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
 		if (running->items[i].is_running) /* else lost, with a late sign of life */
 			r = add_job(&running->items[i], snap, &roots[snap->n_progress]);
 	snap->running_jobs = (int)snap->n_progress;
-	return r < 0 ? r : assign(snap, roots, snap->n_progress);
+	if (r < 0)
+		return r;
+	membership = membership_new();
+	r = membership ? membership_set_jobs(membership, roots, snap->n_progress) : -ENOMEM;
+	if (r == 0)
+		r = membership_scan(membership, snap, MEMBERSHIP_FORGET_MISSING, NULL);
+	membership_free(membership);
+	return r;
 }
 
 /* ---- the daemon ---- */

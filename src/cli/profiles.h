@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "learn/learn.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 struct profiles {
 	struct run_list runs;

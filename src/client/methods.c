@@ -1,4 +1,4 @@
-#include "client/client.h"
+#include "client/library.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/bytes.h"
+#include "base/num.h"
 #include "base/macros.h"
 
 static const struct {
@@ -20,7 +20,7 @@ static void add_number(struct buf *out, const struct rank_facts *f, enum gap_kin
 		buf_printf(out, " (%.0f %% unallocated)", f->unallocated_share * 100);
 	} else if (kind == GAP_PERSISTENT_DRIFT) {
 		buf_add_str(out, " (");
-		bytes_add_text(out, (uint64_t)f->drift_bytes_per_second);
+		num_add_bytes(out, (uint64_t)f->drift_bytes_per_second);
 		buf_printf(out, "/s, R² %.2f)", f->drift_r_squared);
 	} else if (!isnan(f->spike_sigmas)) {
 		buf_printf(out, " (%.0f sigma)", f->spike_sigmas);

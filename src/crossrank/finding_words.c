@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "base/bytes.h"
+#include "base/num.h"
 #include "base/macros.h"
 #include "crossrank/strays.h"
 
@@ -74,7 +74,7 @@ static void add_rank(struct buf *out, const struct rank *rank)
 
 static void add_mib(struct buf *out, double mib)
 {
-	bytes_add_text(out, (uint64_t)fmin(fmax(mib, 0) * BYTES_PER_MIB, 9.2e18));
+	num_add_bytes(out, (uint64_t)fmin(fmax(mib, 0) * BYTES_PER_MIB, 9.2e18));
 }
 
 void finding_add_growth(struct buf *out, const struct candidate *c)

@@ -7,7 +7,7 @@
 
 #include "base/ascii.h"
 #include "base/macros.h"
-#include "stats/fisher.h"
+#include "stats/probability.h"
 #include "stats/noise.h"
 
 #define MIN_STEPS 3

@@ -18,7 +18,6 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/daemon.h"
-#include "base/file_limit.h"
 #include "daemon/launch.h"
 #include "daemon/user.h"
 

@@ -18,7 +18,7 @@ struct detached {
 	const char *name; /* of the job file, for records and messages */
 	const char *workdir;
 	uid_t uid;		    /* ours, or (as root) somebody's */
-	const struct rlimit *files; /* file_limit.h */
+	const struct rlimit *files; /* file_limit_raise() */
 	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */
 	const char *path;	    /* its name… */

@@ -83,7 +83,7 @@ static const struct list notes_list = {
 	GUEST_MAX_NOTES, init_note,	      is_good_note
 };
 
-/* *ret_items stays as it is where nothing was told, as by an older runner. */
+/* *ret_items stays as it is where the list is missing or empty. */
 static int read_list(const struct guest_reading *r, const struct list *list,
 		     const struct rpc_value *v, void *ret_items, size_t *ret_n)
 {

@@ -1,7 +1,7 @@
 /*
  * hold - whether the next sheet of a submitted job may start, by the daemon's word.
  *
- * Under pressure (learn/pressure.h) a sheet waits. The daemon is asked again every
+ * Under pressure (learn/admission.h) a sheet waits. The daemon is asked again every
  * second meanwhile, so that the sheet starts as soon as the pressure falls, and
  * everybody can see why it waits. A job does not depend on a daemon: where none is,
  * nothing waits, and if it goes away during the wait the sheet starts after the

@@ -66,7 +66,7 @@ static int ask_for_deaths(struct link *link, struct rpc_value **ret)
 	return link_ask_spare(link, "runner.deaths", params, ret);
 }
 
-/* 0 where there is none, as of an older daemon. */
+/* 0 where the answer has none. */
 static uint64_t read_count(const struct rpc_value *answer, const char *key)
 {
 	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));

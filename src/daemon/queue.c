@@ -17,7 +17,6 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/detach.h"
-#include "base/file_limit.h"
 #include "daemon/queue_file.h"
 
 struct queue {

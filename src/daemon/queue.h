@@ -24,7 +24,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "learn/learn.h"
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/snapshot.h"
 
 struct queued {
@@ -35,20 +35,19 @@ struct queued {
 	uid_t uid;  /* who runs it */
 	size_t n_bytes;
 	uint64_t submitted_wall_ns;
-	uint64_t submission;	    /* its attempt has the same (model/job.h); U64_UNKNOWN: of a
-				       daemon that gave none */
-	uint64_t input_bytes;	    /* of the files that it names, as its submitter says */
-	bool is_started;	    /* a runner has it, or had it */
-	bool was_executed;	    /* we have seen the runner begin */
-	bool is_cancelled;	    /* since then */
-	bool is_over;		    /* its end was told, and cannot be written down yet */
-	struct proc_key runner;	    /* which it is; unknown start_ticks: an older daemon's */
-	int start_fd;		    /* of one that is on its way: see detach.h; -1 */
-	uint64_t started_boot_ns;   /* since when we know that */
-	uint64_t not_before_ns;	    /* by CLOCK_BOOTTIME: back-pressure */
-	bool is_held_told;	    /* that it is held up by that, since it is */
-	struct estimate estimate;   /* of what it will need, when that was last asked */
-	uint64_t estimated_boot_ns; /* 0: never */
+	uint64_t submission;	  /* its attempt has the same (model/job.h) */
+	uint64_t input_bytes;	  /* of the files that it names, as its submitter says */
+	bool is_started;	  /* a runner has it, or had it */
+	bool was_executed;	  /* we have seen the runner begin */
+	bool is_cancelled;	  /* since then */
+	bool is_over;		  /* its end was told, and cannot be written down yet */
+	struct proc_key runner;	  /* which it is; unknown start_ticks: a daemon before started it */
+	int start_fd;		  /* of one that is on its way: see detach.h; -1 */
+	uint64_t started_boot_ns; /* since when we know that */
+	uint64_t not_before_ns;	  /* by CLOCK_BOOTTIME: back-pressure */
+	bool is_held_told;	  /* that it is held up by that, since it is */
+	struct estimate estimate; /* of what it will need, when that was last asked */
+	uint64_t estimated_boot_ns;	 /* 0: never */
 	char reason[ADMIT_REASON_BYTES]; /* why it waits; "": it does not */
 };
 

@@ -58,7 +58,7 @@ static const struct rpc_field head_fields[] = {
 	{ "submitted_wall_ns", RPC_U64, offsetof(struct head, submitted_wall_ns),
 	  .is_required = true },
 	{ "input_bytes", RPC_U64, offsetof(struct head, input_bytes), .is_required = false },
-	{ "submission", RPC_U64, offsetof(struct head, submission), .is_required = false },
+	{ "submission", RPC_U64, offsetof(struct head, submission), .is_required = true },
 };
 
 static struct queued *queued_new(const struct head *head, const char *path)
@@ -128,9 +128,7 @@ int queue_file_read(const char *path, struct queued **ret, struct err *err)
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct rpc_value *value = NULL;
 	struct queued *job = NULL;
-	struct head head = { .uid = geteuid(),
-			     .submission = U64_UNKNOWN,
-			     .input_bytes = U64_UNKNOWN };
+	struct head head = { .uid = geteuid(), .input_bytes = U64_UNKNOWN };
 	int r = read_first_line(path, &line, &head.n_bytes, err);
 
 	if (r == 0)

@@ -164,7 +164,7 @@ static int try_to_open(struct run *run, unsigned patience_ms, struct err *err)
 	if (r < 0)
 		return r;
 	run->store_file = id_of(path);
-	upkeep_begin(run->upkeep, run->store, path);
+	upkeep_tell_set_aside(run->store);
 	return begin_recording(run, err);
 }
 

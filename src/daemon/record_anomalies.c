@@ -25,7 +25,7 @@ static void trace(struct run *run, const struct episode *e, struct anomaly_evide
 	r = evidence_trace_begin(&run->trace, &plan, e, evidence, &err);
 	if (r < 0)
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
-	else if (tree_add_stranger(run->tree, run->trace.tracer) < 0)
+	else if (membership_add_stranger(run->members, run->trace.tracer) < 0)
 		evidence_trace_stop(&run->trace);
 }
 
@@ -35,7 +35,7 @@ static void keep_trace(struct run *run, bool has_ended)
 
 	if (!has_ended)
 		return;
-	tree_forget_stranger(run->tree, run->trace.ended);
+	membership_forget_stranger(run->members, run->trace.ended);
 	if (unsaved_set_evidence(&run->unsaved, run->store, run->trace.episode,
 				 &run->trace.evidence, &err) < 0)
 		log_warning("the trace of %s is not recorded%s: %s", run->trace.episode,

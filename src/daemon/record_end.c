@@ -265,10 +265,11 @@ static void take_signals(struct run *run)
 static void note_left(struct run *run)
 {
 	size_t n = 0;
-	const pid_t *pids = runner_has_processes(run->runner) ? tree_pids(run->tree, &n) : NULL;
+	const pid_t *pids =
+		runner_has_processes(run->runner) ? membership_pids(run->members, &n) : NULL;
 
 	for (size_t i = 0; pids && i < n; i++) {
-		const struct tree_member *m = tree_find(run->tree, pids[i]);
+		const struct job_member *m = membership_find(run->members, pids[i]);
 		struct proc_key key = m ? m->key : (struct proc_key){ 0 };
 
 		if (!m) /* it has ended, and another may have its pid */

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/run_internal.h"
-#include "model/gpu_words.h"
+#include "model/job.h"
 
 void record_note_count(struct attempt *a, uint64_t n, const char *what, const char *why)
 {

@@ -5,7 +5,7 @@
 #include "base/unknown.h"
 #include "crossrank/crossrank.h"
 #include "daemon/recorded_ranks.h"
-#include "model/rank_finding.h"
+#include "model/job.h"
 
 /* Several paths at once are told as the likely one. */
 static struct text phase_of(const struct phase_place *place)

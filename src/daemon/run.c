@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/unknown.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "daemon/late_word.h"
 #include "daemon/record.h"
 #include "daemon/record_end.h"
@@ -79,7 +79,7 @@ static void note_strangers(struct run *run)
 	if (!runner_has_children() || !run->collector)
 		return;
 	if (collector_scan(run->collector, &run->snap, &err) == 0)
-		tree_note_strangers(run->tree, &run->snap);
+		membership_note_strangers(run->members, &run->snap);
 }
 
 static int open_runner(struct run *run, struct err *err)
@@ -97,9 +97,9 @@ static int open_runner(struct run *run, struct err *err)
 		.ctx = run,
 	};
 
-	run->tree = tree_new(o->spec->job_id, getpid());
-	options.tree = run->tree;
-	if (!run->tree)
+	run->members = membership_new_own(o->spec->job_id, getpid());
+	options.members = run->members;
+	if (!run->members)
 		return err_set(err, -ENOMEM, "out of memory");
 	run_counting_open(run);
 	options.is_traceable = run_calls_traces(run->calls);
@@ -183,7 +183,7 @@ static void close_run(struct run *run)
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
-	run->tree = tree_free(run->tree);
+	run->members = membership_free(run->members);
 	free(run->series);
 	snapshot_release(&run->snap);
 	close_fd(&run->root_fd);

@@ -17,7 +17,7 @@
 #define TAG 1
 
 struct run_calls {
-	struct tree *tree;
+	struct membership *members;
 	struct told_calls calls;
 	struct err trouble;	/* the first; code 0: none */
 	struct err why_no_ebpf; /* where it is strace */
@@ -58,8 +58,8 @@ static int find_rung(const struct run_syscalls *o, struct run_calls *c, struct e
 	return sources_has_strace() ? 0 : err_set(err, -ENOENT, "strace is not installed");
 }
 
-void run_calls_open(const struct run_syscalls *options, struct tree *tree, struct run_calls **ret,
-		    struct err *err)
+void run_calls_open(const struct run_syscalls *options, struct membership *members,
+		    struct run_calls **ret, struct err *err)
 {
 	struct run_calls *c = calloc(1, sizeof(*c));
 
@@ -68,7 +68,7 @@ void run_calls_open(const struct run_syscalls *options, struct tree *tree, struc
 		err_set(err, -ENOMEM, "out of memory");
 		return;
 	}
-	c->tree = tree;
+	c->members = members;
 	c->calls.processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES;
 	*ret = find_rung(options, c, err) == 0 ? c : run_calls_close(c);
 	if (*ret && c->ebpf)
@@ -114,7 +114,7 @@ static void note_trouble(struct run_calls *c, const struct err *err)
 /* It is our child, and no part of the job. */
 static int set_apart(struct run_calls *c, const struct strace *s)
 {
-	return tree_add_stranger(c->tree, strace_pid(s));
+	return membership_add_stranger(c->members, strace_pid(s));
 }
 
 static int add_strace(struct run_calls *c, pid_t pid, struct err *err)

@@ -24,8 +24,8 @@ struct run_calls;
  * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
  * NULL where there is none, and err says why.
  */
-void run_calls_open(const struct run_syscalls *options, struct tree *tree, struct run_calls **ret,
-		    struct err *err);
+void run_calls_open(const struct run_syscalls *options, struct membership *members,
+		    struct run_calls **ret, struct err *err);
 struct run_calls *run_calls_close(struct run_calls *c);
 
 /* Whether commands have to allow that they are traced. */

@@ -56,7 +56,7 @@ void run_counting_open(struct run *run)
 		run->asks_daemon = run->options->is_submitted;
 		return;
 	}
-	run_calls_open(o, run->tree, &run->calls, &run->calls_err);
+	run_calls_open(o, run->members, &run->calls, &run->calls_err);
 	run->asks_daemon =
 		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
 	if (!run->asks_daemon)

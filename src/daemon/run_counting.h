@@ -9,7 +9,7 @@
 
 struct run;
 
-/* After run->tree is there, and before the runner, which has to know whether a command waits. */
+/* After run->members is there, and before the runner, which has to know whether a command waits. */
 void run_counting_open(struct run *run);
 
 /* Once, if run->asks_daemon: the first command is there, and waits. */

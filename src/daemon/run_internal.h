@@ -47,7 +47,7 @@ struct run {
 	struct loop_fd *life_watch;
 
 	struct runner *runner;
-	struct tree *tree;
+	struct membership *members;
 	struct tally *tally;
 	struct collector *collector;  /* NULL: /proc cannot be read */
 	struct gpus *gpus;	      /* NULL: there are none, or nobody wants to know */

@@ -16,11 +16,11 @@ static void on_fork_event(struct run *run, const struct life_event *ev)
 		.wall_ns = run_time_of(run, ev->wall_ns),
 		.uid = U64_UNKNOWN,
 	};
-	const struct tree_member *member;
+	const struct job_member *member;
 
-	if (!tree_on_fork(run->tree, ev->parent_pid, ev->pid))
+	if (!membership_start(run->members, ev->parent_pid, ev->pid))
 		return;
-	member = tree_find(run->tree, ev->pid);
+	member = membership_find(run->members, ev->pid);
 	birth.sheet_num = member->sheet_num;
 	birth.rank = member->rank;
 	tally_fork(run->tally, &birth);
@@ -31,7 +31,7 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	CLEANUP(buf_release) struct buf command = BUF_INIT;
 	bool is_read;
 
-	if (!tree_find(run->tree, ev->pid))
+	if (!membership_find(run->members, ev->pid))
 		return;
 	is_read = sources_read_command(run->root_fd, ev->pid, run->options->mask, &command) == 0;
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
@@ -51,7 +51,7 @@ static void take_name(struct run *run, const struct life_event *ev)
 
 static void on_exit_event(struct run *run, const struct life_event *ev)
 {
-	if (!tree_on_exit(run->tree, ev->pid, ev->parent_pid))
+	if (!membership_exit(run->members, ev->pid, ev->parent_pid))
 		return;
 	take_name(run, ev);
 	tally_account(run->tally, ev->pid, &ev->account);

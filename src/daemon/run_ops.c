@@ -109,7 +109,7 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 	struct run *run = ctx;
 
 	take_io(run);
-	tree_on_exit(run->tree, reaped->pid, getpid());
+	membership_exit(run->members, reaped->pid, getpid());
 	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
 }
 

@@ -31,7 +31,7 @@
 static int look(struct run *run, bool at_all, struct err *err)
 {
 	size_t n;
-	const pid_t *pids = tree_pids(run->tree, &n);
+	const pid_t *pids = membership_pids(run->members, &n);
 
 	if (at_all || run->forget_missing || !pids)
 		return collector_scan(run->collector, &run->snap, err);
@@ -41,16 +41,16 @@ static int look(struct run *run, bool at_all, struct err *err)
 /* Which processes there are, and which of them are ours. */
 bool run_scan(struct run *run, bool at_all)
 {
-	enum tree_missing missing;
+	enum membership_missing missing;
 	struct err err = ERR_INIT;
 	int r;
 
 	run_life_drain(run);
 	if (!run->collector)
 		return false;
-	missing = run->forget_missing ? TREE_FORGET_MISSING : TREE_KEEP_ONCE;
+	missing = run->forget_missing ? MEMBERSHIP_FORGET_MISSING : MEMBERSHIP_KEEP_ONCE;
 	r = look(run, at_all, &err);
-	if (r == 0 && tree_assign(run->tree, &run->snap, missing) < 0)
+	if (r == 0 && membership_scan(run->members, &run->snap, missing, NULL) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	if (r < 0 && !run->scan_failed)
 		log_error("cannot look at the job's processes: %s", err.text);

@@ -22,7 +22,7 @@ void run_start_ticks(struct run *run);
 
 /*
  * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
- * run->tree. False: they could not be looked at.
+ * run->members. False: they could not be looked at.
  */
 bool run_scan(struct run *run, bool at_all);
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "daemon/notify.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
@@ -117,14 +117,14 @@ static int make_parts(struct service *s, struct err *err)
 {
 	s->loop = loop_new();
 	s->bus = bus_new();
-	s->assigner = assigner_new();
+	s->membership = membership_new();
 	s->orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention,
 					 s->options->paths->jsonl)
 			    : NULL;
 	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
-	if (!s->loop || !s->upkeep || !s->bus || !s->assigner || !s->watch || !s->orphans ||
+	if (!s->loop || !s->upkeep || !s->bus || !s->membership || !s->watch || !s->orphans ||
 	    !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	watch_set_word_check(s->watch, may_be_told);
@@ -319,7 +319,7 @@ static void close_service(struct service *s)
 	s->collector = collector_free(s->collector);
 	s->between = collector_free(s->between);
 	service_close_gpus(s);
-	s->assigner = assigner_free(s->assigner);
+	s->membership = membership_free(s->membership);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);
 	s->learner = learner_free(s->learner);

@@ -166,7 +166,10 @@ static void recall_process(struct service *s, const struct watched *job,
 
 	if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
 		return;
-	assign_remember(s->assigner, &p->key, job->job_id, p->sheet_num);
+	membership_add(s->membership, &(struct job_member){ .key = p->key,
+							    .attempt_id = job->a.id,
+							    .sheet_num = p->sheet_num,
+							    .rank = RANK_NONE });
 	members_see(s->life.members, &member);
 }
 
@@ -213,7 +216,10 @@ bool service_keep_birth(struct service *s, struct member *born)
 	if (!job || ++at->n_births > MAX_BIRTHS ||
 	    proc_start_ticks(born->key.pid, &born->key.start_ticks) < 0)
 		return false;
-	assign_remember(s->assigner, &born->key, job->job_id, SHEET_NONE);
+	membership_add(s->membership, &(struct job_member){ .key = born->key,
+							    .attempt_id = job->a.id,
+							    .sheet_num = SHEET_NONE,
+							    .rank = RANK_NONE });
 	return true;
 }
 

@@ -58,7 +58,7 @@ static void write_active(struct json *j, const struct service *s, const struct r
 /* By the last look. Two users may have jobs of one name. */
 static bool is_of_job(const struct service *s, size_t i, const struct watched *job)
 {
-	int owner = s->snap.processes[i].job_id ? assign_owner(s->assigner, i) : -1;
+	int owner = s->snap.processes[i].job_id ? membership_owner(s->membership, i) : -1;
 
 	return owner >= 0 && s->root_uids[owner] == job->a.uid &&
 	       strcmp(s->snap.processes[i].job_id, job->job_id) == 0;

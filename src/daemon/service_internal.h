@@ -173,7 +173,7 @@ struct service {
 	struct service_gpus gpus;
 	struct collector *collector;
 	struct collector *between; /* for looks between two ticks; NULL: there was none yet */
-	struct assigner *assigner;
+	struct membership *membership;
 	struct snapshot snap; /* the last one */
 	bool has_snap;
 	struct system_sample host_before; /* at the tick before that */
@@ -245,8 +245,8 @@ struct service {
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */
 
-	struct assign_root *roots; /* one for each job that was watched at the last tick */
-	uint64_t *root_uids;	   /* whose those are */
+	struct membership_job *roots; /* one for each job that was watched at the last tick */
+	uint64_t *root_uids;	      /* whose those are */
 	size_t *n_of;
 	size_t cap_roots;
 

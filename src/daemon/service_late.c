@@ -124,7 +124,7 @@ static int hear_end(struct service *s, const struct rpc_peer *peer, struct attem
 	struct queued *queued = queue_find(s->queue, a->job_id, peer->uid);
 
 	if (queued && service_is_unfollowed(s, queued) && !queued->is_over &&
-	    service_is_attempt_of(queued, a)) { /* and not another run of that name */
+	    a->submission == queued->submission) { /* and not another run of that name */
 		queued->is_over = true;
 		service_answer_unrecorded(s, queued, a);
 	}

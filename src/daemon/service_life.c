@@ -24,7 +24,7 @@
 /* As the last look saw it; NULL: it was not there. */
 static const char *command_of(const struct service *s, const struct proc_key *key)
 {
-	int i = s->has_snap ? assign_find(s->assigner, key->pid) : -1;
+	int i = s->has_snap ? membership_index(s->membership, key->pid) : -1;
 	const struct proc_sample *p;
 
 	if (i < 0 || (size_t)i >= s->snap.n_processes)

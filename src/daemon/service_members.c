@@ -160,7 +160,7 @@ int service_settle_life(struct service *s, struct err *err)
 	for (size_t i = 0; i < n; i++)
 		see_root(s, jobs[i]);
 	for (size_t i = 0; r >= 0 && i < s->snap.n_processes; i++) {
-		int owner = assign_owner(s->assigner, i);
+		int owner = membership_owner(s->membership, i);
 
 		if (owner >= 0)
 			r = see_process(s, jobs[owner], &s->snap.processes[i]);

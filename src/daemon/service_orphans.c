@@ -147,7 +147,7 @@ void service_leave_job(struct service *s, const struct watched *job)
 	members_each(s->life.members, job->a.id, suspect, &ending);
 	if (job->n_processes == 0 && !job->a.is_attached)
 		suspect_recorded(&ending);
-	assigner_forget_job(s->assigner, job->job_id);
+	membership_forget_job(s->membership, job->a.id);
 }
 
 /* ---- of those that were lost before we began ---- */

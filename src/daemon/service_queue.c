@@ -45,14 +45,6 @@ int service_open_queue(struct service *s, struct err *err)
 /* What the database has of it: an attempt of this submission. */
 enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
 
-/* Of a job that an older daemon has queued only the time can tell. */
-bool service_is_attempt_of(const struct queued *job, const struct attempt *a)
-{
-	if (u64_known(job->submission))
-		return a->submission == job->submission;
-	return u64_known(a->started_wall_ns) && a->started_wall_ns >= job->submitted_wall_ns;
-}
-
 static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -60,14 +52,14 @@ static int find_trace(struct service *s, const struct queued *job, enum trace *r
 	const struct attempt_filter filter = {
 		.job_id = job->job_id,
 		.uid = &uid,
-		.submission = u64_known(job->submission) ? job->submission : 0,
+		.submission = job->submission,
 		.limit = 1,
 		.is_strict = true, /* or it is run again */
 	};
 	int r = store_list_attempts(s->store, &filter, &list, err);
 
 	*ret = NOT_RUN;
-	if (r == 0 && list.n > 0 && service_is_attempt_of(job, &list.items[0]))
+	if (r == 0 && list.n > 0 && list.items[0].submission == job->submission)
 		*ret = u64_known(list.items[0].ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
 	return r;
 }

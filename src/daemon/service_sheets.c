@@ -20,7 +20,7 @@ void service_ask_sheets(struct service *s, struct watched *const *jobs)
 
 	for (size_t k = 0; k < s->snap.n_processes; k++) {
 		struct proc_sample *p = &s->snap.processes[k];
-		int owner = assign_owner(s->assigner, k);
+		int owner = membership_owner(s->membership, k);
 
 		if (owner < 0 || p->sheet_num != SHEET_NONE || jobs[owner]->a.is_attached)
 			continue;
@@ -28,5 +28,5 @@ void service_ask_sheets(struct service *s, struct watched *const *jobs)
 		n_found += p->sheet_num != SHEET_NONE;
 	}
 	if (n_found > 0)
-		assign_inherit_sheets(s->assigner, &s->snap);
+		membership_inherit_sheets(s->membership, &s->snap);
 }

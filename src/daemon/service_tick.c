@@ -32,7 +32,7 @@ static int try_to_open(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
-	upkeep_begin(s->upkeep, s->store, s->options->paths->db);
+	upkeep_tell_set_aside(s->store);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r == 0 && stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
@@ -119,7 +119,7 @@ static int collect(struct service *s, struct err *err)
 
 static int reserve_roots(struct service *s, size_t n)
 {
-	struct assign_root *roots;
+	struct membership_job *roots;
 	uint64_t *uids;
 	size_t *n_of;
 
@@ -143,9 +143,9 @@ static int reserve_roots(struct service *s, size_t n)
 static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		s->roots[i] = (struct assign_root){
-			.key = jobs[i]->a.runner,
-			.is_runner = !jobs[i]->a.is_attached,
+		s->roots[i] = (struct membership_job){
+			.kind = jobs[i]->a.is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
+			.root = jobs[i]->a.runner,
 			.job_id = jobs[i]->job_id,
 			.attempt_id = jobs[i]->a.id,
 			.sheet_num = jobs[i]->a.current_sheet,
@@ -178,7 +178,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 							.cpu_percent = F64_UNKNOWN };
 	}
 	for (size_t k = 0; k < s->snap.n_processes; k++) {
-		int owner = assign_owner(s->assigner, k);
+		int owner = membership_owner(s->membership, k);
 
 		if (owner < 0)
 			continue;
@@ -187,7 +187,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		service_add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
-	assign_inherit_sheets(s->assigner, &s->snap);
+	membership_inherit_sheets(s->membership, &s->snap);
 	service_ask_sheets(s, jobs);
 }
 
@@ -225,7 +225,8 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
 	service_recall_attached(s);
 	list_roots(s, jobs, n);
-	if (assign_processes(s->assigner, &s->snap, s->roots, n, s->n_of) < 0)
+	if (membership_set_jobs(s->membership, s->roots, n) < 0 ||
+	    membership_scan(s->membership, &s->snap, MEMBERSHIP_FORGET_MISSING, s->n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
 	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);

@@ -10,7 +10,7 @@
 /* Whose job process number i of the last snapshot is of; U64_UNKNOWN: of none. */
 static uint64_t uid_of_process(const struct service *s, size_t i)
 {
-	int owner = s->snap.processes[i].job_id ? assign_owner(s->assigner, i) : -1;
+	int owner = s->snap.processes[i].job_id ? membership_owner(s->membership, i) : -1;
 
 	return owner >= 0 ? s->root_uids[owner] : U64_UNKNOWN;
 }

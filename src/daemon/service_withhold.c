@@ -38,7 +38,7 @@ void service_withhold_io(struct service *s, size_t n_jobs)
 		return;
 	for (size_t i = 0; i < s->snap.n_processes; i++) {
 		struct proc_sample *p = &s->snap.processes[i];
-		int job = assign_owner(s->assigner, i);
+		int job = membership_owner(s->membership, i);
 		uint64_t uid = job >= 0 ? s->root_uids[job] : 0;
 
 		if (uid == 0)

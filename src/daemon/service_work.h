@@ -15,9 +15,6 @@ int service_open_queue(struct service *s, struct err *err);
 /* Whether it was started, and there is no database that would tell what becomes of it. */
 bool service_is_unfollowed(const struct service *s, const struct queued *job);
 
-/* Whether the attempt is what became of it. */
-bool service_is_attempt_of(const struct queued *job, const struct attempt *a);
-
 /*
  * Whether an attempt of it is in the database: it is over if it is not watched (any more). Of one
  * that is not followed: whether its end was told, or its runner is gone.

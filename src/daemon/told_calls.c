@@ -238,8 +238,8 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
 	uint64_t threads = rpc_value_u64(rpc_value_get(v, "lost_threads"));
 	uint64_t withheld = rpc_value_u64(rpc_value_get(v, "withheld_processes"));
-	int r = sums && u64_known(untold) && u64_known(lost) ? read_text(sums, &calls->sums)
-							     : -EBADMSG;
+	bool has_all = sums && u64_known(untold) && u64_known(lost) && u64_known(threads);
+	int r = has_all ? read_text(sums, &calls->sums) : -EBADMSG;
 
 	if (r == 0)
 		r = told_calls_read_processes(rpc_value_get(v, "processes"), &calls->processes);
@@ -248,8 +248,7 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls)
 	read_error(v, calls);
 	calls->processes.n_untold = u64_add(calls->processes.n_untold, untold);
 	calls->lost.calls = u64_add(calls->lost.calls, lost);
-	if (u64_known(threads)) /* an older daemon does not say */
-		calls->lost.threads = u64_add(calls->lost.threads, threads);
+	calls->lost.threads = u64_add(calls->lost.threads, threads);
 	if (u64_known(withheld))
 		calls->n_withheld = u64_add(calls->n_withheld, withheld);
 	return 0;

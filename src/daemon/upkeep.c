@@ -35,7 +35,7 @@ struct upkeep {
 	bool is_new_policy;	 /* nothing was done by it yet: any byte above is too much */
 	uint64_t tick_boot_ns;	 /* the last tick… */
 	uint64_t interval_ns; /* …and how long after the one before it was; 0: there was none */
-	bool failed, is_held, is_newer_told; /* said once */
+	bool failed, is_held; /* said once */
 };
 
 struct retention_policy upkeep_policy(const struct config_retention *policy, const char *jsonl_path)
@@ -190,18 +190,6 @@ void upkeep_tell_set_aside(struct store *store)
 		log_warning("how some attempts ended was kept beside the database and is damaged: "
 			    "those look lost, and what is left of it is in %s",
 			    file.data);
-}
-
-void upkeep_begin(struct upkeep *u, struct store *store, const char *db_path)
-{
-	bool has_newer = store_has_kept_for_newer(db_path);
-
-	upkeep_tell_set_aside(store);
-	if (has_newer && !u->is_newer_told)
-		log_warning("how some attempts ended was kept by a newer proctor, and waits in "
-			    "%s-spool-newer for one: they may look lost",
-			    db_path);
-	u->is_newer_told = has_newer;
 }
 
 bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)

@@ -26,9 +26,6 @@ void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 /* Damaged ends that this handle has met and moved are told. By whoever opens it, on any thread. */
 void upkeep_tell_set_aside(struct store *store);
 
-/* The database was just opened: tells once of ends beside it that could not be taken in. */
-void upkeep_begin(struct upkeep *u, struct store *store, const char *db_path);
-
 /*
  * The database could not be opened or begun, for this error: on a full disk rotated logs above
  * max_bytes go, for which nobody needs it. True: some did, so that it can be tried again.

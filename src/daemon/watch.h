@@ -14,7 +14,7 @@
 #include "bus/bus.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/job.h"
 #include "store/store.h"
 
@@ -90,7 +90,7 @@ void watch_forget(struct watch *w);
  * The sheet of a process that was born then. A runner writes down that a sheet has
  * begun a moment after its first process has: what is younger than the last look and that
  * moment may be of a sheet that is not known yet, and is SHEET_NONE; what an ancestor of it is
- * of, it is of too (assign_inherit_sheets()).
+ * of, it is of too (membership_inherit_sheets()).
  */
 int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t born_wall_ns);
 

@@ -54,23 +54,6 @@ static bool is_lost(double value, bool was_known)
 	return was_known && !f64_known(value);
 }
 
-static void describe_host(const struct tick *t, double percent, struct finding *f)
-{
-	const struct system_sample *sys = &t->snap->system;
-	size_t n;
-
-	snprintf(f->text, sizeof(f->text),
-		 "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
-		 percent, u64_to_mb(sys->memory_available_bytes),
-		 t->config->memory_pressure_percent);
-	n = strlen(f->text);
-	if (f64_known(sys->psi_memory.full.avg10))
-		snprintf(f->text + n, sizeof(f->text) - n,
-			 "; everybody waited for memory in %.0f %% of the last 10 s (threshold: "
-			 "%.0f %%)",
-			 sys->psi_memory.full.avg10, t->config->memory_pressure_stall_percent);
-}
-
 void check_host_memory(const struct tick *t, struct finding *f)
 {
 	const struct system_sample *sys = &t->snap->system;
@@ -79,6 +62,7 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	double percent = available_percent(sys);
 	int level = percent < limit / 5 ? 3 : percent < limit / 2 ? 2 : percent < limit ? 1 : 0;
 	int by_stall = stall_level(stall, stall_limit);
+	size_t n;
 
 	if (!isfinite(percent))
 		return;
@@ -99,7 +83,16 @@ void check_host_memory(const struct tick *t, struct finding *f)
 	if (by_stall > level)
 		take_stall(stall, stall_limit,
 			   t->before ? t->before->psi_memory.full.avg10 : F64_UNKNOWN, f);
-	describe_host(t, percent, f);
+	snprintf(f->text, sizeof(f->text),
+		 "%.1f %% of the host's memory (%.0f MB) is available (threshold: %.0f %%)",
+		 percent, u64_to_mb(sys->memory_available_bytes),
+		 t->config->memory_pressure_percent);
+	n = strlen(f->text);
+	if (f64_known(sys->psi_memory.full.avg10))
+		snprintf(f->text + n, sizeof(f->text) - n,
+			 "; everybody waited for memory in %.0f %% of the last 10 s (threshold: "
+			 "%.0f %%)",
+			 sys->psi_memory.full.avg10, t->config->memory_pressure_stall_percent);
 }
 
 /* ---- memory pressure of a cgroup ----
@@ -244,12 +237,12 @@ static void find_kills(uint64_t n, double told, enum severity severity, const ch
 
 void check_host_oom(const struct tick *t, struct finding *f)
 {
-	find_kills(t->host_kills, t->host_kills_told, SEVERITY_MEDIUM, "host", "", f);
+	find_kills(t->host_kills, t->host_kills_before, SEVERITY_MEDIUM, "host", "", f);
 }
 
 void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struct finding *f)
 {
-	find_kills(t->cgroup_kills, t->cgroup_kills_told,
+	find_kills(t->cgroup_kills, t->cgroup_kills_before,
 		   t->cgroup_kills_are_of_job ? SEVERITY_HIGH : SEVERITY_MEDIUM, "cgroup ", c->path,
 		   f);
 }
@@ -297,4 +290,135 @@ void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f)
 		f->text, sizeof(f->text),
 		"the kernel has killed %llu more process%s of the job for want of memory, pid %d last",
 		(unsigned long long)n, n == 1 ? "" : "es", (int)ev->key.pid);
+}
+
+/* ---- GPUs ---- */
+
+#define CLEAR_FACTOR 0.95
+
+/* ---- GPU memory ----
+ *
+ * gpu_memory_percent or more is in use: low, for many programs take all there is at once;
+ * medium from 99 %.
+ */
+void check_gpu_memory(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
+{
+	double percent = 100 * gpu->memory_used_mb / gpu->memory_total_mb;
+
+	if (!isfinite(percent))
+		return;
+	f->value = percent;
+	f->before = t->gpu_percent;
+	f->threshold = t->config->gpu_memory_percent;
+	f->stand = percent < f->threshold * CLEAR_FACTOR ? STAND_CLEAR : STAND_BETWEEN;
+	if (percent < f->threshold)
+		return;
+	f->stand = STAND_OVER;
+	f->severity = percent >= 99 ? SEVERITY_MEDIUM : SEVERITY_LOW;
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d has %.0f of %.0f MB in use, %.0f %% (threshold: %.0f %%)", gpu->index,
+		 gpu->memory_used_mb, gpu->memory_total_mb, percent, f->threshold);
+}
+
+/* ---- GPU held but idle ----
+ *
+ * A twentieth of its memory or more is in use, and it has done nothing (below 1 %, and no process
+ * has a share of it) for gpu_idle_duration_seconds: low, medium after ten times as long.
+ */
+void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
+{
+	char shown[CHECKS_TIME_BYTES], limit[CHECKS_TIME_BYTES];
+
+	if (!f64_known(gpu->utilization_pct) || !f64_known(gpu->memory_used_mb))
+		return;
+	f->stand = STAND_CLEAR;
+	f->value = 0;
+	if (!f64_known(t->gpu_idle))
+		return;
+	f->value = t->now - t->gpu_idle;
+	f->threshold = t->config->gpu_idle_duration_seconds;
+	f->stand = f->value >= f->threshold ? STAND_OVER : STAND_BETWEEN;
+	f->severity = f->value >= 10 * f->threshold ? SEVERITY_MEDIUM : SEVERITY_LOW;
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d has done nothing for %s (threshold: %s) while %.0f MB are held",
+		 gpu->index, checks_time(f->value, shown), checks_time(f->threshold, limit),
+		 gpu->memory_used_mb);
+}
+
+/* ---- GPU too hot ----
+ *
+ * It runs slower because of heat or its supply, or has gpu_temperature_c degrees: medium; high
+ * when it is braked by heat or from 5 degrees more, critical from 10 degrees more.
+ */
+#define BRAKED_BY_HEAT (GPU_THROTTLE_THERMAL | GPU_THROTTLE_HARDWARE_THERMAL)
+#define BRAKED_BY_SUPPLY GPU_THROTTLE_POWER_BRAKE
+
+/* What a person or a setting wants is no fault. */
+static uint64_t brakes_of(const struct gpu_sample *gpu)
+{
+	if (!u64_known(gpu->throttle))
+		return 0;
+	return gpu->throttle & (BRAKED_BY_HEAT | BRAKED_BY_SUPPLY);
+}
+
+static const char *braked_by(uint64_t brakes)
+{
+	if (brakes == 0)
+		return "";
+	return brakes & BRAKED_BY_HEAT ? "is braked by heat" : "is braked by its power supply";
+}
+
+void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
+{
+	double over = gpu->temperature_c - t->config->gpu_temperature_c;
+	uint64_t brakes = brakes_of(gpu);
+
+	if (!f64_known(over) && !u64_known(gpu->throttle))
+		return;
+	f->value = gpu->temperature_c;
+	f->before = t->gpu_celsius;
+	f->threshold = t->config->gpu_temperature_c;
+	f->stand = over >= -3 ? STAND_BETWEEN : STAND_CLEAR;
+	if ((t->gpu_has_brakes && !u64_known(gpu->throttle)) ||
+	    (t->gpu_has_celsius && !f64_known(over)))
+		f->stand = STAND_UNKNOWN; /* it is lost, which is not the same as none */
+	if (!brakes && !(over >= 0))
+		return;
+	f->stand = STAND_OVER;
+	f->severity = over >= 10			       ? SEVERITY_CRITICAL
+		      : over >= 5 || (brakes & BRAKED_BY_HEAT) ? SEVERITY_HIGH
+							       : SEVERITY_MEDIUM;
+	if (f64_known(over))
+		snprintf(f->text, sizeof(f->text),
+			 "GPU %d has %.0f degrees C (threshold: %.0f)%s%s", gpu->index,
+			 gpu->temperature_c, f->threshold, brakes ? " and " : "",
+			 braked_by(brakes));
+	else
+		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, braked_by(brakes));
+}
+
+/* ---- GPU lost ----
+ *
+ * Its driver says that it has fallen off the bus, or does not know of it any more: high. One of
+ * which nothing is known because its driver does not answer may be there.
+ */
+void check_gpu_lost(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
+{
+	char xid[48] = "";
+
+	(void)t;
+	f->value = gpu->is_lost;
+	f->threshold = 1;
+	if (f64_known(gpu->utilization_pct) || f64_known(gpu->memory_used_mb) ||
+	    f64_known(gpu->temperature_c))
+		f->stand = STAND_CLEAR;
+	if (!gpu->is_lost)
+		return;
+	f->stand = STAND_OVER;
+	f->severity = SEVERITY_HIGH;
+	if (u64_known(gpu->last_xid))
+		snprintf(xid, sizeof(xid), " (its last error was XID %llu)",
+			 (unsigned long long)gpu->last_xid);
+	snprintf(f->text, sizeof(f->text),
+		 "GPU %d is lost: its driver does not reach it any more%s", gpu->index, xid);
 }

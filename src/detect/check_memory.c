@@ -181,12 +181,6 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 #define LEAK_SHARE 0.05
 #define DAY_S 86400
 
-static bool is_steady(const struct fit *fit, double r2)
-{
-	return fit->r2 >= r2 && fit->rising >= LEAK_RISING &&
-	       fit->largest_drop <= LEAK_DROP * (fit->last - fit->first);
-}
-
 /* unseen: seconds of the window. */
 static enum severity judge_leak(double seconds_to_limit, double horizon, double unseen)
 {
@@ -199,22 +193,6 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, double 
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
-/* Until now: the line ends with the last part of the window that is over. */
-static void describe_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
-			  struct finding *f)
-{
-	const struct fit *fit = &p->trail->memory_fit;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
-
-	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB more)%s%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
-		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
-		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
-		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
-}
-
 void check_memory_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		       struct finding *f)
 {
@@ -222,6 +200,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	const struct fit *fit = p->trail ? &p->trail->memory_fit : NULL;
 	double window = c->memory_leak_window_seconds, growth;
 	bool is_early;
+	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
 	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
@@ -233,7 +212,8 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->stand = STAND_BETWEEN;
 	is_early = fit->span < LEAK_SPAN * window;
 	if (growth < c->memory_leak_floor_mb || growth < LEAK_SHARE * fit->first ||
-	    !is_steady(fit, is_early ? LEAK_R2_EARLY : LEAK_R2))
+	    !(fit->r2 >= (is_early ? LEAK_R2_EARLY : LEAK_R2) && fit->rising >= LEAK_RISING &&
+	      fit->largest_drop <= LEAK_DROP * (fit->last - fit->first)))
 		return;
 	f->seconds_to_limit = checks_room_mb(t, s) / fit->slope;
 	if (is_early && !(f->seconds_to_limit <= c->memory_leak_horizon_seconds))
@@ -243,5 +223,11 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->before = fit->first;
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
-	describe_leak(t, p, s, f);
+	snprintf(f->text, sizeof(f->text),
+		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
+		 "%.0f MB more)%s%s",
+		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
+		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
+		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
+		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
 }

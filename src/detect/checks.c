@@ -6,7 +6,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "detect/surroundings.h"
+#include "detect/host_past.h"
 
 #define SEES_AFTER(field) .sees_after = offsetof(struct config_anomaly, field)
 
@@ -62,7 +62,7 @@ const char *checks_unit(const char *name)
 static const struct cgroup_sample *find_limited(const struct tick *t, const struct proc_sample *s)
 {
 	const struct cgroup_past *past =
-		s->cgroup ? surroundings_find_cgroup(t->around, s->cgroup) : NULL;
+		s->cgroup ? host_past_find_cgroup(t->past, s->cgroup) : NULL;
 	const struct cgroup_sample *c =
 		past && past->at < t->snap->n_cgroups ? &t->snap->cgroups[past->at] : NULL;
 

@@ -20,13 +20,13 @@
 #include "model/anomaly.h"
 #include "model/snapshot.h"
 
-struct surroundings;
+struct host_past;
 
 /* What checks see of the host besides the snapshot. Times are seconds. */
 struct tick {
 	const struct config_anomaly *config;
 	const struct snapshot *snap;
-	const struct surroundings *around;
+	const struct host_past *past;
 	double now;
 	double step;			    /* since the last tick; NaN: this is the first */
 	const struct system_sample *before; /* of the last tick; NULL */
@@ -34,9 +34,9 @@ struct tick {
 	double swapping;       /* the same for swap */
 	double swap_rate;      /* MB per second, in and out; NaN */
 	double gpu_idle;       /* since when the GPU at hand does nothing; NaN */
-	uint64_t host_kills;   /* that nobody knows more of (kills.h); U64_UNKNOWN */
+	uint64_t host_kills;   /* only known from the count (host_past.h); U64_UNKNOWN */
 	uint64_t cgroup_kills; /* the same of the cgroup at hand */
-	double cgroup_kills_told, host_kills_told; /* before, in what lasts */
+	double cgroup_kills_before, host_kills_before; /* before, in what lasts */
 	bool cgroup_kills_are_of_job;	 /* it has lost a process then, and is alone in it */
 	double cgroup_stall;		 /* of its tasks at the last tick; NaN */
 	double gpu_percent, gpu_celsius; /* of the GPU at hand at the last tick; NaN */
@@ -56,9 +56,9 @@ struct finding {
 	double value, threshold;
 	double before;		 /* NaN */
 	double seconds_to_limit; /* NaN */
-	uint64_t n_times;	 /* that it has come since it was last told; 0: it is one thing */
+	uint64_t n_times;	 /* since the last report; 0: it is one thing */
 	bool is_usual;		 /* it is clear only as jobs of its kind do the same */
-	bool is_no_other;	 /* it is what was told before, and more is known of it */
+	bool is_no_other;	 /* more about what was reported before */
 	const char *unit;	 /* of these values, where it is another than the check's; static */
 	const char *other_unit;	 /* a check that looks at two things: the other; NULL */
 	double other_value;	 /* NaN */
@@ -77,7 +77,7 @@ struct check {
 	enum anomaly_type type;
 	const char *unit;
 	bool lower_is_worse;
-	bool is_moment;	   /* it happens and is over: what is not told again is clear */
+	bool is_moment;	   /* it happens and is over: clear as soon as it is not found again */
 	size_t sees_after; /* who begins to look sees after so long that something was so all along,
 			      and calls it clear before: offset of a double in struct
 			      config_anomaly; 0: at once, or it says that it does not know */
@@ -96,7 +96,7 @@ extern const struct check check_oom_event;
 /* victim: what is remembered of it; NULL. */
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f);
 
-/* So many of a job were killed that are not told one by one; the last is that of the event. */
+/* So many more of a job were killed, without episodes of their own; the last is the event's. */
 void find_more_kills(uint64_t n, const struct proc_event *ev, struct finding *f);
 
 /* Any of that type; and the unit that checks call so, which is static. NULL: there is none. */

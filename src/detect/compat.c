@@ -37,16 +37,6 @@ static void name_process(struct anomaly *a, const struct compat_process *p)
 
 /* ---- memory spike ---- */
 
-static const struct compat_snapshot *find_base(const struct judge *g)
-{
-	double since = g->current->timestamp - g->config->memory_spike_window_seconds;
-
-	for (size_t i = 0; i < g->n_history; i++)
-		if (g->history[i].timestamp >= since)
-			return &g->history[i];
-	return g->n_history ? &g->history[g->n_history - 1] : NULL;
-}
-
 static void judge_spike(const struct judge *g, const struct compat_process *p, double before_mb)
 {
 	double limit = g->config->memory_spike_threshold;
@@ -70,9 +60,15 @@ static void judge_spike(const struct judge *g, const struct compat_process *p, d
 static int check_spikes(const struct judge *g)
 {
 	CLEANUP(map_release) struct map by_pid = MAP_INIT;
-	const struct compat_snapshot *base = find_base(g);
+	double since = g->current->timestamp - g->config->memory_spike_window_seconds;
+	const struct compat_snapshot *base = NULL;
 	uint64_t i;
 
+	for (size_t k = 0; k < g->n_history; k++) {
+		base = &g->history[k];
+		if (base->timestamp >= since)
+			break;
+	}
 	if (!base)
 		return 0;
 	for (i = 0; i < base->n_processes; i++)
@@ -110,48 +106,33 @@ static double busy_since(const struct judge *g, int64_t pid)
 	return since;
 }
 
-static void judge_runaway(const struct judge *g, const struct compat_process *p)
-{
-	double limit = g->config->runaway_cpu_threshold;
-	double seconds;
-	struct anomaly a;
-
-	if (!(p->cpu_percent >= limit) || g->n_history == 0)
-		return;
-	seconds = g->current->timestamp - busy_since(g, p->pid);
-	if (!(seconds >= g->config->runaway_duration_seconds))
-		return;
-	start(g, &a, ANOMALY_RUNAWAY_PROCESS, SEVERITY_CRITICAL);
-	name_process(&a, p);
-	a.metric_value = p->cpu_percent;
-	a.threshold = limit;
-	snprintf(a.text, sizeof(a.text),
-		 "process %lld has used %.0f %% of a core or more for %.0f s", (long long)p->pid,
-		 limit, seconds);
-	g->fn(g->ctx, &a);
-}
-
 static int check_runaways(const struct judge *g)
 {
-	for (size_t i = 0; i < g->current->n_processes; i++)
-		judge_runaway(g, &g->current->processes[i]);
+	double limit = g->config->runaway_cpu_threshold;
+
+	for (size_t i = 0; g->n_history > 0 && i < g->current->n_processes; i++) {
+		const struct compat_process *p = &g->current->processes[i];
+		double seconds;
+		struct anomaly a;
+
+		if (!(p->cpu_percent >= limit))
+			continue;
+		seconds = g->current->timestamp - busy_since(g, p->pid);
+		if (!(seconds >= g->config->runaway_duration_seconds))
+			continue;
+		start(g, &a, ANOMALY_RUNAWAY_PROCESS, SEVERITY_CRITICAL);
+		name_process(&a, p);
+		a.metric_value = p->cpu_percent;
+		a.threshold = limit;
+		snprintf(a.text, sizeof(a.text),
+			 "process %lld has used %.0f %% of a core or more for %.0f s",
+			 (long long)p->pid, limit, seconds);
+		g->fn(g->ctx, &a);
+	}
 	return 0;
 }
 
 /* ---- zombies ---- */
-
-static void name_zombie(struct anomaly *a, const struct compat_snapshot *s)
-{
-	if (s->n_zombie_pids > 0) {
-		a->has_pid = true;
-		a->pid = s->zombie_pids[0];
-		return;
-	}
-	for (size_t i = 0; i < s->n_processes && !a->has_pid; i++) {
-		a->has_pid = s->processes[i].state == 'Z';
-		a->pid = s->processes[i].pid;
-	}
-}
 
 static int check_zombies(const struct judge *g)
 {
@@ -161,7 +142,14 @@ static int check_zombies(const struct judge *g)
 	if (s->zombie_count <= 0)
 		return 0;
 	start(g, &a, ANOMALY_ZOMBIE, SEVERITY_HIGH);
-	name_zombie(&a, s);
+	if (s->n_zombie_pids > 0) {
+		a.has_pid = true;
+		a.pid = s->zombie_pids[0];
+	}
+	for (size_t i = 0; i < s->n_processes && !a.has_pid; i++) {
+		a.has_pid = s->processes[i].state == 'Z';
+		a.pid = s->processes[i].pid;
+	}
 	a.metric_value = (double)s->zombie_count;
 	a.threshold = 0;
 	snprintf(a.text, sizeof(a.text), "there are %lld zombies", (long long)s->zombie_count);

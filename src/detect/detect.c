@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "detect/context.h"
-#include "detect/look.h"
+#include "detect/evaluate.h"
 
 struct detect *detect_new(const struct config_anomaly *config, enum detect_scope scope)
 {
@@ -17,7 +16,7 @@ struct detect *detect_new(const struct config_anomaly *config, enum detect_scope
 		return NULL;
 	d->config = *config;
 	d->scope = scope;
-	surroundings_init(&d->surroundings);
+	host_past_init(&d->host_past);
 	return d;
 }
 
@@ -27,7 +26,7 @@ struct detect *detect_free(struct detect *d)
 		return NULL;
 	detect_tracks_release(&d->tracks);
 	relations_release(&d->relations);
-	surroundings_release(&d->surroundings);
+	host_past_release(&d->host_past);
 	episodes_release(&d->episodes);
 	free(d->track_of);
 	free(d->changes);
@@ -61,122 +60,80 @@ static uint64_t time_of(const struct snapshot *s)
 }
 
 /* After a reboot pids and start times are those of others. */
-static void begin_boot(struct look *w)
+static void begin_boot(struct evaluation *w)
 {
 	struct detect *d = w->d;
 
 	if (!w->snap->boot_id[0] || strcmp(d->boot_id, w->snap->boot_id) == 0)
 		return;
 	if (d->last_ns != 0 && d->boot_id[0])
-		look_note_failure(w, episodes_end_all(&d->episodes, &w->moment, EPISODE_BOOTED));
+		evaluation_note_failure(w,
+					episodes_end_all(&d->episodes, &w->moment, EPISODE_BOOTED));
 	detect_tracks_reset(&d->tracks);
-	surroundings_release(&d->surroundings);
-	surroundings_init(&d->surroundings);
+	host_past_release(&d->host_past);
+	host_past_init(&d->host_past);
 	d->last_ns = 0;
 	d->last_step = 0;
 	memcpy(d->boot_id, w->snap->boot_id, sizeof(d->boot_id));
 }
 
-static int reserve_changes(struct detect *d, size_t n)
-{
-	struct detect_change *grown;
-
-	if (n <= d->cap_changes)
-		return 0;
-	grown = reallocarray(d->changes, n, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	d->changes = grown;
-	d->cap_changes = n;
-	return 0;
-}
-
-static struct detect_wish wish_for(const struct detect *d, const struct changed *c)
-{
-	const struct detect_wish none = { F64_UNKNOWN, 0 };
-
-	if (c->change != EPISODE_BEGAN || !c->episode->worst.job_id)
-		return none;
-	return (struct detect_wish){ d->config.evidence_interval_seconds,
-				     d->config.evidence_duration_seconds };
-}
-
-static int hand_out(struct detect *d, struct detect_changes *ret)
-{
-	const struct episodes *es = &d->episodes;
-
-	if (reserve_changes(d, es->n_changes) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < es->n_changes; i++)
-		d->changes[i] =
-			(struct detect_change){ es->changes[i].change, es->changes[i].episode,
-						wish_for(d, &es->changes[i]) };
-	*ret = (struct detect_changes){ d->changes, es->n_changes };
-	return 0;
-}
-
-static void look(struct look *w, const struct detect_news *news)
+/* Returns the first failure. */
+static int hand_out(struct evaluation *w, struct detect_changes *ret)
 {
 	struct detect *d = w->d;
+	const struct episodes *es = &d->episodes;
 
-	surroundings_begin(&d->surroundings, &d->config, &w->tick);
-	if (d->scope & DETECT_JOBS)
-		look_at_events(w, news);
-	if (d->scope & DETECT_JOBS)
-		look_at_jobs(w, news);
-	if (d->scope & DETECT_HOST)
-		look_at_host(w, news);
-	else
-		surroundings_pass_kills(&d->surroundings, w->snap);
-	look_note_failure(w, episodes_end_tick(&d->episodes, &w->moment));
-	d->early = (struct early_kills){ 0 };
-	look_release(w);
-	surroundings_end(&d->surroundings, &w->tick);
+	if (ARRAY_RESERVE(d->changes, d->cap_changes, es->n_changes) < 0) {
+		evaluation_note_failure(w, -ENOMEM);
+		return w->r;
+	}
+	for (size_t i = 0; i < es->n_changes; i++) {
+		const struct changed *c = &es->changes[i];
+
+		d->changes[i] = (struct detect_change){ c->change, c->episode, { F64_UNKNOWN, 0 } };
+		if (c->change == EPISODE_BEGAN && c->episode->worst.job_id)
+			d->changes[i].wish =
+				(struct detect_wish){ d->config.evidence_interval_seconds,
+						      d->config.evidence_duration_seconds };
+	}
+	*ret = (struct detect_changes){ d->changes, es->n_changes };
+	return w->r;
 }
 
 /*
- * Nobody looked for much longer than usual: the host slept, or the daemon could not. What was
- * so before and after was not so in between, as far as anybody knows.
+ * Much longer than usual without a tick: the host slept, or the daemon was stopped. A state that
+ * was seen before and after need not have lasted in between.
  */
 #define GAP_SECONDS 60
 #define GAP_STEPS 10
 
-static bool is_gap(const struct detect *d, double step)
-{
-	return d->last_step > 0 && step > fmax(GAP_SECONDS, GAP_STEPS * d->last_step);
-}
-
-static void forget_past(struct look *w)
+static void forget_past(struct evaluation *w)
 {
 	detect_tracks_forget_past(&w->d->tracks, w->tick.now);
-	surroundings_forget(&w->d->surroundings);
+	host_past_forget(&w->d->host_past);
 	w->d->last_step = 0;
 }
 
-/* Only of a recording without another clock than the wall's. */
-static void begin_again(struct look *w)
-{
-	look_note_failure(w,
-			  episodes_end_all(&w->d->episodes, &w->moment, "the clock was set back"));
-	forget_past(w);
-	w->d->last_ns = 0;
-}
-
-/* False: this moment was looked at already. */
-static bool take_step(struct look *w, uint64_t now_ns)
+/* False: this moment was evaluated already. */
+static bool take_step(struct evaluation *w, uint64_t now_ns)
 {
 	struct detect *d = w->d;
 	double step;
 
 	if (d->last_ns != 0 && now_ns < d->last_ns &&
-	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS)
-		begin_again(w);
+	    (double)(d->last_ns - now_ns) / 1e9 > GAP_SECONDS) {
+		/* Only of a recording without another clock than the wall's. */
+		evaluation_note_failure(
+			w, episodes_end_all(&w->d->episodes, &w->moment, "the clock was set back"));
+		forget_past(w);
+		w->d->last_ns = 0;
+	}
 	if (d->last_ns == 0)
 		return true;
 	if (now_ns <= d->last_ns)
 		return false;
 	step = (double)(now_ns - d->last_ns) / 1e9;
-	if (is_gap(d, step)) {
+	if (d->last_step > 0 && step > fmax(GAP_SECONDS, GAP_STEPS * d->last_step)) {
 		forget_past(w);
 		return true;
 	}
@@ -184,12 +141,13 @@ static bool take_step(struct look *w, uint64_t now_ns)
 	return true;
 }
 
-static struct look begin_look(struct detect *d, const struct snapshot *snap, uint64_t now_ns)
+static struct evaluation begin_evaluation(struct detect *d, const struct snapshot *snap,
+					  uint64_t now_ns)
 {
 	double now = (double)now_ns / 1e9;
 
 	episodes_begin_tick(&d->episodes);
-	return (struct look){
+	return (struct evaluation){
 		.d = d,
 		.snap = snap,
 		.tick = { .config = &d->config, .snap = snap, .now = now, .step = F64_UNKNOWN },
@@ -200,68 +158,63 @@ static struct look begin_look(struct detect *d, const struct snapshot *snap, uin
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
 {
 	uint64_t now_ns = time_of(news->snap);
-	struct look w = begin_look(d, news->snap, now_ns);
-	int r;
+	struct evaluation w = begin_evaluation(d, news->snap, now_ns);
 
 	*ret = (struct detect_changes){ 0 };
 	begin_boot(&w);
 	if (!take_step(&w, now_ns))
 		return 0;
-	look(&w, news);
+	host_past_begin(&d->host_past, &d->config, &w.tick);
+	if (d->scope & DETECT_JOBS) {
+		evaluate_events(&w, news);
+		evaluate_jobs(&w, news);
+	}
+	if (d->scope & DETECT_HOST)
+		evaluate_host(&w, news);
+	else
+		host_past_pass_kills(&d->host_past, w.snap);
+	evaluation_note_failure(&w, episodes_end_tick(&d->episodes, &w.moment));
+	d->early = (struct early_kills){ 0 };
+	evaluation_release(&w);
+	host_past_end(&d->host_past, &w.tick);
 	d->last_ns = now_ns;
 	d->last_wall_ns = news->snap->wall_ns;
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret)
 {
-	struct look w = begin_look(d, news->snap, time_of(news->snap));
-	int r;
+	struct evaluation w = begin_evaluation(d, news->snap, time_of(news->snap));
 
 	*ret = (struct detect_changes){ 0 };
 	if (d->scope & DETECT_JOBS)
-		look_at_kills(&w, news);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+		evaluate_kills(&w, news);
+	return hand_out(&w, ret);
 }
 
 #define AFTER_LAST_NS 1000000 /* what began at the last tick may end now */
 
-/* last: the look's snapshot, whose time is that of the end meanwhile. */
-static void end_job(struct look *w, struct snapshot *last, const struct detect_ending *ending)
-{
-	look_at_deaths(w, ending->events, ending->n_events);
-	last->wall_ns = u64_max_known(ending->wall_ns, w->d->last_wall_ns);
-	look_at_last_processes(w, ending->leaves_processes);
-	if (u64_known(ending->wall_ns))
-		look_at_last_jobs(w);
-	last->wall_ns = w->d->last_wall_ns;
-}
-
 /* After the last tick, of which nothing is known any more but its time. */
-static struct look begin_last_look(struct detect *d, struct snapshot *last)
+static struct evaluation begin_last_evaluation(struct detect *d, struct snapshot *last)
 {
 	snapshot_init(last);
 	last->wall_ns = d->last_wall_ns;
 	memcpy(last->boot_id, d->boot_id, sizeof(last->boot_id));
-	return begin_look(d, last, d->last_ns + AFTER_LAST_NS);
+	return begin_evaluation(d, last, d->last_ns + AFTER_LAST_NS);
 }
 
 int detect_leave_job(struct detect *d, const struct detect_job *job,
 		     const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
-	struct look w = begin_last_look(d, &last);
-	int r;
+	struct evaluation w = begin_last_evaluation(d, &last);
 
 	*ret = (struct detect_changes){ 0 };
 	if (u64_known(ending->wall_ns)) /* which may be before the last tick */
 		last.wall_ns = ending->wall_ns;
-	look_at_deaths(&w, ending->events, ending->n_events);
-	look_at_left_job(&w, job);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	evaluate_deaths(&w, ending->events, ending->n_events);
+	evaluate_left_job(&w, job);
+	return hand_out(&w, ret);
 }
 
 int detect_end(struct detect *d, struct detect_changes *ret)
@@ -272,22 +225,27 @@ int detect_end(struct detect *d, struct detect_changes *ret)
 int detect_end_job(struct detect *d, const struct detect_ending *ending, struct detect_changes *ret)
 {
 	struct snapshot last;
-	struct look w = begin_last_look(d, &last);
-	int r;
+	struct evaluation w = begin_last_evaluation(d, &last);
 
 	*ret = (struct detect_changes){ 0 };
-	look_at_last_kills(&w);
-	if (ending)
-		end_job(&w, &last, ending);
-	look_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
+	evaluate_last_kills(&w);
+	if (ending) {
+		/* Episodes end at the time of the snapshot: here that of the job's end. */
+		evaluate_deaths(&w, ending->events, ending->n_events);
+		last.wall_ns = u64_max_known(ending->wall_ns, w.d->last_wall_ns);
+		evaluate_last_processes(&w, ending->leaves_processes);
+		if (u64_known(ending->wall_ns))
+			evaluate_last_jobs(&w);
+		last.wall_ns = w.d->last_wall_ns;
+	}
+	evaluation_note_failure(&w, episodes_end_all(&d->episodes, &w.moment, EPISODE_UNWATCHED));
 	detect_tracks_reset(&d->tracks);
-	r = hand_out(d, ret);
-	return w.r < 0 ? w.r : r;
+	return hand_out(&w, ret);
 }
 
 void detect_describe_host(const struct snapshot *snap, struct anomaly_host *ret)
 {
-	context_describe(snap, ret);
+	host_describe(snap, ret);
 }
 
 const struct episode *detect_active(const struct detect *d, size_t i)
@@ -307,5 +265,5 @@ struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type ty
 
 uint64_t detect_count_left_out(const struct detect *d)
 {
-	return d->tracks.n_left_out + d->episodes.n_untold;
+	return d->tracks.n_left_out + d->episodes.n_dropped;
 }

@@ -47,15 +47,15 @@ struct detect *detect_free(struct detect *d); /* NULL is fine. Returns NULL. */
 void detect_configure(struct detect *d, const struct config_anomaly *config);
 
 /*
- * Something else to look at from now on. What lasts of the host goes on with who looks at that:
- * nothing is told of it here any more.
+ * Another scope from now on. Active episodes of the host go on with its new observer: no changes
+ * of them are reported here any more.
  */
 void detect_set_scope(struct detect *d, enum detect_scope scope);
 
 /*
- * Goes on, from the next tick, with what another has begun and that lasts by the record, under its
- * name: its checks make it worse and end it. attempt_id is that of the samples here. What it
- * borrows is copied. -EINVAL: it cannot be followed; -ENOSPC, -ENOMEM.
+ * Goes on, from the next tick, with an episode that another observer began and the record has as
+ * active, under its name: its checks make it worse and end it. attempt_id is that of the samples
+ * here. What it borrows is copied. -EINVAL: it cannot be followed; -ENOSPC, -ENOMEM.
  */
 int detect_adopt(struct detect *d, const struct episode *e);
 
@@ -74,16 +74,15 @@ struct detect_news {
 	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
 					    who is left of a job */
 	size_t n_events;
-	uint64_t n_kills_elsewhere; /* OOM kills since the last tick that somebody else has told
-				       of: they explain counts, and are not told again */
+	uint64_t n_kills_elsewhere;	  /* OOM kills since the last tick that another observer has
+					     reported: they explain counts, and are not repeated */
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
 	size_t n_usual;
 };
 
 /*
- * What would settle it: that the processes of the job are looked at this often for so long, and
- * that the culprit's system calls and open files are noted. It is for the caller to do so,
- * or not.
+ * More evidence: sampling the processes of the job this often for so long, and recording the
+ * culprit's system calls and open files. It is for the caller to do so, or not.
  */
 struct detect_wish {
 	double interval_seconds;
@@ -109,14 +108,14 @@ struct detect_changes {
 int detect_tick(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
 /*
- * OOM kills between two ticks, which are told at once: the events of that kind in the news, whose
- * snapshot is that of the last tick with the time of now. All else waits for the next tick, where
- * these do not come again. -ENOMEM as above.
+ * OOM kills between two ticks, which are reported at once: the events of that kind in the news,
+ * whose snapshot is that of the last tick with the time of now. All else waits for the next tick,
+ * where these do not come again. -ENOMEM as above.
  */
 int detect_note_kills(struct detect *d, const struct detect_news *news, struct detect_changes *ret);
 
 /*
- * Nobody will look any more: all that lasts ends at the time of the last tick. A kill that
+ * There will be no more ticks: all active episodes end at the time of the last one. A kill that
  * was counted and waited for its event begins and ends here.
  */
 int detect_end(struct detect *d, struct detect_changes *ret);

@@ -6,13 +6,136 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/unknown.h"
-#include "detect/context.h"
-#include "detect/running.h"
+#include "detect/host_past.h"
 
-#define HOLD_MAX_SECONDS 3600
-#define REMEMBER_HOLDS 10 /* so many times as long as it had to be clear */
-#define SECONDS_BEFORE 60 /* of the record that belong to the evidence */
+/* ---- names ---- */
+
+static uint64_t hash_text(uint64_t h, const char *text)
+{
+	return text ? hash_bytes(h, text, strlen(text) + 1) : h;
+}
+
+static uint64_t hash_process(enum anomaly_type type, const struct proc_key *key)
+{
+	static const int kind = OF_PROCESS;
+	uint64_t h = hash_bytes(HASH_INIT, &type, sizeof(type));
+
+	h = hash_bytes(h, &kind, sizeof(kind));
+	h = hash_bytes(h, &key->pid, sizeof(key->pid));
+	return hash_bytes(h, &key->start_ticks, sizeof(key->start_ticks));
+}
+
+/* What it is called by: the same whoever looks, and however often the host was booted. */
+static uint64_t hash_name(enum anomaly_type type, const struct subject *who, const char *boot_id)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &type, sizeof(type));
+
+	h = hash_bytes(h, &who->kind, sizeof(who->kind));
+	switch (who->kind) {
+	case OF_PROCESS:
+		h = hash_process(type, &who->key);
+		/* A pid alone may be of another job by now. */
+		return u64_known(who->key.start_ticks) ? h : hash_text(h, who->job_id);
+	case OF_JOB:
+		return hash_text(h, who->job_id);
+	case OF_CGROUP: /* one job after the other may be in it */
+		h = hash_bytes(h, &who->cgroup, sizeof(who->cgroup));
+		return hash_text(h, who->job_id);
+	case OF_GPU:
+		return hash_bytes(hash_text(h, boot_id), &who->gpu, sizeof(who->gpu));
+	case OF_HOST:
+		break;
+	}
+	return hash_text(h, boot_id);
+}
+
+static uint64_t add_attempt(uint64_t h, int64_t attempt_id)
+{
+	return hash_bytes(h, &attempt_id, sizeof(attempt_id));
+}
+
+uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const char *boot_id)
+{
+	uint64_t h = hash_name(type, who, boot_id);
+
+	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
+		return h;
+	return add_attempt(h, who->attempt_id);
+}
+
+/* By its type, who it is of and when it began. */
+static void episode_write_name(struct episode *e, const struct subject *who, const char *boot_id)
+{
+	const char *type = anomaly_type_name(e->worst.type);
+	unsigned long long began = e->began_wall_ns;
+
+	if (who->kind == OF_PROCESS && u64_known(who->key.start_ticks))
+		snprintf(e->name, sizeof(e->name), "%s/%d.%llu/%llu", type, (int)who->key.pid,
+			 (unsigned long long)who->key.start_ticks, began);
+	else
+		snprintf(e->name, sizeof(e->name), "%s/%016llx/%llu.%lld", type,
+			 (unsigned long long)hash_name(e->worst.type, who, boot_id), began,
+			 (long long)who->attempt_id);
+}
+
+#define HASH_DIGITS 16
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* One whose start is unknown is identified by its job as well, and so is one of the whole job. */
+bool episode_is_of_process(const struct episode *e)
+{
+	const bool has_start = u64_known(e->worst.start_ticks);
+	char middle[48];
+
+	snprintf(middle, sizeof(middle), "/%lld.%llu/", (long long)e->worst.pid,
+		 (unsigned long long)e->worst.start_ticks);
+	return e->worst.has_pid && (!has_start || strstr(e->name, middle) != NULL);
+}
+
+bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id)
+{
+	return e->worst.job_id && job_id && e->attempt_id == attempt_id &&
+	       strcmp(e->worst.job_id, job_id) == 0;
+}
+
+int episode_read_hash(const struct episode *e, uint64_t *ret)
+{
+	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+	const char *type = anomaly_type_name(e->worst.type);
+	const size_t n = strlen(type);
+	uint64_t h = 0;
+	size_t i;
+
+	/* Any program may have written the row. */
+	if (strncmp(e->name, type, n) != 0 || e->name[n] != '/' ||
+	    (e->worst.has_pid && (e->worst.pid <= 0 || key.pid != e->worst.pid)))
+		return -EINVAL;
+	if (episode_is_of_process(e) && u64_known(key.start_ticks)) {
+		*ret = hash_process(e->worst.type, &key);
+		return 0;
+	}
+	/* The middle part of the name is the hash, unless it is of a process with a known start. */
+	for (i = 0; i < HASH_DIGITS && digit(e->name[n + 1 + i]) >= 0; i++)
+		h = h << 4 | (uint64_t)digit(e->name[n + 1 + i]);
+	if (i < HASH_DIGITS || e->name[n + 1 + i] != '/')
+		return -EINVAL;
+	*ret = add_attempt(h, e->attempt_id);
+	return 0;
+}
+
+/* ---- the end ----
+ *
+ * When it was clear for long enough, with its process or job, or as nothing shows it any more.
+ */
+#define SILENCE_SECONDS 600 /* after which an episode that cannot be measured any more is over */
 
 struct running *episodes_find(struct episodes *es, uint64_t hash)
 {
@@ -22,44 +145,151 @@ struct running *episodes_find(struct episodes *es, uint64_t hash)
 	return NULL;
 }
 
-/* ---- telling ---- */
-
-int episodes_tell(struct episodes *es, enum episode_change change, const struct running *r)
+/* A change of this tick. -ENOMEM. */
+static int add_change(struct episodes *es, enum episode_change change, const struct running *r)
 {
-	struct changed *grown = es->changes;
-
-	if (es->n_changes == es->cap_changes) {
-		size_t cap = es->cap_changes ? es->cap_changes * 2 : 16;
-
-		grown = reallocarray(es->changes, cap, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		es->changes = grown;
-		es->cap_changes = cap;
-	}
-	grown[es->n_changes++] = (struct changed){ change, &r->e };
+	if (ARRAY_RESERVE(es->changes, es->cap_changes, es->n_changes + 1) < 0)
+		return -ENOMEM;
+	es->changes[es->n_changes++] = (struct changed){ change, &r->e };
 	return 0;
 }
 
-/* ---- the past ---- */
-
-/* How long it has to be clear: the longer, the more often it has come back. */
-static double hold_for(const struct episodes *es, const struct moment *m, uint64_t hash)
+/* It was over when it became clear, and not when that had lasted for long enough. */
+static bool is_clear(const struct running *r)
 {
-	double hold = m->config->clear_seconds;
-
-	for (size_t i = 0; i < EPISODES_REMEMBERED; i++) {
-		const struct remembered *past = &es->past[i];
-
-		if (past->hash == hash && past->hold > 0 &&
-		    m->now - past->ended <
-			    fmax(REMEMBER_HOLDS * past->hold, EPISODES_SILENCE_SECONDS))
-			hold = fmax(hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
-	}
-	return hold;
+	return !r->check->is_moment && r->was_clear && f64_known(r->clear_since);
 }
 
-/* ---- an episode ---- */
+/*
+ * With its process or job at the latest, whose end may become known after a tick without it. Its
+ * numbers are not from after the end: a tick that shows it clear is no part of it.
+ */
+static void set_end(struct running *r, uint64_t wall_ns)
+{
+	bool was_before = is_clear(r) && r->clear_wall_ns < wall_ns;
+
+	r->e.ended_wall_ns =
+		u64_max_known(was_before ? r->clear_wall_ns : wall_ns, r->e.began_wall_ns);
+	if (r->e.seen_wall_ns > r->e.ended_wall_ns && u64_known(r->e.seen_wall_ns))
+		r->e.seen_wall_ns = r->e.ended_wall_ns;
+}
+
+/* At this moment; after: the last value, or NaN. */
+static int end_one(struct episodes *es, struct running *r, const struct moment *m, double after,
+		   const char *why)
+{
+	const bool is_moment = r->check->is_moment;
+
+	r->is_over = true;
+	set_end(r, is_moment ? r->e.over_wall_ns : m->snap->wall_ns);
+	r->e.cleared_wall_ns = is_moment || is_clear(r) ? m->snap->wall_ns : U64_UNKNOWN;
+	r->e.after_value = is_clear(r) ? r->clear_value : after;
+	r->e.why_cleared = is_moment ? EPISODE_NO_MORE : why;
+	es->past[es->next_past] = (struct remembered){ r->hash, m->now, r->hold };
+	es->next_past = (es->next_past + 1) % EPISODES_REMEMBERED;
+	return add_change(es, EPISODE_CLEARED, r);
+}
+
+/* A check found it clear, with this value: it ends where that has lasted. */
+static int be_clear(struct episodes *es, struct running *r, const struct moment *m, double value)
+{
+	if (!f64_known(r->clear_since)) {
+		r->clear_since = m->now;
+		r->clear_wall_ns = m->snap->wall_ns;
+	}
+	if (m->now < r->sees_from)
+		return 0;
+	r->was_clear = true;
+	r->clear_value = value;
+	if (m->now - r->clear_since < r->hold)
+		return 0;
+	return end_one(es, r, m, value, "it was clear for long enough");
+}
+
+int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type type,
+		 const struct subject *who, uint64_t wall_ns, const char *why)
+{
+	struct running *r = episodes_find(es, episode_hash(type, who, m->snap->boot_id));
+	int ret = r ? end_one(es, r, m, F64_UNKNOWN, why) : 0;
+
+	if (r && !r->check->is_moment)
+		set_end(r, wall_ns);
+	return ret;
+}
+
+static bool is_of_job(const struct running *r, const struct job_track *job)
+{
+	return !r->is_over && !r->is_of_process &&
+	       episode_is_of(&r->e, job->job_id, job->attempt_id);
+}
+
+/* What begins or gets worse at a tick does not end at the same. */
+int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
+		     const char *why)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (is_of_job(r, job) && r->changed == m->now)
+			r->ending = why;
+		else if (is_of_job(r, job))
+			ret = end_one(es, r, m, F64_UNKNOWN, why);
+	}
+	return ret;
+}
+
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why)
+{
+	int ret = end_one(es, r, m, F64_UNKNOWN, why);
+
+	r->e.cleared_wall_ns = m->snap->wall_ns;
+	if (!r->check->is_moment)
+		set_end(r, episode_last_seen(&r->e));
+	return ret;
+}
+
+int episodes_end_all(struct episodes *es, const struct moment *m, const char *why)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (!f64_known(r->noted))
+			r->is_over = true; /* nobody has looked at it yet: it is left as it was */
+		else if (!r->is_over)
+			ret = episodes_end_unseen(es, r, m, why);
+	}
+	return ret;
+}
+
+int episodes_end_tick(struct episodes *es, const struct moment *m)
+{
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0 && i < es->n; i++) {
+		struct running *r = es->items[i];
+
+		if (r->ending && r->changed != m->now && !r->is_over)
+			ret = end_one(es, r, m, F64_UNKNOWN, r->ending);
+		if (r->is_over || r->noted == m->now)
+			continue;
+		if (r->check->is_moment)
+			ret = be_clear(es, r, m, 0);
+		else if (m->now - r->noted >= fmax(r->hold, SILENCE_SECONDS))
+			ret = episodes_end_unseen(es, r, m, EPISODE_UNMEASURED);
+	}
+	return ret;
+}
+
+/* ---- beginning and going on ---- */
+
+#define HOLD_MAX_SECONDS 3600
+#define REMEMBER_HOLDS 10		/* so many times as long as it had to be clear */
+#define NS_BEFORE UINT64_C(60000000000) /* of the record that belong to the evidence */
 
 static const char *unit_of(const struct running *r, const struct finding *f)
 {
@@ -75,24 +305,8 @@ static double value_in_unit(const struct running *r, const struct finding *f)
 								      : F64_UNKNOWN;
 }
 
-/*
- * In another unit than before the values of before say nothing. The threshold is that of the
- * beginning: who is told of it later reads the same as who was told then.
- */
-static void take_unit(struct running *r, const struct finding *f)
-{
-	const char *unit = unit_of(r, f);
-
-	if (r->e.unit && strcmp(r->e.unit, unit) == 0)
-		return;
-	r->e.unit = unit;
-	r->e.before_value = f->before;
-	r->e.first_value = f->value;
-	r->e.worst.threshold = f->threshold;
-}
-
 /* Else it would read as if it had come so often. */
-static void tell_more(struct running *r)
+static void write_more(struct running *r)
 {
 	char *text = r->e.worst.text;
 
@@ -106,13 +320,23 @@ static void tell_more(struct running *r)
 static void take_worst(struct running *r, const struct moment *m, const struct finding *f)
 {
 	struct episode *e = &r->e;
+	const char *unit = unit_of(r, f);
 
-	take_unit(r, f);
+	/*
+	 * In another unit than before the earlier values mean nothing. The threshold is that of
+	 * the beginning: later readers see the same as the first.
+	 */
+	if (!e->unit || strcmp(e->unit, unit) != 0) {
+		e->unit = unit;
+		e->before_value = f->before;
+		e->first_value = f->value;
+		e->worst.threshold = f->threshold;
+	}
 	e->worst.severity = f->severity > e->worst.severity ? f->severity : e->worst.severity;
 	e->worst.metric_value = f->value;
 	snprintf(e->worst.text, sizeof(e->worst.text), "%s", f->text);
 	r->n_own_bytes = strlen(e->worst.text);
-	tell_more(r);
+	write_more(r);
 	e->peak_value = f->value;
 	e->peak_wall_ns = m->snap->wall_ns;
 	e->seconds_to_limit = f->seconds_to_limit;
@@ -128,44 +352,6 @@ static bool is_worse(const struct running *r, const struct finding *f)
 						    : f->value > r->e.peak_value;
 }
 
-/* seconds: at most those of a configuration. */
-static uint64_t seconds_before(uint64_t wall_ns, double seconds)
-{
-	uint64_t ns = (uint64_t)(seconds * 1e9);
-
-	return wall_ns > ns ? wall_ns - ns : 0;
-}
-
-static void describe(struct running *r, const struct moment *m, const struct subject *who)
-{
-	struct episode *e = &r->e;
-
-	e->worst.type = r->check->type;
-	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
-	e->worst.has_pid = r->is_of_process || who->key.pid > 0;
-	e->worst.pid = who->key.pid;
-	e->worst.start_ticks = e->worst.has_pid ? who->key.start_ticks : U64_UNKNOWN;
-	e->worst.sheet_num = who->sheet_num;
-	episode_set_job(e, who->job_id);
-	e->attempt_id = who->attempt_id;
-	snprintf(e->comm, sizeof(e->comm), "%s", who->comm ? who->comm : "");
-	e->gpu = who->kind == OF_GPU ? who->gpu : -1;
-	e->began_wall_ns = m->snap->wall_ns;
-	e->full_from_wall_ns = seconds_before(e->began_wall_ns, SECONDS_BEFORE);
-	e->full_until_wall_ns =
-		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
-	episode_write_name(e, who, m->snap->boot_id);
-}
-
-/* Once for all that begin at a tick: it takes as long as there are processes. */
-static const struct anomaly_host *find_host(struct episodes *es, const struct snapshot *snap)
-{
-	if (!es->has_host)
-		context_describe(snap, &es->host);
-	es->has_host = true;
-	return &es->host;
-}
-
 static uint64_t times(const struct finding *f)
 {
 	return f->n_times > 0 ? f->n_times : 1;
@@ -176,9 +362,10 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 {
 	struct subject blamed = *who;
 	struct running *r;
+	struct episode *e;
 
 	if (es->n == EPISODES_MAX) {
-		es->n_untold++;
+		es->n_dropped++;
 		return 0;
 	}
 	r = calloc(1, sizeof(*r));
@@ -187,19 +374,46 @@ static int begin(struct episodes *es, const struct moment *m, const struct check
 	episode_init(&r->e);
 	r->check = check;
 	r->hash = hash;
-	r->hold = hold_for(es, m, hash);
+	/* How long it has to be clear: the longer, the more often it has come back. */
+	r->hold = m->config->clear_seconds;
+	for (size_t i = 0; i < EPISODES_REMEMBERED; i++) {
+		const struct remembered *past = &es->past[i];
+
+		if (past->hash == hash && past->hold > 0 &&
+		    m->now - past->ended < fmax(REMEMBER_HOLDS * past->hold, SILENCE_SECONDS))
+			r->hold = fmax(r->hold, fmin(past->hold * 2, HOLD_MAX_SECONDS));
+	}
 	r->clear_since = F64_UNKNOWN;
 	r->is_of_process = who->kind == OF_PROCESS;
-	r->sees_from = r->noted = r->told = m->now;
+	r->sees_from = r->noted = r->changed = m->now;
 	r->e.seen_wall_ns = r->e.over_wall_ns = m->snap->wall_ns;
 	if (who->blame)
 		who->blame(who->blame_ctx, &blamed);
-	describe(r, m, &blamed);
-	r->e.host = *find_host(es, m->snap);
-	r->e.count = times(f);
+	e = &r->e;
+	e->worst.type = r->check->type;
+	e->worst.timestamp = u64_to_seconds(m->snap->wall_ns);
+	e->worst.has_pid = r->is_of_process || blamed.key.pid > 0;
+	e->worst.pid = blamed.key.pid;
+	e->worst.start_ticks = e->worst.has_pid ? blamed.key.start_ticks : U64_UNKNOWN;
+	e->worst.sheet_num = blamed.sheet_num;
+	episode_set_job(e, blamed.job_id);
+	e->attempt_id = blamed.attempt_id;
+	snprintf(e->comm, sizeof(e->comm), "%s", blamed.comm ? blamed.comm : "");
+	e->gpu = blamed.kind == OF_GPU ? blamed.gpu : -1;
+	e->began_wall_ns = m->snap->wall_ns;
+	e->full_from_wall_ns = e->began_wall_ns > NS_BEFORE ? e->began_wall_ns - NS_BEFORE : 0;
+	e->full_until_wall_ns =
+		u64_add(e->began_wall_ns, (uint64_t)(m->config->evidence_duration_seconds * 1e9));
+	episode_write_name(e, &blamed, m->snap->boot_id);
+	/* Once for all that begin at a tick: it takes as long as there are processes. */
+	if (!es->has_host)
+		host_describe(m->snap, &es->host);
+	es->has_host = true;
+	e->host = es->host;
+	e->count = times(f);
 	take_worst(r, m, f);
 	es->items[es->n++] = r;
-	return episodes_tell(es, EPISODE_BEGAN, r);
+	return add_change(es, EPISODE_BEGAN, r);
 }
 
 static int go_on(struct episodes *es, struct running *r, const struct moment *m,
@@ -216,67 +430,62 @@ static int go_on(struct episodes *es, struct running *r, const struct moment *m,
 		take_worst(r, m, f);
 	if (r->e.worst.severity <= before)
 		return 0;
-	r->told = m->now;
-	return episodes_tell(es, EPISODE_ESCALATED, r);
+	r->changed = m->now;
+	return add_change(es, EPISODE_ESCALATED, r);
 }
 
 /* ---- too many of one job ---- */
 
-/* One that is worse than all others is always told. */
-static bool has_told_enough(struct told *told, enum severity severity, double now)
+/* One that is worse than all others always has an episode of its own. */
+static bool is_burst(struct burst *burst, enum severity severity, double now)
 {
-	if (!told)
+	if (!burst)
 		return false;
-	if (told->n == 0 || now - told->since >= EPISODES_PER_SECONDS)
-		*told = (struct told){ .since = now };
-	if (++told->n > EPISODES_PER_JOB && severity <= told->worst)
+	if (burst->n == 0 || now - burst->since >= EPISODES_PER_SECONDS)
+		*burst = (struct burst){ .since = now };
+	if (++burst->n > EPISODES_PER_JOB && severity <= burst->worst)
 		return true;
-	if (severity > told->worst)
-		told->worst = severity;
+	if (severity > burst->worst)
+		burst->worst = severity;
 	return false;
 }
 
-static void count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who)
+/* by: 1 to count one more with the last episode of the job, -1 to take it back. False: no episode.
+ */
+static bool count_with_last(struct episodes *es, enum anomaly_type type, const struct subject *who,
+			    int by)
 {
 	for (size_t i = es->n; i > 0; i--) {
 		struct running *r = es->items[i - 1];
 
-		if (r->e.worst.type == type && episode_is_of(&r->e, who->job_id, who->attempt_id)) {
-			r->e.count++;
-			r->n_more++;
-			tell_more(r);
-			return;
-		}
+		if (r->e.worst.type != type ||
+		    !episode_is_of(&r->e, who->job_id, who->attempt_id) ||
+		    (by < 0 && r->n_more == 0))
+			continue;
+		r->e.count += (uint64_t)by;
+		r->n_more += (uint64_t)by;
+		write_more(r);
+		return true;
 	}
-	es->n_untold++;
+	return false;
 }
 
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who)
 {
-	for (size_t i = es->n; i > 0; i--) {
-		struct running *r = es->items[i - 1];
-
-		if (r->n_more > 0 && r->e.worst.type == type &&
-		    episode_is_of(&r->e, who->job_id, who->attempt_id)) {
-			r->e.count--;
-			r->n_more--;
-			tell_more(r);
-			return;
-		}
-	}
+	count_with_last(es, type, who, -1);
 }
 
 /* ---- from outside ---- */
 
 int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
-		  const struct subject *who, const struct finding *f, struct told *told,
+		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted)
 {
 	uint64_t hash = episode_hash(check->type, who, m->snap->boot_id);
 	struct running *r = episodes_find(es, hash);
+	bool is_muted = false;
 	int ret = 0;
 
-	*ret_muted = false;
 	if (r)
 		r->check = check; /* of what was adopted only the type is known until now */
 	if (r && f->stand != STAND_UNKNOWN) {
@@ -284,22 +493,21 @@ int episodes_note(struct episodes *es, const struct moment *m, const struct chec
 		r->e.seen_wall_ns = m->snap->wall_ns;
 	}
 	if (!r && f->stand == STAND_OVER && !f->is_no_other) {
-		*ret_muted = has_told_enough(told, f->severity, m->now);
-		if (*ret_muted && !check->is_moment)
-			count_with_last(es, check->type, who);
-		else if (!*ret_muted)
+		is_muted = is_burst(burst, f->severity, m->now);
+		if (is_muted && !check->is_moment)
+			es->n_dropped += !count_with_last(es, check->type, who, 1);
+		else if (!is_muted)
 			ret = begin(es, m, check, who, hash, f);
 	} else if (r && f->stand == STAND_OVER) {
 		ret = go_on(es, r, m, f);
 	} else if (r && f->stand == STAND_CLEAR) {
-		ret = episodes_be_clear(es, r, m, value_in_unit(r, f));
+		ret = be_clear(es, r, m, value_in_unit(r, f));
 	} else if (r && !(check->is_moment && f->stand == STAND_UNKNOWN)) {
 		r->clear_since = F64_UNKNOWN; /* nobody knows that it was clear without a break */
 	}
-	if (ret < 0)
-		return ret;
-	r = episodes_find(es, hash);
-	return r != NULL;
+	if (ret_muted)
+		*ret_muted = is_muted;
+	return ret < 0 ? ret : episodes_find(es, hash) != NULL;
 }
 
 bool episodes_last(struct episodes *es, const struct moment *m, enum anomaly_type type,

@@ -1,5 +1,5 @@
 /*
- * episode - from what checks say at each tick to what is told: that something began, got
+ * episode - turns the findings of checks at each tick into changes: something began, got
  * worse, and is over.
  *
  * Hysteresis: an episode is over when its check has been clear, without a break, for a
@@ -43,7 +43,27 @@ struct subject {
 	const void *blame_ctx;
 };
 
-struct running; /* an episode and what is needed to go on with it */
+/* An episode that lasts, and what is needed to go on with it. */
+struct running {
+	struct episode e;
+	const struct check *check;
+	uint64_t hash;
+	double hold;	    /* seconds for which it has to be clear */
+	double clear_since; /* NaN: it is not */
+	uint64_t clear_wall_ns;
+	double clear_value; /* the last, in its unit; NaN */
+	double noted;	    /* when anybody last said anything; NaN: adopted, and not looked at */
+	double sees_from;   /* from when on what is clear counts as such */
+	double changed;	    /* when it began or got worse */
+	const char *ending; /* why it ends with the next tick; NULL: it does not */
+	unsigned n_missed;  /* looks that have not shown what was adopted */
+	uint64_t n_more;    /* other processes of the job that are counted with it… */
+	size_t n_own_bytes; /* …and told in its text after so many bytes of its own */
+	bool is_of_process; /* and not of a job or cgroup whose culprit is named */
+	bool is_unmet;	    /* it was adopted, and not found yet in what is there */
+	bool was_clear;	    /* since it was last over its threshold */
+	bool is_over;
+};
 
 /* One that is over, and how long it had to be clear. */
 struct remembered {
@@ -63,8 +83,8 @@ struct episodes {
 	size_t next_past;
 	struct changed *changes; /* of this tick; their episodes are valid until the next */
 	size_t n_changes, cap_changes;
-	uint64_t n_untold; /* for want of room, ever */
-	bool has_host;	   /* what the host is doing was found out at this tick */
+	uint64_t n_dropped; /* for want of room, ever */
+	bool has_host;	    /* what the host is doing was found out at this tick */
 	struct anomaly_host host;
 };
 
@@ -81,14 +101,14 @@ void episodes_release(struct episodes *es);
 void episodes_begin_tick(struct episodes *es);
 
 /*
- * What a check says. told (NULL: no limit) counts those of the job. Returns whether an
- * episode lasts, or was counted with another (*ret_muted). -ENOMEM.
+ * The finding of a check. burst (NULL: no limit) counts those of the job. Returns whether an
+ * episode lasts. *ret_muted (or NULL): it was counted with another. -ENOMEM.
  */
 int episodes_note(struct episodes *es, const struct moment *m, const struct check *check,
-		  const struct subject *who, const struct finding *f, struct told *told,
+		  const struct subject *who, const struct finding *f, struct burst *burst,
 		  bool *ret_muted);
 
-/* One that was counted with another will be told by itself. */
+/* One that was counted with another will have an episode of its own. */
 void episodes_take_back(struct episodes *es, enum anomaly_type type, const struct subject *who);
 
 /* Whether one does. */
@@ -110,7 +130,7 @@ int episodes_end(struct episodes *es, const struct moment *m, enum anomaly_type 
 int episodes_end_job(struct episodes *es, const struct moment *m, const struct job_track *job,
 		     const char *why);
 
-/* Those of the host and its GPUs go on elsewhere: nothing is told of them any more. */
+/* Those of the host and its GPUs go on with another observer: no changes of them any more. */
 void episodes_drop_host(struct episodes *es);
 
 /* All of them. */
@@ -118,6 +138,33 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 
 /* What nobody said anything about: moments are clear; others are over after a while. */
 int episodes_end_tick(struct episodes *es, const struct moment *m);
+
+/* ---- for episode_adopt.c and evaluate.c ---- */
+
+/*
+ * The name of an episode is what it is, whose, and since when. Up to its last slash it is the same
+ * for all observers: by that the record recognises an episode, and another observer goes on with
+ * it.
+ */
+
+/* What tells one from others that run. */
+uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const char *boot_id);
+
+/* Of this attempt, or of one of its processes. */
+bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id);
+
+/* By its name: what is of a job or cgroup may have a culprit, and is not of that. */
+bool episode_is_of_process(const struct episode *e);
+
+/* episode_hash() of one that has a name and an attempt. -EINVAL: that is no name of ours. */
+int episode_read_hash(const struct episode *e, uint64_t *ret);
+
+/* The one that runs; NULL. */
+struct running *episodes_find(struct episodes *es, uint64_t hash);
+
+/* Ends at the time it was last seen: the end itself was not observed. */
+int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
+			const char *why);
 
 /* ---- episode_adopt.c: what another has begun ---- */
 

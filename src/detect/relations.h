@@ -32,4 +32,19 @@ void relations_release(struct relations *r);
 int relations_find(struct relations *r, struct tracks *ts, const struct tick *t,
 		   const size_t *track_of);
 
+/* ---- culprits: the process most to blame for what is of a job or a cgroup as a whole ----
+ *
+ * Found once, when that begins: one walk through the processes.
+ */
+
+/* The process of the job with the most children there, at least two; NULL: there is none. */
+const struct track *culprit_of_processes(struct tracks *ts, const struct job_track *job);
+
+/*
+ * The process with the most memory in the cgroup, or below it; NULL: none is followed. track_of: of
+ * each process of the snapshot.
+ */
+const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
+				      const size_t *track_of, const char *path);
+
 #endif

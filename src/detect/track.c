@@ -1,11 +1,59 @@
 #include "detect/track.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/unknown.h"
+
+/* ---- limits ---- */
+
+/* Its own, or one that is free; NULL: all are of others. */
+static struct limit_count *find_place(struct limits *l, uint64_t limit)
+{
+	struct limit_count *vacant = NULL;
+
+	for (size_t i = 0; i < LIMITS_COUNTED; i++) {
+		struct limit_count *c = &l->of[i];
+
+		if (c->n > 0 && c->limit == limit)
+			return c;
+		if (c->n == 0 && !vacant)
+			vacant = c;
+	}
+	return vacant;
+}
+
+static void limits_add(struct limits *l, uint64_t limit)
+{
+	struct limit_count *c = find_place(l, limit);
+
+	if (c) {
+		c->limit = limit;
+		c->n++;
+		return;
+	}
+	for (size_t i = 0; i < LIMITS_COUNTED; i++)
+		l->of[i].n--;
+	l->n_taken_off++;
+}
+
+uint64_t limits_of_half(const struct limits *l, uint64_t n_all)
+{
+	uint64_t least = U64_UNKNOWN; /* the largest */
+
+	for (size_t i = 0; i < LIMITS_COUNTED; i++) {
+		const struct limit_count *c = &l->of[i];
+
+		if (c->n > 0 && c->limit < least && 2 * (c->n + l->n_taken_off) >= n_all)
+			least = c->limit;
+	}
+	return least;
+}
+
+/* ---- the tables ---- */
 
 /* ---- the tables ---- */
 
@@ -44,22 +92,6 @@ void detect_tracks_release(struct tracks *ts)
 	*ts = (struct tracks){ 0 };
 }
 
-/* Doubles the room of an array when it is full. */
-static int make_room(void **items, size_t n, size_t *cap, size_t size)
-{
-	size_t grown = *cap ? *cap * 2 : 64;
-	void *moved;
-
-	if (n < *cap)
-		return 0;
-	moved = reallocarray(*items, grown, size);
-	if (!moved)
-		return -ENOMEM;
-	*items = moved;
-	*cap = grown;
-	return 0;
-}
-
 /* ---- jobs ---- */
 
 static bool is_job(const struct job_track *job, const char *job_id, int64_t attempt_id)
@@ -82,27 +114,6 @@ static uint64_t job_key(const struct tracks *ts, const char *job_id, int64_t att
 	return key;
 }
 
-static struct job_track *new_job(const char *job_id, int64_t attempt_id)
-{
-	struct job_track *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	job->job_id = strdup(job_id);
-	job->attempt_id = attempt_id;
-	job->n_zombies_before = U64_UNKNOWN;
-	job->cgroup_limit = U64_UNKNOWN;
-	job->sheet_num = SHEET_NONE;
-	job->usual_cpu_percent = F64_UNKNOWN;
-	job->usual_wall_seconds = F64_UNKNOWN;
-	job->usual_cpu_seconds = F64_UNKNOWN;
-	job->usual_rss_bytes = U64_UNKNOWN;
-	if (job->job_id)
-		return job;
-	free(job);
-	return NULL;
-}
-
 int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 		      struct job_track **ret)
 {
@@ -110,12 +121,24 @@ int detect_tracks_job(struct tracks *ts, const char *job_id, int64_t attempt_id,
 	uint64_t key = job_key(ts, job_id, attempt_id, &job);
 
 	if (!job) {
-		if (make_room((void **)&ts->jobs, ts->n_jobs, &ts->cap_jobs, sizeof(*ts->jobs)) < 0)
+		if (ARRAY_RESERVE(ts->jobs, ts->cap_jobs, ts->n_jobs + 1) < 0)
 			return -ENOMEM;
-		job = new_job(job_id, attempt_id);
-		if (!job || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
-			if (job)
-				free_job(job);
+		job = calloc(1, sizeof(*job));
+		if (!job)
+			return -ENOMEM;
+		*job = (struct job_track){
+			.job_id = strdup(job_id),
+			.attempt_id = attempt_id,
+			.n_zombies_before = U64_UNKNOWN,
+			.cgroup_limit = U64_UNKNOWN,
+			.sheet_num = SHEET_NONE,
+			.usual_cpu_percent = F64_UNKNOWN,
+			.usual_wall_seconds = F64_UNKNOWN,
+			.usual_cpu_seconds = F64_UNKNOWN,
+			.usual_rss_bytes = U64_UNKNOWN,
+		};
+		if (!job->job_id || map_put(&ts->by_job, key, ts->n_jobs) < 0) {
+			free_job(job);
 			return -ENOMEM;
 		}
 		ts->jobs[ts->n_jobs++] = job;
@@ -158,22 +181,6 @@ struct track *detect_tracks_by_pid(struct tracks *ts, pid_t pid)
 	return map_get(&ts->by_pid, (uint64_t)pid, &i) ? &ts->items[i] : NULL;
 }
 
-/*
- * Snapshots show them in the same order as a rule: then it is the one behind the last, and the map,
- * which is in no cache any more since the last tick, need not be waited for. A dead one may have
- * left its pid to another.
- */
-static struct track *find_in_turn(struct tracks *ts, pid_t pid)
-{
-	struct track *t = ts->next < ts->n ? &ts->items[ts->next] : NULL;
-
-	if (!t || t->key.pid != pid || t->is_dead)
-		t = detect_tracks_by_pid(ts, pid);
-	if (t)
-		ts->next = (size_t)(t - ts->items) + 1;
-	return t;
-}
-
 /* A place for it. The one before with its pid, if any, is left to the sweep. */
 static int add(struct tracks *ts, const struct proc_sample *p, double now, struct track **ret)
 {
@@ -182,19 +189,12 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 		*ret = NULL;
 		return 0;
 	}
-	if (make_room((void **)&ts->items, ts->n, &ts->cap, sizeof(*ts->items)) < 0 ||
+	if (ARRAY_RESERVE(ts->items, ts->cap, ts->n + 1) < 0 ||
 	    map_put(&ts->by_pid, (uint64_t)p->key.pid, ts->n) < 0)
 		return -ENOMEM;
 	*ret = &ts->items[ts->n++];
 	detect_track_begin(*ret, p, now);
 	return 0;
-}
-
-/* The job ended before the tick that has first shown it so. */
-static void be_without_job_since(struct track *t, double since)
-{
-	if (!f64_known(t->without_job) || since < t->without_job)
-		t->without_job = since;
 }
 
 int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
@@ -205,8 +205,11 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 	int r;
 
 	if (t && t->key.start_ticks == p->key.start_ticks) {
-		if (!p->job_id)
-			be_without_job_since(t, since);
+		if (!p->job_id) {
+			/* The job ended before the tick that has first shown it so. */
+			if (!f64_known(t->without_job) || since < t->without_job)
+				t->without_job = since;
+		}
 		return 0;
 	}
 	if (t)
@@ -261,7 +264,16 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	*ret = TRACK_NONE;
 	if (!u64_known(p->key.start_ticks))
 		return 0;
-	t = find_in_turn(ts, p->key.pid);
+	/*
+	 * Snapshots show them in the same order as a rule: then it is the one behind the last, and
+	 * the map, which is in no cache any more since the last tick, need not be waited for. A
+	 * dead one may have left its pid to another.
+	 */
+	t = ts->next < ts->n ? &ts->items[ts->next] : NULL;
+	if (!t || t->key.pid != p->key.pid || t->is_dead)
+		t = detect_tracks_by_pid(ts, p->key.pid);
+	if (t)
+		ts->next = (size_t)(t - ts->items) + 1;
 	if (t && t->seen_tick == ts->tick)
 		return 0; /* a pid stands in a snapshot once, unless the record is damaged */
 	if (t && t->key.start_ticks != p->key.start_ticks) {
@@ -305,25 +317,27 @@ static void remove_track(struct tracks *ts, size_t i)
 		map_put(&ts->by_pid, (uint64_t)t->key.pid, i); /* replaces: needs no memory */
 }
 
-/* Keys that follow a removed one would not be found any more: so all are entered anew. */
-static void index_jobs(struct tracks *ts)
-{
-	struct job_track *found;
-
-	map_clear(&ts->by_job);
-	for (size_t i = 0; i < ts->n_jobs; i++) {
-		const struct job_track *job = ts->jobs[i];
-		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
-
-		map_put(&ts->by_job, key, i); /* there was room for more */
-	}
-}
-
-/* What is of the job itself is over with it, though some that were its own may be left. */
-static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
+void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
+			 job_gone_fn *job_gone, void *ctx)
 {
 	size_t n = 0;
+	struct job_track *found;
 
+	for (size_t i = ts->n; i > 0; i--) {
+		struct track *t = &ts->items[i - 1];
+
+		if (t->seen_tick == ts->tick)
+			continue;
+		if (t->missed_wall_ns == 0) {
+			t->missed_wall_ns = wall_ns;
+			t->job->lost_tick = ts->tick;
+		}
+		if (!t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS)
+			continue;
+		gone(ctx, t);
+		remove_track(ts, i - 1);
+	}
+	/* What is of the job itself is over with it, though some that were its own may be left. */
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
@@ -337,31 +351,12 @@ static void sweep_jobs(struct tracks *ts, job_gone_fn *job_gone, void *ctx)
 	if (n == ts->n_jobs)
 		return;
 	ts->n_jobs = n;
-	index_jobs(ts);
-}
+	/* Keys that follow a removed one would not be found any more: so all are entered anew. */
+	map_clear(&ts->by_job);
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		const struct job_track *job = ts->jobs[i];
+		uint64_t key = job_key(ts, job->job_id, job->attempt_id, &found);
 
-/* One of which nothing is known yet is not worth waiting for. */
-static bool may_come_back(const struct tracks *ts, const struct track *t)
-{
-	return !t->is_dead && t->trail && ts->tick - t->seen_tick <= TRACK_GRACE_TICKS;
-}
-
-void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
-			 job_gone_fn *job_gone, void *ctx)
-{
-	for (size_t i = ts->n; i > 0; i--) {
-		struct track *t = &ts->items[i - 1];
-
-		if (t->seen_tick == ts->tick)
-			continue;
-		if (t->missed_wall_ns == 0) {
-			t->missed_wall_ns = wall_ns;
-			t->job->lost_tick = ts->tick;
-		}
-		if (may_come_back(ts, t))
-			continue;
-		gone(ctx, t);
-		remove_track(ts, i - 1);
+		map_put(&ts->by_job, key, i); /* there was room for more */
 	}
-	sweep_jobs(ts, job_gone, ctx);
 }

@@ -16,11 +16,33 @@
 
 #include "base/config.h"
 #include "base/map.h"
-#include "detect/limits.h"
-#include "detect/series.h"
+#include "detect/trend.h"
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+
+/*
+ * Which limit most processes of a job have, of whatever each has set for itself.
+ *
+ * A few of them are counted at a time: where there are more, one of each and the one that finds no
+ * place are taken off together. What half of them have is left over from that, and its count is
+ * short by no more than how often it was done.
+ */
+#define LIMITS_COUNTED 8
+
+/* All zeros is empty. */
+struct limits {
+	struct limit_count {
+		uint64_t limit, n; /* 0: the place is free */
+	} of[LIMITS_COUNTED];
+	uint64_t n_taken_off;
+};
+
+/*
+ * The least that at least half of so many have, or U64_UNKNOWN. Where there are more than
+ * LIMITS_COUNTED different ones it may be one that only seven in eighteen have.
+ */
+uint64_t limits_of_half(const struct limits *l, uint64_t n_all);
 
 #define TRACK_MAX 65536
 #define TRACK_GRACE_TICKS 2
@@ -33,7 +55,7 @@ struct two_ago {
 };
 
 /* How many began of late, and the worst of them: for who would tell too many. */
-struct told {
+struct burst {
 	double since;
 	unsigned n;
 	enum severity worst;
@@ -60,7 +82,7 @@ struct job_track {
 	double usual_wall_seconds; /* that such a job takes; NaN */
 	double usual_cpu_seconds;  /* that it uses in all; NaN */
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
-	struct told told[N_ANOMALY_TYPES];
+	struct burst bursts[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
 	uint64_t lost_tick;    /* the last that had one of its processes no more; 0: none */
 };

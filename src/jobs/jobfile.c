@@ -1,10 +1,14 @@
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/ascii.h"
+#include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "base/yaml.h"
@@ -128,8 +132,13 @@ static int check_job(const struct job_file *file, const char *name, struct err *
 	return 0;
 }
 
-static int check_run(const struct sheet_file *sheet, const char *name, struct err *err)
+/* is_here: the job runs here and as this user, so that its folders can be looked at. */
+static int check_sheet(const struct sheet_file *sheet, const char *name, bool is_here,
+		       struct err *err)
 {
+	char quoted[UTF8_QUOTED_BYTES];
+	struct stat st;
+
 	if (sheet->run.n == 0)
 		return err_set(err, -EINVAL,
 			       "%s:%d: 'run' is an empty list; name the program first", name,
@@ -144,51 +153,14 @@ static int check_run(const struct sheet_file *sheet, const char *name, struct er
 				       "%s:%d: an argument is longer than %d bytes; put the script "
 				       "into a file",
 				       name, sheet->run.lines[i], EXEC_STRING_MAX);
-	return 0;
-}
-
-/* It stands in tables and progress bars: one short line. */
-static int check_name(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	bool is_long = sheet->name && strlen(sheet->name) > SHEET_NAME_MAX;
-
+	/* The name stands in tables and progress bars: one short line. */
 	for (const char *p = sheet->name; p && *p; p++)
-		if (ascii_is_control(*p) || is_long)
+		if (ascii_is_control(*p) || strlen(sheet->name) > SHEET_NAME_MAX)
 			return err_set(
 				err, -EINVAL,
 				"%s:%d: not a name for a sheet; write one line of at most %d "
 				"bytes",
 				name, sheet->name_line, SHEET_NAME_MAX);
-	return 0;
-}
-
-static int check_workdir(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	char quoted[UTF8_QUOTED_BYTES];
-	struct stat st;
-
-	if (!sheet->workdir)
-		return 0;
-	if (stat(sheet->workdir, &st) < 0)
-		return err_set(err, -EINVAL, "%s:%d: the workdir %s: %s; make the folder first",
-			       name, sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
-			       strerror(errno));
-	if (!S_ISDIR(st.st_mode))
-		return err_set(err, -EINVAL,
-			       "%s:%d: the workdir %s is not a folder; name one that is", name,
-			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted));
-	if (access(sheet->workdir, X_OK) < 0)
-		return err_set(err, -EINVAL,
-			       "%s:%d: the workdir %s: %s; name one that you may enter", name,
-			       sheet->workdir_line, utf8_quote(sheet->workdir, quoted),
-			       strerror(errno));
-	return 0;
-}
-
-static int check_env(const struct sheet_file *sheet, const char *name, struct err *err)
-{
-	char quoted[UTF8_QUOTED_BYTES];
-
 	for (size_t i = 0; i < sheet->env.n; i++) {
 		const struct yaml_pair *pair = &sheet->env.items[i];
 
@@ -203,25 +175,21 @@ static int check_env(const struct sheet_file *sheet, const char *name, struct er
 				       "into a file",
 				       name, pair->line, EXEC_STRING_MAX);
 	}
+	if (!sheet->workdir || !is_here)
+		return 0;
+	utf8_quote(sheet->workdir, quoted);
+	if (stat(sheet->workdir, &st) < 0)
+		return err_set(err, -EINVAL, "%s:%d: the workdir %s: %s; make the folder first",
+			       name, sheet->workdir_line, quoted, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s is not a folder; name one that is", name,
+			       sheet->workdir_line, quoted);
+	if (access(sheet->workdir, X_OK) < 0)
+		return err_set(err, -EINVAL,
+			       "%s:%d: the workdir %s: %s; name one that you may enter", name,
+			       sheet->workdir_line, quoted, strerror(errno));
 	return 0;
-}
-
-static int check_sheet(const struct sheet_file *sheet, const char *name, bool is_here,
-		       struct err *err)
-{
-	static int (*const checks[])(const struct sheet_file *, const char *, struct err *) = {
-		check_run,
-		check_name,
-		check_env,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
-		int r = checks[i](sheet, name, err);
-
-		if (r < 0)
-			return r;
-	}
-	return is_here ? check_workdir(sheet, name, err) : 0;
 }
 
 /* A list is the argv as it stands; a text is for the shell. NULL: no memory. */
@@ -241,24 +209,19 @@ static const char *const *make_argv(const struct yaml_strings *run, struct arena
 	return argv;
 }
 
-static const struct env_entry *make_env(const struct yaml_pairs *env, struct arena *arena)
-{
-	struct env_entry *entries = arena_alloc(arena, (env->n + 1) * sizeof(*entries));
-
-	for (size_t i = 0; entries && i < env->n; i++)
-		entries[i] = (struct env_entry){ env->items[i].name, env->items[i].value };
-	return entries;
-}
-
 static int make_sheet(const struct sheet_file *file, int num, struct arena *arena,
 		      struct sheet_spec *ret)
 {
+	struct env_entry *env = arena_alloc(arena, (file->env.n + 1) * sizeof(*env));
+
+	for (size_t i = 0; env && i < file->env.n; i++)
+		env[i] = (struct env_entry){ file->env.items[i].name, file->env.items[i].value };
 	*ret = (struct sheet_spec){
 		.num = num,
 		.name = file->name,
 		.argv = make_argv(&file->run, arena),
 		.workdir = file->workdir,
-		.env = make_env(&file->env, arena),
+		.env = env,
 		.n_env = file->env.n,
 		.retries = file->retries,
 		.timeout_seconds = file->timeout_seconds,
@@ -335,4 +298,79 @@ int job_file_load(const char *path, struct job_spec *ret, struct err *err)
 	if (r < 0)
 		job_spec_release(ret);
 	return r;
+}
+
+/* ---- what makes two jobs the same ---- */
+
+#define MAX_WORDS 4096
+
+uint64_t job_spec_hash(const struct job_spec *spec, const struct mask *mask)
+{
+	uint64_t h = HASH_INIT;
+
+	for (size_t i = 0; i < spec->n_sheets; i++) {
+		/* Only a command that is too long to be shown whole is told apart by its raw bytes.
+		 */
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		bool is_cut;
+		size_t n = 0;
+
+		mask_argv(mask, spec->sheets[i].argv, &text);
+		h = hash_bytes(h, text.data, text.len + 1);
+		is_cut = text.len > COMMAND_MAX_BYTES - UTF8_MAX_BYTES;
+		for (; spec->sheets[i].argv[n]; n++)
+			if (is_cut)
+				h = hash_bytes(h, spec->sheets[i].argv[n],
+					       strlen(spec->sheets[i].argv[n]) + 1);
+		h = hash_bytes(h, &n, sizeof(n)); /* "a b" is not "a" "b" */
+		h = hash_bytes(h, &spec->sheets[i].ranks, sizeof(spec->sheets[i].ranks));
+	}
+	return h;
+}
+
+/* ---- input ---- */
+
+static const char *file_in(const char *word)
+{
+	const char *equals = strchr(word, '=');
+
+	return word[0] == '-' && equals ? equals + 1 : word;
+}
+
+static void add_file(struct job_input *input, int folder_fd, const char *word)
+{
+	const char *path = file_in(word);
+	struct stat st;
+
+	if (!path[0] || fstatat(folder_fd, path, &st, 0) < 0 || !S_ISREG(st.st_mode))
+		return;
+	if (!u64_known(input->bytes))
+		*input = (struct job_input){ 0, HASH_INIT };
+	input->bytes = u64_add(input->bytes, (uint64_t)st.st_size);
+	input->hash = hash_bytes(input->hash, path, strlen(path) + 1);
+	input->hash = hash_bytes(input->hash, &st.st_size, sizeof(st.st_size));
+	input->hash = hash_bytes(input->hash, &st.st_mtim.tv_sec, sizeof(st.st_mtim.tv_sec));
+	input->hash = hash_bytes(input->hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
+}
+
+static void add_sheet(struct job_input *input, const struct sheet_spec *sheet)
+{
+	CLEANUP(close_fd) int folder_fd = -1;
+
+	if (sheet->workdir) {
+		folder_fd = open(sheet->workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (folder_fd < 0)
+			return;
+	}
+	for (size_t i = 1; sheet->argv[0] && sheet->argv[i] && i < MAX_WORDS; i++)
+		add_file(input, folder_fd < 0 ? AT_FDCWD : folder_fd, sheet->argv[i]);
+}
+
+struct job_input job_spec_measure_input(const struct job_spec *spec)
+{
+	struct job_input input = { U64_UNKNOWN, 0 };
+
+	for (size_t i = 0; i < spec->n_sheets; i++)
+		add_sheet(&input, &spec->sheets[i]);
+	return input;
 }

@@ -5,13 +5,12 @@
 #define PROCTOR_JOBS_JOBS_H
 
 #include "base/err.h"
-#include "jobs/assign.h"
+#include "base/mask.h"
 #include "jobs/members.h"
 #include "jobs/orphans.h"
-#include "jobs/identity.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"
-#include "jobs/tree.h"
+#include "jobs/membership.h"
 #include "model/job.h"
 
 /*
@@ -40,5 +39,22 @@ int job_file_parse(const char *text, size_t len, const char *name, struct job_sp
 /* The same for a job that runs elsewhere, or as somebody else: its folders are not looked at. */
 int job_file_parse_for_others(const char *text, size_t len, const char *name, struct job_spec *ret,
 			      struct err *err);
+
+/* ---- what makes two jobs the same: their commands, and what these are given ---- */
+
+/* Of all commands as they are shown: a new token does not make a new kind of job. */
+uint64_t job_spec_hash(const struct job_spec *spec, const struct mask *mask);
+
+/* The files that a job is given. */
+struct job_input {
+	uint64_t bytes; /* of all of them; U64_UNKNOWN: it names none */
+	uint64_t hash;	/* of their names, sizes and times of change; 0: it names none */
+};
+
+/*
+ * Looks at the words of the commands (of "--data=FILE" at what follows the "=") that
+ * name files, at most 4096 of each. Nothing is opened.
+ */
+struct job_input job_spec_measure_input(const struct job_spec *spec);
 
 #endif

@@ -125,11 +125,24 @@ static void see(struct orphans *o, const struct proc_sample *p, const struct orp
 	orphan->is_found = true;
 }
 
-static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *ctx)
+/* Snapshots go by pid, and pids wrap around: what comes before its parent is seen the next time. */
+int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
+		 void *ctx)
 {
-	size_t kept = 0;
+	size_t n_seen, kept = 0;
 	int r = 0;
 
+	if (o->n == 0)
+		return 0;
+	o->look++;
+	o->n_seen = 0;
+	do {
+		n_seen = o->n_seen;
+		o->has_late = false;
+		for (size_t i = 0; i < snap->n_processes; i++)
+			if (lives(&snap->processes[i]))
+				see(o, &snap->processes[i], ops, ctx);
+	} while (o->has_late && o->n_seen > n_seen);
 	map_clear(&o->index_of);
 	for (size_t i = 0; i < o->n; i++) {
 		if (o->items[i].look != o->look && !o->items[i].is_new) {
@@ -146,32 +159,6 @@ static int forget_gone(struct orphans *o, const struct orphans_ops *ops, void *c
 	}
 	o->n = kept;
 	return r;
-}
-
-static void see_all(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
-		    void *ctx)
-{
-	for (size_t i = 0; i < snap->n_processes; i++)
-		if (lives(&snap->processes[i]))
-			see(o, &snap->processes[i], ops, ctx);
-}
-
-/* Snapshots go by pid, and pids wrap around: what comes before its parent is seen the next time. */
-int orphans_look(struct orphans *o, const struct snapshot *snap, const struct orphans_ops *ops,
-		 void *ctx)
-{
-	size_t n_seen;
-
-	if (o->n == 0)
-		return 0;
-	o->look++;
-	o->n_seen = 0;
-	do {
-		n_seen = o->n_seen;
-		o->has_late = false;
-		see_all(o, snap, ops, ctx);
-	} while (o->has_late && o->n_seen > n_seen);
-	return forget_gone(o, ops, ctx);
 }
 
 struct orphan *orphans_find(struct orphans *o, pid_t pid)

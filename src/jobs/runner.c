@@ -1,10 +1,13 @@
 #include "jobs/runner.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -100,6 +103,102 @@ const char *runner_keep_text(struct runner *r, struct buf *text)
 	return kept ? kept : "out of memory";
 }
 
+/* ---- who is there ---- */
+
+struct sheet_count {
+	int sheet_num;
+	size_t n;
+};
+
+bool runner_has_children(void)
+{
+	siginfo_t info = { 0 };
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		if (errno != EINTR)
+			return false; /* ECHILD: no child, so no descendant either */
+	return true;
+}
+
+bool runner_has_processes(struct runner *r)
+{
+	if (!runner_has_children())
+		return false;
+	if (!membership_has_strangers(r->options.members))
+		return true;
+	r->options.ops->rescan(r->options.ctx);
+	return membership_count_seen(r->options.members) > 0;
+}
+
+static void count_of_sheet(void *ctx, const struct job_member *member)
+{
+	struct sheet_count *count = ctx;
+
+	count->n += member->sheet_num == count->sheet_num;
+}
+
+/* What an earlier sheet left running on purpose does not count. */
+static bool runner_sheet_has_processes(struct runner *r)
+{
+	struct sheet_count count = { .sheet_num = runner_record(r)->num };
+
+	if (!r->options.leave_background)
+		return runner_has_processes(r);
+	r->options.ops->rescan(r->options.ctx);
+	membership_each_seen(r->options.members, count_of_sheet, &count);
+	return count.n > 0;
+}
+
+/* ---- the terminal ---- */
+
+/*
+ * Whether a shell waits for us that will tell its user and continue us: we lead
+ * our process group, and not the whole session.
+ */
+static bool is_job_of_a_shell(void)
+{
+	return getpgrp() == getpid() && getsid(0) != getpid();
+}
+
+/*
+ * A root that has made itself the leader of a process group (timeout does) would
+ * have been one from the beginning without us, and in front. Now it is in the
+ * background as the terminal sees it: hands it the terminal, and lets go on what
+ * has tried to read from it.
+ */
+static void give_terminal(struct runner *r, pid_t pid)
+{
+	CLEANUP(close_fd) int tty = -1;
+
+	if (getpgid(pid) != pid || !is_job_of_a_shell())
+		return;
+	tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (tty < 0 || tcgetpgrp(tty) != getpgrp() || tcsetpgrp(tty, pid) < 0)
+		return;
+	r->gave_terminal = true;
+	kill(-pid, SIGCONT);
+}
+
+void runner_look_after(struct runner *r)
+{
+	for (size_t i = 0; i < r->n_roots && !r->gave_terminal; i++)
+		if (r->roots[i].is_running)
+			give_terminal(r, r->roots[i].rank.pid);
+}
+
+/* Takes the terminal back from a root that had it. */
+static void runner_take_terminal(struct runner *r)
+{
+	CLEANUP(close_fd) int tty = -1;
+
+	if (!r->gave_terminal)
+		return;
+	r->gave_terminal = false;
+	tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (tty >= 0)
+		tcsetpgrp(tty, getpgrp()); /* SIGTTOU is blocked: this does not stop us */
+}
+
 /* ---- a try begins ---- */
 
 static int next_try_num(const struct runner *r)
@@ -109,17 +208,6 @@ static int next_try_num(const struct runner *r)
 	if (r->n_records > 0 && r->records[r->n_records - 1].num == num)
 		return r->records[r->n_records - 1].try_num + 1;
 	return 1;
-}
-
-static const char *masked_command(struct runner *r, const struct sheet_spec *spec)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	bool is_shell = strcmp(spec->argv[0], "/bin/sh") == 0 && spec->argv[1] &&
-			strcmp(spec->argv[1], "-c") == 0 && spec->argv[2] && !spec->argv[3];
-
-	/* A shell string reads better as the user wrote it. */
-	mask_argv(r->options.mask, spec->argv + (is_shell ? 2 : 0), &text);
-	return runner_keep_text(r, &text);
 }
 
 static int add_record(struct runner *r)
@@ -135,8 +223,15 @@ static int add_record(struct runner *r)
 		.status = { -1, -1 },
 	};
 
-	if (!r->options.hides_commands)
-		record.command = masked_command(r, spec);
+	if (!r->options.hides_commands) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		bool is_shell = strcmp(spec->argv[0], "/bin/sh") == 0 && spec->argv[1] &&
+				strcmp(spec->argv[1], "-c") == 0 && spec->argv[2] && !spec->argv[3];
+
+		/* A shell string reads better as the user wrote it. */
+		mask_argv(r->options.mask, spec->argv + (is_shell ? 2 : 0), &text);
+		record.command = runner_keep_text(r, &text);
+	}
 	usage_init(&record.usage);
 	grown = reallocarray(r->records, r->n_records + 1, sizeof(*grown));
 	if (!grown)
@@ -198,7 +293,10 @@ static void start_root(struct runner *r, struct root *root)
 	root->rank.pid = spawned.pid;
 	root->is_running = true;
 	root->pre_exec_rss_bytes = spawned.pre_exec_rss_bytes;
-	if (tree_add_root(r->options.tree, spawned.pid, sheet_num, root->rank.rank) < 0)
+	if (membership_add(r->options.members,
+			   &(struct job_member){ .key = { spawned.pid, U64_UNKNOWN },
+						 .sheet_num = sheet_num,
+						 .rank = root->rank.rank }) < 0)
 		log_warning("out of memory: the processes of sheet %d are not all counted",
 			    sheet_num);
 	r->options.ops->process_started(r->options.ctx, spawned.pid, sheet_num, root->rank.rank,
@@ -243,7 +341,7 @@ static void start_try(struct runner *r)
 	r->stop_cause = STOP_NONE;
 	r->is_ending = r->gave_up = false;
 	r->kill_rounds = 0;
-	tree_set_sheet(r->options.tree, spec->num);
+	membership_set_sheet(r->options.members, spec->num);
 	r->options.ops->sheet_started(r->options.ctx, runner_record(r));
 	if (!isnan(spec->timeout_seconds))
 		loop_timer_set(r->timeout_timer, (uint64_t)(spec->timeout_seconds * 1000.0), 0);
@@ -308,7 +406,8 @@ static uint64_t boot_time_of(const struct runner *r, uint64_t wall_ns)
 	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
 }
 
-void runner_on_death(struct runner *r, uint64_t died_wall_ns)
+/* A process was waited for, and died then (U64_UNKNOWN: just now). */
+static void runner_on_death(struct runner *r, uint64_t died_wall_ns)
 {
 	uint64_t wall_ns = u64_known(died_wall_ns) ? died_wall_ns : runner_now(r);
 
@@ -316,7 +415,9 @@ void runner_on_death(struct runner *r, uint64_t died_wall_ns)
 	r->last_death_boot_ns = runner_later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
 }
 
-void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns)
+/* A process was waited for, and died then (U64_UNKNOWN: just now). */
+static void runner_on_root_end(struct runner *r, struct root *root, int wait_status,
+			       uint64_t died_ns)
 {
 	root->is_running = false;
 	root->rank.status = exit_status_from_wait(wait_status);
@@ -324,15 +425,6 @@ void runner_on_root_end(struct runner *r, struct root *root, int wait_status, ui
 	root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
 	if (runner_is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
-}
-
-/* Most of what outlives a command is just finishing: the tee behind "exec > >(tee log)". */
-static void drain(struct runner *r)
-{
-	r->phase = PHASE_DRAINING;
-	loop_timer_stop(r->timeout_timer);
-	if (!r->is_ending)
-		loop_timer_set(r->grace_timer, r->options.grace_ms, 0);
 }
 
 void runner_on_children_changed(struct runner *r)
@@ -347,10 +439,16 @@ void runner_on_children_changed(struct runner *r)
 		end_try(r);
 		return;
 	}
-	if (r->gave_up || !runner_sheet_has_processes(r))
+	if (r->gave_up || !runner_sheet_has_processes(r)) {
 		end_try(r);
-	else if (r->phase == PHASE_RUNNING)
-		drain(r);
+	} else if (r->phase == PHASE_RUNNING) {
+		/* Most of what outlives a command is just finishing: the tee behind "exec > >(tee
+		 * log)". */
+		r->phase = PHASE_DRAINING;
+		loop_timer_stop(r->timeout_timer);
+		if (!r->is_ending)
+			loop_timer_set(r->grace_timer, r->options.grace_ms, 0);
+	}
 }
 
 /* ---- timers ---- */
@@ -395,4 +493,92 @@ static void on_kill_timer(void *ctx)
 
 	if (r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING)
 		runner_kill_tree(r, STOP_NONE);
+}
+
+/* ---- reaping: commands, and the orphans that come to their subreaper, which we are ---- */
+
+/* The next child that has ended, left as a zombie; 0 if there is none. */
+static pid_t next_zombie(void)
+{
+	siginfo_t info = { 0 };
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		if (errno != EINTR)
+			return 0;
+	return info.si_pid;
+}
+
+/* Was our child before the job began: waited for, as init would, and no more. */
+static void reap_stranger(struct runner *r, pid_t pid)
+{
+	waitpid(pid, NULL, WNOHANG);
+	membership_forget_stranger(r->options.members, pid);
+}
+
+static void reap_one(struct runner *r, pid_t pid)
+{
+	struct root *root = runner_find_root(r, pid);
+	struct reaped reaped = {
+		.pid = pid,
+		.pre_exec_rss_bytes = root ? root->pre_exec_rss_bytes : U64_UNKNOWN,
+	};
+	uint64_t died_ns;
+
+	r->options.ops->process_ending(r->options.ctx, pid);
+	if (wait4(pid, &reaped.wait_status, WNOHANG, &reaped.usage) != pid)
+		return;
+	died_ns = r->options.ops->process_reaped(r->options.ctx, &reaped);
+	runner_on_death(r, died_ns);
+	if (root)
+		runner_on_root_end(r, root, reaped.wait_status, died_ns);
+}
+
+/*
+ * A command that was stopped from the terminal (Ctrl-Z, or reading it from the
+ * background) stops us too, so that the shell sees its job stopped. A plain
+ * SIGSTOP does only where a shell certainly waits for us and no time limit runs:
+ * elsewhere whoever sent it will not think of waking us.
+ */
+static bool is_to_be_followed(const struct runner *r, int sig)
+{
+	bool has_limit = !isnan(r->options.spec->sheets[r->sheet_index].timeout_seconds);
+
+	if (sig == SIGSTOP)
+		return is_job_of_a_shell() && !has_limit;
+	return getsid(0) != getpid() && sigismember(&r->taken, sig) == 1;
+}
+
+void runner_reap(struct runner *r)
+{
+	pid_t pid;
+
+	while ((pid = next_zombie()) > 0) {
+		if (!runner_find_root(r, pid) && membership_is_stranger(r->options.members, pid))
+			reap_stranger(r, pid);
+		else
+			reap_one(r, pid);
+	}
+	for (size_t i = 0; i < r->n_roots; i++) {
+		pid_t root_pid = r->roots[i].rank.pid;
+		siginfo_t info = { 0 };
+		sigset_t set;
+
+		if (!r->roots[i].is_running)
+			continue;
+		if (waitid(P_PID, (id_t)root_pid, &info, WSTOPPED | WNOHANG) < 0 ||
+		    info.si_pid == 0)
+			continue;
+		if (!is_to_be_followed(r, info.si_status))
+			continue;
+		r->options.ops->stopping(r->options.ctx);
+		/* The signal is blocked, as signal_fd reads it otherwise: we stop until continued.
+		 */
+		sigemptyset(&set);
+		sigaddset(&set, info.si_status);
+		raise(info.si_status);
+		sigprocmask(SIG_UNBLOCK, &set, NULL); /* here we stop, and here we go on */
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		r->options.ops->continued(r->options.ctx);
+	}
+	runner_on_children_changed(r);
 }

@@ -22,7 +22,7 @@
 #include "base/loop.h"
 #include "base/mask.h"
 #include "jobs/spawn.h"
-#include "jobs/tree.h"
+#include "jobs/membership.h"
 #include "model/job.h"
 
 /*
@@ -85,7 +85,7 @@ struct runner_options {
 	const struct job_spec *spec;	   /* with its job_id set; borrowed */
 	const struct mask *mask;	   /* for the commands in the records; borrowed */
 	bool hides_commands;		   /* the records have none: what to mask is not known */
-	struct tree *tree;		   /* borrowed */
+	struct membership *members;	   /* borrowed */
 	const struct inherited *inherited; /* what the commands are to find; copied */
 	bool holds_commands;		   /* before they begin */
 	bool is_traceable;		   /* see spawn.h */

@@ -1,8 +1,8 @@
 /*
- * runner_internal - what the four parts of the runner share.
+ * runner_internal - what the three parts of the runner share.
  *
- * runner.c begins and ends tries, runner_judge.c says how they went, children.c reaps, signals.c
- * passes signals on and ends trees.
+ * runner.c begins and ends tries and reaps, runner_judge.c says how they went, signals.c passes
+ * signals on and ends trees.
  */
 #ifndef PROCTOR_JOBS_RUNNER_INTERNAL_H
 #define PROCTOR_JOBS_RUNNER_INTERNAL_H
@@ -65,6 +65,15 @@ struct runner {
 	struct runner_result result;
 };
 
+/* The root that has this pid and runs; NULL: none. */
+static inline struct root *runner_find_root(struct runner *r, pid_t pid)
+{
+	for (size_t i = 0; i < r->n_roots; i++)
+		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
+			return &r->roots[i];
+	return NULL;
+}
+
 /* The record of the try that runs now. */
 static inline struct sheet_record *runner_record(struct runner *r)
 {
@@ -99,8 +108,6 @@ static inline uint64_t runner_later_of(uint64_t a, uint64_t b)
 const char *runner_keep_text(struct runner *r, struct buf *text);
 
 /* A process was waited for, and died then (U64_UNKNOWN: just now). */
-void runner_on_death(struct runner *r, uint64_t died_wall_ns);
-void runner_on_root_end(struct runner *r, struct root *root, int wait_status, uint64_t died_ns);
 void runner_on_children_changed(struct runner *r);
 
 /* runner_judge.c */
@@ -114,12 +121,7 @@ void runner_note_result(struct runner *r, const struct sheet_record *record, boo
 /* The job was cancelled before the next sheet. */
 void runner_cancel_rest(struct runner *r);
 
-/* children.c */
 void runner_reap(struct runner *r);
-/* What an earlier sheet left running on purpose does not count. */
-bool runner_sheet_has_processes(struct runner *r);
-/* Takes the terminal back from a root that had it. */
-void runner_take_terminal(struct runner *r);
 
 /* signals.c */
 int runner_take_signals(struct runner *r, struct err *err);

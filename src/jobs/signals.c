@@ -110,7 +110,8 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 		return;
 	}
 	/* What the job sends to its parent is not meant for itself. */
-	if (info->ssi_code != SI_KERNEL && tree_find(r->options.tree, (pid_t)info->ssi_pid))
+	if (info->ssi_code != SI_KERNEL &&
+	    membership_find(r->options.members, (pid_t)info->ssi_pid))
 		return;
 	if (is_cancel(info)) {
 		r->is_cancelled = true;
@@ -210,23 +211,15 @@ static void signal_roots(struct kill_pass *pass)
 	}
 }
 
-static bool is_running_root(const struct runner *r, pid_t pid)
-{
-	for (size_t i = 0; i < r->n_roots; i++)
-		if (r->roots[i].is_running && r->roots[i].rank.pid == pid)
-			return true;
-	return false;
-}
-
 /* Through a pidfd, checked by its start time: a reused pid is never hit. */
-static void signal_member(void *ctx, const struct tree_member *member)
+static void signal_member(void *ctx, const struct job_member *member)
 {
 	struct kill_pass *pass = ctx;
 	struct runner *r = pass->runner;
 	CLEANUP(close_fd) int pidfd = -1;
 	uint64_t start_ticks, now = runner_now(r);
 
-	if (is_running_root(r, member->key.pid))
+	if (runner_find_root(r, member->key.pid))
 		return;
 	/* What an earlier sheet left running on purpose is not this one's to end. */
 	if (r->options.leave_background && member->sheet_num != runner_record(r)->num)
@@ -245,7 +238,7 @@ static struct kill_pass signal_tree(struct runner *r, int sig)
 
 	signal_roots(&pass);
 	r->options.ops->rescan(r->options.ctx);
-	tree_for_each_seen(r->options.tree, signal_member, &pass);
+	membership_each_seen(r->options.members, signal_member, &pass);
 	return pass;
 }
 

@@ -1,5 +1,6 @@
 #include "jobs/tally.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,38 @@ const char *tally_keep_command(struct tally *t, const char *command)
 	return kept;
 }
 
+/* ---- events ---- */
+
+static bool is_notable(const struct proc_event *ev, bool is_root)
+{
+	if (ev->type == EVENT_SPAWN)
+		return is_root;
+	return is_root || ev->type != EVENT_EXIT || ev->status.exit_code != 0;
+}
+
+/* A flood of births must not keep out the one event that tells why the job ended. */
+static bool has_room(struct tally *t, const struct proc_event *ev, bool is_root)
+{
+	if (t->n_events - t->n_notable < TALLY_MAX_EVENTS)
+		return true;
+	if (!is_notable(ev, is_root) || t->n_notable >= TALLY_MAX_NOTABLE_EVENTS)
+		return false;
+	t->n_notable++;
+	return true;
+}
+
+/* ev is copied, its details are not; is_root: of a process that the runner started itself. */
+static void tally_add_event(struct tally *t, const struct proc_event *ev, bool is_root)
+{
+	if (!has_room(t, ev, is_root) ||
+	    ARRAY_RESERVE(t->events, t->cap_events, t->n_events + 1) < 0) {
+		t->n_events_unlisted++;
+		return;
+	}
+	t->events[t->n_events] = *ev;
+	t->events[t->n_events++].job_id = t->job_id;
+}
+
 /* ---- births ---- */
 
 static uint64_t pid_key(pid_t pid)
@@ -115,40 +148,18 @@ static bool note_unlisted_death(struct tally *t, pid_t pid)
 	return true;
 }
 
-static void count_birth(struct tally *t, unsigned serial)
+struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
 {
+	struct entry *e = tally_find_alive(t, ppid);
+	unsigned serial = e ? e->serial : t->serial;
 	/* Without news of deaths nobody knows how many live; the samples tell. */
 	uint64_t n_living = t->sees_births ? ++t->n_living : U64_UNKNOWN;
 
 	account_add_spawn(&t->attempt, n_living);
 	if (serial == t->serial) /* what else lives is not this try's */
 		account_add_spawn(&t->sheet, t->sheet_is_alone ? n_living : U64_UNKNOWN);
-}
-
-static struct entry *grow_entries(struct tally *t)
-{
-	size_t cap = t->cap ? t->cap * 2 : 64;
-	struct entry *grown;
-
-	if (t->n >= TALLY_MAX_PROCESSES)
-		return NULL;
-	if (t->n < t->cap)
-		return t->entries;
-	grown = reallocarray(t->entries, cap, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	t->entries = grown;
-	t->cap = cap;
-	return grown;
-}
-
-struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
-{
-	struct entry *e = tally_find_alive(t, ppid);
-	unsigned serial = e ? e->serial : t->serial;
-
-	count_birth(t, serial);
-	if (!grow_entries(t) || map_put(&t->alive, pid_key(pid), t->n) < 0) {
+	if (t->n >= TALLY_MAX_PROCESSES || ARRAY_RESERVE(t->entries, t->cap, t->n + 1) < 0 ||
+	    map_put(&t->alive, pid_key(pid), t->n) < 0) {
 		t->n_unlisted++;
 		map_put(&t->alive, pid_key(pid), UNLISTED);
 		return NULL;
@@ -300,24 +311,6 @@ static void take_io(struct proc_record *p, const struct proc_sample *zombie)
 	p->write_bytes = zombie->write_bytes;
 }
 
-/* Of a process without children, what wait4 told is its own: ru_maxrss is of its whole tree. */
-static void finish_leaf(struct entry *e, const struct reaped *reaped)
-{
-	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
-
-	e->record.user_ns = account_timeval_ns(reaped->usage.ru_utime);
-	e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
-	e->record.cpu_evidence = EVIDENCE_EXACT;
-	e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
-	if (account_is_own_peak(reaped)) {
-		e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
-		e->record.evidence = EVIDENCE_EXACT;
-	} else if (!u64_known(e->record.max_rss_bytes)) {
-		e->record.max_rss_bytes = rss;
-		e->record.evidence = EVIDENCE_UPPER_BOUND;
-	}
-}
-
 /* By its account, in nanoseconds, where a zombie tells clock ticks. */
 static bool has_account(const struct entry *e)
 {
@@ -329,18 +322,25 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 {
 	take_io(&e->record, zombie);
 	if (t->sees_births && !e->has_children) {
-		finish_leaf(e, reaped);
+		uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
+
+		/* Of a process without children, what wait4 told is its own: ru_maxrss is of its
+		 * whole tree. */
+		e->record.user_ns = account_timeval_ns(reaped->usage.ru_utime);
+		e->record.system_ns = account_timeval_ns(reaped->usage.ru_stime);
+		e->record.cpu_evidence = EVIDENCE_EXACT;
+		e->record.major_faults = (uint64_t)reaped->usage.ru_majflt;
+		if (account_is_own_peak(reaped)) {
+			e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, rss);
+			e->record.evidence = EVIDENCE_EXACT;
+		} else if (!u64_known(e->record.max_rss_bytes)) {
+			e->record.max_rss_bytes = rss;
+			e->record.evidence = EVIDENCE_UPPER_BOUND;
+		}
 	} else if (u64_known(zombie->user_ns) && !has_account(e)) {
 		e->record.user_ns = zombie->user_ns;
 		e->record.system_ns = zombie->system_ns;
 	}
-}
-
-static void note_reap_time(struct tally *t, struct account *sheet, uint64_t boot_ns)
-{
-	t->attempt.last_reap_boot_ns = boot_ns;
-	if (sheet)
-		sheet->last_reap_boot_ns = boot_ns;
 }
 
 uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
@@ -354,9 +354,11 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		e = tally_add_entry(t, reaped->pid, zombie->ppid, zombie->sheet_num, RANK_NONE);
 	account_add_reaped(&t->attempt, reaped, zombie);
 	sheet = tally_try_account(t, e);
-	if (sheet)
+	t->attempt.last_reap_boot_ns = boot_ns;
+	if (sheet) {
 		account_add_reaped(sheet, reaped, zombie);
-	note_reap_time(t, sheet, boot_ns);
+		sheet->last_reap_boot_ns = boot_ns;
+	}
 	if (zombie->ignores_sigchld > 0 && (!e || e->has_children))
 		t->attempt.has_unwaited = t->sheet.has_unwaited = true;
 	t->reaped_cpu_ns += account_timeval_ns(reaped->usage.ru_utime) +
@@ -372,4 +374,216 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 		note_death(t, e, reaped->wait_status, wall_ns);
 	finish_entry(t, e, reaped, zombie);
 	return e->record.died_wall_ns;
+}
+
+/* ---- what happened to processes ---- */
+
+const struct proc_event *tally_events(const struct tally *t, size_t *ret_n)
+{
+	*ret_n = t->n_events;
+	return t->events;
+}
+
+const struct proc_event *tally_pending_events(const struct tally *t, size_t *ret_n)
+{
+	*ret_n = t->n_events - t->n_stored;
+	return t->events ? t->events + t->n_stored : NULL;
+}
+
+void tally_events_stored(struct tally *t)
+{
+	t->n_stored = t->n_events;
+}
+
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
+		.type = sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
+		.status = { -1, sig },
+		.sheet_num = sheet_num,
+		.details = "sent by proctor",
+	};
+
+	tally_add_event(t, &ev, false);
+}
+
+/* The last that had this pid: it may have been waited for by now. */
+static const struct entry *find_last(const struct tally *t, pid_t pid)
+{
+	for (size_t i = t->n; i > 0; i--)
+		if (t->entries[i - 1].record.key.pid == pid)
+			return &t->entries[i - 1];
+	return NULL;
+}
+
+/* A shell whose command was killed tells that by its exit code. NULL: of none it is known. */
+static const struct entry *find_killed(const struct tally *t)
+{
+	const struct entry *killed = NULL;
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct entry *e = &t->entries[i];
+
+		if (e->serial == t->serial && e->record.status.signal == SIGKILL &&
+		    (!killed || e->record.died_wall_ns >= killed->record.died_wall_ns))
+			killed = e;
+	}
+	return killed;
+}
+
+static struct proc_key find_victim(const struct tally *t, pid_t pid)
+{
+	const struct entry *e = find_last(t, pid), *killed = NULL;
+
+	if (e && e->record.status.exit_code >= 0)
+		killed = find_killed(t);
+	if (killed)
+		return killed->record.key;
+	return (struct proc_key){ pid, e ? e->record.key.start_ticks : U64_UNKNOWN };
+}
+
+void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns)
+{
+	const struct entry *e = find_last(t, key->pid);
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = *key,
+		.type = EVENT_ORPHAN,
+		.status = { -1, -1 },
+		.sheet_num = e ? e->record.sheet_num : SHEET_NONE,
+		.details = EVENT_ORPHAN_WORDS,
+	};
+
+	tally_add_event(t, &ev, false);
+}
+
+void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
+{
+	struct proc_event ev = {
+		.wall_ns = wall_ns,
+		.key = find_victim(t, pid),
+		.type = EVENT_OOM,
+		.status = { -1, SIGKILL },
+		.sheet_num = sheet_num,
+		.details = arena_strdup(&t->arena, details),
+	};
+
+	tally_add_event(t, &ev, false);
+}
+
+static bool has_oom(const struct tally *t, pid_t pid)
+{
+	for (size_t i = 0; i < t->n_events; i++)
+		if (t->events[i].type == EVENT_OOM && t->events[i].key.pid == pid)
+			return true;
+	return false;
+}
+
+void tally_told_signal(struct tally *t, const struct proc_event *told)
+{
+	struct proc_event ev = *told;
+
+	if (ev.type == EVENT_OOM && has_oom(t, ev.key.pid))
+		return;
+	ev.details = arena_strdup(&t->arena, told->details);
+	tally_add_event(t, &ev, false);
+}
+
+/* ---- the accounts, settled ---- */
+
+/* Of this try, or of all (serial 0). U64_UNKNOWN: not all have a mark of all that they were. */
+static uint64_t largest_mark(const struct tally *t, unsigned serial)
+{
+	uint64_t largest = U64_UNKNOWN;
+
+	if (!t->sees_births || t->n_unlisted > 0)
+		return U64_UNKNOWN;
+	for (size_t i = 0; i < t->n; i++) {
+		const struct entry *e = &t->entries[i];
+
+		if (serial != 0 && e->serial != serial)
+			continue;
+		if (e->record.evidence != EVIDENCE_EXACT || e->n_execs > 1)
+			return U64_UNKNOWN;
+		largest = u64_max_known(largest, e->record.max_rss_bytes);
+	}
+	return largest;
+}
+
+/*
+ * What a small process had at most, as wait4 cannot tell it from the runner's own mark before exec,
+ * the kernel may have told at its end.
+ */
+static void settle_marks(const struct tally *t, unsigned serial, struct usage *u)
+{
+	uint64_t largest = largest_mark(t, serial);
+
+	if (!u64_known(largest) || u->max_process_rss_evidence == EVIDENCE_EXACT)
+		return;
+	if (u->max_process_rss_evidence == EVIDENCE_LOWER_BOUND)
+		largest = u64_max_known(largest, u->max_process_rss_bytes);
+	if (u->spawn_count == 1) {
+		u->peak_rss_bytes = largest;
+		u->peak_rss_evidence = EVIDENCE_EXACT;
+	}
+	u->max_process_rss_bytes = largest;
+	u->max_process_rss_evidence = EVIDENCE_EXACT;
+}
+
+void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
+{
+	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
+	settle_marks(t, t->serial, ret);
+	peaks_add(&t->ended_peaks, ret->peak_rss_bytes, ret->peak_rss_evidence);
+	t->sheet_is_open = false;
+}
+
+void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
+{
+	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
+	settle_marks(t, 0, ret);
+	/* What was left running in the background makes sheets overlap: then the sums stand. */
+	if (!t->sheet_is_open && is_complete)
+		peaks_settle(&t->ended_peaks, &ret->peak_rss_bytes, &ret->peak_rss_evidence);
+}
+
+const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
+{
+	struct proc_record *listed = reallocarray(t->listed, t->n ? t->n : 1, sizeof(*listed));
+
+	*ret_n = 0;
+	if (!listed)
+		return NULL;
+	t->listed = listed;
+	for (size_t i = 0; i < t->n; i++)
+		listed[i] = t->entries[i].record;
+	*ret_n = t->n;
+	return listed;
+}
+
+uint64_t tally_untold_gpu_ns(const struct tally *t)
+{
+	return gpu_time_untold_ns(&t->attempt.gpu);
+}
+
+uint64_t tally_untold_gpu_idle_ns(const struct tally *t)
+{
+	return gpu_time_idle_untold_ns(&t->attempt.gpu);
+}
+
+uint64_t tally_unlisted_processes(const struct tally *t)
+{
+	return t->n_unlisted;
+}
+
+uint64_t tally_unlisted_events(const struct tally *t)
+{
+	return t->n_events_unlisted;
+}
+
+uint64_t tally_lost_events(const struct tally *t)
+{
+	return t->n_lost;
 }

@@ -1,8 +1,8 @@
 /*
- * tally_internal - what the four parts of the tally share.
+ * tally_internal - what the two parts of the tally share.
  *
- * tally.c follows processes from birth to death, tally_events.c keeps what happened to
- * them, tally_samples.c takes snapshots in, tally_results.c settles the accounts.
+ * tally.c follows processes from birth to death, keeps what happened to them and settles the
+ * accounts; tally_samples.c takes snapshots in.
  */
 #ifndef PROCTOR_JOBS_TALLY_INTERNAL_H
 #define PROCTOR_JOBS_TALLY_INTERNAL_H
@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "jobs/account.h"
-#include "jobs/gpu_time.h"
 #include "jobs/tally.h"
 #include "model/peaks.h"
 
@@ -90,8 +89,5 @@ void tally_note_birth(struct tally *t, struct entry *e, uint64_t wall_ns);
  * adds what they used to nobody's account. NULL: it is not known to live.
  */
 struct entry *tally_note_parent(struct tally *t, pid_t pid);
-
-/* ev is copied, its details are not; is_root: of a process that the runner started itself. */
-void tally_add_event(struct tally *t, const struct proc_event *ev, bool is_root);
 
 #endif

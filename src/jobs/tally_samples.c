@@ -99,15 +99,6 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	tally_note_parent(t, p->ppid);
 }
 
-static void add_mark(struct tally *t, struct cpu_mark mark)
-{
-	if (t->n_marks == CPU_MARKS) {
-		memmove(t->marks, t->marks + 1, (CPU_MARKS - 1) * sizeof(t->marks[0]));
-		t->n_marks--;
-	}
-	t->marks[t->n_marks++] = mark;
-}
-
 /* The latest mark that is a window or more ago; NULL: none yet. */
 static const struct cpu_mark *mark_before(const struct tally *t, uint64_t boot_ns)
 {
@@ -139,7 +130,11 @@ static double tree_cpu_percent(struct tally *t, uint64_t living_cpu_ns, uint64_t
 	if (before)
 		percent = 100.0 * (double)(total - before->total_ns) /
 			  (double)(boot_ns - before->boot_ns);
-	add_mark(t, (struct cpu_mark){ boot_ns, total });
+	if (t->n_marks == CPU_MARKS) {
+		memmove(t->marks, t->marks + 1, (CPU_MARKS - 1) * sizeof(t->marks[0]));
+		t->n_marks--;
+	}
+	t->marks[t->n_marks++] = (struct cpu_mark){ boot_ns, total };
 	return percent;
 }
 

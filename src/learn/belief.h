@@ -23,10 +23,10 @@
 #include <stdint.h>
 
 #include "base/json.h"
-#include "learn/analysis.h"
-#include "learn/compat.h"
+#include "learn/failure_analysis.h"
+#include "learn/compat_correlation.h"
 #include "model/pattern.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 /*
  * Brings the patterns up to date: judges those there are by the runs that ended

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "stats/interval.h"
+#include "stats/probability.h"
 
 /* One side of the cut. */
 struct effect_side {

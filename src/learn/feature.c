@@ -1,14 +1,25 @@
 #include "learn/feature.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/feature_table.h"
 
 /* ---- numbers ---- */
+
+/* A number: its key, the words for it, its unit, whether the end cuts it short. */
+struct feature_number {
+	const char *key, *what;
+	enum feature_unit unit;
+	bool is_censored;
+	size_t offset;
+	double (*compute)(const struct run_record *run); /* instead of an offset */
+	enum outcome outcome; /* that comes of having much of it: OUTCOME_NONE, or one failure */
+};
 
 static double value_at(const struct run_record *run, size_t offset)
 {
@@ -21,7 +32,7 @@ static double cpu_share(const struct run_record *run)
 }
 
 #define NONE OUTCOME_NONE /* that it would tell */
-const struct feature_number feature_numbers[FEATURE_NUMBERS] = {
+static const struct feature_number numbers[] = {
 	{ "peak_rss_mb", "whose peak memory was", UNIT_MB, true,
 	  offsetof(struct run_record, peak_rss_mb), NULL, OUTCOME_OOM },
 	{ "cpu_seconds", "whose CPU time was", UNIT_SECONDS, true,
@@ -52,37 +63,56 @@ const struct feature_number feature_numbers[FEATURE_NUMBERS] = {
 };
 #undef NONE
 
-const struct feature_early feature_earlies[FEATURE_EARLIES] = {
+/* A number with a value for each horizon, and the words for these. */
+struct feature_early {
+	const char *key, *what;
+	enum feature_unit unit;
+	size_t offset; /* of the values for all horizons */
+};
+
+static const struct feature_early earlies[] = {
 	{ "early_rss_mb", "whose memory reached", UNIT_MB,
 	  offsetof(struct run_record, early_rss_mb) },
 	{ "rss_slope_mb_s", "whose memory grew", UNIT_MB_PER_SECOND,
 	  offsetof(struct run_record, rss_slope_mb_s) },
 };
 
-const char *const feature_horizons[RUN_HORIZONS] = {
+static const char *const horizons[RUN_HORIZONS] = {
 	"in the first 5 s",
 	"in the first 15 s",
 	"in the first minute",
 	"in the first 5 minutes",
 };
 
-double feature_number_value(const struct feature_number *number, const struct run_record *run)
+static double number_value(const struct feature_number *number, const struct run_record *run)
 {
 	return number->compute ? number->compute(run) : value_at(run, number->offset);
 }
 
-bool feature_number_tells_outcome(const struct feature_number *number, const struct run_record *run)
+static bool number_tells_outcome(const struct feature_number *number, const struct run_record *run)
 {
 	return number->outcome != OUTCOME_NONE && run_measured_outcome(run) == number->outcome;
 }
 
-double feature_early_value(const struct feature_early *early, size_t horizon,
-			   const struct run_record *run)
+static double early_value(const struct feature_early *early, size_t horizon,
+			  const struct run_record *run)
 {
 	return value_at(run, early->offset + horizon * sizeof(double));
 }
 
 /* ---- shares, anomalies, hosts ---- */
+
+#define MAX_NAMES 12
+#define OOM_KILL "anomaly:oom_kill" /* the failure itself */
+
+/* Features with a name of their own: what stands before it in the key, and the words for it. */
+struct feature_named {
+	const char *prefix, *what;
+	enum feature_unit unit;
+	bool is_censored; /* it may have come with the end */
+	double (*value)(const struct run_record *run, const char *name);
+	size_t max; /* names that are looked at */
+};
 
 /* The share of a call in the run's time in calls; NaN: nobody looked. */
 static double share_of(const struct run_record *run, const char *name)
@@ -112,10 +142,10 @@ static double is_on_host(const struct run_record *run, const char *host)
 	return run->host ? strcmp(run->host, host) == 0 : F64_UNKNOWN;
 }
 
-const struct feature_named feature_nameds[FEATURE_NAMEDS] = {
+static const struct feature_named nameds[] = {
 	{ "syscall:", "whose share of time in calls that went to", UNIT_PERCENT, false, share_of,
-	  FEATURE_MAX_NAMES },
-	{ "anomaly:", "with the anomaly", UNIT_NONE, true, has_anomaly, FEATURE_MAX_NAMES },
+	  MAX_NAMES },
+	{ "anomaly:", "with the anomaly", UNIT_NONE, true, has_anomaly, MAX_NAMES },
 	{ "host:", "on the host", UNIT_NONE, false, is_on_host, 8 },
 };
 
@@ -124,14 +154,14 @@ static double value_by_early_key(const char *key, const char *at, const struct r
 {
 	double seconds = strtod(at + 1, NULL);
 
-	for (size_t i = 0; i < FEATURE_EARLIES; i++) {
-		const struct feature_early *early = &feature_earlies[i];
+	for (size_t i = 0; i < ARRAY_SIZE(earlies); i++) {
+		const struct feature_early *early = &earlies[i];
 
 		if (strncmp(key, early->key, (size_t)(at - key)) != 0 || early->key[at - key])
 			continue;
 		for (size_t h = 0; h < RUN_HORIZONS; h++)
 			if (run_horizons[h] == seconds)
-				return feature_early_value(early, h, run);
+				return early_value(early, h, run);
 	}
 	return F64_UNKNOWN;
 }
@@ -140,21 +170,249 @@ double feature_value(const char *key, const struct run_record *run)
 {
 	const char *at = strchr(key, '@');
 
-	for (size_t i = 0; i < FEATURE_NUMBERS; i++)
-		if (strcmp(key, feature_numbers[i].key) == 0)
-			return feature_number_value(&feature_numbers[i], run);
-	for (size_t i = 0; i < FEATURE_NAMEDS; i++)
-		if (strncmp(key, feature_nameds[i].prefix, strlen(feature_nameds[i].prefix)) == 0)
-			return feature_nameds[i].value(run, key + strlen(feature_nameds[i].prefix));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (strcmp(key, numbers[i].key) == 0)
+			return number_value(&numbers[i], run);
+	for (size_t i = 0; i < ARRAY_SIZE(nameds); i++)
+		if (strncmp(key, nameds[i].prefix, strlen(nameds[i].prefix)) == 0)
+			return nameds[i].value(run, key + strlen(nameds[i].prefix));
 	return at ? value_by_early_key(key, at, run) : F64_UNKNOWN;
 }
 
 bool feature_tells_outcome(const char *key, const struct run_record *run)
 {
-	for (size_t i = 0; i < FEATURE_NUMBERS; i++)
-		if (strcmp(key, feature_numbers[i].key) == 0)
-			return feature_number_tells_outcome(&feature_numbers[i], run);
-	return strcmp(key, FEATURE_OOM_KILL) == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (strcmp(key, numbers[i].key) == 0)
+			return number_tells_outcome(&numbers[i], run);
+	return strcmp(key, OOM_KILL) == 0;
+}
+
+/* ---- columns ---- */
+
+#define MIN_KNOWN 3	    /* of those that failed, and of those that passed */
+#define HORIZON_SHARE 0.9   /* of both must have lived so long */
+#define DOMINANT_SHARE 0.35 /* of the time in calls: from then on a call is worth a column */
+
+struct builder {
+	const struct run_record *const *runs;
+	size_t n_runs, n_failed;
+	struct features *out;
+	size_t cap;
+};
+
+/* Whether there is something to compare: enough values on both sides, and not all the same. */
+static bool is_worth_testing(const struct builder *b, const double *values)
+{
+	size_t n_failed = 0, n_passed = 0;
+	double low = INFINITY, high = -INFINITY;
+
+	for (size_t i = 0; i < b->n_runs; i++) {
+		if (!f64_known(values[i]))
+			continue;
+		low = fmin(low, values[i]);
+		high = fmax(high, values[i]);
+		if (run_has_failed(b->runs[i]))
+			n_failed++;
+		else
+			n_passed++;
+	}
+	if (b->n_failed < MIN_KNOWN || b->n_runs - b->n_failed < MIN_KNOWN) /* a small class */
+		return n_failed == b->n_failed && n_passed == b->n_runs - b->n_failed && low < high;
+	return n_failed >= MIN_KNOWN && n_passed >= MIN_KNOWN && low < high;
+}
+
+static int add(struct builder *b, const char *key, const char *what, const char *when,
+	       enum feature_unit unit, bool is_censored, const double *values)
+{
+	struct features *out = b->out;
+
+	if (!is_worth_testing(b, values))
+		return 0;
+	key = arena_strdup(&out->arena, key);
+	if (!key || ARRAY_RESERVE(out->items, b->cap, out->n + 1) < 0)
+		return -ENOMEM;
+	out->items[out->n++] = (struct feature){ key, what, when, unit, is_censored, values };
+	return 0;
+}
+
+static int add_numbers(struct builder *b)
+{
+	int r = 0;
+
+	for (size_t k = 0; r == 0 && k < ARRAY_SIZE(numbers); k++) {
+		const struct feature_number *number = &numbers[k];
+		bool tells_a_failure = false;
+		double *values;
+
+		for (size_t i = 0; i < b->n_runs; i++)
+			tells_a_failure |= run_has_failed(b->runs[i]) &&
+					   number_tells_outcome(number, b->runs[i]);
+		if (tells_a_failure)
+			continue;
+		values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
+		if (!values)
+			return -ENOMEM;
+		for (size_t i = 0; i < b->n_runs; i++)
+			values[i] = number_value(number, b->runs[i]);
+		r = add(b, number->key, number->what, "", number->unit, number->is_censored,
+			values);
+	}
+	return r;
+}
+
+/* Who died earlier has no value: were they few or many, the others may not stand for them. */
+static bool lived_to_see(const struct builder *b, const struct feature_early *early, size_t horizon)
+{
+	size_t n_failed = 0, n_passed = 0;
+
+	for (size_t i = 0; i < b->n_runs; i++) {
+		if (!f64_known(early_value(early, horizon, b->runs[i])))
+			continue;
+		if (run_has_failed(b->runs[i]))
+			n_failed++;
+		else
+			n_passed++;
+	}
+	return (double)n_failed >= HORIZON_SHARE * (double)b->n_failed &&
+	       (double)n_passed >= HORIZON_SHARE * (double)(b->n_runs - b->n_failed);
+}
+
+static int add_early(struct builder *b, const struct feature_early *early)
+{
+	size_t horizon = RUN_HORIZONS;
+	double *values;
+	char key[64];
+
+	while (horizon > 0 && !lived_to_see(b, early, horizon - 1))
+		horizon--;
+	if (horizon == 0)
+		return 0;
+	horizon--;
+	values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
+	if (!values)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n_runs; i++)
+		values[i] = early_value(early, horizon, b->runs[i]);
+	snprintf(key, sizeof(key), "%s@%g", early->key, run_horizons[horizon]);
+	return add(b, key, early->what, horizons[horizon], early->unit, false, values);
+}
+
+/* Names that occur in the runs, each once, at most so many. */
+struct names {
+	const char *items[MAX_NAMES];
+	size_t n, max;
+};
+
+static void note_name(struct names *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->items[i], name) == 0)
+			return;
+	if (names->n < names->max)
+		names->items[names->n++] = name;
+}
+
+static int note_dominant(struct names *names, const struct run_record *run, struct arena *arena)
+{
+	struct syscall_share *shares;
+	double total = 0;
+	size_t n;
+
+	if (run_read_shares(run->syscalls, arena, &shares, &n) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		total += shares[i].pct;
+	for (size_t i = 0; i < n; i++)
+		if (shares[i].pct > DOMINANT_SHARE * total)
+			note_name(names, shares[i].name);
+	return 0;
+}
+
+static int note_anomalies(struct names *names, const struct run_record *run, struct arena *arena)
+{
+	const char *p = run->anomalies;
+
+	while (p && *p) {
+		size_t len = strcspn(p, " ");
+		const char *type = arena_strndup(arena, p, len);
+
+		if (!type)
+			return -ENOMEM;
+		note_name(names, type);
+		p += len + (p[len] == ' ');
+	}
+	return 0;
+}
+
+static int note_host(struct names *names, const struct run_record *run, struct arena *arena)
+{
+	(void)arena;
+	if (run->host)
+		note_name(names, run->host);
+	return 0;
+}
+
+static int add_named(struct builder *b, const struct feature_named *named, const char *name)
+{
+	double *values = arena_alloc(&b->out->arena, b->n_runs * sizeof(double));
+	CLEANUP(buf_release) struct buf key = BUF_INIT;
+
+	if (!values)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n_runs; i++)
+		values[i] = named->value(b->runs[i], name);
+	buf_printf(&key, "%s%s", named->prefix, name);
+	if (buf_error(&key) < 0)
+		return -ENOMEM;
+	if (strcmp(key.data, OOM_KILL) == 0)
+		return 0;
+	return add(b, key.data, named->what, "", named->unit, named->is_censored, values);
+}
+
+static int add_all_named(struct builder *b, size_t which)
+{
+	static int (*const notes[])(struct names *, const struct run_record *, struct arena *) = {
+		note_dominant,
+		note_anomalies,
+		note_host,
+	};
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct names names = { .max = nameds[which].max };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->n_runs; i++)
+		r = notes[which](&names, b->runs[i], &arena);
+	for (size_t i = 0; r == 0 && i < names.n; i++)
+		r = add_named(b, &nameds[which], names.items[i]);
+	return r;
+}
+
+void features_release(struct features *f)
+{
+	free(f->items);
+	arena_release(&f->arena);
+	*f = (struct features){ .arena = ARENA_INIT };
+}
+
+int features_build(const struct run_record *const *runs, size_t n_runs, struct features *ret)
+{
+	struct features out = { .arena = ARENA_INIT };
+	struct builder b = { .runs = runs, .n_runs = n_runs, .out = &out };
+	int r;
+
+	for (size_t i = 0; i < n_runs; i++)
+		b.n_failed += run_has_failed(runs[i]);
+	r = add_numbers(&b);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(earlies); i++)
+		r = add_early(&b, &earlies[i]);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(nameds); i++)
+		r = add_all_named(&b, i);
+	if (r < 0) {
+		features_release(&out);
+		return r;
+	}
+	*ret = out;
+	return 0;
 }
 
 /* ---- words ---- */
@@ -177,23 +435,18 @@ void feature_add_value(struct buf *out, enum feature_unit unit, double value)
 		buf_printf(out, "%.*f%s", digits, value, unit_words[unit]);
 }
 
-static void add_name(struct buf *out, const char *key)
-{
-	const char *colon = strchr(key, ':');
-
-	if (colon)
-		buf_printf(out, " %s", colon + 1);
-}
-
 void feature_add_phrase(struct buf *out, const struct feature *f, bool is_above, double threshold)
 {
+	const char *colon = strchr(f->key, ':');
+
 	if (f->unit == UNIT_NONE && !is_above)
 		buf_add_str(out, "not ");
 	buf_add_str(out, f->what);
-	add_name(out, f->key);
+	if (colon)
+		buf_printf(out, " %s", colon + 1);
 	if (f->unit == UNIT_NONE)
 		return;
-	if (strchr(f->key, ':'))
+	if (colon)
 		buf_add_str(out, " was");
 	if (f->unit == UNIT_MB_PER_SECOND)
 		buf_add_str(out, is_above ? " faster than " : " no faster than ");

@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "model/run.h"
+#include "model/run_record.h"
 
 enum feature_unit {
 	UNIT_MB,

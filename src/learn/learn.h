@@ -7,16 +7,13 @@
 #ifndef PROCTOR_LEARN_LEARN_H
 #define PROCTOR_LEARN_LEARN_H
 
-#include "learn/admit.h"    /* whether a job may start */
-#include "learn/analysis.h" /* which patterns go with failure */
-#include "learn/belief.h"   /* and what becomes of them */
-#include "learn/class.h"    /* which jobs are of one kind */
-#include "learn/compat.h"   /* the old correlation */
-#include "learn/diff.h"	    /* what two runs differ in */
-#include "learn/estimate.h" /* what the next run will need */
-#include "learn/gather.h"   /* what to learn from */
-#include "learn/pressure.h" /* how near the host is to its limits */
-#include "learn/standing.h" /* how a run compares with others */
-#include "learn/unit.h"	    /* what counts as one */
+#include "learn/admission.h" /* how near the host is to its limits; whether a job may start */
+#include "learn/belief.h"    /* what becomes of findings */
+#include "learn/compat_correlation.h" /* the old correlation */
+#include "learn/failure_analysis.h"   /* which patterns go with failure */
+#include "learn/gather_runs.h"	      /* what to learn from */
+#include "learn/run_class.h"	      /* which runs are of one kind, and which count */
+#include "learn/run_compare.h"	      /* how a run compares with others */
+#include "learn/run_estimate.h"	      /* what the next run will need */
 
 #endif

@@ -272,7 +272,7 @@ int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct lo
 
 /*
  * A number that no attempt of this job has had: one more than the highest. The folder (of all jobs'
- * numbers) has a folder for each job, where the highest stays as an empty file.
+ * numbers) has a folder for each job, where the last one taken stays as the name of an empty file.
  */
 int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/macros.h"
@@ -13,6 +14,7 @@
 #include "log/log.h"
 
 #define NUMBER_NAME_BYTES 12
+#define TAKE_TRIES 10000 /* each of which another run has won */
 
 /* '/' is '%', which no id of a job has: see job_id_is_valid(). "." and ".." are none either. */
 static int folder_name(const char *job_id, char ret[NAME_MAX + 1])
@@ -30,13 +32,16 @@ static int parse_number(const char *name)
 {
 	uint64_t n;
 
-	return num_parse_u64(name, &n) == 0 && n < INT_MAX ? (int)n : -1;
+	return num_parse_u64(name, &n) == 0 && n < INT_MAX - 1 ? (int)n : -1;
 }
 
-/* The highest number there is, 0 if there is none. Removes all that are lower than `below`. */
-static int walk_numbers(int fd, int below)
+/*
+ * The number that the folder has as a file, and the highest if there are more. -EAGAIN: none was
+ * seen, as somebody renamed it meanwhile.
+ */
+static int find_number(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), highest = 0;
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), highest = -EAGAIN;
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
 
@@ -52,42 +57,69 @@ static int walk_numbers(int fd, int below)
 
 		if (n > highest)
 			highest = n;
-		if (n >= 0 && n < below)
-			(void)unlinkat(fd, entry->d_name, 0);
 	}
 	closedir(dir);
 	return highest;
 }
 
+/* With its number 0 from the first moment on: whoever finds the folder finds a number. */
+static int make_numbers(int folder_fd, const char *name)
+{
+	char making[64], path[80];
+	struct timespec now;
+	int file, r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	snprintf(making, sizeof(making), ".making-%d-%ld", (int)getpid(), now.tv_nsec);
+	snprintf(path, sizeof(path), "%s/0", making);
+	if (mkdirat(folder_fd, making, 0700) < 0)
+		return -errno;
+	file = openat(folder_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file >= 0)
+		close(file);
+	if (file < 0 || renameat(folder_fd, making, folder_fd, name) < 0) {
+		r = errno == ENOTEMPTY ? -EEXIST : -errno;
+		(void)unlinkat(folder_fd, path, 0);
+		(void)unlinkat(folder_fd, making, AT_REMOVEDIR);
+	}
+	return r == -EEXIST ? 0 : r; /* another run was quicker */
+}
+
+/* Renaming is what takes a number: of two who rename the same file one fails. */
+static int take_number(int fd)
+{
+	char from[NUMBER_NAME_BYTES], to[NUMBER_NAME_BYTES];
+	int n = find_number(fd);
+
+	if (n < 0)
+		return n;
+	snprintf(from, sizeof(from), "%d", n);
+	snprintf(to, sizeof(to), "%d", n + 1);
+	if (renameat(fd, from, fd, to) < 0)
+		return errno == ENOENT ? -EAGAIN : -errno;
+	return n + 1;
+}
+
 int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err)
 {
-	CLEANUP(close_fd) int fd = -1;
-	char name[NAME_MAX + 1], number[NUMBER_NAME_BYTES];
-	int n, file;
+	char name[NAME_MAX + 1];
+	int n = -EAGAIN;
 
 	if (folder_name(job_id, name) < 0)
 		return err_set(err, -EINVAL, "%s is no name of a job", job_id);
-	if (mkdirat(folder_fd, name, 0700) < 0 && errno != EEXIST)
-		return err_set(err, -errno, "cannot make a folder for the job: %s",
-			       strerror(errno));
-	fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return err_set(err, -errno, "cannot open the folder of the job: %s",
-			       strerror(errno));
-	n = walk_numbers(fd, 0);
-	do { /* another run may take the same one */
-		if (n < 0 || n == INT_MAX - 1)
-			return err_set(err, n < 0 ? n : -EOVERFLOW, "cannot number this run of %s",
-				       job_id);
-		snprintf(number, sizeof(number), "%d", ++n);
-		file = openat(fd, number, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	} while (file < 0 && errno == EEXIST);
-	if (file < 0)
-		return err_set(err, -errno, "cannot number this run of %s: %s", job_id,
-			       strerror(errno));
-	close(file);
-	if (n > 1)
-		(void)walk_numbers(fd, n);
+	for (int i = 0; i < TAKE_TRIES && n == -EAGAIN; i++) {
+		CLEANUP(close_fd)
+		int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		if (fd >= 0)
+			n = take_number(fd);
+		else
+			n = errno == ENOENT ? make_numbers(folder_fd, name) : -errno;
+		if (n == 0)
+			n = -EAGAIN;
+	}
+	if (n < 0)
+		return err_set(err, n, "cannot number this run of %s: %s", job_id, strerror(-n));
 	*ret = n;
 	return 0;
 }
@@ -95,13 +127,17 @@ int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err
 void log_forget_numbers(int folder_fd, const char *job_id)
 {
 	CLEANUP(close_fd) int fd = -1;
-	char name[NAME_MAX + 1];
+	char name[NAME_MAX + 1], number[NUMBER_NAME_BYTES];
+	int n;
 
 	if (folder_name(job_id, name) < 0)
 		return;
 	fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	(void)walk_numbers(fd, INT_MAX);
+	n = find_number(fd);
+	snprintf(number, sizeof(number), "%d", n);
+	if (n >= 0)
+		(void)unlinkat(fd, number, 0);
 	(void)unlinkat(folder_fd, name, AT_REMOVEDIR);
 }

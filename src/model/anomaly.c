@@ -240,33 +240,22 @@ int episode_keep(struct episode *to, const struct episode *from, struct arena *a
 	return 0;
 }
 
-/* Room for twice as many when so many are there: an arena takes nothing back. */
-static bool is_full(size_t n)
-{
-	return (n & (n - 1)) == 0;
-}
-
-static int make_room(struct attempt *a)
-{
-	struct episode *grown;
-
-	if (!is_full(a->n_anomalies))
-		return 0;
-	grown = arena_alloc(&a->arena, (a->n_anomalies ? 2 * a->n_anomalies : 1) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	for (size_t i = 0; i < a->n_anomalies; i++)
-		episode_copy(&grown[i], &a->anomalies[i]);
-	a->anomalies = grown;
-	return 0;
-}
-
 int episode_append(struct attempt *a, const struct episode *e)
 {
-	int r = make_room(a);
+	size_t n = a->n_anomalies;
+	int r;
 
-	if (r == 0)
-		r = episode_keep(&a->anomalies[a->n_anomalies], e, &a->arena);
+	/* Twice the room whenever n is a power of two: an arena takes nothing back. */
+	if ((n & (n - 1)) == 0) {
+		struct episode *grown = arena_alloc(&a->arena, (n ? 2 * n : 1) * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		for (size_t i = 0; i < n; i++)
+			episode_copy(&grown[i], &a->anomalies[i]);
+		a->anomalies = grown;
+	}
+	r = episode_keep(&a->anomalies[n], e, &a->arena);
 	if (r == 0)
 		a->n_anomalies++;
 	return r;

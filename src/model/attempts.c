@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/macros.h"
 
 struct known_attempt {
 	int64_t id;
@@ -28,15 +29,8 @@ void attempts_release(struct attempts *all)
 
 int attempts_add(struct attempts *all, const struct attempt *a)
 {
-	if (all->n == all->cap) {
-		size_t cap = all->cap ? all->cap * 2 : 16;
-		struct known_attempt *items = reallocarray(all->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		all->items = items;
-		all->cap = cap;
-	}
+	if (ARRAY_RESERVE(all->items, all->cap, all->n + 1) < 0)
+		return -ENOMEM;
 	all->items[all->n++] = (struct known_attempt){
 		.id = a->id,
 		.job = key_of(a->job_id),
@@ -110,15 +104,6 @@ static bool is_of(const struct job_progress *p, const char *job_id)
 	return p->job_id && strcmp(p->job_id, job_id) == 0;
 }
 
-static size_t count_progress(const struct snapshot *s, const char *job_id)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->n_progress; i++)
-		n += is_of(&s->progress[i], job_id);
-	return n;
-}
-
 /* One without a process is between two of them: the newest that have begun by then. */
 static void mark_newest(const struct attempts *all, const struct snapshot *s, uint64_t job,
 			size_t n)
@@ -138,8 +123,10 @@ static void name_job(const struct attempts *all, struct snapshot *s, size_t firs
 {
 	const char *job_id = s->progress[first].job_id;
 	uint64_t job = key_of(job_id);
-	size_t n = count_progress(s, job_id), n_seen = count_seen(all, job), at = 0;
+	size_t n = 0, n_seen = count_seen(all, job), at = 0;
 
+	for (size_t i = 0; i < s->n_progress; i++)
+		n += is_of(&s->progress[i], job_id);
 	if (n_seen < n)
 		mark_newest(all, s, job, n - n_seen);
 	if (count_seen(all, job) != n)

@@ -212,22 +212,17 @@ void exit_account_init(struct exit_account *a)
 				       U64_UNKNOWN, U64_UNKNOWN };
 }
 
-static void take_cpu(struct proc_record *p, const struct exit_account *account)
-{
-	if (p->cpu_evidence == EVIDENCE_UNKNOWN) /* or it would be that of the peak */
-		p->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	if (u64_known(p->user_ns) && p->user_ns + p->system_ns >= account->cpu_ns)
-		return;
-	p->user_ns = account->user_ns;
-	p->system_ns = account->system_ns;
-	p->cpu_evidence = EVIDENCE_LOWER_BOUND;
-}
-
 void proc_record_account(struct proc_record *p, const struct exit_account *account)
 {
 	if (!u64_known(account->cpu_ns))
 		return;
-	take_cpu(p, account);
+	if (p->cpu_evidence == EVIDENCE_UNKNOWN) /* or it would be that of the peak */
+		p->cpu_evidence = EVIDENCE_LOWER_BOUND;
+	if (!u64_known(p->user_ns) || p->user_ns + p->system_ns < account->cpu_ns) {
+		p->user_ns = account->user_ns;
+		p->system_ns = account->system_ns;
+		p->cpu_evidence = EVIDENCE_LOWER_BOUND;
+	}
 	p->rchar = u64_max_known(p->rchar, account->rchar);
 	p->wchar = u64_max_known(p->wchar, account->wchar);
 	p->read_bytes = u64_max_known(p->read_bytes, account->read_bytes);
@@ -327,36 +322,27 @@ void attempt_note(struct attempt *a, const char *what, const char *why)
 	a->n_unknowns++;
 }
 
-/* An event of no process (the kernel's count of OOM kills rose) has no pid. */
-static int add_pid(struct map *seen, pid_t pid)
-{
-	return pid > 0 ? map_put(seen, (uint64_t)pid, 1) : 0;
-}
-
-static uint64_t count_pids(const struct attempt *a)
-{
-	CLEANUP(map_release) struct map seen = MAP_INIT;
-
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (add_pid(&seen, a->processes[i].key.pid) < 0)
-			return U64_UNKNOWN;
-	for (size_t i = 0; i < a->n_events; i++)
-		if (add_pid(&seen, a->events[i].key.pid) < 0)
-			return U64_UNKNOWN;
-	return seen.len > 0 ? seen.len : U64_UNKNOWN;
-}
-
 uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence)
 {
 	bool lists_all = u64_known(a->usage.spawn_count) && a->usage.spawn_count <= a->n_processes;
-	uint64_t n = count_pids(a);
+	CLEANUP(map_release) struct map seen = MAP_INIT;
+	bool is_counted = true;
 
-	*ret_evidence = EVIDENCE_LOWER_BOUND;
-	if (!u64_known(n))
+	for (size_t i = 0; i < a->n_processes + a->n_events; i++) {
+		pid_t pid = i < a->n_processes ? a->processes[i].key.pid
+					       : a->events[i - a->n_processes].key.pid;
+
+		/* An event of no process (the kernel's count of OOM kills rose) has no pid. */
+		is_counted = is_counted && (pid <= 0 || map_put(&seen, (uint64_t)pid, 1) == 0);
+	}
+	if (!is_counted || seen.len == 0) {
 		*ret_evidence = EVIDENCE_UNKNOWN;
-	else if (lists_all && a->usage.spawn_evidence == EVIDENCE_EXACT)
-		*ret_evidence = EVIDENCE_EXACT;
-	return n;
+		return U64_UNKNOWN;
+	}
+	*ret_evidence = lists_all && a->usage.spawn_evidence == EVIDENCE_EXACT
+				? EVIDENCE_EXACT
+				: EVIDENCE_LOWER_BOUND;
+	return seen.len;
 }
 
 bool attempt_has_begun(const struct attempt *a)

@@ -297,8 +297,34 @@ struct series_point {
 };
 
 struct episode;
-struct rank_finding;
 struct standing;
+
+/* Which rank of an attempt was first, in the few words of a report. Texts are the attempt's. */
+struct rank_finding {
+	uint64_t n_ranks; /* with samples */
+	int64_t world_size;
+	uint64_t n_samples;
+	const char *measure; /* "rss" or "gpu_memory" */
+	const char
+		*verdict; /* "named", "cannot_tell", "none"; NULL: samples are not there any more */
+	int64_t rank;	  /* who was first; -1 unless named */
+	double probability;	 /* NaN unless named */
+	uint64_t onset_wall_ns;	 /* U64_UNKNOWN unless named */
+	const char *phase;	 /* at the onset, of several the likely one; NULL: none */
+	bool is_phase_ambiguous; /* there were several, or one that began or ended about then */
+	bool has_passed;	 /* it came down again, and so did all that rose with it */
+	const char *reason;	 /* one sentence, or two */
+	const char *remedy;	 /* what would settle it; "" */
+};
+
+/* A measurement whose rung is how far apart drivers were asked: "1.00 s to 5.02 s apart". */
+#define RUNG_GPU_READINGS "GPU readings"
+
+/* A note that its GPU time was not always told. Where the time is known, it is at least that. */
+#define NOTE_GPU_TIME "gpu_seconds"
+
+/* The same of the time in which memory was held in vain. */
+#define NOTE_GPU_IDLE_TIME "gpu_idle_seconds"
 
 /* An attempt with everything known about it. Pointers live in the arena. */
 struct attempt {
@@ -348,9 +374,9 @@ struct attempt {
 	struct episode
 		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
 	size_t n_anomalies;
-	const struct rank_finding *telemetry; /* model/rank_finding.h; NULL: it has no ranks, or
+	const struct rank_finding *telemetry; /* NULL: it has no ranks, or
 						 nobody looked */
-	const struct standing *standing; /* model/standing.h; NULL: there are no runs like it, or
+	const struct standing *standing; /* model/run_record.h; NULL: there are no runs like it, or
 					    nobody looked */
 
 	struct arena arena;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 
 void pattern_init(struct pattern *p)
@@ -27,15 +28,8 @@ void pattern_init(struct pattern *p)
 
 struct pattern *pattern_list_add(struct pattern_list *list)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : 16;
-		struct pattern *more = reallocarray(list->items, cap, sizeof(*more));
-
-		if (!more)
-			return NULL;
-		list->items = more;
-		list->cap = cap;
-	}
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return NULL;
 	pattern_init(&list->items[list->n]);
 	return &list->items[list->n++];
 }

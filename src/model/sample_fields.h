@@ -1,8 +1,9 @@
 /*
- * sample_fields - the members of a process in JSON, in the order in which they are written.
+ * sample_fields - the kinds of fields that a process's sample has, and its members in JSON.
  *
- * One table for who writes them (sample_json.c) and who reads them back: a new one is a new row,
- * and a new kind of value is a case in both.
+ * The fields themselves are the rows of sample_fields.def. A new kind is a case in the writer
+ * (sample_json.c), in the reader (tui/snapshot_json.c), and a macro of its name wherever a file
+ * makes a table of those rows.
  */
 #ifndef PROCTOR_MODEL_SAMPLE_FIELDS_H
 #define PROCTOR_MODEL_SAMPLE_FIELDS_H
@@ -11,6 +12,18 @@
 #include <stddef.h>
 
 #define FIELD_KEY_BYTES 32
+
+/* How many of them are recorded, and how many of those a minute has an average of. */
+enum sample_counts {
+#define SAMPLE_RECORDED(kind_, member_, ...) RECORDED_##member_,
+#include "model/sample_fields.def"
+	SAMPLE_N_RECORDED,
+};
+enum gauge_counts {
+#define SAMPLE_GAUGE(kind_, member_, ...) AVERAGED_##member_,
+#include "model/sample_fields.def"
+	SAMPLE_N_GAUGES,
+};
 
 enum field_kind {
 	FIELD_PID, /* never unknown */

@@ -54,64 +54,16 @@ void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, si
  * all that stands between two strings.
  */
 
-#define ROW(key_, kind_, field_, is_rare_)                             \
-	{                                                              \
-		",\"" key_ "\":", sizeof(",\"" key_ "\":") - 1, kind_, \
-			offsetof(struct proc_sample, field_), is_rare_ \
+#define ROW(kind_, member_, key_, is_rare_)                                    \
+	{                                                                      \
+		",\"" key_ "\":", sizeof(",\"" key_ "\":") - 1, FIELD_##kind_, \
+			offsetof(struct proc_sample, member_), is_rare_        \
 	}
-#define FIELD(key_, kind_, field_) ROW(key_, kind_, field_, false)
-#define RARE(key_, kind_, field_) ROW(key_, kind_, field_, true)
 
 const struct sample_field sample_fields[] = {
-	FIELD("pid", FIELD_PID, key.pid),
-	FIELD("ppid", FIELD_PID, ppid),
-	FIELD("command", FIELD_STRING, command),
-	FIELD("state", FIELD_CHAR, state),
-	FIELD("cpu_percent", FIELD_F64, cpu_percent),
-	FIELD("rss_mb", FIELD_MB, rss_bytes),
-	FIELD("vms_mb", FIELD_MB, vms_bytes),
-	FIELD("threads", FIELD_U64, threads),
-	FIELD("open_fds", FIELD_U64, open_fds),
-	FIELD("age_seconds", FIELD_F64, age_seconds),
-	FIELD("job_id", FIELD_STRING, job_id),
-	FIELD("sheet_num", FIELD_INT, sheet_num),
-	FIELD("syscall_counts", FIELD_COUNTS, syscalls),
-	FIELD("syscall_time_pct", FIELD_TIMES, syscalls),
-	FIELD("comm", FIELD_COMM, comm),
-	FIELD("rank", FIELD_INT, rank),
-	FIELD("start_ticks", FIELD_U64, key.start_ticks),
-	FIELD("start_time", FIELD_SECONDS, start_wall_ns),
-	FIELD("cpu_seconds", FIELD_SECONDS, cpu_ns),
-	FIELD("user_cpu_seconds", FIELD_SECONDS, user_ns),
-	FIELD("system_cpu_seconds", FIELD_SECONDS, system_ns),
-	FIELD("children_user_cpu_seconds", FIELD_SECONDS, child_user_ns),
-	FIELD("children_system_cpu_seconds", FIELD_SECONDS, child_system_ns),
-	FIELD("hwm_mb", FIELD_MB, hwm_bytes),
-	FIELD("rss_anon_mb", FIELD_MB, rss_anon_bytes),
-	FIELD("rss_file_mb", FIELD_MB, rss_file_bytes),
-	FIELD("rss_shmem_mb", FIELD_MB, rss_shmem_bytes),
-	FIELD("swap_mb", FIELD_MB, swap_bytes),
-	FIELD("rchar", FIELD_U64, rchar),
-	FIELD("wchar", FIELD_U64, wchar),
-	FIELD("syscr", FIELD_U64, syscr),
-	FIELD("syscw", FIELD_U64, syscw),
-	FIELD("read_bytes", FIELD_U64, read_bytes),
-	FIELD("write_bytes", FIELD_U64, write_bytes),
-	FIELD("minor_faults", FIELD_U64, minor_faults),
-	FIELD("major_faults", FIELD_U64, major_faults),
-	FIELD("voluntary_switches", FIELD_U64, voluntary_switches),
-	FIELD("involuntary_switches", FIELD_U64, involuntary_switches),
-	FIELD("fd_limit", FIELD_LIMIT, fd_limit),
-	FIELD("uid", FIELD_U64, uid),
-	FIELD("cgroup", FIELD_STRING, cgroup),
-	FIELD("ns_pid", FIELD_U64, ns_pid),
-	FIELD("gpu_memory_mb", FIELD_MB, gpu_memory_bytes),
-	FIELD("gpu_pct", FIELD_F64, gpu_percent),
-	RARE("local_rank", FIELD_INT, local_rank), /* few have them */
-	RARE("world_size", FIELD_INT, world_size),
-	RARE("attempt_id", FIELD_ID, attempt_id),	      /* of now, and in a replay */
-	RARE("cpu_wait_seconds", FIELD_SECONDS, cpu_wait_ns), /* from here on of now alone: */
-	RARE("ignores_sigchld", FIELD_FLAG, ignores_sigchld), /* recorded samples have no such */
+#define SAMPLE_FIELD(kind_, member_, key_, help_) ROW(kind_, member_, key_, false),
+#define SAMPLE_RARE(kind_, member_, key_, help_) ROW(kind_, member_, key_, true),
+#include "model/sample_fields.def"
 };
 const size_t n_sample_fields = ARRAY_SIZE(sample_fields);
 

@@ -7,49 +7,30 @@
 #include "base/clock.h"
 #include "base/unknown.h"
 
+/* What a member is before it is read, by its kind. */
+#define UNREAD_PID 0
+#define UNREAD_CHAR '?'
+#define UNREAD_U64 U64_UNKNOWN
+#define UNREAD_LIMIT U64_UNKNOWN
+#define UNREAD_SECONDS U64_UNKNOWN
+#define UNREAD_MB U64_UNKNOWN
+#define UNREAD_F64 F64_UNKNOWN
+
 void proc_sample_init(struct proc_sample *p)
 {
 	*p = (struct proc_sample){
 		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
-		.state = '?',
+		.ignores_sigchld = SIGCHLD_UNKNOWN,
 		.boot_ns = U64_UNKNOWN,
 		.start_wall_ns = U64_UNKNOWN,
 		.age_seconds = F64_UNKNOWN,
-		.cpu_ns = U64_UNKNOWN,
-		.cpu_percent = F64_UNKNOWN,
-		.user_ns = U64_UNKNOWN,
-		.system_ns = U64_UNKNOWN,
-		.child_user_ns = U64_UNKNOWN,
-		.child_system_ns = U64_UNKNOWN,
 		.cpu_wait_ns = U64_UNKNOWN,
-		.rss_bytes = U64_UNKNOWN,
-		.vms_bytes = U64_UNKNOWN,
-		.hwm_bytes = U64_UNKNOWN,
-		.rss_anon_bytes = U64_UNKNOWN,
-		.rss_file_bytes = U64_UNKNOWN,
-		.rss_shmem_bytes = U64_UNKNOWN,
-		.swap_bytes = U64_UNKNOWN,
-		.rchar = U64_UNKNOWN,
-		.wchar = U64_UNKNOWN,
-		.syscr = U64_UNKNOWN,
-		.syscw = U64_UNKNOWN,
-		.read_bytes = U64_UNKNOWN,
-		.write_bytes = U64_UNKNOWN,
-		.minor_faults = U64_UNKNOWN,
-		.major_faults = U64_UNKNOWN,
-		.voluntary_switches = U64_UNKNOWN,
-		.involuntary_switches = U64_UNKNOWN,
-		.threads = U64_UNKNOWN,
-		.open_fds = U64_UNKNOWN,
-		.fd_limit = U64_UNKNOWN,
+#define SAMPLE_RECORDED(kind_, member_, ...) .member_ = UNREAD_##kind_,
+#include "model/sample_fields.def"
 		.process_limit = U64_UNKNOWN,
-		.uid = U64_UNKNOWN,
 		.owner = U64_UNKNOWN,
 		.ns_pid = U64_UNKNOWN,
-		.gpu_memory_bytes = U64_UNKNOWN,
-		.gpu_percent = F64_UNKNOWN,
 		.gpu_idle_devices = F64_UNKNOWN,
-		.ignores_sigchld = SIGCHLD_UNKNOWN,
 		.sheet_num = SHEET_NONE,
 		.rank = RANK_NONE,
 		.local_rank = RANK_NONE,

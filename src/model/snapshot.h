@@ -38,11 +38,21 @@ struct syscall_use {
 	uint64_t wait_ns; /* asleep, until it had one again; ready and without one is neither */
 };
 
-/* What one process was doing. Pointers live in the snapshot's arena (or are NULL: unknown). */
+/* Types of the members that sample_fields.def declares, by their kind. */
+#define SAMPLE_TYPE_PID pid_t
+#define SAMPLE_TYPE_CHAR char
+#define SAMPLE_TYPE_U64 uint64_t
+#define SAMPLE_TYPE_LIMIT uint64_t /* FD_LIMIT_UNLIMITED is known */
+#define SAMPLE_TYPE_SECONDS uint64_t
+#define SAMPLE_TYPE_MB uint64_t
+#define SAMPLE_TYPE_F64 double
+
+/*
+ * What one process was doing: its values are the rows of sample_fields.def, by name. Pointers live
+ * in the snapshot's arena (or are NULL: unknown).
+ */
 struct proc_sample {
 	struct proc_key key;
-	pid_t ppid;
-	char state;		     /* R S D Z T t X I P, '?' unknown */
 	signed char ignores_sigchld; /* 1: whoever it starts is waited for by nobody; or
 				       SIGCHLD_UNKNOWN, as in the record */
 	char comm[COMM_BYTES];	     /* raw bytes, as the kernel has them */
@@ -50,43 +60,18 @@ struct proc_sample {
 		*command; /* masked, at most 500 bytes; "[comm]" for those without a command line */
 	uint64_t boot_ns; /* CLOCK_BOOTTIME when stat was read */
 	uint64_t start_wall_ns;
-	double age_seconds; /* at the snapshot's boot_ns */
-
-	uint64_t cpu_ns; /* CPU time used so far, as fine as it is known: user_ns + system_ns come
-			    in clock ticks, the scheduler counts in nanoseconds */
-	double cpu_percent; /* 100 = one core, between this sample and the one before; to 1/100 */
-	uint64_t user_ns;
-	uint64_t system_ns;
-	uint64_t child_user_ns; /* of children that it has waited for, and of theirs */
-	uint64_t child_system_ns;
+	double age_seconds;   /* at the snapshot's boot_ns */
 	uint64_t cpu_wait_ns; /* that it was ready to run and got no CPU; not in the record */
 
-	uint64_t rss_bytes; /* from statm, which is exact where stat is not */
-	uint64_t vms_bytes;
-	uint64_t hwm_bytes; /* VmHWM: the largest RSS ever */
-	uint64_t rss_anon_bytes;
-	uint64_t rss_file_bytes;
-	uint64_t rss_shmem_bytes;
-	uint64_t swap_bytes;
+#define SAMPLE_RECORDED(kind_, member_, ...) SAMPLE_TYPE_##kind_ member_;
+#include "model/sample_fields.def"
 
-	uint64_t rchar, wchar; /* bytes through read() and write(), cache hits included */
-	uint64_t syscr, syscw; /* calls of those */
-	uint64_t read_bytes, write_bytes; /* bytes of real storage traffic */
-
-	uint64_t minor_faults, major_faults;
-	uint64_t voluntary_switches, involuntary_switches;
-	uint64_t threads;
-	uint64_t open_fds;
-	uint64_t fd_limit;	/* soft RLIMIT_NOFILE; unlimited is UINT64_MAX - 1 */
-	uint64_t process_limit; /* soft RLIMIT_NPROC, of all that its user runs; the same. Not
+	uint64_t process_limit; /* soft RLIMIT_NPROC, of all that its user runs, as fd_limit. Not
 				   recorded */
-	uint64_t uid;		/* effective; U64_UNKNOWN */
 	uint64_t owner;		/* whose alone it is; 0: root's, or of several. Not recorded */
 	const char *cgroup;	/* v2 path if there is one, else that of the v1 memory controller */
 	uint64_t ns_pid;	/* pid in its innermost pid namespace */
-	uint64_t gpu_memory_bytes; /* on all GPUs */
-	double gpu_percent;	   /* 100 = one GPU; since the sample before, as the next */
-	double gpu_idle_devices;   /* on which it holds memory and does nothing; not recorded */
+	double gpu_idle_devices; /* on which it holds memory and does nothing; not recorded */
 
 	const struct syscall_use *syscalls; /* since the sample before; NULL: nobody counted them */
 	size_t n_syscalls;

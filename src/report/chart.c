@@ -25,13 +25,6 @@ static size_t column_of(const struct chart_span *span, uint64_t ns)
 	return share >= 1 ? CHART_COLUMNS - 1 : (size_t)(share * CHART_COLUMNS);
 }
 
-static void raise_columns(double columns[], size_t first, size_t last, double value)
-{
-	for (size_t i = first; i <= last; i++)
-		if (isnan(columns[i]) || columns[i] < value)
-			columns[i] = value;
-}
-
 static bool is_inside(const struct chart_span *span, uint64_t ns)
 {
 	return ns >= span->from_ns && ns <= span->to_ns;
@@ -49,7 +42,9 @@ static void raise_span(const struct chart_span *span, uint64_t from_ns, uint64_t
 	last = column_of(span, to_ns < span->to_ns ? to_ns : span->to_ns);
 	if (last > first && to_ns < span->to_ns)
 		last--;
-	raise_columns(columns, first, last, value);
+	for (size_t i = first; i <= last; i++)
+		if (isnan(columns[i]) || columns[i] < value)
+			columns[i] = value;
 }
 
 static void clear_columns(double columns[])
@@ -197,25 +192,12 @@ static void add_sheets(struct buf *out, const struct attempt *a, const struct ch
 	end_line(out);
 }
 
-/* Beginning, middle and end, in time since the attempt's start. */
-static void add_time_axis(struct buf *out, const struct chart_span *span)
-{
-	uint64_t width = span->to_ns - span->from_ns;
-	CLEANUP(buf_release) struct buf middle = BUF_INIT;
-	CLEANUP(buf_release) struct buf end = BUF_INIT;
-
-	report_add_duration(&middle, width / 2);
-	report_add_duration(&end, width);
-	add_label(out, "time", " ");
-	buf_printf(out, "%-*s%-*s%*s\n", CHART_COLUMNS / 2, "0 s", CHART_COLUMNS / 4, middle.data,
-		   CHART_COLUMNS / 4, end.data);
-}
-
 void chart_add(struct buf *out, const struct attempt *a)
 {
-	CLEANUP(buf_release) struct buf top = BUF_INIT;
+	CLEANUP(buf_release) struct buf top = BUF_INIT, middle = BUF_INIT, end = BUF_INIT;
 	double columns[CHART_COLUMNS];
 	struct chart_span span;
+	uint64_t width;
 
 	if (a->n_series == 0)
 		return;
@@ -233,5 +215,11 @@ void chart_add(struct buf *out, const struct attempt *a)
 	}
 	if (a->n_sheets > 1)
 		add_sheets(out, a, &span);
-	add_time_axis(out, &span);
+	/* Beginning, middle and end, in time since the attempt's start. */
+	width = span.to_ns - span.from_ns;
+	report_add_duration(&middle, width / 2);
+	report_add_duration(&end, width);
+	add_label(out, "time", " ");
+	buf_printf(out, "%-*s%-*s%*s\n", CHART_COLUMNS / 2, "0 s", CHART_COLUMNS / 4, middle.data,
+		   CHART_COLUMNS / 4, end.data);
 }

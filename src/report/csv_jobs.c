@@ -1,10 +1,8 @@
-#include "report/csv.h"
-
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "report/csv_cells.h"
+#include "report/csv_columns.h"
 #include "report/facts.h"
-#include "report/json.h"
+#include "report/report_json.h"
 #include "report/report.h"
 
 /* ---- jobs: one row per attempt ---- */
@@ -113,26 +111,22 @@ void csv_sheets_heading(struct csv *c)
 	figures_write_csv_names(c, false);
 }
 
-static int write_try(struct csv *c, const struct attempt *a, const struct sheet_record *sheet,
-		     report_row_fn *fn, void *ctx)
-{
-	const struct sheet_row row = { a->job_id, a->attempt_num, *sheet };
-	struct figures figures;
-
-	figures_of_sheet(a, sheet, &figures);
-	csv_add_cells(c, &sheet_columns, &row);
-	figures_write_csv(c, &figures, false);
-	csv_end_row(c);
-	return fn(ctx);
-}
-
 static int write_sheets(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < f->n_sheets; i++)
-		for (size_t k = 0; r == 0 && k < f->sheets[i].n_tries; k++)
-			r = write_try(c, f->a, f->sheets[i].tries[k], fn, ctx);
+	for (size_t i = 0; i < f->n_sheets; i++)
+		for (size_t k = 0; r == 0 && k < f->sheets[i].n_tries; k++) {
+			const struct sheet_record *sheet = f->sheets[i].tries[k];
+			const struct sheet_row row = { f->a->job_id, f->a->attempt_num, *sheet };
+			struct figures figures;
+
+			figures_of_sheet(f->a, sheet, &figures);
+			csv_add_cells(c, &sheet_columns, &row);
+			figures_write_csv(c, &figures, false);
+			csv_end_row(c);
+			r = fn(ctx);
+		}
 	return r;
 }
 

@@ -1,8 +1,6 @@
-#include "report/csv.h"
-
 #include "base/unknown.h"
 #include "model/snapshot.h"
-#include "report/csv_cells.h"
+#include "report/csv_columns.h"
 #include "report/report.h"
 
 /* ---- samples ---- */
@@ -50,67 +48,33 @@ struct sample_row {
 
 #define SAMPLE(name_, field_, cell_) CSV_COLUMN(name_, sample_row, field_, cell_)
 
+/* The cell of a field, by its kind in sample_fields.def. */
+#define CELL_PID cell_int
+#define CELL_INT cell_int_or_none
+#define CELL_U64 cell_u64
+#define CELL_LIMIT cell_fd_limit
+#define CELL_F64 cell_f64
+#define CELL_MB cell_mb
+#define CELL_SECONDS cell_seconds
+#define CELL_STRING cell_text
+#define CELL_CHAR cell_state
+#define CELL_COMM cell_chars
+#define CELL_COUNTS cell_syscall_counts
+#define CELL_TIMES cell_syscall_times
+
 static const struct csv_column sample_items[] = {
 	SAMPLE("timestamp", wall_ns, cell_seconds),
 	SAMPLE("job_id", p.job_id, cell_text),
 	SAMPLE("attempt", attempt_num, cell_int),
 	SAMPLE("sheet_num", p.sheet_num, cell_int_or_none),
 	SAMPLE("rank", p.rank, cell_int_or_none),
-	SAMPLE("pid", p.key.pid, cell_int),
-	SAMPLE("ppid", p.ppid, cell_int),
-	SAMPLE("command", p.command, cell_text),
-	SAMPLE("state", p.state, cell_state),
-	SAMPLE("cpu_percent", p.cpu_percent, cell_f64),
-	SAMPLE("rss_mb", p.rss_bytes, cell_mb),
-	SAMPLE("vms_mb", p.vms_bytes, cell_mb),
-	SAMPLE("threads", p.threads, cell_u64),
-	SAMPLE("open_fds", p.open_fds, cell_u64),
-	SAMPLE("age_seconds", p.age_seconds, cell_f64),
-	SAMPLE("syscall_counts", p, cell_syscall_counts),
-	SAMPLE("syscall_time_pct", p, cell_syscall_times),
-	SAMPLE("comm", p.comm, cell_chars),
-	SAMPLE("start_ticks", p.key.start_ticks, cell_u64),
-	SAMPLE("start_time", p.start_wall_ns, cell_seconds),
-	SAMPLE("cpu_seconds", p.cpu_ns, cell_seconds),
-	SAMPLE("user_cpu_seconds", p.user_ns, cell_seconds),
-	SAMPLE("system_cpu_seconds", p.system_ns, cell_seconds),
-	SAMPLE("children_user_cpu_seconds", p.child_user_ns, cell_seconds),
-	SAMPLE("children_system_cpu_seconds", p.child_system_ns, cell_seconds),
-	SAMPLE("hwm_mb", p.hwm_bytes, cell_mb),
-	SAMPLE("rss_anon_mb", p.rss_anon_bytes, cell_mb),
-	SAMPLE("rss_file_mb", p.rss_file_bytes, cell_mb),
-	SAMPLE("rss_shmem_mb", p.rss_shmem_bytes, cell_mb),
-	SAMPLE("swap_mb", p.swap_bytes, cell_mb),
-	SAMPLE("rchar", p.rchar, cell_u64),
-	SAMPLE("wchar", p.wchar, cell_u64),
-	SAMPLE("syscr", p.syscr, cell_u64),
-	SAMPLE("syscw", p.syscw, cell_u64),
-	SAMPLE("read_bytes", p.read_bytes, cell_u64),
-	SAMPLE("write_bytes", p.write_bytes, cell_u64),
-	SAMPLE("minor_faults", p.minor_faults, cell_u64),
-	SAMPLE("major_faults", p.major_faults, cell_u64),
-	SAMPLE("voluntary_switches", p.voluntary_switches, cell_u64),
-	SAMPLE("involuntary_switches", p.involuntary_switches, cell_u64),
-	SAMPLE("fd_limit", p.fd_limit, cell_fd_limit),
-	SAMPLE("uid", p.uid, cell_u64),
-	SAMPLE("cgroup", p.cgroup, cell_text),
-	SAMPLE("ns_pid", p.ns_pid, cell_u64),
-	SAMPLE("gpu_memory_mb", p.gpu_memory_bytes, cell_mb),
-	SAMPLE("gpu_pct", p.gpu_percent, cell_f64),
+#define SAMPLE_FIELD(kind_, member_, key_, help_) SAMPLE(key_, p.member_, CELL_##kind_),
+#define SAMPLE_CALLS(kind_, key_, help_) SAMPLE(key_, p, CELL_##kind_),
+#define SAMPLE_JOB(...) /* they come first */
+#include "model/sample_fields.def"
 	SAMPLE("timestamp_ns", wall_ns, cell_u64),
-	SAMPLE("start_time_ns", p.start_wall_ns, cell_u64),
-	SAMPLE("cpu_ns", p.cpu_ns, cell_u64),
-	SAMPLE("user_cpu_ns", p.user_ns, cell_u64),
-	SAMPLE("system_cpu_ns", p.system_ns, cell_u64),
-	SAMPLE("children_user_cpu_ns", p.child_user_ns, cell_u64),
-	SAMPLE("children_system_cpu_ns", p.child_system_ns, cell_u64),
-	SAMPLE("rss_bytes", p.rss_bytes, cell_u64),
-	SAMPLE("vms_bytes", p.vms_bytes, cell_u64),
-	SAMPLE("hwm_bytes", p.hwm_bytes, cell_u64),
-	SAMPLE("rss_anon_bytes", p.rss_anon_bytes, cell_u64),
-	SAMPLE("rss_file_bytes", p.rss_file_bytes, cell_u64),
-	SAMPLE("rss_shmem_bytes", p.rss_shmem_bytes, cell_u64),
-	SAMPLE("swap_bytes", p.swap_bytes, cell_u64),
+#define SAMPLE_EXACT(member_, key_, where_, help_) SAMPLE(key_, p.member_, cell_u64),
+#include "model/sample_fields.def"
 	SAMPLE("resolution_seconds", resolution_seconds, cell_f64),
 	SAMPLE("samples", n_samples, cell_u64),
 };

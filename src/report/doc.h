@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "model/job.h"
 
 struct doc_writer;
 
@@ -59,12 +60,15 @@ struct table {
 
 void table_release(struct table *t);
 struct buf *table_cell(struct table *t);
-size_t table_rows(const struct table *t);
 
-/* For walking: the first cell, and the one behind cell. */
-const char *table_first(const struct table *t);
-const char *table_next(const char *cell);
+/* A cell for a number: its mark of evidence is there already if the number is known. */
+struct buf *table_number_cell(struct table *t, bool is_known, enum evidence evidence);
 
+/* Before any cell. */
+void table_drop_first_column(struct table *t);
+
+/* Prints the table, and a legend of its marks if no table before it had any. */
+void doc_add_table(struct doc *d, const struct table *t);
 struct doc_writer {
 	void (*title)(struct doc *d, const char *text);
 	void (*section)(struct doc *d, const char *heading);

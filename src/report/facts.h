@@ -8,12 +8,9 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "model/job.h"
 #include "report/figures.h"
-
-/* How much too early a start time can be: a clock tick, and a little for making it a time of day.
- */
-#define FACTS_TICK_SLACK_NS UINT64_C(20000000)
 
 /* One sheet with all its tries; the last one is what came of it. */
 struct sheet_fact {
@@ -69,9 +66,6 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p);
  */
 enum evidence facts_cpu_evidence(const struct proc_record *p);
 
-/* Whether who ran the job has counted its system calls, and no daemon that may have come later. */
-bool facts_runner_counts(const struct facts *f);
-
 /* Of the system calls, where there are any: who ran the job has counted all, a daemon from when it
  * heard of it. */
 enum evidence facts_syscall_evidence(const struct facts *f);
@@ -88,5 +82,44 @@ struct rung facts_rung(const struct facts *f, size_t i);
 
 /* The process of an event; NULL: not recorded. */
 const struct proc_record *facts_find_process(const struct facts *f, const struct proc_event *ev);
+
+/* ---- notes: what could not be measured, and why ---- */
+
+/* Whether there is a note about this. */
+bool facts_has_note(const struct facts *f, const char *what);
+
+/* The subject of a note in words: "peak memory of the tree" for "peak_rss_mb"; else what itself. */
+const char *facts_note_label(const char *what);
+
+/* ---- how the processes ended ---- */
+
+#define EXIT_CODES 256
+#define EXIT_SIGNALS 128
+
+struct exit_tally {
+	bool has_ends;		       /* counted from the records of processes */
+	uint64_t exited[EXIT_CODES];   /* by exit code */
+	uint64_t killed[EXIT_SIGNALS]; /* by signal */
+	uint64_t n_ended;	       /* sum of the above */
+	uint64_t n_left;	       /* still running when the attempt had ended */
+	uint64_t n_unseen;	       /* exit status not observed, or still running */
+	uint64_t n_all;		       /* sum of the above */
+	uint64_t n_oom;		       /* OOM-killed, among those killed */
+};
+
+/* Of the recorded processes; of the exit events while there are no records of ends. */
+void exit_tally_count(const struct facts *f, struct exit_tally *ret);
+
+/* "497 exited 0, 1 killed by SIGKILL (9), 1 still running when proctor ended, 3 whose end nobody
+ * saw"; "" for nothing. */
+void exit_tally_add(struct buf *out, const struct exit_tally *tally, bool is_running);
+
+/*
+ * The events that matter most: those of sheet_num first, then worst first (out
+ * of memory, kills, signals, exits that are not 0), each kind in order of time.
+ * Up to max of them go into ret. Returns how many there are in all.
+ */
+size_t facts_find_notable(const struct attempt *a, int sheet_num, size_t max,
+			  const struct proc_event **ret);
 
 #endif

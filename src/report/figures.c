@@ -4,21 +4,20 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "model/gpu_words.h"
+#include "model/job.h"
 #include "report/format.h"
-#include "report/spacing.h"
+#include "report/report.h"
 
-/* In the JSON; the page chooses its own. */
-enum unit { UNIT_SECONDS, UNIT_MB, UNIT_PERCENT, UNIT_PLAIN };
+/* In the JSON. Those from UNIT_PLAIN on are whole numbers; bytes are so only on the page. */
+enum unit { UNIT_SECONDS, UNIT_MB, UNIT_PERCENT, UNIT_PLAIN, UNIT_BYTES };
 
 /* How keys of a unit end, and how the same number is called as it was measured. */
 static const struct {
 	const char *suffix, *exact_suffix;
 } units[] = {
-	[UNIT_SECONDS] = { "_seconds", "_ns" },
-	[UNIT_MB] = { "_mb", "_bytes" },
-	[UNIT_PERCENT] = { NULL, NULL },
-	[UNIT_PLAIN] = { NULL, NULL },
+	[UNIT_SECONDS] = { "_seconds", "_ns" }, [UNIT_MB] = { "_mb", "_bytes" },
+	[UNIT_PERCENT] = { NULL, NULL },	[UNIT_PLAIN] = { NULL, NULL },
+	[UNIT_BYTES] = { NULL, NULL },
 };
 
 /* What stands behind each kind of evidence, where numbers of one origin can have it. */
@@ -125,17 +124,17 @@ static const struct figure_row {
 	[FIGURE_MAX_PROCESSES] = { "max_processes", "processes at once", UNIT_PLAIN,
 				   AT(usage.peak_processes), AT(usage.spawn_evidence),
 				   &from_births },
-	[FIGURE_RCHAR] = { "rchar", "I/O calls", UNIT_PLAIN, AT(usage.rchar), IO_EVIDENCE,
+	[FIGURE_RCHAR] = { "rchar", "I/O calls", UNIT_BYTES, AT(usage.rchar), IO_EVIDENCE,
 			   &from_proc_io },
-	[FIGURE_WCHAR] = { "wchar", "I/O calls", UNIT_PLAIN, AT(usage.wchar), IO_EVIDENCE,
+	[FIGURE_WCHAR] = { "wchar", "I/O calls", UNIT_BYTES, AT(usage.wchar), IO_EVIDENCE,
 			   &from_proc_io },
 	[FIGURE_SYSCR] = { "syscr", "I/O calls", UNIT_PLAIN, AT(usage.syscr), IO_EVIDENCE,
 			   &from_proc_io },
 	[FIGURE_SYSCW] = { "syscw", "I/O calls", UNIT_PLAIN, AT(usage.syscw), IO_EVIDENCE,
 			   &from_proc_io },
-	[FIGURE_READ] = { "read_bytes", "storage I/O", UNIT_PLAIN, AT(usage.read_bytes),
+	[FIGURE_READ] = { "read_bytes", "storage I/O", UNIT_BYTES, AT(usage.read_bytes),
 			  IO_EVIDENCE, &from_proc_io },
-	[FIGURE_WRITE] = { "write_bytes", "storage I/O", UNIT_PLAIN, AT(usage.write_bytes),
+	[FIGURE_WRITE] = { "write_bytes", "storage I/O", UNIT_BYTES, AT(usage.write_bytes),
 			   IO_EVIDENCE, &from_proc_io },
 	[FIGURE_MINOR_FAULTS] = { "minor_faults", "page faults", UNIT_PLAIN, AT(usage.minor_faults),
 				  CPU_EVIDENCE, &from_wait4 },
@@ -173,17 +172,6 @@ static double figure_f64(const struct figures *f, enum figure id)
 	return v;
 }
 
-static enum evidence figure_evidence(const struct figures *f, enum figure id)
-{
-	enum evidence evidence = rows[id].origin->evidence;
-
-	if (!figure_is_known(f, id))
-		return EVIDENCE_UNKNOWN;
-	if (rows[id].evidence_at)
-		memcpy(&evidence, (const char *)f + rows[id].evidence_at, sizeof(evidence));
-	return evidence;
-}
-
 bool figure_is_known(const struct figures *f, enum figure id)
 {
 	return rows[id].unit == UNIT_PERCENT ? isfinite(figure_f64(f, id))
@@ -207,69 +195,70 @@ const char *figure_label(enum figure id)
 
 void figures_set_evidence(struct figures *f)
 {
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		f->evidence[id] = figure_evidence(f, (enum figure)id);
+	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
+		f->evidence[id] = rows[id].origin->evidence;
+		if (!figure_is_known(f, id))
+			f->evidence[id] = EVIDENCE_UNKNOWN;
+		else if (rows[id].evidence_at)
+			memcpy(&f->evidence[id], (const char *)f + rows[id].evidence_at,
+			       sizeof(f->evidence[id]));
+	}
 }
 
-static bool is_of_gpus(enum figure id)
+void figure_add_value(struct buf *out, const struct figures *f, enum figure id)
 {
-	return rows[id].origin == &from_gpu_readings || rows[id].origin == &from_shares;
+	switch (rows[id].unit) {
+	case UNIT_SECONDS:
+		report_add_duration(out, figure_u64(f, id));
+		break;
+	case UNIT_MB:
+	case UNIT_BYTES:
+		report_add_bytes(out, figure_u64(f, id));
+		break;
+	case UNIT_PERCENT:
+		format_percent(out, figure_f64(f, id));
+		break;
+	case UNIT_PLAIN:
+		format_count(out, figure_u64(f, id));
+		break;
+	}
 }
 
-/* How far apart their drivers were asked; NULL: that was not recorded. */
-static const char *gpu_spacing(const struct attempt *a)
+/*
+ * Of sampled numbers the time between two samples says more than that it is the highest of them.
+ * GPUs have their own: how far apart their drivers were asked, if that was recorded.
+ */
+void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
+		       const struct attempt *a)
 {
-	for (size_t i = 0; i < a->n_rungs; i++)
-		if (a->rungs[i].measurement &&
-		    strcmp(a->rungs[i].measurement, RUNG_GPU_READINGS) == 0)
-			return a->rungs[i].rung;
-	return NULL;
-}
-
-static void add_gpu_how(struct buf *out, enum figure id, enum evidence evidence,
-			const struct attempt *a)
-{
-	const char *apart = gpu_spacing(a);
-
-	if (evidence != EVIDENCE_SAMPLED || !apart)
-		apart = rows[id].origin->how[evidence];
-	if (apart)
-		buf_printf(out, ", %s", apart);
-}
-
-/* How far apart the samples were says more than that it is the highest of them. */
-static void add_how(struct buf *out, enum figure id, enum evidence evidence,
-		    const struct attempt *a)
-{
-	struct spacing spacing = id == FIGURE_MAX_CPU ? spacing_of_cpu(a) : spacing_of_samples(a);
 	const struct origin *origin = rows[id].origin;
+	const bool is_of_gpus = origin == &from_gpu_readings || origin == &from_shares;
+	const enum evidence evidence = f->evidence[id];
+	struct sample_gaps gaps = sample_gaps_of(a, id == FIGURE_MAX_CPU);
 	const char *how = origin->how[evidence];
 
+	if (!figure_is_known(f, id)) {
+		buf_add_char(out, '-');
+		return;
+	}
+	format_evidence(out, evidence);
 	if (a->is_attached && how && origin->of_attached)
 		how = origin->of_attached;
-	if (evidence == EVIDENCE_SAMPLED && u64_known(spacing.min_ns)) {
+	for (size_t i = 0; is_of_gpus && evidence == EVIDENCE_SAMPLED && i < a->n_rungs; i++)
+		if (a->rungs[i].measurement && a->rungs[i].rung &&
+		    strcmp(a->rungs[i].measurement, RUNG_GPU_READINGS) == 0) {
+			how = a->rungs[i].rung;
+			break;
+		}
+	if (!is_of_gpus && evidence == EVIDENCE_SAMPLED && u64_known(gaps.min_ns)) {
 		buf_add_str(out, ", ");
-		spacing_add(out, &spacing);
+		sample_gaps_add(out, &gaps);
 	} else if (how) {
 		buf_printf(out, ", %s", how);
 	}
 }
 
-void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
-		       const struct attempt *a)
-{
-	if (!figure_is_known(f, id)) {
-		buf_add_char(out, '-');
-		return;
-	}
-	format_evidence(out, f->evidence[id]);
-	if (is_of_gpus(id))
-		add_gpu_how(out, id, f->evidence[id], a);
-	else
-		add_how(out, id, f->evidence[id], a);
-}
-
-/* Sheets do not say how many pids they had. */
+/* The attempt has the number of pids; a sheet has not. */
 static bool is_written(enum figure id, bool is_attempt)
 {
 	return is_attempt || id != FIGURE_UNIQUE_PIDS;
@@ -277,12 +266,10 @@ static bool is_written(enum figure id, bool is_attempt)
 
 void figures_write_json(struct json *j, const struct figures *f, bool is_attempt)
 {
-	for (int i = 0; i < FIGURE_COUNT; i++) {
-		enum figure id = (enum figure)i;
-
+	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
 		if (!is_written(id, is_attempt))
 			continue;
-		if (rows[id].unit == UNIT_PLAIN)
+		if (rows[id].unit >= UNIT_PLAIN)
 			json_key_u64(j, rows[id].key, figure_u64(f, id));
 		else
 			json_key_f64(j, rows[id].key, figure_f64(f, id));
@@ -291,9 +278,9 @@ void figures_write_json(struct json *j, const struct figures *f, bool is_attempt
 
 void figures_write_evidence(struct json *j, const struct figures *f, bool is_attempt)
 {
-	for (int i = 0; i < FIGURE_COUNT; i++)
-		if (is_written((enum figure)i, is_attempt))
-			json_key_string(j, rows[i].key, evidence_name(f->evidence[i]));
+	for (enum figure id = 0; id < FIGURE_COUNT; id++)
+		if (is_written(id, is_attempt))
+			json_key_string(j, rows[id].key, evidence_name(f->evidence[id]));
 }
 
 /* ---- CSV ---- */
@@ -303,50 +290,43 @@ static bool has_exact(enum figure id, bool is_attempt)
 	return is_written(id, is_attempt) && units[rows[id].unit].suffix;
 }
 
-static void add_exact_name(struct csv *c, enum figure id)
-{
-	const char *key = rows[id].key, *suffix = units[rows[id].unit].suffix;
-	char name[64];
-
-	snprintf(name, sizeof(name), "%.*s%s", (int)(strlen(key) - strlen(suffix)), key,
-		 units[rows[id].unit].exact_suffix);
-	csv_word(c, name);
-}
-
 void figures_write_csv_names(struct csv *c, bool is_attempt)
 {
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (is_written((enum figure)id, is_attempt))
-			csv_word(c, rows[id].key);
-	for (int id = 0; id < FIGURE_COUNT; id++) {
-		char name[64];
+	char name[64];
 
+	for (enum figure id = 0; id < FIGURE_COUNT; id++)
+		if (is_written(id, is_attempt))
+			csv_word(c, rows[id].key);
+	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
 		snprintf(name, sizeof(name), "%s_evidence", rows[id].key);
-		if (is_written((enum figure)id, is_attempt))
+		if (is_written(id, is_attempt))
 			csv_word(c, name);
 	}
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (has_exact((enum figure)id, is_attempt))
-			add_exact_name(c, (enum figure)id);
-}
+	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
+		const char *key = rows[id].key, *suffix = units[rows[id].unit].suffix;
 
-static void add_csv_value(struct csv *c, const struct figures *f, enum figure id)
-{
-	if (rows[id].unit == UNIT_PLAIN)
-		csv_u64(c, figure_u64(f, id));
-	else
-		csv_f64(c, figure_f64(f, id));
+		if (!has_exact(id, is_attempt))
+			continue;
+		snprintf(name, sizeof(name), "%.*s%s", (int)(strlen(key) - strlen(suffix)), key,
+			 units[rows[id].unit].exact_suffix);
+		csv_word(c, name);
+	}
 }
 
 void figures_write_csv(struct csv *c, const struct figures *f, bool is_attempt)
 {
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (is_written((enum figure)id, is_attempt))
-			add_csv_value(c, f, (enum figure)id);
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (is_written((enum figure)id, is_attempt))
+	for (enum figure id = 0; id < FIGURE_COUNT; id++) {
+		if (!is_written(id, is_attempt))
+			continue;
+		if (rows[id].unit >= UNIT_PLAIN)
+			csv_u64(c, figure_u64(f, id));
+		else
+			csv_f64(c, figure_f64(f, id));
+	}
+	for (enum figure id = 0; id < FIGURE_COUNT; id++)
+		if (is_written(id, is_attempt))
 			csv_text(c, evidence_name(f->evidence[id]));
-	for (int id = 0; id < FIGURE_COUNT; id++)
-		if (has_exact((enum figure)id, is_attempt))
-			csv_u64(c, figure_u64(f, (enum figure)id));
+	for (enum figure id = 0; id < FIGURE_COUNT; id++)
+		if (has_exact(id, is_attempt))
+			csv_u64(c, figure_u64(f, id));
 }

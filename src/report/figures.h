@@ -17,6 +17,10 @@
 #include "base/json.h"
 #include "model/job.h"
 
+/* How much too early a start time can be: a clock tick, and a little for making it a time of day.
+ */
+#define START_SLACK_NS UINT64_C(20000000)
+
 enum figure {
 	FIGURE_WALL,
 	FIGURE_CPU,
@@ -55,9 +59,9 @@ struct figures {
 };
 
 /*
- * What the attempt used. Where the totals are not there (it still runs, or its
- * runner was lost) what the recorded samples, processes and events show stands
- * in, and the totals of sheets that have ended, with the evidence that this is.
+ * What the attempt used. Totals are written at the end. While it runs, and for ever when its
+ * runner was lost, they are replaced by what the recorded samples, processes, events and ended
+ * sheets show: lower bounds, or sampled, as the evidence states.
  */
 void figures_of_attempt(const struct attempt *a, struct figures *ret);
 
@@ -65,19 +69,47 @@ void figures_of_attempt(const struct attempt *a, struct figures *ret);
 void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,
 		      struct figures *ret);
 
-/* When the attempt last showed a sign of life: end, sample, event; at least its start. */
+/* When the attempt was last seen: end, sample, event; at least its start. */
 uint64_t figures_last_seen(const struct attempt *a);
 
-/* When the numbers stand: says of each how it is known. */
+/* Fills evidence[] from the numbers. */
 void figures_set_evidence(struct figures *f);
+
+/*
+ * How far apart the samples of an attempt are. The first ones come quickly, then the gaps grow to
+ * the interval, and a busy machine misses some: the configured interval would only be a claim.
+ */
+struct sample_gaps {
+	uint64_t min_ns, max_ns; /* unknown with fewer than two samples */
+};
+
+/* of_cpu: only of samples with a CPU use, which takes two readings. */
+struct sample_gaps sample_gaps_of(const struct attempt *a, bool of_cpu);
+
+/* "20 ms to 700 ms apart", "1.00 s apart"; nothing when unknown. */
+void sample_gaps_add(struct buf *out, const struct sample_gaps *gaps);
+
+/*
+ * The longest time without a sample, where that is longer than a busy machine explains: the
+ * recorder was killed with samples that it had not stored yet, or stood still. False: there is
+ * none.
+ */
+struct missing_samples {
+	uint64_t from_wall_ns, until_wall_ns;
+	size_t n; /* gaps that are too long; this is the longest */
+};
+bool sample_gaps_find_missing(const struct attempt *a, struct missing_samples *ret);
 
 /* Whether it held memory of one. */
 bool figures_used_gpu(const struct figures *f);
 
 bool figure_is_known(const struct figures *f, enum figure id);
 const char *figure_key(enum figure id); /* "peak_rss_mb" */
-const char *figure_label(
-	enum figure id); /* "peak memory of the tree"; "I/O calls" for four of them */
+/* "peak memory of the tree"; "I/O calls" for four of them. */
+const char *figure_label(enum figure id);
+
+/* As the page has it: "1.5 GB", "3.21 s", "35 %", "17"; "-" for an unknown one. */
+void figure_add_value(struct buf *out, const struct figures *f, enum figure id);
 
 /* "exact, wait4 of …"; "sampled, 20 ms to 700 ms apart"; "-" for an unknown one. */
 void figure_add_source(struct buf *out, const struct figures *f, enum figure id,

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "base/num.h"
 #include "base/clock.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
@@ -16,26 +16,13 @@
 
 void report_add_bytes(struct buf *out, uint64_t bytes)
 {
-	bytes_add_text(out, bytes);
-}
-
-/* From a minute upwards: the two largest units. */
-static void add_long_duration(struct buf *out, uint64_t seconds)
-{
-	if (seconds < HOUR)
-		buf_printf(out, "%um%02us", (unsigned)(seconds / MINUTE),
-			   (unsigned)(seconds % MINUTE));
-	else if (seconds < DAY)
-		buf_printf(out, "%uh%02um", (unsigned)(seconds / HOUR),
-			   (unsigned)(seconds % HOUR / MINUTE));
-	else
-		buf_printf(out, "%llud%02uh", (unsigned long long)(seconds / DAY),
-			   (unsigned)(seconds % DAY / HOUR));
+	num_add_bytes(out, bytes);
 }
 
 void report_add_duration(struct buf *out, uint64_t ns)
 {
 	double seconds = (double)ns / SECOND_NS;
+	uint64_t whole = (uint64_t)(seconds + 0.5);
 
 	if (!u64_known(ns))
 		buf_add_char(out, '-');
@@ -49,8 +36,14 @@ void report_add_duration(struct buf *out, uint64_t ns)
 		buf_printf(out, "%.2f s", seconds);
 	else if (seconds < 59.95)
 		buf_printf(out, "%.1f s", seconds);
+	else if (whole < HOUR) /* from a minute upwards: the two largest units */
+		buf_printf(out, "%um%02us", (unsigned)(whole / MINUTE), (unsigned)(whole % MINUTE));
+	else if (whole < DAY)
+		buf_printf(out, "%uh%02um", (unsigned)(whole / HOUR),
+			   (unsigned)(whole % HOUR / MINUTE));
 	else
-		add_long_duration(out, (uint64_t)(seconds + 0.5));
+		buf_printf(out, "%llud%02uh", (unsigned long long)(whole / DAY),
+			   (unsigned)(whole % DAY / HOUR));
 }
 
 void format_count(struct buf *out, uint64_t n)
@@ -103,26 +96,25 @@ void format_signal(struct buf *out, int signal)
 		buf_printf(out, "signal %d", signal);
 }
 
-/* What shells mean by the codes that they make up themselves. */
-static void add_exit_code(struct buf *out, int code)
+void format_status(struct buf *out, struct exit_status status)
 {
-	buf_printf(out, "exit code %d", code);
+	int code = status.exit_code;
+
+	if (status.signal >= 0)
+		format_signal(out, status.signal);
+	else if (code >= 0)
+		buf_printf(out, "exit code %d", code);
+	else
+		buf_add_char(out, '-');
+	if (status.signal >= 0)
+		return;
+	/* What shells mean by the codes that they make up themselves. */
 	if (code == 126)
 		buf_add_str(out, " (found, but cannot be executed)");
 	else if (code == 127)
 		buf_add_str(out, " (command not found)");
 	else if (code > 128 && sigabbrev_np(code - 128))
 		buf_printf(out, " (128 + SIG%s)", sigabbrev_np(code - 128));
-}
-
-void format_status(struct buf *out, struct exit_status status)
-{
-	if (status.signal >= 0)
-		format_signal(out, status.signal);
-	else if (status.exit_code >= 0)
-		add_exit_code(out, status.exit_code);
-	else
-		buf_add_char(out, '-');
 }
 
 void report_add_status(struct buf *out, struct exit_status status)
@@ -160,11 +152,6 @@ void format_string(struct buf *out, const char *s)
 	buf_add_str(out, s && s[0] ? s : "-");
 }
 
-void ranges_begin(struct ranges *r, struct buf *out)
-{
-	*r = (struct ranges){ .out = out };
-}
-
 static void ranges_flush(struct ranges *r)
 {
 	if (r->last > r->first)
@@ -199,22 +186,6 @@ static const struct {
 	{ 0xfeff, 0xfeff }, { 0xfff9, 0xfffb }, { 0xe0000, 0xe0fff },
 };
 
-static bool is_unsafe(unsigned c)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(unsafe_points); i++)
-		if (c >= unsafe_points[i].first && c <= unsafe_points[i].last)
-			return true;
-	return false;
-}
-
-static void add_escaped(struct buf *out, unsigned c)
-{
-	if (c == '\n' || c == '\t' || c == '\r')
-		buf_printf(out, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
-	else
-		buf_printf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
-}
-
 void format_safe(struct buf *out, const char *s)
 {
 	size_t n = strlen(s);
@@ -222,13 +193,18 @@ void format_safe(struct buf *out, const char *s)
 	while (n > 0) {
 		size_t len = utf8_char_len(s, n);
 		unsigned c = len ? utf8_code_point(s, len) : 0;
+		bool is_unsafe = false;
 
+		for (size_t i = 0; i < ARRAY_SIZE(unsafe_points); i++)
+			is_unsafe |= c >= unsafe_points[i].first && c <= unsafe_points[i].last;
 		if (len == 0)
 			buf_printf(out, "\\x%02x", (unsigned char)s[0]);
-		else if (is_unsafe(c))
-			add_escaped(out, c);
-		else
+		else if (!is_unsafe)
 			buf_add(out, s, len);
+		else if (c == '\n' || c == '\t' || c == '\r')
+			buf_printf(out, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : 'r');
+		else
+			buf_printf(out, c < 0x80 ? "\\x%02x" : "\\u%04x", c);
 		len = len ? len : 1;
 		s += len;
 		n -= len;

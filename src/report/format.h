@@ -43,13 +43,13 @@ const char *format_mark(enum evidence evidence);
 /* s, or "-" for NULL and "". */
 void format_string(struct buf *out, const char *s);
 
-/* Numbers in ascending order, each once, as "1-4, 7": call for each, keep state between. */
+/* Numbers in ascending order, each once, as "1-4, 7": ranges_add() for each, then ranges_end(). */
 struct ranges {
-	struct buf *out;
+	struct buf *out; /* all else is 0 at the beginning */
 	size_t n;
 	int first, last;
 };
-void ranges_begin(struct ranges *r, struct buf *out);
+
 void ranges_add(struct ranges *r, int num);
 void ranges_end(struct ranges *r);
 

@@ -13,25 +13,11 @@
 /* The whole page. -ENOMEM. */
 int page_write(struct doc *d, const struct facts *f);
 
-/* Begins a cell for a number; its mark of evidence stands there already if the number is known. */
-struct buf *page_number_cell(struct table *t, bool is_known, enum evidence evidence);
-
-/* Prints the table, and what its marks mean if none before it had any. */
-void page_add_table(struct doc *d, const struct table *t);
-
-/* Of a table whose first column is the rank: takes it off where the attempt has no ranks. */
-void page_leave_out_rank(struct table *t, const struct facts *f);
-
-/* Sections in files of their own. */
-void page_add_numbers(struct doc *d, const struct facts *f);
-void page_add_standing(struct doc *d, const struct facts *f);
-void page_add_sheets(struct doc *d, const struct facts *f);
-void page_add_processes(struct doc *d, const struct facts *f);
-void page_add_syscalls(struct doc *d, const struct facts *f);
+/* Sections in files of their own: page_anomalies.c, page_processes.c. */
 void page_add_anomalies(struct doc *d, const struct facts *f);
-void page_add_evidence(struct doc *d, const struct facts *f, const struct episode *e);
-void page_add_ranks(struct doc *d, const struct facts *f);
+void page_add_sheets(struct doc *d, const struct facts *f);
 void page_add_phases(struct doc *d, const struct facts *f);
-void page_add_life(struct doc *d, const struct facts *f);
+void page_add_processes(struct doc *d, const struct facts *f);
+void page_add_exits(struct doc *d, const struct facts *f);
 
 #endif

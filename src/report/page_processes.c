@@ -1,12 +1,296 @@
 #include "report/page.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "report/format.h"
-#include "report/life.h"
 #include "report/report.h"
+
+/* ---- sheets ---- */
+
+#define MAX_SHEETS 20 /* rows of the table */
+#define MAX_ITEMS 8   /* earlier tries and ranks below it */
+
+static const struct column sheet_columns[] = {
+	{ "sheet", COLUMN_RIGHT },   { "name", COLUMN_CUT },	  { "outcome", COLUMN_LEFT },
+	{ "ended", COLUMN_LEFT },    { "tries", COLUMN_RIGHT },	  { "wall", COLUMN_RIGHT },
+	{ "CPU", COLUMN_RIGHT },     { "max CPU", COLUMN_RIGHT }, { "memory", COLUMN_RIGHT },
+	{ "largest", COLUMN_RIGHT }, { "procs", COLUMN_RIGHT },
+};
+
+static struct buf *figure_cell(struct table *t, const struct figures *f, enum figure id)
+{
+	return table_number_cell(t, figure_is_known(f, id), f->evidence[id]);
+}
+
+static void add_sheet(struct table *t, const struct facts *f, const struct sheet_fact *sheet)
+{
+	const struct figures *figures = &sheet->figures;
+	const struct usage *usage = &figures->usage;
+	const char *outcome = u64_known(sheet->last->ended_wall_ns) ? "-"
+			      : f->a->is_running		    ? "running"
+								    : "lost";
+
+	if (sheet->last->outcome != OUTCOME_NONE)
+		outcome = outcome_name(sheet->last->outcome);
+	buf_printf(table_cell(t), "%d", sheet->last->num);
+	format_string(table_cell(t), sheet->last->name);
+	buf_add_str(table_cell(t), outcome);
+	report_add_status(table_cell(t), sheet->last->status);
+	format_count(table_cell(t), sheet->n_tries);
+	report_add_duration(figure_cell(t, figures, FIGURE_WALL), usage->wall_ns);
+	report_add_duration(figure_cell(t, figures, FIGURE_CPU), figures->cpu_ns);
+	format_percent(figure_cell(t, figures, FIGURE_MAX_CPU), usage->peak_cpu_percent);
+	report_add_bytes(figure_cell(t, figures, FIGURE_PEAK_RSS), usage->peak_rss_bytes);
+	report_add_bytes(figure_cell(t, figures, FIGURE_MAX_PROCESS_RSS),
+			 usage->max_process_rss_bytes);
+	format_count(figure_cell(t, figures, FIGURE_SPAWNS), usage->spawn_count);
+}
+
+/* What did not succeed first, then the longest. */
+static int compare_interest(const void *left, const void *right)
+{
+	const struct sheet_fact *l = *(const struct sheet_fact *const *)left;
+	const struct sheet_fact *r = *(const struct sheet_fact *const *)right;
+	bool l_good = l->last->outcome == OUTCOME_SUCCESS;
+	bool r_good = r->last->outcome == OUTCOME_SUCCESS;
+	uint64_t l_wall = l->figures.usage.wall_ns + 1; /* unknown becomes 0 */
+	uint64_t r_wall = r->figures.usage.wall_ns + 1;
+
+	if (l_good != r_good)
+		return l_good ? 1 : -1;
+	if (l_wall != r_wall)
+		return l_wall > r_wall ? -1 : 1;
+	return (l->last->num > r->last->num) - (l->last->num < r->last->num);
+}
+
+static int compare_number(const void *left, const void *right)
+{
+	const struct sheet_fact *l = *(const struct sheet_fact *const *)left;
+	const struct sheet_fact *r = *(const struct sheet_fact *const *)right;
+
+	return (l->last->num > r->last->num) - (l->last->num < r->last->num);
+}
+
+/* Up to MAX_SHEETS, by number. */
+static void add_sheet_table(struct doc *d, const struct facts *f)
+{
+	CLEANUP(free_ptr)
+	const struct sheet_fact **chosen = calloc(f->n_sheets, sizeof(*chosen));
+	CLEANUP(table_release) struct table t = TABLE_INIT(sheet_columns);
+	size_t n = f->n_sheets < MAX_SHEETS ? f->n_sheets : MAX_SHEETS;
+
+	if (!chosen) {
+		d->out->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < f->n_sheets; i++)
+		chosen[i] = &f->sheets[i];
+	qsort(chosen, f->n_sheets, sizeof(*chosen), compare_interest);
+	qsort(chosen, n, sizeof(*chosen), compare_number);
+	for (size_t i = 0; i < n; i++)
+		add_sheet(&t, f, chosen[i]);
+	doc_add_table(d, &t);
+}
+
+static bool is_same_status(struct exit_status l, struct exit_status r)
+{
+	return l.exit_code == r.exit_code && l.signal == r.signal;
+}
+
+/* "sheet 2, try 1: failure after 1.20 s, exit code 1" */
+static void add_earlier_try(struct doc *d, const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	buf_printf(&line, "sheet %d, try %d: ", sheet->num, sheet->try_num);
+	format_string(&line, outcome_name(sheet->outcome));
+	buf_add_str(&line, ", ");
+	if (sheet->reason && sheet->reason[0])
+		buf_add_str(&line, sheet->reason);
+	else
+		format_status(&line, sheet->status);
+	d->writer->item(d, line.data);
+}
+
+/* "sheet 3, 4 ranks; exit code 0: 0, 1, 3; exit code 1: 2": each status at its first rank */
+static void add_ranks(struct doc *d, const struct sheet_record *sheet)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+
+	buf_printf(&line, "sheet %d, %d ranks", sheet->num, sheet->total_ranks);
+	for (size_t i = 0; i < sheet->n_ranks; i++) {
+		const struct exit_status status = sheet->ranks[i].status;
+		struct ranges r = { .out = &line };
+		bool is_first = true;
+
+		for (size_t k = 0; k < i; k++)
+			is_first &= !is_same_status(sheet->ranks[k].status, status);
+		if (!is_first)
+			continue;
+		buf_add_str(&line, "; ");
+		format_status(&line, status);
+		buf_add_str(&line, ": ");
+		for (size_t k = i; k < sheet->n_ranks; k++)
+			if (is_same_status(sheet->ranks[k].status, status))
+				ranges_add(&r, sheet->ranks[k].rank);
+		ranges_end(&r);
+	}
+	d->writer->item(d, line.data);
+}
+
+/* Earlier tries and ranks, up to MAX_ITEMS. */
+static void add_items(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_sheets; i++) {
+		const struct sheet_fact *sheet = &f->sheets[i];
+
+		for (size_t k = 0; k + 1 < sheet->n_tries; k++)
+			if (n++ < MAX_ITEMS)
+				add_earlier_try(d, sheet->tries[k]);
+		if (sheet->last->n_ranks > 0 && n++ < MAX_ITEMS)
+			add_ranks(d, sheet->last);
+	}
+	if (n > MAX_ITEMS) {
+		buf_printf(&line, "%zu more in the JSON", n - MAX_ITEMS);
+		d->writer->item(d, line.data);
+	}
+}
+
+void page_add_sheets(struct doc *d, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+
+	/* One sheet, tried once, without ranks: the page has said it all. */
+	if (f->n_sheets == 0 ||
+	    (f->n_sheets == 1 && f->sheets[0].n_tries == 1 && f->sheets[0].last->n_ranks == 0))
+		return;
+	buf_add_str(&heading, "Sheets");
+	if (f->n_sheets > MAX_SHEETS)
+		buf_printf(&heading, " (%d of %zu: what did not succeed and the longest)",
+			   MAX_SHEETS, f->n_sheets);
+	d->writer->section(d, heading.data);
+	add_sheet_table(d, f);
+	add_items(d, f);
+}
+
+/* ---- phases ---- */
+
+#define MAX_PHASES 12
+
+/* All phases of one path and one rank. */
+struct phase_sum {
+	const struct phase_record *first;
+	size_t n;
+	uint64_t total_ns;
+	bool has_open; /* one that nobody saw left: it may have lasted longer */
+};
+
+static int compare_kind(const struct phase_record *l, const struct phase_record *r)
+{
+	int by_path = strcmp(l->path ? l->path : l->name, r->path ? r->path : r->name);
+
+	return by_path ? by_path : (l->rank > r->rank) - (l->rank < r->rank);
+}
+
+static int compare_phases(const void *l, const void *r)
+{
+	const struct phase_record *const *left = l, *const *right = r;
+	uint64_t a = (*left)->entered_wall_ns, b = (*right)->entered_wall_ns;
+	int by_kind = compare_kind(*left, *right);
+
+	return by_kind ? by_kind : (a > b) - (a < b);
+}
+
+static int compare_totals(const void *l, const void *r)
+{
+	const struct phase_sum *left = l, *right = r;
+
+	return (left->total_ns < right->total_ns) - (left->total_ns > right->total_ns);
+}
+
+static int compare_beginnings(const void *l, const void *r)
+{
+	uint64_t a = ((const struct phase_sum *)l)->first->entered_wall_ns;
+	uint64_t b = ((const struct phase_sum *)r)->first->entered_wall_ns;
+
+	return (a > b) - (a < b);
+}
+
+static void add_phase(struct table *t, const struct facts *f, const struct phase_sum *sum)
+{
+	const struct phase_record *phase = sum->first;
+	bool is_known = !sum->has_open || sum->total_ns > 0;
+
+	if (attempt_has_ranks(f->a) && phase->rank >= 0)
+		buf_printf(table_cell(t), "%d", phase->rank);
+	else if (attempt_has_ranks(f->a))
+		buf_add_char(table_cell(t), '-');
+	format_count(table_cell(t), sum->n);
+	format_offset(table_cell(t), phase->entered_wall_ns, f->a->started_wall_ns);
+	report_add_duration(
+		table_number_cell(t, is_known,
+				  sum->has_open ? EVIDENCE_LOWER_BOUND : EVIDENCE_EXACT),
+		is_known ? sum->total_ns : U64_UNKNOWN);
+	format_string(table_cell(t), phase->path ? phase->path : phase->name);
+}
+
+/* The sum of each path and rank: those that lasted longest, in order of their beginning. */
+void page_add_phases(struct doc *d, const struct facts *f)
+{
+	static const struct column columns[] = {
+		{ "rank", COLUMN_RIGHT },   { "times", COLUMN_RIGHT }, { "first", COLUMN_RIGHT },
+		{ "lasted", COLUMN_RIGHT }, { "phase", COLUMN_CUT },
+	};
+	const size_t n_phases = f->a->n_phases;
+	CLEANUP(free_ptr)
+	const struct phase_record **phases = reallocarray(NULL, n_phases + 1, sizeof(*phases));
+	CLEANUP(free_ptr)
+	struct phase_sum *sums = reallocarray(NULL, n_phases + 1, sizeof(*sums));
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	CLEANUP(buf_release) struct buf heading = BUF_INIT;
+	size_t n_sums = 0, n;
+
+	if (n_phases == 0)
+		return;
+	if (!phases || !sums) {
+		d->writer->paragraph(d, "No memory was left to sum up its phases.");
+		return;
+	}
+	for (size_t i = 0; i < n_phases; i++)
+		phases[i] = &f->a->phases[i];
+	qsort(phases, n_phases, sizeof(*phases), compare_phases);
+	for (size_t i = 0; i < n_phases; i++) {
+		uint64_t ns = u64_delta(phases[i]->left_wall_ns, phases[i]->entered_wall_ns);
+
+		if (i == 0 || compare_kind(phases[i - 1], phases[i]) != 0)
+			sums[n_sums++] = (struct phase_sum){ .first = phases[i] };
+		sums[n_sums - 1].n++;
+		sums[n_sums - 1].total_ns += u64_known(ns) ? ns : 0;
+		sums[n_sums - 1].has_open |= !u64_known(ns);
+	}
+	n = n_sums < MAX_PHASES ? n_sums : MAX_PHASES;
+	qsort(sums, n_sums, sizeof(*sums), compare_totals);
+	qsort(sums, n, sizeof(*sums), compare_beginnings);
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
+	for (size_t i = 0; i < n; i++)
+		add_phase(&t, f, &sums[i]);
+	buf_add_str(&heading, "Phases");
+	if (n_sums > n)
+		buf_printf(&heading, " (the %zu that lasted longest; %zu more in the JSON)", n,
+			   n_sums - n);
+	d->writer->section(d, heading.data);
+	doc_add_table(d, &t);
+}
+
+/* ---- processes ---- */
 
 #define MAX_PROCESSES 10
 #define MAX_EVENTS 6
@@ -25,31 +309,12 @@ static void add_number(struct buf *out, int num)
 		buf_add_char(out, '-');
 }
 
-/* Most jobs use none. */
-static bool uses_gpu(const struct facts *f)
-{
-	for (size_t i = 0; i < f->n_processes; i++)
-		if (u64_known(f->processes[i]->max_gpu_bytes) && f->processes[i]->max_gpu_bytes > 0)
-			return true;
-	return false;
-}
-
 /* What the job's is, that of a process which used one may be. */
 static enum evidence gpu_time_evidence(const struct facts *f, const struct proc_record *p)
 {
 	bool is_part = f->figures.evidence[FIGURE_GPU_BUSY] == EVIDENCE_LOWER_BOUND;
 
 	return is_part && p->max_gpu_bytes > 0 ? EVIDENCE_LOWER_BOUND : EVIDENCE_SAMPLED;
-}
-
-static void add_gpu_use(struct table *t, const struct facts *f, const struct proc_record *p)
-{
-	report_add_bytes(page_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
-			 p->max_gpu_bytes);
-	report_add_duration(page_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
-			    p->gpu_busy_ns);
-	report_add_duration(page_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
-			    p->gpu_idle_ns);
 }
 
 static void add_process(struct table *t, const struct facts *f, const struct proc_record *p,
@@ -61,11 +326,20 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 		add_number(table_cell(t), p->rank);
 	buf_printf(table_cell(t), "%d", (int)p->key.pid);
 	add_number(table_cell(t), p->sheet_num);
-	report_add_bytes(page_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
+	report_add_bytes(table_number_cell(t, u64_known(p->max_rss_bytes), p->evidence),
 			 p->max_rss_bytes);
-	report_add_duration(page_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
-	if (has_gpu)
-		add_gpu_use(t, f, p);
+	report_add_duration(table_number_cell(t, u64_known(cpu_ns), facts_cpu_evidence(p)), cpu_ns);
+	if (has_gpu) {
+		report_add_bytes(
+			table_number_cell(t, u64_known(p->max_gpu_bytes), EVIDENCE_SAMPLED),
+			p->max_gpu_bytes);
+		report_add_duration(
+			table_number_cell(t, u64_known(p->gpu_busy_ns), gpu_time_evidence(f, p)),
+			p->gpu_busy_ns);
+		report_add_duration(
+			table_number_cell(t, u64_known(p->gpu_idle_ns), gpu_time_evidence(f, p)),
+			p->gpu_idle_ns);
+	}
 	format_offset(table_cell(t), born_ns, f->a->started_wall_ns);
 	report_add_duration(table_cell(t), u64_delta(p->died_wall_ns, born_ns));
 	if (facts_is_left_running(f, p))
@@ -75,60 +349,41 @@ static void add_process(struct table *t, const struct facts *f, const struct pro
 	format_string(table_cell(t), p->command);
 }
 
-/* What the whole job used and none of its processes is known to have. U64_UNKNOWN: any amount. */
-static uint64_t unassigned_cpu_ns(const struct facts *f)
+/* Unless it is the largest process as well. */
+static void add_top_cpu(struct doc *d, const struct facts *f)
 {
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	const struct usage *u = &f->a->usage;
-	uint64_t total_ns = u64_add(u->user_ns, u->system_ns), known_ns = 0;
+	uint64_t total_ns = u64_add(u->user_ns, u->system_ns), known_ns = 0, top_ns, rest_ns;
+	bool is_sure = true;
 
-	if (u->cpu_evidence != EVIDENCE_EXACT)
-		return U64_UNKNOWN;
+	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
+		return;
+	/* rest_ns: what the job used and none of its processes is known to have. Unknown: any
+	 * amount. */
 	for (size_t i = 0; i < f->n_processes; i++)
 		known_ns = u64_add_known(known_ns, facts_process_cpu_ns(f->processes[i]));
-	return known_ns < total_ns ? total_ns - known_ns : 0;
-}
-
-/* Whether none of those that are not known exactly can have had more. */
-static bool is_surely_top(const struct facts *f)
-{
-	uint64_t rest_ns = unassigned_cpu_ns(f), top_ns = facts_process_cpu_ns(f->top_cpu);
-
+	rest_ns = u->cpu_evidence != EVIDENCE_EXACT ? U64_UNKNOWN
+		  : known_ns < total_ns		    ? total_ns - known_ns
+						    : 0;
+	top_ns = facts_process_cpu_ns(f->top_cpu);
 	for (size_t i = 0; i < f->n_processes; i++) {
 		const struct proc_record *p = f->processes[i];
 
 		if (p == f->top_cpu || facts_cpu_evidence(p) == EVIDENCE_EXACT)
 			continue;
+		/* One that is not known exactly may have had more. */
 		if (!u64_known(rest_ns) || u64_add_known(rest_ns, facts_process_cpu_ns(p)) > top_ns)
-			return false;
+			is_sure = false;
 	}
-	return true;
-}
-
-static void add_top_cpu(struct doc *d, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-
-	if (!f->top_cpu || f->top_cpu == f->processes[0] || facts_process_cpu_ns(f->top_cpu) == 0)
-		return;
-	buf_printf(&line, "Most CPU time%s: pid %d, ",
-		   is_surely_top(f) ? "" : ", of what is known of each", (int)f->top_cpu->key.pid);
-	report_add_duration(&line, facts_process_cpu_ns(f->top_cpu));
+	buf_printf(&line, "Most CPU time%s: pid %d, ", is_sure ? "" : ", of what is known of each",
+		   (int)f->top_cpu->key.pid);
+	report_add_duration(&line, top_ns);
 	buf_add_str(&line, " (");
 	format_evidence(&line, facts_cpu_evidence(f->top_cpu));
 	buf_add_str(&line, "), ");
 	format_string(&line, f->top_cpu->command);
 	d->writer->paragraph(d, line.data);
-}
-
-/* Leaves out what is only there for GPUs. Returns how many columns it has. */
-static size_t choose_columns(const struct column *all, size_t n, bool has_gpu, struct column *ret)
-{
-	size_t chosen = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
-			ret[chosen++] = all[i];
-	return chosen;
 }
 
 void page_add_processes(struct doc *d, const struct facts *f)
@@ -148,15 +403,22 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		{ "command", COLUMN_CUT },
 	};
 	struct column columns[ARRAY_SIZE(all)];
-	bool has_gpu = uses_gpu(f);
+	bool has_gpu = false; /* most jobs use none */
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf heading = BUF_INIT;
 
 	if (n == 0)
 		return;
-	t.n_columns = choose_columns(all, ARRAY_SIZE(all), has_gpu, columns);
-	page_leave_out_rank(&t, f);
+	for (size_t i = 0; i < f->n_processes; i++)
+		has_gpu |= u64_known(f->processes[i]->max_gpu_bytes) &&
+			   f->processes[i]->max_gpu_bytes > 0;
+	t.n_columns = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (has_gpu || strncmp(all[i].title, "GPU", 3) != 0)
+			columns[t.n_columns++] = all[i];
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
 	for (size_t i = 0; i < n; i++)
 		add_process(&t, f, f->processes[i], has_gpu);
 	buf_add_str(&heading, "Processes");
@@ -164,7 +426,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		buf_printf(&heading, " (the %zu largest; %zu more in the JSON)", n,
 			   f->n_processes - n);
 	d->writer->section(d, heading.data);
-	page_add_table(d, &t);
+	doc_add_table(d, &t);
 	add_top_cpu(d, f);
 }
 
@@ -185,21 +447,6 @@ static void add_what(struct buf *cell, const struct proc_event *ev, const char *
 		buf_add_str(cell, "…");
 }
 
-static void add_event(struct table *t, const struct facts *f, const struct proc_event *ev)
-{
-	const struct proc_record *p = facts_find_process(f, ev);
-	const char *command = p && p->command ? p->command : "";
-
-	if (attempt_has_ranks(f->a))
-		add_number(table_cell(t), p ? p->rank : RANK_NONE);
-	format_offset(table_cell(t), ev->wall_ns, f->a->started_wall_ns);
-	buf_add_str(table_cell(t), event_type_name(ev->type));
-	add_number(table_cell(t), ev->key.pid > 0 ? (int)ev->key.pid : -1);
-	add_number(table_cell(t), ev->sheet_num);
-	report_add_status(table_cell(t), ev->status);
-	add_what(table_cell(t), ev, command);
-}
-
 static void add_events(struct doc *d, const struct facts *f)
 {
 	static const struct column columns[] = {
@@ -213,16 +460,28 @@ static void add_events(struct doc *d, const struct facts *f)
 	};
 	const struct proc_event *events[MAX_EVENTS];
 	const struct sheet_fact *culprit = facts_culprit(f);
-	size_t total = life_find_notable(f->a, culprit ? culprit->last->num : SHEET_NONE,
-					 MAX_EVENTS, events);
+	size_t total = facts_find_notable(f->a, culprit ? culprit->last->num : SHEET_NONE,
+					  MAX_EVENTS, events);
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
 	if (total == 0)
 		return;
-	page_leave_out_rank(&t, f);
-	for (size_t i = 0; i < total && i < MAX_EVENTS; i++)
-		add_event(&t, f, events[i]);
+	if (!attempt_has_ranks(f->a))
+		table_drop_first_column(&t);
+	for (size_t i = 0; i < total && i < MAX_EVENTS; i++) {
+		const struct proc_record *p = facts_find_process(f, events[i]);
+		const char *command = p && p->command ? p->command : "";
+
+		if (attempt_has_ranks(f->a))
+			add_number(table_cell(&t), p ? p->rank : RANK_NONE);
+		format_offset(table_cell(&t), events[i]->wall_ns, f->a->started_wall_ns);
+		buf_add_str(table_cell(&t), event_type_name(events[i]->type));
+		add_number(table_cell(&t), events[i]->key.pid > 0 ? (int)events[i]->key.pid : -1);
+		add_number(table_cell(&t), events[i]->sheet_num);
+		report_add_status(table_cell(&t), events[i]->status);
+		add_what(table_cell(&t), events[i], command);
+	}
 	d->writer->table(d, &t);
 	if (total > MAX_EVENTS) {
 		buf_printf(&line, "%zu more in the JSON.", total - MAX_EVENTS);
@@ -230,36 +489,21 @@ static void add_events(struct doc *d, const struct facts *f)
 	}
 }
 
-/* What a launcher ends because of it, ends after it. */
-static void add_first_dead(struct doc *d, const struct facts *f)
+void page_add_exits(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	const struct proc_record *p = facts_first_dead_rank(f);
-
-	if (!p)
-		return;
-	buf_printf(&line, "Rank %d failed first: pid %d, ", p->rank, (int)p->key.pid);
-	report_add_status(&line, p->status);
-	buf_add_str(&line, ", ");
-	report_add_duration(&line, u64_delta(p->died_wall_ns, f->a->started_wall_ns));
-	buf_add_str(&line, " after the start.");
-	d->writer->paragraph(d, line.data);
-}
-
-void page_add_life(struct doc *d, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	const struct proc_record *first = facts_first_dead_rank(f);
 	uint64_t born = f->figures.usage.spawn_count;
-	struct life_tally tally;
+	struct exit_tally tally;
 
-	life_count(f, &tally);
+	exit_tally_count(f, &tally);
 	if (tally.n_all == 0 && f->a->n_events == 0)
 		return;
 	if (f->figures.evidence[FIGURE_SPAWNS] == EVIDENCE_LOWER_BOUND)
 		buf_add_str(&line, "at least ");
 	format_count(&line, born);
 	buf_add_str(&line, " born: ");
-	life_add_tally(&line, &tally, f->a->is_running);
+	exit_tally_add(&line, &tally, f->a->is_running);
 	if (u64_known(born) && born > tally.n_all)
 		buf_printf(&line, "%s%llu %s", tally.n_all ? ", " : "",
 			   (unsigned long long)(born - tally.n_all),
@@ -267,6 +511,16 @@ void page_add_life(struct doc *d, const struct facts *f)
 	buf_add_char(&line, '.');
 	d->writer->section(d, "Life of the processes");
 	d->writer->paragraph(d, line.data);
-	add_first_dead(d, f);
+	/* A launcher ends the other ranks because of the first, and after it. */
+	if (first) {
+		buf_reset(&line);
+		buf_printf(&line, "Rank %d failed first: pid %d, ", first->rank,
+			   (int)first->key.pid);
+		report_add_status(&line, first->status);
+		buf_add_str(&line, ", ");
+		report_add_duration(&line, u64_delta(first->died_wall_ns, f->a->started_wall_ns));
+		buf_add_str(&line, " after the start.");
+		d->writer->paragraph(d, line.data);
+	}
 	add_events(d, f);
 }

@@ -29,6 +29,14 @@ struct job_use {
 };
 
 #define OF_SNAPSHOT(field) offsetof(struct snapshot, field)
+#define GAUGE(name, help, offset, kind, per)                 \
+	{                                                    \
+		name, "gauge", help, NULL, offset, kind, per \
+	}
+#define COUNTER(name, help, offset, kind, per)                 \
+	{                                                      \
+		name, "counter", help, NULL, offset, kind, per \
+	}
 #define CPU_SECONDS "proctor_cpu_seconds_total", "counter", "CPU time of the host since boot."
 #define STALLED                                              \
 	"proctor_pressure_stalled_seconds_total", "counter", \
@@ -40,26 +48,22 @@ struct job_use {
 	}
 
 static const struct metric host_metrics[] = {
-	{ "proctor_snapshot_timestamp_seconds", "gauge", "When this was read, unix time.", NULL,
-	  OF_SNAPSHOT(wall_ns), U64, NS },
-	{ "proctor_running_jobs", "gauge", "Jobs that run.", NULL, OF_SNAPSHOT(running_jobs), INT,
-	  0 },
-	{ "proctor_active_sheets", "gauge", "Sheets that run.", NULL, OF_SNAPSHOT(active_sheets),
-	  INT, 0 },
-	{ "proctor_memory_total_bytes", "gauge", "Memory of the host.", NULL,
-	  OF_SNAPSHOT(system.memory_total_bytes), U64, 0 },
+	GAUGE("proctor_snapshot_timestamp_seconds", "When this was read, unix time.",
+	      OF_SNAPSHOT(wall_ns), U64, NS),
+	GAUGE("proctor_running_jobs", "Jobs that run.", OF_SNAPSHOT(running_jobs), INT, 0),
+	GAUGE("proctor_active_sheets", "Sheets that run.", OF_SNAPSHOT(active_sheets), INT, 0),
+	GAUGE("proctor_memory_total_bytes", "Memory of the host.",
+	      OF_SNAPSHOT(system.memory_total_bytes), U64, 0),
 	{ "proctor_memory_available_bytes", "gauge", "Memory that can be had without swapping.",
 	  NULL, OF_SNAPSHOT(system.memory_available_bytes), U64, 0 },
-	{ "proctor_swap_total_bytes", "gauge", "Swap of the host.", NULL,
-	  OF_SNAPSHOT(system.swap_total_bytes), U64, 0 },
-	{ "proctor_swap_free_bytes", "gauge", "Swap that is free.", NULL,
-	  OF_SNAPSHOT(system.swap_free_bytes), U64, 0 },
-	{ "proctor_load1", "gauge", "Load average of a minute.", NULL, OF_SNAPSHOT(system.load1),
-	  F64, 0 },
-	{ "proctor_load5", "gauge", "Load average of five minutes.", NULL,
-	  OF_SNAPSHOT(system.load5), F64, 0 },
-	{ "proctor_load15", "gauge", "Load average of fifteen minutes.", NULL,
-	  OF_SNAPSHOT(system.load15), F64, 0 },
+	GAUGE("proctor_swap_total_bytes", "Swap of the host.", OF_SNAPSHOT(system.swap_total_bytes),
+	      U64, 0),
+	GAUGE("proctor_swap_free_bytes", "Swap that is free.", OF_SNAPSHOT(system.swap_free_bytes),
+	      U64, 0),
+	GAUGE("proctor_load1", "Load average of a minute.", OF_SNAPSHOT(system.load1), F64, 0),
+	GAUGE("proctor_load5", "Load average of five minutes.", OF_SNAPSHOT(system.load5), F64, 0),
+	GAUGE("proctor_load15", "Load average of fifteen minutes.", OF_SNAPSHOT(system.load15), F64,
+	      0),
 	{ CPU_SECONDS, "mode=\"user\"", OF_SNAPSHOT(system.cpu_user_ns), U64, NS },
 	{ CPU_SECONDS, "mode=\"system\"", OF_SNAPSHOT(system.cpu_system_ns), U64, NS },
 	{ CPU_SECONDS, "mode=\"idle\"", OF_SNAPSHOT(system.cpu_idle_ns), U64, NS },
@@ -70,10 +74,10 @@ static const struct metric host_metrics[] = {
 	STALLED_ROW("memory", "full", psi_memory.full.total_us),
 	STALLED_ROW("io", "some", psi_io.some.total_us),
 	STALLED_ROW("io", "full", psi_io.full.total_us),
-	{ "proctor_processes", "gauge", "Processes of the host.", NULL,
-	  OF_SNAPSHOT(system.process_count), U64, 0 },
-	{ "proctor_forks_total", "counter", "Processes and threads born since boot.", NULL,
-	  OF_SNAPSHOT(system.forks_total), U64, 0 },
+	GAUGE("proctor_processes", "Processes of the host.", OF_SNAPSHOT(system.process_count), U64,
+	      0),
+	COUNTER("proctor_forks_total", "Processes and threads born since boot.",
+		OF_SNAPSHOT(system.forks_total), U64, 0),
 	{ "proctor_oom_kills_total", "counter", "Processes killed for lack of memory since boot.",
 	  NULL, OF_SNAPSHOT(system.oom_kills_total), U64, 0 },
 };
@@ -81,79 +85,65 @@ static const struct metric host_metrics[] = {
 #define OF_GPU(field) offsetof(struct gpu_sample, field)
 
 static const struct metric gpu_metrics[] = {
-	{ "proctor_gpu_utilization_ratio", "gauge", "Share of time in which the GPU worked.", NULL,
-	  OF_GPU(utilization_pct), F64, 100 },
-	{ "proctor_gpu_memory_used_bytes", "gauge", "Memory of the GPU in use.", NULL,
-	  OF_GPU(memory_used_mb), F64, MB },
-	{ "proctor_gpu_memory_total_bytes", "gauge", "Memory of the GPU.", NULL,
-	  OF_GPU(memory_total_mb), F64, MB },
-	{ "proctor_gpu_temperature_celsius", "gauge", "Temperature of the GPU.", NULL,
-	  OF_GPU(temperature_c), F64, 0 },
-	{ "proctor_gpu_power_watts", "gauge", "Power that the GPU draws.", NULL,
-	  OF_GPU(power_watts), F64, 0 },
-	{ "proctor_gpu_energy_joules_total", "counter",
-	  "Energy that the GPU used since its driver was loaded.", NULL, OF_GPU(energy_joules), F64,
-	  0 },
-	{ "proctor_gpu_sm_clock_hertz", "gauge", "Clock of the GPU's multiprocessors.", NULL,
-	  OF_GPU(sm_clock_mhz), F64, 1e-6 },
-	{ "proctor_gpu_ecc_errors_total", "counter",
-	  "Memory errors of the GPU that could not be corrected.", NULL, OF_GPU(ecc_errors), U64,
-	  0 },
-	{ "proctor_gpu_last_xid", "gauge", "Number of the driver's latest error.", NULL,
-	  OF_GPU(last_xid), U64, 0 },
+	GAUGE("proctor_gpu_utilization_ratio", "Share of time in which the GPU worked.",
+	      OF_GPU(utilization_pct), F64, 100),
+	GAUGE("proctor_gpu_memory_used_bytes", "Memory of the GPU in use.", OF_GPU(memory_used_mb),
+	      F64, MB),
+	GAUGE("proctor_gpu_memory_total_bytes", "Memory of the GPU.", OF_GPU(memory_total_mb), F64,
+	      MB),
+	GAUGE("proctor_gpu_temperature_celsius", "Temperature of the GPU.", OF_GPU(temperature_c),
+	      F64, 0),
+	GAUGE("proctor_gpu_power_watts", "Power that the GPU draws.", OF_GPU(power_watts), F64, 0),
+	COUNTER("proctor_gpu_energy_joules_total",
+		"Energy that the GPU used since its driver was loaded.", OF_GPU(energy_joules), F64,
+		0),
+	GAUGE("proctor_gpu_sm_clock_hertz", "Clock of the GPU's multiprocessors.",
+	      OF_GPU(sm_clock_mhz), F64, 1e-6),
+	COUNTER("proctor_gpu_ecc_errors_total",
+		"Memory errors of the GPU that could not be corrected.", OF_GPU(ecc_errors), U64,
+		0),
+	GAUGE("proctor_gpu_last_xid", "Number of the driver's latest error.", OF_GPU(last_xid), U64,
+	      0),
 };
 
 #define OF_JOB(field) offsetof(struct job_use, field)
 
 static const struct metric job_metrics[] = {
-	{ "proctor_job_processes", "gauge", "Processes of the job.", NULL, OF_JOB(processes), U64,
-	  0 },
-	{ "proctor_job_threads", "gauge", "Threads of the job.", NULL, OF_JOB(threads), U64, 0 },
-	{ "proctor_job_cpu_cores", "gauge", "Cores' worth of CPU that the job uses now.", NULL,
-	  OF_JOB(cpu_percent), F64, 100 },
+	GAUGE("proctor_job_processes", "Processes of the job.", OF_JOB(processes), U64, 0),
+	GAUGE("proctor_job_threads", "Threads of the job.", OF_JOB(threads), U64, 0),
+	GAUGE("proctor_job_cpu_cores", "Cores' worth of CPU that the job uses now.",
+	      OF_JOB(cpu_percent), F64, 100),
 	{ "proctor_job_rss_bytes", "gauge", "Sum of the resident memory of the job's processes.",
 	  NULL, OF_JOB(rss_bytes), U64, 0 },
-	{ "proctor_job_open_fds", "gauge", "File descriptors that the job has open.", NULL,
-	  OF_JOB(open_fds), U64, 0 },
-	{ "proctor_job_gpu_memory_bytes", "gauge", "GPU memory that the job holds.", NULL,
-	  OF_JOB(gpu_memory_bytes), U64, 0 },
-	{ "proctor_job_sheets", "gauge", "Sheets that the job has.", NULL, OF_JOB(total_sheets),
-	  INT, 0 },
-	{ "proctor_job_last_completed_sheet", "gauge", "Number of the sheet completed last.", NULL,
-	  OF_JOB(last_completed_sheet), INT, 0 },
+	GAUGE("proctor_job_open_fds", "File descriptors that the job has open.", OF_JOB(open_fds),
+	      U64, 0),
+	GAUGE("proctor_job_gpu_memory_bytes", "GPU memory that the job holds.",
+	      OF_JOB(gpu_memory_bytes), U64, 0),
+	GAUGE("proctor_job_sheets", "Sheets that the job has.", OF_JOB(total_sheets), INT, 0),
+	GAUGE("proctor_job_last_completed_sheet", "Number of the sheet completed last.",
+	      OF_JOB(last_completed_sheet), INT, 0),
 };
 
 /* ---- one line ---- */
 
-static double metric_value(const struct metric *m, const void *thing)
+/* of: the label of the thing, complete; NULL: the host has none. */
+static void add_line(struct buf *out, const struct metric *m, const void *thing, const char *of)
 {
 	const char *at = (const char *)thing + m->offset;
+	struct json j;
 	double v;
 
 	if (m->kind == U64)
 		v = u64_known(*(const uint64_t *)at) ? (double)*(const uint64_t *)at : F64_UNKNOWN;
 	else
 		v = m->kind == F64 ? *(const double *)at : (double)*(const int *)at;
-	return m->per == 0 ? v : v / m->per;
-}
-
-static void add_labels(struct buf *out, const char *of, const char *own)
-{
-	if (!of && !own)
-		return;
-	buf_printf(out, "{%s%s%s}", of ? of : "", of && own ? "," : "", own ? own : "");
-}
-
-/* of: the label of the thing, complete; NULL: the host has none. */
-static void add_line(struct buf *out, const struct metric *m, const void *thing, const char *of)
-{
-	double v = metric_value(m, thing);
-	struct json j;
-
+	v = m->per == 0 ? v : v / m->per;
 	if (!f64_known(v))
 		return;
 	buf_add_str(out, m->name);
-	add_labels(out, of, m->label);
+	if (of || m->label)
+		buf_printf(out, "{%s%s%s}", of ? of : "", of && m->label ? "," : "",
+			   m->label ? m->label : "");
 	buf_add_char(out, ' ');
 	json_init(&j, out);
 	json_f64(&j, v);
@@ -178,25 +168,20 @@ struct things {
 	void (*label)(struct buf *out, const void *thing);
 };
 
-static void add_metric(struct buf *out, const struct metric *m, const struct things *things)
-{
-	for (size_t i = 0; i < things->n; i++) {
-		CLEANUP(buf_release) struct buf label = BUF_INIT;
-		const void *thing = (const char *)things->items + i * things->size;
-
-		if (things->label)
-			things->label(&label, thing);
-		add_line(out, m, thing, label.len > 0 ? label.data : NULL);
-	}
-}
-
 static void add_metrics(struct buf *out, const struct metric *metrics, size_t n,
 			const struct things *things)
 {
 	CLEANUP(buf_release) struct buf lines = BUF_INIT;
 
 	for (size_t i = 0; i < n; i++) {
-		add_metric(&lines, &metrics[i], things);
+		for (size_t k = 0; k < things->n; k++) {
+			CLEANUP(buf_release) struct buf label = BUF_INIT;
+			const void *thing = (const char *)things->items + k * things->size;
+
+			if (things->label)
+				things->label(&label, thing);
+			add_line(&lines, &metrics[i], thing, label.len > 0 ? label.data : NULL);
+		}
 		if (i + 1 < n && strcmp(metrics[i].name, metrics[i + 1].name) == 0)
 			continue; /* it goes on in the next row */
 		add_lines(out, &metrics[i], &lines);
@@ -207,18 +192,6 @@ static void add_metrics(struct buf *out, const struct metric *metrics, size_t n,
 static void add_gpu_label(struct buf *out, const void *thing)
 {
 	buf_printf(out, "gpu=\"%d\"", ((const struct gpu_sample *)thing)->index);
-}
-
-static void add_gpu_throttles(struct buf *out, const struct gpu_sample *gpu)
-{
-	const char *name;
-	uint64_t bit;
-
-	if (!u64_known(gpu->throttle))
-		return;
-	for (size_t i = 0; (name = gpu_throttle_name(i, &bit)); i++)
-		buf_printf(out, "proctor_gpu_throttled{gpu=\"%d\",reason=\"%s\"} %d\n", gpu->index,
-			   name, (gpu->throttle & bit) != 0);
 }
 
 static void add_gpus(struct buf *out, const struct snapshot *snap)
@@ -232,8 +205,16 @@ static void add_gpus(struct buf *out, const struct snapshot *snap)
 	struct things gpus = { snap->gpus, snap->n_gpus, sizeof(*snap->gpus), add_gpu_label };
 
 	add_metrics(out, gpu_metrics, ARRAY_SIZE(gpu_metrics), &gpus);
-	for (size_t i = 0; i < snap->n_gpus; i++)
-		add_gpu_throttles(&lines, &snap->gpus[i]);
+	for (size_t i = 0; i < snap->n_gpus; i++) {
+		const struct gpu_sample *gpu = &snap->gpus[i];
+		const char *name;
+		uint64_t bit;
+
+		for (size_t k = 0; u64_known(gpu->throttle) && (name = gpu_throttle_name(k, &bit));
+		     k++)
+			buf_printf(&lines, "proctor_gpu_throttled{gpu=\"%d\",reason=\"%s\"} %d\n",
+				   gpu->index, name, (gpu->throttle & bit) != 0);
+	}
 	add_lines(out, &throttled, &lines);
 }
 
@@ -244,20 +225,6 @@ static void add_job_label(struct buf *out, const void *thing)
 }
 
 /* ---- what a job uses ---- */
-
-static void use_process(struct job_use *use, const struct proc_sample *p, bool gpus_known)
-{
-	use->processes++;
-	if (p->state == 'Z' || p->state == 'X')
-		return; /* has nothing any more */
-	use->threads = u64_add(use->threads, p->threads);
-	use->rss_bytes = u64_add(use->rss_bytes, p->rss_bytes);
-	use->open_fds = u64_add(use->open_fds, p->open_fds);
-	if (gpus_known)
-		use->gpu_memory_bytes = u64_add(use->gpu_memory_bytes, p->gpu_memory_bytes);
-	if (f64_known(p->cpu_percent))
-		use->cpu_percent += p->cpu_percent;
-}
 
 static struct job_use use_of_job(const struct snapshot *snap, const struct job_progress *job)
 {
@@ -272,8 +239,18 @@ static struct job_use use_of_job(const struct snapshot *snap, const struct job_p
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
 
-		if (p->job_id && strcmp(p->job_id, job->job_id) == 0)
-			use_process(&use, p, gpus_known);
+		if (!p->job_id || strcmp(p->job_id, job->job_id) != 0)
+			continue;
+		use.processes++;
+		if (p->state == 'Z' || p->state == 'X')
+			continue; /* has nothing any more */
+		use.threads = u64_add(use.threads, p->threads);
+		use.rss_bytes = u64_add(use.rss_bytes, p->rss_bytes);
+		use.open_fds = u64_add(use.open_fds, p->open_fds);
+		if (gpus_known)
+			use.gpu_memory_bytes = u64_add(use.gpu_memory_bytes, p->gpu_memory_bytes);
+		if (f64_known(p->cpu_percent))
+			use.cpu_percent += p->cpu_percent;
 	}
 	return use;
 }

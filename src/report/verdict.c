@@ -22,7 +22,9 @@ static size_t total_sheets(const struct facts *f)
 	return asked > f->n_sheets ? asked : f->n_sheets;
 }
 
-void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet)
+/* "sheet 5 (fail)"; "the command" where there is only one, without a name. */
+static void verdict_add_subject(struct buf *out, const struct facts *f,
+				const struct sheet_record *sheet)
 {
 	if (total_sheets(f) <= 1 && !sheet->name) {
 		buf_add_str(out, "the command");
@@ -88,17 +90,6 @@ static void add_after(struct buf *out, const char *word, uint64_t ns)
 	report_add_duration(out, ns);
 }
 
-static void add_culprit(struct buf *out, const struct facts *f, const struct sheet_fact *sheet)
-{
-	verdict_add_subject(out, f, sheet->last);
-	buf_add_char(out, ' ');
-	add_happening(out, sheet->last->outcome, sheet->last->reason, sheet->last->status);
-	add_after(out, "after", sheet->figures.usage.wall_ns);
-	if (sheet->n_tries > 1)
-		buf_printf(out, ", on try %d", sheet->last->try_num);
-	add_guess(out, sheet->last->outcome, sheet->last->reason);
-}
-
 /* How sheets are told that are not the point of the sentence. */
 static const struct other_sheets {
 	enum outcome outcome;
@@ -113,35 +104,27 @@ static const struct other_sheets {
 	{ OUTCOME_CANCELLED, false, "got cancelled" },
 };
 
-static bool is_told_so(const struct sheet_record *sheet, const struct other_sheets *others)
-{
-	return sheet->outcome == others->outcome &&
-	       is_guess(sheet->outcome, sheet->reason) == others->is_guess;
-}
-
-/* "; sheets 1-4 succeeded": the numbers of the sheets that ended so, without the one named. */
-static void add_sheets_with(struct buf *out, const struct facts *f,
-			    const struct other_sheets *others, const struct sheet_fact *named)
-{
-	CLEANUP(buf_release) struct buf numbers = BUF_INIT;
-	struct ranges r;
-
-	ranges_begin(&r, &numbers);
-	for (size_t i = 0; i < f->n_sheets; i++)
-		if (is_told_so(f->sheets[i].last, others) && &f->sheets[i] != named)
-			ranges_add(&r, f->sheets[i].last->num);
-	ranges_end(&r);
-	if (r.n > 0)
-		buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data,
-			   others->phrase);
-}
-
+/* "; sheets 1-4 succeeded": all sheets but the one named, by how they ended. */
 static void add_other_sheets(struct buf *out, const struct facts *f, const struct sheet_fact *named)
 {
 	size_t missing = total_sheets(f) - f->n_sheets;
 
-	for (size_t i = 0; i < ARRAY_SIZE(other_sheets); i++)
-		add_sheets_with(out, f, &other_sheets[i], named);
+	for (size_t k = 0; k < ARRAY_SIZE(other_sheets); k++) {
+		CLEANUP(buf_release) struct buf numbers = BUF_INIT;
+		struct ranges r = { .out = &numbers };
+
+		for (size_t i = 0; i < f->n_sheets; i++) {
+			const struct sheet_record *sheet = f->sheets[i].last;
+
+			if (&f->sheets[i] != named && sheet->outcome == other_sheets[k].outcome &&
+			    is_guess(sheet->outcome, sheet->reason) == other_sheets[k].is_guess)
+				ranges_add(&r, sheet->num);
+		}
+		ranges_end(&r);
+		if (r.n > 0)
+			buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data,
+				   other_sheets[k].phrase);
+	}
 	if (missing > 0 && total_sheets(f) > 1)
 		buf_printf(out, "; %zu sheet%s %s", missing, missing == 1 ? "" : "s",
 			   f->a->is_running ? "to come" : "did not run");
@@ -211,7 +194,14 @@ static void add_failure(struct buf *out, const struct facts *f)
 	const struct sheet_fact *culprit = facts_culprit(f);
 
 	if (culprit) {
-		add_culprit(out, f, culprit);
+		verdict_add_subject(out, f, culprit->last);
+		buf_add_char(out, ' ');
+		add_happening(out, culprit->last->outcome, culprit->last->reason,
+			      culprit->last->status);
+		add_after(out, "after", culprit->figures.usage.wall_ns);
+		if (culprit->n_tries > 1)
+			buf_printf(out, ", on try %d", culprit->last->try_num);
+		add_guess(out, culprit->last->outcome, culprit->last->reason);
 	} else {
 		buf_add_str(out, total_sheets(f) <= 1 ? "the command " : "the job ");
 		add_happening(out, f->a->outcome, f->a->reason, f->a->status);
@@ -222,16 +212,12 @@ static void add_failure(struct buf *out, const struct facts *f)
 	add_retried(out, f);
 }
 
-/* It was over while it waited, or its runner could not begin: there was no command. */
-static bool never_began(const struct attempt *a)
-{
-	return !attempt_has_begun(a) && a->n_sheets == 0 && u64_known(a->ended_wall_ns) &&
-	       a->ended_wall_ns == a->started_wall_ns && exit_status_to_shell(a->status) < 0;
-}
-
 void verdict_add_sentence(struct buf *out, const struct facts *f)
 {
-	if (f->a->outcome != OUTCOME_NONE && never_began(f->a))
+	if (f->a->outcome != OUTCOME_NONE &&
+	    (!attempt_has_begun(f->a) && f->a->n_sheets == 0 && u64_known(f->a->ended_wall_ns) &&
+	     f->a->ended_wall_ns == f->a->started_wall_ns &&
+	     exit_status_to_shell(f->a->status) < 0))
 		buf_add_str(out, "it never began");
 	else if (f->a->outcome == OUTCOME_SUCCESS)
 		add_success(out, f);

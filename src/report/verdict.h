@@ -16,7 +16,4 @@ void verdict_add_sentence(struct buf *out, const struct facts *f);
 /* Why the verdict is what it is, as the runner wrote it down; "" when it did not. */
 void verdict_add_evidence(struct buf *out, const struct facts *f);
 
-/* "sheet 5 (fail)"; "the command" where there is only one, without a name. */
-void verdict_add_subject(struct buf *out, const struct facts *f, const struct sheet_record *sheet);
-
 #endif

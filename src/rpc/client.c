@@ -1,18 +1,199 @@
 #include "rpc/client.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
 #include "rpc/codes.h"
-#include "rpc/notice.h"
-#include "rpc/wire.h"
+#include "rpc/lines.h"
+#include "rpc/listen.h"
+#include "rpc/peer.h"
+
+/* ---- the wire: a socket that is written to and read from with a deadline ---- */
+
+struct wire {
+	int fd;
+	struct lines lines;
+	const char *bytes; /* of chunk: read and not yet handed out */
+	size_t n_bytes;
+	char chunk[RPC_CLIENT_CHUNK_BYTES];
+};
+
+#define NS_PER_MS UINT64_C(1000000)
+#define CONNECT_RETRY_MS 10
+
+/* On the boot clock; UINT64_MAX ms is no deadline. */
+static uint64_t wire_deadline(uint64_t timeout_ms)
+{
+	uint64_t now_ns = clock_boot_ns();
+
+	if (timeout_ms > (UINT64_MAX - now_ns) / NS_PER_MS)
+		return UINT64_MAX;
+	return now_ns + timeout_ms * NS_PER_MS;
+}
+
+static int wait_for(int fd, short events, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	uint64_t now_ns = clock_boot_ns(), ms = 0;
+	int r;
+
+	/* Rounded up, so that the time is over when poll() returns 0. */
+	if (deadline_ns > now_ns)
+		ms = (deadline_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	r = poll(&p, 1, deadline_ns == UINT64_MAX ? -1 : ms > INT_MAX ? INT_MAX : (int)ms);
+	if (r < 0)
+		return errno == EINTR ? 0 : -errno;
+	return r == 0 && clock_boot_ns() >= deadline_ns ? -ETIMEDOUT : 0;
+}
+
+/* ---- connecting ---- */
+
+static int connect_patiently(const struct address *address, uint64_t deadline_ns)
+{
+	for (;;) {
+		int fd = address_connect(address);
+		uint64_t now_ns = clock_boot_ns(), ns = CONNECT_RETRY_MS * NS_PER_MS;
+
+		/* A Unix socket does not say when there is room among those who wait. */
+		if (fd != -EAGAIN && fd != -EINTR)
+			return fd;
+		if (now_ns >= deadline_ns)
+			return -ETIMEDOUT;
+		if (deadline_ns - now_ns < ns)
+			ns = deadline_ns - now_ns;
+		nanosleep(&(struct timespec){ .tv_nsec = (long)ns }, NULL);
+	}
+}
+
+/*
+ * Connects, and makes sure that the listener is root or this user. Waits until
+ * the deadline if too many others are waiting. -EPERM, -ETIMEDOUT, errno of connect().
+ */
+static int wire_connect(const char *path, uint64_t deadline_ns, int *ret_fd, pid_t *ret_pid,
+			struct err *err)
+{
+	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
+	CLEANUP(close_fd) int fd = -1;
+	struct address address;
+	int r;
+
+	r = address_of_path(path, &address, err);
+	if (r < 0)
+		return r;
+	fd = connect_patiently(&address, deadline_ns);
+	if (fd < 0)
+		return err_set(err, fd, "cannot connect to %s: %s", path, strerror(-fd));
+	r = rpc_peer_read(fd, &peer, err);
+	if (r < 0)
+		return r;
+	if (peer.uid != 0 && peer.uid != geteuid())
+		return err_set(err, -EPERM,
+			       "on %s listens uid %u, who is neither root nor this user", path,
+			       (unsigned)peer.uid);
+	*ret_pid = peer.pid;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- writing and reading ---- */
+
+/* All of it. -ETIMEDOUT: a part may have been written. */
+static int wire_write(struct wire *w, const char *bytes, size_t n, uint64_t deadline_ns)
+{
+	while (n > 0) {
+		ssize_t done = send(w->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		int r = 0;
+
+		if (done >= 0) {
+			bytes += done;
+			n -= (size_t)done;
+		} else if (errno == EAGAIN) {
+			r = wait_for(w->fd, POLLOUT, deadline_ns);
+		} else if (errno != EINTR) {
+			r = errno == EPIPE ? -ECONNRESET : -errno;
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* At least one byte. */
+static int wire_fill(struct wire *w, uint64_t deadline_ns)
+{
+	for (;;) {
+		ssize_t n = recv(w->fd, w->chunk, sizeof(w->chunk), MSG_DONTWAIT);
+		int r = 0;
+
+		if (n > 0) {
+			w->bytes = w->chunk;
+			w->n_bytes = (size_t)n;
+			return 0;
+		}
+		if (n == 0)
+			return -ECONNRESET;
+		if (errno == EAGAIN)
+			r = wait_for(w->fd, POLLIN, deadline_ns);
+		else if (errno != EINTR)
+			r = -errno;
+		if (r < 0)
+			return r;
+	}
+}
+
+/* The next line, valid until the next call. -ETIMEDOUT, -ECONNRESET: it has ended, -EMSGSIZE. */
+static int wire_read(struct wire *w, uint64_t deadline_ns, const char **ret_line, size_t *ret_len)
+{
+	for (;;) {
+		int r = lines_next(&w->lines, &w->bytes, &w->n_bytes, ret_line, ret_len);
+
+		if (r != 0)
+			return r < 0 ? r : 0;
+		r = wire_fill(w, deadline_ns);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* To the value of this key; those before it are passed over, but for one that must be this text,
+ * without escapes. */
+static bool go_to(struct json_cursor *c, const char *key, const char *before, const char *wanted)
+{
+	const char *name, *text;
+	size_t n, len = strlen(wanted);
+	bool is_right = false;
+
+	if (!json_cursor_enter(c, '{'))
+		return false;
+	while (json_cursor_next_key(c, &name, &n)) {
+		if (json_cursor_is(name, n, key))
+			return is_right;
+		if (json_cursor_is(name, n, "result"))
+			return false; /* an answer, and a long one perhaps */
+		if (!json_cursor_is(name, n, before)) {
+			json_cursor_skip(c);
+			continue;
+		}
+		json_cursor_value(c, &text, &n);
+		is_right = n == len + 2 && text[0] == '"' && memcmp(text + 1, wanted, len) == 0;
+	}
+	return false;
+}
+
+/* ---- the client ---- */
 
 #define DEFAULT_TIMEOUT_MS 10000
 #define DEFAULT_LINE_BYTES \
@@ -43,33 +224,16 @@ static bool is_absent(int r)
 	return r == -ENOENT || r == -ECONNREFUSED || r == -ENOTDIR;
 }
 
-/* All that were looked at: which of them matters only who asks knows. */
-static int refuse_absent(const struct socket_paths *paths, struct err *err)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-
-	for (size_t i = 0; i < paths->n; i++)
-		buf_printf(&all, "%s%.150s", i > 0 ? ", nor on " : "", paths->items[i]);
-	return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
-		       all.len > 0 ? all.data : "");
-}
-
-/* A folder that this user may not enter has no daemon of theirs: HOME may be somebody else's. */
-static bool is_of_others(const char *path, int r)
-{
-	struct stat st;
-
-	return r == -EACCES && lstat(path, &st) < 0 && errno == EACCES;
-}
-
 /*
- * Where nothing is, the next place is looked at. What else keeps us from one of
- * them is told if no other has a daemon.
+ * Where nothing is, the next place is tried. Another failure is reported if no other place has a
+ * daemon; else all that were tried, as only the caller knows which of them matters.
  */
 static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct err *err)
 {
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	struct socket_paths paths;
 	struct err first = ERR_INIT;
+	struct stat st;
 	int r = socket_paths_find(&paths, err);
 
 	for (size_t i = 0; r == 0 && i < paths.n; i++) {
@@ -79,7 +243,9 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		if (wire_connect(paths.items[i], deadline_ns, &client->wire.fd, &client->daemon_pid,
 				 &why) == 0)
 			return 0;
-		if (is_between && is_of_others(paths.items[i], why.code))
+		/* A directory that this user may not enter is somebody else's, as HOME may be. */
+		if (is_between && why.code == -EACCES && lstat(paths.items[i], &st) < 0 &&
+		    errno == EACCES)
 			continue;
 		if (!is_absent(why.code) && first.code == 0)
 			first = why;
@@ -88,20 +254,10 @@ static int find_daemon(struct rpc_client *client, uint64_t deadline_ns, struct e
 		return r;
 	if (first.code < 0)
 		return err_set(err, first.code, "%s", first.text);
-	return refuse_absent(&paths, err);
-}
-
-static int connect_client(struct rpc_client *client, const char *path, struct err *err)
-{
-	uint64_t deadline_ns = wire_deadline(client->timeout_ms);
-	int r;
-
-	if (!path)
-		return find_daemon(client, deadline_ns, err);
-	r = wire_connect(path, deadline_ns, &client->wire.fd, &client->daemon_pid, err);
-	if (is_absent(r))
-		return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)", path);
-	return r;
+	for (size_t i = 0; i < paths.n; i++)
+		buf_printf(&all, "%s%.150s", i > 0 ? ", nor on " : "", paths.items[i]);
+	return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
+		       all.len > 0 ? all.data : "");
 }
 
 static void cleanup_client(struct rpc_client **client)
@@ -114,6 +270,7 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 {
 	CLEANUP(cleanup_client) struct rpc_client *client = calloc(1, sizeof(*client));
 	size_t max_bytes = options->max_line_bytes ? options->max_line_bytes : DEFAULT_LINE_BYTES;
+	uint64_t deadline_ns;
 	int r;
 
 	if (!client)
@@ -126,7 +283,15 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	client->on_text = options->on_text;
 	client->on_answer = options->on_answer;
 	client->ctx = options->ctx;
-	r = connect_client(client, options->path, err);
+	deadline_ns = wire_deadline(client->timeout_ms);
+	if (options->path)
+		r = wire_connect(options->path, deadline_ns, &client->wire.fd, &client->daemon_pid,
+				 err);
+	else
+		r = find_daemon(client, deadline_ns, err);
+	if (options->path && is_absent(r))
+		return err_set(err, -ENOENT, "no daemon is running (nobody listens on %s)",
+			       options->path);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(client);
@@ -227,20 +392,11 @@ static int send_request(struct rpc_client *client, uint64_t id, const char *meth
 
 /* ---- what comes back ---- */
 
-static bool hand_on_text(struct rpc_client *client, const char *line, size_t len)
-{
-	struct json_cursor data;
-
-	if (!client->text_topic || !notice_find_data(line, len, client->text_topic, &data))
-		return false;
-	client->text_r = client->on_text(client->ctx, &data);
-	return true;
-}
-
 /* NULL: it was for on_text, and is dealt with. */
 static int read_message(struct rpc_client *client, uint64_t deadline_ns, struct rpc_value **ret,
 			struct err *err)
 {
+	struct json_cursor data;
 	const char *line;
 	size_t len;
 	int r;
@@ -249,8 +405,13 @@ static int read_message(struct rpc_client *client, uint64_t deadline_ns, struct 
 	if (r < 0)
 		return fail(client, r, err);
 	*ret = NULL;
-	if (hand_on_text(client, line, len))
+	/* Only lines as the daemon writes them, in which the topic comes before the data. */
+	json_cursor_init(&data, line, len);
+	if (client->text_topic && go_to(&data, "params", "method", "event") &&
+	    go_to(&data, "data", "topic", client->text_topic)) {
+		client->text_r = client->on_text(client->ctx, &data);
 		return 0;
+	}
 	r = rpc_value_parse(line, len, &limits, ret, err);
 	if (r < 0)
 		client->is_dead = true;
@@ -278,18 +439,25 @@ static bool is_answer(const struct rpc_value *message, uint64_t id)
 	       (rpc_value_is_null(its_id) && rpc_value_get(message, "error"));
 }
 
+/* The daemon's sentence, and the errno of its code. */
+static int read_error(const struct rpc_value *error, struct err *err)
+{
+	const char *text = rpc_value_string(rpc_value_get(error, "message"));
+
+	return err_set(err, rpc_errno_of(rpc_value_i64(rpc_value_get(error, "code"), 0)), "%s",
+		       text ? text : "the daemon said that something failed");
+}
+
 /* Takes over the answer. */
 static int take_answer(struct rpc_client *client, struct rpc_value *answer, struct rpc_value **ret,
 		       struct err *err)
 {
 	const struct rpc_value *error = rpc_value_get(answer, "error");
-	const char *message = rpc_value_string(rpc_value_get(error, "message"));
 	struct rpc_value *result;
 
 	if (error) {
 		client->failure = answer;
-		return err_set(err, rpc_errno_of(rpc_client_error_code(client)), "%s",
-			       message ? message : "the daemon said that something failed");
+		return read_error(error, err);
 	}
 	result = rpc_value_take(answer, "result");
 	if (!result)
@@ -307,15 +475,12 @@ static bool hand_on_answer(struct rpc_client *client, const struct rpc_value *me
 	const struct rpc_value *error = rpc_value_get(message, "error");
 	const struct rpc_value *result = rpc_value_get(message, "result");
 	uint64_t id = rpc_value_u64(rpc_value_get(message, "id"));
-	const char *text = rpc_value_string(rpc_value_get(error, "message"));
 	struct err err = ERR_INIT;
-	int r = 0;
+	int r;
 
 	if (!client->on_answer || !u64_known(id) || (!error && !result))
 		return false;
-	if (error)
-		r = err_set(&err, rpc_errno_of(rpc_value_i64(rpc_value_get(error, "code"), 0)),
-			    "%s", text ? text : "the daemon said that something failed");
+	r = error ? read_error(error, &err) : 0;
 	client->on_answer(client->ctx, id, r, result, &err);
 	return true;
 }
@@ -370,24 +535,21 @@ int rpc_client_notify(struct rpc_client *client, const char *method, const char 
 	return send_request(client, 0, method, params, wire_deadline(client->timeout_ms), err);
 }
 
-static const struct rpc_value *last_error(const struct rpc_client *client)
-{
-	return rpc_value_get(client->failure, "error");
-}
-
 long long rpc_client_error_code(const struct rpc_client *client)
 {
-	return rpc_value_i64(rpc_value_get(last_error(client), "code"), 0);
+	return rpc_value_i64(rpc_value_get(rpc_value_get(client->failure, "error"), "code"), 0);
 }
 
 const struct rpc_value *rpc_client_error_data(const struct rpc_client *client)
 {
-	return rpc_value_get(last_error(client), "data");
+	return rpc_value_get(rpc_value_get(client->failure, "error"), "data");
 }
 
 int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err *err)
 {
+	const struct wire *wire = &client->wire;
 	uint64_t deadline_ns = wire_deadline(timeout_ms);
+	bool has_line;
 
 	for (;;) {
 		struct rpc_value *message = NULL;
@@ -401,7 +563,8 @@ int rpc_client_listen(struct rpc_client *client, uint64_t timeout_ms, struct err
 		if (r != 0)
 			return r;
 		/* What was read is handed out; but lines may come for ever. */
-		if (!wire_has_line(&client->wire) && clock_boot_ns() >= deadline_ns)
+		has_line = wire->n_bytes > 0 && memchr(wire->bytes, '\n', wire->n_bytes);
+		if (!has_line && clock_boot_ns() >= deadline_ns)
 			return fail(client, -ETIMEDOUT, err);
 	}
 }

@@ -20,6 +20,8 @@ struct rpc_client;
 
 #define RPC_FOREVER UINT64_MAX
 
+#define RPC_CLIENT_CHUNK_BYTES (64 * 1024) /* read at once */
+
 /*
  * An event: params is {"topic":…,"timestamp":…,"data":…}, or {"topic":"lost",
  * "count":…} when this client was too slow for that many. Borrowed during the

@@ -54,89 +54,48 @@ static bool are_strings(const struct rpc_value *v)
 	return true;
 }
 
-static bool store_string(const struct rpc_value *v, void *at)
-{
-	const char *s = rpc_value_string(v);
-
-	if (!s || s[0] == '\0')
-		return false;
-	*(const char **)at = s;
-	return true;
-}
-
-static bool store_u64(const struct rpc_field *f, const struct rpc_value *v, void *at)
-{
-	uint64_t u = rpc_value_u64(v);
-
-	if (!u64_known(u) || !is_in_range(f, (double)u))
-		return false;
-	*(uint64_t *)at = u;
-	return true;
-}
-
-static bool store_f64(const struct rpc_field *f, const struct rpc_value *v, void *at)
-{
-	double x = rpc_value_f64(v);
-
-	if (!f64_known(x) || !is_in_range(f, x))
-		return false;
-	*(double *)at = x;
-	return true;
-}
-
-static bool store_bool(const struct rpc_value *v, void *at)
-{
-	/* Neither true nor false says both of what it is asked for. */
-	if (rpc_value_bool(v, true) != rpc_value_bool(v, false))
-		return false;
-	*(bool *)at = rpc_value_bool(v, false);
-	return true;
-}
-
-static bool store_value(bool fits, const struct rpc_value *v, void *at)
-{
-	if (fits)
-		*(const struct rpc_value **)at = v;
-	return fits;
-}
-
 /* False: it is not what the field must be. */
 static bool store(const struct rpc_field *f, const struct rpc_value *v, void *at)
 {
+	const char *s = rpc_value_string(v);
+	uint64_t u = rpc_value_u64(v);
+	double x = rpc_value_f64(v);
+	bool fits = true;
+
 	switch (f->type) {
 	case RPC_STRING:
-		return store_string(v, at);
+		if (!s || s[0] == '\0')
+			return false;
+		*(const char **)at = s;
+		return true;
 	case RPC_U64:
-		return store_u64(f, v, at);
+		if (!u64_known(u) || !is_in_range(f, (double)u))
+			return false;
+		*(uint64_t *)at = u;
+		return true;
 	case RPC_F64:
-		return store_f64(f, v, at);
+		if (!f64_known(x) || !is_in_range(f, x))
+			return false;
+		*(double *)at = x;
+		return true;
 	case RPC_BOOL:
-		return store_bool(v, at);
+		/* A value that is neither true nor false is whatever default it is asked with. */
+		if (rpc_value_bool(v, true) != rpc_value_bool(v, false))
+			return false;
+		*(bool *)at = rpc_value_bool(v, false);
+		return true;
 	case RPC_STRINGS:
-		return store_value(are_strings(v), v, at);
+		fits = are_strings(v);
+		break;
 	case RPC_OBJECT:
-		return store_value(rpc_value_is_object(v), v, at);
+		fits = rpc_value_is_object(v);
+		break;
 	case RPC_ANY:
-		return store_value(true, v, at);
+		break;
 	}
-	return false;
-}
-
-static int read_field(const struct rpc_field *f, const struct rpc_value *v, void *ret,
-		      struct err *err)
-{
-	char what[WHAT_BYTES], shown[RPC_VALUE_SHOWN_BYTES];
-
-	if (!v || rpc_value_is_null(v)) {
-		if (!f->is_required)
-			return 0;
-		return err_set(err, -EINVAL, "'%s' is missing; it is %s", f->name,
-			       describe(f, what));
-	}
-	if (!store(f, v, (char *)ret + f->offset))
-		return err_set(err, -EINVAL, "'%s' is %s, and must be %s", f->name,
-			       rpc_value_show(v, shown), describe(f, what));
-	return 0;
+	if (fits)
+		*(const struct rpc_value **)at = v;
+	return fits;
 }
 
 struct unknown_search {
@@ -176,31 +135,29 @@ static int refuse_unknown(const struct rpc_value *object, const struct rpc_field
 	return err_set(err, -EINVAL, "%s is unknown", quoted);
 }
 
-static int read_all(const struct rpc_value *object, const struct rpc_field *fields, size_t n,
-		    void *ret, struct err *err)
-{
-	bool by_position = rpc_value_is_list(object);
-
-	for (size_t i = 0; i < n; i++) {
-		const struct rpc_value *v = by_position ? rpc_value_at(object, i)
-							: rpc_value_get(object, fields[i].name);
-		int r = read_field(&fields[i], v, ret, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
 int rpc_fields_read_known(const struct rpc_value *object, const struct rpc_field *fields, size_t n,
 			  void *ret, struct err *err)
 {
-	char shown[RPC_VALUE_SHOWN_BYTES];
+	bool by_position = rpc_value_is_list(object);
+	char what[WHAT_BYTES], shown[RPC_VALUE_SHOWN_BYTES];
 
-	if (object && !rpc_value_is_object(object) && !rpc_value_is_list(object))
+	if (object && !rpc_value_is_object(object) && !by_position)
 		return err_set(err, -EINVAL, "an object was expected, and there is %s",
 			       rpc_value_show(object, shown));
-	return read_all(object, fields, n, ret, err);
+	for (size_t i = 0; i < n; i++) {
+		const struct rpc_field *f = &fields[i];
+		const struct rpc_value *v =
+			by_position ? rpc_value_at(object, i) : rpc_value_get(object, f->name);
+		bool is_there = v && !rpc_value_is_null(v);
+
+		if (!is_there && f->is_required)
+			return err_set(err, -EINVAL, "'%s' is missing; it is %s", f->name,
+				       describe(f, what));
+		if (is_there && !store(f, v, (char *)ret + f->offset))
+			return err_set(err, -EINVAL, "'%s' is %s, and must be %s", f->name,
+				       rpc_value_show(v, shown), describe(f, what));
+	}
+	return 0;
 }
 
 int rpc_fields_read(const struct rpc_value *object, const struct rpc_field *fields, size_t n,

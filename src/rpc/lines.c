@@ -20,27 +20,6 @@ static void forget_partial(struct lines *l)
 	l->is_whole = false;
 }
 
-/* Takes k bytes and the newline after them, or all there are where there is none. */
-static void advance(const char **bytes, size_t *n, size_t k, bool is_end)
-{
-	*bytes += k + is_end;
-	*n -= k + is_end;
-}
-
-/* The next k bytes belong to the line. Returns 0 or why it is left out. */
-static int keep(struct lines *l, const char *bytes, size_t k)
-{
-	int r = l->partial.len + k > l->max_bytes ? -EMSGSIZE : 0;
-
-	if (r == 0) {
-		buf_add(&l->partial, bytes, k);
-		r = buf_error(&l->partial);
-	}
-	if (r < 0)
-		forget_partial(l);
-	return r;
-}
-
 int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_line,
 	       size_t *ret_len)
 {
@@ -51,7 +30,9 @@ int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_
 		size_t k = end ? (size_t)(end - start) : *n;
 		int r = 0;
 
-		advance(bytes, n, k, end != NULL);
+		/* With the newline, if there is one. */
+		*bytes += k + (end != NULL);
+		*n -= k + (end != NULL);
 		l->n_ended += end != NULL;
 		if (l->is_skipping) {
 			l->is_skipping = !end;
@@ -62,8 +43,13 @@ int lines_next(struct lines *l, const char **bytes, size_t *n, const char **ret_
 			*ret_len = k;
 			return 1;
 		}
-		r = keep(l, start, k);
+		r = l->partial.len + k > l->max_bytes ? -EMSGSIZE : 0;
+		if (r == 0) {
+			buf_add(&l->partial, start, k);
+			r = buf_error(&l->partial);
+		}
 		if (r < 0) {
+			forget_partial(l);
 			l->is_skipping = !end;
 			return r;
 		}

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,26 +14,49 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
-#include "rpc/address.h"
 #include "rpc/peer.h"
+#include "rpc/server.h"
+
+/* ---- addresses ---- */
+
+int address_of_path(const char *path, struct address *ret, struct err *err)
+{
+	size_t n = strlen(path), max = sizeof(ret->un.sun_path) - 1;
+
+	if (n == 0)
+		return err_set(err, -ENOENT, "the path of the socket is empty");
+	if (n > max)
+		return err_set(
+			err, -ENAMETOOLONG,
+			"the path of the socket has %zu bytes, and a Unix socket's at most %zu: %s",
+			n, max, path);
+	*ret = (struct address){ .un.sun_family = AF_UNIX };
+	memcpy(ret->un.sun_path, path, n + 1);
+	ret->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+	return 0;
+}
+
+int address_connect(const struct address *address)
+{
+	CLEANUP(close_fd)
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&address->un, address->len) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
 
 #define BACKLOG 512 /* as many as a default server takes; the kernel cuts it to its own limit */
 
 /* ---- the folder ---- */
 
-/* The path up to its last slash: "." and "/" where there is nothing before it. */
-static char *dup_parent(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return strdup(".");
-	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-}
-
 static int check_folder(const char *path, struct err *err)
 {
-	CLEANUP(free_ptr) char *dir = dup_parent(path);
+	const char *slash = strrchr(path, '/');
+	CLEANUP(free_ptr)
+	char *dir = !slash	    ? strdup(".")
+		    : slash == path ? strdup("/")
+				    : strndup(path, (size_t)(slash - path));
 	struct stat st;
 
 	if (!dir)
@@ -64,44 +88,14 @@ static int refuse_live(const char *path, pid_t pid, struct err *err)
 	return err_set(err, -EADDRINUSE, "another daemon listens on %s", path);
 }
 
-/* Whoever holds the lock wrote its pid into the file; 0: it cannot be read. */
-static pid_t read_holder(int fd)
-{
-	char text[32];
-	uint64_t pid;
-	ssize_t n = io_pread_text(fd, text, sizeof(text));
-
-	if (n <= 0 || num_parse_u64_n(text, (size_t)n - (text[n - 1] == '\n'), &pid) < 0)
-		return 0;
-	return pid < INT32_MAX ? (pid_t)pid : 0;
-}
-
-static void write_holder(int fd)
-{
-	char text[32];
-	int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-
-	/* Only the message for a second daemon would lack it. */
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
-		errno = 0;
-}
-
-static int check_lock_file(int fd, const char *lock_path, struct err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_set(err, -errno, "cannot use %s: %s", lock_path, strerror(errno));
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-		return err_set(err, -EPERM, "%s is not a file of this user", lock_path);
-	return 0;
-}
-
+/* The holder of the lock writes its pid into the file, for the message of a second daemon. */
 static int lock_path_of(const char *path, int *ret_fd, struct err *err)
 {
 	CLEANUP(free_ptr) char *lock_path = NULL;
 	CLEANUP(close_fd) int fd = -1;
-	int r;
+	struct stat st;
+	char text[32];
+	ssize_t n;
 
 	if (asprintf(&lock_path, "%s.lock", path) < 0) {
 		lock_path = NULL;
@@ -111,14 +105,25 @@ static int lock_path_of(const char *path, int *ret_fd, struct err *err)
 		  0600);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open %s: %s", lock_path, strerror(errno));
-	r = check_lock_file(fd, lock_path, err);
-	if (r < 0)
-		return r;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? refuse_live(path, read_holder(fd), err)
-					    : err_set(err, -errno, "cannot lock %s: %s", lock_path,
-						      strerror(errno));
-	write_holder(fd);
+	if (fstat(fd, &st) < 0)
+		return err_set(err, -errno, "cannot use %s: %s", lock_path, strerror(errno));
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return err_set(err, -EPERM, "%s is not a file of this user", lock_path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		uint64_t pid = 0;
+
+		if (errno != EWOULDBLOCK)
+			return err_set(err, -errno, "cannot lock %s: %s", lock_path,
+				       strerror(errno));
+		n = io_pread_text(fd, text, sizeof(text));
+		if (n <= 0 || num_parse_u64_n(text, (size_t)n - (text[n - 1] == '\n'), &pid) < 0 ||
+		    pid >= INT32_MAX)
+			pid = 0;
+		return refuse_live(path, (pid_t)pid, err);
+	}
+	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) < 0)
+		errno = 0; /* the message would lack the pid */
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -189,22 +194,11 @@ static int make_socket(const char *path, const struct address *address, mode_t m
 	return TAKE_FD(fd);
 }
 
-static int note_file(struct listener *l, const char *path, struct err *err)
-{
-	struct stat st;
-
-	l->path = strdup(path);
-	if (!l->path || lstat(path, &st) < 0)
-		return err_set(err, l->path ? -errno : -ENOMEM, "cannot use the socket %s", path);
-	l->dev = st.st_dev;
-	l->ino = st.st_ino;
-	return 0;
-}
-
 int listener_open(const char *path, mode_t mode, struct listener *ret, struct err *err)
 {
 	CLEANUP(listener_close) struct listener l = LISTENER_INIT;
 	struct address address;
+	struct stat st;
 	int r;
 
 	r = address_of_path(path, &address, err);
@@ -219,9 +213,11 @@ int listener_open(const char *path, mode_t mode, struct listener *ret, struct er
 	l.fd = make_socket(path, &address, mode, err);
 	if (l.fd < 0)
 		return l.fd;
-	r = note_file(&l, path, err);
-	if (r < 0)
-		return r;
+	l.path = strdup(path);
+	if (!l.path || lstat(path, &st) < 0)
+		return err_set(err, l.path ? -errno : -ENOMEM, "cannot use the socket %s", path);
+	l.dev = st.st_dev;
+	l.ino = st.st_ino;
 	*ret = l;
 	l = (struct listener)LISTENER_INIT;
 	return 0;
@@ -257,17 +253,13 @@ static bool is_own(const struct listener *l)
 	return lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino;
 }
 
-/* A lock file that was removed keeps nobody from making another one. */
-static bool is_locked(const struct listener *l)
+bool listener_is_there(const struct listener *l)
 {
 	struct stat st;
 
-	return fstat(l->lock_fd, &st) == 0 && st.st_nlink > 0;
-}
-
-bool listener_is_there(const struct listener *l)
-{
-	return l->fd >= 0 && (!l->path || (is_own(l) && is_locked(l)));
+	/* A lock file that was removed keeps nobody from making another one. */
+	return l->fd >= 0 &&
+	       (!l->path || (is_own(l) && fstat(l->lock_fd, &st) == 0 && st.st_nlink > 0));
 }
 
 void listener_close(struct listener *l)
@@ -279,4 +271,33 @@ void listener_close(struct listener *l)
 	close_fd(&l->lock_fd);
 	free(l->path);
 	*l = (struct listener)LISTENER_INIT;
+}
+
+/* ---- a socket from systemd ---- */
+
+#define FIRST_FD 3 /* SD_LISTEN_FDS_START */
+
+static uint64_t read_number(const char *variable)
+{
+	const char *text = getenv(variable);
+	uint64_t v = 0;
+
+	if (!text || num_parse_u64(text, &v) < 0)
+		return 0;
+	return v;
+}
+
+int rpc_take_inherited_fd(struct err *err)
+{
+	uint64_t pid = read_number("LISTEN_PID"), n = read_number("LISTEN_FDS");
+
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	if (pid != (uint64_t)getpid() || n == 0)
+		return 0;
+	if (n > 1)
+		return err_set(err, -EINVAL, "systemd handed over %llu sockets, and one is needed",
+			       (unsigned long long)n);
+	return FIRST_FD;
 }

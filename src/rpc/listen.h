@@ -11,9 +11,24 @@
 #define PROCTOR_RPC_LISTEN_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "base/err.h"
+
+/* A path as the address of a Unix socket. */
+struct address {
+	struct sockaddr_un un;
+	socklen_t len;
+};
+
+/* -ENAMETOOLONG: the kernel has room for 107 bytes. */
+int address_of_path(const char *path, struct address *ret, struct err *err);
+
+/* A new stream socket that does not block, connected to it. -errno of connect(): -ECONNREFUSED
+ * without a listener, -EAGAIN when too many are waiting to be accepted. */
+int address_connect(const struct address *address);
 
 struct listener {
 	int fd;	     /* does not block; -1: none */

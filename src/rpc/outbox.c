@@ -2,12 +2,173 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
-#include "rpc/notice.h"
+
+/* ---- messages ---- */
+
+#define SHARED_MIN_BYTES (64 * 1024)
+#define SHARED_MIN_REFS 4 /* writing the file is as dear as one or two copies */
+#define NOT_SHARED_YET (-1)
+#define NOT_TO_BE_SHARED (-2)
+
+struct message *message_new(struct buf *line)
+{
+	CLEANUP(free_ptr) struct message *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	buf_add_char(line, '\n');
+	m->n_refs = 1;
+	m->fd = NOT_SHARED_YET;
+	m->len = line->len;
+	m->bytes = buf_detach(line);
+	return m->bytes ? TAKE_PTR(m) : NULL;
+}
+
+struct message *message_ref(struct message *m)
+{
+	m->n_refs++;
+	return m;
+}
+
+struct message *message_unref(struct message *m)
+{
+	if (!m || --m->n_refs > 0)
+		return NULL;
+	close_fd(&m->fd);
+	free(m->bytes);
+	free(m);
+	return NULL;
+}
+
+/*
+ * A file in memory with the bytes of a long message that many wait for: the kernel hands its
+ * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
+ * few wait, or there is no room. The message keeps it.
+ */
+static int message_share(struct message *m)
+{
+	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS) {
+		CLEANUP(close_fd) int fd = memfd_create("proctor-message", MFD_CLOEXEC);
+
+		m->fd = fd < 0 || io_write_all(fd, m->bytes, m->len) < 0 ? NOT_TO_BE_SHARED
+									 : TAKE_FD(fd);
+	}
+	return m->fd >= 0 ? m->fd : -1;
+}
+
+void message_unshare(struct message *m)
+{
+	close_fd(&m->fd);
+	m->fd = NOT_TO_BE_SHARED;
+}
+
+size_t message_held_bytes(const struct message *m)
+{
+	return m->fd >= 0 ? 2 * m->len : m->len;
+}
+
+static int message_queue_grow(struct message_queue *q)
+{
+	size_t cap = q->cap ? q->cap * 2 : 4;
+	struct message **items = calloc(cap, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	for (size_t i = 0; i < q->n; i++)
+		items[i] = q->items[(q->first + i) % q->cap];
+	free(q->items);
+	q->items = items;
+	q->first = 0;
+	q->cap = cap;
+	return 0;
+}
+
+static int message_queue_push(struct message_queue *q, struct message *m)
+{
+	if (q->n == q->cap && message_queue_grow(q) < 0) {
+		message_unref(m);
+		return -ENOMEM;
+	}
+	q->items[(q->first + q->n++) % q->cap] = m;
+	q->bytes += m->len;
+	return 0;
+}
+
+static struct message *message_queue_pop(struct message_queue *q)
+{
+	struct message *m;
+
+	if (q->n == 0)
+		return NULL;
+	m = q->items[q->first];
+	q->first = (q->first + 1) % q->cap;
+	q->n--;
+	q->bytes -= m->len;
+	return m;
+}
+
+static void message_queue_release(struct message_queue *q)
+{
+	while (q->n > 0)
+		message_unref(message_queue_pop(q));
+	free(q->items);
+	*q = (struct message_queue){ 0 };
+}
+
+/* {"jsonrpc":"2.0","method":"event","params":{"topic":… */
+static void begin_notice(struct json *j, struct buf *line, const char *topic)
+{
+	json_init(j, line);
+	json_begin_object(j);
+	json_key_string(j, "jsonrpc", "2.0");
+	json_key_string(j, "method", "event");
+	json_key(j, "params");
+	json_begin_object(j);
+	json_key_string(j, "topic", topic);
+}
+
+static struct message *end_notice(struct json *j, struct buf *line)
+{
+	json_end_object(j);
+	json_end_object(j);
+	return message_new(line);
+}
+
+struct message *message_new_event(const char *topic, uint64_t wall_ns, const char *json, size_t len)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	struct json j;
+
+	if (memchr(json, '\n', len) || buf_reserve(&line, len + 160) < 0)
+		return NULL;
+	begin_notice(&j, &line, topic);
+	json_key_f64(&j, "timestamp", clock_ns_to_seconds(wall_ns));
+	json_key(&j, "data");
+	json_raw(&j, json, len);
+	return end_notice(&j, &line);
+}
+
+static struct message *new_lost_notice(uint64_t count)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	struct json j;
+
+	begin_notice(&j, &line, "lost");
+	json_key_u64(&j, "count", count);
+	return end_notice(&j, &line);
+}
+
+/* ---- the outbox ---- */
 
 #define BATCH_BYTES (256 * 1024) /* more than a Unix socket takes at once by default */
 
@@ -35,18 +196,14 @@ int outbox_add_reply(struct outbox *o, struct message *m)
 	return r;
 }
 
-static bool is_over(const struct outbox *o)
-{
-	return o->events.n > o->limits.max_events || o->events.bytes > o->limits.max_event_bytes;
-}
-
 int outbox_add_event(struct outbox *o, struct message *m)
 {
 	int r = message_queue_push(&o->events, m);
 
-	while (o->events.n > 1 && is_over(o)) {
+	while (o->events.n > 1 && (o->events.n > o->limits.max_events ||
+				   o->events.bytes > o->limits.max_event_bytes)) {
 		message_unref(message_queue_pop(&o->events));
-		o->n_lost_untold++;
+		o->n_lost_unsent++;
 		o->n_lost++;
 	}
 	return r;
@@ -69,26 +226,7 @@ bool outbox_is_full(const struct outbox *o)
 
 /* ---- from the queues to the kernel ---- */
 
-static struct message *take_lost(struct outbox *o)
-{
-	struct message *m = notice_lost(o->n_lost_untold);
-
-	if (m)
-		o->n_lost_untold = 0;
-	return m;
-}
-
-/* The next one to be written, out of its queue; NULL: none, or no memory. */
-static struct message *take_next(struct outbox *o, bool *ret_is_reply)
-{
-	*ret_is_reply = o->replies.n > 0;
-	if (o->replies.n > 0)
-		return message_queue_pop(&o->replies);
-	if (o->events.n > 0 && o->n_lost_untold > 0)
-		return take_lost(o);
-	return message_queue_pop(&o->events);
-}
-
+/* Replies first; before an event comes the number of lost ones. -ENOMEM. */
 static int fill_batch(struct outbox *o)
 {
 	size_t bytes = 0;
@@ -97,11 +235,15 @@ static int fill_batch(struct outbox *o)
 		bytes += o->writing[i].message->len;
 	while (o->n_writing < OUTBOX_BATCH && bytes < BATCH_BYTES &&
 	       o->replies.n + o->events.n > 0) {
-		bool is_reply;
-		struct message *m = take_next(o, &is_reply);
+		bool is_reply = o->replies.n > 0, is_lost = !is_reply && o->n_lost_unsent > 0;
+		struct message *m =
+			is_lost ? new_lost_notice(o->n_lost_unsent)
+				: message_queue_pop(is_reply ? &o->replies : &o->events);
 
 		if (!m)
 			return -ENOMEM;
+		if (is_lost)
+			o->n_lost_unsent = 0;
 		bytes += m->len;
 		o->writing[o->n_writing].message = m;
 		o->writing[o->n_writing++].is_reply = is_reply;
@@ -119,11 +261,6 @@ static ssize_t send_file(const struct outbox *o, int file_fd, int fd)
 		n = sendfile(fd, file_fd, &at, o->writing[0].message->len - o->written);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
-}
-
-static bool is_gone_or_full(ssize_t r)
-{
-	return r == -EAGAIN || r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;
 }
 
 static ssize_t send_bytes(const struct outbox *o, int fd)
@@ -154,7 +291,7 @@ static ssize_t send_batch(const struct outbox *o, int fd)
 	if (file_fd < 0)
 		return send_bytes(o, fd);
 	n = send_file(o, file_fd, fd);
-	if (n > 0 || is_gone_or_full(n))
+	if (n > 0 || (n == -EAGAIN || n == -EPIPE || n == -ECONNRESET || n == -ENOTCONN))
 		return n;
 	message_unshare(first);
 	return send_bytes(o, fd);

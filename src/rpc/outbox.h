@@ -1,10 +1,11 @@
 /*
- * outbox - what waits to be written to one client.
+ * outbox - lines that wait to be written to one client.
  *
  * Replies are kept until they are written, and go before events. Of events only
- * the newest are kept: what has no room pushes out the oldest, and the next event
- * that is written comes after a line that says how many were lost. Nothing here
- * blocks.
+ * the newest are kept: one that has no room pushes out the oldest, and the next event
+ * that is written comes after a line with the number of lost ones. Nothing here
+ * blocks. An event is rendered once and shared by all clients that get it: each queue that
+ * holds it has a reference.
  */
 #ifndef PROCTOR_RPC_OUTBOX_H
 #define PROCTOR_RPC_OUTBOX_H
@@ -14,7 +15,41 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "rpc/message.h"
+#include "base/buf.h"
+
+/* ---- one line, for one client or for many ---- */
+
+struct message {
+	unsigned n_refs;
+	size_t len;
+	char *bytes;	  /* with the newline */
+	int fd;		  /* as of message_share() */
+	uint64_t counted; /* in which round of a count of what is held; 0: none */
+};
+
+/* Takes over what is in line and adds the newline. NULL: no memory. */
+struct message *message_new(struct buf *line);
+struct message *message_ref(struct message *m);
+struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL. */
+
+/* It did not work, or who is left does not read: message_share() says -1 from now on. */
+void message_unshare(struct message *m);
+
+/* What it takes, with its file. */
+size_t message_held_bytes(const struct message *m);
+
+/* An event; json is one JSON value on one line. NULL: no memory, or json has a newline in it. */
+struct message *message_new_event(const char *topic, uint64_t wall_ns, const char *json,
+				  size_t len);
+
+/* ---- the outbox ---- */
+
+/* First in, first out. */
+struct message_queue {
+	struct message **items; /* a ring */
+	size_t first, n, cap;
+	size_t bytes; /* of all in it */
+};
 
 #define OUTBOX_BATCH 32 /* messages handed to the kernel in one call */
 
@@ -32,7 +67,7 @@ struct outbox {
 	} writing[OUTBOX_BATCH]; /* out of the queues; of the first a part may be written */
 	size_t n_writing, written;
 	size_t reply_bytes;	/* of replies that are not written in full */
-	uint64_t n_lost_untold; /* events, since the last line about it */
+	uint64_t n_lost_unsent; /* events, since the last line about it */
 	uint64_t n_lost;	/* in all */
 };
 

@@ -1,17 +1,19 @@
 /*
- * server_internal - what the parts of the server share.
+ * server_internal - what the parts of the server share. Each part calls only those above it:
  *
- * server.c is the beginning and the end. accept.c lets clients in, bounds.c drops
- * those who hold too much for too long. conn.c reads and writes one of them;
- * dispatch.c makes calls of its lines, parse.c has the long ones parsed elsewhere,
- * subscriber.c pushes events.
+ *	conn.c		one connection: what it holds, what is sent to it, when it is dropped
+ *	calls.c		requests become calls, calls become answers; subscribers get events
+ *	conn_read.c	lines are read, parsed and handed to calls.c; the end of a connection
+ *	server.c	accepts connections, gives them turns, drops those that are too slow
  */
 #ifndef PROCTOR_RPC_SERVER_INTERNAL_H
 #define PROCTOR_RPC_SERVER_INTERNAL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
-#include "rpc/call.h"
+#include "base/buf.h"
+#include "base/json.h"
 #include "rpc/lines.h"
 #include "rpc/listen.h"
 #include "rpc/outbox.h"
@@ -32,7 +34,63 @@
 /* Longer lines are parsed on another thread: jansson takes 20 ms for a megabyte. */
 #define PARSE_ASIDE_BYTES CHUNK_BYTES
 
-struct parse_job;
+struct rpc_conn;
+
+#define RPC_MAX_DEPTH 64      /* of lists and objects in each other, in a request */
+#define RPC_MAX_VALUES 131072 /* in a request: a tree of at most 32 MB, beside its texts */
+
+struct rpc_request {
+	const struct rpc_value *id; /* text, number or null; NULL: a notification, never answered */
+	const char *method;
+	const struct rpc_value *params; /* an object or a list; NULL: none */
+};
+
+/* A value that a method writes, if it wants to. */
+struct call_value {
+	struct buf text;
+	struct json json;
+	bool is_there;
+};
+
+/* Requests that came in one line, and whose answers go into one. */
+struct batch {
+	struct rpc_value *requests; /* owned; NULL: all of them have been made calls */
+	size_t n_begun;		    /* of these */
+	struct buf line;	    /* "[…,…" so far */
+	size_t n_open;		    /* calls that are not yet answered */
+};
+
+/* It belongs to its connection. A deferred call waits in the connection's list. */
+struct rpc_call {
+	struct rpc_conn *conn;
+	struct batch *batch; /* NULL: it came alone */
+	const struct rpc_value *params;
+	struct buf id; /* as JSON; empty: a notification */
+	struct call_value result, data;
+	bool is_deferred, is_holding;
+	rpc_gone_fn *gone;
+	void *gone_ctx;
+	struct rpc_call *prev, *next; /* in the list of its connection, once it is deferred */
+};
+
+/* The result of parsing a line. */
+struct parsed {
+	int r;
+	struct err err;
+	struct rpc_value *value; /* owned */
+	size_t line_bytes;
+};
+
+/* A line that is parsed on another thread. */
+struct parse_job {
+	struct rpc_server *server;     /* NULL: has ended meanwhile */
+	struct rpc_conn *conn;	       /* NULL: closed meanwhile */
+	atomic_bool is_forgotten;      /* the same, for the other thread */
+	struct parse_job *prev, *next; /* in the server's list */
+	struct buf line;
+	size_t max_batch;
+	struct parsed parsed;
+};
 
 struct rpc_subscriber {
 	struct rpc_conn *conn;
@@ -101,46 +159,33 @@ struct rpc_server {
 	char chunk[CHUNK_BYTES];
 };
 
-/* ---- server.c ---- */
-
-/* conn_continue() is called for it, in the loop's next round. */
-void server_settle_soon(struct rpc_conn *conn);
-
-/* This round has lasted long enough: who can wait for the next one does. */
-bool server_is_round_over(const struct rpc_server *server);
-
-/* ---- accept.c ---- */
-
-/* Somebody wants to connect. (Of the loop; ctx is the server.) */
-void accept_clients(void *ctx);
-
-/* There may be file descriptors again. */
-void accept_again(void *ctx);
-
-/* ---- bounds.c ---- */
-
-/* Looks at every client now and then, whether its time is up. */
-void bounds_begin(struct rpc_server *server);
-void bounds_sweep(void *ctx);
-
-/* If more is held than may be: of the user who holds the most, those who have held it the longest
- * are dropped. */
-void bounds_shed(struct rpc_server *server);
-
 /* ---- conn.c ---- */
 
-/* Takes over fd and what peer owns. NULL: no memory; both are still the caller's then. The
- * caller puts it into the server's array. */
-struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *peer);
+/* conn_continue() is called for it, in the loop's next round. */
+void conn_settle_soon(struct rpc_conn *conn);
 
-/* Those who wait for it are told. */
-void conn_close(struct rpc_conn *conn);
+/* This round has lasted long enough: connections that can wait for the next one do. */
+bool conn_is_round_over(const struct rpc_server *server);
+
+/* Brings the server's sums up to date with what this connection holds. */
+void conn_count(struct rpc_conn *conn);
+
+/* Back-pressure: nothing more is taken from it until it has read, or been answered. */
+bool conn_is_full(const struct rpc_conn *conn);
+
+/* Both directions are closed: nobody is there. (After one alone the client may still read.) */
+bool conn_has_hung_up(const struct rpc_conn *conn);
+
+/* Frees all that waits for it, or comes from it. A line that is being parsed goes nowhere, and
+ * counts until that is over. */
+void conn_release_buffers(struct rpc_conn *conn);
 
 /* A bound was passed: whatever waits is given up now, and the connection is closed soon. */
 void conn_drop(struct rpc_conn *conn, const char *why);
 
-/* Brings the server's sums up to date with what this connection holds. */
-void conn_count(struct rpc_conn *conn);
+/* If more is held than allowed: of the user who holds the most, the connections that have held it
+ * the longest are dropped. */
+void conn_shed(struct rpc_server *server);
 
 /* Sends a line, which is used up. */
 void conn_send(struct rpc_conn *conn, struct buf *line);
@@ -149,30 +194,30 @@ void conn_send_error(struct rpc_conn *conn, const char *id, int error, const cha
 /* Writes what the socket takes, without waiting. The connection is not closed here. */
 void conn_write(struct rpc_conn *conn);
 
-/* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
-void conn_settle(struct rpc_conn *conn);
+/* An error as one object; id is JSON, "null" where it is unknown; data (or NULL) too. */
+void conn_render_error(const char *id, int error, const char *sentence, const struct buf *data,
+		       struct buf *ret);
+void conn_render_id(struct buf *b, const char *id); /* the end of every answer */
 
-/* Handles what has come, or can be read, and had to wait, for one turn; then as conn_settle(). */
-void conn_continue(struct rpc_conn *conn);
+/* ---- calls.c ---- */
 
-/* Back-pressure: nothing more is taken from it until it has read, or been answered. */
-bool conn_is_full(const struct rpc_conn *conn);
+/*
+ * A request, or a list of them (a batch) of at most max_batch. -EBADMSG: not
+ * JSON. -EMSGSIZE: too deep or too many values. -EPROTO: a batch that is empty or
+ * too long.
+ */
+int rpc_request_parse(const char *line, size_t len, size_t max_batch, struct rpc_value **ret,
+		      struct err *err);
 
-/* Both directions are closed: nobody is there. (After one alone the client may still read.) */
-bool conn_has_hung_up(const struct rpc_conn *conn);
-
-/* ---- dispatch.c ---- */
+/*
+ * Reads one request out of the parsed line; ret borrows from v. -EPROTO: it is
+ * none; ret->id is then the id of the error's answer, or NULL where that cannot be
+ * read (which does not make it a notification: the error is sent all the same).
+ */
+int rpc_request_read(const struct rpc_value *v, struct rpc_request *ret, struct err *err);
 
 /* Parses the line and makes the calls in it. */
 void dispatch_line(struct rpc_conn *conn, const char *line, size_t len);
-
-/* What came of a line. */
-struct parsed {
-	int r;
-	struct err err;
-	struct rpc_value *value; /* owned */
-	size_t line_bytes;
-};
 
 /* The same of a line that has been parsed; takes over the value. */
 void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed);
@@ -183,24 +228,24 @@ void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed);
  */
 void dispatch_continue(struct rpc_conn *conn);
 
-/* The client is gone: what it waits for is over. */
+/* The client is gone: its calls and subscriptions are over. */
 void dispatch_abandon(struct rpc_conn *conn);
-
-/* ---- subscriber.c ---- */
-
-/* The client is gone: nothing can be pushed to it any more. */
 void subscribers_abandon(struct rpc_conn *conn);
 
-/* ---- parse.c ---- */
+/* ---- conn_read.c ---- */
 
-/* Parses the line on another thread and then goes on with it; conn->parsing is set meanwhile.
- * -ENOMEM. */
-int parse_aside(struct rpc_conn *conn, struct buf *line);
+/* Takes over fd and what peer owns. NULL: no memory; both are still the caller's then. The
+ * caller puts it into the server's array. */
+struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *peer);
 
-/* The connection is closed: what comes of the job goes nowhere. It counts until it is over. */
-void parse_forget(struct parse_job *job);
+/* Owners of its calls and subscriptions are called back. */
+void conn_close(struct rpc_conn *conn);
 
-/* The server ends before its jobs. */
+/* Handles what has come, or can be read, and had to wait, for one turn; then closes the
+ * connection if all is done. conn may be gone. */
+void conn_continue(struct rpc_conn *conn);
+
+/* The server ends before the lines that are being parsed. */
 void parse_forget_server(struct rpc_server *server);
 
 #endif

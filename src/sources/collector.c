@@ -7,20 +7,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/cgroups.h"
 #include "sources/host.h"
-#include "sources/known.h"
-#include "sources/parse_host.h"
 #include "sources/pids.h"
-#include "sources/rungs.h"
+#include "sources/proc_text.h"
+#include "sources/process_cache.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
-#include "sources/tasks_sample.h"
 
 /* Processes by pid, ascending. */
 struct roster {
-	struct known **items;
+	struct process_cache **items;
 	size_t n, cap;
 };
 
@@ -47,41 +45,15 @@ struct collector {
 
 /* ---- life cycle ---- */
 
-static int open_proc(int root_fd, DIR **ret, struct err *err)
-{
-	CLEANUP(close_fd) int fd = openat(root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));
-	*ret = fdopendir(fd);
-	if (!*ret)
-		return err_set(err, -errno, "cannot list /proc: %s", strerror(errno));
-	fd = -1; /* the DIR has it now */
-	return 0;
-}
-
 static void free_collector(struct collector **c)
 {
 	*c = collector_free(*c);
-}
-
-/* The iterator knows the living machine only, and has its numbers from this very kernel. */
-static void open_tasks(struct collector *c, const struct collector_options *o)
-{
-	if (!o->want_ebpf)
-		err_set(&c->tasks_err, -EOPNOTSUPP,
-			"loading the eBPF program costs more than it saves in a short run");
-	else if (!reader_is_live(&c->reader))
-		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
-	else
-		(void)tasks_open(o->is_as_old, &c->tasks, &c->tasks_err);
 }
 
 int collector_new(const struct collector_options *o, struct collector **ret, struct err *err)
 {
 	CLEANUP(free_collector) struct collector *c = calloc(1, sizeof(*c));
 	long page_bytes = o->page_bytes ? o->page_bytes : sysconf(_SC_PAGESIZE);
-	int r;
 
 	if (!c)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -102,20 +74,27 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->gpus = o->gpus;
 	c->is_between = o->is_between;
 
-	r = open_proc(o->root_fd, &c->proc, err);
-	if (r < 0)
-		return r;
+	c->proc = dir_open_at(o->root_fd, "proc");
+	if (!c->proc)
+		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));
 	if (reader_init(&c->reader, dirfd(c->proc)) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	open_tasks(c, o);
+	/* The iterator knows the living machine only, and has its numbers from this very kernel. */
+	if (!o->want_ebpf)
+		err_set(&c->tasks_err, -EOPNOTSUPP,
+			"loading the eBPF program costs more than it saves in a short run");
+	else if (!reader_is_live(&c->reader))
+		err_set(&c->tasks_err, -EOPNOTSUPP, "this is not the living machine");
+	else
+		(void)tasks_open(o->is_as_old, &c->tasks, &c->tasks_err);
 	*ret = TAKE_PTR(c);
 	return 0;
 }
 
-static void roster_release(struct roster *roster, struct kept_budget *budget)
+static void roster_release(struct roster *roster, struct fd_budget *budget)
 {
 	for (size_t i = 0; i < roster->n; i++)
-		known_free(roster->items[i], budget);
+		process_cache_free(roster->items[i], budget);
 	free(roster->items);
 	*roster = (struct roster){ 0 };
 }
@@ -138,33 +117,19 @@ struct collector *collector_free(struct collector *c)
 
 /* ---- scanning ---- */
 
-static int roster_reserve(struct roster *roster, size_t n)
-{
-	struct known **items;
-
-	if (n <= roster->cap)
-		return 0;
-	items = reallocarray(roster->items, n, sizeof(struct known *));
-	if (!items)
-		return -ENOMEM;
-	roster->items = items;
-	roster->cap = n;
-	return 0;
-}
-
 /* Some other part of the program needs files: gives back all that are kept. */
 static void close_all_files(struct collector *c)
 {
 	for (size_t i = 0; i < c->roster.n; i++)
 		if (c->roster.items[i])
-			known_close_files(c->roster.items[i], &c->reader.budget);
+			process_cache_close_files(c->roster.items[i], &c->reader.budget);
 	for (size_t i = 0; i < c->next.n; i++)
-		known_close_files(c->next.items[i], &c->reader.budget);
+		process_cache_close_files(c->next.items[i], &c->reader.budget);
 	c->reader.budget.max = 0;
 	c->reader.budget.is_short = false;
 }
 
-static int read_stat_once(struct collector *c, struct known *k, struct pid_stat *ret)
+static int read_stat_once(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
 	ssize_t n = reader_read(&c->reader, &k->stat_file, k->key.pid, "stat");
 
@@ -172,7 +137,7 @@ static int read_stat_once(struct collector *c, struct known *k, struct pid_stat 
 }
 
 /* A second look where the first met a file of the pid's former owner, or a want of files. */
-static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
+static int read_stat(struct collector *c, struct process_cache *k, struct pid_stat *ret)
 {
 	bool was_kept = k->stat_file.fd >= 0;
 	int r = read_stat_once(c, k, ret);
@@ -181,7 +146,7 @@ static int read_stat(struct collector *c, struct known *k, struct pid_stat *ret)
 		close_all_files(c);
 	else if (r == 0 || !was_kept)
 		return r;
-	kept_close(&k->stat_file, &c->reader.budget);
+	fd_cache_close(&k->stat_file, &c->reader.budget);
 	return read_stat_once(c, k, ret);
 }
 
@@ -197,7 +162,7 @@ static double age_seconds(uint64_t start_ns, uint64_t scan_boot_ns, uint64_t now
 	return u64_to_seconds(u64_delta(scan_boot_ns, start_ns));
 }
 
-static void fill_from_stat(struct collector *c, struct known *k, const struct pid_stat *st,
+static void fill_from_stat(struct collector *c, struct process_cache *k, const struct pid_stat *st,
 			   uint64_t scan_boot_ns, struct proc_sample *p)
 {
 	p->key = k->key;
@@ -216,7 +181,7 @@ static void fill_from_stat(struct collector *c, struct known *k, const struct pi
 	p->major_faults = st->major_faults;
 	p->threads = st->threads;
 
-	known_count_ticks(k, p);
+	process_cache_count_ticks(k, p);
 	if (k->image != st->image)
 		k->is_due = true;
 	k->image = st->image;
@@ -239,7 +204,7 @@ static bool is_newborn(const struct collector *c, uint64_t start_ticks)
  * The newborn had used no CPU time when the last scan began.
  */
 static void meet(const struct collector *c, const struct snapshot *s, uint64_t start_ticks,
-		 struct known *k)
+		 struct process_cache *k)
 {
 	uint64_t boot_wall_ns = u64_delta(s->wall_ns, s->boot_ns);
 
@@ -250,12 +215,12 @@ static void meet(const struct collector *c, const struct snapshot *s, uint64_t s
 }
 
 /* Another process has taken the pid: nothing that was known holds for it. */
-static struct known *replace_known(struct collector *c, struct known *k)
+static struct process_cache *replace_known(struct collector *c, struct process_cache *k)
 {
 	pid_t pid = k->key.pid;
 
-	known_free(k, &c->reader.budget);
-	return known_new(pid);
+	process_cache_free(k, &c->reader.budget);
+	return process_cache_new(pid);
 }
 
 /* Not that the process is gone or hidden: we could not look, and must not report it as gone. */
@@ -268,19 +233,19 @@ static bool is_our_fault(int error)
  * Adds the process to the snapshot and to the next roster; takes k, which is
  * NULL for a pid that is new. A process that is gone or hidden is left out.
  */
-static int scan_process(struct collector *c, pid_t pid, struct known *k, struct snapshot *s)
+static int scan_process(struct collector *c, pid_t pid, struct process_cache *k, struct snapshot *s)
 {
 	struct proc_sample *p;
 	struct pid_stat st;
 	int r;
 
 	if (!k)
-		k = known_new(pid);
+		k = process_cache_new(pid);
 	if (!k)
 		return -ENOMEM;
 	r = read_stat(c, k, &st);
 	if (r < 0 || st.pid != pid) {
-		known_free(k, &c->reader.budget);
+		process_cache_free(k, &c->reader.budget);
 		return is_our_fault(r) ? r : 0;
 	}
 	if (u64_known(k->key.start_ticks) && k->key.start_ticks != st.start_ticks)
@@ -300,13 +265,13 @@ static int scan_process(struct collector *c, pid_t pid, struct known *k, struct 
 }
 
 /* Both lists ascend by pid, so one walk along them pairs old acquaintances with the living. */
-static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pid)
+static struct process_cache *take_acquaintance(struct collector *c, size_t *at, pid_t pid)
 {
 	struct roster *old = &c->roster;
-	struct known *found;
+	struct process_cache *found;
 
 	for (; *at < old->n && old->items[*at]->key.pid < pid; (*at)++)
-		old->items[*at] = known_free(old->items[*at], &c->reader.budget);
+		old->items[*at] = process_cache_free(old->items[*at], &c->reader.budget);
 	if (*at == old->n || old->items[*at]->key.pid != pid)
 		return NULL;
 	found = TAKE_PTR(old->items[*at]);
@@ -314,35 +279,15 @@ static struct known *take_acquaintance(struct collector *c, size_t *at, pid_t pi
 	return found;
 }
 
-static void forget_rest(struct collector *c, size_t at)
-{
-	for (; at < c->roster.n; at++)
-		c->roster.items[at] = known_free(c->roster.items[at], &c->reader.budget);
-}
-
-static int scan_processes(struct collector *c, struct snapshot *s)
-{
-	size_t at = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < c->pids.n && r == 0; i++) {
-		pid_t pid = c->pids.items[i];
-
-		r = scan_process(c, pid, take_acquaintance(c, &at, pid), s);
-	}
-	forget_rest(c, at);
-	return r;
-}
-
 /* As scan_process(), by what the task iterator has said. */
-static int scan_task(struct collector *c, const struct task_process *t, struct known *k,
+static int scan_task(struct collector *c, const struct task_process *t, struct process_cache *k,
 		     struct snapshot *s)
 {
 	uint64_t start_ticks = ns_to_ticks(t->start_boot_ns, c->clock_ticks);
 	struct proc_sample *p;
 
 	if (!k)
-		k = known_new((pid_t)t->head.pid);
+		k = process_cache_new((pid_t)t->head.pid);
 	else if (k->key.start_ticks != start_ticks)
 		k = replace_known(c, k);
 	if (!k)
@@ -360,62 +305,24 @@ static int scan_task(struct collector *c, const struct task_process *t, struct k
 	p->start_wall_ns = k->start_wall_ns;
 	p->age_seconds = age_seconds(t->start_boot_ns, s->boot_ns, p->boot_ns);
 	task_fill_sample(t, c->reader.page_bytes, p);
-	known_take_task(k, t, p);
+	process_cache_take_task(k, t, p);
 	return 0;
-}
-
-/*
- * Both, in one walk along the pids: what the iterator has, and from /proc those of c->pids that it
- * has not. Most of these are gone; but it may leave out what lives, as Linux 6.18 does with
- * pid 1 in a virtual machine.
- */
-static int scan_task_list(struct collector *c, const struct task_list *list, struct snapshot *s)
-{
-	size_t at = 0, i = 0, j = 0;
-	int r = 0;
-
-	while ((i < list->n || j < c->pids.n) && r == 0) {
-		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
-		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
-		pid_t pid = told <= expected ? told : expected;
-		struct known *k = take_acquaintance(c, &at, pid);
-
-		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
-		i += told == pid;
-		j += expected == pid;
-	}
-	forget_rest(c, at);
-	return r;
-}
-
-static void swap_rosters(struct collector *c)
-{
-	struct roster scanned = c->next;
-
-	c->next = c->roster;
-	c->next.n = 0;
-	c->roster = scanned;
-}
-
-/* A second look where the first met a want of files. */
-static void read_host(struct collector *c, struct snapshot *s)
-{
-	const struct host_units units = { c->clock_ticks, c->reader.page_bytes };
-
-	if (host_read(c->reader.proc_fd, &units, &c->text, s) == 0)
-		return;
-	close_all_files(c);
-	(void)host_read(c->reader.proc_fd, &units, &c->text, s); /* the rest stays unknown */
 }
 
 static void begin_scan(struct collector *c, struct snapshot *s)
 {
+	const struct host_units units = { c->clock_ticks, c->reader.page_bytes };
+
 	snapshot_reset(s);
 	s->boot_ns = c->reader.now_boot_ns();
 	s->wall_ns = c->now_wall_ns();
 	if (c->reader.budget.is_short)
 		close_all_files(c);
-	read_host(c, s);
+	if (host_read(c->reader.proc_fd, &units, &c->text, s) < 0) { /* for want of files */
+		close_all_files(c);
+		(void)host_read(c->reader.proc_fd, &units, &c->text,
+				s); /* the rest stays unknown */
+	}
 	if (!c->has_gpu)
 		s->gpus = arena_alloc(&s->arena,
 				      sizeof(*s->gpus)); /* an empty list: there are none */
@@ -428,21 +335,40 @@ static int cannot_read(struct err *err, int r)
 	return err_set(err, r, "cannot read the processes: %s", strerror(-r));
 }
 
-static int end_scan(struct collector *c, int r, const struct snapshot *s, struct err *err)
+/*
+ * One walk along the pids: what the iterator has, if it was asked, and from /proc those of c->pids
+ * that it has not. Most of these are gone; but it may leave out what lives, as Linux 6.18 does with
+ * pid 1 in a virtual machine.
+ */
+static int scan_listed(struct collector *c, const struct task_list *list, struct snapshot *s,
+		       struct err *err)
 {
-	swap_rosters(c);
+	size_t at = 0, i = 0, j = 0;
+	struct roster scanned;
+	int r = 0;
+
+	if (ARRAY_RESERVE(c->next.items, c->next.cap, list->n + c->pids.n) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	while ((i < list->n || j < c->pids.n) && r == 0) {
+		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
+		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
+		pid_t pid = told <= expected ? told : expected;
+		struct process_cache *k = take_acquaintance(c, &at, pid);
+
+		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
+		i += told == pid;
+		j += expected == pid;
+	}
+	for (; at < c->roster.n; at++)
+		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader.budget);
+	scanned = c->next;
+	c->next = c->roster;
+	c->next.n = 0;
+	c->roster = scanned;
 	if (r < 0)
 		return cannot_read(err, r);
 	c->last_scan_boot_ns = s->boot_ns;
 	return 0;
-}
-
-/* The processes of c->pids. */
-static int scan_listed(struct collector *c, struct snapshot *s, struct err *err)
-{
-	if (roster_reserve(&c->next, c->pids.n) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return end_scan(c, scan_processes(c, s), s, err);
 }
 
 /* Who must not be told gone because the iterator does not show it. */
@@ -478,19 +404,10 @@ static int scan_tasks(struct collector *c, const pid_t *pids, size_t n_pids, str
 		return -EAGAIN;
 	}
 	c->tasks_boot_ns = c->reader.now_boot_ns();
-	if (roster_reserve(&c->next, list.n + c->pids.n) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return end_scan(c, scan_task_list(c, &list, s), s, err);
+	return scan_listed(c, &list, s, err);
 }
 
-static int scan_proc(struct collector *c, struct snapshot *s, struct err *err)
-{
-	int r = pid_list_read(&c->pids, c->proc);
-
-	if (r < 0)
-		return err_set(err, r, "cannot list /proc: %s", strerror(-r));
-	return scan_listed(c, s, err);
-}
+static const struct task_list no_tasks; /* where /proc has to do */
 
 int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 {
@@ -500,8 +417,11 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 	if (expect_known(c) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, NULL, 0, s, err);
-	if (r == -EAGAIN)
-		r = scan_proc(c, s, err);
+	if (r == -EAGAIN) {
+		r = pid_list_read(&c->pids, c->proc);
+		r = r < 0 ? err_set(err, r, "cannot list /proc: %s", strerror(-r))
+			  : scan_listed(c, &no_tasks, s, err);
+	}
 	if (r == 0)
 		s->system.process_count = s->n_processes;
 	return r;
@@ -516,34 +436,34 @@ int collector_scan_some(struct collector *c, const pid_t *pids, size_t n, struct
 	if (pid_list_set(&c->pids, pids, n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, pids ? pids : &(pid_t){ 0 }, n, s, err);
-	return r == -EAGAIN ? scan_listed(c, s, err) : r;
+	return r == -EAGAIN ? scan_listed(c, &no_tasks, s, err) : r;
 }
 
 /* ---- filling ---- */
 
 static int compare_pid_to_known(const void *key, const void *item)
 {
-	pid_t x = *(const pid_t *)key, y = (*(struct known *const *)item)->key.pid;
+	pid_t x = *(const pid_t *)key, y = (*(struct process_cache *const *)item)->key.pid;
 
 	return (x > y) - (x < y);
 }
 
 /* Samples stand in the order of the roster unless somebody took some out: then hint is too far. */
-static struct known *find_known_pid(const struct collector *c, pid_t pid, size_t hint)
+static struct process_cache *find_known_pid(const struct collector *c, pid_t pid, size_t hint)
 {
 	const struct roster *roster = &c->roster;
-	struct known **found;
+	struct process_cache **found;
 
 	if (hint < roster->n && roster->items[hint]->key.pid == pid)
 		return roster->items[hint];
-	found = bsearch(&pid, roster->items, roster->n, sizeof(struct known *),
+	found = bsearch(&pid, roster->items, roster->n, sizeof(struct process_cache *),
 			compare_pid_to_known);
 	return found ? *found : NULL;
 }
 
-static struct known *find_known(const struct collector *c, struct proc_key key, size_t hint)
+static struct process_cache *find_known(const struct collector *c, struct proc_key key, size_t hint)
 {
-	struct known *k = find_known_pid(c, key.pid, hint);
+	struct process_cache *k = find_known_pid(c, key.pid, hint);
 
 	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
 }
@@ -552,9 +472,9 @@ static struct known *find_known(const struct collector *c, struct proc_key key, 
  * A job file's ranks, which are in the sample already, stand above what a launcher inside of them
  * says. Who has no rank of its own has that of its parent, from then on.
  */
-static void fill_rank(const struct collector *c, struct known *k, struct proc_sample *p)
+static void fill_rank(const struct collector *c, struct process_cache *k, struct proc_sample *p)
 {
-	const struct known *parent = NULL;
+	const struct process_cache *parent = NULL;
 
 	if (k->rank.rank == RANK_NONE)
 		parent = find_known_pid(c, p->ppid, SIZE_MAX);
@@ -572,15 +492,15 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 {
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct proc_sample *p = &s->processes[i];
-		struct known *k;
+		struct process_cache *k;
 
 		if (scope == SNAPSHOT_JOBS && !p->job_id)
 			continue;
 		k = find_known(c, p->key, i);
 		if (k && k->is_by_task)
-			known_fill_rest(k, &c->reader, p, &s->arena);
+			process_cache_fill_rest(k, &c->reader, p, &s->arena);
 		else if (k)
-			known_fill(k, &c->reader, p, &s->arena);
+			process_cache_fill(k, &c->reader, p, &s->arena);
 		if (k && p->job_id)
 			fill_rank(c, k, p);
 		if (!c->has_gpu) { /* nobody uses one */

@@ -14,7 +14,7 @@
 
 #include "base/io.h"
 #include "base/log.h"
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
 #define LOCKDOWN_PATH "/sys/kernel/security/lockdown"
@@ -62,7 +62,7 @@ static const char *lacking_rights(void)
 }
 
 /* A release that cannot be read is taken for an old one: that costs memory, not truth. */
-bool ebpf_is_kernel_before(unsigned major, unsigned minor)
+static bool ebpf_is_kernel_before(unsigned major, unsigned minor)
 {
 	struct utsname name;
 	unsigned is_major = 0, is_minor = 0;
@@ -85,7 +85,8 @@ int ebpf_cpu_ids(void)
 	return n < 0 ? (int)n : cpu_ids_parse(text);
 }
 
-bool ebpf_is_first_pid_namespace(void)
+/* True in the first pid namespace: the pids that the programs see are those of /proc. */
+static bool ebpf_is_first_pid_namespace(void)
 {
 	struct stat st;
 

@@ -25,12 +25,6 @@ int ebpf_check(struct err *err);
 int ebpf_fail(struct err *err, int code, const char *what);
 
 /*
- * Whether the running kernel is older than that. What differs for who loads the programs, one
- * helper each; what differs inside them is in bpf/differs.h.
- */
-bool ebpf_is_kernel_before(unsigned major, unsigned minor);
-
-/*
  * Before Linux 6.1 a map that allocates as it grows does so by the general allocator, which a
  * program that the scheduler runs may not enter: such maps have to be made whole.
  */
@@ -41,8 +35,5 @@ bool ebpf_may_maps_grow(void);
  * holes. -errno: /sys does not say.
  */
 int ebpf_cpu_ids(void);
-
-/* True in the first pid namespace: the pids that the programs see are those of /proc. */
-bool ebpf_is_first_pid_namespace(void);
 
 #endif

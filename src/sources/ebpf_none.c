@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "sources/ebpf.h"
-#include "sources/life_rung.h"
+#include "sources/life/life.h"
 #include "sources/tasks.h"
 
 int ebpf_check(struct err *err)

@@ -1,8 +1,11 @@
 /*
- * host - reads the files of /proc about the whole machine.
+ * host - what the kernel says of the whole machine, of its cgroups and of OOM kills.
  */
 #ifndef PROCTOR_SOURCES_HOST_H
 #define PROCTOR_SOURCES_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "model/snapshot.h"
@@ -19,5 +22,22 @@ struct host_units {
  * -EMFILE, -ENFILE: some of it for want of files; who closes some may ask again.
  */
 int host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s);
+
+/* ---- the memory of the cgroups that jobs' processes are in, and how many may be there ---- */
+
+#define CGROUPS_MAX 64 /* the first so many of a snapshot are read */
+
+/*
+ * Fills s->cgroups from files below root_fd's sys/fs/cgroup, of v2 or of v1's memory
+ * controller: one for each cgroup of a process that belongs to a job. One of which nothing can be
+ * read is left out. NULL stays where memory runs out.
+ */
+void cgroups_read(int root_fd, struct snapshot *s);
+
+/* ---- how often the kernel killed for lack of memory: here, and on the host ---- */
+
+/* See sources_read_oom(). *ret_is_v1: which cgroup version the cgroup's count is from. */
+uint64_t oom_read_host(int root_fd);
+uint64_t oom_read_cgroup(int root_fd, bool *ret_is_v1);
 
 #endif

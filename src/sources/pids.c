@@ -1,11 +1,40 @@
 #include "sources/pids.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/macros.h"
 #include "base/num.h"
+
+DIR *dir_open_at(int fd, const char *path)
+{
+	CLEANUP(close_fd) int dir_fd = openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
+
+	if (dir)
+		dir_fd = -1; /* the DIR has it now */
+	return dir;
+}
+
+void dir_close(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+pid_t dir_next_pid(DIR *proc)
+{
+	const struct dirent *entry;
+	uint64_t pid;
+
+	while (errno = 0, (entry = readdir(proc)))
+		if (num_parse_u64(entry->d_name, &pid) == 0 && pid > 0 && pid <= INT_MAX)
+			return (pid_t)pid;
+	return 0;
+}
 
 void pid_list_release(struct pid_list *list)
 {
@@ -15,15 +44,8 @@ void pid_list_release(struct pid_list *list)
 
 int pid_list_add(struct pid_list *list, pid_t pid)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : 256;
-		pid_t *items = reallocarray(list->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		list->items = items;
-		list->cap = cap;
-	}
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return -ENOMEM;
 	list->items[list->n++] = pid;
 	return 0;
 }
@@ -48,18 +70,13 @@ static void pid_list_sort(struct pid_list *list)
 
 int pid_list_read(struct pid_list *list, DIR *proc)
 {
-	const struct dirent *entry;
+	pid_t pid;
 
 	list->n = 0;
 	rewinddir(proc);
-	while (errno = 0, (entry = readdir(proc))) {
-		uint64_t pid;
-
-		if (num_parse_u64(entry->d_name, &pid) < 0 || pid == 0 || pid > INT_MAX)
-			continue;
-		if (pid_list_add(list, (pid_t)pid) < 0)
+	while ((pid = dir_next_pid(proc)) > 0)
+		if (pid_list_add(list, pid) < 0)
 			return -ENOMEM;
-	}
 	if (errno != 0)
 		return -errno;
 	pid_list_sort(list);

@@ -1,5 +1,5 @@
 /*
- * pids - which processes there are.
+ * pids - directories of /proc, and the processes that it shows.
  */
 #ifndef PROCTOR_SOURCES_PIDS_H
 #define PROCTOR_SOURCES_PIDS_H
@@ -7,6 +7,15 @@
 #include <dirent.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+/* Opens a directory below fd; NULL, with errno. */
+DIR *dir_open_at(int fd, const char *path);
+
+/* For CLEANUP(); NULL is fine. */
+void dir_close(DIR **dir);
+
+/* The next entry that is a pid; 0: there is none, with errno if they could not all be read. */
+pid_t dir_next_pid(DIR *proc);
 
 /* Ascending. All zero is an empty one. */
 struct pid_list {

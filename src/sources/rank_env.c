@@ -56,22 +56,7 @@ void rank_env_begin(struct rank_env_scan *scan)
 		scan->values[i] = RANK_NONE;
 }
 
-static int parse_value(const char *s, size_t n)
-{
-	uint64_t v;
-
-	return num_parse_u64_n(s, n, &v) == 0 && v < INT_MAX ? (int)v : RANK_NONE;
-}
-
 #define JOB_VARIABLE "PROCTOR_JOB_ID="
-
-static void take_job(struct rank_env_scan *scan, const char *entry, size_t n)
-{
-	size_t at = strlen(JOB_VARIABLE);
-
-	if (scan->job_id && n - at == strlen(scan->job_id))
-		scan->is_of_job = memcmp(entry + at, scan->job_id, n - at) == 0;
-}
 
 void rank_env_take(struct rank_env_scan *scan, const char *entry, size_t n)
 {
@@ -80,13 +65,23 @@ void rank_env_take(struct rank_env_scan *scan, const char *entry, size_t n)
 
 	if (name_len == 0 || !strchr("LOPRSTW", entry[0])) /* no name begins otherwise */
 		return;
-	if (name_len + 1 == strlen(JOB_VARIABLE) && memcmp(entry, JOB_VARIABLE, name_len) == 0)
-		take_job(scan, entry, n);
+	if (name_len + 1 == strlen(JOB_VARIABLE) && memcmp(entry, JOB_VARIABLE, name_len) == 0) {
+		size_t at = strlen(JOB_VARIABLE);
+
+		if (scan->job_id && n - at == strlen(scan->job_id))
+			scan->is_of_job = memcmp(entry + at, scan->job_id, n - at) == 0;
+	}
 	for (unsigned i = 1; i < N_RANK_VARIABLES; i++) {
 		if (strlen(names[i]) != name_len || memcmp(names[i], entry, name_len) != 0)
 			continue;
-		if (!(scan->seen & 1U << i))
-			scan->values[i] = parse_value(equals + 1, n - name_len - 1);
+		if (!(scan->seen & 1U << i)) {
+			uint64_t v;
+
+			scan->values[i] = num_parse_u64_n(equals + 1, n - name_len - 1, &v) == 0 &&
+							  v < INT_MAX
+						  ? (int)v
+						  : RANK_NONE;
+		}
 		scan->seen |= 1U << i;
 		return;
 	}

@@ -1,5 +1,3 @@
-#include "sources/rungs.h"
-
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdbool.h>
@@ -10,9 +8,8 @@
 #include "base/io.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
-#include "sources/oom.h"
+#include "sources/host.h"
 #include "sources/sources.h"
-#include "sources/strace.h"
 #include "sources/tasks.h"
 
 #define PROBE_MAX_BYTES 4096
@@ -94,27 +91,6 @@ static struct rung probe_samples(const struct probe *p)
 	return rung_of_samples(true, "");
 }
 
-/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows. */
-static void probe_listener(struct probe *p)
-{
-	const struct life_options options = { .want_ebpf = p->want_ebpf,
-					      .why_no_ebpf = p->why_no_ebpf };
-	struct life *life = NULL;
-	struct err err = ERR_INIT;
-
-	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
-	if (life_open_with(&options, &life, &err) == 0) {
-		p->births = life_rung(life);
-		p->sees_oom = life_sees_oom(life);
-		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
-		err_set(&err, 0, "%s", p->births.reason);
-	}
-	p->births.reason = keep_why(p, &err);
-	if (!p->why_no_oom)
-		p->why_no_oom = p->births.reason;
-	life_close(life);
-}
-
 static struct rung probe_life(const struct probe *p)
 {
 	return p->births;
@@ -131,7 +107,7 @@ static struct rung probe_syscalls(const struct probe *p)
 	if (try_syscalls(&err) == 0)
 		return (struct rung){ what, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	err_set(&why, err.code, "%.400s; and strace %s", err.text,
-		strace_is_installed()
+		sources_has_strace()
 			? "is slow, and taken only where --syscalls or strace_enabled ask for it"
 			: "is not installed");
 	return (struct rung){ what, "unknown", keep_why(p, &why) };
@@ -163,7 +139,7 @@ static struct rung probe_trace(const struct probe *p)
 	static const char what[] = "full trace on demand", rung[] = "strace -f -t";
 	int scope = trace_scope(p->root_fd);
 
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		return (struct rung){ what, "none", "strace is not installed" };
 	if (scope == TRACE_NOBODY)
 		return (struct rung){ what, "none",
@@ -240,7 +216,24 @@ _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has 
 
 static size_t probe_all(struct probe *p, struct rung *ret)
 {
-	probe_listener(p);
+	const struct life_options options = { .want_ebpf = p->want_ebpf,
+					      .why_no_ebpf = p->why_no_ebpf };
+	struct life *life = NULL;
+	struct err err = ERR_INIT;
+
+	/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows.
+	 */
+	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
+	if (life_open_with(&options, &life, &err) == 0) {
+		p->births = life_rung(life);
+		p->sees_oom = life_sees_oom(life);
+		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
+		err_set(&err, 0, "%s", p->births.reason);
+	}
+	p->births.reason = keep_why(p, &err);
+	if (!p->why_no_oom)
+		p->why_no_oom = p->births.reason;
+	life_close(life);
 	for (size_t i = 0; i < ARRAY_SIZE(probes); i++)
 		ret[i] = probes[i](p);
 	return ARRAY_SIZE(probes);

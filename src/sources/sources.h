@@ -7,7 +7,7 @@
  * values unknown, and nothing aborts a snapshot. Not thread-safe: one collector, one thread.
  *
  *	collector_scan(c, snap);      the host, and of every process what stat says
- *	tree_assign(tree, snap);      (jobs/) which belong to a job
+ *	membership_scan(m, snap, …);  (jobs/) which belong to a job
  *	collector_fill(c, snap, …);   everything else, for those asked for
  */
 #ifndef PROCTOR_SOURCES_SOURCES_H
@@ -366,7 +366,7 @@ void syscalls_each_ended(struct syscalls *s, syscalls_fn *fn, void *ctx);
  */
 struct strace;
 
-/* Whether the program is there. */
+/* Whether the program is there, in PATH. */
 bool sources_has_strace(void);
 
 /* Starts it, which is a child of ours from now on. -ESRCH, -EINVAL (ourselves), -EBUSY, -ENOENT….

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/macros.h"
 #include "bpf/tasks.skel.h"
 #include "sources/ebpf.h"
 
@@ -45,13 +46,6 @@ static int set_sizes(struct tasks_bpf *skel)
 	return bpf_map__set_max_entries(skel->maps.wanted, MAX_PIDS / WORD_BITS);
 }
 
-static int run_find_offsets(struct tasks_bpf *skel)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, options);
-
-	return bpf_prog_test_run_opts(bpf_program__fd(skel->progs.find_offsets), &options);
-}
-
 static int map_wanted(struct tasks *t)
 {
 	int fd = bpf_map__fd(t->skel->maps.wanted);
@@ -74,8 +68,11 @@ static int start(struct tasks *t, bool is_as_old)
 	r = set_sizes(t->skel);
 	if (r == 0)
 		r = tasks_bpf__load(t->skel);
-	if (r == 0)
-		r = run_find_offsets(t->skel);
+	if (r == 0) {
+		LIBBPF_OPTS(bpf_test_run_opts, options);
+
+		r = bpf_prog_test_run_opts(bpf_program__fd(t->skel->progs.find_offsets), &options);
+	}
 	if (r == 0)
 		r = map_wanted(t);
 	if (r == 0)
@@ -155,20 +152,6 @@ static int read_bytes(struct tasks *t)
 	return n < 0 ? -errno : 0;
 }
 
-static int reserve(struct tasks *t, size_t n)
-{
-	struct task_process **items;
-
-	if (n <= t->cap)
-		return 0;
-	items = reallocarray(t->items, n, sizeof(struct task_process *));
-	if (!items)
-		return -ENOMEM;
-	t->items = items;
-	t->cap = n;
-	return 0;
-}
-
 static void add_counts(struct task_counts *to, const struct task_counts *from)
 {
 	uint64_t sums[sizeof(*to) / sizeof(uint64_t)], parts[ARRAY_SIZE(sums)];
@@ -232,7 +215,7 @@ static int sort_out(struct tasks *t)
 	int r;
 
 	t->n = 0;
-	r = reserve(t, t->bytes.len / sizeof(struct task_process) + 1);
+	r = ARRAY_RESERVE(t->items, t->cap, t->bytes.len / sizeof(struct task_process) + 1);
 	if (r == 0)
 		r = for_each(t, TASK_PROCESS, sizeof(struct task_process), take_process);
 	if (r == 0)

@@ -1,8 +1,7 @@
-#include "sources/tasks_sample.h"
-
 #include <string.h>
 
 #include "base/unknown.h"
+#include "sources/tasks.h"
 
 /* Bits of the kernel's task state. Those that /proc tells, lowest first, have the letters below. */
 #define STATE_REPORTED 0x7fu
@@ -93,6 +92,7 @@ static void fill_memory(const struct task_process *t, uint64_t page_bytes, struc
 	p->rss_anon_bytes = pages_to_bytes(t->anon_pages, page_bytes);
 	p->rss_shmem_bytes = pages_to_bytes(t->shmem_pages, page_bytes);
 	p->swap_bytes = pages_to_bytes(t->swap_pages, page_bytes);
+	p->page_table_bytes = pages_to_bytes(t->page_table_bytes, 1);
 }
 
 /* A first thread that has ended before the others has let go of what the process still holds. */

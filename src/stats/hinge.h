@@ -74,18 +74,12 @@ struct hinge_scatter {
 struct hinge_scatter hinge_look_behind(const struct hinge *h, const struct model *model,
 				       double tau);
 
-/* ---- hinge_sums.c ---- */
+/* ---- the sums that an onset is fitted by ---- */
 
 /* x is how far the rise has come. */
 struct sums {
 	double x, xx, xt, xy;
 };
-
-/* Fills the sums of h. */
-void hinge_add_up(struct hinge *h);
-
-/* Makes it an exponential model, and fills its sums. */
-void hinge_set_growth(const struct hinge *h, double growth, struct model *ret);
 
 /* The time of a point, in spans. */
 static inline double hinge_time(const struct hinge *h, size_t i)
@@ -93,10 +87,10 @@ static inline double hinge_time(const struct hinge *h, size_t i)
 	return (h->t[i] - h->t[0]) / h->span;
 }
 
-/* What an exponential rise begins with, in the unit of its sums; 0 for others. */
+/* The beginning of an exponential rise, in the unit of its sums; 0 for others. */
 double hinge_beginning(const struct hinge *h, const struct model *model, double tau);
 
-/* How far a rise has come at point i, which is behind its onset; in what unit does not matter. */
+/* How far a rise has come at point i, behind its onset; in what unit does not matter. */
 double hinge_course(const struct hinge *h, const struct model *model, size_t i, double tau,
 		    double begun);
 

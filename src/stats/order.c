@@ -1,7 +1,10 @@
 #include "stats/order.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+
+#include "base/macros.h"
 
 static int compare(const void *a, const void *b)
 {
@@ -43,4 +46,73 @@ size_t order_bound(size_t n, double level)
 	double k = ceil((double)(n + 1) * level - 1e-9);
 
 	return k > (double)n ? n : (size_t)k;
+}
+
+/* ---- ranks ---- */
+
+struct placed {
+	double value;
+	size_t index;
+};
+
+static int compare_placed(const void *a, const void *b)
+{
+	double x = ((const struct placed *)a)->value, y = ((const struct placed *)b)->value;
+
+	return (x > y) - (x < y);
+}
+
+int rank_doubled(const double *values, size_t n, int32_t *ret, struct rank_sums *ret_sums)
+{
+	CLEANUP(free_ptr) struct placed *placed = NULL;
+	struct rank_sums sums = { 0 };
+
+	if (n > RANK_MAX_VALUES)
+		return -E2BIG;
+	placed = calloc(n ? n : 1, sizeof(*placed));
+	if (!placed)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = 0;
+		if (!isnan(values[i]))
+			placed[sums.n_known++] = (struct placed){ values[i], i };
+	}
+	if (sums.n_known > 1)
+		qsort(placed, sums.n_known, sizeof(*placed), compare_placed);
+	for (size_t first = 0, end; first < sums.n_known; first = end) {
+		double t;
+
+		for (end = first + 1; end < sums.n_known; end++)
+			if (placed[end].value != placed[first].value)
+				break;
+		for (size_t i = first; i < end; i++)
+			ret[placed[i].index] = (int32_t)(first + end + 1);
+		t = (double)(end - first);
+		sums.ties += t * t * t - t;
+	}
+	*ret_sums = sums;
+	return 0;
+}
+
+double rank_sum_mean(const struct rank_sums *sums, size_t n_chosen)
+{
+	return (double)n_chosen * (double)(sums->n_known + 1);
+}
+
+double rank_sum_deviation(const struct rank_sums *sums, size_t n_chosen)
+{
+	double n = (double)sums->n_known, k = (double)n_chosen;
+
+	if (n < 2 || n_chosen == 0 || n_chosen >= sums->n_known)
+		return 0;
+	return 2 * sqrt(fmax(k * (n - k) / 12 * ((n + 1) - sums->ties / (n * (n - 1))), 0));
+}
+
+double rank_auc(double doubled_sum, size_t n_chosen, size_t n_known)
+{
+	double k = (double)n_chosen, others = (double)n_known - k;
+
+	if (k <= 0 || others <= 0)
+		return NAN;
+	return (doubled_sum / 2 - k * (k + 1) / 2) / (k * others);
 }

@@ -1,10 +1,12 @@
 /*
- * order - what the order of values says, whatever they are distributed like.
+ * order - what the order of values says, whatever they are distributed like: medians, spreads,
+ * and ranks with ties, which the Mann-Whitney statistic is made of.
  */
 #ifndef PROCTOR_STATS_ORDER_H
 #define PROCTOR_STATS_ORDER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Ascending; no NaN among them. */
 void order_sort(double *values, size_t n);
@@ -24,5 +26,36 @@ double order_spread(const double *values, size_t n, double *scratch);
  * are too few for that, n: the largest. The probability is k / (n + 1).
  */
 size_t order_bound(size_t n, double level);
+
+/* ---- ranks: NaN is unknown, has no rank, and the others are ranked among themselves ---- */
+
+#define RANK_MAX_VALUES 30000 /* so that a sum of doubled ranks fits into 31 bits */
+
+struct rank_sums {
+	size_t n_known;
+	double ties; /* sum of t^3 - t over the groups of t equal values */
+};
+
+/*
+ * Twice the rank of each value, from 2 up: those that are equal share the middle of
+ * their ranks, so all are whole numbers. 0: NaN. -ENOMEM; -E2BIG: more than
+ * RANK_MAX_VALUES.
+ */
+int rank_doubled(const double *values, size_t n, int32_t *ret, struct rank_sums *ret_sums);
+
+/*
+ * The doubled rank sum of n_chosen among those known, without any connection: its
+ * mean, and its standard deviation with ties taken into account (0: all are
+ * chosen, none is, or all values are equal).
+ */
+double rank_sum_mean(const struct rank_sums *sums, size_t n_chosen);
+double rank_sum_deviation(const struct rank_sums *sums, size_t n_chosen);
+
+/*
+ * The probability that one of the chosen has a larger value than one of the
+ * others, ties counted half: the area under the ROC curve. NaN where one of both
+ * groups is empty.
+ */
+double rank_auc(double doubled_sum, size_t n_chosen, size_t n_known);
 
 #endif

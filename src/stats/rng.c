@@ -1,7 +1,5 @@
 #include "stats/rng.h"
 
-#include <math.h>
-
 static uint64_t rotate(uint64_t v, int n)
 {
 	return (v << n) | (v >> (64 - n));
@@ -51,17 +49,4 @@ uint32_t rng_below(struct rng *rng, uint32_t n)
 			product = (rng_u64(rng) >> 32) * n;
 	}
 	return (uint32_t)(product >> 32);
-}
-
-double rng_unit(struct rng *rng)
-{
-	return (double)(rng_u64(rng) >> 11) * 0x1p-53;
-}
-
-/* Box and Muller; the second of the pair is not kept, so that a state is all there is. */
-double rng_normal(struct rng *rng)
-{
-	double radius = sqrt(-2 * log(1 - rng_unit(rng)));
-
-	return radius * cos(2 * M_PI * rng_unit(rng));
 }

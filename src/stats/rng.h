@@ -20,10 +20,4 @@ uint64_t rng_u64(struct rng *rng);
 /* From 0 to n - 1, each as likely as the others; n > 0. */
 uint32_t rng_below(struct rng *rng, uint32_t n);
 
-/* From 0 up to, not including, 1. */
-double rng_unit(struct rng *rng);
-
-/* Mean 0, standard deviation 1. */
-double rng_normal(struct rng *rng);
-
 #endif

@@ -7,7 +7,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/anomaly_changes.h"
-#include "store/anomaly_patterns.h"
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/handle.h"
@@ -327,14 +326,6 @@ int store_renew_anomalies(struct store *store, const struct anomaly_renewal *lis
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = renew(store, &list[i], err);
 	return r < 0 ? r : txn_commit(&txn, err);
-}
-
-int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			enum episode_change change, struct err *err)
-{
-	const struct anomaly_news news = { attempt_id, e, change, .takes_over = true };
-
-	return store_tell_anomaly(store, &news, NULL, err);
 }
 
 int store_set_evidence(struct store *store, const char *episode,

@@ -25,37 +25,19 @@
 
 #include "base/buf.h"
 #include "model/job.h"
+#include "model/sample_fields.h"
 #include "model/snapshot.h"
 
 #define CODEC_ROWS 120 /* at most, in a table; also the ticks of a fold */
 
 /* ---- words ---- */
 
-/* Where a few words stand that others are told by; all others: codec_words.c. */
+/* The words of a sample: SAMPLE_rss_bytes and so on, by the numbers of sample_fields.def. */
 enum sample_word {
 	SAMPLE_START, /* of the process, by the clock of the tick: its age grows, this stays */
-	SAMPLE_USER_NS,
-	SAMPLE_SYSTEM_NS,
-	SAMPLE_CPU_NS,
-	SAMPLE_CPU_PERCENT,
-	SAMPLE_ANON_BYTES,
-	SAMPLE_FILE_BYTES,
-	SAMPLE_SHMEM_BYTES,
-	SAMPLE_RSS_BYTES,
-	SAMPLE_HWM_BYTES,
-	SAMPLE_RCHAR,
-	SAMPLE_WCHAR,
-	SAMPLE_READ_BYTES,
-	SAMPLE_WRITE_BYTES,
-	SAMPLE_MAJOR_FAULTS,
-	SAMPLE_THREADS,
-	SAMPLE_OPEN_FDS,
-	SAMPLE_GPU_BYTES,
-	SAMPLE_VMS_BYTES,
-	SAMPLE_SWAP_BYTES,
-	SAMPLE_STATE,
-	SAMPLE_GPU_PERCENT = 31, /* between them are those that nobody asks for by name */
-	SAMPLE_WORDS = 32
+#define SAMPLE_RECORDED(kind_, member_, key_, word_, help_) SAMPLE_##member_ = word_,
+#include "model/sample_fields.def"
+	SAMPLE_WORDS = 1 + SAMPLE_N_RECORDED
 };
 
 enum head_word {
@@ -112,8 +94,8 @@ enum gpu_word {
 };
 
 enum {
-	WORDS_MAX = HEAD_WORDS + 1, /* a fold's head also has ids */
-	TABLE_COLUMNS = 82	    /* of the widest table: a rollup's */
+	WORDS_MAX = HEAD_WORDS + 1,			       /* a fold's head also has ids */
+	TABLE_COLUMNS = SAMPLE_WORDS + 2 + 4 * SAMPLE_N_GAUGES /* of the widest: a rollup's */
 };
 
 /* boot_ns: of the tick. */
@@ -221,6 +203,7 @@ const char *tick_string(const struct tick_reader *r, uint64_t word);
 /* One thing: its rows, and of which tick of the fold each is. */
 struct table {
 	unsigned n;
+	unsigned n_columns; /* of one that was read: how many its bytes have */
 	uint8_t tick[CODEC_ROWS];
 	uint64_t columns[TABLE_COLUMNS][CODEC_ROWS];
 };
@@ -228,8 +211,8 @@ struct table {
 /* boot_ns: of the fold's ticks, U64_UNKNOWN where it is. Tells samples nearly; NULL for others. */
 void table_write(struct buf *out, const struct table *t, unsigned n_words, const uint64_t *boot_ns);
 /*
- * Only the first n_read columns: reading all takes longer, and tells where the
- * table ends. Returns the bytes that were read.
+ * Only the first n_read columns, of which those that its bytes do not have are unknown. Reading all
+ * takes longer, and shows where the table ends. Returns the bytes that were read.
  */
 ssize_t table_read(const void *data, size_t len, unsigned n_ticks, unsigned n_read,
 		   const uint64_t *boot_ns, struct table *ret);
@@ -264,8 +247,7 @@ int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t 
 		   struct table *head, struct fold_strings *strings);
 /*
  * Of a blob that is not what was written: when its ticks were, which has a sum of its own, and
- * their ids; all other words are unknown. -EBADMSG: not even those are right, or it is an older
- * one.
+ * their ids; all other words are unknown. -EBADMSG: not even those are right.
  */
 int fold_read_times(const void *data, size_t len, int64_t *ids, struct table *head);
 /* Whether another one of the list comes next. */

@@ -4,20 +4,19 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "store/codec.h"
 
 /*
- * The head of a fold: HEAD_VERSION, a sum of its times and ids (four bytes), its table with
- * the ids of the ticks as one more column behind the times, the length of the strings
- * (four bytes) and those, then the things of each list: a 1 before each, a 0 behind the
- * last. That of cgroups need not be there. Older ones begin with the table (TABLE_VERSION),
- * whose last column are the ids.
+ * The head of a fold: a sum of its times and ids (four bytes), its table with the ids of
+ * the ticks as one more column behind the times, the length of the strings (four bytes) and
+ * those, then the things of each list: a 1 before each, a 0 behind the last. That of cgroups
+ * need not be there.
  *
  * So times and ids, without which no chunk can be read, do not fall with what is behind them.
  */
-#define HEAD_VERSION 2
-#define HEAD_ID HEAD_WORDS /* the column of the ids in memory, and in older ones… */
+#define HEAD_ID HEAD_WORDS /* the column of the ids in memory… */
 #define TIMES_ID 2	   /* …and in the blob, behind HOST_WALL_NS and HOST_BOOT_NS */
 #define LENGTH_BYTES 4
 #define SUM_BYTES 4
@@ -34,15 +33,8 @@ void fold_strings_release(struct fold_strings *strings)
 
 int fold_strings_add(struct fold_strings *strings, const char *s)
 {
-	if (strings->n == strings->cap) {
-		size_t cap = strings->cap ? strings->cap * 2 : 8;
-		const char **items = reallocarray(strings->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		strings->items = items;
-		strings->cap = cap;
-	}
+	if (ARRAY_RESERVE(strings->items, strings->cap, strings->n + 1) < 0)
+		return -ENOMEM;
 	strings->items[strings->n++] = s;
 	return 0;
 }
@@ -136,7 +128,6 @@ void fold_write_head(struct buf *out, const int64_t *ids, struct table *head,
 	for (unsigned i = 0; i < head->n; i++)
 		head->columns[HEAD_ID][i] = (uint64_t)ids[i];
 	sum = sum_up_times(head, HEAD_ID);
-	buf_add_char(out, HEAD_VERSION);
 	buf_add(out, &sum, SUM_BYTES);
 	bring_ids_forward(head);
 	table_write(out, head, HEAD_WORDS + 1, NULL);
@@ -177,28 +168,16 @@ static void tell_ids(const struct table *head, unsigned id_column, int64_t *ret)
 		ret[i] = (int64_t)head->columns[id_column][i];
 }
 
-/* What stands in front of the table; false: it is an older one, which has nothing there. */
-static bool read_front(struct fold_reader *r, uint32_t *ret_sum)
-{
-	if (r->end - r->p <= SUM_BYTES || *r->p != HEAD_VERSION)
-		return false;
-	memcpy(ret_sum, r->p + 1, SUM_BYTES);
-	r->p += 1 + SUM_BYTES;
-	return true;
-}
-
 int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t *ids,
 		   struct table *head, struct fold_strings *strings)
 {
-	uint32_t sum;
-	bool is_older;
-
-	*r = (struct fold_reader){ .p = data, .end = (const uint8_t *)data + len };
-	is_older = !read_front(r, &sum);
+	if (len < SUM_BYTES)
+		return -EBADMSG;
+	*r = (struct fold_reader){ .p = (const uint8_t *)data + SUM_BYTES,
+				   .end = (const uint8_t *)data + len };
 	if (read_table(r, CODEC_ROWS, HEAD_WORDS + 1, head) < 0 || !has_all_ticks(head))
 		return -EBADMSG;
-	if (!is_older)
-		take_ids_back(head);
+	take_ids_back(head);
 	r->n_ticks = head->n;
 	tell_ids(head, HEAD_ID, ids);
 	return read_strings(r, strings);
@@ -206,11 +185,16 @@ int fold_read_head(struct fold_reader *r, const void *data, size_t len, int64_t 
 
 int fold_read_times(const void *data, size_t len, int64_t *ids, struct table *head)
 {
-	struct fold_reader r = { .p = data, .end = (const uint8_t *)data + len };
+	struct fold_reader r;
 	uint32_t sum;
 
-	if (!read_front(&r, &sum) || read_table(&r, CODEC_ROWS, TIMES_ID + 1, head) < 0 ||
-	    !has_all_ticks(head) || sum_up_times(head, TIMES_ID) != sum)
+	if (len < SUM_BYTES)
+		return -EBADMSG;
+	memcpy(&sum, data, SUM_BYTES);
+	r = (struct fold_reader){ .p = (const uint8_t *)data + SUM_BYTES,
+				  .end = (const uint8_t *)data + len };
+	if (read_table(&r, CODEC_ROWS, TIMES_ID + 1, head) < 0 || !has_all_ticks(head) ||
+	    sum_up_times(head, TIMES_ID) != sum)
 		return -EBADMSG;
 	tell_ids(head, TIMES_ID, ids);
 	memset(head->columns[TIMES_ID], 0xff, (HEAD_WORDS - TIMES_ID) * sizeof(*head->columns));

@@ -8,9 +8,9 @@
 #include "store/codec_bits.h"
 
 /*
- * A tick: version, the id of the tick that it differs from, the strings, the
- * words of the head, the lists. A list: how many, in how many bytes, and of each
- * the step from the key before and its words. Numbers have seven bits a byte,
+ * A tick: how many lists it has (those behind are empty), the id of the tick that
+ * it differs from, the strings, the words of the head, the lists. A list: how many, in how many
+ * bytes, and of each the step from the key before and its words. Numbers have seven bits a byte,
  * the last is below 128.
  *
  * Words: which of them differ (a byte says which bytes of that are not 0), then
@@ -29,24 +29,6 @@ const unsigned list_words[N_LISTS] = {
 	[LIST_POINTS] = POINT_WORDS,	 [LIST_SAMPLES] = SAMPLE_WORDS,
 	[LIST_SYSCALLS] = SYSCALL_WORDS, [LIST_CGROUPS] = CGROUP_WORDS,
 };
-
-/* How many of the lists a version has: those behind them are empty. */
-static const enum tick_list lists_of_version[] = {
-	[1] = LIST_SYSCALLS,
-	[2] = LIST_CGROUPS,
-	[3] = N_LISTS,
-};
-
-/* The least that has all of its rows. */
-static uint8_t version_of(const struct tick *t)
-{
-	uint8_t version = 1;
-
-	for (enum tick_list list = lists_of_version[1]; list < N_LISTS; list++)
-		while (t->lists[list].n > 0 && lists_of_version[version] <= list)
-			version++;
-	return version;
-}
 
 /* ---- in memory ---- */
 
@@ -71,15 +53,8 @@ uint64_t *tick_add(struct tick *t, enum tick_list list, int64_t key)
 	size_t width = 1 + list_words[list];
 	uint64_t *row;
 
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 16;
-		uint64_t *rows = reallocarray(l->rows, cap, width * sizeof(*rows));
-
-		if (!rows)
-			return NULL;
-		l->rows = rows;
-		l->cap = cap;
-	}
+	if (array_reserve(&l->rows, &l->cap, l->n + 1, width * sizeof(*l->rows)) < 0)
+		return NULL;
 	row = l->rows + l->n++ * width;
 	row[0] = (uint64_t)key;
 	return row + 1;
@@ -218,10 +193,12 @@ static void write_list(struct buf *out, enum tick_list list, const struct tick *
 
 void tick_write(struct buf *out, const struct tick *t, const struct tick *before, int64_t before_id)
 {
-	uint8_t version = version_of(t);
+	unsigned n_lists = N_LISTS;
 	uint8_t *p;
 
-	buf_add_char(out, (char)version);
+	while (n_lists > 0 && t->lists[n_lists - 1].n == 0)
+		n_lists--;
+	buf_add_char(out, (char)n_lists);
 	add_number(out, before ? (uint64_t)before_id : 0);
 	add_number(out, t->n_strings);
 	add_number(out, t->strings.len);
@@ -232,7 +209,7 @@ void tick_write(struct buf *out, const struct tick *t, const struct tick *before
 	if (!p)
 		return;
 	commit(out, put_words(p, t->head, before ? before->head : unknown_words, HEAD_WORDS));
-	for (enum tick_list list = 0; list < lists_of_version[version]; list++)
+	for (enum tick_list list = 0; list < n_lists; list++)
 		write_list(out, list, t, before);
 }
 
@@ -370,9 +347,9 @@ int tick_read(struct tick_reader *r, const void *data, size_t len, int64_t befor
 	enum tick_list n_lists;
 	uint64_t id;
 
-	if (len == 0 || *p < 1 || *p >= ARRAY_SIZE(lists_of_version))
+	if (len == 0 || *p > N_LISTS)
 		return -EBADMSG;
-	n_lists = lists_of_version[*p++];
+	n_lists = (enum tick_list) * p++;
 	if (get_number(&p, end, &id) < 0 || id > INT64_MAX ||
 	    (id != 0 && (int64_t)id != before_id) || get_strings(r, &p, end) < 0)
 		return -EBADMSG;

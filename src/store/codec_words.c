@@ -17,52 +17,33 @@ enum word_kind {
 
 struct word_field {
 	enum word_kind kind;
-	size_t offset;
 	double scale; /* of WORD_F64: 100 where the kernel prints two decimals */
+	size_t offset;
 };
 
 #define FIELD(struct_, field_, kind_)                      \
 	{                                                  \
-		kind_, offsetof(struct struct_, field_), 0 \
+		kind_, 0, offsetof(struct struct_, field_) \
 	}
 #define FIELD_F64(struct_, field_, scale_)                         \
 	{                                                          \
-		WORD_F64, offsetof(struct struct_, field_), scale_ \
+		WORD_F64, scale_, offsetof(struct struct_, field_) \
 	}
 
-static const struct word_field sample_fields[SAMPLE_WORDS] = {
+/* How a field of a sample becomes a word, by its kind; numbers with a point are percentages. */
+#define WORD_OF_PID WORD_INT, 0
+#define WORD_OF_CHAR WORD_STATE, 0
+#define WORD_OF_U64 WORD_U64, 0
+#define WORD_OF_LIMIT WORD_U64, 0
+#define WORD_OF_SECONDS WORD_U64, 0
+#define WORD_OF_MB WORD_U64, 0
+#define WORD_OF_F64 WORD_F64, PERCENT_SCALE
+
+static const struct word_field sample_words[SAMPLE_WORDS] = {
 	[SAMPLE_START] = FIELD_F64(proc_sample, age_seconds, 1e9),
-	[SAMPLE_USER_NS] = FIELD(proc_sample, user_ns, WORD_U64),
-	[SAMPLE_SYSTEM_NS] = FIELD(proc_sample, system_ns, WORD_U64),
-	[SAMPLE_CPU_NS] = FIELD(proc_sample, cpu_ns, WORD_U64),
-	[SAMPLE_CPU_PERCENT] = FIELD_F64(proc_sample, cpu_percent, 100),
-	[SAMPLE_ANON_BYTES] = FIELD(proc_sample, rss_anon_bytes, WORD_U64),
-	[SAMPLE_FILE_BYTES] = FIELD(proc_sample, rss_file_bytes, WORD_U64),
-	[SAMPLE_SHMEM_BYTES] = FIELD(proc_sample, rss_shmem_bytes, WORD_U64),
-	[SAMPLE_RSS_BYTES] = FIELD(proc_sample, rss_bytes, WORD_U64),
-	[SAMPLE_HWM_BYTES] = FIELD(proc_sample, hwm_bytes, WORD_U64),
-	[SAMPLE_RCHAR] = FIELD(proc_sample, rchar, WORD_U64),
-	[SAMPLE_WCHAR] = FIELD(proc_sample, wchar, WORD_U64),
-	[SAMPLE_READ_BYTES] = FIELD(proc_sample, read_bytes, WORD_U64),
-	[SAMPLE_WRITE_BYTES] = FIELD(proc_sample, write_bytes, WORD_U64),
-	[SAMPLE_MAJOR_FAULTS] = FIELD(proc_sample, major_faults, WORD_U64),
-	[SAMPLE_THREADS] = FIELD(proc_sample, threads, WORD_U64),
-	[SAMPLE_OPEN_FDS] = FIELD(proc_sample, open_fds, WORD_U64),
-	[SAMPLE_GPU_BYTES] = FIELD(proc_sample, gpu_memory_bytes, WORD_U64),
-	[SAMPLE_VMS_BYTES] = FIELD(proc_sample, vms_bytes, WORD_U64),
-	[SAMPLE_SWAP_BYTES] = FIELD(proc_sample, swap_bytes, WORD_U64),
-	[SAMPLE_STATE] = FIELD(proc_sample, state, WORD_STATE),
-	FIELD(proc_sample, ppid, WORD_INT), /* changes when a parent dies */
-	FIELD(proc_sample, uid, WORD_U64),  /* setuid() */
-	FIELD(proc_sample, child_user_ns, WORD_U64),
-	FIELD(proc_sample, child_system_ns, WORD_U64),
-	FIELD(proc_sample, syscr, WORD_U64),
-	FIELD(proc_sample, syscw, WORD_U64),
-	FIELD(proc_sample, minor_faults, WORD_U64),
-	FIELD(proc_sample, voluntary_switches, WORD_U64),
-	FIELD(proc_sample, involuntary_switches, WORD_U64),
-	FIELD(proc_sample, fd_limit, WORD_U64),
-	[SAMPLE_GPU_PERCENT] = FIELD_F64(proc_sample, gpu_percent, 100),
+#define SAMPLE_RECORDED(kind_, member_, ...) \
+	[SAMPLE_##member_] = { WORD_OF_##kind_, offsetof(struct proc_sample, member_) },
+#include "model/sample_fields.def"
 };
 
 #define PSI_FIELDS(struct_, field_)                                                   \
@@ -265,22 +246,22 @@ static uint64_t turn_age(uint64_t word, uint64_t boot_ns)
 
 void sample_to_words(const struct proc_sample *p, uint64_t boot_ns, uint64_t *ret)
 {
-	to_words(sample_fields, SAMPLE_WORDS, p, ret);
+	to_words(sample_words, SAMPLE_WORDS, p, ret);
 	ret[SAMPLE_START] = turn_age(ret[SAMPLE_START], boot_ns);
 }
 
 int sample_from_words(const uint64_t *words, uint64_t boot_ns, struct proc_sample *ret)
 {
-	const struct word_field *age = &sample_fields[SAMPLE_START];
+	const struct word_field *age = &sample_words[SAMPLE_START];
 
 	ret->age_seconds = f64_from_word(turn_age(words[SAMPLE_START], boot_ns), age->scale);
-	return from_words(sample_fields + 1, SAMPLE_WORDS - 1, words + 1, ret);
+	return from_words(sample_words + 1, SAMPLE_WORDS - 1, words + 1, ret);
 }
 
 unsigned sample_words_up_to(size_t offset)
 {
 	for (unsigned word = 0; word < SAMPLE_WORDS; word++)
-		if (sample_fields[word].offset == offset)
+		if (sample_words[word].offset == offset)
 			return word + 1;
 	return 0;
 }

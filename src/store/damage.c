@@ -46,26 +46,11 @@ static bool has(const struct damages *d, const struct damage *one)
 	return false;
 }
 
-static bool grow(struct damages *d)
-{
-	size_t cap = d->cap ? d->cap * 2 : 8;
-	struct damage *items;
-
-	if (d->n == MAX_DAMAGES)
-		return false;
-	items = reallocarray(d->items, cap, sizeof(*items));
-	if (!items)
-		return false;
-	d->items = items;
-	d->cap = cap;
-	return true;
-}
-
 static void add(struct damages *d, const struct damage *one)
 {
 	if (has(d, one))
 		return;
-	if (d->n == d->cap && !grow(d))
+	if (d->n == MAX_DAMAGES || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0)
 		d->n_more++;
 	else
 		d->items[d->n++] = *one;

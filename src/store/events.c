@@ -1,5 +1,3 @@
-#include "store/events.h"
-
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,8 +7,12 @@
 #include "store/damage.h"
 #include "store/failure.h"
 #include "store/query.h"
+#include "store/read.h"
 #include "store/store.h"
 #include "store/tables.h"
+
+/* So many are copied at a time, and given out when nothing is locked any more. */
+#define PAGE_EVENTS 256
 
 /* Events in the order of time: of one attempt, or of all. */
 struct stream {
@@ -63,7 +65,11 @@ static int leave_out(struct store *store, const struct event_row *row, struct er
 	return damage_leave_out(store, &d, err);
 }
 
-int events_read_row(struct query *q, struct event_row *ret, struct arena *arena, struct err *err)
+/*
+ * The row that the query stands on: whose it is, and the event's columns. 0: it makes no sense and
+ * is left out (damage.h); id and time are those of the row all the same.
+ */
+static int read_row(struct query *q, struct event_row *ret, struct arena *arena, struct err *err)
 {
 	int r;
 
@@ -85,7 +91,7 @@ int events_read_row(struct query *q, struct event_row *ret, struct arena *arena,
 static int add_row(struct query *q, struct stream *s, struct err *err)
 {
 	const struct event_row *row = &s->rows[s->n];
-	int r = events_read_row(q, &s->rows[s->n], &s->arena, err);
+	int r = read_row(q, &s->rows[s->n], &s->arena, err);
 
 	if (r < 0)
 		return r;
@@ -148,15 +154,8 @@ static int open_stream(struct telling *t, int64_t attempt, struct err *err)
 
 static int add_source(struct telling *t, struct source source, struct err *err)
 {
-	if (t->n == t->cap) {
-		size_t cap = t->cap ? t->cap * 2 : 16;
-		struct source *sources = reallocarray(t->sources, cap, sizeof(*sources));
-
-		if (!sources)
-			return store_no_memory(t->store, err);
-		t->sources = sources;
-		t->cap = cap;
-	}
+	if (ARRAY_RESERVE(t->sources, t->cap, t->n + 1) < 0)
+		return store_no_memory(t->store, err);
 	t->sources[t->n++] = source;
 	return 0;
 }
@@ -180,18 +179,6 @@ static int list_attempts(struct telling *t, const char *job_id, struct err *err)
 	return r;
 }
 
-int events_read_last_id(struct store *store, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LAST_EVENT, &q, err);
-
-	if (r == 0)
-		r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
-	return r < 0 ? r : 0;
-}
-
 /* attempt: 0 is any. */
 static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
 {
@@ -199,7 +186,7 @@ static int plan(struct telling *t, int64_t attempt, const char *job_id, struct e
 	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = events_read_last_id(t->store, &t->last_id, err);
+		r = query_read_number(t->store, STATEMENT_LAST_EVENT, 0, &t->last_id, err);
 	if (r < 0)
 		return r;
 	return attempt == 0 && job_id ? list_attempts(t, job_id, err)
@@ -299,4 +286,165 @@ int store_read_attempt_events(struct store *store, int64_t attempt_id,
 			      struct err *err)
 {
 	return attempt_id == 0 ? 0 : tell(store, attempt_id, filter, fn, ctx, err);
+}
+
+/* ---- in the order in which they were written, for readers that come back for more ---- */
+
+struct page {
+	struct event_row rows[PAGE_EVENTS];
+	size_t n;
+	struct arena arena; /* their strings */
+};
+
+/* Where to go on, and where to stop. */
+struct course {
+	int64_t after_id, last_id;
+	int64_t job; /* 0: any */
+};
+
+static void page_release(struct page *page)
+{
+	arena_release(&page->arena);
+}
+
+static int read_page(struct store *store, struct page *page, struct course *course, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_FOLLOW_EVENTS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, course->after_id);
+	query_bind_i64(&q, course->last_id);
+	query_bind_i64(&q, course->job);
+	page->n = 0;
+	arena_reset(&page->arena);
+	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
+		r = read_row(&q, &page->rows[page->n], &page->arena, err);
+		if (r < 0)
+			break;
+		course->after_id = page->rows[page->n].id;
+		page->n += (size_t)r;
+		r = 0;
+	}
+	return r;
+}
+
+static int plan_course(struct store *store, const char *job_id, struct course *ret, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_read_number(store, STATEMENT_LAST_EVENT, 0, &ret->last_id, err);
+	if (r >= 0 && job_id)
+		r = job_find_row(store, job_id, &ret->job, err);
+	return r < 0 ? r : 0;
+}
+
+/*
+ * Nobody outlives a job that runs: its end is what follows next, or it was thought lost for a
+ * while. One whose runner was killed has no end to go by.
+ */
+static int tell_orphan(struct store *store, const struct event_row *row, event_fn *fn, void *ctx,
+		       struct err *err)
+{
+	bool may_run = false;
+	int r = attempt_may_run(store, row->attempt_id, &may_run, err);
+
+	return r < 0 || may_run ? r : fn(ctx, row);
+}
+
+int store_read_orphans(struct store *store, const struct orphan_filter *filter, event_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct event_row row;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_WALK_ORPHANS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, filter->boot_id);
+	query_bind_i64(&q, filter->attempt_id);
+	query_bind_i64(&q, filter->attempt_id ? filter->attempt_id : INT64_MAX);
+	query_bind_i64(&q, (int64_t)filter->n_most);
+	while ((r = query_step(&q, err)) > 0) {
+		arena_reset(&arena);
+		r = read_row(&q, &row, &arena, err);
+		if (r > 0)
+			r = tell_orphan(store, &row, fn, ctx, err);
+		if (r != 0)
+			break;
+	}
+	return r;
+}
+
+/* Ids are given in the order of the commits: what has a smaller one was there before. */
+int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
+			void *ctx, struct err *err)
+{
+	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
+	struct course course = { .after_id = *after_id };
+	int r = plan_course(store, job_id, &course, err);
+	int64_t last_id = course.last_id;
+	bool has_more = fn != NULL;
+
+	if (r < 0 || last_id <= *after_id)
+		return r;
+	while (r == 0 && has_more) {
+		r = read_page(store, &page, &course, err);
+		for (size_t i = 0; r == 0 && i < page.n; i++)
+			r = fn(ctx, &page.rows[i]);
+		has_more = page.n == PAGE_EVENTS;
+	}
+	if (r == 0)
+		*after_id = last_id;
+	return r;
+}
+
+/* ---- attempts of which not all events are listed, so that nobody counts the rest as all ---- */
+
+#define MAX_NAMED 8 /* attempts in one sentence */
+
+static void name_attempt(struct query *q, size_t i, struct buf *out)
+{
+	const char *job_id = query_read_text(q);
+	int64_t num = query_read_i64(q);
+	const char *why = query_read_text(q);
+
+	if (i == MAX_NAMED)
+		buf_add_str(out, ", and more");
+	else if (i < MAX_NAMED)
+		buf_printf(out, "%sjob %s, attempt %lld: %s", i ? "; " : "", job_id ? job_id : "-",
+			   (long long)num, why ? why : "-");
+}
+
+int store_tell_cut_events(struct store *store, const struct event_filter *filter, struct buf *out,
+			  struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t job = 0;
+	size_t n = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0 && filter->job_id)
+		r = job_find_row(store, filter->job_id, &job, err);
+	if (r == 0)
+		r = query_open(store, STATEMENT_CUT_EVENTS, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, job);
+	query_bind_i64(&q, query_as_i64(filter->since_wall_ns));
+	query_bind_i64(&q, filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX);
+	while ((r = query_step(&q, err)) > 0)
+		name_attempt(&q, n++, out);
+	return r < 0 ? r : n > 0;
 }

@@ -11,7 +11,6 @@
 #include "base/macros.h"
 #include "store/handle.h"
 #include "store/holder.h"
-#include "store/migrate.h"
 #include "store/sqlite.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
@@ -127,12 +126,6 @@ static int system_error(struct store *store, const struct failure *f)
 	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
 }
 
-/* What an old program meets when a newer one has changed the tables under it. */
-static bool may_be_newer(int code)
-{
-	return code == SQLITE_ERROR || code == SQLITE_CONSTRAINT;
-}
-
 /*
  * Names who holds the lock; false if nobody can be named. Not asked while there is
  * patience left: who tries again by itself (journal.c) comes here every millisecond.
@@ -164,8 +157,6 @@ int store_failure(struct store *store, struct err *err)
 		return -failure_held.error;
 	snprintf(detail, sizeof(detail), "%s",
 		 error > 0 ? strerror(error) : sqlite3_errmsg(store->db));
-	if (may_be_newer(f->code) && layout_check_newer(store, err) < 0)
-		return -EPROTO;
 	if (error <= 0)
 		error = f->error;
 	err_set(err, -error, "the database %s %s (%s)", store->path, f->what, detail);

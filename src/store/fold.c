@@ -4,12 +4,207 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
-#include "store/folding.h"
+#include "store/query.h"
+
+/* The ticks that become one, and the thing that is taken out of all of them at once. */
+struct folding {
+	struct store *store;
+	struct buf bytes;			/* of the ticks, one behind the other */
+	size_t offsets[CODEC_ROWS + 2];		/* in bytes */
+	struct fold_lost ticks[CODEC_ROWS + 1]; /* one more than fits: is there more? */
+	bool has_more;				/* there is, or may be */
+	struct tick_reader readers[CODEC_ROWS];
+	bool is_done[N_LISTS][CODEC_ROWS]; /* its list is at the end */
+	unsigned n_loaded, n;		   /* n of them could be read, and have a reader */
+	int64_t read_ids[CODEC_ROWS];
+	const char **strings_of[CODEC_ROWS]; /* of each reader; NULL where it has none */
+	struct table head, table;
+	struct fold_strings strings;
+	struct map string_of; /* hash -> number of the string */
+	struct buf things;    /* of the head, behind the strings, which are all known last */
+};
+
+/* ---- the ticks that are folded together: which they are, and how each is read ---- */
+
+void folding_free(struct folding **f)
+{
+	if (!*f)
+		return;
+	for (unsigned i = 0; i < (*f)->n; i++)
+		free((*f)->strings_of[i]);
+	buf_release(&(*f)->bytes);
+	fold_strings_release(&(*f)->strings);
+	map_release(&(*f)->string_of);
+	buf_release(&(*f)->things);
+	free(*f);
+	*f = NULL;
+}
+
+static struct folding *folding_new(struct store *store)
+{
+	struct folding *f = malloc(sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->store = store;
+	f->bytes = (struct buf)BUF_INIT;
+	f->offsets[0] = 0;
+	f->n_loaded = f->n = 0;
+	f->has_more = false;
+	f->strings = (struct fold_strings){ 0 };
+	f->string_of = (struct map)MAP_INIT;
+	f->things = (struct buf)BUF_INIT;
+	return f;
+}
+
+/*
+ * The bytes that are taken at once, about: a segment has FOLD_BYTES and a tick. One of
+ * more than TICK_MAX_BYTES nobody has written: it is not even read.
+ */
+#define LOAD_BYTES ((size_t)16 << 20)
+#define TICK_MAX_BYTES (64 << 20)
+
+static void take_tick(struct folding *f, struct query *q)
+{
+	struct fold_lost *tick = &f->ticks[f->n_loaded];
+	const void *data;
+	size_t len;
+
+	tick->id = query_read_i64(q);
+	tick->wall_ns = query_read_i64(q);
+	data = query_read_blob(q, tick->wall_ns, &len);
+	buf_add(&f->bytes, data, len);
+	f->offsets[++f->n_loaded] = f->bytes.len;
+}
+
+static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(f->store, STATEMENT_OLDEST_TICKS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, recorder);
+	query_bind_i64(&q, after_id);
+	query_bind_i64(&q, last_id);
+	query_bind_i64(&q, CODEC_ROWS + 1);
+	query_bind_i64(&q, TICK_MAX_BYTES);
+	while (!f->has_more && (r = query_step(&q, err)) > 0) {
+		take_tick(f, &q);
+		f->has_more = f->n_loaded > CODEC_ROWS || f->bytes.len >= LOAD_BYTES;
+	}
+	if (r >= 0 && buf_error(&f->bytes) < 0)
+		r = store_no_memory(f->store, err);
+	return r < 0 ? r : 0;
+}
+
+static int read_tick(const struct folding *f, unsigned i, const struct tick_reader *before,
+		     int64_t before_id, struct tick_reader *ret)
+{
+	int r = tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
+			  before_id, before ? before->head : NULL);
+
+	/* Its time stands beside it as well. */
+	if (r == 0 && ret->head[HOST_WALL_NS] != (uint64_t)f->ticks[i].wall_ns)
+		r = -EBADMSG;
+	return r;
+}
+
+static bool is_whole(const struct folding *f, unsigned i)
+{
+	struct tick_reader reader;
+
+	return read_tick(f, i, NULL, 0, &reader) == 0;
+}
+
+/* If there is more than fits, the rest begins with a whole tick: later ones need none of ours. */
+static void cut_at_segment(struct folding *f)
+{
+	unsigned n = f->n_loaded - 1;
+
+	if (!f->has_more)
+		return;
+	while (n > 0 && !is_whole(f, n))
+		n--;
+	if (n > 0)
+		f->n_loaded = n;
+	else if (f->n_loaded > CODEC_ROWS)
+		f->n_loaded = CODEC_ROWS;
+}
+
+/* What lies far apart becomes two folds, if the later one begins with a whole tick. */
+static void cut_at_gap(struct folding *f)
+{
+	for (unsigned i = 1; i < f->n_loaded; i++) {
+		if (!fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) || !is_whole(f, i))
+			continue;
+		f->n_loaded = i;
+		return;
+	}
+}
+
+/* Its strings, one by one; those of a reader are found from the first on only. */
+static int index_strings(const struct tick_reader *reader, const char ***ret)
+{
+	const char *s = reader->strings;
+
+	*ret = NULL;
+	if (reader->n_strings == 0)
+		return 0;
+	*ret = reallocarray(NULL, reader->n_strings, sizeof(**ret));
+	for (size_t i = 0; *ret && i < reader->n_strings; i++, s += strlen(s) + 1)
+		(*ret)[i] = s;
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* One that cannot be read is left out, with those that need it. */
+static int read_ticks(struct folding *f, struct folded *ret)
+{
+	const struct tick_reader *before = NULL;
+	int64_t before_id = 0;
+
+	ret->n_lost = 0;
+	for (unsigned i = 0; i < f->n_loaded; i++) {
+		struct tick_reader *reader = &f->readers[f->n];
+
+		if (read_tick(f, i, before, before_id, reader) < 0) {
+			before = NULL;
+			before_id = 0;
+			ret->lost[ret->n_lost++] = f->ticks[i];
+			continue;
+		}
+		if (index_strings(reader, &f->strings_of[f->n]) < 0)
+			return -ENOMEM;
+		before = reader;
+		before_id = f->read_ids[f->n++] = f->ticks[i].id;
+	}
+	return 0;
+}
+
+/*
+ * The oldest ticks of the recorder, as fold_read_pending() says, with a reader for each that can
+ * be read; those that cannot be are in ret->lost. 0: there are none. 1.
+ */
+static int folding_load(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
+			struct folded *ret, struct err *err)
+{
+	int r = load_ticks(f, recorder, after_id, last_id, err);
+
+	if (r < 0 || f->n_loaded == 0)
+		return r;
+	cut_at_segment(f);
+	cut_at_gap(f);
+	return read_ticks(f, ret) < 0 ? store_no_memory(f->store, err) : 1;
+}
 
 void folded_release(struct folded *f)
 {
@@ -117,7 +312,7 @@ static void gather(struct folding *f, enum tick_list list, int64_t key)
 	}
 }
 
-/* ---- giving the fold out ---- */
+/* ---- the parts of the fold ---- */
 
 /* The words of each list that are numbers of strings. */
 static int number_thing(struct folding *f, enum tick_list list)
@@ -151,20 +346,6 @@ static int write_things(struct folding *f, enum tick_list list, struct buf *out)
 	return 0;
 }
 
-static struct fold_part *add_part(struct folded *ret)
-{
-	if (ret->n_parts == ret->cap) {
-		size_t cap = ret->cap ? ret->cap * 2 : 64;
-		struct fold_part *parts = reallocarray(ret->parts, cap, sizeof(*parts));
-
-		if (!parts)
-			return NULL;
-		ret->parts = parts;
-		ret->cap = cap;
-	}
-	return &ret->parts[ret->n_parts++];
-}
-
 /* What a process has called, behind its samples. Both go up by process. */
 static int append_calls(struct folding *f, int64_t process, struct buf *out)
 {
@@ -186,10 +367,13 @@ static int write_part(struct folding *f, enum tick_list list, struct folded *ret
 {
 	bool is_sample = list == LIST_SAMPLES;
 	int64_t key = next_key(f, list);
-	struct fold_part *part = key >= 0 ? add_part(ret) : NULL;
+	struct fold_part *part;
 
-	if (!part)
-		return key < 0 ? 0 : -ENOMEM;
+	if (key < 0)
+		return 0;
+	if (ARRAY_RESERVE(ret->parts, ret->cap, ret->n_parts + 1) < 0)
+		return -ENOMEM;
+	part = &ret->parts[ret->n_parts++];
 	*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
 	gather(f, list, key);
 	table_write(&ret->bytes, &f->table, list_words[list],
@@ -200,20 +384,16 @@ static int write_part(struct folding *f, enum tick_list list, struct folded *ret
 	return 1;
 }
 
-static int write_points(struct folding *f, struct folded *ret)
-{
-	int r;
-
-	begin_list(f, LIST_POINTS);
-	while ((r = write_part(f, LIST_POINTS, ret)) > 0)
-		;
-	return r;
-}
-
-static void tell_times(const struct folding *f, struct folded *ret)
+/* All but the samples and what stands behind them. At least one tick could be read. */
+static int begin_fold(struct folding *f, struct folded *ret)
 {
 	const uint64_t *wall_ns = f->head.columns[HOST_WALL_NS];
+	int r;
 
+	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &f->things) < 0 ||
+	    write_things(f, LIST_PROGRESS, &f->things) < 0 ||
+	    write_things(f, LIST_CGROUPS, &f->things) < 0)
+		return -ENOMEM;
 	ret->first_ns = ret->last_ns = (int64_t)wall_ns[0];
 	for (unsigned i = 1; i < f->n; i++) {
 		int64_t ns = (int64_t)wall_ns[i];
@@ -221,18 +401,11 @@ static void tell_times(const struct folding *f, struct folded *ret)
 		ret->first_ns = ns < ret->first_ns ? ns : ret->first_ns;
 		ret->last_ns = ns > ret->last_ns ? ns : ret->last_ns;
 	}
-}
-
-/* All but the samples and what stands behind them. At least one tick could be read. */
-static int begin_fold(struct folding *f, struct folded *ret)
-{
-	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &f->things) < 0 ||
-	    write_things(f, LIST_PROGRESS, &f->things) < 0 ||
-	    write_things(f, LIST_CGROUPS, &f->things) < 0)
-		return -ENOMEM;
-	tell_times(f, ret);
-	if (write_points(f, ret) < 0)
-		return -ENOMEM;
+	begin_list(f, LIST_POINTS);
+	while ((r = write_part(f, LIST_POINTS, ret)) > 0)
+		;
+	if (r < 0)
+		return r;
 	begin_list(f, LIST_SYSCALLS);
 	begin_list(f, LIST_SAMPLES);
 	return buf_error(&f->things);
@@ -290,4 +463,68 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 		return r;
 	r = folding_go_on(f, U64_UNKNOWN, ret, err);
 	return r < 0 ? r : 1;
+}
+
+/* ---- ticks that are not folded yet, read as if they were ---- */
+
+int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
+		   int64_t until_ns, struct err *err)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < f->n_lost; i++) {
+		const struct fold_lost *lost = &f->lost[i];
+		const struct damage d = { DAMAGED_TICKS, lost->id,     recorder, 1,
+					  lost->wall_ns, lost->wall_ns };
+
+		if (lost->wall_ns >= since_ns && lost->wall_ns <= until_ns)
+			r = damage_leave_out(store, &d, err);
+	}
+	return r;
+}
+
+static int give_parts(const struct folded *f, int64_t attempt_id, enum tick_list list,
+		      fold_part_fn *fn, void *ctx, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+
+		if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
+			r = fn(ctx, f->bytes.data + part->at, part->len, part->key, err);
+	}
+	return r;
+}
+
+static int each_of_recorder(struct store *store, int64_t recorder, int64_t attempt_id,
+			    enum tick_list list, fold_part_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
+		after_id = f.id;
+		r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
+		if (r == 0)
+			r = give_parts(&f, attempt_id, list, fn, ctx, err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
+		      fold_part_fn *fn, void *ctx, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_LIST_RECORDERS, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, attempt_id);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
+	return r;
 }

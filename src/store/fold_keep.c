@@ -1,5 +1,7 @@
+/* fold_keep - what was folded is written instead of its ticks. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
@@ -21,32 +23,8 @@ static int add_fold(struct store *store, int64_t recorder, const struct folded *
 	query_bind_i64(&q, f->first_ns);
 	query_bind_i64(&q, f->last_ns);
 	query_bind_i64(&q, f->n_ticks);
-	query_bind_sealed_blob(&q, f->id, f->head.data, f->head.len);
+	query_bind_blob(&q, f->id, f->head.data, f->head.len);
 	return query_run(&q, err);
-}
-
-static int add_chunk(struct query *q, const struct folded *f, const struct fold_part *part,
-		     struct err *err)
-{
-	int64_t id;
-
-	if (part->key > CHUNK_PROCESS_MAX)
-		return store_damaged(q->store, "tick", err);
-	id = f->id << CHUNK_BITS | part->key;
-	query_bind_i64(q, id);
-	query_bind_sealed_blob(q, id, f->bytes.data + part->at, part->len);
-	return query_run(q, err);
-}
-
-static int add_points(struct query *q, const struct folded *f, const struct fold_part *part,
-		      struct err *err)
-{
-	query_bind_i64(q, part->key);
-	query_bind_i64(q, f->id);
-	query_bind_i64(q, f->last_ns);
-	query_bind_sealed_blob(q, points_key(part->key, f->id), f->bytes.data + part->at,
-			       part->len);
-	return query_run(q, err);
 }
 
 static int add_parts(struct store *store, const struct folded *f, struct err *err)
@@ -59,9 +37,22 @@ static int add_parts(struct store *store, const struct folded *f, struct err *er
 		r = query_open(store, STATEMENT_ADD_POINTS, &points, err);
 	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
 		const struct fold_part *part = &f->parts[i];
+		const char *data = f->bytes.data + part->at;
+		int64_t id = f->id << CHUNK_BITS | part->key;
 
-		r = part->list == LIST_SAMPLES ? add_chunk(&chunk, f, part, err)
-					       : add_points(&points, f, part, err);
+		if (part->list == LIST_POINTS) {
+			query_bind_i64(&points, part->key);
+			query_bind_i64(&points, f->id);
+			query_bind_i64(&points, f->last_ns);
+			query_bind_blob(&points, points_key(part->key, f->id), data, part->len);
+			r = query_run(&points, err);
+		} else if (part->key <= CHUNK_PROCESS_MAX) {
+			query_bind_i64(&chunk, id);
+			query_bind_blob(&chunk, id, data, part->len);
+			r = query_run(&chunk, err);
+		} else {
+			r = store_damaged(store, "tick", err);
+		}
 	}
 	return r;
 }
@@ -149,4 +140,109 @@ int fold_all(struct store *store, int64_t recorder, struct err *err)
 			return r;
 	}
 	return r;
+}
+
+/*
+ * ---- in pieces, between the ticks that the caller has to write in time: its own, or those of a
+ * recorder that is quiet ----
+ */
+
+struct left_fold {
+	int64_t recorder, newest_id; /* its last tick when this was begun */
+	bool is_own;		     /* it writes on, and what it writes begins anew */
+	struct folding *folding;
+	struct folded folded;
+	bool is_worked_out;
+};
+
+void left_fold_free(struct left_fold **left)
+{
+	if (!*left)
+		return;
+	folding_free(&(*left)->folding);
+	folded_release(&(*left)->folded);
+	free(*left);
+	*left = NULL;
+}
+
+/* 0: there is nothing to fold. */
+static int begin_left(struct store *store, int64_t recorder, bool is_own, struct left_fold **ret,
+		      struct err *err)
+{
+	CLEANUP(left_fold_free) struct left_fold *left = calloc(1, sizeof(*left));
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = left ? txn_begin(store, STATEMENT_BEGIN_READ, &txn, err)
+		     : store_no_memory(store, err);
+
+	if (r < 0)
+		return r;
+	left->recorder = recorder;
+	left->is_own = is_own;
+	left->folded = (struct folded)FOLDED_INIT;
+	r = query_read_number(store, STATEMENT_NEWEST_TICK, recorder, &left->newest_id, err);
+	if (r >= 0)
+		r = folding_begin(store, recorder, 0, left->newest_id, &left->folding,
+				  &left->folded, err);
+	if (r > 0)
+		*ret = TAKE_PTR(left);
+	return r;
+}
+
+/* Whoever else has written since may have built on what would be gone. */
+static int keep_left(struct store *store, const struct left_fold *left, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t newest_id = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0 && !left->is_own)
+		r = query_read_number(store, STATEMENT_NEWEST_TICK, left->recorder, &newest_id,
+				      err);
+	if (r >= 0 && !left->is_own && newest_id != left->newest_id)
+		r = -EAGAIN;
+	if (r >= 0)
+		r = fold_keep(store, left->recorder, &left->folded, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+/* 1: there is more to do, or what was done came to nothing. 0: there is nothing to fold. */
+static int go_on(struct store *store, struct left_fold **left, uint64_t until_boot_ns,
+		 struct err *err)
+{
+	int r = 0;
+
+	if (!(*left)->is_worked_out)
+		r = folding_go_on((*left)->folding, until_boot_ns, &(*left)->folded, err);
+	if (r > 0) /* time is up */
+		return 1;
+	(*left)->is_worked_out = r == 0;
+	if (r == 0)
+		r = keep_left(store, *left, err);
+	if (r == -EBUSY) /* what is worked out is good for another try */
+		return r;
+	left_fold_free(left);
+	return r == 0 || r == -EAGAIN ? 1 : r;
+}
+
+int fold_left_behind(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err)
+{
+	int r;
+
+	if (store->left && store->left->recorder != recorder)
+		left_fold_free(&store->left);
+	r = store->left ? 1 : begin_left(store, recorder, false, &store->left, err);
+	return r <= 0 ? r : go_on(store, &store->left, until_boot_ns, err);
+}
+
+int fold_own(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err)
+{
+	int r = 1;
+
+	if (!store->own) {
+		store->writing.before_id = 0; /* what comes next needs none of these */
+		r = begin_left(store, recorder, true, &store->own, err);
+	}
+	if (r > 0)
+		r = go_on(store, &store->own, until_boot_ns, err);
+	return r < 0 ? r : store->own != NULL;
 }

@@ -16,7 +16,7 @@ struct fold_times {
 };
 
 /*
- * Where the head is not what was written (query_read_some_sealed_blob()) its times may be all the
+ * Where the head is not what was written (query_read_some_blob()) its times may be all the
  * same: then it has nothing behind it. t is room to work in. -EBADMSG, -ENOMEM
  */
 int fold_times_read(const void *head, size_t len, bool is_whole, struct table *t,

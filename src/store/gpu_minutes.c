@@ -121,7 +121,7 @@ int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	data = query_read_sealed_blob(&q, gpu_minutes_row_id(s), &len);
+	data = query_read_blob(&q, gpu_minutes_row_id(s), &len);
 	r = gpu_minutes_add_row(s, data, len, work);
 	return r == -ENOMEM ? store_no_memory(store, err) : r;
 }

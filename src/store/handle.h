@@ -60,10 +60,9 @@ struct tick_writing {
 
 struct store {
 	sqlite3 *db;
-	bool is_borrowed;     /* store_borrow() */
-	struct store *teller; /* of a borrowed one: who is told of damage */
-	char *path;	      /* as it was given: for messages */
-	int migrated_from;    /* the layout that opening it found; 0: ours, or none */
+	bool is_borrowed;			   /* store_borrow() */
+	struct store *teller;			   /* of a borrowed one: who is told of damage */
+	char *path;				   /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
 	uint64_t patience_ns, waited_ns;	   /* patience.h */
@@ -87,7 +86,6 @@ struct store {
 	struct left_fold *left;	 /* what is being folded for another (fold.h); NULL: nothing */
 	struct left_fold *own;	 /* what is being folded of writing.recorder; the same */
 	struct damages damages;	 /* that were met */
-	uint64_t newer_bytes;	 /* of PATH-spool-newer, when it was looked through (spool.c) */
 	uint64_t aside_wall_ns;	 /* when the spool was set aside; 0: it was not, or that is told */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };

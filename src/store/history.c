@@ -2,7 +2,6 @@
 #include "base/unknown.h"
 #include "store/rollup.h"
 #include "store/timeline.h"
-#include "store/timeline_minute.h"
 
 /* ---- samples ---- */
 

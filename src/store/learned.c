@@ -8,7 +8,7 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "store/failure.h"
-#include "store/learned_columns.h"
+#include "store/tables.h"
 #include "store/query.h"
 #include "store/rows.h"
 #include "store/store.h"
@@ -164,10 +164,7 @@ static int open_kind(struct store *store, enum statement by_exact, const struct 
 		return r;
 	query_bind_i64(q, (int64_t)kind->class->rungs[kind->rung]);
 	query_bind_i64(q, as_i64(kind->until_wall_ns));
-	if (u64_known(kind->uid))
-		query_bind_i64(q, (int64_t)kind->uid);
-	else
-		query_bind_text(q, NULL);
+	query_bind_i64_if(q, u64_known(kind->uid), (int64_t)kind->uid);
 	query_bind_i64(q, (int64_t)kind->limit);
 	return 0;
 }

@@ -12,10 +12,9 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "model/estimate.h"
+#include "model/run_record.h"
 #include "model/job.h"
 #include "model/pattern.h"
-#include "model/run.h"
 
 struct store;
 

@@ -1,14 +1,16 @@
-/*
- * list - attempts as they are listed, without their parts.
- */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/damage.h"
+#include "store/handle.h"
 #include "store/query.h"
 #include "store/read.h"
+
+/*
+ * list - attempts as they are listed, without their parts.
+ */
 
 void attempt_list_release(struct attempt_list *list)
 {
@@ -32,21 +34,6 @@ static int check_since(struct store *store, const struct attempt *a, uint64_t si
 	return r;
 }
 
-static int list_add(struct attempt_list *list, size_t *cap, const struct attempt *a)
-{
-	if (list->n == *cap) {
-		size_t more = *cap ? *cap * 2 : 16;
-		struct attempt *items = reallocarray(list->items, more, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		list->items = items;
-		*cap = more;
-	}
-	list->items[list->n++] = *a;
-	return 0;
-}
-
 static void list_reverse(struct attempt_list *list)
 {
 	for (size_t i = 0, k = list->n; i + 1 < k; i++) {
@@ -57,23 +44,18 @@ static void list_reverse(struct attempt_list *list)
 	}
 }
 
-static int leave_out(struct store *store, const struct attempt *a, struct err *err)
-{
-	const int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
-	const struct damage d = { DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns };
-
-	return damage_leave_out(store, &d, err);
-}
-
 /* 0: this row is not for the list. */
 static int list_read_row(struct query *q, const struct attempt_filter *filter, struct attempt *a,
 			 struct arena *arena, struct err *err)
 {
 	bool matches = false;
 	int r = attempt_read_row(q, a, arena, err);
+	int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
 
 	if (r == -EBADMSG && !filter->is_strict)
-		return leave_out(q->store, a, err);
+		return damage_leave_out(
+			q->store, &(struct damage){ DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns },
+			err);
 	if (r == 0)
 		r = check_since(q->store, a, filter->since_wall_ns, &matches, err);
 	return r < 0 ? r : matches;
@@ -90,19 +72,15 @@ static int list_fill(struct query *q, const struct attempt_filter *filter,
 		struct attempt a;
 
 		r = list_read_row(q, filter, &a, &list->arena, err);
-		if (r > 0 && list_add(list, &cap, &a) < 0)
-			r = err_set(err, -ENOMEM, "no memory left to list the attempts");
 		if (r < 0)
 			return r;
+		if (r == 0)
+			continue;
+		if (ARRAY_RESERVE(list->items, cap, list->n + 1) < 0)
+			return err_set(err, -ENOMEM, "no memory left to list the attempts");
+		list->items[list->n++] = a;
 	}
 	return r < 0 ? r : 0;
-}
-
-static enum statement list_statement(const struct attempt_filter *filter)
-{
-	if (filter->submission)
-		return STATEMENT_FIND_SUBMISSION;
-	return filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS;
 }
 
 static void list_bind(struct query *q, const struct attempt_filter *filter)
@@ -129,10 +107,13 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	enum statement id = filter->submission	   ? STATEMENT_FIND_SUBMISSION
+			    : filter->running_only ? STATEMENT_LIST_RUNNING
+						   : STATEMENT_LIST_ATTEMPTS;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, list_statement(filter), &q, err);
+		r = query_open(store, id, &q, err);
 	if (r < 0)
 		return r;
 	list_bind(&q, filter);
@@ -142,5 +123,22 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	list_reverse(&list);
 	*ret = list;
 	list = (struct attempt_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+bool store_version_is_ours(uint64_t before, uint64_t after)
+{
+	return before >> 32 == after >> 32;
+}
+
+int store_read_version(struct store *store, uint64_t *ret, struct err *err)
+{
+	int64_t version = 0;
+	int r = query_read_number(store, STATEMENT_DATA_VERSION, 0, &version, err);
+
+	if (r < 0)
+		return r;
+	/* SQLite counts what others write; the lower half is ours. */
+	*ret = ((uint64_t)version << 32) + store->n_attempt_writes;
 	return 0;
 }

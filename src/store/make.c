@@ -15,7 +15,7 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "store/journal.h"
-#include "store/migrate.h"
+#include "store/layout.h"
 #include "store/sqlite.h"
 #include "store/store.h"
 
@@ -43,7 +43,7 @@ static unsigned char *make_image(const char *name, size_t *ret_len)
 	sqlite3_int64 len = 0;
 	unsigned char *image;
 
-	if (sqlite3_open(":memory:", &db) != SQLITE_OK || layout_make_new(db) != SQLITE_OK)
+	if (sqlite3_open(":memory:", &db) != SQLITE_OK || layout_make(db) != SQLITE_OK)
 		return NULL;
 	image = sqlite3_serialize(db, "main", &len, 0);
 	if (!image || len < AT_LAYOUT)
@@ -140,5 +140,5 @@ bool store_is_ready(const char *path)
 
 	return fd >= 0 &&
 	       pread(fd, &layout, sizeof(layout), AT_LAYOUT) == (ssize_t)sizeof(layout) &&
-	       be32toh(layout) >= (uint32_t)layout_latest;
+	       be32toh(layout) == LAYOUT;
 }

@@ -96,7 +96,7 @@ static int add_wanted(struct minute_window *m, enum statement id, int64_t high, 
 		r = query_step(&q, err);
 		if (r > 0) {
 			size_t len;
-			const void *data = query_read_sealed_blob(&q, key, &len);
+			const void *data = query_read_blob(&q, key, &len);
 
 			r = add(m, m->wanted.ids[i], data, len, err);
 		}
@@ -118,7 +118,7 @@ static int add_range(struct minute_window *m, enum statement id, int64_t high, i
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t process = query_read_i64(&q);
 		size_t len;
-		const void *data = query_read_sealed_blob(&q, high << CHUNK_BITS | process, &len);
+		const void *data = query_read_blob(&q, high << CHUNK_BITS | process, &len);
 
 		r = process_set_has(&m->wanted, process) ? add(m, process, data, len, err) : 0;
 	}
@@ -168,7 +168,7 @@ static int add_fold(struct minute_window *m, int64_t rolled_to, struct query *q,
 {
 	bool is_whole;
 	size_t len;
-	const void *head = query_read_some_sealed_blob(q, m->fold, &len, &is_whole);
+	const void *head = query_read_some_blob(q, m->fold, &len, &is_whole);
 	int r = read_times(m, head, len, is_whole, err);
 
 	if (r <= 0)

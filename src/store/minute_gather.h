@@ -14,7 +14,7 @@
 #include "store/fold_times.h"
 #include "store/gpu_minutes.h"
 #include "store/minute_sums.h"
-#include "store/process_set.h"
+#include "store/process.h"
 #include "store/rollup.h"
 #include "store/store.h"
 

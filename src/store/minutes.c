@@ -17,26 +17,22 @@ int store_read_minutes(struct store *store, const struct minute_filter *filter, 
 	return r;
 }
 
-/* An average of whole things, as one of them would be told. */
+/* An average of whole things is rounded to one of them. */
 static uint64_t whole(double average)
 {
 	return f64_known(average) && average < (double)INT64_MAX ? (uint64_t)llround(average)
 								 : U64_UNKNOWN;
 }
 
+/* An average as the member of a sample, by its kind. */
+#define AVERAGE_F64(average_) (average_)
+#define AVERAGE_U64(average_) whole(average_)
+#define AVERAGE_MB(average_) whole(average_)
+
 void minute_row_sample(const struct minute_row *row, struct proc_sample *ret)
 {
 	*ret = row->last;
-	ret->cpu_percent = row->avg.cpu_percent;
-	ret->rss_bytes = whole(row->avg.rss_bytes);
-	ret->rss_anon_bytes = whole(row->avg.rss_anon_bytes);
-	ret->rss_file_bytes = whole(row->avg.rss_file_bytes);
-	ret->rss_shmem_bytes = whole(row->avg.rss_shmem_bytes);
-	ret->vms_bytes = whole(row->avg.vms_bytes);
-	ret->swap_bytes = whole(row->avg.swap_bytes);
-	ret->threads = whole(row->avg.threads);
-	ret->open_fds = whole(row->avg.open_fds);
-	ret->gpu_memory_bytes = whole(row->avg.gpu_memory_bytes);
-	ret->gpu_percent = row->avg.gpu_percent;
-	ret->hwm_bytes = row->max.hwm_bytes;
+#define SAMPLE_GAUGE(kind_, member_, ...) ret->member_ = AVERAGE_##kind_(row->avg.member_);
+#include "model/sample_fields.def"
+	ret->hwm_bytes = row->max.hwm_bytes; /* an average of high-water marks is none */
 }

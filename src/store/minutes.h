@@ -16,11 +16,8 @@ struct store;
 
 /* Over the samples that knew it; NaN where none did. */
 struct sample_averages {
-	double cpu_percent;
-	double rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, hwm_bytes;
-	double vms_bytes, swap_bytes;
-	double threads, open_fds;
-	double gpu_memory_bytes, gpu_percent;
+#define SAMPLE_GAUGE(kind_, member_, ...) double member_;
+#include "model/sample_fields.def"
 };
 
 /* One process in one minute. */

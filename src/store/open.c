@@ -14,7 +14,7 @@
 #include "store/handle.h"
 #include "store/journal.h"
 #include "store/make.h"
-#include "store/migrate.h"
+#include "store/layout.h"
 #include "store/patience.h"
 #include "store/query.h"
 #include "store/seen.h"
@@ -199,7 +199,6 @@ static int open_handle(const char *path, enum store_mode mode, unsigned patience
 	return connect_to(store, name, flags, patience_ms, err);
 }
 
-/* Migrations have been done by now: they may need the foreign keys off. */
 static int configure_writing(struct store *store, struct err *err)
 {
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
@@ -211,7 +210,7 @@ static int configure_writing(struct store *store, struct err *err)
  * had just been made, and the log would be overwritten. Who is just making it has
  * the lock that this waits for.
  */
-static int check_version_zero(struct store *store, int *version, struct err *err)
+static int check_empty(struct store *store, bool *is_empty, struct err *err)
 {
 	struct wal_found log;
 	int r = 0;
@@ -221,8 +220,8 @@ static int check_version_zero(struct store *store, int *version, struct err *err
 		return 0;
 	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
 		return store_failure(store, err);
-	r = layout_read_version(store, version, err);
-	if (r == 0 && *version == 0)
+	r = layout_check(store, is_empty, err);
+	if (r == 0 && *is_empty)
 		r = refuse_lost_log(store->path, err);
 	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 	return r;
@@ -232,22 +231,22 @@ static int open_to_write(const char *path, bool is_new, unsigned patience_ms, st
 			 struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
-	int version = 0, r;
+	bool is_empty = false;
+	int r;
 
 	if (!store)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
 	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
 	if (r < 0)
 		return r;
-	r = layout_read_version(store, &version, err);
-	if (r == 0 && version == 0)
-		r = check_version_zero(store, &version, err);
+	r = layout_check(store, &is_empty, err);
+	if (r == 0 && is_empty)
+		r = check_empty(store, &is_empty, err);
 	if (r < 0)
 		return r;
-	r = version < layout_latest ? layout_migrate(store, err) : journal_set_up(store, err);
+	r = is_empty ? layout_create(store, err) : journal_set_up(store, err);
 	if (r < 0)
 		return r;
-	store->migrated_from = version < layout_latest ? version : 0;
 	r = configure_writing(store, err);
 	if (r == 0 && is_new)
 		r = layout_begin_log(store, err);
@@ -260,8 +259,8 @@ static int open_to_write(const char *path, bool is_new, unsigned patience_ms, st
 }
 
 /*
- * An older database cannot be read as it is, nor one whose last writer was
- * killed while its rollback journal was in use; whoever may write it puts it right.
+ * A database whose last writer was killed while its rollback journal was in use cannot be read as
+ * it is; a process that may write it puts it right.
  */
 static int put_right(const char *path, unsigned patience_ms, struct err *err)
 {
@@ -270,18 +269,18 @@ static int put_right(const char *path, unsigned patience_ms, struct err *err)
 	return store_open_patient(path, STORE_WRITE, patience_ms, &store, err);
 }
 
-static int read_version(struct store *store, int *ret, struct err *err)
+static int check_layout(struct store *store, bool *ret_is_empty, struct err *err)
 {
-	int r = layout_read_version(store, ret, err);
+	int r = layout_check(store, ret_is_empty, err);
 
 	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
 		return r;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : layout_read_version(store, ret, err);
+	return r < 0 ? r : layout_check(store, ret_is_empty, err);
 }
 
 /* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
-static int look_again(struct store *store, int *version, struct err *err)
+static int look_again(struct store *store, bool *is_empty, struct err *err)
 {
 	struct wal_found log;
 	int r;
@@ -290,7 +289,7 @@ static int look_again(struct store *store, int *version, struct err *err)
 	if (!log.has_commit)
 		return 0;
 	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : layout_read_version(store, version, err);
+	return r < 0 ? r : layout_check(store, is_empty, err);
 }
 
 /* Ends of attempts that wait beside it: by who may write, not for long, and not for certain. */
@@ -301,27 +300,11 @@ static void take_in_kept(struct store *store, unsigned patience_ms)
 	CLEANUP(close_handle) struct store *writer = NULL;
 	unsigned ms = patience_ms < TAKE_IN_PATIENCE_MS ? patience_ms : TAKE_IN_PATIENCE_MS;
 
-	if ((!store_has_kept(store->path) && !spool_has_news(store)) ||
+	if (!store_has_kept(store->path) ||
 	    store_open_patient(store->path, STORE_WRITE, ms, &writer, NULL) < 0)
 		return;
 	damages_add(&store->damages, &writer->damages);
 	store->aside_wall_ns = writer->aside_wall_ns;
-}
-
-/* What keeps who only wants to read from it needs a reason. */
-static int bring_up_to_date(struct store *store, unsigned patience_ms, int version, struct err *err)
-{
-	struct err why = ERR_INIT;
-	int r = put_right(store->path, patience_ms, &why);
-
-	if (r == 0)
-		store->migrated_from = version;
-	if (r == 0 || r == -EPROTO || r == -EBADMSG || !err)
-		return r == 0 ? 0 : err_set(err, r, "%s", why.text);
-	return err_set(err, r,
-		       "the database is of an older proctor (its layout is %d) and must be brought "
-		       "up to date (to %d) before it can be read, which needs writing: %.400s",
-		       version, layout_latest, why.text);
 }
 
 /* As a URI: what has a meaning in one is written as its number. */
@@ -347,8 +330,8 @@ static const char *option_after(const char *path, int error)
 	return error == -EROFS && journal_cannot_change(path) ? "immutable=1" : NULL;
 }
 
-static int read_version_with(struct store *store, const char *option, unsigned patience_ms,
-			     int *ret, struct err *err)
+static int check_layout_with(struct store *store, const char *option, unsigned patience_ms,
+			     bool *ret_is_empty, struct err *err)
 {
 	CLEANUP(buf_release) struct buf uri = BUF_INIT;
 	int r;
@@ -362,39 +345,36 @@ static int read_version_with(struct store *store, const char *option, unsigned p
 	sqlite3_close(store->db);
 	store->db = NULL;
 	r = connect_to(store, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, patience_ms, err);
-	return r < 0 ? r : read_version(store, ret, err);
+	return r < 0 ? r : check_layout(store, ret_is_empty, err);
 }
 
 static int open_to_read(const char *path, unsigned patience_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
 	const char *option;
-	int version = 0, r;
+	bool is_empty = false;
+	int r;
 
 	if (!store)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
 	r = open_handle(path, STORE_READ, patience_ms, store, err);
 	if (r < 0)
 		return r;
-	r = read_version(store, &version, err);
+	r = check_layout(store, &is_empty, err);
 	option = r < 0 ? option_after(path, r) : NULL;
 	if (option)
-		r = read_version_with(store, option, patience_ms, &version, err);
-	if (r == 0 && version == 0)
-		r = look_again(store, &version, err);
+		r = check_layout_with(store, option, patience_ms, &is_empty, err);
+	if (r == 0 && is_empty)
+		r = look_again(store, &is_empty, err);
 	if (r < 0)
 		return r;
-	if (version == 0 && store_has_kept(path) && put_right(path, patience_ms, NULL) == 0)
-		r = layout_read_version(store, &version, err);
+	if (is_empty && store_has_kept(path) && put_right(path, patience_ms, NULL) == 0)
+		r = layout_check(store, &is_empty, err);
 	if (r < 0)
 		return r;
-	if (version == 0)
+	if (is_empty)
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
-	if (version < layout_latest)
-		r = bring_up_to_date(store, patience_ms, version, err);
-	if (r < 0)
-		return r;
 	take_in_kept(store, patience_ms);
 	*ret = TAKE_PTR(store);
 	return 0;
@@ -445,12 +425,6 @@ static void mend_log(struct store *store)
 	store->patience_ns = 0;
 	store->mend_boot_ns = 0;
 	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
-}
-
-int store_migrated_from(const struct store *store, int *ret_to)
-{
-	*ret_to = layout_latest;
-	return store->migrated_from;
 }
 
 void store_leave_no_log(struct store *store)

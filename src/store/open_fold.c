@@ -5,10 +5,22 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/unknown.h"
+#include "store/damage.h"
 #include "store/failure.h"
 #include "store/fold_calls.h"
-#include "store/open_fold_internal.h"
+#include "store/process.h"
 #include "store/query.h"
+
+#define NO_ROW 255
+
+/* A process of a fold, and its rows. */
+struct fold_process {
+	struct process process;
+	uint8_t row_of[CODEC_ROWS]; /* of each tick of the fold; NO_ROW */
+	uint64_t (*rows)[SAMPLE_WORDS];
+	struct fold_calls *calls; /* NULL: nobody counted them, or they were not asked for */
+};
 
 /* Of all processes: the ticks of a fold have FOLD_BYTES, and no sample takes less than two. */
 #define MAX_ROWS (1 << 20)
@@ -64,8 +76,9 @@ static bool is_wanted(const struct fold_tick *tick, const struct fold_filter *fi
 	       tick->wall_ns <= filter->until_wall_ns && !fold_tick_is_before(tick, &filter->from);
 }
 
-int open_fold_leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
-			int64_t id, uint64_t n, struct err *err)
+/* Of what is damaged no more is known than of the whole fold: when it was. */
+static int leave_out(struct store *store, const struct open_fold *fold, enum damage_kind kind,
+		     int64_t id, uint64_t n, struct err *err)
 {
 	const struct damage d = {
 		kind, id, fold->recorder, n, fold->first_ns, fold->last_ns,
@@ -74,30 +87,22 @@ int open_fold_leave_out(struct store *store, const struct open_fold *fold, enum 
 	return damage_leave_out(store, &d, err);
 }
 
-static int unpack_head(struct open_fold *fold, int64_t *ids)
-{
-	const struct buf *b = &fold->blob;
-
-	return fold->is_whole ? fold_read_head(&fold->things, b->data, b->len, ids, &fold->head,
-					       &fold->strings)
-			      : fold_read_times(b->data, b->len, ids, &fold->head);
-}
-
 /* The head, from the blob, and which ticks are told. */
 static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
 		     struct err *err)
 {
+	const struct buf *b = &fold->blob;
 	int64_t ids[CODEC_ROWS];
-	int r = unpack_head(fold, ids);
+	int r = fold->is_whole ? fold_read_head(&fold->things, b->data, b->len, ids, &fold->head,
+						&fold->strings)
+			       : fold_read_times(b->data, b->len, ids, &fold->head);
 
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
 	if (r < 0) /* it has no ticks to tell */
-		return open_fold_leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded,
-					   err);
+		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
 	if (!fold->is_whole)
-		r = open_fold_leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded,
-					err);
+		r = leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded, err);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
@@ -135,16 +140,8 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 
 static struct fold_process *add_process(struct open_fold *fold)
 {
-	if (fold->n_processes == fold->cap) {
-		size_t cap = fold->cap ? fold->cap * 2 : 16;
-		struct fold_process *processes =
-			reallocarray(fold->processes, cap, sizeof(*processes));
-
-		if (!processes)
-			return NULL;
-		fold->processes = processes;
-		fold->cap = cap;
-	}
+	if (ARRAY_RESERVE(fold->processes, fold->cap, fold->n_processes + 1) < 0)
+		return NULL;
 	return memset(&fold->processes[fold->n_processes++], 0, sizeof(*fold->processes));
 }
 
@@ -189,8 +186,8 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 		return store_no_memory(q->store, err);
 	if (r < 0) {
 		fold->n_processes--;
-		return open_fold_leave_out(q->store, fold, DAMAGED_SAMPLES,
-					   fold->id << CHUNK_BITS | p->process.id, 1, err);
+		return leave_out(q->store, fold, DAMAGED_SAMPLES,
+				 fold->id << CHUNK_BITS | p->process.id, 1, err);
 	}
 	fold->n_rows += t->n;
 	return take_table(fold, t, n_words, p) < 0 ? store_no_memory(q->store, err) : 0;
@@ -212,7 +209,7 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t id = query_read_i64(&q);
 		size_t len;
-		const void *data = query_read_sealed_blob(&q, id, &len);
+		const void *data = query_read_blob(&q, id, &len);
 
 		r = add_part(&q, fold, filter, data, len, t, err);
 	}
@@ -269,9 +266,26 @@ static int read_blob(struct store *store, struct open_fold *fold, bool also_roll
 	fold->first_ns = query_read_i64(&q);
 	fold->last_ns = query_read_i64(&q);
 	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	data = query_read_some_sealed_blob(&q, fold->id, &len, &fold->is_whole);
+	data = query_read_some_blob(&q, fold->id, &len, &fold->is_whole);
 	buf_add(&fold->blob, data, len);
 	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
+}
+
+/* folded: where the samples are; NULL: in chunks. The blob is there. */
+static int finish(struct store *store, struct open_fold **fold, const struct folded *folded,
+		  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
+{
+	int r = read_head(store, *fold, filter, err);
+
+	if (r < 0 || (*fold)->n_ticks == 0)
+		return r;
+	r = read_recorder(store, *fold, err);
+	if (r == 0 && !filter->heads_only)
+		r = folded ? take_parts(store, *fold, folded, filter, err)
+			   : read_chunks(store, *fold, filter, err);
+	if (r == 0)
+		*ret = TAKE_PTR(*fold);
+	return r;
 }
 
 int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
@@ -284,22 +298,13 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 	*ret = NULL;
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
-	r = read_head(store, fold, filter, err);
-	if (r < 0 || fold->n_ticks == 0)
-		return r;
-	r = read_recorder(store, fold, err);
-	if (r == 0 && !filter->heads_only)
-		r = read_chunks(store, fold, filter, err);
-	if (r == 0)
-		*ret = TAKE_PTR(fold);
-	return r;
+	return finish(store, &fold, NULL, filter, ret, err);
 }
 
 int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
 		   const struct fold_filter *filter, struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(folded->id);
-	int r;
 
 	*ret = NULL;
 	if (!fold)
@@ -311,15 +316,7 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	buf_add(&fold->blob, folded->head.data, folded->head.len);
 	if (buf_error(&fold->blob) < 0)
 		return store_no_memory(store, err);
-	r = read_head(store, fold, filter, err);
-	if (r < 0 || fold->n_ticks == 0)
-		return r;
-	r = read_recorder(store, fold, err);
-	if (r == 0 && !filter->heads_only)
-		r = take_parts(store, fold, folded, filter, err);
-	if (r == 0)
-		*ret = TAKE_PTR(fold);
-	return r;
+	return finish(store, &fold, folded, filter, ret, err);
 }
 
 int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
@@ -339,6 +336,8 @@ int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[C
 	return 0;
 }
 
+/* ---- a tick of it ---- */
+
 bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
 {
 	for (unsigned i = 0; i < fold->n_ticks; i++) {
@@ -348,4 +347,214 @@ bool open_fold_go_to(struct open_fold *fold, int64_t tick_id)
 		return true;
 	}
 	return false;
+}
+
+int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
+{
+	return fold->processes[i].process.id;
+}
+
+int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
+		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
+{
+	const struct fold_tick *tick = &fold->ticks[fold->current];
+	const struct fold_process *p = &fold->processes[i];
+	uint8_t row = p->row_of[tick->index];
+
+	if (row == NO_ROW)
+		return 0;
+	process_at(&p->process, tick->id, ret);
+	*ret_attempt_num = p->process.attempt_num;
+	fold_calls_tell(p->calls, tick->index, ret);
+	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
+	    0)
+		return 1;
+	return leave_out(store, fold, DAMAGED_SAMPLES, fold->id << CHUNK_BITS | p->process.id, 1,
+			 err);
+}
+
+/* The words of a thing at a tick; false: it was not there. */
+static bool words_at(const struct table *t, unsigned tick, unsigned n_words, uint64_t *ret)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		if (t->tick[i] != tick)
+			continue;
+		for (unsigned k = 0; k < n_words; k++)
+			ret[k] = t->columns[k][i];
+		return true;
+	}
+	return false;
+}
+
+static const char *string_at(const struct open_fold *fold, uint64_t number, struct arena *arena)
+{
+	return number < fold->strings.n ? arena_strdup(arena, fold->strings.items[number]) : NULL;
+}
+
+/* Items with room for one more; they have as much as the next power of two says. */
+static void *make_room(struct arena *arena, void *items, size_t n, size_t size)
+{
+	void *more;
+
+	if (n > 0 && (n & (n - 1)) != 0)
+		return items;
+	more = arena_alloc(arena, (n ? n * 2 : 1) * size);
+	if (more && n > 0)
+		memcpy(more, items, n * size);
+	return more;
+}
+
+static int add_gpu(struct snapshot *s, const uint64_t *words)
+{
+	struct gpu_sample *gpus = make_room(&s->arena, s->gpus, s->n_gpus, sizeof(*gpus));
+
+	if (!gpus)
+		return -ENOMEM;
+	s->gpus = gpus;
+	return gpu_from_words(words, &gpus[s->n_gpus++]);
+}
+
+static int add_progress(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
+{
+	struct job_progress *items =
+		make_room(&s->arena, s->progress, s->n_progress, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	s->progress = items;
+	items += s->n_progress++;
+	*items = (struct job_progress){
+		.job_id = string_at(fold, words[PROGRESS_JOB], &s->arena),
+		.status = string_at(fold, words[PROGRESS_STATUS], &s->arena),
+	};
+	return progress_from_words(words, items);
+}
+
+/* The one without a path says that somebody looked. */
+static int add_cgroup(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
+{
+	struct cgroup_sample *items =
+		make_room(&s->arena, s->cgroups, s->n_cgroups, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	s->cgroups = items;
+	if (!u64_known(words[CGROUP_PATH]))
+		return 0;
+	items += s->n_cgroups++;
+	cgroup_sample_init(items); /* not all of it is in the record */
+	items->path = string_at(fold, words[CGROUP_PATH], &s->arena);
+	return cgroup_from_words(words, items);
+}
+
+static int tell_things(const struct open_fold *fold, enum tick_list list,
+		       struct fold_reader *things, struct table *t, struct snapshot *ret)
+{
+	unsigned tick = fold->ticks[fold->current].index;
+	uint64_t words[WORDS_MAX];
+	int r;
+
+	while ((r = fold_read_thing(things, list, t)) > 0) {
+		if (!words_at(t, tick, list_words[list], words))
+			continue;
+		r = list == LIST_GPUS	    ? add_gpu(ret, words)
+		    : list == LIST_PROGRESS ? add_progress(fold, ret, words)
+					    : add_cgroup(fold, ret, words);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
+{
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	struct fold_reader things = fold->things;
+	unsigned tick = fold->ticks[fold->current].index;
+	int r = t ? 0 : -ENOMEM;
+
+	if (r == 0 && u64_known(fold->head.columns[HEAD_HAS_GPUS][tick])) {
+		ret->gpus = arena_alloc(&ret->arena, sizeof(*ret->gpus)); /* none is not unknown */
+		r = ret->gpus ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		r = tell_things(fold, LIST_GPUS, &things, t, ret);
+	if (r == 0)
+		r = tell_things(fold, LIST_PROGRESS, &things, t, ret);
+	return r < 0 ? r : tell_things(fold, LIST_CGROUPS, &things, t, ret);
+}
+
+/*
+ * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks are
+ * few, so where all names are lost to damage it is taken for one of the host.
+ */
+static enum snapshot_covers covers_of(const struct open_fold *fold, const struct snapshot *s)
+{
+	if (fold->recorder > 0)
+		return COVERS_JOB;
+	return s->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST : COVERS_LOOK;
+}
+
+static int tell_host(const struct open_fold *fold, struct snapshot *ret)
+{
+	unsigned tick = fold->ticks[fold->current].index;
+	uint64_t words[HEAD_WORDS];
+	int r;
+
+	for (unsigned k = 0; k < HEAD_WORDS; k++)
+		words[k] = fold->head.columns[k][tick];
+	memcpy(ret->boot_id, fold->boot_id, sizeof(ret->boot_id));
+	ret->pressure_level = string_at(fold, words[HEAD_LEVEL], &ret->arena);
+	r = host_from_words(words, ret);
+	ret->covers = covers_of(fold, ret);
+	return r;
+}
+
+static int tell_processes(struct store *store, const struct open_fold *fold, unsigned parts,
+			  struct snapshot *ret, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
+		struct proc_sample sample;
+		int num;
+
+		r = open_fold_sample(store, fold, i, &sample, &num, err);
+		if (r > 0) {
+			struct proc_sample *p = snapshot_add_process(ret);
+
+			if (p)
+				*p = sample;
+			if (p && parts & FOLD_ATTEMPTS)
+				p->attempt_id = fold->processes[i].process.attempt_id;
+			r = p ? 0 : store_no_memory(store, err);
+		}
+	}
+	return r;
+}
+
+/* What of the tick makes no sense is left out, and nothing else of it. */
+static int settle(struct store *store, const struct open_fold *fold, int r, struct err *err)
+{
+	if (r == -ENOMEM)
+		return store_no_memory(store, err);
+	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, fold->ticks[fold->current].id, 1, err)
+		     : 0;
+}
+
+int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
+		       struct snapshot *ret, struct err *err)
+{
+	int r = parts & FOLD_HOST ? settle(store, fold, tell_host(fold, ret), err) : 0;
+
+	ret->recorder = fold->recorder;
+	if (r == 0 && parts & FOLD_THINGS && fold->is_whole)
+		r = settle(store, fold, tell_all_things(fold, ret), err);
+	if (r == 0 && parts & FOLD_PROCESSES)
+		r = tell_processes(store, fold, parts, ret, err);
+	if (r == 0 && ret->covers == COVERS_JOB)
+		ret->covered_job = fold->job_id;
+	else if (r == 0 && ret->covers == COVERS_LOOK && ret->n_processes > 0 && fold->is_whole)
+		ret->covered_job = ret->processes[0].job_id;
+	return r;
 }

@@ -28,14 +28,6 @@ static uint64_t count_key(const struct phase_mark *mark)
 	return ((uint64_t)mark->attempt_id << 32) ^ (uint32_t)(mark->phase.rank + 1);
 }
 
-static void bind_rank(struct query *q, int rank)
-{
-	if (rank >= 0)
-		query_bind_i64(q, rank);
-	else
-		query_bind_text(q, NULL);
-}
-
 /* Counting them at each mark would take longer with every one. */
 static int count(struct store *store, const struct phase_mark *mark, uint64_t *ret, struct err *err)
 {
@@ -48,7 +40,7 @@ static int count(struct store *store, const struct phase_mark *mark, uint64_t *r
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, mark->attempt_id);
-	bind_rank(&q, mark->phase.rank);
+	query_bind_i64_if(&q, mark->phase.rank >= 0, mark->phase.rank);
 	r = query_step(&q, err);
 	*ret = r > 0 ? (uint64_t)query_read_i64(&q) : 0;
 	return r < 0 ? r : query_run(&q, err);
@@ -73,7 +65,7 @@ static int add_phase(struct store *store, struct phase_mark *mark, struct err *e
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, mark->attempt_id);
-	bind_rank(&q, mark->phase.rank);
+	query_bind_i64_if(&q, mark->phase.rank >= 0, mark->phase.rank);
 	query_bind_i64(&q, mark->phase.pid);
 	query_bind_text(&q, mark->phase.name);
 	query_bind_i64(&q, (int64_t)mark->phase.entered_wall_ns);

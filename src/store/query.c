@@ -62,45 +62,28 @@ void query_bind_i64(struct query *q, int64_t v)
 	note(q, sqlite3_bind_int64(q->stmt, ++q->next, v));
 }
 
+void query_bind_i64_if(struct query *q, bool is_known, int64_t v)
+{
+	note(q, is_known ? sqlite3_bind_int64(q->stmt, q->next + 1, v)
+			 : sqlite3_bind_null(q->stmt, q->next + 1));
+	q->next++;
+}
+
 void query_bind_text(struct query *q, const char *s)
 {
 	note(q, sqlite3_bind_text(q->stmt, ++q->next, s, -1, SQLITE_STATIC));
 }
 
-void query_bind_f64(struct query *q, double v)
-{
-	note(q, sqlite3_bind_double(q->stmt, ++q->next, v));
-}
-
-void query_bind_text_n(struct query *q, const char *s, size_t n)
-{
-	note(q, sqlite3_bind_text64(q->stmt, ++q->next, s, n, SQLITE_STATIC, SQLITE_UTF8));
-}
-
 /* Signed, as that is at most 4 bytes in the file. */
-static int32_t sum_up(const void *data, size_t len)
-{
-	uint64_t hash = hash_bytes(HASH_INIT, data, len);
-
-	return (int32_t)(uint32_t)(hash ^ hash >> 32);
-}
-
-/* The same of 24 bits: that is one byte less, which the empty sum beside it takes. */
 static int32_t seal_up(int64_t key, const void *data, size_t len)
 {
 	uint64_t word = htole64((uint64_t)key);
 	uint64_t hash = hash_bytes(hash_bytes(HASH_INIT, &word, sizeof(word)), data, len);
 
-	return (int32_t)((uint32_t)(hash ^ hash >> 24 ^ hash >> 48) << 8) >> 8;
+	return (int32_t)(uint32_t)(hash ^ hash >> 32);
 }
 
-void query_bind_blob(struct query *q, const void *data, size_t len)
-{
-	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
-	note(q, sqlite3_bind_int(q->stmt, ++q->next, sum_up(data, len)));
-}
-
-void query_bind_sealed_blob(struct query *q, int64_t key, const void *data, size_t len)
+void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
 	note(q, sqlite3_bind_int(q->stmt, ++q->next, seal_up(key, data, len)));
@@ -143,49 +126,22 @@ const char *query_read_text(struct query *q)
 	return (const char *)sqlite3_column_text(q->stmt, q->next++);
 }
 
-/* Whether the sum that is read next is that of the data. What older layouts wrote has none. */
-static bool has_its_sum(const struct query *q, const void *data, size_t len)
-{
-	return query_is_null(q) || sqlite3_column_int64(q->stmt, q->next) == sum_up(data, len);
-}
-
-static const void *read_some_blob(struct query *q, size_t *ret_len, bool *ret_is_whole)
+const void *query_read_some_blob(struct query *q, int64_t key, size_t *ret_len, bool *ret_is_whole)
 {
 	const void *data = sqlite3_column_blob(q->stmt, q->next);
 
 	*ret_len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 	q->next++;
-	*ret_is_whole = has_its_sum(q, data, *ret_len);
+	*ret_is_whole = !query_is_null(q) &&
+			sqlite3_column_int64(q->stmt, q->next) == seal_up(key, data, *ret_len);
 	q->next++;
 	return data ? data : "";
 }
 
-const void *query_read_blob(struct query *q, size_t *ret_len)
+const void *query_read_blob(struct query *q, int64_t key, size_t *ret_len)
 {
 	bool is_whole;
-	const void *data = read_some_blob(q, ret_len, &is_whole);
-
-	if (!is_whole)
-		*ret_len = 0;
-	return data;
-}
-
-const void *query_read_some_sealed_blob(struct query *q, int64_t key, size_t *ret_len,
-					bool *ret_is_whole)
-{
-	const void *data = read_some_blob(q, ret_len, ret_is_whole);
-
-	if (!query_is_null(q) &&
-	    sqlite3_column_int64(q->stmt, q->next) != seal_up(key, data, *ret_len))
-		*ret_is_whole = false;
-	q->next++;
-	return data;
-}
-
-const void *query_read_sealed_blob(struct query *q, int64_t key, size_t *ret_len)
-{
-	bool is_whole;
-	const void *data = query_read_some_sealed_blob(q, key, ret_len, &is_whole);
+	const void *data = query_read_some_blob(q, key, ret_len, &is_whole);
 
 	if (!is_whole)
 		*ret_len = 0;
@@ -231,6 +187,34 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
+int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, key);
+	return query_run(&q, err);
+}
+
+int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
+		      struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	if (sqlite3_bind_parameter_count(q.stmt) > 0)
+		query_bind_i64(&q, key);
+	r = query_step(&q, err);
+	if (r <= 0 || query_is_null(&q))
+		return r < 0 ? r : 0;
+	*ret = query_read_i64(&q);
+	return 1;
+}
+
 static int set_synchronous(struct store *store, int level, struct err *err)
 {
 	char sql[48];
@@ -239,17 +223,6 @@ static int set_synchronous(struct store *store, int level, struct err *err)
 	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
 		       ? 0
 		       : store_failure(store, err);
-}
-
-static int get_synchronous(struct store *store, int *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_SYNCHRONOUS, &q, err);
-
-	if (r == 0)
-		r = query_step(&q, err);
-	*ret = r > 0 ? (int)query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
 }
 
 static bool has_log(const struct store *store)
@@ -266,6 +239,7 @@ int durability_raise(struct store *store, struct err *err)
 
 int durability_lower(struct store *store, int *ret_before, struct err *err)
 {
+	int64_t level = 0;
 	int r;
 
 	if (has_log(store)) {
@@ -273,9 +247,10 @@ int durability_lower(struct store *store, int *ret_before, struct err *err)
 		store->syncs_log = false;
 		return 0;
 	}
-	r = get_synchronous(store, ret_before, err);
-	if (r < 0 || *ret_before <= SYNCHRONOUS_NORMAL)
-		return r;
+	r = query_read_number(store, STATEMENT_SYNCHRONOUS, 0, &level, err);
+	*ret_before = (int)level;
+	if (r < 0 || level <= SYNCHRONOUS_NORMAL)
+		return r < 0 ? r : 0;
 	return set_synchronous(store, SYNCHRONOUS_NORMAL, err);
 }
 

@@ -43,12 +43,10 @@ int query_open(struct store *store, enum statement id, struct query *ret, struct
 void query_close(struct query *q);
 
 void query_bind_i64(struct query *q, int64_t v);
-void query_bind_f64(struct query *q, double v);
-void query_bind_text(struct query *q, const char *s); /* NULL is NULL */
-void query_bind_text_n(struct query *q, const char *s, size_t n);
-void query_bind_blob(struct query *q, const void *data, size_t len); /* and its sum, behind it */
-/* And its seal behind it: a sum of the row's key and of the data. */
-void query_bind_sealed_blob(struct query *q, int64_t key, const void *data, size_t len);
+void query_bind_i64_if(struct query *q, bool is_known, int64_t v); /* else NULL */
+void query_bind_text(struct query *q, const char *s);		   /* NULL is NULL */
+/* And its seal behind it: a hash of the row's key and of the data. */
+void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
 
 /* 1: there is a row, to be read from its first column. 0: no more. */
@@ -58,24 +56,29 @@ bool query_is_null(const struct query *q);    /* what is read next */
 int64_t query_read_i64(struct query *q);      /* NULL is 0 */
 const char *query_read_text(struct query *q); /* lives until the next step; NULL is NULL */
 /*
- * The next column, and the one behind it, which is its sum. Lives until the next step. Never NULL;
- * empty, which no blob of ours is, where it is not the one that was written.
+ * The next column, and the one behind it, which is its seal; key is that of its row. Lives until
+ * the next step. Never NULL; empty, which no blob of ours is, where it is not the one that was
+ * written.
  */
-const void *query_read_blob(struct query *q, size_t *ret_len);
-/*
- * The same for one that has its seal behind that: key is that of its row. What older layouts wrote
- * has a sum and no seal.
- */
-const void *query_read_sealed_blob(struct query *q, int64_t key, size_t *ret_len);
-/* For who can make use of some of it: whether it is the one that was written. */
-const void *query_read_some_sealed_blob(struct query *q, int64_t key, size_t *ret_len,
-					bool *ret_is_whole);
+const void *query_read_blob(struct query *q, int64_t key, size_t *ret_len);
+/* The same for a reader that can use a part of it: whether it is the one that was written. */
+const void *query_read_some_blob(struct query *q, int64_t key, size_t *ret_len, bool *ret_is_whole);
 /* Strings go into the arena, or live until the next step where there is none. */
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err);
 
 /* Runs it to its end; then it can be bound anew. */
 int query_run(struct query *q, struct err *err);
+
+/* Runs a statement whose only value is the key. */
+int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err);
+
+/*
+ * The number that a statement reads, whose only value, if it has one, is the key. 1: it is in
+ * *ret. 0: there is no row, or it is NULL, and *ret stays as it is.
+ */
+int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
+		      struct err *err);
 
 /* ---- transactions ---- */
 

@@ -112,21 +112,16 @@ static uint64_t file_bytes(const char *path, const char *suffix)
 	return stat(name, &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static uint64_t spool_bytes(const char *db_path)
-{
-	return file_bytes(db_path, "-spool") + file_bytes(db_path, "-spool-newer");
-}
-
 uint64_t space_beside(const struct store *store, const struct retention_policy *policy)
 {
-	return spool_bytes(store->path) +
+	return file_bytes(store->path, "-spool") +
 	       (policy->jsonl_path ? jsonl_count_bytes(policy->jsonl_path) : 0);
 }
 
 uint64_t store_drop_logs(const char *db_path, const struct retention_policy *policy)
 {
 	const char *log = policy->jsonl_path;
-	uint64_t database = file_bytes(db_path, "") + spool_bytes(db_path), n = 0;
+	uint64_t database = file_bytes(db_path, "") + file_bytes(db_path, "-spool"), n = 0;
 
 	if (!policy->max_bytes || !log)
 		return 0;

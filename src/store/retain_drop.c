@@ -159,7 +159,7 @@ static int put_thin(struct slice *slice, const struct curve *curve, struct err *
 	table_write(&bytes, &curve->t, POINT_WORDS, NULL);
 	if (buf_error(&bytes) < 0)
 		return store_no_memory(slice->store, err);
-	query_bind_sealed_blob(&q, points_key(curve->attempt, curve->fold), bytes.data, bytes.len);
+	query_bind_blob(&q, points_key(curve->attempt, curve->fold), bytes.data, bytes.len);
 	query_bind_i64(&q, curve->attempt);
 	query_bind_i64(&q, curve->fold);
 	return query_run(&q, err);
@@ -183,7 +183,7 @@ static int next_curve(struct slice *slice, int64_t cutoff_ns, struct curve *ret,
 	ret->fold = query_read_i64(&q);
 	ret->last_ns = query_read_i64(&q);
 	ret->has_end = query_read_i64(&q);
-	data = query_read_sealed_blob(&q, points_key(ret->attempt, ret->fold), &len);
+	data = query_read_blob(&q, points_key(ret->attempt, ret->fold), &len);
 	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, &ret->t) < 0) {
 		slice->run->result.n_damaged++;
 		ret->t.n = 0;

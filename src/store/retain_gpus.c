@@ -70,7 +70,7 @@ static int put_row(struct gpu_rolling *g, struct err *err)
 	if (buf_error(&g->bytes) < 0)
 		return store_no_memory(g->store, err);
 	query_bind_i64(&q, gpu_minutes_row_id(&g->sums));
-	query_bind_sealed_blob(&q, gpu_minutes_row_id(&g->sums), g->bytes.data, g->bytes.len);
+	query_bind_blob(&q, gpu_minutes_row_id(&g->sums), g->bytes.data, g->bytes.len);
 	return query_run(&q, err);
 }
 
@@ -121,7 +121,7 @@ static int read_head(struct store *store, int64_t fold, struct buf *ret, struct 
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	data = query_read_sealed_blob(&q, fold, &len);
+	data = query_read_blob(&q, fold, &len);
 	buf_add(ret, data, len);
 	return buf_error(ret) < 0 ? store_no_memory(store, err) : 0;
 }

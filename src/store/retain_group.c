@@ -8,22 +8,15 @@
 #include "store/handle.h"
 #include "store/rollup.h"
 
-static int run_for(struct fold_group *g, enum statement id, int64_t fold, struct err *err)
+static int drop_fold(struct fold_group *g, int64_t fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(g->store, id, &q, err);
+	int r = query_open(g->store, STATEMENT_DROP_FOLD, &q, err);
 
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, fold);
 	return query_run(&q, err);
-}
-
-static int drop_fold(struct fold_group *g, int64_t fold, struct err *err)
-{
-	int r = run_for(g, STATEMENT_LET_FOLD_GO, fold, err);
-
-	return r < 0 ? r : run_for(g, STATEMENT_DROP_FOLD, fold, err);
 }
 
 /* ---- which ---- */
@@ -55,7 +48,7 @@ static int read_folds(struct fold_group *g, struct query *q, struct err *err)
 
 		fold->id = query_read_i64(q);
 		fold->rolled_to = query_read_i64(q);
-		data = query_read_some_sealed_blob(q, fold->id, &len, &is_whole);
+		data = query_read_some_blob(q, fold->id, &len, &is_whole);
 		r = fold_times_read(data, len, is_whole, &g->t, &fold->times);
 		if (r == -ENOMEM)
 			return store_no_memory(g->store, err);
@@ -161,7 +154,6 @@ static int mark(struct fold_group *g, struct old_fold *fold, int64_t rolled_to, 
 		return r;
 	query_bind_i64(&q, fold->id);
 	query_bind_i64(&q, rolled_to);
-	query_bind_i64(&q, fold->next == 0);
 	fold->rolled_to = rolled_to;
 	return query_run(&q, err);
 }

@@ -39,7 +39,7 @@ static int count_samples(struct store *store, int64_t cutoff_ns, struct retentio
 	while ((r = query_step(&q, err)) > 0) {
 		int64_t id = query_read_i64(&q);
 		size_t len;
-		const void *data = query_read_sealed_blob(&q, id, &len);
+		const void *data = query_read_blob(&q, id, &len);
 
 		ret->removable_bytes += len;
 		if (table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0)

@@ -7,7 +7,7 @@
 #include "store/retain_group.h"
 #include "store/rollup.h"
 #include "store/tables.h"
-#include "store/totals.h"
+#include "store/so_far.h"
 
 struct rolling {
 	struct slice *slice;
@@ -66,7 +66,7 @@ static int save_hour(struct rolling *g, struct err *err)
 		return store_no_memory(g->store, err);
 	id = g->hour << ROLLUP_BITS | g->process;
 	query_bind_i64(&q, id);
-	query_bind_sealed_blob(&q, id, g->bytes.data, g->bytes.len);
+	query_bind_blob(&q, id, g->bytes.data, g->bytes.len);
 	g->hour = -1;
 	return query_run(&q, err);
 }
@@ -90,7 +90,7 @@ static int open_hour(struct rolling *g, int64_t hour, struct err *err)
 	g->hour = hour;
 	if (r == 0)
 		return 0;
-	data = query_read_sealed_blob(&q, id, &len);
+	data = query_read_blob(&q, id, &len);
 	if (rollup_read(data, len, ROLLUP_SAMPLES, &g->t, &g->rollup) < 0) {
 		g->result->n_damaged++;
 		rollup_init(&g->rollup);
@@ -140,7 +140,7 @@ static int read_chunk(struct rolling *g, const struct old_fold *fold, struct err
 	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
-	data = query_read_sealed_blob(&q, id, &len);
+	data = query_read_blob(&q, id, &len);
 	if (table_read(data, len, fold->times.n, SAMPLE_WORDS, fold->times.boot_ns, &g->samples) <
 	    0) {
 		g->result->n_damaged++;

@@ -11,19 +11,16 @@ struct gauge {
 	size_t average; /* in struct sample_averages, or of a GPU in its sample */
 };
 
-static const struct gauge sample_gauges[] = {
-	{ SAMPLE_CPU_PERCENT, offsetof(struct sample_averages, cpu_percent) },
-	{ SAMPLE_RSS_BYTES, offsetof(struct sample_averages, rss_bytes) },
-	{ SAMPLE_ANON_BYTES, offsetof(struct sample_averages, rss_anon_bytes) },
-	{ SAMPLE_FILE_BYTES, offsetof(struct sample_averages, rss_file_bytes) },
-	{ SAMPLE_SHMEM_BYTES, offsetof(struct sample_averages, rss_shmem_bytes) },
-	{ SAMPLE_HWM_BYTES, offsetof(struct sample_averages, hwm_bytes) },
-	{ SAMPLE_VMS_BYTES, offsetof(struct sample_averages, vms_bytes) },
-	{ SAMPLE_SWAP_BYTES, offsetof(struct sample_averages, swap_bytes) },
-	{ SAMPLE_THREADS, offsetof(struct sample_averages, threads) },
-	{ SAMPLE_OPEN_FDS, offsetof(struct sample_averages, open_fds) },
-	{ SAMPLE_GPU_BYTES, offsetof(struct sample_averages, gpu_memory_bytes) },
-	{ SAMPLE_GPU_PERCENT, offsetof(struct sample_averages, gpu_percent) },
+/* GAUGE_rss_bytes and so on: the places in struct rollup_minute. */
+enum sample_gauge {
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, ...) GAUGE_##member_ = gauge_,
+#include "model/sample_fields.def"
+};
+
+static const struct gauge sample_gauges[SAMPLE_N_GAUGES] = {
+#define SAMPLE_GAUGE(kind_, member_, ...) \
+	[GAUGE_##member_] = { SAMPLE_##member_, offsetof(struct sample_averages, member_) },
+#include "model/sample_fields.def"
 };
 
 static const struct gauge gpu_gauges[] = {
@@ -35,9 +32,12 @@ static const struct gauge gpu_gauges[] = {
 };
 
 /* Of words that are numbers with a point: they are added up as numbers of 1/scale. */
+#define SCALE_U64 0
+#define SCALE_MB 0
+#define SCALE_F64 PERCENT_SCALE
 static const double sample_scales[SAMPLE_WORDS] = {
-	[SAMPLE_CPU_PERCENT] = PERCENT_SCALE,
-	[SAMPLE_GPU_PERCENT] = PERCENT_SCALE,
+#define SAMPLE_GAUGE(kind_, member_, ...) [SAMPLE_##member_] = SCALE_##kind_,
+#include "model/sample_fields.def"
 };
 static const double gpu_scales[GPU_WORDS] = {
 	[GPU_UTILIZATION] = PERCENT_SCALE,
@@ -47,38 +47,36 @@ static const double gpu_scales[GPU_WORDS] = {
 	[GPU_CLOCK] = 1,
 };
 
-_Static_assert(ARRAY_SIZE(sample_gauges) == ROLLUP_GAUGES, "a minute has room for all of them");
-
 static const struct kind {
 	unsigned n_words; /* of a sample */
 	unsigned n_gauges;
-	unsigned n_always;  /* the gauges behind these are kept only where there are values */
 	unsigned left_out;  /* the word that minutes do not have */
 	bool is_told_apart; /* values that others nearly tell, see codec_table.c */
 	const struct gauge *gauges;
 	const double *scales; /* by word; 0: it is a number of whole things */
 } kinds[] = {
-	/* The start is told by the clock of its tick: not here. Without GPUs: 10. */
-	[ROLLUP_SAMPLES] = { SAMPLE_WORDS, ARRAY_SIZE(sample_gauges), 10, SAMPLE_START, true,
-			     sample_gauges, sample_scales },
-	[ROLLUP_GPUS] = { GPU_WORDS, ARRAY_SIZE(gpu_gauges), ARRAY_SIZE(gpu_gauges), GPU_WORDS,
-			  false, gpu_gauges, gpu_scales },
+	/* The start is by the clock of its tick: not here. */
+	[ROLLUP_SAMPLES] = { SAMPLE_WORDS, SAMPLE_N_GAUGES, SAMPLE_START, true, sample_gauges,
+			     sample_scales },
+	[ROLLUP_GPUS] = { GPU_WORDS, ARRAY_SIZE(gpu_gauges), GPU_WORDS, false, gpu_gauges,
+			  gpu_scales },
 };
 
 /*
- * The columns of a rollup's table; its ticks are the minutes. First comes what a chunk
- * has, so that the same values are nearly told by others (codec_table.c). Gauges are
- * kept by what is 0 in a minute in which nothing changed. Without those that are not always
- * kept that is all; with them WITH_ALL stands before it, which is no version of a table.
+ * A rollup: how many words a sample has (with WORDS_MARK), and a table whose ticks are the
+ * minutes. Its columns begin with what a chunk has, so that the same values are nearly told by
+ * others (codec_table.c). Gauges are kept by what is 0 in a minute in which nothing changed; those
+ * behind the last that has a value are left out. So words and gauges can be added: what older
+ * rollups do not have is unknown.
  */
-#define WITH_ALL 0xff
+#define WORDS_MARK 0x80u /* without it: bytes of before 0.1.0, or damage */
 enum rollup_word {
 	ROLLUP_N, /* behind the last values, which come first */
 	ROLLUP_TICK,
 	ROLLUP_GAUGE, /* GAUGE_WORDS for each */
 };
 enum gauge_word {
-	GAUGE_MISSING, /* samples that did not know it */
+	GAUGE_MISSING, /* samples that did not know it; unknown, as the others: all of them */
 	GAUGE_DOWN,    /* last - min */
 	GAUGE_UP,      /* max - last */
 	GAUGE_OVER,    /* sum - n * min */
@@ -193,7 +191,7 @@ static void gauge_to_words(const struct kind *k, const struct rollup_minute *m, 
 	uint64_t last = m->last[k->gauges[g].word];
 	bool is_known = gauge->n > 0;
 
-	ret[GAUGE_MISSING] = m->n - gauge->n;
+	ret[GAUGE_MISSING] = is_known ? m->n - gauge->n : U64_UNKNOWN;
 	ret[GAUGE_DOWN] = is_known ? last - gauge->min : U64_UNKNOWN;
 	ret[GAUGE_UP] = is_known ? gauge->max - last : U64_UNKNOWN;
 	ret[GAUGE_OVER] = is_known && u64_known(gauge->sum) ? gauge->sum - gauge->n * gauge->min
@@ -207,11 +205,12 @@ static int gauge_from_words(const struct kind *k, const uint64_t *words, struct 
 	struct rollup_gauge *gauge = &m->gauges[g];
 	uint64_t last = m->last[k->gauges[g].word], least_sum;
 
-	if (words[GAUGE_MISSING] > m->n)
-		return -EBADMSG;
-	*gauge = (struct rollup_gauge){ .n = m->n - words[GAUGE_MISSING], .min = U64_UNKNOWN };
-	if (gauge->n == 0)
+	*gauge = (struct rollup_gauge){ .min = U64_UNKNOWN };
+	if (!u64_known(words[GAUGE_MISSING]))
 		return 0;
+	if (words[GAUGE_MISSING] >= m->n)
+		return -EBADMSG;
+	gauge->n = m->n - words[GAUGE_MISSING];
 	gauge->min = u64_delta(last, words[GAUGE_DOWN]);
 	gauge->max = u64_add(last, words[GAUGE_UP]);
 	if (!u64_known(gauge->min) || !u64_known(gauge->max))
@@ -222,17 +221,17 @@ static int gauge_from_words(const struct kind *k, const uint64_t *words, struct 
 	return 0;
 }
 
-/* Behind the last values. */
-static uint64_t *column_of(const struct kind *k, struct table *t, unsigned word)
+/* Behind the last values, of which there are n_words. */
+static uint64_t *column_of(struct table *t, unsigned n_words, unsigned word)
 {
-	return t->columns[k->n_words + word];
+	return t->columns[n_words + word];
 }
 
 static void minute_to_row(const struct kind *k, const struct rollup_minute *m, struct table *t,
 			  unsigned row)
 {
-	column_of(k, t, ROLLUP_N)[row] = m->n;
-	column_of(k, t, ROLLUP_TICK)[row] = (uint64_t)m->last_tick;
+	column_of(t, k->n_words, ROLLUP_N)[row] = m->n;
+	column_of(t, k->n_words, ROLLUP_TICK)[row] = (uint64_t)m->last_tick;
 	for (unsigned i = 0; i < k->n_words; i++)
 		t->columns[i][row] = m->last[i];
 	for (unsigned g = 0; g < k->n_gauges; g++) {
@@ -240,38 +239,42 @@ static void minute_to_row(const struct kind *k, const struct rollup_minute *m, s
 
 		gauge_to_words(k, m, g, words);
 		for (unsigned i = 0; i < GAUGE_WORDS; i++)
-			column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row] = words[i];
+			column_of(t, k->n_words, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row] =
+				words[i];
 	}
 }
 
-static int minute_from_row(const struct kind *k, struct table *t, unsigned row,
-			   struct rollup_minute *m)
+/* The table has n_words and n_gauges, which may be fewer than there are now. */
+static int minute_from_row(const struct kind *k, struct table *t, unsigned n_words,
+			   unsigned n_gauges, unsigned row, struct rollup_minute *m)
 {
-	m->n = column_of(k, t, ROLLUP_N)[row];
-	m->last_tick = (int64_t)column_of(k, t, ROLLUP_TICK)[row];
+	m->n = column_of(t, n_words, ROLLUP_N)[row];
+	m->last_tick = (int64_t)column_of(t, n_words, ROLLUP_TICK)[row];
 	if (m->n == 0 || !u64_known(m->n) || m->last_tick < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < k->n_words; i++)
-		m->last[i] = t->columns[i][row];
+		m->last[i] = i < n_words ? t->columns[i][row] : U64_UNKNOWN;
 	for (unsigned g = 0; g < k->n_gauges; g++) {
-		uint64_t words[GAUGE_WORDS];
+		uint64_t words[GAUGE_WORDS] = { U64_UNKNOWN };
 
-		for (unsigned i = 0; i < GAUGE_WORDS; i++)
-			words[i] = column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row];
+		for (unsigned i = 0; g < n_gauges && i < GAUGE_WORDS; i++)
+			words[i] = column_of(t, n_words, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row];
 		if (gauge_from_words(k, words, m, g) < 0)
 			return -EBADMSG;
 	}
 	return 0;
 }
 
-/* Whether there are values of the gauges that are not always kept. */
-static bool needs_all(const struct kind *k, const struct rollup *rollup)
+/* Up to the last that has a value in any minute. */
+static unsigned count_gauges(const struct kind *k, const struct rollup *rollup)
 {
+	unsigned n = 0;
+
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++)
-		for (unsigned g = k->n_always; g < k->n_gauges; g++)
-			if (rollup->minutes[i].n > 0 && rollup->minutes[i].gauges[g].n > 0)
-				return true;
-	return false;
+		for (unsigned g = n; rollup->minutes[i].n > 0 && g < k->n_gauges; g++)
+			if (rollup->minutes[i].gauges[g].n > 0)
+				n = g + 1;
+	return n;
 }
 
 static const uint64_t *clock_of(const struct kind *k)
@@ -283,7 +286,6 @@ void rollup_write(struct buf *out, const struct rollup *rollup, enum rollup_kind
 		  struct table *t)
 {
 	const struct kind *k = &kinds[kind];
-	bool has_all = needs_all(k, rollup);
 
 	t->n = 0;
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
@@ -292,46 +294,33 @@ void rollup_write(struct buf *out, const struct rollup *rollup, enum rollup_kind
 		t->tick[t->n] = (uint8_t)i;
 		minute_to_row(k, &rollup->minutes[i], t, t->n++);
 	}
-	if (has_all)
-		buf_add_char(out, (char)WITH_ALL);
-	table_write(out, t, WORDS(k->n_words, has_all ? k->n_gauges : k->n_always), clock_of(k));
-}
-
-/* As if they had been there: no sample knew them. */
-static void add_unknown(const struct kind *k, struct table *t)
-{
-	for (unsigned i = 0; i < t->n; i++)
-		for (unsigned g = k->n_always; g < k->n_gauges; g++)
-			column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + GAUGE_MISSING)[i] =
-				column_of(k, t, ROLLUP_N)[i];
-}
-
-static ssize_t read_table(const struct kind *k, const uint8_t *data, size_t len, struct table *t)
-{
-	bool has_all = len > 0 && data[0] == WITH_ALL;
-	unsigned n_words = WORDS(k->n_words, has_all ? k->n_gauges : k->n_always);
-	ssize_t n =
-		table_read(data + has_all, len - has_all, ROLLUP_MINUTES, n_words, clock_of(k), t);
-
-	if (n < 0)
-		return -EBADMSG;
-	if (!has_all)
-		add_unknown(k, t);
-	return n + has_all;
+	buf_add_char(out, (char)(WORDS_MARK | k->n_words));
+	table_write(out, t, WORDS(k->n_words, count_gauges(k, rollup)), clock_of(k));
 }
 
 ssize_t rollup_read(const void *data, size_t len, enum rollup_kind kind, struct table *t,
 		    struct rollup *ret)
 {
 	const struct kind *k = &kinds[kind];
+	const uint8_t *bytes = data;
+	unsigned n_words, n_gauges;
 	ssize_t n;
 
 	rollup_init(ret);
-	n = read_table(k, data, len, t);
-	for (unsigned i = 0; n >= 0 && i < t->n; i++)
-		if (minute_from_row(k, t, i, &ret->minutes[t->tick[i]]) < 0)
+	n_words = len > 0 ? bytes[0] & ~WORDS_MARK : 0;
+	if (len == 0 || !(bytes[0] & WORDS_MARK) || n_words > k->n_words)
+		return -EBADMSG;
+	n = table_read(bytes + 1, len - 1, ROLLUP_MINUTES, WORDS(n_words, k->n_gauges), clock_of(k),
+		       t);
+	if (n < 0 || t->n_columns < WORDS(n_words, 0) || t->n_columns > WORDS(n_words, k->n_gauges))
+		return -EBADMSG;
+	n_gauges = (t->n_columns - WORDS(n_words, 0)) / GAUGE_WORDS;
+	if (t->n_columns != WORDS(n_words, n_gauges))
+		return -EBADMSG;
+	for (unsigned i = 0; i < t->n; i++)
+		if (minute_from_row(k, t, n_words, n_gauges, i, &ret->minutes[t->tick[i]]) < 0)
 			return -EBADMSG;
-	return n;
+	return n + 1;
 }
 
 /* ---- telling ---- */

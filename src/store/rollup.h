@@ -32,7 +32,7 @@ enum rollup_kind { ROLLUP_SAMPLES, ROLLUP_GPUS };
 /* A rollup's id is hour << ROLLUP_BITS | process; the hour is unix time by HOUR_NS. */
 #define ROLLUP_BITS 30
 
-#define ROLLUP_GAUGES 12 /* at most; which they are: rollup.c */
+#define ROLLUP_GAUGES SAMPLE_N_GAUGES /* at most: of a process; a GPU has fewer */
 
 struct rollup_gauge {
 	uint64_t n;   /* samples that knew it; 0: all else here means nothing */

@@ -37,15 +37,8 @@ static void growing_release(struct growing *g)
 /* Room for one more, cleared; NULL when memory runs out. */
 static void *growing_add(struct growing *g, size_t item_size)
 {
-	if (g->n == g->cap) {
-		size_t cap = g->cap ? g->cap * 2 : 16;
-		char *items = reallocarray(g->items, cap, item_size);
-
-		if (!items)
-			return NULL;
-		g->items = items;
-		g->cap = cap;
-	}
+	if (array_reserve(&g->items, &g->cap, g->n + 1, item_size) < 0)
+		return NULL;
 	return memset(g->items + g->n++ * item_size, 0, item_size);
 }
 

@@ -29,17 +29,10 @@ static const struct row_part attempt_parts[] = {
 int attempt_read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
 			   struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	uint64_t written_ns = 0;
-	int r = query_open(store, STATEMENT_LAST_SIGN, &q, err);
+	int64_t written_ns = 0;
+	int r = query_read_number(store, STATEMENT_LAST_SIGN, a->id, &written_ns, err);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, a->id);
-	r = query_step(&q, err);
-	if (r > 0)
-		written_ns = (uint64_t)query_read_i64(&q);
-	*ret = u64_max_known(written_ns, a->started_wall_ns);
+	*ret = u64_max_known((uint64_t)written_ns, a->started_wall_ns);
 	return r < 0 ? r : 0;
 }
 

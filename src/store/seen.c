@@ -119,30 +119,6 @@ static struct seen_row *find_row(struct seen_processes *seen, uint64_t key)
 	return &seen->rows[i];
 }
 
-/* The command line of a zombie is gone; the row keeps the one it lived with. */
-static bool is_up_to_date(const struct seen_row *row, const struct proc_sample *p,
-			  uint64_t fingerprint)
-{
-	return row->fingerprint == fingerprint || p->state == 'Z';
-}
-
-static int add_row(struct seen_processes *seen, const struct seen_row *row)
-{
-	if (seen->n == seen->cap) {
-		size_t cap = seen->cap ? seen->cap * 2 : 64;
-		struct seen_row *rows = reallocarray(seen->rows, cap, sizeof(*rows));
-
-		if (!rows)
-			return -ENOMEM;
-		seen->rows = rows;
-		seen->cap = cap;
-	}
-	if (map_put(&seen->index_of, row->key, seen->n) < 0)
-		return -ENOMEM;
-	seen->rows[seen->n++] = *row;
-	return 0;
-}
-
 int seen_process(struct store *store, int64_t attempt_id, const struct proc_sample *p,
 		 int64_t *ret_id, struct err *err)
 {
@@ -155,7 +131,8 @@ int seen_process(struct store *store, int64_t attempt_id, const struct proc_samp
 		seen_forget(store);
 	if (is_cacheable)
 		known = find_row(seen, row.key);
-	if (known && is_up_to_date(known, p, row.fingerprint)) {
+	/* The command line of a zombie is gone; the row keeps the one it lived with. */
+	if (known && (known->fingerprint == row.fingerprint || p->state == 'Z')) {
 		*ret_id = known->id;
 		return 0;
 	}
@@ -163,9 +140,13 @@ int seen_process(struct store *store, int64_t attempt_id, const struct proc_samp
 	if (r < 0)
 		return r;
 	*ret_id = row.id;
-	if (known)
+	if (known) {
 		*known = row;
-	else if (is_cacheable && add_row(seen, &row) < 0)
-		return err_set(err, -ENOMEM, "no memory left to record a tick");
+	} else if (is_cacheable) {
+		if (ARRAY_RESERVE(seen->rows, seen->cap, seen->n + 1) < 0 ||
+		    map_put(&seen->index_of, row.key, seen->n) < 0)
+			return err_set(err, -ENOMEM, "no memory left to record a tick");
+		seen->rows[seen->n++] = row;
+	}
 	return 0;
 }

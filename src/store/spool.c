@@ -18,91 +18,6 @@
 #include "store/tables.h"
 #include "store/write.h"
 
-/* ---- of a newer version ---- */
-
-bool store_has_kept_for_newer(const char *path)
-{
-	return spool_file_has_records(path, SPOOL_NEWER);
-}
-
-static bool has_own(const struct buf *bytes)
-{
-	const char *at = bytes->data, *end = bytes->data + bytes->len;
-	const void *record;
-	size_t len;
-	int next;
-
-	while ((next = spool_next(&at, end, &record, &len)) != 0)
-		if (next < 0 || !spool_record_is_newer(record, len))
-			return true;
-	return false;
-}
-
-/* This program may be the newer one by now. What was looked at is not looked at again. */
-bool spool_has_news(struct store *store)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	uint64_t used = spool_file_used(store->path, SPOOL_NEWER);
-
-	if (used == 0 || used == store->newer_bytes)
-		return false;
-	store->newer_bytes = used;
-	return spool_file_peek(store->path, SPOOL_NEWER, &bytes) < 0 || has_own(&bytes);
-}
-
-/* Those of newer programs, or the others; what is damaged is neither. False: some is. */
-static bool pick(const struct buf *bytes, bool is_newer, struct buf *ret)
-{
-	const char *at = bytes->data, *end = bytes->data + bytes->len;
-	const void *record;
-	bool is_whole = true;
-	size_t len;
-	int next;
-
-	while ((next = spool_next(&at, end, &record, &len)) != 0) {
-		is_whole &= next > 0;
-		if (next > 0 && spool_record_is_newer(record, len) == is_newer)
-			spool_add_record(ret, record, len);
-	}
-	return is_whole;
-}
-
-static int put_to_newer(const char *path, const struct buf *bytes)
-{
-	CLEANUP(buf_release) struct buf newer = BUF_INIT;
-
-	pick(bytes, true, &newer);
-	return spool_file_append_all(path, SPOOL_NEWER, &newer);
-}
-
-/* Nobody could take in what is there, and most of it is not for this program: it goes elsewhere. */
-static int move_newer(const char *path)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT, newer = BUF_INIT, own = BUF_INIT;
-	CLEANUP(close_fd) int fd = -1;
-	uint64_t now = clock_wall_ns();
-	bool is_whole;
-	int moved, r = spool_file_open(path, SPOOL_ENDS, &fd);
-
-	if (r == 0)
-		r = spool_file_read(fd, SPOOL_ENDS, &bytes);
-	if (r < 0)
-		return r;
-	is_whole = pick(&bytes, true, &newer);
-	pick(&bytes, false, &own);
-	if (newer.len == 0)
-		return -EFBIG;
-	moved = spool_file_append_all(path, SPOOL_NEWER, &newer);
-	if (moved < 0 && moved != -EFBIG)
-		return moved;
-	r = spool_file_set_aside(path, SPOOL_ENDS, now);
-	if (r == 0)
-		r = spool_file_append_all(path, SPOOL_ENDS, &own);
-	if (r == 0 && moved == 0 && is_whole) /* else doctor names it */
-		spool_file_drop_aside(path, now);
-	return r;
-}
-
 /* ---- keeping ---- */
 
 static int keep(const char *path, const struct attempt *a, bool is_bare)
@@ -111,8 +26,6 @@ static int keep(const char *path, const struct attempt *a, bool is_bare)
 	int r = spool_record_write(a, is_bare, &bytes);
 
 	if (r == 0)
-		r = spool_file_append(path, bytes.data, bytes.len);
-	if (r == -EFBIG && move_newer(path) == 0)
 		r = spool_file_append(path, bytes.data, bytes.len);
 	return r;
 }
@@ -130,7 +43,7 @@ int store_keep_end(const char *path, const struct attempt *a, struct err *err)
 
 bool store_has_kept(const char *path)
 {
-	return spool_file_has_records(path, SPOOL_ENDS);
+	return spool_file_has_records(path);
 }
 
 /* ---- taking in ---- */
@@ -205,13 +118,12 @@ static int run_sql(struct store *store, const char *sql, struct err *err)
 /* What became of the records. */
 struct intake {
 	int n_taken;
-	bool has_bad, has_newer;
+	bool has_bad;
 };
 
 /*
  * 1: it was. 0: it makes no sense, not here, or not to the database (-EINVAL), which is its own
- * fault and nobody else's. -EPROTO: it is of a newer version. After any other failure the
- * transaction is given up.
+ * fault and nobody else's. After any other failure the transaction is given up.
  */
 static int take_record(struct store *store, const void *bytes, size_t len, struct err *err)
 {
@@ -219,8 +131,6 @@ static int take_record(struct store *store, const void *bytes, size_t len, struc
 	int taken, r;
 
 	attempt_init(&a);
-	if (spool_record_is_newer(bytes, len))
-		return -EPROTO;
 	r = spool_record_read(bytes, len, &a);
 	if (r < 0)
 		return r == -EBADMSG ? 0 : store_no_memory(store, err);
@@ -250,20 +160,18 @@ static int take_records(struct store *store, const struct buf *bytes, struct int
 		r = next < 0 ? 0 : take_record(store, record, len, err);
 		intake->n_taken += r > 0;
 		intake->has_bad |= r == 0;
-		intake->has_newer |= r == -EPROTO;
-		r = r == -EPROTO ? 0 : r;
 	}
 	return r < 0 ? r : 0;
 }
 
 /* What nobody here can read is not thrown away. By who has its lock. */
-static void set_aside(struct store *store, enum spool_part part, uint64_t wall_ns)
+static void set_aside(struct store *store, uint64_t wall_ns)
 {
 	int64_t now = (int64_t)wall_ns;
 	const struct damage d = { DAMAGED_ENDS, now, 0, 1, now, now };
 
 	damage_leave_out(store, &d, NULL);
-	if (spool_file_set_aside(store->path, part, wall_ns) == 0)
+	if (spool_file_set_aside(store->path, wall_ns) == 0)
 		store->aside_wall_ns = wall_ns;
 }
 
@@ -283,54 +191,15 @@ size_t store_find_set_aside(const char *path, struct buf *out)
 	return spool_file_find_aside(path, out);
 }
 
-/* Those that wait for a newer one are moved. Without room on the disk all stay as they are. */
-static void clean_up_ends(struct store *store, int fd, const struct buf *bytes,
-			  const struct intake *intake)
-{
-	int r = intake->has_newer ? put_to_newer(store->path, bytes) : 0;
-
-	if (intake->has_bad || r == -EFBIG || r == -EBADMSG)
-		set_aside(store, SPOOL_ENDS, clock_wall_ns());
-	else if (r == 0)
-		spool_file_clear(fd);
-}
-
-/* Those that still wait stay, alone. While they are in no new file the old one is there. */
-static void clean_up_newer(struct store *store, int fd, const struct buf *bytes,
-			   const struct intake *intake)
-{
-	uint64_t now = clock_wall_ns();
-
-	if (!intake->has_newer && !intake->has_bad)
-		spool_file_clear(fd);
-	else if (intake->has_bad)
-		set_aside(store, SPOOL_NEWER, now);
-	else if (intake->n_taken == 0 || spool_file_set_aside(store->path, SPOOL_NEWER, now) < 0)
-		return;
-	if (intake->has_newer && put_to_newer(store->path, bytes) == 0 && !intake->has_bad)
-		spool_file_drop_aside(store->path, now);
-}
-
-/* What was taken in is on the disk; if not it is taken in once more, which changes nothing. */
-static void clean_up(struct store *store, enum spool_part part, int fd, const struct buf *bytes,
-		     const struct intake *intake)
-{
-	if (part == SPOOL_ENDS)
-		clean_up_ends(store, fd, bytes, intake);
-	else
-		clean_up_newer(store, fd, bytes, intake);
-}
-
 /* Locks the file, for as long as fd is open. */
-static int read_kept(struct store *store, enum spool_part part, int *ret_fd, struct buf *ret,
-		     struct err *err)
+static int read_kept(struct store *store, int *ret_fd, struct buf *ret, struct err *err)
 {
-	int r = spool_file_open(store->path, part, ret_fd);
+	int r = spool_file_open(store->path, ret_fd);
 
 	if (r == 0)
-		r = spool_file_read(*ret_fd, part, ret);
+		r = spool_file_read(*ret_fd, ret);
 	if (r == -EBADMSG)
-		set_aside(store, part, clock_wall_ns());
+		set_aside(store, clock_wall_ns());
 	if (r == 0 || r == -EBADMSG || r == -EBUSY || r == -ENOENT) /* another has it all */
 		return 0;
 	return err_set(err, r, "%s-spool cannot be read: %s", store->path, strerror(-r));
@@ -341,7 +210,7 @@ static int read_kept(struct store *store, enum spool_part part, int *ret_fd, str
  * and they do so because somebody has the lock of the database. What is cleared is on the disk
  * elsewhere: here nobody leaves it to another thread.
  */
-static int take_in(struct store *store, enum spool_part part, struct err *err)
+static int take_in(struct store *store, struct err *err)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
@@ -350,7 +219,7 @@ static int take_in(struct store *store, enum spool_part part, struct err *err)
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
-		r = read_kept(store, part, &fd, &bytes, err);
+		r = read_kept(store, &fd, &bytes, err);
 	if (r < 0 || bytes.len == 0)
 		return r;
 	r = take_records(store, &bytes, &intake, err);
@@ -359,26 +228,22 @@ static int take_in(struct store *store, enum spool_part part, struct err *err)
 	if (r < 0)
 		return r;
 	store->n_attempt_writes++;
-	if (store_settle(store) == 0)
-		clean_up(store, part, fd, &bytes, &intake);
+	if (store_settle(store) < 0) /* it is taken in once more, which changes nothing */
+		return intake.n_taken;
+	if (intake.has_bad)
+		set_aside(store, clock_wall_ns());
+	else
+		spool_file_clear(fd);
 	return intake.n_taken;
 }
 
 int store_take_in(struct store *store, struct err *err)
 {
 	uint64_t patience_ns = store->patience_ns;
-	bool has_ends = store_has_kept(store->path);
-	bool has_news = spool_has_news(store);
-	int n = 0, r = 0;
+	int r;
 
 	store->patience_ns = 0;
-	if (has_news)
-		n = take_in(store, SPOOL_NEWER, err);
-	if (n < 0)
-		store->newer_bytes = 0; /* later, then */
-	if (has_ends && n >= 0)
-		r = take_in(store, SPOOL_ENDS, err);
+	r = store_has_kept(store->path) ? take_in(store, err) : 0;
 	store->patience_ns = patience_ns;
-	r = n < 0 ? n : r < 0 ? r : n + r;
 	return r == -EBUSY ? 0 : r;
 }

@@ -42,12 +42,7 @@ bool store_tell_set_aside(struct store *store, struct buf *out);
 /* All such files that lie beside the database: one of their names, and how many there are. */
 size_t store_find_set_aside(const char *path, struct buf *out);
 
-/* Whether something waits to be taken in… */
+/* Whether something waits to be taken in. */
 bool store_has_kept(const char *path);
-/* …and something else by a newer program only, in PATH-spool-newer: it stays until one comes. */
-bool store_has_kept_for_newer(const char *path);
-
-/* For store_open(): whether some of that can be taken in by this one. Asked once. */
-bool spool_has_news(struct store *store);
 
 #endif

@@ -78,13 +78,13 @@ static void fill_up(int fd)
 
 void spool_file_prepare(const char *db_path)
 {
-	CLEANUP(free_ptr) char *name = spool_name(db_path, SPOOL_ENDS);
+	CLEANUP(free_ptr) char *name = spool_name(db_path);
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 
 	if (!name || (lstat(name, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size >= SPOOL_BYTES)))
 		return;
-	if (spool_open_or_make(db_path, SPOOL_ENDS, 0, &fd) < 0)
+	if (spool_open_or_make(db_path, 0, &fd) < 0)
 		return;
 	fill_up(fd);
 	spool_sync_folder(db_path);
@@ -99,9 +99,9 @@ char *spool_file_aside_name(const char *db_path, uint64_t wall_ns)
 		       : name;
 }
 
-int spool_file_set_aside(const char *db_path, enum spool_part part, uint64_t wall_ns)
+int spool_file_set_aside(const char *db_path, uint64_t wall_ns)
 {
-	CLEANUP(free_ptr) char *from = spool_name(db_path, part);
+	CLEANUP(free_ptr) char *from = spool_name(db_path);
 	CLEANUP(free_ptr) char *to = spool_file_aside_name(db_path, wall_ns);
 
 	if (!from || !to)
@@ -110,14 +110,6 @@ int spool_file_set_aside(const char *db_path, enum spool_part part, uint64_t wal
 		return -errno;
 	spool_file_prepare(db_path);
 	return spool_sync_folder(db_path);
-}
-
-void spool_file_drop_aside(const char *db_path, uint64_t wall_ns)
-{
-	CLEANUP(free_ptr) char *name = spool_file_aside_name(db_path, wall_ns);
-
-	if (name)
-		unlink(name);
 }
 
 static void close_folder(DIR **dir)
@@ -147,13 +139,8 @@ size_t spool_file_find_aside(const char *db_path, struct buf *out)
 
 /* ---- its head ---- */
 
-static const uint64_t max_bytes[N_SPOOL_PARTS] = {
-	[SPOOL_ENDS] = SPOOL_MAX_BYTES,
-	[SPOOL_NEWER] = SPOOL_NEWER_MAX_BYTES,
-};
-
 /* How many bytes are records; a file of zeros has none. */
-static int read_used(int fd, enum spool_part part, uint64_t *ret)
+static int read_used(int fd, uint64_t *ret)
 {
 	struct head head;
 	int r = read_at(fd, &head, sizeof(head), 0);
@@ -168,7 +155,7 @@ static int read_used(int fd, enum spool_part part, uint64_t *ret)
 	if (memcmp(head.magic, MAGIC, sizeof(head.magic)) != 0)
 		return -EBADMSG;
 	*ret = le64toh(head.used);
-	return *ret > max_bytes[part] ? -EBADMSG : 0;
+	return *ret > SPOOL_MAX_BYTES ? -EBADMSG : 0;
 }
 
 static int write_used(int fd, uint64_t used)
@@ -183,80 +170,64 @@ static int write_used(int fd, uint64_t used)
 	return r;
 }
 
-uint64_t spool_file_used(const char *db_path, enum spool_part part)
+bool spool_file_has_records(const char *db_path)
 {
 	CLEANUP(close_fd) int fd = -1;
 	uint64_t used = 0;
 
-	if (spool_open(db_path, part, O_RDONLY, &fd) < 0)
-		return 0;
-	return read_used(fd, part, &used) < 0 ? UINT64_MAX : used;
-}
-
-bool spool_file_has_records(const char *db_path, enum spool_part part)
-{
-	return spool_file_used(db_path, part) > 0;
+	if (spool_open(db_path, O_RDONLY, &fd) < 0)
+		return false;
+	return read_used(fd, &used) < 0 || used > 0;
 }
 
 /* ---- records ---- */
 
-void spool_add_record(struct buf *out, const void *bytes, size_t n)
-{
-	uint32_t len = htole32((uint32_t)n);
-	uint64_t hash = htole64(hash_bytes(HASH_INIT, bytes, n));
-
-	buf_add(out, (const char *)&len, sizeof(len));
-	buf_add(out, (const char *)&hash, sizeof(hash));
-	buf_add(out, bytes, n);
-}
-
 /* Behind the others; what is there of it if this fails is no record. */
-static int append(int fd, enum spool_part part, const struct buf *records)
+static int append(int fd, const struct buf *frame)
 {
 	uint64_t used = 0;
-	int r = read_used(fd, part, &used);
+	int r = read_used(fd, &used);
 
-	if (r == 0 && used + records->len > max_bytes[part])
+	if (r == 0 && used + frame->len > SPOOL_MAX_BYTES)
 		r = -EFBIG;
 	if (r == 0)
-		r = write_at(fd, records->data, records->len, HEAD_BYTES + (off_t)used);
+		r = write_at(fd, frame->data, frame->len, HEAD_BYTES + (off_t)used);
 	if (r == 0 && fdatasync(fd) < 0)
 		r = -errno;
-	return r < 0 ? r : write_used(fd, used + records->len);
+	return r < 0 ? r : write_used(fd, used + frame->len);
 }
 
 /* What was no spool of ours is left as it is. */
-int spool_file_append_all(const char *db_path, enum spool_part part, const struct buf *records)
-{
-	CLEANUP(close_fd) int fd = -1;
-	int r = buf_error(records);
-
-	if (r == 0)
-		r = spool_open_or_make(db_path, part, APPEND_PATIENCE_NS, &fd);
-	if (r == 0)
-		r = append(fd, part, records);
-	return r < 0 ? r : spool_sync_folder(db_path); /* who made it may have been killed since */
-}
-
 int spool_file_append(const char *db_path, const void *bytes, size_t n)
 {
-	CLEANUP(buf_release) struct buf record = BUF_INIT;
+	CLEANUP(buf_release) struct buf frame = BUF_INIT;
+	CLEANUP(close_fd) int fd = -1;
+	uint32_t len = htole32((uint32_t)n);
+	uint64_t hash = htole64(hash_bytes(HASH_INIT, bytes, n));
+	int r;
 
 	if (n > SPOOL_MAX_BYTES)
 		return -EFBIG;
-	spool_add_record(&record, bytes, n);
-	return spool_file_append_all(db_path, SPOOL_ENDS, &record);
+	buf_add(&frame, (const char *)&len, sizeof(len));
+	buf_add(&frame, (const char *)&hash, sizeof(hash));
+	buf_add(&frame, bytes, n);
+	r = buf_error(&frame);
+	if (r == 0)
+		r = spool_open_or_make(db_path, APPEND_PATIENCE_NS, &fd);
+	if (r == 0)
+		r = append(fd, &frame);
+	return r < 0 ? r : spool_sync_folder(db_path); /* who made it may have been killed since */
 }
 
-int spool_file_open(const char *db_path, enum spool_part part, int *ret_fd)
+int spool_file_open(const char *db_path, int *ret_fd)
 {
-	return spool_open_locked(db_path, part, O_RDWR, 0, ret_fd);
+	return spool_open_locked(db_path, O_RDWR, 0, ret_fd);
 }
 
-int spool_file_read(int fd, enum spool_part part, struct buf *ret)
+int spool_file_read(int fd, struct buf *ret)
 {
 	uint64_t used = 0;
-	int r = read_used(fd, part, &used);
+	int r = read_used(fd, &used);
 
 	if (r < 0 || used == 0)
 		return r;
@@ -266,14 +237,6 @@ int spool_file_read(int fd, enum spool_part part, struct buf *ret)
 	if (r == 0)
 		ret->len = (size_t)used;
 	return r;
-}
-
-int spool_file_peek(const char *db_path, enum spool_part part, struct buf *ret)
-{
-	CLEANUP(close_fd) int fd = -1;
-	int r = spool_open(db_path, part, O_RDONLY, &fd);
-
-	return r < 0 ? r : spool_file_read(fd, part, ret);
 }
 
 int spool_file_clear(int fd)

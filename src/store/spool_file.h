@@ -1,10 +1,7 @@
 /*
  * spool_file - records that wait beside the database until it can be written: PATH-spool.
  *
- * What only a newer program can read waits for one in PATH-spool-newer: it must not take the room
- * of what this one has to keep.
- *
- * The first file is made, and filled with zeros, while there is room, so that a record can be
+ * The file is made, and filled with zeros, while there is room, so that a record can be
  * put down on a disk that is full. Its beginning says how many bytes of it are records;
  * who appends writes the record first and that number then, so half a record is never one.
  * Whoever writes holds the file's flock, and has looked that it is still the one with the name
@@ -20,11 +17,8 @@
 
 #include "base/buf.h"
 
-enum spool_part { SPOOL_ENDS, SPOOL_NEWER, N_SPOOL_PARTS };
-
-#define SPOOL_BYTES 65536		/* that it has from the beginning */
-#define SPOOL_MAX_BYTES (1 << 20)	/* that are taken for records at most… */
-#define SPOOL_NEWER_MAX_BYTES (4 << 20) /* …and for those of newer programs */
+#define SPOOL_BYTES 65536	  /* that it has from the beginning */
+#define SPOOL_MAX_BYTES (1 << 20) /* that are taken for records at most */
 
 /*
  * Makes it, or fills up what is shorter than it should be. A disk without room for it is no
@@ -38,30 +32,20 @@ void spool_file_prepare(const char *db_path);
  */
 int spool_file_append(const char *db_path, const void *bytes, size_t n);
 
-/* The same for all records of spool_add_record() at once. */
-int spool_file_append_all(const char *db_path, enum spool_part part, const struct buf *records);
-void spool_add_record(struct buf *out, const void *bytes, size_t n);
-
 /* Whether there are records. Takes no lock. */
-bool spool_file_has_records(const char *db_path, enum spool_part part);
-/* How many bytes they are; UINT64_MAX where that makes no sense. */
-uint64_t spool_file_used(const char *db_path, enum spool_part part);
+bool spool_file_has_records(const char *db_path);
 
 /* To take them out. -ENOENT: there is none. -EBUSY: another has it. */
-int spool_file_open(const char *db_path, enum spool_part part, int *ret_fd);
+int spool_file_open(const char *db_path, int *ret_fd);
 
 /* All records, one behind the other: the length of each (four bytes) stands before it. */
-int spool_file_read(int fd, enum spool_part part, struct buf *ret); /* -EBADMSG */
-/* The same without the lock: what others write meanwhile may look damaged. */
-int spool_file_peek(const char *db_path, enum spool_part part, struct buf *ret);
+int spool_file_read(int fd, struct buf *ret); /* -EBADMSG */
 int spool_file_clear(int fd);
-/* Renames it to PATH-spool.damaged-WALL_NS, and makes a new SPOOL_ENDS. By who has it open. */
-int spool_file_set_aside(const char *db_path, enum spool_part part, uint64_t wall_ns);
+/* Renames it to PATH-spool.damaged-WALL_NS, and makes a new one. By who has it open. */
+int spool_file_set_aside(const char *db_path, uint64_t wall_ns);
 char *spool_file_aside_name(const char *db_path, uint64_t wall_ns); /* to be freed; NULL */
 /* How many such files there are, and the name of one of them. */
 size_t spool_file_find_aside(const char *db_path, struct buf *out);
-/* Removes that again: what it had is elsewhere. */
-void spool_file_drop_aside(const char *db_path, uint64_t wall_ns);
 
 /*
  * Steps through what was read. 1: the next record. 0: no more. -EBADMSG: what is there was not

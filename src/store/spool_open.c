@@ -17,16 +17,11 @@
 #define PAUSE_NS 5000000
 #define MAX_TRIES 100 /* to lock a file that is renamed again and again */
 
-static const char *const suffixes[N_SPOOL_PARTS] = {
-	[SPOOL_ENDS] = "-spool",
-	[SPOOL_NEWER] = "-spool-newer",
-};
-
-char *spool_name(const char *db_path, enum spool_part part)
+char *spool_name(const char *db_path)
 {
 	char *name = NULL;
 
-	return asprintf(&name, "%s%s", db_path, suffixes[part]) < 0 ? NULL : name;
+	return asprintf(&name, "%s-spool", db_path) < 0 ? NULL : name;
 }
 
 /* One with a second name may be anything: a user can give one to a file of root. */
@@ -45,9 +40,9 @@ static int check_owner(const char *db_path, const struct stat *st)
 	return -EPERM;
 }
 
-int spool_open(const char *db_path, enum spool_part part, int flags, int *ret_fd)
+int spool_open(const char *db_path, int flags, int *ret_fd)
 {
-	CLEANUP(free_ptr) char *name = spool_name(db_path, part);
+	CLEANUP(free_ptr) char *name = spool_name(db_path);
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 	int r;
@@ -99,16 +94,15 @@ static bool is_at(int fd, const char *name)
 	       own.st_ino == there.st_ino;
 }
 
-int spool_open_locked(const char *db_path, enum spool_part part, int flags, uint64_t patience_ns,
-		      int *ret_fd)
+int spool_open_locked(const char *db_path, int flags, uint64_t patience_ns, int *ret_fd)
 {
-	CLEANUP(free_ptr) char *name = spool_name(db_path, part);
+	CLEANUP(free_ptr) char *name = spool_name(db_path);
 
 	if (!name)
 		return -ENOMEM;
 	for (int i = 0; i < MAX_TRIES; i++) {
 		CLEANUP(close_fd) int fd = -1;
-		int r = spool_open(db_path, part, flags, &fd);
+		int r = spool_open(db_path, flags, &fd);
 
 		if (r == 0)
 			r = lock(fd, patience_ns);
@@ -122,10 +116,10 @@ int spool_open_locked(const char *db_path, enum spool_part part, int flags, uint
 	return -EBUSY;
 }
 
-int spool_open_or_make(const char *db_path, enum spool_part part, uint64_t patience_ns, int *ret_fd)
+int spool_open_or_make(const char *db_path, uint64_t patience_ns, int *ret_fd)
 {
 	struct stat st;
-	int r = spool_open_locked(db_path, part, O_RDWR | O_CREAT, patience_ns, ret_fd);
+	int r = spool_open_locked(db_path, O_RDWR | O_CREAT, patience_ns, ret_fd);
 
 	if (r == 0 && fstat(*ret_fd, &st) == 0 && st.st_size == 0)
 		give_to_owner(db_path, *ret_fd);

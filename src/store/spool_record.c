@@ -12,13 +12,9 @@
  * The format, the names of each table's columns, the attempt, the sheets with their ranks, the
  * notes, the rungs. How many there are of these stands before them. Behind that, and only if there
  * are any: whom it has left, with the names of these columns. The format changes with the order of
- * this: columns may come and go without, and what is new goes behind the rest, where a program that
- * does not know it does not look. An older daemon may run beside a newer program.
+ * this: columns may come and go without.
  */
 #define FORMAT 3
-#define FORMAT_LEFT_INSIDE 4 /* and their names with the others; was written for a day */
-#define FORMAT_WITHOUT_RUNGS 2
-#define FORMAT_LAST FORMAT_LEFT_INSIDE
 #define COUNT_MAX 65536
 
 static const struct column who_items[] = {
@@ -128,7 +124,6 @@ int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out)
 struct record_reader {
 	struct value_reader r;
 	struct value_names names[TABLE_COUNT];
-	enum table n_tables; /* that its format has in front */
 	struct attempt *a;
 };
 
@@ -173,23 +168,11 @@ static void read_sheet(struct record_reader *rec, struct sheet_record *sheet)
 	}
 }
 
-/* How many tables a format has; 0: it is none. */
-static enum table count_tables(int64_t format)
-{
-	return format == FORMAT			? TABLE_LEFT
-	       : format == FORMAT_LEFT_INSIDE	? TABLE_COUNT
-	       : format == FORMAT_WITHOUT_RUNGS ? TABLE_RUNG
-						: 0;
-}
-
 static void read_attempt(struct record_reader *rec)
 {
-	int64_t format = value_read_i64(&rec->r);
-
-	rec->n_tables = count_tables(format);
-	if (rec->n_tables == 0 && rec->r.error == 0)
-		rec->r.error = format > FORMAT_LAST ? -EPROTO : -EBADMSG;
-	for (enum table t = 0; rec->r.error == 0 && t < rec->n_tables; t++)
+	if (value_read_i64(&rec->r) != FORMAT && rec->r.error == 0)
+		rec->r.error = -EBADMSG;
+	for (enum table t = 0; rec->r.error == 0 && t < TABLE_LEFT; t++)
 		value_read_names(&rec->r, tables[t], &rec->names[t]);
 	for (enum table t = 0; rec->r.error == 0 && t <= TABLE_LAST_OF_ATTEMPT; t++)
 		read_row(rec, t, rec->a);
@@ -201,8 +184,7 @@ static void read_left(struct record_reader *rec)
 {
 	struct attempt *a = rec->a;
 
-	if (rec->n_tables <= TABLE_LEFT)
-		value_read_names(&rec->r, tables[TABLE_LEFT], &rec->names[TABLE_LEFT]);
+	value_read_names(&rec->r, tables[TABLE_LEFT], &rec->names[TABLE_LEFT]);
 	a->events = read_count(rec, sizeof(*a->events), &a->n_events);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_events; i++) {
 		a->events[i].wall_ns = a->events[i].key.start_ticks = U64_UNKNOWN;
@@ -221,11 +203,10 @@ static void read_lists(struct record_reader *rec)
 	a->unknowns = read_count(rec, sizeof(*a->unknowns), &a->n_unknowns);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_unknowns; i++)
 		read_row(rec, TABLE_NOTE, &a->unknowns[i]);
-	if (rec->n_tables > TABLE_RUNG)
-		a->rungs = read_count(rec, sizeof(*a->rungs), &a->n_rungs);
+	a->rungs = read_count(rec, sizeof(*a->rungs), &a->n_rungs);
 	for (size_t i = 0; rec->r.error == 0 && i < a->n_rungs; i++)
 		read_row(rec, TABLE_RUNG, &a->rungs[i]);
-	if (rec->r.error == 0 && rec->n_tables >= TABLE_LEFT && rec->r.p < rec->r.end)
+	if (rec->r.error == 0 && rec->r.p < rec->r.end)
 		read_left(rec);
 }
 
@@ -243,11 +224,4 @@ int spool_record_read(const void *bytes, size_t len, struct attempt *ret)
 		rec.r.error = -EBADMSG;
 	value_reader_close(&rec.r);
 	return rec.r.error;
-}
-
-bool spool_record_is_newer(const void *bytes, size_t len)
-{
-	int64_t format;
-
-	return value_peek_i64(bytes, len, &format) && format > FORMAT_LAST;
 }

@@ -2,10 +2,8 @@
  * spool_record - how an attempt ended, as the bytes that wait in the spool (spool.h).
  *
  * What store_begin_attempt() and store_finish_attempt() write of it, but for processes and events
- * other than those of whom it has left. A record says which columns it has: one of an older or a
- * newer version is read as far as it is understood. What it lacks is unknown, what is not known
- * here is left out. Only where a newer version has another order nothing is understood: such a
- * record waits for a program that does.
+ * other than those of whom it has left. A record says which columns it has: what it lacks is
+ * unknown, what is not known here is left out.
  */
 #ifndef PROCTOR_STORE_SPOOL_RECORD_H
 #define PROCTOR_STORE_SPOOL_RECORD_H
@@ -20,12 +18,9 @@
 int spool_record_write(const struct attempt *a, bool is_bare, struct buf *out);
 
 /*
- * Into one that attempt_init() has made, and attempt_release() ends. -EPROTO: of a newer version.
- * -EBADMSG: no record. -ENOMEM.
+ * Into one that attempt_init() has made, and attempt_release() ends. -EBADMSG: no record of this
+ * format. -ENOMEM.
  */
 int spool_record_read(const void *bytes, size_t len, struct attempt *ret);
-
-/* Whether reading it would be -EPROTO. */
-bool spool_record_is_newer(const void *bytes, size_t len);
 
 #endif

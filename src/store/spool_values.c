@@ -183,17 +183,6 @@ int64_t value_read_i64(struct value_reader *r)
 	return r->error < 0 ? 0 : (int64_t)v.word;
 }
 
-bool value_peek_i64(const void *bytes, size_t len, int64_t *ret)
-{
-	struct value_reader r = { .p = bytes, .end = (const char *)bytes + len };
-	int64_t v = value_read_i64(&r);
-
-	if (r.error < 0)
-		return false;
-	*ret = v;
-	return true;
-}
-
 static const struct column *find_column(const struct columns *columns, const struct value *name)
 {
 	for (size_t i = 0; name->tag == TAG_TEXT && i < columns->n; i++) {

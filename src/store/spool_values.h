@@ -40,8 +40,6 @@ int value_reader_open(struct value_reader *r, const void *bytes, size_t len); /*
 void value_reader_close(struct value_reader *r);
 
 int64_t value_read_i64(struct value_reader *r);
-/* The first of the bytes, without a reader. False: it is no such value. */
-bool value_peek_i64(const void *bytes, size_t len, int64_t *ret);
 
 /* The columns of a row, in the order in which they were written; NULL: there is none here. */
 #define VALUE_NAMES_MAX 256

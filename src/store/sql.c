@@ -7,7 +7,7 @@
 #include "base/macros.h"
 #include "store/failure.h"
 #include "store/handle.h"
-#include "store/migrate.h"
+#include "store/layout.h"
 #include "store/patience.h"
 #include "store/vtab.h"
 
@@ -111,23 +111,12 @@ static int fail_at(const char *text, int offset, const char *what, struct err *e
 	return err_set(err, -EINVAL, "line %d, column %d: %s", line, column, what);
 }
 
-/* What the statement lacks may be what the database should have: then it is not the statement's. */
-static int blame_layout(struct store *store, struct err *err)
-{
-	struct err missing = ERR_INIT;
-	int r = layout_check_tables(store, &missing);
-
-	if (r == 0)
-		return -EINVAL; /* as err says */
-	*err = missing;
-	return r;
-}
-
 /* at: where the statement begins in the text */
 static int fail_preparing(struct store_sql *sql, const char *text, const char *at, struct err *err)
 {
 	struct store *store = sql->store;
-	int offset = error_offset(store->db);
+	int offset = error_offset(store->db), r;
+	struct err missing = ERR_INIT;
 
 	if (sql->is_refused)
 		return refuse_writing(err);
@@ -138,7 +127,12 @@ static int fail_preparing(struct store_sql *sql, const char *text, const char *a
 	case SQLITE_RANGE:
 		fail_at(text, offset < 0 ? -1 : offset + (int)(at - text),
 			sqlite3_errmsg(store->db), err);
-		return blame_layout(store, err);
+		/* The statement may lack a table that every database has: no mistake of the user.
+		 */
+		r = layout_check_tables(store, &missing);
+		if (r < 0)
+			*err = missing;
+		return r < 0 ? r : -EINVAL;
 	default:
 		return store_failure(store, err);
 	}

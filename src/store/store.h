@@ -36,22 +36,16 @@ struct store;
 
 enum store_mode {
 	STORE_READ,  /* -ENOENT when nothing was recorded yet; makes no database */
-	STORE_WRITE, /* makes the file (0600) and brings an older one up to date */
+	STORE_WRITE, /* makes the file (0600) */
 };
 
 /*
- * -EACCES, -EROFS…: cannot be read or written. -EPROTO: made by a newer
- * proctor. -EMEDIUMTYPE: made by another program. -EBADMSG: damaged, or not a
+ * -EACCES, -EROFS…: cannot be read or written. -EPROTO: it has another
+ * layout (layout.h). -EMEDIUMTYPE: made by another program. -EBADMSG: damaged, or not a
  * database. err says it in one sentence.
  */
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
 struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. */
-
-/*
- * The layout that the database had before it was brought up to date for this handle: an older
- * proctor does not open it any more. 0: it had the latest, *ret_to, or was not there.
- */
-int store_migrated_from(const struct store *store, int *ret_to);
 
 /*
  * Closing leaves a short log beside the database, as copying it costs more than a short run. After
@@ -411,10 +405,6 @@ struct anomaly_identity {
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 		       struct anomaly_identity *ret, struct err *err);
 
-/* The same for who takes over, as it is. */
-int store_write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
-			enum episode_change change, struct err *err);
-
 struct anomaly_renewal {
 	int64_t attempt_id; /* 0: of none */
 	const struct episode *episode;
@@ -435,7 +425,7 @@ int store_set_evidence(struct store *store, const char *episode,
 struct anomaly_row {
 	int attempt_num;
 	struct episode episode;
-	const struct episode_moment *changes; /* oldest first; none of layouts before 5 */
+	const struct episode_moment *changes; /* oldest first */
 	size_t n_changes;		      /* 0: nobody asked */
 };
 typedef int anomaly_fn(void *ctx, const struct anomaly_row *row); /* non-zero stops */

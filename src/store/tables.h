@@ -3,7 +3,7 @@
  *
  * Where a table has more columns than one array (keys, or parts that are
  * written at different times) its statements name them together; see
- * statements.c. The tables themselves are made in migrate.c.
+ * statements.c. The tables themselves are made in layout.c.
  */
 #ifndef PROCTOR_STORE_TABLES_H
 #define PROCTOR_STORE_TABLES_H
@@ -39,5 +39,12 @@ extern const struct columns syscall_columns;	   /* struct syscall_use */
 extern const struct columns sample_process_columns;
 extern const struct columns sample_shared_columns;
 extern const struct columns image_columns; /* what an image says of it instead */
+
+/* What is learned from runs. */
+extern const struct columns run_owner_columns; /* struct run_record: whose it is; only read */
+extern const struct columns run_columns;       /* the rest of it */
+extern const struct columns pattern_columns;   /* struct pattern */
+extern const struct columns estimate_columns;  /* struct estimate */
+extern const struct columns score_columns;     /* struct estimate_score */
 
 #endif

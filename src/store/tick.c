@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
@@ -7,29 +8,99 @@
 #include "store/codec.h"
 #include "store/failure.h"
 #include "store/fold.h"
+#include "store/fold_calls.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/rows.h"
 #include "store/seen.h"
 #include "store/tables.h"
-#include "store/tick_fill.h"
 
-/* ---- the tick ---- */
+/* ---- a snapshot becomes the words of a tick ---- */
 
-static int list_process(struct tick_writing *w, size_t n, int64_t id, size_t index)
+static int fill_head(struct tick *t, const struct snapshot *s)
 {
-	if (n == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 64;
-		struct listed_process *listed = reallocarray(w->listed, cap, sizeof(*listed));
+	host_to_words(s, t->head);
+	t->head[HEAD_LEVEL] = tick_add_string(t, s->pressure_level);
+	t->head[HEAD_HAS_GPUS] = s->gpus ? 1 : U64_UNKNOWN;
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		uint64_t *words = tick_add(t, LIST_GPUS, (int64_t)i);
 
-		if (!listed)
+		if (!words)
 			return -ENOMEM;
-		w->listed = listed;
-		w->cap = cap;
+		gpu_to_words(&s->gpus[i], words);
 	}
-	w->listed[n] = (struct listed_process){ id, index };
+	for (size_t i = 0; i < s->n_progress; i++) {
+		uint64_t *words = tick_add(t, LIST_PROGRESS, (int64_t)i);
+
+		if (!words)
+			return -ENOMEM;
+		progress_to_words(&s->progress[i], words);
+		words[PROGRESS_JOB] = tick_add_string(t, s->progress[i].job_id);
+		words[PROGRESS_STATUS] = tick_add_string(t, s->progress[i].status);
+	}
 	return 0;
 }
+
+/* Where somebody looked and there was none, a row without a path says so. */
+static int fill_cgroups(struct tick *t, const struct snapshot *s)
+{
+	size_t n = s->cgroups && s->n_cgroups == 0 ? 1 : s->n_cgroups;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t *words = tick_add(t, LIST_CGROUPS, (int64_t)i);
+
+		if (!words)
+			return -ENOMEM;
+		memset(words, 0xff, CGROUP_WORDS * sizeof(*words)); /* all unknown */
+		if (i == s->n_cgroups)
+			continue;
+		words[CGROUP_PATH] = tick_add_string(t, s->cgroups[i].path);
+		cgroup_to_words(&s->cgroups[i], words);
+	}
+	return 0;
+}
+
+/* Also of attempts without a point: that they have rows tells that they were watched. */
+static int fill_points(struct tick *t, const struct tick_owners *owners,
+		       const struct tick_record *record)
+{
+	for (size_t k = 0; k < owners->n; k++) {
+		size_t i = owners->by_id[k].index;
+		uint64_t *words = tick_add(t, LIST_POINTS, owners->by_id[k].id);
+
+		if (!words)
+			return -ENOMEM;
+		if (record->points)
+			point_to_words(&record->points[i], words);
+		else
+			memset(words, 0xff, POINT_WORDS * sizeof(*words)); /* all unknown */
+	}
+	return 0;
+}
+
+/* w->now, which is empty, from the record, with n of the listed processes. -ENOMEM. */
+static int fill(struct tick_writing *w, const struct tick_record *record, size_t n)
+{
+	const struct snapshot *s = record->snap;
+	int r = fill_head(&w->now, s);
+
+	if (r == 0)
+		r = fill_points(&w->now, &w->owners, record);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		uint64_t *words = tick_add(&w->now, LIST_SAMPLES, w->listed[i].id);
+
+		if (!words)
+			return -ENOMEM;
+		sample_to_words(&s->processes[w->listed[i].index], s->boot_ns, words);
+	}
+	call_names_begin_tick(&w->call_names);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = tick_add_calls(&w->now, &w->call_names, w->listed[i].id,
+				   &s->processes[w->listed[i].index]);
+	return r < 0 ? r : fill_cgroups(&w->now, s);
+}
+
+/* ---- the tick ---- */
 
 /* Ids go up for ever, and have come to where a chunk's id has no room for more of them. */
 static int refuse_full(const struct store *store, const char *what, struct err *err)
@@ -45,11 +116,12 @@ static int list_processes(struct store *store, const struct tick_record *record,
 			  struct err *err)
 {
 	const struct snapshot *snap = record->snap;
+	struct tick_writing *w = &store->writing;
 	size_t n = 0;
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		const struct proc_sample *p = &snap->processes[i];
-		const struct attempt *a = tick_owner_of_process(&store->writing.owners, record, p);
+		const struct attempt *a = tick_owner_of_process(&w->owners, record, p);
 		int64_t id = 0;
 		int r;
 
@@ -60,8 +132,9 @@ static int list_processes(struct store *store, const struct tick_record *record,
 			r = refuse_full(store, "processes", err);
 		if (r < 0)
 			return r;
-		if (list_process(&store->writing, n++, id, i) < 0)
+		if (ARRAY_RESERVE(w->listed, w->cap, n + 1) < 0)
 			return store_no_memory(store, err);
+		w->listed[n++] = (struct listed_process){ id, i };
 	}
 	*ret_n = n;
 	return 0;
@@ -98,17 +171,6 @@ static size_t sort_listed(struct listed_process *listed, size_t n)
 	return kept;
 }
 
-static bool is_segment_full(const struct tick_writing *w)
-{
-	return w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
-}
-
-/* From the tick that this one would differ from. */
-static bool has_gap(const struct tick_writing *w, uint64_t wall_ns)
-{
-	return fold_has_gap((int64_t)w->before.head[HOST_WALL_NS], (int64_t)wall_ns);
-}
-
 /* Retention folds what a recorder has left, also that of one who was only asleep. */
 static int check_before(struct store *store, struct err *err)
 {
@@ -130,12 +192,14 @@ static int encode_tick(struct store *store, const struct tick_record *record, si
 		       struct err *err)
 {
 	struct tick_writing *w = &store->writing;
+	int64_t before_ns = (int64_t)w->before.head[HOST_WALL_NS];
+	bool is_full = w->n_segment >= FOLD_TICKS || w->segment_bytes >= FOLD_BYTES;
 
-	if (w->before_id && (is_segment_full(w) || has_gap(w, record->snap->wall_ns)))
+	if (w->before_id && (is_full || fold_has_gap(before_ns, (int64_t)record->snap->wall_ns)))
 		w->before_id = 0;
 	tick_reset(&w->now);
 	buf_reset(&w->bytes);
-	if (tick_fill(w, record, n) < 0)
+	if (fill(w, record, n) < 0)
 		return store_no_memory(store, err);
 	tick_write(&w->bytes, &w->now, w->before_id ? &w->before : NULL, w->before_id);
 	return buf_error(&w->bytes) < 0 ? store_no_memory(store, err) : 0;
@@ -149,11 +213,8 @@ static int add_tick(struct store *store, uint64_t wall_ns, int64_t *ret_id, stru
 	if (r < 0)
 		return r;
 	query_bind_i64(&q, store->writing.recorder);
-	if (u64_known(wall_ns))
-		query_bind_i64(&q, (int64_t)wall_ns);
-	else
-		query_bind_text(&q, NULL);
-	query_bind_blob(&q, store->writing.bytes.data, store->writing.bytes.len);
+	query_bind_i64_if(&q, u64_known(wall_ns), (int64_t)wall_ns);
+	query_bind_blob(&q, (int64_t)wall_ns, store->writing.bytes.data, store->writing.bytes.len);
 	r = query_run(&q, err);
 	*ret_id = sqlite3_last_insert_rowid(store->db);
 	return r == 0 && *ret_id > TICK_ID_MAX ? refuse_full(store, "ticks", err) : r;
@@ -229,28 +290,14 @@ static void remember_tick(struct tick_writing *w, int64_t id)
 	w->segment_bytes += w->bytes.len;
 }
 
-static int count_pending(struct store *store, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_COUNT_TICKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, store->writing.recorder);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	store->writing.n_pending = query_read_i64(&q);
-	return 0;
-}
-
 static bool is_fold_due(struct store *store)
 {
 	struct tick_writing *w = &store->writing;
 
 	if (w->n_pending >= 0)
 		w->n_pending++;
-	else if (count_pending(store, NULL) < 0)
+	else if (query_read_number(store, STATEMENT_COUNT_TICKS, w->recorder, &w->n_pending, NULL) <
+		 0)
 		return false;
 	return store->own || w->n_pending >= w->n_fold || w->segment_bytes >= FOLD_BYTES;
 }

@@ -24,27 +24,13 @@ static int compare_owners(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static int reserve(struct tick_owners *owners, size_t n)
-{
-	struct owner *by_id;
-
-	if (n <= owners->cap)
-		return 0;
-	by_id = reallocarray(owners->by_id, n, sizeof(*by_id));
-	if (!by_id)
-		return -ENOMEM;
-	owners->by_id = by_id;
-	owners->cap = n;
-	return 0;
-}
-
 /* One that has no row, or is there twice, is not there again. */
 static int sort_attempts(struct tick_owners *owners, const struct tick_record *record)
 {
 	size_t n = 0;
 
 	owners->n = 0;
-	if (reserve(owners, record->n_attempts) < 0)
+	if (ARRAY_RESERVE(owners->by_id, owners->cap, record->n_attempts) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < record->n_attempts; i++)
 		if (record->attempts[i]->id > 0)

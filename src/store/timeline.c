@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "store/failure.h"
 #include "store/query.h"
 #include "store/rollup.h"
@@ -81,24 +83,6 @@ int timeline_open(struct store *store, const struct walk_filter *filter, bool wi
 
 /* ---- periods ---- */
 
-/* The hour with minutes that comes next, or is this one. 0: none. */
-static int find_hour(struct timeline *t, uint64_t hour, uint64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(t->store,
-			   t->filter.newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
-			   &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, (int64_t)hour);
-	r = query_step(&q, err);
-	if (r <= 0 || query_is_null(&q))
-		return r < 0 ? r : 0;
-	*ret = (uint64_t)query_read_i64(&q);
-	return 1;
-}
-
 /* What is left up to the hour, or of the hour, or to the end if there is no such hour. */
 static struct period choose_period(const struct timeline *t, bool has_hour, uint64_t hour)
 {
@@ -135,14 +119,18 @@ static void narrow(const struct timeline *t, struct period *p)
 
 static int next_period(struct timeline *t, struct period *ret, struct err *err)
 {
-	uint64_t at = t->filter.newest_first ? t->last_ns : t->first_ns, hour = 0;
+	bool newest_first = t->filter.newest_first;
+	uint64_t at = newest_first ? t->last_ns : t->first_ns;
+	int64_t hour = 0;
 	int r = 0;
 
 	if (t->window && !minute_window_is_empty(t->window))
-		r = find_hour(t, at / HOUR_NS, &hour, err);
+		r = query_read_number(t->store,
+				      newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
+				      (int64_t)(at / HOUR_NS), &hour, err);
 	if (r < 0)
 		return r;
-	*ret = choose_period(t, r > 0, hour);
+	*ret = choose_period(t, r > 0, (uint64_t)hour);
 	narrow(t, ret);
 	return 0;
 }
@@ -336,4 +324,62 @@ const struct open_fold *timeline_fold(const struct timeline *t)
 struct minute_rows timeline_minute(const struct timeline *t)
 {
 	return t->minute;
+}
+
+/* Jobs, and sheets of theirs, are counted by these. */
+struct counts {
+	struct map jobs, sheets;
+};
+
+static void counts_release(struct counts *c)
+{
+	map_release(&c->jobs);
+	map_release(&c->sheets);
+}
+
+static int count(struct counts *c, const struct proc_sample *p)
+{
+	uint64_t attempt = hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id));
+	uint64_t job = hash_bytes(attempt, p->job_id, strlen(p->job_id));
+
+	if (map_put(&c->jobs, job, 0) < 0)
+		return -1;
+	return p->sheet_num < 0 ? 0
+				: map_put(&c->sheets,
+					  hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)), 0);
+}
+
+static int add_row(struct store *store, const struct minute_row *row, bool with_attempts,
+		   struct counts *c, struct snapshot *ret, struct err *err)
+{
+	struct proc_sample *p = snapshot_add_process(ret);
+
+	if (!p)
+		return store_no_memory(store, err);
+	minute_row_sample(row, p);
+	if (with_attempts)
+		p->attempt_id = row->attempt_id;
+	return count(c, p) < 0 ? store_no_memory(store, err) : 0;
+}
+
+int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
+			 struct snapshot *ret, struct err *err)
+{
+	CLEANUP(counts_release) struct counts c = { MAP_INIT, MAP_INIT };
+	int r = 0;
+
+	ret->wall_ns = m->minute * MINUTE_NS;
+	ret->resolution_seconds = MINUTE_SECONDS;
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct minute_row row;
+
+		r = minute_window_row(m->window, m->first + i, &row, err);
+		if (r > 0)
+			r = add_row(store, &row, with_attempts, &c, ret, err);
+	}
+	if (r == 0)
+		r = minute_window_gpus(m->window, m->minute, ret, err);
+	ret->running_jobs = (int)c.jobs.len;
+	ret->active_sheets = (int)c.sheets.len;
+	return r;
 }

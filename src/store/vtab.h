@@ -74,6 +74,20 @@ vtab_give_fn vtab_give_syscall_counts, vtab_give_syscall_times;
 vtab_give_fn vtab_give_gpus, vtab_give_progress, vtab_give_cgroups, vtab_give_zombie_pids,
 	vtab_give_zombie_count;
 
+/* The type in SQL and the function for a field of a sample, by its kind in sample_fields.def. */
+#define VTAB_GIVE_PID "INTEGER", vtab_give_int
+#define VTAB_GIVE_INT "INTEGER", vtab_give_int_or_none
+#define VTAB_GIVE_U64 "INTEGER", vtab_give_u64
+#define VTAB_GIVE_LIMIT "INTEGER", vtab_give_fd_limit
+#define VTAB_GIVE_F64 "REAL", vtab_give_f64
+#define VTAB_GIVE_MB "REAL", vtab_give_mb
+#define VTAB_GIVE_SECONDS "REAL", vtab_give_seconds
+#define VTAB_GIVE_STRING "TEXT", vtab_give_text
+#define VTAB_GIVE_CHAR "TEXT", vtab_give_state
+#define VTAB_GIVE_COMM "TEXT", vtab_give_chars
+#define VTAB_GIVE_COUNTS "TEXT", vtab_give_syscall_counts
+#define VTAB_GIVE_TIMES "TEXT", vtab_give_syscall_times
+
 /* ---- which rows ---- */
 
 /* At least those that are asked for: SQLite looks at each once more. */
@@ -129,14 +143,5 @@ extern const struct vtab_table vtab_snapshots, vtab_metrics, vtab_events, vtab_m
 
 /* The number i of them; NULL: there are no more. */
 const struct vtab_table *vtab_table_at(size_t i);
-
-/* ---- between SQLite's words and ours ---- */
-
-/* xBestIndex: chooses what is limited, and says what that saves. */
-int vtab_plan(const struct vtab_table *table, const struct vtab_size *size,
-	      sqlite3_index_info *info);
-
-/* xFilter: what was chosen, with its values. */
-void vtab_read_plan(int number, const char *plan, sqlite3_value **values, struct vtab_filter *ret);
 
 #endif

@@ -23,76 +23,32 @@ struct metrics_cursor {
 /* ---- columns ---- */
 
 #define ROW(field_) offsetof(struct metrics_row, field_)
-#define SAMPLE(field_) ROW(sample.field_), VTAB_NO_KEY, 0
+#define NOT_KEYED(offset_) (offset_), VTAB_NO_KEY, 0
+
+/* A value as it was measured; not of all, where a column for people is enough. */
+#define EXACT_CSV(member_, key_, help_)
+#define EXACT_SQL(member_, key_, help_) \
+	{ key_, VTAB_GIVE_U64, NOT_KEYED(ROW(sample.member_)), help_ },
 
 static const struct vtab_column columns[] = {
 	{ "snapshot_id", "INTEGER", vtab_give_i64, ROW(tick_id), VTAB_TICK, 0, "snapshots.id" },
 	{ "timestamp", "REAL", vtab_give_seconds, ROW(wall_ns), VTAB_TIME, 0,
 	  "unix seconds, of the snapshot" },
-	{ "pid", "INTEGER", vtab_give_int, ROW(sample.key.pid), VTAB_PID, 0,
-	  "reused in time: with start_ticks it is one process of a boot" },
-	{ "ppid", "INTEGER", vtab_give_int, SAMPLE(ppid), "its parent" },
-	{ "command", "TEXT", vtab_give_text, SAMPLE(command), "without secrets" },
-	{ "state", "TEXT", vtab_give_state, SAMPLE(state), "R S D Z T t X I" },
-	{ "cpu_percent", "REAL", vtab_give_f64, SAMPLE(cpu_percent),
-	  "since the sample before; 100 is one core" },
-	{ "rss_mb", "REAL", vtab_give_mb, SAMPLE(rss_bytes), "memory" },
-	{ "vms_mb", "REAL", vtab_give_mb, SAMPLE(vms_bytes), "address space" },
-	{ "threads", "INTEGER", vtab_give_u64, SAMPLE(threads), "how many" },
-	{ "open_fds", "INTEGER", vtab_give_u64, SAMPLE(open_fds), "open files" },
-	{ "age_seconds", "REAL", vtab_give_f64, SAMPLE(age_seconds), "since it began" },
-	{ "job_id", "TEXT", vtab_give_text, ROW(sample.job_id), VTAB_JOB, 0, "whose it is" },
-	{ "sheet_num", "INTEGER", vtab_give_int_or_none, SAMPLE(sheet_num), "number of the sheet" },
-	{ "syscall_counts", "TEXT", vtab_give_syscall_counts, ROW(sample), VTAB_NO_KEY, 0,
-	  "calls since the sample before by name, as JSON" },
-	{ "syscall_time_pct", "TEXT", vtab_give_syscall_times, ROW(sample), VTAB_NO_KEY, 0,
-	  "share of each in their time on a CPU, as JSON" },
-	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0,
+#define SAMPLE_FIELD(kind_, member_, key_, help_) \
+	{ key_, VTAB_GIVE_##kind_, NOT_KEYED(ROW(sample.member_)), help_ },
+#define SAMPLE_ID(kind_, member_, key_, by_, help_) \
+	{ key_, VTAB_GIVE_##kind_, ROW(sample.member_), VTAB_##by_, 0, help_ },
+#define SAMPLE_JOB(kind_, member_, key_, by_, help_) \
+	{ key_, VTAB_GIVE_##kind_, ROW(sample.member_), VTAB_##by_, 0, help_ },
+#define SAMPLE_CALLS(kind_, key_, help_) { key_, VTAB_GIVE_##kind_, NOT_KEYED(ROW(sample)), help_ },
+#define SAMPLE_CONTRACT_ENDS                                                \
+	{ "attempt", "INTEGER", vtab_give_int, NOT_KEYED(ROW(attempt_num)), \
 	  "number of the attempt" },
-	{ "comm", "TEXT", vtab_give_chars, SAMPLE(comm), "its name for the kernel" },
-	{ "rank", "INTEGER", vtab_give_int_or_none, SAMPLE(rank), "of the sheet's ranks" },
-	{ "start_ticks", "INTEGER", vtab_give_u64, SAMPLE(key.start_ticks),
-	  "when it began, in the kernel's ticks since boot" },
-	{ "start_time", "REAL", vtab_give_seconds, SAMPLE(start_wall_ns), "unix seconds" },
-	{ "cpu_seconds", "REAL", vtab_give_seconds, SAMPLE(cpu_ns), "CPU time so far" },
-	{ "user_cpu_seconds", "REAL", vtab_give_seconds, SAMPLE(user_ns), "in the program" },
-	{ "system_cpu_seconds", "REAL", vtab_give_seconds, SAMPLE(system_ns), "in the kernel" },
-	{ "children_user_cpu_seconds", "REAL", vtab_give_seconds, SAMPLE(child_user_ns),
-	  "of children that it has waited for" },
-	{ "children_system_cpu_seconds", "REAL", vtab_give_seconds, SAMPLE(child_system_ns),
-	  "theirs in the kernel" },
-	{ "hwm_mb", "REAL", vtab_give_mb, SAMPLE(hwm_bytes), "the largest rss ever" },
-	{ "rss_anon_mb", "REAL", vtab_give_mb, SAMPLE(rss_anon_bytes), "its own" },
-	{ "rss_file_mb", "REAL", vtab_give_mb, SAMPLE(rss_file_bytes), "of mapped files" },
-	{ "rss_shmem_mb", "REAL", vtab_give_mb, SAMPLE(rss_shmem_bytes), "shared" },
-	{ "swap_mb", "REAL", vtab_give_mb, SAMPLE(swap_bytes), "swapped out" },
-	{ "rchar", "INTEGER", vtab_give_u64, SAMPLE(rchar), "bytes that read() gave it" },
-	{ "wchar", "INTEGER", vtab_give_u64, SAMPLE(wchar), "bytes that write() took from it" },
-	{ "syscr", "INTEGER", vtab_give_u64, SAMPLE(syscr), "reads" },
-	{ "syscw", "INTEGER", vtab_give_u64, SAMPLE(syscw), "writes" },
-	{ "read_bytes", "INTEGER", vtab_give_u64, SAMPLE(read_bytes), "from storage" },
-	{ "write_bytes", "INTEGER", vtab_give_u64, SAMPLE(write_bytes), "to storage" },
-	{ "minor_faults", "INTEGER", vtab_give_u64, SAMPLE(minor_faults),
-	  "page faults without a disk" },
-	{ "major_faults", "INTEGER", vtab_give_u64, SAMPLE(major_faults), "with a disk" },
-	{ "voluntary_switches", "INTEGER", vtab_give_u64, SAMPLE(voluntary_switches),
-	  "times that it waited" },
-	{ "involuntary_switches", "INTEGER", vtab_give_u64, SAMPLE(involuntary_switches),
-	  "times that the CPU was taken from it" },
-	{ "fd_limit", "INTEGER", vtab_give_fd_limit, SAMPLE(fd_limit),
-	  "of its open files; 'unlimited' is more than any number" },
-	{ "uid", "INTEGER", vtab_give_u64, SAMPLE(uid), "user" },
-	{ "cgroup", "TEXT", vtab_give_text, SAMPLE(cgroup), "path" },
-	{ "ns_pid", "INTEGER", vtab_give_u64, SAMPLE(ns_pid), "in its own pid namespace" },
-	{ "gpu_memory_mb", "REAL", vtab_give_mb, SAMPLE(gpu_memory_bytes), "on all GPUs" },
-	{ "gpu_pct", "REAL", vtab_give_f64, SAMPLE(gpu_percent), "100 is one GPU" },
-	{ "cpu_ns", "INTEGER", vtab_give_u64, SAMPLE(cpu_ns), "cpu_seconds, exact" },
-	{ "rss_bytes", "INTEGER", vtab_give_u64, SAMPLE(rss_bytes), "rss_mb, in bytes" },
-	{ "vms_bytes", "INTEGER", vtab_give_u64, SAMPLE(vms_bytes), "vms_mb, in bytes" },
-	{ "hwm_bytes", "INTEGER", vtab_give_u64, SAMPLE(hwm_bytes), "hwm_mb, in bytes" },
-	{ "resolution_seconds", "REAL", vtab_give_f64, ROW(resolution_seconds), VTAB_NO_KEY, 0,
+#define SAMPLE_EXACT(member_, key_, where_, help_) EXACT_##where_(member_, key_, help_)
+#include "model/sample_fields.def"
+	{ "resolution_seconds", "REAL", vtab_give_f64, NOT_KEYED(ROW(resolution_seconds)),
 	  "NULL: as it was read; 60: of a minute, averages; see process_minutes" },
-	{ "samples", "INTEGER", vtab_give_u64, ROW(n_samples), VTAB_NO_KEY, 0,
+	{ "samples", "INTEGER", vtab_give_u64, NOT_KEYED(ROW(n_samples)),
 	  "how many stand behind it: 1, or those of the minute" },
 };
 

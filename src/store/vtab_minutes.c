@@ -14,73 +14,57 @@ struct minutes_cursor {
 #define ROW(field_) offsetof(struct minute_row, field_)
 #define LAST(field_) ROW(last.field_), VTAB_NO_KEY, 0
 
-/* What goes up and down: its average, which is a double, and as samples have it the others. */
-#define GAUGE(name_, field_, give_avg_, give_, about_)                                           \
-	{ name_ "_avg", "REAL", give_avg_, ROW(avg.field_), VTAB_NO_KEY, 0, about_ },            \
-		{ name_ "_min", "REAL", give_, ROW(min.field_), VTAB_NO_KEY, 0, "the least" },   \
-		{ name_ "_max", "REAL", give_, ROW(max.field_), VTAB_NO_KEY, 0, "the largest" }, \
-	{                                                                                        \
-		name_ "_last", "REAL", give_, ROW(last.field_), VTAB_NO_KEY, 0, "the last"       \
-	}
-#define BYTES(name_, field_, about_) GAUGE(name_, field_, vtab_give_mb_f64, vtab_give_mb, about_)
-#define COUNT(name_, field_, about_) GAUGE(name_, field_, vtab_give_f64, vtab_give_u64, about_)
+/* How the values of a gauge are given, by its kind: the average is a double. */
+#define AVERAGE_U64 vtab_give_f64
+#define AVERAGE_F64 vtab_give_f64
+#define AVERAGE_MB vtab_give_mb_f64
+#define VALUE_U64 vtab_give_u64
+#define VALUE_F64 vtab_give_f64
+#define VALUE_MB vtab_give_mb
+
+/* The columns of gauges follow the first ones: four each, in the order of recorded minutes. */
+#define N_FIRST 12
+#define PER_GAUGE 4
+#define COLUMN(gauge_, which_, name_, give_, field_, help_)                                    \
+	[N_FIRST + (gauge_)*PER_GAUGE + (which_)] = { name_,	   "REAL", give_, ROW(field_), \
+						      VTAB_NO_KEY, 0,	   help_ },
 
 static const struct vtab_column columns[] = {
 	{ "timestamp", "REAL", vtab_give_seconds, ROW(wall_ns), VTAB_TIME, 0,
 	  "unix seconds, when the minute begins" },
-	{ "job_id", "TEXT", vtab_give_text, ROW(last.job_id), VTAB_JOB, 0, "whose it is" },
+	{ "job_id", "TEXT", vtab_give_text, ROW(last.job_id), VTAB_JOB, 0,
+	  "the job that it belongs to" },
 	{ "attempt", "INTEGER", vtab_give_int, ROW(attempt_num), VTAB_NO_KEY, 0,
 	  "number of the attempt" },
 	{ "sheet_num", "INTEGER", vtab_give_int_or_none, LAST(sheet_num), "number of the sheet" },
-	{ "rank", "INTEGER", vtab_give_int_or_none, LAST(rank), "of the sheet's ranks" },
+	{ "rank", "INTEGER", vtab_give_int_or_none, LAST(rank),
+	  "which of the sheet's ranks it is" },
 	{ "pid", "INTEGER", vtab_give_int, ROW(last.key.pid), VTAB_PID, 0,
 	  "reused in time: with start_ticks it is one process of a boot" },
 	{ "start_ticks", "INTEGER", vtab_give_u64, LAST(key.start_ticks),
 	  "when it began, in the kernel's ticks since boot" },
-	{ "start_time", "REAL", vtab_give_seconds, LAST(start_wall_ns), "unix seconds" },
+	{ "start_time", "REAL", vtab_give_seconds, LAST(start_wall_ns),
+	  "when it began, unix time" },
 	{ "comm", "TEXT", vtab_give_chars, LAST(comm), "its name for the kernel" },
-	{ "command", "TEXT", vtab_give_text, LAST(command), "without secrets" },
+	{ "command", "TEXT", vtab_give_text, LAST(command), "the command line, without secrets" },
 	{ "samples", "INTEGER", vtab_give_u64, ROW(n_samples), VTAB_NO_KEY, 0,
 	  "how many stand behind it" },
 	{ "state", "TEXT", vtab_give_state, LAST(state), "the last: R S D Z T t X I" },
-	GAUGE("cpu_percent", cpu_percent, vtab_give_f64, vtab_give_f64,
-	      "100 is one core; the average of the samples"),
-	BYTES("rss_mb", rss_bytes, "memory, on average"),
-	BYTES("rss_anon_mb", rss_anon_bytes, "its own"),
-	BYTES("rss_file_mb", rss_file_bytes, "of mapped files"),
-	BYTES("rss_shmem_mb", rss_shmem_bytes, "shared"),
-	BYTES("hwm_mb", hwm_bytes, "the largest rss ever"),
-	BYTES("vms_mb", vms_bytes, "address space"),
-	BYTES("swap_mb", swap_bytes, "swapped out"),
-	COUNT("threads", threads, "how many"),
-	COUNT("open_fds", open_fds, "open files"),
-	BYTES("gpu_memory_mb", gpu_memory_bytes, "on all GPUs"),
-	GAUGE("gpu_pct", gpu_percent, vtab_give_f64, vtab_give_f64, "100 is one GPU"),
-	{ "ppid", "INTEGER", vtab_give_int, LAST(ppid), "its parent; from here on the last" },
-	{ "uid", "INTEGER", vtab_give_u64, LAST(uid), "user" },
-	{ "cgroup", "TEXT", vtab_give_text, LAST(cgroup), "path" },
-	{ "cpu_seconds", "REAL", vtab_give_seconds, LAST(cpu_ns), "CPU time so far" },
-	{ "user_cpu_seconds", "REAL", vtab_give_seconds, LAST(user_ns), "in the program" },
-	{ "system_cpu_seconds", "REAL", vtab_give_seconds, LAST(system_ns), "in the kernel" },
-	{ "children_user_cpu_seconds", "REAL", vtab_give_seconds, LAST(child_user_ns),
-	  "of children that it has waited for" },
-	{ "children_system_cpu_seconds", "REAL", vtab_give_seconds, LAST(child_system_ns),
-	  "theirs in the kernel" },
-	{ "rchar", "INTEGER", vtab_give_u64, LAST(rchar), "bytes that read() gave it" },
-	{ "wchar", "INTEGER", vtab_give_u64, LAST(wchar), "bytes that write() took from it" },
-	{ "syscr", "INTEGER", vtab_give_u64, LAST(syscr), "reads" },
-	{ "syscw", "INTEGER", vtab_give_u64, LAST(syscw), "writes" },
-	{ "read_bytes", "INTEGER", vtab_give_u64, LAST(read_bytes), "from storage" },
-	{ "write_bytes", "INTEGER", vtab_give_u64, LAST(write_bytes), "to storage" },
-	{ "minor_faults", "INTEGER", vtab_give_u64, LAST(minor_faults),
-	  "page faults without a disk" },
-	{ "major_faults", "INTEGER", vtab_give_u64, LAST(major_faults), "with a disk" },
-	{ "voluntary_switches", "INTEGER", vtab_give_u64, LAST(voluntary_switches),
-	  "times that it waited" },
-	{ "involuntary_switches", "INTEGER", vtab_give_u64, LAST(involuntary_switches),
-	  "times that the CPU was taken from it" },
-	{ "fd_limit", "INTEGER", vtab_give_fd_limit, LAST(fd_limit),
-	  "of its open files; 'unlimited' is more than any number" },
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)          \
+	COLUMN(gauge_, 0, key_ "_avg", AVERAGE_##kind_, avg.member_, help_)       \
+	COLUMN(gauge_, 1, key_ "_min", VALUE_##kind_, min.member_, "the least")   \
+	COLUMN(gauge_, 2, key_ "_max", VALUE_##kind_, max.member_, "the largest") \
+	COLUMN(gauge_, 3, key_ "_last", VALUE_##kind_, last.member_, "the last")
+#include "model/sample_fields.def"
+	[N_FIRST + SAMPLE_N_GAUGES * PER_GAUGE] = { "ppid", "INTEGER", vtab_give_int, LAST(ppid),
+						    "its parent; from here on the last" },
+	{ "uid", "INTEGER", vtab_give_u64, LAST(uid), "effective user" },
+	{ "cgroup", "TEXT", vtab_give_text, LAST(cgroup), "path of its control group" },
+#define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
+	{ key_, VTAB_GIVE_##kind_, LAST(member_), help_ },
+#define SAMPLE_LEVEL(kind_, member_, key_, word_, help_) \
+	{ key_, VTAB_GIVE_##kind_, LAST(member_), help_ },
+#include "model/sample_fields.def"
 };
 
 static unsigned n_words(const struct vtab_column *column)

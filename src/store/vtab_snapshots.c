@@ -2,7 +2,7 @@
 #include "model/attempts.h"
 #include "store/failure.h"
 #include "store/store.h"
-#include "store/timeline_minute.h"
+#include "store/timeline.h"
 #include "store/vtab.h"
 #include "store/vtab_ticks.h"
 
@@ -95,7 +95,7 @@ static const struct vtab_column columns[] = {
 
 static unsigned n_words(const struct vtab_column *column)
 {
-	return column->parts & FOLD_PROCESSES ? SAMPLE_STATE + 1 : 0;
+	return column->parts & FOLD_PROCESSES ? SAMPLE_state + 1 : 0;
 }
 
 static double count_rows(const struct vtab_size *size)

@@ -60,20 +60,6 @@ static bool find_kept(struct vtab_ticks *t, int64_t tick_id)
 
 /* ---- one by its id ---- */
 
-/* Who has written the tick, if it is not folded; 0: it is, or there is none. */
-static int find_recorder(struct store *store, int64_t tick_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_TICK, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, tick_id);
-	r = query_step(&q, err);
-	*ret = r > 0 ? query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
-}
-
 static int open_pending(struct vtab_ticks *t, int64_t recorder, const struct fold_filter *filter,
 			struct err *err)
 {
@@ -160,8 +146,8 @@ static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct e
 	t->n_words = f->n_words;
 	if (find_kept(t, f->tick_id))
 		return 1;
-	r = find_recorder(t->store, f->tick_id, &recorder, err);
-	if (r == 0)
+	r = query_read_number(t->store, STATEMENT_FIND_TICK, f->tick_id, &recorder, err);
+	if (r >= 0)
 		r = recorder ? open_pending(t, recorder, &all, err)
 			     : open_folded(t, f->tick_id, &all, err);
 	if (r < 0)

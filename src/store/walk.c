@@ -14,8 +14,10 @@ struct place {
 	bool is_tail;
 	int64_t id; /* of the fold or the recorder */
 	uint64_t first_ns, last_ns;
-	int64_t rolled_to; /* of a fold, when it was listed */
-	int64_t last_fold; /* of the recorder: folds behind it are made of the tail */
+	union {
+		int64_t rolled_to; /* of a fold, when it was listed */
+		int64_t last_fold; /* of the recorder: folds behind it are made of the tail */
+	};
 };
 
 struct walk {
@@ -56,62 +58,31 @@ const struct open_fold *walk_fold(const struct walk *walk)
 
 /* ---- what there is ---- */
 
-static int add_place(struct walk *w, struct place place, struct err *err)
+static int list_places(struct walk *w, bool is_tail, struct err *err)
 {
-	if (w->n_places == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 64;
-		struct place *places = reallocarray(w->places, cap, sizeof(*places));
-
-		if (!places)
-			return store_no_memory(w->store, err);
-		w->places = places;
-		w->cap = cap;
-	}
-	w->places[w->n_places++] = place;
-	return 0;
-}
-
-static int open_places(const struct walk *w, enum statement id, struct query *q, struct err *err)
-{
-	int r = query_open(w->store, id, q, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q,
+			   err);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(q, query_as_i64(w->filter.since_wall_ns));
-	query_bind_i64(q, query_as_i64(w->filter.until_wall_ns));
-	query_bind_i64(q, w->filter.job);
-	query_bind_i64(q, w->filter.pid);
-	return 0;
-}
+	query_bind_i64(&q, query_as_i64(w->filter.since_wall_ns));
+	query_bind_i64(&q, query_as_i64(w->filter.until_wall_ns));
+	query_bind_i64(&q, w->filter.job);
+	query_bind_i64(&q, w->filter.pid);
+	while ((r = query_step(&q, err)) > 0) {
+		struct place *place;
 
-static int list_folds(struct walk *w, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = open_places(w, STATEMENT_WALK_FOLDS, &q, err);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct place place = { .id = query_read_i64(&q) };
-
-		place.first_ns = (uint64_t)query_read_i64(&q);
-		place.last_ns = (uint64_t)query_read_i64(&q);
-		place.rolled_to = query_read_i64(&q);
-		r = add_place(w, place, err);
-	}
-	return r;
-}
-
-static int list_tails(struct walk *w, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = open_places(w, STATEMENT_WALK_TAILS, &q, err);
-
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct place place = { .is_tail = true, .id = query_read_i64(&q) };
-
-		place.first_ns = (uint64_t)query_read_i64(&q);
-		place.last_ns = (uint64_t)query_read_i64(&q);
-		place.last_fold = query_read_i64(&q);
-		r = add_place(w, place, err);
+		if (ARRAY_RESERVE(w->places, w->cap, w->n_places + 1) < 0)
+			return store_no_memory(w->store, err);
+		place = &w->places[w->n_places++];
+		*place = (struct place){ .is_tail = is_tail, .id = query_read_i64(&q) };
+		place->first_ns = (uint64_t)query_read_i64(&q);
+		place->last_ns = (uint64_t)query_read_i64(&q);
+		if (is_tail)
+			place->last_fold = query_read_i64(&q);
+		else
+			place->rolled_to = query_read_i64(&q);
 	}
 	return r;
 }
@@ -136,18 +107,6 @@ static int compare_places_newest_first(const void *a, const void *b)
 	return compare_places(b, a);
 }
 
-static int read_number(struct store *store, enum statement id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
-
-	if (r == 0)
-		r = query_step(&q, err);
-	if (r > 0)
-		*ret = query_read_i64(&q);
-	return r < 0 ? r : 0;
-}
-
 /* ---- the newest so many ---- */
 
 struct times {
@@ -165,15 +124,8 @@ static int add_time(const struct walk *w, struct times *times, struct fold_tick 
 {
 	if (tick.wall_ns < w->filter.since_wall_ns || tick.wall_ns > w->filter.until_wall_ns)
 		return 0;
-	if (times->n == times->cap) {
-		size_t cap = times->cap ? times->cap * 2 : 512;
-		struct fold_tick *items = reallocarray(times->items, cap, sizeof(*items));
-
-		if (!items)
-			return store_no_memory(w->store, err);
-		times->items = items;
-		times->cap = cap;
-	}
+	if (ARRAY_RESERVE(times->items, times->cap, times->n + 1) < 0)
+		return store_no_memory(w->store, err);
 	times->items[times->n++] = tick;
 	return 0;
 }
@@ -298,11 +250,11 @@ static int plan(struct walk *w, const struct walk_filter *filter, struct err *er
 	if (r == 0 && filter->job_id)
 		r = job_find_row(w->store, filter->job_id, &w->filter.job, err);
 	if (r == 0)
-		r = read_number(w->store, STATEMENT_LAST_TICK, &w->filter.last_id, err);
+		r = query_read_number(w->store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
+	if (r >= 0)
+		r = list_places(w, false, err);
 	if (r == 0)
-		r = list_folds(w, err);
-	if (r == 0)
-		r = list_tails(w, err);
+		r = list_places(w, true, err);
 	if (r < 0)
 		return r;
 	if (w->n_places > 0)

@@ -13,34 +13,26 @@
 #include "store/rows.h"
 #include "store/tables.h"
 
-/* The id of the row with this text; 0: there is none. */
-static int find_text(struct store *store, enum statement find, const char *text, int64_t *ret,
-		     struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, find, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, text);
-	r = query_step(&q, err);
-	*ret = r > 0 ? query_read_i64(&q) : 0;
-	return r < 0 ? r : 0;
-}
-
+/* The id of the row with this text, which is added where there is none. */
 static int text_intern(struct store *store, enum statement find, enum statement add,
 		       const char *text, int64_t *ret, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = find_text(store, find, text, ret, err);
+	CLEANUP(query_close) struct query found = QUERY_INIT, added = QUERY_INIT;
+	int r = query_open(store, find, &found, err);
 
-	if (r < 0 || *ret)
-		return r;
-	r = query_open(store, add, &q, err);
 	if (r < 0)
 		return r;
-	query_bind_text(&q, text);
-	r = query_run(&q, err);
+	query_bind_text(&found, text);
+	r = query_step(&found, err);
+	if (r > 0)
+		*ret = query_read_i64(&found);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = query_open(store, add, &added, err);
+	if (r < 0)
+		return r;
+	query_bind_text(&added, text);
+	r = query_run(&added, err);
 	*ret = sqlite3_last_insert_rowid(store->db);
 	return r;
 }
@@ -61,10 +53,7 @@ int attempt_intern(struct store *store, const struct attempt *a, struct attempt_
 void attempt_bind_names(struct query *q, const struct attempt_names *names)
 {
 	query_bind_i64(q, names->job);
-	if (names->boot)
-		query_bind_i64(q, names->boot);
-	else
-		query_bind_text(q, NULL);
+	query_bind_i64_if(q, names->boot != 0, names->boot);
 }
 
 int attempt_add(struct store *store, const struct attempt *a, const struct attempt_names *names,
@@ -101,10 +90,7 @@ int store_begin_daemon(struct store *store, struct daemon_record *d, struct err 
 		r = query_open(store, STATEMENT_ADD_DAEMON, &q, err);
 	if (r < 0)
 		return r;
-	if (boot)
-		query_bind_i64(&q, boot);
-	else
-		query_bind_text(&q, NULL);
+	query_bind_i64_if(&q, boot != 0, boot);
 	query_bind_columns(&q, &daemon_columns, d);
 	r = query_run(&q, err);
 	id = sqlite3_last_insert_rowid(store->db);
@@ -338,26 +324,15 @@ static int set_end(struct store *store, const struct attempt *a, struct err *err
 }
 
 /* Once more is no harm: what is there is replaced. */
-static int drop_rows(struct store *store, enum statement drop, int64_t attempt_id, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, drop, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	return query_run(&q, err);
-}
-
 static int write_notes(struct store *store, const struct attempt *a, struct err *err)
 {
-	int r = drop_rows(store, STATEMENT_DROP_RUNGS, a->id, err);
+	int r = query_run_for(store, STATEMENT_DROP_RUNGS, a->id, err);
 
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
 			       a->n_rungs, sizeof(*a->rungs), err);
 	if (r == 0)
-		r = drop_rows(store, STATEMENT_DROP_UNKNOWNS, a->id, err);
+		r = query_run_for(store, STATEMENT_DROP_UNKNOWNS, a->id, err);
 	if (r == 0)
 		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns, a->unknowns,
 			       a->n_unknowns, sizeof(*a->unknowns), err);
@@ -371,6 +346,10 @@ int attempt_write_end(struct store *store, const struct attempt *a, struct err *
 	return r < 0 ? r : put_sheets(store, a->id, a->sheets, a->n_sheets, err);
 }
 
+/*
+ * The kernel's news of births and deaths may not say when a process started, and so not which of
+ * the sampled ones it is: by its number and its time it is one of them, and not two.
+ */
 static int find_sampled(struct store *store, int64_t attempt_id, struct proc_record *p,
 			struct err *err)
 {
@@ -388,83 +367,55 @@ static int find_sampled(struct store *store, int64_t attempt_id, struct proc_rec
 	return r < 0 ? r : 0;
 }
 
-/*
- * The kernel's news of births and deaths may not say when a process started, and so not which of
- * the sampled ones it is: by its number and its time it is one of them, and not two.
- */
-static int join_sampled(struct store *store, int64_t attempt_id, struct proc_record *processes,
-			size_t n, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < n; i++)
-		if (!u64_known(processes[i].key.start_ticks) &&
-		    u64_known(processes[i].born_wall_ns))
-			r = find_sampled(store, attempt_id, &processes[i], err);
-	return r;
-}
-
 static int write_processes(struct store *store, const struct attempt *a, struct err *err)
 {
 	size_t bytes = a->n_processes * sizeof(*a->processes);
 	CLEANUP(free_ptr) struct proc_record *joined = bytes > 0 ? malloc(bytes) : NULL;
-	int r;
+	int r = 0;
 
 	if (bytes == 0)
 		return 0;
 	if (!joined)
 		return store_no_memory(store, err);
 	memcpy(joined, a->processes, bytes);
-	r = join_sampled(store, a->id, joined, a->n_processes, err);
+	for (size_t i = 0; r == 0 && i < a->n_processes; i++)
+		if (!u64_known(joined[i].key.start_ticks) && u64_known(joined[i].born_wall_ns))
+			r = find_sampled(store, a->id, &joined[i], err);
 	return r < 0 ? r
 		     : rows_write(store, STATEMENT_PUT_PROCESS, a->id, &process_columns, joined,
 				  a->n_processes, sizeof(*joined), err);
 }
 
-static int write_rest(struct store *store, const struct attempt *a, const struct proc_event *events,
-		      size_t n_events, struct err *err)
+/* is_bare: no more than how it ended. */
+static int finish_attempt(struct store *store, const struct attempt *a,
+			  const struct proc_event *events, size_t n_events, bool is_bare,
+			  struct err *err)
 {
-	int r = write_processes(store, a, err);
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	if (r == 0)
+		r = attempt_write_end(store, a, err);
+	if (r == 0 && !is_bare)
+		r = write_processes(store, a, err);
+	if (r == 0 && !is_bare)
 		r = rows_write(store, STATEMENT_ADD_EVENT, a->id, &event_columns, events, n_events,
 			       sizeof(*events), err);
-	if (r == 0)
+	if (r == 0 && !is_bare)
 		r = write_notes(store, a, err);
-	return r < 0 ? r : fold_all(store, a->id, err);
-}
-
-static int finish_whole(struct store *store, const struct attempt *a,
-			const struct proc_event *events, size_t n_events, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	if (r == 0)
-		r = attempt_write_end(store, a, err);
-	if (r == 0)
-		r = write_rest(store, a, events, n_events, err);
+	if (r == 0 && !is_bare)
+		r = fold_all(store, a->id, err);
 	store->writing.recorder = 0; /* its ticks are folded */
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
-static int finish_barely(struct store *store, const struct attempt *a, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	if (r == 0)
-		r = attempt_write_end(store, a, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
 int store_finish_attempt(struct store *store, const struct attempt *a,
 			 const struct proc_event *events, size_t n_events, struct err *err)
 {
-	int r = finish_whole(store, a, events, n_events, err);
+	int r = finish_attempt(store, a, events, n_events, false, err);
 
 	store->n_attempt_writes++;
-	if (r < 0 && r != -EBUSY)	       /* all of the patience is used up then */
-		finish_barely(store, a, NULL); /* err says what became of the whole */
+	if (r < 0 && r != -EBUSY) /* all of the patience is used up then */
+		finish_attempt(store, a, NULL, 0, true, NULL); /* err has the first failure */
 	return r;
 }

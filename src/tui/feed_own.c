@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_limit.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "jobs/jobs.h"
@@ -32,7 +32,6 @@ struct own_feed {
 	int root_fd;
 	struct gpus *gpus;
 	struct collector *collector;
-	struct assigner *assigner;
 	struct snapshot snap;
 	struct attempt_list running;
 	uint64_t next_boot_ns;
@@ -46,7 +45,6 @@ struct own_feed {
 
 /* ---- jobs ---- */
 
-/* Job ids must keep their address from look to look: those of last time are kept that long. */
 static int read_jobs(struct own_feed *f, struct attempt_list *ret, struct err *err)
 {
 	const struct attempt_filter filter = { .running_only = true };
@@ -80,29 +78,32 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 	s->running_jobs = (int)s->n_progress;
 }
 
-/* With an assigner of its own each time: what is an orphan's is not known from one look alone. */
+/*
+ * With a tracker of its own each time: the record may be late with the sheet that runs, and what
+ * was marked by it then must not stay.
+ */
 static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
 {
-	CLEANUP(free_ptr) struct assign_root *roots = calloc(list->n + 1, sizeof(*roots));
-	CLEANUP(free_ptr) size_t *n_of = calloc(list->n + 1, sizeof(*n_of));
-
+	CLEANUP(free_ptr) struct membership_job *jobs = calloc(list->n + 1, sizeof(*jobs));
+	struct membership *membership = membership_new();
 	size_t n = 0;
+	int r = jobs && membership ? 0 : -ENOMEM;
 
-	if (!roots || !n_of)
-		return -ENOMEM;
-	for (size_t i = 0; i < list->n; i++)
+	for (size_t i = 0; r == 0 && i < list->n; i++)
 		if (list->items[i].is_running)
-			roots[n++] =
-				(struct assign_root){ .key = list->items[i].runner,
-						      .is_runner = true,
-						      .job_id = list->items[i].job_id,
-						      .attempt_id = list->items[i].id,
-						      .sheet_num = list->items[i].current_sheet };
-	f->assigner = assigner_free(f->assigner);
-	f->assigner = assigner_new();
-	if (!f->assigner)
-		return -ENOMEM;
-	return assign_processes(f->assigner, &f->snap, roots, n, n_of);
+			jobs[n++] = (struct membership_job){
+				.kind = MEMBERSHIP_RUNNER,
+				.root = list->items[i].runner,
+				.job_id = list->items[i].job_id,
+				.attempt_id = list->items[i].id,
+				.sheet_num = list->items[i].current_sheet,
+			};
+	if (r == 0)
+		r = membership_set_jobs(membership, jobs, n);
+	if (r == 0)
+		r = membership_scan(membership, &f->snap, MEMBERSHIP_FORGET_MISSING, NULL);
+	membership_free(membership);
+	return r;
 }
 
 /* ---- what happened, as runs record it ---- */
@@ -333,7 +334,6 @@ static void own_close(void *ctx)
 	store_close(f->store);
 	collector_free(f->collector);
 	gpus_close(f->gpus);
-	assigner_free(f->assigner);
 	snapshot_release(&f->snap);
 	attempt_list_release(&f->running);
 	change_news_release(&f->news);

@@ -19,6 +19,12 @@ static inline unsigned below(unsigned n, unsigned *seed)
 	return (unsigned)rand_r(seed) % n;
 }
 
+/* A page of them for each 2 MB, which stays, and those above. */
+static inline uint64_t page_tables(uint64_t hwm_bytes)
+{
+	return (8 + hwm_bytes / (UINT64_C(2) << 20)) * 4096;
+}
+
 static inline void begin_process(struct proc_sample *p, unsigned i)
 {
 	p->key = (struct proc_key){ (pid_t)(20000 + i), 1000000 + i };
@@ -36,6 +42,7 @@ static inline void begin_process(struct proc_sample *p, unsigned i)
 	p->rss_bytes = p->hwm_bytes = (UINT64_C(20) << 20) + i * 4096;
 	p->rss_anon_bytes = p->rss_bytes / 2;
 	p->rss_file_bytes = p->rss_bytes / 2;
+	p->page_table_bytes = page_tables(p->hwm_bytes);
 	p->rss_shmem_bytes = p->swap_bytes = p->major_faults = 0;
 	p->cpu_ns = p->user_ns = p->system_ns = p->child_user_ns = p->child_system_ns = 0;
 	p->rchar = p->wchar = p->syscr = p->syscw = p->read_bytes = p->write_bytes = 0;
@@ -79,6 +86,7 @@ static inline void use_memory(struct proc_sample *p, unsigned *seed)
 		p->rss_anon_bytes -= (uint64_t)4096 * below(126, seed);
 	p->rss_bytes = p->rss_anon_bytes + p->rss_file_bytes;
 	p->hwm_bytes = u64_max_known(p->hwm_bytes, p->rss_bytes);
+	p->page_table_bytes = page_tables(p->hwm_bytes);
 	if (below(20, seed) == 0)
 		p->open_fds = 30 + below(6, seed);
 }

@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "sources/parse_process.h"
+#include "sources/proc_text.h"
 
 static void check_inside(const char *text, const char *path, size_t n)
 {

@@ -1,7 +1,7 @@
 #include "fuzz_text.h"
 
-#include "sources/gpu_drm.h"
-#include "sources/gpu_smi.h"
+#include "sources/gpu/drm.h"
+#include "sources/gpu/smi.h"
 
 #define MAX_LINES 8
 

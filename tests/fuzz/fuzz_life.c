@@ -1,7 +1,6 @@
 #include "fuzz_text.h"
 
-#include "sources/life_threads.h"
-#include "sources/life_wire.h"
+#include "sources/life/life_netlink.h"
 
 /* A datagram may hold several messages: walks through them as the reader does. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "sources/parse_host.h"
+#include "sources/proc_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

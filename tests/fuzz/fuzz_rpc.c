@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "rpc/fields.h"
 #include "rpc/lines.h"
-#include "rpc/request.h"
+#include "rpc/server_internal.h"
 
 struct params {
 	const char *name;

@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "sources/strace_parse.h"
+#include "sources/syscalls/strace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fuzz_text.h"
-#include "sources/taskstats_wire.h"
+#include "sources/life/taskstats.h"
 
 /* The first two bytes are the family; in memory of exactly its size. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

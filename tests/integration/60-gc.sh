@@ -5,8 +5,16 @@ db=$PROCTOR_HOME/proctor.db
 
 sql() { # STATEMENT...: prints the first value of the last
 	python3 -c '
-import sqlite3, sys
+import sqlite3, struct, sys
+
+def seal(key, data): # as store/query.c makes it
+    value = 0xcbf29ce484222325
+    for byte in struct.pack("<q", key) + data:
+        value = (value ^ byte) * 0x100000001b3 & 2**64 - 1
+    return struct.unpack("<i", struct.pack("<I", (value ^ value >> 32) & 2**32 - 1))[0]
+
 db = sqlite3.connect(sys.argv[1])
+db.create_function("seal", 2, seal)
 for statement in sys.argv[2:]:
     rows = db.execute(statement).fetchall()
 db.commit()
@@ -94,7 +102,7 @@ json "the report says that its events are gone" "$stdout" \
 	'd["events"] == [] and any(u["what"] == "events" for u in d["unknown"])'
 
 # An hour later there is more of it. The hour is part of the key that a row is sealed with.
-sql 'UPDATE rollups SET id = id - (1 << 30), seal = NULL' >/dev/null
+sql 'UPDATE rollups SET id = id - (1 << 30), seal = seal(id - (1 << 30), data)' >/dev/null
 run "$PROCTOR" run --job kept --interval 0.1 -- sleep 0.5
 for as in "" --json --csv; do
 	run "$PROCTOR" history --job kept $as
@@ -205,7 +213,7 @@ make_tight_disk() { # N_ROWS EVENT_MB FREE_KB
 		import sqlite3, sys, time
 		db, n_rows, event_mb = sqlite3.connect(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 		hour = int(time.time()) // 3600 - 20 * 24
-		db.executemany("INSERT INTO rollups (id, data) VALUES ((? << 30) + ?, randomblob(1000))",
+		db.executemany("INSERT INTO rollups (id, data, seal) VALUES ((? << 30) + ?, randomblob(1000), 0)",
 		               [(hour, i) for i in range(1, n_rows + 1)])
 		db.execute("INSERT INTO events (attempt, wall_ns, pid, type, details) SELECT max(id), ?, 1, 'spawn', ?"
 		           " FROM attempts", ((hour - 1000) * 3600 * 10**9, "x" * (event_mb << 20)))

@@ -1,201 +1,186 @@
 #!/bin/bash
-# The database is locked, or its disk is full, while a job runs: nothing of it is lost that need be.
+# The database is locked, gone or cannot be written, or its disk is full, while a job runs: the job does not
+# notice, and its end is there as soon as it can be, once, with all of its samples that need not be lost.
+export OWN_MOUNTS=wanted
 . "$(dirname "$0")/lib.sh"
 
-says() { # TEXT: the run that writes to $TMP/said
-	grep -q -- "$1" "$TMP/said"
+# sampled JOB NAME: no sample of it is there twice, and some are of the time in which NAME held the database.
+sampled() {
+	run "$PROCTOR" history --job "$1" --json
+	json "$2: no gap is left" "$stdout" "$(meanwhile "$2")"
+	json "$2: no sample is there twice" "$stdout" 'len({(s["timestamp"], s["pid"]) for s in d}) == len(d)'
 }
 
-# meanwhile FILE: of a history, that there are samples of the time that the file has, as "from, to".
-meanwhile() {
-	echo "len({s['timestamp'] for s in d if $(sed 's/, / < s["timestamp"] < /' "$1")}) > 1"
+# ended NAME JOB END: how it ended is there, once.
+ended() {
+	is "$1: its end is there, once" "$(becomes "$3" ends_of "$2")" "$3"
 }
 
-# ---- a lock that is held for seconds ----
-"$PROCTOR" run -q --job first -- true
-"$PROCTOR" run --interval 0.1 --job locked -- sh -c "$(gate locked)" 2>"$TMP/said" &
-runner=$!
-eventually has_ticks locked 3
-python3 - "$PROCTOR_HOME/proctor.db" "$TMP/lock" "$TMP/passed.lock" <<'END' &
-import os, sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-began = time.time()
-while os.path.exists(sys.argv[1]) and not os.path.exists(sys.argv[3]):
-    time.sleep(0.05)
-print(began, time.time(), sep=", ", file=open(sys.argv[2], "w"))
-db.execute("ROLLBACK")
-END
-holder=$!
-eventually says "recording waits"
-sleep 2 # in which there are samples that have to wait
-pass lock
-wait $holder
-eventually says "recording goes on"
-is_behind() { # of what waited: the last tick is later than the lock
-	[ "$(json_eval "$("$PROCTOR" history --job locked --json)" \
-		"d[-1]['timestamp'] > ($(cat "$TMP/lock"))[1]")" = True ]
+# In the background, as most wait for something; its streams and its status are in $TMP/JOB.*.
+begin() { # JOB COMMAND [ARG...]
+	local job=$1
+	shift
+	("$PROCTOR" run --interval 0.1 --job "$job" -- "$@" >"$TMP/$job.out" 2>"$TMP/$job.err"
+		echo $? >"$TMP/$job.status") &
+	runner=$!
 }
-eventually is_behind
-pass locked
-wait $runner
-is "the job does not notice" $? 0
-said=$(cat "$TMP/said")
-like "it is said" "$said" "recording waits, and the job goes on"
-like "with who holds it" "$said" "$holder"
-like "and that it is over" "$said" "recording goes on; the database has every tick"
-is "once" "$(grep -c "recording waits" "$TMP/said")" 1
-run "$PROCTOR" history --job locked --json
-json "no gap is left" "$stdout" "$(meanwhile "$TMP/lock")"
-json "from the beginning to the end" "$stdout" \
-	"(lambda began, ended: d[0]['timestamp'] < began and d[-1]['timestamp'] > ended)($(cat "$TMP/lock"))"
 
-# ---- one that cannot be written at all, and has an earlier attempt of the same job ----
+passed_on() { # NAME JOB STATUS
+	wait "$runner"
+	is "$1: its status and output are passed on" "$(cat "$TMP/$2.status" "$TMP/$2.out")" "$3"$'\nout'
+}
+
+# ---- locks ----
 "$PROCTOR" run -q --job same -- true
-hold_database same
-run "$PROCTOR" run -q --json --job same -- sh -c 'exit 3'
-json "what a run tells is never of the attempt before it" "$stdout" 'd["exit_code"] == 3'
-pass same
-wait "$holder"
-
-# ---- a database that is moved away under a run ----
-has_samples() { # JOB
-	[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" 'len(d) > 2')" = True ]
+begin locked sh -c "$(gate locked); echo out; exit 4"
+eventually has_ticks locked 3
+hold_database while
+sleep 2 # in which there are samples
+release_database while
+is_behind() { # the last sample is later than the lock
+	[ "$(json_eval "$("$PROCTOR" history --job locked --json)" \
+		"d[0]['timestamp'] < ($(cat "$TMP/held.while"))[0] and d[-1]['timestamp'] > ($(cat "$TMP/held.while"))[1]")" = True ]
 }
-"$PROCTOR" run -q --interval 0.1 --job moved -- sh -c "$(gate moved)" 2>"$TMP/said" &
-runner=$!
-eventually has_samples moved
-mkdir "$TMP/moved"
-mv "$PROCTOR_HOME"/proctor.db* "$TMP/moved/"
-check "it goes on in a new one, long before its end" eventually has_samples moved
-pass moved
-wait $runner
-is "and says so once" "$(grep -c "was removed or replaced: this run is recorded anew" "$TMP/said")" 1
-run "$PROCTOR" report moved --json
-json "its end is there, and that samples are elsewhere" "$stdout" \
-	'd["outcome"] == "success" and [u["what"] for u in d["unknown"]].count("history") == 1'
+check "while: it is recorded before and after" eventually is_behind
+pass locked
+passed_on while locked 4
+ended while locked "1 failure 4"
+sampled locked while
 
-# ---- a lock that outlives the run ----
-python3 - "$PROCTOR_HOME/proctor.db" "$TMP/holds" <<'END' &
-import os, sqlite3, sys, time
-while not os.path.exists(sys.argv[2] + ".now"):
-    time.sleep(0.05)
-db = sqlite3.connect(sys.argv[1], isolation_level=None)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w")
-time.sleep(60)
-END
-holder=$!
-"$PROCTOR" run --syscalls=sampled --interval 0.2 --job outlived -- sh -c '
-	sleep 1; touch "$0.now"; while ! [ -e "$0" ]; do sleep 0.1; done; sleep 1' \
-	"$TMP/holds" 2>"$TMP/said"
-kill $holder
-wait $holder 2>/dev/null
-like "how many ticks are lost is said" "$(cat "$TMP/said")" 'not fully recorded \([0-9]+ ticks are lost\)'
+# From before the beginning, to after the end.
+hold_database whole
+run "$PROCTOR" run --json --job same -- sh -c 'echo out >&2; exit 3'
+is "whole: its status is passed on" "$status" 3
+like "whole: and what it prints" "$stderr" '^out$'
+json "whole: the printed report is of this attempt" "$stdout" 'd["exit_code"] == 3 and d["attempt"] != 1'
+run "$PROCTOR" jobs --json
+is "whole: readers are not affected" "$status" 0
+json "whole: the attempt before it is unchanged" "$stdout" \
+	'[j["outcome"] for j in d if j["job_id"] == "same" and j["attempt"] == 1] in ([], ["success"])'
+release_database whole
+ended whole same "1 success 0; 2 failure 3"
+is "whole: no warning remains" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
+run "$PROCTOR" report same --json
+json "whole: with what it used" "$stdout" \
+	'd["exit_code"] == 3 and d["wall_seconds"] > 0 and d["total_cpu_seconds"] is not None'
+
+# From the midst of it to after the end: samples are there, or the report states that they are missing.
+begin outlived sh -c "$(gate outlived); echo out; exit 5"
+eventually has_ticks outlived 3
+hold_database outlived.lock
+sleep 1
+pass outlived
+passed_on outlived outlived 5
+release_database outlived.lock
+ended outlived outlived "1 failure 5"
+run "$PROCTOR" history --job outlived --json
+samples=$stdout
 run "$PROCTOR" report outlived --json
-json "the report says it" "$stdout" \
-	'[u["why"] for u in d["unknown"] if u["what"] == "history"][0].endswith("ticks could not be stored")'
-json "and of system calls nothing that is not so" "$stdout" \
-	'len([u for u in d["unknown"] if u["what"] in ("syscalls", "syscall_hotspots")]) <= 1'
+json "outlived: samples are there, or the report states that some are missing" "[$samples, $stdout]" \
+	"(lambda d: $(meanwhile outlived.lock))(d[0]) or any(u['what'] == 'history' for u in d[1]['unknown'])"
 
-# ---- a disk that is full for a while ----
-full_disk() {
-	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
-	export PROCTOR_HOME=$TMP/small
-	"$PROCTOR" run -q --job before -- true
-	"$PROCTOR" run --interval 0.1 --job full -- sh -c "$(gate full)" 2>"$TMP/said" &
-	runner=$!
-	eventually has_ticks full 3
-	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	eventually says "recording waits"
-	began=$EPOCHREALTIME
-	sleep 2 # in which there are samples that have to wait
-	echo "$began, $EPOCHREALTIME" >"$TMP/disk"
-	rm "$TMP/small/filler"
-	eventually says "recording goes on"
-	pass full
-	wait "$runner"
-	echo $? >"$TMP/status"
-	"$PROCTOR" history --job full --json >"$TMP/history"
-	"$PROCTOR" jobs --json >"$TMP/jobs"
-	python3 -c 'import sqlite3, sys
-print(sqlite3.connect(sys.argv[1]).execute("PRAGMA integrity_check").fetchone()[0])' \
-		"$TMP/small/proctor.db" >"$TMP/check"
-}
+# ---- a database that goes away under a run ----
+for how in moved deleted; do
+	begin $how sh -c "$(gate $how); echo out; exit 6"
+	eventually has_ticks $how 3
+	if [ $how = moved ]; then
+		move_database "$TMP/moved"
+	else
+		rm -f "$PROCTOR_HOME"/proctor.db "$PROCTOR_HOME"/proctor.db-wal "$PROCTOR_HOME"/proctor.db-shm
+	fi
+	check "$how: it goes on in a new one, long before its end" eventually has_ticks $how 3
+	pass $how
+	passed_on $how $how 6
+	ended $how $how "1 failure 6"
+done
 
-# ---- a disk that is full to the end ----
-full_to_the_end() {
-	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
-	export PROCTOR_HOME=$TMP/small
-	"$PROCTOR" run -q --job before -- true
-	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	"$PROCTOR" run --interval 0.1 --job short -- sh -c 'exit 3' 2>"$TMP/said-short"
-	echo $? >"$TMP/status-short"
-	rm "$TMP/small/filler"
-	"$PROCTOR" run --interval 0.1 --job long -- sh -c "$(gate long); sleep 1.5; exit 4" 2>"$TMP/said-long" &
-	runner=$!
-	eventually has_ticks long 4
-	head -c 8m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	pass long
-	wait "$runner"
-	echo $? >"$TMP/status-long"
-	"$PROCTOR" jobs >"$TMP/jobs-full" 2>&1
-	rm -f "$TMP/small/proctor.db-shm"
-	head -c 8m /dev/zero >>"$TMP/small/filler" 2>/dev/null
-	"$PROCTOR" jobs --all --json >"$TMP/jobs-alone" 2>"$TMP/said-alone"
-	rm "$TMP/small/filler"
-	for i in 1 2; do "$PROCTOR" jobs --all --json >"$TMP/jobs-$i" 2>"$TMP/said-$i"; done
-	"$PROCTOR" report long --json >"$TMP/report"
-	"$PROCTOR" doctor >"$TMP/doctor"
-}
-mkdir "$TMP/small"
-if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
-	(
-		export TMP PROCTOR
-		export -f full_disk says has_ticks json_eval gate pass eventually
-		unshare -m bash -c full_disk
-	)
-	if [ $? = 77 ]; then
-		skip "a full disk" "no tmpfs can be mounted here"
-	else
-		is "the job does not notice a full disk" "$(cat "$TMP/status")" 0
-		said=$(cat "$TMP/said")
-		like "it is said" "$said" "recording waits, and the job goes on"
-		like "and that it is over" "$said" "recording goes on"
-		is "once" "$(grep -c "recording waits" "$TMP/said")" 1
-		json "the database is sound" "{\"check\": \"$(cat "$TMP/check")\"}" 'd["check"] == "ok"'
-		json "recording went on by itself" "$(cat "$TMP/history")" "$(meanwhile "$TMP/disk")"
-		json "and the outcome is there" "$(cat "$TMP/jobs")" \
-			'[j["outcome"] for j in d if j["job_id"] == "full"] == ["success"]'
-	fi
-	(
-		export TMP PROCTOR
-		export -f full_to_the_end has_ticks json_eval gate pass eventually
-		unshare -m bash -c full_to_the_end
-	)
-	if [ $? = 77 ]; then
-		skip "a disk that is full to the end" "no tmpfs can be mounted here"
-	else
-		is "full to the end: statuses pass" "$(cat "$TMP/status-short" "$TMP/status-long")" $'3\n4'
-		for job in short long; do
-			like "full to the end: $job says where its end is" "$(cat "$TMP/said-$job")" \
-				"how this run ended is kept beside the database"
-		done
-		like "full to the end: it may look lost, and why is said" "$(cat "$TMP/jobs-full")" \
-			"waits in .*proctor.db-spool until the database can be written"
-		json "full to the end: it can be read also by who is the first to use it" "$(cat "$TMP/jobs-alone")" \
-			'"before" in [j["job_id"] for j in d]'
-		for i in 1 2; do
-			json "full to the end: with room all is there, once ($i)" "$(cat "$TMP/jobs-$i")" \
-				'sorted((j["job_id"], j["attempt"], j["outcome"], j["exit_code"]) for j in d) == [("before", 1, "success", 0), ("long", 1, "failure", 4), ("short", 1, "failure", 3)]'
-			is "full to the end: nothing is left to say ($i)" "$(cat "$TMP/said-$i")" ""
-		done
-		json "full to the end: the report has what the run knew" "$(cat "$TMP/report")" \
-			'd["wall_seconds"] > 1.4 and len(d["series"]) > 3 and d["sheet_metrics"]["1"]["exit_code"] == 4'
-		like "full to the end: the database is sound" "$(cat "$TMP/doctor")" 'database +ok'
-	fi
+# ---- a folder that cannot be written ----
+if [ "$(id -u)" -eq 0 ] && setpriv --reuid 65534 --clear-groups true 2>/dev/null; then
+	nobody=(setpriv --reuid 65534 --clear-groups)
+	cp "$PROCTOR" "$TMP/proctor"
+	PROCTOR=$TMP/proctor
 else
-	skip "a full disk" "needs root and mount namespaces"
+	nobody=(env)
 fi
+chmod 755 "$TMP"
+export PROCTOR_HOME=$TMP/closed
+mkdir "$PROCTOR_HOME"
+[ "$(id -u)" -ne 0 ] || chown 65534 "$PROCTOR_HOME"
+"${nobody[@]}" "$PROCTOR" run -q --interval 0.1 --job closed -- sh -c "$(gate closed); echo out; exit 7" >"$TMP/closed.out" 2>/dev/null &
+runner=$!
+has_closed_ticks() { # N
+	[ "$(json_eval "$("${nobody[@]}" "$PROCTOR" history --job closed --json 2>/dev/null)" "len(d) >= $1")" = True ]
+}
+check "closed: a run is recorded" eventually has_closed_ticks 3
+chmod 500 "$PROCTOR_HOME"
+pass closed
+wait "$runner"
+is "closed: its status and output are passed on" "$?$(cat "$TMP/closed.out")" 7out
+run "${nobody[@]}" "$PROCTOR" run --job never -- sh -c 'echo out; exit 8'
+is "closed: so are those of one that begins then" "$status$stdout" 8out
+chmod 700 "$PROCTOR_HOME"
+closed_ends() {
+	json_eval "$("${nobody[@]}" "$PROCTOR" jobs --all --json 2>/dev/null)" \
+		"'; '.join('%s %s %s' % (j['attempt'], j['outcome'] or j['status'], j['exit_code']) for j in d if j['job_id'] == 'closed')"
+}
+is "closed: its end is there, once" "$(becomes "1 failure 7" closed_ends)" "1 failure 7"
+mkdir -m 500 "$TMP/readonly"
+[ "$(id -u)" -ne 0 ] || chown 65534 "$TMP/readonly"
+run env PROCTOR_HOME="$TMP/readonly" "${nobody[@]}" "$PROCTOR" run --json --job never -- sh -c 'echo out >&2; exit 9'
+is "from the beginning: a command runs all the same" "$status" 9
+json "from the beginning: and its report has its end" "$stdout" 'd["exit_code"] == 9'
+like "from the beginning: with what it printed, and why nothing is recorded" "$(paste -sd' ' <<<"$stderr")" \
+	"out.*not recorded.*$TMP/readonly"
+export PROCTOR_HOME=$TMP/home
+
+# ---- a disk that is full ----
+if ! small_disk 6m; then
+	skip "a full disk" "only root can mount a small one, where there are mount namespaces"
+	finish
+fi
+"$PROCTOR" run -q --job before -- true
+begin awhile sh -c "$(gate awhile); echo out; exit 2"
+eventually has_ticks awhile 3
+fill_disk
+began=$EPOCHREALTIME
+sleep 2 # in which there are samples that have to wait
+rm "$PROCTOR_HOME/filler"
+echo "$began, $EPOCHREALTIME" >"$TMP/held.awhile"
+is_behind() {
+	[ "$(json_eval "$("$PROCTOR" history --job awhile --json)" "d[-1]['timestamp'] > $EPOCHREALTIME - 2")" = True ]
+}
+check "awhile: recording goes on" eventually is_behind
+pass awhile
+passed_on awhile awhile 2
+ended awhile awhile "1 failure 2"
+sampled awhile awhile
+
+fill_disk
+run "$PROCTOR" run --job short -- sh -c 'echo out; exit 3'
+is "full: the status and output of one that begins on it are passed on" "$status$stdout" 3out
+rm "$PROCTOR_HOME/filler"
+begin long sh -c "$(gate long); sleep 1.5; echo out; exit 4"
+eventually has_ticks long 4
+fill_disk
+pass long
+passed_on full long 4
+run "$PROCTOR" jobs --all --json
+is "full: what was recorded before can be read" "$status" 0
+json "full: all of it" "$stdout" '"before" in [j["job_id"] for j in d]'
+rm -f "$PROCTOR_HOME/proctor.db-shm"
+fill_disk
+run "$PROCTOR" jobs --all --json
+json "full: also by who is the first to use it" "$stdout" '"before" in [j["job_id"] for j in d]'
+rm "$PROCTOR_HOME/filler"
+ended full short "1 failure 3"
+ended full long "1 failure 4"
+ended full before "1 success 0"
+is "full: no warning remains" "$("$PROCTOR" jobs 2>&1 >/dev/null)" ""
+run "$PROCTOR" report long --json
+json "full: the report has what the run knew" "$stdout" \
+	'd["wall_seconds"] > 1.4 and len(d["series"]) > 3 and d["sheet_metrics"]["1"]["exit_code"] == 4'
+run "$PROCTOR" doctor
+like "full: the database is sound" "$stdout" 'database +ok'
+leave_small_disk
 
 finish

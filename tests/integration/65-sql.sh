@@ -250,11 +250,11 @@ if command -v sqlite3 >/dev/null; then
 	like "of another program's database it says so" \
 		"$(sqlite3 -batch "$TMP/foreign.db" ".load $PROCTOR_EXTENSION" 'SELECT * FROM snapshots' 2>&1)" \
 		"foreign.db is the database of another program"
-	cp "$db" "$TMP/newer.db"
-	sqlite3 "$TMP/newer.db" 'PRAGMA journal_mode = delete; PRAGMA user_version = 999' >/dev/null
-	like "of a newer proctor's too" \
-		"$(sqlite3 -batch "$TMP/newer.db" ".load $PROCTOR_EXTENSION" 'SELECT * FROM snapshots' 2>&1)" \
-		"was made by a newer proctor"
+	cp "$db" "$TMP/other.db"
+	sqlite3 "$TMP/other.db" 'PRAGMA journal_mode = delete; PRAGMA user_version = 999' >/dev/null
+	like "of another layout too" \
+		"$(sqlite3 -batch "$TMP/other.db" ".load $PROCTOR_EXTENSION" 'SELECT * FROM snapshots' 2>&1)" \
+		"other.db has layout 999, and this proctor needs layout [0-9]+: load the extension"
 else
 	skip "sqlite3 loads the extension" "sqlite3 is not installed"
 fi

@@ -1,19 +1,22 @@
 #!/bin/bash
-# An anomaly that lasts goes on with whoever takes its job over: a daemon that starts, one that starts after it was
-# killed, and the run itself when the daemon stops. Each fault is one row, which ends when it is over.
+# An anomaly that lasts is one episode, whatever happens to the daemon meanwhile: one starts, is killed and starts
+# again, or stops. So is a process that outlives its job: each is told once, and ends once.
 . "$(dirname "$0")/lib.sh"
 
-mkdir -p "$PROCTOR_HOME"
-cat >"$PROCTOR_HOME/proctor.yaml" <<'EOC'
-interval_seconds: 0.5
-limits:
-  max_daemon_cpu_percent: 100
-anomaly:
+settings='anomaly:
   zombie_duration_seconds: 2
   clear_seconds: 1
   memory_pressure_percent: 100
-  orphan_duration_seconds: 1
-EOC
+  orphan_duration_seconds: 1'
+mkdir -p "$PROCTOR_HOME"
+printf 'interval_seconds: 0.5\n%s\n' "$settings" >"$PROCTOR_HOME/proctor.yaml"
+start() { # [SECONDS]: a daemon that looks so often
+	start_daemon "interval_seconds: ${1:-0.5}
+$settings"
+}
+kill_daemon() {
+	kill -9 "$(daemon_pid)"
+}
 
 # A child that is not waited for until the file is there; one after the other.
 cat >"$TMP/zombies.py" <<'EOC'
@@ -41,8 +44,21 @@ why() {
 	json_eval "$("$PROCTOR" anomalies --job taken --json)" \
 		'sorted((a for a in d if a["anomaly_type"] == "zombie"), key=lambda a: a["began"])[-1]["why_cleared"]'
 }
-daemon_pid() {
-	json_eval "$("$PROCTOR" status --json)" 'd["pid"]'
+# anomalies_of JOB: the type and the process of each.
+anomalies_of() {
+	json_eval "$("$PROCTOR" anomalies --job "$1" --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
+}
+orphans_of() { # JOB: how many its events list
+	"$PROCTOR" events --job "$1" --json | grep -c '"process.orphan"'
+}
+
+# looks JOB: is there when it was looked at three more times.
+looks() {
+	local since=$EPOCHREALTIME
+	looked() {
+		[ "$(json_eval "$("$PROCTOR" history --job "$1" --json)" "len({s['timestamp'] for s in d if s['timestamp'] > $since}) > 2")" = True ]
+	}
+	check "it is looked at again" eventually looked "$1"
 }
 
 "$PROCTOR" run -q --job taken -- python3 "$TMP/zombies.py" "$TMP/1" "$TMP/2" "$TMP/3" &
@@ -50,19 +66,19 @@ runner=$!
 is "a run tells of a zombie" "$(becomes lasts zombies)" lasts
 is "and of the host" "$(becomes lasts of_host)" lasts
 
-"$PROCTOR" start
-sleep 3
-is "it lasts when a daemon takes over" "$(zombies)" lasts
+start
+looks taken
+is "it lasts when a daemon starts" "$(zombies)" lasts
 is "that of the host too, and is no other" "$(of_host)" lasts
 touch "$TMP/1"
 is "and is over when it was waited for" "$(becomes over zombies)" over
-is "by what the daemon has seen" "$(why)" "it was clear for long enough"
+is "as it was seen" "$(why)" "it was clear for long enough"
 touch "$TMP/1.next"
 is "the next is another" "$(becomes "over lasts" zombies)" "over lasts"
 
-kill -9 "$(daemon_pid)"
-"$PROCTOR" start
-sleep 3
+kill_daemon
+start
+looks taken
 is "it lasts when the daemon was killed and starts again" "$(zombies)" "over lasts"
 is "that of the host too" "$(of_host)" lasts
 "$PROCTOR" events --follow --json >"$TMP/live" &
@@ -76,18 +92,18 @@ kill "$follower"
 like "its end was told" "$(grep '"anomaly_type":"zombie"' "$TMP/live" | head -1)" '"change":"cleared"'
 
 "$PROCTOR" stop
-sleep 3
+looks taken
 is "it lasts when the daemon stops, and the run goes on" "$(zombies)" "over over lasts"
 is "that of the host too" "$(of_host)" lasts
 touch "$TMP/3"
 is "and is over when it was waited for" "$(becomes "over over over" zombies)" "over over over"
-is "by what the run has seen" "$(why)" "it was clear for long enough"
+is "as it was seen" "$(why)" "it was clear for long enough"
 touch "$TMP/3.next"
 wait "$runner"
 is "and nothing was told twice" "$("$PROCTOR" events --job taken --json | grep -c '"anomaly_type":"zombie"')" 6
 is "the host's is over with the last who looked" "$(of_host)" over
 
-# ---- what a run saw of it before the daemon came ----
+# ---- what was seen of it before the daemon came ----
 
 # Files near the limit, three more until the next file is there, and these closed again.
 cat >"$TMP/files.py" <<'EOC'
@@ -123,98 +139,79 @@ first=$(of_files 'int(a["peak_value"])')
 touch "$TMP/more"
 becomes 1 most_files "$((first + 2))" >/dev/null
 touch "$TMP/less"
-"$PROCTOR" start
-is "its peak is in the record when a daemon takes over" \
+start
+is "its peak is in the record when a daemon starts" \
 	"$(becomes "$((first + 3))" of_files 'int(a["peak_value"])')" "$((first + 3))"
 like "with its words" "$(of_files 'a["description"]')" " has $((first + 3)) of at most 60 files open"
 like "and as of when" "$("$PROCTOR" anomalies --job files)" " lasts .*; as of 20[0-9-]+"
 touch "$TMP/end"
 wait "$runner"
 "$PROCTOR" stop
-is "it stays when the daemon tells the end" "$(of_files 'int(a["peak_value"])')" "$((first + 3))"
+is "it stays at the end" "$(of_files 'int(a["peak_value"])')" "$((first + 3))"
 
 # ---- who outlives a job that no daemon has seen ----
 
 "$PROCTOR" run -q --job left --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/left"
 left=$(<"$TMP/left")
-orphans() {
-	"$PROCTOR" events --job left --json | grep -c '"process.orphan"'
-}
-is "the run writes down whom it leaves" "$(orphans)" 1
-"$PROCTOR" start
-of_left() {
-	json_eval "$("$PROCTOR" anomalies --job left --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
-}
-is "a daemon that starts goes on with it" "$(becomes "orphan $left" of_left)" "orphan $left"
-is "and does not tell again that it is one" "$(orphans)" 1
+is "who is left is in the record when the run is over" "$(orphans_of left)" 1
+start
+is "a daemon that starts goes on with it" "$(becomes "orphan $left" anomalies_of left)" "orphan $left"
+is "and does not tell again that it is one" "$(orphans_of left)" 1
 
 # A restart begins nothing anew: one row, of which nothing is told but its beginning and its end.
 told_of_left() {
 	"$PROCTOR" events --job left --json |
 		python3 -c 'import json, sys; print(*(e["change"] for e in map(json.loads, sys.stdin) if e["event"] == "monitor.anomaly"))'
 }
-is_looked_at() { # since this moment, by the daemon that runs
-	"$PROCTOR" status --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ticks"] < 5)'
+is_looked_at() { # by the daemon that runs
+	[ "$(status_of 'd["ticks"] >= 5')" = True ]
 }
 for how in stop kill; do
 	if [ $how = stop ]; then
 		"$PROCTOR" stop
 		like "it lasted at least until then" "$("$PROCTOR" anomalies --job left)" ' >[0-9]'
 	else
-		kill -9 "$(daemon_pid)"
+		kill_daemon
 	fi
-	"$PROCTOR" start
+	start
 	check "the daemon looks again after its $how" eventually is_looked_at
-	is "the one that lives on is no other after a $how" "$(of_left)" "orphan $left"
+	is "the one that lives on is no other after a $how" "$(anomalies_of left)" "orphan $left"
 	is "and is not told again" "$(told_of_left)" began
 done
 kill "$left"
 is "it is over when it ends" "$(becomes "began cleared" told_of_left)" "began cleared"
-is "which is one row" \
-	"$("$PROCTOR" sql --no-header --csv "SELECT occurrences FROM patterns WHERE name = 'orphan:sleep'")" 1
+is "which is one episode" "$(json_eval "$("$PROCTOR" anomalies --job left --json)" 'len(d)')" 1
 "$PROCTOR" stop
 
 # ---- who outlives a job while the daemon does not look ----
 
-sed -i 's/^interval_seconds.*/interval_seconds: 60/' "$PROCTOR_HOME/proctor.yaml"
-"$PROCTOR" start
+start 60
 "$PROCTOR" run -q --job unseen --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/left"
 left=$(<"$TMP/left")
-of_unseen() {
-	"$PROCTOR" events --job unseen --json | grep -c '"process.orphan"'
-}
-is "the run writes down whom it leaves, though a daemon is there" "$(of_unseen)" 1
-kill -9 "$(daemon_pid)"
-sed -i 's/^interval_seconds.*/interval_seconds: 0.5/' "$PROCTOR_HOME/proctor.yaml"
-"$PROCTOR" start
-unseen() {
-	json_eval "$("$PROCTOR" anomalies --job unseen --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
-}
-is "so the next daemon knows of it" "$(becomes "orphan $left" unseen)" "orphan $left"
-is "and it was told once" "$(of_unseen)" 1
+is "who is left is in the record when the run is over, though a daemon is there" "$(orphans_of unseen)" 1
+kill_daemon
+start
+is "so the next daemon knows of it" "$(becomes "orphan $left" anomalies_of unseen)" "orphan $left"
+is "and it was told once" "$(orphans_of unseen)" 1
 "$PROCTOR" run -q --job seen --leave-background -- sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >"$0"' "$TMP/seen"
-seen() {
-	json_eval "$("$PROCTOR" anomalies --job seen --json)" '" ".join(a["anomaly_type"] + " " + str(a["pid"]) for a in d)'
-}
-is "one that both have seen is one" "$(becomes "orphan $(<"$TMP/seen")" seen)" "orphan $(<"$TMP/seen")"
-is "and was told once, too" "$("$PROCTOR" events --job seen --json | grep -c '"process.orphan"')" 1
+is "one that both have seen is one" "$(becomes "orphan $(<"$TMP/seen")" anomalies_of seen)" "orphan $(<"$TMP/seen")"
+is "and was told once, too" "$(orphans_of seen)" 1
 kill "$left" "$(<"$TMP/seen")"
 "$PROCTOR" stop
 
-# ---- what the daemon notes of who is left is told once ----
+# ---- who is left by a runner that is killed is told once ----
 
-"$PROCTOR" start
+start
 # By the bus itself: "proctor events" passes over what it has shown.
-python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/noted" <<'EOC' &
-import json, socket, sys
-
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["process.*","job.*"]}}\n')
-for line in s.makefile():
-    told = json.loads(line).get("params")
-    if told:
-        print(told["topic"], told["data"]["job_id"], told["data"].get("pid"), flush=True)
+PYTHONPATH=$INTEGRATION python3 - "$PROCTOR_HOME/proctor.sock" >"$TMP/noted" <<'EOC' &
+import json, sys
+from rpc_client import Client
+client = Client(sys.argv[1])
+client.socket.settimeout(None)
+client.ask("events.subscribe", {"topics": ["process.*", "job.*"]})
+for line in client.lines:
+    told = json.loads(line)["params"]
+    print(told["topic"], told["data"]["job_id"], told["data"].get("pid"), flush=True)
 EOC
 subscriber=$!
 eventually has_subscribers 1
@@ -243,50 +240,28 @@ kill "$subscriber"
 is "each is told once" "$(sed -n "s/^process.\\(orphan\\|signal\\|exit\\) noted $left$/\\1/p" "$TMP/noted" | paste -sd' ')" \
 	"orphan signal exit"
 
-# Until there is $TMP/unlock.
-lock_database() {
-	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/unlock" <<'EOC' &
-import os, sqlite3, sys, time
-
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2] + ".held", "w").close()
-while not os.path.exists(sys.argv[2]):
-    time.sleep(0.1)
-db.execute("ROLLBACK")
-EOC
-	locker=$!
-	eventually [ -e "$TMP/unlock.held" ]
-}
-
 # While nobody can write.
 leave locked
-lock_database
+hold_database locked
 kill -9 "$runner"
 wait "$runner" 2>/dev/null
-found_orphans() {
-	json_eval "$("$PROCTOR" status --json)" 'd["orphans"]'
-}
-is "one is found while nobody can write" "$(becomes 1 found_orphans)" 1
-touch "$TMP/unlock"
-wait "$locker"
-is "and is written down when somebody can" "$(becomes process.orphan noted locked)" process.orphan
+sleep 2 # in which the daemon looks
+release_database locked
+is "one that is left while nobody can write is written down when somebody can" "$(becomes process.orphan noted locked)" process.orphan
 "$PROCTOR" cancel locked
 "$PROCTOR" stop
 
-# ---- whom a killed runner leaves while no daemon looks ----
+# ---- who is left while no daemon looks ----
 
 leave killed
 kill -9 "$runner"
 wait "$runner" 2>/dev/null
-"$PROCTOR" start
-is "the next daemon writes it down" "$(becomes process.orphan noted killed)" process.orphan
-for _ in 1 2; do
-	"$PROCTOR" stop
-	"$PROCTOR" start
-	check "the one after it looks, too" eventually is_looked_at
-	is "and follows it" "$(becomes 1 found_orphans)" 1
-	is "and does not write it down again" "$(noted killed)" process.orphan
+for i in 1 2 3; do
+	start
+	is "the next daemon writes it down, once" "$(becomes process.orphan noted killed)" process.orphan
+	check "and looks" eventually is_looked_at
+	is "which adds nothing" "$(noted killed)" process.orphan
+	[ $i = 3 ] || "$PROCTOR" stop
 done
 kill "$left"
 is "its end is noted, too" "$(becomes "process.orphan process.exit" noted killed)" "process.orphan process.exit"
@@ -294,20 +269,20 @@ is "its end is noted, too" "$(becomes "process.orphan process.exit" noted killed
 
 # ---- whom a run leaves while nobody can write ----
 
-rm -f "$TMP/left" "$TMP/unlock" "$TMP/unlock.held"
+rm -f "$TMP/left"
 "$PROCTOR" run -q --job waits --leave-background -- sh -c "sleep 300 >/dev/null 2>&1 & echo \$! >$TMP/left; $(gate waits)" 2>/dev/null &
 runner=$!
 eventually [ -s "$TMP/left" ]
 left=$(<"$TMP/left")
 eventually has_ticks waits 2
-lock_database
+hold_database waits.lock
 pass waits
 wait "$runner"
-touch "$TMP/unlock"
-wait "$locker"
-is "it is in the record when that can be written" "$(noted waits | grep -o process.orphan)" process.orphan
-"$PROCTOR" start
-is "and the next daemon goes on with it" "$(becomes 1 found_orphans)" 1
+release_database waits.lock
+of_waits() { noted waits | grep -o process.orphan; }
+is "it is in the record when that can be written" "$(becomes process.orphan of_waits)" process.orphan
+start
+is "and the next daemon follows it" "$(becomes "orphan $left" anomalies_of waits)" "orphan $left"
 kill "$left"
 "$PROCTOR" stop
 
@@ -315,7 +290,7 @@ kill "$left"
 
 "$PROCTOR" run -q --job many --leave-background -- \
 	sh -c 'for i in $(seq 40); do sleep 300 >/dev/null 2>&1 & echo $!; done >"$0"' "$TMP/many"
-"$PROCTOR" start
+start
 counted() {
 	json_eval "$("$PROCTOR" anomalies --job many --json)" 'sum(a["count"] for a in d if a["anomaly_type"] == "orphan")'
 }

@@ -1,94 +1,79 @@
 #!/bin/bash
-# What a runner finds out of the ordinary between two ticks of the daemon is on the daemon's bus as well: each
-# change once, and for whom the job is.
+# An anomaly of a job is on the daemon's bus as it is in the record: each change once, however the two look.
 . "$(dirname "$0")/lib.sh"
-FAULTS=$SOURCE_ROOT/tests/integration/faults.py
+FAULTS=$INTEGRATION/faults.py
 
-mkdir -p "$PROCTOR_HOME"
-cat >"$PROCTOR_HOME/proctor.yaml" <<'EOF2'
-interval_seconds: 30
-anomaly:
-  process_explosion_processes: 40
-  fd_exhaustion_percent: 60
-EOF2
+cat >"$TMP/listen.py" <<'END'
+import json, sys
+from rpc_client import Client
+client = Client(sys.argv[1])
+client.socket.settimeout(None)
+client.ask("events.subscribe", {"topics": ["monitor.anomaly", "job.*"]})
+print(json.dumps({"event": "begun"}), flush=True)
+for line in client.lines:
+    print(json.dumps(json.loads(line)["params"]["data"]), flush=True)
+END
 
-cat >"$TMP/listen.py" <<'EOF2'
-import json, socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-s.sendall(b'{"jsonrpc":"2.0","id":1,"method":"events.subscribe","params":{"topics":["monitor.anomaly","job.*"]}}\n')
-for line in s.makefile():
-    params = json.loads(line).get("params")
-    print(json.dumps(params["data"] if params else {"event": "begun"}), flush=True)
-EOF2
-
-has() { grep -q -- "$2" "$1"; } # FILE TEXT
-ask() { # METHOD PARAMS: prints the answer
-	python3 - "$PROCTOR_HOME/proctor.sock" "$1" "$2" <<'EOF2'
-import json, socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect(sys.argv[1])
-s.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": sys.argv[2], "params": json.loads(sys.argv[3])}).encode() + b"\n")
-print(s.makefile().readline())
-EOF2
+has() { grep -Eq -- "$1" "$TMP/bus"; } # REGEX
+is_over() { # JOB
+	has "\"job_id\": \"$1\".*job.(completed|failed)|job.(completed|failed).*\"job_id\": \"$1\""
+}
+bus_of() { # JOB: as a list
+	echo "[$(grep "\"job_id\": \"$1\"" "$TMP/bus" | paste -sd,)]" # the host may have something of its own
+}
+recorded_of() { # JOB: its anomalies, as a list
+	echo "[$("$PROCTOR" events --job "$1" --json | grep monitor.anomaly | paste -sd,)]"
 }
 
-"$PROCTOR" start
-python3 "$TMP/listen.py" "$PROCTOR_HOME/proctor.sock" >"$TMP/bus" &
+start_daemon 'interval_seconds: 30
+anomaly:
+  process_explosion_processes: 40
+  fd_exhaustion_percent: 60'
+PYTHONPATH=$INTEGRATION python3 "$TMP/listen.py" "$PROCTOR_HOME/proctor.sock" >"$TMP/bus" &
 listener=$!
-check "somebody subscribes" eventually has "$TMP/bus" begun
+check "a client subscribes" eventually has begun
 
+# ---- between two ticks of the daemon ----
 "$PROCTOR" run -q --job burst -- python3 "$FAULTS" many 4
-check "the end of the job is told" eventually has "$TMP/bus" 'job.completed'
-bus=$(grep '"job_id": "burst"' "$TMP/bus" | paste -sd,) # the host may have something of its own
-recorded=$("$PROCTOR" events --job burst --json | grep monitor.anomaly | paste -sd,)
-json "the record has what its runner has seen" "[$recorded]" \
+check "the end of the job is published" eventually is_over burst
+bus=$(bus_of burst)
+recorded=$(recorded_of burst)
+json "the record has what began and was over" "$recorded" \
 	'{e["change"] for e in d if e["anomaly_type"] == "process_explosion"} == {"began", "cleared"}'
-json "the bus tells the same, once" "[[$bus], [$recorded]]" \
+json "the bus has the same, once" "[$bus, $recorded]" \
 	'sorted((e["episode"], e["change"], e["severity"], e["changed"]) for e in d[0] if e["event"] == "monitor.anomaly") == sorted((e["episode"], e["change"], e["severity"], e["changed"]) for e in d[1])'
-json "in their order" "[$bus]" \
+json "in their order" "$bus" \
 	'[e["change"] for e in d if e.get("anomaly_type") == "process_explosion"] == ["began", "cleared"]'
-json "before the end of the job" "[$bus]" 'd[-1]["event"] == "job.completed"'
-json "with its words and what the host was doing" "[$bus]" \
+json "before the end of the job" "$bus" 'd[-1]["event"] == "job.completed"'
+json "with its words and what the host was doing" "$bus" \
 	'all(e["job_id"] == "burst" and "processes" in e["description"] and e["host"]["memory_total_mb"] > 0 for e in d if e.get("anomaly_type") == "process_explosion")'
-json "who asks later is told, too" "$(ask daemon.events '{"job_id": "burst", "limit": 100}')" \
-	'[e["change"] for e in d["result"] if e.get("anomaly_type") == "process_explosion"] == ["began", "cleared"]'
+json "daemon.events has it, too" "$(ask daemon.events '{"job_id": "burst", "limit": 100}')" \
+	'[e["change"] for e in d if e.get("anomaly_type") == "process_explosion"] == ["began", "cleared"]'
 
-# What the daemon finds itself is told once, too, though it is in the record as well.
+# ---- where the daemon looks as often ----
 sed -i 's/^interval_seconds.*/interval_seconds: 0.3/' "$PROCTOR_HOME/proctor.yaml"
-kill -HUP "$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')"
-(ulimit -n 64 && exec "$PROCTOR" run -q --job fds -- python3 "$FAULTS" fds 6)
-check "the end of the next is told" eventually has "$TMP/bus" '"job_id": "fds".*job.completed\|job.completed.*"job_id": "fds"'
+kill -HUP "$(daemon_pid)"
+(ulimit -n 64 && exec "$PROCTOR" run -q --job fds -- python3 "$FAULTS" fds 5)
+check "the end of the next is published" eventually is_over fds
 
-# Both find the same while nobody can write: the record will have it under one name, and so has the bus.
-cat >"$TMP/lock.py" <<'EOF2'
-import os, sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w").close()
-while os.path.exists(sys.argv[2]):
-    time.sleep(0.1)
-EOF2
-"$PROCTOR" run -q --interval 0.2 --job waits -- sh -c "while [ ! -e '$TMP/go' ]; do sleep 0.2; done; exec python3 '$FAULTS' many 6" &
-run=$!
-check "the daemon watches it" eventually has "$TMP/bus" '"job_id": "waits"'
-sleep 1
-python3 "$TMP/lock.py" "$PROCTOR_HOME/proctor.db" "$TMP/lock" &
-lock=$!
-check "nobody can write" eventually [ -e "$TMP/lock" ]
-touch "$TMP/go"
-sleep 4.5
-rm "$TMP/lock"
-wait "$lock" "$run"
-check "its end is told" eventually has "$TMP/bus" '"job_id": "waits".*job.completed\|job.completed.*"job_id": "waits"'
-recorded=$("$PROCTOR" events --job waits --json | grep monitor.anomaly | paste -sd,)
-json "the record has it" "[$recorded]" '"process_explosion" in {e["anomaly_type"] for e in d}'
-json "what waits to be written has one name" "[[$(grep '"job_id": "waits"' "$TMP/bus" | grep monitor.anomaly | paste -sd,)], [$recorded]]" \
+# ---- while the database is locked ----
+"$PROCTOR" run -q --interval 0.2 --job waits -- sh -c "$(gate waits); exec python3 '$FAULTS' many 4" &
+runner=$!
+check "the daemon watches it" eventually has '"job_id": "waits"'
+eventually has_ticks waits 2
+hold_database lock
+pass waits
+wait "$runner"
+release_database lock
+check "its end is published" eventually is_over waits
+is_recorded() { recorded_of waits | grep -q process_explosion; }
+check "the record has it" eventually is_recorded
+json "under one name" "[[$(grep '"job_id": "waits"' "$TMP/bus" | grep monitor.anomaly | paste -sd,)], $(recorded_of waits)]" \
 	'(lambda bus, record: bus == record)(*[sorted((e["episode"], e["change"]) for e in l if e["change"] != "escalated") for l in d])'
 
 "$PROCTOR" stop
 wait "$listener"
-json "of both each change once" "[$(paste -sd, "$TMP/bus")]" '(lambda changes: "fds" in {c[0] for c in changes} and len(set(changes)) == len(changes))(
+json "each change of all jobs was published once" "[$(paste -sd, "$TMP/bus")]" '(lambda changes: {"fds", "burst", "waits"} <= {c[0] for c in changes} and len(set(changes)) == len(changes))(
 	[(e["job_id"], e["episode"], e["change"], e["severity"]) for e in d if e["event"] == "monitor.anomaly"])'
 
 finish

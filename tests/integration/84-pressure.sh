@@ -84,7 +84,7 @@ check "it waits for as long as that lasts" job_is steps \
 run "$PROCTOR" submit --job late "$TMP/steps.yaml"
 is "a new job is turned away" "$status" 1
 like "with the reason" "$stderr" 'no new jobs: the pressure is critical \(memory [0-9]+ % of '
-is "and leaves nothing behind" "$(find "$PROCTOR_HOME/queue" -name '*.yaml')" ""
+json "and leaves nothing behind" "$("$PROCTOR" jobs --all --json)" '"late" not in [j["job_id"] for j in d]'
 json "other schedulers are told the same" "$(ask '{}')" \
 	'd["result"]["answer"] == "reject" and d["result"]["delay_seconds"] == 60 and "memory" in d["result"]["reason"]'
 json "and of sheets" "$(ask '{"for": "sheet"}')" 'd["result"]["answer"] == "reject"'

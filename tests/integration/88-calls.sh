@@ -1,54 +1,20 @@
 #!/bin/bash
-# Who counts the system calls of a job, and that its owner's record has them: as root, as another
-# user beside a daemon of root's, submitted, attached. In a mount namespace of its own.
-if [ -z "${IN_OWN_NAMESPACE:-}" ] && [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
-	IN_OWN_NAMESPACE=1 exec unshare -m "$0" "$@"
-fi
+# The system calls of a job are counted, and its owner's record has them: as root, as another
+# user beside a daemon of root's, submitted, attached.
+export OWN_MOUNTS=wanted
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/users.sh"
 
-if [ -z "${IN_OWN_NAMESPACE:-}" ]; then
-	skip "who counts system calls" "needs root, and a machine that makes mount namespaces"
-	finish
-fi
-run "$PROCTOR" doctor --json
+run env PROCTOR_HOME="$TMP/home" "$PROCTOR" doctor --json
 if [ "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" != 'eBPF task iterator' ]; then
 	skip "who counts system calls" "needs eBPF"
 	finish
 fi
 
-unset PROCTOR_HOME
-chmod 755 "$TMP"
-cp "$PROCTOR" "$TMP/proctor"
-chmod 755 "$TMP/proctor"
-PROCTOR=$TMP/proctor
-cp -a /etc "$TMP/etc"
-rm -rf "$TMP/etc/proctor"
-mkdir "$TMP/etc/proctor" "$TMP/var" "$TMP/alice"
-echo "alice:x:4001:4001::$TMP/alice:/bin/sh" >>"$TMP/etc/passwd"
-echo "alice:x:4001:" >>"$TMP/etc/group"
-chown 4001:4001 "$TMP/alice"
-mount --bind "$TMP/etc" /etc && mount -t tmpfs none /run && mount --bind "$TMP/var" /var/lib || exit 99
-echo 'interval_seconds: 0.3' >/etc/proctor/proctor.yaml
-
-as_alice() { # COMMAND [ARG...]: as after a login
-	(cd "$TMP/alice" && exec setpriv --reuid=alice --regid=alice --init-groups \
-		env -i HOME="$TMP/alice" PATH="$PATH" LC_ALL="$LC_ALL" "$@")
-}
-
-cat >"$TMP/hotspot.py" <<'END'
-import json, socket, sys
-s = socket.socket(socket.AF_UNIX)
-s.connect("/run/proctor/proctor.sock")
-f = s.makefile("rw")
-def ask(method, params):
-    f.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n")
-    f.flush()
-    return json.loads(f.readline())["result"]
-pid = [p["pid"] for p in ask("daemon.top", {})["processes"] if p["command"].startswith(sys.argv[1])][0]
-print(ask("resource.context", {"pid": pid})["syscall_hotspot"])
-END
 hotspot() { # COMMAND: the call that its process spends most time in, by the daemon's last look
-	python3 "$TMP/hotspot.py" "$1"
+	local pid
+	pid=$(json_eval "$(ask daemon.top)" "[p['pid'] for p in d['processes'] if p['command'].startswith('$1')][0]")
+	json_eval "$(ask resource.context "{\"pid\": $pid}")" 'd["syscall_hotspot"]'
 }
 is_counted() { # NAME: whether the daemon counts for the process that waits at this gate
 	hotspot "sh -c $(gate "$1")" | grep -q '%$'
@@ -62,48 +28,48 @@ busy='dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; /bin/true'
 
 # ---- without a daemon ----
 
-run as_alice "$PROCTOR" run -q --json --syscalls=auto --job alone -- sh -c "$busy"
+run as alice "$PROCTOR" run -q --json --syscalls=auto --job alone -- sh -c "$busy"
 json "alone another user's are not counted" "$stdout" 'd["syscalls"] is None'
 like "and why is said" "$(json_eval "$stdout" "$why")" 'root.*--syscalls=strace'
-run as_alice "$PROCTOR" run --syscalls=ebpf -- true
+run as alice "$PROCTOR" run --syscalls=ebpf -- true
 like "who insists hears it at once" "$status $stderr" '^0 .*system calls are not counted.*root'
 
 # ---- beside a daemon of root's ----
 
-"$PROCTOR" start >/dev/null
+start_daemon "interval_seconds: 0.3"
 run "$PROCTOR" status --json
 json "an idle daemon says how it will count" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
-run as_alice "$PROCTOR" doctor
+run as alice "$PROCTOR" doctor
 like "and doctor how to ask it to" "$stdout" 'a run that asks for it: eBPF .*, by the daemon \(--syscalls=auto\)'
-run as_alice "$PROCTOR" run -q --json --syscalls=auto -- true
+run as alice "$PROCTOR" run -q --json --syscalls=auto -- true
 json "what the runner does until the command begins is not the command's" "$stdout" \
 	'(lambda c: c["execve"] == (1, 0) and not {"getrusage", "poll", "rt_sigaction"} & set(c))({
 		c["name"]: (c["count"], c["errors"]) for c in d["syscalls"]})'
-run as_alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
+run as alice "$PROCTOR" run -q --json --syscalls=auto --job asked -- sh -c "$busy"
 json "beside root's daemon they are, however short it is" "$stdout" "5000 <= $writes <= 5010"
 json "all of them" "$stdout" \
 	'd["evidence"]["syscalls"] == d["evidence"]["syscall_hotspots"] == "exact" and "syscalls" not in [u["what"] for u in d["unknown"]]'
-json "by eBPF" "$stdout" 'd["rungs"]["syscall counts and time"].startswith("eBPF")'
+json "by eBPF" "$stdout" '"eBPF" in d["rungs"]["syscall counts and time"]'
 json "of each process" "$stdout" "$each and 5000 <= $busiest <= 5010"
 json "nobody denies it" "$stdout" "$why == []"
-run as_alice "$PROCTOR" run --syscalls=sampled -- true
+run as alice "$PROCTOR" run --syscalls=sampled -- true
 like "that the daemon does not sample times is said" "$stderr" 'timed all of them'
-run as_alice "$PROCTOR" report asked --format json
+run as alice "$PROCTOR" report asked --format json
 json "and so says the record of who ran it" "$stdout" "5000 <= $writes <= 5010 and $each"
-run as_alice "$PROCTOR" report asked
+run as alice "$PROCTOR" report asked
 like "in the report for people too" "$stdout" 'System calls \(all of all processes'
-run as_alice "$PROCTOR" export csv --job asked --what processes
+run as alice "$PROCTOR" export csv --job asked --what processes
 like "and in the table" "$stdout" 'write'
 recorded() { "$PROCTOR" report asked --format json | grep -q '"syscalls":\[{'; }
 check "root's own record has them as well" eventually recorded
 
-run as_alice "$PROCTOR" run --syscalls=ebpf -q --json --job insisted -- sh -c "$busy"
+run as alice "$PROCTOR" run --syscalls=ebpf -q --json --job insisted -- sh -c "$busy"
 json "who insists gets it" "$stdout" "5000 <= $writes <= 5010"
 unlike "without a word" "$stderr" 'not counted'
-run as_alice "$PROCTOR" run -q --json --syscalls=off --job silent -- sh -c "sleep 0.6; $busy"
+run as alice "$PROCTOR" run -q --json --syscalls=off --job silent -- sh -c "sleep 0.6; $busy"
 json "off is off" "$stdout" 'd["syscalls"] is None'
 
-as_alice "$PROCTOR" run -q --json --job unasked -- sh -c "$(gate unasked); $busy" >"$TMP/unasked" &
+as alice "$PROCTOR" run -q --json --job unasked -- sh -c "$(gate unasked); $busy" >"$TMP/unasked" &
 check "the daemon comes to count for who does not ask" eventually is_counted unasked
 pass unasked
 wait $!
@@ -119,68 +85,55 @@ like "and why is said" "$(json_eval "$stdout" '[u["why"] for u in d["unknown"] i
 echoes='i=0; while [ $i -lt 3000 ]; do echo; i=$((i + 1)); done >/dev/null'
 sampled='sum((p["syscall_counts"] or {}).get("write", 0) for p in d)'
 has_sampled() { # JOB WRITES
-	run as_alice "$PROCTOR" history --job "$1" --json
+	run as alice "$PROCTOR" history --job "$1" --json
 	[ "$(json_eval "$stdout" "$sampled == $2")" = True ]
 }
-as_alice "$PROCTOR" run -q --syscalls=auto --job curve -- \
+as alice "$PROCTOR" run -q --syscalls=auto --job curve -- \
 	sh -c "$echoes; $(gate once); $echoes; $(gate twice)" &
 check "a sample has the first of a guest's calls" eventually has_sampled curve 3000
 pass once
 check "a later one those that follow" eventually has_sampled curve 6000
 pass twice
 wait $!
-run as_alice "$PROCTOR" history --job curve --json
+run as alice "$PROCTOR" history --job curve --json
 json "each call of a guest is in one sample" "$stdout" "$sampled == 6000"
 json "in more than one of them" "$stdout" \
 	'sum((p["syscall_counts"] or {}).get("write", 0) > 0 for p in d) > 1'
 json "with their time" "$stdout" \
 	'any((p["syscall_time_pct"] or {}).get("write", 0) > 0 for p in d)'
-as_alice "$PROCTOR" run -q --job unasked2 -- sh -c "$(gate unasked2); $echoes; $(gate sampled)" &
+as alice "$PROCTOR" run -q --job unasked2 -- sh -c "$(gate unasked2); $echoes; $(gate sampled)" &
 eventually is_counted unasked2
 pass unasked2
 eventually has_sampled unasked2 3000
 pass sampled
 wait $!
-run as_alice "$PROCTOR" history --job unasked2 --json
+run as alice "$PROCTOR" history --job unasked2 --json
 json "who does not ask has them too" "$stdout" "$sampled == 3000"
-run as_alice "$PROCTOR" run -q --syscalls=off --job silent2 -- sh -c "sleep 0.6; $echoes; sleep 0.6"
-run as_alice "$PROCTOR" history --job silent2 --json
+run as alice "$PROCTOR" run -q --syscalls=off --job silent2 -- sh -c "sleep 0.6; $echoes; sleep 0.6"
+run as alice "$PROCTOR" history --job silent2 --json
 json "but not who has them off" "$stdout" \
 	'all(p["syscall_counts"] is None for p in d)'
-
-cat >"$TMP/ask.py" <<'END'
-import json, socket
-s = socket.socket(socket.AF_UNIX)
-s.connect("/run/proctor/proctor.sock")
-f = s.makefile("rw")
-f.write('{"jsonrpc": "2.0", "id": 1, "method": "runner.counts"}\n')
-f.flush()
-print(json.loads(f.readline())["error"]["message"])
-END
-chmod 644 "$TMP/ask.py"
-run as_alice python3 "$TMP/ask.py"
-is "nobody is told but the runner" "$stdout" "this connection is no runner's"
 
 # ---- what short processes of hers used ----
 
 short='[p for p in d["processes"] if p["exit_code"] == 0 and p["command"] and "true" in p["command"] and "sh" not in p["command"]]'
 timed="all(p['user_cpu_seconds'] + p['system_cpu_seconds'] > 0 and p['cpu_evidence'] == 'exact' for p in $short)"
 for _ in $(seq 20); do # all of its time is known when the kernel lets go of it, which may be late
-	run as_alice "$PROCTOR" run -q --json --syscalls=auto --job short -- \
+	run as alice "$PROCTOR" run -q --json --syscalls=auto --job short -- \
 		sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; sleep 0.3'
 	[ "$(json_eval "$stdout" "$timed")" = True ] && break
 done
 json "the peak of each is known exactly" "$stdout" "len($short) == 10 and all(p['max_rss_mb'] > 0 and p['evidence'] == 'exact' for p in $short)"
 json "and its CPU time" "$stdout" "$timed"
 json "and its I/O" "$stdout" "all(p['rchar'] is not None for p in $short)"
-run as_alice "$PROCTOR" report short --format json
+run as alice "$PROCTOR" report short --format json
 json "in her record, too" "$stdout" "len([p for p in $short if p['cpu_evidence'] == 'exact']) == 10"
 
 # ---- who has killed it ----
 
 for after in 0 0.8; do
 	rm -f "$TMP/alice/pid"
-	as_alice "$PROCTOR" run -q --json --job "killed$after" -- \
+	as alice "$PROCTOR" run -q --json --job "killed$after" -- \
 		sh -c 'sleep 60 & echo $! >pid; wait $!; true' 2>/dev/null >"$TMP/killed" &
 	killed=$!
 	eventually test -s "$TMP/alice/pid"
@@ -190,11 +143,11 @@ for after in 0 0.8; do
 	sender='[e["details"] for e in d["events"] if e["event_type"] == "signal"]'
 	like "who has signalled her job after $after s is told to its owner" \
 		"$(json_eval "$(cat "$TMP/killed")" "$sender")" "^\['sent by $$ \(.*\)'\]\$"
-	run as_alice "$PROCTOR" report "killed$after" --format json
+	run as alice "$PROCTOR" report "killed$after" --format json
 	like "and is in her record" "$(json_eval "$stdout" "$sender")" "^\['sent by $$ \("
 done
 
-as_alice "$PROCTOR" run -q --json --syscalls=auto --job left -- \
+as alice "$PROCTOR" run -q --json --syscalls=auto --job left -- \
 	sh -c ": >begun; $(gate left)" >"$TMP/left" &
 left=$!
 eventually test -e "$TMP/alice/begun"
@@ -207,8 +160,8 @@ like "but said" "$(json_eval "$(cat "$TMP/left")" "$why")" 'daemon .* gone'
 
 # ---- a daemon that has no room to count for a while ----
 
-"$PROCTOR" start >/dev/null
-daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+start_daemon
+daemon=$(daemon_pid)
 files=$(ulimit -Hn)
 counts() { # RUNG WHY: patterns for how system calls are counted, and why so
 	json_eval "$("$PROCTOR" status --json)" \
@@ -235,21 +188,21 @@ check "and when it can again, that" eventually counts 'eBPF.*' ''
 
 printf 'job_id: sent\nsheets:\n  - run: sleep 1; %s\n' "$busy" >"$TMP/alice/job.yaml"
 chmod 644 "$TMP/alice/job.yaml"
-run as_alice "$PROCTOR" submit "$TMP/alice/job.yaml"
+run as alice "$PROCTOR" submit "$TMP/alice/job.yaml"
 is "a job is submitted" "$status $stderr" "0 "
-run as_alice "$PROCTOR" wait sent
+run as alice "$PROCTOR" wait sent
 is "and done" "$status" 0
-run as_alice "$PROCTOR" report sent --format json
+run as alice "$PROCTOR" report sent --format json
 json "its owner sees what it called" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 
 # From the first instruction on: nothing of it has waited for a daemon to look.
 printf 'job_id: quick\nsheets:\n  - run: %s\n' "$busy" >"$TMP/alice/quick.yaml"
 chmod 644 "$TMP/alice/quick.yaml"
-for who in as_alice env; do
-	run $who "$PROCTOR" submit "$TMP/alice/quick.yaml"
-	run $who "$PROCTOR" wait quick
+for who in alice root; do
+	run as $who "$PROCTOR" submit "$TMP/alice/quick.yaml"
+	run as $who "$PROCTOR" wait quick
 	is "a short job is submitted and done ($who)" "$status" 0
-	run $who "$PROCTOR" report quick --format json
+	run as $who "$PROCTOR" report quick --format json
 	json "all that it called is counted ($who)" "$stdout" "5000 <= $writes <= 5010 and $busiest >= 5000"
 	json "from its exec on ($who)" "$stdout" \
 		'sum(c["count"] for c in d["syscalls"] if c["name"] == "execve") >= 3'
@@ -260,21 +213,21 @@ setpriv --reuid=alice --regid=alice --init-groups sh -c "$(gate joined); $busy; 
 target=$!
 is_hers() { [ "$(stat -c %u "/proc/$target")" = 4001 ]; }
 eventually is_hers
-run as_alice "$PROCTOR" attach --pid "$target" --job joined
+run as alice "$PROCTOR" attach --pid "$target" --job joined
 is "a process is attached" "$status $stderr" "0 "
 eventually is_counted joined
 pass joined
 wait "$target"
-run as_alice "$PROCTOR" wait joined
+run as alice "$PROCTOR" wait joined
 joined() {
-	run as_alice "$PROCTOR" report joined --format json
+	run as alice "$PROCTOR" report joined --format json
 	[ "$(json_eval "$stdout" "$writes >= 5000 and $busiest >= 5000")" = True ]
 }
 check "what it called is told, of each process" eventually joined
 
 # ---- what it does most, while it does ----
 
-as_alice "$PROCTOR" run -q --job hot -- dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &
+as alice "$PROCTOR" run -q --job hot -- dd if=/dev/zero of=/dev/null bs=1 2>/dev/null &
 hot=$!
 is_hot() { hotspot "dd " | grep -q -E '^(read|write) [0-9]+%$'; }
 check "a context says which call takes the most time" eventually is_hot

@@ -1,5 +1,6 @@
 #!/bin/bash
 # The rungs that need the kernel's help, what is said where it does not give it, and full traces.
+export OWN_MOUNTS=wanted
 . "$(dirname "$0")/lib.sh"
 
 rung() { # MEASUREMENT: that rung, and why no better
@@ -74,14 +75,12 @@ rm "$PROCTOR_HOME/proctor.yaml"
 
 # ---- the daemon ----
 
-start_daemon() { # what the configuration says
-	mkdir -p "$PROCTOR_HOME"
-	printf '%s\nlimits:\n  max_daemon_cpu_percent: 50\n' "$1" >"$PROCTOR_HOME/proctor.yaml" # or a busy host has fewer ticks
-	"$PROCTOR" start >/dev/null
+begin_daemon() { # CONFIGURATION
+	start_daemon "$1"
 	run "$PROCTOR" status --json
 }
 
-start_daemon 'interval_seconds: 0.2'
+begin_daemon 'interval_seconds: 0.2'
 is "the daemon takes the best there is" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" \
 	"$best_samples"
 run "$PROCTOR" doctor --json
@@ -151,7 +150,7 @@ if [[ $best_samples == eBPF* ]]; then
 else
 	json "nobody counted, which is not none" "$stdout" 'd["syscall_hotspots"] is None'
 fi
-start_daemon 'ebpf_enabled: false'
+begin_daemon 'ebpf_enabled: false'
 is "it can be switched off" "$(json_eval "$stdout" 'd["rungs"]["process samples"]')" /proc
 json "what it is never told cannot be missing" "$stdout" 'd["process_accounts_missing"] is None'
 unlike "for births and deaths too" "$(json_eval "$stdout" 'd["rungs"]["births, deaths, exit codes"]')" eBPF
@@ -245,7 +244,7 @@ for line in sys.stdin:
 	pass sampled
 	wait $!
 
-	start_daemon 'interval_seconds: 0.1'
+	begin_daemon 'interval_seconds: 0.1'
 	run "$PROCTOR" run -q --json --syscalls=ebpf --job both -- sh -c 'sleep 0.5; dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; sleep 0.5'
 	like "beside a daemon" "$(counts "$stdout")" 'write=300[0-9]/'
 	"$PROCTOR" run -q --syscalls=off --job silent -- sleep 1
@@ -333,36 +332,9 @@ make_box() {
 	done
 }
 
-# What happens while nothing can be written waits.
-full_disk() {
-	mount -t tmpfs -o size=12m,mode=700 tmpfs "$TMP/small" || exit 77
-	export PROCTOR_HOME=$TMP/small
-	echo 'interval_seconds: 0.2' >"$PROCTOR_HOME/proctor.yaml"
-	"$PROCTOR" start >/dev/null || exit 1
-	"$PROCTOR" run -q --job full -- sh -c 'trap : USR1 USR2; echo $$ >"$TMP/full"
-		while :; do sleep 0.1; done' 2>/dev/null &
-	eventually test -s "$TMP/full"
-	is_watched() { "$PROCTOR" snapshot --json | grep -q "\"pid\":$(cat "$TMP/full"),"; }
-	eventually is_watched
-	is_written() { "$PROCTOR" events --job full --json | grep -q "\"signal_num\":$1,"; }
-	is_told() { kill -USR1 "$(cat "$TMP/full")" && is_written 10; } # not all at once is followed
-	eventually is_told
-	head -c 16m /dev/zero >"$TMP/small/filler" 2>/dev/null
-	is_full() { "$PROCTOR" status --json | grep -Eq '"ticks_waiting":([2-9]|[1-9][0-9])'; }
-	eventually is_full
-	kill -USR2 "$(cat "$TMP/full")"
-	sleep 1
-	rm "$TMP/small/filler"
-	eventually is_written 12
-	kill -KILL "$(cat "$TMP/full")"
-	wait
-	"$PROCTOR" stop >/dev/null
-	"$PROCTOR" events --job full --json >"$TMP/recorded"
-}
-
 if [[ $best_samples == eBPF* ]]; then
 	export TMP
-	start_daemon 'interval_seconds: 0.2'
+	begin_daemon 'interval_seconds: 0.2'
 	"$PROCTOR" events --follow --json >"$TMP/signals" 2>/dev/null &
 	following=$!
 	"$PROCTOR" run -q --json --output "$TMP/killed.json" --job killed -- sh -c 'trap : USR1; echo $$ >"$TMP/victim"; while :; do sleep 0.1; done' &
@@ -437,19 +409,6 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 		wait $!
 		rmdir "$box"
 	fi
-	mkdir "$TMP/small"
-	(
-		export TMP PROCTOR
-		export -f full_disk eventually
-		unshare -m bash -c full_disk
-	)
-	if [ $? = 77 ]; then
-		skip "a full disk" "no tmpfs can be mounted here"
-	else
-		like "a signal before the disk was full is recorded" "$(cat "$TMP/recorded")" '"signal_num":10,'
-		like "and one while it was" "$(cat "$TMP/recorded")" '"signal_num":12,'
-	fi
-
 	told_kill() { grep -q '"event":"process.kill".*"job_id":"killed"' "$TMP/signals"; }
 	check "the kill is told" eventually told_kill
 	"$PROCTOR" stop
@@ -468,8 +427,6 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	json "which the run itself has told" "$(cat "$TMP/killed.json")" \
 		'"kill" in [e["event_type"] for e in d["events"]]'
 	is "as it is there" "$(json_eval "$(cat "$TMP/killed.json")" "$signals")" "$(json_eval "$stdout" "$signals")"
-	json "what the daemon has measured by is named beside the runner's, or that it had no time to say it" "$stdout" \
-		'd["rungs"]["process samples"] == "/proc; by the daemon: eBPF task iterator" or "rungs" in [u["what"] for u in d["unknown"]]'
 	"$PROCTOR" events --job stormy --json >"$TMP/recorded"
 	is "timers are not told" "$(grep -c '"signal_num":14,' "$TMP/recorded")" 0
 	like "who has ended it is, after a storm" "$(grep '"signal_num":10,' "$TMP/recorded")" \
@@ -488,22 +445,47 @@ os.kill(int(sys.argv[1]), signal.SIGUSR1)' "$stormy" &
 	rm "$PROCTOR_HOME/proctor.yaml"
 fi
 
+# ---- signals while the disk is full ----
+
+if [[ $best_samples != eBPF* ]] || ! small_disk 12m; then
+	skip "signals while the disk is full" "needs eBPF, and root who can mount a small disk"
+else
+	begin_daemon 'interval_seconds: 0.2'
+	"$PROCTOR" run -q --job full -- sh -c 'trap : USR1 USR2; echo $$ >"$TMP/full"
+		while :; do sleep 0.1; done' 2>/dev/null &
+	full_run=$!
+	eventually test -s "$TMP/full"
+	full=$(cat "$TMP/full")
+	is_written() { "$PROCTOR" events --job full --json | grep -q "\"signal_num\":$1,"; }
+	is_told() { kill -USR1 "$full" && is_written 10; } # not all at once is followed
+	check "a signal is recorded" eventually is_told
+	fill_disk
+	is_full() { [ "$(status_of 'd["recording"]')" = False ]; }
+	eventually is_full
+	kill -USR2 "$full"
+	sleep 1
+	rm "$TMP/small/filler"
+	check "and one that came while the disk was full" eventually is_written 12
+	kill -KILL "$full"
+	wait "$full_run"
+	"$PROCTOR" stop
+	leave_small_disk
+fi
+
 # ---- what each process used, in a run of the daemon's own user ----
 
 if [[ $best_samples == eBPF* ]]; then
-	start_daemon 'interval_seconds: 60' # so that the runner writes its record itself
-	strace -o /dev/null true 2>/dev/null && traced="strace -qq -e trace=membarrier -o $TMP/barriers"
-	${traced:-} "$PROCTOR" run -q --json --job exact -- sh -c '
+	begin_daemon 'interval_seconds: 60' # so that no look of its own helps
+	"$PROCTOR" run -q --json --job exact -- sh -c '
 		while ! [ -e "$0" ]; do sleep 0.05; done; for i in $(seq 100); do /bin/true; done' "$TMP/exact" >"$TMP/exact.json" &
 	exact_run=$!
 	is_known() { "$PROCTOR" status --json | grep -q '"running_jobs":1'; }
 	eventually is_known
 	: >"$TMP/exact"
 	wait "$exact_run"
-	is "its end does not wait for all CPUs of the host" "$(cat "$TMP/barriers" 2>/dev/null)" ""
 	# shellcheck disable=SC2016 # it is the shell of the run that counts
 	"$PROCTOR" run -q --job large -- sh -c 'i=0; while [ $i -lt 9500 ]; do (:); i=$((i + 1)); done'
-	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+	daemon=$(daemon_pid)
 	is_small_again() { awk '/VmHWM/ { most = $2 } /VmRSS/ { exit !($2 < 0.7 * most) }' "/proc/$daemon/status"; }
 	eventually is_small_again
 	is "a large job that is over leaves the daemon as small as others do" "$?" 0
@@ -522,7 +504,7 @@ fi
 # ---- before the daemon has heard of the job ----
 
 if [[ $best_samples == eBPF* ]]; then
-	start_daemon 'interval_seconds: 60' # so that no look of its own helps
+	begin_daemon 'interval_seconds: 60' # so that no look of its own helps
 	# The kernel's last word on an end takes some time. On a busy machine there may be none: then it is said.
 	is_late='any("did not wait for it" in u["why"] for u in d["unknown"])'
 	run "$PROCTOR" run -q --json -- sh -c 'i=0; while [ $i -lt 100 ]; do (exit 3); i=$((i + 1)); done; sleep 0.3'
@@ -539,21 +521,7 @@ if [[ $best_samples == eBPF* ]]; then
 		sleep 0.05; exec "$0" run -q --job parent -- sleep 1' "$PROCTOR" "$TMP/beside.json"
 	json "the parent of a run that begins one as well takes nothing from it" "$(cat "$TMP/beside.json")" \
 		'len([p for p in d["processes"] if p["exit_code"] == 3 and p["cpu_evidence"] == "exact"]) >= 36 or '"$is_late"
-	cat >"$TMP/often.py" <<'END'
-import os, socket, sys
-n = 0
-for _ in range(200):
-    child = os.fork()
-    if child == 0:
-        s = socket.socket(socket.AF_UNIX)
-        s.connect(sys.argv[1])
-        s.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "runner.begins"}\n')
-        os._exit(b"true" not in s.recv(1000))
-    n += os.waitpid(child, 0)[1] == 0
-print(n)
-END
-	is "who has begun and is gone is counted no more" "$(python3 "$TMP/often.py" "$PROCTOR_HOME/proctor.sock")" 200
-	daemon=$(json_eval "$("$PROCTOR" status --json)" 'd["pid"]')
+	daemon=$(daemon_pid)
 	kill -STOP "$daemon"
 	run timeout 20 "$PROCTOR" run -q -- true
 	is "a daemon that does not answer is not waited for" "$status" 0
@@ -611,7 +579,7 @@ fi
 # ---- a daemon that does not look for a while ----
 
 if [[ $best_samples == eBPF* ]]; then
-	start_daemon 'interval_seconds: 0.2'
+	begin_daemon 'interval_seconds: 0.2'
 	daemon=$(json_eval "$stdout" 'd["pid"]')
 	mkfifo "$TMP/go"
 	# shellcheck disable=SC2016 # more than the queue has room for, by the shell that is attached

@@ -9,19 +9,40 @@
 #	finish
 #
 # PROCTOR is the program under test, EXAMPLES the folder of examples. Nothing
-# touches the home of whoever runs the tests.
+# touches the home of whoever runs the tests. A script that mounts something has
+# "export OWN_MOUNTS=wanted" above: then it runs in a mount namespace of its own,
+# where this machine makes one, and OWN_MOUNTS is yes.
+#
+# Scripts test what users and other programs rely on: verbs, statuses, documented fields, methods
+# and files, signals, and what happens to processes, files and disks. No script reads
+# tables that docs/sql.md does not describe, and none depends on which process has written something.
 # shellcheck disable=SC2034 # the scripts that source this use what is set here
+
+if [ -n "${IN_OWN_MOUNTS:-}" ]; then
+	OWN_MOUNTS=yes
+elif [ "${OWN_MOUNTS:-}" = wanted ] && [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+	IN_OWN_MOUNTS=1 exec unshare -m "$0" "$@"
+fi
+unset IN_OWN_MOUNTS
 
 . "$(dirname "${BASH_SOURCE[0]}")/../tap.sh" || exit 1
 
 : "${PROCTOR:?is set by the test runner: the proctor to test}"
 SOURCE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+INTEGRATION=$SOURCE_ROOT/tests/integration
 EXAMPLES=$SOURCE_ROOT/examples
 
 export PROCTOR_HOME=$TMP/home
 export HOME=$TMP
 unset XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_HOME NO_COLOR
 export LC_ALL=C.UTF-8 TERM=dumb
+
+# The daemon that start_daemon has started goes with the script.
+clean_up() {
+	[ ! -e "$TMP/daemon" ] || "$PROCTOR" stop --jobs >/dev/null 2>&1
+	rm -rf "$TMP"
+}
+trap '[ "$BASHPID" != $$ ] || clean_up' EXIT
 
 # run COMMAND [ARG...]: sets status, stdout and stderr. Trailing newlines are lost.
 run() {
@@ -59,18 +80,96 @@ pass() { # NAME
 	: >"$TMP/passed.$1"
 }
 
-# hold_database NAME: nobody else can write to it until pass NAME; sets $holder, to wait for.
+# hold_database NAME: locks the database against other writers until release_database NAME, and against readers, too,
+# with EXCLUSIVE=1. Sets $holder; the time from when to when is in the file held.NAME then.
 hold_database() {
-	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held.$1" "$TMP/passed.$1" <<'END' &
+	python3 - "$PROCTOR_HOME/proctor.db" "$TMP/held.$1" "$TMP/passed.$1" "${EXCLUSIVE:-}" <<'END' &
 import os, sqlite3, sys, time
-db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
-db.execute("BEGIN IMMEDIATE")
-open(sys.argv[2], "w").close()
-while os.path.exists(sys.argv[2]) and not os.path.exists(sys.argv[3]):
+path, held, passed, exclusive = sys.argv[1:]
+db = sqlite3.connect(path, isolation_level=None, timeout=60)
+if exclusive:
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+db.execute("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE")
+began = time.time()
+open(held, "w").close()
+while os.path.exists(held) and not os.path.exists(passed):
     time.sleep(0.05)
+if os.path.exists(held):
+    with open(held, "w") as f:
+        print(began, time.time(), sep=", ", file=f)
+db.execute("COMMIT")
 END
 	holder=$!
 	eventually test -e "$TMP/held.$1"
+}
+
+release_database() { # NAME
+	pass "$1"
+	wait "$holder"
+}
+
+# meanwhile NAME: of a history, d, that it has samples of the time in which hold_database NAME held it.
+meanwhile() {
+	echo "len({s['timestamp'] for s in d if $(sed 's/, / < s["timestamp"] < /' "$TMP/held.$1")}) > 1"
+}
+
+# move_database FOLDER: away from where it belongs, and all that SQLite has beside it.
+move_database() {
+	local part
+	mkdir -p "$1"
+	for part in "" -wal -shm; do
+		[ ! -e "$PROCTOR_HOME/proctor.db$part" ] || mv "$PROCTOR_HOME/proctor.db$part" "$1/"
+	done
+}
+
+# small_disk SIZE: is PROCTOR_HOME from now on, until leave_small_disk. Fails where none can be mounted.
+small_disk() {
+	[ "${OWN_MOUNTS:-}" = yes ] || return
+	mkdir -p "$TMP/small"
+	mount -t tmpfs -o "size=$1,mode=700" tmpfs "$TMP/small" 2>/dev/null || return
+	export PROCTOR_HOME=$TMP/small
+}
+
+leave_small_disk() {
+	umount -l "$TMP/small"
+	export PROCTOR_HOME=$TMP/home
+}
+
+fill_disk() {
+	head -c 64m /dev/zero >"$TMP/small/filler" 2>/dev/null
+}
+
+# ends_of JOB: "ATTEMPT OUTCOME EXIT-CODE" of each attempt that is recorded, its status where it has no outcome.
+ends_of() {
+	json_eval "$("$PROCTOR" jobs --all --json 2>/dev/null)" \
+		"'; '.join('%s %s %s' % (j['attempt'], j['outcome'] or j['status'], j['exit_code']) for j in d if j['job_id'] == '$1')"
+}
+
+# start_daemon [CONFIGURATION]: with as much CPU as it takes, or a busy host has fewer ticks. It is stopped at the
+# end of the script.
+start_daemon() {
+	if [ -n "${PROCTOR_HOME:-}" ]; then
+		mkdir -p "$PROCTOR_HOME"
+	fi
+	if [ $# -gt 0 ]; then
+		printf '%s\nlimits:\n  max_daemon_cpu_percent: 100\n' "$1" >"${PROCTOR_HOME:-/etc/proctor}/proctor.yaml"
+	fi
+	: >"$TMP/daemon"
+	"$PROCTOR" start >/dev/null
+}
+
+# status_of EXPRESSION: of "status --json", as d.
+status_of() {
+	json_eval "$("$PROCTOR" status --json 2>/dev/null)" "$1"
+}
+
+daemon_pid() {
+	status_of 'd["pid"]'
+}
+
+# ask METHOD [PARAMS [EVENTS]]: prints the daemon's result or error, and so many lines that follow.
+ask() {
+	python3 "$INTEGRATION/rpc_client.py" "${PROCTOR_HOME:-/run/proctor}/proctor.sock" "$@"
 }
 
 # has_ticks JOB N: whether so many snapshots of it are in the record.

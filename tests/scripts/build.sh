@@ -1,5 +1,6 @@
 #!/bin/bash
-# The program can be built and installed where what its tests need is missing; the tests cannot.
+# The program can be built and installed where what its tests need is missing; the tests cannot. The
+# installed one is built with static libraries, and without those that are missing.
 # Missing is played by a pkg-config that does not find it.
 . "$(dirname "$0")/../tap.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,6 +10,8 @@ cat >"$TMP/pkg-config" <<END
 #!/bin/bash
 case "\$*" in
 *cmocka*) [ -e "$TMP/found" ] || exit 1 ;;
+*libuv-static*) [ ! -e "$TMP/no-static" ] || exit 1 ;;
+*--libs*yaml*) [ ! -e "$TMP/no-static" ] || { echo "-L$TMP/lib -lshared_yaml"; exit; } ;;
 esac
 exec "$real" "\$@"
 END
@@ -48,5 +51,37 @@ if "$real" --exists cmocka; then
 else
 	skip "unit tests come when cmocka does" "it is not installed"
 fi
+
+# ---- what make install installs ----
+
+# linked_in BUILD-DIR TARGET: what the linker is given.
+linked_in() {
+	ninja -C "$TMP/$1" -t commands "$2" | tail -n 1
+}
+
+read -ra release <<<"$(sed -n 's/^RELEASE_OPTIONS := //p' "$root/Makefile")"
+is "make install strips" "$(printf '%s\n' "${release[@]}" | grep -c -e -Dstrip=true)" 1
+check "it is set up" configure release "${release[@]}"
+program=$(linked_in release proctor)
+if [ -e "$(cc -print-file-name=libsqlite3.a)" ] && [ -e "$(cc -print-file-name=libuv_a.a)" ]; then
+	like "the program has a static library" "$program" 'libsqlite3\.a'
+	like "and one whose package has another name" "$program" 'libuv_a\.a'
+else
+	skip "the program has static libraries" "none are installed here"
+fi
+unlike "shared libraries have none, whose code may not be fit for them" \
+	"$(linked_in release libproctor.so.0.1.0)$(linked_in release libproctor_sqlite.so)" '/lib[a-z0-9_-]*\.a'
+like "but shared ones" "$(linked_in release libproctor.so.0.1.0)" '-ljansson|libjansson\.so'
+compiled=$(ninja -C "$TMP/release" -t commands proctor.p/src_cli_main.c.o | tail -n 1)
+like "it is optimised" "$compiled" ' -O2 '
+unlike "without debug information" "$compiled" ' -g '
+
+mkdir "$TMP/lib"
+ln -s "$(cc -print-file-name=libyaml.so)" "$TMP/lib/libshared_yaml.so"
+touch "$TMP/no-static"
+check "it is set up where static libraries are missing" configure mixed "${release[@]}"
+program=$(linked_in mixed proctor)
+like "with shared ones in their place" "$program" '-luv .*(-lshared_yaml|libshared_yaml\.so)'
+unlike "and none of the missing" "$program" 'libyaml\.a|libuv_a'
 
 finish

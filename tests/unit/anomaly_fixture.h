@@ -47,7 +47,7 @@ static inline void put(struct store *store, int64_t attempt, const struct episod
 {
 	struct err err = ERR_INIT;
 
-	must(store_write_anomaly(store, attempt, e, change, &err), &err);
+	must(write_anomaly(store, attempt, e, change, &err), &err);
 }
 
 struct heard {

@@ -21,7 +21,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/gpu.h"
+#include "sources/gpu/gpu.h"
 
 #define MB (UINT64_C(1) << 20)
 

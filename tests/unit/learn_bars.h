@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "draws.h"
 #include "base/macros.h"
-#include "learn/analysis.h"
-#include "model/run.h"
-#include "stats/fisher.h"
-#include "stats/rng.h"
+#include "learn/failure_analysis.h"
+#include "model/run_record.h"
+#include "stats/probability.h"
 
 #define BARS_FEATURES 14
 #define BARS_SHIFTED 3 /* the feature that is shifted where one is */

@@ -30,8 +30,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "nvml_stand_in.h"
-#include "sources/gpu.h"
-#include "sources/gpu_nvml.h"
+#include "sources/gpu/gpu.h"
+#include "sources/gpu/nvml.h"
 
 #define HOLDER_PID 100
 

@@ -12,7 +12,7 @@
 #include "base/unknown.h"
 #include "model/anomaly.h"
 #include "model/job.h"
-#include "model/standing.h"
+#include "model/run_record.h"
 
 #define MB(n) ((uint64_t)((n)*1024.0 * 1024.0))
 #define SEC(n) ((uint64_t)((n)*1e9))

@@ -319,7 +319,7 @@ static inline uint64_t read_rss_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Of long messages for many (message.h). */
+/* Of long messages for many (outbox.h). */
 static inline size_t count_shared_files(void)
 {
 	DIR *dir = opendir("/proc/self/fd");

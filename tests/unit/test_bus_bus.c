@@ -94,7 +94,6 @@ static void test_topics_and_order(void **state)
 	publish(log, TOPIC_ANOMALY);
 	publish(log, TOPIC_PATTERN);
 	assert_string_equal(log->text, "acabcc");
-	assert_int_equal(bus_count(log->bus), 4);
 	assert_true(bus_is_wanted(log->bus, TOPIC_PATTERN));
 	bus_unsubscribe(log->bus, c.id);
 	assert_false(bus_is_wanted(log->bus, TOPIC_PATTERN));

@@ -24,7 +24,7 @@ static void begin(struct store *store, struct detect *d, unsigned k)
 	e.began_wall_ns = e.peak_wall_ns = e.seen_wall_ns = START;
 	e.count = 1;
 	e.peak_value = 90;
-	must(store_write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
 	assert_int_equal(detect_adopt(d, &e), 0);
 }
 

@@ -202,7 +202,7 @@ static void note_anomaly(struct store *store, unsigned hour, enum anomaly_type t
 	e.began_wall_ns = START_NS + hour * HOUR_NS;
 	episode_set_job(&e, id);
 	snprintf(e.name, sizeof(e.name), "%s/%s/1", anomaly_type_name(type), id);
-	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 static void test_what_is_usual(void **state)

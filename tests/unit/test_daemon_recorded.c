@@ -177,7 +177,7 @@ static void add_anomaly(struct store *store, const char *job_id, uint64_t uid)
 	e.host.knows_cpu = true;
 	e.host.n_top_cpu = 1;
 	snprintf(e.host.top_cpu[0].job_id, sizeof(e.host.top_cpu[0].job_id), "secret");
-	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 static void test_the_host_is_for_who_sees_all(void **state)

@@ -4,7 +4,7 @@
 #include "daemon/rank_lives.h"
 #include "daemon/rank_phases.h"
 #include "daemon/recorded_ranks.h"
-#include "model/rank_finding.h"
+#include "model/job.h"
 
 #define MIB (UINT64_C(1024) * 1024)
 #define N_TICKS 500U /* so long that a lead of 1 s is none by chance, also of two ranks */

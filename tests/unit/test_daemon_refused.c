@@ -2,7 +2,7 @@
 #include "store_fixture.h"
 
 #include "daemon/daemon.h"
-#include "store/migrate.h"
+#include "store/layout.h"
 
 static void refuse(const struct fixture *f)
 {
@@ -47,7 +47,7 @@ static void test_when_it_can_be(void **state)
 	raw_sql(f->db, "PRAGMA user_version = 1000");
 	refuse(f);
 	assert_true(store_has_kept(f->db));
-	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", layout_latest);
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", LAYOUT);
 	raw_sql(f->db, sql);
 	assert_recorded(f);
 	assert_false(store_has_kept(f->db));

@@ -98,7 +98,7 @@ static void write_told(struct store *store, const struct attempt *a, const char 
 	e.began_wall_ns = e.peak_wall_ns = clock_wall_ns();
 	e.peak_value = e.first_value = e.worst.metric_value = n;
 	e.count = 1;
-	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 static void test_what_other_runs_have_told(void **state)

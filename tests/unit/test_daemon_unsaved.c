@@ -117,7 +117,7 @@ static void test_a_trace_of_what_another_has_told(void **state)
 	make_episode(&e, 0);
 	assert_int_equal(write_one(&w, NULL, &e, EPISODE_BEGAN, &err), 0);
 	snprintf(e.name, sizeof(e.name), "leak/0/0");
-	must(store_write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, 0, &e, EPISODE_BEGAN, &err), &err);
 	must(unsaved_retry(&w, store, U64_UNKNOWN, &err), &err);
 	assert_string_equal(trace.episode, "leak/0/0");
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies"), 1);

@@ -4,6 +4,7 @@
  */
 #include "detect_fixture.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 
@@ -525,6 +526,13 @@ static void test_event(void **state)
 /* What the record keeps as JSON comes back, and what nobody knew stays unknown. */
 static void test_host_and_evidence_come_back(void **state)
 {
+	static const char *const damaged[] = {
+		"{\"load_avg_1\":1",
+		"{\"load_avg_1\":1} x",
+		"{\"load_avg_1\":1}{}",
+		"{\"load_avg_1\":1 2}",
+		"{\"load_avg_1\":1,\"x\":\"\xff\"}",
+	};
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct anomaly_evidence e, read_e;
 	struct anomaly_host host, read_host;
@@ -565,6 +573,16 @@ static void test_host_and_evidence_come_back(void **state)
 	assert_true(anomaly_evidence_read_json("[1]", &read_e) < 0);
 	assert_true(anomaly_evidence_read_json("", &read_e) < 0);
 	assert_true(anomaly_host_read_json(NULL, &read_host) < 0);
+	for (size_t i = 0; i < ARRAY_SIZE(damaged); i++) {
+		assert_int_equal(anomaly_host_read_json(damaged[i], &read_host), -EBADMSG);
+		assert_false(f64_known(read_host.load1));
+	}
+	assert_int_equal(anomaly_host_read_json(" {\"load_avg_1\":1,\"x\":[{}],\"processes\":-1,"
+						"\"top_cpu\":[1,2,3,4,5],\"running_jobs\":1e3} \n",
+						&read_host),
+			 0);
+	assert_true(read_host.load1 == 1 && !u64_known(read_host.n_processes));
+	assert_true(read_host.n_top_cpu == ANOMALY_TOP && read_host.running_jobs == -1);
 	assert_int_equal(anomaly_evidence_read_json("{\"open_files\":[3,{\"fd\":-1}]}", &read_e),
 			 0);
 	assert_int_equal(read_e.files[1].fd, -1);

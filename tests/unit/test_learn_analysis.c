@@ -10,10 +10,10 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/analysis.h"
+#include "learn/failure_analysis.h"
 #include "learn/effect.h"
 #include "learn/feature.h"
-#include "learn/unit.h"
+#include "learn/run_class.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 #define MINUTE_NS UINT64_C(60000000000)

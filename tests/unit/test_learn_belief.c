@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "draws.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/learn.h"
-#include "stats/rng.h"
 
 #include "learn_bars.h"
 

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "draws.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/learn.h"
-#include "stats/rng.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 #define MAX_RUNS 200

@@ -168,6 +168,70 @@ static void test_several_sheets(void **state)
 	assert_true(list.items[1].class.rungs[RUNG_EXACT] != list.items[2].class.rungs[RUNG_EXACT]);
 }
 
+/* Of their time on a CPU; a call that was not timed has none of it. */
+static void test_calls_become_shares(void **state)
+{
+	CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+	struct syscall_use uses[] = {
+		{ .name = "read", .count = 5, .cpu_ns = 300, .wait_ns = 9000 },
+		{ .name = "write", .count = 9, .cpu_ns = 100 },
+		{ .name = "futex", .count = 7, .cpu_ns = U64_UNKNOWN },
+	};
+	struct past past;
+
+	(void)state;
+	fill(&past);
+	past.a.syscalls = uses;
+	past.a.n_syscalls = 3;
+	gather(&past, NULL, &list);
+	assert_string_equal(list.items[0].syscalls, "read 75 write 25 futex 0");
+	uses[0].cpu_ns = uses[1].cpu_ns = U64_UNKNOWN; /* counted, and not timed */
+	gather(&past, NULL, &list);
+	assert_null(list.items[1].syscalls);
+}
+
+/* Two samples of 200 MB and 25 s each, against an accounting of 300 MB and 40 s. */
+static void test_samples_improve_lower_bounds(void **state)
+{
+	static const struct {
+		enum evidence evidence;
+		bool is_unknown;
+		double peak_mb, cpu_seconds;
+	} cases[] = {
+		{ EVIDENCE_EXACT, false, 300, 40 },   { EVIDENCE_LOWER_BOUND, false, 400, 50 },
+		{ EVIDENCE_SAMPLED, false, 400, 50 }, { EVIDENCE_UPPER_BOUND, false, 300, 40 },
+		{ EVIDENCE_UNKNOWN, true, 400, 50 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
+		CLEANUP(snapshot_release) struct snapshot snap;
+		struct gather *g;
+		struct past past;
+
+		fill(&past);
+		past.a.usage.peak_rss_evidence = past.a.usage.cpu_evidence = cases[i].evidence;
+		if (cases[i].is_unknown)
+			past.a.usage.peak_rss_bytes = past.a.usage.user_ns = U64_UNKNOWN;
+		snapshot_init(&snap);
+		for (pid_t pid = 1; pid <= 2; pid++) {
+			struct proc_sample *p = snapshot_add_process(&snap);
+
+			p->key = (struct proc_key){ pid, 1 };
+			p->job_id = past.a.job_id;
+			p->rss_bytes = 200 * MIB;
+			p->cpu_ns = 25 * SECOND;
+		}
+		g = gather_new(&past.a);
+		assert_int_equal(gather_add_snapshot(g, &snap), 0);
+		assert_int_equal(gather_finish(g, NULL, &list), 0);
+		gather_free(g);
+		assert_near(list.items[0].peak_rss_mb, cases[i].peak_mb, 0);
+		assert_near(list.items[0].cpu_seconds, cases[i].cpu_seconds, 1e-9);
+	}
+}
+
 /* ---- shares as text ---- */
 
 static void test_shares(void **state)
@@ -246,6 +310,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_sheet),
 		cmocka_unit_test(test_several_sheets),
+		cmocka_unit_test(test_calls_become_shares),
+		cmocka_unit_test(test_samples_improve_lower_bounds),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_diff),
 	};

@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/pressure.h"
+#include "learn/admission.h"
 
 #define GB (UINT64_C(1) << 30)
 

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
+#include "draws.h"
 #include "learn/learn.h"
-#include "stats/rng.h"
 
 #define MAX_RUNS 100
 

@@ -121,7 +121,7 @@ static void test_ranges(void **state)
 	struct ranges r;
 
 	(void)state;
-	ranges_begin(&r, &out);
+	r = (struct ranges){ .out = &out };
 	ranges_end(&r);
 	assert_string_equal(out.data, "");
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)

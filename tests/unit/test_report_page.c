@@ -17,7 +17,7 @@
 
 #include "base/io.h"
 #include "base/utf8.h"
-#include "model/gpu_words.h"
+#include "model/job.h"
 #include "report/report.h"
 #include "report_cases.h"
 

@@ -3,8 +3,8 @@
 #include <limits.h>
 
 #include "base/clock.h"
-#include "rpc/address.h"
-#include "rpc/wire.h"
+#include "rpc/client.h"
+#include "rpc/listen.h"
 
 static struct rpc_client *must_connect(const struct rpc_client_options *options)
 {
@@ -550,7 +550,8 @@ static void test_endless_events(void **state)
 		n_taken = 0;
 		assert_int_equal(rpc_client_listen(client, ms, &err), -ETIMEDOUT);
 		/* As many as there is time for, and the rest of what was read in one piece. */
-		assert_in_range(n_taken, 0, ms * 10 + 2 * WIRE_CHUNK_BYTES / strlen(endless.text));
+		assert_in_range(n_taken, 0,
+				ms * 10 + 2 * RPC_CLIENT_CHUNK_BYTES / strlen(endless.text));
 	}
 	rpc_client_close(client);
 	kill(pid, SIGKILL);

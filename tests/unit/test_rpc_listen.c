@@ -1,6 +1,5 @@
 #include "rpc_fixture.h"
 
-#include "rpc/address.h"
 #include "rpc/listen.h"
 
 static void must_open(struct fixture *f, struct listener *ret)

@@ -73,6 +73,7 @@ static const struct row process_rows[] = {
 	P(rss_file_bytes, KIND_U64),
 	P(rss_shmem_bytes, KIND_U64),
 	P(swap_bytes, KIND_U64),
+	P(page_table_bytes, KIND_U64),
 	P(rchar, KIND_U64),
 	P(wchar, KIND_U64),
 	P(syscr, KIND_U64),

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "sources/gpu_reader.h"
+#include "sources/gpu/gpu.h"
 
 /* What the processes that are started here do, seen by all of them. */
 static struct seen {

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "base/unknown.h"
-#include "sources/gpu.h"
+#include "sources/gpu/gpu.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -3,7 +3,7 @@
  */
 #include "nvml_fixture.h"
 
-#include "sources/gpu_reader.h"
+#include "sources/gpu/gpu.h"
 
 /* ---- how often ---- */
 

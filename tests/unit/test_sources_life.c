@@ -19,10 +19,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/life_loss.h"
-#include "sources/life_owners.h"
-#include "sources/life_threads.h"
-#include "sources/life_wire.h"
+#include "sources/life/life_netlink.h"
 #include "sources/sources.h"
 
 /* ---- the wire ---- */

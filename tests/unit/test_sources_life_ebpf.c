@@ -27,7 +27,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
-#include "sources/life_record.h"
+#include "sources/life/life.h"
 #include "sources/sources.h"
 
 /* ---- records ---- */

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "sources/parse_host.h"
-#include "sources/parse_process.h"
+#include "sources/proc_text.h"
 
 /* The fields of stat behind the name, as a kernel of today writes them. */
 #define STAT_TAIL                                                                                  \

@@ -23,7 +23,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/strace.h"
+#include "sources/syscalls/strace.h"
 
 #define N_GOLDEN 9
 
@@ -222,7 +222,7 @@ static void test_attach_and_detach(void **state)
 	pid_t pid;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	n_calls = share_counter();
 	pid = start_counting_caller(n_calls);
@@ -263,7 +263,7 @@ static void test_a_killed_tracer_lets_go(void **state)
 	char byte;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	assert_int_equal(pipe(ready), 0);
 	pid = start_caller();
@@ -332,7 +332,7 @@ static void test_many_processes_do_not_fill_the_pipe(void **state)
 	pid_t pid;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	assert_int_equal(pipe(go), 0);
 	pid = start_forker(go[0]);
@@ -354,7 +354,7 @@ static void test_no_table_is_an_error(void **state)
 	pid_t pid;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	pid = start_caller();
 	assert_int_equal(strace_attach(pid, &s, &err), 0);

@@ -27,8 +27,7 @@
 #include "base/unknown.h"
 #include "sources/ebpf.h"
 #include "sources/sources.h"
-#include "sources/syscall_name.h"
-#include "sources/syscall_table.h"
+#include "sources/syscalls/syscall_table.h"
 
 #define TAG 77
 #define USER 4001

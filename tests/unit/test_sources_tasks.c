@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,10 +23,9 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
-#include "sources/known.h"
+#include "sources/process_cache.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
-#include "sources/tasks_sample.h"
 
 #define N_CHILDREN 500
 
@@ -99,7 +99,7 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 {
 	struct task_process t = { .threads = 3, .own = { .run_ns = 100, .wait_ns = 5000 } };
 	const uint64_t ended[] = { 0, 0, 40, 40 };
-	struct known *k = known_new(1234);
+	struct process_cache *k = process_cache_new(1234);
 
 	(void)state;
 	assert_non_null(k);
@@ -109,10 +109,10 @@ static void test_waits_are_unknown_when_a_thread_took_some_along(void **state)
 		proc_sample_init(&p);
 		t.ended_run_ns = ended[i];
 		task_fill_sample(&t, 4096, &p);
-		known_take_task(k, &t, &p);
+		process_cache_take_task(k, &t, &p);
 		assert_int_equal(u64_known(p.cpu_wait_ns), i != 2);
 	}
-	known_free(k, &(struct kept_budget){ 0 });
+	process_cache_free(k, &(struct fd_budget){ 0 });
 }
 
 /* ---- with one ---- */
@@ -261,6 +261,7 @@ static const struct {
 	SAME(rss_file_bytes),
 	SAME(rss_shmem_bytes),
 	SAME(swap_bytes),
+	SAME(page_table_bytes),
 	SAME(rchar),
 	SAME(wchar),
 	SAME(syscr),
@@ -491,6 +492,117 @@ static void scan_all(struct collector *c, struct snapshot *s)
 }
 
 /* The iterator of some kernels leaves out pid 1, which lives all the same. */
+#define N_NAPS 50
+
+static void *nap(void *arg)
+{
+	for (int i = 0; i < N_NAPS; i++)
+		nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+	return arg;
+}
+
+static void *nap_and_stay(void *arg)
+{
+	nap(arg);
+	if (write(*(int *)arg, "x", 1) == 1)
+		for (;;)
+			pause();
+	return NULL;
+}
+
+/* One thread that has ended, and three that are there; ready has a byte then. */
+static void be_four_threads(int ready)
+{
+	pthread_t threads[3];
+
+	pthread_create(&threads[0], NULL, nap, NULL);
+	pthread_join(threads[0], NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, nap_and_stay, &ready);
+	nap_and_stay(&ready);
+}
+
+/* Of the threads that are there, from their own files. */
+static uint64_t sum_of_threads(pid_t pid, const char *name)
+{
+	uint64_t sum = 0;
+	char path[64], line[256];
+	struct dirent *e;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((e = readdir(dir))) {
+		FILE *f;
+
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/status", (int)pid, e->d_name);
+		f = fopen(path, "re");
+		assert_non_null(f);
+		while (fgets(line, sizeof(line), f))
+			if (strncmp(line, name, strlen(name)) == 0)
+				sum += strtoull(line + strlen(name), NULL, 10);
+		fclose(f);
+	}
+	closedir(dir);
+	return sum;
+}
+
+/* By the iterator those of all threads, also of one that has ended; /proc has no such number. */
+static void test_switches_of_threads_are_counted(void **state)
+{
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct collector *by_ebpf, *by_proc;
+	uint64_t voluntary, involuntary;
+	struct snapshot a, b;
+	struct err err = ERR_INIT;
+	int ready[2];
+	char bytes[3];
+	pid_t pid;
+
+	(void)state;
+	skip_without_ebpf();
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_four_threads(ready[1]);
+		_exit(1);
+	}
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		assert_int_equal(read(ready[0], &bytes[i], 1), 1);
+	snapshot_init(&a);
+	snapshot_init(&b);
+	by_ebpf = new_collector(root_fd, true);
+	by_proc = new_collector(root_fd, false);
+	do { /* until none has run in between */
+		nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+		voluntary = sum_of_threads(pid, "voluntary_ctxt_switches:");
+		involuntary = sum_of_threads(pid, "nonvoluntary_ctxt_switches:");
+		assert_int_equal(collector_scan_some(by_ebpf, &pid, 1, &a, &err), 0);
+	} while (sum_of_threads(pid, "voluntary_ctxt_switches:") != voluntary);
+	assert_int_equal(collector_scan_some(by_proc, &pid, 1, &b, &err), 0);
+	collector_fill(by_ebpf, &a, SNAPSHOT_ALL);
+	collector_fill(by_proc, &b, SNAPSHOT_ALL);
+	assert_int_equal(a.processes[0].threads, 3);
+	assert_true(voluntary >= 3 * N_NAPS);
+	assert_true(a.processes[0].voluntary_switches >= voluntary + N_NAPS);
+	assert_true(a.processes[0].voluntary_switches <= voluntary + N_NAPS + 20);
+	assert_true(a.processes[0].involuntary_switches >= involuntary);
+	assert_false(u64_known(b.processes[0].voluntary_switches));
+	assert_false(u64_known(b.processes[0].involuntary_switches));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(ready[0]);
+	close(ready[1]);
+	collector_free(by_ebpf);
+	collector_free(by_proc);
+	snapshot_release(&a);
+	snapshot_release(&b);
+}
+
 static void test_the_first_process_is_there(void **state)
 {
 	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -604,6 +716,7 @@ int main(void)
 		cmocka_unit_test(test_500_processes_are_as_in_proc),
 		cmocka_unit_test(test_500_processes_are_as_in_proc_on_old_kernels),
 		cmocka_unit_test(test_cpu_of_threads_is_counted),
+		cmocka_unit_test(test_switches_of_threads_are_counted),
 		cmocka_unit_test(test_the_first_process_is_there),
 		cmocka_unit_test(test_who_is_gone_is_gone),
 		cmocka_unit_test(test_a_want_of_files_does_not_end_it),

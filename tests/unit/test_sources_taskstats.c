@@ -20,8 +20,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
-#include "sources/taskstats.h"
-#include "sources/taskstats_wire.h"
+#include "sources/life/taskstats.h"
 
 #define FAMILY 30
 

@@ -19,7 +19,7 @@
 
 #include "base/unknown.h"
 #include "sources/sources.h"
-#include "sources/strace.h"
+#include "sources/syscalls/strace.h"
 
 #define TOO_LONG_S 60 /* the test is ended by a signal then */
 
@@ -61,7 +61,7 @@ static struct trace_result trace_into(int fd, int stop_fd, double seconds)
 	struct err err = ERR_INIT;
 	pid_t pid;
 
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	pid = start_caller();
 	await_exec(pid);
@@ -148,7 +148,7 @@ static void test_a_call_that_does_not_return_is_shown(void **state)
 	pid_t pid;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(pipe(in), 0);
@@ -177,7 +177,7 @@ static void test_tracers_are_not_traced(void **state)
 	pid_t pid;
 
 	(void)state;
-	if (!strace_is_installed())
+	if (!sources_has_strace())
 		skip();
 	pid = start_caller();
 	await_exec(pid);

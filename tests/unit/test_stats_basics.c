@@ -6,14 +6,11 @@
 
 #include <math.h>
 
+#include "draws.h"
 #include "base/macros.h"
-#include "stats/change.h"
-#include "stats/fisher.h"
-#include "stats/interval.h"
-#include "stats/normal.h"
+#include "stats/change_point.h"
+#include "stats/probability.h"
 #include "stats/order.h"
-#include "stats/rank.h"
-#include "stats/rng.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 

@@ -247,8 +247,8 @@ static void test_a_new_daemon_leaves_what_is_watched(void **state)
 
 	make_episode(&e, 0, START);
 	put(store, 0, &e, EPISODE_BEGAN);
-	raw_sql(f->db, "INSERT INTO ticks (recorder, wall_ns, data)"
-		       " VALUES (-1, 1700000010000000000, x'00') RETURNING id");
+	raw_sql(f->db, "INSERT INTO ticks (recorder, wall_ns, data, seal)"
+		       " VALUES (-1, 1700000010000000000, x'00', 0) RETURNING id");
 	must(store_begin_daemon(store, &d, &err), &err);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_false(u64_known(h.last.ended_wall_ns));

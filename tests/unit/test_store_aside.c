@@ -404,7 +404,7 @@ static void test_newer_and_foreign_are_left_alone(void **state)
 
 	begin_one(f->db);
 	raw_sql(f->db, "PRAGMA user_version = 1000");
-	assert_refused(f->db, -EPROTO, "newer proctor");
+	assert_refused(f->db, -EPROTO, "has layout 1000");
 	assert_int_equal(unlink(f->db), 0);
 	raw_sql(f->db, "CREATE TABLE theirs (x)");
 	assert_refused(f->db, -EMEDIUMTYPE, "another program");

@@ -23,7 +23,7 @@ static void put(struct store *store, int64_t attempt_id, pid_t pid, uint64_t sta
 	e.full_from_wall_ns = BEGAN - 60 * SECOND_NS;
 	e.full_until_wall_ns = BEGAN + 10 * SECOND_NS;
 	e.evidence = evidence;
-	must(store_write_anomaly(store, attempt_id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, attempt_id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 struct found {

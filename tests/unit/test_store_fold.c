@@ -283,7 +283,6 @@ static void test_ids_come_to_their_end(void **state)
 	assert_int_equal(count_samples(f->db), 1);
 	must(store_check(store, 0, &err), &err);
 
-	raw_sql(f->db, "UPDATE folds SET is_rolled = 1");
 	raw_sql(f->db, "DELETE FROM folds");
 	raw_sql(f->db, "UPDATE meta SET value = 0 WHERE key = 'last_tick'");
 	raw_sql(f->db, "UPDATE processes SET id = (1 << 30) - 1");

@@ -1,16 +1,14 @@
 /*
  * Kills in the midst of what is done once: an attempt ends, an end that waited beside the
- * database is taken in, an older database is brought up to date.
+ * database is taken in.
  */
 #include "store_fixture.h"
 
 #include <signal.h>
 #include <time.h>
 
-#include "old_layout.h"
 #include "rounds.h"
 #include "store/handle.h"
-#include "store/migrate.h"
 
 #define N_PROCESSES 5
 
@@ -175,41 +173,11 @@ static void test_kills_while_an_end_is_taken_in(void **state)
 	assert_true(span.n_early > 0 && span.n_late > 0);
 }
 
-/* It is of the one layout or of the other, and the next to open it has the latest. */
-static void test_kills_while_it_is_brought_up_to_date(void **state)
-{
-	struct span span = { .us = 500 };
-	unsigned seed = 4;
-
-	(void)state;
-	for (int i = 0; goes_on(&span, i); i++) {
-		struct fixture *f = NULL;
-		struct err err = ERR_INIT;
-		int old = 1 + i % 2;
-		struct store *store;
-		int64_t version;
-
-		assert_int_equal(fixture_setup((void **)&f), 0);
-		make_old_layout(f, old);
-		note_outcome(&span, kill_after(take_in, f, choose_moment(&span, &seed)));
-		version = raw_sql(f->db, "PRAGMA user_version");
-		assert_true(version == old || version == layout_latest);
-		store = must_open(f->db, STORE_WRITE);
-		must(store_check(store, 0, &err), &err);
-		store_close(store);
-		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
-		assert_int_equal(count_samples(f->db), 1);
-		fixture_teardown((void **)&f);
-	}
-	assert_true(span.n_early > 0 && span.n_late > 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kills_at_the_end),
 		cmocka_unit_test(test_kills_while_an_end_is_taken_in),
-		cmocka_unit_test(test_kills_while_it_is_brought_up_to_date),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

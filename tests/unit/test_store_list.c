@@ -168,7 +168,7 @@ static void test_an_anomaly_is_over_with_a_lost_attempt(void **state)
 	snprintf(e.name, sizeof(e.name), "memory_leak/1");
 	e.unit = "MB";
 	e.began_wall_ns = a.started_wall_ns + 20 * SECOND;
-	must(store_write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a.id, &e, EPISODE_BEGAN, &err), &err);
 
 	must(store_read_anomalies(store, &(struct anomaly_filter){ 0 }, keep_episode, &read, &err),
 	     &err);

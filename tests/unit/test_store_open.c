@@ -1,13 +1,12 @@
 #include "store_fixture.h"
 
-#include "old_layout.h"
-
 #include <sched.h>
 #include <sys/mount.h>
 #include <time.h>
 
 #include "base/clock.h"
-#include "store/migrate.h"
+#include "base/io.h"
+#include "store/layout.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {
@@ -75,7 +74,7 @@ static void test_empty_file_is_version_zero(void **state)
 	write_file(f->db, "", 0);
 	assert_refused(f->db, STORE_READ, -ENOENT, "empty");
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), LAYOUT);
 	assert_int_equal(raw_sql(f->db, "PRAGMA application_id"), 0x50637472);
 	store_close(must_open(f->db, STORE_READ));
 	store_close(must_open(f->db, STORE_WRITE));
@@ -88,39 +87,41 @@ static void test_half_made_database_is_finished(void **state)
 	/* Killed between the change to WAL and the migration. */
 	assert_int_equal(raw_sql(f->db, "PRAGMA journal_mode = WAL"), 0);
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), LAYOUT);
 }
 
-static void test_older_is_brought_up_to_date(void **state)
+/* As an older or a newer proctor left it: it is neither read nor changed. */
+static void test_another_layout_is_refused(void **state)
 {
-	static const enum store_mode modes[] = { STORE_READ, STORE_WRITE };
-
-	for (int i = 0; i < 2 * (layout_latest - 1); i++) {
-		struct fixture *f = NULL;
-		struct store *store;
-		struct err err = ERR_INIT;
-
-		assert_int_equal(fixture_setup((void **)&f), 0);
-		make_old_layout(f, 1 + i / 2);
-		store = must_open(f->db, modes[i % 2]);
-		must(store_check(store, 0, &err), &err); /* all tables are there */
-		store_close(store);
-		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
-		assert_int_equal(count_samples(f->db), 1);
-		fixture_teardown((void **)&f);
-	}
-	(void)state;
-}
-
-static void test_newer_is_refused(void **state)
-{
+	static const int layouts[] = { 1, LAYOUT - 1, LAYOUT + 1, 1000 };
 	struct fixture *f = *state;
+	CLEANUP(buf_release) struct buf before = BUF_INIT, after = BUF_INIT;
+	struct attempt a = make_attempt("j");
+	struct store *store = must_open(f->db, STORE_WRITE);
+	struct err err = ERR_INIT;
 
-	store_close(must_open(f->db, STORE_WRITE));
-	raw_sql(f->db, "PRAGMA user_version = 1000");
-	assert_refused(f->db, STORE_WRITE, -EPROTO, "newer proctor");
-	assert_refused(f->db, STORE_READ, -EPROTO, "1000");
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1000);
+	must(store_begin_attempt(store, &a, &err), &err);
+	store_close(store);
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		char sql[48], word[96];
+
+		snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", layouts[i]);
+		snprintf(word, sizeof(word),
+			 " has layout %d, and this proctor needs layout %d: move it away",
+			 layouts[i], LAYOUT);
+		raw_sql(f->db, sql);
+		assert_false(store_is_ready(f->db));
+		buf_reset(&before);
+		assert_int_equal(io_read_at(AT_FDCWD, f->db, 1 << 20, &before), 0);
+		assert_refused(f->db, STORE_WRITE, -EPROTO, word);
+		assert_refused(f->db, STORE_READ, -EPROTO, word);
+		buf_reset(&after);
+		assert_int_equal(io_read_at(AT_FDCWD, f->db, 1 << 20, &after), 0);
+		assert_int_equal(after.len, before.len);
+		assert_memory_equal(after.data, before.data, after.len);
+		assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layouts[i]);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
+	}
 }
 
 static void test_foreign_database_is_left_alone(void **state)
@@ -335,117 +336,15 @@ static void test_patience_outlasts_a_short_lock(void **state)
 	store_close(store);
 }
 
-/* A newer proctor came while this one had the file open: it is healthy, we are old. */
-static void test_upgraded_meanwhile(void **state)
-{
-	struct fixture *f = *state;
-	struct attempt a = make_attempt("j"), back;
-	struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt_list list;
-	struct err err = ERR_INIT;
-	char stamp[48], newer[48];
-
-	snprintf(stamp, sizeof(stamp), "PRAGMA user_version = %d", layout_latest + 1);
-	snprintf(newer, sizeof(newer), "newer proctor (its layout is %d,", layout_latest + 1);
-	assert_int_equal(store_begin_attempt(store, &a, &err), 0);
-	raw_sql(f->db, "ALTER TABLE attempts RENAME COLUMN host TO machine");
-	assert_int_equal(store_begin_attempt(store, &a, &err), -EBADMSG); /* only damaged yet */
-	raw_sql(f->db, stamp);
-	assert_int_equal(store_begin_attempt(store, &a, &err), -EPROTO);
-	assert_non_null(strstr(err.text, newer));
-	assert_null(strstr(err.text, "aside"));
-	assert_int_equal(store_read_attempt(store, "j", 0, &back, &err), -EPROTO);
-	assert_int_equal(store_list_attempts(store, &(struct attempt_filter){ 0 }, &list, &err),
-			 -EPROTO);
-	store_close(store);
-}
-
-/* As a proctor of layout 5 stores a tick. */
-#define OLDER_TICK                                                 \
-	"INSERT INTO ticks (id, recorder, wall_ns, data) VALUES (" \
-	"max(coalesce((SELECT max(id) FROM ticks), 0),"            \
-	" coalesce((SELECT max(id) FROM folds), 0),"               \
-	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)) + 1, ?, ?, ?)"
-
-/* What it stores: the ticks that are there, from the last on, as if they had been its own. */
-#define OLDER_BYTES "DELETE FROM ticks WHERE id = (SELECT max(id) FROM ticks) RETURNING *"
-
-/* All of them, with the ids that they had. */
-static void write_as_older(sqlite3_stmt *tick, sqlite3_stmt *bytes)
-{
-	sqlite3_value *values[3];
-	int rc = sqlite3_step(bytes);
-
-	if (rc == SQLITE_ROW)
-		for (int i = 0; i < 3; i++)
-			values[i] = sqlite3_value_dup(sqlite3_column_value(bytes, i + 1));
-	sqlite3_reset(bytes);
-	if (rc == SQLITE_DONE)
-		return;
-	assert_int_equal(rc, SQLITE_ROW);
-	write_as_older(tick, bytes);
-	for (int i = 0; i < 3; i++) {
-		sqlite3_bind_value(tick, i + 1, values[i]);
-		sqlite3_value_free(values[i]);
-	}
-	assert_int_equal(sqlite3_step(tick), SQLITE_DONE);
-	sqlite3_reset(tick);
-}
-
-static int count_snapshot(void *ctx, const struct snapshot *snap)
-{
-	++*(size_t *)ctx;
-	assert_int_equal(snap->n_processes, 1);
-	return 0;
-}
-
-/* The other way round: one that has it open goes on with its statements, and none of it is lost. */
-static void test_an_older_one_goes_on(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(snapshot_release) struct snapshot snap;
-	CLEANUP(buf_release) struct buf damage = BUF_INIT;
-	struct attempt a = make_attempt("k");
-	sqlite3_stmt *tick = NULL, *bytes = NULL;
-	struct err err = ERR_INIT;
-	sqlite3 *older = NULL;
-	struct store *store;
-	size_t n = 0;
-
-	snapshot_init(&snap);
-	make_old_layout(f, 5);
-	assert_int_equal(sqlite3_open(f->db, &older), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(older, OLDER_TICK, -1, &tick, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(older, OLDER_BYTES, -1, &bytes, NULL), SQLITE_OK);
-	store = must_open(f->db, STORE_WRITE);
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
-	must(store_begin_attempt(store, &a, &err), &err);
-	for (unsigned i = 1; i <= 5; i++) {
-		fill_snapshot(&snap, "k", 1, i);
-		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
-	}
-	write_as_older(tick, bytes);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ticks WHERE sum IS NULL"), 1 + 5);
-	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, &n, &err),
-	     &err);
-	assert_int_equal(n, 1 + 5);
-	assert_false(store_tell_damage(store, &damage));
-	must(store_check(store, 0, &err), &err);
-	sqlite3_finalize(tick);
-	sqlite3_finalize(bytes);
-	sqlite3_close(older);
-	store_close(store);
-}
-
-/* It came between the making of the file and the first that is written to it. */
-static void test_upgraded_before_the_log_begins(void **state)
+/* Another program came between the making of the file and the first write to it. */
+static void test_changed_before_the_log_begins(void **state)
 {
 	struct fixture *f = *state;
 	struct store *store = must_open(f->db, STORE_WRITE);
 	struct err err = ERR_INIT;
 
 	assert_int_equal(layout_begin_log(store, &err), 0);
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), layout_latest);
+	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), LAYOUT);
 	raw_sql(f->db, "PRAGMA user_version = 1000");
 	assert_int_equal(layout_begin_log(store, &err), -EPROTO);
 	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1000);
@@ -796,8 +695,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),
 		STORE_TEST(test_half_made_database_is_finished),
-		cmocka_unit_test(test_older_is_brought_up_to_date),
-		STORE_TEST(test_newer_is_refused),
+		STORE_TEST(test_another_layout_is_refused),
 		STORE_TEST(test_foreign_database_is_left_alone),
 		STORE_TEST(test_rubbish_is_not_a_database),
 		STORE_TEST(test_damaged_pages_are_noticed),
@@ -807,9 +705,7 @@ int main(int argc, char **argv)
 		STORE_TEST(test_a_lock_held_for_long_is_busy),
 		STORE_TEST(test_little_patience_is_soon_at_its_end),
 		STORE_TEST(test_patience_outlasts_a_short_lock),
-		STORE_TEST(test_upgraded_meanwhile),
-		STORE_TEST(test_an_older_one_goes_on),
-		STORE_TEST(test_upgraded_before_the_log_begins),
+		STORE_TEST(test_changed_before_the_log_begins),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),

@@ -196,7 +196,7 @@ static void add_anomaly(struct store *store, const struct attempt *a, uint64_t b
 	e.count = 1;
 	snprintf(e.name, sizeof(e.name), "leak/%lld.%llu/1", (long long)a->id,
 		 (unsigned long long)began_ns);
-	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
 }
 
 /* As long as events; one of a job that runs may last. The job stays, and what it is a case of. */

@@ -45,7 +45,7 @@ static uint64_t make_value(enum wildness wildness, unsigned word, uint64_t *seed
 		return U64_UNKNOWN;
 	if (wildness == WILD && below(seed, 4) == 0)
 		return random_u64(seed) >> below(seed, 64);
-	if (word == SAMPLE_STATE)
+	if (word == SAMPLE_state)
 		return (uint64_t) "RSDZT"[below(seed, 5)];
 	return below(seed, 3) ? below(seed, UINT64_C(1) << 40) : 7;
 }
@@ -75,9 +75,8 @@ static void make_fold(struct made_fold *f, enum wildness wildness, int64_t *id, 
 /* ---- the naive way: for each minute all samples once more ---- */
 
 static const unsigned gauge_words[ROLLUP_GAUGES] = {
-	SAMPLE_CPU_PERCENT, SAMPLE_RSS_BYTES, SAMPLE_ANON_BYTES, SAMPLE_FILE_BYTES,
-	SAMPLE_SHMEM_BYTES, SAMPLE_HWM_BYTES, SAMPLE_VMS_BYTES,	 SAMPLE_SWAP_BYTES,
-	SAMPLE_THREADS,	    SAMPLE_OPEN_FDS,  SAMPLE_GPU_BYTES,	 SAMPLE_GPU_PERCENT,
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, ...) [gauge_] = word_,
+#include "model/sample_fields.def"
 };
 
 struct naive {
@@ -90,7 +89,7 @@ static uint64_t naive_value(unsigned word, uint64_t v)
 {
 	double percent;
 
-	if ((word != SAMPLE_CPU_PERCENT && word != SAMPLE_GPU_PERCENT) || v < UINT64_C(1) << 60 ||
+	if ((word != SAMPLE_cpu_percent && word != SAMPLE_gpu_percent) || v < UINT64_C(1) << 60 ||
 	    v == U64_UNKNOWN)
 		return v;
 	memcpy(&percent, &v, sizeof(v));
@@ -147,7 +146,7 @@ static void check_gauge(const struct rollup_gauge *gauge, const struct naive *wa
 static void check_minute(const struct rollup_minute *m, const struct made_fold *folds,
 			 unsigned n_folds, uint64_t minute, bool in_order)
 {
-	struct naive n = compute(folds, n_folds, minute, SAMPLE_STATE);
+	struct naive n = compute(folds, n_folds, minute, SAMPLE_state);
 
 	assert_int_equal(m->n, n.n);
 	if (n.n == 0)
@@ -293,12 +292,12 @@ static void test_a_row_is_told(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		f->samples.columns[SAMPLE_RSS_BYTES][i] = 4096 << i;
-		f->samples.columns[SAMPLE_CPU_PERCENT][i] = 1000 * (i + 1);
-		f->samples.columns[SAMPLE_USER_NS][i] = 50 * i;
-		f->samples.columns[SAMPLE_THREADS][i] = i == 1 ? U64_UNKNOWN : i + 1;
+		f->samples.columns[SAMPLE_rss_bytes][i] = 4096 << i;
+		f->samples.columns[SAMPLE_cpu_percent][i] = 1000 * (i + 1);
+		f->samples.columns[SAMPLE_user_ns][i] = 50 * i;
+		f->samples.columns[SAMPLE_threads][i] = i == 1 ? U64_UNKNOWN : i + 1;
 	}
-	f->samples.columns[SAMPLE_STATE][3] = 'Z';
+	f->samples.columns[SAMPLE_state][3] = 'Z';
 	proc_sample_init(&row.last);
 	row.last.key.pid = 7;
 	rollup_minute_add(&m, ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
@@ -329,8 +328,8 @@ static void test_damage(void **state)
 	struct made_fold *f = one_minute(4);
 
 	(void)state;
-	f->samples.columns[SAMPLE_RSS_BYTES][0] = 10;
-	f->samples.columns[SAMPLE_RSS_BYTES][3] = 5;
+	f->samples.columns[SAMPLE_rss_bytes][0] = 10;
+	f->samples.columns[SAMPLE_rss_bytes][3] = 5;
 	rollup_init(&rollup);
 	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
 	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
@@ -338,7 +337,7 @@ static void test_damage(void **state)
 	for (size_t n = 0; n < bytes.len; n++)
 		assert_int_equal(rollup_read(bytes.data, n, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 
-	rollup.minutes[3].gauges[1].n = 5; /* of four */
+	rollup.minutes[3].gauges[1].n = 6; /* of four */
 	buf_reset(&bytes);
 	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
 	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
@@ -363,11 +362,11 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 		f.ids[i] = i + 1;
 		f.wall_ns[i] = FIRST_NS + i;
 		for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-			f.samples.columns[k][i] = k == SAMPLE_STATE ? 'S' : 7;
-		f.samples.columns[SAMPLE_GPU_BYTES][i] = gpu_bytes << i;
-		f.samples.columns[SAMPLE_GPU_PERCENT][i] = gpu_percent;
+			f.samples.columns[k][i] = k == SAMPLE_state ? 'S' : 7;
+		f.samples.columns[SAMPLE_gpu_memory_bytes][i] = gpu_bytes << i;
+		f.samples.columns[SAMPLE_gpu_percent][i] = gpu_percent;
 		if (gpu_bytes == U64_UNKNOWN)
-			f.samples.columns[SAMPLE_GPU_BYTES][i] = U64_UNKNOWN;
+			f.samples.columns[SAMPLE_gpu_memory_bytes][i] = U64_UNKNOWN;
 	}
 	rollup_init(&rollup);
 	rollup_minute_add(&rollup.minutes[0], ROLLUP_SAMPLES, &f.samples, 0, 2, f.ids);
@@ -378,7 +377,7 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 	assert_int_equal(rollup_minute_tell(&back.minutes[0], row), 0);
 }
 
-/* Most processes use none: their minutes are as they were before there were those of GPUs. */
+/* Most processes use none: their minutes have no columns for it. */
 static void test_gpu(void **state)
 {
 	CLEANUP(buf_release) struct buf without = BUF_INIT;
@@ -387,7 +386,6 @@ static void test_gpu(void **state)
 
 	(void)state;
 	roll_two(U64_UNKNOWN, U64_UNKNOWN, &without, &row);
-	assert_int_equal((uint8_t)without.data[0], 1); /* the version of a table */
 	assert_true(isnan(row.avg.gpu_memory_bytes) && isnan(row.avg.gpu_percent));
 	assert_true(row.max.gpu_memory_bytes == U64_UNKNOWN);
 	roll_two(1000, 4250, &with, &row);
@@ -395,12 +393,51 @@ static void test_gpu(void **state)
 	assert_true(row.min.gpu_memory_bytes == 1000 && row.max.gpu_memory_bytes == 2000);
 	assert_true(row.last.gpu_memory_bytes == 2000);
 	assert_true(row.avg.gpu_percent == 42.5 && row.max.gpu_percent == 42.5);
+	assert_true(with.len > without.len + 4);
+}
+
+/* One from before the last word and the gauges of GPUs were added. */
+static void test_older(void **state)
+{
+	static const uint64_t no_boot_ns[ROLLUP_MINUTES];
+	static struct rollup rollup, back;
+	static struct table t;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct made_fold *f = one_minute(4);
+	unsigned n_columns;
+
+	(void)state;
+	f->samples.columns[SAMPLE_rss_bytes][0] = 10;
+	f->samples.columns[SAMPLE_rss_bytes][3] = 5;
+	for (unsigned i = 0; i < 4; i++)
+		f->samples.columns[SAMPLE_WORDS - 1][i] = U64_UNKNOWN;
+	rollup_init(&rollup);
+	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
+	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
+	assert_true(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back) > 0);
+	n_columns = t.n_columns - 1;
+	memmove(t.columns[SAMPLE_WORDS - 1], t.columns[SAMPLE_WORDS],
+		(TABLE_COLUMNS - SAMPLE_WORDS) * sizeof(t.columns[0]));
+	buf_reset(&bytes);
+	buf_add_char(&bytes, (char)(0x80 | (SAMPLE_WORDS - 1)));
+	table_write(&bytes, &t, n_columns, no_boot_ns);
+	rollup_init(&back);
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), bytes.len);
+	assert_int_equal(back.minutes[3].n, 4);
+	assert_memory_equal(back.minutes[3].last, rollup.minutes[3].last,
+			    sizeof(rollup.minutes[3].last));
+	assert_memory_equal(back.minutes[3].gauges, rollup.minutes[3].gauges,
+			    sizeof(rollup.minutes[3].gauges));
+
+	bytes.data[0] = (char)(0x80 | (SAMPLE_WORDS + 1)); /* a newer one */
+	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpu),
+		cmocka_unit_test(test_older),
 		cmocka_unit_test(test_against_naive_sums),
 		cmocka_unit_test(test_values_that_make_no_sense),
 		cmocka_unit_test(test_a_row_is_told),

@@ -651,10 +651,10 @@ static void test_rubbish(void **state)
 	(void)state;
 }
 
-/* ---- records of another version ---- */
+/* ---- records of another format ---- */
 
 /* What was kept as the only record, out of the file again. */
-static void take_out_of(const struct fixture *f, enum spool_part part, struct buf *ret)
+static void take_out(const struct fixture *f, struct buf *ret)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
@@ -662,18 +662,13 @@ static void take_out_of(const struct fixture *f, enum spool_part part, struct bu
 	const void *record;
 	size_t len;
 
-	assert_int_equal(spool_file_open(f->db, part, &fd), 0);
-	assert_int_equal(spool_file_read(fd, part, &bytes), 0);
+	assert_int_equal(spool_file_open(f->db, &fd), 0);
+	assert_int_equal(spool_file_read(fd, &bytes), 0);
 	at = bytes.data;
 	assert_int_equal(spool_next(&at, bytes.data + bytes.len, &record, &len), 1);
 	assert_ptr_equal(at, bytes.data + bytes.len);
 	buf_add(ret, record, len);
 	assert_int_equal(spool_file_clear(fd), 0);
-}
-
-static void take_out(const struct fixture *f, struct buf *ret)
-{
-	take_out_of(f, SPOOL_ENDS, ret);
 }
 
 /* All that have this name, by one that is as long. */
@@ -715,9 +710,8 @@ static void test_other_columns(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ranks"), 2);
 }
 
-/* The bytes of the least format are those that an older daemon reads: whom it has left stands
- * behind. */
-static void test_formats(void **state)
+/* Whom it has left stands behind the rest, which is whole without. */
+static void test_without_whom_it_has_left(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(buf_release) struct buf without = BUF_INIT, with = BUF_INIT;
@@ -740,260 +734,8 @@ static void test_formats(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 0);
 }
 
-/* What the number of columns, and their names, take. */
-static size_t names_bytes(const struct columns *columns)
-{
-	size_t n = 9;
-
-	for (size_t i = 0; i < columns->n; i++)
-		n += 5 + strlen(columns->items[i].name);
-	return n;
-}
-
-/* Where the names of the rungs' columns begin. */
-static size_t find_rung_names(const struct buf *record)
-{
-	static const char first[] = "\x03\x0b\0\0\0measurement";
-	const char *at = memmem(record->data, record->len, first, sizeof(first) - 1);
-
-	assert_non_null(at);
-	return (size_t)(at - record->data) - 9;
-}
-
-/* Of a program that knew nothing of rungs: neither they nor their columns are there. */
-static void test_without_rungs(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(buf_release) struct buf old = BUF_INIT, bytes = BUF_INIT;
-	struct ending e;
-	size_t at, behind;
-
-	make_ending(&e, "j", 3);
-	e.a.n_rungs = 0;
-	must_keep(f, &e.a);
-	take_out(f, &bytes);
-	at = find_rung_names(&bytes);
-	behind = at + names_bytes(&rung_columns);
-	buf_add(&old, bytes.data, at);
-	buf_add(&old, bytes.data + behind, bytes.len - behind - 9); /* and how many there are */
-	old.data[1] = 2;
-	assert_int_equal(spool_file_append(f->db, old.data, old.len), 0);
-	store_close(must_open(f->db, STORE_WRITE));
-	assert_false(store_has_kept(f->db));
-	assert_int_equal(raw_sql(f->db, "SELECT exit_code FROM attempts"), 3);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns"), 1);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM rungs"), 0);
-}
-
-/* Whose columns have their names with the others. */
-static void test_left_inside(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(buf_release) struct buf old = BUF_INIT, bytes = BUF_INIT;
-	struct proc_event event = { .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN };
-	size_t n = names_bytes(&event_columns), rows, at, left;
-	struct ending e;
-
-	make_ending(&e, "j", 3);
-	must_keep(f, &e.a);
-	take_out(f, &bytes);
-	left = bytes.len;
-	buf_reset(&bytes);
-	e.a.events = &event;
-	e.a.n_events = 1;
-	must_keep(f, &e.a);
-	take_out(f, &bytes);
-	at = find_rung_names(&bytes) + names_bytes(&rung_columns);
-	rows = left + n;
-	buf_add(&old, bytes.data, at);
-	buf_add(&old, bytes.data + left, n);
-	buf_add(&old, bytes.data + at, left - at);
-	buf_add(&old, bytes.data + rows, bytes.len - rows);
-	old.data[1] = 4;
-	assert_int_equal(spool_file_append(f->db, old.data, old.len), 0);
-	store_close(must_open(f->db, STORE_WRITE));
-	assert_ended(f, "j", 1, 3);
-	assert_int_equal(raw_sql(f->db, "SELECT pid FROM events WHERE type = 'orphan'"), 42);
-}
-
-static int count_aside(const struct fixture *f)
-{
-	char command[512];
-	int status;
-
-	snprintf(command, sizeof(command), "exit $(ls %s-spool.damaged-* 2>/dev/null | wc -l)",
-		 f->db);
-	status = system(command);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-/* One that only a newer program can read. */
-static void make_newer(const struct fixture *f, struct buf *ret)
-{
-	struct ending e;
-
-	make_ending(&e, "new", 3);
-	must_keep(f, &e.a);
-	take_out(f, ret);
-	ret->data[1] = 99;
-}
-
-/* A newer program will take it in: it waits where that looks, and no other record does. */
-static void test_a_newer_format(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT;
-	struct err err = ERR_INIT;
-	struct ending e;
-
-	make_newer(f, &newer);
-	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
-	assert_int_equal(store_take_in(store, &err), 0);
-	assert_true(store_has_kept_for_newer(f->db));
-	assert_false(store_has_kept(f->db));
-	make_ending(&e, "one", 3);
-	must_keep(f, &e.a);
-	assert_int_equal(store_take_in(store, &err), 1);
-	assert_int_equal(store_take_in(store, &err), 0);
-	assert_ended(f, "one", 1, 3);
-	assert_true(store_has_kept_for_newer(f->db));
-	assert_int_equal(count_aside(f), 0);
-	take_out_of(f, SPOOL_NEWER, &left);
-	assert_int_equal(left.len, newer.len);
-	assert_memory_equal(left.data, newer.data, newer.len);
-	assert_false(store_has_kept_for_newer(f->db));
-}
-
-static void fill_with(const struct fixture *f, enum spool_part part, const struct buf *record,
-		      size_t max_bytes)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-
-	while (all.len + record->len + 12 <= max_bytes)
-		spool_add_record(&all, record->data, record->len);
-	assert_int_equal(spool_file_append_all(f->db, part, &all), 0);
-}
-
-/* However many there are, one that this program has to keep finds room. */
-static void test_many_of_a_newer_format(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT;
-	struct err err = ERR_INIT;
-	struct ending e;
-
-	make_newer(f, &newer);
-	make_ending(&e, "one", 3);
-	for (int i = 0; i < 6; i++) { /* the last ones have no room among the newer ones */
-		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES);
-		if (i % 2)
-			assert_int_equal(store_take_in(store, &err), 0);
-		must_keep(f, &e.a);
-		assert_int_equal(store_take_in(store, &err), 1);
-	}
-	assert_true(store_has_kept_for_newer(f->db));
-	assert_true(count_aside(f) > 0);
-}
-
-/* The same program, newer by now: also where it only reads. */
-static void test_a_newer_program_comes(void **state)
-{
-	static const enum store_mode modes[] = { STORE_READ, STORE_WRITE };
-	struct fixture *f = *state;
-	CLEANUP(buf_release) struct buf newer = BUF_INIT, bytes = BUF_INIT, left = BUF_INIT;
-	struct ending e;
-
-	store_close(must_open(f->db, STORE_WRITE));
-	make_newer(f, &newer);
-	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
-		const char *job = i ? "writer" : "reader";
-
-		make_ending(&e, job, 3);
-		must_keep(f, &e.a);
-		buf_reset(&bytes);
-		take_out(f, &bytes);
-		buf_reset(&left);
-		spool_add_record(&left, newer.data, newer.len);
-		spool_add_record(&left, bytes.data, bytes.len);
-		assert_int_equal(spool_file_append_all(f->db, SPOOL_NEWER, &left), 0);
-		store_close(must_open(f->db, modes[i]));
-		assert_ended(f, job, 1, 3);
-		buf_reset(&left);
-		take_out_of(f, SPOOL_NEWER, &left); /* what not even that can read */
-		assert_int_equal(left.len, newer.len);
-		assert_int_equal(count_aside(f), 0);
-	}
-}
-
-/* Rubbish has its place as well, and those that come then have theirs. */
-/* What is damaged among those that make room for one is kept. */
-static void test_room_beside_damage(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT;
-	char name[sizeof(f->db) + 16];
-	struct err err = ERR_INIT;
-	struct ending e;
-
-	snprintf(name, sizeof(name), "%s-spool", f->db);
-	make_newer(f, &newer);
-	make_ending(&e, "one", 3);
-	for (int i = 0; i < 2; i++) {
-		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES / 2);
-		fill_with(f, SPOOL_ENDS, &newer, SPOOL_MAX_BYTES / 2);
-		if (i > 0)
-			overwrite(name, 2 * (off_t)newer.len, "rubbish.", 8);
-		must_keep(f, &e.a);
-		assert_int_equal(count_aside(f), i);
-		assert_int_equal(store_take_in(store, &err), 1);
-	}
-}
-
-static void test_rubbish_among_newer(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT;
-	char name[sizeof(f->db) + 16];
-	struct err err = ERR_INIT;
-
-	make_newer(f, &newer);
-	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
-	snprintf(name, sizeof(name), "%s-spool-newer", f->db);
-	assert_int_equal(spool_file_append_all(f->db, SPOOL_NEWER, &left), 0); /* makes it */
-	overwrite(name, 0, "rubbish.", 8);
-	assert_int_equal(store_take_in(store, &err), 0);
-	assert_int_equal(count_aside(f), 1);
-	take_out_of(f, SPOOL_NEWER, &left);
-	assert_int_equal(left.len, newer.len);
-}
-
-/* The same beside one that makes no sense. */
-static void test_a_newer_format_beside_damage(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(buf_release) struct buf newer = BUF_INIT, left = BUF_INIT, told = BUF_INIT;
-	struct err err = ERR_INIT;
-
-	make_newer(f, &newer);
-	assert_int_equal(spool_file_append(f->db, newer.data, newer.len), 0);
-	assert_int_equal(spool_file_append(f->db, newer.data, 1), 0);
-	assert_int_equal(store_take_in(store, &err), 0);
-	assert_int_equal(count_aside(f), 1);
-	assert_true(store_tell_set_aside(store, &told));
-	assert_int_equal(access(told.data, F_OK), 0);
-	assert_false(store_tell_set_aside(store, &told));
-	take_out_of(f, SPOOL_NEWER, &left);
-	assert_int_equal(left.len, newer.len);
-}
-
 /* What is done to the second of three. */
-enum oddity { ODD_CUT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
+enum oddity { ODD_CUT, ODD_FORMAT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
 
 static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *ret)
 {
@@ -1006,6 +748,8 @@ static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *re
 	take_out(f, ret);
 	if (oddity == ODD_CUT)
 		ret->len -= 20;
+	if (oddity == ODD_FORMAT)
+		ret->data[1] = 99;
 }
 
 static void flip_byte_of_second(const char *spool, size_t record_len)
@@ -1125,15 +869,7 @@ int main(void)
 		STORE_TEST(test_damage),
 		STORE_TEST(test_rubbish),
 		STORE_TEST(test_other_columns),
-		STORE_TEST(test_formats),
-		STORE_TEST(test_without_rungs),
-		STORE_TEST(test_left_inside),
-		STORE_TEST(test_a_newer_format),
-		STORE_TEST(test_many_of_a_newer_format),
-		STORE_TEST(test_a_newer_program_comes),
-		STORE_TEST(test_room_beside_damage),
-		STORE_TEST(test_rubbish_among_newer),
-		STORE_TEST(test_a_newer_format_beside_damage),
+		STORE_TEST(test_without_whom_it_has_left),
 		STORE_TEST(test_an_odd_one_between_others),
 		STORE_TEST(test_mode),
 		STORE_TEST(test_what_cannot_be_kept),

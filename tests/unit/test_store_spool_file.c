@@ -38,7 +38,7 @@ static void test_the_name_is_durable(void **state)
 	assert_int_equal(spool_file_append(f->db, RECORD, strlen(RECORD)), 0);
 	assert_true(n_folder_syncs > before);
 	before = n_folder_syncs;
-	assert_int_equal(spool_file_set_aside(f->db, SPOOL_ENDS, 77), 0);
+	assert_int_equal(spool_file_set_aside(f->db, 77), 0);
 	assert_true(n_folder_syncs > before);
 }
 
@@ -89,8 +89,8 @@ static size_t count_records(const struct fixture *f)
 	const void *record;
 	size_t n = 0, len;
 
-	assert_int_equal(spool_file_open(f->db, SPOOL_ENDS, &fd), 0);
-	assert_int_equal(spool_file_read(fd, SPOOL_ENDS, &bytes), 0);
+	assert_int_equal(spool_file_open(f->db, &fd), 0);
+	assert_int_equal(spool_file_read(fd, &bytes), 0);
 	at = bytes.data;
 	while (bytes.len > 0 && spool_next(&at, bytes.data + bytes.len, &record, &len) == 1) {
 		assert_int_equal(len, strlen(RECORD));
@@ -222,7 +222,7 @@ static void test_set_aside_while_another_waits(void **state)
 
 	name_spool(f, spool);
 	spool_file_prepare(f->db);
-	assert_int_equal(spool_file_open(f->db, SPOOL_ENDS, &fd), 0);
+	assert_int_equal(spool_file_open(f->db, &fd), 0);
 	assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -236,13 +236,13 @@ static void test_set_aside_while_another_waits(void **state)
 	for (int i = 0; i < 2000 && !has_open(pid, spool); i++)
 		nanosleep(&pause, NULL);
 	assert_true(has_open(pid, spool));
-	assert_int_equal(spool_file_set_aside(f->db, SPOOL_ENDS, 77), 0);
+	assert_int_equal(spool_file_set_aside(f->db, 77), 0);
 	close(fd);
 	fd = -1;
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 	must_end_well(pid);
-	assert_true(spool_file_has_records(f->db, SPOOL_ENDS));
+	assert_true(spool_file_has_records(f->db));
 	assert_int_equal(count_records(f), 1);
 }
 

@@ -338,18 +338,18 @@ static void fill_anomaly(struct episode *e, const struct attempt *a, unsigned k,
 	e->began_wall_ns = e->peak_wall_ns = began_ns;
 }
 
-static void write_anomaly(struct store *store, const struct attempt *a, unsigned k,
-			  uint64_t began_ns, uint64_t ended_ns)
+static void write_anomaly_of(struct store *store, const struct attempt *a, unsigned k,
+			     uint64_t began_ns, uint64_t ended_ns)
 {
 	struct episode e;
 	struct err err = ERR_INIT;
 
 	fill_anomaly(&e, a, k, began_ns);
-	must(store_write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a->id, &e, EPISODE_BEGAN, &err), &err);
 	e.ended_wall_ns = ended_ns;
 	e.why_cleared = "gone";
 	if (u64_known(ended_ns))
-		must(store_write_anomaly(store, a->id, &e, EPISODE_CLEARED, &err), &err);
+		must(write_anomaly(store, a->id, &e, EPISODE_CLEARED, &err), &err);
 }
 
 /* Ten seconds of a job, with an anomaly that begins after two of them. */
@@ -361,7 +361,7 @@ static struct attempt write_ailing(struct store *store, uint64_t began, struct e
 	for (unsigned i = 0; i < 10; i++)
 		write_own(store, &a, began + i * SECOND_NS, 100);
 	fill_anomaly(ret, &a, 1, began + 2 * SECOND_NS);
-	must(store_write_anomaly(store, a.id, ret, EPISODE_BEGAN, &err), &err);
+	must(write_anomaly(store, a.id, ret, EPISODE_BEGAN, &err), &err);
 	return a;
 }
 
@@ -385,8 +385,8 @@ static void test_flags(void **state)
 
 	for (unsigned i = 0; i < 10; i++)
 		write_own(store, &a, began + i * SECOND_NS, 100);
-	write_anomaly(store, &a, 1, began + 2 * SECOND_NS, began + 5 * SECOND_NS);
-	write_anomaly(store, &a, 2, began + 2 * SECOND_NS, U64_UNKNOWN);
+	write_anomaly_of(store, &a, 1, began + 2 * SECOND_NS, began + 5 * SECOND_NS);
+	write_anomaly_of(store, &a, 2, began + 2 * SECOND_NS, U64_UNKNOWN);
 	must_finish_at(store, &a, began + 8 * SECOND_NS);
 	open_player(&p);
 	for (unsigned i = 0; i < 3; i++)
@@ -416,7 +416,7 @@ static void write_end_told_late(struct store *store, uint64_t began)
 	e.ended_wall_ns = began + 2 * SECOND_NS;
 	e.cleared_wall_ns = began + 7 * SECOND_NS;
 	e.why_cleared = EPISODE_NO_MORE;
-	must(store_write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
+	must(write_anomaly(store, a.id, &e, EPISODE_CLEARED, &err), &err);
 }
 
 static void assert_anomalies(const struct scene *s, unsigned n_there, unsigned n_cleared)
@@ -500,7 +500,7 @@ static void test_next_anomaly(void **state)
 		write_own(store, &first, began + i * SECOND_NS, 300);
 		write_own(store, &a, began + i * SECOND_NS, 100); /* the culprit */
 	}
-	write_anomaly(store, &a, 1, began + 5 * SECOND_NS - 1000, U64_UNKNOWN);
+	write_anomaly_of(store, &a, 1, began + 5 * SECOND_NS - 1000, U64_UNKNOWN);
 	for (unsigned i = 0; i < 20; i++)
 		events[i] = (struct proc_event){ .wall_ns = began + 5 * SECOND_NS - 20 + i,
 						 .key = { 1000 + (pid_t)i, 7 },
@@ -539,7 +539,7 @@ static void test_words_of_then(void **state)
 	snprintf(e.worst.text, sizeof(e.worst.text), "much worse");
 	e.worst.severity = SEVERITY_CRITICAL;
 	e.peak_wall_ns = began + 5 * SECOND_NS;
-	must(store_write_anomaly(store, a.id, &e, EPISODE_ESCALATED, &err), &err);
+	must(write_anomaly(store, a.id, &e, EPISODE_ESCALATED, &err), &err);
 	open_player(&p);
 	for (unsigned i = 0; i < 5; i++)
 		step(&p.feed, p.scene, 1);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "stats/normal.h"
+#include "stats/probability.h"
 #include "stats/order.h"
 
 #define JITTER                                                                                  \

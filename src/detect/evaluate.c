@@ -1,0 +1,543 @@
+#include "detect/evaluate.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unknown.h"
+
+void evaluation_note_failure(struct evaluation *w, int r)
+{
+	if (r < 0 && w->r == 0)
+		w->r = r;
+}
+
+void evaluation_release(struct evaluation *w)
+{
+	map_release(&w->late.first);
+	map_release(&w->by_pid);
+}
+
+void finding_clear(struct finding *f)
+{
+	f->stand = STAND_UNKNOWN;
+	f->severity = SEVERITY_LOW;
+	f->value = f->threshold = f->before = f->seconds_to_limit = F64_UNKNOWN;
+	f->other_value = F64_UNKNOWN;
+	f->unit = f->other_unit = NULL;
+	f->n_times = 0;
+	f->is_no_other = f->is_usual = false;
+	f->text[0] = '\0';
+}
+
+void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f)
+{
+	struct detect_looks *looks = &w->d->looks[check->type];
+
+	if (f->stand == STAND_UNKNOWN)
+		looks->n_silent++;
+	else
+		looks->n_judged++;
+	looks->n_usual += f->is_usual;
+}
+
+bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
+		     const struct finding *f, struct burst *burst, bool *ret_muted)
+{
+	int r = episodes_note(&w->d->episodes, &w->moment, check, who, f, burst, ret_muted);
+
+	evaluation_note_failure(w, r);
+	return r > 0;
+}
+
+static struct subject subject_of_process(const struct track *p, const struct proc_sample *s)
+{
+	return (struct subject){
+		.kind = OF_PROCESS,
+		.key = p->key,
+		.job_id = p->job ? p->job->job_id : NULL,
+		.attempt_id = p->job ? p->job->attempt_id : 0,
+		.comm = s ? s->comm : NULL,
+		.sheet_num = p->sheet_num,
+		.gpu = -1,
+	};
+}
+
+static struct subject subject_of_job(const struct job_track *job)
+{
+	return (struct subject){
+		.kind = OF_JOB,
+		.job_id = job->job_id,
+		.attempt_id = job->attempt_id,
+		.sheet_num = job->sheet_num,
+		.gpu = -1,
+	};
+}
+
+/* ---- what is over with its process or job ---- */
+
+/* At the time of its exit event, or of the first tick without it. */
+static void evaluate_process_end(void *ctx, const struct track *p)
+{
+	struct evaluation *w = ctx;
+	const struct subject who = subject_of_process(p, NULL);
+	const uint64_t end_ns = p->died_wall_ns	    ? p->died_wall_ns
+				: p->missed_wall_ns ? p->missed_wall_ns
+						    : w->snap->wall_ns;
+
+	for (enum anomaly_type type = 0; p->active && type < N_ANOMALY_TYPES; type++)
+		if (p->active & 1u << type)
+			evaluation_note_failure(w,
+						episodes_end(&w->d->episodes, &w->moment, type,
+							     &who, end_ns, EPISODE_PROCESS_ENDED));
+}
+
+static void evaluate_job_end(void *ctx, const struct job_track *job)
+{
+	struct evaluation *w = ctx;
+
+	evaluation_note_failure(
+		w, episodes_end_job(&w->d->episodes, &w->moment, job, EPISODE_JOB_ENDED));
+}
+
+/* The end of a process that is left is not known. */
+void evaluate_last_processes(struct evaluation *w, bool leaves_processes)
+{
+	struct tracks *ts = &w->d->tracks;
+
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *p = &ts->items[i];
+
+		p->missed_wall_ns = p->missed_wall_ns ? p->missed_wall_ns : w->snap->wall_ns;
+		if (p->is_dead || !leaves_processes)
+			evaluate_process_end(w, p);
+	}
+}
+
+void evaluate_last_jobs(struct evaluation *w)
+{
+	const struct tracks *ts = &w->d->tracks;
+
+	for (size_t i = 0; i < ts->n_jobs; i++)
+		evaluate_job_end(w, ts->jobs[i]);
+}
+
+/* Both are forgotten with the next tick, which finds nothing of them that lasts. */
+void evaluate_left_job(struct evaluation *w, const struct detect_job *left)
+{
+	const struct job_track *job =
+		detect_tracks_find_job(&w->d->tracks, left->job_id, left->attempt_id);
+	const struct episodes *es = &w->d->episodes;
+
+	if (!job)
+		return;
+	/* Active episodes, and not processes: there are far fewer. */
+	for (size_t i = 0; i < es->n; i++) {
+		const struct running *r = es->items[i];
+		const struct track *p;
+
+		if (r->is_over || !r->is_of_process ||
+		    !episode_is_of(&r->e, job->job_id, job->attempt_id))
+			continue;
+		p = detect_tracks_by_pid(&w->d->tracks, (pid_t)r->e.worst.pid);
+		if (p && p->is_dead && p->key.start_ticks == r->e.worst.start_ticks)
+			evaluate_process_end(w, p);
+	}
+	evaluate_job_end(w, job);
+}
+
+/* ---- processes ---- */
+
+static void set_bit(uint32_t *bits, enum anomaly_type type, bool is_set)
+{
+	*bits = is_set ? *bits | 1u << type : *bits & ~(1u << type);
+}
+
+static void note_process(struct evaluation *w, const struct check *check, struct track *p,
+			 const struct proc_sample *s, const struct finding *f)
+{
+	struct subject who = subject_of_process(p, s);
+	bool is_worse = f->stand == STAND_OVER && f->severity > p->job->bursts[check->type].worst;
+	bool is_muted;
+
+	if (p->is_dead && !(p->active & 1u << check->type))
+		return; /* it was killed, and is not gone yet: nothing begins any more */
+	if (p->muted & 1u << check->type && !is_worse) {
+		set_bit(&p->muted, check->type, f->stand != STAND_CLEAR);
+		return;
+	}
+	if (p->muted & 1u << check->type)
+		episodes_take_back(&w->d->episodes, check->type, &who);
+	set_bit(&p->active, check->type,
+		evaluation_note(w, check, &who, f, &p->job->bursts[check->type], &is_muted));
+	set_bit(&p->muted, check->type, is_muted);
+}
+
+static void evaluate_process(struct evaluation *w, struct track *p, const struct proc_sample *s)
+{
+	struct finding f;
+
+	if (p->is_dead && s->state == 'Z') {
+		/* A zombie, maybe for ever: its episodes ended with it. */
+		evaluate_process_end(w, p);
+		p->active = 0;
+		return;
+	}
+	/* Two rows may be of one type, so a row that is silent must not clear what another
+	 * began: the rows of processes are all of different types. */
+	for (const struct check *check = checks; check->of_process; check++) {
+		finding_clear(&f);
+		check->of_process(&w->tick, p, s, &f);
+		evaluation_count(w, check, &f);
+		if (f.stand == STAND_OVER || (p->active | p->muted) & 1u << check->type)
+			note_process(w, check, p, s, &f);
+	}
+}
+
+/* ---- jobs ---- */
+
+static void begin_jobs(struct evaluation *w, const struct detect_news *news)
+{
+	struct tracks *ts = &w->d->tracks;
+	struct job_track *job;
+
+	ts->tick++;
+	ts->n_left_out = 0;
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		ts->jobs[i]->n_zombies_before = ts->jobs[i]->n_zombies;
+		ts->jobs[i]->n_processes = ts->jobs[i]->n_threads = 0;
+		ts->jobs[i]->n_zombies = 0;
+		ts->jobs[i]->cpu_percent = 0;
+		ts->jobs[i]->user_limits = (struct limits){ 0 };
+		ts->jobs[i]->cgroup_limit = U64_UNKNOWN;
+		ts->jobs[i]->sheet_num = SHEET_NONE;
+	}
+	for (size_t i = 0; i < w->snap->n_progress; i++) {
+		const struct job_progress *progress = &w->snap->progress[i];
+
+		if (detect_tracks_job(ts, progress->job_id, progress->attempt_id, &job) < 0) {
+			evaluation_note_failure(w, -ENOMEM);
+			continue;
+		}
+		job->seen_tick = ts->tick;
+		job->sheet_num = progress->current_sheet;
+	}
+	for (size_t i = 0; i < news->n_usual; i++) {
+		if (detect_tracks_job(ts, news->usual[i].job_id, news->usual[i].attempt_id, &job) <
+		    0)
+			continue;
+		job->usual_cpu_percent = news->usual[i].cpu_percent;
+		job->usual_wall_seconds = news->usual[i].wall_seconds;
+		job->usual_cpu_seconds = news->usual[i].cpu_seconds;
+		job->usual_rss_bytes = news->usual[i].rss_bytes;
+	}
+}
+
+void subject_blame(struct subject *who, const struct track *culprit)
+{
+	if (!culprit)
+		return;
+	who->key = culprit->key;
+	who->comm = culprit->comm;
+	if (who->sheet_num == SHEET_NONE)
+		who->sheet_num = culprit->sheet_num;
+}
+
+struct job_at_hand {
+	struct tracks *tracks;
+	const struct job_track *job;
+};
+
+static void blame_process(const void *ctx, struct subject *who)
+{
+	const struct job_at_hand *at = ctx;
+
+	subject_blame(who, culprit_of_processes(at->tracks, at->job));
+}
+
+static void check_job(struct evaluation *w, const struct check *check, struct job_track *job)
+{
+	const struct job_at_hand at = { &w->d->tracks, job };
+	struct subject who = subject_of_job(job);
+	struct finding f;
+
+	finding_clear(&f);
+	check->of_job(&w->tick, job, &f);
+	evaluation_count(w, check, &f);
+	who.blame = check->of_job == check_processes ? blame_process : NULL;
+	who.blame_ctx = &at;
+	if (f.stand == STAND_OVER || job->active & 1u << check->type)
+		set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
+}
+
+static void check_jobs(struct evaluation *w)
+{
+	struct tracks *ts = &w->d->tracks;
+
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		struct job_track *job = ts->jobs[i];
+
+		for (size_t k = 0; k < n_checks; k++)
+			if (checks[k].of_job)
+				check_job(w, &checks[k], job);
+		if (job->active & 1u << ANOMALY_PROCESS_EXPLOSION)
+			continue; /* how many there were before it is not to be forgotten */
+		two_ago_add(&job->processes, w->tick.now, (double)job->n_processes,
+			    w->d->config.memory_spike_window_seconds);
+	}
+}
+
+/* ---- GPUs and the host ---- */
+
+static void check_gpus(struct evaluation *w)
+{
+	for (size_t i = 0; i < w->snap->n_gpus; i++) {
+		const struct gpu_sample *gpu = &w->snap->gpus[i];
+		const struct subject who = { .kind = OF_GPU,
+					     .gpu = gpu->index,
+					     .sheet_num = SHEET_NONE };
+		struct finding f;
+
+		host_past_see_gpu(&w->d->host_past, gpu, &w->tick);
+		for (size_t k = 0; k < n_checks; k++) {
+			if (!checks[k].of_gpu)
+				continue;
+			finding_clear(&f);
+			checks[k].of_gpu(&w->tick, gpu, &f);
+			evaluation_count(w, &checks[k], &f);
+			evaluation_note(w, &checks[k], &who, &f, NULL, NULL);
+		}
+	}
+}
+
+static void check_host(struct evaluation *w)
+{
+	const struct subject who = { .kind = OF_HOST, .sheet_num = SHEET_NONE, .gpu = -1 };
+	struct finding f;
+
+	w->tick.host_kills_before =
+		episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &who);
+	for (size_t k = 0; k < n_checks; k++) {
+		if (!checks[k].of_host)
+			continue;
+		finding_clear(&f);
+		checks[k].of_host(&w->tick, &f);
+		evaluation_count(w, &checks[k], &f);
+		evaluation_note(w, &checks[k], &who, &f, NULL, NULL);
+	}
+}
+
+/* ---- all of it ---- */
+
+void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
+{
+	struct detect *d = w->d;
+	double before = f64_known(w->tick.step) ? w->tick.now - w->tick.step : w->tick.now;
+
+	begin_jobs(w, news);
+	if (ARRAY_RESERVE(d->track_of, d->cap_track_of, w->snap->n_processes) < 0) {
+		evaluation_note_failure(w, -ENOMEM);
+		return;
+	}
+	host_past_see_cgroups(&d->host_past, w->snap);
+	for (size_t i = 0; i < w->snap->n_processes; i++)
+		evaluation_note_failure(w, detect_tracks_update(&d->tracks, &d->config,
+								&w->snap->processes[i], w->tick.now,
+								before, &d->track_of[i]));
+	evaluation_note_failure(w,
+				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
+	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->moment, &d->tracks));
+	evaluate_homes(w);
+	for (size_t i = 0; i < w->snap->n_processes; i++) {
+		const size_t at = d->track_of[i];
+
+		if (at != TRACK_NONE)
+			evaluate_process(w, &d->tracks.items[at], &w->snap->processes[i]);
+	}
+	check_jobs(w);
+	evaluate_cgroups(w, news);
+	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, evaluate_process_end, evaluate_job_end,
+			    w);
+}
+
+void evaluate_host(struct evaluation *w, const struct detect_news *news)
+{
+	struct host_past *s = &w->d->host_past;
+	uint64_t total = u64_max_known(w->snap->system.oom_kills_total, s->host_kills);
+	uint64_t n = u64_known(w->snap->system.oom_kills_total) ? u64_delta(total, s->host_kills)
+								: U64_UNKNOWN;
+	uint64_t n_known = w->d->early.n + w->d->early.n_more + news->n_kills_elsewhere;
+	double step = f64_known(w->tick.step) ? w->tick.step : 0;
+
+	/*
+	 * The count of the host has every kill. A kill is known by its event, or by the count of a
+	 * cgroup that no event explains: so that comes first, and the host's waits for a tick more.
+	 * The last known count is kept whatever happens in between: it only rises, and where it
+	 * falls, the snapshot was read before the previous one.
+	 */
+	for (size_t i = 0; i < news->n_events; i++)
+		n_known += news->events[i].type == EVENT_OOM;
+	s->host_kills = total;
+	w->tick.host_kills = kills_settle(&s->kills, n, n_known + w->n_cgroup_kills, w->tick.now,
+					  w->tick.step, KILLS_EVENT_LATE_SECONDS + step);
+	check_gpus(w);
+	check_host(w);
+}
+
+/* ---- events since the last tick: OOM kills, exits and orphans ---- */
+
+/* As it was at the last tick. A runner knows the pid of its child, and not when it began. */
+static const struct track *find_victim(struct evaluation *w, const struct proc_event *ev)
+{
+	const struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (!p || !ev->job_id || strcmp(p->job->job_id, ev->job_id) != 0 ||
+	    p->job->attempt_id != ev->attempt_id)
+		return NULL;
+	return !u64_known(ev->key.start_ticks) || ev->key.start_ticks == p->key.start_ticks ? p
+											    : NULL;
+}
+
+/* By the clock of the ticks; now, where nobody knows. */
+static double moment_of(const struct evaluation *w, const struct proc_event *ev)
+{
+	double ago = u64_to_seconds(u64_delta(w->snap->wall_ns, ev->wall_ns));
+
+	return w->tick.now - (f64_known(ago) ? ago : 0);
+}
+
+static void note_kill(struct evaluation *w, const struct proc_event *ev)
+{
+	double at = moment_of(w, ev);
+	const struct track *victim = find_victim(w, ev);
+	const struct subject who = {
+		.kind = OF_PROCESS,
+		.key = victim ? victim->key : ev->key,
+		.job_id = ev->job_id,
+		.attempt_id = ev->attempt_id,
+		.comm = victim ? victim->comm : ev->comm,
+		.sheet_num = ev->sheet_num,
+		.gpu = -1,
+	};
+	struct job_track *job = NULL;
+	struct finding f;
+	bool is_muted;
+
+	if (ev->job_id && detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
+		evaluation_note_failure(w, -ENOMEM);
+	finding_clear(&f);
+	find_oom(ev, victim, &f);
+	kills_is_late(&w->d->host_past.kills, w->tick.now, at);
+	if (evaluate_late_kill(w, ev, at, &f))
+		return;
+	evaluation_note(w, &check_oom_event, &who, &f, job ? &job->bursts[ANOMALY_OOM_KILL] : NULL,
+			&is_muted);
+	if (is_muted) { /* not lost: those without an episode of their own have one of the job */
+		const struct subject of_job = subject_of_job(job);
+
+		finding_clear(&f);
+		find_more_kills(++job->n_more_kills, ev, &f);
+		evaluation_note(w, &check_oom_event, &of_job, &f, NULL, NULL);
+	}
+}
+
+/* A runner knows its child by the pid alone: after the last look none but who was there has it. */
+static bool is_death_of(const struct evaluation *w, const struct proc_event *ev,
+			const struct track *p)
+{
+	if (u64_known(ev->key.start_ticks))
+		return p->key.start_ticks == ev->key.start_ticks;
+	return u64_known(ev->wall_ns) && ev->wall_ns >= w->d->last_wall_ns &&
+	       p->seen_tick == w->d->tracks.tick;
+}
+
+/* Who is known to have ended is not waited for. */
+static void note_death(struct evaluation *w, const struct proc_event *ev)
+{
+	struct track *p = detect_tracks_by_pid(&w->d->tracks, ev->key.pid);
+
+	if (!p || !is_death_of(w, ev, p))
+		return;
+	p->is_dead = true;
+	if (u64_known(ev->wall_ns))
+		p->died_wall_ns = ev->wall_ns;
+}
+
+void evaluate_deaths(struct evaluation *w, const struct proc_event *events, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (events[i].type == EVENT_EXIT || events[i].type == EVENT_OOM)
+			note_death(w, &events[i]);
+}
+
+/* It may have been so short that no look has shown it. */
+static void note_sigkill(struct evaluation *w, const struct proc_event *ev)
+{
+	struct job_track *job;
+
+	if (!ev->job_id || ev->status.signal != SIGKILL)
+		return;
+	if (detect_tracks_job(&w->d->tracks, ev->job_id, ev->attempt_id, &job) < 0)
+		evaluation_note_failure(w, -ENOMEM);
+	else
+		job->lost_tick = w->d->tracks.tick + 1; /* which is about to begin */
+}
+
+/* Made when it is first asked for: a tick that has such events may have many. */
+static const struct proc_sample *find_sample(struct evaluation *w, const struct proc_key *key)
+{
+	const struct proc_sample *p;
+	uint64_t at;
+
+	for (size_t i = 0; !w->has_by_pid && i < w->snap->n_processes; i++)
+		evaluation_note_failure(
+			w, map_put(&w->by_pid, (uint64_t)w->snap->processes[i].key.pid, i));
+	w->has_by_pid = true;
+	if (!map_get(&w->by_pid, (uint64_t)key->pid, &at))
+		return NULL;
+	p = &w->snap->processes[at];
+	return p->key.start_ticks == key->start_ticks ? p : NULL;
+}
+
+void evaluate_kills(struct evaluation *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type != EVENT_OOM)
+			continue;
+		note_kill(w, ev);
+		note_death(w, ev);
+		/* The counts of the next tick have it, and no event does then. */
+		if (ev->job_id && w->d->early.n < EVALUATION_EARLY)
+			w->d->early.jobs[w->d->early.n++] =
+				evaluation_hash_job(ev->job_id, ev->attempt_id);
+		else
+			w->d->early.n_more++;
+	}
+	evaluation_release(w);
+}
+
+void evaluate_events(struct evaluation *w, const struct detect_news *news)
+{
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM)
+			note_kill(w, ev);
+		if (ev->type == EVENT_ORPHAN) {
+			/* A job that is shorter than a tick may leave who is not. */
+			const struct proc_sample *p = ev->job_id ? find_sample(w, &ev->key) : NULL;
+
+			if (p && u64_known(p->key.start_ticks))
+				evaluation_note_failure(w, detect_tracks_adopt(&w->d->tracks, p, ev,
+									       w->tick.now,
+									       moment_of(w, ev)));
+		}
+		if (ev->type == EVENT_OOM || ev->type == EVENT_EXIT)
+			note_death(w, ev);
+		if (ev->type == EVENT_EXIT)
+			note_sigkill(w, ev);
+	}
+}

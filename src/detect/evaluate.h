@@ -1,0 +1,147 @@
+/*
+ * evaluate - one tick: every check that applies, for everything it applies to.
+ *
+ * detect.c creates and frees a struct detect and decides what a tick is; this is what happens in
+ * one.
+ */
+#ifndef PROCTOR_DETECT_EVALUATE_H
+#define PROCTOR_DETECT_EVALUATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "detect/checks.h"
+#include "detect/detect.h"
+#include "detect/episode.h"
+#include "detect/relations.h"
+#include "detect/host_past.h"
+#include "detect/track.h"
+
+#define EVALUATION_EARLY 64
+
+/* Kills that were reported between two ticks: the next tick finds them in the counts. */
+struct early_kills {
+	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
+	size_t n;
+	uint64_t n_more; /* of any job */
+};
+
+struct detect {
+	struct config_anomaly config;
+	enum detect_scope scope;
+	char boot_id[BOOT_ID_BYTES];
+	uint64_t last_ns; /* by the clock that counts; 0: there was no tick */
+	uint64_t last_wall_ns;
+	double last_step; /* seconds between the last two; 0: there were none */
+	struct tracks tracks;
+	struct relations relations;
+	struct host_past host_past;
+	struct episodes episodes;
+	struct early_kills early;
+	struct detect_looks looks[N_ANOMALY_TYPES];
+	size_t *track_of; /* of each process of the tick */
+	size_t cap_track_of;
+	struct detect_change *changes;
+	size_t cap_changes;
+};
+
+#define EVALUATION_KILLING 16
+
+/* A cgroup of the tick that has counted kills. */
+struct killing {
+	size_t at;
+	uint64_t n;
+};
+
+/* Kills that have events, counted in one walk through the events. */
+struct kill_news {
+	uint64_t n_anywhere;  /* of jobs that are in no cgroup that is known: a short one is killed
+				 before anybody has seen which it is in */
+	struct map by_job;    /* hash of the others -> how many */
+	uint64_t n_elsewhere; /* reported by another observer, of other jobs */
+};
+
+/* Cgroups whose count has reported kills, each with the next of the same job. */
+struct late_index {
+	bool is_made;
+	struct map first; /* hash of the job -> the first of them */
+	uint16_t next[HOST_PAST_CGROUPS];
+};
+
+/* What the steps of a tick hand on. */
+struct evaluation {
+	struct detect *d;
+	const struct snapshot *snap;
+	struct tick tick;
+	struct moment moment;
+	struct killing killing[EVALUATION_KILLING]; /* the first so many */
+	size_t n_killing;
+	uint64_t n_cgroup_kills; /* that only the counts of cgroups tell of */
+	struct kill_news kills;	 /* of the events */
+	struct late_index late;
+	struct map by_pid; /* of the snapshot, where somebody asked: pid -> its place */
+	bool has_by_pid;
+	int r; /* the first failure */
+};
+
+void evaluation_note_failure(struct evaluation *w, int r);
+
+/* Statistics for detect_looks_of(). */
+void evaluation_count(struct evaluation *w, const struct check *check, const struct finding *f);
+
+/* episodes_note() of a finding. True: an episode lasts. */
+bool evaluation_note(struct evaluation *w, const struct check *check, const struct subject *who,
+		     const struct finding *f, struct burst *burst, bool *ret_muted);
+
+/* Nothing is known yet. */
+void finding_clear(struct finding *f);
+
+/* The culprit of an episode of a job or cgroup; NULL: none is known. */
+void subject_blame(struct subject *who, const struct track *culprit);
+
+/* Frees what the steps have made. */
+void evaluation_release(struct evaluation *w);
+
+/* Events since the last tick: OOM kills, exits and orphans. */
+void evaluate_events(struct evaluation *w, const struct detect_news *news);
+
+/* OOM kills alone, before the tick; exits alone, after the last. */
+void evaluate_kills(struct evaluation *w, const struct detect_news *news);
+void evaluate_deaths(struct evaluation *w, const struct proc_event *events, size_t n);
+
+/* Jobs, their processes and their cgroups; those no longer there are forgotten. */
+void evaluate_jobs(struct evaluation *w, const struct detect_news *news);
+
+/* The host and its GPUs. */
+void evaluate_host(struct evaluation *w, const struct detect_news *news);
+
+/*
+ * After the last tick: episodes of processes that are known to have ended, or of all where none is
+ * left; then those of the jobs, which are over.
+ */
+void evaluate_last_processes(struct evaluation *w, bool leaves_processes);
+void evaluate_last_jobs(struct evaluation *w);
+
+/* One of several jobs is over: with it those of its processes that are known to have ended. */
+void evaluate_left_job(struct evaluation *w, const struct detect_job *left);
+
+/* ---- evaluate_cgroups.c ---- */
+
+uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id);
+
+/* Which job each cgroup is of, and how many processes there is room for. */
+void evaluate_homes(struct evaluation *w);
+void evaluate_cgroups(struct evaluation *w, const struct detect_news *news);
+
+/*
+ * A kill of a job, at that moment, that was reported from the count of its cgroup: that episode
+ * gets the victim, if it lasts. False: there is none.
+ */
+bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
+			struct finding *f);
+
+/* After the last tick: kills that still wait for an event are reported. */
+void evaluate_last_kills(struct evaluation *w);
+
+#endif

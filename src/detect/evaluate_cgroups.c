@@ -1,0 +1,376 @@
+/*
+ * look_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "detect/evaluate.h"
+
+/* Where others fill it, it is not the job that does. What counts there is threads. */
+static bool is_filled_by(const struct cgroup_sample *c, const struct job_track *job)
+{
+	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
+
+	return job->n_threads >= c->pids_current / (lasts ? 4 : 2);
+}
+
+/* What others have taken of it is not there for the job. */
+static void bound_job(const struct evaluation *w, const struct cgroup_past *past, size_t track)
+{
+	const struct cgroup_sample *c = past->at != SIZE_MAX ? &w->snap->cgroups[past->at] : NULL;
+	struct job_track *job = track != TRACK_NONE ? w->d->tracks.items[track].job : NULL;
+	uint64_t limit;
+
+	if (!c || !job || !u64_known(c->pids_current) || !u64_known(c->pids_max) ||
+	    c->pids_max == PIDS_UNLIMITED || !is_filled_by(c, job))
+		return;
+	limit = c->pids_max > c->pids_current ? c->pids_max - c->pids_current : 0;
+	limit += job->n_processes;     /* which are what is judged */
+	if (limit < job->cgroup_limit) /* unknown is the largest */
+		job->cgroup_limit = limit;
+}
+
+/* The job of the first process in each: one walk through the processes, most of which are in the
+ * same as the one before. */
+void evaluate_homes(struct evaluation *w)
+{
+	struct host_past *s = &w->d->host_past;
+	struct cgroup_past *past = NULL;
+	const char *path = NULL;
+
+	for (size_t i = 0; s->n_cgroups > 0 && i < w->snap->n_processes; i++) {
+		const struct proc_sample *p = &w->snap->processes[i];
+
+		if (!p->job_id || !p->cgroup)
+			continue;
+		if (!path || strcmp(path, p->cgroup) != 0)
+			past = host_past_find_cgroup(s, p->cgroup);
+		path = p->cgroup;
+		if (past && past->job_seen != s->n_ticks)
+			host_past_set_job(s, past, p);
+		else if (past && !past->is_shared)
+			past->is_shared = !(strcmp(past->job_id, p->job_id) == 0 &&
+					    past->attempt_id == p->attempt_id);
+		if (past)
+			bound_job(w, past, w->d->track_of[i]);
+	}
+}
+
+/* ---- kills ---- */
+
+/* One is inside of the other: then both count the same kills. */
+static bool are_nested(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
+	const char *longer = n < m ? b : a;
+
+	return strncmp(a, b, shorter) == 0 && (longer[shorter] == '\0' || longer[shorter] == '/' ||
+					       shorter == 0 || longer[shorter - 1] == '/');
+}
+
+uint64_t evaluation_hash_job(const char *job_id, int64_t attempt_id)
+{
+	return hash_bytes(hash_bytes(HASH_INIT, &attempt_id, sizeof(attempt_id)), job_id,
+			  strlen(job_id));
+}
+
+static void add_kill(struct evaluation *w, uint64_t hash)
+{
+	uint64_t n;
+
+	if (!map_get(&w->kills.by_job, hash, &n))
+		w->kills.n_anywhere++;
+	else
+		map_put(&w->kills.by_job, hash, n + 1); /* replaces: needs no memory */
+}
+
+/* Jobs that are in a cgroup come first, with none; then each event is counted once. */
+static void count_events(struct evaluation *w, const struct detect_news *news)
+{
+	const struct host_past *s = &w->d->host_past;
+	const struct early_kills *early = &w->d->early;
+	const bool has_any = news->n_events + w->d->early.n > 0;
+
+	w->kills = (struct kill_news){ .n_anywhere = w->d->early.n_more,
+				       .by_job = MAP_INIT,
+				       .n_elsewhere = news->n_kills_elsewhere };
+	for (size_t i = 0; has_any && i < s->n_cgroups; i++) {
+		const struct cgroup_past *past = &s->cgroups[i];
+
+		if (map_put(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id),
+			    0) < 0)
+			evaluation_note_failure(w, -ENOMEM);
+	}
+	for (size_t i = 0; i < early->n; i++)
+		add_kill(w, early->jobs[i]);
+	for (size_t i = 0; i < news->n_events; i++) {
+		const struct proc_event *ev = &news->events[i];
+
+		if (ev->type == EVENT_OOM && ev->job_id)
+			add_kill(w, evaluation_hash_job(ev->job_id, ev->attempt_id));
+		else if (ev->type == EVENT_OOM)
+			w->kills.n_anywhere++;
+	}
+}
+
+/*
+ * A runner sees none but its own processes, so it does not know who else is in the cgroup. But a
+ * job that has lost no process since a look before the count rose was not killed.
+ */
+static bool are_kills_of_job(const struct evaluation *w, const struct cgroup_past *past)
+{
+	return past->job_id[0] && !past->is_shared &&
+	       detect_tracks_has_lost(&w->d->tracks, past->job_id, past->attempt_id,
+				      past->rose > 0 ? past->rose - 1 : 0);
+}
+
+/* That may have been in this one; those of other jobs only if it has lost no process itself. */
+static uint64_t count_known(const struct evaluation *w, const struct cgroup_past *past)
+{
+	uint64_t n = 0;
+
+	map_get(&w->kills.by_job, evaluation_hash_job(past->job_id, past->attempt_id), &n);
+	if (!are_kills_of_job(w, past))
+		n += w->kills.n_elsewhere;
+	return w->kills.n_anywhere + n;
+}
+
+/* Those that cgroups above and below have counted, which came before it. */
+static uint64_t count_nested(const struct evaluation *w, size_t at)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < w->n_killing; i++)
+		if (are_nested(w->snap->cgroups[w->killing[i].at].path, w->snap->cgroups[at].path))
+			n += w->killing[i].n;
+	return n;
+}
+
+/* The last known count is kept while it cannot be read. */
+static uint64_t settle(struct evaluation *w, size_t at, struct cgroup_past *past)
+{
+	const struct cgroup_sample *c = &w->snap->cgroups[at];
+	uint64_t n = u64_delta(c->oom_kills, past->oom_kills), n_new;
+
+	if (u64_known(n) && n > 0 && past->kills.n_counted == 0) {
+		/* Who was killed since the look before was mostly there then: the next sheet may
+		 * have begun. */
+		past->rose = w->d->tracks.tick;
+		past->killed_sheet =
+			past->sheet_before != SHEET_NONE ? past->sheet_before : past->sheet_num;
+	}
+	n_new = kills_settle(&past->kills, n, count_known(w, past) + count_nested(w, at),
+			     w->tick.now, w->tick.step, KILLS_EVENT_LATE_SECONDS);
+	if (u64_known(n_new))
+		w->n_cgroup_kills += n_new;
+	if (u64_known(c->oom_kills))
+		past->oom_kills = c->oom_kills;
+	if (u64_known(n) && n > 0 && w->n_killing < ARRAY_SIZE(w->killing))
+		w->killing[w->n_killing++] = (struct killing){ at, n };
+	return n_new;
+}
+
+static struct subject subject_of(const char *path, const struct cgroup_past *past)
+{
+	return (struct subject){ .kind = OF_CGROUP,
+				 .cgroup = past ? past->hash : host_past_hash_path(path),
+				 .job_id = past && past->job_id[0] ? past->job_id : NULL,
+				 .attempt_id = past ? past->attempt_id : 0,
+				 .sheet_num = SHEET_NONE,
+				 .gpu = -1 };
+}
+
+static struct subject of_nobody(struct subject who)
+{
+	who.job_id = NULL;
+	who.attempt_id = 0;
+	who.sheet_num = SHEET_NONE;
+	return who;
+}
+
+/* Those that are not known to be the job's are nobody's. */
+static struct subject subject_of_kills(const struct evaluation *w, const char *path,
+				       const struct cgroup_past *past)
+{
+	struct subject who = subject_of(path, past);
+
+	if (!w->tick.cgroup_kills_are_of_job)
+		return of_nobody(who);
+	who.sheet_num = past->killed_sheet;
+	return who;
+}
+
+static const struct check *find_kill_check(void)
+{
+	for (size_t k = 0; k < n_checks; k++)
+		if (checks[k].of_cgroup == check_cgroup_oom)
+			return &checks[k];
+	return NULL;
+}
+
+#define NO_CGROUP UINT16_MAX
+
+bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
+			struct finding *f)
+{
+	struct host_past *s = &w->d->host_past;
+	uint64_t i = NO_CGROUP;
+
+	/* One walk through the cgroups for all events of a tick. */
+	for (size_t k = s->n_cgroups; !w->late.is_made && k-- > 0;) {
+		const struct cgroup_past *past = &s->cgroups[k];
+		uint64_t hash = evaluation_hash_job(past->job_id, past->attempt_id);
+		uint64_t first = NO_CGROUP;
+
+		if (past->kills.n_reported == 0)
+			continue;
+		map_get(&w->late.first, hash, &first);
+		w->late.next[k] = (uint16_t)first;
+		evaluation_note_failure(w, map_put(&w->late.first, hash, k));
+	}
+	w->late.is_made = true;
+	if (ev->job_id)
+		map_get(&w->late.first, evaluation_hash_job(ev->job_id, ev->attempt_id), &i);
+	for (; i != NO_CGROUP; i = w->late.next[i]) {
+		struct cgroup_past *past = &s->cgroups[i];
+		const struct subject who = subject_of(past->path, past);
+
+		if (!kills_is_late(&past->kills, w->tick.now, at))
+			continue;
+		if (!past->reported_of_job)
+			return false; /* it was reported without a job, and is the job's after all
+				       */
+		f->is_no_other = true;
+		evaluation_note(w, find_kill_check(), &who, f, NULL, NULL);
+		return true;
+	}
+	return false;
+}
+
+/* ---- all of them ---- */
+
+/*
+ * What is of a cgroup in which several jobs are is of none of them, unless it was told of one when
+ * that was alone in it.
+ */
+static struct subject subject_of_pressure(struct evaluation *w, const struct cgroup_sample *c,
+					  const struct cgroup_past *past)
+{
+	const struct subject who = subject_of(c->path, past);
+
+	if (!past || !past->is_shared ||
+	    episodes_last(&w->d->episodes, &w->moment, ANOMALY_MEMORY_PRESSURE, &who))
+		return who;
+	return of_nobody(who);
+}
+
+struct cgroup_at_hand {
+	const struct evaluation *evaluation;
+	const char *path;
+};
+
+static void blame_memory(const void *ctx, struct subject *who)
+{
+	const struct cgroup_at_hand *at = ctx;
+	const struct detect *d = at->evaluation->d;
+
+	subject_blame(who,
+		      culprit_of_cgroup(&d->tracks, at->evaluation->snap, d->track_of, at->path));
+}
+
+static void check_cgroup(struct evaluation *w, const struct cgroup_sample *c,
+			 const struct cgroup_past *past)
+{
+	const struct cgroup_at_hand at = { w, c->path };
+	struct subject of_cgroup = subject_of_pressure(w, c, past);
+	const struct subject of_kills = subject_of_kills(w, c->path, past);
+	struct finding f;
+
+	of_cgroup.blame = blame_memory;
+	of_cgroup.blame_ctx = &at;
+	if (u64_known(w->tick.cgroup_kills) && w->tick.cgroup_kills > 0)
+		w->tick.cgroup_kills_before =
+			episodes_peak(&w->d->episodes, &w->moment, ANOMALY_OOM_KILL, &of_kills);
+	for (size_t k = 0; k < n_checks; k++) {
+		if (!checks[k].of_cgroup)
+			continue;
+		finding_clear(&f);
+		checks[k].of_cgroup(&w->tick, c, &f);
+		evaluation_count(w, &checks[k], &f);
+		evaluation_note(w, &checks[k],
+				checks[k].of_cgroup == check_cgroup_oom ? &of_kills : &of_cgroup,
+				&f, NULL, NULL);
+	}
+}
+
+/* So many are reported; U64_UNKNOWN, or 0: none. */
+static void judge_kills(struct evaluation *w, struct cgroup_past *past, uint64_t n_kills)
+{
+	w->tick.cgroup_kills = n_kills;
+	w->tick.cgroup_kills_are_of_job = are_kills_of_job(w, past);
+	if (u64_known(n_kills) && n_kills > 0)
+		past->reported_of_job = w->tick.cgroup_kills_are_of_job;
+}
+
+/* Its last processes have ended, and it with them. */
+static void check_gone(struct evaluation *w, struct cgroup_past *past, uint64_t n_kills)
+{
+	struct cgroup_sample c;
+
+	cgroup_sample_init(&c);
+	c.path = past->path;
+	judge_kills(w, past, n_kills);
+	check_cgroup(w, &c, past);
+}
+
+void evaluate_last_kills(struct evaluation *w)
+{
+	struct host_past *s = &w->d->host_past;
+
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		uint64_t n = kills_take_rest(&s->cgroups[i].kills);
+
+		if (n > 0)
+			check_gone(w, &s->cgroups[i], n);
+	}
+}
+
+void evaluate_cgroups(struct evaluation *w, const struct detect_news *news)
+{
+	struct host_past *s = &w->d->host_past;
+
+	count_events(w, news);
+	for (size_t i = 0; i < w->snap->n_cgroups; i++) {
+		const struct cgroup_sample *c = &w->snap->cgroups[i];
+		struct cgroup_past *past = host_past_find_cgroup(&w->d->host_past, c->path);
+
+		w->tick.cgroup_kills = U64_UNKNOWN;
+		w->tick.cgroup_kills_are_of_job = false;
+		w->tick.cgroup_stall = past ? past->stall : F64_UNKNOWN;
+		w->tick.cgroup_has_psi = past && past->has_psi;
+		if (past)
+			judge_kills(w, past, settle(w, i, past));
+		check_cgroup(w, c, past);
+		if (past) {
+			past->stall = c->psi_memory.full.avg10;
+			past->has_psi |= f64_known(past->stall);
+		}
+	}
+	for (size_t i = 0; i < s->n_cgroups; i++) {
+		struct cgroup_past *past = &s->cgroups[i];
+		uint64_t n;
+
+		if (past->seen == s->n_ticks || past->kills.n_counted == 0)
+			continue;
+		n = kills_settle(&past->kills, U64_UNKNOWN, count_known(w, past), w->tick.now,
+				 w->tick.step, KILLS_EVENT_LATE_SECONDS);
+		if (!u64_known(n) || n == 0)
+			continue;
+		w->n_cgroup_kills += n;
+		check_gone(w, past, n);
+	}
+	map_release(&w->kills.by_job);
+}

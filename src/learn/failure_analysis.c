@@ -1,0 +1,524 @@
+#include "learn/failure_analysis.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "learn/feature.h"
+#include "learn/run_class.h"
+#include "stats/maxt.h"
+
+#define MIN_UNTESTED 5	    /* runs of a class that is too small to be tested */
+#define MIN_UNTESTED_EACH 2 /* failures, and passes, of those */
+#define MAX_UNTESTED 3	    /* findings about such a class */
+#define SECOND_DEALS 99999  /* for a class whose p is as small as the first deals can tell */
+#define SECOND_CLASSES 20   /* at most */
+
+/* ---- sentences ---- */
+
+static const char *const grade_names[] = { "none", "suggestive", "supported", "confirmed" };
+
+const char *grade_name(enum grade grade)
+{
+	return grade_names[grade];
+}
+
+/* 0.003, 0.00012, 0.04 */
+static void add_p(struct buf *out, double p)
+{
+	buf_printf(out, p < 0.001 ? "%.1g" : p < 0.1 ? "%.2g" : "%.2f", p);
+}
+
+/*
+ * "runs of `train.py` whose memory grew faster than 41 MB/s in the first minute failed 8 of 9 times
+ * (95 % interval 57 to 98 %); others 1 of 12; adjusted p 0.003, supported". Of too few runs:
+ * "suggestive: 2 of 2 failures and 0 of 3 passes …", without a rate and an interval, as so few
+ * are no prediction. NULL: no memory.
+ */
+static const char *sentence_of(const struct finding *f, struct arena *arena)
+{
+	const struct effect_side *in = &f->effect.in, *rest = &f->effect.out;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (f->is_tested) {
+		buf_add_str(&out, "runs ");
+		if (f->label)
+			buf_printf(&out, "of `%s` ", f->label);
+		buf_printf(&out,
+			   "%s failed %zu of %zu times (95 %% interval %.0f to %.0f %%); others "
+			   "%zu of %zu; adjusted p ",
+			   f->phrase, in->n_failed, in->n, in->interval.low * 100,
+			   in->interval.high * 100, rest->n_failed, rest->n);
+		add_p(&out, f->p);
+		buf_printf(&out, ", %s", grade_name(f->grade));
+	} else {
+		buf_printf(&out, "suggestive: %zu of %zu failures and %zu of %zu passes ",
+			   in->n_failed, in->n_failed + rest->n_failed, in->n - in->n_failed,
+			   in->n - in->n_failed + (rest->n - rest->n_failed));
+		if (f->label)
+			buf_printf(&out, "of `%s` ", f->label);
+		buf_printf(&out, "were runs %s; %zu runs cannot give a p below ", f->phrase,
+			   f->n_runs);
+		add_p(&out, f->p_floor);
+	}
+	if (f->is_censored)
+		buf_printf(&out, " (censored: %s%s)",
+			   strchr(f->feature, ':') ? "it may have come with the end"
+						   : "a failure cuts this short",
+			   f->may_follow ? ", so it may be a consequence and no cause" : "");
+	return buf_error(&out) < 0 ? NULL : arena_strndup(arena, out.data, out.len);
+}
+
+/* ---- the features of one class of runs, tested together ---- */
+
+struct trial {
+	const struct run_record *const *runs; /* of one class, by time; borrowed */
+	size_t n_runs, n_failed;
+	struct features features;
+	bool *has_failed;	      /* of each run */
+	const double **columns;	      /* of each feature… */
+	bool *is_binary;	      /* …and what kind it is… */
+	struct maxt_feature *results; /* …and what came of it */
+	struct maxt_summary summary;
+};
+
+static void trial_release(struct trial *t)
+{
+	features_release(&t->features);
+	free(t->has_failed);
+	free(t->columns);
+	free(t->is_binary);
+	free(t->results);
+}
+
+static int trial_set_out(struct trial *t, const struct run_record *const *runs, size_t n_runs)
+{
+	int r = features_build(runs, n_runs, &t->features);
+	size_t n = t->features.n + 1; /* none is no reason to fail */
+
+	if (r < 0)
+		return r;
+	t->runs = runs;
+	t->n_runs = n_runs;
+	t->has_failed = calloc(n_runs, sizeof(*t->has_failed));
+	t->columns = calloc(n, sizeof(*t->columns));
+	t->is_binary = calloc(n, sizeof(*t->is_binary));
+	t->results = calloc(n, sizeof(*t->results));
+	if (!t->has_failed || !t->columns || !t->is_binary || !t->results)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_runs; i++) {
+		t->has_failed[i] = run_has_failed(runs[i]);
+		t->n_failed += t->has_failed[i];
+	}
+	for (size_t i = 0; i < t->features.n; i++) {
+		t->columns[i] = t->features.items[i].values;
+		t->is_binary[i] = t->features.items[i].unit == UNIT_NONE;
+	}
+	return 0;
+}
+
+/* With so many deals where not all are gone through, 0: the default. Again with other ones. */
+static int trial_run(struct trial *t, uint64_t seed, uint64_t n_deals)
+{
+	const struct maxt_input in = {
+		.columns = t->columns,
+		.is_binary = t->is_binary,
+		.n_features = t->features.n,
+		.has_failed = t->has_failed,
+		.n_runs = t->n_runs,
+		.seed = seed ^ t->runs[0]->class.command ^ n_deals,
+		.n_deals = n_deals,
+	};
+
+	return maxt_test(&in, t->results, &t->summary);
+}
+
+/* Adjusted for its features; 1 for none. */
+static double trial_smallest_p(const struct trial *t)
+{
+	double p = 1;
+
+	for (size_t i = 0; i < t->features.n; i++)
+		p = fmin(p, t->results[i].p);
+	return p;
+}
+
+/*
+ * Less of it is what being cut short would do by itself, more of it what having been given
+ * all the time there was would; an anomaly may come with the end.
+ */
+static bool may_follow(const struct trial *t, const struct feature *feature, bool is_above)
+{
+	bool has_timeouts = false;
+
+	for (size_t i = 0; i < t->n_runs; i++)
+		has_timeouts |=
+			t->has_failed[i] && run_measured_outcome(t->runs[i]) == OUTCOME_TIMEOUT;
+	return feature->is_censored && (!is_above || has_timeouts || feature->unit == UNIT_NONE);
+}
+
+void analysis_release(struct analysis *a)
+{
+	free(a->findings);
+	arena_release(&a->arena);
+	*a = (struct analysis){ .arena = ARENA_INIT };
+}
+
+/* ---- one class ---- */
+
+struct class_test {
+	const struct run_record *const *runs; /* by time */
+	size_t n_runs, n_failed;
+	bool is_tested;
+	double p;	   /* of its most outstanding feature */
+	double factor;	   /* that the other classes put on it */
+	size_t n_findings; /* of the analysis, up to here */
+};
+
+struct work {
+	struct analysis *out;
+	size_t cap;
+	struct class_test *classes;
+	size_t n_classes;
+};
+
+/* ---- findings ---- */
+
+/* Notes a feature, before the classes are adjusted for each other. */
+static int find(struct work *w, const struct class_test *c, const struct trial *t, size_t i)
+{
+	const struct feature *feature = &t->features.items[i];
+	const struct maxt_feature *result = &t->results[i];
+	const char *label = t->runs[0]->class.label;
+	CLEANUP(buf_release) struct buf phrase = BUF_INIT;
+	struct analysis *out = w->out;
+	struct finding found = {
+		.class_key = t->runs[0]->class.command,
+		.is_tested = c->is_tested,
+		.is_censored = feature->is_censored,
+		.p = c->is_tested ? result->p : F64_UNKNOWN,
+		.p_alone = result->p_alone,
+		.p_floor = t->summary.p_floor,
+		.auc = result->auc,
+		.n_deals = t->summary.n_deals,
+		.is_exact = t->summary.is_exact,
+		.n_runs = t->n_runs,
+		.n_failed = t->n_failed,
+		.newest_wall_ns = t->runs[t->n_runs - 1]->ended_wall_ns,
+	};
+	int r = effect_measure(feature->values, t->has_failed, t->n_runs, result->auc > 0.5,
+			       &found.effect);
+
+	if (r < 0)
+		return r == -EDOM ? 0 : r; /* nowhere to cut */
+	found.may_follow = may_follow(t, feature, found.effect.is_above);
+	feature_add_phrase(&phrase, feature, found.effect.is_above, found.effect.threshold);
+	found.label = arena_strdup(&out->arena, label);
+	found.feature = arena_strdup(&out->arena, feature->key);
+	found.phrase = arena_strndup(&out->arena, phrase.data, phrase.len);
+	if (buf_error(&phrase) < 0 || !found.feature || !found.phrase || (label && !found.label) ||
+	    ARRAY_RESERVE(out->findings, w->cap, out->n + 1) < 0)
+		return -ENOMEM;
+	out->findings[out->n++] = found;
+	return 0;
+}
+
+/*
+ * Of a class that is tested all that may turn out to be something; the classes have yet to be
+ * adjusted. Of one with too few runs for a test what separates without an exception.
+ */
+static int find_all(struct work *w, const struct class_test *c, const struct trial *t)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < t->features.n; i++) {
+		const struct maxt_feature *result = &t->results[i];
+		bool separates = result->auc == 0 || result->auc == 1;
+
+		if (c->is_tested ? result->p <= ANALYSIS_SUGGESTIVE
+				 : separates && n < MAX_UNTESTED) {
+			r = find(w, c, t, i);
+			n++;
+		}
+	}
+	return r;
+}
+
+static int analyze_class(struct work *w, struct class_test *c)
+{
+	CLEANUP(trial_release) struct trial t = { .features = { .arena = ARENA_INIT } };
+	size_t n_passed = c->n_runs - c->n_failed;
+	int r = 0;
+
+	c->is_tested = c->n_failed >= ANALYSIS_MIN_EACH && n_passed >= ANALYSIS_MIN_EACH;
+	c->p = 1;
+	c->factor = 1;
+	if (c->is_tested || (c->n_runs >= MIN_UNTESTED && c->n_failed >= MIN_UNTESTED_EACH &&
+			     n_passed >= MIN_UNTESTED_EACH)) {
+		r = trial_set_out(&t, c->runs, c->n_runs);
+		if (r == 0 && t.features.n > 0)
+			r = trial_run(&t, w->out->seed, 0);
+		if (r == 0 && c->is_tested)
+			c->p = trial_smallest_p(&t);
+		if (r == 0)
+			r = find_all(w, c, &t);
+	}
+	c->n_findings = w->out->n;
+	return r;
+}
+
+/* ---- the classes together ---- */
+
+static int by_p(const void *a, const void *b)
+{
+	const struct class_test *x = *(struct class_test *const *)a;
+	const struct class_test *y = *(struct class_test *const *)b;
+
+	return x->p != y->p ? (x->p > y->p ? 1 : -1) : (x > y) - (x < y);
+}
+
+/*
+ * Benjamini and Hochberg over the classes: how much larger the smallest p of each
+ * becomes. On noise they call something supported as seldom as one class alone.
+ */
+static int adjust_classes(struct work *w)
+{
+	CLEANUP(free_ptr) struct class_test **order = calloc(w->n_classes + 1, sizeof(*order));
+	size_t n = 0;
+	double p = 1;
+
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_classes; i++)
+		if (w->classes[i].is_tested)
+			order[n++] = &w->classes[i];
+	qsort(order, n, sizeof(*order), by_p);
+	for (size_t i = n; i > 0; i--) {
+		p = fmin(p, order[i - 1]->p * (double)n / (double)i);
+		order[i - 1]->factor = fmax(p / order[i - 1]->p, 1);
+	}
+	w->out->n_tested = n;
+	return 0;
+}
+
+/* Replaces the p of a class by that of new and more deals. */
+static int test_again(struct work *w, size_t which)
+{
+	CLEANUP(trial_release) struct trial t = { .features = { .arena = ARENA_INIT } };
+	struct class_test *c = &w->classes[which];
+	size_t first = which > 0 ? c[-1].n_findings : 0;
+	int r = trial_set_out(&t, c->runs, c->n_runs);
+
+	if (r == 0)
+		r = trial_run(&t, w->out->seed, SECOND_DEALS);
+	if (r < 0)
+		return r;
+	c->p = trial_smallest_p(&t);
+	for (size_t i = first; i < c->n_findings; i++) {
+		struct finding *f = &w->out->findings[i];
+
+		for (size_t k = 0; k < t.features.n; k++)
+			if (strcmp(f->feature, t.features.items[k].key) == 0) {
+				f->p = t.results[k].p;
+				f->p_alone = t.results[k].p_alone;
+			}
+		f->n_deals = t.summary.n_deals;
+		f->p_floor = t.summary.p_floor;
+	}
+	return 0;
+}
+
+/*
+ * Where no deal came near, and there are so many classes that this is not yet
+ * enough, more deals may tell. They are new ones, and their p stands alone: who is
+ * looked at twice is not looked at more kindly.
+ */
+static int look_closer(struct work *w)
+{
+	size_t n_again = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < w->n_classes && n_again < SECOND_CLASSES; i++) {
+		const struct class_test *c = &w->classes[i];
+
+		if (!c->is_tested || c->p > 1.5 / (MAXT_DEALS + 1) ||
+		    c->p * c->factor <= ANALYSIS_LEVEL)
+			continue;
+		r = test_again(w, i);
+		n_again++;
+	}
+	return r == 0 && n_again > 0 ? adjust_classes(w) : r;
+}
+
+/* ---- the end ---- */
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct finding *x = a, *y = b;
+
+	if (x->grade != y->grade)
+		return x->grade < y->grade ? 1 : -1;
+	if (x->is_tested && y->is_tested && x->p != y->p)
+		return x->p > y->p ? 1 : -1;
+	if (x->class_key != y->class_key)
+		return x->class_key > y->class_key ? 1 : -1;
+	return strcmp(x->feature, y->feature);
+}
+
+/* Grades, now that the classes are adjusted for each other; what is none goes. */
+static int settle(struct work *w)
+{
+	struct analysis *out = w->out;
+	size_t n = 0, class = 0;
+
+	for (size_t i = 0; i < out->n; i++) {
+		struct finding f = out->findings[i];
+
+		while (i >= w->classes[class].n_findings)
+			class ++;
+		if (f.is_tested) {
+			f.p = fmin(f.p * w->classes[class].factor, 1);
+			f.grade = f.p <= ANALYSIS_LEVEL	       ? GRADE_SUPPORTED
+				  : f.p <= ANALYSIS_SUGGESTIVE ? GRADE_SUGGESTIVE
+							       : GRADE_NONE;
+		} else {
+			f.grade = GRADE_SUGGESTIVE;
+		}
+		if (f.grade == GRADE_NONE)
+			continue;
+		f.sentence = sentence_of(&f, &out->arena);
+		if (!f.sentence)
+			return -ENOMEM;
+		out->findings[n++] = f;
+	}
+	out->n = n;
+	if (n > 1)
+		qsort(out->findings, n, sizeof(*out->findings), by_weight);
+	return 0;
+}
+
+/* The classes in an array of units that is sorted by class and time. */
+static int split(struct work *w, const struct run_record *const *units, size_t n)
+{
+	size_t cap = 0;
+
+	for (size_t first = 0, end; first < n; first = end) {
+		struct class_test *c;
+
+		for (end = first + 1; end < n; end++)
+			if (units[end]->class.command != units[first]->class.command)
+				break;
+		if (ARRAY_RESERVE(w->classes, cap, w->n_classes + 1) < 0)
+			return -ENOMEM;
+		if (end - first > ANALYSIS_MAX_RUNS)
+			first = end - ANALYSIS_MAX_RUNS;
+		c = &w->classes[w->n_classes++];
+		*c = (struct class_test){ .runs = units + first, .n_runs = end - first };
+		for (size_t i = first; i < end; i++)
+			c->n_failed += run_has_failed(units[i]);
+	}
+	return 0;
+}
+
+static int analyze(struct work *w, const struct run_record *const *units, size_t n)
+{
+	uint64_t *tested = NULL;
+	size_t n_tested = 0;
+	int r = split(w, units, n);
+
+	w->out->n_classes = w->n_classes;
+	for (size_t i = 0; r == 0 && i < w->n_classes; i++)
+		r = analyze_class(w, &w->classes[i]);
+	if (r == 0)
+		r = adjust_classes(w);
+	if (r == 0)
+		r = look_closer(w);
+	if (r < 0)
+		return r;
+	tested = arena_alloc(&w->out->arena, (w->out->n_tested + 1) * sizeof(*tested));
+	if (!tested)
+		return -ENOMEM;
+	for (size_t i = 0; i < w->n_classes; i++) /* they are sorted already */
+		if (w->classes[i].is_tested)
+			tested[n_tested++] = w->classes[i].runs[0]->class.command;
+	w->out->tested = tested;
+	return settle(w);
+}
+
+int analysis_run(const struct run_record *runs, size_t n, uint64_t seed, struct analysis *ret)
+{
+	CLEANUP(free_ptr) const struct run_record **units = NULL;
+	struct analysis out = { .seed = seed, .arena = ARENA_INIT };
+	struct work w = { .out = &out };
+	size_t n_units = 0;
+	int r = units_list(runs, n, &units, &n_units, &out.n_retries, &out.n_undecided);
+
+	out.n_runs = n_units;
+	if (r == 0)
+		r = analyze(&w, units, n_units);
+	free(w.classes);
+	if (r < 0) {
+		analysis_release(&out);
+		return r;
+	}
+	*ret = out;
+	return 0;
+}
+
+/* ---- JSON ---- */
+
+static void write_side(struct json *j, const char *key, const struct effect_side *side)
+{
+	json_key(j, key);
+	json_begin_object(j);
+	json_key_u64(j, "runs", side->n);
+	json_key_u64(j, "failures", side->n_failed);
+	json_key_f64(j, "failure_rate", side->rate);
+	json_key(j, "interval_95");
+	json_begin_array(j);
+	json_f64(j, side->interval.low);
+	json_f64(j, side->interval.high);
+	json_end_array(j);
+	json_end_object(j);
+}
+
+static void write_finding(struct json *j, const struct finding *f)
+{
+	json_begin_object(j);
+	json_key_string(j, "class", f->label);
+	json_key_string(j, "feature", f->feature);
+	json_key_string(j, "grade", grade_name(f->grade));
+	json_key_string(j, "sentence", f->sentence);
+	json_key_bool(j, "tested", f->is_tested);
+	json_key_f64(j, "p_adjusted", f->p);
+	json_key_f64(j, "p_unadjusted", f->is_tested ? f->p_alone : F64_UNKNOWN);
+	json_key_f64(j, "p_floor", f->p_floor);
+	json_key_u64(j, "permutations", f->n_deals);
+	json_key_bool(j, "exact", f->is_exact);
+	json_key_f64(j, "auc", f->auc);
+	json_key_bool(j, "censored", f->is_censored);
+	json_key_bool(j, "may_be_consequence", f->may_follow);
+	json_key_u64(j, "runs", f->n_runs);
+	json_key_u64(j, "failures", f->n_failed);
+	json_key_string(j, "direction", f->effect.is_above ? "above" : "at most");
+	json_key_f64(j, "threshold", f->effect.threshold);
+	write_side(j, "inside", &f->effect.in);
+	write_side(j, "others", &f->effect.out);
+	json_key_f64(j, "risk_difference", f->effect.risk_difference);
+	json_key_f64(j, "odds_ratio", f->effect.odds_ratio);
+	json_key_f64(j, "leave_one_out_accuracy", f->effect.loo_accuracy);
+	json_end_object(j);
+}
+
+void analysis_write_findings(struct json *j, const struct analysis *a)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n; i++)
+		write_finding(j, &a->findings[i]);
+	json_end_array(j);
+}

@@ -1,0 +1,175 @@
+#include "model/run_record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+
+const double run_horizons[RUN_HORIZONS] = { 5, 15, 60, 300 };
+
+void run_record_init(struct run_record *run)
+{
+	const double unknown = F64_UNKNOWN;
+
+	*run = (struct run_record){
+		.started_wall_ns = U64_UNKNOWN,
+		.ended_wall_ns = U64_UNKNOWN,
+		.peak_rss_mb = unknown,
+		.max_process_rss_mb = unknown,
+		.cpu_seconds = unknown,
+		.wall_seconds = unknown,
+		.spawn_count = unknown,
+		.max_threads = unknown,
+		.max_fds = unknown,
+		.io_mb = unknown,
+		.major_faults = unknown,
+		.memory_stall_pct = unknown,
+		.io_stall_pct = unknown,
+		.cpu_stall_pct = unknown,
+		.gpu_memory_mb = unknown,
+		.gpu_utilization_pct = unknown,
+	};
+	for (size_t i = 0; i < RUN_HORIZONS; i++)
+		run->early_rss_mb[i] = run->rss_slope_mb_s[i] = unknown;
+}
+
+bool run_has_failed(const struct run_record *run)
+{
+	return run->outcome == OUTCOME_FAILURE || run->outcome == OUTCOME_TIMEOUT ||
+	       run->outcome == OUTCOME_OOM;
+}
+
+bool run_is_decided(const struct run_record *run)
+{
+	return run->outcome == OUTCOME_SUCCESS || run_has_failed(run);
+}
+
+enum outcome run_measured_outcome(const struct run_record *run)
+{
+	return run->measured == OUTCOME_NONE ? run->outcome : run->measured;
+}
+
+/* ---- shares of system calls ---- */
+
+/* The share that only RUN_MAX_SHARES reach. */
+static double least_kept(const struct syscall_share *shares, size_t n)
+{
+	double least = -INFINITY;
+
+	while (n > RUN_MAX_SHARES) {
+		size_t n_above = 0;
+		double next = INFINITY;
+
+		for (size_t i = 0; i < n; i++)
+			if (shares[i].pct > least) {
+				n_above++;
+				next = fmin(next, shares[i].pct);
+			}
+		if (n_above <= RUN_MAX_SHARES)
+			break;
+		least = next;
+	}
+	return least;
+}
+
+static bool is_plain(const char *name)
+{
+	return name[0] && !strpbrk(name, " \t\r\n");
+}
+
+void run_write_shares(const struct syscall_share *shares, size_t n, struct buf *out)
+{
+	double least = least_kept(shares, n);
+	const char *blank = "";
+
+	for (size_t i = 0; i < n; i++) {
+		if (!isfinite(shares[i].pct) || (n > RUN_MAX_SHARES && shares[i].pct <= least) ||
+		    !is_plain(shares[i].name))
+			continue;
+		buf_printf(out, "%s%s %.17g", blank, shares[i].name, shares[i].pct);
+		blank = " ";
+	}
+}
+
+/* The next word of *cursor, cut off in place; NULL: no more. */
+static char *next_word(char **cursor)
+{
+	char *word = *cursor + strspn(*cursor, " ");
+
+	if (!*word)
+		return NULL;
+	*cursor = word + strcspn(word, " ");
+	if (**cursor)
+		*(*cursor)++ = '\0';
+	return word;
+}
+
+int run_read_shares(const char *text, struct arena *arena, struct syscall_share **ret,
+		    size_t *ret_n)
+{
+	struct syscall_share *shares;
+	char *copy, *name, *value;
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!text)
+		return 0;
+	copy = arena_strdup(arena, text);
+	shares = arena_alloc(arena, RUN_MAX_SHARES * sizeof(*shares));
+	if (!copy || !shares)
+		return -ENOMEM;
+	while (n < RUN_MAX_SHARES && (name = next_word(&copy)) && (value = next_word(&copy)))
+		if (num_parse_f64(value, &shares[n].pct) == 0)
+			shares[n++].name = name;
+	*ret = shares;
+	*ret_n = n;
+	return 0;
+}
+
+bool run_has_anomaly(const char *anomalies, const char *type)
+{
+	size_t len = strlen(type);
+
+	while (anomalies && *anomalies) {
+		size_t word = strcspn(anomalies, " ");
+
+		if (word == len && memcmp(anomalies, type, len) == 0)
+			return true;
+		anomalies += word + (anomalies[word] == ' ');
+	}
+	return false;
+}
+
+/* ---- lists ---- */
+
+struct run_record *run_list_add(struct run_list *list)
+{
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return NULL;
+	run_record_init(&list->items[list->n]);
+	return &list->items[list->n++];
+}
+
+void run_list_release(struct run_list *list)
+{
+	free(list->items);
+	arena_release(&list->arena);
+	*list = (struct run_list){ .arena = ARENA_INIT };
+}
+
+void estimate_init(struct estimate *e)
+{
+	*e = (struct estimate){
+		.peak_rss_mb = F64_UNKNOWN,
+		.peak_coverage = F64_UNKNOWN,
+		.cpu_seconds = F64_UNKNOWN,
+		.cpu_high_seconds = F64_UNKNOWN,
+		.cpu_coverage = F64_UNKNOWN,
+		.wall_seconds = F64_UNKNOWN,
+	};
+}

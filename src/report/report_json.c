@@ -1,0 +1,429 @@
+#include "report/report_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/unknown.h"
+#include "model/anomaly.h"
+#include "model/job.h"
+#include "model/run_record.h"
+#include "model/syscall_text.h"
+#include "report/report.h"
+#include "report/verdict.h"
+
+/* ---- runs like this ---- */
+
+/* 1, 0, and -1 for what cannot be told. */
+static void key_score(struct json *j, const char *key, int is_covered)
+{
+	if (is_covered < 0)
+		json_key_null(j, key);
+	else
+		json_key_bool(j, key, is_covered);
+}
+
+static void json_write_standing(struct json *j, const struct standing *s)
+{
+	static const char *const keys[STANDING_COUNT] = {
+		[STANDING_WALL] = "wall_seconds",
+		[STANDING_CPU] = "total_cpu_seconds",
+		[STANDING_PEAK] = "peak_rss_mb",
+	};
+	const struct estimate *e;
+
+	if (!s) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_string(j, "basis", s->basis);
+	json_key_u64(j, "others", s->n_others);
+	json_key_u64(j, "others_failed", s->n_failed);
+	json_key_string(j, "usual_of", s->is_by_success ? "success" : "all");
+	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
+		json_key(j, keys[q]);
+		json_begin_object(j);
+		json_key_f64(j, "value", s->values[q].value);
+		json_key_f64(j, "median", s->values[q].median);
+		json_key_f64(j, "low", s->values[q].low);
+		json_key_f64(j, "high", s->values[q].high);
+		json_key_u64(j, "runs", s->values[q].n);
+		json_key_u64(j, "runs_below", s->values[q].n_below);
+		json_key_u64(j, "runs_above", s->values[q].n_above);
+		json_key_bool(j, "unusual", s->values[q].is_unusual);
+		json_end_object(j);
+	}
+	e = &s->expected;
+	json_key(j, "expected");
+	json_begin_object(j);
+	json_key_string(j, "basis", e->n_runs ? s->expected_basis : "no data");
+	json_key_u64(j, "runs", e->n_runs);
+	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
+	json_key_f64(j, "confidence", e->peak_coverage);
+	json_key_f64(j, "estimated_cpu_seconds", e->cpu_seconds);
+	json_key_f64(j, "cpu_seconds_90", e->cpu_high_seconds);
+	json_key_f64(j, "cpu_coverage", e->cpu_coverage);
+	json_key_f64(j, "estimated_wall_seconds", e->wall_seconds);
+	key_score(j, "peak_covered", s->score.is_peak_covered);
+	key_score(j, "cpu_covered", s->score.is_cpu_covered);
+	json_end_object(j);
+	json_end_object(j);
+}
+
+/* ---- the report ---- */
+
+/* Points of series[]: an hour of samples a second apart. */
+#define SERIES_MAX 3600
+
+static void key_status(struct json *j, struct exit_status status)
+{
+	json_key_int(j, "exit_code", status.exit_code);
+	json_key_int(j, "signal", status.signal);
+}
+
+static void key_time(struct json *j, const char *key, uint64_t wall_ns)
+{
+	json_key_f64(j, key, u64_to_seconds(wall_ns));
+}
+
+static void write_identity(struct json *j, const struct facts *f)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const struct attempt *a = f->a;
+	char hash[20];
+
+	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)a->argv_hash);
+	json_key_string(j, "job_id", a->job_id);
+	json_key_i64(j, "attempt", a->attempt_num);
+	json_key_string(j, "status", attempt_status_name(a));
+	json_key_string(j, "outcome", outcome_name(a->outcome));
+	json_key_bool(j, "lost", a->is_lost);
+	key_status(j, a->status);
+	verdict_add_sentence(&text, f);
+	json_key_string(j, "verdict", text.data);
+	json_key_string(j, "reason", a->reason);
+	json_key_string(j, "command", a->command);
+	json_key_string(j, "argv_hash", hash);
+	json_key_string(j, "host", a->host);
+	json_key_u64(j, "uid", a->uid);
+	json_key_string(j, "workdir", a->workdir);
+	json_key_string(j, "boot_id", a->boot_id[0] ? a->boot_id : NULL);
+	json_key_f64(j, "interval_seconds",
+		     a->interval_seconds > 0 ? a->interval_seconds : F64_UNKNOWN);
+	key_time(j, "started", a->started_wall_ns);
+	key_time(j, "ended", a->ended_wall_ns);
+	key_time(j, "last_seen", figures_last_seen(a));
+	json_key_int(j, "total_sheets", a->total_sheets);
+	json_key_int(j, "last_completed_sheet", a->last_completed_sheet);
+	json_key_int(j, "current_sheet", a->current_sheet);
+}
+
+void json_write_ranks(struct json *j, const struct sheet_record *sheet)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < sheet->n_ranks; i++) {
+		const struct rank_record *rank = &sheet->ranks[i];
+
+		json_begin_object(j);
+		json_key_i64(j, "rank", rank->rank);
+		json_key_i64(j, "pid", rank->pid);
+		key_status(j, rank->status);
+		key_time(j, "ended", rank->ended_wall_ns);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* The fields of one try, inside an object that the caller opened. */
+static void write_try(struct json *j, const struct sheet_record *sheet,
+		      const struct figures *figures)
+{
+	json_key_i64(j, "try", sheet->try_num);
+	json_key_string(j, "outcome", outcome_name(sheet->outcome));
+	json_key_string(j, "reason", sheet->reason);
+	key_status(j, sheet->status);
+	key_time(j, "started", sheet->started_wall_ns);
+	key_time(j, "ended", sheet->ended_wall_ns);
+	json_key_i64(j, "total_ranks", sheet->total_ranks);
+	json_key(j, "ranks");
+	json_write_ranks(j, sheet);
+	figures_write_json(j, figures, false);
+	json_key(j, "evidence");
+	json_begin_object(j);
+	figures_write_evidence(j, figures, false);
+	json_end_object(j);
+}
+
+/* By number; the last try's numbers stand at the sheet itself. */
+static void write_sheets(struct json *j, const struct facts *f)
+{
+	json_key(j, "sheet_metrics");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->n_sheets; i++) {
+		const struct sheet_fact *sheet = &f->sheets[i];
+		char key[16];
+
+		snprintf(key, sizeof(key), "%d", sheet->last->num);
+		json_key(j, key);
+		json_begin_object(j);
+		json_key_string(j, "name", sheet->last->name);
+		json_key_string(j, "command", sheet->last->command);
+		write_try(j, sheet->last, &sheet->figures);
+		json_key(j, "tries");
+		json_begin_array(j);
+		for (size_t k = 0; k < sheet->n_tries; k++) {
+			struct figures figures;
+
+			figures_of_sheet(f->a, sheet->tries[k], &figures);
+			json_begin_object(j);
+			write_try(j, sheet->tries[k], &figures);
+			json_end_object(j);
+		}
+		json_end_array(j);
+		json_end_object(j);
+	}
+	json_end_object(j);
+}
+
+static void write_call(struct json *j, const struct syscall_use *use)
+{
+	json_begin_object(j);
+	json_key_string(j, "name", use->name);
+	json_key_u64(j, "count", use->count);
+	json_key_u64(j, "errors", use->errors);
+	json_key_f64(j, "cpu_seconds", u64_to_seconds(use->cpu_ns));
+	json_key_f64(j, "wait_seconds", u64_to_seconds(use->wait_ns));
+	json_end_object(j);
+}
+
+void json_write_calls(struct json *j, const char *text)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct syscall_use *uses;
+	size_t n;
+
+	if (!text || syscall_text_read(text, &arena, &uses, &n) < 0) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < n; i++)
+		write_call(j, &uses[i]);
+	json_end_array(j);
+}
+
+static void write_rungs(struct json *j, const struct facts *f)
+{
+	json_key(j, "rungs");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).rung);
+	json_end_object(j);
+	json_key(j, "rung_reasons");
+	json_begin_object(j);
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
+	json_end_object(j);
+}
+
+/* Takes up to max samples of one sheet into one point: the highest of each value. */
+static size_t merge_points(const struct series_point *points, size_t max, struct series_point *ret)
+{
+	size_t n = 1;
+
+	*ret = points[0];
+	for (; n < max && points[n].sheet_num == ret->sheet_num; n++) {
+		ret->wall_ns = points[n].wall_ns;
+		ret->rss_bytes = u64_max_known(ret->rss_bytes, points[n].rss_bytes);
+		ret->cpu_percent = f64_max_known(points[n].cpu_percent, ret->cpu_percent);
+		ret->n_processes = u64_max_known(ret->n_processes, points[n].n_processes);
+	}
+	return n;
+}
+
+static void write_series(struct json *j, const struct facts *f)
+{
+	const struct attempt *a = f->a;
+	size_t per_point = (a->n_series + SERIES_MAX - 1) / SERIES_MAX;
+	struct series_point p;
+
+	json_key_u64(j, "series_samples", a->n_series);
+	json_key_u64(j, "series_samples_per_point", a->n_series > 0 ? per_point : 1);
+	json_key(j, "series");
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_series;) {
+		size_t left = a->n_series - i;
+
+		i += merge_points(&a->series[i], left < per_point ? left : per_point, &p);
+		json_begin_object(j);
+		key_time(j, "timestamp", p.wall_ns);
+		json_key_f64(j, "rss_mb", u64_to_mb(p.rss_bytes));
+		json_key_f64(j, "cpu_percent", p.cpu_percent);
+		json_key_u64(j, "processes", p.n_processes);
+		json_key_int(j, "sheet_num", p.sheet_num);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* null where nobody counted, and a line of unknown[] says so. An empty list would be a claim. */
+static void write_syscalls(struct json *j, const struct attempt *a)
+{
+	json_key(j, "syscall_hotspots");
+	syscall_uses_write_times(j, a->syscalls, a->n_syscalls);
+	json_key(j, "syscalls");
+	if (a->n_syscalls == 0) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < a->n_syscalls; i++)
+		write_call(j, &a->syscalls[i]);
+	json_end_array(j);
+}
+
+/* null where there are no ranks, or nobody looked; unknown[] says which. */
+static void write_telemetry(struct json *j, const struct rank_finding *t)
+{
+	json_key(j, "telemetry");
+	if (!t) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_u64(j, "ranks", t->n_ranks);
+	json_key_i64(j, "world_size", t->world_size);
+	json_key_u64(j, "samples", t->n_samples);
+	json_key_string(j, "measure", t->measure);
+	json_key(j, "finding");
+	json_begin_object(j);
+	json_key_string(j, "verdict", t->verdict);
+	if (t->rank >= 0)
+		json_key_i64(j, "rank", t->rank);
+	else
+		json_key_null(j, "rank");
+	json_key_f64(j, "probability", t->probability);
+	key_time(j, "onset", t->onset_wall_ns);
+	json_key_string(j, "phase", t->phase);
+	json_key_string(j, "phase_resolution",
+			!t->phase		? NULL
+			: t->is_phase_ambiguous ? "ambiguous"
+						: "unique");
+	json_key_bool(j, "has_passed", t->has_passed);
+	json_key_string(j, "reason", t->reason);
+	json_key_string(j, "settled_by", t->remedy[0] ? t->remedy : NULL);
+	json_end_object(j);
+	json_end_object(j);
+}
+
+/* null where nobody looked: an empty list would be a claim. */
+static void write_anomalies(struct json *j, const struct facts *f)
+{
+	json_key(j, "anomalies");
+	if (facts_has_note(f, "anomalies")) {
+		json_none(j);
+		return;
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_anomalies; i++) {
+		json_begin_object(j);
+		episode_write_fields(j, &f->a->anomalies[i]);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+static void write_processes(struct json *j, const struct facts *f)
+{
+	json_key(j, "processes");
+	json_begin_array(j);
+	for (size_t i = 0; i < f->a->n_processes; i++) {
+		const struct proc_record *p = &f->a->processes[i];
+
+		json_begin_object(j);
+		json_key_i64(j, "pid", p->key.pid);
+		json_key_u64(j, "start_ticks", p->key.start_ticks);
+		json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
+		json_key_string(j, "command", p->command);
+		json_key_int(j, "sheet_num", p->sheet_num);
+		json_key_int(j, "rank", p->rank);
+		json_key_u64(j, "uid", p->uid);
+		key_time(j, "born", facts_born_ns(f, p));
+		key_time(j, "died", p->died_wall_ns);
+		key_status(j, p->status);
+		json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
+		json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
+		json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
+		json_key_string(j, "evidence", evidence_name(p->evidence)); /* of max_rss_mb */
+		json_key_string(j, "cpu_evidence", evidence_name(facts_cpu_evidence(p)));
+		json_key_u64(j, "rchar", p->rchar);
+		json_key_u64(j, "wchar", p->wchar);
+		json_key_u64(j, "read_bytes", p->read_bytes);
+		json_key_u64(j, "write_bytes", p->write_bytes);
+		json_key_u64(j, "major_faults", p->major_faults);
+		json_key_u64(j, "max_threads", p->max_threads);
+		json_key_u64(j, "max_fds", p->max_fds);
+		json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
+		json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
+		json_key_f64(j, "gpu_idle_seconds", u64_to_seconds(p->gpu_idle_ns));
+		json_key_u64(j, "samples", p->n_samples);
+		json_key(j, "syscalls");
+		json_write_calls(j, p->syscalls);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+int json_report_write(struct buf *out, const struct facts *f)
+{
+	const bool is_counted = f->a->n_syscalls > 0;
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	write_identity(&j, f);
+	figures_write_json(&j, &f->figures, true);
+	json_key(&j, "evidence");
+	json_begin_object(&j);
+	figures_write_evidence(&j, &f->figures, true);
+	json_key_string(&j, "syscalls",
+			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
+	json_key_string(&j, "syscall_hotspots",
+			evidence_name(is_counted ? facts_hotspot_evidence(f) : EVIDENCE_UNKNOWN));
+	json_end_object(&j);
+	write_sheets(&j, f);
+	write_anomalies(&j, f);
+	write_syscalls(&j, f->a);
+	write_telemetry(&j, f->a->telemetry);
+	json_key(&j, "runs_like_this");
+	json_write_standing(&j, f->a->standing);
+	write_rungs(&j, f);
+	json_key(&j, "unknown");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->n_notes; i++) {
+		json_begin_object(&j);
+		json_key_string(&j, "what", f->notes[i].what);
+		json_key_string(&j, "why", f->notes[i].why);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	write_processes(&j, f);
+	json_key(&j, "events");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->a->n_events; i++)
+		proc_event_write_json(&j, &f->a->events[i]);
+	json_end_array(&j);
+	json_key(&j, "phases");
+	json_begin_array(&j);
+	for (size_t i = 0; i < f->a->n_phases; i++) {
+		json_begin_object(&j);
+		phase_record_write_fields(&j, &f->a->phases[i]);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	write_series(&j, f);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+	return buf_error(out);
+}

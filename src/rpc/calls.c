@@ -1,0 +1,544 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "rpc/server_internal.h"
+
+/* ---- requests ---- */
+
+static const struct rpc_value_limits request_limits = { RPC_MAX_DEPTH, RPC_MAX_VALUES };
+
+int rpc_request_parse(const char *line, size_t len, size_t max_batch, struct rpc_value **ret,
+		      struct err *err)
+{
+	struct rpc_value *v = NULL;
+	int r;
+
+	r = rpc_value_parse(line, len, &request_limits, &v, err);
+	if (r < 0)
+		return r;
+	if (rpc_value_is_list(v) && rpc_value_len(v) == 0)
+		r = err_set(err, -EPROTO, "a batch has at least one request");
+	else if (rpc_value_is_list(v) && rpc_value_len(v) > max_batch)
+		r = err_set(err, -EPROTO, "a batch of %zu requests; at most %zu", rpc_value_len(v),
+			    max_batch);
+	if (r < 0) {
+		rpc_value_free(v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+static bool is_id(const struct rpc_value *v)
+{
+	return rpc_value_is_string(v) || rpc_value_is_number(v) || rpc_value_is_null(v);
+}
+
+int rpc_request_read(const struct rpc_value *v, struct rpc_request *ret, struct err *err)
+{
+	const struct rpc_value *id = rpc_value_get(v, "id");
+	const char *version = rpc_value_string(rpc_value_get(v, "jsonrpc"));
+	const char *fault = NULL;
+
+	*ret = (struct rpc_request){
+		.id = is_id(id) ? id : NULL,
+		.method = rpc_value_string(rpc_value_get(v, "method")),
+		.params = rpc_value_get(v, "params"),
+	};
+	if (!rpc_value_is_object(v))
+		fault = "a request is an object";
+	else if (!version || strcmp(version, "2.0") != 0)
+		fault = "'jsonrpc' must be \"2.0\"";
+	else if (!ret->method)
+		fault = "'method' must be a text";
+	else if (ret->params && !rpc_value_is_object(ret->params) &&
+		 !rpc_value_is_list(ret->params))
+		fault = "'params' must be an object or a list";
+	else if (id && !is_id(id))
+		fault = "'id' must be a text, a number or null";
+	return fault ? err_set(err, -EPROTO, "%s", fault) : 0;
+}
+
+/* ---- calls ---- */
+
+static void call_free(struct rpc_call *call)
+{
+	buf_release(&call->id);
+	buf_release(&call->result.text);
+	buf_release(&call->data.text);
+	free(call);
+}
+
+/* NULL: no memory. */
+static struct rpc_call *call_new(struct rpc_conn *conn, struct batch *batch,
+				 const struct rpc_request *request)
+{
+	struct rpc_call *call = calloc(1, sizeof(*call));
+	struct json j;
+
+	if (!call)
+		return NULL;
+	call->conn = conn;
+	call->batch = batch;
+	call->params = request->params;
+	call->id = call->result.text = call->data.text = (struct buf)BUF_INIT;
+	if (request->id) {
+		json_init(&j, &call->id);
+		rpc_value_write(request->id, &j);
+	}
+	if (buf_error(&call->id) < 0) {
+		call_free(call);
+		return NULL;
+	}
+	return call;
+}
+
+/* ---- what a method does with it ---- */
+
+const struct rpc_peer *rpc_call_peer(const struct rpc_call *call)
+{
+	return &call->conn->peer;
+}
+
+bool rpc_call_wants_answer(const struct rpc_call *call)
+{
+	return call->id.len > 0;
+}
+
+const struct rpc_value *rpc_call_params(const struct rpc_call *call)
+{
+	return call->params;
+}
+
+int rpc_call_read(const struct rpc_call *call, const struct rpc_field *fields, size_t n, void *ret,
+		  struct err *err)
+{
+	return rpc_fields_read(call->params, fields, n, ret, err);
+}
+
+static const char result_head[] = "{\"jsonrpc\":\"2.0\",\"result\":";
+
+/* The result is written behind the head of its answer, so that it need not be copied there. */
+struct json *rpc_call_result(struct rpc_call *call)
+{
+	if (!call->result.is_there) {
+		buf_add_str(&call->result.text, result_head);
+		json_init(&call->result.json, &call->result.text);
+		call->result.is_there = true;
+	}
+	return &call->result.json;
+}
+
+struct json *rpc_call_data(struct rpc_call *call)
+{
+	if (!call->data.is_there) {
+		json_init(&call->data.json, &call->data.text);
+		call->data.is_there = true;
+	}
+	return &call->data.json;
+}
+
+/* ---- the answer ---- */
+
+/*
+ * The whole answer, without the newline: {"jsonrpc":…,"result":…,"id":…} or, where
+ * error is negative, {…"error":…}. Empty for a notification. What the method wrote
+ * is used up. -EMSGSIZE, -ENOMEM: it cannot be had.
+ */
+static int call_render(struct rpc_call *call, int error, const struct err *err, size_t max_bytes,
+		       struct buf *ret)
+{
+	if (call->id.len == 0)
+		return 0;
+	if (error < 0) {
+		conn_render_error(call->id.data, error, err ? err->text : "", &call->data.text,
+				  ret);
+	} else {
+		if (!call->result.is_there)
+			json_none(rpc_call_result(call));
+		conn_render_id(&call->result.text, call->id.data);
+		*ret = call->result.text;
+		call->result.text = (struct buf)BUF_INIT;
+	}
+	if (buf_error(ret) < 0)
+		return -ENOMEM;
+	return ret->len > max_bytes ? -EMSGSIZE : 0;
+}
+
+/* ---- batches ---- */
+
+/* The line goes when the last call of it is answered. Without any answer there is none. */
+static void batch_settle(struct rpc_conn *conn, struct batch *batch)
+{
+	if (batch->requests || batch->n_open > 0)
+		return;
+	conn->batch_bytes -= batch->line.len;
+	if (batch->line.len > 0) {
+		buf_add_char(&batch->line, ']');
+		conn_send(conn, &batch->line);
+	}
+	buf_release(&batch->line);
+	free(batch);
+}
+
+/* No more calls will come of it. */
+static void batch_end_requests(struct rpc_conn *conn)
+{
+	struct batch *batch = TAKE_PTR(conn->batch);
+
+	rpc_value_free(batch->requests);
+	batch->requests = NULL;
+	conn->batch_request_bytes = 0;
+	conn_count(conn);
+	batch_settle(conn, batch);
+}
+
+static void batch_add(struct rpc_conn *conn, struct batch *batch, struct buf *answer)
+{
+	size_t before = batch->line.len;
+
+	if (answer->len == 0)
+		return;
+	buf_add_char(&batch->line, before == 0 ? '[' : ',');
+	buf_add(&batch->line, answer->data, answer->len);
+	conn->batch_bytes += batch->line.len - before;
+	conn_count(conn);
+}
+
+/* ---- answers ---- */
+
+/* The call is over: its answer is sent, or waits for those of its batch. */
+static void finish(struct rpc_call *call, int error, const struct err *err)
+{
+	CLEANUP(buf_release) struct buf answer = BUF_INIT;
+	struct rpc_conn *conn = call->conn;
+	struct batch *batch = call->batch;
+	size_t max = conn->server->limits.max_reply_bytes, used = batch ? batch->line.len : 0;
+	size_t room = used < max ? max - used : 0;
+	int r = call_render(call, error, err, room, &answer);
+
+	if (r < 0) { /* an error, instead of an answer that cannot be had */
+		struct err why = ERR_INIT;
+
+		if (r == -EMSGSIZE)
+			err_set(&why, r, "the reply would be longer than %zu bytes", room);
+		buf_release(&answer);
+		conn_render_error(call->id.data, r, why.text, NULL, &answer);
+	}
+	conn->server->stats.n_errors += error < 0 || r < 0;
+	call_free(call);
+	if (batch) {
+		batch_add(conn, batch, &answer);
+		batch->n_open--;
+		batch_settle(conn, batch);
+	} else if (answer.len > 0) {
+		conn_send(conn, &answer);
+	}
+}
+
+/* ---- deferred calls ---- */
+
+void rpc_call_defer(struct rpc_call *call, rpc_gone_fn *gone, void *ctx)
+{
+	call->is_deferred = true;
+	call->gone = gone;
+	call->gone_ctx = ctx;
+}
+
+void rpc_call_hold(struct rpc_call *call)
+{
+	call->is_holding = true;
+}
+
+static void unlink_call(struct rpc_call *call)
+{
+	struct rpc_conn *conn = call->conn;
+
+	if (call->prev)
+		call->prev->next = call->next;
+	else
+		conn->calls = call->next;
+	if (call->next)
+		call->next->prev = call->prev;
+	conn->n_calls--;
+	if (call->is_holding)
+		conn->is_held = false; /* there was but one, as it held up the others */
+}
+
+void rpc_call_fail(struct rpc_call *call, int error, const struct err *err)
+{
+	struct rpc_conn *conn = call->conn;
+
+	unlink_call(call);
+	finish(call, error, err);
+	conn_settle_soon(conn);
+}
+
+void rpc_call_answer(struct rpc_call *call)
+{
+	rpc_call_fail(call, 0, NULL);
+}
+
+void dispatch_abandon(struct rpc_conn *conn)
+{
+	if (conn->batch)
+		batch_end_requests(conn);
+	while (conn->calls) {
+		struct rpc_call *call = conn->calls;
+		rpc_gone_fn *gone = call->gone;
+		void *ctx = call->gone_ctx;
+
+		/* Other calls of its batch may still be open. */
+		unlink_call(call);
+		finish(call, -ESHUTDOWN,
+		       NULL); /* read by clients that are there when the server ends */
+		gone(ctx);
+	}
+}
+
+/* ---- one request ---- */
+
+static int run_method(struct rpc_call *call, const char *name, struct err *err)
+{
+	const struct rpc_server *server = call->conn->server;
+	const uid_t uid = call->conn->peer.uid;
+	struct suggest s = suggest_for(name);
+	char quoted[UTF8_QUOTED_BYTES];
+
+	for (size_t i = 0; i < server->n_methods; i++) {
+		const struct rpc_method *method = &server->methods[i];
+
+		if (strcmp(method->name, name) != 0)
+			continue;
+		if (method->access != RPC_FOR_ALL && uid != 0 && uid != server->own_uid)
+			return err_set(err, -EACCES,
+				       "only root and the daemon's own user may call %s",
+				       method->name);
+		return method->fn(server->ctx, call, err);
+	}
+	for (size_t i = 0; i < server->n_methods; i++)
+		suggest_offer(&s, server->methods[i].name);
+	utf8_quote(name, quoted);
+	if (s.best)
+		return err_set(err, -ENOSYS, "no method %s; did you mean '%s'?", quoted, s.best);
+	return err_set(err, -ENOSYS, "no method %s", quoted);
+}
+
+static void answer_fault(struct rpc_conn *conn, struct batch *batch, const struct rpc_value *id,
+			 int error, const char *sentence)
+{
+	CLEANUP(buf_release) struct buf id_text = BUF_INIT, answer = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &id_text);
+	rpc_value_write(id, &j);
+	if (batch) {
+		conn_render_error(id_text.data, error, sentence, NULL, &answer);
+		batch_add(conn, batch, &answer);
+		conn->server->stats.n_errors++;
+	} else {
+		conn_send_error(conn, id_text.data, error, sentence);
+	}
+}
+
+static void dispatch_one(struct rpc_conn *conn, struct batch *batch, const struct rpc_value *v)
+{
+	struct err err = ERR_INIT;
+	struct rpc_request request;
+	struct rpc_call *call;
+	int r;
+
+	conn->server->stats.n_requests++;
+	r = rpc_request_read(v, &request, &err);
+	if (r < 0) {
+		answer_fault(conn, batch, request.id, r, err.text);
+		return;
+	}
+	call = call_new(conn, batch, &request);
+	if (!call) {
+		answer_fault(conn, batch, request.id, -ENOMEM, "out of memory");
+		return;
+	}
+	if (batch)
+		batch->n_open++;
+	r = run_method(call, request.method, &err);
+	if (r < 0 || !call->is_deferred) {
+		finish(call, r, &err);
+		return;
+	}
+	call->params = NULL; /* they end with the method */
+	call->next = conn->calls;
+	if (conn->calls)
+		conn->calls->prev = call;
+	conn->calls = call;
+	conn->n_calls++;
+	conn->is_held = conn->is_held || call->is_holding;
+}
+
+/* One request at least, so that it comes to an end; and others while the turn lasts. */
+void dispatch_continue(struct rpc_conn *conn)
+{
+	struct batch *batch = conn->batch;
+
+	do {
+		dispatch_one(conn, batch, rpc_value_at(batch->requests, batch->n_begun++));
+		if (batch->n_begun == rpc_value_len(batch->requests)) {
+			batch_end_requests(conn);
+			return;
+		}
+	} while (!conn->is_broken && !conn->is_held && clock_boot_ns() < conn->turn_ends_ns);
+}
+
+/* Takes over the list. The line that it came in counts for as long as it is there. */
+static void begin_batch(struct rpc_conn *conn, struct rpc_value *list, size_t line_bytes)
+{
+	struct batch *batch = calloc(1, sizeof(*batch));
+
+	if (!batch) {
+		rpc_value_free(list);
+		conn_send_error(conn, "null", -ENOMEM, "out of memory");
+		return;
+	}
+	*batch = (struct batch){ .requests = list, .line = BUF_INIT };
+	conn->batch = batch;
+	conn->batch_request_bytes = line_bytes;
+	conn_count(conn);
+	dispatch_continue(conn);
+}
+
+/* ---- lines ---- */
+
+void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed)
+{
+	if (parsed->r == 0 && rpc_value_is_list(parsed->value)) {
+		begin_batch(conn, parsed->value, parsed->line_bytes);
+		return; /* the batch has it, or has freed it */
+	}
+	if (parsed->r < 0)
+		conn_send_error(conn, "null", parsed->r, parsed->err.text);
+	else
+		dispatch_one(conn, NULL, parsed->value);
+	rpc_value_free(parsed->value);
+}
+
+void dispatch_line(struct rpc_conn *conn, const char *line, size_t len)
+{
+	struct parsed parsed = { .line_bytes = len };
+	size_t n_blank = 0;
+
+	while (n_blank < len && line[n_blank] != '\0' && strchr(" \t\r", line[n_blank]))
+		n_blank++;
+	if (n_blank == len)
+		return;
+	parsed.r = rpc_request_parse(line, len, conn->server->limits.max_batch, &parsed.value,
+				     &parsed.err);
+	dispatch_parsed(conn, &parsed);
+}
+
+/* ---- subscribers ---- */
+
+int rpc_call_subscribe(struct rpc_call *call, rpc_gone_fn *gone, void *ctx,
+		       struct rpc_subscriber **ret, struct err *err)
+{
+	struct rpc_conn *conn = call->conn;
+	struct rpc_subscriber *sub;
+
+	if (conn->n_subscribers >= conn->server->limits.max_subscriptions)
+		return err_set(err, -EBUSY, "one connection has at most %zu subscriptions",
+			       conn->server->limits.max_subscriptions);
+	sub = calloc(1, sizeof(*sub));
+	if (!sub)
+		return err_set(err, -ENOMEM, "out of memory");
+	*sub = (struct rpc_subscriber){
+		.conn = conn, .gone = gone, .gone_ctx = ctx, .next = conn->subscribers
+	};
+	if (conn->subscribers)
+		conn->subscribers->prev = sub;
+	conn->subscribers = sub;
+	conn->n_subscribers++;
+	conn->server->stats.n_subscribers++;
+	*ret = sub;
+	return 0;
+}
+
+void *rpc_call_subscription(const struct rpc_call *call, rpc_gone_fn *gone)
+{
+	for (const struct rpc_subscriber *sub = call->conn->subscribers; sub; sub = sub->next)
+		if (sub->gone == gone)
+			return sub->gone_ctx;
+	return NULL;
+}
+
+struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub)
+{
+	if (!sub)
+		return NULL;
+	if (sub->prev)
+		sub->prev->next = sub->next;
+	else
+		sub->conn->subscribers = sub->next;
+	if (sub->next)
+		sub->next->prev = sub->prev;
+	sub->conn->n_subscribers--;
+	sub->conn->server->stats.n_subscribers--;
+	free(sub);
+	return NULL;
+}
+
+struct rpc_subscriber *rpc_subscriber_hang_up(struct rpc_subscriber *sub)
+{
+	struct rpc_conn *conn = sub ? sub->conn : NULL;
+
+	if (!conn)
+		return NULL;
+	rpc_subscriber_free(sub);
+	conn_drop(conn, "what it was told is not so any more");
+	return NULL;
+}
+
+void subscribers_abandon(struct rpc_conn *conn)
+{
+	while (conn->subscribers) {
+		rpc_gone_fn *gone = conn->subscribers->gone;
+		void *ctx = conn->subscribers->gone_ctx;
+
+		rpc_subscriber_free(conn->subscribers);
+		gone(ctx);
+	}
+}
+
+const struct rpc_peer *rpc_subscriber_peer(const struct rpc_subscriber *sub)
+{
+	return &sub->conn->peer;
+}
+
+/* struct rpc_event is a message under another name. */
+struct rpc_event *rpc_event_new(const char *topic, uint64_t wall_ns, const char *json, size_t len)
+{
+	return (struct rpc_event *)message_new_event(topic, wall_ns, json, len);
+}
+
+struct rpc_event *rpc_event_unref(struct rpc_event *event)
+{
+	message_unref((struct message *)event);
+	return NULL;
+}
+
+void rpc_push(struct rpc_subscriber *sub, struct rpc_event *event)
+{
+	struct rpc_conn *conn = sub->conn;
+	uint64_t n_lost = conn->out.n_lost;
+
+	if (conn->is_broken)
+		return;
+	if (outbox_is_full(&conn->out) && !conn->is_clogged)
+		conn_write(conn); /* it may read fast enough, and many events come at once */
+	if (outbox_add_event(&conn->out, message_ref((struct message *)event)) < 0)
+		conn_drop(conn, "out of memory");
+	conn->server->stats.n_events_lost += conn->out.n_lost - n_lost;
+	conn_settle_soon(conn);
+}

@@ -1,0 +1,554 @@
+/*
+ * drm - GPUs of all vendors whose driver is a part of the kernel: AMD's, Intel's.
+ *
+ * What shows the screen of a server or of a virtual machine is a card too, and computes
+ * nothing: only cards are read whose driver tells of its clients in fdinfo.
+ */
+#include "sources/gpu/drm.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "sources/pids.h"
+
+#define FILE_BYTES 4096
+#define DRM_SENSORS_BYTES 32
+
+struct drm_card {
+	char slot[DRM_SLOT_BYTES]; /* of the PCI bus: "0000:03:00.0" */
+	char card[32];		   /* "card0" */
+	char name[GPU_NAME_BYTES];
+	char sensors[DRM_SENSORS_BYTES]; /* "hwmon4"; "": it has none */
+	uint64_t came_boot_ns;		 /* 0: it was there from the beginning */
+};
+
+/* ---- files ---- */
+
+static ssize_t read_sys(int root_fd, const char *card, const char *file, char *text, size_t size)
+{
+	char path[512];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "sys/class/drm/%s/device/%s", card, file);
+	n = io_read_text_at(root_fd, path, text, size);
+	if (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	return n;
+}
+
+static uint64_t read_number(int root_fd, const char *card, const char *file)
+{
+	char text[64];
+	uint64_t value;
+
+	if (read_sys(root_fd, card, file, text, sizeof(text)) < 0 ||
+	    num_parse_u64(text, &value) < 0)
+		return U64_UNKNOWN;
+	return value;
+}
+
+/* Of the card's sensors. */
+static uint64_t read_sensor(int root_fd, const struct drm_card *c, const char *file)
+{
+	char path[DRM_SENSORS_BYTES + 64];
+
+	if (!c->sensors[0])
+		return U64_UNKNOWN;
+	snprintf(path, sizeof(path), "hwmon/%s/%s", c->sensors, file);
+	return read_number(root_fd, c->card, path);
+}
+
+/* ---- which ---- */
+
+static const struct {
+	const char *driver, *vendor;
+} drivers[] = { { "amdgpu", "AMD" }, { "i915", "Intel" }, { "xe", "Intel" } };
+
+/* NULL: none that tells anything. */
+static const char *vendor_of(const char *uevent)
+{
+	char driver[DRM_SLOT_BYTES];
+
+	if (!drm_parse_driver(uevent, driver))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++)
+		if (strcmp(drivers[i].driver, driver) == 0)
+			return drivers[i].vendor;
+	return NULL;
+}
+
+/* "card0", not "card0-DP-1" (a plug) or "renderD128" (the same again). */
+static bool is_card(const char *name)
+{
+	return strncmp(name, "card", 4) == 0 && name[4] &&
+	       !name[4 + strspn(name + 4, "0123456789")];
+}
+
+static bool describe(int root_fd, const char *card, struct drm_card *ret)
+{
+	char text[FILE_BYTES], path[128];
+	const char *vendor;
+	const struct dirent *entry;
+	CLEANUP(dir_close) DIR *dir = NULL;
+
+	*ret = (struct drm_card){ 0 };
+	if (strlen(card) >= sizeof(ret->card) ||
+	    read_sys(root_fd, card, "uevent", text, sizeof(text)) < 0 ||
+	    !drm_parse_slot(text, ret->slot))
+		return false;
+	vendor = vendor_of(text);
+	if (!vendor)
+		return false;
+	strcpy(ret->card, card);
+	snprintf(ret->name, sizeof(ret->name), "%s (%s)", vendor, card);
+	/* The first of hwmon's; its number is another after each start. */
+	snprintf(path, sizeof(path), "sys/class/drm/%s/device/hwmon", ret->card);
+	dir = dir_open_at(root_fd, path);
+	while (dir && !ret->sensors[0] && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && strlen(entry->d_name) < sizeof(ret->sensors))
+			strcpy(ret->sensors, entry->d_name);
+	return true;
+}
+
+static int compare_cards(const void *a, const void *b)
+{
+	return strcmp(((const struct drm_card *)a)->slot, ((const struct drm_card *)b)->slot);
+}
+
+/* Those whose clients can be seen, by their place on the bus; how many of at most max, and whether
+ * there are more. */
+static size_t drm_find_cards(int root_fd, struct drm_card *ret, size_t max, bool *ret_has_more)
+{
+	CLEANUP(dir_close) DIR *dir = dir_open_at(root_fd, "sys/class/drm");
+	const struct dirent *entry;
+	struct drm_card card;
+	size_t n = 0;
+
+	*ret_has_more = false;
+	while (dir && !*ret_has_more && (entry = readdir(dir))) {
+		if (!is_card(entry->d_name) || !describe(root_fd, entry->d_name, &card))
+			continue;
+		if (n < max)
+			ret[n++] = card;
+		else
+			*ret_has_more = true;
+	}
+	if (n > 0)
+		qsort(ret, n, sizeof(*ret), compare_cards);
+	return n;
+}
+
+/* The position of the one in that slot; -1. */
+static int drm_find_slot(const struct drm_card *cards, size_t n, const char *slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(cards[i].slot, slot) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool gpu_has_drm(int root_fd)
+{
+	struct drm_card first;
+	bool has_more;
+
+	return drm_find_cards(root_fd, &first, 1, &has_more) > 0;
+}
+
+/* ---- what they say ---- */
+
+static double scaled(uint64_t value, double scale)
+{
+	return u64_known(value) ? (double)value / scale : F64_UNKNOWN;
+}
+
+/* A card may be pulled out, or lose its driver, and another may have its name then. */
+static bool is_there(int root_fd, const struct drm_card *c)
+{
+	char text[FILE_BYTES], slot[DRM_SLOT_BYTES];
+
+	return read_sys(root_fd, c->card, "uevent", text, sizeof(text)) >= 0 &&
+	       drm_parse_slot(text, slot) && strcmp(slot, c->slot) == 0 && vendor_of(text);
+}
+
+/* Adds it to the reading; false: it is gone, and unknown there. */
+static bool drm_read_card(int root_fd, const struct drm_card *c, struct gpu_reading *ret)
+{
+	struct gpu_sample *s = gpu_add_device(ret, c->name);
+
+	if (!is_there(root_fd, c)) {
+		if (s)
+			s->is_lost = true;
+		return false;
+	}
+	if (!s)
+		return true;
+	s->utilization_pct = gpu_sane_percent(
+		ret, s->index, scaled(read_number(root_fd, c->card, "gpu_busy_percent"), 1));
+	s->memory_used_mb = scaled(read_number(root_fd, c->card, "mem_info_vram_used"), 1 << 20);
+	s->memory_total_mb = scaled(read_number(root_fd, c->card, "mem_info_vram_total"), 1 << 20);
+	s->temperature_c = scaled(read_sensor(root_fd, c, "temp1_input"), 1000);
+	s->power_watts = scaled(u64_max_known(read_sensor(root_fd, c, "power1_average"),
+					      read_sensor(root_fd, c, "power1_input")),
+				1e6);
+	s->sm_clock_mhz = scaled(read_sensor(root_fd, c, "freq1_input"), 1e6);
+	return true;
+}
+
+/*
+ * ---- who uses them ----
+ *
+ * That stands in proc/PID/fdinfo of each open file of the device: how long each engine has worked
+ * for that client, and how much memory it holds. A client's file may be shared or inherited, so
+ * clients are told apart by their number. Only files whose link names a device are opened; all
+ * processes that this user may look into are looked at, every few seconds.
+ */
+
+#define EVERY_NS UINT64_C(5000000000)
+#define MAX_CLIENTS 1024
+#define MAX_UNSEEN 256
+#define USUAL_PERCENT 105
+
+/* A client of a device, as it was at the last reading. */
+struct client {
+	struct proc_key key;
+	struct drm_client now;
+	int device; /* position among the cards */
+};
+
+struct clients {
+	struct client items[MAX_CLIENTS];
+	size_t n;
+	uint64_t boot_ns;
+};
+
+struct drm {
+	int root_fd;
+	struct drm_card cards[GPU_MAX_DEVICES];
+	size_t n_cards;
+	bool has_more; /* that had no room */
+	struct clients *now, *before;
+	struct proc_key unseen[MAX_UNSEEN]; /* through AMD's other file, or not to be looked into */
+	size_t n_unseen;
+	uint32_t n_left_out; /* at the last look */
+	bool only_own;	     /* others' processes could not be looked into then */
+};
+
+/* Its number is another on each host: inside a chroot it is not recognised. */
+static const struct gpu_files kfd_file = { "/dev/kfd", 0 };
+
+/* ---- clients ---- */
+
+static const struct client *find_client(const struct clients *list, int device, uint64_t id)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->items[i].device == device && list->items[i].now.id == id)
+			return &list->items[i];
+	return NULL;
+}
+
+/* A client that several processes hold counts for the first of them. */
+static void add_client(struct drm *d, const struct proc_key *key, const char *text)
+{
+	struct client client = { .key = *key };
+	const struct client *before;
+
+	if (!drm_parse_client(text, &client.now))
+		return;
+	client.device = drm_find_slot(d->cards, d->n_cards, client.now.slot);
+	if (client.device < 0 || find_client(d->now, client.device, client.now.id))
+		return;
+	before = find_client(d->before, client.device, client.now.id);
+	if (before)
+		drm_keep_highest(&client.now, &before->now);
+	if (d->now->n < MAX_CLIENTS)
+		d->now->items[d->now->n++] = client;
+	else
+		d->n_left_out++;
+}
+
+/* It may use a GPU, and no fdinfo tells of it. */
+static void note_unseen(struct drm *d, uint64_t pid)
+{
+	struct proc_key key;
+
+	if (d->n_unseen > 0 && (uint64_t)d->unseen[d->n_unseen - 1].pid == pid)
+		return; /* one file says it */
+	if (!gpu_read_key(d->root_fd, pid, &key))
+		return;
+	if (d->n_unseen < MAX_UNSEEN)
+		d->unseen[d->n_unseen++] = key;
+	else
+		d->n_left_out++;
+}
+
+/* Others' are not known as a whole, our own (one with more rights than we have) one by one. */
+static void note_closed(struct drm *d, uint64_t pid, int reason)
+{
+	if (reason != EACCES && reason != EPERM)
+		return; /* it has ended */
+	if (gpu_is_own(d->root_fd, pid))
+		note_unseen(d, pid);
+	else
+		d->only_own = true;
+}
+
+static void look_into(struct drm *d, int proc_fd, uint64_t pid)
+{
+	char path[300], text[FILE_BYTES];
+	const struct dirent *entry;
+	struct proc_key key;
+	CLEANUP(dir_close) DIR *files = NULL;
+
+	snprintf(path, sizeof(path), "%llu/fd", (unsigned long long)pid);
+	files = dir_open_at(proc_fd, path);
+	if (!files) {
+		note_closed(d, pid, errno);
+		return;
+	}
+	while ((entry = readdir(files))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		if (gpu_is_device_file(dirfd(files), entry->d_name, &kfd_file))
+			note_unseen(d, pid);
+		if (!gpu_is_device_file(dirfd(files), entry->d_name, &gpu_drm_files))
+			continue;
+		snprintf(path, sizeof(path), "%llu/fdinfo/%s", (unsigned long long)pid,
+			 entry->d_name);
+		if (io_read_text_at(proc_fd, path, text, sizeof(text)) > 0 &&
+		    gpu_read_key(d->root_fd, pid, &key))
+			add_client(d, &key, text);
+	}
+}
+
+/* Since the reading before. A client that was not there then has used nothing until then. */
+static void add_use(const struct drm *d, const struct client *c, struct drm_use *sum)
+{
+	const struct client *old = find_client(d->before, c->device, c->now.id);
+	double wall_ns = (double)(d->now->boot_ns - d->before->boot_ns);
+
+	if (d->before->boot_ns == 0 || wall_ns <= 0)
+		return;
+	if (old || d->before->n < MAX_CLIENTS)
+		drm_add_use(sum, &c->now, old ? &old->now : NULL, wall_ns);
+}
+
+static bool is_same_user(const struct client *a, const struct client *b)
+{
+	return a->device == b->device && a->key.pid == b->key.pid &&
+	       a->key.start_ticks == b->key.start_ticks;
+}
+
+/* Clients of one process on one device stand together. */
+static int compare_clients(const void *a, const void *b)
+{
+	const struct client *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+}
+
+/* The sum over the clients from i on that are of one process; i is behind them then. */
+static struct gpu_process sum_up(const struct drm *d, size_t *i)
+{
+	const struct client *first = &d->now->items[*i], *c = first;
+	struct gpu_process p = { .key = first->key, .device = first->device };
+	struct drm_use use = { 0 };
+
+	for (; *i < d->now->n && is_same_user(first, c); c = &d->now->items[++*i]) {
+		p.memory_bytes = u64_add(p.memory_bytes, c->now.memory_bytes);
+		add_use(d, c, &use);
+	}
+	p.utilization_pct = drm_busiest_percent(&use);
+	return p; /* its share as it was counted */
+}
+
+static bool is_client(const struct drm *d, const struct proc_key *key)
+{
+	for (size_t i = 0; i < d->now->n; i++)
+		if (d->now->items[i].key.pid == key->pid)
+			return true;
+	return false;
+}
+
+/* Their share is unknown; their memory too, where no client of a card tells it. */
+static void tell_unseen(const struct drm *d, struct gpu_reading *ret)
+{
+	for (size_t i = 0; i < d->n_unseen; i++) {
+		const struct gpu_process p = {
+			.key = d->unseen[i],
+			.device = GPU_DEVICE_UNKNOWN,
+			.memory_bytes = is_client(d, &d->unseen[i]) ? 0 : U64_UNKNOWN,
+			.utilization_pct = F64_UNKNOWN,
+		};
+
+		gpu_add_process(ret, &p);
+	}
+}
+
+/* Times are read one after the other: a little too much is usual, and no news. */
+static double drm_share(struct gpu_reading *ret, const struct gpu_process *p)
+{
+	if (p->utilization_pct > 100 && p->utilization_pct <= USUAL_PERCENT)
+		return 100;
+	return gpu_sane_share(ret, p->device, (uint64_t)p->key.pid, p->utilization_pct);
+}
+
+/* Adds what was seen at the last look; the cards stand in the reading from first_device on. */
+static void tell_users(const struct drm *d, int first_device, struct gpu_reading *ret)
+{
+	for (size_t i = 0; i < d->now->n;) {
+		struct gpu_process p = sum_up(d, &i);
+
+		p.device += first_device;
+		p.utilization_pct = drm_share(ret, &p);
+		gpu_add_process(ret, &p);
+	}
+	tell_unseen(d, ret);
+	gpu_note_asked(ret, d->now->boot_ns);
+	ret->n_left_out += d->n_left_out;
+	ret->only_own |= d->only_own;
+}
+
+/* Through all processes, if it is time. The cards keep their positions between two looks. */
+static void look_at_users(struct drm *d)
+{
+	CLEANUP(dir_close) DIR *proc = NULL;
+	struct clients *old = d->before;
+	pid_t pid;
+
+	if (d->now->boot_ns != 0 && clock_boot_ns() - d->now->boot_ns < EVERY_NS)
+		return;
+	d->before = d->now;
+	d->now = old;
+	d->now->n = 0;
+	d->now->boot_ns = clock_boot_ns();
+	d->n_left_out = 0;
+	d->n_unseen = 0;
+	d->only_own = false;
+	proc = dir_open_at(d->root_fd, "proc");
+	if (!proc)
+		d->n_left_out++; /* whoever it is */
+	while (proc && (pid = dir_next_pid(proc)) > 0)
+		look_into(d, dirfd(proc), (uint64_t)pid);
+	qsort(d->now->items, d->now->n, sizeof(d->now->items[0]), compare_clients);
+}
+
+/* ---- the driver ---- */
+
+#define NEWS_NS UINT64_C(60000000000) /* for so long a card is said to be new */
+
+static void drm_close(void *driver)
+{
+	struct drm *d = driver;
+
+	free(d->now);
+	free(d->before);
+	free(d);
+}
+
+static int drm_open(int root_fd, void **ret, struct err *err)
+{
+	struct drm *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return err_set(err, -ENOMEM, "no memory left to read GPUs");
+	d->root_fd = root_fd;
+	d->now = calloc(1, sizeof(*d->now));
+	d->before = calloc(1, sizeof(*d->before));
+	d->n_cards = drm_find_cards(root_fd, d->cards, GPU_MAX_DEVICES, &d->has_more);
+	if (d->now && d->before && d->n_cards > 0) {
+		*ret = d;
+		return 0;
+	}
+	drm_close(d);
+	return err_set(err, -ENODEV, "no GPU has a driver in the kernel");
+}
+
+static int drm_read(void *driver, struct gpu_reading *ret, struct err *err)
+{
+	struct drm *d = driver;
+	int first_device = (int)ret->n_devices;
+	struct drm_card found[GPU_MAX_DEVICES];
+	size_t n;
+
+	(void)err; /* a card that is gone is looked for again */
+	/* New ones stand behind the others; one that is back may have another name and other
+	 * sensors. */
+	n = drm_find_cards(d->root_fd, found, GPU_MAX_DEVICES, &d->has_more);
+	for (size_t i = 0; i < n; i++) {
+		int known = drm_find_slot(d->cards, d->n_cards, found[i].slot);
+
+		found[i].came_boot_ns = known < 0 ? clock_boot_ns() : d->cards[known].came_boot_ns;
+		if (known >= 0)
+			d->cards[known] = found[i];
+		else if (d->n_cards < GPU_MAX_DEVICES)
+			d->cards[d->n_cards++] = found[i];
+		else
+			d->has_more = true;
+	}
+	/* One that is gone hides no other: it keeps its place, and who holds it is not known. */
+	for (size_t i = 0; i < d->n_cards; i++) {
+		int index = (int)ret->n_devices;
+
+		if (drm_read_card(d->root_fd, &d->cards[i], ret)) {
+			if (d->cards[i].came_boot_ns &&
+			    clock_boot_ns() - d->cards[i].came_boot_ns < NEWS_NS)
+				gpu_remark(ret, "%s at %s was added: it is GPU %d",
+					   d->cards[i].name, d->cards[i].slot, index);
+			continue;
+		}
+		gpu_note(ret, "%s at %s is gone", d->cards[i].name, d->cards[i].slot);
+		ret->n_left_out++;
+	}
+	if (d->has_more)
+		gpu_note_more_devices(ret);
+	look_at_users(d);
+	tell_users(d, first_device, ret);
+	return 0;
+}
+
+static void make_gone(void *item, const char *id, const char *name)
+{
+	struct drm_card *card = item;
+
+	*card = (struct drm_card){ 0 };
+	snprintf(card->slot, sizeof(card->slot), "%s", id);
+	snprintf(card->name, sizeof(card->name), "%s", name);
+}
+
+static void drm_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct drm *d = driver;
+	const struct gpu_items items = { d->cards, sizeof(d->cards[0]),
+					 offsetof(struct drm_card, slot), make_gone };
+
+	d->n_cards = gpu_keep_places(places, &items, d->n_cards);
+}
+
+static const char *drm_id(const void *driver, size_t i)
+{
+	return ((const struct drm *)driver)->cards[i].slot;
+}
+
+const struct gpu_driver gpu_drm = {
+	.name = "DRM fdinfo",
+	.vendor = GPU_DRM,
+	.open = drm_open,
+	.read = drm_read,
+	.keep_places = drm_keep_places,
+	.id = drm_id,
+	.close = drm_close,
+};

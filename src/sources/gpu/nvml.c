@@ -1,0 +1,548 @@
+/*
+ * nvml - NVIDIA's management library, if this host has it.
+ *
+ * What a question costs differs a hundredfold: utilisation some 10 us, memory and the list of
+ * processes some 100 each, but the share of each process 1,400 to 2,800 and the energy 2,900 to
+ * 5,500 (docs/gpu.md). The dear ones are asked every few seconds and their last answer stands in
+ * between.
+ */
+#include "sources/gpu/nvml.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+
+#define SHARES_EVERY_NS UINT64_C(5000000000)
+#define MOVED_POINTS 10
+#define SAMPLED_WITHIN_US UINT64_C(1000000) /* samples are no further apart */
+
+/* ---- who holds it: the lists ---- */
+
+typedef int list_fn(nvml_device, unsigned *, struct nvml_process_v3 *);
+
+/* False: one that cannot be had, which is not an empty one; but a device that cannot draw has
+ * nobody draw. */
+static bool add_list(struct nvml *n, const struct nvml_gpu *d, list_fn *ask, bool is_needed)
+{
+	unsigned count = GPU_MAX_PROCESSES;
+	int result = ask ? ask(d->handle, &count, n->list + n->n_listed) : NVML_INSUFFICIENT_SIZE;
+
+	if (result == NVML_NOT_SUPPORTED && !is_needed)
+		return true;
+	if (result != NVML_OK || count > GPU_MAX_PROCESSES)
+		return false;
+	n->n_listed += count;
+	return true;
+}
+
+static void read_lists(struct nvml *n, const struct nvml_gpu *d, int index, struct gpu_reading *ret)
+{
+	bool has_all;
+
+	n->n_listed = 0;
+	has_all = add_list(n, d, n->call.compute_processes, true);
+	has_all &= add_list(n, d, n->call.graphics_processes, false);
+	if (has_all)
+		return;
+	ret->n_left_out++;
+	gpu_note(ret, "the driver does not tell all processes that use GPU %d", index);
+}
+
+/*
+ * ---- how busy each process keeps it ----
+ *
+ * Shares cost a hundred times what the list does: they are asked every few seconds, every time
+ * for some seconds after a process was listed that was not listed before, and whenever the
+ * device's own use, which costs little, has moved, and once more then: the first answer is of what
+ * was before and after, and the next stands for what follows.
+ *
+ * The driver keeps some 20 s of samples, and tells of each process one number: its mean since a
+ * time that we name, where what it did nothing in counts as 0. The time named is when it was last
+ * asked; but of a change, the last reading, until which the answer before is good.
+ */
+
+static const struct nvml_asked *find_asked(const struct nvml_gpu *d, unsigned pid)
+{
+	for (unsigned i = 0; i < d->n_asked; i++)
+		if (d->asked[i].pid == pid)
+			return &d->asked[i];
+	return NULL;
+}
+
+static bool has_new_process(const struct nvml *n, const struct nvml_gpu *d)
+{
+	for (unsigned i = 0; i < n->n_listed; i++)
+		if (!find_asked(d, n->list[i].pid))
+			return true;
+	return false;
+}
+
+/* By the clock that samples are dated by; there may be none if it is less than a second ago. */
+static uint64_t sample_time_us(uint64_t since_ns, uint64_t now_ns)
+{
+	uint64_t now_us = clock_wall_ns() / 1000;
+	uint64_t ago_us = since_ns ? (now_ns - since_ns) / 1000 : 0;
+
+	if (ago_us < SAMPLED_WITHIN_US)
+		ago_us = SAMPLED_WITHIN_US;
+	return now_us > ago_us ? now_us - ago_us : 0;
+}
+
+/* From the last sample that was told: there may be no newer one, or the clock was set. */
+static uint64_t since_last_told_us(const struct nvml_gpu *d)
+{
+	return d->shares_time_us > SAMPLED_WITHIN_US ? d->shares_time_us - SAMPLED_WITHIN_US : 0;
+}
+
+static void ask_since(const struct nvml *n, struct nvml_gpu *d, uint64_t since_us)
+{
+	unsigned count = NVML_MAX_SHARES;
+	int result = n->call.process_utilization(d->handle, d->shares, &count, since_us);
+	bool has_all = result == NVML_OK && count <= NVML_MAX_SHARES;
+	uint64_t newest_us = 0;
+
+	/* That there are none means that nobody was busy. */
+	d->shares_known = result == NVML_NOT_FOUND || has_all;
+	d->n_shares = has_all ? count : 0;
+	for (unsigned i = 0; i < d->n_shares; i++)
+		if (d->shares[i].time_us > newest_us)
+			newest_us = d->shares[i].time_us;
+	if (newest_us > 0)
+		d->shares_time_us = newest_us;
+}
+
+/* Of the time since then, at least a second; 0: of that. use_pct: of the device, now. */
+static void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct,
+			    uint64_t since_ns, uint64_t now_ns)
+{
+	if (!n->call.process_utilization)
+		return;
+	if (!d->shares)
+		d->shares = calloc(NVML_MAX_SHARES, sizeof(*d->shares));
+	d->shares_boot_ns = now_ns;
+	d->shares_use_pct = use_pct;
+	d->n_shares = 0;
+	d->shares_known = false;
+	if (!d->shares)
+		return;
+	ask_since(n, d, sample_time_us(since_ns, now_ns));
+	if (d->shares_known && d->n_shares == 0 && use_pct > 0)
+		ask_since(n, d, since_last_told_us(d));
+}
+
+/* Between some and none the least is much. A device that does not tell its use never has. */
+static bool has_moved(const struct nvml_gpu *d, double use_pct)
+{
+	return fabs(use_pct - d->shares_use_pct) > MOVED_POINTS ||
+	       (use_pct == 0) != (d->shares_use_pct == 0);
+}
+
+static void read_shares(const struct nvml *n, struct nvml_gpu *d, double use_pct, uint64_t now_ns)
+{
+	bool is_first = d->shares_boot_ns == 0;
+	bool moves = !is_first && has_moved(d, use_pct);
+	bool has_new = !is_first && has_new_process(n, d);
+	uint64_t since_ns = moves || has_new ? d->listed_boot_ns : d->shares_boot_ns;
+	struct nvml_asked *asked;
+
+	d->listed_boot_ns = now_ns;
+	if (has_new)
+		d->young_until_ns = now_ns + SHARES_EVERY_NS;
+	if (!is_first && now_ns >= d->young_until_ns && !moves && !d->has_moved &&
+	    now_ns - d->shares_boot_ns < SHARES_EVERY_NS)
+		return;
+	nvml_ask_shares(n, d, use_pct, since_ns, now_ns);
+	d->has_moved = moves;
+	/* Who is listed now. Of those that were there when nobody had asked yet, none is new. */
+	asked = calloc(n->n_listed + 1, sizeof(*asked));
+	for (unsigned i = 0; asked && i < n->n_listed; i++)
+		asked[i] = (struct nvml_asked){
+			.pid = n->list[i].pid,
+			.is_new = !is_first && !find_asked(d, n->list[i].pid),
+		};
+	free(d->asked);
+	d->asked = asked;
+	d->n_asked = asked ? n->n_listed : 0;
+}
+
+/*
+ * What was told of it, or the mean where a driver tells its samples one by one. One of which
+ * nothing is told did nothing if it was listed all the time; else it may have begun too late.
+ */
+static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct gpu_reading *ret)
+{
+	const struct nvml_asked *asked = find_asked(d, pid);
+	bool has_sample = false;
+	double sum = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < d->n_shares; i++) {
+		double percent = d->shares[i].pid == pid
+					 ? gpu_sane_share(ret, index, pid, d->shares[i].sm)
+					 : F64_UNKNOWN;
+
+		has_sample |= d->shares[i].pid == pid;
+		sum += f64_known(percent) ? percent : 0;
+		n += f64_known(percent);
+	}
+	if (n > 0)
+		return sum / n;
+	return d->shares_known && asked && !asked->is_new && !has_sample ? 0 : F64_UNKNOWN;
+}
+
+/* ---- both ---- */
+
+/* Of a device with a handle, into the reading, of which it is that one; its use is read before. */
+static void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
+				uint64_t now_ns, struct gpu_reading *ret)
+{
+	read_lists(n, d, of->index, ret);
+	read_shares(n, d, of->utilization_pct, now_ns);
+	if (n->n_listed > 0 && !d->shares_known)
+		gpu_note(ret,
+			 "the driver does not tell the share of each process on GPU %d, as of "
+			 "one that is divided (MIG)",
+			 of->index);
+	for (unsigned i = 0; i < n->n_listed; i++) {
+		struct gpu_process process = {
+			.device = of->index,
+			.memory_bytes = n->list[i].used_memory == NVML_NOT_AVAILABLE
+						? U64_UNKNOWN
+						: n->list[i].used_memory,
+			.utilization_pct = share_of(d, n->list[i].pid, of->index, ret),
+		};
+
+		if (gpu_owners_find(&n->owners, n->root_fd, n->list[i].pid, &gpu_nvidia_files,
+				    &process.key))
+			gpu_add_process(ret, &process);
+		else
+			ret->n_left_out++;
+	}
+}
+
+/* ---- what a device says of itself ---- */
+
+#define ENERGY_EVERY_NS UINT64_C(30000000000)
+#define LOST_ANEW_NS UINT64_C(60000000000) /* a lost GPU comes back to a new session only */
+#define ALL_LOST_ANEW_NS UINT64_C(10000000000)
+
+/* ---- one device ---- */
+
+static double ask_unsigned(int (*fn)(nvml_device, unsigned *), nvml_device handle, double scale)
+{
+	unsigned value;
+
+	return fn && fn(handle, &value) == NVML_OK ? (double)value / scale : F64_UNKNOWN;
+}
+
+/* What older libraries tell counts as used what the driver keeps for itself. */
+static void read_memory_v1(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
+{
+	struct nvml_memory_v1 memory;
+
+	if (!n->call.memory_v1 || n->call.memory_v1(d->handle, &memory) != NVML_OK)
+		return;
+	s->memory_used_mb = (double)memory.used / (1 << 20);
+	s->memory_total_mb = (double)memory.total / (1 << 20);
+}
+
+static void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
+{
+	struct nvml_memory_v2 memory = { .version = NVML_MEMORY_V2_VERSION };
+
+	if (!n->call.memory || n->call.memory(d->handle, &memory) != NVML_OK) {
+		read_memory_v1(n, d, s);
+		return;
+	}
+	s->memory_used_mb = (double)memory.used / (1 << 20);
+	s->memory_total_mb = (double)memory.total / (1 << 20);
+}
+
+static void nvml_read_state(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
+{
+	unsigned long long bits, errors;
+	unsigned value;
+
+	if (n->call.temperature &&
+	    n->call.temperature(d->handle, NVML_TEMPERATURE_GPU, &value) == NVML_OK)
+		s->temperature_c = value;
+	if (n->call.clock && n->call.clock(d->handle, NVML_CLOCK_SM, &value) == NVML_OK)
+		s->sm_clock_mhz = value;
+	if (n->call.throttle && n->call.throttle(d->handle, &bits) == NVML_OK)
+		s->throttle = bits;
+	if (n->call.ecc &&
+	    n->call.ecc(d->handle, NVML_ECC_UNCORRECTED, NVML_ECC_SINCE_RESET, &errors) == NVML_OK)
+		s->ecc_errors = errors;
+	s->power_watts = ask_unsigned(n->call.power, d->handle, 1000);
+}
+
+static void nvml_read_energy(const struct nvml *n, struct nvml_gpu *d, uint64_t now_ns)
+{
+	unsigned long long energy_mj;
+
+	if (!n->call.energy || (d->energy_boot_ns && now_ns - d->energy_boot_ns < ENERGY_EVERY_NS))
+		return;
+	d->energy_boot_ns = now_ns;
+	d->energy_mj = n->call.energy(d->handle, &energy_mj) == NVML_OK ? energy_mj : U64_UNKNOWN;
+}
+
+/* Of the whole session, not of one device: another must be begun. */
+static bool is_over(int result)
+{
+	return result == NVML_UNINITIALIZED || result == NVML_DRIVER_NOT_LOADED ||
+	       result == NVML_VERSION_MISMATCH;
+}
+
+bool nvml_is_lost(int result)
+{
+	return result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED;
+}
+
+/* A device that does not tell its use, or not to us, may tell the rest. */
+static bool is_readable(int result)
+{
+	return result == NVML_OK || result == NVML_NOT_SUPPORTED || result == NVML_NOT_FOUND ||
+	       result == NVML_NO_PERMISSION;
+}
+
+/* All of it stays unknown, and who holds it. */
+static void note_failure(struct nvml *n, struct nvml_gpu *d, struct gpu_sample *s, int result,
+			 struct gpu_reading *ret)
+{
+	gpu_note(ret, "GPU %d cannot be read: %s", s->index, nvml_word(n, result));
+	ret->n_left_out++;
+	if (!nvml_is_lost(result))
+		return;
+	s->is_lost = true;
+	d->handle = NULL;
+	d->why_closed = result;
+}
+
+/* Its use tells whether it is still there. Returns what the library says of it. */
+static int read_device(struct nvml *n, struct nvml_gpu *d, uint64_t now_ns, struct gpu_reading *ret)
+{
+	struct gpu_sample *s = gpu_add_device(ret, d->name);
+	struct nvml_utilization use;
+	int result = NVML_NOT_SUPPORTED;
+
+	if (!s)
+		return NVML_OK;
+	s->last_xid = d->xid;
+	if (!d->handle)
+		result = d->why_closed;
+	else if (n->call.utilization)
+		result = n->call.utilization(d->handle, &use);
+	if (!d->handle || !is_readable(result)) {
+		note_failure(n, d, s, result, ret);
+		return result;
+	}
+	if (result == NVML_OK)
+		s->utilization_pct = gpu_sane_percent(ret, s->index, use.gpu);
+	nvml_read_memory(n, d, s);
+	nvml_read_state(n, d, s);
+	nvml_read_energy(n, d, now_ns);
+	s->energy_joules = u64_known(d->energy_mj) ? (double)d->energy_mj / 1000 : F64_UNKNOWN;
+	nvml_read_processes(n, d, s, now_ns, ret);
+	return NVML_OK;
+}
+
+/* ---- all ---- */
+
+/* Errors of the hardware that came since the last time, without waiting. */
+static void read_events(struct nvml *n)
+{
+	struct nvml_event event;
+
+	for (int left = 64; n->events && left > 0; left--) {
+		if (n->call.event_wait(n->events, &event, 0) != NVML_OK)
+			return;
+		for (unsigned i = 0; i < n->n_devices; i++)
+			if (n->devices[i].told_as == event.device && event.type == NVML_EVENT_XID)
+				n->devices[i].xid = event.data;
+	}
+}
+
+/* Whether it is time to see who is back. */
+static bool is_worth_a_new_session(const struct nvml *n, uint64_t now_ns)
+{
+	unsigned n_lost = 0;
+
+	for (unsigned i = 0; i < n->n_devices; i++)
+		n_lost += !n->devices[i].handle;
+	if (n_lost == 0)
+		return false;
+	return now_ns - n->opened_boot_ns >=
+	       (n_lost == n->n_devices ? ALL_LOST_ANEW_NS : LOST_ANEW_NS);
+}
+
+/* That one is lost is worth telling, and of those that are not for us there is nothing to tell. */
+static bool is_told_by_loss(int result)
+{
+	return nvml_is_lost(result) || result == NVML_NO_PERMISSION;
+}
+
+static int nvml_read(void *driver, struct gpu_reading *ret, struct err *err)
+{
+	struct nvml *n = driver;
+	uint64_t now_ns = clock_boot_ns();
+	unsigned n_failed = 0, n_lost = 0;
+	int failure = NVML_OK, r = 0;
+
+	if (is_worth_a_new_session(n, now_ns))
+		r = nvml_begin_anew(n, err);
+	if (r < 0)
+		return r;
+	read_events(n);
+	if (n->n_counted > n->n_denied + GPU_MAX_DEVICES)
+		gpu_note_more_devices(ret);
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		int result = read_device(n, &n->devices[i], now_ns, ret);
+
+		if (is_over(result))
+			return nvml_tell(n, result, "read a GPU", err);
+		n_failed += result != NVML_OK;
+		n_lost += nvml_is_lost(result);
+		if (failure == NVML_OK || is_told_by_loss(failure))
+			failure = result;
+	}
+	if (n_failed < n->n_devices || (n_lost > 0 && is_told_by_loss(failure)))
+		return 0;
+	return nvml_tell(n, failure, "read a GPU", err);
+}
+
+/* ---- what each question costs ---- */
+
+#define N_ASKED 3
+#define PAUSE_US 50000
+
+/* Each says whether it was answered. */
+
+static bool ask_utilization(struct nvml *n, struct nvml_gpu *d)
+{
+	struct nvml_utilization use;
+
+	return n->call.utilization && n->call.utilization(d->handle, &use) == NVML_OK;
+}
+
+static bool ask_memory(struct nvml *n, struct nvml_gpu *d)
+{
+	struct gpu_sample s;
+
+	gpu_sample_init(&s);
+	nvml_read_memory(n, d, &s);
+	return f64_known(s.memory_used_mb);
+}
+
+static bool ask_state(struct nvml *n, struct nvml_gpu *d)
+{
+	struct gpu_sample s;
+
+	gpu_sample_init(&s);
+	nvml_read_state(n, d, &s);
+	return f64_known(s.temperature_c) || f64_known(s.sm_clock_mhz) || f64_known(s.power_watts);
+}
+
+static bool ask_processes(struct nvml *n, struct nvml_gpu *d)
+{
+	unsigned count = GPU_MAX_PROCESSES;
+
+	return n->call.compute_processes &&
+	       n->call.compute_processes(d->handle, &count, n->list) == NVML_OK;
+}
+
+static bool ask_shares(struct nvml *n, struct nvml_gpu *d)
+{
+	nvml_ask_shares(n, d, F64_UNKNOWN, 0, clock_boot_ns());
+	return d->shares_known;
+}
+
+static bool ask_energy(struct nvml *n, struct nvml_gpu *d)
+{
+	d->energy_boot_ns = 0;
+	nvml_read_energy(n, d, clock_boot_ns());
+	return u64_known(d->energy_mj);
+}
+
+static const struct {
+	const char *name;
+	bool (*ask)(struct nvml *n, struct nvml_gpu *d);
+	const char *silence;
+} questions[] = {
+	{ "utilisation", ask_utilization, "utilisation is not told" },
+	{ "memory", ask_memory, "memory is not told" },
+	{ "temperature, clock, throttling, ECC, power", ask_state,
+	  "temperature, clock and power are not told" },
+	{ "processes", ask_processes, "processes are not told" },
+	{ "share of each process", ask_shares, "the share of each process is not told" },
+	{ "energy", ask_energy, "energy is not told" },
+};
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The median of some, each after a pause: asked twice in a row, the second is answered from what is
+ * still at hand, which costs a tenth. The first may open something.
+ */
+static uint64_t cost_of(struct nvml *n, struct nvml_gpu *d, size_t i)
+{
+	uint64_t ns[N_ASKED];
+
+	questions[i].ask(n, d);
+	for (size_t k = 0; k < N_ASKED; k++) {
+		uint64_t before;
+
+		usleep(PAUSE_US);
+		before = clock_boot_ns();
+		ns[k] = questions[i].ask(n, d) ? clock_boot_ns() - before : U64_UNKNOWN;
+	}
+	qsort(ns, N_ASKED, sizeof(ns[0]), compare_ns);
+	return ns[N_ASKED / 2];
+}
+
+static void tell_denied(const struct nvml *n, gpu_cost_fn *fn, void *ctx)
+{
+	char text[64];
+
+	if (n->n_denied == 0)
+		return;
+	snprintf(text, sizeof(text), "%u more %s not for this user", n->n_denied,
+		 n->n_denied == 1 ? "is" : "are");
+	fn(ctx, text, U64_UNKNOWN);
+}
+
+/* Of the first that can be asked. */
+static void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx)
+{
+	struct nvml *n = driver;
+	unsigned d = 0;
+
+	tell_denied(n, fn, ctx);
+	while (d < n->n_devices && !n->devices[d].handle)
+		d++;
+	for (size_t i = 0; d < n->n_devices && i < ARRAY_SIZE(questions); i++) {
+		uint64_t ns = cost_of(n, &n->devices[d], i);
+
+		fn(ctx, u64_known(ns) ? questions[i].name : questions[i].silence, ns);
+	}
+}
+
+const struct gpu_driver gpu_nvml = {
+	.name = "NVML",
+	.vendor = GPU_NVIDIA,
+	.open = nvml_open,
+	.read = nvml_read,
+	.keep_places = nvml_keep_places,
+	.id = nvml_id,
+	.measure = nvml_measure,
+	.close = nvml_close,
+};

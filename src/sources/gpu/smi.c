@@ -1,0 +1,532 @@
+/*
+ * smi - NVIDIA's own program, where its library cannot be used.
+ *
+ * A call takes some 50 ms of CPU time and may hang with the driver: it is given a
+ * few seconds and asked rarely. It tells nothing of the share of each process, nor of
+ * processes that only draw.
+ */
+#include "sources/gpu/smi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "sources/gpu/gpu.h"
+
+#define TIMEOUT_SECONDS 5
+#define TIMEOUT_NS (TIMEOUT_SECONDS * UINT64_C(1000000000))
+#define KILLED_NS UINT64_C(2000000000) /* to end after it was killed; it may hang in the kernel */
+#define POLL_MS 50
+#define OUTPUT_MAX_KB 256
+#define WORDS_BYTES 128 /* of what it says itself that are shown */
+#define OUTPUT_MAX_BYTES (OUTPUT_MAX_KB << 10)
+
+#define FORMAT "--format=csv,noheader,nounits"
+
+/* How a shell says that there is no such program; nvidia-smi itself never ends with it. */
+#define EXIT_NO_PROGRAM 127
+#define EXIT_NOT_RUN 126
+
+/* ---- how it ends ---- */
+
+/* The numbers are those of its manual page. */
+static const struct {
+	int status, code;
+	const char *what;
+} ends[] = {
+	{ 0, 0, "" },
+	{ 4, -EACCES, "has no permission to ask the driver" },
+	{ 6, -ENODEV, "finds no GPU" },
+	{ 9, -ENODEV, "says that NVIDIA's driver is not loaded" },
+	{ 12, -EIO, "does not find NVIDIA's library" },
+	{ 14, 0, "" }, /* a device's memory of itself is spoilt: what it printed is right */
+	{ 15, -ENXIO, "says that a GPU has fallen off the bus" },
+	{ EXIT_NOT_RUN, -EIO, "cannot be started" },
+	{ EXIT_NO_PROGRAM, -ENOENT, "is not installed" },
+};
+
+/* Its first line that is no row: it says what is wrong where it prints, not beside it. */
+static int tell_status(int status, const char *text, struct err *err)
+{
+	struct smi_device device;
+	char line[WORDS_BYTES];
+	size_t n;
+
+	for (; text && *text; text += n + (text[n] != '\0')) {
+		n = strcspn(text, "\r\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, text);
+		if (n > 0 && !smi_parse_device(line, &device))
+			return err_set(err, -EIO, SMI_PROGRAM " failed: %s (exit status %d)", line,
+				       status);
+	}
+	return err_set(err, -EIO, SMI_PROGRAM " failed: its exit status is %d", status);
+}
+
+static int tell_end(int status, const char *text, struct err *err)
+{
+	if (WIFSIGNALED(status))
+		return err_set(err, -EIO, SMI_PROGRAM " crashed (%s)", strsignal(WTERMSIG(status)));
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (ends[i].status == WEXITSTATUS(status))
+			return ends[i].code == 0 ? 0
+						 : err_set(err, ends[i].code, SMI_PROGRAM " %s",
+							   ends[i].what);
+	return tell_status(WEXITSTATUS(status), text, err);
+}
+
+static int tell_failure(int r, struct err *err)
+{
+	if (r == -ETIMEDOUT)
+		return err_set(err, r, SMI_PROGRAM " did not answer within %d s, and was ended",
+			       TIMEOUT_SECONDS);
+	if (r == -EFBIG)
+		return err_set(err, r, SMI_PROGRAM " printed more than %d KiB, and was ended",
+			       OUTPUT_MAX_KB);
+	return err_set(err, r, SMI_PROGRAM " failed: %s", strerror(-r));
+}
+
+/* ---- running it ---- */
+
+/* Its group, for a handler of signals; 0: none runs. */
+static volatile sig_atomic_t group;
+
+void smi_end_program(void)
+{
+	if (group > 0)
+		kill(-(pid_t)group, SIGKILL);
+}
+
+/*
+ * With a group of its own, for it may be a script; and it ends with who asked, however that ends.
+ * What it has started falls to the keeper then (gpu_reader.c), which ends it; where that is gone
+ * too, who asked has ended the group.
+ */
+static void become_program(const char *query, int out_fd, pid_t parent)
+{
+	const char *argv[] = { SMI_PROGRAM, query, FORMAT, NULL };
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (getppid() != parent || dup2(null_fd, STDIN_FILENO) < 0 ||
+	    dup2(out_fd, STDOUT_FILENO) < 0 || dup2(null_fd, STDERR_FILENO) < 0)
+		_exit(EXIT_NOT_RUN);
+	execvp(SMI_PROGRAM, (char *const *)argv);
+	_exit(errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_NOT_RUN);
+}
+
+/* Its pid, or -errno. */
+static pid_t spawn(const char *query, int out_fd)
+{
+	pid_t parent = getpid(), pid = _Fork(); /* no handlers of libraries run in it */
+
+	if (pid == 0)
+		become_program(query, out_fd, parent);
+	if (pid < 0)
+		return -errno;
+	setpgid(pid, pid); /* whoever is first */
+	group = pid;
+	return pid;
+}
+
+/* All that comes until its end; -ETIMEDOUT, -EFBIG. */
+static int read_output(int fd, uint64_t deadline_ns, struct buf *out)
+{
+	char text[4096];
+
+	while (out->len < OUTPUT_MAX_BYTES) {
+		uint64_t now = clock_boot_ns();
+		struct pollfd wait = { .fd = fd, .events = POLLIN };
+		ssize_t n;
+
+		if (now >= deadline_ns ||
+		    poll(&wait, 1, (int)((deadline_ns - now) / 1000000) + 1) == 0)
+			return -ETIMEDOUT;
+		n = read(fd, text, sizeof(text));
+		if (n == 0)
+			return buf_error(out);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			buf_add(out, text, (size_t)n);
+	}
+	return -EFBIG;
+}
+
+/* Whether it has ended, or -errno; it is not waited for yet, so that its number stays its own. */
+static int has_ended(pid_t pid)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -errno;
+	return info.si_pid == pid;
+}
+
+/* -ETIMEDOUT; one that cannot be watched is only asked whether it has ended. */
+static int wait_until(pid_t pid, uint64_t deadline_ns)
+{
+	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	uint64_t now;
+
+	for (;;) {
+		int r = has_ended(pid);
+
+		if (r != 0)
+			return r < 0 ? r : 0;
+		now = clock_boot_ns();
+		if (now >= deadline_ns)
+			return -ETIMEDOUT;
+		poll(&wait, 1, fd < 0 ? POLL_MS : (int)((deadline_ns - now) / 1000000) + 1);
+	}
+}
+
+/* With all that it has started, also where it has ended itself. 0 only if it ended well. */
+static int end(pid_t pid, uint64_t deadline_ns, int r, const struct buf *out, struct err *err)
+{
+	int status = 0;
+
+	if (r == 0)
+		r = wait_until(pid, deadline_ns);
+	kill(-pid, SIGKILL);
+	group = 0;
+	if (r < 0) {
+		kill(pid, SIGKILL);
+		wait_until(pid, clock_boot_ns() + KILLED_NS);
+	}
+	waitpid(pid, &status, WNOHANG);
+	return r < 0 ? tell_failure(r, err) : tell_end(status, out->data, err);
+}
+
+/* One that was killed, and has not ended. */
+static bool is_one_left(void)
+{
+	pid_t pid;
+
+	do
+		pid = waitpid(-1, NULL, WNOHANG);
+	while (pid > 0);
+	return pid == 0;
+}
+
+/*
+ * What it prints when it is asked that: lines of values between commas. It is given some
+ * seconds; one that hangs is killed with all that it started, and no other is started beside
+ * one that not even that ends. -ENODEV: it finds no GPU; -EACCES: none for this user; -ENXIO: one
+ * has fallen off the bus, and what it printed of the others is right. Whoever calls has no other
+ * children.
+ */
+static int smi_run(const char *query, struct buf *out, struct err *err)
+{
+	uint64_t deadline_ns = clock_boot_ns() + TIMEOUT_NS;
+	int fds[2], r;
+	pid_t pid;
+
+	if (is_one_left())
+		return err_set(err, -EBUSY,
+			       SMI_PROGRAM " was killed and still hangs inside the driver");
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return err_set(err, -errno, "cannot run " SMI_PROGRAM ": %s", strerror(errno));
+	pid = spawn(query, fds[1]);
+	close(fds[1]);
+	if (pid > 0)
+		r = end(pid, deadline_ns, read_output(fds[0], deadline_ns, out), out, err);
+	else
+		r = tell_failure(pid, err);
+	close(fds[0]);
+	return r;
+}
+
+/* ---- what it says ---- */
+
+#define EVERY_NS UINT64_C(10000000000)
+#define ASK_DEVICES \
+	"--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,index"
+#define ASK_PROCESSES "--query-compute-apps=gpu_uuid,pid,used_memory"
+
+struct smi {
+	int root_fd;
+	struct smi_device devices[GPU_MAX_DEVICES]; /* each keeps its place */
+	int n_devices;
+	bool has_more;	 /* than there is room for */
+	struct err lost; /* what it said the last time of one that has fallen off the bus */
+	struct gpu_owners owners;
+	struct gpu_reading last; /* while it is not asked */
+	uint64_t asked_boot_ns;	 /* 0: never */
+};
+
+/* ---- devices ---- */
+
+/* GPU_DEVICE_UNKNOWN: of none that is known. */
+static int find_device(const struct smi *smi, const char *uuid)
+{
+	for (int i = 0; i < smi->n_devices; i++)
+		if (strcmp(smi->devices[i].uuid, uuid) == 0)
+			return i;
+	return GPU_DEVICE_UNKNOWN;
+}
+
+static void make_unlisted(void *item, const char *id, const char *name)
+{
+	struct smi_device *device = item;
+
+	(void)name;
+	*device = (struct smi_device){ .is_listed = false };
+	snprintf(device->uuid, sizeof(device->uuid), "%s", id);
+}
+
+/* One that is lost, and was so from the beginning: its number is free until it is back. */
+static bool is_hole(const struct smi_device *device)
+{
+	return !device->uuid[0];
+}
+
+/* Where a new one stands: behind the others, but for those whose rows are missing. */
+static int find_place(struct smi *smi, const struct smi_device *device, bool is_one_lost)
+{
+	uint64_t index = device->index;
+
+	if (index < GPU_MAX_DEVICES && is_one_lost)
+		while ((uint64_t)smi->n_devices < index)
+			make_unlisted(&smi->devices[smi->n_devices++], "", "");
+	if (index < (uint64_t)smi->n_devices && is_hole(&smi->devices[index]))
+		return (int)index;
+	return smi->n_devices < GPU_MAX_DEVICES ? smi->n_devices++ : GPU_DEVICE_UNKNOWN;
+}
+
+static void keep_device(struct smi *smi, const struct smi_device *device, bool is_one_lost)
+{
+	int i = find_device(smi, device->uuid);
+
+	if (i == GPU_DEVICE_UNKNOWN)
+		i = find_place(smi, device, is_one_lost);
+	if (i != GPU_DEVICE_UNKNOWN)
+		smi->devices[i] = *device;
+	else
+		smi->has_more = true;
+}
+
+/* How many it lists. */
+static size_t take_devices(struct smi *smi, char *text, bool is_one_lost)
+{
+	struct smi_device device;
+	char *rest = NULL;
+	size_t n = 0;
+
+	smi->has_more = false;
+	for (int i = 0; i < smi->n_devices; i++)
+		smi->devices[i].is_listed = false;
+	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (!smi_parse_device(line, &device))
+			continue;
+		keep_device(smi, &device, is_one_lost);
+		n++;
+	}
+	return n;
+}
+
+/* -ENODEV: it lists none. */
+static int ask_devices(struct smi *smi, struct err *err)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct err why = ERR_INIT;
+	int r = smi_run(ASK_DEVICES, &text, &why);
+	size_t n = r == 0 || r == -ENXIO ? take_devices(smi, text.data, r == -ENXIO) : 0;
+
+	smi->lost = why;
+	if (n > 0)
+		return 0;
+	return r < 0 ? err_set(err, r, "%s", why.text)
+		     : err_set(err, -ENODEV, SMI_PROGRAM " lists no GPU");
+}
+
+static double known_or_not(double value)
+{
+	return isfinite(value) && value >= 0 ? value : F64_UNKNOWN;
+}
+
+static void add_device(const struct smi_device *device, struct gpu_reading *ret)
+{
+	struct gpu_sample *s = gpu_add_device(ret, "NVIDIA");
+	const struct smi_line *line = &device->line;
+
+	if (!s)
+		return;
+	if (device->is_lost || !device->is_listed) {
+		s->is_lost = true;
+		gpu_note(ret,
+			 device->is_listed || is_hole(device)
+				 ? SMI_PROGRAM " says that GPU %d is lost"
+				 : SMI_PROGRAM " does not list GPU %d any more",
+			 s->index);
+		ret->n_left_out++; /* who holds it */
+		return;
+	}
+	s->utilization_pct = gpu_sane_percent(ret, s->index, line->values[SMI_UTILIZATION]);
+	s->memory_used_mb = known_or_not(line->values[SMI_MEMORY_USED]);
+	s->memory_total_mb = known_or_not(line->values[SMI_MEMORY_TOTAL]);
+	s->temperature_c = isfinite(line->values[SMI_TEMPERATURE]) ? line->values[SMI_TEMPERATURE]
+								   : F64_UNKNOWN;
+}
+
+/* ---- processes ---- */
+
+static void add_process(struct smi *smi, const struct smi_process *p, struct gpu_reading *ret)
+{
+	struct gpu_process process = { .device = find_device(smi, p->uuid),
+				       .memory_bytes = p->memory_bytes,
+				       .utilization_pct = F64_UNKNOWN };
+
+	if (process.device != GPU_DEVICE_UNKNOWN &&
+	    gpu_owners_find(&smi->owners, smi->root_fd, p->pid, &gpu_nvidia_files, &process.key))
+		gpu_add_process(ret, &process);
+	else
+		ret->n_left_out++;
+}
+
+/* What is known of the devices stands, whatever becomes of this. */
+static void read_processes(struct smi *smi, struct gpu_reading *ret)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct err err = ERR_INIT;
+	struct smi_process process;
+	char *rest = NULL;
+
+	if (smi_run(ASK_PROCESSES, &text, &err) < 0) {
+		gpu_note(ret, "%s", err.text);
+		ret->n_left_out++;
+	}
+	for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (smi_parse_process(line, &process))
+			add_process(smi, &process, ret);
+	gpu_add_holders(smi->root_fd, &gpu_nvidia_files, ret); /* who draws is not listed */
+}
+
+/* ---- the driver ---- */
+
+static int smi_open(int root_fd, void **ret, struct err *err)
+{
+	struct smi *smi;
+	int r;
+
+	if (!gpu_has_nvidia(root_fd))
+		return err_set(err, -ENODEV, "NVIDIA's driver has found no GPU");
+	smi = calloc(1, sizeof(*smi));
+	if (!smi)
+		return err_set(err, -ENOMEM, "no memory left to read GPUs");
+	smi->root_fd = root_fd;
+	r = ask_devices(smi, err);
+	if (r < 0)
+		free(smi);
+	else
+		*ret = smi;
+	return r;
+}
+
+static int ask_again(struct smi *smi, struct err *err)
+{
+	int r = ask_devices(smi, err);
+
+	if (r < 0)
+		return r;
+	gpu_reading_init(&smi->last);
+	for (int i = 0; i < smi->n_devices; i++)
+		add_device(&smi->devices[i], &smi->last);
+	if (smi->has_more)
+		gpu_note_more_devices(&smi->last);
+	if (smi->lost.code < 0) {
+		gpu_note(&smi->last, "%s", smi->lost.text);
+		smi->last.n_left_out++; /* who holds it */
+	}
+	read_processes(smi, &smi->last);
+	return 0;
+}
+
+static int smi_read(void *driver, struct gpu_reading *ret, struct err *err)
+{
+	struct smi *smi = driver;
+	uint64_t now = clock_boot_ns();
+	int r;
+
+	if (smi->asked_boot_ns == 0 || now - smi->asked_boot_ns >= EVERY_NS) {
+		smi->asked_boot_ns = now;
+		r = ask_again(smi, err);
+		if (r < 0)
+			return r;
+	}
+	memcpy(ret, &smi->last, gpu_reading_bytes(&smi->last));
+	gpu_note_asked(ret, smi->asked_boot_ns);
+	gpu_note(ret, SMI_PROGRAM
+		 " tells no share (utilisation) of a process, and lists none that only draws");
+	return 0;
+}
+
+static void smi_measure(void *driver, gpu_cost_fn *fn, void *ctx)
+{
+	struct err err = ERR_INIT;
+	uint64_t before = clock_boot_ns();
+	int r = ask_again(driver, &err);
+
+	fn(ctx, r < 0 ? err.text : "both calls of " SMI_PROGRAM,
+	   r < 0 ? U64_UNKNOWN : clock_boot_ns() - before);
+}
+
+static void drop_holes(struct smi *smi)
+{
+	int n = 0;
+
+	for (int i = 0; i < smi->n_devices; i++)
+		if (!is_hole(&smi->devices[i]))
+			smi->devices[n++] = smi->devices[i];
+	smi->n_devices = n;
+}
+
+static void smi_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct smi *smi = driver;
+	const struct gpu_items items = { smi->devices, sizeof(smi->devices[0]),
+					 offsetof(struct smi_device, uuid), make_unlisted };
+
+	if (places->n > 0)
+		drop_holes(smi); /* what was known before says where they are */
+	smi->n_devices = (int)gpu_keep_places(places, &items, (size_t)smi->n_devices);
+}
+
+static const char *smi_id(const void *driver, size_t i)
+{
+	return ((const struct smi *)driver)->devices[i].uuid;
+}
+
+static void smi_close(void *driver)
+{
+	free(driver);
+}
+
+const struct gpu_driver gpu_smi = {
+	.name = SMI_PROGRAM,
+	.vendor = GPU_NVIDIA,
+	.open = smi_open,
+	.read = smi_read,
+	.keep_places = smi_keep_places,
+	.id = smi_id,
+	.measure = smi_measure,
+	.close = smi_close,
+};

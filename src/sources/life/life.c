@@ -1,0 +1,281 @@
+#include "sources/life/life.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/unknown.h"
+#include "sources/proc_text.h"
+#include "sources/sources.h"
+#include "sources/tasks.h"
+
+/* A kernel's limit that nobody has set; it counts in pages and keeps clear of overflow. */
+#define NO_LIMIT_PAGES (UINT64_C(1) << 50)
+
+static void copy_comm(char to[LIFE_COMM_BYTES], const char from[LIFE_COMM_BYTES])
+{
+	memcpy(to, from, LIFE_COMM_BYTES);
+	to[LIFE_COMM_BYTES - 1] = '\0';
+}
+
+static void take_birth(const void *bytes, const struct life_units *units, struct life_event *ret)
+{
+	struct life_birth b;
+
+	(void)units;
+	memcpy(&b, bytes, sizeof(b));
+	ret->type = b.head.type == LIFE_RECORD_FORK ? LIFE_FORK : LIFE_EXEC;
+	ret->parent_pid = ret->type == LIFE_FORK ? (pid_t)b.parent_pid : 0;
+}
+
+static void take_account(const struct life_death *d, struct exit_account *ret)
+{
+	const struct task_counts counts = { .user_ns = d->user_ns,
+					    .system_ns = d->system_ns,
+					    .run_ns = d->run_ns };
+	struct cpu_split split = { 0 };
+
+	task_split_cpu(&counts, &split);
+	ret->cpu_ns = d->run_ns;
+	ret->user_ns = split.user_ns;
+	ret->system_ns = split.system_ns;
+	ret->minor_faults = d->minor_faults;
+	ret->major_faults = d->major_faults;
+	ret->rchar = d->rchar;
+	ret->wchar = d->wchar;
+	ret->read_bytes = d->read_bytes;
+	ret->write_bytes = d->write_bytes;
+}
+
+static void take_death(const void *bytes, const struct life_units *units, struct life_event *ret)
+{
+	struct life_death d;
+
+	memcpy(&d, bytes, sizeof(d));
+	ret->type = d.head.type == LIFE_RECORD_EXIT ? LIFE_EXIT : LIFE_ACCOUNT;
+	ret->parent_pid = (pid_t)d.parent_pid;
+	ret->wait_status = (int)d.wait_status;
+	ret->uid = d.uid;
+	take_account(&d, &ret->account);
+	if (ret->type == LIFE_EXIT)
+		ret->account.max_rss_bytes = d.max_rss_pages * units->page_bytes;
+}
+
+static void take_signal(const void *bytes, const struct life_units *units, struct life_event *ret)
+{
+	struct life_signalled s;
+
+	(void)units;
+	memcpy(&s, bytes, sizeof(s));
+	ret->type = LIFE_SIGNAL;
+	ret->sender.signal = (int)s.signal;
+	ret->sender.is_kernel = s.is_from_kernel != 0;
+	ret->sender.pid = (pid_t)s.sender_pid;
+	ret->sender.tag = s.sender_tag;
+	copy_comm(ret->sender.comm, s.sender_comm);
+}
+
+static uint64_t limit_bytes(uint64_t pages, uint64_t page_bytes)
+{
+	return pages == 0 || pages >= NO_LIMIT_PAGES ? U64_UNKNOWN : pages * page_bytes;
+}
+
+static void take_oom(const void *bytes, const struct life_units *units, struct life_event *ret)
+{
+	struct life_victim *victim = &ret->victim;
+	struct life_oom o;
+
+	memcpy(&o, bytes, sizeof(o));
+	ret->type = LIFE_OOM;
+	if (o.rss_pages != LIFE_NO_COUNT)
+		victim->rss_bytes = o.rss_pages * units->page_bytes;
+	if (o.cgroup_id == 0)
+		return;
+	victim->cgroup_bytes = o.cgroup_pages * units->page_bytes;
+	victim->cgroup_limit_bytes = limit_bytes(o.cgroup_limit_pages, units->page_bytes);
+	memcpy(victim->cgroup, o.cgroup, sizeof(victim->cgroup));
+	victim->cgroup[sizeof(victim->cgroup) - 1] = '\0';
+}
+
+/* By enum life_record: how long it is, and who takes it. */
+static const struct {
+	size_t bytes;
+	void (*take)(const void *bytes, const struct life_units *units, struct life_event *ret);
+} rows[] = {
+	[LIFE_RECORD_FORK] = { sizeof(struct life_birth), take_birth },
+	[LIFE_RECORD_EXEC] = { sizeof(struct life_birth), take_birth },
+	[LIFE_RECORD_EXIT] = { sizeof(struct life_death), take_death },
+	[LIFE_RECORD_FREE] = { sizeof(struct life_death), take_death },
+	[LIFE_RECORD_SIGNAL] = { sizeof(struct life_signalled), take_signal },
+	[LIFE_RECORD_OOM] = { sizeof(struct life_oom), take_oom },
+};
+
+int life_record_parse(const void *bytes, size_t len, const struct life_units *units,
+		      struct life_event *ret)
+{
+	struct life_head head;
+	struct life_event ev;
+
+	if (len < sizeof(head))
+		return -EBADMSG;
+	memcpy(&head, bytes, sizeof(head));
+	if (head.type >= ARRAY_SIZE(rows) || !rows[head.type].take || len < rows[head.type].bytes)
+		return -EBADMSG;
+	life_event_init(&ev);
+	ev.pid = (pid_t)head.pid;
+	ev.tag = head.tag;
+	ev.wall_ns = units->wall_ns + head.mono_ns - units->mono_ns;
+	if (head.start_boot_ns != 0)
+		ev.start_ticks = ns_to_ticks(head.start_boot_ns, units->clock_ticks);
+	copy_comm(ev.comm, head.comm);
+	rows[head.type].take(bytes, units, &ev);
+	*ret = ev;
+	return 0;
+}
+
+/* ---- rungs ---- */
+
+/* Best first. */
+static const struct life_kind *const kinds[] = { &life_by_ebpf, &life_by_netlink };
+
+void life_event_init(struct life_event *ev)
+{
+	*ev = (struct life_event){
+		.uid = U64_UNKNOWN,
+		.start_ticks = U64_UNKNOWN,
+		.victim = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN, "" },
+	};
+	exit_account_init(&ev->account);
+}
+
+/* One sentence after the other, as each rung refuses. */
+static void add_why(struct err *all, const struct err *one)
+{
+	size_t len = strlen(all->text);
+
+	if (len > 0)
+		snprintf(all->text + len, sizeof(all->text) - len, "; %.250s", one->text);
+	else
+		*all = *one;
+	all->code = one->code;
+}
+
+static int open_kind(const struct life_kind *kind, const struct life_options *options,
+		     struct life **ret, struct err *err)
+{
+	if (kind == &life_by_ebpf && !options->want_ebpf)
+		return err_set(
+			err, -EOPNOTSUPP, "%s",
+			options->why_no_ebpf
+				? options->why_no_ebpf
+				: "loading the eBPF program takes longer than most commands");
+	return kind->open(options, ret, err);
+}
+
+static int try_kind(const struct life_kind *kind, const struct life_options *options,
+		    struct err *why, struct life **ret)
+{
+	struct err err = ERR_INIT;
+	int r = open_kind(kind, options, ret, &err);
+
+	if (r < 0) {
+		add_why(why, &err);
+		return r;
+	}
+	(*ret)->why = (*ret)->reason = *why;
+	if ((*ret)->lacks.code != 0)
+		add_why(&(*ret)->reason, &(*ret)->lacks);
+	return r;
+}
+
+int life_open_with(const struct life_options *options, struct life **ret, struct err *err)
+{
+	const struct life_options none = { 0 };
+	struct err why = ERR_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (try_kind(kinds[i], options ? options : &none, &why, ret) == 0)
+			return 0;
+	return err_set(err, why.code, "%s", why.text);
+}
+
+int life_open(struct life **ret, struct err *err)
+{
+	return life_open_with(NULL, ret, err);
+}
+
+struct life *life_close(struct life *life)
+{
+	if (life)
+		life->kind->close(life);
+	return NULL;
+}
+
+int life_fd(const struct life *life)
+{
+	return life->kind->fd(life);
+}
+
+bool life_gathers(const struct life *life)
+{
+	return life->kind->gathers;
+}
+
+int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
+{
+	return life->kind->drain(life, SIZE_MAX, fn, ctx);
+}
+
+int64_t life_drain_some(struct life *life, size_t max, life_handler *fn, void *ctx)
+{
+	return life->kind->drain(life, max, fn, ctx);
+}
+
+int life_track(struct life *life, pid_t pid, uint64_t tag)
+{
+	return life->kind->track ? life->kind->track(life, pid, tag) : -EOPNOTSUPP;
+}
+
+uint64_t life_tag_of(struct life *life, pid_t pid)
+{
+	return life->kind->tag_of ? life->kind->tag_of(life, pid) : 0;
+}
+
+void life_follow_owner(struct life *life, pid_t pid, uint64_t uid)
+{
+	if (life->kind->follow_owner)
+		life->kind->follow_owner(life, pid, uid);
+}
+
+int life_want_accounts(struct life *life, bool is_wanted)
+{
+	return life->kind->want_accounts ? life->kind->want_accounts(life, is_wanted) : -EOPNOTSUPP;
+}
+
+struct rung life_rung(const struct life *life)
+{
+	const struct life_kind *kind = life->kind;
+	const char *name = life->has_accounts ? kind->name_with_accounts : kind->name;
+
+	return (struct rung){ SOURCES_RUNG_BIRTHS, name, life->reason.text };
+}
+
+const char *life_why_no_better(const struct life *life)
+{
+	return life->why.text;
+}
+
+bool life_sees_signals(const struct life *life)
+{
+	return life->sees_signals;
+}
+
+bool life_sees_oom(const struct life *life)
+{
+	return life->sees_oom;
+}
+
+bool life_has_accounts(const struct life *life)
+{
+	return life->has_accounts;
+}

@@ -1,0 +1,268 @@
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "bpf/life.skel.h"
+#include "sources/ebpf.h"
+#include "sources/life/life.h"
+
+#define WHAT "births and deaths"
+
+#define RING_BYTES (2 * 1024 * 1024) /* a second of 4,000 forks, execs and exits (measured) */
+#define DRAIN_MS 100
+
+struct ebpf {
+	struct life base;
+	struct life_bpf *skel;
+	struct ring_buffer *ring;
+	struct bpf_link *free_link; /* NULL: nobody wants the last word on the dead */
+	int timer_fd;		    /* tells when to look: the kernel side wakes nobody */
+	uint64_t told_lost;
+
+	/* Of the drain under way. */
+	struct life_units units;
+	life_handler *fn;
+	void *fn_ctx;
+	size_t n_left;
+};
+
+static struct ebpf *ebpf_of(struct life *life)
+{
+	return (struct ebpf *)life; /* base is its first member */
+}
+
+/* ---- loading ---- */
+
+/* Which of the two for OOM kills is loaded: kernels differ in what the tracepoint tells. */
+enum oom_program { OOM_BY_TASK, OOM_BY_PID, OOM_NONE };
+
+static int set_options(struct life_bpf *skel, const struct life_options *o, enum oom_program oom)
+{
+	int n_cpus = ebpf_cpu_ids(), r;
+
+	if (n_cpus < 0)
+		return n_cpus;
+	skel->rodata->n_cpus = (uint32_t)n_cpus;
+	skel->rodata->is_tracked_only = o->is_tracked_only;
+	skel->rodata->is_as_old = o->is_as_old;
+	bpf_program__set_autoattach(skel->progs.on_free, false);
+	bpf_program__set_autoload(skel->progs.on_oom, oom == OOM_BY_TASK);
+	bpf_program__set_autoload(skel->progs.on_oom_pid, oom == OOM_BY_PID);
+	r = bpf_map__set_max_entries(skel->maps.offsets, (uint32_t)n_cpus);
+	if (r < 0)
+		return r;
+	return bpf_map__set_max_entries(skel->maps.ring,
+					(uint32_t)(o->ring_bytes ? o->ring_bytes : RING_BYTES));
+}
+
+static int load_with(struct ebpf *e, const struct life_options *o, enum oom_program oom)
+{
+	int r;
+
+	e->skel = life_bpf__open();
+	if (!e->skel)
+		return -errno;
+	r = set_options(e->skel, o, oom);
+	if (r == 0)
+		r = life_bpf__load(e->skel);
+	if (r < 0) {
+		life_bpf__destroy(e->skel);
+		e->skel = NULL;
+	}
+	return r;
+}
+
+static int load(struct ebpf *e, const struct life_options *o)
+{
+	int r = -EIO;
+
+	for (enum oom_program oom = OOM_BY_TASK; oom <= OOM_NONE && r < 0; oom++) {
+		r = load_with(e, o, oom);
+		e->base.sees_oom = r == 0 && oom != OOM_NONE;
+		if (r == -EPERM)
+			return r;
+	}
+	return r;
+}
+
+static int start_timer(void)
+{
+	const struct timespec period = { 0, DRAIN_MS * 1000000L };
+	const struct itimerspec when = { period, period };
+	CLEANUP(close_fd) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+
+	if (fd < 0 || timerfd_settime(fd, 0, &when, NULL) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* ---- draining ---- */
+
+/* Ends with the first from after the call, so that it ends on a host that forks without end. */
+static int take_record(void *ctx, void *bytes, size_t len)
+{
+	struct ebpf *e = ctx;
+	struct life_event ev;
+
+	if (life_record_parse(bytes, len, &e->units, &ev) < 0)
+		return 0;
+	e->fn(e->fn_ctx, &ev);
+	return --e->n_left == 0 || ev.wall_ns > e->units.wall_ns ? -ECANCELED : 0;
+}
+
+static int64_t take_lost(struct ebpf *e)
+{
+	uint64_t lost = __atomic_load_n(&e->skel->bss->n_lost, __ATOMIC_RELAXED);
+	uint64_t fresh = lost - e->told_lost;
+
+	e->told_lost = lost;
+	return (int64_t)fresh;
+}
+
+static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void *ctx)
+{
+	struct ebpf *e = ebpf_of(life);
+	uint64_t n_ticks;
+	int r;
+	struct timespec ts;
+
+	if (read(e->timer_fd, &n_ticks, sizeof(n_ticks)) < 0 && errno != EAGAIN && errno != EINTR)
+		return -errno;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	e->units.mono_ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+	e->units.wall_ns = clock_wall_ns();
+	e->fn = fn;
+	e->fn_ctx = ctx;
+	e->n_left = max;
+	r = ring_buffer__consume(e->ring);
+	return r < 0 && r != -ECANCELED ? r : take_lost(e);
+}
+
+/* ---- the rest ---- */
+
+static void close_ebpf(struct life *life)
+{
+	struct ebpf *e = ebpf_of(life);
+
+	ring_buffer__free(e->ring);
+	bpf_link__destroy(e->free_link);
+	life_bpf__destroy(e->skel);
+	close_fd(&e->timer_fd);
+	free(e);
+}
+
+/* Twice as much is told of every end on the host then. */
+static int want_accounts(struct life *life, bool is_wanted)
+{
+	struct ebpf *e = ebpf_of(life);
+
+	if (is_wanted == (e->free_link != NULL))
+		return 0;
+	if (is_wanted) {
+		e->free_link = bpf_program__attach(e->skel->progs.on_free);
+		return e->free_link ? 0 : -errno;
+	}
+	bpf_link__destroy(e->free_link);
+	e->free_link = NULL;
+	return 0;
+}
+
+static int start(struct ebpf *e, const struct life_options *o)
+{
+	int r = load(e, o);
+
+	if (r == 0) {
+		LIBBPF_OPTS(bpf_test_run_opts, options);
+
+		r = bpf_prog_test_run_opts(bpf_program__fd(e->skel->progs.find_offsets), &options);
+	}
+	if (r < 0)
+		return r;
+	e->ring = ring_buffer__new(bpf_map__fd(e->skel->maps.ring), take_record, e, NULL);
+	if (!e->ring)
+		return -errno;
+	e->timer_fd = start_timer();
+	if (e->timer_fd < 0)
+		return e->timer_fd;
+	r = life_bpf__attach(e->skel);
+	return r < 0 ? r : want_accounts(&e->base, o->wants_accounts);
+}
+
+static void drop_ebpf(struct ebpf **e)
+{
+	if (*e)
+		close_ebpf(&(*e)->base);
+}
+
+static int open_ebpf(const struct life_options *o, struct life **ret, struct err *err)
+{
+	CLEANUP(drop_ebpf) struct ebpf *e = NULL;
+	int r = ebpf_check(err);
+
+	if (r < 0)
+		return r;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return err_set(err, -ENOMEM, "out of memory");
+	e->timer_fd = -1;
+	e->base =
+		(struct life){ .kind = &life_by_ebpf, .sees_signals = true, .has_accounts = true };
+	e->units.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	e->units.clock_ticks = sysconf(_SC_CLK_TCK);
+	r = start(e, o);
+	malloc_trim(0); /* what the kernel says of itself took 14 MB, and is needed no more */
+	if (r < 0)
+		return ebpf_fail(err, r, WHAT);
+	*ret = &TAKE_PTR(e)->base;
+	return 0;
+}
+
+static int ebpf_timer(const struct life *life)
+{
+	return ((const struct ebpf *)life)->timer_fd;
+}
+
+static int track_ebpf(struct life *life, pid_t pid, uint64_t tag)
+{
+	int map_fd = bpf_map__fd(ebpf_of(life)->skel->maps.marks);
+	const struct life_mark mark = { .tag = tag };
+	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (tag == 0)
+		return -EINVAL;
+	if (pid_fd < 0)
+		return -errno;
+	ebpf_of(life)->skel->bss->is_tracking = true;
+	return bpf_map_update_elem(map_fd, &pid_fd, &mark, BPF_ANY) < 0 ? -errno : 0;
+}
+
+static uint64_t tag_of_ebpf(struct life *life, pid_t pid)
+{
+	int map_fd = bpf_map__fd(ebpf_of(life)->skel->maps.marks);
+	CLEANUP(close_fd) int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct life_mark mark = { 0 };
+
+	if (pid_fd < 0 || bpf_map_lookup_elem(map_fd, &pid_fd, &mark) < 0)
+		return 0;
+	return mark.tag;
+}
+
+const struct life_kind life_by_ebpf = {
+	.name = "eBPF fork, exec and exit events",
+	.name_with_accounts = "eBPF fork, exec and exit events",
+	.open = open_ebpf,
+	.close = close_ebpf,
+	.fd = ebpf_timer,
+	.gathers = true,
+	.drain = drain_ebpf,
+	.track = track_ebpf,
+	.tag_of = tag_of_ebpf,
+	.want_accounts = want_accounts,
+};

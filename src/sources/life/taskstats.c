@@ -1,0 +1,506 @@
+#include "sources/life/taskstats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/genetlink.h>
+#include <linux/netlink.h>
+#include <linux/taskstats.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "sources/tasks.h"
+
+#define HEADERS (sizeof(struct nlmsghdr) + sizeof(struct genlmsghdr))
+/* The kernel's own macros for these are of signed numbers. */
+#define TYPE_MASK 0x3fffu
+#define PADDED(n) (((size_t)(n) + 3) & ~(size_t)3)
+
+/* Since this version the struct says which process a thread belongs to. */
+#define VERSION_WITH_TGID 12
+
+/* ---- attributes ---- */
+
+struct attribute {
+	uint16_t type;
+	const char *bytes;
+	size_t len;
+};
+
+/* The next attribute of *bytes, which moves behind it. False: there is none, or it is cut off. */
+static bool next_attribute(const char **bytes, size_t *len, struct attribute *ret)
+{
+	struct nlattr header;
+	size_t step;
+
+	if (*len < sizeof(header))
+		return false;
+	memcpy(&header, *bytes, sizeof(header));
+	if (header.nla_len < sizeof(header) || header.nla_len > *len)
+		return false;
+	*ret = (struct attribute){ (uint16_t)(header.nla_type & TYPE_MASK), *bytes + sizeof(header),
+				   header.nla_len - sizeof(header) };
+	step = PADDED(header.nla_len);
+	step = step < *len ? step : *len;
+	*bytes += step;
+	*len -= step;
+	return true;
+}
+
+static bool find_attribute(const char *bytes, size_t len, uint16_t type, struct attribute *ret)
+{
+	while (next_attribute(&bytes, &len, ret))
+		if (ret->type == type)
+			return true;
+	return false;
+}
+
+/* ---- answers ---- */
+
+/* The header of the first message, if all of it is there. */
+static bool take_header(const void *bytes, size_t len, struct nlmsghdr *ret)
+{
+	if (len < sizeof(*ret))
+		return false;
+	memcpy(ret, bytes, sizeof(*ret));
+	return ret->nlmsg_len >= sizeof(*ret) && ret->nlmsg_len <= len;
+}
+
+static uint64_t start_of_process(const struct taskstats *t)
+{
+	uint64_t ended_us = t->ac_btime64 * 1000000 + t->ac_etime;
+
+	return t->ac_tgetime < ended_us ? (ended_us - t->ac_tgetime) / 1000000 : U64_UNKNOWN;
+}
+
+/* Kernels may send a longer struct than ours, or a shorter one. */
+static bool parse_payload(const char *bytes, size_t len, struct thread_stats *ret)
+{
+	struct taskstats t = { 0 };
+	struct attribute thread, stats;
+
+	if (!find_attribute(bytes, len, TASKSTATS_TYPE_AGGR_PID, &thread) ||
+	    !find_attribute(thread.bytes, thread.len, TASKSTATS_TYPE_STATS, &stats))
+		return false;
+	memcpy(&t, stats.bytes, stats.len < sizeof(t) ? stats.len : sizeof(t));
+	if (t.version < VERSION_WITH_TGID ||
+	    stats.len < offsetof(struct taskstats, ac_tgetime) + sizeof(t.ac_tgetime))
+		return false;
+	*ret = (struct thread_stats){
+		.pid = (pid_t)t.ac_tgid,
+		.start_wall_s = start_of_process(&t),
+		.user_ns = t.ac_utime * 1000,
+		.system_ns = t.ac_stime * 1000,
+		.run_ns = t.cpu_run_virtual_total,
+		.max_rss_bytes = t.hiwater_rss ? t.hiwater_rss * 1024 : U64_UNKNOWN,
+		.minor_faults = t.ac_minflt,
+		.major_faults = t.ac_majflt,
+		.rchar = t.read_char,
+		.wchar = t.write_char,
+		.read_bytes = t.read_bytes,
+		.write_bytes = t.write_bytes,
+	};
+	if (t.ac_pid == t.ac_tgid)
+		memcpy(ret->comm, t.ac_comm, strnlen(t.ac_comm, sizeof(ret->comm) - 1));
+	if (ret->run_ns == 0) /* a kernel that does not count it: ticks are all there is */
+		ret->run_ns = ret->user_ns + ret->system_ns;
+	return true;
+}
+
+ssize_t taskstats_parse(const void *bytes, size_t len, uint16_t family, struct thread_stats *ret,
+			bool *ret_has)
+{
+	struct nlmsghdr header;
+	size_t step;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	*ret_has = header.nlmsg_type == family && header.nlmsg_len >= HEADERS &&
+		   parse_payload((const char *)bytes + HEADERS, header.nlmsg_len - HEADERS, ret);
+	step = PADDED(header.nlmsg_len);
+	return (ssize_t)(step < len ? step : len);
+}
+
+/* Parts of it are told in whole seconds, and the clock may be set by a little. */
+#define SAME_START_S 3
+
+static bool is_another(const struct thread_stats *a, const struct thread_stats *b)
+{
+	uint64_t x = a->start_wall_s, y = b->start_wall_s;
+
+	return u64_known(x) && u64_known(y) && (x > y ? x - y : y - x) > SAME_START_S;
+}
+
+bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s)
+{
+	return wall_s > 0 &&
+	       (!u64_known(stats->start_wall_s) || stats->start_wall_s <= wall_s + SAME_START_S);
+}
+
+void thread_stats_add(struct thread_stats *sum, const struct thread_stats *thread)
+{
+	if (is_another(sum, thread)) {
+		*sum = *thread;
+		return;
+	}
+	sum->user_ns += thread->user_ns;
+	sum->system_ns += thread->system_ns;
+	sum->run_ns += thread->run_ns;
+	sum->max_rss_bytes = u64_max_known(sum->max_rss_bytes, thread->max_rss_bytes);
+	sum->minor_faults += thread->minor_faults;
+	sum->major_faults += thread->major_faults;
+	sum->rchar += thread->rchar;
+	sum->wchar += thread->wchar;
+	sum->read_bytes += thread->read_bytes;
+	sum->write_bytes += thread->write_bytes;
+	if (thread->comm[0])
+		memcpy(sum->comm, thread->comm, sizeof(sum->comm));
+}
+
+int taskstats_parse_ack(const void *bytes, size_t len)
+{
+	struct nlmsghdr header;
+	struct nlmsgerr answer;
+
+	if (!take_header(bytes, len, &header) || header.nlmsg_type != NLMSG_ERROR ||
+	    header.nlmsg_len < sizeof(header) + sizeof(answer.error))
+		return -EBADMSG;
+	memcpy(&answer.error, (const char *)bytes + sizeof(header), sizeof(answer.error));
+	return answer.error > 0 ? -EBADMSG : answer.error;
+}
+
+int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family)
+{
+	struct thread_stats stats;
+	struct nlmsghdr header;
+	bool has = false;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	if (header.nlmsg_type == NLMSG_ERROR)
+		return taskstats_parse_ack(bytes, len);
+	if (taskstats_parse(bytes, len, family, &stats, &has) < 0)
+		return -EBADMSG;
+	return has ? 0 : -EOPNOTSUPP;
+}
+
+int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
+{
+	struct nlmsghdr header;
+	struct attribute id;
+
+	if (!take_header(bytes, len, &header))
+		return -EBADMSG;
+	if (header.nlmsg_type == NLMSG_ERROR)
+		return taskstats_parse_ack(bytes, len);
+	if (header.nlmsg_len < HEADERS ||
+	    !find_attribute((const char *)bytes + HEADERS, header.nlmsg_len - HEADERS,
+			    CTRL_ATTR_FAMILY_ID, &id) ||
+	    id.len < sizeof(*ret))
+		return -EBADMSG;
+	memcpy(ret, id.bytes, sizeof(*ret));
+	return 0;
+}
+
+/* ---- requests ---- */
+
+#define TASKSTATS_REQUEST_BYTES 512
+#define CPUS_BYTES 256 /* leaves room for the headers of a request */
+
+static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
+			    const void *bytes, size_t len, char ret[TASKSTATS_REQUEST_BYTES])
+{
+	struct genlmsghdr genl = { .cmd = command, .version = 1 };
+	struct nlattr attr = { .nla_len = (uint16_t)(sizeof(attr) + len), .nla_type = attribute };
+	struct nlmsghdr header = { .nlmsg_type = type,
+				   .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) };
+
+	header.nlmsg_len = (uint32_t)(HEADERS + PADDED(attr.nla_len));
+	memset(ret, 0, TASKSTATS_REQUEST_BYTES);
+	memcpy(ret, &header, sizeof(header));
+	memcpy(ret + sizeof(header), &genl, sizeof(genl));
+	memcpy(ret + HEADERS, &attr, sizeof(attr));
+	memcpy(ret + HEADERS + sizeof(attr), bytes, len);
+	return header.nlmsg_len;
+}
+
+/* Requests, into ret; return the length. Texts go with their NUL. */
+
+static size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
+{
+	return write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+			     TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), ret);
+}
+
+static size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES])
+{
+	uint32_t number = (uint32_t)pid;
+
+	return write_request(family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &number,
+			     sizeof(number), ret);
+}
+
+/* cpus: a list such as "0-3", shorter than CPUS_BYTES. */
+static size_t taskstats_write_register(uint16_t family, const char *cpus,
+				       char ret[TASKSTATS_REQUEST_BYTES])
+{
+	return write_request(family, NLM_F_ACK, TASKSTATS_CMD_GET,
+			     TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, ret);
+}
+
+/* ---- the socket ---- */
+
+#define RECEIVE_BYTES (8 * 1024 * 1024) /* as for the proc connector, whose queue it goes with */
+#define MESSAGE_BYTES 4096		/* one is about 500 bytes */
+#define ANSWER_MS 200
+#define MAX_WAITING 16384 /* processes whose end the other queue has not told yet, or lost */
+
+struct taskstats_feed {
+	int fd;
+	uint16_t family;
+	bool has_lost;		/* since that was last told */
+	uint64_t forgot_wall_s; /* sums of processes that were there before may lack threads */
+	struct map by_pid;	/* struct thread_stats *, the sum of threads that have ended */
+};
+
+/* ---- opening ---- */
+
+static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	ssize_t got;
+
+	if (send(fd, bytes, n, 0) < 0)
+		return -errno;
+	if (poll(&poll_fd, 1, ANSWER_MS) <= 0)
+		return -ETIMEDOUT;
+	got = recv(fd, answer, size, 0);
+	return got < 0 ? -errno : (int)got;
+}
+
+/* Asks of ourselves: what is told of others when they end has the same shape. */
+static int check_version(int fd, uint16_t family)
+{
+	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	size_t n = taskstats_write_probe(family, getpid(), request);
+	int got = ask(fd, request, n, answer, sizeof(answer));
+
+	return got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, family);
+}
+
+static int register_all_cpus(int fd, uint16_t family)
+{
+	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES], cpus[CPUS_BYTES];
+	ssize_t len =
+		io_read_text_at(AT_FDCWD, "/sys/devices/system/cpu/possible", cpus, sizeof(cpus));
+	size_t n;
+	int got;
+
+	if (len < 0)
+		return (int)len;
+	cpus[strcspn(cpus, "\n")] = '\0';
+	n = taskstats_write_register(family, cpus, request);
+	got = ask(fd, request, n, answer, sizeof(answer));
+	return got < 0 ? got : taskstats_parse_ack(answer, (size_t)got);
+}
+
+static int open_socket(void)
+{
+	CLEANUP(close_fd)
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_GENERIC);
+	struct sockaddr_nl address = { .nl_family = AF_NETLINK };
+	int bytes = RECEIVE_BYTES;
+
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+static int start(struct taskstats_feed *feed)
+{
+	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	int got, r;
+
+	feed->fd = open_socket();
+	if (feed->fd < 0)
+		return feed->fd;
+	got = ask(feed->fd, request, taskstats_write_lookup(request), answer, sizeof(answer));
+	r = got < 0 ? got : taskstats_parse_family(answer, (size_t)got, &feed->family);
+	if (r == 0)
+		r = check_version(feed->fd, feed->family);
+	return r < 0 ? r : register_all_cpus(feed->fd, feed->family);
+}
+
+static void close_feed(struct taskstats_feed **feed)
+{
+	*feed = taskstats_close(*feed);
+}
+
+int taskstats_open(struct taskstats_feed **ret, struct err *err)
+{
+	CLEANUP(close_feed) struct taskstats_feed *feed = calloc(1, sizeof(*feed));
+	int r;
+
+	if (!feed)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = start(feed);
+	if (r == -EPERM)
+		return err_set(err, r, "only root (CAP_NET_ADMIN) may listen to taskstats");
+	if (r == -ENOENT)
+		return err_set(err, -EOPNOTSUPP, "this kernel has no taskstats");
+	if (r == -EOPNOTSUPP)
+		return err_set(err, r, "taskstats says whose a thread was since Linux 5.19");
+	if (r < 0)
+		return err_set(err, r, "cannot listen to taskstats: %s", strerror(-r));
+	*ret = TAKE_PTR(feed);
+	return 0;
+}
+
+static void forget_all(struct taskstats_feed *feed)
+{
+	for (size_t i = 0; i < feed->by_pid.cap; i++)
+		if (feed->by_pid.slots[i].used)
+			free((void *)(uintptr_t)feed->by_pid.slots[i].value);
+	map_clear(&feed->by_pid);
+	feed->forgot_wall_s = clock_wall_ns() / 1000000000;
+}
+
+struct taskstats_feed *taskstats_close(struct taskstats_feed *feed)
+{
+	if (!feed)
+		return NULL;
+	forget_all(feed);
+	map_release(&feed->by_pid);
+	close_fd(&feed->fd);
+	free(feed);
+	return NULL;
+}
+
+/* ---- taking in ---- */
+
+static struct thread_stats *find(const struct taskstats_feed *feed, pid_t pid)
+{
+	uint64_t value;
+
+	return map_get(&feed->by_pid, (uint64_t)pid, &value) ? (void *)(uintptr_t)value : NULL;
+}
+
+/* Without memory for it there will be no account, which is not an empty one. */
+static void take_thread(struct taskstats_feed *feed, const struct thread_stats *stats)
+{
+	struct thread_stats *sum = find(feed, stats->pid);
+
+	if (sum) {
+		thread_stats_add(sum, stats);
+		return;
+	}
+	if (feed->by_pid.len >= MAX_WAITING) {
+		forget_all(feed);
+		feed->has_lost = true;
+	}
+	sum = malloc(sizeof(*sum));
+	if (!sum)
+		return;
+	*sum = *stats;
+	if (map_put(&feed->by_pid, (uint64_t)stats->pid, (uintptr_t)sum) < 0)
+		free(sum);
+}
+
+static void take_datagram(struct taskstats_feed *feed, const char *bytes, size_t len)
+{
+	struct thread_stats stats;
+	bool has;
+	ssize_t step;
+
+	for (; len > 0; bytes += step, len -= (size_t)step) {
+		step = taskstats_parse(bytes, len, feed->family, &stats, &has);
+		if (step < 0)
+			return;
+		if (has)
+			take_thread(feed, &stats);
+	}
+}
+
+/* Of a process of which a thread was lost the sum would be too small: better none. */
+static int take_loss(struct taskstats_feed *feed, bool is_overflow)
+{
+	bool has_lost = feed->has_lost || is_overflow;
+
+	if (is_overflow)
+		forget_all(feed);
+	feed->has_lost = false;
+	return has_lost;
+}
+
+int taskstats_drain(struct taskstats_feed *feed)
+{
+	char bytes[MESSAGE_BYTES];
+	bool is_overflow = false;
+
+	for (;;) {
+		struct sockaddr_nl from = { 0 };
+		socklen_t from_len = sizeof(from);
+		ssize_t n = recvfrom(feed->fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from,
+				     &from_len);
+
+		if (n >= 0 && from.nl_pid == 0) /* only the kernel is believed */
+			take_datagram(feed, bytes, (size_t)n);
+		else if (n < 0 && errno == ENOBUFS)
+			is_overflow = true;
+		else if (n < 0 && errno != EINTR)
+			return errno == EAGAIN ? take_loss(feed, is_overflow) : -errno;
+	}
+}
+
+/*
+ * The kernel cuts each thread's bytes to whole KiB here, and does not add those of children that
+ * were waited for: so it is the least that it can have been, and of less than a KiB nothing is
+ * known.
+ */
+static uint64_t bytes_at_least(uint64_t bytes)
+{
+	return bytes > 0 ? bytes : U64_UNKNOWN;
+}
+
+bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
+		    char ret_comm[THREAD_COMM_BYTES])
+{
+	struct thread_stats *sum = find(feed, pid);
+	bool is_whole;
+
+	if (!sum)
+		return false;
+	is_whole = !thread_stats_is_before(sum, feed->forgot_wall_s);
+	if (is_whole) {
+		const struct task_counts counts = { .user_ns = sum->user_ns,
+						    .system_ns = sum->system_ns,
+						    .run_ns = sum->run_ns };
+		struct cpu_split split = { 0 };
+
+		task_split_cpu(&counts, &split);
+		*ret = (struct exit_account){ .cpu_ns = sum->run_ns,
+					      .user_ns = split.user_ns,
+					      .system_ns = split.system_ns,
+					      .max_rss_bytes = sum->max_rss_bytes,
+					      .minor_faults = sum->minor_faults,
+					      .major_faults = sum->major_faults,
+					      .rchar = bytes_at_least(sum->rchar),
+					      .wchar = bytes_at_least(sum->wchar),
+					      .read_bytes = sum->read_bytes,
+					      .write_bytes = sum->write_bytes };
+		memcpy(ret_comm, sum->comm, sizeof(sum->comm));
+	}
+	map_remove(&feed->by_pid, (uint64_t)pid);
+	free(sum);
+	return is_whole;
+}

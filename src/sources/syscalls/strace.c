@@ -1,0 +1,642 @@
+#include "sources/syscalls/strace.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "sources/pids.h"
+#include "sources/sources.h"
+
+/* Bounds what hostile text can take; Linux has fewer calls. */
+#define MAX_ROWS 4096
+#define MAX_NUMBER_BYTES 64
+
+/* % time, seconds, usecs/call, calls, and the name; errors may stand before it. */
+enum { WORD_PCT, WORD_SECONDS, WORD_USECS, WORD_CALLS, MIN_WORDS = 5, MAX_WORDS };
+
+struct word {
+	const char *start;
+	size_t len;
+};
+
+void strace_summary_release(struct strace_summary *s)
+{
+	arena_release(&s->arena);
+	*s = (struct strace_summary){ .arena = ARENA_INIT };
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+/* Returns how many words the line has, MAX_WORDS + 1 for too many. */
+static size_t split(const char *line, const char *end, struct word words[MAX_WORDS])
+{
+	size_t n = 0;
+
+	for (;;) {
+		const char *start;
+
+		while (line < end && is_blank(*line))
+			line++;
+		if (line == end)
+			return n;
+		if (n == MAX_WORDS)
+			return n + 1;
+		start = line;
+		while (line < end && !is_blank(*line))
+			line++;
+		words[n++] = (struct word){ start, (size_t)(line - start) };
+	}
+}
+
+static bool is_name(struct word w)
+{
+	static const char unnamed[] = "syscall_0x";
+
+	for (size_t i = 0; i < w.len; i++)
+		if (!isalnum((unsigned char)w.start[i]) && w.start[i] != '_')
+			return false;
+	if (w.len > strlen(unnamed) && memcmp(w.start, unnamed, strlen(unnamed)) == 0)
+		return false;
+	return !isdigit((unsigned char)w.start[0]) &&
+	       !(w.len == 5 && memcmp(w.start, "total", 5) == 0) &&
+	       !(w.len == 8 && memcmp(w.start, "subtotal", 8) == 0);
+}
+
+/* Digits, and a fraction at most: "29.13", "5". */
+static bool parse_decimal(struct word w, double *ret)
+{
+	char text[MAX_NUMBER_BYTES];
+
+	if (w.len >= sizeof(text) || !isdigit((unsigned char)w.start[0]))
+		return false;
+	for (size_t i = 0; i < w.len; i++)
+		if (!isdigit((unsigned char)w.start[i]) && w.start[i] != '.')
+			return false;
+	memcpy(text, w.start, w.len);
+	text[w.len] = '\0';
+	return num_parse_f64(text, ret) == 0;
+}
+
+/* Too large for 64 bits is unknown, and still a number. */
+static bool parse_count(struct word w, uint64_t *ret)
+{
+	int r = num_parse_u64_n(w.start, w.len, ret);
+
+	if (r == -ERANGE)
+		*ret = U64_UNKNOWN;
+	return r == 0 || r == -ERANGE;
+}
+
+static bool parse_row(const char *line, const char *end, struct strace_row *ret,
+		      struct word *ret_name)
+{
+	struct word words[MAX_WORDS];
+	size_t n = split(line, end, words);
+	uint64_t usecs;
+
+	if (n < MIN_WORDS || n > MAX_WORDS || !is_name(words[n - 1]))
+		return false;
+	*ret = (struct strace_row){ 0 };
+	*ret_name = words[n - 1];
+	return parse_decimal(words[WORD_PCT], &ret->time_pct) &&
+	       parse_decimal(words[WORD_SECONDS], &ret->seconds) &&
+	       parse_count(words[WORD_USECS], &usecs) &&
+	       parse_count(words[WORD_CALLS], &ret->count) &&
+	       (n == MIN_WORDS || parse_count(words[WORD_CALLS + 1], &ret->errors));
+}
+
+static struct strace_row *find_row(struct strace_summary *s, struct word name)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strlen(s->rows[i].name) == name.len &&
+		    memcmp(s->rows[i].name, name.start, name.len) == 0)
+			return &s->rows[i];
+	return NULL;
+}
+
+static int add_row(struct strace_summary *s, struct word name, const struct strace_row *row)
+{
+	struct strace_row *place = find_row(s, name);
+	const char *copy;
+
+	if (!place && s->n == MAX_ROWS)
+		return 0;
+	copy = place ? place->name : arena_strndup(&s->arena, name.start, name.len);
+	if (!copy)
+		return -ENOMEM;
+	if (!place)
+		place = &s->rows[s->n++];
+	*place = *row;
+	place->name = copy;
+	return 0;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 1;
+
+	for (; (text = strchr(text, '\n')); text++)
+		n++;
+	return n < MAX_ROWS ? n : MAX_ROWS;
+}
+
+int strace_parse(const char *text, struct strace_summary *ret)
+{
+	CLEANUP(strace_summary_release) struct strace_summary s = { .arena = ARENA_INIT };
+	struct strace_row row;
+	struct word name;
+	const char *end;
+	int r = 0;
+
+	s.rows = arena_alloc(&s.arena, count_lines(text) * sizeof(*s.rows));
+	if (!s.rows)
+		return -ENOMEM;
+	for (; *text && r == 0; text = *end ? end + 1 : end) {
+		end = text + strcspn(text, "\n");
+		if (parse_row(text, end, &row, &name))
+			r = add_row(&s, name, &row);
+	}
+	if (r < 0)
+		return r;
+	*ret = s;
+	s = (struct strace_summary){ .arena = ARENA_INIT };
+	return 0;
+}
+
+/* ---- running it ---- */
+
+#define ATTACH_MS 5000
+#define DETACH_MS 5000
+#define MAX_TABLE_BYTES (1 << 20) /* more is not a table */
+#define MAX_WORDS_BYTES 65536	  /* the first it says: why it does not attach */
+#define STATUS_BYTES 8192
+
+struct strace {
+	pid_t pid, target; /* of strace, and of whom it holds */
+	int pid_fd;	   /* strace may be waited for by others, and its pid be somebody else's */
+	int fd;		   /* what it says; does not block */
+	int table_fd;	   /* a file in memory */
+	struct buf text;   /* the beginning of what it says */
+};
+
+bool sources_has_strace(void)
+{
+	const char *path = getenv("PATH");
+	char file[4096];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/strace", (int)n, path);
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* ---- checking ---- */
+
+/* A number in proc/PID/status; -1: not there. */
+static int read_status(pid_t pid, const char *key, int64_t *ret)
+{
+	char path[64], text[STATUS_BYTES];
+	const char *at;
+	uint64_t v;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+		return -ESRCH;
+	at = strstr(text, key);
+	if (!at)
+		return -ENODATA;
+	at += strlen(key);
+	at += strspn(at, "\t ");
+	if (num_scan_u64(&at, &v) < 0)
+		return -ENODATA;
+	*ret = (int64_t)v;
+	return 0;
+}
+
+int strace_check(pid_t pid, struct err *err)
+{
+	int64_t tracer = 0, group = pid;
+
+	if (pid <= 0)
+		return err_set(err, -EINVAL, "%d is not the id of a process", (int)pid);
+	if (read_status(pid, "\nTgid:", &group) < 0)
+		return err_set(err, -ESRCH, "there is no process %d", (int)pid);
+	if (group == getpid())
+		return err_set(err, -EINVAL, "proctor does not trace itself");
+	if (read_status(pid, "\nTracerPid:", &tracer) == 0 && tracer != 0)
+		return err_set(err, -EBUSY, "process %d is already traced, by process %d", (int)pid,
+			       (int)tracer);
+	return 0;
+}
+
+static bool is_ours(pid_t pid)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Whom it traces; 0: nobody. */
+static pid_t find_traced(pid_t pid)
+{
+	CLEANUP(pid_list_release) struct pid_list all = { 0 };
+	CLEANUP(dir_close) DIR *proc = opendir("/proc");
+	int64_t tracer;
+
+	if (!proc || pid_list_read(&all, proc) < 0)
+		return 0;
+	for (size_t i = 0; i < all.n; i++)
+		if (read_status(all.items[i], "\nTracerPid:", &tracer) == 0 && tracer == pid)
+			return all.items[i];
+	return 0;
+}
+
+int strace_check_chosen(pid_t pid, struct err *err)
+{
+	int r = strace_check(pid, err);
+	pid_t traced;
+
+	if (r < 0)
+		return r;
+	if (is_ours(pid))
+		return err_set(err, -EINVAL, "process %d is a proctor, which does not trace itself",
+			       (int)pid);
+	traced = find_traced(pid);
+	if (traced > 0)
+		return err_set(err, -EINVAL, "process %d is a tracer itself, of process %d",
+			       (int)pid, (int)traced);
+	return 0;
+}
+
+/* ---- running it ---- */
+
+/* How it is run. */
+struct how {
+	pid_t target;
+	const char *option;
+	const char *file; /* -o; NULL: it writes to out_fd as well */
+	int out_fd;	  /* what it says */
+	int kept_fd;	  /* stays open in it; -1: none */
+};
+
+static pid_t fork_strace(const struct how *how)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0) {
+		char text[16];
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGINT, SIG_DFL);
+		/*
+		 * In the child. The signal comes also when we are killed: strace then lets go and
+		 * ends. A group of its own, so that a Ctrl-C is ours to answer.
+		 */
+		snprintf(text, sizeof(text), "%d", (int)how->target);
+		if (prctl(PR_SET_PDEATHSIG, SIGINT) < 0 || getppid() != parent)
+			_exit(126);
+		if (setpgid(0, 0) < 0 || dup2(how->out_fd, STDERR_FILENO) < 0)
+			_exit(126);
+		if (how->kept_fd >= 0 && fcntl(how->kept_fd, F_SETFD, 0) < 0)
+			_exit(126);
+		if (how->file)
+			execlp("strace", "strace", how->option, "-f", "-o", how->file, "-p", text,
+			       (char *)NULL);
+		else
+			execlp("strace", "strace", how->option, "-f", "-p", text, (char *)NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/* The flags are those of the end that strace writes to; ours does not block. */
+static int spawn(struct how *how, int flags, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	(void)fcntl(ends[1], F_SETFL, flags);
+	how->out_fd = ends[1];
+	pid = fork_strace(how);
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return err_set(err, -EAGAIN, "cannot run strace: no new process can be started");
+	}
+	*ret_pid = pid;
+	*ret_fd = ends[0];
+	return 0;
+}
+
+int strace_spawn(pid_t target, const char *option, pid_t *ret_pid, int *ret_fd, struct err *err)
+{
+	struct how how = { .target = target, .option = option, .kept_fd = -1 };
+
+	return spawn(&how, 0, ret_pid, ret_fd, err);
+}
+
+/*
+ * It has a line to say of each process that it follows, and nobody listens before the end: what
+ * the pipe has no room for is lost rather than waited with. The table has a file of its own.
+ */
+static int spawn_counting(struct strace *s, struct err *err)
+{
+	struct how how = { .target = s->target, .option = "-c" };
+	char file[64];
+
+	s->table_fd = memfd_create("strace", MFD_CLOEXEC);
+	if (s->table_fd < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", s->table_fd);
+	how.file = file;
+	how.kept_fd = s->table_fd;
+	return spawn(&how, O_NONBLOCK, &s->pid, &s->fd, err);
+}
+
+/* Reads what there is. 0: more may come, 1: it has ended. */
+static int read_some(struct strace *s)
+{
+	char bytes[4096];
+	ssize_t n = read(s->fd, bytes, sizeof(bytes));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n > 0 && s->text.len + (size_t)n <= MAX_WORDS_BYTES)
+		buf_add(&s->text, bytes, (size_t)n);
+	return n == 0;
+}
+
+/* Until it has said this (NULL: until its end), has ended, or time is up. */
+static int read_until(struct strace *s, const char *words, uint64_t ms)
+{
+	uint64_t deadline_ns = clock_boot_ns() + ms * UINT64_C(1000000);
+	struct pollfd fd = { .fd = s->fd, .events = POLLIN };
+	int r = 0;
+
+	while (r == 0 && !(words && strstr(s->text.data, words))) {
+		if (clock_boot_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		(void)poll(&fd, 1, 50);
+		r = read_some(s);
+	}
+	return r < 0 ? r : 0;
+}
+
+void strace_end(pid_t pid)
+{
+	if (pid <= 0)
+		return;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void send_signal(const struct strace *s, int sig)
+{
+	(void)syscall(SYS_pidfd_send_signal, s->pid_fd, sig, NULL, 0);
+}
+
+struct strace *strace_free(struct strace *s)
+{
+	if (!s)
+		return NULL;
+	if (s->pid_fd >= 0) {
+		send_signal(s, SIGKILL);
+		while (waitid(P_PIDFD, (id_t)s->pid_fd, NULL, WEXITED) < 0 && errno == EINTR)
+			;
+	} else {
+		strace_end(s->pid);
+	}
+	close_fd(&s->pid_fd);
+	close_fd(&s->fd);
+	close_fd(&s->table_fd);
+	buf_release(&s->text);
+	free(s);
+	return NULL;
+}
+
+static void drop(struct strace **s)
+{
+	*s = strace_free(*s);
+}
+
+pid_t strace_pid(const struct strace *s)
+{
+	return s->pid;
+}
+
+#define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of the kernel's sched.h, since 2.6 */
+
+/* Why nobody may trace it; NULL: somebody else may. */
+static const char *why_nobody(pid_t pid)
+{
+	char path[32], text[1024], state;
+	unsigned flags, n_threads;
+	const char *rest;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return NULL;
+	rest = strrchr(text, ')'); /* the name may hold anything */
+	if (!rest ||
+	    sscanf(rest, ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u",
+		   &state, &flags, &n_threads) != 3)
+		return NULL;
+	if (state == 'Z' && n_threads > 1)
+		return "goes on without its first thread, by which strace would take hold of it";
+	if (state == 'Z')
+		return "has ended, and waits for its parent";
+	return flags & KERNEL_THREAD ? "is a thread of the kernel" : NULL;
+}
+
+int strace_explain(const char *text, pid_t pid, struct err *err)
+{
+	size_t n = strcspn(text, "\n");
+	bool is_refused = strstr(text, "Operation not permitted") != NULL;
+	const char *why = is_refused ? why_nobody(pid) : NULL;
+
+	if (why)
+		return err_set(err, -EPERM, "process %d cannot be traced: it %s", (int)pid, why);
+	if (is_refused)
+		return err_set(
+			err, -EPERM,
+			"process %d cannot be traced by this user (another user's, or ptrace is restricted here)",
+			(int)pid);
+	if (strstr(text, "No such process"))
+		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
+	if (!*text)
+		return err_set(err, -ENOENT, "strace is not installed, or cannot be run");
+	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
+}
+
+static struct strace *new_strace(pid_t target)
+{
+	struct strace *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->target = target;
+	s->pid_fd = s->fd = s->table_fd = -1;
+	s->text = (struct buf)BUF_INIT;
+	return s;
+}
+
+int strace_start(pid_t pid, struct strace **ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = NULL;
+	int r = strace_check(pid, err);
+
+	if (r < 0)
+		return r;
+	s = new_strace(pid);
+	if (!s)
+		return err_set(err, -ENOMEM, "out of memory");
+	r = spawn_counting(s, err);
+	if (r < 0)
+		return r;
+	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	if (s->pid_fd < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+int strace_await(struct strace *s, struct err *err)
+{
+	int r = read_until(s, " attached", ATTACH_MS);
+
+	if (r < 0)
+		return err_set(err, r, "strace did not attach to process %d: %s", (int)s->target,
+			       strerror(-r));
+	if (!strstr(s->text.data, " attached"))
+		return strace_explain(s->text.data, s->target, err);
+	return 0;
+}
+
+int strace_attach(pid_t pid, struct strace **ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = NULL;
+	int r = strace_start(pid, &s, err);
+
+	if (r == 0)
+		r = strace_await(s, err);
+	if (r == 0)
+		*ret = TAKE_PTR(s);
+	return r;
+}
+
+/* Whoever was there called something, were it to end: without a table strace was ended. */
+static int take_table(const struct strace *s, struct strace_summary *ret, struct err *err)
+{
+	CLEANUP(buf_release) struct buf table = BUF_INIT;
+	int r = 0;
+
+	if (lseek(s->table_fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r == 0)
+		r = io_read_fd(s->table_fd, MAX_TABLE_BYTES, &table);
+	if (r < 0)
+		return err_set(err, r, "cannot read the table of strace: %s", strerror(-r));
+	if (table.len == 0)
+		return err_set(err, -ENODATA, "strace has left no table");
+	if (strace_parse(table.data, ret) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
+{
+	CLEANUP(drop) struct strace *s = given;
+	int r;
+
+	send_signal(s, SIGINT);
+	r = read_until(s, NULL, DETACH_MS);
+	if (r < 0)
+		return err_set(err, r, "strace did not let go in time and was killed");
+	return take_table(s, ret, err);
+}
+
+/* ---- its table as calls ---- */
+
+#define NS_PER_SECOND 1e9
+
+/* Of time it knows only what was spent on a CPU. */
+static struct syscall_use use_of(const struct strace_row *row)
+{
+	double ns = row->seconds * NS_PER_SECOND;
+
+	return (struct syscall_use){
+		.name = row->name,
+		.count = row->count,
+		.errors = row->errors,
+		.cpu_ns = ns >= 0 && ns < (double)INT64_MAX ? (uint64_t)llround(ns) : U64_UNKNOWN,
+		.wait_ns = U64_UNKNOWN,
+	};
+}
+
+/* What no program calls: how the kernel goes on with a call that strace has interrupted. */
+#define OWN_DOING "restart_syscall"
+
+static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx, struct err *err)
+{
+	struct syscall_process told = { .start_ticks = U64_UNKNOWN,
+					.is_ended = true,
+					.uid = U64_UNKNOWN };
+	struct syscall_use *uses = arena_alloc(&summary->arena, (summary->n + 1) * sizeof(*uses));
+
+	if (!uses)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < summary->n; i++)
+		if (strcmp(summary->rows[i].name, OWN_DOING) != 0)
+			uses[told.n_uses++] = use_of(&summary->rows[i]);
+	told.uses = uses;
+	fn(ctx, &told);
+	return 0;
+}
+
+int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *err)
+{
+	struct strace_summary summary = { .arena = ARENA_INIT };
+	int r = strace_detach(s, &summary, err);
+
+	if (r == 0)
+		r = hand_over(&summary, fn, ctx, err);
+	strace_summary_release(&summary);
+	return r;
+}
