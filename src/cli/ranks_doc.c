@@ -163,7 +163,9 @@ void doc_verdict(struct ranks_doc *d, const char *word, const char *text)
 		add_wrapped(d, line.data, 0);
 		return;
 	}
-	buf_printf(d->out, d->is_html ? "<p class=\"v\"><b>%s</b>: " : "\n**%s**: ", word);
+	buf_add_str(d->out, d->is_html ? "<p class=\"v\"><b>" : "\n**");
+	add_text(d, word); /* it names a host */
+	buf_add_str(d->out, d->is_html ? "</b>: " : "**: ");
 	add_text(d, text);
 	buf_add_str(d->out, d->is_html ? "</p>\n" : "\n");
 }

@@ -56,15 +56,6 @@ static void add_moment(struct buf *out, int64_t ns)
 		   (int)(ns / 1000000 % 1000));
 }
 
-/* Several threads may be in phases of their own. */
-static void add_phase(struct buf *out, const struct phase_place *place)
-{
-	if (place->likely.s)
-		buf_printf(out, "%.*s or another", (int)place->likely.n, place->likely.s);
-	else
-		buf_add(out, place->paths[0].s, place->paths[0].n);
-}
-
 /* A phase begins or ends while the rise may have begun: the likely one first, and the others. */
 static void add_crossed(struct buf *out, const struct phase_place *place)
 {
@@ -86,43 +77,56 @@ static void add_crossed(struct buf *out, const struct phase_place *place)
 
 /* ---- sections ---- */
 
+/* "alone, +2.1 MB/s since 12:31:04 (90 %: 12:31:02 to 12:31:06), phase x; the other 7 are flat" */
 static void add_named(struct buf *text, const struct rank_analysis *a)
 {
 	const struct first_cause *f = a->finding;
-	const struct onset *onset = &f->candidates[0].rise->onset;
+	const struct candidate *c = &f->candidates[0];
+	size_t n_others = f->n_ranks - 1;
 
-	buf_add_str(text, " The rise began at ");
-	add_moment(text, finding_ns(f, onset->median));
-	buf_add_str(text, " (between ");
-	add_moment(text, finding_ns(f, onset->low));
-	buf_add_str(text, " and ");
-	add_moment(text, finding_ns(f, onset->high));
-	buf_add_str(text, ", nine times in ten)");
-	if (f->phase.n_paths > 0) {
-		buf_add_str(text, ", in the phase ");
-		(f->phase.is_crossed ? add_crossed : add_phase)(text, &f->phase);
-	}
-	buf_add_char(text, '.');
+	buf_add_str(text, f->why == WHY_FIRST ? "first, by " : "alone");
+	if (f->why == WHY_FIRST)
+		add_seconds(text, f->lead);
+	buf_add_str(text, ", ");
+	finding_add_growth(text, c);
+	buf_add_str(text, c->is_step ? " at " : " since ");
+	add_moment(text, finding_ns(f, c->onset));
+	buf_add_str(text, c->is_censored ? " (90 %: before its record" : " (90 %: ");
+	if (!c->is_censored)
+		add_moment(text, finding_ns(f, c->low));
+	buf_add_str(text, " to ");
+	add_moment(text, finding_ns(f, c->high));
+	buf_add_char(text, ')');
+	if (f->phase.n_paths > 0)
+		buf_add_str(text, ", phase ");
+	if (f->phase.is_crossed)
+		add_crossed(text, &f->phase);
+	else if (f->phase.likely.s) /* several threads may be in phases of their own */
+		buf_printf(text, "%.*s or another", (int)f->phase.likely.n, f->phase.likely.s);
+	else if (f->phase.n_paths > 0)
+		buf_add(text, f->phase.paths[0].s, f->phase.paths[0].n);
+	if (f->why == WHY_FIRST)
+		buf_printf(text, "; %zu of the other %zu follow. ", f->n_candidates - 1, n_others);
+	else
+		buf_printf(text, "; the other %zu %s flat. ", n_others,
+			   n_others == 1 ? "is" : "are");
 }
 
 static void add_verdict(struct ranks_doc *d, const struct rank_analysis *a)
 {
-	static const char *const words[] = {
-		[VERDICT_NAMED] = "FIRST",
-		[VERDICT_CANNOT_TELL] = "CANNOT TELL",
-		[VERDICT_NONE] = "NONE",
-	};
+	CLEANUP(buf_release) struct buf headline = BUF_INIT;
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct first_cause *f = a->finding;
 
-	finding_add_reason(&text, a, f);
+	finding_add_headline(&headline, a, f);
 	if (f->verdict == VERDICT_NAMED)
 		add_named(&text, a);
+	finding_add_reason(&text, a, f);
 	if (f->verdict == VERDICT_CANNOT_TELL) {
 		buf_add_char(&text, ' ');
 		finding_add_remedy(&text, a, f);
 	}
-	doc_verdict(d, f->has_passed ? "PASSED" : words[f->verdict], text.data);
+	doc_verdict(d, headline.data, text.data);
 }
 
 static void add_clocks(struct ranks_doc *d, const struct first_cause *f)
@@ -174,18 +178,18 @@ static void add_candidates(struct ranks_doc *d, const struct rank_analysis *a)
 
 		buf_printf(doc_cell(&t), "%lld", (long long)c->rank->rank);
 		cell = doc_cell(&t);
-		if (isnan(finding_probability(f, c)))
+		if (isnan(c->probability))
 			buf_add_char(cell, '-');
 		else
-			buf_printf(cell, "%.3f", finding_probability(f, c));
-		add_moment(doc_cell(&t), finding_ns(f, c->rise->onset.median));
+			buf_printf(cell, "%.3f", c->probability);
+		add_moment(doc_cell(&t), finding_ns(f, c->onset));
 		cell = doc_cell(&t);
 		buf_add_str(cell, "± ");
-		add_seconds(cell, (c->rise->onset.high - c->rise->onset.low) / 2);
-		add_bytes(doc_cell(&t), rise_gain_bytes(c->rise));
-		buf_add_str(doc_cell(&t), c->rise->is_censored ? "rose already"
-					  : c->rise->is_step   ? "step"
-							       : "ramp");
+		add_seconds(cell, (c->high - c->low) / 2);
+		add_bytes(doc_cell(&t), finding_gain_bytes(c));
+		buf_add_str(doc_cell(&t), c->is_censored ? "rose already"
+					  : c->is_step	 ? "step"
+							 : "ramp");
 	}
 	doc_section(d, "Who rose, and when");
 	doc_table(d, &t);

@@ -103,9 +103,9 @@ static void add_onset(struct buf *out, const struct frame *f, const struct rank 
 
 	if (!c)
 		return;
-	low = x_of(f, finding_ns(finding, c->rise->onset.low));
-	high = x_of(f, finding_ns(finding, c->rise->onset.high));
-	at = x_of(f, finding_ns(finding, c->rise->onset.median));
+	low = x_of(f, finding_ns(finding, c->low));
+	high = x_of(f, finding_ns(finding, c->high));
+	at = x_of(f, finding_ns(finding, c->onset));
 	buf_printf(
 		out,
 		"<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" fill=\"%s\" "
@@ -229,8 +229,7 @@ static size_t first_span(const struct rank_analysis *a, const struct span *spans
 
 	if (n <= MAX_SPANS || f->n_candidates == 0)
 		return 0;
-	while (at < n &&
-	       spans[at].opened->timestamp_ns <= finding_ns(f, f->candidates[0].rise->onset.median))
+	while (at < n && spans[at].opened->timestamp_ns <= finding_ns(f, f->candidates[0].onset))
 		at++;
 	at = at > MAX_SPANS / 2 ? at - MAX_SPANS / 2 : 0;
 	return at < n - MAX_SPANS ? at : n - MAX_SPANS;

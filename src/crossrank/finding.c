@@ -3,66 +3,182 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
-#include "crossrank/blocks.h"
-#include "crossrank/episodes.h"
-#include "crossrank/gather.h"
-#include "crossrank/grain.h"
-#include "crossrank/interval.h"
+#include "crossrank/clocks.h"
+#include "crossrank/method/method.h"
 #include "crossrank/mixed.h"
-#include "crossrank/peak.h"
-#include "crossrank/series.h"
-#include "crossrank/stamps.h"
 #include "crossrank/strays.h"
-#include "crossrank/usual.h"
 
-#define HIDDEN_SHARE 0.5 /* of what a rank held at most: it may have gained so much unseen */
+#define BYTES_PER_MIB (1024.0 * 1024.0)
+#define LATE_RECORDS 4	     /* a process that was replaced writes so many at most afterwards */
+#define MIN_STAMP_NS 1000000 /* coarser timestamps were cut off or rounded */
+#define END_INTERVALS 5.0    /* a record that ends so much before its rank does is not whole */
+#define HIDDEN_SHARE 0.5     /* of a rise: a peak that no sample shows may have been one */
+#define MIN_RECORD 6	     /* samples of a process; fewer are left out beside another one */
 
-/* ---- rises of all ranks ---- */
+/* ---- the input of the method ---- */
 
-static int64_t earliest_ns(const struct rank_analysis *a)
+struct input {
+	struct rank_analysis *a;
+	struct first_cause *f;
+	struct rank_clock *clocks;
+	struct culprit_rank *records; /* in the order of ranks, then of time */
+	size_t n, cap;
+	struct arena arena;
+};
+
+static double seconds_of(const struct first_cause *f, int64_t ns)
 {
-	int64_t earliest = INT64_MAX;
-
-	for (size_t i = 0; i < a->n_ranks; i++)
-		if (a->ranks[i].total->samples[0].timestamp_ns < earliest)
-			earliest = a->ranks[i].total->samples[0].timestamp_ns;
-	return earliest;
+	return (double)(ns - f->origin_ns) / 1e9;
 }
 
-static int find_rises(struct judge_work *w)
+static uint64_t program_of(const struct rank_analysis *a, const struct sample *sample)
 {
-	CLEANUP(sections_release) struct section_list sections = { 0 };
-	struct rank_analysis *a = w->a;
-	int r;
+	const struct identity *id = &a->telemetry->identities[sample->identity];
+	uint64_t h = hash_bytes(HASH_INIT, &id->pid, sizeof(id->pid));
 
-	w->f->rises = calloc(a->n_ranks + 1, sizeof(*w->f->rises));
-	w->f->origin_ns = earliest_ns(a);
-	if (!w->f->rises)
-		return -ENOMEM;
-	r = sections_find(a, &sections);
-	for (size_t from = 0, to; r == 0 && from < sections.n; from = to) {
-		size_t rank = sections.items[from].rank;
+	return hash_bytes(h, id->session_id.s, id->session_id.n);
+}
 
-		for (to = from; to < sections.n && sections.items[to].rank == rank;)
-			to++;
-		r = rises_find(sections.items + from, to - from, w->f->origin_ns, &a->arena,
-			       &w->f->rises[rank]);
+/* Whether another program begins with sample i: another pid or session that is no late record. */
+static bool is_restart(const struct rank_analysis *a, const struct stream *s, size_t i)
+{
+	uint64_t before;
+
+	if (s->samples[i].identity == s->samples[i - 1].identity)
+		return false;
+	before = program_of(a, &s->samples[i - 1]);
+	for (size_t k = i; k < s->n && k <= i + LATE_RECORDS; k++)
+		if (program_of(a, &s->samples[k]) == before)
+			return false;
+	return true;
+}
+
+/* The unit that all timestamps are multiples of, in seconds; 0: none that matters. */
+static double stamp_unit(const struct sample *samples, size_t n)
+{
+	int64_t unit = 0;
+
+	for (size_t i = 0; i < n && (unit == 0 || unit >= MIN_STAMP_NS); i++) {
+		int64_t a = samples[i].timestamp_ns, b = unit;
+
+		while (b != 0) {
+			int64_t rest = a % b;
+
+			a = b;
+			b = rest;
+		}
+		unit = a < 0 ? -a : a;
 	}
-	return r;
+	return unit >= MIN_STAMP_NS ? (double)unit / 1e9 : 0;
+}
+
+/* Samples [from, to) of a rank as one record. -ENOMEM. */
+static int add_record(struct input *in, size_t rank, size_t from, size_t to)
+{
+	const struct rank_analysis *a = in->a;
+	const struct stream *s = a->ranks[rank].total;
+	const struct rank_start *start =
+		telemetry_find_start(a->telemetry, s->rank, s->samples[from].timestamp_ns);
+	const struct rank_end *end = telemetry_find_end(a->telemetry, s->rank);
+	double *t = arena_alloc(&in->arena, (to - from) * sizeof(*t));
+	double *mib = arena_alloc(&in->arena, (to - from) * sizeof(*mib)), most = 0;
+	struct culprit_rank record = { .t = t,
+				       .mib = mib,
+				       .start = NAN,
+				       .end = NAN,
+				       .rank = rank,
+				       .clock = in->clocks[rank].number,
+				       .clock_error = in->clocks[rank].is_free
+							      ? INFINITY
+							      : in->clocks[rank].error };
+
+	if (!t || !mib || ARRAY_RESERVE(in->records, in->cap, in->n + 1) < 0)
+		return -ENOMEM;
+	for (size_t i = from; i < to; i++) {
+		double at = seconds_of(in->f, s->samples[i].timestamp_ns);
+
+		record.n += record.n == 0 || at > t[record.n - 1];
+		t[record.n - 1] = at;
+		mib[record.n - 1] = (double)s->samples[i].used_bytes / BYTES_PER_MIB;
+		most = fmax(most, mib[record.n - 1]);
+	}
+	if (start && (from == 0 || start->timestamp_ns >= s->samples[from - 1].timestamp_ns))
+		record.start = seconds_of(in->f, start->timestamp_ns);
+	if (to < s->n)
+		record.end = seconds_of(in->f, s->samples[to].timestamp_ns);
+	if (to == s->n && end && record.n > 1) {
+		double at = seconds_of(in->f, end->timestamp_ns), last = t[record.n - 1];
+		double interval = (last - t[0]) / (double)(record.n - 1);
+
+		if (at >= last && at - last <= END_INTERVALS * interval) {
+			record.end = at;
+			record.unseen_mib = fmax((double)end->peak_bytes / BYTES_PER_MIB - most, 0);
+		}
+	}
+	record.stamp = stamp_unit(s->samples + from, to - from);
+	in->records[in->n++] = record;
+	return 0;
+}
+
+/* A rank is cut where its program was started again; a short record counts where it is all. */
+static int add_rank(struct input *in, size_t rank)
+{
+	const struct stream *s = in->a->ranks[rank].total;
+	size_t n_before = in->n, longest = 0, longest_to = 0;
+	int r = 0;
+
+	for (size_t from = 0, to; r == 0 && from < s->n; from = to) {
+		for (to = from + 1; to < s->n && !is_restart(in->a, s, to);)
+			to++;
+		if (to - from > longest_to - longest) {
+			longest = from;
+			longest_to = to;
+		}
+		if (to - from >= MIN_RECORD)
+			r = add_record(in, rank, from, to);
+	}
+	return r == 0 && in->n == n_before ? add_record(in, rank, longest, longest_to) : r;
 }
 
 /* ---- the answer ---- */
 
-static int compare_candidates(const void *l, const void *r)
+int64_t finding_ns(const struct first_cause *f, double seconds)
 {
-	const struct candidate *a = l, *b = r;
+	int64_t ns = fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX, sum;
 
-	if (a->probability != b->probability && !isnan(a->probability))
-		return a->probability > b->probability ? -1 : 1;
-	return gather_compare(l, r);
+	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
 }
+
+int64_t finding_gain_bytes(const struct candidate *c)
+{
+	double bytes = c->gain_mib * BYTES_PER_MIB;
+
+	return bytes < 9.2e18 ? (int64_t)bytes : INT64_MAX;
+}
+
+static const struct {
+	enum verdict verdict;
+	enum why why;
+} answers[] = {
+	[CULPRIT_FIRST] = { VERDICT_NAMED, WHY_FIRST },
+	[CULPRIT_ALONE] = { VERDICT_NAMED, WHY_ALONE },
+	[CULPRIT_FEW_SAMPLES] = { VERDICT_CANNOT_TELL, WHY_FEW },
+	[CULPRIT_NEVER_ALIKE] = { VERDICT_CANNOT_TELL, WHY_NEVER_ALIKE },
+	[CULPRIT_OVERLAP] = { VERDICT_CANNOT_TELL, WHY_TOO_CLOSE },
+	[CULPRIT_UNRELATED] = { VERDICT_CANNOT_TELL, WHY_UNRELATED },
+	[CULPRIT_MAY_PASS] = { VERDICT_CANNOT_TELL, WHY_MAY_PASS },
+	[CULPRIT_LOAD] = { VERDICT_CANNOT_TELL, WHY_LOADED },
+	[CULPRIT_SMALL] = { VERDICT_CANNOT_TELL, WHY_SMALL },
+	[CULPRIT_NOT_RECORDED] = { VERDICT_CANNOT_TELL, WHY_UNSEEN },
+	[CULPRIT_CLOCKS] = { VERDICT_CANNOT_TELL, WHY_CLOCKS },
+	[CULPRIT_NO_RISE] = { VERDICT_NONE, WHY_NO_RISE },
+	[CULPRIT_SHARED] = { VERDICT_NONE, WHY_SHARED },
+	[CULPRIT_GIVEN_BACK] = { VERDICT_NONE, WHY_GIVEN_BACK },
+};
 
 /* The session of the last sample before a moment, or of the first one. */
 static struct text session_at(const struct rank_analysis *a, const struct rank *rank, int64_t ns)
@@ -81,197 +197,162 @@ static struct text session_at(const struct rank_analysis *a, const struct rank *
 	return a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity].session_id;
 }
 
-int64_t finding_ns(const struct first_cause *f, double seconds)
+static const struct rank *rank_of(const struct input *in, size_t record)
 {
-	int64_t ns = fabs(seconds) < 9e9 ? llround(seconds * 1e9) : INT64_MAX, sum;
-
-	return __builtin_add_overflow(f->origin_ns, ns, &sum) ? INT64_MAX : sum;
+	return record == SIZE_MAX ? NULL : &in->a->ranks[in->records[record].rank];
 }
 
-double finding_probability(const struct first_cause *f, const struct candidate *c)
+static int take_answer(struct input *in, const struct culprit_answer *answer)
 {
-	return f->verdict == VERDICT_CANNOT_TELL && f->why != WHY_TOO_CLOSE ? NAN : c->probability;
-}
+	struct first_cause *f = in->f;
+	struct candidate *first;
+	struct phase_time time;
 
-static int name_rank(struct judge_work *w)
-{
-	struct first_cause *f = w->f;
-	const struct candidate *first = &f->candidates[0];
-	const struct onset *onset = &first->rise->onset;
-	struct phase_time time = { finding_ns(f, onset->low), finding_ns(f, onset->median),
-				   finding_ns(f, onset->high) };
+	f->verdict = answers[answer->why].verdict;
+	f->why = answers[answer->why].why;
+	f->unseen = rank_of(in, answer->because);
+	f->lead = answer->lead;
+	f->lead_below = answer->lead_below;
+	f->least_mib = answer->least_mib;
+	f->interval = answer->interval;
+	f->n_episodes = answer->n_events;
+	f->n_shared = answer->n_shared;
+	f->has_passed = f->why == WHY_GIVEN_BACK;
+	f->is_unnamed_host = f->why == WHY_CLOCKS && f->unseen &&
+			     in->clocks[f->unseen - in->a->ranks].is_unnamed;
+	if (answer->n_rises == 0)
+		return 0;
+	f->candidates = calloc(answer->n_rises, sizeof(*f->candidates));
+	if (!f->candidates)
+		return -ENOMEM;
+	f->n_candidates = answer->n_rises;
+	for (size_t i = 0; i < answer->n_rises; i++) {
+		const struct culprit_rise *rise = &answer->rises[i];
 
-	f->lead = NAN;
-	for (size_t i = 1; i < f->n_candidates; i++) {
-		double lead = f->candidates[i].rise->onset.median - onset->median;
-
-		f->lead = isnan(f->lead) || lead < f->lead ? lead : f->lead;
+		f->candidates[i] = (struct candidate){
+			.rank = rank_of(in, rise->record),
+			.probability = rise->probability,
+			.onset = rise->best,
+			.low = rise->low,
+			.high = rise->high,
+			.sd = rise->sd,
+			.gain_mib = rise->total,
+			.mib_per_second = rise->is_step ? NAN : rise->rate,
+			.given_back = rise->given_back,
+			.is_step = rise->is_step,
+			.is_censored = rise->is_censored,
+			.clock = in->records[rise->record].clock,
+		};
 	}
-	if (f->verdict == VERDICT_NAMED)
-		f->rank = first->rank;
-	return phases_resolve_between(&w->a->phases, &time,
-				      session_at(w->a, first->rank, time.middle_ns),
+	first = &f->candidates[0];
+	time = (struct phase_time){ finding_ns(f, first->low), finding_ns(f, first->onset),
+				    finding_ns(f, first->high) };
+	return phases_resolve_between(&in->a->phases, &time,
+				      session_at(in->a, first->rank, time.middle_ns),
 				      first->rank->rank, &f->phase);
 }
 
-static int take_outcome(struct judge_work *w, const struct judge_outcome *o)
+static bool has_samples(const struct rank_analysis *a, int64_t rank)
 {
-	struct first_cause *f = w->f;
+	size_t low = 0, high = a->n_ranks;
 
-	f->verdict = o->verdict;
-	f->why = o->why;
-	f->unseen = o->unseen;
-	f->is_unnamed_host = o->why == WHY_CLOCKS && w->clocks[o->unseen - w->a->ranks].is_unnamed;
-	f->lead = NAN;
-	f->lead_below = o->why == WHY_SHARED ? o->lead_below : NAN;
-	f->n_candidates = o->to - o->from;
-	if (f->n_candidates == 0)
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (a->ranks[middle].rank < rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < a->n_ranks && a->ranks[low].rank == rank;
+}
+
+/* Ranks without samples that had ended before the first rise, and never held half of it. */
+static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
+{
+	const struct telemetry *t = in->a->telemetry;
+	const struct candidate *first = in->f->candidates;
+	const struct identity *own;
+	uint64_t n = 0;
+
+	if (in->f->n_candidates == 0)
 		return 0;
-	f->candidates = calloc(f->n_candidates, sizeof(*f->candidates));
-	if (!f->candidates)
-		return -ENOMEM;
-	for (size_t i = 0; i < f->n_candidates; i++)
-		f->candidates[i] = w->pool[o->from + i];
-	qsort(f->candidates, f->n_candidates, sizeof(*f->candidates), compare_candidates);
-	return name_rank(w);
-}
+	own = &t->identities[first->rank->total->samples[0].identity];
+	for (size_t i = 0; i < t->n_ends; i++) {
+		const struct rank_end *end = &t->ends[i];
+		bool is_last = i + 1 == t->n_ends || end[1].rank != end->rank;
 
-/* What everybody gave back and lived on is a spike, or a hump, and nothing that went wrong. */
-static void note_passed(const struct judge_work *w)
-{
-	struct first_cause *f = w->f;
-
-	f->has_passed = f->verdict == VERDICT_NAMED;
-	for (size_t i = 0; i < f->n_candidates; i++) {
-		struct candidate *c = &f->candidates[i];
-
-		c->is_given_back = usual_is_given_back(w, c->rank, c->rise);
-		f->has_passed &= c->is_given_back;
+		n += is_last && end->rank < in->a->world_size && !has_samples(in->a, end->rank) &&
+		     (double)end->peak_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->gain_mib &&
+		     seconds_of(in->f, end->timestamp_ns) +
+				     clocks_between(&t->identities[end->identity], own,
+						    assumed_ns) <
+			     first->low;
 	}
+	return n;
 }
 
-static bool has_few(const struct rise_list *list)
+static int make(struct input *in, const struct rank_analysis_options *options)
 {
-	size_t n = list->n_together;
+	struct rank_analysis *a = in->a;
+	struct first_cause *f = in->f;
+	struct culprit_answer answer;
+	int r = clocks_find(a, options->clock_error_ns, &in->clocks, &f->n_clocks);
 
-	return n < 2 || (n < RISES_MIN_SAMPLES && list->climb_mib >= SERIES_MIN_RISE_MIB);
-}
+	if (r < 0)
+		return r;
+	f->origin_ns = INT64_MAX;
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct stream *s = a->ranks[i].total;
 
-/* Whether it surely gained something, or may have gained about all it holds, and nobody saw when.
- */
-static bool is_hidden(const struct rise_list *list)
-{
-	return list->sure_mib > list->clear_mib ||
-	       list->hidden_mib > fmax(HIDDEN_SHARE * list->high_mib, SERIES_MIN_RISE_MIB);
-}
-
-/* Nobody was seen to rise: whether that could have been seen, and how much of it. */
-static void look_for_hidden(const struct judge_work *w)
-{
-	struct first_cause *f = w->f;
-
-	f->least_mib = SERIES_MIN_RISE_MIB;
-	for (size_t i = 0; i < w->a->n_ranks; i++) {
-		const struct rise_list *list = &f->rises[i];
-
-		f->least_mib = fmax(f->least_mib, list->hidden_mib);
-		if (!has_few(list) && !is_hidden(list))
-			continue;
+		f->clock_error = fmax(f->clock_error, in->clocks[i].error);
+		f->is_assumed |= in->clocks[i].is_assumed;
+		f->has_free_clock |= in->clocks[i].is_free;
+		if (s->samples[0].timestamp_ns < f->origin_ns)
+			f->origin_ns = s->samples[0].timestamp_ns;
+	}
+	for (size_t i = 0; r == 0 && i < a->n_ranks; i++)
+		r = add_rank(in, i);
+	if (r < 0)
+		return r;
+	if (a->n_ranks == 1) {
+		f->why = WHY_ONE_RANK;
+		return 0;
+	}
+	r = culprit_find(in->records, in->n, &in->arena, &answer);
+	if (r == 0)
+		r = take_answer(in, &answer);
+	if (r < 0)
+		return r;
+	/* A rank without a record may have risen, or led. */
+	if (f->verdict != VERDICT_CANNOT_TELL &&
+	    f->n_missing > count_ended(in, options->clock_error_ns)) {
 		f->verdict = VERDICT_CANNOT_TELL;
-		f->why = has_few(list) ? WHY_FEW : WHY_HIDDEN;
-		f->unseen = &w->a->ranks[i];
-		f->least_mib = NAN;
-		return;
+		f->why = WHY_MISSING;
+		f->has_passed = false;
+		f->least_mib = f->lead_below = NAN;
 	}
-}
-
-/* Who has no record at all may have risen where no other did. */
-static void look_for_missing(const struct judge_work *w)
-{
-	struct first_cause *f = w->f;
-
-	if (f->why != WHY_NO_RISE || f->n_missing == 0)
-		return;
-	f->verdict = VERDICT_CANNOT_TELL;
-	f->why = WHY_MISSING;
-	f->least_mib = NAN;
-}
-
-static void note_clocks(struct judge_work *w)
-{
-	for (size_t i = 0; i < w->a->n_ranks; i++) {
-		w->f->clock_error = fmax(w->f->clock_error, w->clocks[i].error);
-		w->f->is_assumed |= w->clocks[i].is_assumed;
-		w->f->has_free_clock |= w->clocks[i].is_free;
-	}
-}
-
-static int make(struct judge_work *w, const struct rank_analysis_options *options)
-{
-	CLEANUP(stamps_release) struct stamps stamps = { 0 };
-	struct judge_outcome best = { 0 };
-	struct grain grain;
-	int64_t interval_ns;
-	struct peak peak;
-	int r = interval_median(w->a, true, &interval_ns);
-
-	if (r < 0)
-		return r;
-	w->interval = (double)interval_ns / 1e9;
-	w->assumed_ns = options->clock_error_ns;
-	r = clocks_find(w->a, options->clock_error_ns, &w->clocks, &w->f->n_clocks);
-	if (r < 0)
-		return r;
-	note_clocks(w);
-	r = coverage_find(w->a, &w->coverage);
-	if (r < 0)
-		return r;
-	r = peak_find(w->a, &peak);
-	if (r < 0)
-		return r;
-	r = find_rises(w);
-	if (r == 0)
-		r = blocks_blur(w);
-	if (r == 0)
-		r = stamps_find(w->a, &stamps);
-	if (r == 0)
-		r = grain_find(w, &stamps, &grain);
-	if (r < 0)
-		return r;
-	grain_blur(w, &stamps, &grain);
-	stamps_blur(w, &stamps);
-	r = gather_collect(w);
-	w->peak = (double)(peak.ns - w->f->origin_ns) / 1e9 + w->interval;
-	if (r == 0)
-		r = episodes_judge(w, &best);
-	if (r < 0)
-		return r;
-	grain_blur_all(w, &stamps, &grain);
-	stamps_blur_all(w, &stamps);
-	r = take_outcome(w, &best);
-	note_passed(w);
-	if (w->f->why == WHY_NO_RISE)
-		look_for_hidden(w);
-	look_for_missing(w);
-	return r;
+	if (f->verdict == VERDICT_NAMED)
+		f->rank = f->candidates[0].rank;
+	return 0;
 }
 
 /* Without the ranks that are stray, which are the last ones. */
-static int make_of_own(struct judge_work *w, const struct rank_analysis_options *options)
+static int make_of_own(struct input *in, const struct rank_analysis_options *options)
 {
-	struct rank_analysis *a = w->a;
+	struct rank_analysis *a = in->a;
 	size_t n_all = a->n_ranks;
 	int64_t world_size = a->world_size;
 	uint64_t n_missing_all = a->n_missing_all;
 	int r;
 
-	w->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
+	in->f->n_ranks = a->n_ranks -= strays_count_ranks(a);
 	if (a->n_ranks < n_all) {
 		a->world_size = a->declared_size;
 		a->n_missing_all = (uint64_t)a->declared_size - a->n_ranks;
 	}
-	w->f->n_missing = a->n_missing_all;
-	r = make(w, options);
+	in->f->n_missing = a->n_missing_all;
+	r = make(in, options);
 	a->n_ranks = n_all;
 	a->world_size = world_size;
 	a->n_missing_all = n_missing_all;
@@ -282,22 +363,22 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 		 struct first_cause **ret)
 {
 	struct first_cause *f = calloc(1, sizeof(*f));
-	struct judge_work w = { .a = a, .f = f };
+	struct input in = { .a = a, .f = f, .arena = ARENA_INIT };
 	int r = 0;
 
 	if (!f)
 		return -ENOMEM;
 	f->verdict = VERDICT_CANNOT_TELL;
 	f->why = WHY_NO_SAMPLES;
-	f->lead = f->lead_below = f->least_mib = NAN;
+	f->lead = f->lead_below = f->least_mib = f->interval = NAN;
 	f->unseen = mixed_find(a);
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
-		r = make_of_own(&w, options);
-	free(w.clocks);
-	free(w.coverage);
-	gather_release(&w);
+		r = make_of_own(&in, options);
+	free(in.clocks);
+	free(in.records);
+	arena_release(&in.arena);
 	if (r < 0)
 		f = finding_free(f);
 	*ret = f;
@@ -309,7 +390,6 @@ struct first_cause *finding_free(struct first_cause *f)
 	if (!f)
 		return NULL;
 	free(f->candidates);
-	free(f->rises);
 	free(f);
 	return NULL;
 }

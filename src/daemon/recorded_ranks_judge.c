@@ -18,7 +18,7 @@ static struct text phase_of(const struct phase_place *place)
 static int copy_named(const struct first_cause *f, struct attempt *a, struct rank_finding *ret)
 {
 	struct text phase = phase_of(&f->phase);
-	int64_t onset_ns = finding_ns(f, f->candidates[0].rise->onset.median);
+	int64_t onset_ns = finding_ns(f, f->candidates[0].onset);
 
 	ret->rank = f->rank->rank;
 	ret->probability = f->candidates[0].probability;

@@ -12,7 +12,7 @@ def grow(end, note):
     held, began = [], time.time()
     last, kept = began, 0
     while last < end:
-        held.append(b"x" * (1 << 20))
+        held.append(b"x" * (3 << 20))
         time.sleep(0.1)
         last, kept = time.time(), max(kept, time.time() - last)
     with open(note, "w") as out:

@@ -343,10 +343,10 @@ static void count_covered(const struct job *job, const struct first_cause *f, st
 	double origin = (double)(f->origin_ns - T0_NS) / 1e9;
 
 	for (size_t i = 0; i < f->n_candidates; i++) {
-		const struct onset *o = &f->candidates[i].rise->onset;
-		double at = job->onset[f->candidates[i].rank->rank];
+		const struct candidate *o = &f->candidates[i];
+		double at = job->onset[o->rank->rank];
 
-		if (isinf(at) || f->candidates[i].rise->is_censored)
+		if (isinf(at) || o->is_censored)
 			continue;
 		ret->n_onsets++;
 		ret->n_covered += o->low + origin <= at && at <= o->high + origin;
@@ -379,12 +379,12 @@ static struct answer ask(const struct job *job)
 	answer.lead_below = f->lead_below;
 	count_covered(job, f, &answer);
 	if (f->rank) {
-		const struct onset *o = &f->candidates[0].rise->onset;
+		const struct candidate *o = &f->candidates[0];
 		double origin = (double)(f->origin_ns - T0_NS) / 1e9;
 
 		answer.rank = f->rank->rank;
 		answer.probability = f->candidates[0].probability;
-		answer.onset = o->median + origin;
+		answer.onset = o->onset + origin;
 		answer.low = o->low + origin;
 		answer.high = o->high + origin;
 	}

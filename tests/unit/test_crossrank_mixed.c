@@ -12,7 +12,6 @@
 #include "base/macros.h"
 #include "crossrank/finding.h"
 #include "crossrank/mixed.h"
-#include "crossrank/sections.h"
 
 #define N 40
 #define SECOND_NS INT64_C(1000000000)
@@ -216,56 +215,6 @@ static void test_a_rank_of_another_world_is_left_out(void **state)
 	find_stray_rank(100, 3);
 }
 
-/* ---- where another program begins ---- */
-
-/* How many sections a rank has whose samples are of these processes, a letter for each. */
-static size_t count_sections(const char *processes)
-{
-	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
-	CLEANUP(sections_release) struct section_list sections = { 0 };
-	struct rank_analysis a;
-
-	assert_non_null(t);
-	for (int64_t i = 0; processes[i]; i++)
-		add(t, &(struct made){ 0, processes[i], 0, "a", i });
-	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(sections_find(&a, &sections), 0);
-	rank_analysis_release(&a);
-	return sections.n;
-}
-
-static void test_where_another_program_begins(void **state)
-{
-	(void)state;
-	assert_int_equal(count_sections("aaaaaaaa"), 1);
-	assert_int_equal(count_sections("aaaabbbb"), 2);
-	assert_int_equal(count_sections("aaaabbbbcccc"), 3);
-	assert_int_equal(count_sections("aaaabbabbbb"), 2); /* a last word that comes late */
-	assert_int_equal(count_sections("abbbb"), 2);
-	/* A record or two of another process is no restart. */
-	assert_int_equal(count_sections("aaaabaaaa"), 1);
-	assert_int_equal(count_sections("aaaabbaaaa"), 1);
-	assert_int_equal(count_sections("aaabaabaaa"), 1);
-}
-
-/* What a rank held behind its first start is known, though it was started again. */
-static void test_rest_before_restart(void **state)
-{
-	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
-	CLEANUP(telemetry_cleanup) struct telemetry *t = telemetry_new();
-	struct rank_analysis a;
-
-	(void)state;
-	assert_non_null(t);
-	for (int64_t i = 0; i < N; i++)
-		add(t, &(struct made){ 0, i < N / 2 ? 7 : 8, 0, "a", i });
-	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(rank_analysis_run(&a, &options), 0);
-	assert_true(a.finding->rises[0].rested_mib > 0);
-	assert_null(a.finding->rises[0].items); /* who does not rise takes no room for it */
-	rank_analysis_release(&a);
-}
-
 /* Ids are of any length and of any characters: what is left of one is said to be. */
 static void test_left_out_jobs_are_told_apart(void **state)
 {
@@ -295,8 +244,6 @@ int main(void)
 		cmocka_unit_test(test_a_few_are_left_out_and_told),
 		cmocka_unit_test(test_far_ones_are_left_out_and_told),
 		cmocka_unit_test(test_a_rank_of_another_world_is_left_out),
-		cmocka_unit_test(test_where_another_program_begins),
-		cmocka_unit_test(test_rest_before_restart),
 		cmocka_unit_test(test_left_out_jobs_are_told_apart),
 	};
 

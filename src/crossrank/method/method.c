@@ -1,0 +1,1055 @@
+#include "crossrank/method/method.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "crossrank/method/grid.h"
+#include "crossrank/method/lead.h"
+#include "crossrank/method/rise.h"
+
+#define SAME_SCALE 0.3	 /* a rank may follow its peers at a scale of its own, by so much */
+#define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
+#define FAR_SECONDS \
+	20.0 /* a lead of more than that, than so many intervals and such a share of the */
+#define FAR_INTERVALS                                                               \
+	20.0 /* record is no lead: the first rise has nothing to do with the others \
+	      */
+#define FAR_SHARE 0.25
+#define MIN_SPAN_CELLS 4
+#define MIN_SPAN_SECONDS 2.0
+#define MIN_SPAN_SHARE 0.25 /* of the age of the job at its start */
+#define UNSEEN_SHARE 0.5    /* of a rise: a peak that no sample shows may have been one */
+#define OUTSIDE_CELLS 8	    /* the others agree for so long, and for such a share of the record */
+#define OUTSIDE_SHARE 0.6
+#define OUTSIDE_ALIVE 0.75 /* of the others have records to the end of what is compared */
+#define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
+#define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
+#define COMMON_SCALES 3.0    /* a common rise counts from here on */
+#define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
+#define MIN_AGE 3.0	     /* intervals: a younger rise at the end of a record may be a spike */
+#define CONTROL_CELLS 6	     /* before a rise are a control group */
+#define MAX_REPEATS 4	     /* samples of one reading */
+#define REPEATS_SHARE 0.95   /* of the changes are so far apart */
+#define MIN_CHANGES 6
+#define MIN_EXIT 4	   /* samples at the end, or a twentieth, that an exit may take */
+#define EXIT_BEFORE 8	   /* samples before them show what was held */
+#define EXIT_SHARE 0.85	   /* of that: less to the end is an exit */
+#define MAX_SHARP 16	   /* rises of an event */
+#define LEAST_TOGETHER 0.5 /* of the record, to deny that a rank rises */
+#define MAX_FEW 0.1	   /* of the ranks may have too few samples */
+
+/* One place where something may have gone wrong: the end of an agreement, or a rise inside of it.
+ */
+struct event {
+	size_t from;
+	enum culprit_verdict verdict;
+	enum culprit_why why;
+	struct culprit_rise *rises; /* by onset */
+	size_t n_rises, first;
+	double probability, lead, score;
+	size_t because;
+};
+
+struct work {
+	struct grid *g;
+	struct arena *arena;
+	size_t first_span; /* the cell where the first agreement begins */
+	struct event *events;
+	size_t n_events, cap_events;
+	bool is_hidden; /* all rise since they first agreed: who began is before that */
+};
+
+static int compare_onsets(const void *l, const void *r)
+{
+	const struct culprit_rise *a = l, *b = r;
+
+	if (a->onset != b->onset)
+		return a->onset < b->onset ? -1 : 1;
+	return (a->record > b->record) - (a->record < b->record);
+}
+
+/* Seconds from a rank's first sample to the first agreement, 2 at least: how long it starts up. */
+static double startup_of(const struct work *w, const struct track *track)
+{
+	return fmax(w->g->at[w->first_span] - track->t[0], 2);
+}
+
+/*
+ * The movement of span [s, e) that track r shares with its peers, up to where their own last way up
+ * begins, at the track's own scale. mib has room for e - s.
+ */
+static struct common common_of(struct work *w, const struct middle *middles, size_t r, size_t s,
+			       size_t e, double *mib)
+{
+	struct grid *g = w->g;
+	const struct track *track = &g->tracks[r];
+	size_t n = e - s, to = n, half = n / 2;
+	double pace, most = 0, squares = 0, products = 0, trend = 0, base = grid_kept(g, r, s);
+
+	for (size_t i = 0; i < n; i++)
+		mib[i] = middle_without(&middles[i], grid_kept(g, r, s + i) - base);
+	pace = 2 * mib[n - 1] / (double)n;
+	while (to > (half > 2 ? half : 2) &&
+	       mib[to - 1] - mib[to - 2] > fmax(0.1 * track->scale, pace))
+		to--;
+	for (size_t i = to; i < n; i++)
+		mib[i] = mib[to - 1];
+	if (n >= 12)
+		trend = fmax(0,
+			     (mib[n - 1] - mib[half]) / fmax(g->at[e - 1] - g->at[s + half], 1e-9));
+	if (trend * (g->at[g->n_cells - 1] - g->at[s]) < 0.5 * track->scale)
+		trend = 0; /* a creep that is lost in the scatter is none */
+	for (size_t i = 0; i < n; i++) {
+		most = fmax(most, mib[i]);
+		squares += mib[i] * mib[i];
+		products += mib[i] * (grid_kept(g, r, s + i) - base);
+	}
+	if (most > 3 * track->scale && squares > 0) {
+		double own = fmin(fmax(products / squares, 1 - SAME_SCALE), 1 + SAME_SCALE);
+
+		for (size_t i = 0; i < n; i++)
+			mib[i] *= own;
+		trend *= own;
+	}
+	return (struct common){ g->at + s, mib, n, trend, false };
+}
+
+/* Whether no other rank rises within a second or two intervals. */
+static bool is_alone(const struct culprit_rise *rises, const bool *has, size_t n, size_t k,
+		     double onset, double interval)
+{
+	for (size_t i = 0; i < n; i++)
+		if (i != k && has[i] && fabs(rises[i].onset - onset) < fmax(1, 2 * interval))
+			return false;
+	return true;
+}
+
+/* Puts the rises of all members into ev->rises; loads at the start are passed over. -ENOMEM. */
+static int find_rises(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
+		      double stop, struct event *ev)
+{
+	struct grid *g = w->g;
+	CLEANUP(free_ptr) struct middle *middles = malloc((e - s) * sizeof(*middles));
+	CLEANUP(free_ptr) double *mib = malloc((e - s) * sizeof(*mib));
+	CLEANUP(free_ptr) double *levels = malloc(n * sizeof(*levels));
+	CLEANUP(free_ptr) bool *has = calloc(n, sizeof(*has));
+	struct middle level;
+	size_t n_found = 0;
+
+	ev->rises = arena_alloc(w->arena, n * sizeof(*ev->rises));
+	if (!middles || !mib || !levels || !has || !ev->rises)
+		return -ENOMEM;
+	for (size_t i = s; i < e; i++)
+		middles[i - s] = grid_middle(g, members, n, false, s, i);
+	for (size_t k = 0; k < n; k++)
+		g->scratch[k] = levels[k] = grid_kept(g, members[k], s);
+	level = middle_of(g->scratch, n);
+	for (size_t k = 0; k < n; k++) {
+		const struct track *track = &g->tracks[members[k]];
+		struct common common = common_of(w, middles, members[k], s, e, mib);
+		int r = rise_find(track, g->at[s], stop + 0.5 * track->interval, &common,
+				  &ev->rises[k]);
+
+		if (r < 0)
+			return r;
+		has[k] = r > 0;
+	}
+	/* Soon after its start, alone, and only up to what its peers have: a load. */
+	for (size_t k = 0; k < n; k++) {
+		const struct track *track = &g->tracks[members[k]];
+		double away = levels[k] - middle_without(&level, levels[k]);
+		double young = 4 * fmax(startup_of(w, track), 4 * track->interval);
+
+		while (has[k] && ev->rises[k].onset - track->t[0] < young &&
+		       ev->rises[k].till < stop - 4 * track->interval &&
+		       fabs(away + ev->rises[k].gain) < fabs(away) &&
+		       is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)) {
+			struct common common = common_of(w, middles, members[k], s, e, mib);
+			int r;
+
+			away += ev->rises[k].gain;
+			r = rise_find(track, ev->rises[k].till, stop + 0.5 * track->interval,
+				      &common, &ev->rises[k]);
+			if (r < 0)
+				return r;
+			has[k] = r > 0;
+		}
+	}
+	for (size_t k = 0; k < n; k++)
+		if (has[k])
+			ev->rises[n_found++] = ev->rises[k];
+	ev->n_rises = n_found;
+	return 0;
+}
+
+/* Small ones are not the fault, unless their rank died on the way. */
+static void drop_minor(const struct work *w, double stop, struct event *ev)
+{
+	double longest = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		const struct culprit_rise *rise = &ev->rises[i];
+
+		ev->score = fmax(ev->score, rise->total);
+		longest = fmax(longest, rise->gain / rise->rate);
+	}
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		const struct culprit_rise *rise = &ev->rises[i];
+		const struct track *track = &w->g->tracks[rise->record];
+		bool died = track->t[track->n - 1] < stop - 4 * track->interval &&
+			    rise->rate > 0.25 * ev->score / longest;
+
+		if (rise->total >= RISE_MINOR * ev->score || died)
+			ev->rises[n++] = *rise;
+	}
+	ev->n_rises = n;
+}
+
+/* Whether a track took as much at once, before cell s. */
+static bool took_before(const struct track *track, double gain, double until)
+{
+	for (size_t i = 0; i + 1 < track->n && track->t[i + 1] < until; i++) {
+		double step = track->kept[i + 1] - track->kept[i];
+
+		if (step > 0.85 * gain && step < 1.18 * gain)
+			return true;
+	}
+	return false;
+}
+
+/* Whether half of the peers that do not rise took as much at their start: a load, or a rise? */
+static bool is_late_load(const struct work *w, const size_t *members, size_t n, size_t s,
+			 const struct event *ev)
+{
+	const struct culprit_rise *first = &ev->rises[0];
+	const struct track *track = &w->g->tracks[first->record];
+	size_t n_before = 0;
+
+	if (!first->is_step || first->onset - track->t[0] >= 6 * startup_of(w, track))
+		return false;
+	for (size_t k = 0; k < n; k++) {
+		bool rose = false;
+
+		for (size_t i = 0; i < ev->n_rises; i++)
+			rose |= ev->rises[i].record == members[k];
+		n_before +=
+			!rose && took_before(&w->g->tracks[members[k]], first->gain, w->g->at[s]);
+	}
+	return n_before > 0 && (double)n_before >= 0.5 * (double)(n - ev->n_rises);
+}
+
+static void decide(struct event *ev, enum culprit_verdict verdict, enum culprit_why why)
+{
+	ev->verdict = verdict;
+	ev->why = why;
+}
+
+/* A spike of any member was as large and as long as this rise is so far, or that is hardly seen. */
+static bool may_pass(const struct work *w, const size_t *members, size_t n,
+		     const struct culprit_rise *rise)
+{
+	const struct track *own = &w->g->tracks[rise->record];
+	double age = own->t[own->n - 1] - rise->onset;
+
+	if (age < MIN_AGE * own->interval)
+		return true;
+	for (size_t k = 0; k < n; k++) {
+		const struct track *track = &w->g->tracks[members[k]];
+
+		for (size_t i = 0; i < track->n_all_spikes; i++)
+			if (rise->gain < 1.25 * track->all_spikes[i].mib &&
+			    age < 1.5 * track->all_spikes[i].seconds)
+				return true;
+	}
+	return false;
+}
+
+/* A peer without a record of that moment may have begun before; SIZE_MAX: there is none. */
+static size_t find_uncovered(const struct work *w, const struct culprit_rise *rise)
+{
+	for (size_t r = 0; r < w->g->n; r++) {
+		const struct track *track = &w->g->tracks[r];
+		bool is_later = track->t[0] > rise->onset && !(track->in->start > rise->onset);
+		bool is_over = track->t[track->n - 1] < rise->onset &&
+			       (isnan(track->in->end) ||
+				track->in->unseen_mib > UNSEEN_SHARE * rise->gain);
+
+		if (r != rise->record && track->in->rank != w->g->tracks[rise->record].in->rank &&
+		    (is_later || is_over))
+			return r;
+	}
+	return SIZE_MAX;
+}
+
+/* The last rise before a moment that all ranks shared; NULL: none. */
+static const struct event *find_shared_before(const struct work *w, double at, size_t n_rises)
+{
+	const struct event *found = NULL;
+
+	for (size_t i = 0; i < w->n_events; i++) {
+		const struct event *ev = &w->events[i];
+
+		if (ev->why == CULPRIT_SHARED && ev->n_rises >= n_rises &&
+		    ev->rises[ev->n_rises - 1].onset < at)
+			found = ev;
+	}
+	return found;
+}
+
+/*
+ * Where the ranks begin to be a control group for a rise: behind the last one that they shared, in
+ * which each has a scale of its own, if enough is left.
+ */
+static size_t control_from(const struct work *w, size_t s, const struct culprit_rise *rise)
+{
+	const struct event *shared = find_shared_before(w, rise->onset, 2);
+	size_t from = s, onset = track_count_to(w->g->at, w->g->n_cells, rise->onset - rise->sd);
+
+	for (size_t i = 0; shared && i < shared->n_rises; i++) {
+		size_t till = track_count_to(w->g->at, w->g->n_cells, shared->rises[i].till);
+
+		from = till + 1 > from ? till + 1 : from;
+	}
+	return from + CONTROL_CELLS <= onset ? from : s;
+}
+
+static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
+		       struct event *ev)
+{
+	const struct culprit_rise *rise = &ev->rises[0];
+	const struct track *track = &w->g->tracks[rise->record];
+	double seconds = fmin(rise->gain / rise->rate, 0.5 * (w->g->at[e - 1] - w->g->at[s]));
+	int r = lead_control(w->g, members, n, control_from(w, s, rise), rise,
+			     fmax(seconds, 3 * track->interval), LEAD_TAIL, &ev->probability);
+
+	if (r < 0)
+		return r;
+	ev->because = find_uncovered(w, rise);
+	if (may_pass(w, members, n, rise))
+		decide(ev, CULPRIT_UNCLEAR, CULPRIT_MAY_PASS);
+	else if (ev->because != SIZE_MAX)
+		decide(ev, CULPRIT_UNCLEAR, CULPRIT_NOT_RECORDED);
+	else if (ev->probability >= CULPRIT_NAMED)
+		decide(ev, CULPRIT_FOUND, CULPRIT_ALONE);
+	else
+		decide(ev, CULPRIT_UNCLEAR, CULPRIT_SMALL);
+	return 0;
+}
+
+/*
+ * Whether most others gain at the moment of a rise, too, be it less: all do the same then, and this
+ * rank takes more of it by design. `within` seconds are one moment.
+ */
+static bool is_common_moment(const struct work *w, const size_t *members, size_t n,
+			     const struct culprit_rise *rise, double within)
+{
+	const struct grid *g = w->g;
+	size_t from = track_count_to(g->at, g->n_cells, rise->onset - within), n_gain = 0;
+	size_t to = track_count_to(g->at, g->n_cells, rise->onset + within);
+
+	from = from > 0 ? from - 1 : 0;
+	to = to < g->n_cells ? to : g->n_cells - 1;
+	for (size_t k = 0; k < n; k++)
+		n_gain += members[k] != rise->record &&
+			  grid_kept(g, members[k], to) - grid_kept(g, members[k], from) >
+				  g->tracks[members[k]].scale;
+	return (double)n_gain >= 0.75 * (double)(n - 1);
+}
+
+static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s, struct event *ev)
+{
+	struct grid *g = w->g;
+	const struct track *earliest = &g->tracks[ev->rises[0].record];
+	CLEANUP(free_ptr) struct culprit_rise **rises = calloc(ev->n_rises, sizeof(*rises));
+	CLEANUP(free_ptr) double *errors = calloc(ev->n_rises, sizeof(*errors));
+	double first_onset = ev->rises[0].onset, range, known;
+	bool is_early = first_onset - earliest->t[0] < 4 * startup_of(w, earliest);
+	bool is_close, are_near = true;
+	const struct event *shared;
+	size_t n_alive = 0;
+	struct lead lead;
+	int r;
+
+	if (!rises || !errors)
+		return -ENOMEM;
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		rises[i] = &ev->rises[i];
+		errors[i] = ev->rises[i].sd;
+	}
+	for (size_t k = 0; k < n; k++) {
+		const struct track *track = &g->tracks[members[k]];
+
+		n_alive += track->t[track->n - 1] > first_onset;
+	}
+	shared = find_shared_before(w, first_onset, ev->n_rises);
+	r = lead_find(g, rises, ev->n_rises, n_alive, g->at[g->n_cells - 1] - g->at[s], is_early,
+		      shared ? shared->rises : NULL, shared ? shared->n_rises : 0, &lead);
+	if (r < 0)
+		return r;
+	if (lead.is_unordered) {
+		decide(ev, CULPRIT_UNCLEAR, CULPRIT_CLOCKS);
+		return 0;
+	}
+	ev->first = lead.first;
+	ev->lead = lead.seconds;
+	ev->probability = lead.probability;
+	if (lead.seconds > fmax(FAR_SECONDS, fmax(FAR_INTERVALS * earliest->interval,
+						  FAR_SHARE * (g->at[g->n_cells - 1] - g->at[0]))))
+		ev->probability =
+			fmin(ev->probability, 0.9); /* nothing shows that they are related */
+	if (ev->probability >= CULPRIT_NAMED) {
+		const struct culprit_rise *first = &ev->rises[lead.first];
+		double p;
+
+		r = lead_control(g, members, n, control_from(w, s, first), first,
+				 fmax(lead.seconds, 2 * earliest->interval),
+				 first->is_step ? LEAD_TAIL : LEAD_TAIL_RAMP, &p);
+		if (r < 0)
+			return r;
+		ev->probability = fmin(ev->probability, p);
+	}
+	if (ev->probability >= CULPRIT_NAMED && ev->rises[lead.first].is_step &&
+	    is_common_moment(w, members, n, &ev->rises[lead.first],
+			     fmin(1.5 * earliest->interval, lead.seconds / 2))) {
+		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		return 0;
+	}
+	if (ev->probability >= (is_early && n_alive > 2 ? EARLY_NAMED : CULPRIT_NAMED)) {
+		ev->because = find_uncovered(w, &ev->rises[lead.first]);
+		if (ev->because == SIZE_MAX)
+			decide(ev, CULPRIT_FOUND, CULPRIT_FIRST);
+		else
+			decide(ev, CULPRIT_UNCLEAR, CULPRIT_NOT_RECORDED);
+		return 0;
+	}
+	range = ev->rises[ev->n_rises - 1].onset - first_onset;
+	is_close = fmin(range, lead.range) < fmax(LINK_SECONDS, 4 * earliest->interval);
+	known = hypot(track_quantile(errors, ev->n_rises, 0.9), lead.error);
+	/* Steps in two neighbouring intervals may be a moment apart. */
+	for (size_t i = 0; i < ev->n_rises; i++)
+		are_near &= ev->rises[i].is_step;
+	are_near &= range <= 1.5 * earliest->interval;
+	/* To deny a leader, the onsets must be known. */
+	if ((double)ev->n_rises >= 0.75 * (double)n_alive && is_close &&
+	    (are_near || lead.probability < 0.8) && known <= fmax(1, 1.5 * earliest->interval))
+		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+	else
+		decide(ev, CULPRIT_UNCLEAR, is_close ? CULPRIT_OVERLAP : CULPRIT_UNRELATED);
+	return 0;
+}
+
+/* When the first rises of an event that names a rank began, more exactly. -ENOMEM. */
+static int sharpen(struct work *w, const size_t *members, size_t n, size_t s, size_t e, double stop,
+		   struct event *ev)
+{
+	CLEANUP(free_ptr) struct middle *middles = malloc((e - s) * sizeof(*middles));
+	CLEANUP(free_ptr) double *mib = malloc((e - s) * sizeof(*mib));
+
+	if (!middles || !mib)
+		return -ENOMEM;
+	for (size_t i = s; i < e; i++)
+		middles[i - s] = grid_middle(w->g, members, n, false, s, i);
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		struct culprit_rise *rise = &ev->rises[i], again;
+		const struct track *track = &w->g->tracks[rise->record];
+		struct common common;
+		int r;
+
+		if (i >= MAX_SHARP && i != ev->first)
+			continue;
+		common = common_of(w, middles, rise->record, s, e, mib);
+		common.is_sharp = true;
+		r = rise_find(track, rise->since, stop + 0.5 * track->interval, &common, &again);
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			rise->best = again.best;
+			rise->low = again.low;
+			rise->high = again.high;
+		}
+	}
+	return 0;
+}
+
+/* Who rose behind span [s, e), up to `stop`, and did one of them lead? Appends an event. -ENOMEM.
+ */
+static int judge(struct work *w, size_t s, size_t e, double stop)
+{
+	struct grid *g = w->g;
+	size_t n = grid_find_members(g, s, GRID_ALL);
+	CLEANUP(free_ptr) size_t *members = malloc(n * sizeof(*members));
+	struct event ev = { .from = s, .probability = NAN, .lead = NAN, .because = SIZE_MAX };
+	int r;
+
+	if (!members)
+		return -ENOMEM;
+	memcpy(members, g->members, n * sizeof(*members));
+	r = find_rises(w, members, n, s, e, stop, &ev);
+	if (r < 0)
+		return r;
+	drop_minor(w, stop, &ev);
+	qsort(ev.rises, ev.n_rises, sizeof(*ev.rises), compare_onsets);
+	if (ev.n_rises == 0) {
+		decide(&ev, CULPRIT_NONE, CULPRIT_NO_RISE);
+	} else if (is_late_load(w, members, n, s, &ev)) {
+		ev.probability = 0.5;
+		decide(&ev, CULPRIT_UNCLEAR, CULPRIT_LOAD);
+	} else {
+		r = ev.n_rises == 1 ? judge_alone(w, members, n, s, e, &ev)
+				    : judge_lead(w, members, n, s, &ev);
+	}
+	if (r == 0 && ev.verdict == CULPRIT_FOUND)
+		r = sharpen(w, members, n, s, e, stop, &ev);
+	if (r < 0 || ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)
+		return -ENOMEM;
+	w->events[w->n_events++] = ev;
+	return 0;
+}
+
+/*
+ * Large common rises inside of an agreement: one of the ranks may have led them, by less than its
+ * room. Each is judged up to the next. -ENOMEM.
+ */
+static int judge_common(struct work *w, struct span span)
+{
+	struct grid *g = w->g;
+	size_t n_cells = span.to - span.from, n_ups = 0, cap_ups = 0, at = 0;
+	CLEANUP(free_ptr) double *middle = malloc(n_cells * sizeof(*middle));
+	CLEANUP(free_ptr) struct up {
+		size_t from, over;
+	} *ups = NULL;
+	double least;
+	size_t n = grid_find_members(g, span.from, GRID_ALL);
+
+	if (!middle)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_cells; i++) {
+		size_t count = 0;
+
+		for (size_t k = 0; k < n; k++)
+			if (span.from + i < g->to[g->members[k]])
+				g->scratch[count++] = grid_kept(g, g->members[k], span.from + i);
+		middle[i] = track_quantile(g->scratch, count, 0.5);
+		middle[i] = i > 0 ? fmax(middle[i], middle[i - 1]) : middle[i];
+	}
+	least = fmax(g->scale, RISE_MINOR * (middle[n_cells - 1] - middle[0]));
+	while (at + 4 < n_cells || n_ups == 0) {
+		size_t over = track_count_to(middle, n_cells, middle[at] + least);
+
+		if (over >= n_cells)
+			break;
+		if (ARRAY_RESERVE(ups, cap_ups, n_ups + 1) < 0)
+			return -ENOMEM;
+		ups[n_ups++] = (struct up){ at, over };
+		for (at = over; at + 4 < n_cells && middle[at + 4] - middle[at] > g->scale / 2;)
+			at++;
+	}
+	w->is_hidden |= n_ups > 0 && ups[0].over < 4 &&
+			middle[n_cells - 1] - middle[n_cells / 2] >
+				fmax(3 * g->scale, 0.25 * (middle[n_cells - 1] - middle[0]));
+	for (size_t i = 0; i < n_ups; i++) {
+		size_t stop = i + 1 < n_ups ? ups[i + 1].over - 2 : n_cells - 1;
+		int r = 0;
+
+		if (ups[i].over - ups[i].from >= 4 &&
+		    middle[stop] - middle[ups[i].from] > COMMON_SCALES * g->scale)
+			r = judge(w, span.from + ups[i].from, span.from + ups[i].over,
+				  g->at[span.from + stop]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- one rank that is unlike all others ---- */
+
+/* The track that gains most on the others after the start-up; SIZE_MAX: none gains. */
+static size_t find_outsider(const struct work *w)
+{
+	struct grid *g = w->g;
+	size_t from = g->n_cells / 8, found = SIZE_MAX;
+	size_t n = grid_find_members(g, from, GRID_ALL);
+	double most = 0;
+	struct middle m;
+
+	for (size_t k = 0; k < n; k++)
+		g->scratch[k] = grid_kept(g, g->members[k], g->to[g->members[k]] - 1) -
+				grid_kept(g, g->members[k], from);
+	m = middle_of(g->scratch, n);
+	for (size_t k = 0; k < n && n > 1; k++) {
+		size_t r = g->members[k];
+		double gain = grid_kept(g, r, g->to[r] - 1) - grid_kept(g, r, from);
+
+		if (gain - middle_without(&m, gain) > most) {
+			most = gain - middle_without(&m, gain);
+			found = r;
+		}
+	}
+	return found;
+}
+
+/* The longest span of all but one track; false: they do not agree for most of the record. */
+static int find_others_span(struct work *w, size_t but, struct span *ret)
+{
+	struct grid *g = w->g;
+	CLEANUP(free_ptr) struct span *items = NULL;
+	struct span_list spans = { 0 };
+	struct span best = { 0 };
+	size_t end = g->to[but] < g->n_cells ? g->to[but] : g->n_cells;
+
+	for (int pass = 0; pass < 2 && best.to == 0; pass++) {
+		int r = grid_find_spans(g, pass == 0, but, &spans);
+
+		items = spans.items;
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < spans.n; i++)
+			if (spans.items[i].to - spans.items[i].from > best.to - best.from)
+				best = spans.items[i];
+	}
+	best.to = best.to < end ? best.to : end;
+	*ret = best;
+	return best.to >= best.from + OUTSIDE_CELLS &&
+	       (double)(best.to - best.from) >= OUTSIDE_SHARE * (double)(end - best.from) &&
+	       (double)best.from <= (1 - OUTSIDE_SHARE) * (double)end;
+}
+
+/*
+ * A rank may leave the others before all of them have agreed: it grows since its start. It is the
+ * culprit if the others agree over most of the record, it gains on them all the time, and by more
+ * than any of them does on the rest. must_grow: only one that gains to the end. Appends an event
+ * and returns 1 then. -ENOMEM.
+ */
+static int judge_outsider(struct work *w, bool must_grow)
+{
+	struct grid *g = w->g;
+	size_t but = find_outsider(w), n, n_steady = 0, last;
+	CLEANUP(free_ptr) size_t *members = NULL;
+	CLEANUP(free_ptr) double *mib = NULL;
+	struct event ev = { .probability = NAN, .lead = NAN, .because = SIZE_MAX };
+	struct culprit_rise *rise;
+	struct span span;
+	struct common common;
+	double most, gain, total_common, width, windows;
+	int r = but == SIZE_MAX ? 0 : find_others_span(w, but, &span);
+
+	if (r <= 0)
+		return r;
+	n = grid_find_members(g, span.from, but);
+	members = malloc(n * sizeof(*members));
+	mib = malloc((span.to - span.from) * sizeof(*mib));
+	rise = ev.rises = arena_alloc(w->arena, sizeof(*ev.rises));
+	if (!members || !mib || !rise)
+		return -ENOMEM;
+	memcpy(members, g->members, n * sizeof(*members));
+	for (size_t k = 0; k < n; k++)
+		g->scratch[k] = (double)g->to[members[k]];
+	last = (size_t)track_quantile(g->scratch, n, 1 - OUTSIDE_ALIVE);
+	span.to = span.to < last ? span.to : last;
+	if (span.to < span.from + OUTSIDE_CELLS)
+		return 0;
+	for (size_t i = span.from; i < span.to; i++) {
+		size_t count = 0;
+
+		for (size_t k = 0; k < n; k++)
+			if (i < g->to[members[k]])
+				g->scratch[count++] = grid_kept(g, members[k], i) -
+						      grid_kept(g, members[k], span.from);
+		mib[i - span.from] = count > 0	     ? track_quantile(g->scratch, count, 0.5)
+				     : i > span.from ? mib[i - span.from - 1]
+						     : 0;
+	}
+	common = (struct common){ g->at + span.from, mib, span.to - span.from, 0, true };
+	r = rise_find(&g->tracks[but], g->at[span.from], g->at[span.to - 1], &common, rise);
+	if (r <= 0)
+		return r;
+	total_common = mib[span.to - span.from - 1];
+	gain = grid_kept(g, but, span.to - 1) - grid_kept(g, but, span.from) - total_common;
+	for (size_t part = 0; part < OUTSIDE_PARTS; part++) {
+		size_t a = part * (span.to - span.from - 1) / OUTSIDE_PARTS;
+		size_t b = (part + 1) * (span.to - span.from - 1) / OUTSIDE_PARTS;
+		double own = grid_kept(g, but, span.from + b) - grid_kept(g, but, span.from + a);
+
+		n_steady += own - (mib[b] - mib[a]) >= 0.3 * gain / OUTSIDE_PARTS;
+	}
+	ev.from = span.from;
+	ev.n_rises = 1;
+	ev.score = rise->total;
+	if (n_steady + 1 >= OUTSIDE_PARTS) {
+		rise->is_censored = true;
+		rise->is_step = false;
+		rise->onset = rise->best = rise->low = g->tracks[but].t[0];
+		rise->high = fmax(g->at[span.from], rise->onset);
+		rise->gain = rise->total = gain;
+		rise->rate = gain / (g->at[span.to - 1] - g->at[span.from]);
+		width = (double)(span.to - span.from) / 2;
+	} else {
+		double end = g->at[span.to - 1];
+
+		if ((must_grow &&
+		     (rise->is_step || rise->till < end - 0.1 * (end - rise->onset))) ||
+		    rise->onset < g->at[span.from] + 3 * g->cell || gain < 0.7 * rise->gain ||
+		    is_late_load(w, members, n, span.from, &ev))
+			return 0;
+		gain = rise->gain;
+		width = fmin(fmax(gain / rise->rate / g->cell, 3),
+			     (double)(span.to - span.from) / 2);
+	}
+	r = lead_largest_change(g, members, n, span.from, span.to, (size_t)width, &most);
+	if (r < 0)
+		return r;
+	most = fmax(2 * most, fmax(g->tracks[but].scale, SAME_SCALE * total_common));
+	windows = (double)n * (double)(span.to - span.from) / width;
+	ev.probability = lead_beyond(gain / most, windows, n, LEAD_TAIL);
+	if (ev.probability < CULPRIT_NAMED ||
+	    (!rise->is_censored && find_uncovered(w, rise) != SIZE_MAX) ||
+	    may_pass(w, members, n, rise) || may_pass(w, &but, 1, rise))
+		return 0;
+	decide(&ev, CULPRIT_FOUND, CULPRIT_ALONE);
+	if (ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)
+		return -ENOMEM;
+	w->events[w->n_events++] = ev;
+	return 1;
+}
+
+static bool is_long_enough(const struct grid *g, struct span span)
+{
+	return span.to - span.from >= MIN_SPAN_CELLS &&
+	       g->at[span.to - 1] - g->at[span.from] >=
+		       fmax(MIN_SPAN_SECONDS, MIN_SPAN_SHARE * (g->at[span.from] - g->born));
+}
+
+/* The earliest that stands; an undecided one before it that gained about as much is in its way. */
+static const struct event *choose(const struct work *w)
+{
+	const struct event *best = NULL, *open = NULL, *largest = NULL;
+	double most = 0;
+	bool is_open;
+
+	for (size_t i = 0; i < w->n_events; i++)
+		most = fmax(most, w->events[i].score);
+	for (size_t i = 0; i < w->n_events; i++) {
+		const struct event *ev = &w->events[i];
+
+		if (ev->score < RISE_MINOR * most)
+			continue;
+		if (!largest || ev->score > largest->score)
+			largest = ev;
+		if (ev->verdict == CULPRIT_UNCLEAR && (!open || ev->score > open->score))
+			open = ev;
+		if (ev->verdict == CULPRIT_FOUND &&
+		    (!best || ev->rises[ev->first].onset < best->rises[best->first].onset))
+			best = ev;
+	}
+	is_open = open && !best;
+	for (size_t i = 0; best && i < w->n_events; i++) {
+		const struct event *ev = &w->events[i];
+		const struct culprit_rise *a = &ev->rises[ev->first],
+					  *b = &best->rises[best->first];
+
+		is_open |= ev->verdict == CULPRIT_UNCLEAR && ev->score >= RISE_MINOR * most &&
+			   ev->from <= best->from && ev->score > 0.67 * best->score &&
+			   !(a->record == b->record &&
+			     fabs(a->onset - b->onset) <= 3 * hypot(a->sd, b->sd));
+	}
+	return is_open ? open : best ? best : largest;
+}
+
+/*
+ * P is a minimum over parts and no likelihood. It is stated as the share of names that were right
+ * on made-up jobs that were not used for tuning: 0.92 from 0.95 to 0.98, and 0.987 above that.
+ */
+static double stated(double p)
+{
+	if (p < CULPRIT_NAMED)
+		return 0.9 * p / CULPRIT_NAMED;
+	return p < 0.98 ? 0.9 + 2 * (p - CULPRIT_NAMED) : 0.98;
+}
+
+static void take_event(const struct event *ev, const struct grid *g, struct culprit_answer *ret)
+{
+	ret->verdict = ev->verdict;
+	ret->why = ev->why;
+	ret->rises = ev->rises;
+	ret->n_rises = ev->n_rises;
+	ret->probability = stated(ev->probability);
+	ret->lead = ev->lead;
+	if (ev->because != SIZE_MAX)
+		ret->because = g->tracks[ev->because].record;
+	if (ev->n_rises == 0)
+		return;
+	if (ev->why == CULPRIT_SHARED)
+		ret->lead_below = ev->lead + 2 * ev->rises[ev->first].sd +
+				  g->tracks[ev->rises[ev->first].record].interval;
+	if (ev->first > 0) {
+		struct culprit_rise kept = ret->rises[0];
+
+		ret->rises[0] = ret->rises[ev->first];
+		ret->rises[ev->first] = kept;
+	}
+	ret->rises[0].probability = ret->probability;
+	for (size_t i = 0; i < ret->n_rises; i++)
+		ret->rises[i].record = g->tracks[ret->rises[i].record].record;
+}
+
+/* ---- memory that was given back ---- */
+
+/*
+ * The one spike of the job, where one rank alone has one and its peers hold still: reported as
+ * transient, and no culprit. False: there is none, or there are several.
+ */
+static int find_transient(struct work *w, struct culprit_answer *ret)
+{
+	const struct grid *g = w->g;
+	const struct track *found = NULL;
+	const struct spike *spike = NULL;
+	struct culprit_rise *rise;
+	double ready = g->at[w->first_span];
+	size_t n = 0, at;
+
+	for (size_t r = 0; r < g->n; r++) {
+		const struct track *track = &g->tracks[r];
+
+		for (size_t i = 0; i < track->n_all_spikes; i++) {
+			const struct spike *s = &track->all_spikes[i];
+
+			if (s->from + s->seconds < ready ||
+			    s->mib < TRANSIENT_SCALES * track->scale)
+				continue;
+			n++;
+			found = track;
+			spike = s;
+		}
+	}
+	if (n != 1 || spike->from < ready || spike->seconds < 2 * found->interval)
+		return 0;
+	rise = arena_alloc(w->arena, sizeof(*rise));
+	if (!rise)
+		return -ENOMEM;
+	at = track_count_to(found->t, found->n, spike->from);
+	*rise = (struct culprit_rise){
+		.record = found->record,
+		.low = at > 1 ? found->t[at - 2] : spike->from,
+		.high = spike->from,
+		.gain = spike->mib,
+		.total = spike->mib,
+		.till = spike->from,
+		.rate = INFINITY,
+		.given_back = spike->from + spike->seconds,
+		.probability = NAN,
+		.is_step = true,
+	};
+	rise->onset = rise->best = (rise->low + rise->high) / 2;
+	rise->sd = (rise->high - rise->low) / sqrt(12);
+	ret->why = CULPRIT_GIVEN_BACK;
+	ret->rises = rise;
+	ret->n_rises = 1;
+	return 0;
+}
+
+static int answer(struct work *w, struct culprit_answer *ret)
+{
+	struct grid *g = w->g;
+	CLEANUP(free_ptr) struct span *items = NULL;
+	struct span_list spans = { 0 };
+	const struct event *best;
+	size_t n_long = 0;
+	double together = 0; /* cells */
+	bool has_named = false;
+	int r = 0;
+
+	for (int pass = 0; pass < 2 && n_long == 0; pass++) {
+		r = grid_find_spans(g, pass == 0, GRID_ALL, &spans);
+		items = spans.items;
+		if (r < 0)
+			return r;
+		for (size_t i = 0; i < spans.n; i++) {
+			if (is_long_enough(g, spans.items[i]))
+				spans.items[n_long++] = spans.items[i];
+		}
+	}
+	if (n_long == 0) {
+		ret->why = CULPRIT_NEVER_ALIKE;
+		r = judge_outsider(w, false);
+		if (r > 0)
+			take_event(&w->events[0], g, ret);
+		return r < 0 ? r : 0;
+	}
+	w->first_span = spans.items[0].from;
+	for (size_t i = 0; r == 0 && i < n_long; i++) {
+		r = judge_common(w, spans.items[i]);
+		if (r == 0 && spans.items[i].is_broken)
+			r = judge(w, spans.items[i].from, spans.items[i].to, g->at[g->n_cells - 1]);
+	}
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < w->n_events; i++) {
+		has_named |= w->events[i].verdict == CULPRIT_FOUND;
+		ret->n_events += w->events[i].n_rises > 0;
+		ret->n_shared += w->events[i].why == CULPRIT_SHARED;
+	}
+	best = w->n_events > 0 ? choose(w) : NULL;
+	if (!(best && best->verdict == CULPRIT_FOUND)) {
+		r = judge_outsider(w, !best || best->verdict == CULPRIT_NONE);
+		if (r < 0)
+			return r;
+		if (r > 0) {
+			take_event(&w->events[w->n_events - 1], g, ret);
+			return 0;
+		}
+		best = w->n_events > 0 ? choose(w) : NULL;
+	}
+	if (w->is_hidden && !has_named) {
+		ret->why = CULPRIT_NOT_RECORDED;
+	} else if (w->n_events == 0) {
+		ret->verdict = CULPRIT_NONE;
+		ret->why = CULPRIT_NO_RISE;
+	} else {
+		take_event(best, g, ret);
+	}
+	/* That nothing happened is known where the ranks were seen to agree. */
+	for (size_t i = 0; i < n_long; i++)
+		together += (double)(spans.items[i].to - spans.items[i].from);
+	if (ret->why == CULPRIT_NO_RISE && together < LEAST_TOGETHER * (double)g->n_cells) {
+		ret->verdict = CULPRIT_UNCLEAR;
+		ret->why = CULPRIT_NEVER_ALIKE;
+	}
+	if (ret->why == CULPRIT_NO_RISE) {
+		r = find_transient(w, ret);
+		if (r < 0)
+			return r;
+	}
+	if (ret->why == CULPRIT_NO_RISE)
+		for (size_t i = 0; i < g->n; i++)
+			ret->least_mib =
+				fmax(isnan(ret->least_mib) ? 0 : ret->least_mib, g->room[i]);
+	return 0;
+}
+
+/*
+ * A meter may be read less often than samples are taken, so that values come several times: leaves
+ * the samples with which they come. Returns a record of its own, the arena's, or the same. NULL:
+ * out of memory.
+ */
+static const struct culprit_rank *leave_repeats_out(const struct culprit_rank *in,
+						    struct arena *arena)
+{
+	size_t last = 0, n_changes = 0, counts[MAX_REPEATS] = { 0 }, every = 0;
+	struct culprit_rank *thin;
+	double *t, *mib;
+
+	for (size_t i = 1; i < in->n; i++) {
+		if (in->mib[i] == in->mib[i - 1])
+			continue;
+		for (size_t k = 2; n_changes > 0 && k <= MAX_REPEATS; k++)
+			counts[k - 1] += (i - last) % k == 0;
+		n_changes++;
+		last = i;
+	}
+	for (size_t k = MAX_REPEATS; k >= 2 && every == 0; k--)
+		if ((double)counts[k - 1] >= REPEATS_SHARE * (double)(n_changes - 1))
+			every = k;
+	if (n_changes <= MIN_CHANGES || every == 0 || in->n < 8 * every)
+		return in;
+	thin = arena_memdup(arena, in, sizeof(*in));
+	t = arena_alloc(arena, in->n * sizeof(*t));
+	mib = arena_alloc(arena, in->n * sizeof(*mib));
+	if (!thin || !t || !mib)
+		return NULL;
+	thin->n = 0;
+	for (size_t i = last % every; i < in->n; i += every) {
+		t[thin->n] = in->t[i];
+		mib[thin->n++] = in->mib[i];
+	}
+	thin->t = t;
+	thin->mib = mib;
+	return thin;
+}
+
+/*
+ * The last samples of a process that ends show how it is taken apart: they are no memory that was
+ * given back. As above.
+ */
+static const struct culprit_rank *leave_exit_out(const struct culprit_rank *in, struct arena *arena)
+{
+	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n;
+	double *before = arena_memdup(arena, in->mib, in->n * sizeof(*before)), level, late;
+	struct culprit_rank *cut;
+
+	if (!before)
+		return NULL;
+	if (in->n < most + EXIT_BEFORE)
+		return in;
+	/* Behind a spike it is less than in the spike, but not than before. */
+	late = track_quantile(before + in->n - most - EXIT_BEFORE, EXIT_BEFORE, 0.5);
+	level = fmin(late, track_quantile(before + in->n / 2, in->n - in->n / 2 - most, 0.5));
+	for (size_t i = in->n - most; i < in->n && n == in->n; i++) {
+		bool falls = in->mib[i] < EXIT_SHARE * level;
+
+		for (size_t k = i + 1; k < in->n && falls; k++)
+			falls = in->mib[k] < EXIT_SHARE * level;
+		if (falls)
+			n = i;
+	}
+	/* The one before may be on its way down already. */
+	if (n < in->n && in->mib[n - 1] < in->mib[n - 2])
+		n--;
+	if (n == in->n)
+		return in;
+	cut = arena_memdup(arena, in, sizeof(*in));
+	if (cut)
+		cut->n = n;
+	return cut;
+}
+
+int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
+		 struct culprit_answer *ret)
+{
+	struct track *tracks = arena_alloc(arena, (n + 1) * sizeof(*tracks));
+	struct grid grid;
+	struct work w = { .g = &grid, .arena = arena };
+	const struct culprit_rank *thin;
+	size_t n_tracks = 0;
+	int r;
+
+	*ret = (struct culprit_answer){ .verdict = CULPRIT_UNCLEAR,
+					.why = CULPRIT_FEW_SAMPLES,
+					.probability = NAN,
+					.lead = NAN,
+					.lead_below = NAN,
+					.least_mib = NAN,
+					.because = SIZE_MAX,
+					.interval = NAN };
+	if (!tracks)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		if (ranks[i].n < TRACK_MIN_SAMPLES) {
+			ret->because = i;
+			continue;
+		}
+		thin = leave_repeats_out(&ranks[i], arena);
+		if (thin)
+			thin = leave_exit_out(thin, arena);
+		if (!thin)
+			return -ENOMEM;
+		r = track_make(thin, n_tracks, arena, &tracks[n_tracks]);
+		if (r < 0)
+			return r;
+		tracks[n_tracks++].record = i;
+	}
+	if (n_tracks < 2 || (double)(n - n_tracks) > MAX_FEW * (double)n)
+		return 0;
+	ret->because = SIZE_MAX;
+	r = grid_make(tracks, n_tracks, arena, &grid);
+	if (r < 0)
+		return r;
+	ret->interval = grid.cell;
+	r = answer(&w, ret);
+	free(w.events);
+	return r;
+}
