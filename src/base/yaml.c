@@ -376,7 +376,7 @@ static int read_string_map(const struct reading *rd, const struct yaml_field *f,
 		if (map.n == YAML_MAX_ITEMS)
 			return fail_too_many(rd, f, key.line);
 		r = read_pair(rd, f, &key, (const struct yaml_pair *)(const void *)pairs.data,
-			      map.n, &pair);
+			      pairs.len / sizeof(pair), &pair);
 		if (r < 0)
 			return r;
 		buf_add(&pairs, &pair, sizeof(pair));

@@ -18,6 +18,9 @@ struct scanned {
 	int root; /* of which job it is; -1: of none */
 };
 
+/* Members below which holes are not worth closing. */
+#define SIFT_MIN 64
+
 struct membership {
 	struct membership_job *jobs;
 	size_t n_jobs, cap_jobs;
@@ -170,6 +173,29 @@ static void remove_member(struct membership *m, struct job_member *member)
 	*member = (struct job_member){ .key = { 0, U64_UNKNOWN } };
 }
 
+/* Holes, and members that have not been shown for so many scans, are no more; the rest keep order.
+ */
+static void sift(struct membership *m, unsigned long rounds)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		struct job_member *member = &m->members[i];
+
+		if (member->key.pid != 0 && member->round + rounds <= m->round)
+			remove_member(m, member);
+		if (member->key.pid == 0)
+			continue;
+		if (kept != i) {
+			m->members[kept] = *member;
+			/* The key exists already, so this cannot run out of memory. */
+			map_put(&m->by_pid, pid_key(member->key.pid), kept);
+		}
+		kept++;
+	}
+	m->n = kept;
+}
+
 /* In the place of who had its pid before: each has one place, whichever way it is found. */
 int membership_add(struct membership *m, const struct job_member *member)
 {
@@ -204,9 +230,14 @@ void membership_forget_job(struct membership *m, int64_t attempt_id)
 bool membership_start(struct membership *m, pid_t parent, pid_t child)
 {
 	const struct membership_job *job = find_root_pid(m, parent);
-	struct job_member *of = find_member(m, parent), *old = find_member(m, child), born;
+	struct job_member *of, *old, born;
 	uint64_t start_ticks = 0;
 
+	/* Between two scans thousands may start and end. */
+	if (m->n >= SIFT_MIN && m->by_pid.len < m->n / 2)
+		sift(m, m->round + 1);
+	of = find_member(m, parent);
+	old = find_member(m, child);
 	if (membership_is_stranger(m, parent)) {
 		map_put(&m->strangers, pid_key(child), U64_UNKNOWN);
 		return false;
@@ -391,7 +422,11 @@ static int adopt(struct membership *m, size_t i, const struct membership_job *jo
 
 	m->scan[i].owner = (int)(job - m->jobs);
 	mark(m, i, &member, p);
-	return p->state == 'Z' || p->state == 'X' ? 0 : membership_add(m, &member);
+	/* Of its own job the runner has had the exit; other jobs' processes stay until they are
+	 * gone. */
+	if (job->kind == MEMBERSHIP_SELF && (p->state == 'Z' || p->state == 'X'))
+		return 0;
+	return membership_add(m, &member);
 }
 
 /* Decides what needs no look at parents, and whether anything is decided. -ENOMEM. */
@@ -488,29 +523,6 @@ static int decide(struct membership *m, struct snapshot *snap, size_t i)
 			return r;
 	}
 	return 0;
-}
-
-/* Holes, and members that have not been shown for so many scans, are no more; the rest keep order.
- */
-static void sift(struct membership *m, unsigned long rounds)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < m->n; i++) {
-		struct job_member *member = &m->members[i];
-
-		if (member->key.pid != 0 && member->round + rounds <= m->round)
-			remove_member(m, member);
-		if (member->key.pid == 0)
-			continue;
-		if (kept != i) {
-			m->members[kept] = *member;
-			/* The key exists already, so this cannot run out of memory. */
-			map_put(&m->by_pid, pid_key(member->key.pid), kept);
-		}
-		kept++;
-	}
-	m->n = kept;
 }
 
 int membership_scan(struct membership *m, struct snapshot *snap, enum membership_missing missing,

@@ -44,7 +44,9 @@ static uint64_t get64(const uint8_t *p)
 
 static uint32_t frame_sum(const uint8_t *header, const uint8_t *bytes, size_t n)
 {
-	return (uint32_t)crc32(crc32(0, header, AT_SUM), bytes, (uInt)n);
+	uLong sum = crc32(0, header, AT_SUM);
+
+	return (uint32_t)(n > 0 ? crc32(sum, bytes, (uInt)n) : sum); /* it takes NULL for a reset */
 }
 
 void frame_write(struct buf *out, uint64_t seq, uint8_t type, unsigned flags, const void *bytes,

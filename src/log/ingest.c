@@ -2,6 +2,9 @@
 
 #include "log/log.h"
 
+/* What an end says of where it stands is not believed beyond this. */
+#define LOG_LOST_MAX (UINT64_C(1) << 40)
+
 struct ingest {
 	const struct log_sink *sink;
 	uint64_t stored; /* frames before this offset are */
@@ -13,17 +16,25 @@ struct ingest {
 static int on_frame(void *ctx, const struct log_frame *frame)
 {
 	struct ingest *in = ctx;
-	bool is_new = frame->offset >= in->stored;
 	size_t bytes = (size_t)(frame->next - frame->offset);
 
 	in->has_frames = true;
-	if (is_new && in->left == 0) {
+	if (in->left == 0) {
 		in->is_stopped = true;
 		return 1;
 	}
-	if (is_new && in->left != SIZE_MAX)
+	if (in->left != SIZE_MAX)
 		in->left -= bytes < in->left ? bytes : in->left;
-	return in->sink->frame(in->sink->ctx, frame, is_new);
+	return in->sink->frame(in->sink->ctx, frame, true);
+}
+
+static int on_stored(void *ctx, const struct log_frame *frame)
+{
+	struct ingest *in = ctx;
+
+	if (frame->offset >= in->stored)
+		return 1;
+	return in->sink->frame(in->sink->ctx, frame, false);
 }
 
 /* The end stands where frames may be missing before it: the sink learns where they should end. */
@@ -46,7 +57,7 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 	const struct log_origin *origin = log_reader_origin(r);
 	struct log_cursor from = { 0 };
 	struct log_read_result read;
-	uint64_t end = 0;
+	uint64_t end = 0, key;
 	int alive, has_end, result = sink->find(sink->ctx, origin, &from);
 
 	if (result < 0 && result != -ENOENT)
@@ -63,18 +74,20 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 	if (has_end < 0)
 		return has_end;
 	in->stored = from.offset;
-	result =
-		log_read(r, log_key_before(r, from.offset), alive && !has_end, on_frame, in, &read);
-	if (result != 0 && !in->is_stopped)
+	key = log_key_before(r, from.offset);
+	if (key < from.offset) { /* only needed to decode what follows */
+		result = log_read(r, key, alive && !has_end, on_stored, in, &read);
+		if (result < 0)
+			return result;
+	}
+	result = log_read(r, from.offset, alive && !has_end, on_frame, in, &read);
+	if (result < 0)
 		return result;
-	ret->offset = read.next > from.offset ? read.next : from.offset;
+	ret->offset = read.next;
 	if (in->is_stopped) {
 		result = 1;
-	} else if (!in->has_frames && !alive && !has_end && from.offset == 0) {
-		ret->is_over = true; /* its command never began */
-		return 0;
 	} else if (has_end) {
-		if (end > ret->offset)
+		if (end > ret->offset && end - ret->offset <= LOG_LOST_MAX)
 			read.lost_bytes += end - ret->offset;
 		result = log_read_end(r, alive, on_end, in);
 		if (result < 0)
@@ -87,6 +100,9 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 			return result;
 		ret->is_over = result == 0;
 		result = 0;
+		/* Without a frame its command never began: nothing is stored of it. */
+		if (ret->is_over && from.offset == 0 && !in->has_frames && read.lost_bytes == 0)
+			return 0;
 	}
 	if (ret->offset != from.offset || ret->is_over) {
 		int moved = sink->move(sink->ctx, origin, &from, ret, read.lost_bytes);

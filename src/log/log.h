@@ -188,7 +188,7 @@ struct log_reader *log_reader_close(struct log_reader *r); /* NULL is fine. Retu
 
 const struct log_origin *log_reader_origin(const struct log_reader *r);
 
-/* Sees segments that were added or removed since. */
+/* Sees segments that were added since. What was removed can still be read until it is closed. */
 int log_refresh(struct log_reader *r);
 
 /*
@@ -233,7 +233,10 @@ int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx);
  */
 int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below, bool is_over);
 
-/* Removes files of recorders that died before they had written a header. */
+/*
+ * Removes files of recorders that died before they had written a header, after an hour, and those
+ * whose header makes no sense, after 30 days.
+ */
 int log_sweep(const struct log_fs *fs);
 
 /* ---- into a store ---- */

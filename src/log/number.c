@@ -37,7 +37,7 @@ static int parse_number(const char *name)
 
 /*
  * The number that the folder has as a file, and the highest if there are more. -EAGAIN: none was
- * seen, as somebody renamed it meanwhile.
+ * seen, as another run renamed it meanwhile, or the folder is one that log_forget_numbers() left.
  */
 static int find_number(int fd)
 {
@@ -55,7 +55,7 @@ static int find_number(int fd)
 	while ((entry = readdir(dir))) {
 		int n = parse_number(entry->d_name);
 
-		if (n > highest)
+		if (n >= 0 && n > highest)
 			highest = n;
 	}
 	closedir(dir);
@@ -113,10 +113,12 @@ int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err
 
 		if (fd >= 0)
 			n = take_number(fd);
-		else
-			n = errno == ENOENT ? make_numbers(folder_fd, name) : -errno;
-		if (n == 0)
-			n = -EAGAIN;
+		else if (errno != ENOENT)
+			n = -errno;
+		if (n == -EAGAIN) { /* an empty folder gives way to the new one */
+			n = make_numbers(folder_fd, name);
+			n = n < 0 ? n : -EAGAIN;
+		}
 	}
 	if (n < 0)
 		return err_set(err, n, "cannot number this run of %s: %s", job_id, strerror(-n));

@@ -14,6 +14,7 @@
 
 #define LIVENESS_TRIES 8
 #define SWEEP_SECONDS 3600.0
+#define SWEEP_DAMAGED_SECONDS (30 * 86400.0) /* or of another format */
 
 struct segment {
 	struct segment_header head;
@@ -27,6 +28,7 @@ struct log_reader {
 	size_t n, cap;
 	uint8_t *window;
 	size_t window_cap;
+	bool has_locked_rest; /* a file without a header that makes sense is locked */
 };
 
 static int read_header(const struct log_fs *fs, int file, struct segment_header *ret)
@@ -67,6 +69,7 @@ static int add_segment(void *ctx, const char *name)
 	struct segment s;
 	struct log_id id;
 	uint32_t index;
+	int result;
 
 	if (segment_name_parse(name, &id, &index) < 0 || memcmp(&id, &r->id, sizeof(id)) != 0 ||
 	    has_segment(r, index))
@@ -78,10 +81,15 @@ static int add_segment(void *ctx, const char *name)
 		return 0;
 	if (s.file < 0)
 		return s.file;
-	if (read_header(&r->fs, s.file, &s.head) < 0 || s.head.index != index ||
-	    memcmp(&s.head.origin.id, &id, sizeof(id)) != 0) {
+	result = read_header(&r->fs, s.file, &s.head);
+	if (result == 0 &&
+	    (s.head.index != index || memcmp(&s.head.origin.id, &id, sizeof(id)) != 0))
+		result = -EBADMSG;
+	if (result == -EBADMSG && r->fs.is_locked(r->fs.ctx, s.file) == 1)
+		r->has_locked_rest = true; /* its recorder lives, whatever the header says */
+	if (result < 0) {
 		r->fs.close(r->fs.ctx, s.file);
-		return 0;
+		return result == -EBADMSG ? 0 : result;
 	}
 	r->segments[r->n++] = s;
 	return 0;
@@ -89,7 +97,10 @@ static int add_segment(void *ctx, const char *name)
 
 int log_refresh(struct log_reader *r)
 {
-	int result = r->fs.list(r->fs.ctx, add_segment, r);
+	int result;
+
+	r->has_locked_rest = false;
+	result = r->fs.list(r->fs.ctx, add_segment, r);
 
 	if (r->n > 0)
 		qsort(r->segments, r->n, sizeof(*r->segments), by_index);
@@ -314,6 +325,8 @@ int log_is_alive(struct log_reader *r)
 
 		if (result < 0)
 			return result;
+		if (r->has_locked_rest)
+			return 1;
 		if (r->n == n && i > 0)
 			return 0; /* it was free, and is the last one still */
 		locked = r->fs.is_locked(r->fs.ctx, r->segments[r->n - 1].file);
@@ -456,6 +469,16 @@ int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below,
 	return result;
 }
 
+/* Nothing was written where the header should be. */
+static bool has_no_header(const struct log_fs *fs, int file)
+{
+	static const uint8_t nothing[SEGMENT_HEADER_BYTES];
+	uint8_t bytes[SEGMENT_HEADER_BYTES];
+	ssize_t n = fs->pread(fs->ctx, file, bytes, sizeof(bytes), 0);
+
+	return n >= 0 && memcmp(bytes, nothing, (size_t)n) == 0;
+}
+
 /* A recorder writes the header at once. One whose clock jumps holds the lock, or finds it taken. */
 static int sweep_name(void *ctx, const char *name)
 {
@@ -471,7 +494,9 @@ static int sweep_name(void *ctx, const char *name)
 	if (file < 0)
 		return 0;
 	if (read_header(fs, file, &head) == -EBADMSG &&
-	    fs->age_seconds(fs->ctx, file) > SWEEP_SECONDS && fs->lock(fs->ctx, file) == 0)
+	    fs->age_seconds(fs->ctx, file) >
+		    (has_no_header(fs, file) ? SWEEP_SECONDS : SWEEP_DAMAGED_SECONDS) &&
+	    fs->lock(fs->ctx, file) == 0)
 		(void)fs->remove(fs->ctx, name);
 	fs->close(fs->ctx, file);
 	return 0;

@@ -315,9 +315,8 @@ uint64_t log_durable(const struct log_writer *w)
 	return w->durable;
 }
 
-void log_sync_begin(struct log_writer *w, struct log_sync *ret)
+static void begin_sync(struct log_writer *w, struct log_sync *ret)
 {
-	(void)write_queue(w);
 	w->is_syncing = true;
 	*ret = (struct log_sync){
 		.fs = &w->fs,
@@ -328,6 +327,12 @@ void log_sync_begin(struct log_writer *w, struct log_sync *ret)
 	};
 	memcpy(ret->files, w->old_files, w->n_old * sizeof(w->old_files[0]));
 	ret->files[w->n_old] = w->file;
+}
+
+void log_sync_begin(struct log_writer *w, struct log_sync *ret)
+{
+	(void)write_queue(w);
+	begin_sync(w, ret);
 }
 
 void log_sync_run(struct log_sync *sync)
@@ -394,7 +399,7 @@ static int write_end(struct log_writer *w, const struct buf *frame)
 		r = write_all(w, w->file, bytes.data, bytes.len, 0);
 	if (r < 0)
 		return r;
-	log_sync_begin(w, &sync);
+	begin_sync(w, &sync); /* no frame is written behind the end */
 	log_sync_run(&sync);
 	return log_sync_end(w, &sync);
 }

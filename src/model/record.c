@@ -257,7 +257,7 @@ static int read_int_or_none(struct record_reader *r)
 
 	if (v > (uint64_t)INT_MAX + 1)
 		fail(r, -EBADMSG);
-	return r->error < 0 ? -1 : (int)v - 1;
+	return r->error < 0 || v == 0 ? -1 : (int)(v - 1);
 }
 
 static void write_f64(struct buf *out, double v)
@@ -408,6 +408,8 @@ static void write_value(struct buf *out, const struct column *c, const void *fie
 
 static void read_value(struct record_reader *r, const struct column *c, void *field)
 {
+	const char *s;
+
 	switch (c->type) {
 	case COLUMN_U64:
 		*(uint64_t *)field = record_read_number(r) - 1;
@@ -428,8 +430,11 @@ static void read_value(struct record_reader *r, const struct column *c, void *fi
 		*(bool *)field = read_enum(r, 2);
 		return;
 	case COLUMN_TEXT:
-	case COLUMN_DETAIL:
 		*(const char **)field = read_string(r);
+		return;
+	case COLUMN_DETAIL:
+		s = read_string(r);
+		*(const char **)field = s ? s : "";
 		return;
 	case COLUMN_CHARS:
 		read_chars(r, field, c->size);
@@ -502,7 +507,8 @@ static void init_event(void *item)
 	*(struct proc_event *)item = (struct proc_event){ .wall_ns = U64_UNKNOWN,
 							  .key.start_ticks = U64_UNKNOWN,
 							  .status = { -1, -1 },
-							  .sheet_num = SHEET_NONE };
+							  .sheet_num = SHEET_NONE,
+							  .details = "" };
 }
 
 static void init_phase(void *item)

@@ -350,14 +350,15 @@ static int scan_listed(struct collector *c, const struct task_list *list, struct
 	if (ARRAY_RESERVE(c->next.items, c->next.cap, list->n + c->pids.n) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	while ((i < list->n || j < c->pids.n) && r == 0) {
-		pid_t told = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
+		pid_t listed = i < list->n ? (pid_t)list->items[i]->head.pid : INT_MAX;
 		pid_t expected = j < c->pids.n ? c->pids.items[j] : INT_MAX;
-		pid_t pid = told <= expected ? told : expected;
+		bool is_listed = i < list->n && listed <= expected;
+		pid_t pid = is_listed ? listed : expected;
 		struct process_cache *k = take_acquaintance(c, &at, pid);
 
-		r = told == pid ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
-		i += told == pid;
-		j += expected == pid;
+		r = is_listed ? scan_task(c, list->items[i], k, s) : scan_process(c, pid, k, s);
+		i += is_listed;
+		j += j < c->pids.n && expected == pid;
 	}
 	for (; at < c->roster.n; at++)
 		c->roster.items[at] = process_cache_free(c->roster.items[at], &c->reader.budget);

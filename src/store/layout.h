@@ -14,7 +14,7 @@
 #include "store/store.h"
 
 /* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
-#define LAYOUT 10
+#define LAYOUT 11
 
 /*
  * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
