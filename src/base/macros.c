@@ -32,7 +32,7 @@ int array_reserve(void *items, size_t *cap, size_t need, size_t size)
 		return 0;
 	while (more < need && more <= SIZE_MAX / 2)
 		more *= 2;
-	if (more < need)
+	if (more < need || more > SIZE_MAX / size)
 		return -ENOMEM;
 	memcpy(&old, items, sizeof(old)); /* any type of pointer, without aliasing it as void * */
 	grown = reallocarray(old, more, size);

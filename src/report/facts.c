@@ -223,13 +223,13 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
 	       !u64_known(p->died_wall_ns) && exit_status_to_shell(p->status) < 0;
 }
 
-/* How the runner counted system calls; "" where nothing is recorded of it. */
+/* How the runner counted system calls; NULL where nothing is recorded of it. */
 static const char *syscall_rung(const struct attempt *a)
 {
 	for (size_t i = 0; i < a->n_rungs; i++)
-		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0)
+		if (a->rungs[i].measurement && strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0)
 			return a->rungs[i].rung;
-	return "";
+	return NULL;
 }
 
 /* Whether who ran the job has counted its system calls, and no daemon that may have come later. */
@@ -237,7 +237,7 @@ static bool facts_runner_counts(const struct facts *f)
 {
 	const char *rung = syscall_rung(f->a);
 
-	return !f->a->is_attached && rung[0] && strcmp(rung, RUNG_UNKNOWN) != 0;
+	return !f->a->is_attached && rung && strcmp(rung, RUNG_UNKNOWN) != 0;
 }
 
 struct rung facts_rung(const struct facts *f, size_t i)
@@ -246,8 +246,8 @@ struct rung facts_rung(const struct facts *f, size_t i)
 					       "by the daemon, which may have come later" };
 	const struct rung *rung = &f->a->rungs[i];
 
-	if (f->a->n_syscalls > 0 && strcmp(rung->measurement, RUNG_SYSCALLS) == 0 &&
-	    strcmp(rung->rung, RUNG_UNKNOWN) == 0)
+	if (f->a->n_syscalls > 0 && rung->measurement &&
+	    strcmp(rung->measurement, RUNG_SYSCALLS) == 0 && strcmp(rung->rung, RUNG_UNKNOWN) == 0)
 		return by_daemon;
 	return *rung;
 }
@@ -274,8 +274,10 @@ enum evidence facts_syscall_evidence(const struct facts *f)
  */
 enum evidence facts_hotspot_evidence(const struct facts *f)
 {
+	const char *rung = syscall_rung(f->a);
+
 	if (facts_syscall_evidence(f) != EVIDENCE_EXACT || has_unknown(f->a, NOTE_SYSCALL_TIMES) ||
-	    strcmp(syscall_rung(f->a), RUNG_SYSCALLS_STRACE) == 0)
+	    (rung && strcmp(rung, RUNG_SYSCALLS_STRACE) == 0))
 		return EVIDENCE_SAMPLED;
 	return EVIDENCE_EXACT;
 }

@@ -19,9 +19,9 @@ struct change_cells {
 };
 
 static const struct column change_items[] = {
-	COLUMN(change_cells, change, column_text),	COLUMN(change_cells, wall_ns, column_u64),
-	COLUMN(change_cells, severity, column_text),	COLUMN(change_cells, value, column_f64),
-	COLUMN(change_cells, description, column_text),
+	COLUMN(change_cells, change, COLUMN_TEXT),	COLUMN(change_cells, wall_ns, COLUMN_U64),
+	COLUMN(change_cells, severity, COLUMN_TEXT),	COLUMN(change_cells, value, COLUMN_F64),
+	COLUMN(change_cells, description, COLUMN_TEXT),
 };
 const struct columns anomaly_change_columns = COLUMNS(change_items);
 
@@ -44,17 +44,17 @@ static void name_range(const char *name, char from[EPISODE_NAME_BYTES],
 
 /* What two who tell of it are compared by. */
 static const struct column known_items[] = {
-	COLUMN(anomaly_cells, severity, column_text),
-	COLUMN(anomaly_cells, description, column_text),
-	COLUMN(anomaly_cells, unit, column_text),
-	COLUMN(anomaly_cells, metric_value, column_f64),
-	COLUMN(anomaly_cells, peak_value, column_f64),
-	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
-	COLUMN(anomaly_cells, count, column_u64),
-	COLUMN(anomaly_cells, pid, column_u64),
-	COLUMN(anomaly_cells, start_ticks, column_u64),
-	COLUMN(anomaly_cells, pattern, column_text),
-	COLUMN(anomaly_cells, why_cleared, column_text),
+	COLUMN(anomaly_cells, severity, COLUMN_TEXT),
+	COLUMN(anomaly_cells, description, COLUMN_TEXT),
+	COLUMN(anomaly_cells, unit, COLUMN_TEXT),
+	COLUMN(anomaly_cells, metric_value, COLUMN_F64),
+	COLUMN(anomaly_cells, peak_value, COLUMN_F64),
+	COLUMN(anomaly_cells, peak_wall_ns, COLUMN_U64),
+	COLUMN(anomaly_cells, count, COLUMN_U64),
+	COLUMN(anomaly_cells, pid, COLUMN_U64),
+	COLUMN(anomaly_cells, start_ticks, COLUMN_U64),
+	COLUMN(anomaly_cells, pattern, COLUMN_TEXT),
+	COLUMN(anomaly_cells, why_cleared, COLUMN_TEXT),
 };
 const struct columns anomaly_known_columns = COLUMNS(known_items);
 
@@ -136,12 +136,12 @@ int anomaly_find_known(struct store *store, int64_t attempt_id, const struct epi
 }
 
 static const struct column shared_items[] = {
-	COLUMN(anomaly_cells, metric_value, column_f64),
-	COLUMN(anomaly_cells, peak_value, column_f64),
-	COLUMN(anomaly_cells, peak_wall_ns, column_u64),
-	COLUMN(anomaly_cells, count, column_u64),
-	COLUMN(anomaly_cells, description, column_text),
-	COLUMN(anomaly_cells, seen_wall_ns, column_u64),
+	COLUMN(anomaly_cells, metric_value, COLUMN_F64),
+	COLUMN(anomaly_cells, peak_value, COLUMN_F64),
+	COLUMN(anomaly_cells, peak_wall_ns, COLUMN_U64),
+	COLUMN(anomaly_cells, count, COLUMN_U64),
+	COLUMN(anomaly_cells, description, COLUMN_TEXT),
+	COLUMN(anomaly_cells, seen_wall_ns, COLUMN_U64),
 };
 const struct columns anomaly_shared_columns = COLUMNS(shared_items);
 
@@ -260,8 +260,8 @@ static void page_release(struct page *page)
 }
 
 static const struct column head_items[] = {
-	COLUMN(anomaly_change_row, id, column_bits),
-	COLUMN(anomaly_change_row, uid, column_u64),
+	COLUMN(anomaly_change_row, id, COLUMN_BITS),
+	COLUMN(anomaly_change_row, uid, COLUMN_U64),
 };
 static const struct columns head_columns = COLUMNS(head_items);
 

@@ -100,25 +100,6 @@ static int read_int_or_none(sqlite3_stmt *stmt, int index, void *field, size_t s
 	return 0;
 }
 
-static int bind_count(sqlite3_stmt *stmt, int index, const void *field)
-{
-	unsigned v = *(const unsigned *)field;
-
-	return v ? sqlite3_bind_int64(stmt, index, v) : sqlite3_bind_null(stmt, index);
-}
-
-static int read_count(sqlite3_stmt *stmt, int index, void *field, size_t size, struct arena *arena)
-{
-	sqlite3_int64 v = sqlite3_column_int64(stmt, index);
-
-	(void)size;
-	(void)arena;
-	if (v < 0 || v > UINT_MAX)
-		return -EBADMSG;
-	*(unsigned *)field = (unsigned)v;
-	return 0;
-}
-
 /* ---- strings ---- */
 
 static int bind_string(sqlite3_stmt *stmt, int index, const char *s)
@@ -194,30 +175,6 @@ static int read_chars(sqlite3_stmt *stmt, int index, void *field, size_t size, s
 	return 0;
 }
 
-static int bind_state(sqlite3_stmt *stmt, int index, const void *field)
-{
-	const char *state = field;
-
-	if (*state == '?' || *state == '\0')
-		return sqlite3_bind_null(stmt, index);
-	return sqlite3_bind_text(stmt, index, state, 1, SQLITE_STATIC);
-}
-
-static int read_state(sqlite3_stmt *stmt, int index, void *field, size_t size, struct arena *arena)
-{
-	const char *s;
-	size_t len;
-	int r;
-
-	(void)size;
-	(void)arena;
-	r = column_string(stmt, index, &s, &len);
-	if (r < 0)
-		return r;
-	*(char *)field = len > 0 ? s[0] : '?';
-	return 0;
-}
-
 /* ---- names ---- */
 
 static int bind_outcome(sqlite3_stmt *stmt, int index, const void *field)
@@ -267,17 +224,31 @@ static int read_event_type(sqlite3_stmt *stmt, int index, void *field, size_t si
 	return event_type_from_name(name, field) < 0 ? -EBADMSG : 0;
 }
 
-const struct column_type column_u64 = { bind_u64, read_u64 };
-const struct column_type column_bits = { bind_bits, read_bits };
-const struct column_type column_f64 = { bind_f64, read_f64 };
-const struct column_type column_int = { bind_int, read_int };
-const struct column_type column_int_or_none = { bind_int_or_none, read_int_or_none };
-const struct column_type column_flag = { bind_flag, read_flag };
-const struct column_type column_count = { bind_count, read_count };
-const struct column_type column_text = { bind_text, read_text };
-const struct column_type column_detail = { bind_detail, read_text };
-const struct column_type column_chars = { bind_chars, read_chars };
-const struct column_type column_state = { bind_state, read_state };
-const struct column_type column_outcome = { bind_outcome, read_outcome };
-const struct column_type column_evidence = { bind_evidence, read_evidence };
-const struct column_type column_event_type = { bind_event_type, read_event_type };
+static const struct {
+	int (*bind)(sqlite3_stmt *stmt, int index, const void *field);
+	int (*read)(sqlite3_stmt *stmt, int index, void *field, size_t size, struct arena *arena);
+} types[N_COLUMN_TYPES] = {
+	[COLUMN_U64] = { bind_u64, read_u64 },
+	[COLUMN_BITS] = { bind_bits, read_bits },
+	[COLUMN_F64] = { bind_f64, read_f64 },
+	[COLUMN_INT] = { bind_int, read_int },
+	[COLUMN_INT_OR_NONE] = { bind_int_or_none, read_int_or_none },
+	[COLUMN_FLAG] = { bind_flag, read_flag },
+	[COLUMN_TEXT] = { bind_text, read_text },
+	[COLUMN_DETAIL] = { bind_detail, read_text },
+	[COLUMN_CHARS] = { bind_chars, read_chars },
+	[COLUMN_OUTCOME] = { bind_outcome, read_outcome },
+	[COLUMN_EVIDENCE] = { bind_evidence, read_evidence },
+	[COLUMN_EVENT_TYPE] = { bind_event_type, read_event_type },
+};
+
+int column_bind(const struct column *c, sqlite3_stmt *stmt, int index, const void *from)
+{
+	return types[c->type].bind(stmt, index, (const char *)from + c->offset);
+}
+
+int column_read(const struct column *c, sqlite3_stmt *stmt, int index, void *to,
+		struct arena *arena)
+{
+	return types[c->type].read(stmt, index, (char *)to + c->offset, c->size, arena);
+}

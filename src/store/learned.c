@@ -209,11 +209,11 @@ int store_read_calibration(struct store *store, const struct run_kind *kind,
 			   struct calibration *ret, struct err *err)
 {
 	static const struct column items[] = {
-		COLUMN(calibration, n_peak, column_bits),
-		COLUMN(calibration, n_peak_covered, column_bits),
-		COLUMN(calibration, n_cpu, column_bits),
-		COLUMN(calibration, n_cpu_covered, column_bits),
-		COLUMN(calibration, promised, column_f64),
+		COLUMN(calibration, n_peak, COLUMN_BITS),
+		COLUMN(calibration, n_peak_covered, COLUMN_BITS),
+		COLUMN(calibration, n_cpu, COLUMN_BITS),
+		COLUMN(calibration, n_cpu_covered, COLUMN_BITS),
+		COLUMN(calibration, promised, COLUMN_F64),
 	};
 	static const struct columns columns = COLUMNS(items);
 	CLEANUP(query_close) struct query q = QUERY_INIT;

@@ -94,7 +94,7 @@ void query_bind_columns(struct query *q, const struct columns *columns, const vo
 	for (size_t i = 0; i < columns->n; i++) {
 		const struct column *c = &columns->items[i];
 
-		note(q, c->type->bind(q->stmt, ++q->next, (const char *)from + c->offset));
+		note(q, column_bind(c, q->stmt, ++q->next, from));
 	}
 }
 
@@ -153,7 +153,7 @@ int query_read_columns(struct query *q, const struct columns *columns, void *to,
 {
 	for (size_t i = 0; i < columns->n; i++) {
 		const struct column *c = &columns->items[i];
-		int r = c->type->read(q->stmt, q->next++, (char *)to + c->offset, c->size, arena);
+		int r = column_read(c, q->stmt, q->next++, to, arena);
 
 		if (r == -EBADMSG)
 			return err_set(

@@ -1,9 +1,8 @@
 /*
  * spool_record - how an attempt ended, as the bytes that wait in the spool (spool.h).
  *
- * What store_begin_attempt() and store_finish_attempt() write of it, but for processes and events
- * other than those of whom it has left. A record says which columns it has: what it lacks is
- * unknown, what is not known here is left out.
+ * It has what store_begin_attempt() and store_finish_attempt() write, but for processes, and of the
+ * events those of processes that live on. The bytes are those of model/record.h.
  */
 #ifndef PROCTOR_STORE_SPOOL_RECORD_H
 #define PROCTOR_STORE_SPOOL_RECORD_H

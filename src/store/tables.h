@@ -8,32 +8,19 @@
 #ifndef PROCTOR_STORE_TABLES_H
 #define PROCTOR_STORE_TABLES_H
 
+#include "model/record.h"
 #include "store/columns.h"
 
 /* struct attempt, by when it is known */
-extern const struct columns attempt_name_columns;  /* which one it is: only read */
-extern const struct columns attempt_begin_columns; /* when it begins */
+extern const struct columns attempt_name_columns; /* which one it is: only read */
 extern const struct columns
 	attempt_identity_columns; /* of these: with its job and boot, who it is */
-extern const struct columns attempt_progress_columns; /* with each sheet */
-extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
 
-extern const struct columns daemon_columns;	   /* struct daemon_record */
-extern const struct columns sheet_columns;	   /* struct sheet_record; with usage_columns */
-extern const struct columns usage_columns;	   /* struct usage */
-extern const struct columns clock_columns;	   /* of an attempt, once it has a row */
-extern const struct columns rank_columns;	   /* struct rank_record */
-extern const struct columns process_columns;	   /* struct proc_record */
 extern const struct columns process_call_columns;  /* of it, its system calls and whose they are */
 extern const struct columns process_total_columns; /* of it, what samples can raise */
 extern const struct columns event_owner_columns;   /* struct event_row, of the attempt */
 extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */
-extern const struct columns event_columns;	   /* struct proc_event */
 extern const struct columns event_sql_columns;	   /* the same without the type */
-extern const struct columns phase_columns;	   /* struct phase_record */
-extern const struct columns rung_columns;	   /* struct rung */
-extern const struct columns unknown_columns;	   /* struct unknown_note */
-extern const struct columns syscall_columns;	   /* struct syscall_use */
 
 /* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
 extern const struct columns sample_process_columns;

@@ -671,69 +671,6 @@ static void take_out(const struct fixture *f, struct buf *ret)
 	assert_int_equal(spool_file_clear(fd), 0);
 }
 
-/* All that have this name, by one that is as long. */
-static void rename_columns(struct buf *record, const char *from, const char *to)
-{
-	size_t len = strlen(from);
-	char *at = memmem(record->data, record->len, from, len);
-
-	assert_int_equal(strlen(to), len);
-	assert_non_null(at);
-	for (; at; at = memmem(at, (size_t)(record->data + record->len - at), from, len))
-		memcpy(at, to, len);
-}
-
-/* It lacks columns that are here, also such that are never NULL, and has some that are not. */
-static void test_other_columns(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(buf_release) struct buf record = BUF_INIT;
-	char text[256];
-	struct ending e;
-
-	make_ending(&e, "j", 3);
-	must_keep(f, &e.a);
-	take_out(f, &record);
-	rename_columns(&record, "workdir", "w_rkdir");
-	rename_columns(&record, "argv_hash", "argv_h_sh");
-	rename_columns(&record, "peak_cpu_percent", "peak_cpu_p_rcent");
-	assert_int_equal(spool_file_append(f->db, record.data, record.len), 0);
-	store_close(must_open(f->db, STORE_WRITE));
-	assert_false(store_has_kept(f->db));
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts WHERE workdir IS NULL AND "
-					"argv_hash = 0 AND peak_cpu_percent IS NULL"),
-			 1);
-	assert_int_equal(raw_sql(f->db, "SELECT exit_code FROM attempts"), 3);
-	assert_int_equal(raw_sql(f->db, "SELECT wall_ns FROM attempts"), 123456789);
-	assert_string_equal(raw_text(f->db, "SELECT host FROM attempts", text), "host");
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM sheets WHERE wall_ns = 5"), 2);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM ranks"), 2);
-}
-
-/* Whom it has left stands behind the rest, which is whole without. */
-static void test_without_whom_it_has_left(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(buf_release) struct buf without = BUF_INIT, with = BUF_INIT;
-	struct proc_event event = { .wall_ns = 6, .key = { 42, 8 }, .type = EVENT_ORPHAN };
-	struct ending e;
-
-	make_ending(&e, "j", 3);
-	must_keep(f, &e.a);
-	take_out(f, &without);
-	assert_int_equal(without.data[1], 3);
-	e.a.events = &event;
-	e.a.n_events = 1;
-	must_keep(f, &e.a);
-	take_out(f, &with);
-	assert_true(with.len > without.len);
-	assert_memory_equal(with.data, without.data, without.len);
-	assert_int_equal(spool_file_append(f->db, with.data, without.len), 0);
-	store_close(must_open(f->db, STORE_WRITE));
-	assert_ended(f, "j", 1, 3);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 0);
-}
-
 /* What is done to the second of three. */
 enum oddity { ODD_CUT, ODD_FORMAT, ODD_TO_THE_DATABASE, ODD_BYTES, ODD_COUNT };
 
@@ -749,7 +686,7 @@ static void keep_odd(const struct fixture *f, enum oddity oddity, struct buf *re
 	if (oddity == ODD_CUT)
 		ret->len -= 20;
 	if (oddity == ODD_FORMAT)
-		ret->data[1] = 99;
+		ret->data[0] = 99;
 }
 
 static void flip_byte_of_second(const char *spool, size_t record_len)
@@ -868,8 +805,6 @@ int main(void)
 		STORE_TEST(test_many_at_once),
 		STORE_TEST(test_damage),
 		STORE_TEST(test_rubbish),
-		STORE_TEST(test_other_columns),
-		STORE_TEST(test_without_whom_it_has_left),
 		STORE_TEST(test_an_odd_one_between_others),
 		STORE_TEST(test_mode),
 		STORE_TEST(test_what_cannot_be_kept),
