@@ -454,13 +454,17 @@ int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below,
 	if (result < 0)
 		return result == -ENOENT ? 0 : result;
 	for (size_t i = 0; i + 1 < r->n; i++) {
+		struct pass pass = { .r = r, .last_seq = UINT64_MAX, .resync_left = RESYNC_BYTES };
+		const struct segment *s = &r->segments[i];
 		char name[SEGMENT_NAME_BYTES];
+		struct log_frame frame;
 		int failure;
 
-		if (r->segments[i].head.base >= log_key_before(r, below))
-			continue;
+		if (s->head.base >= log_key_before(r, below) ||
+		    peek_frame(&pass, s, below, &frame) > 0)
+			continue; /* of two that overlap the later one may lack what is wanted */
 
-		segment_name_format(id, r->segments[i].head.index, name);
+		segment_name_format(id, s->head.index, name);
 		failure = fs->remove(fs->ctx, name);
 		if (failure < 0 && failure != -ENOENT)
 			result = failure;

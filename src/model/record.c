@@ -238,7 +238,7 @@ uint64_t record_read_number(struct record_reader *r)
 /* Small numbers of either sign become small ones without. */
 static uint64_t zigzag(int64_t v)
 {
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+	return (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
 }
 
 static int read_int(struct record_reader *r)
