@@ -104,7 +104,7 @@ static bool is_folder(const struct place *place)
 	return path[strlen(path) - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-/* A place that nobody gave is where it always is: then the other one is to blame. */
+/* A place without a setting is the default one. In a conflict the error names the other place. */
 static int check_place(const struct place *place, const struct paths *p, const char *file,
 		       const struct config *c, struct err *err)
 {

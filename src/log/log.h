@@ -10,15 +10,15 @@
  * A segment begins with a frame that is flagged LOG_KEY: a reader needs nothing from before it.
  * Segments that are stored elsewhere may be removed while the log grows.
  *
- * One process writes a log, the recorder, and holds a lock on the last segment for as long as it
- * lives: that lock is how others know that it does. Any number of processes read at the same time.
- * A reader gets whole frames in order or nothing; it never changes a log.
+ * The recorder is the only writer. It holds a lock on the last segment for its whole life, and
+ * readers test that lock to see whether it lives. Any number of processes read at the same time. A
+ * reader gets whole frames in order or nothing; it never changes a log.
  *
- * What a caller may rely on:
+ * Guarantees:
  * - A frame for which log_append() has returned 0 outlives the recorder (kill -9). One before the
  *   mark of a successful log_sync() outlives a power cut.
- * - After a failed sync the kernel may have dropped what it had accepted. So the writer keeps all
- *   frames that are not known to be on the disk, and writes them again, into a new segment.
+ * - After a failed sync the kernel may have dropped frames that it had accepted. So the writer
+ *keeps all frames that no sync has covered, and writes them again, into a new segment.
  * - The end has room of its own, which is reserved before the job begins: log_end() works on a
  *   full disk. (Not on file systems where preallocating reserves nothing: btrfs, ZFS, most network
  *   file systems.)
@@ -229,7 +229,7 @@ int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx);
 
 /*
  * Removes segments of which nothing is needed from this offset on. The last one stays unless
- * is_over: its recorder has ended, and so has been said wherever it is stored.
+ * is_over: its recorder has ended, and the store has recorded that.
  */
 int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below, bool is_over);
 

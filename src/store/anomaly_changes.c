@@ -361,12 +361,12 @@ static void write_tags(const struct episode *e, char ret[TAGS_BYTES])
 		 severity_name(e->worst.severity));
 }
 
-static int count_one(struct store *store, const struct episode *e, const char *pattern,
-		     struct err *err)
+static int write_pattern(struct store *store, enum statement statement, const struct episode *e,
+			 const char *pattern, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	char tags[TAGS_BYTES];
-	int r = query_open(store, STATEMENT_COUNT_PATTERN, &q, err);
+	int r = query_open(store, statement, &q, err);
 
 	if (r < 0)
 		return r;
@@ -374,24 +374,15 @@ static int count_one(struct store *store, const struct episode *e, const char *p
 	query_bind_text(&q, pattern);
 	query_bind_text(&q, tags);
 	query_bind_text(&q, e->worst.text);
-	query_bind_i64(&q, (int64_t)e->began_wall_ns);
+	if (statement == STATEMENT_COUNT_PATTERN)
+		query_bind_i64(&q, (int64_t)e->began_wall_ns);
 	return query_run(&q, err);
 }
 
 int anomaly_renew_pattern(struct store *store, const struct episode *e, const char *pattern,
 			  struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	char tags[TAGS_BYTES];
-	int r = query_open(store, STATEMENT_RENEW_PATTERN, &q, err);
-
-	if (r < 0)
-		return r;
-	write_tags(e, tags);
-	query_bind_text(&q, pattern);
-	query_bind_text(&q, tags);
-	query_bind_text(&q, e->worst.text);
-	return query_run(&q, err);
+	return write_pattern(store, STATEMENT_RENEW_PATTERN, e, pattern, err);
 }
 
 /* ---- its jobs ---- */
@@ -480,7 +471,7 @@ int anomaly_count_pattern(struct store *store, int64_t attempt_id, const struct 
 {
 	struct pattern_jobs jobs = { .names = BUF_INIT };
 	int is_known = 0;
-	int r = count_one(store, e, pattern, err);
+	int r = write_pattern(store, STATEMENT_COUNT_PATTERN, e, pattern, err);
 
 	if (r == 0 && attempt_id != 0)
 		r = read_names(store, attempt_id, pattern, &jobs, err);

@@ -36,7 +36,7 @@ enum culprit_verdict { CULPRIT_FOUND, CULPRIT_UNCLEAR, CULPRIT_NONE };
 
 enum culprit_why {
 	CULPRIT_FIRST,	      /* found: all rise, it began */
-	CULPRIT_ALONE,	      /* found: nobody else rises */
+	CULPRIT_ALONE,	      /* found: no other rank rises */
 	CULPRIT_FEW_SAMPLES,  /* unclear, as all up to no_rise */
 	CULPRIT_NEVER_ALIKE,  /* the ranks never did the same for long enough */
 	CULPRIT_OVERLAP,      /* onsets are too close for their errors */
