@@ -170,11 +170,6 @@ void doc_verdict(struct ranks_doc *d, const char *word, const char *text)
 	buf_add_str(d->out, d->is_html ? "</p>\n" : "\n");
 }
 
-void doc_raw(struct ranks_doc *d, const char *markup)
-{
-	buf_add_str(d->out, markup);
-}
-
 /* ---- tables ---- */
 
 void doc_table_release(struct doc_table *t)

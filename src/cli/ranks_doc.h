@@ -1,8 +1,7 @@
 /*
  * ranks_doc - headings, paragraphs and tables as text, Markdown or HTML.
  *
- * Text that is given may be foreign: it is made safe for a terminal, and escaped
- * for the format. Only doc_raw() takes text as it is.
+ * Text may be foreign: it is made safe for a terminal, and escaped for the format.
  */
 #ifndef PROCTOR_CLI_RANKS_DOC_H
 #define PROCTOR_CLI_RANKS_DOC_H
@@ -23,9 +22,6 @@ void doc_section(struct ranks_doc *d, const char *heading);
 void doc_paragraph(struct ranks_doc *d, const char *text);
 void doc_verdict(struct ranks_doc *d, const char *word, const char *text);
 void doc_item(struct ranks_doc *d, const char *text);
-
-/* A page's own markup. */
-void doc_raw(struct ranks_doc *d, const char *markup);
 
 #define DOC_COLUMNS 12
 

@@ -86,20 +86,6 @@ struct watched **watch_jobs(struct watch *w, size_t *ret_n)
 	return w->jobs;
 }
 
-struct watched *watch_find_only(struct watch *w, const char *job_id)
-{
-	struct watched *found = NULL;
-
-	for (size_t i = 0; i < w->n; i++) {
-		if (strcmp(w->jobs[i]->job_id, job_id) != 0)
-			continue;
-		if (found)
-			return NULL;
-		found = w->jobs[i];
-	}
-	return found;
-}
-
 struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid)
 {
 	for (size_t i = 0; i < w->n; i++)

@@ -97,9 +97,6 @@ int watch_sheet_at(const struct watch *w, const struct watched *job, uint64_t bo
 /* Those that run, oldest first; valid until the next look. */
 struct watched **watch_jobs(struct watch *w, size_t *ret_n);
 
-/* NULL: it does not run, or there are several of that name, of one user or of more. */
-struct watched *watch_find_only(struct watch *w, const char *job_id);
-
 /* NULL: it does not run. Of a job that runs twice the older one. */
 struct watched *watch_find_of(struct watch *w, const char *job_id, uint64_t uid);
 struct watched *watch_find_attempt(struct watch *w, int64_t id);

@@ -1,16 +1,172 @@
 #include "stats/onset.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
-#include "base/macros.h"
-#include "stats/probability.h"
+#include "stats/hinge.h"
 
-#define SHARE_OUTSIDE 0.05
-#define BLUR_POINTS 64
+#define COARSE_PER_INTERVAL 4
+#define SHARE_OUTSIDE 0.05	  /* on either side of the interval that is given */
+#define GOLDEN 0.6180339887498949 /* of a stretch stays when it is made smaller */
+#define REFINE_STEPS 24
+#define SMALLEST 1e-9	/* of all the time */
+#define NEGLIGIBLE 14.0 /* so much less log-likely does not count */
+#define KEPT_SIGMAS 2.0 /* points that follow each other by less may do so by chance */
+#define MAX_KEPT 0.9
 
-double onset_quantile(const struct onset *o, double p)
+struct profile {
+	double best_tau, best;
+	const struct model *best_model;
+	double from, to; /* where it is not negligible */
+	double misfit, variance;
+	struct hinge_scatter behind; /* the best one */
+	double squares[ONSET_MAX_SAMPLES * COARSE_PER_INTERVAL];
+};
+
+static double coarse_tau(const struct hinge *h, size_t i)
+{
+	size_t interval = i / COARSE_PER_INTERVAL;
+	double share = (double)(i % COARSE_PER_INTERVAL) / COARSE_PER_INTERVAL;
+
+	return h->t[interval] + share * (h->t[interval + 1] - h->t[interval]);
+}
+
+static void find_best(const struct hinge *h, size_t n, struct profile *p)
+{
+	p->best = INFINITY;
+	p->best_tau = h->t[0];
+	p->best_model = &h->models[0];
+	for (size_t i = 0; i < n; i++) {
+		const struct model *model;
+
+		p->squares[i] = hinge_best_squares(h, coarse_tau(h, i), &model);
+		if (p->squares[i] < p->best) {
+			p->best = p->squares[i];
+			p->best_model = model;
+			p->best_tau = coarse_tau(h, i);
+		}
+	}
+}
+
+/* From one coarse onset to the next, around that moment; samples may be missing there. */
+static double coarse_step(const struct hinge *h, double tau)
+{
+	size_t low = 0, high = h->n - 1; /* the last point before tau, or at it, is among these */
+	double longest;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (h->t[middle] <= tau)
+			low = middle;
+		else
+			high = middle;
+	}
+	longest = h->t[low + 1] - h->t[low];
+	if (low > 0 && h->t[low] == tau)
+		longest = fmax(longest, tau - h->t[low - 1]);
+	return longest / COARSE_PER_INTERVAL;
+}
+
+/* Returns how well tau fits. */
+static double take_better(const struct hinge *h, double tau, struct profile *p)
+{
+	const struct model *model = NULL;
+	double squares = hinge_best_squares(h, tau, &model);
+
+	if (squares < p->best) {
+		p->best = squares;
+		p->best_model = model;
+		p->best_tau = tau;
+	}
+	return squares;
+}
+
+/* A steep rise tells its onset to much less than a coarse step, and fits at no coarse one. */
+static void refine_best(const struct hinge *h, struct profile *p)
+{
+	double step = coarse_step(h, p->best_tau);
+	double from = fmax(p->best_tau - step, h->t[0]);
+	double to = fmin(p->best_tau + step, h->t[h->n - 2]);
+
+	for (int i = 0; i < REFINE_STEPS && to > from; i++) {
+		double left = to - GOLDEN * (to - from), right = from + GOLDEN * (to - from);
+
+		if (take_better(h, left, p) < take_better(h, right, p))
+			to = right;
+		else
+			from = left;
+	}
+}
+
+/*
+ * Points that stay above the fit for long, and below it, tell less than as many that do not: as
+ * blocks do that come by chance, which add up. By how much a variance is to be larger.
+ */
+static double following_factor(const struct hinge_scatter *behind)
+{
+	double n = (double)behind->n, kept = fmin(behind->kept, MAX_KEPT);
+
+	return n > 0 && kept * sqrt(n) > KEPT_SIGMAS ? (1 + kept) / (1 - kept) : 1;
+}
+
+/* Over all onsets between the first point and the last but one. */
+static bool find_region(const struct hinge *h, double sigma, struct profile *p)
+{
+	size_t n = (h->n - 2) * COARSE_PER_INTERVAL;
+	double freedom = (double)h->n - h->k - 1, unexplained;
+
+	find_best(h, n, p);
+	if (!isfinite(p->best))
+		return false;
+	refine_best(h, p);
+	p->behind = hinge_look_behind(h, p->best_model, p->best_tau);
+	/* What the model does not explain widens the answer. */
+	unexplained = p->best / fmax(freedom, 1);
+	p->misfit = fmax(1, unexplained / (sigma * sigma));
+	p->variance = fmax(sigma * sigma, unexplained * following_factor(&p->behind));
+	p->from = p->to = p->best_tau;
+	for (size_t i = 0; i < n; i++)
+		if ((p->squares[i] - p->best) / (2 * p->variance) <= NEGLIGIBLE) {
+			p->from = fmin(p->from, coarse_tau(h, i));
+			p->to = fmax(p->to, coarse_tau(h, i));
+		}
+	return true;
+}
+
+static bool is_negligible(const struct hinge *h, const struct profile *p, double tau)
+{
+	const struct model *model;
+
+	return (hinge_best_squares(h, tau, &model) - p->best) / (2 * p->variance) > NEGLIGIBLE;
+}
+
+/* The grid reaches a coarse step further than what was found, or less where that says nothing. */
+static void widen(const struct hinge *h, struct profile *p)
+{
+	double step = fmax(coarse_step(h, p->from), coarse_step(h, p->to));
+
+	while (step > h->span * SMALLEST && is_negligible(h, p, p->from - step / 2) &&
+	       is_negligible(h, p, p->to + step / 2))
+		step /= 2;
+	p->from = fmax(p->from - step, h->t[0]);
+	p->to = fmin(p->to + step, h->t[h->n - 1]);
+}
+
+/* How likely an onset is beside the best one, by all powers. */
+static double likelihood(const struct hinge *h, const struct profile *p, double tau)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < h->n_models; i++)
+		sum += h->models[i].weight *
+		       exp(-fmax((hinge_squares(h, &h->models[i], tau) - p->best) /
+					 (2 * p->variance),
+				 0));
+	return sum;
+}
+
+/* The value below which a share p of the distribution lies. */
+static double quantile(const struct onset *o, double p)
 {
 	size_t low = 0, high = ONSET_POINTS - 1;
 	double before, width;
@@ -30,7 +186,8 @@ double onset_quantile(const struct onset *o, double p)
 	return o->from + o->step * ((double)(low - 1) + (width > 0 ? (p - before) / width : 0));
 }
 
-void onset_summarise(struct onset *o)
+/* Fills median, low, high and sd from the grid and its cdf. */
+static void summarise(struct onset *o)
 {
 	double mean = 0, square = 0;
 
@@ -41,251 +198,38 @@ void onset_summarise(struct onset *o)
 		square += share * at * at;
 	}
 	o->sd = sqrt(fmax(square - mean * mean, 0));
-	o->median = onset_quantile(o, 0.5);
-	o->low = onset_quantile(o, SHARE_OUTSIDE);
-	o->high = onset_quantile(o, 1 - SHARE_OUTSIDE);
+	o->median = quantile(o, 0.5);
+	o->low = quantile(o, SHARE_OUTSIDE);
+	o->high = quantile(o, 1 - SHARE_OUTSIDE);
 }
 
-void onset_uniform(double from, double to, struct onset *ret)
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
+		 struct onset *ret)
 {
-	ret->misfit = ret->misfit_behind = 0;
-	ret->from = from;
-	ret->step = (to - from) / (ONSET_POINTS - 1);
-	for (size_t i = 0; i < ONSET_POINTS; i++)
-		ret->cdf[i] = (double)i / (ONSET_POINTS - 1);
-	onset_summarise(ret);
-}
+	struct hinge h = { .t = t, .y = y, .n = n, .k = kind.is_sloped ? 3 : 2, .sigma = sigma };
+	double total = 0;
+	struct profile p;
 
-/* The share of the distribution that lies before a moment. */
-static double cdf_at(const struct onset *o, double at)
-{
-	double place = o->step > 0 ? (at - o->from) / o->step : at < o->from ? -1 : ONSET_POINTS;
-	size_t i;
-
-	if (!(place > 0))
-		return 0;
-	if (place >= ONSET_POINTS - 1)
-		return 1;
-	i = (size_t)place;
-	return o->cdf[i] + (place - (double)i) * (o->cdf[i + 1] - o->cdf[i]);
-}
-
-static double blurred_at(const struct onset *o, double at, double before, double after)
-{
-	double sum = 0;
-
-	for (int i = 0; i < BLUR_POINTS; i++)
-		sum += cdf_at(o, at + before - (before + after) * (i + 0.5) / BLUR_POINTS);
-	return sum / BLUR_POINTS;
-}
-
-void onset_blur(struct onset *o, double before, double after, double share)
-{
-	const struct onset sharp = *o;
-
-	if (!(before + after > 0))
-		return;
-	o->from = sharp.from - before;
-	o->step = sharp.step + (before + after) / (ONSET_POINTS - 1);
-	for (size_t i = 0; i < ONSET_POINTS; i++) {
-		double at = o->from + (double)i * o->step;
-
-		o->cdf[i] = share * blurred_at(&sharp, at, before, after) +
-			    (1 - share) * cdf_at(&sharp, at);
-	}
-	o->cdf[ONSET_POINTS - 1] = 1;
-	onset_summarise(o);
-}
-
-/* ---- who was first ---- */
-
-/* splitmix64: the same draws in every run, so that the same files give the same answer. */
-static double draw(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
-static size_t draw_first(const struct first_entry *entries, size_t n, double *offsets,
-			 size_t n_clocks, uint64_t *state)
-{
-	double earliest = INFINITY;
-	size_t first = 0;
-
-	for (size_t i = 0; i < n_clocks; i++)
-		offsets[i] = 2 * draw(state) - 1;
-	for (size_t i = 0; i < n; i++) {
-		double at = onset_quantile(entries[i].onset, draw(state)) +
-			    offsets[entries[i].clock] * entries[i].clock_error;
-
-		if (at < earliest) {
-			earliest = at;
-			first = i;
-		}
-	}
-	return first;
-}
-
-/* Only who can have been first is drawn. */
-int onset_first(const struct first_entry *entries, size_t n, size_t n_clocks, unsigned n_draws,
-		double *ret)
-{
-	CLEANUP(free_ptr) double *offsets = calloc(n_clocks + 1, sizeof(*offsets));
-	CLEANUP(free_ptr) struct first_entry *able = calloc(n + 1, sizeof(*able));
-	CLEANUP(free_ptr) size_t *number = calloc(n + 1, sizeof(*number));
-	double latest = INFINITY; /* the moment at which the first of them has surely begun */
-	uint64_t state = 1;
-	size_t n_able = 0;
-
-	if (!offsets || !able || !number)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		const struct onset *o = entries[i].onset;
-
-		latest = fmin(latest,
-			      o->from + o->step * (ONSET_POINTS - 1) + entries[i].clock_error);
-	}
-	for (size_t i = 0; i < n; i++) {
-		ret[i] = 0;
-		if (entries[i].onset->from - entries[i].clock_error > latest)
-			continue;
-		number[n_able] = i;
-		able[n_able++] = entries[i];
-	}
-	if (n_able == 1)
-		n_draws = 1;
-	for (unsigned i = 0; n_able > 0 && i < n_draws; i++)
-		ret[number[draw_first(able, n_able, offsets, n_clocks, &state)]]++;
-	for (size_t i = 0; i < n; i++)
-		ret[i] /= n_draws;
-	return 0;
-}
-
-/* The upper tail of chi squared, by Wilson and Hilferty. */
-static double chi_squared_tail(double q, double k)
-{
-	double z = (cbrt(q / k) - (1 - 2 / (9 * k))) / sqrt(2 / (9 * k));
-
-	return normal_tail(z);
-}
-
-/* The last term keeps exact onsets from dividing by zero. */
-static double variance_of(const struct first_entry *e)
-{
-	return e->onset->sd * e->onset->sd + 1e-18;
-}
-
-static bool is_first_of_clock(const struct first_entry *entries, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (entries[k].clock == entries[i].clock)
-			return false;
-	return true;
-}
-
-/* The entries of one clock, the first of which is given, as one. */
-struct clock_mean {
-	double mean, variance;
-	double q; /* how far they are from it */
-};
-
-static struct clock_mean mean_of_clock(const struct first_entry *entries, size_t n, size_t first)
-{
-	size_t clock = entries[first].clock;
-	struct clock_mean c = { 0 };
-	double weights = 0;
-
-	for (size_t i = first; i < n; i++)
-		if (entries[i].clock == clock) {
-			weights += 1 / variance_of(&entries[i]);
-			c.mean += entries[i].onset->median / variance_of(&entries[i]);
-		}
-	c.mean /= weights;
-	for (size_t i = first; i < n; i++)
-		if (entries[i].clock == clock) {
-			double off = entries[i].onset->median - c.mean;
-
-			c.q += off * off / variance_of(&entries[i]);
-		}
-	/* A clock's error is uniform, and the same for all of them. */
-	c.variance = 1 / weights + entries[first].clock_error * entries[first].clock_error / 3;
-	return c;
-}
-
-/* What several of them say together, each the less the larger its variance. */
-struct sum {
-	double weights, mean;
-};
-
-static void sum_add(struct sum *s, double mean, double variance)
-{
-	s->weights += 1 / variance;
-	s->mean += (mean - s->mean) / variance / s->weights;
-}
-
-/* When the others began, by the clock of that one: its error is no other's. */
-static struct sum moment_of(const struct first_entry *one, const struct first_entry *others,
-			    size_t n)
-{
-	double error = one->clock_error * one->clock_error / 3;
-	struct sum same = { 0 }, elsewhere = { 0 };
-
-	for (size_t i = 0; i < n; i++) {
-		struct clock_mean c;
-
-		if (!is_first_of_clock(others, i))
-			continue;
-		c = mean_of_clock(others, n, i);
-		if (others[i].clock == one->clock)
-			sum_add(&same, c.mean, c.variance - error);
-		else
-			sum_add(&elsewhere, c.mean, c.variance);
-	}
-	if (elsewhere.weights > 0)
-		sum_add(&same, elsewhere.mean, 1 / elsewhere.weights + error);
-	return same;
-}
-
-double onset_behind_p(const struct first_entry *one, double earlier,
-		      const struct first_entry *others, size_t n)
-{
-	struct sum moment = moment_of(one, others, n);
-	const struct onset *o = one->onset;
-	double p = 0;
-
+	if (n < (kind.is_sloped ? 6u : 4u) || n > ONSET_MAX_SAMPLES)
+		return false;
+	if (!hinge_init(&h, kind.may_explode))
+		return false;
+	if (!find_region(&h, sigma, &p))
+		return false;
+	widen(&h, &p);
+	ret->misfit = p.misfit;
+	ret->misfit_behind = p.behind.mean_square / (sigma * sigma);
+	ret->from = p.from;
+	ret->step = (p.to - p.from) / (ONSET_POINTS - 1);
+	ret->cdf[0] = 0;
 	for (size_t i = 1; i < ONSET_POINTS; i++) {
-		double at = o->from + o->step * ((double)i - 0.5) - earlier;
-		double z = (at - moment.mean) * sqrt(moment.weights);
-
-		p += (o->cdf[i] - o->cdf[i - 1]) * normal_tail(-z);
+		total += likelihood(&h, &p, p.from + ((double)i - 0.5) * ret->step);
+		ret->cdf[i] = total;
 	}
-	return p;
-}
-
-/* Within each clock nothing but the onsets differs; between them their errors do, too. */
-double onset_equal_p(const struct first_entry *entries, size_t n)
-{
-	double weights = 0, mean = 0, q = 0;
-
-	if (n < 2)
-		return 1;
-	for (size_t i = 0; i < n; i++)
-		if (is_first_of_clock(entries, i)) {
-			struct clock_mean c = mean_of_clock(entries, n, i);
-
-			weights += 1 / c.variance;
-			mean += c.mean / c.variance;
-			q += c.q;
-		}
-	mean /= weights;
-	for (size_t i = 0; i < n; i++)
-		if (is_first_of_clock(entries, i)) {
-			struct clock_mean c = mean_of_clock(entries, n, i);
-
-			q += (c.mean - mean) * (c.mean - mean) / c.variance;
-		}
-	return chi_squared_tail(q, (double)(n - 1));
+	if (!(total > 0) || !(ret->step > 0))
+		return false;
+	for (size_t i = 1; i < ONSET_POINTS; i++)
+		ret->cdf[i] /= total;
+	summarise(ret);
+	return true;
 }

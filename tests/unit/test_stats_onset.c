@@ -11,9 +11,7 @@
 
 #include "base/macros.h"
 #include "stats/hinge.h"
-#include "stats/noise.h"
 #include "stats/onset.h"
-#include "stats/segments.h"
 
 #define N 100
 
@@ -31,49 +29,6 @@ static void make(double *t, double *y, double onset, double slope, double noise)
 		t[i] = (double)i;
 		y[i] = 50 + slope * fmax(t[i] - onset, 0) + noise * scatter(i);
 	}
-}
-
-static void test_noise(void **state)
-{
-	double t[N], y[N], scratch[N], flat, sloped;
-
-	(void)state;
-	make(t, y, 1000, 0, 2);
-	flat = noise_sigma(t, y, N, 1, scratch);
-	assert_true(flat > 1 && flat < 4);
-	make(t, y, 0, 30, 2); /* a slope does not count */
-	sloped = noise_sigma(t, y, N, 1, scratch);
-	assert_true(fabs(sloped - flat) < 1e-6);
-	make(t, y, 50, 1, 0);
-	assert_true(noise_sigma(t, y, N, 1, scratch) < 1e-9);
-	assert_true(noise_sigma(t, y, 2, 1, scratch) == 0);
-	assert_true(isnan(noise_median(scratch, 0)));
-}
-
-static void test_segments(void **state)
-{
-	struct segment parts[N];
-	double t[N], y[N];
-	size_t n;
-
-	(void)state;
-	make(t, y, 1000, 0, 2);
-	assert_int_equal(segments_find(t, y, N, 2, parts, &n), 0);
-	assert_int_equal(n, 1);
-	make(t, y, 60, 10, 2); /* a ramp */
-	assert_int_equal(segments_find(t, y, N, 2, parts, &n), 0);
-	assert_int_equal(n, 2);
-	assert_true(parts[1].from >= 59 && parts[1].from <= 62);
-	assert_true(fabs(parts[1].slope - 10) < 0.2 && fabs(parts[0].slope) < 0.2);
-	make(t, y, 1000, 0, 2); /* a step up and one down */
-	for (size_t i = 30; i < 70; i++)
-		y[i] += 100;
-	assert_int_equal(segments_find(t, y, N, 2, parts, &n), 0);
-	assert_int_equal(n, 3);
-	assert_int_equal(parts[1].from, 30);
-	assert_int_equal(parts[1].to, 70);
-	assert_int_equal(segments_find(t, y, 0, 2, parts, &n), 0);
-	assert_int_equal(n, 0);
 }
 
 static void test_hinge(void **state)
@@ -141,64 +96,6 @@ static void test_faster(void **state)
 	assert_true(o.low < 59.6 && 59.6 < o.high && o.high - o.low < 6 && o.misfit_behind < 3);
 }
 
-static void test_blur(void **state)
-{
-	struct onset o;
-
-	(void)state;
-	onset_uniform(10, 11, &o);
-	onset_blur(&o, 0, 0, 1);
-	assert_true(o.from == 10 && fabs(o.median - 10.5) < 1e-9);
-	onset_blur(&o, 9, 0, 1);
-	assert_true(o.from == 1 && fabs(o.median - 6) < 0.1 && fabs(o.low - 1.95) < 0.1);
-	assert_true(fabs(onset_quantile(&o, 1) - 11) < 0.1);
-	/* Half of it stays where it was. */
-	onset_uniform(10, 11, &o);
-	onset_blur(&o, 9, 0, 0.5);
-	assert_true(o.high > 10.8 && fabs(o.low - 2.4) < 0.3 && o.median > 9.5);
-}
-
-static void test_quantiles(void **state)
-{
-	struct onset o;
-
-	(void)state;
-	onset_uniform(10, 20, &o);
-	assert_true(fabs(o.median - 15) < 1e-9 && fabs(o.low - 10.5) < 1e-9);
-	assert_true(fabs(o.sd - 10 / sqrt(12)) < 0.01);
-	assert_true(onset_quantile(&o, 0) == 10 && fabs(onset_quantile(&o, 1) - 20) < 1e-9);
-}
-
-static void test_first(void **state)
-{
-	struct onset early, late, same;
-	struct first_entry entries[] = { { &late, 0, 0 }, { &early, 1, 0 }, { &same, 2, 0 } };
-	double p[3];
-
-	(void)state;
-	onset_uniform(0, 1, &early);
-	onset_uniform(2, 3, &late);
-	onset_uniform(2, 3, &same);
-	assert_int_equal(onset_first(entries, 3, 3, 1000, p), 0);
-	assert_true(p[0] == 0 && p[1] == 1 && p[2] == 0);
-	assert_true(onset_equal_p(entries, 3) < 0.01);
-	/* Two alike: half and half. */
-	entries[1].onset = &same;
-	assert_int_equal(onset_first(entries, 2, 3, 20000, p), 0);
-	assert_true(fabs(p[0] - 0.5) < 0.02 && fabs(p[0] + p[1] - 1) < 1e-9);
-	assert_true(onset_equal_p(entries, 2) > 0.5);
-	/* One clock's error cancels, two clocks' errors do not. */
-	entries[1] = (struct first_entry){ &early, 0, 10 };
-	entries[0].clock_error = 10;
-	assert_int_equal(onset_first(entries, 2, 1, 20000, p), 0);
-	assert_true(p[1] == 1);
-	assert_true(onset_equal_p(entries, 2) < 0.01);
-	entries[1].clock = 1;
-	assert_true(onset_equal_p(entries, 2) > 0.5);
-	assert_int_equal(onset_first(entries, 2, 2, 20000, p), 0);
-	assert_true(p[1] > 0.5 && p[1] < 0.75);
-}
-
 /* As if each point behind it was added for each onset, also where few are. */
 static void test_sums_behind(void **state)
 {
@@ -235,10 +132,9 @@ static void test_sums_behind(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_noise),	    cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_hinge),	    cmocka_unit_test(test_hinge_in_gap),
-		cmocka_unit_test(test_faster),	    cmocka_unit_test(test_blur),
-		cmocka_unit_test(test_quantiles),   cmocka_unit_test(test_first),
+		cmocka_unit_test(test_hinge),
+		cmocka_unit_test(test_hinge_in_gap),
+		cmocka_unit_test(test_faster),
 		cmocka_unit_test(test_sums_behind),
 	};
 
