@@ -200,18 +200,20 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 	for (int kind = 0; kind < N_KINDS; kind++) {
 		double *o = onsets + (size_t)kind * n, *s = sorted + (size_t)kind * n;
 		double low = INFINITY, high = -INFINITY;
+		bool is_known = true; /* of each rank */
 
 		for (size_t i = 0; i < n; i++) {
 			double start = start_of(&g->tracks[rises[i]->record], kind);
 
 			o[i] = s[i] = rises[i]->onset - start;
 			low = fmin(low, start);
-			high = isnan(start) ? NAN : fmax(high, start);
+			high = fmax(high, start);
+			is_known = is_known && !isnan(start);
 		}
 		/* Starts that are much closer together than the lead do not explain it, nor do
 		 * first samples within one interval. */
 		counts[kind] = kind == BY_WALL ||
-			       (!(by_wall && is_refuted(g, by_wall, n_by_wall, kind)) &&
+			       (is_known && !(by_wall && is_refuted(g, by_wall, n_by_wall, kind)) &&
 				high - low > fmax(STARTS_SHARE * (sorted[1] - sorted[0]),
 						  kind == SINCE_FIRST_SAMPLE ? g->cell : 0));
 		if (!counts[kind])

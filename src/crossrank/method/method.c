@@ -761,11 +761,14 @@ static const struct event *choose(const struct work *w)
 }
 
 /*
- * P is a minimum over parts and no likelihood. It is stated as the share of names that were right
- * on made-up jobs that were not used for tuning: 0.92 from 0.95 to 0.98, and 0.987 above that.
+ * P is a minimum over parts and no likelihood. It is stated as the share of right names on
+ * simulated jobs (docs/ranks-method.md): 0.92 from 0.95 to 0.98, and 0.988 above that. NaN stays:
+ * unknown.
  */
 static double stated(double p)
 {
+	if (isnan(p))
+		return p;
 	if (p < CULPRIT_NAMED)
 		return 0.9 * p / CULPRIT_NAMED;
 	return p < 0.98 ? 0.9 + 2 * (p - CULPRIT_NAMED) : 0.98;

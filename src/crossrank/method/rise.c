@@ -323,6 +323,8 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 		return 0;
 	least = fmax(track->scale, RISE_MINOR * rise.total);
 	over = track_count_to(p->kept, p->n, base + least);
+	if (over == p->n) /* by rounding */
+		return 0;
 	low = track_count_to(p->kept, p->n, base + least / 4);
 	low = low > 0 ? low - 1 : 0;
 	low = low < over - 1 ? low : over - 1;
