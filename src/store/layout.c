@@ -338,7 +338,8 @@ static bool is_foreign(const struct identity *identity)
 
 int layout_check(struct store *store, bool *ret_is_empty, struct err *err)
 {
-	static const char move_it[] = "move it away, or set PROCTOR_HOME to another folder";
+	static const char move_it[] =
+		"move it away with its -wal and -shm, or set PROCTOR_HOME to another folder";
 	struct identity identity = { 0 };
 	int r = read_identity(store, &identity, err);
 
