@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,51 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	buf_vprintf(b, fmt, ap);
 	va_end(ap);
+}
+
+static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void buf_add_base64(struct buf *b, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i += 3) {
+		uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+			     (i + 2 < n ? p[i + 2] : 0);
+		char four[4] = { base64[v >> 18], base64[v >> 12 & 63],
+				 i + 1 < n ? base64[v >> 6 & 63] : '=',
+				 i + 2 < n ? base64[v & 63] : '=' };
+
+		buf_add(b, four, sizeof(four));
+	}
+}
+
+int buf_add_unbase64(struct buf *b, const char *text)
+{
+	size_t n = strlen(text), len = b->len;
+
+	for (size_t i = 0; i + 4 <= n; i += 4) {
+		bool is_last = i + 4 == n;
+		unsigned n_pads =
+			is_last ? (unsigned)((text[i + 3] == '=') + (text[i + 2] == '=')) : 0;
+		uint8_t three[3];
+		uint32_t v = 0;
+
+		for (unsigned k = 0; k < 4; k++) {
+			const char *found = k < 4 - n_pads ? strchr(base64, text[i + k]) : base64;
+
+			if (!found) {
+				buf_truncate(b, len);
+				return -EBADMSG;
+			}
+			v = v << 6 | (uint32_t)(found - base64);
+		}
+		three[0] = (uint8_t)(v >> 16);
+		three[1] = (uint8_t)(v >> 8);
+		three[2] = (uint8_t)v;
+		buf_add(b, three, sizeof(three) - n_pads);
+	}
+	return n % 4 == 0 ? buf_error(b) : -EBADMSG;
 }
 
 void buf_truncate(struct buf *b, size_t n)

@@ -42,6 +42,10 @@ void buf_add_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
 
+/* Bytes as base64, with padding; and the other way: -EBADMSG where the text is none. */
+void buf_add_base64(struct buf *b, const void *bytes, size_t n);
+int buf_add_unbase64(struct buf *b, const char *text);
+
 /* Cuts to n bytes; n beyond the end changes nothing. */
 void buf_truncate(struct buf *b, size_t n);
 

@@ -298,11 +298,13 @@ static int check_later(const char *path, const struct config *c, struct err *err
 	return 0;
 }
 
-static int load(const char *path, struct config *c, struct arena *arena, struct buf *slips,
-		struct err *err)
+int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err)
 {
-	int r = yaml_load_loosely(path, &schema, arena, c, slips, err);
+	struct arena arena = ARENA_INIT;
+	int r;
 
+	config_release(c);
+	r = yaml_load_loosely(path, &schema, &arena, c, slips, err);
 	if (r == 0)
 		r = check_patterns(path, c, err);
 	if (r == 0)
@@ -311,16 +313,6 @@ static int load(const char *path, struct config *c, struct arena *arena, struct 
 		r = check_path(path, c, "jsonl_path", c->jsonl_path, err);
 	if (r == 0)
 		r = check_later(path, c, err);
-	return r;
-}
-
-int config_load_loosely(const char *path, struct config *c, struct buf *slips, struct err *err)
-{
-	struct arena arena = ARENA_INIT;
-	int r;
-
-	config_release(c);
-	r = load(path, c, &arena, slips, err);
 	c->arena = arena;
 	c->was_read = r == 0;
 	if (r < 0)

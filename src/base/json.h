@@ -36,9 +36,9 @@ void json_begin_array(struct json *j);
 void json_end_array(struct json *j);
 void json_key(struct json *j, const char *key);
 /*
- * For whoever writes many members at once, commas and all, with json_number.h: room for n bytes,
- * and then where they end, which may be behind the colon of a key whose value comes next. NULL: no
- * memory.
+ * For whoever writes many members at once, commas and all, with json_put_u64() and its like: room
+ * for n bytes, and then where they end, which may be behind the colon of a key whose value comes
+ * next. NULL: no memory.
  */
 char *json_room(struct json *j, size_t n);
 void json_room_end(struct json *j, char *end, bool is_key);
@@ -65,5 +65,22 @@ void json_key_int(struct json *j, const char *key, int v);
 void json_key_f64(struct json *j, const char *key, double v);
 void json_key_bool(struct json *j, const char *key, bool v);
 void json_key_null(struct json *j, const char *key);
+/* The value is an object or array, which begins. */
+void json_key_object(struct json *j, const char *key);
+void json_key_array(struct json *j, const char *key);
+
+/*
+ * A number to a place that has room for it, for whoever writes so many that asking for room each
+ * time would cost more than their digits. Each needs JSON_NUMBER_BYTES at most, writes no comma and
+ * no NUL, and returns where it ended.
+ */
+
+#define JSON_NUMBER_BYTES 32
+
+/* U64_UNKNOWN becomes null. */
+char *json_put_u64(char *at, uint64_t v);
+char *json_put_i64(char *at, int64_t v);
+/* NaN and infinities become null. */
+char *json_put_f64(char *at, double v);
 
 #endif

@@ -212,26 +212,6 @@ static bool opens_word(const char *s, size_t i, size_t n)
 	return ascii_is_upper(s[i - 1]) && i + 1 < n && ascii_is_lower(s[i + 1]);
 }
 
-/* Small letters, words joined by '_', numbers at the end left out: "dbPassword2" is "db_password".
- */
-static size_t name_to_words(const char *name, size_t n, char words[NAME_BYTES])
-{
-	size_t len = 0;
-
-	for (size_t i = 0; i < n && len < NAME_BYTES - 2; i++) {
-		bool is_joint = !ascii_is_alnum(name[i]);
-
-		if ((is_joint || opens_word(name, i, n)) && len > 0 && words[len - 1] != '_')
-			words[len++] = '_';
-		if (!is_joint)
-			words[len++] = ascii_to_lower(name[i]);
-	}
-	while (len > 0 && (words[len - 1] == '_' || ascii_is_digit(words[len - 1])))
-		len--;
-	words[len] = '\0';
-	return len;
-}
-
 static bool ends_glued(const char *words, size_t len, const char *text)
 {
 	size_t n = strlen(text);
@@ -292,7 +272,21 @@ static bool name_is_secret(const struct mask *mask, const char *name, size_t n, 
 	for (size_t i = 0; i < n; i++)
 		is_capitals = is_capitals && !ascii_is_lower(name[i]);
 
-	len = name_to_words(name, n, words);
+	/* Small letters, words joined by '_', numbers at the end left out: "dbPassword2" is
+	 * "db_password".
+	 */
+	len = 0;
+	for (size_t i = 0; i < n && len < NAME_BYTES - 2; i++) {
+		bool is_joint = !ascii_is_alnum(name[i]);
+
+		if ((is_joint || opens_word(name, i, n)) && len > 0 && words[len - 1] != '_')
+			words[len++] = '_';
+		if (!is_joint)
+			words[len++] = ascii_to_lower(name[i]);
+	}
+	while (len > 0 && (words[len - 1] == '_' || ascii_is_digit(words[len - 1])))
+		len--;
+	words[len] = '\0';
 	for (size_t i = 0; !is_known && i < ARRAY_SIZE(secret_names); i++)
 		is_known = is_at(words, len, secret_names[i].text, secret_names[i].place,
 				 is_capitals, in_query);

@@ -29,7 +29,7 @@ static const struct own_file {
 	{ BY_RECORD, "-wal", "a part of the record" },
 	{ BY_RECORD, "-shm", "a part of the record" },
 	{ BY_RECORD, "-journal", "a part of the record" },
-	{ BY_RECORD, "-spool", "a part of the record" },
+	{ BY_RECORD, "-logs", "a part of the record" },
 	{ BY_LOG, "", "the log of snapshots" },
 	{ BY_LOG, ".1", "the log of snapshots, rotated" },
 	{ BY_LOG, ".2", "the log of snapshots, rotated" },
@@ -41,34 +41,30 @@ struct place {
 	enum owner owner;
 };
 
-/* Also by another way, or through a link; where neither exists yet, by folder and name. */
-static bool is_one_file(const char *a, const char *b)
-{
-	const char *a_slash = strrchr(a, '/'), *b_slash = strrchr(b, '/');
-	char a_folder[OWN_PATH_BYTES], b_folder[OWN_PATH_BYTES];
-	struct stat a_st, b_st;
-
-	if (strcmp(a, b) == 0)
-		return true;
-	if (stat(a, &a_st) == 0 && stat(b, &b_st) == 0)
-		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
-	if (!a_slash || !b_slash || strcmp(a_slash, b_slash) != 0)
-		return false;
-	snprintf(a_folder, sizeof(a_folder), "%.*s", (int)(a_slash - a) + 1, a);
-	snprintf(b_folder, sizeof(b_folder), "%.*s", (int)(b_slash - b) + 1, b);
-	if (stat(a_folder, &a_st) < 0 || stat(b_folder, &b_st) < 0)
-		return strcmp(a_folder, b_folder) == 0; /* not created yet */
-	return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
-}
-
 static bool is_at(const struct place *place, const char *owner, const struct own_file *own)
 {
 	char path[OWN_PATH_BYTES];
+	const char *a_slash, *b_slash;
+	char a_folder[OWN_PATH_BYTES], b_folder[OWN_PATH_BYTES];
+	struct stat a_st, b_st;
 
 	if (!owner[0])
 		return false; /* no log is written */
 	snprintf(path, sizeof(path), "%s%s", owner, own->suffix);
-	return is_one_file(place->path, path);
+	/* Also by another way, or through a link; where neither exists yet, by folder and name. */
+	a_slash = strrchr(place->path, '/');
+	b_slash = strrchr(path, '/');
+	if (strcmp(place->path, path) == 0)
+		return true;
+	if (stat(place->path, &a_st) == 0 && stat(path, &b_st) == 0)
+		return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+	if (!a_slash || !b_slash || strcmp(a_slash, b_slash) != 0)
+		return false;
+	snprintf(a_folder, sizeof(a_folder), "%.*s", (int)(a_slash - place->path) + 1, place->path);
+	snprintf(b_folder, sizeof(b_folder), "%.*s", (int)(b_slash - path) + 1, path);
+	if (stat(a_folder, &a_st) < 0 || stat(b_folder, &b_st) < 0)
+		return strcmp(a_folder, b_folder) == 0; /* not created yet */
+	return a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
 }
 
 static bool is_own(const struct place *place, const struct paths *p, const struct own_file *own)

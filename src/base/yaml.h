@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/macros.h"
 
 #define YAML_MAX_BYTES (1024 * 1024)
 #define YAML_MAX_ITEMS 10000 /* of one list or mapping */

@@ -7,8 +7,6 @@
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
-enum attach_key { KEY_PID = 256, KEY_JOB, KEY_JSON };
-
 struct attach_args {
 	int pid;
 	const char *job_id;
@@ -16,44 +14,16 @@ struct attach_args {
 };
 
 static const struct argp_option attach_options[] = {
-	{ "pid", KEY_PID, "PID", 0,
-	  "The process to attach, with all that it has started (required)", 0 },
-	{ "job", KEY_JOB, "ID", 0, "The job's id (required)", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_OPTION("pid", attach_args, pid, "PID",
+		   "The process to attach, with all that it has started (required)"),
+	CLI_OPTION("job", attach_args, job_id, "ID", "The job's id (required)"),
+	CLI_OPTION("json", attach_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
-static error_t parse_attach_option(int key, char *arg, struct argp_state *state)
-{
-	struct attach_args *args = state->input;
-
-	switch (key) {
-	case KEY_PID:
-		args->pid = cli_parse_int(state, "--pid", arg, 1, INT_MAX);
-		return 0;
-	case KEY_JOB:
-		args->job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->pid)
-			cli_usage_error(state, "which process? say --pid PID");
-		if (!args->job_id)
-			cli_usage_error(state, "as which job? say --job ID");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp attach_argp = {
 	.options = attach_options,
-	.parser = parse_attach_option,
+	.parser = cli_parse_option,
 	.args_doc = "--pid=PID --job=ID",
 	.doc = "Makes a process that something else started, and all below it, a job.\v"
 	       "The daemon records it from now on, and its end when the last of its processes is "
@@ -73,15 +43,6 @@ static int ask(const struct attach_args *args, struct rpc_value **ret, struct er
 	return cli_call("job.attach", params.data, ret, err);
 }
 
-/* It may be meant; but mostly somebody has looked for the wrong pid. */
-static void warn_of_own(const struct attach_args *args)
-{
-	if (proc_is_ancestor(args->pid))
-		log_warning("process %d has started this very command: all that it starts from now "
-			    "on is of the job %s, and canceling that ends it",
-			    args->pid, args->job_id);
-}
-
 int cli_attach(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
@@ -92,10 +53,18 @@ int cli_attach(int argc, char **argv)
 	int r;
 
 	cli_parse(&attach_argp, argc, argv, 0, &args);
+	if (!args.pid)
+		cli_reject(argv, "which process? say --pid PID");
+	if (!args.job_id)
+		cli_reject(argv, "as which job? say --job ID");
 	r = ask(&args, &answer, &err);
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
-	warn_of_own(&args);
+	/* It may be meant; but mostly somebody has looked for the wrong pid. */
+	if (proc_is_ancestor(args.pid))
+		log_warning("process %d has started this very command: all that it starts from now "
+			    "on is of the job %s, and canceling that ends it",
+			    args.pid, args.job_id);
 	if (!args.json)
 		return CLI_DONE;
 	json_init(&j, &out);

@@ -1,30 +1,38 @@
+#include "cli/cancel_alone.h"
+
 #include <errno.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
-#include "cli/cancel_alone.h"
-#include "cli/cli.h"
 #include "cli/job_question.h"
-#include "rpc/rpc.h"
+#include "daemon/daemon.h"
+#include "jobs/jobs.h"
 
 #define START_PATIENCE_NS UINT64_C(5000000000) /* a runner begins within this */
 
 static const struct argp_option cancel_options[] = {
-	{ "attempt", JOB_QUESTION_ATTEMPT, "N", 0,
-	  "Only this attempt of it, as \"jobs\" numbers them, and not all that run", 0 },
-	{ "queued", JOB_QUESTION_QUEUED, NULL, 0, "Only what waits of it, and nothing that runs",
-	  0 },
-	{ "user", JOB_QUESTION_USER, "USER", 0,
-	  "The job of this user, where several have one of that name", 0 },
-	{ "json", JOB_QUESTION_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_WORD(job_question, job_id, "which job? \"proctor jobs\" lists them"),
+	CLI_OPTION("attempt", job_question, attempt, "N",
+		   "Only this attempt of it, as \"jobs\" numbers them, and not all that run"),
+	CLI_OPTION("queued", job_question, only_queued, NULL,
+		   "Only what waits of it, and nothing that runs"),
+	CLI_OPTION("user", job_question, user, "USER",
+		   "The job of this user, where several have one of that name"),
+	CLI_OPTION("json", job_question, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
 static const struct argp cancel_argp = {
 	.options = cancel_options,
-	.parser = job_question_parse,
+	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Ends a job: its processes get SIGTERM, and what is left of them SIGKILL.\v"
 	       "All attempts of it that run are ended, and what waits of it never begins; more "
@@ -34,93 +42,216 @@ static const struct argp cancel_argp = {
 	       "users have one: by --user, or by --attempt.",
 };
 
-static void write_json(const struct rpc_value *answer, struct buf *out)
-{
-	struct json j;
+/* ---- without a daemon: which are meant ---- */
 
-	json_init(&j, out);
-	rpc_value_write(answer, &j);
-	buf_add_char(out, '\n');
+static bool is_meant(const struct attempt *a, int attempt_num, uint64_t uid)
+{
+	return a->is_running && (attempt_num == 0 || a->attempt_num == attempt_num) &&
+	       (!u64_known(uid) || a->uid == uid);
 }
 
-/* As a daemon answers. */
-static void write_cancelling(struct buf *out, const char *job_id, size_t n)
-{
-	struct json j;
+#define MAX_NAMES_BYTES 200
 
-	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_string(&j, "job_id", job_id);
-	json_key_bool(&j, "cancelling", true);
-	json_key_u64(&j, "attempts", n);
-	json_end_object(&j);
-	buf_add_char(out, '\n');
+struct candidates {
+	uint64_t uid; /* whose is meant; U64_UNKNOWN: there is none */
+	bool is_unclear;
+	struct buf names;
+};
+
+static void candidates_release(struct candidates *c)
+{
+	buf_release(&c->names);
 }
 
-static int cancel_without(const struct job_question *args, uint64_t *ret_n, struct buf *json,
+static void add_candidate(struct candidates *c, const struct attempt *a)
+{
+	bool has_own = u64_known(c->uid) && c->uid == geteuid();
+
+	c->is_unclear = c->is_unclear || (u64_known(c->uid) && c->uid != a->uid);
+	if (!has_own)
+		c->uid = a->uid;
+	if (c->names.len <= MAX_NAMES_BYTES)
+		buf_printf(&c->names, "%suser %llu, attempt %d", c->names.len > 0 ? "; " : "",
+			   (unsigned long long)a->uid, a->attempt_num);
+}
+
+/* As a daemon takes a name: one's own, or else that of the only user who has one. */
+static int choose_user(const struct attempt_list *list, const char *job_id, int attempt_num,
+		       uint64_t *uid, struct err *err)
+{
+	CLEANUP(candidates_release)
+	struct candidates c = { .uid = U64_UNKNOWN, .names = BUF_INIT };
+
+	for (size_t i = 0; i < list->n; i++)
+		if (is_meant(&list->items[i], attempt_num, *uid))
+			add_candidate(&c, &list->items[i]);
+	if (c.is_unclear && c.uid != geteuid())
+		return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", job_id,
+			       c.names.data);
+	if (u64_known(c.uid)) /* else nobody is meant, and whose was asked for stays */
+		*uid = c.uid;
+	return 0;
+}
+
+/* ---- ending them ---- */
+
+/* Who can write what the database says, if that is not root. */
+static uint64_t find_keeper(const char *db)
+{
+	char folder[PATH_BYTES];
+	struct stat st;
+
+	if (stat(db, &st) < 0)
+		return U64_UNKNOWN;
+	if (st.st_uid != 0)
+		return st.st_uid;
+	snprintf(folder, sizeof(folder), "%s", db);
+	return stat(dirname(folder), &st) < 0 ? U64_UNKNOWN : st.st_uid;
+}
+
+/*
+ * The runner of an attached one is what was attached: it would end, and nothing below it. Root can
+ * signal any process, so whoever keeps the database could name one that is not theirs.
+ */
+static int tell_runner(const struct attempt *a, uint64_t keeper, struct err *err)
+{
+	uint64_t uid = keeper == 0 ? a->uid : keeper;
+	int r;
+
+	if (a->is_attached)
+		return err_set(err, -EOPNOTSUPP, "job %s was attached: only a daemon can end it",
+			       a->job_id);
+	if (!u64_known(uid) || !caller_is_process_of(a->runner.pid, (uid_t)uid))
+		return err_set(err, -EPERM,
+			       "pid %d, which is recorded as the runner of %s, is not of the user "
+			       "whose record that is: it is left alone",
+			       (int)a->runner.pid, a->job_id);
+	r = signal_process(&a->runner, SIGTERM, RUNNER_CANCEL);
+	return r < 0 ? err_set(err, r, "cannot cancel %s: %s", a->job_id, strerror(-r)) : 0;
+}
+
+/* *uid is whose are meant, in the end. */
+static int end_running(const struct paths *paths, const struct cancel_question *q, uint64_t *uid,
+		       size_t *ret_n, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = q->job_id };
+	int r = cli_open_store(paths, &store, err), failed = 0;
+
+	if (r == 0)
+		r = store_list_attempts(store, &filter, &list, err);
+	if (r == 0 && list.n == 0)
+		r = err_set(err, -ENOENT,
+			    "no job %s was recorded: \"proctor jobs\" lists those there are",
+			    q->job_id);
+	if (r == 0)
+		r = choose_user(&list, q->job_id, q->attempt_num, uid, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < list.n; i++) {
+		if (!is_meant(&list.items[i], q->attempt_num, *uid))
+			continue;
+		r = tell_runner(&list.items[i], find_keeper(paths->db), failed ? NULL : err);
+		*ret_n += r == 0;
+		failed = failed ? failed : r;
+	}
+	if (!failed && *ret_n == 0)
+		return err_set(err, -ESRCH, "job %s does not run any more", q->job_id);
+	return failed;
+}
+
+/* ---- what waits ---- */
+
+/* The queue is a daemon's to change: so what waits is not cancelled, and nobody is to think so. */
+static int refuse_waiting(const struct cancel_question *q, size_t n_waiting, size_t n_ended,
 			  struct err *err)
 {
-	const struct cancel_question question = {
-		.job_id = args->job_id,
-		.attempt_num = args->attempt,
-		.uid = args->uid,
-		.only_queued = args->only_queued,
-	};
+	return err_set(err, -EBUSY,
+		       "%zu of job %s in the queue cannot be cancelled without a daemon, and would "
+		       "begin with the next one: \"proctor start\", and cancel again (%zu that ran "
+		       "%s being ended)",
+		       n_waiting, q->job_id, n_ended, n_ended == 1 ? "is" : "are");
+}
+
+int cancel_alone(const struct cancel_question *q, size_t *ret_n, struct err *err)
+{
+	uint64_t uid = q->uid;
+	struct paths paths;
+	size_t n_waiting;
+	int r = cli_find_paths_to_read(&paths, err);
+
+	*ret_n = 0;
+	if (r < 0)
+		return r;
+	if (q->only_queued)
+		r = err_set(err, -ENOENT, "no job %s waits, and no daemon is running", q->job_id);
+	else
+		r = end_running(&paths, q, &uid, ret_n, err);
+	if (q->attempt_num > 0 || (r < 0 && r != -ENOENT && r != -ESRCH))
+		return r;
+	n_waiting =
+		job_question_count_queued(&paths, q->job_id, u64_known(uid) ? uid : q->uid, NULL);
+	return n_waiting > 0 ? refuse_waiting(q, n_waiting, *ret_n, err) : r;
+}
+
+/* ---- the verb ---- */
+
+/* As a daemon answers. */
+static int cancel_without(const struct job_question *args, uint64_t *ret_n, struct json *j,
+			  struct err *err)
+{
+	const struct cancel_question question = { args->job_id, args->attempt, args->uid,
+						  args->only_queued };
 	size_t n = 0;
 	int r = cancel_alone(&question, &n, err);
 
 	*ret_n = n;
-	write_cancelling(json, args->job_id, n);
+	json_begin_object(j);
+	json_key_string(j, "job_id", args->job_id);
+	json_key_bool(j, "cancelling", true);
+	json_key_u64(j, "attempts", n);
+	json_end_object(j);
 	return r;
 }
 
-/* A job that was submitted just now has no runner yet that could be told: it will. */
-static int cancel_patiently(struct rpc_client *client, const struct job_question *args,
-			    struct rpc_value **ret, struct err *err)
+/*
+ * How many attempts are being ended, and the same in JSON. A job that was submitted just now has no
+ * runner yet that could be told: it will.
+ */
+static int cancel(const struct job_question *args, uint64_t *ret_n, struct json *j, struct err *err)
 {
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	const struct timespec pause = { .tv_nsec = 50000000 };
 	uint64_t until_ns = clock_boot_ns() + START_PATIENCE_NS;
 	int r;
 
-	while ((r = job_question_ask(client, "job.cancel", args, ret, err)) == -EBUSY &&
+	while ((r = job_question_ask("job.cancel", args, &answer, err)) == -EBUSY &&
 	       clock_boot_ns() < until_ns)
 		nanosleep(&pause, NULL);
-	return r;
-}
-
-/* How many attempts are being ended, and the same in JSON. */
-static int cancel(const struct job_question *args, uint64_t *ret_n, struct buf *json,
-		  struct err *err)
-{
-	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	const struct rpc_client_options options = { 0 };
-	struct rpc_client *client = NULL;
-	int r = rpc_client_open(&options, &client, err);
-
-	if (r == -ENOENT)
-		return cancel_without(args, ret_n, json, err);
-	if (r == 0)
-		r = cancel_patiently(client, args, &answer, err);
-	if (r == 0) {
-		*ret_n = rpc_value_u64(rpc_value_get(answer, "attempts"));
-		write_json(answer, json);
-	}
-	rpc_client_close(client);
-	return r;
+	if (r == -ENODEV)
+		return cancel_without(args, ret_n, j, err);
+	if (r < 0)
+		return r;
+	*ret_n = rpc_value_u64(rpc_value_get(answer, "attempts"));
+	rpc_value_write(answer, j);
+	return 0;
 }
 
 int cli_cancel(int argc, char **argv)
 {
-	CLEANUP(buf_release) struct buf json = BUF_INIT;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(buf_release) struct buf json = BUF_INIT, out = BUF_INIT;
 	struct job_question args = JOB_QUESTION_INIT;
 	struct err err = ERR_INIT;
 	uint64_t n = U64_UNKNOWN;
+	struct json j;
 
 	args.must_be_sure = true;
-	cli_parse(&cancel_argp, argc, argv, 0, &args);
-	if (cancel(&args, &n, &json, &err) < 0)
+	job_question_parse(&cancel_argp, argc, argv, &args);
+	json_init(&j, &json);
+	if (cancel(&args, &n, &j, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
+	buf_add_char(&json, '\n');
 	if (args.json)
 		return cli_print(&json);
 	if (u64_known(n) && n > 1) /* more than who has one job in mind thinks of */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,9 +15,12 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/suggest.h"
+#include "base/unknown.h"
 #include "base/utf8.h"
-#include "cli/live.h"
 #include "daemon/daemon.h"
+#include "query/query.h"
+#include "rpc/rpc.h"
 
 void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
 {
@@ -30,11 +34,126 @@ void cli_usage_error(const struct argp_state *state, const char *fmt, ...)
 	exit(CLI_USAGE);
 }
 
+void cli_reject(char **argv, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	cli_usage_error(&(struct argp_state){ .name = argv[0] }, "%s", text);
+}
+
+/* ---- options that set a member ---- */
+
+/* argp puts the table below one of its own, with --help. */
+static const struct argp_option *rows_of(const struct argp_state *state)
+{
+	const struct argp *root = state->root_argp;
+
+	return root->options || !root->children ? root->options : root->children[0].argp->options;
+}
+
+/* NULL: there is none, or another parser has it. */
+static const struct argp_option *find_row(const struct argp_state *state, int key, const char *name)
+{
+	const struct argp_option *real = NULL;
+
+	for (const struct argp_option *o = rows_of(state); o && (o->name || o->key); o++) {
+		real = o->flags & OPTION_ALIAS ? real : o;
+		if (name ? o->name && strcmp(o->name, name) == 0 : o->key == key)
+			return real->key >> 16 ? real : NULL;
+	}
+	return NULL;
+}
+
+static void *member_of(const struct argp_state *state, const struct argp_option *o)
+{
+	return (char *)state->input + (o->key & 0xffff);
+}
+
+static void parse_word(const struct argp_state *state, const char *arg)
+{
+	for (const struct argp_option *o = rows_of(state); o->name || o->key; o++) {
+		const char **word = member_of(state, o);
+
+		if (o->key >> 16 != CLI_THE_WORD || *word)
+			continue;
+		*word = strstr(o->doc ? o->doc : "", "job?") ? cli_parse_job_id(state, arg) : arg;
+		return;
+	}
+	if (find_row(state, 0, "job"))
+		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
+	cli_usage_error(state, "'%s' is one word too many", arg);
+}
+
+static uint64_t moment_of(const struct argp_state *state, const char *name)
+{
+	const struct argp_option *o = find_row(state, 0, name);
+
+	return o && o->key >> 16 == CLI_AGO ? *(uint64_t *)member_of(state, o) : 0;
+}
+
+static error_t end_parsing(const struct argp_state *state)
+{
+	uint64_t since = moment_of(state, "since");
+
+	for (const struct argp_option *o = rows_of(state); o->name || o->key; o++)
+		if (o->key >> 16 == CLI_THE_WORD && o->doc && !*(char **)member_of(state, o))
+			cli_usage_error(state, "%s", o->doc);
+	cli_check_period(state, since ? since : moment_of(state, "history"),
+			 moment_of(state, "until"));
+	return 0;
+}
+
+error_t cli_parse_option(int key, char *arg, struct argp_state *state)
+{
+	const struct argp_option *o = find_row(state, key, NULL);
+	void *member = o ? member_of(state, o) : NULL;
+	char name[64];
+
+	if (key == ARGP_KEY_ARG)
+		parse_word(state, arg);
+	if (key == ARGP_KEY_ARG || key == ARGP_KEY_END)
+		return key == ARGP_KEY_END ? end_parsing(state) : 0;
+	if (!o)
+		return ARGP_ERR_UNKNOWN;
+	snprintf(name, sizeof(name), "--%s", o->name);
+	switch (o->key >> 16) {
+	case CLI_FLAG:
+		*(bool *)member = true;
+		return 0;
+	case CLI_TEXT:
+		if (arg[0] == '\0' && strcmp(o->name, "job") == 0)
+			cli_parse_job_id(state, arg);
+		if (arg[0] == '\0')
+			cli_usage_error(state, "%s wants %s, not nothing", name, o->arg);
+		*(const char **)member = arg;
+		return 0;
+	case CLI_NUMBER:
+		*(int *)member = cli_parse_int(state, name, arg, 1, INT32_MAX);
+		return 0;
+	case CLI_AGO:
+		*(uint64_t *)member = cli_parse_ago(state, name, arg);
+		return 0;
+	default:
+		*(double *)member = cli_parse_duration(state, name, arg);
+		return 0;
+	}
+}
+
+/* ---- all of them ---- */
+
+static bool is_help(const char *arg)
+{
+	return strcmp(arg, "--help") == 0 || strcmp(arg, "--usage") == 0 || strcmp(arg, "-?") == 0;
+}
+
 static bool asks_for_help(int argc, char **argv)
 {
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--usage") == 0 ||
-		    strcmp(argv[i], "-?") == 0)
+		if (is_help(argv[i]))
 			return true;
 	return false;
 }
@@ -97,6 +216,50 @@ int cli_fail(enum cli_exit status, const struct err *err)
 	return status;
 }
 
+/* ---- where the daemon records ---- */
+
+#define DAEMON_TIMEOUT_MS 2000
+
+/* The file is no older than the socket: else what it says is in force, and nobody need be asked. */
+static bool may_have_changed(const char *config, const char *socket_path)
+{
+	struct stat file, socket;
+
+	return stat(config, &file) == 0 && lstat(socket_path, &socket) == 0 &&
+	       file.st_mtime >= socket.st_mtime;
+}
+
+static void take_db(struct paths *paths, const char *db, int mode)
+{
+	if (!db || strcmp(db, paths->db) == 0 || strlen(db) >= sizeof(paths->db) ||
+	    access(db, mode) < 0)
+		return;
+	log_warning("the daemon records into %s until it is started again: that is used, and not "
+		    "%s",
+		    db, paths->db);
+	snprintf(paths->db, sizeof(paths->db), "%s", db);
+}
+
+void cli_follow_daemon(struct paths *paths, int mode)
+{
+	struct rpc_client_options options = { .timeout_ms = DAEMON_TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *status = NULL;
+	struct socket_paths sockets;
+
+	if (socket_paths_find(&sockets, NULL) < 0 ||
+	    !may_have_changed(paths->config, sockets.items[0]))
+		return;
+	options.path = sockets.items[0]; /* another one is not of this place */
+	if (rpc_client_open(&options, &client, NULL) == 0 &&
+	    rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
+		take_db(paths, rpc_value_string(rpc_value_get(status, "database")), mode);
+	rpc_value_free(status);
+	rpc_client_close(client);
+}
+
+/* ---- our own files ---- */
+
 int cli_find_paths(struct paths *ret, struct err *err)
 {
 	struct settings settings;
@@ -117,7 +280,7 @@ int cli_find_paths_to_ask(struct paths *ret, struct err *err)
 	*ret = settings.paths;
 	settings_close(&settings);
 	if (r == 0)
-		live_follow_daemon(ret, R_OK);
+		cli_follow_daemon(ret, R_OK);
 	return r;
 }
 
@@ -136,11 +299,15 @@ int cli_find_paths_to_read(struct paths *ret, struct err *err)
 static int open_store(const struct paths *paths, enum store_mode mode, struct store **ret,
 		      struct err *err)
 {
-	/* To write it would be made. */
+	/* Of logs alone it is made by a reader; to write it would be made of nothing. */
 	int r = access(paths->db, F_OK) < 0 && errno == ENOENT
-			? -ENOENT
-			: store_open(paths->db, mode, ret, err);
+			? store_open(paths->db, STORE_READ, ret, err)
+			: 0;
 
+	if (r == 0) {
+		*ret = store_close(*ret);
+		r = store_open(paths->db, mode, ret, err);
+	}
 	if (r == -ENOENT)
 		return err_set(
 			err, r,
@@ -151,45 +318,14 @@ static int open_store(const struct paths *paths, enum store_mode mode, struct st
 	return r;
 }
 
-static void tell_kept(const struct paths *paths)
-{
-	if (store_has_kept(paths->db))
-		log_warning("how some attempts ended waits in %s-spool until the database can be "
-			    "written: they may look lost",
-			    paths->db);
-}
-
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err)
-{
-	int r = open_store(paths, STORE_READ, ret, err);
-
-	if (r == 0)
-		tell_kept(paths);
-	return r;
-}
-
-int cli_open_store_again(const struct paths *paths, struct store **ret, struct err *err)
 {
 	return open_store(paths, STORE_READ, ret, err);
 }
 
 int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err)
 {
-	int r = open_store(paths, STORE_WRITE, ret, err);
-
-	if (r == 0)
-		tell_kept(paths);
-	return r;
-}
-
-static void tell_damage(struct store *store)
-{
-	CLEANUP(buf_release) struct buf what = BUF_INIT;
-
-	if (store_tell_damage(store, &what))
-		log_warning("left out, as it is damaged in the database or a newer proctor wrote "
-			    "it: %s; \"proctor doctor\" looks through all of it",
-			    what.data);
+	return open_store(paths, STORE_WRITE, ret, err);
 }
 
 void cli_warn_of_cut_events(struct store *store, const struct event_filter *filter)
@@ -202,27 +338,20 @@ void cli_warn_of_cut_events(struct store *store, const struct event_filter *filt
 
 void cli_store_cleanup(struct store **store)
 {
-	if (*store)
-		tell_damage(*store);
+	CLEANUP(buf_release) struct buf what = BUF_INIT;
+
+	if (*store && store_tell_damage(*store, &what))
+		log_warning("left out, as it is damaged in the database or a newer proctor wrote "
+			    "it: %s; \"proctor doctor\" looks through all of it",
+			    what.data);
 	*store = store_close(*store);
-}
-
-static int check_job(struct store *store, const char *job_id, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	struct attempt_filter filter = { .job_id = job_id, .latest_only = true, .limit = 1 };
-	int r = job_id ? store_list_attempts(store, &filter, &list, err) : 0;
-
-	if (r == 0 && job_id && list.n == 0)
-		return err_set(err, -ENOENT,
-			       "no job %s was recorded: \"proctor jobs\" lists those there are",
-			       job_id);
-	return r;
 }
 
 int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	struct attempt_filter filter = { .job_id = job_id, .latest_only = true, .limit = 1 };
 	struct paths paths;
 	int r = cli_find_paths_to_read(&paths, err);
 
@@ -230,9 +359,13 @@ int cli_open_record(const char *job_id, struct store **ret, struct err *err)
 		return r;
 	r = cli_open_store(&paths, &store, err);
 	if (r == -ENOENT && !job_id)
-		r = 0;
-	else if (r == 0)
-		r = check_job(store, job_id, err);
+		return 0;
+	if (r == 0 && job_id)
+		r = store_list_attempts(store, &filter, &list, err);
+	if (r == 0 && job_id && list.n == 0)
+		r = err_set(err, -ENOENT,
+			    "no job %s was recorded: \"proctor jobs\" lists those there are",
+			    job_id);
 	if (r == 0)
 		*ret = TAKE_PTR(store);
 	return r;
@@ -307,4 +440,145 @@ void cli_add_text(struct buf *out, const char *text, size_t max)
 
 	for (size_t i = 0; i < n && columns < max; columns++)
 		i += utf8_add_shown(out, text + i, n - i);
+}
+
+/* ---- the daemon ---- */
+
+int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err)
+{
+	const struct rpc_client_options options = { 0 };
+	struct rpc_client *client = NULL;
+	int r = rpc_client_open(&options, &client, err);
+
+	if (r == 0)
+		r = rpc_client_call(client, method, params, ret, err);
+	rpc_client_close(client);
+	return r;
+}
+
+void cli_value_cleanup(struct rpc_value **value)
+{
+	*value = rpc_value_free(*value);
+}
+
+/* ---- users ---- */
+
+uint64_t cli_parse_user(const struct argp_state *state, const char *option, const char *text)
+{
+	const struct passwd *account = getpwnam(text);
+	uint64_t uid = U64_UNKNOWN;
+
+	if (account)
+		return account->pw_uid;
+	if (num_parse_u64(text, &uid) < 0 || uid >= UINT32_MAX)
+		cli_usage_error(state, "%s wants a user of this host, not '%s'", option, text);
+	return uid;
+}
+
+void cli_user_name(uint64_t uid, char *ret, size_t size)
+{
+	const struct passwd *account = u64_known(uid) ? getpwuid((uid_t)uid) : NULL;
+
+	if (account)
+		snprintf(ret, size, "%s", account->pw_name);
+	else if (u64_known(uid))
+		snprintf(ret, size, "%llu", (unsigned long long)uid);
+	else
+		snprintf(ret, size, "-");
+}
+
+/* ---- verbs of verbs ---- */
+
+#define NAME_BYTES 64
+
+static void name_item(const struct cli_sub_table *t, size_t i, char name[NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "proctor %s %s", t->verb, t->items[i].name);
+}
+
+static int print_help(const struct cli_sub_table *t)
+{
+	fputs(t->usage, stdout);
+	for (size_t i = 0; i < t->n; i++)
+		printf("  %-10s %s\n", t->items[i].name, t->items[i].summary);
+	for (size_t i = 0; i < t->n; i++) {
+		char name[NAME_BYTES];
+
+		name_item(t, i, name);
+		putchar('\n');
+		argp_help(t->items[i].argp, stdout, ARGP_HELP_STD_HELP, name);
+	}
+	return CLI_DONE;
+}
+
+static int tell_items(const struct cli_sub_table *t, const char *name)
+{
+	struct suggest near = suggest_for(name ? name : "");
+	CLEANUP(buf_release) struct buf list = BUF_INIT;
+
+	for (size_t i = 0; i < t->n; i++) {
+		suggest_offer(&near, t->items[i].name);
+		buf_printf(&list, "%s%s", i > 0 ? ", " : "", t->items[i].name);
+	}
+	if (!name)
+		log_error("%s wants %s; there is: %s (see \"proctor %s --help\")", t->verb, t->what,
+			  list.data, t->verb);
+	else if (name[0] == '-')
+		log_error("%s wants %s before '%s'; there is: %s", t->verb, t->what, name,
+			  list.data);
+	else
+		log_error("there is no %s '%s'; %s%s%sthere is: %s", t->verb, name,
+			  near.best ? "did you mean '" : "", near.best ? near.best : "",
+			  near.best ? "'? " : "", list.data);
+	return CLI_USAGE;
+}
+
+int cli_run_sub(const struct cli_sub_table *t, int argc, char **argv)
+{
+	if (argc > 1 && is_help(argv[1]))
+		return print_help(t);
+	for (size_t i = 0; argc > 1 && i < t->n; i++) {
+		char name[NAME_BYTES];
+
+		if (strcmp(argv[1], t->items[i].name) != 0)
+			continue;
+		name_item(t, i, name);
+		argv[1] = name;
+		return t->items[i].fn(argc - 1, argv + 1);
+	}
+	return tell_items(t, argc > 1 ? argv[1] : NULL);
+}
+
+/* ---- for verbs that learn from the record ---- */
+
+int cli_open_settings(struct settings *ret, struct err *err)
+{
+	int r = settings_open(ret, err);
+
+	if (r == -EINVAL)
+		exit(cli_fail(CLI_USAGE, err));
+	return r;
+}
+
+int cli_open_learned(const struct settings *settings, struct store **ret, bool *ret_is_writable,
+		     struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	int r = cli_open_store_to_write(&settings->paths, &store, err);
+
+	*ret = NULL;
+	*ret_is_writable = r == 0;
+	if (r == 0)
+		r = learning_catch_up(store, 0, NULL, err);
+	if (r == -EACCES || r == -EPERM || r == -EROFS) {
+		store = store_close(store);
+		*ret_is_writable = false;
+		log_error("%s; what has ended since is left out, and nothing is kept", err->text);
+		r = cli_open_store(&settings->paths, &store, err);
+	}
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
+		*ret = TAKE_PTR(store);
+	return r;
 }

@@ -9,6 +9,7 @@
 
 #include <argp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -30,12 +31,51 @@ cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, c
 	cli_status, cli_config, cli_attach, cli_phase, cli_correlate, cli_patterns, cli_estimate,
 	cli_outcome, cli_diff, cli_detect, cli_anomalies, cli_trace, cli_ranks;
 
+/*
+ * Rows of a table of options that only set a member of the parser's input. The type of the member
+ * says how: bool is set, const char * is the text (not empty), int is a whole number from 1 on,
+ * uint64_t is a moment so long ago, double is a length of time in seconds. CLI_SHORT() below such a
+ * row gives it a letter.
+ */
+enum cli_kind { CLI_FLAG = 1, CLI_TEXT, CLI_NUMBER, CLI_AGO, CLI_SECONDS, CLI_THE_WORD };
+#define CLI_OPTION(name_, struct_, member_, arg_, help_)                                    \
+	{                                                                                   \
+		.name = name_, .arg = arg_, .doc = help_,                                 \
+		.key = _Generic(((struct struct_ *)NULL)->member_,                        \
+			bool: CLI_FLAG,                                                   \
+			const char *: CLI_TEXT,                                           \
+			int: CLI_NUMBER,                                                  \
+			uint64_t: CLI_AGO,                                                \
+			double: CLI_SECONDS)                                              \
+				       << 16 |                                            \
+			       (int)offsetof(struct struct_, member_), \
+	}
+/* A word that is no option; the question is for whoever leaves it out, or NULL where one may. */
+#define CLI_WORD(struct_, member_, question_)                                       \
+	{                                                                           \
+		.key = CLI_THE_WORD << 16 | (int)offsetof(struct struct_, member_), \
+		.flags = OPTION_HIDDEN, .doc = question_,                           \
+	}
+#define CLI_SHORT(letter_)                                 \
+	{                                                  \
+		NULL, letter_, NULL, OPTION_ALIAS, NULL, 0 \
+	}
+
+/*
+ * The parser of such rows; a verb that has others calls it for what it does not know. A word is one
+ * too many, and --since (or --history) has to lie before --until.
+ */
+error_t cli_parse_option(int key, char *arg, struct argp_state *state);
+
 /* argp_parse() with the house rules: bad usage is told in one line, and exits with 2. */
 void cli_parse(const struct argp *argp, int argc, char **argv, unsigned flags, void *input);
 
 /* For option parsers: says what is wrong and what would be right, and exits with 2. */
 void cli_usage_error(const struct argp_state *state, const char *fmt, ...) PRINTF_LIKE(2, 3)
 	__attribute__((noreturn));
+
+/* The same for verbs, of their arguments as a whole. */
+void cli_reject(char **argv, const char *fmt, ...) PRINTF_LIKE(2, 3) __attribute__((noreturn));
 
 /* Says "proctor: text" on stderr and returns status. */
 int cli_fail(enum cli_exit status, const struct err *err);
@@ -59,12 +99,16 @@ int cli_find_paths_to_read(struct paths *ret, struct err *err);
  */
 int cli_find_paths_to_ask(struct paths *ret, struct err *err);
 
+/*
+ * A daemon keeps to the database that it began with until it is started again. If that is not the
+ * one that the configuration has by now, and we may do with it what mode says (access(2)), it is
+ * what paths->db says then, and that is warned of.
+ */
+void cli_follow_daemon(struct paths *paths, int mode);
+
 /* The database for reading, with lost runners told from running ones. -ENOENT: nothing was ever
  * recorded. */
 int cli_open_store(const struct paths *paths, struct store **ret, struct err *err);
-
-/* The same for who has opened it before: what waits beside it was told then. */
-int cli_open_store_again(const struct paths *paths, struct store **ret, struct err *err);
 
 /* The same for writing; none is made. */
 int cli_open_store_to_write(const struct paths *paths, struct store **ret, struct err *err);
@@ -115,5 +159,44 @@ void cli_add_text(struct buf *out, const char *text, size_t max);
 /* As "proctor trace PID --start-ticks N" does it, for its 10 s at most; signals are as before then.
  */
 int cli_trace_shortly(const struct proc_key *key, struct err *err);
+
+/* ---- users ---- */
+
+/* By name, or by number where there is no such name; cli_usage_error() if it is neither. */
+uint64_t cli_parse_user(const struct argp_state *state, const char *option, const char *text);
+
+/* The name of the account, else the number; "-" for U64_UNKNOWN. */
+void cli_user_name(uint64_t uid, char *ret, size_t size);
+
+/* ---- verbs that have verbs of their own: "proctor export csv", "proctor ranks merge" ---- */
+
+struct cli_sub_table {
+	const char *verb;  /* "export" */
+	const char *what;  /* what its words are called: "a kind" */
+	const char *usage; /* the help's first lines */
+	const struct cli_sub {
+		const char *name;
+		cli_verb *fn;
+		const struct argp *argp;
+		const char *summary;
+	} * items;
+	size_t n;
+};
+
+/* Runs the one that argv[1] names, helps, or says what there is. Returns the exit status. */
+int cli_run_sub(const struct cli_sub_table *table, int argc, char **argv);
+
+/* ---- verbs that learn from the record ---- */
+
+/*
+ * The record with all that has ended made into runs. *ret is NULL where nothing was
+ * ever recorded. Who may not write reads what is there: *ret_is_writable is false,
+ * and it is said.
+ */
+int cli_open_learned(const struct settings *settings, struct store **ret, bool *ret_is_writable,
+		     struct err *err);
+
+/* settings_open() with a bad file told, and exit status 2. */
+int cli_open_settings(struct settings *ret, struct err *err);
 
 #endif

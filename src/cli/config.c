@@ -8,42 +8,20 @@
 
 #define COMMENT_COLUMN 44
 
-enum config_key { KEY_CHECK = 256, KEY_JSON };
-
 struct config_args {
 	const char *check; /* the file; NULL: the settings in force are wanted */
 	bool json;
 };
 
 static const struct argp_option config_options[] = {
-	{ "check", KEY_CHECK, "FILE", 0, "Check this file and use it for nothing", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_OPTION("check", config_args, check, "FILE", "Check this file and use it for nothing"),
+	CLI_OPTION("json", config_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
-static error_t parse_config_option(int key, char *arg, struct argp_state *state)
-{
-	struct config_args *args = state->input;
-
-	switch (key) {
-	case KEY_CHECK:
-		args->check = arg;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many; --check FILE checks a file",
-				arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp config_argp = {
 	.options = config_options,
-	.parser = parse_config_option,
+	.parser = cli_parse_option,
 	.doc = "Prints the settings in force and where each comes from. What it prints is a "
 	       "configuration file itself.\v"
 	       "A daemon that runs has read the file when it began, or when it last got SIGHUP: "
@@ -98,20 +76,6 @@ static void add_place(struct buf *out, const struct place *p, bool is_missing)
 	buf_add_char(out, '\n');
 }
 
-static void add_comment(struct buf *out, const char *path, const struct config_setting *s)
-{
-	if (s->line == 0) {
-		buf_add_str(out, "  # default");
-	} else {
-		buf_add_str(out, "  # ");
-		cli_add_text(out, path, PATH_BYTES);
-		buf_printf(out, ":%d", s->line);
-	}
-	if (s->not_yet)
-		buf_printf(out, "; this version does not %s yet", s->not_yet);
-	buf_add_char(out, '\n');
-}
-
 static void add_setting(void *ctx, const struct config *c, const struct config_setting *s)
 {
 	struct listing *list = ctx;
@@ -127,7 +91,16 @@ static void add_setting(void *ctx, const struct config *c, const struct config_s
 	yaml_write_value(&j, s->field, value_of(c, s));
 	while (list->out->len < begin + COMMENT_COLUMN && buf_error(list->out) == 0)
 		buf_add_char(list->out, ' ');
-	add_comment(list->out, list->path, s);
+	if (s->line == 0) {
+		buf_add_str(list->out, "  # default");
+	} else {
+		buf_add_str(list->out, "  # ");
+		cli_add_text(list->out, list->path, PATH_BYTES);
+		buf_printf(list->out, ":%d", s->line);
+	}
+	if (s->not_yet)
+		buf_printf(list->out, "; this version does not %s yet", s->not_yet);
+	buf_add_char(list->out, '\n');
 }
 
 static void write_yaml(const struct settings *s, struct buf *out)
@@ -235,24 +208,11 @@ static int load_file(const char *path, struct config *c, struct err *err)
 	return settings_place(&paths, path, c, err);
 }
 
-/* On another host it may be there. */
-static void judge_group(const struct config *c, const struct verdict *v)
-{
-	CLEANUP(buf_release) struct buf note = BUF_INIT;
-
-	if (!c->access.read_group || getgrnam(c->access.read_group))
-		return;
-	buf_printf(&note, "%s: there is no group '%s' here that could read (access.read_group)",
-		   v->path, c->access.read_group);
-	json_str(v->notes, note.data);
-	log_warning("%s", note.data);
-}
-
 /* r and err are what came of loading it. */
 static void write_verdict(const struct config *c, const char *path, int r, const struct err *err,
 			  bool json, struct buf *out)
 {
-	CLEANUP(buf_release) struct buf unused = BUF_INIT;
+	CLEANUP(buf_release) struct buf unused = BUF_INIT, note = BUF_INIT;
 	struct verdict v = { .path = path };
 	struct json j;
 
@@ -265,7 +225,14 @@ static void write_verdict(const struct config *c, const char *path, int r, const
 	json_key(&j, "notes");
 	json_begin_array(&j);
 	config_each(c, judge_setting, &v);
-	judge_group(c, &v);
+	if (c->access.read_group &&
+	    !getgrnam(c->access.read_group)) { /* on another host it may be */
+		buf_printf(&note,
+			   "%s: there is no group '%s' here that could read (access.read_group)",
+			   path, c->access.read_group);
+		json_str(&j, note.data);
+		log_warning("%s", note.data);
+	}
 	json_end_array(&j);
 	json_end_object(&j);
 	if (json) {

@@ -3,58 +3,31 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/learning.h"
 #include "cli/profiles.h"
-#include "daemon/daemon.h"
+#include "query/query.h"
 
 #define SINCE_SECONDS (COMPAT_LOOKBACK_DAYS * 86400.0)
 
-enum correlate_key { KEY_SINCE = 256, KEY_JSON, KEY_INPUT };
-
 struct correlate_args {
-	double since_seconds;
-	const char *input; /* NULL: the record */
-	bool json, has_since;
+	double since_seconds; /* 0: not given */
+	const char *input;    /* NULL: the record */
+	bool json;
 };
 
 static const struct argp_option correlate_options[] = {
-	{ "since", KEY_SINCE, "TIME", 0, "Only runs that ended in the last 12h, 7d (7d)", 0 },
-	{ "input", KEY_INPUT, "FILE", 0,
-	  "Job profiles of a file, {\"profiles\": […]}, instead of the record; - is stdin", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON, with the scores of the old rules beside it", 0 },
+	CLI_OPTION("since", correlate_args, since_seconds, "TIME",
+		   "Only runs that ended in the last 12h, 7d (7d)"),
+	CLI_OPTION(
+		"input", correlate_args, input, "FILE",
+		"Job profiles of a file, {\"profiles\": […]}, instead of the record; - is stdin"),
+	CLI_OPTION("json", correlate_args, json, NULL,
+		   "Print JSON, with the scores of the old rules beside it"),
 	{ 0 },
 };
 
-static error_t parse_correlate_option(int key, char *arg, struct argp_state *state)
-{
-	struct correlate_args *args = state->input;
-
-	switch (key) {
-	case KEY_SINCE:
-		args->since_seconds = cli_parse_duration(state, "--since", arg);
-		args->has_since = true;
-		return 0;
-	case KEY_INPUT:
-		args->input = arg;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (args->input && args->has_since)
-			cli_usage_error(state, "--since goes with the record, not with --input");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp correlate_argp = {
 	.options = correlate_options,
-	.parser = parse_correlate_option,
+	.parser = cli_parse_option,
 	.doc = "Tells which resource patterns go with failure, from runs that have ended.\v"
 	       "A finding is supported if noise would show one like it in at most 5 % of analyses, "
 	       "and is kept: \"proctor patterns\" tells what became of it. With another look-back "
@@ -62,15 +35,6 @@ static const struct argp correlate_argp = {
 };
 
 /* ---- output ---- */
-
-static void write_json(const struct learning *l, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	learning_write_json(&j, l);
-	buf_add_char(out, '\n');
-}
 
 static const char *plural(size_t n)
 {
@@ -88,17 +52,6 @@ static void write_text(const struct analysis *a, struct buf *out)
 		   plural(a->n_classes));
 	buf_printf(out, "; %zu of these had the %d failures and %d passes that a test needs\n",
 		   a->n_tested, ANALYSIS_MIN_EACH, ANALYSIS_MIN_EACH);
-}
-
-static int print(const struct correlate_args *args, const struct learning *l)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-
-	if (args->json)
-		write_json(l, &out);
-	else
-		write_text(&l->analysis, &out);
-	return cli_print(&out);
 }
 
 /* ---- where the runs are from ---- */
@@ -139,12 +92,18 @@ int cli_correlate(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings settings = { 0 };
 	CLEANUP(learning_release) struct learning l;
-	struct correlate_args args = { .since_seconds = SINCE_SECONDS };
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+	struct correlate_args args = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
 	learning_init(&l, 0);
 	cli_parse(&correlate_argp, argc, argv, 0, &args);
+	if (args.input && args.since_seconds > 0)
+		cli_reject(argv, "--since goes with the record, not with --input");
+	if (args.since_seconds == 0)
+		args.since_seconds = SINCE_SECONDS;
 	r = cli_open_settings(&settings, &err);
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
@@ -153,5 +112,12 @@ int cli_correlate(int argc, char **argv)
 		       : analyze_record(&args, &settings, &l, &err);
 	if (r < 0)
 		return cli_fail(args.input && r != -ENOMEM ? CLI_USAGE : CLI_FAILED, &err);
-	return print(&args, &l);
+	json_init(&j, &out);
+	if (args.json) {
+		learning_write_json(&j, &l);
+		buf_add_char(&out, '\n');
+	} else {
+		write_text(&l.analysis, &out);
+	}
+	return cli_print(&out);
 }

@@ -6,11 +6,8 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/learning.h"
 #include "cli/show.h"
-#include "daemon/daemon.h"
-
-enum diff_key { KEY_JSON = 256 };
+#include "query/query.h"
 
 /* "nightly", or "nightly#2" for its second attempt. */
 struct subject {
@@ -25,7 +22,7 @@ struct diff_args {
 };
 
 static const struct argp_option diff_options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_OPTION("json", diff_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
@@ -46,9 +43,6 @@ static error_t parse_diff_option(int key, char *arg, struct argp_state *state)
 	struct diff_args *args = state->input;
 
 	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
 	case ARGP_KEY_ARG:
 		if (args->n == 2)
 			cli_usage_error(state, "two jobs at a time, not also '%s'", arg);
@@ -61,7 +55,7 @@ static error_t parse_diff_option(int key, char *arg, struct argp_state *state)
 			cli_usage_error(state, "with which other? proctor diff JOB#1 JOB#2");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return cli_parse_option(key, arg, state);
 	}
 }
 
@@ -136,31 +130,23 @@ static int settle_subjects(struct store *store, struct diff_args *args, struct e
 	return 0;
 }
 
-/* The finest that both are on; RUNG_COUNT: none. */
-static enum run_rung shared_rung(const struct compared *c)
-{
-	enum run_rung rung = RUNG_EXACT;
-
-	while (rung < RUNG_COUNT && c->before.class.rungs[rung] != c->after.class.rungs[rung])
-		rung++;
-	return rung;
-}
-
 /* What is usual is known from runs like both of them: there are none of two kinds at once. */
 static int list_class(struct store *store, struct compared *c, struct err *err)
 {
-	const struct learning_likeness like = {
+	struct learning_likeness like = {
 		.class = &c->after.class,
-		.finest = shared_rung(c),
+		.finest = RUNG_EXACT,
 		.uid = U64_UNKNOWN,
 		.but = { c->before.attempt, c->after.attempt },
 		.n_wanted = DIFF_MIN_OTHERS,
 	};
 
+	while (like.finest < RUNG_COUNT &&
+	       c->before.class.rungs[like.finest] != c->after.class.rungs[like.finest])
+		like.finest++;
 	c->rung = like.finest;
-	if (c->rung == RUNG_COUNT)
-		return 0;
-	return learning_list_others(store, &like, &c->class, &c->rung, err);
+	return c->rung == RUNG_COUNT ? 0
+				     : learning_list_others(store, &like, &c->class, &c->rung, err);
 }
 
 static int compare(struct store *store, struct diff_args *args, struct compared *c, struct err *err)

@@ -4,12 +4,11 @@
 #include "base/json.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/learning.h"
-#include "daemon/daemon.h"
 #include "jobs/jobs.h"
+#include "query/query.h"
 #include "report/report.h"
 
-enum estimate_key { KEY_JSON = 256, KEY_SHEET };
+enum estimate_key { KEY_SHEET = 256 };
 
 struct estimate_args {
 	const char *file;
@@ -19,47 +18,30 @@ struct estimate_args {
 };
 
 static const struct argp_option estimate_options[] = {
-	{ "file", 'f', "FILE", 0, "A job file instead of one command", 0 },
+	CLI_OPTION("file", estimate_args, file, "FILE", "A job file instead of one command"),
+	CLI_SHORT('f'),
 	{ "sheet", KEY_SHEET, "N", 0, "The command is run as sheet N (1 if not given)", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_OPTION("json", estimate_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
-
-static void check_args(const struct argp_state *state, const struct estimate_args *args)
-{
-	if (!args->file && args->n_command == 0)
-		cli_usage_error(state, "of what? proctor estimate -- COMMAND [ARG...], or -f FILE");
-	if (args->file && args->n_command > 0)
-		cli_usage_error(state, "either -f FILE or a command, not both");
-	if (args->file && args->sheet_num > 0)
-		cli_usage_error(
-			state, "--sheet goes with a command; a job file numbers its sheets itself");
-}
 
 static error_t parse_estimate_option(int key, char *arg, struct argp_state *state)
 {
 	struct estimate_args *args = state->input;
 
 	switch (key) {
-	case 'f':
-		args->file = arg;
-		return 0;
 	case KEY_SHEET:
 		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
 		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
+	case ARGP_KEY_ARG:
+		return ARGP_ERR_UNKNOWN; /* they come together */
 	case ARGP_KEY_ARGS:
 		args->command = state->argv + state->next;
 		args->n_command = state->argc - state->next;
 		state->next = state->argc;
 		return 0;
-	case ARGP_KEY_END:
-		check_args(state, args);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return cli_parse_option(key, arg, state);
 	}
 }
 
@@ -73,23 +55,6 @@ static const struct argp estimate_argp = {
 };
 
 /* ---- output ---- */
-
-static void write_json(const struct learning_answer *answer, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	learning_write_answer(&j, answer);
-	buf_add_char(out, '\n');
-}
-
-static void write_memory(const struct estimate *e, struct buf *out)
-{
-	buf_add_str(out, "peak memory  ");
-	report_add_bytes(out, (uint64_t)(e->peak_rss_mb * 1024 * 1024));
-	buf_printf(out, ", which the next run stays within with a probability of %.0f %%\n",
-		   e->peak_coverage * 100);
-}
 
 static void write_cpu(const struct estimate *e, struct buf *out)
 {
@@ -152,7 +117,10 @@ static void write_text(const struct learning_answer *answer, struct buf *out)
 		buf_add_str(out, "no data: nothing like it has been recorded\n");
 		return;
 	}
-	write_memory(&answer->estimate, out);
+	buf_add_str(out, "peak memory  ");
+	report_add_bytes(out, (uint64_t)(answer->estimate.peak_rss_mb * 1024 * 1024));
+	buf_printf(out, ", which the next run stays within with a probability of %.0f %%\n",
+		   answer->estimate.peak_coverage * 100);
 	write_cpu(&answer->estimate, out);
 	write_basis(answer, out);
 	write_calibration(&answer->calibration, out);
@@ -203,9 +171,18 @@ int cli_estimate(int argc, char **argv)
 	struct learning_answer found;
 	struct estimate_args args = { 0 };
 	struct err err = ERR_INIT;
+	struct json j;
 	int r;
 
+	json_init(&j, &out);
 	cli_parse(&estimate_argp, argc, argv, ARGP_IN_ORDER, &args);
+	if (!args.file && args.n_command == 0)
+		cli_reject(argv, "of what? proctor estimate -- COMMAND [ARG...], or -f FILE");
+	if (args.file && args.n_command > 0)
+		cli_reject(argv, "either -f FILE or a command, not both");
+	if (args.file && args.sheet_num > 0)
+		cli_reject(argv,
+			   "--sheet goes with a command; a job file numbers its sheets itself");
 	learning_answer_init(&found);
 	r = cli_open_settings(&settings, &err);
 	if (r == 0)
@@ -214,8 +191,10 @@ int cli_estimate(int argc, char **argv)
 		return cli_fail(
 			r == -EINVAL || (args.file && r == -ENOENT) ? CLI_USAGE : CLI_FAILED, &err);
 	if (args.json)
-		write_json(&found, &out);
+		learning_write_answer(&j, &found);
 	else
 		write_text(&found, &out);
+	if (args.json)
+		buf_add_char(&out, '\n');
 	return cli_print(&out);
 }

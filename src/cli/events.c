@@ -7,15 +7,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/feed.h"
-#include "cli/feed_elsewhere.h"
+#include "cli/remote.h"
 #include "rpc/rpc.h"
-
-enum events_key { KEY_JSON = 256, KEY_SINCE, KEY_UNTIL, KEY_JOB, KEY_FOLLOW };
 
 struct events_args {
 	bool is_following;
@@ -23,58 +20,21 @@ struct events_args {
 };
 
 static const struct argp_option events_options[] = {
-	{ "job", KEY_JOB, "ID", 0, "Events of this job", 0 },
-	{ "since", KEY_SINCE, "TIME", 0, "Only of the last 30s, 5m, 2h, 7d", 0 },
-	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
-	{ "follow", KEY_FOLLOW, NULL, 0,
-	  "Go on with what happens from now on, until Ctrl-C; of what was before only what --since "
-	  "says",
-	  0 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object per line", 0 },
+	CLI_OPTION("job", events_args, feed.job_id, "ID", "Events of this job"),
+	CLI_OPTION("since", events_args, feed.since_wall_ns, "TIME",
+		   "Only of the last 30s, 5m, 2h, 7d"),
+	CLI_OPTION("until", events_args, feed.until_wall_ns, "TIME",
+		   "Only up to 30s, 5m, 2h, 7d ago"),
+	CLI_OPTION(
+		"follow", events_args, is_following, NULL,
+		"Go on with what happens from now on, until Ctrl-C; of what was before only what --since says"),
+	CLI_OPTION("json", events_args, feed.json, NULL, "Print one JSON object per line"),
 	{ 0 },
 };
 
-static void check_events_args(struct argp_state *state, const struct events_args *args)
-{
-	if (args->is_following && args->feed.until_wall_ns)
-		cli_usage_error(state, "--follow has no end: leave out --until");
-	cli_check_period(state, args->feed.since_wall_ns, args->feed.until_wall_ns);
-}
-
-static error_t parse_events_option(int key, char *arg, struct argp_state *state)
-{
-	struct events_args *args = state->input;
-
-	switch (key) {
-	case KEY_JOB:
-		args->feed.job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_SINCE:
-		args->feed.since_wall_ns = cli_parse_ago(state, "--since", arg);
-		return 0;
-	case KEY_UNTIL:
-		args->feed.until_wall_ns = cli_parse_ago(state, "--until", arg);
-		return 0;
-	case KEY_JSON:
-		args->feed.json = true;
-		return 0;
-	case KEY_FOLLOW:
-		args->is_following = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_events_args(state, args);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp events_argp = {
 	.options = events_options,
-	.parser = parse_events_option,
+	.parser = cli_parse_option,
 	.doc = "Prints what happened, oldest first: to processes (spawn, exit, signal, kill, oom, "
 	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
@@ -99,6 +59,56 @@ static int print_events(struct store *store, const struct events_args *args, str
 	}
 	feed_free(feed);
 	return output_end(&out, r, err);
+}
+
+/* ---- what a daemon has recorded ---- */
+
+#define PROCESS_PREFIX "process."
+
+static void add_remote(struct buf *out, const struct rpc_value *row)
+{
+	/* how it ended, or what begins */
+	static const char *const details[] = { "details", "reason", "path", "command", "name" };
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	const char *event = remote_text(row, "event"), *change = remote_text(row, "change");
+	const char *severity = remote_text(row, "severity"), *what;
+	int signal = remote_int(row, "signal_num", -1); /* of a process; of a job: "signal" */
+	struct feed_columns line = {
+		.wall_ns = remote_time(row, change ? "changed" : "timestamp"),
+		.attempt_num = remote_int(row, "attempt", 0),
+		.sheet_num = remote_int(row, "sheet_num", SHEET_NONE),
+		.pid = remote_int(row, "pid", 0),
+		.event = event ? event : "-",
+		.status = { remote_int(row, "exit_code", -1),
+			    signal > 0 ? signal : remote_int(row, "signal", -1) },
+		.job_id = remote_text(row, "job_id"),
+		.is_long = change != NULL,
+	};
+
+	if (event && strncmp(event, PROCESS_PREFIX, strlen(PROCESS_PREFIX)) == 0)
+		line.event += strlen(PROCESS_PREFIX);
+	for (size_t i = 0; !line.details && i < ARRAY_SIZE(details); i++)
+		line.details = remote_text(row, details[i]);
+	if (change) { /* of an anomaly: "began, high: …" */
+		what = remote_text(row, "description");
+		buf_printf(&text, "%s, %s: %s", change, severity ? severity : "-",
+			   what ? what : "-");
+		line.details = text.data;
+	}
+	feed_add_columns(out, &line);
+}
+
+static int print_remote(const struct feed_options *options)
+{
+	const struct remote_question question = { .job_id = options->job_id,
+						  .since_wall_ns = options->since_wall_ns,
+						  .until_wall_ns = options->until_wall_ns };
+	const struct remote_shape shape = { .json = options->json,
+					    .add_titles = feed_add_heading,
+					    .add_line = add_remote,
+					    .none = "no events were recorded in that time" };
+
+	return remote_print(REMOTE_EVENTS, &question, &shape);
 }
 
 /* ---- what happens from now on ---- */
@@ -185,8 +195,14 @@ static void add_live(struct follower *f, const char *topic, const struct rpc_val
 	if (f->args->feed.json)
 		write_live(&f->out.buf, topic, seconds, data);
 	else
-		feed_add_line(&f->out.buf, (uint64_t)(seconds * 1e9), topic, job_id,
-			      description ? description : reason);
+		feed_add_columns(&f->out.buf, &(struct feed_columns){
+						      .wall_ns = (uint64_t)(seconds * 1e9),
+						      .sheet_num = SHEET_NONE,
+						      .event = topic,
+						      .status = { -1, -1 },
+						      .job_id = job_id,
+						      .details = description ? description : reason,
+					      });
 }
 
 /* Whatever else it is, it is in the record, or soon will be. */
@@ -261,16 +277,6 @@ static int read_feed(struct follower *f, struct err *err)
 	return r;
 }
 
-static int flush(struct output *out)
-{
-	int r = buf_error(&out->buf);
-
-	if (r == 0)
-		r = io_write_all(out->fd, out->buf.data, out->buf.len);
-	buf_reset(&out->buf);
-	return r;
-}
-
 /* 0: look again. -EINTR: asked to end. -EPIPE: nobody reads on. */
 static int wait_for_news(struct follower *f)
 {
@@ -324,7 +330,7 @@ static int follow(struct follower *f, struct err *err)
 		find_daemon(f);
 		r = read_feed(f, err);
 		if (r == 0)
-			r = flush(&f->out);
+			r = output_flush(&f->out);
 		if (r == 0)
 			r = wait_for_news(f);
 	}
@@ -352,11 +358,13 @@ int cli_events(int argc, char **argv)
 	int r;
 
 	cli_parse(&events_argp, argc, argv, 0, &args);
+	if (args.is_following && args.feed.until_wall_ns)
+		cli_reject(argv, "--follow has no end: leave out --until");
 	if (args.is_following)
 		return follow_events(&args, &err);
 	r = cli_open_record(args.feed.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = feed_print_elsewhere(&args.feed);
+		int printed = print_remote(&args.feed);
 
 		if (printed != -ENOENT)
 			return printed;

@@ -2,10 +2,10 @@
  * feed - what happened to jobs, their sheets, phases and processes, and what was out of the
  * ordinary, a line each, from the record.
  *
- * The first feed_read() tells what was recorded, by time. Each further one tells what
- * was recorded since then: also what happened earlier and was written late. Nothing is
- * told twice and nothing is left out in between, as each thing has an identity in the
- * record that it is known by.
+ * The first feed_read() has what was recorded, by time. Each further one has what was recorded
+ * since then, also what happened earlier and was written late. Nothing is printed twice and nothing
+ * is left out in between: events of processes are read on from the last row, and everything else is
+ * known by its identity in the record.
  */
 #ifndef PROCTOR_CLI_FEED_H
 #define PROCTOR_CLI_FEED_H
@@ -38,24 +38,36 @@ struct feed *feed_free(struct feed *feed);
 int feed_read(struct feed *feed, struct output *out, struct err *err);
 
 /*
- * For who tells the events of processes in between, instead of feed_read(): reads all others that
+ * For who prints the events of processes in between, instead of feed_read(): reads all others that
  * were recorded, and then appends those up to a time, and counts them.
  */
 int feed_read_others(struct feed *feed, struct err *err);
 void feed_pass_others(struct feed *feed, uint64_t until_wall_ns, struct output *out);
 
-/* The same one by one, without its end of line; false: there is none up to that time. */
+/* The same one by one, without its end of line; false: there is none up to that time. Valid until
+ * the next call. */
 bool feed_take_other(struct feed *feed, uint64_t until_wall_ns, uint64_t *ret_wall_ns,
 		     const char **ret_text, size_t *ret_len);
 
 /* How many there were so far. */
 uint64_t feed_count(const struct feed *feed);
 
-/* A line of something that is not in the record, for people; job_id and details may be NULL. */
-void feed_add_line(struct buf *out, uint64_t wall_ns, const char *event, const char *job_id,
-		   const char *details);
+/* ---- lines of something else, for people ---- */
 
-/* The line above them, for people. */
+/* What stands in each column; NULL and numbers below 0: nothing. */
+struct feed_columns {
+	uint64_t wall_ns;
+	int attempt_num, sheet_num;
+	pid_t pid;
+	const char *event;
+	struct exit_status status;
+	const char *job_id, *details;
+	bool is_long; /* the details are worth it */
+};
+
+void feed_add_columns(struct buf *out, const struct feed_columns *line);
+
+/* The line above them. */
 void feed_add_heading(struct buf *out);
 
 #endif

@@ -26,45 +26,21 @@
 		.beside_bytes = U64_UNKNOWN,                             \
 	}
 
-enum gc_key { KEY_JSON = 256, KEY_DRY_RUN, KEY_TRUST_CLOCK };
-
 struct gc_args {
 	bool json, dry_run, trust_clock;
 };
 
 static const struct argp_option gc_options[] = {
-	{ "dry-run", KEY_DRY_RUN, NULL, 0, "Only tell what is old enough to be removed", 0 },
-	{ "trust-clock", KEY_TRUST_CLOCK, NULL, 0,
-	  "Remove what is old also when the clock has jumped ahead", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_OPTION("dry-run", gc_args, dry_run, NULL, "Only tell what is old enough to be removed"),
+	CLI_OPTION("trust-clock", gc_args, trust_clock, NULL,
+		   "Remove what is old also when the clock has jumped ahead"),
+	CLI_OPTION("json", gc_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
-static error_t parse_gc_option(int key, char *arg, struct argp_state *state)
-{
-	struct gc_args *args = state->input;
-
-	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_DRY_RUN:
-		args->dry_run = true;
-		return 0;
-	case KEY_TRUST_CLOCK:
-		args->trust_clock = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp gc_argp = {
 	.options = gc_options,
-	.parser = parse_gc_option,
+	.parser = cli_parse_option,
 	.doc = "Removes what is older than the configuration says and gives the space back: samples "
 	       "become 1-minute values, and those are removed in their turn. What jobs used and how "
 	       "they ended stays.",
@@ -146,12 +122,6 @@ static void line_show(struct line *line, const struct retention *run, bool is_wa
 	line->was_shown = true;
 }
 
-static void line_clear(const struct line *line)
-{
-	if (line->was_shown)
-		fputs("\r\033[K", stderr);
-}
-
 static bool is_terminal(void)
 {
 	const char *term = getenv("TERM");
@@ -217,7 +187,8 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	store_retain_begin(&run, policy, clock_wall_ns());
 	store_retain_watch_clock(&run, &clock);
 	r = run_slices(store, &run, &line, err);
-	line_clear(&line);
+	if (line.was_shown)
+		fputs("\r\033[K", stderr);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
 	return r;

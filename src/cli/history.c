@@ -1,18 +1,19 @@
 #include <errno.h>
+#include <stdbool.h>
 
 #include "base/clock.h"
 #include "base/csv.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/elsewhere_print.h"
-#include "cli/history_minutes.h"
+#include "cli/remote.h"
 #include "cli/output.h"
 #include "cli/show.h"
+#include "model/sample_fields.h"
 #include "report/report.h"
-
-enum history_key { KEY_JSON = 256, KEY_CSV, KEY_SINCE, KEY_UNTIL, KEY_PID, KEY_JOB, KEY_MINUTES };
+#include "store/store.h"
 
 struct history_args {
 	bool json, csv, minutes;
@@ -20,65 +21,23 @@ struct history_args {
 };
 
 static const struct argp_option history_options[] = {
-	{ "job", KEY_JOB, "ID", 0, "Samples of this job's processes", 0 },
-	{ "pid", KEY_PID, "PID", 0, "Samples of this process", 0 },
-	{ "since", KEY_SINCE, "TIME", 0, "Only of the last 30s, 5m, 2h, 7d", 0 },
-	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
-	{ "minutes", KEY_MINUTES, NULL, 0,
-	  "A minute at a time, with average, least and largest; also of what is older than a day",
-	  0 },
-	{ "json", KEY_JSON, NULL, 0, "Print a JSON array", 0 },
-	{ "csv", KEY_CSV, NULL, 0, "Print comma-separated values with a heading", 0 },
+	CLI_OPTION("job", history_args, filter.job_id, "ID", "Samples of this job's processes"),
+	CLI_OPTION("pid", history_args, filter.pid, "PID", "Samples of this process"),
+	CLI_OPTION("since", history_args, filter.since_wall_ns, "TIME",
+		   "Only of the last 30s, 5m, 2h, 7d"),
+	CLI_OPTION("until", history_args, filter.until_wall_ns, "TIME",
+		   "Only up to 30s, 5m, 2h, 7d ago"),
+	CLI_OPTION(
+		"minutes", history_args, minutes, NULL,
+		"A minute at a time, with average, least and largest; also of what is older than a day"),
+	CLI_OPTION("json", history_args, json, NULL, "Print a JSON array"),
+	CLI_OPTION("csv", history_args, csv, NULL, "Print comma-separated values with a heading"),
 	{ 0 },
 };
 
-static error_t parse_history_option(int key, char *arg, struct argp_state *state)
-{
-	struct history_args *args = state->input;
-
-	switch (key) {
-	case KEY_JOB:
-		args->filter.job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_PID:
-		args->filter.pid = cli_parse_int(state, "--pid", arg, 1, INT32_MAX);
-		return 0;
-	case KEY_SINCE:
-		args->filter.since_wall_ns = cli_parse_ago(state, "--since", arg);
-		return 0;
-	case KEY_UNTIL:
-		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
-		return 0;
-	case KEY_MINUTES:
-		args->minutes = true;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_CSV:
-		args->csv = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many; say --job %s or --pid %s", arg,
-				arg, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->filter.job_id && !args->filter.pid)
-			cli_usage_error(state, "whose history? --job ID or --pid PID");
-		if (args->minutes && args->csv)
-			cli_usage_error(state, "--minutes goes with --json, not with --csv");
-		if (args->json && args->csv)
-			cli_usage_error(state, "either --json or --csv");
-		cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp history_argp = {
 	.options = history_options,
-	.parser = parse_history_option,
+	.parser = cli_parse_option,
 	.doc = "Prints recorded samples, oldest first.",
 };
 
@@ -92,6 +51,177 @@ struct printer {
 	uint64_t first_wall_ns; /* of the first of them */
 };
 
+/* ---- a minute at a time ---- */
+
+#define MB(v_) ((v_) / 1048576.0)
+
+/* A field of a sample as a number with a point, in the unit of JSON, by its kind. */
+#define AVERAGE_F64(v_) (v_)
+#define AVERAGE_U64(v_) (v_)
+#define AVERAGE_MB(v_) MB(v_)
+#define VALUE_F64(v_) (v_)
+#define VALUE_U64(v_) (u64_known(v_) ? (double)(v_) : F64_UNKNOWN)
+#define VALUE_MB(v_) u64_to_mb(v_)
+#define IF_BRIEF(...) __VA_ARGS__
+#define IF_LONG(...)
+
+/* The four values of each gauge, in the order of recorded minutes. */
+static void write_gauges(struct json *j, const struct minute_row *row)
+{
+	const struct {
+		const char *key; /* NULL: not in the brief list */
+		double avg, min, max, last;
+	} gauges[SAMPLE_N_GAUGES] = {
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)                           \
+	IF_##brief_([gauge_] = { key_, AVERAGE_##kind_(row->avg.member_),                          \
+				 VALUE_##kind_(row->min.member_), VALUE_##kind_(row->max.member_), \
+				 VALUE_##kind_(row->last.member_) }, )
+#include "model/sample_fields.def"
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
+		if (!gauges[i].key)
+			continue;
+		json_key(j, gauges[i].key);
+		json_begin_object(j);
+		json_key_f64(j, "avg", gauges[i].avg);
+		json_key_f64(j, "min", gauges[i].min);
+		json_key_f64(j, "max", gauges[i].max);
+		json_key_f64(j, "last", gauges[i].last);
+		json_end_object(j);
+	}
+}
+
+static void write_json(struct json *j, const struct minute_row *row)
+{
+	const struct proc_sample *last = &row->last;
+
+	json_begin_object(j);
+	json_key_f64(j, "timestamp", clock_ns_to_seconds(row->wall_ns));
+	json_key_u64(j, "samples", row->n_samples);
+	json_key_string(j, "job_id", last->job_id);
+	json_key_i64(j, "attempt", row->attempt_num);
+	json_key_int(j, "sheet_num", last->sheet_num);
+	json_key_i64(j, "pid", last->key.pid);
+	json_key_u64(j, "start_ticks", last->key.start_ticks);
+	json_key_string(j, "command", last->command);
+	write_gauges(j, row);
+#define WRITE_SECONDS(key_, v_) json_key_f64(j, key_, u64_to_seconds(v_))
+#define WRITE_U64(key_, v_) json_key_u64(j, key_, v_)
+#define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
+	IF_##brief_(WRITE_##kind_(key_, last->member_);)
+#include "model/sample_fields.def"
+	json_end_object(j);
+}
+
+/* ---- text ---- */
+
+static void add_number(struct buf *out, double v)
+{
+	if (f64_known(v))
+		buf_printf(out, " %9.1f", v);
+	else
+		buf_printf(out, " %9s", "-");
+}
+
+static void write_text(struct buf *out, const struct minute_row *row)
+{
+	char when[32];
+
+	buf_printf(out, "%s %7d %8d %7llu", clock_format_local(row->wall_ns, when, sizeof(when)),
+		   row->attempt_num, (int)row->last.key.pid, (unsigned long long)row->n_samples);
+	add_number(out, row->avg.cpu_percent);
+	add_number(out, row->max.cpu_percent);
+	add_number(out, MB(row->avg.rss_bytes));
+	add_number(out, u64_to_mb(row->max.rss_bytes));
+	buf_add_str(out, "  ");
+	cli_add_text(out, row->last.command ? row->last.command : "-", 60);
+	buf_add_char(out, '\n');
+}
+
+static int on_minute(void *ctx, const struct minute_row *row)
+{
+	struct printer *p = ctx;
+
+	if (p->n_rows++ == 0 && !p->args->json)
+		buf_add_str(&p->out.buf, "MINUTE              ATTEMPT      PID SAMPLES  AVG_CPU%  "
+					 "MAX_CPU% AVG_RSSMB MAX_RSSMB  COMMAND\n");
+	if (p->args->json)
+		write_json(&p->json, row);
+	else
+		write_text(&p->out.buf, row);
+	return output_pass(&p->out);
+}
+
+static int stop_at_first(void *ctx, const struct minute_row *row)
+{
+	(void)ctx;
+	(void)row;
+	return 1;
+}
+
+static int stop_at_sample(void *ctx, const struct history_row *row)
+{
+	(void)ctx;
+	(void)row;
+	return 1;
+}
+
+#define MINUTE_NS (UINT64_C(60) * 1000000000)
+
+/* A minute that is only begun in that time may be made of samples that came before it. */
+static bool has_samples(struct store *store, const struct history_filter *filter)
+{
+	struct history_filter whole = *filter;
+
+	whole.with_minutes = false;
+	whole.since_wall_ns -= whole.since_wall_ns % MINUTE_NS;
+	if (whole.until_wall_ns > 0 && whole.until_wall_ns < UINT64_MAX - MINUTE_NS)
+		whole.until_wall_ns += MINUTE_NS - whole.until_wall_ns % MINUTE_NS;
+	return store_read_history(store, &whole, stop_at_sample, NULL, NULL) > 0;
+}
+
+/*
+ * Where there is nothing to print: says why, and returns the exit status. It is a failure only
+ * where the process was never recorded, as a job that never was is one.
+ */
+static int tell_none(struct store *store, const struct history_filter *filter)
+{
+	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
+					       filter->until_wall_ns };
+	const struct minute_filter ever = { .pid = filter->pid };
+
+	if (store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) > 0 &&
+	    !has_samples(store, filter)) {
+		log_error(
+			"samples of that are not kept any more, only 1-minute values (--minutes)");
+		return CLI_DONE;
+	}
+	log_error("nothing of that was recorded, or it is no longer kept");
+	/* a job that was never recorded has been refused before */
+	return filter->job_id || store_read_minutes(store, &ever, stop_at_first, NULL, NULL) > 0
+		       ? CLI_DONE
+		       : CLI_FAILED;
+}
+
+/* Minutes that lie in that time as a whole, and are over when the first sample comes. */
+static void tell_older(struct store *store, const struct history_filter *filter,
+		       uint64_t first_wall_ns)
+{
+	const struct minute_filter minutes = { filter->job_id, filter->pid,
+					       filter->since_wall_ns + MINUTE_NS - 1,
+					       first_wall_ns - MINUTE_NS };
+	char first[32];
+
+	if (first_wall_ns < MINUTE_NS || minutes.since_wall_ns > minutes.until_wall_ns ||
+	    store_read_minutes(store, &minutes, stop_at_first, NULL, NULL) <= 0)
+		return;
+	log_warning("before %s only 1-minute values are kept (--minutes)",
+		    clock_format_local(first_wall_ns, first, sizeof(first)));
+}
+
+/* ---- samples ---- */
+
 static void add_json(struct printer *p, const struct history_row *row)
 {
 	json_begin_object(&p->json);
@@ -99,12 +229,6 @@ static void add_json(struct printer *p, const struct history_row *row)
 	json_key_i64(&p->json, "attempt", row->attempt_num);
 	proc_sample_write_fields(&p->json, &row->sample);
 	json_end_object(&p->json);
-}
-
-static void add_csv(struct printer *p, const struct history_row *row)
-{
-	report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->n_samples,
-			  row->attempt_num, &row->sample);
 }
 
 static void add_titles(struct buf *out)
@@ -147,66 +271,59 @@ static int on_row(void *ctx, const struct history_row *row)
 	if (p->args->json)
 		add_json(p, row);
 	else if (p->args->csv)
-		add_csv(p, row);
+		report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->n_samples,
+				  row->attempt_num, &row->sample);
 	else
 		add_line(&p->out.buf, row);
 	return output_pass(&p->out);
 }
 
-static void begin(struct printer *p)
-{
-	json_init(&p->json, &p->out.buf);
-	csv_init(&p->csv, &p->out.buf);
-	p->csv.is_shown = output_is_terminal(&p->out);
-	if (p->args->json)
-		json_begin_array(&p->json);
-	else if (p->args->csv)
-		report_csv_heading(&p->csv, REPORT_SAMPLES);
-}
-
-static void end(struct printer *p)
-{
-	if (!p->args->json)
-		return;
-	json_end_array(&p->json);
-	buf_add_char(&p->out.buf, '\n');
-}
-
 static int print_history(struct store *store, const struct history_args *args, struct err *err)
 {
-	struct printer printer = { .args = args, .out = OUTPUT_INIT };
-	int r = output_open(&printer.out, NULL, err);
+	struct printer p = { .args = args, .out = OUTPUT_INIT };
+	const struct history_filter *filter = &args->filter;
+	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
+					       filter->until_wall_ns };
+	int r = output_open(&p.out, NULL, err);
 
-	begin(&printer);
+	json_init(&p.json, &p.out.buf);
+	csv_init(&p.csv, &p.out.buf);
+	p.csv.is_shown = output_is_terminal(&p.out);
+	if (args->json)
+		json_begin_array(&p.json);
+	else if (args->csv)
+		report_csv_heading(&p.csv, REPORT_SAMPLES);
 	if (r == 0)
-		r = store_read_history(store, &args->filter, on_row, &printer, err);
-	end(&printer);
-	r = output_end(&printer.out, r, err);
-	output_release(&printer.out);
-	if (r == CLI_DONE && printer.n_rows > 0)
-		history_tell_older(store, &args->filter, printer.first_wall_ns);
-	if (r != CLI_DONE || printer.n_rows > 0)
-		return r;
-	return history_tell_none(store, &args->filter);
+		r = args->minutes ? store_read_minutes(store, &minutes, on_minute, &p, err)
+				  : store_read_history(store, filter, on_row, &p, err);
+	if (args->json) {
+		json_end_array(&p.json);
+		buf_add_char(&p.out.buf, '\n');
+	}
+	r = output_end(&p.out, r, err);
+	output_release(&p.out);
+	if (r == CLI_DONE && p.n_rows > 0 && !args->minutes)
+		tell_older(store, filter, p.first_wall_ns);
+	return r != CLI_DONE || p.n_rows > 0 ? r : tell_none(store, filter);
 }
 
 /* ---- what a daemon has recorded ---- */
 
-static void add_elsewhere(struct buf *out, const struct rpc_value *row)
+static void add_remote(struct buf *out, const struct rpc_value *row)
 {
-	const char *state = rpc_value_string(rpc_value_get(row, "state"));
+	const char *state = remote_text(row, "state");
 	double rss_mb = rpc_value_f64(rpc_value_get(row, "rss_mb"));
-	struct history_row sample = { .wall_ns = elsewhere_time(row, "timestamp"),
-				      .attempt_num = elsewhere_int(row, "attempt", 0) };
+	struct history_row sample = { .wall_ns = remote_time(row, "timestamp"),
+				      .attempt_num = remote_int(row, "attempt", 0) };
 
 	proc_sample_init(&sample.sample);
-	sample.sample.key.pid = elsewhere_int(row, "pid", 0);
+	sample.sample.key.pid = remote_int(row, "pid", 0);
 	sample.sample.state = state && state[0] ? state[0] : '-';
 	sample.sample.cpu_percent = rpc_value_f64(rpc_value_get(row, "cpu_percent"));
 	if (rss_mb >= 0 && rss_mb < 1e12)
 		sample.sample.rss_bytes = (uint64_t)(rss_mb * 1048576.0);
 	sample.sample.open_fds = rpc_value_u64(rpc_value_get(row, "open_fds"));
-	sample.sample.command = rpc_value_string(rpc_value_get(row, "command"));
+	sample.sample.command = remote_text(row, "command");
 	add_line(out, &sample);
 }
 
@@ -217,31 +334,26 @@ static int skip_row(void *ctx, const struct rpc_value *row)
 	return 0;
 }
 
-static bool is_elsewhere(const char *job_id)
+static int print_remote(const struct history_args *args)
 {
-	const struct elsewhere_question question = { .job_id = job_id, .limit = 1 };
-
-	return elsewhere_read(ELSEWHERE_ATTEMPTS, &question, skip_row, NULL, NULL) == 0;
-}
-
-static int print_elsewhere(const struct history_args *args)
-{
-	const struct elsewhere_question question = { .job_id = args->filter.job_id,
-						     .pid = args->filter.pid,
-						     .since_wall_ns = args->filter.since_wall_ns,
-						     .until_wall_ns = args->filter.until_wall_ns };
-	const struct elsewhere_shape shape = { .json = args->json,
-					       .is_list = true,
-					       .add_titles = add_titles,
-					       .add_line = add_elsewhere,
-					       .none = "no samples were recorded in that time" };
+	const struct remote_question question = { .job_id = args->filter.job_id,
+						  .pid = args->filter.pid,
+						  .since_wall_ns = args->filter.since_wall_ns,
+						  .until_wall_ns = args->filter.until_wall_ns };
+	const struct remote_shape shape = { .json = args->json,
+					    .is_list = true,
+					    .add_titles = add_titles,
+					    .add_line = add_remote,
+					    .none = "no samples were recorded in that time" };
 	struct err err = ERR_INIT;
 
 	if (!args->filter.job_id)
 		return -ENOENT;
 	if (!args->minutes && !args->csv)
-		return elsewhere_print(ELSEWHERE_SAMPLES, &question, &shape);
-	if (!is_elsewhere(args->filter.job_id))
+		return remote_print(REMOTE_SAMPLES, &question, &shape);
+	if (remote_read(REMOTE_ATTEMPTS,
+			&(struct remote_question){ .job_id = args->filter.job_id, .limit = 1 },
+			skip_row, NULL, NULL) < 0)
 		return -ENOENT;
 	err_set(&err, -EOPNOTSUPP,
 		"no job %s is in your own record: of one that a daemon has recorded there are "
@@ -258,15 +370,20 @@ int cli_history(int argc, char **argv)
 	int r;
 
 	cli_parse(&history_argp, argc, argv, 0, &args);
+	if (!args.filter.job_id && !args.filter.pid)
+		cli_reject(argv, "whose history? --job ID or --pid PID");
+	if (args.minutes && args.csv)
+		cli_reject(argv, "--minutes goes with --json, not with --csv");
+	if (args.json && args.csv)
+		cli_reject(argv, "either --json or --csv");
 	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = print_elsewhere(&args);
+		int printed = print_remote(&args);
 
 		if (printed != -ENOENT)
 			return printed;
 	}
 	if (r < 0 || !store)
 		return cli_fail(CLI_FAILED, &err);
-	return args.minutes ? history_print_minutes(store, &args.filter, args.json, &err)
-			    : print_history(store, &args, &err);
+	return print_history(store, &args, &err);
 }

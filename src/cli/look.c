@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,11 +10,137 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/look_gpus.h"
-#include "jobs/jobs.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
+#include "tui/tui.h"
+
+#define GPUS_TIMEOUT_MS 2000 /* a driver that begins takes about as long */
+#define MAX_AGE_SECONDS 15
+
+/* ---- GPUs, as a daemon has read them ---- */
+
+static bool is_recent(const struct rpc_value *told)
+{
+	double uptime = rpc_value_f64(rpc_value_get(told, "uptime_seconds"));
+
+	return (double)clock_boot_ns() / 1e9 - uptime <= MAX_AGE_SECONDS;
+}
+
+/*
+ * The daemon's last snapshot, to be freed. NULL: no daemon answers at once, it reads no GPU, or
+ * its snapshot is too old.
+ */
+static struct rpc_value *ask_gpus(void)
+{
+	const struct rpc_client_options options = { .timeout_ms = GPUS_TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *told = NULL;
+
+	if (rpc_client_open(&options, &client, NULL) < 0)
+		return NULL;
+	rpc_client_call(client, "daemon.top", NULL, &told, NULL);
+	rpc_client_close(client);
+	if (told && rpc_value_len(rpc_value_get(told, "gpus")) > 0 && is_recent(told))
+		return told;
+	return rpc_value_free(told);
+}
+
+static const struct {
+	const char *key;
+	size_t offset; /* of a double in struct gpu_sample */
+} numbers[] = {
+	{ "utilization_pct", offsetof(struct gpu_sample, utilization_pct) },
+	{ "memory_used_mb", offsetof(struct gpu_sample, memory_used_mb) },
+	{ "memory_total_mb", offsetof(struct gpu_sample, memory_total_mb) },
+	{ "temperature_c", offsetof(struct gpu_sample, temperature_c) },
+	{ "power_watts", offsetof(struct gpu_sample, power_watts) },
+	{ "energy_joules", offsetof(struct gpu_sample, energy_joules) },
+	{ "sm_clock_mhz", offsetof(struct gpu_sample, sm_clock_mhz) },
+};
+
+static uint64_t find_throttle(const char *name)
+{
+	const char *known;
+	uint64_t bit;
+
+	for (size_t i = 0; name && (known = gpu_throttle_name(i, &bit)); i++)
+		if (strcmp(known, name) == 0)
+			return bit;
+	return 0;
+}
+
+static uint64_t take_throttles(const struct rpc_value *list)
+{
+	uint64_t bits = 0;
+
+	if (!rpc_value_is_list(list))
+		return U64_UNKNOWN;
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		bits |= find_throttle(rpc_value_string(rpc_value_at(list, i)));
+	return bits;
+}
+
+static void take_gpu(const struct rpc_value *told, size_t i, struct gpu_sample *ret)
+{
+	gpu_sample_init(ret);
+	ret->index = (int)rpc_value_i64(rpc_value_get(told, "index"), (int64_t)i);
+	for (size_t k = 0; k < ARRAY_SIZE(numbers); k++) {
+		double value = rpc_value_f64(rpc_value_get(told, numbers[k].key));
+
+		memcpy((char *)ret + numbers[k].offset, &value, sizeof(value));
+	}
+	ret->throttle = take_throttles(rpc_value_get(told, "throttle_reasons"));
+	ret->ecc_errors = rpc_value_u64(rpc_value_get(told, "ecc_errors"));
+	ret->last_xid = rpc_value_u64(rpc_value_get(told, "last_xid"));
+	ret->is_lost = rpc_value_bool(rpc_value_get(told, "is_lost"), false);
+}
+
+static int compare_pid(const void *pid, const void *process)
+{
+	pid_t x = *(const pid_t *)pid, y = ((const struct proc_sample *)process)->key.pid;
+
+	return (x > y) - (x < y);
+}
+
+/* They ascend by pid. */
+static struct proc_sample *find_process(const struct snapshot *snap, pid_t pid)
+{
+	if (snap->n_processes == 0)
+		return NULL;
+	return bsearch(&pid, snap->processes, snap->n_processes, sizeof(snap->processes[0]),
+		       compare_pid);
+}
+
+static void take_process(const struct rpc_value *told, struct snapshot *snap)
+{
+	pid_t pid = (pid_t)rpc_value_i64(rpc_value_get(told, "pid"), 0);
+	double mb = rpc_value_f64(rpc_value_get(told, "gpu_memory_mb"));
+	struct proc_sample *p = find_process(snap, pid);
+
+	if (!p || p->key.start_ticks != rpc_value_u64(rpc_value_get(told, "start_ticks")))
+		return;
+	p->gpu_memory_bytes = mb >= 0 && mb < 1e12 ? (uint64_t)(mb * (1 << 20) + 0.5) : U64_UNKNOWN;
+	p->gpu_percent = rpc_value_f64(rpc_value_get(told, "gpu_pct"));
+}
+
+void look_take_gpus(const struct rpc_value *told, struct snapshot *snap)
+{
+	const struct rpc_value *gpus = rpc_value_get(told, "gpus");
+	const struct rpc_value *processes = rpc_value_get(told, "processes");
+	size_t n = rpc_value_len(gpus);
+
+	snap->gpus = arena_alloc(&snap->arena, (n + 1) * sizeof(*snap->gpus));
+	if (!snap->gpus)
+		return;
+	for (size_t i = 0; i < n; i++)
+		take_gpu(rpc_value_at(gpus, i), i, &snap->gpus[i]);
+	snap->n_gpus = n;
+	for (size_t i = 0; i < rpc_value_len(processes); i++)
+		take_process(rpc_value_at(processes, i), snap);
+}
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
 #define LOOK_AGAIN_NS 200000000L
@@ -31,57 +158,6 @@ static int list_running(const struct paths *paths, struct attempt_list *ret, str
 	if (r == -ENOENT)
 		return 0; /* nothing was ever recorded, so no job runs */
 	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
-}
-
-static int add_job(const struct attempt *a, struct snapshot *snap, struct membership_job *ret)
-{
-	/* lives as long as the snapshot */
-	const char *job_id = arena_strdup(&snap->arena, a->job_id);
-
-	if (!job_id)
-		return -ENOMEM;
-	snap->progress[snap->n_progress++] = (struct job_progress){
-		.job_id = job_id,
-		.total_sheets = a->total_sheets,
-		.last_completed_sheet = a->last_completed_sheet,
-		.current_sheet = a->current_sheet,
-		.status = attempt_status_name(a),
-		.attempt_num = a->attempt_num,
-		.uid = a->uid,
-	};
-	snap->active_sheets += a->current_sheet != SHEET_NONE;
-	*ret = (struct membership_job){
-		.kind = a->is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
-		.root = a->runner,
-		.job_id = job_id,
-		.attempt_id = a->id,
-		.sheet_num = a->current_sheet,
-	};
-	return 0;
-}
-
-static int add_jobs(const struct attempt_list *running, struct snapshot *snap)
-{
-	size_t n = running->n + 1;
-	struct membership_job *roots = arena_alloc(&snap->arena, n * sizeof(*roots));
-	struct membership *membership;
-	int r = 0;
-
-	snap->progress = arena_alloc(&snap->arena, n * sizeof(*snap->progress));
-	if (!snap->progress || !roots)
-		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < running->n; i++)
-		if (running->items[i].is_running) /* else lost, with a late sign of life */
-			r = add_job(&running->items[i], snap, &roots[snap->n_progress]);
-	snap->running_jobs = (int)snap->n_progress;
-	if (r < 0)
-		return r;
-	membership = membership_new();
-	r = membership ? membership_set_jobs(membership, roots, snap->n_progress) : -ENOMEM;
-	if (r == 0)
-		r = membership_scan(membership, snap, MEMBERSHIP_FORGET_MISSING, NULL);
-	membership_free(membership);
-	return r;
 }
 
 /* ---- the daemon ---- */
@@ -124,7 +200,7 @@ static struct rpc_value *find_gpus(const struct settings *ctx, int root_fd,
 	if (!ctx->config.gpu_enabled || !sources_has_gpu(root_fd))
 		return NULL;
 	if (scope == SNAPSHOT_JOBS)
-		told = look_ask_gpus();
+		told = ask_gpus();
 	if (!told)
 		gpus_open(&options, ret, NULL);
 	return told;
@@ -153,7 +229,7 @@ static int take(const struct settings *ctx, const struct attempt_list *running,
 		r = collector_scan(collector, snap, err);
 	}
 	if (r == 0) {
-		r = add_jobs(running, snap);
+		r = tui_assign_jobs(snap, running);
 		if (r < 0)
 			err_set(err, r, "cannot take a snapshot: %s", strerror(-r));
 		else

@@ -19,4 +19,13 @@
 int look_now(const struct settings *ctx, enum snapshot_scope scope, struct snapshot *ret,
 	     struct err *err);
 
+struct rpc_value;
+
+/*
+ * Fills in the GPUs as a daemon has read them, and what processes use of them: drivers take a
+ * second to begin, may hang, and tell some things (the last XID) only to who has listened. Of a
+ * process that the daemon does not show, as it may have begun since, that stays unknown.
+ */
+void look_take_gpus(const struct rpc_value *told, struct snapshot *snap);
+
 #endif

@@ -9,70 +9,26 @@
 
 #define NOTE_MAX_BYTES 1000
 
-enum outcome_key { KEY_NOTE = 256, KEY_ATTEMPT };
-
 struct outcome_args {
-	const char *job_id, *note;
+	const char *job_id, *word, *note;
 	enum outcome outcome; /* OUTCOME_NONE: what was measured */
-	bool has_outcome;
-	int attempt_num; /* 0: the latest */
+	int attempt_num;      /* 0: the latest */
 };
 
+#define ASK "which job, and what came of it? proctor outcome JOB success|failure|measured"
+
 static const struct argp_option outcome_options[] = {
-	{ "note", KEY_NOTE, "TEXT", 0, "Why", 0 },
-	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
+	CLI_OPTION("note", outcome_args, note, "TEXT", "Why"),
+	CLI_WORD(outcome_args, job_id, ASK),
+	CLI_WORD(outcome_args, word, ASK),
+	CLI_OPTION("attempt", outcome_args, attempt_num, "N",
+		   "The job's Nth attempt instead of its latest"),
 	{ 0 },
 };
 
-static void parse_word(struct argp_state *state, struct outcome_args *args, const char *word)
-{
-	if (!args->job_id) {
-		args->job_id = word;
-		return;
-	}
-	if (args->has_outcome)
-		cli_usage_error(state, "'%s' is one word too many; a note goes behind --note",
-				word);
-	args->has_outcome = true;
-	if (strcmp(word, "measured") == 0)
-		return;
-	args->outcome = outcome_from_name(word);
-	if (args->outcome != OUTCOME_SUCCESS && args->outcome != OUTCOME_FAILURE)
-		cli_usage_error(state, "an outcome is success, failure or measured, not '%s'",
-				word);
-}
-
-static error_t parse_outcome_option(int key, char *arg, struct argp_state *state)
-{
-	struct outcome_args *args = state->input;
-
-	switch (key) {
-	case KEY_NOTE:
-		if (strlen(arg) > NOTE_MAX_BYTES)
-			cli_usage_error(state, "--note takes at most %d bytes", NOTE_MAX_BYTES);
-		args->note = arg;
-		return 0;
-	case KEY_ATTEMPT:
-		args->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
-		return 0;
-	case ARGP_KEY_ARG:
-		parse_word(state, args, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->has_outcome)
-			cli_usage_error(state, "which job, and what came of it? proctor outcome "
-					       "JOB success|failure|measured");
-		if (args->note && args->outcome == OUTCOME_NONE)
-			cli_usage_error(state, "what was measured takes no --note");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp outcome_argp = {
 	.options = outcome_options,
-	.parser = parse_outcome_option,
+	.parser = cli_parse_option,
 	.args_doc = "JOB success|failure|measured",
 	.doc = "Says what came of a job that has ended, where its exit status does not: one that exits "
 	       "with 0 can still be wrong. Everything that asks how jobs ended goes by it; what was "
@@ -116,6 +72,16 @@ int cli_outcome(int argc, char **argv)
 	int r;
 
 	cli_parse(&outcome_argp, argc, argv, 0, &args);
+	if (strcmp(args.word, "measured") != 0)
+		args.outcome = outcome_from_name(args.word);
+	if (args.outcome == OUTCOME_NONE
+		    ? strcmp(args.word, "measured") != 0
+		    : args.outcome != OUTCOME_SUCCESS && args.outcome != OUTCOME_FAILURE)
+		cli_reject(argv, "an outcome is success, failure or measured, not '%s'", args.word);
+	if (args.note && args.outcome == OUTCOME_NONE)
+		cli_reject(argv, "what was measured takes no --note");
+	if (args.note && strlen(args.note) > NOTE_MAX_BYTES)
+		cli_reject(argv, "--note takes at most %d bytes", NOTE_MAX_BYTES);
 	r = cli_find_paths(&paths, &err);
 	if (r == 0)
 		r = cli_open_store_to_write(&paths, &store, &err);

@@ -17,20 +17,6 @@
 
 static const int ending_signals[] = { SIGINT, SIGTERM, SIGHUP };
 
-/* Those that would end us. What is ignored, as nohup does, stays so: a held one would count. */
-static void hold_signals(sigset_t *ret)
-{
-	sigemptyset(ret);
-	for (size_t i = 0; i < ARRAY_SIZE(ending_signals); i++) {
-		struct sigaction action;
-
-		if (sigaction(ending_signals[i], NULL, &action) == 0 &&
-		    action.sa_handler == SIG_DFL)
-			sigaddset(ret, ending_signals[i]);
-	}
-	sigprocmask(SIG_BLOCK, ret, NULL);
-}
-
 static bool is_asked_to_end(const struct output *out)
 {
 	sigset_t pending;
@@ -62,7 +48,17 @@ static int open_beside(struct output *out, const char *path, struct err *err)
 		out->path_for_now = NULL;
 		return fail_open(path, -ENOMEM, err);
 	}
-	hold_signals(&out->held);
+	/* Those that would end us. What is ignored, as nohup does, stays so: a held one would
+	 * count. */
+	sigemptyset(&out->held);
+	for (size_t i = 0; i < ARRAY_SIZE(ending_signals); i++) {
+		struct sigaction action;
+
+		if (sigaction(ending_signals[i], NULL, &action) == 0 &&
+		    action.sa_handler == SIG_DFL)
+			sigaddset(&out->held, ending_signals[i]);
+	}
+	sigprocmask(SIG_BLOCK, &out->held, NULL);
 	out->fd = mkostemp(out->path_for_now, O_CLOEXEC); /* 0600 */
 	if (out->fd >= 0)
 		return 0;

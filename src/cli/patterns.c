@@ -5,38 +5,21 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "daemon/daemon.h"
-
-enum patterns_key { KEY_JSON = 256 };
+#include "learn/learn.h"
 
 struct patterns_args {
 	bool json;
 };
 
 static const struct argp_option patterns_options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print JSON, with the correlations of the old rules", 0 },
+	CLI_OPTION("json", patterns_args, json, NULL,
+		   "Print JSON, with the correlations of the old rules"),
 	{ 0 },
 };
 
-static error_t parse_patterns_option(int key, char *arg, struct argp_state *state)
-{
-	struct patterns_args *args = state->input;
-
-	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp patterns_argp = {
 	.options = patterns_options,
-	.parser = parse_patterns_option,
+	.parser = cli_parse_option,
 	.doc = "Lists what has been learned: what is believed, since when, on how many runs, and what "
 	       "was retired; and which anomalies come again, of which program, how often and in which "
 	       "jobs.",
@@ -57,17 +40,6 @@ static void write_json(const struct pattern_list *list, struct buf *out)
 static const char *moment(uint64_t wall_ns, char text[32])
 {
 	return u64_known(wall_ns) ? clock_format_local(wall_ns, text, 32) : "-";
-}
-
-static void write_later(const struct pattern *p, struct buf *out)
-{
-	if (p->n_later == 0) {
-		buf_add_str(out, "no run since that could confirm it");
-		return;
-	}
-	buf_printf(out, "%llu runs since, %llu failed; Brier score %.3f, of the base rate %.3f",
-		   (unsigned long long)p->n_later, (unsigned long long)p->n_later_failed, p->brier,
-		   p->brier_base);
 }
 
 /* What it is and since when, and what it was before that. */
@@ -100,7 +72,13 @@ static void write_finding(const struct pattern *p, struct buf *out)
 	buf_printf(out, "; found on %llu runs\n  ", (unsigned long long)p->n_jobs);
 	cli_add_text(out, p->description ? p->description : "-", SIZE_MAX);
 	buf_add_str(out, "\n  ");
-	write_later(p, out);
+	if (p->n_later == 0)
+		buf_add_str(out, "no run since that could confirm it");
+	else
+		buf_printf(out,
+			   "%llu runs since, %llu failed; Brier score %.3f, of the base rate %.3f",
+			   (unsigned long long)p->n_later, (unsigned long long)p->n_later_failed,
+			   p->brier, p->brier_base);
 	if (p->retired_why) {
 		buf_add_str(out, "\n  retired: ");
 		cli_add_text(out, p->retired_why, SIZE_MAX);
@@ -150,11 +128,6 @@ static void write_anomaly(const struct pattern *p, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-static bool is_anomaly(const struct pattern *p)
-{
-	return strcmp(p->type, PATTERN_ANOMALY) == 0;
-}
-
 static void write_text(const struct pattern_list *list, struct buf *out)
 {
 	size_t n_findings = 0, n_correlations = 0;
@@ -167,7 +140,7 @@ static void write_text(const struct pattern_list *list, struct buf *out)
 	if (n_findings == 0)
 		buf_add_str(out, "nothing has been found yet that noise would not show as well\n");
 	for (size_t i = 0; i < list->n; i++) {
-		if (is_anomaly(&list->items[i]))
+		if (strcmp(list->items[i].type, PATTERN_ANOMALY) == 0)
 			write_anomaly(&list->items[i], out);
 		else
 			n_correlations += !list->items[i].grade;

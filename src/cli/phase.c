@@ -40,7 +40,7 @@ static error_t parse_phase_option(int key, char *arg, struct argp_state *state)
 					PHASE_NAME_MAX);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return cli_parse_option(key, arg, state);
 	}
 }
 
@@ -70,30 +70,22 @@ static int ask_daemon(const struct phase_args *args, struct err *err)
 
 /* ---- without a daemon, or where it knows nothing of the job ---- */
 
-static const struct attempt *find_runner(const struct attempt_list *list, const char *boot_id,
-					 const struct proc_key *key)
-{
-	for (size_t i = list->n; i-- > 0;)
-		if (list->items[i].runner.pid == key->pid &&
-		    list->items[i].runner.start_ticks == key->start_ticks &&
-		    strcmp(list->items[i].boot_id, boot_id) == 0)
-			return &list->items[i];
-	return NULL;
-}
-
-/* The nearest runner above us. */
+/* The attempt of the nearest runner above us. */
 static const struct attempt *find_own_job(int root_fd, const struct attempt_list *list)
 {
 	struct process_facts facts = { .ppid = getpid() };
 	char boot_id[ALIVE_BOOT_ID_BYTES];
 
 	proc_boot_id(boot_id);
-	while (facts.ppid > 1 && process_facts_read(root_fd, facts.ppid, &facts) == 0) {
-		const struct attempt *a = find_runner(list, boot_id, &facts.key);
+	while (facts.ppid > 1 && process_facts_read(root_fd, facts.ppid, &facts) == 0)
+		for (size_t i = list->n; i-- > 0;) {
+			const struct attempt *a = &list->items[i];
 
-		if (a)
-			return a;
-	}
+			if (a->runner.pid == facts.key.pid &&
+			    a->runner.start_ticks == facts.key.start_ticks &&
+			    strcmp(a->boot_id, boot_id) == 0)
+				return a;
+		}
 	return NULL;
 }
 

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "daemon/daemon.h"
+#include "query/query.h"
 #include "report/report.h"
 #include "rpc/rpc.h"
 
-enum report_key { KEY_FORMAT = 256, KEY_ATTEMPT, KEY_JSON };
+enum report_key { KEY_FORMAT = 256, KEY_JSON };
 
 struct report_args {
 	const char *job_id;
@@ -17,7 +17,9 @@ struct report_args {
 static const struct argp_option report_options[] = {
 	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json, md or html (text)", 0 },
 	{ "json", KEY_JSON, NULL, 0, "The same as --format json", 0 },
-	{ "attempt", KEY_ATTEMPT, "N", 0, "The job's Nth attempt instead of its latest", 0 },
+	CLI_WORD(report_args, job_id, "which job? \"proctor jobs\" lists them"),
+	CLI_OPTION("attempt", report_args, attempt_num, "N",
+		   "The job's Nth attempt instead of its latest"),
 	{ 0 },
 };
 
@@ -34,20 +36,8 @@ static error_t parse_report_option(int key, char *arg, struct argp_state *state)
 	case KEY_JSON:
 		args->format = REPORT_JSON;
 		return 0;
-	case KEY_ATTEMPT:
-		args->attempt_num = cli_parse_int(state, "--attempt", arg, 1, 1000000000);
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->job_id)
-			cli_usage_error(state, "one job at a time, not also '%s'", arg);
-		args->job_id = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->job_id)
-			cli_usage_error(state, "which job? \"proctor jobs\" lists them");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return cli_parse_option(key, arg, state);
 	}
 }
 
@@ -62,17 +52,16 @@ static const struct argp report_argp = {
  */
 #define MAX_CAUGHT_UP 256
 
-/* For what it says of runs like this one. False: who may not write goes without those. */
-static bool catch_up(const struct paths *paths)
+/* For what it says of runs like this one. Who may not write goes without those. */
+static void catch_up(const struct paths *paths)
 {
 	struct store *store = NULL;
 	struct err err = ERR_INIT;
 
 	if (cli_open_store_to_write(paths, &store, &err) < 0)
-		return false;
+		return;
 	learning_catch_up(store, MAX_CAUGHT_UP, NULL, &err);
 	store_close(store); /* what is damaged in it the report tells */
-	return true;
 }
 
 static int read_attempt(struct store *store, const struct report_args *args, struct attempt *ret,
@@ -85,18 +74,6 @@ static int read_attempt(struct store *store, const struct report_args *args, str
 	return r < 0 ? r : learning_judge_standing(store, ret, false, err);
 }
 
-static void write_question(struct buf *out, const struct report_args *args)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_string(&j, "job_id", args->job_id);
-	json_key_i64(&j, "attempt", args->attempt_num);
-	json_key_string(&j, "format", report_format_name(args->format));
-	json_end_object(&j);
-}
-
 /* One that is not in our own record may be in a daemon's: what was attached is there alone. */
 static int ask_daemon(const struct report_args *args, struct buf *out)
 {
@@ -105,7 +82,12 @@ static int ask_daemon(const struct report_args *args, struct buf *out)
 	struct json j;
 	int r;
 
-	write_question(&question, args);
+	json_init(&j, &question);
+	json_begin_object(&j);
+	json_key_string(&j, "job_id", args->job_id);
+	json_key_i64(&j, "attempt", args->attempt_num);
+	json_key_string(&j, "format", report_format_name(args->format));
+	json_end_object(&j);
 	r = cli_call("job.report", question.data, &answer, NULL);
 	if (r < 0)
 		return r;
@@ -133,8 +115,9 @@ int cli_report(int argc, char **argv)
 	cli_parse(&report_argp, argc, argv, 0, &args);
 	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0)
-		r = catch_up(&paths) ? cli_open_store_again(&paths, &store, &err)
-				     : cli_open_store(&paths, &store, &err);
+		catch_up(&paths);
+	if (r == 0)
+		r = cli_open_store(&paths, &store, &err);
 	if (r == 0)
 		r = read_attempt(store, &args, &attempt, &err);
 	if (r == 0)

@@ -1,26 +1,360 @@
+#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
-#include "cli/live.h"
-#include "cli/progress.h"
-#include "cli/run_args.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
+#include "query/query.h"
 #include "report/report.h"
+
+/* ---- what "proctor run" is told ---- */
+
+struct run_args {
+	const char *job_id;
+	const char *file;
+	const char *output;
+	int sheet_num;
+	double interval_seconds; /* NaN: what the configuration says */
+	double grace_seconds, kill_after_seconds;
+	bool json, quiet, report, leave_background;
+	enum run_syscalls_how syscalls;
+	bool is_sampled;     /* and only some of them timed */
+	int queue_fd;	     /* the job file, if a daemon has started us; else -1 */
+	bool makes_log;	     /* and says that we are to keep one */
+	struct err log_err;  /* why it could not be made */
+	const char *db_path; /* its own database, where it is our user's; NULL */
+	uint64_t submission; /* which it is; U64_UNKNOWN */
+	const char *slips;   /* of the configuration; borrowed */
+	char **command;
+	int n_command;
+};
+
+/* As it is if nothing is said. */
+#define RUN_ARGS_INIT                                                                       \
+	{                                                                                   \
+		.queue_fd = -1, .submission = U64_UNKNOWN, .interval_seconds = F64_UNKNOWN, \
+		.grace_seconds = 2.0, .kill_after_seconds = 5.0                             \
+	}
+
+#define INTERVAL_MIN_SECONDS 0.1
+#define INTERVAL_MAX_SECONDS 300.0
+#define PATIENCE_MAX_SECONDS 86400.0
+
+enum run_key { KEY_SHEET = 256, KEY_SYSCALLS, KEY_OUTPUT, KEY_GRACE, KEY_KILL_AFTER };
+
+static const struct argp_option run_argp_options[] = {
+	{ "file", 'f', "FILE", 0, "Run the sheets of a job file instead of one command", 0 },
+	{ "job", 'j', "ID", 0, "Name the job; running it again makes another attempt of it", 0 },
+	{ "sheet", KEY_SHEET, "N", 0, "Number the command as sheet N (1 if not given)", 0 },
+	{ "interval", 'i', "SECONDS", 0, "Time between two samples, 0.1 to 300 (5)", 0 },
+	{ "syscalls", KEY_SYSCALLS, "HOW", 0,
+	  "How to count system calls: auto (by eBPF where this user or a daemon of root may), ebpf, "
+	  "sampled (the same with times of one call in 16, at less cost), strace (tens of times "
+	  "slower; setuid programs get no rights, unless for root), or off. Without it a daemon "
+	  "counts them, or strace where the configuration has strace_enabled",
+	  0 },
+	CLI_OPTION("json", run_args, json, NULL,
+		   "Write the whole report as JSON to stdout at the end"),
+	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },
+	CLI_OPTION("report", run_args, report, NULL,
+		   "Print the report for people to stdout at the end"),
+	CLI_OPTION("quiet", run_args, quiet, NULL, "No summary, no progress bar, no warnings"),
+	CLI_SHORT('q'),
+	CLI_OPTION("leave-background", run_args, leave_background, NULL,
+		   "Leave processes running that outlive the command; without it they are ended"),
+	{ "grace", KEY_GRACE, "TIME", 0,
+	  "Wait so long for background processes to end by themselves, such as 30s (2s)", 0 },
+	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
+	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },
+	{ 0 },
+};
+
+/* "0" and "0s" too: no patience at all. */
+static double parse_patience(struct argp_state *state, const char *option, const char *text)
+{
+	double seconds = NAN;
+
+	if (num_parse_duration(text, &seconds) < 0 || !(seconds >= 0) ||
+	    seconds > PATIENCE_MAX_SECONDS)
+		cli_usage_error(state,
+				"%s wants a length of time from 0s to 1d, such as 30s, not '%s'",
+				option, text);
+	return seconds;
+}
+
+static void parse_job_id(struct argp_state *state, const char *text, const char **ret)
+{
+	if (!job_id_is_valid(text))
+		cli_usage_error(
+			state,
+			"--job wants up to %d letters, digits or . _ - : / @ +, not starting with '-' or "
+			"'.', not '%s'",
+			JOB_ID_MAX, text);
+	*ret = text;
+}
+
+static void parse_syscalls(struct argp_state *state, const char *text, struct run_args *args)
+{
+	static const struct {
+		const char *name;
+		enum run_syscalls_how how;
+		bool is_sampled;
+	} rows[] = {
+		{ "auto", RUN_SYSCALLS_AUTO, false },	{ "ebpf", RUN_SYSCALLS_EBPF, false },
+		{ "sampled", RUN_SYSCALLS_EBPF, true }, { "strace", RUN_SYSCALLS_STRACE, false },
+		{ "off", RUN_SYSCALLS_OFF, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strcmp(text, rows[i].name) == 0) {
+			args->syscalls = rows[i].how;
+			args->is_sampled = rows[i].is_sampled;
+			return;
+		}
+	cli_usage_error(state, "--syscalls wants auto, ebpf, sampled, strace or off, not '%s'",
+			text);
+}
+
+static error_t parse_run_option(int key, char *arg, struct argp_state *state)
+{
+	struct run_args *args = state->input;
+
+	switch (key) {
+	case 'f':
+		if (args->file)
+			cli_usage_error(state, "one job file at a time, not also '%s'", arg);
+		args->file = arg;
+		return 0;
+	case 'j':
+		parse_job_id(state, arg, &args->job_id);
+		return 0;
+	case KEY_SHEET:
+		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
+		return 0;
+	case 'i':
+		if (num_parse_f64(arg, &args->interval_seconds) < 0 ||
+		    args->interval_seconds < INTERVAL_MIN_SECONDS ||
+		    args->interval_seconds > INTERVAL_MAX_SECONDS)
+			cli_usage_error(state, "--interval wants seconds from 0.1 to 300, not '%s'",
+					arg);
+		return 0;
+	case KEY_SYSCALLS:
+		parse_syscalls(state, arg, args);
+		return 0;
+	case KEY_OUTPUT:
+		args->output = strcmp(arg, "-") == 0 ? NULL : arg;
+		args->json = true;
+		return 0;
+	case KEY_GRACE:
+		args->grace_seconds = parse_patience(state, "--grace", arg);
+		return 0;
+	case KEY_KILL_AFTER:
+		args->kill_after_seconds = parse_patience(state, "--kill-after", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		return ARGP_ERR_UNKNOWN; /* they come together */
+	case ARGP_KEY_ARGS:
+		args->command = state->argv + state->next;
+		args->n_command = state->argc - state->next;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		/* What must be said about the arguments as a whole. */
+		if (!args->file && args->n_command == 0)
+			cli_usage_error(
+				state,
+				"what shall be run? proctor run -- COMMAND [ARG...], or -f FILE");
+		if (args->file && args->n_command > 0)
+			cli_usage_error(state, "either -f FILE or a command, not both");
+		if (args->file && args->sheet_num > 0)
+			cli_usage_error(
+				state,
+				"--sheet goes with a command; a job file numbers its sheets itself");
+		if (args->json && args->report && !args->output)
+			cli_usage_error(
+				state,
+				"--json and --report both go to stdout: send one away with --output");
+		return 0;
+	default:
+		return cli_parse_option(key, arg, state);
+	}
+}
+
+const struct argp run_argp = {
+	.options = run_argp_options,
+	.parser = parse_run_option,
+	.args_doc = "-- COMMAND [ARG...]\n-f FILE",
+	.doc = "Runs a command, or the sheets of a job file, as a job: profiles all its processes, records "
+	       "them, and ends with a short summary on stderr.\v"
+	       "Exits with the command's own status: its exit code, 128 + the signal that killed it, 127 if "
+	       "it was not found, 126 if it could not be run; 124 if a time limit of the job file ended it.",
+};
+
+/* ---- the last line of a terminal says how far a job is ---- */
+
+struct progress {
+	int fd;	       /* the terminal, opened anew so that nothing of ours ever waits for it; -1 */
+	unsigned rows; /* of the terminal when the line was taken; 0: not taken */
+};
+
+#define PROGRESS_INIT \
+	{             \
+		-1, 0 \
+	}
+
+#define BAR_COLUMNS 20
+#define BAR_MIN_TERMINAL 60 /* narrower terminals get the numbers alone */
+#define MIN_ROWS 4
+
+/* False: stderr is no terminal that can do it. */
+static bool progress_open(struct progress *progress)
+{
+	const char *term = getenv("TERM");
+	const char *name = ttyname(STDERR_FILENO);
+
+	if (!name || !term || !term[0] || strcmp(term, "dumb") == 0)
+		return false;
+	progress->fd = open(name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return progress->fd >= 0;
+}
+
+/* One that is stopped with Ctrl-S, or slow, misses a line: the next will do. */
+static void put(const struct progress *progress, const struct buf *out)
+{
+	if (buf_error(out) == 0 && write(progress->fd, out->data, out->len) < 0) {
+		/* nothing is lost but a picture */
+	}
+}
+
+/* In the background the terminal belongs to somebody else. */
+static bool is_in_foreground(const struct progress *progress)
+{
+	return tcgetpgrp(progress->fd) == getpgrp();
+}
+
+static void add_bar(struct buf *out, int done, int total)
+{
+	int filled = total > 0 ? done * BAR_COLUMNS / total : 0;
+
+	buf_add_char(out, '[');
+	for (int i = 0; i < BAR_COLUMNS; i++)
+		buf_add_char(out, i < filled ? '#' : '.');
+	buf_add_str(out, "] ");
+}
+
+static void add_sheet(struct buf *out, const struct sheet_record *sheet)
+{
+	if (!sheet)
+		return;
+	buf_printf(out, "  sheet %d", sheet->num);
+	if (sheet->try_num > 1)
+		buf_printf(out, " (try %d)", sheet->try_num);
+	if (sheet->name) {
+		buf_add_char(out, ' ');
+		cli_add_text(out, sheet->name, 60);
+	}
+}
+
+/* All rows scroll again, and the line is gone. */
+static void give_line_back(struct progress *progress)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+
+	if (progress->rows == 0)
+		return;
+	buf_printf(&out, "\0337\033[r\033[%u;1H\033[2K\0338", progress->rows);
+	if (is_in_foreground(progress))
+		put(progress, &out);
+	progress->rows = 0;
+}
+
+/*
+ * Makes room for the line and lets only the rows above it scroll. Setting the
+ * region moves the cursor home, hence the saving; the newline before makes sure
+ * that the cursor is not on the last row.
+ */
+static void take_line(struct progress *progress, unsigned rows, struct buf *out)
+{
+	if (progress->rows == rows)
+		return;
+	give_line_back(progress); /* of a window that had another size */
+	buf_printf(out, "\n\033[A\0337\033[1;%ur\0338", rows - 1);
+	progress->rows = rows;
+}
+
+static void draw(struct progress *progress, const struct run_progress *p)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct winsize size = { 0 };
+
+	if (!is_in_foreground(progress) || ioctl(progress->fd, TIOCGWINSZ, &size) < 0 ||
+	    size.ws_row < MIN_ROWS || size.ws_col < 2)
+		return;
+	/* What matters most comes first: a narrow terminal cuts the end. */
+	if (size.ws_col >= BAR_MIN_TERMINAL)
+		add_bar(&line, p->done_sheets, p->total_sheets);
+	buf_printf(&line, "%d/%d  ", p->done_sheets, p->total_sheets);
+	report_add_duration(&line, p->elapsed_ns);
+	buf_add_str(&line, "  mem ");
+	report_add_bytes(&line, p->rss_bytes);
+	if (isnan(p->cpu_percent))
+		buf_add_str(&line, "  cpu -");
+	else
+		buf_printf(&line, "  cpu %.0f%%", p->cpu_percent);
+	add_sheet(&line, p->sheet);
+	buf_truncate(&line, utf8_cut(line.data, line.len, size.ws_col - 1));
+	take_line(progress, size.ws_row, &out);
+	buf_printf(&out, "\0337\033[%u;1H\033[2K%s\0338", size.ws_row, line.data);
+	put(progress, &out);
+}
+
+/* Gives the line back. */
+static void progress_close(struct progress *progress)
+{
+	if (progress->fd < 0)
+		return;
+	give_line_back(progress);
+	close_fd(&progress->fd);
+}
+
+/* A run_progress_fn; ctx is the struct progress. */
+static void progress_show(void *ctx, const struct run_progress *p)
+{
+	struct progress *progress = ctx;
+
+	switch (p->state) {
+	case PROGRESS_RUNNING:
+		draw(progress, p);
+		return;
+	case PROGRESS_PAUSED:
+		give_line_back(progress);
+		return;
+	case PROGRESS_FINISHED:
+		progress_close(progress);
+		return;
+	}
+}
 
 #define QUEUED_MAX_BYTES (17 << 20) /* more than a daemon takes */
 
@@ -45,6 +379,7 @@ static const char *make_job_id(struct job_spec *spec, const char *command)
 			*p = '_';
 	if (text[0] == '-' || text[0] == '.')
 		text[0] = '_';
+	spec->is_new_id = true;
 	return arena_strdup(&spec->arena, text);
 }
 
@@ -117,35 +452,11 @@ static int write_json(const struct attempt *a, int fd)
 	return r;
 }
 
-static void print_report(const struct attempt *a)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-
-	if (report_write(a, REPORT_TEXT, &out) == 0)
-		cli_print(&out);
-}
-
-static void print_summary(const struct attempt *a)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-
-	if (report_write_summary(a, &out) == 0)
-		io_write_all(STDERR_FILENO, out.data, out.len);
-}
-
 /* Else it is another's, or there was room for the bare end at most, and we know more. */
 static bool has_whole_end(const struct attempt *recorded, const struct attempt *a)
 {
-	return a->id > 0 && recorded->started_wall_ns == a->started_wall_ns &&
+	return a->id != 0 && recorded->started_wall_ns == a->started_wall_ns &&
 	       !recorded->is_running && recorded->n_rungs == a->n_rungs;
-}
-
-/* Only the run knows it: it is not so for long. */
-static void say_unwritten(const struct attempt *a, struct attempt *recorded)
-{
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (strcmp(a->unknowns[i].what, NOTE_UNWRITTEN) == 0)
-			attempt_note(recorded, NOTE_UNWRITTEN, a->unknowns[i].why);
 }
 
 /*
@@ -158,14 +469,17 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	int r;
 
-	r = cli_open_store_again(paths, &store, err);
+	r = cli_open_store(paths, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	if (r == 0 && !has_whole_end(ret, a))
 		r = err_set(err, -ENODATA, "not all of it could be written there");
 	if (r < 0)
 		return r;
-	say_unwritten(a, ret);
+	/* Only the run knows it: it is not so for long. */
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (strcmp(a->unknowns[i].what, NOTE_UNWRITTEN) == 0)
+			attempt_note(ret, NOTE_UNWRITTEN, a->unknowns[i].why);
 	return recorded_ranks_judge(store, ret, err);
 }
 
@@ -190,29 +504,20 @@ static void tell_end(const struct run_args *args, const struct attempt *a,
 		     const struct paths *paths, int output_fd)
 {
 	CLEANUP(attempt_release) struct attempt recorded;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	const struct attempt *told;
 
 	attempt_init(&recorded);
 	told = choose(args, a, paths, &recorded);
 	if (args->json)
 		write_json(told, output_fd);
-	if (args->report)
-		print_report(told);
-	if (!args->quiet && !args->report)
-		print_summary(a);
+	if (args->report && report_write(told, REPORT_TEXT, &out) == 0)
+		cli_print(&out);
+	if (!args->quiet && !args->report && report_write_summary(a, &out) == 0)
+		io_write_all(STDERR_FILENO, out.data, out.len);
 }
 
 /* ---- the verb ---- */
-
-static const char *describe(const struct run_args *args, const struct job_spec *spec,
-			    const struct mask *mask, struct buf *out)
-{
-	if (args->file)
-		buf_add_str(out, args->file);
-	else
-		mask_argv(mask, spec->sheets[0].argv, out);
-	return out->data;
-}
 
 /* Whatever is wrong with us, the command is to run. Returns only if there is none, or it cannot. */
 static int run_bare(const struct run_args *args, const struct err *err)
@@ -230,13 +535,6 @@ static int run_bare(const struct run_args *args, const struct err *err)
  */
 #define SAMPLED_TIME_EVERY 16
 
-static unsigned time_every(const struct run_args *args, const struct config *config)
-{
-	return args->is_sampled && config->syscalls_time_every <= 1
-		       ? SAMPLED_TIME_EVERY
-		       : (unsigned)config->syscalls_time_every;
-}
-
 static int run(const struct run_args *args, struct settings *ctx, const char *why_no_db,
 	       const struct job_spec *spec, int output_fd)
 {
@@ -244,7 +542,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 	struct progress progress = PROGRESS_INIT;
 	struct run_options options = {
 		.spec = spec,
-		.command = describe(args, spec, ctx->mask, &command),
+		.command = args->file,
 		.mask = ctx->mask,
 		.state_dir = ctx->paths.state_dir,
 		.db_path = why_no_db ? NULL : ctx->paths.db,
@@ -257,7 +555,9 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.syscalls = { .how = args->syscalls,
 			      .may_ebpf = ctx->config.ebpf_enabled && ctx->config.syscalls_enabled,
 			      .may_strace = ctx->config.strace_enabled,
-			      .time_every = time_every(args, &ctx->config) },
+			      .time_every = args->is_sampled && ctx->config.syscalls_time_every <= 1
+						    ? SAMPLED_TIME_EVERY
+						    : (unsigned)ctx->config.syscalls_time_every },
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
 		.is_read_back = args->json || args->report,
@@ -274,6 +574,10 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 	struct attempt attempt;
 	int status = CLI_FAILED;
 
+	if (!args->file) {
+		mask_argv(ctx->mask, spec->sheets[0].argv, &command);
+		options.command = command.data;
+	}
 	if (args->file && !args->quiet && progress_open(&progress)) {
 		options.progress = progress_show;
 		options.progress_ctx = &progress;
@@ -286,16 +590,6 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 	progress_close(&progress);
 	attempt_release(&attempt);
 	return status;
-}
-
-static int open_output(const char *path, int *ret_fd, struct err *err)
-{
-	if (!path)
-		return 0;
-	*ret_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (*ret_fd < 0)
-		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
-	return 0;
 }
 
 /*
@@ -373,13 +667,6 @@ static int refuse(const struct run_args *args, const char *db_path, const struct
 	return cli_fail(CLI_USAGE, err);
 }
 
-/* The job is watched all the same, by a daemon with its own settings or here by the defaults. */
-static void tell_slips(const struct buf *slips)
-{
-	for (const char *line = slips->data, *end; (end = strchr(line, '\n')); line = end + 1)
-		log_warning("%.*s", (int)(end - line), line);
-}
-
 /* Of a daemon that may have been started before the configuration was as it is. */
 static int open_settings(const struct run_args *args, struct settings *ret, struct buf *slips,
 			 struct err *err)
@@ -388,12 +675,16 @@ static int open_settings(const struct run_args *args, struct settings *ret, stru
 
 	ret->paths.state_dir[0] = '\0'; /* which is known even where the configuration is not */
 	r = settings_open_loosely(ret, slips, err);
-	if (r == 0)
-		tell_slips(slips);
-	if (r < 0 || args->db_path)
-		return r < 0 ? r : paths_set_db(&ret->paths, args->db_path, err);
+	if (r < 0)
+		return r;
+	/* The job is watched all the same, by a daemon with its own settings or here by the
+	 * defaults. */
+	for (const char *line = slips->data, *end; (end = strchr(line, '\n')); line = end + 1)
+		log_warning("%.*s", (int)(end - line), line);
+	if (args->db_path)
+		return paths_set_db(&ret->paths, args->db_path, err);
 	/* or nobody finds it before that is started again */
-	live_follow_daemon(&ret->paths, R_OK | W_OK);
+	cli_follow_daemon(&ret->paths, R_OK | W_OK);
 	return 0;
 }
 
@@ -406,6 +697,7 @@ int cli_run(int argc, char **argv)
 	CLEANUP(close_fd) int output_fd = -1;
 	const char *why_no_db = NULL;
 	struct err err = ERR_INIT, no_db = ERR_INIT;
+	int r;
 
 	take_queue_file(&args);
 	job_spec_init(&spec);
@@ -422,7 +714,14 @@ int cli_run(int argc, char **argv)
 		if (mask_new(NULL, 0, &ctx.mask, &err) < 0)
 			return cli_fail(CLI_FAILED, &err);
 	}
-	if (make_spec(&args, &spec, &err) < 0 || open_output(args.output, &output_fd, &err) < 0)
+	r = make_spec(&args, &spec, &err);
+	if (r == 0 && args.output) {
+		output_fd = open(args.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (output_fd < 0)
+			r = err_set(&err, -errno, "cannot write %s: %s", args.output,
+				    strerror(errno));
+	}
+	if (r < 0)
 		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
 	make_log(&args, &ctx.paths, spec.job_id);
 	args.slips = slips.data;

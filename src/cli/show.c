@@ -8,6 +8,7 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "query/query.h"
 #include "report/report.h"
 
 void show_cell(struct buf *out, struct buf *text, size_t width)
@@ -122,15 +123,49 @@ void show_process(struct buf *out, const struct proc_sample *p)
 
 void show_event_json(struct buf *out, const struct event_row *row)
 {
-	char name[32];
-	struct json j;
-
-	snprintf(name, sizeof(name), "process.%s", event_type_name(row->event.type));
-	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_string(&j, "event", name);
-	proc_event_write_fields(&j, &row->event);
-	json_key_i64(&j, "attempt", row->attempt_num);
-	json_end_object(&j);
+	event_log_write_json(out, &(struct event_log_item){ .event = row });
 	buf_add_char(out, '\n');
+}
+
+/* ---- anomalies ---- */
+
+void show_anomaly_titles(struct buf *out)
+{
+	buf_add_str(out, "BEGAN                    LASTED     SEVERITY  TYPE               COUNT  "
+			 "JOB               WHAT\n");
+}
+
+static void add_length(struct buf *out, const struct episode *e)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (u64_known(e->ended_wall_ns))
+		report_add_lasted(&text, e);
+	else
+		buf_add_str(&text, "lasts");
+	show_text(out, text.data, 9);
+}
+
+void show_anomaly(struct buf *out, const struct episode *e)
+{
+	show_moment(out, e->began_wall_ns);
+	buf_add_str(out, "  ");
+	add_length(out, e);
+	buf_printf(out, "%-8s  %-17s  %5llu  ", severity_name(e->worst.severity),
+		   anomaly_type_name(e->worst.type), (unsigned long long)e->count);
+	show_text(out, e->worst.job_id ? e->worst.job_id : "-", 16);
+	cli_add_text(out, e->worst.text, ANOMALY_TEXT_BYTES);
+	if (!u64_known(e->ended_wall_ns) && u64_known(e->seen_wall_ns)) {
+		buf_add_str(out, "; as of ");
+		show_moment(out, e->seen_wall_ns);
+	}
+	buf_add_char(out, '\n');
+}
+
+void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num)
+{
+	json_begin_object(j);
+	episode_write_fields(j, e);
+	json_key_int(j, "attempt", attempt_num > 0 ? attempt_num : -1);
+	json_end_object(j);
 }

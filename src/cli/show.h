@@ -1,5 +1,5 @@
 /*
- * show - hosts and processes as lines for people, the same in every verb.
+ * show - hosts, processes and anomalies as lines for people, the same in every verb.
  *
  * Everything appends. Foreign text is made safe for a terminal. Unknown is "-".
  */
@@ -7,6 +7,8 @@
 #define PROCTOR_CLI_SHOW_H
 
 #include "base/buf.h"
+#include "base/json.h"
+#include "model/anomaly.h"
 #include "model/snapshot.h"
 #include "store/store.h"
 
@@ -34,5 +36,14 @@ void show_cell(struct buf *out, struct buf *text, size_t width);
 
 /* Foreign text cut to so many characters, with blanks up to there and two more. */
 void show_text(struct buf *out, const char *text, size_t width);
+
+/* ---- anomalies: episodes as a table, and as objects ---- */
+
+/* A table: when it began, how long it lasted, how bad, what, whose. Each line is complete. */
+void show_anomaly_titles(struct buf *out);
+void show_anomaly(struct buf *out, const struct episode *e);
+
+/* An object. attempt_num 0: of none. */
+void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num);
 
 #endif

@@ -9,52 +9,25 @@
 
 #define MAX_TEXT_ROWS 40
 
-enum snapshot_key { KEY_JSON = 256, KEY_ALL };
-
 struct snapshot_args {
 	bool json, all;
 };
 
 static const struct argp_option snapshot_options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print one SystemSnapshot as JSON", 0 },
-	{ "all", KEY_ALL, NULL, 0, "Every process of the host, not only those of jobs", 0 },
+	CLI_OPTION("json", snapshot_args, json, NULL, "Print one SystemSnapshot as JSON"),
+	CLI_OPTION("all", snapshot_args, all, NULL,
+		   "Every process of the host, not only those of jobs"),
 	{ 0 },
 };
 
-static error_t parse_snapshot_option(int key, char *arg, struct argp_state *state)
-{
-	struct snapshot_args *args = state->input;
-
-	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_ALL:
-		args->all = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp snapshot_argp = {
 	.options = snapshot_options,
-	.parser = parse_snapshot_option,
+	.parser = cli_parse_option,
 	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
 	       "are taken over a fifth of a second.",
 };
 
 /* ---- showing it ---- */
-
-static void add_host(struct buf *out, const struct snapshot *snap)
-{
-	show_host(out, &snap->system);
-	buf_printf(out, "; %llu processes; %d %s running\n", (unsigned long long)snap->n_processes,
-		   snap->running_jobs, snap->running_jobs == 1 ? "job" : "jobs");
-}
 
 static int by_rss(const void *a, const void *b)
 {
@@ -80,7 +53,9 @@ static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 		if (all || snap->processes[i].job_id)
 			rows[n++] = &snap->processes[i];
 	qsort(rows, n, sizeof(*rows), by_rss);
-	add_host(out, snap);
+	show_host(out, &snap->system);
+	buf_printf(out, "; %llu processes; %d %s running\n", (unsigned long long)snap->n_processes,
+		   snap->running_jobs, snap->running_jobs == 1 ? "job" : "jobs");
 	for (size_t i = 0; i < snap->n_gpus; i++)
 		show_gpu(out, &snap->gpus[i]);
 	if (n > 0)
@@ -95,30 +70,24 @@ static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 	return 0;
 }
 
-static int write_json(const struct snapshot *snap, enum snapshot_scope scope, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	snapshot_write_json(&j, snap, scope);
-	buf_add_char(out, '\n');
-	return 0;
-}
-
 static int snapshot(const struct snapshot_args *args, const struct settings *ctx)
 {
 	CLEANUP(snapshot_release) struct snapshot snap;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	enum snapshot_scope scope = args->all ? SNAPSHOT_ALL : SNAPSHOT_JOBS;
 	struct err err = ERR_INIT;
+	struct json j;
 
 	snapshot_init(&snap);
 	if (look_now(ctx, scope, &snap, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	if (args->json)
-		write_json(&snap, scope, &out);
-	else if (write_text(&snap, args->all, &out) < 0)
+	json_init(&j, &out);
+	if (args->json) {
+		snapshot_write_json(&j, &snap, scope);
+		buf_add_char(&out, '\n');
+	} else if (write_text(&snap, args->all, &out) < 0) {
 		return CLI_FAILED;
+	}
 	return cli_print(&out);
 }
 

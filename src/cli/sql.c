@@ -1,15 +1,330 @@
 #include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/io.h"
 #include "base/json.h"
+#include "base/macros.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
-#include "cli/sql_print.h"
+#include "store/store.h"
+
+/* ---- standard output that does not keep its writer waiting ---- */
+
+struct outflow {
+	FILE *kept; /* NULL while the reader keeps up */
+};
+
+#define PATIENCE_MS 1000
+
+/*
+ * A negative errno; -EPIPE: the reader is gone. Where there is no room for a file the writer has to
+ * wait after all.
+ */
+static int outflow_write(struct outflow *flow, const char *bytes, size_t n)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	while (n > 0 && !flow->kept) {
+		int r = poll(&out, 1, PATIENCE_MS);
+		ssize_t written = 0;
+
+		if (r == 0)
+			break;
+		if (r > 0) /* then it takes up to PIPE_BUF bytes at once */
+			written = write(STDOUT_FILENO, bytes, n < PIPE_BUF ? n : PIPE_BUF);
+		if ((r < 0 || written < 0) && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		bytes += written > 0 ? written : 0;
+		n -= written > 0 ? (size_t)written : 0;
+	}
+	if (n > 0 && !flow->kept)
+		flow->kept = tmpfile();
+	return n > 0 ? io_write_all(flow->kept ? fileno(flow->kept) : STDOUT_FILENO, bytes, n) : 0;
+}
+
+/* Hands over what was kept, however long it takes. */
+static int outflow_finish(struct outflow *flow)
+{
+	char bytes[65536];
+	off_t at = 0;
+
+	while (flow->kept) {
+		ssize_t n = pread(fileno(flow->kept), bytes, sizeof(bytes), at);
+		int r;
+
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		r = io_write_all(STDOUT_FILENO, bytes, (size_t)n);
+		if (r < 0)
+			return r;
+		at += n;
+	}
+	return 0;
+}
+
+/*
+ * ---- rows as text for people, JSON or CSV ----
+ *
+ * Text is aligned by the first rows; what is longer than those sticks out. JSON is an array of
+ * objects. CSV is that of RFC 4180, and rows end as they do in the exports (base/csv.h). NULL is
+ * "-", null and nothing; bytes are hexadecimal.
+ */
+
+enum sql_format { SQL_AS_TEXT, SQL_AS_JSON, SQL_AS_CSV };
+
+struct sql_printer {
+	enum sql_format format;
+	bool has_header;
+	struct buf out;
+	struct json json;
+	struct outflow flow;
+	size_t n_columns;
+	/* Of text, while the widths are not settled: cells, each with its NUL. */
+	struct buf cells;
+	size_t n_rows; /* in cells */
+	bool is_settled;
+	struct sql_text_column {
+		size_t width;
+		bool has_numbers, has_words;
+	} * columns;
+};
+
+#define FLUSH_BYTES 65536
+#define SETTLE_ROWS 200	       /* so many are looked at for their widths… */
+#define SETTLE_BYTES (1 << 20) /* …or so much text */
+#define MAX_WIDTH ((size_t)60) /* longer ones stick out */
+
+static void sql_printer_release(struct sql_printer *p)
+{
+	buf_release(&p->out);
+	buf_release(&p->cells);
+	if (p->flow.kept)
+		fclose(p->flow.kept);
+	free(p->columns);
+}
+
+static int flush(struct sql_printer *p, struct err *err)
+{
+	int r = buf_error(&p->out);
+
+	if (r == 0)
+		r = outflow_write(&p->flow, p->out.data, p->out.len);
+	buf_reset(&p->out);
+	return r < 0 ? err_set(err, r, "cannot write the output: %s", strerror(-r)) : 0;
+}
+
+static void add_hex(struct buf *out, const struct sql_value *v)
+{
+	for (size_t i = 0; i < v->len; i++)
+		buf_printf(out, "%02x", (unsigned)(unsigned char)v->bytes[i]);
+}
+
+static void add_json_value(struct json *j, const struct sql_value *v)
+{
+	CLEANUP(buf_release) struct buf hex = BUF_INIT;
+
+	switch (v->type) {
+	case SQL_NULL:
+		json_none(j);
+		break;
+	case SQL_INTEGER:
+		json_i64(j, v->integer);
+		break;
+	case SQL_REAL:
+		json_f64(j, v->real);
+		break;
+	case SQL_TEXT:
+		json_str_n(j, v->bytes, v->len);
+		break;
+	case SQL_BLOB:
+		add_hex(&hex, v);
+		json_str_n(j, hex.data, hex.len);
+		break;
+	}
+}
+
+/* Text that is empty is quoted, to tell it from NULL. */
+static void add_csv_text(struct buf *out, const char *s, size_t n)
+{
+	bool needs_quotes = n == 0;
+
+	for (size_t i = 0; !needs_quotes && i < n; i++)
+		needs_quotes = s[i] == ',' || s[i] == '"' || s[i] == '\r' || s[i] == '\n';
+	if (needs_quotes)
+		buf_add_char(out, '"');
+	for (size_t i = 0; i < n; i++) {
+		if (s[i] == '"')
+			buf_add_char(out, '"');
+		buf_add_char(out, s[i]);
+	}
+	if (needs_quotes)
+		buf_add_char(out, '"');
+}
+
+/* For people a double has the 15 digits that they mean; in CSV the fewest that are the same again.
+ */
+static void add_value(struct buf *out, const struct sql_value *v, bool is_csv)
+{
+	struct json j;
+
+	switch (v->type) {
+	case SQL_NULL:
+		buf_add_str(out, is_csv ? "" : "-");
+		break;
+	case SQL_INTEGER:
+		buf_printf(out, "%lld", (long long)v->integer);
+		break;
+	case SQL_REAL:
+		json_init(&j, out);
+		if (is_csv && isfinite(v->real))
+			json_f64(&j, v->real);
+		else
+			buf_printf(out, is_csv ? "%f" : "%.15g", v->real);
+		break;
+	case SQL_TEXT:
+		if (is_csv)
+			add_csv_text(out, v->bytes, v->len);
+		else
+			for (size_t i = 0; i < v->len;)
+				i += utf8_add_shown(out, v->bytes + i, v->len - i);
+		break;
+	case SQL_BLOB:
+		add_hex(out, v);
+		break;
+	}
+}
+
+/* ---- text ---- */
+
+/* Numbers to the right; nothing behind the last column. */
+static void add_aligned(struct sql_printer *p, size_t i, const char *cell)
+{
+	const struct sql_text_column *c = &p->columns[i];
+	bool is_right = c->has_numbers && !c->has_words;
+	bool is_last = i + 1 == p->n_columns;
+	size_t n = utf8_count(cell, strlen(cell));
+	int blanks = n < c->width ? (int)(c->width - n) : 0;
+
+	buf_printf(&p->out, "%*s%s%*s%s", is_right ? blanks : 0, "", cell,
+		   is_right || is_last ? 0 : blanks, "", is_last ? "\n" : "  ");
+}
+
+/* A cell, kept until the widths are settled. */
+static void keep_cell(struct sql_printer *p, size_t i, const struct sql_value *v, bool is_title)
+{
+	struct sql_text_column *c = &p->columns[i];
+	size_t at = p->cells.len, n;
+
+	add_value(&p->cells, v, false);
+	n = utf8_count(p->cells.data + at, p->cells.len - at);
+	n = n > MAX_WIDTH ? MAX_WIDTH : n;
+	c->width = n > c->width ? n : c->width;
+	c->has_numbers |= v->type == SQL_INTEGER || v->type == SQL_REAL;
+	c->has_words |= !is_title && (v->type == SQL_TEXT || v->type == SQL_BLOB);
+	buf_add_char(&p->cells, '\0');
+}
+
+static void print_kept(struct sql_printer *p)
+{
+	const char *cell = p->cells.data;
+
+	p->is_settled = true;
+	for (size_t row = 0; buf_error(&p->cells) == 0 && row < p->n_rows; row++)
+		for (size_t i = 0; i < p->n_columns; i++, cell += strlen(cell) + 1)
+			add_aligned(p, i, cell);
+	p->out.failed |= buf_error(&p->cells) < 0;
+	buf_reset(&p->cells);
+}
+
+/* ---- all of it ---- */
+
+/* -EINVAL: as JSON, two columns would have the same name. */
+static int sql_printer_begin(struct sql_printer *p, const struct store_sql *sql, struct err *err)
+{
+	p->n_columns = store_sql_columns(sql);
+	p->columns = calloc(p->n_columns + 1, sizeof(*p->columns));
+	if (!p->columns)
+		return err_set(err, -ENOMEM, "no memory left to print a row");
+	json_init(&p->json, &p->out);
+	if (p->format == SQL_AS_JSON)
+		json_begin_array(&p->json);
+	for (size_t i = 0; i < p->n_columns; i++) {
+		const char *name = store_sql_name(sql, i);
+		struct sql_value v = { SQL_TEXT, .bytes = name, .len = strlen(name) };
+
+		for (size_t k = 0; p->format == SQL_AS_JSON && k < i; k++)
+			if (strcmp(name, store_sql_name(sql, k)) == 0)
+				return err_set(err, -EINVAL,
+					       "two columns are called %s: as JSON each needs a "
+					       "name of its own (\"… AS name\")",
+					       name);
+		if (p->format == SQL_AS_TEXT && p->has_header)
+			keep_cell(p, i, &v, true);
+		if (p->format == SQL_AS_CSV && p->has_header) {
+			buf_add_str(&p->out, i > 0 ? "," : "");
+			add_csv_text(&p->out, name, strlen(name));
+		}
+	}
+	p->n_rows = p->has_header && p->n_columns > 0;
+	if (p->format == SQL_AS_CSV && p->n_rows > 0)
+		buf_add_char(&p->out, '\n');
+	return 0;
+}
+
+static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sql, struct err *err)
+{
+	if (p->format == SQL_AS_JSON)
+		json_begin_object(&p->json);
+	for (size_t i = 0; i < p->n_columns; i++) {
+		struct sql_value v = store_sql_value(sql, i);
+
+		if (p->format == SQL_AS_JSON) {
+			json_key(&p->json, store_sql_name(sql, i));
+			add_json_value(&p->json, &v);
+		} else if (p->format == SQL_AS_CSV) {
+			buf_add_str(&p->out, i > 0 ? "," : "");
+			add_value(&p->out, &v, true);
+		} else if (!p->is_settled) {
+			keep_cell(p, i, &v, false);
+		} else {
+			buf_reset(&p->cells);
+			add_value(&p->cells, &v, false);
+			add_aligned(p, i, p->cells.data);
+		}
+	}
+	if (p->format == SQL_AS_JSON)
+		json_end_object(&p->json);
+	else if (p->format == SQL_AS_CSV)
+		buf_add_char(&p->out, '\n');
+	else if (!p->is_settled && (++p->n_rows >= SETTLE_ROWS || p->cells.len > SETTLE_BYTES))
+		print_kept(p);
+	return p->out.len > FLUSH_BYTES ? flush(p, err) : 0;
+}
+
+static int sql_printer_end(struct sql_printer *p, struct err *err)
+{
+	if (p->format == SQL_AS_JSON) {
+		json_end_array(&p->json);
+		buf_add_char(&p->out, '\n');
+	} else if (p->format == SQL_AS_TEXT && !p->is_settled) {
+		print_kept(p);
+	}
+	return flush(p, err);
+}
+
+/* ---- the verb ---- */
 
 #define SQL_MAX_BYTES ((size_t)1 << 20)
-
-enum sql_key { KEY_JSON = 256, KEY_CSV, KEY_NO_HEADER, KEY_SCHEMA };
 
 struct sql_args {
 	const char *statement;
@@ -17,61 +332,17 @@ struct sql_args {
 };
 
 static const struct argp_option sql_options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print a JSON array of objects", 0 },
-	{ "csv", KEY_CSV, NULL, 0, "Print comma-separated values (RFC 4180)", 0 },
-	{ "no-header", KEY_NO_HEADER, NULL, 0, "Leave out the names of the columns", 0 },
-	{ "schema", KEY_SCHEMA, NULL, 0, "Print the tables and what their columns are", 0 },
+	CLI_WORD(sql_args, statement, NULL),
+	CLI_OPTION("json", sql_args, json, NULL, "Print a JSON array of objects"),
+	CLI_OPTION("csv", sql_args, csv, NULL, "Print comma-separated values (RFC 4180)"),
+	CLI_OPTION("no-header", sql_args, no_header, NULL, "Leave out the names of the columns"),
+	CLI_OPTION("schema", sql_args, schema, NULL, "Print the tables and what their columns are"),
 	{ 0 },
 };
 
-static void check_args(const struct sql_args *args, const struct argp_state *state)
-{
-	if (args->json && args->csv)
-		cli_usage_error(state, "either --json or --csv");
-	if (args->json && args->no_header)
-		cli_usage_error(state, "JSON has no header: --no-header goes with text or --csv");
-	if (args->schema && (args->statement || args->csv || args->no_header))
-		cli_usage_error(state, "--schema stands alone, or with --json");
-	if (!args->schema && !args->statement)
-		cli_usage_error(state, "which statement? 'SELECT …', or - to read it from stdin");
-}
-
-static error_t parse_sql_option(int key, char *arg, struct argp_state *state)
-{
-	struct sql_args *args = state->input;
-
-	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_CSV:
-		args->csv = true;
-		return 0;
-	case KEY_NO_HEADER:
-		args->no_header = true;
-		return 0;
-	case KEY_SCHEMA:
-		args->schema = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->statement)
-			cli_usage_error(state,
-					"'%s' is one word too many; the statement is one word: put "
-					"it in quotes",
-					arg);
-		args->statement = arg;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(args, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp sql_argp = {
 	.options = sql_options,
-	.parser = parse_sql_option,
+	.parser = cli_parse_option,
 	.args_doc = "'SELECT …'",
 	.doc = "Asks the record in SQL. The statement only reads; - reads it from stdin. "
 	       "--schema tells which tables there are.",
@@ -249,6 +520,14 @@ int cli_sql(int argc, char **argv)
 	int r;
 
 	cli_parse(&sql_argp, argc, argv, 0, &args);
+	if (args.json && args.csv)
+		cli_reject(argv, "either --json or --csv");
+	if (args.json && args.no_header)
+		cli_reject(argv, "JSON has no header: --no-header goes with text or --csv");
+	if (args.schema && (args.statement || args.csv || args.no_header))
+		cli_reject(argv, "--schema stands alone, or with --json");
+	if (!args.schema && !args.statement)
+		cli_reject(argv, "which statement? 'SELECT …', or - to read it from stdin");
 	if (args.schema)
 		return print_schema(args.json);
 	r = ask(&args, &err);

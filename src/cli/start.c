@@ -20,33 +20,19 @@
 #define LOG_MAX_BYTES (1024 * 1024)
 #define LOG_PATH_BYTES (PATH_BYTES + 16)
 
-enum start_key { KEY_FOREGROUND = 256 };
+struct start_args {
+	bool foreground;
+};
 
 static const struct argp_option start_options[] = {
-	{ "foreground", KEY_FOREGROUND, NULL, 0, "Stay in the foreground (for a service manager)",
-	  0 },
+	CLI_OPTION("foreground", start_args, foreground, NULL,
+		   "Stay in the foreground (for a service manager)"),
 	{ 0 },
 };
 
-static error_t parse_start_option(int key, char *arg, struct argp_state *state)
-{
-	bool *foreground = state->input;
-
-	switch (key) {
-	case KEY_FOREGROUND:
-		*foreground = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp start_argp = {
 	.options = start_options,
-	.parser = parse_start_option,
+	.parser = cli_parse_option,
 	.doc = "Starts the daemon, which watches all jobs of this host.\v"
 	       "It returns when the daemon serves clients. Jobs do not depend on it: it can be "
 	       "stopped, killed and started again while they run.",
@@ -84,46 +70,24 @@ static int serve(const struct settings *settings, int ready_fd, const char *log,
 
 /* ---- in the background: the log ---- */
 
-/* Files of whoever starts the daemon are none of its business, nor of the jobs that it runs. */
-static void close_others(int *keep_fd)
-{
-	int fd = fcntl(*keep_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-
-	if (fd < 0)
-		return;
-	close_range((unsigned)STDERR_FILENO + 1, (unsigned)fd - 1, 0);
-	close_range((unsigned)fd + 1, ~0U, 0);
-	*keep_fd = fd;
-}
-
 static void log_path(const struct paths *paths, char *ret)
 {
 	snprintf(ret, LOG_PATH_BYTES, "%s/daemon.log", paths->state_dir);
 }
 
-/* What a log was before it became too long is kept once. */
-static void rotate_log(const char *path)
-{
-	char old[LOG_PATH_BYTES + 2];
-	struct stat st;
-
-	if (lstat(path, &st) < 0 || st.st_size < LOG_MAX_BYTES)
-		return;
-	snprintf(old, sizeof(old), "%s.1", path);
-	if (rename(path, old) < 0)
-		log_warning("cannot rename %s: %s", path, strerror(errno));
-}
-
-/* From here on what the daemon has to say goes there. */
+/* From here on messages of the daemon go there. A log that became too long is kept once. */
 static int begin_log(const struct paths *paths, struct err *err)
 {
-	char path[LOG_PATH_BYTES];
+	char path[LOG_PATH_BYTES], old[LOG_PATH_BYTES + 2];
 	int r = path_make_dir(paths->state_dir, err);
+	struct stat st;
 
 	if (r < 0)
 		return r;
 	log_path(paths, path);
-	rotate_log(path);
+	snprintf(old, sizeof(old), "%s.1", path);
+	if (lstat(path, &st) == 0 && st.st_size >= LOG_MAX_BYTES && rename(path, old) < 0)
+		log_warning("cannot rename %s: %s", path, strerror(errno));
 	r = log_open(path);
 	if (r < 0)
 		return err_set(err, r, "cannot write %s: %s", path, strerror(-r));
@@ -146,25 +110,25 @@ static int leave_terminal(const struct paths *paths, struct err *err)
 	return begin_log(paths, err);
 }
 
-/* Twice: the daemon is nobody's child, and gets no terminal again. Returns in the daemon only. */
-static void become_orphan(void)
-{
-	pid_t pid = fork();
-
-	if (pid != 0)
-		_exit(pid < 0);
-}
-
 /* The parent says why, if it is not too late for that. */
 static int serve_as_orphan(const struct settings *settings, int ready_fd)
 {
 	struct err err = ERR_INIT;
 	char log[LOG_PATH_BYTES];
-	int r;
+	int r, fd;
+	pid_t pid = fork(); /* twice: the daemon is nobody's child, and gets no terminal again */
 
+	if (pid != 0)
+		_exit(pid < 0);
 	log_path(&settings->paths, log);
-	become_orphan();
-	close_others(&ready_fd);
+	/* Files of whoever starts the daemon are none of its business, nor of the jobs that it
+	 * runs. */
+	fd = fcntl(ready_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd >= 0) {
+		close_range((unsigned)STDERR_FILENO + 1, (unsigned)fd - 1, 0);
+		close_range((unsigned)fd + 1, ~0U, 0);
+		ready_fd = fd;
+	}
 	r = leave_terminal(&settings->paths, &err);
 	if (r == 0)
 		r = serve(settings, ready_fd, log, &err);
@@ -249,34 +213,21 @@ static int start_in_background(const struct settings *settings, struct err *err)
 
 /* ---- the verb ---- */
 
-static int check_enabled(const struct settings *settings, struct err *err)
-{
-	if (settings->config.enabled)
-		return 0;
-	return err_set(err, -EINVAL, "%s:%d: 'enabled' is false, so no daemon is started",
-		       settings->paths.config, config_line(&settings->config, "enabled"));
-}
-
-static int start(const struct settings *settings, bool is_foreground, struct err *err)
-{
-	int r = check_enabled(settings, err);
-
-	if (r < 0)
-		return r;
-	return is_foreground ? serve(settings, -1, NULL, err) : start_in_background(settings, err);
-}
-
 int cli_start(int argc, char **argv)
 {
 	struct settings settings;
 	struct err err = ERR_INIT;
-	bool is_foreground = false;
+	struct start_args args = { 0 };
 	int r;
 
-	cli_parse(&start_argp, argc, argv, 0, &is_foreground);
+	cli_parse(&start_argp, argc, argv, 0, &args);
 	r = settings_open(&settings, &err);
+	if (r == 0 && !settings.config.enabled)
+		r = err_set(&err, -EINVAL, "%s:%d: 'enabled' is false, so no daemon is started",
+			    settings.paths.config, config_line(&settings.config, "enabled"));
 	if (r == 0)
-		r = start(&settings, is_foreground, &err);
+		r = args.foreground ? serve(&settings, -1, NULL, &err)
+				    : start_in_background(&settings, &err);
 	settings_close(&settings);
 	if (r == 0)
 		return CLI_DONE;

@@ -14,47 +14,22 @@
 
 #define FILE_MAX_BYTES (15 << 20) /* so that the request is below 16 MiB */
 
-enum submit_key { KEY_JOB = 256, KEY_JSON };
-
 struct submit_args {
 	const char *file, *job_id;
 	bool json;
 };
 
 static const struct argp_option submit_options[] = {
-	{ "job", KEY_JOB, "ID", 0, "The job's id instead of the file's or a made-up one", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_WORD(submit_args, file, "which job file?"),
+	CLI_OPTION("job", submit_args, job_id, "ID",
+		   "The job's id instead of the file's or a made-up one"),
+	CLI_OPTION("json", submit_args, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
-static error_t parse_submit_option(int key, char *arg, struct argp_state *state)
-{
-	struct submit_args *args = state->input;
-
-	switch (key) {
-	case KEY_JOB:
-		args->job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->file)
-			cli_usage_error(state, "one job file at a time, not also '%s'", arg);
-		args->file = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->file)
-			cli_usage_error(state, "which job file?");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp submit_argp = {
 	.options = submit_options,
-	.parser = parse_submit_option,
+	.parser = cli_parse_option,
 	.args_doc = "JOB_FILE",
 	.doc = "Hands a job file to the daemon, which runs it when its turn comes, in this folder.\v"
 	       "Prints the job's id; without --job, and none in the file, each time another, so that "
@@ -113,19 +88,6 @@ static int write_request(const struct submit_args *args, struct buf *out, struct
 	return buf_error(out);
 }
 
-/* The request is on its way, and may be read when nobody waits for the answer any more. */
-static void doubt(int error, struct err *err)
-{
-	if (error == -ETIMEDOUT)
-		err_set(err, error,
-			"the daemon did not answer in time: it may take the job all the same, see "
-			"\"proctor jobs\" before you try again");
-	if (error == -ECONNRESET)
-		err_set(err, error,
-			"the daemon went away before it answered: it may have taken the job, see "
-			"\"proctor jobs\" before you try again");
-}
-
 static void tell_warning(const struct rpc_value *answer)
 {
 	const char *warning = rpc_value_string(rpc_value_get(answer, "warning"));
@@ -148,7 +110,15 @@ int cli_submit(int argc, char **argv)
 	if (write_request(&args, &request, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
 	r = cli_call("job.submit", request.data, &answer, &err);
-	doubt(r, &err);
+	/* The request is on its way, and may be read when nobody waits for the answer any more. */
+	if (r == -ETIMEDOUT)
+		err_set(&err, r,
+			"the daemon did not answer in time: it may take the job all the same, see "
+			"\"proctor jobs\" before you try again");
+	if (r == -ECONNRESET)
+		err_set(&err, r,
+			"the daemon went away before it answered: it may have taken the job, see "
+			"\"proctor jobs\" before you try again");
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
 	tell_warning(answer);

@@ -15,7 +15,6 @@
 #include "cli/cli.h"
 #include "cli/feed.h"
 #include "cli/output.h"
-#include "cli/replay.h"
 #include "cli/show.h"
 #include "cli/top_stream.h"
 #include "daemon/daemon.h"
@@ -23,7 +22,6 @@
 #include "model/attempts.h"
 #include "tui/tui.h"
 
-#define FRAME_SECONDS 60.0
 #define FRAME_MIN_SECONDS 0.1
 #define FRAME_MAX_SECONDS 86400.0
 
@@ -43,7 +41,8 @@ static const struct argp_option top_options[] = {
 	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
 	  "Time between two looks where no daemon runs (2), or at least that between two that are "
-	  "shown of a daemon's (all); or that one frame of replayed text stands for (60); not with --json, nor in a replay at a terminal",
+	  "shown of a daemon's (all); as text, between two screens (one; of what was recorded 60); "
+	  "not with --json, nor in a replay at a terminal",
 	  0 },
 	{ "json", KEY_JSON, NULL, 0,
 	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
@@ -72,16 +71,16 @@ static pid_t parse_pid(struct argp_state *state, const char *text)
 	return (pid_t)pid;
 }
 
-/* A person who has the keys to go as fast as they like. */
-static bool is_replay_at_terminal(const struct top_args *args)
+/* A person who has the keys. */
+static bool is_at_terminal(void)
 {
-	return args->filter.since_wall_ns && !args->json && isatty(STDIN_FILENO) &&
-	       isatty(STDOUT_FILENO);
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 }
 
 static void check_args(struct argp_state *state, const struct top_args *args)
 {
-	if (args->frame_seconds > 0 && is_replay_at_terminal(args))
+	if (args->frame_seconds > 0 && args->filter.since_wall_ns && !args->json &&
+	    is_at_terminal())
 		cli_usage_error(state,
 				"--interval is of replayed text, as of "
 				"\"proctor top --history … | cat\": here < and > change the speed");
@@ -135,53 +134,28 @@ static const struct argp top_argp = {
 	.doc = "Shows the jobs of this host with their sheets, ranks and processes, as they are now; "
 	       "with --history replays what was recorded.\v"
 	       "Press ? for the keys. Without a daemon it looks by itself, and --json follows the "
-	       "log that runs write. Where stdout is no terminal, --history prints text.",
+	       "log that runs write. Where stdin or stdout is no terminal, it prints the screen as "
+	       "text: that of now, or one for each --interval.",
 };
 
-/* Snapshots and events in the order of time. */
+/* ---- what was recorded, as JSON: snapshots and events in the order of time ---- */
+
 struct player {
 	const struct top_args *args;
 	struct store *store;
 	struct output out;
-	struct replay *replay; /* NULL: as JSON */
-	struct feed *others;   /* what happened but to processes */
+	struct feed *others; /* what happened but to processes */
 	struct attempts attempts;
-	struct twins twins;
 	uint64_t next_event_ns;
-	size_t n_told;
 	struct err *err;
 };
-
-/* Up to then. */
-static int pass_others(struct player *p, uint64_t until_wall_ns)
-{
-	uint64_t wall_ns;
-	const char *text;
-	size_t len;
-
-	if (!p->replay)
-		feed_pass_others(p->others, until_wall_ns, &p->out);
-	while (p->replay && feed_take_other(p->others, until_wall_ns, &wall_ns, &text, &len)) {
-		p->n_told++;
-		if (replay_other(p->replay, wall_ns, text, len) < 0)
-			return err_set(p->err, -ENOMEM, "out of memory");
-	}
-	return 0;
-}
 
 static int on_event(void *ctx, const struct event_row *row)
 {
 	struct player *p = ctx;
 
-	int r = pass_others(p, row->event.wall_ns);
-
-	p->n_told++;
-	if (r < 0)
-		return r;
-	if (!p->replay)
-		show_event_json(&p->out.buf, row);
-	else if (replay_event(p->replay, row) < 0)
-		return err_set(p->err, -ENOMEM, "out of memory");
+	feed_pass_others(p->others, row->event.wall_ns, &p->out);
+	show_event_json(&p->out.buf, row);
 	return output_pass(&p->out);
 }
 
@@ -193,21 +167,29 @@ static int play_events(struct player *p, uint64_t until_wall_ns)
 		.since_wall_ns = p->next_event_ns,
 		.until_wall_ns = until_wall_ns,
 	};
+	int r = 0;
 
-	if (until_wall_ns != 0 && until_wall_ns < p->next_event_ns)
-		return 0;
-	p->next_event_ns = until_wall_ns + 1;
-	return store_read_events(p->store, &filter, on_event, p, p->err);
+	if (until_wall_ns == 0 || until_wall_ns >= p->next_event_ns) {
+		p->next_event_ns = until_wall_ns + 1;
+		r = store_read_events(p->store, &filter, on_event, p, p->err);
+	}
+	if (r == 0)
+		feed_pass_others(p->others, until_wall_ns ? until_wall_ns : UINT64_MAX, &p->out);
+	return r;
 }
 
-/* As a stream of now has it: of one job nothing is said of the others. */
-static int write_json(struct player *p, const struct snapshot *snap)
+/* As a stream of now has it: of one job the others are left out. */
+static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
+	struct player *p = ctx;
 	struct snapshot told;
 	CLEANUP(free_ptr)
 	struct job_progress *own = attempts_tell(&p->attempts, snap, p->args->filter.job_id, &told);
+	int r = play_events(p, snap->wall_ns);
 	struct json j;
 
+	if (r != 0)
+		return r;
 	if (!own)
 		return err_set(p->err, -ENOMEM, "out of memory");
 	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
@@ -215,27 +197,10 @@ static int write_json(struct player *p, const struct snapshot *snap)
 	json_init(&j, &p->out.buf);
 	snapshot_write_json(&j, &told, SNAPSHOT_ALL);
 	buf_add_char(&p->out.buf, '\n');
-	return 0;
+	return output_pass(&p->out);
 }
 
-static int on_snapshot(void *ctx, const struct snapshot *snap)
-{
-	struct player *p = ctx;
-	int r = play_events(p, snap->wall_ns);
-
-	if (r == 0)
-		r = pass_others(p, snap->wall_ns);
-	if (r != 0)
-		return r;
-	p->n_told++;
-	if (p->replay && replay_snapshot(p->replay, snap) < 0)
-		return err_set(p->err, -ENOMEM, "out of memory");
-	r = p->replay ? 0 : write_json(p, snap);
-	return r < 0 ? r : output_pass(&p->out);
-}
-
-/* All that may have run in that time. */
-static int read_attempts(struct player *p)
+static int play(struct player *p)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
 	const struct attempt_filter filter = { .job_id = p->args->filter.job_id,
@@ -243,32 +208,20 @@ static int read_attempts(struct player *p)
 	int r = store_list_attempts(p->store, &filter, &list, p->err);
 
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&p->attempts, &list.items[i]) < 0 ||
-		    twins_add(&p->twins, &list.items[i]) < 0)
+		if (attempts_add(&p->attempts, &list.items[i]) < 0)
 			r = err_set(p->err, -ENOMEM, "out of memory");
-	return r;
-}
-
-static int play(struct player *p)
-{
-	int r = read_attempts(p);
-
 	if (r == 0)
 		r = feed_read_others(p->others, p->err);
 	if (r == 0)
 		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
 	if (r == 0)
 		r = play_events(p, p->args->filter.until_wall_ns);
-	if (r == 0)
-		r = pass_others(p, UINT64_MAX);
-	if (r == 0 && p->replay)
-		replay_end(p->replay);
-	if (r == 0 && p->n_told == 0 && !p->args->json)
-		log_error("nothing was recorded in that time");
+	if (r == 0) /* also what the record tells late */
+		feed_pass_others(p->others, UINT64_MAX, &p->out);
 	return r;
 }
 
-static int top(struct store *store, const struct top_args *args, struct err *err)
+static int replay_json(struct store *store, const struct top_args *args, struct err *err)
 {
 	struct player p = {
 		.args = args,
@@ -281,33 +234,17 @@ static int top(struct store *store, const struct top_args *args, struct err *err
 		.job_id = args->filter.job_id,
 		.since_wall_ns = args->filter.since_wall_ns,
 		.until_wall_ns = args->filter.until_wall_ns,
-		.json = args->json,
-		.is_brief = true,
-		.twins = &p.twins,
-	};
-	double seconds = args->frame_seconds > 0 ? args->frame_seconds : FRAME_SECONDS;
-	const struct replay_options options = {
-		.frame_ns = (uint64_t)(seconds * 1e9),
-		.since_wall_ns = args->filter.since_wall_ns,
-		.until_wall_ns =
-			args->filter.until_wall_ns ? args->filter.until_wall_ns : clock_wall_ns(),
-		.twins = &p.twins,
+		.json = true,
 	};
 	int r = output_open(&p.out, NULL, err);
 
 	if (r == 0) {
 		p.others = feed_new(store, &others);
-		p.replay = args->json ? NULL : replay_new(&p.out.buf, &options);
-		if (!p.others || (!args->json && !p.replay))
-			r = err_set(err, -ENOMEM, "out of memory");
+		r = p.others ? play(&p) : err_set(err, -ENOMEM, "out of memory");
 	}
-	if (r == 0)
-		r = play(&p);
 	r = output_end(&p.out, r, err);
 	feed_free(p.others);
-	replay_free(p.replay);
 	attempts_release(&p.attempts);
-	twins_release(&p.twins);
 	output_release(&p.out);
 	return r;
 }
@@ -409,8 +346,30 @@ static const struct tui_helpers helpers = {
 	.trace = trace_for_user,
 };
 
-/* Not having a terminal is the caller's mistake, as a wrong option is. */
-static int show_live(const struct top_args *args, const struct settings *ctx, struct store *store)
+static int pass_screen(void *ctx)
+{
+	return output_flush(ctx);
+}
+
+static int print(const struct tui_options *options)
+{
+	struct output out = OUTPUT_INIT;
+	struct err err = ERR_INIT;
+	int r = output_open(&out, NULL, &err);
+
+	if (r == 0)
+		r = tui_print(options, &out.buf, pass_screen, &out, &err);
+	if (r == -ENODATA) {
+		log_error("%s", err.text);
+		r = 0;
+	}
+	r = output_end(&out, r, &err);
+	output_release(&out);
+	return r;
+}
+
+/* A terminal that cannot place text is the caller's mistake, as a wrong option is. */
+static int show(const struct top_args *args, const struct settings *ctx, struct store *store)
 {
 	const struct tui_options options = {
 		.job_id = args->filter.job_id,
@@ -423,45 +382,22 @@ static int show_live(const struct top_args *args, const struct settings *ctx, st
 		.helpers = &helpers,
 	};
 	struct err err = ERR_INIT;
-	int r = tui_run(&options, &err);
+	int r;
 
-	if (r == -ENOTSUP && args->filter.since_wall_ns)
-		err_set(&err, r,
-			"this terminal (TERM=%s) cannot place text: "
-			"\"proctor top --history … | cat\" replays it as text",
-			getenv("TERM") ? getenv("TERM") : "");
-	if (r == -ENOTTY || r == -ENOTSUP)
+	if (!is_at_terminal())
+		return print(&options);
+	r = tui_run(&options, &err);
+	if (r == -ENOTSUP)
 		return cli_fail(CLI_USAGE, &err);
 	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
 }
 
 /* ---- the verb ---- */
 
-static int replay(const struct top_args *args, const struct settings *ctx)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct err err = ERR_INIT;
-	int r = cli_open_record(args->filter.job_id, &store, &err);
-
-	if (r < 0)
-		return cli_fail(CLI_FAILED, &err);
-	if (!store)
-		return args->json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	if (is_replay_at_terminal(args))
-		return show_live(args, ctx, store);
-	return top(store, args, &err);
-}
-
-static int watch(const struct top_args *args, const struct settings *ctx)
-{
-	if (args->json)
-		return top_stream(&ctx->paths, args->filter.job_id);
-	return show_live(args, ctx, NULL);
-}
-
 int cli_top(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings ctx;
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	struct top_args args = { .filter.with_minutes = true, .filter.with_attempts = true };
 	struct err err = ERR_INIT;
 
@@ -470,5 +406,12 @@ int cli_top(int argc, char **argv)
 		return cli_fail(CLI_USAGE, &err);
 	if (args.trace_pid)
 		return trace_alone(args.trace_pid);
-	return args.filter.since_wall_ns ? replay(&args, &ctx) : watch(&args, &ctx);
+	if (args.filter.since_wall_ns == 0)
+		return args.json ? top_stream(&ctx.paths, args.filter.job_id)
+				 : show(&args, &ctx, NULL);
+	if (cli_open_record(args.filter.job_id, &store, &err) < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (!store)
+		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+	return args.json ? replay_json(store, &args, &err) : show(&args, &ctx, store);
 }

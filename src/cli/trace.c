@@ -16,9 +16,10 @@
 #define DEFAULT_MAX_BYTES (UINT64_C(64) * 1024 * 1024)
 #define MAX_SECONDS 86400
 
-enum trace_key { KEY_DURATION = 256, KEY_MAX_BYTES, KEY_START_TICKS };
+enum trace_key { KEY_MAX_BYTES = 256, KEY_START_TICKS };
 
 struct trace_args {
+	const char *word; /* the pid as it is given */
 	pid_t pid;
 	double seconds;
 	uint64_t max_bytes;
@@ -27,69 +28,32 @@ struct trace_args {
 };
 
 static const struct argp_option trace_options[] = {
-	{ "duration", KEY_DURATION, "TIME", 0, "For how long: 30s, 5m (10s)", 0 },
+	CLI_OPTION("duration", trace_args, seconds, "TIME", "For how long: 30s, 5m (10s)"),
 	{ "max-bytes", KEY_MAX_BYTES, "N", 0, "Write at most so many bytes (67108864)", 0 },
 	{ "start-ticks", KEY_START_TICKS, "N", 0,
 	  "Only the process that began then, as JSON tells it; not another with its number", 0 },
-	{ "output", 'o', "FILE", 0, "Write into this file, which is made anew", 0 },
+	CLI_OPTION("output", trace_args, output, "FILE",
+		   "Write into this file, which is made anew"),
+	CLI_SHORT('o'),
+	CLI_WORD(trace_args, word, "which process? proctor trace PID"),
 	{ 0 },
 };
-
-static pid_t parse_pid(const struct argp_state *state, const char *text)
-{
-	uint64_t pid;
-
-	if (num_parse_u64(text, &pid) < 0 || pid == 0 || pid > INT32_MAX)
-		cli_usage_error(state, "a process has a number above 0, not '%s'", text);
-	return (pid_t)pid;
-}
-
-static double parse_seconds(const struct argp_state *state, const char *text)
-{
-	double seconds = cli_parse_duration(state, "--duration", text);
-
-	if (seconds <= 0 || seconds > MAX_SECONDS)
-		cli_usage_error(state, "--duration wants up to a day, not '%s'", text);
-	return seconds;
-}
-
-static uint64_t parse_bytes(const struct argp_state *state, const char *text)
-{
-	uint64_t n;
-
-	if (num_parse_u64(text, &n) < 0 || n == 0)
-		cli_usage_error(state, "--max-bytes wants a number above 0, not '%s'", text);
-	return n;
-}
 
 static error_t parse_trace_option(int key, char *arg, struct argp_state *state)
 {
 	struct trace_args *args = state->input;
 
 	switch (key) {
-	case KEY_DURATION:
-		args->seconds = parse_seconds(state, arg);
-		return 0;
 	case KEY_MAX_BYTES:
-		args->max_bytes = parse_bytes(state, arg);
+		if (num_parse_u64(arg, &args->max_bytes) < 0 || args->max_bytes == 0)
+			cli_usage_error(state, "--max-bytes wants a number above 0, not '%s'", arg);
 		return 0;
 	case KEY_START_TICKS:
 		if (num_parse_u64(arg, &args->start_ticks) < 0)
 			cli_usage_error(state, "--start-ticks wants a number, not '%s'", arg);
 		return 0;
-	case 'o':
-		args->output = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->pid != 0)
-			cli_usage_error(state, "'%s' is one word too many", arg);
-		args->pid = parse_pid(state, arg);
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		cli_usage_error(state, "which process? proctor trace PID");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return cli_parse_option(key, arg, state);
 	}
 }
 
@@ -116,18 +80,6 @@ static int open_stop_fd(void)
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int open_output(const char *path, struct err *err)
-{
-	int fd;
-
-	if (!path)
-		return STDOUT_FILENO;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-	if (fd < 0)
-		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
-	return fd;
-}
-
 static void tell_end(const struct trace_args *args, const struct trace_result *result)
 {
 	static const char *const reasons[] = {
@@ -142,34 +94,26 @@ static void tell_end(const struct trace_args *args, const struct trace_result *r
 		args->output ? args->output : "");
 }
 
-/* What the configuration says about it. */
-static int check_allowed(struct err *err)
-{
-	CLEANUP(settings_close) struct settings ctx;
-	int r = settings_open(&ctx, err);
-
-	if (r < 0)
-		return r;
-	return ctx.config.strace_full_on_demand
-		       ? 0
-		       : err_set(err, -EPERM,
-				 "strace_full_on_demand is false in the configuration");
-}
-
 static int trace(const struct trace_args *args, struct err *err)
 {
+	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(close_fd) int stop_fd = -1;
 	struct trace_options options = { .seconds = args->seconds,
 					 .max_bytes = args->max_bytes,
 					 .start_ticks = args->start_ticks };
 	struct trace_result result;
-	int r = check_allowed(err);
+	int r = settings_open(&ctx, err);
 
+	if (r == 0 && !ctx.config.strace_full_on_demand)
+		r = err_set(err, -EPERM, "strace_full_on_demand is false in the configuration");
 	if (r < 0)
 		return r;
-	options.out_fd = open_output(args->output, err);
+	options.out_fd = args->output
+				 ? open(args->output,
+					O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600)
+				 : STDOUT_FILENO;
 	if (options.out_fd < 0)
-		return options.out_fd;
+		return err_set(err, -errno, "cannot write %s: %s", args->output, strerror(errno));
 	options.stop_fd = stop_fd = open_stop_fd();
 	r = sources_trace(args->pid, &options, &result, err);
 	if (r == 0)
@@ -211,9 +155,15 @@ int cli_trace(int argc, char **argv)
 				   .max_bytes = DEFAULT_MAX_BYTES,
 				   .start_ticks = U64_UNKNOWN };
 	struct err err = ERR_INIT;
+	uint64_t pid;
 	int r;
 
 	cli_parse(&trace_argp, argc, argv, 0, &args);
+	if (num_parse_u64(args.word, &pid) < 0 || pid == 0 || pid > INT32_MAX)
+		cli_reject(argv, "a process has a number above 0, not '%s'", args.word);
+	args.pid = (pid_t)pid;
+	if (args.seconds > MAX_SECONDS)
+		cli_reject(argv, "--duration wants up to a day");
 	signal(SIGPIPE, SIG_IGN); /* who reads has seen enough: an error like any other */
 	r = trace(&args, &err);
 	if (r == -EINVAL)

@@ -6,24 +6,22 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "cli/alone.h"
-#include "cli/cli.h"
 #include "cli/job_question.h"
-#include "cli/jobs_merge.h"
-#include "rpc/rpc.h"
+#include "cli/remote.h"
 
 #define PATIENCE_NS UINT64_C(30000000000)
 
 static const struct argp_option wait_options[] = {
-	{ "attempt", JOB_QUESTION_ATTEMPT, "N", 0,
-	  "This attempt of it, as \"jobs\" numbers them, instead of the last", 0 },
-	{ "json", JOB_QUESTION_JSON, NULL, 0, "Print JSON", 0 },
+	CLI_WORD(job_question, job_id, "which job? \"proctor jobs\" lists them"),
+	CLI_OPTION("attempt", job_question, attempt, "N",
+		   "This attempt of it, as \"jobs\" numbers them, instead of the last"),
+	CLI_OPTION("json", job_question, json, NULL, "Print JSON"),
 	{ 0 },
 };
 
 static const struct argp wait_argp = {
 	.options = wait_options,
-	.parser = job_question_parse,
+	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Waits until a job is over, and tells how it ended.\v"
 	       "Exits with 0 if that was success, else with 1; with 3 if nobody can tell: there is no "
@@ -31,22 +29,56 @@ static const struct argp wait_argp = {
 	       "recorded here. One that is needs no daemon.",
 };
 
-#define NO_DAEMON (-ENODEV)
+/* ---- without a daemon ---- */
 
-static int ask(const char *method, const struct job_question *args, struct rpc_value **ret,
-	       struct err *err)
+static bool is_better(const struct attempt *a, const struct attempt *than)
 {
-	const struct rpc_client_options options = { 0 };
-	struct rpc_client *client = NULL;
-	int r = rpc_client_open(&options, &client, err);
+	bool is_own = a->uid == geteuid(), was_own = than && than->uid == geteuid();
 
-	if (r == 0)
-		r = job_question_ask(client, method, args, ret, err);
-	else if (r == -ENOENT)
-		r = NO_DAEMON;
-	rpc_client_close(client);
-	return r;
+	if (!than || is_own != was_own)
+		return !than || is_own;
+	return a->attempt_num > than->attempt_num;
 }
+
+static const struct attempt *choose(const struct attempt_list *recorded, int num)
+{
+	const struct attempt *best = NULL;
+
+	for (size_t i = 0; i < recorded->n; i++) {
+		const struct attempt *a = &recorded->items[i];
+
+		if ((num == 0 || a->attempt_num == num) && is_better(a, best))
+			best = a;
+	}
+	return best;
+}
+
+/*
+ * How a job ended: attempt num of it, or if that is 0 the last one (one's own, where other users
+ * have some of that name). -EINPROGRESS: it runs. Else nobody can tell: -ENOENT: none is recorded,
+ * -EOPNOTSUPP: it was attached, so only a daemon hears of its end.
+ */
+static int find_end_here(const struct attempt_list *recorded, const char *job_id, int num,
+			 struct attempt *ret, struct err *err)
+{
+	const struct attempt *a = choose(recorded, num);
+
+	if (!a)
+		return err_set(err, -ENOENT,
+			       "no daemon is running, and %s of job %s is recorded here",
+			       num > 0 ? "no such attempt" : "nothing", job_id);
+	if (!u64_known(a->ended_wall_ns) && a->is_attached)
+		return err_set(err, -EOPNOTSUPP,
+			       "job %s was attached, and no daemon is running that would hear how "
+			       "it ends",
+			       job_id);
+	if (a->is_running)
+		return -EINPROGRESS;
+	*ret = *a;
+	return 0;
+}
+
+#define NO_DAEMON (-ENODEV)
 
 /* The daemon that was asked is there no more. */
 static bool is_gone(int error)
@@ -70,7 +102,7 @@ static bool is_waiting(const struct job_question *args, const struct attempt_lis
 	struct paths paths;
 
 	return args->attempt == 0 && cli_find_paths_to_read(&paths, NULL) == 0 &&
-	       alone_count_waiting(&paths, args->job_id, geteuid(), own) > 0;
+	       job_question_count_queued(&paths, args->job_id, geteuid(), own) > 0;
 }
 
 /* Whether another was to come after the last one only its daemon would know. */
@@ -87,7 +119,7 @@ static int look_alone(const struct job_question *args, struct end *ret, struct e
 			args->job_id);
 		return NO_DAEMON;
 	}
-	r = alone_find_end(&ret->own, args->job_id, args->attempt, &ret->a, err);
+	r = find_end_here(&ret->own, args->job_id, args->attempt, &ret->a, err);
 	if (r == 0 && args->attempt == 0)
 		log_warning("no daemon is running: this is attempt %d, the last that is recorded",
 			    ret->a.attempt_num);
@@ -99,11 +131,11 @@ static int read_answer(const struct job_question *args, const struct rpc_value *
 {
 	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
 
-	if (live_read_attempt(answer, &ret->own.arena, &ret->a) < 0)
+	if (remote_attempt(answer, &ret->own.arena, &ret->a) < 0)
 		return err_set(err, -EBADMSG, "what the daemon says of %s cannot be read",
 			       args->job_id);
 	if (job_question_read_own(args->job_id, &own, NULL) == 0)
-		ret->a.attempt_num = jobs_number_here(&own, &ret->a);
+		ret->a.attempt_num = remote_number_here(&own, &ret->a);
 	return 0;
 }
 
@@ -111,7 +143,7 @@ static int read_answer(const struct job_question *args, const struct rpc_value *
 static int look(const struct job_question *args, struct end *ret, struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	int r = ask("job.wait", args, &answer, err);
+	int r = job_question_ask("job.wait", args, &answer, err);
 
 	if (r == 0)
 		return read_answer(args, answer, ret, err);
@@ -186,7 +218,7 @@ int cli_wait(int argc, char **argv)
 	enum cli_exit status = CLI_DONE;
 	struct err err = ERR_INIT;
 
-	cli_parse(&wait_argp, argc, argv, 0, &args);
+	job_question_parse(&wait_argp, argc, argv, &args);
 	if (!find_end(&args, &end))
 		status = wait_for(&args, &end, &err);
 	if (status != CLI_DONE)

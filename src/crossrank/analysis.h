@@ -143,8 +143,4 @@ typedef int timeline_fn(void *ctx, const struct timeline_point *point);
 /* Calls fn for each sample of all ranks, by aligned time and rank. -ENOMEM. */
 int analysis_walk_timeline(const struct rank_analysis *a, timeline_fn *fn, void *ctx);
 
-/* ---- inside ---- */
-
-int analysis_add_note(struct rank_analysis *a, const struct note *note);
-
 #endif

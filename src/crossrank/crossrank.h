@@ -17,7 +17,7 @@
 #define PROCTOR_CROSSRANK_CROSSRANK_H
 
 #include "crossrank/analysis.h"
-#include "crossrank/event_json.h"
+#include "crossrank/event.h"
 #include "crossrank/facts.h"
 #include "crossrank/finding.h"
 #include "crossrank/intake.h"

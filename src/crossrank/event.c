@@ -1,10 +1,59 @@
 #include "crossrank/event.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/hash.h"
+#include "base/json.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/utf8.h"
+#include "crossrank/jtree.h"
+
+static const struct {
+	const char *name, *words;
+} reasons[] = {
+	[REASON_NONE] = { "none", "is fine" },
+	[REASON_BAD_JSON] = { "bad_json", "is not JSON" },
+	[REASON_BAD_UTF8] = { "bad_utf8", "is not UTF-8" },
+	[REASON_NOT_OBJECT] = { "not_object", "is not a JSON object" },
+	[REASON_MISSING_FIELD] = { "missing_field", "lacks a field that every record has" },
+	[REASON_UNKNOWN_FIELD] = { "unknown_field", "has a field that no record has" },
+	[REASON_BAD_SCHEMA_VERSION] = { "bad_schema_version", "has another schema_version than 2" },
+	[REASON_WRONG_TYPE] = { "wrong_type", "has a value of the wrong type" },
+	[REASON_BLANK_STRING] = { "blank_string", "has an empty text where one is needed" },
+	[REASON_METADATA_NOT_OBJECT] = { "metadata_not_object",
+					 "has metadata that are not a JSON object" },
+	[REASON_NEGATIVE_RANK] = { "negative_rank", "has a rank below 0" },
+	[REASON_RANK_NOT_BELOW_WORLD_SIZE] = { "rank_not_below_world_size",
+					       "has a rank that is not below world_size" },
+	[REASON_OUT_OF_RANGE] = { "out_of_range", "has a number out of its range" },
+	[REASON_EXCEEDS_TOTAL] = { "exceeds_total", "uses more than device_total_bytes" },
+	[REASON_LEGACY_NO_TIMESTAMP] = { "legacy_no_timestamp",
+					 "has neither schema_version nor a timestamp" },
+	[REASON_BAD_CSV] = { "bad_csv", "does not have the columns of the heading" },
+	[REASON_CUT_CSV] = { "cut_csv", "has no line end, so its last value may be cut" },
+	[REASON_BAD_HEADING] = { "bad_heading",
+				 "is a heading without a column that every row needs" },
+	[REASON_BAD_COMPRESSION] = { "bad_compression", "is damaged where it is compressed" },
+	[REASON_LARGE_WINDOW] = { "window_too_large",
+				  "is compressed with a window of more than 128 MiB; "
+				  "'zstd -d --long=31' takes it out" },
+	[REASON_TOO_LONG] = { "too_long", "is longer than a record may be" },
+};
+
+const char *reason_name(enum reason reason)
+{
+	return reasons[reason].name;
+}
+
+const char *reason_in_words(enum reason reason)
+{
+	return reasons[reason].words;
+}
+
+/* ---- fields ---- */
 
 #define AT(member) offsetof(struct telemetry_event, member)
 #define NAMED(name) #name, sizeof(#name) - 1
@@ -174,4 +223,71 @@ bool text_is_sample(struct text type)
 		if (ascii_to_lower(s[i]) != name[i])
 			return false;
 	return true;
+}
+
+/* ---- as JSON ---- */
+
+#define SCHEMA_VERSION 2
+
+/* Numbers and words come out as they were written. */
+static void write_node(struct json *j, const struct jnode *node)
+{
+	CLEANUP(map_release) struct map last = MAP_INIT;
+	uint64_t at;
+
+	if (node->kind == JKIND_TEXT) {
+		json_str_n(j, node->text.s, node->text.n);
+	} else if (node->kind == JKIND_ARRAY) {
+		json_begin_array(j);
+		for (const struct jnode *c = node->first; c; c = c->next)
+			write_node(j, c);
+		json_end_array(j);
+	} else if (node->kind != JKIND_OBJECT) {
+		json_raw(j, node->text.s, node->text.n);
+	} else {
+		/* A repeated key has its first place and its last value, as in the reference. */
+		json_begin_object(j);
+		for (const struct jnode *c = node->first; c; c = c->next)
+			if (map_put(&last, hash_bytes(HASH_INIT, c->key.s, c->key.n),
+				    (uint64_t)(uintptr_t)c) < 0)
+				j->out->failed = true;
+		for (const struct jnode *c = node->first; c; c = c->next) {
+			uint64_t hash = hash_bytes(HASH_INIT, c->key.s, c->key.n);
+
+			if (!map_get(&last, hash, &at))
+				continue;
+			map_remove(&last, hash);
+			json_str_n(j, c->key.s, c->key.n);
+			buf_add_char(j->out, ':');
+			j->need_comma = false;
+			write_node(j, (const struct jnode *)(uintptr_t)at);
+		}
+		json_end_object(j);
+	}
+}
+
+void event_write_json(struct json *j, const struct telemetry_event *ev)
+{
+	json_begin_object(j);
+	for (const struct event_field *f = event_fields; f < event_fields + EVENT_FIELDS; f++) {
+		const void *at = (const char *)ev + f->offset;
+		const struct text *text = at;
+
+		json_key(j, f->name);
+		if (f->kind == FIELD_SCHEMA)
+			json_i64(j, SCHEMA_VERSION);
+		else if (f->kind == FIELD_METADATA && ev->metadata)
+			write_node(j, ev->metadata);
+		else if (f->kind == FIELD_METADATA)
+			json_raw(j, "{}", 2);
+		else if (f->kind == FIELD_INT_OR_NULL && *(const int64_t *)at == EVENT_UNKNOWN)
+			json_none(j);
+		else if (f->kind == FIELD_INT || f->kind == FIELD_INT_OR_NULL)
+			json_i64(j, *(const int64_t *)at);
+		else if (text->s)
+			json_str_n(j, text->s, text->n);
+		else
+			json_none(j);
+	}
+	json_end_object(j);
 }

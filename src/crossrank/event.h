@@ -12,11 +12,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "crossrank/reason.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Why a telemetry record was refused. */
+enum reason {
+	REASON_NONE, /* it is fine */
+	REASON_BAD_JSON,
+	REASON_BAD_UTF8,
+	REASON_NOT_OBJECT,
+	REASON_MISSING_FIELD,
+	REASON_UNKNOWN_FIELD,
+	REASON_BAD_SCHEMA_VERSION,
+	REASON_WRONG_TYPE,
+	REASON_BLANK_STRING,
+	REASON_METADATA_NOT_OBJECT,
+	REASON_NEGATIVE_RANK,
+	REASON_RANK_NOT_BELOW_WORLD_SIZE,
+	REASON_OUT_OF_RANGE,
+	REASON_EXCEEDS_TOTAL,
+	REASON_LEGACY_NO_TIMESTAMP,
+	/* What no single record can tell of itself. */
+	REASON_BAD_CSV,
+	REASON_CUT_CSV,
+	REASON_BAD_HEADING,
+	REASON_BAD_COMPRESSION,
+	REASON_LARGE_WINDOW,
+	REASON_TOO_LONG,
+};
+
+/* "bad_json", … */
+const char *reason_name(enum reason reason);
+
+/* What is wrong, for people: "is not JSON". */
+const char *reason_in_words(enum reason reason);
 
 #define EVENT_UNKNOWN INT64_C(-1)
 
@@ -25,6 +55,7 @@ struct text {
 	size_t n;
 };
 
+struct json;
 struct jnode;
 
 /* How well a stream's clock is known; from the keys of metadata that proctor writes. */
@@ -96,6 +127,9 @@ bool text_is_blank(const char *s, size_t n);
 
 /* "sample" in any case, as Unicode folds it. */
 bool text_is_sample(struct text type);
+
+/* The record as the JSON that it came from, or would have, in the order of the format. */
+void event_write_json(struct json *j, const struct telemetry_event *ev);
 
 static inline int64_t *event_int(struct telemetry_event *ev, const struct event_field *f)
 {

@@ -8,7 +8,7 @@
 #define PROCTOR_CROSSRANK_FACTS_H
 
 #include "base/json.h"
-#include "crossrank/peak.h"
+#include "crossrank/analysis.h"
 
 enum gap_kind {
 	GAP_TRANSIENT_SPIKE = 1,    /* it rose far out of its scatter, and went */
@@ -41,6 +41,12 @@ struct rank_facts {
 	bool is_straggler; /* and that is no chance: straggler_p is 0.05 or less */
 };
 
+/* When the ranks had the most memory together. */
+struct peak {
+	int64_t bytes; /* the largest sum over ranks at one moment */
+	int64_t ns;
+};
+
 struct facts {
 	struct rank_facts *ranks; /* one for each of a->ranks */
 	int64_t sum_of_peaks_bytes;
@@ -58,13 +64,5 @@ void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f);
 
 /* The members "ranks", "memory" and "steps" of an object. */
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);
-
-/* ---- inside ---- */
-
-/* Fills what is about the hidden gap. -ENOMEM. */
-int gaps_find(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret);
-
-/* Fills what is about steps, of all. -ENOMEM. */
-int steps_find(const struct rank_analysis *a, struct facts *f);
 
 #endif

@@ -2,7 +2,7 @@
  * finding - which rank is the culprit, or why that cannot be decided.
  *
  * Unlike compat it rests on when things happened, not on which rank was sampled first. The method
- * is in method/ (culprit.h); here its input is cut from the telemetry and its answer gets ranks,
+ * is in method/ (method.h); here its input is cut from the telemetry and its answer gets ranks,
  * clocks, phases and words.
  */
 #ifndef PROCTOR_CROSSRANK_FINDING_H
@@ -62,7 +62,7 @@ struct first_cause {
 	struct phase_place phase;
 	const struct rank *unseen; /* the rank that is the reason; NULL: none is */
 	bool is_unnamed_host;	   /* WHY_CLOCKS: its records name no host */
-	/* Without ranks that are stray (strays.h). */
+	/* Without ranks that are stray (select.h). */
 	size_t n_ranks;
 	uint64_t n_missing;
 	size_t n_episodes, n_shared; /* moments at which ranks rose, and those that all share */

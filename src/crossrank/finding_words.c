@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "base/macros.h"
-#include "crossrank/strays.h"
+#include "crossrank/select.h"
 
 #define BYTES_PER_MIB 1048576.0
 #define MAX_LISTED 16	     /* missing ranks in a sentence */
@@ -391,8 +391,7 @@ void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const st
 static void write_onset(struct json *j, const struct first_cause *f, const struct candidate *c)
 {
 	json_key_i64(j, "onset_ns", finding_ns(f, c->onset));
-	json_key(j, "onset_interval_ns");
-	json_begin_array(j);
+	json_key_array(j, "onset_interval_ns");
 	if (c->is_censored)
 		json_none(j);
 	else
@@ -458,8 +457,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 	json_begin_object(j);
 	json_key_string(j, "verdict", finding_verdict_name(f->verdict));
 	write_named(j, f);
-	json_key(j, "candidates");
-	json_begin_array(j);
+	json_key_array(j, "candidates");
 	for (size_t i = 0; i < f->n_candidates; i++) {
 		const struct candidate *c = &f->candidates[i];
 
@@ -484,8 +482,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 		json_none(j);
 	else
 		json_i64(j, (int64_t)fmin(f->least_mib * BYTES_PER_MIB, 9.2e18));
-	json_key(j, "clocks");
-	json_begin_object(j);
+	json_key_object(j, "clocks");
 	json_key_u64(j, "count", f->n_clocks);
 	if (f->has_free_clock)
 		json_key_null(j, "error_ns");

@@ -234,24 +234,6 @@ struct input *input_close(struct input *in)
 	return NULL;
 }
 
-/* What was read to find out what it is comes first; then straight into the caller's memory. */
-static ssize_t read_plain(struct input *in, char *to, size_t n)
-{
-	ssize_t got;
-
-	if (in->len > 0) {
-		n = n < in->len ? n : in->len;
-		memcpy(to, in->raw + in->begin, n);
-		in->begin += n;
-		in->len -= n;
-		return (ssize_t)n;
-	}
-	do
-		got = read(in->fd, to, n);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
-}
-
 /* More from the file where nothing is left of it. 1; 0: there is nothing more to take out. */
 static int refill(struct input *in)
 {
@@ -266,8 +248,21 @@ ssize_t input_read(struct input *in, char *to, size_t n)
 {
 	ssize_t got = 0;
 
-	if (!in->codec)
-		return read_plain(in, to, n);
+	if (!in->codec) {
+		/* What was read to find out what it is comes first; then straight into the caller's
+		 * memory. */
+		if (in->len > 0) {
+			n = n < in->len ? n : in->len;
+			memcpy(to, in->raw + in->begin, n);
+			in->begin += n;
+			in->len -= n;
+			return (ssize_t)n;
+		}
+		do
+			got = read(in->fd, to, n);
+		while (got < 0 && errno == EINTR);
+		return got < 0 ? -errno : got;
+	}
 	while (got == 0 && in->end == INPUT_WHOLE) {
 		int r = refill(in);
 

@@ -240,14 +240,6 @@ static int set_number(struct parser *p, const char *from, bool is_float, struct 
 	return 0;
 }
 
-static int parse_number(struct parser *p, struct jnode *node)
-{
-	const char *from = p->at;
-	bool is_float;
-
-	return take_number(p, &is_float) ? set_number(p, from, is_float, node) : -EINVAL;
-}
-
 /* ---- words ---- */
 
 static const struct {
@@ -263,19 +255,6 @@ static const struct {
 	{ "Infinity", JKIND_FLOAT, 0, (double)INFINITY },
 	{ "-Infinity", JKIND_FLOAT, 0, -(double)INFINITY },
 };
-
-static bool take_any_word(struct parser *p, struct jnode *node)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (take_word(p, words[i].word)) {
-			node->kind = words[i].kind;
-			node->integer = words[i].integer;
-			node->number = words[i].number;
-			node->text = (struct text){ words[i].word, strlen(words[i].word) };
-			return true;
-		}
-	return false;
-}
 
 /* ---- what holds others ---- */
 
@@ -312,24 +291,6 @@ static int parse_key(struct parser *p, struct text *ret)
 	return r < 0 ? r : take(p, ':') ? 0 : -EINVAL;
 }
 
-static int parse_child(struct parser *p, struct jnode *parent)
-{
-	struct jnode spare = { 0 }, *child = &spare;
-	struct text key = { 0 };
-	int r = 0;
-
-	if (parent->kind == JKIND_OBJECT)
-		r = parse_key(p, &key);
-	if (r == 0)
-		r = add_child(p, parent, &child);
-	if (r < 0)
-		return r;
-	r = parse_value(p, child);
-	child->key = key;
-	skip_blanks(p);
-	return r;
-}
-
 static int parse_children(struct parser *p, struct jnode *node, char close)
 {
 	int r;
@@ -342,7 +303,19 @@ static int parse_children(struct parser *p, struct jnode *node, char close)
 		return 0;
 	}
 	do {
-		r = parse_child(p, node);
+		struct jnode spare = { 0 }, *child = &spare;
+		struct text key = { 0 };
+
+		r = 0;
+		if (node->kind == JKIND_OBJECT)
+			r = parse_key(p, &key);
+		if (r == 0)
+			r = add_child(p, node, &child);
+		if (r < 0)
+			return r;
+		r = parse_value(p, child);
+		child->key = key;
+		skip_blanks(p);
 		if (r < 0)
 			return r;
 	} while (take(p, ','));
@@ -352,6 +325,9 @@ static int parse_children(struct parser *p, struct jnode *node, char close)
 
 static int parse_value(struct parser *p, struct jnode *node)
 {
+	const char *from;
+	bool is_float;
+
 	skip_blanks(p);
 	if (take(p, '{')) {
 		node->kind = JKIND_OBJECT;
@@ -365,9 +341,16 @@ static int parse_value(struct parser *p, struct jnode *node)
 		node->kind = JKIND_TEXT;
 		return parse_text(p, &node->text);
 	}
-	if (take_any_word(p, node))
-		return 0;
-	return parse_number(p, node);
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (take_word(p, words[i].word)) {
+			node->kind = words[i].kind;
+			node->integer = words[i].integer;
+			node->number = words[i].number;
+			node->text = (struct text){ words[i].word, strlen(words[i].word) };
+			return 0;
+		}
+	from = p->at;
+	return take_number(p, &is_float) ? set_number(p, from, is_float, node) : -EINVAL;
 }
 
 static int parse_all(struct parser *p, struct jnode *node)

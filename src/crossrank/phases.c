@@ -7,6 +7,118 @@
 #include "base/macros.h"
 #include "crossrank/jtree.h"
 
+/*
+ * A record of the type phase_enter or phase_exit, as far as it is whole. What is not is no
+ * boundary, and no fault: the reference has it so.
+ */
+#define PART_SEPARATOR " / "
+
+static bool is_text(struct text t, const char *s)
+{
+	return text_equals(t, (struct text){ s, strlen(s) });
+}
+
+/* Booleans are numbers there: the reference's language has it so. */
+static bool is_int(const struct jnode *node)
+{
+	return node && (node->kind == JKIND_INT || node->kind == JKIND_BOOL);
+}
+
+static bool is_text_node(const struct jnode *node)
+{
+	return node && node->kind == JKIND_TEXT;
+}
+
+/* The path as one text; parts that are empty or no texts do not count. */
+static int join_path(const struct jnode *path, struct arena *arena, struct boundary *ret)
+{
+	size_t n = 0, at = 0;
+	char *label;
+
+	for (const struct jnode *c = path->first; c; c = c->next)
+		n += c->kind == JKIND_TEXT ? c->text.n + sizeof(PART_SEPARATOR) : 0;
+	label = arena_alloc(arena, n + 1);
+	if (!label)
+		return -ENOMEM;
+	for (const struct jnode *c = path->first; c; c = c->next) {
+		if (c->kind != JKIND_TEXT || c->text.n == 0)
+			continue;
+		if (at > 0) {
+			memcpy(label + at, PART_SEPARATOR, sizeof(PART_SEPARATOR) - 1);
+			at += sizeof(PART_SEPARATOR) - 1;
+		}
+		memcpy(label + at, c->text.s, c->text.n);
+		at += c->text.n;
+		ret->depth++;
+	}
+	label[at] = '\0';
+	ret->label = (struct text){ label, at };
+	return 0;
+}
+
+struct scope {
+	const struct jnode *action, *name, *path, *scope_id, *parent, *thread_id, *thread_name,
+		*sequence;
+};
+
+static void find_scope(const struct jnode *node, struct scope *ret)
+{
+	*ret = (struct scope){
+		jtree_find(node, "action"),
+		jtree_find(node, "name"),
+		jtree_find(node, "path"),
+		jtree_find(node, "scope_id"),
+		jtree_find(node, "parent_scope_id"),
+		jtree_find(node, "thread_id"),
+		jtree_find(node, "thread_name"),
+		jtree_find(node, "sequence"),
+	};
+}
+
+static bool is_valid_scope(const struct scope *s, bool is_enter)
+{
+	return is_text_node(s->action) && is_text_node(s->name) && is_text_node(s->scope_id) &&
+	       is_text_node(s->thread_name) && s->path && s->path->kind == JKIND_ARRAY &&
+	       is_int(s->thread_id) && is_int(s->sequence) &&
+	       (!s->parent || s->parent->kind == JKIND_NULL || is_text_node(s->parent)) &&
+	       !text_is_blank(s->name->text.s, s->name->text.n) &&
+	       is_text(s->action->text, is_enter ? "enter" : "exit");
+}
+
+static int copy_text(struct arena *arena, struct text from, struct text *to)
+{
+	to->s = arena_strndup(arena, from.s, from.n);
+	to->n = from.n;
+	return to->s ? 0 : -ENOMEM;
+}
+
+int phase_read_boundary(const struct telemetry_event *ev, struct arena *arena, struct boundary *ret)
+{
+	bool is_enter = is_text(ev->event_type, "phase_enter");
+	const struct jnode *node;
+	struct scope s;
+
+	if ((!is_enter && !is_text(ev->event_type, "phase_exit")) || !ev->session_id.s ||
+	    !ev->metadata)
+		return 0;
+	node = jtree_find(ev->metadata, "phase_scope");
+	if (!node || node->kind != JKIND_OBJECT)
+		return 0;
+	find_scope(node, &s);
+	if (!is_valid_scope(&s, is_enter))
+		return 0;
+	*ret = (struct boundary){ .timestamp_ns = ev->timestamp_ns,
+				  .sequence = s.sequence->integer,
+				  .thread_id = s.thread_id->integer,
+				  .rank = ev->rank,
+				  .is_enter = is_enter };
+	if (join_path(s.path, arena, ret) < 0 ||
+	    copy_text(arena, s.scope_id->text, &ret->scope_id) < 0 ||
+	    copy_text(arena, s.thread_name->text, &ret->thread_name) < 0)
+		return -ENOMEM;
+	return ret->depth > 0;
+}
+
 /* ---- spans ---- */
 
 static int compare_texts(struct text a, struct text b)
@@ -139,16 +251,6 @@ static void replay_thread(struct phases *p, const struct session_ends *ends,
 		add_span(p, stack[i], NULL, end_ns);
 }
 
-static size_t thread_end(const struct boundary *const *all, size_t from, size_t n)
-{
-	size_t end = from + 1;
-
-	while (end < n && compare_owners(all[from], all[end]) == 0 &&
-	       all[from]->thread_id == all[end]->thread_id)
-		end++;
-	return end;
-}
-
 int phases_init(struct phases *p, struct telemetry *t)
 {
 	size_t n = t->n_boundaries;
@@ -164,7 +266,10 @@ int phases_init(struct phases *p, struct telemetry *t)
 		order[i] = &t->boundaries[i];
 	qsort(order, n, sizeof(*order), compare_boundaries);
 	for (size_t from = 0, end; from < n; from = end) {
-		end = thread_end(order, from, n);
+		end = from + 1;
+		while (end < n && compare_owners(order[from], order[end]) == 0 &&
+		       order[from]->thread_id == order[end]->thread_id)
+			end++;
 		replay_thread(p, &ends, order + from, end - from, stack);
 	}
 	qsort(p->spans, p->n, sizeof(*p->spans), compare_spans);
@@ -252,19 +357,6 @@ static void collect_paths(struct active *a, struct phase_place *ret)
 	}
 }
 
-static void make_unique(struct phase_place *place)
-{
-	size_t n = 0;
-
-	if (place->n_paths == 0)
-		return;
-	qsort(place->paths, place->n_paths, sizeof(*place->paths), compare_labels);
-	for (size_t i = 0; i < place->n_paths; i++)
-		if (n == 0 || !text_equals(place->paths[n - 1], place->paths[i]))
-			place->paths[n++] = place->paths[i];
-	place->n_paths = n;
-}
-
 static const struct span *latest_of(const struct active *a)
 {
 	const struct span *latest = a->spans[0];
@@ -297,6 +389,7 @@ int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text ses
 {
 	struct active a = { 0 };
 	int r = find_active(p, timestamp_ns, session_id, rank, &a);
+	size_t n = 0;
 
 	*ret = (struct phase_place){ 0 };
 	if (r == 0 && a.n > 0) {
@@ -306,7 +399,13 @@ int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text ses
 		else
 			r = -ENOMEM;
 	}
-	make_unique(ret);
+	if (ret->n_paths != 0) {
+		qsort(ret->paths, ret->n_paths, sizeof(*ret->paths), compare_labels);
+		for (size_t i = 0; i < ret->n_paths; i++)
+			if (n == 0 || !text_equals(ret->paths[n - 1], ret->paths[i]))
+				ret->paths[n++] = ret->paths[i];
+		ret->n_paths = n;
+	}
 	if (a.n_threads == 1 && !a.disagrees)
 		ret->only = a.only;
 	else if (ret->n_paths > 1)
@@ -329,8 +428,7 @@ void phase_write_json(struct json *j, const struct phase_place *place)
 	}
 	json_begin_object(j);
 	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
-	json_key(j, "phase_paths");
-	json_begin_array(j);
+	json_key_array(j, "phase_paths");
 	for (size_t i = 0; i < place->n_paths; i++)
 		json_str_n(j, place->paths[i].s, place->paths[i].n);
 	json_end_array(j);
@@ -341,11 +439,119 @@ void phase_write_json(struct json *j, const struct phase_place *place)
 		json_key_i64(j, "thread_id", place->only->opened->thread_id);
 		write_key_text(j, "thread_name", place->only->thread_name);
 	} else if (place->likely.s) {
-		json_key(j, "phase_summary");
-		json_begin_object(j);
+		json_key_object(j, "phase_summary");
 		write_key_text(j, "phase_path", place->likely);
 		json_key_string(j, "source", "heuristic");
 		json_end_object(j);
 	}
 	json_end_object(j);
+}
+
+/* What is gathered of all moments that are looked at. */
+struct between {
+	struct text paths[PHASES_MAX_BETWEEN]; /* each once, in order */
+	size_t n_paths;
+	const struct span *nearest; /* of those that begin in it, to the middle; NULL: none does */
+	bool may_be_none;
+};
+
+static int compare(struct text a, struct text b)
+{
+	int r = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
+
+	return r ? r : (a.n > b.n) - (a.n < b.n);
+}
+
+static void add_path(struct between *b, struct text path)
+{
+	size_t at = 0;
+
+	while (at < b->n_paths && compare(b->paths[at], path) < 0)
+		at++;
+	if (b->n_paths == PHASES_MAX_BETWEEN ||
+	    (at < b->n_paths && text_equals(b->paths[at], path)))
+		return;
+	memmove(&b->paths[at + 1], &b->paths[at], (b->n_paths - at) * sizeof(b->paths[0]));
+	b->paths[at] = path;
+	b->n_paths++;
+}
+
+static void add_place(struct between *b, const struct phase_place *place)
+{
+	b->may_be_none |= place->n_paths == 0;
+	for (size_t i = 0; i < place->n_paths; i++)
+		add_path(b, place->paths[i]);
+}
+
+static uint64_t distance(int64_t a, int64_t b)
+{
+	return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+}
+
+static bool has_boundary(const struct span *spans, size_t n, const struct phase_time *time)
+{
+	for (size_t i = 0; i < n; i++) {
+		int64_t from = spans[i].opened->timestamp_ns, to = spans[i].end_ns;
+
+		if ((from > time->low_ns && from <= time->high_ns) ||
+		    (to >= time->low_ns && to < time->high_ns))
+			return true;
+	}
+	return false;
+}
+
+/* Of those that go on: the last one's is the better guess, if there is one. */
+static struct text likely_of(const struct between *b, const struct phase_place *places, size_t n)
+{
+	if (b->nearest)
+		return b->nearest->opened->label;
+	while (n > 1 && places[n - 1].n_paths == 0)
+		n--;
+	return places[n - 1].likely.s ? places[n - 1].likely : places[n - 1].paths[0];
+}
+
+int phases_resolve_between(const struct phases *p, const struct phase_time *time,
+			   struct text session_id, int64_t rank, struct phase_place *ret)
+{
+	const int64_t moments[] = { time->low_ns, time->middle_ns, time->high_ns };
+	struct phase_place places[ARRAY_SIZE(moments)];
+	struct between b = { .n_paths = 0 };
+	size_t n;
+	const struct span *spans = phases_of(p, session_id, rank, &n);
+
+	if (!has_boundary(spans, n, time))
+		return phases_resolve(p, time->middle_ns, session_id, rank, ret);
+	for (size_t i = 0; i < ARRAY_SIZE(moments); i++) {
+		int r = phases_resolve(p, moments[i], session_id, rank, &places[i]);
+
+		if (r < 0)
+			return r;
+		add_place(&b, &places[i]);
+	}
+	/* A phase that begins in that time is the deepest of its thread then. */
+	for (size_t i = 0; i < n; i++) {
+		const struct boundary *opened = spans[i].opened;
+
+		if (opened->timestamp_ns <= time->low_ns || opened->timestamp_ns > time->high_ns)
+			continue;
+		add_path(&b, opened->label);
+		/* Of several that begin at once the last is the deepest. */
+		if (!b.nearest ||
+		    distance(opened->timestamp_ns, time->middle_ns) <=
+			    distance(b.nearest->opened->timestamp_ns, time->middle_ns))
+			b.nearest = &spans[i];
+	}
+	*ret = places[1];
+	if (b.n_paths == 1 && !b.may_be_none)
+		return 0; /* steps of one name, say */
+	*ret = (struct phase_place){ .is_crossed = true, .may_be_none = b.may_be_none };
+	if (b.n_paths == 0)
+		return 0;
+	ret->paths = arena_alloc(&p->telemetry->arena, b.n_paths * sizeof(*ret->paths));
+	if (!ret->paths)
+		return -ENOMEM;
+	memcpy(ret->paths, b.paths, b.n_paths * sizeof(*ret->paths));
+	ret->n_paths = b.n_paths;
+	ret->likely = likely_of(&b, places, ARRAY_SIZE(moments));
+	return 0;
 }

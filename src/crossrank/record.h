@@ -28,17 +28,6 @@ enum reason record_read(const char *text, size_t n, enum record_rule rule, struc
 struct text record_find_culprit(const char *text, size_t n, enum reason reason,
 				struct arena *arena);
 
-/* ---- inside: shared with legacy.c ---- */
-
-/* A text that is neither null nor blank, as far as the flags say. */
-enum reason record_take_text(const struct jnode *node, bool may_be_null, bool may_be_blank,
-			     struct text *ret);
-enum reason record_take_int(const struct jnode *node, int64_t *ret);
-
-/* A record without schema_version. */
-enum reason legacy_read(const struct jnode *record, struct arena *arena,
-			struct telemetry_event *ret, int *ret_error);
-
 /*
  * For who makes records: metadata from the text of a JSON object, and what that says of the clock.
  * It must outlive the event, as the arena must. -EINVAL: no object; -ENOMEM.

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "crossrank/event.h"
 #include "crossrank/input.h"
-#include "crossrank/reason.h"
 
 /* What a record is at most. */
 #define RECORDS_MAX_BYTES (16u << 20)
@@ -37,7 +37,7 @@ struct records *records_close(struct records *r); /* NULL is fine. Returns NULL.
 /* 1 and the next, valid until the next call; 0: no more. Blank lines are left out. */
 int records_next(struct records *r, struct record_text *ret);
 
-/* ---- inside: records.c, elements.c, csv_heading.c and csv_rows.c ---- */
+/* ---- inside: records.c and csv_rows.c ---- */
 
 struct records {
 	struct input *in;
@@ -53,7 +53,8 @@ struct records {
 	struct buf row;
 	struct csv_column *columns;
 	size_t n_columns;
-	bool has_versions; /* CSV: of the records; else they are older ones */
+	bool has_versions; /* of the records; else they are older ones */
+	enum reason heading_fault;
 };
 
 /* Reads more. 1: there is more; 0: the end; -EFBIG: the record is longer than allowed. */
@@ -65,15 +66,13 @@ void records_skip(struct records *r, size_t n);
 /* To the beginning of the next line, however far it is. 1; 0: there is none. */
 int records_skip_line(struct records *r);
 
-int records_next_line(struct records *r, struct record_text *ret);
-
-/* Where a document of that kind begins with its first element; false: it is none. */
-bool elements_begin(struct records *r);
-int elements_next(struct records *r, struct record_text *ret);
-
 /* Reads the heading. */
 int csv_begin(struct records *r);
-int csv_next(struct records *r, struct record_text *ret);
 void csv_release(struct records *r);
+
+struct csv_column {
+	char *name;
+	int field; /* -1: none of version 2 */
+};
 
 #endif

@@ -15,6 +15,5 @@ void summary_write_all(struct json *j, const struct rank_analysis *a);
 
 /* A whole number of any size: appended, or as a JSON value. */
 void summary_add_i128(struct buf *out, __int128 v);
-void summary_write_i128(struct json *j, __int128 v);
 
 #endif

@@ -4,16 +4,55 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "crossrank/jtree.h"
-#include "crossrank/markers.h"
 #include "crossrank/phases.h"
+
+/* ---- collective operations ---- */
+
+static const char *const names[] = {
+	"nccl",		  "collective",	   "all_reduce", "allreduce", "all_gather", "allgather",
+	"reduce_scatter", "reducescatter", "all_to_all", "alltoall",  "broadcast",  "barrier",
+};
+
+static bool begins_with(const char *s, size_t n, const char *word)
+{
+	size_t i = 0;
+
+	while (i < n && word[i] && ascii_to_lower(s[i]) == word[i])
+		i++;
+	return word[i] == '\0';
+}
+
+static bool names_one(struct text t)
+{
+	for (size_t at = 0; t.s && at < t.n; at++)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			if (begins_with(t.s + at, t.n - at, names[i]))
+				return true;
+	return false;
+}
+
+/* Collective operations are named by the type, the context, or the phase that begins. */
+static bool is_collective(const struct telemetry_event *ev)
+{
+	const struct jnode *scope, *name;
+
+	if (text_is_sample(ev->event_type))
+		return ev->context.s && names_one(ev->context);
+	if (names_one(ev->event_type) || names_one(ev->context))
+		return true;
+	scope = ev->metadata ? jtree_find(ev->metadata, "phase_scope") : NULL;
+	name = scope ? jtree_find(scope, "name") : NULL;
+	return name && name->kind == JKIND_TEXT && names_one(name->text);
+}
+
+/* ---- memory ---- */
 
 #define MAX_IDENTITIES (UINT32_MAX - 1)
 #define FIRST_SAMPLES 64
-#define RANK_START "rank_start"
-#define RANK_END "rank_end"
 
 struct telemetry *telemetry_new(void)
 {
@@ -30,8 +69,8 @@ struct telemetry *telemetry_free(struct telemetry *t)
 	free(t->identities);
 	free(t->boundaries);
 	free(t->markers);
-	free(t->starts);
-	free(t->ends);
+	free(t->starts.items);
+	free(t->ends.items);
 	map_release(&t->by_hash);
 	map_release(&t->by_rank);
 	arena_release(&t->arena);
@@ -187,32 +226,24 @@ static int compare_samples(const struct telemetry *t, const struct sample *a,
 	return r ? r : (x->host.n > y->host.n) - (x->host.n < y->host.n);
 }
 
-static int reserve_samples(struct stream *s, size_t n)
-{
-	size_t cap = s->cap ? s->cap : FIRST_SAMPLES;
-	struct sample *samples;
-
-	if (s->cap - s->n >= n)
-		return 0;
-	while (cap - s->n < n)
-		cap += cap / 2;
-	samples = reallocarray(s->samples, cap, sizeof(*samples));
-	if (!samples)
-		return -ENOMEM;
-	s->samples = samples;
-	s->cap = cap;
-	return 0;
-}
-
 static int add_sample(struct telemetry *t, uint32_t identity, const struct sample *from)
 {
 	struct identity *id = &t->identities[identity];
 	struct stream *s;
 	struct sample *to;
 
-	if (find_stream(t, id) < 0 || reserve_samples(&t->streams[id->stream], 1) < 0)
+	if (find_stream(t, id) < 0)
 		return -ENOMEM;
 	s = &t->streams[id->stream];
+	if (s->n == s->cap) { /* by a half: a job may have hundreds of millions */
+		size_t cap = s->cap ? s->cap + s->cap / 2 : FIRST_SAMPLES;
+
+		to = reallocarray(s->samples, cap, sizeof(*to));
+		if (!to)
+			return -ENOMEM;
+		s->samples = to;
+		s->cap = cap;
+	}
 	to = &s->samples[s->n++];
 	*to = *from;
 	to->identity = identity;
@@ -220,62 +251,44 @@ static int add_sample(struct telemetry *t, uint32_t identity, const struct sampl
 		s->is_sorted = false;
 	if (id->n_samples++ == 0)
 		id->first_sample = t->n_events;
-	if (to->timestamp_ns > id->last_ns)
-		id->last_ns = to->timestamp_ns;
 	t->n_samples++;
 	return 0;
 }
 
 /* ---- events ---- */
 
-static int add_other(struct telemetry *t, const struct telemetry_event *ev,
-		     const struct identity *id)
-{
-	struct boundary b;
-	int r = phase_read_boundary(ev, &t->arena, &b);
-
-	if (r <= 0)
-		return r;
-	b.session_id = id->session_id;
-	if (grow(&t->boundaries, t->n_boundaries, sizeof(b)) < 0)
-		return -ENOMEM;
-	t->boundaries[t->n_boundaries++] = b;
-	return 0;
-}
-
 static bool is_type(const struct telemetry_event *ev, const char *type)
 {
 	return text_equals(ev->event_type, (struct text){ type, strlen(type) });
 }
 
-static int add_start(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
+static int add_moment(struct rank_moments *m, const struct telemetry_event *ev, uint32_t identity)
 {
-	if (grow(&t->starts, t->n_starts, sizeof(*t->starts)) < 0)
+	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
 		return -ENOMEM;
-	t->starts[t->n_starts++] = (struct rank_start){ ev->rank, ev->timestamp_ns, identity };
+	m->items[m->n++] =
+		(struct rank_moment){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
 	return 0;
 }
 
-static int add_end(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
+/* What is no sample: a phase, a start or end, or something else. */
+static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
 {
-	if (grow(&t->ends, t->n_ends, sizeof(*t->ends)) < 0)
-		return -ENOMEM;
-	t->ends[t->n_ends++] =
-		(struct rank_end){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
-	return 0;
-}
+	struct boundary b;
+	int r;
 
-static int add_marker(struct telemetry *t, const struct telemetry_event *ev)
-{
-	if (grow(&t->markers, t->n_markers, sizeof(*t->markers)) < 0)
+	if (is_type(ev, "rank_start"))
+		return add_moment(&t->starts, ev, identity);
+	if (is_type(ev, "rank_end"))
+		return add_moment(&t->ends, ev, identity);
+	r = phase_read_boundary(ev, &t->arena, &b);
+	if (r <= 0)
+		return r;
+	b.session_id = t->identities[identity].session_id;
+	if (grow(&t->boundaries, t->n_boundaries, sizeof(b)) < 0)
 		return -ENOMEM;
-	t->markers[t->n_markers++] = (struct marker){ ev->timestamp_ns, ev->rank };
+	t->boundaries[t->n_boundaries++] = b;
 	return 0;
-}
-
-static int32_t device_of(const struct telemetry_event *ev)
-{
-	return ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX;
 }
 
 int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
@@ -286,7 +299,7 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 			    ev->allocator_allocated_bytes,
 			    ev->allocator_change_bytes,
 			    0,
-			    device_of(ev) };
+			    ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX };
 	struct identity *id;
 	uint32_t number;
 	int r = find_identity(t, ev, &number);
@@ -298,28 +311,14 @@ int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
 		id->last_ns = ev->timestamp_ns;
 	if (ev->device_total_bytes != EVENT_UNKNOWN)
 		id->total_bytes = ev->device_total_bytes;
-	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, id);
-	if (r == 0 && is_type(ev, RANK_START))
-		r = add_start(t, ev, number);
-	if (r == 0 && is_type(ev, RANK_END))
-		r = add_end(t, ev, number);
-	if (r == 0 && marker_is_collective(ev))
-		r = add_marker(t, ev);
+	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, number);
 	t->n_events++;
-	return r;
-}
-
-int telemetry_add_samples(struct telemetry *t, const struct telemetry_event *like,
-			  const struct sample *samples, size_t n)
-{
-	uint32_t number;
-	int r = find_identity(t, like, &number);
-
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		r = add_sample(t, number, &samples[i]);
-		t->n_events++;
-	}
-	return r;
+	if (r < 0 || !is_collective(ev))
+		return r;
+	if (grow(&t->markers, t->n_markers, sizeof(*t->markers)) < 0)
+		return -ENOMEM;
+	t->markers[t->n_markers++] = (struct marker){ ev->timestamp_ns, ev->rank };
+	return 0;
 }
 
 /* ---- order ---- */
@@ -383,86 +382,55 @@ static int compare_markers(const void *l, const void *r)
 	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
 }
 
-size_t telemetry_find_marker(const struct telemetry *t, int64_t ns)
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
 {
 	size_t low = 0, high = t->n_markers;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (t->markers[middle].timestamp_ns < ns)
+		if (t->markers[middle].timestamp_ns < from_ns)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low;
+	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
 }
 
-bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+static int compare_moments(const void *l, const void *r)
 {
-	size_t first = telemetry_find_marker(t, from_ns);
+	const struct rank_moment *a = l, *b = r;
 
-	return first < t->n_markers && t->markers[first].timestamp_ns <= to_ns;
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
 }
 
-static int compare_moments(int64_t rank_a, int64_t ns_a, int64_t rank_b, int64_t ns_b)
+const struct rank_moment *telemetry_find_moment(const struct rank_moments *moments, int64_t rank,
+						int64_t ns)
 {
-	if (rank_a != rank_b)
-		return rank_a < rank_b ? -1 : 1;
-	return (ns_a > ns_b) - (ns_a < ns_b);
-}
-
-static int compare_starts(const void *l, const void *r)
-{
-	const struct rank_start *a = l, *b = r;
-
-	return compare_moments(a->rank, a->timestamp_ns, b->rank, b->timestamp_ns);
-}
-
-static int compare_ends(const void *l, const void *r)
-{
-	const struct rank_end *a = l, *b = r;
-
-	return compare_moments(a->rank, a->timestamp_ns, b->rank, b->timestamp_ns);
-}
-
-const struct rank_start *telemetry_find_start(const struct telemetry *t, int64_t rank, int64_t ns)
-{
-	size_t low = 0, high = t->n_starts;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct rank_start *at = &t->starts[middle];
-
-		if (compare_moments(at->rank, at->timestamp_ns, rank, ns) <= 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 && t->starts[low - 1].rank == rank ? &t->starts[low - 1] : NULL;
-}
-
-const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank)
-{
-	size_t low = 0, high = t->n_ends;
+	const struct rank_moment key = { .rank = rank, .timestamp_ns = ns };
+	size_t low = 0, high = moments->n;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (t->ends[middle].rank <= rank)
+		if (compare_moments(&moments->items[middle], &key) <= 0)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low > 0 && t->ends[low - 1].rank == rank ? &t->ends[low - 1] : NULL;
+	return low > 0 && moments->items[low - 1].rank == rank ? &moments->items[low - 1] : NULL;
 }
 
 int telemetry_sort(struct telemetry *t)
 {
-	if (t->n_starts > 0)
-		qsort(t->starts, t->n_starts, sizeof(*t->starts), compare_starts);
-	if (t->n_ends > 0)
-		qsort(t->ends, t->n_ends, sizeof(*t->ends), compare_ends);
+	struct rank_moments *moments[] = { &t->starts, &t->ends };
+
+	for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
+		if (moments[i]->n > 0)
+			qsort(moments[i]->items, moments[i]->n, sizeof(struct rank_moment),
+			      compare_moments);
 	if (t->n_markers > 0)
 		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_markers);
 	for (size_t i = 0; i < t->n_streams; i++) {

@@ -8,8 +8,7 @@
  *
  * A sample takes 48 bytes. What most samples of a rank have in common (who wrote
  * it, on which host, of which job) is kept once, as an identity. Rows of a store are
- * added like records of a file: fill a struct telemetry_event, and
- * telemetry_add_samples() takes the columns of a whole stream at once.
+ * added like records of a file: fill a struct telemetry_event.
  */
 #ifndef PROCTOR_CROSSRANK_TELEMETRY_H
 #define PROCTOR_CROSSRANK_TELEMETRY_H
@@ -61,18 +60,17 @@ struct marker {
 };
 
 /*
- * A record of the type "rank_end": the rank has ended, and its record is whole. In
- * device_used_bytes it has what it never held more than.
+ * A record of the type "rank_start": the rank's process was started then. Or of "rank_end": the
+ * rank has ended, and its record is whole; device_used_bytes is the most that it ever held.
  */
-struct rank_end {
-	int64_t rank, timestamp_ns, peak_bytes;
+struct rank_moment {
+	int64_t rank, timestamp_ns, used_bytes;
 	uint32_t identity;
 };
 
-/* A record of the type "rank_start": the rank's process was started then. */
-struct rank_start {
-	int64_t rank, timestamp_ns;
-	uint32_t identity;
+struct rank_moments {
+	struct rank_moment *items; /* by (rank, time) once telemetry_sort() was called */
+	size_t n, cap;
 };
 
 struct telemetry {
@@ -81,9 +79,8 @@ struct telemetry {
 	struct stream *streams;
 	struct boundary *boundaries;
 	struct marker *markers;
-	struct rank_start *starts; /* by (rank, time) once telemetry_sort() was called */
-	struct rank_end *ends;	   /* the same */
-	size_t n_identities, n_streams, n_boundaries, n_markers, n_starts, n_ends;
+	struct rank_moments starts, ends;
+	size_t n_identities, n_streams, n_boundaries, n_markers;
 	uint64_t n_events, n_samples;
 	struct map by_hash;   /* of identities; chains of equal hashes are probed */
 	struct map by_rank;   /* of streams */
@@ -99,21 +96,12 @@ void telemetry_cleanup(struct telemetry **t);	       /* for CLEANUP() */
  */
 int telemetry_add(struct telemetry *t, const struct telemetry_event *ev);
 
-/* n samples that have all but time and sizes from like. */
-int telemetry_add_samples(struct telemetry *t, const struct telemetry_event *like,
-			  const struct sample *samples, size_t n);
-
 /* Puts each rank's samples in order, equal ones as they came, and the markers too. -ENOMEM. */
 int telemetry_sort(struct telemetry *t);
 
-/* The number of the first marker that is not before ns; t is sorted. */
-size_t telemetry_find_marker(const struct telemetry *t, int64_t ns);
-
-/* The last start of a rank at ns or before; NULL: none is told. t is sorted. */
-const struct rank_start *telemetry_find_start(const struct telemetry *t, int64_t rank, int64_t ns);
-
-/* The last end of a rank; NULL: none is told. t is sorted. */
-const struct rank_end *telemetry_find_end(const struct telemetry *t, int64_t rank);
+/* The last of a rank's at ns or before; NULL: there is none. They are sorted. */
+const struct rank_moment *telemetry_find_moment(const struct rank_moments *moments, int64_t rank,
+						int64_t ns);
 
 /* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);

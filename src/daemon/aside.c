@@ -78,10 +78,8 @@ static void do_work(void *ctx)
 	a->r = store_open_patient(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
 	if (a->r < 0 && !task->is_store_optional)
 		return;
-	if (store) {
-		upkeep_tell_set_aside(store);
+	if (store)
 		store_set_alive_check(store, a->check_alive, NULL);
-	}
 	a->r = task->work(task->ctx, store, &a->err);
 }
 

@@ -19,11 +19,8 @@
 #include "daemon/phase_owner.h"	  /* whose a phase is */
 #include "daemon/process_facts.h" /* who a process is */
 #include "daemon/queue.h"	  /* what waits: for who lists jobs without a daemon */
-#include "daemon/learning.h"
-#include "daemon/recorded_ranks.h"
 #include "daemon/service.h"
 #include "daemon/signal_process.h"
-#include "daemon/told.h" /* anomalies by time */
 #include "model/job.h"
 #include "store/store.h"
 

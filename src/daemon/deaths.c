@@ -12,6 +12,7 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "daemon/process_facts.h"
+#include "model/record.h"
 
 void deaths_release(struct deaths *d)
 {
@@ -268,6 +269,34 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 			append(a, &d->items[i]);
 	}
 	return 0;
+}
+
+/* ---- on the wire ---- */
+
+void deaths_write(struct json *j, const struct deaths *d)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT, text = BUF_INIT;
+
+	record_write_list(&bytes, RECORD_LIST_PROCESSES, d->items, d->n);
+	buf_add_base64(&text, bytes.data, bytes.len);
+	if (buf_error(&bytes) == 0 && buf_error(&text) == 0)
+		json_key_string(j, "processes", text.data);
+}
+
+void deaths_read(const struct rpc_value *v, struct arena *arena, struct proc_record **ret,
+		 size_t *ret_n)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	const char *text = rpc_value_string(v);
+	struct record_reader r = { .arena = arena };
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!text || buf_add_unbase64(&bytes, text) < 0)
+		return;
+	r.p = (const uint8_t *)bytes.data;
+	r.end = r.p + bytes.len;
+	*ret = record_read_list(&r, RECORD_LIST_PROCESSES, ret_n);
 }
 
 void deaths_note_withheld(struct attempt *a, uint64_t n)

@@ -9,8 +9,10 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/json.h"
 #include "jobs/jobs.h"
 #include "model/job.h"
+#include "rpc/rpc.h"
 #include "sources/sources.h"
 
 #define DEATHS_MAX 10000
@@ -59,6 +61,12 @@ uint64_t deaths_minor_faults(const struct deaths *d);
  * listed there, and those that no sample saw. -ENOMEM.
  */
 int deaths_merge(const struct deaths *d, struct attempt *a);
+
+/* For a runner: the member "processes", in the bytes of model/record.h. And the other way, into the
+ * arena: what is none is empty. */
+void deaths_write(struct json *j, const struct deaths *d);
+void deaths_read(const struct rpc_value *v, struct arena *arena, struct proc_record **ret,
+		 size_t *ret_n);
 
 /* Into the record: so many ends are not among them, as nobody may hear of them. */
 void deaths_note_withheld(struct attempt *a, uint64_t n);

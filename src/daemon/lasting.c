@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "base/macros.h"
 #include "daemon/own.h"
 
@@ -51,12 +50,9 @@ static void note_written(struct lasting *l, const struct anomaly_renewal *list, 
 static int write_some(struct lasting *l, const struct lasting_of *of,
 		      const struct anomaly_renewal *list, size_t n)
 {
-	struct err err = ERR_INIT;
-	int r = n > 0 ? store_renew_anomalies(of->store, list, n, &err) : 0;
+	int r = n > 0 ? of->write(of->ctx, list, n) : 0;
 
-	if (r < 0)
-		log_debug("%zu anomalies that last are not renewed: %s", n, err.text);
-	else
+	if (r == 0)
 		note_written(l, list, n);
 	return r;
 }
@@ -78,13 +74,6 @@ static int write_list(struct lasting *l, const struct lasting_of *of,
 	return 0;
 }
 
-static struct anomaly_renewal renewal_of(const struct lasting_of *of, const struct episode *e)
-{
-	return (struct anomaly_renewal){ e->worst.job_id && of->attempt_id ? of->attempt_id
-									   : e->attempt_id,
-					 e };
-}
-
 void lasting_look(struct lasting *l, const struct lasting_of *of)
 {
 	struct anomaly_renewal list[LASTING_PER_LOOK];
@@ -92,13 +81,13 @@ void lasting_look(struct lasting *l, const struct lasting_of *of)
 	const struct episode *e = NULL;
 	size_t n = 0;
 
-	if (!of->store || (l->at == 0 && now_ns < l->next_boot_ns))
+	if (!of->write || (l->at == 0 && now_ns < l->next_boot_ns))
 		return;
 	if (l->at == 0)
 		l->next_boot_ns = now_ns + LASTING_SECONDS * UINT64_C(1000000000);
 	while (n < LASTING_PER_LOOK && (e = detect_active(of->detect, l->at))) {
 		if (!is_written(l, e))
-			list[n++] = renewal_of(of, e);
+			list[n++] = (struct anomaly_renewal){ e->attempt_id, e };
 		l->at++;
 	}
 	if (write_list(l, of, list, n) < 0 || !e)
@@ -110,11 +99,14 @@ void lasting_write_all(struct lasting *l, const struct lasting_of *of)
 	CLEANUP(free_ptr) struct anomaly_renewal *list = NULL;
 	size_t n = 0;
 
-	while (of->store && detect_active(of->detect, n))
+	while (of->write && detect_active(of->detect, n))
 		n++;
 	list = n > 0 ? calloc(n, sizeof(*list)) : NULL;
-	for (size_t i = 0; list && i < n; i++)
-		list[i] = renewal_of(of, detect_active(of->detect, i));
+	for (size_t i = 0; list && i < n; i++) {
+		const struct episode *e = detect_active(of->detect, i);
+
+		list[i] = (struct anomaly_renewal){ e->attempt_id, e };
+	}
 	if (list)
 		write_list(l, of, list, n);
 }

@@ -28,11 +28,13 @@ struct lasting {
 
 void lasting_release(struct lasting *l);
 
-/* attempt_id: of a run, whose samples do not have it; 0: as the episodes have it. */
+/* 0, or why it was not: then it is tried in the next round. */
+typedef int lasting_write_fn(void *ctx, const struct anomaly_renewal *list, size_t n);
+
 struct lasting_of {
-	struct store *store; /* NULL: nothing is written */
+	lasting_write_fn *write; /* NULL: nothing is written */
+	void *ctx;
 	const struct detect *detect;
-	int64_t attempt_id;
 };
 
 /* At each tick: some of what has changed, when it is time, with one wait for the disk. */

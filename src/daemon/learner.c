@@ -9,10 +9,9 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/daemon.h"
-#include "daemon/learn_news.h"
-#include "daemon/learn_plan.h"
 #include "daemon/upkeep.h"
 
+#define MINUTE_NS UINT64_C(60000000000)
 #define PATIENCE_MS 5000 /* for another writer: nobody waits for this thread */
 #define SLICE_ATTEMPTS 16
 /* After an end: others may follow, and its runner has its last words to write. */
@@ -25,7 +24,8 @@ struct work {
 	bool is_analysis;
 	bool has_more; /* attempts that are no runs yet */
 	struct learning learned;
-	struct learn_news news;
+	struct learning_change *changes;
+	size_t n_changes;
 	struct err err;
 	int r;
 };
@@ -41,6 +41,38 @@ struct learner {
 	uint64_t n_begun;     /* analyses */
 	struct work work;
 };
+
+/* ---- when the next analysis is due ---- */
+
+void learn_plan_begin(struct learn_plan *p, unsigned interval_minutes, uint64_t now_ns)
+{
+	*p = (struct learn_plan){ .since_ns = now_ns };
+	learn_plan_set_interval(p, interval_minutes);
+}
+
+void learn_plan_set_interval(struct learn_plan *p, unsigned interval_minutes)
+{
+	p->interval_ns = interval_minutes * MINUTE_NS;
+}
+
+uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns)
+{
+	uint64_t passed_ns = now_ns > p->since_ns ? now_ns - p->since_ns : 0;
+	uint64_t wanted_ns = p->interval_ns;
+
+	if (p->is_failing && wanted_ns > LEARN_RETRY_NS)
+		wanted_ns = LEARN_RETRY_NS;
+	return wanted_ns > passed_ns ? wanted_ns - passed_ns : 0;
+}
+
+bool learn_plan_note_end(struct learn_plan *p, bool has_failed, uint64_t now_ns)
+{
+	bool is_news = has_failed != p->is_failing;
+
+	p->is_failing = has_failed;
+	p->since_ns = now_ns;
+	return is_news;
+}
 
 /* ---- on the other thread ---- */
 
@@ -72,13 +104,12 @@ static int analyze(struct learner *l, struct store *store)
 	struct work *work = &l->work;
 	int r = learning_read(store, oldest_wall_ns(), &work->learned, &work->err);
 
-	if (r == 0 && learn_news_begin(&work->news, &work->learned.patterns) < 0)
-		r = err_set(&work->err, -ENOMEM, "out of memory");
 	if (r < 0 || l->is_leaving)
 		return r;
 	learning_analyze(&work->learned);
 	r = learning_write(store, &work->learned, &work->err);
-	if (r == 0 && learn_news_find(&work->news, &work->learned, store) < 0)
+	if (r == 0 &&
+	    learning_list_changes(&work->learned, store, &work->changes, &work->n_changes) < 0)
 		r = err_set(&work->err, -ENOMEM, "out of memory");
 	return r;
 }
@@ -92,7 +123,6 @@ static void do_work(void *ctx)
 	work->r = store_open_patient(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
 	if (work->r < 0)
 		return;
-	upkeep_tell_set_aside(store);
 	store_set_alive_check(store, daemon_check_alive, NULL);
 	store_leave_no_log(store); /* if the daemon ends meanwhile, ours is the last handle */
 	work->r = catch_up(l, store);
@@ -105,7 +135,7 @@ static void do_work(void *ctx)
 static void end_work(struct work *work)
 {
 	learning_release(&work->learned);
-	learn_news_release(&work->news);
+	free(work->changes);
 }
 
 static void plan_analysis(struct learner *l)
@@ -141,9 +171,9 @@ static void tell_news(struct learner *l)
 {
 	const struct learner_listener *listener = &l->options.listener;
 
-	for (size_t i = 0; i < l->work.news.n; i++)
-		listener->on_news(listener->ctx, l->work.news.items[i].pattern,
-				  l->work.news.items[i].uid);
+	for (size_t i = 0; i < l->work.n_changes; i++)
+		listener->on_news(listener->ctx, l->work.changes[i].pattern,
+				  l->work.changes[i].uid);
 }
 
 static void note_analysis(struct learner *l)
@@ -186,7 +216,6 @@ static void begin_wanted(struct learner *l)
 		return;
 	l->work = (struct work){ .is_analysis = l->wants_analysis, .err = ERR_INIT };
 	learning_init(&l->work.learned, l->options.min_jobs);
-	l->work.news.before = (struct map)MAP_INIT;
 	l->n_begun += l->wants_analysis;
 	l->wants_analysis = l->wants_catch_up = false; /* the one does the other */
 	l->is_busy = true;

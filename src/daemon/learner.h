@@ -9,17 +9,18 @@
 #ifndef PROCTOR_DAEMON_LEARNER_H
 #define PROCTOR_DAEMON_LEARNER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "base/loop.h"
-#include "daemon/learning.h"
+#include "query/query.h"
 
 struct learner;
 
 /* Both are called inside the loop, and not after learner_leave(). */
 struct learner_listener {
-	/* Something new is believed, or no more: see learn_news.h for uid. */
+	/* A pattern is new, or has another state: see struct learning_change. */
 	void (*on_news)(void *ctx, const struct pattern *pattern, uint64_t uid);
 	/* An analysis has ended. Of one that has failed l is NULL, and err says why. */
 	void (*on_analysis)(void *ctx, uint64_t num, const struct learning *l,
@@ -51,5 +52,30 @@ void learner_leave(struct learner *l);
 
 /* After loop_free(), which waits for what goes on. NULL is fine. Returns NULL. */
 struct learner *learner_free(struct learner *l);
+
+/* ---- when the next analysis is due ---- */
+
+/*
+ * The first one is due after one interval, each other one interval after the last, and after a
+ * failure soon. Times are of a clock that is never set.
+ */
+#define LEARN_RETRY_NS UINT64_C(60000000000)
+
+struct learn_plan {
+	uint64_t interval_ns;
+	uint64_t since_ns; /* the end of the last one; before the first, the beginning */
+	bool is_failing;
+};
+
+void learn_plan_begin(struct learn_plan *p, unsigned interval_minutes, uint64_t now_ns);
+
+/* From now on; the time since the last one counts. */
+void learn_plan_set_interval(struct learn_plan *p, unsigned interval_minutes);
+
+/* 0: it is due. */
+uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns);
+
+/* One has ended. Returns whether it has failed and the one before has not, or the other way. */
+bool learn_plan_note_end(struct learn_plan *p, bool has_failed, uint64_t now_ns);
 
 #endif

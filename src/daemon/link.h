@@ -1,12 +1,10 @@
 /*
  * link - a runner's connection to the daemon, if one runs.
  *
- * A daemon that has the runner's database writes the ticks of the job for as long as
- * the connection is there, and says so. When it breaks, for whatever reason, the
- * runner does so again by itself: a daemon can come and go at any time.
- *
- * To another daemon, such as root's, the job is a guest (guest.h): the runner goes on
- * recording it and tells the daemon of every change.
+ * The runner records the job, whether a daemon is there or not. A daemon that has the folder of the
+ * runner's log reads what is new there when it is notified. To another daemon, such as root's, the
+ * job is a guest: the runner sends it the frames of its log (log_sender.h). A daemon can come and
+ * go at any time.
  */
 #ifndef PROCTOR_DAEMON_LINK_H
 #define PROCTOR_DAEMON_LINK_H
@@ -17,6 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/loop.h"
+#include "daemon/attempt_log.h"
 #include "daemon/told_calls.h"
 #include "model/job.h"
 
@@ -29,14 +28,9 @@ struct link *link_free(struct link *link);
 /* The attempt as it is by now. */
 struct link_job {
 	const struct attempt *a;
-	const struct sheet_record *sheets; /* all so far */
-	size_t n_sheets;
-	struct proc_event *events; /* at the end: all */
-	size_t n_events;
-	dev_t device; /* of the database; 0 and 0: there is none */
-	ino_t inode;
-	bool keeps_calls; /* its system calls are not the daemon's to count */
-	bool wants_calls; /* they are, before it answers */
+	const struct attempt_log *log; /* NULL: there is none */
+	bool keeps_calls;	       /* its system calls are not the daemon's to count */
+	bool wants_calls;	       /* they are, before it answers */
 };
 
 /*
@@ -95,12 +89,13 @@ bool link_is_guest(const struct link *link);
 /* Whether a daemon that has the runner's database is there, and looks at the job as well. */
 bool link_is_shared(const struct link *link);
 
-/* Whether the daemon writes the ticks. */
-bool link_records(const struct link *link);
+/* There is something new in the log: nobody waits for an answer. The second is for a guest alone,
+ * as others need not hear of ticks. */
+void link_tell_changed(struct link *link);
+void link_send(struct link *link);
 
-/* Something about the job has changed, its sheets from number n_from on. Nobody waits for an
- * answer. */
-void link_tell_changed(struct link *link, const struct link_job *job, size_t n_from);
+/* The log was closed: another is to be told of. */
+void link_leave_log(struct link *link);
 
 /* ---- the job is over ---- */
 
@@ -147,10 +142,10 @@ typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
 int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
 
 /*
- * What the daemon measures with, into the attempt (daemon_rungs.h). One that was late before is
- * not asked.
+ * What the daemon measures with, into the attempt, behind what the runner does. One that was late
+ * before is not asked.
  */
-int link_take_rungs(struct link *link, struct attempt *a, bool has_sampled);
+int link_take_rungs(struct link *link, struct attempt *a);
 
 /*
  * The job has ended, and that is recorded. Whoever had it as a guest knows by the
@@ -158,6 +153,13 @@ int link_take_rungs(struct link *link, struct attempt *a, bool has_sampled);
  * is not there, or has not written it down.
  */
 bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
+
+/*
+ * Before the end is in the log, where a daemon should hear of it: holds the log, which others may
+ * store and remove then. And after link_tell_end(): for late_word.h; NULL: it is gone.
+ */
+int link_open_log(struct link *link, const struct link_job *job);
+struct log_sender *link_take_log(struct link *link);
 
 /* A daemon of our own user has written down what it knows of the job by the return. */
 int link_await_record(struct link *link);

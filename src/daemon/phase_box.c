@@ -34,7 +34,7 @@ void phase_box_close(struct phase_box *box)
 
 /* Marks of a chunk, with the values that their names are of. */
 struct batch {
-	struct phase_mark marks[MAX_MARKS];
+	struct phase_change marks[MAX_MARKS];
 	struct rpc_value *values[MAX_MARKS];
 	size_t n;
 	uint64_t n_lost; /* that are none, or that their sender had no room for */
@@ -61,8 +61,7 @@ static int read_line(const char *line, size_t n, struct rpc_value **ret_value,
 	return r < 0 ? r : phase_params_check(ret, NULL);
 }
 
-static void take_line(struct batch *batch, const char *line, size_t n, int64_t attempt_id,
-		      int root_fd)
+static void take_line(struct batch *batch, const char *line, size_t n, int root_fd)
 {
 	struct rpc_value *value = NULL;
 	struct phase_params params;
@@ -77,8 +76,7 @@ static void take_line(struct batch *batch, const char *line, size_t n, int64_t a
 		return;
 	}
 	batch->values[batch->n] = value;
-	batch->marks[batch->n++] = (struct phase_mark){
-		.attempt_id = attempt_id,
+	batch->marks[batch->n++] = (struct phase_change){
 		.is_exit = !params.enter,
 		.phase = { .name = params.enter ? params.enter : params.exit,
 			   .pid = (pid_t)params.pid,
@@ -89,8 +87,7 @@ static void take_line(struct batch *batch, const char *line, size_t n, int64_t a
 }
 
 /* Only whole lines; what is no line at all is passed over. */
-static void take_lines(struct batch *batch, const char *text, size_t n, int64_t attempt_id,
-		       int root_fd)
+static void take_lines(struct batch *batch, const char *text, size_t n, int root_fd)
 {
 	const char *end;
 
@@ -98,7 +95,7 @@ static void take_lines(struct batch *batch, const char *text, size_t n, int64_t 
 	       (end = memchr(text + batch->n_bytes, '\n', n - batch->n_bytes))) {
 		const char *line = text + batch->n_bytes;
 
-		take_line(batch, line, (size_t)(end - line), attempt_id, root_fd);
+		take_line(batch, line, (size_t)(end - line), root_fd);
 		batch->n_bytes = (size_t)(end - text) + 1;
 	}
 	if (batch->n_bytes == 0 && n == CHUNK_BYTES) {
@@ -107,50 +104,32 @@ static void take_lines(struct batch *batch, const char *text, size_t n, int64_t 
 	}
 }
 
-static int store_batch(struct store *store, struct batch *batch, int64_t attempt_id,
-		       struct err *err)
+/* False: there is no more, or no memory now. */
+static bool read_some(struct phase_box *box, int root_fd, phase_box_fn *fn, void *ctx)
 {
-	int r = batch->n > 0 ? store_mark_phases(store, batch->marks, batch->n, err) : 0;
-
-	for (size_t i = 0; r == 0 && i < batch->n; i++)
-		batch->n_lost += batch->marks[i].result == -ENOSPC;
-	if (r == 0 && batch->n_lost > 0)
-		r = store_add_lost_marks(store, attempt_id, batch->n_lost, err);
-	return r;
-}
-
-/* 1: there may be more. */
-static int empty_some(struct phase_box *box, struct store *store, int64_t attempt_id, int root_fd,
-		      struct err *err)
-{
-	CLEANUP(batch_cleanup) struct batch *batch = calloc(1, sizeof(*batch));
-	CLEANUP(free_ptr) char *text = malloc(CHUNK_BYTES);
+	bool has_more = lseek(box->fd, 0, SEEK_END) > box->at;
+	CLEANUP(batch_cleanup) struct batch *batch = has_more ? calloc(1, sizeof(*batch)) : NULL;
+	CLEANUP(free_ptr) char *text = has_more ? malloc(CHUNK_BYTES) : NULL;
 	ssize_t n;
-	int r;
 
 	if (!batch || !text)
-		return err_set(err, -ENOMEM, "no memory left for phases");
+		return false;
 	n = pread(box->fd, text, CHUNK_BYTES, box->at);
 	if (n <= 0)
-		return 0;
-	take_lines(batch, text, (size_t)n, attempt_id, root_fd);
+		return false;
+	take_lines(batch, text, (size_t)n, root_fd);
 	if (batch->n_bytes == 0)
-		return 0;
-	r = store_batch(store, batch, attempt_id, err);
-	if (r < 0)
-		return r;
+		return false;
+	if (batch->n > 0 || batch->n_lost > 0)
+		fn(ctx, batch->marks, batch->n, batch->n_lost);
 	box->at += (off_t)batch->n_bytes;
 	/* Its memory is given back; without that it is only larger. */
 	(void)fallocate(box->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, box->at);
-	return 1;
+	return true;
 }
 
-int phase_box_empty(struct phase_box *box, struct store *store, int64_t attempt_id, int root_fd,
-		    struct err *err)
+void phase_box_read(struct phase_box *box, int root_fd, phase_box_fn *fn, void *ctx)
 {
-	int r = 1;
-
-	while (box->fd >= 0 && r > 0)
-		r = empty_some(box, store, attempt_id, root_fd, err);
-	return r < 0 ? r : 0;
+	while (box->fd >= 0 && read_some(box, root_fd, fn, ctx))
+		;
 }

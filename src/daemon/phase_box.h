@@ -10,8 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
-#include "store/store.h"
+#include "model/record.h"
 
 #define PHASE_BOX_VARIABLE "PROCTOR_PHASES"
 
@@ -30,8 +29,8 @@ struct phase_box {
 void phase_box_open(struct phase_box *box);
 void phase_box_close(struct phase_box *box);
 
-/* Writes down what has come since the last time. What fails is tried again at the next. */
-int phase_box_empty(struct phase_box *box, struct store *store, int64_t attempt_id, int root_fd,
-		    struct err *err);
+/* Calls fn with what has come since the last time; n_lost marks made no sense. */
+typedef void phase_box_fn(void *ctx, const struct phase_change *items, size_t n, uint64_t n_lost);
+void phase_box_read(struct phase_box *box, int root_fd, phase_box_fn *fn, void *ctx);
 
 #endif

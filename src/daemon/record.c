@@ -3,18 +3,115 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/own.h"
-#include "daemon/record_greet.h"
-#include "daemon/record_keep.h"
 #include "daemon/run_internal.h"
+#include "daemon/upkeep.h"
+
+/* ---- the daemon ---- */
+
+/* What lasts as long as this is told to a daemon that does not see it in its database. */
+#define GUEST_AFTER_SECONDS 0.25
+
+/* A daemon is not to count them as well, or at all. */
+static bool keeps_calls(const struct run *run)
+{
+	return run->calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
+}
+
+/* As it is by now, for a daemon. */
+static struct link_job link_job_of(const struct run *run)
+{
+	return (struct link_job){ .a = run->attempt,
+				  .log = run->log,
+				  .keeps_calls = keeps_calls(run) };
+}
+
+int record_ask_to_count(struct run *run, struct err *err)
+{
+	bool may_be_own = run->options->is_submitted && !run->options->is_for_other;
+	struct link_job job = link_job_of(run);
+
+	job.keeps_calls = false;
+	job.wants_calls = true;
+	return link_ask_to_count(run->link, &job, may_be_own, err);
+}
+
+/* One that is to count system calls as well is asked while the command waits. */
+void record_begin(struct run *run)
+{
+	if (run->options->db_path && !run->asks_daemon)
+		link_begin(run->link, run->options->spec->job_id);
+}
+
+/*
+ * Our own daemon is greeted when the job lasts: at first we look more
+ * often than the daemon does, and what is over by then needs none. For another,
+ * whose guest we are, it is new; and one that has submitted the job waits for it, and sees nothing
+ * of it in a database that we do not write. Before a daemon counts what is not its to count it is
+ * told so.
+ */
+void record_greet(struct run *run)
+{
+	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
+	const struct link_job job = link_job_of(run);
+	bool is_submitted = run->options->is_submitted;
+
+	if (!run->log)
+		return;
+	if (elapsed > GUEST_AFTER_SECONDS || is_submitted || job.keeps_calls)
+		link_greet(run->link, &job,
+			   elapsed > run->options->interval_seconds || job.keeps_calls ||
+				   (is_submitted && !attempt_log_is_stored(run->log)));
+}
+
+void record_greet_at_once(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	link_greet_at_once(run->link, &job);
+}
+
+void record_tell_changed(struct run *run)
+{
+	link_tell_changed(run->link);
+	if (run->options->is_submitted || keeps_calls(run))
+		record_greet(run);
+}
+
+/* Whether there is a daemon that cannot read the end in its own folder of logs. */
+static bool must_hear_end(const struct run *run)
+{
+	return link_is_guest(run->link) || run->options->is_for_other ||
+	       (run->options->is_submitted && !attempt_log_is_stored(run->log));
+}
+
+void record_prepare_end(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	if (run->log && must_hear_end(run) && link_open_log(run->link, &job) < 0)
+		log_debug("the log cannot be read back");
+}
+
+/* Whoever submitted it hears of it, however short it was. */
+void record_tell_end(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	run->is_untold = run->log && !link_tell_end(run->link, &job, run->options->is_submitted) &&
+			 must_hear_end(run);
+	if (run->is_untold)
+		run->untold_log = link_take_log(run->link);
+}
+
+/* ---- the log ---- */
 
 static const char *own_folder(struct arena *arena)
 {
@@ -49,212 +146,214 @@ void record_describe(struct run *run)
 	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
 	a->clock = clock_read_quality();
 	a->total_sheets = (int)run->options->spec->n_sheets;
+	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
 }
 
 void record_say_loss(struct run *run, const char *what, const struct err *err)
 {
-	if (run->store_err.code != 0)
+	if (run->log_err.code != 0)
 		return;
 	log_error("%s: %s", what, err->text);
-	run->store_err = *err;
+	run->log_err = *err;
 }
 
-static int make_folder_of(const char *file, struct err *err)
-{
-	CLEANUP(free_ptr) char *folder = strdup(file);
-	char *slash = folder ? strrchr(folder, '/') : NULL;
-
-	if (!slash || slash == folder)
-		return 0;
-	*slash = '\0';
-	return path_make_dir(folder, err);
-}
-
-/* Which file the path names now; all zero: none. */
-static struct file_id id_of(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return (struct file_id){ 0 };
-	return (struct file_id){ st.st_dev, st.st_ino };
-}
-
-/* A disk that does not answer now is no reason to leave what is open. */
-static bool was_replaced(const struct run *run)
-{
-	struct stat st;
-
-	if (stat(run->options->db_path, &st) < 0)
-		return errno == ENOENT || errno == ENOTDIR;
-	return st.st_dev != run->store_file.device || st.st_ino != run->store_file.inode;
-}
-
-void record_leave_replaced(struct run *run)
-{
-	if (!run->store || !was_replaced(run))
-		return;
-	log_error("%s was removed or replaced: this run is recorded anew from here on",
-		  run->options->db_path);
-	upkeep_leave(run->upkeep);
-	unsaved_release(&run->unsaved);
-	map_clear(&run->lasting.written);
-	run->settler = settler_leave(run->settler);
-	run->store = store_close(run->store);
-	run->is_maker_tried = false;
-	run->attempt->id = 0;
-	if (!run->is_replaced)
-		attempt_note(run->attempt, "history",
-			     "another database took the place of the first one during the run: "
-			     "samples from before that are in the first one, wherever it is now");
-	run->is_replaced = true;
-}
+/* ---- the log ---- */
 
 /* With the sheets as they are now, which are the runner's. */
-static int begin_attempt(struct run *run, struct err *err)
+static void describe_begin(void *ctx, struct buf *out)
 {
-	struct attempt *a = run->attempt;
+	const struct run *run = ctx;
 	size_t n;
 	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
-	struct attempt with_sheets = *a;
-	int r;
 
-	with_sheets.sheets = (struct sheet_record *)sheets;
-	with_sheets.n_sheets = n;
-	r = store_begin_attempt(run->store, &with_sheets, err);
-	if (r < 0)
-		return r;
-	a->id = with_sheets.id;
-	a->attempt_num = with_sheets.attempt_num;
-	unsaved_set_attempt(&run->unsaved, a->id);
-	run->n_sheets_stored = n;
-	return 0;
+	record_write_begin(out, run->attempt);
+	record_write_sheets(out, sheets, n);
 }
 
-unsigned record_end_patience_ms(const struct run *run)
-{
-	uint64_t now = clock_boot_ns();
-
-	return now < run->end_boot_ns ? (unsigned)((run->end_boot_ns - now) / 1000000) : 0;
-}
-
-/* The first that is written may find a long log already. */
-static int begin_recording(struct run *run, struct err *err)
-{
-	int r;
-
-	if (run->end_boot_ns > 0)
-		store_share_patience(run->store, record_end_patience_ms(run));
-	run->settler = settler_new(run->loop, run->store);
-	r = begin_attempt(run, err);
-	if (r == 0)
-		return 0;
-	run->settler = settler_leave(run->settler);
-	run->store = store_close(run->store);
-	return r;
-}
-
-static int try_to_open(struct run *run, unsigned patience_ms, struct err *err)
+void record_open(struct run *run)
 {
 	const char *path = run->options->db_path;
-	int r = make_folder_of(path, err);
-
-	if (r == 0)
-		r = store_open_patient(path, STORE_WRITE, patience_ms, &run->store, err);
-	if (r < 0)
-		return r;
-	run->store_file = id_of(path);
-	upkeep_tell_set_aside(run->store);
-	return begin_recording(run, err);
-}
-
-static int open_store(struct run *run, unsigned patience_ms, struct err *err)
-{
-	const char *path = run->options->db_path;
-	int r;
-
-	if (!path)
-		return err_set(err, -ENOENT, "%s", run->options->why_no_db);
-	r = try_to_open(run, patience_ms, err);
-	if (r < 0 && upkeep_make_room(run->upkeep, path, r))
-		r = try_to_open(run, patience_ms, err);
-	return r;
-}
-
-static void on_made(void *ctx)
-{
-	record_now(ctx);
-}
-
-/*
- * -EBUSY: another thread is making the database, or bringing it up to date. It does not tell how
- * that went: opening it does.
- */
-static int make_elsewhere(struct run *run, unsigned patience_ms, struct err *err)
-{
-	const char *path = run->options->db_path;
-	int r;
-
-	if (!run->is_maker_tried && run->end_boot_ns == 0 && path && !store_is_ready(path) &&
-	    make_folder_of(path, NULL) == 0)
-		run->maker = maker_new(run->loop, path, on_made, run);
-	run->is_maker_tried = true;
-	r = maker_wait(run->maker, run->end_boot_ns > 0 ? patience_ms : 0);
-	if (r < 0)
-		return err_set(err, -EBUSY, "the database %s is being made, and its disk is slow",
-			       path);
-	run->maker = maker_leave(run->maker);
-	return 0;
-}
-
-/* Inside the loop, what may pass is tried again at the next tick. */
-void record_try_to_open(struct run *run, unsigned patience_ms, struct err *err)
-{
-	int r;
-
-	if (run->store || run->store_is_off)
-		return;
-	r = make_elsewhere(run, patience_ms, err);
-	if (run->end_boot_ns > 0) /* it may have been spent on that */
-		patience_ms = record_end_patience_ms(run);
-	if (r == 0)
-		r = open_store(run, patience_ms, err);
-	if (r == 0 || (trouble_may_pass(r) && run->end_boot_ns == 0))
-		return;
-	run->store_is_off = true;
-	record_say_loss(run,
-			run->end_boot_ns ? "the samples of this run are not recorded"
-					 : "this run is not recorded",
-			err);
-}
-
-/* The last that is stored may have ended since. */
-static void write_sheets(struct run *run)
-{
-	size_t n, from = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
-	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
 	struct err err = ERR_INIT;
-	int r = store_write_sheets(run->store, run->attempt, sheets + from, n - from, &err);
+	int r = path ? attempt_log_open(path, run->attempt, describe_begin, run, &run->log, &err)
+		     : err_set(&err, -ENOENT, "%s", run->options->why_no_db);
 
+	run->attempt->id = r < 0 ? 0 : ATTEMPT_IN_LOG;
 	if (r == 0)
-		run->n_sheets_stored = n;
-	else if (!trouble_may_pass(r)) /* else it is written again at the end, with all sheets */
-		record_say_loss(run, "this run is not fully recorded", &err);
+		return;
+	record_say_loss(run, "this run is not recorded", &err);
+	if (path || run->options->is_submitted) /* a daemon may record it */
+		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->log, NULL);
 }
 
+/* Where somebody has removed the folder nobody would find what we append: the record begins anew,
+ * under the same number if that is still free. */
+static void leave_removed(struct run *run)
+{
+	if (!run->log || !attempt_log_is_gone(run->log))
+		return;
+	log_error("the folder %s-logs was removed: this run is recorded anew from here on",
+		  run->options->db_path);
+	link_leave_log(run->link);
+	run->log = attempt_log_close(run->log);
+	if (!run->is_replaced)
+		attempt_note(run->attempt, "history",
+			     "what was recorded of this run was removed while it ran: samples from "
+			     "before that are lost");
+	run->is_replaced = true;
+	record_open(run);
+}
+
+/* A disk that has no room, or refuses to write, is named once, and once more when it is well. */
+static void note_written(struct run *run, int r, const struct err *err)
+{
+	if (r < 0 && !run->is_waiting_said)
+		log_warning("recording waits, and the job goes on: %s", err->text);
+	else if (r == 0 && run->is_waiting_said && attempt_log_lost(run->log) > 0)
+		log_warning("recording goes on; %llu records are lost",
+			    (unsigned long long)attempt_log_lost(run->log));
+	else if (r == 0 && run->is_waiting_said)
+		log_warning("recording goes on; nothing is lost");
+	run->is_waiting_said = r < 0;
+}
+
+void record_append(struct run *run, enum record_type type, const struct buf *bytes)
+{
+	struct err err = ERR_INIT;
+
+	if (run->log)
+		note_written(run, attempt_log_append(run->log, type, bytes, &err), &err);
+}
+
+/* A wait for the disk that lasts longer is worth a warning. */
+#define SLOW_DISK_NS UINT64_C(2000000000)
+
+static void sync_log(struct run *run)
+{
+	struct err err = ERR_INIT;
+	uint64_t wait_ns = 0;
+	int r = attempt_log_sync(run->log, &wait_ns, &err);
+
+	if (r < 0 && !run->is_disk_said)
+		log_warning("recording goes on: %s", err.text);
+	else if (r == 0 && run->is_disk_said && wait_ns < SLOW_DISK_NS)
+		log_warning("what was recorded is on the disk by now");
+	else if (r == 0 && wait_ns >= SLOW_DISK_NS && !run->is_slow_said)
+		log_warning(
+			"recording goes on: the disk takes %.1f s for what is recorded: a power "
+			"cut would lose what was recorded since",
+			(double)wait_ns / 1e9);
+	run->is_slow_said |= wait_ns >= SLOW_DISK_NS;
+	run->is_disk_said = r < 0;
+}
+
+/* ---- what is stored ---- */
+
+#define STORE_EVERY_NS UINT64_C(3600000000000)
+#define STORE_EVERY_BYTES (UINT64_C(4) << 20)
+
+void record_store_aside(struct run *run)
+{
+	if (!attempt_log_is_stored(run->log) || run->storing_pid > 0 || link_is_shared(run->link))
+		return;
+	run->stored_boot_ns = clock_boot_ns();
+	run->stored_bytes = attempt_log_bytes(run->log);
+	run->storing_pid = upkeep_run_aside(run->options->db_path, run->options->retention,
+					    run->options->jsonl_path);
+	if (run->storing_pid > 0 && membership_add_stranger(run->members, run->storing_pid) < 0)
+		log_debug("process %d is not known not to be the job's", (int)run->storing_pid);
+}
+
+/* Of a run that lasts: its log is not to grow for ever. */
+static void store_now_and_then(struct run *run)
+{
+	if (run->storing_pid > 0 && waitpid(run->storing_pid, NULL, WNOHANG) != 0) {
+		membership_forget_stranger(run->members, run->storing_pid);
+		run->storing_pid = 0;
+	}
+	if (clock_boot_ns() - run->stored_boot_ns >= STORE_EVERY_NS ||
+	    attempt_log_bytes(run->log) - run->stored_bytes >= STORE_EVERY_BYTES)
+		record_store_aside(run);
+}
+
+struct store *record_open_store(const struct run *run)
+{
+	struct store *store = NULL;
+
+	if (!run->options->db_path || store_open_patient(run->options->db_path, STORE_READ_AS_IS,
+							 LOOP_PATIENCE_MS, &store, NULL) < 0)
+		return NULL;
+	return store;
+}
+
+/* ---- records ---- */
+
+/* The last that is recorded may have ended since. */
 void record_now(struct run *run)
 {
-	bool was_open = run->store != NULL;
-	size_t told = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
-	struct err err = ERR_INIT;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	size_t n, from = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
 
-	record_try_to_open(run, LOOP_PATIENCE_MS, &err);
-	if (was_open)
-		write_sheets(run);
-	record_tell_changed(run, told);
+	record_write_sheets_changed(&bytes, run->attempt, sheets + from, n - from);
+	record_append(run, RECORD_SHEETS, &bytes);
+	run->n_sheets_stored = n;
+	record_tell_changed(run);
 }
 
 void record_sheet_soon(struct run *run)
 {
 	loop_timer_set(run->record_timer, 0, 0);
+}
+
+static void append_phases(void *ctx, const struct phase_change *items, size_t n, uint64_t n_lost)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+
+	record_write_phases(&bytes, items, n);
+	record_write_number(&bytes, n_lost);
+	record_append(ctx, RECORD_PHASES, &bytes);
+}
+
+void record_events(struct run *run)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	size_t n;
+	const struct proc_event *events = tally_pending_events(run->tally, &n);
+
+	if (n > 0) {
+		record_write_list(&bytes, RECORD_LIST_EVENTS, events, n);
+		record_append(run, RECORD_EVENTS, &bytes);
+		tally_events_stored(run->tally);
+	}
+	phase_box_read(&run->phases, run->root_fd, append_phases, run);
+}
+
+/* A line that cannot be written is not worth keeping: the record has it all. */
+static void append_line(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
+		return;
+	if (run->n_lines_missing++ == 0)
+		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
+}
+
+void record_tick(struct run *run, const struct series_point *point)
+{
+	struct err err = ERR_INIT;
+
+	leave_removed(run);
+	record_greet(run);
+	record_look_for_anomalies(run);
+	record_events(run);
+	if (run->log) {
+		note_written(run, attempt_log_append_tick(run->log, &run->snap, point, &err), &err);
+		link_send(run->link);
+	}
+	if (attempt_log_is_stored(run->log)) {
+		sync_log(run);
+		store_now_and_then(run);
+	}
+	append_line(run);
 }

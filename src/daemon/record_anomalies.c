@@ -1,4 +1,3 @@
-#include "daemon/record_anomalies.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +7,11 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/evidence.h"
-#include "daemon/run_around.h"
+#include "daemon/record.h"
 #include "daemon/run_internal.h"
+#include "query/query.h"
+
+#define MAX_KEPT 4096 /* for the report; all are in the log */
 
 /* Who traces for us is our child, and none of the job. */
 static void trace(struct run *run, const struct episode *e, struct anomaly_evidence *evidence)
@@ -31,15 +33,13 @@ static void trace(struct run *run, const struct episode *e, struct anomaly_evide
 
 static void keep_trace(struct run *run, bool has_ended)
 {
-	struct err err = ERR_INIT;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 
 	if (!has_ended)
 		return;
 	membership_forget_stranger(run->members, run->trace.ended);
-	if (unsaved_set_evidence(&run->unsaved, run->store, run->trace.episode,
-				 &run->trace.evidence, &err) < 0)
-		log_warning("the trace of %s is not recorded%s: %s", run->trace.episode,
-			    run->unsaved.late ? " yet" : "", err.text);
+	record_write_evidence(&bytes, run->trace.episode, &run->trace.evidence);
+	record_append(run, RECORD_EVIDENCE, &bytes);
 }
 
 /* And its processes are looked at closer for a while: run_tick.c plans by that. */
@@ -62,89 +62,79 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	return has_evidence;
 }
 
-/* One that cannot be stored now is stored later, or at the end. What is of the host is nobody's. */
-static void store_anomaly(struct run *run, const struct detect_change *change)
+/* For the report: as it is by now, also where it began before. */
+static void keep_anomaly(struct attempt *a, const struct episode *e)
+{
+	for (size_t i = 0; i < a->n_anomalies; i++)
+		if (strcmp(a->anomalies[i].name, e->name) == 0) {
+			if (episode_keep(&a->anomalies[i], e, &a->arena) < 0)
+				log_debug("%s is not in the report as it is now", e->name);
+			return;
+		}
+	if (a->n_anomalies >= MAX_KEPT || episode_append(a, e) < 0)
+		log_debug("%s is not in the report", e->name);
+}
+
+static void append_anomaly(struct run *run, const struct episode *e, int change)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+
+	record_write_anomaly(&bytes, e, change);
+	record_append(run, RECORD_ANOMALY, &bytes);
+}
+
+static void record_change(struct run *run, const struct detect_change *change)
 {
 	struct anomaly_evidence evidence;
 	struct episode episode;
-	const struct anomaly_news news = {
-		.attempt_id = change->episode->worst.job_id ? run->attempt->id : 0,
-		.episode = &episode,
-		.change = change->change,
-		.takes_over = !link_is_shared(run->link), /* what a daemon began that is gone */
-	};
-	struct err err = ERR_INIT;
 
 	episode_copy(&episode, change->episode);
-	if (change->change == EPISODE_BEGAN && !change->episode->is_adopted)
+	if (change->change == EPISODE_BEGAN)
 		run_look_around(run, &episode.host);
 	if (find_evidence(run, change, &evidence))
 		episode.evidence = &evidence;
-	unsaved_write(&run->unsaved, run->store, &news, NULL, &err);
+	append_anomaly(run, &episode, (int)change->change);
+	keep_anomaly(run->attempt, &episode);
 }
 
-/* ---- a daemon is gone ---- */
-
-/* Of this attempt, or of the host. */
-static int adopt_one(void *ctx, const struct anomaly_row *row)
+/* A daemon of our own user publishes them when it has looked. */
+static void record_changes(struct run *run, const struct detect_changes *changes)
 {
-	struct run *run = ctx;
-	struct episode e;
-
-	if (row->episode.attempt_id != 0 && row->episode.attempt_id != run->attempt->id)
-		return 0;
-	episode_copy(&e, &row->episode);
-	e.attempt_id = 0; /* as our samples have it */
-	if (detect_adopt(run->detect, &e) < 0)
-		log_debug("%s is not followed any more", e.name);
-	return 0;
-}
-
-/* What waits to be written may be the end of what the record still has as lasting. */
-static void adopt(struct run *run, bool is_shared)
-{
-	const struct anomaly_filter lasting = { .lasting_wall_ns = INT64_MAX };
-	struct err err = ERR_INIT;
-
-	if (is_shared || !run->adopts || !run->store || run->unsaved.n > 0) {
-		run->adopts |= is_shared;
-		return;
-	}
-	if (store_read_anomalies(run->store, &lasting, adopt_one, run, &err) < 0)
-		log_debug("what lasts is not known: %s", err.text);
-	else
-		run->adopts = false;
+	for (size_t i = 0; i < changes->n; i++)
+		record_change(run, &changes->items[i]);
+	if (changes->n > 0 && link_is_there(run->link))
+		record_tell_changed(run);
 }
 
 /* ---- a look ---- */
 
-static void store_anomalies(struct run *run, const struct detect_changes *changes)
-{
-	for (size_t i = 0; !run->store_is_off && i < changes->n; i++)
-		store_anomaly(run, &changes->items[i]);
-	if (changes->n == 0)
-		unsaved_retry(&run->unsaved, run->store, 0, NULL);
-}
-
 #define USUAL_AFTER_NS UINT64_C(5000000000) /* a short run never pays for it */
+#define USUAL_WAIT_NS UINT64_C(5000000000)  /* for who stores the logs of those before it */
 
-/* Once, from the record, which has its sheets as those of others. */
+/* Once, from what is stored of other runs. */
 static void look_up_usual(struct run *run)
 {
-	CLEANUP(attempt_release) struct attempt a;
+	uint64_t age_ns = clock_boot_ns() - run->boot_ns;
+	struct attempt a = *run->attempt;
+	struct store *store = NULL;
 
-	attempt_init(&a);
-	if (run->has_usual || !run->store || clock_boot_ns() - run->boot_ns < USUAL_AFTER_NS)
+	if (run->has_usual || !attempt_log_is_stored(run->log) || age_ns < USUAL_AFTER_NS)
 		return;
-	if (store_read_progress(run->store, run->attempt->job_id, run->attempt->attempt_num, &a,
-				NULL) < 0 ||
-	    learning_usual(run->store, &a, &run->usual, NULL) < 0)
+	if (!run->has_asked_usual)
+		record_store_aside(run);
+	run->has_asked_usual = true;
+	if (run->storing_pid > 0 && age_ns < USUAL_AFTER_NS + USUAL_WAIT_NS)
 		return;
+	store = record_open_store(run);
+	if (!store)
+		return;
+	a.sheets = (struct sheet_record *)runner_sheets(run->runner, &a.n_sheets);
+	run->has_usual = learning_usual(store, &a, &run->usual, NULL) == 0;
 	run->usual.job_id = run->attempt->job_id;
-	run->has_usual = true;
+	store_close(store);
 }
 
-/* Each once, however long it waits to be stored. */
+/* Each once. */
 static const struct proc_event *list_own(const struct run *run, size_t *ret_n)
 {
 	const struct proc_event *all = tally_events(run->tally, ret_n);
@@ -165,7 +155,13 @@ static struct proc_event *list_news(struct run *run, size_t *ret_n)
 	for (size_t i = 0; i < n; i++)
 		if (own[i].type == EVENT_OOM)
 			told_kills_know(told, &own[i].key);
-	told_kills_look(told, run->store, run->attempt, &run->snap);
+	if (told_kills_are_due(told, run->attempt, &run->snap)) {
+		struct store *store = record_open_store(run);
+
+		record_store_aside(run); /* what runs beside this one have logged */
+		told_kills_look(told, store, run->attempt);
+		store_close(store);
+	}
 	list = reallocarray(NULL, n + told->n, sizeof(*list));
 	*ret_n = list ? n + told->n : 0;
 	if (list && n > 0)
@@ -186,32 +182,30 @@ static void look(struct run *run)
 
 	/* What is of the host a daemon tells, where one is. */
 	detect_set_scope(run->detect, is_shared ? DETECT_JOBS : DETECT_ALL);
-	adopt(run, is_shared);
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
 	news.events = events = list_news(run, &news.n_events);
 	news.n_kills_elsewhere = run->told_kills.n_elsewhere;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
-	store_anomalies(run, &changes);
+	record_changes(run, &changes);
 }
 
-/* What waits to be written may be the beginning of one. */
-static struct lasting_of of_run(const struct run *run)
+/* What goes on is recorded as it is, now and then: its peak, its count, and that it lasts. */
+static int record_renewals(void *ctx, const struct anomaly_renewal *list, size_t n)
 {
-	const bool is_writable = run->attempt->id > 0 && run->unsaved.n == 0 && !run->store_is_off;
-
-	return (struct lasting_of){ is_writable ? run->store : NULL, run->detect,
-				    run->attempt->id };
+	for (size_t i = 0; i < n; i++)
+		append_anomaly(ctx, list[i].episode, RECORD_RENEWED);
+	return 0;
 }
 
 void record_look_for_anomalies(struct run *run)
 {
-	struct lasting_of of;
+	const struct lasting_of of = { .detect = run->detect,
+				       .write = record_renewals,
+				       .ctx = run };
 
-	run->is_handed_over = false;
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look(run);
-	of = of_run(run);
 	lasting_look(&run->lasting, &of);
 }
 
@@ -234,7 +228,7 @@ static void look_at_last_kill(struct run *run)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->collector || !has_new_kill(run) || link_records(run->link) ||
+	if (!run->collector || !(has_new_kill(run) || run->has_told_kill) ||
 	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) < 0)
 		return;
 	run->snap.wall_ns = run->attempt->ended_wall_ns;
@@ -251,28 +245,5 @@ void record_end_anomalies(struct run *run)
 	ending.events = list_own(run, &ending.n_events);
 	look_at_last_kill(run);
 	detect_end_job(run->detect, &ending, &changes);
-	store_anomalies(run, &changes);
-}
-
-/*
- * From now on a daemon looks. What lasts is left open in the record, as it is by now, and the
- * daemon goes on with it when it sees the same; kills are moments, and told here.
- */
-void record_hand_over_anomalies(struct run *run)
-{
-	struct detect_changes changes;
-	struct lasting_of of;
-
-	unsaved_retry(&run->unsaved, run->store, 0, NULL);
-	tally_events(run->tally, &run->n_events_judged); /* the daemon tells what happens now */
-	if (run->is_handed_over)
-		return;
-	run->is_handed_over = run->adopts = true;
-	keep_trace(run, evidence_trace_stop(&run->trace));
-	of = of_run(run);
-	lasting_write_all(&run->lasting, &of);
-	detect_end(run->detect, &changes);
-	for (size_t i = 0; i < changes.n; i++)
-		if (changes.items[i].episode->worst.type == ANOMALY_OOM_KILL)
-			store_anomaly(run, &changes.items[i]);
+	record_changes(run, &changes);
 }

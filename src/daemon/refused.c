@@ -8,12 +8,12 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/attempt_log.h"
 #include "daemon/daemon.h"
 #include "daemon/late_word.h"
 #include "daemon/own.h"
-#include "daemon/upkeep.h"
 
-#define PATIENCE_MS 5000
+#define PATIENCE_NS UINT64_C(5000000000)
 
 static void describe(const struct refusal *refusal, struct attempt *a)
 {
@@ -31,48 +31,45 @@ static void describe(const struct refusal *refusal, struct attempt *a)
 	a->reason = refusal->reason;
 }
 
-static int store_refusal(const char *db_path, struct attempt *a, struct err *err)
+static void describe_begin(void *ctx, struct buf *out)
 {
-	struct store *store = NULL;
-	int r = store_open_patient(db_path, STORE_WRITE, PATIENCE_MS, &store, err);
-
-	if (r < 0)
-		return r;
-	upkeep_tell_set_aside(store);
-	r = store_begin_attempt(store, a, err);
-	if (r == 0)
-		r = store_finish_attempt(store, a, NULL, 0, err);
-	store_close(store);
-	return r;
+	record_write_begin(out, ctx);
+	record_write_sheets(out, NULL, 0);
 }
 
-/* As the end of a run: it waits beside a database that is locked, or has no room. */
-static int keep_refusal(const char *db_path, const struct attempt *a, const struct err *why)
+/* ret_sender: for a daemon that does not read the folder of logs; without a database (db_path NULL)
+ * the log is for such a one alone. */
+static int log_refusal(const char *db_path, struct attempt *a, struct log_sender **ret_sender,
+		       struct err *err)
 {
-	struct err err = ERR_INIT;
-	int r = why->code == -EMEDIUMTYPE ? why->code : store_keep_end(db_path, a, &err);
+	struct attempt_log *log = NULL;
+	int r = attempt_log_open(db_path, a, describe_begin, a, &log, err);
 
+	if (r == 0 && ret_sender && attempt_log_open_sender(log, ret_sender, NULL) < 0)
+		*ret_sender = NULL;
 	if (r == 0)
-		log_warning("that %s could not begin is kept beside the database until that can be "
-			    "written: %s",
-			    a->job_id, why->text);
-	else
-		log_error("that %s could not begin is not recorded: %s", a->job_id, why->text);
+		r = attempt_log_end(log, a, clock_boot_ns() + PATIENCE_NS, err);
+	attempt_log_close(log);
 	return r;
 }
 
 void run_record_refusal(const struct refusal *refusal)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	struct log_sender *sender = NULL;
 	struct err err = ERR_INIT;
 	int r = -ENOENT;
 
 	attempt_init(&a);
 	describe(refusal, &a);
 	if (refusal->db_path)
-		r = store_refusal(refusal->db_path, &a, &err);
+		r = log_refusal(refusal->db_path, &a, refusal->is_for_other ? &sender : NULL, &err);
 	if (refusal->db_path && r < 0)
-		r = keep_refusal(refusal->db_path, &a, &err);
+		log_error("that %s could not begin is not recorded: %s", a.job_id, err.text);
+	if (r < 0) {
+		sender = log_sender_close(sender);
+		(void)log_refusal(NULL, &a, &sender, NULL);
+	}
 	if (refusal->is_for_other || r < 0)
-		late_word_leave(&a, true);
+		late_word_leave(&a, sender, true);
 }

@@ -1,37 +1,109 @@
-#include "daemon/daemon.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/unknown.h"
+#include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/daemon.h"
 #include "daemon/late_word.h"
 #include "daemon/record.h"
-#include "daemon/record_end.h"
-#include "daemon/record_greet.h"
-#include "daemon/record_tick.h"
-#include "daemon/run_counting.h"
 #include "daemon/run_internal.h"
-#include "daemon/run_life.h"
-#include "daemon/run_ops.h"
-#include "daemon/run_tick.h"
+
+/* ---- the time that a run records ---- */
+
+uint64_t run_now(const struct run *run)
+{
+	return run->attempt->started_wall_ns + (clock_boot_ns() - run->boot_ns);
+}
+
+uint64_t run_time_of(const struct run *run, uint64_t wall_ns)
+{
+	return u64_known(wall_ns) ? wall_ns + (run_now(run) - clock_wall_ns()) : U64_UNKNOWN;
+}
+
+/* ---- who counts the system calls ---- */
+
+/* Somebody who has asked for one way hears at once that it cannot be. */
+static void warn_uncounted(const struct run *run)
+{
+	enum run_syscalls_how how = run->options->syscalls.how;
+
+	if (!run->calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
+		log_warning("system calls are not counted, and the job goes on: %s",
+			    run->calls_err.text);
+}
+
+/* It may where we may not, costs less than strace, and has what it needs loaded. */
+void run_counting_ask(struct run *run)
+{
+	struct err err = ERR_INIT, why = ERR_INIT;
+
+	run->asks_daemon = false;
+	run->is_daemon_asked = record_ask_to_count(run, &err) == 0;
+	if (run->is_daemon_asked) {
+		run->calls = run_calls_close(run->calls);
+		return;
+	}
+	if (!run->calls && err.code != -ENOENT) /* a daemon there is */
+		err_set(&why, run->calls_err.code, "%.250s; %.200s", run->calls_err.text, err.text);
+	if (why.code != 0)
+		run->calls_err = why;
+	warn_uncounted(run);
+}
+
+/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
+static bool counts_calls(const struct run_syscalls *o)
+{
+	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
+}
+
+static void run_counting_open(struct run *run)
+{
+	const struct run_syscalls *o = &run->options->syscalls;
+
+	if (o->how == RUN_SYSCALLS_OFF) {
+		err_set(&run->calls_err, -EOPNOTSUPP, "--syscalls=off");
+		return;
+	}
+	if (!counts_calls(o)) {
+		err_set(&run->calls_err, -EOPNOTSUPP,
+			"a run counts them only if asked to (--syscalls); a daemon of root does from "
+			"when it has heard of the job, some tenths of a second after its beginning");
+		run->asks_daemon = run->options->is_submitted;
+		return;
+	}
+	run_calls_open(o, run->members, &run->calls, &run->calls_err);
+	run->asks_daemon =
+		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
+	if (!run->asks_daemon)
+		warn_uncounted(run);
+}
+
+void run_counting_fill(struct run *run)
+{
+	CLEANUP(process_calls_release)
+	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+
+	if (run->calls)
+		run_calls_fill(run->calls, &run->snap);
+	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
+		 link_take_counts(run->link, &now) == 0)
+		call_steps_fill(&run->call_steps, &now, &run->snap);
+}
+
+/* ---- a run from its beginning to its end ---- */
 
 #define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
 #define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
 
-/* Comes after the first command was started: recording never delays it. */
 static void on_record_timer(void *ctx)
 {
 	record_now(ctx);
-}
-
-static void on_drain_timer(void *ctx)
-{
-	record_waiting(ctx);
 }
 
 static void tell_background(const struct runner_result *result)
@@ -146,33 +218,27 @@ static int open_run(struct run *run, struct err *err)
 	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
 	run->link = link_new(run->loop);
-	run->upkeep = upkeep_new(run->loop, run->options->retention, run->options->jsonl_path);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
 		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	run->drain_timer = loop_timer_new(run->loop, on_drain_timer, run);
-	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->drain_timer ||
-	    !run->link || !run->upkeep || !run->detect)
+	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->link ||
+	    !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return check_files(run, START_FILES, err);
 }
 
 static void close_run(struct run *run)
 {
-	run->store = store_close(run->store);
-	run->maker = maker_leave(run->maker);
-	backlog_release(&run->backlog);
-	unsaved_release(&run->unsaved);
+	run->log = attempt_log_close(run->log);
 	lasting_release(&run->lasting);
 	told_kills_release(&run->told_kills);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
 	hold_release(&run->hold);
-	run->upkeep = upkeep_free(run->upkeep);
 	run->detect = detect_free(run->detect);
 	loop_fd_close(run->life_watch);
 	run->life = life_close(run->life);
@@ -194,6 +260,7 @@ static void execute(struct run *run, int *ret_shell_status)
 	struct runner_result result;
 
 	record_describe(run);
+	record_open(run);
 	record_begin(run);
 	runner_start(run->runner);
 	loop_timer_set(run->record_timer, 0, 0);
@@ -201,7 +268,7 @@ static void execute(struct run *run, int *ret_shell_status)
 	run_life_drain(run);
 	runner_get_result(run->runner, &result);
 	record_end(run, &result);
-	run_tell_progress(run, PROGRESS_FINISHED);
+	run_show_progress(run, PROGRESS_FINISHED);
 	tell_background(&result);
 	*ret_shell_status = result.shell_status;
 }
@@ -215,19 +282,17 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.attempt = ret,
 		.told_kills = TOLD_KILLS_INIT,
 		.phases = PHASE_BOX_INIT,
-		.waiting_since_boot_ns = U64_UNKNOWN,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
 	int r;
 
 	snapshot_init(&run.snap);
-	run.unsaved.trace = &run.trace;
 	r = open_run(&run, err);
 	if (r == 0)
 		execute(&run, ret_shell_status);
 	close_run(&run);
 	if (run.is_untold)
-		late_word_leave(ret, options->is_submitted);
+		late_word_leave(ret, run.untold_log, options->is_submitted);
 	if (r < 0)
 		inherited_restore(&run.inherited); /* the caller may want to exec the command */
 	return r;

@@ -1,16 +1,15 @@
 /*
  * run_internal - what the parts of a run share.
  *
- * run.c sets up, run_ops.h hears the runner, run_life.h the kernel, run_tick.h looks and adds up;
- * record.h and its parts write down.
+ * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up; record.h
+ * appends to the log.
  */
 #ifndef PROCTOR_DAEMON_RUN_INTERNAL_H
 #define PROCTOR_DAEMON_RUN_INTERNAL_H
 
 #include "base/loop.h"
-#include "daemon/backlog.h"
-#include "daemon/unsaved.h"
 #include "daemon/around.h"
+#include "daemon/attempt_log.h"
 #include "daemon/call_steps.h"
 #include "daemon/closer.h"
 #include "daemon/daemon.h"
@@ -18,12 +17,9 @@
 #include "daemon/hold.h"
 #include "daemon/lasting.h"
 #include "daemon/link.h"
-#include "daemon/maker.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
-#include "daemon/settler.h"
 #include "daemon/told_kills.h"
-#include "daemon/upkeep.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -32,18 +28,12 @@
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
 
-struct file_id {
-	dev_t device;
-	ino_t inode;
-};
-
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
 	struct loop_timer *record_timer;
-	struct loop_timer *drain_timer; /* while ticks wait that can be stored by now */
 	struct loop_fd *life_watch;
 
 	struct runner *runner;
@@ -57,7 +47,6 @@ struct run {
 	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
 	bool is_daemon_asked;	   /* it was, and said that it does */
 	bool is_counted_by_daemon; /* it has, from the first to the last */
-	bool is_sampled_by_daemon; /* one has written ticks of the job */
 	struct life *life;	   /* NULL: this machine does not tell */
 	struct err life_err;	   /* why not */
 	pid_t failed_pid;	   /* a child of ours that never became the command; 0 */
@@ -82,35 +71,28 @@ struct run {
 			      */
 	bool scan_failed;    /* said once */
 
-	struct store *store; /* NULL: not open (yet) */
-	struct maker *maker; /* while there is no database that can be used; NULL */
-	bool is_maker_tried;
-	struct settler *settler; /* until the end is written; NULL: the store waits for the disk */
-	struct file_id store_file;
-	bool is_replaced;     /* by another database than the first: that is noted */
-	bool store_is_off;    /* it cannot be opened: do not try again */
-	struct err store_err; /* the first loss, for the report; code 0: none */
+	struct attempt_log *log; /* NULL: nothing is recorded */
+	struct err log_err;	 /* the first loss, for the report; code 0: none */
+	bool is_replaced;	 /* by another log than the first: that is noted */
+	bool is_waiting_said;	 /* that the disk has no room, or refuses what is recorded, */
+	bool is_disk_said;	 /* or to keep it, */
+	bool is_slow_said;	 /* or takes long for it */
 	size_t n_sheets_stored;
-	struct backlog backlog;
-	struct unsaved unsaved;		/* anomalies that wait to be stored */
-	struct lasting lasting;		/* those that are, and go on */
-	struct told_kills told_kills;	/* by a daemon */
-	bool is_handed_over;		/* to a daemon, which looks for anomalies */
-	bool adopts;			/* a daemon is gone: what lasts by the record is ours */
-	size_t n_events_judged;		/* of the tally's, in looks for anomalies */
-	uint64_t waiting_since_boot_ns; /* since when nothing could be stored; U64_UNKNOWN */
-	bool is_waiting_said;
-	uint64_t end_boot_ns; /* until when the end may wait for others; 0: the run goes on */
-	bool is_disk_said;    /* that it refuses what is recorded */
-	bool is_slow_said;    /* that it takes long for it */
+	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
+	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
+	struct lasting lasting;		       /* anomalies that go on */
+	struct told_kills told_kills;	       /* by a daemon */
+	bool has_told_kill;		       /* of the last process that was waited for */
+	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */
+	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */
 
-	struct link *link; /* to the daemon, which then records the ticks */
-	bool is_untold;	   /* a daemon that should know the end of the job does not */
-	struct hold hold;  /* a sheet that waits for its start */
-	struct upkeep *upkeep;
+	struct link *link;	       /* to the daemon */
+	bool is_untold;		       /* a daemon that should know the end of the job does not: */
+	struct log_sender *untold_log; /* NULL: it is gone */
+	struct hold hold;	       /* a sheet that waits for its start */
 	struct detect *detect;
 	struct around around; /* when something last began */
-	bool has_usual;
+	bool has_asked_usual, has_usual;
 	struct detect_usual usual; /* what jobs of its kind do */
 	struct closer closer;	   /* while something that began is looked at closer */
 	struct evidence_trace trace;
@@ -118,5 +100,74 @@ struct run {
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
 };
+
+/* ---- run.c ---- */
+
+/*
+ * The time that a run records, in nanoseconds since 1970: the wall clock as it was when the run
+ * began, gone on with the boot clock. What is recorded stays in order and keeps its distances when
+ * the clock is set.
+ */
+uint64_t run_now(const struct run *run);
+
+/* A moment of the wall clock of now, on the run's; unknown stays unknown. */
+uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
+
+/*
+ * Who counts the system calls: the run itself, if it may or has strace for it; a daemon of root,
+ * which may where the run may not, and which has started the run if it was submitted; or nobody,
+ * and run->calls_err says why. Once, if run->asks_daemon: the first command is there, and waits.
+ */
+void run_counting_ask(struct run *run);
+
+/* Into each sample what was counted since the last; where nobody counts they stay unknown. */
+void run_counting_fill(struct run *run);
+
+/* ---- run_ops.c ---- */
+
+/* What a run does when its runner reports that something began or ended; ctx is the struct run. */
+extern const struct runner_ops run_ops;
+
+/*
+ * What the kernel reports of births and deaths, into the run's tree and tally. Where it does not
+ * report to this user, or no longer, run->life is NULL, run->life_err says why, and what a scan
+ * does not show is gone (run->forget_missing).
+ */
+void run_life_open(struct run *run);
+
+/* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
+void run_life_drain(struct run *run);
+
+/* ---- run_tick.c ---- */
+
+/*
+ * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
+ * record, show: at a sheet's beginning often, later every interval, and sooner while something that
+ * began is looked at closer. A look that fails is logged once, and the next one tries again.
+ *
+ * Makes run->tick_timer, which closing the loop frees; nothing is looked at yet. -ENOMEM.
+ */
+int run_open_ticks(struct run *run);
+
+/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
+void run_start_ticks(struct run *run);
+
+/*
+ * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
+ * run->members. False: they could not be looked at.
+ */
+bool run_scan(struct run *run, bool at_all);
+
+int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
+
+/* To whoever shows it, as of the last look. */
+void run_show_progress(struct run *run, enum progress_state state);
+
+/*
+ * Something began at this tick: all processes of the host are looked at, once for all that begins
+ * within a second. Who takes the most CPU one look does not show, nor how many jobs run: these are
+ * unknown.
+ */
+void run_look_around(struct run *run, struct anomaly_host *host);
 
 #endif

@@ -1,18 +1,81 @@
-#include "daemon/run_tick.h"
-
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/around.h"
 #include "daemon/cadence.h"
-#include "daemon/record_tick.h"
-#include "daemon/run_clock.h"
-#include "daemon/run_counting.h"
+#include "daemon/record.h"
 #include "daemon/run_internal.h"
-#include "daemon/run_life.h"
+
+/* ---- what else the host was doing ---- */
+
+/* The look at all knows nothing of jobs. */
+static void name_own(const struct run *run, struct anomaly_process *p)
+{
+	for (size_t i = 0; i < run->snap.n_processes; i++) {
+		const struct proc_sample *own = &run->snap.processes[i];
+
+		if (own->job_id && own->key.pid == p->key.pid &&
+		    own->key.start_ticks == p->key.start_ticks)
+			snprintf(p->job_id, sizeof(p->job_id), "%s", own->job_id);
+	}
+}
+
+static void release_collector(struct collector **c)
+{
+	collector_free(*c);
+}
+
+/*
+ * Not by the run's own collector: what that knows of the job's processes is from one tick to the
+ * next, and the files that it keeps open are theirs.
+ */
+static int look_at_all(const struct run *run, struct around *ret)
+{
+	const struct collector_options options = { .root_fd = run->root_fd };
+	CLEANUP(release_collector) struct collector *collector = NULL;
+	CLEANUP(snapshot_release) struct snapshot all;
+	struct err err = ERR_INIT;
+	int r;
+
+	snapshot_init(&all);
+	r = collector_new(&options, &collector, &err);
+	if (r == 0)
+		r = collector_scan(collector, &all, &err);
+	if (r < 0)
+		return r;
+	around_look(run->root_fd, &all, run->snap.boot_ns, ret);
+	for (size_t i = 0; i < ret->n_top_rss; i++)
+		name_own(run, &ret->top_rss[i]);
+	return 0;
+}
+
+/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
+#define AROUND_NS UINT64_C(1000000000)
+
+static bool is_recent(const struct around *around, uint64_t now_boot_ns)
+{
+	return around->boot_ns != 0 && now_boot_ns - around->boot_ns < AROUND_NS;
+}
+
+void run_look_around(struct run *run, struct anomaly_host *host)
+{
+	struct around *around = &run->around;
+
+	host->running_jobs = -1;
+	host->knows_cpu = host->knows_rss = false;
+	host->n_top_cpu = host->n_top_rss = 0;
+	if (!is_recent(around, run->snap.boot_ns) && look_at_all(run, around) < 0)
+		return;
+	around_tell(around, host);
+}
+
+/* ---- a look at the job's processes ---- */
 
 /*
  * A sheet's first samples come quickly and then more slowly, each after a tenth
@@ -106,7 +169,7 @@ static void keep_point(struct run *run, const struct series_point *point)
 	run->series[run->n_series++] = *point;
 }
 
-void run_tell_progress(struct run *run, enum progress_state state)
+void run_show_progress(struct run *run, enum progress_state state)
 {
 	struct run_progress progress = {
 		.sheet = runner_current_sheet(run->runner),
@@ -159,7 +222,7 @@ static void run_tick(struct run *run)
 		tell_own_job(run);
 		record_tick(run, &point);
 	}
-	run_tell_progress(run, PROGRESS_RUNNING);
+	run_show_progress(run, PROGRESS_RUNNING);
 }
 
 static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)

@@ -132,12 +132,12 @@ static int make_parts(struct service *s, struct err *err)
 }
 
 static const struct rpc_method *const method_tables[] = {
-	service_status_methods,	   service_config_methods,   service_view_methods,
-	service_recent_methods,	   service_job_methods,	     service_attach_methods,
-	service_submit_methods,	   service_phase_methods,    service_wait_methods,
-	service_hello_methods,	   service_guest_methods,    service_late_methods,
-	service_admit_methods,	   service_learn_methods,    service_estimate_methods,
-	service_subscribe_methods, service_recorded_methods, service_deaths_methods,
+	service_status_methods,	  service_config_methods,    service_view_methods,
+	service_recent_methods,	  service_job_methods,	     service_attach_methods,
+	service_submit_methods,	  service_phase_methods,     service_wait_methods,
+	service_guest_methods,	  service_admit_methods,     service_learn_methods,
+	service_estimate_methods, service_subscribe_methods, service_recorded_methods,
+	service_deaths_methods,
 };
 
 /* The server takes one table. */
@@ -290,7 +290,6 @@ static void close_service(struct service *s)
 		store_share_patience(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);
 	}
-	service_tend_guests(s);
 	service_leave_queue(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
@@ -360,6 +359,7 @@ int service_run(const struct service_options *options, struct err *err)
 		.paths = options->paths,
 		.signal_fd = -1,
 		.root_fd = -1,
+		.guests.copies_fd = -1,
 		.arena = ARENA_INIT,
 		.snapshot_json = BUF_INIT,
 	};

@@ -3,12 +3,14 @@
  * written down. Of a process that the kernel has killed for want of memory nobody waits for a tick.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
@@ -17,10 +19,28 @@
 
 /* ---- telling ---- */
 
-/* A runner that records its job looks for itself, too: what it has begun it ends. */
-static bool is_left_to_us(const struct watched *job)
+/* A runner records its job, and judges it: attached trees are judged here. */
+static bool has_runner(const struct watched *job)
 {
-	return !job || !job->a.is_running || job->is_ours || job->a.is_attached;
+	return job && job->a.is_running && !job->a.is_attached;
+}
+
+/* What its runner judges is not published from here, from its beginning to its end. */
+static bool is_left_to_runner(struct service *s, const struct watched *job,
+			      const struct detect_change *c)
+{
+	const char *name = c->episode->name;
+	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), known;
+	bool is_left = map_get(&s->anomaly_relay.left, key, &known);
+
+	if (c->change == EPISODE_BEGAN && has_runner(job)) {
+		is_left = true;
+		map_put(&s->anomaly_relay.left, key,
+			1); /* without memory its end may be published */
+	} else if (is_left && c->change == EPISODE_CLEARED) {
+		map_remove(&s->anomaly_relay.left, key);
+	}
+	return is_left;
 }
 
 /* What is told is what the record has. */
@@ -31,16 +51,6 @@ static void take_identity(struct episode *e, const struct anomaly_identity *id)
 	e->ended_wall_ns = id->ended_wall_ns;
 }
 
-/*
- * One that cannot be stored now is told all the same, and stored later. But where a runner looks,
- * too, nobody knows yet whose name it will have in the record: it is told from there, and once.
- */
-static bool is_told_later(const struct service *s, const struct anomaly_news *news,
-			  const struct anomaly_identity *id)
-{
-	return !news->takes_over && !id->name[0] && s->store && s->unsaved.n > 0;
-}
-
 static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
 {
 	int64_t attempt_id = c->episode->attempt_id;
@@ -48,10 +58,12 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
 	struct anomaly_evidence evidence;
 	struct episode episode;
-	const struct anomaly_news news = { attempt_id, &episode, c->change, is_left_to_us(job) };
+	const struct anomaly_news news = { attempt_id, &episode, c->change, true };
 	struct anomaly_identity id = { .name = "" };
 	int r;
 
+	if (is_left_to_runner(s, job, c))
+		return 0;
 	episode_copy(&episode, c->episode);
 	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
 		service_look_around(s, &episode.host);
@@ -61,7 +73,7 @@ static int tell_anomaly(struct service *s, const struct detect_change *c, struct
 	if (id.name[0])
 		take_identity(&episode, &id);
 	service_relay_anomalies(s, NULL); /* and this one, where it is written */
-	if (!id.is_left && !is_told_later(s, &news, &id))
+	if (!id.is_left)
 		service_tell_anomaly(s, &episode, c->change, job ? job->a.uid : U64_UNKNOWN);
 	return r;
 }
@@ -80,10 +92,21 @@ int service_tell_changes(struct service *s, const struct detect_changes *changes
 
 /* ---- what goes on ---- */
 
+static int write_renewals(void *ctx, const struct anomaly_renewal *list, size_t n)
+{
+	struct err err = ERR_INIT;
+	int r = store_renew_anomalies(ctx, list, n, &err);
+
+	if (r < 0)
+		log_debug("%zu anomalies that last are not renewed: %s", n, err.text);
+	return r;
+}
+
 /* What waits to be written may be the beginning of one. */
 static struct lasting_of of_service(const struct service *s)
 {
-	return (struct lasting_of){ s->unsaved.n == 0 ? s->store : NULL, s->detect, 0 };
+	return (struct lasting_of){ s->unsaved.n == 0 && s->store ? write_renewals : NULL, s->store,
+				    s->detect };
 }
 
 static void renew_some(struct service *s)
@@ -183,6 +206,55 @@ static struct proc_event *list_news(struct service *s, struct detect_news *news)
 	return list;
 }
 
+/* ---- what lasts by the record when the daemon begins ---- */
+
+#define ADOPT_SECONDS 30
+#define ADOPT_TICKS 3 /* a guest that looks as often as the daemon is there again by then */
+
+/* One that lives is gone on with when it is found; who does not is missed, and that ends it. */
+static bool is_followed(const struct service *s, const struct anomaly *a)
+{
+	const pid_t pid = (pid_t)a->pid;
+	const struct orphan *orphan = orphans_find(s->orphans, pid);
+
+	return (orphan && orphan->key.start_ticks == a->start_ticks) ||
+	       !proc_is_alive("", pid, a->start_ticks);
+}
+
+/* One of an attempt that is over goes with that, unless its process outlives it. */
+static int adopt_one(void *ctx, const struct anomaly_row *row)
+{
+	struct service *s = ctx;
+	const struct episode *e = &row->episode;
+	const struct watched *job =
+		e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
+	bool is_ours = job ? !has_runner(job)
+			   : e->attempt_id == 0 || (e->worst.type == ANOMALY_ORPHAN &&
+						    is_followed(s, &e->worst));
+	int r = is_ours ? detect_adopt(s->detect, e) : 0;
+
+	if (r < 0)
+		log_debug("%s is not followed any more: %d", e->name, r);
+	return 0;
+}
+
+/* What waits to be written may be the end of what the record still has as active. */
+static void adopt(struct service *s)
+{
+	const struct anomaly_filter lasting = { .lasting_wall_ns = INT64_MAX };
+	const double seconds = fmax(ADOPT_SECONDS, ADOPT_TICKS * s->interval_seconds);
+	struct err err = ERR_INIT;
+
+	if (s->adopt_until_ns == 0)
+		s->adopt_until_ns = clock_boot_ns() + (uint64_t)(seconds * 1e9);
+	if (!s->store || s->unsaved.n > 0 || clock_boot_ns() >= s->adopt_until_ns)
+		return;
+	if (store_read_anomalies(s->store, &lasting, adopt_one, s, &err) < 0)
+		log_debug("what lasts is not known: %s", err.text);
+}
+
+/* ---- a look ---- */
+
 int service_detect(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
@@ -199,7 +271,7 @@ int service_detect(struct service *s, struct err *err)
 	if (list_usual(s, &usual, &news.n_usual) == 0)
 		news.usual = usual;
 	events = list_news(s, &news);
-	service_adopt_anomalies(s);
+	adopt(s);
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
 	service_forget_ooms(s);
@@ -265,12 +337,6 @@ void service_tell_kills_soon(struct service *s)
 }
 
 /* ---- the end ---- */
-
-/* Its runner goes on to look when the daemon is gone, and records here. */
-static bool has_runner(const struct watched *job)
-{
-	return !job->is_guest && !job->a.is_attached;
-}
 
 /* Of a process that lives on after its job: the next daemon goes on with it. */
 static bool is_of_living_orphan(const struct episode *e)

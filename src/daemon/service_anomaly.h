@@ -25,11 +25,6 @@ void service_note_exit(struct service *s, const struct proc_key *key, uint64_t w
 /* A job is over, and all that was told of its processes is known. */
 void service_end_anomalies_of(struct service *s, const struct watched *job);
 
-/* ---- service_adopt.c ---- */
-
-/* Before a look for anomalies. */
-void service_adopt_anomalies(struct service *s);
-
 /* There are OOM kills among the news: they are told now, and make room for others. */
 void service_tell_kills(struct service *s);
 

@@ -78,4 +78,5 @@ void service_forget_anomalies(struct service *s)
 void service_release_anomalies(struct service *s)
 {
 	map_release(&s->anomaly_relay.told);
+	map_release(&s->anomaly_relay.left);
 }

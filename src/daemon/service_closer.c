@@ -154,7 +154,7 @@ static int begin(struct service *s)
 static bool look_closer(struct service *s, const struct detect_wish *wish,
 			const struct watched *job)
 {
-	if (!job || !s->store || !(job->is_ours || job->a.is_attached))
+	if (!job || !s->store || !job->a.is_attached)
 		return false;
 	if (!s->fast && open_fast(s) < 0)
 		return false;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -82,7 +83,7 @@ void service_keep_deaths_of(struct service *s, const struct watched *job)
 
 	if (*job_deaths_find(s, job->a.id) || !s->life.life || job->a.is_attached)
 		return;
-	if (!job->is_guest && !life_sees_signals(s->life.life)) /* no eBPF: it hears the same */
+	if (job->a.uid == geteuid() && !life_sees_signals(s->life.life)) /* it hears the same */
 		return;
 	at = find_begun(s, &job->a.runner, job->a.uid);
 	if (!at)

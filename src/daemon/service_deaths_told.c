@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "daemon/guest.h"
 #include "daemon/service_deaths.h"
 #include "daemon/service_follow.h"
 
@@ -44,8 +43,8 @@ static void write_answer(struct service *s, int64_t id, struct rpc_call *call)
 		at->n_short = deaths_count_unaccounted(&at->deaths, UINT64_MAX);
 	}
 	json_begin_object(j);
-	json_key(j, "processes");
-	guest_write_deaths(j, at ? at->deaths.items : NULL, at ? at->deaths.n : 0);
+	if (at)
+		deaths_write(j, &at->deaths);
 	json_key_u64(j, "unlisted", at ? at->deaths.n_unlisted : 0);
 	json_key_u64(j, "withheld", at ? at->n_withheld : 0);
 	json_key_u64(j, "lost", at ? s->life.n_lost - at->n_lost_before : 0);

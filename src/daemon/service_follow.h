@@ -100,10 +100,9 @@ bool service_counts_calls_of(struct service *s, int64_t attempt_id);
 int service_read_calls(struct service *s);
 
 /*
- * Its runner asks for them, at its end: into the open object. We cease to count, and write them
- * down as well if is_kept, that is where the runner's record is not ours.
+ * Its runner asks for them, at its end, to record them: into the open object. We cease to count.
  */
-void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, struct json *j);
+void service_tell_calls_of(struct service *s, int64_t attempt_id, struct json *j);
 
 int service_record_calls(struct service *s, struct err *err);
 

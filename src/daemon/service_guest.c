@@ -1,368 +1,662 @@
 #include "daemon/service_guest.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "daemon/guest.h"
+#include "base/path.h"
+#include "base/unknown.h"
+#include "daemon/attempt_log.h"
+#include "daemon/caller.h"
 #include "daemon/own.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
 #include "daemon/service_work.h"
+#include "log/log.h"
+#include "model/record.h"
 
-/* So many of its messages wait while the database is locked; then the oldest go. */
-#define MAX_WAITING 64
-#define MAX_WAITING_SHEETS 4096 /* in them, of one user */
-#define MAX_WAITING_LIVES 16384 /* the same of processes and their events */
+/* Those that are larger are left out: what they are decoded to is a multiple of that. */
+#define COPY_FRAME_MAX ((size_t)4 << 20)
+#define COPY_OFFSET_MAX (UINT64_C(1) << 48)
+#define COPY_QUEUE_BYTES ((size_t)64 << 10)
 
-/* What a guest has told and is not in the database yet. */
-struct news {
-	struct attempt a;
-	struct news *next;
-};
+/* What guests have sent is looked at soon, that of many at once, and no more often than takes one
+ * part in so many of our time. */
+#define LOOK_SOON_NS UINT64_C(10000000)
+#define LOOK_COST_LIMIT 20
 
-/*
- * A runner that holds the line. If it shares our database, the job's ticks are ours for
- * as long as it does. Else (a guest) they are in any case, and what becomes of the
- * job is told on this line.
- */
 struct guest {
 	struct service *service;
-	struct rpc_subscriber *line; /* NULL: it has hung up, and there is news to be written */
-	int64_t attempt_id;
+	struct rpc_subscriber *line;
 	uid_t uid;
-	bool is_foreign; /* does not share our database */
-	bool is_over;	 /* it has told its end */
-	struct news *news;
-	size_t n_news;
-	struct guest *next;
+	struct log_options copy;   /* its origin, and where the next segment begins */
+	struct log_writer *writer; /* of the last segment; NULL: there was no frame on this line */
+	uint64_t next;		   /* the offset of the frame that it wants next */
+	bool is_over;		   /* it has sent its end */
+	bool was_stored;	   /* before this line */
+	int64_t attempt_id;	   /* 0: it is not stored yet */
+	struct guest *next_guest;
 };
+
+/* ---- the share of one user ---- */
+
+#define MAX_GUESTS_PER_USER 256
+#define MAX_USERS_KNOWN 4096
+
+/* Bytes come no faster than this, but for a burst. A message is some work, however short, and a new
+ * job is a row for good. */
+#define BYTES_PER_SECOND (UINT64_C(256) << 10)
+#define BURST_NS (UINT64_C(256) * 1000000000)
+#define MESSAGE_BYTES ((size_t)4 << 10)
+#define NEW_JOB_BYTES ((size_t)64 << 10)
+
+/*
+ * Each byte moves the moment on from which the user has all of the burst again. Those whose moment
+ * is over are no different from those who are not known.
+ */
+static int spend(struct service *s, const struct rpc_peer *peer, size_t bytes, struct err *err)
+{
+	uint64_t now = clock_boot_ns(), due = now;
+
+	if (service_is_owner(peer))
+		return 0;
+	bytes = bytes > MESSAGE_BYTES ? bytes : MESSAGE_BYTES;
+	if (!map_get(&s->guests.due_ns, peer->uid, &due) || due < now)
+		due = now;
+	if (due - now > BURST_NS)
+		return err_set(err, -EBUSY, "too much of one user in too short a time");
+	if (s->guests.due_ns.len >= MAX_USERS_KNOWN)
+		map_clear(&s->guests.due_ns);
+	if (map_put(&s->guests.due_ns, peer->uid,
+		    due + bytes * UINT64_C(1000000000) / BYTES_PER_SECOND) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a job");
+	return 0;
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	size_t n, n_jobs = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	if (service_is_owner(peer))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		n_jobs += jobs[i]->a.uid == peer->uid;
+	for (const struct guest *guest = s->guests.first; guest; guest = guest->next_guest)
+		n_jobs += guest->uid == peer->uid && guest->attempt_id == 0;
+	if (n_jobs >= MAX_GUESTS_PER_USER)
+		return err_set(err, -EBUSY,
+			       "one user may have %d jobs watched that are recorded elsewhere",
+			       MAX_GUESTS_PER_USER);
+	return spend(s, peer, NEW_JOB_BYTES, err);
+}
 
 /* ---- the list of them ---- */
 
-static void drop_first_news(struct guest *guest)
-{
-	struct news *news = guest->news;
-
-	guest->news = news->next;
-	guest->n_news--;
-	attempt_release(&news->a);
-	free(news);
-}
-
 static void forget(struct guest *guest)
 {
-	struct guest **at = &guest->service->guests;
+	struct guest **at = &guest->service->guests.first;
 
 	while (*at != guest)
-		at = &(*at)->next;
-	*at = guest->next;
-	while (guest->news)
-		drop_first_news(guest);
+		at = &(*at)->next_guest;
+	*at = guest->next_guest;
+	log_writer_free(guest->writer);
 	free(guest);
-}
-
-void service_drop_guests(struct service *s)
-{
-	while (s->guests)
-		forget(s->guests);
-	map_release(&s->guest_due_ns);
-	map_release(&s->sheet_due_ns);
-	map_release(&s->life_due_ns);
 }
 
 void service_hang_up_guests(struct service *s)
 {
-	while (s->guests) {
-		rpc_subscriber_hang_up(s->guests->line);
-		forget(s->guests);
+	while (s->guests.first) {
+		rpc_subscriber_hang_up(s->guests.first->line);
+		forget(s->guests.first);
 	}
+	close_fd(&s->guests.copies_fd);
+}
+
+void service_drop_guests(struct service *s)
+{
+	while (s->guests.first)
+		forget(s->guests.first);
+	close_fd(&s->guests.copies_fd);
+	map_release(&s->guests.due_ns);
 }
 
 /* By the connection that a call came on. */
-struct guest *guest_find_by_line(const struct service *s, const struct rpc_peer *peer)
+static struct guest *find_by_line(const struct service *s, const struct rpc_peer *peer)
 {
-	for (struct guest *guest = s->guests; guest; guest = guest->next)
-		if (guest->line && rpc_subscriber_peer(guest->line) == peer)
-			return guest;
-	return NULL;
-}
+	struct guest *guest = s->guests.first;
 
-/* Whether its runner has another line, as it has said hello again before this one was closed. */
-static bool has_line(const struct service *s, int64_t attempt_id)
-{
-	for (const struct guest *guest = s->guests; guest; guest = guest->next)
-		if (guest->line && guest->attempt_id == attempt_id)
-			return true;
-	return false;
+	while (guest && rpc_subscriber_peer(guest->line) != peer)
+		guest = guest->next_guest;
+	return guest;
 }
 
 static void on_hung_up(void *ctx)
 {
-	struct guest *guest = ctx;
-	struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
-
-	guest->line = NULL;
-	if (job && !guest->is_foreign && !has_line(guest->service, guest->attempt_id))
-		job->is_ours = false;
-	if (!guest->news)
-		forget(guest);
+	forget(ctx);
 }
 
-int guest_hold_line(struct service *s, struct rpc_call *call, struct watched *job, bool is_foreign,
-		    struct err *err)
+/* Its attempt, once that is stored: 0 where it is not. */
+static int64_t find_attempt(struct guest *guest, struct stored_log *ret)
 {
-	struct guest *guest = calloc(1, sizeof(*guest));
-	int r;
+	struct service *s = guest->service;
 
-	if (!guest)
-		return err_set(err, -ENOMEM, "no memory left to record the job");
-	*guest = (struct guest){ .service = s,
-				 .attempt_id = job->a.id,
-				 .uid = (uid_t)job->a.uid,
-				 .is_foreign = is_foreign,
-				 .next = s->guests };
-	r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
-	if (r < 0) {
-		free(guest);
-		return r;
-	}
-	s->guests = guest;
-	job->is_ours = true;
-	job->is_guest = is_foreign;
-	if (is_foreign)
-		service_keep_deaths_of(s, job);
-	return 0;
-}
-
-/* ---- what it tells ---- */
-
-/* Returns 0 if it is done with, written or not. */
-static int write_news(struct guest *guest, struct news *news)
-{
-	struct store *store = guest->service->store;
-	struct err err = ERR_INIT;
-	struct attempt *a = &news->a;
-	int r;
-
-	if (!store)
-		return -EBUSY;
-	a->id = guest->attempt_id;
-	r = a->is_running ? store_write_sheets(store, a, a->sheets, a->n_sheets, &err)
-			  : store_finish_attempt(store, a, a->events, a->n_events, &err);
-	if (trouble_may_pass(r))
-		return r;
-	if (r < 0)
-		log_warning("what the runner of %s told is not recorded: %s", a->job_id, err.text);
-	return 0;
-}
-
-/* In the order in which it came. */
-static void write_all_news(struct guest *guest)
-{
-	while (guest->news && write_news(guest, guest->news) == 0)
-		drop_first_news(guest);
+	*ret = (struct stored_log){ 0 };
+	if (!s->store || store_find_log(s->store, guest->copy.origin.id.bytes, ret, NULL) < 0)
+		return 0;
+	guest->attempt_id = ret->attempt_id;
+	return ret->attempt_id;
 }
 
 void service_tend_guests(struct service *s)
 {
-	struct guest *next;
+	struct stored_log stored;
+	struct stat st;
 
-	for (struct guest *guest = s->guests; guest; guest = next) {
-		next = guest->next;
-		write_all_news(guest);
-		if (!guest->line && !guest->news)
-			forget(guest);
+	/* Nobody would find what is appended there: who says hello again sends it again. */
+	if (s->guests.copies_fd >= 0 && fstat(s->guests.copies_fd, &st) == 0 && st.st_nlink == 0)
+		service_hang_up_guests(s);
+	for (struct guest *guest = s->guests.first; guest; guest = guest->next_guest) {
+		const struct watched *job;
+
+		if (guest->attempt_id || !find_attempt(guest, &stored))
+			continue;
+		job = watch_find_attempt(s->watch, guest->attempt_id);
+		if (job)
+			service_keep_deaths_of(s, job);
 	}
 }
 
-static size_t count_lives(const struct attempt *a)
+/* ---- its copy ---- */
+
+static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 {
-	return a->n_processes + a->n_events;
-}
-
-/* What waits of all jobs of one user. */
-struct waiting {
-	size_t n_sheets, n_lives;
-};
-
-static struct waiting count_waiting(const struct service *s, uid_t uid)
-{
-	struct waiting waiting = { 0 };
-
-	for (const struct guest *guest = s->guests; guest; guest = guest->next)
-		for (const struct news *news = guest->uid == uid ? guest->news : NULL; news;
-		     news = news->next) {
-			waiting.n_sheets += news->a.n_sheets;
-			waiting.n_lives += count_lives(&news->a);
-		}
-	return waiting;
-}
-
-/* How far the job is, and its end, are told whatever becomes of its sheets and processes. */
-static void bound_news(struct guest *guest, const struct watched *job, struct attempt *a)
-{
-	const struct waiting waiting = count_waiting(guest->service, guest->uid);
-
-	guest_bound_sheets(guest->service, guest->uid, job ? &job->a : NULL, a);
-	guest_bound_lives(guest->service, guest->uid, a);
-	if (waiting.n_sheets + a->n_sheets > MAX_WAITING_SHEETS)
-		a->n_sheets = 0;
-	if (waiting.n_lives + count_lives(a) > MAX_WAITING_LIVES)
-		a->n_processes = a->n_events = 0;
-}
-
-/* a is taken over. The last one is never dropped for want of room: it may be the end. */
-static int add_news(struct guest *guest, struct attempt *a, struct err *err)
-{
-	struct news *news = calloc(1, sizeof(*news)), **at = &guest->news;
-
-	if (!news) {
-		attempt_release(a);
-		return err_set(err, -ENOMEM, "no memory left for what the job has become");
-	}
-	news->a = *a;
-	guest->is_over = guest->is_over || !a->is_running;
-	if (guest->n_news == MAX_WAITING)
-		drop_first_news(guest);
-	while (*at)
-		at = &(*at)->next;
-	*at = news;
-	guest->n_news++;
-	return 0;
-}
-
-static int hear(struct guest *guest, const struct rpc_value *told, struct err *err)
-{
-	const struct watched *job = watch_find_attempt(guest->service->watch, guest->attempt_id);
-	struct attempt a;
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
 	int r;
 
-	if (guest->is_over)
-		return err_set(err, -EINVAL, "the job is over already");
-	r = guest_read(told, clock_wall_ns(), &a, err);
-	if (r < 0)
-		return r;
-	if (job && strcmp(job->job_id, a.job_id) != 0) {
-		attempt_release(&a);
-		return err_set(err, -EINVAL, "that is another job");
+	buf_printf(&path, "%s-logs", s->options->paths->db);
+	if (s->guests.copies_fd < 0) {
+		r = path_make_dir(path.data, err);
+		if (r < 0)
+			return r;
+		s->guests.copies_fd =
+			open(path.data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
-	bound_news(guest, job, &a);
-	return add_news(guest, &a, err);
-}
-
-/* That and nothing else was written since the last look: so only this job is looked at. */
-static void look_at_guest(struct service *s, struct guest *guest)
-{
-	struct err err = ERR_INIT;
-
-	write_all_news(guest);
-	if (s->store && watch_look_at(s->watch, s->store, guest->attempt_id, &err) < 0)
-		log_debug("what has become of a job is seen with the next tick: %s", err.text);
-}
-
-struct changed_params {
-	const struct rpc_value *job;
-};
-
-static const struct rpc_field changed_fields[] = {
-	{ "job", RPC_OBJECT, offsetof(struct changed_params, job), .is_required = false },
-};
-
-/* Who has no job here has nothing to tell; a runner of our own user may tell before it has a line.
- */
-static int check_teller(const struct service *s, const struct rpc_peer *peer, struct err *err)
-{
-	if (service_is_owner(peer) || guest_find_by_line(s, peer))
-		return 0;
-	return err_set(err, -EINVAL, "this connection is no runner's");
-}
-
-/* Something about a job has changed: in our database, or (of a guest) as it says. */
-static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
-{
-	struct service *s = ctx;
-	struct changed_params params = { 0 };
-	struct guest *guest;
-	int r = rpc_call_read(call, changed_fields, ARRAY_SIZE(changed_fields), &params, err);
-
-	if (r == 0)
-		r = check_teller(s, rpc_call_peer(call), err);
-	if (r < 0)
-		return r;
-	service_drain_life(s);
-	service_look(s);
-	service_write_marks(s);
-	guest = guest_find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
-	service_tell_signals(s); /* of a job that was killed before we heard of it */
-	if (params.job && guest && guest->is_foreign)
-		r = hear(guest, params.job, err);
-	if (r < 0)
-		return r;
-	if (params.job && guest && guest->is_foreign)
-		look_at_guest(s, guest);
-	service_run_queue(s); /* where one has ended, another may begin */
-	if (params.job && guest && guest->is_over && guest->news)
-		return err_set(err, -EBUSY, "the end of the job is not written down yet");
+	if (s->guests.copies_fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", path.data, strerror(errno));
+	*ret = log_fs_real(s->guests.copies_fd);
 	return 0;
 }
 
-/* What the caller runs: by its line, or by its process if it holds none yet. */
-struct callers {
-	int64_t attempt_id; /* 0: nothing */
-	bool is_foreign;
-};
-
-static struct callers find_callers(struct service *s, const struct rpc_peer *peer)
+/* Also where the last one is full, or frames before this one are lost: it is LOG_KEY. */
+static int begin_segment(struct guest *guest, const struct log_frame *frame, struct err *err)
 {
-	const struct guest *guest = guest_find_by_line(s, peer);
-	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+	struct log_fs fs;
+	int r = open_folder(guest->service, &fs, err);
 
-	if (guest)
-		return (struct callers){ guest->attempt_id, guest->is_foreign };
-	return job ? (struct callers){ job->a.id, job->is_guest } : (struct callers){ 0 };
+	if (r < 0)
+		return r;
+	guest->writer = log_writer_free(guest->writer);
+	guest->copy.first_offset = frame->offset;
+	guest->copy.first_seq = frame->seq;
+	r = log_create(&fs, &guest->copy, &guest->writer, err);
+	if (r == 0)
+		guest->copy.first_index++;
+	return r;
 }
 
-typedef void tell_fn(struct service *s, const struct callers *callers, struct json *j);
-
-/* An object for the runner that asks, of its own job. */
-static int answer_runner(struct service *s, struct rpc_call *call, tell_fn *tell, struct err *err)
+static bool is_next_segments(const struct guest *guest, const struct log_frame *frame)
 {
-	const struct callers callers = find_callers(s, rpc_call_peer(call));
-	struct json *j;
+	return !guest->writer || frame->offset != log_appended(guest->writer) ||
+	       (frame->flags & LOG_KEY &&
+		frame->offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
+}
 
-	if (callers.attempt_id == 0)
-		return err_set(err, -EINVAL, "this connection is no runner's");
+/* 0: it is nothing but whole frames. */
+static int check_frames(const struct buf *bytes)
+{
+	struct log_frame frame;
+	int r = buf_error(bytes);
+
+	for (size_t at = 0; r == 0 && at < bytes->len; at += (size_t)frame.next)
+		r = log_frame_read(bytes->data + at, bytes->len - at, &frame);
+	return r;
+}
+
+/*
+ * Those that are there already are passed over. Where some are missing, it goes on with the next
+ * key. *ret_is_news: among them are others than ticks.
+ */
+static int take_frames(struct guest *guest, uint64_t offset, const char *text, bool *ret_is_news,
+		       struct err *err)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct log_frame frame;
+	int r = text ? buf_add_unbase64(&bytes, text) : 0;
+
+	if (r < 0 || check_frames(&bytes) < 0)
+		return err_set(err, -EINVAL, "'frames' has bytes that are none");
+	for (size_t at = 0; at < bytes.len; at += (size_t)(frame.next - frame.offset)) {
+		(void)log_frame_read(bytes.data + at, bytes.len - at, &frame);
+		frame.offset = offset + at;
+		frame.next += frame.offset;
+		if (frame.n > COPY_FRAME_MAX || frame.next > COPY_OFFSET_MAX ||
+		    (guest->writer && frame.offset < log_appended(guest->writer)) ||
+		    (is_next_segments(guest, &frame) && !(frame.flags & LOG_KEY)))
+			continue;
+		if (is_next_segments(guest, &frame))
+			r = begin_segment(guest, &frame, err);
+		if (r < 0)
+			return r;
+		r = log_append_frame(guest->writer, &frame, err);
+		if (r == -ENOBUFS || r == -EINVAL)
+			return r; /* else the disk may have no room now, and it waits in memory */
+		*ret_is_news |= frame.type != RECORD_TICK;
+	}
+	if (offset + bytes.len > guest->next)
+		guest->next = offset + bytes.len;
+	return 0;
+}
+
+/* ---- a runner says hello ---- */
+
+struct hello_params {
+	const char *job_id;
+	const char *log;	/* its id */
+	uint64_t device, inode; /* of the folder of it */
+	bool keeps_calls;	/* counts its system calls itself, or nobody is to */
+	bool wants_calls;	/* they are to be counted before the answer */
+	uint64_t offset;	/* of these: */
+	const char *frames;
+	uint64_t end_bytes; /* room for its end */
+};
+
+static const struct rpc_field hello_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct hello_params, job_id), .is_required = true },
+	{ "log", RPC_STRING, offsetof(struct hello_params, log), .is_required = true },
+	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = false },
+	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = false },
+	{ "keeps_calls", RPC_BOOL, offsetof(struct hello_params, keeps_calls),
+	  .is_required = false },
+	{ "wants_calls", RPC_BOOL, offsetof(struct hello_params, wants_calls),
+	  .is_required = false },
+	{ "offset", RPC_U64, offsetof(struct hello_params, offset), .is_required = true,
+	  .max = (double)COPY_OFFSET_MAX },
+	{ "frames", RPC_STRING, offsetof(struct hello_params, frames), .is_required = false },
+	{ "end_bytes", RPC_U64, offsetof(struct hello_params, end_bytes), .is_required = true,
+	  .max = (double)LOG_END_MAX / 2 },
+};
+
+static bool is_own_folder(const struct service *s, const struct hello_params *params)
+{
+	CLEANUP(buf_release) struct buf folder = BUF_INIT;
+	struct stat st;
+
+	buf_printf(&folder, "%s-logs", s->options->paths->db);
+	return buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
+	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
+}
+
+/* Whose it is, and who runs it: the process that asks. */
+static int identify(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+{
+	struct attempt a = { .uid = peer->uid,
+			     .started_wall_ns = clock_wall_ns(),
+			     .pid_ns = own_pid_ns() };
+	struct log_id id = guest->copy.origin.id;
+	int r = caller_find_process(peer, &a.runner, err);
+
+	if (r < 0)
+		return r;
+	proc_boot_id(a.boot_id);
+	attempt_log_describe_origin(&a, &guest->copy.origin);
+	guest->copy.origin.id = id;
+	guest->copy.origin.is_copy = true;
+	return 0;
+}
+
+static int refuse_other(const struct rpc_peer *peer, uint64_t uid, struct err *err)
+{
+	return peer->uid == uid ? 0 : err_set(err, -EEXIST, "the log is another's");
+}
+
+/* Where the copy goes on, or begins. */
+static int find_copy(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+{
+	struct service *s = guest->service;
+	struct log_id id = guest->copy.origin.id;
+	struct stored_log stored;
+	struct log_fs fs;
+	int r = 0;
+
+	guest->was_stored = find_attempt(guest, &stored) != 0;
+	if (guest->was_stored)
+		r = refuse_other(peer, stored.uid, err);
+	if (r == 0 && stored.is_over)
+		r = err_set(err, -EEXIST, "the job is over already");
+	if (r == 0)
+		r = open_folder(s, &fs, err);
+	if (r < 0)
+		return r;
+	r = log_continue(&fs, &id, &guest->copy, err);
+	if (r == -ENOENT) {
+		r = guest_check_share(s, peer, err);
+		return r < 0 ? r : identify(guest, peer, err);
+	}
+	if (r == -EEXIST)
+		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+	if (r == 0 && !guest->copy.origin.is_copy)
+		return err_set(err, -EEXIST, "the log is here already");
+	guest->next = guest->copy.key_offset;
+	return r < 0 ? r : refuse_other(peer, guest->copy.origin.uid, err);
+}
+
+/* One that says hello again may still have the line before. */
+static int leave_line_before(struct service *s, const struct rpc_peer *peer,
+			     const struct log_id *id, struct err *err)
+{
+	struct guest *guest = s->guests.first;
+
+	while (guest && memcmp(&guest->copy.origin.id, id, sizeof(*id)) != 0)
+		guest = guest->next_guest;
+	if (!guest)
+		return 0;
+	if (guest->uid != peer->uid)
+		return refuse_other(peer, guest->uid, err);
+	rpc_subscriber_hang_up(guest->line);
+	forget(guest);
+	return 0;
+}
+
+static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		   struct guest **ret, struct err *err)
+{
+	CLEANUP(free_ptr) struct guest *guest = calloc(1, sizeof(*guest));
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	bool is_news = false;
+	int r;
+
+	if (!guest)
+		return err_set(err, -ENOMEM, "no memory left to record the job");
+	*guest = (struct guest){ .service = s, .uid = peer->uid };
+	if (log_id_parse(params->log, &guest->copy.origin.id) < 0)
+		return err_set(err, -EINVAL, "'log' is not the id of a log");
+	r = spend(s, peer, text_bytes(params->frames) + params->end_bytes, err);
+	if (r == 0)
+		r = leave_line_before(s, peer, &guest->copy.origin.id, err);
+	if (r == 0)
+		r = find_copy(guest, peer, err);
+	guest->copy.end_bytes = params->end_bytes;
+	guest->copy.segment_bytes = SIZE_MAX; /* we begin them */
+	guest->copy.queue_bytes = COPY_QUEUE_BYTES;
+	if (r == 0 && guest->copy.first_index == 0) /* else it sends what is missing */
+		r = take_frames(guest, params->offset, params->frames, &is_news, err);
+	if (r == 0)
+		r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+	if (r < 0) {
+		log_writer_free(guest->writer);
+		return r;
+	}
+	guest->next_guest = s->guests.first;
+	*ret = s->guests.first = guest;
+	guest = NULL;
+	service_look(s);
+	return 0;
+}
+
+static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct hello_params params = { 0 };
+	struct guest *guest = NULL;
+	struct watched *job;
+	bool counts = false;
+	struct json *j;
+	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
+
+	if (r == 0 && find_by_line(s, peer))
+		r = err_set(err, -EEXIST, "this connection is a runner's already");
+	if (r < 0)
+		return r;
+	service_look(s);
+	if (!is_own_folder(s, &params)) {
+		r = receive(s, call, &params, &guest, err);
+		if (r < 0)
+			return r;
+		guest = find_by_line(s, peer); /* the look may have hung up on it */
+		if (!guest)
+			return err_set(err, -EBUSY, "the job cannot be watched now");
+		job = watch_find_attempt(s->watch, guest->attempt_id);
+	} else {
+		job = service_find_own_job(s, peer, params.job_id);
+	}
+	if (job && guest)
+		service_keep_deaths_of(s, job);
+	if (job && params.keeps_calls)
+		service_leave_calls_of(s, job);
+	if (job && params.wants_calls)
+		counts = service_count_calls_now(s, job);
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	tell(s, &callers, j);
+	json_key_bool(j, "guest", guest != NULL);
+	json_key_bool(j, "counts_calls", counts);
+	if (guest)
+		json_key_u64(j, "from", guest->next);
 	json_end_object(j);
 	return 0;
 }
 
-static void tell_calls(struct service *s, const struct callers *callers, struct json *j)
+/* ---- what it sends ---- */
+
+/* Something has changed in a log. */
+static void look_at_changes(struct service *s)
 {
-	service_tell_calls_of(s, callers->attempt_id, callers->is_foreign, j);
+	service_drain_life(s);
+	service_look(s);
+	service_write_marks(s);
+	service_tell_signals(s); /* of a job that was killed before we heard of it */
+	service_run_queue(s);	 /* where one has ended, another may begin */
 }
 
-static void tell_counts(struct service *s, const struct callers *callers, struct json *j)
+static void on_look_timer(void *ctx)
 {
-	service_tell_counts_of(s, callers->attempt_id, j);
+	struct service *s = ctx;
+	uint64_t began_ns = clock_boot_ns(), now;
+
+	s->guests.is_look_planned = false;
+	look_at_changes(s);
+	now = clock_boot_ns();
+	s->guests.next_look_boot_ns = now + LOOK_COST_LIMIT * (now - began_ns);
+}
+
+static void look_soon(struct service *s)
+{
+	uint64_t at = clock_boot_ns(), wait_ns = LOOK_SOON_NS;
+
+	if (s->guests.is_look_planned)
+		return;
+	if (s->guests.next_look_boot_ns > at + wait_ns)
+		wait_ns = s->guests.next_look_boot_ns - at;
+	if (!s->guests.timer)
+		s->guests.timer = loop_timer_new(s->loop, on_look_timer, s);
+	s->guests.is_look_planned = s->guests.timer != NULL; /* else the next tick looks */
+	if (s->guests.timer)
+		loop_timer_set(s->guests.timer, wait_ns / 1000000, 0);
+}
+
+/* Of one that is not watched, as its runner was gone when we began, no look will tell. */
+static void tell_late_end(struct service *s, const struct stored_log *stored)
+{
+	struct watched job = { .runner_fd = -1 };
+	struct err err = ERR_INIT;
+	int r = store_read_progress(s->store, stored->job_id, stored->attempt_num, &job.a, &err);
+
+	log_info("the end of job %s was told late", stored->job_id);
+	if (r < 0)
+		return;
+	job.job_id = (char *)job.a.job_id;
+	estimate_init(&job.estimate);
+	service_tell_change(s, CHANGE_JOB_ENDED, &job, NULL);
+	attempt_release(&job.a);
+}
+
+static int write_end(struct guest *guest, const char *text, struct err *err)
+{
+	CLEANUP(buf_release) struct buf end = BUF_INIT;
+	int r;
+
+	if (guest->is_over)
+		return 0; /* once more: it may be stored by now */
+	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
+		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
+	r = log_write_end(guest->writer, end.data, end.len, err);
+	if (r < 0)
+		return r;
+	guest->is_over = true;
+	guest->writer = log_writer_free(guest->writer);
+	return 0;
+}
+
+/* By the answer it is stored. */
+static int take_end(struct service *s, struct rpc_call *call, const char *text, struct err *err)
+{
+	struct guest *guest = find_by_line(s, rpc_call_peer(call));
+	bool is_watched = watch_find_attempt(s->watch, guest->attempt_id) != NULL;
+	bool was_stored = guest->was_stored;
+	struct stored_log stored = { 0 };
+	int r = write_end(guest, text, err);
+
+	if (r < 0)
+		return r;
+	look_at_changes(s);
+	guest = find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
+	if (!guest || !find_attempt(guest, &stored) || !stored.is_over)
+		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+	if (was_stored && !is_watched)
+		tell_late_end(s, &stored);
+	return 0;
+}
+
+struct frames_params {
+	uint64_t offset;
+	const char *frames;
+	const char *end;
+};
+
+static const struct rpc_field frames_fields[] = {
+	{ "offset", RPC_U64, offsetof(struct frames_params, offset), .is_required = true,
+	  .max = (double)COPY_OFFSET_MAX },
+	{ "frames", RPC_STRING, offsetof(struct frames_params, frames), .is_required = false },
+	{ "end", RPC_STRING, offsetof(struct frames_params, end), .is_required = false },
+};
+
+static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct frames_params params = { 0 };
+	struct guest *guest = find_by_line(s, peer);
+	bool is_news = false;
+	struct json *j;
+	int r = rpc_call_read(call, frames_fields, ARRAY_SIZE(frames_fields), &params, err);
+
+	if (r == 0 && !guest)
+		r = err_set(err, -EINVAL, "this connection is no guest's");
+	if (r == 0 && guest->is_over && params.frames)
+		r = err_set(err, -EINVAL, "the job is over already");
+	if (r == 0)
+		r = spend(s, peer, text_bytes(params.frames) + text_bytes(params.end), err);
+	if (r == 0)
+		r = take_frames(guest, params.offset, params.frames, &is_news, err);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_u64(j, "appended", guest->next);
+	json_end_object(j);
+	if (params.end)
+		return take_end(s, call, params.end, err);
+	if (is_news)
+		look_soon(s);
+	return 0;
+}
+
+/* Something has changed in a log that we read. */
+static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+
+	if (!service_is_owner(peer) && !find_by_line(s, peer))
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	look_at_changes(s);
+	return 0;
+}
+
+/* ---- whose end may still come ---- */
+
+/* A courier asks for us every second (late_word.h). */
+#define WORD_COMES_NS UINT64_C(10000000000)
+
+bool service_expects_word(const struct service *s, const struct attempt *a)
+{
+	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0 &&
+	       strcmp(a->boot_id, s->record.boot_id) == 0 &&
+	       clock_boot_ns() - s->started_boot_ns < WORD_COMES_NS;
+}
+
+/* ---- what it asks for ---- */
+
+/* The attempt that the caller runs: by its line, or by its process if it holds none yet; 0. */
+static int64_t find_callers_attempt(struct service *s, const struct rpc_peer *peer)
+{
+	const struct guest *guest = find_by_line(s, peer);
+	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+
+	return guest ? guest->attempt_id : job ? job->a.id : 0;
+}
+
+typedef void tell_fn(struct service *s, int64_t attempt_id, struct json *j);
+
+/* An object for the runner that asks, of its own job. */
+static int answer_runner(struct service *s, struct rpc_call *call, tell_fn *tell, struct err *err)
+{
+	int64_t attempt_id = find_callers_attempt(s, rpc_call_peer(call));
+	struct json *j;
+
+	if (attempt_id == 0)
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	tell(s, attempt_id, j);
+	json_end_object(j);
+	return 0;
 }
 
 /* The job is over: what was counted of it, for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
-	return answer_runner(ctx, call, tell_calls, err);
+	return answer_runner(ctx, call, service_tell_calls_of, err);
 }
 
 /* What was counted so far of each of its processes, for their samples. */
 static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
 {
-	return answer_runner(ctx, call, tell_counts, err);
+	return answer_runner(ctx, call, service_tell_counts_of, err);
 }
 
 struct deaths_params {
@@ -379,7 +673,7 @@ static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct deaths_params params = { .patience_ms = UINT64_MAX };
-	int64_t id = find_callers(s, peer).attempt_id;
+	int64_t id = find_callers_attempt(s, peer);
 	int r = rpc_call_read(call, deaths_fields, ARRAY_SIZE(deaths_fields), &params, err);
 
 	if (r < 0)
@@ -392,13 +686,13 @@ static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
 	return 0;
 }
 
-static void tell_signals(struct service *s, const struct callers *callers, struct json *j)
+static void tell_signals(struct service *s, int64_t attempt_id, struct json *j)
 {
-	const struct watched *job = watch_find_attempt(s->watch, callers->attempt_id);
+	const struct watched *job = watch_find_attempt(s->watch, attempt_id);
 
 	json_key(j, "signals");
 	if (job) {
-		service_list_signals_of(s, job->job_id, callers->attempt_id, j);
+		service_list_signals_of(s, job->job_id, attempt_id, j);
 	} else {
 		json_begin_array(j);
 		json_end_array(j);
@@ -412,9 +706,11 @@ static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
 }
 
 const struct rpc_method service_guest_methods[] = {
+	{ "runner.hello", runner_hello, RPC_FOR_ALL },
+	{ "runner.frames", runner_frames, RPC_FOR_ALL },
+	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
 	{ "runner.counts", runner_counts, RPC_FOR_ALL },
-	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ "runner.deaths", runner_deaths, RPC_FOR_ALL },
 	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },

@@ -100,6 +100,7 @@ struct exit_news {
 /* Changes of anomalies that were told on the bus. */
 struct anomaly_relay {
 	struct map told;       /* which: a hash of each */
+	struct map left;       /* to runners, which judge their jobs: hashes of names */
 	int64_t last_id;       /* of those in the record, the last that was looked at */
 	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
@@ -155,6 +156,16 @@ struct syscalls_state {
 	uint64_t read_due_boot_ns; /* before this nothing is read for a runner's samples */
 };
 
+/* Guests (service_guest.h). */
+struct guests {
+	struct guest *first;
+	struct map due_ns;	    /* by uid: the share of each */
+	int copies_fd;		    /* the folder of logs, for copies of theirs; -1 */
+	struct loop_timer *timer;   /* what they have sent is looked at; NULL: nothing was */
+	bool is_look_planned;	    /* by it */
+	uint64_t next_look_boot_ns; /* not before this */
+};
+
 struct service {
 	const struct service_options *options;
 	const struct config *config; /* in force: that of the options until it is read again */
@@ -184,6 +195,8 @@ struct service {
 	struct err store_err;	     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */
+	bool is_sweeping;	     /* another thread removes logs that are stored */
+	struct err ingest_err;	     /* why logs could not be stored at the last look; code 0 */
 	dev_t store_device;	     /* which file it is */
 	ino_t store_inode;
 	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
@@ -235,10 +248,7 @@ struct service {
 	struct attach_wish *wishes;    /* to attach one, until the database can be written */
 	struct loop_timer *wish_timer; /* NULL: none had to wait yet */
 	struct waiter *waiters;	       /* clients that wait for the end of a job */
-	struct guest *guests;	       /* runners that hold the line */
-	struct map guest_due_ns;       /* by uid: see service_share.c */
-	struct map sheet_due_ns;       /* the same of their sheets */
-	struct map life_due_ns;	       /* and of their processes */
+	struct guests guests;	       /* runners that send us their logs */
 	struct recent *recent;	       /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;

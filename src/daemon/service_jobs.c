@@ -9,7 +9,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/caller.h"
-#include "daemon/recorded.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
 #include "daemon/service_work.h"

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -37,6 +38,12 @@ struct tracking {
 	uint64_t runner_mark; /* until now */
 };
 
+/* A runner of our own user hears of ends itself. */
+static bool is_others(const struct watched *job)
+{
+	return job->a.uid != geteuid();
+}
+
 /* A zombie's death was told. */
 static void see_guests(const struct tracking *tracking, const struct process_facts *facts)
 {
@@ -47,7 +54,7 @@ static void see_guests(const struct tracking *tracking, const struct process_fac
 		.sheet_num = SHEET_NONE,
 	};
 
-	if (tracking->job->is_guest && facts->state != 'Z' && facts->state != 'X')
+	if (is_others(tracking->job) && facts->state != 'Z' && facts->state != 'X')
 		(void)members_see(tracking->service->life.members, &seen);
 }
 
@@ -88,7 +95,7 @@ static void track_tree(struct service *s, const struct watched *job)
 	tracking.runner_mark = life_tag_of(s->life.life, job->a.runner.pid);
 	if (life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id) == 0) {
 		descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
-	} else if (job->is_guest || job->a.is_attached) { /* others hear of ends themselves */
+	} else if (is_others(job) || job->a.is_attached) {
 		follow(&tracking, job->a.runner.pid);
 		descendants_each(s->root_fd, job->a.runner.pid, follow, &tracking);
 	}

@@ -141,11 +141,7 @@ static bool note_failed_start(struct service *s, struct queued *job, int r, cons
  */
 static bool settle_unheard(struct service *s, struct queued *job)
 {
-	bool may_be_kept =
-		store_has_kept(s->options->paths->db); /* its end, until it can be stored */
-	bool is_soon = job->was_executed && !may_be_kept;
-
-	if (clock_boot_ns() - job->started_boot_ns < (is_soon ? SEEN_START_NS : START_NS))
+	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
 	if (job->is_cancelled)
 		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
@@ -157,8 +153,23 @@ static bool settle_unheard(struct service *s, struct queued *job)
 	return false;
 }
 
+/* Without a database: its log may have the end. */
+static void answer_unfollowed(struct service *s, struct queued *job)
+{
+	struct attempt a;
+
+	if (job->is_over || store_find_logged_end(s->options->paths->db, job->submission, &a) < 0) {
+		if (service_has_run(s, job))
+			service_answer_unknown(s, job);
+		return;
+	}
+	job->is_over = true;
+	service_answer_unrecorded(s, job, &a);
+	attempt_release(&a);
+}
+
 /* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
-static bool settle_started(struct service *s, struct queued *job)
+static bool settle_started(struct service *s, struct queued *job, bool is_behind)
 {
 	struct err err = ERR_INIT;
 	enum trace trace;
@@ -166,15 +177,15 @@ static bool settle_started(struct service *s, struct queued *job)
 
 	if (r < 0)
 		return note_failed_start(s, job, r, &err);
-	if (r == 0 && service_is_unfollowed(s, job) && service_has_run(s, job))
-		service_answer_unknown(s, job);
+	if (r == 0 && service_is_unfollowed(s, job))
+		answer_unfollowed(s, job);
 	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
 		return false;
 	if (trace != HAS_ENDED &&
 	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
 		return false;
 	if (trace == NOT_RUN)
-		return settle_unheard(s, job);
+		return !is_behind && settle_unheard(s, job);
 	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
 		 trace == HAS_ENDED ? "has ended" : "is lost: its runner is gone");
 	queue_drop(s->queue, job);
@@ -185,11 +196,12 @@ static void settle_all(struct service *s)
 {
 	struct queued *job;
 	size_t i = 0;
+	/* How some of them ended; while that cannot be stored none is taken for one that never ran.
+	 */
+	bool is_behind = s->store && store_take_in(s->store, NULL) < 0;
 
-	if (s->store)
-		store_take_in(s->store, NULL); /* how some of them ended */
 	while ((job = queue_at(s->queue, i)))
-		if (!job->is_started || !settle_started(s, job))
+		if (!job->is_started || !settle_started(s, job, is_behind))
 			i++;
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/recorded.h"
 #include "daemon/service_tell.h"
 #include "daemon/service_work.h"
 

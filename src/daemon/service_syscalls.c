@@ -300,7 +300,7 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
-void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, struct json *j)
+void service_tell_calls_of(struct service *s, int64_t attempt_id, struct json *j)
 {
 	struct job_calls **at = find_job(s, attempt_id);
 
@@ -309,8 +309,7 @@ void service_tell_calls_of(struct service *s, int64_t attempt_id, bool is_kept, 
 		return;
 	end_job(s, *at);
 	told_calls_write(j, &(*at)->calls);
-	if (!is_kept)
-		job_calls_drop(s, at);
+	job_calls_drop(s, at);
 }
 
 void service_leave_calls_of(struct service *s, struct watched *job)

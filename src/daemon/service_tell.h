@@ -48,9 +48,7 @@ extern const struct rpc_method service_wait_methods[];
 extern const struct rpc_method service_admit_methods[];
 extern const struct rpc_method service_learn_methods[];
 extern const struct rpc_method service_estimate_methods[];
-extern const struct rpc_method service_hello_methods[]; /* for runners */
-extern const struct rpc_method service_guest_methods[];
-extern const struct rpc_method service_late_methods[];
+extern const struct rpc_method service_guest_methods[]; /* for runners */
 
 /* From now on the last events are kept; those of processes as they are told to this. */
 int service_keep_events(struct service *s, struct err *err);
@@ -60,7 +58,7 @@ void service_keep_process_event(struct service *s, const struct proc_event *ev, 
 /* An event has been published: what was rendered of it is of no more use. */
 void service_forget_rendered(struct service *s);
 
-/* Before each look: what guests have told and could not be written down is tried again. */
+/* After each look: which attempts are theirs. */
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 

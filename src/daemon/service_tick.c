@@ -32,7 +32,7 @@ static int try_to_open(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
-	upkeep_tell_set_aside(s->store);
+	store_leave_logs(s->store);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r == 0 && stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
@@ -88,8 +88,10 @@ static int look(struct service *s, struct err *err)
 		s->store_err = *err;
 		return r;
 	}
-	service_tend_guests(s);
+	s->ingest_err = (struct err)ERR_INIT;
+	store_take_in(s->store, &s->ingest_err); /* what runners have logged */
 	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
+	service_tend_guests(s);
 	if (is_new)
 		service_recall_lost(s);
 	return r < 0 ? r : service_record_calls(s, err);
@@ -279,15 +281,14 @@ static int run_queue(struct service *s, struct err *err)
 
 /* ---- record ---- */
 
-/* Those whose runners leave it to us, or that have none. Nothing is measured of one that is over
- * but for the word of it. */
+/* Those that have no runner, which would record them. */
 static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
 			struct series_point *points)
 {
 	size_t n_ours = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if ((!jobs[i]->is_ours && !jobs[i]->a.is_attached) || jobs[i]->is_awaited)
+		if (!jobs[i]->a.is_attached)
 			continue;
 		attempts[n_ours] = &jobs[i]->a;
 		points[n_ours++] = jobs[i]->point;
@@ -357,17 +358,39 @@ static int record(struct service *s, struct err *err)
 		return 0;
 	upkeep_look(s->upkeep, s->store);
 	r = record_jobs(s, service_drain_backlog(s, clock_boot_ns() + DRAIN_NS, err), err);
-	note_recorded(s, r, err);
+	if (r == 0 && s->ingest_err.code != 0)
+		note_recorded(s, s->ingest_err.code, &s->ingest_err);
+	else
+		note_recorded(s, r, err);
 	if (r <= 0)
 		return r;
 	return err_set(err, -EAGAIN, "%zu %s to be stored", s->backlog.n,
 		       s->backlog.n == 1 ? "tick waits" : "ticks wait");
 }
 
+/* Who opens the database removes logs that are stored, once the disk has what was stored. */
+static void sweep_logs(void *ctx)
+{
+	const struct service *s = ctx;
+	struct store *store = NULL;
+
+	if (store_open(s->options->paths->db, STORE_WRITE, &store, NULL) == 0)
+		store_close(store);
+}
+
+static void on_swept(void *ctx)
+{
+	struct service *s = ctx;
+
+	s->is_sweeping = false;
+}
+
 static int settle(struct service *s, struct err *err)
 {
 	int r = settler_check(s->settler, &s->stats.disk_wait_ns, err);
 
+	if (s->store && !s->is_sweeping && store_has_left_logs(s->store))
+		s->is_sweeping = loop_queue_work(s->loop, sweep_logs, on_swept, s) == 0;
 	if (s->store && store_check_disk(s->store, err) < 0)
 		return err->code;
 	return r;

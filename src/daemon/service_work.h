@@ -7,6 +7,7 @@
 #define PROCTOR_DAEMON_SERVICE_WORK_H
 
 #include "daemon/service_tell.h"
+#include "query/query.h"
 
 /* ---- service_queue.c ---- */
 
@@ -163,12 +164,11 @@ bool service_may_have_store(const struct service *s);
 /* -EBUSY: the database is not open. */
 int service_need_store(struct service *s, struct err *err);
 
-/* ---- service_late.c ---- */
+/* ---- service_guest.c ---- */
 
 /*
- * Whether the runner of an attempt, which is lost, may have left word of its end: beside a database
- * that could not be written, until it can be, or with somebody who tells it in a moment (that of
- * a guest, while the daemon is new).
+ * Whether the end of an attempt, which is lost, may still come: that of a guest, while the daemon
+ * is new, from a courier.
  */
 bool service_expects_word(const struct service *s, const struct attempt *a);
 
@@ -178,8 +178,7 @@ void service_answer_waiters(struct service *s, const struct watched *job);
 /* It was cancelled while it was queued: the same. */
 void service_answer_dropped(struct service *s, const struct queued *job);
 
-/* It is over while there is no database: as its runner told, or (it is gone) nobody can tell how.
- */
+/* It is over while there is no database: as its log has it, or (it is gone) nobody can tell how. */
 void service_answer_unrecorded(struct service *s, const struct queued *job, struct attempt *told);
 void service_answer_unknown(struct service *s, const struct queued *job);
 

@@ -44,8 +44,8 @@ static int take(void *ctx, const struct event_row *row)
 	struct proc_event *kept = &t->items[t->n];
 	uint64_t known;
 
-	if (row->attempt_id != asking->a->id || row->event.type != EVENT_OOM ||
-	    map_get(&t->known, hash_of(&row->event.key), &known))
+	if (row->attempt_num != asking->a->attempt_num || row->uid != asking->a->uid ||
+	    row->event.type != EVENT_OOM || map_get(&t->known, hash_of(&row->event.key), &known))
 		return 0;
 	if (t->n == TOLD_KILLS_MAX)
 		return 1;
@@ -104,19 +104,23 @@ static void note_count(struct told_kills *t, const struct snapshot *snap, double
 	t->until_boot_ns = clock_boot_ns() + ASK_NS + wait_ns(interval_seconds);
 }
 
-void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,
-		     const struct snapshot *snap)
+bool told_kills_are_due(struct told_kills *t, const struct attempt *a, const struct snapshot *snap)
+{
+	t->n = 0;
+	t->n_elsewhere = 0;
+	arena_reset(&t->arena);
+	note_count(t, snap, a->interval_seconds);
+	return clock_boot_ns() < t->until_boot_ns;
+}
+
+void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a)
 {
 	struct event_filter filter = { .job_id = a->job_id };
 	struct anomaly_filter others = { 0 };
 	struct asking asking = { t, a };
 	struct err err = ERR_INIT;
 
-	t->n = 0;
-	t->n_elsewhere = 0;
-	arena_reset(&t->arena);
-	note_count(t, snap, a->interval_seconds);
-	if (!store || clock_boot_ns() >= t->until_boot_ns)
+	if (!store)
 		return;
 	filter.since_wall_ns = others.since_wall_ns = t->since_wall_ns;
 	if (store_read_events(store, &filter, take, &asking, &err) < 0 ||

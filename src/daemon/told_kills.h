@@ -46,8 +46,10 @@ void told_kills_release(struct told_kills *t);
 /* A kill that the runner knows of itself: no news. */
 void told_kills_know(struct told_kills *t, const struct proc_key *key);
 
-/* At each tick, with the attempt as it is in the record. What fails now is tried at the next. */
-void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a,
-		     const struct snapshot *snap);
+/* At each tick: forgets what the last look has found. True: the record is to be looked at. */
+bool told_kills_are_due(struct told_kills *t, const struct attempt *a, const struct snapshot *snap);
+
+/* What the record has of the attempt and of others. store NULL: it is tried at the next tick. */
+void told_kills_look(struct told_kills *t, struct store *store, const struct attempt *a);
 
 #endif

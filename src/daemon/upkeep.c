@@ -1,9 +1,14 @@
 #include "daemon/upkeep.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -21,8 +26,6 @@
  * is time for them: on a slow disk one may take longer than it should.
  */
 #define SHARE_OF_INTERVAL 2
-/* What a run may take longer at its end. */
-#define LAST_NS UINT64_C(50000000)
 
 struct upkeep {
 	struct retention_policy policy;
@@ -182,16 +185,6 @@ static void note_tick(struct upkeep *u)
 	u->tick_boot_ns = now;
 }
 
-void upkeep_tell_set_aside(struct store *store)
-{
-	CLEANUP(buf_release) struct buf file = BUF_INIT;
-
-	if (store_tell_set_aside(store, &file))
-		log_warning("how some attempts ended was kept beside the database and is damaged: "
-			    "those look lost, and what is left of it is in %s",
-			    file.data);
-}
-
 bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
 {
 	uint64_t n = retention_is_full(error) ? store_drop_logs(db_path, &u->policy) : 0;
@@ -206,10 +199,8 @@ bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
 void upkeep_look(struct upkeep *u, struct store *store)
 {
 	note_tick(u);
-	if (store) {
-		store_take_in(store, NULL); /* ends that others could not store */
-		upkeep_tell_set_aside(store);
-	}
+	if (store)
+		store_take_in(store, NULL);
 	if (!u->store && store && is_due(u, store)) {
 		begin(u);
 		u->store = store;
@@ -234,20 +225,74 @@ void upkeep_leave(struct upkeep *u)
 	u->store = NULL;
 }
 
-void upkeep_do_some(struct upkeep *u, struct store *store)
-{
-	uint64_t until = clock_boot_ns() + LAST_NS;
-	int r;
+/* ---- in a process of its own ---- */
 
-	if (!u->store && !is_due(u, store))
-		return;
-	if (!u->store)
+#define ASIDE_NS UINT64_C(60000000000)
+#define ASIDE_PAUSE_NS 10000000
+
+/* What the logs have is stored. Closing it gives back what the database's own log took. */
+static int keep_up_once(const char *db_path, struct upkeep *u, bool *is_claimed, uint64_t until)
+{
+	const struct timespec pause = { .tv_nsec = ASIDE_PAUSE_NS };
+	struct store *store = NULL;
+	int r = store_open(db_path, STORE_WRITE, &store, NULL);
+
+	if (retention_is_full(r) && upkeep_make_room(u, db_path, r))
+		r = store_open(db_path, STORE_WRITE, &store, NULL);
+	if (r < 0)
+		return r;
+	if (upkeep_make_room(u, db_path, store_take_in(store, NULL)))
+		store_take_in(store, NULL);
+	*is_claimed = *is_claimed || is_due(u, store);
+	if (*is_claimed) {
 		begin(u);
-	do
-		r = do_slice(u, store);
-	while (r > 0 && clock_boot_ns() < until);
-	if (r != 0)
-		store_return_retention(store, clock_wall_ns(),
-				       NULL); /* else it is done elsewhere */
-	upkeep_leave(u);
+		r = 1;
+	}
+	while ((r > 0 || r == -EBUSY) && clock_boot_ns() < until) {
+		r = store_retain_step(store, &u->run, NULL);
+		nanosleep(&pause, NULL);
+	}
+	if (r > 0 || r == -EBUSY)
+		store_return_retention(store, clock_wall_ns(), NULL);
+	store_close(store);
+	return r;
+}
+
+/* To remove rows takes room: on a full disk what was removed makes some for the rest. */
+#define FULL_ROUNDS 32
+
+static void keep_up(const char *db_path, struct upkeep *u)
+{
+	uint64_t until = clock_boot_ns() + ASIDE_NS;
+	bool is_claimed = false;
+	int r = -ENOSPC;
+
+	for (int i = 0; i < FULL_ROUNDS && retention_is_full(r) && clock_boot_ns() < until; i++)
+		r = keep_up_once(db_path, u, &is_claimed, until);
+}
+
+/* Who reads the run's output, or wants to unmount its folder, does not wait for this process. */
+pid_t upkeep_run_aside(const char *db_path, const struct config_retention *policy,
+		       const char *jsonl_path)
+{
+	struct upkeep u = { 0 };
+	pid_t pid = fork();
+	int null_fd;
+
+	if (pid != 0)
+		return pid < 0 ? -errno : pid;
+	setsid();
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd < 0 || chdir("/") < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
+	    dup2(null_fd, STDOUT_FILENO) < 0 || dup2(null_fd, STDERR_FILENO) < 0 ||
+	    close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+		_exit(1);
+	prctl(PR_SET_NAME, "proctor-store");
+	sigprocmask(SIG_SETMASK, &(sigset_t){ 0 }, NULL);
+	(void)setpriority(PRIO_PROCESS, 0, 10);
+	upkeep_set_policy(&u, policy, jsonl_path);
+	keep_up(db_path, &u);
+	_exit(0);
 }

@@ -1,8 +1,8 @@
 /*
  * upkeep - keeps the database small while something else goes on: retention
- * (store/retention.h), in short slices between ticks, at most once an hour. Where all together is
- * above max_bytes, at the beginning or under a new policy, or far above it, it does not wait so
- * long.
+ * (store/retention/retention.h), in short slices between ticks, at most once an hour. Where all
+ * together is above max_bytes, at the beginning or under a new policy, or far above it, it does not
+ * wait so long.
  */
 #ifndef PROCTOR_DAEMON_UPKEEP_H
 #define PROCTOR_DAEMON_UPKEEP_H
@@ -23,9 +23,6 @@ struct upkeep *upkeep_free(struct upkeep *u);
 void upkeep_set_policy(struct upkeep *u, const struct config_retention *policy,
 		       const char *jsonl_path);
 
-/* Damaged ends that this handle has met and moved are told. By whoever opens it, on any thread. */
-void upkeep_tell_set_aside(struct store *store);
-
 /*
  * The database could not be opened or begun, for this error: on a full disk rotated logs above
  * max_bytes go, for which nobody needs it. True: some did, so that it can be tried again.
@@ -33,8 +30,8 @@ void upkeep_tell_set_aside(struct store *store);
 bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error);
 
 /*
- * At every tick: begins if it is due, and takes in what others have left beside the database
- * (store/spool.h). The store is used until upkeep_leave().
+ * At every tick: begins if it is due, and ingests logs (store_take_in()). The store is used until
+ * upkeep_leave().
  */
 void upkeep_look(struct upkeep *u, struct store *store);
 
@@ -47,7 +44,12 @@ uint64_t upkeep_held_until_ns(const struct upkeep *u);
 /* The store is about to be closed. What is left is done by who comes next. */
 void upkeep_leave(struct upkeep *u);
 
-/* For runs that are over before there was time: some milliseconds of it, if it is due. */
-void upkeep_do_some(struct upkeep *u, struct store *store);
+/*
+ * For a run, which opens no database: another process stores what all logs of it have, and does
+ * what is due. Returns its pid; it ends by itself, within a minute, and whoever is not about to end
+ * waits for it. -errno: there is none.
+ */
+pid_t upkeep_run_aside(const char *db_path, const struct config_retention *policy,
+		       const char *jsonl_path);
 
 #endif

@@ -225,13 +225,6 @@ static struct watched *watched_new(const struct attempt *a)
 	return TAKE_PTR(job);
 }
 
-/* Nobody else writes to root's database: so the runner has another, and we are to write the ticks,
- * also before it has said so again to a daemon that is new. */
-static bool is_of_guest(const struct attempt *a)
-{
-	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0;
-}
-
 static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
 {
 	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
@@ -243,7 +236,6 @@ static int add_job(struct watch *w, struct store *store, const struct attempt *a
 	}
 	w->jobs[w->n++] = job;
 	job->was_seen = true;
-	job->is_ours = job->is_guest = is_of_guest(a);
 	r = refresh(w, store, job, true, err);
 	if (r < 0) {
 		w->n--; /* the next look finds it new */
@@ -326,28 +318,25 @@ static int look_for_ends(struct watch *w, struct store *store, struct err *err)
 }
 
 /*
- * Those that began since the last look, and may be over by now; or have begun since the running
+ * Those whose rows were added since the last look, and may be over by now; or since the running
  * ones were listed, and may be over before they are listed again.
  */
 static int look_at_new(struct watch *w, struct store *store, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter newest = { .limit = 1 }, since = { .after_id = w->last_id };
-	bool is_first = w->last_id < 0;
-	int r = store_list_attempts(store, is_first ? &newest : &since, &list, err);
+	const struct attempt_filter all = { 0 }, since = { .after_id = w->last_id };
+	int r = store_list_attempts(store, w->last_id ? &since : &all, &list, err);
 
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
 		const struct attempt *a = &list.items[i];
 
-		/* One that has ended since the running ones were listed is told at the next look.
-		 */
-		if ((!is_first || a->is_running) && strcmp(a->boot_id, w->boot_id) == 0 &&
-		    !watch_find_attempt(w, a->id))
+		if (strcmp(a->boot_id, w->boot_id) == 0 && !watch_find_attempt(w, a->id))
 			r = add_job(w, store, a, err);
 		r = is_of_one(r) ? 0 : r;
 	}
-	if (r == 0)
-		w->last_id = list.n > 0 ? list.items[list.n - 1].id : is_first ? 0 : w->last_id;
+	for (size_t i = 0; r == 0 && i < list.n; i++)
+		if (list.items[i].id > w->last_id)
+			w->last_id = list.items[i].id;
 	return r;
 }
 
@@ -389,7 +378,9 @@ static int look(struct watch *w, struct store *store, struct err *err)
 
 	for (size_t i = 0; i < w->n; i++)
 		w->jobs[i]->was_seen = false;
-	r = look_at_running(w, store, err);
+	r = w->last_id < 0 ? store_last_attempt(store, &w->last_id, err) : 0;
+	if (r == 0)
+		r = look_at_running(w, store, err);
 	if (r == 0)
 		r = look_for_ends(w, store, err);
 	if (r == 0)
@@ -411,26 +402,6 @@ int watch_look(struct watch *w, struct store *store, struct err *err)
 		return r;
 	w->version = version;
 	w->looked_wall_ns = now;
-	return 0;
-}
-
-int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *err)
-{
-	struct watched *job = watch_find_attempt(w, id);
-	uint64_t version;
-	int r = store_read_version(store, &version, err);
-
-	if (r < 0)
-		return r;
-	if (!job || !w->has_version || !store_version_is_ours(w->version, version))
-		return watch_look(w, store, err);
-	if (version == w->version)
-		return 0;
-	r = refresh(w, store, job, false, err);
-	if (r < 0)
-		return r;
-	w->version = version;
-	forget_ended(w);
 	return 0;
 }
 

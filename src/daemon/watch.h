@@ -21,8 +21,6 @@
 struct watched {
 	char *job_id;	   /* as long as it is watched, while those in a change */
 	struct attempt a;  /* as it was at the last look, with its sheets */
-	bool is_ours;	   /* we write its ticks */
-	bool is_guest;	   /* its runner records it elsewhere, and tells us */
 	bool is_uncounted; /* nobody but its runner is to count its system calls */
 	size_t n_processes;
 	size_t n_living;	   /* of these, without zombies */
@@ -36,8 +34,6 @@ struct watched {
 	struct estimate estimate; /* of what it will need at most */
 	bool has_usual;
 	struct detect_usual usual; /* what jobs of its kind do; its job_id is that above */
-	uint64_t adopt_until_ns;   /* so long what lasts of it is adopted, by the boot clock; 0 */
-	bool was_ours;		   /* when that was last looked at */
 	uint64_t held_boot_ns;	   /* when its runner last asked for a sheet that waits; 0 */
 	char why_held[160];
 	size_t n_held_told; /* before which try that was told, from 1; 0: never */
@@ -76,12 +72,6 @@ void watch_drop_ended(struct watch *w);
  * a runner is gone.
  */
 int watch_glance(struct watch *w, struct store *store, struct err *err);
-
-/*
- * After one of these, and after only this attempt was written to through this handle: what has
- * become of it. If others have written as well, or it is not watched, as watch_look().
- */
-int watch_look_at(struct watch *w, struct store *store, int64_t id, struct err *err);
 
 /* The database is gone: tells of each job that nobody knows its end, and begins anew. */
 void watch_forget(struct watch *w);

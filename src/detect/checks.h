@@ -108,17 +108,11 @@ const char *checks_unit(const char *name);
 
 /* ---- for the checks ---- */
 
-/* All memory that the process may ever have: of the host or its cgroup. NaN: unknown. */
-double checks_limit_mb(const struct tick *t, const struct proc_sample *s);
-
-/* Memory that the process can still get: of the host and of its cgroup. NaN: unknown. */
-double checks_room_mb(const struct tick *t, const struct proc_sample *s);
-
 /* "40 s", "12 min", "3.5 h", "2 days". Returns text. */
 #define CHECKS_TIME_BYTES 24
 const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
 
-process_check check_memory_spike, check_memory_leak;			   /* check_memory.c */
+process_check check_memory_spike, check_memory_leak;
 process_check check_runaway, check_stuck, check_io_wait;		   /* check_progress.c */
 process_check check_zombies, check_fds, check_threads, check_orphan;	   /* check_count.c */
 job_check check_processes, check_job_zombies;				   /* check_count.c */

@@ -139,7 +139,7 @@ int episodes_end_all(struct episodes *es, const struct moment *m, const char *wh
 /* What nobody said anything about: moments are clear; others are over after a while. */
 int episodes_end_tick(struct episodes *es, const struct moment *m);
 
-/* ---- for episode_adopt.c and evaluate.c ---- */
+/* ---- for evaluate.c ---- */
 
 /*
  * The name of an episode is what it is, whose, and since when. Up to its last slash it is the same
@@ -147,26 +147,10 @@ int episodes_end_tick(struct episodes *es, const struct moment *m);
  * it.
  */
 
-/* What tells one from others that run. */
-uint64_t episode_hash(enum anomaly_type type, const struct subject *who, const char *boot_id);
-
 /* Of this attempt, or of one of its processes. */
 bool episode_is_of(const struct episode *e, const char *job_id, int64_t attempt_id);
 
-/* By its name: what is of a job or cgroup may have a culprit, and is not of that. */
-bool episode_is_of_process(const struct episode *e);
-
-/* episode_hash() of one that has a name and an attempt. -EINVAL: that is no name of ours. */
-int episode_read_hash(const struct episode *e, uint64_t *ret);
-
-/* The one that runs; NULL. */
-struct running *episodes_find(struct episodes *es, uint64_t hash);
-
-/* Ends at the time it was last seen: the end itself was not observed. */
-int episodes_end_unseen(struct episodes *es, struct running *r, const struct moment *m,
-			const char *why);
-
-/* ---- episode_adopt.c: what another has begun ---- */
+/* ---- what another has begun ---- */
 
 /*
  * Goes on with one that lasts by the record, under its name: attempt_id is that of our samples. If

@@ -271,23 +271,6 @@ static void check_job(struct evaluation *w, const struct check *check, struct jo
 		set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
 }
 
-static void check_jobs(struct evaluation *w)
-{
-	struct tracks *ts = &w->d->tracks;
-
-	for (size_t i = 0; i < ts->n_jobs; i++) {
-		struct job_track *job = ts->jobs[i];
-
-		for (size_t k = 0; k < n_checks; k++)
-			if (checks[k].of_job)
-				check_job(w, &checks[k], job);
-		if (job->active & 1u << ANOMALY_PROCESS_EXPLOSION)
-			continue; /* how many there were before it is not to be forgotten */
-		two_ago_add(&job->processes, w->tick.now, (double)job->n_processes,
-			    w->d->config.memory_spike_window_seconds);
-	}
-}
-
 /* ---- GPUs and the host ---- */
 
 static void check_gpus(struct evaluation *w)
@@ -334,6 +317,7 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 {
 	struct detect *d = w->d;
 	double before = f64_known(w->tick.step) ? w->tick.now - w->tick.step : w->tick.now;
+	struct tracks *ts;
 
 	begin_jobs(w, news);
 	if (ARRAY_RESERVE(d->track_of, d->cap_track_of, w->snap->n_processes) < 0) {
@@ -355,7 +339,18 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		if (at != TRACK_NONE)
 			evaluate_process(w, &d->tracks.items[at], &w->snap->processes[i]);
 	}
-	check_jobs(w);
+	ts = &w->d->tracks;
+	for (size_t i = 0; i < ts->n_jobs; i++) {
+		struct job_track *job = ts->jobs[i];
+
+		for (size_t k = 0; k < n_checks; k++)
+			if (checks[k].of_job)
+				check_job(w, &checks[k], job);
+		if (job->active & 1u << ANOMALY_PROCESS_EXPLOSION)
+			continue; /* how many there were before it is not to be forgotten */
+		two_ago_add(&job->processes, w->tick.now, (double)job->n_processes,
+			    w->d->config.memory_spike_window_seconds);
+	}
 	evaluate_cgroups(w, news);
 	detect_tracks_sweep(&d->tracks, w->snap->wall_ns, evaluate_process_end, evaluate_job_end,
 			    w);

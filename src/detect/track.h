@@ -16,10 +16,62 @@
 
 #include "base/config.h"
 #include "base/map.h"
-#include "detect/trend.h"
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+
+/*
+ * ---- a value over a window of time ----
+ *
+ * In as many numbers as fit into a cache line or two: at most SERIES_POINTS are kept.
+ * Times are seconds since whatever the owner counts from, and never go back.
+ */
+
+#define SERIES_POINTS 32
+
+/* Points in a ring. All zeros is empty. */
+struct series {
+	float t[SERIES_POINTS], v[SERIES_POINTS];
+	uint8_t first, n;
+};
+
+/* The first value of each part of the window, and the largest. All zeros is empty. */
+struct levels {
+	struct series first;
+	float high[SERIES_POINTS];
+	float high_before; /* the largest of those that are older than the window; 0: none is */
+};
+
+/* The earliest at this time or later, and the largest before that; false: there is none. */
+bool levels_since(const struct levels *l, double since, double *ret_t, double *ret_v,
+		  double *ret_high_before);
+
+/* The latest at this time or earlier; false: there is none. */
+bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v);
+
+/* The latest value that is no larger than this; false: there is none. */
+bool levels_last_below(const struct levels *l, double limit, double *ret_t, double *ret_v);
+
+/*
+ * The least of each of SERIES_POINTS parts of the window: what a process always has,
+ * whatever it takes and gives back in between.
+ */
+struct floors {
+	struct series least;
+	float open_t, open_v; /* the part that is not over yet; open_v < 0: nothing is in it */
+};
+
+/* A straight line through the points. */
+struct fit {
+	size_t n;
+	double from;	     /* time of the first */
+	double span;	     /* seconds from the first to the last */
+	double first, last;  /* values */
+	double slope;	     /* per second */
+	double r2;	     /* share of the variance that the line explains */
+	double rising;	     /* share of the steps that do not fall */
+	double largest_drop; /* of one step */
+};
 
 /*
  * Which limit most processes of a job have, of whatever each has set for itself.
@@ -190,14 +242,7 @@ typedef void job_gone_fn(void *ctx, const struct job_track *job);
 void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,
 			 job_gone_fn *job_gone, void *ctx);
 
-/* ---- track_note.c: one process ---- */
-
-void detect_track_begin(struct track *t, const struct proc_sample *p, double now);
-void detect_track_forget(struct track *t, double now); /* as if first seen; what lasts goes on */
-
-/* What the sample says that the last one did not. before: when that was. -ENOMEM. */
-int detect_track_note(struct track *t, const struct config_anomaly *config,
-		      const struct proc_sample *p, double now, double before);
+/* ---- one process ---- */
 
 void two_ago_add(struct two_ago *s, double t, double v, double window);
 /* NaN: not known for that long. */

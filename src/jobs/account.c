@@ -276,25 +276,12 @@ static bool is_all_waited(const struct account *a)
 	       sampled_ns <= waited_ns + waited_ns / 20 + SAMPLED_CPU_SLACK_NS;
 }
 
-/*
- * The highest between two samples cannot have been below the average of the
- * whole: until the last process that was counted had ended, which may be later
- * than the command's own end.
- */
-static void settle_peak_cpu(const struct account *a, uint64_t boot_ns, struct usage *u)
-{
-	uint64_t cpu_ns = u64_add(u->user_ns, u->system_ns);
-	uint64_t span_ns =
-		u64_delta(u64_max_known(boot_ns, a->last_reap_boot_ns), a->started_boot_ns);
-
-	if (u64_known(cpu_ns) && u64_known(span_ns) && span_ns >= AVERAGE_MIN_NS)
-		u->peak_cpu_percent =
-			fmax(u->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)span_ns);
-}
-
 void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births, bool is_complete,
 		    struct usage *ret)
 {
+	uint64_t cpu_ns;
+	uint64_t span_ns;
+
 	*ret = a->usage;
 	ret->wall_ns = u64_delta(boot_ns, a->started_boot_ns);
 	ret->gpu_busy_ns = gpu_time_busy_ns(&a->gpu);
@@ -310,5 +297,14 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);
 	settle_max_process_rss(a, is_complete, ret);
 	settle_peak_rss(a, ret);
-	settle_peak_cpu(a, boot_ns, ret);
+	/*
+	 * The highest between two samples cannot have been below the average of the
+	 * whole: until the last process that was counted had ended, which may be later
+	 * than the command's own end.
+	 */
+	cpu_ns = u64_add(ret->user_ns, ret->system_ns);
+	span_ns = u64_delta(u64_max_known(boot_ns, a->last_reap_boot_ns), a->started_boot_ns);
+	if (u64_known(cpu_ns) && u64_known(span_ns) && span_ns >= AVERAGE_MIN_NS)
+		ret->peak_cpu_percent =
+			fmax(ret->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)span_ns);
 }

@@ -330,17 +330,13 @@ uint64_t job_spec_hash(const struct job_spec *spec, const struct mask *mask)
 
 /* ---- input ---- */
 
-static const char *file_in(const char *word)
-{
-	const char *equals = strchr(word, '=');
-
-	return word[0] == '-' && equals ? equals + 1 : word;
-}
-
 static void add_file(struct job_input *input, int folder_fd, const char *word)
 {
-	const char *path = file_in(word);
+	const char *path;
 	struct stat st;
+	const char *equals = strchr(word, '=');
+
+	path = word[0] == '-' && equals ? equals + 1 : word;
 
 	if (!path[0] || fstatat(folder_fd, path, &st, 0) < 0 || !S_ISREG(st.st_mode))
 		return;

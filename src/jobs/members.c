@@ -120,23 +120,19 @@ static int make_room(struct members *m)
 	return 0;
 }
 
-static struct member *add(struct members *m, const struct member *member)
-{
-	if (make_room(m) < 0)
-		return NULL;
-	if (map_put(&m->index_of, (uint64_t)(uint32_t)member->key.pid, m->n) < 0)
-		return NULL;
-	m->items[m->n] = *member;
-	return &m->items[m->n++];
-}
-
 /* In the place of whoever had its pid before. */
 static struct member *put(struct members *m, const struct member *member)
 {
 	struct member *old = find(m, member->key.pid);
 
-	if (!old)
-		return add(m, member);
+	if (!old) {
+		if (make_room(m) < 0)
+			return NULL;
+		if (map_put(&m->index_of, (uint64_t)(uint32_t)member->key.pid, m->n) < 0)
+			return NULL;
+		m->items[m->n] = *member;
+		return &m->items[m->n++];
+	}
 	*old = *member;
 	return old;
 }

@@ -123,14 +123,6 @@ void membership_set_sheet(struct membership *m, int sheet_num)
 		m->jobs[0].sheet_num = sheet_num;
 }
 
-/* The job whose root has this pid, which is all that starts and exits name; NULL: none. */
-static const struct membership_job *find_root_pid(const struct membership *m, pid_t pid)
-{
-	uint64_t i;
-
-	return map_get(&m->root_of, pid_key(pid), &i) ? &m->jobs[i] : NULL;
-}
-
 /* Whether this process, the runner of a job, has that pid. */
 static bool is_self(const struct membership *m, pid_t pid)
 {
@@ -229,9 +221,13 @@ void membership_forget_job(struct membership *m, int64_t attempt_id)
 
 bool membership_start(struct membership *m, pid_t parent, pid_t child)
 {
-	const struct membership_job *job = find_root_pid(m, parent);
+	const struct membership_job *job;
 	struct job_member *of, *old, born;
 	uint64_t start_ticks = 0;
+	uint64_t i;
+
+	/* The job whose root has this pid, which is all that starts and exits name; NULL: none. */
+	job = map_get(&m->root_of, pid_key(parent), &i) ? &m->jobs[i] : NULL;
 
 	/* Between two scans thousands may start and end. */
 	if (m->n >= SIFT_MIN && m->by_pid.len < m->n / 2)

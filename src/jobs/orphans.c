@@ -81,11 +81,6 @@ int orphans_suspect(struct orphans *o, const struct orphan *suspect)
 
 /* ---- looks ---- */
 
-static bool lives(const struct proc_sample *p)
-{
-	return p->state != 'Z' && p->state != 'X';
-}
-
 /* A child of an orphan, which is one too. Its parent must live: the pid may be another's. */
 static struct orphan *adopt(struct orphans *o, const struct proc_sample *p)
 {
@@ -140,7 +135,7 @@ int orphans_look(struct orphans *o, const struct snapshot *snap, const struct or
 		n_seen = o->n_seen;
 		o->has_late = false;
 		for (size_t i = 0; i < snap->n_processes; i++)
-			if (lives(&snap->processes[i]))
+			if (snap->processes[i].state != 'Z' && snap->processes[i].state != 'X')
 				see(o, &snap->processes[i], ops, ctx);
 	} while (o->has_late && o->n_seen > n_seen);
 	map_clear(&o->index_of);

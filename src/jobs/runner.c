@@ -406,27 +406,6 @@ static uint64_t boot_time_of(const struct runner *r, uint64_t wall_ns)
 	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
 }
 
-/* A process was waited for, and died then (U64_UNKNOWN: just now). */
-static void runner_on_death(struct runner *r, uint64_t died_wall_ns)
-{
-	uint64_t wall_ns = u64_known(died_wall_ns) ? died_wall_ns : runner_now(r);
-
-	r->last_death_wall_ns = runner_later_of(r->last_death_wall_ns, wall_ns);
-	r->last_death_boot_ns = runner_later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
-}
-
-/* A process was waited for, and died then (U64_UNKNOWN: just now). */
-static void runner_on_root_end(struct runner *r, struct root *root, int wait_status,
-			       uint64_t died_ns)
-{
-	root->is_running = false;
-	root->rank.status = exit_status_from_wait(wait_status);
-	root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
-	root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
-	if (runner_is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
-		runner_end_tree(r, STOP_RANK_FAILED);
-}
-
 void runner_on_children_changed(struct runner *r)
 {
 	bool is_busy = r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING;
@@ -523,14 +502,24 @@ static void reap_one(struct runner *r, pid_t pid)
 		.pre_exec_rss_bytes = root ? root->pre_exec_rss_bytes : U64_UNKNOWN,
 	};
 	uint64_t died_ns;
+	uint64_t wall_ns;
 
 	r->options.ops->process_ending(r->options.ctx, pid);
 	if (wait4(pid, &reaped.wait_status, WNOHANG, &reaped.usage) != pid)
 		return;
 	died_ns = r->options.ops->process_reaped(r->options.ctx, &reaped);
-	runner_on_death(r, died_ns);
-	if (root)
-		runner_on_root_end(r, root, reaped.wait_status, died_ns);
+	/* A process was waited for, and died then (U64_UNKNOWN: just now). */
+	wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
+	r->last_death_wall_ns = runner_later_of(r->last_death_wall_ns, wall_ns);
+	r->last_death_boot_ns = runner_later_of(r->last_death_boot_ns, boot_time_of(r, wall_ns));
+	if (root) {
+		root->is_running = false;
+		root->rank.status = exit_status_from_wait(reaped.wait_status);
+		root->rank.ended_wall_ns = u64_known(died_ns) ? died_ns : runner_now(r);
+		root->ended_boot_ns = boot_time_of(r, root->rank.ended_wall_ns);
+		if (runner_is_failed(root->rank.status) && !r->is_ending && any_root_runs(r))
+			runner_end_tree(r, STOP_RANK_FAILED);
+	}
 }
 
 /*

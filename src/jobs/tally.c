@@ -4,9 +4,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/unknown.h"
-#include "jobs/tally_internal.h"
+#include "jobs/account.h"
+#include "model/peaks.h"
+
+#define CPU_MARKS 8
+
+/* A proc_record and what only the tally wants to know about it. */
+struct entry {
+	struct proc_record record;
+	struct gpu_time gpu;
+	unsigned serial; /* of the try that it belongs to */
+	bool is_root;
+	bool fork_was_told; /* by the kernel; a root is announced by the runner first */
+	bool has_children;
+	unsigned n_execs; /* its mark is of the last program alone */
+	bool ignores_sigchld;
+};
+
+/* How much CPU time the tree had used at a moment. */
+struct cpu_mark {
+	uint64_t boot_ns;
+	uint64_t total_ns;
+};
+
+struct tally {
+	const char *job_id;
+	bool sees_births;
+	struct entry *entries;
+	size_t n, cap;
+	uint64_t n_unlisted;
+	struct map alive; /* pid -> index into entries, or UNLISTED */
+	uint64_t n_living;
+
+	unsigned serial; /* of the try that runs; a sheet may be tried more than once */
+	bool sheet_is_open;
+	bool sheet_is_alone; /* nothing of an earlier try runs beside it */
+	struct account attempt, sheet;
+	uint64_t tick_boot_ns;	  /* of the last snapshot; U64_UNKNOWN: none yet */
+	uint64_t since_tick_ns;	  /* between it and the one before */
+	struct peaks ended_peaks; /* of the sheets that are over; they come one after the other */
+
+	struct cpu_mark marks[CPU_MARKS]; /* oldest first */
+	size_t n_marks;
+	uint64_t reaped_cpu_ns; /* of all that was waited for by us */
+
+	struct proc_event *events;
+	size_t n_events, cap_events, n_stored, n_notable;
+	uint64_t n_events_unlisted;
+	uint64_t n_lost;
+
+	struct map commands;	    /* hash -> string */
+	struct proc_record *listed; /* what tally_processes() hands out */
+	struct arena arena;
+};
 
 /* In the map of the living: counted, without an entry; the second kind has died and may be seen
  * again. */
@@ -55,12 +109,14 @@ void tally_begin_sheet(struct tally *t, uint64_t boot_ns, bool is_clean)
 		t->marks[t->n_marks++] = (struct cpu_mark){ boot_ns, t->reaped_cpu_ns };
 }
 
-struct account *tally_try_account(struct tally *t, const struct entry *e)
+/* The account of the try that runs, if this is of it; what an earlier one left running is not. */
+static struct account *tally_try_account(struct tally *t, const struct entry *e)
 {
 	return !e || e->serial == t->serial ? &t->sheet : NULL;
 }
 
-const char *tally_keep_command(struct tally *t, const char *command)
+/* The same command line is kept once. NULL: too many different ones, or no memory. */
+static const char *tally_keep_command(struct tally *t, const char *command)
 {
 	uint64_t hash = hash_bytes(HASH_INIT, command, strlen(command)), found;
 	const char *kept;
@@ -122,14 +178,16 @@ static void count_death(struct tally *t)
 		t->n_living--;
 }
 
-struct entry *tally_find_alive(const struct tally *t, pid_t pid)
+/* NULL: not known to live, or counted without an entry. */
+static struct entry *tally_find_alive(const struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
 	return map_get(&t->alive, pid_key(pid), &i) && i < UNLISTED_DEAD ? &t->entries[i] : NULL;
 }
 
-bool tally_is_unlisted(const struct tally *t, pid_t pid)
+/* It is counted, and has no entry. */
+static bool tally_is_unlisted(const struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
@@ -148,7 +206,12 @@ static bool note_unlisted_death(struct tally *t, pid_t pid)
 	return true;
 }
 
-struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num, int rank)
+/*
+ * Counts the process, and lists it while there is room (NULL: there is none). It
+ * is of its parent's try, if that is known. Entries may move.
+ */
+static struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_num,
+				     int rank)
 {
 	struct entry *e = tally_find_alive(t, ppid);
 	unsigned serial = e ? e->serial : t->serial;
@@ -174,7 +237,7 @@ struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int sheet_
 	return e;
 }
 
-void tally_note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
+static void tally_note_birth(struct tally *t, struct entry *e, uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
@@ -200,7 +263,11 @@ void tally_root(struct tally *t, const struct birth *b)
 	tally_note_birth(t, e, b->wall_ns);
 }
 
-struct entry *tally_note_parent(struct tally *t, pid_t pid)
+/*
+ * A parent that ignores SIGCHLD has its children waited for by the kernel, which
+ * adds what they used to nobody's account. NULL: it is not known to live.
+ */
+static struct entry *tally_note_parent(struct tally *t, pid_t pid)
 {
 	struct entry *parent = tally_find_alive(t, pid);
 
@@ -300,17 +367,6 @@ void tally_account(struct tally *t, pid_t pid, const struct exit_account *accoun
 		proc_record_account(&e->record, account);
 }
 
-/* With that of children that it has waited for, as everywhere. */
-static void take_io(struct proc_record *p, const struct proc_sample *zombie)
-{
-	if (!u64_known(zombie->rchar))
-		return;
-	p->rchar = zombie->rchar;
-	p->wchar = zombie->wchar;
-	p->read_bytes = zombie->read_bytes;
-	p->write_bytes = zombie->write_bytes;
-}
-
 /* By its account, in nanoseconds, where a zombie tells clock ticks. */
 static bool has_account(const struct entry *e)
 {
@@ -320,7 +376,13 @@ static bool has_account(const struct entry *e)
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
 			 const struct proc_sample *zombie)
 {
-	take_io(&e->record, zombie);
+	/* With that of children that it has waited for, as everywhere. */
+	if (u64_known(zombie->rchar)) {
+		e->record.rchar = zombie->rchar;
+		e->record.wchar = zombie->wchar;
+		e->record.read_bytes = zombie->read_bytes;
+		e->record.write_bytes = zombie->write_bytes;
+	}
 	if (t->sees_births && !e->has_children) {
 		uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
 
@@ -586,4 +648,228 @@ uint64_t tally_unlisted_events(const struct tally *t)
 uint64_t tally_lost_events(const struct tally *t)
 {
 	return t->n_lost;
+}
+
+/*
+ * A percentage is taken over at least this long: counters come in clock ticks of
+ * 10 ms at worst, and over 20 ms such a tick would be half a core.
+ */
+#define CPU_WINDOW_NS UINT64_C(90000000)
+
+static bool is_same_process(const struct entry *e, const struct proc_sample *p)
+{
+	return !u64_known(e->record.key.start_ticks) ||
+	       e->record.key.start_ticks == p->key.start_ticks;
+}
+
+/* A sample knows it to a clock tick, rounded down: but nobody is born before its parent. */
+static uint64_t birth_by_sample(const struct tally *t, const struct proc_sample *p)
+{
+	const struct entry *parent = tally_find_alive(t, p->ppid);
+
+	if (!parent || !u64_known(p->start_wall_ns))
+		return p->start_wall_ns;
+	return u64_max_known(p->start_wall_ns, parent->record.born_wall_ns);
+}
+
+static struct entry *entry_for_sample(struct tally *t, const struct proc_sample *p)
+{
+	struct entry *e = tally_find_alive(t, p->key.pid);
+
+	if (tally_is_unlisted(t, p->key.pid))
+		return NULL;
+	if (e && is_same_process(e, p))
+		return e;
+	e = tally_add_entry(t, p->key.pid, p->ppid, p->sheet_num, p->rank);
+	if (e)
+		tally_note_birth(t, e, birth_by_sample(t, p));
+	return e;
+}
+
+static void update_identity(struct tally *t, struct entry *e, const struct proc_sample *p)
+{
+	struct proc_record *rec = &e->record;
+	const char *kept;
+
+	rec->key.start_ticks = p->key.start_ticks;
+	rec->uid = u64_known(p->uid) ? p->uid : rec->uid;
+	if (rec->rank == RANK_NONE)
+		rec->rank = p->rank;
+	if (rec->rank == p->rank) {
+		rec->local_rank = p->local_rank;
+		rec->world_size = p->world_size;
+	}
+	if (p->state == 'Z')
+		return;
+	e->ignores_sigchld = p->ignores_sigchld > 0;
+	if (p->command && (!rec->command || strcmp(rec->command, p->command) != 0)) {
+		kept = tally_keep_command(t, p->command);
+		rec->command = kept ? kept : rec->command;
+	}
+}
+
+static void take_sample(struct tally *t, const struct proc_sample *p)
+{
+	const struct gpu_use gpu = gpu_use_of(p);
+	struct entry *e = entry_for_sample(t, p);
+	struct account *sheet;
+
+	if (!e)
+		return;
+	update_identity(t, e, p);
+	account_add_sampled_cpu(&t->attempt, &e->record, p);
+	sheet = tally_try_account(t, e);
+	if (sheet)
+		account_add_sampled_cpu(sheet, &e->record, p);
+	e->record.user_ns = u64_max_known(e->record.user_ns, p->user_ns);
+	e->record.system_ns = u64_max_known(e->record.system_ns, p->system_ns);
+	e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, p->rss_bytes);
+	e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, p->hwm_bytes);
+	e->record.rchar = u64_max_known(e->record.rchar, p->rchar);
+	e->record.wchar = u64_max_known(e->record.wchar, p->wchar);
+	e->record.read_bytes = u64_max_known(e->record.read_bytes, p->read_bytes);
+	e->record.write_bytes = u64_max_known(e->record.write_bytes, p->write_bytes);
+	e->record.major_faults = u64_max_known(e->record.major_faults, p->major_faults);
+	e->record.max_threads = u64_max_known(e->record.max_threads, p->threads);
+	e->record.max_fds = u64_max_known(e->record.max_fds, p->open_fds);
+	e->record.max_gpu_bytes = u64_max_known(e->record.max_gpu_bytes, p->gpu_memory_bytes);
+	e->record.n_samples++;
+	e->record.evidence = EVIDENCE_SAMPLED;
+	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
+	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
+	e->record.gpu_idle_ns = gpu_time_idle_ns(&e->gpu);
+	tally_note_parent(t, p->ppid);
+}
+
+/*
+ * The CPU time that the tree has used since its beginning: of the living with
+ * all they have waited for, and of those that we have waited for. Unlike the
+ * sum of cpu_percent it holds the short-lived children too. It never falls: a
+ * child that was waited for between the reading of its parent and its own is
+ * missing once, and that is not to be billed again when it is back.
+ */
+static double tree_cpu_percent(struct tally *t, uint64_t living_cpu_ns, uint64_t boot_ns)
+{
+	uint64_t total = u64_add(living_cpu_ns, t->reaped_cpu_ns);
+	const struct cpu_mark *before = NULL;
+	double percent = F64_UNKNOWN;
+
+	/* The latest mark that is a window or more ago; NULL: none yet. */
+	for (size_t i = 0; i < t->n_marks; i++)
+		if (t->marks[i].boot_ns + CPU_WINDOW_NS <= boot_ns)
+			before = &t->marks[i];
+	if (!u64_known(total))
+		return F64_UNKNOWN;
+	if (t->n_marks > 0 && total < t->marks[t->n_marks - 1].total_ns)
+		total = t->marks[t->n_marks - 1].total_ns;
+	if (before)
+		percent = 100.0 * (double)(total - before->total_ns) /
+			  (double)(boot_ns - before->boot_ns);
+	if (t->n_marks == CPU_MARKS) {
+		memmove(t->marks, t->marks + 1, (CPU_MARKS - 1) * sizeof(t->marks[0]));
+		t->n_marks--;
+	}
+	t->marks[t->n_marks++] = (struct cpu_mark){ boot_ns, total };
+	return percent;
+}
+
+static uint64_t sample_cpu_ns(const struct proc_sample *p)
+{
+	uint64_t own = u64_max_known(p->cpu_ns, u64_add(p->user_ns, p->system_ns));
+
+	return u64_add_known(own, u64_add_known(p->child_user_ns, p->child_system_ns));
+}
+
+/* What the processes of a tick add up to: of the whole job, and of the try that runs. */
+struct tick_sum {
+	uint64_t n_processes, rss_bytes, hwm_bytes;
+	struct gpu_use gpu;    /* of those that told */
+	bool has_untold_share; /* of one that may use a GPU: then the sum says nothing */
+};
+
+static void tick_sum_add(struct tick_sum *sum, const struct proc_sample *p)
+{
+	const struct gpu_use use = gpu_use_of(p);
+
+	sum->n_processes++;
+	sum->rss_bytes = u64_add_known(sum->rss_bytes, p->rss_bytes);
+	sum->hwm_bytes = u64_max_known(sum->hwm_bytes, p->hwm_bytes);
+	sum->gpu.held_bytes = u64_add_known(sum->gpu.held_bytes, use.held_bytes);
+	if (f64_known(use.idle_devices))
+		sum->gpu.idle_devices += use.idle_devices;
+	else
+		sum->gpu.idle_is_least = true;
+	if (f64_known(use.percent))
+		sum->gpu.percent =
+			f64_known(sum->gpu.percent) ? sum->gpu.percent + use.percent : use.percent;
+	else if (use.held_bytes > 0) /* or unknown, which is more */
+		sum->has_untold_share = true;
+}
+
+static void add_tick(struct account *a, const struct tick_sum *sum, struct series_point point,
+		     uint64_t since_ns)
+{
+	struct gpu_use gpu = sum->gpu;
+
+	point.n_processes = sum->n_processes;
+	point.rss_bytes = sum->rss_bytes;
+	account_add_tick(a, &point, sum->hwm_bytes);
+	if (sum->has_untold_share)
+		gpu.percent = F64_UNKNOWN;
+	account_add_gpu_tick(a, &gpu, since_ns);
+}
+
+/* Rounding to ticks can give a little more than the machine has. */
+static double cap_percent(double percent, unsigned cpu_count)
+{
+	return cpu_count > 0 && percent > 100.0 * cpu_count ? 100.0 * cpu_count : percent;
+}
+
+/* A zombie whose death was told: all that it will ever add is in the account of who waits for it.
+ */
+static bool is_settled_zombie(const struct tally *t, const struct proc_sample *p)
+{
+	return p->state == 'Z' && t->sees_births && !tally_find_alive(t, p->key.pid);
+}
+
+void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
+		    struct series_point *ret)
+{
+	struct tick_sum all = { .rss_bytes = U64_UNKNOWN,
+				.hwm_bytes = U64_UNKNOWN,
+				.gpu = { .held_bytes = U64_UNKNOWN, .percent = F64_UNKNOWN } };
+	struct tick_sum of_try = all;
+	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
+	uint64_t cpu_ns = 0;
+
+	t->since_tick_ns = u64_delta(snap->boot_ns, t->tick_boot_ns);
+	t->tick_boot_ns = snap->boot_ns;
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const struct proc_sample *p = &snap->processes[i];
+		const struct entry *e;
+
+		if (!p->job_id)
+			continue;
+		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
+		if (is_settled_zombie(t, p))
+			continue;
+		take_sample(t, p);
+		/* Who has died, and was counted so, is not counted again because nobody waits for
+		 * it. */
+		e = p->state == 'Z' ? tally_find_alive(t, p->key.pid) : NULL;
+		if (e && u64_known(e->record.died_wall_ns))
+			continue;
+		tick_sum_add(&all, p);
+		if (tally_try_account(t, tally_find_alive(t, p->key.pid)))
+			tick_sum_add(&of_try, p);
+	}
+	point.n_processes = all.n_processes;
+	point.rss_bytes = all.rss_bytes;
+	point.cpu_percent =
+		cap_percent(tree_cpu_percent(t, cpu_ns, snap->boot_ns), snap->system.cpu_count);
+	add_tick(&t->attempt, &all, point, t->since_tick_ns);
+	*ret = point;
+	if (!t->sheet_is_alone)
+		point.cpu_percent = F64_UNKNOWN; /* whose CPU is it? */
+	add_tick(&t->sheet, &of_try, point, t->since_tick_ns);
 }

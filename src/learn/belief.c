@@ -229,31 +229,25 @@ static double predicted(const struct effect_side *side)
 	return ((double)side->n_failed + 1) / ((double)side->n + 2);
 }
 
-/* Those after the first say which they are: what was retired keeps its row. */
-static const char *make_name(struct work *w, struct subject s)
-{
-	char name[256], round[32] = "";
-	size_t n_before = 0;
-
-	for (size_t i = 0; i < w->patterns->n; i++)
-		n_before += is_about(&w->patterns->items[i], s);
-	if (n_before > 0)
-		snprintf(round, sizeof(round), " %zu", n_before + 1);
-	snprintf(name, sizeof(name), "%016llx %.200s %s%s", (unsigned long long)s.class_key,
-		 s.feature, s.is_above ? "above" : "below", round);
-	return arena_strdup(&w->patterns->arena, name);
-}
-
 /* The rule as it will be judged, and the sentence about the runs that it was found on. */
 static int add(struct work *w, const struct finding *f)
 {
 	struct subject s = { f->class_key, f->feature, f->effect.is_above };
 	struct arena *arena = &w->patterns->arena;
 	struct pattern p, *added;
+	char name[256], round[32] = "";
+	size_t n_before = 0;
 
 	pattern_init(&p);
 	p.type = PATTERN_FINDING;
-	p.name = make_name(w, s);
+	/* Those after the first say which they are: what was retired keeps its row. */
+	for (size_t i = 0; i < w->patterns->n; i++)
+		n_before += is_about(&w->patterns->items[i], s);
+	if (n_before > 0)
+		snprintf(round, sizeof(round), " %zu", n_before + 1);
+	snprintf(name, sizeof(name), "%016llx %.200s %s%s", (unsigned long long)s.class_key,
+		 s.feature, s.is_above ? "above" : "below", round);
+	p.name = arena_strdup(&w->patterns->arena, name);
 	p.first_wall_ns = p.last_wall_ns = w->now_wall_ns;
 	p.occurrences = 1;
 	p.n_jobs = f->n_runs;
@@ -331,21 +325,6 @@ static int compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of those that this analysis could have found again, and did not. */
-static void lapse(struct work *w, const struct analysis *found)
-{
-	for (size_t i = 0; i < w->patterns->n; i++) {
-		struct pattern *p = &w->patterns->items[i];
-
-		if (p->grade && !u64_known(p->confirmed_wall_ns) && !u64_known(p->lapsed_wall_ns) &&
-		    !u64_known(p->retired_wall_ns) && p->last_wall_ns < w->now_wall_ns &&
-		    found->n_tested > 0 &&
-		    bsearch(&p->class_key, found->tested, found->n_tested, sizeof(p->class_key),
-			    compare_keys))
-			p->lapsed_wall_ns = w->now_wall_ns;
-	}
-}
-
 /*
  * Adds what is supported and not believed yet, and lets lapse what is not supported any more.
  * Strings go into the arena of the patterns. -ENOMEM.
@@ -362,8 +341,19 @@ static int note_all(struct pattern_list *patterns, const struct analysis *found,
 	for (size_t i = 0; r == 0 && i < found->n; i++)
 		if (found->findings[i].grade >= GRADE_SUPPORTED)
 			r = note(&w, &found->findings[i]);
-	if (r == 0)
-		lapse(&w, found);
+	if (r == 0) {
+		/* Of those that this analysis could have found again, and did not. */
+		for (size_t i = 0; i < w.patterns->n; i++) {
+			struct pattern *p = &w.patterns->items[i];
+
+			if (p->grade && !u64_known(p->confirmed_wall_ns) &&
+			    !u64_known(p->lapsed_wall_ns) && !u64_known(p->retired_wall_ns) &&
+			    p->last_wall_ns < w.now_wall_ns && found->n_tested > 0 &&
+			    bsearch(&p->class_key, found->tested, found->n_tested,
+				    sizeof(p->class_key), compare_keys))
+				p->lapsed_wall_ns = w.now_wall_ns;
+		}
+	}
 	map_release(&w.newest);
 	return r;
 }
@@ -438,8 +428,7 @@ static void key_time(struct json *j, const char *key, uint64_t wall_ns)
 /* Lines, as a list. */
 static void write_lines(struct json *j, const char *key, const char *tags)
 {
-	json_key(j, key);
-	json_begin_array(j);
+	json_key_array(j, key);
 	while (tags && *tags) {
 		size_t len = strcspn(tags, "\n");
 

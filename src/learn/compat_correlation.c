@@ -113,22 +113,6 @@ static const struct {
 	{ "1-2GB", 2048 }, { ">2GB", INFINITY },
 };
 
-static int group_by_memory(struct analysis *a, const struct compat_profile *profiles)
-{
-	struct group groups[ARRAY_SIZE(bins)];
-
-	for (size_t k = 0; k < ARRAY_SIZE(bins); k++)
-		groups[k] = (struct group){ .name = bins[k].name };
-	for (size_t i = 0; i < a->n_jobs; i++) {
-		size_t k = 0;
-
-		while (k + 1 < ARRAY_SIZE(bins) && !(profiles[i].peak_rss_mb < bins[k].below_mb))
-			k++;
-		count(&groups[k], &profiles[i]);
-	}
-	return judge_all(a, &by_memory, groups, ARRAY_SIZE(groups));
-}
-
 static int group_by_duration(struct analysis *a, const struct compat_profile *profiles)
 {
 	struct group groups[] = { { .name = "long (>3 spawns)" },
@@ -209,8 +193,20 @@ int compat_analyze(const struct compat_profile *profiles, size_t n, size_t min_j
 	for (size_t i = 0; i < n; i++)
 		n_failed += profiles[i].has_failed;
 	if (n > 0 && n >= min_jobs) {
+		struct group groups[ARRAY_SIZE(bins)];
+
 		a.base_rate = (double)n_failed / (double)n;
-		r = group_by_memory(&a, profiles);
+		for (size_t k = 0; k < ARRAY_SIZE(bins); k++)
+			groups[k] = (struct group){ .name = bins[k].name };
+		for (size_t i = 0; i < a.n_jobs; i++) {
+			size_t k = 0;
+
+			while (k + 1 < ARRAY_SIZE(bins) &&
+			       !(profiles[i].peak_rss_mb < bins[k].below_mb))
+				k++;
+			count(&groups[k], &profiles[i]);
+		}
+		r = judge_all(&a, &by_memory, groups, ARRAY_SIZE(groups));
 		if (r == 0)
 			r = group_by_syscall(&a, profiles);
 		if (r == 0)
@@ -233,8 +229,7 @@ void compat_write_json(struct json *j, const struct compat *c)
 		json_begin_object(j);
 		json_key_string(j, "type", result->type);
 		json_key_f64(j, "confidence", result->confidence);
-		json_key(j, "context_tags");
-		json_begin_array(j);
+		json_key_array(j, "context_tags");
 		for (size_t k = 0; k < COMPAT_TAGS; k++)
 			json_str(j, result->tags[k]);
 		json_end_array(j);

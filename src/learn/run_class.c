@@ -257,14 +257,6 @@ static bool is_same_job(const struct run_record *a, const struct run_record *b)
 	return a->job_id && b->job_id && strcmp(a->job_id, b->job_id) == 0;
 }
 
-static bool is_same_input(const struct run_record *a, const struct run_record *b)
-{
-	if (a->class.command != b->class.command || a->argv_hash != b->argv_hash ||
-	    a->input_hash != b->input_hash)
-		return false;
-	return has_command(a) || is_same_job(a, b);
-}
-
 static bool is_retry(const struct run_record *run, const struct run_record *before)
 {
 	if (run->attempt == 0) /* from a file */
@@ -286,7 +278,10 @@ static bool repeats_another(const struct run_record *const *runs, size_t n)
 	for (size_t i = n - 1; i > 0 && n - i <= MAX_BESIDE; i--) {
 		const struct run_record *before = runs[i - 1];
 
-		if (!is_same_input(run, before))
+		if (run->class.command != before->class.command ||
+		    run->argv_hash != before->argv_hash || run->input_hash != before->input_hash)
+			return false;
+		if (!(has_command(run) || is_same_job(run, before)))
 			return false;
 		if (is_retry(run, before))
 			return true;

@@ -38,7 +38,8 @@ static const struct {
 	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true },
 };
 
-const char *diff_judgement_name(enum diff_judgement judgement)
+/* "unknown", "usual", "beyond" */
+static const char *diff_judgement_name(enum diff_judgement judgement)
 {
 	static const char *const names[] = {
 		[DIFF_UNKNOWN] = "unknown",
@@ -246,22 +247,6 @@ static double value_of(const struct run_record *run, enum standing_quantity quan
 	return *(const double *)(const void *)((const char *)run + standings[quantity].offset);
 }
 
-/* What is known of those that the usual is taken from, sorted. */
-static size_t sort_values(const struct run_record *others, size_t n, bool only_successes,
-			  enum standing_quantity quantity, double *ret)
-{
-	size_t n_known = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		double value = value_of(&others[i], quantity);
-
-		if (f64_known(value) && (!only_successes || !run_has_failed(&others[i])))
-			ret[n_known++] = value;
-	}
-	order_sort(ret, n_known);
-	return n_known;
-}
-
 static struct standing_value stand(double value, double same, const double *sorted, size_t n)
 {
 	struct standing_value v = { value, F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, n, 0, 0, false };
@@ -296,7 +281,18 @@ int standing_judge(const struct run_record *run, const struct run_record *others
 		ret->n_failed += run_has_failed(&others[i]);
 	ret->is_by_success = n - ret->n_failed >= MIN_SUCCESSES;
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
-		size_t n_known = sort_values(others, n, ret->is_by_success, q, sorted);
+		size_t n_known;
+
+		/* What is known of those that the usual is taken from, sorted. */
+		n_known = 0;
+		for (size_t i = 0; i < n; i++) {
+			double value = value_of(&others[i], q);
+
+			if (f64_known(value) &&
+			    (!ret->is_by_success || !run_has_failed(&others[i])))
+				sorted[n_known++] = value;
+		}
+		order_sort(sorted, n_known);
 
 		ret->values[q] = stand(value_of(run, q), standings[q].same, sorted, n_known);
 	}

@@ -22,7 +22,6 @@
 #define DIFF_MAX_OTHERS 200
 
 enum diff_judgement { DIFF_UNKNOWN, DIFF_USUAL, DIFF_BEYOND };
-const char *diff_judgement_name(enum diff_judgement judgement); /* "unknown", "usual", "beyond" */
 
 struct diff_row {
 	const char *key, *name; /* "peak_rss_mb", "peak memory" */

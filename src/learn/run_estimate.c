@@ -214,8 +214,7 @@ void estimate_add_step(struct estimate *all, const struct estimate *step)
 
 static void write_calibration(struct json *j, const struct calibration *c)
 {
-	json_key(j, "calibration");
-	json_begin_object(j);
+	json_key_object(j, "calibration");
 	json_key_u64(j, "estimates", c->n_peak);
 	json_key_u64(j, "covered", c->n_peak_covered);
 	json_key_f64(j, "realised_coverage",

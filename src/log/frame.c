@@ -89,6 +89,22 @@ int frame_read(const uint8_t *data, size_t len, struct log_frame *ret, size_t *r
 	return 0;
 }
 
+void log_frame_write(const struct log_frame *frame, struct buf *out)
+{
+	frame_write(out, frame->seq, frame->type, frame->flags, frame->bytes, frame->n);
+}
+
+int log_frame_read(const void *bytes, size_t n, struct log_frame *ret)
+{
+	size_t wanted;
+
+	if (frame_read(bytes, n, ret, &wanted) < 0)
+		return -EBADMSG;
+	ret->offset = 0;
+	ret->next = wanted;
+	return 0;
+}
+
 size_t frame_scan(const uint8_t *data, size_t len)
 {
 	uint8_t magic[4];
@@ -112,6 +128,10 @@ enum {
 	AT_UID = 40,
 	AT_CREATED = 48,
 	AT_BOOT_ID = 56,
+	AT_RUNNER_PID = 72,
+	AT_IS_COPY = 76,
+	AT_START_TICKS = 80,
+	AT_PID_NS = 88,
 	AT_HEADER_SUM = SEGMENT_HEADER_BYTES - 4
 };
 
@@ -126,6 +146,10 @@ void segment_header_write(const struct segment_header *h, uint8_t ret[SEGMENT_HE
 	put64(ret + AT_UID, h->origin.uid);
 	put64(ret + AT_CREATED, h->origin.created_wall_ns);
 	memcpy(ret + AT_BOOT_ID, h->origin.boot_id, sizeof(h->origin.boot_id));
+	put32(ret + AT_RUNNER_PID, (uint32_t)h->origin.runner_pid);
+	put32(ret + AT_IS_COPY, h->origin.is_copy);
+	put64(ret + AT_START_TICKS, h->origin.runner_start_ticks);
+	put64(ret + AT_PID_NS, h->origin.pid_ns);
 	put32(ret + AT_HEADER_SUM, (uint32_t)crc32(0, ret, AT_HEADER_SUM));
 }
 
@@ -137,6 +161,10 @@ int segment_header_read(const uint8_t data[SEGMENT_HEADER_BYTES], struct segment
 		.base = get64(data + AT_BASE),
 		.origin.uid = get64(data + AT_UID),
 		.origin.created_wall_ns = get64(data + AT_CREATED),
+		.origin.runner_pid = (int32_t)get32(data + AT_RUNNER_PID),
+		.origin.is_copy = get32(data + AT_IS_COPY),
+		.origin.runner_start_ticks = get64(data + AT_START_TICKS),
+		.origin.pid_ns = get64(data + AT_PID_NS),
 	};
 
 	if (get64(data) != SEGMENT_MAGIC ||

@@ -70,12 +70,19 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 	alive = log_is_alive(r);
 	if (alive < 0)
 		return alive;
+	if (!alive && origin->is_copy) { /* what is not whole there may still become so */
+		int gone = sink->is_gone(sink->ctx, origin);
+
+		if (gone < 0)
+			return gone;
+		alive = !gone;
+	}
 	has_end = log_read_end(r, alive, note_end, &end);
 	if (has_end < 0)
 		return has_end;
 	in->stored = from.offset;
 	key = log_key_before(r, from.offset);
-	if (key < from.offset) { /* only needed to decode what follows */
+	if (key < from.offset && !from.is_ready) { /* only needed to decode what follows */
 		result = log_read(r, key, alive && !has_end, on_stored, in, &read);
 		if (result < 0)
 			return result;
@@ -95,11 +102,12 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 		ret->is_over = true;
 		result = 0;
 	} else if (!alive) {
-		result = sink->lost(sink->ctx, origin);
+		int gone = sink->is_gone(sink->ctx, origin);
+
+		result = gone > 0 ? sink->lost(sink->ctx) : gone;
 		if (result < 0)
 			return result;
-		ret->is_over = result == 0;
-		result = 0;
+		ret->is_over = gone > 0;
 		/* Without a frame its command never began: nothing is stored of it. */
 		if (ret->is_over && from.offset == 0 && !in->has_frames && read.lost_bytes == 0)
 			return 0;

@@ -18,7 +18,7 @@
  * - A frame for which log_append() has returned 0 outlives the recorder (kill -9). One before the
  *   mark of a successful log_sync() outlives a power cut.
  * - After a failed sync the kernel may have dropped frames that it had accepted. So the writer
- *keeps all frames that no sync has covered, and writes them again, into a new segment.
+ *   keeps all frames that no sync has covered, and writes them again, into a new segment.
  * - The end has room of its own, which is reserved before the job begins: log_end() works on a
  *   full disk. (Not on file systems where preallocating reserves nothing: btrfs, ZFS, most network
  *   file systems.)
@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define LOG_ID_BYTES 16
@@ -82,6 +83,15 @@ struct log_fs {
 /* A real folder. The caller keeps folder_fd open for as long as the result is used. */
 struct log_fs log_fs_real(int folder_fd);
 
+/*
+ * No folder at all: for a recorder that has none to write to. It goes with the process. The caller
+ * keeps it until all that use it are closed. NULL: no memory.
+ */
+struct log_memory;
+struct log_memory *log_memory_new(void);
+struct log_memory *log_memory_free(struct log_memory *m); /* NULL is fine. Returns NULL. */
+struct log_fs log_fs_memory(struct log_memory *m);
+
 /* ---- writing ---- */
 
 enum log_flag {
@@ -89,11 +99,19 @@ enum log_flag {
 	LOG_TICK = 2, /* may be dropped when neither disk nor memory has room for it */
 };
 
+/*
+ * Whose the attempt is and who runs it: by the kernel's word, where another writes a copy. In each
+ * segment's header.
+ */
 struct log_origin {
 	struct log_id id;
 	uint64_t uid;
 	uint64_t created_wall_ns;
 	uint8_t boot_id[16]; /* all 0: unknown */
+	int32_t runner_pid;  /* 0: nobody runs it */
+	uint64_t runner_start_ticks, pid_ns;
+	bool is_copy; /* its writer gets the frames from the recorder of another log: the lock says
+		       * nothing about that one */
 };
 
 struct log_options {
@@ -101,6 +119,10 @@ struct log_options {
 	size_t end_bytes;     /* room for the end */
 	size_t segment_bytes; /* at which a new segment begins; 0: LOG_SEGMENT_BYTES */
 	size_t queue_bytes;   /* of frames that are not on the disk; 0: LOG_QUEUE_BYTES */
+	/* Where another recorder's log goes on (log_continue()); 0: it is a new one. */
+	uint32_t first_index;
+	uint64_t first_offset, first_seq;
+	uint64_t key_offset; /* of log_continue() alone: the last segment's first frame */
 };
 
 struct log_writer;
@@ -111,6 +133,14 @@ struct log_writer;
  */
 int log_create(const struct log_fs *fs, const struct log_options *options, struct log_writer **ret,
 	       struct err *err);
+
+/*
+ * For a recorder that goes on with a log whose recorder is gone: sets where, and the origin, in
+ * options for log_create(). The next frame stands behind the last whole one. -EBUSY: its recorder
+ * lives. -EEXIST: it has an end. -ENOENT: there is no such log.
+ */
+int log_continue(const struct log_fs *fs, const struct log_id *id, struct log_options *options,
+		 struct err *err);
 
 /* Lets go of the lock and of memory, and writes nothing. NULL is fine. Returns NULL. */
 struct log_writer *log_writer_free(struct log_writer *w);
@@ -123,6 +153,13 @@ struct log_writer *log_writer_free(struct log_writer *w);
  */
 int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *bytes, size_t n,
 	       struct err *err);
+
+/*
+ * A frame of the log that this is a copy of. -EINVAL: it does not stand where the next one does,
+ * or its number was there before. Else as log_append().
+ */
+struct log_frame;
+int log_append_frame(struct log_writer *w, const struct log_frame *frame, struct err *err);
 
 /* Whether the next frame should be LOG_KEY: at the beginning, after a loss, for a new segment. */
 bool log_wants_key(const struct log_writer *w);
@@ -155,9 +192,16 @@ int log_flush(struct log_writer *w, struct err *err);
 /*
  * The last call: the end takes its slot and is brought to the disk, and with it all frames that
  * have room. 0: the end is on the disk (frames may have been lost: the end knows how many).
- * -EMSGSIZE: larger than what was reserved.
+ * -EMSGSIZE: larger than log_end_room().
  */
+size_t log_end_room(const struct log_writer *w);
 int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
+
+/*
+ * The same without the disk: a sync may be under way, and log_end() follows. 0: the end outlives
+ * the recorder.
+ */
+int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
 
 /*
  * Offsets behind the last frame: that was appended, that is on the disk with all before it. The
@@ -212,6 +256,17 @@ struct log_read_result {
 int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *fn, void *ctx,
 	     struct log_read_result *ret);
 
+/* The files that it holds open, up to max. */
+size_t log_reader_files(const struct log_reader *r, int *ret, size_t max);
+
+/*
+ * For frames that are sent elsewhere: the bytes of one, with its header; and the next of some.
+ * *ret borrows; its offset and next count from the beginning of the bytes. -EBADMSG: what stands
+ * there is no frame.
+ */
+void log_frame_write(const struct log_frame *frame, struct buf *out);
+int log_frame_read(const void *bytes, size_t n, struct log_frame *ret);
+
 /* 1: its recorder holds the lock. 0: it does not. Sees new segments (log_refresh()). */
 int log_is_alive(struct log_reader *r);
 
@@ -244,6 +299,7 @@ int log_sweep(const struct log_fs *fs);
 struct log_cursor {
 	uint64_t offset; /* frames before it are stored */
 	bool is_over;	 /* the end is stored, or that it has none */
+	bool is_ready;	 /* of log_sink.find: to decode what follows no frame before it is needed */
 };
 
 /*
@@ -256,8 +312,10 @@ struct log_sink {
 	/* is_new false: it is stored already, and only needed to decode what follows. */
 	int (*frame)(void *ctx, const struct log_frame *frame, bool is_new);
 	int (*end)(void *ctx, const struct log_frame *end);
-	/* No lock, and no end. 0: it is lost. 1: that cannot be judged here (another host's). */
-	int (*lost)(void *ctx, const struct log_origin *origin);
+	/* No lock, and no end. 1: its recorder is gone. 0: it may go on (another host's, a copy).
+	 */
+	int (*is_gone)(void *ctx, const struct log_origin *origin);
+	int (*lost)(void *ctx); /* it is, and nothing follows */
 	/* -EAGAIN: the cursor is not from any more. */
 	int (*move)(void *ctx, const struct log_origin *origin, const struct log_cursor *from,
 		    const struct log_cursor *to, uint64_t lost_bytes);
@@ -274,10 +332,11 @@ int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct lo
 /* ---- numbers of attempts ---- */
 
 /*
- * A number that no attempt of this job has had: one more than the highest. The folder (of all jobs'
- * numbers) has a folder for each job, where the last one taken stays as the name of an empty file.
+ * A number that no attempt of this job has had: one more than the highest, and above this. The
+ * folder (of all jobs' numbers) has a folder for each job, where the last one taken stays as the
+ * name of an empty file.
  */
-int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err);
+int log_take_number(int folder_fd, const char *job_id, int above, int *ret, struct err *err);
 
 /* The database has no attempt of this job any more, and none runs. */
 void log_forget_numbers(int folder_fd, const char *job_id);

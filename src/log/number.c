@@ -86,7 +86,7 @@ static int make_numbers(int folder_fd, const char *name)
 }
 
 /* Renaming is what takes a number: of two who rename the same file one fails. */
-static int take_number(int fd)
+static int take_number(int fd, int above)
 {
 	char from[NUMBER_NAME_BYTES], to[NUMBER_NAME_BYTES];
 	int n = find_number(fd);
@@ -94,13 +94,14 @@ static int take_number(int fd)
 	if (n < 0)
 		return n;
 	snprintf(from, sizeof(from), "%d", n);
-	snprintf(to, sizeof(to), "%d", n + 1);
+	n = (n > above ? n : above) + 1;
+	snprintf(to, sizeof(to), "%d", n);
 	if (renameat(fd, from, fd, to) < 0)
 		return errno == ENOENT ? -EAGAIN : -errno;
-	return n + 1;
+	return n;
 }
 
-int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err)
+int log_take_number(int folder_fd, const char *job_id, int above, int *ret, struct err *err)
 {
 	char name[NAME_MAX + 1];
 	int n = -EAGAIN;
@@ -112,7 +113,7 @@ int log_take_number(int folder_fd, const char *job_id, int *ret, struct err *err
 		int fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (fd >= 0)
-			n = take_number(fd);
+			n = take_number(fd, above);
 		else if (errno != ENOENT)
 			n = -errno;
 		if (n == -EAGAIN) { /* an empty folder gives way to the new one */

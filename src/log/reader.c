@@ -317,6 +317,15 @@ int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *f
 	}
 }
 
+size_t log_reader_files(const struct log_reader *r, int *ret, size_t max)
+{
+	size_t n = r->n < max ? r->n : max;
+
+	for (size_t i = 0; i < n; i++)
+		ret[i] = r->segments[r->n - n + i].file;
+	return n;
+}
+
 int log_is_alive(struct log_reader *r)
 {
 	for (int i = 0; i < LIVENESS_TRIES; i++) {
@@ -509,4 +518,57 @@ static int sweep_name(void *ctx, const char *name)
 int log_sweep(const struct log_fs *fs)
 {
 	return fs->list(fs->ctx, sweep_name, (void *)fs);
+}
+
+/* Where the next frame stands, and its number. */
+struct last_frame {
+	uint64_t next, seq;
+};
+
+static int note_last(void *ctx, const struct log_frame *frame)
+{
+	*(struct last_frame *)ctx = (struct last_frame){ frame->next, frame->seq + 1 };
+	return 0;
+}
+
+/* A segment that only holds a name still takes its number. */
+static int note_index(void *ctx, const char *name)
+{
+	struct log_options *options = ctx;
+	struct log_id id;
+	uint32_t index;
+
+	if (segment_name_parse(name, &id, &index) == 0 &&
+	    memcmp(&id, &options->origin.id, sizeof(id)) == 0 && index >= options->first_index)
+		options->first_index = index + 1;
+	return 0;
+}
+
+int log_continue(const struct log_fs *fs, const struct log_id *id, struct log_options *options,
+		 struct err *err)
+{
+	struct last_frame last = { 0 };
+	struct log_read_result read;
+	struct log_reader *r;
+	int result = log_reader_open(fs, id, &r, err);
+
+	if (result < 0)
+		return result;
+	options->origin = *log_reader_origin(r);
+	options->first_index = 0;
+	result = log_is_alive(r);
+	last.next = log_key_before(r, 0);
+	result = result > 0 ? -EBUSY : result;
+	if (result == 0 && log_read_end(r, false, NULL, NULL) > 0)
+		result = -EEXIST;
+	if (result == 0)
+		result = log_read(r, last.next, false, note_last, &last, &read);
+	if (result == 0)
+		result = fs->list(fs->ctx, note_index, options);
+	options->first_offset = last.next;
+	options->first_seq = last.seq;
+	options->key_offset = log_key_before(r, last.next);
+	log_reader_close(r);
+	return result < 0 ? err_set(err, result, "cannot go on with a log: %s", strerror(-result))
+			  : 0;
 }

@@ -117,7 +117,17 @@ int log_create(const struct log_fs *fs, const struct log_options *options, struc
 	if (!w)
 		return err_set(err, -ENOMEM, "out of memory");
 	*w = (struct log_writer){
-		.fs = *fs, .options = *options, .queue = BUF_INIT, .wants_key = true
+		.fs = *fs,
+		.options = *options,
+		.next_index = options->first_index,
+		.queue = BUF_INIT,
+		.queue_base = options->first_offset,
+		.appended = options->first_offset,
+		.written = options->first_offset,
+		.synced = options->first_offset,
+		.durable = options->first_offset,
+		.seq = options->first_seq,
+		.wants_key = true,
 	};
 	w->options.end_bytes += sizeof(uint64_t); /* where the frames end stands before it */
 	if (w->options.segment_bytes == 0)
@@ -125,7 +135,7 @@ int log_create(const struct log_fs *fs, const struct log_options *options, struc
 	if (w->options.queue_bytes == 0)
 		w->options.queue_bytes = LOG_QUEUE_BYTES;
 	for (int i = 0; i < CREATE_TRIES && (r == -EAGAIN || r == -ENOENT); i++)
-		r = make_segment(w, 0, NULL, 0, &w->file, &w->head);
+		r = make_segment(w, w->appended, NULL, 0, &w->file, &w->head);
 	if (r < 0) {
 		free(w);
 		return err_set(err, r, "cannot make a log: %s", strerror(-r));
@@ -261,7 +271,7 @@ int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *b
 
 	if (n > LOG_FRAME_MAX)
 		return err_set(err, -EMSGSIZE, "a record has at most %zu bytes", LOG_FRAME_MAX);
-	if (w->appended == 0 && !(flags & LOG_KEY))
+	if (w->appended == w->options.first_offset && !(flags & LOG_KEY))
 		return err_set(err, -EINVAL, "a log begins with a key record");
 	if (flags & LOG_KEY)
 		begin_segment_if_full(w);
@@ -293,6 +303,14 @@ int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *b
 	w->appended += FRAME_HEADER_BYTES + n;
 	r = write_queue(w);
 	return r < 0 ? err_set(err, r, "cannot write the log: %s", strerror(-r)) : 0;
+}
+
+int log_append_frame(struct log_writer *w, const struct log_frame *frame, struct err *err)
+{
+	if (frame->offset != w->appended || frame->seq < w->seq)
+		return err_set(err, -EINVAL, "a frame that does not follow the last one");
+	w->seq = frame->seq;
+	return log_append(w, frame->type, frame->flags, frame->bytes, frame->n, err);
 }
 
 bool log_wants_key(const struct log_writer *w)
@@ -380,47 +398,81 @@ int log_flush(struct log_writer *w, struct err *err)
 	return r < 0 ? err_set(err, r, "cannot write the log: %s", strerror(-r)) : 0;
 }
 
+/* Where the frames end, and the bytes. */
+static int make_end(const struct log_writer *w, const void *bytes, size_t n, struct buf *ret,
+		    struct err *err)
+{
+	CLEANUP(buf_release) struct buf body = BUF_INIT;
+	uint64_t appended = htole64(w->appended);
+
+	if (n > log_end_room(w))
+		return err_set(err, -EMSGSIZE, "the end of this log has room for %zu bytes",
+			       log_end_room(w));
+	buf_add(&body, &appended, sizeof(appended));
+	buf_add(&body, bytes, n);
+	frame_write(ret, w->seq, 0, 0, body.data, body.len);
+	if (buf_error(&body) < 0 || buf_error(ret) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
 /*
- * Into the slot of the last segment, and to the disk with all that is written. The header goes with
- * it: a failed sync may have cost that, too.
+ * Into the slot of the last segment. The header goes with it: a failed sync may have cost that,
+ * too. On a full disk the end has room though frames have none.
  */
-static int write_end(struct log_writer *w, const struct buf *frame)
+static int write_slot(struct log_writer *w, const struct buf *frame)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	uint8_t header[SEGMENT_HEADER_BYTES];
-	struct log_sync sync;
 	int r;
 
+	(void)write_queue(w);
 	segment_header_write(&w->head, header);
 	buf_add(&bytes, header, sizeof(header));
 	buf_add(&bytes, frame->data, frame->len);
 	r = buf_error(&bytes);
-	if (r == 0)
-		r = write_all(w, w->file, bytes.data, bytes.len, 0);
-	if (r < 0)
-		return r;
+	return r < 0 ? r : write_all(w, w->file, bytes.data, bytes.len, 0);
+}
+
+static int sync_end(struct log_writer *w)
+{
+	struct log_sync sync;
+
 	begin_sync(w, &sync); /* no frame is written behind the end */
 	log_sync_run(&sync);
 	return log_sync_end(w, &sync);
 }
 
+size_t log_end_room(const struct log_writer *w)
+{
+	return w->options.end_bytes > sizeof(uint64_t) ? w->options.end_bytes - sizeof(uint64_t)
+						       : 0;
+}
+
+int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err *err)
+{
+	CLEANUP(buf_release) struct buf frame = BUF_INIT;
+	int r = make_end(w, bytes, n, &frame, err);
+
+	if (r < 0)
+		return r;
+	r = write_slot(w, &frame);
+	return r < 0 ? err_set(err, r, "cannot write the end of the log: %s", strerror(-r)) : 0;
+}
+
 int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err)
 {
-	CLEANUP(buf_release) struct buf body = BUF_INIT, frame = BUF_INIT;
-	uint64_t appended = htole64(w->appended);
-	int r;
+	CLEANUP(buf_release) struct buf frame = BUF_INIT;
+	int r = make_end(w, bytes, n, &frame, err);
 
-	if (n + sizeof(appended) > w->options.end_bytes)
-		return err_set(err, -EMSGSIZE, "the end of this log has room for %zu bytes",
-			       w->options.end_bytes - sizeof(appended));
-	buf_add(&body, &appended, sizeof(appended));
-	buf_add(&body, bytes, n);
-	frame_write(&frame, w->seq, 0, 0, body.data, body.len);
-	if (buf_error(&body) < 0 || buf_error(&frame) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	(void)write_queue(w); /* on a full disk the end has room all the same */
-	r = write_end(w, &frame);
-	if (r < 0 && write_queue(w) == 0) /* a failed sync: once more, into a new segment */
-		r = write_end(w, &frame);
-	return r < 0 ? err_set(err, r, "cannot write the end of the log: %s", strerror(-r)) : 0;
+	if (r < 0)
+		return r;
+	for (int tries = 0; tries < 2; tries++) { /* a failed sync: once more, in a new segment */
+		r = write_slot(w, &frame);
+		if (r == 0)
+			r = sync_end(w);
+		if (r == 0)
+			return 0;
+	}
+	return err_set(err, r, "cannot write the end of the log: %s", strerror(-r));
 }

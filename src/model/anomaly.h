@@ -41,7 +41,7 @@ const char *anomaly_type_name(enum anomaly_type type); /* "memory_spike", … */
 /* -EINVAL: no such type. */
 int anomaly_type_from_name(const char *name, enum anomaly_type *ret);
 
-enum severity { SEVERITY_LOW, SEVERITY_MEDIUM, SEVERITY_HIGH, SEVERITY_CRITICAL };
+enum severity { SEVERITY_LOW, SEVERITY_MEDIUM, SEVERITY_HIGH, SEVERITY_CRITICAL, N_SEVERITIES };
 const char *severity_name(enum severity severity); /* "low", … */
 int severity_from_name(const char *name, enum severity *ret);
 
@@ -126,7 +126,7 @@ void anomaly_evidence_init(struct anomaly_evidence *e);
 
 /* ---- an episode ---- */
 
-enum episode_change { EPISODE_BEGAN, EPISODE_ESCALATED, EPISODE_CLEARED };
+enum episode_change { EPISODE_BEGAN, EPISODE_ESCALATED, EPISODE_CLEARED, N_EPISODE_CHANGES };
 const char *episode_change_name(enum episode_change change); /* "began", … */
 int episode_change_from_name(const char *name, enum episode_change *ret);
 

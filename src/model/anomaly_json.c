@@ -323,31 +323,6 @@ int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret)
 
 /* ---- an episode ---- */
 
-static void write_host(struct json *j, const struct episode *e)
-{
-	json_key(j, "host");
-	if (e->host_json)
-		json_raw(j, e->host_json, strlen(e->host_json));
-	else
-		anomaly_host_write_json(j, &e->host);
-}
-
-static void write_evidence(struct json *j, const struct episode *e)
-{
-	json_key(j, "evidence");
-	json_begin_object(j);
-	json_key_f64(j, "from", u64_to_seconds(e->full_from_wall_ns));
-	json_key_f64(j, "until", u64_to_seconds(e->full_until_wall_ns));
-	json_key(j, "culprit");
-	if (e->evidence_json)
-		json_raw(j, e->evidence_json, strlen(e->evidence_json));
-	else if (e->evidence)
-		anomaly_evidence_write_json(j, e->evidence);
-	else
-		json_none(j);
-	json_end_object(j);
-}
-
 void episode_write_fields(struct json *j, const struct episode *e)
 {
 	anomaly_write_fields(j, &e->worst);
@@ -367,8 +342,22 @@ void episode_write_fields(struct json *j, const struct episode *e)
 	json_key_string(j, "unit", e->unit);
 	json_key_f64(j, "seconds_to_limit", e->seconds_to_limit);
 	json_key_string(j, "why_cleared", e->why_cleared);
-	write_host(j, e);
-	write_evidence(j, e);
+	json_key(j, "host");
+	if (e->host_json)
+		json_raw(j, e->host_json, strlen(e->host_json));
+	else
+		anomaly_host_write_json(j, &e->host);
+	json_key_object(j, "evidence");
+	json_key_f64(j, "from", u64_to_seconds(e->full_from_wall_ns));
+	json_key_f64(j, "until", u64_to_seconds(e->full_until_wall_ns));
+	json_key(j, "culprit");
+	if (e->evidence_json)
+		json_raw(j, e->evidence_json, strlen(e->evidence_json));
+	else if (e->evidence)
+		anomaly_evidence_write_json(j, e->evidence);
+	else
+		json_none(j);
+	json_end_object(j);
 }
 
 void episode_write_event(struct json *j, const struct episode *e, enum episode_change change,

@@ -55,6 +55,7 @@ struct sheet_spec {
 
 struct job_spec {
 	const char *job_id; /* NULL: one is made up */
+	bool is_new_id;	    /* made for this run: no other has it */
 	const struct sheet_spec *sheets;
 	size_t n_sheets;
 	struct arena arena; /* owns all of the above */
@@ -327,8 +328,10 @@ struct rank_finding {
 #define NOTE_GPU_IDLE_TIME "gpu_idle_seconds"
 
 /* An attempt with everything known about it. Pointers live in the arena. */
+#define ATTEMPT_IN_LOG (-1)
+
 struct attempt {
-	int64_t id; /* the store's handle */
+	int64_t id; /* the store's handle; 0: it is not recorded; ATTEMPT_IN_LOG: not stored yet */
 	const char *job_id;
 	int attempt_num;
 	bool is_running;

@@ -7,6 +7,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
+#include "model/words.h"
 
 /* ---- which fields ---- */
 
@@ -153,6 +155,21 @@ static const struct column process_items[] = {
 };
 const struct columns process_columns = COLUMNS(process_items);
 
+static const struct column sample_process_items[] = {
+	COLUMN_AS("pid", proc_sample, key.pid, COLUMN_INT),
+	COLUMN_AS("start_ticks", proc_sample, key.start_ticks, COLUMN_U64),
+	COLUMN(proc_sample, sheet_num, COLUMN_INT_OR_NONE),
+	COLUMN(proc_sample, rank, COLUMN_INT_OR_NONE),
+	COLUMN(proc_sample, local_rank, COLUMN_INT_OR_NONE),
+	COLUMN(proc_sample, world_size, COLUMN_INT_OR_NONE),
+	COLUMN(proc_sample, comm, COLUMN_CHARS),
+	COLUMN(proc_sample, command, COLUMN_TEXT),
+	COLUMN(proc_sample, cgroup, COLUMN_TEXT),
+	COLUMN(proc_sample, ns_pid, COLUMN_U64),
+	COLUMN(proc_sample, start_wall_ns, COLUMN_U64),
+};
+const struct columns sample_process_columns = COLUMNS(sample_process_items);
+
 static const struct column event_items[] = {
 	COLUMN(proc_event, wall_ns, COLUMN_U64),
 	COLUMN_AS("pid", proc_event, key.pid, COLUMN_INT),
@@ -195,6 +212,43 @@ static const struct column syscall_items[] = {
 };
 const struct columns syscall_columns = COLUMNS(syscall_items);
 
+static const struct column episode_items[] = {
+	COLUMN(episode, name, COLUMN_CHARS),
+	COLUMN_AS("type", episode, worst.type, COLUMN_INT),
+	COLUMN_AS("severity", episode, worst.severity, COLUMN_INT),
+	COLUMN_AS("timestamp", episode, worst.timestamp, COLUMN_F64),
+	COLUMN_AS("has_pid", episode, worst.has_pid, COLUMN_FLAG),
+	COLUMN_AS("pid", episode, worst.pid, COLUMN_BITS),
+	COLUMN_AS("start_ticks", episode, worst.start_ticks, COLUMN_U64),
+	COLUMN(episode, job_id, COLUMN_CHARS),
+	COLUMN_AS("sheet_num", episode, worst.sheet_num, COLUMN_INT_OR_NONE),
+	COLUMN_AS("description", episode, worst.text, COLUMN_CHARS),
+	COLUMN_AS("metric_value", episode, worst.metric_value, COLUMN_F64),
+	COLUMN_AS("threshold", episode, worst.threshold, COLUMN_F64),
+	COLUMN(episode, comm, COLUMN_CHARS),
+	COLUMN(episode, is_adopted, COLUMN_FLAG),
+	COLUMN(episode, gpu, COLUMN_INT_OR_NONE),
+	COLUMN(episode, unit, COLUMN_TEXT),
+	COLUMN(episode, began_wall_ns, COLUMN_U64),
+	COLUMN(episode, peak_wall_ns, COLUMN_U64),
+	COLUMN(episode, ended_wall_ns, COLUMN_U64),
+	COLUMN(episode, cleared_wall_ns, COLUMN_U64),
+	COLUMN(episode, seen_wall_ns, COLUMN_U64),
+	COLUMN(episode, over_wall_ns, COLUMN_U64),
+	COLUMN(episode, count, COLUMN_BITS),
+	COLUMN(episode, before_value, COLUMN_F64),
+	COLUMN(episode, first_value, COLUMN_F64),
+	COLUMN(episode, peak_value, COLUMN_F64),
+	COLUMN(episode, after_value, COLUMN_F64),
+	COLUMN(episode, seconds_to_limit, COLUMN_F64),
+	COLUMN(episode, why_cleared, COLUMN_TEXT),
+	COLUMN(episode, full_from_wall_ns, COLUMN_U64),
+	COLUMN(episode, full_until_wall_ns, COLUMN_U64),
+	COLUMN_AS("host", episode, host_json, COLUMN_TEXT),
+	COLUMN_AS("evidence", episode, evidence_json, COLUMN_TEXT),
+};
+const struct columns episode_columns = COLUMNS(episode_items);
+
 /* ---- values ---- */
 
 #define NUMBER_BYTES 10
@@ -235,16 +289,9 @@ uint64_t record_read_number(struct record_reader *r)
 	return 0;
 }
 
-/* Small numbers of either sign become small ones without. */
-static uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
-}
-
 static int read_int(struct record_reader *r)
 {
-	uint64_t coded = record_read_number(r);
-	int64_t v = (int64_t)(coded >> 1 ^ -(coded & 1));
+	int64_t v = (int64_t)unzigzag(record_read_number(r));
 
 	if (v < INT_MIN || v > INT_MAX)
 		fail(r, -EBADMSG);
@@ -325,11 +372,18 @@ static const char *read_text(struct record_reader *r, size_t *ret_n)
 
 static const char *read_string(struct record_reader *r)
 {
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
 	size_t n;
 	const char *s = read_text(r, &n), *copy = NULL;
 
+	if (s && r->text_max) {
+		for (size_t i = 0; i < n && shown.len <= r->text_max;)
+			i += utf8_add_shown(&shown, s + i, n - i);
+		s = shown.data;
+		n = utf8_cut(shown.data, shown.len, r->text_max);
+	}
 	if (s) {
-		copy = arena_strndup(r->arena, s, n);
+		copy = buf_error(&shown) < 0 ? NULL : arena_strndup(r->arena, s, n);
 		if (!copy)
 			fail(r, -ENOMEM);
 	}
@@ -348,6 +402,9 @@ static void read_chars(struct record_reader *r, char *to, size_t size)
 	memset(to, 0, size);
 	if (s)
 		memcpy(to, s, n);
+	for (size_t i = 0; r->text_max && i < n; i++)
+		if ((unsigned char)to[i] < ' ' || to[i] == 0x7f)
+			to[i] = '?';
 }
 
 static unsigned read_enum(struct record_reader *r, unsigned n)
@@ -374,7 +431,7 @@ static void write_value(struct buf *out, const struct column *c, const void *fie
 		write_f64(out, *(const double *)field);
 		return;
 	case COLUMN_INT:
-		record_write_number(out, zigzag(*(const int *)field));
+		record_write_number(out, zigzag((uint64_t)(int64_t) * (const int *)field));
 		return;
 	case COLUMN_INT_OR_NONE:
 		v = *(const int *)field;
@@ -472,7 +529,7 @@ void record_write_struct(struct buf *out, const struct columns *columns, const v
 void record_read_struct(struct record_reader *r, const struct columns *columns, void *to)
 {
 	uint64_t n = record_read_number(r), len = record_read_number(r);
-	struct record_reader values = { r->p, r->end, r->arena, 0 };
+	struct record_reader values = { r->p, r->end, r->arena, 0, r->text_max };
 
 	if (r->error == 0 && len > (uint64_t)(r->end - r->p))
 		fail(r, -EBADMSG);
@@ -511,13 +568,6 @@ static void init_event(void *item)
 							  .details = "" };
 }
 
-static void init_phase(void *item)
-{
-	*(struct phase_record *)item = (struct phase_record){ .rank = RANK_NONE,
-							      .entered_wall_ns = U64_UNKNOWN,
-							      .left_wall_ns = U64_UNKNOWN };
-}
-
 static void init_empty_rung(void *item)
 {
 	*(struct rung *)item = (struct rung){ 0 };
@@ -539,23 +589,23 @@ static const struct {
 	size_t size;
 	void (*init)(void *item);
 } lists[N_RECORD_LISTS] = {
-	[RECORD_RANKS] = { &rank_columns, sizeof(struct rank_record), init_rank },
-	[RECORD_PROCESSES] = { &process_columns, sizeof(struct proc_record), init_process },
-	[RECORD_EVENTS] = { &event_columns, sizeof(struct proc_event), init_event },
-	[RECORD_PHASES] = { &phase_columns, sizeof(struct phase_record), init_phase },
-	[RECORD_RUNGS] = { &rung_columns, sizeof(struct rung), init_empty_rung },
-	[RECORD_NOTES] = { &unknown_columns, sizeof(struct unknown_note), init_note },
-	[RECORD_SYSCALLS] = { &syscall_columns, sizeof(struct syscall_use), init_syscall },
+	[RECORD_LIST_RANKS] = { &rank_columns, sizeof(struct rank_record), init_rank },
+	[RECORD_LIST_PROCESSES] = { &process_columns, sizeof(struct proc_record), init_process },
+	[RECORD_LIST_EVENTS] = { &event_columns, sizeof(struct proc_event), init_event },
+	[RECORD_LIST_RUNGS] = { &rung_columns, sizeof(struct rung), init_empty_rung },
+	[RECORD_LIST_NOTES] = { &unknown_columns, sizeof(struct unknown_note), init_note },
+	[RECORD_LIST_SYSCALLS] = { &syscall_columns, sizeof(struct syscall_use), init_syscall },
 };
 
-/* Memory for as many as there are said to be: each takes two bytes or more. */
+/* Memory for as many as there are said to be: each takes two bytes or more, and those that a
+ * recorder writes eight, with their fields. */
 static void *read_count(struct record_reader *r, size_t size, size_t *ret_n)
 {
 	uint64_t n = record_read_number(r);
 	void *items;
 
 	*ret_n = 0;
-	if (n > (uint64_t)(r->end - r->p) / 2)
+	if (n > (uint64_t)(r->end - r->p) / (r->text_max ? 8 : 2))
 		fail(r, -EBADMSG);
 	if (r->error < 0 || n == 0)
 		return NULL;
@@ -594,7 +644,7 @@ void record_write_sheets(struct buf *out, const struct sheet_record *sheets, siz
 	for (size_t i = 0; i < n; i++) {
 		record_write_struct(out, &sheet_columns, &sheets[i]);
 		record_write_struct(out, &usage_columns, &sheets[i].usage);
-		record_write_list(out, RECORD_RANKS, sheets[i].ranks, sheets[i].n_ranks);
+		record_write_list(out, RECORD_LIST_RANKS, sheets[i].ranks, sheets[i].n_ranks);
 	}
 }
 
@@ -609,11 +659,40 @@ struct sheet_record *record_read_sheets(struct record_reader *r, size_t *ret_n)
 		usage_init(&sheets[i].usage);
 		record_read_struct(r, &sheet_columns, &sheets[i]);
 		record_read_struct(r, &usage_columns, &sheets[i].usage);
-		sheets[i].ranks = record_read_list(r, RECORD_RANKS, &sheets[i].n_ranks);
+		sheets[i].ranks = record_read_list(r, RECORD_LIST_RANKS, &sheets[i].n_ranks);
 	}
 	if (r->error < 0)
 		*ret_n = 0;
 	return r->error < 0 ? NULL : sheets;
+}
+
+void record_write_phases(struct buf *out, const struct phase_change *items, size_t n)
+{
+	record_write_number(out, n);
+	for (size_t i = 0; i < n; i++) {
+		record_write_number(out, items[i].is_exit);
+		record_write_struct(out, &phase_columns, &items[i].phase);
+	}
+}
+
+struct phase_change *record_read_phases(struct record_reader *r, size_t *ret_n)
+{
+	struct phase_change *items = read_count(r, sizeof(*items), ret_n);
+
+	for (size_t i = 0; i < *ret_n; i++) {
+		struct phase_record *phase = &items[i].phase;
+
+		items[i] = (struct phase_change){ .is_exit = read_enum(r, 2),
+						  .phase = { .rank = RANK_NONE,
+							     .entered_wall_ns = U64_UNKNOWN,
+							     .left_wall_ns = U64_UNKNOWN } };
+		record_read_struct(r, &phase_columns, phase);
+		if (r->error == 0 && (!phase->name || !phase_name_is_valid(phase->name)))
+			fail(r, -EBADMSG);
+	}
+	if (r->error < 0)
+		*ret_n = 0;
+	return r->error < 0 ? NULL : items;
 }
 
 /* ---- an attempt ---- */
@@ -648,4 +727,132 @@ void record_read_end(struct record_reader *r, struct attempt *a)
 	record_read_struct(r, &attempt_progress_columns, a);
 	record_read_struct(r, &attempt_end_columns, a);
 	record_read_struct(r, &usage_columns, &a->usage);
+}
+
+void record_write_sheets_changed(struct buf *out, const struct attempt *a,
+				 const struct sheet_record *sheets, size_t n)
+{
+	record_write_struct(out, &attempt_progress_columns, a);
+	record_write_sheets(out, sheets, n);
+}
+
+void record_read_sheets_changed(struct record_reader *r, struct attempt *a)
+{
+	record_read_struct(r, &attempt_progress_columns, a);
+	a->sheets = record_read_sheets(r, &a->n_sheets);
+}
+
+void record_write_details(struct buf *out, const struct attempt *a, const char *why_not_all_calls)
+{
+	record_write_list(out, RECORD_LIST_PROCESSES, a->processes, a->n_processes);
+	record_write_list(out, RECORD_LIST_RUNGS, a->rungs, a->n_rungs);
+	record_write_list(out, RECORD_LIST_NOTES, a->unknowns, a->n_unknowns);
+	record_write_list(out, RECORD_LIST_SYSCALLS, a->syscalls, a->n_syscalls);
+	write_text(out, why_not_all_calls);
+}
+
+void record_read_details(struct record_reader *r, struct attempt *a, const char **ret_why)
+{
+	a->processes = record_read_list(r, RECORD_LIST_PROCESSES, &a->n_processes);
+	a->rungs = record_read_list(r, RECORD_LIST_RUNGS, &a->n_rungs);
+	a->unknowns = record_read_list(r, RECORD_LIST_NOTES, &a->n_unknowns);
+	a->syscalls = record_read_list(r, RECORD_LIST_SYSCALLS, &a->n_syscalls);
+	*ret_why = read_string(r);
+}
+
+void record_write_final(struct buf *out, const struct attempt *a, bool with_sheets)
+{
+	record_write_end(out, a);
+	record_write_sheets(out, a->sheets, with_sheets ? a->n_sheets : 0);
+}
+
+void record_read_final(struct record_reader *r, struct attempt *a)
+{
+	record_read_end(r, a);
+	a->sheets = record_read_sheets(r, &a->n_sheets);
+}
+
+/* ---- anomalies ---- */
+
+/* NULL evidence is NULL, not an object in which all is unknown. */
+static const char *evidence_to_json(struct buf *out, const struct anomaly_evidence *evidence)
+{
+	struct json j;
+
+	if (!evidence)
+		return NULL;
+	json_init(&j, out);
+	anomaly_evidence_write_json(&j, evidence);
+	return out->data;
+}
+
+void record_write_anomaly(struct buf *out, const struct episode *e, int change)
+{
+	CLEANUP(buf_release) struct buf host = BUF_INIT, evidence = BUF_INIT;
+	struct episode written;
+	struct json j;
+
+	episode_copy(&written, e);
+	if (!e->host_json) {
+		json_init(&j, &host);
+		anomaly_host_write_json(&j, &e->host);
+		written.host_json = host.data;
+	}
+	if (!e->evidence_json)
+		written.evidence_json = evidence_to_json(&evidence, e->evidence);
+	record_write_number(out, (uint64_t)change);
+	record_write_struct(out, &episode_columns, &written);
+	if (buf_error(&host) < 0 || buf_error(&evidence) < 0)
+		out->failed = true;
+}
+
+int record_read_anomaly(struct record_reader *r, struct episode *e,
+			struct anomaly_evidence *evidence, int *ret_change)
+{
+	unsigned change = read_enum(r, RECORD_RENEWED + 1);
+
+	episode_init(e);
+	record_read_struct(r, &episode_columns, e);
+	e->worst.job_id = e->job_id[0] ? e->job_id : NULL;
+	if ((unsigned)e->worst.type >= N_ANOMALY_TYPES ||
+	    (unsigned)e->worst.severity >= N_SEVERITIES || !e->name[0])
+		fail(r, -EBADMSG);
+	if (r->error == 0 && e->host_json && anomaly_host_read_json(e->host_json, &e->host) < 0)
+		fail(r, -EBADMSG);
+	anomaly_evidence_init(evidence);
+	if (r->error == 0 && e->evidence_json) {
+		if (anomaly_evidence_read_json(e->evidence_json, evidence) < 0)
+			fail(r, -EBADMSG);
+		e->evidence = evidence;
+	}
+	e->host_json = e->evidence_json = NULL; /* the structs have it */
+	if (r->error < 0)
+		episode_init(e);
+	*ret_change = (int)change;
+	return r->error;
+}
+
+void record_write_evidence(struct buf *out, const char *episode_name,
+			   const struct anomaly_evidence *evidence)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	write_text(out, episode_name);
+	write_text(out, evidence_to_json(&text, evidence));
+	if (buf_error(&text) < 0)
+		out->failed = true;
+}
+
+int record_read_evidence(struct record_reader *r, const char **ret_name,
+			 struct anomaly_evidence *ret)
+{
+	const char *name = read_string(r), *text = read_string(r);
+
+	if (r->error == 0 &&
+	    (!name || !name[0] || !text || anomaly_evidence_read_json(text, ret) < 0))
+		fail(r, -EBADMSG);
+	if (r->error < 0)
+		anomaly_evidence_init(ret);
+	*ret_name = r->error < 0 ? NULL : name;
+	return r->error;
 }

@@ -18,8 +18,26 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "model/anomaly.h"
 #include "model/columns.h"
 #include "model/job.h"
+
+/*
+ * The type of a frame of an attempt's log (log/log.h), and the functions that make its bytes. A
+ * reader passes over types that it does not know.
+ */
+enum record_type {
+	RECORD_BEGIN = 1, /* record_write_begin(), and record_write_sheets() of those so far.
+			     Flagged LOG_KEY: readers may begin here, and the next tick is whole */
+	RECORD_SHEETS,	  /* record_write_sheets_changed() */
+	RECORD_TICK,	  /* tick_record.h; flagged LOG_TICK */
+	RECORD_EVENTS,	  /* record_write_list(RECORD_LIST_EVENTS) */
+	RECORD_PHASES, /* record_write_phases(), and record_write_number() of those that are lost */
+	RECORD_ANOMALY,	 /* record_write_anomaly() */
+	RECORD_EVIDENCE, /* record_write_evidence() */
+	RECORD_DETAILS,	 /* record_write_details(), before the end */
+	RECORD_END,	 /* record_write_final(), in the slot of the end */
+};
 
 /* struct attempt, by when it is known */
 extern const struct columns attempt_begin_columns;    /* when it begins */
@@ -27,16 +45,19 @@ extern const struct columns clock_columns;	      /* of its host, then */
 extern const struct columns attempt_progress_columns; /* with each sheet */
 extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
 
-extern const struct columns usage_columns;   /* struct usage */
-extern const struct columns daemon_columns;  /* struct daemon_record */
-extern const struct columns sheet_columns;   /* struct sheet_record; with usage_columns */
-extern const struct columns rank_columns;    /* struct rank_record */
-extern const struct columns process_columns; /* struct proc_record */
-extern const struct columns event_columns;   /* struct proc_event */
-extern const struct columns phase_columns;   /* struct phase_record */
-extern const struct columns rung_columns;    /* struct rung */
-extern const struct columns unknown_columns; /* struct unknown_note */
-extern const struct columns syscall_columns; /* struct syscall_use */
+extern const struct columns usage_columns;	    /* struct usage */
+extern const struct columns daemon_columns;	    /* struct daemon_record */
+extern const struct columns sheet_columns;	    /* struct sheet_record; with usage_columns */
+extern const struct columns rank_columns;	    /* struct rank_record */
+extern const struct columns process_columns;	    /* struct proc_record */
+extern const struct columns event_columns;	    /* struct proc_event */
+extern const struct columns phase_columns;	    /* struct phase_record */
+extern const struct columns rung_columns;	    /* struct rung */
+extern const struct columns unknown_columns;	    /* struct unknown_note */
+extern const struct columns syscall_columns;	    /* struct syscall_use */
+extern const struct columns sample_process_columns; /* struct proc_sample: what is kept once per
+						       process, not in words (words.h) */
+extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
 
 /* ---- structs ---- */
 
@@ -44,7 +65,12 @@ struct record_reader {
 	const uint8_t *p, *end; /* borrowed */
 	struct arena *arena;	/* owns what is read */
 	int error;		/* 0, -EBADMSG or -ENOMEM */
+	/* Of another user: texts are made printable and cut to this, and a few bytes are not many
+	 * things. 0: they are our own user's. */
+	size_t text_max;
 };
+
+#define RECORD_FOREIGN_TEXT 1000
 
 void record_write_number(struct buf *out, uint64_t v);
 uint64_t record_read_number(struct record_reader *r);
@@ -56,13 +82,12 @@ void record_read_struct(struct record_reader *r, const struct columns *columns, 
 /* ---- lists of them ---- */
 
 enum record_list {
-	RECORD_RANKS,	  /* struct rank_record */
-	RECORD_PROCESSES, /* struct proc_record */
-	RECORD_EVENTS,	  /* struct proc_event */
-	RECORD_PHASES,	  /* struct phase_record */
-	RECORD_RUNGS,	  /* struct rung */
-	RECORD_NOTES,	  /* struct unknown_note */
-	RECORD_SYSCALLS,  /* struct syscall_use */
+	RECORD_LIST_RANKS,     /* struct rank_record */
+	RECORD_LIST_PROCESSES, /* struct proc_record */
+	RECORD_LIST_EVENTS,    /* struct proc_event */
+	RECORD_LIST_RUNGS,     /* struct rung */
+	RECORD_LIST_NOTES,     /* struct unknown_note */
+	RECORD_LIST_SYSCALLS,  /* struct syscall_use */
 	N_RECORD_LISTS,
 };
 
@@ -74,6 +99,16 @@ void *record_read_list(struct record_reader *r, enum record_list list, size_t *r
 void record_write_sheets(struct buf *out, const struct sheet_record *sheets, size_t n);
 struct sheet_record *record_read_sheets(struct record_reader *r, size_t *ret_n);
 
+/* A process has entered a phase or left one. The names are valid (phase_name_is_valid()). */
+struct phase_change {
+	bool is_exit; /* pid and name are those of who entered it */
+	struct phase_record phase;
+};
+
+void record_write_phases(struct buf *out, const struct phase_change *items, size_t n);
+/* NULL and 0: none, or an error. */
+struct phase_change *record_read_phases(struct record_reader *r, size_t *ret_n);
+
 /* ---- an attempt ---- */
 
 /* Its job, boot and number, all that is known when it begins, and how far it is. */
@@ -83,5 +118,42 @@ void record_read_begin(struct record_reader *r, struct attempt *a);
 /* How it ended and what it used: without sheets and lists. */
 void record_write_end(struct buf *out, const struct attempt *a);
 void record_read_end(struct record_reader *r, struct attempt *a);
+
+/* How far the attempt is, and some of its sheets. Reading sets a->sheets to those alone. */
+void record_write_sheets_changed(struct buf *out, const struct attempt *a,
+				 const struct sheet_record *sheets, size_t n);
+void record_read_sheets_changed(struct record_reader *r, struct attempt *a);
+
+/*
+ * What is known at its end alone: a->processes (with the system calls of each), a->rungs,
+ * a->unknowns, a->syscalls, and why the system calls are not all (NULL: they are). Reading replaces
+ * the four lists.
+ */
+void record_write_details(struct buf *out, const struct attempt *a, const char *why_not_all_calls);
+void record_read_details(struct record_reader *r, struct attempt *a, const char **ret_why);
+
+/* As record_write_end(), and all sheets if there is room for them. */
+void record_write_final(struct buf *out, const struct attempt *a, bool with_sheets);
+void record_read_final(struct record_reader *r, struct attempt *a);
+
+/* ---- anomalies ---- */
+
+enum { RECORD_RENEWED = N_EPISODE_CHANGES }; /* instead of a change: it lasts, with other numbers */
+
+/* change: an enum episode_change, or RECORD_RENEWED. The attempt_id is left out. */
+void record_write_anomaly(struct buf *out, const struct episode *e, int change);
+/*
+ * e is overwritten; its texts are in the arena, its evidence is *evidence or NULL. On failure
+ * (r->error, which is returned) e is all unknown.
+ */
+int record_read_anomaly(struct record_reader *r, struct episode *e,
+			struct anomaly_evidence *evidence, int *ret_change);
+
+/* More evidence of the episode with this name. */
+void record_write_evidence(struct buf *out, const char *episode_name,
+			   const struct anomaly_evidence *evidence);
+/* Returns r->error; on failure the name is NULL. */
+int record_read_evidence(struct record_reader *r, const char **ret_name,
+			 struct anomaly_evidence *ret);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/json_number.h"
+#include "base/json.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "model/sample_fields.h"

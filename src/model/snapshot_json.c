@@ -68,19 +68,6 @@ static bool is_in_scope(const struct proc_sample *p, enum snapshot_scope scope)
 	return scope == SNAPSHOT_ALL || p->job_id;
 }
 
-static void write_processes(struct json *j, const struct snapshot *s, enum snapshot_scope scope)
-{
-	json_key(j, "processes");
-	json_begin_array(j);
-	for (size_t i = 0; i < s->n_processes; i++)
-		if (is_in_scope(&s->processes[i], scope)) {
-			json_begin_object(j);
-			proc_sample_write_fields(j, &s->processes[i]);
-			json_end_object(j);
-		}
-	json_end_array(j);
-}
-
 static bool is_zombie(const struct proc_sample *p, enum snapshot_scope scope)
 {
 	return p->state == 'Z' && is_in_scope(p, scope);
@@ -142,25 +129,6 @@ static void write_throttle(struct json *j, uint64_t bits)
 	json_end_array(j);
 }
 
-static void write_gpu(struct json *j, const struct gpu_sample *gpu)
-{
-	json_begin_object(j);
-	json_key_i64(j, "index", gpu->index);
-	json_key_f64(j, "utilization_pct", gpu->utilization_pct);
-	json_key_f64(j, "memory_used_mb", gpu->memory_used_mb);
-	json_key_f64(j, "memory_total_mb", gpu->memory_total_mb);
-	json_key_f64(j, "temperature_c", gpu->temperature_c);
-	json_key_f64(j, "power_watts", gpu->power_watts);
-	json_key_f64(j, "energy_joules", gpu->energy_joules);
-	json_key_f64(j, "sm_clock_mhz", gpu->sm_clock_mhz);
-	write_throttle(j, gpu->throttle);
-	json_key_u64(j, "ecc_errors", gpu->ecc_errors);
-	json_key_u64(j, "last_xid", gpu->last_xid);
-	if (gpu->is_lost)
-		json_key_bool(j, "is_lost", true);
-	json_end_object(j);
-}
-
 void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 {
 	if (!s->gpus) {
@@ -168,8 +136,23 @@ void snapshot_write_gpus(struct json *j, const struct snapshot *s)
 		return;
 	}
 	json_begin_array(j);
-	for (size_t i = 0; i < s->n_gpus; i++)
-		write_gpu(j, &s->gpus[i]);
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		json_begin_object(j);
+		json_key_i64(j, "index", s->gpus[i].index);
+		json_key_f64(j, "utilization_pct", s->gpus[i].utilization_pct);
+		json_key_f64(j, "memory_used_mb", s->gpus[i].memory_used_mb);
+		json_key_f64(j, "memory_total_mb", s->gpus[i].memory_total_mb);
+		json_key_f64(j, "temperature_c", s->gpus[i].temperature_c);
+		json_key_f64(j, "power_watts", s->gpus[i].power_watts);
+		json_key_f64(j, "energy_joules", s->gpus[i].energy_joules);
+		json_key_f64(j, "sm_clock_mhz", s->gpus[i].sm_clock_mhz);
+		write_throttle(j, s->gpus[i].throttle);
+		json_key_u64(j, "ecc_errors", s->gpus[i].ecc_errors);
+		json_key_u64(j, "last_xid", s->gpus[i].last_xid);
+		if (s->gpus[i].is_lost)
+			json_key_bool(j, "is_lost", true);
+		json_end_object(j);
+	}
 	json_end_array(j);
 }
 
@@ -261,7 +244,14 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	json_key_string(j, "pressure_level", s->pressure_level);
 	json_key_i64(j, "running_jobs", s->running_jobs);
 	json_key_i64(j, "active_sheets", s->active_sheets);
-	write_processes(j, s, scope);
+	json_key_array(j, "processes");
+	for (size_t i = 0; i < s->n_processes; i++)
+		if (is_in_scope(&s->processes[i], scope)) {
+			json_begin_object(j);
+			proc_sample_write_fields(j, &s->processes[i]);
+			json_end_object(j);
+		}
+	json_end_array(j);
 	json_key(j, "gpus");
 	snapshot_write_gpus(j, s);
 	if (s->cgroups) {

@@ -72,9 +72,6 @@ void figures_of_sheet(const struct attempt *a, const struct sheet_record *sheet,
 /* When the attempt was last seen: end, sample, event; at least its start. */
 uint64_t figures_last_seen(const struct attempt *a);
 
-/* Fills evidence[] from the numbers. */
-void figures_set_evidence(struct figures *f);
-
 /*
  * How far apart the samples of an attempt are. The first ones come quickly, then the gaps grow to
  * the interval, and a busy machine misses some: the configured interval would only be a claim.

@@ -5,7 +5,7 @@
 
 #include "base/unknown.h"
 #include "model/anomaly.h"
-#include "report/doc.h"
+#include "report/doc/doc.h"
 #include "report/facts.h"
 #include "report/format.h"
 #include "report/page.h"
@@ -112,20 +112,6 @@ static void add_evidence(struct buf *line, const struct facts *f)
 		buf_printf(line, "evidence: %s", evidence.data);
 }
 
-/* Nothing where all processes exited 0, or the verdict has it. */
-static void add_exits(struct buf *line, const struct facts *f)
-{
-	struct exit_tally tally;
-	bool is_hidden_oom;
-
-	exit_tally_count(f, &tally);
-	is_hidden_oom = tally.n_oom > 0 && f->a->outcome != OUTCOME_OOM;
-	if ((tally.n_all > 1 && tally.n_all > tally.exited[0]) || is_hidden_oom) {
-		buf_add_str(line, "processes: ");
-		exit_tally_add(line, &tally, f->a->is_running);
-	}
-}
-
 /* Among equals an OOM kill comes first: what led there is not news any more. */
 static bool is_worse(const struct anomaly *a, const struct anomaly *than)
 {
@@ -134,43 +120,16 @@ static bool is_worse(const struct anomaly *a, const struct anomaly *than)
 	return a->type == ANOMALY_OOM_KILL && than->type != ANOMALY_OOM_KILL;
 }
 
-/* How many, and the first of the worst. */
-static void add_anomalies(struct buf *line, const struct attempt *a)
-{
-	const struct episode *worst = a->anomalies;
-	size_t n = a->n_anomalies;
-
-	if (n == 0)
-		return;
-	for (size_t i = 1; i < n; i++)
-		if (is_worse(&a->anomalies[i].worst, &worst->worst))
-			worst = &a->anomalies[i];
-	buf_printf(line, "%zu %s %s: ", n, n == 1 ? "anomaly," : "anomalies, worst",
-		   severity_name(worst->worst.severity));
-	format_string(line, worst->worst.text);
-}
-
-/* Where to read more, unless the record is not complete. */
-static void add_recording(struct buf *line, const struct attempt *a)
-{
-	const char *why = NULL;
-
-	for (size_t i = 0; !why && i < a->n_unknowns; i++)
-		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
-			why = a->unknowns[i].why ? a->unknowns[i].why : "";
-	if (a->id > 0 && !why)
-		buf_printf(line, "more: proctor report %s", a->job_id ? a->job_id : "-");
-	else
-		buf_add_str(line, a->id > 0 ? "not all recorded" : "not recorded");
-	if (why && why[0])
-		buf_printf(line, ": %s", why);
-}
-
 int report_write_summary(const struct attempt *a, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct facts f;
 	int r = facts_init(&f, a);
+	struct exit_tally tally;
+	bool is_hidden_oom;
+	const struct episode *worst;
+	size_t n;
+	const char *why = NULL;
 
 	if (r < 0)
 		return r;
@@ -184,11 +143,36 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 	end_line(out, &line, "  ");
 	add_evidence(&line, &f);
 	end_line(out, &line, "  ");
-	add_exits(&line, &f);
+	/* Nothing where all processes exited 0, or the verdict has it. */
+	exit_tally_count(&f, &tally);
+	is_hidden_oom = tally.n_oom > 0 && f.a->outcome != OUTCOME_OOM;
+	if ((tally.n_all > 1 && tally.n_all > tally.exited[0]) || is_hidden_oom) {
+		buf_add_str(&line, "processes: ");
+		exit_tally_add(&line, &tally, f.a->is_running);
+	}
 	end_line(out, &line, "  ");
-	add_anomalies(&line, a);
+	/* How many, and the first of the worst. */
+	worst = a->anomalies;
+	n = a->n_anomalies;
+	if (n != 0) {
+		for (size_t i = 1; i < n; i++)
+			if (is_worse(&a->anomalies[i].worst, &worst->worst))
+				worst = &a->anomalies[i];
+		buf_printf(&line, "%zu %s %s: ", n, n == 1 ? "anomaly," : "anomalies, worst",
+			   severity_name(worst->worst.severity));
+		format_string(&line, worst->worst.text);
+	}
 	end_line(out, &line, "  ");
-	add_recording(&line, a);
+	/* Where to read more, unless the record is not complete. */
+	for (size_t i = 0; !why && i < a->n_unknowns; i++)
+		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
+			why = a->unknowns[i].why ? a->unknowns[i].why : "";
+	if (a->id != 0 && !why)
+		buf_printf(&line, "more: proctor report %s", a->job_id ? a->job_id : "-");
+	else
+		buf_add_str(&line, a->id != 0 ? "not all recorded" : "not recorded");
+	if (why && why[0])
+		buf_printf(&line, ": %s", why);
 	end_line(out, &line, "  ");
 	facts_release(&f);
 	return buf_error(out);

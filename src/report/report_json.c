@@ -55,8 +55,7 @@ static void json_write_standing(struct json *j, const struct standing *s)
 		json_end_object(j);
 	}
 	e = &s->expected;
-	json_key(j, "expected");
-	json_begin_object(j);
+	json_key_object(j, "expected");
 	json_key_string(j, "basis", e->n_runs ? s->expected_basis : "no data");
 	json_key_u64(j, "runs", e->n_runs);
 	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
@@ -149,8 +148,7 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 	json_key(j, "ranks");
 	json_write_ranks(j, sheet);
 	figures_write_json(j, figures, false);
-	json_key(j, "evidence");
-	json_begin_object(j);
+	json_key_object(j, "evidence");
 	figures_write_evidence(j, figures, false);
 	json_end_object(j);
 }
@@ -158,20 +156,17 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 /* By number; the last try's numbers stand at the sheet itself. */
 static void write_sheets(struct json *j, const struct facts *f)
 {
-	json_key(j, "sheet_metrics");
-	json_begin_object(j);
+	json_key_object(j, "sheet_metrics");
 	for (size_t i = 0; i < f->n_sheets; i++) {
 		const struct sheet_fact *sheet = &f->sheets[i];
 		char key[16];
 
 		snprintf(key, sizeof(key), "%d", sheet->last->num);
-		json_key(j, key);
-		json_begin_object(j);
+		json_key_object(j, key);
 		json_key_string(j, "name", sheet->last->name);
 		json_key_string(j, "command", sheet->last->command);
 		write_try(j, sheet->last, &sheet->figures);
-		json_key(j, "tries");
-		json_begin_array(j);
+		json_key_array(j, "tries");
 		for (size_t k = 0; k < sheet->n_tries; k++) {
 			struct figures figures;
 
@@ -213,20 +208,6 @@ void json_write_calls(struct json *j, const char *text)
 	json_end_array(j);
 }
 
-static void write_rungs(struct json *j, const struct facts *f)
-{
-	json_key(j, "rungs");
-	json_begin_object(j);
-	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).rung);
-	json_end_object(j);
-	json_key(j, "rung_reasons");
-	json_begin_object(j);
-	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
-	json_end_object(j);
-}
-
 /* Takes up to max samples of one sheet into one point: the highest of each value. */
 static size_t merge_points(const struct series_point *points, size_t max, struct series_point *ret)
 {
@@ -250,8 +231,7 @@ static void write_series(struct json *j, const struct facts *f)
 
 	json_key_u64(j, "series_samples", a->n_series);
 	json_key_u64(j, "series_samples_per_point", a->n_series > 0 ? per_point : 1);
-	json_key(j, "series");
-	json_begin_array(j);
+	json_key_array(j, "series");
 	for (size_t i = 0; i < a->n_series;) {
 		size_t left = a->n_series - i;
 
@@ -296,8 +276,7 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 	json_key_i64(j, "world_size", t->world_size);
 	json_key_u64(j, "samples", t->n_samples);
 	json_key_string(j, "measure", t->measure);
-	json_key(j, "finding");
-	json_begin_object(j);
+	json_key_object(j, "finding");
 	json_key_string(j, "verdict", t->verdict);
 	if (t->rank >= 0)
 		json_key_i64(j, "rank", t->rank);
@@ -336,8 +315,7 @@ static void write_anomalies(struct json *j, const struct facts *f)
 
 static void write_processes(struct json *j, const struct facts *f)
 {
-	json_key(j, "processes");
-	json_begin_array(j);
+	json_key_array(j, "processes");
 	for (size_t i = 0; i < f->a->n_processes; i++) {
 		const struct proc_record *p = &f->a->processes[i];
 
@@ -384,8 +362,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	json_begin_object(&j);
 	write_identity(&j, f);
 	figures_write_json(&j, &f->figures, true);
-	json_key(&j, "evidence");
-	json_begin_object(&j);
+	json_key_object(&j, "evidence");
 	figures_write_evidence(&j, &f->figures, true);
 	json_key_string(&j, "syscalls",
 			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
@@ -398,9 +375,15 @@ int json_report_write(struct buf *out, const struct facts *f)
 	write_telemetry(&j, f->a->telemetry);
 	json_key(&j, "runs_like_this");
 	json_write_standing(&j, f->a->standing);
-	write_rungs(&j, f);
-	json_key(&j, "unknown");
-	json_begin_array(&j);
+	json_key_object(&j, "rungs");
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(&j, f->a->rungs[i].measurement, facts_rung(f, i).rung);
+	json_end_object(&j);
+	json_key_object(&j, "rung_reasons");
+	for (size_t i = 0; i < f->a->n_rungs; i++)
+		json_key_string(&j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
+	json_end_object(&j);
+	json_key_array(&j, "unknown");
 	for (size_t i = 0; i < f->n_notes; i++) {
 		json_begin_object(&j);
 		json_key_string(&j, "what", f->notes[i].what);
@@ -409,13 +392,11 @@ int json_report_write(struct buf *out, const struct facts *f)
 	}
 	json_end_array(&j);
 	write_processes(&j, f);
-	json_key(&j, "events");
-	json_begin_array(&j);
+	json_key_array(&j, "events");
 	for (size_t i = 0; i < f->a->n_events; i++)
 		proc_event_write_json(&j, &f->a->events[i]);
 	json_end_array(&j);
-	json_key(&j, "phases");
-	json_begin_array(&j);
+	json_key_array(&j, "phases");
 	for (size_t i = 0; i < f->a->n_phases; i++) {
 		json_begin_object(&j);
 		phase_record_write_fields(&j, &f->a->phases[i]);

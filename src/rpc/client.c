@@ -448,27 +448,6 @@ static int read_error(const struct rpc_value *error, struct err *err)
 		       text ? text : "the daemon said that something failed");
 }
 
-/* Takes over the answer. */
-static int take_answer(struct rpc_client *client, struct rpc_value *answer, struct rpc_value **ret,
-		       struct err *err)
-{
-	const struct rpc_value *error = rpc_value_get(answer, "error");
-	struct rpc_value *result;
-
-	if (error) {
-		client->failure = answer;
-		return read_error(error, err);
-	}
-	result = rpc_value_take(answer, "result");
-	if (!result)
-		return err_set(err, -EBADMSG, "the daemon's answer has neither result nor error");
-	if (ret)
-		*ret = result;
-	else
-		rpc_value_free(result);
-	return 0;
-}
-
 /* One that was asked for with rpc_client_ask(). False: it is no answer. */
 static bool hand_on_answer(struct rpc_client *client, const struct rpc_value *message)
 {
@@ -494,8 +473,25 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 
 		if (r < 0)
 			return r;
-		if (message && is_answer(message, id))
-			return take_answer(client, message, ret, err);
+		if (message && is_answer(message, id)) {
+			const struct rpc_value *error = rpc_value_get(message, "error");
+			struct rpc_value *result;
+
+			/* Takes over the answer. */
+			if (error) {
+				client->failure = message;
+				return read_error(error, err);
+			}
+			result = rpc_value_take(message, "result");
+			if (!result)
+				return err_set(err, -EBADMSG,
+					       "the daemon's answer has neither result nor error");
+			if (ret)
+				*ret = result;
+			else
+				rpc_value_free(result);
+			return 0;
+		}
 		if (!hand_on_answer(client, message))
 			(void)take_event(client, message);
 		rpc_value_free(message);

@@ -1,6 +1,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -53,7 +57,9 @@ bool conn_has_hung_up(const struct rpc_conn *conn)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-void conn_release_buffers(struct rpc_conn *conn)
+/* Frees all that waits for it, or comes from it. A line that is being parsed goes nowhere, and
+ * counts until that is over. */
+static void conn_release_buffers(struct rpc_conn *conn)
 {
 	lines_release(&conn->lines);
 	buf_release(&conn->unread);
@@ -107,11 +113,15 @@ static size_t sum_of_user(const struct rpc_server *server, uid_t uid, holds_fn *
 	return sum;
 }
 
-static uid_t find_greediest(const struct rpc_server *server, holds_fn *holds)
+/* Of those of the user who holds the most of such things, the one who has done so the longest. */
+static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 {
-	uid_t uid = server->own_uid;
+	uid_t uid;
+	struct rpc_conn *oldest = NULL;
+	uint64_t oldest_ns = 0, since_ns;
 	size_t most = 0;
 
+	uid = server->own_uid;
 	for (size_t i = 0; i < server->n_conns; i++) {
 		size_t sum = sum_of_user(server, server->conns[i]->peer.uid, holds);
 
@@ -120,15 +130,6 @@ static uid_t find_greediest(const struct rpc_server *server, holds_fn *holds)
 			uid = server->conns[i]->peer.uid;
 		}
 	}
-	return uid;
-}
-
-/* Of those of the user who holds the most of such things, the one who has done so the longest. */
-static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
-{
-	uid_t uid = find_greediest(server, holds);
-	struct rpc_conn *oldest = NULL;
-	uint64_t oldest_ns = 0, since_ns;
 
 	for (size_t i = 0; i < server->n_conns; i++)
 		if (server->conns[i]->peer.uid == uid && !server->conns[i]->is_broken &&
@@ -139,7 +140,9 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 	return oldest;
 }
 
-void conn_shed(struct rpc_server *server)
+/* If more is held than allowed: of the user who holds the most, the connections that have held it
+ * the longest are dropped. */
+static void conn_shed(struct rpc_server *server)
 {
 	struct rpc_conn *conn;
 
@@ -221,4 +224,275 @@ void conn_send_error(struct rpc_conn *conn, const char *id, int error, const cha
 	conn->server->stats.n_errors++;
 	conn_render_error(id, error, sentence, NULL, &line);
 	conn_send(conn, &line);
+}
+
+/* ---- the end ---- */
+
+void conn_close(struct rpc_conn *conn)
+{
+	struct rpc_server *server;
+	struct rpc_conn *last;
+
+	conn->is_broken = true;
+	conn->is_handling = true; /* it is not to be settled any more */
+	dispatch_abandon(conn);
+	subscribers_abandon(conn);
+	conn_release_buffers(conn);
+	server = conn->server;
+	last = server->conns[--server->n_conns];
+	last->index = conn->index;
+	server->conns[conn->index] = last;
+	loop_fd_close(conn->watch);
+	close(conn->fd);
+	rpc_peer_release(&conn->peer);
+	free(conn);
+}
+
+/* ---- after something has happened ---- */
+
+/* Whether more is to be read from the socket: what came before it has been handled. */
+static bool is_read(const struct rpc_conn *conn)
+{
+	return !conn->is_at_end && conn->unread.len == 0 && !conn_is_full(conn);
+}
+
+static bool has_more(const struct rpc_conn *conn)
+{
+	return conn->unread.len > 0 && !conn_is_full(conn);
+}
+
+/* Writes what waits; then closes if all is done, or waits for what is next. conn may be gone. */
+static void conn_settle(struct rpc_conn *conn)
+{
+	bool is_over;
+
+	conn->is_handling = true;
+	conn->is_unsettled = false;
+	conn_write(conn);
+	conn->is_handling = false;
+	is_over = conn->is_at_end && conn->n_calls == 0 && conn->n_subscribers == 0 &&
+		  !conn->parsing && !conn->batch && conn->unread.len == 0 &&
+		  outbox_is_empty(&conn->out);
+	if (conn->is_broken || is_over) {
+		conn_close(conn);
+	} else {
+		unsigned interest = is_read(conn) ? LOOP_READABLE : 0;
+
+		if (!outbox_is_empty(&conn->out))
+			interest |= LOOP_WRITABLE;
+		loop_fd_set_interest(conn->watch, interest);
+		if ((conn->batch && !conn->is_held) || has_more(conn))
+			conn_settle_soon(conn);
+	}
+}
+
+/* ---- long lines, parsed on another thread ---- */
+
+/* On another thread: touches nothing but the job's own. */
+static void parse(void *ctx)
+{
+	struct parse_job *job = ctx;
+
+	if (!atomic_load(&job->is_forgotten))
+		job->parsed.r = rpc_request_parse(job->line.data, job->line.len, job->max_batch,
+						  &job->parsed.value, &job->parsed.err);
+}
+
+static void on_parsed(void *ctx)
+{
+	struct parse_job *job = ctx;
+	struct rpc_conn *conn = job->conn;
+
+	if (job->server) {
+		if (job->prev)
+			job->prev->next = job->next;
+		else
+			job->server->jobs = job->next;
+		if (job->next)
+			job->next->prev = job->prev;
+		job->server->stats.request_bytes -= job->line.len;
+	}
+	buf_release(&job->line);
+	if (conn) {
+		conn->parsing = NULL;
+		conn->is_handling = true;
+		conn->turn_ends_ns = 0;
+		dispatch_parsed(conn, &job->parsed);
+		conn_settle(conn);
+	} else {
+		rpc_value_free(job->parsed.value);
+	}
+	free(job);
+}
+
+static int parse_aside(struct rpc_conn *conn, struct buf *line)
+{
+	struct parse_job *job = calloc(1, sizeof(*job));
+	struct rpc_server *server;
+
+	if (!job)
+		return -ENOMEM;
+	job->server = conn->server;
+	job->conn = conn;
+	job->max_batch = conn->server->limits.max_batch;
+	job->line = *line;
+	job->parsed.line_bytes = line->len;
+	if (loop_queue_work(conn->server->loop, parse, on_parsed, job) < 0) {
+		free(job); /* the line is still the caller's */
+		return -ENOMEM;
+	}
+	*line = (struct buf)BUF_INIT;
+	server = job->server;
+	job->next = server->jobs;
+	if (server->jobs)
+		server->jobs->prev = job;
+	server->jobs = job;
+	server->stats.request_bytes += job->line.len;
+	conn->parsing = job;
+	return 0;
+}
+
+void parse_forget_server(struct rpc_server *server)
+{
+	for (struct parse_job *job = server->jobs; job; job = job->next)
+		job->server = NULL;
+}
+
+/* ---- reading ---- */
+
+static void take_line(struct rpc_conn *conn, const char *line, size_t len)
+{
+	CLEANUP(buf_release) struct buf whole = BUF_INIT;
+
+	if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
+		dispatch_line(conn, line, len);
+	else if (parse_aside(conn, &whole) < 0)
+		conn_send_error(conn, "null", -ENOMEM, "out of memory");
+}
+
+/* Whether another line can be handled; what waits is written first, as that may make room. */
+static bool may_go_on(struct rpc_conn *conn)
+{
+	if (conn_is_full(conn))
+		conn_write(conn);
+	return !conn->is_broken && !conn_is_full(conn) && clock_boot_ns() < conn->turn_ends_ns;
+}
+
+/* Handles the lines in what has come; what there is no room or no time for is kept. */
+static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
+{
+	size_t n_ended = conn->lines.n_ended;
+
+	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
+	while (n > 0 && may_go_on(conn)) {
+		const char *line = NULL;
+		size_t len = 0;
+		int r = lines_next(&conn->lines, &bytes, &n, &line, &len);
+
+		if (r > 0) {
+			take_line(conn, line, len);
+		} else if (r < 0) {
+			char text[96];
+
+			snprintf(text, sizeof(text), "the line is longer than %zu bytes",
+				 conn->server->limits.max_request_bytes);
+			conn_send_error(conn, "null", r, r == -EMSGSIZE ? text : "out of memory");
+		}
+	}
+	if (conn->is_broken)
+		return;
+	buf_add(&conn->unread, bytes, n);
+	if (buf_error(&conn->unread) < 0)
+		conn_drop(conn, "out of memory");
+	/* Since when half a line is there. One that was left out ends as any other does. */
+	if (conn->lines.n_ended != n_ended || !lines_has_half(&conn->lines))
+		conn->half_since_ns = 0;
+	if (lines_has_half(&conn->lines) && conn->half_since_ns == 0)
+		conn->half_since_ns = clock_boot_ns();
+	conn_count(conn);
+	if (conn->server->stats.request_bytes > conn->server->limits.max_all_request_bytes)
+		conn_shed(conn->server);
+}
+
+static void receive(struct rpc_conn *conn)
+{
+	char *chunk = conn->server->chunk;
+	ssize_t n = recv(conn->fd, chunk, CHUNK_BYTES, MSG_DONTWAIT);
+
+	if (n > 0) {
+		conn->active_ns = clock_boot_ns();
+		take_bytes(conn, chunk, (size_t)n);
+	} else if (n == 0) {
+		conn->is_at_end = true;
+		conn->is_broken = conn->is_broken || conn_has_hung_up(conn);
+		/* No more of it will come: what is there is a line, as of "printf" without a
+		 * newline. */
+		if (!conn->is_broken && lines_has_half(&conn->lines))
+			take_bytes(conn, "\n", 1);
+		conn->half_since_ns = 0;
+	} else if (errno != EAGAIN && errno != EINTR) {
+		conn->is_broken = true;
+	}
+}
+
+static void on_ready(void *ctx)
+{
+	struct rpc_conn *conn = ctx;
+
+	if (conn_is_round_over(conn->server)) {
+		conn->is_ready = true;
+		conn_settle_soon(conn);
+		return;
+	}
+	conn->is_ready = false;
+	conn->is_handling = true;
+	if (loop_fd_ready(conn->watch) & LOOP_WRITABLE)
+		conn->is_clogged = false;
+	if ((loop_fd_ready(conn->watch) & LOOP_READABLE) && is_read(conn))
+		receive(conn);
+	conn_settle(conn);
+}
+
+void conn_continue(struct rpc_conn *conn)
+{
+	conn->is_handling = true;
+	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
+	if (conn->batch && !conn->is_held) {
+		dispatch_continue(conn);
+	} else if (has_more(conn)) {
+		CLEANUP(buf_release) struct buf bytes = conn->unread;
+
+		conn->unread = (struct buf)BUF_INIT;
+		take_bytes(conn, bytes.data, bytes.len);
+	} else if (conn->is_ready && is_read(conn)) {
+		receive(conn);
+	}
+	conn->is_ready = false;
+	conn_settle(conn);
+}
+
+/* ---- the beginning ---- */
+
+struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *peer)
+{
+	const struct rpc_limits *limits = &server->limits;
+	const struct outbox_limits out = { limits->max_events, limits->max_event_bytes };
+	struct rpc_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	conn->watch = loop_watch_fd(server->loop, fd, on_ready, conn);
+	if (!conn->watch) {
+		free(conn);
+		return NULL;
+	}
+	conn->server = server;
+	conn->fd = fd;
+	conn->peer = *peer;
+	*peer = (struct rpc_peer){ 0 };
+	conn->lines = (struct lines)LINES_INIT(limits->max_request_bytes);
+	conn->unread = (struct buf)BUF_INIT;
+	conn->active_ns = clock_boot_ns();
+	outbox_init(&conn->out, &out);
+	return conn;
 }

@@ -132,8 +132,7 @@ static void begin_notice(struct json *j, struct buf *line, const char *topic)
 	json_begin_object(j);
 	json_key_string(j, "jsonrpc", "2.0");
 	json_key_string(j, "method", "event");
-	json_key(j, "params");
-	json_begin_object(j);
+	json_key_object(j, "params");
 	json_key_string(j, "topic", topic);
 }
 
@@ -251,18 +250,6 @@ static int fill_batch(struct outbox *o)
 	return 0;
 }
 
-/* sendfile() has no MSG_NOSIGNAL and no MSG_DONTWAIT: see outbox.h. */
-static ssize_t send_file(const struct outbox *o, int file_fd, int fd)
-{
-	off_t at = (off_t)o->written;
-	ssize_t n;
-
-	do
-		n = sendfile(fd, file_fd, &at, o->writing[0].message->len - o->written);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
-}
-
 static ssize_t send_bytes(const struct outbox *o, int fd)
 {
 	struct iovec iov[OUTBOX_BATCH];
@@ -287,10 +274,16 @@ static ssize_t send_batch(const struct outbox *o, int fd)
 	struct message *first = o->writing[0].message;
 	int file_fd = message_share(first);
 	ssize_t n;
+	off_t at;
 
 	if (file_fd < 0)
 		return send_bytes(o, fd);
-	n = send_file(o, file_fd, fd);
+	/* sendfile() has no MSG_NOSIGNAL and no MSG_DONTWAIT: see outbox.h. */
+	at = (off_t)o->written;
+	do
+		n = sendfile(fd, file_fd, &at, o->writing[0].message->len - o->written);
+	while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
 	if (n > 0 || (n == -EAGAIN || n == -EPIPE || n == -ECONNRESET || n == -ENOTCONN))
 		return n;
 	message_unshare(first);

@@ -7,9 +7,8 @@
 
 #include "rpc/client.h"
 #include "rpc/codes.h"
-#include "rpc/fields.h"
+#include "rpc/value.h"
 #include "rpc/peer.h"
 #include "rpc/server.h"
-#include "rpc/value.h"
 
 #endif

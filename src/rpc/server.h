@@ -21,9 +21,8 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/loop.h"
-#include "rpc/fields.h"
-#include "rpc/peer.h"
 #include "rpc/value.h"
+#include "rpc/peer.h"
 
 struct rpc_server;
 struct rpc_call;

@@ -1,9 +1,9 @@
 /*
- * server_internal - what the parts of the server share. Each part calls only those above it:
+ * server_internal - what the parts of the server share. The parts are:
  *
- *	conn.c		one connection: what it holds, what is sent to it, when it is dropped
+ *	conn.c		one connection: lines are read, parsed and handed to calls.c; what is sent
+ *			to it, when it is dropped, its end
  *	calls.c		requests become calls, calls become answers; subscribers get events
- *	conn_read.c	lines are read, parsed and handed to calls.c; the end of a connection
  *	server.c	accepts connections, gives them turns, drops those that are too slow
  */
 #ifndef PROCTOR_RPC_SERVER_INTERNAL_H
@@ -176,16 +176,8 @@ bool conn_is_full(const struct rpc_conn *conn);
 /* Both directions are closed: nobody is there. (After one alone the client may still read.) */
 bool conn_has_hung_up(const struct rpc_conn *conn);
 
-/* Frees all that waits for it, or comes from it. A line that is being parsed goes nowhere, and
- * counts until that is over. */
-void conn_release_buffers(struct rpc_conn *conn);
-
 /* A bound was passed: whatever waits is given up now, and the connection is closed soon. */
 void conn_drop(struct rpc_conn *conn, const char *why);
-
-/* If more is held than allowed: of the user who holds the most, the connections that have held it
- * the longest are dropped. */
-void conn_shed(struct rpc_server *server);
 
 /* Sends a line, which is used up. */
 void conn_send(struct rpc_conn *conn, struct buf *line);
@@ -232,7 +224,7 @@ void dispatch_continue(struct rpc_conn *conn);
 void dispatch_abandon(struct rpc_conn *conn);
 void subscribers_abandon(struct rpc_conn *conn);
 
-/* ---- conn_read.c ---- */
+/* ---- conn.c: its beginning, reading and end ---- */
 
 /* Takes over fd and what peer owns. NULL: no memory; both are still the caller's then. The
  * caller puts it into the server's array. */

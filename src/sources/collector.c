@@ -462,13 +462,6 @@ static struct process_cache *find_known_pid(const struct collector *c, pid_t pid
 	return found ? *found : NULL;
 }
 
-static struct process_cache *find_known(const struct collector *c, struct proc_key key, size_t hint)
-{
-	struct process_cache *k = find_known_pid(c, key.pid, hint);
-
-	return k && k->key.start_ticks == key.start_ticks ? k : NULL;
-}
-
 /*
  * A job file's ranks, which are in the sample already, stand above what a launcher inside of them
  * says. Who has no rank of its own has that of its parent, from then on.
@@ -497,7 +490,8 @@ void collector_fill(struct collector *c, struct snapshot *s, enum snapshot_scope
 
 		if (scope == SNAPSHOT_JOBS && !p->job_id)
 			continue;
-		k = find_known(c, p->key, i);
+		k = find_known_pid(c, p->key.pid, i);
+		k = k && k->key.start_ticks == p->key.start_ticks ? k : NULL;
 		if (k && k->is_by_task)
 			process_cache_fill_rest(k, &c->reader, p, &s->arena);
 		else if (k)

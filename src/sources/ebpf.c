@@ -120,20 +120,15 @@ static const char *words_of(int code)
 	return code == -KERNEL_ENOTSUPP ? "not supported" : strerror(-code);
 }
 
-/* It then reads nothing of its own memory for anybody, and says so in many ways. */
-static bool is_locked_down(void)
+int ebpf_fail(struct err *err, int code, const char *what)
 {
 	char text[128];
 
-	return io_read_text_at(AT_FDCWD, LOCKDOWN_PATH, text, sizeof(text)) > 0 &&
-	       strstr(text, "[confidentiality]") != NULL;
-}
-
-int ebpf_fail(struct err *err, int code, const char *what)
-{
 	if (code >= 0)
 		code = -EIO;
-	if (is_locked_down())
+	/* It then reads nothing of its own memory for anybody, and says so in many ways. */
+	if (io_read_text_at(AT_FDCWD, LOCKDOWN_PATH, text, sizeof(text)) > 0 &&
+	    strstr(text, "[confidentiality]") != NULL)
 		return err_set(
 			err, code,
 			"the kernel is locked down (confidentiality), and refused the eBPF program for %s: %s",

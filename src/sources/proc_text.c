@@ -51,7 +51,8 @@ int field_scan_u64(const char **cursor, uint64_t *ret)
 	return 0;
 }
 
-int field_scan_f64(const char **cursor, double *ret)
+/* The same for "0.25"; nothing negative. */
+static int field_scan_f64(const char **cursor, double *ret)
 {
 	const char *p = skip_blanks(*cursor);
 	const char *end = skip_word(p);
@@ -82,7 +83,8 @@ static const char *match_name(const char *line, const char *name)
 	return line + 1;
 }
 
-const char *field_find(const char *text, const char *name)
+/* Where the value of the line begins; NULL if no complete line has that name. */
+static const char *field_find(const char *text, const char *name)
 {
 	const char *end;
 
@@ -111,28 +113,24 @@ static const char *find_column(const char *p, int column)
 	}
 }
 
-static uint64_t read_hex(const char *p)
-{
-	const char *end = skip_word(p);
-	uint64_t v = 0;
-
-	if (end == p || end - p > 16 || *end == '\0')
-		return U64_UNKNOWN;
-	for (; p < end; p++) {
-		if (!isxdigit((unsigned char)*p))
-			return U64_UNKNOWN;
-		v = v << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
-	}
-	return v;
-}
-
 static uint64_t read_value(const char *line, const struct field *f)
 {
 	const char *p = find_column(line, f->column);
 	uint64_t v;
 
-	if (p && f->unit == FIELD_HEX)
-		return read_hex(p);
+	if (p && f->unit == FIELD_HEX) {
+		const char *end = skip_word(p);
+
+		v = 0;
+		if (end == p || end - p > 16 || *end == '\0')
+			return U64_UNKNOWN;
+		for (; p < end; p++) {
+			if (!isxdigit((unsigned char)*p))
+				return U64_UNKNOWN;
+			v = v << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
+		}
+		return v;
+	}
 	if (!p || field_scan_u64(&p, &v) < 0)
 		return U64_UNKNOWN;
 	if (f->unit == FIELD_PLAIN)
@@ -148,7 +146,8 @@ static void set_value(void *ret, const struct field *f, uint64_t v)
 	memcpy((char *)ret + f->offset, &v, sizeof(v));
 }
 
-void fields_read(const char *text, const struct field *fields, size_t n, void *ret)
+/* Writes those found to their places in ret and U64_UNKNOWN to the others. */
+static void fields_read(const char *text, const struct field *fields, size_t n, void *ret)
 {
 	const char *end;
 	size_t at =
@@ -410,17 +409,6 @@ static int scan_stat_fields(const char *p, uint64_t v[STAT_N_FIELDS])
 	return i;
 }
 
-static uint64_t hash_image(const char *comm, const uint64_t v[STAT_N_FIELDS])
-{
-	static const int fields[] = { STAT_STARTCODE, STAT_STARTSTACK, STAT_ARG_START,
-				      STAT_ARG_END };
-	uint64_t h = hash_bytes(HASH_INIT, comm, strlen(comm));
-
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
-		h = hash_bytes(h, &v[fields[i]], sizeof(v[0]));
-	return h;
-}
-
 static bool is_pid(uint64_t v)
 {
 	return v <= INT_MAX;
@@ -433,6 +421,9 @@ int pid_stat_parse(const char *text, struct pid_stat *ret)
 	const char *open, *close;
 	uint64_t pid;
 	size_t n;
+	static const int fields[] = { STAT_STARTCODE, STAT_STARTSTACK, STAT_ARG_START,
+				      STAT_ARG_END };
+	uint64_t h;
 
 	open = text;
 	if (num_scan_u64(&open, &pid) < 0 || !is_pid(pid) || strncmp(open, " (", 2) != 0)
@@ -458,7 +449,10 @@ int pid_stat_parse(const char *text, struct pid_stat *ret)
 	st.child_system_ticks = v[STAT_CSTIME];
 	st.threads = v[STAT_THREADS];
 	st.start_ticks = v[STAT_START];
-	st.image = hash_image(st.comm, v);
+	h = hash_bytes(HASH_INIT, st.comm, strlen(st.comm));
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
+		h = hash_bytes(h, &v[fields[i]], sizeof(v[0]));
+	st.image = h;
 	*ret = st;
 	return 0;
 }

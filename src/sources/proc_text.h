@@ -37,21 +37,12 @@ struct field {
 	enum field_unit unit;
 };
 
-/* Writes those found to their places in ret and U64_UNKNOWN to the others. */
-void fields_read(const char *text, const struct field *fields, size_t n, void *ret);
-
-/* Where the value of the line begins; NULL if no complete line has that name. */
-const char *field_find(const char *text, const char *name);
-
 /*
  * Reads the unsigned number at *cursor, with the blanks before it skipped, and
  * moves behind it. -EINVAL: no number there, or it does not end at a blank or
  * at the end of its line.
  */
 int field_scan_u64(const char **cursor, uint64_t *ret);
-
-/* The same for "0.25"; nothing negative. */
-int field_scan_f64(const char **cursor, double *ret);
 
 /*
  * ---- files about the whole machine ----

@@ -1,13 +1,243 @@
 #include "sources/process_cache.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include "base/io.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
+#include "sources/pids.h"
 #include "sources/proc_text.h"
+
+/* For the store, pipes to jobs, and all clients that a daemon may have: at most half of what there
+ * is. */
+#define RESERVED_FILES 768
+
+/* The kernel holds a page of text for each: this bounds it to some 64 MiB. */
+#define MAX_KEPT_FILES 16384
+
+#define PATH_MAX_BYTES 64 /* a pid, a slash, one of our file names */
+
+/* From the soft RLIMIT_NOFILE as it is now, less a reserve for the rest of the program. */
+static struct fd_budget fd_budget_from_limit(void)
+{
+	struct fd_budget b = { 0 };
+	struct rlimit limit;
+	size_t files;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return b;
+	files = limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
+	b.max = files / 2 > RESERVED_FILES ? files - RESERVED_FILES : files / 2;
+	if (b.max > MAX_KEPT_FILES)
+		b.max = MAX_KEPT_FILES;
+	return b;
+}
+
+void fd_cache_close(struct fd_cache *k, struct fd_budget *budget)
+{
+	if (k->fd >= 0) {
+		close(k->fd);
+		budget->used--;
+	}
+	k->fd = FD_UNREAD;
+}
+
+static void path_of(struct fd_name name, char *path, size_t size)
+{
+	snprintf(path, size, "%d/%s", (int)name.pid, name.file);
+}
+
+static int open_file(struct fd_budget *budget, struct fd_name name, int flags)
+{
+	char path[PATH_MAX_BYTES];
+	int fd;
+
+	path_of(name, path, sizeof(path));
+	fd = openat(name.proc_fd, path, flags | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		return fd;
+	if (errno == EMFILE || errno == ENFILE)
+		budget->is_short = true;
+	return -errno;
+}
+
+/* True if a file that is opened now is to stay open. */
+static bool is_worth_keeping(const struct fd_cache *k, const struct fd_budget *budget)
+{
+	return k->fd == FD_READ_ONCE && budget->used < budget->max && !budget->is_short;
+}
+
+static void keep(struct fd_cache *k, struct fd_budget *budget, int fd)
+{
+	k->fd = fd;
+	budget->used++;
+}
+
+/* Opens it, reads, and keeps it or closes it again. */
+static ssize_t read_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+			 char *text, size_t size)
+{
+	CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = io_pread_text(fd, text, size);
+	if (n < 0)
+		return n;
+	if (is_worth_keeping(k, budget))
+		keep(k, budget, TAKE_FD(fd));
+	else
+		k->fd = FD_READ_ONCE;
+	return n;
+}
+
+/* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
+static ssize_t fd_cache_read(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+			     char *text, size_t size)
+{
+	ssize_t n;
+
+	if (k->fd < 0)
+		return read_anew(k, budget, name, text, size);
+	n = io_pread_text(k->fd, text, size);
+	if (n < 0)
+		fd_cache_close(k, budget);
+	return n;
+}
+
+/* O_PATH needs no right to list the folder, and makes the later question the cheapest there is. */
+static int stat_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+		     struct stat *ret)
+{
+	char path[PATH_MAX_BYTES];
+	int fd;
+
+	if (is_worth_keeping(k, budget)) {
+		fd = open_file(budget, name, O_PATH);
+		if (fd < 0)
+			return fd;
+		keep(k, budget, fd);
+		return fstat(fd, ret) < 0 ? -errno : 0;
+	}
+	path_of(name, path, sizeof(path));
+	if (fstatat(name.proc_fd, path, ret, 0) < 0)
+		return -errno;
+	k->fd = FD_READ_ONCE;
+	return 0;
+}
+
+/* st_size into *ret, for folders as well. */
+static int fd_cache_stat_size(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
+			      uint64_t *ret)
+{
+	struct stat st;
+	int r;
+
+	if (k->fd >= 0)
+		r = fstat(k->fd, &st) < 0 ? -errno : 0;
+	else
+		r = stat_anew(k, budget, name, &st);
+	if (r < 0) {
+		fd_cache_close(k, budget);
+		return r;
+	}
+	*ret = st.st_size < 0 ? 0 : (uint64_t)st.st_size;
+	return 0;
+}
+
+/* ---- what it takes to read the files of proc/PID ---- */
+
+static bool is_procfs(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int reader_init(struct reader *r, int proc_fd)
+{
+	struct stat st;
+
+	r->proc_fd = proc_fd;
+	/*
+	 * Since Linux 6.2 st_size of proc/PID/fd is the number of open files; before,
+	 * it is always 0, and in a captured tree it is the size of some folder. A
+	 * single 0 would not tell an old kernel from a process without files, but we
+	 * ourselves do have files open: so our own entry decides, once.
+	 */
+	r->has_fd_size =
+		is_procfs(proc_fd) && fstatat(proc_fd, "self/fd", &st, 0) == 0 && st.st_size > 0;
+	r->command = (struct buf)BUF_INIT;
+	r->text = malloc(READER_TEXT_BYTES);
+	/* The files of a captured tree have no process: one that is replaced would stay as it was.
+	 */
+	if (is_procfs(proc_fd))
+		r->budget = fd_budget_from_limit();
+	return r->text ? 0 : -ENOMEM;
+}
+
+bool reader_is_live(const struct reader *r)
+{
+	return is_procfs(r->proc_fd);
+}
+
+void reader_release(struct reader *r)
+{
+	buf_release(&r->command);
+	free(r->text);
+	r->text = NULL;
+}
+
+ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char *file)
+{
+	struct fd_cache once = FD_CACHE_INIT;
+	struct fd_name name = { r->proc_fd, pid, file };
+
+	return fd_cache_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
+}
+
+static uint64_t count_entries(int proc_fd, pid_t pid)
+{
+	CLEANUP(dir_close) DIR *dir = NULL;
+	const struct dirent *entry;
+	uint64_t n = 0;
+	char path[32];
+
+	snprintf(path, sizeof(path), "%d/fd", (int)pid);
+	dir = dir_open_at(proc_fd, path);
+	if (!dir)
+		return U64_UNKNOWN;
+	errno = 0;
+	while ((entry = readdir(dir)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			n++;
+	return errno == 0 ? n : U64_UNKNOWN;
+}
+
+/* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
+static uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid)
+{
+	struct fd_name name = { r->proc_fd, pid, "fd" };
+	uint64_t n;
+
+	if (!r->has_fd_size)
+		return count_entries(r->proc_fd, pid);
+	return fd_cache_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
+}
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 
@@ -74,13 +304,6 @@ static void replace_string(char **where, const char *s, size_t n)
 	*where = copy;
 }
 
-static void add_comm(struct buf *out, const char *comm)
-{
-	buf_add_char(out, '[');
-	mask_command(NULL, comm, strlen(comm), out);
-	buf_add_char(out, ']');
-}
-
 /* Who ends has given up its memory, and its command line with it, some time before it is a zombie.
  */
 static bool is_same_program(const struct process_cache *k, const struct proc_sample *p)
@@ -99,8 +322,11 @@ static void read_command(struct process_cache *k, struct reader *r, const struct
 	buf_reset(&r->command);
 	if (n > 0)
 		mask_command(r->mask, r->text, (size_t)n, &r->command);
-	if (r->command.len == 0)
-		add_comm(&r->command, p->comm);
+	if (r->command.len == 0) {
+		buf_add_char(&r->command, '[');
+		mask_command(NULL, p->comm, strlen(p->comm), &r->command);
+		buf_add_char(&r->command, ']');
+	}
 	if (buf_error(&r->command) == 0)
 		replace_string(&k->command, r->command.data, r->command.len);
 }
@@ -181,15 +407,6 @@ static bool begin_seldom(struct process_cache *k, const struct proc_sample *p)
 	return !is_remembered_zombie(k, p);
 }
 
-static void read_seldom(struct process_cache *k, struct reader *r, const struct proc_sample *p)
-{
-	if (!begin_seldom(k, p))
-		return;
-	read_command(k, r, p);
-	read_limits(k, r);
-	read_cgroup(k, r);
-}
-
 /* ---- CPU time ---- */
 
 /* 100 is one core. To 1/100: more is noise of when it was read, and takes room to keep. */
@@ -244,27 +461,6 @@ static int read_schedstat(struct process_cache *k, struct reader *r, struct pid_
 	ssize_t n = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat");
 
 	return n < 0 ? (int)n : pid_schedstat_parse(r->text, ret);
-}
-
-/*
- * True if the process cannot have run since io and status were read; else
- * remembers when they are read now. A task on a CPU shows an old run_ns until
- * its next clock tick, so one that runs is never at rest.
- */
-static bool is_at_rest(struct process_cache *k, struct reader *r, struct proc_sample *p)
-{
-	struct pid_schedstat before = k->schedstat;
-	bool may_rest = k->has_usage && p->state != 'R';
-	bool is_read = read_schedstat(k, r, &k->schedstat) == 0;
-
-	count_fine(
-		k, p,
-		(struct cpu_mark){ is_read ? k->schedstat.run_ns : U64_UNKNOWN, r->now_boot_ns() });
-	k->has_usage = is_read && p->threads == 1;
-	if (k->has_usage) /* as the switches below */
-		p->cpu_wait_ns = k->schedstat.wait_ns;
-	return may_rest && k->has_usage && before.run_ns == k->schedstat.run_ns &&
-	       before.slices == k->schedstat.slices;
 }
 
 static bool read_statm(struct process_cache *k, struct reader *r, struct pid_statm *ret)
@@ -355,30 +551,45 @@ static bool is_limit_near(const struct process_cache *k)
 	       (u64_known(k->fds_at_limit) && k->open_fds >= k->fds_at_limit + GROWN_FDS);
 }
 
-/* It was read with the rest, or is read again. */
-static void check_fd_limit(struct process_cache *k, struct reader *r)
-{
-	bool is_near = is_limit_near(k);
-
-	if (is_near)
-		read_limits(k, r);
-	if (is_near || !u64_known(k->fds_at_limit))
-		k->fds_at_limit = k->open_fds;
-}
-
 static void read_all(struct process_cache *k, struct reader *r, struct proc_sample *p)
 {
-	bool at_rest = is_at_rest(k, r, p);
+	bool at_rest;
+	struct pid_schedstat before = k->schedstat;
+	bool may_rest = k->has_usage && p->state != 'R';
+	bool is_read = read_schedstat(k, r, &k->schedstat) == 0;
+
+	/*
+	 * At rest: the process cannot have run since io and status were read. A task on a CPU shows
+	 * an old run_ns until its next clock tick, so one that runs is never at rest.
+	 */
+	count_fine(
+		k, p,
+		(struct cpu_mark){ is_read ? k->schedstat.run_ns : U64_UNKNOWN, r->now_boot_ns() });
+	k->has_usage = is_read && p->threads == 1;
+	if (k->has_usage) /* as the switches below */
+		p->cpu_wait_ns = k->schedstat.wait_ns;
+	at_rest = may_rest && k->has_usage && before.run_ns == k->schedstat.run_ns &&
+		  before.slices == k->schedstat.slices;
 
 	if (k->is_due || period_of(p) / KNOWN_REFRESH_ALL != k->period / KNOWN_REFRESH_ALL)
 		at_rest = false;
 	k->may_be_old = k->may_be_old || !at_rest;
-	if (k->is_due || (k->may_be_old && period_of(p) != k->period))
-		read_seldom(k, r, p);
+	if ((k->is_due || (k->may_be_old && period_of(p) != k->period)) && begin_seldom(k, p)) {
+		read_command(k, r, p);
+		read_limits(k, r);
+		read_cgroup(k, r);
+	}
 	read_rank(k, r, p);
 	read_usage(k, r, at_rest);
-	if (!at_rest)
-		check_fd_limit(k, r);
+	if (!at_rest) {
+		bool is_near = is_limit_near(k);
+
+		/* It was read with the rest, or is read again. */
+		if (is_near)
+			read_limits(k, r);
+		if (is_near || !u64_known(k->fds_at_limit))
+			k->fds_at_limit = k->open_fds;
+	}
 }
 
 void process_cache_fill(struct process_cache *k, struct reader *r, struct proc_sample *p,
@@ -400,8 +611,10 @@ void process_cache_fill(struct process_cache *k, struct reader *r, struct proc_s
 
 /* ---- by the task iterator ---- */
 
-static void count_task(struct process_cache *k, const struct task_process *t, struct proc_sample *p)
+void process_cache_take_task(struct process_cache *k, const struct task_process *t,
+			     struct proc_sample *p)
 {
+	uint64_t image = task_image(t);
 	struct cpu_mark now = { t->own.run_ns, p->boot_ns };
 
 	if (u64_known(k->fine.cpu_ns) && k->fine.cpu_ns != now.cpu_ns)
@@ -412,23 +625,11 @@ static void count_task(struct process_cache *k, const struct task_process *t, st
 	task_split_cpu(&t->own, &k->split);
 	p->user_ns = k->split.user_ns;
 	p->system_ns = k->split.system_ns;
-}
-
-/* A thread that ends takes its waits along: what all others have waited since is not known. */
-static void check_wait(struct process_cache *k, const struct task_process *t, struct proc_sample *p)
-{
+	/* A thread that ends takes its waits along: what all others have waited since is not known.
+	 */
 	if (u64_known(k->ended_run_ns) && k->ended_run_ns != t->ended_run_ns)
 		p->cpu_wait_ns = U64_UNKNOWN;
 	k->ended_run_ns = t->ended_run_ns;
-}
-
-void process_cache_take_task(struct process_cache *k, const struct task_process *t,
-			     struct proc_sample *p)
-{
-	uint64_t image = task_image(t);
-
-	count_task(k, t, p);
-	check_wait(k, t, p);
 	if (k->image != image)
 		k->is_due = true;
 	k->image = image;

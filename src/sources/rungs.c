@@ -116,15 +116,6 @@ static struct rung probe_syscalls(const struct probe *p)
 /* Where the kernel has Yama that says who may trace a process of the same user. */
 enum { TRACE_ALL, TRACE_ONLY_STARTED, TRACE_ONLY_ROOT, TRACE_NOBODY };
 
-static int trace_scope(int root_fd)
-{
-	char text[16];
-	ssize_t n =
-		io_read_text_at(root_fd, "proc/sys/kernel/yama/ptrace_scope", text, sizeof(text));
-
-	return n > 0 && text[0] >= '0' && text[0] <= '3' ? text[0] - '0' : TRACE_ALL;
-}
-
 static bool may_trace_others(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -137,7 +128,12 @@ static bool may_trace_others(void)
 static struct rung probe_trace(const struct probe *p)
 {
 	static const char what[] = "full trace on demand", rung[] = "strace -f -t";
-	int scope = trace_scope(p->root_fd);
+	int scope;
+	char text[16];
+	ssize_t n = io_read_text_at(p->root_fd, "proc/sys/kernel/yama/ptrace_scope", text,
+				    sizeof(text));
+
+	scope = n > 0 && text[0] >= '0' && text[0] <= '3' ? text[0] - '0' : TRACE_ALL;
 
 	if (!sources_has_strace())
 		return (struct rung){ what, "none", "strace is not installed" };

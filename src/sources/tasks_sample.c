@@ -39,20 +39,6 @@ static uint64_t soft_limit(uint64_t limit)
 	return limit > FD_LIMIT_UNLIMITED ? FD_LIMIT_UNLIMITED : limit;
 }
 
-static void fill_identity(const struct task_process *t, struct proc_sample *p)
-{
-	p->ppid = (pid_t)t->parent_pid;
-	p->state = task_state_letter(t->head.state);
-	memcpy(p->comm, t->comm, strnlen(t->comm, sizeof(t->comm)));
-	p->ignores_sigchld = t->ignores_sigchld != 0;
-	p->uid = t->uid;
-	p->owner = t->owner;
-	p->ns_pid = t->ns_pid;
-	p->threads = t->threads;
-	p->fd_limit = soft_limit(t->fd_limit);
-	p->process_limit = soft_limit(t->process_limit);
-}
-
 static void fill_counters(const struct task_process *t, struct proc_sample *p)
 {
 	const struct task_counts *c = &t->own;
@@ -103,7 +89,16 @@ static bool is_headless(const struct proc_sample *p)
 
 void task_fill_sample(const struct task_process *t, uint64_t page_bytes, struct proc_sample *p)
 {
-	fill_identity(t, p);
+	p->ppid = (pid_t)t->parent_pid;
+	p->state = task_state_letter(t->head.state);
+	memcpy(p->comm, t->comm, strnlen(t->comm, sizeof(t->comm)));
+	p->ignores_sigchld = t->ignores_sigchld != 0;
+	p->uid = t->uid;
+	p->owner = t->owner;
+	p->ns_pid = t->ns_pid;
+	p->threads = t->threads;
+	p->fd_limit = soft_limit(t->fd_limit);
+	p->process_limit = soft_limit(t->process_limit);
 	fill_counters(t, p);
 	if (is_headless(p))
 		return;

@@ -22,21 +22,6 @@ _Static_assert(ARRAY_SIZE(powers) + ARRAY_SIZE(growths) == HINGE_MODELS, "one fo
 
 /* ---- sums ---- */
 
-static void add_up_behind(struct hinge *h)
-{
-	for (size_t i = h->n; i-- > 0;) {
-		struct moments *m = &h->behind[i];
-		double left = (h->t[h->n - 1] - h->t[i]) / h->span, power = 1;
-
-		*m = m[1];
-		for (int k = 0; k <= 2 * HINGE_MAX_POWER; k++, power *= left) {
-			m->u[k] += power;
-			if (k <= HINGE_MAX_POWER)
-				m->uy[k] += power * (h->y[i] - h->mean);
-		}
-	}
-}
-
 /* Fills the sums of h. */
 static void add_up(struct hinge *h)
 {
@@ -51,7 +36,17 @@ static void add_up(struct hinge *h)
 		h->sty += t * y;
 		h->syy += y * y;
 	}
-	add_up_behind(h);
+	for (size_t i = h->n; i-- > 0;) {
+		struct moments *m = &h->behind[i];
+		double left = (h->t[h->n - 1] - h->t[i]) / h->span, power = 1;
+
+		*m = m[1];
+		for (int k = 0; k <= 2 * HINGE_MAX_POWER; k++, power *= left) {
+			m->u[k] += power;
+			if (k <= HINGE_MAX_POWER)
+				m->uy[k] += power * (h->y[i] - h->mean);
+		}
+	}
 }
 
 static double grown_at(const struct hinge *h, double growth, double t)
@@ -137,24 +132,24 @@ static struct sums sums_of_power(const struct hinge *h, int power, double tau)
 			      .xy = expand(m->uy, power, left) };
 }
 
-static struct sums sums_of_growth(const struct hinge *h, const struct model *model, double tau,
-				  double begun)
-{
-	size_t i = point_behind(h, tau);
-	const struct moments *m = &h->behind[i];
-	const struct growth_sums *g = &model->behind[i];
-
-	return (struct sums){ .x = g->e - begun * m->u[0],
-			      .xx = g->ee - 2 * begun * g->e + begun * begun * m->u[0],
-			      .xt = g->et - begun * (m->u[0] - m->u[1]),
-			      .xy = g->ey - begun * m->uy[0] };
-}
-
-/* Of a power that is no whole number, point by point. */
-static struct sums sums_of_points(const struct hinge *h, const struct model *model, double tau)
+struct sums hinge_add_behind(const struct hinge *h, const struct model *model, double tau,
+			     double begun)
 {
 	struct sums s = { 0 };
 
+	if (model->power == 0) {
+		size_t i = point_behind(h, tau);
+		const struct moments *m = &h->behind[i];
+		const struct growth_sums *g = &model->behind[i];
+
+		return (struct sums){ .x = g->e - begun * m->u[0],
+				      .xx = g->ee - 2 * begun * g->e + begun * begun * m->u[0],
+				      .xt = g->et - begun * (m->u[0] - m->u[1]),
+				      .xy = g->ey - begun * m->uy[0] };
+	}
+	if (model->power == floor(model->power))
+		return sums_of_power(h, (int)model->power, tau);
+	/* Of a power that is no whole number, point by point. */
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau;) {
 		double x = hinge_course(h, model, i, tau, 0);
 
@@ -164,15 +159,6 @@ static struct sums sums_of_points(const struct hinge *h, const struct model *mod
 		s.xy += x * (h->y[i] - h->mean);
 	}
 	return s;
-}
-
-struct sums hinge_add_behind(const struct hinge *h, const struct model *model, double tau,
-			     double begun)
-{
-	if (model->power == 0)
-		return sums_of_growth(h, model, tau, begun);
-	return model->power == floor(model->power) ? sums_of_power(h, (int)model->power, tau)
-						   : sums_of_points(h, model, tau);
 }
 
 /* ---- fits ---- */

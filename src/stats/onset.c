@@ -30,23 +30,6 @@ static double coarse_tau(const struct hinge *h, size_t i)
 	return h->t[interval] + share * (h->t[interval + 1] - h->t[interval]);
 }
 
-static void find_best(const struct hinge *h, size_t n, struct profile *p)
-{
-	p->best = INFINITY;
-	p->best_tau = h->t[0];
-	p->best_model = &h->models[0];
-	for (size_t i = 0; i < n; i++) {
-		const struct model *model;
-
-		p->squares[i] = hinge_best_squares(h, coarse_tau(h, i), &model);
-		if (p->squares[i] < p->best) {
-			p->best = p->squares[i];
-			p->best_model = model;
-			p->best_tau = coarse_tau(h, i);
-		}
-	}
-}
-
 /* From one coarse onset to the next, around that moment; samples may be missing there. */
 static double coarse_step(const struct hinge *h, double tau)
 {
@@ -115,7 +98,19 @@ static bool find_region(const struct hinge *h, double sigma, struct profile *p)
 	size_t n = (h->n - 2) * COARSE_PER_INTERVAL;
 	double freedom = (double)h->n - h->k - 1, unexplained;
 
-	find_best(h, n, p);
+	p->best = INFINITY;
+	p->best_tau = h->t[0];
+	p->best_model = &h->models[0];
+	for (size_t i = 0; i < n; i++) {
+		const struct model *model;
+
+		p->squares[i] = hinge_best_squares(h, coarse_tau(h, i), &model);
+		if (p->squares[i] < p->best) {
+			p->best = p->squares[i];
+			p->best_model = model;
+			p->best_tau = coarse_tau(h, i);
+		}
+	}
 	if (!isfinite(p->best))
 		return false;
 	refine_best(h, p);
@@ -138,18 +133,6 @@ static bool is_negligible(const struct hinge *h, const struct profile *p, double
 	const struct model *model;
 
 	return (hinge_best_squares(h, tau, &model) - p->best) / (2 * p->variance) > NEGLIGIBLE;
-}
-
-/* The grid reaches a coarse step further than what was found, or less where that says nothing. */
-static void widen(const struct hinge *h, struct profile *p)
-{
-	double step = fmax(coarse_step(h, p->from), coarse_step(h, p->to));
-
-	while (step > h->span * SMALLEST && is_negligible(h, p, p->from - step / 2) &&
-	       is_negligible(h, p, p->to + step / 2))
-		step /= 2;
-	p->from = fmax(p->from - step, h->t[0]);
-	p->to = fmin(p->to + step, h->t[h->n - 1]);
 }
 
 /* How likely an onset is beside the best one, by all powers. */
@@ -186,29 +169,14 @@ static double quantile(const struct onset *o, double p)
 	return o->from + o->step * ((double)(low - 1) + (width > 0 ? (p - before) / width : 0));
 }
 
-/* Fills median, low, high and sd from the grid and its cdf. */
-static void summarise(struct onset *o)
-{
-	double mean = 0, square = 0;
-
-	for (size_t i = 1; i < ONSET_POINTS; i++) {
-		double at = ((double)i - 0.5) * o->step, share = o->cdf[i] - o->cdf[i - 1];
-
-		mean += share * at;
-		square += share * at * at;
-	}
-	o->sd = sqrt(fmax(square - mean * mean, 0));
-	o->median = quantile(o, 0.5);
-	o->low = quantile(o, SHARE_OUTSIDE);
-	o->high = quantile(o, 1 - SHARE_OUTSIDE);
-}
-
 bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
 		 struct onset *ret)
 {
 	struct hinge h = { .t = t, .y = y, .n = n, .k = kind.is_sloped ? 3 : 2, .sigma = sigma };
 	double total = 0;
 	struct profile p;
+	double step;
+	double mean = 0, square = 0;
 
 	if (n < (kind.is_sloped ? 6u : 4u) || n > ONSET_MAX_SAMPLES)
 		return false;
@@ -216,7 +184,14 @@ bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struc
 		return false;
 	if (!find_region(&h, sigma, &p))
 		return false;
-	widen(&h, &p);
+	/* The grid reaches a coarse step further than what was found, or less where that says
+	 * nothing. */
+	step = fmax(coarse_step(&h, p.from), coarse_step(&h, p.to));
+	while (step > h.span * SMALLEST && is_negligible(&h, &p, p.from - step / 2) &&
+	       is_negligible(&h, &p, p.to + step / 2))
+		step /= 2;
+	p.from = fmax(p.from - step, h.t[0]);
+	p.to = fmin(p.to + step, h.t[h.n - 1]);
 	ret->misfit = p.misfit;
 	ret->misfit_behind = p.behind.mean_square / (sigma * sigma);
 	ret->from = p.from;
@@ -230,6 +205,16 @@ bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struc
 		return false;
 	for (size_t i = 1; i < ONSET_POINTS; i++)
 		ret->cdf[i] /= total;
-	summarise(ret);
+	/* Fills median, low, high and sd from the grid and its cdf. */
+	for (size_t i = 1; i < ONSET_POINTS; i++) {
+		double at = ((double)i - 0.5) * ret->step, share = ret->cdf[i] - ret->cdf[i - 1];
+
+		mean += share * at;
+		square += share * at * at;
+	}
+	ret->sd = sqrt(fmax(square - mean * mean, 0));
+	ret->median = quantile(ret, 0.5);
+	ret->low = quantile(ret, SHARE_OUTSIDE);
+	ret->high = quantile(ret, 1 - SHARE_OUTSIDE);
 	return true;
 }

@@ -47,4 +47,7 @@
 	}
 /* clang-format on */
 
+/* The median of v[0..n), which it reorders; NaN for none. */
+double noise_median(double *v, size_t n);
+
 #endif

@@ -1,10 +1,3 @@
-/*
- * damage - what of the recorded bytes makes no sense, while the rest is read.
- *
- * Who meets such a piece says so here and goes on without it; store_tell_damage() is
- * where it comes out. On a connection of others there is nobody to tell: their statement
- * fails instead.
- */
 #ifndef PROCTOR_STORE_DAMAGE_H
 #define PROCTOR_STORE_DAMAGE_H
 
@@ -15,6 +8,33 @@
 #include "base/err.h"
 #include "store/store.h"
 
+/*
+ * failure - what SQLite says, as an errno and a sentence that helps.
+ */
+
+#define ADVICE_DAMAGED \
+	"run \"proctor doctor --repair\", which moves it aside so that a new one can begin; \"sqlite3 FILE .recover\" (or .dump) may still read what is in it"
+
+/* The errno of the last failure on the handle; err gets a sentence with the path and what to do. */
+int store_failure(struct store *store, struct err *err);
+
+/* The errno for which the file or its folder cannot be written; 0 if they can. */
+int store_write_obstacle(const char *path);
+
+/* -EBADMSG: something in it (what) is not as it was written. */
+int store_damaged(const struct store *store, const char *what, struct err *err);
+
+/* -ENOMEM, with a sentence. */
+int store_no_memory(const struct store *store, struct err *err);
+
+/*
+ * damage - what of the recorded bytes makes no sense, while the rest is read.
+ *
+ * Who meets such a piece says so here and goes on without it; store_tell_damage() is
+ * where it comes out. On a connection of others there is nobody to tell: their statement
+ * fails instead.
+ */
+
 enum damage_kind {
 	DAMAGED_TICKS,	 /* id: of the tick, or of a fold for all of its ticks */
 	DAMAGED_SAMPLES, /* of a process; id: of the chunk, or of the tick */
@@ -22,7 +42,6 @@ enum damage_kind {
 			  */
 	DAMAGED_CURVE,	 /* the points of an attempt in a fold; id: of the fold */
 	DAMAGED_MINUTES, /* of a process in an hour; id: of the rollup */
-	DAMAGED_ENDS,	 /* of attempts, that were kept beside the database; id: when it was met */
 	DAMAGED_EVENTS,	 /* of an attempt's processes, or of a type that a newer version has */
 	DAMAGED_ANOMALIES, /* the same */
 	DAMAGED_ATTEMPTS,  /* id: of the attempt; 0: not even that can be read */

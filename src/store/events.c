@@ -5,9 +5,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/damage.h"
-#include "store/failure.h"
 #include "store/query.h"
-#include "store/read.h"
+#include "store/attempt.h"
 #include "store/store.h"
 #include "store/tables.h"
 
@@ -55,16 +54,6 @@ static void telling_release(struct telling *t)
 	free(t->sources);
 }
 
-/* ---- a stream ---- */
-
-static int leave_out(struct store *store, const struct event_row *row, struct err *err)
-{
-	const int64_t ns = u64_known(row->event.wall_ns) ? (int64_t)row->event.wall_ns : 0;
-	const struct damage d = { DAMAGED_EVENTS, row->id, row->attempt_id, 1, ns, ns };
-
-	return damage_leave_out(store, &d, err);
-}
-
 /*
  * The row that the query stands on: whose it is, and the event's columns. 0: it makes no sense and
  * is left out (damage.h); id and time are those of the row all the same.
@@ -83,40 +72,15 @@ static int read_row(struct query *q, struct event_row *ret, struct arena *arena,
 	if (!ret->event.job_id)
 		return store_no_memory(q->store, err);
 	r = query_read_columns(q, &event_columns, &ret->event, arena, err);
-	if (r == -EBADMSG)
-		return leave_out(q->store, ret, err);
+	if (r == -EBADMSG) {
+		const int64_t ns = u64_known(ret->event.wall_ns) ? (int64_t)ret->event.wall_ns : 0;
+
+		return damage_leave_out(
+			q->store,
+			&(struct damage){ DAMAGED_EVENTS, ret->id, ret->attempt_id, 1, ns, ns },
+			err);
+	}
 	return r < 0 ? r : 1;
-}
-
-static int add_row(struct query *q, struct stream *s, struct err *err)
-{
-	const struct event_row *row = &s->rows[s->n];
-	int r = read_row(q, &s->rows[s->n], &s->arena, err);
-
-	if (r < 0)
-		return r;
-	s->after_id = row->id;
-	s->after_ns = query_as_i64(row->event.wall_ns);
-	s->n += (size_t)r;
-	return 0;
-}
-
-static int open_page(const struct telling *t, const struct stream *s, struct query *q,
-		     struct err *err)
-{
-	int r = query_open(t->store,
-			   s->attempt ? STATEMENT_WALK_ATTEMPT_EVENTS : STATEMENT_WALK_EVENTS, q,
-			   err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(q, s->after_ns);
-	query_bind_i64(q, s->after_id);
-	query_bind_i64(q, t->until_ns);
-	query_bind_i64(q, t->last_id);
-	if (s->attempt)
-		query_bind_i64(q, s->attempt);
-	return 0;
 }
 
 static int fill_page(const struct telling *t, struct stream *s, struct err *err)
@@ -126,11 +90,24 @@ static int fill_page(const struct telling *t, struct stream *s, struct err *err)
 	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = open_page(t, s, &q, err);
+		r = query_ask(t->store,
+			      s->attempt ? STATEMENT_WALK_ATTEMPT_EVENTS : STATEMENT_WALK_EVENTS,
+			      &q, err, s->after_ns, s->after_id, t->until_ns, t->last_id);
+	if (r == 0 && s->attempt)
+		query_bind_i64(&q, s->attempt);
 	s->n = s->next = 0;
 	arena_reset(&s->arena);
-	while (r == 0 && s->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0)
-		r = add_row(&q, s, err);
+	while (r == 0 && s->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
+		const struct event_row *row = &s->rows[s->n];
+
+		r = read_row(&q, &s->rows[s->n], &s->arena, err);
+		if (r < 0)
+			break;
+		s->after_id = row->id;
+		s->after_ns = query_as_i64(row->event.wall_ns);
+		s->n += (size_t)r;
+		r = 0;
+	}
 	s->is_at_end = s->n < PAGE_EVENTS;
 	return r;
 }
@@ -160,12 +137,20 @@ static int add_source(struct telling *t, struct source source, struct err *err)
 	return 0;
 }
 
-/* A job that is not there has none. */
-static int list_attempts(struct telling *t, const char *job_id, struct err *err)
+/* attempt: 0 is any. A job that is not there has none. */
+static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
 {
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(t->store, STATEMENT_ATTEMPTS_WITH_EVENTS, &q, err);
+	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
 
+	if (r == 0)
+		r = query_read_number(t->store, STATEMENT_LAST_EVENT, 0, &t->last_id, err);
+	if (r < 0)
+		return r;
+	if (attempt != 0 || !job_id)
+		return add_source(t, (struct source){ attempt, 0 }, err);
+	r = query_open(t->store, STATEMENT_ATTEMPTS_WITH_EVENTS, &q, err);
 	if (r < 0)
 		return r;
 	query_bind_text(&q, job_id);
@@ -179,20 +164,6 @@ static int list_attempts(struct telling *t, const char *job_id, struct err *err)
 	return r;
 }
 
-/* attempt: 0 is any. */
-static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_read_number(t->store, STATEMENT_LAST_EVENT, 0, &t->last_id, err);
-	if (r < 0)
-		return r;
-	return attempt == 0 && job_id ? list_attempts(t, job_id, err)
-				      : add_source(t, (struct source){ attempt, 0 }, err);
-}
-
 /* ---- telling ---- */
 
 static const struct event_row *head_of(const struct stream *s)
@@ -201,31 +172,18 @@ static const struct event_row *head_of(const struct stream *s)
 }
 
 /* By time; those of the same time as they were written. */
-static bool is_before(const struct stream *a, const struct stream *b)
-{
-	uint64_t x = head_of(a)->event.wall_ns, y = head_of(b)->event.wall_ns;
-
-	return x != y ? x < y : head_of(a)->id < head_of(b)->id;
-}
-
 static struct stream *find_first(const struct telling *t)
 {
 	struct stream *first = NULL;
 
-	for (struct stream *s = t->open; s; s = s->following)
-		if (!first || is_before(s, first))
+	for (struct stream *s = t->open; s; s = s->following) {
+		const struct event_row *x = head_of(s), *y = first ? head_of(first) : NULL;
+
+		if (!y || x->event.wall_ns < y->event.wall_ns ||
+		    (x->event.wall_ns == y->event.wall_ns && x->id < y->id))
 			first = s;
+	}
 	return first;
-}
-
-static void close_stream(struct telling *t, struct stream *s)
-{
-	struct stream **at = &t->open;
-
-	while (*at != s)
-		at = &(*at)->following;
-	*at = s->following;
-	stream_free(s);
 }
 
 /* The stream's next event, or its end. */
@@ -233,8 +191,14 @@ static int settle(struct telling *t, struct stream *s, struct err *err)
 {
 	int r = s->next == s->n && !s->is_at_end ? fill_page(t, s, err) : 0;
 
-	if (r == 0 && s->next == s->n)
-		close_stream(t, s);
+	if (r == 0 && s->next == s->n) {
+		struct stream **at = &t->open;
+
+		while (*at != s)
+			at = &(*at)->following;
+		*at = s->following;
+		stream_free(s);
+	}
 	return r;
 }
 
@@ -314,12 +278,10 @@ static int read_page(struct store *store, struct page *page, struct course *cour
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_FOLLOW_EVENTS, &q, err);
+		r = query_ask(store, STATEMENT_FOLLOW_EVENTS, &q, err, course->after_id,
+			      course->last_id, course->job);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, course->after_id);
-	query_bind_i64(&q, course->last_id);
-	query_bind_i64(&q, course->job);
 	page->n = 0;
 	arena_reset(&page->arena);
 	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
@@ -438,12 +400,12 @@ int store_tell_cut_events(struct store *store, const struct event_filter *filter
 	if (r == 0 && filter->job_id)
 		r = job_find_row(store, filter->job_id, &job, err);
 	if (r == 0)
-		r = query_open(store, STATEMENT_CUT_EVENTS, &q, err);
+		r = query_ask(store, STATEMENT_CUT_EVENTS, &q, err, job,
+			      query_as_i64(filter->since_wall_ns),
+			      filter->until_wall_ns ? query_as_i64(filter->until_wall_ns)
+						    : INT64_MAX);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, job);
-	query_bind_i64(&q, query_as_i64(filter->since_wall_ns));
-	query_bind_i64(&q, filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX);
 	while ((r = query_step(&q, err)) > 0)
 		name_attempt(&q, n++, out);
 	return r < 0 ? r : n > 0;

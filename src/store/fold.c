@@ -1,6 +1,7 @@
 #include "store/fold.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "store/damage.h"
-#include "store/failure.h"
+#include "store/handle.h"
 #include "store/query.h"
 
 /* The ticks that become one, and the thing that is taken out of all of them at once. */
@@ -34,7 +35,7 @@ struct folding {
 
 /* ---- the ticks that are folded together: which they are, and how each is read ---- */
 
-void folding_free(struct folding **f)
+static void folding_free(struct folding **f)
 {
 	if (!*f)
 		return;
@@ -89,15 +90,11 @@ static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int
 		      struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(f->store, STATEMENT_OLDEST_TICKS, &q, err);
+	int r = query_ask(f->store, STATEMENT_OLDEST_TICKS, &q, err, recorder, after_id, last_id,
+			  CODEC_ROWS + 1, TICK_MAX_BYTES);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, recorder);
-	query_bind_i64(&q, after_id);
-	query_bind_i64(&q, last_id);
-	query_bind_i64(&q, CODEC_ROWS + 1);
-	query_bind_i64(&q, TICK_MAX_BYTES);
 	while (!f->has_more && (r = query_step(&q, err)) > 0) {
 		take_tick(f, &q);
 		f->has_more = f->n_loaded > CODEC_ROWS || f->bytes.len >= LOAD_BYTES;
@@ -152,20 +149,6 @@ static void cut_at_gap(struct folding *f)
 	}
 }
 
-/* Its strings, one by one; those of a reader are found from the first on only. */
-static int index_strings(const struct tick_reader *reader, const char ***ret)
-{
-	const char *s = reader->strings;
-
-	*ret = NULL;
-	if (reader->n_strings == 0)
-		return 0;
-	*ret = reallocarray(NULL, reader->n_strings, sizeof(**ret));
-	for (size_t i = 0; *ret && i < reader->n_strings; i++, s += strlen(s) + 1)
-		(*ret)[i] = s;
-	return *ret ? 0 : -ENOMEM;
-}
-
 /* One that cannot be read is left out, with those that need it. */
 static int read_ticks(struct folding *f, struct folded *ret)
 {
@@ -182,7 +165,7 @@ static int read_ticks(struct folding *f, struct folded *ret)
 			ret->lost[ret->n_lost++] = f->ticks[i];
 			continue;
 		}
-		if (index_strings(reader, &f->strings_of[f->n]) < 0)
+		if (tick_index_strings(reader, &f->strings_of[f->n]) < 0)
 			return -ENOMEM;
 		before = reader;
 		before_id = f->read_ids[f->n++] = f->ticks[i].id;
@@ -411,18 +394,8 @@ static int begin_fold(struct folding *f, struct folded *ret)
 	return buf_error(&f->things);
 }
 
-/* Calls have names as well: the strings are all there when the last sample is. */
-static int end_fold(struct folding *f, struct folded *ret)
-{
-	if (f->n == 0)
-		return 0;
-	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
-	buf_add(&ret->head, f->things.data, f->things.len);
-	return buf_error(&ret->head) < 0 ? -ENOMEM : buf_error(&ret->bytes);
-}
-
-int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
-		  struct folding **ret_folding, struct folded *ret, struct err *err)
+int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
+		      struct folded *ret, struct err *err)
 {
 	CLEANUP(folding_free) struct folding *f = folding_new(store);
 	int r = f ? folding_load(f, recorder, after_id, last_id, ret, err)
@@ -435,34 +408,18 @@ int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64
 	ret->n_parts = 0;
 	ret->id = f->ticks[f->n_loaded - 1].id;
 	ret->n_ticks = f->n;
-	if (f->n > 0 && begin_fold(f, ret) < 0)
-		return store_no_memory(store, err);
-	*ret_folding = TAKE_PTR(f);
-	return 1;
-}
-
-int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err)
-{
-	int r = f->n > 0;
-
-	while (r > 0) {
-		r = write_part(f, LIST_SAMPLES, ret);
-		if (r > 0 && u64_known(until_boot_ns) && clock_boot_ns() >= until_boot_ns)
-			return 1;
+	if (f->n == 0)
+		return 1;
+	r = begin_fold(f, ret);
+	while (r >= 0 && (r = write_part(f, LIST_SAMPLES, ret)) > 0)
+		;
+	if (r == 0) { /* calls have names as well: the strings are all there by now */
+		fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
+		buf_add(&ret->head, f->things.data, f->things.len);
 	}
-	return r < 0 || end_fold(f, ret) < 0 ? store_no_memory(f->store, err) : 0;
-}
-
-int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
-		      struct folded *ret, struct err *err)
-{
-	CLEANUP(folding_free) struct folding *f = NULL;
-	int r = folding_begin(store, recorder, after_id, last_id, &f, ret, err);
-
-	if (r <= 0)
-		return r;
-	r = folding_go_on(f, U64_UNKNOWN, ret, err);
-	return r < 0 ? r : 1;
+	if (r < 0 || buf_error(&ret->head) < 0 || buf_error(&ret->bytes) < 0)
+		return store_no_memory(store, err);
+	return 1;
 }
 
 /* ---- ticks that are not folded yet, read as if they were ---- */
@@ -483,20 +440,6 @@ int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f
 	return r;
 }
 
-static int give_parts(const struct folded *f, int64_t attempt_id, enum tick_list list,
-		      fold_part_fn *fn, void *ctx, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
-		const struct fold_part *part = &f->parts[i];
-
-		if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
-			r = fn(ctx, f->bytes.data + part->at, part->len, part->key, err);
-	}
-	return r;
-}
-
 static int each_of_recorder(struct store *store, int64_t recorder, int64_t attempt_id,
 			    enum tick_list list, fold_part_fn *fn, void *ctx, struct err *err)
 {
@@ -507,8 +450,12 @@ static int each_of_recorder(struct store *store, int64_t recorder, int64_t attem
 	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
 		after_id = f.id;
 		r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
-		if (r == 0)
-			r = give_parts(&f, attempt_id, list, fn, ctx, err);
+		for (size_t i = 0; r == 0 && i < f.n_parts; i++) {
+			const struct fold_part *part = &f.parts[i];
+
+			if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
+				r = fn(ctx, f.bytes.data + part->at, part->len, part->key, err);
+		}
 		if (r < 0)
 			return r;
 	}
@@ -519,12 +466,106 @@ int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list li
 		      fold_part_fn *fn, void *ctx, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_RECORDERS, &q, err);
+	int r = query_ask(store, STATEMENT_LIST_RECORDERS, &q, err, attempt_id);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
+	return r;
+}
+
+static int add_parts(struct store *store, const struct folded *f, struct err *err)
+{
+	CLEANUP(query_close) struct query chunk = QUERY_INIT;
+	CLEANUP(query_close) struct query points = QUERY_INIT;
+	int r = query_open(store, STATEMENT_ADD_CHUNK, &chunk, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_ADD_POINTS, &points, err);
+	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
+		const struct fold_part *part = &f->parts[i];
+		const char *data = f->bytes.data + part->at;
+		int64_t id = f->id << CHUNK_BITS | part->key;
+
+		if (part->list == LIST_POINTS) {
+			query_bind_i64(&points, part->key);
+			query_bind_i64(&points, f->id);
+			query_bind_i64(&points, f->last_ns);
+			query_bind_blob(&points, points_key(part->key, f->id), data, part->len);
+			r = query_run(&points, err);
+		} else if (part->key <= CHUNK_PROCESS_MAX) {
+			query_bind_i64(&chunk, id);
+			query_bind_blob(&chunk, id, data, part->len);
+			r = query_run(&chunk, err);
+		} else {
+			r = store_damaged(store, "tick", err);
+		}
+	}
+	return r;
+}
+
+static int note_for(struct store *store, int64_t attempt, const char *why, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(store, STATEMENT_NOTE_DAMAGE, &q, err, attempt);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
+	query_bind_text(&q, why);
+	return query_run(&q, err);
+}
+
+/* Of a daemon's ticks: to whoever it watched in those that could be read. */
+static int note_damage(struct store *store, int64_t recorder, const struct folded *f,
+		       struct err *err)
+{
+	char first[32], last[32], why[160];
+	int r = 0;
+
+	if (f->n_lost == 0)
+		return 0;
+	clock_format_local((uint64_t)f->lost[0].wall_ns, first, sizeof(first));
+	clock_format_local((uint64_t)f->lost[f->n_lost - 1].wall_ns, last, sizeof(last));
+	snprintf(why, sizeof(why),
+		 "%u ticks from %s to %s were damaged in the database, and are left out", f->n_lost,
+		 first, last);
+	if (recorder > 0)
+		return note_for(store, recorder, why, err);
+	for (size_t i = 0; r == 0 && f->n_ticks > 0 && i < f->n_parts; i++)
+		if (f->parts[i].list == LIST_POINTS)
+			r = note_for(store, f->parts[i].key, why, err);
+	return r;
+}
+
+/* Inside a transaction that writes. */
+static int fold_keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_exec(store, STATEMENT_DROP_TICKS, err, recorder, f->id);
+
+	if (r == 0 &&
+	    f->n_ticks == 0) /* there is no fold to keep the last id: nobody gets it again */
+		r = meta_raise(store, META_LAST_TICK, f->id, err);
+	else if (r == 0)
+		r = query_ask(store, STATEMENT_ADD_FOLD, &q, err, f->id, recorder, f->first_ns,
+			      f->last_ns, f->n_ticks);
+	if (r == 0 && f->n_ticks > 0) {
+		query_bind_blob(&q, f->id, f->head.data, f->head.len);
+		r = query_run(&q, err);
+	}
+	if (r == 0 && f->n_ticks > 0)
+		r = add_parts(store, f, err);
+	return r < 0 ? r : note_damage(store, recorder, f, err);
+}
+
+int fold_all(struct store *store, int64_t recorder, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int r;
+
+	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
+		r = fold_keep(store, recorder, &f, err);
+		if (r < 0)
+			return r;
+	}
 	return r;
 }

@@ -15,20 +15,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store/codec.h"
+#include "store/codec/codec.h"
 #include "store/store.h"
 
 /* So many ticks, or so many bytes of them (what many processes bring), make a fold. */
 #define FOLD_TICKS CODEC_ROWS
 #define FOLD_BYTES (1 << 20)
-
-/*
- * Of a tick, for folding the ones before it, and so much more where it has 2,000 processes: many
- * who record at once come to fold at once. At most FOLD_SLICE_MORE_NS more.
- */
-#define FOLD_SLICE_NS UINT64_C(4000000)
-#define FOLD_SLICE_PROCESSES 2000
-#define FOLD_SLICE_MORE_NS UINT64_C(36000000)
 
 /* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
 #define CHUNK_BITS 30
@@ -88,17 +80,6 @@ void folded_release(struct folded *f);
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err);
 
-/*
- * The same, a piece at a time, for who may not be away for long: all but the samples, then those
- * until the boot clock says so (U64_UNKNOWN: all). 1: there is more. 0: ret is whole.
- */
-struct folding;
-struct left_fold;
-void folding_free(struct folding **f); /* NULL is fine, and is what it leaves */
-int folding_begin(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
-		  struct folding **ret_folding, struct folded *ret, struct err *err);
-int folding_go_on(struct folding *f, uint64_t until_boot_ns, struct folded *ret, struct err *err);
-
 /* Notes those of its ticks that could not be read, from since to until (damage.h). */
 int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f, int64_t since_ns,
 		   int64_t until_ns, struct err *err);
@@ -112,27 +93,8 @@ typedef int fold_part_fn(void *ctx, const void *data, size_t len, int64_t key, s
 int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
 		      fold_part_fn *fn, void *ctx, struct err *err);
 
-/*
- * Folds the oldest segments of the recorder whose ticks this handle writes, in pieces: each until
- * the boot clock says so, and a short transaction when all is worked out. From the first piece on
- * the next tick begins a segment. 1: there is more to do for these. 0: it is done. What is worked
- * out so far belongs to the handle. Not inside a transaction.
- */
-int fold_own(struct store *store, int64_t recorder, uint64_t until_boot_ns, struct err *err);
-
-/*
- * The same for a recorder that may be gone. Between the pieces others write what they like: if it
- * is the recorder itself, nothing comes of it. 1: there is more. 0: it has no ticks.
- */
-int fold_left_behind(struct store *store, int64_t recorder, uint64_t until_boot_ns,
-		     struct err *err);
-void left_fold_free(struct left_fold **left); /* NULL is fine */
-
-/* Writes what was folded instead of its ticks. -EAGAIN: somebody has folded them by now. Inside
- * a transaction that writes. */
-int fold_keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err);
-
-/* All of them. Inside a transaction that writes. */
+/* Folds all that the recorder has. Inside a transaction that writes. The next tick of a recorder
+ * that goes on begins a segment. */
 int fold_all(struct store *store, int64_t recorder, struct err *err);
 
 #endif

@@ -9,36 +9,16 @@
 
 #include "base/buf.h"
 #include "base/map.h"
-#include "store/codec.h"
+#include "log/log.h"
+#include "model/process_index.h"
+#include "model/tick_record.h"
+#include "model/tick_snapshot.h"
+#include "store/codec/codec.h"
 #include "store/damage.h"
-#include "store/fold_calls.h"
 #include "store/sqlite.h"
 #include "store/statements.h"
 #include "store/store.h"
-#include "store/tick_owners.h"
-
-struct seen_row {
-	uint64_t key;	      /* process_cache_key() (seen.c) */
-	uint64_t fingerprint; /* of what the row says about it, and of whose it is */
-	int64_t id;
-};
-
-/*
- * The processes that this handle has given a row, so that a tick touches the
- * processes table only for those that are new or have changed.
- */
-struct seen_processes {
-	struct seen_row *rows;
-	size_t n, cap;
-	size_t next;	     /* behind the one that was found last */
-	struct map index_of; /* key -> index in rows */
-};
-
-/* A process of a tick that is being written. */
-struct listed_process {
-	int64_t id;   /* its row */
-	size_t index; /* in the snapshot */
-};
+#include "store/tick.h"
 
 /* The ticks that one recorder writes through this handle. */
 struct tick_writing {
@@ -49,8 +29,7 @@ struct tick_writing {
 	unsigned n_segment;   /* since the last whole one, with it */
 	size_t segment_bytes; /* of those */
 	int64_t n_pending;    /* not folded; -1: not known */
-	int64_t n_fold;	      /* fold when there are so many… */
-	uint64_t slice_ns;    /* …for so long in one tick, at least */
+	int64_t n_fold;	      /* fold when there are so many */
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
@@ -58,14 +37,30 @@ struct tick_writing {
 	struct buf bytes;
 };
 
+/* What is needed to decode a log from this offset on. */
+struct log_decoder {
+	struct log_id id;
+	uint64_t offset;
+	struct tick_decoder *ticks; /* NULL: there is none */
+};
+#define LOG_DECODERS 128
+
+/* What a handle knows of the recorder whose ticks it writes. */
+struct recording {
+	struct tick_writing writing;
+	struct process_index seen;
+};
+
 struct store {
 	sqlite3 *db;
-	bool is_borrowed;			   /* store_borrow() */
-	struct store *teller;			   /* of a borrowed one: who is told of damage */
-	char *path;				   /* as it was given: for messages */
+	bool is_borrowed;     /* store_borrow() */
+	bool is_batch;	      /* many calls within one transaction (ingest.c) */
+	bool is_copy;	      /* in memory, by a reader that may not write the database */
+	struct store *teller; /* of a borrowed one: who is told of damage */
+	char *path;	      /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
-	uint64_t patience_ns, waited_ns;	   /* patience.h */
+	uint64_t patience_ns, waited_ns;	   /* db/db.h */
 	bool is_patience_shared;		   /* by all calls */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	int wal_tried_pages;	       /* when it was copied last, or could not be */
@@ -73,20 +68,22 @@ struct store {
 	bool syncs_log;		       /* after each commit (query.h) */
 	store_unsettled_fn *unsettled; /* who is told, and waits instead; NULL: nobody */
 	void *unsettled_ctx;
-	bool is_unsettled;     /* something may not be on the disk yet */
-	bool leaves_unsettled; /* store_leave_unsettled() */
-	uint64_t disk_wait_ns; /* store_take_disk_wait_ns() */
-	int log_error;	       /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns; /* not before then (journal.h) */
+	bool is_unsettled;		 /* something may not be on the disk yet */
+	bool leaves_logs, has_left_logs; /* store_leave_logs() */
+	uint64_t disk_wait_ns;		 /* store_take_disk_wait_ns() */
+	int log_error;			 /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns;		 /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
-	struct seen_processes seen;
+	struct process_index seen; /* rows of processes: a tick touches only those that are new
+				      or have changed */
 	struct tick_writing writing;
-	struct left_fold *left;	 /* what is being folded for another (fold.h); NULL: nothing */
-	struct left_fold *own;	 /* what is being folded of writing.recorder; the same */
-	struct damages damages;	 /* that were met */
-	uint64_t aside_wall_ns;	 /* when the spool was set aside; 0: it was not, or that is told */
+	struct damages damages; /* that were met */
+	struct recording other; /* of logs that are ingested; within a batch, the handle's own */
+	struct log_decoder decoders[LOG_DECODERS]; /* of logs that this handle has ingested last */
+	size_t next_decoder;			   /* which gives way to the next */
+	int ingest_error;	 /* of store_open(): why not all logs are ingested; 0: they are */
 	struct map phase_counts; /* of attempts and their ranks (phases.c), as far as known */
 };
 

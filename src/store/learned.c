@@ -7,10 +7,9 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "store/failure.h"
+#include "store/damage.h"
 #include "store/tables.h"
 #include "store/query.h"
-#include "store/rows.h"
 #include "store/store.h"
 
 /* ---- runs ---- */
@@ -20,11 +19,10 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	size_t n = 0;
-	int r = query_open(store, STATEMENT_NEXT_UNNOTED, &q, err);
+	int r = query_ask(store, STATEMENT_NEXT_UNNOTED, &q, err, (int64_t)max);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, (int64_t)max);
 	while (n < max && (r = query_step(&q, err)) > 0) {
 		const char *job_id;
 
@@ -40,11 +38,10 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 static int put_run(struct store *store, const struct run_record *run, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_PUT_RUN, &q, err);
+	int r = query_ask(store, STATEMENT_PUT_RUN, &q, err, run->attempt);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, run->attempt);
 	query_bind_text(&q, outcome_name(run->outcome));
 	query_bind_columns(&q, &run_columns, run);
 	return query_run(&q, err);
@@ -55,14 +52,11 @@ static int add_estimate(struct store *store, const struct run_record *run,
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(query_close) struct query score = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_ESTIMATE, &q, err);
+	int r = query_ask(store, STATEMENT_ADD_ESTIMATE, &q, err, run->attempt, run->sheet_num,
+			  (int64_t)run->started_wall_ns, estimate->estimate.rung);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, run->attempt);
-	query_bind_i64(&q, run->sheet_num);
-	query_bind_i64(&q, (int64_t)run->started_wall_ns);
-	query_bind_i64(&q, estimate->estimate.rung);
 	query_bind_columns(&q, &estimate_columns, &estimate->estimate);
 	r = query_run(&q, err);
 	if (r == 0)
@@ -87,50 +81,30 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-static void reverse(struct run_record *runs, size_t n)
-{
-	for (size_t i = 0, k = n; i + 1 < k; i++) {
-		struct run_record run = runs[i];
-
-		runs[i] = runs[--k];
-		runs[k] = run;
-	}
-}
-
-static int read_rows(struct query *q, struct run_list *list, struct err *err)
-{
-	static const struct row_part parts[] = { { &run_owner_columns, 0 }, { &run_columns, 0 } };
-	int r;
-
-	while ((r = query_step(q, err)) > 0) {
-		struct run_record *run = run_list_add(list);
-
-		if (!run)
-			return store_no_memory(q->store, err);
-		r = row_read(q, parts, ARRAY_SIZE(parts), run, &list->arena, err);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 /* All rows of a query that is bound, which come newest first. */
 static int read_runs(struct query *q, struct run_list *ret, struct err *err)
 {
-	size_t before = ret->n;
-	int r = read_rows(q, ret, err);
+	static const struct row_part parts[] = { { &run_owner_columns, 0 }, { &run_columns, 0 } };
+	const size_t before = ret->n;
+	int r;
 
+	while ((r = query_step(q, err)) > 0) {
+		struct run_record *run = run_list_add(ret);
+
+		r = run ? row_read(q, parts, ARRAY_SIZE(parts), run, &ret->arena, err)
+			: store_no_memory(q->store, err);
+		if (r < 0)
+			break;
+	}
 	if (r < 0)
 		ret->n = before;
-	else
-		reverse(ret->items + before, ret->n - before);
-	return r;
-}
+	for (size_t i = before, k = ret->n; i + 1 < k; i++) {
+		struct run_record run = ret->items[i];
 
-/* Unknown is later than all. */
-static int64_t as_i64(uint64_t wall_ns)
-{
-	return wall_ns < INT64_MAX ? (int64_t)wall_ns : INT64_MAX;
+		ret->items[i] = ret->items[--k];
+		ret->items[k] = run;
+	}
+	return r;
 }
 
 int store_list_runs(struct store *store, const struct run_span *span, struct run_list *ret,
@@ -141,14 +115,12 @@ int store_list_runs(struct store *store, const struct run_span *span, struct run
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store,
-			       span->command ? STATEMENT_RUNS_OF_COMMAND : STATEMENT_LIST_RUNS, &q,
-			       err);
+		r = query_ask(store,
+			      span->command ? STATEMENT_RUNS_OF_COMMAND : STATEMENT_LIST_RUNS, &q,
+			      err, query_as_i64(span->after_wall_ns),
+			      query_as_i64(span->until_wall_ns), (int64_t)span->limit);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, as_i64(span->after_wall_ns));
-	query_bind_i64(&q, as_i64(span->until_wall_ns));
-	query_bind_i64(&q, (int64_t)span->limit);
 	if (span->command)
 		query_bind_i64(&q, (int64_t)*span->command);
 	return read_runs(&q, ret, err);
@@ -158,12 +130,12 @@ int store_list_runs(struct store *store, const struct run_span *span, struct run
 static int open_kind(struct store *store, enum statement by_exact, const struct run_kind *kind,
 		     struct query *q, struct err *err)
 {
-	int r = query_open(store, (enum statement)(by_exact + kind->rung), q, err);
+	int r = query_ask(store, (enum statement)(by_exact + kind->rung), q, err,
+			  (int64_t)kind->class->rungs[kind->rung],
+			  query_as_i64(kind->until_wall_ns));
 
 	if (r < 0)
 		return r;
-	query_bind_i64(q, (int64_t)kind->class->rungs[kind->rung]);
-	query_bind_i64(q, as_i64(kind->until_wall_ns));
 	query_bind_i64_if(q, u64_known(kind->uid), (int64_t)kind->uid);
 	query_bind_i64(q, (int64_t)kind->limit);
 	return 0;
@@ -186,12 +158,10 @@ int store_read_anomaly_types(struct store *store, int64_t attempt, int sheet_num
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *blank = "";
-	int r = query_open(store, STATEMENT_ANOMALY_TYPES, &q, err);
+	int r = query_ask(store, STATEMENT_ANOMALY_TYPES, &q, err, attempt, sheet_num);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt);
-	query_bind_i64(&q, sheet_num);
 	while ((r = query_step(&q, err)) > 0) {
 		const char *type = query_read_text(&q);
 
@@ -278,11 +248,10 @@ static int put_verdict(struct store *store, int64_t attempt, const struct store_
 		       struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_PUT_VERDICT, &q, err);
+	int r = query_ask(store, STATEMENT_PUT_VERDICT, &q, err, attempt);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, attempt);
 	query_bind_text(&q, outcome_name(v->outcome));
 	query_bind_text(&q, v->note);
 	query_bind_i64(&q, (int64_t)v->uid);
@@ -384,12 +353,8 @@ int store_read_measured_outcome(struct store *store, int64_t attempt, enum outco
 				struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_MEASURED_OUTCOME, &q, err);
+	int r = query_first(store, STATEMENT_MEASURED_OUTCOME, &q, err, attempt);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt);
-	r = query_step(&q, err);
 	if (r < 0)
 		return r;
 	*ret = r > 0 ? outcome_from_name(query_read_text(&q)) : OUTCOME_NONE;

@@ -1,10 +1,684 @@
 #include "store/minutes.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "store/minute_walk.h"
+#include "store/damage.h"
+#include "store/fold.h"
+#include "store/handle.h"
+#include "store/minute_window.h"
+#include "store/query.h"
+
+/* ---- sums ---- */
+
+#define ROWS_MAX 32768 /* about 20 MB */
+
+void minute_sums_release(struct minute_sums *s)
+{
+	free(s->rows);
+	free(s->sorted);
+	map_release(&s->row_of);
+}
+
+void minute_sums_begin(struct minute_sums *s, uint64_t from, uint64_t to)
+{
+	s->from = from;
+	s->to = to;
+	s->n = 0;
+	map_clear(&s->row_of);
+}
+
+/*
+ * The row, made if need be; it may move when another is made. NULL: there is no room for the
+ * minute. -EOVERFLOW: there are too many, but for a single minute there may be as many as there
+ * are. -ENOMEM
+ */
+static int find_sum(struct minute_sums *s, int64_t process, uint64_t minute,
+		    struct rollup_minute **ret)
+{
+	uint64_t key = (uint64_t)process * ROLLUP_MINUTES + (minute - s->from), place;
+
+	*ret = NULL;
+	if (minute < s->from || minute >= s->to)
+		return 0;
+	if (!map_get(&s->row_of, key, &place)) {
+		if (s->n >= ROWS_MAX && s->to - s->from > 1)
+			return -EOVERFLOW;
+		if (ARRAY_RESERVE(s->rows, s->cap, s->n + 1) < 0 ||
+		    map_put(&s->row_of, key, s->n) < 0)
+			return -ENOMEM;
+		place = s->n++;
+		s->rows[place].process = process;
+		s->rows[place].minute = minute;
+		s->rows[place].sums.n = 0;
+	}
+	*ret = &s->rows[place].sums;
+	return 0;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct minute_sum *x = *(const struct minute_sum *const *)a;
+	const struct minute_sum *y = *(const struct minute_sum *const *)b;
+
+	if (x->minute != y->minute)
+		return x->minute < y->minute ? -1 : 1;
+	return x->process < y->process ? -1 : x->process > y->process;
+}
+
+static int sort_sums(struct minute_sums *s)
+{
+	if (ARRAY_RESERVE(s->sorted, s->cap_sorted, s->n) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n; i++)
+		s->sorted[i] = &s->rows[i];
+	if (s->n > 0)
+		qsort(s->sorted, s->n, sizeof(struct minute_sum *), compare_rows);
+	return 0;
+}
+
+/* ---- GPUs ---- */
+
+#define GPU_MINUTES_PROCESS 0
+
+static bool is_index(uint64_t word)
+{
+	return word <= INT32_MAX;
+}
+
+int gpu_minutes_add_fold(struct minute_sums *s, const void *head, size_t len,
+			 const struct fold_times *times, struct gpu_work *work, bool *ret_any)
+{
+	const uint8_t *data = head;
+	struct fold_reader reader = { data + times->things_at, data + len, times->n };
+	const struct table *t = &work->t;
+	int r;
+
+	while ((r = fold_read_thing(&reader, LIST_GPUS, &work->t)) > 0) {
+		for (unsigned from = 0, to; from < t->n; from = to) {
+			uint64_t minute, index = t->columns[GPU_INDEX][from];
+			struct rollup_minute *sums = NULL;
+			unsigned end = rollup_find_run(t, from, times->wall_ns, &minute);
+
+			/* The rows of a minute, as long as they are of one GPU. */
+			for (to = from + 1; to < end && t->columns[GPU_INDEX][to] == index; to++)
+				;
+			r = is_index(index) ? find_sum(s, (int64_t)index, minute, &sums) : 0;
+			if (r < 0)
+				return r;
+			if (!sums)
+				continue;
+			rollup_minute_add(sums, ROLLUP_GPUS, t, from, to, times->ids);
+			*ret_any = true;
+		}
+	}
+	return r;
+}
+
+int64_t gpu_minutes_row_id(const struct minute_sums *s)
+{
+	return (int64_t)(s->from / ROLLUP_MINUTES) << ROLLUP_BITS | GPU_MINUTES_PROCESS;
+}
+
+static int add_gpu_row(struct minute_sums *s, const void *data, size_t len, struct gpu_work *work)
+{
+	const uint8_t *p = data, *end = p + len;
+
+	if (len == 0)
+		return -EBADMSG;
+	while (p < end) {
+		ssize_t n = rollup_read(p, (size_t)(end - p), ROLLUP_GPUS, &work->t, &work->rollup);
+
+		if (n < 0)
+			return (int)n;
+		for (uint64_t minute = s->from; minute < s->to; minute++) {
+			const struct rollup_minute *from =
+				&work->rollup.minutes[minute % ROLLUP_MINUTES];
+			struct rollup_minute *sums;
+			int r;
+
+			if (from->n == 0)
+				continue;
+			if (!is_index(from->last[GPU_INDEX]))
+				return -EBADMSG;
+			r = find_sum(s, (int64_t)from->last[GPU_INDEX], minute, &sums);
+			if (r < 0)
+				return r;
+			*sums = *from;
+		}
+		p += n;
+	}
+	return 0;
+}
+
+int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_work *work,
+			 struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const void *data;
+	size_t len;
+	int r = query_first(store, STATEMENT_READ_ROLLUP, &q, err, gpu_minutes_row_id(s));
+
+	if (r <= 0)
+		return r;
+	data = query_read_blob(&q, gpu_minutes_row_id(s), &len);
+	r = add_gpu_row(s, data, len, work);
+	return r == -ENOMEM ? store_no_memory(store, err) : r;
+}
+
+void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_work *work)
+{
+	for (int64_t gpu = -1, next;; gpu = next) {
+		next = INT64_MAX; /* the least index above that of the one before */
+		for (size_t i = 0; i < s->n; i++)
+			if (s->rows[i].process > gpu && s->rows[i].process < next)
+				next = s->rows[i].process;
+		if (next == INT64_MAX)
+			return;
+		rollup_init(&work->rollup);
+		for (size_t i = 0; i < s->n; i++)
+			if (s->rows[i].process == next)
+				work->rollup.minutes[s->rows[i].minute % ROLLUP_MINUTES] =
+					s->rows[i].sums;
+		rollup_write(out, &work->rollup, ROLLUP_GPUS, &work->t);
+	}
+}
+
+/* ---- a window ---- */
+
+struct minute_window {
+	struct store *store;
+	bool rollups_only;
+	struct process_set wanted;
+	struct minute_sums sums, gpus;
+	struct map process_of; /* id -> struct process * */
+	struct arena arena;    /* those */
+	/* the fold whose samples are added, or what is folded for it */
+	int64_t fold, recorder, first_ns, last_ns;
+	uint64_t n_ticks;
+	struct fold_times times;
+	struct rollup rollup;
+	struct table samples, t;
+	struct gpu_work work;
+};
+
+void minute_window_free(struct minute_window **m)
+{
+	if (!*m)
+		return;
+	process_set_release(&(*m)->wanted);
+	minute_sums_release(&(*m)->sums);
+	minute_sums_release(&(*m)->gpus);
+	map_release(&(*m)->process_of);
+	arena_release(&(*m)->arena);
+	free(*m);
+	*m = NULL;
+}
+
+int minute_window_new(struct store *store, const struct window_filter *filter,
+		      struct minute_window **ret, struct err *err)
+{
+	CLEANUP(minute_window_free) struct minute_window *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return store_no_memory(store, err);
+	m->store = store;
+	m->rollups_only = filter->rollups_only;
+	r = process_set_find(&m->wanted, store, filter->job_id, filter->pid, err);
+	if (r == 0)
+		*ret = TAKE_PTR(m);
+	return r;
+}
+
+bool minute_window_is_empty(const struct minute_window *m)
+{
+	return m->wanted.is_filtered && m->wanted.n == 0;
+}
+
+/* r, with its sentence where it has none yet. */
+static int window_fail(const struct minute_window *m, int r, struct err *err)
+{
+	return r == -ENOMEM ? store_no_memory(m->store, err) : r;
+}
+
+/* What cannot be read of it: the samples of a process, or its minutes of the hour. */
+static int leave_out(struct minute_window *m, enum damage_kind kind, int64_t id, uint64_t n,
+		     struct err *err)
+{
+	const struct damage d = { kind, id,	     kind == DAMAGED_MINUTES ? 0 : m->recorder,
+				  n,	m->first_ns, m->last_ns };
+
+	return damage_leave_out(m->store, &d, err);
+}
+
+static int leave_minute_out(struct minute_window *m, int64_t process, uint64_t minute,
+			    struct err *err)
+{
+	m->first_ns = minute_begin_ns(minute);
+	m->last_ns = minute_begin_ns(minute + 1) - 1;
+	return leave_out(m, DAMAGED_MINUTES,
+			 (int64_t)(minute / ROLLUP_MINUTES) << ROLLUP_BITS | process, 1, err);
+}
+
+/* ---- what is in it: rollups come first, so nothing is added to them yet ---- */
+
+/* A row of a table whose ids are high << 30 | process. */
+typedef int add_fn(struct minute_window *m, int64_t process, const void *data, size_t len,
+		   struct err *err);
+
+static int add_rollup(struct minute_window *m, int64_t process, const void *data, size_t len,
+		      struct err *err)
+{
+	int r = 0;
+
+	if (rollup_read(data, len, ROLLUP_SAMPLES, &m->t, &m->rollup) < 0)
+		return leave_out(m, DAMAGED_MINUTES,
+				 (int64_t)(m->sums.from / ROLLUP_MINUTES) << ROLLUP_BITS | process,
+				 1, err);
+	for (uint64_t minute = m->sums.from; r == 0 && minute < m->sums.to; minute++) {
+		const struct rollup_minute *from = &m->rollup.minutes[minute % ROLLUP_MINUTES];
+		struct rollup_minute *sums;
+
+		if (from->n == 0)
+			continue;
+		r = find_sum(&m->sums, process, minute, &sums);
+		if (r == 0)
+			*sums = *from;
+	}
+	return window_fail(m, r, err);
+}
+
+/* A table of samples, in the ticks of m->times. */
+static int add_samples(struct minute_window *m, int64_t process, const void *data, size_t len,
+		       struct err *err)
+{
+	int r = 0;
+
+	if (table_read(data, len, m->times.n, SAMPLE_WORDS, m->times.boot_ns, &m->samples) < 0)
+		return leave_out(m, DAMAGED_SAMPLES, m->fold << CHUNK_BITS | process, 1, err);
+	for (unsigned from = 0, to; r == 0 && from < m->samples.n; from = to) {
+		struct rollup_minute *sums;
+		uint64_t minute;
+
+		to = rollup_find_run(&m->samples, from, m->times.wall_ns, &minute);
+		r = find_sum(&m->sums, process, minute, &sums);
+		if (r == 0 && sums)
+			rollup_minute_add(sums, ROLLUP_SAMPLES, &m->samples, from, to,
+					  m->times.ids);
+	}
+	return window_fail(m, r, err);
+}
+
+/* The rows of those that are wanted: one by one, or all, and the others left out. */
+static int add_rows(struct minute_window *m, enum statement one, enum statement all, int64_t high,
+		    add_fn *add, struct err *err)
+{
+	bool one_by_one = process_set_is_small(&m->wanted);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < (one_by_one ? m->wanted.n : 1); i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+		int64_t process = one_by_one ? m->wanted.ids[i] : 0;
+
+		r = one_by_one ? query_ask(m->store, one, &q, err, high << CHUNK_BITS | process)
+			       : query_ask(m->store, all, &q, err, high);
+		while (r == 0 && (r = query_step(&q, err)) > 0) {
+			const void *data;
+			size_t len;
+
+			process = one_by_one ? process : query_read_i64(&q);
+			data = query_read_blob(&q, high << CHUNK_BITS | process, &len);
+			r = process_set_has(&m->wanted, process) ? add(m, process, data, len, err)
+								 : 0;
+		}
+	}
+	return r;
+}
+
+/* Where samples are still there, snapshots have the GPUs themselves. */
+static int add_rollups(struct minute_window *m, struct err *err)
+{
+	int r = 0;
+
+	m->first_ns = minute_begin_ns(m->sums.from);
+	m->last_ns = minute_begin_ns(m->sums.to) - 1;
+	if (m->rollups_only)
+		r = gpu_minutes_read_row(m->store, &m->gpus, &m->work, err);
+	if (r == -EBADMSG)
+		r = leave_out(m, DAMAGED_MINUTES, gpu_minutes_row_id(&m->gpus), 1, err);
+	return r < 0 ? r
+		     : add_rows(m, STATEMENT_READ_ROLLUP, STATEMENT_READ_ROLLUPS,
+				(int64_t)(m->sums.from / ROLLUP_MINUTES), add_rollup, err);
+}
+
+/* 1: the times of the fold's ticks are known. 0: it is damaged. */
+static int read_times(struct minute_window *m, const void *head, size_t len, bool is_whole,
+		      struct err *err)
+{
+	int r = fold_times_read(head, len, is_whole, &m->t, &m->times);
+
+	if (r == -EBADMSG)
+		return leave_out(m, DAMAGED_TICKS, m->fold, m->n_ticks, err);
+	return r < 0 ? window_fail(m, r, err) : 1;
+}
+
+static int add_folds(struct minute_window *m, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(m->store, STATEMENT_MINUTE_FOLDS, &q, err, minute_begin_ns(m->sums.from),
+			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, !m->rollups_only);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		const void *head;
+		bool is_whole;
+		size_t len;
+
+		m->fold = query_read_i64(&q);
+		m->recorder = query_read_i64(&q);
+		m->first_ns = query_read_i64(&q);
+		m->last_ns = query_read_i64(&q);
+		m->n_ticks = (uint64_t)query_read_i64(&q);
+		head = query_read_some_blob(&q, m->fold, &len, &is_whole);
+		r = read_times(m, head, len, is_whole, err);
+		if (r > 0)
+			r = add_rows(m, STATEMENT_READ_CHUNK, STATEMENT_READ_CHUNKS_OF_FOLD,
+				     m->fold, add_samples, err);
+	}
+	return r;
+}
+
+/* Ticks that are not folded yet. */
+static int add_tail(struct minute_window *m, int64_t recorder, struct err *err)
+{
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
+
+	m->recorder = recorder;
+	while ((r = fold_read_pending(m->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
+		after_id = m->fold = f.id;
+		m->first_ns = f.first_ns;
+		m->last_ns = f.last_ns;
+		m->n_ticks = f.n_ticks;
+		r = fold_leave_out(m->store, recorder, &f, minute_begin_ns(m->sums.from),
+				   minute_begin_ns(m->sums.to) - 1, err);
+		if (r == 0 && f.n_ticks > 0)
+			r = read_times(m, f.head.data, f.head.len, true, err);
+		if (r < 0)
+			return r;
+		for (size_t i = 0; r > 0 && i < f.n_parts; i++) {
+			const struct fold_part *part = &f.parts[i];
+			int added = 0;
+
+			if (part->list == LIST_SAMPLES && process_set_has(&m->wanted, part->key))
+				added = add_samples(m, part->key, f.bytes.data + part->at,
+						    part->len, err);
+			if (added < 0)
+				return added;
+		}
+	}
+	return r;
+}
+
+static int add_tails(struct minute_window *m, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(m->store, STATEMENT_WALK_TAILS, &q, err, minute_begin_ns(m->sums.from),
+			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, 0);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = add_tail(m, query_read_i64(&q), err);
+	return r;
+}
+
+/* Who they are. One that is gone has no place. */
+static int name_processes(struct minute_window *m, struct err *err)
+{
+	uint64_t place;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->sums.n; i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+		int64_t id = m->sums.rows[i].process;
+		struct process *p;
+
+		if (map_get(&m->process_of, (uint64_t)id, &place))
+			continue;
+		p = arena_alloc(&m->arena, sizeof(*p));
+		r = p ? query_first(m->store, STATEMENT_WALK_PROCESS, &q, err, id, 0, 0)
+		      : store_no_memory(m->store, err);
+		if (r <= 0)
+			continue;
+		r = process_read(&q, &m->arena, p, err);
+		if (r == 0 && map_put(&m->process_of, (uint64_t)id, (uint64_t)(uintptr_t)p) < 0)
+			r = store_no_memory(m->store, err);
+	}
+	return r;
+}
+
+int minute_window_read(struct minute_window *m, uint64_t from, uint64_t to, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
+
+	minute_sums_begin(&m->sums, from, to);
+	minute_sums_begin(&m->gpus, from, to);
+	map_clear(&m->process_of);
+	arena_release(&m->arena);
+	m->arena = (struct arena)ARENA_INIT;
+	r = txn_begin(m->store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0)
+		r = add_rollups(m, err);
+	if (r == 0)
+		r = add_folds(m, err);
+	if (r == 0 && !m->rollups_only)
+		r = add_tails(m, err);
+	if (r == 0)
+		r = name_processes(m, err);
+	if (r == 0)
+		r = window_fail(m, sort_sums(&m->sums), err);
+	if (r == 0)
+		r = window_fail(m, sort_sums(&m->gpus), err);
+	if (r < 0)
+		m->sums.n = m->gpus.n = 0;
+	return r;
+}
+
+size_t minute_window_count(const struct minute_window *m)
+{
+	return m->sums.n;
+}
+
+uint64_t minute_window_minute(const struct minute_window *m, size_t i)
+{
+	return m->sums.sorted[i]->minute;
+}
+
+int64_t minute_window_process(const struct minute_window *m, size_t i)
+{
+	return m->sums.sorted[i]->process;
+}
+
+int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret, struct err *err)
+{
+	const struct minute_sum *sum = m->sums.sorted[i];
+	const struct process *p;
+	uint64_t place;
+
+	if (!map_get(&m->process_of, (uint64_t)sum->process, &place))
+		return 0;
+	p = (const struct process *)(uintptr_t)place;
+	*ret = (struct minute_row){ .wall_ns = sum->minute * MINUTE_NS,
+				    .attempt_num = p->attempt_num,
+				    .attempt_id = p->attempt_id };
+	process_at(p, sum->sums.last_tick, &ret->last);
+	if (rollup_minute_tell(&sum->sums, ret) == 0)
+		return 1;
+	return leave_minute_out(m, sum->process, sum->minute, err);
+}
+
+/* The averages of what goes up and down, of all else the last. */
+int minute_window_gpus(struct minute_window *m, uint64_t minute, struct snapshot *ret,
+		       struct err *err)
+{
+	const struct minute_sums *s = &m->gpus;
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		n += s->rows[i].minute == minute;
+	if (n == 0)
+		return 0;
+	ret->gpus = arena_alloc(&ret->arena, n * sizeof(*ret->gpus));
+	if (!ret->gpus)
+		return store_no_memory(m->store, err);
+	for (size_t i = 0; r == 0 && i < s->n; i++)
+		if (s->sorted[i]->minute == minute)
+			r = rollup_minute_tell_gpu(&s->sorted[i]->sums, &ret->gpus[ret->n_gpus++]);
+	return r == -EBADMSG ? leave_minute_out(m, GPU_MINUTES_PROCESS, minute, err) : r;
+}
+
+/* ---- windows, one after the other ---- */
+
+struct minute_walk {
+	struct store *store;
+	struct minute_window *window;
+	bool newest_first;
+	uint64_t first, last; /* minutes that are left to be looked at */
+	bool is_over;	      /* none are */
+	uint64_t width;	      /* of windows, at most */
+	size_t n_told;	      /* rows of the window */
+	struct minute_row row;
+	int64_t process;
+};
+
+void minute_walk_close(struct minute_walk **walk)
+{
+	if (!*walk)
+		return;
+	minute_window_free(&(*walk)->window);
+	free(*walk);
+	*walk = NULL;
+}
+
+static uint64_t minute_of(uint64_t wall_ns)
+{
+	return (wall_ns < INT64_MAX ? wall_ns : INT64_MAX) / MINUTE_NS;
+}
+
+int minute_walk_open(struct store *store, const struct minute_filter *filter, bool newest_first,
+		     struct minute_walk **ret, struct err *err)
+{
+	CLEANUP(minute_walk_close) struct minute_walk *w = calloc(1, sizeof(*w));
+	const struct window_filter window = { .job_id = filter->job_id, .pid = filter->pid };
+	int r;
+
+	if (!w)
+		return store_no_memory(store, err);
+	w->store = store;
+	w->newest_first = newest_first;
+	w->width = ROLLUP_MINUTES;
+	w->first = minute_of(filter->since_wall_ns);
+	w->last = minute_of(filter->until_wall_ns ? filter->until_wall_ns : INT64_MAX);
+	r = minute_window_new(store, &window, &w->window, err);
+	if (r < 0)
+		return r;
+	w->is_over = minute_window_is_empty(w->window) || w->first > w->last;
+	*ret = TAKE_PTR(w);
+	return 0;
+}
+
+/* 1: first and last have been brought nearer to where there may be something. */
+static int skip_nothing(struct minute_walk *w, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t ns = -1;
+	int r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = w->newest_first ? query_read_number(w->store, STATEMENT_PREVIOUS_RECORDED,
+							minute_begin_ns(w->last + 1) - 1, &ns, err)
+				    : query_read_number(w->store, STATEMENT_NEXT_RECORDED,
+							minute_begin_ns(w->first), &ns, err);
+	if (r <= 0 || ns < 0)
+		return r < 0 ? r : 0;
+	*(w->newest_first ? &w->last : &w->first) = minute_of((uint64_t)ns);
+	return w->first <= w->last;
+}
+
+/* 1: there is another window, which may be empty. It is of an hour at most. */
+static int next_window(struct minute_walk *w, struct err *err)
+{
+	while (!w->is_over) {
+		uint64_t from, to;
+		int r = skip_nothing(w, err);
+
+		w->is_over = r <= 0;
+		if (r <= 0)
+			return r;
+		if (w->newest_first) {
+			to = w->last + 1;
+			from = w->last / ROLLUP_MINUTES * ROLLUP_MINUTES;
+			from = to - from > w->width ? to - w->width : from;
+			from = from < w->first ? w->first : from;
+		} else {
+			from = w->first;
+			to = (w->first / ROLLUP_MINUTES + 1) * ROLLUP_MINUTES;
+			to = to - from > w->width ? from + w->width : to;
+			to = to - 1 > w->last ? w->last + 1 : to;
+		}
+		r = minute_window_read(w->window, from, to, err);
+		if (r == -EOVERFLOW) {
+			w->width = (to - from) / 2;
+			continue;
+		}
+		if (!w->newest_first)
+			w->first = to;
+		else if (from > 0)
+			w->last = from - 1;
+		w->is_over = w->first > w->last || (w->newest_first && from == 0);
+		w->n_told = 0;
+		return r < 0 ? r : 1;
+	}
+	return 0;
+}
+
+int minute_walk_next(struct minute_walk *w, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0) {
+		size_t n = minute_window_count(w->window), i = w->n_told;
+
+		if (i < n) {
+			i = w->newest_first ? n - 1 - i : i;
+			w->n_told++;
+			w->process = minute_window_process(w->window, i);
+			r = minute_window_row(w->window, i, &w->row, err);
+			continue;
+		}
+		r = next_window(w, err);
+		if (r <= 0)
+			return r;
+		r = 0;
+	}
+	return r;
+}
+
+const struct minute_row *minute_walk_row(const struct minute_walk *w)
+{
+	return &w->row;
+}
+
+int64_t minute_walk_process(const struct minute_walk *w)
+{
+	return w->process;
+}
 
 int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
 		       void *ctx, struct err *err)
@@ -13,7 +687,7 @@ int store_read_minutes(struct store *store, const struct minute_filter *filter, 
 	int r = minute_walk_open(store, filter, false, &walk, err);
 
 	while (r == 0 && (r = minute_walk_next(walk, err)) > 0)
-		r = fn(ctx, minute_walk_row(walk));
+		r = fn(ctx, &walk->row);
 	return r;
 }
 

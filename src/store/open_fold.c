@@ -1,16 +1,245 @@
 #include "store/open_fold.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/tick_snapshot.h"
+#include "store/attempt.h"
 #include "store/damage.h"
-#include "store/failure.h"
-#include "store/fold_calls.h"
-#include "store/process.h"
 #include "store/query.h"
+#include "store/tables.h"
+
+/* What a process was called up to some tick. */
+struct process_image {
+	int64_t until_tick;
+	struct proc_sample process; /* the columns of images alone */
+	struct process_image *next;
+};
+
+static int read_images(struct store *store, struct arena *arena, struct process *p, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct process_image **last = &p->images;
+	int r = query_ask(store, STATEMENT_WALK_IMAGES, &q, err, p->id);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		struct process_image *image = arena_alloc(arena, sizeof(*image));
+
+		if (!image)
+			return store_no_memory(store, err);
+		proc_sample_init(&image->process);
+		image->until_tick = query_read_i64(&q);
+		image->next = NULL;
+		*last = image;
+		last = &image->next;
+		r = query_read_columns(&q, &image_columns, &image->process, arena, err);
+	}
+	return r;
+}
+
+int process_read(struct query *q, struct arena *arena, struct process *ret, struct err *err)
+{
+	bool has_images;
+	int r;
+
+	*ret = (struct process){ .id = query_read_i64(q) };
+	proc_sample_init(&ret->last);
+	has_images = query_read_i64(q);
+	ret->attempt_num = (int)query_read_i64(q);
+	ret->attempt_id = query_read_i64(q);
+	ret->last.job_id = arena_strdup(arena, query_read_text(q));
+	if (!ret->last.job_id)
+		return store_no_memory(q->store, err);
+	r = query_read_columns(q, &sample_process_columns, &ret->last, arena, err);
+	return r < 0 || !has_images ? r : read_images(q->store, arena, ret, err);
+}
+
+void process_at(const struct process *p, int64_t tick_id, struct proc_sample *ret)
+{
+	const struct process_image *image = p->images;
+
+	*ret = p->last;
+	while (image && image->until_tick < tick_id)
+		image = image->next;
+	if (!image)
+		return;
+	ret->sheet_num = image->process.sheet_num;
+	ret->rank = image->process.rank;
+	memcpy(ret->comm, image->process.comm, sizeof(ret->comm));
+	ret->command = image->process.command;
+	ret->cgroup = image->process.cgroup;
+}
+
+#define SMALL 64
+
+void process_set_release(struct process_set *set)
+{
+	free(set->ids);
+	*set = (struct process_set){ 0 };
+}
+
+int process_set_find(struct process_set *set, struct store *store, const char *job_id, pid_t pid,
+		     struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r;
+
+	set->is_filtered = job_id || pid;
+	if (!set->is_filtered)
+		return 0;
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && job_id)
+		r = job_find_row(store, job_id, &set->job, err);
+	if (r == 0)
+		r = set->job ? query_ask(store, STATEMENT_PROCESSES_OF_JOB, &q, err, pid, set->job)
+			     : query_ask(store, STATEMENT_PROCESSES_OF_PID, &q, err, pid);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		if (ARRAY_RESERVE(set->ids, set->cap, set->n + 1) < 0)
+			return store_no_memory(store, err);
+		set->ids[set->n++] = query_read_i64(&q);
+		r = 0;
+	}
+	return r;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+bool process_set_has(const struct process_set *set, int64_t process)
+{
+	return !set->is_filtered ||
+	       bsearch(&process, set->ids, set->n, sizeof(process), compare_ids);
+}
+
+bool process_set_is_small(const struct process_set *set)
+{
+	return set->is_filtered && set->n <= SMALL;
+}
+
+/* Of all tables of a process: no fold that was written has more (FOLD_BYTES). */
+#define MAX_CALLS (1 << 20)
+
+struct fold_calls {
+	bool is_counted[CODEC_ROWS];
+	size_t first[CODEC_ROWS + 1]; /* of each tick, in uses */
+	struct syscall_use *uses;
+};
+
+/*
+ * All rows of all tables: they are counted by their tick (first[tick + 1]), or, where there is room
+ * for them, taken; then first[tick] is where the next one goes.
+ */
+static int each_call(struct fold_reader reader, const struct fold_strings *strings, struct table *t,
+		     struct fold_calls *calls)
+{
+	while (reader.p != reader.end) {
+		int r = fold_read_thing(&reader, LIST_SYSCALLS, t);
+
+		if (r <= 0)
+			return -EBADMSG;
+		for (unsigned i = 0; i < t->n; i++) {
+			uint64_t name = t->columns[SYSCALL_NAME][i];
+			unsigned tick = t->tick[i];
+
+			calls->is_counted[tick] = true;
+			if (!u64_known(name))
+				continue;
+			if (name >= strings->n)
+				return -EBADMSG;
+			if (!calls->uses) {
+				calls->first[tick + 1]++;
+				continue;
+			}
+			calls->uses[calls->first[tick]++] = (struct syscall_use){
+				.name = strings->items[name],
+				.count = t->columns[SYSCALL_COUNT][i],
+				.errors = t->columns[SYSCALL_ERRORS][i],
+				.cpu_ns = t->columns[SYSCALL_CPU_NS][i],
+				.wait_ns = t->columns[SYSCALL_WAIT_NS][i],
+			};
+		}
+	}
+	return 0;
+}
+
+int fold_calls_read(const void *data, size_t len, unsigned n_ticks,
+		    const struct fold_strings *strings, struct arena *arena,
+		    struct fold_calls **ret)
+{
+	struct fold_reader reader = { data, (const uint8_t *)data + len, n_ticks };
+	CLEANUP(free_ptr) struct table *t = NULL;
+	struct fold_calls *calls;
+	size_t n;
+	int r;
+
+	*ret = NULL;
+	if (len == 0)
+		return 0;
+	t = malloc(sizeof(*t));
+	calls = arena_alloc(arena, sizeof(*calls));
+	if (!t || !calls)
+		return -ENOMEM;
+	*calls = (struct fold_calls){ 0 };
+	r = each_call(reader, strings, t, calls);
+	for (unsigned i = 0; i < CODEC_ROWS; i++)
+		calls->first[i + 1] += calls->first[i];
+	n = calls->first[CODEC_ROWS];
+	if (r < 0 || n > MAX_CALLS)
+		return -EBADMSG;
+	calls->uses = arena_alloc(arena, (n + 1) * sizeof(*calls->uses)); /* none is not unknown */
+	if (!calls->uses)
+		return -ENOMEM;
+	r = each_call(reader, strings, t, calls);
+	/* Each is where the one behind it began. */
+	memmove(calls->first + 1, calls->first, CODEC_ROWS * sizeof(*calls->first));
+	calls->first[0] = 0;
+	*ret = calls;
+	return r;
+}
+
+void fold_calls_tell(const struct fold_calls *calls, unsigned tick, struct proc_sample *ret)
+{
+	if (!calls || !calls->is_counted[tick])
+		return;
+	ret->syscalls = calls->uses + calls->first[tick];
+	ret->n_syscalls = calls->first[tick + 1] - calls->first[tick];
+}
+
+int fold_times_read(const void *head, size_t len, bool is_whole, struct table *t,
+		    struct fold_times *ret)
+{
+	struct fold_strings strings = { 0 };
+	struct fold_reader reader;
+	int r = is_whole ? fold_read_head(&reader, head, len, ret->ids, t, &strings)
+			 : fold_read_times(head, len, ret->ids, t);
+
+	fold_strings_release(&strings);
+	ret->things_at = len;
+	ret->has_gpus = false;
+	if (r < 0)
+		return r;
+	if (is_whole) {
+		ret->things_at = (size_t)(reader.p - (const uint8_t *)head);
+		ret->has_gpus = fold_has_thing(&reader);
+	}
+	ret->n = t->n;
+	for (unsigned i = 0; i < t->n; i++) {
+		ret->wall_ns[i] = t->columns[HOST_WALL_NS][i];
+		ret->boot_ns[i] = t->columns[HOST_BOOT_NS][i];
+		if (!u64_known(ret->wall_ns[i]))
+			return -EBADMSG;
+	}
+	return 0;
+}
 
 #define NO_ROW 255
 
@@ -119,12 +348,8 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *text;
-	int r = query_open(store, STATEMENT_WALK_RECORDER, &q, err);
+	int r = query_first(store, STATEMENT_WALK_RECORDER, &q, err, fold->recorder);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, fold->recorder);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	text = query_read_text(&q);
@@ -134,15 +359,6 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 	if (text)
 		fold->job_id = arena_strdup(&fold->arena, text);
 	return text && !fold->job_id ? store_no_memory(store, err) : 0;
-}
-
-/* ---- processes ---- */
-
-static struct fold_process *add_process(struct open_fold *fold)
-{
-	if (ARRAY_RESERVE(fold->processes, fold->cap, fold->n_processes + 1) < 0)
-		return NULL;
-	return memset(&fold->processes[fold->n_processes++], 0, sizeof(*fold->processes));
 }
 
 /* From columns to rows; words that were not read are unknown. */
@@ -168,12 +384,13 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 		    const void *data, size_t len, struct table *t, struct err *err)
 {
 	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
-	struct fold_process *p = add_process(fold);
+	struct fold_process *p;
 	ssize_t n_read;
 	int r;
 
-	if (!p)
+	if (ARRAY_RESERVE(fold->processes, fold->cap, fold->n_processes + 1) < 0)
 		return store_no_memory(q->store, err);
+	p = memset(&fold->processes[fold->n_processes++], 0, sizeof(*p));
 	r = process_read(q, &fold->arena, &p->process, err);
 	if (r < 0)
 		return r;
@@ -205,7 +422,6 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	query_bind_i64(&q, fold->id);
 	query_bind_i64(&q, filter->job);
 	query_bind_i64(&q, filter->pid);
-	query_bind_i64(&q, filter->after_process);
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		int64_t id = query_read_i64(&q);
 		size_t len;
@@ -216,50 +432,36 @@ static int read_chunks(struct store *store, struct open_fold *fold,
 	return r;
 }
 
-static int take_part(struct store *store, struct open_fold *fold, const struct folded *folded,
-		     const struct fold_part *part, const struct fold_filter *filter,
-		     struct table *t, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_WALK_PROCESS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, part->key);
-	query_bind_i64(&q, filter->job);
-	query_bind_i64(&q, filter->pid);
-	r = query_step(&q, err);
-	if (r <= 0)
-		return r;
-	return add_part(&q, fold, filter, folded->bytes.data + part->at, part->len, t, err);
-}
-
 static int take_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
 		      const struct fold_filter *filter, struct err *err)
 {
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	int r = t ? 0 : store_no_memory(store, err);
 
-	for (size_t i = 0; r == 0 && i < folded->n_parts; i++)
-		if (folded->parts[i].list == LIST_SAMPLES)
-			r = take_part(store, fold, folded, &folded->parts[i], filter, t, err);
+	for (size_t i = 0; r == 0 && i < folded->n_parts; i++) {
+		const struct fold_part *part = &folded->parts[i];
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		if (part->list != LIST_SAMPLES)
+			continue;
+		r = query_first(store, STATEMENT_WALK_PROCESS, &q, err, part->key, filter->job,
+				filter->pid);
+		if (r > 0)
+			r = add_part(&q, fold, filter, folded->bytes.data + part->at, part->len, t,
+				     err);
+	}
 	return r;
 }
 
 /* ---- opening ---- */
 
-static int read_blob(struct store *store, struct open_fold *fold, bool also_rolled, struct err *err)
+static int read_blob(struct store *store, struct open_fold *fold, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const void *data;
 	size_t len;
-	int r = query_open(store, STATEMENT_WALK_FOLD, &q, err);
+	int r = query_first(store, STATEMENT_WALK_FOLD, &q, err, fold->id);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, fold->id);
-	query_bind_i64(&q, also_rolled);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	fold->recorder = query_read_i64(&q);
@@ -292,8 +494,7 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 		   struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, filter->also_rolled, err)
-		     : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
 
 	*ret = NULL;
 	if (r <= 0)
@@ -324,7 +525,7 @@ int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[C
 {
 	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, false, err) : store_no_memory(store, err);
+	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
 
 	*ret_n = 0;
 	if (r > 0)
@@ -373,80 +574,6 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 			 err);
 }
 
-/* The words of a thing at a tick; false: it was not there. */
-static bool words_at(const struct table *t, unsigned tick, unsigned n_words, uint64_t *ret)
-{
-	for (unsigned i = 0; i < t->n; i++) {
-		if (t->tick[i] != tick)
-			continue;
-		for (unsigned k = 0; k < n_words; k++)
-			ret[k] = t->columns[k][i];
-		return true;
-	}
-	return false;
-}
-
-static const char *string_at(const struct open_fold *fold, uint64_t number, struct arena *arena)
-{
-	return number < fold->strings.n ? arena_strdup(arena, fold->strings.items[number]) : NULL;
-}
-
-/* Items with room for one more; they have as much as the next power of two says. */
-static void *make_room(struct arena *arena, void *items, size_t n, size_t size)
-{
-	void *more;
-
-	if (n > 0 && (n & (n - 1)) != 0)
-		return items;
-	more = arena_alloc(arena, (n ? n * 2 : 1) * size);
-	if (more && n > 0)
-		memcpy(more, items, n * size);
-	return more;
-}
-
-static int add_gpu(struct snapshot *s, const uint64_t *words)
-{
-	struct gpu_sample *gpus = make_room(&s->arena, s->gpus, s->n_gpus, sizeof(*gpus));
-
-	if (!gpus)
-		return -ENOMEM;
-	s->gpus = gpus;
-	return gpu_from_words(words, &gpus[s->n_gpus++]);
-}
-
-static int add_progress(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
-{
-	struct job_progress *items =
-		make_room(&s->arena, s->progress, s->n_progress, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	s->progress = items;
-	items += s->n_progress++;
-	*items = (struct job_progress){
-		.job_id = string_at(fold, words[PROGRESS_JOB], &s->arena),
-		.status = string_at(fold, words[PROGRESS_STATUS], &s->arena),
-	};
-	return progress_from_words(words, items);
-}
-
-/* The one without a path says that somebody looked. */
-static int add_cgroup(const struct open_fold *fold, struct snapshot *s, const uint64_t *words)
-{
-	struct cgroup_sample *items =
-		make_room(&s->arena, s->cgroups, s->n_cgroups, sizeof(*items));
-
-	if (!items)
-		return -ENOMEM;
-	s->cgroups = items;
-	if (!u64_known(words[CGROUP_PATH]))
-		return 0;
-	items += s->n_cgroups++;
-	cgroup_sample_init(items); /* not all of it is in the record */
-	items->path = string_at(fold, words[CGROUP_PATH], &s->arena);
-	return cgroup_from_words(words, items);
-}
-
 static int tell_things(const struct open_fold *fold, enum tick_list list,
 		       struct fold_reader *things, struct table *t, struct snapshot *ret)
 {
@@ -455,11 +582,15 @@ static int tell_things(const struct open_fold *fold, enum tick_list list,
 	int r;
 
 	while ((r = fold_read_thing(things, list, t)) > 0) {
-		if (!words_at(t, tick, list_words[list], words))
+		unsigned i = 0;
+
+		while (i < t->n && t->tick[i] != tick)
+			i++;
+		if (i == t->n) /* it was not there */
 			continue;
-		r = list == LIST_GPUS	    ? add_gpu(ret, words)
-		    : list == LIST_PROGRESS ? add_progress(fold, ret, words)
-					    : add_cgroup(fold, ret, words);
+		for (unsigned k = 0; k < list_words[list]; k++)
+			words[k] = t->columns[k][i];
+		r = snapshot_add_row(ret, list, words, fold->strings.items, fold->strings.n);
 		if (r < 0)
 			return r;
 	}
@@ -504,7 +635,9 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 	for (unsigned k = 0; k < HEAD_WORDS; k++)
 		words[k] = fold->head.columns[k][tick];
 	memcpy(ret->boot_id, fold->boot_id, sizeof(ret->boot_id));
-	ret->pressure_level = string_at(fold, words[HEAD_LEVEL], &ret->arena);
+	if (words[HEAD_LEVEL] < fold->strings.n)
+		ret->pressure_level =
+			arena_strdup(&ret->arena, fold->strings.items[words[HEAD_LEVEL]]);
 	r = host_from_words(words, ret);
 	ret->covers = covers_of(fold, ret);
 	return r;

@@ -1,15 +1,103 @@
+#ifndef PROCTOR_STORE_OPEN_FOLD_H
+#define PROCTOR_STORE_OPEN_FOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "store/codec/codec.h"
+#include "store/fold.h"
+#include "store/query.h"
+#include "store/store.h"
+
+/*
+ * process - a process as its row has it, what it was called before, and the processes that a
+ * filter wants.
+ */
+
+struct process_image;
+
+struct process {
+	int64_t id;
+	int attempt_num;
+	int64_t attempt_id;
+	struct proc_sample last;      /* what the row has, the rest unknown; strings in the arena */
+	struct process_image *images; /* oldest first; mostly none */
+};
+
+/* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
+int process_read(struct query *q, struct arena *arena, struct process *ret, struct err *err);
+
+/* As it was called at this tick. */
+void process_at(const struct process *p, int64_t tick_id, struct proc_sample *ret);
+
+/* The processes that a filter by job and pid wants, by their rows. */
+struct process_set {
+	bool is_filtered; /* false: all processes are wanted, and none is listed */
+	int64_t job;	  /* its row; 0: any */
+	int64_t *ids;	  /* ascending */
+	size_t n, cap;
+};
+
+void process_set_release(struct process_set *set);
+
+/* job_id NULL and pid 0 are any. The set is zeroed. */
+int process_set_find(struct process_set *set, struct store *store, const char *job_id, pid_t pid,
+		     struct err *err);
+
+bool process_set_has(const struct process_set *set, int64_t process);
+
+/* Whether those that are wanted are better looked for one by one than among all. */
+bool process_set_is_small(const struct process_set *set);
+
+/*
+ * fold_calls - the system calls of one process, tick by tick, behind its samples.
+ *
+ * In a tick they are a list of their own (LIST_SYSCALLS). In a fold they stand behind
+ * the process's table of samples: a table for each name, which is a number of the
+ * fold's strings.
+ */
+
+struct fold_calls;
+
+/*
+ * data is what stands behind the samples; *ret is NULL where that is nothing. Pointers
+ * are those of the arena and the strings. -EBADMSG, -ENOMEM.
+ */
+int fold_calls_read(const void *data, size_t len, unsigned n_ticks,
+		    const struct fold_strings *strings, struct arena *arena,
+		    struct fold_calls **ret);
+
+/* Those of a tick; nothing is changed where nobody counted them. */
+void fold_calls_tell(const struct fold_calls *calls, unsigned tick, struct proc_sample *ret);
+
+/*
+ * fold_times - when the ticks of a fold were, out of its head.
+ */
+
+struct fold_times {
+	unsigned n;
+	int64_t ids[CODEC_ROWS];
+	uint64_t wall_ns[CODEC_ROWS]; /* each is known */
+	uint64_t boot_ns[CODEC_ROWS];
+	size_t things_at; /* where in the blob what stands behind the head begins… */
+	bool has_gpus;	  /* …and whether those do */
+};
+
+/*
+ * Where the head is not what was written (query_read_some_blob()) its times may be all the
+ * same: then it has nothing behind it. t is room to work in. -EBADMSG, -ENOMEM
+ */
+int fold_times_read(const void *head, size_t len, bool is_whole, struct table *t,
+		    struct fold_times *ret);
+
 /*
  * open_fold - a fold as it is read: a copy, tick by tick in the order of time.
  *
  * Nothing of the database is held by it.
  */
-#ifndef PROCTOR_STORE_OPEN_FOLD_H
-#define PROCTOR_STORE_OPEN_FOLD_H
-
-#include "base/arena.h"
-#include "store/codec.h"
-#include "store/fold.h"
-#include "store/store.h"
 
 /* A tick of the fold. */
 struct fold_tick {
@@ -28,8 +116,6 @@ struct fold_filter {
 	uint64_t since_wall_ns, until_wall_ns;
 	struct fold_tick from; /* not those before it */
 	int64_t last_id;       /* not those behind it */
-	int64_t after_process; /* not those up to this one */
-	bool also_rolled;      /* also a fold that is all in rollups, while it is there */
 	bool heads_only;       /* no processes */
 	unsigned n_words;      /* 0: all; else of samples only the first so many are known */
 };

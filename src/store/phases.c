@@ -3,8 +3,7 @@
 #include "base/macros.h"
 #include "store/handle.h"
 #include "store/query.h"
-#include "store/read.h"
-#include "store/rows.h"
+#include "store/attempt.h"
 #include "store/store.h"
 #include "store/tables.h"
 
@@ -36,10 +35,9 @@ static int count(struct store *store, const struct phase_mark *mark, uint64_t *r
 
 	if (map_get(&store->phase_counts, count_key(mark), ret))
 		return 0;
-	r = query_open(store, STATEMENT_COUNT_PHASES, &q, err);
+	r = query_ask(store, STATEMENT_COUNT_PHASES, &q, err, mark->attempt_id);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, mark->attempt_id);
 	query_bind_i64_if(&q, mark->phase.rank >= 0, mark->phase.rank);
 	r = query_step(&q, err);
 	*ret = r > 0 ? (uint64_t)query_read_i64(&q) : 0;
@@ -159,14 +157,7 @@ int store_mark_phases(struct store *store, struct phase_mark *marks, size_t n, s
 
 int store_add_lost_marks(struct store *store, int64_t attempt_id, uint64_t n, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_LOST_MARKS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, attempt_id);
-	query_bind_i64(&q, query_as_i64(n));
-	return query_run(&q, err);
+	return query_exec(store, STATEMENT_ADD_LOST_MARKS, err, attempt_id, query_as_i64(n));
 }
 
 /* ---- reading them ---- */
@@ -193,11 +184,10 @@ int store_list_phases(struct store *store, const struct event_filter *filter,
 	if (r == 0 && filter->job_id)
 		r = job_find_row(store, filter->job_id, &job, err);
 	if (r == 0)
-		r = query_open(store, STATEMENT_WALK_PHASES, &q, err);
+		r = query_ask(store, STATEMENT_WALK_PHASES, &q, err, (int64_t)filter->since_wall_ns,
+			      job);
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, (int64_t)filter->since_wall_ns);
-	query_bind_i64(&q, job);
 	r = rows_read(&q, parts, ARRAY_SIZE(parts), sizeof(*list.items), &list.arena, &list.items,
 		      &list.n, err);
 	if (r < 0)

@@ -2,23 +2,164 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/macros.h"
-#include "store/failure.h"
+#include "base/unknown.h"
+#include "model/job.h"
+#include "store/damage.h"
+#include "store/db/db.h"
 #include "store/handle.h"
-#include "store/journal.h"
-#include "store/patience.h"
 
 /*
- * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: settle_log() (settle.c)
- * does it when others can write again. EXTRA syncs, and with a rollback journal also that the
- * journal is gone.
+ * Of PRAGMA synchronous. NORMAL does without a sync where there is a log: settle_log()
+ * (db/journal.c) does it when others can write again. EXTRA syncs, and with a rollback journal also
+ * that the journal is gone.
  */
 enum { SYNCHRONOUS_NORMAL = 1, SYNCHRONOUS_EXTRA = 3 };
+
+/*
+ * ---- how a field of a struct (model/columns.h) is kept in a column of SQLite, exactly ----
+ *
+ * Unknown is NULL. SQLite's integers are signed, so values from 2^63 up are kept as the negative
+ * number with the same bits: nothing is lost, and FD_LIMIT_UNLIMITED is -2. Outcomes, evidence and
+ * types of events are kept by name.
+ */
+
+/* SQLite's result code. What the field points at lives until the statement has run. */
+static int column_bind(const struct column *c, sqlite3_stmt *stmt, int index, const void *from)
+{
+	const void *field = (const char *)from + c->offset;
+	const char *s = NULL; /* NULL becomes NULL */
+
+	switch (c->type) {
+	case COLUMN_U64:
+		if (!u64_known(*(const uint64_t *)field))
+			return sqlite3_bind_null(stmt, index);
+		__attribute__((fallthrough));
+	case COLUMN_BITS:
+		return sqlite3_bind_int64(stmt, index, (sqlite3_int64) * (const uint64_t *)field);
+	case COLUMN_F64:
+		return sqlite3_bind_double(stmt, index, *(const double *)field); /* NaN is NULL */
+	case COLUMN_FLAG:
+		return sqlite3_bind_int(stmt, index, *(const bool *)field);
+	case COLUMN_INT_OR_NONE:
+		if (*(const int *)field < 0)
+			return sqlite3_bind_null(stmt, index);
+		__attribute__((fallthrough));
+	case COLUMN_INT:
+		return sqlite3_bind_int(stmt, index, *(const int *)field);
+	case COLUMN_TEXT:
+		s = *(const char *const *)field;
+		break;
+	case COLUMN_DETAIL:
+		s = *(const char *const *)field;
+		s = s ? s : "";
+		break;
+	case COLUMN_CHARS:
+		s = *(const char *)field ? field : NULL;
+		break;
+	case COLUMN_OUTCOME:
+		s = outcome_name(*(const enum outcome *)field);
+		break;
+	case COLUMN_EVIDENCE:
+		if (*(const enum evidence *)field != EVIDENCE_UNKNOWN)
+			s = evidence_name(*(const enum evidence *)field);
+		break;
+	case COLUMN_EVENT_TYPE:
+		s = event_type_name(*(const enum event_type *)field);
+		break;
+	case N_COLUMN_TYPES:
+		break;
+	}
+	return sqlite3_bind_text(stmt, index, s, -1, SQLITE_STATIC);
+}
+
+static int read_string(const struct column *c, sqlite3_stmt *stmt, int index, void *field,
+		       struct arena *arena)
+{
+	const char *s = (const char *)sqlite3_column_text(stmt, index);
+	size_t len = s ? (size_t)sqlite3_column_bytes(stmt, index) : 0;
+
+	if (!s && sqlite3_column_type(stmt, index) != SQLITE_NULL)
+		return -ENOMEM;
+	if (c->type == COLUMN_CHARS) {
+		if (len >= c->size)
+			return -EBADMSG;
+		memset(field, 0, c->size);
+		memcpy(field, s ? s : "", len);
+		return 0;
+	}
+	if (s && arena) {
+		s = arena_strndup(arena, s, len);
+		if (!s)
+			return -ENOMEM;
+	}
+	*(const char **)field = s;
+	return 0;
+}
+
+/*
+ * -EBADMSG: no such value can have been written. -ENOMEM. Strings are copied into the arena;
+ * without one they are SQLite's and live until the next step.
+ */
+static int column_read(const struct column *c, sqlite3_stmt *stmt, int index, void *to,
+		       struct arena *arena)
+{
+	const bool is_null = sqlite3_column_type(stmt, index) == SQLITE_NULL;
+	void *field = (char *)to + c->offset;
+	const char *name;
+	sqlite3_int64 v;
+
+	switch (c->type) {
+	case COLUMN_U64:
+	case COLUMN_BITS:
+		*(uint64_t *)field = c->type == COLUMN_U64 && is_null
+					     ? U64_UNKNOWN
+					     : (uint64_t)sqlite3_column_int64(stmt, index);
+		return 0;
+	case COLUMN_F64:
+		*(double *)field = is_null ? F64_UNKNOWN : sqlite3_column_double(stmt, index);
+		return 0;
+	case COLUMN_FLAG:
+		*(bool *)field = sqlite3_column_int(stmt, index) != 0;
+		return 0;
+	case COLUMN_INT_OR_NONE:
+	case COLUMN_INT:
+		v = c->type == COLUMN_INT_OR_NONE && is_null ? -1
+							     : sqlite3_column_int64(stmt, index);
+		if (v < INT_MIN || v > INT_MAX)
+			return -EBADMSG;
+		*(int *)field = (int)v;
+		return 0;
+	case COLUMN_TEXT:
+	case COLUMN_DETAIL:
+	case COLUMN_CHARS:
+		return read_string(c, stmt, index, field, arena);
+	case COLUMN_OUTCOME:
+	case COLUMN_EVIDENCE:
+	case COLUMN_EVENT_TYPE:
+	case N_COLUMN_TYPES:
+		break;
+	}
+	name = (const char *)sqlite3_column_text(stmt, index);
+	if (c->type == COLUMN_EVENT_TYPE)
+		return event_type_from_name(name, field) < 0 ? -EBADMSG : 0;
+	if (c->type == COLUMN_OUTCOME)
+		*(enum outcome *)field = outcome_from_name(name);
+	else
+		*(enum evidence *)field = evidence_from_name(name);
+	return 0;
+}
+
+/* ---- statements ---- */
 
 static int prepare(struct store *store, enum statement id, struct err *err)
 {
@@ -87,6 +228,11 @@ void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len)
 {
 	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
 	note(q, sqlite3_bind_int(q->stmt, ++q->next, seal_up(key, data, len)));
+}
+
+void query_bind_bytes(struct query *q, const void *data, size_t len)
+{
+	note(q, sqlite3_bind_blob64(q->stmt, ++q->next, data, len, SQLITE_STATIC));
 }
 
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from)
@@ -179,7 +325,7 @@ int query_run(struct query *q, struct err *err)
 	return r;
 }
 
-static int run(struct store *store, enum statement id, struct err *err)
+int query_run_alone(struct store *store, enum statement id, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open(store, id, &q, err);
@@ -187,15 +333,31 @@ static int run(struct store *store, enum statement id, struct err *err)
 	return r < 0 ? r : query_run(&q, err);
 }
 
-int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err)
+int query_open_with(struct store *store, enum statement id, struct query *ret, struct err *err,
+		    const int64_t *numbers, size_t n)
+{
+	int r = query_open(store, id, ret, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		query_bind_i64(ret, numbers[i]);
+	return r;
+}
+
+int query_step_with(struct store *store, enum statement id, struct query *ret, struct err *err,
+		    const int64_t *numbers, size_t n)
+{
+	int r = query_open_with(store, id, ret, err, numbers, n);
+
+	return r < 0 ? r : query_step(ret, err);
+}
+
+int query_run_with(struct store *store, enum statement id, struct err *err, const int64_t *numbers,
+		   size_t n)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
+	int r = query_open_with(store, id, &q, err, numbers, n);
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, key);
-	return query_run(&q, err);
+	return r < 0 ? r : query_run(&q, err);
 }
 
 int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
@@ -213,6 +375,44 @@ int query_read_number(struct store *store, enum statement id, int64_t key, int64
 		return r < 0 ? r : 0;
 	*ret = query_read_i64(&q);
 	return 1;
+}
+
+/* ---- meta ---- */
+
+int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_READ_META, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, key);
+	r = query_step(&q, err);
+	*ret = r > 0 ? query_read_i64(&q) : 0;
+	return r < 0 ? r : 0;
+}
+
+static int put(struct store *store, enum statement id, const char *key, int64_t value,
+	       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, key);
+	query_bind_i64(&q, value);
+	return query_run(&q, err);
+}
+
+int meta_write(struct store *store, const char *key, int64_t value, struct err *err)
+{
+	return put(store, STATEMENT_WRITE_META, key, value, err);
+}
+
+int meta_raise(struct store *store, const char *key, int64_t value, struct err *err)
+{
+	return put(store, STATEMENT_RAISE_META, key, value, err);
 }
 
 static int set_synchronous(struct store *store, int level, struct err *err)
@@ -267,12 +467,12 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 {
 	int r;
 
-	if (store->is_borrowed) /* who calls us reads already */
+	if (store->is_borrowed || store->is_batch) /* the caller has begun one */
 		return 0;
 	if (begin == STATEMENT_BEGIN_READ && !sqlite3_get_autocommit(store->db))
 		return 0;
 	patience_renew(store);
-	r = run(store, begin, err);
+	r = query_run_alone(store, begin, err);
 	if (r < 0)
 		return r;
 	if (store->log_error && begin == STATEMENT_BEGIN_WRITE)
@@ -283,7 +483,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 
 int txn_commit(struct store **txn, struct err *err)
 {
-	int r = run(*txn, STATEMENT_COMMIT, err);
+	int r = *txn ? query_run_alone(*txn, STATEMENT_COMMIT, err) : 0;
 
 	if (r < 0)
 		return r;
@@ -295,6 +495,126 @@ void txn_abort(struct store **txn)
 {
 	/* Some failures (no room, I/O) have made SQLite undo it already. */
 	if (*txn && !sqlite3_get_autocommit((*txn)->db))
-		run(*txn, STATEMENT_ROLLBACK, NULL);
+		query_run_alone(*txn, STATEMENT_ROLLBACK, NULL);
 	*txn = NULL;
+}
+
+int rows_write(struct store *store, enum statement id, int64_t attempt_id,
+	       const struct columns *columns, const void *items, size_t n, size_t item_size,
+	       struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = n > 0 ? query_open(store, id, &q, err) : 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		query_bind_i64(&q, attempt_id);
+		query_bind_columns(&q, columns, (const char *)items + i * item_size);
+		r = query_run(&q, err);
+	}
+	return r;
+}
+
+/* Items found so far. They move while they become more, so they get to the arena at the end. */
+struct growing {
+	char *items;
+	size_t n, cap;
+};
+
+static void growing_release(struct growing *g)
+{
+	free(g->items);
+}
+
+/* Room for one more, cleared; NULL when memory runs out. */
+static void *growing_add(struct growing *g, size_t item_size)
+{
+	if (array_reserve(&g->items, &g->cap, g->n + 1, item_size) < 0)
+		return NULL;
+	return memset(g->items + g->n++ * item_size, 0, item_size);
+}
+
+static int fail_memory(const struct query *q, struct err *err)
+{
+	return err_set(err, -ENOMEM, "no memory left to read the database %s", q->store->path);
+}
+
+int row_read(struct query *q, const struct row_part *parts, size_t n_parts, void *item,
+	     struct arena *arena, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_parts; i++)
+		r = query_read_columns(q, parts[i].columns, (char *)item + parts[i].offset, arena,
+				       err);
+	return r;
+}
+
+static int hand_over(const struct query *q, const struct growing *g, size_t item_size,
+		     struct arena *arena, void *ret_items, size_t *ret_n, struct err *err)
+{
+	void *items = NULL;
+
+	if (g->n > 0) {
+		items = arena_alloc(arena, g->n * item_size);
+		if (!items)
+			return fail_memory(q, err);
+		memcpy(items, g->items, g->n * item_size);
+	}
+	memcpy(ret_items, &items, sizeof(items));
+	*ret_n = g->n;
+	return 0;
+}
+
+/* 0: it was left out. */
+static int read_sound_row(struct query *q, struct damage d, const struct columns *columns,
+			  void *item, struct arena *arena, struct err *err)
+{
+	int r;
+
+	d.id = query_read_i64(q);
+	d.first_ns = d.last_ns = query_read_i64(q);
+	d.n = 1;
+	r = query_read_columns(q, columns, item, arena, err);
+	if (r == -EBADMSG)
+		return damage_leave_out(q->store, &d, err);
+	return r < 0 ? r : 1;
+}
+
+int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
+		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
+		    struct err *err)
+{
+	CLEANUP(growing_release) struct growing found = { 0 };
+	int r;
+
+	while ((r = query_step(q, err)) > 0) {
+		void *item = growing_add(&found, item_size);
+
+		r = item ? read_sound_row(q, *kind, columns, item, arena, err)
+			 : fail_memory(q, err);
+		if (r < 0)
+			return r;
+		found.n -= r == 0;
+	}
+	if (r < 0)
+		return r;
+	return hand_over(q, &found, item_size, arena, ret_items, ret_n, err);
+}
+
+int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, size_t item_size,
+	      struct arena *arena, void *ret_items, size_t *ret_n, struct err *err)
+{
+	CLEANUP(growing_release) struct growing found = { 0 };
+	int r;
+
+	while ((r = query_step(q, err)) > 0) {
+		void *item = growing_add(&found, item_size);
+
+		r = item ? row_read(q, parts, n_parts, item, arena, err) : fail_memory(q, err);
+		if (r < 0)
+			return r;
+	}
+	if (r < 0)
+		return r;
+	return hand_over(q, &found, item_size, arena, ret_items, ret_n, err);
 }

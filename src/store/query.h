@@ -1,3 +1,18 @@
+#ifndef PROCTOR_STORE_QUERY_H
+#define PROCTOR_STORE_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/columns.h"
+#include "store/damage.h"
+#include "store/sqlite.h"
+#include "store/statements.h"
+#include "store/store.h"
+
 /*
  * query - runs the statements of statements.h, inside transactions.
  *
@@ -14,18 +29,6 @@
  * and comes out of the next query_step() or query_run(). What was bound has to
  * live until then. A statement is in use by one query at a time.
  */
-#ifndef PROCTOR_STORE_QUERY_H
-#define PROCTOR_STORE_QUERY_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/arena.h"
-#include "base/err.h"
-#include "store/columns.h"
-#include "store/sqlite.h"
-#include "store/statements.h"
-#include "store/store.h"
 
 struct query {
 	struct store *store;
@@ -45,6 +48,7 @@ void query_close(struct query *q);
 void query_bind_i64(struct query *q, int64_t v);
 void query_bind_i64_if(struct query *q, bool is_known, int64_t v); /* else NULL */
 void query_bind_text(struct query *q, const char *s);		   /* NULL is NULL */
+void query_bind_bytes(struct query *q, const void *data, size_t len);
 /* And its seal behind it: a hash of the row's key and of the data. */
 void query_bind_blob(struct query *q, int64_t key, const void *data, size_t len);
 void query_bind_columns(struct query *q, const struct columns *columns, const void *from);
@@ -67,11 +71,31 @@ const void *query_read_some_blob(struct query *q, int64_t key, size_t *ret_len, 
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err);
 
+/*
+ * Opening with its first values, where those are numbers: query_ask() is query_open() and
+ * query_bind_i64() for each; query_first() also takes the first step, and returns what that does;
+ * query_exec() runs it to its end.
+ */
+#define QUERY_NUMBERS(...) \
+	(const int64_t[]){ __VA_ARGS__ }, sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)
+#define query_ask(store_, id_, q_, err_, ...) \
+	query_open_with(store_, id_, q_, err_, QUERY_NUMBERS(__VA_ARGS__))
+#define query_first(store_, id_, q_, err_, ...) \
+	query_step_with(store_, id_, q_, err_, QUERY_NUMBERS(__VA_ARGS__))
+#define query_exec(store_, id_, err_, ...) \
+	query_run_with(store_, id_, err_, QUERY_NUMBERS(__VA_ARGS__))
+int query_open_with(struct store *store, enum statement id, struct query *ret, struct err *err,
+		    const int64_t *numbers, size_t n);
+int query_step_with(struct store *store, enum statement id, struct query *ret, struct err *err,
+		    const int64_t *numbers, size_t n);
+int query_run_with(struct store *store, enum statement id, struct err *err, const int64_t *numbers,
+		   size_t n);
+
 /* Runs it to its end; then it can be bound anew. */
 int query_run(struct query *q, struct err *err);
 
-/* Runs a statement whose only value is the key. */
-int query_run_for(struct store *store, enum statement id, int64_t key, struct err *err);
+/* Runs a statement that has no values. */
+int query_run_alone(struct store *store, enum statement id, struct err *err);
 
 /*
  * The number that a statement reads, whose only value, if it has one, is the key. 1: it is in
@@ -79,6 +103,20 @@ int query_run_for(struct store *store, enum statement id, int64_t key, struct er
  */
 int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
 		      struct err *err);
+
+/* ---- numbers of the table meta ---- */
+
+/* Keys of meta: the largest id that a tick has had, of those that are gone… */
+#define META_LAST_TICK "last_tick"
+/* …and since when there are all: "events_gone_ns", "curves_gone_ns". */
+#define META_EVENTS_GONE "events_gone_ns"
+#define META_ANOMALIES_GONE "anomalies_gone_ns"
+#define META_SECONDS_KEPT "seconds_kept_ns" /* retain_keep_evidence() has seen all by then */
+#define META_CURVES_GONE "curves_gone_ns"
+#define META_RETAINED "retained_ns" /* when all this was done last */
+int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err); /* 0: unset */
+int meta_write(struct store *store, const char *key, int64_t value, struct err *err);
+int meta_raise(struct store *store, const char *key, int64_t value, struct err *err);
 
 /* ---- transactions ---- */
 
@@ -89,8 +127,9 @@ int query_read_number(struct store *store, enum statement id, int64_t key, int64
  *	…
  *	return txn_commit(&txn, err);
  *
- * On a borrowed handle nothing is begun, and txn stays NULL; nor by who wants to read and
- * is in a transaction already: what it reads is part of that.
+ * On a borrowed handle and within a batch nothing is begun, and txn stays NULL; nor by who wants to
+ * read and is in a transaction already: what it reads is part of that. Committing it then does
+ * nothing.
  */
 int txn_begin(struct store *store, enum statement begin, struct store **ret_txn, struct err *err);
 /*
@@ -111,5 +150,39 @@ static inline int64_t query_as_i64(uint64_t v)
 {
 	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
+
+/*
+ * rows - whole arrays of structs into a table, and out of it.
+ */
+
+/* Runs the statement for each item; its values are the attempt, then the columns. */
+int rows_write(struct store *store, enum statement id, int64_t attempt_id,
+	       const struct columns *columns, const void *items, size_t n, size_t item_size,
+	       struct err *err);
+
+/* Columns of a struct that stands at an offset in the item. */
+struct row_part {
+	const struct columns *columns;
+	size_t offset;
+};
+
+/* Reads the row that the query stands on into the item, part by part. */
+int row_read(struct query *q, const struct row_part *parts, size_t n_parts, void *item,
+	     struct arena *arena, struct err *err);
+
+/*
+ * All rows of a query (bound, not yet stepped) as an array of items, in the
+ * arena with their strings. ret_items is the address of a pointer. No rows: NULL and 0.
+ */
+int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, size_t item_size,
+	      struct arena *arena, void *ret_items, size_t *ret_n, struct err *err);
+
+/*
+ * The same of a query that has the id and the time of each row before the columns of the one
+ * part: rows that make no sense are left out, as such of this kind and recorder (damage.h).
+ */
+int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
+		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
+		    struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "store/codec.h"
+#include "store/codec/codec.h"
 #include "store/minutes.h"
 
 #define MINUTE_NS (UINT64_C(60) * 1000000000)

@@ -1,7 +1,7 @@
 /*
  * sqlite - SQLite, as the program or as the extension sees it.
  *
- * The program is linked with libsqlite3. The extension (extension.c) is loaded
+ * The program is linked with libsqlite3. The extension (sql/extension.c) is loaded
  * by a program that has a SQLite of its own, and calls that one through a table
  * that it is handed. All files of this folder are built for both.
  */

@@ -9,7 +9,7 @@
  * handle, one thread; and a handle is not carried over a fork. What was written
  * last may be in the file's -wal: who copies the file copies that too.
  *
- * Beside it stands the log of snapshots: jsonl.h writes it, jsonl_tail.h follows it.
+ * Beside it stands the log of snapshots: jsonl/jsonl.h writes and follows it.
  */
 #ifndef PROCTOR_STORE_STORE_H
 #define PROCTOR_STORE_STORE_H
@@ -24,24 +24,23 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
-#include "store/jsonl.h"
-#include "store/jsonl_tail.h"
-#include "store/learned.h"   /* what was made of it */
-#include "store/sql.h"	     /* the same in SQL */
-#include "store/minutes.h"   /* what was recorded, a minute at a time */
-#include "store/retention.h" /* what becomes of what is old */
-#include "store/spool.h"     /* ends that could not be stored yet */
+#include "store/jsonl/jsonl.h"
+#include "store/learned.h"	       /* what was made of it */
+#include "store/sql/sql.h"	       /* the same in SQL */
+#include "store/minutes.h"	       /* what was recorded, a minute at a time */
+#include "store/retention/retention.h" /* what becomes of what is old */
 
 struct store;
 
 enum store_mode {
-	STORE_READ,  /* -ENOENT when nothing was recorded yet; makes no database */
-	STORE_WRITE, /* makes the file (0600) */
+	STORE_READ, /* -ENOENT when nothing was recorded yet; what logs have is stored first */
+	STORE_READ_AS_IS, /* the same without that */
+	STORE_WRITE,	  /* makes the file (0600) */
 };
 
 /*
  * -EACCES, -EROFS…: cannot be read or written. -EPROTO: it has another
- * layout (layout.h). -EMEDIUMTYPE: made by another program. -EBADMSG: damaged, or not a
+ * layout (db/db.h). -EMEDIUMTYPE: made by another program. -EBADMSG: damaged, or not a
  * database. err says it in one sentence.
  */
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err);
@@ -61,12 +60,6 @@ void store_leave_no_log(struct store *store);
 int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
 		       struct store **ret, struct err *err);
 void store_set_patience(struct store *store, unsigned ms);
-
-/*
- * Whether there is a database that opening has neither to make nor to bring up to date, both of
- * which take a disk that is slow a while. Not while this process has it open: its locks would go.
- */
-bool store_is_ready(const char *path);
 
 /* The same for all calls from now on together: what one has waited the others do not. */
 void store_share_patience(struct store *store, unsigned ms);
@@ -88,6 +81,49 @@ const char *store_journal(struct store *store);
 enum store_alive { STORE_DEAD, STORE_ALIVE, STORE_CANNOT_TELL };
 typedef enum store_alive store_alive_fn(void *ctx, const struct attempt *a);
 void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx);
+
+/* ---- logs ---- */
+
+/*
+ * Recorders append to logs (log/log.h) in the folder PATH-logs beside the database. This stores
+ * what is new in them, each record once, and removes what is stored and on the disk. store_open()
+ * does so itself; a process that has the database open for long calls it now and then, which costs
+ * little if nothing is new. A handle that reads needs a moment in which the database can be
+ * written. Waits for nobody: what cannot be stored now (the database is locked) is later. Returns
+ * the number of logs that had something new, or a failure: then nothing is lost.
+ *
+ * A damaged record costs that record: a note of its attempt counts them. An attempt that was
+ * removed while its log is still there begins anew with the next LOG_KEY.
+ */
+int store_take_in(struct store *store, struct err *err);
+
+/* What is stored of the log with this id (log/log.h). -ENOENT: nothing. */
+struct stored_log {
+	int64_t attempt_id;
+	int attempt_num;
+	char job_id[JOB_ID_MAX + 1];
+	uint64_t uid;
+	uint64_t offset; /* records before it */
+	bool is_over;	 /* and all that it will ever have */
+};
+int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
+		   struct err *err);
+
+/*
+ * From now on this handle leaves logs that are stored in their folder: to remove them takes a wait
+ * for the disk, which another handle, on another thread, does when it is opened.
+ */
+void store_leave_logs(struct store *store);
+bool store_has_left_logs(const struct store *store); /* at the last store_take_in() */
+
+/*
+ * How the attempt with this submission ended, by its log alone: for a database that cannot be
+ * opened. -ENOENT: no log has its end.
+ */
+int store_find_logged_end(const char *path, uint64_t submission, struct attempt *ret);
+
+/* How many logs beside the database cannot be read at all: they are left alone. */
+size_t store_count_unreadable_logs(const char *path);
 
 /* ---- writing, in the order of a run ---- */
 
@@ -178,7 +214,8 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 bool store_tell_damage(struct store *store, struct buf *out);
 
 struct attempt_list {
-	struct attempt *items; /* oldest first, without sheets, processes, events, series */
+	struct attempt *items; /* by their start, the oldest first; without sheets, processes,
+				  events, series */
 	size_t n;
 	struct arena arena; /* owns the items' strings */
 };
@@ -191,7 +228,8 @@ struct attempt_filter {
 	bool latest_only;	/* only the last attempt of each user's job */
 	bool running_only;	/* only those without an end, lost ones among them; takes no time
 				   for others, and cannot be combined with latest_only */
-	int64_t after_id;    /* only those that were begun after this one; not with running_only */
+	int64_t after_id;    /* 0: any; else those whose rows were added after this one's, in that
+				order; all but limit is passed over then */
 	const uint64_t *uid; /* NULL: anybody's; else those of this user; not with running_only */
 	uint64_t submission; /* 0: any; else those of this one and of uid, which must be given; all
 				but limit is passed over then */
@@ -203,6 +241,9 @@ struct attempt_filter {
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
 			struct attempt_list *ret, struct err *err);
 
+/* The id of the attempt whose row was added last, for after_id; 0: there is none. */
+int store_last_attempt(struct store *store, int64_t *ret, struct err *err);
+
 /*
  * A number that is another one after anything was written by somebody else, or an
  * attempt (not its ticks) through this handle: who has read what there was and finds
@@ -210,9 +251,6 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
  * another handle.
  */
 int store_read_version(struct store *store, uint64_t *ret, struct err *err);
-
-/* Whether all that was written between the two was written through this handle. */
-bool store_version_is_ours(uint64_t before, uint64_t after);
 
 /*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
@@ -399,7 +437,7 @@ struct anomaly_identity {
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
  * Evidence that was written once stays where the episode has none. What another has begun and
- * that lasts stays one row, with one teller: who began it (anomaly_changes.h). One that began is
+ * that lasts stays one row, with one teller: who began it (anomalies.c). One that began is
  * also counted as a pattern, RESOURCE_ANOMALY. ret may be NULL.
  */
 int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
@@ -493,12 +531,6 @@ int store_open_log(struct store *store);
 
 /* Of such a wait: an errno or 0. is_all: nothing was written since it began. */
 void store_told_settled(struct store *store, int error, bool is_all);
-
-/* Waits for it here. 0, or what the disk has refused it with, as store_check_disk() has it. */
-int store_settle(struct store *store);
-
-/* Closing does not wait either: the kernel has it, and a power cut may lose it. */
-void store_leave_unsettled(struct store *store);
 
 /* For how long the log was waited for in a call of this handle, at most, since this was asked. */
 uint64_t store_take_disk_wait_ns(struct store *store);

@@ -78,22 +78,7 @@ static const struct column phase_row_items[] = {
 };
 const struct columns phase_row_columns = COLUMNS(phase_row_items);
 
-/* ---- samples: the rest is in words, see codec.h ---- */
-
-static const struct column sample_process_items[] = {
-	COLUMN_AS("pid", proc_sample, key.pid, COLUMN_INT),
-	COLUMN_AS("start_ticks", proc_sample, key.start_ticks, COLUMN_U64),
-	COLUMN(proc_sample, sheet_num, COLUMN_INT_OR_NONE),
-	COLUMN(proc_sample, rank, COLUMN_INT_OR_NONE),
-	COLUMN(proc_sample, local_rank, COLUMN_INT_OR_NONE),
-	COLUMN(proc_sample, world_size, COLUMN_INT_OR_NONE),
-	COLUMN(proc_sample, comm, COLUMN_CHARS),
-	COLUMN(proc_sample, command, COLUMN_TEXT),
-	COLUMN(proc_sample, cgroup, COLUMN_TEXT),
-	COLUMN(proc_sample, ns_pid, COLUMN_U64),
-	COLUMN(proc_sample, start_wall_ns, COLUMN_U64),
-};
-const struct columns sample_process_columns = COLUMNS(sample_process_items);
+/* ---- samples: the rest is in words, see model/words.h ---- */
 
 static const struct column image_items[] = {
 	COLUMN(proc_sample, sheet_num, COLUMN_INT_OR_NONE),

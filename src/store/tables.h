@@ -3,13 +3,13 @@
  *
  * Where a table has more columns than one array (keys, or parts that are
  * written at different times) its statements name them together; see
- * statements.c. The tables themselves are made in layout.c.
+ * statements.def. The tables themselves are made in db/layout.c.
  */
 #ifndef PROCTOR_STORE_TABLES_H
 #define PROCTOR_STORE_TABLES_H
 
 #include "model/record.h"
-#include "store/columns.h"
+#include "store/query.h"
 
 /* struct attempt, by when it is known */
 extern const struct columns attempt_name_columns; /* which one it is: only read */
@@ -22,8 +22,7 @@ extern const struct columns event_owner_columns;   /* struct event_row, of the a
 extern const struct columns phase_row_columns;	   /* struct phase_row, but for its phase */
 extern const struct columns event_sql_columns;	   /* the same without the type */
 
-/* struct proc_sample: what is kept once per process, and what is kept there as it was first. */
-extern const struct columns sample_process_columns;
+/* struct proc_sample, beside sample_process_columns: what is kept there as it was first. */
 extern const struct columns sample_shared_columns;
 extern const struct columns image_columns; /* what an image says of it instead */
 

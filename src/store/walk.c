@@ -4,56 +4,45 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/macros.h"
-#include "store/failure.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "store/attempt.h"
+#include "store/damage.h"
 #include "store/query.h"
-#include "store/read.h"
+#include "store/rollup.h"
 
 /* Where ticks are: a fold, or what a recorder has not folded yet (its tail). */
 struct place {
 	bool is_tail;
 	int64_t id; /* of the fold or the recorder */
 	uint64_t first_ns, last_ns;
-	union {
-		int64_t rolled_to; /* of a fold, when it was listed */
-		int64_t last_fold; /* of the recorder: folds behind it are made of the tail */
-	};
+	int64_t last_fold; /* of the recorder of a tail: folds behind it are made of the tail */
 };
 
 struct walk {
 	struct store *store;
 	struct fold_filter filter;
 	bool newest_first;
+	bool beside_minutes;  /* what has become minutes since is told by those */
 	struct place *places; /* in the order in which they may have the next tick */
 	size_t n_places, cap, next_place;
 	struct open_fold *open; /* those that have a tick to tell, in no order */
 	struct open_fold *current;
 };
 
-static struct open_fold *open_folds_free(struct open_fold *fold)
-{
-	while (fold) {
-		struct open_fold *next = fold->next;
-
-		open_fold_free(fold);
-		fold = next;
-	}
-	return NULL;
-}
-
-void walk_close(struct walk **walk)
+static void walk_close(struct walk **walk)
 {
 	if (!*walk)
 		return;
-	open_folds_free((*walk)->open);
+	for (struct open_fold *fold = (*walk)->open, *next; fold; fold = next) {
+		next = fold->next;
+		open_fold_free(fold);
+	}
 	free((*walk)->places);
 	free(*walk);
 	*walk = NULL;
-}
-
-const struct open_fold *walk_fold(const struct walk *walk)
-{
-	return walk->current;
 }
 
 /* ---- what there is ---- */
@@ -61,15 +50,12 @@ const struct open_fold *walk_fold(const struct walk *walk)
 static int list_places(struct walk *w, bool is_tail, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q,
-			   err);
+	int r = query_ask(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
+			  query_as_i64(w->filter.since_wall_ns),
+			  query_as_i64(w->filter.until_wall_ns), w->filter.job, w->filter.pid);
 
 	if (r < 0)
 		return r;
-	query_bind_i64(&q, query_as_i64(w->filter.since_wall_ns));
-	query_bind_i64(&q, query_as_i64(w->filter.until_wall_ns));
-	query_bind_i64(&q, w->filter.job);
-	query_bind_i64(&q, w->filter.pid);
 	while ((r = query_step(&q, err)) > 0) {
 		struct place *place;
 
@@ -79,10 +65,7 @@ static int list_places(struct walk *w, bool is_tail, struct err *err)
 		*place = (struct place){ .is_tail = is_tail, .id = query_read_i64(&q) };
 		place->first_ns = (uint64_t)query_read_i64(&q);
 		place->last_ns = (uint64_t)query_read_i64(&q);
-		if (is_tail)
-			place->last_fold = query_read_i64(&q);
-		else
-			place->rolled_to = query_read_i64(&q);
+		place->last_fold = query_read_i64(&q);
 	}
 	return r;
 }
@@ -142,37 +125,7 @@ static int add_fold_times(const struct walk *w, const struct place *place, struc
 	return r;
 }
 
-/* Those that cannot be read are none of the newest. */
-static bool is_lost(const struct fold_lost *lost, size_t n, int64_t id)
-{
-	for (size_t i = 0; i < n; i++)
-		if (lost[i].id == id)
-			return true;
-	return false;
-}
-
-/* The ticks from after_id on, up to the last of f. */
-static int add_pending_times(const struct walk *w, int64_t recorder, int64_t after_id,
-			     const struct folded *f, struct times *times, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(w->store, STATEMENT_WALK_TICK_TIMES, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, recorder);
-	query_bind_i64(&q, after_id);
-	query_bind_i64(&q, f->id);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct fold_tick tick = { .id = query_read_i64(&q) };
-
-		tick.wall_ns = (uint64_t)query_read_i64(&q);
-		if (!is_lost(f->lost, f->n_lost, tick.id))
-			r = add_time(w, times, tick, err);
-	}
-	return r;
-}
-
+/* Ticks that cannot be read are none of the newest. */
 static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
 			  struct err *err)
 {
@@ -181,7 +134,19 @@ static int add_tail_times(const struct walk *w, const struct place *place, struc
 	int r;
 
 	while ((r = fold_read_pending(w->store, place->id, after_id, INT64_MAX, &f, err)) > 0) {
-		r = add_pending_times(w, place->id, after_id, &f, times, err);
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_ask(w->store, STATEMENT_WALK_TICK_TIMES, &q, err, place->id, after_id,
+			      f.id);
+		while (r == 0 && (r = query_step(&q, err)) > 0) {
+			struct fold_tick tick = { .id = query_read_i64(&q) };
+			unsigned i = 0;
+
+			tick.wall_ns = (uint64_t)query_read_i64(&q);
+			while (i < f.n_lost && f.lost[i].id != tick.id)
+				i++;
+			r = i == f.n_lost ? add_time(w, times, tick, err) : 0;
+		}
 		if (r < 0)
 			return r;
 		after_id = f.id;
@@ -202,12 +167,21 @@ static int compare_last_first(const void *a, const void *b)
 	return x->last_ns < y->last_ns ? 1 : x->last_ns > y->last_ns ? -1 : 0;
 }
 
-/* From the latest place back, until no other can have one of them. */
-static int find_newest(struct walk *w, const struct place **latest, size_t newest, struct err *err)
+/* From the latest place back, until no other can have one of the newest. */
+static int limit_to_newest(struct walk *w, size_t newest, struct err *err)
 {
+	CLEANUP(free_ptr) const struct place **latest = NULL;
 	CLEANUP(times_release) struct times times = { 0 };
 	int r = 0;
 
+	if (newest == 0 || w->n_places == 0)
+		return 0;
+	latest = reallocarray(NULL, w->n_places, sizeof(*latest));
+	if (!latest)
+		return store_no_memory(w->store, err);
+	for (size_t i = 0; i < w->n_places; i++)
+		latest[i] = &w->places[i];
+	qsort(latest, w->n_places, sizeof(*latest), compare_last_first);
 	for (size_t i = 0; r == 0 && i < w->n_places; i++) {
 		if (times.n >= newest) {
 			qsort(times.items, times.n, sizeof(*times.items), compare_newest_first);
@@ -223,21 +197,6 @@ static int find_newest(struct walk *w, const struct place **latest, size_t newes
 	qsort(times.items, times.n, sizeof(*times.items), compare_newest_first);
 	w->filter.from = times.items[newest - 1];
 	return 0;
-}
-
-static int limit_to_newest(struct walk *w, size_t newest, struct err *err)
-{
-	CLEANUP(free_ptr) const struct place **latest = NULL;
-
-	if (newest == 0 || w->n_places == 0)
-		return 0;
-	latest = reallocarray(NULL, w->n_places, sizeof(*latest));
-	if (!latest)
-		return store_no_memory(w->store, err);
-	for (size_t i = 0; i < w->n_places; i++)
-		latest[i] = &w->places[i];
-	qsort(latest, w->n_places, sizeof(*latest), compare_last_first);
-	return find_newest(w, latest, newest, err);
 }
 
 /* ---- opening ---- */
@@ -263,8 +222,8 @@ static int plan(struct walk *w, const struct walk_filter *filter, struct err *er
 	return limit_to_newest(w, filter->newest, err);
 }
 
-int walk_open(struct store *store, const struct walk_filter *filter, struct walk **ret,
-	      struct err *err)
+static int walk_open(struct store *store, const struct walk_filter *filter, bool beside_minutes,
+		     struct walk **ret, struct err *err)
 {
 	CLEANUP(walk_close) struct walk *w = calloc(1, sizeof(*w));
 	int r;
@@ -273,13 +232,13 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 		return store_no_memory(store, err);
 	w->store = store;
 	w->newest_first = filter->newest_first;
+	w->beside_minutes = beside_minutes;
 	w->filter = (struct fold_filter){
 		.pid = filter->pid,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
 		.heads_only = filter->heads_only,
 		.n_words = filter->n_words,
-		.also_rolled = filter->skips_rolled, /* since it was listed, when it was not */
 	};
 	r = plan(w, filter, err);
 	if (r == 0)
@@ -287,52 +246,28 @@ int walk_open(struct store *store, const struct walk_filter *filter, struct walk
 	return r;
 }
 
-/* ---- on the way ---- */
-
-static void reverse_ticks(struct open_fold *fold)
+static void add_open(struct walk *w, struct open_fold *fold)
 {
-	for (unsigned i = 0, k = fold->n_ticks; i + 1 < k; i++) {
+	if (!fold)
+		return;
+	for (unsigned i = 0, k = fold->n_ticks; w->newest_first && i + 1 < k; i++) {
 		struct fold_tick tick = fold->ticks[i];
 
 		fold->ticks[i] = fold->ticks[--k];
 		fold->ticks[k] = tick;
 	}
-}
-
-static void add_open(struct walk *w, struct open_fold *fold)
-{
-	if (!fold)
-		return;
-	if (w->newest_first)
-		reverse_ticks(fold);
 	fold->next = w->open;
 	w->open = fold;
 }
 
-static int open_fold_at(struct walk *w, int64_t id, int64_t rolled_to, struct err *err)
+static int open_fold_at(struct walk *w, int64_t id, struct err *err)
 {
 	struct open_fold *fold = NULL;
-	int r;
+	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
 
-	w->filter.after_process = w->filter.also_rolled ? rolled_to : 0;
-	r = open_fold_read(w->store, id, &w->filter, &fold, err);
 	add_open(w, fold);
-	if (r == -ENOENT) /* what it had is in rollups by now */
-		r = w->filter.also_rolled ? -ESTALE : 0;
-	return r;
-}
-
-static int open_new_folds(struct walk *w, const struct place *tail, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(w->store, STATEMENT_WALK_NEW_FOLDS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, tail->id);
-	query_bind_i64(&q, tail->last_fold);
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = open_fold_at(w, query_read_i64(&q), 0, err);
+	if (r == -ENOENT) /* what it had is in minutes by now */
+		r = w->beside_minutes ? -ESTALE : 0;
 	return r;
 }
 
@@ -360,6 +295,7 @@ static int open_pending(struct walk *w, int64_t recorder, struct err *err)
 
 static int open_place(struct walk *w, const struct place *place, struct err *err)
 {
+	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
@@ -369,8 +305,10 @@ static int open_place(struct walk *w, const struct place *place, struct err *err
 	if (r < 0)
 		return r;
 	if (!place->is_tail)
-		return open_fold_at(w, place->id, place->rolled_to, err);
-	r = open_new_folds(w, place, err);
+		return open_fold_at(w, place->id, err);
+	r = query_ask(w->store, STATEMENT_WALK_NEW_FOLDS, &q, err, place->id, place->last_fold);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = open_fold_at(w, query_read_i64(&q), err);
 	return r < 0 ? r : open_pending(w, place->id, err);
 }
 
@@ -418,7 +356,11 @@ static bool may_be_before(const struct walk *w, const struct place *place,
 	return w->newest_first ? place->last_ns >= tick->wall_ns : place->first_ns <= tick->wall_ns;
 }
 
-int walk_next(struct walk *w, struct err *err)
+/*
+ * 1: the walk stands at the next tick. 0: no more. -ESTALE, beside minutes, and err is not set:
+ * what comes next has become minutes since the walk was opened.
+ */
+static int walk_next(struct walk *w, struct err *err)
 {
 	struct open_fold *first;
 	int r;
@@ -434,4 +376,446 @@ int walk_next(struct walk *w, struct err *err)
 	}
 	w->current = first;
 	return first ? 1 : 0;
+}
+
+/* A part of the time: an hour of which there are minutes, or what lies between such hours. */
+struct period {
+	uint64_t first_ns, last_ns;
+	bool has_minutes;
+};
+
+struct timeline {
+	struct store *store;
+	struct walk_filter filter; /* of the period */
+	char *job_id;
+	uint64_t since_ns, until_ns; /* of all */
+	uint64_t first_ns, last_ns;  /* what is left, behind the period */
+	bool is_over;		     /* nothing is */
+	uint64_t width;		     /* of periods with minutes, at most, in minutes */
+
+	struct walk *walk;
+	bool has_tick;		      /* the walk stands at one that is not told yet */
+	struct minute_window *window; /* NULL: no minutes are wanted */
+	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
+	bool is_at_minute;	      /* it is where we are */
+	struct fold_tick told;	      /* where we were last (id 0: a minute)… */
+	bool has_told;		      /* …if we were anywhere */
+};
+
+void timeline_close(struct timeline **t)
+{
+	if (!*t)
+		return;
+	walk_close(&(*t)->walk);
+	minute_window_free(&(*t)->window);
+	free((*t)->job_id);
+	free(*t);
+	*t = NULL;
+}
+
+int timeline_open(struct store *store, const struct walk_filter *filter, bool with_minutes,
+		  struct timeline **ret, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = calloc(1, sizeof(*t));
+	const struct window_filter window = { filter->job_id, filter->pid, .rollups_only = true };
+	int r = 0;
+
+	if (!t || (filter->job_id && !(t->job_id = strdup(filter->job_id))))
+		return store_no_memory(store, err);
+	t->store = store;
+	t->filter = *filter;
+	t->filter.job_id = t->job_id;
+	t->filter.newest = with_minutes ? 0 : filter->newest;
+	t->first_ns = t->since_ns = filter->since_wall_ns;
+	t->last_ns = t->until_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX;
+	t->is_over = t->first_ns > t->last_ns;
+	t->width = ROLLUP_MINUTES;
+	if (with_minutes)
+		r = minute_window_new(store, &window, &t->window, err);
+	if (r == 0)
+		*ret = TAKE_PTR(t);
+	return r;
+}
+
+/* ---- periods ---- */
+
+/*
+ * What is left up to the next hour that has minutes, or of that hour, or to the end if there is
+ * none; not more minutes than the window could take.
+ */
+static int next_period(struct timeline *t, struct period *ret, struct err *err)
+{
+	bool newest_first = t->filter.newest_first;
+	uint64_t at = newest_first ? t->last_ns : t->first_ns, width_ns = t->width * MINUTE_NS;
+	uint64_t begin, end;
+	int64_t hour = 0;
+	int r = 0;
+
+	*ret = (struct period){ t->first_ns, t->last_ns, false };
+	if (t->window && !minute_window_is_empty(t->window))
+		r = query_read_number(t->store,
+				      newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
+				      (int64_t)(at / HOUR_NS), &hour, err);
+	if (r <= 0)
+		return r;
+	begin = (uint64_t)hour * HOUR_NS;
+	end = begin + HOUR_NS - 1;
+	if (end < ret->first_ns || begin > ret->last_ns)
+		return 0;
+	if (newest_first && end < ret->last_ns) {
+		ret->first_ns = end + 1;
+		return 0;
+	}
+	if (!newest_first && begin > ret->first_ns) {
+		ret->last_ns = begin - 1;
+		return 0;
+	}
+	*ret = (struct period){ begin > ret->first_ns ? begin : ret->first_ns,
+				end < ret->last_ns ? end : ret->last_ns, true };
+	if (ret->last_ns - ret->first_ns < width_ns)
+		return 0;
+	if (newest_first)
+		ret->first_ns = (ret->last_ns / MINUTE_NS + 1) * MINUTE_NS - width_ns;
+	else
+		ret->last_ns = ret->first_ns / MINUTE_NS * MINUTE_NS + width_ns - 1;
+	return 0;
+}
+
+/* ---- the minutes of a period ---- */
+
+/* The next of them stands in t->minute. */
+static void find_minute(struct timeline *t)
+{
+	struct minute_rows *m = &t->minute;
+	size_t n = minute_window_count(m->window), at = m->first + m->n;
+
+	if (t->filter.newest_first)
+		at = m->first;
+	m->n = 0;
+	if (t->filter.newest_first ? at == 0 : at == n)
+		return;
+	m->first = t->filter.newest_first ? at - 1 : at;
+	m->n = 1;
+	m->minute = minute_window_minute(m->window, m->first);
+	while (t->filter.newest_first && m->first > 0 &&
+	       minute_window_minute(m->window, m->first - 1) == m->minute) {
+		m->first--;
+		m->n++;
+	}
+	while (!t->filter.newest_first && m->first + m->n < n &&
+	       minute_window_minute(m->window, m->first + m->n) == m->minute)
+		m->n++;
+}
+
+/* Those that begin in it. */
+static int read_minutes(struct timeline *t, const struct period *p, struct err *err)
+{
+	uint64_t from = (p->first_ns + MINUTE_NS - 1) / MINUTE_NS;
+	uint64_t to = p->last_ns / MINUTE_NS + 1;
+	int r;
+
+	t->minute = (struct minute_rows){ .window = t->window };
+	if (!p->has_minutes || from >= to)
+		return 0;
+	r = minute_window_read(t->window, from, to, err);
+	if (r < 0)
+		return r;
+	t->minute.first = t->filter.newest_first ? minute_window_count(t->window) : 0;
+	find_minute(t);
+	if (t->has_told && t->minute.n > 0 && t->minute.minute * MINUTE_NS == t->told.wall_ns)
+		find_minute(t); /* it was told, or some of its samples were */
+	return 0;
+}
+
+/* All that says what is in the period is of one moment. -EOVERFLOW: it has to be smaller. */
+static int open_period(struct timeline *t, struct period *p, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = next_period(t, p, err);
+	if (r == 0)
+		r = read_minutes(t, p, err);
+	if (r < 0)
+		return r;
+	walk_close(&t->walk);
+	t->filter.since_wall_ns = p->first_ns;
+	t->filter.until_wall_ns = p->last_ns;
+	return walk_open(t->store, &t->filter, t->window != NULL, &t->walk, err);
+}
+
+/* 1: there is another period. */
+static int go_on(struct timeline *t, struct err *err)
+{
+	struct period p;
+	int r;
+
+	if (t->is_over)
+		return 0;
+	r = open_period(t, &p, err);
+	while (r == -EOVERFLOW) {
+		t->width /= 2;
+		r = open_period(t, &p, err);
+	}
+	if (r < 0)
+		return r;
+	if (t->filter.newest_first) {
+		t->is_over = p.first_ns <= t->first_ns;
+		t->last_ns = p.first_ns - 1;
+	} else {
+		t->is_over = p.last_ns >= t->last_ns;
+		t->first_ns = p.last_ns + 1;
+	}
+	return 1;
+}
+
+/* ---- moments ---- */
+
+/* Several recorders may have a tick of the same time: what is planned anew begins with that. */
+static bool was_told(const struct timeline *t, const struct fold_tick *tick)
+{
+	if (!t->has_told || tick->wall_ns != t->told.wall_ns)
+		return false;
+	return t->filter.newest_first ? tick->id >= t->told.id : tick->id <= t->told.id;
+}
+
+/* A tick that the walk stands at, in has_tick. */
+static int find_tick(struct timeline *t, struct err *err)
+{
+	int r = 0;
+
+	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
+		const struct open_fold *fold = t->walk->current;
+
+		t->has_tick = !was_told(t, &fold->ticks[fold->current]);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Of the same time a minute comes before a tick, and against the order of time after it. */
+static bool is_minute_next(const struct timeline *t)
+{
+	const struct open_fold *fold;
+	uint64_t tick_ns, minute_ns = t->minute.minute * MINUTE_NS;
+
+	if (t->minute.n == 0 || !t->has_tick)
+		return t->minute.n > 0;
+	fold = t->walk->current;
+	tick_ns = fold->ticks[fold->current].wall_ns;
+	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
+}
+
+/* What was planned is not there any more: from here on, it is planned anew. */
+static void plan_anew(struct timeline *t)
+{
+	walk_close(&t->walk);
+	t->minute.n = 0;
+	t->is_over = false;
+	if (t->filter.newest_first)
+		t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
+	else
+		t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
+}
+
+static struct fold_tick moment(const struct timeline *t)
+{
+	const struct open_fold *fold = timeline_fold(t);
+
+	return fold ? fold->ticks[fold->current]
+		    : (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
+}
+
+int timeline_next(struct timeline *t, struct err *err)
+{
+	int r = 1;
+
+	if (t->is_at_minute)
+		find_minute(t);
+	else
+		t->has_tick = false;
+	t->is_at_minute = false;
+	while (r > 0) {
+		r = find_tick(t, err);
+		if (r < 0 && r != -ESTALE)
+			return r;
+		if (r == -ESTALE)
+			plan_anew(t);
+		t->is_at_minute = is_minute_next(t);
+		if (t->has_tick || t->is_at_minute) {
+			t->told = moment(t);
+			t->has_told = true;
+			return 1;
+		}
+		r = go_on(t, err);
+	}
+	return r;
+}
+
+const struct open_fold *timeline_fold(const struct timeline *t)
+{
+	return t->is_at_minute ? NULL : t->walk->current;
+}
+
+struct minute_rows timeline_minute(const struct timeline *t)
+{
+	return t->minute;
+}
+
+/* Jobs, and sheets of theirs, are counted by these. */
+struct counts {
+	struct map jobs, sheets;
+};
+
+static void counts_release(struct counts *c)
+{
+	map_release(&c->jobs);
+	map_release(&c->sheets);
+}
+
+static int count(struct counts *c, const struct proc_sample *p)
+{
+	uint64_t attempt = hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id));
+	uint64_t job = hash_bytes(attempt, p->job_id, strlen(p->job_id));
+
+	if (map_put(&c->jobs, job, 0) < 0)
+		return -1;
+	return p->sheet_num < 0 ? 0
+				: map_put(&c->sheets,
+					  hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)), 0);
+}
+
+int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
+			 struct snapshot *ret, struct err *err)
+{
+	CLEANUP(counts_release) struct counts c = { MAP_INIT, MAP_INIT };
+	int r = 0;
+
+	ret->wall_ns = m->minute * MINUTE_NS;
+	ret->resolution_seconds = MINUTE_SECONDS;
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct minute_row row;
+
+		r = minute_window_row(m->window, m->first + i, &row, err);
+		if (r > 0) {
+			struct proc_sample *p = snapshot_add_process(ret);
+
+			if (!p)
+				return store_no_memory(store, err);
+			minute_row_sample(&row, p);
+			if (with_attempts)
+				p->attempt_id = row.attempt_id;
+			r = count(&c, p) < 0 ? store_no_memory(store, err) : 0;
+		}
+	}
+	if (r == 0)
+		r = minute_window_gpus(m->window, m->minute, ret, err);
+	ret->running_jobs = (int)c.jobs.len;
+	ret->active_sheets = (int)c.sheets.len;
+	return r;
+}
+
+/* ---- samples ---- */
+
+static int tell_samples(struct store *store, const struct open_fold *fold, history_fn *fn,
+			void *ctx, struct err *err)
+{
+	struct history_row row = {
+		.wall_ns = fold->ticks[fold->current].wall_ns,
+		.resolution_seconds = F64_UNKNOWN,
+		.n_samples = 1,
+	};
+
+	for (size_t i = 0; i < fold->n_processes; i++) {
+		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
+
+		if (r > 0)
+			r = fn(ctx, &row);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int tell_minute(const struct minute_rows *m, history_fn *fn, void *ctx, struct err *err)
+{
+	struct history_row row = {
+		.wall_ns = m->minute * MINUTE_NS,
+		.resolution_seconds = MINUTE_SECONDS,
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct minute_row minute;
+
+		r = minute_window_row(m->window, m->first + i, &minute, err);
+		if (r <= 0)
+			continue;
+		row.attempt_num = minute.attempt_num;
+		row.n_samples = minute.n_samples;
+		minute_row_sample(&minute, &row.sample);
+		r = fn(ctx, &row);
+	}
+	return r;
+}
+
+int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	const struct walk_filter moments = {
+		.job_id = filter->job_id,
+		.pid = filter->pid,
+		.since_wall_ns = filter->since_wall_ns,
+		.until_wall_ns = filter->until_wall_ns,
+	};
+	int r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+
+	while (r == 0 && (r = timeline_next(t, err)) > 0) {
+		const struct open_fold *fold = timeline_fold(t);
+		const struct minute_rows minute = timeline_minute(t);
+
+		r = fold ? tell_samples(store, fold, fn, ctx, err)
+			 : tell_minute(&minute, fn, ctx, err);
+	}
+	return r;
+}
+
+/* ---- snapshots ---- */
+
+static int tell_snapshot(struct store *store, const struct timeline *t,
+			 const struct snapshot_filter *filter, struct snapshot *snap,
+			 snapshot_fn *fn, void *ctx, struct err *err)
+{
+	unsigned parts = FOLD_ALL | (filter->with_attempts ? FOLD_ATTEMPTS : 0);
+	const struct open_fold *fold = timeline_fold(t);
+	const struct minute_rows minute = timeline_minute(t);
+	int r;
+
+	snapshot_reset(snap);
+	r = fold ? open_fold_snapshot(store, fold, parts, snap, err)
+		 : minute_rows_snapshot(store, &minute, filter->with_attempts, snap, err);
+	if (r == 0 && filter->job_id && !snapshot_covers(snap, filter->job_id))
+		return 0; /* it says nothing of the job, which is not that it was gone */
+	return r < 0 ? r : fn(ctx, snap);
+}
+
+int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
+			 void *ctx, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct walk_filter moments = {
+		.job_id = filter->job_id,
+		.since_wall_ns = filter->since_wall_ns,
+		.until_wall_ns = filter->until_wall_ns,
+		.newest = filter->limit,
+	};
+	int r;
+
+	snapshot_init(&snap);
+	r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+	while (r == 0 && (r = timeline_next(t, err)) > 0)
+		r = tell_snapshot(store, t, filter, &snap, fn, ctx, err);
+	return r;
 }

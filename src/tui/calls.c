@@ -1,9 +1,13 @@
-#include "tui/calls.h"
-
+/*
+ * The system calls of a process, or of all that is below a node, most frequent first. "-" where
+ * they were not counted, which is not the same as none.
+ */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/unknown.h"
+#include "tui/draw.h"
 
 #define MAX_NAMES 512 /* there are fewer system calls */
 #define DESCRIBED 8
@@ -14,35 +18,29 @@ struct call {
 	double time_ns; /* NaN: not timed */
 };
 
-/* Those of all processes of a node, by name. */
 struct call_sums {
 	struct call items[MAX_NAMES];
 	size_t n;
-	bool is_counted; /* of one of them, at least */
+	bool is_counted; /* of one process, at least */
 	struct map by_name;
 };
-
-static struct call *find_or_add(struct call_sums *sums, const char *name)
-{
-	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), at;
-
-	if (map_get(&sums->by_name, key, &at))
-		return &sums->items[at];
-	if (sums->n == MAX_NAMES || map_put(&sums->by_name, key, sums->n) < 0)
-		return NULL;
-	sums->items[sums->n] = (struct call){ name, 0, F64_UNKNOWN };
-	return &sums->items[sums->n++];
-}
 
 static void add_process(struct call_sums *sums, const struct proc_sample *p)
 {
 	sums->is_counted |= p->syscalls != NULL;
 	for (size_t i = 0; p->syscalls && i < p->n_syscalls; i++) {
 		const struct syscall_use *use = &p->syscalls[i];
-		struct call *call = find_or_add(sums, use->name);
+		uint64_t key = hash_bytes(HASH_INIT, use->name, strlen(use->name)), at = sums->n;
+		struct call *call;
 
-		if (!call || !u64_known(use->count))
+		if (!u64_known(use->count) || use->count == 0)
 			continue;
+		if (!map_get(&sums->by_name, key, &at)) {
+			if (sums->n == MAX_NAMES || map_put(&sums->by_name, key, at) < 0)
+				continue;
+			sums->items[sums->n++] = (struct call){ use->name, 0, F64_UNKNOWN };
+		}
+		call = &sums->items[at];
 		call->count += use->count;
 		if (u64_known(use->cpu_ns))
 			call->time_ns = (f64_known(call->time_ns) ? call->time_ns : 0) +
@@ -60,99 +58,67 @@ static bool is_below(const struct proc_sample *p, const struct node *node)
 	       (node->rank == RANK_NONE || p->rank == node->rank);
 }
 
+static int compare_calls(const void *x, const void *y)
+{
+	const struct call *a = x, *b = y;
+
+	if (a->count != b->count)
+		return a->count > b->count ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
 static void sum_up(struct call_sums *sums, const struct snapshot *s, const struct node *node)
 {
-	if (node->p) {
+	sums->n = 0;
+	sums->is_counted = false;
+	sums->by_name = (struct map)MAP_INIT;
+	if (node->p)
 		add_process(sums, node->p);
-		return;
-	}
-	for (size_t i = 0; i < s->n_processes; i++)
+	for (size_t i = 0; !node->p && i < s->n_processes; i++)
 		if (is_below(&s->processes[i], node))
 			add_process(sums, &s->processes[i]);
-}
-
-/* The next by their number, which is then taken out; NULL: no more. */
-static const struct call *take_most(struct call_sums *sums, struct call *ret)
-{
-	size_t most = 0;
-
-	for (size_t i = 1; i < sums->n; i++)
-		if (sums->items[i].count > sums->items[most].count ||
-		    (sums->items[i].count == sums->items[most].count &&
-		     strcmp(sums->items[i].name, sums->items[most].name) < 0))
-			most = i;
-	if (sums->n == 0 || sums->items[most].count == 0)
-		return NULL;
-	*ret = sums->items[most];
-	sums->items[most] = sums->items[--sums->n];
-	return ret;
-}
-
-/* Shares cannot be added up over processes: only of one they are told. */
-static void add_call(struct buf *out, const struct call *call, double total_ns, bool *was_said)
-{
-	buf_printf(out, "%s %llu", call->name, (unsigned long long)call->count);
-	if (!(total_ns > 0) || !f64_known(call->time_ns))
-		return;
-	buf_printf(out, " (%.0f %%%s)", 100 * call->time_ns / total_ns,
-		   *was_said ? "" : " of their CPU time");
-	*was_said = true;
-}
-
-static double total_time(const struct call_sums *sums)
-{
-	double total = 0;
-
-	for (size_t i = 0; i < sums->n; i++)
-		total += f64_known(sums->items[i].time_ns) ? sums->items[i].time_ns : 0;
-	return total;
-}
-
-/* As many as fit into so many columns. */
-static void tell_names(struct call_sums *sums, int columns, struct buf *out)
-{
-	struct call call;
-
-	while (take_most(sums, &call) &&
-	       (int)(out->len + (out->len > 0) + strlen(call.name)) <= columns) {
-		if (out->len > 0)
-			buf_add_char(out, ' ');
-		buf_add_str(out, call.name);
-	}
-}
-
-static void tell_counts(struct call_sums *sums, double total_ns, struct buf *out)
-{
-	bool was_said = false; /* of what a share is */
-	struct call call;
-
-	for (size_t n = 0; n < DESCRIBED && take_most(sums, &call); n++) {
-		if (n > 0)
-			buf_add_str(out, ", ");
-		add_call(out, &call, total_ns, &was_said);
-	}
-	if (out->len > 0)
-		buf_add_str(out, " since the look before");
+	map_release(&sums->by_name);
+	qsort(sums->items, sums->n, sizeof(*sums->items), compare_calls);
 }
 
 void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out)
 {
-	struct call_sums sums = { .by_name = MAP_INIT };
+	struct call_sums sums;
 
 	sum_up(&sums, s, node);
-	tell_names(&sums, columns, out);
+	for (size_t i = 0; i < sums.n; i++) {
+		const char *name = sums.items[i].name;
+
+		if ((int)(out->len + (out->len > 0) + strlen(name)) > columns)
+			break;
+		buf_printf(out, "%s%s", out->len > 0 ? " " : "", name);
+	}
 	if (!sums.is_counted)
 		buf_add_char(out, '-');
-	map_release(&sums.by_name);
 }
 
+/* Shares cannot be added up over processes: they are shown of one alone. */
 void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out)
 {
-	struct call_sums sums = { .by_name = MAP_INIT };
+	struct call_sums sums;
+	const char *whose = " of their CPU time";
+	double total_ns = 0;
 
 	sum_up(&sums, s, node);
-	tell_counts(&sums, node->p ? total_time(&sums) : 0, out);
-	if (out->len == 0)
+	for (size_t i = 0; node->p && i < sums.n; i++)
+		total_ns += f64_known(sums.items[i].time_ns) ? sums.items[i].time_ns : 0;
+	for (size_t i = 0; i < sums.n && i < DESCRIBED; i++) {
+		const struct call *call = &sums.items[i];
+
+		buf_printf(out, "%s%s %llu", i > 0 ? ", " : "", call->name,
+			   (unsigned long long)call->count);
+		if (!(total_ns > 0) || !f64_known(call->time_ns))
+			continue;
+		buf_printf(out, " (%.0f %%%s)", 100 * call->time_ns / total_ns, whose);
+		whose = "";
+	}
+	if (sums.n > 0)
+		buf_add_str(out, " since the look before");
+	else
 		buf_add_str(out, sums.is_counted ? "none since the look before" : "-");
-	map_release(&sums.by_name);
 }

@@ -13,24 +13,19 @@
 /* Notes in the scene how many rows of jobs were to be seen, and scrolls to the selected one. */
 void draw_scene(struct scene *s, struct grid *g);
 
+/* As text, at the end of out: the header, all rows of jobs, and what happened from since_ns on. The
+ * grid is resized for it. -ENOMEM. */
+int draw_page(struct scene *s, struct grid *g, uint64_t since_ns, struct buf *out);
+
 /* ---- the parts ---- */
 
-#define HEADER_ROWS 4
-
-void draw_header(const struct scene *s, const struct area *a);
 void draw_jobs(struct scene *s, const struct area *a);
-/* The name of a row, in an area of one row. is_flat: nothing else says whose a process is. */
-void draw_name(const struct area *a, const struct node *node, bool is_flat);
-
-/* A job that waits has no numbers: why it does, in as much of the row as there is. False: it is
- * none.
- */
-bool draw_waiting(const struct area *a, int y, const struct node *node);
-
-void draw_timeline(struct scene *s, const struct area *a);
 void draw_detail(struct scene *s, const struct area *a);
-void draw_help(struct scene *s, const struct area *a);
-void draw_footer(const struct scene *s, const struct area *a);
+
+/* System calls: as many as so many columns have room for, "read write futex"; or with their number,
+ * and of a process with their share of the time, "read 1200 (40 % of their CPU time), write 7". */
+void calls_name(const struct snapshot *s, const struct node *node, int columns, struct buf *out);
+void calls_describe(const struct snapshot *s, const struct node *node, struct buf *out);
 
 /* ---- numbers in few columns; unknown is "-" ---- */
 
@@ -53,13 +48,13 @@ const char *draw_now(const struct scene *s, char room[DRAW_NUMBER_BYTES]);
 const char *draw_when(const struct scene *s, uint64_t wall_ns, char room[DRAW_NUMBER_BYTES]);
 
 /* One character for each step of time, the last of them up to to_ns, from 0 to the highest; blank
- * where nobody looked. */
+ * where there was no look. */
 void draw_sparkline(const struct area *a, int x, int y, int width, const struct track *track,
 		    uint64_t step_ns, uint64_t to_ns);
 
 /* In so many rows from y on, of which some may be outside. All of the curve, in columns of equal
  * time: two in each character and four dots in each row, of braille, from 0 to the highest; blank
- * where nobody looked. Above it how high that is, and below it when it was. */
+ * where there was no look. Above it how high that is, and below it when it was. */
 void draw_chart(const struct area *a, int y, int rows, const struct track *track);
 
 #endif

@@ -45,10 +45,9 @@ const char *draw_percent(double percent, char room[DRAW_NUMBER_BYTES])
 
 const char *draw_count(uint64_t n, char room[DRAW_NUMBER_BYTES])
 {
-	if (u64_known(n))
-		snprintf(room, DRAW_NUMBER_BYTES, "%llu", (unsigned long long)n);
-	else
-		snprintf(room, DRAW_NUMBER_BYTES, "-");
+	if (!u64_known(n))
+		return unknown(room);
+	snprintf(room, DRAW_NUMBER_BYTES, "%llu", (unsigned long long)n);
 	return room;
 }
 
@@ -89,7 +88,7 @@ const char *draw_clock(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
 {
 	struct tm tm;
 
-	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%H:%M:%S", &tm) == 0)
+	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%T", &tm) == 0)
 		return unknown(room);
 	return room;
 }
@@ -98,8 +97,7 @@ const char *draw_date(uint64_t wall_ns, char room[DRAW_NUMBER_BYTES])
 {
 	struct tm tm;
 
-	if (!is_local_time(wall_ns, &tm) ||
-	    strftime(room, DRAW_NUMBER_BYTES, "%Y-%m-%d %H:%M:%S", &tm) == 0)
+	if (!is_local_time(wall_ns, &tm) || strftime(room, DRAW_NUMBER_BYTES, "%F %T", &tm) == 0)
 		return unknown(room);
 	return room;
 }

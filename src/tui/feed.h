@@ -1,15 +1,17 @@
 /*
- * feed - where a scene's snapshots and events come from.
+ * feed - where the snapshots and events of a scene come from.
  *
- * Three of them: a daemon (its socket), this process itself where no daemon runs, and
- * what was recorded. Each is a struct of functions; tui.c knows no more of them.
+ * Live: a daemon (its subscription), or where none runs this process itself. Stored: the database.
+ * Each is a struct of functions; tui.c knows no more of them. Below are the parts they share.
  */
 #ifndef PROCTOR_TUI_FEED_H
 #define PROCTOR_TUI_FEED_H
 
 #include "base/err.h"
+#include "base/json_cursor.h"
 #include "bus/bus.h"
 #include "model/anomaly.h"
+#include "rpc/rpc.h"
 #include "store/store.h"
 #include "tui/scene.h"
 #include "tui/tui.h"
@@ -35,36 +37,99 @@ struct feed_ops {
 	void (*close)(void *ctx);
 };
 
-/* -ENOENT: no daemon runs; its pump says so too once it is gone for a while. Waits for nothing: a
- * daemon that hangs is there, and the scene says that it does not answer. */
+/* -ENOENT: no daemon runs; its pump returns that too once the daemon is gone for a while. Waits for
+ * nothing: a daemon that hangs is there, and the scene says that it does not answer. */
 int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct err *err);
 int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err);
-int feed_open_replay(const struct tui_options *options, struct feed *ret, struct err *err);
 
-/* An event as a line of the timeline: "process.exit pid 12 of train, sheet 1: exit code 3". */
-void feed_tell_process_event(struct scene *s, const struct proc_event *event);
+/* -ENODATA: nothing was recorded. One step (WISH_STEP) is one moment. */
+int feed_open_stored(const struct tui_options *options, struct feed *ret, struct err *err);
 
-/* The beginning or the end of a job, or of a sheet: "sheet.failed of train, sheet 2: exit code 1".
+/* ---- events, as lines of the timeline ---- */
+
+/* A time in unix seconds, as JSON has it; what is none is U64_UNKNOWN. */
+uint64_t feed_time_ns(double seconds);
+
+/* A number of something that is counted from 1; 0: there is none. */
+int feed_number(const struct rpc_value *v, const char *key);
+
+/*
+ * An event as the bus has it: "process.exit pid 12 of train, sheet 1: exit code 3". An anomaly also
+ * flags what it is about; the start of a sheet is noted with its name. An event of another job than
+ * the scene's is left out, and with is_again one that the timeline has.
  */
-void feed_tell_change(struct scene *s, enum change change, const struct attempt *a,
-		      const struct sheet_record *sheet);
+void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
+		    const struct rpc_value *data, bool is_again);
+bool feed_is_anomaly(const char *topic);
 
-/* The episode in the words in which it was last told up to then, and while it lasted; where nobody
- * has noted them, as it was last. */
-void feed_recall_episode(const struct anomaly_row *row, uint64_t until_ns, struct episode *ret);
+/* The same from the database: events of processes, phases, beginnings and ends of jobs and sheets.
+ */
+void feed_add_process_event(struct scene *s, const struct proc_event *event);
+void feed_add_phase(struct scene *s, const struct phase_row *row, bool is_exit);
+void feed_add_change(struct scene *s, enum change change, const struct attempt *a,
+		     const struct sheet_record *sheet, bool is_again);
 
-/* As it was last; where that it is over was told, with when that was. */
-void feed_recall_end(const struct anomaly_row *row, struct episode *ret);
+/* Calls fn for each beginning and end of an attempt and its sheets, in that order; non-zero stops.
+ */
+typedef int feed_change_fn(void *ctx, enum change change, const struct attempt *a,
+			   const struct sheet_record *sheet);
+int feed_each_change(const struct attempt *a, feed_change_fn *fn, void *ctx);
 
-/* That it began, got worse or is over; and it is flagged as it is now. */
-void feed_tell_anomaly(struct scene *s, const struct episode *e, enum episode_change change);
+/* A beginning: since when a job or a sheet runs, and how the sheet is called. */
+void feed_note_start(struct scene *s, enum change change, const struct attempt *a,
+		     const struct sheet_record *sheet, int attempt_num);
 
-/* "it grows by 60 MB a minute (memory_leak, high, of train)": why comes first, for there may be no
- * room for more. What is NULL is left out. */
-void feed_describe_anomaly(struct buf *out, const char *text, const char *type,
-			   const char *severity, const char *job_id);
+/*
+ * When the end of an episode was known. A kill counts until no other has followed; one without a
+ * recorded end ended with its attempt at the latest (U64_UNKNOWN: that has no end).
+ */
+uint64_t feed_anomaly_end(const struct anomaly_row *row, uint64_t attempt_end_ns);
 
-/* The flag alone, of one that began before what is shown. */
-void feed_flag_anomaly(struct scene *s, const struct episode *e);
+/*
+ * Adds what happened to an episode after told_ns and up to until_ns, in the words of then, and
+ * flags it as it was at until_ns. ended_ns: feed_anomaly_end().
+ */
+void feed_add_anomaly(struct scene *s, const struct anomaly_row *row, uint64_t ended_ns,
+		      uint64_t told_ns, uint64_t until_ns, bool is_again);
+
+/* ---- snapshots ---- */
+
+/*
+ * A snapshot from its JSON. A member that is missing, or of another type, is unknown. Bytes are MB
+ * in JSON and come back to the byte. Of the time in system calls JSON has only the shares: they
+ * come back as shares of one second. -EINVAL: it is no snapshot. -ENOMEM.
+ */
+int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);
+
+/* ---- recall: recorded memory from before something was seen here, for its curve ---- */
+
+struct recall {
+	uint64_t id; /* of the node */
+	char job_id[JOB_ID_MAX + 1];
+	int attempt_num, sheet_num, rank; /* as of the node: 0, SHEET_NONE, RANK_NONE are any */
+	struct proc_key key;		  /* pid 0: of all processes */
+	uint64_t since_wall_ns;		  /* what is older is not needed… */
+	uint64_t until_wall_ns;		  /* …nor what is newer: that was seen */
+	struct track_point points[TRACK_POINTS];
+	size_t n;
+	size_t n_read;	       /* samples that came, of the node or not… */
+	uint64_t read_wall_ns; /* …and when the last of them was */
+};
+
+/* For this node; gap_ns lies between two samples of a process. False: nothing is recorded of such a
+ * thing, or of too many processes for their sum to be worth it. */
+bool recall_begin(struct recall *r, const struct scene *s, const struct node *node,
+		  uint64_t gap_ns);
+
+/* The next sample, oldest first; one that is not of the node is left out. Of p its key, place and
+ * memory. */
+void recall_add(struct recall *r, uint64_t wall_ns, int attempt_num, const struct proc_sample *p);
+
+/* So much has been read that this one is to be left out, and all that is newer: where they were the
+ * curve has a hole. Not in the midst of a moment, whose sum would be wrong. */
+bool recall_is_full(const struct recall *r, uint64_t wall_ns);
+
+/* Into the scene. */
+void recall_end(const struct recall *r, struct scene *s);
 
 #endif

@@ -1,77 +1,315 @@
 /*
- * feed_daemon - what a daemon tells: a subscription to all of its topics.
+ * The feed of a daemon: a subscription to all of its topics, and questions.
  *
- * Nothing here waits for it: what is asked is answered when the answer comes, and a daemon that
- * hangs leaves the keys and the screen alone.
+ * Nothing here waits: an answer is taken when it comes, and a daemon that hangs leaves the keys and
+ * the screen alone.
  */
+#include "tui/feed_daemon.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
-#include "tui/daemon_feed.h"
-#include "tui/feed.h"
 
 #define SECOND_NS UINT64_C(1000000000)
-#define LOOK_MS 1000		   /* at what may be late, and for one that is gone */
-#define SEND_MS 200		   /* to connect, or to hand over a request: no more than a blink */
-#define ACTIVE_NS (10 * SECOND_NS) /* of others' jobs nobody tells us when one is over */
-#define AT_MOST_NS (SECOND_NS / 4) /* so often, where sheets follow each other quickly */
-#define BETWEEN_NS SECOND_NS	   /* where something may wait */
-#define SILENT_NS (2 * SECOND_NS)  /* without an answer, and it is said */
-#define REFUSED_NS (5 * SECOND_NS) /* before what could not be had is asked for again */
-#define GONE_NS (5 * SECOND_NS)	   /* without a daemon, and top looks by itself */
+#define LOOK_MS 1000		      /* at what may be late, and for one that is gone */
+#define SEND_MS 200		      /* to connect, or to send a request: no more than a blink */
+#define ACTIVE_NS (10 * SECOND_NS)    /* the ends of other users' jobs are not published to us */
+#define AT_MOST_NS (SECOND_NS / 4)    /* so often, where sheets follow each other quickly */
+#define BETWEEN_NS SECOND_NS	      /* where something may wait */
+#define SILENT_NS (2 * SECOND_NS)     /* without an answer, and it is said */
+#define REFUSED_NS (5 * SECOND_NS)    /* before what could not be had is asked for again */
+#define GONE_NS (5 * SECOND_NS)	      /* without a daemon, and top collects by itself */
+#define FIRST_GAP_NS (10 * SECOND_NS) /* between two snapshots, before there were two */
+#define MAX_PAGES 8		      /* of samples, for one curve */
+
+/* ---- snapshots and events ---- */
+
+/* What is shown stays as it is. */
+static bool is_paused(const struct daemon_feed *f)
+{
+	return f->scene->is_paused && f->scene->has_snap;
+}
+
+static void take_snapshot(struct daemon_feed *f, struct json_cursor *data)
+{
+	if (is_paused(f) || snapshot_from_json(data, &f->snap) < 0)
+		return;
+	scene_add_snapshot(f->scene, &f->snap); /* the next one may find memory again */
+	f->has_changed = true;
+}
+
+static int on_snapshot(void *ctx, struct json_cursor *data)
+{
+	struct daemon_feed *f = ctx;
+	uint64_t now = clock_boot_ns();
+
+	if (!f->scene)
+		return 0;
+	f->gap_ns = f->came_boot_ns ? now - f->came_boot_ns : FIRST_GAP_NS;
+	f->came_boot_ns = now;
+	if (now - f->taken_boot_ns < f->interval_ns - f->interval_ns / 10)
+		return 0; /* one that comes a little early is in time */
+	f->taken_boot_ns = now;
+	take_snapshot(f, data);
+	return 0;
+}
+
+static void take_event(struct daemon_feed *f, const char *topic, uint64_t wall_ns,
+		       const struct rpc_value *data, bool is_again)
+{
+	f->last_event_ns = u64_max_known(f->last_event_ns, wall_ns);
+	f->is_count_old |= feed_is_anomaly(topic);
+	f->are_jobs_old |= strncmp(topic, "job.", 4) == 0 || strncmp(topic, "sheet.", 6) == 0;
+	feed_add_event(f->scene, topic, wall_ns, data, is_again);
+	f->has_changed = true;
+}
+
+static uint64_t time_of(const struct rpc_value *v, const char *key)
+{
+	return feed_time_ns(rpc_value_f64(rpc_value_get(v, key)));
+}
+
+static int on_event(void *ctx, const struct rpc_value *params)
+{
+	struct daemon_feed *f = ctx;
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+	uint64_t n = rpc_value_u64(rpc_value_get(params, "count"));
+	struct scene_event lost = { .wall_ns = clock_wall_ns(), .kind = EVENT_KIND_TROUBLE };
+
+	if (!topic || !f->scene)
+		return 0;
+	f->has_changed = true;
+	if (strcmp(topic, "lost") != 0) {
+		take_event(f, topic, time_of(params, "timestamp"), rpc_value_get(params, "data"),
+			   false);
+		return 0;
+	}
+	if (u64_known(n))
+		snprintf(lost.text, sizeof(lost.text), "%llu event%s lost on the way here",
+			 (unsigned long long)n, n == 1 ? " was" : "s were");
+	else
+		snprintf(lost.text, sizeof(lost.text), "events were lost on the way here");
+	scene_add_event(f->scene, &lost);
+	return 0;
+}
+
+/* ---- answers ---- */
+
+static void take_job(struct scene *s, const struct rpc_value *job)
+{
+	const char *job_id = rpc_value_string(rpc_value_get(job, "job_id"));
+	const char *status = rpc_value_string(rpc_value_get(job, "status"));
+	const char *why_held = rpc_value_string(rpc_value_get(job, "why_held"));
+	int attempt_num = feed_number(job, "attempt"),
+	    sheet_num = feed_number(job, "current_sheet");
+	uint64_t key;
+
+	if (!job_id)
+		return;
+	if (status && strcmp(status, "queued") == 0) {
+		scene_add_queued(s, job_id, rpc_value_u64(rpc_value_get(job, "uid")),
+				 rpc_value_string(rpc_value_get(job, "why_queued")));
+		return;
+	}
+	key = track_key_of_attempt(job_id, attempt_num);
+	scene_set_start(s, key, time_of(job, "started"));
+	if (why_held)
+		scene_add_held(s, key, why_held);
+	s->listed_jobs++;
+	s->listed_sheets += sheet_num > 0;
+	if (sheet_num > 0) { /* its beginning may be older than the events that the daemon keeps */
+		key = outline_key_of_sheet(job_id, attempt_num, sheet_num);
+		scene_set_start(s, key, time_of(job, "current_sheet_started"));
+		scene_name_sheet(s, key,
+				 rpc_value_string(rpc_value_get(job, "current_sheet_name")));
+	}
+}
+
+static void take_sample(struct recall *recall, const struct rpc_value *v)
+{
+	double rss_mb = rpc_value_f64(rpc_value_get(v, "rss_mb"));
+	struct proc_sample p;
+
+	proc_sample_init(&p);
+	p.key.pid = feed_number(v, "pid");
+	p.key.start_ticks = rpc_value_u64(rpc_value_get(v, "start_ticks"));
+	p.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE);
+	p.rank = (int)rpc_value_i64(rpc_value_get(v, "rank"), RANK_NONE);
+	if (rss_mb >= 0 && rss_mb < 1e12)
+		p.rss_bytes = (uint64_t)(rss_mb * (1 << 20));
+	recall_add(recall, time_of(v, "timestamp"), feed_number(v, "attempt"), &p);
+}
+
+/* A daemon that always has another page is not asked for ever. */
+static void take_samples(struct daemon_feed *f, const struct rpc_value *result)
+{
+	const struct rpc_value *samples = rpc_value_get(result, "samples");
+	uint64_t next_ns = rpc_value_u64(rpc_value_get(result, "next_ns"));
+
+	for (size_t i = 0; i < rpc_value_len(samples); i++)
+		take_sample(&f->recall, rpc_value_at(samples, i));
+	f->wants_page = u64_known(next_ns) && next_ns > f->recall.since_wall_ns &&
+			next_ns <= f->recall.until_wall_ns &&
+			!recall_is_full(&f->recall, next_ns) && ++f->recall_pages < MAX_PAGES;
+	if (f->wants_page) {
+		f->recall.since_wall_ns = next_ns;
+		return;
+	}
+	recall_end(&f->recall, f->scene);
+	map_put(&f->scene->recalled, f->recall.id, 1); /* without memory it is asked again */
+	f->has_changed = true;
+}
+
+/* What happened before; an anomaly that has cleared is older than when that was told. */
+static void take_events(struct daemon_feed *f, const struct rpc_value *list)
+{
+	for (size_t i = 0; i < rpc_value_len(list); i++) {
+		const struct rpc_value *data = rpc_value_at(list, i);
+		const char *topic = rpc_value_string(rpc_value_get(data, "event"));
+		uint64_t changed_ns = time_of(data, "changed");
+
+		if (topic)
+			take_event(f, topic,
+				   u64_known(changed_ns) ? changed_ns : time_of(data, "timestamp"),
+				   data, true);
+	}
+}
+
+static void take_top(struct daemon_feed *f, const struct rpc_value *result)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json_cursor c;
+	struct json j;
+
+	json_init(&j, &text);
+	rpc_value_write(result, &j);
+	json_cursor_init(&c, text.data, text.len);
+	f->came_boot_ns = clock_boot_ns();
+	f->gap_ns = FIRST_GAP_NS;
+	take_snapshot(f, &c);
+}
+
+/* U64_UNKNOWN, and lists of nothing, where there was no answer. */
+static void take_active(struct daemon_feed *f, const struct rpc_value *list)
+{
+	uint64_t n = rpc_value_is_list(list) ? rpc_value_len(list) : U64_UNKNOWN;
+
+	if (f->job_id && u64_known(n))
+		n = scene_count_flags(f->scene); /* it counts those of all jobs */
+	f->has_changed |= n != f->scene->n_anomalies;
+	f->scene->n_anomalies = n;
+}
+
+static void take_jobs(struct daemon_feed *f, const struct rpc_value *list)
+{
+	scene_forget_queued(f->scene);
+	f->scene->listed_jobs = f->scene->listed_sheets = 0;
+	f->scene->listed_ns = list ? clock_wall_ns() : 0;
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		take_job(f->scene, rpc_value_at(list, i));
+	scene_refresh(f->scene); /* the next snapshot may find memory again */
+	f->has_changed = true;
+}
+
+static void take_answer(struct daemon_feed *f, enum question question, int r,
+			const struct rpc_value *result, const struct err *err)
+{
+	result = r == 0 ? result : NULL;
+	switch (question) {
+	case ASK_SUBSCRIBE:
+		if (r < 0)
+			snprintf(f->trouble, sizeof(f->trouble), "%.*s",
+				 (int)sizeof(f->trouble) - 1, err->text);
+		return;
+	case ASK_EVENTS:
+		take_events(f, result);
+		return;
+	case ASK_TOP:
+		if (result)
+			take_top(f, result);
+		return;
+	case ASK_ACTIVE:
+		if (!is_paused(f))
+			take_active(f, rpc_value_get(result, "anomalies_active"));
+		return;
+	case ASK_JOBS:
+		if (!is_paused(f))
+			take_jobs(f, result);
+		return;
+	case ASK_CANCEL: /* what it comes to will be seen */
+		if (r < 0)
+			scene_set_message(f->scene, "%s", err->text);
+		f->has_changed = true;
+		return;
+	case ASK_SAMPLES: /* without them the curve begins where top did, until they come */
+		if (result)
+			take_samples(f, result);
+		else
+			f->refused_boot_ns = clock_boot_ns();
+		return;
+	case QUESTIONS:
+		return;
+	}
+}
+
+void daemon_feed_on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
+			   const struct err *err)
+{
+	struct daemon_feed *f = ctx;
+
+	for (size_t i = 0; i < QUESTIONS; i++) {
+		if (f->asked[i].id != id)
+			continue;
+		f->asked[i].id = 0;
+		take_answer(f, (enum question)i, r, result, err);
+	}
+}
 
 /* ---- questions ---- */
 
 static int ask(struct daemon_feed *f, enum question question, const char *method,
 	       const char *params, struct err *err)
 {
-	struct asked asked = { .boot_ns = clock_boot_ns() };
-	int r = rpc_client_ask(f->client, method, params, &asked.id, err);
+	uint64_t id, now = clock_boot_ns();
+	int r = rpc_client_ask(f->client, method, params, &id, err);
 
-	if (r == 0)
-		f->asked[question] = asked;
+	if (r == 0) {
+		f->asked[question].id = id;
+		f->asked[question].boot_ns = now;
+	}
 	return r;
-}
-
-/* All that the daemon has, or since the last one that came: the newest of them may all be births
- * and deaths, of which the scene keeps as many as there is room for beside the others. */
-static int ask_events(struct daemon_feed *f, struct err *err)
-{
-	char params[96];
-
-	if (f64_known(f->last_event_seconds))
-		snprintf(params, sizeof(params), "{\"limit\":4096,\"since\":%.6f}",
-			 f->last_event_seconds);
-	else
-		snprintf(params, sizeof(params), "{\"limit\":4096}");
-	return ask(f, ASK_EVENTS, "daemon.events", params, err);
 }
 
 static int connect_to(struct daemon_feed *f, struct err *err)
 {
 	const struct rpc_client_options options = {
 		.timeout_ms = SEND_MS,
-		.on_event = daemon_feed_on_event,
+		.on_event = on_event,
 		.text_topic = "snapshot",
-		.on_text = daemon_feed_on_snapshot,
+		.on_text = on_snapshot,
 		.on_answer = daemon_feed_on_answer,
 		.ctx = f,
 	};
 	int r = rpc_client_open(&options, &f->client, err);
+	char events[96] = "{\"limit\":4096}";
 
 	memset(f->asked, 0, sizeof(f->asked));
 	f->wants_page = false;
 	f->tried_boot_ns = clock_boot_ns();
+	/* All events that the daemon has, or since the last one that came: the newest may all be
+	 * starts and exits, of which the scene keeps as many as there is room for beside others. */
+	if (u64_known(f->last_event_ns))
+		snprintf(events, sizeof(events), "{\"limit\":4096,\"since\":%.6f}",
+			 (double)f->last_event_ns / 1e9);
 	if (r == 0)
 		r = ask(f, ASK_SUBSCRIBE, "events.subscribe", "{\"topics\":[\"*\"]}", err);
 	if (r == 0)
-		r = ask_events(f, err);
+		r = ask(f, ASK_EVENTS, "daemon.events", events, err);
 	if (r == 0)
 		r = ask(f, ASK_TOP, "daemon.top", NULL, err);
 	if (r < 0)
@@ -81,28 +319,7 @@ static int connect_to(struct daemon_feed *f, struct err *err)
 	return r;
 }
 
-/* What was listed then is shown until the user goes on, and asked for anew. */
-static bool is_held(struct daemon_feed *f)
-{
-	if (!f->scene->is_paused || !f->scene->has_snap)
-		return false;
-	f->is_count_old = f->are_jobs_old = true;
-	return true;
-}
-
-/* How many anomalies are going on. */
-static void ask_active(struct daemon_feed *f)
-{
-	uint64_t now = clock_boot_ns();
-
-	if (f->asked[ASK_ACTIVE].id || (!f->is_count_old && now - f->counted_boot_ns < ACTIVE_NS))
-		return;
-	f->is_count_old = false;
-	f->counted_boot_ns = now;
-	ask(f, ASK_ACTIVE, "resource.context", NULL, NULL);
-}
-
-/* One that is between two sheets may wait there, and nobody tells when that begins. */
+/* One that is between two sheets may wait there, and no event says when that begins. */
 static bool is_one_between(const struct scene *s)
 {
 	for (size_t i = 0; s->has_snap && i < s->snap.n_progress; i++)
@@ -111,23 +328,31 @@ static bool is_one_between(const struct scene *s)
 	return false;
 }
 
-static void ask_jobs(struct daemon_feed *f)
+/* How many anomalies are going on, and which jobs there are. While the scene is paused, what was
+ * listed then is shown, and asked for anew when the user goes on. */
+static void ask_lists(struct daemon_feed *f)
 {
-	uint64_t now = clock_boot_ns();
-	uint64_t every_ns = f->are_jobs_old	       ? AT_MOST_NS
-			    : is_one_between(f->scene) ? BETWEEN_NS
-						       : ACTIVE_NS;
+	uint64_t now = clock_boot_ns(), every_ns;
 
-	if (f->asked[ASK_JOBS].id || (f->listed_boot_ns && now - f->listed_boot_ns < every_ns))
+	if (is_paused(f)) {
+		f->is_count_old = f->are_jobs_old = true;
 		return;
-	f->are_jobs_old = false;
-	f->listed_boot_ns = now;
-	ask(f, ASK_JOBS, "job.list", NULL, NULL);
+	}
+	if (!f->asked[ASK_ACTIVE].id &&
+	    (f->is_count_old || now - f->counted_boot_ns >= ACTIVE_NS)) {
+		f->is_count_old = false;
+		f->counted_boot_ns = now;
+		ask(f, ASK_ACTIVE, "resource.context", NULL, NULL);
+	}
+	every_ns = f->are_jobs_old ? AT_MOST_NS : is_one_between(f->scene) ? BETWEEN_NS : ACTIVE_NS;
+	if (!f->asked[ASK_JOBS].id && (!f->listed_boot_ns || now - f->listed_boot_ns >= every_ns)) {
+		f->are_jobs_old = false;
+		f->listed_boot_ns = now;
+		ask(f, ASK_JOBS, "job.list", NULL, NULL);
+	}
 }
 
-/* ---- the past of something ---- */
-
-static int ask_samples(struct daemon_feed *f)
+static void ask_samples(struct daemon_feed *f)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct json j;
@@ -140,54 +365,32 @@ static int ask_samples(struct daemon_feed *f)
 	json_key_u64(&j, "since_ns", f->recall.since_wall_ns);
 	json_key_u64(&j, "until_ns", f->recall.until_wall_ns);
 	json_end_object(&j);
-	return ask(f, ASK_SAMPLES, "job.samples", params.data, NULL);
-}
-
-static void ask_next_page(struct daemon_feed *f)
-{
-	if (!f->wants_page)
-		return;
 	f->wants_page = false;
-	ask_samples(f); /* if it cannot be sent all of it is asked for anew */
-}
-
-/* Two may come at once, where something began between two ticks. */
-static uint64_t usual_gap_ns(const struct daemon_feed *f)
-{
-	return f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
+	ask(f, ASK_SAMPLES, "job.samples", params.data, NULL); /* unsent, all is asked for anew */
 }
 
 static bool daemon_recall(void *ctx, struct scene *s, const struct node *node)
 {
 	struct daemon_feed *f = ctx;
+	/* two may come at once, where something began between two ticks */
+	uint64_t gap_ns = f->gap_ns > SECOND_NS ? f->gap_ns : SECOND_NS;
 
 	if (!f->client || f->asked[ASK_SAMPLES].id || f->wants_page ||
 	    (f->refused_boot_ns && clock_boot_ns() - f->refused_boot_ns < REFUSED_NS))
 		return false;
-	if (!recall_begin(&f->recall, s, node, usual_gap_ns(f)))
+	if (!recall_begin(&f->recall, s, node, gap_ns))
 		return true;
 	f->recall_pages = 0;
 	ask_samples(f);
 	return false;
 }
 
-/* ---- how it is ---- */
-
-/* For how long the oldest question has no answer, in seconds; 0: not for long. */
-static uint64_t silent_seconds(const struct daemon_feed *f)
-{
-	uint64_t now = clock_boot_ns(), longest = 0;
-
-	for (size_t i = 0; i < QUESTIONS; i++)
-		if (f->asked[i].id && now - f->asked[i].boot_ns > longest)
-			longest = now - f->asked[i].boot_ns;
-	return longest >= SILENT_NS ? longest / SECOND_NS : 0;
-}
+/* ---- the state of the daemon ---- */
 
 static void say_source(const struct daemon_feed *f, struct scene *s)
 {
 	pid_t pid = f->client ? rpc_client_daemon_pid(f->client) : 0;
-	uint64_t silent = f->client ? silent_seconds(f) : 0;
+	uint64_t now = clock_boot_ns(), silent_ns = 0;
 	char who[32] = "daemon", how[64] = "";
 
 	if (!f->client) {
@@ -195,76 +398,59 @@ static void say_source(const struct daemon_feed *f, struct scene *s)
 			 f->trouble[0] ? f->trouble : "the daemon is gone");
 		return;
 	}
+	for (size_t i = 0; i < QUESTIONS; i++)
+		if (f->asked[i].id && now - f->asked[i].boot_ns > silent_ns)
+			silent_ns = now - f->asked[i].boot_ns;
 	if (pid > 0)
 		snprintf(who, sizeof(who), "daemon %d", (int)pid);
-	if (silent > 0)
+	if (silent_ns >= SILENT_NS)
 		snprintf(how, sizeof(how), " has not answered for %llu s",
-			 (unsigned long long)silent);
+			 (unsigned long long)(silent_ns / SECOND_NS));
 	snprintf(s->source_note, sizeof(s->source_note), "%s%s", who, how);
 }
 
-/* A snapshot that is older than it should be; one that is paused is as old as its user wants. */
-static void say_age(const struct daemon_feed *f, struct scene *s)
-{
-	uint64_t gap = f->gap_ns > f->interval_ns ? f->gap_ns : f->interval_ns;
-	uint64_t since = f->came_boot_ns ? f->came_boot_ns : f->tried_boot_ns;
-	uint64_t wall_ns = clock_wall_ns();
-	bool is_late = !f->client || clock_boot_ns() - since > 2 * gap + 2 * SECOND_NS;
-
-	s->is_late = s->has_snap && is_late && !s->is_paused && wall_ns > s->snap.wall_ns;
-	s->age_seconds = s->is_late ? (wall_ns - s->snap.wall_ns) / SECOND_NS : 0;
-}
-
-static void hang_up(struct daemon_feed *f, struct scene *s)
-{
-	f->client = rpc_client_close(f->client);
-	f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
-	f->trouble[0] = '\0';
-	s->n_anomalies = U64_UNKNOWN;
-	scene_forget_queued(s);
-	scene_refresh(s); /* rows point to them */
-}
-
-static void try_again(struct daemon_feed *f)
-{
-	struct err trouble = ERR_INIT;
-	int r;
-
-	if (clock_boot_ns() - f->tried_boot_ns < LOOK_MS * UINT64_C(1000000))
-		return;
-	r = connect_to(f, &trouble);
-	snprintf(f->trouble, sizeof(f->trouble), "%.*s", DAEMON_TROUBLE_BYTES - 1,
-		 r < 0 && r != -ENOENT ? trouble.text : "");
-}
-
-/* True: what is said of the daemon is not what it was. */
+/* True: what is said of the daemon, or the age of a snapshot that is late, is not what it was. One
+ * that is paused is as old as its user wants. */
 static bool say_state(const struct daemon_feed *f, struct scene *s)
 {
+	uint64_t gap_ns = f->gap_ns > f->interval_ns ? f->gap_ns : f->interval_ns;
+	uint64_t since_ns = f->came_boot_ns ? f->came_boot_ns : f->tried_boot_ns;
+	uint64_t wall_ns = clock_wall_ns(), age = s->age_seconds;
+	bool is_late = !f->client || clock_boot_ns() - since_ns > 2 * gap_ns + 2 * SECOND_NS;
 	char before[SCENE_TEXT_BYTES];
-	uint64_t age = s->age_seconds;
 
 	memcpy(before, s->source_note, sizeof(before));
 	say_source(f, s);
-	say_age(f, s);
+	s->is_late = s->has_snap && is_late && !s->is_paused && wall_ns > s->snap.wall_ns;
+	s->age_seconds = s->is_late ? (wall_ns - s->snap.wall_ns) / SECOND_NS : 0;
 	return age != s->age_seconds || strcmp(before, s->source_note) != 0;
 }
 
 static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct daemon_feed *f = ctx;
+	struct err trouble = ERR_INIT;
+	int r;
 
 	f->scene = s;
 	f->has_changed = false;
-	if (!f->client)
-		try_again(f);
-	if (f->client && rpc_client_listen(f->client, 0, NULL) != -ETIMEDOUT)
-		hang_up(f, s);
-	if (f->client && !is_held(f)) {
-		ask_active(f);
-		ask_jobs(f);
+	if (!f->client && clock_boot_ns() - f->tried_boot_ns >= LOOK_MS * UINT64_C(1000000)) {
+		r = connect_to(f, &trouble);
+		snprintf(f->trouble, sizeof(f->trouble), "%.*s", (int)sizeof(f->trouble) - 1,
+			 r < 0 && r != -ENOENT ? trouble.text : "");
+	}
+	if (f->client && rpc_client_listen(f->client, 0, NULL) != -ETIMEDOUT) {
+		f->client = rpc_client_close(f->client);
+		f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
+		f->trouble[0] = '\0';
+		s->n_anomalies = U64_UNKNOWN;
+		scene_forget_queued(s);
+		scene_refresh(s); /* rows point to them */
 	}
 	if (f->client)
-		ask_next_page(f);
+		ask_lists(f);
+	if (f->client && f->wants_page)
+		ask_samples(f);
 	f->has_changed |= say_state(f, s);
 	f->scene = NULL;
 	if (!f->client && clock_boot_ns() - f->gone_boot_ns > GONE_NS && !s->is_paused)
@@ -319,17 +505,16 @@ static void daemon_close(void *ctx)
 	free(f);
 }
 
-static const struct feed_ops daemon_ops = {
-	.fd = daemon_fd,
-	.timeout_ms = daemon_timeout,
-	.pump = daemon_pump,
-	.grant = daemon_grant,
-	.recall = daemon_recall,
-	.close = daemon_close,
-};
-
 int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct err *err)
 {
+	static const struct feed_ops ops = {
+		.fd = daemon_fd,
+		.timeout_ms = daemon_timeout,
+		.pump = daemon_pump,
+		.grant = daemon_grant,
+		.recall = daemon_recall,
+		.close = daemon_close,
+	};
 	struct daemon_feed *f = calloc(1, sizeof(*f));
 	int r;
 
@@ -337,14 +522,14 @@ int feed_open_daemon(const struct tui_options *options, struct feed *ret, struct
 		return err_set(err, -ENOMEM, "out of memory");
 	f->job_id = options->job_id;
 	f->interval_ns = (uint64_t)(options->interval_seconds * 1e9);
-	f->last_event_seconds = F64_UNKNOWN;
-	f->gap_ns = DAEMON_FIRST_GAP_NS;
+	f->last_event_ns = U64_UNKNOWN;
+	f->gap_ns = FIRST_GAP_NS;
 	snapshot_init(&f->snap);
 	r = connect_to(f, err);
 	if (r < 0) {
 		daemon_close(f);
 		return r;
 	}
-	*ret = (struct feed){ &daemon_ops, f };
+	*ret = (struct feed){ &ops, f };
 	return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * feed_own - where no daemon runs: top looks by itself, at all processes.
+ * The feed where no daemon runs: top collects all processes by itself.
  *
- * Which jobs run, the record says; where there is none, all processes are of no job.
+ * The database says which jobs run and what happened to them; without one, all processes are of no
+ * job. What runs have recorded since the last look is ingested first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +17,12 @@
 #include "base/unknown.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
-#include "tui/changes.h"
 #include "tui/feed.h"
-#include "tui/recall.h"
 
 #define LOOK_SECONDS 2.0
-#define EVENTS_BEFORE_NS UINT64_C(60000000000) /* told when it begins */
-#define RECORDED_GAP_NS UINT64_C(5000000000)   /* between two ticks, as runs have it */
-#define LATE_NS UINT64_C(600000000000)	       /* after its end something may still be written */
+#define PAST_NS UINT64_C(60000000000)	     /* told when it begins */
+#define LATE_NS UINT64_C(60000000000)	     /* after which something may still be recorded */
+#define RECORDED_GAP_NS UINT64_C(5000000000) /* between two ticks, as runs have it */
 
 struct own_feed {
 	const struct tui_options *options;
@@ -33,39 +32,48 @@ struct own_feed {
 	struct gpus *gpus;
 	struct collector *collector;
 	struct snapshot snap;
-	struct attempt_list running;
+	struct attempt_list attempts; /* those that run, and that ended lately */
 	uint64_t next_boot_ns;
-	uint64_t events_since_ns;  /* those before it are not told */
-	int64_t told_id;	   /* the last event that was; 0: none yet */
-	struct change_news news;   /* of jobs and sheets */
-	struct map told_anomalies; /* by their episode: whether the end was told too */
-	uint64_t n_active;	   /* anomalies, while they are counted */
-	struct scene *scene;	   /* while it is filled */
+	uint64_t since_ns;     /* what happened before it is not told */
+	uint64_t looked_ns;    /* on the wall clock; 0: not yet */
+	int64_t last_event_id; /* of processes, that was told; 0: none yet */
+	struct scene *scene;   /* while it is filled */
 };
 
-/* ---- jobs ---- */
+/* ---- collecting ---- */
 
-static int read_jobs(struct own_feed *f, struct attempt_list *ret, struct err *err)
+/*
+ * With a tracker of its own each time: the record may be late with the sheet that runs, and what
+ * was marked by it then must not stay.
+ */
+int tui_assign_jobs(struct snapshot *snap, const struct attempt_list *attempts)
 {
-	const struct attempt_filter filter = { .running_only = true };
-	int r = f->store ? 0 : f->options->helpers->open_store(&f->store, err);
+	struct membership_job *jobs = arena_alloc(&snap->arena, (attempts->n + 1) * sizeof(*jobs));
+	struct membership *membership = membership_new();
+	int r = jobs && membership ? 0 : -ENOMEM;
 
-	return r == 0 && f->store ? store_list_attempts(f->store, &filter, ret, err) : r;
-}
-
-static void tell_progress(struct own_feed *f, const struct attempt_list *list)
-{
-	struct snapshot *s = &f->snap;
-
-	s->progress = arena_alloc(&s->arena, (list->n + 1) * sizeof(*s->progress));
-	for (size_t i = 0; s->progress && i < list->n; i++) {
-		const struct attempt *a = &list->items[i];
+	snap->progress = arena_alloc(&snap->arena, (attempts->n + 1) * sizeof(*snap->progress));
+	if (!snap->progress)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < attempts->n; i++) {
+		const struct attempt *a = &attempts->items[i];
+		const char *job_id;
 
 		if (!a->is_running)
-			continue; /* lost: its runner is gone, and wrote no end */
-		s->active_sheets += a->current_sheet != SHEET_NONE;
-		s->progress[s->n_progress++] = (struct job_progress){
-			.job_id = a->job_id,
+			continue; /* it has ended, or is lost */
+		job_id = arena_strdup(&snap->arena, a->job_id);
+		if (!job_id)
+			r = -ENOMEM;
+		jobs[snap->n_progress] = (struct membership_job){
+			.kind = a->is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
+			.root = a->runner,
+			.job_id = job_id,
+			.attempt_id = a->id,
+			.sheet_num = a->current_sheet,
+		};
+		snap->active_sheets += a->current_sheet != SHEET_NONE;
+		snap->progress[snap->n_progress++] = (struct job_progress){
+			.job_id = job_id,
 			.attempt_id = a->id,
 			.total_sheets = a->total_sheets,
 			.last_completed_sheet = a->last_completed_sheet,
@@ -75,209 +83,178 @@ static void tell_progress(struct own_feed *f, const struct attempt_list *list)
 			.uid = a->uid,
 		};
 	}
-	s->running_jobs = (int)s->n_progress;
-}
-
-/*
- * With a tracker of its own each time: the record may be late with the sheet that runs, and what
- * was marked by it then must not stay.
- */
-static int assign_jobs(struct own_feed *f, const struct attempt_list *list)
-{
-	CLEANUP(free_ptr) struct membership_job *jobs = calloc(list->n + 1, sizeof(*jobs));
-	struct membership *membership = membership_new();
-	size_t n = 0;
-	int r = jobs && membership ? 0 : -ENOMEM;
-
-	for (size_t i = 0; r == 0 && i < list->n; i++)
-		if (list->items[i].is_running)
-			jobs[n++] = (struct membership_job){
-				.kind = MEMBERSHIP_RUNNER,
-				.root = list->items[i].runner,
-				.job_id = list->items[i].job_id,
-				.attempt_id = list->items[i].id,
-				.sheet_num = list->items[i].current_sheet,
-			};
+	snap->running_jobs = (int)snap->n_progress;
 	if (r == 0)
-		r = membership_set_jobs(membership, jobs, n);
+		r = membership_set_jobs(membership, jobs, snap->n_progress);
 	if (r == 0)
-		r = membership_scan(membership, &f->snap, MEMBERSHIP_FORGET_MISSING, NULL);
+		r = membership_scan(membership, snap, MEMBERSHIP_FORGET_MISSING, NULL);
 	membership_free(membership);
 	return r;
-}
-
-/* ---- what happened, as runs record it ---- */
-
-static int tell_event(void *ctx, const struct event_row *row)
-{
-	struct own_feed *f = ctx;
-
-	feed_tell_process_event(f->scene, &row->event);
-	if (row->id > f->told_id)
-		f->told_id = row->id;
-	return 0;
-}
-
-/* The first time by when it was; then by what was written since, whatever its time. */
-static int tell_events(struct own_feed *f, struct scene *s, struct err *err)
-{
-	const struct event_filter filter = { .job_id = f->options->job_id,
-					     .since_wall_ns = f->events_since_ns };
-	int64_t after = f->told_id;
-
-	if (!f->store)
-		return 0;
-	f->scene = s;
-	if (after == 0)
-		return store_read_events(f->store, &filter, tell_event, f, err);
-	return store_follow_events(f->store, filter.job_id, &after, tell_event, f, err);
-}
-
-/* One that nobody has closed goes on while the run lasts that saw it begin. */
-static bool lasts(const struct own_feed *f, const struct anomaly_row *row)
-{
-	const struct episode *e = &row->episode;
-
-	for (size_t i = 0; e->worst.job_id && i < f->running.n; i++)
-		if (f->running.items[i].is_running &&
-		    f->running.items[i].attempt_num == row->attempt_num &&
-		    strcmp(f->running.items[i].job_id, e->worst.job_id) == 0)
-			return !u64_known(e->ended_wall_ns);
-	return false;
-}
-
-/* Each is known by its episode, whenever it is that it is written: its beginning is told once, and
- * so is its end. */
-static int tell_anomaly(void *ctx, const struct anomaly_row *row)
-{
-	struct own_feed *f = ctx;
-	uint64_t id = scene_flag_id(row->episode.name), end_was_told = false;
-	bool was_told = map_get(&f->told_anomalies, id, &end_was_told);
-	bool is_going_on = lasts(f, row);
-	struct episode e;
-
-	f->n_active += is_going_on;
-	if (!was_told && row->episode.began_wall_ns >= f->events_since_ns) {
-		feed_recall_episode(row, row->episode.began_wall_ns, &e);
-		feed_tell_anomaly(f->scene, &e, EPISODE_BEGAN);
-	}
-	feed_recall_end(row, &e);
-	if (!is_going_on && !u64_known(e.ended_wall_ns))
-		e.ended_wall_ns = f->snap.wall_ns; /* found out now */
-	if (is_going_on)
-		feed_flag_anomaly(f->scene, &e);
-	if (!is_going_on && !end_was_told &&
-	    episode_change_time(&e, EPISODE_CLEARED) >= f->events_since_ns &&
-	    (was_told || u64_known(row->episode.ended_wall_ns)))
-		feed_tell_anomaly(f->scene, &e, EPISODE_CLEARED);
-	return map_put(&f->told_anomalies, id, !is_going_on);
 }
 
 /* From when on something may have happened that was not told. */
 static uint64_t window_start(const struct own_feed *f)
 {
-	uint64_t late_ns = clock_wall_ns() - LATE_NS;
+	uint64_t late_ns = f->looked_ns > LATE_NS ? f->looked_ns - LATE_NS : 0;
 
-	return late_ns < f->events_since_ns ? f->events_since_ns : late_ns;
+	return late_ns < f->since_ns ? f->since_ns : late_ns;
 }
 
-static int tell_anomalies(struct own_feed *f, struct scene *s, struct err *err)
+static int look(struct own_feed *f, struct scene *s, struct err *err)
 {
-	const struct anomaly_filter filter = {
+	const struct attempt_filter filter = { .since_wall_ns = window_start(f) };
+	struct attempt_list list = { 0 };
+	struct err trouble = ERR_INIT;
+	int r = collector_scan(f->collector, &f->snap, err), read;
+
+	if (r < 0)
+		return r;
+	read = f->store ? 0 : f->options->helpers->open_store(&f->store, &trouble);
+	if (f->store) {
+		store_take_in(f->store, NULL);
+		read = store_list_attempts(f->store, &filter, &list, &trouble);
+	}
+	if (read < 0) {
+		scene_set_message(s, "%s",
+				  trouble.text); /* the host is there, and the jobs of last time */
+		attempt_list_release(&list);
+	} else {
+		attempt_list_release(&f->attempts);
+		f->attempts = list;
+	}
+	r = tui_assign_jobs(&f->snap, &f->attempts);
+	if (r < 0)
+		return err_set(err, r, "out of memory");
+	collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
+	return 0;
+}
+
+/* ---- what happened, as runs record it ---- */
+
+static int tell_change(void *ctx, enum change change, const struct attempt *a,
+		       const struct sheet_record *sheet)
+{
+	struct own_feed *f = ctx;
+	uint64_t wall_ns = change_time(change, a, sheet);
+
+	feed_note_start(f->scene, change, a, sheet, a->attempt_num);
+	if (u64_known(wall_ns) && wall_ns >= window_start(f))
+		feed_add_change(f->scene, change, a, sheet, true);
+	return 0;
+}
+
+/* Before the snapshot is shown: since when its jobs and sheets run is known then. */
+static int tell_changes(struct own_feed *f, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->attempts.n; i++) {
+		const struct attempt *listed = &f->attempts.items[i];
+		CLEANUP(attempt_release) struct attempt a;
+
+		attempt_init(&a);
+		if (f->options->job_id && strcmp(listed->job_id, f->options->job_id) != 0)
+			continue;
+		r = store_read_progress(f->store, listed->job_id, listed->attempt_num, &a, err);
+		if (r == 0)
+			feed_each_change(&a, tell_change, f);
+		else if (r == -ENOENT)
+			r = 0; /* gone meanwhile */
+	}
+	return r;
+}
+
+static int tell_event(void *ctx, const struct event_row *row)
+{
+	struct own_feed *f = ctx;
+
+	feed_add_process_event(f->scene, &row->event);
+	if (row->id > f->last_event_id)
+		f->last_event_id = row->id;
+	return 0;
+}
+
+/* One whose end is not recorded goes on while the run lasts that saw it begin; of a run that is
+ * lost it is over with when it was last seen. */
+static int tell_anomaly(void *ctx, const struct anomaly_row *row)
+{
+	struct own_feed *f = ctx;
+	const char *job_id = row->episode.worst.job_id;
+	uint64_t ended_ns = episode_last_seen(&row->episode);
+
+	for (size_t i = 0; job_id && i < f->attempts.n; i++) {
+		const struct attempt *a = &f->attempts.items[i];
+
+		if (a->attempt_num == row->attempt_num && strcmp(a->job_id, job_id) == 0 &&
+		    (a->is_running || u64_known(a->ended_wall_ns)))
+			ended_ns = a->ended_wall_ns;
+	}
+	ended_ns = feed_anomaly_end(row, ended_ns);
+	feed_add_anomaly(f->scene, row, ended_ns, f->since_ns - 1, f->snap.wall_ns, true);
+	return 0;
+}
+
+/* Events of processes the first time by when they were; then by what was recorded since, whatever
+ * its time. */
+static int tell_past(struct own_feed *f, struct err *err)
+{
+	const struct event_filter events = { .job_id = f->options->job_id,
+					     .since_wall_ns = f->since_ns };
+	const struct anomaly_filter anomalies = {
 		.job_id = f->options->job_id,
 		.lasting_wall_ns = window_start(f),
 		.with_changes = true,
 	};
-	int r;
-
-	if (!f->store)
-		return 0;
-	f->scene = s;
-	f->n_active = 0;
-	r = store_read_anomalies(f->store, &filter, tell_anomaly, f, err);
-	s->n_anomalies = r == 0 ? f->n_active : U64_UNKNOWN;
-	return r;
-}
-
-/* ---- looking ---- */
-
-static int look(struct own_feed *f, struct scene *s, struct err *err)
-{
-	struct attempt_list list = { 0 };
-	struct err trouble = ERR_INIT;
-	int r = collector_scan(f->collector, &f->snap, err);
-
-	if (r < 0)
-		return r;
-	if (read_jobs(f, &list, &trouble) < 0) {
-		scene_say(s, trouble.text); /* the host is there, and the jobs of last time */
-		attempt_list_release(&list);
-		list = f->running;
-		f->running = (struct attempt_list){ 0 };
-	}
-	r = assign_jobs(f, &list);
-	if (r == 0) {
-		tell_progress(f, &list);
-		collector_fill(f->collector, &f->snap, SNAPSHOT_ALL);
-	}
-	attempt_list_release(&f->running);
-	f->running = list; /* the snapshot's job ids are theirs */
-	return r;
-}
-
-/* Before the snapshot is shown: since when its jobs and sheets run is known then. */
-static void tell_changes(struct own_feed *f, struct scene *s)
-{
-	struct err trouble = ERR_INIT;
-
-	if (f->store && change_news_tell(&f->news, f->store, s, f->options->job_id, window_start(f),
-					 &trouble) < 0)
-		scene_say(s, trouble.text);
-}
-
-/* A record that cannot be read now does not keep the host back; what it has is told later. */
-static void tell_past(struct own_feed *f, struct scene *s)
-{
-	struct err trouble = ERR_INIT;
-	int r = tell_events(f, s, &trouble);
+	int64_t after = f->last_event_id;
+	int r = after == 0
+			? store_read_events(f->store, &events, tell_event, f, err)
+			: store_follow_events(f->store, events.job_id, &after, tell_event, f, err);
 
 	if (r == 0)
-		r = tell_anomalies(f, s, &trouble);
-	if (r < 0)
-		scene_say(s, trouble.text);
-}
-
-/* What it does comes first: there may be no room for why. */
-static void say_source(const struct own_feed *f, struct scene *s)
-{
-	if (s->no_daemon[0])
-		snprintf(s->source_note, sizeof(s->source_note), "looking every %g s by itself: %s",
-			 f->interval_seconds, s->no_daemon);
-	else
-		snprintf(s->source_note, sizeof(s->source_note),
-			 "no daemon runs: looking every %g s by itself", f->interval_seconds);
+		r = store_read_anomalies(f->store, &anomalies, tell_anomaly, f, err);
+	f->scene->n_anomalies = r == 0 ? scene_count_flags(f->scene) : U64_UNKNOWN;
+	return r;
 }
 
 static int own_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct own_feed *f = ctx;
 	uint64_t now = clock_boot_ns();
-	int r;
+	struct err trouble = ERR_INIT;
+	int r, read = 0;
 
 	if (now < f->next_boot_ns)
 		return 0;
 	f->next_boot_ns = now + (uint64_t)(f->interval_seconds * 1e9);
-	say_source(f, s);
+	/* what it does comes first: there may be no room for the reason */
+	if (s->is_text)
+		snprintf(s->source_note, sizeof(s->source_note), "looking by itself: %s",
+			 s->no_daemon[0] ? s->no_daemon : "no daemon runs");
+	else if (s->no_daemon[0])
+		snprintf(s->source_note, sizeof(s->source_note), "looking every %g s by itself: %s",
+			 f->interval_seconds, s->no_daemon);
+	else
+		snprintf(s->source_note, sizeof(s->source_note),
+			 "no daemon runs: looking every %g s by itself", f->interval_seconds);
 	s->is_late = false;
 	if (s->is_paused)
 		return 0;
 	r = look(f, s, err);
 	if (r < 0)
 		return r;
-	tell_changes(f, s);
+	f->scene = s;
+	if (f->store)
+		read = tell_changes(f, &trouble);
 	if (scene_add_snapshot(s, &f->snap) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
-	tell_past(f, s);
+	if (f->store && read == 0)
+		read = tell_past(f, &trouble);
+	if (read < 0)
+		scene_set_message(
+			s, "%s",
+			trouble.text); /* the host is shown; what the record has comes later */
+	else
+		f->looked_ns = f->snap.wall_ns;
 	return 1;
 }
 
@@ -303,7 +280,7 @@ static int own_grant(void *ctx, struct scene *s, const struct wish *wish, struct
 static int take_sample(void *ctx, const struct history_row *row)
 {
 	if (recall_is_full(ctx, row->wall_ns))
-		return 1; /* who presses keys waits meanwhile */
+		return 1; /* the keys wait meanwhile */
 	recall_add(ctx, row->wall_ns, row->attempt_num, &row->sample);
 	return 0;
 }
@@ -335,39 +312,23 @@ static void own_close(void *ctx)
 	collector_free(f->collector);
 	gpus_close(f->gpus);
 	snapshot_release(&f->snap);
-	attempt_list_release(&f->running);
-	change_news_release(&f->news);
-	map_release(&f->told_anomalies);
+	attempt_list_release(&f->attempts);
 	close_fd(&f->root_fd);
 	free(f);
 }
 
-static const struct feed_ops own_ops = {
-	.timeout_ms = own_timeout,
-	.pump = own_pump,
-	.grant = own_grant,
-	.recall = own_recall,
-	.close = own_close,
-};
-
-static int open_sources(struct own_feed *f, struct err *err)
-{
-	struct gpus_options gpus = { .interval_seconds = f->interval_seconds, .at_once = true };
-	struct collector_options options = { .mask = f->options->mask, .want_ebpf = true };
-
-	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (f->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	gpus.root_fd = options.root_fd = f->root_fd;
-	if (f->options->reads_gpus)
-		gpus_open(&gpus, &f->gpus, NULL); /* without, there are none to be seen */
-	options.gpus = f->gpus;
-	return collector_new(&options, &f->collector, err);
-}
-
 int feed_open_own(const struct tui_options *options, struct feed *ret, struct err *err)
 {
+	static const struct feed_ops ops = {
+		.timeout_ms = own_timeout,
+		.pump = own_pump,
+		.grant = own_grant,
+		.recall = own_recall,
+		.close = own_close,
+	};
 	struct own_feed *f = calloc(1, sizeof(*f));
+	struct gpus_options gpus = { .at_once = true };
+	struct collector_options sources = { .mask = options->mask, .want_ebpf = true };
 	int r;
 
 	if (!f)
@@ -375,15 +336,22 @@ int feed_open_own(const struct tui_options *options, struct feed *ret, struct er
 	f->options = options;
 	f->interval_seconds =
 		options->interval_seconds > 0 ? options->interval_seconds : LOOK_SECONDS;
-	f->root_fd = -1;
-	f->events_since_ns = clock_wall_ns() - EVENTS_BEFORE_NS;
+	f->since_ns = clock_wall_ns() - PAST_NS;
 	snapshot_init(&f->snap);
 	file_limit_raise(NULL); /* for files of /proc that stay open */
-	r = open_sources(f, err);
+	f->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = f->root_fd < 0 ? err_set(err, -errno, "cannot open /: %s", strerror(errno)) : 0;
+	gpus.interval_seconds = f->interval_seconds;
+	gpus.root_fd = sources.root_fd = f->root_fd;
+	if (r == 0 && options->reads_gpus)
+		gpus_open(&gpus, &f->gpus, NULL); /* without, none are seen */
+	sources.gpus = f->gpus;
+	if (r == 0)
+		r = collector_new(&sources, &f->collector, err);
 	if (r < 0) {
 		own_close(f);
 		return r;
 	}
-	*ret = (struct feed){ &own_ops, f };
+	*ret = (struct feed){ &ops, f };
 	return 0;
 }

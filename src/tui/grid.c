@@ -1,12 +1,13 @@
 #include "tui/grid.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "base/utf8.h"
-#include "tui/width.h"
 
 int grid_resize(struct grid *g, int width, int height)
 {
@@ -67,11 +68,38 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return &a->grid->cells[(a->y + y) * a->grid->width + a->x + x];
 }
 
-/* Of a character of two columns that loses one the other is blank. */
-static void leave_no_half(const struct grid *g, struct cell *cell)
+/*
+ * How many columns the valid character s[0..n) takes, whatever the user's locale is: 0 (joins the
+ * one before it, or is not seen), 1 or 2; -1: it cannot be shown. As the C library knows it for
+ * UTF-8, which is what curses asks too: a table of our own would be of another year than theirs.
+ */
+static int width_of(const char *s, size_t n)
 {
-	struct cell *end = g->cells + (size_t)g->width * (size_t)g->height;
+	static locale_t utf8; /* made once: it is the same for all, and for ever */
+	locale_t before;
+	int width;
 
+	if ((unsigned char)s[0] < 0x80)
+		return 1;
+	if (!utf8)
+		utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	if (!utf8)
+		return 1; /* this host has none */
+	before = uselocale(utf8);
+	width = wcwidth((wchar_t)utf8_code_point(s, n));
+	uselocale(before);
+	return width;
+}
+
+/* A character that is one already. Of one of two columns that loses one the other is blank. */
+static void set_cell(const struct area *a, int x, int y, enum style style, const char *text,
+		     size_t n)
+{
+	struct cell *end = a->grid->cells + (size_t)a->grid->width * (size_t)a->grid->height;
+	struct cell *cell = cell_at(a, x, y);
+
+	if (!cell || n >= sizeof(cell->text))
+		return;
 	if (cell->is_second)
 		cell[-1].text[0] = '\0';
 	if (cell + 1 < end && cell[1].is_second) {
@@ -79,17 +107,6 @@ static void leave_no_half(const struct grid *g, struct cell *cell)
 		cell[1].text[0] = '\0';
 	}
 	cell->is_second = false;
-}
-
-/* A character that is one already. */
-static void set_cell(const struct area *a, int x, int y, enum style style, const char *text,
-		     size_t n)
-{
-	struct cell *cell = cell_at(a, x, y);
-
-	if (!cell || n >= sizeof(cell->text))
-		return;
-	leave_no_half(a->grid, cell);
 	memcpy(cell->text, text, n);
 	cell->text[n] = '\0';
 	cell->style = (unsigned char)style;
@@ -141,17 +158,6 @@ int area_put(const struct area *a, int x, int y, enum style style, const char *t
 	return x;
 }
 
-/* Of the character that begins there, and how many bytes it has. */
-static int columns_of(const char *text, size_t n, size_t *ret_bytes)
-{
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	int columns;
-
-	*ret_bytes = utf8_add_shown(&shown, text, n);
-	columns = buf_error(&shown) == 0 ? width_of(shown.data, shown.len) : 1;
-	return columns < 0 ? 1 : columns;
-}
-
 /* Bytes of the next row: as many words as fit; of a word that is too long what fits. */
 static size_t row_bytes(const char *text, size_t n, int width)
 {
@@ -159,7 +165,12 @@ static size_t row_bytes(const char *text, size_t n, int width)
 	int columns = 0;
 
 	while (at < n) {
-		columns += columns_of(text + at, n - at, &bytes);
+		CLEANUP(buf_release) struct buf shown = BUF_INIT;
+		int wide;
+
+		bytes = utf8_add_shown(&shown, text + at, n - at);
+		wide = buf_error(&shown) == 0 ? width_of(shown.data, shown.len) : 1;
+		columns += wide < 0 ? 1 : wide;
 		if (text[at] == ' ')
 			words = at;
 		if (columns > width)
@@ -239,24 +250,20 @@ void area_bar(const struct area *a, int x, int y, int width, enum style style, d
 	}
 }
 
-static void row_to_text(const struct grid *g, int y, struct buf *out)
-{
-	const struct cell *row = &g->cells[y * g->width];
-	int end = g->width;
-
-	while (end > 0 && !row[end - 1].text[0])
-		end--;
-	if (g->width > 0 && row[0].selected)
-		buf_add_char(out, row[0].selected == SELECTED ? '>' : '|');
-	for (int x = 0; x < end; x++)
-		buf_add_str(out, row[x].text[0] ? row[x].text : row[x].is_second ? "" : " ");
-	while (out->len > 0 && out->data[out->len - 1] == ' ')
-		buf_truncate(out, out->len - 1);
-	buf_add_char(out, '\n');
-}
-
 void grid_to_text(const struct grid *g, struct buf *out)
 {
-	for (int y = 0; y < g->height; y++)
-		row_to_text(g, y, out);
+	for (int y = 0; y < g->height; y++) {
+		const struct cell *row = &g->cells[y * g->width];
+		int end = g->width;
+
+		while (end > 0 && (!row[end - 1].text[0] || strcmp(row[end - 1].text, " ") == 0))
+			end--;
+		if (g->width > 0 && row[0].selected)
+			buf_add_char(out, row[0].selected == SELECTED ? '>' : '|');
+		for (int x = 0; x < end; x++)
+			buf_add_str(out, row[x].text[0]	    ? row[x].text
+					 : row[x].is_second ? ""
+							    : " ");
+		buf_add_char(out, '\n');
+	}
 }

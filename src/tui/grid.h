@@ -3,7 +3,7 @@
  *
  * Everything that is shown is drawn here first, by functions that know no
  * terminal. A test compares grids as text; screen.c puts one on the terminal.
- * What lies outside is left out, so nobody needs to look where the edge is.
+ * Cells outside are left out, so no caller needs to know where the edge is.
  */
 #ifndef PROCTOR_TUI_GRID_H
 #define PROCTOR_TUI_GRID_H

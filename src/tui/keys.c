@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "tui/command.h"
-#include "tui/keys_parts.h"
 
 /* ---- where the user is ---- */
 
@@ -56,7 +54,7 @@ static void move_to_end(struct scene *s, int is_end)
 }
 
 /* No further than with the oldest at the top. */
-void keys_scroll_events(struct scene *s, int events)
+static void scroll_events(struct scene *s, int events)
 {
 	int last = (int)scene_count_events(s) - s->event_rows;
 
@@ -65,23 +63,6 @@ void keys_scroll_events(struct scene *s, int events)
 		s->events_up = last;
 	if (s->events_up < 0)
 		s->events_up = 0;
-}
-
-static void toggle_events(struct scene *s, int unused)
-{
-	(void)unused;
-	if (s->is_in_events)
-		s->events_up = 0; /* and they are followed again */
-	s->is_in_events = !s->is_in_events && scene_count_events(s) > 0;
-	s->event_at = s->events_up;
-}
-
-static void toggle_births(struct scene *s, int unused)
-{
-	(void)unused;
-	s->hides_births = !s->hides_births;
-	s->events_up = s->event_at = 0;
-	s->is_in_events &= scene_count_events(s) > 0;
 }
 
 /* ---- folding ---- */
@@ -98,41 +79,11 @@ static void fold(struct scene *s, int is_folded)
 		map_remove(&s->folded, node->id);
 }
 
-void keys_toggle_fold(struct scene *s, int unused)
-{
-	const struct node *node = scene_selected(s);
-
-	(void)unused;
-	if (node)
-		fold(s, !node->is_folded);
-}
-
 /* ---- what is shown ---- */
 
-void keys_sort_by(struct scene *s, int sort)
+static void sort_by(struct scene *s, int sort)
 {
 	s->sort = (enum sort)sort;
-}
-
-static void toggle_tree(struct scene *s, int unused)
-{
-	(void)unused;
-	s->is_flat = !s->is_flat;
-}
-
-static void toggle_pause(struct scene *s, int unused)
-{
-	(void)unused;
-	s->is_paused = !s->is_paused;
-	s->events_up = 0; /* they went on behind what was seen */
-}
-
-static void toggle_detail(struct scene *s, int unused)
-{
-	(void)unused;
-	s->shows_detail = !s->shows_detail && (s->is_in_events || scene_selected(s));
-	if (!s->is_in_events && !scene_selected(s))
-		scene_say(s, "there is nothing here to show");
 }
 
 static void open_overlay(struct scene *s, int overlay)
@@ -143,28 +94,8 @@ static void open_overlay(struct scene *s, int overlay)
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
-/* From the detail to where it was opened, and only then to all jobs. */
-static void go_back(struct scene *s, int unused)
-{
-	(void)unused;
-	if (s->shows_detail) {
-		s->shows_detail = false;
-		return;
-	}
-	s->filter[0] = '\0';
-	s->is_in_events = false;
-	s->events_up = 0;
-}
-
-/* All that it is below of is unfolded. */
-static void unfold_way(struct scene *s, const struct node *node)
-{
-	for (int at = node->parent; at >= 0; at = s->outline.nodes[at].parent)
-		map_remove(&s->folded, s->outline.nodes[at].id);
-}
-
 /* The next one below that matches, around the end, also among what is folded. */
-void keys_search_on(struct scene *s, int from_here)
+static void search_on(struct scene *s, int from_here)
 {
 	const struct node *from = scene_selected(s), *node;
 
@@ -172,10 +103,11 @@ void keys_search_on(struct scene *s, int from_here)
 		return;
 	node = outline_search(&s->outline, from ? from->id : 0, s->search);
 	if (!node) {
-		snprintf(s->message, sizeof(s->message), "nothing matches '%s'", s->search);
+		scene_set_message(s, "nothing matches '%s'", s->search);
 		return;
 	}
-	unfold_way(s, node);
+	for (int at = node->parent; at >= 0; at = s->outline.nodes[at].parent)
+		map_remove(&s->folded, s->outline.nodes[at].id);
 	s->selected = node->id;
 }
 
@@ -194,48 +126,35 @@ static const struct node *living(const struct scene *s)
 	return s->source == SOURCE_REPLAY || s->is_in_events ? NULL : scene_selected(s);
 }
 
-/* Of the job that it is, or is of. */
-static const struct node *job_of(const struct scene *s, const struct node *node)
+static void ask_to_end(struct scene *s, int unused)
 {
-	while (node->kind != NODE_JOB && node->parent >= 0)
-		node = &s->outline.nodes[node->parent];
-	return node;
-}
+	const struct node *node = living(s), *job = node;
 
-static void wish_to_signal(struct wish *wish, const struct proc_sample *p)
-{
-	*wish = (struct wish){ .kind = WISH_SIGNAL, .signal = SIGTERM, .key = p->key };
-	command_shorten(p->command ? p->command : p->comm, wish->command, sizeof(wish->command));
-}
-
-static void wish_to_cancel(const struct scene *s, struct wish *wish, const struct node *node)
-{
-	const struct node *job = job_of(s, node);
-
-	*wish = (struct wish){
+	(void)unused;
+	if (!node || (node->kind != NODE_PROCESS && !node->job_id)) {
+		scene_set_message(s, "%s",
+				  s->source == SOURCE_REPLAY ? past
+							     : "there is nothing here to end");
+		return;
+	}
+	s->overlay = OVERLAY_CONFIRM;
+	if (node->kind == NODE_PROCESS) {
+		s->wish = (struct wish){ .kind = WISH_SIGNAL,
+					 .signal = SIGTERM,
+					 .key = node->p->key };
+		outline_command(node->p, s->wish.command, sizeof(s->wish.command));
+		return;
+	}
+	while (job->kind != NODE_JOB && job->parent >= 0)
+		job = &s->outline.nodes[job->parent];
+	s->wish = (struct wish){
 		.kind = WISH_CANCEL_JOB,
 		.attempt_num = node->attempt_num,
 		.uid = node->uid,
 		.is_queued = job->queued,
 		.has_twin = job->queued ? outline_runs_too(&s->outline, job) : job->has_twin,
 	};
-	snprintf(wish->job_id, sizeof(wish->job_id), "%s", node->job_id);
-}
-
-static void ask_to_end(struct scene *s, int unused)
-{
-	const struct node *node = living(s);
-
-	(void)unused;
-	if (!node || (node->kind != NODE_PROCESS && !node->job_id)) {
-		scene_say(s, s->source == SOURCE_REPLAY ? past : "there is nothing here to end");
-		return;
-	}
-	if (node->kind == NODE_PROCESS)
-		wish_to_signal(&s->wish, node->p);
-	else
-		wish_to_cancel(s, &s->wish, node);
-	s->overlay = OVERLAY_CONFIRM;
+	snprintf(s->wish.job_id, sizeof(s->wish.job_id), "%s", node->job_id);
 }
 
 static void ask_to_trace(struct scene *s, int unused)
@@ -244,8 +163,9 @@ static void ask_to_trace(struct scene *s, int unused)
 
 	(void)unused;
 	if (!node || node->kind != NODE_PROCESS) {
-		scene_say(s, s->source == SOURCE_REPLAY ? past
-							: "select a living process to trace it");
+		scene_set_message(
+			s, "%s",
+			s->source == SOURCE_REPLAY ? past : "select a living process to trace it");
 		return;
 	}
 	s->wish = (struct wish){ .kind = WISH_TRACE, .key = node->p->key };
@@ -257,12 +177,66 @@ static void step(struct scene *s, int steps)
 	s->wish = (struct wish){ .kind = WISH_STEP, .steps = steps };
 }
 
-static void change_speed(struct scene *s, int is_faster)
-{
-	double speed = is_faster ? s->replay.speed * 2 : s->replay.speed / 2;
+/* ---- acts of one key ---- */
 
-	if (speed >= 0.125 && speed <= 4096)
-		s->replay.speed = speed;
+enum act {
+	TOGGLE_FOLD,
+	TOGGLE_EVENTS,
+	TOGGLE_BIRTHS,
+	TOGGLE_TREE,
+	TOGGLE_PAUSE,
+	TOGGLE_DETAIL,
+	GO_BACK,
+	GO_FASTER,
+	GO_SLOWER,
+};
+
+static void act(struct scene *s, int what)
+{
+	const struct node *node = scene_selected(s);
+
+	switch ((enum act)what) {
+	case TOGGLE_FOLD:
+		fold(s, node && !node->is_folded);
+		return;
+	case TOGGLE_EVENTS:
+		if (s->is_in_events)
+			s->events_up = 0; /* and they are followed again */
+		s->is_in_events = !s->is_in_events && scene_count_events(s) > 0;
+		s->event_at = s->events_up;
+		return;
+	case TOGGLE_BIRTHS:
+		s->hides_births = !s->hides_births;
+		s->events_up = s->event_at = 0;
+		s->is_in_events &= scene_count_events(s) > 0;
+		return;
+	case TOGGLE_TREE:
+		s->is_flat = !s->is_flat;
+		return;
+	case TOGGLE_PAUSE:
+		s->is_paused = !s->is_paused;
+		s->events_up = 0; /* they went on behind what was seen */
+		return;
+	case TOGGLE_DETAIL:
+		s->shows_detail = !s->shows_detail && (s->is_in_events || node);
+		if (!s->is_in_events && !node)
+			scene_set_message(s, "there is nothing here to show");
+		return;
+	case GO_BACK: /* from the detail to where it was opened, and only then to all jobs */
+		if (!s->shows_detail) {
+			s->filter[0] = '\0';
+			s->is_in_events = false;
+			s->events_up = 0;
+		}
+		s->shows_detail = false;
+		return;
+	case GO_FASTER:
+		s->replay.speed *= s->replay.speed < 4096 ? 2 : 1;
+		return;
+	case GO_SLOWER:
+		s->replay.speed /= s->replay.speed > 0.125 ? 2 : 1;
+		return;
+	}
 }
 
 /* ---- the table ---- */
@@ -274,17 +248,17 @@ const struct key_row keys_rows[] = {
 	{ { TUI_KEY_PAGE_DOWN }, "PgDn", "a page down, of the detail too", move_pages, 1, false },
 	{ { TUI_KEY_HOME, 'g' }, "Home g", "to the first row", move_to_end, 0, false },
 	{ { TUI_KEY_END, 'G' }, "End G", "to the last row", move_to_end, 1, false },
-	{ { ' ' }, "Space", "fold or unfold", keys_toggle_fold, 0, false },
+	{ { ' ' }, "Space", "fold or unfold", act, TOGGLE_FOLD, false },
 	{ { '-', TUI_KEY_LEFT }, "- ←", "fold", fold, 1, false },
 	{ { '+', TUI_KEY_RIGHT }, "+ →", "unfold", fold, 0, false },
-	{ { TUI_KEY_ENTER }, "Enter", "all of it, or what happened", toggle_detail, 0, false },
-	{ { 'P' }, "P", "sort by CPU", keys_sort_by, SORT_CPU, false },
-	{ { 'M' }, "M", "sort by memory", keys_sort_by, SORT_MEMORY, false },
-	{ { 'I' }, "I", "sort by I/O", keys_sort_by, SORT_IO, false },
-	{ { 'T' }, "T", "sort by age", keys_sort_by, SORT_AGE, false },
-	{ { 'N' }, "N", "sort by name", keys_sort_by, SORT_NAME, false },
+	{ { TUI_KEY_ENTER }, "Enter", "all of it, or what happened", act, TOGGLE_DETAIL, false },
+	{ { 'P' }, "P", "sort by CPU", sort_by, SORT_CPU, false },
+	{ { 'M' }, "M", "sort by memory", sort_by, SORT_MEMORY, false },
+	{ { 'I' }, "I", "sort by I/O", sort_by, SORT_IO, false },
+	{ { 'T' }, "T", "sort by age", sort_by, SORT_AGE, false },
+	{ { 'N' }, "N", "sort by name", sort_by, SORT_NAME, false },
 	{ { TUI_KEY_F6 }, "F6", "sort by what", open_overlay, OVERLAY_SORT, false },
-	{ { 't' }, "t", "a tree, or a list of processes", toggle_tree, 0, false },
+	{ { 't' }, "t", "a tree, or a list of processes", act, TOGGLE_TREE, false },
 	{ { 'f', TUI_KEY_F4 },
 	  "f F4",
 	  "filter: job, sheet, text, pid",
@@ -292,27 +266,27 @@ const struct key_row keys_rows[] = {
 	  OVERLAY_FILTER,
 	  false },
 	{ { '/', TUI_KEY_F3 }, "/ F3", "search", open_overlay, OVERLAY_SEARCH, false },
-	{ { 'n' }, "n", "search on", keys_search_on, 0, false },
-	{ { '\t' }, "Tab", "among the events, or the jobs", toggle_events, 0, false },
-	{ { '[' }, "[", "earlier events", keys_scroll_events, 1, false },
-	{ { ']' }, "]", "later events", keys_scroll_events, -1, false },
-	{ { 'e' }, "e", "hide births and quiet deaths", toggle_births, 0, false },
+	{ { 'n' }, "n", "search on", search_on, 0, false },
+	{ { '\t' }, "Tab", "among the events, or the jobs", act, TOGGLE_EVENTS, false },
+	{ { '[' }, "[", "earlier events", scroll_events, 1, false },
+	{ { ']' }, "]", "later events", scroll_events, -1, false },
+	{ { 'e' }, "e", "hide births and quiet deaths", act, TOGGLE_BIRTHS, false },
 	{ { 's' }, "s", "trace the process for 10 s", ask_to_trace, 0, false },
 	{ { 'x', TUI_KEY_F9 }, "x F9", "cancel a job, end a process", ask_to_end, 0, false },
-	{ { 'p' }, "p", "pause", toggle_pause, 0, false },
+	{ { 'p' }, "p", "pause", act, TOGGLE_PAUSE, false },
 	{ { '.' }, ".", "a snapshot forward", step, 1, true },
 	{ { ',' }, ",", "a snapshot back", step, -1, true },
-	{ { '>' }, ">", "twice as fast", change_speed, 1, true },
-	{ { '<' }, "<", "half as fast", change_speed, 0, true },
+	{ { '>' }, ">", "twice as fast", act, GO_FASTER, true },
+	{ { '<' }, "<", "half as fast", act, GO_SLOWER, true },
 	{ { 'a' }, "a", "to the next anomaly", wish_for, WISH_NEXT_ANOMALY, true },
-	{ { TUI_KEY_ESCAPE }, "Esc", "close it; back to all jobs", go_back, 0, false },
+	{ { TUI_KEY_ESCAPE }, "Esc", "close it; back to all jobs", act, GO_BACK, false },
 	{ { TUI_KEY_CTRL_L }, "Ctrl-L", "draw all of it anew", wish_for, WISH_REDRAW, false },
 	{ { 'h', '?', TUI_KEY_F1 }, "h ? F1", "this page", open_overlay, OVERLAY_HELP, false },
 	{ { 'q', TUI_KEY_F10 }, "q F10", "quit", wish_for, WISH_QUIT, false },
 };
 const size_t keys_n_rows = ARRAY_SIZE(keys_rows);
 
-const struct key_row *keys_find(const struct scene *s, int key)
+static const struct key_row *find_key(const struct scene *s, int key)
 {
 	for (size_t i = 0; i < keys_n_rows; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(keys_rows[i].keys); k++)
@@ -322,6 +296,97 @@ const struct key_row *keys_find(const struct scene *s, int key)
 	return NULL;
 }
 
+/* ---- while something lies over the panels, all keys are its own ---- */
+
+static void type(struct scene *s, int key)
+{
+	size_t n = strlen(s->input);
+
+	if (key == TUI_KEY_ESCAPE) {
+		s->overlay = OVERLAY_NONE;
+	} else if (key == TUI_KEY_ENTER && s->overlay == OVERLAY_FILTER) {
+		memcpy(s->filter, s->input, sizeof(s->filter));
+		s->overlay = OVERLAY_NONE;
+	} else if (key == TUI_KEY_ENTER) {
+		memcpy(s->search, s->input, sizeof(s->search));
+		search_on(s, true);
+		s->overlay = OVERLAY_NONE;
+	} else if (key == TUI_KEY_BACKSPACE || key == 127 || key == 8) {
+		while (n > 1 && ((unsigned char)s->input[n - 1] & 0xc0) == 0x80)
+			n--; /* to where the last character begins */
+		s->input[n > 0 ? n - 1 : 0] = '\0';
+	} else if (key >= ' ' && key < 256 && key != 127 && n + 1 < sizeof(s->input)) {
+		s->input[n] = (char)key; /* byte by byte */
+		s->input[n + 1] = '\0';
+	}
+}
+
+/* The keys that sort do so here too. */
+static void choose_sort(struct scene *s, int key)
+{
+	const struct key_row *row = find_key(s, key);
+
+	if (key == TUI_KEY_LEFT || key == TUI_KEY_UP)
+		s->menu_at = s->menu_at > 0 ? s->menu_at - 1 : SORTS - 1;
+	else if (key == TUI_KEY_RIGHT || key == TUI_KEY_DOWN || key == TUI_KEY_F6)
+		s->menu_at = s->menu_at + 1 < SORTS ? s->menu_at + 1 : 0;
+	else
+		s->overlay = OVERLAY_NONE;
+	if (key == TUI_KEY_ENTER)
+		s->sort = s->menu_at;
+	else if (row && row->act == sort_by)
+		sort_by(s, row->argument);
+}
+
+const struct key_signal keys_signals[KEYS_SIGNALS] = {
+	{ 't', SIGTERM, "TERM" }, { 'i', SIGINT, "INT" },   { 'h', SIGHUP, "HUP" },
+	{ 'k', SIGKILL, "KILL" }, { 's', SIGSTOP, "STOP" }, { 'c', SIGCONT, "CONT" },
+};
+
+const char *keys_signal_name(int signal)
+{
+	for (size_t i = 0; i < KEYS_SIGNALS; i++)
+		if (keys_signals[i].signal == signal)
+			return keys_signals[i].name;
+	return "?";
+}
+
+/* A letter may choose another signal, and the question is asked anew. Only a plain yes will do: a
+ * letter too many, meant for the rows, ends nothing. */
+static void confirm(struct scene *s, int key)
+{
+	for (size_t i = 0; s->wish.kind == WISH_SIGNAL && i < KEYS_SIGNALS; i++)
+		if (keys_signals[i].key == key) {
+			s->wish.signal = keys_signals[i].signal;
+			return;
+		}
+	s->overlay = OVERLAY_NONE;
+	if (key != 'y')
+		s->wish.kind = WISH_NONE;
+}
+
+static void press_overlay(struct scene *s, int key)
+{
+	switch (s->overlay) {
+	case OVERLAY_FILTER:
+	case OVERLAY_SEARCH:
+		type(s, key);
+		return;
+	case OVERLAY_CONFIRM:
+		confirm(s, key);
+		return;
+	case OVERLAY_SORT:
+		choose_sort(s, key);
+		return;
+	case OVERLAY_HELP:
+		if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->help_page >= s->help_pages)
+			s->overlay = OVERLAY_NONE;
+		return;
+	case OVERLAY_NONE:
+		return;
+	}
+}
+
 void keys_press(struct scene *s, int key)
 {
 	const struct key_row *row;
@@ -329,10 +394,58 @@ void keys_press(struct scene *s, int key)
 	s->message[0] = '\0';
 	if (!s->selected)
 		select_row(s, 0); /* as it is seen: from now on it is followed, wherever it goes */
-	row = s->overlay == OVERLAY_NONE ? keys_find(s, key) : NULL;
+	row = s->overlay == OVERLAY_NONE ? find_key(s, key) : NULL;
 	if (s->overlay != OVERLAY_NONE)
-		keys_press_overlay(s, key);
+		press_overlay(s, key);
 	else if (row)
 		row->act(s, row->argument);
 	scene_refresh(s); /* without memory the rows stay empty until the next snapshot */
+}
+
+/* ---- the mouse: a click selects, folds, or sorts; the wheel scrolls what it is over ---- */
+
+/* The event on that row of the screen, from the newest; -1: it is not on the timeline, -2: on its
+ * title, or where none is. */
+static int event_on(const struct scene *s, int y)
+{
+	int at = s->events_up + s->event_rows - 1 - (y - s->events_y);
+
+	if (s->overlay != OVERLAY_NONE || s->shows_detail || s->event_rows <= 0 ||
+	    y < s->events_y - 1 || y >= s->events_y + s->event_rows)
+		return -1;
+	return y < s->events_y || at >= (int)scene_count_events(s) ? -2 : at;
+}
+
+void keys_wheel(struct scene *s, int key, int y)
+{
+	if (event_on(s, y) != -1 && !s->is_in_events)
+		scroll_events(s, key == TUI_KEY_WHEEL_UP ? 1 : -1);
+	else
+		keys_press(s, key);
+}
+
+void keys_click(struct scene *s, int x, int y)
+{
+	int row = s->top_row + y - s->jobs_y, event = event_on(s, y);
+	const struct node *node = y >= s->jobs_y && y < s->jobs_y + s->page_rows
+					  ? outline_row(&s->outline, (size_t)row)
+					  : NULL;
+
+	if (s->overlay != OVERLAY_NONE)
+		return;
+	if (event >= 0) {
+		s->is_in_events = true;
+		s->event_at = event;
+		return;
+	}
+	for (int i = 0; i < SORTS && y == s->jobs_y - 1; i++)
+		if (x >= s->titles[i].x && x < s->titles[i].x + s->titles[i].width)
+			s->sort = (enum sort)i;
+	if (node) {
+		if (scene_selected(s) == node && !s->is_in_events)
+			act(s, TOGGLE_FOLD);
+		s->is_in_events = false;
+		s->selected = node->id;
+	}
+	scene_refresh(s);
 }

@@ -20,7 +20,7 @@ enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
 struct queued_job {
 	char job_id[JOB_ID_MAX + 1];
 	uint64_t uid;  /* whose; U64_UNKNOWN */
-	char why[128]; /* ""; nobody says */
+	char why[128]; /* "": unknown */
 };
 
 /* A job that runs, and waits with its next sheet. */
@@ -143,7 +143,16 @@ uint64_t outline_key_of_sheet(const char *job_id, int attempt_num, int num);
  * command, as long as it is; or its pid begins with it. */
 bool outline_shows(const struct outline *o, const struct node *node, const char *text);
 
-/* The same of the filter: here that of its job, sheet or rank will do, with all that is below. */
-bool outline_passes(const struct outline *o, const struct node *node, const char *filter);
+/*
+ * The command of a process where there is little room: without the folder of the program, and
+ * behind an interpreter without that of its script. Other words stay as they are. Cut to size,
+ * between characters.
+ */
+#define COMMAND_BYTES 1024
+void outline_command(const struct proc_sample *p, char *ret, size_t size);
+
+/* ---- for outline.c: the rows (outline_rows.c), from nodes with their sums ---- */
+
+int outline_make_rows(struct outline *o, const struct outline_options *options); /* -ENOMEM */
 
 #endif

@@ -1,10 +1,12 @@
 #include "tui/scene.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
@@ -14,6 +16,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 #define LEAST_STEP_NS (2 * SECOND_NS)
 #define MAX_STARTS 65536 /* those that run are told again */
+#define LEAST_PLAIN                                                                  \
+	(SCENE_EVENTS / 4) /* births and deaths that are kept, whatever else happens \
+			    */
 
 void scene_init(struct scene *s)
 {
@@ -45,11 +50,17 @@ void scene_release(struct scene *s)
 	free(s->held);
 }
 
-void scene_say(struct scene *s, const char *text)
+void scene_set_message(struct scene *s, const char *format, ...)
 {
-	size_t n = utf8_cut(text, strlen(text), sizeof(s->message) - 1);
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	va_list args;
+	size_t n;
 
-	memcpy(s->message, text, n);
+	va_start(args, format);
+	buf_vprintf(&text, format, args);
+	va_end(args);
+	n = buf_error(&text) == 0 ? utf8_cut(text.data, text.len, sizeof(s->message) - 1) : 0;
+	memcpy(s->message, text.data, n);
 	s->message[n] = '\0';
 }
 
@@ -66,16 +77,7 @@ const char *scene_sheet_name(const struct scene *s, uint64_t sheet)
 {
 	uint64_t name;
 
-	if (!map_get(&s->sheet_names, sheet, &name))
-		return NULL;
-	return (const char *)(uintptr_t)name;
-}
-
-static void forget_names(struct scene *s)
-{
-	outline_forget_names(&s->outline);
-	map_clear(&s->sheet_names);
-	arena_reset(&s->names);
+	return map_get(&s->sheet_names, sheet, &name) ? (const char *)(uintptr_t)name : NULL;
 }
 
 /* Another attempt of the job may be of another job file. */
@@ -91,8 +93,11 @@ void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name)
 	}
 	if (before && strlen(before) == n && memcmp(before, name, n) == 0)
 		return;
-	if (arena_used(&s->names) > MAX_NAMES_BYTES)
-		forget_names(s);
+	if (arena_used(&s->names) > MAX_NAMES_BYTES) {
+		outline_forget_names(&s->outline);
+		map_clear(&s->sheet_names);
+		arena_reset(&s->names);
+	}
 	kept = arena_strndup(&s->names, name, n);
 	if (kept) /* without memory it has its number */
 		map_put(&s->sheet_names, sheet, (uint64_t)(uintptr_t)kept);
@@ -128,6 +133,71 @@ void scene_add_held(struct scene *s, uint64_t key, const char *why)
 	s->n_held++;
 }
 
+/* ---- where the user is among the rows ---- */
+
+int scene_selected_row(const struct scene *s)
+{
+	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+
+	return row >= 0 ? row : 0;
+}
+
+const struct node *scene_selected(const struct scene *s)
+{
+	return outline_row(&s->outline, (size_t)scene_selected_row(s));
+}
+
+/* Another's numbers in the same place would be taken for its own. */
+static void close_detail(struct scene *s)
+{
+	if (!s->shows_detail || s->is_in_events)
+		return;
+	s->shows_detail = false;
+	if (s->selected_pid == 0)
+		scene_set_message(s, "what was shown in detail is not there any more");
+	else
+		scene_set_message(s, "pid %d %s", (int)s->selected_pid,
+				  s->source == SOURCE_REPLAY ? "is not there now" : "has ended");
+}
+
+/*
+ * When the rows were made anew. One that is gone leaves the user at its rank, its sheet or its job,
+ * and its detail is closed, which is said; one that is not shown any more, and one of no job, at
+ * the row where it was.
+ */
+static void keep_place(struct scene *s)
+{
+	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+	int last = (int)s->outline.n_rows - 1;
+	bool is_gone = s->selected && !outline_has(&s->outline, s->selected);
+	const struct node *node;
+	size_t n = 0;
+
+	if (is_gone)
+		close_detail(s);
+	if (row < 0 && last >= 0) {
+		for (size_t i = 0; is_gone && row < 0 && i < SCENE_CONTAINERS; i++)
+			row = s->selected_in[i] ? outline_find(&s->outline, s->selected_in[i]) : -1;
+		if (row < 0)
+			row = s->selected_row < last ? s->selected_row : last;
+		s->selected = outline_row(&s->outline, (size_t)row)->id;
+	}
+	s->selected_row = row > 0 ? row : 0;
+	node = outline_row(&s->outline, (size_t)s->selected_row);
+	if (!node)
+		return;
+	s->selected_pid = node->p ? node->p->key.pid : 0;
+	/* what it is of, the nearest first; processes of no job have nothing to go to */
+	for (int at = node->job_id ? node->parent : -1; at >= 0 && n < SCENE_CONTAINERS;
+	     at = s->outline.nodes[at].parent)
+		if (s->outline.nodes[at].kind != NODE_PROCESS)
+			s->selected_in[n++] = s->outline.nodes[at].id;
+	while (n < SCENE_CONTAINERS)
+		s->selected_in[n++] = 0;
+}
+
+/* ---- snapshots ---- */
+
 int scene_refresh(struct scene *s)
 {
 	const struct outline_options options = {
@@ -147,7 +217,7 @@ int scene_refresh(struct scene *s)
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
 
 	if (r == 0)
-		scene_keep_place(s);
+		keep_place(s);
 	return r;
 }
 
@@ -156,15 +226,6 @@ static bool is_same_host(const struct system_sample *a, const struct system_samp
 {
 	return a->cpu_user_ns == b->cpu_user_ns && a->cpu_system_ns == b->cpu_system_ns &&
 	       a->cpu_idle_ns == b->cpu_idle_ns && a->cpu_iowait_ns == b->cpu_iowait_ns;
-}
-
-/* One that goes back, in a replay, says nothing. */
-static void note_gap(struct scene *s, uint64_t wall_ns)
-{
-	uint64_t gap_ns = s->has_snap ? u64_delta(wall_ns, s->snap.wall_ns) : U64_UNKNOWN;
-
-	if (u64_known(gap_ns) && gap_ns > 0)
-		s->gaps_ns[s->n_gaps++ % SCENE_GAPS] = gap_ns;
 }
 
 uint64_t scene_step_ns(const struct scene *s)
@@ -187,8 +248,8 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 	struct system_sample before = is_same ? s->before : s->snap.system;
 	bool has_before = is_same ? s->has_before : s->has_snap;
 
-	if (!is_same)
-		note_gap(s, snap->wall_ns);
+	if (!is_same && s->has_snap && snap->wall_ns > s->snap.wall_ns) /* a replay may go back */
+		s->gaps_ns[s->n_gaps++ % SCENE_GAPS] = snap->wall_ns - s->snap.wall_ns;
 	s->has_snap = false; /* rows point into it */
 	s->outline.n = s->outline.n_rows = s->outline.n_walk = 0;
 	if (snapshot_copy(&s->snap, snap, SNAPSHOT_ALL) < 0)
@@ -233,64 +294,163 @@ void scene_mark_flagged(struct scene *s)
 	}
 }
 
-static struct scene_flag *find_flag(const struct scene *s, uint64_t id)
-{
-	for (size_t i = 0; i < s->n_flags; i++)
-		if (s->flags[i].id == id)
-			return &s->flags[i];
-	return NULL;
-}
-
-static void forget_one_flag(struct scene *s)
-{
-	size_t i = 0;
-
-	while (i < s->n_flags && scene_flag_lasts(s, &s->flags[i]))
-		i++;
-	if (i == s->n_flags)
-		i = 0;
-	s->n_flags--;
-	memmove(&s->flags[i], &s->flags[i + 1], (s->n_flags - i) * sizeof(*s->flags));
-}
-
 void scene_set_flag(struct scene *s, const struct scene_flag *flag)
 {
-	struct scene_flag *to = find_flag(s, flag->id);
+	size_t over = s->n_flags;
 
-	if (to) {
-		*to = *flag;
-		return;
-	}
 	if (!s->flags)
 		s->flags = calloc(SCENE_FLAGS, sizeof(*s->flags));
 	if (!s->flags)
 		return; /* without memory it is not flagged */
-	if (s->n_flags == SCENE_FLAGS)
-		forget_one_flag(s);
+	for (size_t i = s->n_flags; i-- > 0;) {
+		if (s->flags[i].id == flag->id) {
+			s->flags[i] = *flag;
+			return;
+		}
+		over = scene_flag_lasts(s, &s->flags[i]) ? over : i;
+	}
+	if (s->n_flags == SCENE_FLAGS) {
+		over = over == s->n_flags ? 0 : over; /* all last: the first goes */
+		s->n_flags--;
+		memmove(&s->flags[over], &s->flags[over + 1],
+			(s->n_flags - over) * sizeof(*s->flags));
+	}
 	s->flags[s->n_flags++] = *flag;
-}
-
-void scene_forget_past(struct scene *s)
-{
-	scene_forget_events(s);
-	free(s->flags);
-	s->flags = NULL;
-	s->n_flags = 0;
-}
-
-int scene_selected_row(const struct scene *s)
-{
-	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
-
-	return row >= 0 ? row : 0;
-}
-
-const struct node *scene_selected(const struct scene *s)
-{
-	return outline_row(&s->outline, (size_t)scene_selected_row(s));
 }
 
 double scene_cpu_share(const struct scene *s)
 {
 	return s->has_before ? system_cpu_share(&s->before, &s->snap.system) : F64_UNKNOWN;
+}
+
+/* ---- the timeline: by time, in which births and deaths of processes make room for all else ----
+ */
+
+static bool is_shown(const struct scene *s, const struct scene_event *event)
+{
+	return !s->hides_births || event->kind != EVENT_KIND_PROCESS;
+}
+
+/* Of those that are newer than the i-th from the oldest. */
+static int count_shown_behind(const struct scene *s, size_t i)
+{
+	int n = 0;
+
+	while (++i < s->n_events)
+		n += is_shown(s, &s->events[i]);
+	return n;
+}
+
+/*
+ * Forgets the one that is missed least: the oldest birth or death while there are many, else the
+ * oldest death that went wrong, of which there may be as many; else the oldest.
+ */
+static void make_room(struct scene *s)
+{
+	size_t n_plain = 0, plain = 0, trouble = 0, at;
+	int behind;
+
+	for (size_t i = s->n_events; i-- > 0;) {
+		if (s->events[i].kind == EVENT_KIND_PROCESS) {
+			n_plain++;
+			plain = i;
+		} else if (s->events[i].kind == EVENT_KIND_TROUBLE && s->events[i].process != 0) {
+			trouble = i;
+		}
+	}
+	at = n_plain > LEAST_PLAIN ? plain : trouble;
+	behind = is_shown(s, &s->events[at]) ? count_shown_behind(s, at) : SCENE_EVENTS;
+	free(s->events[at].json);
+	s->n_events--;
+	memmove(&s->events[at], &s->events[at + 1], (s->n_events - at) * sizeof(*s->events));
+	if (behind < s->event_at)
+		s->event_at--;
+	if (behind < s->events_up)
+		s->events_up--;
+}
+
+/* Some are told late: it goes to where it belongs. What is read stays where it is. */
+void scene_add_event(struct scene *s, const struct scene_event *event)
+{
+	bool is_held = s->is_paused && s->source != SOURCE_REPLAY; /* that is walked through */
+	int behind, last, top;
+	size_t at;
+
+	if (s->n_events == SCENE_EVENTS)
+		make_room(s);
+	at = s->n_events;
+	while (at > 0 && u64_known(event->wall_ns) && u64_known(s->events[at - 1].wall_ns) &&
+	       s->events[at - 1].wall_ns > event->wall_ns)
+		at--;
+	memmove(&s->events[at + 1], &s->events[at], (s->n_events - at) * sizeof(*s->events));
+	s->events[at] = *event;
+	if (event->json) /* without memory: the line alone */
+		s->events[at].json = strdup(event->json);
+	s->n_events++;
+	if (!is_shown(s, event))
+		return;
+	behind = count_shown_behind(s, at);
+	last = (int)scene_count_events(s) - 1;
+	top = is_held ? last : last + 1 - s->event_rows; /* the oldest is there then */
+	if ((s->events_up > 0 || is_held) && behind <= s->events_up && s->events_up < top)
+		s->events_up++;
+	if (s->is_in_events && behind <= s->event_at && s->event_at < last)
+		s->event_at++;
+}
+
+void scene_forget_past(struct scene *s)
+{
+	while (s->n_events > 0)
+		free(s->events[--s->n_events].json);
+	s->event_at = s->events_up = 0;
+	free(s->flags);
+	s->flags = NULL;
+	s->n_flags = 0;
+}
+
+size_t scene_count_events(const struct scene *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_events; i++)
+		n += is_shown(s, &s->events[i]);
+	return n;
+}
+
+const struct scene_event *scene_event(const struct scene *s, size_t i)
+{
+	for (size_t at = s->n_events; at-- > 0;)
+		if (is_shown(s, &s->events[at]) && i-- == 0)
+			return &s->events[at];
+	return NULL;
+}
+
+void scene_show_anomaly(struct scene *s, uint64_t began_ns)
+{
+	int at = 0, top = (int)scene_count_events(s) - s->event_rows;
+	const struct scene_event *event;
+	uint64_t id;
+
+	while ((event = scene_event(s, (size_t)at)) &&
+	       (event->kind != EVENT_KIND_ANOMALY || event->wall_ns != began_ns))
+		at++;
+	if (!event)
+		return;
+	if (at >= s->event_rows && s->event_rows > 0)
+		s->events_up = at < top ? at : top;
+	s->event_at = at;
+	id = outline_nearest(&s->outline, event->process, event->job);
+	if (id)
+		s->selected = id;
+}
+
+bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event)
+{
+	if (!event->attempt_num)
+		return false;
+	for (size_t i = 0; i < s->n_events; i++)
+		if (s->events[i].job == event->job && s->events[i].attempt_num &&
+		    s->events[i].attempt_num != event->attempt_num)
+			return true;
+	return outline_has_other(&s->outline, event->job, event->attempt_num);
 }

@@ -69,21 +69,22 @@ enum wish_kind {
 	WISH_TRACE,
 	WISH_STEP,
 	WISH_NEXT_ANOMALY,
-	WISH_REDRAW, /* somebody else has written on the terminal */
+	WISH_REDRAW, /* another program has written on the terminal */
 };
 
 /* What the owner is to do. */
 struct wish {
 	enum wish_kind kind;
 	char job_id[SCENE_TEXT_BYTES];
-	int attempt_num; /* of the job; 0: it waits, or nobody can tell */
+	int attempt_num; /* of the job; 0: it waits, or it is unknown */
 	uint64_t uid;	 /* whose it is; U64_UNKNOWN */
 	bool is_queued;	 /* it waits */
 	bool has_twin;	 /* another attempt of it runs, or waits */
 	struct proc_key key;
 	char command[64]; /* of the process, for the question; cut */
 	int signal;
-	int steps; /* of a replay: snapshots forward, or backward */
+	int steps;	   /* of a replay: one snapshot forward, or backward (-1)… */
+	uint64_t until_ns; /* …forward to the first from then on; 0: the next */
 };
 
 /* Where the title of a column is, as last drawn; of width 0: nowhere. */
@@ -116,10 +117,9 @@ struct scene {
 	bool has_before;
 	struct tracks tracks;
 	struct outline outline;
-	struct scene_event events[SCENE_EVENTS]; /* a ring: the first n_events are in use */
-	size_t n_events, next_event;
-	struct scene_flag *flags; /* in the order in which they were told of; apart from the ring,
-				     where what happens to processes drives out all else */
+	struct scene_event events[SCENE_EVENTS]; /* by time */
+	size_t n_events;
+	struct scene_flag *flags; /* in the order in which they were told of */
 	size_t n_flags;
 	struct queued_job *queued;
 	size_t n_queued;
@@ -132,6 +132,7 @@ struct scene {
 
 	enum sort sort, menu_at;
 	struct scene_title titles[SORTS]; /* in the row above jobs_y */
+	bool is_text; /* on no terminal: nothing is selected, and there are no keys */
 	bool is_flat, is_paused, shows_detail;
 	bool hides_births; /* and deaths that are as they should be, from the timeline */
 	bool is_in_events; /* the user walks among those, and not among the jobs */
@@ -145,7 +146,7 @@ struct scene {
 	enum overlay overlay;
 	struct wish wish;			/* to be confirmed, or granted */
 	uint64_t selected;			/* id of a node; 0: the first row */
-	int selected_row;			/* where it was: see scene_keep_place() */
+	int selected_row;			/* where it was: see keep_place() in scene.c */
 	pid_t selected_pid;			/* 0: it was no process */
 	uint64_t selected_in[SCENE_CONTAINERS]; /* the ids of what it was of; 0: no more */
 	int top_row;				/* first row of the jobs panel that is seen */
@@ -169,7 +170,6 @@ int scene_add_snapshot(struct scene *s, const struct snapshot *snap);
 /* Takes a copy, of its json too. Where there is no room the oldest birth or death of a process is
  * forgotten before anything else. */
 void scene_add_event(struct scene *s, const struct scene_event *event);
-void scene_forget_events(struct scene *s);
 
 /* Begins an episode, or changes it. Of more than SCENE_FLAGS the first that is over is forgotten,
  * and where all last the first. */
@@ -203,7 +203,7 @@ void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const c
 void scene_add_held(struct scene *s, uint64_t key, const char *why);
 
 /* What came of something, in the place of the hints; cut where it is too long. */
-void scene_say(struct scene *s, const char *text);
+void scene_set_message(struct scene *s, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* After something was chosen: makes the rows anew. */
 int scene_refresh(struct scene *s);
@@ -222,11 +222,6 @@ bool scene_is_one_of_several(const struct scene *s, const struct scene_event *ev
 /* Where the user is; NULL: there is no row. */
 const struct node *scene_selected(const struct scene *s);
 int scene_selected_row(const struct scene *s);
-
-/* When the rows were made anew. One that is gone leaves the user at its rank, its sheet or its
- * job, and its detail is closed, which is said; one that is not shown any more, and one of no job,
- * at the row where it was. */
-void scene_keep_place(struct scene *s);
 
 /* How long a column of the curves in the rows is: as two snapshots are apart, in whole seconds,
  * and 2 s at least. One gap that is out of the common, as after a pause, leaves it as it was. */

@@ -2,17 +2,84 @@
 
 #include <curses.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <term.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "tui/aside.h"
+#include "base/macros.h"
 #include "tui/keys.h"
+
+/* ---- what is written on stderr meanwhile ---- */
+
+#define READ_BYTES 4096
+
+/* There is one stderr, and a handler of signals can be handed nothing. -1: nothing is begun. */
+static struct {
+	int read_fd, stderr_fd;
+} aside = { -1, -1 };
+
+/* A full pipe loses what comes then: a writer never waits. */
+void aside_begin(void)
+{
+	int fds[2];
+
+	if (aside.read_fd >= 0 || !isatty(STDERR_FILENO) || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+		return;
+	aside.stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (aside.stderr_fd >= 0 && dup2(fds[1], STDERR_FILENO) < 0)
+		close_fd(&aside.stderr_fd);
+	close_fd(&fds[1]);
+	if (aside.stderr_fd < 0)
+		close_fd(&fds[0]);
+	else
+		aside.read_fd = fds[0];
+}
+
+bool aside_read(char *ret, size_t size)
+{
+	static const char name[] = "proctor: ";
+	char text[READ_BYTES];
+	ssize_t n;
+
+	ret[0] = '\0';
+	while (aside.read_fd >= 0 && (n = read(aside.read_fd, text, sizeof(text) - 1)) > 0) {
+		char *rest = text, *line;
+
+		text[n] = '\0';
+		while ((line = strsep(&rest, "\n"))) {
+			line += strncmp(line, name, strlen(name)) == 0 ? strlen(name) : 0;
+			if (line[0])
+				snprintf(ret, size, "%s", line);
+		}
+	}
+	return ret[0] != '\0';
+}
+
+/* Only what a handler of signals may call. */
+void aside_end(void)
+{
+	int saved = errno;
+	char text[READ_BYTES];
+	ssize_t n;
+
+	if (aside.read_fd < 0)
+		return;
+	dup2(aside.stderr_fd, STDERR_FILENO);
+	while ((n = read(aside.read_fd, text, sizeof(text))) > 0)
+		if (write(STDERR_FILENO, text, (size_t)n) < 0)
+			break; /* stderr is gone */
+	close(aside.stderr_fd);
+	close(aside.read_fd);
+	aside.read_fd = aside.stderr_fd = -1;
+	errno = saved;
+}
 
 /* ---- styles ---- */
 
@@ -46,14 +113,14 @@ static void begin_colours(void)
 /* ---- the terminal ---- */
 
 /*
- * What the terminal was before, for who ends in the middle of it. A handler of signals can be
- * handed nothing, and there is one terminal.
+ * What the terminal was before, for a signal that ends us in the middle of it. A handler of signals
+ * can be handed nothing, and there is one terminal.
  */
 static struct {
 	struct termios modes;
 	char bytes[256]; /* that leave the mouse, the keypad, colours and the second screen */
 	size_t n;
-	volatile sig_atomic_t is_left; /* they were sent: the terminal is somebody else's */
+	volatile sig_atomic_t is_left; /* they were sent: the terminal is another's */
 } before;
 
 /* All that end a process which has not asked for them, but KILL and those of real time. */
@@ -64,7 +131,7 @@ static const int deadly[] = { SIGSEGV, SIGBUS,	SIGFPE,	 SIGILL,   SIGABRT, SIGSY
 
 /*
  * Only what a handler may call: curses may not be called, and malloc() may be where it broke. In
- * the background the terminal is somebody else's, and touching it would stop us instead.
+ * the background the terminal is another's, and touching it would stop us instead.
  */
 static void on_deadly(int sig)
 {
@@ -84,19 +151,13 @@ static void on_deadly(int sig)
 static void catch_deadly(void)
 {
 	static char stack[16384];
-	const stack_t aside = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	const stack_t own = { .ss_sp = stack, .ss_size = sizeof(stack) };
 	const struct sigaction action = { .sa_handler = on_deadly,
 					  .sa_flags = SA_ONSTACK | (int)SA_RESETHAND };
 
-	sigaltstack(&aside, NULL);
+	sigaltstack(&own, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
 		sigaction(deadly[i], &action, NULL);
-}
-
-static void let_deadly_be(void)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
-		signal(deadly[i], SIG_DFL);
 }
 
 /* Without "$<5>": pauses that terminals of long ago needed. */
@@ -147,32 +208,23 @@ static void note_how_to_leave(void)
 	 BUTTON3_PRESSED | BUTTON3_RELEASED | BUTTON4_PRESSED | BUTTON4_RELEASED | \
 	 BUTTON5_PRESSED | BUTTON5_RELEASED)
 
-static bool can_place_text(void)
-{
-	const char *term = getenv("TERM");
-
-	return term && term[0] && strcmp(term, "dumb") != 0 && strcmp(term, "unknown") != 0;
-}
-
 int screen_open(struct err *err)
 {
+	const char *term = getenv("TERM") ? getenv("TERM") : "";
 	SCREEN *made;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return err_set(err, -ENOTTY,
-			       "top wants a terminal: \"proctor top --json\" prints snapshots, and "
-			       "\"proctor snapshot\" the one of now");
-	if (!can_place_text())
+		return err_set(err, -ENOTTY, "top wants a terminal");
+	if (!term[0] || strcmp(term, "dumb") == 0 || strcmp(term, "unknown") == 0)
 		return err_set(err, -ENOTSUP,
-			       "this terminal (TERM=%s) cannot place text: \"proctor snapshot\" "
-			       "shows what is now",
-			       getenv("TERM") ? getenv("TERM") : "");
+			       "this terminal (TERM=%s) cannot place text: \"proctor top … | cat\" "
+			       "prints the screen as text",
+			       term);
 	setlocale(LC_CTYPE, "");
 	tcgetattr(STDIN_FILENO, &before.modes);
 	made = newterm(NULL, stdout, stdin);
 	if (!made)
-		return err_set(err, -ENOTSUP, "this terminal (TERM=%s) is not known here",
-			       getenv("TERM"));
+		return err_set(err, -ENOTSUP, "this terminal (TERM=%s) is not known here", term);
 	set_term(made);
 	note_how_to_leave();
 	catch_deadly();
@@ -205,7 +257,8 @@ void screen_close(void)
 {
 	if (!isendwin())
 		leave();
-	let_deadly_be();
+	for (size_t i = 0; i < ARRAY_SIZE(deadly); i++)
+		signal(deadly[i], SIG_DFL);
 }
 
 void screen_pause(void)
@@ -263,26 +316,19 @@ static const attr_t selected_looks[] = {
 	[SELECTED_BEFORE] = A_UNDERLINE,
 };
 
-static void show_cell(const struct cell *cell, bool is_utf8)
-{
-	attr_t attributes = looks[cell->style].attributes | selected_looks[cell->selected];
-	const char *text = cell->text[0] ? cell->text : " ";
-
-	attr_set(attributes, looks[cell->style].pair, NULL);
-	addstr(is_utf8 ? text : plain_of(text));
-}
-
 /* Each is put in its place, whatever the terminal and curses took for the width of those before. */
 static void show_row(const struct cell *row, int y, int width, bool is_utf8)
 {
 	for (int x = 0; x < width; x++) {
-		if (row[x].is_second && is_utf8)
+		const struct cell *cell = &row[x];
+		const char *text = cell->text[0] ? cell->text : " ";
+
+		if (cell->is_second && is_utf8)
 			continue;
 		move(y, x);
-		if (row[x].is_second)
-			addch(' ');
-		else
-			show_cell(&row[x], is_utf8);
+		attr_set(looks[cell->style].attributes | selected_looks[cell->selected],
+			 looks[cell->style].pair, NULL);
+		addstr(cell->is_second ? " " : is_utf8 ? text : plain_of(text));
 	}
 }
 
@@ -325,37 +371,23 @@ static const struct {
 	{ KEY_F(10), TUI_KEY_F10 },
 };
 
-#define WHEEL (BUTTON4_PRESSED | BUTTON5_PRESSED)
-
 /*
  * What comes in one go curses tells as one key, the last event first: of pressing and letting go
- * the former is behind the latter. False: a button was let go, or the like.
+ * the former is behind the latter. SCREEN_NOTHING: a button was let go, or the like.
  */
-static bool read_press(MEVENT *ret)
-{
-	bool was_pressed = false;
-	MEVENT event;
-
-	while (getmouse(&event) == OK)
-		if (event.bstate & (BUTTON1_PRESSED | WHEEL)) {
-			*ret = event;
-			was_pressed = true;
-		}
-	return was_pressed;
-}
-
 static enum screen_event read_mouse(struct screen_input *ret)
 {
-	MEVENT event = { 0 };
+	MEVENT event, press = { 0 };
 
-	if (!read_press(&event))
+	while (getmouse(&event) == OK)
+		if (event.bstate & (BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED))
+			press = event;
+	if (!press.bstate)
 		return SCREEN_NOTHING;
-	ret->x = event.x;
-	ret->y = event.y;
-	if (event.bstate & BUTTON1_PRESSED)
-		return SCREEN_CLICK;
-	ret->key = event.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
-	return SCREEN_WHEEL;
+	ret->x = press.x;
+	ret->y = press.y;
+	ret->key = press.bstate & BUTTON4_PRESSED ? TUI_KEY_WHEEL_UP : TUI_KEY_WHEEL_DOWN;
+	return press.bstate & BUTTON1_PRESSED ? SCREEN_CLICK : SCREEN_WHEEL;
 }
 
 static bool is_printable(int c)

@@ -3,10 +3,13 @@
  *
  * The terminal is given back at the end, also when a signal ends the program or it
  * crashes; SIGKILL leaves no time for that ("reset" mends it). One at a time. While it is
- * ours nothing is written on it by way of stderr (aside.h).
+ * ours nothing is written on it by way of stderr (aside_begin()).
  */
 #ifndef PROCTOR_TUI_SCREEN_H
 #define PROCTOR_TUI_SCREEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 #include "tui/grid.h"
@@ -34,8 +37,25 @@ struct screen_input {
 /* What came next, without waiting. */
 enum screen_event screen_read(struct screen_input *ret);
 
-/* Leaves the terminal to somebody else, and takes it again. */
+/* Leaves the terminal to another program, and takes it again. */
 void screen_pause(void);
 void screen_resume(void);
+
+/*
+ * ---- aside: keeps text on stderr out of a picture that is on the same terminal ----
+ *
+ * While it is on, lines of the log and of libraries wait in a pipe, to be read and shown where
+ * there is room for them; unread ones are written to stderr at its end. A stderr that is no
+ * terminal is left alone. One at a time. screen.c begins and ends it.
+ */
+
+/* Where it cannot be done (no descriptors left) stderr stays as it is. */
+void aside_begin(void);
+
+/* The last line that was written since the last call, without "proctor: "; false: none was. */
+bool aside_read(char *ret, size_t size);
+
+/* stderr is itself again. May be called by a handler of signals, and where nothing was begun. */
+void aside_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tui/snapshot_json.h"
+#include "tui/feed.h"
 
 #include <errno.h>
 #include <math.h>
@@ -24,24 +24,8 @@ struct member {
 		key_, sizeof(key_) - 1, read_, offsetof(struct type_, field_) \
 	}
 
-/*
- * They come in the order in which they were written, which is mostly that of the table: it is
- * looked up from where the last one was.
- */
-static const struct member *find_member(const struct member *members, size_t n, size_t *at,
-					const char *key, size_t len)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct member *m = &members[(*at + i) % n];
-
-		if (m->len == len && memcmp(m->key, key, len) == 0) {
-			*at = (*at + i + 1) % n;
-			return m;
-		}
-	}
-	return NULL;
-}
-
+/* They come in the order in which they were written, which is mostly that of the table: a member is
+ * looked up from where the last one was. */
 static void read_members(struct json_cursor *c, struct snapshot *s, const struct member *members,
 			 size_t n, void *ret)
 {
@@ -51,10 +35,15 @@ static void read_members(struct json_cursor *c, struct snapshot *s, const struct
 	if (!json_cursor_enter(c, '{'))
 		return;
 	while (json_cursor_next_key(c, &key, &len)) {
-		const struct member *m = find_member(members, n, &at, key, len);
+		size_t i = 0;
 
-		if (m)
-			m->read(c, s, (char *)ret + m->offset);
+		while (i < n &&
+		       (members[at].len != len || memcmp(members[at].key, key, len) != 0)) {
+			at = (at + 1) % n;
+			i++;
+		}
+		if (i < n)
+			members[at].read(c, s, (char *)ret + members[at].offset);
 		else
 			json_cursor_skip(c);
 	}
@@ -192,7 +181,7 @@ static void read_call_counts(struct json_cursor *c, struct snapshot *s, void *re
 	const char *key;
 
 	if (!json_cursor_enter(c, '{'))
-		return; /* nobody counted them */
+		return; /* they were not counted */
 	uses = arena_alloc(&s->arena, (n + 1) * sizeof(*uses));
 	p->syscalls = uses;
 	p->n_syscalls = 0;
@@ -250,20 +239,7 @@ static read_fn *const readers[FIELD_KINDS] = {
 	[FIELD_FLAG] = read_flag,
 };
 
-/* As find_member(); NULL: nobody knows it. */
-static const struct sample_field *find_field(size_t *at, const char *key, size_t len)
-{
-	for (size_t i = 0; i < n_sample_fields; i++) {
-		size_t k = (*at + i) % n_sample_fields;
-
-		if (sample_field_is(k, key, len)) {
-			*at = (k + 1) % n_sample_fields;
-			return &sample_fields[k];
-		}
-	}
-	return NULL;
-}
-
+/* As read_members(), by the table of all fields. */
 static void read_process(struct json_cursor *c, struct snapshot *s, struct proc_sample *p)
 {
 	const char *key;
@@ -272,13 +248,17 @@ static void read_process(struct json_cursor *c, struct snapshot *s, struct proc_
 	if (!json_cursor_enter(c, '{'))
 		return;
 	while (json_cursor_next_key(c, &key, &len)) {
-		const struct sample_field *f = find_field(&at, key, len);
-		bool is_whole = f && (f->kind == FIELD_COUNTS || f->kind == FIELD_TIMES);
+		const struct sample_field *f = &sample_fields[at];
+		size_t i = 0;
 
-		if (f)
-			readers[f->kind](c, s, is_whole ? (char *)p : (char *)p + f->offset);
-		else
+		for (; i < n_sample_fields && !sample_field_is(at, key, len); i++)
+			f = &sample_fields[at = (at + 1) % n_sample_fields];
+		if (i == n_sample_fields)
 			json_cursor_skip(c);
+		else if (f->kind == FIELD_COUNTS || f->kind == FIELD_TIMES)
+			readers[f->kind](c, s, p);
+		else
+			readers[f->kind](c, s, (char *)p + f->offset);
 	}
 }
 
@@ -297,111 +277,117 @@ static void read_processes(struct json_cursor *c, struct snapshot *s, void *ret)
 	}
 }
 
-/* ---- GPUs, cgroups and progress ---- */
+/* ---- lists: GPUs, cgroups and progress ---- */
 
-#define G(key_, read_, field_) M(key_, gpu_sample, read_, field_)
+/* n items of so many bytes, each as init makes the i-th; NULL: there is no list, or no memory. */
+static void *read_list(struct json_cursor *c, struct snapshot *s, const struct member *members,
+		       size_t n_members, size_t size, void (*init)(void *item, size_t i),
+		       size_t *ret_n)
+{
+	size_t room = count_inside(*c, '['), n = 0;
+	char *items;
+
+	if (!json_cursor_enter(c, '['))
+		return NULL; /* it is unknown */
+	items = arena_alloc(&s->arena, (room + 1) * size);
+	while (json_cursor_next_element(c)) {
+		if (!items || n == room) {
+			json_cursor_skip(c);
+			continue;
+		}
+		init(items + n * size, n);
+		read_members(c, s, members, n_members, items + n * size);
+		n++;
+	}
+	*ret_n = n;
+	return items;
+}
 
 static const struct member gpu_members[] = {
-	G("index", read_int, index),
-	G("utilization_pct", read_f64, utilization_pct),
-	G("memory_used_mb", read_f64, memory_used_mb),
-	G("memory_total_mb", read_f64, memory_total_mb),
-	G("temperature_c", read_f64, temperature_c),
-	G("power_watts", read_f64, power_watts),
+	M("index", gpu_sample, read_int, index),
+	M("utilization_pct", gpu_sample, read_f64, utilization_pct),
+	M("memory_used_mb", gpu_sample, read_f64, memory_used_mb),
+	M("memory_total_mb", gpu_sample, read_f64, memory_total_mb),
+	M("temperature_c", gpu_sample, read_f64, temperature_c),
+	M("power_watts", gpu_sample, read_f64, power_watts),
 };
+
+static void init_gpu(void *item, size_t i)
+{
+	gpu_sample_init(item);
+	((struct gpu_sample *)item)->index = (int)i;
+}
 
 static void read_gpus(struct json_cursor *c, struct snapshot *s, void *ret)
 {
-	size_t n = count_inside(*c, '[');
-
 	(void)ret;
-	if (!json_cursor_enter(c, '['))
-		return; /* nobody looked */
-	s->n_gpus = 0;
-	s->gpus = arena_alloc(&s->arena, (n + 1) * sizeof(*s->gpus));
-	while (json_cursor_next_element(c)) {
-		struct gpu_sample gpu = { 0 };
-
-		gpu_sample_init(&gpu);
-		gpu.index = (int)s->n_gpus;
-		read_members(c, s, gpu_members, ARRAY_SIZE(gpu_members), &gpu);
-		if (s->gpus && s->n_gpus < n)
-			s->gpus[s->n_gpus++] = gpu;
-	}
+	s->gpus = read_list(c, s, gpu_members, ARRAY_SIZE(gpu_members), sizeof(*s->gpus), init_gpu,
+			    &s->n_gpus);
 }
-
-#define C(key_, read_, field_) M(key_, cgroup_sample, read_, field_)
 
 /* Behind the limit itself, which is null then. */
 static void read_unlimited(struct json_cursor *c, struct snapshot *s, void *ret)
 {
-	const char *text;
-	size_t len;
+	signed char is_unlimited = 0;
 
-	(void)s;
-	json_cursor_value(c, &text, &len);
-	if (json_cursor_is(text, len, "true"))
+	read_flag(c, s, &is_unlimited);
+	if (is_unlimited)
 		*(uint64_t *)ret = MEMORY_UNLIMITED;
 }
 
 static const struct member cgroup_members[] = {
-	C("path", read_text, path),
-	C("memory_current_mb", read_mb, memory_current_bytes),
-	C("memory_high_mb", read_mb, memory_high_bytes),
-	C("memory_high_unlimited", read_unlimited, memory_high_bytes),
-	C("memory_max_mb", read_mb, memory_max_bytes),
-	C("memory_max_unlimited", read_unlimited, memory_max_bytes),
-	C("oom_kills", read_u64, oom_kills),
+	M("path", cgroup_sample, read_text, path),
+	M("memory_current_mb", cgroup_sample, read_mb, memory_current_bytes),
+	M("memory_high_mb", cgroup_sample, read_mb, memory_high_bytes),
+	M("memory_high_unlimited", cgroup_sample, read_unlimited, memory_high_bytes),
+	M("memory_max_mb", cgroup_sample, read_mb, memory_max_bytes),
+	M("memory_max_unlimited", cgroup_sample, read_unlimited, memory_max_bytes),
+	M("oom_kills", cgroup_sample, read_u64, oom_kills),
 };
+
+static void init_cgroup(void *item, size_t i)
+{
+	(void)i;
+	cgroup_sample_init(item);
+}
 
 static void read_cgroups(struct json_cursor *c, struct snapshot *s, void *ret)
 {
-	size_t n = count_inside(*c, '[');
-
 	(void)ret;
-	if (!json_cursor_enter(c, '['))
-		return; /* nobody looked */
-	s->n_cgroups = 0;
-	s->cgroups = arena_alloc(&s->arena, (n + 1) * sizeof(*s->cgroups));
-	while (json_cursor_next_element(c)) {
-		struct cgroup_sample cgroup;
-
-		cgroup_sample_init(&cgroup);
-		read_members(c, s, cgroup_members, ARRAY_SIZE(cgroup_members), &cgroup);
-		if (s->cgroups && s->n_cgroups < n)
-			s->cgroups[s->n_cgroups++] = cgroup;
-	}
+	s->cgroups = read_list(c, s, cgroup_members, ARRAY_SIZE(cgroup_members),
+			       sizeof(*s->cgroups), init_cgroup, &s->n_cgroups);
 }
 
-#define J(key_, read_, field_) M(key_, job_progress, read_, field_)
-
 static const struct member progress_members[] = {
-	J("job_id", read_text, job_id),
-	J("total_sheets", read_int, total_sheets),
-	J("last_completed_sheet", read_int, last_completed_sheet),
-	J("current_sheet", read_int, current_sheet),
-	J("status", read_text, status),
-	J("attempt_id", read_id, attempt_id),
-	J("attempt", read_int, attempt_num),
-	J("uid", read_u64, uid),
+	M("job_id", job_progress, read_text, job_id),
+	M("total_sheets", job_progress, read_int, total_sheets),
+	M("last_completed_sheet", job_progress, read_int, last_completed_sheet),
+	M("current_sheet", job_progress, read_int, current_sheet),
+	M("status", job_progress, read_text, status),
+	M("attempt_id", job_progress, read_id, attempt_id),
+	M("attempt", job_progress, read_int, attempt_num),
+	M("uid", job_progress, read_u64, uid),
 };
 
+static void init_progress(void *item, size_t i)
+{
+	(void)i;
+	*(struct job_progress *)item =
+		(struct job_progress){ .current_sheet = SHEET_NONE, .uid = U64_UNKNOWN };
+}
+
+/* Those without a job are left out. */
 static void read_progress(struct json_cursor *c, struct snapshot *s, void *ret)
 {
-	size_t n = count_inside(*c, '[');
+	size_t n = 0;
 
 	(void)ret;
-	if (!json_cursor_enter(c, '['))
-		return;
 	s->n_progress = 0;
-	s->progress = arena_alloc(&s->arena, (n + 1) * sizeof(*s->progress));
-	while (json_cursor_next_element(c)) {
-		struct job_progress progress = { .current_sheet = SHEET_NONE, .uid = U64_UNKNOWN };
-
-		read_members(c, s, progress_members, ARRAY_SIZE(progress_members), &progress);
-		if (progress.job_id && s->progress && s->n_progress < n)
-			s->progress[s->n_progress++] = progress;
-	}
+	s->progress = read_list(c, s, progress_members, ARRAY_SIZE(progress_members),
+				sizeof(*s->progress), init_progress, &n);
+	for (size_t i = 0; s->progress && i < n; i++)
+		if (s->progress[i].job_id)
+			s->progress[s->n_progress++] = s->progress[i];
 }
 
 /* ---- the host ---- */
@@ -420,34 +406,32 @@ static void read_psi(struct json_cursor *c, struct snapshot *s, void *ret)
 	read_members(c, s, psi_members, ARRAY_SIZE(psi_members), ret);
 }
 
-#define H(key_, read_, field_) M(key_, snapshot, read_, field_)
-
 static const struct member host_members[] = {
-	H("timestamp", read_seconds, wall_ns),
-	H("system_memory_total_mb", read_mb, system.memory_total_bytes),
-	H("system_memory_available_mb", read_mb, system.memory_available_bytes),
-	H("system_memory_used_mb", read_mb, system.memory_used_bytes),
-	H("load_avg_1", read_f64, system.load1),
-	H("load_avg_5", read_f64, system.load5),
-	H("load_avg_15", read_f64, system.load15),
-	H("cpu_user_seconds", read_seconds, system.cpu_user_ns),
-	H("cpu_system_seconds", read_seconds, system.cpu_system_ns),
-	H("cpu_idle_seconds", read_seconds, system.cpu_idle_ns),
-	H("cpu_iowait_seconds", read_seconds, system.cpu_iowait_ns),
-	H("cpu_count", read_unsigned, system.cpu_count),
-	H("psi_cpu", read_psi, system.psi_cpu),
-	H("psi_memory", read_psi, system.psi_memory),
-	H("psi_io", read_psi, system.psi_io),
-	H("uptime_seconds", read_seconds, boot_ns),
-	H("daemon_rss_mb", read_mb, daemon_rss_bytes),
-	H("pressure_level", read_text, pressure_level),
-	H("running_jobs", read_int, running_jobs),
-	H("active_sheets", read_int, active_sheets),
-	H("processes", read_processes, processes),
-	H("gpus", read_gpus, gpus),
-	H("cgroups", read_cgroups, cgroups),
-	H("job_progress", read_progress, progress),
-	H("conductor_uptime_seconds", read_f64, daemon_uptime_seconds),
+	M("timestamp", snapshot, read_seconds, wall_ns),
+	M("system_memory_total_mb", snapshot, read_mb, system.memory_total_bytes),
+	M("system_memory_available_mb", snapshot, read_mb, system.memory_available_bytes),
+	M("system_memory_used_mb", snapshot, read_mb, system.memory_used_bytes),
+	M("load_avg_1", snapshot, read_f64, system.load1),
+	M("load_avg_5", snapshot, read_f64, system.load5),
+	M("load_avg_15", snapshot, read_f64, system.load15),
+	M("cpu_user_seconds", snapshot, read_seconds, system.cpu_user_ns),
+	M("cpu_system_seconds", snapshot, read_seconds, system.cpu_system_ns),
+	M("cpu_idle_seconds", snapshot, read_seconds, system.cpu_idle_ns),
+	M("cpu_iowait_seconds", snapshot, read_seconds, system.cpu_iowait_ns),
+	M("cpu_count", snapshot, read_unsigned, system.cpu_count),
+	M("psi_cpu", snapshot, read_psi, system.psi_cpu),
+	M("psi_memory", snapshot, read_psi, system.psi_memory),
+	M("psi_io", snapshot, read_psi, system.psi_io),
+	M("uptime_seconds", snapshot, read_seconds, boot_ns),
+	M("daemon_rss_mb", snapshot, read_mb, daemon_rss_bytes),
+	M("pressure_level", snapshot, read_text, pressure_level),
+	M("running_jobs", snapshot, read_int, running_jobs),
+	M("active_sheets", snapshot, read_int, active_sheets),
+	M("processes", snapshot, read_processes, processes),
+	M("gpus", snapshot, read_gpus, gpus),
+	M("cgroups", snapshot, read_cgroups, cgroups),
+	M("job_progress", snapshot, read_progress, progress),
+	M("conductor_uptime_seconds", snapshot, read_f64, daemon_uptime_seconds),
 };
 
 int snapshot_from_json(struct json_cursor *c, struct snapshot *ret)

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/macros.h"
 #include "base/unknown.h"
-#include "tui/track_rates.h"
 
-#define FORGET_AFTER 30 /* snapshots */
-#define MAX_LEVELS 64	/* of processes below each other that end at once */
+#define FORGET_AFTER 30		   /* snapshots */
+#define MAX_LEVELS 64		   /* of processes below each other that end at once */
+#define TICK_NS UINT64_C(10000000) /* in which the kernel tells of children that have ended */
+#define ROUNDED_NS (2 * TICK_NS)   /* user and system time are each rounded down */
 
 void tracks_release(struct tracks *t)
 {
@@ -53,15 +55,8 @@ static struct track *add_track(struct tracks *t, uint64_t key)
 {
 	struct track *track;
 
-	if (t->n == t->cap) {
-		size_t cap = t->cap ? t->cap * 2 : 64;
-		struct track **items = reallocarray(t->items, cap, sizeof(*items));
-
-		if (!items)
-			return NULL;
-		t->items = items;
-		t->cap = cap;
-	}
+	if (ARRAY_RESERVE(t->items, t->cap, t->n + 1) < 0)
+		return NULL;
 	track = calloc(1, sizeof(*track));
 	if (!track || map_put(&t->by_key, key, t->n) < 0) {
 		free(track);
@@ -86,13 +81,6 @@ const struct track *tracks_find(const struct tracks *t, uint64_t key)
 	return find(t, key);
 }
 
-static struct track *find_or_add(struct tracks *t, uint64_t key)
-{
-	struct track *found = find(t, key);
-
-	return found ? found : add_track(t, key);
-}
-
 static void add_point(struct track *track, uint64_t wall_ns, double rss_bytes)
 {
 	track->wall_ns[track->next] = wall_ns;
@@ -109,54 +97,115 @@ static double known_f64(uint64_t v)
 
 /* ---- what parents got of children that have ended ---- */
 
-/* The nearest that lives of those that started it, as it was last seen; NULL. */
-static struct track *living_ancestor(const struct tracks *t, const struct track *track)
-{
-	struct track *at = track->parent ? find(t, track->parent) : NULL;
-
-	for (int i = 0; i < MAX_LEVELS && at && at->seen != t->n_snapshots; i++)
-		at = at->parent ? find(t, at->parent) : NULL;
-	return at && at->seen == t->n_snapshots ? at : NULL;
-}
-
 /*
- * Of one whose parent is gone too nobody knows which of them ended first: only a parent that
- * outlived it can have handed it on.
+ * What those had that were there the last time and are not now. I/O goes to the nearest ancestor
+ * that lives: only a parent that outlived it can have got it for certain; of one whose parent is
+ * gone too it is not known which of them ended first. CPU time of such an orphan each that lives
+ * above may have got: it may go to any of them.
  */
-static void hand_up_io(struct tracks *t, const struct track *gone)
-{
-	struct track *ancestor = u64_known(gone->io_bytes) ? living_ancestor(t, gone) : NULL;
-	uint64_t *bytes;
-
-	if (!ancestor)
-		return;
-	bytes = ancestor->key == gone->parent ? &ancestor->waited_bytes : &ancestor->doubtful_bytes;
-	*bytes = u64_add(*bytes, gone->io_bytes);
-}
-
-/* The same, and each that lives above may have got it: an orphan may go to any of them. */
-static void hand_up_cpu(struct tracks *t, const struct track *gone)
-{
-	uint64_t cpu_ns = u64_add(gone->cpu_ns, gone->ended_cpu_ns);
-	struct track *at = gone->parent && u64_known(cpu_ns) ? find(t, gone->parent) : NULL;
-	bool is_orphan = at && at->seen != t->n_snapshots;
-
-	for (int i = 0; i < MAX_LEVELS && at; i++) {
-		if (at->seen == t->n_snapshots)
-			at->told_cpu_ns = u64_add(at->told_cpu_ns, cpu_ns);
-		at = is_orphan && at->parent ? find(t, at->parent) : NULL;
-	}
-}
-
-/* What those had that were there the last time and are not now. */
 static void hand_up(struct tracks *t)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->items[i]->seen + 1 != t->n_snapshots)
+		const struct track *gone = t->items[i];
+		struct track *parent = gone->parent ? find(t, gone->parent) : NULL, *at = parent;
+		uint64_t cpu_ns = u64_add(gone->cpu_ns, gone->ended_cpu_ns), *bytes;
+		bool has_io = u64_known(gone->io_bytes), is_cpu_wanted = u64_known(cpu_ns);
+
+		if (gone->seen + 1 != t->n_snapshots)
 			continue;
-		hand_up_io(t, t->items[i]);
-		hand_up_cpu(t, t->items[i]);
+		for (int level = 0; level < MAX_LEVELS && at && (has_io || is_cpu_wanted);
+		     level++) {
+			if (at->seen == t->n_snapshots && has_io) {
+				bytes = at == parent ? &at->waited_bytes : &at->doubtful_bytes;
+				*bytes = u64_add(*bytes, gone->io_bytes);
+				has_io = false;
+			}
+			if (at->seen == t->n_snapshots && is_cpu_wanted) {
+				at->told_cpu_ns = u64_add(at->told_cpu_ns, cpu_ns);
+				is_cpu_wanted = at != parent;
+			}
+			at = at->parent ? find(t, at->parent) : NULL;
+		}
 	}
+}
+
+/* ---- rates ---- */
+
+/*
+ * Growth without the bytes of children that it waited for. Less than theirs cannot include them: a
+ * process that ignores SIGCHLD gets nothing of its children. The record does not say which does;
+ * but one that gets their CPU time gets their bytes with it.
+ */
+static uint64_t own_growth(const struct track *track, const struct proc_sample *p, uint64_t bytes)
+{
+	uint64_t grown = u64_delta(bytes, track->io_bytes);
+	uint64_t waited = track->waited_bytes, doubtful = track->doubtful_bytes;
+	bool is_unsure = p->ignores_sigchld == SIGCHLD_UNKNOWN && !track->has_waited;
+
+	if (!u64_known(grown) || p->ignores_sigchld > 0)
+		return grown;
+	if (is_unsure) {
+		doubtful = u64_add(doubtful, waited);
+		waited = 0;
+	}
+	if (grown >= waited)
+		grown -= waited;
+	return doubtful > 0 && grown >= doubtful ? U64_UNKNOWN : grown;
+}
+
+/* Per nanosecond. */
+static double rate_of(uint64_t grown, uint64_t elapsed_ns)
+{
+	return u64_known(grown) && u64_known(elapsed_ns) && elapsed_ns > 0
+		       ? (double)grown / (double)elapsed_ns
+		       : F64_UNKNOWN;
+}
+
+/* What was rounded away may come in the next tick: it is kept back until then. */
+static uint64_t ended_growth(struct track *track, uint64_t ended_ns)
+{
+	uint64_t grown = u64_delta(ended_ns, track->ended_cpu_ns);
+	uint64_t told = track->told_cpu_ns;
+
+	track->told_cpu_ns = 0;
+	if (!u64_known(grown) || !u64_known(told))
+		return grown == 0 ? 0 : U64_UNKNOWN;
+	if (grown >= told)
+		return grown - told;
+	track->told_cpu_ns = told - grown < ROUNDED_NS ? told - grown : ROUNDED_NS;
+	return 0;
+}
+
+/* How fast its counters grow, from one look at it to the next: before_boot_ns is when the snapshot
+ * before was made, or unknown. */
+static void set_rates(struct track *track, const struct proc_sample *p, uint64_t boot_ns,
+		      uint64_t before_boot_ns)
+{
+	uint64_t elapsed_ns = u64_delta(boot_ns, track->boot_ns);
+	uint64_t since_ns = u64_delta(boot_ns, before_boot_ns);
+	uint64_t ended_cpu_ns = u64_add(p->child_user_ns, p->child_system_ns);
+	uint64_t ended_ns = u64_delta(ended_cpu_ns, track->ended_cpu_ns);
+	uint64_t io_bytes = u64_add(p->rchar, p->wchar);
+	double own, ended;
+
+	track->has_waited |= u64_known(ended_ns) && ended_ns > 0;
+	if (!u64_known(track->boot_ns) && u64_known(since_ns) && f64_known(p->age_seconds) &&
+	    p->age_seconds * 1e9 <= (double)(since_ns + TICK_NS)) {
+		/* it began after the snapshot before: all that it did it has done since */
+		track->io_bytes = track->cpu_ns = track->ended_cpu_ns = 0;
+		elapsed_ns = since_ns;
+	}
+	track->io_rate = rate_of(own_growth(track, p, io_bytes), elapsed_ns) * 1e9;
+	track->io_bytes = io_bytes;
+	track->waited_bytes = track->doubtful_bytes = 0;
+	own = rate_of(u64_delta(p->cpu_ns, track->cpu_ns), elapsed_ns) * 100;
+	if (f64_known(p->cpu_percent))
+		own = p->cpu_percent;
+	ended = rate_of(ended_growth(track, ended_cpu_ns), elapsed_ns) * 100;
+	track->cpu_percent = f64_known(ended) ? own + ended : own;
+	track->cpu_ns = p->cpu_ns;
+	track->ended_cpu_ns = ended_cpu_ns;
+	track->boot_ns = boot_ns;
 }
 
 /* ---- a snapshot ---- */
@@ -170,9 +219,10 @@ static double add_known(double sum, double v)
 static int add_to_group(struct tracks *t, uint64_t key, const struct snapshot *s,
 			const struct proc_sample *p)
 {
-	struct track *group = find_or_add(t, key);
+	struct track *group = find(t, key);
 	unsigned last;
 
+	group = group ? group : add_track(t, key);
 	if (!group)
 		return -ENOMEM;
 	if (group->seen != t->n_snapshots) {
@@ -184,12 +234,25 @@ static int add_to_group(struct tracks *t, uint64_t key, const struct snapshot *s
 	return 0;
 }
 
-/* The job, the sheet and the rank that it is of. */
-static int add_to_groups(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
+static int add_process(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
 {
-	uint64_t key = track_key_of_attempt(p->job_id, p->attempt_id);
-	int r = add_to_group(t, key, s, p);
+	struct track *track = find(t, track_key_of_process(&p->key));
+	uint64_t boot_ns = u64_known(p->boot_ns) ? p->boot_ns : s->boot_ns, key;
+	int r;
 
+	if (!track)
+		return -ENOMEM;
+	track->parent = 0;
+	map_get(&t->by_pid, (uint64_t)p->ppid, &track->parent);
+	if (!u64_known(boot_ns) ||
+	    boot_ns != track->boot_ns) { /* else it was not looked at since */
+		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
+		set_rates(track, p, boot_ns, t->before_boot_ns);
+	}
+	if (!p->job_id)
+		return 0;
+	key = track_key_of_attempt(p->job_id, p->attempt_id);
+	r = add_to_group(t, key, s, p);
 	if (r == 0 && p->sheet_num != SHEET_NONE) {
 		key = track_key_below(key, TRACK_SHEET, p->sheet_num);
 		r = add_to_group(t, key, s, p);
@@ -197,33 +260,6 @@ static int add_to_groups(struct tracks *t, const struct snapshot *s, const struc
 	if (r == 0 && p->rank != RANK_NONE)
 		r = add_to_group(t, track_key_below(key, TRACK_RANK, p->rank), s, p);
 	return r;
-}
-
-/* Who is there, before anything is made of it. */
-static int note_process(struct tracks *t, const struct proc_sample *p)
-{
-	struct track *track = find_or_add(t, track_key_of_process(&p->key));
-
-	if (!track)
-		return -ENOMEM;
-	track->seen = t->n_snapshots;
-	return map_put(&t->by_pid, (uint64_t)p->key.pid, track->key);
-}
-
-static int add_process(struct tracks *t, const struct snapshot *s, const struct proc_sample *p)
-{
-	struct track *track = find(t, track_key_of_process(&p->key));
-	uint64_t boot_ns = u64_known(p->boot_ns) ? p->boot_ns : s->boot_ns;
-
-	if (!track)
-		return -ENOMEM;
-	track->parent = 0;
-	map_get(&t->by_pid, (uint64_t)p->ppid, &track->parent);
-	if (!u64_known(boot_ns) || boot_ns != track->boot_ns) { /* else nobody has looked since */
-		add_point(track, s->wall_ns, known_f64(p->rss_bytes));
-		track_set_rates(track, p, boot_ns, t->before_boot_ns);
-	}
-	return p->job_id ? add_to_groups(t, s, p) : 0;
 }
 
 /* The last one takes the place of one that is gone. */
@@ -251,9 +287,17 @@ int tracks_add(struct tracks *t, const struct snapshot *s)
 	t->before_boot_ns = t->boot_ns;
 	t->boot_ns = s->boot_ns;
 	map_clear(&t->by_pid);
-	for (size_t i = 0; i < s->n_processes; i++)
-		if (note_process(t, &s->processes[i]) < 0)
+	for (size_t i = 0; i < s->n_processes; i++) { /* those that are there, before all else */
+		const struct proc_key *process = &s->processes[i].key;
+		uint64_t key = track_key_of_process(process);
+		struct track *track = find(t, key);
+
+		track = track ? track : add_track(t, key);
+		if (!track || map_put(&t->by_pid, (uint64_t)process->pid, key) < 0)
 			r = -ENOMEM;
+		if (track)
+			track->seen = t->n_snapshots;
+	}
 	hand_up(t);
 	for (size_t i = 0; i < s->n_processes; i++)
 		if (add_process(t, s, &s->processes[i]) < 0)

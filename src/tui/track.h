@@ -69,7 +69,7 @@ uint64_t track_key_of_process(const struct proc_key *key);
 uint64_t track_key_of_job(const char *job_id);
 
 /* One attempt of it: by its number, or as the processes of a snapshot have it. 0: the job itself,
- * of which nobody says more. */
+ * of which no more is known. */
 uint64_t track_key_of_attempt(const char *job_id, int64_t attempt);
 
 /* A part of a job, below the job or another part. */

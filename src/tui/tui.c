@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "tui/aside.h"
+#include "base/log.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -16,7 +15,10 @@
 
 #define LOOK_FOR_DAEMON_NS UINT64_C(5000000000)
 #define MAX_IDLE_MS 1000
-#define SAY_NS UINT64_C(5000000000) /* what came of a key, unless the next comes sooner */
+#define SAY_NS UINT64_C(5000000000)	  /* what came of a key, unless the next comes sooner */
+#define TEXT_SECONDS 60.0		  /* of what was recorded, for one screen of text */
+#define TEXT_LOOK_SECONDS 0.5		  /* between the two looks of one screen of now */
+#define TEXT_WAIT_NS UINT64_C(3000000000) /* for the second of them */
 
 struct tui {
 	const struct tui_options *options;
@@ -30,8 +32,8 @@ struct tui {
 	bool is_over;
 };
 
-/* All of it is drawn the next time: somebody else has written on the terminal, or it was smaller in
- * between and has lost what was beyond its edge. */
+/* All of it is drawn the next time: another program has written on the terminal, or it was smaller
+ * in between and has lost what was beyond its edge. */
 static void forget_shown(struct tui *t)
 {
 	grid_release(&t->shown);
@@ -39,19 +41,6 @@ static void forget_shown(struct tui *t)
 }
 
 /* ---- what the user wants done ---- */
-
-static int trace(struct tui *t, const struct wish *wish, struct err *err)
-{
-	int r;
-
-	if (!t->options->helpers->trace)
-		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
-	screen_pause();
-	r = t->options->helpers->trace(&wish->key, err);
-	screen_resume();
-	forget_shown(t);
-	return r;
-}
 
 static int grant(struct tui *t, const struct wish *wish, struct err *err)
 {
@@ -61,34 +50,19 @@ static int grant(struct tui *t, const struct wish *wish, struct err *err)
 		return r;
 	if (wish->kind == WISH_SIGNAL)
 		return t->options->helpers->signal(&wish->key, wish->signal, err);
-	return wish->kind == WISH_TRACE ? trace(t, wish, err) : 0;
+	if (wish->kind != WISH_TRACE)
+		return 0;
+	if (!t->options->helpers->trace)
+		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
+	screen_pause();
+	r = t->options->helpers->trace(&wish->key, err);
+	screen_resume();
+	forget_shown(t);
+	return r;
 }
 
-/* With what it was done to: another may be selected by now. */
-PRINTF_LIKE(2, 3)
-static void say_done(struct scene *s, const char *format, ...)
-{
-	char text[2 * SCENE_TEXT_BYTES];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	scene_say(s, text);
-}
-
-/* In the words of the question. */
-static void say_cancelled(struct scene *s, const struct wish *wish)
-{
-	if (wish->attempt_num > 0 && wish->has_twin)
-		say_done(s, "attempt %d of the job %s is being cancelled", wish->attempt_num,
-			 wish->job_id);
-	else
-		say_done(s, "%s %s is being cancelled",
-			 wish->is_queued ? "what waits of the job" : "the job", wish->job_id);
-}
-
-/* One that waits to be confirmed is left alone. */
+/* One that waits to be confirmed is left alone. The message names what it was done to, in the words
+ * of the question: another may be selected by now. */
 static void grant_wish(struct tui *t)
 {
 	struct wish wish = t->scene.wish;
@@ -104,29 +78,28 @@ static void grant_wish(struct tui *t)
 		return;
 	}
 	if (grant(t, &wish, &err) < 0)
-		scene_say(&t->scene, err.text);
+		scene_set_message(&t->scene, "%s", err.text);
+	else if (wish.kind == WISH_CANCEL_JOB && wish.attempt_num > 0 && wish.has_twin)
+		scene_set_message(&t->scene, "attempt %d of the job %s is being cancelled",
+				  wish.attempt_num, wish.job_id);
 	else if (wish.kind == WISH_CANCEL_JOB)
-		say_cancelled(&t->scene, &wish);
+		scene_set_message(&t->scene, "%s %s is being cancelled",
+				  wish.is_queued ? "what waits of the job" : "the job",
+				  wish.job_id);
 	else if (wish.kind == WISH_SIGNAL)
-		say_done(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
+		scene_set_message(&t->scene, "the signal was sent to pid %d", (int)wish.key.pid);
 	scene_refresh(&t->scene);
 }
 
 /* ---- the loop ---- */
 
-static int fit(struct tui *t)
+static int show(struct tui *t, struct err *err)
 {
 	int width, height;
 
 	screen_size(&width, &height);
-	if (width == t->grid.width && height == t->grid.height)
-		return 0;
-	return grid_resize(&t->grid, width, height);
-}
-
-static int show(struct tui *t, struct err *err)
-{
-	if (fit(t) < 0)
+	if ((width != t->grid.width || height != t->grid.height) &&
+	    grid_resize(&t->grid, width, height) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the screen");
 	draw_scene(&t->scene, &t->grid);
 	screen_show(&t->grid, &t->shown);
@@ -148,15 +121,6 @@ static bool drop_message(struct tui *t)
 		return false;
 	s->message[0] = '\0';
 	return true;
-}
-
-/* For how long nothing is to be done unless somebody says a word, in ms. Not for ever: a terminal
- * that is resized just before we wait is seen, and a message goes. */
-static int idle_ms(const struct tui *t)
-{
-	int feed_ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
-
-	return feed_ms < 0 || feed_ms > MAX_IDLE_MS ? MAX_IDLE_MS : feed_ms;
 }
 
 /* True: something was pressed. */
@@ -181,91 +145,73 @@ static bool read_keys(struct tui *t)
 	return has_read;
 }
 
+/* For a key, the feed, or its time. Not for ever: a terminal that is resized just before we wait is
+ * seen, and a message goes. */
 static void wait_for_something(struct tui *t)
 {
 	struct pollfd fds[] = {
-		{ .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = t->scene.is_text ? -1 : STDIN_FILENO, .events = POLLIN },
 		{ .fd = t->feed.ops->fd ? t->feed.ops->fd(t->feed.ctx) : -1, .events = POLLIN },
 	};
+	int ms = t->feed.ops->timeout_ms(t->feed.ctx, &t->scene);
 
-	poll(fds, ARRAY_SIZE(fds), idle_ms(t)); /* SIGWINCH ends it too */
+	poll(fds, ARRAY_SIZE(fds), ms < 0 || ms > MAX_IDLE_MS ? MAX_IDLE_MS : ms);
 	if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
 		t->is_over = true; /* the terminal is gone */
 }
 
-/* The other may know the job by another number, and nothing of what waits. */
-static void withdraw_question(struct scene *s)
-{
-	if (s->overlay != OVERLAY_CONFIRM || s->wish.kind != WISH_CANCEL_JOB)
-		return;
-	s->overlay = OVERLAY_NONE;
-	s->wish.kind = WISH_NONE;
-	scene_say(s, "nothing is cancelled: who is asked has changed");
-}
-
-/* What the one has told the other tells in words of its own. */
+/* What the one has told the other tells in words of its own. It may know the job of a question by
+ * another number, and nothing of what waits. */
 static void change_feed(struct tui *t, const struct feed *feed, enum scene_source source)
 {
+	struct scene *s = &t->scene;
+
 	t->feed.ops->close(t->feed.ctx);
 	t->feed = *feed;
-	t->scene.source = source;
-	withdraw_question(&t->scene);
-	scene_forget_past(&t->scene);
-	map_clear(&t->scene.recalled); /* the other may not have answered */
+	s->source = source;
+	if (s->overlay == OVERLAY_CONFIRM && s->wish.kind == WISH_CANCEL_JOB) {
+		s->overlay = OVERLAY_NONE;
+		s->wish.kind = WISH_NONE;
+		scene_set_message(s, "nothing is cancelled: who is asked has changed");
+	}
+	scene_forget_past(s);
+	map_clear(&s->recalled); /* the other may not have answered */
 }
 
-/* A daemon that was started meanwhile knows more than we see by ourselves. What is paused stays as
- * it is. */
-static void look_for_daemon(struct tui *t)
-{
-	struct feed feed = { 0 };
-	uint64_t now = clock_boot_ns();
-
-	if (t->scene.source != SOURCE_OWN || t->scene.is_paused ||
-	    now - t->looked_boot_ns < LOOK_FOR_DAEMON_NS)
-		return;
-	t->looked_boot_ns = now;
-	if (feed_open_daemon(t->options, &feed, NULL) == 0)
-		change_feed(t, &feed, SOURCE_DAEMON);
-}
-
-static int look_alone(struct tui *t, struct err *err)
-{
-	struct feed feed = { 0 };
-	int r = feed_open_own(t->options, &feed, err);
-
-	if (r < 0)
-		return r;
-	t->looked_boot_ns = clock_boot_ns();
-	change_feed(t, &feed, SOURCE_OWN);
-	return 1;
-}
-
-/* What looking has said by the way, on stderr, has its place too. */
-static bool say_asides(struct scene *s)
-{
-	char text[SCENE_TEXT_BYTES];
-
-	if (!aside_read(text, sizeof(text)))
-		return false;
-	scene_say(s, text);
-	return true;
-}
-
-/* True: there is something new to be seen. */
+/*
+ * True: there is something new to be seen. A daemon that was started meanwhile knows more than we
+ * see by ourselves; one that is gone is not waited for. What is paused stays as it is.
+ */
 static bool pump(struct tui *t)
 {
+	struct scene *s = &t->scene;
 	struct err trouble = ERR_INIT;
+	struct feed feed = { 0 };
+	uint64_t now = clock_boot_ns();
+	char aside[SCENE_TEXT_BYTES];
 	bool has_said;
 	int r;
 
-	look_for_daemon(t);
-	r = t->feed.ops->pump(t->feed.ctx, &t->scene, &trouble);
-	if (r == -ENOENT && t->scene.source == SOURCE_DAEMON)
-		r = look_alone(t, &trouble);
-	has_said = say_asides(&t->scene);
+	if (s->source == SOURCE_OWN && !s->is_paused &&
+	    now - t->looked_boot_ns >= LOOK_FOR_DAEMON_NS) {
+		t->looked_boot_ns = now;
+		if (feed_open_daemon(t->options, &feed, NULL) == 0)
+			change_feed(t, &feed, SOURCE_DAEMON);
+	}
+	r = t->feed.ops->pump(t->feed.ctx, s, &trouble);
+	if (r == -ENOENT && s->source == SOURCE_DAEMON) {
+		r = feed_open_own(t->options, &feed, &trouble);
+		if (r == 0) {
+			t->looked_boot_ns = clock_boot_ns();
+			change_feed(t, &feed, SOURCE_OWN);
+			r = 1;
+		}
+	}
+	has_said = aside_read(aside, sizeof(aside)); /* what libraries wrote on stderr meanwhile */
+	if (has_said)
+		scene_set_message(s, "%s", aside);
 	if (r < 0)
-		scene_say(&t->scene, trouble.text);
+		scene_set_message(s, "%s", trouble.text);
 	return r != 0 || has_said;
 }
 
@@ -303,33 +249,30 @@ static int loop(struct tui *t, struct err *err)
 
 /* ---- opening ---- */
 
-/* Without the place, which takes the room of the reason; who plays daemon is a reason in itself. */
-static void note_why(struct scene *s, int r, const struct err *trouble)
-{
-	if (r == -EPERM)
-		snprintf(s->no_daemon, sizeof(s->no_daemon), "%.*s", (int)sizeof(s->no_daemon) - 1,
-			 trouble->text);
-	else
-		snprintf(s->no_daemon, sizeof(s->no_daemon), "cannot connect: %s", strerror(-r));
-}
-
+/* Of an error the place is left out, which takes the room of the reason; a process that plays
+ * daemon is a reason in itself. */
 static int open_feed(struct tui *t, struct err *err)
 {
+	struct scene *s = &t->scene;
 	struct err trouble = ERR_INIT;
 	int r;
 
+	s->job_id = t->options->job_id;
 	if (t->options->since_wall_ns) {
-		t->scene.source = SOURCE_REPLAY;
-		snprintf(t->scene.source_note, sizeof(t->scene.source_note), "recorded");
-		return feed_open_replay(t->options, &t->feed, err);
+		s->source = SOURCE_REPLAY;
+		snprintf(s->source_note, sizeof(s->source_note), "recorded");
+		return feed_open_stored(t->options, &t->feed, err);
 	}
-	t->scene.source = SOURCE_DAEMON;
+	s->source = SOURCE_DAEMON;
 	r = feed_open_daemon(t->options, &t->feed, &trouble);
 	if (r == 0)
 		return 0;
-	if (r != -ENOENT)
-		note_why(&t->scene, r, &trouble);
-	t->scene.source = SOURCE_OWN;
+	if (r == -EPERM)
+		snprintf(s->no_daemon, sizeof(s->no_daemon), "%.*s", (int)sizeof(s->no_daemon) - 1,
+			 trouble.text);
+	else if (r != -ENOENT)
+		snprintf(s->no_daemon, sizeof(s->no_daemon), "cannot connect: %s", strerror(-r));
+	s->source = SOURCE_OWN;
 	return feed_open_own(t->options, &t->feed, err);
 }
 
@@ -349,7 +292,6 @@ int tui_run(const struct tui_options *options, struct err *err)
 	int r;
 
 	scene_init(&t.scene);
-	t.scene.job_id = options->job_id;
 	r = open_feed(&t, err);
 	if (r == 0)
 		r = screen_open(err);
@@ -358,4 +300,91 @@ int tui_run(const struct tui_options *options, struct err *err)
 	r = loop(&t, err);
 	screen_close();
 	return r;
+}
+
+/* ---- as text ---- */
+
+static int print_screen(struct tui *t, struct buf *out, uint64_t since_ns)
+{
+	if (draw_page(&t->scene, &t->grid, since_ns, out) < 0)
+		return -ENOMEM;
+	if (t->scene.message[0])
+		log_warning("%s", t->scene.message);
+	t->scene.message[0] = '\0';
+	return 0;
+}
+
+/* Of what was recorded: each screen has what happened since the one before. */
+static int print_stored(struct tui *t, struct buf *out, int (*pass)(void *ctx), void *ctx,
+			struct err *err)
+{
+	double seconds =
+		t->options->interval_seconds > 0 ? t->options->interval_seconds : TEXT_SECONDS;
+	struct wish step = { .kind = WISH_STEP, .steps = 1 };
+	uint64_t frame_ns = (uint64_t)(seconds * 1e9), since_ns = 0;
+	int r = 0;
+
+	while (r >= 0 && !t->scene.replay.is_over) {
+		r = t->feed.ops->grant(t->feed.ctx, &t->scene, &step, err);
+		if (r < 0)
+			return r;
+		r = print_screen(t, out, since_ns);
+		if (r < 0)
+			return err_set(err, r, "out of memory");
+		since_ns = t->scene.snap.wall_ns + 1;
+		step.until_ns = (t->scene.snap.wall_ns / frame_ns + 1) * frame_ns;
+		r = pass(ctx);
+	}
+	return r;
+}
+
+/* CPU takes two looks; a daemon's second one may be minutes away. */
+static bool is_complete(const struct scene *s, uint64_t first_boot_ns)
+{
+	return s->has_snap && (s->source != SOURCE_DAEMON || s->listed_ns > 0) &&
+	       (s->has_before || clock_boot_ns() - first_boot_ns > TEXT_WAIT_NS);
+}
+
+static int print_live(struct tui *t, bool is_once, struct buf *out, int (*pass)(void *ctx),
+		      void *ctx, struct err *err)
+{
+	uint64_t first_boot_ns = 0, shown_ns = 0;
+	int r = 0;
+
+	while (r >= 0 && !(is_once && shown_ns > 0)) {
+		pump(t);
+		if (t->scene.has_snap && first_boot_ns == 0)
+			first_boot_ns = clock_boot_ns();
+		if (is_complete(&t->scene, first_boot_ns) && t->scene.snap.wall_ns != shown_ns) {
+			r = print_screen(t, out, shown_ns ? shown_ns + 1 : 0);
+			if (r < 0)
+				return err_set(err, r, "out of memory");
+			shown_ns = t->scene.snap.wall_ns;
+			r = pass(ctx);
+		} else {
+			wait_for_something(t);
+		}
+	}
+	return r;
+}
+
+int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(void *ctx), void *ctx,
+	      struct err *err)
+{
+	struct tui_options own = *options;
+	bool is_once = options->interval_seconds <= 0;
+	CLEANUP(close_tui)
+	struct tui t = { .options = &own, .grid = GRID_INIT, .shown = GRID_INIT };
+	int r;
+
+	scene_init(&t.scene);
+	t.scene.is_text = t.scene.hides_births = true;
+	map_put(&t.scene.folded, track_key_of_attempt("", 0), 1); /* processes of no job */
+	if (is_once && !options->since_wall_ns)
+		own.interval_seconds = TEXT_LOOK_SECONDS;
+	r = open_feed(&t, err);
+	if (r < 0)
+		return r;
+	return options->since_wall_ns ? print_stored(&t, out, pass, ctx, err)
+				      : print_live(&t, is_once, out, pass, ctx, err);
 }

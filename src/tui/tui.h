@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mask.h"
 #include "model/snapshot.h"
@@ -31,7 +32,7 @@ struct tui_helpers {
 struct tui_options {
 	const char *job_id;	 /* only this one; NULL: all */
 	double interval_seconds; /* between two looks of our own, or two of the daemon's that are
-				    shown; 0: 2 s, or all of them */
+				    shown; 0: 2 s, or all of them; as text see tui_print() */
 	struct store *store;	 /* of what is replayed */
 	const struct mask *mask;
 	bool reads_gpus;	/* where we look by ourselves */
@@ -42,5 +43,20 @@ struct tui_options {
 
 /* Until the user has had enough. */
 int tui_run(const struct tui_options *options, struct err *err);
+
+/*
+ * The same as text, for a pipe or a file. Live: the screen of now, or with interval_seconds one
+ * after another. Stored: the screen at the first moment of each interval_seconds (60), and at the
+ * last. Each is appended to out, and pass is called, whose error ends it. -ENODATA: nothing was
+ * recorded.
+ */
+int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(void *ctx), void *ctx,
+	      struct err *err);
+
+/*
+ * For a process that collects by itself: marks the processes of a scan that belong to these
+ * attempts, of which those that run count, and adds the progress of their jobs. -ENOMEM.
+ */
+int tui_assign_jobs(struct snapshot *snap, const struct attempt_list *attempts);
 
 #endif

@@ -19,7 +19,7 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/daemon.h"
+#include "query/query.h"
 #include "store/store.h"
 
 #define N_RUNS 100000

@@ -1,7 +1,8 @@
 /*
  * bench_log - what the record of a short run costs: a log of its own (a number, a file, four
  * frames, the end, syncs) beside the same in a database (a beginning and an end), for one run after
- * the other and for 40 at once. In the folder that TMPDIR says, so other file systems can be tried.
+ * the other and for 40 at once; and what a tick of many processes costs in both. In the folder that
+ * TMPDIR says, so other file systems can be tried.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,12 +15,17 @@
 
 #include "base/macros.h"
 #include "log/log.h"
+#include "made_up.h"
+#include "model/tick_record.h"
 #include "store/store.h"
 
 #define N_RUNS 200
 #define N_AT_ONCE 40
 #define RUNS_EACH 10
 #define FRAME_BYTES 300
+#define N_PROCESSES 1000
+#define N_TICKS 600
+#define KEY_EVERY 60
 
 struct bench {
 	char dir[200], db[220];
@@ -53,7 +59,7 @@ static void record_log(const struct bench *b)
 	struct err err = ERR_INIT;
 	int num;
 
-	must(log_take_number(b->numbers_fd, "bench", &num, &err), &err);
+	must(log_take_number(b->numbers_fd, "bench", 0, &num, &err), &err);
 	must(log_id_make(&options.origin.id), &err);
 	must(log_create(&fs, &options, &w, &err), &err);
 	for (int i = 0; i < 4; i++)
@@ -129,6 +135,76 @@ static void measure(const struct bench *b, const char *name, record_fn *record)
 	munmap(ms, bytes);
 }
 
+/* ---- ticks ---- */
+
+static double cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+/* Written as a frame, read from it again, and into a database: the time on a CPU. */
+static void measure_ticks(const struct bench *b)
+{
+	CLEANUP(snapshot_release) struct snapshot snap, decoded;
+	CLEANUP(buf_release) struct buf frame = BUF_INIT;
+	struct tick_writer *writer = tick_writer_new();
+	struct tick_decoder *decoder = tick_decoder_new();
+	double write_ns = 0, read_ns = 0, store_ns = 0, bytes = 0, n = N_PROCESSES * N_TICKS;
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	struct attempt a, *attempts = &a;
+	unsigned seed = 1;
+
+	attempt_init(&a);
+	a.job_id = JOB;
+	a.command = "bench";
+	must(store_open(b->db, STORE_WRITE, &store, &err), &err);
+	must(store_begin_attempt(store, &a, &err), &err);
+	snapshot_init(&snap);
+	snapshot_init(&decoded);
+	for (unsigned i = 0; i < N_PROCESSES; i++)
+		begin_process(snapshot_add_process(&snap), i);
+	for (unsigned k = 0; k < N_TICKS; k++) {
+		struct series_point point = { .rss_bytes = k, .cpu_percent = k };
+		const struct tick_record record = {
+			.snap = &decoded,
+			.attempts = (const struct attempt *const *)&attempts,
+			.n_attempts = 1,
+			.points = &point
+		};
+		double times[4];
+
+		go_on_all(&snap, UINT64_C(1700000000000000000), k, &seed);
+		point.wall_ns = snap.wall_ns;
+		times[0] = cpu_ns();
+		if (k % KEY_EVERY == 0)
+			tick_writer_begin_key(writer);
+		must(tick_writer_write(writer, &snap, &point, &frame), &err);
+		times[1] = cpu_ns();
+		if (k % KEY_EVERY == 0)
+			tick_decoder_begin_key(decoder);
+		must(tick_decoder_read(decoder, frame.data, frame.len, a.job_id, &decoded, &point),
+		     &err);
+		times[2] = cpu_ns();
+		must(store_write_tick(store, a.id, &record, &err), &err);
+		times[3] = cpu_ns();
+		write_ns += times[1] - times[0];
+		read_ns += times[2] - times[1];
+		store_ns += times[3] - times[2];
+		bytes += (double)frame.len;
+	}
+	printf("{\"bench\": \"log\", \"what\": \"ticks of %d processes\", \"key_every\": %d, "
+	       "\"bytes_per_sample\": %.1f, \"write_ns_per_sample\": %.0f, "
+	       "\"read_ns_per_sample\": %.0f, \"store_ns_per_sample\": %.0f}\n",
+	       N_PROCESSES, KEY_EVERY, bytes / n, write_ns / n, read_ns / n, store_ns / n);
+	tick_writer_free(writer);
+	tick_decoder_free(decoder);
+	store_close(store);
+}
+
 int main(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -143,6 +219,7 @@ int main(void)
 	b.dir_fd = b.numbers_fd;
 	measure(&b, "log", record_log);
 	measure(&b, "database", record_database);
+	measure_ticks(&b);
 	snprintf(command, sizeof(command), "rm -rf %s", b.dir);
 	return system(command) == 0 ? 0 : 1;
 }

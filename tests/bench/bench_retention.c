@@ -130,7 +130,7 @@ static void folder_make(struct folder *f, const char *where)
 
 static void folder_remove(const struct folder *f)
 {
-	static const char *const suffixes[] = { "", "-wal", "-shm", "-spool" };
+	static const char *const suffixes[] = { "", "-wal", "-shm" };
 	const char *const names[] = { f->db, f->reference };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

@@ -62,9 +62,8 @@ static double quantile(double *values, size_t n, double q)
 
 /* What a folder of ours holds. */
 static const char *const names[] = {
-	"proctor.db",	"proctor.db-wal",   "proctor.db-shm",	"floor",
-	"reference.db", "reference.db-wal", "reference.db-shm", "eight.db",
-	"eight.db-wal", "eight.db-shm",	    "proctor.db-spool", "eight.db-spool",
+	"proctor.db",	    "proctor.db-wal",	"proctor.db-shm", "floor",	  "reference.db",
+	"reference.db-wal", "reference.db-shm", "eight.db",	  "eight.db-wal", "eight.db-shm",
 };
 
 static void remove_folder(const char *dir)

@@ -214,8 +214,7 @@ static double worst_ms(const struct writer *writers)
 
 static void remove_folder(const char *dir)
 {
-	static const char *const names[] = { "proctor.db", "proctor.db-wal", "proctor.db-shm",
-					     "proctor.db-spool" };
+	static const char *const names[] = { "proctor.db", "proctor.db-wal", "proctor.db-shm" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char path[192];

@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 /* Writes what was read once more, and reads that: it must be the same. */
 static void read_again(const struct table *t, const uint64_t *boot_ns)

@@ -13,8 +13,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
-#include "store/jsonl.h"
-#include "store/jsonl_tail.h"
+#include "store/jsonl/jsonl.h"
 
 #define LINE "{}"
 #define MAX_BYTES 64

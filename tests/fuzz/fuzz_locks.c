@@ -1,8 +1,7 @@
 #include "fuzz_text.h"
 
 #include "base/macros.h"
-#include "store/holder.h"
-#include "store/mount.h"
+#include "store/db/db.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

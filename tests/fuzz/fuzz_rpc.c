@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "rpc/fields.h"
+#include "rpc/value.h"
 #include "rpc/lines.h"
 #include "rpc/server_internal.h"
 

@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 static void read_list(struct tick_cursor *c)
 {
@@ -20,12 +20,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint64_t before_head[HEAD_WORDS];
 	struct tick_reader r;
 	struct snapshot snap;
+	const char **strings;
 
 	if (tick_read(&r, data, size, 1, before_head) < 0)
 		return 0;
 	snapshot_init(&snap);
 	host_from_words(r.head, &snap);
-	tick_string(&r, r.head[HEAD_LEVEL]);
+	if (tick_index_strings(&r, &strings) < 0)
+		abort();
+	free(strings);
 	for (enum tick_list list = 0; list < N_LISTS; list++)
 		read_list(&r.lists[list]);
 	snapshot_release(&snap);

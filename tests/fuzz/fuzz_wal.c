@@ -1,6 +1,6 @@
 #include "fuzz_text.h"
 
-#include "store/wal.h"
+#include "store/db/db.h"
 
 /* Walks through a log as the reader does. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

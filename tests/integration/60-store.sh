@@ -252,10 +252,14 @@ for other in 1 $((layout - 1)) $((layout + 1)); do
 			"^1 proctor: .*$db has layout $other, and this proctor needs layout $layout: move it away"
 	done
 	run "$PROCTOR" run --job other -- sh -c 'exit 4'
-	like "a command runs beside it" "$status $stderr" "^4 .*has layout $other, and this proctor needs layout $layout"
+	is "a command runs beside it, and is recorded in its log" "$status" 4
 	is "nothing of it was changed" "$(cksum <"$db")" "$sum"
 done
-rm -f "$db" "$db"-*
+rm -f "$db" "$db"-wal "$db"-shm
+run "$PROCTOR" jobs --all --json
+json "which waits until the database is out of the way" "$stdout" \
+	'[(j["job_id"], j["attempt"], j["exit_code"]) for j in d] == [("other", n, 4) for n in (1, 2, 3)]'
+rm -rf "$db" "$db"-*
 sql 'CREATE TABLE theirs (x)'
 run "$PROCTOR" doctor --repair
 like "and one of another program" "$status $stderr" '^1 proctor: .*another program'

@@ -229,30 +229,29 @@ is "as many as history has" "$(json_eval "$("$PROCTOR" history --job @evil --jso
 import json, sys
 print(sum(len(json.loads(l).get("processes", [])) for l in sys.stdin))')"
 run "$PROCTOR" top --history 1h
-like "frames for people" "$stdout" '^20[0-9-]+ [0-9:]+:00\.000  [0-9]+ snapshots? in (1m00s|[0-9.]+ m?s)$'
-like "with the host" "$stdout" '^  memory .* of .* used'
-like "its jobs" "$stdout" '^  job @evil#[12]: at most [1-9] process'
-like "their processes" "$stdout" '^ +[0-9]+  [A-Z] .* @evil#2  sleep 1\.4'
-like "their ends" "$stdout" 'exit pid [0-9]+, exit 4, job sheets'
-like "and all at their most in the end" "$stdout" '^From 20.* snapshots:$'
+like "for people it is the screen as text" "$stdout" '^proctor recorded .* 20[0-9-]+ [0-9:]+$'
+like "with the host" "$stdout" '^MEM .* of [0-9.]+[MGT]'
+like "its jobs" "$stdout" '^- sheets(#1)? [1-9]'
+like "their processes" "$stdout" '^ +[0-9]+ sleep 0.3 +[A-Z] '
+like "what happened to jobs" "$stdout" 'job.completed of @evil#1: '
+like "and the ends of processes that failed" "$stdout" 'process.exit pid [0-9]+ of sheets, sheet 1: exit code 4'
 unlike "and nothing for the terminal" "$stdout" $'\e'
-frames=$(grep -c 'snapshots\? in' <<<"$stdout")
+unlike "and no row is selected" "$stdout" '^[>|]'
+screens=$(grep -c '^proctor recorded' <<<"$stdout")
 run "$PROCTOR" top --history 1h --interval 0.1 --job sheets
-check "frames can be shorter" [ "$(grep -c 'snapshots\? in 100 ms' <<<"$stdout")" -gt "$frames" ]
+check "there can be more screens" [ "$(grep -c '^proctor recorded' <<<"$stdout")" -gt "$screens" ]
 unlike "and of one job" "$stdout" '@evil'
 run "$PROCTOR" top --history 1h --until 50m
 is "nothing then" "$status/$stdout" 0/
 like "which is said" "$stderr" 'nothing was recorded in that time'
 run "$PROCTOR" top --history 1h --job none
 is "an unknown job is an error" "$status/$stdout" 1/
-for words in "" "--trace 1x" "--history 0s" "--history soon" "--history 1h --interval 0" \
+for words in "--trace 1x" "--history 0s" "--history soon" "--history 1h --interval 0" \
 	"--history 1h --json --interval 5" "--history 1h --until 2h" "--history 1h evil"; do
 	# shellcheck disable=SC2086 # they are words
 	run "$PROCTOR" top $words
 	is "top $words: bad usage, in one line" "$status/$stdout/$(wc -l <"$TMP/stderr")" 2//1
 done
-like "without a terminal it is said what else there is" "$("$PROCTOR" top 2>&1)" \
-	'top --json.*proctor snapshot'
 
 # ---- files ----
 run "$PROCTOR" export csv -o "$TMP/out.csv"

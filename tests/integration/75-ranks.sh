@@ -251,7 +251,7 @@ page = Page()
 page.feed(text)
 assert page.open == [], page.open
 names = [t for t, _ in page.tags]
-assert "svg" in names and names.count("polyline") == 8 and "script" not in names and "b" in names
+assert "svg" in names and names.count("polyline") == 8 and "script" not in names and "strong" in names
 assert "<b>leak" not in text and "&lt;b&gt;leak" in text and "&lt;job&gt; &amp; co" in text
 onsets = [a for t, a in page.tags if a.get("class") == "onset"]
 assert len(onsets) == 8 and sum(a["stroke"] == "#c22" for a in onsets) == 1

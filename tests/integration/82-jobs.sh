@@ -82,17 +82,19 @@ cat >"$TMP/starting.py" <<'END'
 import json, os, socket
 path = os.environ["PROCTOR_HOME"] + "/proctor.sock"
 s = socket.socket(socket.AF_UNIX)
-s.bind(path)
-os.chmod(path, 0o600)
+s.bind(path + ".new")
+os.chmod(path + ".new", 0o600)
 s.listen()
+os.rename(path + ".new", path) # who sees it can connect
 later = {"code": -32002, "message": "job soon is just starting: try again"}
 n = 0
-f = s.accept()[0].makefile("rw")
-for line in f:
-    n += 1
-    what = {"error": later} if n < 4 else {"result": {"job_id": "soon", "cancelling": True, "attempts": 1}}
-    f.write(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], **what}) + "\n")
-    f.flush()
+while n < 4:
+    f = s.accept()[0].makefile("rw")
+    for line in f:
+        n += 1
+        what = {"error": later} if n < 4 else {"result": {"job_id": "soon", "cancelling": True, "attempts": 1}}
+        f.write(json.dumps({"jsonrpc": "2.0", "id": json.loads(line)["id"], **what}) + "\n")
+        f.flush()
 os.unlink(path)
 END
 python3 "$TMP/starting.py" &

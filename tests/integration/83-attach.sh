@@ -92,7 +92,7 @@ json "a process is attached" "$stdout" 'd == {"job_id": "sleeper", "attempt": 1}
 run "$PROCTOR" attach --pid "$sleeper" --job again
 like "once" "$stderr" "belongs to the job sleeper already"
 run "$PROCTOR" jobs --json
-json "it runs" "$stdout" 'd[-1]["job_id"] == "sleeper" and d[-1]["status"] == "running" and d[-1]["outcome"] is None'
+json "it runs" "$stdout" '[(j["status"], j["outcome"]) for j in d if j["job_id"] == "sleeper"] == [("running", None)]'
 is "as what it is" "$(job sleeper 'd["command"]')" "sleep 300"
 run "$PROCTOR" snapshot --json
 json "a snapshot has its process" "$stdout" \

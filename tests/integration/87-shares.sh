@@ -27,6 +27,108 @@ is "what is over is not called somebody else's" "$(grep 'not yours' <<<"$stderr"
 kill "$left"
 becomes "" listed alice >/dev/null
 
+# ---- guests that lie ----
+
+# The frames of a log of hers, for whoever sends them: she may as well give them away.
+as alice "$PROCTOR" run -q --job honest -- sh -c "$(gate honest)" &
+honest=$!
+becomes "honest:4001" listed alice >/dev/null
+cp "$TMP"/alice/.local/state/proctor/proctor.db-logs/*.0 "$TMP/hers"
+chmod 644 "$TMP/hers"
+cat >"$TMP/guest.py" <<'END'
+import base64, os, struct, sys, zlib
+from rpc_client import Client
+
+log = open(sys.argv[1], "rb").read()
+own_id = log[24:40].hex()
+
+def frame(seq, type, flags, body):
+    head = struct.pack("<IIQBBxx", 0x9e4c50f1, len(body), seq, type, flags)
+    return head + struct.pack("<I", zlib.crc32(body, zlib.crc32(head))) + body
+
+def frames_of(log):
+    at = 128 + struct.unpack("<I", log[8:12])[0]
+    while log[at:at + 4] == b"\xf1\x50\x4c\x9e":
+        n = 24 + struct.unpack("<I", log[at + 4:at + 8])[0]
+        yield log[at:at + n]
+        at += n
+
+begin = next(frames_of(log)) # RECORD_BEGIN
+
+def hello(c, frames=begin, id=None, offset=0, text=None):
+    return c.ask("runner.hello", {"job_id": "honest", "end_bytes": 4096,
+        "log": id or os.urandom(16).hex(), "offset": offset, "frames": text or base64.b64encode(frames).decode()})
+
+def send(c, offset, frames, **more):
+    params = {"offset": offset, **more}
+    if frames:
+        params["frames"] = base64.b64encode(frames).decode()
+    return c.ask("runner.frames", params)
+
+def code(answer):
+    return answer["error"]["code"] if "error" in answer else "taken"
+
+def damage(bytes, at):
+    return bytes[:at] + b"\xff" + bytes[at + 1:]
+END
+cat >"$TMP/lies.py" <<'END'
+from guest import *
+print("no base64", code(hello(Client(), text="no*base64")), code(hello(Client(), text="abc")))
+print("no id", code(hello(Client(), id="xyz")), code(hello(Client(), id="../../../../etc/passwd")))
+print("checksums", code(hello(Client(), damage(begin, 30))), code(hello(Client(), begin + damage(begin, 60))))
+print("half a frame", code(hello(Client(), begin[:-1])))
+print("far away", code(hello(Client(), offset=2**60)))
+print("another's log", code(hello(Client(), id=own_id)))
+print("no line", code(send(Client(), 0, begin)))
+c = Client()
+print("no key", hello(c, frame(1, 7, 0, b"x"))["result"]["guest"])
+print("an end without a beginning", code(send(c, 25, b"", end="AAAA")))
+c = Client()
+print("a gap", hello(c)["result"]["from"] == len(begin), code(send(c, 10**6, frame(5, 7, 0, b"x"))))
+print("another number", code(send(c, len(begin), frame(0, 9, 0, b"x"))))
+print("records that make no sense", code(send(c, len(begin), b"".join(frame(9 + i, i, 0, b"\xff" * 99) for i in range(20)))))
+print("twice the line", code(hello(c)))
+print("the end", code(send(c, 0, b"", end="AAAA")), code(send(c, 0, b"", end="AAAA")))
+print("and more", code(send(c, 10**6, begin)))
+END
+is "what makes no sense is refused, and what does is taken" "$(python_as bob "$TMP/lies.py" "$TMP/hers" 2>&1)" "no base64 -32602 -32602
+no id -32602 -32602
+checksums -32602 -32602
+half a frame -32602
+far away -32602
+another's log -32006
+no line -32602
+no key True
+an end without a beginning -32602
+a gap True taken
+another number -32602
+records that make no sense taken
+twice the line -32006
+the end taken taken
+and more -32602"
+json "it is his, whatever it said" "$(ask_as root job.attempts '{"job_id": "honest"}')" \
+	'sorted(a["uid"] for a in d["attempts"]) == [4001, 4002]'
+json "she has not heard of it" "$(ask_as alice job.attempts '{"job_id": "honest"}')" '[a["uid"] for a in d["attempts"]] == [4001]'
+json "nor of its events" "$(ask_as alice daemon.events '{"limit": 4096, "job_id": "honest"}')" \
+	'{e["event"] for e in d} <= {"job.started", "sheet.started", "process.spawn", "process.exit"}'
+cat >"$TMP/flood.py" <<'END'
+from guest import *
+c = Client()
+at, seq, n = hello(c)["result"]["from"], 1, 0
+big = b"\0" * (3 << 20)
+while n < 60:
+    answer = code(send(c, at, frame(seq, 99, 0, big)))
+    if answer != "taken":
+        break
+    at, seq, n = at + 24 + len(big), seq + 1, n + 1
+print(answer, 5 <= n < 40, code(hello(Client())))
+END
+is "who sends too much is told so" "$(python_as dave "$TMP/flood.py" "$TMP/hers" 2>&1)" "-32002 True -32002"
+pass honest
+wait $honest
+json "hers has its end all the same" "$(ask_as alice job.wait '{"job_id": "honest"}')" 'd["outcome"] == "success"'
+json "and the daemon lives" "$(ask_as root daemon.status)" 'd["ticks"] > 0'
+
 # ---- subscriptions ----
 
 cat >"$TMP/subscribe.py" <<'END'

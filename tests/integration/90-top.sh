@@ -12,14 +12,17 @@ command -v tmux >/dev/null || { skip "a terminal" "tmux is not installed"; finis
 
 . "$(dirname "$0")/terminal.sh"
 
-# ---- where it cannot be ----
+# ---- where there is no terminal, and where it cannot place text ----
 
-run "$PROCTOR" top
-is "without a terminal it is refused" "$status" 2
-like "and says what else there is" "$stderr" 'top --json'
+run timeout 60 "$PROCTOR" top
+is "without a terminal the screen is printed once" "$status/$(grep -c '^proctor ' <<<"$stdout")" 0/1
+like "with the CPU, which takes two looks" "$stdout" '^CPU .* [0-9.]+ % of [0-9]+'
+like "as there is no job" "$stdout" '^0 jobs, '
+is "with --interval one after another" \
+	"$(timeout 60 "$PROCTOR" top --interval 0.2 | grep -m 3 -c '^proctor ')" 3
 open_terminal "TERM=dumb '$PROCTOR' top 2>'$TMP/said'"
 ends_with "a dumb terminal is refused" 2
-like "politely" "$(cat "$TMP/said")" 'cannot place text'
+like "and the way out is named" "$(cat "$TMP/said")" 'cannot place text: "proctor top .* | cat"'
 close_terminal
 
 # ---- without a daemon ----
@@ -203,7 +206,7 @@ pids=()
 
 open_terminal "TERM=dumb '$PROCTOR' top --history 10m 2>'$TMP/said'"
 ends_with "a dumb terminal is refused" 2
-like "and the replay as text is named" "$(cat "$TMP/said")" 'top --history .* | cat'
+like "and the way out is named" "$(cat "$TMP/said")" 'proctor top .* | cat'
 close_terminal
 open_terminal "'$PROCTOR' top --history 10m --interval 5 2>'$TMP/said'"
 ends_with "frames are of replayed text" 2
@@ -231,7 +234,7 @@ ends_with "q quits" 0
 close_terminal
 run "$PROCTOR" top --history 10m
 is "without a terminal it is text" "$status" 0
-like "with its jobs" "$stdout" 'job steps'
+like "with its jobs" "$stdout" '^[0-9:]+ job.started of steps'
 open_terminal "'$PROCTOR' top --history 10m"
 keys '>' '>' '>' '>'
 shows "a sheet has its name in a replay too" '^ +- sheet 2 train '
@@ -280,10 +283,10 @@ run "$PROCTOR" top --history 10m --json --job odd
 like "what was recorded has it too" "$stdout" '"event":"monitor.anomaly","change":"began"'
 like "and its end" "$stdout" '"event":"monitor.anomaly","change":"cleared"'
 run "$PROCTOR" top --history 10m --job odd
-like "and so has the text" "$stdout" '^  [-0-9: .]*  monitor.anomaly pid [0-9]*, job odd.*: began, [a-z]*: python3 .*has not waited'
-like "with its end" "$stdout" '  monitor.anomaly pid [0-9]*, job odd.*: cleared, '
-like "and when the job began" "$stdout" '  job.started, job odd: python3 '
-like "and ended" "$stdout" '  job.completed, job odd'
+like "and so has the text" "$stdout" '^[0-9:]+ python3 .*has not waited.* of odd\)'
+like "with its end" "$stdout" '^[0-9:]+ cleared: python3 .*has not waited'
+like "and when the job began" "$stdout" '^[0-9:]+ job.started of odd'
+like "and ended" "$stdout" '^[0-9:]+ job.completed of odd'
 open_terminal "'$PROCTOR' top --history 10m"
 shows "a replay begins before it" 'recorded'
 keys p

@@ -200,11 +200,17 @@ static int sink_end(void *ctx, const struct log_frame *end)
 	return 0;
 }
 
-static int sink_lost(void *ctx, const struct log_origin *origin)
+static int sink_is_gone(void *ctx, const struct log_origin *origin)
+{
+	(void)ctx;
+	(void)origin;
+	return 1;
+}
+
+static int sink_lost(void *ctx)
 {
 	struct world *w = ctx;
 
-	(void)origin;
 	if (!w->recorder.is_dead)
 		fail(w, "a recorder that lives is taken for lost");
 	w->txn.is_lost = true;
@@ -227,7 +233,8 @@ static int sink_move(void *ctx, const struct log_origin *origin, const struct lo
 /* One transaction; then maybe a sync, and only then may the log lose what is stored. */
 static void ingester_step(struct world *w, struct actor *actor)
 {
-	const struct log_sink sink = { w, sink_find, sink_frame, sink_end, sink_lost, sink_move };
+	const struct log_sink sink = { w,	  sink_find, sink_frame, sink_end, sink_is_gone,
+				       sink_lost, sink_move };
 	struct log_fs fs = disk_fs(actor);
 	struct log_cursor cursor;
 	int r;

@@ -8,8 +8,7 @@
 
 #include "base/buf.h"
 #include "base/io.h"
-#include "store/jsonl.h"
-#include "store/jsonl_tail.h"
+#include "store/jsonl/jsonl.h"
 
 #define JSONL_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 

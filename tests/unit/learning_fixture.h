@@ -6,7 +6,7 @@
 
 #include "store_fixture.h"
 
-#include "daemon/daemon.h"
+#include "query/query.h"
 
 #define HOUR_NS UINT64_C(3600000000000)
 #define START_NS UINT64_C(1700000000000000000)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sources/gpu/nvml_abi.h"
+#include "sources/gpu/nvml.h"
 
 static struct nvml_stand_in told;
 static char devices[STAND_IN_GPUS]; /* whose addresses are their handles */

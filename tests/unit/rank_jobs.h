@@ -269,8 +269,7 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		strcpy(host, "unknown");
 	for (double at = job->start[rank]; at < job->length && n < MAX_SAMPLES; at += interval) {
 		double mib = level_at(job, rank, at) + job->noise * normal(), clock;
-		struct telemetry_event like;
-		struct sample sample;
+		struct telemetry_event sample;
 
 		interval *= job->slower > 0 ? job->slower : 1;
 		wander = WANDER_KEPT * wander + sqrt(1 - WANDER_KEPT * WANDER_KEPT) * normal();
@@ -278,15 +277,14 @@ static void add_rank(struct telemetry *t, const struct job *job, int rank)
 		mib += job->wander * wander + job->shared * shared_at(at) + walked;
 		if (!is_recorded(own, at))
 			continue;
-		say(job, rank, at, host, &like);
+		say(job, rank, at, host, &sample);
 		clock = job->clock[rank] + (own->lost_at > 0 && at >= own->lost_at ? own->jump : 0);
-		sample = (struct sample){
-			.timestamp_ns = T0_NS + (job->stamp > 0 ? 0 : ODD_NS) +
-					llround(stamp_of(job, at + clock) * 1e9),
-			.used_bytes = (int64_t)(fmax(mib, 0) * MIB),
-		};
+		sample.event_type = (struct text){ "sample", 6 };
+		sample.timestamp_ns = T0_NS + (job->stamp > 0 ? 0 : ODD_NS) +
+				      llround(stamp_of(job, at + clock) * 1e9);
+		sample.device_used_bytes = (int64_t)(fmax(mib, 0) * MIB);
 		for (int i = job->is_twice ? 2 : 1; i > 0; i--)
-			assert_int_equal(telemetry_add_samples(t, &like, &sample, 1), 0);
+			assert_int_equal(telemetry_add(t, &sample), 0);
 		n++;
 	}
 }

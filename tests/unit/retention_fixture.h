@@ -25,7 +25,6 @@ static inline struct store *must_open_fast(const char *path)
 	struct store *store = must_open(path, STORE_WRITE);
 
 	store->syncs_log = false;
-	store->writing.slice_ns = 60 * SECOND_NS; /* folds are there when they are due */
 	assert_int_equal(sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL),
 			 SQLITE_OK);
 	return store;

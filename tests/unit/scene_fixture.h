@@ -19,7 +19,6 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "tui/daemon_event.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 #include "tui/keys.h"
@@ -182,7 +181,7 @@ static inline void tell(struct scene *s, const char *topic, double timestamp, co
 	struct rpc_value *data = NULL;
 
 	assert_int_equal(rpc_value_parse(json, strlen(json), &limits, &data, NULL), 0);
-	daemon_event_tell(s, topic, timestamp, data, again);
+	feed_add_event(s, topic, feed_time_ns(timestamp), data, again);
 	rpc_value_free(data);
 }
 

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,18 +48,20 @@ static inline int fixture_setup(void **state)
 	return 0;
 }
 
+static inline int fixture_remove_one(const char *path, const struct stat *st, int type,
+				     struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path) < 0 && errno != ENOENT ? -1 : 0;
+}
+
 static inline int fixture_teardown(void **state)
 {
 	struct fixture *f = *state;
-	DIR *dir = opendir(f->dir);
-	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0) < 0)
-			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
-	if (dir)
-		closedir(dir);
-	rmdir(f->dir);
+	nftw(f->dir, fixture_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	free(f);
 	return 0;
 }

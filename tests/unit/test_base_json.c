@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/json_number.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 

@@ -116,8 +116,8 @@ static void test_places_that_are_taken(void **state)
 		{ "storage_path: proctor.jsonl.1\n",
 		  ":1: 'storage_path' is '%s/proctor.jsonl.1', which is the log of snapshots, rotated; "
 		  "it must be a file of its own" },
-		{ "jsonl_path: proctor.db-spool\n",
-		  ":1: 'jsonl_path' is '%s/proctor.db-spool', which is a part of the record; it must "
+		{ "jsonl_path: proctor.db-logs\n",
+		  ":1: 'jsonl_path' is '%s/proctor.db-logs', which is a part of the record; it must "
 		  "be a file of its own" },
 		{ "storage_path: x\njsonl_path: x\n",
 		  ":1: 'storage_path' is '%s/x', which is the log "

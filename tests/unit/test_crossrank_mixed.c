@@ -11,7 +11,7 @@
 
 #include "base/macros.h"
 #include "crossrank/finding.h"
-#include "crossrank/mixed.h"
+#include "crossrank/select.h"
 
 #define N 40
 #define SECOND_NS INT64_C(1000000000)

@@ -22,8 +22,9 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/macros.h"
+#include "base/json.h"
 #include "crossrank/bulk.h"
-#include "crossrank/event_json.h"
+#include "crossrank/event.h"
 #include "crossrank/record.h"
 
 #define CASES 40

@@ -39,6 +39,11 @@ static void go_on(struct detect *d, double peak, uint64_t seen_wall_ns)
 	}
 }
 
+static int renew(void *ctx, const struct anomaly_renewal *list, size_t n)
+{
+	return store_renew_anomalies(ctx, list, n, NULL);
+}
+
 struct scene {
 	struct store *store;
 	struct detect *detect;
@@ -53,7 +58,7 @@ static void open_scene(struct scene *s, const char *db, unsigned n)
 	assert_non_null(s->detect);
 	for (unsigned k = 0; k < n; k++)
 		begin(s->store, s->detect, k);
-	s->of = (struct lasting_of){ s->store, s->detect, 0 };
+	s->of = (struct lasting_of){ renew, s->store, s->detect };
 }
 
 static void close_scene(struct scene *s)

@@ -3,8 +3,6 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/unknown.h"
-#include "daemon/learn_news.h"
-#include "daemon/learn_plan.h"
 #include "daemon/learner.h"
 
 #define MINUTE_NS UINT64_C(60000000000)
@@ -118,30 +116,6 @@ static void end(struct heard *heard, struct learner *l)
 static uint64_t days_ago(unsigned n)
 {
 	return clock_wall_ns() - n * 24 * HOUR_NS;
-}
-
-/* A correlation has another score after every run: only what it is called is news. */
-static void test_a_score_is_no_news(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(learn_news_release) struct learn_news news;
-	CLEANUP(learning_release) struct learning l;
-	struct pattern *p;
-
-	learning_init(&l, 5);
-	p = pattern_list_add(&l.patterns);
-	p->type = PATTERN_CORRELATION;
-	p->name = "memory_vs_failure memory_bin:<256MB";
-	p->confidence = 0.7;
-	assert_int_equal(learn_news_begin(&news, &l.patterns), 0);
-	p->confidence = 0.8;
-	assert_int_equal(learn_news_find(&news, &l, store), 0);
-	assert_int_equal(news.n, 0);
-	free(news.items);
-	p->retired_wall_ns = 1;
-	assert_int_equal(learn_news_find(&news, &l, store), 0);
-	assert_int_equal(news.n, 1);
 }
 
 static void test_an_analysis_tells_what_is_new(void **state)
@@ -260,7 +234,6 @@ int main(void)
 		cmocka_unit_test(test_first_after_one_interval),
 		cmocka_unit_test(test_a_failure_is_told_once_and_tried_again),
 		cmocka_unit_test(test_another_interval_counts_what_has_passed),
-		TEST(test_a_score_is_no_news),
 		TEST(test_an_analysis_tells_what_is_new),
 		TEST(test_who_asks_meanwhile_waits_for_the_next),
 		TEST(test_failure),

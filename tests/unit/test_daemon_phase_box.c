@@ -21,12 +21,33 @@ static void append_line(const char *params)
 	append(line, (size_t)n);
 }
 
+struct place {
+	struct store *store;
+	int64_t attempt_id;
+};
+
+static void store_changes(void *ctx, const struct phase_change *items, size_t n, uint64_t n_lost)
+{
+	const struct place *place = ctx;
+	struct err err = ERR_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		struct phase_mark mark = { .attempt_id = place->attempt_id,
+					   .is_exit = items[i].is_exit,
+					   .phase = items[i].phase };
+
+		must(store_mark_phases(place->store, &mark, 1, &err), &err);
+	}
+	if (n_lost > 0)
+		must(store_add_lost_marks(place->store, place->attempt_id, n_lost, &err), &err);
+}
+
 static void empty(struct phase_box *box, struct store *store, const struct attempt *a)
 {
-	struct err err = ERR_INIT;
+	struct place place = { store, a->id };
 	int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	must(phase_box_empty(box, store, a->id, root_fd, &err), &err);
+	phase_box_read(box, root_fd, store_changes, &place);
 	close(root_fd);
 }
 

@@ -11,7 +11,7 @@
 #include "base/loop.h"
 #include "daemon/settler.h"
 #include "store/handle.h"
-#include "store/settle.h"
+#include "store/db/db.h"
 
 #define N_TICKS 400 /* more than the log takes before it is copied and begun anew */
 #define N_PROCESSES 20
@@ -248,24 +248,6 @@ static void test_what_need_not_come(void **state)
 	tear_down(&l);
 }
 
-/* Who does not wait any longer is not kept by closing the store either. */
-static void test_leave_unsettled(void **state)
-{
-	struct fixture *f = *state;
-	struct looker l;
-
-	set_up(f, &l);
-	set_disk(true, true);
-	write_one(&l);
-	l.settler = settler_leave(l.settler);
-	store_leave_unsettled(l.store);
-	disk.n_in_loop = 0;
-	l.store = store_close(l.store);
-	assert_int_equal(disk.n_in_loop, 0);
-	tear_down(&l);
-	assert_int_equal(count_samples(f->db), N_PROCESSES);
-}
-
 /* A wait is told while it lasts, and stays told when it is over. */
 static void test_how_long(void **state)
 {
@@ -315,7 +297,6 @@ int main(void)
 		SETTLER_TEST(test_left),
 		SETTLER_TEST(test_finish),
 		SETTLER_TEST(test_what_need_not_come),
-		SETTLER_TEST(test_leave_unsettled),
 		SETTLER_TEST(test_how_long),
 		SETTLER_TEST(test_no_log),
 	};

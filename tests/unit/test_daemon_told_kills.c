@@ -27,7 +27,8 @@ static void look(struct told_kills *t, struct store *store, const struct attempt
 	snapshot_init(&snap);
 	snap.wall_ns = clock_wall_ns();
 	snap.system.oom_kills_total = kills;
-	told_kills_look(t, store, a, &snap);
+	if (told_kills_are_due(t, a, &snap))
+		told_kills_look(t, store, a);
 	snapshot_release(&snap);
 }
 

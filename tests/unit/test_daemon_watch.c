@@ -168,51 +168,6 @@ static void test_word_of_an_end(void **state)
 	attempt_release(&never);
 }
 
-/* What we have written of one job is read of that one; what others have, of all. */
-static void test_one_job(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
-	pid_t runner = start_runner();
-	struct attempt a = attempt_of(runner), b = attempt_of(runner);
-	struct sheet_record sheets[2] = {
-		{ .num = 1, .try_num = 1, .started_wall_ns = 5, .ended_wall_ns = U64_UNKNOWN },
-		{ .num = 1, .try_num = 2, .started_wall_ns = 7, .ended_wall_ns = U64_UNKNOWN },
-	};
-	struct err err = ERR_INIT;
-
-	usage_init(&sheets[0].usage);
-	usage_init(&sheets[1].usage);
-	store_set_alive_check(ours, daemon_check_alive, NULL);
-	must(store_begin_attempt(theirs, &a, &err), &err);
-	assert_told(w, ours, &told, "J");
-	must(store_write_sheets(ours, &a, sheets, 2, &err), &err);
-	must(watch_look_at(w, ours, a.id, &err), &err);
-	assert_string_equal(told.text, "JSS");
-	assert_told(w, ours, &told, ""); /* nothing is left to be told */
-	sheets[1].ended_wall_ns = 9;
-	must(store_write_sheets(ours, &a, &sheets[1], 1, &err), &err);
-	must(store_begin_attempt(theirs, &b, &err), &err);
-	must(watch_look_at(w, ours, a.id, &err), &err);
-	assert_string_equal(told.text, "sJ");
-	a.is_running = false;
-	a.outcome = OUTCOME_SUCCESS;
-	a.ended_wall_ns = 10;
-	must(store_finish_attempt(ours, &a, NULL, 0, &err), &err);
-	must(watch_look_at(w, ours, a.id, &err), &err);
-	assert_string_equal(told.text, "sJj");
-	assert_null(watch_find_attempt(w, a.id));
-	assert_non_null(watch_find_attempt(w, b.id));
-	kill(runner, SIGKILL);
-	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	watch_free(w);
-	attempt_release(&a);
-	attempt_release(&b);
-}
-
 /* Alive when it is first asked about, and dead from then on. */
 static enum store_alive die_meanwhile(void *ctx, const struct attempt *a)
 {
@@ -391,7 +346,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_word_of_an_end, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_one_job, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_short_life_between_two_looks, fixture_setup,

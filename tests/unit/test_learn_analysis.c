@@ -11,7 +11,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "learn/failure_analysis.h"
-#include "learn/effect.h"
 #include "learn/feature.h"
 #include "learn/run_class.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "learn/profile.h"
+#include "learn/gather_runs.h"
 
 #define MB (UINT64_C(1024) * 1024)
 #define SECOND UINT64_C(1000000000)

@@ -84,6 +84,13 @@ static int count(void *ctx, const struct log_frame *frame)
 	return 0;
 }
 
+static int count_any(void *ctx, const struct log_frame *frame)
+{
+	(void)frame;
+	++*(unsigned *)ctx;
+	return 0;
+}
+
 static int count_files(const struct folder *f)
 {
 	DIR *dir = opendir(f->path);
@@ -208,6 +215,175 @@ static int count_some(void *ctx, const struct log_frame *frame)
 	return 0;
 }
 
+static void test_another_recorder_goes_on(void **state)
+{
+	const struct folder *f = *state;
+	struct log_options options = { .end_bytes = 100, .segment_bytes = 400 };
+	struct log_read_result read;
+	struct log_reader *r;
+	struct log_writer *w;
+	struct log_id id, other;
+	unsigned n = 0;
+
+	w = create(f, 400, &id);
+	append(w, 0, 50, 0);
+	assert_int_equal(log_continue(&f->fs, &id, &options, NULL), -EBUSY);
+	log_writer_free(w); /* as if it had been killed */
+	assert_int_equal(log_id_make(&other), 0);
+	assert_int_equal(log_continue(&f->fs, &other, &options, NULL), -ENOENT);
+
+	assert_int_equal(log_continue(&f->fs, &id, &options, NULL), 0);
+	assert_int_equal(options.origin.uid, 1000);
+	assert_int_equal(options.first_seq, 50);
+	assert_int_equal(log_create(&f->fs, &options, &w, NULL), 0);
+	assert_true(log_wants_key(w));
+	assert_int_equal(log_append(w, 3, 0, &n, sizeof(n), NULL), -EINVAL);
+	append(w, 50, 90, 0);
+	assert_int_equal(log_end(w, "over", 4, NULL), 0);
+	log_writer_free(w);
+
+	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
+	assert_int_equal(log_read(r, 0, false, count, &n, &read), 0);
+	assert_int_equal(n, 90);
+	assert_int_equal(read.lost_bytes, 0);
+	assert_int_equal(log_read_end(r, false, NULL, NULL), 1);
+	log_reader_close(r);
+}
+
+/* ---- copies ---- */
+
+struct copying {
+	struct folder *to;
+	struct log_options options;
+	struct log_writer *writer;
+	uint64_t stop, skip_from, skip_to; /* offsets */
+};
+
+/* As a daemon does: bytes over a wire, and a new segment where some are missing. */
+static int copy_frame(void *ctx, const struct log_frame *frame)
+{
+	CLEANUP(buf_release) struct buf wire = BUF_INIT, text = BUF_INIT, again = BUF_INIT;
+	struct copying *c = ctx;
+	struct log_frame got;
+
+	if (frame->offset >= c->stop)
+		return 1;
+	if (frame->offset >= c->skip_from && frame->offset < c->skip_to)
+		return 0;
+	log_frame_write(frame, &wire);
+	buf_add_base64(&text, wire.data, wire.len);
+	assert_int_equal(buf_add_unbase64(&again, text.data), 0);
+	assert_int_equal(log_frame_read(again.data, again.len, &got), 0);
+	assert_int_equal(got.next, frame->next - frame->offset);
+	got.next += frame->offset;
+	got.offset = frame->offset;
+	if (c->writer && log_appended(c->writer) != got.offset)
+		c->writer = log_writer_free(c->writer);
+	if (!c->writer && !(got.flags & LOG_KEY))
+		return 0;
+	if (!c->writer) {
+		c->options.first_offset = got.offset;
+		c->options.first_seq = got.seq;
+		assert_int_equal(log_create(&c->to->fs, &c->options, &c->writer, NULL), 0);
+		c->options.first_index++;
+	}
+	assert_int_equal(log_append_frame(c->writer, &got, NULL), 0);
+	got.offset += 1;
+	assert_int_equal(log_append_frame(c->writer, &got, NULL), -EINVAL);
+	return 0;
+}
+
+static int make_log_to_copy(struct folder *f, struct log_id *ret)
+{
+	struct log_writer *w = create(f, 400, ret);
+
+	append(w, 0, 90, 0);
+	assert_int_equal(log_end(w, "over", 4, NULL), 0);
+	log_writer_free(w);
+	return 0;
+}
+
+static void copy(struct folder *f, const struct log_id *id, uint64_t from, struct copying *c)
+{
+	struct log_read_result read;
+	struct log_reader *r;
+
+	assert_int_equal(log_reader_open(&f->fs, id, &r, NULL), 0);
+	log_read(r, from, false, copy_frame, c, &read);
+	log_reader_close(r);
+	c->writer = log_writer_free(c->writer);
+}
+
+/* Stops in the middle, goes on from the last key, and has all that the log has at the same place.
+ */
+static void test_a_copy_has_the_same_frames(void **state)
+{
+	struct folder *f = *state, other = *f;
+	struct copying c = {
+		.to = &other, .options = { .end_bytes = 100 }, .stop = 1000, .skip_from = UINT64_MAX
+	};
+	struct log_read_result read;
+	struct log_memory *memory = log_memory_new();
+	struct log_reader *r;
+	struct log_id id;
+	unsigned n = 0;
+
+	make_log_to_copy(f, &id);
+	c.options.origin = (struct log_origin){ .id = id,
+						.uid = 4001,
+						.runner_pid = 7,
+						.runner_start_ticks = 8,
+						.pid_ns = 9,
+						.is_copy = true };
+	other.fs = log_fs_memory(memory);
+	copy(f, &id, 0, &c);
+	assert_int_equal(log_continue(&other.fs, &id, &c.options, NULL), 0);
+	assert_true(c.options.origin.is_copy);
+	assert_int_equal(c.options.origin.uid, 4001);
+	assert_int_equal(c.options.origin.runner_pid, 7);
+	assert_int_equal(c.options.origin.runner_start_ticks, 8);
+	assert_int_equal(c.options.origin.pid_ns, 9);
+	assert_true(c.options.first_offset >= 1000 && c.options.key_offset < 1000);
+	c.stop = UINT64_MAX;
+	copy(f, &id, c.options.key_offset, &c);
+	assert_int_equal(log_reader_open(&other.fs, &id, &r, NULL), 0);
+	assert_int_equal(log_read(r, 0, false, count, &n, &read), 0);
+	assert_int_equal(n, 90);
+	assert_int_equal(read.lost_bytes, 0);
+	assert_int_equal(log_read_end(r, false, NULL, NULL), 0);
+	log_reader_close(r);
+	assert_int_equal(log_continue(&f->fs, &id, &c.options, NULL), -EEXIST);
+	log_memory_free(memory);
+}
+
+/* What was removed before it could be sent is missing, and the rest is read. */
+static void test_a_copy_with_a_gap(void **state)
+{
+	struct folder *f = *state, other = *f;
+	struct copying c = { .to = &other,
+			     .options = { .end_bytes = 100 },
+			     .stop = UINT64_MAX,
+			     .skip_from = 280,
+			     .skip_to = 500 };
+	struct log_read_result read;
+	struct log_memory *memory = log_memory_new();
+	struct log_reader *r;
+	struct log_id id;
+	unsigned n = 0;
+
+	make_log_to_copy(f, &id);
+	c.options.origin.id = id;
+	other.fs = log_fs_memory(memory);
+	copy(f, &id, 0, &c);
+	assert_int_equal(log_reader_open(&other.fs, &id, &r, NULL), 0);
+	assert_int_equal(log_read(r, 0, false, count_any, &n, &read), 0);
+	assert_true(n >= 60 && n < 90);
+	assert_true(read.lost_bytes >= 220);
+	assert_int_equal(read.next, 90 * 28);
+	log_reader_close(r);
+	log_memory_free(memory);
+}
+
 static void test_a_bad_frame_costs_one_frame(void **state)
 {
 	struct folder *f = *state;
@@ -296,7 +472,7 @@ static void test_numbers_never_repeat(void **state)
 		if (pid > 0)
 			continue;
 		for (int j = 0; j < TAKEN; j++)
-			if (log_take_number(f->fd, "a/job", &n, NULL) < 0 ||
+			if (log_take_number(f->fd, "a/job", 0, &n, NULL) < 0 ||
 			    write(pipes[1], &n, sizeof(n)) != sizeof(n))
 				_exit(1);
 		_exit(0);
@@ -313,13 +489,13 @@ static void test_numbers_never_repeat(void **state)
 		assert_false(seen[n]);
 		seen[n] = true;
 	}
-	assert_int_equal(log_take_number(f->fd, "a/job", &n, NULL), 0);
+	assert_int_equal(log_take_number(f->fd, "a/job", 0, &n, NULL), 0);
 	assert_int_equal(n, TAKERS * TAKEN + 1);
 	log_forget_numbers(f->fd, "a/job");
-	assert_int_equal(log_take_number(f->fd, "a/job", &n, NULL), 0);
+	assert_int_equal(log_take_number(f->fd, "a/job", 0, &n, NULL), 0);
 	assert_int_equal(n, 1);
-	assert_int_equal(log_take_number(f->fd, "..", &n, NULL), -EINVAL);
-	assert_int_equal(log_take_number(f->fd, "a%b", &n, NULL), -EINVAL);
+	assert_int_equal(log_take_number(f->fd, "..", 0, &n, NULL), -EINVAL);
+	assert_int_equal(log_take_number(f->fd, "a%b", 0, &n, NULL), -EINVAL);
 	close(pipes[0]);
 	close(pipes[1]);
 }
@@ -332,6 +508,9 @@ int main(void)
 		CASE(test_frames_come_back_in_order_over_segments),
 		CASE(test_what_is_stored_may_go_and_the_rest_is_read),
 		CASE(test_kill_leaves_all_that_was_appended),
+		CASE(test_another_recorder_goes_on),
+		CASE(test_a_copy_has_the_same_frames),
+		CASE(test_a_copy_with_a_gap),
 		CASE(test_a_bad_frame_costs_one_frame),
 		CASE(test_the_end_has_its_limits),
 		CASE(test_logs_are_listed_once),

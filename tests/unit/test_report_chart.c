@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "report/chart.h"
+#include "report/page.h"
 
 #define SEC UINT64_C(1000000000)
 

@@ -11,8 +11,6 @@
 
 #include "base/unknown.h"
 #include "rpc/codes.h"
-#include "rpc/fields.h"
-#include "rpc/skim.h"
 #include "rpc/value.h"
 
 static const struct rpc_value_limits limits = { .max_depth = 8, .max_values = 100 };

@@ -263,7 +263,7 @@ static void test_end_of_a_log_is_lost(void **state)
 	struct err err = ERR_INIT;
 
 	fill(f);
-	begin_some(f, 22); /* more than may have been waiting for the disk at once */
+	begin_some(f, 20); /* more than may have been waiting for the disk at once */
 	flip_in_log(f, 200);
 	assert_int_equal(check(f, 0, &err), -ENODATA);
 	assert_non_null(strstr(err.text, "-wal breaks off"));

@@ -346,34 +346,6 @@ static void test_folds_of_many_processes(void **state)
 	assert_int_equal(count_samples(f->db), 20 * 12000);
 }
 
-/* Folded in pieces, while ticks are written between them: none of it shows. */
-static void test_in_pieces(void **state)
-{
-	const int n = 12; /* more than a piece has, which is one then */
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a = must_begin(store, "j");
-	struct err err = ERR_INIT;
-	unsigned n_unfolded = 0;
-
-	snapshot_init(&snap);
-	store->writing.slice_ns = 0; /* the time is always up */
-	for (unsigned k = 0; k < 150; k++) {
-		fill_snapshot(&snap, "j", n, k);
-		must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
-		if (k < 115)
-			continue;
-		n_unfolded += raw_sql(f->db, COUNT_UNFOLDED) > 120;
-		assert_int_equal(raw_sql(f->db, COUNT_TICKS), k + 1);
-		assert_int_equal(count_samples(f->db), (k + 1) * (unsigned)n);
-	}
-	assert_in_range(n_unfolded, 2, 20);
-	assert_int_equal(raw_sql(f->db, COUNT_FOLDS), 1);
-	assert_int_equal(raw_sql(f->db, COUNT_UNFOLDED), 30);
-	assert_is_sound(f->db);
-}
-
 /* What each has called is folded with it, a process at a time, and comes back with its name. */
 static int check_calls(void *ctx, const struct history_row *row)
 {
@@ -388,7 +360,7 @@ static int check_calls(void *ctx, const struct history_row *row)
 	return 0;
 }
 
-static void test_calls_in_pieces(void **state)
+static void test_calls_are_folded(void **state)
 {
 	const int n = 6;
 	struct fixture *f = *state;
@@ -400,7 +372,6 @@ static void test_calls_in_pieces(void **state)
 	unsigned n_rows = 0;
 
 	snapshot_init(&snap);
-	store->writing.slice_ns = 0;
 	for (unsigned k = 0; k < 150; k++) {
 		struct syscall_use uses[6][2] = { 0 };
 
@@ -497,8 +468,7 @@ int main(void)
 		STORE_TEST(test_ids_come_to_their_end),
 		STORE_TEST(test_folding_under_a_reader),
 		STORE_TEST(test_folds_of_many_processes),
-		STORE_TEST(test_in_pieces),
-		STORE_TEST(test_calls_in_pieces),
+		STORE_TEST(test_calls_are_folded),
 		STORE_TEST(test_nothing_is_left_behind),
 	};
 

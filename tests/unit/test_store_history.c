@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "store/codec.h"
+#include "store/codec/codec.h"
 
 #define AWKWARD "it's \"so\"\n\t\xff\xfe\x80 \xc3\xa4; DROP TABLE jobs; --"
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
-#include "store/holder.h"
+#include "store/db/db.h"
 
 #define NFS 0x6969
 

@@ -4,7 +4,7 @@
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
-#include "store/vfs.h"
+#include "store/db/db.h"
 
 #define NFS 0x6969
 #define CIFS 0xff534d42
@@ -202,8 +202,7 @@ static sqlite3 *open_as_the_store_does(const struct fixture *f)
 {
 	sqlite3 *db = NULL;
 
-	return sqlite3_open_v2(f->db, &db, SQLITE_OPEN_READWRITE, vfs_name()) == SQLITE_OK ? db
-											   : NULL;
+	return sqlite3_open_v2(f->db, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ? db : NULL;
 }
 
 static void test_a_log_with_half_a_transaction(void **state)

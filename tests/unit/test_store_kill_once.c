@@ -137,47 +137,10 @@ static void test_kills_at_the_end(void **state)
 	assert_true(span.n_early > 0 && span.n_late > 0);
 }
 
-static void take_in(const struct fixture *f, int go_fd)
-{
-	struct store *store = NULL;
-
-	CHILD_CHECK(write(go_fd, "x", 1) == 1);
-	CHILD_CHECK(store_open(f->db, STORE_WRITE, &store, NULL) == 0);
-}
-
-/* An end that waits beside the database is there, once, however often taking it in was cut off. */
-static void test_kills_while_an_end_is_taken_in(void **state)
-{
-	struct span span = { .us = 500 };
-	unsigned seed = 3;
-
-	(void)state;
-	for (int i = 0; goes_on(&span, i); i++) {
-		struct fixture *f = NULL;
-		struct err err = ERR_INIT;
-
-		assert_int_equal(fixture_setup((void **)&f), 0);
-		begin_run(f, &the_run);
-		must(store_keep_end(f->db, &the_run, &err), &err);
-		note_outcome(&span, kill_after(take_in, f, choose_moment(&span, &seed)));
-		store_close(must_open(f->db, STORE_WRITE));
-		assert_false(store_has_kept(f->db));
-		assert_is_sound(f->db);
-		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"
-						" WHERE outcome = 'success'"),
-				 1);
-		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
-		assert_int_equal(count_samples(f->db), N_TICKS * N_PROCESSES);
-		fixture_teardown((void **)&f);
-	}
-	assert_true(span.n_early > 0 && span.n_late > 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kills_at_the_end),
-		cmocka_unit_test(test_kills_while_an_end_is_taken_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

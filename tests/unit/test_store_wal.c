@@ -1,6 +1,6 @@
 #include "store_fixture.h"
 
-#include "store/wal.h"
+#include "store/db/db.h"
 
 #define FRAME_BYTES (WAL_FRAME_HEAD_BYTES + 4096)
 #define N_COMMITS 24 /* one frame each; more than there are writers */

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/macros.h"
-#include "tui/aside.h"
+#include "tui/screen.h"
 
 /* A terminal in the place of stderr. */
 struct stage {
@@ -45,7 +45,7 @@ static const char *seen(const struct stage *st)
 	struct pollfd fd = { .fd = st->terminal, .events = POLLIN };
 	ssize_t n = 0;
 
-	if (poll(&fd, 1, 0) == 1)
+	if (poll(&fd, 1, 200) == 1) /* the kernel hands it on with some delay */
 		n = read(st->terminal, text, sizeof(text) - 1);
 	text[n > 0 ? n : 0] = '\0';
 	return text;

@@ -3,8 +3,6 @@
  */
 #include "scene_fixture.h"
 
-#include "tui/recall.h"
-
 static void test_detail(void **state)
 {
 	struct scene *s = *state;

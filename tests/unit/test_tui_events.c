@@ -6,18 +6,19 @@
 static void test_anomalies(void **state)
 {
 	struct scene *s = *state;
-	struct episode e;
+	struct anomaly_row row = { 0 };
+	struct episode *e = &row.episode;
 	const char *text;
 
 	assert_null(strstr(draw_text(s, 80, 24), "anomalies")); /* nobody has counted them */
-	episode_init(&e);
-	e.worst.type = ANOMALY_MEMORY_LEAK;
-	e.worst.severity = SEVERITY_HIGH;
-	snprintf(e.worst.text, sizeof(e.worst.text), "python grows by 60 MB a minute");
-	episode_set_job(&e, "train");
-	e.began_wall_ns = NOON;
+	episode_init(e);
+	e->worst.type = ANOMALY_MEMORY_LEAK;
+	e->worst.severity = SEVERITY_HIGH;
+	snprintf(e->worst.text, sizeof(e->worst.text), "python grows by 60 MB a minute");
+	episode_set_job(e, "train");
+	e->began_wall_ns = NOON;
 	s->n_anomalies = 2;
-	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	feed_add_anomaly(s, &row, e->ended_wall_ns, NOON - 1, NOON, false);
 	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
@@ -33,19 +34,19 @@ static void test_end_of_moment(void **state)
 					    { .change = EPISODE_CLEARED,
 					      .wall_ns = NOON + 70 * SECOND } };
 	struct anomaly_row row = { .changes = changes, .n_changes = 2 };
-	struct episode e;
 
 	episode_init(&row.episode);
 	row.episode.worst.type = ANOMALY_OOM_KILL;
 	row.episode.began_wall_ns = row.episode.ended_wall_ns = NOON;
 	snprintf(changes[1].text, sizeof(changes[1].text), "the kernel has killed it");
 	add_event(s, EVENT_KIND_JOB, "before");
-	feed_recall_end(&row, &e);
-	feed_tell_anomaly(s, &e, EPISODE_CLEARED);
+	feed_add_anomaly(s, &row, feed_anomaly_end(&row, U64_UNKNOWN), NOON, NOON + 80 * SECOND,
+			 false);
 	assert_non_null(strstr(draw_text(s, 80, 24), "before\n22:14:30 cleared: the kernel has"));
-	row.n_changes = 1; /* nobody has told it */
-	feed_recall_end(&row, &e);
-	assert_true(episode_change_time(&e, EPISODE_CLEARED) == NOON);
+	row.n_changes = 1; /* its end was not told */
+	assert_true(feed_anomaly_end(&row, U64_UNKNOWN) == NOON);
+	row.episode.ended_wall_ns = U64_UNKNOWN; /* nor seen: it ended with its attempt */
+	assert_true(feed_anomaly_end(&row, NOON + 5) == NOON + 5);
 }
 
 /* Which attempt it was is said where there are several. */
@@ -67,11 +68,11 @@ static void test_attempts(void **state)
 	assert_non_null(strstr(text, "job.started of twin#2\n"));
 	assert_non_null(strstr(text, "sheet.failed of twin#2, sheet 1: exit code 1\n"));
 	assert_non_null(strstr(text, "sheet.started of alone, sheet 1\n"));
-	feed_tell_change(s, CHANGE_JOB_STARTED,
-			 &(struct attempt){ .job_id = "twin",
-					    .attempt_num = 3,
-					    .started_wall_ns = NOON + 3 * SECOND },
-			 NULL);
+	feed_add_change(s, CHANGE_JOB_STARTED,
+			&(struct attempt){ .job_id = "twin",
+					   .attempt_num = 3,
+					   .started_wall_ns = NOON + 3 * SECOND },
+			NULL, false);
 	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin#3\n"));
 }
 
@@ -148,7 +149,7 @@ static void test_daemon_events(void **state)
 
 		tell(s, "process.exit", 1700000000, rows[i].json, false);
 		live = scene_event(s, 0)->kind;
-		feed_tell_process_event(s, rows[i].event);
+		feed_add_process_event(s, rows[i].event);
 		assert_int_equal(scene_event(s, 0)->kind, live);
 		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
@@ -158,8 +159,6 @@ static void test_daemon_events(void **state)
 	assert_int_equal(s->n_events, 6);
 	tell(s, "process.exit", 1700000001, rows[0].json, true);
 	assert_int_equal(s->n_events, 7);
-	daemon_event_tell_loss(s, 3);
-	assert_string_equal(scene_event(s, 0)->text, "3 events were lost on the way here");
 }
 
 /* Of another job neither the events nor the flags are of interest. */
@@ -291,19 +290,20 @@ static void test_flagged_rows(void **state)
 static void test_detail_of_anomaly(void **state)
 {
 	struct scene *s = *state;
-	struct episode e;
+	struct anomaly_row row = { 0 };
+	struct episode *e = &row.episode;
 	const char *text;
 
-	episode_init(&e);
-	e.worst.type = ANOMALY_MEMORY_SPIKE;
-	e.worst.metric_value = e.peak_value = 195.1015625;
-	e.worst.threshold = 52.7578125;
-	e.after_value = 20480.25;
-	e.unit = "MB";
-	e.why_cleared = "it is over";
-	e.began_wall_ns = e.peak_wall_ns = e.seen_wall_ns = NOON;
-	e.ended_wall_ns = NOON + 70 * SECOND;
-	feed_tell_anomaly(s, &e, EPISODE_BEGAN);
+	episode_init(e);
+	e->worst.type = ANOMALY_MEMORY_SPIKE;
+	e->worst.metric_value = e->peak_value = 195.1015625;
+	e->worst.threshold = 52.7578125;
+	e->after_value = 20480.25;
+	e->unit = "MB";
+	e->why_cleared = "it is over";
+	e->began_wall_ns = e->peak_wall_ns = e->seen_wall_ns = NOON;
+	e->ended_wall_ns = NOON + 70 * SECOND;
+	feed_add_anomaly(s, &row, e->ended_wall_ns, NOON - 1, NOON, false);
 	press(s, "\t\n");
 	text = draw_text(s, 80, 60);
 	assert_non_null(strstr(text, "metric_value      195.1 MB\nthreshold         52.76 MB\n"));

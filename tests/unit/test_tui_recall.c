@@ -3,7 +3,7 @@
  */
 #include "scene_fixture.h"
 
-#include "tui/daemon_feed.h"
+#include "tui/feed_daemon.h"
 
 #define ID 5
 

@@ -6,7 +6,6 @@
 #include "retention_fixture.h"
 
 #include "tui/feed.h"
-#include "tui/spans.h"
 
 #define N_OLD 300 /* ticks a second apart, of which minutes are made */
 #define N_NEW 20
@@ -50,7 +49,7 @@ static void test_old_and_new(void **state)
 	scene_init(s);
 	s->source = SOURCE_REPLAY;
 	s->is_paused = true;
-	must(feed_open_replay(&options, &feed, &err), &err);
+	must(feed_open_stored(&options, &feed, &err), &err);
 	while (!s->replay.is_over) {
 		step(&feed, s, 1);
 		assert_true(s->has_snap && s->snap.wall_ns > last_ns);
@@ -92,7 +91,7 @@ static void open_player(struct player *p)
 	scene_init(p->scene);
 	p->scene->source = SOURCE_REPLAY;
 	p->scene->is_paused = true;
-	must(feed_open_replay(&p->options, &p->feed, &err), &err);
+	must(feed_open_stored(&p->options, &p->feed, &err), &err);
 }
 
 static void close_player(struct player *p)
@@ -466,22 +465,6 @@ static void test_end_told_late_after_the_beginning(void **state)
 	close_player(&p);
 }
 
-/* One that was told a day late is looked for when it is told, and not at each moment. */
-static void test_late_ends_are_found(void **state)
-{
-	struct spans late = { 0 };
-
-	(void)state;
-	assert_int_equal(spans_add(&late, NOW, NOW + 5), 0);
-	assert_int_equal(spans_add(&late, NOW - DAY, NOW + 20), 0);
-	spans_sort(&late);
-	assert_true(spans_first(&late, NOW, NOW + 10) == NOW);
-	assert_true(spans_first(&late, NOW + 5, NOW + 19) == U64_UNKNOWN);
-	assert_true(spans_first(&late, NOW + 19, NOW + 20) == NOW - DAY);
-	assert_true(spans_first(&late, NOW + 20, UINT64_MAX) == U64_UNKNOWN);
-	spans_release(&late);
-}
-
 /* Whoever is taken to an anomaly sees its line, however much else happened then, and what it is of.
  */
 static void test_next_anomaly(void **state)
@@ -724,6 +707,104 @@ static void test_gaps(void **state)
 	close_player(&p);
 }
 
+/* Phases are told as they are entered and left. */
+static void test_phases(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	const uint64_t began = NOW - MINUTE;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct phase_mark marks[] = {
+		{ .attempt_id = a.id,
+		  .phase = { .name = "load",
+			     .pid = 100,
+			     .rank = RANK_NONE,
+			     .entered_wall_ns = began + SECOND_NS,
+			     .left_wall_ns = U64_UNKNOWN } },
+		{ .attempt_id = a.id,
+		  .is_exit = true,
+		  .phase = { .name = "load",
+			     .pid = 100,
+			     .rank = RANK_NONE,
+			     .left_wall_ns = began + 3 * SECOND_NS } },
+	};
+	struct player p = { .store = store };
+	struct err err = ERR_INIT;
+
+	for (unsigned i = 0; i < 5; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		must(store_mark_phases(store, &marks[i], 1, &err), &err);
+	open_player(&p);
+	step(&p.feed, p.scene, 1);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "phase.enter pid 100 of a: load"), 1);
+	assert_int_equal(count_events(p.scene, "phase.exit"), 0);
+	step(&p.feed, p.scene, 1);
+	step(&p.feed, p.scene, 1);
+	assert_int_equal(count_events(p.scene, "phase.exit pid 100 of a: load"), 1);
+	close_player(&p);
+}
+
+/* ---- as text ---- */
+
+static int count_pages(void *ctx)
+{
+	(*(int *)ctx)++;
+	return 0;
+}
+
+static size_t count_parts(const char *text, const char *part)
+{
+	size_t n = 0;
+
+	for (; (text = strstr(text, part)); text++)
+		n++;
+	return n;
+}
+
+/* A screen for each interval and for the last moment, each with what happened since the one before;
+ * nothing is selected, and births are left out. */
+static void test_text(void **state)
+{
+	struct fixture *f = *state;
+	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const uint64_t began = NOW - HOUR;
+	struct attempt a = must_begin_at(store, "a", began);
+	struct proc_event birth = { .wall_ns = began,
+				    .key = { 100, 5000 },
+				    .type = EVENT_SPAWN,
+				    .status = { -1, -1 },
+				    .job_id = a.job_id,
+				    .sheet_num = 1,
+				    .details = "" };
+	struct tui_options options = { .store = store, .since_wall_ns = NOW - 2 * HOUR };
+	struct err err = ERR_INIT;
+	int n_pages = 0;
+
+	must(store_write_events(store, &a, &birth, 1, &err), &err);
+	for (unsigned i = 0; i < 100; i++)
+		write_own(store, &a, began + i * SECOND_NS, 100);
+	must_finish_at(store, &a, began + 99 * SECOND_NS);
+	must(tui_print(&options, &out, count_pages, &n_pages, &err), &err);
+	/* 21:13:20 to 21:14:59: the first, at 21:14:00, and the last */
+	assert_int_equal(n_pages, 3);
+	assert_int_equal(count_parts(out.data, "proctor recorded "), 3);
+	assert_int_equal(count_parts(out.data, "\n- a 1"), 3);
+	assert_int_equal(count_parts(out.data, "job.started of a"), 1);
+	assert_int_equal(count_parts(out.data, "job.completed of a"), 1);
+	assert_int_equal(count_parts(out.data, "process.spawn"), 0);
+	assert_null(strchr(out.data, '>'));
+	buf_reset(&out);
+	options.interval_seconds = 10;
+	must(tui_print(&options, &out, count_pages, &n_pages, &err), &err);
+	assert_int_equal(n_pages, 3 + 11);
+	options.job_id = "none";
+	assert_int_equal(tui_print(&options, &out, count_pages, &n_pages, &err), -ENODATA);
+	assert_int_equal(n_pages, 3 + 11);
+}
+
 static void test_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -732,7 +813,7 @@ static void test_nothing(void **state)
 	struct err err = ERR_INIT;
 	struct feed feed = { 0 };
 
-	assert_int_equal(feed_open_replay(&options, &feed, &err), -ENODATA);
+	assert_int_equal(feed_open_stored(&options, &feed, &err), -ENODATA);
 }
 
 int main(void)
@@ -747,10 +828,11 @@ int main(void)
 		STORE_TEST(test_flags),
 		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),
+		STORE_TEST(test_phases),
+		STORE_TEST(test_text),
 		STORE_TEST(test_nothing),
 		STORE_TEST(test_end_told_late),
 		STORE_TEST(test_end_told_late_after_the_beginning),
-		cmocka_unit_test(test_late_ends_are_found),
 		STORE_TEST(test_words_of_then),
 		STORE_TEST(test_next_anomaly),
 		STORE_TEST(test_one_job),

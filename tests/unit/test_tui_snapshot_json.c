@@ -3,7 +3,7 @@
  */
 #include "scene_fixture.h"
 
-#include "tui/snapshot_json.h"
+#include "tui/feed.h"
 
 static void test_snapshot_from_json(void **state)
 {

@@ -6,7 +6,7 @@
 
 #include "store_host.h"
 
-#include "store/vtab.h"
+#include "store/sql/vtab.h"
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 

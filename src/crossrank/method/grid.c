@@ -23,18 +23,6 @@
 
 DEFINE_SELECT_NTH(select_nth, double)
 
-/* The first cell: all ranks have begun, but for those that are late. */
-static double find_base(const struct grid *g, double last)
-{
-	double late = g->born + fmax(LATE_SECONDS, LATE_SHARE * (last - g->born));
-	double base = -INFINITY;
-
-	for (size_t i = 0; i < g->n; i++)
-		if (g->tracks[i].t[0] <= late)
-			base = fmax(base, g->tracks[i].t[0]);
-	return base;
-}
-
 /* What is up for a while is cut off at `most` above the kept memory. */
 static void fill(struct grid *g, size_t r, double most)
 {
@@ -105,6 +93,7 @@ int grid_make(struct track *tracks, size_t n, struct arena *arena, struct grid *
 	double last = -INFINITY, base;
 	size_t most = MAX_VALUES / n;
 	int r;
+	double late;
 
 	g.scratch = arena_alloc(arena, n * sizeof(*g.scratch));
 	g.members = arena_alloc(arena, n * sizeof(*g.members));
@@ -121,7 +110,12 @@ int grid_make(struct track *tracks, size_t n, struct arena *arena, struct grid *
 	for (size_t i = 0; i < n; i++)
 		g.scratch[i] = tracks[i].interval;
 	g.cell = track_quantile(g.scratch, n, 0.5);
-	base = find_base(&g, last);
+	/* The first cell: all ranks have begun, but for those that are late. */
+	late = g.born + fmax(LATE_SECONDS, LATE_SHARE * (last - g.born));
+	base = -INFINITY;
+	for (size_t i = 0; i < g.n; i++)
+		if (g.tracks[i].t[0] <= late)
+			base = fmax(base, g.tracks[i].t[0]);
 	most = most > MAX_CELLS ? MAX_CELLS : most < MIN_CELLS ? MIN_CELLS : most;
 	g.cell *= ceil(((last - base) / g.cell + 1) / (double)most);
 	g.n_cells = (size_t)((last - base) / g.cell + 1e-9) + 1;

@@ -40,13 +40,35 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 /* Computes all that follows from x, which was changed: kept, tooth, scale, spikes. -ENOMEM. */
 int track_finish(struct track *track, struct arena *arena);
 
-/* Minimum of x[i..n) for each i; ret may be x. */
-void track_keep(const double *x, size_t n, double *ret);
-
 /* The value below which a share of v[0..n) lies, which it reorders; NaN for none. */
 double track_quantile(double *v, size_t n, double share);
 
 /* The number of values that are at most `value`; v ascends. */
 size_t track_count_to(const double *v, size_t n, double value);
+
+/*
+ * rise - when a rank's memory began to grow for good, apart from what its peers do, and how sure
+ * that moment is.
+ *
+ * Inside of method/.
+ */
+
+#define RISE_MINOR 0.1 /* of the largest gain: smaller ones are not the fault */
+
+/* The movement that a rank shares with its peers: known in cells, then a line. */
+struct common {
+	const double *at, *mib;
+	size_t n;
+	double trend;  /* MiB/s behind the last cell */
+	bool is_sharp; /* best, low and high of a rise are wanted: that costs a fit of several
+			  shapes */
+};
+
+/*
+ * The main rise of a track between two moments, beyond the common movement. Returns 1 and fills
+ * ret, 0: there is none; -ENOMEM.
+ */
+int rise_find(const struct track *track, double from, double stop, const struct common *common,
+	      struct culprit_rise *ret);
 
 #endif

@@ -239,21 +239,16 @@ static void gpu_troubles_add(struct gpu_troubles *t, const char *note, uint64_t 
 		snprintf(kind->note, sizeof(kind->note), "%s", note);
 }
 
-static const struct gpu_trouble *find_longest(const struct gpu_troubles *t)
-{
-	const struct gpu_trouble *longest = &t->of[0];
-
-	for (size_t i = 1; i < t->n; i++)
-		if (t->of[i].ns > longest->ns)
-			longest = &t->of[i];
-	return longest;
-}
-
 /* The one that lasted longest, and how long all others did; false: there was none. */
 static bool gpu_troubles_tell(const struct gpu_troubles *t, char *ret, size_t size)
 {
-	const struct gpu_trouble *longest = find_longest(t);
+	const struct gpu_trouble *longest;
 	char others[64] = "", times[128];
+
+	longest = &t->of[0];
+	for (size_t i = 1; i < t->n; i++)
+		if (t->of[i].ns > longest->ns)
+			longest = &t->of[i];
 
 	if (t->n == 0)
 		return false;

@@ -193,9 +193,6 @@ struct gpu_driver {
 /* Whether NVIDIA's driver is there: then a library that is missing is worth a word. */
 bool gpu_has_nvidia(int root_fd);
 
-/* How many GPUs NVIDIA's driver has found. */
-uint32_t gpu_count_nvidia(int root_fd);
-
 /* Whether a GPU has a driver in the kernel that tells of its clients. */
 bool gpu_has_drm(int root_fd);
 

@@ -43,7 +43,8 @@ static uint32_t count_entries(int root_fd, const char *path)
 	return n;
 }
 
-uint32_t gpu_count_nvidia(int root_fd)
+/* How many GPUs NVIDIA's driver has found. */
+static uint32_t gpu_count_nvidia(int root_fd)
 {
 	return count_entries(root_fd, NVIDIA_GPUS);
 }

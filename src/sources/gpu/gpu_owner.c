@@ -157,25 +157,6 @@ static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 		add_inner(o, root_fd, (uint64_t)pid);
 }
 
-/* The only one with that pid in its namespace that holds a device. */
-static bool find_by_inner_pid(const struct gpu_owners *o, int root_fd, uint64_t pid,
-			      const struct gpu_files *files, struct proc_key *ret)
-{
-	uint64_t found = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; o->has_all && i < o->n_inners && n < 2; i++) {
-		uint64_t candidate = (uint64_t)o->inners[i].pid;
-
-		if ((uint64_t)o->inners[i].inner != pid ||
-		    gpu_holds_device(root_fd, candidate, files, NULL) != GPU_HOLDS)
-			continue;
-		found = candidate;
-		n++;
-	}
-	return n == 1 && gpu_read_key(root_fd, found, ret);
-}
-
 /* There a pid can mean one process only. */
 static bool is_first_namespace(int root_fd)
 {
@@ -236,13 +217,25 @@ static void find_owner(struct gpu_owners *o, int root_fd, struct gpu_owner *owne
 		       const struct gpu_files *files, uint64_t look_max_age_ns)
 {
 	uint64_t now_ns = owner->found_boot_ns;
+	uint64_t found = 0;
+	size_t n = 0;
 
 	if (owner->pid == 0 || owner->pid > INT32_MAX ||
 	    find_by_pid(root_fd, owner->pid, files, &owner->key))
 		return;
 	if (o->looked_boot_ns == 0 || now_ns - o->looked_boot_ns >= look_max_age_ns)
 		look_at_all(o, root_fd, now_ns);
-	if (find_by_inner_pid(o, root_fd, owner->pid, files, &owner->key))
+	/* The only one with that pid in its namespace that holds a device. */
+	for (size_t i = 0; o->has_all && i < o->n_inners && n < 2; i++) {
+		uint64_t candidate = (uint64_t)o->inners[i].pid;
+
+		if ((uint64_t)o->inners[i].inner != owner->pid ||
+		    gpu_holds_device(root_fd, candidate, files, NULL) != GPU_HOLDS)
+			continue;
+		found = candidate;
+		n++;
+	}
+	if (n == 1 && gpu_read_key(root_fd, found, &owner->key))
 		return;
 	owner->key.pid = 0;
 	owner->is_old_news = o->looked_boot_ns < now_ns;

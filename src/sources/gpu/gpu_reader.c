@@ -195,17 +195,6 @@ static void reap_strays(const struct keeper *k)
 	}
 }
 
-/* False: the reader has ended. */
-static bool take_messages(struct keeper *k, int fd)
-{
-	struct gpu_message messages[32];
-	ssize_t n = read(fd, messages, sizeof(messages));
-
-	for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(messages[0]); i++)
-		take_message(k, &messages[i]);
-	return n > 0 || (n < 0 && errno == EINTR);
-}
-
 /* Until it has ended, or until nobody listens to it any more: then it is not waited for. */
 static void watch_reader(struct keeper *k, int beat_fd)
 {
@@ -226,7 +215,12 @@ static void watch_reader(struct keeper *k, int beat_fd)
 			waits[0].fd = -1;
 			k->is_over = true;
 		} else if (waits[1].revents) {
-			if (!take_messages(k, beat_fd))
+			struct gpu_message messages[32];
+			ssize_t n = read(beat_fd, messages, sizeof(messages));
+
+			for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(messages[0]); i++)
+				take_message(k, &messages[i]);
+			if (n == 0 || (n < 0 && errno != EINTR)) /* the reader has ended */
 				return;
 			reap_strays(k);
 		}

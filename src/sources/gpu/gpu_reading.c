@@ -136,7 +136,7 @@ static const struct {
 	{ offsetof(struct gpu_sample, memory_total_mb), 0, LARGEST_MB, "MB" },
 };
 
-static void check_bounds(struct gpu_reading *r, struct gpu_sample *s)
+static void check_device(struct gpu_reading *r, struct gpu_sample *s)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
 		double *value = (double *)(void *)((char *)s + bounds[i].offset);
@@ -148,11 +148,6 @@ static void check_bounds(struct gpu_reading *r, struct gpu_sample *s)
 				 *value, bounds[i].unit);
 		*value = F64_UNKNOWN;
 	}
-}
-
-static void check_device(struct gpu_reading *r, struct gpu_sample *s)
-{
-	check_bounds(r, s);
 	if (s->memory_used_mb > s->memory_total_mb) {
 		gpu_note(r, "GPU %d says that %g of %g MB are in use: not taken for true", s->index,
 			 s->memory_used_mb, s->memory_total_mb);

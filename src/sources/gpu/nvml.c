@@ -509,24 +509,18 @@ static uint64_t cost_of(struct nvml *n, struct nvml_gpu *d, size_t i)
 	return ns[N_ASKED / 2];
 }
 
-static void tell_denied(const struct nvml *n, gpu_cost_fn *fn, void *ctx)
-{
-	char text[64];
-
-	if (n->n_denied == 0)
-		return;
-	snprintf(text, sizeof(text), "%u more %s not for this user", n->n_denied,
-		 n->n_denied == 1 ? "is" : "are");
-	fn(ctx, text, U64_UNKNOWN);
-}
-
 /* Of the first that can be asked. */
 static void nvml_measure(void *driver, gpu_cost_fn *fn, void *ctx)
 {
 	struct nvml *n = driver;
 	unsigned d = 0;
+	char text[64];
 
-	tell_denied(n, fn, ctx);
+	if (n->n_denied != 0) {
+		snprintf(text, sizeof(text), "%u more %s not for this user", n->n_denied,
+			 n->n_denied == 1 ? "is" : "are");
+		fn(ctx, text, U64_UNKNOWN);
+	}
 	while (d < n->n_devices && !n->devices[d].handle)
 		d++;
 	for (size_t i = 0; d < n->n_devices && i < ARRAY_SIZE(questions); i++) {

@@ -1,5 +1,5 @@
 /*
- * nvml - a session with NVIDIA's library: inside gpu_nvml*.c.
+ * nvml - a session with NVIDIA's library: inside nvml.c and nvml_session.c.
  */
 #ifndef PROCTOR_SOURCES_GPU_NVML_H
 #define PROCTOR_SOURCES_GPU_NVML_H
@@ -8,7 +8,103 @@
 #include <stdint.h>
 
 #include "sources/gpu/gpu.h"
-#include "sources/gpu/nvml_abi.h"
+
+/*
+ * ---- the functions of NVIDIA's library that are called ----
+ *
+ * Declared here, so that nothing of NVIDIA's is needed to build. Layouts and numbers are those of
+ * the library's stable interface; names end in _v2 and _v3 where an older function of the same name
+ * has another layout.
+ */
+
+typedef struct nvml_device *nvml_device;
+typedef struct nvml_event_set *nvml_event_set;
+
+enum nvml_result {
+	NVML_OK = 0,
+	NVML_UNINITIALIZED = 1,
+	NVML_NOT_SUPPORTED = 3,
+	NVML_NO_PERMISSION = 4,
+	NVML_NOT_FOUND = 6,
+	NVML_INSUFFICIENT_SIZE = 7,
+	NVML_DRIVER_NOT_LOADED = 9,
+	NVML_TIMEOUT = 10,
+	NVML_GPU_IS_LOST = 15,
+	NVML_RESET_REQUIRED = 16,
+	NVML_VERSION_MISMATCH = 18, /* of the library and the driver */
+};
+
+#define NVML_NOT_AVAILABLE (~0ULL)
+
+struct nvml_utilization {
+	unsigned gpu, memory; /* percent of the last sampling period */
+};
+
+struct nvml_memory_v2 {
+	unsigned version;
+	unsigned long long total, reserved, free, used;
+};
+#define NVML_MEMORY_V2_VERSION ((unsigned)sizeof(struct nvml_memory_v2) | 2u << 24)
+
+struct nvml_memory_v1 {
+	unsigned long long total, free, used;
+};
+
+/* The same for _v2 of the functions that list them. */
+struct nvml_process_v3 {
+	unsigned pid;
+	unsigned long long used_memory;
+	unsigned gpu_instance, compute_instance;
+};
+
+struct nvml_process_utilization {
+	unsigned pid;
+	unsigned long long time_us;
+	unsigned sm, memory, encoder, decoder;
+};
+
+struct nvml_event {
+	nvml_device device;
+	unsigned long long type, data;
+	unsigned gpu_instance, compute_instance;
+};
+#define NVML_EVENT_XID 8ULL
+
+#define NVML_TEMPERATURE_GPU 0
+#define NVML_CLOCK_SM 1
+#define NVML_ECC_UNCORRECTED 1
+#define NVML_ECC_SINCE_RESET 0
+
+/* One pointer for each function, found by name. */
+struct nvml_calls {
+	int (*init)(void);
+	int (*shutdown)(void);
+	const char *(*error_string)(int);
+	int (*driver_version)(char *, unsigned);
+	int (*count)(unsigned *);
+	int (*handle)(unsigned, nvml_device *);
+	int (*name)(nvml_device, char *, unsigned);
+	int (*uuid)(nvml_device, char *, unsigned);
+	int (*utilization)(nvml_device, struct nvml_utilization *);
+	int (*memory)(nvml_device, struct nvml_memory_v2 *);
+	int (*memory_v1)(nvml_device, struct nvml_memory_v1 *);
+	int (*temperature)(nvml_device, int, unsigned *);
+	int (*power)(nvml_device, unsigned *);
+	int (*clock)(nvml_device, int, unsigned *);
+	int (*throttle)(nvml_device, unsigned long long *);
+	int (*ecc)(nvml_device, int, int, unsigned long long *);
+	int (*energy)(nvml_device, unsigned long long *);
+	int (*compute_processes)(nvml_device, unsigned *, struct nvml_process_v3 *);
+	int (*graphics_processes)(nvml_device, unsigned *, struct nvml_process_v3 *);
+	int (*process_utilization)(nvml_device, struct nvml_process_utilization *, unsigned *,
+				   unsigned long long);
+	int (*event_set_create)(nvml_event_set *);
+	int (*event_set_free)(nvml_event_set);
+	int (*register_events)(nvml_device, unsigned long long, nvml_event_set);
+	int (*event_wait)(nvml_event_set, struct nvml_event *, unsigned);
+};
+
+/* ---- a session ---- */
 
 #define NVML_UUID_BYTES GPU_ID_BYTES
 #define NVML_MAX_SHARES 1024

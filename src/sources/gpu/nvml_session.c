@@ -165,25 +165,6 @@ static void note_denied(struct nvml *n, int number)
 			n->devices[i].why_closed = NVML_NO_PERMISSION;
 }
 
-/* Those that are not for us (of another job, say) are counted too; they are left out. */
-static unsigned open_handles(struct nvml *n, unsigned count, struct opening ret[GPU_MAX_DEVICES])
-{
-	unsigned n_found = 0;
-
-	n->n_denied = 0;
-	for (unsigned i = 0; i < count && n_found < GPU_MAX_DEVICES; i++) {
-		struct opening *o = &ret[n_found];
-
-		o->number = (int)i;
-		o->result = n->call.handle(i, &o->handle);
-		if (o->result == NVML_NO_PERMISSION)
-			note_denied(n, o->number);
-		else
-			n_found++;
-	}
-	return n_found;
-}
-
 /* The place of one that cannot be opened, by its number or else the next that is free; NULL. */
 static struct nvml_gpu *find_closed(struct nvml *n, unsigned i, int number)
 {
@@ -197,16 +178,6 @@ static struct nvml_gpu *find_closed(struct nvml *n, unsigned i, int number)
 			return d;
 	}
 	return NULL;
-}
-
-static void close_device(struct nvml *n, unsigned i, const struct opening *found)
-{
-	struct nvml_gpu *d = find_closed(n, i, found->number);
-
-	if (!d)
-		return;
-	d->number = found->number;
-	d->why_closed = found->result;
 }
 
 /* One of which nothing was said is lost, unless it may be one of those that are not for us. */
@@ -234,8 +205,14 @@ static int take_devices(struct nvml *n, const struct opening *found, unsigned n_
 			take_device(n, i, &found[i]);
 	}
 	for (unsigned i = 0; i < n_found; i++)
-		if (found[i].result != NVML_OK)
-			close_device(n, i, &found[i]);
+		if (found[i].result != NVML_OK) {
+			struct nvml_gpu *d = find_closed(n, i, found[i].number);
+
+			if (d) {
+				d->number = found[i].number;
+				d->why_closed = found[i].result;
+			}
+		}
 	close_others(n);
 	return n_open;
 }
@@ -268,7 +245,19 @@ static int nvml_find_devices(struct nvml *n, struct err *err)
 			d->why_closed = NVML_OK;
 	}
 	n->n_counted = count;
-	n_found = open_handles(n, count, found);
+	/* Those that are not for us (of another job, say) are counted too; they are left out. */
+	n_found = 0;
+	n->n_denied = 0;
+	for (unsigned i = 0; i < count && n_found < GPU_MAX_DEVICES; i++) {
+		struct opening *o = &found[n_found];
+
+		o->number = (int)i;
+		o->result = n->call.handle(i, &o->handle);
+		if (o->result == NVML_NO_PERMISSION)
+			note_denied(n, o->number);
+		else
+			n_found++;
+	}
 	n_open = take_devices(n, found, n_found);
 	if (n_open == 0)
 		nvml_tell(n, n->n_devices > 0 ? n->devices[0].why_closed : NVML_NO_PERMISSION,

@@ -19,7 +19,7 @@
 /* In a handler of signals: kills what runs now, with all that it started. */
 void smi_end_program(void);
 
-/* ---- what it prints (smi_parse.c) ---- */
+/* ---- what it prints ---- */
 
 enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
 

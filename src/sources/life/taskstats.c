@@ -294,22 +294,6 @@ static int check_version(int fd, uint16_t family)
 	return got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, family);
 }
 
-static int register_all_cpus(int fd, uint16_t family)
-{
-	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES], cpus[CPUS_BYTES];
-	ssize_t len =
-		io_read_text_at(AT_FDCWD, "/sys/devices/system/cpu/possible", cpus, sizeof(cpus));
-	size_t n;
-	int got;
-
-	if (len < 0)
-		return (int)len;
-	cpus[strcspn(cpus, "\n")] = '\0';
-	n = taskstats_write_register(family, cpus, request);
-	got = ask(fd, request, n, answer, sizeof(answer));
-	return got < 0 ? got : taskstats_parse_ack(answer, (size_t)got);
-}
-
 static int open_socket(void)
 {
 	CLEANUP(close_fd)
@@ -330,6 +314,9 @@ static int start(struct taskstats_feed *feed)
 {
 	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
 	int got, r;
+	char cpus[CPUS_BYTES];
+	ssize_t len;
+	size_t n;
 
 	feed->fd = open_socket();
 	if (feed->fd < 0)
@@ -338,7 +325,15 @@ static int start(struct taskstats_feed *feed)
 	r = got < 0 ? got : taskstats_parse_family(answer, (size_t)got, &feed->family);
 	if (r == 0)
 		r = check_version(feed->fd, feed->family);
-	return r < 0 ? r : register_all_cpus(feed->fd, feed->family);
+	if (r < 0)
+		return r;
+	len = io_read_text_at(AT_FDCWD, "/sys/devices/system/cpu/possible", cpus, sizeof(cpus));
+	if (len < 0)
+		return (int)len;
+	cpus[strcspn(cpus, "\n")] = '\0';
+	n = taskstats_write_register(feed->family, cpus, request);
+	got = ask(feed->fd, request, n, answer, sizeof(answer));
+	return got < 0 ? got : taskstats_parse_ack(answer, (size_t)got);
 }
 
 static void close_feed(struct taskstats_feed **feed)

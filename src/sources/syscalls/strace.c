@@ -257,16 +257,6 @@ int strace_check(pid_t pid, struct err *err)
 	return 0;
 }
 
-static bool is_ours(pid_t pid)
-{
-	struct stat own, other;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
-	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
-}
-
 /* Whom it traces; 0: nobody. */
 static pid_t find_traced(pid_t pid)
 {
@@ -286,10 +276,14 @@ int strace_check_chosen(pid_t pid, struct err *err)
 {
 	int r = strace_check(pid, err);
 	pid_t traced;
+	struct stat own, other;
+	char path[64];
 
 	if (r < 0)
 		return r;
-	if (is_ours(pid))
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	    own.st_dev == other.st_dev && own.st_ino == other.st_ino)
 		return err_set(err, -EINVAL, "process %d is a proctor, which does not trace itself",
 			       (int)pid);
 	traced = find_traced(pid);
@@ -561,12 +555,18 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err)
 	return r;
 }
 
-/* Whoever was there called something, were it to end: without a table strace was ended. */
-static int take_table(const struct strace *s, struct strace_summary *ret, struct err *err)
+int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
 {
+	CLEANUP(drop) struct strace *s = given;
+	int r;
 	CLEANUP(buf_release) struct buf table = BUF_INIT;
-	int r = 0;
 
+	send_signal(s, SIGINT);
+	r = read_until(s, NULL, DETACH_MS);
+	if (r < 0)
+		return err_set(err, r, "strace did not let go in time and was killed");
+	/* Whoever was there called something, were it to end: without a table strace was ended. */
+	r = 0;
 	if (lseek(s->table_fd, 0, SEEK_SET) < 0)
 		r = -errno;
 	if (r == 0)
@@ -578,18 +578,6 @@ static int take_table(const struct strace *s, struct strace_summary *ret, struct
 	if (strace_parse(table.data, ret) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
-}
-
-int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
-{
-	CLEANUP(drop) struct strace *s = given;
-	int r;
-
-	send_signal(s, SIGINT);
-	r = read_until(s, NULL, DETACH_MS);
-	if (r < 0)
-		return err_set(err, r, "strace did not let go in time and was killed");
-	return take_table(s, ret, err);
 }
 
 /* ---- its table as calls ---- */

@@ -86,11 +86,20 @@ static bool await_room(struct trace *t)
 	}
 }
 
-/* The process stands still while nobody reads: no longer than it may be traced. */
-static int write_bounded(struct trace *t, size_t n)
+/* The whole lines of the first n bytes, as many as still fit. */
+static int write_lines(struct trace *t)
 {
+	const char *last = memrchr(t->text.data, '\n', t->text.len);
+	size_t n = last ? (size_t)(last - t->text.data) + 1 : 0;
+	uint64_t room = t->options->max_bytes - t->result.n_bytes;
 	size_t done = 0;
 
+	if (n > room) {
+		last = memrchr(t->text.data, '\n', (size_t)room);
+		n = last ? (size_t)(last - t->text.data) + 1 : 0;
+		finish(t, TRACE_FULL);
+	}
+	/* The process stands still while nobody reads: no longer than it may be traced. */
 	while (done < n && await_room(t)) {
 		size_t piece = n - done < PIPE_BUF ? n - done : PIPE_BUF;
 		ssize_t written = write(t->out_fd, t->text.data + done, piece);
@@ -100,25 +109,6 @@ static int write_bounded(struct trace *t, size_t n)
 		done += written > 0 ? (size_t)written : 0;
 	}
 	t->result.n_bytes += done;
-	return 0;
-}
-
-/* The whole lines of the first n bytes, as many as still fit. */
-static int write_lines(struct trace *t)
-{
-	const char *last = memrchr(t->text.data, '\n', t->text.len);
-	size_t n = last ? (size_t)(last - t->text.data) + 1 : 0;
-	uint64_t room = t->options->max_bytes - t->result.n_bytes;
-	int r;
-
-	if (n > room) {
-		last = memrchr(t->text.data, '\n', (size_t)room);
-		n = last ? (size_t)(last - t->text.data) + 1 : 0;
-		finish(t, TRACE_FULL);
-	}
-	r = write_bounded(t, n);
-	if (r < 0)
-		return r;
 	memmove(t->text.data, t->text.data + n, t->text.len - n);
 	buf_truncate(&t->text, t->text.len - n);
 	if (t->text.len > PIECE_BYTES) /* no line is as long: give up rather than grow */

@@ -308,31 +308,25 @@ static double time_variance(const struct syscall_value *v)
 	return count * (count - n) * fmax(spread, 0) / n;
 }
 
-/* What was never timed is unknown, and in no sum that has an error. */
-static double sum_variance(const struct counted *c)
+static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, void *ctx)
 {
+	struct syscall_process about = c->about;
+	struct arena arena = ARENA_INIT;
 	const struct syscall_value none = { 0 };
 	double sum = 0;
 
+	if (ARRAY_RESERVE(t->uses, t->cap_uses, c->n_rows) < 0)
+		return;
+	about.uses = t->uses;
+	about.n_uses = list_uses(c, false, &arena, t->uses);
+	/* What was never timed is unknown, and in no sum that has an error. */
 	for (size_t i = 0; i < c->n_rows; i++) {
 		const struct syscall_value v = between(&c->rows[i].now, &none);
 
 		if (v.timed > 0)
 			sum += time_variance(&v);
 	}
-	return sum;
-}
-
-static void tell(struct syscall_table *t, struct counted *c, syscalls_fn *fn, void *ctx)
-{
-	struct syscall_process about = c->about;
-	struct arena arena = ARENA_INIT;
-
-	if (ARRAY_RESERVE(t->uses, t->cap_uses, c->n_rows) < 0)
-		return;
-	about.uses = t->uses;
-	about.n_uses = list_uses(c, false, &arena, t->uses);
-	about.time_variance_ns2 = sum_variance(c);
+	about.time_variance_ns2 = sum;
 	fn(ctx, &about);
 	arena_release(&arena);
 }

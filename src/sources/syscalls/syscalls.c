@@ -62,32 +62,27 @@ static int take_news(void *ctx, void *bytes, size_t len)
 	return syscall_table_news(&s->table, told, s->clock_ticks);
 }
 
-static int set_room(struct syscalls_bpf *skel, const struct syscalls_options *o)
-{
-	bool may_grow = ebpf_may_maps_grow() && !(o && o->is_as_old);
-	uint32_t n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES, first;
-	int r = may_grow ? 0 : bpf_map__set_map_flags(skel->maps.more_values, 0);
-
-	if (o && o->max_entries)
-		n = o->max_entries;
-	first = n < FIRST_ENTRIES ? n : FIRST_ENTRIES;
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.values, first);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skel->maps.more_values, n > first ? n - first : 1);
-	return r;
-}
-
 static int start(struct syscalls *s, const struct syscalls_options *o)
 {
 	int r;
+	bool may_grow;
+	uint32_t n, first;
 
 	s->skel = syscalls_bpf__open();
 	if (!s->skel)
 		return -errno;
 	s->skel->rodata->time_every = o && o->time_every > 1 ? o->time_every : 1;
 	s->skel->rodata->is_as_old = o && o->is_as_old;
-	r = set_room(s->skel, o);
+	may_grow = ebpf_may_maps_grow() && !(o && o->is_as_old);
+	n = may_grow ? MAX_ENTRIES : MAX_WHOLE_ENTRIES;
+	r = may_grow ? 0 : bpf_map__set_map_flags(s->skel->maps.more_values, 0);
+	if (o && o->max_entries)
+		n = o->max_entries;
+	first = n < FIRST_ENTRIES ? n : FIRST_ENTRIES;
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->skel->maps.values, first);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->skel->maps.more_values, n > first ? n - first : 1);
 	if (r == 0 && o && o->news_bytes)
 		r = bpf_map__set_max_entries(s->skel->maps.news, o->news_bytes);
 	if (r == 0)

@@ -1,0 +1,714 @@
+#include "cli/ranks/ranks.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/log.h"
+#include "base/num.h"
+#include "base/utf8.h"
+#include "cli/output.h"
+#include "cli/ranks/ranks_page.h"
+#include "crossrank/crossrank.h"
+
+#define WHICH_FILES "which files? Also folders, and - for standard input"
+#define MAX_TOLD 20 /* faults that are told one by one */
+
+/* What the three actions are given; each has some of it. */
+struct ranks_args {
+	struct ranks_input input;
+	struct ranks_job job;
+	struct rank_analysis_options analysis;
+	enum ranks_format format;
+	const char *path;
+	bool is_csv, is_json;
+};
+
+enum { KEY_CLOCK_ERROR = 256, KEY_FORMAT = 'F' };
+
+static error_t parse_ranks_option(int key, char *arg, struct argp_state *state)
+{
+	struct ranks_args *args = state->input;
+	double ms = NAN;
+
+	switch (key) {
+	case KEY_CLOCK_ERROR:
+		if (num_parse_f64(arg, &ms) < 0 || !(ms >= 0) || ms > 1e12)
+			cli_usage_error(
+				state,
+				"--clock-error wants milliseconds such as 2 or 0.5, not '%s'", arg);
+		args->analysis.clock_error_ns = (int64_t)llround(ms * 1e6);
+		return 0;
+	case KEY_FORMAT:
+		if (ranks_format_from_name(arg, &args->format) < 0)
+			cli_usage_error(
+				state, "there is no format '%s'; there are text, md, html and json",
+				arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		return ARGP_ERR_UNKNOWN; /* they come together */
+	case ARGP_KEY_ARGS:
+		args->input.files = state->argv + state->next;
+		args->input.n_files = state->argc - state->next;
+		return 0;
+	default:
+		return cli_parse_option(key, arg, state);
+	}
+}
+
+/* ---- reading ---- */
+
+static int tell_fault(void *ctx, const struct fault *fault)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	uint64_t *n_told = ctx;
+
+	if ((*n_told)++ >= MAX_TOLD)
+		return 0;
+	fault_add_text(&text, fault);
+	log_error("%s", text.data);
+	return buf_error(&text);
+}
+
+static void tell_empty(uint64_t n_files)
+{
+	if (n_files == 1)
+		log_error("there is no record in the file");
+	else
+		log_error("there is no record in any of the %llu files",
+			  (unsigned long long)n_files);
+}
+
+static int judge(const struct ranks_input *input, uint64_t n_told)
+{
+	if (n_told > MAX_TOLD)
+		log_error("and %llu more", (unsigned long long)(n_told - MAX_TOLD));
+	if (input->n_invalid + input->n_valid + input->n_cut == 0) {
+		tell_empty(input->n_read);
+		return input->may_be_empty ? CLI_DONE : CLI_USAGE;
+	}
+	if (input->n_valid == 0 && (input->n_invalid == 0 || input->skips_invalid)) {
+		log_error("there is no valid record left");
+		return CLI_USAGE;
+	}
+	if (input->n_invalid == 0 || input->skips_invalid)
+		return CLI_DONE;
+	log_error("%llu of %llu records are invalid; --skip-invalid goes on without them",
+		  (unsigned long long)input->n_invalid,
+		  (unsigned long long)(input->n_invalid + input->n_valid + input->n_cut));
+	return CLI_USAGE;
+}
+
+/*
+ * Reads all files into t. Faults are printed on stderr, the first few of them one by one.
+ * CLI_USAGE: there are invalid records, and nobody said to skip them; a file is not there; or there
+ * is no record at all and that may not be. A record that the end of its file cut off is printed and
+ * no more.
+ */
+static int load_files(struct ranks_input *input, struct telemetry *t)
+{
+	struct err err = ERR_INIT;
+	struct intake intake;
+	uint64_t n_told = 0;
+	int r = intake_init(&intake, t, tell_fault, &n_told);
+
+	for (int i = 0; r == 0 && i < input->n_files; i++)
+		r = intake_read(&intake, input->files[i], &err);
+	input->n_read = intake.n_files;
+	input->n_valid = intake.n_valid;
+	input->n_invalid = intake.n_invalid;
+	input->n_cut = intake.n_cut;
+	intake_release(&intake);
+	if (r < 0 && err.code == 0)
+		err_set(&err, r, "cannot read the telemetry: %s", strerror(-r));
+	return r < 0 ? cli_fail(CLI_USAGE, &err) : judge(input, n_told);
+}
+
+/* ---- the ranks of a job, as they were recorded ---- */
+
+static int refuse_empty(const struct attempt *a, struct err *err)
+{
+	if (attempt_has_ranks(a))
+		return err_set(err, -ENODATA,
+			       "attempt %d of job %s has ranks, but no samples of them are kept",
+			       a->attempt_num, a->job_id);
+	return err_set(err, -ENODATA,
+		       "attempt %d of job %s has no ranks: they are known by what torchrun, mpirun "
+		       "or srun tell their processes, or by \"ranks:\" in a job file",
+		       a->attempt_num, a->job_id);
+}
+
+#define SQLITE "sqlite:"
+
+void ranks_check_job(char **argv, const struct ranks_job *job)
+{
+	const char *url = job->store ? job->store : "-";
+	bool is_sqlite = strncmp(url, SQLITE, strlen(SQLITE)) == 0;
+
+	if (is_sqlite ? url[strlen(SQLITE)] == '\0' : strstr(url, "://") != NULL)
+		cli_reject(argv, "--store wants a database, as PATH or sqlite:PATH, not '%s'", url);
+}
+
+/* "sqlite:///var/x.db" is as good as "sqlite:/var/x.db". */
+static const char *path_of(const char *url)
+{
+	if (strncmp(url, SQLITE, strlen(SQLITE)) != 0)
+		return url;
+	url += strlen(SQLITE);
+	return strncmp(url, "///", 3) == 0 ? url + 2 : url;
+}
+
+/* One that is named has to be there; our own may not have been made yet. */
+static int open_store(const char *url, struct store **ret, struct err *err)
+{
+	struct paths paths;
+	int r;
+
+	if (url)
+		return store_open(path_of(url), STORE_READ, ret, err);
+	r = cli_find_paths_to_read(&paths, err);
+	return r < 0 ? r : cli_open_store(&paths, ret, err);
+}
+
+int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
+		   struct recorded_ranks *ret, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	int r = open_store(job->store, &store, err);
+
+	if (r == 0)
+		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
+	if (r == 0)
+		r = recorded_ranks_read(store, ret_attempt, ret, err);
+	if (r == 0 && ret->n_points == 0)
+		r = refuse_empty(ret_attempt, err);
+	return r;
+}
+
+static int load_job(const struct ranks_job *job, struct ranks_input *input, struct telemetry *t)
+{
+	CLEANUP(recorded_ranks_release) struct recorded_ranks ranks = { .arena = ARENA_INIT };
+	CLEANUP(attempt_release) struct attempt a;
+	struct err err = ERR_INIT;
+	int r;
+
+	attempt_init(&a);
+	r = ranks_read_job(job, &a, &ranks, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	r = recorded_ranks_gather(&ranks, t);
+	if (r < 0) {
+		err_set(&err, r, "cannot gather the telemetry: %s", strerror(-r));
+		return cli_fail(CLI_FAILED, &err);
+	}
+	input->n_valid = t->n_events;
+	return CLI_DONE;
+}
+
+/* ---- validate ---- */
+
+static const struct argp_option validate_options[] = {
+	CLI_OPTION("json", ranks_args, is_json, NULL, "Print one JSON object with all faults"),
+	CLI_SHORT('J'),
+	{ 0 },
+};
+
+static const struct argp ranks_validate_argp = {
+	validate_options,
+	parse_ranks_option,
+	"FILE...",
+	"Checks every telemetry record of the files (JSON Lines, a JSON array, an object with events, "
+	"CSV; also in gzip or zstd; folders; - is standard input). Prints one line per fault and "
+	"exits with 2 if there is one.",
+	NULL,
+	NULL,
+	NULL,
+};
+
+struct listing {
+	struct output *out;
+	struct json json;
+	bool is_json;
+	uint64_t n_unreadable; /* files */
+};
+
+static int list_fault(void *ctx, const struct fault *fault)
+{
+	struct listing *l = ctx;
+
+	if (!l->is_json) {
+		fault_add_text(&l->out->buf, fault);
+		buf_add_char(&l->out->buf, '\n');
+		return output_pass(l->out);
+	}
+	json_begin_object(&l->json);
+	json_key_string(&l->json, "file", fault->file);
+	json_key_u64(&l->json, "line", fault->line);
+	json_key_string(&l->json, "reason", reason_name(fault->reason));
+	if (fault->field.s) {
+		json_key(&l->json, "field");
+		json_str_n(&l->json, fault->field.s, fault->field.n);
+	}
+	json_end_object(&l->json);
+	return output_pass(l->out);
+}
+
+/* A file that cannot be read is a fault like others, without a line; the rest is still checked. */
+static int list_unreadable(struct listing *l, const char *file, struct err *err)
+{
+	log_error("%s", err->text);
+	*err = (struct err)ERR_INIT;
+	l->n_unreadable++;
+	if (!l->is_json)
+		return 0;
+	json_begin_object(&l->json);
+	json_key_string(&l->json, "file", file);
+	json_key_null(&l->json, "line");
+	json_key_string(&l->json, "reason", "unreadable");
+	json_end_object(&l->json);
+	return output_pass(l->out);
+}
+
+/* The faults come while reading, so the counts come last. */
+static int read_all(const struct ranks_args *args, struct intake *intake, struct listing *l,
+		    struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
+		r = intake_read(intake, args->input.files[i], err);
+		if (r < 0 && err->code != 0 && r != -ENOMEM)
+			r = list_unreadable(l, args->input.files[i], err);
+	}
+	return r;
+}
+
+static void write_counts(struct listing *l, const struct intake *intake)
+{
+	uint64_t n_invalid = intake->n_invalid + intake->n_cut;
+
+	if (!l->is_json && intake->n_files > 0)
+		buf_printf(&l->out->buf, "%llu valid, %llu invalid\n",
+			   (unsigned long long)intake->n_valid, (unsigned long long)n_invalid);
+	if (!l->is_json)
+		return;
+	json_end_array(&l->json);
+	json_key_u64(&l->json, "valid", intake->n_valid);
+	json_key_u64(&l->json, "invalid", n_invalid);
+	json_key_u64(&l->json, "files", intake->n_files);
+	json_end_object(&l->json);
+	buf_add_char(&l->out->buf, '\n');
+}
+
+static int validate(const struct ranks_args *args, struct output *out, struct err *err,
+		    bool *ret_is_fine)
+{
+	struct listing l = { .out = out, .is_json = args->is_json };
+	struct intake intake;
+	int r = intake_init(&intake, NULL, list_fault, &l);
+
+	json_init(&l.json, &out->buf);
+	if (args->is_json) {
+		json_begin_object(&l.json);
+		json_key(&l.json, "errors");
+		json_begin_array(&l.json);
+	}
+	if (r == 0)
+		r = read_all(args, &intake, &l, err);
+	if (r == 0)
+		write_counts(&l, &intake);
+	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
+	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
+		tell_empty(intake.n_files);
+	intake_release(&intake);
+	return r;
+}
+
+static int ranks_validate(int argc, char **argv)
+{
+	CLEANUP(output_release) struct output out = OUTPUT_INIT;
+	struct ranks_args args = { 0 };
+	struct err err = ERR_INIT;
+	bool is_fine = false;
+	int r, status;
+
+	cli_parse(&ranks_validate_argp, argc, argv, 0, &args);
+	if (args.input.n_files == 0)
+		cli_reject(argv, WHICH_FILES);
+	r = output_open(&out, NULL, &err);
+	if (r == 0)
+		r = validate(&args, &out, &err, &is_fine);
+	if (r < 0 && err.code != 0)
+		return cli_fail(CLI_USAGE, &err);
+	status = output_end(&out, r, &err);
+	return status == CLI_DONE && !is_fine ? CLI_USAGE : status;
+}
+
+/* ---- merge ---- */
+
+static const struct argp_option merge_options[] = {
+	CLI_OPTION("csv", ranks_args, is_csv, NULL,
+		   "Print comma-separated values instead of one JSON object per line"),
+	CLI_SHORT('C'),
+	CLI_OPTION("output", ranks_args, path, "FILE", "Write to FILE"),
+	CLI_SHORT('o'),
+	CLI_OPTION("skip-invalid", ranks_args, input.skips_invalid, NULL,
+		   "Go on without invalid records"),
+	CLI_SHORT('S'),
+	{ 0 },
+};
+
+static const struct argp ranks_merge_argp = {
+	merge_options,
+	parse_ranks_option,
+	"FILE...",
+	"Prints the samples of all ranks in the order of time, each rank moved so that all begin "
+	"together (aligned_timestamp_ns). Where start times differ that alignment is a guess: "
+	"\"proctor ranks analyze\" does not rest on it.",
+	NULL,
+	NULL,
+	NULL,
+};
+
+static const char *const columns[] = {
+	"rank",
+	"timestamp_ns",
+	"aligned_timestamp_ns",
+	"device_used_bytes",
+	"allocator_reserved_bytes",
+	"allocator_allocated_bytes",
+	"allocator_change_bytes",
+	"device_id", /* only where a rank has several */
+};
+
+/* Samples of one rank and moment that are looked through for one that is given twice: hostile files
+ * have millions. Farther away it is printed again; nothing is left out. */
+#define MAX_COMPARED 256
+
+struct writer {
+	struct output *out;
+	bool is_csv, has_devices;
+	const struct identity *identities;
+	uint64_t n_repeats;
+};
+
+static void write_csv_point(const struct writer *w, const struct timeline_point *p)
+{
+	struct buf *out = &w->out->buf;
+	const struct sample *s = p->sample;
+	struct csv csv;
+
+	csv_init(&csv, out);
+	csv_i64(&csv, p->rank);
+	csv_i64(&csv, s->timestamp_ns);
+	buf_add_char(out, ',');
+	summary_add_i128(out, p->aligned_ns);
+	csv_i64(&csv, s->used_bytes);
+	csv_i64(&csv, s->reserved_bytes);
+	csv_i64(&csv, s->allocated_bytes);
+	csv_i64(&csv, s->change_bytes);
+	if (w->has_devices)
+		csv_i64(&csv, s->device);
+	csv_end_row(&csv);
+}
+
+static void write_json_point(const struct writer *w, const struct timeline_point *p)
+{
+	struct buf *out = &w->out->buf;
+	const struct sample *s = p->sample;
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_object(&j);
+	json_key_i64(&j, columns[0], p->rank);
+	json_key_i64(&j, columns[1], s->timestamp_ns);
+	json_key(&j, columns[2]);
+	summary_add_i128(out, p->aligned_ns);
+	j.need_comma = true;
+	json_key_i64(&j, columns[3], s->used_bytes);
+	json_key_i64(&j, columns[4], s->reserved_bytes);
+	json_key_i64(&j, columns[5], s->allocated_bytes);
+	json_key_i64(&j, columns[6], s->change_bytes);
+	if (w->has_devices)
+		json_key_i64(&j, columns[7], s->device);
+	json_end_object(&j);
+	buf_add_char(out, '\n');
+}
+
+/* It says neither of which process it is nor of which device. */
+static bool is_vague(const struct writer *w, const struct sample *s)
+{
+	return s->device < 0 && w->identities[s->identity].pid < 0;
+}
+
+/* What was merged does not say of which process a sample is, nor always of which device. */
+static bool is_of_same(const struct writer *w, const struct sample *a, const struct sample *b)
+{
+	if (a->identity == b->identity)
+		return a->device == b->device;
+	if (w->identities[a->identity].pid >= 0 && w->identities[b->identity].pid >= 0)
+		return false;
+	return a->device == b->device || is_vague(w, a) || is_vague(w, b);
+}
+
+/* Files that are given twice, or beside what was merged of them, have the same samples again. */
+static bool is_repeat(const struct writer *w, const struct sample *a, const struct sample *b)
+{
+	return a->used_bytes == b->used_bytes && a->reserved_bytes == b->reserved_bytes &&
+	       a->allocated_bytes == b->allocated_bytes && a->change_bytes == b->change_bytes &&
+	       is_of_same(w, a, b);
+}
+
+/* Those of one rank and moment lie one behind the other, those of its devices by turns. */
+static const struct sample *moment_begin(const struct stream *stream, const struct sample *s)
+{
+	const struct sample *o = s;
+
+	while (o > stream->samples && s - o < MAX_COMPARED && o[-1].timestamp_ns == s->timestamp_ns)
+		o--;
+	return o;
+}
+
+static const struct sample *moment_end(const struct stream *stream, const struct sample *s)
+{
+	const struct sample *end = stream->samples + stream->n, *o = s;
+
+	while (o < end && o - s <= MAX_COMPARED && o->timestamp_ns == s->timestamp_ns)
+		o++;
+	return o;
+}
+
+/* The first is printed, or one that has a device before one that does not say. */
+static bool is_given_again(const struct writer *w, const struct stream *stream,
+			   const struct sample *s)
+{
+	const struct sample *begin = moment_begin(stream, s), *end;
+	bool is_of_device = false;
+
+	for (const struct sample *o = begin; o < s; o++)
+		if (o->device == s->device && is_repeat(w, o, s))
+			return true;
+	if (!is_vague(w, s))
+		return false;
+	end = moment_end(stream, s);
+	for (const struct sample *o = begin; o < end; o++) {
+		if (is_vague(w, o) || !is_repeat(w, o, s))
+			continue;
+		if (o->device == s->device)
+			return false;
+		is_of_device = true;
+	}
+	return is_of_device;
+}
+
+static int write_point(void *ctx, const struct timeline_point *p)
+{
+	struct writer *w = ctx;
+
+	if (is_given_again(w, p->stream, p->sample)) {
+		w->n_repeats++;
+		return 0;
+	}
+	if (w->is_csv)
+		write_csv_point(w, p);
+	else
+		write_json_point(w, p);
+	return output_pass(w->out);
+}
+
+static void write_heading(const struct writer *w)
+{
+	struct csv csv;
+
+	csv_init(&csv, &w->out->buf);
+	for (size_t i = 0; i < ARRAY_SIZE(columns) - !w->has_devices; i++)
+		csv_word(&csv, columns[i]);
+	csv_end_row(&csv);
+}
+
+static bool is_of_devices(const struct writer *w, const struct stream *s)
+{
+	const struct sample *first = NULL;
+
+	for (const struct sample *o = s->samples; o < s->samples + s->n; o++) {
+		if ((first && o->device == first->device) || is_given_again(w, s, o))
+			continue;
+		if (first)
+			return true;
+		first = o;
+	}
+	return false;
+}
+
+/* Whether samples of several devices of a rank are printed, which its number does not tell apart.
+ */
+static bool has_devices(const struct writer *w, const struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (is_of_devices(w, a->ranks[i].stream))
+			return true;
+	return false;
+}
+
+/* What is not on the time line; the rest of the notes is for who analyses. */
+static void tell_left_out(const struct rank_analysis *a)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
+
+	for (size_t i = 0; i < a->n_notes; i++)
+		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
+			analysis_note_text(&a->notes[i], &text);
+	for (size_t i = 0; i < text.len;)
+		i += utf8_add_shown(&shown, text.data + i, text.len - i);
+	if (shown.len > 0)
+		log_warning("%s", shown.data);
+}
+
+static int merge(const struct ranks_args *args, struct telemetry *t)
+{
+	CLEANUP(output_release) struct output out = OUTPUT_INIT;
+	struct writer w = { .out = &out, .is_csv = args->is_csv, .identities = t->identities };
+	struct err err = ERR_INIT;
+	struct rank_analysis a;
+	int r = rank_analysis_init(&a, t);
+
+	if (r < 0)
+		err_set(&err, r, "cannot merge: %s", strerror(-r));
+	else
+		r = output_open(&out, args->path, &err);
+	if (r == 0)
+		tell_left_out(&a);
+	w.has_devices = r == 0 && has_devices(&w, &a);
+	if (r == 0 && args->is_csv)
+		write_heading(&w);
+	if (r == 0)
+		r = analysis_walk_timeline(&a, write_point, &w);
+	if (w.n_repeats > 0)
+		log_warning("%llu samples were given more than once, and are printed once",
+			    (unsigned long long)w.n_repeats);
+	rank_analysis_release(&a);
+	return output_end(&out, r, &err);
+}
+
+static int open_telemetry(struct telemetry **ret)
+{
+	struct err err = ERR_INIT;
+
+	*ret = telemetry_new();
+	if (*ret)
+		return CLI_DONE;
+	err_set(&err, -ENOMEM, "there is no memory left");
+	return cli_fail(CLI_FAILED, &err);
+}
+
+static int ranks_merge(int argc, char **argv)
+{
+	CLEANUP(telemetry_cleanup) struct telemetry *t = NULL;
+	struct ranks_args args = { 0 };
+	int status;
+
+	cli_parse(&ranks_merge_argp, argc, argv, 0, &args);
+	if (args.input.n_files == 0)
+		cli_reject(argv, WHICH_FILES);
+	status = open_telemetry(&t);
+	if (status == CLI_DONE)
+		status = load_files(&args.input, t);
+	return status == CLI_DONE ? merge(&args, t) : status;
+}
+
+/* ---- analyze ---- */
+
+static const struct argp_option analyze_options[] = {
+	{ "clock-error", KEY_CLOCK_ERROR, "MS", 0,
+	  "How far the clocks of hosts that do not say may be off (10 ms)", 0 },
+	{ "format", KEY_FORMAT, "NAME", 0, "text, md, html or json", 0 },
+	RANKS_JOB_OPTIONS(ranks_args,
+			  "The ranks of this job, as they were recorded, instead of files"),
+	CLI_OPTION("json", ranks_args, is_json, NULL, "The same as --format json"),
+	CLI_SHORT('J'),
+	CLI_OPTION("output", ranks_args, path, "FILE", "Write to FILE"),
+	CLI_SHORT('o'),
+	CLI_OPTION("skip-invalid", ranks_args, input.skips_invalid, NULL,
+		   "Go on without invalid records"),
+	CLI_SHORT('S'),
+	{ 0 },
+};
+
+static const struct argp ranks_analyze_argp = {
+	analyze_options,
+	parse_ranks_option,
+	"FILE...\n--job ID",
+	"Tells which rank's memory began to rise first, with what probability, in which phase; or why "
+	"that cannot be told, and what would settle it. Reads what \"ranks validate\" reads.",
+	NULL,
+	NULL,
+	NULL,
+};
+
+static int analyze(const struct ranks_args *args, struct telemetry *t)
+{
+	CLEANUP(output_release) struct output out = OUTPUT_INIT;
+	struct err err = ERR_INIT;
+	struct rank_analysis a;
+	int r = rank_analysis_init(&a, t);
+
+	if (r == 0)
+		r = rank_analysis_run(&a, &args->analysis);
+	if (r < 0)
+		err_set(&err, r, "cannot analyse: %s", strerror(-r));
+	else
+		r = output_open(&out, args->path, &err);
+	if (r == 0)
+		r = ranks_write(&out.buf, &a, &args->input, args->format);
+	rank_analysis_release(&a);
+	return output_end(&out, r, &err);
+}
+
+static int ranks_analyze(int argc, char **argv)
+{
+	CLEANUP(telemetry_cleanup) struct telemetry *t = NULL;
+	struct ranks_args args = { .analysis = { .clock_error_ns = EVENT_UNKNOWN } };
+	int status;
+
+	cli_parse(&ranks_analyze_argp, argc, argv, 0, &args);
+	if (!args.job.job_id && args.input.n_files == 0)
+		cli_reject(argv, WHICH_FILES "; or --job ID for what was recorded");
+	if (args.job.job_id && args.input.n_files > 0)
+		cli_reject(argv, "files or --job, not both");
+	if ((args.job.attempt_num > 0 || args.job.store) && !args.job.job_id)
+		cli_reject(argv, "--attempt and --store go with --job");
+	ranks_check_job(argv, &args.job);
+	if (args.is_json)
+		args.format = RANKS_JSON;
+	args.input.may_be_empty = args.format == RANKS_JSON;
+	status = open_telemetry(&t);
+	if (status == CLI_DONE)
+		status = args.job.job_id ? load_job(&args.job, &args.input, t)
+					 : load_files(&args.input, t);
+	return status == CLI_DONE ? analyze(&args, t) : status;
+}
+
+/* ---- the verb ---- */
+
+/* One row per action: its name, its function, its options, and its line in "ranks --help". */
+static const struct cli_sub actions[] = {
+	{ "analyze", ranks_analyze, &ranks_analyze_argp, "tell which rank's memory rose first" },
+	{ "merge", ranks_merge, &ranks_merge_argp,
+	  "print the samples of all ranks on one time line" },
+	{ "validate", ranks_validate, &ranks_validate_argp, "check every record" },
+};
+
+int cli_ranks(int argc, char **argv)
+{
+	static const struct cli_sub_table table = {
+		.verb = "ranks",
+		.what = "an action",
+		.usage = "Usage: proctor ranks ACTION [OPTION...] FILE...\n"
+			 "Analyses telemetry of a job of many ranks. The actions:\n\n",
+		.items = actions,
+		.n = ARRAY_SIZE(actions),
+	};
+
+	return cli_run_sub(&table, argc, argv);
+}

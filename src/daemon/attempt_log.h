@@ -1,0 +1,88 @@
+/*
+ * attempt_log - the log of one attempt (log/log.h), as its recorder appends records to it.
+ *
+ * The logs of a database are in the folder DATABASE-logs beside it. Nothing here opens the
+ * database: whoever does so next stores what the log has (store_take_in()). What the disk does not
+ * take now is kept in memory and written with what comes next, ticks as long as there is room.
+ */
+#ifndef PROCTOR_DAEMON_ATTEMPT_LOG_H
+#define PROCTOR_DAEMON_ATTEMPT_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "daemon/log_sender.h"
+#include "log/log.h"
+#include "model/job.h"
+#include "model/record.h"
+#include "model/snapshot.h"
+
+struct attempt_log;
+
+/* Appends the attempt as it is by now, with its sheets: RECORD_BEGIN. */
+typedef void attempt_log_describe_fn(void *ctx, struct buf *out);
+
+/*
+ * Takes a number for the attempt (a->attempt_num), which no other of its user's has for this job,
+ * unless it has one; makes the log and appends how the attempt begins. Waits for no disk. Without a
+ * database (db_path NULL) the log is in memory, for a daemon that keeps a copy.
+ */
+int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
+		     void *ctx, struct attempt_log **ret, struct err *err);
+
+/* Writes nothing. A wait for the disk that lasts is left to its thread. NULL is fine. */
+struct attempt_log *attempt_log_close(struct attempt_log *log);
+
+/* The folder of its log, for a daemon that may have the same. */
+void attempt_log_place(const struct attempt_log *log, dev_t *ret_device, ino_t *ret_inode);
+
+/* Whether somebody will find it in a folder of logs. NULL: nobody will. */
+bool attempt_log_is_stored(const struct attempt_log *log);
+
+/* To send it to a daemon. */
+int attempt_log_open_sender(const struct attempt_log *log, struct log_sender **ret,
+			    struct err *err);
+
+/* Whose the log of this attempt is, and who runs it. */
+void attempt_log_describe_origin(const struct attempt *a, struct log_origin *ret);
+
+/* 0, or why it is in memory alone (-ENOSPC …), or lost (-ENOBUFS, -EMSGSIZE). */
+int attempt_log_append(struct attempt_log *log, enum record_type type, const struct buf *bytes,
+		       struct err *err);
+int attempt_log_append_tick(struct attempt_log *log, const struct snapshot *snap,
+			    const struct series_point *point, struct err *err);
+
+/*
+ * After some of these: another thread waits for the disk, unless it does already. Returns what the
+ * disk has refused since it was asked last. *ret_wait_ns: how long the wait that is under way, or
+ * the last one, has taken.
+ */
+int attempt_log_sync(struct attempt_log *log, uint64_t *ret_wait_ns, struct err *err);
+
+/* Whether the other thread waits: its I/O is ours. */
+bool attempt_log_is_syncing(const struct attempt_log *log);
+
+/* Whether somebody has removed the folder under us: nobody finds what we append. */
+bool attempt_log_is_gone(const struct attempt_log *log);
+
+/* How many records were lost for want of room. */
+uint64_t attempt_log_lost(const struct attempt_log *log);
+
+/* How many bytes were appended; what is stored of them may be removed by others meanwhile. */
+uint64_t attempt_log_bytes(const struct attempt_log *log);
+
+/* By its id, which is random: one log in so many, up to 256. */
+bool attempt_log_is_one_in(const struct attempt_log *log, unsigned n);
+
+/*
+ * The last call: a->is_running is false, and what it has of sheets and ends is written; where that
+ * is more than there is room for, without its sheets. -ETIMEDOUT: the disk had not taken it by
+ * then; it will, unless there is a power cut before.
+ */
+int attempt_log_end(struct attempt_log *log, const struct attempt *a, uint64_t until_boot_ns,
+		    struct err *err);
+
+#endif

@@ -1,0 +1,362 @@
+/*
+ * query - recorded data assembled for a reader: pages of it as JSON, events by time, the ranks
+ * of a job, and what can be learned from past runs.
+ *
+ * It joins store/, learn/, detect/ and crossrank/ for cli/, daemon/, tui/ and web/. It has no state
+ * of its own and no loop: each function is given the store that it reads.
+ */
+#ifndef PROCTOR_QUERY_QUERY_H
+#define PROCTOR_QUERY_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/mask.h"
+#include "bus/bus.h"
+#include "detect/detect.h"
+#include "learn/learn.h"
+#include "model/anomaly.h"
+#include "model/job.h"
+#include "store/store.h"
+
+/*
+ * ---- event_log - what happened, from the record: begins and ends of attempts and sheets, phases,
+ * changes of anomalies, and events of processes, each as a line.
+ *
+ * For "proctor events" and for the daemon's answers. Items are read one kind after the other; the
+ * lines that are made of them are put in order by time afterwards.
+ */
+
+/* Valid during the call that it is given to. */
+struct event_log_item {
+	uint64_t wall_ns;
+	uint64_t id;	    /* the same whenever it is read again; not of events of processes */
+	const char *job_id; /* NULL: of none */
+	int attempt_num;    /* 0: of none */
+
+	/* One of these: */
+	const struct attempt *attempt; /* the change of it, or of a sheet of it */
+	const struct sheet_record *sheet;
+	enum change change;
+
+	const struct phase_row *phase;
+	bool is_enter;
+
+	const struct episode *episode; /* an anomaly, as it was at the change */
+	enum episode_change episode_change;
+	bool is_inferred; /* the change has no record of its own yet, or never had */
+
+	const struct event_row *event; /* of a process */
+};
+
+/* Non-zero stops and is returned. */
+typedef int event_log_fn(void *ctx, const struct event_log_item *item);
+
+/*
+ * All but the events of processes, of attempts, phases and anomalies that lasted into the filter's
+ * time: an item may be from before it. -ENOMEM, and the errors of reading.
+ */
+int event_log_read(struct store *store, const struct event_filter *filter, event_log_fn *fn,
+		   void *ctx, struct err *err);
+
+/* An object, as "proctor events --json" has it. */
+void event_log_write_json(struct buf *out, const struct event_log_item *item);
+
+/* ---- lines that wait to be put in order ---- */
+
+struct event_log_line {
+	uint64_t wall_ns;
+	int rank;	/* among those of the same time; then they are as they were added */
+	size_t at, len; /* in the text */
+};
+
+/* All zeros but for the text is empty. */
+struct event_log_lines {
+	struct event_log_line *items;
+	size_t n, cap;
+	struct buf text; /* of all of them */
+};
+
+void event_log_lines_release(struct event_log_lines *lines);
+
+/* One more, which is what is appended to the text next. -ENOMEM. */
+int event_log_lines_begin(struct event_log_lines *lines, uint64_t wall_ns, int rank);
+
+/* By time, when the last one is there. */
+void event_log_lines_sort(struct event_log_lines *lines);
+
+/*
+ * ---- recorded - the record of the jobs of one user, or of all users, as a list of JSON objects, a
+ * page at a time.
+ *
+ * The daemon answers clients with it whose own database does not have the job. The objects are
+ * those that the verbs print with --json.
+ */
+
+/* A page that exceeds this ends before the next moment: all of one moment is on one page. */
+#define RECORDED_PAGE_BYTES (4 << 20)
+
+/* A question, and one page of its answer. */
+struct recorded {
+	char job_id[JOB_ID_MAX + 1]; /* empty: any */
+	uint64_t uid;		     /* owner of the jobs; U64_UNKNOWN: all users */
+	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
+	pid_t pid;		/* of samples; 0: any */
+	size_t limit;		/* of attempts: the newest so many; 0: all */
+	bool latest_only;	/* of attempts: the last of each job of each user */
+	size_t page_bytes;
+
+	struct buf list;       /* the answer */
+	uint64_t next_wall_ns; /* since when to ask for the next page; U64_UNKNOWN: the last page */
+
+	struct json json;
+	struct attempt_list shown; /* where not all are; by job and number */
+	uint64_t last_wall_ns;
+};
+
+#define RECORDED_INIT                                                                    \
+	{                                                                                \
+		.uid = U64_UNKNOWN, .page_bytes = RECORDED_PAGE_BYTES, .list = BUF_INIT, \
+		.next_wall_ns = U64_UNKNOWN                                              \
+	}
+
+void recorded_release(struct recorded *r);
+
+/*
+ * One call for each struct recorded. -ENOENT: the job that is named is not there, or not this
+ * user's. The oldest come first. All attempts are on one page. Events need a job.
+ */
+int recorded_read_attempts(struct recorded *r, struct store *store, struct err *err);
+int recorded_read_samples(struct recorded *r, struct store *store, struct err *err);
+int recorded_read_anomalies(struct recorded *r, struct store *store, struct err *err);
+int recorded_read_events(struct recorded *r, struct store *store, struct err *err);
+
+/* Removes the state of the host, which names jobs of other users. */
+void recorded_hide_host(struct episode *e);
+
+/*
+ * ---- recorded_ranks - the telemetry of the ranks of an attempt, from the samples of its
+ * processes.
+ *
+ * A rank's memory at a tick is that of its processes: GPU memory where any process of the
+ * sheet used a GPU, else resident memory, in which a page that several processes share counts
+ * once (rank_memory.h). It is computed from the samples, so nothing is stored twice. Of several
+ * sheets with ranks, and of several tries of a sheet, the last one counts: rank 3 of one has
+ * nothing to do with rank 3 of another.
+ */
+
+/* One rank at one tick. */
+struct rank_point {
+	uint64_t wall_ns;
+	int rank, sheet_num;
+	uint64_t bytes, gpu_bytes; /* in memory; unknown if that of one of its processes is */
+	bool uses_gpu;
+};
+
+/*
+ * One rank. Its root is its first process, which is the nearest to the launcher. The kernel
+ * reports the peak of a process without its time, so the peaks of processes that lived at the same
+ * time are added up: the rank may have held less.
+ */
+struct recorded_rank {
+	int rank, local_rank;	/* as the launcher numbers them; without a number, the rank */
+	pid_t pid;		/* of the root; -1: unknown */
+	size_t first, n;	/* of the points; none: it ended before it was sampled */
+	uint64_t born_wall_ns;	/* of the root; unknown */
+	uint64_t ended_wall_ns; /* of its last process; unknown while one may live */
+	uint64_t peak_bytes;	/* at most; unknown if that of one of its processes is */
+};
+
+struct recorded_ranks {
+	const struct attempt *a;   /* borrowed */
+	struct rank_point *points; /* by rank, then time */
+	size_t n_points, cap;
+	struct recorded_rank *ranks; /* by rank */
+	size_t n_ranks;
+	int world_size;
+	int sheet_num;		/* of all points */
+	uint64_t since_wall_ns; /* the try began */
+	bool is_gpu;
+	struct arena arena;
+};
+
+/* Of an attempt as store_read_attempt() returns it. No points: it has no ranks, or no samples. */
+int recorded_ranks_read(struct store *store, const struct attempt *a, struct recorded_ranks *ret,
+			struct err *err);
+void recorded_ranks_release(struct recorded_ranks *r);
+
+/*
+ * Calls fn with all telemetry records (crossrank/event.h), rank by rank: "rank_start" where it is
+ * known, the samples, the phases that its processes entered and left, and "rank_end" if it has
+ * ended. Non-zero stops and is returned. -ENOMEM.
+ */
+struct telemetry_event;
+typedef int rank_event_fn(void *ctx, const struct telemetry_event *ev);
+int recorded_ranks_each(struct recorded_ranks *r, rank_event_fn *fn, void *ctx);
+
+/* Adds the same records to t, for an analysis. */
+struct telemetry;
+int recorded_ranks_gather(struct recorded_ranks *r, struct telemetry *t);
+
+/*
+ * Analyses the records and sets a->telemetry, if the attempt has ranks. -ENOMEM, and the errors of
+ * reading.
+ */
+int recorded_ranks_judge(struct store *store, struct attempt *a, struct err *err);
+
+/*
+ * ---- learning - past runs from the store, their analysis by learn/, and answers that rest on
+ *them.
+ *
+ * Each step is a call of its own, so that the long one can run on a thread of its own while the
+ * store is not used:
+ *
+ *	learning_catch_up(store, …);		ended attempts become runs
+ *	learning_read(store, since, &l, err);
+ *	learning_analyze(&l);			no store: base/loop's work
+ *	learning_write(store, &l, err);
+ */
+
+#define LEARNING_SEED UINT64_C(20261115) /* any; fixed, so that the same runs give the same */
+
+/* ---- runs ---- */
+
+/*
+ * Makes runs of ended attempts that have none yet, the oldest first, at most max of them (0: all),
+ * and scores the estimate that each would have had at its start. *ret_n, which may be NULL, is
+ * how many there were.
+ */
+int learning_catch_up(struct store *store, size_t max, size_t *ret_n, struct err *err);
+
+/* The attempt, which has ended, as runs: appended to list, strings in its arena. */
+int learning_gather(struct store *store, const struct attempt *a, struct run_list *list,
+		    struct err *err);
+
+/* ---- an analysis ---- */
+
+struct learning {
+	struct run_list runs;	      /* oldest first, but for… */
+	size_t n_older;		      /* …those at its head, by class: they only judge patterns */
+	struct pattern_list patterns; /* brought up to date by learning_analyze() */
+	struct map before;	      /* state of each pattern as it was read */
+	struct analysis analysis;
+	struct compat compat;
+	size_t min_jobs;      /* for compat: set by the caller */
+	uint64_t now_wall_ns; /* set by learning_read() */
+	int r;		      /* result of learning_analyze() */
+};
+
+void learning_init(struct learning *l, size_t min_jobs);
+void learning_release(struct learning *l);
+
+/* Reads the newest runs that ended after since, and the patterns. */
+#define LEARNING_MAX_RUNS 150000
+int learning_read(struct store *store, uint64_t since_wall_ns, struct learning *l, struct err *err);
+
+/* Fits loop_queue_work(): ctx is the struct learning. Uses nothing else. */
+void learning_analyze(void *ctx);
+
+/* Stores the patterns. Fails if learning_analyze() did. */
+int learning_write(struct store *store, const struct learning *l, struct err *err);
+
+/* As "proctor correlate --json" prints it. */
+void learning_write_json(struct json *j, const struct learning *l);
+
+/* A pattern that is new, or has another state than before the analysis. */
+struct learning_change {
+	const struct pattern *pattern; /* of the struct learning */
+	uint64_t uid;		       /* owner of its jobs; U64_UNKNOWN: all users, or unknown */
+};
+
+/*
+ * The changes of an analysis. A pattern that was found once more is none, nor is another score of a
+ * correlation: it has one after every run. The store has the owners. The caller frees *ret.
+ * -ENOMEM.
+ */
+int learning_list_changes(const struct learning *l, struct store *store,
+			  struct learning_change **ret, size_t *ret_n);
+
+/* ---- runs of the same class ---- */
+
+#define LEARNING_MAX_OTHERS 500 /* the newest */
+
+/* Which runs: those of the class, but not of these attempts. */
+struct learning_likeness {
+	const struct run_class *class;
+	enum run_rung finest; /* on no finer rung than this */
+	uint64_t uid;	      /* only of this user; U64_UNKNOWN: of all */
+	int64_t but[2];	      /* ids; 0: none */
+	size_t n_wanted;      /* on the finest rung with so many, else on the coarsest */
+};
+
+/* Whole runs with an outcome, oldest first. ret is overwritten, and to be released. */
+int learning_list_others(struct store *store, const struct learning_likeness *like,
+			 struct run_list *ret, enum run_rung *ret_rung, struct err *err);
+
+/*
+ * Sets a->standing: how it compares with other runs of its class, and with the estimate at its
+ * start. It stays NULL where there are no others. is_own: only runs of its own user count.
+ */
+int learning_judge_standing(struct store *store, struct attempt *a, bool is_own, struct err *err);
+
+/*
+ * The highest usage of runs of its kind, of the newest that had succeeded when it began: unknown
+ * where there are fewer than ESTIMATE_ENOUGH. Usage that was an anomaly then does not count.
+ * Borrows the id of a.
+ */
+int learning_usual(struct store *store, const struct attempt *a, struct detect_usual *ret,
+		   struct err *err);
+
+/* ---- estimates ---- */
+
+/*
+ * The owner of the runs that an answer for this user may rest on: any (U64_UNKNOWN) if the user
+ * runs this program, else the same user.
+ */
+uint64_t learning_scope(uint64_t uid);
+
+/* From the kind's runs, by the ladder of estimate.h, whatever rung it names. None: "no data". */
+int learning_estimate_kind(struct store *store, const struct run_kind *kind, struct estimate *ret,
+			   struct err *err);
+
+struct learning_question {
+	const struct job_spec *spec;
+	const struct mask *mask;
+	uint64_t uid;	      /* owner of the job */
+	uint64_t input_bytes; /* of the files that it names; U64_UNKNOWN: none, or not measured */
+	bool only_own;	      /* runs of others with the same command are not for this user */
+	size_t max_sheets;    /* of a job with more the sheets are not estimated; 0: no limit */
+};
+
+struct learning_answer {
+	struct estimate estimate;
+	struct calibration calibration;
+	bool is_by_sheet; /* put together from its sheets */
+};
+
+void learning_answer_init(struct learning_answer *answer); /* no data */
+
+/*
+ * Estimates a job by the whole of it or, where that has no history, sheet by sheet; and counts how
+ * answers of that kind did for this user. The more sheets, the fewer runs of each are used (20 at
+ * least): it takes as long as for one.
+ */
+int learning_estimate(struct store *store, const struct learning_question *question,
+		      struct learning_answer *ret, struct err *err);
+
+/* The same of an attempt that runs, as a whole. */
+int learning_estimate_attempt(struct store *store, const struct attempt *a, bool only_own,
+			      struct learning_answer *ret, struct err *err);
+
+/* As "proctor estimate --json" prints it. */
+void learning_write_answer(struct json *j, const struct learning_answer *answer);
+
+#endif

@@ -1,0 +1,632 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/anomalies.h"
+#include "store/attempt.h"
+#include "store/damage.h"
+#include "store/handle.h"
+#include "store/ingest.h"
+#include "store/query.h"
+#include "store/tables.h"
+
+/*
+ * running - whether an attempt without an end still runs, and what that means for what it began.
+ */
+
+/* How long a runner that nobody can look at may be quiet before it counts as lost. */
+#define QUIET_INTERVALS 10
+#define QUIET_SECONDS 60.0
+
+static const struct row_part attempt_parts[] = {
+	{ &attempt_name_columns, 0 },
+	{ &attempt_begin_columns, 0 },
+	{ &attempt_progress_columns, 0 },
+	{ &attempt_end_columns, 0 },
+	{ &usage_columns, offsetof(struct attempt, usage) },
+};
+
+/* ---- the runner ---- */
+
+int attempt_read_last_sign(struct store *store, const struct attempt *a, uint64_t *ret,
+			   struct err *err)
+{
+	int64_t written_ns = 0;
+	int r = query_read_number(store, STATEMENT_LAST_SIGN, a->id, &written_ns, err);
+
+	*ret = u64_max_known((uint64_t)written_ns, a->started_wall_ns);
+	return r < 0 ? r : 0;
+}
+
+/* A time to come counts as recent: another host's clock may be ahead of ours. */
+static bool is_recent(double interval_seconds, uint64_t last_sign_ns)
+{
+	double quiet_seconds = ((double)clock_wall_ns() - (double)last_sign_ns) / 1e9;
+
+	return quiet_seconds < f64_max_known(QUIET_INTERVALS * interval_seconds, QUIET_SECONDS);
+}
+
+static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
+{
+	enum store_alive alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
+	uint64_t last_sign_ns = 0;
+	int r;
+
+	*ret = alive == STORE_ALIVE;
+	if (alive != STORE_CANNOT_TELL)
+		return 0;
+	r = attempt_read_last_sign(store, a, &last_sign_ns, err);
+	*ret = r == 0 && is_recent(a->interval_seconds, last_sign_ns);
+	return r;
+}
+
+int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_first(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err, attempt_id);
+
+	if (r <= 0)
+		return r;
+	attempt_init(&a);
+	r = row_read(&q, attempt_parts, ARRAY_SIZE(attempt_parts), &a, &arena, err);
+	/* Nobody who can tell has to have said that it is dead. */
+	*ret = !u64_known(a.ended_wall_ns) &&
+	       !(store->alive && store->alive(store->alive_ctx, &a) == STORE_DEAD);
+	return r;
+}
+
+int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	return r < 0 ? r : query_first(store, STATEMENT_HAS_ATTEMPT, &q, err, attempt_id);
+}
+
+/* An attempt without an end runs as long as its runner lives, or its log may have the end. */
+int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
+{
+	int r;
+
+	attempt_init(a);
+	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
+	if (r < 0 || u64_known(a->ended_wall_ns))
+		return r;
+	r = judge_alive(q->store, a, &a->is_running, err);
+	a->is_running = a->is_running || ingest_is_behind(q->store, a->id);
+	a->is_lost = !a->is_running;
+	return r;
+}
+
+/* ---- episodes that nobody has ended ---- */
+
+/* The last sign of an attempt that was lost; of others it stays as it is. */
+static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct attempt a;
+	int r = query_first(store, STATEMENT_FIND_ATTEMPT_ROW, &q, err, id);
+
+	if (r <= 0)
+		return r;
+	r = attempt_read_row(&q, &a, &arena, err);
+	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
+}
+
+static int has_daemon(struct store *store, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct daemon_record d = { 0 };
+	struct attempt as_runner;
+	enum store_alive alive;
+	uint64_t last_sign_ns;
+	int r = query_open(store, STATEMENT_LAST_DAEMON, &q, err);
+
+	*ret = false;
+	if (r == 0)
+		r = query_step(&q, err);
+	if (r <= 0)
+		return r;
+	attempt_init(&as_runner);
+	snprintf(as_runner.boot_id, sizeof(as_runner.boot_id), "%s", query_read_text(&q));
+	last_sign_ns = (uint64_t)query_read_i64(&q);
+	r = query_read_columns(&q, &daemon_columns, &d, &arena, err);
+	as_runner.runner = d.key;
+	/* One that was killed has not said that it stops. One that nobody can look at may be quiet,
+	 * as a runner may. */
+	alive = store->alive ? store->alive(store->alive_ctx, &as_runner) : STORE_ALIVE;
+	*ret = r == 0 && (alive == STORE_ALIVE ||
+			  (alive == STORE_CANNOT_TELL && is_recent(F64_UNKNOWN, last_sign_ns)));
+	return r;
+}
+
+/* Whether anybody may look: a daemon, or, at the host, the runner of an attempt. */
+static int is_watched(struct store *store, bool is_of_host, bool *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = has_daemon(store, ret, err);
+
+	if (r < 0 || *ret || !is_of_host)
+		return r;
+	r = query_open(store, STATEMENT_LIST_WATCHERS, &q, err);
+	if (r < 0)
+		return r;
+	while (!*ret && (r = query_step(&q, err)) > 0) {
+		r = attempt_may_run(store, query_read_i64(&q), ret, err);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* Whoever has seen it begin may have vanished. Then all that is known is when it was last seen. */
+static int end_unwatched(struct store *store, struct episode *e, struct err *err)
+{
+	const bool is_of_host = e->worst.type != ANOMALY_ORPHAN; /* runners look at that, too */
+	bool lasts;
+	int r = is_watched(store, is_of_host, &lasts, err);
+
+	if (r < 0 || lasts)
+		return r;
+	e->ended_wall_ns = episode_last_seen(e);
+	e->why_cleared = EPISODE_UNSEEN;
+	return 0;
+}
+
+int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns, struct episode *e,
+			struct err *err)
+{
+	uint64_t sign_ns = U64_UNKNOWN;
+	int r;
+
+	if (!u64_known(e->ended_wall_ns) && e->worst.type == ANOMALY_ORPHAN)
+		return end_unwatched(store, e, err); /* it is of who is left */
+	/* It may have begun later. */
+	if (u64_known(e->ended_wall_ns) ||
+	    (u64_known(ended_wall_ns) && e->began_wall_ns > ended_wall_ns))
+		return 0;
+	e->ended_wall_ns = ended_wall_ns;
+	if (u64_known(ended_wall_ns)) { /* nobody has written how */
+		const bool is_kill = e->worst.type == ANOMALY_OOM_KILL;
+
+		e->why_cleared = is_kill ? EPISODE_NO_MORE : EPISODE_JOB_ENDED;
+		if (is_kill) /* it is over when it has happened */
+			e->ended_wall_ns = u64_max_known(e->peak_wall_ns, e->began_wall_ns);
+		return 0;
+	}
+	if (id == 0)
+		return end_unwatched(store, e, err);
+	r = read_lost_sign(store, id, &sign_ns, err);
+	if (r < 0 || !u64_known(sign_ns))
+		return r;
+	e->ended_wall_ns = u64_max_known(sign_ns, e->began_wall_ns);
+	e->why_cleared = "its job was lost";
+	return 0;
+}
+
+/*
+ * list - attempts as they are listed, without their parts.
+ */
+
+void attempt_list_release(struct attempt_list *list)
+{
+	free(list->items);
+	arena_release(&list->arena);
+	*list = (struct attempt_list){ .arena = ARENA_INIT };
+}
+
+/* 0: this row is not for the list. */
+static int list_read_row(struct query *q, const struct attempt_filter *filter, struct attempt *a,
+			 struct arena *arena, struct err *err)
+{
+	uint64_t last_sign_ns = 0;
+	int r = attempt_read_row(q, a, arena, err);
+	int64_t ns = u64_known(a->started_wall_ns) ? (int64_t)a->started_wall_ns : 0;
+
+	if (r == -EBADMSG && !filter->is_strict)
+		return damage_leave_out(
+			q->store, &(struct damage){ DAMAGED_ATTEMPTS, a->id, a->id, 1, ns, ns },
+			err);
+	/* The statement has sorted out those that ended too early; here only lost ones can have. */
+	if (r < 0 || filter->since_wall_ns == 0 || !a->is_lost)
+		return r < 0 ? r : 1;
+	r = attempt_read_last_sign(q->store, a, &last_sign_ns, err);
+	return r < 0 ? r : last_sign_ns > filter->since_wall_ns;
+}
+
+/* Newest first, until the limit is reached. */
+static int list_fill(struct query *q, const struct attempt_filter *filter,
+		     struct attempt_list *list, struct err *err)
+{
+	size_t cap = 0;
+	int r = 0;
+
+	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
+		struct attempt a;
+
+		r = list_read_row(q, filter, &a, &list->arena, err);
+		if (r < 0)
+			return r;
+		if (r == 0)
+			continue;
+		if (ARRAY_RESERVE(list->items, cap, list->n + 1) < 0)
+			return err_set(err, -ENOMEM, "no memory left to list the attempts");
+		list->items[list->n++] = a;
+	}
+	return r < 0 ? r : 0;
+}
+
+static void list_bind(struct query *q, const struct attempt_filter *filter)
+{
+	int64_t uid = filter->uid ? (int64_t)*filter->uid : -1;
+
+	if (filter->submission) {
+		query_bind_i64(q, (int64_t)filter->submission);
+		query_bind_i64(q, uid);
+		return;
+	}
+	if (filter->after_id) {
+		query_bind_i64(q, filter->after_id);
+		return;
+	}
+	query_bind_text(q, filter->job_id);
+	if (filter->running_only)
+		return;
+	query_bind_i64(q, (int64_t)filter->since_wall_ns);
+	query_bind_i64(q, filter->latest_only);
+	query_bind_i64(q, uid);
+}
+
+int store_list_attempts(struct store *store, const struct attempt_filter *filter,
+			struct attempt_list *ret, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	enum statement id = filter->submission	   ? STATEMENT_FIND_SUBMISSION
+			    : filter->after_id	   ? STATEMENT_LIST_ADDED
+			    : filter->running_only ? STATEMENT_LIST_RUNNING
+						   : STATEMENT_LIST_ATTEMPTS;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, id, &q, err);
+	if (r < 0)
+		return r;
+	list_bind(&q, filter);
+	r = list_fill(&q, filter, &list, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0, k = list.n; i + 1 < k; i++) {
+		struct attempt a = list.items[i];
+
+		list.items[i] = list.items[--k];
+		list.items[k] = a;
+	}
+	*ret = list;
+	list = (struct attempt_list){ .arena = ARENA_INIT };
+	return 0;
+}
+
+int store_last_attempt(struct store *store, int64_t *ret, struct err *err)
+{
+	int r = query_read_number(store, STATEMENT_LAST_ATTEMPT, 0, ret, err);
+
+	return r < 0 ? r : 0;
+}
+
+int store_read_version(struct store *store, uint64_t *ret, struct err *err)
+{
+	int64_t version = 0;
+	int r = query_read_number(store, STATEMENT_DATA_VERSION, 0, &version, err);
+
+	if (r < 0)
+		return r;
+	/* SQLite counts what others write; the lower half is ours. */
+	*ret = ((uint64_t)version << 32) + store->n_attempt_writes;
+	return 0;
+}
+
+/*
+ * read - one attempt, with all of its parts.
+ */
+
+static const struct row_part sheet_parts[] = {
+	{ &sheet_columns, 0 },
+	{ &usage_columns, offsetof(struct sheet_record, usage) },
+};
+
+/* ---- finding it ---- */
+
+int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	r = query_step(&q, err);
+	*ret = r > 0 ? query_read_i64(&q) : -1;
+	return r < 0 ? r : 0;
+}
+
+static int fail_not_found(struct store *store, const char *job_id, int num, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	r = query_step(&q, err);
+	if (r < 0)
+		return r;
+	if (r > 0)
+		return err_set(err, -ENOENT, "job %s has no attempt %d", job_id, num);
+	return err_set(err, -ENOENT,
+		       "no job %s was recorded: \"proctor jobs\" lists those there are", job_id);
+}
+
+static int find_attempt(struct store *store, const char *job_id, int num, struct attempt *a,
+			struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct arena arena = ARENA_INIT;
+	int r = query_open(store, STATEMENT_FIND_ATTEMPT, &q, err);
+
+	if (r < 0)
+		return r;
+	query_bind_text(&q, job_id);
+	query_bind_i64(&q, num);
+	r = query_step(&q, err);
+	if (r == 0)
+		return fail_not_found(store, job_id, num, err);
+	if (r > 0)
+		r = attempt_read_row(&q, a, &arena, err);
+	a->arena = arena;
+	return r;
+}
+
+/* ---- its parts ---- */
+
+/* An array of the attempt, by the statement that reads it. */
+static int read_array(struct store *store, enum statement id, const struct attempt *a,
+		      const struct columns *columns, size_t item_size, struct arena *arena,
+		      void *ret_items, size_t *ret_n, struct err *err)
+{
+	const struct row_part part = { columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(store, id, &q, err, a->id);
+
+	return r < 0 ? r : rows_read(&q, &part, 1, item_size, arena, ret_items, ret_n, err);
+}
+
+static int read_ranks(struct store *store, const struct attempt *a, struct sheet_record *sheet,
+		      struct arena *arena, struct err *err)
+{
+	static const struct row_part part = { &rank_columns, 0 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(store, STATEMENT_READ_RANKS, &q, err, a->id, sheet->num, sheet->try_num);
+
+	return r < 0 ? r
+		     : rows_read(&q, &part, 1, sizeof(*sheet->ranks), arena, &sheet->ranks,
+				 &sheet->n_ranks, err);
+}
+
+static int read_sheets(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(store, STATEMENT_READ_SHEETS, &q, err, a->id);
+
+	if (r < 0)
+		return r;
+	r = rows_read(&q, sheet_parts, ARRAY_SIZE(sheet_parts), sizeof(*a->sheets), &a->arena,
+		      &a->sheets, &a->n_sheets, err);
+	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
+		r = read_ranks(store, a, &a->sheets[i], &a->arena, err);
+	return r;
+}
+
+static int read_processes(struct store *store, struct attempt *a, struct err *err)
+{
+	struct process_count count = { 0 };
+	int r = so_far_count_processes(store, a->id, &count, err);
+
+	if (r < 0)
+		return r;
+	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
+		return so_far_read_processes(store, a, count.n, err);
+	return read_array(store, STATEMENT_READ_PROCESSES, a, &process_columns,
+			  sizeof(*a->processes), &a->arena, &a->processes, &a->n_processes, err);
+}
+
+static int read_events(struct store *store, struct attempt *a, struct err *err)
+{
+	const struct damage unread = { .kind = DAMAGED_EVENTS, .recorder = a->id };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(store, STATEMENT_READ_EVENTS, &q, err, a->id);
+
+	if (r < 0)
+		return r;
+	r = rows_read_sound(&q, &unread, &event_columns, sizeof(*a->events), &a->arena, &a->events,
+			    &a->n_events, err);
+	for (size_t i = 0; r == 0 && i < a->n_events; i++)
+		a->events[i].job_id = a->job_id;
+	return r;
+}
+
+static int read_syscalls(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_SYSCALLS, a, &syscall_columns, sizeof(*a->syscalls),
+			  &a->arena, &a->syscalls, &a->n_syscalls, err);
+}
+
+static int read_phases(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_PHASES, a, &phase_columns, sizeof(*a->phases),
+			  &a->arena, &a->phases, &a->n_phases, err);
+}
+
+static int read_clock(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_first(store, STATEMENT_READ_CLOCK, &q, err, a->id);
+
+	return r <= 0 ? r : query_read_columns(&q, &clock_columns, a, &a->arena, err);
+}
+
+static int read_rungs(struct store *store, struct attempt *a, struct err *err)
+{
+	return read_array(store, STATEMENT_READ_RUNGS, a, &rung_columns, sizeof(*a->rungs),
+			  &a->arena, &a->rungs, &a->n_rungs, err);
+}
+
+static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
+		    struct err *err)
+{
+	struct unknown_note *notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
+
+	if (!notes)
+		return store_no_memory(store, err);
+	if (a->n_unknowns > 0)
+		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
+	notes[a->n_unknowns].what = what;
+	notes[a->n_unknowns].why = arena_strdup(&a->arena, why);
+	if (!notes[a->n_unknowns].why)
+		return store_no_memory(store, err);
+	a->unknowns = notes;
+	a->n_unknowns++;
+	return 0;
+}
+
+/* What a time that meta has says about the attempt: before it there is none left. */
+static int add_gone(struct store *store, struct attempt *a, const char *what, const char *key,
+		    struct err *err)
+{
+	int64_t gone_ns = 0;
+	char when[32], why[96];
+	int r = meta_read(store, key, &gone_ns, err);
+
+	if (r < 0 || gone_ns <= 0 || a->started_wall_ns > (uint64_t)gone_ns)
+		return r;
+	clock_format_local((uint64_t)gone_ns, when, sizeof(when));
+	snprintf(why, sizeof(why),
+		 "those up to %s were removed, as they were old or room was needed", when);
+	return add_note(store, a, what, why, err);
+}
+
+static int add_lost_marks(struct store *store, struct attempt *a, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_first(store, STATEMENT_READ_LOST_MARKS, &q, err, a->id);
+	int64_t n = 0;
+	char why[160];
+
+	if (r > 0)
+		n = query_read_i64(&q);
+	if (r < 0 || n <= 0)
+		return r < 0 ? r : 0;
+	snprintf(why, sizeof(why),
+		 "about %lld markers of them were lost: too many at once, more than %d phases of a "
+		 "rank, or a daemon that did not read them",
+		 (long long)n, PHASES_PER_RANK);
+	return add_note(store, a, "phases", why, err);
+}
+
+static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
+{
+	int r = read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns,
+			   sizeof(*a->unknowns), &a->arena, &a->unknowns, &a->n_unknowns, err);
+
+	if (r == 0)
+		r = add_lost_marks(store, a, err);
+	if (r == 0)
+		r = add_gone(store, a, "events", META_EVENTS_GONE, err);
+	if (r == 0)
+		r = add_gone(store, a, "anomalies", META_ANOMALIES_GONE, err);
+	return r < 0 ? r : add_gone(store, a, "memory and CPU over time", META_CURVES_GONE, err);
+}
+
+typedef int part_reader(struct store *store, struct attempt *a, struct err *err);
+
+static int read_parts(struct store *store, part_reader *const *readers, size_t n_readers,
+		      struct attempt *a, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_readers; i++)
+		r = readers[i](store, a, err);
+	return r;
+}
+
+/* What they had to leave out is told by the attempt itself, each time that it is read. */
+static int read_with_damage(struct store *store, part_reader *const *readers, size_t n_readers,
+			    struct attempt *a, struct err *err)
+{
+	CLEANUP(damages_release) struct damages met = { 0 };
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct damages before = store->damages;
+	int r;
+
+	store->damages = met;
+	r = read_parts(store, readers, n_readers, a, err);
+	met = store->damages;
+	store->damages = before;
+	damages_add(&store->damages, &met);
+	if (r < 0 || met.n + met.n_more == 0)
+		return r;
+	damages_write(store, &met, &why);
+	buf_add_str(&why, ": damaged in the database, and left out");
+	return add_note(store, a, "damaged", why.data, err);
+}
+
+static int read_attempt(struct store *store, const char *job_id, int num,
+			part_reader *const *readers, size_t n_readers, struct attempt *ret,
+			struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
+
+	attempt_init(&a);
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err); /* all as of one moment */
+	if (r < 0)
+		return r;
+	r = find_attempt(store, job_id, num, &a, err);
+	if (r == 0)
+		r = read_with_damage(store, readers, n_readers, &a, err);
+	if (r < 0)
+		return r;
+	*ret = a;
+	attempt_init(&a);
+	return 0;
+}
+
+int store_read_attempt(struct store *store, const char *job_id, int num, struct attempt *ret,
+		       struct err *err)
+{
+	static part_reader *const readers[] = {
+		read_sheets, read_processes, read_events, read_phases,	 anomalies_read,
+		read_rungs,  read_unknowns,  series_read, read_syscalls, read_clock,
+	};
+
+	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);
+}
+
+int store_read_progress(struct store *store, const char *job_id, int num, struct attempt *ret,
+			struct err *err)
+{
+	static part_reader *const readers[] = { read_sheets };
+
+	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);
+}

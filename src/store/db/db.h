@@ -1,0 +1,255 @@
+#ifndef PROCTOR_STORE_DB_DB_H
+#define PROCTOR_STORE_DB_DB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "store/sqlite.h"
+#include "store/store.h"
+
+/*
+ * layout - the tables of the database, and the check that a file has them.
+ *
+ * There is one layout. A file with another number is refused as it is: it is neither changed nor
+ * read.
+ */
+
+/* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
+#define LAYOUT 13
+
+/*
+ * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
+ * -EMEDIUMTYPE: it is another program's.
+ */
+int layout_check(struct store *store, bool *ret_is_empty, struct err *err);
+
+/*
+ * -EBADMSG if a table, view, column, index or trigger is missing; more is no harm. It takes some
+ * milliseconds.
+ */
+int layout_check_tables(struct store *store, struct err *err);
+
+/* A whole database, in memory that has nothing yet. SQLite's result code. */
+int layout_make(sqlite3 *db);
+
+/* The same in a file that has no tables, in one transaction; safe if several do so at once. */
+int layout_create(struct store *store, struct err *err);
+
+/*
+ * make - a database where there is none.
+ *
+ * All tables are made in memory and come to the disk with one sync, and then get their name:
+ * SQLite's own way takes a dozen, and who records may wait for each. Where that cannot be done the
+ * file is made empty, and opening it makes the tables.
+ */
+
+/* 1: with all tables. 0: empty; or something has the name already, which is left as it is. */
+int make_database(const char *path, struct err *err);
+
+/*
+ * beside - whether the files that SQLite keeps beside a database can be written.
+ *
+ * SQLite makes the log (-wal) and its index (-shm) with the mode that the database has at that
+ * moment. Who reads one that is read-only leaves them so, and nobody could write from then on,
+ * whatever mode the database has later.
+ */
+
+/* For a database that may be written: those that are ours get its mode. -EACCES: another's. */
+int beside_make_writable(const char *path, struct err *err);
+
+/* The same question, and nothing is changed: 0 also where the next who writes will mend it. */
+int beside_check(const char *path, struct err *err);
+
+/*
+ * patience - waiting for another writer, no longer than the owner allows.
+ *
+ * It is for a whole call: what one lock has used up is not there for the next.
+ */
+
+#define PATIENCE_DEFAULT_MS 5000
+
+void patience_renew(struct store *store); /* a call begins */
+
+/* Sleeps for about a millisecond; false without doing so when the patience is used up. */
+bool patience_wait(struct store *store);
+
+/*
+ * journal - how a transaction is kept until it is in the database: in a
+ * write-ahead log, or in a rollback journal where a log cannot be shared.
+ */
+
+/* Whether several hosts may have what is at this path: a log is not for them then. */
+bool journal_is_shared(const char *path);
+
+/*
+ * Whether all of a database is in its file, with nothing beside it that would have to be read
+ * first, on a file system that nobody can write: not through another mount, nor from another host.
+ * In doubt it is not so.
+ */
+bool journal_cannot_change(const char *path);
+
+/*
+ * Brings a database that is open for writing to the right one for its file
+ * system. The file remembers it, so this mostly finds it done. Not inside a
+ * transaction. -EBUSY: others use the file, and would not notice the change.
+ */
+int journal_set_up(struct store *store, struct err *err);
+
+/*
+ * Waits until all that is in the log, whoever wrote it, is on the disk. Not inside a transaction:
+ * nobody else is kept waiting meanwhile. What is in the log is committed, so a failure is no
+ * failure of who wrote it: it is noted, for store_check_disk() and journal_mend_log().
+ */
+void journal_sync_log(struct store *store);
+
+/*
+ * A log that the disk has refused is written once more, and waited for: the kernel tells of pages
+ * that it could not write only once, and takes them for written then. By who has the lock to write.
+ * Where that fails too it is tried again later.
+ */
+void journal_mend_log(struct store *store);
+
+/*
+ * settle - what was committed comes to the disk: before the call returns, or by another thread
+ * (store_settle_elsewhere()). The log is copied into the database here in either case.
+ */
+
+/*
+ * The log is copied into the database when it has this many pages (1 MiB), and
+ * at the end of a run that leaves this many. Who opens the database first has to
+ * read what is left: 128 pages take about 100 µs. A new database takes 66.
+ */
+#define WAL_MAX_PAGES 256
+#define WAL_LEFT_PAGES 128
+
+/* For sqlite3_wal_hook(); ctx is the store. */
+int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages);
+
+/* What was committed while syncs_log was off; not inside a transaction. */
+void settle_now(struct store *store);
+
+/* The log is copied, so that it begins anew in the room that it has; if others need it, later. */
+void settle_reuse(struct store *store);
+
+/*
+ * The log is copied and cut, and with it the file gets shorter. That is done while others can
+ * write; only for what came meanwhile they wait. If others need the log, it is done later.
+ */
+void settle_shorten(struct store *store);
+
+/* Waits for the disk here. 0, or what it has refused, as store_check_disk() has it. */
+int store_settle(struct store *store);
+
+/* The store is about to be closed. */
+void settle_before_close(struct store *store);
+
+/*
+ * wal - whether a write-ahead log can be read to where it was written.
+ *
+ * SQLite takes the first frame that is not as it was written for the end of the
+ * log. Transactions that come behind it are missing without a word. After a power cut they
+ * are those that the disk had not taken yet, and that may be all since the last wait for it that
+ * was over began; else the log is damaged. Nobody can tell one from the other, so how many they
+ * are is said. Damaged for certain is only a log whose head makes no sense.
+ */
+
+#define WAL_HEAD_BYTES 32
+#define WAL_FRAME_HEAD_BYTES 24
+#define WAL_MAX_PAGE_BYTES 65536
+
+/* What was seen of a log so far. */
+struct wal_scan {
+	uint32_t page_bytes;
+	uint32_t salts[2];  /* in each frame of this log; others are left of an older one */
+	uint32_t sums[2];   /* of the frame before: each is summed up from there */
+	bool is_big_endian; /* how words are summed up */
+	uint64_t n_frames;
+	uint64_t bad_frame; /* the first that is not as it was written, from 1; 0: none */
+	unsigned n_commits; /* behind that, in frames that hang together up to this one */
+	unsigned n_behind;  /* the most of those */
+	bool has_commit;    /* anywhere, readable or not */
+};
+
+/* -EBADMSG: this is not how a log begins. */
+int wal_scan_begin(struct wal_scan *s, const uint8_t head[WAL_HEAD_BYTES]);
+
+/* frame has WAL_FRAME_HEAD_BYTES and then page_bytes. */
+void wal_scan_frame(struct wal_scan *s, const uint8_t *frame);
+
+struct wal_found {
+	bool has_commit;   /* a transaction, readable or not; what cannot be told counts as one */
+	unsigned n_behind; /* transactions that are not read, and may have been complete */
+};
+
+/*
+ * The log beside a database: 0, or -EBADMSG if its head is damaged. A log that is not there is
+ * empty. Others may write to it meanwhile. *ret is set in any case.
+ */
+int wal_check(const char *db_path, struct wal_found *ret);
+
+/*
+ * mount - what /proc/self/mountinfo tells of the mount that a file is on.
+ */
+
+struct mount_found {
+	dev_t device;
+	bool is_read_only; /* the file system itself, for all: not only this mount of it */
+};
+
+/* In its text. -ENOENT: there is no such mount. -EINVAL, -ERANGE: its line makes no sense. */
+int mount_parse(const char *text, uint64_t mount_id, struct mount_found *ret);
+
+/* -ENODATA: this kernel does not tell which mount it is. */
+int mount_read(const char *path, struct mount_found *ret);
+
+/*
+ * holder - which process has a database that another waits for.
+ *
+ * It is read from /proc and never by opening the database: when a process closes
+ * any file of it, all POSIX locks that it has there are gone. Only what this
+ * user may see in /proc is found, and nobody on another host.
+ */
+
+/*
+ * The bytes that SQLite locks. Of the database: pending, reserved, and the range
+ * that readers share; a database with a write-ahead log is locked for reading there
+ * by all who have it open. Of its -shm: one byte for each kind of lock on the log.
+ */
+#define HOLDER_PENDING UINT64_C(0x40000000)
+#define HOLDER_SHARED (HOLDER_PENDING + 2)
+#define HOLDER_LAST (HOLDER_PENDING + 511)
+#define HOLDER_LOG_WRITER 120
+#define HOLDER_LOG_RECOVERY 122
+#define HOLDER_LOG_SETUP 128
+
+/* Bytes of a file where somebody's lock may stand in the way. */
+struct holder_place {
+	char file[48]; /* as /proc/locks names it: "fe:00:11010061" */
+	uint64_t first, last;
+	bool by_readers; /* a lock for reading is in the way too */
+};
+
+/*
+ * Who has a lock on one of the places, in the text of /proc/locks; of several the
+ * one of the earlier place. Those who wait, and own_pid, are not meant. 0: nobody,
+ * or a process that has no pid here (OFD locks, another pid namespace).
+ */
+pid_t holder_parse_locks(const char *text, const struct holder_place *places, size_t n,
+			 pid_t own_pid);
+
+#define HOLDER_BYTES 96
+
+/* "process 4711 (sqlite3)", without the name if that cannot be read; "another process" for 0. */
+void holder_describe(pid_t pid, char ret[HOLDER_BYTES]);
+
+/* Who has a lock on the database that keeps others waiting. 0: nobody that can be named. */
+pid_t holder_find(const char *db_path);
+
+/* Another process that has the file open, locked or not; 0: none that can be seen. */
+pid_t holder_find_opener(const struct stat *file);
+
+#endif

@@ -1,0 +1,453 @@
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/macros.h"
+#include "store/damage.h"
+#include "store/db/db.h"
+#include "store/handle.h"
+#include "store/retention/retention.h"
+#include "store/sqlite.h"
+
+/* "Pctr", in the file's header: tells our databases from those of others. */
+#define APPLICATION_ID 0x50637472
+
+/* Before the first table. */
+#define CAN_SHRINK "PRAGMA auto_vacuum = INCREMENTAL"
+
+/*
+ * Integers are exact (bytes, ns), NULL is unknown; how each type is kept: columns.h.
+ *
+ * Processes: a process is (boot, pid, start_ticks), with one row for each attempt that it belongs
+ * to. The row has the latest names; earlier ones are images, for the ticks up to until_tick (some,
+ * not each title that a program gives itself). is_raised: its numbers are those of samples that
+ * were removed, as an attempt may find no room at its end to write its processes.
+ *
+ * Samples: a recorder is the program that writes ticks: an attempt's runner (the attempt's id) or
+ * a daemon (its id, negative). A tick is one row with all of its samples (codec.h). After 120 of a
+ * recorder they become a fold, which is the host's values, with a chunk for each process and
+ * points for each attempt. A fold has the id of its newest tick, so no tick ever gets the id of
+ * another; meta has last_tick, the largest id that was removed. A chunk's id is its fold and its
+ * process (CHUNK_BITS): that is all the index it needs. A rollup's is the hour and its process
+ * (rollup.h). A sample is in a chunk or in a rollup, never in both; is_rolled: chunks of the fold
+ * are becoming rollups, and it is read as minutes. Points of which only the peak is left are thin.
+ * Beside packed bytes stands a seal of them and of their key (query_bind_blob()): a flipped bit
+ * mostly unpacks as well as the right one, or gives samples to another process.
+ *
+ * Attempts: one may be a tree that another program started (is_attached): its runner is the
+ * process that was attached. submission: the number of the submission that it runs, as no clock
+ * can identify that. clock_error_ns is of its host when it began. log_id: of the log that its
+ * recorder appends to (log/log.h); records before log_offset are in these tables, and all of them
+ * where log_is_over. Logs are ingested in any order, so the id of an attempt says nothing about
+ * when it began.
+ *
+ * Learning: a run is an attempt (is_whole) or one of its sheets, in numbers that outlive the
+ * samples (model/run_record.h). Its outcome is the attempt's, which a verdict of a person may have
+ * replaced. An estimate is made by its start, a score compares it with the result. n_looks of a
+ * pattern counts the checks of its later runs, as each spends error.
+ *
+ * An event never gets the id of one that was removed, as readers follow them by id. An anomaly has
+ * its latest state, and seen_wall_ns says when that was measured; anomaly_changes has its few
+ * changes (anomalies.c).
+ */
+static const char tables[] =
+	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
+	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE);"
+
+	"CREATE TABLE attempts (id INTEGER PRIMARY KEY,"
+	" job INTEGER NOT NULL REFERENCES jobs, attempt_num INTEGER NOT NULL,"
+	" boot INTEGER REFERENCES boots, runner_pid INTEGER NOT NULL, runner_start_ticks INTEGER,"
+	" command TEXT, argv_hash INTEGER NOT NULL, input_bytes INTEGER,"
+	" input_hash INTEGER NOT NULL DEFAULT 0, uid INTEGER, host TEXT, workdir TEXT,"
+	" pid_ns INTEGER, is_attached INTEGER NOT NULL DEFAULT 0, submission INTEGER,"
+	" clock_error_ns INTEGER, is_clock_synchronised INTEGER, n_lost_marks INTEGER,"
+	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
+	" total_sheets INTEGER NOT NULL, last_completed_sheet INTEGER NOT NULL DEFAULT 0,"
+	" current_sheet INTEGER,"
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
+	" minor_faults INTEGER, major_faults INTEGER,"
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" log_id BLOB UNIQUE, log_offset INTEGER NOT NULL DEFAULT 0,"
+	" log_is_over INTEGER NOT NULL DEFAULT 0, UNIQUE (job, attempt_num));"
+	"CREATE INDEX attempts_by_start ON attempts (started_wall_ns);"
+	"CREATE INDEX attempts_without_end ON attempts (id) WHERE ended_wall_ns IS NULL;"
+	"CREATE INDEX attempts_by_submission ON attempts (submission)"
+	" WHERE submission IS NOT NULL;"
+
+	"CREATE TABLE sheets (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" num INTEGER NOT NULL, try_num INTEGER NOT NULL, name TEXT, command TEXT,"
+	" total_ranks INTEGER NOT NULL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
+	" minor_faults INTEGER, major_faults INTEGER,"
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" PRIMARY KEY (attempt, num, try_num)) WITHOUT ROWID;"
+
+	"CREATE TABLE ranks (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, try_num INTEGER NOT NULL, rank INTEGER NOT NULL,"
+	" pid INTEGER NOT NULL, exit_code INTEGER, signal INTEGER, ended_wall_ns INTEGER,"
+	" PRIMARY KEY (attempt, sheet_num, try_num, rank)) WITHOUT ROWID;"
+
+	"CREATE TABLE processes (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" boot INTEGER REFERENCES boots, pid INTEGER NOT NULL, start_ticks INTEGER,"
+	" ppid INTEGER, sheet_num INTEGER, rank INTEGER, local_rank INTEGER, world_size INTEGER,"
+	" comm TEXT, command TEXT, cgroup TEXT,"
+	" uid INTEGER, ns_pid INTEGER, start_wall_ns INTEGER, born_wall_ns INTEGER,"
+	" died_wall_ns INTEGER, exit_code INTEGER, signal INTEGER,"
+	" user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT, max_rss_bytes INTEGER,"
+	" evidence TEXT,"
+	" rchar INTEGER, wchar INTEGER, read_bytes INTEGER, write_bytes INTEGER,"
+	" major_faults INTEGER, max_threads INTEGER, max_fds INTEGER,"
+	" max_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" n_samples INTEGER, is_raised INTEGER NOT NULL DEFAULT 0, syscalls TEXT,"
+	" UNIQUE (attempt, pid, start_ticks));"
+	"CREATE INDEX processes_by_pid ON processes (pid);"
+
+	"CREATE TABLE images (process INTEGER NOT NULL REFERENCES processes ON DELETE CASCADE,"
+	" until_tick INTEGER NOT NULL, sheet_num INTEGER, rank INTEGER,"
+	" comm TEXT, command TEXT, cgroup TEXT,"
+	" PRIMARY KEY (process, until_tick)) WITHOUT ROWID;"
+
+	"CREATE TABLE daemons (id INTEGER PRIMARY KEY, boot INTEGER REFERENCES boots,"
+	" pid INTEGER NOT NULL, start_ticks INTEGER, version TEXT,"
+	" started_wall_ns INTEGER, stopped_wall_ns INTEGER);"
+
+	"CREATE TABLE ticks (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
+	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+
+	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
+	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
+	" is_rolled INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+	"CREATE INDEX folds_by_recorder ON folds (recorder);"
+	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled);"
+
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
+	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
+	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+
+	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" fold INTEGER NOT NULL, last_ns INTEGER NOT NULL, is_thin INTEGER NOT NULL DEFAULT 0,"
+	" data BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
+	"CREATE INDEX points_by_time ON points (last_ns) WHERE NOT is_thin;"
+
+	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
+	" hour INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
+	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+
+	"CREATE TRIGGER processes_keep_images"
+	" AFTER UPDATE OF sheet_num, rank, comm, command, cgroup ON processes"
+	" WHEN (OLD.sheet_num IS NOT NEW.sheet_num OR OLD.rank IS NOT NEW.rank OR"
+	" OLD.comm IS NOT NEW.comm OR OLD.command IS NOT NEW.command OR"
+	" OLD.cgroup IS NOT NEW.cgroup)"
+	" AND (SELECT count(*) FROM images WHERE process = OLD.id) < 64 BEGIN"
+	" INSERT OR IGNORE INTO images VALUES (OLD.id,"
+	" max(coalesce((SELECT max(id) FROM ticks), 0), coalesce((SELECT max(id) FROM folds), 0),"
+	" coalesce((SELECT value FROM meta WHERE key = 'last_tick'), 0)),"
+	" OLD.sheet_num, OLD.rank, OLD.comm, OLD.command, OLD.cgroup); END;"
+	"CREATE TRIGGER folds_take_chunks AFTER DELETE ON folds BEGIN"
+	" INSERT INTO meta VALUES ('last_tick', OLD.id)"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM chunks WHERE id BETWEEN OLD.id << 30 AND (OLD.id << 30) + 1073741823; END;"
+	"CREATE TRIGGER attempts_take_ticks AFTER DELETE ON attempts BEGIN"
+	" INSERT INTO meta SELECT 'last_tick', max(id) FROM ticks WHERE recorder = OLD.id"
+	" HAVING max(id) IS NOT NULL"
+	" ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value);"
+	" DELETE FROM ticks WHERE recorder = OLD.id;"
+	" DELETE FROM folds WHERE recorder = OLD.id; END;"
+
+	"CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" wall_ns INTEGER, pid INTEGER NOT NULL, start_ticks INTEGER, type TEXT NOT NULL,"
+	" exit_code INTEGER, signal INTEGER, sheet_num INTEGER, details TEXT NOT NULL);"
+	"CREATE INDEX events_by_attempt ON events (attempt, wall_ns);"
+	"CREATE INDEX events_by_time ON events (wall_ns);"
+
+	"CREATE TABLE rungs (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" measurement TEXT, rung TEXT, reason TEXT);"
+	"CREATE INDEX rungs_by_attempt ON rungs (attempt);"
+
+	"CREATE TABLE unknowns (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" what TEXT, why TEXT);"
+	"CREATE INDEX unknowns_by_attempt ON unknowns (attempt);"
+
+	"CREATE TABLE anomalies (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, episode TEXT NOT NULL UNIQUE,"
+	" type TEXT NOT NULL, severity TEXT NOT NULL, pid INTEGER, start_ticks INTEGER,"
+	" sheet_num INTEGER, comm TEXT, gpu INTEGER, description TEXT,"
+	" metric_value REAL, threshold REAL, unit TEXT,"
+	" began_wall_ns INTEGER NOT NULL, peak_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" seen_wall_ns INTEGER,"
+	" before_value REAL, first_value REAL, peak_value REAL, after_value REAL,"
+	" seconds_to_limit REAL, count INTEGER NOT NULL, why_cleared TEXT,"
+	" full_from_wall_ns INTEGER, full_until_wall_ns INTEGER,"
+	" host TEXT, evidence TEXT, pattern TEXT NOT NULL);"
+	"CREATE INDEX anomalies_by_attempt ON anomalies (attempt, began_wall_ns);"
+	"CREATE INDEX anomalies_by_time ON anomalies (began_wall_ns);"
+	"CREATE INDEX anomalies_by_pattern ON anomalies (pattern);"
+	"CREATE INDEX anomalies_by_end ON anomalies (ended_wall_ns);"
+
+	"CREATE TABLE anomaly_changes (id INTEGER PRIMARY KEY,"
+	" anomaly INTEGER NOT NULL REFERENCES anomalies ON DELETE CASCADE,"
+	" change TEXT NOT NULL, wall_ns INTEGER, severity TEXT NOT NULL, value REAL,"
+	" description TEXT);"
+	"CREATE INDEX anomaly_changes_by_anomaly ON anomaly_changes (anomaly, wall_ns);"
+
+	"CREATE TABLE syscalls (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" name TEXT NOT NULL, count INTEGER NOT NULL, errors INTEGER NOT NULL, cpu_ns INTEGER,"
+	" wait_ns INTEGER, PRIMARY KEY (attempt, name)) WITHOUT ROWID;"
+
+	"CREATE TABLE runs (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" sheet_num INTEGER NOT NULL, is_whole INTEGER NOT NULL, outcome TEXT,"
+	" class_exact INTEGER NOT NULL, class_masked INTEGER NOT NULL,"
+	" class_program INTEGER NOT NULL, class_command INTEGER NOT NULL, label TEXT,"
+	" started_wall_ns INTEGER, ended_wall_ns INTEGER,"
+	" peak_rss_mb REAL, max_process_rss_mb REAL,"
+	" early_rss_5s_mb REAL, early_rss_15s_mb REAL, early_rss_60s_mb REAL,"
+	" early_rss_300s_mb REAL, rss_slope_5s_mb_s REAL, rss_slope_15s_mb_s REAL,"
+	" rss_slope_60s_mb_s REAL, rss_slope_300s_mb_s REAL,"
+	" cpu_seconds REAL, wall_seconds REAL, spawn_count REAL, max_threads REAL,"
+	" max_fds REAL, io_mb REAL, major_faults REAL,"
+	" memory_stall_pct REAL, io_stall_pct REAL, cpu_stall_pct REAL,"
+	" gpu_memory_mb REAL, gpu_utilization_pct REAL, syscalls TEXT, anomalies TEXT,"
+	" PRIMARY KEY (attempt, sheet_num)) WITHOUT ROWID;"
+	"CREATE INDEX runs_by_exact ON runs (class_exact, ended_wall_ns, class_program);"
+	"CREATE INDEX runs_by_masked ON runs (class_masked, ended_wall_ns);"
+	"CREATE INDEX runs_by_program ON runs (class_program, ended_wall_ns);"
+	"CREATE INDEX runs_by_command ON runs (class_command, ended_wall_ns);"
+	"CREATE INDEX runs_by_end ON runs (ended_wall_ns);"
+
+	"CREATE TABLE verdicts (attempt INTEGER PRIMARY KEY REFERENCES attempts ON DELETE CASCADE,"
+	" outcome TEXT NOT NULL, note TEXT, uid INTEGER, wall_ns INTEGER NOT NULL,"
+	" measured_outcome TEXT, measured_reason TEXT);"
+
+	"CREATE TABLE patterns (type TEXT NOT NULL, name TEXT NOT NULL,"
+	" tags TEXT, description TEXT, n_jobs INTEGER, occurrences INTEGER NOT NULL,"
+	" confidence REAL, first_wall_ns INTEGER, last_wall_ns INTEGER,"
+	" jobs TEXT, grade TEXT, label TEXT, class_command INTEGER NOT NULL DEFAULT 0, feature TEXT,"
+	" is_above INTEGER NOT NULL DEFAULT 0, threshold REAL, p REAL, rate_in REAL, rate_out REAL,"
+	" base_rate REAL, frozen_wall_ns INTEGER, n_later INTEGER, n_later_failed INTEGER,"
+	" later_p REAL, brier REAL, brier_base REAL, confirmed_wall_ns INTEGER,"
+	" n_looks INTEGER NOT NULL DEFAULT 0, lapsed_wall_ns INTEGER,"
+	" retired_wall_ns INTEGER, retired_why TEXT, PRIMARY KEY (type, name)) WITHOUT ROWID;"
+
+	"CREATE VIEW outcomes AS SELECT job_id, attempt_num, outcome, reason, exit_code, signal,"
+	" started_wall_ns, ended_wall_ns FROM attempts a JOIN jobs ON jobs.id = a.job"
+	" WHERE outcome IS NOT NULL;"
+
+	"CREATE TABLE estimates (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER REFERENCES attempts ON DELETE CASCADE, sheet_num INTEGER NOT NULL,"
+	" made_wall_ns INTEGER, peak_rss_mb REAL, peak_coverage REAL, cpu_seconds REAL,"
+	" cpu_high_seconds REAL, cpu_coverage REAL, wall_seconds REAL, n_runs INTEGER,"
+	" n_censored INTEGER, n_left_out INTEGER, rung INTEGER NOT NULL);"
+	"CREATE UNIQUE INDEX estimates_by_run ON estimates (attempt, sheet_num);"
+	"CREATE TABLE scores (estimate INTEGER PRIMARY KEY REFERENCES estimates ON DELETE CASCADE,"
+	" is_peak_covered INTEGER, is_cpu_covered INTEGER);"
+
+	"CREATE TABLE phases (id INTEGER PRIMARY KEY,"
+	" attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
+	" rank INTEGER, pid INTEGER, name TEXT NOT NULL, path TEXT,"
+	" entered_wall_ns INTEGER NOT NULL, left_wall_ns INTEGER);"
+	"CREATE INDEX phases_by_attempt ON phases (attempt, entered_wall_ns);"
+	"CREATE INDEX phases_open ON phases (attempt, pid) WHERE left_wall_ns IS NULL;"
+
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);";
+
+/* The clocks of now, and that it is ours and of this layout. */
+static int finish(sqlite3 *db)
+{
+	char stamp[96];
+	int rc = retention_note_clock(db);
+
+	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION_ID, LAYOUT);
+	return rc == SQLITE_OK ? sqlite3_exec(db, stamp, NULL, NULL, NULL) : rc;
+}
+
+int layout_make(sqlite3 *db)
+{
+	int rc = sqlite3_exec(db, CAN_SHRINK, NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, tables, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? finish(db) : rc;
+}
+
+static int run_sql(struct store *store, const char *sql, struct err *err)
+{
+	return sqlite3_exec(store->db, sql, NULL, NULL, NULL) == SQLITE_OK
+		       ? 0
+		       : store_failure(store, err);
+}
+
+/* Runs SQL whose first value is a number: PRAGMA user_version. */
+static int read_number(struct store *store, const char *sql, int *ret, struct err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
+	int r = 0;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		*ret = sqlite3_column_int(stmt, 0);
+	else /* before finalizing, while the failure is still the handle's last */
+		r = store_failure(store, err);
+	sqlite3_finalize(stmt);
+	return r;
+}
+
+/* Whose database it is. */
+struct identity {
+	int id, layout, n_tables;
+};
+
+static int read_identity(struct store *store, struct identity *ret, struct err *err)
+{
+	int r = read_number(store, "PRAGMA application_id", &ret->id, err);
+
+	if (r == 0)
+		r = read_number(store, "PRAGMA user_version", &ret->layout, err);
+	if (r == 0 && ret->layout == 0)
+		r = read_number(store, "SELECT count(*) FROM sqlite_schema", &ret->n_tables, err);
+	return r;
+}
+
+static bool is_foreign(const struct identity *identity)
+{
+	if (identity->id == 0 && identity->layout == 0)
+		return identity->n_tables > 0; /* without tables it is not used yet */
+	return identity->id != APPLICATION_ID || identity->layout < 1;
+}
+
+int layout_check(struct store *store, bool *ret_is_empty, struct err *err)
+{
+	static const char move_it[] =
+		"move it away with its -wal and -shm, or set PROCTOR_HOME to another folder";
+	struct identity identity = { 0 };
+	int r = read_identity(store, &identity, err);
+
+	/* Half of it may be from before another proctor made the file, and half from after. */
+	if (r == 0 && is_foreign(&identity))
+		r = read_identity(store, &identity, err);
+	if (r < 0)
+		return r;
+	if (is_foreign(&identity))
+		return err_set(err, -EMEDIUMTYPE, "%s is the database of another program: %s",
+			       store->path, store->is_borrowed ? "open one of proctor's" : move_it);
+	if (identity.layout != 0 && identity.layout != LAYOUT)
+		return err_set(err, -EPROTO,
+			       "the database %s has layout %d, and this proctor needs layout %d: "
+			       "%s",
+			       store->path, identity.layout, LAYOUT,
+			       store->is_borrowed ? "load the extension of the proctor that made it"
+						  : move_it);
+	*ret_is_empty = identity.layout == 0;
+	return 0;
+}
+
+/* Tables and views with each of their columns, indexes and triggers. */
+#define PARTS                                                                       \
+	" FROM sqlite_schema m LEFT JOIN pragma_table_xinfo(m.name) c ON m.type IN" \
+	" ('table', 'view') "
+#define LIST_PARTS "SELECT m.type, m.name, c.name" PARTS "WHERE m.name NOT LIKE 'sqlite_%'"
+#define FIND_PART "SELECT 1" PARTS "WHERE m.type = ?1 AND m.name = ?2 AND c.name IS ?3"
+
+static void close_db(sqlite3 **db)
+{
+	sqlite3_close(*db);
+}
+
+static void finalize(sqlite3_stmt **stmt)
+{
+	sqlite3_finalize(*stmt);
+}
+
+int layout_check_tables(struct store *store, struct err *err)
+{
+	CLEANUP(close_db) sqlite3 *model = NULL;
+	CLEANUP(finalize) sqlite3_stmt *parts = NULL, *find = NULL;
+
+	if (sqlite3_open(":memory:", &model) != SQLITE_OK ||
+	    sqlite3_exec(model, tables, NULL, NULL, NULL) != SQLITE_OK ||
+	    sqlite3_prepare_v2(model, LIST_PARTS, -1, &parts, NULL) != SQLITE_OK)
+		return store_no_memory(store, err);
+	if (sqlite3_prepare_v2(store->db, FIND_PART, -1, &find, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	while (sqlite3_step(parts) == SQLITE_ROW) {
+		const char *column = (const char *)sqlite3_column_text(parts, 2);
+		int rc;
+
+		sqlite3_reset(find);
+		for (int i = 0; i < 3; i++)
+			sqlite3_bind_value(find, i + 1, sqlite3_column_value(parts, i));
+		rc = sqlite3_step(find);
+		if (rc == SQLITE_ROW)
+			continue;
+		if (rc != SQLITE_DONE)
+			return store_failure(store, err);
+		return err_set(err, -EBADMSG,
+			       "the database %s does not have the tables that it should (the %s "
+			       "%s%s%s is not there): " ADVICE_DAMAGED,
+			       store->path, sqlite3_column_text(parts, 0),
+			       sqlite3_column_text(parts, 1), column ? " with its column " : "",
+			       column ? column : "");
+	}
+	return 0;
+}
+
+/* Inside a transaction; another process may have made the tables while this one waited for it. */
+static int create_tables(struct store *store, struct err *err)
+{
+	bool is_empty;
+	int r = layout_check(store, &is_empty, err);
+
+	if (r < 0 || !is_empty)
+		return r;
+	r = run_sql(store, tables, err);
+	if (r < 0)
+		return r;
+	return finish(store->db) == SQLITE_OK ? 0 : store_failure(store, err);
+}
+
+static int run_in_transaction(struct store *store, int (*fn)(struct store *, struct err *),
+			      struct err *err)
+{
+	int r = run_sql(store, "BEGIN IMMEDIATE", err);
+
+	if (r < 0)
+		return r;
+	r = fn(store, err);
+	if (r == 0)
+		r = run_sql(store, "COMMIT", err);
+	if (r < 0 && !sqlite3_get_autocommit(store->db))
+		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}
+
+int layout_create(struct store *store, struct err *err)
+{
+	/* Both must be set outside a transaction, before the first table and the log. */
+	int r = run_sql(store, CAN_SHRINK, err);
+
+	if (r == 0)
+		r = journal_set_up(store, err);
+	return r < 0 ? r : run_in_transaction(store, create_tables, err);
+}

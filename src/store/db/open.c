@@ -1,0 +1,761 @@
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/path.h"
+#include "store/damage.h"
+#include "store/db/db.h"
+#include "store/fold.h"
+#include "store/handle.h"
+#include "store/ingest.h"
+#include "store/query.h"
+#include "store/sqlite.h"
+#include "store/store.h"
+
+static const char *const suffixes[] = { "-wal", "-shm" };
+
+/* They lie beside the file, not beside a link to it. NULL: no memory, or there is none. */
+static char *find_file(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? realpath(path, NULL) : strdup(path);
+}
+
+/*
+ * By O_PATH: closing any other descriptor of the file would drop the locks that this process may
+ * have on it. A link that somebody has put there is not followed.
+ */
+static int give_mode(const char *name, mode_t mode, bool only_look)
+{
+	CLEANUP(close_fd) int fd = open(name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char link[32];
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		return -EACCES;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return only_look || chmod(link, mode & 0777) == 0 ? 0 : -errno;
+}
+
+static int look_at(const char *file, const char *suffix, bool only_look, struct err *err)
+{
+	CLEANUP(free_ptr) char *name = NULL;
+	struct stat st;
+	int r;
+
+	if (asprintf(&name, "%s%s", file, suffix) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", file);
+	if (faccessat(AT_FDCWD, name, W_OK, AT_EACCESS) == 0 || errno != EACCES)
+		return 0; /* what else may be wrong SQLite finds */
+	r = stat(file, &st) < 0 ? -errno : give_mode(name, st.st_mode, only_look);
+	if (r == 0)
+		return 0;
+	return err_set(err, r,
+		       "the database cannot be written, as %s beside it cannot (%s): give it the "
+		       "owner and the mode that the database has, or set PROCTOR_HOME to another "
+		       "folder",
+		       name, strerror(-r));
+}
+
+static int look(const char *path, bool only_look, struct err *err)
+{
+	CLEANUP(free_ptr) char *file = find_file(path);
+	int r = 0;
+
+	for (size_t i = 0; file && r == 0 && i < ARRAY_SIZE(suffixes); i++)
+		r = look_at(file, suffixes[i], only_look, err);
+	return r;
+}
+
+int beside_make_writable(const char *path, struct err *err)
+{
+	return look(path, false, err);
+}
+
+int beside_check(const char *path, struct err *err)
+{
+	return look(path, true, err);
+}
+
+/* Of the file's header. */
+#define AT_WRITE_VERSION 18 /* and behind it that of readers */
+#define AT_LAYOUT 60	    /* PRAGMA user_version */
+#define VERSION_WAL 2
+
+/* ---- in memory ---- */
+
+static void close_db(sqlite3 **db)
+{
+	sqlite3_close(*db);
+}
+
+static void free_image(unsigned char **image)
+{
+	sqlite3_free(*image);
+}
+
+/* As a file of this name has it; NULL: it cannot be made. */
+static unsigned char *make_image(const char *name, size_t *ret_len)
+{
+	CLEANUP(close_db) sqlite3 *db = NULL;
+	sqlite3_int64 len = 0;
+	unsigned char *image;
+
+	if (sqlite3_open(":memory:", &db) != SQLITE_OK || layout_make(db) != SQLITE_OK)
+		return NULL;
+	image = sqlite3_serialize(db, "main", &len, 0);
+	if (!image || len < AT_LAYOUT)
+		return image;
+	if (!journal_is_shared(name))
+		image[AT_WRITE_VERSION] = image[AT_WRITE_VERSION + 1] = VERSION_WAL;
+	*ret_len = (size_t)len;
+	return image;
+}
+
+/* ---- on the disk ---- */
+
+static bool is_beside(const char *path, const char *suffix)
+{
+	CLEANUP(free_ptr) char *name = NULL;
+	struct stat st;
+
+	return asprintf(&name, "%s%s", path, suffix) < 0 || lstat(name, &st) == 0;
+}
+
+/* A file without a name in the folder of the database. */
+static int open_nameless(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP(free_ptr)
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+
+	return folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
+}
+
+/*
+ * 1: it is there. 0: another has made one meanwhile. What lies beside it would be taken for its
+ * log, or for what it is to be rolled back to; of an empty file nobody takes it so.
+ */
+static int make_whole(const char *path)
+{
+	CLEANUP(close_fd) int fd = -1;
+	CLEANUP(free_image) unsigned char *image = NULL;
+	char name[32];
+	size_t len = 0;
+	int r;
+
+	if (is_beside(path, "-wal") || is_beside(path, "-journal"))
+		return -EEXIST;
+	fd = open_nameless(path);
+	if (fd < 0 || fchmod(fd, 0600) < 0)
+		return -errno;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	image = make_image(name, &len);
+	r = len > 0 ? io_write_all(fd, image, len) : -ENOMEM;
+	if (r < 0)
+		return r;
+	path_give_to_folder_owner(path, fd);
+	if (fsync(fd) < 0)
+		return -errno;
+	if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	r = io_sync_folder_of(path);
+	return r < 0 ? r : 1;
+}
+
+/*
+ * SQLite would make it with the umask's mode. Its -wal and -shm get the mode and
+ * owner of the file. O_EXCL also means that no file is opened and closed here
+ * which another handle of this process has locked: closing would drop its locks.
+ */
+static int make_empty(const char *path, struct err *err)
+{
+	CLEANUP(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0 && errno == EEXIST)
+		return 0;
+	if (fd < 0 || fchmod(fd, 0600) < 0)
+		return err_set(err, -errno,
+			       "cannot make the database %s (%s): set PROCTOR_HOME to a folder "
+			       "that can be written",
+			       path, strerror(errno));
+	path_give_to_folder_owner(path, fd);
+	return 0;
+}
+
+int make_database(const char *path, struct err *err)
+{
+	struct stat st;
+	int r = lstat(path, &st) == 0 ? 0 : make_whole(path);
+
+	return r < 0 ? make_empty(path, err) : r;
+}
+
+/* ---- the file ---- */
+
+static int refuse_lost_log(const char *path, struct err *err)
+{
+	return err_set(
+		err, -EBADMSG,
+		"the database %s is damaged (it is empty, and what is in its -wal cannot be "
+		"read): run \"proctor doctor --repair\", which moves both aside so that a new "
+		"one can begin",
+		path);
+}
+
+/*
+ * SQLite takes the log of an empty file for a stale one and deletes it, even when
+ * it only reads. A file that was cut to nothing has its last rows there. The log is
+ * looked at first: of a database that is just being made it comes second.
+ */
+static int check_log(const char *path, struct err *err)
+{
+	struct stat st;
+	struct wal_found log;
+
+	wal_check(path, &log);
+	if (!log.has_commit || stat(path, &st) < 0 || st.st_size > 0)
+		return 0;
+	return refuse_lost_log(path, err);
+}
+
+/*
+ * A link is followed (state may live on another disk), but what is written must
+ * be a plain file of our own: in a folder that others can write, theirs could
+ * stand there to read what we record. Root may write anybody's: the layout
+ * check keeps it to proctor's databases.
+ */
+static int check_file(const char *path, enum store_mode mode, struct err *err)
+{
+	struct stat st;
+	int error = stat(path, &st) < 0 ? errno : 0;
+
+	if (error == ENOENT && mode != STORE_WRITE)
+		return err_set(err, -ENOENT, "nothing was recorded yet: there is no database %s",
+			       path);
+	if (error == ENOENT) /* make_database() found something there */
+		return err_set(err, -ENOENT, "%s is a link to nothing: remove it", path);
+	if (error)
+		return err_set(err, -error, "cannot open the database %s: %s", path,
+			       strerror(error));
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -EBADMSG, "%s is not a file: move it away", path);
+	if (mode == STORE_WRITE && st.st_uid != geteuid() && geteuid() != 0)
+		return err_set(err, -EPERM,
+			       "the database %s belongs to user %u, not to you: set PROCTOR_HOME "
+			       "to a folder of your own",
+			       path, (unsigned)st.st_uid);
+	return st.st_size == 0 ? check_log(path, err) : 0;
+}
+
+/* SQLite opens what it may not write for reading only, and would complain late. */
+static int check_access(const char *path, enum store_mode mode, struct err *err)
+{
+	bool is_write = mode == STORE_WRITE;
+	int error;
+
+	if (faccessat(AT_FDCWD, path, is_write ? R_OK | W_OK : R_OK, AT_EACCESS) == 0)
+		return 0;
+	error = errno;
+	return err_set(err, -error,
+		       "the database %s cannot be %s (%s): %s, or set PROCTOR_HOME to %s", path,
+		       is_write ? "written" : "read", strerror(error),
+		       error == EROFS ? "mount its file system writable" : "change its mode",
+		       error == EROFS ? "a folder on another file system" : "another folder");
+}
+
+static int refuse_writing(const char *path, int error, struct err *err)
+{
+	return err_set(err, -error,
+		       "the database %s cannot be written (%s)%s: make it and its folder writable, "
+		       "or set PROCTOR_HOME to another folder",
+		       path, strerror(error),
+		       error == EPERM ? ", as it may be immutable (see lsattr)" : "");
+}
+
+int store_check_access(const char *path, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	int r = check_file(path, STORE_WRITE, err);
+	int obstacle;
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return refuse_writing(path, errno, err);
+	obstacle = store_write_obstacle(path); /* the log has to be made beside it */
+	return obstacle ? refuse_writing(path, obstacle, err) : beside_check(path, err);
+}
+
+/* ---- the handle ---- */
+
+static void close_handle(struct store **store)
+{
+	*store = store_close(*store);
+}
+
+static int handle_init(struct store *store, const char *path)
+{
+	store->writing.bytes = (struct buf)BUF_INIT;
+	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
+	store->other.writing = store->writing;
+	store->path = strdup(path);
+	return store->path ? 0 : -ENOMEM;
+}
+
+/* SQLite's own way of waiting sleeps up to 100 ms at a time: too long for a tick. */
+static int wait_for_lock(void *ctx, int n_calls)
+{
+	(void)n_calls; /* counts for one lock; a call may need several */
+	return patience_wait(ctx);
+}
+
+/* Nothing that is written comes near to it. */
+#define VALUE_MAX_BYTES (256 << 20)
+
+static void configure(struct store *store, unsigned patience_ms)
+{
+	sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
+	store_set_patience(store, patience_ms);
+	sqlite3_extended_result_codes(store->db, 1);
+	sqlite3_busy_handler(store->db, wait_for_lock, store);
+	sqlite3_wal_hook(store->db, settle_log, store);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+}
+
+/* ---- on a connection of others ---- */
+
+int store_borrow(sqlite3 *db, struct store **ret, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	const char *path = sqlite3_db_filename(db, "main");
+
+	if (!store || handle_init(store, path && path[0] ? path : "main") < 0)
+		return err_set(err, -ENOMEM, "no memory left to use a database");
+	store->db = db;
+	store->is_borrowed = true;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int connect_to(struct store *store, const char *name, int flags, unsigned patience_ms,
+		      struct err *err)
+{
+	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+		return store->db ? store_failure(store, err)
+				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
+					   store->path);
+	configure(store, patience_ms);
+	return 0;
+}
+
+/* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
+static int open_handle(const char *path, enum store_mode mode, unsigned patience_ms,
+		       struct store *store, struct err *err)
+{
+	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
+	CLEANUP(free_ptr) char *name = NULL;
+
+	if (handle_init(store, path) < 0 ||
+	    asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	return connect_to(store, name, flags, patience_ms, err);
+}
+
+/* In memory: what a savepoint could undo, which ingest has one of for each record. */
+static int configure_writing(struct store *store, struct err *err)
+{
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	sqlite3_exec(store->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+	return durability_raise(store, err);
+}
+
+/*
+ * A young database is all in its log. If that is damaged the file looks as if it
+ * had just been made, and the log would be overwritten. Who is just making it has
+ * the lock that this waits for.
+ */
+static int check_empty(struct store *store, bool *is_empty, struct err *err)
+{
+	struct wal_found log;
+	int r = 0;
+
+	wal_check(store->path, &log);
+	if (!log.has_commit)
+		return 0;
+	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
+		return store_failure(store, err);
+	r = layout_check(store, is_empty, err);
+	if (r == 0 && *is_empty)
+		r = refuse_lost_log(store->path, err);
+	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}
+
+static int open_to_write(const char *path, unsigned patience_ms, struct store **ret,
+			 struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	bool is_empty = false;
+	int r;
+
+	if (!store)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
+	if (r < 0)
+		return r;
+	r = layout_check(store, &is_empty, err);
+	if (r == 0 && is_empty)
+		r = check_empty(store, &is_empty, err);
+	if (r < 0)
+		return r;
+	r = is_empty ? layout_create(store, err) : journal_set_up(store, err);
+	if (r < 0)
+		return r;
+	r = configure_writing(store, err);
+	if (r < 0)
+		return r;
+	r = ingest_logs(store, NULL); /* else the next process does */
+	store->ingest_error = r < 0 ? r : 0;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+/*
+ * A database whose last writer was killed while its rollback journal was in use cannot be read as
+ * it is; a process that may write it puts it right.
+ */
+static int put_right(const char *path, unsigned patience_ms, struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = NULL;
+
+	return store_open_patient(path, STORE_WRITE, patience_ms, &store, err);
+}
+
+static int check_layout(struct store *store, bool *ret_is_empty, struct err *err)
+{
+	int r = layout_check(store, ret_is_empty, err);
+
+	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
+		return r;
+	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
+	return r < 0 ? r : layout_check(store, ret_is_empty, err);
+}
+
+/* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
+static int look_again(struct store *store, bool *is_empty, struct err *err)
+{
+	struct wal_found log;
+	int r;
+
+	wal_check(store->path, &log);
+	if (!log.has_commit)
+		return 0;
+	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
+	return r < 0 ? r : layout_check(store, is_empty, err);
+}
+
+/* ---- logs that are not ingested yet ---- */
+
+#define INGEST_PATIENCE_MS 1000
+#define COPY_MAX_BYTES (INT64_C(256) << 20)
+
+static unsigned ingest_patience(unsigned patience_ms)
+{
+	return patience_ms < INGEST_PATIENCE_MS ? patience_ms : INGEST_PATIENCE_MS;
+}
+
+/* A copy of what the handle has open, or an empty database; COPY_MAX_BYTES at most. */
+static sqlite3 *copy_to_memory(struct store *store)
+{
+	sqlite3_backup *backup = NULL;
+	sqlite3 *copy = NULL;
+	int64_t page_bytes = 0, n_pages = 0;
+	int rc = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+				 NULL);
+
+	if (rc == SQLITE_OK && !store->db)
+		rc = layout_make(copy);
+	else if (rc == SQLITE_OK &&
+		 (query_read_number(store, STATEMENT_PAGE_SIZE, 0, &page_bytes, NULL) < 0 ||
+		  query_read_number(store, STATEMENT_PAGE_COUNT, 0, &n_pages, NULL) < 0 ||
+		  n_pages > COPY_MAX_BYTES / (page_bytes > 0 ? page_bytes : 1)))
+		rc = SQLITE_TOOBIG;
+	if (rc == SQLITE_OK && store->db) {
+		backup = sqlite3_backup_init(copy, "main", store->db, "main");
+		rc = backup && sqlite3_backup_step(backup, -1) == SQLITE_DONE ? SQLITE_OK
+									      : SQLITE_ERROR;
+		sqlite3_backup_finish(backup);
+	}
+	if (rc != SQLITE_OK) {
+		sqlite3_close(copy);
+		return NULL;
+	}
+	return copy;
+}
+
+/*
+ * The database cannot be written, by us or at all: what is in logs, and not in it, is stored in a
+ * copy. It does not see what others write to the database afterwards.
+ */
+static bool read_copy(struct store *store, unsigned patience_ms)
+{
+	sqlite3 *copy = copy_to_memory(store);
+
+	if (!copy)
+		return false;
+	store_forget_statements(store);
+	sqlite3_close(store->db);
+	store->db = copy;
+	store->is_copy = true;
+	store->journal[0] = '\0';
+	configure(store, patience_ms);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	store->ingest_error = ingest_logs(store, NULL);
+	return true;
+}
+
+/* By a handle that writes, which ingests when it is opened. */
+static int ingest_for_reader(struct store *store, unsigned patience_ms)
+{
+	CLEANUP(close_handle) struct store *writer = NULL;
+	int r = store_open_patient(store->path, STORE_WRITE, ingest_patience(patience_ms), &writer,
+				   NULL);
+
+	return r < 0 ? r : writer->ingest_error;
+}
+
+int store_take_in(struct store *store, struct err *err)
+{
+	uint64_t patience_ns = store->patience_ns;
+	int r;
+
+	if (sqlite3_db_readonly(store->db, "main") == 1) {
+		r = ingest_has_news(store) ? ingest_for_reader(store, 0) : 0;
+		return r == -EBUSY ? 0 : r;
+	}
+	store->patience_ns = 0;
+	r = ingest_logs(store, err);
+	store->patience_ns = patience_ns;
+	return r == -EBUSY ? 0 : r;
+}
+
+/* As a URI: what has a meaning in one is written as its number. */
+static void add_uri_path(struct buf *out, const char *path)
+{
+	for (; *path; path++)
+		if (strchr("%?#", *path))
+			buf_printf(out, "%%%02X", (unsigned char)*path);
+		else
+			buf_add_char(out, *path);
+}
+
+/*
+ * Who reads shares an index of the log with who writes, in a file beside it. Where nobody can make
+ * that SQLite has to be told what to do without: on a full disk, that the file is not its to write,
+ * so that it makes one in memory; on a medium that cannot change, that it needs none. NULL:
+ * neither.
+ */
+static const char *option_after(const char *path, int error)
+{
+	if (error == -ENOSPC || error == -EDQUOT)
+		return "readonly_shm=1";
+	return error == -EROFS && journal_cannot_change(path) ? "immutable=1" : NULL;
+}
+
+static int check_layout_with(struct store *store, const char *option, unsigned patience_ms,
+			     bool *ret_is_empty, struct err *err)
+{
+	CLEANUP(buf_release) struct buf uri = BUF_INIT;
+	int r;
+
+	buf_add_str(&uri, store->path[0] == '/' ? "file:" : "file:./");
+	add_uri_path(&uri, store->path);
+	buf_printf(&uri, "?%s", option);
+	if (buf_error(&uri) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", store->path);
+	store_forget_statements(store);
+	sqlite3_close(store->db);
+	store->db = NULL;
+	r = connect_to(store, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, patience_ms, err);
+	return r < 0 ? r : check_layout(store, ret_is_empty, err);
+}
+
+static int open_to_read(const char *path, bool as_is, unsigned patience_ms, struct store **ret,
+			struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	const char *option;
+	bool is_empty = false;
+	int r;
+
+	if (!store)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	r = open_handle(path, STORE_READ, patience_ms, store, err);
+	if (r < 0)
+		return r;
+	r = check_layout(store, &is_empty, err);
+	option = r < 0 ? option_after(path, r) : NULL;
+	if (option)
+		r = check_layout_with(store, option, patience_ms, &is_empty, err);
+	if (r == 0 && is_empty)
+		r = look_again(store, &is_empty, err);
+	if (r < 0)
+		return r;
+	if (is_empty && ingest_has_logs(path) && put_right(path, patience_ms, NULL) == 0)
+		r = layout_check(store, &is_empty, err);
+	if (r < 0)
+		return r;
+	if (is_empty)
+		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
+			       path);
+	if (!as_is && ingest_has_news(store) && ingest_for_reader(store, patience_ms) < 0)
+		read_copy(store, patience_ms);
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+/* Recorders make no database: there are logs alone until somebody reads. */
+static int make_for_logs(const char *path, unsigned patience_ms, struct store **ret,
+			 struct err *err)
+{
+	CLEANUP(close_handle) struct store *store = NULL;
+	int r = put_right(path, patience_ms, err);
+
+	if (r == 0)
+		return open_to_read(path, false, patience_ms, ret, err);
+	store = calloc(1, sizeof(*store));
+	if (!store || handle_init(store, path) < 0)
+		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	if (!read_copy(store, patience_ms))
+		return r;
+	*ret = TAKE_PTR(store);
+	return 0;
+}
+
+int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
+		       struct store **ret, struct err *err)
+{
+	int r = mode == STORE_WRITE ? make_database(path, err) : 0;
+	struct stat st;
+
+	if (r < 0)
+		return r;
+	if (mode == STORE_READ && lstat(path, &st) < 0 && errno == ENOENT && ingest_has_logs(path))
+		return make_for_logs(path, patience_ms, ret, err);
+	r = check_file(path, mode, err);
+	if (r < 0)
+		return r;
+	r = check_access(path, mode, err);
+	if (r == 0 && mode == STORE_WRITE)
+		r = beside_make_writable(path, err);
+	if (r < 0)
+		return r;
+	return mode == STORE_WRITE
+		       ? open_to_write(path, patience_ms, ret, err)
+		       : open_to_read(path, mode == STORE_READ_AS_IS, patience_ms, ret, err);
+}
+
+int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
+{
+	return store_open_patient(path, mode, PATIENCE_DEFAULT_MS, ret, err);
+}
+
+/*
+ * The last to leave would copy the log into the database and remove it, which
+ * takes as long as all that "proctor run -- true" writes. A short log is left.
+ */
+static bool may_leave_log(const struct store *store)
+{
+	if (store->log_error) /* see copy_log() */
+		return true;
+	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
+	       store->wal_peak_pages < WAL_MAX_PAGES;
+}
+
+/* The last chance to bring to the disk what it has refused; not for long. */
+static void mend_log(struct store *store)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+
+	store->patience_ns = 0;
+	store->mend_boot_ns = 0;
+	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
+}
+
+void store_leave_no_log(struct store *store)
+{
+	store->leaves_no_log = true;
+}
+
+void store_forget_statements(struct store *store)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(store->statements); i++) {
+		sqlite3_finalize(store->statements[i]);
+		store->statements[i] = NULL;
+	}
+}
+
+static void close_connection(struct store *store)
+{
+	if (!store->db || store->is_borrowed)
+		return;
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, (int)may_leave_log(store),
+			  NULL);
+	sqlite3_close(store->db);
+}
+
+static void release_recording(struct store *store)
+{
+	process_index_release(&store->seen);
+	buf_release(&store->writing.bytes);
+	tick_release(&store->writing.now);
+	tick_release(&store->writing.before);
+	call_names_release(&store->writing.call_names);
+	tick_owners_release(&store->writing.owners);
+	free(store->writing.listed);
+}
+
+struct store *store_close(struct store *store)
+{
+	if (!store)
+		return NULL;
+	settle_before_close(store);
+	if (store->log_error)
+		mend_log(store);
+	store_forget_statements(store);
+	close_connection(store);
+	release_recording(store);
+	ingest_swap(store);
+	release_recording(store);
+	for (size_t i = 0; i < LOG_DECODERS; i++)
+		tick_decoder_free(store->decoders[i].ticks);
+	map_release(&store->phase_counts);
+	damages_release(&store->damages);
+	free(store->path);
+	free(store);
+	return NULL;
+}
+
+void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx)
+{
+	store->alive = fn;
+	store->alive_ctx = ctx;
+}

@@ -1,0 +1,1195 @@
+#include "store/ingest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "log/log.h"
+#include "model/record.h"
+#include "model/tick_record.h"
+#include "store/fold.h"
+#include "store/handle.h"
+#include "store/db/db.h"
+#include "store/query.h"
+#include "store/attempt.h"
+
+/* One transaction has so much, about, or takes so long: others wait for its lock meanwhile. */
+#define BATCH_BYTES ((size_t)16 << 20)
+#define BATCH_NS UINT64_C(1000000000)
+
+/* Some disks take milliseconds for each file: the rest is removed by the next call. */
+#define REMOVE_NS UINT64_C(200000000)
+
+/* A copy, whose recorder is dead, may be completed for so long (daemon/late_word.h). */
+#define COPY_QUIET_SECONDS 3600.0
+
+/* Evidence of an anomaly is one text. */
+#define EVIDENCE_TEXT_MAX ((size_t)64 << 10)
+
+/* Sheets of a copy: in one record, and of all that run of one user, about. */
+#define COPY_MAX_SHEETS 4096
+#define USER_MAX_SHEETS 16384
+
+/* A log of another host counts as left by its recorder when it has been quiet for so long. */
+#define QUIET_NS (7 * UINT64_C(86400000000000))
+
+/* ---- records of one log become rows ---- */
+
+struct sink {
+	struct store *store;
+	struct err *err;
+	struct log_id log;
+	const struct folder *folder; /* of it, which is the current one there */
+	struct log_origin origin;
+	struct attempt attempt; /* as the last beginning has it; id 0: it has no row yet */
+	struct tick_decoder *ticks;
+	uint64_t ready_offset; /* that ticks has come to; UINT64_MAX: it is new */
+	bool is_ready;	       /* ticks has come to the cursor */
+	struct snapshot snap;
+	struct arena arena; /* of the record that is read */
+	uint64_t n_damaged; /* records that are left out */
+	int failure;	    /* of the database: the whole transaction is given up; 0 */
+};
+
+/* Reads one record and stores it. DAMAGED: it makes no sense. */
+typedef int take_fn(struct sink *s, struct record_reader *r);
+#define DAMAGED 1
+
+static int result_of(const struct record_reader *r)
+{
+	return r->error == -EBADMSG ? DAMAGED : r->error;
+}
+
+/* Of another user no more than there is room for: who follows the attempt reads them all. */
+static int bound_sheets(struct sink *s, struct attempt *a)
+{
+	int64_t n = 0;
+	int r;
+
+	if (!s->origin.is_copy || a->n_sheets == 0)
+		return 0;
+	r = query_read_number(s->store, STATEMENT_COUNT_USERS_SHEETS, (int64_t)s->origin.uid, &n,
+			      s->err);
+	if (r < 0 || n > USER_MAX_SHEETS || a->n_sheets > COPY_MAX_SHEETS)
+		a->n_sheets = 0;
+	return r < 0 ? r : 0;
+}
+
+static int take_sheets(struct sink *s, struct record_reader *r)
+{
+	struct attempt a = { .id = s->attempt.id };
+	int result;
+
+	record_read_sheets_changed(r, &a);
+	if (r->error)
+		return result_of(r);
+	result = bound_sheets(s, &a);
+	return result < 0 ? result : store_write_sheets(s->store, &a, a.sheets, a.n_sheets, s->err);
+}
+
+/* A daemon that sees signals itself has stored them before it tells the runner. 1: it has. */
+static int has_event(struct sink *s, const struct proc_event *ev)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(s->store, STATEMENT_HAS_EVENT, &q, s->err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, s->attempt.id);
+	query_bind_i64(&q, query_as_i64(ev->wall_ns));
+	query_bind_i64(&q, ev->key.pid);
+	query_bind_text(&q, event_type_name(ev->type));
+	return query_step(&q, s->err);
+}
+
+static int take_events(struct sink *s, struct record_reader *r)
+{
+	size_t n = 0, kept = 0;
+	struct proc_event *events = record_read_list(r, RECORD_LIST_EVENTS, &n);
+	uint64_t now = clock_wall_ns();
+
+	if (r->error)
+		return result_of(r);
+	for (size_t i = 0; i < n; i++) {
+		const struct proc_event *ev = &events[i];
+		int known = 0;
+
+		if (s->origin.is_copy && (ev->key.pid <= 0 || ev->wall_ns > now))
+			return DAMAGED;
+		if (s->origin.is_copy && event_type_is_signal(ev->type))
+			known = has_event(s, ev);
+		if (known < 0)
+			return known;
+		if (!known)
+			events[kept++] = *ev;
+	}
+	return store_write_events(s->store, &s->attempt, events, kept, s->err);
+}
+
+static int take_phases(struct sink *s, struct record_reader *r)
+{
+	size_t n = 0;
+	struct phase_change *changes = record_read_phases(r, &n);
+	struct phase_mark *marks = arena_alloc(&s->arena, n * sizeof(*marks) + 1);
+	uint64_t n_lost = record_read_number(r);
+	int result;
+
+	if (r->error)
+		return result_of(r);
+	if (!marks)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		marks[i] = (struct phase_mark){ .attempt_id = s->attempt.id,
+						.is_exit = changes[i].is_exit,
+						.phase = changes[i].phase };
+	result = store_mark_phases(s->store, marks, n, s->err);
+	for (size_t i = 0; i < n; i++)
+		n_lost += marks[i].result == -ENOSPC;
+	if (result == 0 && n_lost > 0)
+		result = store_add_lost_marks(s->store, s->attempt.id, n_lost, s->err);
+	return result;
+}
+
+/* Names tell of process and time, and could be those of another user's. */
+static void name_of_user(const struct sink *s, char name[EPISODE_NAME_BYTES])
+{
+	char text[EPISODE_NAME_BYTES];
+
+	snprintf(text, sizeof(text), "%llu:%.170s", (unsigned long long)s->origin.uid, name);
+	memcpy(name, text, sizeof(text));
+}
+
+static int take_anomaly(struct sink *s, struct record_reader *r)
+{
+	struct anomaly_evidence evidence;
+	struct episode e;
+	int change = 0;
+	int64_t attempt_id;
+
+	if (s->origin.is_copy)
+		r->text_max = EVIDENCE_TEXT_MAX;
+	if (record_read_anomaly(r, &e, &evidence, &change) < 0)
+		return result_of(r);
+	if (s->origin.is_copy) {
+		if (!e.worst.job_id)
+			return 0; /* of the host the daemon knows more */
+		name_of_user(s, e.name);
+		episode_set_job(&e, s->attempt.job_id);
+	}
+	attempt_id = e.worst.job_id ? s->attempt.id : 0; /* else it is of the host */
+	if (change == RECORD_RENEWED) {
+		const struct anomaly_renewal renewal = { attempt_id, &e };
+
+		return store_renew_anomalies(s->store, &renewal, 1, s->err);
+	} else {
+		const struct anomaly_news news = { .attempt_id = attempt_id,
+						   .episode = &e,
+						   .change = (enum episode_change)change,
+						   .takes_over = true };
+
+		return store_tell_anomaly(s->store, &news, NULL, s->err);
+	}
+}
+
+static int take_evidence(struct sink *s, struct record_reader *r)
+{
+	struct anomaly_evidence evidence;
+	char name[EPISODE_NAME_BYTES];
+	const char *told = NULL;
+
+	if (s->origin.is_copy)
+		r->text_max = EVIDENCE_TEXT_MAX;
+	if (record_read_evidence(r, &told, &evidence) < 0)
+		return result_of(r);
+	snprintf(name, sizeof(name), "%s", told);
+	if (s->origin.is_copy)
+		name_of_user(s, name);
+	return store_set_evidence(s->store, name, &evidence, s->err);
+}
+
+static int take_details(struct sink *s, struct record_reader *r)
+{
+	struct attempt a = { .id = s->attempt.id };
+	const char *why = NULL;
+
+	record_read_details(r, &a, &why);
+	return r->error ? result_of(r) : attempt_write_details(s->store, &a, why, s->err);
+}
+
+/* No tick comes behind it. */
+static int fold_rest(struct sink *s)
+{
+	int r = fold_all(s->store, s->attempt.id, s->err);
+
+	s->store->writing.recorder = 0; /* its ticks are folded */
+	return r;
+}
+
+static int take_end(struct sink *s, struct record_reader *r)
+{
+	struct attempt a;
+	int result;
+
+	attempt_init(&a);
+	a.id = s->attempt.id;
+	record_read_final(r, &a);
+	if (r->error)
+		return result_of(r);
+	if (s->origin.is_copy) {
+		uint64_t now = clock_wall_ns();
+
+		a.ended_wall_ns = a.ended_wall_ns < now ? a.ended_wall_ns : now;
+		a.n_sheets = a.n_sheets < COPY_MAX_SHEETS ? a.n_sheets : COPY_MAX_SHEETS;
+	}
+	result = attempt_write_end(s->store, &a, s->err);
+	s->store->n_attempt_writes++;
+	return result < 0 ? result : fold_rest(s);
+}
+
+static take_fn *const takers[] = {
+	[RECORD_SHEETS] = take_sheets,	   [RECORD_EVENTS] = take_events,
+	[RECORD_PHASES] = take_phases,	   [RECORD_ANOMALY] = take_anomaly,
+	[RECORD_EVIDENCE] = take_evidence, [RECORD_DETAILS] = take_details,
+	[RECORD_END] = take_end,
+};
+
+/* Whose a copy is, who runs it and where: by the kernel's word, whatever it says itself. */
+static void identify(const struct sink *s, struct attempt *a)
+{
+	const struct log_origin *o = &s->origin;
+	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
+	char host[256] = "", hex[2 * sizeof(o->boot_id) + 1];
+	struct log_id boot; /* 16 bytes in hexadecimal, too */
+
+	memcpy(boot.bytes, o->boot_id, sizeof(boot.bytes));
+	log_id_format(&boot, hex);
+	snprintf(a->boot_id, sizeof(a->boot_id), "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8,
+		 hex + 12, hex + 16, hex + 20);
+	a->uid = o->uid;
+	a->runner = (struct proc_key){ o->runner_pid, o->runner_start_ticks };
+	a->pid_ns = o->pid_ns;
+	a->is_attached = false;
+	a->attempt_num = 0; /* others have attempts of this job, too */
+	a->host = gethostname(host, sizeof(host) - 1) == 0 ? arena_strdup(&a->arena, host) : NULL;
+	if (a->started_wall_ns < booted || a->started_wall_ns > now)
+		a->started_wall_ns = o->created_wall_ns;
+	if (!(a->interval_seconds >= 0 && a->interval_seconds < 86400))
+		a->interval_seconds = F64_UNKNOWN;
+}
+
+/* A log has it at the beginning of each segment: the row may be there already. */
+static int take_begin(struct sink *s, const struct log_frame *frame, bool is_new)
+{
+	CLEANUP(attempt_release) struct attempt a, before;
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a.arena, 0,
+				   s->origin.is_copy ? RECORD_FOREIGN_TEXT : 0 };
+	int result = 0;
+
+	attempt_init(&a);
+	attempt_init(&before);
+	tick_decoder_begin_key(s->ticks);
+	record_read_begin(&r, &a);
+	a.sheets = record_read_sheets(&r, &a.n_sheets);
+	if (r.error)
+		return result_of(&r);
+	if (!a.job_id || !job_id_is_valid(a.job_id))
+		return DAMAGED;
+	if (s->origin.is_copy) {
+		if (s->attempt.id && strcmp(a.job_id, s->attempt.job_id) != 0)
+			return DAMAGED;
+		identify(s, &a);
+		result = bound_sheets(s, &a);
+	}
+	a.id = s->attempt.id;
+	if (result < 0)
+		return result;
+	if (is_new && a.id)
+		result = store_write_sheets(s->store, &a, a.sheets, a.n_sheets, s->err);
+	else if (is_new)
+		result = attempt_begin(s->store, &a, &s->log, s->err);
+	if (result < 0)
+		return result;
+	before = s->attempt;
+	s->attempt = a;
+	attempt_init(&a);
+	return 0;
+}
+
+static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
+{
+	const struct attempt *attempts[] = { &s->attempt };
+	struct series_point point;
+	const struct tick_record record = {
+		.snap = &s->snap,
+		.attempts = attempts,
+		.n_attempts = 1,
+		.points = &point,
+		.owner = TICK_BY_ADDRESS,
+	};
+	int r = tick_decoder_read(s->ticks, frame->bytes, frame->n, s->attempt.job_id,
+				  is_new ? &s->snap : NULL, is_new ? &point : NULL);
+
+	if (r < 0)
+		return r == -EBADMSG ? DAMAGED : r;
+	if (is_new && s->origin.is_copy && s->snap.wall_ns > clock_wall_ns())
+		return DAMAGED;
+	return is_new ? store_write_tick(s->store, s->attempt.id, &record, s->err) : 0;
+}
+
+static int take(struct sink *s, const struct log_frame *frame, bool is_new)
+{
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &s->arena, 0,
+				   s->origin.is_copy ? RECORD_FOREIGN_TEXT : 0 };
+	take_fn *fn = frame->type < ARRAY_SIZE(takers) ? takers[frame->type] : NULL;
+
+	arena_reset(&s->arena);
+	if (frame->type == RECORD_BEGIN)
+		return take_begin(s, frame, is_new);
+	if (!s->attempt.id)
+		return DAMAGED;
+	if (frame->type == RECORD_TICK)
+		return take_tick(s, frame, is_new);
+	return is_new && fn ? fn(s, &r) : 0;
+}
+
+/* Rows that were cached are not there any more. */
+static void forget_rows(struct store *store)
+{
+	process_index_clear(&store->seen);
+	store->writing.recorder = 0;
+	map_clear(&store->phase_counts);
+}
+
+/* A record that makes no sense, to the decoder or to the database, costs itself alone. */
+static int apply(struct sink *s, const struct log_frame *frame)
+{
+	int r = query_run_alone(s->store, STATEMENT_SAVE, s->err);
+
+	s->is_ready = true;
+	if (r == 0)
+		r = take(s, frame, true);
+	if (r == DAMAGED || r == -EINVAL || r == -ENOENT) {
+		s->n_damaged++;
+		forget_rows(s->store);
+		r = query_run_alone(s->store, STATEMENT_UNDO, s->err);
+	}
+	if (r == 0)
+		r = query_run_alone(s->store, STATEMENT_SAVED, s->err);
+	if (r < 0)
+		s->failure = r;
+	return r;
+}
+
+static int sink_frame(void *ctx, const struct log_frame *frame, bool is_new)
+{
+	int r;
+
+	if (is_new)
+		return apply(ctx, frame);
+	r = take(ctx, frame, false);
+	return r == DAMAGED ? 0 : r; /* it was counted when it was new */
+}
+
+static int sink_end(void *ctx, const struct log_frame *end)
+{
+	struct log_frame frame = *end;
+
+	frame.type = RECORD_END;
+	return apply(ctx, &frame);
+}
+
+/* ---- the cursor ---- */
+
+int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
+		   struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_open(store, STATEMENT_FIND_LOG, &q, err);
+	if (r < 0)
+		return r;
+	query_bind_bytes(&q, id, LOG_ID_BYTES);
+	r = query_step(&q, err);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	ret->attempt_id = query_read_i64(&q);
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	ret->uid = (uint64_t)query_read_i64(&q);
+	ret->attempt_num = (int)query_read_i64(&q);
+	snprintf(ret->job_id, sizeof(ret->job_id), "%s", query_read_text(&q));
+	return 0;
+}
+
+static int find_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct attempt *a = &s->attempt;
+	const char *boot_id;
+	int r = query_open(s->store, STATEMENT_FIND_LOG, &q, s->err);
+
+	if (r < 0)
+		return r;
+	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
+	r = query_step(&q, s->err);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	a->id = query_read_i64(&q);
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	a->uid = (uint64_t)query_read_i64(&q);
+	a->attempt_num = (int)query_read_i64(&q);
+	a->job_id = arena_strdup(&a->arena, query_read_text(&q));
+	a->started_wall_ns = (uint64_t)query_read_i64(&q);
+	a->host = arena_strdup(&a->arena, query_read_text(&q));
+	boot_id = query_read_text(&q);
+	snprintf(a->boot_id, sizeof(a->boot_id), "%s", boot_id ? boot_id : "");
+	return a->job_id ? 0 : -ENOMEM;
+}
+
+static int sink_find(void *ctx, const struct log_origin *origin, struct log_cursor *ret)
+{
+	struct sink *s = ctx;
+	int r;
+
+	s->origin = *origin;
+	if (origin->is_copy && s->ticks)
+		tick_decoder_distrust(s->ticks);
+	r = find_row(s, origin, ret);
+	if (r < 0 && r != -ENOENT)
+		s->failure = r;
+	s->is_ready = ret->is_ready = r == 0 && s->ready_offset == ret->offset;
+	return r;
+}
+
+static int note(struct sink *s, const char *what, uint64_t n, const char *of)
+{
+	CLEANUP(query_close) struct query read = QUERY_INIT, drop = QUERY_INIT, add = QUERY_INIT;
+	char why[128];
+	int r = query_open(s->store, STATEMENT_READ_LOG_NOTE, &read, s->err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&read, s->attempt.id);
+	query_bind_text(&read, what);
+	r = query_step(&read, s->err);
+	if (r > 0)
+		n += (uint64_t)query_read_i64(&read);
+	if (r >= 0)
+		r = query_open(s->store, STATEMENT_DROP_LOG_NOTE, &drop, s->err);
+	if (r < 0)
+		return r;
+	query_bind_i64(&drop, s->attempt.id);
+	query_bind_text(&drop, what);
+	r = query_run(&drop, s->err);
+	if (r == 0)
+		r = query_open(s->store, STATEMENT_NOTE_UNKNOWN, &add, s->err);
+	if (r < 0)
+		return r;
+	snprintf(why, sizeof(why), "%llu %s", (unsigned long long)n, of);
+	query_bind_i64(&add, s->attempt.id);
+	query_bind_text(&add, what);
+	query_bind_text(&add, why);
+	return query_run(&add, s->err);
+}
+
+static int move_cursor(struct sink *s, const struct log_origin *origin,
+		       const struct log_cursor *from, const struct log_cursor *to)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(s->store, STATEMENT_MOVE_LOG, &q, s->err);
+
+	if (r < 0)
+		return r;
+	query_bind_i64(&q, query_as_i64(to->offset));
+	query_bind_i64(&q, to->is_over);
+	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
+	query_bind_i64(&q, query_as_i64(from->offset));
+	query_bind_i64(&q, from->is_over);
+	return query_run(&q, s->err);
+}
+
+static int sink_move(void *ctx, const struct log_origin *origin, const struct log_cursor *from,
+		     const struct log_cursor *to, uint64_t lost_bytes)
+{
+	struct sink *s = ctx;
+	int r;
+
+	if (!s->attempt.id) /* it has frames, and no beginning among them (yet) */
+		return -ENOMSG;
+	r = move_cursor(s, origin, from, to);
+	if (r == 0 && sqlite3_changes(s->store->db) != 1)
+		return -EAGAIN;
+	if (r == 0 && s->n_damaged > 0)
+		r = note(s, NOTE_DAMAGED_RECORDS, s->n_damaged,
+			 "records of its log were damaged, and are left out");
+	if (r == 0 && lost_bytes > 0)
+		r = note(s, NOTE_LOST_RECORDS, lost_bytes, "bytes of its log were lost");
+	if (r < 0)
+		s->failure = r;
+	return r;
+}
+
+/* ---- whose recorder is gone ---- */
+
+static double folder_quiet_seconds(const struct folder *f);
+
+static bool is_own_boot(const uint8_t boot_id[16])
+{
+	static const uint8_t unknown[16];
+	char own[ALIVE_BOOT_ID_BYTES], digits[33];
+	struct log_id parsed; /* 16 bytes in hexadecimal, too */
+	size_t n = 0;
+
+	proc_boot_id(own);
+	for (const char *p = own; *p && n < sizeof(digits) - 1; p++)
+		if (*p != '-')
+			digits[n++] = *p;
+	digits[n] = '\0';
+	return memcmp(boot_id, unknown, sizeof(unknown)) != 0 &&
+	       log_id_parse(digits, &parsed) == 0 && memcmp(parsed.bytes, boot_id, 16) == 0;
+}
+
+static bool is_own_host(const char *host)
+{
+	char own[256] = "";
+
+	return host && gethostname(own, sizeof(own) - 1) == 0 && strcmp(own, host) == 0;
+}
+
+/*
+ * The lock of a log is free, and it has no end. 1: its recorder is dead, as it is one of this host
+ * (of this boot, or of one before it), or has been quiet for long. 0: another host may write on,
+ * whose locks need not be seen here; or, of a copy, its runner or who it has left may send more.
+ */
+static int sink_is_gone(void *ctx, const struct log_origin *origin)
+{
+	struct sink *s = ctx;
+	uint64_t now = clock_wall_ns(), sign_ns = origin->created_wall_ns;
+	int r;
+
+	if (origin->is_copy)
+		return !is_own_boot(origin->boot_id) ||
+		       (!proc_is_alive("", origin->runner_pid, origin->runner_start_ticks) &&
+			folder_quiet_seconds(s->folder) > COPY_QUIET_SECONDS);
+	if (is_own_boot(origin->boot_id) || is_own_host(s->attempt.host))
+		return 1;
+	if (s->attempt.id) {
+		r = attempt_read_last_sign(s->store, &s->attempt, &sign_ns, s->err);
+		if (r < 0) {
+			s->failure = r;
+			return r;
+		}
+	}
+	return sign_ns < now && now - sign_ns > QUIET_NS;
+}
+
+static int sink_lost(void *ctx)
+{
+	struct sink *s = ctx;
+	int r = s->attempt.id ? fold_rest(s) : 0;
+
+	if (r < 0)
+		s->failure = r;
+	return r;
+}
+
+/* ---- the folder ---- */
+
+/* A log, and its files: n names from first on. */
+struct entry {
+	struct log_id id;
+	size_t first, n;
+	uint64_t created_wall_ns;
+	bool is_alive, has_news, is_readable;
+	struct log_cursor cursor; /* where it stands when the transaction is committed */
+	bool is_stored;		  /* up to there */
+};
+
+#define NAME_BYTES 48
+
+/*
+ * Its logs, as they were listed once: to list the folder for each of 10,000 logs would take a
+ * minute. So fs, which log_*() get, lists the files of the current log alone, and knows from
+ * judge_alive() whether its recorder lives.
+ */
+struct folder {
+	int fd;
+	struct log_fs real, fs;
+	char (*names)[NAME_BYTES]; /* sorted */
+	size_t n_names, cap_names;
+	struct entry *entries;
+	size_t n, cap;
+	const struct entry *current;
+	bool is_judged; /* is_alive of the entries is known */
+};
+
+static int folder_open_file(void *ctx, const char *name)
+{
+	const struct folder *f = ctx;
+
+	return f->real.open(f->real.ctx, name);
+}
+
+static void folder_close_file(void *ctx, int file)
+{
+	const struct folder *f = ctx;
+
+	f->real.close(f->real.ctx, file);
+}
+
+static ssize_t folder_pread(void *ctx, int file, void *ret, size_t n, uint64_t at)
+{
+	const struct folder *f = ctx;
+
+	return f->real.pread(f->real.ctx, file, ret, n, at);
+}
+
+static int folder_remove(void *ctx, const char *name)
+{
+	const struct folder *f = ctx;
+
+	return f->real.remove(f->real.ctx, name);
+}
+
+static int folder_list(void *ctx, log_name_fn *fn, void *fn_ctx)
+{
+	const struct folder *f = ctx;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->current->n; i++)
+		r = fn(fn_ctx, f->names[f->current->first + i]);
+	return r;
+}
+
+static int folder_is_locked(void *ctx, int file)
+{
+	const struct folder *f = ctx;
+
+	return f->is_judged ? f->current->is_alive : f->real.is_locked(f->real.ctx, file);
+}
+
+static void folder_release(struct folder *f)
+{
+	close_fd(&f->fd);
+	free(f->names);
+	free(f->entries);
+}
+
+/* -ENOENT: there is none, or it is not for us. */
+static int folder_open(const char *db_path, struct folder *ret)
+{
+	CLEANUP(free_ptr) char *path = NULL;
+	struct stat st, db;
+
+	if (asprintf(&path, "%s-logs", db_path) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	*ret = (struct folder){ .fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) };
+	if (ret->fd < 0)
+		return errno == ENOENT ? -ENOENT : -errno;
+	if (fstat(ret->fd, &st) < 0 ||
+	    (st.st_uid != geteuid() && stat(db_path, &db) == 0 && db.st_uid != st.st_uid)) {
+		close_fd(&ret->fd);
+		return -ENOENT;
+	}
+	ret->real = log_fs_real(ret->fd);
+	ret->fs = (struct log_fs){
+		.ctx = ret,
+		.open = folder_open_file,
+		.close = folder_close_file,
+		.pread = folder_pread,
+		.remove = folder_remove,
+		.list = folder_list,
+		.is_locked = folder_is_locked,
+	};
+	return 0;
+}
+
+static int add_name(void *ctx, const char *name)
+{
+	struct folder *f = ctx;
+	size_t n = strlen(name);
+
+	if (n >= NAME_BYTES || n < LOG_ID_TEXT_BYTES || name[LOG_ID_TEXT_BYTES - 1] != '.')
+		return 0;
+	if (ARRAY_RESERVE(f->names, f->cap_names, f->n_names + 1) < 0)
+		return -ENOMEM;
+	memcpy(f->names[f->n_names++], name, n + 1);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int list_names(struct folder *f)
+{
+	int r;
+
+	f->n_names = 0;
+	r = f->real.list(f->real.ctx, add_name, f);
+	if (f->n_names > 0)
+		qsort(f->names, f->n_names, sizeof(*f->names), compare_names);
+	return r;
+}
+
+static bool are_of_one_log(const char *a, const char *b)
+{
+	return memcmp(a, b, LOG_ID_TEXT_BYTES - 1) == 0;
+}
+
+/* The logs that the names are of. */
+static int list_entries(struct folder *f)
+{
+	int r = list_names(f);
+
+	for (size_t i = 0; r == 0 && i < f->n_names; i++) {
+		char text[LOG_ID_TEXT_BYTES];
+		struct entry e = { .first = i, .n = 1 };
+
+		if (i > 0 && are_of_one_log(f->names[i - 1], f->names[i])) {
+			f->entries[f->n - 1].n++;
+			continue;
+		}
+		snprintf(text, sizeof(text), "%.*s", LOG_ID_TEXT_BYTES - 1, f->names[i]);
+		if (log_id_parse(text, &e.id) < 0)
+			memset(&e.id, 0, sizeof(e.id)); /* no log has it */
+		if (ARRAY_RESERVE(f->entries, f->cap, f->n + 1) < 0)
+			return -ENOMEM;
+		f->entries[f->n++] = e;
+	}
+	return r;
+}
+
+/*
+ * A recorder locks a new segment before it lets go of the last one. So one whose lock was free is
+ * dead, if it has no other file in a list that was made after that.
+ */
+static int judge_alive(struct folder *f)
+{
+	char(*before)[NAME_BYTES] = f->names;
+	size_t at = 0;
+	int r;
+
+	f->names = NULL;
+	f->cap_names = 0;
+	r = list_names(f);
+	for (size_t i = 0; r == 0 && i < f->n; i++) {
+		struct entry *e = &f->entries[i];
+		const char *first = before[e->first];
+		size_t n = 0;
+
+		while (at < f->n_names && memcmp(f->names[at], first, LOG_ID_TEXT_BYTES - 1) < 0)
+			at++;
+		for (; at + n < f->n_names && are_of_one_log(f->names[at + n], first); n++)
+			e->is_alive |=
+				n >= e->n || strcmp(f->names[at + n], first + n * NAME_BYTES);
+		e->is_alive |= n != e->n;
+		e->first = at;
+		e->n = n;
+		at += n;
+	}
+	free(before);
+	f->is_judged = true;
+	return r;
+}
+
+/* Since something was written to the current log. */
+static double folder_quiet_seconds(const struct folder *f)
+{
+	double quiet = HUGE_VAL;
+	struct stat st;
+
+	for (size_t i = 0; i < f->current->n; i++)
+		if (fstatat(f->fd, f->names[f->current->first + i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			quiet = fmin(quiet, difftime(time(NULL), st.st_mtim.tv_sec));
+	return quiet;
+}
+
+/* ---- what is new ---- */
+
+static void sink_init(struct sink *s, struct store *store, struct err *err)
+{
+	*s = (struct sink){
+		.store = store, .err = err, .arena = ARENA_INIT, .ready_offset = UINT64_MAX
+	};
+	attempt_init(&s->attempt);
+	snapshot_init(&s->snap);
+}
+
+static void sink_release(struct sink *s)
+{
+	attempt_release(&s->attempt);
+	tick_decoder_free(s->ticks);
+	snapshot_release(&s->snap);
+	arena_release(&s->arena);
+}
+
+static int stop(void *ctx, const struct log_frame *frame)
+{
+	(void)ctx;
+	(void)frame;
+	return 1;
+}
+
+/* Opens it, and reads no more than its head and tail. */
+static void look_at_log(struct folder *f, struct store *store, struct entry *e)
+{
+	CLEANUP(sink_release) struct sink s;
+	struct log_cursor cursor = { 0 };
+	struct log_read_result read;
+	struct log_reader *r;
+	int alive, has_end, found;
+
+	sink_init(&s, store, NULL);
+	s.folder = f;
+	f->current = e;
+	if (log_reader_open(&f->fs, &e->id, &r, NULL) < 0)
+		return;
+	e->is_readable = true;
+	e->created_wall_ns = log_reader_origin(r)->created_wall_ns;
+	found = sink_find(&s, log_reader_origin(r), &cursor);
+	alive = log_is_alive(r);
+	e->is_alive = alive != 0;
+	if (alive == 0 && log_reader_origin(r)->is_copy)
+		alive = !sink_is_gone(&s, log_reader_origin(r));
+	has_end = log_read_end(r, alive != 0, NULL, NULL);
+	e->has_news = (found < 0 && found != -ENOENT) || cursor.is_over || has_end != 0 ||
+		      log_read(r, cursor.offset, alive != 0, stop, NULL, &read) > 0 ||
+		      (alive == 0 && sink_is_gone(&s, log_reader_origin(r)) != 0);
+	log_reader_close(r);
+}
+
+/* The current logs, and which of them have news. 1: some have. */
+static int folder_look(struct folder *f, struct store *store)
+{
+	int r = list_entries(f), has_news = 0;
+
+	for (size_t i = 0; r == 0 && i < f->n; i++) {
+		look_at_log(f, store, &f->entries[i]);
+		has_news |= f->entries[i].has_news;
+	}
+	return r < 0 ? r : has_news;
+}
+
+bool ingest_has_logs(const char *db_path)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+
+	return folder_open(db_path, &f) == 0 && list_names(&f) == 0 && f.n_names > 0;
+}
+
+uint64_t ingest_count_bytes(const char *db_path)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+	uint64_t n = 0;
+	struct stat st;
+
+	if (folder_open(db_path, &f) < 0 || list_names(&f) < 0)
+		return 0;
+	for (size_t i = 0; i < f.n_names; i++)
+		if (fstatat(f.fd, f.names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+			n += (uint64_t)st.st_size;
+	return n;
+}
+
+bool ingest_has_news(struct store *store)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+
+	return folder_open(store->path, &f) == 0 && folder_look(&f, store) > 0;
+}
+
+bool ingest_is_behind(struct store *store, int64_t attempt_id)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct log_read_result read;
+	struct log_reader *r;
+	struct log_id id;
+	const char *text;
+	uint64_t offset;
+	bool is_behind;
+
+	if (query_open(store, STATEMENT_FIND_OPEN_LOG, &q, NULL) < 0)
+		return false;
+	query_bind_i64(&q, attempt_id);
+	if (query_step(&q, NULL) <= 0)
+		return false;
+	text = query_read_text(&q);
+	offset = (uint64_t)query_read_i64(&q);
+	if (!text || log_id_parse(text, &id) < 0 || folder_open(store->path, &f) < 0 ||
+	    log_reader_open(&f.real, &id, &r, NULL) < 0)
+		return false;
+	is_behind = log_read_end(r, false, NULL, NULL) > 0 ||
+		    log_read(r, offset, false, stop, NULL, &read) > 0;
+	log_reader_close(r);
+	return is_behind;
+}
+
+/* The first frame of a segment, and the end. */
+static int read_logged_begin(void *ctx, const struct log_frame *frame)
+{
+	struct attempt *a = ctx;
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a->arena, 0,
+				   RECORD_FOREIGN_TEXT };
+
+	if (frame->type != RECORD_BEGIN)
+		return -ENOENT;
+	record_read_begin(&r, a);
+	return r.error ? -ENOENT : 1;
+}
+
+static int read_logged_end(void *ctx, const struct log_frame *frame)
+{
+	struct attempt *a = ctx;
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a->arena, 0,
+				   RECORD_FOREIGN_TEXT };
+
+	record_read_final(&r, a);
+	return r.error ? -ENOENT : 0;
+}
+
+int store_find_logged_end(const char *path, uint64_t submission, struct attempt *ret)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+	int found = 0;
+
+	if (folder_open(path, &f) < 0 || list_entries(&f) < 0)
+		return -ENOENT;
+	for (size_t i = 0; found <= 0 && i < f.n; i++) {
+		struct log_read_result read;
+		struct log_reader *r;
+
+		f.current = &f.entries[i];
+		if (log_reader_open(&f.fs, &f.current->id, &r, NULL) < 0)
+			continue;
+		attempt_init(ret);
+		found = log_read(r, log_key_before(r, 0), false, read_logged_begin, ret, &read);
+		if (found > 0)
+			found = ret->submission == submission
+					? log_read_end(r, false, read_logged_end, ret)
+					: 0;
+		log_reader_close(r);
+		if (found <= 0)
+			attempt_release(ret);
+	}
+	return found > 0 ? 0 : -ENOENT;
+}
+
+void store_leave_logs(struct store *store)
+{
+	store->leaves_logs = true;
+}
+
+bool store_has_left_logs(const struct store *store)
+{
+	return store->has_left_logs;
+}
+
+size_t store_count_unreadable_logs(const char *path)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+	size_t n = 0;
+
+	if (folder_open(path, &f) < 0 || list_entries(&f) < 0)
+		return 0;
+	for (size_t i = 0; i < f.n; i++) {
+		struct log_reader *r = NULL;
+
+		f.current = &f.entries[i];
+		n += log_reader_open(&f.fs, &f.entries[i].id, &r, NULL) < 0;
+		log_reader_close(r);
+	}
+	return n;
+}
+
+/* ---- ingesting ---- */
+
+void ingest_swap(struct store *store)
+{
+	struct recording own = { store->writing, store->seen };
+
+	store->writing = store->other.writing;
+	store->seen = store->other.seen;
+	store->other = own;
+}
+
+/*
+ * Of a log that grows: else all of its last segment would be read again for each record. One that
+ * was given no new frame may lack a segment: others have stored it since the files were listed.
+ */
+static void take_decoder(struct store *store, struct sink *s)
+{
+	for (size_t i = 0; i < LOG_DECODERS; i++) {
+		struct log_decoder *d = &store->decoders[i];
+
+		if (!d->ticks || memcmp(&d->id, &s->log, sizeof(d->id)) != 0)
+			continue;
+		s->ready_offset = d->offset;
+		s->ticks = TAKE_PTR(d->ticks);
+		return;
+	}
+	s->ticks = tick_decoder_new();
+}
+
+static void keep_decoder(struct store *store, struct sink *s, uint64_t offset)
+{
+	struct log_decoder *d = &store->decoders[store->next_decoder++ % LOG_DECODERS];
+
+	tick_decoder_free(d->ticks);
+	*d = (struct log_decoder){ s->log, offset, s->ticks };
+	s->ticks = NULL;
+}
+
+/*
+ * Inside the transaction. 1: there is more. A log that cannot be read, or has no beginning, is left
+ * as it is, and is no failure.
+ */
+static int ingest_log(struct folder *f, struct store *store, struct entry *e, struct err *err)
+{
+	CLEANUP(sink_release) struct sink s;
+	const struct log_sink sink = { &s,	     sink_find, sink_frame, sink_end,
+				       sink_is_gone, sink_lost, sink_move };
+	int r, undone = 0;
+
+	sink_init(&s, store, err);
+	s.log = e->id;
+	s.folder = f;
+	take_decoder(store, &s);
+	store->writing.before_id = 0;  /* others may have added ticks behind the last of ours, */
+	store->writing.n_pending = -1; /* or folded some */
+	f->current = e;
+	r = s.ticks ? query_run_alone(store, STATEMENT_SAVE, err) : -ENOMEM;
+	if (r < 0)
+		return r;
+	r = log_ingest(&f->fs, &e->id, &sink, BATCH_BYTES, &e->cursor, NULL);
+	if (s.failure)
+		return s.failure;
+	if (r < 0) {
+		forget_rows(store);
+		undone = query_run_alone(store, STATEMENT_UNDO, err);
+		e->is_readable = false;
+	}
+	e->is_stored = r >= 0;
+	if (r >= 0 && !e->cursor.is_over && s.is_ready)
+		keep_decoder(store, &s, e->cursor.offset);
+	if (undone == 0)
+		undone = query_run_alone(store, STATEMENT_SAVED, err);
+	return undone < 0 ? undone : r > 0;
+}
+
+static int run_batch(struct folder *f, struct store *store, size_t *at, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	uint64_t began_ns = clock_boot_ns();
+	bool syncs_log = store->syncs_log;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r < 0)
+		return r;
+	store->is_batch = true;
+	ingest_swap(store);
+	while (r == 0 && *at < f->n && clock_boot_ns() - began_ns < BATCH_NS) {
+		struct entry *e = &f->entries[*at];
+
+		r = e->has_news && e->n > 0 ? ingest_log(f, store, e, err) : 0;
+		*at += r == 0;
+	}
+	ingest_swap(store);
+	store->is_batch = false;
+	store->syncs_log = false; /* the log has it all until remove_stored() */
+	r = r < 0 ? r : txn_commit(&txn, err);
+	store->syncs_log = syncs_log;
+	if (r < 0) {
+		process_index_clear(&store->other.seen);
+		store->other.writing.recorder = 0;
+		map_clear(&store->phase_counts);
+	}
+	return r;
+}
+
+/* What is stored, and on the disk. A copy in memory is neither. */
+static void remove_stored(struct folder *f, struct store *store)
+{
+	uint64_t began_ns = clock_boot_ns();
+	bool is_due = false;
+
+	for (size_t i = 0; i < f->n; i++)
+		is_due |= f->entries[i].is_stored &&
+			  (f->entries[i].cursor.is_over || f->entries[i].n > 1);
+	store->has_left_logs = is_due && store->leaves_logs;
+	if (!is_due || store->is_copy || store->leaves_logs)
+		return;
+	store->is_unsettled = true; /* also where another process has stored it */
+	if (store_settle(store) < 0)
+		return;
+	for (size_t i = 0; i < f->n && clock_boot_ns() - began_ns < REMOVE_NS; i++) {
+		struct entry *e = &f->entries[i];
+
+		f->current = e;
+		if (e->is_stored && (e->cursor.is_over || e->n > 1))
+			log_remove(&f->fs, &e->id, e->cursor.offset, e->cursor.is_over);
+		e->is_stored = false;
+	}
+}
+
+static int by_creation(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->created_wall_ns != y->created_wall_ns)
+		return x->created_wall_ns < y->created_wall_ns ? -1 : 1;
+	return memcmp(&x->id, &y->id, sizeof(x->id));
+}
+
+int ingest_logs(struct store *store, struct err *err)
+{
+	CLEANUP(folder_release) struct folder f = { .fd = -1 };
+	size_t at = 0;
+	bool has_unreadable = false;
+	int r = folder_open(store->path, &f), n = 0;
+
+	store->has_left_logs = false;
+	if (r < 0)
+		return r == -ENOENT ? 0
+				    : err_set(err, r, "%s-logs cannot be read: %s", store->path,
+					      strerror(-r));
+	r = folder_look(&f, store);
+	if (r > 0)
+		r = judge_alive(&f);
+	if (r < 0)
+		return err_set(err, r, "%s-logs cannot be read: %s", store->path, strerror(-r));
+	for (size_t i = 0; i < f.n; i++) {
+		n += f.entries[i].has_news;
+		has_unreadable |= !f.entries[i].is_readable;
+	}
+	if (has_unreadable)
+		log_sweep(&f.real);
+	if (n == 0)
+		return 0;
+	qsort(f.entries, f.n, sizeof(*f.entries), by_creation);
+	while (r == 0 && at < f.n) {
+		r = run_batch(&f, store, &at, err);
+		if (r == 0)
+			remove_stored(&f, store);
+	}
+	return r < 0 ? r : n;
+}

@@ -1,0 +1,103 @@
+#ifndef PROCTOR_STORE_JSONL_JSONL_H
+#define PROCTOR_STORE_JSONL_JSONL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/snapshot.h"
+
+/*
+ * jsonl - the log of snapshots: one line of JSON each, appended by many at once.
+ *
+ * Any number of processes append to one file. Lines are never mixed, and none is
+ * lost that jsonl_append() said was written. A line that would take the file past
+ * max_bytes begins a new one: PATH becomes PATH.1, what that was becomes PATH.2,
+ * and what that was is gone. A line that is longer than max_bytes is alone in its file.
+ *
+ * What a writer leaves that was killed, or ran out of room, in the middle of a line is
+ * cut off by the next: a file holds whole lines but for such a tail. Nothing is synced,
+ * so a power cut may take the last lines; the database is what lasts.
+ *
+ * Whoever appends holds the file's flock and has then made sure that it is still
+ * PATH. The file is made 0600. Links are not followed, and a file that belongs to
+ * somebody else or does not begin like a log is left alone. Root may write the
+ * file of a user in a folder of that user, and what it makes there is the user's.
+ *
+ * No failure is final: each call opens, mends and tries anew. SIGXFSZ must be ignored
+ * where files may be limited (the runner does that). Not thread-safe, and not to be
+ * carried over a fork, as both sides would hold the same lock.
+ */
+
+#define JSONL_PATIENCE_DEFAULT_MS 50
+#define JSONL_LINE_MAX_BYTES ((size_t)64 * 1024 * 1024)
+
+struct jsonl;
+
+/* Touches no file yet: the first line does. NULL when memory runs out. */
+struct jsonl *jsonl_new(const char *path, uint64_t max_bytes);
+struct jsonl *jsonl_free(struct jsonl *log); /* NULL is fine. Returns NULL. */
+
+/* How long a call waits for other writers; 0 tries once. */
+void jsonl_set_patience(struct jsonl *log, unsigned ms);
+
+/* What the log and its rotated files take. */
+uint64_t jsonl_count_bytes(const char *path);
+uint64_t jsonl_count_rotated_bytes(const char *path); /* those alone */
+
+/* Removes the oldest of those that were rotated. 1: one is gone. 0: there is none. -EBUSY */
+int jsonl_drop_oldest(const char *path);
+
+/* Whether a line could be appended, as far as can be told without making or changing a file. */
+int jsonl_check(struct jsonl *log, struct err *err);
+
+/*
+ * Appends a line: a JSON object, without a newline in it or after it. If it fails
+ * nothing of the line is kept. -EBUSY: others had the lock all the time. -ENOSPC,
+ * -EDQUOT, -EFBIG: no room. -EBADMSG: what is there is no log. -EINVAL, -EMSGSIZE: the
+ * line is none, or longer than JSONL_LINE_MAX_BYTES.
+ */
+int jsonl_append(struct jsonl *log, const char *line, size_t len, struct err *err);
+
+/* The same with a snapshot, and those of its processes that belong to jobs. */
+int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct err *err);
+
+/*
+ * jsonl_tail - the lines of a log (store/jsonl.h), followed while it is written.
+ *
+ * Each line comes once, in the order of the log, and whole: what has no newline
+ * yet comes later. A file that is rotated is read to its end before the next
+ * one, whatever its name is by then. The log keeps three files; if a reader falls
+ * further behind, the next line says that something before it was lost.
+ *
+ * A reader takes no lock, so that no writer ever waits for it. It polls: who
+ * wants to follow calls again after a while. A log that is not there is waited for.
+ */
+
+struct jsonl_tail;
+
+enum jsonl_start {
+	JSONL_OLDEST, /* all that is kept */
+	JSONL_END,    /* what is written from now on */
+};
+
+struct jsonl_line {
+	const char *text; /* with a NUL for the newline; valid until the next call */
+	size_t len;
+	bool is_after_loss; /* lines before it were deleted unread, how many cannot be known; or
+			       may have been, as the file they would be in is no longer there */
+};
+
+/* -EACCES, -ELOOP (a link), -EBADMSG (no plain file)…: cannot be read. */
+int jsonl_tail_open(const char *path, enum jsonl_start start, struct jsonl_tail **ret,
+		    struct err *err);
+struct jsonl_tail *jsonl_tail_close(struct jsonl_tail *tail); /* NULL is fine. Returns NULL. */
+
+/*
+ * 1: *ret is the next line. 0: there is none yet. -EBADMSG: a line longer than
+ * JSONL_LINE_MAX_BYTES, which no proctor has written.
+ */
+int jsonl_tail_next(struct jsonl_tail *tail, struct jsonl_line *ret, struct err *err);
+
+#endif

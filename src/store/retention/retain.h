@@ -1,0 +1,66 @@
+/*
+ * retain - the stages of retention; see retention.h for what it is, retention.c for
+ * their order.
+ *
+ * A stage works until it has nothing left (0) or the slice is over (1). It runs inside
+ * a transaction that writes, unless retention.c says otherwise.
+ */
+#ifndef PROCTOR_STORE_RETENTION_RETAIN_H
+#define PROCTOR_STORE_RETENTION_RETAIN_H
+
+#include "store/query.h"
+#include "store/retention/retention.h"
+
+/* A slice that is being worked at. */
+struct slice {
+	struct store *store;
+	struct retention *run;
+	uint64_t deadline_ns; /* on the boot clock */
+	bool is_begun;	      /* something was done: however late it is, every slice does */
+	bool is_for_room;     /* stop when the database is small enough */
+};
+typedef int stage_fn(struct slice *slice, struct err *err);
+typedef int drop_fn(struct slice *slice, int64_t cutoff_ns, struct err *err);
+
+/* Asked before each piece of work. 1: go on. 0: the time is up, or there is room enough. */
+int slice_goes_on(struct slice *slice, struct err *err);
+
+/* How many rows go between two looks at the clock: n_rows, or fewer where the disk is full. */
+#define BATCH_ROWS 100
+int64_t slice_batch(const struct slice *slice, int64_t n_rows);
+
+/* What is older than the policy says for minutes begins before this. */
+int64_t retain_minutes_cutoff(const struct retention *run);
+
+/* What a statement without parameters counts. */
+int retain_count(struct store *store, enum statement id, int64_t *ret, struct err *err);
+int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
+	       struct err *err);
+
+/* What counts beside the database: logs that wait for it, and the log of snapshots. */
+uint64_t space_beside(const struct store *store, const struct retention_policy *policy);
+
+/*
+ * SQLite's own log. It does not count: removing rows makes it longer, and while somebody
+ * reads it cannot be shortened. So nothing is ever removed because of it.
+ */
+uint64_t space_of_wal(const struct store *store);
+
+/* What shows an anomaly at full resolution is copied to it (retain_evidence.c): where to begin, and
+ * doing it. Not inside a transaction. */
+stage_fn retain_find_evidence, retain_keep_evidence;
+
+/* Samples of folds that ended before the cutoff, or were begun, become minutes (retain_roll.c). */
+drop_fn retain_roll;
+
+/* What ended before the cutoff goes (retain_drop.c). */
+drop_fn retain_drop_minutes, retain_drop_curves, retain_drop_events, retain_drop_anomalies;
+/* Of those that are over, only; the seconds of others that began before go alone. */
+drop_fn retain_drop_over_anomalies, retain_drop_seconds;
+
+/* For room: what age removes, of any age, as long as there is too little. */
+int room_drop(struct slice *slice, drop_fn *fn, struct err *err);
+stage_fn room_begin, room_logs, room_count_events, room_many_events, room_phases, room_processes,
+	room_attempts, room_end;
+
+#endif

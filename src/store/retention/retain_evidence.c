@@ -1,0 +1,257 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "store/damage.h"
+#include "store/retention/retain.h"
+#include "store/store.h"
+
+/*
+ * retain_evidence - the seconds around the beginning of an anomaly, at full resolution, are kept as
+ * long as the anomaly is.
+ *
+ * Samples become minutes long before an anomaly goes. So those of its process are copied into its
+ * evidence as "seconds", once: a list of columns, a row for each sample, and how many more there
+ * were.
+ */
+
+#define MAX_ROWS 400
+#define MAX_ROWS_AFTER 250 /* the beginning and what comes of it; before it are the others */
+#define COMPLETE_NS UINT64_C(60000000000) /* after which nobody writes samples of it any more */
+/* So long after its beginning an anomaly may be written, or become complete, at the latest. */
+#define LATE_NS INT64_C(86400000000000)
+#define KEY "\"seconds\":"
+
+/* One whose seconds may not be kept yet. */
+struct lacking {
+	int64_t id;
+	pid_t pid;
+	uint64_t start_ticks, began_wall_ns, from_wall_ns, until_wall_ns;
+	struct buf evidence; /* as it is; empty: there is none */
+	bool has_evidence;
+	bool is_lacking; /* else it needs nothing, or not yet */
+};
+
+static void lacking_release(struct lacking *l)
+{
+	buf_release(&l->evidence);
+}
+
+static int read_lacking(struct query *q, struct lacking *ret)
+{
+	const char *text;
+
+	ret->began_wall_ns = (uint64_t)query_read_i64(q);
+	ret->id = query_read_i64(q);
+	ret->is_lacking = query_read_i64(q);
+	if (!ret->is_lacking)
+		return 0;
+	ret->pid = (pid_t)query_read_i64(q);
+	ret->start_ticks = (uint64_t)query_read_i64(q);
+	ret->from_wall_ns = (uint64_t)query_read_i64(q);
+	ret->until_wall_ns = (uint64_t)query_read_i64(q);
+	text = query_read_text(q);
+	ret->has_evidence = text != NULL;
+	buf_add_str(&ret->evidence, text ? text : "");
+	return buf_error(&ret->evidence);
+}
+
+/* Those of before the last run have been looked at. A time that is yet to come is no time. */
+int retain_find_evidence(struct slice *slice, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t kept_ns = 0;
+	int r = txn_begin(slice->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = meta_read(slice->store, META_SECONDS_KEPT, &kept_ns, err);
+	if (kept_ns > query_as_i64(slice->run->now_wall_ns))
+		kept_ns = 0;
+	slice->run->after_anomaly_ns = kept_ns > LATE_NS ? kept_ns - LATE_NS : 0;
+	return r < 0 ? r : 0;
+}
+
+/* 1: the next is in ret. 0: there is none. */
+static int find_next(struct slice *slice, struct lacking *ret, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t now = slice->run->now_wall_ns;
+	int r = txn_begin(slice->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_first(slice->store, STATEMENT_NEXT_ANOMALY, &q, err,
+				slice->run->after_anomaly_ns, slice->run->after_anomaly,
+				query_as_i64(now > COMPLETE_NS ? now - COMPLETE_NS : 0));
+	if (r <= 0)
+		return r;
+	return read_lacking(&q, ret) < 0 ? store_no_memory(slice->store, err) : 1;
+}
+
+/* ---- its samples ---- */
+
+struct copying {
+	const struct lacking *of;
+	struct json j;
+	uint64_t n_before, n_after; /* the beginning of the anomaly */
+	uint64_t first, last;	    /* of all of them, those that are kept */
+	uint64_t n;		    /* that were met */
+};
+
+static int count_sample(void *ctx, const struct history_row *row)
+{
+	struct copying *c = ctx;
+
+	if (row->sample.key.start_ticks != c->of->start_ticks)
+		return 0;
+	if (row->wall_ns < c->of->began_wall_ns)
+		c->n_before++;
+	else
+		c->n_after++;
+	return 0;
+}
+
+/* Where there are too many, those next to the beginning count. */
+static void choose(struct copying *c)
+{
+	uint64_t after = c->n_after < MAX_ROWS_AFTER ? c->n_after : MAX_ROWS_AFTER;
+	uint64_t before = c->n_before < MAX_ROWS - after ? c->n_before : MAX_ROWS - after;
+
+	c->first = c->n_before - before;
+	c->last = c->n_before + after;
+}
+
+static int add_sample(void *ctx, const struct history_row *row)
+{
+	struct copying *c = ctx;
+	const struct proc_sample *p = &row->sample;
+	uint64_t at;
+
+	if (p->key.start_ticks != c->of->start_ticks)
+		return 0;
+	at = c->n++;
+	if (at < c->first || at >= c->last)
+		return 0;
+	json_begin_array(&c->j);
+	json_f64(&c->j, u64_to_seconds(row->wall_ns));
+	json_f64(&c->j, p->cpu_percent);
+	json_f64(&c->j, u64_to_mb(p->rss_bytes));
+	json_u64(&c->j, p->threads);
+	json_u64(&c->j, p->open_fds);
+	json_u64(&c->j, p->rchar);
+	json_u64(&c->j, p->wchar);
+	json_end_array(&c->j);
+	return 0;
+}
+
+/* As the columns of add_sample() are. */
+static void write_columns(struct json *j)
+{
+	static const char *const names[] = { "timestamp", "cpu_percent", "rss_mb", "threads",
+					     "open_fds",  "rchar",	 "wchar" };
+
+	json_key(j, "columns");
+	json_begin_array(j);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		json_str(j, names[i]);
+	json_end_array(j);
+}
+
+static int write_seconds(struct store *store, const struct lacking *l, struct buf *out,
+			 struct err *err)
+{
+	const struct history_filter filter = { .pid = l->pid,
+					       .since_wall_ns = l->from_wall_ns,
+					       .until_wall_ns = l->until_wall_ns };
+	struct copying c = { .of = l };
+	int r = store_read_history(store, &filter, count_sample, &c, err);
+
+	if (r < 0)
+		return r;
+	choose(&c);
+	json_init(&c.j, out);
+	json_begin_object(&c.j);
+	write_columns(&c.j);
+	json_key(&c.j, "rows");
+	json_begin_array(&c.j);
+	r = store_read_history(store, &filter, add_sample, &c, err);
+	json_end_array(&c.j);
+	json_key_u64(&c.j, "left_out", c.n - (c.n < c.last ? c.n : c.last) + c.first);
+	json_end_object(&c.j);
+	if (r < 0)
+		return r;
+	return buf_error(out) < 0 ? store_no_memory(store, err) : 0;
+}
+
+/* The object that there is, with one key more. */
+static void add_to_evidence(const struct lacking *l, const struct buf *seconds, struct buf *out)
+{
+	size_t n = l->evidence.len;
+
+	if (n > 2 && l->evidence.data[n - 1] == '}') {
+		buf_add(out, l->evidence.data, n - 1);
+		buf_add_str(out, "," KEY);
+	} else {
+		buf_add_str(out, "{" KEY);
+	}
+	buf_add(out, seconds->data, seconds->len);
+	buf_add_char(out, '}');
+}
+
+/* Unless somebody has found out more about it meanwhile. */
+static int put(struct store *store, const struct lacking *l, const struct buf *evidence,
+	       struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
+	if (r == 0)
+		r = query_ask(store, STATEMENT_KEEP_SECONDS, &q, err, l->id);
+	if (r < 0)
+		return r;
+	query_bind_text(&q, evidence->data);
+	query_bind_text(&q, l->has_evidence ? l->evidence.data : NULL);
+	r = query_run(&q, err);
+	return r < 0 ? r : txn_commit(&txn, err);
+}
+
+static int keep(struct store *store, const struct lacking *l, struct err *err)
+{
+	CLEANUP(buf_release) struct buf seconds = BUF_INIT;
+	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	int r = write_seconds(store, l, &seconds, err);
+
+	if (r < 0)
+		return r;
+	add_to_evidence(l, &seconds, &evidence);
+	return buf_error(&evidence) < 0 ? store_no_memory(store, err)
+					: put(store, l, &evidence, err);
+}
+
+/* Trouble that passes. One whose samples cannot be read does not keep the others from their turn.
+ */
+static bool is_to_wait(int error)
+{
+	return error == -EBUSY || error == -ENOMEM || error == -ENOSPC || error == -EDQUOT;
+}
+
+int retain_keep_evidence(struct slice *slice, struct err *err)
+{
+	int r;
+
+	while ((r = slice_goes_on(slice, err)) > 0) {
+		CLEANUP(lacking_release) struct lacking l = { .evidence = BUF_INIT };
+
+		r = find_next(slice, &l, err);
+		if (r <= 0)
+			return r;
+		r = l.is_lacking ? keep(slice->store, &l, err) : 0;
+		if (is_to_wait(r))
+			return r;
+		slice->run->after_anomaly_ns = (int64_t)l.began_wall_ns;
+		slice->run->after_anomaly = l.id;
+	}
+	return r < 0 ? r : 1;
+}
