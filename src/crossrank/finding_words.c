@@ -9,7 +9,6 @@
 #define BYTES_PER_MIB 1048576.0
 #define MAX_LISTED 16	     /* missing ranks in a sentence */
 #define LEAST_INTERVAL_S 0.1 /* that --interval takes */
-#define ALMOST_SURE 0.9995
 
 static const char *const verdicts[] = {
 	[VERDICT_NAMED] = "named",
@@ -57,6 +56,11 @@ const char *finding_why_name(enum why why)
 	return whys[why].name;
 }
 
+const char *finding_kind(const struct first_cause *f)
+{
+	return f->why == WHY_ALONE ? "alone" : f->why == WHY_FIRST ? "first" : NULL;
+}
+
 void finding_add_seconds(struct buf *out, double seconds)
 {
 	if (fabs(seconds) < 0.9995)
@@ -91,14 +95,12 @@ void finding_add_growth(struct buf *out, const struct candidate *c)
 
 static void add_probability(struct buf *out, double p)
 {
-	buf_printf(out, p > ALMOST_SURE ? "probability above %.3f" : "probability %.3f",
-		   fmin(p, 0.999));
+	buf_printf(out, "probability %.2f", p);
 }
 
 /* ---- the headline ---- */
 
-void finding_add_headline(struct buf *out, const struct rank_analysis *a,
-			  const struct first_cause *f)
+void finding_add_headline(struct buf *out, const struct first_cause *f)
 {
 	const struct identity *id;
 
@@ -112,7 +114,7 @@ void finding_add_headline(struct buf *out, const struct rank_analysis *a,
 	}
 	buf_add_str(out, f->verdict == VERDICT_NAMED ? "CULPRIT " : "TRANSIENT ");
 	add_rank(out, f->candidates[0].rank);
-	id = &a->telemetry->identities[f->candidates[0].rank->total->samples[0].identity];
+	id = f->candidates[0].process;
 	buf_printf(out, " (%.*s", (int)id->host.n, id->host.s ? id->host.s : "");
 	if (id->pid >= 0)
 		buf_printf(out, ", pid %lld", (long long)id->pid);
@@ -127,7 +129,11 @@ static void add_first(struct buf *out, const struct first_cause *f)
 	add_rank(out, f->candidates[0].rank);
 	buf_add_str(out, " began to rise ");
 	finding_add_seconds(out, f->lead);
-	buf_printf(out, " before that of any other of %zu ranks (", f->n_ranks);
+	buf_printf(out,
+		   f->is_since_start
+			   ? " sooner after its start than that of any other of %zu ranks ("
+			   : " before that of any other of %zu ranks (",
+		   f->n_ranks);
 	add_probability(out, f->candidates[0].probability);
 	buf_printf(out, "); %zu of the others follow.", f->n_candidates - 1);
 }
@@ -136,9 +142,12 @@ static void add_alone(struct buf *out, const struct first_cause *f)
 {
 	const struct candidate *c = &f->candidates[0];
 
-	buf_add_str(out, "Only the memory of ");
+	buf_add_str(out, isnan(f->others_rate) ? "Only the memory of " : "The memory of ");
 	add_rank(out, c->rank);
-	buf_printf(out, " rises, of %zu ranks: ", f->n_ranks);
+	buf_printf(out,
+		   isnan(f->others_rate) ? " rises, of %zu ranks: "
+					 : " leaves that of the others, of %zu ranks: ",
+		   f->n_ranks);
 	finding_add_growth(out, c);
 	if (!c->is_step) {
 		buf_add_str(out, ", ");
@@ -161,7 +170,7 @@ static void add_too_close(struct buf *out, const struct first_cause *f)
 	}
 	buf_add_str(out, ", but the onsets are not known well enough to name it");
 	if (!isnan(f->candidates[0].probability))
-		buf_printf(out, " (probability %.3f)", f->candidates[0].probability);
+		buf_printf(out, " (probability %.2f)", f->candidates[0].probability);
 	buf_add_char(out, '.');
 }
 
@@ -199,20 +208,23 @@ static void add_unseen(struct buf *out, const struct first_cause *f)
 static void add_unrecorded(struct buf *out, const struct rank_analysis *a,
 			   const struct first_cause *f)
 {
-	if (f->n_candidates > 0) {
+	bool is_one = f->of_recorded == WHY_FIRST || f->of_recorded == WHY_ALONE;
+
+	if (is_one) {
 		buf_add_str(out, "Of the ranks with a record ");
 		add_rank(out, f->candidates[0].rank);
-		buf_add_str(out, " rises first");
+		buf_add_str(out, f->of_recorded == WHY_FIRST ? " rises first" : " alone rises");
 	} else {
-		buf_add_str(out, "No rank with a record rises");
+		buf_add_str(out, f->of_recorded == WHY_SHARED
+					 ? "The ranks with a record rise together"
+					 : "No rank with a record rises for good");
 	}
 	buf_printf(out, ", but there is no record of rank%s ", f->n_missing == 1 ? "" : "s");
 	for (size_t i = 0; i < a->n_missing && i < f->n_missing && i < MAX_LISTED; i++)
 		buf_printf(out, "%s%lld", i ? ", " : "", (long long)a->missing[i]);
 	if (f->n_missing > MAX_LISTED)
 		buf_printf(out, " and %llu more", (unsigned long long)f->n_missing - MAX_LISTED);
-	buf_add_str(out, f->n_candidates > 0 ? ", which may have risen before."
-					     : ", which may have risen.");
+	buf_add_str(out, is_one ? ", which may have risen before." : ", which may have risen.");
 }
 
 /* "Rank 3 rose by 2 GB …": the rank that would be named, and what speaks against it. */
@@ -272,6 +284,13 @@ static void add_assumed(struct buf *out, const struct first_cause *f)
 	buf_add_str(out, " That holds if the clocks of the hosts are right to ");
 	finding_add_seconds(out, f->clock_error);
 	buf_add_str(out, ", which is assumed, as not all hosts state it.");
+}
+
+void finding_add_caveats(struct buf *out, const struct rank_analysis *a,
+			 const struct first_cause *f)
+{
+	add_assumed(out, f);
+	strays_add_text(out, a);
 }
 
 void finding_add_reason(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
@@ -344,8 +363,7 @@ void finding_add_reason(struct buf *out, const struct rank_analysis *a, const st
 		add_given_back(out, f);
 		break;
 	}
-	add_assumed(out, f);
-	strays_add_text(out, a);
+	finding_add_caveats(out, a, f);
 }
 
 /* ---- the remedy ---- */
@@ -371,9 +389,8 @@ static void add_sharper(struct buf *out, const struct first_cause *f)
 	buf_printf(out, "sample every %.2g s (--interval %.2g).", better, better);
 }
 
-void finding_add_remedy(struct buf *out, const struct rank_analysis *a, const struct first_cause *f)
+void finding_add_remedy(struct buf *out, const struct first_cause *f)
 {
-	(void)a;
 	if (f->verdict != VERDICT_CANNOT_TELL)
 		return;
 	buf_add_str(out, "To decide: ");
@@ -425,15 +442,16 @@ static void write_seconds(struct json *j, const char *key, double seconds)
 /* The rank that is named; nulls where none is. */
 static void write_named(struct json *j, const struct first_cause *f)
 {
-	json_key_string(j, "kind",
-			f->why == WHY_ALONE   ? "alone"
-			: f->why == WHY_FIRST ? "first"
-					      : NULL);
+	json_key_string(j, "kind", finding_kind(f));
 	if (f->rank) {
 		json_key_i64(j, "rank", f->rank->rank);
 		json_key_f64(j, "probability", f->candidates[0].probability);
 		write_onset(j, f, &f->candidates[0]);
 		write_seconds(j, "lead_ns", f->lead);
+		json_key_string(j, "lead_clock",
+				isnan(f->lead)	    ? NULL
+				: f->is_since_start ? "since_start"
+						    : "wall");
 		write_rise(j, f, &f->candidates[0]);
 		json_key(j, "phase_attribution");
 		phase_write_json(j, &f->phase);
@@ -447,6 +465,7 @@ static void write_named(struct json *j, const struct first_cause *f)
 	json_key_null(j, "onset_ns");
 	json_key_null(j, "onset_interval_ns");
 	json_key_null(j, "lead_ns");
+	json_key_null(j, "lead_clock");
 	json_key_null(j, "phase_attribution");
 }
 
@@ -473,7 +492,7 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 	json_key_string(j, "reason", text.data);
 	json_key_string(j, "reason_code", finding_why_name(f->why));
 	buf_reset(&text);
-	finding_add_remedy(&text, a, f);
+	finding_add_remedy(&text, f);
 	json_key_string(j, "settled_by", text.len ? text.data : NULL);
 	json_key_bool(j, "has_passed", f->has_passed);
 	write_seconds(j, "lead_below_ns", f->lead_below);

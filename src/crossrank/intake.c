@@ -67,6 +67,7 @@ int intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault
 void intake_release(struct intake *r)
 {
 	r->bulk = bulk_free(r->bulk);
+	buf_release(&r->first_empty);
 	arena_release(&r->scratch);
 }
 
@@ -161,6 +162,7 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 {
 	CLEANUP(close_input) struct input *in = NULL;
 	CLEANUP(close_records) struct records *records = NULL;
+	uint64_t n_before = r->n_valid + r->n_invalid + r->n_cut;
 	int e = input_open(fd, &in);
 
 	if (e == 0)
@@ -168,6 +170,8 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 	if (e == 0)
 		e = take_records(r, records, in, name);
 	r->n_files++;
+	if (e == 0 && r->n_valid + r->n_invalid + r->n_cut == n_before && r->n_empty++ == 0)
+		add_shown(&r->first_empty, name, strlen(name));
 	return e < 0 && err && err->code == 0
 		       ? err_set(err, e, "cannot read %s: %s", name, strerror(-e))
 		       : e;

@@ -29,6 +29,8 @@ struct intake {
 	void *ctx;
 	/* Counted along. */
 	uint64_t n_files, n_valid, n_invalid, n_cut;
+	uint64_t n_empty;	/* files without any record */
+	struct buf first_empty; /* the name of the first one */
 	/* Inside. */
 	struct bulk *bulk;
 	struct arena scratch;

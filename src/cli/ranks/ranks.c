@@ -80,6 +80,18 @@ static void tell_empty(uint64_t n_files)
 			  (unsigned long long)n_files);
 }
 
+/* Files without a record among others that have some: a rank may be missing for that. */
+static void warn_of_empty(const struct intake *intake)
+{
+	if (intake->n_empty == 0 || intake->n_valid == 0)
+		return;
+	if (intake->n_empty == 1)
+		log_warning("'%s' has no record", intake->first_empty.data);
+	else
+		log_warning("%llu files have no record; the first is '%s'",
+			    (unsigned long long)intake->n_empty, intake->first_empty.data);
+}
+
 static int judge(const struct ranks_input *input, uint64_t n_told)
 {
 	if (n_told > MAX_TOLD)
@@ -119,6 +131,8 @@ static int load_files(struct ranks_input *input, struct telemetry *t)
 	input->n_valid = intake.n_valid;
 	input->n_invalid = intake.n_invalid;
 	input->n_cut = intake.n_cut;
+	input->n_empty = intake.n_empty;
+	warn_of_empty(&intake);
 	intake_release(&intake);
 	if (r < 0 && err.code == 0)
 		err_set(&err, r, "cannot read the telemetry: %s", strerror(-r));
@@ -321,6 +335,7 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
 	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
 		tell_empty(intake.n_files);
+	warn_of_empty(&intake);
 	intake_release(&intake);
 	return r;
 }
