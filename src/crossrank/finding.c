@@ -10,7 +10,8 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "crossrank/method/method.h"
-#include "crossrank/select.h"
+#include "crossrank/rank_facts.h"
+#include "crossrank/reference/reference.h"
 
 /* ---- clocks ---- */
 
@@ -349,7 +350,7 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 			     in->clocks[f->unseen - in->a->ranks].is_unnamed;
 	if (answer->n_rises == 0)
 		return 0;
-	f->candidates = calloc(answer->n_rises, sizeof(*f->candidates));
+	f->candidates = arena_alloc(&in->a->arena, answer->n_rises * sizeof(*f->candidates));
 	if (!f->candidates)
 		return -ENOMEM;
 	f->n_candidates = answer->n_rises;
@@ -489,19 +490,25 @@ static int make_of_own(struct input *in, const struct rank_analysis_options *opt
 	return r;
 }
 
-int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct first_cause **ret)
+int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options)
 {
-	struct first_cause *f = calloc(1, sizeof(*f));
+	struct first_cause *f = arena_alloc(&a->arena, sizeof(*f));
 	struct input in = { .a = a, .f = f, .arena = ARENA_INIT };
-	int r = 0;
+	int r = f ? reference_find_suspects(a) : -ENOMEM;
 
-	if (!f)
-		return -ENOMEM;
-	f->verdict = VERDICT_CANNOT_TELL;
-	f->why = WHY_NO_SAMPLES;
-	f->lead = f->lead_below = f->least_mib = f->interval = f->others_rate = NAN;
-	f->unseen = mixed_find(a);
+	if (r < 0)
+		return r;
+	*f = (struct first_cause){
+		.verdict = VERDICT_CANNOT_TELL,
+		.why = WHY_NO_SAMPLES,
+		.lead = NAN,
+		.lead_below = NAN,
+		.least_mib = NAN,
+		.interval = NAN,
+		.others_rate = NAN,
+		.unseen = mixed_find(a),
+	};
+	a->finding = f;
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
@@ -509,17 +516,5 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	free(in.clocks);
 	free(in.records);
 	arena_release(&in.arena);
-	if (r < 0)
-		f = finding_free(f);
-	*ret = f;
-	return r;
-}
-
-struct first_cause *finding_free(struct first_cause *f)
-{
-	if (!f)
-		return NULL;
-	free(f->candidates);
-	free(f);
-	return NULL;
+	return r < 0 ? r : facts_make(a);
 }

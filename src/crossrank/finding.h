@@ -8,8 +8,7 @@
 #ifndef PROCTOR_CROSSRANK_FINDING_H
 #define PROCTOR_CROSSRANK_FINDING_H
 
-#include "base/json.h"
-#include "crossrank/analysis.h"
+#include "crossrank/merging/merging.h"
 
 enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
 
@@ -78,43 +77,13 @@ struct first_cause {
 	bool is_assumed;     /* a host states no error */
 };
 
-/* -ENOMEM. Returns what finding_free() takes. */
-int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct first_cause **ret);
-struct first_cause *finding_free(struct first_cause *f); /* NULL is fine. Returns NULL. */
+/* Everything: the summary of the reference, finding and facts. -ENOMEM. */
+int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options);
 
 /* A time of a candidate as a timestamp of the records. */
 int64_t finding_ns(const struct first_cause *f, double seconds);
 
 /* The gain in bytes, as large as a number can be at most. */
 int64_t finding_gain_bytes(const struct candidate *c);
-
-/* ---- words (finding_words.c) ---- */
-
-const char *finding_verdict_name(enum verdict verdict);
-const char *finding_why_name(enum why why);
-const char *finding_kind(const struct first_cause *f); /* "alone", "first"; NULL: none is named */
-
-/* "CULPRIT rank 5 (node3, pid 1234)", "INCONCLUSIVE", "NO CULPRIT", "TRANSIENT rank 5 (…)". */
-void finding_add_headline(struct buf *out, const struct first_cause *f);
-
-/* One sentence, or two: the answer and its evidence. */
-void finding_add_reason(struct buf *out, const struct rank_analysis *a,
-			const struct first_cause *f);
-
-/* What the answer rests on, if anything: " That holds if …". Part of the reason. */
-void finding_add_caveats(struct buf *out, const struct rank_analysis *a,
-			 const struct first_cause *f);
-
-/* What would decide it; nothing unless the verdict is "cannot tell". */
-void finding_add_remedy(struct buf *out, const struct first_cause *f);
-
-/* "+2.1 MB/s", or "+1.4 GB at once". */
-void finding_add_growth(struct buf *out, const struct candidate *c);
-
-/* "12 ms" or "2.1 s": in a sentence one unit is enough. */
-void finding_add_seconds(struct buf *out, double seconds);
-
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f);
 
 #endif

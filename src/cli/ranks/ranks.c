@@ -573,7 +573,7 @@ static void tell_left_out(const struct rank_analysis *a)
 
 	for (size_t i = 0; i < a->n_notes; i++)
 		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
-			analysis_note_text(&a->notes[i], &text);
+			reference_note_text(&a->notes[i], &text);
 	for (size_t i = 0; i < text.len;)
 		i += utf8_add_shown(&shown, text.data + i, text.len - i);
 	if (shown.len > 0)

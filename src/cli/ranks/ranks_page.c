@@ -327,7 +327,7 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
-		analysis_note_text(&a->notes[i], &text);
+		reference_note_text(&a->notes[i], &text);
 		d->writer->item(d, text.data);
 	}
 	d->writer->section(d, "Input");

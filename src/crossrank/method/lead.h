@@ -6,7 +6,7 @@
 #ifndef PROCTOR_CROSSRANK_METHOD_LEAD_H
 #define PROCTOR_CROSSRANK_METHOD_LEAD_H
 
-#include "crossrank/method/grid.h"
+#include "crossrank/method/rank_grid.h"
 
 struct lead {
 	double error;	     /* the largest of their clocks, in seconds */

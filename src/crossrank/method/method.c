@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/method/grid.h"
+#include "crossrank/method/rank_grid.h"
 #include "crossrank/method/lead.h"
-#include "crossrank/method/track.h"
+#include "crossrank/method/rank_track.h"
 
 #define SAME_SCALE 0.3	 /* a rank may follow its peers at a scale of its own, by so much */
 #define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
