@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "crossrank/reference/reference.h"
 #include "crossrank/wording/wording.h"
 #include "crossrank/merging/rank_select.h"
 
