@@ -169,6 +169,22 @@ static void test_of_two_ranks_less_is_sure(void **unused)
 	release(t, &a);
 }
 
+/* All load 40 MiB soon after their start, two of them 2 s after the others. Rank 1 leaks first. */
+static int64_t two_load_late(int rank, int second)
+{
+	int onset = rank == 1 ? 40 : 42;
+
+	return 3 + (second >= (rank == 2 || rank == 5 ? 10 : 8) ? 40 : 0) +
+	       (second > onset ? 30 * (second - onset) : 0);
+}
+
+static void test_who_catches_up_does_not_rise(void **unused)
+{
+	(void)unused;
+	for (int seconds = 52; seconds < 70; seconds += 3)
+		expect_answer(two_load_late, 7, seconds, WHY_FIRST, 1);
+}
+
 /* ---- what the others do ---- */
 
 static int64_t one_on_growth(int rank, int second)
@@ -357,6 +373,7 @@ int main(void)
 		cmocka_unit_test(test_a_missing_rank_may_have_risen),
 		cmocka_unit_test(test_a_leak_that_begins_with_the_program),
 		cmocka_unit_test(test_of_two_ranks_less_is_sure),
+		cmocka_unit_test(test_who_catches_up_does_not_rise),
 		cmocka_unit_test(test_others_that_rise_are_not_flat),
 		cmocka_unit_test(test_a_rank_with_few_samples_may_have_been_first),
 		cmocka_unit_test(test_a_leader_that_was_denied_is_not_named),

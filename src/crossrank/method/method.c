@@ -132,6 +132,28 @@ static bool is_alone(const struct culprit_rise *rises, const bool *has, size_t n
 	return true;
 }
 
+/*
+ * Whether a rank only does what its peers did before: it comes up to the level that they have since
+ * cell s, from which it was `away`, or in span [s, e) to what they gained.
+ */
+static bool catches_up(const struct grid *g, const struct middle *middles, size_t r, size_t s,
+		       size_t e, double away, const struct culprit_rise *rise)
+{
+	double least = 0.5 * g->tracks[r].scale;
+	size_t before = track_count_to(g->at + s, e - s, rise->onset - 0.5 * g->cell);
+	size_t after = track_count_to(g->at + s, e - s, rise->till + 1.5 * g->cell);
+	double gain, later;
+
+	if (away < -least && fabs(away + rise->gain) < least)
+		return true;
+	if (before == 0 || after >= e - s)
+		return false;
+	gain = grid_kept(g, r, s + before - 1) - grid_kept(g, r, s);
+	later = grid_kept(g, r, s + after - 1) - grid_kept(g, r, s);
+	return middle_without(&middles[before - 1], gain) - gain > least &&
+	       later - middle_without(&middles[after - 1], later) < least;
+}
+
 /* Puts the rises of all members into ev->rises; loads at the start are passed over. -ENOMEM. */
 static int find_rises(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
 		      double stop, struct event *ev)
@@ -162,7 +184,8 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 			return r;
 		has[k] = r > 0;
 	}
-	/* Soon after its start, alone, and only up to what its peers have: a load. */
+	/* Soon after its start, alone or behind its peers, and only up to what these have: a load.
+	 */
 	for (size_t k = 0; k < n; k++) {
 		const struct track *track = &g->tracks[members[k]];
 		double away = levels[k] - middle_without(&level, levels[k]);
@@ -170,8 +193,9 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 
 		while (has[k] && ev->rises[k].onset - track->t[0] < young &&
 		       ev->rises[k].till < stop - 4 * track->interval &&
-		       fabs(away + ev->rises[k].gain) < fabs(away) &&
-		       is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)) {
+		       (catches_up(g, middles, members[k], s, e, away, &ev->rises[k]) ||
+			(fabs(away + ev->rises[k].gain) < fabs(away) &&
+			 is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)))) {
 			struct common common = common_of(w, middles, members[k], s, e, mib);
 			int r;
 
