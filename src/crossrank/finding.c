@@ -380,19 +380,11 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 				      first->rank->rank, &f->phase);
 }
 
-static bool has_samples(const struct rank_analysis *a, int64_t rank)
+static int compare_to_rank(const void *number, const void *rank)
 {
-	size_t low = 0, high = a->n_ranks;
+	int64_t a = *(const int64_t *)number, b = ((const struct rank *)rank)->rank;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (a->ranks[middle].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < a->n_ranks && a->ranks[low].rank == rank;
+	return (a > b) - (a < b);
 }
 
 /* Ranks without samples that had ended before the first rise, and never held half of it. */
@@ -410,7 +402,9 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 		const struct rank_moment *end = &t->ends.items[i];
 		bool is_last = i + 1 == t->ends.n || end[1].rank != end->rank;
 
-		n += is_last && end->rank < in->a->world_size && !has_samples(in->a, end->rank) &&
+		n += is_last && end->rank < in->a->world_size &&
+		     !bsearch(&end->rank, in->a->ranks, in->a->n_ranks, sizeof(*in->a->ranks),
+			      compare_to_rank) &&
 		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->gain_mib &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,

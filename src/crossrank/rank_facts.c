@@ -22,69 +22,49 @@ static int64_t add_saturated(int64_t a, int64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
-struct bins {
-	int64_t from_ns;
-	int64_t width_ns;
-	size_t n;
-	int64_t *sums;
-};
-
-static void set_bins(const struct rank_analysis *a, struct bins *b)
-{
-	int64_t last = 0;
-	uint64_t length;
-
-	b->from_ns = INT64_MAX;
-	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = a->ranks[i].total;
-		int64_t first_ns = s->samples[0].timestamp_ns;
-		int64_t last_ns = s->samples[s->n - 1].timestamp_ns;
-
-		b->from_ns = first_ns < b->from_ns ? first_ns : b->from_ns;
-		last = last_ns > last ? last_ns : last;
-	}
-	length = (uint64_t)(last - b->from_ns) + 1;
-	b->width_ns = a->median_interval_ns > 0 ? a->median_interval_ns : 1;
-	if (length / (uint64_t)b->width_ns >= MAX_BINS)
-		b->width_ns = (int64_t)(length / MAX_BINS) + 1;
-	b->n = (size_t)(length / (uint64_t)b->width_ns) + 1;
-}
-
-static size_t bin_of(const struct bins *b, int64_t ns)
-{
-	return (size_t)((ns - b->from_ns) / b->width_ns);
-}
-
-/* Each bin gets what the rank used last by its end, as long as there is a record of it. */
-static void add_to_bins(const struct bins *b, const struct stream *s)
-{
-	size_t bin = bin_of(b, s->samples[0].timestamp_ns);
-
-	for (size_t i = 0; i < s->n; i++) {
-		size_t next = i + 1 < s->n ? bin_of(b, s->samples[i + 1].timestamp_ns) : bin + 1;
-
-		for (; bin < next; bin++)
-			b->sums[bin] = add_saturated(b->sums[bin], s->samples[i].used_bytes);
-	}
-}
-
-/* Of records far apart in time moments are coarse. */
+/* Sums over ranks, by moment; of records far apart in time moments are coarse. */
 static int find_peak(const struct rank_analysis *a, struct peak *ret)
 {
 	CLEANUP(free_ptr) int64_t *sums = NULL;
-	struct bins b;
-	size_t best = 0;
+	int64_t from_ns = INT64_MAX, last_ns = 0, width_ns;
+	uint64_t length;
+	size_t n, best = 0;
 
-	set_bins(a, &b);
-	b.sums = sums = calloc(b.n + 1, sizeof(*sums));
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct stream *s = a->ranks[i].total;
+
+		if (s->samples[0].timestamp_ns < from_ns)
+			from_ns = s->samples[0].timestamp_ns;
+		if (s->samples[s->n - 1].timestamp_ns > last_ns)
+			last_ns = s->samples[s->n - 1].timestamp_ns;
+	}
+	length = (uint64_t)(last_ns - from_ns) + 1;
+	width_ns = a->median_interval_ns > 0 ? a->median_interval_ns : 1;
+	if (length / (uint64_t)width_ns >= MAX_BINS)
+		width_ns = (int64_t)(length / MAX_BINS) + 1;
+	n = (size_t)(length / (uint64_t)width_ns) + 1;
+	sums = calloc(n + 1, sizeof(*sums));
 	if (!sums)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++)
-		add_to_bins(&b, a->ranks[i].total);
-	for (size_t i = 0; i < b.n; i++)
+	/* Each moment gets what a rank used last by its end, while there is a record of it. */
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct stream *s = a->ranks[i].total;
+		size_t bin = (size_t)((s->samples[0].timestamp_ns - from_ns) / width_ns);
+
+		for (size_t k = 0; k < s->n; k++) {
+			size_t next = bin + 1;
+
+			if (k + 1 < s->n)
+				next = (size_t)((s->samples[k + 1].timestamp_ns - from_ns) /
+						width_ns);
+			for (; bin < next; bin++)
+				sums[bin] = add_saturated(sums[bin], s->samples[k].used_bytes);
+		}
+	}
+	for (size_t i = 0; i < n; i++)
 		best = sums[i] > sums[best] ? i : best;
 	ret->bytes = sums[best];
-	ret->ns = add_saturated(b.from_ns, (int64_t)best * b.width_ns);
+	ret->ns = add_saturated(from_ns, (int64_t)best * width_ns);
 	return 0;
 }
 
@@ -173,11 +153,6 @@ static int is_spike(const struct stream *s, struct rank_facts *f, bool *ret)
 	return 0;
 }
 
-static bool is_near_marker(const struct telemetry *t, int64_t ns)
-{
-	return telemetry_has_marker(t, ns - NEAR_MARKER_NS, add_saturated(ns, NEAR_MARKER_NS));
-}
-
 static int find_gaps(const struct rank_analysis *a, const struct rank *rank, struct rank_facts *ret)
 {
 	const struct stream *s = rank->total;
@@ -201,7 +176,9 @@ static int find_gaps(const struct rank_analysis *a, const struct rank *rank, str
 	r = is_spike(s, ret, &spikes);
 	if (spikes)
 		ret->gap_kinds |= GAP_TRANSIENT_SPIKE;
-	ret->is_spike_collective = spikes && is_near_marker(a->telemetry, ret->gap_max_ns);
+	ret->is_spike_collective =
+		spikes && telemetry_has_marker(a->telemetry, ret->gap_max_ns - NEAR_MARKER_NS,
+					       add_saturated(ret->gap_max_ns, NEAR_MARKER_NS));
 	if (s->n >= 5 && ret->drift_r_squared >= DRIFT_R_SQUARED &&
 	    ret->drift_bytes_per_second * seconds >= MIN_GAP_BYTES)
 		ret->gap_kinds |= GAP_PERSISTENT_DRIFT;
@@ -272,19 +249,6 @@ static int find_steps_of(struct work *w, size_t i)
 		if (is_step(&spans[k]))
 			list->seconds[list->n++] =
 				(double)(spans[k].end_ns - spans[k].opened->timestamp_ns) / 1e9;
-	return 0;
-}
-
-/* The median of a copy: the order of the steps is needed later. */
-static int find_median_of(const struct step_list *list, double *ret)
-{
-	CLEANUP(free_ptr) double *copy = calloc(list->n + 1, sizeof(*copy));
-
-	if (!copy)
-		return -ENOMEM;
-	if (list->n > 0)
-		memcpy(copy, list->seconds, list->n * sizeof(*copy));
-	*ret = list->n >= MIN_STEPS ? noise_median(copy, list->n) : NAN;
 	return 0;
 }
 
@@ -370,15 +334,20 @@ static int find_all(struct work *w)
 	int r = medians ? 0 : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < w->a->n_ranks; i++) {
+		const struct step_list *list = &w->lists[i];
+		CLEANUP(free_ptr) double *copy = NULL; /* the order of the steps is needed later */
 		struct rank_facts *f = &w->f->ranks[i];
 
 		r = find_steps_of(w, i);
-		if (r == 0)
-			r = find_median_of(&w->lists[i], &f->step_seconds);
-		f->n_steps = w->lists[i].n;
-		f->straggler_p = NAN;
-		if (r == 0 && !isnan(f->step_seconds))
-			medians[n++] = f->step_seconds;
+		f->n_steps = list->n;
+		f->straggler_p = f->step_seconds = NAN;
+		if (r < 0 || list->n < MIN_STEPS)
+			continue;
+		copy = malloc(list->n * sizeof(*copy));
+		if (!copy)
+			return -ENOMEM;
+		memcpy(copy, list->seconds, list->n * sizeof(*copy));
+		medians[n++] = f->step_seconds = noise_median(copy, list->n);
 	}
 	w->f->step_seconds = r == 0 ? noise_median(medians, n) : NAN;
 	return r < 0 ? r : judge(w);
@@ -421,32 +390,27 @@ static void walk_samples(const struct rank *rank, int64_t interval_ns, struct ra
 	}
 }
 
-static int fill(const struct rank_analysis *a, struct facts *f)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
-		walk_samples(&a->ranks[i], a->median_interval_ns, &f->ranks[i]);
-		f->sum_of_peaks_bytes =
-			add_saturated(f->sum_of_peaks_bytes, f->ranks[i].peak_bytes);
-		r = find_gaps(a, &a->ranks[i], &f->ranks[i]);
-	}
-	if (r == 0)
-		r = find_peak(a, &f->instant_peak);
-	return r < 0 ? r : find_steps(a, f);
-}
-
 int facts_make(struct rank_analysis *a)
 {
 	struct facts *f = arena_alloc(&a->arena, sizeof(*f));
 	struct rank_facts *ranks = arena_alloc(&a->arena, (a->n_ranks + 1) * sizeof(*ranks));
+	int r = 0;
 
 	if (!f || !ranks)
 		return -ENOMEM;
 	memset(ranks, 0, (a->n_ranks + 1) * sizeof(*ranks));
 	*f = (struct facts){ .ranks = ranks, .step_seconds = NAN };
 	a->facts = f;
-	return a->n_ranks > 0 ? fill(a, f) : 0;
+	if (a->n_ranks == 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
+		walk_samples(&a->ranks[i], a->median_interval_ns, &ranks[i]);
+		f->sum_of_peaks_bytes = add_saturated(f->sum_of_peaks_bytes, ranks[i].peak_bytes);
+		r = find_gaps(a, &a->ranks[i], &ranks[i]);
+	}
+	if (r == 0)
+		r = find_peak(a, &f->instant_peak);
+	return r < 0 ? r : find_steps(a, f);
 }
 
 /* ---- JSON and words ---- */

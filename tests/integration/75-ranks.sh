@@ -332,7 +332,7 @@ json "in a summary like any other" "$stdout" \
 	'd["note_codes"] == ["no_events", "no_sample_events"] and d["world_size"] == 0 and d["finding"]["verdict"] == "cannot_tell"'
 like "and a person is told" "$stderr" "no record in the file"
 run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl" "$TMP/job.jsonl"
-is "an empty file among others is a warning" "$status/$stderr" "0/proctor: warning: '$TMP/empty.jsonl' has no record"
+is "an empty file among others is a warning" "$status/$stderr" "0/proctor: warning: 1 of 2 files: no record in '$TMP/empty.jsonl'"
 json "and is counted" "$stdout" 'd["input"]["empty_files"] == 1'
 
 # ---- a CSV that was cut inside its last number ----

@@ -12,7 +12,6 @@
 #include "base/macros.h"
 #include "crossrank/reference/reference.h"
 #include "crossrank/wording/wording.h"
-#include "crossrank/merging/rank_select.h"
 
 #define N 40
 #define SECOND_NS INT64_C(1000000000)

@@ -258,7 +258,7 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 		{ "memory over time", COLUMN_LEFT },
 	};
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
-
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	bool is_html = d->writer == &html_writer;
 
 	if (a->n_ranks == 0)
@@ -269,14 +269,6 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 	d->writer->section(d, "Each rank");
 	doc_add_table(d, &t);
 	add_left_out(d, a->n_ranks);
-}
-
-static void add_totals(struct doc *d, const struct rank_analysis *a)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	if (a->n_ranks == 0)
-		return;
 	buf_add_str(&text, "All ranks together used at most ");
 	add_bytes(&text, a->facts->instant_peak.bytes);
 	buf_add_str(&text, " at one moment; their peaks add up to ");
@@ -285,31 +277,24 @@ static void add_totals(struct doc *d, const struct rank_analysis *a)
 	d->writer->paragraph(d, text.data);
 }
 
-static void add_straggler(struct buf *text, const struct rank_analysis *a, size_t i)
-{
-	const struct rank_facts *f = &a->facts->ranks[i];
-
-	buf_printf(text, "Rank %lld %s slow: a step takes it ", (long long)a->ranks[i].rank,
-		   f->is_straggler ? "is" : "may be");
-	add_seconds(text, f->step_seconds);
-	buf_add_str(text, ", the ranks ");
-	add_seconds(text, a->facts->step_seconds);
-	buf_printf(text,
-		   " (medians). It was the slowest in %llu of %llu steps, which some rank is by "
-		   "chance with probability %.2g.",
-		   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
-		   f->straggler_p);
-}
-
 static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		if (!a->facts->ranks[i].may_straggle)
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		const struct rank_facts *f = &a->facts->ranks[i];
+
+		if (!f->may_straggle)
 			continue;
-		buf_reset(&text);
-		add_straggler(&text, a, i);
+		buf_printf(&text, "Rank %lld %s slow: a step takes it ",
+			   (long long)a->ranks[i].rank, f->is_straggler ? "is" : "may be");
+		add_seconds(&text, f->step_seconds);
+		buf_add_str(&text, ", the ranks ");
+		add_seconds(&text, a->facts->step_seconds);
+		buf_printf(&text,
+			   " (medians). It was the slowest in %llu of %llu steps, which some rank "
+			   "is by chance with probability %.2g.",
+			   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
+			   f->straggler_p);
 		d->writer->item(d, text.data);
 	}
 }
@@ -358,7 +343,6 @@ static void write_page(struct doc *d, const struct rank_analysis *a,
 		ranks_add_svg(d->out, a);
 	}
 	add_ranks(d, a);
-	add_totals(d, a);
 	add_stragglers(d, a);
 	add_notes(d, a, input);
 	if (d->writer->end)

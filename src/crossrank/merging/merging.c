@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/merging/rank_select.h"
 #include "stats/select.h"
 
 int merging_add_note(struct rank_analysis *a, const struct note *note)
@@ -96,7 +95,7 @@ static int median_as_said(const struct telemetry *t, int64_t *ret_ns)
  * The median of the times between two samples of a rank, where there is any time; else
  * of what the samples say their interval is; else 0. As the reference rounds. -ENOMEM.
  */
-static int interval_median(const struct rank_analysis *a, bool of_totals, int64_t *ret_ns)
+static int interval_median(const struct rank_analysis *a, int64_t *ret_ns)
 {
 	CLEANUP(free_ptr) int64_t *deltas = NULL;
 	size_t n = 0;
@@ -108,7 +107,7 @@ static int interval_median(const struct rank_analysis *a, bool of_totals, int64_
 		return -ENOMEM;
 	n = 0;
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		const struct stream *s = of_totals ? a->ranks[i].total : a->ranks[i].stream;
+		const struct stream *s = a->ranks[i].stream;
 
 		for (size_t k = 1; k < s->n; k++) {
 			int64_t delta = s->samples[k].timestamp_ns - s->samples[k - 1].timestamp_ns;
@@ -148,26 +147,6 @@ static int align(struct rank_analysis *a)
 	return r;
 }
 
-static int put_together(struct rank_analysis *a)
-{
-	int r = select_world_size(a);
-
-	if (r == 0)
-		r = select_missing(a);
-	if (r == 0 && a->n_missing_all > 0)
-		r = merging_add_note(a, &(struct note){ .code = NOTE_MISSING_RANKS,
-							.ranks = a->missing,
-							.n_ranks = a->n_missing,
-							.n_ranks_all = a->n_missing_all });
-	if (r == 0)
-		r = strays_leave_out(a);
-	if (r == 0)
-		r = devices_add_up(a);
-	if (r == 0)
-		r = interval_median(a, false, &a->median_interval_ns);
-	return r < 0 ? r : align(a);
-}
-
 int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 {
 	int r;
@@ -191,7 +170,18 @@ int rank_analysis_init(struct rank_analysis *a, struct telemetry *t)
 							.n_others_all = a->n_others_all });
 	if (r == 0)
 		r = select_ranks(a);
-	return r < 0 ? r : put_together(a);
+	if (r == 0 && a->n_missing_all > 0)
+		r = merging_add_note(a, &(struct note){ .code = NOTE_MISSING_RANKS,
+							.ranks = a->missing,
+							.n_ranks = a->n_missing,
+							.n_ranks_all = a->n_missing_all });
+	if (r == 0)
+		r = strays_leave_out(a);
+	if (r == 0)
+		r = devices_add_up(a);
+	if (r == 0)
+		r = interval_median(a, &a->median_interval_ns);
+	return r < 0 ? r : align(a);
 }
 
 void rank_analysis_release(struct rank_analysis *a)
@@ -248,35 +238,29 @@ static void sift_down(struct walk *w, size_t at)
 	}
 }
 
-static int walk_all(struct walk *w, timeline_fn *fn, void *ctx)
-{
-	int r = 0;
-
-	for (size_t i = w->n; i-- > 0;)
-		sift_down(w, i);
-	while (r == 0 && w->n > 0) {
-		size_t i = w->heap[0];
-		const struct rank *rank = &w->a->ranks[i];
-		struct timeline_point point = { &rank->stream->samples[w->next[i]], rank->stream,
-						rank->rank, aligned_of(w, i) };
-
-		r = fn(ctx, &point);
-		if (++w->next[i] == rank->stream->n)
-			w->heap[0] = w->heap[--w->n];
-		sift_down(w, 0);
-	}
-	return r;
-}
-
 int analysis_walk_timeline(const struct rank_analysis *a, timeline_fn *fn, void *ctx)
 {
 	CLEANUP(free_ptr) size_t *next = calloc(a->n_ranks + 1, sizeof(*next));
 	CLEANUP(free_ptr) size_t *heap = calloc(a->n_ranks + 1, sizeof(*heap));
 	struct walk w = { a, next, heap, a->n_ranks };
+	int r = 0;
 
 	if (!next || !heap)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->n_ranks; i++)
+	for (size_t i = 0; i < w.n; i++)
 		heap[i] = i;
-	return walk_all(&w, fn, ctx);
+	for (size_t i = w.n; i-- > 0;)
+		sift_down(&w, i);
+	while (r == 0 && w.n > 0) {
+		size_t i = heap[0];
+		const struct rank *rank = &a->ranks[i];
+		struct timeline_point point = { &rank->stream->samples[next[i]], rank->stream,
+						rank->rank, aligned_of(&w, i) };
+
+		r = fn(ctx, &point);
+		if (++next[i] == rank->stream->n)
+			heap[0] = heap[--w.n];
+		sift_down(&w, 0);
+	}
+	return r;
 }

@@ -121,7 +121,15 @@ void rank_analysis_release(struct rank_analysis *a);
 /* Appends a copy. -ENOMEM. */
 int merging_add_note(struct rank_analysis *a, const struct note *note);
 
-/* ---- records of others (rank_select.c) ---- */
+/* ---- which samples count (rank_select.c) ---- */
+
+/*
+ * A stray record is of another process than the thousands of its rank: one file too many, or a
+ * line of another run. It would leave no answer at all, so it is left out, and the text says so.
+ * A rank is mixed where records of two processes take turns: two runs, or two jobs of one name. A
+ * sum or an order made of them means nothing. A rank that was restarted is neither. reference/
+ * knows none of this.
+ */
 
 uint64_t strays_count(const struct rank_analysis *a);
 
@@ -136,6 +144,12 @@ void strays_add_text(struct buf *out, const struct rank_analysis *a);
 
 /* The first rank that is mixed; NULL: none. */
 const struct rank *mixed_find(const struct rank_analysis *a);
+
+/* Inside: the steps of rank_analysis_init(). All -ENOMEM. */
+int select_job(struct rank_analysis *a);       /* job_id, others; samples of others go */
+int select_ranks(struct rank_analysis *a);     /* ranks, seen_order, world_size, missing */
+int strays_leave_out(struct rank_analysis *a); /* own and n_strays of each rank */
+int devices_add_up(struct rank_analysis *a);   /* total of each rank: the sum over its devices */
 
 /* ---- the aligned timeline ---- */
 

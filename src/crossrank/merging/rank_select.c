@@ -3,7 +3,7 @@
  * many ranks there should be. What is most common is counted over identities, of which
  * there are few; of equals it is the one seen first.
  */
-#include "crossrank/merging/rank_select.h"
+#include "crossrank/merging/merging.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -101,29 +101,6 @@ static void list_unnamed(struct rank_analysis *a)
 		a->others[a->n_others++] = unnamed;
 }
 
-static int find_job(struct rank_analysis *a)
-{
-	const struct telemetry *t = a->telemetry;
-	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
-	struct winner job;
-	size_t n = 0;
-
-	a->others = arena_alloc(&a->arena, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
-	if (!ids || !a->others)
-		return -ENOMEM;
-	memset(a->others, 0, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
-	for (size_t i = 0; i < t->n_identities; i++)
-		if (t->identities[i].n_samples > 0 && t->identities[i].job_id.s)
-			ids[n++] = &t->identities[i];
-	job = most_common(ids, n, compare_jobs);
-	a->job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
-	if (job.n_kinds > 1) {
-		list_others(a, ids, n);
-		list_unnamed(a);
-	}
-	return 0;
-}
-
 static bool is_of_job(const struct identity *id, struct text job_id)
 {
 	return id->job_id.s && text_equals(id->job_id, job_id);
@@ -160,11 +137,26 @@ static void keep_job(struct telemetry *t, struct text job_id)
 
 int select_job(struct rank_analysis *a)
 {
-	int r = find_job(a);
+	const struct telemetry *t = a->telemetry;
+	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
+	struct winner job;
+	size_t n = 0;
 
-	if (r == 0 && a->n_others_all > 0)
+	a->others = arena_alloc(&a->arena, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
+	if (!ids || !a->others)
+		return -ENOMEM;
+	memset(a->others, 0, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (t->identities[i].n_samples > 0 && t->identities[i].job_id.s)
+			ids[n++] = &t->identities[i];
+	job = most_common(ids, n, compare_jobs);
+	a->job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
+	if (job.n_kinds > 1) {
+		list_others(a, ids, n);
+		list_unnamed(a);
 		keep_job(a->telemetry, a->job_id);
-	return r;
+	}
+	return 0;
 }
 
 /* ---- the ranks ---- */
@@ -183,47 +175,9 @@ static int compare_seen(const void *l, const void *r)
 	return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
 }
 
-/* The first sample of each rank, among all events. */
-static void note_first_samples(struct rank_analysis *a)
-{
-	const struct telemetry *t = a->telemetry;
-
-	for (size_t i = 0; i < t->n_identities; i++) {
-		struct rank key = { .rank = t->identities[i].rank };
-		struct rank *rank;
-
-		if (t->identities[i].n_samples == 0)
-			continue;
-		rank = bsearch(&key, a->ranks, a->n_ranks, sizeof(*a->ranks), compare_ranks);
-		if (rank && t->identities[i].first_sample < rank->first_sample)
-			rank->first_sample = t->identities[i].first_sample;
-	}
-}
-
-int select_ranks(struct rank_analysis *a)
-{
-	const struct telemetry *t = a->telemetry;
-
-	a->ranks = calloc(t->n_streams + 1, sizeof(*a->ranks));
-	a->seen_order = calloc(t->n_streams + 1, sizeof(*a->seen_order));
-	if (!a->ranks || !a->seen_order)
-		return -ENOMEM;
-	for (size_t i = 0; i < t->n_streams; i++)
-		if (t->streams[i].n > 0)
-			a->ranks[a->n_ranks++] = (struct rank){ .rank = t->streams[i].rank,
-								.stream = &t->streams[i],
-								.first_sample = UINT64_MAX };
-	qsort(a->ranks, a->n_ranks, sizeof(*a->ranks), compare_ranks);
-	note_first_samples(a);
-	for (size_t i = 0; i < a->n_ranks; i++)
-		a->seen_order[i] = &a->ranks[i];
-	qsort(a->seen_order, a->n_ranks, sizeof(*a->seen_order), compare_seen);
-	return 0;
-}
-
 /* ---- how many there should be ---- */
 
-int select_world_size(struct rank_analysis *a)
+static int find_world_size(struct rank_analysis *a)
 {
 	const struct telemetry *t = a->telemetry;
 	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
@@ -246,14 +200,39 @@ int select_world_size(struct rank_analysis *a)
 	return 0;
 }
 
-int select_missing(struct rank_analysis *a)
+int select_ranks(struct rank_analysis *a)
 {
+	const struct telemetry *t = a->telemetry;
 	size_t next = 0;
+	int r;
 
-	a->n_missing_all = (uint64_t)a->world_size - a->n_ranks;
+	a->ranks = calloc(t->n_streams + 1, sizeof(*a->ranks));
+	a->seen_order = calloc(t->n_streams + 1, sizeof(*a->seen_order));
 	a->missing = calloc(ANALYSIS_MAX_MISSING, sizeof(*a->missing));
-	if (!a->missing)
+	if (!a->ranks || !a->seen_order || !a->missing)
 		return -ENOMEM;
+	for (size_t i = 0; i < t->n_streams; i++)
+		if (t->streams[i].n > 0)
+			a->ranks[a->n_ranks++] = (struct rank){ .rank = t->streams[i].rank,
+								.stream = &t->streams[i],
+								.first_sample = UINT64_MAX };
+	qsort(a->ranks, a->n_ranks, sizeof(*a->ranks), compare_ranks);
+	for (size_t i = 0; i < t->n_identities; i++) {
+		const struct identity *id = &t->identities[i];
+		struct rank key = { .rank = id->rank }, *rank = NULL;
+
+		if (id->n_samples > 0)
+			rank = bsearch(&key, a->ranks, a->n_ranks, sizeof(key), compare_ranks);
+		if (rank && id->first_sample < rank->first_sample)
+			rank->first_sample = id->first_sample;
+	}
+	for (size_t i = 0; i < a->n_ranks; i++)
+		a->seen_order[i] = &a->ranks[i];
+	qsort(a->seen_order, a->n_ranks, sizeof(*a->seen_order), compare_seen);
+	r = find_world_size(a);
+	if (r < 0)
+		return r;
+	a->n_missing_all = (uint64_t)a->world_size - a->n_ranks;
 	for (int64_t rank = 0; rank < a->world_size && a->n_missing < ANALYSIS_MAX_MISSING &&
 			       a->n_missing < a->n_missing_all;
 	     rank++) {

@@ -8,16 +8,14 @@
 
 #include "base/macros.h"
 #include "crossrank/method/rank_grid.h"
-#include "crossrank/method/lead.h"
 #include "crossrank/method/rank_track.h"
 
 #define SAME_SCALE 0.3	 /* a rank may follow its peers at a scale of its own, by so much */
 #define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
-#define FAR_SECONDS \
-	20.0 /* a lead of more than that, than so many intervals and such a share of the */
-#define FAR_INTERVALS                                                               \
-	20.0 /* record is no lead: the first rise has nothing to do with the others \
-	      */
+/* A lead of more than these, and than such a share of the record, is none: the first rise has
+ * nothing to do with the others. */
+#define FAR_SECONDS 20.0
+#define FAR_INTERVALS 20.0
 #define FAR_SHARE 0.25
 #define MIN_SPAN_CELLS 4
 #define MIN_SPAN_SECONDS 2.0

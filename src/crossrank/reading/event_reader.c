@@ -158,8 +158,7 @@ static void strip_identity(struct jnode *metadata)
 		bool is_identity = false;
 
 		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-			is_identity |= text_equals((*link)->key,
-						   (struct text){ names[i], strlen(names[i]) });
+			is_identity |= text_is((*link)->key, names[i]);
 		if (is_identity) {
 			*link = (*link)->next;
 			continue;

@@ -1,4 +1,4 @@
-#include "crossrank/reading/input.h"
+#include "crossrank/reading/records.h"
 
 #include <errno.h>
 #include <stdlib.h>

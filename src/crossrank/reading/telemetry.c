@@ -256,11 +256,6 @@ static int add_sample(struct telemetry *t, uint32_t identity, const struct sampl
 
 /* ---- events ---- */
 
-static bool is_type(const struct telemetry_event *ev, const char *type)
-{
-	return text_equals(ev->event_type, (struct text){ type, strlen(type) });
-}
-
 static int add_moment(struct rank_moments *m, const struct telemetry_event *ev, uint32_t identity)
 {
 	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
@@ -356,11 +351,12 @@ static int copy_part(struct arena *arena, struct text from, struct text *to)
 static int read_boundary(const struct telemetry_event *ev, struct arena *arena,
 			 struct boundary *ret)
 {
-	bool is_enter = is_type(ev, "phase_enter");
+	bool is_enter = text_is(ev->event_type, "phase_enter");
 	const struct jnode *node;
 	struct scope s;
 
-	if ((!is_enter && !is_type(ev, "phase_exit")) || !ev->session_id.s || !ev->metadata)
+	if ((!is_enter && !text_is(ev->event_type, "phase_exit")) || !ev->session_id.s ||
+	    !ev->metadata)
 		return 0;
 	node = jtree_find(ev->metadata, "phase_scope");
 	if (!node || node->kind != JKIND_OBJECT)
@@ -386,9 +382,9 @@ static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint
 	struct boundary b;
 	int r;
 
-	if (is_type(ev, "rank_start"))
+	if (text_is(ev->event_type, "rank_start"))
 		return add_moment(&t->starts, ev, identity);
-	if (is_type(ev, "rank_end"))
+	if (text_is(ev->event_type, "rank_end"))
 		return add_moment(&t->ends, ev, identity);
 	r = read_boundary(ev, &t->arena, &b);
 	if (r <= 0)

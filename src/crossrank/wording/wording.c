@@ -94,11 +94,6 @@ void finding_add_growth(struct buf *out, const struct candidate *c)
 	}
 }
 
-static void add_probability(struct buf *out, double p)
-{
-	buf_printf(out, "probability %.2f", p);
-}
-
 /* ---- the headline ---- */
 
 void finding_add_headline(struct buf *out, const struct first_cause *f)
@@ -135,8 +130,8 @@ static void add_first(struct buf *out, const struct first_cause *f)
 			   ? " sooner after its start than that of any other of %zu ranks ("
 			   : " before that of any other of %zu ranks (",
 		   f->n_ranks);
-	add_probability(out, f->candidates[0].probability);
-	buf_printf(out, "); %zu of the others follow.", f->n_candidates - 1);
+	buf_printf(out, "probability %.2f); %zu of the others follow.",
+		   f->candidates[0].probability, f->n_candidates - 1);
 }
 
 static void add_alone(struct buf *out, const struct first_cause *f)
@@ -155,9 +150,8 @@ static void add_alone(struct buf *out, const struct first_cause *f)
 		add_mib(out, c->gain_mib);
 		buf_add_str(out, " so far");
 	}
-	buf_add_str(out, " (");
-	add_probability(out, c->probability);
-	buf_add_str(out, c->is_censored ? "). It rose already when its record began." : ").");
+	buf_printf(out, " (probability %.2f).%s", c->probability,
+		   c->is_censored ? " It rose already when its record began." : "");
 }
 
 static void add_too_close(struct buf *out, const struct first_cause *f)
