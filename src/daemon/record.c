@@ -71,13 +71,6 @@ void record_greet(struct run *run)
 				   (is_submitted && !attempt_log_is_stored(run->log)));
 }
 
-void record_greet_at_once(struct run *run)
-{
-	const struct link_job job = link_job_of(run);
-
-	link_greet_at_once(run->link, &job);
-}
-
 void record_tell_changed(struct run *run)
 {
 	link_tell_changed(run->link);
@@ -326,6 +319,19 @@ void record_events(struct run *run)
 		tally_events_stored(run->tally);
 	}
 	phase_box_read(&run->phases, run->root_fd, append_phases, run);
+}
+
+#define EVENTS_SOON_MS 100
+
+void record_events_soon(struct run *run)
+{
+	size_t n;
+
+	tally_pending_events(run->tally, &n);
+	if (n == 0 || run->is_recording_soon || !run->log || !link_is_there(run->link))
+		return;
+	run->is_recording_soon = true;
+	loop_timer_set(run->events_timer, EVENTS_SOON_MS, 0);
 }
 
 /* A line that cannot be written is not worth keeping: the record has it all. */

@@ -113,6 +113,30 @@ void run_life_drain(struct run *run)
 static void on_life_fd(void *ctx)
 {
 	run_life_drain(ctx);
+	record_events_soon(ctx);
+}
+
+/* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
+void run_take_facts(void *ctx, const struct link_facts *facts)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	for (size_t i = 0; i < facts->n_ends; i++) {
+		struct proc_record end = facts->ends[i];
+
+		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
+		if (end.key.pid != run->failed_pid)
+			tally_merge_end(run->tally, &end);
+	}
+	for (size_t i = 0; i < facts->n_events; i++) {
+		struct proc_event ev = facts->events[i];
+
+		ev.wall_ns = run_time_of(run, ev.wall_ns);
+		ev.sheet_num = run_current_sheet(run);
+		tally_told_signal(run->tally, &ev);
+	}
+	record_events_soon(run);
 }
 
 void run_life_open(struct run *run)
@@ -186,6 +210,7 @@ static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, ui
 	};
 
 	tally_root(run->tally, &birth);
+	record_events_soon(run);
 }
 
 /* Its birth and death wait in the queue by now: let them pass unheeded. */
@@ -229,6 +254,7 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 
 	take_io(run);
 	membership_exit(run->members, reaped->pid, getpid());
+	record_events_soon(run);
 	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
 }
 
@@ -238,6 +264,7 @@ static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns
 
 	if (sig != SIGCONT)
 		tally_signal(run->tally, pid, run_current_sheet(run), sig, wall_ns);
+	record_events_soon(run);
 }
 
 /* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
@@ -253,28 +280,33 @@ static bool was_short_of_memory(const struct run *run)
 }
 
 /*
- * The count of our own cgroup is about the job. That of the host is about anybody, so it takes
- * more: the word of a daemon, who hears of each kill, as the job may stand in a cgroup of its own;
- * or else it is called a guess.
+ * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
+ * that of the host is about any process, so it is called a guess.
  */
 static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 {
 	struct run *run = ctx;
 	struct oom_counts now;
 	uint64_t here, host;
+	const char *details;
 	bool is_oom;
 
 	sources_read_oom(run->root_fd, &now);
 	here = u64_delta(now.cgroup, run->oom_before.cgroup);
 	host = u64_delta(now.host, run->oom_before.host);
+	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
+		return false;
+	(void)link_barrier(run->link); /* or it is inferred */
+	details = tally_find_oom(run->tally, pid);
+	if (details) {
+		buf_add_str(why, details);
+		return true;
+	}
+	is_oom = true;
 	if (u64_known(here) && here > 0) {
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
 			   (unsigned long long)here);
-		is_oom = true;
-	} else if (u64_known(host) && host > 0 && link_saw_oom_kill(run->link, pid, why)) {
-		run->has_told_kill = true; /* which it writes down */
-		return true;
-	} else if (u64_known(host) && host > 0) {
+	} else {
 		is_oom = was_short_of_memory(run);
 		buf_printf(
 			why,
@@ -283,8 +315,6 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
 				 "need not be this job's",
 			(unsigned long long)host);
-	} else {
-		return false;
 	}
 	if (is_oom)
 		tally_oom(run->tally, pid, run_current_sheet(run), why->data, run_now(run));

@@ -60,6 +60,16 @@ void tally_name(struct tally *t, pid_t pid, const char *name);
 /* And what it had used by then, before tally_exit() or after it. Values may be unknown. */
 void tally_account(struct tally *t, pid_t pid, const struct exit_account *account);
 
+/*
+ * A source that hears more has told how a process ended, and what it had used by then: into its
+ * record, whichever source was first. A process is found by its pid and start time, or by when it
+ * ended. One that is not listed is passed over.
+ */
+void tally_merge_end(struct tally *t, const struct proc_record *end);
+
+/* How many have CPU time that is not exact; only_merged: of those whose end was told so. */
+size_t tally_count_inexact(const struct tally *t, bool only_merged);
+
 /* Kernel events were dropped: what was exact is now a lower bound. */
 void tally_lost(struct tally *t, uint64_t n);
 
@@ -81,9 +91,12 @@ void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns)
  * killed last. */
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns);
 
+/* The details of the kill for want of memory that ended it; NULL: none is known. */
+const char *tally_find_oom(const struct tally *t, pid_t pid);
+
 /*
- * Somebody who sees more has told of a signal or an OOM kill. One for want of memory that is known
- * already is not added.
+ * A source that hears more has told of a signal or an OOM kill. One for want of memory that is
+ * known already is not added. The sheet is that of the process, if it is listed.
  */
 void tally_told_signal(struct tally *t, const struct proc_event *ev);
 
