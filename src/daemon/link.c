@@ -36,6 +36,7 @@ struct link {
 	bool is_followed;  /* the stream is open, on this connection */
 	bool was_followed; /* on this one or another */
 	bool is_rough;	   /* as the daemon has no accounts after the end */
+	char rungs[2][96]; /* of the daemon that follows us: for births, and for OOM kills */
 	bool began_late;
 	link_facts_fn *facts_fn;
 	void *ctx;
@@ -150,6 +151,38 @@ static void on_readable(void *ctx)
 	link->retry_ns = FIRST_RETRY_NS;
 }
 
+/* ---- the rungs of a daemon ---- */
+
+static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
+
+static void note_rungs(struct link *link, const struct rpc_value *rungs)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
+		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
+
+		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
+	}
+}
+
+void link_name_rungs(const struct link *link, struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_rungs * ARRAY_SIZE(followed); i++) {
+		const char *theirs = link->rungs[i % ARRAY_SIZE(followed)];
+		struct rung *rung = &a->rungs[i / ARRAY_SIZE(followed)];
+		CLEANUP(buf_release) struct buf both = BUF_INIT;
+		const char *kept;
+
+		if (strcmp(rung->measurement, followed[i % ARRAY_SIZE(followed)]) != 0 ||
+		    !theirs[0] || strcmp(theirs, rung->rung) == 0 ||
+		    strcmp(theirs, RUNG_UNKNOWN) == 0)
+			continue;
+		buf_printf(&both, "%s; by the daemon: %s", rung->rung, theirs);
+		kept = buf_error(&both) == 0 ? arena_strdup(&a->arena, both.data) : NULL;
+		if (kept)
+			rung->rung = kept;
+	}
+}
+
 /* ---- the stream of facts ---- */
 
 /* What is not one that a daemon sends is left out. */
@@ -222,6 +255,7 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	link->is_followed = link->was_followed = true;
 	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
 	link->n_facts = 0;
+	note_rungs(link, rpc_value_get(answer, "rungs"));
 }
 
 /* From a daemon of root, as another hears no more than we do. */
@@ -412,28 +446,6 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 	return 0;
 }
 
-/*
- * -EAGAIN: it is too early for this daemon. If it has our folder of logs, which is likely as it is
- * our own user's, it is enough to say that there is something to see, now and whenever there is
- * more: so the connection stays.
- */
-static int say_greeting(struct link *link, const struct link_job *job, bool is_lasting,
-			uint64_t timeout_ms)
-{
-	int r = link->client ? 0 : open_client(link, timeout_ms, NULL);
-
-	if (r < 0)
-		return r;
-	link->has_begun = false;
-	if (is_lasting || rpc_client_daemon_uid(link->client) != geteuid())
-		return say_hello(link, job, NULL);
-	open_stream(link, job->a->job_id, timeout_ms);
-	if (link->is_followed && !watch_client(link))
-		return -ENOMEM;
-	r = rpc_client_notify(link->client, "runner.changed", NULL, NULL);
-	return r < 0 ? r : -EAGAIN;
-}
-
 static bool is_time_to_try(const struct link *link, uint64_t now)
 {
 	uint64_t pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
@@ -450,47 +462,49 @@ static void plan_retry(struct link *link, int r)
 		link->retry_ns *= 2;
 }
 
-void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
+/* Connects, unless that is done, and says hello. */
+static int greet(struct link *link, const struct link_job *job, uint64_t timeout_ms,
+		 struct err *err)
+{
+	int r = link->client ? 0 : open_client(link, timeout_ms, err);
+
+	if (r < 0)
+		return r;
+	rpc_client_set_timeout(link->client, timeout_ms);
+	r = say_hello(link, job, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	if (r == 0)
+		link->has_begun = false;
+	return r;
+}
+
+void link_greet(struct link *link, const struct link_job *job)
 {
 	uint64_t now = clock_boot_ns();
 	int r;
 
-	if (link->is_early ? !is_lasting : link_is_there(link))
+	if (link_is_there(link) || !is_time_to_try(link, now))
 		return;
-	if (!is_time_to_try(link, now))
-		return;
-	r = say_greeting(link, job, is_lasting, LINK_TIMEOUT_MS);
-	link->is_early = r == -EAGAIN && !is_lasting;
-	link->tried_boot_ns = link->is_early ? 0 : now;
+	r = greet(link, job, LINK_TIMEOUT_MS, NULL);
+	link->tried_boot_ns = now;
 	plan_retry(link, r);
 	link->began_late |= r == -ETIMEDOUT;
-	if (r < 0 && !link->is_early)
+	if (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed)
+		link->has_begun = false;
+	if (r < 0 && !link->has_begun) /* else it is refused, and the facts still come */
 		hang_up(link);
-}
-
-/* One of our own user may do no more than we may. Where it has our database it only counts. */
-static int greet_counter(struct link *link, const struct link_job *job, bool may_be_own,
-			 struct err *err)
-{
-	int r = open_client(link, COUNT_TIMEOUT_MS, err);
-
-	if (r < 0)
-		return r;
-	if (!may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
-		return err_set(err, -EPERM, "the daemon is this user's own");
-	r = say_hello(link, job, err);
-	if (r < 0)
-		return r;
-	link->is_early = !link->is_guest;
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	return 0;
 }
 
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err)
 {
-	int r = link->client ? 0 : greet_counter(link, job, may_be_own, err);
+	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
 
+	/* One of our own user may do no more than we may. */
+	if (r == 0 && !may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
+		r = err_set(err, -EPERM, "the daemon is this user's own");
+	if (r == 0 && !link_is_there(link))
+		r = greet(link, job, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
 	if (r < 0 || link->counts_calls)
@@ -645,26 +659,6 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
 
 /* ---- that it is over ---- */
 
-/* One that was only told to look finds nothing if there is no database of ours to look into. */
-static bool must_greet_at_end(const struct link *link, const struct link_job *job, bool is_expected)
-{
-	if (!link->client)
-		return is_expected || link->is_early;
-	return link->is_early && !attempt_log_is_stored(job->log);
-}
-
-static int greet_at_end(struct link *link, const struct link_job *job, bool is_awaited)
-{
-	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
-	int r = -ETIMEDOUT;
-
-	ms = ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms;
-	if (ms > 0)
-		r = say_greeting(link, job, is_awaited, ms);
-	spend(&link->patience.wanted_ns, began_boot_ns);
-	return r;
-}
-
 /* Also where nothing is left to wait for its answer with: it may read it when it goes on. */
 static bool send_end(struct link *link)
 {
@@ -692,17 +686,20 @@ struct log_sender *link_take_log(struct link *link)
  */
 bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
 {
-	bool is_expected = link->is_guest || is_awaited;
-	int r = 0;
+	const bool is_expected = link->is_guest || is_awaited;
+	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
 
-	if (link->has_begun) /* and was over before anything else was worth saying */
+	if (!link_is_there(link) && is_expected && ms > 0) {
+		int r = greet(link, job, ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms, NULL);
+
+		if (r < 0)
+			hang_up(link);
+		spend(&link->patience.wanted_ns, began_boot_ns);
+	}
+	if (!link_is_there(link)) {
 		hang_up(link);
-	if (must_greet_at_end(link, job, is_expected))
-		r = greet_at_end(link, job, is_awaited);
-	if (r < 0)
-		hang_up(link);
-	if (!link->client)
-		return !is_expected || r == -EAGAIN;
+		return !is_expected;
+	}
 	if (link->is_guest)
 		return link->sender && send_end(link);
 	link_tell_changed(link);
@@ -718,37 +715,6 @@ int link_await_record(struct link *link)
 	if (rpc_client_daemon_uid(link->client) != geteuid())
 		return 0;
 	return ask_wanted(link, "runner.changed", NULL, NULL, NULL) == -ETIMEDOUT ? -ETIMEDOUT : 0;
-}
-
-/* ---- the rungs of a daemon ---- */
-
-static bool is_shared(const char *measurement)
-{
-	return strcmp(measurement, SOURCES_RUNG_BIRTHS) == 0 ||
-	       strcmp(measurement, SOURCES_RUNG_OOM) == 0;
-}
-
-static void name_both(struct attempt *a, struct rung *rung, const char *theirs)
-{
-	CLEANUP(buf_release) struct buf both = BUF_INIT;
-	const char *kept;
-
-	buf_printf(&both, "%s; by the daemon: %s", rung->rung, theirs);
-	kept = buf_error(&both) == 0 ? arena_strdup(&a->arena, both.data) : NULL;
-	if (kept)
-		rung->rung = kept;
-}
-
-static void add_rungs(struct attempt *a, const struct rpc_value *rungs)
-{
-	for (size_t i = 0; i < a->n_rungs; i++) {
-		struct rung *rung = &a->rungs[i];
-		const char *theirs = rpc_value_string(rpc_value_get(rungs, rung->measurement));
-
-		if (theirs && strcmp(theirs, rung->rung) != 0 &&
-		    strcmp(theirs, RUNG_UNKNOWN) != 0 && is_shared(rung->measurement))
-			name_both(a, rung, theirs);
-	}
 }
 
 /* ---- what the daemon knows ---- */
@@ -797,19 +763,5 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	if (r < 0)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
 	rpc_value_free(answer);
-	return r;
-}
-
-int link_take_rungs(struct link *link, struct attempt *a)
-{
-	struct rpc_value *status = NULL;
-	int r;
-
-	if (!link_is_there(link))
-		return 0;
-	r = ask_unasked(link, "daemon.status", NULL, &status, NULL);
-	if (r == 0)
-		add_rungs(a, rpc_value_get(status, "rungs"));
-	rpc_value_free(status);
 	return r;
 }

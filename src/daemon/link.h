@@ -72,16 +72,14 @@ uint64_t link_withheld_facts(const struct link *link);
 int link_barrier(struct link *link);
 
 /*
- * Says that the job runs and where it is recorded, unless that was said, or tried
- * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
- * user is only told to look, now and at each change, until is_lasting.
+ * Says that the job runs and where it is recorded, unless that was said, or tried less than some
+ * seconds ago. Takes a few milliseconds at most.
  */
-void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
+void link_greet(struct link *link, const struct link_job *job);
 
 /*
- * The same to a daemon of another user, that is root's, at once and with more patience: where this
- * returns 0 it counts the system calls of all that we have started and will start. One of our own
- * user, which finds the attempt in our database, is asked if may_be_own, and greeted later. Else
+ * The same at once and with more patience: where this returns 0 the daemon counts the system calls
+ * of all that we have started and will start. One of our own user is asked only if may_be_own. Else
  * err says why not.
  */
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
@@ -137,11 +135,8 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
  */
 int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err);
 
-/*
- * What the daemon measures with, into the attempt, behind what the runner does. One that was late
- * before is not asked.
- */
-int link_take_rungs(struct link *link, struct attempt *a);
+/* What the daemon that follows us measures with, into the attempt, behind what the runner does. */
+void link_name_rungs(const struct link *link, struct attempt *a);
 
 /*
  * The job has ended, and that is recorded. Whoever had it as a guest knows by the

@@ -321,10 +321,7 @@ static void note_rungs(struct run *run)
 		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
 		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
 	}
-	if (link_take_rungs(run->link, a) == -ETIMEDOUT)
-		attempt_note(a, "rungs",
-			     "the daemon had no time to say what it measures with, and the run did "
-			     "not wait for it");
+	link_name_rungs(run->link, a);
 }
 
 static void keep_known(struct run *run)

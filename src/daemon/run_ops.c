@@ -40,25 +40,28 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
 
-/* Who is gone before its command line could be read has a name at least. */
-static void take_name(struct run *run, const struct life_event *ev)
+/* An end, or an account that comes after it. One that is gone before its command line could be read
+ * has a name at least. */
+static void on_end_event(struct run *run, const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	struct proc_record end;
 	size_t n = strlen(ev->comm);
 
+	proc_record_init(&end);
+	end.key = (struct proc_key){ ev->pid, ev->start_ticks };
+	if (ev->type == LIFE_EXIT) {
+		if (!membership_exit(run->members, ev->pid, ev->parent_pid))
+			return;
+		end.died_wall_ns = run_time_of(run, ev->wall_ns);
+		end.status = exit_status_from_wait(ev->wait_status);
+	}
 	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, ev->comm + i, n - i);
-	if (shown.len > 0)
-		tally_name(run->tally, ev->pid, shown.data);
-}
-
-static void on_exit_event(struct run *run, const struct life_event *ev)
-{
-	if (!membership_exit(run->members, ev->pid, ev->parent_pid))
-		return;
-	take_name(run, ev);
-	tally_account(run->tally, ev->pid, &ev->account);
-	tally_exit(run->tally, ev->pid, ev->wait_status, run_time_of(run, ev->wall_ns));
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	if (name.len > 0)
+		end.command = name.data;
+	proc_record_account(&end, &ev->account);
+	tally_merge_end(run->tally, &end, false);
 }
 
 static void on_life_event(void *ctx, const struct life_event *ev)
@@ -75,10 +78,8 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 		on_exec_event(run, ev);
 		return;
 	case LIFE_EXIT:
-		on_exit_event(run, ev);
-		return;
 	case LIFE_ACCOUNT:
-		tally_account(run->tally, ev->pid, &ev->account);
+		on_end_event(run, ev);
 		return;
 	default:
 		return; /* the rung that a run takes has no others */
@@ -127,7 +128,7 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 
 		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
 		if (end.key.pid != run->failed_pid)
-			tally_merge_end(run->tally, &end);
+			tally_merge_end(run->tally, &end, true);
 	}
 	for (size_t i = 0; i < facts->n_events; i++) {
 		struct proc_event ev = facts->events[i];

@@ -114,7 +114,7 @@ struct deaths;
 /* Makes the caller's connection its stream, if it is a runner that can hear more by it; job_id may
  * be NULL. And the members of an answer to that. */
 bool service_open_stream(struct service *s, struct rpc_call *call, const char *job_id);
-void service_write_stream(struct service *s, struct json *j, bool follows);
+void service_write_stream(const struct service *s, struct json *j, bool follows);
 
 /* The attempt of its runner is known. */
 void service_bind_stream(struct service *s, const struct watched *job);

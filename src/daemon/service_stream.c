@@ -468,6 +468,9 @@ static int runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 
 /* ---- from its beginning to its end ---- */
 
+/* A job of so many processes leaves megabytes behind, in what was counted and stored of each. */
+#define LARGE_JOB 1000
+
 static void drop(struct stream *st)
 {
 	struct stream **at = &st->service->streams;
@@ -477,6 +480,8 @@ static void drop(struct stream *st)
 	*at = st->next;
 	if (st->barrier)
 		st->barrier->stream = NULL;
+	if (st->n_facts >= LARGE_JOB)
+		service_give_back_soon(st->service);
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
 	service_end_signals_of(st->service, st->mark);
 	service_want_accounts(st->service);
@@ -588,10 +593,19 @@ static const struct rpc_field stream_fields[] = {
 	{ "job_id", RPC_STRING, offsetof(struct stream_params, job_id), .is_required = false },
 };
 
-void service_write_stream(struct service *s, struct json *j, bool follows)
+void service_write_stream(const struct service *s, struct json *j, bool follows)
 {
 	json_key_bool(j, "follows", follows);
-	json_key_bool(j, "last_words", follows && s->life.life && life_sees_signals(s->life.life));
+	if (!follows)
+		return;
+	json_key_bool(j, "last_words", life_sees_signals(s->life.life));
+	json_key(j, "rungs");
+	json_begin_object(j);
+	for (size_t i = 0; i < s->n_rungs; i++)
+		if (strcmp(s->rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
+		    strcmp(s->rungs[i].measurement, SOURCES_RUNG_OOM) == 0)
+			json_key_string(j, s->rungs[i].measurement, s->rungs[i].rung);
+	json_end_object(j);
 }
 
 /* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */

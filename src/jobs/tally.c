@@ -23,8 +23,8 @@ struct entry {
 	bool has_children;
 	unsigned n_execs; /* its mark is of the last program alone */
 	bool ignores_sigchld;
-	bool was_merged;      /* a better source has told of its end */
-	uint64_t start_ticks; /* as that source has it; the record's own may be unknown */
+	bool by_daemon;	      /* it has reported the end */
+	uint64_t start_ticks; /* as reported with the end; the record's own may be unknown */
 	size_t before;	      /* the one before it with the same pid: its index + 1; 0: none */
 };
 
@@ -329,14 +329,6 @@ void tally_exec(struct tally *t, pid_t pid, const char *command)
 		e->record.command = command ? tally_keep_command(t, command) : NULL;
 }
 
-void tally_name(struct tally *t, pid_t pid, const char *name)
-{
-	struct entry *e = tally_find_alive(t, pid);
-
-	if (e && !e->record.command)
-		e->record.command = tally_keep_command(t, name);
-}
-
 void tally_lost(struct tally *t, uint64_t n)
 {
 	t->n_lost += n;
@@ -364,16 +356,6 @@ static void note_death(struct tally *t, struct entry *e, struct exit_status stat
 	tally_add_event(t, &ev, e->is_root);
 }
 
-void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
-{
-	struct entry *e = tally_find_alive(t, pid);
-
-	if (e && !u64_known(e->record.died_wall_ns))
-		note_death(t, e, exit_status_from_wait(wait_status), wall_ns);
-	else
-		note_unlisted_death(t, pid);
-}
-
 /* Two sources report one end: between the two a pid is not used again. */
 #define SAME_END_NS UINT64_C(500000000)
 
@@ -388,51 +370,42 @@ static bool is_same_life(const struct entry *e, const struct proc_record *end)
 	if (u64_known(start) && u64_known(end->key.start_ticks))
 		return start == end->key.start_ticks;
 	if (!u64_known(died))
-		return u64_known(ended) && u64_known(e->record.born_wall_ns) &&
-		       e->record.born_wall_ns <= ended + SAME_END_NS;
+		return u64_known(ended) && (!u64_known(e->record.born_wall_ns) ||
+					    e->record.born_wall_ns <= ended + SAME_END_NS);
 	return u64_known(ended) && died < ended + SAME_END_NS && ended < died + SAME_END_NS;
 }
 
-void tally_merge_end(struct tally *t, const struct proc_record *end)
+void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon)
 {
 	struct entry *e = find_last(t, end->key.pid);
 	const char *command;
 
 	while (e && !is_same_life(e, end))
 		e = e->before ? &t->entries[e->before - 1] : NULL;
-	if (!e)
+	if (!e) {
+		note_unlisted_death(t, end->key.pid);
 		return;
-	if (!u64_known(e->record.died_wall_ns) && u64_known(end->died_wall_ns)) {
-		if (!e->record.command && end->command)
-			e->record.command = tally_keep_command(t, end->command);
-		note_death(t, e, end->status, end->died_wall_ns);
 	}
-	command = e->record.command;
+	command = e->record.command || !end->command ? e->record.command
+						     : tally_keep_command(t, end->command);
+	e->record.command = command;
+	if (!u64_known(e->record.died_wall_ns) && u64_known(end->died_wall_ns))
+		note_death(t, e, end->status, end->died_wall_ns);
 	proc_record_merge_end(&e->record, end);
-	e->record.command =
-		command || !end->command ? command : tally_keep_command(t, end->command);
-	e->start_ticks = end->key.start_ticks;
-	e->was_merged = true;
+	e->record.command = command;
+	if (u64_known(end->key.start_ticks))
+		e->start_ticks = end->key.start_ticks;
+	e->by_daemon |= by_daemon;
 }
 
-size_t tally_count_inexact(const struct tally *t, bool only_merged)
+size_t tally_count_inexact(const struct tally *t, bool by_daemon)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->n; i++)
 		n += t->entries[i].record.cpu_evidence != EVIDENCE_EXACT &&
-		     (t->entries[i].was_merged || !only_merged);
+		     (t->entries[i].by_daemon || !by_daemon);
 	return n;
-}
-
-/* Of a process that lived between two samples, and that we did not wait for, there is nothing else.
- */
-void tally_account(struct tally *t, pid_t pid, const struct exit_account *account)
-{
-	struct entry *e = tally_find_alive(t, pid);
-
-	if (e)
-		proc_record_account(&e->record, account);
 }
 
 /* By its account, in nanoseconds, where a zombie tells clock ticks. */

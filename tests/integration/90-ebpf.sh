@@ -483,12 +483,10 @@ if [[ $best_samples == eBPF* ]]; then
 	eventually is_known
 	: >"$TMP/exact"
 	wait "$exact_run"
-	daemon=$(daemon_pid)
-	rss_kb() { awk '/VmRSS/ { print $2 }' "/proc/$daemon/status"; }
-	before_kb=$(rss_kb)
 	# shellcheck disable=SC2016 # it is the shell of the run that counts
 	"$PROCTOR" run -q --job large -- sh -c 'i=0; while [ $i -lt 9500 ]; do (:); i=$((i + 1)); done'
-	is_small_again() { [ "$(rss_kb)" -lt $((before_kb + 4096)) ]; }
+	daemon=$(daemon_pid)
+	is_small_again() { awk '/VmHWM/ { most = $2 } /VmRSS/ { exit !($2 < 0.7 * most) }' "/proc/$daemon/status"; }
 	eventually is_small_again
 	is "a large job that is over leaves the daemon as small as others do" "$?" 0
 	# Where the kernel does not run programs in the context of each process some may lack, which is told.

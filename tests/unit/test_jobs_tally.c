@@ -69,12 +69,10 @@ static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 	account.max_rss_bytes = 40 * MB;
 	account.rchar = 1000;
 	account.major_faults = 3;
-	tally_account(t, 102, &account);
-	tally_exit(t, 102, 0x0200, 3);
+	report_end(t, 102, 0x0200, 3, NULL, &account);
 	exit_account_init(&account);
-	tally_account(t, 103, &account); /* the kernel says nothing: that is not 0 */
-	tally_exit(t, 103, 0, 3);
-	tally_account(t, 999, &account); /* somebody else's */
+	report_end(t, 103, 0, 3, NULL, &account); /* the kernel says nothing: that is not 0 */
+	report_end(t, 999, 0, 3, NULL, &account); /* of another job */
 	p = tally_processes(t, &n);
 	assert_int_equal(n, 3);
 	assert_int_equal(p[1].user_ns, 3 * SECOND);
@@ -101,10 +99,10 @@ static void test_a_name_stands_where_there_is_no_command(void **state)
 	fork_of(t, 102, 101, 2);
 	fork_of(t, 103, 101, 2);
 	tally_exec(t, 102, NULL);
-	tally_name(t, 101, "sh");
-	tally_name(t, 102, "true");
-	tally_name(t, 103, "sh");
-	tally_name(t, 999, "somebody's");
+	report_end(t, 101, 0, 3, "sh", NULL);
+	report_end(t, 102, 0, 3, "true", NULL);
+	report_end(t, 103, 0, 3, "sh", NULL);
+	report_end(t, 999, 0, 3, "another", NULL);
 	p = tally_processes(t, &n);
 	assert_int_equal(n, 3);
 	assert_string_equal(p[0].command, "root");
@@ -147,7 +145,7 @@ static void test_marks_of_all_processes_are_the_jobs(void **state)
 		root(t, 101, 1, 1);
 		for (unsigned i = 0; i < n_execs; i++)
 			tally_exec(t, 101, NULL);
-		tally_account(t, 101, &account);
+		report_end(t, 101, 0, 4, NULL, &account);
 		tally_reap(t, &r, &z, 5, 5);
 		u = total(t, true);
 		assert_int_equal(u.max_process_rss_bytes, n_execs == 1 ? MB : 4 * MB);
@@ -433,11 +431,11 @@ static struct proc_record reported_end(pid_t pid, uint64_t start, uint64_t died_
 /* Its exit, and then its account, which has no time of its own. */
 static void merge(struct tally *t, struct proc_record end, uint64_t cpu_ns)
 {
-	tally_merge_end(t, &end);
+	tally_merge_end(t, &end, true);
 	end.died_wall_ns = U64_UNKNOWN;
 	end.user_ns = cpu_ns;
 	end.cpu_evidence = EVIDENCE_EXACT;
-	tally_merge_end(t, &end);
+	tally_merge_end(t, &end, true);
 }
 
 static void test_an_end_is_merged_into_the_process_it_is_of(void **state)
