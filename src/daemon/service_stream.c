@@ -109,7 +109,23 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 		json_key_string(j, key, text.data);
 }
 
-/* Where there is no memory the next message shows how many were lost. */
+/* Of one user who is not ours so much may wait unread; beyond it each stream has no more than the
+ * second. */
+#define USER_UNREAD_BYTES ((size_t)8 << 20)
+#define UNREAD_BYTES ((size_t)64 << 10)
+
+static bool has_room(const struct stream *st)
+{
+	size_t sum = 0;
+
+	if (st->uid == geteuid() || rpc_subscriber_waiting(st->line) < UNREAD_BYTES)
+		return true;
+	for (const struct stream *at = st->service->streams; at; at = at->next)
+		sum += at->uid == st->uid && at->line ? rpc_subscriber_waiting(at->line) : 0;
+	return sum < USER_UNREAD_BYTES;
+}
+
+/* Where there is no room, or no memory, the next message shows how many were lost. */
 static void send_facts(struct stream *st)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -128,7 +144,7 @@ static void send_facts(struct stream *st)
 	st->n_facts += st->n_ends + st->n_events;
 	st->n_ends = st->n_events = 0;
 	arena_reset(&st->arena);
-	message = buf_error(&out) == 0
+	message = buf_error(&out) == 0 && has_room(st)
 			  ? rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len)
 			  : NULL;
 	if (message)
@@ -400,7 +416,8 @@ static void forget_barrier(void *ctx)
 
 static bool is_settled(struct stream *st)
 {
-	service_drain_life(st->service); /* the last of them may wait there */
+	service_drain_life(st->service);    /* the last of them may wait there */
+	service_place_signals(st->service); /* or with those of unknown processes */
 	return !st->service->life.life || is_complete(st);
 }
 
@@ -581,7 +598,6 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 	}
 	s->streams = st;
 	service_want_accounts(s);
-	service_place_signals(s);
 	return true;
 }
 
