@@ -571,48 +571,28 @@ static void spend(uint64_t *left_ns, uint64_t began_boot_ns)
 	*left_ns = ns < *left_ns ? *left_ns - ns : 0;
 }
 
-/* What is not said at once has been said too late: nothing is asked in less than a millisecond. */
-static int ask(struct link *link, uint64_t *left_ns, const char *method, const char *params,
-	       struct rpc_value **ret, struct err *err)
-{
-	uint64_t began_boot_ns = clock_boot_ns();
-	int r = -ETIMEDOUT;
-
-	if (*left_ns < NS_PER_MS)
-		return err_set(err, r, "the daemon does not answer");
-	rpc_client_set_timeout(link->client, *left_ns / NS_PER_MS);
-	r = rpc_client_call(link->client, method, params, ret, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	spend(left_ns, began_boot_ns);
-	return r;
-}
-
-static int ask_wanted(struct link *link, const char *method, const char *params,
-		      struct rpc_value **ret, struct err *err)
-{
-	int r = ask(link, &link->patience.wanted_ns, method, params, ret, err);
-
-	link->patience.is_late |= r == -ETIMEDOUT;
-	return r;
-}
-
-/* Where the daemon hangs all of them together cost a run no more than the first. One that is late
- * with the ends, which may take less than this, is not taken to hang. */
+/* For what nobody has asked for no more than this. */
 #define UNASKED_MOST_NS UINT64_C(200000000)
 
-static int ask_unasked(struct link *link, const char *method, const char *params,
-		       struct rpc_value **ret, struct err *err)
+/*
+ * A daemon that hangs is waited for once: by all questions together no longer than by the first.
+ * One that is late with the last facts, which may take less, is not taken to hang.
+ */
+static int ask(struct link *link, bool is_wanted, const char *method, const char *params,
+	       struct rpc_value **ret, struct err *err)
 {
-	uint64_t most_ns = link->patience.wanted_ns, left_ns;
+	uint64_t began_boot_ns = clock_boot_ns(), left_ns = link->patience.wanted_ns;
 	int r;
 
-	if (link->patience.is_late)
+	if (!is_wanted && (link->patience.is_late || left_ns > UNASKED_MOST_NS))
+		left_ns = link->patience.is_late ? 0 : UNASKED_MOST_NS;
+	if (left_ns < NS_PER_MS) /* an answer takes longer */
 		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
-	most_ns = most_ns < UNASKED_MOST_NS ? most_ns : UNASKED_MOST_NS;
-	left_ns = most_ns;
-	r = ask(link, &left_ns, method, params, ret, err);
-	link->patience.is_late = r == -ETIMEDOUT;
-	link->patience.wanted_ns -= most_ns - left_ns;
+	rpc_client_set_timeout(link->client, left_ns / NS_PER_MS);
+	r = rpc_client_call(link->client, method, params, ret, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	spend(&link->patience.wanted_ns, began_boot_ns);
+	link->patience.is_late |= r == -ETIMEDOUT;
 	return r;
 }
 
@@ -714,7 +694,7 @@ int link_await_record(struct link *link)
 		return r == -ETIMEDOUT ? r : 0;
 	if (rpc_client_daemon_uid(link->client) != geteuid())
 		return 0;
-	return ask_wanted(link, "runner.changed", NULL, NULL, NULL) == -ETIMEDOUT ? -ETIMEDOUT : 0;
+	return ask(link, true, "runner.changed", NULL, NULL, NULL) == -ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
 /* ---- what the daemon knows ---- */
@@ -726,8 +706,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls,
 
 	if (!link_is_there(link))
 		return err_set(err, -ENOENT, "no daemon is there");
-	r = is_wanted ? ask_wanted(link, "runner.calls", "{\"final\":true}", &answer, err)
-		      : ask_unasked(link, "runner.calls", "{\"final\":true}", &answer, err);
+	r = ask(link, is_wanted, "runner.calls", "{\"final\":true}", &answer, err);
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))

@@ -25,31 +25,6 @@ static void note_count(struct attempt *a, uint64_t n, const char *what, const ch
 	attempt_note(a, what, text);
 }
 
-/* The daemon times for all jobs alike. */
-static void warn_all_timed(const struct run *run, const struct told_calls *calls)
-{
-	if (run->options->syscalls.time_every > 1 && calls->time_every <= 1)
-		log_warning("a daemon has counted the system calls, and timed all of them: its "
-			    "syscalls_time_every says how many");
-}
-
-static void keep_told_calls(struct run *run, struct told_calls *calls)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-
-	CLEANUP(buf_release) struct buf error = BUF_INIT;
-
-	warn_all_timed(run, calls);
-	told_calls_keep(calls, run->attempt);
-	told_calls_say_missing(calls, &why);
-	if (why.len > 0)
-		attempt_note(run->attempt, "syscalls", why.data);
-	told_calls_say_error(calls, &error);
-	if (error.len > 0)
-		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error.data);
-	run->is_counted_by_daemon = link_counts_calls(run->link);
-}
-
 /* By a daemon that is there and does. It may have come after the beginning. */
 static void take_daemons_calls(struct run *run)
 {
@@ -62,9 +37,14 @@ static void take_daemons_calls(struct run *run)
 		return;
 	r = link_take_calls(run->link, run->is_daemon_asked || link_is_guest(run->link), &calls,
 			    &err);
-	if (r == 0)
-		keep_told_calls(run, &calls);
-	else if (r == -ETIMEDOUT)
+	if (r == 0) {
+		/* The daemon times for all jobs alike. */
+		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
+			log_warning("a daemon has counted the system calls, and timed all of them: "
+				    "its syscalls_time_every says how many");
+		told_calls_keep(&calls, NULL, run->attempt);
+		run->is_counted_by_daemon = link_counts_calls(run->link);
+	} else if (r == -ETIMEDOUT)
 		err_set(&run->calls_err, r,
 			"the daemon, which may have counted them, had no time to say so, and the "
 			"run did not wait for it any longer");
@@ -77,8 +57,6 @@ static void take_daemons_calls(struct run *run)
 /* What went wrong with counting is no reason to say that nothing was counted. */
 static void keep_calls(struct run *run)
 {
-	const char *why = NULL, *error = NULL;
-
 	if (!run->calls) {
 		take_daemons_calls(run);
 		return;
@@ -93,11 +71,7 @@ static void keep_calls(struct run *run)
 		attempt_note(run->attempt, "syscalls",
 			     "strace counted them, which leaves out the last call of each process "
 			     "(exit_group), and those that it has no name for");
-	run_calls_end(run->calls, run->attempt, &why, &error);
-	if (why)
-		attempt_note(run->attempt, "syscalls", why);
-	if (error)
-		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error);
+	run_calls_end(run->calls, run->attempt);
 }
 
 /* Of GPU time: that it is a part, or why there is none. */
