@@ -39,7 +39,7 @@
 #define MAX_SHARP 16	   /* rises of an event */
 #define LEAST_TOGETHER 0.5 /* of the record, to deny that a rank rises */
 #define MAX_FEW 0.1	   /* of the ranks may have too few samples */
-#define STATED_NAMED 0.85  /* for P from CULPRIT_NAMED on */
+#define STATED_NAMED 0.8   /* for P from CULPRIT_NAMED on */
 #define STATED_SURE 0.98   /* from this P on ... */
 #define STATED_MOST 0.9	   /* ... that is stated */
 
