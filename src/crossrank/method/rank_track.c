@@ -10,7 +10,6 @@
 #include "stats/order.h"
 #include "stats/select.h"
 
-#define LEAST_MIB 16.0	  /* allocators take blocks of 2 to 20 MiB */
 #define LEAST_SHARE 0.005 /* of what the rank holds */
 #define SIGMAS 4.0
 #define TEETH 1.5
@@ -129,8 +128,9 @@ int track_finish(struct track *track, struct arena *arena)
 		scratch[i - skipped] = track->x[i] - track->kept[i];
 	track->tooth = track_quantile(scratch, track->n - skipped, TOOTH_QUANTILE);
 	memcpy(scratch, track->x, track->n * sizeof(*scratch));
-	track->scale = fmax(fmax(LEAST_MIB, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
-			    fmax(SIGMAS * track->sigma, TEETH * track->tooth));
+	track->scale =
+		fmax(fmax(CULPRIT_LEAST, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
+		     fmax(SIGMAS * track->sigma, TEETH * track->tooth));
 	return find_spikes(track, arena);
 }
 
