@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "model/syscall_text.h"
+#include "model/job.h"
 
 void call_steps_release(struct call_steps *steps)
 {
