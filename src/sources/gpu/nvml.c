@@ -24,57 +24,6 @@
 #include "base/unknown.h"
 #include "sources/gpu/gpu.h"
 
-/* ---- a session ---- */
-
-#define NVML_UUID_BYTES GPU_ID_BYTES
-#define NVML_MAX_SHARES 1024
-
-/* A process that was listed when the shares were asked for. */
-struct nvml_asked {
-	unsigned pid;
-	bool is_new; /* the time before it was not: it may have been busy for too short to be told
-		      */
-};
-
-/* What is remembered of a device between two readings. */
-struct nvml_gpu {
-	nvml_device handle;  /* NULL: it is lost, or could not be opened, */
-	int why_closed;	     /* which is what the library said of it; NVML_OK: nothing yet */
-	int number;	     /* by which the library calls it in this session; -1: not known */
-	nvml_device told_as; /* its handle in this session, also when it is lost since */
-	char name[GPU_NAME_BYTES];
-	char uuid[NVML_UUID_BYTES];		 /* "": not told */
-	uint64_t shares_boot_ns, energy_boot_ns; /* when the dear ones were asked; 0: never */
-	uint64_t listed_boot_ns;		 /* when its processes were last read; 0: never */
-	uint64_t young_until_ns; /* a process is new to it: shares are asked often */
-	uint64_t shares_time_us; /* the newest sample that was told */
-	double shares_use_pct;	 /* the device's own use when they were asked; NaN: not told */
-	bool has_moved;		 /* since the time before: what is told is of both */
-	uint64_t energy_mj;
-	uint64_t xid; /* the last one; U64_UNKNOWN: none since we look */
-	struct nvml_process_utilization *shares;
-	unsigned n_shares;
-	bool shares_known; /* then who was listed and has none was not busy */
-	struct nvml_asked *asked;
-	unsigned n_asked;
-};
-
-struct nvml {
-	int root_fd;
-	void *library;
-	struct nvml_calls call;
-	bool is_initialised;
-	nvml_event_set events; /* NULL: it tells of none */
-	struct gpu_owners owners;
-	uint64_t opened_boot_ns;
-	struct nvml_gpu devices[GPU_MAX_DEVICES];
-	unsigned n_devices;
-	unsigned n_counted; /* by the library, in this session */
-	unsigned n_denied;  /* of them, not for us; who was not read before has no place */
-	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
-	unsigned n_listed;
-};
-
 #define LIBRARY "libnvidia-ml.so.1"
 
 /* ---- its functions ---- */
