@@ -143,20 +143,6 @@ bool account_is_own_peak(const struct reaped *reaped)
 	       rss > reaped->pre_exec_rss_bytes + pre_exec_slack_bytes();
 }
 
-static void add_io(struct account *a, const struct proc_sample *zombie)
-{
-	struct usage *u = &a->usage;
-
-	if (!u64_known(zombie->rchar))
-		a->has_unreadable_io = true;
-	u->rchar = u64_add_known(u->rchar, zombie->rchar);
-	u->wchar = u64_add_known(u->wchar, zombie->wchar);
-	u->syscr = u64_add_known(u->syscr, zombie->syscr);
-	u->syscw = u64_add_known(u->syscw, zombie->syscw);
-	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
-	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
-}
-
 void account_add_reaped(struct account *a, const struct reaped *reaped,
 			const struct proc_sample *zombie)
 {
@@ -174,7 +160,14 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 		a->reaped_rss_bytes = u64_max_known(a->reaped_rss_bytes, rss);
 	else
 		a->reaped_rss_limit_bytes = u64_max_known(a->reaped_rss_limit_bytes, rss);
-	add_io(a, zombie);
+	if (!u64_known(zombie->rchar))
+		a->has_unreadable_io = true;
+	u->rchar = u64_add_known(u->rchar, zombie->rchar);
+	u->wchar = u64_add_known(u->wchar, zombie->wchar);
+	u->syscr = u64_add_known(u->syscr, zombie->syscr);
+	u->syscw = u64_add_known(u->syscw, zombie->syscw);
+	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
+	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
 }
 
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes)

@@ -108,8 +108,7 @@ bool account_is_own_peak(const struct reaped *reaped);
 uint64_t account_timeval_ns(struct timeval tv);
 
 /*
- * ---- the largest of several peaks that came one after the other, and what ----
- * may be said of it.
+ * ---- the largest of several peaks that came one after the other ----
  *
  * The sheets of a job run one after the other, and so do the tries of a sheet. The
  * largest of their peaks is exact only if none of the others can have been larger.

@@ -733,7 +733,8 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	e->record.max_fds = u64_max_known(e->record.max_fds, p->open_fds);
 	e->record.max_gpu_bytes = u64_max_known(e->record.max_gpu_bytes, p->gpu_memory_bytes);
 	e->record.n_samples++;
-	if (e->record.evidence != EVIDENCE_EXACT) /* of a zombie the kernel may have told the mark */
+	if (e->record.evidence !=
+	    EVIDENCE_EXACT) /* of a zombie the kernel may have told the mark */
 		e->record.evidence = EVIDENCE_SAMPLED;
 	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
 	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
