@@ -139,34 +139,31 @@ static int sweep(struct profile *p)
 	return 0;
 }
 
-/* -ENOSPC: there is no room, or it started before some that were dropped and may be one of them. */
-static int follow_new(struct profile *p, struct proc_key key, struct followed **ret)
-{
-	int r = p->n_followed == PROFILE_MAX_PROCESSES
-			? sweep(p)
-			: ARRAY_RESERVE(p->followed, p->cap_followed, p->n_followed + 1);
-
-	if (r < 0)
-		return r;
-	if (u64_known(p->dropped_ticks) &&
-	    (!u64_known(key.start_ticks) || key.start_ticks <= p->dropped_ticks))
-		return -ENOSPC;
-	r = map_put(&p->by_pid, pid_key(key.pid), p->n_followed);
-	if (r < 0)
-		return r;
-	*ret = &p->followed[p->n_followed++];
-	**ret = (struct followed){ .key = key };
-	return 0;
-}
-
 /* -ESTALE: the pid belongs to a younger process by now. */
 static int follow(struct profile *p, struct proc_key key, struct followed **ret)
 {
 	struct followed *f;
 	uint64_t i;
 
-	if (!map_get(&p->by_pid, pid_key(key.pid), &i))
-		return follow_new(p, key, ret);
+	if (!map_get(&p->by_pid, pid_key(key.pid), &i)) {
+		/* -ENOSPC: there is no room, or it started before some that were dropped and may be
+		 * one of them. */
+		int r = p->n_followed == PROFILE_MAX_PROCESSES
+				? sweep(p)
+				: ARRAY_RESERVE(p->followed, p->cap_followed, p->n_followed + 1);
+
+		if (r < 0)
+			return r;
+		if (u64_known(p->dropped_ticks) &&
+		    (!u64_known(key.start_ticks) || key.start_ticks <= p->dropped_ticks))
+			return -ENOSPC;
+		r = map_put(&p->by_pid, pid_key(key.pid), p->n_followed);
+		if (r < 0)
+			return r;
+		*ret = &p->followed[p->n_followed++];
+		**ret = (struct followed){ .key = key };
+		return 0;
+	}
 	f = &p->followed[i];
 	if (u64_known(key.start_ticks) && u64_known(f->key.start_ticks)) {
 		if (key.start_ticks < f->key.start_ticks)

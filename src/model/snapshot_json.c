@@ -79,15 +79,10 @@ static uint64_t u64_at(const void *place)
 	return *(const uint64_t *)place;
 }
 
-/* Unlimited has no number; it is known all the same, so it is a word. */
-static char *put_limit(char *at, uint64_t limit)
-{
-	return limit == FD_LIMIT_UNLIMITED ? stpcpy(at, "\"unlimited\"") : json_put_u64(at, limit);
-}
-
 static char *put_number(char *at, enum field_kind kind, const void *place)
 {
 	int n;
+	uint64_t limit;
 
 	switch (kind) {
 	case FIELD_PID:
@@ -102,7 +97,10 @@ static char *put_number(char *at, enum field_kind kind, const void *place)
 	case FIELD_SECONDS:
 		return json_put_f64(at, u64_to_seconds(u64_at(place)));
 	case FIELD_LIMIT:
-		return put_limit(at, u64_at(place));
+		/* Unlimited has no number; it is known all the same, so it is a word. */
+		limit = u64_at(place);
+		return limit == FD_LIMIT_UNLIMITED ? stpcpy(at, "\"unlimited\"")
+						   : json_put_u64(at, limit);
 	case FIELD_ID:
 		return json_put_i64(at, *(const int64_t *)place);
 	case FIELD_FLAG:
@@ -158,19 +156,11 @@ static bool is_known(enum field_kind kind, const void *place)
 /* For all of them, so that it is enough for those that are left. */
 #define ROOM (n_sample_fields * (FIELD_KEY_BYTES + JSON_NUMBER_BYTES))
 
-/* The whole row, which is two moves; what is too much the value overwrites. */
-static char *put_key(char *at, const struct sample_field *f, bool has_comma)
-{
-	size_t skip = has_comma ? 0 : 1;
-
-	memcpy(at, f->key + skip, FIELD_KEY_BYTES - 1);
-	return at + f->len - skip;
-}
-
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 {
 	bool has_comma = j->need_comma;
 	char *at = json_room(j, ROOM);
+	size_t skip;
 
 	for (size_t i = 0; at && i < ARRAY_SIZE(sample_fields); i++) {
 		const struct sample_field *f = &sample_fields[i];
@@ -178,7 +168,10 @@ void proc_sample_write_fields(struct json *j, const struct proc_sample *p)
 
 		if (f->is_rare && !is_known(f->kind, place))
 			continue;
-		at = put_key(at, f, has_comma);
+		/* The whole row, which is two moves; what is too much the value overwrites. */
+		skip = has_comma ? 0 : 1;
+		memcpy(at, f->key + skip, FIELD_KEY_BYTES - 1);
+		at += f->len - skip;
 		has_comma = true;
 		if (is_long(f->kind)) {
 			json_room_end(j, at, true);
@@ -225,33 +218,6 @@ static void write_psi(struct json *j, const char *key, const struct psi *psi)
 {
 	json_key(j, key);
 	psi_write_json(j, psi);
-}
-
-static void write_system(struct json *j, const struct system_sample *sys)
-{
-	json_key_f64(j, "system_memory_total_mb", u64_to_mb(sys->memory_total_bytes));
-	json_key_f64(j, "system_memory_available_mb", u64_to_mb(sys->memory_available_bytes));
-	json_key_f64(j, "system_memory_used_mb", u64_to_mb(sys->memory_used_bytes));
-	json_key_f64(j, "load_avg_1", sys->load1);
-	json_key_f64(j, "load_avg_5", sys->load5);
-	json_key_f64(j, "load_avg_15", sys->load15);
-	json_key_f64(j, "swap_total_mb", u64_to_mb(sys->swap_total_bytes));
-	json_key_f64(j, "swap_free_mb", u64_to_mb(sys->swap_free_bytes));
-	json_key_f64(j, "cpu_user_seconds", u64_to_seconds(sys->cpu_user_ns));
-	json_key_f64(j, "cpu_system_seconds", u64_to_seconds(sys->cpu_system_ns));
-	json_key_f64(j, "cpu_idle_seconds", u64_to_seconds(sys->cpu_idle_ns));
-	json_key_f64(j, "cpu_iowait_seconds", u64_to_seconds(sys->cpu_iowait_ns));
-	json_key_f64(j, "cpu_steal_seconds", u64_to_seconds(sys->cpu_steal_ns));
-	json_key_u64(j, "cpu_count", sys->cpu_count ? sys->cpu_count : U64_UNKNOWN);
-	write_psi(j, "psi_cpu", &sys->psi_cpu);
-	write_psi(j, "psi_memory", &sys->psi_memory);
-	write_psi(j, "psi_io", &sys->psi_io);
-	json_key_u64(j, "process_count", sys->process_count);
-	json_key_u64(j, "forks_total", sys->forks_total);
-	json_key_u64(j, "oom_kills_total", sys->oom_kills_total);
-	json_key_f64(j, "swap_in_mb", u64_to_mb(sys->swap_in_bytes));
-	json_key_f64(j, "swap_out_mb", u64_to_mb(sys->swap_out_bytes));
-	json_key_f64(j, "uptime_seconds", sys->uptime_seconds);
 }
 
 static bool is_in_scope(const struct proc_sample *p, enum snapshot_scope scope)
@@ -430,7 +396,29 @@ void snapshot_write_json(struct json *j, const struct snapshot *s, enum snapshot
 	json_key_f64(j, "timestamp", clock_ns_to_seconds(s->wall_ns));
 	json_key_int(j, "daemon_pid", s->daemon_pid > 0 ? s->daemon_pid : -1);
 	json_key_string(j, "boot_id", s->boot_id[0] ? s->boot_id : NULL);
-	write_system(j, &s->system);
+	json_key_f64(j, "system_memory_total_mb", u64_to_mb(s->system.memory_total_bytes));
+	json_key_f64(j, "system_memory_available_mb", u64_to_mb(s->system.memory_available_bytes));
+	json_key_f64(j, "system_memory_used_mb", u64_to_mb(s->system.memory_used_bytes));
+	json_key_f64(j, "load_avg_1", s->system.load1);
+	json_key_f64(j, "load_avg_5", s->system.load5);
+	json_key_f64(j, "load_avg_15", s->system.load15);
+	json_key_f64(j, "swap_total_mb", u64_to_mb(s->system.swap_total_bytes));
+	json_key_f64(j, "swap_free_mb", u64_to_mb(s->system.swap_free_bytes));
+	json_key_f64(j, "cpu_user_seconds", u64_to_seconds(s->system.cpu_user_ns));
+	json_key_f64(j, "cpu_system_seconds", u64_to_seconds(s->system.cpu_system_ns));
+	json_key_f64(j, "cpu_idle_seconds", u64_to_seconds(s->system.cpu_idle_ns));
+	json_key_f64(j, "cpu_iowait_seconds", u64_to_seconds(s->system.cpu_iowait_ns));
+	json_key_f64(j, "cpu_steal_seconds", u64_to_seconds(s->system.cpu_steal_ns));
+	json_key_u64(j, "cpu_count", s->system.cpu_count ? s->system.cpu_count : U64_UNKNOWN);
+	write_psi(j, "psi_cpu", &s->system.psi_cpu);
+	write_psi(j, "psi_memory", &s->system.psi_memory);
+	write_psi(j, "psi_io", &s->system.psi_io);
+	json_key_u64(j, "process_count", s->system.process_count);
+	json_key_u64(j, "forks_total", s->system.forks_total);
+	json_key_u64(j, "oom_kills_total", s->system.oom_kills_total);
+	json_key_f64(j, "swap_in_mb", u64_to_mb(s->system.swap_in_bytes));
+	json_key_f64(j, "swap_out_mb", u64_to_mb(s->system.swap_out_bytes));
+	json_key_f64(j, "uptime_seconds", s->system.uptime_seconds);
 	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->daemon_rss_bytes));
 	json_key_string(j, "pressure_level", s->pressure_level);
 	json_key_i64(j, "running_jobs", s->running_jobs);

@@ -86,33 +86,27 @@ static void keep(struct fd_cache *k, struct fd_budget *budget, int fd)
 	budget->used++;
 }
 
-/* Opens it, reads, and keeps it or closes it again. */
-static ssize_t read_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
-			 char *text, size_t size)
-{
-	CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	n = io_pread_text(fd, text, size);
-	if (n < 0)
-		return n;
-	if (is_worth_keeping(k, budget))
-		keep(k, budget, TAKE_FD(fd));
-	else
-		k->fd = FD_READ_ONCE;
-	return n;
-}
-
 /* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
 static ssize_t fd_cache_read(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
 			     char *text, size_t size)
 {
 	ssize_t n;
 
-	if (k->fd < 0)
-		return read_anew(k, budget, name, text, size);
+	if (k->fd < 0) {
+		/* Opens it, reads, and keeps it or closes it again. */
+		CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
+
+		if (fd < 0)
+			return fd;
+		n = io_pread_text(fd, text, size);
+		if (n < 0)
+			return n;
+		if (is_worth_keeping(k, budget))
+			keep(k, budget, TAKE_FD(fd));
+		else
+			k->fd = FD_READ_ONCE;
+		return n;
+	}
 	n = io_pread_text(k->fd, text, size);
 	if (n < 0)
 		fd_cache_close(k, budget);
@@ -204,32 +198,27 @@ ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char 
 	return fd_cache_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
 }
 
-static uint64_t count_entries(int proc_fd, pid_t pid)
-{
-	CLEANUP(dir_close) DIR *dir = NULL;
-	const struct dirent *entry;
-	uint64_t n = 0;
-	char path[32];
-
-	snprintf(path, sizeof(path), "%d/fd", (int)pid);
-	dir = dir_open_at(proc_fd, path);
-	if (!dir)
-		return U64_UNKNOWN;
-	errno = 0;
-	while ((entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			n++;
-	return errno == 0 ? n : U64_UNKNOWN;
-}
-
 /* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
 static uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid)
 {
 	struct fd_name name = { r->proc_fd, pid, "fd" };
-	uint64_t n;
+	uint64_t n = 0;
 
-	if (!r->has_fd_size)
-		return count_entries(r->proc_fd, pid);
+	if (!r->has_fd_size) {
+		CLEANUP(dir_close) DIR *dir = NULL;
+		const struct dirent *entry;
+		char path[32];
+
+		snprintf(path, sizeof(path), "%d/fd", (int)pid);
+		dir = dir_open_at(r->proc_fd, path);
+		if (!dir)
+			return U64_UNKNOWN;
+		errno = 0;
+		while ((entry = readdir(dir)))
+			if (isdigit((unsigned char)entry->d_name[0]))
+				n++;
+		return errno == 0 ? n : U64_UNKNOWN;
+	}
 	return fd_cache_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
 }
 

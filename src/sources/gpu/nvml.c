@@ -305,29 +305,24 @@ static uint32_t find_missing(const struct nvml *n, const struct gpu_places *p, i
 	return p->n;
 }
 
-/* One that cannot be opened does not tell its name: it is one of those that were not found. */
-static void name_closed(struct nvml *n, const struct gpu_places *p)
-{
-	for (unsigned i = 0; i < n->n_devices; i++) {
-		struct nvml_gpu *d = &n->devices[i];
-		uint32_t place = d->handle || d->uuid[0] || d->number < 0
-					 ? p->n
-					 : find_missing(n, p, d->number);
-
-		if (place == p->n)
-			continue;
-		snprintf(d->uuid, sizeof(d->uuid), "%s", p->ids[place]);
-		snprintf(d->name, sizeof(d->name), "%s", p->names[place]);
-	}
-}
-
 static void nvml_keep_places(void *driver, const struct gpu_places *places)
 {
 	struct nvml *n = driver;
 	const struct gpu_items items = { n->devices, sizeof(n->devices[0]),
 					 offsetof(struct nvml_gpu, uuid), make_absent };
 
-	name_closed(n, places);
+	/* One that cannot be opened has not told its name: it is one of those not found. */
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+		uint32_t place = d->handle || d->uuid[0] || d->number < 0
+					 ? places->n
+					 : find_missing(n, places, d->number);
+
+		if (place == places->n)
+			continue;
+		snprintf(d->uuid, sizeof(d->uuid), "%s", places->ids[place]);
+		snprintf(d->name, sizeof(d->name), "%s", places->names[place]);
+	}
 	n->n_devices = (unsigned)gpu_keep_places(places, &items, n->n_devices);
 	close_others(n);
 }

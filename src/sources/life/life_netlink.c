@@ -260,23 +260,6 @@ static bool is_other_namespace(const char *path, uint64_t inode)
 	return stat(path, &st) == 0 && st.st_ino != inode;
 }
 
-/*
- * Elsewhere than in the first pid and user namespace the kernel takes the
- * request without a word and sends nothing, ever.
- */
-static int check_namespaces(struct err *err)
-{
-	if (is_other_namespace("/proc/self/ns/pid", INIT_PID_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first pid namespace, and this is another (a container's)");
-	if (is_other_namespace("/proc/self/ns/user", INIT_USER_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first user namespace, and this is another (a container's)");
-	return 0;
-}
-
 static int open_socket(struct err *err)
 {
 	CLEANUP(close_fd)
@@ -323,32 +306,6 @@ static int await_ack(int fd, uint32_t ack)
 	return -EOPNOTSUPP;
 }
 
-static int begin_listening(struct netlink *life, struct err *err)
-{
-	uint32_t ack = (uint32_t)getpid() ^ (uint32_t)clock_boot_ns();
-	int r;
-
-	r = send_request(life->fd, true, ack);
-	if (r == -ECONNREFUSED)
-		return err_set(err, -EOPNOTSUPP,
-			       "the kernel has no proc connector in this network namespace");
-	if (r < 0)
-		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
-
-	r = await_ack(life->fd, ack);
-	if (r == -EPERM)
-		return err_set(
-			err, r,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
-	if (r == -EOPNOTSUPP)
-		return err_set(err, r,
-			       "the proc connector did not confirm that it will send events");
-	if (r < 0)
-		return err_set(err, r, "the proc connector refused: %s", strerror(-r));
-	life->is_listening = true;
-	return 0;
-}
-
 static void close_netlink(struct life *base)
 {
 	struct netlink *life = netlink_of(base);
@@ -374,13 +331,22 @@ static void drop_netlink(struct netlink **life)
 static int open_netlink(const struct life_options *options, struct life **ret, struct err *err)
 {
 	CLEANUP(drop_netlink) struct netlink *life = NULL;
+	uint32_t ack;
 	int r;
 
 	(void)options;
-
-	r = check_namespaces(err);
-	if (r < 0)
-		return r;
+	/*
+	 * Elsewhere than in the first pid and user namespace the kernel takes the
+	 * request without a word and sends nothing, ever.
+	 */
+	if (is_other_namespace("/proc/self/ns/pid", INIT_PID_NS))
+		return err_set(
+			err, -EOPNOTSUPP,
+			"the kernel tells process events only in its first pid namespace, and this is another (a container's)");
+	if (is_other_namespace("/proc/self/ns/user", INIT_USER_NS))
+		return err_set(
+			err, -EOPNOTSUPP,
+			"the kernel tells process events only in its first user namespace, and this is another (a container's)");
 	life = calloc(1, sizeof(*life));
 	if (!life)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -391,9 +357,24 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 	/* Before the first end can be told: what it used is told earlier. */
 	(void)taskstats_open(&life->stats, &life->base.lacks);
 	life->base.has_accounts = life->stats != NULL;
-	r = begin_listening(life, err);
+	ack = (uint32_t)getpid() ^ (uint32_t)clock_boot_ns();
+	r = send_request(life->fd, true, ack);
+	if (r == -ECONNREFUSED)
+		return err_set(err, -EOPNOTSUPP,
+			       "the kernel has no proc connector in this network namespace");
 	if (r < 0)
-		return r;
+		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
+	r = await_ack(life->fd, ack);
+	if (r == -EPERM)
+		return err_set(
+			err, r,
+			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
+	if (r == -EOPNOTSUPP)
+		return err_set(err, r,
+			       "the proc connector did not confirm that it will send events");
+	if (r < 0)
+		return err_set(err, r, "the proc connector refused: %s", strerror(-r));
+	life->is_listening = true;
 	*ret = &TAKE_PTR(life)->base;
 	return 0;
 }

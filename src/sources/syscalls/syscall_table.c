@@ -137,16 +137,6 @@ static struct syscall_row *get_row(struct counted *c, uint32_t nr)
 	return &c->rows[c->n_rows++];
 }
 
-static void add(struct syscall_value *to, const struct syscall_value *v)
-{
-	to->count += v->count;
-	to->errors += v->errors;
-	to->timed += v->timed;
-	to->ns += v->ns;
-	to->wait_ns += v->wait_ns;
-	to->squares += v->squares;
-}
-
 /* An entry of one that has ended may have been deleted and made anew, for a call that came late. */
 static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
 {
@@ -155,10 +145,16 @@ static int put(struct counted *c, uint32_t nr, const struct syscall_value *value
 	if (!row)
 		return -ENOMEM;
 	c->is_new = c->is_new || row->now.count != value->count;
-	if (value->count < row->now.count)
-		add(&row->now, value);
-	else
+	if (value->count < row->now.count) {
+		row->now.count += value->count;
+		row->now.errors += value->errors;
+		row->now.timed += value->timed;
+		row->now.ns += value->ns;
+		row->now.wait_ns += value->wait_ns;
+		row->now.squares += value->squares;
+	} else {
 		row->now = *value;
+	}
 	return 0;
 }
 
