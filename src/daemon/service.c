@@ -76,7 +76,7 @@ void service_set_rung(struct service *s, struct rung taken)
 
 static void describe_rungs(struct service *s)
 {
-	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
+	s->n_rungs = sources_probe_rungs(s->root_fd, NULL, &s->arena, s->rungs);
 	service_set_rung(s, collector_rung(s->collector));
 	service_describe_calls(s);
 	if (!s->life.life)
@@ -137,7 +137,7 @@ static const struct rpc_method *const method_tables[] = {
 	service_submit_methods,	  service_phase_methods,     service_wait_methods,
 	service_guest_methods,	  service_admit_methods,     service_learn_methods,
 	service_estimate_methods, service_subscribe_methods, service_recorded_methods,
-	service_deaths_methods,
+	service_stream_methods,
 };
 
 /* The server takes one table. */

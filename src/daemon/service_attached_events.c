@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "daemon/service_attached.h"
 #include "daemon/service_follow.h"
 
@@ -72,7 +72,7 @@ void service_note_death(struct service *s, const struct member *member, const st
 
 	if (!at || member->is_runner)
 		return;
-	if (!may_hear(at->uid, ev->uid))
+	if (!may_see(at->uid, ev->uid, -1, 0))
 		at->n_withheld++;
 	else if (count_taken(s, at->uid).n_deaths < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);

@@ -25,7 +25,6 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
-#include "daemon/tellers.h"
 #include "daemon/unowned.h"
 #include "daemon/unsaved.h"
 #include "daemon/upkeep.h"
@@ -120,10 +119,7 @@ struct life_state {
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is drained */
 	struct members *members;
-	struct map
-		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct tellers told; /* those that were told once and will be twice */
-	uint64_t n_taken;    /* from the kernel */
+	uint64_t n_taken; /* from the kernel */
 	uint64_t n_told, n_lost;
 	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
 	int64_t last_event_id;	/* of those that runners write down, the last that was told */
@@ -242,8 +238,8 @@ struct service {
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached;     /* jobs that nobody runs */
-	struct job_deaths *job_deaths; /* of the processes of runners */
-	int64_t n_begun;	       /* runners that have said so before they were known */
+	struct stream *streams;	       /* of runners (service_stream.h) */
+	int64_t n_streams;	       /* that were ever opened */
 	int64_t attached_here;	       /* the last that we have attached ourselves */
 	struct attach_wish *wishes;    /* to attach one, until the database can be written */
 	struct loop_timer *wish_timer; /* NULL: none had to wait yet */

@@ -5,11 +5,10 @@
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
-#include "daemon/tellers.h"
 
 /*
- * What runners have written down of their processes, told on the bus, unless the kernel has told
- * it before; and kills for want of memory among it, for the next look for anomalies.
+ * Publishes what runners have recorded of their processes; kills for want of memory among it are
+ * kept for the next look for anomalies.
  */
 
 void service_forget_ooms(struct service *s)
@@ -65,23 +64,16 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 		service_tell_kills_soon(s);
 }
 
-/*
- * Of some births and deaths the kernel has told us in vain: those of a process whose parent was not
- * known to be a job's by then.
- */
+/* What happens to attached trees is published when it is noted. */
 static void relay_one(struct service *s, const struct event_row *row)
 {
-	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
-
 	if (row->event.type == EVENT_OOM)
 		service_keep_news(s, &row->event, row->attempt_id);
 	if (row->event.type == EVENT_EXIT)
 		service_note_exit(s, &row->event.key, row->event.wall_ns);
-	if (row->is_attached ||
-	    (is_life && tellers_take(&s->life.told, BY_US, row->attempt_id, &row->event)))
+	if (row->is_attached)
 		return;
-	if (is_life && s->life.life)
-		tellers_note(&s->life.told, BY_RUNNER, row->attempt_id, &row->event);
+	s->life.n_told += row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
 	service_tell_process(s, &row->event, row->attempt_num, row->uid);
 }
 
@@ -127,7 +119,6 @@ int service_relay_events(struct service *s, struct err *err)
 
 	if (!s->store)
 		return 0;
-	service_drain_life(s); /* the kernel's news is older than what runners write of it */
 	r = service_record_signals(s, err);
 	if (r < 0)
 		return r;

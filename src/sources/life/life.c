@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "sources/ebpf.h"
 #include "sources/proc_text.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
@@ -152,21 +153,27 @@ static void add_why(struct err *all, const struct err *one)
 	all->code = one->code;
 }
 
+static int open_kind(const struct life_kind *kind, const struct life_options *options,
+		     struct life **ret, struct err *err)
+{
+	if (kind == &life_by_ebpf && !options->want_ebpf) {
+		if (options->why_no_ebpf)
+			return err_set(err, -EOPNOTSUPP, "%s", options->why_no_ebpf);
+		return ebpf_check(err) < 0 ? err->code
+					   : err_set(err, -EOPNOTSUPP, SOURCES_EBPF_TOO_SLOW);
+	}
+	return kind->open(options, ret, err);
+}
+
 int life_open_with(const struct life_options *options, struct life **ret, struct err *err)
 {
 	const struct life_options none = { 0 }, *o = options ? options : &none;
-	const char *why_no_ebpf =
-		o->why_no_ebpf ? o->why_no_ebpf
-			       : "loading the eBPF program takes longer than most commands";
 	struct err why = ERR_INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct err refusal = ERR_INIT;
-		int r = kinds[i] == &life_by_ebpf && !o->want_ebpf
-				? err_set(&refusal, -EOPNOTSUPP, "%s", why_no_ebpf)
-				: kinds[i]->open(o, ret, &refusal);
 
-		if (r < 0) {
+		if (open_kind(kinds[i], o, ret, &refusal) < 0) {
 			add_why(&why, &refusal);
 			continue;
 		}
