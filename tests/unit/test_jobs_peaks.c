@@ -7,7 +7,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/peaks.h"
+#include "jobs/account.h"
 
 static void test_peaks_one_after_the_other(void **state)
 {
