@@ -6,7 +6,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/look.h"
 #include "cli/output.h"
 #include "cli/ranks/ranks.h"
 #include "crossrank/crossrank.h"
@@ -275,7 +274,7 @@ static int export_prometheus(int argc, char **argv)
 	cli_parse(&export_prometheus_argp, argc, argv, 0, &args);
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	r = look_now(&ctx, SNAPSHOT_JOBS, &snap, &err);
+	r = cli_take_snapshot(&ctx, SNAPSHOT_JOBS, &snap, &err);
 	if (r == 0)
 		r = output_open(&out, args.output, &err);
 	if (r == 0 && report_prometheus(&out.buf, &snap) < 0)

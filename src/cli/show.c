@@ -8,7 +8,6 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "query/query.h"
 #include "report/report.h"
 
 void show_cell(struct buf *out, struct buf *text, size_t width)
@@ -32,7 +31,7 @@ void show_text(struct buf *out, const char *text, size_t width)
 
 #define JOB_COLUMNS 30
 
-void show_job(struct buf *out, const char *name)
+static void show_job(struct buf *out, const char *name)
 {
 	const char *number = strrchr(name, '#'); /* is in no name of a job */
 	size_t behind = number ? utf8_count(number, strlen(number)) : 0;
@@ -118,12 +117,6 @@ void show_process(struct buf *out, const struct proc_sample *p)
 	show_job(out, p->job_id ? p->job_id : "-");
 	buf_add_str(out, "  ");
 	cli_add_text(out, p->command ? p->command : p->comm, 60);
-	buf_add_char(out, '\n');
-}
-
-void show_event_json(struct buf *out, const struct event_row *row)
-{
-	event_log_write_json(out, &(struct event_log_item){ .event = row });
 	buf_add_char(out, '\n');
 }
 

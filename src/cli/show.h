@@ -22,12 +22,6 @@ void show_gpu(struct buf *out, const struct gpu_sample *gpu);
 void show_process_titles(struct buf *out);
 void show_process(struct buf *out, const struct proc_sample *p);
 
-/* A job, or its attempt ("train#2"): of a long name what leaves room for the number. */
-void show_job(struct buf *out, const char *name);
-
-/* One line of "events --json". */
-void show_event_json(struct buf *out, const struct event_row *row);
-
 /* "2026-11-15 03:45:08.123", local time. */
 void show_moment(struct buf *out, uint64_t wall_ns);
 

@@ -13,63 +13,45 @@
 #include "base/unknown.h"
 #include "cli/cancel_alone.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
 #include "cli/output.h"
-#include "cli/show.h"
 #include "cli/top_stream.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "model/attempts.h"
+#include "query/query.h"
 #include "tui/tui.h"
 
 #define FRAME_MIN_SECONDS 0.1
 #define FRAME_MAX_SECONDS 86400.0
 
-enum top_key { KEY_JSON = 256, KEY_HISTORY, KEY_UNTIL, KEY_JOB, KEY_INTERVAL, KEY_TRACE };
+enum top_key { KEY_INTERVAL = 256 };
 
 struct top_args {
 	bool json;
-	pid_t trace_pid;      /* 0: shows jobs */
+	int trace_pid;	      /* 0: shows jobs */
 	double frame_seconds; /* 0: none given */
-	struct snapshot_filter filter;
+	struct records_filter filter;
 };
 
 static const struct argp_option top_options[] = {
-	{ "history", KEY_HISTORY, "TIME", 0, "Replay what was recorded in the last 30s, 5m, 2h, 7d",
-	  0 },
-	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
-	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
+	CLI_OPTION("history", top_args, filter.since_wall_ns, "TIME",
+		   "Replay what was recorded in the last 30s, 5m, 2h, 7d"),
+	CLI_OPTION("until", top_args, filter.until_wall_ns, "TIME",
+		   "Only up to 30s, 5m, 2h, 7d ago"),
+	CLI_OPTION("job", top_args, filter.job_id, "ID", "Only of this job"),
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
 	  "Time between two looks where no daemon runs (2), or at least that between two that are "
 	  "shown of a daemon's (all); as text, between two screens (one; of what was recorded 60); "
 	  "not with --json, nor in a replay at a terminal",
 	  0 },
-	{ "json", KEY_JSON, NULL, 0,
-	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
-	{ "trace", KEY_TRACE, "PID", 0,
-	  "Print the system calls of this process for 10 s instead, as \"proctor trace\" does", 0 },
+	CLI_OPTION(
+		"json", top_args, json, NULL,
+		"Print every snapshot, and with --history every event, one JSON object per line"),
+	CLI_OPTION(
+		"trace", top_args, trace_pid, "PID",
+		"Print the system calls of this process for 10 s instead, as \"proctor trace\" does"),
 	{ 0 },
 };
-
-static double parse_interval(struct argp_state *state, const char *text)
-{
-	double seconds = 0;
-
-	if (num_parse_f64(text, &seconds) < 0 || seconds < FRAME_MIN_SECONDS ||
-	    seconds > FRAME_MAX_SECONDS)
-		cli_usage_error(state, "--interval wants seconds from 0.1 to 86400, not '%s'",
-				text);
-	return seconds;
-}
-
-static pid_t parse_pid(struct argp_state *state, const char *text)
-{
-	uint64_t pid;
-
-	if (num_parse_u64(text, &pid) < 0 || pid == 0 || pid > INT32_MAX)
-		cli_usage_error(state, "--trace wants the number of a process, not '%s'", text);
-	return (pid_t)pid;
-}
 
 /* A person who has the keys. */
 static bool is_at_terminal(void)
@@ -77,8 +59,20 @@ static bool is_at_terminal(void)
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 }
 
-static void check_args(struct argp_state *state, const struct top_args *args)
+static error_t parse_top_option(int key, char *arg, struct argp_state *state)
 {
+	struct top_args *args = state->input;
+
+	if (key == KEY_INTERVAL) {
+		if (num_parse_f64(arg, &args->frame_seconds) < 0 ||
+		    args->frame_seconds < FRAME_MIN_SECONDS ||
+		    args->frame_seconds > FRAME_MAX_SECONDS)
+			cli_usage_error(
+				state, "--interval wants seconds from 0.1 to 86400, not '%s'", arg);
+		return 0;
+	}
+	if (key != ARGP_KEY_END)
+		return cli_parse_option(key, arg, state);
 	if (args->frame_seconds > 0 && args->filter.since_wall_ns && !args->json &&
 	    is_at_terminal())
 		cli_usage_error(state,
@@ -91,41 +85,7 @@ static void check_args(struct argp_state *state, const struct top_args *args)
 	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id ||
 				args->frame_seconds > 0))
 		cli_usage_error(state, "--trace goes alone: it is of one process, now");
-	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
-}
-
-static error_t parse_top_option(int key, char *arg, struct argp_state *state)
-{
-	struct top_args *args = state->input;
-
-	switch (key) {
-	case KEY_HISTORY:
-		args->filter.since_wall_ns = cli_parse_ago(state, "--history", arg);
-		return 0;
-	case KEY_UNTIL:
-		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
-		return 0;
-	case KEY_JOB:
-		args->filter.job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_INTERVAL:
-		args->frame_seconds = parse_interval(state, arg);
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_TRACE:
-		args->trace_pid = parse_pid(state, arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state, args);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	return cli_parse_option(key, arg, state);
 }
 
 static const struct argp top_argp = {
@@ -141,109 +101,54 @@ static const struct argp top_argp = {
 /* ---- what was recorded, as JSON: snapshots and events in the order of time ---- */
 
 struct player {
-	const struct top_args *args;
-	struct store *store;
+	const char *job_id;
 	struct output out;
-	struct feed *others; /* what happened but to processes */
 	struct attempts attempts;
-	uint64_t next_event_ns;
 	struct err *err;
 };
 
-static int on_event(void *ctx, const struct event_row *row)
-{
-	struct player *p = ctx;
-
-	feed_pass_others(p->others, row->event.wall_ns, &p->out);
-	show_event_json(&p->out.buf, row);
-	return output_pass(&p->out);
-}
-
-/* What happened up to then (0: to the end), from where the last call stopped. */
-static int play_events(struct player *p, uint64_t until_wall_ns)
-{
-	const struct event_filter filter = {
-		.job_id = p->args->filter.job_id,
-		.since_wall_ns = p->next_event_ns,
-		.until_wall_ns = until_wall_ns,
-	};
-	int r = 0;
-
-	if (until_wall_ns == 0 || until_wall_ns >= p->next_event_ns) {
-		p->next_event_ns = until_wall_ns + 1;
-		r = store_read_events(p->store, &filter, on_event, p, p->err);
-	}
-	if (r == 0)
-		feed_pass_others(p->others, until_wall_ns ? until_wall_ns : UINT64_MAX, &p->out);
-	return r;
-}
-
 /* As a stream of now has it: of one job the others are left out. */
-static int on_snapshot(void *ctx, const struct snapshot *snap)
+static int play_item(void *ctx, const struct records_item *item)
 {
+	const struct snapshot *snap = item->snapshot;
 	struct player *p = ctx;
+	CLEANUP(free_ptr) struct job_progress *own = NULL;
 	struct snapshot told;
-	CLEANUP(free_ptr)
-	struct job_progress *own = attempts_tell(&p->attempts, snap, p->args->filter.job_id, &told);
-	int r = play_events(p, snap->wall_ns);
 	struct json j;
 
-	if (r != 0)
-		return r;
-	if (!own)
-		return err_set(p->err, -ENOMEM, "out of memory");
-	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
-		return 0; /* it does not run then */
-	json_init(&j, &p->out.buf);
-	snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+	if (snap) {
+		own = attempts_tell(&p->attempts, snap, p->job_id, &told);
+		if (!own)
+			return err_set(p->err, -ENOMEM, "out of memory");
+		if (p->job_id && snap->n_processes == 0 && told.n_progress == 0)
+			return 0; /* it does not run then */
+		json_init(&j, &p->out.buf);
+		snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+	} else {
+		records_write_json(&p->out.buf, item);
+	}
 	buf_add_char(&p->out.buf, '\n');
 	return output_pass(&p->out);
 }
 
-static int play(struct player *p)
+static int replay_json(struct store *store, const struct records_filter *filter, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .job_id = p->args->filter.job_id,
-					       .since_wall_ns = p->args->filter.since_wall_ns };
-	int r = store_list_attempts(p->store, &filter, &list, p->err);
+	const struct attempt_filter attempts = { .job_id = filter->job_id,
+						 .since_wall_ns = filter->since_wall_ns };
+	struct player p = { .job_id = filter->job_id, .out = OUTPUT_INIT, .err = err };
+	struct records *records = records_new(store, filter);
+	int r = records ? output_open(&p.out, NULL, err) : err_set(err, -ENOMEM, "out of memory");
 
+	if (r == 0)
+		r = store_list_attempts(store, &attempts, &list, err);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&p->attempts, &list.items[i]) < 0)
-			r = err_set(p->err, -ENOMEM, "out of memory");
+		if (attempts_add(&p.attempts, &list.items[i]) < 0)
+			r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
-		r = feed_read_others(p->others, p->err);
-	if (r == 0)
-		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
-	if (r == 0)
-		r = play_events(p, p->args->filter.until_wall_ns);
-	if (r == 0) /* also what the record tells late */
-		feed_pass_others(p->others, UINT64_MAX, &p->out);
-	return r;
-}
-
-static int replay_json(struct store *store, const struct top_args *args, struct err *err)
-{
-	struct player p = {
-		.args = args,
-		.store = store,
-		.out = OUTPUT_INIT,
-		.next_event_ns = args->filter.since_wall_ns,
-		.err = err,
-	};
-	const struct feed_options others = {
-		.job_id = args->filter.job_id,
-		.since_wall_ns = args->filter.since_wall_ns,
-		.until_wall_ns = args->filter.until_wall_ns,
-		.json = true,
-	};
-	int r = output_open(&p.out, NULL, err);
-
-	if (r == 0) {
-		p.others = feed_new(store, &others);
-		r = p.others ? play(&p) : err_set(err, -ENOMEM, "out of memory");
-	}
+		r = records_read(records, UINT64_MAX, play_item, &p, err);
 	r = output_end(&p.out, r, err);
-	feed_free(p.others);
+	records_free(records);
 	attempts_release(&p.attempts);
 	output_release(&p.out);
 	return r;
@@ -398,7 +303,7 @@ int cli_top(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct top_args args = { .filter.with_minutes = true, .filter.with_attempts = true };
+	struct top_args args = { .filter.with_snapshots = true };
 	struct err err = ERR_INIT;
 
 	cli_parse(&top_argp, argc, argv, 0, &args);
@@ -413,5 +318,5 @@ int cli_top(int argc, char **argv)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
 		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	return args.json ? replay_json(store, &args, &err) : show(&args, &ctx, store);
+	return args.json ? replay_json(store, &args.filter, &err) : show(&args, &ctx, store);
 }
