@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/show.h"
+#include "cli/output.h"
 #include "query/query.h"
 
 /* "nightly", or "nightly#2" for its second attempt. */

@@ -12,7 +12,6 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/remote.h"
-#include "cli/show.h"
 #include "query/query.h"
 #include "report/report.h"
 #include "rpc/rpc.h"

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/show.h"
+#include "cli/output.h"
 #include "query/query.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
