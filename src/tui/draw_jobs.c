@@ -272,7 +272,7 @@ static void say_why_empty(const struct scene *s, const struct area *a)
 		area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
 	else if (s->job_id)
 		area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
-	else if (s->listed_jobs > 0 && s->listed_ns > s->snap.wall_ns)
+	else if (s->listed.n_jobs > 0 && s->listed.wall_ns > s->snap.wall_ns)
 		area_put(a, 0, 1, STYLE_DIM, "the daemon has not looked at its jobs yet");
 	else
 		area_put(a, 0, 1, STYLE_DIM, "no job is running");
@@ -283,24 +283,24 @@ void draw_jobs(struct scene *s, const struct area *a)
 	struct layout layout = lay_out(s, a->width);
 	int rows = a->height - 1, selected = scene_selected_row(s);
 
-	s->page_rows = rows > 0 ? rows : 1;
-	s->jobs_y = a->y + 1;
+	s->view.page_rows = rows > 0 ? rows : 1;
+	s->view.jobs_y = a->y + 1;
 	draw_titles(s, a, &layout);
 	scene_mark_flagged(s);
-	if (s->top_row > (int)s->outline.n_rows - s->page_rows)
-		s->top_row = (int)s->outline.n_rows - s->page_rows;
-	if (selected < s->top_row)
-		s->top_row = selected;
-	if (selected >= s->top_row + s->page_rows)
-		s->top_row = selected - s->page_rows + 1;
-	s->top_row = s->top_row > 0 ? s->top_row : 0;
+	if (s->view.top_row > (int)s->outline.n_rows - s->view.page_rows)
+		s->view.top_row = (int)s->outline.n_rows - s->view.page_rows;
+	if (selected < s->view.top_row)
+		s->view.top_row = selected;
+	if (selected >= s->view.top_row + s->view.page_rows)
+		s->view.top_row = selected - s->view.page_rows + 1;
+	s->view.top_row = s->view.top_row > 0 ? s->view.top_row : 0;
 	for (int i = 0; i < rows; i++) {
-		const struct node *node = outline_row(&s->outline, (size_t)(s->top_row + i));
+		const struct node *node = outline_row(&s->outline, (size_t)(s->view.top_row + i));
 
 		if (!node)
 			break;
 		draw_row(s, a, i + 1, &layout, node);
-		if (s->top_row + i == selected && !s->is_text)
+		if (s->view.top_row + i == selected && !s->is_text)
 			area_select_row(a, i + 1, s->is_in_events ? SELECTED_BEFORE : SELECTED);
 	}
 	if (s->has_snap && s->outline.n_rows == 0)

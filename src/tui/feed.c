@@ -133,10 +133,10 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 
 static bool is_in_timeline(const struct scene *s, const struct scene_event *event)
 {
-	for (size_t i = 0; i < s->n_events; i++)
-		if (s->events[i].wall_ns == event->wall_ns &&
-		    s->events[i].process == event->process &&
-		    strcmp(s->events[i].text, event->text) == 0)
+	for (size_t i = 0; i < s->past.n_events; i++)
+		if (s->past.events[i].wall_ns == event->wall_ns &&
+		    s->past.events[i].process == event->process &&
+		    strcmp(s->past.events[i].text, event->text) == 0)
 			return true;
 	return false;
 }

@@ -120,8 +120,8 @@ static void take_job(struct scene *s, const struct rpc_value *job)
 	scene_set_start(s, key, time_of(job, "started"));
 	if (why_held)
 		scene_add_held(s, key, why_held);
-	s->listed_jobs++;
-	s->listed_sheets += sheet_num > 0;
+	s->listed.n_jobs++;
+	s->listed.n_sheets += sheet_num > 0;
 	if (sheet_num > 0) { /* its beginning may be older than the events that the daemon keeps */
 		key = outline_key_of_sheet(job_id, attempt_num, sheet_num);
 		scene_set_start(s, key, time_of(job, "current_sheet_started"));
@@ -201,15 +201,15 @@ static void take_active(struct daemon_feed *f, const struct rpc_value *list)
 
 	if (f->job_id && u64_known(n))
 		n = scene_count_flags(f->scene); /* it counts those of all jobs */
-	f->has_changed |= n != f->scene->n_anomalies;
-	f->scene->n_anomalies = n;
+	f->has_changed |= n != f->scene->past.n_anomalies;
+	f->scene->past.n_anomalies = n;
 }
 
 static void take_jobs(struct daemon_feed *f, const struct rpc_value *list)
 {
 	scene_forget_queued(f->scene);
-	f->scene->listed_jobs = f->scene->listed_sheets = 0;
-	f->scene->listed_ns = list ? clock_wall_ns() : 0;
+	f->scene->listed.n_jobs = f->scene->listed.n_sheets = 0;
+	f->scene->listed.wall_ns = list ? clock_wall_ns() : 0;
 	for (size_t i = 0; i < rpc_value_len(list); i++)
 		take_job(f->scene, rpc_value_at(list, i));
 	scene_refresh(f->scene); /* the next snapshot may find memory again */
@@ -443,7 +443,7 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		f->client = rpc_client_close(f->client);
 		f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 		f->trouble[0] = '\0';
-		s->n_anomalies = U64_UNKNOWN;
+		s->past.n_anomalies = U64_UNKNOWN;
 		scene_forget_queued(s);
 		scene_refresh(s); /* rows point to them */
 	}

@@ -83,7 +83,7 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 		return r;
 	if (scene_add_snapshot(s, &f->snap) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
-	s->n_anomalies = f->store && read == 0 ? scene_count_flags(s) : U64_UNKNOWN;
+	s->past.n_anomalies = f->store && read == 0 ? scene_count_flags(s) : U64_UNKNOWN;
 	if (trouble.code) /* the host is shown; what the record has comes later */
 		scene_set_message(s, "%s", trouble.text);
 	return 1;

@@ -352,7 +352,7 @@ static int show_at(struct stored_feed *f, size_t i, struct err *err)
 		return r;
 	if (join_parts(f, moment) < 0 || scene_add_snapshot(f->scene, &f->all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	f->scene->n_anomalies = scene_count_flags(f->scene);
+	f->scene->past.n_anomalies = scene_count_flags(f->scene);
 	/* nothing was recorded in it if it is long, and much longer than those before */
 	if (i > 2 && gap_before(f, i - 2) < usual_ns)
 		usual_ns = gap_before(f, i - 2);

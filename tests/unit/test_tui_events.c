@@ -23,7 +23,7 @@ static void test_anomalies(void **state)
 	snprintf(e->worst.text, sizeof(e->worst.text), "python grows by 60 MB a minute");
 	episode_set_job(e, "train");
 	e->began_wall_ns = NOON;
-	s->n_anomalies = 2;
+	s->past.n_anomalies = 2;
 	add_change(s, e, EPISODE_BEGAN, NOON);
 	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
 	text = draw_text(s, 80, 24);
@@ -45,7 +45,7 @@ static void test_end_of_moment(void **state)
 	add_event(s, EVENT_KIND_JOB, "before");
 	add_change(s, &e, EPISODE_CLEARED, NOON + 70 * SECOND);
 	assert_non_null(strstr(draw_text(s, 80, 24), "before\n22:14:30 cleared: the kernel has"));
-	assert_true(s->flags[0].ended_ns == NOON + 70 * SECOND);
+	assert_true(s->past.flags[0].ended_ns == NOON + 70 * SECOND);
 }
 
 /* Which attempt it was is said where there are several. */
@@ -110,7 +110,7 @@ static void test_late_event(void **state)
 	scene_add_event(s, &event);
 	assert_string_equal(scene_event(s, 3)->text, "late.");
 	assert_string_equal(scene_event(s, 4)->text, "event 1.");
-	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
+	assert_string_equal(scene_event(s, (size_t)s->view.event_at)->text, "event 3.");
 }
 
 /* What a daemon tells looks as it does when it is replayed, and is told once. */
@@ -160,11 +160,11 @@ static void test_daemon_events(void **state)
 		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
 	}
-	assert_int_equal(s->n_events, 6);
+	assert_int_equal(s->past.n_events, 6);
 	tell(s, "process.exit", 1700000000, rows[0].json, true);
-	assert_int_equal(s->n_events, 6);
+	assert_int_equal(s->past.n_events, 6);
 	tell(s, "process.exit", 1700000001, rows[0].json, true);
-	assert_int_equal(s->n_events, 7);
+	assert_int_equal(s->past.n_events, 7);
 }
 
 /* Of another job neither the events nor the flags are of interest. */
@@ -205,7 +205,7 @@ static void test_flood_of_births(void **state)
 		add_event(s, EVENT_KIND_PROCESS, text);
 	}
 	add_event(s, EVENT_KIND_JOB, "job over");
-	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_int_equal(s->past.n_events, SCENE_EVENTS);
 	assert_string_equal(scene_event(s, 1)->text, "birth 1535.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 2)->text, "birth 1026.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 1)->text, "it grows");
@@ -218,7 +218,7 @@ static void test_flood_of_births(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 it grows\n22:13:20 job over\n"));
 	add_event(s, EVENT_KIND_PROCESS, "birth"); /* not shown: nothing moves */
 	add_event(s, EVENT_KIND_JOB, "job begun");
-	assert_int_equal(s->event_at, 2);
+	assert_int_equal(s->view.event_at, 2);
 	press(s, "e");
 	assert_int_equal(scene_count_events(s), SCENE_EVENTS);
 }
@@ -235,7 +235,7 @@ static void test_flood_of_others(void **state)
 		add_event(s, EVENT_KIND_JOB, "job");
 	for (size_t i = 0; i < SCENE_EVENTS; i++)
 		n_births += scene_event(s, i)->kind == EVENT_KIND_PROCESS;
-	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_int_equal(s->past.n_events, SCENE_EVENTS);
 	assert_int_equal(n_births, 0); /* all are older than what there is room for */
 	for (int i = 0; i < SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_PROCESS, "birth");
@@ -262,12 +262,12 @@ static void test_oldest_is_on_top(void **state)
 	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_JOB, "later.");
 	assert_non_null(strstr(draw_text(s, 80, 24), "(earlier)\n22:13:20 later.\n"));
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
-	keys_wheel(s, TUI_KEY_WHEEL_UP, s->events_y);
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
-	assert_int_equal(s->events_up, SCENE_EVENTS - s->event_rows - 1);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_UP, s->view.events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.events_y);
+	assert_int_equal(s->view.events_up, SCENE_EVENTS - s->view.event_rows - 1);
 	assert_int_equal(scene_selected_row(s), 0);
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->jobs_y);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.jobs_y);
 	assert_int_equal(scene_selected_row(s), 1);
 	press(s, "g");
 	press(s, "\t"); /* of two rows the one that keys act on */
