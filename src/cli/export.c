@@ -178,12 +178,6 @@ static int export_attempt(struct exporter *e, const struct attempt *listed, stru
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
-static bool began_later(const struct attempt *a, uint64_t until_wall_ns)
-{
-	return until_wall_ns != 0 && u64_known(a->started_wall_ns) &&
-	       a->started_wall_ns > until_wall_ns;
-}
-
 static int export_attempts(struct exporter *e, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -194,7 +188,8 @@ static int export_attempts(struct exporter *e, struct err *err)
 	int r = store_list_attempts(e->store, &filter, &list, err);
 
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (!began_later(&list.items[i], e->args->until_wall_ns))
+		if (!(e->args->until_wall_ns != 0 && u64_known(list.items[i].started_wall_ns) &&
+		      list.items[i].started_wall_ns > e->args->until_wall_ns))
 			r = export_attempt(e, &list.items[i], err);
 	return r;
 }

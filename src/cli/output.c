@@ -71,16 +71,6 @@ static int open_beside(struct output *out, const char *path, struct err *err)
 	return err->code;
 }
 
-/* st: the file that is to be replaced. If it is ours, who could read it can go on to. */
-static int replace(struct output *out, const char *path, const struct stat *st, struct err *err)
-{
-	int r = open_beside(out, path, err);
-
-	if (r == 0 && st->st_uid == geteuid() && fchmod(out->fd, st->st_mode & 0777) < 0)
-		r = fail_open(path, -errno, err);
-	return r;
-}
-
 int output_open(struct output *out, const char *path, struct err *err)
 {
 	struct stat st;
@@ -93,8 +83,13 @@ int output_open(struct output *out, const char *path, struct err *err)
 	}
 	if (stat(path, &st) < 0)
 		return open_beside(out, path, err);
-	if (S_ISREG(st.st_mode))
-		return replace(out, path, &st, err);
+	if (S_ISREG(st.st_mode)) { /* if it is ours, who could read it can go on to */
+		int r = open_beside(out, path, err);
+
+		if (r == 0 && st.st_uid == geteuid() && fchmod(out->fd, st.st_mode & 0777) < 0)
+			r = fail_open(path, -errno, err);
+		return r;
+	}
 	out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	return out->fd < 0 ? fail_open(path, -errno, err) : 0;
 }

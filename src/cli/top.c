@@ -230,19 +230,14 @@ static bool lists_job(const struct rpc_value *list, const char *job_id)
 	return false;
 }
 
-/* Between two sheets it has no process, and runs. */
-static bool has_job(const struct rpc_value *snapshot, const char *job_id)
-{
-	return lists_job(rpc_value_get(snapshot, "processes"), job_id) ||
-	       lists_job(rpc_value_get(snapshot, "job_progress"), job_id);
-}
-
 static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
 {
 	struct json j;
 	struct filter filter = { &j, s->job_id };
 
-	if (!has_job(snapshot, s->job_id))
+	/* between two sheets it has no process, and runs */
+	if (!lists_job(rpc_value_get(snapshot, "processes"), s->job_id) &&
+	    !lists_job(rpc_value_get(snapshot, "job_progress"), s->job_id))
 		return;
 	s->has_come = true;
 	json_init(&j, &s->out.buf);
@@ -430,11 +425,6 @@ static void take_single_keys(struct termios *ret_before)
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
 }
 
-static bool goes_back(char key)
-{
-	return key == '\n' || key == '\r' || key == '\033' || key == 'q';
-}
-
 static void wait_to_go_back(void)
 {
 	struct termios before = { 0 };
@@ -442,7 +432,8 @@ static void wait_to_go_back(void)
 
 	take_single_keys(&before);
 	fprintf(stderr, "proctor: press Enter, Esc or q to go back");
-	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 && !goes_back(key))
+	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 &&
+	       !(key == '\n' || key == '\r' || key == '\033' || key == 'q'))
 		;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* without the rest of a longer sequence */
 }
@@ -465,19 +456,6 @@ static int trace_for_user(const struct proc_key *key, struct err *err)
 	wait_to_go_back();
 	sigaction(SIGINT, &before, NULL);
 	return 0;
-}
-
-static int trace_alone(pid_t pid)
-{
-	const struct proc_key key = { .pid = pid, .start_ticks = U64_UNKNOWN };
-	struct err err = ERR_INIT;
-	int r;
-
-	signal(SIGPIPE, SIG_IGN);
-	r = cli_trace_shortly(&key, &err);
-	if (r == -EINVAL)
-		return cli_fail(CLI_USAGE, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
 }
 
 static const struct tui_helpers helpers = {
@@ -545,8 +523,16 @@ int cli_top(int argc, char **argv)
 	cli_parse(&top_argp, argc, argv, 0, &args);
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	if (args.trace_pid)
-		return trace_alone(args.trace_pid);
+	if (args.trace_pid) {
+		const struct proc_key key = { .pid = args.trace_pid, .start_ticks = U64_UNKNOWN };
+		int r;
+
+		signal(SIGPIPE, SIG_IGN);
+		r = cli_trace_shortly(&key, &err);
+		if (r == -EINVAL)
+			return cli_fail(CLI_USAGE, &err);
+		return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+	}
 	if (args.filter.since_wall_ns == 0)
 		return args.json ? stream_json(&ctx.paths, args.filter.job_id)
 				 : show(&args, &ctx, NULL);

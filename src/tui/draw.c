@@ -191,7 +191,8 @@ static void draw_timeline(struct scene *s, const struct area *a)
 		s->view.events_up = s->view.event_at;
 	if (s->is_in_events && s->view.event_at >= s->view.events_up + rows)
 		s->view.events_up = s->view.event_at - rows + 1;
-	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s", s->view.events_up ? " (earlier)" : "",
+	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s",
+		    s->view.events_up ? " (earlier)" : "",
 		    s->hides_births && !s->is_text ? " but births and quiet deaths (e)" : "");
 	for (int i = 0; i < rows; i++) {
 		const struct scene_event *event = scene_event(s, (size_t)(s->view.events_up + i));
@@ -243,7 +244,7 @@ static void draw_help(struct scene *s, const struct area *a)
 	area_printf(a, 0, 0, STYLE_BOLD, "%skeys (%s)",
 		    a->width >= WHOLE_TITLE ? "proctor top: " : "",
 		    s->view.help_page + 1 < s->view.help_pages ? "any key for more, Esc back"
-						     : "any key goes back");
+							       : "any key goes back");
 }
 
 /* The first are those that are needed most. */

@@ -401,7 +401,8 @@ void draw_detail(struct scene *s, const struct area *a)
 	s->view.detail_of = of;
 	s->view.detail_rows = body.height;
 	s->view.detail_all = draw_body(s, &body, event, node);
-	last = s->view.detail_all > s->view.detail_rows ? s->view.detail_all - s->view.detail_rows : 0;
+	last = s->view.detail_all > s->view.detail_rows ? s->view.detail_all - s->view.detail_rows
+							: 0;
 	if (s->view.detail_up > last) { /* what was seen before lies beyond its end by now */
 		s->view.detail_up = last;
 		area_clear(&body);

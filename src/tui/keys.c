@@ -38,7 +38,8 @@ static void move(struct scene *s, int rows)
 static void move_pages(struct scene *s, int pages)
 {
 	if (s->shows_detail && s->view.detail_all > s->view.detail_rows) {
-		s->view.detail_up += pages * (s->view.detail_rows - 1); /* the last says what is below */
+		s->view.detail_up +=
+			pages * (s->view.detail_rows - 1); /* the last says what is below */
 		s->view.detail_up = s->view.detail_up > 0 ? s->view.detail_up : 0;
 		return;
 	}
@@ -379,7 +380,8 @@ static void press_overlay(struct scene *s, int key)
 		choose_sort(s, key);
 		return;
 	case OVERLAY_HELP:
-		if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->view.help_page >= s->view.help_pages)
+		if (key == TUI_KEY_ESCAPE || key == 'q' ||
+		    ++s->view.help_page >= s->view.help_pages)
 			s->overlay = OVERLAY_NONE;
 		return;
 	case OVERLAY_NONE:

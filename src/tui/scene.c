@@ -177,7 +177,9 @@ static void keep_place(struct scene *s)
 		close_detail(s);
 	if (row < 0 && last >= 0) {
 		for (size_t i = 0; is_gone && row < 0 && i < SCENE_CONTAINERS; i++)
-			row = s->view.selected_in[i] ? outline_find(&s->outline, s->view.selected_in[i]) : -1;
+			row = s->view.selected_in[i]
+				      ? outline_find(&s->outline, s->view.selected_in[i])
+				      : -1;
 		if (row < 0)
 			row = s->view.selected_row < last ? s->view.selected_row : last;
 		s->view.selected = outline_row(&s->outline, (size_t)row)->id;
@@ -354,7 +356,8 @@ static void make_room(struct scene *s)
 		if (s->past.events[i].kind == EVENT_KIND_PROCESS) {
 			n_plain++;
 			plain = i;
-		} else if (s->past.events[i].kind == EVENT_KIND_TROUBLE && s->past.events[i].process != 0) {
+		} else if (s->past.events[i].kind == EVENT_KIND_TROUBLE &&
+			   s->past.events[i].process != 0) {
 			trouble = i;
 		}
 	}
@@ -362,7 +365,8 @@ static void make_room(struct scene *s)
 	behind = is_shown(s, &s->past.events[at]) ? count_shown_behind(s, at) : SCENE_EVENTS;
 	free(s->past.events[at].json);
 	s->past.n_events--;
-	memmove(&s->past.events[at], &s->past.events[at + 1], (s->past.n_events - at) * sizeof(*s->past.events));
+	memmove(&s->past.events[at], &s->past.events[at + 1],
+		(s->past.n_events - at) * sizeof(*s->past.events));
 	if (behind < s->view.event_at)
 		s->view.event_at--;
 	if (behind < s->view.events_up)
@@ -382,7 +386,8 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	while (at > 0 && u64_known(event->wall_ns) && u64_known(s->past.events[at - 1].wall_ns) &&
 	       s->past.events[at - 1].wall_ns > event->wall_ns)
 		at--;
-	memmove(&s->past.events[at + 1], &s->past.events[at], (s->past.n_events - at) * sizeof(*s->past.events));
+	memmove(&s->past.events[at + 1], &s->past.events[at],
+		(s->past.n_events - at) * sizeof(*s->past.events));
 	s->past.events[at] = *event;
 	if (event->json) /* without memory: the line alone */
 		s->past.events[at].json = strdup(event->json);
@@ -392,7 +397,8 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	behind = count_shown_behind(s, at);
 	last = (int)scene_count_events(s) - 1;
 	top = is_held ? last : last + 1 - s->view.event_rows; /* the oldest is there then */
-	if ((s->view.events_up > 0 || is_held) && behind <= s->view.events_up && s->view.events_up < top)
+	if ((s->view.events_up > 0 || is_held) && behind <= s->view.events_up &&
+	    s->view.events_up < top)
 		s->view.events_up++;
 	if (s->is_in_events && behind <= s->view.event_at && s->view.event_at < last)
 		s->view.event_at++;

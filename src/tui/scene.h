@@ -172,7 +172,7 @@ struct scene {
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;			/* to be confirmed, or granted */
+	struct wish wish; /* to be confirmed, or granted */
 	struct scene_view view;
 };
 

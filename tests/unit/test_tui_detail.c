@@ -171,7 +171,8 @@ static void test_part_of_chart(void **state)
 
 	press(s, "/worker\n\n");
 	draw_text(s, 80, 24);
-	s->view.detail_up = s->view.detail_all - s->view.detail_rows - 2; /* its last rows are still below */
+	s->view.detail_up =
+		s->view.detail_all - s->view.detail_rows - 2; /* its last rows are still below */
 	assert_non_null(strstr(draw_text(s, 80, 24), "memory: up to 89M, at least 89M\n"));
 	assert_non_null(strstr(draw_text(s, 80, 24), "more lines below"));
 	assert_non_null(strstr(draw_text(s, 100, 30), " memory 89M to 89M\n"));

@@ -517,16 +517,6 @@ static int write_point(void *ctx, const struct timeline_point *p)
 	return output_pass(w->out);
 }
 
-static void write_heading(const struct writer *w)
-{
-	struct csv csv;
-
-	csv_init(&csv, &w->out->buf);
-	for (size_t i = 0; i < ARRAY_SIZE(columns) - !w->has_devices; i++)
-		csv_word(&csv, columns[i]);
-	csv_end_row(&csv);
-}
-
 static bool is_of_devices(const struct writer *w, const struct stream *s)
 {
 	const struct sample *first = NULL;
@@ -551,20 +541,6 @@ static bool has_devices(const struct writer *w, const struct rank_analysis *a)
 	return false;
 }
 
-/* What is not on the time line; the rest of the notes is for who analyses. */
-static void tell_left_out(const struct rank_analysis *a)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
-
-	for (size_t i = 0; i < a->n_notes; i++)
-		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
-			analysis_note_text(&a->notes[i], &text);
-	for (size_t i = 0; i < text.len;)
-		i += utf8_add_shown(&shown, text.data + i, text.len - i);
-	if (shown.len > 0)
-		log_warning("%s", shown.data);
-}
-
 static int merge(const struct ranks_args *args, struct telemetry *t)
 {
 	CLEANUP(output_release) struct output out = OUTPUT_INIT;
@@ -577,11 +553,27 @@ static int merge(const struct ranks_args *args, struct telemetry *t)
 		err_set(&err, r, "cannot merge: %s", strerror(-r));
 	else
 		r = output_open(&out, args->path, &err);
-	if (r == 0)
-		tell_left_out(&a);
+	if (r == 0) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT, shown = BUF_INIT;
+
+		/* what is not on the time line; the rest of the notes is for who analyses */
+		for (size_t i = 0; i < a.n_notes; i++)
+			if (a.notes[i].code == NOTE_MULTIPLE_JOB_IDS)
+				analysis_note_text(&a.notes[i], &text);
+		for (size_t i = 0; i < text.len;)
+			i += utf8_add_shown(&shown, text.data + i, text.len - i);
+		if (shown.len > 0)
+			log_warning("%s", shown.data);
+	}
 	w.has_devices = r == 0 && has_devices(&w, &a);
-	if (r == 0 && args->is_csv)
-		write_heading(&w);
+	if (r == 0 && args->is_csv) {
+		struct csv csv;
+
+		csv_init(&csv, &w.out->buf);
+		for (size_t i = 0; i < ARRAY_SIZE(columns) - !w.has_devices; i++)
+			csv_word(&csv, columns[i]);
+		csv_end_row(&csv);
+	}
 	if (r == 0)
 		r = analysis_walk_timeline(&a, write_point, &w);
 	if (w.n_repeats > 0)

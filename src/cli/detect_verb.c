@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/detect/detect_history.h"
+#include "cli/detect_history.h"
 #include "cli/compat_input.h"
 #include "cli/output.h"
 #include "detect/detect.h"
