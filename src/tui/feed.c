@@ -185,42 +185,6 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 
 /* ---- what was recorded: in the words in which the bus has it ---- */
 
-/* Also by the job alone: a minute has no progress, which would name the attempt. */
-static void note_start(struct scene *s, const struct records_item *item)
-{
-	const int nums[] = { 0, item->attempt_num };
-
-	for (size_t i = 0; i < ARRAY_SIZE(nums); i++) {
-		uint64_t key =
-			item->sheet ? outline_key_of_sheet(item->job_id, nums[i], item->sheet->num)
-				    : track_key_of_attempt(item->job_id, nums[i]);
-
-		scene_set_start(s, key, item->wall_ns);
-		if (item->sheet)
-			scene_name_sheet(s, key, item->sheet->name);
-	}
-}
-
-/* With times that JSON would round. */
-static void flag_episode(struct scene *s, const struct records_item *item)
-{
-	const struct episode *e = item->episode;
-	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
-	struct scene_flag flag = {
-		.id = scene_flag_id(e->name),
-		.began_ns = e->began_wall_ns,
-		.ended_ns = item->episode_change == EPISODE_CLEARED ? item->wall_ns : U64_UNKNOWN,
-		.told_ns = e->peak_wall_ns,
-		.process = e->worst.has_pid ? track_key_of_process(&key) : 0,
-		.job = e->worst.job_id ? track_key_of_job(e->worst.job_id) : 0,
-	};
-
-	snprintf(flag.text, sizeof(flag.text), "%s", e->worst.text);
-	snprintf(flag.kind, sizeof(flag.kind), "%s, %s", anomaly_type_name(e->worst.type),
-		 severity_name(e->worst.severity));
-	scene_set_flag(s, &flag);
-}
-
 /* Text has no births and quiet deaths: there may be millions. */
 static bool is_left_out(const struct scene *s, const struct proc_event *event)
 {
@@ -237,8 +201,20 @@ void feed_add_item(struct scene *s, const struct records_item *item)
 	bool is_start = item->attempt && (item->change == CHANGE_JOB_STARTED ||
 					  item->change == CHANGE_SHEET_STARTED);
 
-	if (is_start)
-		note_start(s, item);
+	/* Also by the job alone: a minute has no progress, which would name the attempt. */
+	if (is_start) {
+		const int nums[] = { 0, item->attempt_num };
+
+		for (size_t i = 0; i < ARRAY_SIZE(nums); i++) {
+			uint64_t key = item->sheet ? outline_key_of_sheet(item->job_id, nums[i],
+									  item->sheet->num)
+						   : track_key_of_attempt(item->job_id, nums[i]);
+
+			scene_set_start(s, key, item->wall_ns);
+			if (item->sheet)
+				scene_name_sheet(s, key, item->sheet->name);
+		}
+	}
 	if (!item->is_past && !(item->event && is_left_out(s, &item->event->event))) {
 		records_write_json(&all, item);
 		if (buf_error(&all) == 0 &&
@@ -246,8 +222,25 @@ void feed_add_item(struct scene *s, const struct records_item *item)
 			feed_add_event(s, text_of(data, "event"), item->wall_ns, data, false);
 		rpc_value_free(data); /* without memory it is left out */
 	}
-	if (item->episode)
-		flag_episode(s, item);
+	/* With times that JSON would round. */
+	if (item->episode) {
+		const struct episode *e = item->episode;
+		const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+		struct scene_flag flag = {
+			.id = scene_flag_id(e->name),
+			.began_ns = e->began_wall_ns,
+			.ended_ns = item->episode_change == EPISODE_CLEARED ? item->wall_ns
+									    : U64_UNKNOWN,
+			.told_ns = e->peak_wall_ns,
+			.process = e->worst.has_pid ? track_key_of_process(&key) : 0,
+			.job = e->worst.job_id ? track_key_of_job(e->worst.job_id) : 0,
+		};
+
+		snprintf(flag.text, sizeof(flag.text), "%s", e->worst.text);
+		snprintf(flag.kind, sizeof(flag.kind), "%s, %s", anomaly_type_name(e->worst.type),
+			 severity_name(e->worst.severity));
+		scene_set_flag(s, &flag);
+	}
 }
 
 /* ---- recall ---- */
