@@ -74,9 +74,6 @@ struct run {
 	struct attempt_log *log; /* NULL: nothing is recorded */
 	struct err log_err;	 /* the first loss, for the report; code 0: none */
 	bool is_replaced;	 /* by another log than the first: that is noted */
-	bool is_waiting_said;	 /* that the disk has no room, or refuses what is recorded, */
-	bool is_disk_said;	 /* or to keep it, */
-	bool is_slow_said;	 /* or takes long for it */
 	size_t n_sheets_stored;
 	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
 	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */

@@ -265,8 +265,6 @@ static void end_record(struct service *s)
 
 	if (!s->store)
 		return;
-	service_store_waiting(s);
-	service_store_last_events(s);
 	unsaved_retry(&s->unsaved, s->store, U64_UNKNOWN, NULL);
 	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
 		log_warning("the end of the daemon is not recorded: %s", err.text);
@@ -310,7 +308,6 @@ static void close_service(struct service *s)
 	s->upkeep = upkeep_free(s->upkeep);
 	unsaved_release(&s->unsaved);
 	lasting_release(&s->lasting);
-	backlog_release(&s->backlog);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->recent = recent_free(s->recent);

@@ -11,6 +11,7 @@
 #include "daemon/closer.h"
 #include "daemon/evidence.h"
 #include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
 
 #define MAX_PROCESSES 4096		/* a job with more is not looked at closer */
 #define TICK_ROOM_NS UINT64_C(20000000) /* so near to a tick, the tick goes first */
@@ -68,19 +69,12 @@ static void tell_whose(const struct service *s, const struct watched *job,
 			service_add_to_point(point, &snap->processes[i]);
 }
 
-/* One that cannot be written down now is left out: the ticks are there. */
 static void look(struct service *s, const struct watched *job)
 {
 	struct fast_look *fast = s->fast;
-	const struct attempt *attempts[] = { &job->a };
 	struct series_point point = { .sheet_num = job->a.current_sheet,
 				      .rss_bytes = U64_UNKNOWN,
 				      .cpu_percent = F64_UNKNOWN };
-	struct tick_record tick = { .snap = &fast->snap,
-				    .attempts = attempts,
-				    .n_attempts = 1,
-				    .points = &point,
-				    .owner = TICK_BY_ADDRESS };
 	struct err err = ERR_INIT;
 	size_t n = list_pids(s, job);
 
@@ -88,8 +82,7 @@ static void look(struct service *s, const struct watched *job)
 		return;
 	point.wall_ns = fast->snap.wall_ns;
 	tell_whose(s, job, &point);
-	if (store_write_tick(s->store, -s->record.id, &tick, &err) < 0)
-		log_debug("a closer look is not recorded: %s", err.text);
+	service_record_closer(s, job, &fast->snap, &point);
 }
 
 static void stop(struct fast_look *fast)

@@ -193,7 +193,7 @@ size_t service_count_attached(const struct service *s, size_t (*count)(const str
  */
 bool service_keep_birth(struct service *s, struct member *born);
 
-/* An event of such a job, to be written down with the next tick. */
+/* An event of such a job, for its log. */
 void service_note_attached(struct service *s, const struct watched *job,
 			   const struct proc_event *ev);
 
@@ -211,10 +211,18 @@ void service_note_death(struct service *s, const struct member *member,
 			const struct life_event *ev);
 void service_complete_death(struct service *s, const struct life_event *ev);
 
-/* What waits to be written, all of it; and it was. */
-int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
-void service_events_stored(struct service *s);
-void service_store_last_events(struct service *s); /* before the store is closed */
+/*
+ * A stage of a tick: appends to the log of each what the last look has shown. The longest wait for
+ * the disk that is under way, or was the last of one, is added to *ret_disk_wait_ns.
+ */
+int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struct err *err);
+
+/* Appends a look between two ticks, at the processes of this job alone. */
+void service_record_closer(struct service *s, const struct watched *job,
+			   const struct snapshot *snap, const struct series_point *point);
+
+/* Keys of daemon.status. */
+void service_write_recording(struct json *j, const struct service *s);
 
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);

@@ -15,7 +15,6 @@
 #include "bus/bus.h"
 #include "daemon/around.h"
 #include "daemon/aside.h"
-#include "daemon/backlog.h"
 #include "daemon/settler.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
@@ -52,6 +51,7 @@ struct tick_stats {
 	uint64_t cpu_ns;		     /* of the last one */
 	uint64_t lag_ns;		     /* how late the last one began */
 	uint64_t disk_wait_ns;		     /* settler_check() at the last one */
+	uint64_t log_wait_ns;		     /* for the slowest log of an attached tree, then */
 	double load;			     /* share of one core, of the last ticks */
 	double other_load; /* of all else that was done between them: requests, learning, GPUs */
 	uint64_t cpu_before_ns, boot_before_ns; /* at the end of the last tick; 0: there was none */
@@ -223,8 +223,6 @@ struct service {
 	struct around around;	/* when one last began */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
-	struct backlog backlog;	 /* ticks that do */
-	uint64_t n_lost_told;	 /* of those that it had no room for */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
@@ -242,11 +240,9 @@ struct service {
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached;     /* jobs that nobody runs */
+	uint64_t n_records_lost;       /* of those that are over */
 	struct job_deaths *job_deaths; /* of the processes of runners */
 	int64_t n_begun;	       /* runners that have said so before they were known */
-	int64_t attached_here;	       /* the last that we have attached ourselves */
-	struct attach_wish *wishes;    /* to attach one, until the database can be written */
-	struct loop_timer *wish_timer; /* NULL: none had to wait yet */
 	struct waiter *waiters;	       /* clients that wait for the end of a job */
 	struct guests guests;	       /* runners that send us their logs */
 	struct recent *recent;	       /* the last events */
@@ -305,14 +301,6 @@ void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
-
-/* ---- service_backlog.c ---- */
-
-/* Stores ticks that wait, until the boot clock says so (U64_UNKNOWN: all). 1: more wait. */
-int service_drain_backlog(struct service *s, uint64_t until_boot_ns, struct err *err);
-
-/* All of them, at the end: with the patience that the store has by now. */
-void service_store_waiting(struct service *s);
 
 /* ---- service_forget.c ---- */
 

@@ -281,61 +281,6 @@ static int run_queue(struct service *s, struct err *err)
 
 /* ---- record ---- */
 
-/* Those that have no runner, which would record them. */
-static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
-			struct series_point *points)
-{
-	size_t n_ours = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!jobs[i]->a.is_attached)
-			continue;
-		attempts[n_ours] = &jobs[i]->a;
-		points[n_ours++] = jobs[i]->point;
-	}
-	return n_ours;
-}
-
-/* What cannot be written now, or not before others that wait, waits in memory. */
-static int store_or_keep(struct service *s, const struct tick_record *tick, int waiting,
-			 struct err *err)
-{
-	int r = waiting;
-
-	if (r == 0)
-		r = store_write_tick(s->store, -s->record.id, tick, err);
-	if (r == 0)
-		service_events_stored(s);
-	else
-		backlog_add(&s->backlog, tick);
-	return r;
-}
-
-/* waiting as of service_drain_backlog(), which is returned if there is nothing to add. */
-static int record_jobs(struct service *s, int waiting, struct err *err)
-{
-	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
-	CLEANUP(free_ptr) struct series_point *points = NULL;
-	CLEANUP(free_ptr) struct proc_event *events = NULL;
-	struct tick_record tick = { .snap = &s->snap, .owner = TICK_BY_ADDRESS };
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	if (!s->has_snap || n == 0)
-		return waiting;
-	attempts = reallocarray(NULL, n, sizeof(*attempts));
-	points = reallocarray(NULL, n, sizeof(*points));
-	if (!attempts || !points || service_gather_events(s, &events, &tick.n_events) < 0)
-		return err_set(err, -ENOMEM, "no memory left to record %zu jobs", n);
-	tick.n_attempts = list_ours(jobs, n, attempts, points);
-	tick.attempts = attempts;
-	tick.points = points;
-	tick.events = events;
-	if (tick.n_attempts == 0)
-		return waiting;
-	return store_or_keep(s, &tick, waiting, err);
-}
-
 static void note_recorded(struct service *s, int r, const struct err *err)
 {
 	if (r >= 0)
@@ -346,26 +291,21 @@ static void note_recorded(struct service *s, int r, const struct err *err)
 		s->record_err = *err;
 }
 
-/* Those that wait come before the next one, for so long in one tick. */
-#define DRAIN_NS UINT64_C(20000000)
-
-/* Those that wait are stored as soon as they can be, whether a job runs by then or not. */
+/* Trees without a runner, which would record them; what runners have logged is ingested in look(). */
 static int record(struct service *s, struct err *err)
 {
-	int r;
+	uint64_t disk_wait_ns = 0;
+	int r = service_record_attached(s, &disk_wait_ns, err);
 
+	s->stats.log_wait_ns = disk_wait_ns;
 	if (!s->store)
-		return 0;
+		return r;
 	upkeep_look(s->upkeep, s->store);
-	r = record_jobs(s, service_drain_backlog(s, clock_boot_ns() + DRAIN_NS, err), err);
 	if (r == 0 && s->ingest_err.code != 0)
 		note_recorded(s, s->ingest_err.code, &s->ingest_err);
 	else
 		note_recorded(s, r, err);
-	if (r <= 0)
-		return r;
-	return err_set(err, -EAGAIN, "%zu %s to be stored", s->backlog.n,
-		       s->backlog.n == 1 ? "tick waits" : "ticks wait");
+	return r;
 }
 
 /* Who opens the database removes logs that are stored, once the disk has what was stored. */

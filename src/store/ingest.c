@@ -435,6 +435,28 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 	return 0;
 }
 
+int store_find_open_log(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+			uint64_t *ret_offset, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	struct log_id id;
+
+	if (r == 0)
+		r = query_ask(store, STATEMENT_FIND_OPEN_LOG, &q, err, attempt_id);
+	if (r == 0)
+		r = query_step(&q, err);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	r = log_id_parse(query_read_text(&q), &id);
+	if (r < 0)
+		return r;
+	memcpy(ret_id, id.bytes, sizeof(id.bytes));
+	*ret_offset = (uint64_t)query_read_i64(&q);
+	return 0;
+}
+
 static int find_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -458,6 +480,7 @@ static int find_row(struct sink *s, const struct log_origin *origin, struct log_
 	a->host = arena_strdup(&a->arena, query_read_text(&q));
 	boot_id = query_read_text(&q);
 	snprintf(a->boot_id, sizeof(a->boot_id), "%s", boot_id ? boot_id : "");
+	a->is_attached = query_read_i64(&q);
 	return a->job_id ? 0 : -ENOMEM;
 }
 
@@ -574,7 +597,8 @@ static bool is_own_host(const char *host)
 /*
  * The lock of a log is free, and it has no end. 1: its recorder is dead, as it is one of this host
  * (of this boot, or of one before it), or has been quiet for long. 0: another host may write on,
- * whose locks need not be seen here; or, of a copy, its runner or who it has left may send more.
+ * whose locks need not be seen here; of a copy, its runner or who it has left may send more; of an
+ * attached tree the next daemon of this boot continues it.
  */
 static int sink_is_gone(void *ctx, const struct log_origin *origin)
 {
@@ -586,7 +610,9 @@ static int sink_is_gone(void *ctx, const struct log_origin *origin)
 		return !is_own_boot(origin->boot_id) ||
 		       (!proc_is_alive("", origin->runner_pid, origin->runner_start_ticks) &&
 			folder_quiet_seconds(s->folder) > COPY_QUIET_SECONDS);
-	if (is_own_boot(origin->boot_id) || is_own_host(s->attempt.host))
+	if (is_own_boot(origin->boot_id))
+		return !s->attempt.is_attached;
+	if (is_own_host(s->attempt.host))
 		return 1;
 	if (s->attempt.id) {
 		r = attempt_read_last_sign(s->store, &s->attempt, &sign_ns, s->err);

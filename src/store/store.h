@@ -110,6 +110,12 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 		   struct err *err);
 
 /*
+ * The other way: the log of an attempt, to go on with it. -ENOENT: it has none, or that is over.
+ */
+int store_find_open_log(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+			uint64_t *ret_offset, struct err *err);
+
+/*
  * From now on this handle leaves logs that are stored in their folder: to remove them takes a wait
  * for the disk, which another handle, on another thread, does when it is opened.
  */
