@@ -283,7 +283,6 @@ static void close_service(struct service *s)
 	aside_leave(s->submitter);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
-	s->settler = settler_leave(s->settler);
 	if (s->store) {
 		store_share_patience(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);

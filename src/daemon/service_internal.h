@@ -15,7 +15,6 @@
 #include "bus/bus.h"
 #include "daemon/around.h"
 #include "daemon/aside.h"
-#include "daemon/settler.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
@@ -50,7 +49,7 @@ struct tick_stats {
 	uint64_t n_lines_lost, n_lines_said; /* snapshots that the log of them lacks */
 	uint64_t cpu_ns;		     /* of the last one */
 	uint64_t lag_ns;		     /* how late the last one began */
-	uint64_t disk_wait_ns;		     /* settler_check() at the last one */
+	uint64_t disk_wait_ns;		     /* the longest that is under way, or was the last */
 	uint64_t log_wait_ns;		     /* for the slowest log of an attached tree, then */
 	double load;			     /* share of one core, of the last ticks */
 	double other_load; /* of all else that was done between them: requests, learning, GPUs */
@@ -104,6 +103,13 @@ struct anomaly_relay {
 	int64_t last_id;       /* of those in the record, the last that was looked at */
 	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
+};
+
+/* Another thread waits for the disk (store_sweep()). */
+struct sweep {
+	bool is_under_way;
+	uint64_t began_boot_ns, last_ns; /* when, and how long the last one took */
+	struct store_swept swept;	 /* by it; not to be looked at while it is under way */
 };
 
 /* When the configuration was read, and what came of the last wish to read it again. */
@@ -191,11 +197,10 @@ struct service {
 	bool has_host_before;
 	struct watch *watch;
 	struct store *store;	     /* NULL: not open; tried again at each tick */
-	struct settler *settler;     /* waits for the disk in its place; NULL: nobody does */
 	struct err store_err;	     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */
-	bool is_sweeping;	     /* another thread removes logs that are stored */
+	struct sweep sweep;
 	struct err ingest_err;	     /* why logs could not be stored at the last look; code 0 */
 	dev_t store_device;	     /* which file it is */
 	ino_t store_inode;

@@ -147,8 +147,7 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_f64(j, "retention_held_until", held_until(s));
 	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
 	json_key_string(j, "recording_error", why_not_recording(s));
-	json_key_f64(j, "disk_wait_seconds",
-		     s->settler ? clock_ns_to_seconds(s->stats.disk_wait_ns) : F64_UNKNOWN);
+	json_key_f64(j, "disk_wait_seconds", clock_ns_to_seconds(s->stats.disk_wait_ns));
 	service_write_recording(j, s);
 	json_key_u64(j, "log_lines_lost", s->stats.n_lines_lost);
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));

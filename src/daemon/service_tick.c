@@ -32,7 +32,7 @@ static int try_to_open(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
-	store_leave_logs(s->store);
+	store_leave_disk(s->store);
 	r = store_begin_daemon(s->store, &s->record, err);
 	if (r == 0 && stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
@@ -42,7 +42,6 @@ static int try_to_open(struct service *s, struct err *err)
 	}
 	s->store_device = st.st_dev;
 	s->store_inode = st.st_ino;
-	s->settler = settler_new(s->loop, s->store);
 	return 0;
 }
 
@@ -70,7 +69,6 @@ static void leave_replaced(struct service *s)
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
 	s->record_err = (struct err)ERR_INIT;
-	s->settler = settler_leave(s->settler);
 	s->store = store_close(s->store);
 	service_forget_attempts(s);
 }
@@ -308,32 +306,50 @@ static int record(struct service *s, struct err *err)
 	return r;
 }
 
-/* Who opens the database removes logs that are stored, once the disk has what was stored. */
-static void sweep_logs(void *ctx)
-{
-	const struct service *s = ctx;
-	struct store *store = NULL;
+/* ---- the disk ---- */
 
-	if (store_open(s->options->paths->db, STORE_WRITE, &store, NULL) == 0)
-		store_close(store);
+static void sweep(void *ctx)
+{
+	struct service *s = ctx;
+
+	s->sweep.swept = store_sweep(s->options->paths->db);
 }
 
 static void on_swept(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->is_sweeping = false;
+	s->sweep.is_under_way = false;
+	s->sweep.last_ns = s->sweep.swept.wait_ns;
+	if (s->store)
+		store_end_sweep(s->store, &s->sweep.swept);
 }
 
+/* A wait for the disk that lasts longer is worth a warning. */
+#define SLOW_DISK_NS UINT64_C(2000000000)
+
+/* Another thread waits for the disk and removes logs that are stored. */
 static int settle(struct service *s, struct err *err)
 {
-	int r = settler_check(s->settler, &s->stats.disk_wait_ns, err);
+	struct sweep *sweeping = &s->sweep;
+	uint64_t wait_ns = sweeping->is_under_way ? clock_boot_ns() - sweeping->began_boot_ns
+						  : sweeping->last_ns;
 
-	if (s->store && !s->is_sweeping && store_has_left_logs(s->store))
-		s->is_sweeping = loop_queue_work(s->loop, sweep_logs, on_swept, s) == 0;
+	s->stats.disk_wait_ns = wait_ns > s->stats.log_wait_ns ? wait_ns : s->stats.log_wait_ns;
+	if (s->store && !sweeping->is_under_way && store_wants_sweep(s->store)) {
+		sweeping->began_boot_ns = clock_boot_ns();
+		sweeping->is_under_way = loop_queue_work(s->loop, sweep, on_swept, s) == 0;
+		if (sweeping->is_under_way)
+			store_begin_sweep(s->store);
+	}
 	if (s->store && store_check_disk(s->store, err) < 0)
 		return err->code;
-	return r;
+	if (s->stats.disk_wait_ns < SLOW_DISK_NS)
+		return 0;
+	return err_set(err, -ETIMEDOUT,
+		       "the disk takes %.1f s for what is recorded: a power cut would lose what "
+		       "came since",
+		       clock_ns_to_seconds(s->stats.disk_wait_ns));
 }
 
 static int append_snapshot(struct service *s, struct err *err)

@@ -1020,16 +1020,6 @@ int store_find_logged_end(const char *path, uint64_t submission, struct attempt 
 	return found > 0 ? 0 : -ENOENT;
 }
 
-void store_leave_logs(struct store *store)
-{
-	store->leaves_logs = true;
-}
-
-bool store_has_left_logs(const struct store *store)
-{
-	return store->has_left_logs;
-}
-
 size_t store_count_unreadable_logs(const char *path)
 {
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
@@ -1161,8 +1151,8 @@ static void remove_stored(struct folder *f, struct store *store)
 	for (size_t i = 0; i < f->n; i++)
 		is_due |= f->entries[i].is_stored &&
 			  (f->entries[i].cursor.is_over || f->entries[i].n > 1);
-	store->has_left_logs = is_due && store->leaves_logs;
-	if (!is_due || store->is_copy || store->leaves_logs)
+	store->wants_sweep |= is_due && store->leaves_disk;
+	if (!is_due || store->is_copy || store->leaves_disk)
 		return;
 	store->is_unsettled = true; /* also where another process has stored it */
 	if (store_settle(store) < 0)
@@ -1193,7 +1183,6 @@ int ingest_logs(struct store *store, struct err *err)
 	bool has_unreadable = false;
 	int r = folder_open(store->path, &f), n = 0;
 
-	store->has_left_logs = false;
 	if (r < 0)
 		return r == -ENOENT ? 0
 				    : err_set(err, r, "%s-logs cannot be read: %s", store->path,
