@@ -42,7 +42,8 @@ struct attempt_log {
 	struct tick_writer *ticks;
 	attempt_log_describe_fn *describe;
 	void *ctx;
-	unsigned n_ticks; /* since the last RECORD_BEGIN */
+	enum record_type key_type; /* RECORD_BEGIN, or RECORD_HOST */
+	unsigned n_ticks;	   /* since the last of these */
 	struct buf bytes;
 
 	/* The other thread. It has the writer while it ends the log, and else only sync. */
@@ -129,7 +130,7 @@ static int append_key(struct attempt_log *l, struct err *err)
 	l->describe(l->ctx, &begin);
 	if (buf_error(&begin) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = log_append(l->writer, RECORD_BEGIN, LOG_KEY, begin.data, begin.len, err);
+	r = log_append(l->writer, (uint8_t)l->key_type, LOG_KEY, begin.data, begin.len, err);
 	tick_writer_begin_key(l->ticks);
 	l->n_ticks = 0;
 	return r;
@@ -181,6 +182,18 @@ void attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
 	else
 		r = append(l, RECORD_TICK, LOG_TICK, &l->bytes, &err);
 	note_written(l, r, &err);
+}
+
+#define RENEW_NS UINT64_C(30000000000)
+
+bool attempt_log_is_renewal_due(uint64_t *renewed_boot_ns)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (*renewed_boot_ns != 0 && now - *renewed_boot_ns < RENEW_NS)
+		return false;
+	*renewed_boot_ns = now;
+	return true;
 }
 
 uint64_t attempt_log_lost(const struct attempt_log *l)
@@ -283,8 +296,9 @@ static int create(struct attempt_log *l, const struct attempt *a, const struct l
 }
 
 static int open_log(const char *db_path, struct attempt *a, const struct log_id *id,
-		    uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
-		    struct attempt_log **ret, struct err *err)
+		    uint64_t stored_to, enum record_type key_type,
+		    attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
+		    struct err *err)
 {
 	struct attempt_log *l = calloc(1, sizeof(*l));
 	CLEANUP(buf_release) struct buf folder = BUF_INIT, numbers = BUF_INIT;
@@ -293,6 +307,7 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
 	*l = (struct attempt_log){ .folder_fd = -1,
+				   .key_type = key_type,
 				   .describe = describe,
 				   .ctx = ctx,
 				   .bytes = BUF_INIT,
@@ -308,7 +323,7 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
 		r = db_path ? open_folder(folder.data, &l->folder_fd, err) : 0;
-	if (r == 0 && db_path && a->attempt_num == 0)
+	if (r == 0 && db_path && a->attempt_num == 0 && key_type == RECORD_BEGIN)
 		r = take_number(db_path, numbers.data, a, err);
 	l->fs = l->memory ? log_fs_memory(l->memory) : log_fs_real(l->folder_fd);
 	if (r == 0)
@@ -333,14 +348,21 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
 		     void *ctx, struct attempt_log **ret, struct err *err)
 {
-	return open_log(db_path, a, NULL, 0, describe, ctx, ret, err);
+	return open_log(db_path, a, NULL, 0, RECORD_BEGIN, describe, ctx, ret, err);
+}
+
+int attempt_log_open_host(const char *db_path, struct attempt *self,
+			  attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
+			  struct err *err)
+{
+	return open_log(db_path, self, NULL, 0, RECORD_HOST, describe, ctx, ret, err);
 }
 
 int attempt_log_continue(const char *db_path, struct attempt *a, const struct log_id *id,
 			 uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
 			 struct attempt_log **ret, struct err *err)
 {
-	return open_log(db_path, a, id, stored_to, describe, ctx, ret, err);
+	return open_log(db_path, a, id, stored_to, RECORD_BEGIN, describe, ctx, ret, err);
 }
 
 void attempt_log_place(const struct attempt_log *l, dev_t *ret_device, ino_t *ret_inode)
@@ -497,17 +519,10 @@ static bool await_thread(struct attempt_log *l, uint64_t until_boot_ns)
 	return r == 0;
 }
 
-int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t until_boot_ns,
-		    struct err *err)
+static int write_end(struct attempt_log *l, uint64_t until_boot_ns, struct err *err)
 {
 	int r;
 
-	buf_reset(&l->bytes);
-	record_write_final(&l->bytes, a, true);
-	if (l->bytes.len > log_end_room(l->writer)) {
-		buf_reset(&l->bytes);
-		record_write_final(&l->bytes, a, false);
-	}
 	if (buf_error(&l->bytes) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	/* What is written outlives us, whatever the disk does. */
@@ -530,6 +545,26 @@ int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t unt
 	if (r < 0 && err)
 		*err = l->end_err;
 	return r;
+}
+
+int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t until_boot_ns,
+		    struct err *err)
+{
+	buf_reset(&l->bytes);
+	record_write_final(&l->bytes, a, true);
+	if (l->bytes.len > log_end_room(l->writer)) {
+		buf_reset(&l->bytes);
+		record_write_final(&l->bytes, a, false);
+	}
+	return write_end(l, until_boot_ns, err);
+}
+
+int attempt_log_end_host(struct attempt_log *l, uint64_t wall_ns, uint64_t until_boot_ns,
+			 struct err *err)
+{
+	buf_reset(&l->bytes);
+	record_write_number(&l->bytes, wall_ns);
+	return write_end(l, until_boot_ns, err);
 }
 
 static void describe_whole(void *ctx, struct buf *out)

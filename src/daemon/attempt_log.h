@@ -22,7 +22,7 @@
 
 struct attempt_log;
 
-/* Appends the attempt as it is by now, with its sheets: RECORD_BEGIN. */
+/* Writes the attempt as it is by now, with its sheets: RECORD_BEGIN. */
 typedef void attempt_log_describe_fn(void *ctx, struct buf *out);
 
 /*
@@ -40,6 +40,16 @@ int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describ
 int attempt_log_continue(const char *db_path, struct attempt *a, const struct log_id *id,
 			 uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
 			 struct attempt_log **ret, struct err *err);
+
+/*
+ * The log of a daemon itself (RECORD_HOST): self has its process and boot. describe writes the
+ * daemon's record. It ends with attempt_log_end_host(), as attempt_log_end().
+ */
+int attempt_log_open_host(const char *db_path, struct attempt *self,
+			  attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
+			  struct err *err);
+int attempt_log_end_host(struct attempt_log *log, uint64_t wall_ns, uint64_t until_boot_ns,
+			 struct err *err);
 
 /*
  * One that is over as soon as it begins: its log with its end, as attempt_log_end(). ret_sender
@@ -73,6 +83,13 @@ void attempt_log_describe_origin(const struct attempt *a, struct log_origin *ret
 void attempt_log_append(struct attempt_log *log, enum record_type type, const struct buf *bytes);
 void attempt_log_append_tick(struct attempt_log *log, const struct snapshot *snap,
 			     const struct series_point *point);
+
+/*
+ * Each 30 s a recorder appends what lasts as it is by then (RECORD_RENEWED), for its peak and its
+ * count: whoever takes over needs them, and if nobody sees its end it lasted until then. True: it is
+ * time. *renewed_boot_ns is 0 at first.
+ */
+bool attempt_log_is_renewal_due(uint64_t *renewed_boot_ns);
 
 /*
  * After some of these: another thread waits for the disk, unless it does already. What the disk

@@ -226,7 +226,7 @@ static int continue_log(struct service *s, struct attached *at, const struct wat
 {
 	struct log_id id;
 	uint64_t stored_to;
-	int r = store_find_open_log(s->store, at->attempt_id, id.bytes, &stored_to, NULL);
+	int r = store_find_log_of(s->store, at->attempt_id, id.bytes, &stored_to, NULL);
 
 	if (r == 0)
 		r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin,

@@ -163,6 +163,8 @@ static void trace(struct service *s, const struct episode *e, uint64_t uid,
 	struct err err = ERR_INIT;
 	int r = plan.seconds > 0 ? evidence_trace_begin(&s->trace, &plan, e, evidence, &err) : 0;
 
+	if (plan.seconds > 0 && r == 0)
+		s->traced_attempt = e->attempt_id;
 	if (r < 0)
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
 }
@@ -201,12 +203,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 
 static void keep_trace(struct service *s)
 {
-	struct err err = ERR_INIT;
-
-	if (unsaved_set_evidence(&s->unsaved, s->store, s->trace.episode, &s->trace.evidence,
-				 &err) < 0)
-		log_warning("the trace of %s is not recorded%s: %s", s->trace.episode,
-			    s->unsaved.late ? " yet" : "", err.text);
+	service_log_evidence(s, s->traced_attempt, s->trace.episode, &s->trace.evidence);
 }
 
 void service_note_trace(struct service *s)

@@ -11,8 +11,6 @@ void service_forget_attempts(struct service *s)
 {
 	service_end_anomalies(s);
 	s->adopt_until_ns = 0; /* in the next one others may last */
-	unsaved_release(&s->unsaved);
-	map_clear(&s->lasting.written);
 	service_forget_ooms(s);
 	s->exits.n = 0;
 	service_hang_up_guests(s);

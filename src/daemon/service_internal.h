@@ -14,18 +14,17 @@
 #include "base/settings.h"
 #include "bus/bus.h"
 #include "daemon/around.h"
+#include "daemon/attempt_log.h"
 #include "daemon/aside.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
-#include "daemon/lasting.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
 #include "daemon/tellers.h"
 #include "daemon/unowned.h"
-#include "daemon/unsaved.h"
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
@@ -96,11 +95,9 @@ struct exit_news {
 	size_t n;
 };
 
-/* Changes of anomalies that were told on the bus. */
+/* Changes of anomalies that runners have recorded are published. */
 struct anomaly_relay {
-	struct map told;       /* which: a hash of each */
-	struct map left;       /* to runners, which judge their jobs: hashes of names */
-	int64_t last_id;       /* of those in the record, the last that was looked at */
+	int64_t last_id;       /* the last that was looked at */
 	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
 };
@@ -206,6 +203,8 @@ struct service {
 	ino_t store_inode;
 	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
 	struct daemon_record record;
+	struct attempt_log *host_log; /* its own; NULL: it could not be made yet */
+	bool is_unlogged_said;
 	struct jsonl *jsonl;
 	struct bus *bus;
 	struct rpc_server *server;
@@ -223,8 +222,8 @@ struct service {
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
-	struct unsaved unsaved; /* anomalies that wait to be stored */
-	struct lasting lasting; /* those that are, and go on */
+	int64_t traced_attempt;	   /* whose the episode is that is traced; 0: the host's */
+	uint64_t renewed_boot_ns;  /* when what lasts was last recorded as it is */
 	struct around around;	/* when one last began */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */

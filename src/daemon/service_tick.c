@@ -33,8 +33,7 @@ static int try_to_open(struct service *s, struct err *err)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
 	store_leave_disk(s->store);
-	r = store_begin_daemon(s->store, &s->record, err);
-	if (r == 0 && stat(s->options->paths->db, &st) < 0)
+	if (stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
 	if (r < 0) {
 		s->store = store_close(s->store);
@@ -292,7 +291,7 @@ static void note_recorded(struct service *s, int r, const struct err *err)
 /* Trees without a runner, which would record them; what runners have logged is ingested in look(). */
 static int record(struct service *s, struct err *err)
 {
-	uint64_t disk_wait_ns = 0;
+	uint64_t disk_wait_ns = service_tend_host_log(s);
 	int r = service_record_attached(s, &disk_wait_ns, err);
 
 	s->stats.log_wait_ns = disk_wait_ns;

@@ -109,11 +109,9 @@ struct stored_log {
 int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
 		   struct err *err);
 
-/*
- * The other way: the log of an attempt, to go on with it. -ENOENT: it has none, or that is over.
- */
-int store_find_open_log(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
-			uint64_t *ret_offset, struct err *err);
+/* The other way: the log of an attempt, and how much of it is stored. -ENOENT: it has none. */
+int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+		      uint64_t *ret_offset, struct err *err);
 
 /*
  * How the attempt with this submission ended, by its log alone: for a database that cannot be
@@ -485,6 +483,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 struct anomaly_change_row {
 	int64_t id;
 	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	bool is_attached; /* that attempt is */
 	struct episode episode;
 	struct episode_moment moment;
 };
