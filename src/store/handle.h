@@ -68,9 +68,9 @@ struct store {
 	bool syncs_log;		       /* after each commit (query.h) */
 	bool is_unsettled;	       /* something may not be on the disk yet */
 	bool leaves_disk, wants_sweep; /* store_leave_disk() */
-	uint64_t disk_wait_ns;		 /* store_take_disk_wait_ns() */
-	int log_error;			 /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns;		 /* not before then (db/db.h) */
+	uint64_t disk_wait_ns;	       /* store_take_disk_wait_ns() */
+	int log_error;		       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

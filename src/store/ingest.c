@@ -191,18 +191,11 @@ static int take_anomaly(struct sink *s, struct record_reader *r)
 		episode_set_job(&e, s->attempt.job_id);
 	}
 	attempt_id = e.worst.job_id ? s->attempt.id : 0; /* else it is of the host */
-	if (change == RECORD_RENEWED) {
-		const struct anomaly_renewal renewal = { attempt_id, &e };
-
-		return store_renew_anomalies(s->store, &renewal, 1, s->err);
-	} else {
-		const struct anomaly_news news = { .attempt_id = attempt_id,
-						   .episode = &e,
-						   .change = (enum episode_change)change,
-						   .takes_over = true };
-
-		return store_tell_anomaly(s->store, &news, NULL, s->err);
-	}
+	if (change == RECORD_RENEWED)
+		return store_renew_anomaly(s->store, attempt_id, &e, s->err);
+	return store_tell_anomaly(
+		s->store, &(struct anomaly_news){ attempt_id, &e, (enum episode_change)change },
+		s->err);
 }
 
 static int take_evidence(struct sink *s, struct record_reader *r)
@@ -279,10 +272,8 @@ static take_fn *const takers[] = {
 };
 
 static take_fn *const host_takers[] = {
-	[RECORD_EVENTS] = take_events,
-	[RECORD_PHASES] = take_phases,
-	[RECORD_ANOMALY] = take_anomaly,
-	[RECORD_EVIDENCE] = take_evidence,
+	[RECORD_EVENTS] = take_events,	 [RECORD_PHASES] = take_phases,
+	[RECORD_ANOMALY] = take_anomaly, [RECORD_EVIDENCE] = take_evidence,
 	[RECORD_END] = take_stop,
 };
 
@@ -1066,8 +1057,8 @@ bool ingest_is_behind(struct store *store, int64_t attempt_id)
 		return false;
 	text = query_read_text(&q);
 	offset = (uint64_t)query_read_i64(&q);
-	if (query_read_i64(&q) || !text || log_id_parse(text, &id) < 0 || folder_open(store->path, &f) < 0 ||
-	    log_reader_open(&f.real, &id, &r, NULL) < 0)
+	if (query_read_i64(&q) || !text || log_id_parse(text, &id) < 0 ||
+	    folder_open(store->path, &f) < 0 || log_reader_open(&f.real, &id, &r, NULL) < 0)
 		return false;
 	is_behind = log_read_end(r, false, NULL, NULL) > 0 ||
 		    log_read(r, offset, false, stop, NULL, &read) > 0;

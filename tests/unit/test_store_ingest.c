@@ -216,7 +216,6 @@ static void record_directly(const char *path, const char *job_id)
 	CLEANUP(scene_release) struct scene s;
 	struct anomaly_news news = { .episode = &s.episode, .change = EPISODE_BEGAN };
 	struct phase_mark marks[3];
-	struct anomaly_renewal renewal;
 	struct err err = ERR_INIT;
 
 	scene_init(&s, job_id);
@@ -234,15 +233,14 @@ static void record_directly(const char *path, const char *job_id)
 						.is_exit = s.phases[i].is_exit,
 						.phase = s.phases[i].phase };
 	must(store_mark_phases(store, marks, 3, &err), &err);
-	must(store_tell_anomaly(store, &news, NULL, &err), &err);
+	must(store_tell_anomaly(store, &news, &err), &err);
 	s.episode.peak_value = 150;
 	s.episode.seen_wall_ns = START + 10;
-	renewal = (struct anomaly_renewal){ s.a.id, &s.episode };
-	must(store_renew_anomalies(store, &renewal, 1, &err), &err);
+	must(store_renew_anomaly(store, s.a.id, &s.episode, &err), &err);
 	must(store_set_evidence(store, s.episode.name, &s.evidence, &err), &err);
 	scene_clear_anomaly(&s);
 	news.change = EPISODE_CLEARED;
-	must(store_tell_anomaly(store, &news, NULL, &err), &err);
+	must(store_tell_anomaly(store, &news, &err), &err);
 	scene_finish(&s);
 	must(store_add_syscalls(store, &(struct attempt){ .id = s.a.id }, s.calls, 2, NULL, &err),
 	     &err);
