@@ -65,7 +65,7 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 {
 	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
 	uint8_t about[RECORD_ABOUT_BYTES] = { 0 };
-	uint64_t offset;
+	struct stored_log stored;
 
 	if (at && at->log) {
 		attached_flush(at);
@@ -73,7 +73,7 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 	}
 	if (!s->host_log ||
 	    (attempt_id &&
-	     (!s->store || store_find_log_of(s->store, attempt_id, about, &offset, NULL) < 0))) {
+	     (!s->store || store_find_log_of(s->store, attempt_id, about, &stored, NULL) < 0))) {
 		s->n_records_lost++;
 		return NULL;
 	}

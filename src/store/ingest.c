@@ -509,7 +509,7 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 }
 
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
-		      uint64_t *ret_offset, struct err *err)
+		      struct stored_log *ret, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -526,7 +526,10 @@ int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16
 	if (r < 0)
 		return r;
 	memcpy(ret_id, id.bytes, sizeof(id.bytes));
-	*ret_offset = (uint64_t)query_read_i64(&q);
+	*ret = (struct stored_log){ .attempt_id = attempt_id };
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	ret->uid = (uint64_t)query_read_i64(&q);
 	return 0;
 }
 
@@ -588,7 +591,7 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 		r = find_host_row(s, origin, ret);
 	if (r < 0 && r != -ENOENT)
 		s->failure = r;
-	s->is_ready = ret->is_ready = r == 0 && s->ready_offset == ret->offset;
+	s->is_ready = ret->is_ready = r == 0 && (s->is_host || s->ready_offset == ret->offset);
 	return r;
 }
 
@@ -1201,7 +1204,7 @@ static int ingest_log(struct folder *f, struct store *store, struct entry *e, st
 		e->is_readable = false;
 	}
 	e->is_stored = r >= 0;
-	if (r >= 0 && !e->cursor.is_over && s.is_ready)
+	if (r >= 0 && !e->cursor.is_over && s.is_ready && !s.is_host)
 		keep_decoder(store, &s, e->cursor.offset);
 	if (undone == 0)
 		undone = query_run_alone(store, STATEMENT_SAVED, err);
