@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "daemon/process_facts.h"
 #include "daemon/signal_process.h"
 #include "daemon/service_follow.h"
@@ -417,7 +417,7 @@ void service_note_death(struct service *s, const struct member *member, const st
 
 	if (!at || member->is_runner)
 		return;
-	if (!may_hear(at->uid, ev->uid))
+	if (!may_see(at->uid, ev->uid, -1, 0))
 		at->n_withheld++;
 	else if (count_deaths(s, at->uid) < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);

@@ -23,7 +23,6 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
-#include "daemon/tellers.h"
 #include "daemon/unowned.h"
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
@@ -123,10 +122,7 @@ struct life_state {
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is drained */
 	struct members *members;
-	struct map
-		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct tellers told; /* those that were told once and will be twice */
-	uint64_t n_taken;    /* from the kernel */
+	uint64_t n_taken; /* from the kernel */
 	uint64_t n_told, n_lost;
 	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
 	int64_t last_event_id;	/* of those that runners write down, the last that was told */
@@ -245,8 +241,8 @@ struct service {
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
 	struct attached *attached;     /* jobs that nobody runs */
 	uint64_t n_records_lost;       /* of those that are over */
-	struct job_deaths *job_deaths; /* of the processes of runners */
-	int64_t n_begun;	       /* runners that have said so before they were known */
+	struct stream *streams;	       /* of runners (service_stream.h) */
+	int64_t n_streams;	       /* that were ever opened */
 	struct waiter *waiters;	       /* clients that wait for the end of a job */
 	struct guests guests;	       /* runners that send us their logs */
 	struct recent *recent;	       /* the last events */

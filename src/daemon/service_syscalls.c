@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "daemon/service_follow.h"
 
 /*
@@ -85,7 +86,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 	if (!job || !(p->is_ended || summing->is_last || p->tag == summing->ending))
 		return;
-	if (service_may_tell_calls(summing->service, job->uid, p))
+	if (may_see(job->uid, p->uid, summing->service->root_fd, p->pid))
 		keep_process(summing->service, job, p);
 	else
 		told_calls_withhold(&job->calls, p);
@@ -238,15 +239,8 @@ bool service_count_calls_now(struct service *s, const struct watched *job)
 	return *find_job(s, job->a.id) != NULL;
 }
 
-bool service_counts_calls_of(struct service *s, int64_t attempt_id)
-{
-	const struct job_calls *job = *find_job(s, attempt_id);
-
-	return job && !job->is_over;
-}
-
 /* What the kernel side had no room for is missed in the sums of whoever is counted. */
-int service_read_calls(struct service *s)
+static int read_calls(struct service *s)
 {
 	struct syscalls_lost lost;
 	int r = syscalls_read(s->syscalls.syscalls, &lost);
@@ -272,7 +266,7 @@ static void end_job(struct service *s, struct job_calls *job)
 
 	if (job->is_over)
 		return;
-	if (service_read_calls(s) == 0)
+	if (read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
 	leave_job(s, job);
@@ -285,7 +279,7 @@ static void end_all(struct service *s)
 
 	if (!s->syscalls.jobs)
 		return;
-	if (service_read_calls(s) == 0)
+	if (read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
 		if (!job->is_over)
@@ -300,16 +294,61 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
-void service_tell_calls_of(struct service *s, int64_t attempt_id, struct json *j)
+/* ---- for its runner ---- */
+
+#define MAX_ANSWER_BYTES (1 << 20) /* of texts */
+
+/* Runners ask as often as they like: reading takes no more than one part in so many of our time. */
+#define READ_COST_LIMIT 50
+
+static void read_if_due(struct service *s)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (now < s->syscalls.read_due_boot_ns)
+		return;
+	(void)read_calls(s); /* or it is what was read last */
+	s->syscalls.read_due_boot_ns = now + READ_COST_LIMIT * (clock_boot_ns() - now);
+}
+
+struct living {
+	const struct service *service;
+	uint64_t uid;
+	struct process_calls calls;
+};
+
+static void add_living(void *ctx, const struct syscall_process *p)
+{
+	const struct proc_key key = { p->pid, p->start_ticks };
+	struct living *living = ctx;
+
+	if (p->pid > 0 && may_see(living->uid, p->uid, living->service->root_fd, p->pid))
+		process_calls_add(&living->calls, &key, p->uses, p->n_uses);
+}
+
+void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j)
 {
 	struct job_calls **at = find_job(s, attempt_id);
+	bool is_counted = *at && (is_final || !(*at)->is_over);
 
-	json_key_bool(j, "counted", *at != NULL);
-	if (!*at)
+	json_key_bool(j, "counted", is_counted);
+	if (!is_counted)
 		return;
-	end_job(s, *at);
-	told_calls_write(j, &(*at)->calls);
-	job_calls_drop(s, at);
+	if (is_final) {
+		end_job(s, *at);
+		told_calls_write(j, &(*at)->calls);
+		job_calls_drop(s, at);
+	} else {
+		struct living living = { s, (*at)->uid, { .max_bytes = MAX_ANSWER_BYTES } };
+
+		read_if_due(s);
+		syscalls_each_living(s->syscalls.syscalls, (uint64_t)attempt_id, add_living,
+				     &living);
+		json_key(j, "processes");
+		told_calls_write_processes(j, &living.calls);
+		json_key_u64(j, "untold_processes", living.calls.n_untold);
+		process_calls_release(&living.calls);
+	}
 }
 
 void service_leave_calls_of(struct service *s, struct watched *job)
@@ -343,7 +382,7 @@ static void withhold_samples(struct service *s)
 		struct proc_sample *p = &s->snap.processes[i];
 		const struct job_calls *job = p->syscalls ? *find_job(s, p->attempt_id) : NULL;
 
-		if (!job || may_hear(job->uid, p->owner))
+		if (!job || may_see(job->uid, p->owner, -1, 0))
 			continue;
 		p->syscalls = NULL;
 		p->n_syscalls = 0;
@@ -357,7 +396,7 @@ int service_count_calls(struct service *s, struct err *err)
 
 	if (!s->has_snap || !s->syscalls.jobs)
 		return 0;
-	r = service_read_calls(s);
+	r = read_calls(s);
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);

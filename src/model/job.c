@@ -234,6 +234,39 @@ void proc_record_account(struct proc_record *p, const struct exit_account *accou
 	p->evidence = EVIDENCE_EXACT;
 }
 
+void proc_record_merge_end(struct proc_record *p, const struct proc_record *end)
+{
+	const struct proc_record before = *p;
+	const struct exit_account account = {
+		.cpu_ns = u64_add(end->user_ns, end->system_ns),
+		.user_ns = end->user_ns,
+		.system_ns = end->system_ns,
+		.max_rss_bytes = end->evidence == EVIDENCE_EXACT ? end->max_rss_bytes : U64_UNKNOWN,
+		.minor_faults = U64_UNKNOWN,
+		.major_faults = end->major_faults,
+		.rchar = end->rchar,
+		.wchar = end->wchar,
+		.read_bytes = end->read_bytes,
+		.write_bytes = end->write_bytes,
+	};
+
+	proc_record_account(p, &account);
+	if (end->cpu_evidence == EVIDENCE_EXACT)
+		p->cpu_evidence = EVIDENCE_EXACT;
+	if (before.cpu_evidence == EVIDENCE_EXACT) {
+		p->user_ns = before.user_ns;
+		p->system_ns = before.system_ns;
+		p->cpu_evidence = EVIDENCE_EXACT;
+	}
+	if (!u64_known(p->died_wall_ns))
+		p->died_wall_ns = end->died_wall_ns;
+	if (exit_status_to_shell(p->status) < 0)
+		p->status = end->status;
+	if (!p->command)
+		p->command = end->command;
+	p->is_unaccounted = false;
+}
+
 void proc_event_write_fields(struct json *j, const struct proc_event *ev)
 {
 	json_key_f64(j, "timestamp", u64_to_seconds(ev->wall_ns));

@@ -516,6 +516,11 @@ const struct rpc_peer *rpc_subscriber_peer(const struct rpc_subscriber *sub)
 	return &sub->conn->peer;
 }
 
+size_t rpc_subscriber_waiting(const struct rpc_subscriber *sub)
+{
+	return sub->conn->out.events.bytes;
+}
+
 /* struct rpc_event is a message under another name. */
 struct rpc_event *rpc_event_new(const char *topic, uint64_t wall_ns, const char *json, size_t len)
 {

@@ -101,43 +101,18 @@ static int take_sheets(struct sink *s, struct record_reader *r)
 	return result < 0 ? result : store_write_sheets(s->store, &a, a.sheets, a.n_sheets, s->err);
 }
 
-/* A daemon that sees signals itself has stored them before it tells the runner. 1: it has. */
-static int has_event(struct sink *s, const struct proc_event *ev)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(s->store, STATEMENT_HAS_EVENT, &q, s->err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, s->attempt.id);
-	query_bind_i64(&q, query_as_i64(ev->wall_ns));
-	query_bind_i64(&q, ev->key.pid);
-	query_bind_text(&q, event_type_name(ev->type));
-	return query_step(&q, s->err);
-}
-
 static int take_events(struct sink *s, struct record_reader *r)
 {
-	size_t n = 0, kept = 0;
+	size_t n = 0;
 	struct proc_event *events = record_read_list(r, RECORD_LIST_EVENTS, &n);
 	uint64_t now = clock_wall_ns();
 
 	if (r->error)
 		return result_of(r);
-	for (size_t i = 0; i < n; i++) {
-		const struct proc_event *ev = &events[i];
-		int known = 0;
-
-		if (s->origin.is_copy && (ev->key.pid <= 0 || ev->wall_ns > now))
+	for (size_t i = 0; s->origin.is_copy && i < n; i++)
+		if (events[i].key.pid <= 0 || events[i].wall_ns > now)
 			return DAMAGED;
-		if (s->origin.is_copy && event_type_is_signal(ev->type))
-			known = has_event(s, ev);
-		if (known < 0)
-			return known;
-		if (!known)
-			events[kept++] = *ev;
-	}
-	return store_write_events(s->store, &s->attempt, events, kept, s->err);
+	return store_write_events(s->store, &s->attempt, events, n, s->err);
 }
 
 static int take_phases(struct sink *s, struct record_reader *r)

@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/call_steps.h"
+#include "daemon/process_calls.h"
 
 static void tell(struct process_calls *calls, pid_t pid, uint64_t start, const char *text)
 {
@@ -27,7 +27,7 @@ static struct proc_sample *sample(struct snapshot *snap, pid_t pid, uint64_t sta
 }
 
 /* One process in one look, of which the text is told; NULL: it is not. */
-static struct proc_sample *look(struct call_steps *steps, struct snapshot *snap, uint64_t start,
+static struct proc_sample *look(struct process_calls *steps, struct snapshot *snap, uint64_t start,
 				const char *text)
 {
 	CLEANUP(process_calls_release) struct process_calls now = { .max_bytes = 1000 };
@@ -36,13 +36,13 @@ static struct proc_sample *look(struct call_steps *steps, struct snapshot *snap,
 	sample(snap, 7, start);
 	if (text)
 		tell(&now, 7, start, text);
-	call_steps_fill(steps, &now, snap);
+	process_calls_fill_steps(steps, &now, snap);
 	return &snap->processes[0];
 }
 
 static void test_only_what_is_new(void **state)
 {
-	CLEANUP(call_steps_release) struct call_steps steps = { 0 };
+	CLEANUP(process_calls_release) struct process_calls steps = { 0 };
 	CLEANUP(snapshot_release) struct snapshot snap;
 	const struct proc_sample *p;
 
@@ -66,7 +66,7 @@ static void test_only_what_is_new(void **state)
 
 static void test_what_was_not_told_comes_later(void **state)
 {
-	CLEANUP(call_steps_release) struct call_steps steps = { 0 };
+	CLEANUP(process_calls_release) struct process_calls steps = { 0 };
 	CLEANUP(snapshot_release) struct snapshot snap;
 	const struct proc_sample *p;
 
@@ -81,7 +81,7 @@ static void test_what_was_not_told_comes_later(void **state)
 
 static void test_another_count_begins_anew(void **state)
 {
-	CLEANUP(call_steps_release) struct call_steps steps = { 0 };
+	CLEANUP(process_calls_release) struct process_calls steps = { 0 };
 	CLEANUP(snapshot_release) struct snapshot snap;
 	const struct proc_sample *p;
 
@@ -100,7 +100,7 @@ static void test_another_count_begins_anew(void **state)
 
 static void test_each_its_own(void **state)
 {
-	CLEANUP(call_steps_release) struct call_steps steps = { 0 };
+	CLEANUP(process_calls_release) struct process_calls steps = { 0 };
 	CLEANUP(process_calls_release) struct process_calls now = { .max_bytes = 1000 };
 	CLEANUP(snapshot_release) struct snapshot snap;
 
@@ -112,7 +112,7 @@ static void test_each_its_own(void **state)
 	tell(&now, 9, 90, "write 2 0 1 1");
 	tell(&now, 3, 30, "read 1 0 1 1");
 	tell(&now, 9, 89, "read 99 0 1 1"); /* one that had the pid before */
-	call_steps_fill(&steps, &now, &snap);
+	process_calls_fill_steps(&steps, &now, &snap);
 	assert_string_equal(snap.processes[0].syscalls[0].name, "read");
 	assert_null(snap.processes[1].syscalls);
 	assert_int_equal(snap.processes[2].n_syscalls, 1);
