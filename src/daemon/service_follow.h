@@ -55,18 +55,11 @@ void service_forget_ooms(struct service *s);
 /* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
 void service_note_signal(struct service *s, const struct life_event *ev);
 
-/* What nobody else writes down, to be written with the signals. False: there is no room. */
-bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
-			uint64_t uid);
-
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 
 /* Writes down and tells what there is: a kill is not to wait for the next tick. */
 void service_tell_signals(struct service *s);
-
-/* Into a log. True: there were some. */
-bool service_log_signals(struct service *s);
 
 /* The job is over, or its stream (by its mark): how many are not listed is recorded. */
 void service_end_signals_of(struct service *s, int64_t id);
@@ -209,12 +202,11 @@ void service_release_attached(struct service *s);
 uint64_t service_tend_host_log(struct service *s);
 void service_close_host_log(struct service *s); /* the daemon stops */
 
-/* change: an enum episode_change, or RECORD_RENEWED. */
+/* change: an enum episode_change, or RECORD_RENEWED. False: the event is lost. */
 void service_log_anomaly(struct service *s, const struct episode *e, int change);
 void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
 			  const struct anomaly_evidence *evidence);
-void service_log_events(struct service *s, int64_t attempt_id, const struct proc_event *events,
-			size_t n);
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
 

@@ -102,13 +102,14 @@ void service_log_evidence(struct service *s, int64_t attempt_id, const char *epi
 		attempt_log_append(log, RECORD_EVIDENCE, &out);
 }
 
-void service_log_events(struct service *s, int64_t attempt_id, const struct proc_event *events,
-			size_t n)
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct attempt_log *log = find_log(s, attempt_id, &out);
 
-	record_write_list(&out, RECORD_LIST_EVENTS, events, n);
+	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
 	if (log)
 		attempt_log_append(log, RECORD_EVENTS, &out);
+	s->has_logged |= log != NULL;
+	return log != NULL;
 }

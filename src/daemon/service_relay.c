@@ -118,8 +118,9 @@ int service_relay_events(struct service *s, struct err *err)
 {
 	if (!s->store)
 		return 0;
-	if (service_log_signals(s))
+	if (s->has_logged)
 		(void)store_take_in(s->store, NULL);
+	s->has_logged = false;
 	if (!s->life.is_relaying)
 		return begin_relay(s, err);
 	return store_follow_events(s->store, NULL, &s->life.last_event_id, relay, s, err);
