@@ -93,7 +93,8 @@ void service_leave_calls_of(struct service *s, struct watched *job);
  */
 void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j);
 
-int service_record_calls(struct service *s, struct err *err);
+/* Of jobs that are over. */
+void service_record_calls(struct service *s);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);
@@ -206,6 +207,7 @@ void service_close_host_log(struct service *s); /* the daemon stops */
 void service_log_anomaly(struct service *s, const struct episode *e, int change);
 void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
 			  const struct anomaly_evidence *evidence);
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
 bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */

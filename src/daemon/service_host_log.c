@@ -113,3 +113,14 @@ bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_
 	s->has_logged |= log != NULL;
 	return log != NULL;
 }
+
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, a->id, &out);
+
+	record_write_details(&out, a, why_not_all);
+	if (log)
+		attempt_log_append(log, RECORD_CALLS, &out);
+	return log != NULL;
+}

@@ -294,6 +294,43 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
+/* Of each process no more than whose they are. */
+static void log_totals(struct service *s, struct job_calls *job)
+{
+	const struct process_calls *calls = &job->calls.processes;
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+
+	call_sums_settle(&job->calls.sums);
+	told_calls_say_missing(&job->calls, &why);
+	told_calls_say_error(&job->calls, &why);
+	a.syscalls = sums->uses;
+	a.n_syscalls = sums->n;
+	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
+	a.n_processes = a.processes ? calls->n : 0;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		proc_record_init(&a.processes[i]);
+		a.processes[i].key = calls->items[i].key;
+		a.processes[i].syscalls = calls->items[i].text;
+	}
+	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	free(a.processes);
+}
+
+void service_record_calls(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+
+	while (*at)
+		if ((*at)->is_over) {
+			log_totals(s, *at);
+			job_calls_drop(s, at);
+		} else {
+			at = &(*at)->next;
+		}
+}
+
 /* ---- for its runner ---- */
 
 #define MAX_ANSWER_BYTES (1 << 20) /* of texts */
@@ -415,11 +452,8 @@ void service_forget_calls(struct service *s)
 
 void service_close_syscalls(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	end_all(s);
-	if (service_record_calls(s, &err) < 0)
-		log_warning("the system calls of jobs are not recorded: %s", err.text);
+	service_record_calls(s);
 	while (s->syscalls.jobs)
 		job_calls_drop(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)

@@ -91,7 +91,8 @@ static int look(struct service *s, struct err *err)
 	service_tend_guests(s);
 	if (is_new)
 		service_recall_lost(s);
-	return r < 0 ? r : service_record_calls(s, err);
+	service_record_calls(s);
+	return r;
 }
 
 /* ---- collect: what the processes of the host do ---- */

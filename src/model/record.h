@@ -41,6 +41,7 @@ enum record_type {
 			    record_write_struct(daemon_columns). All other records of such a log begin
 			    with the id of the attempt's log that they are about (RECORD_ABOUT_BYTES,
 			    all 0: the host). RECORD_END has when the daemon stopped, as a number */
+	RECORD_CALLS,	 /* record_write_details(): system calls alone, which are added */
 };
 
 #define RECORD_ABOUT_BYTES 16

@@ -198,6 +198,16 @@ static int take_details(struct sink *s, struct record_reader *r)
 	return r->error ? result_of(r) : attempt_write_details(s->store, &a, why, s->err);
 }
 
+static int take_calls(struct sink *s, struct record_reader *r)
+{
+	struct attempt a = { .id = s->attempt.id };
+	const char *why = NULL;
+
+	record_read_details(r, &a, &why);
+	return r->error ? result_of(r)
+			: store_add_syscalls(s->store, &a, a.syscalls, a.n_syscalls, why, s->err);
+}
+
 /* No tick comes behind it. */
 static int fold_rest(struct sink *s)
 {
@@ -243,13 +253,13 @@ static take_fn *const takers[] = {
 	[RECORD_SHEETS] = take_sheets,	   [RECORD_EVENTS] = take_events,
 	[RECORD_PHASES] = take_phases,	   [RECORD_ANOMALY] = take_anomaly,
 	[RECORD_EVIDENCE] = take_evidence, [RECORD_DETAILS] = take_details,
-	[RECORD_END] = take_end,
+	[RECORD_END] = take_end,	   [RECORD_CALLS] = take_calls,
 };
 
 static take_fn *const host_takers[] = {
 	[RECORD_EVENTS] = take_events,	 [RECORD_PHASES] = take_phases,
 	[RECORD_ANOMALY] = take_anomaly, [RECORD_EVIDENCE] = take_evidence,
-	[RECORD_END] = take_stop,
+	[RECORD_END] = take_stop,	 [RECORD_CALLS] = take_calls,
 };
 
 static void read_boot(const struct log_origin *o, char ret[BOOT_ID_BYTES])
