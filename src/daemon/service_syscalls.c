@@ -1,5 +1,3 @@
-#include "daemon/service_syscalls.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include "base/unknown.h"
 #include "daemon/may_see.h"
 #include "daemon/service_follow.h"
+#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -20,6 +19,18 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
+
+/* What the processes of a job that have ended have called. */
+struct job_calls {
+	int64_t attempt_id;
+	uint64_t uid; /* whose it is */
+	struct told_calls calls;
+	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
+					   * are that come later nobody knows
+					   */
+	bool is_over;			  /* to be written down */
+	struct job_calls *next, **at;	  /* where it is in the list */
+};
 
 /* ---- sums ---- */
 
@@ -48,7 +59,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-void job_calls_drop(struct service *s, struct job_calls **at)
+static void job_calls_drop(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
