@@ -134,19 +134,19 @@ static int system_error(struct store *store, const struct failure *f)
  * Names who holds the lock; false if nobody can be named. Not asked while there is
  * patience left: who tries again by itself (journal.c) comes here every millisecond.
  */
-static bool tell_holder(const struct store *store, struct err *err)
+static bool tell_owner(const struct store *store, struct err *err)
 {
-	char holder[HOLDER_BYTES];
+	char owner[LOCK_OWNER_BYTES];
 	pid_t pid;
 
 	if (!err || store->waited_ns < store->patience_ns)
 		return false;
-	pid = holder_find(store->path);
+	pid = lock_owner_find(store->path);
 	if (pid == 0)
 		return false;
-	holder_describe(pid, holder);
+	lock_owner_describe(pid, owner);
 	err_set(err, -failure_held.error, "the database %s %s %s", store->path, failure_held.what,
-		holder);
+		owner);
 	err_advise(err, failure_held.advice);
 	return true;
 }
@@ -157,7 +157,7 @@ int store_failure(struct store *store, struct err *err)
 	int error = system_error(store, f);
 	char detail[256];
 
-	if (f->code == failure_held.code && tell_holder(store, err))
+	if (f->code == failure_held.code && tell_owner(store, err))
 		return -failure_held.error;
 	snprintf(detail, sizeof(detail), "%s",
 		 error > 0 ? strerror(error) : sqlite3_errmsg(store->db));

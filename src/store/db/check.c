@@ -372,14 +372,14 @@ static int refuse_move(const struct aside *a, int error, struct err *err)
 
 static int refuse_busy(const struct aside *a, pid_t pid, struct err *err)
 {
-	char holder[HOLDER_BYTES];
+	char owner[LOCK_OWNER_BYTES];
 
-	holder_describe(pid, holder);
+	lock_owner_describe(pid, owner);
 	return err_set(
 		err, -EBUSY,
 		"the database %s is damaged, and cannot be moved aside while %s has it open: "
 		"wait for it or end it",
-		a->from, holder);
+		a->from, owner);
 }
 
 /* ---- whether it is a case for this ---- */
@@ -419,8 +419,8 @@ static int lock_whole(int fd, struct flock *ret)
 {
 	*ret = (struct flock){ .l_type = F_WRLCK,
 			       .l_whence = SEEK_SET,
-			       .l_start = HOLDER_PENDING,
-			       .l_len = HOLDER_LAST - HOLDER_PENDING + 1 };
+			       .l_start = LOCK_PENDING,
+			       .l_len = LOCK_LAST - LOCK_PENDING + 1 };
 	return fcntl(fd, F_SETLK, ret) < 0 ? -errno : 0;
 }
 
@@ -454,7 +454,7 @@ static int take_alone(struct aside *a, const struct stat *examined, struct err *
 		return err_set(err, -EBUSY,
 			       "the database %s was replaced while it was looked at: try again",
 			       a->from);
-	opener = holder_find_opener(examined);
+	opener = lock_owner_find_opener(examined);
 	return opener ? refuse_busy(a, opener, err) : 0;
 }
 
