@@ -10,7 +10,7 @@
 #include "store/damage.h"
 #include "store/fold.h"
 #include "store/handle.h"
-#include "store/minute_window.h"
+#include "store/rollup.h"
 #include "store/query.h"
 
 /* ---- sums ---- */

@@ -1,4 +1,4 @@
-#include "store/open_fold.h"
+#include "store/fold.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -502,8 +502,8 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 	return finish(store, &fold, NULL, filter, ret, err);
 }
 
-int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
-		   const struct fold_filter *filter, struct open_fold **ret, struct err *err)
+static int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
+			  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(folded->id);
 
@@ -520,21 +520,29 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	return finish(store, &fold, folded, filter, ret, err);
 }
 
-int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
-			 unsigned *ret_n, struct err *err)
+int open_fold_read_pending(struct store *store, int64_t recorder, const struct fold_filter *filter,
+			   struct open_fold **list, struct err *err)
 {
-	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
-	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
 
-	*ret_n = 0;
-	if (r > 0)
-		r = read_head(store, fold, &all, err);
-	if (r < 0)
-		return r;
-	*ret_n = fold->n_ticks;
-	memcpy(ret, fold->ticks, fold->n_ticks * sizeof(*ret));
-	return 0;
+	while ((r = fold_read_pending(store, recorder, after_id, filter->last_id, &f, err)) > 0) {
+		struct open_fold *fold = NULL;
+
+		after_id = f.id;
+		r = fold_leave_out(store, recorder, &f, query_as_i64(filter->since_wall_ns),
+				   query_as_i64(filter->until_wall_ns), err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(store, recorder, &f, filter, &fold, err);
+		if (fold) {
+			fold->next = *list;
+			*list = fold;
+		}
+		if (r < 0)
+			return r;
+	}
+	return r;
 }
 
 /* ---- a tick of it ---- */
@@ -558,7 +566,7 @@ int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
 int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
 		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
 {
-	const struct fold_tick *tick = &fold->ticks[fold->current];
+	const struct fold_tick *tick = open_fold_tick(fold);
 	const struct fold_process *p = &fold->processes[i];
 	uint8_t row = p->row_of[tick->index];
 
@@ -577,7 +585,7 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 static int tell_things(const struct open_fold *fold, enum tick_list list,
 		       struct fold_reader *things, struct table *t, struct snapshot *ret)
 {
-	unsigned tick = fold->ticks[fold->current].index;
+	unsigned tick = open_fold_tick(fold)->index;
 	uint64_t words[WORDS_MAX];
 	int r;
 
@@ -601,7 +609,7 @@ static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
 {
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	struct fold_reader things = fold->things;
-	unsigned tick = fold->ticks[fold->current].index;
+	unsigned tick = open_fold_tick(fold)->index;
 	int r = t ? 0 : -ENOMEM;
 
 	if (r == 0 && u64_known(fold->head.columns[HEAD_HAS_GPUS][tick])) {
@@ -628,7 +636,7 @@ static enum snapshot_covers covers_of(const struct open_fold *fold, const struct
 
 static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 {
-	unsigned tick = fold->ticks[fold->current].index;
+	unsigned tick = open_fold_tick(fold)->index;
 	uint64_t words[HEAD_WORDS];
 	int r;
 
@@ -671,8 +679,7 @@ static int settle(struct store *store, const struct open_fold *fold, int r, stru
 {
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
-	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, fold->ticks[fold->current].id, 1, err)
-		     : 0;
+	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, open_fold_tick(fold)->id, 1, err) : 0;
 }
 
 int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,

@@ -6,15 +6,25 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/columns.h"
 #include "store/damage.h"
 #include "store/sqlite.h"
-#include "store/statements.h"
 #include "store/store.h"
 
+/* Every SQL statement that is run after opening. */
+enum statement {
+#define STATEMENT(name_, ...) STATEMENT_##name_,
+#include "store/statements.def"
+	STATEMENT_COUNT
+};
+
+/* Appends the statement as SQLite gets it. */
+void statement_write(enum statement id, struct buf *out);
+
 /*
- * query - runs the statements of statements.h, inside transactions.
+ * query - runs these statements, inside transactions.
  *
  *	CLEANUP(query_close) struct query q = QUERY_INIT;
  *

@@ -1,5 +1,3 @@
-#include "store/statements.h"
-
 #include <stddef.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "store/tick.h"
+#include "store/handle.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -12,7 +12,6 @@
 #include "store/codec/codec.h"
 #include "store/damage.h"
 #include "store/fold.h"
-#include "store/handle.h"
 #include "store/query.h"
 #include "store/tables.h"
 

@@ -1,6 +1,6 @@
 #include "store_fixture.h"
 
-#include "store/tick.h"
+#include "store/handle.h"
 
 #define N_JOBS 500
 #define TWIN (N_JOBS / 2) /* has the name of the one before it */

@@ -24,86 +24,39 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-/* ---- how much of a damaged database is ---- */
-
-#define MAX_NAMED 3 /* of those that are damaged */
-
-#define LIST_TABLES \
-	"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-
-/* What is in those whose names do not say it. */
-static const struct {
-	const char *table, *what;
-} contents[] = {
-	{ "chunks", "samples" },	   { "folds", "ticks of the host" },
-	{ "ticks", "the newest samples" }, { "points", "curves of reports" },
-	{ "rollups", "1-minute values" },  { "runs", "what estimates are made of" },
-};
-
 static void finalize(sqlite3_stmt **stmt)
 {
 	sqlite3_finalize(*stmt);
 }
 
-/* With its indexes. */
-static bool is_table_whole(sqlite3 *db, const char *table)
-{
-	CLEANUP(finalize) sqlite3_stmt *stmt = NULL;
-	char *sql = sqlite3_mprintf("PRAGMA integrity_check(%Q)", table);
-	bool is_ok = sql && sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-		     sqlite3_step(stmt) == SQLITE_ROW &&
-		     strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
-
-	sqlite3_free(sql);
-	return is_ok;
-}
-
-static void add_table_name(struct buf *out, const char *table)
-{
-	buf_printf(out, "%s%s", out->len > 0 ? ", " : "", table);
-	for (size_t i = 0; i < ARRAY_SIZE(contents); i++)
-		if (strcmp(contents[i].table, table) == 0)
-			buf_printf(out, " (%s)", contents[i].what);
-}
+#define MAX_NAMED 3 /* of the tables that are damaged */
 
 /*
- * Adds a sentence about a damaged database: which of its tables are, such as "1 of its 28 tables
- * is, chunks (samples), and the others can still be read"; nothing where the tables cannot be
- * listed, or an interrupt ends it.
+ * Adds which tables are, such as "1 of its 28 tables is, chunks, and the others can still be read";
+ * nothing where the tables cannot be listed, or an interrupt ends it.
  */
 static void write_damaged_tables(sqlite3 *db, struct buf *out)
 {
+	static const char each[] =
+		"SELECT name, (SELECT integrity_check FROM"
+		" pragma_integrity_check(name) LIMIT 1) = 'ok' FROM sqlite_schema"
+		" WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
 	CLEANUP(finalize) sqlite3_stmt *list = NULL;
 	CLEANUP(buf_release) struct buf names = BUF_INIT;
 	unsigned n = 0, n_damaged = 0;
-	int rc = sqlite3_prepare_v2(db, LIST_TABLES, -1, &list, NULL);
 
-	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-		const char *table;
-
-		rc = sqlite3_step(list);
-		if (rc != SQLITE_ROW)
-			break;
-		table = (const char *)sqlite3_column_text(list, 0);
-		n++;
-		if (is_table_whole(db, table))
-			continue;
-		if (sqlite3_errcode(db) == SQLITE_INTERRUPT)
-			return;
-		if (++n_damaged <= MAX_NAMED)
-			add_table_name(&names, table);
-	}
-	if (rc != SQLITE_DONE || n == 0)
+	if (sqlite3_prepare_v2(db, each, -1, &list, NULL) != SQLITE_OK)
 		return;
-	if (n_damaged == 0)
-		buf_printf(out, "none of its %u tables is, and all can still be read", n);
-	else if (n_damaged == n)
-		buf_printf(out, "so are all of its %u tables", n);
-	else
-		buf_printf(out, "%u of its %u tables %s, %s%s, and the others can still be read",
+	for (; sqlite3_step(list) == SQLITE_ROW; n++) {
+		if (sqlite3_column_int(list, 1))
+			continue;
+		if (++n_damaged <= MAX_NAMED)
+			buf_printf(&names, "%s, ", (const char *)sqlite3_column_text(list, 0));
+	}
+	if (sqlite3_errcode(db) == SQLITE_DONE && n > 0)
+		buf_printf(out, "%u of its %u tables %s, %s%sand the others can still be read",
 			   n_damaged, n, n_damaged == 1 ? "is" : "are",
-			   names.data ? names.data : "",
-			   n_damaged > MAX_NAMED ? " among them" : "");
+			   names.data ? names.data : "", n_damaged > MAX_NAMED ? "… " : "");
 }
 
 /* ---- a limit on the time ---- */
@@ -381,8 +334,6 @@ static int refuse_busy(const struct aside *a, pid_t pid, struct err *err)
 		"wait for it or end it",
 		a->from, owner);
 }
-
-/* ---- whether it is a case for this ---- */
 
 static void close_store(struct store **store)
 {

@@ -284,9 +284,9 @@ struct sql_value store_sql_value(const struct store_sql *sql, size_t column)
 
 void store_sql_tell_schema(store_schema_fn *fn, void *ctx)
 {
-	const struct vtab_table *t;
+	for (size_t i = 0; i < VTAB_N_TABLES; i++) {
+		const struct vtab_table *t = &vtab_tables[i];
 
-	for (size_t i = 0; (t = vtab_table_at(i)); i++) {
 		fn(ctx, t->name, NULL, NULL, t->about);
 		for (size_t k = 0; k < t->n_columns; k++)
 			fn(ctx, t->name, t->columns[k].name, t->columns[k].type,
