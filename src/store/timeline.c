@@ -92,33 +92,11 @@ static int compare_places_newest_first(const void *a, const void *b)
 
 /* ---- opening ---- */
 
-static int plan(struct walk *w, const struct walk_filter *filter, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0 && filter->job_id)
-		r = job_find_row(w->store, filter->job_id, &w->filter.job, err);
-	if (r == 0)
-		r = query_read_number(w->store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
-	if (r >= 0)
-		r = list_places(w, false, err);
-	if (r == 0)
-		r = list_places(w, true, err);
-	if (r < 0)
-		return r;
-	if (w->n_places > 0)
-		qsort(w->places, w->n_places, sizeof(*w->places),
-		      w->newest_first ? compare_places_newest_first : compare_places);
-	if (filter->last_id)
-		w->filter.last_id = filter->last_id;
-	return 0;
-}
-
 static int walk_open(struct store *store, const struct walk_filter *filter, bool beside_minutes,
 		     struct walk **ret, struct err *err)
 {
 	CLEANUP(walk_close) struct walk *w = calloc(1, sizeof(*w));
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
 	if (!w)
@@ -134,10 +112,24 @@ static int walk_open(struct store *store, const struct walk_filter *filter, bool
 		.heads_only = filter->heads_only,
 		.n_words = filter->n_words,
 	};
-	r = plan(w, filter, err);
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && filter->job_id)
+		r = job_find_row(store, filter->job_id, &w->filter.job, err);
 	if (r == 0)
-		*ret = TAKE_PTR(w);
-	return r;
+		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
+	if (filter->last_id)
+		w->filter.last_id = filter->last_id;
+	if (r >= 0)
+		r = list_places(w, false, err);
+	if (r == 0)
+		r = list_places(w, true, err);
+	if (r < 0)
+		return r;
+	if (w->n_places > 0)
+		qsort(w->places, w->n_places, sizeof(*w->places),
+		      w->newest_first ? compare_places_newest_first : compare_places);
+	*ret = TAKE_PTR(w);
+	return 0;
 }
 
 /* What was opened is in order from now on. */
@@ -354,27 +346,29 @@ static int next_period(struct timeline *t, struct period *ret, struct err *err)
 
 /* ---- the minutes of a period ---- */
 
-/* The next of them stands in t->minute. */
+/* The next of them stands in t->minute: n is 0 if there is none. */
 static void find_minute(struct timeline *t)
 {
 	struct minute_rows *m = &t->minute;
-	size_t n = minute_window_count(m->window), at = m->first + m->n;
+	size_t n = minute_window_count(m->window), end;
 
-	if (t->filter.newest_first)
-		at = m->first;
-	m->n = 0;
-	if (t->filter.newest_first ? at == 0 : at == n)
+	if (t->filter.newest_first) {
+		end = m->first;
+		m->n = 0;
+		if (end == 0)
+			return;
+		m->minute = minute_window_minute(m->window, end - 1);
+		while (m->first > 0 && minute_window_minute(m->window, m->first - 1) == m->minute)
+			m->first--;
+		m->n = end - m->first;
 		return;
-	m->first = t->filter.newest_first ? at - 1 : at;
-	m->n = 1;
-	m->minute = minute_window_minute(m->window, m->first);
-	while (t->filter.newest_first && m->first > 0 &&
-	       minute_window_minute(m->window, m->first - 1) == m->minute) {
-		m->first--;
-		m->n++;
 	}
-	while (!t->filter.newest_first && m->first + m->n < n &&
-	       minute_window_minute(m->window, m->first + m->n) == m->minute)
+	m->first += m->n;
+	m->n = 0;
+	if (m->first == n)
+		return;
+	m->minute = minute_window_minute(m->window, m->first);
+	while (m->first + m->n < n && minute_window_minute(m->window, m->first + m->n) == m->minute)
 		m->n++;
 }
 
@@ -443,25 +437,6 @@ static int go_on(struct timeline *t, struct err *err)
 
 /* ---- moments ---- */
 
-/* Several recorders may have a tick of the same time: what is planned anew begins with that. */
-static bool was_told(const struct timeline *t, const struct fold_tick *tick)
-{
-	if (!t->has_told || tick->wall_ns != t->told.wall_ns)
-		return false;
-	return t->filter.newest_first ? tick->id >= t->told.id : tick->id <= t->told.id;
-}
-
-/* A tick that the walk stands at, in has_tick. */
-static int find_tick(struct timeline *t, struct err *err)
-{
-	int r = 0;
-
-	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
-		t->has_tick = !was_told(t, open_fold_tick(t->walk->current));
-	}
-	return r < 0 ? r : 0;
-}
-
 /* Of the same time a minute comes before a tick, and against the order of time after it. */
 static bool is_minute_next(const struct timeline *t)
 {
@@ -473,16 +448,31 @@ static bool is_minute_next(const struct timeline *t)
 	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
 }
 
-/* What was planned is not there any more: from here on, it is planned anew. */
-static void plan_anew(struct timeline *t)
+/* A tick that the walk stands at, in has_tick. */
+static int find_tick(struct timeline *t, struct err *err)
 {
-	walk_close(&t->walk);
-	t->minute.n = 0;
-	t->is_over = false;
-	if (t->filter.newest_first)
-		t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
-	else
-		t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
+	int r = 0;
+
+	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
+		const struct fold_tick *tick = open_fold_tick(t->walk->current);
+
+		/* Several recorders may have a tick of the same time: what is planned anew begins
+		 * with that. */
+		t->has_tick =
+			!t->has_told || tick->wall_ns != t->told.wall_ns ||
+			(t->filter.newest_first ? tick->id < t->told.id : tick->id > t->told.id);
+	}
+	if (r == -ESTALE) { /* what was planned is not there any more: it is planned anew */
+		walk_close(&t->walk);
+		t->minute.n = 0;
+		t->is_over = false;
+		if (t->filter.newest_first)
+			t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
+		else
+			t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
+		return 0;
+	}
+	return r < 0 ? r : 0;
 }
 
 int timeline_next(struct timeline *t, struct err *err)
@@ -496,10 +486,8 @@ int timeline_next(struct timeline *t, struct err *err)
 	t->is_at_minute = false;
 	while (r > 0) {
 		r = find_tick(t, err);
-		if (r < 0 && r != -ESTALE)
+		if (r < 0)
 			return r;
-		if (r == -ESTALE)
-			plan_anew(t);
 		t->is_at_minute = is_minute_next(t);
 		if (t->has_tick || t->is_at_minute) {
 			t->told = t->is_at_minute
