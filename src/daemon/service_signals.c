@@ -330,7 +330,7 @@ void service_place_signals(struct service *s)
 
 /* ---- writing it down ---- */
 
-/* Those of one attempt that stand together, from this one on: a storm is one transaction. */
+/* Those of one attempt that stand together, from this one on: a storm is one record. */
 static size_t gather(const struct signals_state *state, size_t from, struct proc_event *ret)
 {
 	size_t n = 0;
@@ -346,49 +346,18 @@ static size_t gather(const struct signals_state *state, size_t from, struct proc
 	return n;
 }
 
-/* One that is refused though the database is well will be later too. */
-static int write_each(struct service *s, const struct attempt *a, const struct proc_event *events,
-		      size_t n, size_t *ret_done, struct err *err)
-{
-	for (*ret_done = 0; *ret_done < n; (*ret_done)++) {
-		int r = store_write_events(s->store, a, &events[*ret_done], 1, err);
-
-		if (trouble_is_of_database(r))
-			return r;
-		if (r == 0)
-			continue;
-		s->signals.n_unlisted++;
-		log_debug("a signal is not recorded: %s", err->text);
-	}
-	return 0;
-}
-
-static int write_some(struct service *s, size_t from, size_t *ret_done, struct err *err)
-{
-	const struct attempt a = { .id = s->signals.items[from].attempt_id };
-	struct proc_event events[MAX_BATCH];
-	size_t n = gather(&s->signals, from, events);
-	int r = store_write_events(s->store, &a, events, n, err);
-
-	*ret_done = r == 0 ? n : 0;
-	if (r == 0 || trouble_is_of_database(r))
-		return r;
-	return write_each(s, &a, events, n, ret_done, err);
-}
-
-int service_record_signals(struct service *s, struct err *err)
+bool service_log_signals(struct service *s)
 {
 	struct signals_state *state = &s->signals;
-	size_t done = 0, n;
-	int r = 0;
+	struct proc_event events[MAX_BATCH];
+	size_t n_all = state->n;
 
-	if (!s->store || state->n == 0)
-		return 0;
-	for (; r == 0 && done < state->n; done += n)
-		r = write_some(s, done, &n, err);
-	memmove(state->items, state->items + done, (state->n - done) * sizeof(*state->items));
-	state->n -= done;
-	return r;
+	for (size_t done = 0, n; done < n_all; done += n) {
+		n = gather(state, done, events);
+		service_log_events(s, state->items[done].attempt_id, events, n);
+	}
+	state->n = 0;
+	return n_all > 0;
 }
 
 /* ---- for a runner ---- */
@@ -470,11 +439,9 @@ void service_forget_signals(struct service *s)
 
 void service_close_signals(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	while (s->signals.unlisted)
 		service_end_signals_of(s, s->signals.unlisted->last.attempt_id);
-	(void)service_record_signals(s, &err);
+	(void)service_log_signals(s);
 	free(s->signals.items);
 	unowned_release(&s->signals.unowned);
 	signal_room_release(&s->signals.room);

@@ -379,6 +379,7 @@ static void change_page_release(struct change_page *page)
 static const struct column head_items[] = {
 	COLUMN(anomaly_change_row, id, COLUMN_BITS),
 	COLUMN(anomaly_change_row, uid, COLUMN_U64),
+	COLUMN(anomaly_change_row, is_attached, COLUMN_FLAG),
 };
 static const struct columns head_columns = COLUMNS(head_items);
 
