@@ -310,7 +310,7 @@ static void note_rungs(struct run *run)
 	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
 	if (!a->rungs)
 		return;
-	a->n_rungs = sources_probe_rungs(run->root_fd, &a->arena, a->rungs);
+	a->n_rungs = sources_probe_rungs(run->root_fd, run->life, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	note_gpu_pace(run);

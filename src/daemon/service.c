@@ -76,7 +76,7 @@ void service_set_rung(struct service *s, struct rung taken)
 
 static void describe_rungs(struct service *s)
 {
-	s->n_rungs = sources_probe_rungs(s->root_fd, &s->arena, s->rungs);
+	s->n_rungs = sources_probe_rungs(s->root_fd, NULL, &s->arena, s->rungs);
 	service_set_rung(s, collector_rung(s->collector));
 	service_describe_calls(s);
 	if (!s->life.life)

@@ -21,15 +21,12 @@ static bool has_proc(int root_fd)
 	return faccessat(root_fd, "proc/self/stat", R_OK, 0) == 0;
 }
 
-/* A run is mostly too short for it; who asks for the rungs of a run has not tried. */
-static const char short_run[] =
-	"a run does not load eBPF programs, which takes longer than most commands; the daemon does";
-
 /* What the probes look at, and where they put their sentences. */
 struct probe {
 	int root_fd;
 	bool want_ebpf;
 	const char *why_no_ebpf;     /* where it is not wanted */
+	struct life *life;	     /* that listens already; NULL */
 	const char *why_no_syscalls; /* they are not wanted, even so; NULL: they are */
 	struct arena *arena;
 	struct rung births;
@@ -210,6 +207,16 @@ static struct rung (*const probes[])(const struct probe *p) = {
 };
 _Static_assert(ARRAY_SIZE(probes) <= SOURCES_MAX_RUNGS, "the caller's array has room for all");
 
+static void take_life(struct probe *p, const struct life *life)
+{
+	struct rung taken = life_rung(life);
+
+	p->births = (struct rung){ taken.measurement, taken.rung,
+				   arena_strdup(p->arena, taken.reason) };
+	p->sees_oom = life_sees_oom(life);
+	p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
+}
+
 static size_t probe_all(struct probe *p, struct rung *ret)
 {
 	const struct life_options options = { .want_ebpf = p->want_ebpf,
@@ -217,16 +224,14 @@ static size_t probe_all(struct probe *p, struct rung *ret)
 	struct life *life = NULL;
 	struct err err = ERR_INIT;
 
-	/* What listens to the kernel tells of OOM kills as well: it is opened once for both rows.
-	 */
+	/* One listener answers both rows: births and deaths, and OOM kills. */
 	p->births = (struct rung){ SOURCES_RUNG_BIRTHS, SOURCES_RUNG_BIRTHS_POLLING, "" };
-	if (life_open_with(&options, &life, &err) == 0) {
-		p->births = life_rung(life);
-		p->sees_oom = life_sees_oom(life);
-		p->why_no_oom = arena_strdup(p->arena, life_why_no_better(life));
-		err_set(&err, 0, "%s", p->births.reason);
-	}
-	p->births.reason = keep_why(p, &err);
+	if (p->life)
+		take_life(p, p->life);
+	else if (life_open_with(&options, &life, &err) == 0)
+		take_life(p, life);
+	else
+		p->births.reason = keep_why(p, &err);
 	if (!p->why_no_oom)
 		p->why_no_oom = p->births.reason;
 	life_close(life);
@@ -235,9 +240,12 @@ static size_t probe_all(struct probe *p, struct rung *ret)
 	return ARRAY_SIZE(probes);
 }
 
-size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret)
+size_t sources_probe_rungs(int root_fd, struct life *life, struct arena *arena, struct rung *ret)
 {
-	struct probe p = { .root_fd = root_fd, .arena = arena, .why_no_ebpf = short_run };
+	struct probe p = { .root_fd = root_fd,
+			   .arena = arena,
+			   .why_no_ebpf = SOURCES_EBPF_TOO_SLOW,
+			   .life = life };
 	struct err err = ERR_INIT;
 
 	if (ebpf_check(&err) < 0) /* nor would a daemon of this user */

@@ -202,7 +202,7 @@ struct life_options {
 	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
 	bool wants_accounts;  /* life_want_accounts() */
 	const char
-		*why_no_ebpf; /* where it is not wanted; NULL: as it is not for short listeners */
+		*why_no_ebpf; /* where it is not wanted; NULL: SOURCES_EBPF_TOO_SLOW */
 	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
 	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
 };
@@ -507,9 +507,10 @@ enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 /*
  * The rung that a run of this user gets on this machine for each measurement, and
  * why not a better one. Fills up to SOURCES_MAX_RUNGS rows, returns how many. The
- * strings are constants or live in the arena.
+ * strings are constants or live in the arena. life is a listener that is open
+ * already; NULL: one is opened to see.
  */
-size_t sources_probe_rungs(int root_fd, struct arena *arena, struct rung *ret);
+size_t sources_probe_rungs(int root_fd, struct life *life, struct arena *arena, struct rung *ret);
 
 /* What the configuration forbids is not tried, and says so. */
 struct probe_allows {
@@ -517,6 +518,9 @@ struct probe_allows {
 	bool syscalls; /* by eBPF */
 };
 #define SOURCES_EBPF_FORBIDDEN "ebpf_enabled is false in the configuration"
+#define SOURCES_EBPF_TOO_SLOW                                                                      \
+	"a run does not load eBPF programs, which takes longer than most commands; the daemon "    \
+	"does"
 #define SOURCES_SYSCALLS_FORBIDDEN "syscalls_enabled is false in the configuration"
 
 /*

@@ -33,7 +33,10 @@ becomes "" listed alice >/dev/null
 as alice "$PROCTOR" run -q --job honest -- sh -c "$(gate honest)" &
 honest=$!
 becomes "honest:4001" listed alice >/dev/null
-cp "$TMP"/alice/.local/state/proctor/proctor.db-logs/*.0 "$TMP/hers"
+logs=("$TMP"/alice/.local/state/proctor/proctor.db-logs/*.0) # that of the job above may still be there
+for log in "${logs[@]}"; do
+	grep -q honest "$log" && cp "$log" "$TMP/hers"
+done
 chmod 644 "$TMP/hers"
 cat >"$TMP/guest.py" <<'END'
 import base64, os, struct, sys, zlib

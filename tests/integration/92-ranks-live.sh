@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 RANKS=8 LEADER=5
 
-# How a rank allocates: until a moment, and then it notes in a file when it began to and how long it was kept
-# from it at most.
+# How a rank allocates: until a moment. Then it writes into a file when it began to and its longest wait between
+# two blocks. It returns the blocks: the rank keeps them until it ends, however long its last phase takes.
 cat >"$TMP/grow.py" <<'PYTHON'
 import time
 def grow(end, note):
@@ -17,6 +17,7 @@ def grow(end, note):
         last, kept = time.time(), max(kept, time.time() - last)
     with open(note, "w") as out:
         out.write(f"{began} {kept}")
+    return held
 PYTHON
 
 # A rank that loads some memory, as fast as it can beside the others, and rests when all have loaded:
@@ -48,7 +49,7 @@ while not all(map(os.path.exists, ready)):
     time.sleep(0.02)
 begin = max(os.stat(path).st_mtime for path in ready) + max(6, *(float(open(path).read()) for path in ready))
 sleep_until(begin + (0 if rank == leader else 2))
-grow(begin + 6, f"{folder}/grown-{rank}")
+held = grow(begin + 6, f"{folder}/grown-{rank}")
 phase("exit", "load-batch" if rank == leader else "wait")
 PYTHON
 export PROCTOR SLURM_JOB_ID=a-word-that-is-nowhere
@@ -207,7 +208,7 @@ while len(os.listdir(folder)) < 6:
     time.sleep(0.02)
 begin = max(os.stat(f"{folder}/{i}").st_mtime for i in range(6)) + 9
 time.sleep(max(0, begin + (0 if rank == 1 else 2) - time.time()))
-grow(begin + 6, f"{folder}/grown-{rank}")
+held = grow(begin + 6, f"{folder}/grown-{rank}")
 PYTHON
 cat >"$TMP/early.yaml" <<YAML
 job_id: early

@@ -187,6 +187,45 @@ static void test_end_of_a_stray(void **state)
 	telemetry_free(t);
 }
 
+/*
+ * Ranks that are taken apart at their end, in the last `n_exit` samples of n_ranks ranks, rose all
+ * the same, however late that was. One of them that falls had a spike.
+ */
+static void check_exits(int n_ranks, int n_exit, enum verdict verdict)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+	struct telemetry *t = telemetry_new();
+	struct telemetry_event ev;
+	struct rank_analysis a;
+
+	assert_non_null(t);
+	for (int rank = 0; rank < RANKS; rank++)
+		for (int second = 0; second < 45; second++) {
+			bool is_exit = rank < n_ranks && second >= 45 - n_exit;
+
+			ev = make_event(rank, second, level_of(rank, is_exit ? 0 : second));
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	assert_int_equal(rank_analysis_init(&a, t), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	assert_int_equal(a.finding->verdict, verdict);
+	if (verdict == VERDICT_NAMED) {
+		assert_int_equal(a.finding->rank->rank, LEADER);
+		assert_int_equal(a.finding->n_candidates, RANKS - 1); /* but for DEAD */
+	}
+	rank_analysis_release(&a);
+	telemetry_free(t);
+}
+
+static void test_exits(void **state)
+{
+	(void)state;
+	check_exits(RANKS, 0, VERDICT_NAMED);
+	check_exits(RANKS, 3, VERDICT_NAMED);
+	check_exits(RANKS / 2, 3, VERDICT_NAMED);
+	check_exits(RANKS, 10, VERDICT_NONE); /* that is no exit: it was given back */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +233,7 @@ int main(void)
 		cmocka_unit_test(test_who_left_none),
 		cmocka_unit_test(test_who_died_early_does_not_count),
 		cmocka_unit_test(test_end_of_a_stray),
+		cmocka_unit_test(test_exits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

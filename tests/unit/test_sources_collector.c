@@ -438,7 +438,7 @@ static void write_at(struct tree *t, const char *path, const char *text)
 static struct rung rung_of(struct tree *t, const char *measurement)
 {
 	struct rung rungs[SOURCES_MAX_RUNGS];
-	size_t n = sources_probe_rungs(t->root_fd, &t->snap.arena, rungs);
+	size_t n = sources_probe_rungs(t->root_fd, NULL, &t->snap.arena, rungs);
 
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(rungs[i].measurement, measurement) == 0)

@@ -584,7 +584,7 @@ static void test_rungs(void **state)
 	bool has_life = life_open(&life, NULL) == 0;
 	struct rung births = has_life ? life_rung(life) : (struct rung){ 0 };
 	int root_fd = open("/", O_RDONLY | O_DIRECTORY);
-	size_t n = sources_probe_rungs(root_fd, &arena, rungs);
+	size_t n = sources_probe_rungs(root_fd, NULL, &arena, rungs);
 
 	(void)state;
 	life_close(life);

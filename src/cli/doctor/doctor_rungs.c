@@ -243,7 +243,7 @@ void doctor_find_rungs(int root_fd, const struct config *config, struct arena *a
 	struct err err = ERR_INIT;
 
 	ret->n_own = sources_probe_ebpf_rungs(root_fd, &allows, arena, ret->own);
-	ret->n_of_run = sources_probe_rungs(root_fd, arena, ret->of_run);
+	ret->n_of_run = sources_probe_rungs(root_fd, NULL, arena, ret->of_run);
 	if (cli_call("daemon.status", NULL, &ret->daemon, &err) < 0)
 		ret->daemon = NULL;
 	find_asked(config, ret);

@@ -936,14 +936,11 @@ static int answer(struct work *w, struct culprit_answer *ret)
 
 /*
  * A meter may be read less often than samples are taken, so that values come several times: leaves
- * the samples with which they come. Returns a record of its own, the arena's, or the same. NULL:
- * out of memory.
+ * the samples with which they come. -ENOMEM.
  */
-static const struct culprit_rank *leave_repeats_out(const struct culprit_rank *in,
-						    struct arena *arena)
+static int leave_repeats_out(struct culprit_rank *in, struct arena *arena)
 {
-	size_t last = 0, n_changes = 0, counts[MAX_REPEATS] = { 0 }, every = 0;
-	struct culprit_rank *thin;
+	size_t last = 0, n_changes = 0, counts[MAX_REPEATS] = { 0 }, every = 0, n = 0;
 	double *t, *mib;
 
 	for (size_t i = 1; i < in->n; i++) {
@@ -958,65 +955,79 @@ static const struct culprit_rank *leave_repeats_out(const struct culprit_rank *i
 		if ((double)counts[k - 1] >= REPEATS_SHARE * (double)(n_changes - 1))
 			every = k;
 	if (n_changes <= MIN_CHANGES || every == 0 || in->n < 8 * every)
-		return in;
-	thin = arena_memdup(arena, in, sizeof(*in));
+		return 0;
 	t = arena_alloc(arena, in->n * sizeof(*t));
 	mib = arena_alloc(arena, in->n * sizeof(*mib));
-	if (!thin || !t || !mib)
-		return NULL;
-	thin->n = 0;
+	if (!t || !mib)
+		return -ENOMEM;
 	for (size_t i = last % every; i < in->n; i += every) {
-		t[thin->n] = in->t[i];
-		mib[thin->n++] = in->mib[i];
+		t[n] = in->t[i];
+		mib[n++] = in->mib[i];
 	}
-	thin->t = t;
-	thin->mib = mib;
-	return thin;
+	in->t = t;
+	in->mib = mib;
+	in->n = n;
+	return 0;
 }
 
 /*
- * The last samples of a process that ends show how it is taken apart: they are no memory that was
- * given back. As above.
+ * The number of samples before those at the end of a record that stay below a share of the level
+ * before them: they show how a process is taken apart. in->n: there are none. With is_late the
+ * level is what was held last. Else it is no more than in most of the later half: behind a spike a
+ * rank holds less than in it, but not less than before it. SIZE_MAX: out of memory.
  */
-static const struct culprit_rank *leave_exit_out(const struct culprit_rank *in, struct arena *arena)
+static size_t find_exit(const struct culprit_rank *in, bool is_late, struct arena *arena)
 {
-	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n;
-	double *before = arena_memdup(arena, in->mib, in->n * sizeof(*before)), level, late;
-	struct culprit_rank *cut;
+	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n, half = in->n / 2;
+	double *before = arena_memdup(arena, in->mib, in->n * sizeof(*before)), level;
 
 	if (!before)
-		return NULL;
+		return SIZE_MAX;
 	if (in->n < most + EXIT_BEFORE)
-		return in;
-	/* Behind a spike it is less than in the spike, but not than before. */
-	late = track_quantile(before + in->n - most - EXIT_BEFORE, EXIT_BEFORE, 0.5);
-	level = fmin(late, track_quantile(before + in->n / 2, in->n - in->n / 2 - most, 0.5));
-	for (size_t i = in->n - most; i < in->n && n == in->n; i++) {
-		bool falls = in->mib[i] < EXIT_SHARE * level;
-
-		for (size_t k = i + 1; k < in->n && falls; k++)
-			falls = in->mib[k] < EXIT_SHARE * level;
-		if (falls)
-			n = i;
-	}
+		return in->n;
+	level = track_quantile(before + in->n - most - EXIT_BEFORE, EXIT_BEFORE, 0.5);
+	if (!is_late)
+		level = fmin(level, track_quantile(before + half, in->n - half - most, 0.5));
+	while (n > in->n - most && in->mib[n - 1] < EXIT_SHARE * level)
+		n--;
 	/* The one before may be on its way down already. */
 	if (n < in->n && in->mib[n - 1] < in->mib[n - 2])
 		n--;
-	if (n == in->n)
-		return in;
-	cut = arena_memdup(arena, in, sizeof(*in));
-	if (cut)
-		cut->n = n;
-	return cut;
+	return n;
+}
+
+/*
+ * Leaves the exits of n ranks out. If half of the ranks give back what they gained late, their
+ * processes end like that. One rank that does so had a spike. -ENOMEM.
+ */
+static int leave_exits_out(struct culprit_rank *ranks, size_t n, struct arena *arena)
+{
+	CLEANUP(free_ptr) size_t *late = calloc(n + 1, sizeof(*late));
+	size_t n_late = 0;
+
+	if (!late)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		size_t to = find_exit(&ranks[i], false, arena);
+
+		late[i] = find_exit(&ranks[i], true, arena);
+		if (to == SIZE_MAX || late[i] == SIZE_MAX)
+			return -ENOMEM;
+		n_late += late[i] < to;
+		ranks[i].n = to;
+	}
+	for (size_t i = 0; i < n && 2 * n_late >= n; i++)
+		ranks[i].n = late[i];
+	return 0;
 }
 
 int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
 		 struct culprit_answer *ret)
 {
 	struct track *tracks = arena_alloc(arena, (n + 1) * sizeof(*tracks));
+	struct culprit_rank *cleaned = arena_alloc(arena, (n + 1) * sizeof(*cleaned));
 	struct grid grid;
 	struct work w = { .g = &grid, .arena = arena };
-	const struct culprit_rank *thin;
 	size_t n_tracks = 0;
 	int r;
 
@@ -1028,23 +1039,28 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 					.least_mib = NAN,
 					.because = SIZE_MAX,
 					.interval = NAN };
-	if (!tracks)
+	if (!tracks || !cleaned)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (ranks[i].n < TRACK_MIN_SAMPLES) {
 			ret->because = i;
 			continue;
 		}
-		thin = leave_repeats_out(&ranks[i], arena);
-		if (thin)
-			thin = leave_exit_out(thin, arena);
-		if (!thin)
-			return -ENOMEM;
-		r = track_make(thin, n_tracks, arena, &tracks[n_tracks]);
+		tracks[n_tracks].record = i;
+		cleaned[n_tracks] = ranks[i];
+		r = leave_repeats_out(&cleaned[n_tracks++], arena);
 		if (r < 0)
 			return r;
-		tracks[n_tracks++].record = i;
 	}
+	r = leave_exits_out(cleaned, n_tracks, arena);
+	for (size_t i = 0; r == 0 && i < n_tracks; i++) {
+		size_t record = tracks[i].record;
+
+		r = track_make(&cleaned[i], i, arena, &tracks[i]);
+		tracks[i].record = record;
+	}
+	if (r < 0)
+		return r;
 	if (n_tracks < 2 || (double)(n - n_tracks) > MAX_FEW * (double)n)
 		return 0;
 	ret->because = SIZE_MAX;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/unknown.h"
+#include "sources/ebpf.h"
 #include "sources/proc_text.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
@@ -163,12 +164,12 @@ static void add_why(struct err *all, const struct err *one)
 static int open_kind(const struct life_kind *kind, const struct life_options *options,
 		     struct life **ret, struct err *err)
 {
-	if (kind == &life_by_ebpf && !options->want_ebpf)
-		return err_set(
-			err, -EOPNOTSUPP, "%s",
-			options->why_no_ebpf
-				? options->why_no_ebpf
-				: "loading the eBPF program takes longer than most commands");
+	if (kind == &life_by_ebpf && !options->want_ebpf) {
+		if (options->why_no_ebpf)
+			return err_set(err, -EOPNOTSUPP, "%s", options->why_no_ebpf);
+		return ebpf_check(err) < 0 ? err->code
+					   : err_set(err, -EOPNOTSUPP, SOURCES_EBPF_TOO_SLOW);
+	}
 	return kind->open(options, ret, err);
 }
 

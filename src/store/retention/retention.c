@@ -524,6 +524,10 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 		run->work_ns = run->slice_ns;
 	slice.deadline_ns = began_ns + run->work_ns;
 	store->patience_ns = 0;
+	/* Pages that the file lacks get there while the disk has room. On a full disk the log could
+	 * neither be copied nor grow, and nothing could be removed. */
+	if (run->stage == 0)
+		settle_reuse(store);
 	r = run_slice(&slice, err);
 	store->patience_ns = patience_ns;
 	if (retention_is_full(r)) {
