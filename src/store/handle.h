@@ -19,30 +19,6 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-/* Of which attempt each process and event of a tick is, where there may be thousands of each. */
-/* All zero is empty. */
-struct tick_owners {
-	struct owner {
-		int64_t id;
-		size_t index; /* in the record */
-	} * by_id;	      /* ascending, each once */
-	size_t n, cap;
-	struct map by_key; /* of a job's address, and of its name -> index */
-};
-
-void tick_owners_release(struct tick_owners *owners);
-
-/* For the tick that comes next. -ENOMEM. */
-int tick_owners_fill(struct tick_owners *owners, const struct tick_record *record);
-
-/* As record->owner says. NULL: it is of none of them. */
-const struct attempt *tick_owner_of_process(const struct tick_owners *owners,
-					    const struct tick_record *record,
-					    const struct proc_sample *p);
-const struct attempt *tick_owner_of_event(const struct tick_owners *owners,
-					  const struct tick_record *record,
-					  const struct proc_event *ev);
-
 /* The ticks that one recorder writes through this handle. */
 struct tick_writing {
 	int64_t recorder;     /* 0: none yet */
@@ -56,7 +32,6 @@ struct tick_writing {
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
-	struct tick_owners owners; /* of the one that is written */
 	struct buf bytes;
 };
 
@@ -67,12 +42,6 @@ struct log_decoder {
 	struct tick_decoder *ticks; /* NULL: there is none */
 };
 #define LOG_DECODERS 128
-
-/* What a handle knows of the recorder whose ticks it writes. */
-struct recording {
-	struct tick_writing writing;
-	struct process_index seen;
-};
 
 struct store {
 	sqlite3 *db;
@@ -91,17 +60,16 @@ struct store {
 	bool syncs_log;		       /* after each commit (query.h) */
 	bool is_unsettled;	       /* something may not be on the disk yet */
 	bool leaves_disk, wants_sweep; /* store_leave_disk() */
-	uint64_t disk_wait_ns;		 /* store_take_disk_wait_ns() */
-	int log_error;			 /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns;		 /* not before then (db/db.h) */
+	uint64_t disk_wait_ns;	       /* store_take_disk_wait_ns() */
+	int log_error;		       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
-	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
-	struct process_index seen; /* rows of processes: a tick touches only those that are new
-				      or have changed */
+	uint32_t n_attempt_writes;	   /* through this handle, see store_read_version() */
+	struct process_index process_rows; /* a tick touches only those that are new or have
+					      changed */
 	struct tick_writing writing;
-	struct damages damages; /* that were met */
-	struct recording other; /* of logs that are ingested; within a batch, the handle's own */
+	struct damages damages;			   /* that were met */
 	struct log_decoder decoders[LOG_DECODERS]; /* of logs that this handle has ingested last */
 	size_t next_decoder;			   /* which gives way to the next */
 	int ingest_error;	 /* of store_open(): why not all logs are ingested; 0: they are */

@@ -147,23 +147,14 @@ int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_
 int store_write_sheets(struct store *store, const struct attempt *a,
 		       const struct sheet_record *sheets, size_t n, struct err *err);
 
-/* How a process, or an event, tells of which attempt it is. */
-enum tick_owner {
-	TICK_BY_NAME,
-	TICK_BY_ADDRESS, /* its job_id is the attempt's very pointer: jobs of one name may run at
-			    once */
-	TICK_BY_ID, /* a process by its attempt_id, which outlives pointers; events by address */
-};
-
 /* One tick: the host's values, and the samples of the attempts' processes. */
 struct tick_record {
-	const struct snapshot *snap; /* processes of other jobs, and of none, are left out */
+	const struct snapshot *snap;	       /* processes of other jobs, by name, are left out */
 	const struct attempt *const *attempts; /* as they were begun */
 	size_t n_attempts;
 	const struct series_point *points; /* of each attempt, for charts; NULL: none */
 	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
 	size_t n_events;
-	enum tick_owner owner;
 };
 
 /*
@@ -482,7 +473,7 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 /* One change, and the episode as it was told then. Its pointers are valid during the call only. */
 struct anomaly_change_row {
 	int64_t id;
-	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	uint64_t uid;	  /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
 	bool is_attached; /* that attempt is */
 	struct episode episode;
 	struct episode_moment moment;

@@ -297,9 +297,7 @@ static void test_twins_of_a_daemon(void **state)
 	const struct attempt *attempts[] = { &a, &b };
 	struct job_progress progress[] = { { twins[0], a.id, 3, 1, 2, "running", 0, 0 },
 					   { twins[1], b.id, 4, 1, 2, "running", 0, 0 } };
-	const struct tick_record tick = {
-		.snap = &snap, .attempts = attempts, .n_attempts = 2, .owner = TICK_BY_ADDRESS
-	};
+	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
 	struct player p = { .store = store };
 	struct err err = ERR_INIT;
 

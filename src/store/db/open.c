@@ -275,7 +275,6 @@ static int handle_init(struct store *store, const char *path)
 {
 	store->writing.bytes = (struct buf)BUF_INIT;
 	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
-	store->other.writing = store->writing;
 	store->path = strdup(path);
 	return store->path ? 0 : -ENOMEM;
 }
@@ -629,17 +628,6 @@ void store_forget_statements(struct store *store)
 	}
 }
 
-static void release_recording(struct store *store)
-{
-	process_index_release(&store->seen);
-	buf_release(&store->writing.bytes);
-	tick_release(&store->writing.now);
-	tick_release(&store->writing.before);
-	call_names_release(&store->writing.call_names);
-	tick_owners_release(&store->writing.owners);
-	free(store->writing.listed);
-}
-
 struct store *store_close(struct store *store)
 {
 	int leaves_log;
@@ -666,9 +654,12 @@ struct store *store_close(struct store *store)
 		sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leaves_log, NULL);
 		sqlite3_close(store->db);
 	}
-	release_recording(store);
-	ingest_swap(store);
-	release_recording(store);
+	process_index_release(&store->process_rows);
+	buf_release(&store->writing.bytes);
+	tick_release(&store->writing.now);
+	tick_release(&store->writing.before);
+	call_names_release(&store->writing.call_names);
+	free(store->writing.listed);
 	for (size_t i = 0; i < LOG_DECODERS; i++)
 		tick_decoder_free(store->decoders[i].ticks);
 	map_release(&store->phase_counts);
