@@ -160,7 +160,7 @@ static void test_a_tick_of_two_jobs(void **state)
 		snap.processes[2].job_id = k % 2 ? "b" : NULL; /* of no job: left out */
 		must(store_write_tick(store, -1,
 				      &(struct tick_record){ &snap, attempts, 2, points, &event,
-							     k == 3, false },
+							     k == 3 },
 				      &err),
 		     &err);
 	}
