@@ -67,15 +67,6 @@ int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct e
 	return r;
 }
 
-int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	return r < 0 ? r : query_first(store, STATEMENT_HAS_ATTEMPT, &q, err, attempt_id);
-}
-
 /* An attempt without an end runs as long as its runner lives, or its log may have the end. */
 int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
 {
@@ -115,6 +106,7 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
 }
 
+/* Whether the last daemon may live: one that was killed has not said that it stops. */
 static int has_daemon(struct store *store, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -123,11 +115,9 @@ static int has_daemon(struct store *store, bool *ret, struct err *err)
 	struct attempt as_runner;
 	enum store_alive alive;
 	uint64_t last_sign_ns;
-	int r = query_open(store, STATEMENT_LAST_DAEMON, &q, err);
+	int r = query_step_with(store, STATEMENT_LAST_DAEMON, &q, err, NULL, 0);
 
 	*ret = false;
-	if (r == 0)
-		r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	attempt_init(&as_runner);
@@ -135,8 +125,7 @@ static int has_daemon(struct store *store, bool *ret, struct err *err)
 	last_sign_ns = (uint64_t)query_read_i64(&q);
 	r = query_read_columns(&q, &daemon_columns, &d, &arena, err);
 	as_runner.runner = d.key;
-	/* One that was killed has not said that it stops. One that nobody can look at may be quiet,
-	 * as a runner may. */
+	/* One that nobody can look at may be quiet, as a runner may. */
 	alive = store->alive ? store->alive(store->alive_ctx, &as_runner) : STORE_ALIVE;
 	*ret = r == 0 && (alive == STORE_ALIVE ||
 			  (alive == STORE_CANNOT_TELL && is_recent(F64_UNKNOWN, last_sign_ns)));

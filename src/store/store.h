@@ -165,9 +165,6 @@ struct tick_record {
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
 		     struct err *err);
 
-/* Whether the attempt's row is there: 1, or 0 where somebody has removed it. */
-int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err);
-
 /* Events of an attempt whose ticks somebody else writes. */
 int store_write_events(struct store *store, const struct attempt *a,
 		       const struct proc_event *events, size_t n, struct err *err);

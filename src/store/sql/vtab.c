@@ -134,14 +134,6 @@ static const struct limit limits[] = {
 	{ VTAB_PID, SQLITE_INDEX_CONSTRAINT_EQ, 'p', limit_pid, ONE_OF(n_pids) },
 };
 
-static const struct limit *find_limit(enum vtab_key key, int op)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (limits[i].key == key && limits[i].op == op)
-			return &limits[i];
-	return NULL;
-}
-
 static const struct limit *find_letter(char letter)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
@@ -154,60 +146,18 @@ static const struct limit *find_letter(char letter)
 static const struct limit *limit_of(const struct vtab_table *table, sqlite3_index_info *info, int i)
 {
 	int column = info->aConstraint[i].iColumn;
-	const struct limit *limit;
 
 	if (!info->aConstraint[i].usable || column < 0) /* below 0: the row's id */
 		return NULL;
-	limit = find_limit(table->columns[column].key, info->aConstraint[i].op);
-	/* "A" COLLATE NOCASE is a job that we would not find. */
-	if (limit && limit->key == VTAB_JOB &&
-	    strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
-		return NULL;
-	return limit;
-}
-
-static void estimate(const struct vtab_table *table, const struct vtab_size *size, const char *plan,
-		     sqlite3_index_info *info)
-{
-	bool has_tick = strchr(plan, 'i');
-	double rows = table->count(size);
-
-	for (const char *letter = plan; *letter; letter++)
-		rows /= *(const double *)((const char *)size + find_letter(*letter)->one_of);
-	if (rows < 1)
-		rows = 1;
-	info->estimatedRows = (sqlite3_int64)rows;
-	info->estimatedCost = (has_tick ? TICK_COST : WALK_COST) + rows;
-}
-
-/* ---- the plan ---- */
-
-/* SQLite has a bit for each of the first 63 columns, and one for all others. */
-static bool is_used(const sqlite3_index_info *info, size_t column)
-{
-	return info->colUsed >> (column < 63 ? column : 63) & 1;
-}
-
-static unsigned words_needed(const struct vtab_table *table, const sqlite3_index_info *info)
-{
-	unsigned n = 0;
-
-	for (size_t i = 0; table->n_words && i < table->n_columns; i++) {
-		const struct vtab_column *column = &table->columns[i];
-
-		if (is_used(info, i) && table->n_words(column) > n)
-			n = table->n_words(column);
-	}
-	return n;
-}
-
-static int order_bits(const struct vtab_table *table, const sqlite3_index_info *info)
-{
-	int column = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
-
-	if (column < 0 || table->columns[column].key != VTAB_TIME)
-		return 0;
-	return PLAN_ORDERED | (info->aOrderBy[0].desc ? PLAN_NEWEST_FIRST : 0);
+	for (size_t k = 0; k < ARRAY_SIZE(limits); k++)
+		if (limits[k].key == table->columns[column].key &&
+		    limits[k].op == info->aConstraint[i].op)
+			/* "A" COLLATE NOCASE is a job that we would not find. */
+			return limits[k].key == VTAB_JOB && strcmp(sqlite3_vtab_collation(info, i),
+								   "BINARY") != 0
+				       ? NULL
+				       : &limits[k];
+	return NULL;
 }
 
 /* xBestIndex: chooses what is limited, and what that saves. */
@@ -215,7 +165,10 @@ static int choose_plan(const struct vtab_table *table, const struct vtab_size *s
 		       sqlite3_index_info *info)
 {
 	char *plan = sqlite3_malloc(info->nConstraint + 1);
-	int n = 0, order = order_bits(table, info);
+	int n = 0, order = 0, by = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
+	double rows = table->count(size);
+	bool has_tick = false;
+	unsigned n_words = 0;
 
 	if (!plan)
 		return SQLITE_NOMEM;
@@ -226,12 +179,23 @@ static int choose_plan(const struct vtab_table *table, const struct vtab_size *s
 			continue;
 		plan[n++] = limit->letter;
 		info->aConstraintUsage[i].argvIndex = n;
+		rows /= *(const double *)((const char *)size + limit->one_of);
+		has_tick |= limit->key == VTAB_TICK;
 	}
 	plan[n] = '\0';
-	estimate(table, size, plan, info);
+	rows = rows < 1 ? 1 : rows;
+	info->estimatedRows = (sqlite3_int64)rows;
+	info->estimatedCost = (has_tick ? TICK_COST : WALK_COST) + rows;
 	info->idxStr = plan;
 	info->needToFreeIdxStr = 1;
-	info->idxNum = order | (int)(words_needed(table, info) << PLAN_WORDS_SHIFT);
+	/* SQLite has a bit for each of the first 63 columns, and one for all others. */
+	for (size_t i = 0; table->n_words && i < table->n_columns; i++)
+		if (info->colUsed >> (i < 63 ? i : 63) & 1 &&
+		    table->n_words(&table->columns[i]) > n_words)
+			n_words = table->n_words(&table->columns[i]);
+	if (by >= 0 && table->columns[by].key == VTAB_TIME)
+		order = PLAN_ORDERED | (info->aOrderBy[0].desc ? PLAN_NEWEST_FIRST : 0);
+	info->idxNum = order | (int)(n_words << PLAN_WORDS_SHIFT);
 	info->orderByConsumed = order != 0;
 	return SQLITE_OK;
 }
