@@ -426,13 +426,7 @@ static int add_parts(struct store *store, const struct folded *f, struct err *er
 
 static int note_for(struct store *store, int64_t attempt, const char *why, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_NOTE_DAMAGE, &q, err, attempt);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, why);
-	return query_run(&q, err);
+	return query_put(store, STATEMENT_NOTE_DAMAGE, err, V_I64(attempt), V_TEXT(why));
 }
 
 /* Of a daemon's ticks: to the attempts that it watched in those that could be read. */
@@ -463,18 +457,13 @@ int fold_all(struct store *store, int64_t recorder, struct err *err)
 	int r;
 
 	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
 		r = query_exec(store, STATEMENT_DROP_TICKS, err, recorder, f.id);
 		if (r == 0 && f.n_ticks == 0) /* no fold keeps the last id: no tick gets it again */
 			r = meta_raise(store, META_LAST_TICK, f.id, err);
 		else if (r == 0)
-			r = query_ask(store, STATEMENT_ADD_FOLD, &q, err, f.id, recorder,
-				      f.first_ns, f.last_ns, f.n_ticks);
-		if (r == 0 && f.n_ticks > 0) {
-			query_bind_blob(&q, f.id, f.head.data, f.head.len);
-			r = query_run(&q, err);
-		}
+			r = query_put(store, STATEMENT_ADD_FOLD, err, V_I64(f.id), V_I64(recorder),
+				      V_I64(f.first_ns), V_I64(f.last_ns), V_I64(f.n_ticks),
+				      V_BLOB(f.id, f.head.data, f.head.len));
 		if (r == 0 && f.n_ticks > 0)
 			r = add_parts(store, &f, err);
 		if (r == 0)

@@ -38,28 +38,18 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 static int put_run(struct store *store, const struct run_record *run,
 		   const struct run_estimate *estimate, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT, add = QUERY_INIT, score = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_PUT_RUN, &q, err, run->attempt);
+	int r = query_put(store, STATEMENT_PUT_RUN, err, V_I64(run->attempt),
+			  V_TEXT(outcome_name(run->outcome)), V_COLUMNS(&run_columns, run));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, outcome_name(run->outcome));
-	query_bind_columns(&q, &run_columns, run);
-	r = query_run(&q, err);
 	if (r < 0 || !estimate || estimate->estimate.n_runs == 0)
 		return r;
-	r = query_ask(store, STATEMENT_ADD_ESTIMATE, &add, err, run->attempt, run->sheet_num,
-		      (int64_t)run->started_wall_ns, estimate->estimate.rung);
-	if (r < 0)
-		return r;
-	query_bind_columns(&add, &estimate_columns, &estimate->estimate);
-	r = query_run(&add, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_SCORE, &score, err);
-	if (r < 0)
-		return r;
-	query_bind_columns(&score, &score_columns, &estimate->score);
-	return query_run(&score, err);
+	r = query_put(store, STATEMENT_ADD_ESTIMATE, err, V_I64(run->attempt),
+		      V_I64(run->sheet_num), V_I64((int64_t)run->started_wall_ns),
+		      V_I64(estimate->estimate.rung),
+		      V_COLUMNS(&estimate_columns, &estimate->estimate));
+	return r < 0 ? r
+		     : query_put(store, STATEMENT_ADD_SCORE, err,
+				 V_COLUMNS(&score_columns, &estimate->score));
 }
 
 int store_put_runs(struct store *store, const struct run_record *runs,
@@ -276,32 +266,21 @@ int store_set_outcome(struct store *store, const char *job_id, int num,
 		      const struct store_verdict *v, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query put = QUERY_INIT, set = QUERY_INIT;
 	CLEANUP(buf_release) struct buf reason = BUF_INIT;
 	int64_t attempt;
 	int r = begin_verdict(store, job_id, num, &txn, &attempt, err);
 
-	if (r == 0)
-		r = query_ask(store, STATEMENT_PUT_VERDICT, &put, err, attempt);
-	if (r < 0)
-		return r;
-	query_bind_text(&put, outcome_name(v->outcome));
-	query_bind_text(&put, v->note);
-	query_bind_i64(&put, (int64_t)v->uid);
-	query_bind_i64(&put, (int64_t)v->wall_ns);
-	r = query_run(&put, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_SET_OUTCOME, &set, err);
-	if (r < 0)
-		return r;
 	buf_printf(&reason, "user %llu says so%s%s", (unsigned long long)v->uid,
 		   v->note ? ": " : "", v->note ? v->note : "");
-	if (buf_error(&reason) < 0)
-		return store_no_memory(store, err);
-	query_bind_text(&set, outcome_name(v->outcome));
-	query_bind_text(&set, reason.data);
-	query_bind_i64(&set, attempt);
-	r = query_run(&set, err);
+	if (r == 0 && buf_error(&reason) < 0)
+		r = store_no_memory(store, err);
+	if (r == 0)
+		r = query_put(store, STATEMENT_PUT_VERDICT, err, V_I64(attempt),
+			      V_TEXT(outcome_name(v->outcome)), V_TEXT(v->note),
+			      V_I64((int64_t)v->uid), V_I64((int64_t)v->wall_ns));
+	if (r == 0)
+		r = query_put(store, STATEMENT_SET_OUTCOME, err, V_TEXT(outcome_name(v->outcome)),
+			      V_TEXT(reason.data), V_I64(attempt));
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

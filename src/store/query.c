@@ -347,6 +347,29 @@ int query_run_with(struct store *store, enum statement id, struct err *err, cons
 	return r < 0 ? r : query_run(&q, err);
 }
 
+int query_put_values(struct store *store, enum statement id, struct err *err,
+		     const struct query_value *values, size_t n)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct query_value *v = &values[i];
+
+		if (v->kind == VALUE_I64 || v->kind == VALUE_NULL)
+			query_bind_i64_if(&q, v->kind == VALUE_I64, v->number);
+		else if (v->kind == VALUE_TEXT)
+			query_bind_text(&q, v->data);
+		else if (v->kind == VALUE_BYTES)
+			query_bind_bytes(&q, v->data, v->len);
+		else if (v->kind == VALUE_BLOB)
+			query_bind_blob(&q, v->number, v->data, v->len);
+		else
+			query_bind_columns(&q, v->columns, v->data);
+	}
+	return r < 0 ? r : query_run(&q, err);
+}
+
 int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
 		      struct err *err)
 {
@@ -379,27 +402,14 @@ int meta_read(struct store *store, const char *key, int64_t *ret, struct err *er
 	return r < 0 ? r : 0;
 }
 
-static int put(struct store *store, enum statement id, const char *key, int64_t value,
-	       struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, key);
-	query_bind_i64(&q, value);
-	return query_run(&q, err);
-}
-
 int meta_write(struct store *store, const char *key, int64_t value, struct err *err)
 {
-	return put(store, STATEMENT_WRITE_META, key, value, err);
+	return query_put(store, STATEMENT_WRITE_META, err, V_TEXT(key), V_I64(value));
 }
 
 int meta_raise(struct store *store, const char *key, int64_t value, struct err *err)
 {
-	return put(store, STATEMENT_RAISE_META, key, value, err);
+	return query_put(store, STATEMENT_RAISE_META, err, V_TEXT(key), V_I64(value));
 }
 
 static int set_synchronous(struct store *store, int level, struct err *err)

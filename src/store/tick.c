@@ -179,8 +179,8 @@ static int write_tick(struct store *store, const struct tick_record *record, int
 		      struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	uint64_t wall_ns = record->snap->wall_ns;
+	const struct tick_writing *w = &store->writing;
 	size_t n = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
@@ -189,12 +189,9 @@ static int write_tick(struct store *store, const struct tick_record *record, int
 	if (r == 0)
 		r = encode_tick(store, record, n, err);
 	if (r == 0)
-		r = query_ask(store, STATEMENT_ADD_TICK, &q, err, store->writing.recorder);
-	if (r < 0)
-		return r;
-	query_bind_i64_if(&q, u64_known(wall_ns), (int64_t)wall_ns);
-	query_bind_blob(&q, (int64_t)wall_ns, store->writing.bytes.data, store->writing.bytes.len);
-	r = query_run(&q, err);
+		r = query_put(store, STATEMENT_ADD_TICK, err, V_I64(w->recorder),
+			      V_I64_IF(u64_known(wall_ns), (int64_t)wall_ns),
+			      V_BLOB((int64_t)wall_ns, w->bytes.data, w->bytes.len));
 	*ret_id = sqlite3_last_insert_rowid(store->db);
 	if (r == 0 && *ret_id > TICK_ID_MAX)
 		r = refuse_full(store, "ticks", err);

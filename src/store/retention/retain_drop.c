@@ -78,7 +78,7 @@ static void thin_points(struct table *t)
  */
 static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, struct err *err)
 {
-	CLEANUP(query_close) struct query oldest = QUERY_INIT, q = QUERY_INIT;
+	CLEANUP(query_close) struct query oldest = QUERY_INIT;
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
 	struct store *store = slice->store;
 	int64_t attempt, fold, last_ns;
@@ -108,14 +108,11 @@ static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, s
 		return r < 0 ? r : 1;
 	}
 	table_write(&bytes, t, POINT_WORDS, NULL);
-	r = buf_error(&bytes) < 0 ? store_no_memory(store, err)
-				  : query_open(store, STATEMENT_THIN_POINTS, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_blob(&q, points_key(attempt, fold), bytes.data, bytes.len);
-	query_bind_i64(&q, attempt);
-	query_bind_i64(&q, fold);
-	r = query_run(&q, err);
+	r = buf_error(&bytes) < 0
+		    ? store_no_memory(store, err)
+		    : query_put(store, STATEMENT_THIN_POINTS, err,
+				V_BLOB(points_key(attempt, fold), bytes.data, bytes.len),
+				V_I64(attempt), V_I64(fold));
 	return r < 0 ? r : 1;
 }
 
@@ -292,7 +289,6 @@ static int next_attempt(struct slice *slice, int64_t *ret, struct err *err)
 static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
 		     uint64_t *n_dropped, struct err *err)
 {
-	CLEANUP(query_close) struct query note = QUERY_INIT;
 	int n, r = query_exec(slice->store, id, err, attempt, slice_batch(slice, BATCH_ROWS));
 
 	if (r < 0)
@@ -301,12 +297,8 @@ static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, co
 	*n_dropped += (uint64_t)n;
 	if (n == 0)
 		return 0;
-	r = query_ask(slice->store, STATEMENT_NOTE_UNKNOWN, &note, err, attempt);
-	if (r < 0)
-		return r;
-	query_bind_text(&note, what);
-	query_bind_text(&note, "their rows were removed to keep the database below max_bytes");
-	r = query_run(&note, err);
+	r = query_put(slice->store, STATEMENT_NOTE_UNKNOWN, err, V_I64(attempt), V_TEXT(what),
+		      V_TEXT("their rows were removed to keep the database below max_bytes"));
 	return r < 0 ? r : 1;
 }
 

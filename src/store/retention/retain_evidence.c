@@ -171,7 +171,6 @@ static int write_seconds(struct store *store, const struct lacking *l, struct bu
 static int keep(struct store *store, const struct lacking *l, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
 	size_t n = l->evidence.len;
 	int r;
@@ -190,12 +189,9 @@ static int keep(struct store *store, const struct lacking *l, struct err *err)
 		return store_no_memory(store, err);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = query_ask(store, STATEMENT_KEEP_SECONDS, &q, err, l->id);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, evidence.data);
-	query_bind_text(&q, l->has_evidence ? l->evidence.data : NULL);
-	r = query_run(&q, err);
+		r = query_put(store, STATEMENT_KEEP_SECONDS, err, V_I64(l->id),
+			      V_TEXT(evidence.data),
+			      V_TEXT(l->has_evidence ? l->evidence.data : NULL));
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

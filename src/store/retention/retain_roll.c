@@ -56,14 +56,9 @@ static void rolling_free(struct rolling **g)
 
 static int put_rollup(struct rolling *g, int64_t id, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = buf_error(&g->bytes) < 0 ? store_no_memory(g->store, err)
-					 : query_ask(g->store, STATEMENT_PUT_ROLLUP, &q, err, id);
-
-	if (r < 0)
-		return r;
-	query_bind_blob(&q, id, g->bytes.data, g->bytes.len);
-	return query_run(&q, err);
+	return buf_error(&g->bytes) < 0 ? store_no_memory(g->store, err)
+					: query_put(g->store, STATEMENT_PUT_ROLLUP, err, V_I64(id),
+						    V_BLOB(id, g->bytes.data, g->bytes.len));
 }
 
 /* ---- the minutes of a process ---- */
@@ -157,7 +152,7 @@ static int take_chunk(struct rolling *g, struct old_fold *fold, enum chunk_owner
 /* Its chunks in all folds of the group. */
 static int roll_process(struct rolling *g, int64_t process, struct err *err)
 {
-	CLEANUP(query_close) struct query found = QUERY_INIT, raise = QUERY_INIT;
+	CLEANUP(query_close) struct query found = QUERY_INIT;
 	struct proc_record record;
 	enum chunk_owner owner;
 	int r = query_first(g->store, STATEMENT_FIND_OWNER, &found, err, process);
@@ -180,15 +175,11 @@ static int roll_process(struct rolling *g, int64_t process, struct err *err)
 		return r;
 	/* Until the attempt ends, with the process's own account, this is all that tells of them.
 	 */
-	r = query_open(g->store, STATEMENT_RAISE_PROCESS, &raise, err);
-	if (r < 0)
-		return r;
 	proc_record_init(&record);
 	totals_tell(&g->totals, &record);
-	query_bind_columns(&raise, &process_total_columns, &record);
-	query_bind_i64(&raise, (int64_t)record.n_samples);
-	query_bind_i64(&raise, process);
-	return query_run(&raise, err);
+	return query_put(g->store, STATEMENT_RAISE_PROCESS, err,
+			 V_COLUMNS(&process_total_columns, &record),
+			 V_I64((int64_t)record.n_samples), V_I64(process));
 }
 
 /* ---- GPUs ---- */
