@@ -86,8 +86,8 @@ void attempt_log_append_tick(struct attempt_log *log, const struct snapshot *sna
 
 /*
  * Each 30 s a recorder appends what lasts as it is by then (RECORD_RENEWED), for its peak and its
- * count: whoever takes over needs them, and if nobody sees its end it lasted until then. True: it is
- * time. *renewed_boot_ns is 0 at first.
+ * count: whoever takes over needs them, and if nobody sees its end it lasted until then. True: it
+ * is time. *renewed_boot_ns is 0 at first.
  */
 bool attempt_log_is_renewal_due(uint64_t *renewed_boot_ns);
 

@@ -76,7 +76,7 @@ struct run {
 	size_t n_sheets_stored;
 	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
 	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
-	uint64_t renewed_boot_ns; /* when what lasts was last recorded as it is */
+	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
 	struct told_kills told_kills;	       /* by a daemon */
 	bool has_told_kill;		       /* of the last process that was waited for */
 	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */

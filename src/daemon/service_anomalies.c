@@ -25,7 +25,8 @@ static bool has_runner(const struct watched *job)
 	return job && job->a.is_running && !job->a.is_attached;
 }
 
-/* What its runner judges is neither published nor recorded from here; who outlives a job is ours. */
+/* What its runner judges is neither published nor recorded from here; who outlives a job is ours.
+ */
 static bool is_left_to_runner(const struct episode *e, const struct watched *job)
 {
 	return e->attempt_id != 0 && e->worst.type != ANOMALY_ORPHAN &&

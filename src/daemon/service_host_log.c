@@ -59,8 +59,8 @@ void service_close_host_log(struct service *s)
 	s->host_log = attempt_log_close(s->host_log);
 }
 
-/* The log of what is about this attempt (0: the host), and in out how its records begin there. NULL:
- * there is none, and the record is lost. */
+/* The log of what is about this attempt (0: the host), and in out how its records begin there.
+ * NULL: there is none, and the record is lost. */
 static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struct buf *out)
 {
 	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
@@ -72,8 +72,8 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 		return at->log;
 	}
 	if (!s->host_log ||
-	    (attempt_id && (!s->store || store_find_log_of(s->store, attempt_id, about, &offset,
-							   NULL) < 0))) {
+	    (attempt_id &&
+	     (!s->store || store_find_log_of(s->store, attempt_id, about, &offset, NULL) < 0))) {
 		s->n_records_lost++;
 		return NULL;
 	}

@@ -198,8 +198,8 @@ struct service {
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */
 	struct sweep sweep;
-	struct err ingest_err;	     /* why logs could not be stored at the last look; code 0 */
-	dev_t store_device;	     /* which file it is */
+	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
+	dev_t store_device;    /* which file it is */
 	ino_t store_inode;
 	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
 	struct daemon_record record;
@@ -222,9 +222,9 @@ struct service {
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
-	int64_t traced_attempt;	   /* whose the episode is that is traced; 0: the host's */
-	uint64_t renewed_boot_ns;  /* when what lasts was last recorded as it is */
-	struct around around;	/* when one last began */
+	int64_t traced_attempt;	  /* whose the episode is that is traced; 0: the host's */
+	uint64_t renewed_boot_ns; /* when what lasts was last recorded as it is */
+	struct around around;	  /* when one last began */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
 	struct learner *learner;

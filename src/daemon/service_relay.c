@@ -8,9 +8,9 @@
 #include "daemon/tellers.h"
 
 /*
- * What runners have recorded, published once, when it is in the database: events of their processes,
- * unless the kernel has reported them before, and anomalies of their jobs. OOM kills among the
- * events are for the next look for anomalies.
+ * What runners have recorded, published once, when it is in the database: events of their
+ * processes, unless the kernel has reported them before, and anomalies of their jobs. OOM kills
+ * among the events are for the next look for anomalies.
  */
 
 void service_forget_ooms(struct service *s)

@@ -288,7 +288,8 @@ static void note_recorded(struct service *s, int r, const struct err *err)
 		s->record_err = *err;
 }
 
-/* Trees without a runner, which would record them; what runners have logged is ingested in look(). */
+/* Trees without a runner, which would record them; what runners have logged is ingested in look().
+ */
 static int record(struct service *s, struct err *err)
 {
 	uint64_t disk_wait_ns = service_tend_host_log(s);

@@ -191,18 +191,11 @@ static int take_anomaly(struct sink *s, struct record_reader *r)
 		episode_set_job(&e, s->attempt.job_id);
 	}
 	attempt_id = e.worst.job_id ? s->attempt.id : 0; /* else it is of the host */
-	if (change == RECORD_RENEWED) {
-		const struct anomaly_renewal renewal = { attempt_id, &e };
-
-		return store_renew_anomalies(s->store, &renewal, 1, s->err);
-	} else {
-		const struct anomaly_news news = { .attempt_id = attempt_id,
-						   .episode = &e,
-						   .change = (enum episode_change)change,
-						   .takes_over = true };
-
-		return store_tell_anomaly(s->store, &news, NULL, s->err);
-	}
+	if (change == RECORD_RENEWED)
+		return store_renew_anomaly(s->store, attempt_id, &e, s->err);
+	return store_tell_anomaly(
+		s->store, &(struct anomaly_news){ attempt_id, &e, (enum episode_change)change },
+		s->err);
 }
 
 static int take_evidence(struct sink *s, struct record_reader *r)

@@ -407,38 +407,22 @@ struct anomaly_news {
 	int64_t attempt_id; /* 0: of none */
 	const struct episode *episode;
 	enum episode_change change;
-	bool takes_over; /* who has begun it may not look any more: so it is ended here, too */
-};
-
-/* As what the record knows it: another may have begun it, under a name of its own. */
-struct anomaly_identity {
-	char name[EPISODE_NAME_BYTES];
-	uint64_t began_wall_ns;
-	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
-	bool is_left;		/* it is over here, and for who has begun it not yet */
-	bool blames_another;	/* process than the episode does, and its evidence is of that */
 };
 
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
  * Evidence that was written once stays where the episode has none. What another has begun and
- * that lasts stays one row, with one teller: who began it (anomalies.c). One that began is
- * also counted as a pattern, RESOURCE_ANOMALY. ret may be NULL.
+ * that lasts stays one row (anomalies.c). One that began is also counted as a pattern,
+ * RESOURCE_ANOMALY.
  */
-int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
-		       struct anomaly_identity *ret, struct err *err);
-
-struct anomaly_renewal {
-	int64_t attempt_id; /* 0: of none */
-	const struct episode *episode;
-};
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news, struct err *err);
 
 /*
- * What lasts, as it is by now, where its row has it less bad or as having come less often. Nothing
- * is told by that. One that is not there, or is over, is left alone. All of them or none.
+ * What lasts, as it is by now, where its row has it less bad or as having come less often. One that
+ * is not there, or is over, is left alone.
  */
-int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
-			  struct err *err);
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err);
 
 /* More was found out about the culprit of an episode that was written. -ENOENT: it was not. */
 int store_set_evidence(struct store *store, const char *episode,

@@ -342,7 +342,6 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_trace_in_so_long, setup, teardown),
-						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
