@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "made_up.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_PROCESSES 1000
 #define N_TICKS 10000 /* nearly 14 hours at 5 s */

@@ -21,6 +21,7 @@
 #include "made_up.h"
 #include "report/report.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_PROCESSES 100
 #define N_TICKS 7200 /* 10 hours at 5 s */

@@ -4,6 +4,7 @@
 
 #include "base/config.h"
 #include "cli/detect/detect_history.h"
+#include "store_writer.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START UINT64_C(1700000000000000000)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "daemon/told_kills.h"
+#include "store_writer.h"
 
 static void write_oom(struct store *store, const struct attempt *a, pid_t pid)
 {

@@ -1,4 +1,5 @@
 #include "store_fixture.h"
+#include "store_writer.h"
 
 #define REPAIR_COMMAND "\"proctor doctor --repair\""
 

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include "store/db/db.h"
+#include "store_writer.h"
 
 #define NFS 0x6969
 

@@ -5,6 +5,7 @@
 #include "retention_fixture.h"
 
 #include <sys/syscall.h>
+#include "store_writer.h"
 
 /* ---- a file system that counts ---- */
 

@@ -6,6 +6,7 @@
 #include "retention_fixture.h"
 
 #include "tui/feed.h"
+#include "store_writer.h"
 
 #define N_OLD 300 /* ticks a second apart, of which minutes are made */
 #define N_NEW 20
