@@ -11,8 +11,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "daemon/process_facts.h"
-#include "model/record.h"
 
 void deaths_release(struct deaths *d)
 {
@@ -121,35 +119,6 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p->cpu_evidence = EVIDENCE_EXACT;
 }
 
-/* The kernel has not done with it before its parent asks how it ended, which may be never. */
-static bool is_zombie(int root_fd, const struct proc_key *key)
-{
-	struct process_facts facts;
-
-	return process_facts_read(root_fd, key->pid, &facts) == 0 && facts.state == 'Z' &&
-	       (!u64_known(key->start_ticks) || facts.key.start_ticks == key->start_ticks);
-}
-
-/* It is asked every few milliseconds: so many files are read for it. */
-#define MAX_ZOMBIES 64
-
-bool deaths_are_complete(const struct deaths *d, int root_fd, uint64_t since_wall_ns,
-			 uint64_t reaped_wall_ns)
-{
-	size_t n_zombies = 0;
-
-	for (size_t i = d->n; i > 0 && d->items[i - 1].died_wall_ns >= since_wall_ns; i--) {
-		const struct proc_record *p = &d->items[i - 1];
-
-		if (p->cpu_evidence == EVIDENCE_EXACT)
-			continue;
-		if (p->died_wall_ns >= reaped_wall_ns || n_zombies++ == MAX_ZOMBIES ||
-		    !is_zombie(root_fd, &p->key))
-			return false;
-	}
-	return true;
-}
-
 /* Whoever has the pid by now: that counts too few at worst, and costs no file. */
 static bool is_gone(pid_t pid)
 {
@@ -214,31 +183,6 @@ static struct proc_record *find_listed(const struct attempt *a, const struct lis
 	return &a->processes[i];
 }
 
-/* What samples have seen is not less true: the larger counts. */
-static void merge_one(struct proc_record *listed, const struct proc_record *dead)
-{
-	const struct exit_account account = {
-		.cpu_ns = u64_add(dead->user_ns, dead->system_ns),
-		.user_ns = dead->user_ns,
-		.system_ns = dead->system_ns,
-		.max_rss_bytes =
-			dead->evidence == EVIDENCE_EXACT ? dead->max_rss_bytes : U64_UNKNOWN,
-		.minor_faults = U64_UNKNOWN,
-		.major_faults = dead->major_faults,
-		.rchar = dead->rchar,
-		.wchar = dead->wchar,
-		.read_bytes = dead->read_bytes,
-		.write_bytes = dead->write_bytes,
-	};
-
-	proc_record_account(listed, &account);
-	if (dead->cpu_evidence == EVIDENCE_EXACT)
-		listed->cpu_evidence = EVIDENCE_EXACT;
-	listed->died_wall_ns = dead->died_wall_ns;
-	listed->status = dead->status;
-	listed->is_unaccounted = false;
-}
-
 static void append(struct attempt *a, const struct proc_record *dead)
 {
 	struct proc_record *p = &a->processes[a->n_processes++];
@@ -264,39 +208,11 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 		struct proc_record *listed = find_listed(a, &listing, &d->items[i].key);
 
 		if (listed)
-			merge_one(listed, &d->items[i]);
+			proc_record_merge_end(listed, &d->items[i]);
 		else
 			append(a, &d->items[i]);
 	}
 	return 0;
-}
-
-/* ---- on the wire ---- */
-
-void deaths_write(struct json *j, const struct deaths *d)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT, text = BUF_INIT;
-
-	record_write_list(&bytes, RECORD_LIST_PROCESSES, d->items, d->n);
-	buf_add_base64(&text, bytes.data, bytes.len);
-	if (buf_error(&bytes) == 0 && buf_error(&text) == 0)
-		json_key_string(j, "processes", text.data);
-}
-
-void deaths_read(const struct rpc_value *v, struct arena *arena, struct proc_record **ret,
-		 size_t *ret_n)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	const char *text = rpc_value_string(v);
-	struct record_reader r = { .arena = arena };
-
-	*ret = NULL;
-	*ret_n = 0;
-	if (!text || buf_add_unbase64(&bytes, text) < 0)
-		return;
-	r.p = (const uint8_t *)bytes.data;
-	r.end = r.p + bytes.len;
-	*ret = record_read_list(&r, RECORD_LIST_PROCESSES, ret_n);
 }
 
 void deaths_note_withheld(struct attempt *a, uint64_t n)
@@ -310,78 +226,4 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 		 "may not have been: what they used in the end is not told, and kept nowhere",
 		 (unsigned long long)n);
 	attempt_note(a, "processes", why);
-}
-
-/* ---- of a record that is made elsewhere ---- */
-
-/* Two ways to hear of one end: between them a pid is not used again. */
-#define SAME_END_NS UINT64_C(500000000)
-
-static int compare_pid(const void *a, const void *b)
-{
-	const struct proc_record *x = a, *y = b;
-
-	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
-}
-
-static bool is_same_life(const struct proc_record *a, const struct proc_record *b)
-{
-	uint64_t later = u64_max_known(a->died_wall_ns, b->died_wall_ns);
-	uint64_t apart_ns = later == a->died_wall_ns ? u64_delta(later, b->died_wall_ns)
-						     : u64_delta(later, a->died_wall_ns);
-
-	if (u64_known(a->key.start_ticks) && u64_known(b->key.start_ticks))
-		return a->key.start_ticks == b->key.start_ticks;
-	return u64_known(apart_ns) && apart_ns < SAME_END_NS;
-}
-
-/* How and when it ended the one who has waited for it knows as well. */
-static void complete_one(struct proc_record *listed, const struct proc_record *dead)
-{
-	const struct proc_record before = *listed;
-
-	merge_one(listed, dead);
-	if (before.cpu_evidence == EVIDENCE_EXACT) { /* by who has waited for it */
-		listed->user_ns = before.user_ns;
-		listed->system_ns = before.system_ns;
-		listed->cpu_evidence = EVIDENCE_EXACT;
-	}
-	if (u64_known(before.died_wall_ns))
-		listed->died_wall_ns = before.died_wall_ns;
-	if (exit_status_to_shell(before.status) >= 0)
-		listed->status = before.status;
-	if (!listed->command)
-		listed->command = dead->command;
-}
-
-static const struct proc_record *find_dead(const struct proc_record *dead, size_t n,
-					   const struct proc_record *listed)
-{
-	const struct proc_record *at = bsearch(listed, dead, n, sizeof(*dead), compare_pid);
-
-	while (at && at > dead && at[-1].key.pid == listed->key.pid)
-		at--;
-	for (; at && at < dead + n && at->key.pid == listed->key.pid; at++)
-		if (is_same_life(listed, at))
-			return at;
-	return NULL;
-}
-
-size_t deaths_complete_listed(struct proc_record *dead, size_t n, struct attempt *a)
-{
-	size_t n_open = 0;
-
-	if (n == 0)
-		return 0;
-	qsort(dead, n, sizeof(*dead), compare_pid);
-	for (size_t i = 0; i < a->n_processes; i++) {
-		struct proc_record *listed = &a->processes[i];
-		const struct proc_record *found = find_dead(dead, n, listed);
-
-		if (!found)
-			continue;
-		complete_one(listed, found);
-		n_open += listed->cpu_evidence != EVIDENCE_EXACT;
-	}
-	return n_open;
 }

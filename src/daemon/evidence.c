@@ -5,7 +5,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "sources/sources.h"
 
 static const struct proc_sample *find_sample(const struct snapshot *s, struct proc_key key)
@@ -87,10 +87,10 @@ bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 
 	anomaly_evidence_init(ret);
 	if (!e->worst.has_pid || !u64_known(key.start_ticks) ||
-	    !may_hear_of(from->root_fd, from->uid, key.pid))
+	    !may_see(from->uid, U64_UNKNOWN, from->root_fd, key.pid))
 		return false;
 	gather(from, key, ret);
-	if (!may_hear_of(from->root_fd, from->uid, key.pid))
+	if (!may_see(from->uid, U64_UNKNOWN, from->root_fd, key.pid))
 		anomaly_evidence_init(ret);
 	return ret->n_files > 0 || u64_known(ret->n_files_open) || ret->has_syscalls;
 }

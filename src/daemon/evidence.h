@@ -22,7 +22,7 @@ struct evidence_from {
 /*
  * The open files and the system calls of the episode's process. What nobody can tell stays
  * unknown. False: nothing was found out, as it is of no process, or that is gone, or is not for
- * that user to hear of (may_hear.h).
+ * that user to hear of (may_see.h).
  */
 bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		     struct anomaly_evidence *ret);

@@ -22,7 +22,7 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 
 #define SUFFIX ".trace"
 #define REST_FACTOR 10	  /* a tenth of the time is traced */
@@ -53,7 +53,7 @@ static int check(const struct evidence_trace *t, const struct evidence_trace_pla
 		return err_set(err, -EAGAIN, "another process was traced just before");
 	if (!proc_is_alive("", pid, e->worst.start_ticks))
 		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
-	if (!may_hear_of(plan->root_fd, plan->uid, pid))
+	if (!may_see(plan->uid, U64_UNKNOWN, plan->root_fd, pid))
 		return err_set(err, -EPERM, "process %d is not its user's alone", (int)pid);
 	if (is_proctor(pid))
 		return err_set(err, -EINVAL, "proctor does not trace itself");

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/log.h"
-#include "daemon/deaths.h"
+#include "model/record.h"
 #include "sources/sources.h"
 
 /* A daemon that is busy for longer is done without. */
@@ -32,14 +33,22 @@ struct link {
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
 	bool has_begun;	   /* nothing else was said to it yet than that */
-	bool was_followed; /* a daemon has said so, whatever has become of it since */
+	bool is_followed;  /* the stream is open, on this connection */
+	bool was_followed; /* on this one or another */
+	bool is_rough;	   /* as the daemon has no accounts after the end */
+	char rungs[2][96]; /* of the daemon that follows us: for births, and for OOM kills */
 	bool began_late;
-	bool is_early;		     /* our own daemon is there: hello is said to it later */
-	bool is_guest;		     /* of the daemon that is there, or was; or it may be */
-	bool counts_calls;	     /* the daemon does, from before the first of them */
-	uint64_t tried_boot_ns;	     /* 0: never */
-	uint64_t retry_ns;	     /* how long after that it is tried again; 0: RETRY_NS */
-	uint64_t counts_due_boot_ns; /* before this it is not asked for counts */
+	link_facts_fn *facts_fn;
+	void *ctx;
+	uint64_t n_facts; /* of this stream, with those that were lost on the way */
+	uint64_t n_lost;  /* of these, of all streams */
+	uint64_t n_kernel_lost, n_withheld; /* as of the last barrier */
+	bool is_early;			    /* our own daemon is there: hello is said to it later */
+	bool is_guest;			    /* of the daemon that is there, or was; or it may be */
+	bool counts_calls;		    /* the daemon does, from before the first of them */
+	uint64_t tried_boot_ns;		    /* 0: never */
+	uint64_t retry_ns;		    /* how long after that it is tried again; 0: RETRY_NS */
+	uint64_t counts_due_boot_ns;	    /* before this it is not asked for counts */
 	struct link_patience patience;
 
 	/* Of a guest: its log. */
@@ -57,12 +66,12 @@ struct link {
 #define RETRY_NS UINT64_C(5000000000)
 #define FIRST_RETRY_NS UINT64_C(250000000) /* one that has gone may be about to come back */
 
-struct link *link_new(struct loop *loop)
+struct link *link_new(struct loop *loop, link_facts_fn *fn, void *ctx)
 {
 	struct link *link = calloc(1, sizeof(*link));
 
 	if (link)
-		link->loop = loop;
+		*link = (struct link){ .loop = loop, .facts_fn = fn, .ctx = ctx };
 	return link;
 }
 
@@ -71,6 +80,7 @@ static void hang_up(struct link *link)
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
 	link->has_begun = false;
+	link->is_followed = false;
 	link->counts_calls = false;
 	link->is_sending = false;
 }
@@ -141,39 +151,143 @@ static void on_readable(void *ctx)
 	link->retry_ns = FIRST_RETRY_NS;
 }
 
+/* ---- the rungs of a daemon ---- */
+
+static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
+
+static void note_rungs(struct link *link, const struct rpc_value *rungs)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
+		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
+
+		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
+	}
+}
+
+void link_name_rungs(const struct link *link, struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_rungs * ARRAY_SIZE(followed); i++) {
+		const char *theirs = link->rungs[i % ARRAY_SIZE(followed)];
+		struct rung *rung = &a->rungs[i / ARRAY_SIZE(followed)];
+		CLEANUP(buf_release) struct buf both = BUF_INIT;
+		const char *kept;
+
+		if (strcmp(rung->measurement, followed[i % ARRAY_SIZE(followed)]) != 0 ||
+		    !theirs[0] || strcmp(theirs, rung->rung) == 0 ||
+		    strcmp(theirs, RUNG_UNKNOWN) == 0)
+			continue;
+		buf_printf(&both, "%s; by the daemon: %s", rung->rung, theirs);
+		kept = buf_error(&both) == 0 ? arena_strdup(&a->arena, both.data) : NULL;
+		if (kept)
+			rung->rung = kept;
+	}
+}
+
+/* ---- the stream of facts ---- */
+
+/* What is not one that a daemon sends is left out. */
+static bool is_event(const struct proc_event *ev)
+{
+	return event_type_is_signal(ev->type) && ev->key.pid > 0 && ev->status.signal > 0 &&
+	       ev->status.signal < NSIG && u64_known(ev->wall_ns) && ev->details;
+}
+
+/* NULL and 0 where the text is none. */
+static void *read_list(const struct rpc_value *v, enum record_list list, struct arena *arena,
+		       size_t *ret_n)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	const char *text = rpc_value_string(v);
+	struct record_reader r = { .arena = arena };
+
+	*ret_n = 0;
+	if (!text || buf_add_unbase64(&bytes, text) < 0)
+		return NULL;
+	r.p = (const uint8_t *)bytes.data;
+	r.end = r.p + bytes.len;
+	return record_read_list(&r, list, ret_n);
+}
+
+/* Each message has the number of facts before it: those that were lost show by that. */
+static int on_event(void *ctx, const struct rpc_value *params)
+{
+	struct link *link = ctx;
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+	const struct rpc_value *data = rpc_value_get(params, "data");
+	uint64_t before = rpc_value_u64(rpc_value_get(data, "before"));
+	uint64_t n = rpc_value_u64(rpc_value_get(data, "n"));
+	struct arena arena = ARENA_INIT;
+	struct link_facts facts;
+	struct proc_event *events;
+	size_t n_events, kept = 0;
+
+	if (!topic || strcmp(topic, "runner.facts") != 0 || !u64_known(before) || !u64_known(n) ||
+	    before < link->n_facts)
+		return 0;
+	facts.ends = read_list(rpc_value_get(data, "processes"), RECORD_LIST_PROCESSES, &arena,
+			       &facts.n_ends);
+	events = read_list(rpc_value_get(data, "events"), RECORD_LIST_EVENTS, &arena, &n_events);
+	link->n_lost += before - link->n_facts;
+	link->n_facts = before + n;
+	for (size_t i = 0; i < n_events; i++)
+		if (is_event(&events[i]))
+			events[kept++] = events[i];
+	facts.events = events;
+	facts.n_events = kept;
+	link->facts_fn(link->ctx, &facts);
+	arena_release(&arena);
+	return 0;
+}
+
 static int open_client(struct link *link, uint64_t timeout_ms, struct err *err)
 {
-	const struct rpc_client_options options = { .timeout_ms = timeout_ms,
-						    .on_answer = on_answer,
-						    .ctx = link };
+	const struct rpc_client_options options = {
+		.timeout_ms = timeout_ms, .on_event = on_event, .on_answer = on_answer, .ctx = link
+	};
 
 	return rpc_client_open(&options, &link->client, err);
 }
 
-/* False: it follows nobody, or not yet. */
-static bool say_begin(struct link *link, const char *job_id, uint64_t timeout_ms)
+static void note_followed(struct link *link, const struct rpc_value *answer)
+{
+	if (link->is_followed || !rpc_value_bool(rpc_value_get(answer, "follows"), false))
+		return;
+	link->is_followed = link->was_followed = true;
+	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
+	link->n_facts = 0;
+	note_rungs(link, rpc_value_get(answer, "rungs"));
+}
+
+/* From a daemon of root, as another hears no more than we do. */
+static void open_stream(struct link *link, const char *job_id, uint64_t timeout_ms)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 	struct rpc_value *answer = NULL;
 	struct json j;
-	bool follows;
 	int r;
 
-	if (rpc_client_daemon_uid(link->client) != 0)
-		return false;
+	if (link->is_followed || rpc_client_daemon_uid(link->client) != 0)
+		return;
 	json_init(&j, &params);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job_id);
 	json_end_object(&j);
 	rpc_client_set_timeout(link->client, timeout_ms);
-	r = timeout_ms ? rpc_client_call(link->client, "runner.begins", params.data, &answer, NULL)
+	r = timeout_ms ? rpc_client_call(link->client, "runner.stream", params.data, &answer, NULL)
 		       : -ETIMEDOUT;
-	link->began_late = r == -ETIMEDOUT;
-	if (r < 0)
-		return false;
-	follows = rpc_value_bool(rpc_value_get(answer, "follows"), false);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	link->began_late |= r == -ETIMEDOUT;
+	if (r == 0)
+		note_followed(link, answer);
 	rpc_value_free(answer);
-	return follows;
+}
+
+static bool watch_client(struct link *link)
+{
+	if (!link->watch)
+		link->watch =
+			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
+	return link->watch != NULL;
 }
 
 void link_begin(struct link *link, const char *job_id)
@@ -185,21 +299,15 @@ void link_begin(struct link *link, const char *job_id)
 	if (r < 0)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
-	link->has_begun =
-		say_begin(link, job_id, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
-	link->was_followed = link->has_begun;
-	if (link->has_begun)
-		link->watch =
-			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
-	if (link->watch)
-		rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	else
+	open_stream(link, job_id, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
+	link->has_begun = link->is_followed;
+	if (!link->is_followed || !watch_client(link))
 		hang_up(link);
 }
 
-bool link_has_begun(const struct link *link)
+bool link_is_followed(const struct link *link)
 {
-	return link->has_begun;
+	return link->is_followed;
 }
 
 bool link_was_followed(const struct link *link)
@@ -211,6 +319,73 @@ bool link_began_late(const struct link *link)
 {
 	return link->began_late;
 }
+
+bool link_is_rough(const struct link *link)
+{
+	return link->is_rough;
+}
+
+uint64_t link_lost_facts(const struct link *link)
+{
+	return link->n_lost + link->n_kernel_lost;
+}
+
+uint64_t link_withheld_facts(const struct link *link)
+{
+	return link->n_withheld;
+}
+
+/* 0 where the answer has none. */
+static uint64_t read_count(const struct rpc_value *answer, const char *key)
+{
+	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));
+
+	return u64_known(n) ? n : 0;
+}
+
+/* The answer overtakes facts that were sent before it: it says how many there are. */
+static int take_barrier(struct link *link, const struct rpc_value *answer, uint64_t until_boot_ns)
+{
+	uint64_t n = read_count(answer, "facts"), now;
+
+	link->n_withheld = read_count(answer, "withheld");
+	link->n_kernel_lost = read_count(answer, "lost");
+	while (link->n_facts < n && (now = clock_boot_ns()) < until_boot_ns) {
+		int r = rpc_client_listen(link->client, 0, NULL);
+		struct pollfd fd = { .fd = rpc_client_fd(link->client), .events = POLLIN };
+
+		if (r != -ETIMEDOUT)
+			return r;
+		if (link->n_facts < n)
+			(void)poll(&fd, 1, (int)((until_boot_ns - now) / 1000000) + 1);
+	}
+	return link->n_facts < n ? -ETIMEDOUT : 0;
+}
+
+static int ask_barrier(struct link *link, uint64_t timeout_ms, uint64_t patience_ms, bool is_final)
+{
+	uint64_t until_boot_ns = clock_boot_ns() + timeout_ms * 1000000;
+	struct rpc_value *answer = NULL;
+	char params[80];
+	int r;
+
+	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 ",\"final\":%s}", patience_ms,
+		 is_final ? "true" : "false");
+	rpc_client_set_timeout(link->client, timeout_ms);
+	r = rpc_client_call(link->client, "runner.barrier", params, &answer, NULL);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	if (r == 0)
+		r = take_barrier(link, answer, until_boot_ns);
+	rpc_value_free(answer);
+	return r;
+}
+
+int link_barrier(struct link *link)
+{
+	return link->is_followed ? ask_barrier(link, LINK_TIMEOUT_MS, 0, false) : -ENOENT;
+}
+
+/* ---- hello ---- */
 
 int link_open_log(struct link *link, const struct link_job *job)
 {
@@ -256,6 +431,7 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 	if (r < 0)
 		return r;
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
+	note_followed(link, answer);
 	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
 		link->counts_calls = true; /* and still does when hello is said again */
 	if (link->is_guest)
@@ -264,32 +440,10 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 		link->sender = log_sender_close(link->sender);
 	link->is_sending = false;
 	rpc_value_free(answer);
-	if (!link->watch)
-		link->watch =
-			loop_watch_fd(link->loop, rpc_client_fd(link->client), on_readable, link);
-	if (!link->watch)
+	if (!watch_client(link))
 		return err_set(err, -ENOMEM, "out of memory");
 	link_send(link);
 	return 0;
-}
-
-/*
- * -EAGAIN: it is too early for this daemon. If it has our folder of logs, which is likely as it is
- * our own user's, it is enough to say that there is something to see, now and whenever there is
- * more: so the connection stays.
- */
-static int say_greeting(struct link *link, const struct link_job *job, bool is_lasting,
-			uint64_t timeout_ms)
-{
-	int r = link->client ? 0 : open_client(link, timeout_ms, NULL);
-
-	if (r < 0)
-		return r;
-	link->has_begun = false;
-	if (is_lasting || rpc_client_daemon_uid(link->client) != geteuid())
-		return say_hello(link, job, NULL);
-	r = rpc_client_notify(link->client, "runner.changed", NULL, NULL);
-	return r < 0 ? r : -EAGAIN;
 }
 
 static bool is_time_to_try(const struct link *link, uint64_t now)
@@ -308,47 +462,49 @@ static void plan_retry(struct link *link, int r)
 		link->retry_ns *= 2;
 }
 
-void link_greet(struct link *link, const struct link_job *job, bool is_lasting)
+/* Connects, unless that is done, and says hello. */
+static int greet(struct link *link, const struct link_job *job, uint64_t timeout_ms,
+		 struct err *err)
+{
+	int r = link->client ? 0 : open_client(link, timeout_ms, err);
+
+	if (r < 0)
+		return r;
+	rpc_client_set_timeout(link->client, timeout_ms);
+	r = say_hello(link, job, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	if (r == 0)
+		link->has_begun = false;
+	return r;
+}
+
+void link_greet(struct link *link, const struct link_job *job)
 {
 	uint64_t now = clock_boot_ns();
 	int r;
 
-	if (link->is_early ? !is_lasting : link_is_there(link))
+	if (link_is_there(link) || !is_time_to_try(link, now))
 		return;
-	if (!is_time_to_try(link, now))
-		return;
-	r = say_greeting(link, job, is_lasting, LINK_TIMEOUT_MS);
-	link->is_early = r == -EAGAIN && !is_lasting;
-	link->tried_boot_ns = link->is_early ? 0 : now;
+	r = greet(link, job, LINK_TIMEOUT_MS, NULL);
+	link->tried_boot_ns = now;
 	plan_retry(link, r);
 	link->began_late |= r == -ETIMEDOUT;
-	if (r < 0 && !link->is_early)
+	if (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed)
+		link->has_begun = false;
+	if (r < 0 && !link->has_begun) /* else it is refused, and the facts still come */
 		hang_up(link);
-}
-
-/* One of our own user may do no more than we may. Where it has our database it only counts. */
-static int greet_counter(struct link *link, const struct link_job *job, bool may_be_own,
-			 struct err *err)
-{
-	int r = open_client(link, COUNT_TIMEOUT_MS, err);
-
-	if (r < 0)
-		return r;
-	if (!may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
-		return err_set(err, -EPERM, "the daemon is this user's own");
-	r = say_hello(link, job, err);
-	if (r < 0)
-		return r;
-	link->is_early = !link->is_guest;
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	return 0;
 }
 
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err)
 {
-	int r = link->client ? 0 : greet_counter(link, job, may_be_own, err);
+	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
 
+	/* One of our own user may do no more than we may. */
+	if (r == 0 && !may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
+		r = err_set(err, -EPERM, "the daemon is this user's own");
+	if (r == 0 && !link_is_there(link))
+		r = greet(link, job, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
 	if (r < 0 || link->counts_calls)
@@ -415,60 +571,29 @@ static void spend(uint64_t *left_ns, uint64_t began_boot_ns)
 	*left_ns = ns < *left_ns ? *left_ns - ns : 0;
 }
 
-/* What is not said at once has been said too late: nothing is asked in less than a millisecond. */
-static int ask(struct link *link, uint64_t *left_ns, const char *method, const char *params,
-	       struct rpc_value **ret, struct err *err)
-{
-	uint64_t began_boot_ns = clock_boot_ns();
-	int r = -ETIMEDOUT;
-
-	if (*left_ns < NS_PER_MS)
-		return err_set(err, r, "the daemon does not answer");
-	rpc_client_set_timeout(link->client, *left_ns / NS_PER_MS);
-	r = rpc_client_call(link->client, method, params, ret, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	spend(left_ns, began_boot_ns);
-	return r;
-}
-
-static int ask_wanted(struct link *link, const char *method, const char *params,
-		      struct rpc_value **ret, struct err *err)
-{
-	int r = ask(link, &link->patience.wanted_ns, method, params, ret, err);
-
-	link->patience.is_late |= r == -ETIMEDOUT;
-	return r;
-}
-
-static int ask_spare(struct link *link, const char *method, const char *params,
-		     struct rpc_value **ret)
-{
-	return ask(link, &link->patience.spare_ns, method, params, ret, NULL);
-}
-
-/* Where the daemon hangs all of them together cost a run no more than the first. One that is late
- * with the ends, which may take less than this, is not taken to hang. */
+/* For what nobody has asked for no more than this. */
 #define UNASKED_MOST_NS UINT64_C(200000000)
 
-static int ask_unasked(struct link *link, const char *method, struct rpc_value **ret,
-		       struct err *err)
+/*
+ * A daemon that hangs is waited for once: by all questions together no longer than by the first.
+ * One that is late with the last facts, which may take less, is not taken to hang.
+ */
+static int ask(struct link *link, bool is_wanted, const char *method, const char *params,
+	       struct rpc_value **ret, struct err *err)
 {
-	uint64_t most_ns = link->patience.wanted_ns, left_ns;
+	uint64_t began_boot_ns = clock_boot_ns(), left_ns = link->patience.wanted_ns;
 	int r;
 
-	if (link->patience.is_late)
+	if (!is_wanted && (link->patience.is_late || left_ns > UNASKED_MOST_NS))
+		left_ns = link->patience.is_late ? 0 : UNASKED_MOST_NS;
+	if (left_ns < NS_PER_MS) /* an answer takes longer */
 		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
-	most_ns = most_ns < UNASKED_MOST_NS ? most_ns : UNASKED_MOST_NS;
-	left_ns = most_ns;
-	r = ask(link, &left_ns, method, NULL, ret, err);
-	link->patience.is_late = r == -ETIMEDOUT;
-	link->patience.wanted_ns -= most_ns - left_ns;
+	rpc_client_set_timeout(link->client, left_ns / NS_PER_MS);
+	r = rpc_client_call(link->client, method, params, ret, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	spend(&link->patience.wanted_ns, began_boot_ns);
+	link->patience.is_late |= r == -ETIMEDOUT;
 	return r;
-}
-
-static uint64_t spare_ms(const struct link *link)
-{
-	return link->patience.spare_ns / NS_PER_MS;
 }
 
 /* ---- it may not have heard of the job yet ---- */
@@ -488,62 +613,31 @@ static int reach(struct link *link)
 	return r;
 }
 
-/* With an answer in either case: by then it has looked. */
-static int greet_at_once(struct link *link, const struct link_job *job)
+int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, bool was_killed)
 {
-	uint64_t began_boot_ns;
-	int r = reach(link);
+	uint64_t *left_ns = was_killed ? &link->patience.wanted_ns : &link->patience.spare_ns;
+	uint64_t began_boot_ns, spare_ms = link->patience.spare_ns / NS_PER_MS;
+	int r;
 
-	if (r < 0)
-		return r;
-	link->has_begun = false;
-	if (rpc_client_daemon_uid(link->client) == geteuid()) {
-		r = ask_wanted(link, "runner.changed", NULL, NULL, NULL);
-		return r < 0 ? r : -EAGAIN;
+	if (!link->is_followed && was_killed && reach(link) == 0) {
+		began_boot_ns = clock_boot_ns();
+		open_stream(link, job_id, *left_ns / NS_PER_MS);
+		spend(left_ns, began_boot_ns);
 	}
+	if (!link->is_followed)
+		return -ENOENT;
+	if (*left_ns < NS_PER_MS)
+		return -ETIMEDOUT;
 	began_boot_ns = clock_boot_ns();
-	rpc_client_set_timeout(link->client, link->patience.wanted_ns / NS_PER_MS);
-	r = say_hello(link, job, NULL);
-	spend(&link->patience.wanted_ns, began_boot_ns);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	/* Half of the time is for the kernel's accounts, and half for a busy daemon to answer in.
+	 */
+	r = ask_barrier(link, *left_ns / NS_PER_MS, needs_accounts ? spare_ms / 2 : 0, true);
+	spend(left_ns, began_boot_ns);
+	link->patience.is_late |= was_killed && r == -ETIMEDOUT;
 	return r;
-}
-
-void link_greet_at_once(struct link *link, const struct link_job *job)
-{
-	int r = 0;
-
-	if (!link_is_there(link))
-		r = greet_at_once(link, job);
-	else if (!link->is_guest) /* it is there, and may not have looked since */
-		(void)ask_wanted(link, "runner.changed", NULL, NULL, NULL);
-	if (r == -EAGAIN)
-		link->is_early = true;
-	if (r < 0)
-		hang_up(link);
 }
 
 /* ---- that it is over ---- */
-
-/* One that was only told to look finds nothing if there is no database of ours to look into. */
-static bool must_greet_at_end(const struct link *link, const struct link_job *job, bool is_expected)
-{
-	if (!link->client)
-		return is_expected || link->is_early;
-	return link->is_early && !attempt_log_is_stored(job->log);
-}
-
-static int greet_at_end(struct link *link, const struct link_job *job, bool is_awaited)
-{
-	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
-	int r = -ETIMEDOUT;
-
-	ms = ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms;
-	if (ms > 0)
-		r = say_greeting(link, job, is_awaited, ms);
-	spend(&link->patience.wanted_ns, began_boot_ns);
-	return r;
-}
 
 /* Also where nothing is left to wait for its answer with: it may read it when it goes on. */
 static bool send_end(struct link *link)
@@ -572,17 +666,20 @@ struct log_sender *link_take_log(struct link *link)
  */
 bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
 {
-	bool is_expected = link->is_guest || is_awaited;
-	int r = 0;
+	const bool is_expected = link->is_guest || is_awaited;
+	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
 
-	if (link->has_begun) /* and was over before anything else was worth saying */
+	if (!link_is_there(link) && is_expected && ms > 0) {
+		int r = greet(link, job, ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms, NULL);
+
+		if (r < 0)
+			hang_up(link);
+		spend(&link->patience.wanted_ns, began_boot_ns);
+	}
+	if (!link_is_there(link)) {
 		hang_up(link);
-	if (must_greet_at_end(link, job, is_expected))
-		r = greet_at_end(link, job, is_awaited);
-	if (r < 0)
-		hang_up(link);
-	if (!link->client)
-		return !is_expected || r == -EAGAIN;
+		return !is_expected;
+	}
 	if (link->is_guest)
 		return link->sender && send_end(link);
 	link_tell_changed(link);
@@ -597,38 +694,7 @@ int link_await_record(struct link *link)
 		return r == -ETIMEDOUT ? r : 0;
 	if (rpc_client_daemon_uid(link->client) != geteuid())
 		return 0;
-	return ask_wanted(link, "runner.changed", NULL, NULL, NULL) == -ETIMEDOUT ? -ETIMEDOUT : 0;
-}
-
-/* ---- the rungs of a daemon ---- */
-
-static bool is_shared(const char *measurement)
-{
-	return strcmp(measurement, SOURCES_RUNG_BIRTHS) == 0 ||
-	       strcmp(measurement, SOURCES_RUNG_OOM) == 0;
-}
-
-static void name_both(struct attempt *a, struct rung *rung, const char *theirs)
-{
-	CLEANUP(buf_release) struct buf both = BUF_INIT;
-	const char *kept;
-
-	buf_printf(&both, "%s; by the daemon: %s", rung->rung, theirs);
-	kept = buf_error(&both) == 0 ? arena_strdup(&a->arena, both.data) : NULL;
-	if (kept)
-		rung->rung = kept;
-}
-
-static void add_rungs(struct attempt *a, const struct rpc_value *rungs)
-{
-	for (size_t i = 0; i < a->n_rungs; i++) {
-		struct rung *rung = &a->rungs[i];
-		const char *theirs = rpc_value_string(rpc_value_get(rungs, rung->measurement));
-
-		if (theirs && strcmp(theirs, rung->rung) != 0 &&
-		    strcmp(theirs, RUNG_UNKNOWN) != 0 && is_shared(rung->measurement))
-			name_both(a, rung, theirs);
-	}
+	return ask(link, true, "runner.changed", NULL, NULL, NULL) == -ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
 /* ---- what the daemon knows ---- */
@@ -640,8 +706,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls,
 
 	if (!link_is_there(link))
 		return err_set(err, -ENOENT, "no daemon is there");
-	r = is_wanted ? ask_wanted(link, "runner.calls", NULL, &answer, err)
-		      : ask_unasked(link, "runner.calls", &answer, err);
+	r = ask(link, is_wanted, "runner.calls", "{\"final\":true}", &answer, err);
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
@@ -669,7 +734,7 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 
 	if (!tells_counts(link))
 		return -ENODATA;
-	r = rpc_client_call(link->client, "runner.counts", NULL, &answer, NULL);
+	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, NULL);
 	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
 		r = -ENODATA;
 	if (r == 0)
@@ -677,111 +742,5 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	if (r < 0)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
 	rpc_value_free(answer);
-	return r;
-}
-
-/* Half of the time is for the kernel's last words, and half for a busy daemon to answer in. */
-static int ask_for_deaths(struct link *link, struct rpc_value **ret)
-{
-	char params[64];
-
-	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 "}", spare_ms(link) / 2);
-	return ask_spare(link, "runner.deaths", params, ret);
-}
-
-/* 0 where the answer has none. */
-static uint64_t read_count(const struct rpc_value *answer, const char *key)
-{
-	uint64_t n = rpc_value_u64(rpc_value_get(answer, key));
-
-	return u64_known(n) ? n : 0;
-}
-
-void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret)
-{
-	struct rpc_value *answer = NULL;
-	int r = link->client ? ask_for_deaths(link, &answer) : -ENOENT;
-
-	*ret = (struct link_deaths){ .is_late = r == -ETIMEDOUT,
-				     .is_refused = r < 0 && r != -ETIMEDOUT };
-	if (r < 0)
-		return;
-	deaths_read(rpc_value_get(answer, "processes"), arena, &ret->items, &ret->n);
-	ret->n_unlisted = read_count(answer, "unlisted");
-	ret->n_withheld = read_count(answer, "withheld");
-	ret->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
-	ret->n_lost = read_count(answer, "lost");
-	rpc_value_free(answer);
-}
-
-/* False: it is none that a daemon tells. */
-static bool read_signal(const struct rpc_value *v, struct proc_event *ret)
-{
-	const char *type = rpc_value_string(rpc_value_get(v, "type"));
-	const char *details = rpc_value_string(rpc_value_get(v, "details"));
-	int64_t signal = rpc_value_i64(rpc_value_get(v, "signal"), 0);
-	uint64_t pid = rpc_value_u64(rpc_value_get(v, "pid"));
-
-	*ret = (struct proc_event){
-		.wall_ns = rpc_value_u64(rpc_value_get(v, "wall_ns")),
-		.key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) },
-		.status = { -1, (int)signal },
-		.sheet_num = (int)rpc_value_i64(rpc_value_get(v, "sheet_num"), SHEET_NONE),
-		.details = details ? details : "",
-	};
-	return type && event_type_from_name(type, &ret->type) == 0 &&
-	       event_type_is_signal(ret->type) && pid > 0 && pid <= INT32_MAX && signal > 0 &&
-	       signal < NSIG && u64_known(ret->wall_ns);
-}
-
-int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx)
-{
-	struct rpc_value *answer = NULL;
-	const struct rpc_value *list;
-	struct proc_event ev;
-	int r;
-
-	if (!link->client || !link->is_guest)
-		return 0;
-	r = ask_wanted(link, "runner.signals", NULL, &answer, NULL);
-	list = r < 0 ? NULL : rpc_value_get(answer, "signals");
-	for (size_t i = 0; list && i < rpc_value_len(list); i++)
-		if (read_signal(rpc_value_at(list, i), &ev))
-			fn(ctx, &ev);
-	rpc_value_free(answer);
-	return r;
-}
-
-bool link_saw_oom_kill(struct link *link, pid_t pid, struct buf *why)
-{
-	struct rpc_value *answer = NULL;
-	const struct rpc_value *list = NULL;
-	struct proc_event ev;
-	bool has_seen = false;
-
-	if (link_is_there(link) &&
-	    rpc_client_call(link->client, "runner.signals", NULL, &answer, NULL) == 0)
-		list = rpc_value_get(answer, "signals");
-	for (size_t i = 0; list && !has_seen && i < rpc_value_len(list); i++) {
-		has_seen = read_signal(rpc_value_at(list, i), &ev) && ev.type == EVENT_OOM &&
-			   ev.key.pid == pid;
-		if (has_seen)
-			buf_add_str(why, ev.details);
-	}
-	rpc_value_free(answer);
-	return has_seen;
-}
-
-int link_take_rungs(struct link *link, struct attempt *a)
-{
-	struct rpc_value *status = NULL;
-	int r;
-
-	if (!link_is_there(link))
-		return 0;
-	r = ask_unasked(link, "daemon.status", &status, NULL);
-	if (r == 0)
-		add_rungs(a, rpc_value_get(status, "rungs"));
-	rpc_value_free(status);
 	return r;
 }

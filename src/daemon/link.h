@@ -21,8 +21,20 @@
 
 struct link;
 
+/* What the kernel has reported to the daemon of our processes, and not to us. */
+struct link_facts {
+	const struct proc_record *ends; /* how they ended, and what they had used by then */
+	size_t n_ends;
+	const struct proc_event *events; /* signals and kills; without sheets */
+	size_t n_events;
+};
+
+/* Called when some have come: from the loop, and from any function below that waits for the daemon.
+ * They are valid during the call. */
+typedef void link_facts_fn(void *ctx, const struct link_facts *facts);
+
 /* Looks for no daemon yet. NULL: no memory. */
-struct link *link_new(struct loop *loop);
+struct link *link_new(struct loop *loop, link_facts_fn *fn, void *ctx);
 struct link *link_free(struct link *link);
 
 /* The attempt as it is by now. */
@@ -34,33 +46,40 @@ struct link_job {
 };
 
 /*
- * Before the first command is started: a daemon of root that is there follows all that we start
- * from now on, so that the first of them have exact ends as well. One that does not answer within
- * some milliseconds is not waited for. It is told which job it is: whom that has signalled may be
- * asked before its attempt is known.
+ * Before the first command is started: opens the stream of facts, if a daemon of root is there. One
+ * that does not answer within some milliseconds is not waited for. What we start from now on is
+ * followed from its beginning. It opens with link_greet() else.
  */
 void link_begin(struct link *link, const char *job_id);
 
-/* Whether one does, and nothing else was said to it yet. */
-bool link_has_begun(const struct link *link);
-
-/* Whether one did then; it may be gone since. */
+/* Whether the stream is open, and whether it ever was: it may be gone since. */
+bool link_is_followed(const struct link *link);
 bool link_was_followed(const struct link *link);
 
-/* Whether one was there and had not answered by then, or when it was greeted. */
+/* Whether a daemon was there and had not answered by then, or when it was greeted. */
 bool link_began_late(const struct link *link);
 
-/*
- * Says that the job runs and where it is recorded, unless that was said, or tried
- * less than some seconds ago. Takes a few milliseconds at most. A daemon of our own
- * user is only told to look, now and at each change, until is_lasting.
- */
-void link_greet(struct link *link, const struct link_job *job, bool is_lasting);
+/* Whether its facts lack the last of what processes used, as without eBPF. */
+bool link_is_rough(const struct link *link);
+
+/* Facts that did not come: for want of room on the way, or as the kernel had none for them; and
+ * those that are not for this user. */
+uint64_t link_lost_facts(const struct link *link);
+uint64_t link_withheld_facts(const struct link *link);
+
+/* All that has happened so far has come by the return. The daemon is not waited for long. -ENOENT:
+ * no stream is open. */
+int link_barrier(struct link *link);
 
 /*
- * The same to a daemon of another user, that is root's, at once and with more patience: where this
- * returns 0 it counts the system calls of all that we have started and will start. One of our own
- * user, which finds the attempt in our database, is asked if may_be_own, and greeted later. Else
+ * Says that the job runs and where it is recorded, unless that was said, or tried less than some
+ * seconds ago. Takes a few milliseconds at most.
+ */
+void link_greet(struct link *link, const struct link_job *job);
+
+/*
+ * The same at once and with more patience: where this returns 0 the daemon counts the system calls
+ * of all that we have started and will start. One of our own user is asked only if may_be_own. Else
  * err says why not.
  */
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
@@ -75,10 +94,6 @@ bool link_counts_calls(const struct link *link);
  * again for a while.
  */
 int link_take_counts(struct link *link, struct process_calls *ret);
-
-/* Whether the daemon has seen that the kernel killed this process of the job for want of memory: in
- * its words. One that does not answer at once has not. */
-bool link_saw_oom_kill(struct link *link, pid_t pid, struct buf *why);
 
 /* Whether a daemon is, and has heard of us. */
 bool link_is_there(const struct link *link);
@@ -107,8 +122,12 @@ void link_leave_log(struct link *link);
  */
 void link_begin_end(struct link *link, uint64_t run_ns);
 
-/* Greets whatever was tried before, and a daemon of our own user has looked by the return. */
-void link_greet_at_once(struct link *link, const struct link_job *job);
+/*
+ * The last barrier: also the accounts of what has ended just now have come, if needs_accounts. A
+ * process was killed (was_killed): it is waited for longer, and a stream that could not be opened
+ * so far is opened for what the daemon has kept. -ENOENT, -ETIMEDOUT.
+ */
+int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, bool was_killed);
 
 /*
  * What the daemon has counted of it, asked or not, once; is_wanted: somebody has asked, or it is
@@ -116,36 +135,8 @@ void link_greet_at_once(struct link *link, const struct link_job *job);
  */
 int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err);
 
-struct link_deaths {
-	struct proc_record *items;
-	size_t n;
-	uint64_t n_unlisted; /* the daemon had no room for so many more */
-	uint64_t n_withheld; /* so many more were not their user's alone */
-	uint64_t n_lost; /* of the kernel's news on processes, of whomever: some may be missing */
-	bool is_rough;	 /* by the daemon's rung none of them is exact */
-	bool is_late;	 /* it has not answered in time */
-	bool is_refused; /* it has said that it has none, or could not be asked */
-};
-
-/*
- * What the processes of the job had used by their ends, as the daemon was told; into the arena.
- * None where there is no daemon, or it is told no more than we are.
- */
-void link_take_deaths(struct link *link, struct arena *arena, struct link_deaths *ret);
-
-/*
- * Calls fn for each signal and OOM kill of a guest's processes that the daemon has seen so far;
- * what it gets is valid during the call only. Of our own daemon, which writes them down itself,
- * there are none.
- */
-typedef void link_signal_fn(void *ctx, const struct proc_event *ev);
-int link_take_signals(struct link *link, link_signal_fn *fn, void *ctx);
-
-/*
- * What the daemon measures with, into the attempt, behind what the runner does. One that was late
- * before is not asked.
- */
-int link_take_rungs(struct link *link, struct attempt *a);
+/* What the daemon that follows us measures with, into the attempt, behind what the runner does. */
+void link_name_rungs(const struct link *link, struct attempt *a);
 
 /*
  * The job has ended, and that is recorded. Whoever had it as a guest knows by the

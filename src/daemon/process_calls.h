@@ -12,10 +12,11 @@
 
 #include "base/arena.h"
 #include "model/job.h"
+#include "model/snapshot.h"
 
 struct process_call {
 	struct proc_key key;
-	const char *text; /* model/syscall_text.h; NULL: was given to its record */
+	const char *text; /* syscall_text_write(); NULL: was given to its record */
 };
 
 /* All zero, but for max_bytes, is a good beginning. */
@@ -48,5 +49,14 @@ const char *process_calls_find(const struct process_calls *calls, const struct p
  */
 void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
 			struct arena *arena);
+
+/*
+ * From what each process has called so far (now) to what is new since its last sample (before,
+ * which becomes now). Fills the samples of those that are in now, and may change its order. Others
+ * stay unknown, and what they call counts in a later sample. Sums that went down are those of
+ * another count, and all new.
+ */
+void process_calls_fill_steps(struct process_calls *before, struct process_calls *now,
+			      struct snapshot *snap);
 
 #endif

@@ -16,8 +16,8 @@
 
 /* ---- the daemon ---- */
 
-/* What lasts as long as this is told to a daemon that does not see it in its database. */
-#define GUEST_AFTER_SECONDS 0.25
+/* A run that lasts as long as this greets a daemon. */
+#define GREET_AFTER_SECONDS 0.25
 
 /* A daemon is not to count them as well, or at all. */
 static bool keeps_calls(const struct run *run)
@@ -51,31 +51,17 @@ void record_begin(struct run *run)
 }
 
 /*
- * Our own daemon is greeted when the job lasts: at first we look more
- * often than the daemon does, and what is over by then needs none. For another,
- * whose guest we are, it is new; and one that has submitted the job waits for it, and sees nothing
- * of it in a database that we do not write. Before a daemon counts what is not its to count it is
- * told so.
+ * A run that is over soon needs no daemon. One that has submitted the job waits for it. Before a
+ * daemon counts system calls that are not its to count, it is told so.
  */
 void record_greet(struct run *run)
 {
 	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
 	const struct link_job job = link_job_of(run);
-	bool is_submitted = run->options->is_submitted;
 
-	if (!run->log)
-		return;
-	if (elapsed > GUEST_AFTER_SECONDS || is_submitted || job.keeps_calls)
-		link_greet(run->link, &job,
-			   elapsed > run->options->interval_seconds || job.keeps_calls ||
-				   (is_submitted && !attempt_log_is_stored(run->log)));
-}
-
-void record_greet_at_once(struct run *run)
-{
-	const struct link_job job = link_job_of(run);
-
-	link_greet_at_once(run->link, &job);
+	if (run->log &&
+	    (elapsed > GREET_AFTER_SECONDS || run->options->is_submitted || job.keeps_calls))
+		link_greet(run->link, &job);
 }
 
 void record_tell_changed(struct run *run)
@@ -289,6 +275,19 @@ void record_events(struct run *run)
 		tally_events_stored(run->tally);
 	}
 	phase_box_read(&run->phases, run->root_fd, append_phases, run);
+}
+
+#define EVENTS_SOON_MS 100
+
+void record_events_soon(struct run *run)
+{
+	size_t n;
+
+	tally_pending_events(run->tally, &n);
+	if (n == 0 || run->is_recording_soon || !run->log || !link_is_there(run->link))
+		return;
+	run->is_recording_soon = true;
+	loop_timer_set(run->events_timer, EVENTS_SOON_MS, 0);
 }
 
 /* A line that cannot be written is not worth keeping: the record has it all. */

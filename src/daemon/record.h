@@ -33,8 +33,11 @@ void record_sheet_soon(struct run *run);
 /* The snapshot, its point, the events since the last tick and phases; and the log's line. */
 void record_tick(struct run *run, const struct series_point *point);
 
-/* The events since the last tick, and the marks that the job's processes have left. */
+/* The events since the last time, and the marks that the job's processes have left. */
 void record_events(struct run *run);
+
+/* The same in some tenths of a second, for a daemon that is there and publishes them. */
+void record_events_soon(struct run *run);
 
 /* One record. Without a log: nothing. */
 void record_append(struct run *run, enum record_type type, const struct buf *bytes);
@@ -60,9 +63,6 @@ void record_begin(struct run *run);
 
 /* Says that the job runs, once that is worth it. Called at each tick: it is said once. */
 void record_greet(struct run *run);
-
-/* The same, whether it is worth it or not: a daemon knows the job by the return. */
-void record_greet_at_once(struct run *run);
 
 /* There is something new in the log. */
 void record_tell_changed(struct run *run);

@@ -1,11 +1,14 @@
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/unknown.h"
 #include "daemon/evidence.h"
 #include "daemon/record.h"
 #include "daemon/run_internal.h"
@@ -144,38 +147,64 @@ static const struct proc_event *list_own(const struct run *run, size_t *ret_n)
 	return all && *ret_n > 0 ? all + n_judged : NULL;
 }
 
-/* What we know ourselves, and what a daemon has written down. NULL: no memory, or there is none. */
-static struct proc_event *list_news(struct run *run, size_t *ret_n)
+/* ---- kills of other jobs ---- */
+
+/* As long as a count waits to be explained; and two ticks more. */
+#define KILLS_ASK_NS UINT64_C(3000000000)
+/* A kill happened so long before the count was read, at most. */
+#define KILLS_EARLIER_NS UINT64_C(10000000000)
+
+static int count_kills(void *ctx, const struct anomaly_row *row)
 {
-	struct told_kills *told = &run->told_kills;
-	size_t n;
-	const struct proc_event *own = list_own(run, &n);
-	struct proc_event *list;
+	struct run *run = ctx;
+	const struct anomaly *worst = &row->episode.worst;
+	const char *name = row->episode.name;
+	double n = row->episode.peak_value;
+	uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name)), before = 0, now;
 
-	for (size_t i = 0; i < n; i++)
-		if (own[i].type == EVENT_OOM)
-			told_kills_know(told, &own[i].key);
-	if (told_kills_are_due(told, run->attempt, &run->snap)) {
-		struct store *store = record_open_store(run);
+	if (worst->type != ANOMALY_OOM_KILL || !worst->job_id || !(n >= 1 && n < 1e9) ||
+	    (row->attempt_num == run->attempt->attempt_num &&
+	     strcmp(worst->job_id, run->attempt->job_id) == 0))
+		return 0;
+	now = (uint64_t)n;
+	map_get(&run->kills.counted, hash, &before);
+	if (now > before && map_put(&run->kills.counted, hash, now) == 0)
+		run->kills.n += now - before;
+	return 0;
+}
 
-		record_store_aside(run); /* what runs beside this one have logged */
-		told_kills_look(told, store, run->attempt);
-		store_close(store);
+/* The record is looked at when the host has counted a kill, and for some seconds after that: runs
+ * beside this one record theirs. */
+static void look_for_kills(struct run *run)
+{
+	struct kills_elsewhere *k = &run->kills;
+	const struct snapshot *snap = &run->snap;
+	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, k->host_count);
+	double ticks = fmin(fmax(run->attempt->interval_seconds, 0), 60);
+	struct anomaly_filter filter = { 0 };
+	struct err err = ERR_INIT;
+	struct store *store;
+
+	k->n = 0;
+	if (u64_known(total))
+		k->host_count = total;
+	if (u64_known(rise) && rise > 0) {
+		k->since_wall_ns =
+			snap->wall_ns > KILLS_EARLIER_NS ? snap->wall_ns - KILLS_EARLIER_NS : 0;
+		k->until_boot_ns = clock_boot_ns() + KILLS_ASK_NS + (uint64_t)(2e9 * ticks);
 	}
-	list = reallocarray(NULL, n + told->n, sizeof(*list));
-	*ret_n = list ? n + told->n : 0;
-	if (list && n > 0)
-		memcpy(list, own, n * sizeof(*list));
-	if (list && told->n > 0)
-		memcpy(list + n, told->items, told->n * sizeof(*list));
-	if (list)
-		run->n_events_judged += n;
-	return list;
+	if (clock_boot_ns() >= k->until_boot_ns)
+		return;
+	record_store_aside(run); /* what they have logged */
+	store = record_open_store(run);
+	filter.since_wall_ns = k->since_wall_ns;
+	if (store && store_read_anomalies(store, &filter, count_kills, run, &err) < 0)
+		log_debug("kills of other jobs are counted later: %s", err.text);
+	store_close(store);
 }
 
 static void look(struct run *run)
 {
-	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
 	const bool is_shared = link_is_shared(run->link);
 	struct detect_changes changes;
@@ -184,8 +213,10 @@ static void look(struct run *run)
 	detect_set_scope(run->detect, is_shared ? DETECT_JOBS : DETECT_ALL);
 	look_up_usual(run);
 	news.n_usual = run->has_usual;
-	news.events = events = list_news(run, &news.n_events);
-	news.n_kills_elsewhere = run->told_kills.n_elsewhere;
+	look_for_kills(run);
+	news.events = list_own(run, &news.n_events);
+	run->n_events_judged += news.n_events;
+	news.n_kills_elsewhere = run->kills.n;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	record_changes(run, &changes);
 }
@@ -221,7 +252,7 @@ static void look_at_last_kill(struct run *run)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->collector || !(has_new_kill(run) || run->has_told_kill) ||
+	if (!run->collector || !has_new_kill(run) ||
 	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) < 0)
 		return;
 	run->snap.wall_ns = run->attempt->ended_wall_ns;

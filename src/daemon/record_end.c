@@ -25,31 +25,6 @@ static void note_count(struct attempt *a, uint64_t n, const char *what, const ch
 	attempt_note(a, what, text);
 }
 
-/* The daemon times for all jobs alike. */
-static void warn_all_timed(const struct run *run, const struct told_calls *calls)
-{
-	if (run->options->syscalls.time_every > 1 && calls->time_every <= 1)
-		log_warning("a daemon has counted the system calls, and timed all of them: its "
-			    "syscalls_time_every says how many");
-}
-
-static void keep_told_calls(struct run *run, struct told_calls *calls)
-{
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-
-	CLEANUP(buf_release) struct buf error = BUF_INIT;
-
-	warn_all_timed(run, calls);
-	told_calls_keep(calls, run->attempt);
-	told_calls_say_missing(calls, &why);
-	if (why.len > 0)
-		attempt_note(run->attempt, "syscalls", why.data);
-	told_calls_say_error(calls, &error);
-	if (error.len > 0)
-		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error.data);
-	run->is_counted_by_daemon = link_counts_calls(run->link);
-}
-
 /* By a daemon that is there and does. It may have come after the beginning. */
 static void take_daemons_calls(struct run *run)
 {
@@ -62,9 +37,14 @@ static void take_daemons_calls(struct run *run)
 		return;
 	r = link_take_calls(run->link, run->is_daemon_asked || link_is_guest(run->link), &calls,
 			    &err);
-	if (r == 0)
-		keep_told_calls(run, &calls);
-	else if (r == -ETIMEDOUT)
+	if (r == 0) {
+		/* The daemon times for all jobs alike. */
+		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
+			log_warning("a daemon has counted the system calls, and timed all of them: "
+				    "its syscalls_time_every says how many");
+		told_calls_keep(&calls, NULL, run->attempt);
+		run->is_counted_by_daemon = link_counts_calls(run->link);
+	} else if (r == -ETIMEDOUT)
 		err_set(&run->calls_err, r,
 			"the daemon, which may have counted them, had no time to say so, and the "
 			"run did not wait for it any longer");
@@ -77,8 +57,6 @@ static void take_daemons_calls(struct run *run)
 /* What went wrong with counting is no reason to say that nothing was counted. */
 static void keep_calls(struct run *run)
 {
-	const char *why = NULL, *error = NULL;
-
 	if (!run->calls) {
 		take_daemons_calls(run);
 		return;
@@ -93,11 +71,7 @@ static void keep_calls(struct run *run)
 		attempt_note(run->attempt, "syscalls",
 			     "strace counted them, which leaves out the last call of each process "
 			     "(exit_group), and those that it has no name for");
-	run_calls_end(run->calls, run->attempt, &why, &error);
-	if (why)
-		attempt_note(run->attempt, "syscalls", why);
-	if (error)
-		attempt_note(run->attempt, NOTE_SYSCALL_TIMES, error);
+	run_calls_end(run->calls, run->attempt);
 }
 
 /* Of GPU time: that it is a part, or why there is none. */
@@ -321,10 +295,7 @@ static void note_rungs(struct run *run)
 		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
 		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
 	}
-	if (link_take_rungs(run->link, a) == -ETIMEDOUT)
-		attempt_note(a, "rungs",
-			     "the daemon had no time to say what it measures with, and the run did "
-			     "not wait for it");
+	link_name_rungs(run->link, a);
 }
 
 static void keep_known(struct run *run)
@@ -403,118 +374,54 @@ static void append_end(struct run *run)
 		record_store_aside(run);
 }
 
-static bool was_killed(const struct attempt *a)
+/* ---- what the daemon knows of the ends ---- */
+
+static bool was_killed(struct run *run)
 {
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (a->processes[i].status.signal > 0)
+	size_t n;
+	const struct proc_record *list = tally_processes(run->tally, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].status.signal > 0)
 			return true;
 	return false;
 }
 
-static int keep_oom(void *ctx, const struct event_row *row)
+/* Why some ends are not exact, as far as the daemon is the reason. */
+static void note_ends(struct run *run, int r)
 {
-	struct run *run = ctx;
+	const bool is_late = r == -ETIMEDOUT, is_gone = r < 0 && !is_late;
+	struct attempt *a = run->attempt;
 
-	if (row->attempt_num == run->attempt->attempt_num && row->uid == run->attempt->uid &&
-	    row->event.type == EVENT_OOM)
-		tally_told_signal(run->tally, &row->event);
-	return 0;
-}
-
-/* Our own daemon writes them into the record: the summary is to tell them too. */
-static void take_recorded_ooms(struct run *run)
-{
-	const struct event_filter filter = { .job_id = run->attempt->job_id,
-					     .since_wall_ns = run->attempt->started_wall_ns };
-	struct err err = ERR_INIT;
-	struct store *store;
-
-	if (!attempt_log_is_stored(run->log) || !was_killed(run->attempt) ||
-	    link_is_guest(run->link) || link_await_record(run->link) < 0)
+	deaths_note_withheld(a, link_withheld_facts(run->link));
+	if (is_late)
+		attempt_note(a, "signals",
+			     "the daemon had no time to say who has sent any, and the run did not "
+			     "wait for it any longer");
+	if (tally_count_inexact(run->tally, false) == 0)
 		return;
-	store = record_open_store(run);
-	if (!store || store_read_events(store, &filter, keep_oom, run, &err) < 0)
-		log_debug("who was killed for want of memory is not known: %s", err.text);
-	store_close(store);
-}
-
-static void on_told_signal(void *ctx, const struct proc_event *ev)
-{
-	struct run *run = ctx;
-
-	tally_told_signal(run->tally, ev);
-}
-
-/* Of a leaf that the runner has waited for it knows all itself. */
-static bool is_all_exact(const struct attempt *a)
-{
-	for (size_t i = 0; i < a->n_processes; i++)
-		if (a->processes[i].cpu_evidence != EVIDENCE_EXACT)
-			return false;
-	return true;
-}
-
-/* One of an ordinary user's own is told no more than we are, and need not be waited for. */
-static bool hears_more(const struct link *link)
-{
-	return link_has_begun(link) ||
-	       (link_is_there(link) && (link_is_guest(link) || geteuid() == 0));
-}
-
-static void note_forsaken(struct run *run)
-{
-	if (link_was_followed(run->link))
+	if (is_gone && link_was_followed(run->link))
 		attempt_note(
-			run->attempt, "processes",
+			a, "processes",
 			"the daemon that followed them has not answered since, or is gone: not "
 			"all ends are exact");
-}
-
-/* A daemon of root's hears of each end what was used, which the kernel does not tell a user, and
- * root less exactly without eBPF. */
-static void complete_deaths(struct run *run)
-{
-	struct attempt *a = run->attempt;
-	struct link_deaths dead;
-	size_t n_open;
-
-	link_take_deaths(run->link, &a->arena, &dead);
-	n_open = deaths_complete_listed(dead.items, dead.n, a);
-	if (dead.is_refused)
-		note_forsaken(run);
-	if (dead.is_late)
+	if (is_late)
 		attempt_note(
 			a, "processes",
 			"the daemon had no time to say what each had used, and the run did not "
 			"wait for it: not all ends are exact");
-	note_count(a, n_open, "processes",
-		   dead.is_rough
+	note_count(a, tally_count_inexact(run->tally, true), "processes",
+		   link_is_rough(run->link)
 			   ? "of them are known by what the kernel tells the daemon without "
 			     "eBPF, which lacks the last of what they used: each is the "
 			     "least that it was"
 			   : "of them the kernel had not done with when the run was over, as on "
 			     "a busy host, or if nobody has waited for them: they lack the "
 			     "last of what they used, and are not exact");
-	deaths_note_withheld(a, dead.n_withheld);
-	if (!is_all_exact(a))
-		note_count(a, dead.n_lost, "processes",
-			   "of the kernel's news of births and ends on this host were lost "
-			   "before the daemon could read them: not all ends are exact");
-	note_count(a, dead.n_unlisted, "processes",
-		   "of them ended when the daemon had no room left for what each used");
-}
-
-static void take_deaths(struct run *run)
-{
-	struct attempt *a = run->attempt;
-
-	if (is_all_exact(a))
-		return;
-	if (hears_more(run->link))
-		complete_deaths(run);
-	else
-		note_forsaken(run);
-	if (link_began_late(run->link) && !is_all_exact(a))
+	note_count(a, link_lost_facts(run->link), "processes",
+		   "of the kernel's news of births and ends on this host were lost "
+		   "before the daemon could read them: not all ends are exact");
+	if (link_began_late(run->link))
 		attempt_note(
 			a, "processes",
 			"the daemon had not answered when the run began, or told it of itself, "
@@ -522,19 +429,12 @@ static void take_deaths(struct run *run)
 			"may not be exact");
 }
 
-/* Who has killed it a daemon may know, and tells of jobs that it has heard of before their end. */
-static void tell_of_kill(struct run *run)
+/* The last facts of the stream: how processes ended, and which signals they got. */
+static void settle_facts(struct run *run)
 {
-	if (was_killed(run->attempt))
-		record_greet_at_once(run);
-}
-
-static void take_signals(struct run *run)
-{
-	if (link_take_signals(run->link, on_told_signal, run) == -ETIMEDOUT)
-		attempt_note(run->attempt, "signals",
-			     "the daemon had no time to say who has sent any, and the run did not "
-			     "wait for it any longer");
+	run_life_drain(run);
+	note_ends(run, link_end_facts(run->link, run->attempt->job_id,
+				      tally_count_inexact(run->tally, false) > 0, was_killed(run)));
 }
 
 /* Also for a daemon that looks at the job as well: it may stop before it looks again. */
@@ -586,11 +486,9 @@ void record_end(struct run *run, const struct runner_result *result)
 	struct attempt *a = run->attempt;
 
 	link_begin_end(run->link, run->ended_boot_ns - run->boot_ns);
+	settle_facts(run);
 	keep_processes(run);
-	take_deaths(run);
-	tell_of_kill(run);
 	keep_calls(run);
-	take_signals(run);
 	a->is_running = false;
 	a->ended_wall_ns = when_ended(run);
 	a->outcome = result->outcome;
@@ -604,6 +502,5 @@ void record_end(struct run *run, const struct runner_result *result)
 	append_end(run);
 	record_tell_end(run);
 	await_record(run);
-	take_recorded_ooms(run);
 	keep_told(run);
 }

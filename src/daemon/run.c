@@ -93,7 +93,7 @@ void run_counting_fill(struct run *run)
 		run_calls_fill(run->calls, &run->snap);
 	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
 		 link_take_counts(run->link, &now) == 0)
-		call_steps_fill(&run->call_steps, &now, &run->snap);
+		process_calls_fill_steps(&run->calls_before, &now, &run->snap);
 }
 
 /* ---- a run from its beginning to its end ---- */
@@ -104,6 +104,15 @@ void run_counting_fill(struct run *run)
 static void on_record_timer(void *ctx)
 {
 	record_now(ctx);
+}
+
+static void on_events_timer(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->is_recording_soon = false;
+	record_events(run);
+	record_tell_changed(run);
 }
 
 static void tell_background(const struct runner_result *result)
@@ -217,15 +226,16 @@ static int open_run(struct run *run, struct err *err)
 	open_sources(run);
 	note_strangers(run);
 	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
-	run->link = link_new(run->loop);
+	run->link = link_new(run->loop, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
 		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->link ||
-	    !run->detect)
+	run->events_timer = loop_timer_new(run->loop, on_events_timer, run);
+	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->events_timer ||
+	    !run->link || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return check_files(run, START_FILES, err);
 }
@@ -233,7 +243,7 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->log = attempt_log_close(run->log);
-	told_kills_release(&run->told_kills);
+	map_release(&run->kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
@@ -244,7 +254,7 @@ static void close_run(struct run *run)
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
 	run->calls = run_calls_close(run->calls);
-	call_steps_release(&run->call_steps);
+	process_calls_release(&run->calls_before);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
@@ -279,7 +289,7 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
-		.told_kills = TOLD_KILLS_INIT,
+		.kills.host_count = U64_UNKNOWN,
 		.phases = PHASE_BOX_INIT,
 		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};

@@ -217,39 +217,11 @@ static void end_straces(struct run_calls *c)
 	c->n_straces = 0;
 }
 
-static const char *keep_text(const struct buf *text, struct arena *arena, const char *otherwise)
-{
-	if (buf_error(text) < 0)
-		return otherwise;
-	return text->len > 0 ? arena_strndup(arena, text->data, text->len) : NULL;
-}
-
-static const char *say_trouble(const struct run_calls *c, struct arena *arena)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	if (c->trouble.code != 0)
-		buf_printf(&text, "some were not counted: %s", c->trouble.text);
-	told_calls_say_missing(&c->calls, &text);
-	return keep_text(&text, arena, "some were not counted");
-}
-
-static const char *say_error(const struct run_calls *c, struct arena *arena)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	told_calls_say_error(&c->calls, &text);
-	return keep_text(&text, arena, "not all of them were timed");
-}
-
-void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why,
-		   const char **ret_error)
+void run_calls_end(struct run_calls *c, struct attempt *a)
 {
 	if (!c->ebpf)
 		end_straces(c);
 	else if (syscalls_is_armed(c->ebpf) && take_in(c))
 		syscalls_each(c->ebpf, add_process, c);
-	told_calls_keep(&c->calls, a);
-	*ret_why = say_trouble(c, &a->arena);
-	*ret_error = say_error(c, &a->arena);
+	told_calls_keep(&c->calls, c->trouble.code != 0 ? c->trouble.text : NULL, a);
 }

@@ -44,11 +44,9 @@ void run_calls_begin(struct run_calls *c, pid_t pid);
 /* Into each sample what is new since the last; by strace nobody knows before the end. */
 void run_calls_fill(struct run_calls *c, struct snapshot *snap);
 
-/* The sums of all its processes, and what each of those listed in a has called, into a's arena.
- * What is wrong with them is in *why, and how far their times may be off in *error; NULL: nothing.
- */
-void run_calls_end(struct run_calls *c, struct attempt *a, const char **ret_why,
-		   const char **ret_error);
+/* The sums of all its processes, what each of those listed in a has called, and what is wrong with
+ * that, into a. */
+void run_calls_end(struct run_calls *c, struct attempt *a);
 
 struct rung run_calls_rung(const struct run_calls *c);
 

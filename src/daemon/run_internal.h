@@ -10,7 +10,6 @@
 #include "base/loop.h"
 #include "daemon/around.h"
 #include "daemon/attempt_log.h"
-#include "daemon/call_steps.h"
 #include "daemon/closer.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
@@ -18,7 +17,6 @@
 #include "daemon/link.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
-#include "daemon/told_kills.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -26,6 +24,16 @@
 
 /* The curve of a run of a year still fits: beyond this two neighbours become one. */
 #define SERIES_MAX_POINTS 65536
+
+/* Kills for want of memory that other runs have recorded: what the host has counted is not all this
+ * run's to explain. */
+struct kills_elsewhere {
+	uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
+	uint64_t until_boot_ns; /* until then the record is looked at */
+	uint64_t since_wall_ns; /* for kills from then on */
+	uint64_t n;		/* new at the last look */
+	struct map counted;	/* of each episode, by its name: how many */
+};
 
 struct run {
 	const struct run_options *options;
@@ -38,11 +46,11 @@ struct run {
 	struct runner *runner;
 	struct membership *members;
 	struct tally *tally;
-	struct collector *collector;  /* NULL: /proc cannot be read */
-	struct gpus *gpus;	      /* NULL: there are none, or nobody wants to know */
-	struct run_calls *calls;      /* NULL: the run does not count them */
-	struct err calls_err;	      /* why not */
-	struct call_steps call_steps; /* where a daemon does */
+	struct collector *collector;	   /* NULL: /proc cannot be read */
+	struct gpus *gpus;		   /* NULL: there are none, or nobody wants to know */
+	struct run_calls *calls;	   /* NULL: the run does not count them */
+	struct err calls_err;		   /* why not */
+	struct process_calls calls_before; /* by the last sample, where a daemon counts them */
 	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
 	bool is_daemon_asked;	   /* it was, and said that it does */
 	bool is_counted_by_daemon; /* it has, from the first to the last */
@@ -77,8 +85,9 @@ struct run {
 	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
 	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
 	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
-	struct told_kills told_kills;	       /* by a daemon */
-	bool has_told_kill;		       /* of the last process that was waited for */
+	struct loop_timer *events_timer;       /* events are recorded soon */
+	bool is_recording_soon;		       /* by it */
+	struct kills_elsewhere kills;	       /* of other jobs */
 	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */
 	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */
 
@@ -130,6 +139,9 @@ extern const struct runner_ops run_ops;
  * does not show is gone (run->forget_missing).
  */
 void run_life_open(struct run *run);
+
+/* What the kernel reports to the daemon, into the same; for link_new(). */
+void run_take_facts(void *ctx, const struct link_facts *facts);
 
 /* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
 void run_life_drain(struct run *run);

@@ -40,25 +40,28 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
 
-/* Who is gone before its command line could be read has a name at least. */
-static void take_name(struct run *run, const struct life_event *ev)
+/* An end, or an account that comes after it. One that is gone before its command line could be read
+ * has a name at least. */
+static void on_end_event(struct run *run, const struct life_event *ev)
 {
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	struct proc_record end;
 	size_t n = strlen(ev->comm);
 
+	proc_record_init(&end);
+	end.key = (struct proc_key){ ev->pid, ev->start_ticks };
+	if (ev->type == LIFE_EXIT) {
+		if (!membership_exit(run->members, ev->pid, ev->parent_pid))
+			return;
+		end.died_wall_ns = run_time_of(run, ev->wall_ns);
+		end.status = exit_status_from_wait(ev->wait_status);
+	}
 	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, ev->comm + i, n - i);
-	if (shown.len > 0)
-		tally_name(run->tally, ev->pid, shown.data);
-}
-
-static void on_exit_event(struct run *run, const struct life_event *ev)
-{
-	if (!membership_exit(run->members, ev->pid, ev->parent_pid))
-		return;
-	take_name(run, ev);
-	tally_account(run->tally, ev->pid, &ev->account);
-	tally_exit(run->tally, ev->pid, ev->wait_status, run_time_of(run, ev->wall_ns));
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	if (name.len > 0)
+		end.command = name.data;
+	proc_record_account(&end, &ev->account);
+	tally_merge_end(run->tally, &end, false);
 }
 
 static void on_life_event(void *ctx, const struct life_event *ev)
@@ -75,10 +78,8 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 		on_exec_event(run, ev);
 		return;
 	case LIFE_EXIT:
-		on_exit_event(run, ev);
-		return;
 	case LIFE_ACCOUNT:
-		tally_account(run->tally, ev->pid, &ev->account);
+		on_end_event(run, ev);
 		return;
 	default:
 		return; /* the rung that a run takes has no others */
@@ -113,6 +114,30 @@ void run_life_drain(struct run *run)
 static void on_life_fd(void *ctx)
 {
 	run_life_drain(ctx);
+	record_events_soon(ctx);
+}
+
+/* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
+void run_take_facts(void *ctx, const struct link_facts *facts)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	for (size_t i = 0; i < facts->n_ends; i++) {
+		struct proc_record end = facts->ends[i];
+
+		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
+		if (end.key.pid != run->failed_pid)
+			tally_merge_end(run->tally, &end, true);
+	}
+	for (size_t i = 0; i < facts->n_events; i++) {
+		struct proc_event ev = facts->events[i];
+
+		ev.wall_ns = run_time_of(run, ev.wall_ns);
+		ev.sheet_num = run_current_sheet(run);
+		tally_told_signal(run->tally, &ev);
+	}
+	record_events_soon(run);
 }
 
 void run_life_open(struct run *run)
@@ -186,6 +211,7 @@ static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, ui
 	};
 
 	tally_root(run->tally, &birth);
+	record_events_soon(run);
 }
 
 /* Its birth and death wait in the queue by now: let them pass unheeded. */
@@ -229,6 +255,7 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 
 	take_io(run);
 	membership_exit(run->members, reaped->pid, getpid());
+	record_events_soon(run);
 	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
 }
 
@@ -238,6 +265,7 @@ static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns
 
 	if (sig != SIGCONT)
 		tally_signal(run->tally, pid, run_current_sheet(run), sig, wall_ns);
+	record_events_soon(run);
 }
 
 /* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
@@ -253,28 +281,33 @@ static bool was_short_of_memory(const struct run *run)
 }
 
 /*
- * The count of our own cgroup is about the job. That of the host is about anybody, so it takes
- * more: the word of a daemon, who hears of each kill, as the job may stand in a cgroup of its own;
- * or else it is called a guess.
+ * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
+ * that of the host is about any process, so it is called a guess.
  */
 static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 {
 	struct run *run = ctx;
 	struct oom_counts now;
 	uint64_t here, host;
+	const char *details;
 	bool is_oom;
 
 	sources_read_oom(run->root_fd, &now);
 	here = u64_delta(now.cgroup, run->oom_before.cgroup);
 	host = u64_delta(now.host, run->oom_before.host);
+	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
+		return false;
+	(void)link_barrier(run->link); /* or it is inferred */
+	details = tally_find_oom(run->tally, pid);
+	if (details) {
+		buf_add_str(why, details);
+		return true;
+	}
+	is_oom = true;
 	if (u64_known(here) && here > 0) {
 		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
 			   (unsigned long long)here);
-		is_oom = true;
-	} else if (u64_known(host) && host > 0 && link_saw_oom_kill(run->link, pid, why)) {
-		run->has_told_kill = true; /* which it writes down */
-		return true;
-	} else if (u64_known(host) && host > 0) {
+	} else {
 		is_oom = was_short_of_memory(run);
 		buf_printf(
 			why,
@@ -283,8 +316,6 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
 				 "need not be this job's",
 			(unsigned long long)host);
-	} else {
-		return false;
 	}
 	if (is_oom)
 		tally_oom(run->tally, pid, run_current_sheet(run), why->data, run_now(run));

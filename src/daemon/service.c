@@ -137,7 +137,7 @@ static const struct rpc_method *const method_tables[] = {
 	service_submit_methods,	  service_phase_methods,     service_wait_methods,
 	service_guest_methods,	  service_admit_methods,     service_learn_methods,
 	service_estimate_methods, service_subscribe_methods, service_recorded_methods,
-	service_deaths_methods,
+	service_stream_methods,
 };
 
 /* The server takes one table. */

@@ -38,6 +38,19 @@ static const struct watched *find_job(struct service *s, const struct episode *e
 	return e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
 }
 
+/* Whose the job is, or was; unknown: the host's. */
+static uint64_t find_owner(struct service *s, const struct episode *e, const struct watched *job)
+{
+	struct stored_log stored;
+	struct log_id id;
+
+	if (job || e->attempt_id == 0 || !s->store)
+		return job ? job->a.uid : U64_UNKNOWN;
+	return store_find_log_of(s->store, e->attempt_id, id.bytes, &stored, NULL) == 0
+		       ? stored.uid
+		       : U64_UNKNOWN;
+}
+
 /* The daemon is their recorder: they are published when they are appended. */
 static void record_change(struct service *s, const struct detect_change *c)
 {
@@ -53,7 +66,7 @@ static void record_change(struct service *s, const struct detect_change *c)
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	service_log_anomaly(s, &episode, (int)c->change);
-	service_publish_anomaly(s, &episode, c->change, job ? job->a.uid : U64_UNKNOWN);
+	service_publish_anomaly(s, &episode, c->change, find_owner(s, &episode, job));
 }
 
 void service_record_changes(struct service *s, const struct detect_changes *changes)

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "daemon/process_facts.h"
 #include "daemon/signal_process.h"
 #include "daemon/service_follow.h"
@@ -224,15 +224,17 @@ static void recall_end(struct attached *at, const struct proc_event *ev)
 /* One that has its end already is not ours any more: the next ingest stores it. */
 static int continue_log(struct service *s, struct attached *at, const struct watched *job)
 {
+	struct stored_log stored;
 	struct log_id id;
-	uint64_t stored_to;
-	int r = store_find_log_of(s->store, at->attempt_id, id.bytes, &stored_to, NULL);
+	int r = store_find_log_of(s->store, at->attempt_id, id.bytes, &stored, NULL);
 
+	attempt_release(&at->begin);
+	attempt_init(&at->begin);
 	if (r == 0)
 		r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin,
 					NULL);
 	if (r == 0)
-		r = attempt_log_continue(s->options->paths->db, &at->begin, &id, stored_to,
+		r = attempt_log_continue(s->options->paths->db, &at->begin, &id, stored.offset,
 					 describe_begin, at, &at->log, NULL);
 	return r;
 }
@@ -252,8 +254,6 @@ static int recall(struct service *s, struct attached *at, const struct watched *
 	if (r == 0)
 		return 0;
 	at->log = attempt_log_close(at->log);
-	attempt_release(&at->begin);
-	attempt_init(&at->begin);
 	return r;
 }
 
@@ -294,8 +294,10 @@ static void leave_removed(struct service *s, struct attached *at)
 		  s->options->paths->db, at->begin.job_id);
 	at->log = attempt_log_close(at->log);
 	if (attempt_log_continue(s->options->paths->db, &at->begin, &id, offset, describe_begin, at,
-				 &at->log, &err) < 0)
-		log_error("job %s is not recorded any more: %s", at->begin.job_id, err.text);
+				 &at->log, &err) < 0) {
+		log_error("job %s is not recorded for now: %s", at->begin.job_id, err.text);
+		at->is_recalled = false; /* it is tried again */
+	}
 }
 
 /* The processes of the job alone; they are borrowed. */
@@ -415,7 +417,7 @@ void service_note_death(struct service *s, const struct member *member, const st
 
 	if (!at || member->is_runner)
 		return;
-	if (!may_hear(at->uid, ev->uid))
+	if (!may_see(at->uid, ev->uid, -1, 0))
 		at->n_withheld++;
 	else if (count_deaths(s, at->uid) < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);

@@ -219,8 +219,8 @@ static void tell_last_events(struct service *s, const struct watched *job)
 static void hand_on_change(struct service *s, enum change change, const struct watched *job)
 {
 	if (change == CHANGE_JOB_STARTED) {
+		service_bind_stream(s, job);
 		service_expect_births(s, job);
-		service_keep_deaths_of(s, job);
 		service_count_calls_of(s, job);
 	}
 	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
@@ -229,7 +229,6 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 		tell_last_events(s, job);
 		service_end_anomalies_of(s, job);
 		service_sum_calls_of(s, job);
-		service_drop_deaths_of(s, job->a.id);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
 		service_run_queue_soon(s);

@@ -55,25 +55,14 @@ void service_forget_ooms(struct service *s);
 /* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
 void service_note_signal(struct service *s, const struct life_event *ev);
 
-/* What nobody else writes down, to be written with the signals. False: there is no room. */
-bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
-			uint64_t uid);
-
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
-
-/* Those of an attempt that were written down: an array, for who runs it and has another record. */
-void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
-			     struct json *j);
 
 /* Writes down and tells what there is: a kill is not to wait for the next tick. */
 void service_tell_signals(struct service *s);
 
-/* Into a log. True: there were some. */
-bool service_log_signals(struct service *s);
-
-/* The job is over. */
-void service_end_signals_of(struct service *s, int64_t attempt_id);
+/* The job is over, or its stream (by its mark): how many are not listed is recorded. */
+void service_end_signals_of(struct service *s, int64_t id);
 void service_forget_signals(struct service *s); /* all that wait */
 void service_close_signals(struct service *s);	/* while logs are open */
 
@@ -98,18 +87,14 @@ void service_sum_calls_of(struct service *s, const struct watched *job);
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
 void service_leave_calls_of(struct service *s, struct watched *job);
 
-/* Whether they are counted now. */
-bool service_counts_calls_of(struct service *s, int64_t attempt_id);
-
-/* Takes in what was counted, of all jobs. What the kernel side had no room for is noted. */
-int service_read_calls(struct service *s);
-
 /*
- * Its runner asks for them, at its end, to record them: into the open object. We cease to count.
+ * Its runner asks for them: what each process that lives has called so far, for its samples; or at
+ * its end all, to record them, and we cease to count. Into the open object.
  */
-void service_tell_calls_of(struct service *s, int64_t attempt_id, struct json *j);
+void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j);
 
-int service_record_calls(struct service *s, struct err *err);
+/* Of jobs that are over. */
+void service_record_calls(struct service *s);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);
@@ -120,45 +105,30 @@ void service_close_syscalls(struct service *s);
 /* Of all jobs, unwritten; it begins anew with the next. */
 void service_forget_calls(struct service *s);
 
-/* ---- service_counts.c ---- */
-
-/* Its runner asks for what each of its processes has called so far: into the open object. */
-void service_tell_counts_of(struct service *s, int64_t attempt_id, struct json *j);
-
-/* Whether the user of a job may hear what this process of it has called. */
-bool service_may_tell_calls(const struct service *s, uint64_t uid, const struct syscall_process *p);
-
-/* ---- service_withhold.c ---- */
-
-/* From samples of jobs that were assigned: what the n_jobs' users may not know. */
-void service_withhold_io(struct service *s, size_t n_jobs);
-
-/* ---- service_deaths.c: what the processes of a runner had used by their ends ---- */
+/* ---- service_stream.c: what the kernel reports of a runner's processes, sent to the runner ----
+ */
 
 struct deaths;
 
-/* From now on, until it is dropped; of a runner that may hear of them itself only what it cannot.
- */
-void service_keep_deaths_of(struct service *s, const struct watched *job);
-void service_drop_deaths_of(struct service *s, int64_t attempt_id);
-void service_forget_deaths(struct service *s); /* of all */
+/* Makes the caller's connection its stream, if it is a runner that can hear more by it; job_id may
+ * be NULL. And the members of an answer to that. */
+bool service_open_stream(struct service *s, struct rpc_call *call, const char *job_id);
+void service_write_stream(const struct service *s, struct json *j, bool follows);
 
-/* A process has ended (member: what is known of it, or NULL), and its last word; who is of no such
- * job is passed over. */
+/* The attempt of its runner is known. */
+void service_bind_stream(struct service *s, const struct watched *job);
+
+/* Hangs up on all of them: a runner that lives connects again. */
+void service_forget_streams(struct service *s);
+
+/* A process has ended (member: what is known of it, or NULL), and its account has come; those of
+ * other processes are passed over. */
 void service_note_job_death(struct service *s, const struct member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
-/*
- * Its runner asks: it is answered as soon as the kernel has said the last of them, or might have.
- * By the number of the attempt, or of service_find_begun(). It is not made to wait for longer than
- * patience_ms.
- */
-void service_tell_deaths_of(struct service *s, int64_t id, uint64_t patience_ms,
-			    struct rpc_call *call);
-
-/* What the caller has said that it begins, where nobody has heard of its attempt; 0: nothing. */
-int64_t service_find_begun(const struct service *s, const struct rpc_peer *peer);
+/* Sends what was noted since the last time. */
+void service_send_facts(struct service *s);
 
 /* Whether who is below this runner and marked so is of another run there; runner_mark is what the
  * runner itself is marked with. */
@@ -168,9 +138,6 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
 
-/* The job of this user that runs what is marked so, as its runner said when it began; NULL. */
-const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid);
-
 /*
  * How many processes of jobs have ended without the kernel's last word on what they used.
  * U64_UNKNOWN: it has none for us. What is about to be released is counted by
@@ -179,10 +146,7 @@ const char *service_begun_job(struct service *s, uint64_t mark, uint64_t uid);
 uint64_t service_count_unaccounted(const struct service *s);
 void service_leave_deaths(struct service *s, const struct deaths *deaths);
 
-/* Now and then: who has begun and is gone. */
-void service_tend_deaths(struct service *s);
-
-extern const struct rpc_method service_deaths_methods[];
+extern const struct rpc_method service_stream_methods[];
 
 /* The last words are asked of the kernel while somebody needs them. */
 void service_want_accounts(struct service *s);
@@ -239,12 +203,12 @@ void service_release_attached(struct service *s);
 uint64_t service_tend_host_log(struct service *s);
 void service_close_host_log(struct service *s); /* the daemon stops */
 
-/* change: an enum episode_change, or RECORD_RENEWED. */
+/* change: an enum episode_change, or RECORD_RENEWED. False: the event is lost. */
 void service_log_anomaly(struct service *s, const struct episode *e, int change);
 void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
 			  const struct anomaly_evidence *evidence);
-void service_log_events(struct service *s, int64_t attempt_id, const struct proc_event *events,
-			size_t n);
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
 

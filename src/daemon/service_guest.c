@@ -176,7 +176,7 @@ void service_tend_guests(struct service *s)
 			continue;
 		job = watch_find_attempt(s->watch, guest->attempt_id);
 		if (job)
-			service_keep_deaths_of(s, job);
+			service_bind_stream(s, job);
 	}
 }
 
@@ -444,8 +444,6 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	} else {
 		job = service_find_own_job(s, peer, params.job_id);
 	}
-	if (job && guest)
-		service_keep_deaths_of(s, job);
 	if (job && params.keeps_calls)
 		service_leave_calls_of(s, job);
 	if (job && params.wants_calls)
@@ -453,6 +451,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_bool(j, "guest", guest != NULL);
+	service_write_stream(s, j, service_open_stream(s, call, params.job_id));
 	json_key_bool(j, "counts_calls", counts);
 	if (guest)
 		json_key_u64(j, "from", guest->next);
@@ -465,11 +464,14 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 /* Something has changed in a log. */
 static void look_at_changes(struct service *s)
 {
+	struct err err = ERR_INIT;
+
 	service_drain_life(s);
 	service_look(s);
 	service_write_marks(s);
-	service_tell_signals(s); /* of a job that was killed before we heard of it */
-	service_run_queue(s);	 /* where one has ended, another may begin */
+	if (service_relay_events(s, &err) < 0)
+		log_debug("what runners have recorded is published later: %s", err.text);
+	service_run_queue(s); /* where one has ended, another may begin */
 }
 
 static void on_look_timer(void *ctx)
@@ -603,7 +605,10 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (!service_is_owner(peer) && !find_by_line(s, peer))
 		return err_set(err, -EINVAL, "this connection is no runner's");
-	look_at_changes(s);
+	if (rpc_call_wants_answer(call))
+		look_at_changes(s);
+	else
+		look_soon(s);
 	return 0;
 }
 
@@ -630,79 +635,31 @@ static int64_t find_callers_attempt(struct service *s, const struct rpc_peer *pe
 	return guest ? guest->attempt_id : job ? job->a.id : 0;
 }
 
-typedef void tell_fn(struct service *s, int64_t attempt_id, struct json *j);
+struct calls_params {
+	bool is_final;
+};
 
-/* An object for the runner that asks, of its own job. */
-static int answer_runner(struct service *s, struct rpc_call *call, tell_fn *tell, struct err *err)
-{
-	int64_t attempt_id = find_callers_attempt(s, rpc_call_peer(call));
-	struct json *j;
+static const struct rpc_field calls_fields[] = {
+	{ "final", RPC_BOOL, offsetof(struct calls_params, is_final), .is_required = false },
+};
 
-	if (attempt_id == 0)
-		return err_set(err, -EINVAL, "this connection is no runner's");
-	j = rpc_call_result(call);
-	json_begin_object(j);
-	tell(s, attempt_id, j);
-	json_end_object(j);
-	return 0;
-}
-
-/* The job is over: what was counted of it, for its record. */
+/* What was counted of the caller's own job: so far, or at its end for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
-	return answer_runner(ctx, call, service_tell_calls_of, err);
-}
+	int64_t attempt_id = find_callers_attempt(ctx, rpc_call_peer(call));
+	struct calls_params params = { 0 };
+	int r = rpc_call_read(call, calls_fields, ARRAY_SIZE(calls_fields), &params, err);
+	struct json *j;
 
-/* What was counted so far of each of its processes, for their samples. */
-static int runner_counts(void *ctx, struct rpc_call *call, struct err *err)
-{
-	return answer_runner(ctx, call, service_tell_counts_of, err);
-}
-
-struct deaths_params {
-	uint64_t patience_ms;
-};
-
-static const struct rpc_field deaths_fields[] = {
-	{ "patience_ms", RPC_U64, offsetof(struct deaths_params, patience_ms), .max = 60000 },
-};
-
-/* What each of its processes had used when it ended, for its own record. */
-static int runner_deaths(void *ctx, struct rpc_call *call, struct err *err)
-{
-	struct service *s = ctx;
-	const struct rpc_peer *peer = rpc_call_peer(call);
-	struct deaths_params params = { .patience_ms = UINT64_MAX };
-	int64_t id = find_callers_attempt(s, peer);
-	int r = rpc_call_read(call, deaths_fields, ARRAY_SIZE(deaths_fields), &params, err);
-
+	if (r == 0 && attempt_id == 0)
+		r = err_set(err, -EINVAL, "this connection is no runner's");
 	if (r < 0)
 		return r;
-	if (id == 0)
-		id = service_find_begun(s, peer);
-	if (id == 0)
-		return err_set(err, -EINVAL, "this connection is no runner's");
-	service_tell_deaths_of(s, id, params.patience_ms, call);
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_write_calls_of(ctx, attempt_id, params.is_final, j);
+	json_end_object(j);
 	return 0;
-}
-
-static void tell_signals(struct service *s, int64_t attempt_id, struct json *j)
-{
-	const struct watched *job = watch_find_attempt(s->watch, attempt_id);
-
-	json_key(j, "signals");
-	if (job) {
-		service_list_signals_of(s, job->job_id, attempt_id, j);
-	} else {
-		json_begin_array(j);
-		json_end_array(j);
-	}
-}
-
-/* What was seen of its processes and only we have written down. */
-static int runner_signals(void *ctx, struct rpc_call *call, struct err *err)
-{
-	return answer_runner(ctx, call, tell_signals, err);
 }
 
 const struct rpc_method service_guest_methods[] = {
@@ -710,8 +667,5 @@ const struct rpc_method service_guest_methods[] = {
 	{ "runner.frames", runner_frames, RPC_FOR_ALL },
 	{ "runner.changed", runner_changed, RPC_FOR_ALL },
 	{ "runner.calls", runner_calls, RPC_FOR_ALL },
-	{ "runner.counts", runner_counts, RPC_FOR_ALL },
-	{ "runner.deaths", runner_deaths, RPC_FOR_ALL },
-	{ "runner.signals", runner_signals, RPC_FOR_ALL },
 	{ 0 },
 };

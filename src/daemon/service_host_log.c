@@ -65,7 +65,7 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 {
 	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
 	uint8_t about[RECORD_ABOUT_BYTES] = { 0 };
-	uint64_t offset;
+	struct stored_log stored;
 
 	if (at && at->log) {
 		attached_flush(at);
@@ -73,7 +73,7 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 	}
 	if (!s->host_log ||
 	    (attempt_id &&
-	     (!s->store || store_find_log_of(s->store, attempt_id, about, &offset, NULL) < 0))) {
+	     (!s->store || store_find_log_of(s->store, attempt_id, about, &stored, NULL) < 0))) {
 		s->n_records_lost++;
 		return NULL;
 	}
@@ -102,13 +102,25 @@ void service_log_evidence(struct service *s, int64_t attempt_id, const char *epi
 		attempt_log_append(log, RECORD_EVIDENCE, &out);
 }
 
-void service_log_events(struct service *s, int64_t attempt_id, const struct proc_event *events,
-			size_t n)
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct attempt_log *log = find_log(s, attempt_id, &out);
 
-	record_write_list(&out, RECORD_LIST_EVENTS, events, n);
+	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
 	if (log)
 		attempt_log_append(log, RECORD_EVENTS, &out);
+	s->has_logged |= log != NULL;
+	return log != NULL;
+}
+
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, a->id, &out);
+
+	record_write_details(&out, a, why_not_all);
+	if (log)
+		attempt_log_append(log, RECORD_CALLS, &out);
+	return log != NULL;
 }

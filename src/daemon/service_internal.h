@@ -11,7 +11,7 @@
 
 #include "base/loop.h"
 #include "base/map.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "bus/bus.h"
 #include "daemon/around.h"
 #include "daemon/attempt_log.h"
@@ -23,7 +23,6 @@
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
-#include "daemon/tellers.h"
 #include "daemon/unowned.h"
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
@@ -123,10 +122,7 @@ struct life_state {
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is drained */
 	struct members *members;
-	struct map
-		known_since; /* attempt -> from which moment on its births and deaths were told */
-	struct tellers told; /* those that were told once and will be twice */
-	uint64_t n_taken;    /* from the kernel */
+	uint64_t n_taken; /* from the kernel */
 	uint64_t n_told, n_lost;
 	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
 	int64_t last_event_id;	/* of those that runners write down, the last that was told */
@@ -136,8 +132,6 @@ struct life_state {
 
 /* Signals and OOM kills of the jobs' processes. */
 struct signals_state {
-	struct waiting_event *items; /* to be written down */
-	size_t n;
 	struct signal_room room;
 	struct unlisted *unlisted; /* of each attempt the last one, and how many there were */
 	uint64_t n_unlisted;	   /* of all */
@@ -205,6 +199,7 @@ struct service {
 	struct daemon_record record;
 	struct attempt_log *host_log; /* its own; NULL: it could not be made yet */
 	bool is_unlogged_said;
+	bool has_logged; /* events that the database may lack, and that are to be published */
 	struct jsonl *jsonl;
 	struct bus *bus;
 	struct rpc_server *server;
@@ -243,13 +238,13 @@ struct service {
 	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
-	struct attached *attached;     /* jobs that nobody runs */
-	uint64_t n_records_lost;       /* of those that are over */
-	struct job_deaths *job_deaths; /* of the processes of runners */
-	int64_t n_begun;	       /* runners that have said so before they were known */
-	struct waiter *waiters;	       /* clients that wait for the end of a job */
-	struct guests guests;	       /* runners that send us their logs */
-	struct recent *recent;	       /* the last events */
+	struct attached *attached; /* jobs that nobody runs */
+	uint64_t n_records_lost;   /* of those that are over */
+	struct stream *streams;	   /* of runners (service_stream.h) */
+	int64_t n_streams;	   /* that were ever opened */
+	struct waiter *waiters;	   /* clients that wait for the end of a job */
+	struct guests guests;	   /* runners that send us their logs */
+	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */

@@ -6,17 +6,14 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/tellers.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
 
 /*
- * Births and deaths of the jobs' processes, on the bus as they happen. A runner
- * writes down those of its own job, exactly: so here they are told and not
- * stored. Signals and kills are told when they are in the database, whoever has written
- * them down (service_signals.c), and so is everything where the kernel does not tell us
- * (service_relay.c).
+ * Starts and exits of the jobs' processes, as the kernel reports them. Those of attached trees are
+ * published and recorded here. A runner records its own and hears more of them by its stream; what
+ * it has recorded is published by service_relay.c.
  */
 
 /* ---- telling ---- */
@@ -35,28 +32,21 @@ static const char *command_of(const struct service *s, const struct proc_key *ke
 	return p->command ? p->command : p->comm;
 }
 
-/* Whoever runs the job writes it down; of what was attached that is us. comm: what the kernel calls
- * it, for one that no look has seen; NULL or "": it does not say. */
+/* Of attached trees alone. comm: the kernel's name, for one that no look has seen; NULL or "": it
+ * has none. */
 static void tell(struct service *s, const struct member *member, const struct proc_event *what,
 		 const char *comm)
 {
 	struct watched *job = watch_find_attempt(s->watch, member->attempt_id);
 	struct proc_event ev = *what;
 
-	if (!job || member->is_runner)
+	if (!job || !job->a.is_attached || member->is_runner)
 		return;
 	ev.job_id = job->job_id;
 	ev.sheet_num = watch_sheet_at(s->watch, job, member->born_wall_ns);
 	if (ev.sheet_num == SHEET_NONE)
 		ev.sheet_num = member->sheet_num;
-	if (job->a.is_attached)
-		service_note_attached(s, job, &ev);
-	else if (!s->life.life)
-		return;
-	else if (tellers_take(&s->life.told, BY_RUNNER, member->attempt_id, &ev))
-		return;
-	else
-		tellers_note(&s->life.told, BY_US, member->attempt_id, &ev);
+	service_note_attached(s, job, &ev);
 	if (ev.type == EVENT_EXIT && !ev.details)
 		ev.details = command_of(s, &ev.key); /* as it is written down */
 	if (ev.type == EVENT_EXIT && !ev.details)
@@ -192,6 +182,7 @@ static uint64_t drain(struct service *s, size_t max)
 	if (!s->life.life)
 		return 0;
 	lost = life_drain_some(s->life.life, max, on_life_event, s);
+	service_send_facts(s);
 	if (lost > 0)
 		s->life.n_lost += (uint64_t)lost;
 	if (lost >= 0)
@@ -221,7 +212,7 @@ void service_tell_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->signals.n > 0)
+	if (s->has_logged)
 		(void)service_relay_events(s, &err);
 }
 
@@ -275,11 +266,9 @@ int service_open_life(struct service *s, struct err *err)
 
 void service_close_life(struct service *s)
 {
-	service_forget_deaths(s);
+	service_forget_streams(s);
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
-	map_release(&s->life.known_since);
-	tellers_release(&s->life.told);
 }
 
 /* What the kernel side has marked it has marked with numbers of attempts. */
@@ -289,9 +278,7 @@ void service_forget_life(struct service *s)
 	bool was_open = s->life.life != NULL;
 
 	members_clear(s->life.members);
-	service_forget_deaths(s);
-	map_clear(&s->life.known_since);
-	tellers_release(&s->life.told);
+	service_forget_streams(s);
 	s->life.last_event_id = 0;
 	s->life.is_relaying = false;
 	s->life.relay_from_wall_ns = s->store_seen_wall_ns;

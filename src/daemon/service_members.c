@@ -29,9 +29,6 @@ static void see_root(struct service *s, const struct watched *job)
 		members_see(s->life.members, &root);
 }
 
-/* Attempts that are over are still asked for until all that was written of them was read. */
-#define MAX_KNOWN 16384
-
 struct tracking {
 	struct service *service;
 	const struct watched *job;
@@ -105,27 +102,9 @@ static void track_tree(struct service *s, const struct watched *job)
 void service_expect_births(struct service *s, const struct watched *job)
 {
 	service_drain_life(s);
-	if (s->life.known_since.len >= MAX_KNOWN)
-		map_clear(&s->life.known_since);
-	map_put(&s->life.known_since, (uint64_t)job->a.id, clock_wall_ns());
 	see_root(s, job);
 	track_tree(s, job);
 	service_place_signals(s);
-}
-
-/* Whether we know of this attempt's births and deaths at that moment ourselves. */
-static bool was_known(const struct service *s, int64_t attempt_id, uint64_t wall_ns)
-{
-	uint64_t since;
-
-	return s->life.life && map_get(&s->life.known_since, (uint64_t)attempt_id, &since) &&
-	       u64_known(wall_ns) && wall_ns >= since;
-}
-
-/* What was born earlier is told by who wrote it down, unless that is us. */
-static bool is_news(const struct service *s, const struct watched *job, const struct proc_sample *p)
-{
-	return job->a.is_attached || was_known(s, job->a.id, p->start_wall_ns);
 }
 
 static int see_process(struct service *s, const struct watched *job, const struct proc_sample *p)
@@ -135,14 +114,14 @@ static int see_process(struct service *s, const struct watched *job, const struc
 		.attempt_id = job->a.id,
 		.born_wall_ns = p->start_wall_ns,
 		.sheet_num = p->sheet_num,
-		.is_told = is_news(s, job, p),
+		.is_told = true,
 	};
 	int r;
 
 	if (p->state == 'Z' || p->state == 'X')
 		return 0; /* its death was told */
 	r = members_see(s->life.members, &seen);
-	if (r == 1 && seen.is_told)
+	if (r == 1)
 		service_tell_birth(s, &seen, p->start_wall_ns);
 	return r;
 }

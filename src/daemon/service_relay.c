@@ -5,12 +5,11 @@
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
-#include "daemon/tellers.h"
 
 /*
  * What runners have recorded, published once, when it is in the database: events of their
- * processes, unless the kernel has reported them before, and anomalies of their jobs. OOM kills
- * among the events are for the next look for anomalies.
+ * processes and anomalies of their jobs. OOM kills among the events are for the next look for
+ * anomalies.
  */
 
 void service_forget_ooms(struct service *s)
@@ -66,23 +65,16 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 		service_tell_kills_soon(s);
 }
 
-/*
- * Of some births and deaths the kernel has told us in vain: those of a process whose parent was not
- * known to be a job's by then.
- */
+/* What happens to attached trees is published when it is noted. */
 static void relay_one(struct service *s, const struct event_row *row)
 {
-	bool is_life = row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
-
 	if (row->event.type == EVENT_OOM)
 		service_keep_news(s, &row->event, row->attempt_id);
 	if (row->event.type == EVENT_EXIT)
 		service_note_exit(s, &row->event.key, row->event.wall_ns);
-	if (row->is_attached ||
-	    (is_life && tellers_take(&s->life.told, BY_US, row->attempt_id, &row->event)))
+	if (row->is_attached)
 		return;
-	if (is_life && s->life.life)
-		tellers_note(&s->life.told, BY_RUNNER, row->attempt_id, &row->event);
+	s->life.n_told += row->event.type == EVENT_SPAWN || row->event.type == EVENT_EXIT;
 	service_tell_process(s, &row->event, row->attempt_num, row->uid);
 }
 
@@ -126,9 +118,9 @@ int service_relay_events(struct service *s, struct err *err)
 {
 	if (!s->store)
 		return 0;
-	service_drain_life(s); /* the kernel's news is older than what runners write of it */
-	if (service_log_signals(s))
+	if (s->has_logged)
 		(void)store_take_in(s->store, NULL);
+	s->has_logged = false;
 	if (!s->life.is_relaying)
 		return begin_relay(s, err);
 	return store_follow_events(s->store, NULL, &s->life.last_event_id, relay, s, err);

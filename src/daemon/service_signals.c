@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -12,31 +13,20 @@
 #include "base/utf8.h"
 #include "daemon/own.h"
 #include "daemon/service_follow.h"
+#include "daemon/service_stream.h"
 #include "daemon/service_tell.h"
 #include "report/report.h"
 
 /*
- * Who has sent which signal to the processes of jobs, and whom the kernel has killed for want of
- * memory: by eBPF only. Unlike births and deaths no runner knows this, so it is written down here,
- * and told when it is in the database, as what runners write is. The same goes for what becomes of
- * who outlives a job.
+ * Signals that were sent to the processes of jobs, and kills for want of memory: by eBPF only. A
+ * runner hears of those of its job by its stream and records them. The daemon records those of
+ * attached trees and of runners that are gone (service_host_log.c).
  */
 
-/* What waits while nothing can be written; some of that room is not for signals. */
-#define MAX_WAITING 4096
-#define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
 
-/* From half of that on one user who is not ours has no more than a quarter. */
-#define BUSY_SIGNALS (MAX_WAITING_SIGNALS / 2)
-#define USER_MAX_SIGNALS (MAX_WAITING_SIGNALS / 4)
-
-/* So many are written in one go. */
-#define MAX_BATCH 256
-
-struct waiting_event {
-	int64_t attempt_id;
-	uint64_t uid;	      /* whose job it is */
+struct noted_event {
+	int64_t attempt_id;   /* 0: of a stream whose attempt is not known */
 	struct proc_event ev; /* its details are these */
 	char details[DETAILS_BYTES];
 };
@@ -46,28 +36,54 @@ struct waiting_event {
 /* Deeper than what a job has built before the daemon hears of it. */
 #define MAX_ANCESTORS 64
 
-/* Of one that was born before the daemon heard of its job. */
-static const struct member *find_ancestor(const struct service *s, pid_t pid)
-{
-	const struct member *member = NULL;
+/* The run or the attached tree that a process is of: all NULL where none is known. */
+struct owner {
+	struct watched *job;   /* NULL: its attempt is not known yet */
+	struct stream *stream; /* NULL: it has none */
+};
 
-	for (int i = 0; i < MAX_ANCESTORS && pid > 1 && !member; i++) {
-		pid = unowned_parent(&s->signals.unowned, pid);
-		member = members_find(s->life.members, pid);
-	}
-	return member;
+static struct owner owner_of_attempt(struct service *s, int64_t attempt_id)
+{
+	return (struct owner){ watch_find_attempt(s->watch, attempt_id),
+			       stream_find(s, attempt_id) };
 }
 
-static struct watched *find_job(struct service *s, pid_t pid, uint64_t tag)
+static bool is_known(const struct owner *o)
+{
+	return o->job || o->stream;
+}
+
+/* A process may have been born before the daemon heard of its job: then its ancestors tell. */
+static struct owner find_owner(struct service *s, pid_t pid, uint64_t tag)
 {
 	const struct member *member = members_find(s->life.members, pid);
-	int64_t marked_id = service_attempt_of_mark(s, tag);
+	struct owner o = { 0 };
 
-	if (!member && marked_id)
-		return watch_find_attempt(s->watch, marked_id);
-	if (!member)
-		member = find_ancestor(s, pid);
-	return member ? watch_find_attempt(s->watch, member->attempt_id) : NULL;
+	if (member)
+		return owner_of_attempt(s, member->attempt_id);
+	o.stream = stream_find(s, (int64_t)tag);
+	o.job = watch_find_attempt(s->watch, service_attempt_of_mark(s, tag));
+	for (int i = 0; i < MAX_ANCESTORS && pid > 1 && !is_known(&o); i++) {
+		o.stream = stream_of_runner(s, pid);
+		pid = unowned_parent(&s->signals.unowned, pid);
+		member = o.stream ? NULL : members_find(s->life.members, pid);
+		if (member)
+			o = owner_of_attempt(s, member->attempt_id);
+	}
+	return o;
+}
+
+static uint64_t uid_of(const struct owner *o)
+{
+	return o->stream ? o->stream->uid : o->job->a.uid;
+}
+
+/* 0: an attached tree has none. */
+static pid_t runner_of(const struct owner *o)
+{
+	if (o->stream)
+		return o->stream->runner.pid;
+	return o->job->a.is_attached ? 0 : o->job->a.runner.pid;
 }
 
 /* ---- words ---- */
@@ -80,28 +96,12 @@ static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
 		i += utf8_add_shown(out, comm + i, n - i);
 }
 
-/* Another user's jobs are nobody's business. One that has only just begun, and may be over by now,
- * its runner has named. */
-static void add_job_of_sender(struct service *s, const struct life_sender *sender,
-			      const struct watched *to, struct buf *out)
-{
-	const struct watched *from = find_job(s, sender->pid, sender->tag);
-	const char *job_id = NULL;
-
-	if (!from)
-		job_id = service_begun_job(s, sender->tag, to->a.uid);
-	else if (from->a.uid == to->a.uid)
-		job_id = from->job_id;
-	if (from == to)
-		buf_add_str(out, ", of this job");
-	else if (job_id)
-		buf_printf(out, ", of job %s", job_id);
-}
-
-static void describe_sender(struct service *s, const struct watched *job,
-			    const struct life_event *ev, struct buf *out)
+/* Jobs of other users are not named. */
+static void describe_sender(struct service *s, const struct owner *to, const struct life_event *ev,
+			    struct buf *out)
 {
 	const struct life_sender *sender = &ev->sender;
+	struct owner from;
 
 	if (sender->is_kernel) {
 		buf_add_str(out, "sent by the kernel");
@@ -110,7 +110,13 @@ static void describe_sender(struct service *s, const struct watched *job,
 	buf_printf(out, "sent by %d (", (int)sender->pid);
 	add_comm(out, sender->comm);
 	buf_add_char(out, ')');
-	add_job_of_sender(s, sender, job, out);
+	from = find_owner(s, sender->pid, sender->tag);
+	if (!is_known(&from) || uid_of(&from) != uid_of(to))
+		return;
+	if (from.job ? from.job == to->job : from.stream == to->stream)
+		buf_add_str(out, ", of this job");
+	else if (from.job || from.stream->job_id)
+		buf_printf(out, ", of job %s", from.job ? from.job->job_id : from.stream->job_id);
 }
 
 static void describe_victim(const struct life_victim *v, struct buf *out)
@@ -139,102 +145,78 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 /* Of those that are not listed the last is, or the last kill, with their number, when the job
  * ends: the rest of a storm, of which one may have ended it. */
 struct unlisted {
-	struct waiting_event last;
+	int64_t id; /* of the attempt, or the mark of the stream */
+	struct noted_event last;
 	uint64_t n;
 	struct unlisted *next;
 };
 
-static struct unlisted **find_unlisted(struct service *s, int64_t attempt_id)
+static struct unlisted **find_unlisted(struct service *s, int64_t id)
 {
 	struct unlisted **at = &s->signals.unlisted;
 
-	while (*at && (*at)->last.attempt_id != attempt_id)
+	while (*at && (*at)->id != id)
 		at = &(*at)->next;
 	return at;
 }
 
-static bool is_kill(const struct waiting_event *ev)
+static bool is_kill(const struct noted_event *ev)
 {
 	return ev->ev.type != EVENT_SIGNAL;
 }
 
-static void count_unlisted(struct service *s, const struct waiting_event *ev)
+static void count_unlisted(struct service *s, int64_t id, const struct noted_event *ev)
 {
-	struct unlisted **at = find_unlisted(s, ev->attempt_id);
+	struct unlisted **at = find_unlisted(s, id);
 
 	s->signals.n_unlisted++;
 	if (!*at)
 		*at = calloc(1, sizeof(**at));
 	if (!*at)
 		return;
+	(*at)->id = id;
 	if ((*at)->n == 0 || !is_kill(&(*at)->last) || is_kill(ev))
 		(*at)->last = *ev;
 	(*at)->n++;
 }
 
-static bool is_over_share(const struct signals_state *state, uint64_t uid)
+/* To the runner, where that is there to record it. What is of attached trees is not relayed. */
+static void list(struct service *s, const struct owner *o, struct noted_event *ev)
 {
-	size_t n = 0;
-
-	if (state->n < BUSY_SIGNALS || uid == geteuid())
-		return false;
-	for (size_t i = 0; i < state->n; i++)
-		n += state->items[i].uid == uid;
-	return n >= USER_MAX_SIGNALS;
-}
-
-/* NULL: there is no room. */
-static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
-{
-	struct signals_state *state = &s->signals;
-
-	if (state->n >= (is_kill(ev) ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
-	    (!is_kill(ev) && is_over_share(state, ev->uid)))
-		return NULL;
-	if (!state->items)
-		state->items = calloc(MAX_WAITING, sizeof(*state->items));
-	if (!state->items)
-		return NULL;
-	state->items[state->n] = *ev;
-	return &state->items[state->n++];
-}
-
-static void list(struct service *s, const struct watched *job, const struct waiting_event *ev)
-{
-	struct waiting_event *kept = queue(s, ev);
-
-	if (!kept) {
-		count_unlisted(s, ev);
+	ev->ev.details = ev->details;
+	if (o->stream) {
+		stream_add_event(o->stream, &ev->ev);
 		return;
 	}
-	if (job->a.is_attached) { /* whose events are not relayed */
-		kept->ev.details = kept->details;
-		kept->ev.job_id = job->job_id;
-		service_tell_process(s, &kept->ev, job->a.attempt_num, job->a.uid);
-	}
+	(void)service_log_event(s, ev->attempt_id, &ev->ev);
+	if (!o->job->a.is_attached)
+		return;
+	ev->ev.job_id = o->job->job_id;
+	service_tell_process(s, &ev->ev, o->job->a.attempt_num, o->job->a.uid);
 }
 
-static void set_details(struct waiting_event *kept, const char *text, size_t len)
+static void set_details(struct noted_event *kept, const char *text, size_t len)
 {
 	snprintf(kept->details, sizeof(kept->details), "%.*s",
 		 (int)utf8_cut(text, len, sizeof(kept->details) - 1), text);
 }
 
-static void keep(struct service *s, const struct watched *job, const struct proc_event *ev,
+static void keep(struct service *s, const struct owner *o, const struct proc_event *ev,
 		 pid_t sender, const struct buf *details)
 {
-	struct waiting_event kept = { .attempt_id = job->a.id, .uid = job->a.uid, .ev = *ev };
+	int64_t id = o->stream ? o->stream->mark : o->job->a.id;
+	struct noted_event kept = { .attempt_id = o->job ? o->job->a.id : 0, .ev = *ev };
 
 	if (buf_error(details) == 0)
 		set_details(&kept, details->data, details->len);
-	if (signal_room_take(&s->signals.room, job->a.id, ev, sender))
-		list(s, job, &kept);
+	if (signal_room_take(&s->signals.room, id, ev, sender))
+		list(s, o, &kept);
 	else
-		count_unlisted(s, &kept);
+		count_unlisted(s, id, &kept);
 }
 
 /* To the end of what is known of the last one. */
-static void add_number(struct waiting_event *ev, uint64_t n)
+static void add_number(struct noted_event *ev, uint64_t n)
 {
 	char number[64];
 	size_t len;
@@ -246,39 +228,23 @@ static void add_number(struct waiting_event *ev, uint64_t n)
 	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
 }
 
-/* Whose process it is; NULL: nobody's. */
-static struct watched *job_of(struct service *s, const struct life_event *ev,
-			      struct proc_event *ret)
-{
-	struct watched *job = find_job(s, ev->pid, ev->tag);
-
-	if (!job || ev->wall_ns < job->a.started_wall_ns) /* the pid was a stranger's then */
-		return NULL;
-	*ret = (struct proc_event){
-		.wall_ns = ev->wall_ns,
-		.key = { ev->pid, ev->start_ticks },
-		.sheet_num = watch_sheet_at(s->watch, job, ev->wall_ns),
-	};
-	return job;
-}
-
 /* A runner notes itself whom it has signalled, and why. */
-static void keep_signal(struct service *s, const struct watched *job, const struct life_event *ev,
+static void keep_signal(struct service *s, const struct owner *o, const struct life_event *ev,
 			struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
 
-	if (!job->a.is_attached && ev->sender.pid == job->a.runner.pid)
+	if (runner_of(o) && ev->sender.pid == runner_of(o))
 		return;
 	event->type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
 	event->status = (struct exit_status){ -1, ev->sender.signal };
-	if (!job->a.is_attached && ev->pid == job->a.runner.pid)
+	if (ev->pid == runner_of(o))
 		buf_add_str(&details, "to the runner; ");
-	describe_sender(s, job, ev, &details);
-	keep(s, job, event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
+	describe_sender(s, o, ev, &details);
+	keep(s, o, event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
 }
 
-static void keep_oom(struct service *s, const struct watched *job, const struct life_event *ev,
+static void keep_oom(struct service *s, const struct owner *o, const struct life_event *ev,
 		     struct proc_event *event)
 {
 	CLEANUP(buf_release) struct buf details = BUF_INIT;
@@ -289,22 +255,43 @@ static void keep_oom(struct service *s, const struct watched *job, const struct 
 	event->comm[sizeof(event->comm) - 1] = '\0';
 	service_name_killed(s, event);
 	describe_victim(&ev->victim, &details);
-	keep(s, job, event, 0, &details);
+	keep(s, o, event, 0, &details);
 }
 
-/* False: nobody knows whose it is. */
+/* A kill of the runner: it cannot record that any more. */
+static bool ends_runner(const struct owner *o, const struct life_event *ev)
+{
+	return ev->pid == runner_of(o) && (ev->type == LIFE_OOM || ev->sender.signal == SIGKILL);
+}
+
+/*
+ * False: it is not known whose it is. One whose runner lives, and has no stream yet, is about to
+ * have one.
+ */
 static bool place(void *ctx, const struct life_event *ev)
 {
 	struct service *s = ctx;
-	struct proc_event event;
-	struct watched *job = job_of(s, ev, &event);
+	struct owner o = find_owner(s, ev->pid, ev->tag);
+	struct proc_event event = { .wall_ns = ev->wall_ns,
+				    .key = { ev->pid, ev->start_ticks },
+				    .sheet_num = SHEET_NONE };
 
-	if (!job)
+	if (!is_known(&o))
 		return false;
+	if (o.stream && (ends_runner(&o, ev) || !stream_is_read(o.stream)))
+		o.stream = NULL;
+	if (!o.stream) {
+		if (!o.job || ev->wall_ns < o.job->a.started_wall_ns)
+			return false; /* the pid was another's then */
+		if (!o.job->a.is_attached && !ends_runner(&o, ev) &&
+		    proc_is_alive("", o.job->a.runner.pid, o.job->a.runner.start_ticks))
+			return false;
+		event.sheet_num = watch_sheet_at(s->watch, o.job, ev->wall_ns);
+	}
 	if (ev->type == LIFE_OOM)
-		keep_oom(s, job, ev, &event);
+		keep_oom(s, &o, ev, &event);
 	else
-		keep_signal(s, job, ev, &event);
+		keep_signal(s, &o, ev, &event);
 	return true;
 }
 
@@ -314,120 +301,33 @@ void service_note_signal(struct service *s, const struct life_event *ev)
 		unowned_keep(&s->signals.unowned, ev);
 }
 
-bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
-			uint64_t uid)
-{
-	struct waiting_event kept = { .attempt_id = attempt_id, .uid = uid, .ev = *ev };
-
-	set_details(&kept, ev->details, strlen(ev->details));
-	return queue(s, &kept) != NULL;
-}
-
 void service_place_signals(struct service *s)
 {
 	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
 }
 
-/* ---- writing it down ---- */
-
-/* Those of one attempt that stand together, from this one on: a storm is one record. */
-static size_t gather(const struct signals_state *state, size_t from, struct proc_event *ret)
-{
-	size_t n = 0;
-
-	for (size_t i = from; i < state->n && n < MAX_BATCH; i++, n++) {
-		const struct waiting_event *next = &state->items[i];
-
-		if (next->attempt_id != state->items[from].attempt_id)
-			break;
-		ret[n] = next->ev;
-		ret[n].details = next->details;
-	}
-	return n;
-}
-
-bool service_log_signals(struct service *s)
-{
-	struct signals_state *state = &s->signals;
-	struct proc_event events[MAX_BATCH];
-	size_t n_all = state->n;
-
-	for (size_t done = 0, n; done < n_all; done += n) {
-		n = gather(state, done, events);
-		service_log_events(s, state->items[done].attempt_id, events, n);
-	}
-	state->n = 0;
-	return n_all > 0;
-}
-
-/* ---- for a runner ---- */
-
-struct listing {
-	int64_t attempt_id;
-	struct json *j;
-};
-
-static int list_signal(void *ctx, const struct event_row *row)
-{
-	const struct listing *listing = ctx;
-	const struct proc_event *ev = &row->event;
-	struct json *j = listing->j;
-
-	if (row->attempt_id != listing->attempt_id || !event_type_is_signal(ev->type))
-		return 0;
-	json_begin_object(j);
-	json_key_u64(j, "wall_ns", ev->wall_ns);
-	json_key_i64(j, "pid", ev->key.pid);
-	json_key_u64(j, "start_ticks", ev->key.start_ticks);
-	json_key_string(j, "type", event_type_name(ev->type));
-	json_key_i64(j, "signal", ev->status.signal);
-	json_key_i64(j, "sheet_num", ev->sheet_num);
-	json_key_string(j, "details", ev->details);
-	json_end_object(j);
-	return 0;
-}
-
-void service_list_signals_of(struct service *s, const char *job_id, int64_t attempt_id,
-			     struct json *j)
-{
-	const struct watched *job = watch_find_attempt(s->watch, attempt_id);
-	/* Not all that a job of this name ever did: nothing of this attempt is older (job_of()). */
-	const struct event_filter filter = {
-		.job_id = job_id,
-		.since_wall_ns =
-			job && u64_known(job->a.started_wall_ns) ? job->a.started_wall_ns : 0,
-	};
-	struct listing listing = { attempt_id, j };
-	struct err err = ERR_INIT;
-
-	service_drain_life(s);
-	service_tell_signals(s);
-	json_begin_array(j);
-	if (s->store && store_read_events(s->store, &filter, list_signal, &listing, &err) < 0)
-		log_debug("the signals of job %s are not told: %s", job_id, err.text);
-	json_end_array(j);
-}
-
 /* ---- the end ---- */
 
-void service_end_signals_of(struct service *s, int64_t attempt_id)
+void service_end_signals_of(struct service *s, int64_t id)
 {
-	struct unlisted **at = find_unlisted(s, attempt_id), *u = *at;
+	struct unlisted **at = find_unlisted(s, id), *u = *at;
+	struct stream *st = stream_find(s, id);
 
-	signal_room_forget(&s->signals.room, attempt_id);
+	signal_room_forget(&s->signals.room, id);
 	if (!u)
 		return;
 	*at = u->next;
 	add_number(&u->last, u->n - 1);
-	(void)queue(
-		s,
-		&u->last); /* or nothing can be written for long, and daemon.status counts them */
+	u->last.ev.details = u->last.details;
+	if (st && st->mark == id && stream_is_read(st))
+		stream_add_event(st, &u->last.ev);
+	else if (u->last.attempt_id != 0)
+		(void)service_log_event(s, u->last.attempt_id, &u->last.ev);
 	free(u);
 }
 
 void service_forget_signals(struct service *s)
 {
-	s->signals.n = 0;
 	while (s->signals.unlisted) {
 		struct unlisted *first = s->signals.unlisted;
 
@@ -440,9 +340,7 @@ void service_forget_signals(struct service *s)
 void service_close_signals(struct service *s)
 {
 	while (s->signals.unlisted)
-		service_end_signals_of(s, s->signals.unlisted->last.attempt_id);
-	(void)service_log_signals(s);
-	free(s->signals.items);
+		service_end_signals_of(s, s->signals.unlisted->id);
 	unowned_release(&s->signals.unowned);
 	signal_room_release(&s->signals.room);
 }

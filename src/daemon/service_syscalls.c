@@ -1,15 +1,15 @@
-#include "daemon/service_syscalls.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/may_hear.h"
+#include "daemon/may_see.h"
 #include "daemon/service_follow.h"
+#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -19,6 +19,18 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
+
+/* What the processes of a job that have ended have called. */
+struct job_calls {
+	int64_t attempt_id;
+	uint64_t uid; /* whose it is */
+	struct told_calls calls;
+	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
+					   * are that come later nobody knows
+					   */
+	bool is_over;			  /* to be written down */
+	struct job_calls *next, **at;	  /* where it is in the list */
+};
 
 /* ---- sums ---- */
 
@@ -47,7 +59,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-void job_calls_drop(struct service *s, struct job_calls **at)
+static void job_calls_drop(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -85,7 +97,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 	if (!job || !(p->is_ended || summing->is_last || p->tag == summing->ending))
 		return;
-	if (service_may_tell_calls(summing->service, job->uid, p))
+	if (may_see(job->uid, p->uid, summing->service->root_fd, p->pid))
 		keep_process(summing->service, job, p);
 	else
 		told_calls_withhold(&job->calls, p);
@@ -238,15 +250,8 @@ bool service_count_calls_now(struct service *s, const struct watched *job)
 	return *find_job(s, job->a.id) != NULL;
 }
 
-bool service_counts_calls_of(struct service *s, int64_t attempt_id)
-{
-	const struct job_calls *job = *find_job(s, attempt_id);
-
-	return job && !job->is_over;
-}
-
 /* What the kernel side had no room for is missed in the sums of whoever is counted. */
-int service_read_calls(struct service *s)
+static int read_calls(struct service *s)
 {
 	struct syscalls_lost lost;
 	int r = syscalls_read(s->syscalls.syscalls, &lost);
@@ -272,7 +277,7 @@ static void end_job(struct service *s, struct job_calls *job)
 
 	if (job->is_over)
 		return;
-	if (service_read_calls(s) == 0)
+	if (read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->attempt_id);
 	leave_job(s, job);
@@ -285,7 +290,7 @@ static void end_all(struct service *s)
 
 	if (!s->syscalls.jobs)
 		return;
-	if (service_read_calls(s) == 0)
+	if (read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
 	for (struct job_calls *job = s->syscalls.jobs; job; job = job->next)
 		if (!job->is_over)
@@ -300,16 +305,98 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
-void service_tell_calls_of(struct service *s, int64_t attempt_id, struct json *j)
+/* Of each process no more than whose they are. */
+static void log_totals(struct service *s, struct job_calls *job)
+{
+	const struct process_calls *calls = &job->calls.processes;
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+
+	call_sums_settle(&job->calls.sums);
+	told_calls_say_missing(&job->calls, &why);
+	told_calls_say_error(&job->calls, &why);
+	a.syscalls = sums->uses;
+	a.n_syscalls = sums->n;
+	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
+	a.n_processes = a.processes ? calls->n : 0;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		proc_record_init(&a.processes[i]);
+		a.processes[i].key = calls->items[i].key;
+		a.processes[i].syscalls = calls->items[i].text;
+	}
+	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	free(a.processes);
+}
+
+void service_record_calls(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+
+	while (*at)
+		if ((*at)->is_over) {
+			log_totals(s, *at);
+			job_calls_drop(s, at);
+		} else {
+			at = &(*at)->next;
+		}
+}
+
+/* ---- for its runner ---- */
+
+#define MAX_ANSWER_BYTES (1 << 20) /* of texts */
+
+/* Runners ask as often as they like: reading takes no more than one part in so many of our time. */
+#define READ_COST_LIMIT 50
+
+static void read_if_due(struct service *s)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (now < s->syscalls.read_due_boot_ns)
+		return;
+	(void)read_calls(s); /* or it is what was read last */
+	s->syscalls.read_due_boot_ns = now + READ_COST_LIMIT * (clock_boot_ns() - now);
+}
+
+struct living {
+	const struct service *service;
+	uint64_t uid;
+	struct process_calls calls;
+};
+
+static void add_living(void *ctx, const struct syscall_process *p)
+{
+	const struct proc_key key = { p->pid, p->start_ticks };
+	struct living *living = ctx;
+
+	if (p->pid > 0 && may_see(living->uid, p->uid, living->service->root_fd, p->pid))
+		process_calls_add(&living->calls, &key, p->uses, p->n_uses);
+}
+
+void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j)
 {
 	struct job_calls **at = find_job(s, attempt_id);
+	bool is_counted = *at && (is_final || !(*at)->is_over);
 
-	json_key_bool(j, "counted", *at != NULL);
-	if (!*at)
+	json_key_bool(j, "counted", is_counted);
+	if (!is_counted)
 		return;
-	end_job(s, *at);
-	told_calls_write(j, &(*at)->calls);
-	job_calls_drop(s, at);
+	if (is_final) {
+		end_job(s, *at);
+		told_calls_write(j, &(*at)->calls);
+		job_calls_drop(s, at);
+	} else {
+		struct living living = { s, (*at)->uid, { .max_bytes = MAX_ANSWER_BYTES } };
+
+		read_if_due(s);
+		syscalls_each_living(s->syscalls.syscalls, (uint64_t)attempt_id, add_living,
+				     &living);
+		json_key(j, "processes");
+		told_calls_write_processes(j, &living.calls);
+		json_key_u64(j, "untold_processes", living.calls.n_untold);
+		process_calls_release(&living.calls);
+	}
 }
 
 void service_leave_calls_of(struct service *s, struct watched *job)
@@ -343,7 +430,7 @@ static void withhold_samples(struct service *s)
 		struct proc_sample *p = &s->snap.processes[i];
 		const struct job_calls *job = p->syscalls ? *find_job(s, p->attempt_id) : NULL;
 
-		if (!job || may_hear(job->uid, p->owner))
+		if (!job || may_see(job->uid, p->owner, -1, 0))
 			continue;
 		p->syscalls = NULL;
 		p->n_syscalls = 0;
@@ -357,7 +444,7 @@ int service_count_calls(struct service *s, struct err *err)
 
 	if (!s->has_snap || !s->syscalls.jobs)
 		return 0;
-	r = service_read_calls(s);
+	r = read_calls(s);
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
 	syscalls_fill(s->syscalls.syscalls, &s->snap);
@@ -376,11 +463,8 @@ void service_forget_calls(struct service *s)
 
 void service_close_syscalls(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	end_all(s);
-	if (service_record_calls(s, &err) < 0)
-		log_warning("the system calls of jobs are not recorded: %s", err.text);
+	service_record_calls(s);
 	while (s->syscalls.jobs)
 		job_calls_drop(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
+#include "daemon/may_see.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
@@ -77,7 +78,6 @@ static int look(struct service *s, struct err *err)
 	bool is_new;
 	int r;
 
-	service_tend_deaths(s);
 	leave_replaced(s);
 	is_new = !s->store;
 	r = open_store(s, err);
@@ -91,7 +91,8 @@ static int look(struct service *s, struct err *err)
 	service_tend_guests(s);
 	if (is_new)
 		service_recall_lost(s);
-	return r < 0 ? r : service_record_calls(s, err);
+	service_record_calls(s);
+	return r;
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -150,6 +151,34 @@ static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 			.sheet_num = jobs[i]->a.current_sheet,
 		};
 		s->root_uids[i] = jobs[i]->a.uid;
+	}
+}
+
+/*
+ * Samples of a job are shown to its user: what programs with rights that the user lacks have read
+ * and written there is not among them.
+ */
+static void withhold_io(struct service *s, size_t n_jobs)
+{
+	bool is_needed = false;
+
+	for (size_t i = 0; i < n_jobs; i++)
+		is_needed |= s->root_uids[i] != 0;
+	for (size_t i = 0; is_needed && i < s->snap.n_processes; i++) {
+		struct proc_sample *p = &s->snap.processes[i];
+		int job = membership_owner(s->membership, i);
+		uint64_t uid = job >= 0 ? s->root_uids[job] : 0;
+
+		if (uid == 0)
+			continue;
+		if (!u64_known(p->owner) && p->state == 'Z') /* its files are root's */
+			p->owner = p->uid;
+		else if (!u64_known(p->owner)) /* without eBPF */
+			p->owner = may_see(uid, U64_UNKNOWN, s->root_fd, p->key.pid) ? uid : 0;
+		if (may_see(uid, p->owner, -1, 0))
+			continue;
+		p->rchar = p->wchar = p->syscr = p->syscw = U64_UNKNOWN;
+		p->read_bytes = p->write_bytes = U64_UNKNOWN;
 	}
 }
 
@@ -229,7 +258,7 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
 	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);
-	service_withhold_io(s, n);
+	withhold_io(s, n);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
 	return 0;

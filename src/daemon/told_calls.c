@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/syscall_text.h"
+#include "model/job.h"
 
 void told_calls_release(struct told_calls *calls)
 {
@@ -52,12 +52,6 @@ static void keep_sums(struct call_sums *sums, struct attempt *a)
 	}
 	a->syscalls = uses;
 	a->n_syscalls = uses ? sums->n : 0;
-}
-
-void told_calls_keep(struct told_calls *calls, struct attempt *a)
-{
-	keep_sums(&calls->sums, a);
-	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
 }
 
 static void begin_part(struct buf *out)
@@ -138,6 +132,22 @@ void told_calls_say_missing(const struct told_calls *calls, struct buf *out)
 			   (unsigned long long)calls->n_withheld,
 			   calls->n_withheld == 1 ? "" : "es");
 	}
+}
+
+void told_calls_keep(struct told_calls *calls, const char *trouble, struct attempt *a)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT, error = BUF_INIT;
+
+	keep_sums(&calls->sums, a);
+	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
+	if (trouble)
+		buf_printf(&why, "some were not counted: %s", trouble);
+	told_calls_say_missing(calls, &why);
+	told_calls_say_error(calls, &error);
+	if (why.len > 0)
+		attempt_note(a, "syscalls", why.data);
+	if (error.len > 0)
+		attempt_note(a, NOTE_SYSCALL_TIMES, error.data);
 }
 
 /* ---- in the daemon ---- */

@@ -43,8 +43,9 @@ int told_calls_read(const struct rpc_value *v, struct told_calls *calls);
 void told_calls_write_processes(struct json *j, const struct process_calls *processes);
 int told_calls_read_processes(const struct rpc_value *list, struct process_calls *ret);
 
-/* Into the attempt: the sums of the job, and of each of its processes that is listed. Once. */
-void told_calls_keep(struct told_calls *calls, struct attempt *a);
+/* Into the attempt, once: the sums of the job, and of each of its processes that is listed; and
+ * what is wrong with them, as notes. trouble: why some were not counted, or NULL. */
+void told_calls_keep(struct told_calls *calls, const char *trouble, struct attempt *a);
 
 /*
  * Where only some calls were timed, that, and one standard error of the sum; to a sentence that may

@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "jobs/account.h"
-#include "model/peaks.h"
 
 #define CPU_MARKS 8
 
@@ -23,6 +22,9 @@ struct entry {
 	bool has_children;
 	unsigned n_execs; /* its mark is of the last program alone */
 	bool ignores_sigchld;
+	bool by_daemon;	      /* it has reported the end */
+	uint64_t start_ticks; /* as reported with the end; the record's own may be unknown */
+	size_t before;	      /* the one before it with the same pid: its index + 1; 0: none */
 };
 
 /* How much CPU time the tree had used at a moment. */
@@ -38,6 +40,7 @@ struct tally {
 	size_t n, cap;
 	uint64_t n_unlisted;
 	struct map alive; /* pid -> index into entries, or UNLISTED */
+	struct map last;  /* pid -> index of the last that had it, dead or alive */
 	uint64_t n_living;
 
 	unsigned serial; /* of the try that runs; a sheet may be tried more than once */
@@ -90,6 +93,7 @@ struct tally *tally_free(struct tally *t)
 	free(t->events);
 	free(t->listed);
 	map_release(&t->alive);
+	map_release(&t->last);
 	map_release(&t->commands);
 	arena_release(&t->arena);
 	free(t);
@@ -186,6 +190,14 @@ static struct entry *tally_find_alive(const struct tally *t, pid_t pid)
 	return map_get(&t->alive, pid_key(pid), &i) && i < UNLISTED_DEAD ? &t->entries[i] : NULL;
 }
 
+/* The last that had this pid: it may have been waited for by now. */
+static struct entry *find_last(const struct tally *t, pid_t pid)
+{
+	uint64_t i;
+
+	return map_get(&t->last, pid_key(pid), &i) ? &t->entries[i] : NULL;
+}
+
 /* It is counted, and has no entry. */
 static bool tally_is_unlisted(const struct tally *t, pid_t pid)
 {
@@ -216,7 +228,7 @@ static struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int
 	struct entry *e = tally_find_alive(t, ppid);
 	unsigned serial = e ? e->serial : t->serial;
 	/* Without news of deaths nobody knows how many live; the samples tell. */
-	uint64_t n_living = t->sees_births ? ++t->n_living : U64_UNKNOWN;
+	uint64_t n_living = t->sees_births ? ++t->n_living : U64_UNKNOWN, before;
 
 	account_add_spawn(&t->attempt, n_living);
 	if (serial == t->serial) /* what else lives is not this try's */
@@ -227,8 +239,11 @@ static struct entry *tally_add_entry(struct tally *t, pid_t pid, pid_t ppid, int
 		map_put(&t->alive, pid_key(pid), UNLISTED);
 		return NULL;
 	}
-	e = &t->entries[t->n++];
-	*e = (struct entry){ .serial = serial };
+	e = &t->entries[t->n];
+	*e = (struct entry){ .serial = serial, .start_ticks = U64_UNKNOWN };
+	if (map_get(&t->last, pid_key(pid), &before))
+		e->before = before + 1;
+	(void)map_put(&t->last, pid_key(pid), t->n++); /* without memory it is never merged */
 	proc_record_init(&e->record);
 	e->record.key.pid = pid;
 	e->record.ppid = ppid;
@@ -313,14 +328,6 @@ void tally_exec(struct tally *t, pid_t pid, const char *command)
 		e->record.command = command ? tally_keep_command(t, command) : NULL;
 }
 
-void tally_name(struct tally *t, pid_t pid, const char *name)
-{
-	struct entry *e = tally_find_alive(t, pid);
-
-	if (e && !e->record.command)
-		e->record.command = tally_keep_command(t, name);
-}
-
 void tally_lost(struct tally *t, uint64_t n)
 {
 	t->n_lost += n;
@@ -330,13 +337,14 @@ void tally_lost(struct tally *t, uint64_t n)
 
 /* ---- deaths ---- */
 
-static void note_death(struct tally *t, struct entry *e, int wait_status, uint64_t wall_ns)
+static void note_death(struct tally *t, struct entry *e, struct exit_status status,
+		       uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
 		.key = e->record.key,
 		.type = EVENT_EXIT,
-		.status = exit_status_from_wait(wait_status),
+		.status = status,
 		.sheet_num = e->record.sheet_num,
 		.details = e->record.command,
 	};
@@ -347,30 +355,63 @@ static void note_death(struct tally *t, struct entry *e, int wait_status, uint64
 	tally_add_event(t, &ev, e->is_root);
 }
 
-void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
-{
-	struct entry *e = tally_find_alive(t, pid);
+/* Two sources report one end: between the two a pid is not used again. */
+#define SAME_END_NS UINT64_C(500000000)
 
-	if (e && !u64_known(e->record.died_wall_ns))
-		note_death(t, e, wait_status, wall_ns);
-	else
-		note_unlisted_death(t, pid);
+/* The start time tells, where both know it; else when it ended. One that lives as far as we know is
+ * the only one with its pid. */
+static bool is_same_life(const struct entry *e, const struct proc_record *end)
+{
+	uint64_t start =
+		u64_known(e->record.key.start_ticks) ? e->record.key.start_ticks : e->start_ticks;
+	uint64_t died = e->record.died_wall_ns, ended = end->died_wall_ns;
+
+	if (u64_known(start) && u64_known(end->key.start_ticks))
+		return start == end->key.start_ticks;
+	if (!u64_known(died))
+		return u64_known(ended) && (!u64_known(e->record.born_wall_ns) ||
+					    e->record.born_wall_ns <= ended + SAME_END_NS);
+	return u64_known(ended) && died < ended + SAME_END_NS && ended < died + SAME_END_NS;
 }
 
-/* Of a process that lived between two samples, and that we did not wait for, there is nothing else.
- */
-void tally_account(struct tally *t, pid_t pid, const struct exit_account *account)
+void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon)
 {
-	struct entry *e = tally_find_alive(t, pid);
+	struct entry *e = find_last(t, end->key.pid);
+	const char *command;
 
-	if (e)
-		proc_record_account(&e->record, account);
+	while (e && !is_same_life(e, end))
+		e = e->before ? &t->entries[e->before - 1] : NULL;
+	if (!e) {
+		note_unlisted_death(t, end->key.pid);
+		return;
+	}
+	command = e->record.command || !end->command ? e->record.command
+						     : tally_keep_command(t, end->command);
+	e->record.command = command;
+	if (!u64_known(e->record.died_wall_ns) && u64_known(end->died_wall_ns))
+		note_death(t, e, end->status, end->died_wall_ns);
+	proc_record_merge_end(&e->record, end);
+	e->record.command = command;
+	if (u64_known(end->key.start_ticks))
+		e->start_ticks = end->key.start_ticks;
+	e->by_daemon |= by_daemon;
+}
+
+size_t tally_count_inexact(const struct tally *t, bool by_daemon)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		n += t->entries[i].record.cpu_evidence != EVIDENCE_EXACT &&
+		     (t->entries[i].by_daemon || !by_daemon);
+	return n;
 }
 
 /* By its account, in nanoseconds, where a zombie tells clock ticks. */
 static bool has_account(const struct entry *e)
 {
-	return e->record.cpu_evidence == EVIDENCE_LOWER_BOUND;
+	return e->record.cpu_evidence == EVIDENCE_LOWER_BOUND ||
+	       e->record.cpu_evidence == EVIDENCE_EXACT;
 }
 
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
@@ -433,7 +474,7 @@ uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct p
 	if (u64_known(e->record.died_wall_ns))
 		e->record.status = exit_status_from_wait(reaped->wait_status);
 	else
-		note_death(t, e, reaped->wait_status, wall_ns);
+		note_death(t, e, exit_status_from_wait(reaped->wait_status), wall_ns);
 	finish_entry(t, e, reaped, zombie);
 	return e->record.died_wall_ns;
 }
@@ -469,15 +510,6 @@ void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t w
 	};
 
 	tally_add_event(t, &ev, false);
-}
-
-/* The last that had this pid: it may have been waited for by now. */
-static const struct entry *find_last(const struct tally *t, pid_t pid)
-{
-	for (size_t i = t->n; i > 0; i--)
-		if (t->entries[i - 1].record.key.pid == pid)
-			return &t->entries[i - 1];
-	return NULL;
 }
 
 /* A shell whose command was killed tells that by its exit code. NULL: of none it is known. */
@@ -535,20 +567,29 @@ void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, u
 	tally_add_event(t, &ev, false);
 }
 
-static bool has_oom(const struct tally *t, pid_t pid)
+const char *tally_find_oom(const struct tally *t, pid_t pid)
 {
-	for (size_t i = 0; i < t->n_events; i++)
-		if (t->events[i].type == EVENT_OOM && t->events[i].key.pid == pid)
-			return true;
-	return false;
+	const pid_t victim = find_victim(t, pid).pid;
+
+	for (size_t i = t->n_events; i > 0; i--) {
+		const struct proc_event *ev = &t->events[i - 1];
+
+		if (ev->type == EVENT_OOM && (ev->key.pid == pid || ev->key.pid == victim))
+			return ev->details;
+	}
+	return NULL;
 }
 
 void tally_told_signal(struct tally *t, const struct proc_event *told)
 {
+	const struct entry *e = find_last(t, told->key.pid);
 	struct proc_event ev = *told;
 
-	if (ev.type == EVENT_OOM && has_oom(t, ev.key.pid))
-		return;
+	for (size_t i = 0; ev.type == EVENT_OOM && i < t->n_events; i++)
+		if (t->events[i].type == EVENT_OOM && t->events[i].key.pid == ev.key.pid)
+			return;
+	if (e)
+		ev.sheet_num = e->record.sheet_num;
 	ev.details = arena_strdup(&t->arena, told->details);
 	tally_add_event(t, &ev, false);
 }
@@ -734,7 +775,9 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	e->record.max_fds = u64_max_known(e->record.max_fds, p->open_fds);
 	e->record.max_gpu_bytes = u64_max_known(e->record.max_gpu_bytes, p->gpu_memory_bytes);
 	e->record.n_samples++;
-	e->record.evidence = EVIDENCE_SAMPLED;
+	if (e->record.evidence !=
+	    EVIDENCE_EXACT) /* of a zombie the kernel may have told the mark */
+		e->record.evidence = EVIDENCE_SAMPLED;
 	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
 	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
 	e->record.gpu_idle_ns = gpu_time_idle_ns(&e->gpu);

@@ -50,15 +50,19 @@ struct birth {
 void tally_root(struct tally *t, const struct birth *birth);
 void tally_fork(struct tally *t, const struct birth *birth);
 
-/* The kernel told of an exec (command: the new one, NULL: not known), or of a death. */
+/* The kernel told of an exec; command: the new one, NULL: not known. */
 void tally_exec(struct tally *t, pid_t pid, const char *command);
-void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns);
 
-/* The kernel told its name, before tally_exit(): that stands where its command is not known. */
-void tally_name(struct tally *t, pid_t pid, const char *name);
+/*
+ * A source has reported how a process ended, or what it had used by then: the kernel to us, or to
+ * the daemon, which hears more (by_daemon). Into its record, whichever comes first, and the same
+ * again changes nothing. The process is found by pid and start time, or by when it ended; one that
+ * is not listed is passed over. The command stands where its own is not known.
+ */
+void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon);
 
-/* And what it had used by then, before tally_exit() or after it. Values may be unknown. */
-void tally_account(struct tally *t, pid_t pid, const struct exit_account *account);
+/* How many have CPU time that is not exact; by_daemon: of those whose end it has reported. */
+size_t tally_count_inexact(const struct tally *t, bool by_daemon);
 
 /* Kernel events were dropped: what was exact is now a lower bound. */
 void tally_lost(struct tally *t, uint64_t n);
@@ -81,9 +85,12 @@ void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns)
  * killed last. */
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns);
 
+/* The details of the kill for want of memory that ended it; NULL: none is known. */
+const char *tally_find_oom(const struct tally *t, pid_t pid);
+
 /*
- * Somebody who sees more has told of a signal or an OOM kill. One for want of memory that is known
- * already is not added.
+ * A source that hears more has told of a signal or an OOM kill. One for want of memory that is
+ * known already is not added. The sheet is that of the process, if it is listed.
  */
 void tally_told_signal(struct tally *t, const struct proc_event *ev);
 

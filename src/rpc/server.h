@@ -22,7 +22,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "rpc/value.h"
-#include "rpc/peer.h"
+#include "rpc/listen.h"
 
 struct rpc_server;
 struct rpc_call;
@@ -112,6 +112,7 @@ struct rpc_subscriber *rpc_subscriber_free(struct rpc_subscriber *sub);
 struct rpc_subscriber *rpc_subscriber_hang_up(struct rpc_subscriber *sub);
 
 const struct rpc_peer *rpc_subscriber_peer(const struct rpc_subscriber *sub);
+size_t rpc_subscriber_waiting(const struct rpc_subscriber *sub); /* bytes of events, unread */
 
 /*
  * An event, rendered once for all who get it; json is one JSON value on one line.

@@ -101,43 +101,18 @@ static int take_sheets(struct sink *s, struct record_reader *r)
 	return result < 0 ? result : store_write_sheets(s->store, &a, a.sheets, a.n_sheets, s->err);
 }
 
-/* A daemon that sees signals itself has stored them before it tells the runner. 1: it has. */
-static int has_event(struct sink *s, const struct proc_event *ev)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(s->store, STATEMENT_HAS_EVENT, &q, s->err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, s->attempt.id);
-	query_bind_i64(&q, query_as_i64(ev->wall_ns));
-	query_bind_i64(&q, ev->key.pid);
-	query_bind_text(&q, event_type_name(ev->type));
-	return query_step(&q, s->err);
-}
-
 static int take_events(struct sink *s, struct record_reader *r)
 {
-	size_t n = 0, kept = 0;
+	size_t n = 0;
 	struct proc_event *events = record_read_list(r, RECORD_LIST_EVENTS, &n);
 	uint64_t now = clock_wall_ns();
 
 	if (r->error)
 		return result_of(r);
-	for (size_t i = 0; i < n; i++) {
-		const struct proc_event *ev = &events[i];
-		int known = 0;
-
-		if (s->origin.is_copy && (ev->key.pid <= 0 || ev->wall_ns > now))
+	for (size_t i = 0; s->origin.is_copy && i < n; i++)
+		if (events[i].key.pid <= 0 || events[i].wall_ns > now)
 			return DAMAGED;
-		if (s->origin.is_copy && event_type_is_signal(ev->type))
-			known = has_event(s, ev);
-		if (known < 0)
-			return known;
-		if (!known)
-			events[kept++] = *ev;
-	}
-	return store_write_events(s->store, &s->attempt, events, kept, s->err);
+	return store_write_events(s->store, &s->attempt, events, n, s->err);
 }
 
 static int take_phases(struct sink *s, struct record_reader *r)
@@ -223,6 +198,16 @@ static int take_details(struct sink *s, struct record_reader *r)
 	return r->error ? result_of(r) : attempt_write_details(s->store, &a, why, s->err);
 }
 
+static int take_calls(struct sink *s, struct record_reader *r)
+{
+	struct attempt a = { .id = s->attempt.id };
+	const char *why = NULL;
+
+	record_read_details(r, &a, &why);
+	return r->error ? result_of(r)
+			: store_add_syscalls(s->store, &a, a.syscalls, a.n_syscalls, why, s->err);
+}
+
 /* No tick comes behind it. */
 static int fold_rest(struct sink *s)
 {
@@ -268,13 +253,13 @@ static take_fn *const takers[] = {
 	[RECORD_SHEETS] = take_sheets,	   [RECORD_EVENTS] = take_events,
 	[RECORD_PHASES] = take_phases,	   [RECORD_ANOMALY] = take_anomaly,
 	[RECORD_EVIDENCE] = take_evidence, [RECORD_DETAILS] = take_details,
-	[RECORD_END] = take_end,
+	[RECORD_END] = take_end,	   [RECORD_CALLS] = take_calls,
 };
 
 static take_fn *const host_takers[] = {
 	[RECORD_EVENTS] = take_events,	 [RECORD_PHASES] = take_phases,
 	[RECORD_ANOMALY] = take_anomaly, [RECORD_EVIDENCE] = take_evidence,
-	[RECORD_END] = take_stop,
+	[RECORD_END] = take_stop,	 [RECORD_CALLS] = take_calls,
 };
 
 static void read_boot(const struct log_origin *o, char ret[BOOT_ID_BYTES])
@@ -508,7 +493,7 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 }
 
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
-		      uint64_t *ret_offset, struct err *err)
+		      struct stored_log *ret, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -525,7 +510,10 @@ int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16
 	if (r < 0)
 		return r;
 	memcpy(ret_id, id.bytes, sizeof(id.bytes));
-	*ret_offset = (uint64_t)query_read_i64(&q);
+	*ret = (struct stored_log){ .attempt_id = attempt_id };
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	ret->uid = (uint64_t)query_read_i64(&q);
 	return 0;
 }
 
@@ -587,7 +575,7 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 		r = find_host_row(s, origin, ret);
 	if (r < 0 && r != -ENOENT)
 		s->failure = r;
-	s->is_ready = ret->is_ready = r == 0 && s->ready_offset == ret->offset;
+	s->is_ready = ret->is_ready = r == 0 && (s->is_host || s->ready_offset == ret->offset);
 	return r;
 }
 
@@ -1191,7 +1179,7 @@ static int ingest_log(struct folder *f, struct store *store, struct entry *e, st
 		e->is_readable = false;
 	}
 	e->is_stored = r >= 0;
-	if (r >= 0 && !e->cursor.is_over && s.is_ready)
+	if (r >= 0 && !e->cursor.is_over && s.is_ready && !s.is_host)
 		keep_decoder(store, &s, e->cursor.offset);
 	if (undone == 0)
 		undone = query_run_alone(store, STATEMENT_SAVED, err);

@@ -109,9 +109,9 @@ struct stored_log {
 int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
 		   struct err *err);
 
-/* The other way: the log of an attempt, and how much of it is stored. -ENOENT: it has none. */
+/* The other way: the log of an attempt, without job and number. -ENOENT: it has none. */
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
-		      uint64_t *ret_offset, struct err *err);
+		      struct stored_log *ret, struct err *err);
 
 /*
  * How the attempt with this submission ended, by its log alone: for a database that cannot be

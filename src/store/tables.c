@@ -6,7 +6,6 @@
 #include "base/macros.h"
 #include "model/run_record.h"
 #include "model/job.h"
-#include "model/pattern.h"
 #include "model/snapshot.h"
 #include "store/anomalies.h"
 #include "store/ingest.h"

@@ -105,6 +105,27 @@ static inline void end(struct tally *t, pid_t pid, int wait_status, long maxrss_
 	tally_reap(t, &r, &z, 5, 5);
 }
 
+/* The kernel reports how it ended, and what it had used by then (NULL: nothing of that). */
+static inline void report_end(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns,
+			      const char *name, const struct exit_account *account)
+{
+	struct proc_record p;
+
+	proc_record_init(&p);
+	p.key.pid = pid;
+	p.died_wall_ns = wall_ns;
+	p.status = exit_status_from_wait(wait_status);
+	p.command = name;
+	if (account)
+		proc_record_account(&p, account);
+	tally_merge_end(t, &p, false);
+}
+
+static inline void tally_exit(struct tally *t, pid_t pid, int wait_status, uint64_t wall_ns)
+{
+	report_end(t, pid, wait_status, wall_ns, NULL, NULL);
+}
+
 /* ---- what each test has ---- */
 
 struct tally_fixture {

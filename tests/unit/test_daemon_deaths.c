@@ -42,50 +42,6 @@ static void note(struct deaths *d, const struct life_event *ev)
 	deaths_note(d, &member, ev);
 }
 
-static void test_the_last_word_is_awaited(void **state)
-{
-	CLEANUP(deaths_release) struct deaths d = { 0 };
-	const struct life_event ends[] = { make_end(LIFE_EXIT, 7, 70, 200),
-					   make_end(LIFE_EXIT, 8, 80, 300) };
-	const struct life_event last = make_end(LIFE_ACCOUNT, 8, 80, 450);
-
-	(void)state;
-	assert_true(deaths_are_complete(&d, -1, 0, 0)); /* of nobody */
-	note(&d, &ends[0]);
-	note(&d, &ends[1]);
-	d.items[1].died_wall_ns = 2000;
-	assert_false(deaths_are_complete(&d, -1, 1500, 0));
-	deaths_complete(&d, &last);
-	assert_true(deaths_are_complete(&d, -1, 1500, 0)); /* that of the first is lost */
-	assert_false(deaths_are_complete(&d, -1, 1000, 0));
-}
-
-static void test_a_zombie_is_not_awaited(void **state)
-{
-	CLEANUP(deaths_release) struct deaths d = { 0 };
-	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct life_event end;
-	uint64_t start_ticks;
-	siginfo_t info;
-	pid_t pid = fork();
-
-	(void)state;
-	if (pid == 0)
-		_exit(0);
-	assert_true(pid > 0);
-	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	assert_int_equal(proc_start_ticks(pid, &start_ticks), 0);
-	end = make_end(LIFE_EXIT, pid, start_ticks, 200);
-	note(&d, &end);
-	assert_true(deaths_are_complete(&d, root_fd, 0, UINT64_MAX));
-	assert_false(deaths_are_complete(&d, root_fd, 0, 0)); /* its parent may be about to */
-	d.items[0].key.start_ticks++;
-	assert_false(deaths_are_complete(&d, root_fd, 0, UINT64_MAX)); /* another has its pid */
-	d.items[0].key.start_ticks--;
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_false(deaths_are_complete(&d, root_fd, 0, UINT64_MAX)); /* now it comes */
-}
-
 static void test_a_last_word_that_does_not_come_is_counted(void **state)
 {
 	CLEANUP(deaths_release) struct deaths d = { 0 };
@@ -214,109 +170,14 @@ static void test_there_is_an_end_to_it(void **state)
 	assert_int_equal(d.n_unlisted, 5);
 }
 
-/* What a runner has listed by the kernel's news, which do not say when a process began. */
-static struct proc_record make_listed(pid_t pid, uint64_t start, uint64_t died_wall_ns)
-{
-	struct proc_record p;
-
-	proc_record_init(&p);
-	p.key = (struct proc_key){ pid, start };
-	p.died_wall_ns = died_wall_ns;
-	p.status = (struct exit_status){ 5, -1 };
-	return p;
-}
-
-static void test_into_a_record_made_elsewhere(void **state)
-{
-	const uint64_t second = 1000000000;
-	CLEANUP(deaths_release) struct deaths d = { 0 };
-	const struct life_event ends[] = { make_end(LIFE_EXIT, 8, 80, 300),
-					   make_end(LIFE_EXIT, 7, 70, 200) };
-	const struct life_event lasts[] = { make_end(LIFE_ACCOUNT, 8, 80, 450),
-					    make_end(LIFE_ACCOUNT, 7, 70, 250) };
-	struct proc_record listed[] = {
-		make_listed(7, 70, 5000),		 /* by its key, whenever that was */
-		make_listed(8, U64_UNKNOWN, 900),	 /* by its time */
-		make_listed(8, U64_UNKNOWN, 9 * second), /* another that had the pid later */
-		make_listed(7, 71, 1000),		 /* another by its key */
-		make_listed(9, U64_UNKNOWN, 1000),
-	};
-	struct attempt a;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		note(&d, &ends[i]);
-	for (size_t i = 0; i < ARRAY_SIZE(lasts); i++)
-		deaths_complete(&d, &lasts[i]);
-	attempt_init(&a);
-	a.processes = listed;
-	a.n_processes = ARRAY_SIZE(listed);
-	deaths_complete_listed(d.items, d.n, &a);
-	assert_int_equal(a.n_processes, ARRAY_SIZE(listed)); /* none is added */
-	assert_int_equal(listed[0].user_ns, 250);
-	assert_int_equal(listed[1].user_ns, 450);
-	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(listed[i].max_rss_bytes, 4096);
-		assert_int_equal(listed[i].evidence, EVIDENCE_EXACT);
-		assert_int_equal(listed[i].cpu_evidence, EVIDENCE_EXACT);
-		assert_int_equal(listed[i].rchar, 5);
-		assert_int_equal(listed[i].status.exit_code, 5); /* as who waited has it */
-	}
-	assert_int_equal(listed[1].died_wall_ns, 900);
-	for (size_t i = 2; i < ARRAY_SIZE(listed); i++) {
-		assert_false(u64_known(listed[i].user_ns));
-		assert_false(u64_known(listed[i].max_rss_bytes));
-	}
-}
-
-/* wait4 knows all of a leaf's CPU time, in other units. */
-static void test_what_was_waited_for_stays_exact(void **state)
-{
-	CLEANUP(deaths_release) struct deaths d = { 0 };
-	const struct life_event end = make_end(LIFE_EXIT, 7, 70, 1200);
-	struct proc_record listed = make_listed(7, 70, 5000);
-	struct attempt a;
-
-	(void)state;
-	listed.user_ns = 1000;
-	listed.system_ns = 0;
-	listed.cpu_evidence = EVIDENCE_EXACT;
-	note(&d, &end);
-	attempt_init(&a);
-	a.processes = &listed;
-	a.n_processes = 1;
-	deaths_complete_listed(d.items, d.n, &a);
-	assert_int_equal(listed.user_ns, 1000);
-	assert_int_equal(listed.cpu_evidence, EVIDENCE_EXACT);
-	assert_int_equal(listed.max_rss_bytes, 4096);
-}
-
-/* Its peak is known by then, and its CPU time as before: to a tick. */
-static void test_an_end_that_adds_no_time_is_not_exact(void **state)
-{
-	const struct life_event end = make_end(LIFE_EXIT, 7, 70, 0);
-	struct proc_record p = make_listed(7, 70, 5000);
-
-	(void)state;
-	p.user_ns = p.system_ns = 0;
-	proc_record_account(&p, &end.account);
-	assert_int_equal(p.evidence, EVIDENCE_EXACT);
-	assert_int_equal(p.cpu_evidence, EVIDENCE_LOWER_BOUND);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_the_last_word_is_awaited),
-		cmocka_unit_test(test_a_zombie_is_not_awaited),
 		cmocka_unit_test(test_a_last_word_that_does_not_come_is_counted),
 		cmocka_unit_test(test_into_the_record),
 		cmocka_unit_test(test_a_pid_that_is_used_again),
 		cmocka_unit_test(test_a_pid_that_was_seen_twice),
 		cmocka_unit_test(test_there_is_an_end_to_it),
-		cmocka_unit_test(test_into_a_record_made_elsewhere),
-		cmocka_unit_test(test_what_was_waited_for_stays_exact),
-		cmocka_unit_test(test_an_end_that_adds_no_time_is_not_exact),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

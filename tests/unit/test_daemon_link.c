@@ -17,8 +17,27 @@
 #include "base/loop.h"
 #include "base/macros.h"
 #include "daemon/link.h"
+#include "model/record.h"
 
 #define MS UINT64_C(1000000)
+
+/* What has come, of all tests. */
+static struct {
+	size_t n_ends, n_events;
+	struct proc_record end;
+	char details[64];
+} taken;
+
+static void take_facts(void *ctx, const struct link_facts *facts)
+{
+	(void)ctx;
+	taken.n_ends += facts->n_ends;
+	taken.n_events += facts->n_events;
+	if (facts->n_ends > 0)
+		taken.end = facts->ends[0];
+	if (facts->n_events > 0)
+		snprintf(taken.details, sizeof(taken.details), "%s", facts->events[0].details);
+}
 
 /* A daemon of ours: it takes connections, and answers as many questions as it is told to. */
 struct fake {
@@ -72,7 +91,7 @@ static void end(struct fake *fake)
 static void test_hung_daemon_is_waited_for_once(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop);
+	struct link *link = link_new(loop, take_facts, NULL);
 	uint64_t began_ns, waited_ns;
 	struct fake fake;
 
@@ -93,7 +112,7 @@ static void test_hung_daemon_is_waited_for_once(void **state)
 static void test_only_waiting_counts(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop);
+	struct link *link = link_new(loop, take_facts, NULL);
 	struct fake fake;
 
 	(void)state;
@@ -111,7 +130,7 @@ static void test_only_waiting_counts(void **state)
 static void test_no_daemon(void **state)
 {
 	struct loop *loop = loop_new();
-	struct link *link = link_new(loop);
+	struct link *link = link_new(loop, take_facts, NULL);
 	struct told_calls calls = { 0 };
 	struct err err = ERR_INIT;
 
@@ -119,10 +138,96 @@ static void test_no_daemon(void **state)
 	setenv("PROCTOR_HOME", "/nonexistent", 1);
 	link_begin_end(link, 1);
 	assert_int_equal(link_await_record(link), 0);
-	assert_int_equal(link_take_signals(link, NULL, NULL), 0);
+	assert_int_equal(link_barrier(link), -ENOENT);
+	assert_int_equal(link_end_facts(link, "job", true, true), -ENOENT);
 	assert_int_equal(link_take_calls(link, true, &calls, &err), -ENOENT);
 	assert_null(link_free(link));
 	assert_null(loop_free(loop));
+}
+
+/* ---- the stream ---- */
+
+static void add_list(struct buf *line, const char *key, enum record_list list, const void *items)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+
+	record_write_list(&bytes, list, items, 1);
+	buf_printf(line, ",\"%s\":\"", key);
+	buf_add_base64(line, bytes.data, bytes.len);
+	buf_add_char(line, '"');
+}
+
+/* The second and the third of three facts: the first was lost on its way. */
+static void send_facts(int fd)
+{
+	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	const struct proc_event kill = { .wall_ns = 5,
+					 .key = { 8, 80 },
+					 .type = EVENT_KILL,
+					 .status = { -1, 9 },
+					 .details = "sent by 9" };
+	struct proc_record end;
+
+	proc_record_init(&end);
+	end.key = (struct proc_key){ 8, 80 };
+	end.user_ns = 77;
+	buf_add_str(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"topic\":"
+			   "\"runner.facts\",\"data\":{\"before\":1,\"n\":2");
+	add_list(&line, "processes", RECORD_LIST_PROCESSES, &end);
+	add_list(&line, "events", RECORD_LIST_EVENTS, &kill);
+	buf_add_str(&line, "}}}\n");
+	(void)!send(fd, line.data, line.len, MSG_NOSIGNAL);
+}
+
+static void *stream(void *ctx)
+{
+	static const char opened[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"follows\":true,"
+				     "\"last_words\":true}}\n";
+	static const char passed[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"facts\":3,"
+				     "\"withheld\":4,\"lost\":5}}\n";
+	struct fake *fake = ctx;
+	CLEANUP(close_fd) int fd = accept(fake->fd, NULL, NULL);
+	char line[4096];
+
+	if (recv(fd, line, sizeof(line), 0) > 0)
+		(void)!send(fd, opened, strlen(opened), MSG_NOSIGNAL);
+	if (recv(fd, line, sizeof(line), 0) > 0)
+		(void)!send(fd, passed, strlen(passed), MSG_NOSIGNAL);
+	usleep(20000); /* an answer overtakes what was sent before it */
+	send_facts(fd);
+	(void)!recv(fd, line, sizeof(line), 0); /* until it hangs up */
+	return NULL;
+}
+
+static void test_a_barrier_waits_for_what_was_sent_before(void **state)
+{
+	struct loop *loop = loop_new();
+	struct link *link = link_new(loop, take_facts, NULL);
+	struct fake fake;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip(); /* the stream is that of a daemon of root */
+	begin(&fake, 0);
+	assert_int_equal(pthread_create(&fake.thread, NULL, stream, &fake), 0);
+	do /* it may be slow to begin */
+		link_begin(link, "job");
+	while (!link_is_followed(link) && !link_began_late(link));
+	if (link_is_followed(link)) {
+		link_begin_end(link, 5000 * MS);
+		assert_int_equal(link_end_facts(link, "job", true, false), 0);
+		assert_int_equal(taken.n_ends, 1);
+		assert_int_equal(taken.end.key.pid, 8);
+		assert_int_equal(taken.end.user_ns, 77);
+		assert_int_equal(taken.n_events, 1);
+		assert_string_equal(taken.details, "sent by 9");
+		assert_int_equal(link_lost_facts(link), 1 + 5);
+		assert_int_equal(link_withheld_facts(link), 4);
+	}
+	assert_null(link_free(link));
+	assert_null(loop_free(loop));
+	pthread_join(fake.thread, NULL);
+	end(&fake);
 }
 
 int main(void)
@@ -131,6 +236,7 @@ int main(void)
 		cmocka_unit_test(test_hung_daemon_is_waited_for_once),
 		cmocka_unit_test(test_only_waiting_counts),
 		cmocka_unit_test(test_no_daemon),
+		cmocka_unit_test(test_a_barrier_waits_for_what_was_sent_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

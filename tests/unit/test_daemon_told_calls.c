@@ -60,7 +60,7 @@ static void test_from_the_daemon_to_the_record(void **state)
 	processes[2].key = (struct proc_key){ 9, 90 };
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	told_calls_keep(&there, &a);
+	told_calls_keep(&there, NULL, &a);
 	assert_int_equal(a.n_syscalls, 2);
 	assert_string_equal(a.syscalls[0].name, "read");
 	assert_int_equal(a.syscalls[0].count, 7);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -54,8 +55,10 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 {
 	struct tally *t = tally_of(state);
+	struct snapshot *snap = snapshot_of(state);
 	struct exit_account account;
 	const struct proc_record *p;
+	struct series_point point;
 	size_t n;
 
 	exit_account_init(&account);
@@ -68,12 +71,13 @@ static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 	account.max_rss_bytes = 40 * MB;
 	account.rchar = 1000;
 	account.major_faults = 3;
-	tally_account(t, 102, &account);
-	tally_exit(t, 102, 0x0200, 3);
+	report_end(t, 102, 0x0200, 3, NULL, &account);
 	exit_account_init(&account);
-	tally_account(t, 103, &account); /* the kernel says nothing: that is not 0 */
-	tally_exit(t, 103, 0, 3);
-	tally_account(t, 999, &account); /* somebody else's */
+	report_end(t, 103, 0, 3, NULL, &account); /* the kernel says nothing: that is not 0 */
+	report_end(t, 999, 0, 3, NULL, &account); /* of another job */
+	add_sample(snap, 102, U64_UNKNOWN, U64_UNKNOWN, 0);
+	snap->processes[0].state = 'Z'; /* a zombie tells nothing that takes this back */
+	tally_snapshot(t, snap, 1, &point);
 	p = tally_processes(t, &n);
 	assert_int_equal(n, 3);
 	assert_int_equal(p[1].user_ns, 3 * SECOND);
@@ -100,10 +104,10 @@ static void test_a_name_stands_where_there_is_no_command(void **state)
 	fork_of(t, 102, 101, 2);
 	fork_of(t, 103, 101, 2);
 	tally_exec(t, 102, NULL);
-	tally_name(t, 101, "sh");
-	tally_name(t, 102, "true");
-	tally_name(t, 103, "sh");
-	tally_name(t, 999, "somebody's");
+	report_end(t, 101, 0, 3, "sh", NULL);
+	report_end(t, 102, 0, 3, "true", NULL);
+	report_end(t, 103, 0, 3, "sh", NULL);
+	report_end(t, 999, 0, 3, "another", NULL);
 	p = tally_processes(t, &n);
 	assert_int_equal(n, 3);
 	assert_string_equal(p[0].command, "root");
@@ -146,7 +150,7 @@ static void test_marks_of_all_processes_are_the_jobs(void **state)
 		root(t, 101, 1, 1);
 		for (unsigned i = 0; i < n_execs; i++)
 			tally_exec(t, 101, NULL);
-		tally_account(t, 101, &account);
+		report_end(t, 101, 0, 4, NULL, &account);
 		tally_reap(t, &r, &z, 5, 5);
 		u = total(t, true);
 		assert_int_equal(u.max_process_rss_bytes, n_execs == 1 ? MB : 4 * MB);
@@ -408,6 +412,159 @@ static void test_who_was_killed_is_not_who_tells_it(void **state)
 	}
 }
 
+/* ---- ends that a better source reports ---- */
+
+static struct proc_record reported_end(pid_t pid, uint64_t start, uint64_t died_wall_ns,
+				       uint64_t cpu_ns)
+{
+	struct proc_record p;
+
+	proc_record_init(&p);
+	p.key = (struct proc_key){ pid, start };
+	p.died_wall_ns = died_wall_ns;
+	p.status = (struct exit_status){ 2, -1 };
+	p.command = "name";
+	p.user_ns = cpu_ns;
+	p.system_ns = 0;
+	p.max_rss_bytes = 4096;
+	p.evidence = EVIDENCE_EXACT;
+	p.cpu_evidence = EVIDENCE_LOWER_BOUND;
+	p.rchar = 5;
+	return p;
+}
+
+/* Its exit, and then its account, which has no time of its own. */
+static void merge(struct tally *t, struct proc_record end, uint64_t cpu_ns)
+{
+	tally_merge_end(t, &end, true);
+	end.died_wall_ns = U64_UNKNOWN;
+	end.user_ns = cpu_ns;
+	end.cpu_evidence = EVIDENCE_EXACT;
+	tally_merge_end(t, &end, true);
+}
+
+static void test_an_end_is_merged_into_the_process_it_is_of(void **state)
+{
+	struct tally *t = tally_of(state);
+	const struct proc_record *list;
+	size_t n, n_events;
+
+	begin(t);
+	fork_of(t, 102, 101, 2);
+	tally_exit(t, 102, 5 << 8, SECOND);
+	fork_of(t, 102, 101, 8 * SECOND); /* the pid is used again */
+	tally_exit(t, 102, 6 << 8, 9 * SECOND);
+	(void)tally_events(t, &n_events);
+	merge(t, reported_end(102, 70, SECOND + 100, 300), 450);
+	merge(t, reported_end(103, 71, SECOND, 300), 450); /* not listed */
+	list = tally_processes(t, &n);
+	assert_int_equal(n, 3);
+	assert_int_equal(list[1].user_ns, 450);
+	assert_int_equal(list[1].cpu_evidence, EVIDENCE_EXACT);
+	assert_int_equal(list[1].max_rss_bytes, 4096);
+	assert_int_equal(list[1].evidence, EVIDENCE_EXACT);
+	assert_int_equal(list[1].rchar, 5);
+	assert_int_equal(list[1].status.exit_code, 5); /* as it was known before */
+	assert_int_equal(list[1].died_wall_ns, SECOND);
+	assert_false(u64_known(list[0].user_ns) || u64_known(list[2].user_ns));
+	assert_int_equal(tally_count_inexact(t, false), 2);
+	assert_int_equal(tally_count_inexact(t, true), 0);
+	(void)tally_events(t, &n);
+	assert_int_equal(n, n_events); /* its exit was told once */
+}
+
+/* Whichever source is first, and however often it reports: one exit, and the same record. */
+static void test_the_order_of_sources_does_not_count(void **state)
+{
+	struct tally *t = tally_of(state);
+	struct proc_record before;
+	const struct proc_record *list;
+	size_t n;
+
+	begin(t);
+	fork_of(t, 102, 101, 2);
+	tally_exec(t, 102, NULL); /* and its command is not known */
+	merge(t, reported_end(102, 70, SECOND, 300), 450);
+	tally_exit(t, 102, 2 << 8, SECOND + 5);
+	(void)tally_events(t, &n);
+	assert_int_equal(n, 3);
+	list = tally_processes(t, &n);
+	before = list[1];
+	assert_int_equal(before.status.exit_code, 2);
+	assert_int_equal(before.died_wall_ns, SECOND);
+	assert_string_equal(before.command, "name");
+	merge(t, reported_end(102, 70, SECOND, 300), 450);
+	list = tally_processes(t, &n);
+	assert_memory_equal(&before, &list[1], sizeof(before));
+	assert_int_equal(tally_count_inexact(t, true), 0);
+}
+
+/* What wait4 reports of a leaf is exact, in other units. */
+static void test_wait4_and_accounts_agree(void **state)
+{
+	struct tally *t = tally_of(state);
+	const struct proc_record *list;
+	size_t n;
+
+	begin(t);
+	merge(t, reported_end(101, 70, 4, 300), 450);
+	end(t, 101, 0, 5, 1.0);
+	list = tally_processes(t, &n);
+	assert_int_equal(list[0].user_ns, SECOND);
+	assert_int_equal(list[0].status.exit_code, 0); /* by wait4 */
+	merge(t, reported_end(101, 70, 4, 300), 450);
+	list = tally_processes(t, &n);
+	assert_int_equal(list[0].user_ns, SECOND);
+	assert_int_equal(list[0].cpu_evidence, EVIDENCE_EXACT);
+}
+
+/* Of one with children wait4 has the sum of all, and the zombie whole ticks: its account stays. */
+static void test_an_account_is_better_than_a_zombie(void **state)
+{
+	struct tally *t = tally_of(state);
+	struct proc_sample z = zombie_of(101);
+	struct reaped r = ended(101, 0, 5, 2.0);
+	const struct proc_record *list;
+	size_t n;
+
+	begin(t);
+	fork_of(t, 102, 101, 2);
+	merge(t, reported_end(101, 70, 4, 300), 450);
+	z.user_ns = z.system_ns = 0;
+	tally_reap(t, &r, &z, 5, 5);
+	list = tally_processes(t, &n);
+	assert_int_equal(list[0].user_ns, 450);
+}
+
+static void test_signals_of_a_better_source(void **state)
+{
+	struct tally *t = tally_of(state);
+	char details[] = "killed by the kernel";
+	const struct proc_event told = { .wall_ns = 3,
+					 .key = { 102, 70 },
+					 .type = EVENT_OOM,
+					 .status = { -1, 9 },
+					 .sheet_num = SHEET_NONE,
+					 .details = details };
+	const struct proc_event *events;
+	size_t n;
+
+	begin(t);
+	fork_of(t, 102, 101, 2);
+	assert_null(tally_find_oom(t, 102));
+	tally_told_signal(t, &told);
+	tally_told_signal(t, &told); /* once is enough */
+	memset(details, 'x', strlen(details));
+	events = tally_events(t, &n);
+	assert_int_equal(n, 3);
+	assert_int_equal(events[2].sheet_num, 1);
+	assert_string_equal(tally_find_oom(t, 102), "killed by the kernel");
+	tally_exit(t, 102, 9, 4);
+	assert_null(tally_find_oom(t, 101));
+	end(t, 101, 137 << 8, 5, 0.1); /* a shell, whose exit code shows it */
+	assert_string_equal(tally_find_oom(t, 101), "killed by the kernel");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -429,6 +586,11 @@ int main(void)
 		TALLY_TEST(test_a_zombie_is_no_living_process),
 		TALLY_TEST(test_largest_process_is_exact_only_if_nothing_hides),
 		TALLY_TEST(test_who_was_killed_is_not_who_tells_it),
+		TALLY_TEST(test_an_end_is_merged_into_the_process_it_is_of),
+		TALLY_TEST(test_the_order_of_sources_does_not_count),
+		TALLY_TEST(test_wait4_and_accounts_agree),
+		TALLY_TEST(test_an_account_is_better_than_a_zombie),
+		TALLY_TEST(test_signals_of_a_better_source),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

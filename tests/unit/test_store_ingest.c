@@ -588,6 +588,7 @@ static void test_a_daemon_has_a_log(void **state)
 	struct attempt a = make_attempt("j");
 	const struct proc_event event = make_event(1);
 	const struct log_id unknown = { { 1 } };
+	struct syscall_use call = { "read", 5, 1, 100, 200 };
 	struct recording_log run, host;
 	struct log_id id;
 	struct episode e;
@@ -613,6 +614,14 @@ static void test_a_daemon_has_a_log(void **state)
 		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM daemons"), 1);
 		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 1);
 	}
+	a.syscalls = &call;
+	a.n_syscalls = 1;
+	put_about(&host, &id);
+	record_write_details(&host.bytes, &a, "not all");
+	log_put(&host, RECORD_CALLS);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT count FROM syscalls WHERE attempt = 1"), 5);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns WHERE why = 'not all'"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT attempt FROM events"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE attempt IS NULL"), 1);
 	assert_int_equal(raw_sql(f->db, "SELECT pid FROM daemons WHERE NOT log_is_over"), 7);
