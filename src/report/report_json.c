@@ -8,7 +8,6 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/run_record.h"
-#include "model/syscall_text.h"
 #include "report/report.h"
 #include "report/verdict.h"
 

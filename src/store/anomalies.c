@@ -141,11 +141,10 @@ const struct columns anomaly_change_columns = COLUMNS(change_items);
 /*
  * ---- one fault is one row, whoever sees it ----
  *
- * A runner and a daemon that takes over from it, or several runs of one host, see the same
- * fault and give it names that differ only in when it began (model/anomaly.h). Who writes first
- * is its teller. What another writes while that row lasts is added to it where it is worse; and
- * where it is over, if the teller has left that to whoever goes on. The first who has seen its end
- * tells it, unless it came back after that for another who goes on. Inside of a transaction.
+ * Several runs of one host, and a daemon that takes over from them, see the same fault of the host
+ * and give it names that differ only in when it began (model/anomaly.h). What a later one records
+ * while the row lasts is added to it where it is worse. The first who has seen its end ends it,
+ * unless it came back after that for another who goes on. Inside of a transaction.
  */
 
 /* The row that is there already; id 0: none is. */
@@ -159,8 +158,7 @@ struct known_anomaly {
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
 	bool end_was_seen;	/* so it was told, and stays unless it came back */
-	bool is_shared;		/* it is another's: begun by that, and not taken over */
-	bool is_left;		/* and is that one's to end */
+	bool is_shared;		/* another has begun it */
 };
 
 /* All names of the same fault begin with this, and the first that does not is after. */
@@ -269,34 +267,17 @@ const struct columns anomaly_shared_columns = COLUMNS(shared_items);
 static int share(struct store *store, int64_t id, const struct anomaly_cells *cells,
 		 struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_SHARE_ANOMALY, &q, err, id);
-
-	if (r < 0)
-		return r;
-	query_bind_i64_if(&q, u64_known(cells->ended_wall_ns), query_as_i64(cells->ended_wall_ns));
-	query_bind_text(&q, cells->why_cleared);
-	query_bind_columns(&q, &anomaly_shared_columns, cells);
-	return query_run(&q, err);
+	return query_put(
+		store, STATEMENT_SHARE_ANOMALY, err, V_I64(id),
+		V_I64_IF(u64_known(cells->ended_wall_ns), query_as_i64(cells->ended_wall_ns)),
+		V_TEXT(cells->why_cleared), V_COLUMNS(&anomaly_shared_columns, cells));
 }
 
 /* ---- what was told ---- */
 
-static int drop_end(struct store *store, const char *name, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_DROP_ANOMALY_CLEARED, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, name);
-	return query_run(&q, err);
-}
-
 static int add_change(struct store *store, const char *name, const struct episode *e,
 		      enum episode_change change, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const struct change_cells cells = {
 		.change = episode_change_name(change),
 		.severity = severity_name(e->worst.severity),
@@ -304,16 +285,13 @@ static int add_change(struct store *store, const char *name, const struct episod
 		.wall_ns = episode_change_time(e, change),
 		.value = change == EPISODE_CLEARED ? e->after_value : e->worst.metric_value,
 	};
-	int r = change == EPISODE_CLEARED ? drop_end(store, name, err) : 0;
+	int r = change == EPISODE_CLEARED
+			? query_put(store, STATEMENT_DROP_ANOMALY_CLEARED, err, V_TEXT(name))
+			: 0;
 
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_ANOMALY_CHANGE, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, name);
-	query_bind_columns(&q, &anomaly_change_columns, &cells);
-	query_bind_i64(&q, MAX_CHANGES);
-	return query_run(&q, err);
+	return r < 0 ? r
+		     : query_put(store, STATEMENT_ADD_ANOMALY_CHANGE, err, V_TEXT(name),
+				 V_COLUMNS(&anomaly_change_columns, &cells), V_I64(MAX_CHANGES));
 }
 
 /* The change whose columns the query stands on. 0: no such change can have been written. */
@@ -379,6 +357,7 @@ static void change_page_release(struct change_page *page)
 static const struct column head_items[] = {
 	COLUMN(anomaly_change_row, id, COLUMN_BITS),
 	COLUMN(anomaly_change_row, uid, COLUMN_U64),
+	COLUMN(anomaly_change_row, is_attached, COLUMN_FLAG),
 };
 static const struct columns head_columns = COLUMNS(head_items);
 
@@ -530,17 +509,10 @@ static int was_seen(struct store *store, int64_t attempt_id, const char *pattern
 static int set_jobs(struct store *store, const char *pattern, const struct pattern_jobs *jobs,
 		    bool is_new, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = buf_error(&jobs->names) < 0
-			? store_no_memory(store, err)
-			: query_open(store, STATEMENT_SET_PATTERN_JOBS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_text(&q, jobs->names.data);
-	query_bind_i64(&q, is_new);
-	return query_run(&q, err);
+	return buf_error(&jobs->names) < 0
+		       ? store_no_memory(store, err)
+		       : query_put(store, STATEMENT_SET_PATTERN_JOBS, err, V_TEXT(pattern),
+				   V_TEXT(jobs->names.data), V_I64(is_new));
 }
 
 static int read_names(struct store *store, int64_t attempt_id, const char *pattern,
@@ -614,13 +586,8 @@ static void to_cells(const struct episode *e, struct anomaly_cells *c)
 static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
 	       struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_PUT_ANOMALY, &q, err, attempt_id);
-
-	if (r < 0)
-		return r;
-	query_bind_columns(&q, &anomaly_columns, cells);
-	return query_run(&q, err);
+	return query_put(store, STATEMENT_PUT_ANOMALY, err, V_I64(attempt_id),
+			 V_COLUMNS(&anomaly_columns, cells));
 }
 
 /* A pid is used again; not all know when its process began. */
@@ -684,9 +651,8 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 }
 
 /*
- * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
- * know, a kill is over for who told it, and else it is told here only where that one has left it
- * to us, or where it is nobody's.
+ * Of what another has begun: who looks no more does not know whether it is over, and a kill is over
+ * for who recorded it.
  */
 static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
@@ -703,7 +669,7 @@ static bool ends_nothing(const struct known_anomaly *known, const struct anomaly
 		return false;
 	if (!known->has_end && e->why_cleared && strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0)
 		return true;
-	return e->worst.type == ANOMALY_OOM_KILL || (news->attempt_id != 0 && !news->takes_over);
+	return e->worst.type == ANOMALY_OOM_KILL;
 }
 
 /* It is told once: of what another has begun only that it got worse, and that it is over. */
@@ -742,36 +708,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 	return add_change(store, cells->episode, e, change, err);
 }
 
-static int tell(struct store *store, const struct anomaly_news *news, struct anomaly_cells *cells,
-		struct known_anomaly *known, struct err *err)
-{
-	int r = find_known(store, news->attempt_id, news->episode, known, err);
-
-	/* What was adopted has the name that the other has given it. */
-	known->is_shared |= known->id != 0 && news->episode->is_adopted && !news->takes_over;
-	known->is_left = r == 0 && ends_nothing(known, news);
-	if (r < 0 || known->is_left)
-		return r;
-	return put_change(store, news, known, cells, err);
-}
-
-static void identify(const struct anomaly_news *news, const struct known_anomaly *known,
-		     struct anomaly_identity *ret)
-{
-	const struct episode *e = news->episode;
-	const bool is_shared = known->is_shared;
-
-	snprintf(ret->name, sizeof(ret->name), "%s", is_shared ? known->name : e->name);
-	ret->began_wall_ns = is_shared ? known->began_wall_ns : e->began_wall_ns;
-	ret->ended_wall_ns = is_shared && known->has_end && u64_known(e->ended_wall_ns)
-				     ? known->ended_wall_ns
-				     : e->ended_wall_ns;
-	ret->is_left = known->is_left;
-	ret->blames_another = known->id != 0 && blames_another(&e->worst, &known->row.worst);
-}
-
-int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
-		       struct anomaly_identity *ret, struct err *err)
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news, struct err *err)
 {
 	CLEANUP(buf_release) struct buf host = BUF_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
@@ -799,36 +736,27 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = tell(store, news, &cells, &known, err);
-	if (r == 0)
-		r = txn_commit(&txn, err);
-	if (r == 0 && ret)
-		identify(news, &known, ret);
-	return r;
+		r = find_known(store, news->attempt_id, e, &known, err);
+	if (r == 0 && !ends_nothing(&known, news))
+		r = put_change(store, news, &known, &cells, err);
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-static int renew(struct store *store, const struct anomaly_renewal *renewal, struct err *err)
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err)
 {
-	const struct episode *e = renewal->episode;
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct known_anomaly known = { 0 };
 	struct anomaly_cells cells;
-	int r = find_known(store, renewal->attempt_id, e, &known, err);
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
+	if (r == 0)
+		r = find_known(store, attempt_id, e, &known, err);
 	if (r < 0 || known.id == 0 || known.has_end)
 		return r;
 	to_cells(e, &cells);
 	keep_worst(&cells, e, &known);
-	return share(store, known.id, &cells, err);
-}
-
-int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
-			  struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = renew(store, &list[i], err);
+	r = share(store, known.id, &cells, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -836,7 +764,6 @@ int store_set_evidence(struct store *store, const char *episode,
 		       const struct anomaly_evidence *evidence, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct json j;
 	int r;
@@ -847,12 +774,8 @@ int store_set_evidence(struct store *store, const char *episode,
 		return store_no_memory(store, err);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = query_open(store, STATEMENT_SET_EVIDENCE, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, episode);
-	query_bind_text(&q, text.data);
-	r = query_run(&q, err);
+		r = query_put(store, STATEMENT_SET_EVIDENCE, err, V_TEXT(episode),
+			      V_TEXT(text.data));
 	if (r == 0 && sqlite3_changes(store->db) == 0)
 		r = err_set(err, -ENOENT, "the database %s has no such anomaly", store->path);
 	return r < 0 ? r : txn_commit(&txn, err);

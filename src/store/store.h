@@ -2,8 +2,8 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns (but for store_begin_attempt(), after
- * store_settle_elsewhere(), and for what store_check_disk() says). Nothing is
+ * is one short transaction, durable when it returns (but after
+ * store_leave_disk(), and for what store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
@@ -109,12 +109,9 @@ struct stored_log {
 int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
 		   struct err *err);
 
-/*
- * From now on this handle leaves logs that are stored in their folder: to remove them takes a wait
- * for the disk, which another handle, on another thread, does when it is opened.
- */
-void store_leave_logs(struct store *store);
-bool store_has_left_logs(const struct store *store); /* at the last store_take_in() */
+/* The other way: the log of an attempt, without job and number. -ENOENT: it has none. */
+int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+		      struct stored_log *ret, struct err *err);
 
 /*
  * How the attempt with this submission ended, by its log alone: for a database that cannot be
@@ -125,60 +122,30 @@ int store_find_logged_end(const char *path, uint64_t submission, struct attempt 
 /* How many logs beside the database cannot be read at all: they are left alone. */
 size_t store_count_unreadable_logs(const char *path);
 
-/* ---- writing, in the order of a run ---- */
-
-/*
- * Records that an attempt begins: reads job_id, command, argv_hash, input_bytes,
- * input_hash, uid, host, workdir, boot_id, runner, is_attached, pid_ns, interval_seconds,
- * started_wall_ns, total_sheets, progress and sheets of a as they are by now, and sets a->id and
- * a->attempt_num (1 more than the job had). It is there for everybody, also if we are killed;
- * a power cut may take it until something else is written.
- */
-int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
-
-/*
- * A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. Anomalies of the
- * host that last are over then if nobody has looked for a minute, as are those of who is left of a
- * job that is over.
- */
-int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
-int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
-		     struct err *err);
+/* ---- writing: what ingest does with the records of logs ---- */
 
 /* Tries of sheets begin or end: rows (attempt, num, try) are added or replaced, with their ranks;
  * also the attempt's progress. */
 int store_write_sheets(struct store *store, const struct attempt *a,
 		       const struct sheet_record *sheets, size_t n, struct err *err);
 
-/* How a process, or an event, tells of which attempt it is. */
-enum tick_owner {
-	TICK_BY_NAME,
-	TICK_BY_ADDRESS, /* its job_id is the attempt's very pointer: jobs of one name may run at
-			    once */
-	TICK_BY_ID, /* a process by its attempt_id, which outlives pointers; events by address */
-};
-
 /* One tick: the host's values, and the samples of the attempts' processes. */
 struct tick_record {
-	const struct snapshot *snap; /* processes of other jobs, and of none, are left out */
+	const struct snapshot *snap;	       /* processes of other jobs, by name, are left out */
 	const struct attempt *const *attempts; /* as they were begun */
 	size_t n_attempts;
 	const struct series_point *points; /* of each attempt, for charts; NULL: none */
 	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
 	size_t n_events;
-	enum tick_owner owner;
 };
 
 /*
  * In one transaction. The recorder is who looks: the runner of an attempt (its
- * id) or a daemon (store_begin_daemon()). A handle is used by one recorder at
+ * id) or a daemon (its id, negative). A handle is used by one recorder at
  * a time; another one may take turns, which costs room.
  */
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
 		     struct err *err);
-
-/* Whether the attempt's row is there: 1, or 0 where somebody has removed it. */
-int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err);
 
 /* Events of an attempt whose ticks somebody else writes. */
 int store_write_events(struct store *store, const struct attempt *a,
@@ -186,7 +153,7 @@ int store_write_events(struct store *store, const struct attempt *a,
 
 /*
  * What its processes have called, all together, beside what was added before. A runner that has
- * counted by itself does so before store_finish_attempt(); from then on nobody adds to it. To an
+ * counted by itself does so before its end; from then on nobody adds to it. To an
  * attached job the daemon adds after its end as well. What each of a->processes has called, of
  * which only the key and syscalls count, stands beside it where it is listed and nobody has said so
  * before. Where they are not all, why is noted among
@@ -194,15 +161,6 @@ int store_write_events(struct store *store, const struct attempt *a,
  */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
 		       size_t n, const char *why_not_all, struct err *err);
-
-/*
- * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,
- * processes, rungs, unknowns, and the events left over. If there is no room for
- * all of it, how it ended (all up to the sheets) is stored alone where that fits,
- * and the failure of the rest returned.
- */
-int store_finish_attempt(struct store *store, const struct attempt *a,
-			 const struct proc_event *events, size_t n_events, struct err *err);
 
 /* ---- reading ---- */
 
@@ -422,38 +380,22 @@ struct anomaly_news {
 	int64_t attempt_id; /* 0: of none */
 	const struct episode *episode;
 	enum episode_change change;
-	bool takes_over; /* who has begun it may not look any more: so it is ended here, too */
-};
-
-/* As what the record knows it: another may have begun it, under a name of its own. */
-struct anomaly_identity {
-	char name[EPISODE_NAME_BYTES];
-	uint64_t began_wall_ns;
-	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
-	bool is_left;		/* it is over here, and for who has begun it not yet */
-	bool blames_another;	/* process than the episode does, and its evidence is of that */
 };
 
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
  * Evidence that was written once stays where the episode has none. What another has begun and
- * that lasts stays one row, with one teller: who began it (anomalies.c). One that began is
- * also counted as a pattern, RESOURCE_ANOMALY. ret may be NULL.
+ * that lasts stays one row (anomalies.c). One that began is also counted as a pattern,
+ * RESOURCE_ANOMALY.
  */
-int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
-		       struct anomaly_identity *ret, struct err *err);
-
-struct anomaly_renewal {
-	int64_t attempt_id; /* 0: of none */
-	const struct episode *episode;
-};
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news, struct err *err);
 
 /*
- * What lasts, as it is by now, where its row has it less bad or as having come less often. Nothing
- * is told by that. One that is not there, or is over, is left alone. All of them or none.
+ * What lasts, as it is by now, where its row has it less bad or as having come less often. One that
+ * is not there, or is over, is left alone.
  */
-int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
-			  struct err *err);
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err);
 
 /* More was found out about the culprit of an episode that was written. -ENOENT: it was not. */
 int store_set_evidence(struct store *store, const char *episode,
@@ -485,7 +427,8 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 /* One change, and the episode as it was told then. Its pointers are valid during the call only. */
 struct anomaly_change_row {
 	int64_t id;
-	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	uint64_t uid;	  /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	bool is_attached; /* that attempt is */
 	struct episode episode;
 	struct episode_moment moment;
 };
@@ -508,32 +451,31 @@ int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_chang
 int store_check_disk(struct store *store, struct err *err);
 
 /*
- * From now on another thread waits for the disk: what is written is there for everybody, and
- * outlives us, when a call returns, and fn has been called. It is on the disk when a wait that
- * began after that is over. fn is called inside of calls that write, and does not use this store;
- * not is_wanted: it need not come to the disk before something else does (store_begin_attempt()).
- * Some calls wait themselves all the same: one that fills the log, which is then copied into the
- * database (once a MiB), and the next, which begins it anew; the last of retention; store_take_in()
- * where there is something; and one that writes after the disk has refused something.
+ * From now on this handle leaves the disk to store_sweep(), on another thread. What it commits is
+ * there for everybody, and outlives us, when a call returns. It is on the disk when a sweep that
+ * began after that is over; until then logs have all that was ingested. Some calls wait all the
+ * same: one that begins the write-ahead log anew (once a MiB), and one that writes after the disk
+ * has refused something.
  */
-typedef void store_unsettled_fn(void *ctx, bool is_wanted);
-void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx);
+void store_leave_disk(struct store *store);
 
-/* As it was: what is written next waits for the disk, with all before it. */
-void store_settle_here(struct store *store);
+/* Whether something was committed, or a log is to be removed, that a sweep is needed for. */
+bool store_wants_sweep(struct store *store);
+
+struct store_swept {
+	int result;	  /* 0; else nothing was done (-EBUSY: it is locked) */
+	int disk_error;	  /* an errno with which the disk has refused what was committed; 0 */
+	uint64_t wait_ns; /* how long it was waited for */
+};
 
 /*
- * A descriptor of the log, which the caller closes, for who is to fdatasync() it on another thread.
- * Nobody locks the log, so closing it drops no lock. It stays the same file as long as the store is
- * open. -ENOENT: there is none (store_journal()), and each transaction has to wait.
+ * On any thread: brings what was committed to the disk, copies the write-ahead log into the
+ * database and removes logs that are stored. Before it, and with what came of it after it, the
+ * handle that has left this is told.
  */
-int store_open_log(struct store *store);
-
-/* Of such a wait: an errno or 0. is_all: nothing was written since it began. */
-void store_told_settled(struct store *store, int error, bool is_all);
-
-/* For how long the log was waited for in a call of this handle, at most, since this was asked. */
-uint64_t store_take_disk_wait_ns(struct store *store);
+struct store_swept store_sweep(const char *path);
+void store_begin_sweep(struct store *store);
+void store_end_sweep(struct store *store, const struct store_swept *swept);
 
 /*
  * Whether a database that is there could be written: 0, or the errno and in err

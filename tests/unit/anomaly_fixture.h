@@ -5,6 +5,7 @@
 #define PROCTOR_TESTS_ANOMALY_FIXTURE_H
 
 #include "store_fixture.h"
+#include "store_writer.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
@@ -86,14 +87,6 @@ static inline void end_as(struct store *store, int64_t attempt, struct episode *
 	e->ended_wall_ns = e->cleared_wall_ns = ended;
 	e->why_cleared = why;
 	put(store, attempt, e, EPISODE_CLEARED);
-}
-
-static inline void tell(struct store *store, const struct anomaly_news *news,
-			struct anomaly_identity *ret)
-{
-	struct err err = ERR_INIT;
-
-	must(store_tell_anomaly(store, news, ret, &err), &err);
 }
 
 #endif

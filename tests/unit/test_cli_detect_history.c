@@ -3,7 +3,8 @@
 #include "store_fixture.h"
 
 #include "base/config.h"
-#include "cli/detect/detect_history.h"
+#include "store_writer.h"
+#include "cli/detect_history.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START UINT64_C(1700000000000000000)

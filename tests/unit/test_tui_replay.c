@@ -6,6 +6,7 @@
 #include "retention_fixture.h"
 
 #include "tui/feed.h"
+#include "store_writer.h"
 
 #define N_OLD 300 /* ticks a second apart, of which minutes are made */
 #define N_NEW 20
@@ -297,9 +298,7 @@ static void test_twins_of_a_daemon(void **state)
 	const struct attempt *attempts[] = { &a, &b };
 	struct job_progress progress[] = { { twins[0], a.id, 3, 1, 2, "running", 0, 0 },
 					   { twins[1], b.id, 4, 1, 2, "running", 0, 0 } };
-	const struct tick_record tick = {
-		.snap = &snap, .attempts = attempts, .n_attempts = 2, .owner = TICK_BY_ADDRESS
-	};
+	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
 	struct player p = { .store = store };
 	struct err err = ERR_INIT;
 
@@ -368,7 +367,7 @@ static size_t count_events(const struct scene *s, const char *part)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_events; i++)
+	for (size_t i = 0; i < s->past.n_events; i++)
 		n += strstr(scene_event(s, i)->text, part) != NULL;
 	return n;
 }
@@ -391,7 +390,7 @@ static void test_flags(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(scene_count_flags(p.scene), 2);
-	assert_int_equal(p.scene->n_anomalies, 2);
+	assert_int_equal(p.scene->past.n_anomalies, 2);
 	for (unsigned i = 3; i < 6; i++)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(scene_count_flags(p.scene), 1);
@@ -420,7 +419,7 @@ static void write_end_told_late(struct store *store, uint64_t began)
 
 static void assert_anomalies(const struct scene *s, unsigned n_there, unsigned n_cleared)
 {
-	assert_int_equal(s->n_anomalies, n_there);
+	assert_int_equal(s->past.n_anomalies, n_there);
 	assert_int_equal(scene_count_flags(s), n_there);
 	assert_int_equal(count_events(s, "cleared: "), n_cleared);
 }
@@ -495,14 +494,14 @@ static void test_next_anomaly(void **state)
 	must(store_write_events(store, &a, events, 20, &err), &err);
 	open_player(&p);
 	step(&p.feed, p.scene, 1);
-	p.scene->event_rows = 5;
+	p.scene->view.event_rows = 5;
 	must(p.feed.ops->grant(p.feed.ctx, p.scene, &wish, &err), &err);
-	assert_true(p.scene->events_up > 0);
+	assert_true(p.scene->view.events_up > 0);
 	for (int i = 0; i < 5; i++)
-		if (strstr(scene_event(p.scene, (size_t)(p.scene->events_up + i))->text,
+		if (strstr(scene_event(p.scene, (size_t)(p.scene->view.events_up + i))->text,
 			   "number 1"))
-			p.scene->event_rows = 0; /* it is seen */
-	assert_int_equal(p.scene->event_rows, 0);
+			p.scene->view.event_rows = 0; /* it is seen */
+	assert_int_equal(p.scene->view.event_rows, 0);
 	assert_int_equal(scene_refresh(p.scene), 0);
 	assert_int_equal(scene_selected(p.scene)->p->key.pid, 100);
 	close_player(&p);
@@ -528,15 +527,15 @@ static void test_words_of_then(void **state)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(count_events(p.scene, "number 1 "), 1);
 	assert_int_equal(count_events(p.scene, "much worse"), 0);
-	assert_string_equal(p.scene->flags[0].text, "number 1");
-	assert_int_equal(p.scene->flags[0].told_ns, began + 2 * SECOND_NS);
+	assert_string_equal(p.scene->past.flags[0].text, "number 1");
+	assert_int_equal(p.scene->past.flags[0].told_ns, began + 2 * SECOND_NS);
 	step(&p.feed, p.scene, 1);
 	assert_int_equal(count_events(p.scene, "number 1 "), 1);
 	assert_int_equal(count_events(p.scene, "escalated: much worse"), 1);
-	assert_string_equal(p.scene->flags[0].text, "much worse");
-	assert_int_equal(p.scene->flags[0].told_ns, began + 5 * SECOND_NS);
+	assert_string_equal(p.scene->past.flags[0].text, "much worse");
+	assert_int_equal(p.scene->past.flags[0].told_ns, began + 5 * SECOND_NS);
 	step(&p.feed, p.scene, -1);
-	assert_string_equal(p.scene->flags[0].text, "number 1");
+	assert_string_equal(p.scene->past.flags[0].text, "number 1");
 	close_player(&p);
 }
 

@@ -1,0 +1,689 @@
+#include "store/timeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+#include "base/map.h"
+#include "base/unknown.h"
+#include "store/attempt.h"
+#include "store/damage.h"
+#include "store/query.h"
+#include "store/rollup.h"
+
+/* Where ticks are: a fold, or what a recorder has not folded yet (its tail). */
+struct place {
+	bool is_tail;
+	int64_t id; /* of the fold or the recorder */
+	uint64_t first_ns, last_ns;
+	int64_t last_fold; /* of the recorder of a tail: folds behind it are made of the tail */
+};
+
+struct walk {
+	struct store *store;
+	struct fold_filter filter;
+	bool newest_first;
+	bool beside_minutes;  /* what has become minutes since is told by those */
+	struct place *places; /* in the order in which they may have the next tick */
+	size_t n_places, cap, next_place;
+	struct open_fold *open; /* those that have a tick to tell, in no order */
+	struct open_fold *current;
+};
+
+static void walk_close(struct walk **walk)
+{
+	if (!*walk)
+		return;
+	for (struct open_fold *fold = (*walk)->open, *next; fold; fold = next) {
+		next = fold->next;
+		open_fold_free(fold);
+	}
+	free((*walk)->places);
+	free(*walk);
+	*walk = NULL;
+}
+
+/* ---- what there is ---- */
+
+static int list_places(struct walk *w, bool is_tail, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
+			  query_as_i64(w->filter.since_wall_ns),
+			  query_as_i64(w->filter.until_wall_ns), w->filter.job, w->filter.pid);
+
+	if (r < 0)
+		return r;
+	while ((r = query_step(&q, err)) > 0) {
+		struct place *place;
+
+		if (ARRAY_RESERVE(w->places, w->cap, w->n_places + 1) < 0)
+			return store_no_memory(w->store, err);
+		place = &w->places[w->n_places++];
+		*place = (struct place){ .is_tail = is_tail, .id = query_read_i64(&q) };
+		place->first_ns = (uint64_t)query_read_i64(&q);
+		place->last_ns = (uint64_t)query_read_i64(&q);
+		place->last_fold = query_read_i64(&q);
+	}
+	return r;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->first_ns != y->first_ns)
+		return x->first_ns < y->first_ns ? -1 : 1;
+	if (x->is_tail != y->is_tail)
+		return x->is_tail ? 1 : -1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int compare_places_newest_first(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->last_ns != y->last_ns)
+		return x->last_ns > y->last_ns ? -1 : 1;
+	return compare_places(b, a);
+}
+
+/* ---- opening ---- */
+
+static int walk_open(struct store *store, const struct walk_filter *filter, bool beside_minutes,
+		     struct walk **ret, struct err *err)
+{
+	CLEANUP(walk_close) struct walk *w = calloc(1, sizeof(*w));
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r;
+
+	if (!w)
+		return store_no_memory(store, err);
+	w->store = store;
+	w->newest_first = filter->newest_first;
+	w->beside_minutes = beside_minutes;
+	w->filter = (struct fold_filter){
+		.pid = filter->pid,
+		.since_wall_ns = filter->since_wall_ns,
+		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
+		.from = filter->from,
+		.heads_only = filter->heads_only,
+		.n_words = filter->n_words,
+	};
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && filter->job_id)
+		r = job_find_row(store, filter->job_id, &w->filter.job, err);
+	if (r == 0)
+		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
+	if (filter->last_id)
+		w->filter.last_id = filter->last_id;
+	if (r >= 0)
+		r = list_places(w, false, err);
+	if (r == 0)
+		r = list_places(w, true, err);
+	if (r < 0)
+		return r;
+	if (w->n_places > 0)
+		qsort(w->places, w->n_places, sizeof(*w->places),
+		      w->newest_first ? compare_places_newest_first : compare_places);
+	*ret = TAKE_PTR(w);
+	return 0;
+}
+
+/* What was opened is in order from now on. */
+static void add_open(struct walk *w, struct open_fold *fold)
+{
+	while (fold) {
+		struct open_fold *next = fold->next;
+
+		for (unsigned i = 0, k = fold->n_ticks; w->newest_first && i + 1 < k; i++) {
+			struct fold_tick tick = fold->ticks[i];
+
+			fold->ticks[i] = fold->ticks[--k];
+			fold->ticks[k] = tick;
+		}
+		fold->next = w->open;
+		w->open = fold;
+		fold = next;
+	}
+}
+
+static int open_fold_at(struct walk *w, int64_t id, struct err *err)
+{
+	struct open_fold *fold = NULL;
+	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
+
+	add_open(w, fold);
+	if (r == -ENOENT) /* what it had is in minutes by now */
+		r = w->beside_minutes ? -ESTALE : 0;
+	return r;
+}
+
+static int open_place(struct walk *w, const struct place *place, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	struct open_fold *pending = NULL;
+	int r;
+
+	if (place->last_ns < w->filter.from.wall_ns)
+		return 0;
+	r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r < 0)
+		return r;
+	if (!place->is_tail)
+		return open_fold_at(w, place->id, err);
+	r = query_ask(w->store, STATEMENT_WALK_NEW_FOLDS, &q, err, place->id, place->last_fold);
+	while (r == 0 && (r = query_step(&q, err)) > 0)
+		r = open_fold_at(w, query_read_i64(&q), err);
+	if (r == 0)
+		r = open_fold_read_pending(w->store, place->id, &w->filter, &pending, err);
+	add_open(w, pending);
+	return r;
+}
+
+/* The tick that was told is behind us; a fold without another one is closed. */
+static void leave_tick(struct walk *w)
+{
+	struct open_fold **fold = &w->open;
+
+	if (!w->current || ++w->current->current < w->current->n_ticks) {
+		w->current = NULL;
+		return;
+	}
+	while (*fold != w->current)
+		fold = &(*fold)->next;
+	*fold = w->current->next;
+	open_fold_free(w->current);
+	w->current = NULL;
+}
+
+static struct open_fold *find_first(const struct walk *w)
+{
+	struct open_fold *first = NULL;
+
+	for (struct open_fold *fold = w->open; fold; fold = fold->next) {
+		const struct fold_tick *tick = open_fold_tick(fold);
+
+		if (!first || (w->newest_first ? fold_tick_is_before(open_fold_tick(first), tick)
+					       : fold_tick_is_before(tick, open_fold_tick(first))))
+			first = fold;
+	}
+	return first;
+}
+
+/*
+ * 1: the walk stands at the next tick. 0: no more. -ESTALE, beside minutes, and err is not set:
+ * what comes next has become minutes since the walk was opened.
+ */
+static int walk_next(struct walk *w, struct err *err)
+{
+	struct open_fold *first;
+
+	leave_tick(w);
+	first = find_first(w);
+	while (w->next_place < w->n_places) {
+		const struct place *place = &w->places[w->next_place];
+		int r;
+
+		/* It has no tick that comes before the first of those that are open. */
+		if (first && (w->newest_first ? place->last_ns < open_fold_tick(first)->wall_ns
+					      : place->first_ns > open_fold_tick(first)->wall_ns))
+			break;
+		w->next_place++;
+		r = open_place(w, place, err);
+		if (r < 0)
+			return r;
+		first = find_first(w);
+	}
+	w->current = first;
+	return first ? 1 : 0;
+}
+
+/* A part of the time: an hour of which there are minutes, or what lies between such hours. */
+struct period {
+	uint64_t first_ns, last_ns;
+	bool has_minutes;
+};
+
+struct timeline {
+	struct store *store;
+	struct walk_filter filter; /* of the period */
+	char *job_id;
+	uint64_t since_ns, until_ns; /* of all */
+	uint64_t first_ns, last_ns;  /* what is left, behind the period */
+	bool is_over;		     /* nothing is */
+	uint64_t width;		     /* of periods with minutes, at most, in minutes */
+
+	struct walk *walk;
+	bool has_tick;		      /* the walk stands at one that is not told yet */
+	struct minute_window *window; /* NULL: no minutes are wanted */
+	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
+	bool is_at_minute;	      /* it is where we are */
+	struct fold_tick told;	      /* where we were last (id 0: a minute)… */
+	bool has_told;		      /* …if we were anywhere */
+};
+
+void timeline_close(struct timeline **t)
+{
+	if (!*t)
+		return;
+	walk_close(&(*t)->walk);
+	minute_window_free(&(*t)->window);
+	free((*t)->job_id);
+	free(*t);
+	*t = NULL;
+}
+
+int timeline_open(struct store *store, const struct walk_filter *filter, bool with_minutes,
+		  struct timeline **ret, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = calloc(1, sizeof(*t));
+	const struct window_filter window = { filter->job_id, filter->pid, .rollups_only = true };
+	int r = 0;
+
+	if (!t || (filter->job_id && !(t->job_id = strdup(filter->job_id))))
+		return store_no_memory(store, err);
+	t->store = store;
+	t->filter = *filter;
+	t->filter.job_id = t->job_id;
+	t->first_ns = t->since_ns = filter->since_wall_ns;
+	t->last_ns = t->until_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX;
+	t->is_over = t->first_ns > t->last_ns;
+	t->width = ROLLUP_MINUTES;
+	if (with_minutes)
+		r = minute_window_new(store, &window, &t->window, err);
+	if (r == 0)
+		*ret = TAKE_PTR(t);
+	return r;
+}
+
+/* ---- periods ---- */
+
+/*
+ * What is left up to the next hour that has minutes, or of that hour, or to the end if there is
+ * none; not more minutes than the window could take.
+ */
+static int next_period(struct timeline *t, struct period *ret, struct err *err)
+{
+	bool newest_first = t->filter.newest_first;
+	uint64_t at = newest_first ? t->last_ns : t->first_ns, width_ns = t->width * MINUTE_NS;
+	uint64_t begin, end;
+	int64_t hour = 0;
+	int r = 0;
+
+	*ret = (struct period){ t->first_ns, t->last_ns, false };
+	if (t->window && !minute_window_is_empty(t->window))
+		r = query_read_number(t->store,
+				      newest_first ? STATEMENT_PREVIOUS_HOUR : STATEMENT_NEXT_HOUR,
+				      (int64_t)(at / HOUR_NS), &hour, err);
+	if (r <= 0)
+		return r;
+	begin = (uint64_t)hour * HOUR_NS;
+	end = begin + HOUR_NS - 1;
+	if (end < ret->first_ns || begin > ret->last_ns)
+		return 0;
+	if (newest_first && end < ret->last_ns) {
+		ret->first_ns = end + 1;
+		return 0;
+	}
+	if (!newest_first && begin > ret->first_ns) {
+		ret->last_ns = begin - 1;
+		return 0;
+	}
+	*ret = (struct period){ begin > ret->first_ns ? begin : ret->first_ns,
+				end < ret->last_ns ? end : ret->last_ns, true };
+	if (ret->last_ns - ret->first_ns < width_ns)
+		return 0;
+	if (newest_first)
+		ret->first_ns = (ret->last_ns / MINUTE_NS + 1) * MINUTE_NS - width_ns;
+	else
+		ret->last_ns = ret->first_ns / MINUTE_NS * MINUTE_NS + width_ns - 1;
+	return 0;
+}
+
+/* ---- the minutes of a period ---- */
+
+/* The next of them stands in t->minute: n is 0 if there is none. */
+static void find_minute(struct timeline *t)
+{
+	struct minute_rows *m = &t->minute;
+	size_t n = minute_window_count(m->window), end;
+
+	if (t->filter.newest_first) {
+		end = m->first;
+		m->n = 0;
+		if (end == 0)
+			return;
+		m->minute = minute_window_minute(m->window, end - 1);
+		while (m->first > 0 && minute_window_minute(m->window, m->first - 1) == m->minute)
+			m->first--;
+		m->n = end - m->first;
+		return;
+	}
+	m->first += m->n;
+	m->n = 0;
+	if (m->first == n)
+		return;
+	m->minute = minute_window_minute(m->window, m->first);
+	while (m->first + m->n < n && minute_window_minute(m->window, m->first + m->n) == m->minute)
+		m->n++;
+}
+
+/* Those that begin in it. */
+static int read_minutes(struct timeline *t, const struct period *p, struct err *err)
+{
+	uint64_t from = (p->first_ns + MINUTE_NS - 1) / MINUTE_NS;
+	uint64_t to = p->last_ns / MINUTE_NS + 1;
+	int r;
+
+	t->minute = (struct minute_rows){ .window = t->window };
+	if (!p->has_minutes || from >= to)
+		return 0;
+	r = minute_window_read(t->window, from, to, err);
+	if (r < 0)
+		return r;
+	t->minute.first = t->filter.newest_first ? minute_window_count(t->window) : 0;
+	find_minute(t);
+	if (t->has_told && t->minute.n > 0 && t->minute.minute * MINUTE_NS == t->told.wall_ns)
+		find_minute(t); /* it was told, or some of its samples were */
+	return 0;
+}
+
+/* All that says what is in the period is of one moment. -EOVERFLOW: it has to be smaller. */
+static int open_period(struct timeline *t, struct period *p, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = next_period(t, p, err);
+	if (r == 0)
+		r = read_minutes(t, p, err);
+	if (r < 0)
+		return r;
+	walk_close(&t->walk);
+	t->filter.since_wall_ns = p->first_ns;
+	t->filter.until_wall_ns = p->last_ns;
+	return walk_open(t->store, &t->filter, t->window != NULL, &t->walk, err);
+}
+
+/* 1: there is another period. */
+static int go_on(struct timeline *t, struct err *err)
+{
+	struct period p;
+	int r;
+
+	if (t->is_over)
+		return 0;
+	r = open_period(t, &p, err);
+	while (r == -EOVERFLOW) {
+		t->width /= 2;
+		r = open_period(t, &p, err);
+	}
+	if (r < 0)
+		return r;
+	if (t->filter.newest_first) {
+		t->is_over = p.first_ns <= t->first_ns;
+		t->last_ns = p.first_ns - 1;
+	} else {
+		t->is_over = p.last_ns >= t->last_ns;
+		t->first_ns = p.last_ns + 1;
+	}
+	return 1;
+}
+
+/* ---- moments ---- */
+
+/* Of the same time a minute comes before a tick, and against the order of time after it. */
+static bool is_minute_next(const struct timeline *t)
+{
+	uint64_t tick_ns, minute_ns = t->minute.minute * MINUTE_NS;
+
+	if (t->minute.n == 0 || !t->has_tick)
+		return t->minute.n > 0;
+	tick_ns = open_fold_tick(t->walk->current)->wall_ns;
+	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
+}
+
+/* A tick that the walk stands at, in has_tick. */
+static int find_tick(struct timeline *t, struct err *err)
+{
+	int r = 0;
+
+	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
+		const struct fold_tick *tick = open_fold_tick(t->walk->current);
+
+		/* Several recorders may have a tick of the same time: what is planned anew begins
+		 * with that. */
+		t->has_tick =
+			!t->has_told || tick->wall_ns != t->told.wall_ns ||
+			(t->filter.newest_first ? tick->id < t->told.id : tick->id > t->told.id);
+	}
+	if (r == -ESTALE) { /* what was planned is not there any more: it is planned anew */
+		walk_close(&t->walk);
+		t->minute.n = 0;
+		t->is_over = false;
+		if (t->filter.newest_first)
+			t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
+		else
+			t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
+		return 0;
+	}
+	return r < 0 ? r : 0;
+}
+
+int timeline_next(struct timeline *t, struct err *err)
+{
+	int r = 1;
+
+	if (t->is_at_minute)
+		find_minute(t);
+	else
+		t->has_tick = false;
+	t->is_at_minute = false;
+	while (r > 0) {
+		r = find_tick(t, err);
+		if (r < 0)
+			return r;
+		t->is_at_minute = is_minute_next(t);
+		if (t->has_tick || t->is_at_minute) {
+			t->told = t->is_at_minute
+					  ? (struct fold_tick){ .wall_ns = t->minute.minute *
+									   MINUTE_NS }
+					  : *open_fold_tick(t->walk->current);
+			t->has_told = true;
+			return 1;
+		}
+		r = go_on(t, err);
+	}
+	return r;
+}
+
+const struct open_fold *timeline_fold(const struct timeline *t)
+{
+	return t->is_at_minute ? NULL : t->walk->current;
+}
+
+struct minute_rows timeline_minute(const struct timeline *t)
+{
+	return t->minute;
+}
+
+/* Jobs, and sheets of theirs, are counted by these. */
+struct counts {
+	struct map jobs, sheets;
+};
+
+static void counts_release(struct counts *c)
+{
+	map_release(&c->jobs);
+	map_release(&c->sheets);
+}
+
+int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
+			 struct snapshot *ret, struct err *err)
+{
+	CLEANUP(counts_release) struct counts c = { MAP_INIT, MAP_INIT };
+	int r = 0;
+
+	ret->wall_ns = m->minute * MINUTE_NS;
+	ret->resolution_seconds = MINUTE_SECONDS;
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct proc_sample *p;
+		struct minute_row row;
+		uint64_t job;
+
+		r = minute_window_row(m->window, m->first + i, &row, err);
+		if (r <= 0)
+			continue;
+		p = snapshot_add_process(ret);
+		if (!p)
+			return store_no_memory(store, err);
+		minute_row_sample(&row, p);
+		if (with_attempts)
+			p->attempt_id = row.attempt_id;
+		job = hash_bytes(hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id)),
+				 p->job_id, strlen(p->job_id));
+		r = map_put(&c.jobs, job, 0);
+		if (r == 0 && p->sheet_num >= 0)
+			r = map_put(&c.sheets, hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)),
+				    0);
+		if (r < 0)
+			return store_no_memory(store, err);
+	}
+	if (r == 0)
+		r = minute_window_gpus(m->window, m->minute, ret, err);
+	ret->running_jobs = (int)c.jobs.len;
+	ret->active_sheets = (int)c.sheets.len;
+	return r;
+}
+
+/* ---- samples ---- */
+
+static int tell_samples(struct store *store, const struct open_fold *fold, history_fn *fn,
+			void *ctx, struct err *err)
+{
+	struct history_row row = {
+		.wall_ns = open_fold_tick(fold)->wall_ns,
+		.resolution_seconds = F64_UNKNOWN,
+		.n_samples = 1,
+	};
+
+	for (size_t i = 0; i < fold->n_processes; i++) {
+		int r = open_fold_sample(store, fold, i, &row.sample, &row.attempt_num, err);
+
+		if (r > 0)
+			r = fn(ctx, &row);
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int tell_minute(const struct minute_rows *m, history_fn *fn, void *ctx, struct err *err)
+{
+	struct history_row row = {
+		.wall_ns = m->minute * MINUTE_NS,
+		.resolution_seconds = MINUTE_SECONDS,
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct minute_row minute;
+
+		r = minute_window_row(m->window, m->first + i, &minute, err);
+		if (r <= 0)
+			continue;
+		row.attempt_num = minute.attempt_num;
+		row.n_samples = minute.n_samples;
+		minute_row_sample(&minute, &row.sample);
+		r = fn(ctx, &row);
+	}
+	return r;
+}
+
+int store_read_history(struct store *store, const struct history_filter *filter, history_fn *fn,
+		       void *ctx, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	const struct walk_filter moments = {
+		.job_id = filter->job_id,
+		.pid = filter->pid,
+		.since_wall_ns = filter->since_wall_ns,
+		.until_wall_ns = filter->until_wall_ns,
+	};
+	int r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+
+	while (r == 0 && (r = timeline_next(t, err)) > 0) {
+		const struct open_fold *fold = timeline_fold(t);
+		const struct minute_rows minute = timeline_minute(t);
+
+		r = fold ? tell_samples(store, fold, fn, ctx, err)
+			 : tell_minute(&minute, fn, ctx, err);
+	}
+	return r;
+}
+
+/* ---- snapshots ---- */
+
+/* The oldest of the newest n ticks becomes the first that the filter wants. */
+static int limit_to_newest(struct store *store, struct walk_filter *filter, size_t n,
+			   struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	struct walk_filter heads = *filter;
+	size_t i = 0;
+	int r;
+
+	heads.newest_first = heads.heads_only = true;
+	r = timeline_open(store, &heads, false, &t, err);
+	while (r == 0 && i < n && (r = timeline_next(t, err)) > 0) {
+		filter->last_id = t->walk->filter.last_id;
+		if (++i == n)
+			filter->from = *open_fold_tick(timeline_fold(t));
+		r = 0;
+	}
+	return r;
+}
+
+static int tell_snapshot(struct store *store, const struct timeline *t,
+			 const struct snapshot_filter *filter, struct snapshot *snap,
+			 snapshot_fn *fn, void *ctx, struct err *err)
+{
+	unsigned parts = FOLD_ALL | (filter->with_attempts ? FOLD_ATTEMPTS : 0);
+	const struct open_fold *fold = timeline_fold(t);
+	const struct minute_rows minute = timeline_minute(t);
+	int r;
+
+	snapshot_reset(snap);
+	r = fold ? open_fold_snapshot(store, fold, parts, snap, err)
+		 : minute_rows_snapshot(store, &minute, filter->with_attempts, snap, err);
+	if (r == 0 && filter->job_id && !snapshot_covers(snap, filter->job_id))
+		return 0; /* it says nothing of the job, which is not that it was gone */
+	return r < 0 ? r : fn(ctx, snap);
+}
+
+int store_read_snapshots(struct store *store, const struct snapshot_filter *filter, snapshot_fn *fn,
+			 void *ctx, struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	struct walk_filter moments = {
+		.job_id = filter->job_id,
+		.since_wall_ns = filter->since_wall_ns,
+		.until_wall_ns = filter->until_wall_ns,
+	};
+	int r = 0;
+
+	snapshot_init(&snap);
+	if (filter->limit > 0 && !filter->with_minutes)
+		r = limit_to_newest(store, &moments, filter->limit, err);
+	if (r == 0)
+		r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+	while (r == 0 && (r = timeline_next(t, err)) > 0)
+		r = tell_snapshot(store, t, filter, &snap, fn, ctx, err);
+	return r;
+}
