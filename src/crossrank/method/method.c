@@ -796,13 +796,13 @@ static const struct event *choose(const struct work *w)
  * P is a minimum over parts and no likelihood. The share of right names on recorded jobs that were
  * not used to make the method is stated instead (docs/ranks-method.md). NaN stays: unknown.
  */
-static double stated(double p)
+static double stated(double p, bool is_named)
 {
 	if (isnan(p))
 		return p;
-	return p < CULPRIT_NAMED ? STATED_NAMED * p / CULPRIT_NAMED
-	       : p < STATED_SURE ? STATED_NAMED
-				 : STATED_MOST;
+	if (!is_named)
+		return fmin(STATED_NAMED * p / CULPRIT_NAMED, STATED_NAMED - 0.01);
+	return p < STATED_SURE ? STATED_NAMED : STATED_MOST;
 }
 
 /* Whether P is what an event was decided by: a rank with another obstacle has an unknown one. */
@@ -837,7 +837,8 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 	ret->why = ev->why;
 	ret->rises = ev->rises;
 	ret->n_rises = ev->n_rises;
-	ret->probability = is_weighed(ev) ? stated(ev->probability) : NAN;
+	ret->probability =
+		is_weighed(ev) ? stated(ev->probability, ev->verdict == CULPRIT_FOUND) : NAN;
 	ret->lead = ev->lead;
 	ret->is_since_start = ev->is_since_start;
 	if (ev->because != SIZE_MAX)
