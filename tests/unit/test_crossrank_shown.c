@@ -224,7 +224,7 @@ static void analyze_events(struct telemetry *t, struct rank_analysis *ret)
 }
 
 /* Rank 15 has 3 samples, from `second` on, and ended then if that is known. */
-static void expect_beside_short(int second, bool is_ended, enum why why, size_t n_ranks)
+static void expect_beside_short(level_fn of_others, int second, bool is_ended, enum why why)
 {
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
@@ -232,7 +232,7 @@ static void expect_beside_short(int second, bool is_ended, enum why why, size_t 
 	assert_non_null(t);
 	for (int rank = 0; rank < 15; rank++)
 		for (int k = 0; k < 120; k++)
-			add_sample(t, rank, 16, k, one_on_flat(rank, k));
+			add_sample(t, rank, 16, k, of_others(rank, k));
 	for (int k = 0; k < 3; k++)
 		add_sample(t, 15, 16, second + k, BASE_MIB);
 	if (is_ended) {
@@ -249,16 +249,18 @@ static void expect_beside_short(int second, bool is_ended, enum why why, size_t 
 	}
 	analyze_events(t, &a);
 	assert_string_equal(finding_why_name(a.finding->why), finding_why_name(why));
-	assert_int_equal(a.finding->n_ranks, n_ranks);
+	assert_int_equal(a.finding->n_ranks, 15);
 	release(t, &a);
 }
 
 static void test_a_rank_with_few_samples_may_have_been_first(void **unused)
 {
 	(void)unused;
-	expect_beside_short(10, true, WHY_ALONE, 15);
-	expect_beside_short(10, false, WHY_FEW, 15);
-	expect_beside_short(70, true, WHY_FEW, 15);
+	expect_beside_short(one_on_flat, 10, true, WHY_ALONE);
+	expect_beside_short(one_on_flat, 10, false, WHY_FEW);
+	expect_beside_short(one_on_flat, 70, true, WHY_FEW);
+	expect_beside_short(level, 10, true, WHY_NO_RISE);
+	expect_beside_short(level, 10, false, WHY_FEW);
 }
 
 /* All rise together at 60 s; of rank 3 there is no record. */

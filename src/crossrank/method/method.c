@@ -1106,8 +1106,8 @@ static void weigh_left_out(const struct culprit_rank *ranks, size_t n, struct cu
 			continue;
 		ret->n_left_out++;
 		if (ret->verdict == CULPRIT_UNCLEAR ||
-		    (first && ranks[i].end < first->low &&
-		     ranks[i].unseen_mib <= UNSEEN_SHARE * first->gain))
+		    (ranks[i].end < (first ? first->low : INFINITY) &&
+		     ranks[i].unseen_mib <= (first ? UNSEEN_SHARE * first->gain : CULPRIT_LEAST)))
 			continue;
 		ret->verdict = CULPRIT_UNCLEAR;
 		ret->why = CULPRIT_FEW_SAMPLES;
