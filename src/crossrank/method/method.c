@@ -33,7 +33,8 @@
 #define MAX_REPEATS 4	     /* samples of one reading */
 #define REPEATS_SHARE 0.95   /* of the changes are so far apart */
 #define MIN_CHANGES 6
-#define MIN_EXIT 4	   /* samples at the end, or a twentieth, that an exit may take */
+#define MIN_EXIT 4	   /* samples at the end, or a twentieth, that an exit may take, */
+#define EXIT_SECONDS 1.5   /* or so long */
 #define EXIT_BEFORE 8	   /* samples before them show what was held */
 #define EXIT_SHARE 0.85	   /* of that: less to the end is an exit */
 #define MAX_SHARP 16	   /* rises of an event */
@@ -1047,11 +1048,14 @@ static int leave_repeats_out(struct culprit_rank *in, struct arena *arena)
 static size_t find_exit(const struct culprit_rank *in, bool is_late, struct arena *arena)
 {
 	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n, half = in->n / 2;
-	size_t window = most + 2 * EXIT_BEFORE;
+	size_t late = in->n - track_count_to(in->t, in->n, in->t[in->n - 1] - EXIT_SECONDS);
+	size_t window;
 	double *before = arena_memdup(arena, in->mib, in->n * sizeof(*before)), level;
 
 	if (!before)
 		return SIZE_MAX;
+	most = late > most ? late : most;
+	window = most + 2 * EXIT_BEFORE;
 	if (in->n < most + EXIT_BEFORE)
 		return in->n;
 	/* Of a short record the later half has no more than the samples before the exit. */
