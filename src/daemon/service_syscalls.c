@@ -1,5 +1,3 @@
-#include "daemon/service_syscalls.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include "base/unknown.h"
 #include "daemon/may_see.h"
 #include "daemon/service_follow.h"
+#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -20,6 +19,18 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
+
+/* What the processes of a job that have ended have called. */
+struct job_calls {
+	int64_t attempt_id;
+	uint64_t uid; /* whose it is */
+	struct told_calls calls;
+	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
+					   * are that come later nobody knows
+					   */
+	bool is_over;			  /* to be written down */
+	struct job_calls *next, **at;	  /* where it is in the list */
+};
 
 /* ---- sums ---- */
 
@@ -48,7 +59,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-void job_calls_drop(struct service *s, struct job_calls **at)
+static void job_calls_drop(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -294,6 +305,43 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
+/* Of each process no more than whose they are. */
+static void log_totals(struct service *s, struct job_calls *job)
+{
+	const struct process_calls *calls = &job->calls.processes;
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+
+	call_sums_settle(&job->calls.sums);
+	told_calls_say_missing(&job->calls, &why);
+	told_calls_say_error(&job->calls, &why);
+	a.syscalls = sums->uses;
+	a.n_syscalls = sums->n;
+	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
+	a.n_processes = a.processes ? calls->n : 0;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		proc_record_init(&a.processes[i]);
+		a.processes[i].key = calls->items[i].key;
+		a.processes[i].syscalls = calls->items[i].text;
+	}
+	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	free(a.processes);
+}
+
+void service_record_calls(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+
+	while (*at)
+		if ((*at)->is_over) {
+			log_totals(s, *at);
+			job_calls_drop(s, at);
+		} else {
+			at = &(*at)->next;
+		}
+}
+
 /* ---- for its runner ---- */
 
 #define MAX_ANSWER_BYTES (1 << 20) /* of texts */
@@ -415,11 +463,8 @@ void service_forget_calls(struct service *s)
 
 void service_close_syscalls(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	end_all(s);
-	if (service_record_calls(s, &err) < 0)
-		log_warning("the system calls of jobs are not recorded: %s", err.text);
+	service_record_calls(s);
 	while (s->syscalls.jobs)
 		job_calls_drop(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)

@@ -307,8 +307,8 @@ struct log_sink {
 	/* is_new false: it is stored already, and only needed to decode what follows. */
 	int (*frame)(void *ctx, const struct log_frame *frame, bool is_new);
 	int (*end)(void *ctx, const struct log_frame *end);
-	/* No lock, and no end. 1: its recorder is gone. 0: it may go on (another host's, a copy).
-	 */
+	/* No lock, and no end. 1: its recorder is gone. 0: it may go on (another host's, a copy),
+	 * or another continues it. */
 	int (*is_gone)(void *ctx, const struct log_origin *origin);
 	int (*lost)(void *ctx); /* it is, and nothing follows */
 	/* -EAGAIN: the cursor is not from any more. */

@@ -604,7 +604,7 @@ static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *re
 	alive = log_is_alive(r);
 	if (alive < 0)
 		return alive;
-	if (!alive && origin->is_copy) { /* what is not whole there may still become so */
+	if (!alive) { /* where another may go on, what is not whole may still become so */
 		int gone = sink->is_gone(sink->ctx, origin);
 
 		if (gone < 0)

@@ -317,12 +317,13 @@ struct rank_finding {
 	const char *measure; /* "rss" or "gpu_memory" */
 	const char
 		*verdict; /* "named", "cannot_tell", "none"; NULL: samples are not there any more */
-	int64_t rank;	  /* who was first; -1 unless named */
+	const char *kind; /* "first" or "alone"; NULL unless named */
+	int64_t rank;	  /* the culprit; -1 unless named */
 	double probability;	 /* NaN unless named */
 	uint64_t onset_wall_ns;	 /* U64_UNKNOWN unless named */
 	const char *phase;	 /* at the onset, of several the likely one; NULL: none */
 	bool is_phase_ambiguous; /* there were several, or one that began or ended about then */
-	bool has_passed;	 /* it came down again, and so did all that rose with it */
+	bool has_passed;	 /* not named: one rank rose alone, once, and gave it back */
 	const char *reason;	 /* one sentence, or two */
 	const char *remedy;	 /* what would settle it; "" */
 };

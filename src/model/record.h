@@ -37,7 +37,14 @@ enum record_type {
 	RECORD_EVIDENCE, /* record_write_evidence() */
 	RECORD_DETAILS,	 /* record_write_details(), before the end */
 	RECORD_END,	 /* record_write_final(), in the slot of the end */
+	RECORD_HOST,	 /* instead of RECORD_BEGIN: the log is a daemon's own, and begins with
+			    record_write_struct(daemon_columns). All other records of such a log begin
+			    with the id of the attempt's log that they are about (RECORD_ABOUT_BYTES,
+			    all 0: the host). RECORD_END has when the daemon stopped, as a number */
+	RECORD_CALLS,	 /* record_write_details(): system calls alone, which are added */
 };
+
+#define RECORD_ABOUT_BYTES 16
 
 /* ---- structs ---- */
 
