@@ -282,20 +282,6 @@ static int list_unreadable(struct listing *l, const char *file, struct err *err)
 	return output_pass(l->out);
 }
 
-/* The faults come while reading, so the counts come last. */
-static int read_all(const struct ranks_args *args, struct intake *intake, struct listing *l,
-		    struct err *err)
-{
-	int r = 0;
-
-	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
-		r = intake_read(intake, args->input.files[i], err);
-		if (r < 0 && err->code != 0 && r != -ENOMEM)
-			r = list_unreadable(l, args->input.files[i], err);
-	}
-	return r;
-}
-
 static void write_counts(struct listing *l, const struct intake *intake)
 {
 	uint64_t n_invalid = intake->n_invalid + intake->n_cut;
@@ -326,9 +312,12 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 		json_key(&l.json, "errors");
 		json_begin_array(&l.json);
 	}
-	if (r == 0)
-		r = read_all(args, &intake, &l, err);
-	if (r == 0)
+	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
+		r = intake_read(&intake, args->input.files[i], err);
+		if (r < 0 && err->code != 0 && r != -ENOMEM)
+			r = list_unreadable(&l, args->input.files[i], err);
+	}
+	if (r == 0) /* last, as faults are printed while reading */
 		write_counts(&l, &intake);
 	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
 	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
