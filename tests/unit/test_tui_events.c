@@ -154,8 +154,8 @@ static void test_daemon_events(void **state)
 		tell(s, "process.exit", 1700000000, rows[i].json, false);
 		live = scene_event(s, 0)->kind;
 		row.event = *rows[i].event;
-		feed_add_item(s, &(struct records_item){
-					 .wall_ns = NOON, .job_id = "a", .event = &row });
+		feed_add_item(
+			s, &(struct records_item){ .wall_ns = NOON, .job_id = "a", .event = &row });
 		assert_int_equal(scene_event(s, 0)->kind, live);
 		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
