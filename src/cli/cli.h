@@ -17,7 +17,6 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "base/path.h"
-#include "base/settings.h"
 #include "store/store.h"
 
 /* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */

@@ -7,7 +7,7 @@
 #define PROCTOR_CLI_LOOK_H
 
 #include "base/err.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "model/snapshot.h"
 
 /*

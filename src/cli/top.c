@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "base/unknown.h"
 #include "cli/cancel_alone.h"
 #include "cli/cli.h"

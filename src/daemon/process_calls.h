@@ -16,7 +16,7 @@
 
 struct process_call {
 	struct proc_key key;
-	const char *text; /* model/syscall_text.h; NULL: was given to its record */
+	const char *text; /* syscall_text_write(); NULL: was given to its record */
 };
 
 /* All zero, but for max_bytes, is a good beginning. */

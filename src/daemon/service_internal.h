@@ -11,7 +11,7 @@
 
 #include "base/loop.h"
 #include "base/map.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "bus/bus.h"
 #include "daemon/around.h"
 #include "daemon/attempt_log.h"

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/syscall_text.h"
+#include "model/job.h"
 
 void told_calls_release(struct told_calls *calls)
 {

@@ -381,7 +381,7 @@ static int copy_named(const struct first_cause *f, struct attempt *a, struct ran
 
 	ret->rank = f->rank->rank;
 	ret->probability = f->candidates[0].probability;
-	ret->has_passed = f->has_passed;
+	ret->kind = finding_kind(f);
 	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
 	if (!phase.s)
 		return 0;
@@ -399,10 +399,11 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 	const struct first_cause *f = analysis->finding;
 
 	finding_add_reason(&reason, analysis, f);
-	finding_add_remedy(&remedy, analysis, f);
+	finding_add_remedy(&remedy, f);
 	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0)
 		return -ENOMEM;
 	ret->verdict = finding_verdict_name(f->verdict);
+	ret->has_passed = f->has_passed;
 	ret->reason = arena_strdup(&a->arena, reason.data);
 	ret->remedy = arena_strdup(&a->arena, remedy.len > 0 ? remedy.data : "");
 	if (!ret->reason || !ret->remedy)

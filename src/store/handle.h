@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "log/log.h"
-#include "model/process_index.h"
 #include "model/tick_record.h"
 #include "model/tick_snapshot.h"
 #include "store/codec/codec.h"

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/doctor/doctor_rungs.h"
