@@ -227,23 +227,6 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 	add_clocks(d, f);
 }
 
-static void add_rank_row(struct table *t, const struct rank_analysis *a, size_t i, bool has_spark)
-{
-	const struct rank_facts *f = &a->facts->ranks[i];
-	const struct stream *s = a->ranks[i].stream;
-
-	buf_printf(table_cell(t), "%lld", (long long)a->ranks[i].rank);
-	buf_printf(table_cell(t), "%zu", s->n);
-	add_bytes(table_cell(t), f->first_bytes);
-	add_bytes(table_cell(t), f->last_bytes);
-	add_bytes(table_cell(t), f->peak_bytes);
-	add_seconds(table_cell(t), f->step_seconds);
-	add_bytes(table_cell(t), f->gap_max_bytes);
-	facts_add_gap_kinds(table_cell(t), f);
-	if (has_spark)
-		ranks_add_spark(table_cell(t), a, &a->ranks[i]);
-}
-
 static void add_ranks(struct doc *d, const struct rank_analysis *a)
 {
 	static const struct column columns[] = {
@@ -264,8 +247,21 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 	if (a->n_ranks == 0)
 		return;
 	t.n_columns -= is_html; /* which has a drawing */
-	for (size_t i = 0; i < a->n_ranks && i < MAX_ROWS; i++)
-		add_rank_row(&t, a, i, !is_html);
+	for (size_t i = 0; i < a->n_ranks && i < MAX_ROWS; i++) {
+		const struct rank_facts *f = &a->facts->ranks[i];
+		const struct stream *s = a->ranks[i].stream;
+
+		buf_printf(table_cell(&t), "%lld", (long long)a->ranks[i].rank);
+		buf_printf(table_cell(&t), "%zu", s->n);
+		add_bytes(table_cell(&t), f->first_bytes);
+		add_bytes(table_cell(&t), f->last_bytes);
+		add_bytes(table_cell(&t), f->peak_bytes);
+		add_seconds(table_cell(&t), f->step_seconds);
+		add_bytes(table_cell(&t), f->gap_max_bytes);
+		facts_add_gap_kinds(table_cell(&t), f);
+		if (!is_html)
+			ranks_add_spark(table_cell(&t), a, &a->ranks[i]);
+	}
 	d->writer->section(d, "Each rank");
 	doc_add_table(d, &t);
 	add_left_out(d, a->n_ranks);

@@ -3,8 +3,8 @@
  *
  * Each attempt is looked at by itself, as whoever recorded it saw it, and the host once.
  */
-#ifndef PROCTOR_CLI_DETECT_DETECT_HISTORY_H
-#define PROCTOR_CLI_DETECT_DETECT_HISTORY_H
+#ifndef PROCTOR_CLI_DETECT_HISTORY_H
+#define PROCTOR_CLI_DETECT_HISTORY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,9 +4,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
-#include "cli/detect/detect_history.h"
-#include "cli/detect/detect_input.h"
-#include "cli/show.h"
+#include "cli/detect_history.h"
+#include "cli/compat_input.h"
+#include "cli/output.h"
 #include "detect/detect.h"
 
 enum detect_key { KEY_SET = 256 };

@@ -1,4 +1,4 @@
-#include "cli/detect/detect_history.h"
+#include "cli/detect_history.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -11,11 +11,6 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "query/query.h"
-
-static int no_memory(struct err *err)
-{
-	return err_set(err, -ENOMEM, "out of memory");
-}
 
 static uint64_t hash_text(const char *text)
 {
@@ -32,20 +27,14 @@ void found_list_release(struct found_list *list)
 	*list = (struct found_list){ 0 };
 }
 
-/* One that is known already is among the last. */
-static struct found *find_found(const struct found_list *list, const char *name)
-{
-	for (size_t i = list->n; i > 0; i--)
-		if (strcmp(list->items[i - 1]->episode.name, name) == 0)
-			return list->items[i - 1];
-	return NULL;
-}
-
-/* As it is now: one of that name is replaced. -ENOMEM. */
+/* As it is now: one of that name is replaced, which is among the last. -ENOMEM. */
 static int found_list_keep(struct found_list *list, int attempt_num, const struct episode *e)
 {
-	struct found *found = find_found(list, e->name);
+	struct found *found = NULL;
 
+	for (size_t i = list->n; !found && i > 0; i--)
+		if (strcmp(list->items[i - 1]->episode.name, e->name) == 0)
+			found = list->items[i - 1];
 	if (!found) {
 		if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0 ||
 		    !(found = calloc(1, sizeof(*found))))
@@ -67,30 +56,20 @@ static int compare_found(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* By when they began. */
-static void found_list_sort(struct found_list *list)
-{
-	if (list->n > 1)
-		qsort(list->items, list->n, sizeof(struct found *), compare_found);
-}
-
-/* Who looks at the time knows what becomes of what a job leaves behind; the record does not. */
-static bool is_unjudged(const struct found_list *list, enum anomaly_type type)
-{
-	const struct detect_looks *looks = &list->looks[type];
-
-	if (type == ANOMALY_ORPHAN || type == ANOMALY_GPU_LOST)
-		return looks->n_judged > 0;
-	return looks->n_silent > 0 && looks->n_judged == 0;
-}
-
 void found_list_add_unjudged(const struct found_list *list, struct buf *out)
 {
 	const char *before = "not judged, as what they need was not recorded, or not for long "
 			     "enough: ";
 
 	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
-		if (!is_unjudged(list, type))
+		const struct detect_looks *looks = &list->looks[type];
+		/* who looks at the time knows what becomes of what a job leaves behind; the
+		 * record does not */
+		bool is_unjudged = type == ANOMALY_ORPHAN || type == ANOMALY_GPU_LOST
+					   ? looks->n_judged > 0
+					   : looks->n_silent > 0 && looks->n_judged == 0;
+
+		if (!is_unjudged)
 			continue;
 		buf_printf(out, "%s%s", before, anomaly_type_name(type));
 		before = ", ";
@@ -206,11 +185,11 @@ static bool is_own(const struct pass *p, const struct episode *e)
 
 static int keep_episode(struct pass *p, const struct episode *e)
 {
-	if (is_own(p, e) &&
-	    (note_counted(p, e) < 0 ||
-	     found_list_keep(p->s->list, p->attempt ? p->attempt->attempt_num : 0, e) < 0))
-		return no_memory(p->s->err);
-	return 0;
+	int r = is_own(p, e) ? note_counted(p, e) : 0;
+
+	if (r == 0 && is_own(p, e))
+		r = found_list_keep(p->s->list, p->attempt ? p->attempt->attempt_num : 0, e);
+	return r;
 }
 
 static int keep_changes(struct pass *p, const struct detect_changes *changes)
@@ -257,12 +236,11 @@ static int add_ends(struct pass *p, uint64_t since_wall_ns, uint64_t until_wall_
 {
 	const struct event_filter filter = { .since_wall_ns = since_wall_ns,
 					     .until_wall_ns = until_wall_ns };
-	int r = 0;
 
-	if (p->attempt && detect_active(p->d, 0))
-		r = store_read_attempt_events(p->s->store, p->attempt->id, &filter, on_end, p,
-					      p->s->err);
-	return r == -ENOMEM ? no_memory(p->s->err) : r;
+	return p->attempt && detect_active(p->d, 0)
+		       ? store_read_attempt_events(p->s->store, p->attempt->id, &filter, on_end, p,
+						   p->s->err)
+		       : 0;
 }
 
 /* The job is over: those that have no end yet have ended with it. -ENOMEM. */
@@ -307,10 +285,9 @@ static int look(struct pass *p, const struct snapshot *snap)
 	p->news.n = 0;
 	while (p->next_kill < kills->n && kills->items[p->next_kill].wall_ns <= snap->wall_ns)
 		p->next_kill++;
-	if (p->next_kill > from &&
-	    event_list_add(&p->news, kills->items + from, p->next_kill - from) < 0)
-		return no_memory(p->s->err);
-	r = add_ends(p, p->last_wall_ns, snap->wall_ns);
+	r = event_list_add(&p->news, kills->items + from, p->next_kill - from);
+	if (r == 0)
+		r = add_ends(p, p->last_wall_ns, snap->wall_ns);
 	if (r < 0)
 		return r;
 	news.events = p->news.items;
@@ -319,13 +296,11 @@ static int look(struct pass *p, const struct snapshot *snap)
 	       counted->items[p->next_counted].wall_ns <= snap->wall_ns + COUNTED_LATE_NS;
 	     p->next_counted++)
 		news.n_kills_elsewhere += counted->items[p->next_counted].n;
-	if (detect_tick(p->d, &news, &changes) < 0)
-		return no_memory(p->s->err);
-	r = keep_changes(p, &changes);
+	r = detect_tick(p->d, &news, &changes) < 0 ? -ENOMEM : keep_changes(p, &changes);
 	/* more kills are counted at once, but are no change of the episode */
 	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
-		if (is_own(p, e) && note_counted(p, e) < 0)
-			r = no_memory(p->s->err);
+		if (is_own(p, e))
+			r = note_counted(p, e);
 	return r;
 }
 
@@ -353,17 +328,16 @@ static int leave(struct pass *p, uint64_t until_wall_ns)
 		return 0;
 	p->has_left = true;
 	p->news.n = 0;
-	r = add_ends(p, 0,
-		     until_wall_ns); /* a snapshot may show one that has ended by the events */
+	/* a snapshot may show one that has ended by the events */
+	r = add_ends(p, 0, until_wall_ns);
+	if (r == 0 && !a->is_attached)
+		r = add_gone(p);
 	if (r < 0)
 		return r;
-	if (!a->is_attached && add_gone(p) < 0)
-		return no_memory(p->s->err);
 	ending.events = p->news.items;
 	ending.n_events = p->news.n;
-	if (detect_leave_job(p->d, &job, &ending, &changes) < 0)
-		return no_memory(p->s->err);
-	return keep_changes(p, &changes);
+	return detect_leave_job(p->d, &job, &ending, &changes) < 0 ? -ENOMEM
+								   : keep_changes(p, &changes);
 }
 
 /* ---- snapshots ---- */
@@ -438,11 +412,11 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 		return 0; /* evidence, in which nobody has looked for anomalies then either */
 	if (is_over_by(p, snap->wall_ns))
 		r = leave(p, snap->wall_ns);
+	p->s->list->n_snapshots++;
+	if (r == 0)
+		r = take_cgroups(p, snap, &own);
 	if (r < 0)
 		return r;
-	p->s->list->n_snapshots++;
-	if (take_cgroups(p, snap, &own) < 0)
-		return no_memory(p->s->err);
 	leave_out_unseen(p, &own);
 	/* by its runner, or by who records it for that */
 	if (p->attempt && (snap->n_processes > 0 || snap->recorder == p->attempt->id))
@@ -485,45 +459,37 @@ static int look_at_last_kills(struct pass *p, uint64_t until_wall_ns)
 	return r < 0 ? r : look(p, &after);
 }
 
-/* What lasts is as it was last, or over where there is nothing more to come. Until: 0 is no end. */
-static int finish(struct pass *p, uint64_t until_wall_ns)
+static uint64_t later(uint64_t a, uint64_t b)
 {
-	struct detect_changes changes = { 0 };
-	const struct episode *e;
-	int r = 0;
-
-	if (is_over_by(p, until_wall_ns ? until_wall_ns : UINT64_MAX))
-		r = leave(p, until_wall_ns);
-	if (r < 0)
-		return r;
-	if (is_over_by(p, UINT64_MAX))
-		return detect_end(p->d, &changes) < 0 ? no_memory(p->s->err)
-						      : keep_changes(p, &changes);
-	for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
-		r = keep_episode(p, e);
-	return r;
+	return a > b ? a : b;
 }
 
 /* Where the attempt is over, what lasts ends. Otherwise it is found as it was last. */
 static int pass_run(struct pass *p, const struct snapshot_filter *filter)
 {
 	const struct event_list *kills = &p->s->kills;
-	uint64_t since = filter->since_wall_ns;
+	uint64_t since = filter->since_wall_ns, until = filter->until_wall_ns;
+	struct detect_changes changes = { 0 };
+	const struct episode *e;
 	int r;
 
 	if (!p->d)
-		return no_memory(p->s->err);
-	if (p->attempt && u64_known(p->attempt->started_wall_ns) &&
-	    p->attempt->started_wall_ns > since)
-		since = p->attempt->started_wall_ns;
+		return -ENOMEM;
+	if (p->attempt && u64_known(p->attempt->started_wall_ns))
+		since = later(since, p->attempt->started_wall_ns);
 	/* kills from before it explain nothing that it sees */
 	while (p->next_kill < kills->n && kills->items[p->next_kill].wall_ns < since)
 		p->next_kill++;
 	r = store_read_snapshots(p->s->store, filter, on_snapshot, p, p->s->err);
 	if (r == 0)
-		r = look_at_last_kills(p, filter->until_wall_ns);
-	if (r == 0)
-		r = finish(p, filter->until_wall_ns);
+		r = look_at_last_kills(p, until);
+	if (r == 0 && is_over_by(p, until ? until : UINT64_MAX))
+		r = leave(p, until);
+	if (r == 0 && is_over_by(p, UINT64_MAX))
+		r = detect_end(p->d, &changes) < 0 ? -ENOMEM : keep_changes(p, &changes);
+	else
+		for (size_t i = 0; r == 0 && (e = detect_active(p->d, i)); i++)
+			r = keep_episode(p, e);
 	for (int type = 0; type < N_ANOMALY_TYPES; type++) {
 		struct detect_looks looks = detect_looks_of(p->d, type);
 
@@ -551,11 +517,6 @@ static void pass_release(struct pass *p)
 struct span {
 	uint64_t since_wall_ns, until_wall_ns; /* 0: no end */
 };
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
 
 /* 0 is no end. */
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -591,33 +552,26 @@ static int find_spans(const struct attempt_list *list, struct span *ret)
 	return 0;
 }
 
-/* What was usual for jobs of its kind when it began; the list has no sheets. */
-static int look_up_usual(struct search *s, const struct attempt *listed, struct detect_usual *ret)
+/* What was usual for jobs of its kind when it began is judged by; the list has no sheets. */
+static int look_at_attempt(struct search *s, size_t i, const struct span *span)
 {
+	const struct attempt *listed = &s->attempts.items[i];
 	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(pass_release)
+	struct pass p = { .s = s, .d = detect_new(s->config, DETECT_JOBS), .attempt = listed };
+	const struct snapshot_filter filter = {
+		.job_id = listed->job_id,
+		.since_wall_ns = later(s->period->since_wall_ns, span->since_wall_ns),
+		.until_wall_ns = earlier(s->period->until_wall_ns, span->until_wall_ns),
+	};
 	int r;
 
 	attempt_init(&a);
 	r = store_read_progress(s->store, listed->job_id, listed->attempt_num, &a, s->err);
 	if (r == 0)
-		r = learning_usual(s->store, &a, ret, s->err);
-	ret->job_id = r == 0 ? listed->job_id : NULL;
-	return r == -ENOENT ? 0 : r;
-}
-
-static int look_at_attempt(struct search *s, size_t i, const struct span *span)
-{
-	const struct attempt *a = &s->attempts.items[i];
-	CLEANUP(pass_release)
-	struct pass p = { .s = s, .d = detect_new(s->config, DETECT_JOBS), .attempt = a };
-	const struct snapshot_filter filter = {
-		.job_id = a->job_id,
-		.since_wall_ns = later(s->period->since_wall_ns, span->since_wall_ns),
-		.until_wall_ns = earlier(s->period->until_wall_ns, span->until_wall_ns),
-	};
-	int r = look_up_usual(s, a, &p.usual);
-
-	if (r == 0)
+		r = learning_usual(s->store, &a, &p.usual, s->err);
+	p.usual.job_id = r == 0 ? listed->job_id : NULL;
+	if (r == 0 || r == -ENOENT)
 		r = pass_run(&p, &filter);
 	s->looked_wall_ns[i] = p.looked_wall_ns;
 	return r;
@@ -630,31 +584,26 @@ static int by_time(const void *a, const void *b)
 	return x->wall_ns < y->wall_ns ? -1 : x->wall_ns > y->wall_ns;
 }
 
-static int look_at_host(struct search *s)
-{
-	CLEANUP(pass_release) struct pass p = { .s = s, .d = detect_new(s->config, DETECT_HOST) };
-	const struct snapshot_filter filter = { .since_wall_ns = s->period->since_wall_ns,
-						.until_wall_ns = s->period->until_wall_ns };
-
-	if (s->counted.n > 0)
-		qsort(s->counted.items, s->counted.n, sizeof(*s->counted.items), by_time);
-	return pass_run(&p, &filter);
-}
-
 static int look_at_all(struct search *s)
 {
 	size_t n = s->attempts.n;
 	CLEANUP(free_ptr) struct span *spans = calloc(n + 1, sizeof(*spans));
+	CLEANUP(pass_release) struct pass host = { .s = s };
+	const struct snapshot_filter filter = { .since_wall_ns = s->period->since_wall_ns,
+						.until_wall_ns = s->period->until_wall_ns };
 	int r = 0;
 
 	s->looked_wall_ns = calloc(n + 1, sizeof(*s->looked_wall_ns));
 	if (!spans || !s->looked_wall_ns || find_spans(&s->attempts, spans) < 0)
-		return no_memory(s->err);
+		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = look_at_attempt(s, i, &spans[i]);
-	if (r == 0 && !s->period->job_id)
-		r = look_at_host(s);
-	return r;
+	if (r < 0 || s->period->job_id)
+		return r;
+	if (s->counted.n > 0)
+		qsort(s->counted.items, s->counted.n, sizeof(*s->counted.items), by_time);
+	host.d = detect_new(s->config, DETECT_HOST);
+	return pass_run(&host, &filter);
 }
 
 static int on_kill(void *ctx, const struct event_row *row)
@@ -700,7 +649,7 @@ int detect_history(struct store *store, const struct config_anomaly *config,
 		r = store_read_events(store, &events, on_kill, &s, err);
 	if (r == 0)
 		r = look_at_all(&s);
-	if (r == 0)
-		found_list_sort(ret);
-	return r == -ENOMEM ? no_memory(err) : r;
+	if (r == 0 && ret->n > 1)
+		qsort(ret->items, ret->n, sizeof(struct found *), compare_found);
+	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }

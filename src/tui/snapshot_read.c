@@ -1,4 +1,4 @@
-#include "tui/feed.h"
+#include "tui/tui.h"
 
 #include <errno.h>
 #include <math.h>
@@ -303,6 +303,21 @@ static void *read_list(struct json_cursor *c, struct snapshot *s, const struct m
 	return items;
 }
 
+static void read_throttles(struct json_cursor *c, struct snapshot *s, void *ret)
+{
+	uint64_t *bits = ret, bit;
+
+	if (!json_cursor_enter(c, '['))
+		return; /* it is unknown */
+	*bits = 0;
+	while (json_cursor_next_element(c)) {
+		const char *name = json_cursor_string(c, &s->arena), *known;
+
+		for (size_t i = 0; name && (known = gpu_throttle_name(i, &bit)); i++)
+			*bits |= strcmp(known, name) == 0 ? bit : 0;
+	}
+}
+
 static const struct member gpu_members[] = {
 	M("index", gpu_sample, read_int, index),
 	M("utilization_pct", gpu_sample, read_f64, utilization_pct),
@@ -310,6 +325,12 @@ static const struct member gpu_members[] = {
 	M("memory_total_mb", gpu_sample, read_f64, memory_total_mb),
 	M("temperature_c", gpu_sample, read_f64, temperature_c),
 	M("power_watts", gpu_sample, read_f64, power_watts),
+	M("energy_joules", gpu_sample, read_f64, energy_joules),
+	M("sm_clock_mhz", gpu_sample, read_f64, sm_clock_mhz),
+	M("throttle_reasons", gpu_sample, read_throttles, throttle),
+	M("ecc_errors", gpu_sample, read_u64, ecc_errors),
+	M("last_xid", gpu_sample, read_u64, last_xid),
+	M("is_lost", gpu_sample, read_flag, is_lost),
 };
 
 static void init_gpu(void *item, size_t i)

@@ -13,8 +13,8 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "cli/look.h"
-#include "rpc/rpc.h"
+#include "cli/cli.h"
+#include "tui/tui.h"
 
 #define TOLD                                                                                     \
 	"{\"uptime_seconds\":1000.5,\"gpus\":[{\"index\":0,\"utilization_pct\":42.0,"            \
@@ -37,14 +37,13 @@ static void add_process(struct snapshot *snap, pid_t pid, uint64_t start_ticks)
 
 static void take(const char *text, struct snapshot *snap)
 {
-	static const struct rpc_value_limits limits = { 8, 1000 };
-	struct err err = ERR_INIT;
-	struct rpc_value *told = NULL;
+	CLEANUP(snapshot_release) struct snapshot told;
+	struct json_cursor c;
 
-	if (rpc_value_parse(text, strlen(text), &limits, &told, &err) < 0)
-		fail_msg("%s", err.text);
-	look_take_gpus(told, snap);
-	rpc_value_free(told);
+	snapshot_init(&told);
+	json_cursor_init(&c, text, strlen(text));
+	assert_int_equal(snapshot_from_json(&c, &told), 0);
+	cli_take_gpus(&told, snap);
 }
 
 static void test_devices(void **state)
