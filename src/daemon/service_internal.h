@@ -301,14 +301,6 @@ void service_record_now(struct service *s);
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
 
-/* ---- service_forget.c ---- */
-
-/*
- * The database is gone, and with it the attempts that the numbers are of: in another one the same
- * numbers are others' jobs. The store is closed already.
- */
-void service_forget_attempts(struct service *s);
-
 /* ---- service_gpus.c ---- */
 
 /* Before there are threads. */

@@ -54,6 +54,33 @@ static int open_store(struct service *s, struct err *err)
 	return r;
 }
 
+/*
+ * The database is gone, and with it the attempts that the numbers are of: in another one the same
+ * numbers are others' jobs. The store is closed already.
+ *
+ * What lasts is recorded as over while whose it was is still known, into the logs, which the next
+ * database ingests. Who belonged to a job is forgotten before its end is told, as what
+ * goes on living is no orphan.
+ */
+static void forget_attempts(struct service *s)
+{
+	service_end_anomalies(s);
+	s->adopt_until_ns = 0; /* in the next one others may last */
+	service_forget_ooms(s);
+	s->exits.n = 0;
+	service_hang_up_guests(s);
+	service_forget_calls(s);
+	service_forget_marks(s);
+	service_stop_closer(s);
+	service_release_attached(s);
+	service_forget_life(s);
+	service_forget_anomalies(s);
+	service_forget_signals(s);
+	service_release_lost(s);
+	orphans_forget_attempts(s->orphans);
+	watch_forget(s->watch);
+}
+
 /* What we write to a file that somebody has moved or removed nobody will find. */
 static void leave_replaced(struct service *s)
 {
@@ -70,7 +97,7 @@ static void leave_replaced(struct service *s)
 	upkeep_leave(s->upkeep);
 	s->record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
-	service_forget_attempts(s);
+	forget_attempts(s);
 }
 
 static int look(struct service *s, struct err *err)
