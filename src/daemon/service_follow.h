@@ -20,7 +20,7 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+/* Whose all processes are, for another database; the kernel's marks are set anew. */
 void service_forget_life(struct service *s);
 
 /* ---- service_members.c ---- */
