@@ -425,12 +425,12 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 static int read_processes(struct store *store, struct attempt *a, struct err *err)
 {
 	struct process_count count = { 0 };
-	int r = so_far_count_processes(store, a->id, &count, err);
+	int r = running_totals_count(store, a->id, &count, err);
 
 	if (r < 0)
 		return r;
 	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
-		return so_far_read_processes(store, a, count.n, err);
+		return running_totals_read(store, a, count.n, err);
 	return read_array(store, &processes_array, a, err);
 }
 

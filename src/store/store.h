@@ -497,12 +497,12 @@ int store_check(struct store *store, unsigned max_ms, struct err *err);
 
 /*
  * Moves a damaged database aside, with its -wal, -shm and -journal, beside where
- * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_aside is its new path, the
+ * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_path is its new path, the
  * caller frees it. Nothing is deleted or overwritten, and an empty database takes the old one's
  * place. Refused with -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
  * empty; -EBUSY: another process has it open; and with what store_open() says of
  * one that is not ours to judge. This process must not have it open.
  */
-int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err);
+int store_quarantine(const char *path, bool all, char **ret_path, struct err *err);
 
 #endif
