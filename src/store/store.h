@@ -436,7 +436,7 @@ typedef int anomaly_change_fn(void *ctx, const struct anomaly_change_row *row);
 
 /*
  * What was told of anomalies, by whomever, after the change *after_id, in the order in which it was
- * written: otherwise as store_follow_events().
+ * written: otherwise as store_follow_events(), but fn must not use the store.
  */
 int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
 			   struct err *err);
