@@ -480,7 +480,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 		return 0;
 	if (begin == STATEMENT_BEGIN_READ && !sqlite3_get_autocommit(store->db))
 		return 0;
-	patience_renew(store);
+	lock_wait_renew(store);
 	r = query_run_alone(store, begin, err);
 	if (r < 0)
 		return r;
