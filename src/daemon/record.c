@@ -228,7 +228,7 @@ struct store *record_open_store(const struct run *run)
 {
 	struct store *store = NULL;
 
-	if (!run->options->db_path || store_open_patient(run->options->db_path, STORE_READ_AS_IS,
+	if (!run->options->db_path || store_open_timeout(run->options->db_path, STORE_READ_AS_IS,
 							 LOOP_PATIENCE_MS, &store, NULL) < 0)
 		return NULL;
 	return store;

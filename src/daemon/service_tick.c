@@ -27,7 +27,7 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a)
 static int try_to_open(struct service *s, struct err *err)
 {
 	struct stat st;
-	int r = store_open_patient(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
+	int r = store_open_timeout(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
 				   err);
 
 	if (r < 0)

@@ -448,14 +448,9 @@ static int was_seen(struct store *store, int64_t attempt_id, const char *pattern
 		    const struct episode *e, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_HAS_PATTERN_JOB, &q, err);
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_i64(&q, attempt_id);
-	query_bind_text(&q, e->name);
-	return query_step(&q, err);
+	return query_find(store, STATEMENT_HAS_PATTERN_JOB, &q, err, V_TEXT(pattern),
+			  V_I64(attempt_id), V_TEXT(e->name));
 }
 
 static int set_jobs(struct store *store, const char *pattern, const struct pattern_jobs *jobs,
@@ -472,13 +467,9 @@ static int read_names(struct store *store, int64_t attempt_id, const char *patte
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *now;
-	int r = query_open(store, STATEMENT_READ_PATTERN_JOBS, &q, err);
+	int r = query_find(store, STATEMENT_READ_PATTERN_JOBS, &q, err, V_TEXT(pattern),
+			   V_I64(attempt_id));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_i64(&q, attempt_id);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	now = query_read_text(&q);

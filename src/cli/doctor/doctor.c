@@ -527,7 +527,7 @@ static int repair(bool json, bool all)
 
 	if (cli_find_paths(&paths, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
-	r = store_set_aside(paths.db, all, &aside, &err);
+	r = store_quarantine(paths.db, all, &aside, &err);
 	/* these may stay as they are */
 	if (r < 0 && !(r == -EALREADY || r == -ENOENT || r == -EUCLEAN))
 		return cli_fail(CLI_FAILED, &err);
