@@ -699,7 +699,7 @@ int link_await_record(struct link *link)
 
 /* ---- what the daemon knows ---- */
 
-int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err)
+int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *calls, struct err *err)
 {
 	struct rpc_value *answer = NULL;
 	int r;
@@ -710,7 +710,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls,
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
-		r = told_calls_read(answer, calls);
+		r = counted_calls_read(answer, calls);
 	else
 		r = -ENODATA;
 	rpc_value_free(answer);
@@ -738,7 +738,7 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
 		r = -ENODATA;
 	if (r == 0)
-		r = told_calls_read_processes(rpc_value_get(answer, "processes"), ret);
+		r = counted_calls_read_processes(rpc_value_get(answer, "processes"), ret);
 	if (r < 0)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
 	rpc_value_free(answer);

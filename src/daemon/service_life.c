@@ -1,5 +1,3 @@
-#include "daemon/service_life.h"
-
 #include <errno.h>
 #include <string.h>
 

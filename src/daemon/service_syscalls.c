@@ -1,5 +1,3 @@
-#include "daemon/service_syscalls.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +7,9 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/calls.h"
 #include "daemon/may_see.h"
+#include "daemon/own.h"
 #include "daemon/service_follow.h"
 
 /*
@@ -20,6 +20,18 @@
 /* What each process has called, as text: of one job, and of all together. */
 #define MAX_JOB_TEXT_BYTES (1 << 20)
 #define MAX_TEXT_BYTES (8 << 20)
+
+/* What the processes of a job that have ended have called. */
+struct job_calls {
+	int64_t attempt_id;
+	uint64_t uid; /* whose it is */
+	struct counted_calls calls;
+	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
+					   * are that come later nobody knows
+					   */
+	bool is_over;			  /* to be written down */
+	struct job_calls *next, **at;	  /* where it is in the list */
+};
 
 /* ---- sums ---- */
 
@@ -48,7 +60,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-void job_calls_drop(struct service *s, struct job_calls **at)
+static void drop_job(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -57,7 +69,7 @@ void job_calls_drop(struct service *s, struct job_calls **at)
 		job->next->at = at;
 	map_remove(&s->syscalls.by_attempt, (uint64_t)job->attempt_id);
 	s->syscalls.n_text_bytes -= job->calls.processes.n_bytes;
-	told_calls_release(&job->calls);
+	counted_calls_release(&job->calls);
 	free(job);
 }
 
@@ -68,7 +80,7 @@ static void keep_process(struct service *s, struct job_calls *job, const struct 
 
 	processes->max_bytes =
 		before + room < MAX_JOB_TEXT_BYTES ? before + room : MAX_JOB_TEXT_BYTES;
-	told_calls_add(&job->calls, p);
+	counted_calls_add(&job->calls, p);
 	s->syscalls.n_text_bytes += processes->n_bytes - before;
 }
 
@@ -89,7 +101,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	if (may_see(job->uid, p->uid, summing->service->root_fd, p->pid))
 		keep_process(summing->service, job, p);
 	else
-		told_calls_withhold(&job->calls, p);
+		counted_calls_withhold(&job->calls, p);
 }
 
 /* ---- which jobs ---- */
@@ -336,8 +348,8 @@ void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final
 		return;
 	if (is_final) {
 		end_job(s, *at);
-		told_calls_write(j, &(*at)->calls);
-		job_calls_drop(s, at);
+		counted_calls_write(j, &(*at)->calls);
+		drop_job(s, at);
 	} else {
 		struct living living = { s, (*at)->uid, { .max_bytes = MAX_ANSWER_BYTES } };
 
@@ -345,7 +357,7 @@ void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final
 		syscalls_each_living(s->syscalls.syscalls, (uint64_t)attempt_id, add_living,
 				     &living);
 		json_key(j, "processes");
-		told_calls_write_processes(j, &living.calls);
+		counted_calls_write_processes(j, &living.calls);
 		json_key_u64(j, "untold_processes", living.calls.n_untold);
 		process_calls_release(&living.calls);
 	}
@@ -359,7 +371,7 @@ void service_leave_calls_of(struct service *s, struct watched *job)
 	if (!*at)
 		return;
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
-	job_calls_drop(s, at);
+	drop_job(s, at);
 }
 
 /* ---- at each tick ---- */
@@ -405,11 +417,88 @@ int service_count_calls(struct service *s, struct err *err)
 	return 0;
 }
 
+/* ---- into our database, when a job is over and its runner has not taken them ---- */
+
+/* So many are over and wait for the database. */
+#define MAX_WAITING_JOBS 1000
+
+/* As the store takes them: only whose they are counts. NULL and 0: no memory, or none. */
+static struct proc_record *list_processes(const struct process_calls *calls, size_t *ret_n)
+{
+	struct proc_record *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
+
+	*ret_n = list ? calls->n : 0;
+	for (size_t i = 0; i < *ret_n; i++) {
+		list[i].key = calls->items[i].key;
+		list[i].syscalls = calls->items[i].text;
+	}
+	return list;
+}
+
+static int store_job(struct store *store, struct job_calls *job, struct err *err)
+{
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+	int r;
+
+	call_sums_settle(&job->calls.sums);
+	counted_calls_say_missing(&job->calls, &why);
+	counted_calls_say_error(&job->calls, &why);
+	a.processes = list_processes(&job->calls.processes, &a.n_processes);
+	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
+	free(a.processes);
+	return r;
+}
+
+/* While nothing can be written it waits for the next tick. */
+static int write_totals(struct service *s, struct job_calls **at, struct err *err)
+{
+	int r = store_job(s->store, *at, err);
+
+	if (trouble_is_of_database(r))
+		return r;
+	s->syscalls.n_totals_lost += r < 0;
+	drop_job(s, at);
+	return r;
+}
+
+/* The newest are first: of those that wait for too long the oldest go. */
+static void drop_excess(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+	size_t n_over = 0;
+
+	while (*at) {
+		n_over += (*at)->is_over;
+		if (!(*at)->is_over || n_over <= MAX_WAITING_JOBS) {
+			at = &(*at)->next;
+			continue;
+		}
+		s->syscalls.n_totals_lost++;
+		drop_job(s, at);
+	}
+}
+
+int service_record_calls(struct service *s, struct err *err)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+	int r = 0;
+
+	drop_excess(s);
+	while (s->store && *at && r == 0)
+		if ((*at)->is_over)
+			r = write_totals(s, at, err);
+		else
+			at = &(*at)->next;
+	return r;
+}
+
 /* The marks of processes are numbers of attempts as well: they go with the whole of it. */
 void service_forget_calls(struct service *s)
 {
 	while (s->syscalls.jobs)
-		job_calls_drop(s, &s->syscalls.jobs);
+		drop_job(s, &s->syscalls.jobs);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }
 
@@ -421,7 +510,7 @@ void service_close_syscalls(struct service *s)
 	if (service_record_calls(s, &err) < 0)
 		log_warning("the system calls of jobs are not recorded: %s", err.text);
 	while (s->syscalls.jobs)
-		job_calls_drop(s, &s->syscalls.jobs);
+		drop_job(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)
 		loop_timer_close(s->syscalls.timer);
 	s->syscalls.timer = NULL;

@@ -198,13 +198,12 @@ struct life;
 typedef void life_handler(void *ctx, const struct life_event *ev);
 
 struct life_options {
-	bool want_ebpf;	      /* for who listens long: loading takes 40 to 100 ms */
-	bool is_tracked_only; /* by eBPF: only of trees given to life_track() */
-	bool wants_accounts;  /* life_want_accounts() */
-	const char
-		*why_no_ebpf; /* where it is not wanted; NULL: SOURCES_EBPF_TOO_SLOW */
-	size_t ring_bytes;    /* of the eBPF queue, a power of two; 0: 2 MiB */
-	bool is_as_old;	      /* for tests: goes the ways of the oldest kernels */
+	bool want_ebpf;		 /* for who listens long: loading takes 40 to 100 ms */
+	bool is_tracked_only;	 /* by eBPF: only of trees given to life_track() */
+	bool wants_accounts;	 /* life_want_accounts() */
+	const char *why_no_ebpf; /* where it is not wanted; NULL: SOURCES_EBPF_TOO_SLOW */
+	size_t ring_bytes;	 /* of the eBPF queue, a power of two; 0: 2 MiB */
+	bool is_as_old;		 /* for tests: goes the ways of the oldest kernels */
 };
 
 /*
@@ -518,8 +517,8 @@ struct probe_allows {
 	bool syscalls; /* by eBPF */
 };
 #define SOURCES_EBPF_FORBIDDEN "ebpf_enabled is false in the configuration"
-#define SOURCES_EBPF_TOO_SLOW                                                                      \
-	"a run does not load eBPF programs, which takes longer than most commands; the daemon "    \
+#define SOURCES_EBPF_TOO_SLOW                                                                   \
+	"a run does not load eBPF programs, which takes longer than most commands; the daemon " \
 	"does"
 #define SOURCES_SYSCALLS_FORBIDDEN "syscalls_enabled is false in the configuration"
 

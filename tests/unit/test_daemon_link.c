@@ -131,7 +131,7 @@ static void test_no_daemon(void **state)
 {
 	struct loop *loop = loop_new();
 	struct link *link = link_new(loop, take_facts, NULL);
-	struct told_calls calls = { 0 };
+	struct counted_calls calls = { 0 };
 	struct err err = ERR_INIT;
 
 	(void)state;
