@@ -54,10 +54,9 @@ void tally_fork(struct tally *t, const struct birth *birth);
 void tally_exec(struct tally *t, pid_t pid, const char *command);
 
 /*
- * A source has reported how a process ended, or what it had used by then: the kernel to us, or to
- * the daemon, which hears more (by_daemon). Into its record, whichever comes first, and the same
- * again changes nothing. The process is found by pid and start time, or by when it ended; one that
- * is not listed is passed over. The command stands where its own is not known.
+ * How a process ended, or what it had used by then, by the kernel's report to us or to the daemon
+ * (by_daemon), in any order and any number of times. The process is found by pid and start time, or
+ * by when it ended; one that is not listed is passed over.
  */
 void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon);
 
