@@ -498,12 +498,13 @@ void link_greet(struct link *link, const struct link_job *job)
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err)
 {
+	const bool is_greeted = link_is_there(link);
 	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
 
 	/* One of our own user may do no more than we may. */
 	if (r == 0 && !may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		r = err_set(err, -EPERM, "the daemon is this user's own");
-	if (r == 0 && !link_is_there(link))
+	if (r == 0 && !is_greeted)
 		r = greet(link, job, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
