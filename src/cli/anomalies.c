@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/output.h"
-#include "cli/show.h"
 
 struct anomalies_args {
 	bool json;

@@ -1,5 +1,3 @@
-#include "cli/cancel_alone.h"
-
 #include <errno.h>
 #include <libgen.h>
 #include <signal.h>
@@ -12,7 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/unknown.h"
-#include "cli/job_question.h"
+#include "cli/remote.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 
@@ -42,7 +40,7 @@ static const struct argp cancel_argp = {
 	       "users have one: by --user, or by --attempt.",
 };
 
-/* ---- without a daemon: which are meant ---- */
+/* ---- without a daemon ---- */
 
 static bool is_meant(const struct attempt *a, int attempt_num, uint64_t uid)
 {
@@ -52,48 +50,36 @@ static bool is_meant(const struct attempt *a, int attempt_num, uint64_t uid)
 
 #define MAX_NAMES_BYTES 200
 
-struct candidates {
-	uint64_t uid; /* whose is meant; U64_UNKNOWN: there is none */
-	bool is_unclear;
-	struct buf names;
-};
-
-static void candidates_release(struct candidates *c)
+/*
+ * As a daemon takes a name: one's own, or else that of the only user who has one. Where nobody is
+ * meant, whose was asked for stays.
+ */
+static int choose_user(const struct attempt_list *list, const struct job_question *q, uint64_t *uid,
+		       struct err *err)
 {
-	buf_release(&c->names);
-}
+	CLEANUP(buf_release) struct buf names = BUF_INIT;
+	uint64_t chosen = U64_UNKNOWN;
+	bool is_unclear = false;
 
-static void add_candidate(struct candidates *c, const struct attempt *a)
-{
-	bool has_own = u64_known(c->uid) && c->uid == geteuid();
+	for (size_t i = 0; i < list->n; i++) {
+		const struct attempt *a = &list->items[i];
 
-	c->is_unclear = c->is_unclear || (u64_known(c->uid) && c->uid != a->uid);
-	if (!has_own)
-		c->uid = a->uid;
-	if (c->names.len <= MAX_NAMES_BYTES)
-		buf_printf(&c->names, "%suser %llu, attempt %d", c->names.len > 0 ? "; " : "",
-			   (unsigned long long)a->uid, a->attempt_num);
-}
-
-/* As a daemon takes a name: one's own, or else that of the only user who has one. */
-static int choose_user(const struct attempt_list *list, const char *job_id, int attempt_num,
-		       uint64_t *uid, struct err *err)
-{
-	CLEANUP(candidates_release)
-	struct candidates c = { .uid = U64_UNKNOWN, .names = BUF_INIT };
-
-	for (size_t i = 0; i < list->n; i++)
-		if (is_meant(&list->items[i], attempt_num, *uid))
-			add_candidate(&c, &list->items[i]);
-	if (c.is_unclear && c.uid != geteuid())
-		return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", job_id,
-			       c.names.data);
-	if (u64_known(c.uid)) /* else nobody is meant, and whose was asked for stays */
-		*uid = c.uid;
+		if (!is_meant(a, q->attempt, *uid))
+			continue;
+		is_unclear |= u64_known(chosen) && chosen != a->uid;
+		if (chosen != geteuid())
+			chosen = a->uid;
+		if (names.len <= MAX_NAMES_BYTES)
+			buf_printf(&names, "%suser %llu, attempt %d", names.len > 0 ? "; " : "",
+				   (unsigned long long)a->uid, a->attempt_num);
+	}
+	if (is_unclear && chosen != geteuid())
+		return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)",
+			       q->job_id, names.data);
+	if (u64_known(chosen))
+		*uid = chosen;
 	return 0;
 }
-
-/* ---- ending them ---- */
 
 /* Who can write what the database says, if that is not root. */
 static uint64_t find_keeper(const char *db)
@@ -131,7 +117,7 @@ static int tell_runner(const struct attempt *a, uint64_t keeper, struct err *err
 }
 
 /* *uid is whose are meant, in the end. */
-static int end_running(const struct paths *paths, const struct cancel_question *q, uint64_t *uid,
+static int end_running(const struct paths *paths, const struct job_question *q, uint64_t *uid,
 		       size_t *ret_n, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
@@ -146,11 +132,11 @@ static int end_running(const struct paths *paths, const struct cancel_question *
 			    "no job %s was recorded: \"proctor jobs\" lists those there are",
 			    q->job_id);
 	if (r == 0)
-		r = choose_user(&list, q->job_id, q->attempt_num, uid, err);
+		r = choose_user(&list, q, uid, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < list.n; i++) {
-		if (!is_meant(&list.items[i], q->attempt_num, *uid))
+		if (!is_meant(&list.items[i], q->attempt, *uid))
 			continue;
 		r = tell_runner(&list.items[i], find_keeper(paths->db), failed ? NULL : err);
 		*ret_n += r == 0;
@@ -161,20 +147,8 @@ static int end_running(const struct paths *paths, const struct cancel_question *
 	return failed;
 }
 
-/* ---- what waits ---- */
-
 /* The queue is a daemon's to change: so what waits is not cancelled, and nobody is to think so. */
-static int refuse_waiting(const struct cancel_question *q, size_t n_waiting, size_t n_ended,
-			  struct err *err)
-{
-	return err_set(err, -EBUSY,
-		       "%zu of job %s in the queue cannot be cancelled without a daemon, and would "
-		       "begin with the next one: \"proctor start\", and cancel again (%zu that ran "
-		       "%s being ended)",
-		       n_waiting, q->job_id, n_ended, n_ended == 1 ? "is" : "are");
-}
-
-int cancel_alone(const struct cancel_question *q, size_t *ret_n, struct err *err)
+int cancel_without_daemon(const struct job_question *q, size_t *ret_n, struct err *err)
 {
 	uint64_t uid = q->uid;
 	struct paths paths;
@@ -188,32 +162,20 @@ int cancel_alone(const struct cancel_question *q, size_t *ret_n, struct err *err
 		r = err_set(err, -ENOENT, "no job %s waits, and no daemon is running", q->job_id);
 	else
 		r = end_running(&paths, q, &uid, ret_n, err);
-	if (q->attempt_num > 0 || (r < 0 && r != -ENOENT && r != -ESRCH))
+	if (q->attempt > 0 || (r < 0 && r != -ENOENT && r != -ESRCH))
 		return r;
 	n_waiting =
 		job_question_count_queued(&paths, q->job_id, u64_known(uid) ? uid : q->uid, NULL);
-	return n_waiting > 0 ? refuse_waiting(q, n_waiting, *ret_n, err) : r;
+	if (n_waiting == 0)
+		return r;
+	return err_set(err, -EBUSY,
+		       "%zu of job %s in the queue cannot be cancelled without a daemon, and would "
+		       "begin with the next one: \"proctor start\", and cancel again (%zu that ran "
+		       "%s being ended)",
+		       n_waiting, q->job_id, *ret_n, *ret_n == 1 ? "is" : "are");
 }
 
 /* ---- the verb ---- */
-
-/* As a daemon answers. */
-static int cancel_without(const struct job_question *args, uint64_t *ret_n, struct json *j,
-			  struct err *err)
-{
-	const struct cancel_question question = { args->job_id, args->attempt, args->uid,
-						  args->only_queued };
-	size_t n = 0;
-	int r = cancel_alone(&question, &n, err);
-
-	*ret_n = n;
-	json_begin_object(j);
-	json_key_string(j, "job_id", args->job_id);
-	json_key_bool(j, "cancelling", true);
-	json_key_u64(j, "attempts", n);
-	json_end_object(j);
-	return r;
-}
 
 /*
  * How many attempts are being ended, and the same in JSON. A job that was submitted just now has no
@@ -229,8 +191,18 @@ static int cancel(const struct job_question *args, uint64_t *ret_n, struct json 
 	while ((r = job_question_ask("job.cancel", args, &answer, err)) == -EBUSY &&
 	       clock_boot_ns() < until_ns)
 		nanosleep(&pause, NULL);
-	if (r == -ENODEV)
-		return cancel_without(args, ret_n, j, err);
+	if (r == -ENODEV) { /* as a daemon answers */
+		size_t n = 0;
+
+		r = cancel_without_daemon(args, &n, err);
+		*ret_n = n;
+		json_begin_object(j);
+		json_key_string(j, "job_id", args->job_id);
+		json_key_bool(j, "cancelling", true);
+		json_key_u64(j, "attempts", n);
+		json_end_object(j);
+		return r;
+	}
 	if (r < 0)
 		return r;
 	*ret_n = rpc_value_u64(rpc_value_get(answer, "attempts"));

@@ -496,21 +496,6 @@ static void name_item(const struct cli_sub_table *t, size_t i, char name[NAME_BY
 	snprintf(name, NAME_BYTES, "proctor %s %s", t->verb, t->items[i].name);
 }
 
-static int print_help(const struct cli_sub_table *t)
-{
-	fputs(t->usage, stdout);
-	for (size_t i = 0; i < t->n; i++)
-		printf("  %-10s %s\n", t->items[i].name, t->items[i].summary);
-	for (size_t i = 0; i < t->n; i++) {
-		char name[NAME_BYTES];
-
-		name_item(t, i, name);
-		putchar('\n');
-		argp_help(t->items[i].argp, stdout, ARGP_HELP_STD_HELP, name);
-	}
-	return CLI_DONE;
-}
-
 static int tell_items(const struct cli_sub_table *t, const char *name)
 {
 	struct suggest near = suggest_for(name ? name : "");
@@ -535,8 +520,19 @@ static int tell_items(const struct cli_sub_table *t, const char *name)
 
 int cli_run_sub(const struct cli_sub_table *t, int argc, char **argv)
 {
-	if (argc > 1 && is_help(argv[1]))
-		return print_help(t);
+	if (argc > 1 && is_help(argv[1])) {
+		fputs(t->usage, stdout);
+		for (size_t i = 0; i < t->n; i++)
+			printf("  %-10s %s\n", t->items[i].name, t->items[i].summary);
+		for (size_t i = 0; i < t->n; i++) {
+			char name[NAME_BYTES];
+
+			name_item(t, i, name);
+			putchar('\n');
+			argp_help(t->items[i].argp, stdout, ARGP_HELP_STD_HELP, name);
+		}
+		return CLI_DONE;
+	}
 	for (size_t i = 0; argc > 1 && i < t->n; i++) {
 		char name[NAME_BYTES];
 

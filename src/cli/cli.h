@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/mask.h"
 #include "base/path.h"
-#include "base/settings.h"
+#include "model/snapshot.h"
 #include "store/store.h"
 
 /* CLI_UNKNOWN is of "wait" alone: how the job ended cannot be found out. */
@@ -159,6 +159,23 @@ void cli_add_text(struct buf *out, const char *text, size_t max);
 /* As "proctor trace PID --start-ticks N" does it, for its 10 s at most; signals are as before then.
  */
 int cli_trace_shortly(const struct proc_key *key, struct err *err);
+
+/* ---- the host as it is now ---- */
+
+/*
+ * Fills ret (initialised). Looks twice, a fifth of a second apart: one look tells no CPU
+ * percentages. The database says which jobs run; one that cannot be read is warned about, and no
+ * process belongs to a job then. A daemon that answers is asked about itself, and about GPUs.
+ */
+int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, struct snapshot *ret,
+		      struct err *err);
+
+/*
+ * The GPUs as a daemon has read them, and what processes use of them: drivers take a second to
+ * begin, may hang, and tell some things (the last XID) only to who has listened. Of a process that
+ * the daemon does not show, as it may have begun since, that stays unknown.
+ */
+void cli_take_gpus(const struct snapshot *from, struct snapshot *snap);
 
 /* ---- users ---- */
 

@@ -63,19 +63,6 @@ struct listing {
 	const char *section; /* that is open; NULL: none */
 };
 
-static void add_place(struct buf *out, const struct place *p, bool is_missing)
-{
-	const char *who = p->key ? p->key : p->variable;
-
-	buf_printf(out, "# %-14s ", p->name);
-	cli_add_text(out, p->path ? p->path : "none", PATH_BYTES);
-	if (is_missing)
-		buf_add_str(out, " (not there)");
-	if (who)
-		buf_printf(out, "  by %s", who);
-	buf_add_char(out, '\n');
-}
-
 static void add_setting(void *ctx, const struct config *c, const struct config_setting *s)
 {
 	struct listing *list = ctx;
@@ -109,22 +96,21 @@ static void write_yaml(const struct settings *s, struct buf *out)
 	struct place places[N_PLACES];
 
 	find_places(s, places);
-	for (size_t i = 0; i < N_PLACES; i++)
-		add_place(out, &places[i], i == 0 && !s->config.was_read);
+	for (size_t i = 0; i < N_PLACES; i++) {
+		const char *who = places[i].key ? places[i].key : places[i].variable;
+
+		buf_printf(out, "# %-14s ", places[i].name);
+		cli_add_text(out, places[i].path ? places[i].path : "none", PATH_BYTES);
+		if (i == 0 && !s->config.was_read)
+			buf_add_str(out, " (not there)");
+		if (who)
+			buf_printf(out, "  by %s", who);
+		buf_add_char(out, '\n');
+	}
 	config_each(&s->config, add_setting, &list);
 }
 
 /* ---- as JSON ---- */
-
-static void write_place(struct json *j, const struct place *p)
-{
-	json_key(j, p->name);
-	json_begin_object(j);
-	json_key_string(j, "path", p->path);
-	json_key_string(j, "source", p->key ? "file" : p->variable ? "environment" : "default");
-	json_key_string(j, "by", p->key ? p->key : p->variable);
-	json_end_object(j);
-}
 
 static void write_setting(void *ctx, const struct config *c, const struct config_setting *s)
 {
@@ -158,8 +144,17 @@ static void write_json(const struct settings *s, struct buf *out)
 	json_key_bool(&j, "was_read", s->config.was_read);
 	json_key(&j, "places");
 	json_begin_object(&j);
-	for (size_t i = 0; i < N_PLACES; i++)
-		write_place(&j, &places[i]);
+	for (size_t i = 0; i < N_PLACES; i++) {
+		json_key(&j, places[i].name);
+		json_begin_object(&j);
+		json_key_string(&j, "path", places[i].path);
+		json_key_string(&j, "source",
+				places[i].key	     ? "file"
+				: places[i].variable ? "environment"
+						     : "default");
+		json_key_string(&j, "by", places[i].key ? places[i].key : places[i].variable);
+		json_end_object(&j);
+	}
 	json_end_object(&j);
 	json_key(&j, "settings");
 	json_begin_object(&j);
@@ -244,22 +239,6 @@ static void write_verdict(const struct config *c, const char *path, int r, const
 	}
 }
 
-static int check_file(const struct config_args *args)
-{
-	CLEANUP(config_release) struct config config;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct err err = ERR_INIT;
-	int r, printed;
-
-	config_init(&config);
-	r = load_file(args->check, &config, &err);
-	write_verdict(&config, args->check, r, &err, args->json, &out);
-	printed = cli_print(&out);
-	if (r < 0)
-		return cli_fail(CLI_USAGE, &err);
-	return printed;
-}
-
 int cli_config(int argc, char **argv)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -269,8 +248,18 @@ int cli_config(int argc, char **argv)
 	int status;
 
 	cli_parse(&config_argp, argc, argv, 0, &args);
-	if (args.check)
-		return check_file(&args);
+	if (args.check) {
+		CLEANUP(config_release) struct config config;
+		int r, printed;
+
+		config_init(&config);
+		r = load_file(args.check, &config, &err);
+		write_verdict(&config, args.check, r, &err, args.json, &out);
+		printed = cli_print(&out);
+		if (r < 0)
+			return cli_fail(CLI_USAGE, &err);
+		return printed;
+	}
 	if (settings_open(&settings, &err) < 0) {
 		status = cli_fail(CLI_USAGE, &err);
 	} else {

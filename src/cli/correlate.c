@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
-#include "cli/profiles.h"
+#include "cli/compat_input.h"
 #include "query/query.h"
 
 #define SINCE_SECONDS (COMPAT_LOOKBACK_DAYS * 86400.0)

@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/show.h"
+#include "cli/output.h"
 #include "query/query.h"
 
 /* "nightly", or "nightly#2" for its second attempt. */
@@ -210,20 +210,6 @@ static void add_value(struct buf *out, struct buf *cell, enum feature_unit unit,
 	show_cell(out, cell, 12);
 }
 
-static void write_row(const struct diff_row *row, struct buf *out)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-
-	show_text(out, row->name, 34);
-	add_value(out, &cell, row->unit, row->before);
-	add_value(out, &cell, row->unit, row->after);
-	add_value(out, &cell, row->unit, row->after - row->before);
-	add_value(out, &cell, row->unit, row->usual);
-	if (row->judgement == DIFF_BEYOND)
-		buf_add_str(out, "more than usual");
-	buf_add_char(out, '\n');
-}
-
 static void add_subject(struct buf *out, const char *which, const struct run_record *run,
 			const char *command)
 {
@@ -272,8 +258,18 @@ static void write_text(const struct compared *c, struct buf *out)
 		show_cell(out, &cell, 12);
 	}
 	buf_add_char(out, '\n');
-	for (size_t i = 0; i < c->diff.n; i++)
-		write_row(&c->diff.rows[i], out);
+	for (size_t i = 0; i < c->diff.n; i++) {
+		const struct diff_row *row = &c->diff.rows[i];
+
+		show_text(out, row->name, 34);
+		add_value(out, &cell, row->unit, row->before);
+		add_value(out, &cell, row->unit, row->after);
+		add_value(out, &cell, row->unit, row->after - row->before);
+		add_value(out, &cell, row->unit, row->usual);
+		if (row->judgement == DIFF_BEYOND)
+			buf_add_str(out, "more than usual");
+		buf_add_char(out, '\n');
+	}
 	add_usual(c, out);
 }
 

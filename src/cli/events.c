@@ -10,25 +10,27 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
+#include "cli/output.h"
 #include "cli/remote.h"
+#include "query/query.h"
+#include "report/report.h"
 #include "rpc/rpc.h"
 
 struct events_args {
-	bool is_following;
-	struct feed_options feed;
+	bool is_following, json;
+	struct records_filter filter;
 };
 
 static const struct argp_option events_options[] = {
-	CLI_OPTION("job", events_args, feed.job_id, "ID", "Events of this job"),
-	CLI_OPTION("since", events_args, feed.since_wall_ns, "TIME",
+	CLI_OPTION("job", events_args, filter.job_id, "ID", "Events of this job"),
+	CLI_OPTION("since", events_args, filter.since_wall_ns, "TIME",
 		   "Only of the last 30s, 5m, 2h, 7d"),
-	CLI_OPTION("until", events_args, feed.until_wall_ns, "TIME",
+	CLI_OPTION("until", events_args, filter.until_wall_ns, "TIME",
 		   "Only up to 30s, 5m, 2h, 7d ago"),
 	CLI_OPTION(
 		"follow", events_args, is_following, NULL,
 		"Go on with what happens from now on, until Ctrl-C; of what was before only what --since says"),
-	CLI_OPTION("json", events_args, feed.json, NULL, "Print one JSON object per line"),
+	CLI_OPTION("json", events_args, json, NULL, "Print one JSON object per line"),
 	{ 0 },
 };
 
@@ -39,26 +41,131 @@ static const struct argp events_argp = {
 	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
 
+/* ---- lines for people ---- */
+
+/* What stands in each column; NULL and numbers below 0: nothing. */
+struct columns {
+	uint64_t wall_ns;
+	int attempt_num, sheet_num;
+	pid_t pid;
+	const char *event;
+	struct exit_status status;
+	const char *job_id, *details;
+	bool is_long; /* the details are worth it */
+};
+
+static void add_heading(struct buf *out)
+{
+	buf_add_str(out, "TIME                     ATTEMPT  SHEET      PID  EVENT            "
+			 "STATUS    JOB                       DETAILS\n");
+}
+
+static void add_columns(struct buf *out, const struct columns *line)
+{
+	CLEANUP(buf_release) struct buf status = BUF_INIT;
+	char attempt[16] = "-", sheet[16] = "-", pid[16] = "-";
+
+	if (line->attempt_num > 0)
+		snprintf(attempt, sizeof(attempt), "%d", line->attempt_num);
+	if (line->sheet_num >= 0)
+		snprintf(sheet, sizeof(sheet), "%d", line->sheet_num);
+	if (line->pid > 0)
+		snprintf(pid, sizeof(pid), "%d", (int)line->pid);
+	report_add_status(&status, line->status);
+	show_moment(out, line->wall_ns);
+	buf_printf(out, "  %7s  %5s  %7s  %-15s  %-8s  ", attempt, sheet, pid, line->event,
+		   status.data);
+	show_text(out, line->job_id ? line->job_id : "-", 24);
+	cli_add_text(out, line->details ? line->details : "", line->is_long ? 240 : 60);
+	while (out->len > 0 && out->data[out->len - 1] == ' ')
+		buf_truncate(out, out->len - 1);
+	buf_add_char(out, '\n');
+}
+
+static void add_item(struct buf *out, const struct records_item *item)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+	const struct sheet_record *sheet = item->sheet;
+	const struct attempt *a = item->attempt;
+	struct columns line = {
+		.wall_ns = item->wall_ns,
+		.attempt_num = item->attempt_num,
+		.sheet_num = SHEET_NONE,
+		.event = records_topic(item),
+		.status = { -1, -1 },
+		.job_id = item->job_id,
+	};
+
+	if (a) {
+		line.sheet_num = sheet ? sheet->num : SHEET_NONE;
+		line.details = sheet ? sheet->command : a->command;
+		if (item->change == CHANGE_JOB_ENDED || item->change == CHANGE_SHEET_ENDED) {
+			line.status = sheet ? sheet->status : a->status;
+			line.details = sheet ? sheet->reason : a->reason;
+		}
+	} else if (item->phase) {
+		line.pid = item->phase->phase.pid;
+		line.details = item->phase->phase.path;
+	} else if (item->episode) {
+		const struct anomaly *worst = &item->episode->worst;
+
+		buf_printf(&details, "%s, %s: %s", episode_change_name(item->episode_change),
+			   severity_name(worst->severity), worst->text); /* "began, high: …" */
+		line.sheet_num = worst->sheet_num;
+		line.pid = worst->has_pid ? (pid_t)worst->pid : 0;
+		line.details = details.data;
+		line.is_long = true;
+	} else {
+		line.sheet_num = item->event->event.sheet_num;
+		line.pid = item->event->event.key.pid;
+		line.status = item->event->event.status;
+		line.details = item->event->event.details;
+	}
+	add_columns(out, &line);
+}
+
 /* ---- what was recorded ---- */
+
+struct printer {
+	bool json;
+	struct output out;
+	uint64_t n_items;
+};
+
+static int print_item(void *ctx, const struct records_item *item)
+{
+	struct printer *p = ctx;
+
+	p->n_items++;
+	if (p->json) {
+		records_write_json(&p->out.buf, item);
+		buf_add_char(&p->out.buf, '\n');
+	} else {
+		add_item(&p->out.buf, item);
+	}
+	return output_pass(&p->out);
+}
 
 static int print_events(struct store *store, const struct events_args *args, struct err *err)
 {
-	CLEANUP(output_release) struct output out = OUTPUT_INIT;
-	struct feed *feed = feed_new(store, &args->feed);
-	int r = feed ? output_open(&out, NULL, err)
-		     : err_set(err, -ENOMEM, "no memory left for events");
+	struct printer p = { .json = args->json, .out = OUTPUT_INIT };
+	struct records *records = records_new(store, &args->filter);
+	int r = records ? output_open(&p.out, NULL, err)
+			: err_set(err, -ENOMEM, "no memory left for events");
 
-	if (!args->feed.json)
-		feed_add_heading(&out.buf);
+	if (!args->json)
+		add_heading(&p.out.buf);
 	if (r == 0)
-		r = feed_read(feed, &out, err);
-	if (r == 0 && feed_count(feed) == 0) {
-		buf_reset(&out.buf);
-		if (!args->feed.json)
+		r = records_read(records, UINT64_MAX, print_item, &p, err);
+	if (r == 0 && p.n_items == 0) {
+		buf_reset(&p.out.buf);
+		if (!args->json)
 			log_error("no events were recorded in that time");
 	}
-	feed_free(feed);
-	return output_end(&out, r, err);
+	records_free(records);
+	r = output_end(&p.out, r, err);
+	output_release(&p.out);
+	return r;
 }
 
 /* ---- what a daemon has recorded ---- */
@@ -73,7 +180,7 @@ static void add_remote(struct buf *out, const struct rpc_value *row)
 	const char *event = remote_text(row, "event"), *change = remote_text(row, "change");
 	const char *severity = remote_text(row, "severity"), *what;
 	int signal = remote_int(row, "signal_num", -1); /* of a process; of a job: "signal" */
-	struct feed_columns line = {
+	struct columns line = {
 		.wall_ns = remote_time(row, change ? "changed" : "timestamp"),
 		.attempt_num = remote_int(row, "attempt", 0),
 		.sheet_num = remote_int(row, "sheet_num", SHEET_NONE),
@@ -95,16 +202,16 @@ static void add_remote(struct buf *out, const struct rpc_value *row)
 			   what ? what : "-");
 		line.details = text.data;
 	}
-	feed_add_columns(out, &line);
+	add_columns(out, &line);
 }
 
-static int print_remote(const struct feed_options *options)
+static int print_remote(const struct events_args *args)
 {
-	const struct remote_question question = { .job_id = options->job_id,
-						  .since_wall_ns = options->since_wall_ns,
-						  .until_wall_ns = options->until_wall_ns };
-	const struct remote_shape shape = { .json = options->json,
-					    .add_titles = feed_add_heading,
+	const struct remote_question question = { .job_id = args->filter.job_id,
+						  .since_wall_ns = args->filter.since_wall_ns,
+						  .until_wall_ns = args->filter.until_wall_ns };
+	const struct remote_shape shape = { .json = args->json,
+					    .add_titles = add_heading,
 					    .add_line = add_remote,
 					    .none = "no events were recorded in that time" };
 
@@ -123,11 +230,11 @@ static int print_remote(const struct feed_options *options)
 struct follower {
 	const struct events_args *args;
 	const struct paths *paths;
-	struct output out;
+	struct printer printer;
 	struct store *store; /* NULL: nothing was recorded yet */
 	bool was_absent;     /* it was so at first: all that comes is new */
 	bool is_live_only;   /* the record is not ours to read: the daemon tells what it may */
-	struct feed *feed;
+	struct records *records;
 	struct rpc_client *daemon; /* NULL: none runs */
 	uint64_t daemon_tried_ns;  /* by the boot clock; 0: never */
 	int signal_fd;
@@ -190,19 +297,20 @@ static void add_live(struct follower *f, const char *topic, const struct rpc_val
 	const char *reason = rpc_value_string(rpc_value_get(data, "reason"));
 	double seconds = time_of(params, data);
 
-	if (f->args->feed.job_id && (!job_id || strcmp(job_id, f->args->feed.job_id) != 0))
+	if (f->args->filter.job_id && (!job_id || strcmp(job_id, f->args->filter.job_id) != 0))
 		return;
-	if (f->args->feed.json)
-		write_live(&f->out.buf, topic, seconds, data);
+	if (f->args->json)
+		write_live(&f->printer.out.buf, topic, seconds, data);
 	else
-		feed_add_columns(&f->out.buf, &(struct feed_columns){
-						      .wall_ns = (uint64_t)(seconds * 1e9),
-						      .sheet_num = SHEET_NONE,
-						      .event = topic,
-						      .status = { -1, -1 },
-						      .job_id = job_id,
-						      .details = description ? description : reason,
-					      });
+		add_columns(&f->printer.out.buf,
+			    &(struct columns){
+				    .wall_ns = (uint64_t)(seconds * 1e9),
+				    .sheet_num = SHEET_NONE,
+				    .event = topic,
+				    .status = { -1, -1 },
+				    .job_id = job_id,
+				    .details = description ? description : reason,
+			    });
 }
 
 /* Whatever else it is, it is in the record, or soon will be. */
@@ -241,9 +349,9 @@ static void find_daemon(struct follower *f)
 		hang_up(f);
 }
 
-static int open_feed(struct follower *f, struct err *err)
+static int open_records(struct follower *f, struct err *err)
 {
-	struct feed_options options = f->args->feed;
+	struct records_filter filter = f->args->filter;
 	struct err why = ERR_INIT;
 	int r = cli_open_store(f->paths, &f->store, &why);
 
@@ -255,21 +363,25 @@ static int open_feed(struct follower *f, struct err *err)
 		*err = why;
 		return r;
 	}
-	options.is_following = true;
-	options.is_from_now = options.since_wall_ns == 0 && !f->was_absent;
-	f->feed = feed_new(f->store, &options);
-	return f->feed ? 0 : err_set(err, -ENOMEM, "no memory left for events");
+	filter.is_following = true;
+	filter.is_from_now = filter.since_wall_ns == 0 && !f->was_absent;
+	f->records = records_new(f->store, &filter);
+	return f->records ? 0 : err_set(err, -ENOMEM, "no memory left for events");
 }
 
-/* While another holds the database its news wait there. */
-static int read_feed(struct follower *f, struct err *err)
+/* Logs are ingested first: without a daemon no other process does. While another holds the
+ * database its news wait there. */
+static int read_news(struct follower *f, struct err *err)
 {
 	struct err busy = ERR_INIT;
-	int r = f->feed || f->is_live_only ? 0 : open_feed(f, err);
+	int r;
 
-	if (r < 0 || !f->feed)
+	if (f->records)
+		store_take_in(f->store, NULL);
+	r = f->records || f->is_live_only ? 0 : open_records(f, err);
+	if (r < 0 || !f->records)
 		return r;
-	r = feed_read(f->feed, &f->out, &busy);
+	r = records_read(f->records, UINT64_MAX, print_item, &f->printer, &busy);
 	if (r == -EBUSY)
 		return 0;
 	if (r < 0)
@@ -282,7 +394,7 @@ static int wait_for_news(struct follower *f)
 {
 	struct pollfd fds[] = {
 		{ .fd = f->signal_fd, .events = POLLIN },
-		{ .fd = f->out.fd }, /* its end alone */
+		{ .fd = f->printer.out.fd }, /* its end alone */
 		{ .fd = f->daemon ? rpc_client_fd(f->daemon) : -1, .events = POLLIN },
 	};
 	int r = poll(fds, ARRAY_SIZE(fds), LOOK_AGAIN_MS);
@@ -314,23 +426,23 @@ static int watch_signals(void)
 static void follower_release(struct follower *f)
 {
 	hang_up(f);
-	feed_free(f->feed);
+	records_free(f->records);
 	f->store = store_close(f->store);
 	close_fd(&f->signal_fd);
-	output_release(&f->out);
+	output_release(&f->printer.out);
 }
 
 static int follow(struct follower *f, struct err *err)
 {
-	int r = output_open(&f->out, NULL, err);
+	int r = output_open(&f->printer.out, NULL, err);
 
-	if (!f->args->feed.json)
-		feed_add_heading(&f->out.buf);
+	if (!f->args->json)
+		add_heading(&f->printer.out.buf);
 	while (r == 0) {
 		find_daemon(f);
-		r = read_feed(f, err);
+		r = read_news(f, err);
 		if (r == 0)
-			r = output_flush(&f->out);
+			r = output_flush(&f->printer.out);
 		if (r == 0)
 			r = wait_for_news(f);
 	}
@@ -340,14 +452,16 @@ static int follow(struct follower *f, struct err *err)
 static int follow_events(const struct events_args *args, struct err *err)
 {
 	CLEANUP(follower_release)
-	struct follower f = { .args = args, .out = OUTPUT_INIT, .signal_fd = watch_signals() };
+	struct follower f = { .args = args,
+			      .printer = { .json = args->json, .out = OUTPUT_INIT },
+			      .signal_fd = watch_signals() };
 	struct paths paths;
 	int r = cli_find_paths_to_read(&paths, err);
 
 	f.paths = &paths;
 	if (r < 0)
 		return cli_fail(CLI_FAILED, err);
-	return output_end(&f.out, follow(&f, err), err);
+	return output_end(&f.printer.out, follow(&f, err), err);
 }
 
 int cli_events(int argc, char **argv)
@@ -358,13 +472,13 @@ int cli_events(int argc, char **argv)
 	int r;
 
 	cli_parse(&events_argp, argc, argv, 0, &args);
-	if (args.is_following && args.feed.until_wall_ns)
+	if (args.is_following && args.filter.until_wall_ns)
 		cli_reject(argv, "--follow has no end: leave out --until");
 	if (args.is_following)
 		return follow_events(&args, &err);
-	r = cli_open_record(args.feed.job_id, &store, &err);
+	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = print_remote(&args.feed);
+		int printed = print_remote(&args);
 
 		if (printed != -ENOENT)
 			return printed;
@@ -372,9 +486,9 @@ int cli_events(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
-		return args.feed.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	cli_warn_of_cut_events(store,
-			       &(struct event_filter){ args.feed.job_id, args.feed.since_wall_ns,
-						       args.feed.until_wall_ns });
+		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
+	cli_warn_of_cut_events(store, &(struct event_filter){ args.filter.job_id,
+							      args.filter.since_wall_ns,
+							      args.filter.until_wall_ns });
 	return print_events(store, &args, &err);
 }

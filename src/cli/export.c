@@ -6,7 +6,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/look.h"
 #include "cli/output.h"
 #include "cli/ranks/ranks.h"
 #include "crossrank/crossrank.h"
@@ -179,12 +178,6 @@ static int export_attempt(struct exporter *e, const struct attempt *listed, stru
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
-static bool began_later(const struct attempt *a, uint64_t until_wall_ns)
-{
-	return until_wall_ns != 0 && u64_known(a->started_wall_ns) &&
-	       a->started_wall_ns > until_wall_ns;
-}
-
 static int export_attempts(struct exporter *e, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
@@ -195,7 +188,8 @@ static int export_attempts(struct exporter *e, struct err *err)
 	int r = store_list_attempts(e->store, &filter, &list, err);
 
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (!began_later(&list.items[i], e->args->until_wall_ns))
+		if (!(e->args->until_wall_ns != 0 && u64_known(list.items[i].started_wall_ns) &&
+		      list.items[i].started_wall_ns > e->args->until_wall_ns))
 			r = export_attempt(e, &list.items[i], err);
 	return r;
 }
@@ -275,7 +269,7 @@ static int export_prometheus(int argc, char **argv)
 	cli_parse(&export_prometheus_argp, argc, argv, 0, &args);
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	r = look_now(&ctx, SNAPSHOT_JOBS, &snap, &err);
+	r = cli_take_snapshot(&ctx, SNAPSHOT_JOBS, &snap, &err);
 	if (r == 0)
 		r = output_open(&out, args.output, &err);
 	if (r == 0 && report_prometheus(&out.buf, &snap) < 0)

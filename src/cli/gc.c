@@ -194,12 +194,6 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 	return r;
 }
 
-static bool made_room(const struct retention_result *result)
-{
-	return result->n_logs > 0 ||
-	       (u64_known(result->bytes_after) && result->bytes_after < result->bytes_before);
-}
-
 /* Removing rows takes room. On a full disk the rotated logs that are too much make some, and what
  * was removed before; then there may be enough for the rest. */
 static int collect(const struct paths *paths, const struct retention_policy *policy,
@@ -215,14 +209,10 @@ static int collect(const struct paths *paths, const struct retention_policy *pol
 			p.result.n_logs += store_drop_logs(paths->db, policy);
 		add_result(&ret->result, &p.result);
 		ret->held_until_ns = p.held_until_ns;
-	} while (retention_is_full(r) && made_room(&p.result));
+	} while (retention_is_full(r) &&
+		 (p.result.n_logs > 0 || (u64_known(p.result.bytes_after) &&
+					  p.result.bytes_after < p.result.bytes_before)));
 	return r;
-}
-
-static const char *what_it_cannot(const struct retention_result *result)
-{
-	return has_removed(result) ? "no more can be removed from the database"
-				   : "nothing can be removed from the database";
 }
 
 /* What it cannot do then, and what helps. */
@@ -235,7 +225,8 @@ static void tell_no_room(const struct paths *paths, const struct retention_resul
 	cli_fail(CLI_FAILED, err);
 	log_error("%s on a full disk: what changes is written to its log first, which takes some "
 		  "room for a while",
-		  what_it_cannot(result));
+		  (has_removed(result) ? "no more can be removed from the database"
+				       : "nothing can be removed from the database"));
 	report_add_bytes(&size, log_bytes);
 	if (log_bytes > 0 && buf_error(&size) == 0)
 		log_error("%s.1 and .2 have %s: the database does not need them, and they can be "
@@ -316,17 +307,6 @@ static void write_total(const struct retention_result *result, struct buf *out)
 	buf_add_str(out, ".\n");
 }
 
-static void write_text(const struct retention_result *result, struct buf *out)
-{
-	add_counts("Removed", result, out);
-	buf_add_str(out, "The database had ");
-	report_add_bytes(out, result->bytes_before);
-	buf_add_str(out, ", and has ");
-	report_add_bytes(out, result->bytes_after);
-	buf_add_str(out, " now.\n");
-	write_total(result, out);
-}
-
 static void write_preview(const struct retention_preview *p, struct buf *out)
 {
 	add_counts("Old enough to be removed", &p->result, out);
@@ -352,21 +332,15 @@ static void write_out(const struct gc_args *args, const struct retention_policy 
 		write_json(args, policy, p, out);
 	else if (args->dry_run)
 		write_preview(p, out);
-	else
-		write_text(&p->result, out);
-}
-
-/* What was removed all the same is told. */
-static int fail_after(const struct gc_args *args, const struct retention_policy *policy,
-		      const struct retention_preview *p)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-
-	if (args->dry_run || !has_removed(&p->result))
-		return CLI_FAILED;
-	write_out(args, policy, p, &out);
-	cli_print(&out);
-	return CLI_FAILED;
+	else {
+		add_counts("Removed", &p->result, out);
+		buf_add_str(out, "The database had ");
+		report_add_bytes(out, p->result.bytes_before);
+		buf_add_str(out, ", and has ");
+		report_add_bytes(out, p->result.bytes_after);
+		buf_add_str(out, " now.\n");
+		write_total(&p->result, out);
+	}
 }
 
 int cli_gc(int argc, char **argv)
@@ -390,8 +364,13 @@ int cli_gc(int argc, char **argv)
 		tell_no_room(&settings.paths, &p.result, &err);
 	else if (r < 0 && (r != -ENOENT || !args.json))
 		cli_fail(CLI_FAILED, &err);
-	if (r < 0 && r != -ENOENT)
-		return fail_after(&args, &policy, &p);
+	if (r < 0 && r != -ENOENT) {
+		if (!args.dry_run && has_removed(&p.result)) { /* that is told all the same */
+			write_out(&args, &policy, &p, &out);
+			cli_print(&out);
+		}
+		return CLI_FAILED;
+	}
 	if (r == -ENOENT && !args.json) /* nothing recorded yet: nothing removed */
 		return CLI_DONE;
 	if (p.result.over_bytes > 0 && !args.dry_run)

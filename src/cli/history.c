@@ -10,7 +10,6 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/output.h"
-#include "cli/show.h"
 #include "model/sample_fields.h"
 #include "report/report.h"
 #include "store/store.h"

@@ -8,8 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/io.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
+#include "report/report.h"
 
 #define FLUSH_BYTES 65536
 
@@ -67,16 +71,6 @@ static int open_beside(struct output *out, const char *path, struct err *err)
 	return err->code;
 }
 
-/* st: the file that is to be replaced. If it is ours, who could read it can go on to. */
-static int replace(struct output *out, const char *path, const struct stat *st, struct err *err)
-{
-	int r = open_beside(out, path, err);
-
-	if (r == 0 && st->st_uid == geteuid() && fchmod(out->fd, st->st_mode & 0777) < 0)
-		r = fail_open(path, -errno, err);
-	return r;
-}
-
 int output_open(struct output *out, const char *path, struct err *err)
 {
 	struct stat st;
@@ -89,8 +83,13 @@ int output_open(struct output *out, const char *path, struct err *err)
 	}
 	if (stat(path, &st) < 0)
 		return open_beside(out, path, err);
-	if (S_ISREG(st.st_mode))
-		return replace(out, path, &st, err);
+	if (S_ISREG(st.st_mode)) { /* if it is ours, who could read it can go on to */
+		int r = open_beside(out, path, err);
+
+		if (r == 0 && st.st_uid == geteuid() && fchmod(out->fd, st.st_mode & 0777) < 0)
+			r = fail_open(path, -errno, err);
+		return r;
+	}
 	out->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
 	return out->fd < 0 ? fail_open(path, -errno, err) : 0;
 }
@@ -159,4 +158,159 @@ int output_end(struct output *out, int r, struct err *err)
 	else if (!err->code)
 		err_set(err, r, "cannot write the output: %s", strerror(-r));
 	return cli_fail(CLI_FAILED, err);
+}
+
+/* ---- lines for people ---- */
+
+void show_cell(struct buf *out, struct buf *text, size_t width)
+{
+	for (size_t n = text->len; n < width; n++)
+		buf_add_char(out, ' ');
+	buf_add(out, text->data, text->len);
+	buf_add_str(out, "  ");
+	buf_reset(text);
+}
+
+void show_text(struct buf *out, const char *text, size_t width)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+
+	cli_add_text(&shown, text, width);
+	buf_add(out, shown.data, shown.len);
+	for (size_t n = utf8_count(shown.data, shown.len); n < width + 2; n++)
+		buf_add_char(out, ' ');
+}
+
+#define JOB_COLUMNS 30
+
+static void show_job(struct buf *out, const char *name)
+{
+	const char *number = strrchr(name, '#'); /* is in no name of a job */
+	size_t behind = number ? utf8_count(number, strlen(number)) : 0;
+
+	if (utf8_count(name, strlen(name)) <= JOB_COLUMNS) {
+		cli_add_text(out, name, JOB_COLUMNS);
+		return;
+	}
+	cli_add_text(out, name, behind < JOB_COLUMNS ? JOB_COLUMNS - 1 - behind : 0);
+	buf_add_str(out, "…");
+	cli_add_text(out, number ? number : "", JOB_COLUMNS - 1);
+}
+
+void show_moment(struct buf *out, uint64_t wall_ns)
+{
+	char when[32] = "-";
+
+	if (!u64_known(wall_ns)) {
+		buf_printf(out, "%-23s", when);
+		return;
+	}
+	clock_format_local(wall_ns, when, sizeof(when));
+	buf_printf(out, "%s.%03u", when, (unsigned)(wall_ns / 1000000u % 1000u));
+}
+
+void show_host(struct buf *out, const struct system_sample *sys)
+{
+	buf_add_str(out, "memory ");
+	report_add_bytes(out, sys->memory_used_bytes);
+	buf_add_str(out, " of ");
+	report_add_bytes(out, sys->memory_total_bytes);
+	buf_add_str(out, " used, ");
+	report_add_bytes(out, sys->memory_available_bytes);
+	buf_add_str(out, " available; load ");
+	if (f64_known(sys->load1))
+		buf_printf(out, "%.2f %.2f %.2f", sys->load1, sys->load5, sys->load15);
+	else
+		buf_add_char(out, '-');
+}
+
+static void add_value(struct buf *out, double value, const char *unit)
+{
+	if (f64_known(value))
+		buf_printf(out, "%.0f%s", value, unit);
+	else
+		buf_printf(out, "-%s", unit);
+}
+
+static void add_megabytes(struct buf *out, double mb)
+{
+	report_add_bytes(out, f64_known(mb) ? (uint64_t)(mb * 1024 * 1024) : U64_UNKNOWN);
+}
+
+void show_gpu(struct buf *out, const struct gpu_sample *gpu)
+{
+	buf_printf(out, "GPU %d: %s", gpu->index, gpu->is_lost ? "lost\n" : "");
+	if (gpu->is_lost)
+		return;
+	add_value(out, gpu->utilization_pct, " % busy, ");
+	add_megabytes(out, gpu->memory_used_mb);
+	buf_add_str(out, " of ");
+	add_megabytes(out, gpu->memory_total_mb);
+	buf_add_str(out, " used, ");
+	add_value(out, gpu->temperature_c, " C, ");
+	add_value(out, gpu->power_watts, " W\n");
+}
+
+void show_process_titles(struct buf *out)
+{
+	buf_add_str(out, "    PID  S    CPU%        RSS  JOB  COMMAND\n");
+}
+
+void show_process(struct buf *out, const struct proc_sample *p)
+{
+	CLEANUP(buf_release) struct buf rss = BUF_INIT;
+
+	report_add_bytes(&rss, p->rss_bytes);
+	buf_printf(out, "%7d  %c  ", (int)p->key.pid, p->state);
+	if (f64_known(p->cpu_percent))
+		buf_printf(out, "%6.1f  %9s  ", p->cpu_percent, rss.data);
+	else
+		buf_printf(out, "%6s  %9s  ", "-", rss.data);
+	show_job(out, p->job_id ? p->job_id : "-");
+	buf_add_str(out, "  ");
+	cli_add_text(out, p->command ? p->command : p->comm, 60);
+	buf_add_char(out, '\n');
+}
+
+/* ---- anomalies ---- */
+
+void show_anomaly_titles(struct buf *out)
+{
+	buf_add_str(out, "BEGAN                    LASTED     SEVERITY  TYPE               COUNT  "
+			 "JOB               WHAT\n");
+}
+
+static void add_length(struct buf *out, const struct episode *e)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	if (u64_known(e->ended_wall_ns))
+		report_add_lasted(&text, e);
+	else
+		buf_add_str(&text, "lasts");
+	show_text(out, text.data, 9);
+}
+
+void show_anomaly(struct buf *out, const struct episode *e)
+{
+	show_moment(out, e->began_wall_ns);
+	buf_add_str(out, "  ");
+	add_length(out, e);
+	buf_printf(out, "%-8s  %-17s  %5llu  ", severity_name(e->worst.severity),
+		   anomaly_type_name(e->worst.type), (unsigned long long)e->count);
+	show_text(out, e->worst.job_id ? e->worst.job_id : "-", 16);
+	cli_add_text(out, e->worst.text, ANOMALY_TEXT_BYTES);
+	if (!u64_known(e->ended_wall_ns) && u64_known(e->seen_wall_ns)) {
+		buf_add_str(out, "; as of ");
+		show_moment(out, e->seen_wall_ns);
+	}
+	buf_add_char(out, '\n');
+}
+
+void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num)
+{
+	json_begin_object(j);
+	episode_write_fields(j, e);
+	json_key_int(j, "attempt", attempt_num > 0 ? attempt_num : -1);
+	json_end_object(j);
 }

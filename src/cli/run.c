@@ -252,16 +252,6 @@ static bool is_in_foreground(const struct progress *progress)
 	return tcgetpgrp(progress->fd) == getpgrp();
 }
 
-static void add_bar(struct buf *out, int done, int total)
-{
-	int filled = total > 0 ? done * BAR_COLUMNS / total : 0;
-
-	buf_add_char(out, '[');
-	for (int i = 0; i < BAR_COLUMNS; i++)
-		buf_add_char(out, i < filled ? '#' : '.');
-	buf_add_str(out, "] ");
-}
-
 static void add_sheet(struct buf *out, const struct sheet_record *sheet)
 {
 	if (!sheet)
@@ -312,8 +302,15 @@ static void draw(struct progress *progress, const struct run_progress *p)
 	    size.ws_row < MIN_ROWS || size.ws_col < 2)
 		return;
 	/* What matters most comes first: a narrow terminal cuts the end. */
-	if (size.ws_col >= BAR_MIN_TERMINAL)
-		add_bar(&line, p->done_sheets, p->total_sheets);
+	if (size.ws_col >= BAR_MIN_TERMINAL) {
+		int filled =
+			p->total_sheets > 0 ? p->done_sheets * BAR_COLUMNS / p->total_sheets : 0;
+
+		buf_add_char(&line, '[');
+		for (int i = 0; i < BAR_COLUMNS; i++)
+			buf_add_char(&line, i < filled ? '#' : '.');
+		buf_add_str(&line, "] ");
+	}
 	buf_printf(&line, "%d/%d  ", p->done_sheets, p->total_sheets);
 	report_add_duration(&line, p->elapsed_ns);
 	buf_add_str(&line, "  mem ");
@@ -452,13 +449,6 @@ static int write_json(const struct attempt *a, int fd)
 	return r;
 }
 
-/* Else it is another's, or there was room for the bare end at most, and we know more. */
-static bool has_whole_end(const struct attempt *recorded, const struct attempt *a)
-{
-	return a->id != 0 && recorded->started_wall_ns == a->started_wall_ns &&
-	       !recorded->is_running && recorded->n_rungs == a->n_rungs;
-}
-
 /*
  * As "proctor report" has it: a daemon writes into the record as well (who has sent which signal,
  * samples), programs have their phases there, and its ranks are judged by it.
@@ -472,7 +462,9 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	r = cli_open_store(paths, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
-	if (r == 0 && !has_whole_end(ret, a))
+	/* else it is another's, or there was room for the bare end at most, and we know more */
+	if (r == 0 && !(a->id != 0 && ret->started_wall_ns == a->started_wall_ns &&
+			!ret->is_running && ret->n_rungs == a->n_rungs))
 		r = err_set(err, -ENODATA, "not all of it could be written there");
 	if (r < 0)
 		return r;
@@ -650,23 +642,6 @@ static void make_log(struct run_args *args, const struct paths *paths, const cha
 		log_error("%s", args->log_err.text);
 }
 
-/* Nobody reads what the runner of a submitted job says: it is recorded. */
-static int refuse(const struct run_args *args, const char *db_path, const struct err *err)
-{
-	const struct refusal refusal = {
-		.job_id = args->job_id,
-		.command = args->file,
-		.reason = err->text,
-		.db_path = db_path,
-		.submission = args->submission,
-		.is_for_other = args->makes_log,
-	};
-
-	if (args->queue_fd >= 0 && args->job_id)
-		run_record_refusal(&refusal);
-	return cli_fail(CLI_USAGE, err);
-}
-
 /* Of a daemon that may have been started before the configuration was as it is. */
 static int open_settings(const struct run_args *args, struct settings *ret, struct buf *slips,
 			 struct err *err)
@@ -721,8 +696,21 @@ int cli_run(int argc, char **argv)
 			r = err_set(&err, -errno, "cannot write %s: %s", args.output,
 				    strerror(errno));
 	}
-	if (r < 0)
-		return refuse(&args, why_no_db ? NULL : ctx.paths.db, &err);
+	if (r < 0) {
+		const struct refusal refusal = {
+			.job_id = args.job_id,
+			.command = args.file,
+			.reason = err.text,
+			.db_path = why_no_db ? NULL : ctx.paths.db,
+			.submission = args.submission,
+			.is_for_other = args.makes_log,
+		};
+
+		/* nobody reads what the runner of a submitted job says: it is recorded */
+		if (args.queue_fd >= 0 && args.job_id)
+			run_record_refusal(&refusal);
+		return cli_fail(CLI_USAGE, &err);
+	}
 	make_log(&args, &ctx.paths, spec.job_id);
 	args.slips = slips.data;
 	return run(&args, &ctx, why_no_db, &spec, output_fd);

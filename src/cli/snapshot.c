@@ -1,11 +1,25 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "base/clock.h"
+#include "base/io.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
-#include "cli/look.h"
-#include "cli/show.h"
+#include "cli/output.h"
+#include "query/query.h"
+#include "rpc/rpc.h"
+#include "sources/sources.h"
+#include "tui/tui.h"
+
+/* Two looks this far apart tell CPU percentages; one look could not. */
+#define LOOK_AGAIN_NS 200000000L
+#define DAEMON_WAIT_MS 2000 /* a driver that begins takes about as long */
+#define GPU_WAIT_MS 3000    /* their driver may take a second to begin */
+#define MAX_AGE_NS UINT64_C(15000000000)
 
 #define MAX_TEXT_ROWS 40
 
@@ -26,6 +40,114 @@ static const struct argp snapshot_argp = {
 	.doc = "Shows the host, each of its GPUs and the processes of running jobs now. CPU percentages "
 	       "are taken over a fifth of a second.",
 };
+
+/* ---- taking it ---- */
+
+/* Asks a daemon that is there and answers soon; NULL otherwise. */
+static struct rpc_value *ask_daemon(const char *method)
+{
+	const struct rpc_client_options options = { .timeout_ms = DAEMON_WAIT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *answer = NULL;
+
+	if (rpc_client_open(&options, &client, NULL) == 0)
+		rpc_client_call(client, method, NULL, &answer, NULL);
+	rpc_client_close(client);
+	return answer;
+}
+
+/* Whether a daemon has a snapshot with GPUs that is not too old, which is in ret then. */
+static bool find_gpus(struct snapshot *ret)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = ask_daemon("daemon.top");
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json_cursor c;
+	struct json j;
+
+	if (!answer)
+		return false;
+	json_init(&j, &text);
+	rpc_value_write(answer, &j);
+	json_cursor_init(&c, text.data, text.len);
+	return snapshot_from_json(&c, ret) == 0 && ret->n_gpus > 0 && u64_known(ret->boot_ns) &&
+	       clock_boot_ns() <= ret->boot_ns + MAX_AGE_NS;
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+	pid_t l = ((const struct proc_sample *)left)->key.pid;
+	pid_t r = ((const struct proc_sample *)right)->key.pid;
+
+	return (l > r) - (l < r);
+}
+
+void cli_take_gpus(const struct snapshot *from, struct snapshot *snap)
+{
+	snap->gpus = arena_memdup(&snap->arena, from->gpus, from->n_gpus * sizeof(*from->gpus));
+	snap->n_gpus = snap->gpus ? from->n_gpus : 0;
+	for (size_t i = 0; snap->n_processes > 0 && i < from->n_processes; i++) {
+		const struct proc_sample *p = &from->processes[i];
+		struct proc_sample *own = bsearch(p, snap->processes, snap->n_processes,
+						  sizeof(*own), compare_pids); /* by pid */
+
+		if (!own || own->key.start_ticks != p->key.start_ticks)
+			continue;
+		own->gpu_memory_bytes = p->gpu_memory_bytes;
+		own->gpu_percent = p->gpu_percent;
+	}
+}
+
+static void add_daemon(struct snapshot *snap)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = ask_daemon("daemon.status");
+	double mb = rpc_value_f64(rpc_value_get(status, "rss_mb"));
+
+	if (!status)
+		return; /* nothing is known of it */
+	snap->daemon_pid = (pid_t)rpc_value_i64(rpc_value_get(status, "pid"), 0);
+	if (mb >= 0 && mb < 1e12)
+		snap->daemon_rss_bytes = (uint64_t)(mb * (1 << 20) + 0.5);
+	snap->daemon_uptime_seconds = rpc_value_f64(rpc_value_get(status, "uptime_seconds"));
+	snap->pressure_level = arena_strdup(
+		&snap->arena, rpc_value_string(rpc_value_get(status, "pressure_level")));
+}
+
+int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, struct snapshot *ret,
+		      struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(snapshot_release) struct snapshot daemons;
+	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	const struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };
+	struct look_options options = { .mask = ctx->mask };
+	struct err trouble = ERR_INIT;
+	bool has_gpus = ctx->config.gpu_enabled && sources_has_gpu(root_fd), is_daemons;
+	int r;
+
+	snapshot_init(&daemons);
+	/* a daemon shows processes of jobs alone: who wants all must ask the drivers */
+	is_daemons = has_gpus && scope == SNAPSHOT_JOBS && find_gpus(&daemons);
+	options.reads_gpus = has_gpus && !is_daemons;
+	r = look_open(&look, &options, err);
+	if (r == 0)
+		r = collector_scan(look.collector, ret, err);
+	if (r < 0)
+		return r;
+	nanosleep(&pause, NULL);
+	if (look.gpus)
+		gpus_wait(look.gpus, GPU_WAIT_MS);
+	if (cli_open_store(&ctx->paths, &store, &trouble) == -ENOENT)
+		trouble.code = 0; /* nothing was ever recorded, so no job runs */
+	r = look_take(&look, store, scope, ret, &trouble, err);
+	if (trouble.code)
+		log_warning("which processes belong to jobs is not known: %s", trouble.text);
+	if (r == 0 && is_daemons)
+		cli_take_gpus(&daemons, ret);
+	if (r == 0)
+		add_daemon(ret);
+	return r;
+}
 
 /* ---- showing it ---- */
 
@@ -79,7 +201,7 @@ static int snapshot(const struct snapshot_args *args, const struct settings *ctx
 	struct json j;
 
 	snapshot_init(&snap);
-	if (look_now(ctx, scope, &snap, &err) < 0)
+	if (cli_take_snapshot(ctx, scope, &snap, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	json_init(&j, &out);
 	if (args->json) {

@@ -104,13 +104,13 @@ static void add_database(struct buf *out, const struct rpc_value *s)
 		buf_add_str(out, " above max_bytes (see \"proctor gc\")\n");
 	}
 	if (number(s, "ticks_lost") > 0)
-		buf_printf(out, "          %.0f ticks could not be stored in it, and are lost\n",
+		buf_printf(out, "          %.0f records could not be stored, and are lost\n",
 			   number(s, "ticks_lost"));
 	if (rpc_value_bool(rpc_value_get(s, "recording"), false))
 		return;
 	buf_add_str(out, "          cannot be used, so nothing is recorded");
 	if (number(s, "ticks_waiting") > 0)
-		buf_printf(out, " and %.0f ticks wait", number(s, "ticks_waiting"));
+		buf_printf(out, " and records of %.0f jobs wait", number(s, "ticks_waiting"));
 	add_said(out, ": ", text(s, "recording_error"), "\n");
 }
 

@@ -1,75 +1,61 @@
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/num.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "base/unknown.h"
-#include "cli/cancel_alone.h"
 #include "cli/cli.h"
-#include "cli/feed.h"
 #include "cli/output.h"
-#include "cli/show.h"
-#include "cli/top_stream.h"
+#include "cli/remote.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "model/attempts.h"
+#include "query/query.h"
+#include "rpc/rpc.h"
+#include "store/store.h"
 #include "tui/tui.h"
 
 #define FRAME_MIN_SECONDS 0.1
 #define FRAME_MAX_SECONDS 86400.0
 
-enum top_key { KEY_JSON = 256, KEY_HISTORY, KEY_UNTIL, KEY_JOB, KEY_INTERVAL, KEY_TRACE };
+enum top_key { KEY_INTERVAL = 256 };
 
 struct top_args {
 	bool json;
-	pid_t trace_pid;      /* 0: shows jobs */
+	int trace_pid;	      /* 0: shows jobs */
 	double frame_seconds; /* 0: none given */
-	struct snapshot_filter filter;
+	struct records_filter filter;
 };
 
 static const struct argp_option top_options[] = {
-	{ "history", KEY_HISTORY, "TIME", 0, "Replay what was recorded in the last 30s, 5m, 2h, 7d",
-	  0 },
-	{ "until", KEY_UNTIL, "TIME", 0, "Only up to 30s, 5m, 2h, 7d ago", 0 },
-	{ "job", KEY_JOB, "ID", 0, "Only of this job", 0 },
+	CLI_OPTION("history", top_args, filter.since_wall_ns, "TIME",
+		   "Replay what was recorded in the last 30s, 5m, 2h, 7d"),
+	CLI_OPTION("until", top_args, filter.until_wall_ns, "TIME",
+		   "Only up to 30s, 5m, 2h, 7d ago"),
+	CLI_OPTION("job", top_args, filter.job_id, "ID", "Only of this job"),
 	{ "interval", KEY_INTERVAL, "SECONDS", 0,
 	  "Time between two looks where no daemon runs (2), or at least that between two that are "
 	  "shown of a daemon's (all); as text, between two screens (one; of what was recorded 60); "
 	  "not with --json, nor in a replay at a terminal",
 	  0 },
-	{ "json", KEY_JSON, NULL, 0,
-	  "Print every snapshot, and with --history every event, one JSON object per line", 0 },
-	{ "trace", KEY_TRACE, "PID", 0,
-	  "Print the system calls of this process for 10 s instead, as \"proctor trace\" does", 0 },
+	CLI_OPTION(
+		"json", top_args, json, NULL,
+		"Print every snapshot, and with --history every event, one JSON object per line"),
+	CLI_OPTION(
+		"trace", top_args, trace_pid, "PID",
+		"Print the system calls of this process for 10 s instead, as \"proctor trace\" does"),
 	{ 0 },
 };
-
-static double parse_interval(struct argp_state *state, const char *text)
-{
-	double seconds = 0;
-
-	if (num_parse_f64(text, &seconds) < 0 || seconds < FRAME_MIN_SECONDS ||
-	    seconds > FRAME_MAX_SECONDS)
-		cli_usage_error(state, "--interval wants seconds from 0.1 to 86400, not '%s'",
-				text);
-	return seconds;
-}
-
-static pid_t parse_pid(struct argp_state *state, const char *text)
-{
-	uint64_t pid;
-
-	if (num_parse_u64(text, &pid) < 0 || pid == 0 || pid > INT32_MAX)
-		cli_usage_error(state, "--trace wants the number of a process, not '%s'", text);
-	return (pid_t)pid;
-}
 
 /* A person who has the keys. */
 static bool is_at_terminal(void)
@@ -77,8 +63,20 @@ static bool is_at_terminal(void)
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 }
 
-static void check_args(struct argp_state *state, const struct top_args *args)
+static error_t parse_top_option(int key, char *arg, struct argp_state *state)
 {
+	struct top_args *args = state->input;
+
+	if (key == KEY_INTERVAL) {
+		if (num_parse_f64(arg, &args->frame_seconds) < 0 ||
+		    args->frame_seconds < FRAME_MIN_SECONDS ||
+		    args->frame_seconds > FRAME_MAX_SECONDS)
+			cli_usage_error(
+				state, "--interval wants seconds from 0.1 to 86400, not '%s'", arg);
+		return 0;
+	}
+	if (key != ARGP_KEY_END)
+		return cli_parse_option(key, arg, state);
 	if (args->frame_seconds > 0 && args->filter.since_wall_ns && !args->json &&
 	    is_at_terminal())
 		cli_usage_error(state,
@@ -91,41 +89,7 @@ static void check_args(struct argp_state *state, const struct top_args *args)
 	if (args->trace_pid && (args->json || args->filter.since_wall_ns || args->filter.job_id ||
 				args->frame_seconds > 0))
 		cli_usage_error(state, "--trace goes alone: it is of one process, now");
-	cli_check_period(state, args->filter.since_wall_ns, args->filter.until_wall_ns);
-}
-
-static error_t parse_top_option(int key, char *arg, struct argp_state *state)
-{
-	struct top_args *args = state->input;
-
-	switch (key) {
-	case KEY_HISTORY:
-		args->filter.since_wall_ns = cli_parse_ago(state, "--history", arg);
-		return 0;
-	case KEY_UNTIL:
-		args->filter.until_wall_ns = cli_parse_ago(state, "--until", arg);
-		return 0;
-	case KEY_JOB:
-		args->filter.job_id = cli_parse_job_id(state, arg);
-		return 0;
-	case KEY_INTERVAL:
-		args->frame_seconds = parse_interval(state, arg);
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_TRACE:
-		args->trace_pid = parse_pid(state, arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		cli_usage_error(state, "'%s' is one word too many; say --job %s", arg, arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state, args);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	return cli_parse_option(key, arg, state);
 }
 
 static const struct argp top_argp = {
@@ -141,111 +105,283 @@ static const struct argp top_argp = {
 /* ---- what was recorded, as JSON: snapshots and events in the order of time ---- */
 
 struct player {
-	const struct top_args *args;
-	struct store *store;
+	const char *job_id;
 	struct output out;
-	struct feed *others; /* what happened but to processes */
 	struct attempts attempts;
-	uint64_t next_event_ns;
 	struct err *err;
 };
 
-static int on_event(void *ctx, const struct event_row *row)
-{
-	struct player *p = ctx;
-
-	feed_pass_others(p->others, row->event.wall_ns, &p->out);
-	show_event_json(&p->out.buf, row);
-	return output_pass(&p->out);
-}
-
-/* What happened up to then (0: to the end), from where the last call stopped. */
-static int play_events(struct player *p, uint64_t until_wall_ns)
-{
-	const struct event_filter filter = {
-		.job_id = p->args->filter.job_id,
-		.since_wall_ns = p->next_event_ns,
-		.until_wall_ns = until_wall_ns,
-	};
-	int r = 0;
-
-	if (until_wall_ns == 0 || until_wall_ns >= p->next_event_ns) {
-		p->next_event_ns = until_wall_ns + 1;
-		r = store_read_events(p->store, &filter, on_event, p, p->err);
-	}
-	if (r == 0)
-		feed_pass_others(p->others, until_wall_ns ? until_wall_ns : UINT64_MAX, &p->out);
-	return r;
-}
-
 /* As a stream of now has it: of one job the others are left out. */
-static int on_snapshot(void *ctx, const struct snapshot *snap)
+static int play_item(void *ctx, const struct records_item *item)
 {
+	const struct snapshot *snap = item->snapshot;
 	struct player *p = ctx;
+	CLEANUP(free_ptr) struct job_progress *own = NULL;
 	struct snapshot told;
-	CLEANUP(free_ptr)
-	struct job_progress *own = attempts_tell(&p->attempts, snap, p->args->filter.job_id, &told);
-	int r = play_events(p, snap->wall_ns);
 	struct json j;
 
-	if (r != 0)
-		return r;
-	if (!own)
-		return err_set(p->err, -ENOMEM, "out of memory");
-	if (p->args->filter.job_id && snap->n_processes == 0 && told.n_progress == 0)
-		return 0; /* it does not run then */
-	json_init(&j, &p->out.buf);
-	snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+	if (snap) {
+		own = attempts_tell(&p->attempts, snap, p->job_id, &told);
+		if (!own)
+			return err_set(p->err, -ENOMEM, "out of memory");
+		if (p->job_id && snap->n_processes == 0 && told.n_progress == 0)
+			return 0; /* it does not run then */
+		json_init(&j, &p->out.buf);
+		snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+	} else {
+		records_write_json(&p->out.buf, item);
+	}
 	buf_add_char(&p->out.buf, '\n');
 	return output_pass(&p->out);
 }
 
-static int play(struct player *p)
+static int replay_json(struct store *store, const struct records_filter *filter, struct err *err)
 {
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .job_id = p->args->filter.job_id,
-					       .since_wall_ns = p->args->filter.since_wall_ns };
-	int r = store_list_attempts(p->store, &filter, &list, p->err);
+	const struct attempt_filter attempts = { .job_id = filter->job_id,
+						 .since_wall_ns = filter->since_wall_ns };
+	struct player p = { .job_id = filter->job_id, .out = OUTPUT_INIT, .err = err };
+	struct records *records = records_new(store, filter);
+	int r = records ? output_open(&p.out, NULL, err) : err_set(err, -ENOMEM, "out of memory");
 
+	if (r == 0)
+		r = store_list_attempts(store, &attempts, &list, err);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&p->attempts, &list.items[i]) < 0)
-			r = err_set(p->err, -ENOMEM, "out of memory");
+		if (attempts_add(&p.attempts, &list.items[i]) < 0)
+			r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
-		r = feed_read_others(p->others, p->err);
-	if (r == 0)
-		r = store_read_snapshots(p->store, &p->args->filter, on_snapshot, p, p->err);
-	if (r == 0)
-		r = play_events(p, p->args->filter.until_wall_ns);
-	if (r == 0) /* also what the record tells late */
-		feed_pass_others(p->others, UINT64_MAX, &p->out);
+		r = records_read(records, UINT64_MAX, play_item, &p, err);
+	r = output_end(&p.out, r, err);
+	records_free(records);
+	attempts_release(&p.attempts);
+	output_release(&p.out);
 	return r;
 }
 
-static int replay_json(struct store *store, const struct top_args *args, struct err *err)
-{
-	struct player p = {
-		.args = args,
-		.store = store,
-		.out = OUTPUT_INIT,
-		.next_event_ns = args->filter.since_wall_ns,
-		.err = err,
-	};
-	const struct feed_options others = {
-		.job_id = args->filter.job_id,
-		.since_wall_ns = args->filter.since_wall_ns,
-		.until_wall_ns = args->filter.until_wall_ns,
-		.json = true,
-	};
-	int r = output_open(&p.out, NULL, err);
+#define POLL_MS 200
+#define PATIENCE_MS 5000 /* without a snapshot, and it is said what is waited for */
 
-	if (r == 0) {
-		p.others = feed_new(store, &others);
-		r = p.others ? play(&p) : err_set(err, -ENOMEM, "out of memory");
+struct stream {
+	const char *job_id;
+	struct output out;
+	bool has_come; /* something was printed… */
+	bool was_said; /* …or that nothing is there yet */
+	int r;	       /* what went wrong with it */
+};
+
+/* ---- snapshots as they are taken: of a daemon, or where none runs of the log ---- */
+
+/* Once: who is at a terminal knows at once, and a script's log after a while. */
+static void say_waiting(struct stream *s, const char *whence)
+{
+	if (s->has_come || s->was_said)
+		return;
+	s->was_said = true;
+	if (s->job_id)
+		log_warning("waiting for snapshots of job %s, %s", s->job_id, whence);
+	else
+		log_warning("waiting for snapshots %s", whence);
+}
+
+static bool is_watched(void)
+{
+	return isatty(STDERR_FILENO);
+}
+
+/* ---- of one job ---- */
+
+static bool is_of_job(const struct rpc_value *element, const char *job_id)
+{
+	const char *its = rpc_value_string(rpc_value_get(element, "job_id"));
+
+	return its && strcmp(its, job_id) == 0;
+}
+
+struct filter {
+	struct json *j;
+	const char *job_id;
+};
+
+static void write_list(struct json *j, const struct rpc_value *list, const char *job_id)
+{
+	json_begin_array(j);
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		if (is_of_job(rpc_value_at(list, i), job_id))
+			rpc_value_write(rpc_value_at(list, i), j);
+	json_end_array(j);
+}
+
+static void write_member(void *ctx, const char *key, const struct rpc_value *member)
+{
+	const struct filter *filter = ctx;
+
+	json_key(filter->j, key);
+	if (strcmp(key, "processes") == 0 || strcmp(key, "job_progress") == 0)
+		write_list(filter->j, member, filter->job_id);
+	else
+		rpc_value_write(member, filter->j);
+}
+
+static bool lists_job(const struct rpc_value *list, const char *job_id)
+{
+	for (size_t i = 0; i < rpc_value_len(list); i++)
+		if (is_of_job(rpc_value_at(list, i), job_id))
+			return true;
+	return false;
+}
+
+static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
+{
+	struct json j;
+	struct filter filter = { &j, s->job_id };
+
+	/* between two sheets it has no process, and runs */
+	if (!lists_job(rpc_value_get(snapshot, "processes"), s->job_id) &&
+	    !lists_job(rpc_value_get(snapshot, "job_progress"), s->job_id))
+		return;
+	s->has_come = true;
+	json_init(&j, &s->out.buf);
+	json_begin_object(&j);
+	rpc_value_each(snapshot, write_member, &filter);
+	json_end_object(&j);
+	buf_add_char(&s->out.buf, '\n');
+}
+
+/* As it came, or what is left of it for the job. */
+static void take_text(struct stream *s, const char *text, size_t len)
+{
+	static const struct rpc_value_limits limits = { 64, 4000000 };
+	struct rpc_value *value = NULL;
+
+	if (!s->job_id) {
+		s->has_come = true;
+		buf_add(&s->out.buf, text, len);
+		buf_add_char(&s->out.buf, '\n');
+	} else if (rpc_value_parse(text, len, &limits, &value, NULL) == 0) {
+		write_snapshot(s, value);
+		rpc_value_free(value);
 	}
-	r = output_end(&p.out, r, err);
-	feed_free(p.others);
-	attempts_release(&p.attempts);
-	output_release(&p.out);
+}
+
+/* ---- of a daemon ---- */
+
+static int on_event(void *ctx, const struct rpc_value *params)
+{
+	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
+
+	(void)ctx;
+	if (topic && strcmp(topic, "lost") == 0)
+		log_warning("too slow: snapshots were left out");
+	return 0;
+}
+
+static int on_stream_snapshot(void *ctx, struct json_cursor *data)
+{
+	struct stream *s = ctx;
+	const char *text;
+	size_t len;
+
+	json_cursor_value(data, &text, &len);
+	if (len > 0)
+		take_text(s, text, len);
+	s->r = output_flush(&s->out);
+	return s->r < 0 ? 1 : 0;
+}
+
+static int listen_to(struct stream *s, struct rpc_client *client, struct err *err)
+{
+	int r = rpc_client_listen(client, is_watched() ? 0 : PATIENCE_MS, err);
+
+	if (r != -ETIMEDOUT)
+		return r;
+	*err = (struct err)ERR_INIT;
+	say_waiting(s, "which the daemon makes");
+	return rpc_client_listen(client, RPC_FOREVER, err);
+}
+
+static int follow_daemon(struct stream *s, struct err *err)
+{
+	const struct rpc_client_options options = {
+		.on_event = on_event,
+		.text_topic = "snapshot",
+		.on_text = on_stream_snapshot,
+		.ctx = s,
+	};
+	struct rpc_client *client = NULL;
+	int r = rpc_client_open(&options, &client, err);
+
+	if (r == 0)
+		r = rpc_client_call(client, "daemon.top.stream", NULL, NULL, err);
+	if (r == 0)
+		r = listen_to(s, client, err);
+	rpc_client_close(client);
+	return r > 0 ? s->r : r;
+}
+
+/* ---- of the log ---- */
+
+static int take_line(struct stream *s, const struct jsonl_line *line)
+{
+	if (line->is_after_loss)
+		log_warning("too slow: snapshots were left out");
+	take_text(s, line->text, line->len);
+	return output_flush(&s->out);
+}
+
+static void wait_for_lines(struct stream *s, const char *path, unsigned *waited_ms)
+{
+	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
+	char whence[PATH_MAX + 64];
+
+	snprintf(whence, sizeof(whence), "in %s, which runs write: no daemon runs", path);
+	if (is_watched() || *waited_ms >= PATIENCE_MS)
+		say_waiting(s, whence);
+	*waited_ms += s->was_said ? 0 : POLL_MS;
+	nanosleep(&pause, NULL);
+}
+
+static int follow_log(struct stream *s, const char *path, struct err *err)
+{
+	struct jsonl_tail *tail = NULL;
+	struct jsonl_line line;
+	unsigned waited_ms = 0;
+	int r = jsonl_tail_open(path, JSONL_END, &tail, err);
+
+	while (r >= 0) {
+		r = jsonl_tail_next(tail, &line, err);
+		if (r > 0)
+			r = take_line(s, &line);
+		else if (r == 0)
+			wait_for_lines(s, path, &waited_ms);
+	}
+	jsonl_tail_close(tail);
+	return r;
+}
+
+static int follow(struct stream *s, const struct paths *paths, struct err *err)
+{
+	int r = follow_daemon(s, err);
+
+	if (r != -ENOENT)
+		return r;
+	*err = (struct err)ERR_INIT;
+	if (!paths->jsonl[0])
+		return err_set(err, -ENOENT,
+			       "no daemon runs, and the log of snapshots is switched off "
+			       "(jsonl_path in the configuration)");
+	return follow_log(s, paths->jsonl, err);
+}
+
+static int stream_json(const struct paths *paths, const char *job_id)
+{
+	struct stream s = { .job_id = job_id, .out = OUTPUT_INIT };
+	struct err err = ERR_INIT;
+	int r = output_open(&s.out, NULL, &err);
+
+	if (r == 0)
+		r = follow(&s, paths, &err);
+	r = output_end(&s.out, r, &err);
+	output_release(&s.out);
 	return r;
 }
 
@@ -260,14 +396,14 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 
 static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
 {
-	const struct cancel_question question = {
+	const struct job_question question = {
 		.job_id = job_id,
-		.attempt_num = attempt_num,
+		.attempt = attempt_num,
 		.uid = U64_UNKNOWN,
 	};
 	size_t n;
 
-	return cancel_alone(&question, &n, err);
+	return cancel_without_daemon(&question, &n, err);
 }
 
 static int open_for_user(struct store **ret, struct err *err)
@@ -289,11 +425,6 @@ static void take_single_keys(struct termios *ret_before)
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
 }
 
-static bool goes_back(char key)
-{
-	return key == '\n' || key == '\r' || key == '\033' || key == 'q';
-}
-
 static void wait_to_go_back(void)
 {
 	struct termios before = { 0 };
@@ -301,7 +432,8 @@ static void wait_to_go_back(void)
 
 	take_single_keys(&before);
 	fprintf(stderr, "proctor: press Enter, Esc or q to go back");
-	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 && !goes_back(key))
+	while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &key, 1)) == 1 &&
+	       !(key == '\n' || key == '\r' || key == '\033' || key == 'q'))
 		;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &before); /* without the rest of a longer sequence */
 }
@@ -324,19 +456,6 @@ static int trace_for_user(const struct proc_key *key, struct err *err)
 	wait_to_go_back();
 	sigaction(SIGINT, &before, NULL);
 	return 0;
-}
-
-static int trace_alone(pid_t pid)
-{
-	const struct proc_key key = { .pid = pid, .start_ticks = U64_UNKNOWN };
-	struct err err = ERR_INIT;
-	int r;
-
-	signal(SIGPIPE, SIG_IGN);
-	r = cli_trace_shortly(&key, &err);
-	if (r == -EINVAL)
-		return cli_fail(CLI_USAGE, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
 }
 
 static const struct tui_helpers helpers = {
@@ -398,20 +517,28 @@ int cli_top(int argc, char **argv)
 {
 	CLEANUP(settings_close) struct settings ctx;
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct top_args args = { .filter.with_minutes = true, .filter.with_attempts = true };
+	struct top_args args = { .filter.with_snapshots = true };
 	struct err err = ERR_INIT;
 
 	cli_parse(&top_argp, argc, argv, 0, &args);
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	if (args.trace_pid)
-		return trace_alone(args.trace_pid);
+	if (args.trace_pid) {
+		const struct proc_key key = { .pid = args.trace_pid, .start_ticks = U64_UNKNOWN };
+		int r;
+
+		signal(SIGPIPE, SIG_IGN);
+		r = cli_trace_shortly(&key, &err);
+		if (r == -EINVAL)
+			return cli_fail(CLI_USAGE, &err);
+		return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
+	}
 	if (args.filter.since_wall_ns == 0)
-		return args.json ? top_stream(&ctx.paths, args.filter.job_id)
+		return args.json ? stream_json(&ctx.paths, args.filter.job_id)
 				 : show(&args, &ctx, NULL);
 	if (cli_open_record(args.filter.job_id, &store, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)
 		return args.json ? CLI_DONE : cli_fail(CLI_DONE, &err);
-	return args.json ? replay_json(store, &args, &err) : show(&args, &ctx, store);
+	return args.json ? replay_json(store, &args.filter, &err) : show(&args, &ctx, store);
 }

@@ -80,20 +80,6 @@ static int open_stop_fd(void)
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void tell_end(const struct trace_args *args, const struct trace_result *result)
-{
-	static const char *const reasons[] = {
-		[TRACE_TIME_UP] = "the time is up",
-		[TRACE_FULL] = "--max-bytes is reached",
-		[TRACE_STOPPED] = "stopped",
-		[TRACE_TARGET_ENDED] = "the process has ended",
-	};
-
-	fprintf(stderr, "proctor: %s: %llu bytes of process %d%s%s\n", reasons[result->end],
-		(unsigned long long)result->n_bytes, (int)args->pid, args->output ? " in " : "",
-		args->output ? args->output : "");
-}
-
 static int trace(const struct trace_args *args, struct err *err)
 {
 	CLEANUP(settings_close) struct settings ctx;
@@ -116,8 +102,18 @@ static int trace(const struct trace_args *args, struct err *err)
 		return err_set(err, -errno, "cannot write %s: %s", args->output, strerror(errno));
 	options.stop_fd = stop_fd = open_stop_fd();
 	r = sources_trace(args->pid, &options, &result, err);
-	if (r == 0)
-		tell_end(args, &result);
+	if (r == 0) {
+		static const char *const reasons[] = {
+			[TRACE_TIME_UP] = "the time is up",
+			[TRACE_FULL] = "--max-bytes is reached",
+			[TRACE_STOPPED] = "stopped",
+			[TRACE_TARGET_ENDED] = "the process has ended",
+		};
+
+		fprintf(stderr, "proctor: %s: %llu bytes of process %d%s%s\n", reasons[result.end],
+			(unsigned long long)result.n_bytes, (int)args->pid,
+			args->output ? " in " : "", args->output ? args->output : "");
+	}
 	return r;
 }
 

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "cli/job_question.h"
 #include "cli/remote.h"
 
 #define PATIENCE_NS UINT64_C(30000000000)

@@ -11,17 +11,20 @@
  *	rank_analysis_run(&a, &options);
  *	summary_write_all(&json, &a);
  *
+ * Parts: reading/ (files to samples in memory), merging/ (which samples count, on one time line),
+ * reference/ (the summary of the reference), method/ (arrays to an answer), wording/ (the answer as
+ * sentences and JSON). finding.c joins them.
+ *
  * Functions from data to data: nothing here asks a store or a clock.
  */
 #ifndef PROCTOR_CROSSRANK_CROSSRANK_H
 #define PROCTOR_CROSSRANK_CROSSRANK_H
 
-#include "crossrank/analysis.h"
-#include "crossrank/event.h"
-#include "crossrank/facts.h"
 #include "crossrank/finding.h"
-#include "crossrank/intake.h"
-#include "crossrank/record.h"
-#include "crossrank/summary.h"
+#include "crossrank/merging/merging.h"
+#include "crossrank/rank_facts.h"
+#include "crossrank/reading/reading.h"
+#include "crossrank/reference/reference.h"
+#include "crossrank/wording/wording.h"
 
 #endif

@@ -10,7 +10,8 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "crossrank/method/method.h"
-#include "crossrank/select.h"
+#include "crossrank/rank_facts.h"
+#include "crossrank/reference/reference.h"
 
 /* ---- clocks ---- */
 
@@ -137,6 +138,7 @@ static int clocks_find(const struct rank_analysis *a, int64_t assumed_ns, struct
 #define MIN_STAMP_NS 1000000 /* coarser timestamps were cut off or rounded */
 #define END_INTERVALS 5.0    /* a record that ends so much before its rank does is not whole */
 #define HIDDEN_SHARE 0.5     /* of a rise: a peak that no sample shows may have been one */
+#define ROUNDED_NS 1000	     /* seconds as a double are right to that */
 #define MIN_RECORD 6	     /* samples of a process; fewer are left out beside another one */
 
 /* ---- the input of the method ---- */
@@ -301,10 +303,12 @@ static const struct {
 	[CULPRIT_GIVEN_BACK] = { VERDICT_NONE, WHY_GIVEN_BACK },
 };
 
-/* The session of the last sample before a moment, or of the first one. */
-static struct text session_at(const struct rank_analysis *a, const struct rank *rank, int64_t ns)
+/* The process whose record has a rise: that of the record's first sample, or of a later onset. */
+static const struct identity *process_of(const struct input *in, const struct culprit_rise *rise)
 {
-	const struct stream *s = rank->total;
+	const struct culprit_rank *record = &in->records[rise->record];
+	const struct stream *s = in->a->ranks[record->rank].total;
+	int64_t ns = finding_ns(in->f, fmax(rise->best, record->t[0])) + ROUNDED_NS;
 	size_t low = 0, high = s->n;
 
 	while (low < high) {
@@ -315,7 +319,7 @@ static struct text session_at(const struct rank_analysis *a, const struct rank *
 		else
 			high = middle;
 	}
-	return a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity].session_id;
+	return &in->a->telemetry->identities[s->samples[low > 0 ? low - 1 : 0].identity];
 }
 
 static const struct rank *rank_of(const struct input *in, size_t record)
@@ -333,17 +337,20 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 	f->why = answers[answer->why].why;
 	f->unseen = rank_of(in, answer->because);
 	f->lead = answer->lead;
+	f->is_since_start = answer->is_since_start;
+	f->others_rate = answer->others_rate;
 	f->lead_below = answer->lead_below;
 	f->least_mib = answer->least_mib;
 	f->interval = answer->interval;
 	f->n_episodes = answer->n_events;
 	f->n_shared = answer->n_shared;
+	f->n_ranks -= answer->n_left_out;
 	f->has_passed = f->why == WHY_GIVEN_BACK;
 	f->is_unnamed_host = f->why == WHY_CLOCKS && f->unseen &&
 			     in->clocks[f->unseen - in->a->ranks].is_unnamed;
 	if (answer->n_rises == 0)
 		return 0;
-	f->candidates = calloc(answer->n_rises, sizeof(*f->candidates));
+	f->candidates = arena_alloc(&in->a->arena, answer->n_rises * sizeof(*f->candidates));
 	if (!f->candidates)
 		return -ENOMEM;
 	f->n_candidates = answer->n_rises;
@@ -352,6 +359,7 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 
 		f->candidates[i] = (struct candidate){
 			.rank = rank_of(in, rise->record),
+			.process = process_of(in, rise),
 			.probability = rise->probability,
 			.onset = rise->best,
 			.low = rise->low,
@@ -368,24 +376,15 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 	first = &f->candidates[0];
 	time = (struct phase_time){ finding_ns(f, first->low), finding_ns(f, first->onset),
 				    finding_ns(f, first->high) };
-	return phases_resolve_between(&in->a->phases, &time,
-				      session_at(in->a, first->rank, time.middle_ns),
+	return phases_resolve_between(&in->a->phases, &time, first->process->session_id,
 				      first->rank->rank, &f->phase);
 }
 
-static bool has_samples(const struct rank_analysis *a, int64_t rank)
+static int compare_to_rank(const void *number, const void *rank)
 {
-	size_t low = 0, high = a->n_ranks;
+	int64_t a = *(const int64_t *)number, b = ((const struct rank *)rank)->rank;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (a->ranks[middle].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < a->n_ranks && a->ranks[low].rank == rank;
+	return (a > b) - (a < b);
 }
 
 /* Ranks without samples that had ended before the first rise, and never held half of it. */
@@ -403,7 +402,9 @@ static uint64_t count_ended(const struct input *in, int64_t assumed_ns)
 		const struct rank_moment *end = &t->ends.items[i];
 		bool is_last = i + 1 == t->ends.n || end[1].rank != end->rank;
 
-		n += is_last && end->rank < in->a->world_size && !has_samples(in->a, end->rank) &&
+		n += is_last && end->rank < in->a->world_size &&
+		     !bsearch(&end->rank, in->a->ranks, in->a->n_ranks, sizeof(*in->a->ranks),
+			      compare_to_rank) &&
 		     (double)end->used_bytes / BYTES_PER_MIB <= HIDDEN_SHARE * first->gain_mib &&
 		     seconds_of(in->f, end->timestamp_ns) +
 				     clocks_between(&t->identities[end->identity], own,
@@ -449,9 +450,12 @@ static int make(struct input *in, const struct rank_analysis_options *options)
 	if (f->verdict != VERDICT_CANNOT_TELL &&
 	    f->n_missing > count_ended(in, options->clock_error_ns)) {
 		f->verdict = VERDICT_CANNOT_TELL;
+		f->of_recorded = f->why;
 		f->why = WHY_MISSING;
 		f->has_passed = false;
 		f->least_mib = f->lead_below = NAN;
+		for (size_t i = 0; i < f->n_candidates; i++)
+			f->candidates[i].probability = NAN;
 	}
 	if (f->verdict == VERDICT_NAMED)
 		f->rank = f->candidates[0].rank;
@@ -480,19 +484,25 @@ static int make_of_own(struct input *in, const struct rank_analysis_options *opt
 	return r;
 }
 
-int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct first_cause **ret)
+int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options)
 {
-	struct first_cause *f = calloc(1, sizeof(*f));
+	struct first_cause *f = arena_alloc(&a->arena, sizeof(*f));
 	struct input in = { .a = a, .f = f, .arena = ARENA_INIT };
-	int r = 0;
+	int r = f ? reference_find_suspects(a) : -ENOMEM;
 
-	if (!f)
-		return -ENOMEM;
-	f->verdict = VERDICT_CANNOT_TELL;
-	f->why = WHY_NO_SAMPLES;
-	f->lead = f->lead_below = f->least_mib = f->interval = NAN;
-	f->unseen = mixed_find(a);
+	if (r < 0)
+		return r;
+	*f = (struct first_cause){
+		.verdict = VERDICT_CANNOT_TELL,
+		.why = WHY_NO_SAMPLES,
+		.lead = NAN,
+		.lead_below = NAN,
+		.least_mib = NAN,
+		.interval = NAN,
+		.others_rate = NAN,
+		.unseen = mixed_find(a),
+	};
+	a->finding = f;
 	if (f->unseen)
 		f->why = WHY_MIXED;
 	else if (a->n_ranks > 0)
@@ -500,17 +510,5 @@ int finding_make(struct rank_analysis *a, const struct rank_analysis_options *op
 	free(in.clocks);
 	free(in.records);
 	arena_release(&in.arena);
-	if (r < 0)
-		f = finding_free(f);
-	*ret = f;
-	return r;
-}
-
-struct first_cause *finding_free(struct first_cause *f)
-{
-	if (!f)
-		return NULL;
-	free(f->candidates);
-	free(f);
-	return NULL;
+	return r < 0 ? r : facts_make(a);
 }

@@ -8,8 +8,7 @@
 #ifndef PROCTOR_CROSSRANK_FINDING_H
 #define PROCTOR_CROSSRANK_FINDING_H
 
-#include "base/json.h"
-#include "crossrank/analysis.h"
+#include "crossrank/merging/merging.h"
 
 enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
 
@@ -37,8 +36,9 @@ enum why {
 /* The main rise of a rank. Times are seconds after the origin. */
 struct candidate {
 	const struct rank *rank;
-	double probability;	 /* of being the culprit; NaN: unknown */
-	double onset, low, high; /* the middle nine tenths */
+	const struct identity *process; /* of the rank when it rose */
+	double probability;		/* of being the culprit; NaN: unknown */
+	double onset, low, high;	/* the middle nine tenths */
 	double sd;
 	double gain_mib;
 	double mib_per_second; /* NaN: a step */
@@ -56,13 +56,16 @@ struct first_cause {
 	size_t n_candidates;
 	const struct rank *rank; /* the culprit; NULL: none is named */
 	double lead;		 /* seconds before the next; NaN: no other rose */
+	bool is_since_start;	 /* the lead is in the time since each rank's start */
+	double others_rate;	 /* WHY_ALONE: MiB/s that most others gain, too; NaN: flat */
 	double lead_below;	 /* WHY_SHARED: a lead is smaller than that, in seconds; else NaN */
 	double least_mib;	 /* WHY_NO_RISE: a larger gain would have been seen; else NaN */
 	double interval;	 /* the median one, in seconds; NaN: unknown */
 	struct phase_place phase;
 	const struct rank *unseen; /* the rank that is the reason; NULL: none is */
 	bool is_unnamed_host;	   /* WHY_CLOCKS: its records name no host */
-	/* Without ranks that are stray (select.h). */
+	enum why of_recorded;	   /* WHY_MISSING: the answer of the ranks that have records */
+	/* Without ranks that are stray (select.h), or have too few samples to be compared. */
 	size_t n_ranks;
 	uint64_t n_missing;
 	size_t n_episodes, n_shared; /* moments at which ranks rose, and those that all share */
@@ -74,40 +77,13 @@ struct first_cause {
 	bool is_assumed;     /* a host states no error */
 };
 
-/* -ENOMEM. Returns what finding_free() takes. */
-int finding_make(struct rank_analysis *a, const struct rank_analysis_options *options,
-		 struct first_cause **ret);
-struct first_cause *finding_free(struct first_cause *f); /* NULL is fine. Returns NULL. */
+/* Everything: the summary of the reference, finding and facts. -ENOMEM. */
+int rank_analysis_run(struct rank_analysis *a, const struct rank_analysis_options *options);
 
 /* A time of a candidate as a timestamp of the records. */
 int64_t finding_ns(const struct first_cause *f, double seconds);
 
 /* The gain in bytes, as large as a number can be at most. */
 int64_t finding_gain_bytes(const struct candidate *c);
-
-/* ---- words (finding_words.c) ---- */
-
-const char *finding_verdict_name(enum verdict verdict);
-const char *finding_why_name(enum why why);
-
-/* "CULPRIT rank 5 (node3, pid 1234)", "INCONCLUSIVE", "NO CULPRIT", "TRANSIENT rank 5 (…)". */
-void finding_add_headline(struct buf *out, const struct rank_analysis *a,
-			  const struct first_cause *f);
-
-/* One sentence, or two: the answer and its evidence. */
-void finding_add_reason(struct buf *out, const struct rank_analysis *a,
-			const struct first_cause *f);
-
-/* What would decide it; nothing unless the verdict is "cannot tell". */
-void finding_add_remedy(struct buf *out, const struct rank_analysis *a,
-			const struct first_cause *f);
-
-/* "+2.1 MB/s", or "+1.4 GB at once". */
-void finding_add_growth(struct buf *out, const struct candidate *c);
-
-/* "12 ms" or "2.1 s": in a sentence one unit is enough. */
-void finding_add_seconds(struct buf *out, double seconds);
-
-void finding_write_json(struct json *j, const struct rank_analysis *a, const struct first_cause *f);
 
 #endif

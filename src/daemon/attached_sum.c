@@ -31,7 +31,7 @@ static void take_event(const struct attempt *a, const struct map *index_of,
 }
 
 /* Returns how many births there were. */
-static uint64_t take_events(const struct attempt *a, const struct proc_event *events, size_t n)
+static uint64_t take_events(const struct attempt *a)
 {
 	CLEANUP(map_release) struct map index_of = MAP_INIT;
 	uint64_t n_births = 0;
@@ -40,8 +40,6 @@ static uint64_t take_events(const struct attempt *a, const struct proc_event *ev
 		map_put(&index_of, (uint64_t)(uint32_t)a->processes[i].key.pid, i);
 	for (size_t i = 0; i < a->n_events; i++)
 		take_event(a, &index_of, &a->events[i], &n_births);
-	for (size_t i = 0; i < n; i++)
-		take_event(a, &index_of, &events[i], &n_births);
 	return n_births;
 }
 
@@ -166,10 +164,9 @@ bool attached_has_all_ends(const struct attempt *a, bool births_are_told)
 	return has_all;
 }
 
-void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
-		     bool births_are_told)
+void attached_sum_up(struct attempt *a, bool births_are_told)
 {
-	uint64_t n_births = take_events(a, events, n);
+	uint64_t n_births = take_events(a);
 
 	usage_init(&a->usage);
 	add_processes(a);

@@ -11,13 +11,11 @@
 #include "model/job.h"
 
 /*
- * a was read from the database (processes with their ends, events, series); events are those that
- * are not there yet. Sets the usage, and how each process ended where that was
- * told. births_are_told: all of them since it was attached were. What was before that nobody knows:
- * its sums are lower bounds in any case.
+ * a was read from the database (processes with their ends, events, series). Sets the usage, and how
+ * each process ended where an event has that. births_are_told: all of them since it was attached
+ * are known. What was before that is not: its sums are lower bounds in any case.
  */
-void attached_sum_up(struct attempt *a, const struct proc_event *events, size_t n,
-		     bool births_are_told);
+void attached_sum_up(struct attempt *a, bool births_are_told);
 
 /* Whether it is known of each process since it was attached what it had used at its end. */
 bool attached_has_all_ends(const struct attempt *a, bool births_are_told);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
@@ -41,7 +42,8 @@ struct attempt_log {
 	struct tick_writer *ticks;
 	attempt_log_describe_fn *describe;
 	void *ctx;
-	unsigned n_ticks; /* since the last RECORD_BEGIN */
+	enum record_type key_type; /* RECORD_BEGIN, or RECORD_HOST */
+	unsigned n_ticks;	   /* since the last of these */
 	struct buf bytes;
 
 	/* The other thread. It has the writer while it ends the log, and else only sync. */
@@ -57,6 +59,10 @@ struct attempt_log {
 	int sync_error; /* of one that is over, until it is told */
 	int end_result;
 	struct err end_err;
+
+	bool is_waiting_said; /* that the disk has no room, or refuses what is recorded, */
+	bool is_disk_said;    /* or to keep it, */
+	bool is_slow_said;    /* or takes long for it */
 };
 
 static void release(struct attempt_log *l)
@@ -124,7 +130,7 @@ static int append_key(struct attempt_log *l, struct err *err)
 	l->describe(l->ctx, &begin);
 	if (buf_error(&begin) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = log_append(l->writer, RECORD_BEGIN, LOG_KEY, begin.data, begin.len, err);
+	r = log_append(l->writer, (uint8_t)l->key_type, LOG_KEY, begin.data, begin.len, err);
 	tick_writer_begin_key(l->ticks);
 	l->n_ticks = 0;
 	return r;
@@ -138,30 +144,66 @@ static int append(struct attempt_log *l, enum record_type type, unsigned flags,
 	return log_append(l->writer, (uint8_t)type, flags, bytes->data, bytes->len, err);
 }
 
-int attempt_log_append(struct attempt_log *l, enum record_type type, const struct buf *bytes,
-		       struct err *err)
+/* A disk that has no room, or refuses to write, is named once, and once more when it is well. */
+static void note_written(struct attempt_log *l, int r, const struct err *err)
 {
-	if (log_wants_key(l->writer))
-		append_key(l, err);
-	return append(l, type, 0, bytes, err);
+	if (r < 0 && !l->is_waiting_said)
+		log_warning("recording waits, and the job goes on: %s", err->text);
+	else if (r == 0 && l->is_waiting_said && attempt_log_lost(l) > 0)
+		log_warning("recording goes on; %llu records are lost",
+			    (unsigned long long)attempt_log_lost(l));
+	else if (r == 0 && l->is_waiting_said)
+		log_warning("recording goes on; nothing is lost");
+	l->is_waiting_said = r < 0;
 }
 
-int attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
-			    const struct series_point *point, struct err *err)
+void attempt_log_append(struct attempt_log *l, enum record_type type, const struct buf *bytes)
 {
+	struct err err = ERR_INIT;
+
+	if (log_wants_key(l->writer))
+		append_key(l, &err);
+	note_written(l, append(l, type, 0, bytes, &err), &err);
+}
+
+void attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
+			     const struct series_point *point)
+{
+	struct err err = ERR_INIT;
+	int r;
+
 	if (log_wants_key(l->writer) || l->n_ticks >= KEY_TICKS)
-		append_key(l, err);
+		append_key(l, &err);
 	if (l->memory && log_appended(l->writer) > MEMORY_MAX_BYTES)
-		return 0; /* how the job goes on is told all the same */
+		return; /* how the job goes on is recorded all the same */
 	l->n_ticks++;
 	if (tick_writer_write(l->ticks, snap, point, &l->bytes) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return append(l, RECORD_TICK, LOG_TICK, &l->bytes, err);
+		r = err_set(&err, -ENOMEM, "out of memory");
+	else
+		r = append(l, RECORD_TICK, LOG_TICK, &l->bytes, &err);
+	note_written(l, r, &err);
+}
+
+#define RENEW_NS UINT64_C(30000000000)
+
+bool attempt_log_is_renewal_due(uint64_t *renewed_boot_ns)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (*renewed_boot_ns != 0 && now - *renewed_boot_ns < RENEW_NS)
+		return false;
+	*renewed_boot_ns = now;
+	return true;
 }
 
 uint64_t attempt_log_lost(const struct attempt_log *l)
 {
 	return log_lost_frames(l->writer);
+}
+
+bool attempt_log_is_waiting(const struct attempt_log *l)
+{
+	return l->is_waiting_said;
 }
 
 uint64_t attempt_log_bytes(const struct attempt_log *l)
@@ -221,19 +263,25 @@ static void keep_spare(const struct attempt_log *l)
 		(void)unlinkat(l->folder_fd, SPARE, 0);
 }
 
-static int create(struct attempt_log *l, const struct attempt *a, struct err *err)
+static int create(struct attempt_log *l, const struct attempt *a, const struct log_id *id,
+		  uint64_t stored_to, struct err *err)
 {
 	struct log_options options = {
 		.end_bytes = END_BYTES + (size_t)a->total_sheets * END_BYTES_PER_SHEET,
 	};
 	int r;
 
-	attempt_log_describe_origin(a, &options.origin);
-	r = log_id_make(&options.origin.id);
-
+	r = id ? log_continue(&l->fs, id, &options, err) : log_id_make(&l->id);
+	if (id && (r == 0 || r == -ENOENT))
+		l->id = *id;
+	if (id && r == -ENOENT) { /* it was removed: it goes on where the database has come to */
+		options.first_offset = stored_to;
+		r = 0;
+	}
 	if (r < 0)
-		return err_set(err, r, "the kernel gives no random number for a name");
-	l->id = options.origin.id;
+		return id ? r : err_set(err, r, "the kernel gives no random number for a name");
+	attempt_log_describe_origin(a, &options.origin);
+	options.origin.id = l->id;
 	if (options.end_bytes > END_MAX_BYTES)
 		options.end_bytes = END_MAX_BYTES;
 	l->end_bytes = options.end_bytes;
@@ -247,8 +295,10 @@ static int create(struct attempt_log *l, const struct attempt *a, struct err *er
 	return r;
 }
 
-int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
-		     void *ctx, struct attempt_log **ret, struct err *err)
+static int open_log(const char *db_path, struct attempt *a, const struct log_id *id,
+		    uint64_t stored_to, enum record_type key_type,
+		    attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
+		    struct err *err)
 {
 	struct attempt_log *l = calloc(1, sizeof(*l));
 	CLEANUP(buf_release) struct buf folder = BUF_INIT, numbers = BUF_INIT;
@@ -257,6 +307,7 @@ int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describ
 	if (!l)
 		return err_set(err, -ENOMEM, "out of memory");
 	*l = (struct attempt_log){ .folder_fd = -1,
+				   .key_type = key_type,
 				   .describe = describe,
 				   .ctx = ctx,
 				   .bytes = BUF_INIT,
@@ -272,11 +323,11 @@ int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describ
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
 		r = db_path ? open_folder(folder.data, &l->folder_fd, err) : 0;
-	if (r == 0 && db_path && a->attempt_num == 0)
+	if (r == 0 && db_path && a->attempt_num == 0 && key_type == RECORD_BEGIN)
 		r = take_number(db_path, numbers.data, a, err);
 	l->fs = l->memory ? log_fs_memory(l->memory) : log_fs_real(l->folder_fd);
 	if (r == 0)
-		r = create(l, a, err);
+		r = create(l, a, id, stored_to, err);
 	if (r == 0)
 		r = append_key(l, err);
 	if (r == 0) {
@@ -294,6 +345,26 @@ int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describ
 	return r;
 }
 
+int attempt_log_open(const char *db_path, struct attempt *a, attempt_log_describe_fn *describe,
+		     void *ctx, struct attempt_log **ret, struct err *err)
+{
+	return open_log(db_path, a, NULL, 0, RECORD_BEGIN, describe, ctx, ret, err);
+}
+
+int attempt_log_open_host(const char *db_path, struct attempt *self,
+			  attempt_log_describe_fn *describe, void *ctx, struct attempt_log **ret,
+			  struct err *err)
+{
+	return open_log(db_path, self, NULL, 0, RECORD_HOST, describe, ctx, ret, err);
+}
+
+int attempt_log_continue(const char *db_path, struct attempt *a, const struct log_id *id,
+			 uint64_t stored_to, attempt_log_describe_fn *describe, void *ctx,
+			 struct attempt_log **ret, struct err *err)
+{
+	return open_log(db_path, a, id, stored_to, RECORD_BEGIN, describe, ctx, ret, err);
+}
+
 void attempt_log_place(const struct attempt_log *l, dev_t *ret_device, ino_t *ret_inode)
 {
 	struct stat st;
@@ -302,6 +373,11 @@ void attempt_log_place(const struct attempt_log *l, dev_t *ret_device, ino_t *re
 		st = (struct stat){ 0 };
 	*ret_device = st.st_dev;
 	*ret_inode = st.st_ino;
+}
+
+const struct log_id *attempt_log_id(const struct attempt_log *l)
+{
+	return &l->id;
 }
 
 bool attempt_log_is_gone(const struct attempt_log *l)
@@ -377,9 +453,28 @@ static bool is_done(struct attempt_log *l)
 	return l->is_busy && sem_trywait(&l->is_done) == 0;
 }
 
-int attempt_log_sync(struct attempt_log *l, uint64_t *ret_wait_ns, struct err *err)
+/* A wait for the disk that lasts longer is worth a warning. */
+#define SLOW_DISK_NS UINT64_C(2000000000)
+
+static void note_synced(struct attempt_log *l, int r, uint64_t wait_ns)
 {
-	int r;
+	if (r < 0 && !l->is_disk_said)
+		log_warning("recording goes on: the disk refuses what is recorded: %s",
+			    strerror(-r));
+	else if (r == 0 && l->is_disk_said && wait_ns < SLOW_DISK_NS)
+		log_warning("what was recorded is on the disk by now");
+	else if (r == 0 && wait_ns >= SLOW_DISK_NS && !l->is_slow_said)
+		log_warning(
+			"recording goes on: the disk takes %.1f s for what is recorded: a power "
+			"cut would lose what was recorded since",
+			(double)wait_ns / 1e9);
+	l->is_slow_said |= wait_ns >= SLOW_DISK_NS;
+	l->is_disk_said = r < 0;
+}
+
+uint64_t attempt_log_sync(struct attempt_log *l)
+{
+	uint64_t wait_ns;
 
 	if (is_done(l))
 		take_sync(l);
@@ -394,10 +489,10 @@ int attempt_log_sync(struct attempt_log *l, uint64_t *ret_wait_ns, struct err *e
 			take_sync(l);
 		}
 	}
-	*ret_wait_ns = l->is_busy ? clock_boot_ns() - l->began_boot_ns : l->last_wait_ns;
-	r = l->sync_error;
+	wait_ns = l->is_busy ? clock_boot_ns() - l->began_boot_ns : l->last_wait_ns;
+	note_synced(l, l->sync_error, wait_ns);
 	l->sync_error = 0;
-	return r < 0 ? err_set(err, r, "the disk refuses what is recorded: %s", strerror(-r)) : 0;
+	return wait_ns;
 }
 
 bool attempt_log_is_syncing(const struct attempt_log *l)
@@ -424,17 +519,10 @@ static bool await_thread(struct attempt_log *l, uint64_t until_boot_ns)
 	return r == 0;
 }
 
-int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t until_boot_ns,
-		    struct err *err)
+static int write_end(struct attempt_log *l, uint64_t until_boot_ns, struct err *err)
 {
 	int r;
 
-	buf_reset(&l->bytes);
-	record_write_final(&l->bytes, a, true);
-	if (l->bytes.len > log_end_room(l->writer)) {
-		buf_reset(&l->bytes);
-		record_write_final(&l->bytes, a, false);
-	}
 	if (buf_error(&l->bytes) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	/* What is written outlives us, whatever the disk does. */
@@ -456,6 +544,48 @@ int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t unt
 	r = l->end_result;
 	if (r < 0 && err)
 		*err = l->end_err;
+	return r;
+}
+
+int attempt_log_end(struct attempt_log *l, const struct attempt *a, uint64_t until_boot_ns,
+		    struct err *err)
+{
+	buf_reset(&l->bytes);
+	record_write_final(&l->bytes, a, true);
+	if (l->bytes.len > log_end_room(l->writer)) {
+		buf_reset(&l->bytes);
+		record_write_final(&l->bytes, a, false);
+	}
+	return write_end(l, until_boot_ns, err);
+}
+
+int attempt_log_end_host(struct attempt_log *l, uint64_t wall_ns, uint64_t until_boot_ns,
+			 struct err *err)
+{
+	buf_reset(&l->bytes);
+	record_write_number(&l->bytes, wall_ns);
+	return write_end(l, until_boot_ns, err);
+}
+
+static void describe_whole(void *ctx, struct buf *out)
+{
+	const struct attempt *a = ctx;
+
+	record_write_begin(out, a);
+	record_write_sheets(out, a->sheets, a->n_sheets);
+}
+
+int attempt_log_write_whole(const char *db_path, struct attempt *a, uint64_t until_boot_ns,
+			    struct log_sender **ret_sender, struct err *err)
+{
+	struct attempt_log *log = NULL;
+	int r = attempt_log_open(db_path, a, describe_whole, a, &log, err);
+
+	if (r == 0 && ret_sender && attempt_log_open_sender(log, ret_sender, NULL) < 0)
+		*ret_sender = NULL;
+	if (r == 0)
+		r = attempt_log_end(log, a, until_boot_ns, err);
+	attempt_log_close(log);
 	return r;
 }
 

@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/syscall_text.h"
 
 /* ---- sums by the name of the call ---- */
 

@@ -58,7 +58,7 @@ void call_sums_sort(struct call_sums *sums);
 
 struct process_call {
 	struct proc_key key;
-	const char *text; /* model/syscall_text.h; NULL: was given to its record */
+	const char *text; /* syscall_text_write(); NULL: was given to its record */
 };
 
 /* All zero, but for max_bytes, is a good beginning. */

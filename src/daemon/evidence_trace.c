@@ -258,12 +258,6 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 	return err_set(err, r, "%s", why.text);
 }
 
-void evidence_trace_rename(struct evidence_trace *t, const char *episode, const char *name)
-{
-	if (strcmp(t->episode, episode) == 0)
-		snprintf(t->episode, sizeof(t->episode), "%s", name);
-}
-
 /* ---- its end ---- */
 
 /* One that could not be traced leaves an empty file: that is no evidence. */

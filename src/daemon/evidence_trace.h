@@ -50,9 +50,6 @@ int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_p
 			 const struct episode *e, struct anomaly_evidence *evidence,
 			 struct err *err);
 
-/* The record has the episode under another name: one that runs is of that. */
-void evidence_trace_rename(struct evidence_trace *t, const char *episode, const char *name);
-
 /*
  * Whether one has ended since the last call. Then evidence.trace is its file, or "" where
  * nothing could be traced, as evidence.trace_missing says, and ended the pid that the tracer had.

@@ -1,6 +1,5 @@
 #include "daemon/own.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,15 +27,4 @@ uint64_t own_pid_ns(void)
 	struct stat st;
 
 	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : U64_UNKNOWN;
-}
-
-bool trouble_may_pass(int error)
-{
-	return error == -EBUSY || error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
-}
-
-bool trouble_is_of_database(int error)
-{
-	return trouble_may_pass(error) || error == -EROFS || error == -EACCES || error == -EIO ||
-	       error == -EFBIG;
 }

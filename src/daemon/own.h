@@ -16,10 +16,4 @@ bool own_host_is(const char *host); /* NULL: it is not */
 /* The inode of the pid namespace. U64_UNKNOWN: it cannot be told. */
 uint64_t own_pid_ns(void);
 
-/* Trouble with the database that may pass: a lock, or a disk that is full now. */
-bool trouble_may_pass(int error);
-
-/* Trouble that is of the database, not of what is written: that can wait. */
-bool trouble_is_of_database(int error);
-
 #endif

@@ -189,47 +189,10 @@ static void leave_removed(struct run *run)
 	record_open(run);
 }
 
-/* A disk that has no room, or refuses to write, is named once, and once more when it is well. */
-static void note_written(struct run *run, int r, const struct err *err)
-{
-	if (r < 0 && !run->is_waiting_said)
-		log_warning("recording waits, and the job goes on: %s", err->text);
-	else if (r == 0 && run->is_waiting_said && attempt_log_lost(run->log) > 0)
-		log_warning("recording goes on; %llu records are lost",
-			    (unsigned long long)attempt_log_lost(run->log));
-	else if (r == 0 && run->is_waiting_said)
-		log_warning("recording goes on; nothing is lost");
-	run->is_waiting_said = r < 0;
-}
-
 void record_append(struct run *run, enum record_type type, const struct buf *bytes)
 {
-	struct err err = ERR_INIT;
-
 	if (run->log)
-		note_written(run, attempt_log_append(run->log, type, bytes, &err), &err);
-}
-
-/* A wait for the disk that lasts longer is worth a warning. */
-#define SLOW_DISK_NS UINT64_C(2000000000)
-
-static void sync_log(struct run *run)
-{
-	struct err err = ERR_INIT;
-	uint64_t wait_ns = 0;
-	int r = attempt_log_sync(run->log, &wait_ns, &err);
-
-	if (r < 0 && !run->is_disk_said)
-		log_warning("recording goes on: %s", err.text);
-	else if (r == 0 && run->is_disk_said && wait_ns < SLOW_DISK_NS)
-		log_warning("what was recorded is on the disk by now");
-	else if (r == 0 && wait_ns >= SLOW_DISK_NS && !run->is_slow_said)
-		log_warning(
-			"recording goes on: the disk takes %.1f s for what is recorded: a power "
-			"cut would lose what was recorded since",
-			(double)wait_ns / 1e9);
-	run->is_slow_said |= wait_ns >= SLOW_DISK_NS;
-	run->is_disk_said = r < 0;
+		attempt_log_append(run->log, type, bytes);
 }
 
 /* ---- what is stored ---- */
@@ -340,18 +303,16 @@ static void append_line(struct run *run)
 
 void record_tick(struct run *run, const struct series_point *point)
 {
-	struct err err = ERR_INIT;
-
 	leave_removed(run);
 	record_greet(run);
 	record_look_for_anomalies(run);
 	record_events(run);
 	if (run->log) {
-		note_written(run, attempt_log_append_tick(run->log, &run->snap, point, &err), &err);
+		attempt_log_append_tick(run->log, &run->snap, point);
 		link_send(run->link);
 	}
 	if (attempt_log_is_stored(run->log)) {
-		sync_log(run);
+		(void)attempt_log_sync(run->log);
 		store_now_and_then(run);
 	}
 	append_line(run);

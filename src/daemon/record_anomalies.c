@@ -221,23 +221,16 @@ static void look(struct run *run)
 	record_changes(run, &changes);
 }
 
-/* What goes on is recorded as it is, now and then: its peak, its count, and that it lasts. */
-static int record_renewals(void *ctx, const struct anomaly_renewal *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		append_anomaly(ctx, list[i].episode, RECORD_RENEWED);
-	return 0;
-}
-
 void record_look_for_anomalies(struct run *run)
 {
-	const struct lasting_of of = { .detect = run->detect,
-				       .write = record_renewals,
-				       .ctx = run };
+	const struct episode *e;
 
 	keep_trace(run, evidence_trace_has_ended(&run->trace));
 	look(run);
-	lasting_look(&run->lasting, &of);
+	if (!attempt_log_is_renewal_due(&run->renewed_boot_ns))
+		return;
+	for (size_t i = 0; (e = detect_active(run->detect, i)); i++)
+		append_anomaly(run, e, RECORD_RENEWED);
 }
 
 static bool has_new_kill(const struct run *run)

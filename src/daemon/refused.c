@@ -31,28 +31,6 @@ static void describe(const struct refusal *refusal, struct attempt *a)
 	a->reason = refusal->reason;
 }
 
-static void describe_begin(void *ctx, struct buf *out)
-{
-	record_write_begin(out, ctx);
-	record_write_sheets(out, NULL, 0);
-}
-
-/* ret_sender: for a daemon that does not read the folder of logs; without a database (db_path NULL)
- * the log is for such a one alone. */
-static int log_refusal(const char *db_path, struct attempt *a, struct log_sender **ret_sender,
-		       struct err *err)
-{
-	struct attempt_log *log = NULL;
-	int r = attempt_log_open(db_path, a, describe_begin, a, &log, err);
-
-	if (r == 0 && ret_sender && attempt_log_open_sender(log, ret_sender, NULL) < 0)
-		*ret_sender = NULL;
-	if (r == 0)
-		r = attempt_log_end(log, a, clock_boot_ns() + PATIENCE_NS, err);
-	attempt_log_close(log);
-	return r;
-}
-
 void run_record_refusal(const struct refusal *refusal)
 {
 	CLEANUP(attempt_release) struct attempt a;
@@ -63,12 +41,14 @@ void run_record_refusal(const struct refusal *refusal)
 	attempt_init(&a);
 	describe(refusal, &a);
 	if (refusal->db_path)
-		r = log_refusal(refusal->db_path, &a, refusal->is_for_other ? &sender : NULL, &err);
+		r = attempt_log_write_whole(refusal->db_path, &a, clock_boot_ns() + PATIENCE_NS,
+					    refusal->is_for_other ? &sender : NULL, &err);
 	if (refusal->db_path && r < 0)
 		log_error("that %s could not begin is not recorded: %s", a.job_id, err.text);
-	if (r < 0) {
+	if (r < 0) { /* in memory, for a daemon */
 		sender = log_sender_close(sender);
-		(void)log_refusal(NULL, &a, &sender, NULL);
+		(void)attempt_log_write_whole(NULL, &a, clock_boot_ns() + PATIENCE_NS, &sender,
+					      NULL);
 	}
 	if (refusal->is_for_other || r < 0)
 		late_word_leave(&a, sender, true);

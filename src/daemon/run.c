@@ -243,7 +243,6 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->log = attempt_log_close(run->log);
-	lasting_release(&run->lasting);
 	map_release(&run->kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);

@@ -14,7 +14,6 @@
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
 #include "daemon/hold.h"
-#include "daemon/lasting.h"
 #include "daemon/link.h"
 #include "daemon/phase_box.h"
 #include "daemon/run_calls.h"
@@ -82,13 +81,10 @@ struct run {
 	struct attempt_log *log; /* NULL: nothing is recorded */
 	struct err log_err;	 /* the first loss, for the report; code 0: none */
 	bool is_replaced;	 /* by another log than the first: that is noted */
-	bool is_waiting_said;	 /* that the disk has no room, or refuses what is recorded, */
-	bool is_disk_said;	 /* or to keep it, */
-	bool is_slow_said;	 /* or takes long for it */
 	size_t n_sheets_stored;
 	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
 	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
-	struct lasting lasting;		       /* anomalies that go on */
+	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
 	struct loop_timer *events_timer;       /* events are recorded soon */
 	bool is_recording_soon;		       /* by it */
 	struct kills_elsewhere kills;	       /* of other jobs */

@@ -252,6 +252,7 @@ static int open_service(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	describe(s);
+	(void)service_tend_host_log(s);
 	service_look(s); /* so that who waits for us is told if nothing can be recorded */
 	r = service_begin_ticks(s, err);
 	return r < 0 ? r : watch_over_ticks(s, err);
@@ -259,17 +260,13 @@ static int open_service(struct service *s, struct err *err)
 
 /* ---- ending ---- */
 
+/* What is logged by now is in the database when we are gone, if that is not locked. */
 static void end_record(struct service *s)
 {
-	struct err err = ERR_INIT;
-
-	if (!s->store)
-		return;
-	service_store_waiting(s);
-	service_store_last_events(s);
-	unsaved_retry(&s->unsaved, s->store, U64_UNKNOWN, NULL);
-	if (store_end_daemon(s->store, &s->record, clock_wall_ns(), &err) < 0)
-		log_warning("the end of the daemon is not recorded: %s", err.text);
+	service_close_host_log(s);
+	service_release_attached(s);
+	if (s->store)
+		(void)store_take_in(s->store, NULL);
 }
 
 /*
@@ -285,7 +282,6 @@ static void close_service(struct service *s)
 	aside_leave(s->submitter);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
-	s->settler = settler_leave(s->settler);
 	if (s->store) {
 		store_share_patience(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);
@@ -299,18 +295,13 @@ static void close_service(struct service *s)
 	service_end_anomalies(s);
 	end_record(s);
 	s->store = store_close(s->store);
-	service_release_attached(s);
 	service_release_closer(s);
 	service_release_lost(s);
 	s->orphans = orphans_free(s->orphans);
 	service_close_life(s);
-	service_release_anomalies(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
-	unsaved_release(&s->unsaved);
-	lasting_release(&s->lasting);
-	backlog_release(&s->backlog);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
 	s->recent = recent_free(s->recent);
@@ -366,7 +357,6 @@ int service_run(const struct service_options *options, struct err *err)
 	int r;
 
 	snapshot_init(&s.snap);
-	s.unsaved.trace = &s.trace;
 	pressure_cannot_tell(&s.pressure); /* until the first tick */
 	r = open_service(&s, err);
 	if (r < 0)

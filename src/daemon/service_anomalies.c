@@ -10,14 +10,14 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"
+#include "daemon/service_tell.h"
 
-/* ---- telling ---- */
+/* ---- recording ---- */
 
 /* A runner records its job, and judges it: attached trees are judged here. */
 static bool has_runner(const struct watched *job)
@@ -25,103 +25,64 @@ static bool has_runner(const struct watched *job)
 	return job && job->a.is_running && !job->a.is_attached;
 }
 
-/* What its runner judges is not published from here, from its beginning to its end. */
-static bool is_left_to_runner(struct service *s, const struct watched *job,
-			      const struct detect_change *c)
+/* What its runner judges is neither published nor recorded from here; who outlives a job is ours.
+ */
+static bool is_left_to_runner(const struct episode *e, const struct watched *job)
 {
-	const char *name = c->episode->name;
-	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), known;
-	bool is_left = map_get(&s->anomaly_relay.left, key, &known);
-
-	if (c->change == EPISODE_BEGAN && has_runner(job)) {
-		is_left = true;
-		map_put(&s->anomaly_relay.left, key,
-			1); /* without memory its end may be published */
-	} else if (is_left && c->change == EPISODE_CLEARED) {
-		map_remove(&s->anomaly_relay.left, key);
-	}
-	return is_left;
+	return e->attempt_id != 0 && e->worst.type != ANOMALY_ORPHAN &&
+	       !(job && job->a.is_attached);
 }
 
-/* What is told is what the record has. */
-static void take_identity(struct episode *e, const struct anomaly_identity *id)
+static const struct watched *find_job(struct service *s, const struct episode *e)
 {
-	snprintf(e->name, sizeof(e->name), "%s", id->name);
-	e->began_wall_ns = id->began_wall_ns;
-	e->ended_wall_ns = id->ended_wall_ns;
+	return e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
 }
 
-static int tell_anomaly(struct service *s, const struct detect_change *c, struct err *err)
+/* Whose the job is, or was; unknown: the host's. */
+static uint64_t find_owner(struct service *s, const struct episode *e, const struct watched *job)
 {
-	int64_t attempt_id = c->episode->attempt_id;
-	const struct watched *job =
-		attempt_id ? watch_find_attempt(s->watch, attempt_id) : NULL; /* or it is over */
+	struct stored_log stored;
+	struct log_id id;
+
+	if (job || e->attempt_id == 0 || !s->store)
+		return job ? job->a.uid : U64_UNKNOWN;
+	return store_find_log_of(s->store, e->attempt_id, id.bytes, &stored, NULL) == 0
+		       ? stored.uid
+		       : U64_UNKNOWN;
+}
+
+/* The daemon is their recorder: they are published when they are appended. */
+static void record_change(struct service *s, const struct detect_change *c)
+{
+	const struct watched *job = find_job(s, c->episode); /* or it is over */
 	struct anomaly_evidence evidence;
 	struct episode episode;
-	const struct anomaly_news news = { attempt_id, &episode, c->change, true };
-	struct anomaly_identity id = { .name = "" };
-	int r;
 
-	if (is_left_to_runner(s, job, c))
-		return 0;
+	if (is_left_to_runner(c->episode, job))
+		return;
 	episode_copy(&episode, c->episode);
 	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
 		service_look_around(s, &episode.host);
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
-	r = unsaved_write(&s->unsaved, s->store, &news, &id, err);
-	if (id.name[0])
-		take_identity(&episode, &id);
-	service_relay_anomalies(s, NULL); /* and this one, where it is written */
-	if (!id.is_left)
-		service_tell_anomaly(s, &episode, c->change, job ? job->a.uid : U64_UNKNOWN);
-	return r;
+	service_log_anomaly(s, &episode, (int)c->change);
+	service_publish_anomaly(s, &episode, c->change, find_owner(s, &episode, job));
 }
 
-int service_tell_changes(struct service *s, const struct detect_changes *changes, struct err *err)
+void service_record_changes(struct service *s, const struct detect_changes *changes)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < changes->n; i++) {
-		int stored = tell_anomaly(s, &changes->items[i], err);
-
-		r = r < 0 ? r : stored;
-	}
-	return r;
+	for (size_t i = 0; i < changes->n; i++)
+		record_change(s, &changes->items[i]);
 }
 
-/* ---- what goes on ---- */
-
-static int write_renewals(void *ctx, const struct anomaly_renewal *list, size_t n)
+/* What goes on is recorded as it is, now and then: its peak, its count, and that it lasts. */
+static void renew(struct service *s)
 {
-	struct err err = ERR_INIT;
-	int r = store_renew_anomalies(ctx, list, n, &err);
+	const struct episode *e;
 
-	if (r < 0)
-		log_debug("%zu anomalies that last are not renewed: %s", n, err.text);
-	return r;
-}
-
-/* What waits to be written may be the beginning of one. */
-static struct lasting_of of_service(const struct service *s)
-{
-	return (struct lasting_of){ s->unsaved.n == 0 && s->store ? write_renewals : NULL, s->store,
-				    s->detect };
-}
-
-static void renew_some(struct service *s)
-{
-	const struct lasting_of of = of_service(s);
-
-	lasting_look(&s->lasting, &of);
-}
-
-static void renew_all(struct service *s)
-{
-	const struct lasting_of of = of_service(s);
-
-	if (s->detect)
-		lasting_write_all(&s->lasting, &of);
+	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
+		if (!is_left_to_runner(e, find_job(s, e)))
+			service_log_anomaly(s, e, RECORD_RENEWED);
 }
 
 /* ---- a stage of a tick ---- */
@@ -238,7 +199,7 @@ static int adopt_one(void *ctx, const struct anomaly_row *row)
 	return 0;
 }
 
-/* What waits to be written may be the end of what the record still has as active. */
+/* What is not ingested yet may be the end of what the database still has as active. */
 static void adopt(struct service *s)
 {
 	const struct anomaly_filter lasting = { .lasting_wall_ns = INT64_MAX };
@@ -247,7 +208,7 @@ static void adopt(struct service *s)
 
 	if (s->adopt_until_ns == 0)
 		s->adopt_until_ns = clock_boot_ns() + (uint64_t)(seconds * 1e9);
-	if (!s->store || s->unsaved.n > 0 || clock_boot_ns() >= s->adopt_until_ns)
+	if (!s->store || s->ingest_err.code != 0 || clock_boot_ns() >= s->adopt_until_ns)
 		return;
 	if (store_read_anomalies(s->store, &lasting, adopt_one, s, &err) < 0)
 		log_debug("what lasts is not known: %s", err.text);
@@ -263,7 +224,7 @@ int service_detect(struct service *s, struct err *err)
 				    .events = s->ooms.items,
 				    .n_events = s->ooms.n };
 	struct detect_changes changes = { 0 };
-	int r = 0, stored;
+	int r = 0;
 
 	service_note_trace(s);
 	if (!s->has_snap)
@@ -275,11 +236,9 @@ int service_detect(struct service *s, struct err *err)
 	if (detect_tick(s->detect, &news, &changes) < 0)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
 	service_forget_ooms(s);
-	stored = service_tell_changes(s, &changes, err);
-	r = r < 0 ? r : stored;
-	if (r == 0 && changes.n == 0)
-		r = unsaved_retry(&s->unsaved, s->store, 0, err);
-	renew_some(s);
+	service_record_changes(s, &changes);
+	if (attempt_log_is_renewal_due(&s->renewed_boot_ns))
+		renew(s);
 	return r;
 }
 
@@ -307,7 +266,6 @@ void service_tell_kills(struct service *s)
 	struct snapshot now = s->snap; /* borrows all but its time */
 	struct detect_news news = { .snap = &now, .events = kills };
 	struct detect_changes changes = { 0 };
-	struct err err = ERR_INIT;
 
 	if (!s->has_snap)
 		return; /* the first tick tells them */
@@ -315,9 +273,8 @@ void service_tell_kills(struct service *s)
 	now.wall_ns = clock_wall_ns();
 	now.boot_ns = clock_boot_ns();
 	if (detect_note_kills(s->detect, &news, &changes) < 0)
-		err_set(&err, -ENOMEM, "no memory left");
-	if (service_tell_changes(s, &changes, &err) < 0 || err.code < 0)
-		log_warning("not all that is known of an OOM kill is told: %s", err.text);
+		log_warning("not all that is known of an OOM kill is recorded: no memory left");
+	service_record_changes(s, &changes);
 	if (s->ooms.n == 0)
 		service_forget_ooms(s);
 }
@@ -368,14 +325,13 @@ void service_end_anomalies(struct service *s)
 {
 	const struct detect_ending ending = { U64_UNKNOWN, s->exits.items, s->exits.n, true };
 	struct detect_changes changes = { 0 };
-	struct err err = ERR_INIT;
-	int r;
 
-	renew_all(s);
-	r = s->detect ? detect_end_job(s->detect, &ending, &changes) : 0;
-	for (size_t i = 0; r == 0 && i < changes.n; i++)
+	if (!s->detect)
+		return;
+	renew(s);
+	if (detect_end_job(s->detect, &ending, &changes) < 0)
+		log_warning("not all anomalies that last are recorded as over: no memory left");
+	for (size_t i = 0; i < changes.n; i++)
 		if (!is_left_to_others(s, changes.items[i].episode))
-			r = tell_anomaly(s, &changes.items[i], &err);
-	if (r < 0)
-		log_warning("not all anomalies that last are recorded as over: %s", err.text);
+			record_change(s, &changes.items[i]);
 }

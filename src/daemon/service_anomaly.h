@@ -11,8 +11,8 @@
 /* A stage of a tick. */
 int service_detect(struct service *s, struct err *err);
 
-/* On the bus and into the record. What cannot be written now waits. */
-int service_tell_changes(struct service *s, const struct detect_changes *changes, struct err *err);
+/* Into a log and on the bus. */
+void service_record_changes(struct service *s, const struct detect_changes *changes);
 
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
@@ -30,19 +30,6 @@ void service_tell_kills(struct service *s);
 
 /* The same when the loop has its next turn. */
 void service_tell_kills_soon(struct service *s);
-
-/* ---- service_anomaly_relay.c ---- */
-
-/* A stage of a tick: what anybody has written down of anomalies since. */
-int service_relay_anomalies(struct service *s, struct err *err);
-
-/* As service_publish_anomaly(), unless that was told before. */
-void service_tell_anomaly(struct service *s, const struct episode *e, enum episode_change change,
-			  uint64_t uid);
-
-/* Another database is in its place. */
-void service_forget_anomalies(struct service *s);
-void service_release_anomalies(struct service *s);
 
 /* ---- service_around.c ---- */
 

@@ -70,7 +70,6 @@ void service_end_anomalies_of(struct service *s, const struct watched *job)
 	const struct detect_job left = { job->job_id, job->a.id };
 	struct detect_ending ending = { .wall_ns = job->a.ended_wall_ns };
 	struct detect_changes changes = { 0 };
-	struct err err = ERR_INIT;
 
 	if (!u64_known(job->a.ended_wall_ns))
 		return;
@@ -78,9 +77,8 @@ void service_end_anomalies_of(struct service *s, const struct watched *job)
 	ending.events = s->exits.items;
 	ending.n_events = s->exits.n;
 	if (detect_leave_job(s->detect, &left, &ending, &changes) < 0)
-		err_set(&err, -ENOMEM, "no memory left");
+		log_warning("not all anomalies of job %s are recorded as over: no memory left",
+			    job->job_id);
 	s->exits.n = 0;
-	if (service_tell_changes(s, &changes, &err) < 0 || err.code < 0)
-		log_warning("not all anomalies of job %s are recorded as over: %s", job->job_id,
-			    err.text);
+	service_record_changes(s, &changes);
 }

@@ -12,6 +12,7 @@
 #include "base/unknown.h"
 #include "daemon/own.h"
 #include "daemon/process_facts.h"
+#include "daemon/service_attached.h"
 #include "daemon/service_guest.h"
 #include "daemon/service_tell.h"
 #include "daemon/service_work.h"
@@ -81,11 +82,15 @@ static int check_job(struct service *s, const struct rpc_peer *peer, const char 
 {
 	struct job_params params = JOB_PARAMS_INIT;
 	struct found_job found;
+	const struct attached *at = s->attached;
 
 	params.job_id = job_id;
 	if (!job_id_is_valid(job_id))
 		return err_set(err, -EINVAL, "'%.150s' cannot be the id of a job", job_id);
-	if (service_find_job(s, peer, &params, SERVICE_READ, &found))
+	while (at && (at->attempt_id != 0 || at->uid != peer->uid ||
+		      strcmp(at->begin.job_id, job_id) != 0))
+		at = at->next;
+	if (at || service_find_job(s, peer, &params, SERVICE_READ, &found))
 		return err_set(err, -EEXIST, "a job %s is there already", job_id);
 	return 0;
 }
@@ -103,24 +108,18 @@ static int check_free(struct service *s, const struct rpc_peer *peer, pid_t pid,
 {
 	const struct watched *job = service_job_of(s, pid);
 
-	return job ? refuse_member(s, peer, job, pid, err) : 0;
+	if (job)
+		return refuse_member(s, peer, job, pid, err);
+	for (const struct attached *at = s->attached; at; at = at->next)
+		if (at->attempt_id == 0 && at->root.pid == pid && at->pidfd >= 0)
+			return err_set(err, -EEXIST, "pid %d belongs to a job already", (int)pid);
+	return 0;
 }
 
 /* Each is looked at out of turn when it begins and when it is cancelled, and all of it is for us
  * to write down. */
 #define ATTACHED_PER_USER 64
 
-/* Who hangs up has attached nothing. */
-struct attach_wish {
-	struct service *service;
-	struct rpc_call *call;
-	struct proc_key key;
-	char *job_id;
-	uint64_t since_boot_ns;
-	struct attach_wish *next;
-};
-
-/* What waits will be attached, too. */
 static int check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
 {
 	size_t n, n_attached = 0;
@@ -128,8 +127,8 @@ static int check_share(struct service *s, const struct rpc_peer *peer, struct er
 
 	if (service_is_owner(peer))
 		return 0;
-	for (const struct attach_wish *wish = s->wishes; wish; wish = wish->next)
-		n_attached += rpc_call_peer(wish->call)->uid == peer->uid;
+	for (const struct attached *at = s->attached; at; at = at->next)
+		n_attached += at->attempt_id == 0 && at->uid == peer->uid;
 	for (size_t i = 0; i < n; i++)
 		n_attached += jobs[i]->a.is_attached && jobs[i]->a.uid == peer->uid;
 	if (n_attached >= ATTACHED_PER_USER)
@@ -215,149 +214,31 @@ static void describe(const struct service *s, const struct process_facts *facts,
 	a->clock = clock_read_quality();
 }
 
+/* Answered when its log is made. Where the database is locked its row comes later, and its samples
+ * begin then. */
 static int begin(struct service *s, const struct process_facts *facts, const char *job_id,
 		 struct rpc_call *call, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct json *j = rpc_call_result(call);
-	int r;
+	const struct watched *job;
+	struct attached *at;
+	int attempt_num, r;
 
 	attempt_init(&a);
-	r = service_need_store(s, err);
-	if (r < 0)
-		return r;
 	describe(s, facts, job_id, &a);
-	r = store_begin_attempt(s->store, &a, err);
+	r = attached_begin(s, &a, &at, err);
 	if (r < 0)
 		return r;
-	s->attached_here = a.id;
+	attempt_num = at->begin.attempt_num;
 	service_look(s);
 	service_rescan(s);
 	service_record_now(s); /* it may be over before the next tick */
+	job = watch_find_runner(s->watch, &facts->key);
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
-	json_key_i64(j, "attempt", a.attempt_num);
+	json_key_i64(j, "attempt", job ? job->a.attempt_num : attempt_num);
 	json_end_object(j);
-	return 0;
-}
-
-/* ---- waiting for a database that somebody else holds ---- */
-
-#define RETRY_MS 200
-#define NEXT_MS 1			/* others are served in between */
-#define TURN_NS UINT64_C(20000000)	/* no other one is begun then */
-#define GIVE_UP_NS UINT64_C(5000000000) /* as other writers do */
-
-static void forget_wish(void *ctx)
-{
-	struct attach_wish *wish = ctx;
-	struct attach_wish **at = &wish->service->wishes;
-
-	while (*at != wish)
-		at = &(*at)->next;
-	*at = wish->next;
-	free(wish->job_id);
-	free(wish);
-}
-
-/* What may have changed since it was asked for. */
-static int try_again(struct service *s, const struct attach_wish *wish, struct err *err)
-{
-	const struct rpc_peer *peer = rpc_call_peer(wish->call);
-	struct process_facts facts;
-	int r = check_job(s, peer, wish->job_id, err);
-
-	if (r < 0)
-		return r;
-	if (process_facts_read(s->root_fd, wish->key.pid, &facts) < 0 ||
-	    facts.key.start_ticks != wish->key.start_ticks)
-		return err_set(err, -ENOENT, "pid %d has ended", (int)wish->key.pid);
-	r = check_process(s, &facts, err);
-	if (r == 0)
-		r = check_owner(peer, &facts, err);
-	if (r == 0)
-		r = check_free(s, peer, facts.key.pid, err);
-	return r < 0 ? r : begin(s, &facts, wish->job_id, wish->call, err);
-}
-
-static void answer(struct attach_wish *wish, int r, const struct err *err)
-{
-	struct rpc_call *call = wish->call;
-
-	forget_wish(wish);
-	if (r < 0)
-		rpc_call_fail(call, r, err);
-	else
-		rpc_call_answer(call);
-}
-
-/* False: it waits on. */
-static bool serve(struct service *s, struct attach_wish *wish)
-{
-	struct err err = ERR_INIT;
-	int r = try_again(s, wish, &err);
-
-	if (r == -EBUSY && clock_boot_ns() - wish->since_boot_ns < GIVE_UP_NS)
-		return false;
-	answer(wish, r, &err);
-	return true;
-}
-
-/*
- * Each try may wait for a while itself: where one is in vain, so would be the others. Each that is
- * not costs a look at the host: the rest have the next turn.
- */
-static void on_retry(void *ctx)
-{
-	struct service *s = ctx;
-	uint64_t began = clock_boot_ns();
-	bool is_served = true;
-
-	service_look(s);
-	while (s->wishes && is_served && clock_boot_ns() - began < TURN_NS)
-		is_served = serve(s, s->wishes);
-	if (s->wishes)
-		loop_timer_set(s->wish_timer, is_served ? NEXT_MS : RETRY_MS, 0);
-}
-
-static struct attach_wish *wish_new(struct service *s, struct rpc_call *call, const char *job_id,
-				    const struct proc_key *key)
-{
-	struct attach_wish *wish = calloc(1, sizeof(*wish));
-	char *id = strdup(job_id);
-
-	if (!s->wish_timer)
-		s->wish_timer = loop_timer_new(s->loop, on_retry, s);
-	if (!wish || !id || !s->wish_timer) {
-		free(wish);
-		free(id);
-		return NULL;
-	}
-	*wish = (struct attach_wish){
-		.service = s,
-		.call = call,
-		.key = *key,
-		.job_id = id,
-		.since_boot_ns = clock_boot_ns(),
-	};
-	return wish;
-}
-
-/* First come, first served. */
-static int wait_for_store(struct service *s, struct rpc_call *call, const char *job_id,
-			  const struct proc_key *key, struct err *err)
-{
-	struct attach_wish *wish = wish_new(s, call, job_id, key), **end = &s->wishes;
-
-	if (!wish)
-		return err_set(err, -ENOMEM, "no memory left to wait for the database");
-	if (!s->wishes)
-		loop_timer_set(s->wish_timer, RETRY_MS, 0);
-	while (*end)
-		end = &(*end)->next;
-	*end = wish;
-	rpc_call_defer(call, forget_wish, wish);
-	rpc_call_hold(call);
 	return 0;
 }
 
@@ -375,8 +256,6 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	service_look(s);
 	r = check_job(s, rpc_call_peer(call), params.job_id, err);
-	if (r == 0 && !service_may_have_store(s))
-		r = service_need_store(s, err);
 	if (r < 0)
 		return r;
 	r = process_facts_read(s->root_fd, (pid_t)params.pid, &facts);
@@ -384,10 +263,7 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 		return err_set(err, -ENOENT, "there is no process %llu",
 			       (unsigned long long)params.pid);
 	r = check_all(s, rpc_call_peer(call), &facts, err);
-	if (r < 0)
-		return r;
-	r = s->wishes ? -EBUSY : begin(s, &facts, params.job_id, call, err);
-	return r == -EBUSY ? wait_for_store(s, call, params.job_id, &facts.key, err) : r;
+	return r < 0 ? r : begin(s, &facts, params.job_id, call, err);
 }
 
 const struct rpc_method service_attach_methods[] = {

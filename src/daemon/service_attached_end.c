@@ -88,9 +88,8 @@ static void note_unknowns(struct attempt *a, const struct attached *at, bool has
 	if (at->was_gone)
 		attempt_note(a, "ended",
 			     "it ended while no daemon looked: when that was seen is told");
-	if (at->n_unlisted > 0)
-		attempt_note(a, "events",
-			     "there were too many between two ticks: some are not listed");
+	if (attempt_log_lost(at->log) > 0)
+		attempt_note(a, "history", "records could not be stored");
 }
 
 static void judge_outcome(struct attempt *a, const struct attached *at)
@@ -121,32 +120,42 @@ static void judge_outcome(struct attempt *a, const struct attached *at)
 static bool births_are_told(const struct service *s, const struct attached *at)
 {
 	return at->has_all_births && s->life.life && s->life.n_lost == at->n_lost_before &&
-	       at->n_unlisted == 0 && at->deaths.n_unlisted == 0;
+	       attempt_log_lost(at->log) == 0 && at->deaths.n_unlisted == 0;
 }
 
 int attached_write_end(struct service *s, struct attached *at, const struct watched *job,
 		       struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	bool is_told = births_are_told(s, at);
 	int r;
 
 	attempt_init(&a);
-	if (s->backlog.first) /* its last ticks may be there, and its sums are made of them */
-		return err_set(err, -EBUSY, "ticks wait to be stored before it");
-	r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, err);
+	attached_flush(at);
+	r = store_take_in(s->store, err);
+	if (r >= 0)
+		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, err);
 	if (r < 0)
 		return r;
+	a.is_running = false;
 	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
 	judge_outcome(&a, at);
 	if (deaths_merge(&at->deaths, &a) < 0)
 		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
-	attached_sum_up(&a, at->pending, at->n_pending, is_told);
+	attached_sum_up(&a, is_told);
 	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
 	a.rungs = s->rungs;
 	a.n_rungs = s->n_rungs;
 	note_unknowns(&a, at, attached_has_all_ends(&a, is_told && at->n_withheld == 0));
-	return store_finish_attempt(s->store, &a, at->pending, at->n_pending, err);
+	record_write_details(&details, &a, NULL);
+	attempt_log_append(at->log, RECORD_DETAILS, &details);
+	r = attempt_log_end(at->log, &a, clock_boot_ns(), err);
+	if (r < 0 && r != -ETIMEDOUT) /* the disk has it later */
+		return r;
+	s->n_records_lost += attempt_log_lost(at->log);
+	at->log = attempt_log_close(at->log);
+	return 0;
 }

@@ -11,6 +11,7 @@
 #include "daemon/closer.h"
 #include "daemon/evidence.h"
 #include "daemon/service_anomaly.h"
+#include "daemon/service_follow.h"
 
 #define MAX_PROCESSES 4096		/* a job with more is not looked at closer */
 #define TICK_ROOM_NS UINT64_C(20000000) /* so near to a tick, the tick goes first */
@@ -68,19 +69,12 @@ static void tell_whose(const struct service *s, const struct watched *job,
 			service_add_to_point(point, &snap->processes[i]);
 }
 
-/* One that cannot be written down now is left out: the ticks are there. */
 static void look(struct service *s, const struct watched *job)
 {
 	struct fast_look *fast = s->fast;
-	const struct attempt *attempts[] = { &job->a };
 	struct series_point point = { .sheet_num = job->a.current_sheet,
 				      .rss_bytes = U64_UNKNOWN,
 				      .cpu_percent = F64_UNKNOWN };
-	struct tick_record tick = { .snap = &fast->snap,
-				    .attempts = attempts,
-				    .n_attempts = 1,
-				    .points = &point,
-				    .owner = TICK_BY_ADDRESS };
 	struct err err = ERR_INIT;
 	size_t n = list_pids(s, job);
 
@@ -88,8 +82,7 @@ static void look(struct service *s, const struct watched *job)
 		return;
 	point.wall_ns = fast->snap.wall_ns;
 	tell_whose(s, job, &point);
-	if (store_write_tick(s->store, -s->record.id, &tick, &err) < 0)
-		log_debug("a closer look is not recorded: %s", err.text);
+	service_record_closer(s, job, &fast->snap, &point);
 }
 
 static void stop(struct fast_look *fast)
@@ -170,6 +163,8 @@ static void trace(struct service *s, const struct episode *e, uint64_t uid,
 	struct err err = ERR_INIT;
 	int r = plan.seconds > 0 ? evidence_trace_begin(&s->trace, &plan, e, evidence, &err) : 0;
 
+	if (plan.seconds > 0 && r == 0)
+		s->traced_attempt = e->attempt_id;
 	if (r < 0)
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
 }
@@ -208,12 +203,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 
 static void keep_trace(struct service *s)
 {
-	struct err err = ERR_INIT;
-
-	if (unsaved_set_evidence(&s->unsaved, s->store, s->trace.episode, &s->trace.evidence,
-				 &err) < 0)
-		log_warning("the trace of %s is not recorded%s: %s", s->trace.episode,
-			    s->unsaved.late ? " yet" : "", err.text);
+	service_log_evidence(s, s->traced_attempt, s->trace.episode, &s->trace.evidence);
 }
 
 void service_note_trace(struct service *s)

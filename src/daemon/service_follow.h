@@ -43,6 +43,11 @@ int service_settle_life(struct service *s, struct err *err);
 /* A stage of a tick: what runners have written down. */
 int service_relay_events(struct service *s, struct err *err);
 
+int service_relay_anomalies(struct service *s, struct err *err);
+
+/* Another database is in its place. */
+void service_forget_anomalies(struct service *s);
+
 /* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
 
@@ -57,23 +62,16 @@ void service_forget_ooms(struct service *s);
 /* A signal or an OOM kill. Of a process that is nobody's so far it is kept for some seconds. */
 void service_note_signal(struct service *s, const struct life_event *ev);
 
-/* What nobody else writes down, to be written with the signals. False: there is no room. */
-bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
-			uint64_t uid);
-
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 
 /* Writes down and tells what there is: a kill is not to wait for the next tick. */
 void service_tell_signals(struct service *s);
 
-/* Into the database. What cannot be written now is tried again. */
-int service_record_signals(struct service *s, struct err *err);
-
 /* The job is over, or its stream (by its mark): how many are not listed is recorded. */
 void service_end_signals_of(struct service *s, int64_t id);
 void service_forget_signals(struct service *s); /* all that wait */
-void service_close_signals(struct service *s);	/* while the store is open */
+void service_close_signals(struct service *s);	/* while logs are open */
 
 /* ---- service_syscalls.c ---- */
 
@@ -102,7 +100,8 @@ void service_leave_calls_of(struct service *s, struct watched *job);
  */
 void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j);
 
-int service_record_calls(struct service *s, struct err *err);
+/* Of jobs that are over. */
+void service_record_calls(struct service *s);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);
@@ -170,7 +169,7 @@ size_t service_count_attached(const struct service *s, size_t (*count)(const str
  */
 bool service_keep_birth(struct service *s, struct member *born);
 
-/* An event of such a job, to be written down with the next tick. */
+/* An event of such a job, for its log. */
 void service_note_attached(struct service *s, const struct watched *job,
 			   const struct proc_event *ev);
 
@@ -188,14 +187,35 @@ void service_note_death(struct service *s, const struct member *member,
 			const struct life_event *ev);
 void service_complete_death(struct service *s, const struct life_event *ev);
 
-/* What waits to be written, all of it; and it was. */
-int service_gather_events(struct service *s, struct proc_event **ret, size_t *ret_n);
-void service_events_stored(struct service *s);
-void service_store_last_events(struct service *s); /* before the store is closed */
+/*
+ * A stage of a tick: appends to the log of each what the last look has shown. The longest wait for
+ * the disk that is under way, or was the last of one, is added to *ret_disk_wait_ns.
+ */
+int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struct err *err);
+
+/* Appends a look between two ticks, at the processes of this job alone. */
+void service_record_closer(struct service *s, const struct watched *job,
+			   const struct snapshot *snap, const struct series_point *point);
+
+/* Keys of daemon.status. */
+void service_write_recording(struct json *j, const struct service *s);
 
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
+
+/* ---- service_host_log.c: into the log of an attached tree, or else into the daemon's own ---- */
+
+/* At each tick: makes it, and begins to wait for the disk. Returns how long that takes. */
+uint64_t service_tend_host_log(struct service *s);
+void service_close_host_log(struct service *s); /* the daemon stops */
+
+/* change: an enum episode_change, or RECORD_RENEWED. False: the event is lost. */
+void service_log_anomaly(struct service *s, const struct episode *e, int change);
+void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
+			  const struct anomaly_evidence *evidence);
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all);
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
 

@@ -11,10 +11,6 @@ void service_forget_attempts(struct service *s)
 {
 	service_end_anomalies(s);
 	s->adopt_until_ns = 0; /* in the next one others may last */
-	unsaved_release(&s->unsaved);
-	map_clear(&s->lasting.written);
-	s->backlog.n_lost += s->backlog.n;
-	backlog_release(&s->backlog);
 	service_forget_ooms(s);
 	s->exits.n = 0;
 	service_hang_up_guests(s);
@@ -22,7 +18,6 @@ void service_forget_attempts(struct service *s)
 	service_forget_marks(s);
 	service_stop_closer(s);
 	service_release_attached(s);
-	s->attached_here = 0;
 	service_forget_life(s);
 	service_forget_anomalies(s);
 	service_forget_signals(s);

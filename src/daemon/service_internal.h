@@ -11,22 +11,19 @@
 
 #include "base/loop.h"
 #include "base/map.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "bus/bus.h"
 #include "daemon/around.h"
+#include "daemon/attempt_log.h"
 #include "daemon/aside.h"
-#include "daemon/backlog.h"
-#include "daemon/settler.h"
 #include "daemon/cadence.h"
 #include "daemon/daemon.h"
 #include "daemon/evidence_trace.h"
-#include "daemon/lasting.h"
 #include "daemon/learner.h"
 #include "daemon/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
 #include "daemon/unowned.h"
-#include "daemon/unsaved.h"
 #include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
@@ -50,7 +47,8 @@ struct tick_stats {
 	uint64_t n_lines_lost, n_lines_said; /* snapshots that the log of them lacks */
 	uint64_t cpu_ns;		     /* of the last one */
 	uint64_t lag_ns;		     /* how late the last one began */
-	uint64_t disk_wait_ns;		     /* settler_check() at the last one */
+	uint64_t disk_wait_ns;		     /* the longest that is under way, or was the last */
+	uint64_t log_wait_ns;		     /* for the slowest log of an attached tree, then */
 	double load;			     /* share of one core, of the last ticks */
 	double other_load; /* of all else that was done between them: requests, learning, GPUs */
 	uint64_t cpu_before_ns, boot_before_ns; /* at the end of the last tick; 0: there was none */
@@ -96,13 +94,18 @@ struct exit_news {
 	size_t n;
 };
 
-/* Changes of anomalies that were told on the bus. */
+/* Changes of anomalies that runners have recorded are published. */
 struct anomaly_relay {
-	struct map told;       /* which: a hash of each */
-	struct map left;       /* to runners, which judge their jobs: hashes of names */
-	int64_t last_id;       /* of those in the record, the last that was looked at */
+	int64_t last_id;       /* the last that was looked at */
 	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
 	bool is_relaying;
+};
+
+/* Another thread waits for the disk (store_sweep()). */
+struct sweep {
+	bool is_under_way;
+	uint64_t began_boot_ns, last_ns; /* when, and how long the last one took */
+	struct store_swept swept;	 /* by it; not to be looked at while it is under way */
 };
 
 /* When the configuration was read, and what came of the last wish to read it again. */
@@ -129,8 +132,6 @@ struct life_state {
 
 /* Signals and OOM kills of the jobs' processes. */
 struct signals_state {
-	struct waiting_event *items; /* to be written down */
-	size_t n;
 	struct signal_room room;
 	struct unlisted *unlisted; /* of each attempt the last one, and how many there were */
 	uint64_t n_unlisted;	   /* of all */
@@ -187,16 +188,18 @@ struct service {
 	bool has_host_before;
 	struct watch *watch;
 	struct store *store;	     /* NULL: not open; tried again at each tick */
-	struct settler *settler;     /* waits for the disk in its place; NULL: nobody does */
 	struct err store_err;	     /* why not, the last time */
 	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
 	uint64_t record_err_boot_ns; /* …since when */
-	bool is_sweeping;	     /* another thread removes logs that are stored */
-	struct err ingest_err;	     /* why logs could not be stored at the last look; code 0 */
-	dev_t store_device;	     /* which file it is */
+	struct sweep sweep;
+	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
+	dev_t store_device;    /* which file it is */
 	ino_t store_inode;
 	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
 	struct daemon_record record;
+	struct attempt_log *host_log; /* its own; NULL: it could not be made yet */
+	bool is_unlogged_said;
+	bool has_logged; /* events that the database may lack, and that are to be published */
 	struct jsonl *jsonl;
 	struct bus *bus;
 	struct rpc_server *server;
@@ -214,13 +217,11 @@ struct service {
 	uid_t queue_uid;		/* whose job was started last */
 	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
-	struct unsaved unsaved; /* anomalies that wait to be stored */
-	struct lasting lasting; /* those that are, and go on */
-	struct around around;	/* when one last began */
+	int64_t traced_attempt;	  /* whose the episode is that is traced; 0: the host's */
+	uint64_t renewed_boot_ns; /* when what lasts was last recorded as it is */
+	struct around around;	  /* when one last began */
 	struct anomaly_relay anomaly_relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
-	struct backlog backlog;	 /* ticks that do */
-	uint64_t n_lost_told;	 /* of those that it had no room for */
 	struct learner *learner;
 	struct aside *aside;		/* for calls that take long */
 	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
@@ -237,15 +238,13 @@ struct service {
 	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
 	struct phase_marks *phases;	  /* that wait to be written down */
 	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
-	struct attached *attached;     /* jobs that nobody runs */
-	struct stream *streams;	       /* of runners (service_stream.h) */
-	int64_t n_streams;	       /* that were ever opened */
-	int64_t attached_here;	       /* the last that we have attached ourselves */
-	struct attach_wish *wishes;    /* to attach one, until the database can be written */
-	struct loop_timer *wish_timer; /* NULL: none had to wait yet */
-	struct waiter *waiters;	       /* clients that wait for the end of a job */
-	struct guests guests;	       /* runners that send us their logs */
-	struct recent *recent;	       /* the last events */
+	struct attached *attached; /* jobs that nobody runs */
+	uint64_t n_records_lost;   /* of those that are over */
+	struct stream *streams;	   /* of runners (service_stream.h) */
+	int64_t n_streams;	   /* that were ever opened */
+	struct waiter *waiters;	   /* clients that wait for the end of a job */
+	struct guests guests;	   /* runners that send us their logs */
+	struct recent *recent;	   /* the last events */
 	struct subscription *subscriptions;
 	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
@@ -301,14 +300,6 @@ void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
-
-/* ---- service_backlog.c ---- */
-
-/* Stores ticks that wait, until the boot clock says so (U64_UNKNOWN: all). 1: more wait. */
-int service_drain_backlog(struct service *s, uint64_t until_boot_ns, struct err *err);
-
-/* All of them, at the end: with the patience that the store has by now. */
-void service_store_waiting(struct service *s);
 
 /* ---- service_forget.c ---- */
 

@@ -210,7 +210,7 @@ void service_tell_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->signals.n > 0 && service_record_signals(s, &err) == 0)
+	if (s->has_logged)
 		(void)service_relay_events(s, &err);
 }
 

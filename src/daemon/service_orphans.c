@@ -217,13 +217,9 @@ static void note_at(struct service *s, const struct orphan *orphan, const struct
 	ev.key = orphan->key;
 	ev.job_id = orphan->job_id;
 	ev.sheet_num = orphan->sheet_num;
-	is_kept = has_record && service_keep_event(s, &ev, orphan->attempt_id, orphan->uid);
+	is_kept = has_record && service_log_event(s, orphan->attempt_id, &ev);
 	if (ev.type == EVENT_EXIT)
 		service_note_exit(s, &ev.key, ev.wall_ns);
-	if (has_record && !is_kept)
-		log_warning("what became of pid %d, left behind by job %s, is not recorded: too "
-			    "much waits to be written",
-			    (int)orphan->key.pid, orphan->job_id);
 	if (!is_kept || !is_relayed(s, orphan))
 		service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
 }

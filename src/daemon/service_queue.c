@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/attempt_log.h"
 #include "daemon/service_tell.h"
 #include "daemon/service_work.h"
 #include "daemon/turns.h"
@@ -88,13 +89,15 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct err err = ERR_INIT;
+	int r;
 
 	attempt_init(&a);
 	describe(job, outcome, reason, &a);
-	if (!s->store || store_begin_attempt(s->store, &a, &err) < 0)
+	r = attempt_log_write_whole(s->options->paths->db, &a, clock_boot_ns(), NULL, &err);
+	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
+		log_debug("the end of job %s is not recorded: %s", job->job_id, err.text);
 		return false;
-	if (store_finish_attempt(s->store, &a, NULL, 0, &err) < 0)
-		log_warning("the end of job %s is not recorded: %s", job->job_id, err.text);
+	}
 	log_warning("job %s is over without having run: %s", job->job_id, reason);
 	queue_drop(s->queue, job);
 	return true;
@@ -143,6 +146,8 @@ static bool settle_unheard(struct service *s, struct queued *job)
 {
 	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
+	if (!s->store || s->ingest_err.code != 0)
+		return false; /* its log may have what the database lacks */
 	if (job->is_cancelled)
 		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
 	if (job->was_executed || job->uid != geteuid())

@@ -7,8 +7,9 @@
 #include "daemon/service_tell.h"
 
 /*
- * Publishes what runners have recorded of their processes; kills for want of memory among it are
- * kept for the next look for anomalies.
+ * What runners have recorded, published once, when it is in the database: events of their
+ * processes and anomalies of their jobs. OOM kills among the events are for the next look for
+ * anomalies.
  */
 
 void service_forget_ooms(struct service *s)
@@ -115,14 +116,51 @@ static int begin_relay(struct service *s, struct err *err)
 
 int service_relay_events(struct service *s, struct err *err)
 {
-	int r;
-
 	if (!s->store)
 		return 0;
-	r = service_record_signals(s, err);
-	if (r < 0)
-		return r;
+	if (s->has_logged)
+		(void)store_take_in(s->store, NULL);
+	s->has_logged = false;
 	if (!s->life.is_relaying)
 		return begin_relay(s, err);
 	return store_follow_events(s->store, NULL, &s->life.last_event_id, relay, s, err);
+}
+
+/* ---- anomalies ---- */
+
+/* Of the host, of attached trees and of orphans the daemon has published them itself. */
+static int relay_anomaly(void *ctx, const struct anomaly_change_row *row)
+{
+	struct service *s = ctx;
+	const struct episode *e = &row->episode;
+
+	s->anomaly_relay.last_id = row->id;
+	if (e->attempt_id != 0 && !row->is_attached && e->worst.type != ANOMALY_ORPHAN &&
+	    row->moment.wall_ns >= s->anomaly_relay.from_wall_ns)
+		service_publish_anomaly(s, e, row->moment.change, row->uid);
+	return 0;
+}
+
+/*
+ * From the moment that the database was opened; where it came in place of another, from when that
+ * was last there.
+ */
+int service_relay_anomalies(struct service *s, struct err *err)
+{
+	struct anomaly_relay *a = &s->anomaly_relay;
+	bool is_told = a->is_relaying || a->from_wall_ns != 0;
+	int r = s->store ? store_follow_anomalies(s->store, &a->last_id,
+						  is_told ? relay_anomaly : NULL, s, err)
+			 : 0;
+
+	if (!s->store || r < 0)
+		return r;
+	a->is_relaying = true;
+	a->from_wall_ns = 0;
+	return 0;
+}
+
+void service_forget_anomalies(struct service *s)
+{
+	s->anomaly_relay = (struct anomaly_relay){ .from_wall_ns = s->store_seen_wall_ns };
 }

@@ -19,26 +19,14 @@
 
 /*
  * Signals that were sent to the processes of jobs, and kills for want of memory: by eBPF only. A
- * runner hears of those of its job by its stream and records them. Here they are written to the
- * database for attached trees and for runners that are gone, and so is what becomes of processes
- * that outlive their job. They are published when they are in the database, as what runners record.
+ * runner hears of those of its job by its stream and records them. The daemon records those of
+ * attached trees and of runners that are gone (service_host_log.c).
  */
 
-/* What waits while nothing can be written; some of that room is not for signals. */
-#define MAX_WAITING 4096
-#define MAX_WAITING_SIGNALS 3584
 #define DETAILS_BYTES 320
 
-/* From half of that on one user who is not ours has no more than a quarter. */
-#define BUSY_SIGNALS (MAX_WAITING_SIGNALS / 2)
-#define USER_MAX_SIGNALS (MAX_WAITING_SIGNALS / 4)
-
-/* So many are written in one go. */
-#define MAX_BATCH 256
-
-struct waiting_event {
+struct noted_event {
 	int64_t attempt_id;   /* 0: of a stream whose attempt is not known */
-	uint64_t uid;	      /* whose job it is */
 	struct proc_event ev; /* its details are these */
 	char details[DETAILS_BYTES];
 };
@@ -158,7 +146,7 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
  * ends: the rest of a storm, of which one may have ended it. */
 struct unlisted {
 	int64_t id; /* of the attempt, or the mark of the stream */
-	struct waiting_event last;
+	struct noted_event last;
 	uint64_t n;
 	struct unlisted *next;
 };
@@ -172,12 +160,12 @@ static struct unlisted **find_unlisted(struct service *s, int64_t id)
 	return at;
 }
 
-static bool is_kill(const struct waiting_event *ev)
+static bool is_kill(const struct noted_event *ev)
 {
 	return ev->ev.type != EVENT_SIGNAL;
 }
 
-static void count_unlisted(struct service *s, int64_t id, const struct waiting_event *ev)
+static void count_unlisted(struct service *s, int64_t id, const struct noted_event *ev)
 {
 	struct unlisted **at = find_unlisted(s, id);
 
@@ -192,56 +180,22 @@ static void count_unlisted(struct service *s, int64_t id, const struct waiting_e
 	(*at)->n++;
 }
 
-static bool is_over_share(const struct signals_state *state, uint64_t uid)
+/* To the runner, where that is there to record it. What is of attached trees is not relayed. */
+static void list(struct service *s, const struct owner *o, struct noted_event *ev)
 {
-	size_t n = 0;
-
-	if (state->n < BUSY_SIGNALS || uid == geteuid())
-		return false;
-	for (size_t i = 0; i < state->n; i++)
-		n += state->items[i].uid == uid;
-	return n >= USER_MAX_SIGNALS;
-}
-
-/* NULL: there is no room. */
-static struct waiting_event *queue(struct service *s, const struct waiting_event *ev)
-{
-	struct signals_state *state = &s->signals;
-
-	if (state->n >= (is_kill(ev) ? MAX_WAITING : MAX_WAITING_SIGNALS) ||
-	    (!is_kill(ev) && is_over_share(state, ev->uid)))
-		return NULL;
-	if (!state->items)
-		state->items = calloc(MAX_WAITING, sizeof(*state->items));
-	if (!state->items)
-		return NULL;
-	state->items[state->n] = *ev;
-	return &state->items[state->n++];
-}
-
-/* To the runner, where that is there to record it. */
-static void list(struct service *s, const struct owner *o, struct waiting_event *ev)
-{
-	struct waiting_event *kept;
-
 	ev->ev.details = ev->details;
 	if (o->stream) {
 		stream_add_event(o->stream, &ev->ev);
 		return;
 	}
-	kept = queue(s, ev);
-	if (!kept) {
-		count_unlisted(s, ev->attempt_id, ev);
+	(void)service_log_event(s, ev->attempt_id, &ev->ev);
+	if (!o->job->a.is_attached)
 		return;
-	}
-	if (o->job->a.is_attached) { /* whose events are not relayed */
-		kept->ev.details = kept->details;
-		kept->ev.job_id = o->job->job_id;
-		service_tell_process(s, &kept->ev, o->job->a.attempt_num, o->job->a.uid);
-	}
+	ev->ev.job_id = o->job->job_id;
+	service_tell_process(s, &ev->ev, o->job->a.attempt_num, o->job->a.uid);
 }
 
-static void set_details(struct waiting_event *kept, const char *text, size_t len)
+static void set_details(struct noted_event *kept, const char *text, size_t len)
 {
 	snprintf(kept->details, sizeof(kept->details), "%.*s",
 		 (int)utf8_cut(text, len, sizeof(kept->details) - 1), text);
@@ -251,9 +205,7 @@ static void keep(struct service *s, const struct owner *o, const struct proc_eve
 		 pid_t sender, const struct buf *details)
 {
 	int64_t id = o->stream ? o->stream->mark : o->job->a.id;
-	struct waiting_event kept = { .attempt_id = o->job ? o->job->a.id : 0,
-				      .uid = uid_of(o),
-				      .ev = *ev };
+	struct noted_event kept = { .attempt_id = o->job ? o->job->a.id : 0, .ev = *ev };
 
 	if (buf_error(details) == 0)
 		set_details(&kept, details->data, details->len);
@@ -264,7 +216,7 @@ static void keep(struct service *s, const struct owner *o, const struct proc_eve
 }
 
 /* To the end of what is known of the last one. */
-static void add_number(struct waiting_event *ev, uint64_t n)
+static void add_number(struct noted_event *ev, uint64_t n)
 {
 	char number[64];
 	size_t len;
@@ -349,81 +301,9 @@ void service_note_signal(struct service *s, const struct life_event *ev)
 		unowned_keep(&s->signals.unowned, ev);
 }
 
-bool service_keep_event(struct service *s, const struct proc_event *ev, int64_t attempt_id,
-			uint64_t uid)
-{
-	struct waiting_event kept = { .attempt_id = attempt_id, .uid = uid, .ev = *ev };
-
-	set_details(&kept, ev->details, strlen(ev->details));
-	return queue(s, &kept) != NULL;
-}
-
 void service_place_signals(struct service *s)
 {
 	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
-}
-
-/* ---- writing it down ---- */
-
-/* Those of one attempt that stand together, from this one on: a storm is one transaction. */
-static size_t gather(const struct signals_state *state, size_t from, struct proc_event *ret)
-{
-	size_t n = 0;
-
-	for (size_t i = from; i < state->n && n < MAX_BATCH; i++, n++) {
-		const struct waiting_event *next = &state->items[i];
-
-		if (next->attempt_id != state->items[from].attempt_id)
-			break;
-		ret[n] = next->ev;
-		ret[n].details = next->details;
-	}
-	return n;
-}
-
-/* One that is refused though the database is well will be later too. */
-static int write_each(struct service *s, const struct attempt *a, const struct proc_event *events,
-		      size_t n, size_t *ret_done, struct err *err)
-{
-	for (*ret_done = 0; *ret_done < n; (*ret_done)++) {
-		int r = store_write_events(s->store, a, &events[*ret_done], 1, err);
-
-		if (trouble_is_of_database(r))
-			return r;
-		if (r == 0)
-			continue;
-		s->signals.n_unlisted++;
-		log_debug("a signal is not recorded: %s", err->text);
-	}
-	return 0;
-}
-
-static int write_some(struct service *s, size_t from, size_t *ret_done, struct err *err)
-{
-	const struct attempt a = { .id = s->signals.items[from].attempt_id };
-	struct proc_event events[MAX_BATCH];
-	size_t n = gather(&s->signals, from, events);
-	int r = store_write_events(s->store, &a, events, n, err);
-
-	*ret_done = r == 0 ? n : 0;
-	if (r == 0 || trouble_is_of_database(r))
-		return r;
-	return write_each(s, &a, events, n, ret_done, err);
-}
-
-int service_record_signals(struct service *s, struct err *err)
-{
-	struct signals_state *state = &s->signals;
-	size_t done = 0, n;
-	int r = 0;
-
-	if (!s->store || state->n == 0)
-		return 0;
-	for (; r == 0 && done < state->n; done += n)
-		r = write_some(s, done, &n, err);
-	memmove(state->items, state->items + done, (state->n - done) * sizeof(*state->items));
-	state->n -= done;
-	return r;
 }
 
 /* ---- the end ---- */
@@ -442,14 +322,12 @@ void service_end_signals_of(struct service *s, int64_t id)
 	if (st && st->mark == id && stream_is_read(st))
 		stream_add_event(st, &u->last.ev);
 	else if (u->last.attempt_id != 0)
-		(void)queue(s, &u->last); /* or nothing can be written for long, and daemon.status
-					     counts them */
+		(void)service_log_event(s, u->last.attempt_id, &u->last.ev);
 	free(u);
 }
 
 void service_forget_signals(struct service *s)
 {
-	s->signals.n = 0;
 	while (s->signals.unlisted) {
 		struct unlisted *first = s->signals.unlisted;
 
@@ -461,12 +339,8 @@ void service_forget_signals(struct service *s)
 
 void service_close_signals(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	while (s->signals.unlisted)
 		service_end_signals_of(s, s->signals.unlisted->id);
-	(void)service_record_signals(s, &err);
-	free(s->signals.items);
 	unowned_release(&s->signals.unowned);
 	signal_room_release(&s->signals.room);
 }

@@ -61,7 +61,7 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "syscalls_lost", s->syscalls.lost.calls);
 	json_key_u64(j, "syscall_threads_lost", s->syscalls.lost.threads);
 	json_key_u64(j, "syscall_totals_lost", s->syscalls.n_totals_lost);
-	json_key_u64(j, "anomalies_lost", s->unsaved.n_lost);
+	json_key_u64(j, "anomalies_lost", s->n_records_lost);
 	json_key_u64(j, "phase_markers_lost", service_count_lost_marks(s));
 	json_key_u64(j, "phase_markers_unplaced", service_count_unplaced_marks(s));
 	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
@@ -147,10 +147,8 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_f64(j, "retention_held_until", held_until(s));
 	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
 	json_key_string(j, "recording_error", why_not_recording(s));
-	json_key_f64(j, "disk_wait_seconds",
-		     s->settler ? clock_ns_to_seconds(s->stats.disk_wait_ns) : F64_UNKNOWN);
-	json_key_u64(j, "ticks_waiting", s->backlog.n);
-	json_key_u64(j, "ticks_lost", s->backlog.n_lost);
+	json_key_f64(j, "disk_wait_seconds", clock_ns_to_seconds(s->stats.disk_wait_ns));
+	service_write_recording(j, s);
 	json_key_u64(j, "log_lines_lost", s->stats.n_lines_lost);
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);

@@ -9,7 +9,6 @@
 #include "base/unknown.h"
 #include "daemon/calls.h"
 #include "daemon/may_see.h"
-#include "daemon/own.h"
 #include "daemon/service_follow.h"
 
 /*
@@ -306,6 +305,43 @@ void service_sum_calls_of(struct service *s, const struct watched *job)
 		end_job(s, *at);
 }
 
+/* Of each process no more than whose they are. */
+static void log_totals(struct service *s, struct job_calls *job)
+{
+	const struct process_calls *calls = &job->calls.processes;
+	const struct call_sums *sums = &job->calls.sums;
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct attempt a = { .id = job->attempt_id };
+
+	call_sums_settle(&job->calls.sums);
+	counted_calls_say_missing(&job->calls, &why);
+	counted_calls_say_error(&job->calls, &why);
+	a.syscalls = sums->uses;
+	a.n_syscalls = sums->n;
+	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
+	a.n_processes = a.processes ? calls->n : 0;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		proc_record_init(&a.processes[i]);
+		a.processes[i].key = calls->items[i].key;
+		a.processes[i].syscalls = calls->items[i].text;
+	}
+	s->syscalls.n_totals_lost += !service_log_calls(s, &a, why.len > 0 ? why.data : NULL);
+	free(a.processes);
+}
+
+void service_record_calls(struct service *s)
+{
+	struct job_calls **at = &s->syscalls.jobs;
+
+	while (*at)
+		if ((*at)->is_over) {
+			log_totals(s, *at);
+			drop_job(s, at);
+		} else {
+			at = &(*at)->next;
+		}
+}
+
 /* ---- for its runner ---- */
 
 #define MAX_ANSWER_BYTES (1 << 20) /* of texts */
@@ -417,83 +453,6 @@ int service_count_calls(struct service *s, struct err *err)
 	return 0;
 }
 
-/* ---- into our database, when a job is over and its runner has not taken them ---- */
-
-/* So many are over and wait for the database. */
-#define MAX_WAITING_JOBS 1000
-
-/* As the store takes them: only whose they are counts. NULL and 0: no memory, or none. */
-static struct proc_record *list_processes(const struct process_calls *calls, size_t *ret_n)
-{
-	struct proc_record *list = calls->n ? calloc(calls->n, sizeof(*list)) : NULL;
-
-	*ret_n = list ? calls->n : 0;
-	for (size_t i = 0; i < *ret_n; i++) {
-		list[i].key = calls->items[i].key;
-		list[i].syscalls = calls->items[i].text;
-	}
-	return list;
-}
-
-static int store_job(struct store *store, struct job_calls *job, struct err *err)
-{
-	const struct call_sums *sums = &job->calls.sums;
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	struct attempt a = { .id = job->attempt_id };
-	int r;
-
-	call_sums_settle(&job->calls.sums);
-	counted_calls_say_missing(&job->calls, &why);
-	counted_calls_say_error(&job->calls, &why);
-	a.processes = list_processes(&job->calls.processes, &a.n_processes);
-	r = store_add_syscalls(store, &a, sums->uses, sums->n, why.len > 0 ? why.data : NULL, err);
-	free(a.processes);
-	return r;
-}
-
-/* While nothing can be written it waits for the next tick. */
-static int write_totals(struct service *s, struct job_calls **at, struct err *err)
-{
-	int r = store_job(s->store, *at, err);
-
-	if (trouble_is_of_database(r))
-		return r;
-	s->syscalls.n_totals_lost += r < 0;
-	drop_job(s, at);
-	return r;
-}
-
-/* The newest are first: of those that wait for too long the oldest go. */
-static void drop_excess(struct service *s)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	size_t n_over = 0;
-
-	while (*at) {
-		n_over += (*at)->is_over;
-		if (!(*at)->is_over || n_over <= MAX_WAITING_JOBS) {
-			at = &(*at)->next;
-			continue;
-		}
-		s->syscalls.n_totals_lost++;
-		drop_job(s, at);
-	}
-}
-
-int service_record_calls(struct service *s, struct err *err)
-{
-	struct job_calls **at = &s->syscalls.jobs;
-	int r = 0;
-
-	drop_excess(s);
-	while (s->store && *at && r == 0)
-		if ((*at)->is_over)
-			r = write_totals(s, at, err);
-		else
-			at = &(*at)->next;
-	return r;
-}
-
 /* The marks of processes are numbers of attempts as well: they go with the whole of it. */
 void service_forget_calls(struct service *s)
 {
@@ -504,11 +463,8 @@ void service_forget_calls(struct service *s)
 
 void service_close_syscalls(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	end_all(s);
-	if (service_record_calls(s, &err) < 0)
-		log_warning("the system calls of jobs are not recorded: %s", err.text);
+	service_record_calls(s);
 	while (s->syscalls.jobs)
 		drop_job(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)

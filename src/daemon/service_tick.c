@@ -33,9 +33,8 @@ static int try_to_open(struct service *s, struct err *err)
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
-	store_leave_logs(s->store);
-	r = store_begin_daemon(s->store, &s->record, err);
-	if (r == 0 && stat(s->options->paths->db, &st) < 0)
+	store_leave_disk(s->store);
+	if (stat(s->options->paths->db, &st) < 0)
 		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
 	if (r < 0) {
 		s->store = store_close(s->store);
@@ -43,7 +42,6 @@ static int try_to_open(struct service *s, struct err *err)
 	}
 	s->store_device = st.st_dev;
 	s->store_inode = st.st_ino;
-	s->settler = settler_new(s->loop, s->store);
 	return 0;
 }
 
@@ -71,7 +69,6 @@ static void leave_replaced(struct service *s)
 	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
 	upkeep_leave(s->upkeep);
 	s->record_err = (struct err)ERR_INIT;
-	s->settler = settler_leave(s->settler);
 	s->store = store_close(s->store);
 	service_forget_attempts(s);
 }
@@ -94,7 +91,8 @@ static int look(struct service *s, struct err *err)
 	service_tend_guests(s);
 	if (is_new)
 		service_recall_lost(s);
-	return r < 0 ? r : service_record_calls(s, err);
+	service_record_calls(s);
+	return r;
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -309,61 +307,6 @@ static int run_queue(struct service *s, struct err *err)
 
 /* ---- record ---- */
 
-/* Those that have no runner, which would record them. */
-static size_t list_ours(struct watched *const *jobs, size_t n, const struct attempt **attempts,
-			struct series_point *points)
-{
-	size_t n_ours = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (!jobs[i]->a.is_attached)
-			continue;
-		attempts[n_ours] = &jobs[i]->a;
-		points[n_ours++] = jobs[i]->point;
-	}
-	return n_ours;
-}
-
-/* What cannot be written now, or not before others that wait, waits in memory. */
-static int store_or_keep(struct service *s, const struct tick_record *tick, int waiting,
-			 struct err *err)
-{
-	int r = waiting;
-
-	if (r == 0)
-		r = store_write_tick(s->store, -s->record.id, tick, err);
-	if (r == 0)
-		service_events_stored(s);
-	else
-		backlog_add(&s->backlog, tick);
-	return r;
-}
-
-/* waiting as of service_drain_backlog(), which is returned if there is nothing to add. */
-static int record_jobs(struct service *s, int waiting, struct err *err)
-{
-	CLEANUP(free_ptr) const struct attempt **attempts = NULL;
-	CLEANUP(free_ptr) struct series_point *points = NULL;
-	CLEANUP(free_ptr) struct proc_event *events = NULL;
-	struct tick_record tick = { .snap = &s->snap, .owner = TICK_BY_ADDRESS };
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	if (!s->has_snap || n == 0)
-		return waiting;
-	attempts = reallocarray(NULL, n, sizeof(*attempts));
-	points = reallocarray(NULL, n, sizeof(*points));
-	if (!attempts || !points || service_gather_events(s, &events, &tick.n_events) < 0)
-		return err_set(err, -ENOMEM, "no memory left to record %zu jobs", n);
-	tick.n_attempts = list_ours(jobs, n, attempts, points);
-	tick.attempts = attempts;
-	tick.points = points;
-	tick.events = events;
-	if (tick.n_attempts == 0)
-		return waiting;
-	return store_or_keep(s, &tick, waiting, err);
-}
-
 static void note_recorded(struct service *s, int r, const struct err *err)
 {
 	if (r >= 0)
@@ -374,54 +317,68 @@ static void note_recorded(struct service *s, int r, const struct err *err)
 		s->record_err = *err;
 }
 
-/* Those that wait come before the next one, for so long in one tick. */
-#define DRAIN_NS UINT64_C(20000000)
-
-/* Those that wait are stored as soon as they can be, whether a job runs by then or not. */
+/* Trees without a runner, which would record them; what runners have logged is ingested in look().
+ */
 static int record(struct service *s, struct err *err)
 {
-	int r;
+	uint64_t disk_wait_ns = service_tend_host_log(s);
+	int r = service_record_attached(s, &disk_wait_ns, err);
 
+	s->stats.log_wait_ns = disk_wait_ns;
 	if (!s->store)
-		return 0;
+		return r;
 	upkeep_look(s->upkeep, s->store);
-	r = record_jobs(s, service_drain_backlog(s, clock_boot_ns() + DRAIN_NS, err), err);
 	if (r == 0 && s->ingest_err.code != 0)
 		note_recorded(s, s->ingest_err.code, &s->ingest_err);
 	else
 		note_recorded(s, r, err);
-	if (r <= 0)
-		return r;
-	return err_set(err, -EAGAIN, "%zu %s to be stored", s->backlog.n,
-		       s->backlog.n == 1 ? "tick waits" : "ticks wait");
+	return r;
 }
 
-/* Who opens the database removes logs that are stored, once the disk has what was stored. */
-static void sweep_logs(void *ctx)
-{
-	const struct service *s = ctx;
-	struct store *store = NULL;
+/* ---- the disk ---- */
 
-	if (store_open(s->options->paths->db, STORE_WRITE, &store, NULL) == 0)
-		store_close(store);
+static void sweep(void *ctx)
+{
+	struct service *s = ctx;
+
+	s->sweep.swept = store_sweep(s->options->paths->db);
 }
 
 static void on_swept(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->is_sweeping = false;
+	s->sweep.is_under_way = false;
+	s->sweep.last_ns = s->sweep.swept.wait_ns;
+	if (s->store)
+		store_end_sweep(s->store, &s->sweep.swept);
 }
 
+/* A wait for the disk that lasts longer is worth a warning. */
+#define SLOW_DISK_NS UINT64_C(2000000000)
+
+/* Another thread waits for the disk and removes logs that are stored. */
 static int settle(struct service *s, struct err *err)
 {
-	int r = settler_check(s->settler, &s->stats.disk_wait_ns, err);
+	struct sweep *sweeping = &s->sweep;
+	uint64_t wait_ns = sweeping->is_under_way ? clock_boot_ns() - sweeping->began_boot_ns
+						  : sweeping->last_ns;
 
-	if (s->store && !s->is_sweeping && store_has_left_logs(s->store))
-		s->is_sweeping = loop_queue_work(s->loop, sweep_logs, on_swept, s) == 0;
+	s->stats.disk_wait_ns = wait_ns > s->stats.log_wait_ns ? wait_ns : s->stats.log_wait_ns;
+	if (s->store && !sweeping->is_under_way && store_wants_sweep(s->store)) {
+		sweeping->began_boot_ns = clock_boot_ns();
+		sweeping->is_under_way = loop_queue_work(s->loop, sweep, on_swept, s) == 0;
+		if (sweeping->is_under_way)
+			store_begin_sweep(s->store);
+	}
 	if (s->store && store_check_disk(s->store, err) < 0)
 		return err->code;
-	return r;
+	if (s->stats.disk_wait_ns < SLOW_DISK_NS)
+		return 0;
+	return err_set(err, -ETIMEDOUT,
+		       "the disk takes %.1f s for what is recorded: a power cut would lose what "
+		       "came since",
+		       clock_ns_to_seconds(s->stats.disk_wait_ns));
 }
 
 static int append_snapshot(struct service *s, struct err *err)

@@ -247,23 +247,18 @@ void check_cgroup_oom(const struct tick *t, const struct cgroup_sample *c, struc
 		   f);
 }
 
-/* What happened is said already. */
-static const char *skip_words(const char *details)
-{
-	const size_t n = strlen(EVENT_OOM_WORDS);
-
-	if (!details || strncmp(details, EVENT_OOM_WORDS, n) != 0)
-		return details ? details : "";
-	return details[n] == ':' && details[n + 1] == ' ' ? details + n + 2 : details + n;
-}
-
 void find_oom(const struct proc_event *ev, const struct track *victim, struct finding *f)
 {
-	const char *details = skip_words(ev->details);
+	const char *details = ev->details ? ev->details : "";
 	const char *comm = victim ? victim->comm : ev->comm;
 	const bool has_comm = comm[0] != '\0';
 	char had[48] = "";
 
+	if (strncmp(details, EVENT_OOM_WORDS, strlen(EVENT_OOM_WORDS)) == 0) {
+		details += strlen(EVENT_OOM_WORDS); /* what happened is said already */
+		if (details[0] == ':' && details[1] == ' ')
+			details += 2;
+	}
 	f->stand = STAND_OVER;
 	f->value = 1;
 	f->threshold = 1;
@@ -353,25 +348,15 @@ void check_gpu_idle(const struct tick *t, const struct gpu_sample *gpu, struct f
 #define BRAKED_BY_HEAT (GPU_THROTTLE_THERMAL | GPU_THROTTLE_HARDWARE_THERMAL)
 #define BRAKED_BY_SUPPLY GPU_THROTTLE_POWER_BRAKE
 
-/* What a person or a setting wants is no fault. */
-static uint64_t brakes_of(const struct gpu_sample *gpu)
-{
-	if (!u64_known(gpu->throttle))
-		return 0;
-	return gpu->throttle & (BRAKED_BY_HEAT | BRAKED_BY_SUPPLY);
-}
-
-static const char *braked_by(uint64_t brakes)
-{
-	if (brakes == 0)
-		return "";
-	return brakes & BRAKED_BY_HEAT ? "is braked by heat" : "is braked by its power supply";
-}
-
 void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct finding *f)
 {
 	double over = gpu->temperature_c - t->config->gpu_temperature_c;
-	uint64_t brakes = brakes_of(gpu);
+	/* What a person or a setting wants is no fault. */
+	uint64_t brakes =
+		u64_known(gpu->throttle) ? gpu->throttle & (BRAKED_BY_HEAT | BRAKED_BY_SUPPLY) : 0;
+	const char *by = brakes == 0		   ? ""
+			 : brakes & BRAKED_BY_HEAT ? "is braked by heat"
+						   : "is braked by its power supply";
 
 	if (!f64_known(over) && !u64_known(gpu->throttle))
 		return;
@@ -391,10 +376,9 @@ void check_gpu_hot(const struct tick *t, const struct gpu_sample *gpu, struct fi
 	if (f64_known(over))
 		snprintf(f->text, sizeof(f->text),
 			 "GPU %d has %.0f degrees C (threshold: %.0f)%s%s", gpu->index,
-			 gpu->temperature_c, f->threshold, brakes ? " and " : "",
-			 braked_by(brakes));
+			 gpu->temperature_c, f->threshold, brakes ? " and " : "", by);
 	else
-		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, braked_by(brakes));
+		snprintf(f->text, sizeof(f->text), "GPU %d %s", gpu->index, by);
 }
 
 /* ---- GPU lost ----

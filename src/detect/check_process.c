@@ -118,26 +118,11 @@ static void find_stuck(const struct tick *t, const struct track *p, const struct
 		 (int)p->key.pid, what, checks_time(f->value, shown), checks_time(duration, limit));
 }
 
-static void find_stopped_still(const struct tick *t, const struct track *p,
-			       const struct proc_sample *s, struct finding *f)
-{
-	double duration = t->config->stuck_duration_seconds;
-	bool is_rank = s->rank >= 0;
-
-	if (t->now - p->progressed < duration || p->n_children > 0 ||
-	    p->n_like_moving * 2 < p->n_like || p->n_like_moving == 0)
-		return;
-	find_stuck(t, p, s, p->progressed, duration,
-		   "has used no CPU and moved no byte, while others like it go on,", f);
-	f->severity = f->value >= 2 * duration ? SEVERITY_MEDIUM : SEVERITY_LOW;
-	if (is_rank)
-		f->severity++;
-}
-
 void check_stuck(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		 struct finding *f)
 {
 	double wait = t->config->io_stall_duration_seconds;
+	double duration = t->config->stuck_duration_seconds;
 
 	if (s->state == '?' || s->state == 'Z' || s->state == 'X' ||
 	    (s->state != 'T' && !u64_known(p->moved_bytes)))
@@ -148,11 +133,16 @@ void check_stuck(const struct tick *t, const struct track *p, const struct proc_
 		find_stuck(t, p, s, p->in_state, wait, "waits for the kernel and moves no byte", f);
 		f->severity = f->value >= LONG_FACTOR * wait ? SEVERITY_HIGH : SEVERITY_MEDIUM;
 	} else if (s->state == 'T') {
-		find_stuck(t, p, s, p->in_state, t->config->stuck_duration_seconds,
-			   "has been stopped", f);
+		find_stuck(t, p, s, p->in_state, duration, "has been stopped", f);
 		f->severity = SEVERITY_LOW;
-	} else if (u64_known(p->cpu_ns)) {
-		find_stopped_still(t, p, s, f);
+	} else if (u64_known(p->cpu_ns) && t->now - p->progressed >= duration &&
+		   p->n_children == 0 && p->n_like_moving > 0 &&
+		   p->n_like_moving * 2 >= p->n_like) {
+		find_stuck(t, p, s, p->progressed, duration,
+			   "has used no CPU and moved no byte, while others like it go on,", f);
+		f->severity = f->value >= 2 * duration ? SEVERITY_MEDIUM : SEVERITY_LOW;
+		if (s->rank >= 0)
+			f->severity++;
 	}
 }
 

@@ -159,64 +159,43 @@ static bool is_usual(const struct tick *t, const struct track *p, const struct p
 	       !(usual_mb >= checks_limit_mb(t, s));
 }
 
-static bool is_spike(const struct tick *t, const struct track *p, double before)
-{
-	const struct config_anomaly *c = t->config;
-
-	return p->memory_mb - before >= c->memory_spike_floor_mb &&
-	       (before <= 0 || p->memory_mb / before >= c->memory_spike_threshold);
-}
-
 /* Since it began to grow. */
 struct rise {
 	double at, from_mb; /* by the clock of the trail */
 	double seconds, mb;
 };
 
-static struct rise find_rise(const struct tick *t, const struct track *p, double base)
-{
-	struct rise r = { .from_mb = base };
-
-	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &r.at,
-			  &r.from_mb); /* the base is one */
-	r.seconds = t->now - p->born - r.at;
-	r.mb = p->memory_mb - r.from_mb;
-	return r;
-}
-
-/* The look at half of it, or the next: the one that it began with says nothing of what was since.
- * This one, where there is no other. */
-static double half_way_mb(const struct track *p, const struct rise *r)
+static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
 {
 	double at = r->at, mb = r->from_mb, high;
 
-	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &mb);
-	if (at > r->at)
-		return mb;
-	return levels_since(&p->trail->memory, nextafter(r->at, INFINITY), &at, &mb, &high)
-		       ? mb
-		       : p->memory_mb;
-}
-
-static bool goes_on(const struct track *p, const struct rise *r, double room_mb)
-{
 	if (r->mb >= SURE_SHARE * room_mb)
 		return true;
-	return r->seconds >= SPIKE_SURE_S &&
-	       p->memory_mb - half_way_mb(p, r) >= STILL_RISING * r->mb;
+	/* The look at half of it, or the next: the one that it began with says nothing of what was
+	 * since. This one, where there is no other. */
+	levels_until(&p->trail->memory, r->at + r->seconds / 2, &at, &mb);
+	if (!(at > r->at) &&
+	    !levels_since(&p->trail->memory, nextafter(r->at, INFINITY), &at, &mb, &high))
+		mb = p->memory_mb;
+	return r->seconds >= SPIKE_SURE_S && p->memory_mb - mb >= STILL_RISING * r->mb;
 }
 
 /* What is told is what was judged: from the base on, since it last had hardly more than that. */
 static void measure_growth(const struct tick *t, const struct track *p, const struct proc_sample *s,
 			   double base, struct finding *f)
 {
-	const struct rise rise = find_rise(t, p, base);
+	struct rise rise = { .from_mb = base };
 	const double room_mb = checks_room_mb(t, s); /* NaN: nobody knows */
 	double at = 0, least;
 	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
 
+	/* The base is one that lies below each of these two. */
+	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &rise.at,
+			  &rise.from_mb);
 	levels_last_below(&p->trail->memory, base + HARDLY_MORE * t->config->memory_spike_floor_mb,
-			  &at, &least); /* the base is one */
+			  &at, &least);
+	rise.seconds = t->now - p->born - rise.at;
+	rise.mb = p->memory_mb - rise.from_mb;
 	f->before = base;
 	f->seconds_to_limit = room_mb * rise.seconds / rise.mb;
 	f->severity = judge_spike(p->memory_mb - base, checks_limit_mb(t, s), f->seconds_to_limit,
@@ -250,7 +229,8 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 	    p->memory_mb < high_before * NEW_PEAK || is_usual(t, p, s))
 		return;
 	f->stand = STAND_BETWEEN;
-	if (!is_spike(t, p, before))
+	if (p->memory_mb - before < c->memory_spike_floor_mb ||
+	    (before > 0 && p->memory_mb / before < c->memory_spike_threshold))
 		return;
 	f->threshold = fmax(before * c->memory_spike_threshold, before + c->memory_spike_floor_mb);
 	measure_growth(t, p, s, before, f);

@@ -112,12 +112,15 @@ const char *checks_unit(const char *name);
 #define CHECKS_TIME_BYTES 24
 const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES]);
 
+/* checks.c */
 process_check check_memory_spike, check_memory_leak;
-process_check check_runaway, check_stuck, check_io_wait;		   /* check_progress.c */
-process_check check_zombies, check_fds, check_threads, check_orphan;	   /* check_count.c */
-job_check check_processes, check_job_zombies;				   /* check_count.c */
-host_check check_host_memory, check_host_io, check_swap, check_host_oom;   /* check_host.c */
-cgroup_check check_cgroup_memory, check_cgroup_oom;			   /* check_host.c */
-gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot, check_gpu_lost; /* check_gpu.c */
+/* check_process.c */
+process_check check_runaway, check_stuck, check_io_wait;
+process_check check_zombies, check_fds, check_threads, check_orphan;
+job_check check_processes, check_job_zombies;
+/* check_host.c */
+host_check check_host_memory, check_host_io, check_swap, check_host_oom;
+cgroup_check check_cgroup_memory, check_cgroup_oom;
+gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot, check_gpu_lost;
 
 #endif

@@ -37,30 +37,12 @@ static void name_process(struct anomaly *a, const struct compat_process *p)
 
 /* ---- memory spike ---- */
 
-static void judge_spike(const struct judge *g, const struct compat_process *p, double before_mb)
-{
-	double limit = g->config->memory_spike_threshold;
-	double ratio = p->rss_mb / before_mb;
-	struct anomaly a;
-
-	if (!(before_mb > 0) || !(ratio >= limit))
-		return;
-	start(g, &a, ANOMALY_MEMORY_SPIKE, ratio >= 2 * limit ? SEVERITY_CRITICAL : SEVERITY_HIGH);
-	name_process(&a, p);
-	a.metric_value = p->rss_mb;
-	a.threshold = before_mb * limit;
-	snprintf(
-		a.text, sizeof(a.text),
-		"the memory of process %lld went from %.1f MB to %.1f MB, which is %.2f times as much",
-		(long long)p->pid, before_mb, p->rss_mb, ratio);
-	g->fn(g->ctx, &a);
-}
-
 /* Of a pid that stands there twice the last counts. */
 static int check_spikes(const struct judge *g)
 {
 	CLEANUP(map_release) struct map by_pid = MAP_INIT;
 	double since = g->current->timestamp - g->config->memory_spike_window_seconds;
+	double limit = g->config->memory_spike_threshold;
 	const struct compat_snapshot *base = NULL;
 	uint64_t i;
 
@@ -74,9 +56,28 @@ static int check_spikes(const struct judge *g)
 	for (i = 0; i < base->n_processes; i++)
 		if (map_put(&by_pid, (uint64_t)base->processes[i].pid, i) < 0)
 			return -ENOMEM;
-	for (size_t k = 0; k < g->current->n_processes; k++)
-		if (map_get(&by_pid, (uint64_t)g->current->processes[k].pid, &i))
-			judge_spike(g, &g->current->processes[k], base->processes[i].rss_mb);
+	for (size_t k = 0; k < g->current->n_processes; k++) {
+		const struct compat_process *p = &g->current->processes[k];
+		double before_mb, ratio;
+		struct anomaly a;
+
+		if (!map_get(&by_pid, (uint64_t)p->pid, &i))
+			continue;
+		before_mb = base->processes[i].rss_mb;
+		ratio = p->rss_mb / before_mb;
+		if (!(before_mb > 0) || !(ratio >= limit))
+			continue;
+		start(g, &a, ANOMALY_MEMORY_SPIKE,
+		      ratio >= 2 * limit ? SEVERITY_CRITICAL : SEVERITY_HIGH);
+		name_process(&a, p);
+		a.metric_value = p->rss_mb;
+		a.threshold = before_mb * limit;
+		snprintf(
+			a.text, sizeof(a.text),
+			"the memory of process %lld went from %.1f MB to %.1f MB, which is %.2f times as much",
+			(long long)p->pid, before_mb, p->rss_mb, ratio);
+		g->fn(g->ctx, &a);
+	}
 	return 0;
 }
 

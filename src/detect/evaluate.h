@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/map.h"
 #include "detect/checks.h"
 #include "detect/detect.h"
 #include "detect/episode.h"
-#include "detect/relations.h"
 #include "detect/host_past.h"
 #include "detect/track.h"
 
@@ -25,6 +25,26 @@ struct early_kills {
 	uint64_t jobs[EVALUATION_EARLY]; /* hashes: see evaluation_hash_job() */
 	size_t n;
 	uint64_t n_more; /* of any job */
+};
+
+/*
+ * What a process alone does not show: who its zombies are, whether it has children to wait for, and
+ * whether others like it go on.
+ *
+ * That takes another walk through the processes, which is only done when a zombie or a process
+ * without progress is old enough to matter.
+ */
+
+/* Processes with the same parent and the same name. */
+struct kin {
+	uint64_t n, n_moving;
+};
+
+/* All zeros is empty. */
+struct relations {
+	struct map by_kin; /* hash -> index */
+	struct kin *kin;
+	size_t n_kin, cap_kin;
 };
 
 struct detect {
@@ -143,5 +163,14 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 
 /* After the last tick: kills that still wait for an event are reported. */
 void evaluate_last_kills(struct evaluation *w);
+
+void relations_release(struct relations *r);
+
+/*
+ * The process with the most memory in the cgroup, or below it; NULL: none is followed. track_of: of
+ * each process of the snapshot.
+ */
+const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
+				      const size_t *track_of, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * look_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
+ * evaluate_cgroups - the cgroups of jobs: whose each is, and what is out of the ordinary there.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,23 +9,17 @@
 #include "base/unknown.h"
 #include "detect/evaluate.h"
 
-/* Where others fill it, it is not the job that does. What counts there is threads. */
-static bool is_filled_by(const struct cgroup_sample *c, const struct job_track *job)
-{
-	bool lasts = job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
-
-	return job->n_threads >= c->pids_current / (lasts ? 4 : 2);
-}
-
 /* What others have taken of it is not there for the job. */
 static void bound_job(const struct evaluation *w, const struct cgroup_past *past, size_t track)
 {
 	const struct cgroup_sample *c = past->at != SIZE_MAX ? &w->snap->cgroups[past->at] : NULL;
 	struct job_track *job = track != TRACK_NONE ? w->d->tracks.items[track].job : NULL;
+	bool lasts = job && job->active & 1u << ANOMALY_PROCESS_EXPLOSION;
 	uint64_t limit;
 
+	/* Where others fill it, it is not the job that does. What counts there is threads. */
 	if (!c || !job || !u64_known(c->pids_current) || !u64_known(c->pids_max) ||
-	    c->pids_max == PIDS_UNLIMITED || !is_filled_by(c, job))
+	    c->pids_max == PIDS_UNLIMITED || job->n_threads < c->pids_current / (lasts ? 4 : 2))
 		return;
 	limit = c->pids_max > c->pids_current ? c->pids_max - c->pids_current : 0;
 	limit += job->n_processes;     /* which are what is judged */
@@ -203,22 +197,17 @@ static struct subject subject_of_kills(const struct evaluation *w, const char *p
 	return who;
 }
 
-static const struct check *find_kill_check(void)
-{
-	for (size_t k = 0; k < n_checks; k++)
-		if (checks[k].of_cgroup == check_cgroup_oom)
-			return &checks[k];
-	return NULL;
-}
-
 #define NO_CGROUP UINT16_MAX
 
 bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, double at,
 			struct finding *f)
 {
 	struct host_past *s = &w->d->host_past;
+	const struct check *kill_check = checks;
 	uint64_t i = NO_CGROUP;
 
+	while (kill_check->of_cgroup != check_cgroup_oom)
+		kill_check++;
 	/* One walk through the cgroups for all events of a tick. */
 	for (size_t k = s->n_cgroups; !w->late.is_made && k-- > 0;) {
 		const struct cgroup_past *past = &s->cgroups[k];
@@ -244,7 +233,7 @@ bool evaluate_late_kill(struct evaluation *w, const struct proc_event *ev, doubl
 			return false; /* it was reported without a job, and is the job's after all
 				       */
 		f->is_no_other = true;
-		evaluation_note(w, find_kill_check(), &who, f, NULL, NULL);
+		evaluation_note(w, kill_check, &who, f, NULL, NULL);
 		return true;
 	}
 	return false;

@@ -187,28 +187,19 @@ static void note_since(double *since, bool is_so, double from)
 		*since = from;
 }
 
-/* MB per second since the last tick, in and out; NaN. */
-static double swap_rate(const struct host_past *s, const struct tick *t)
-{
-	const struct system_sample *now = &t->snap->system;
-
-	if (!s->has_before || !(t->step > 0))
-		return F64_UNKNOWN;
-	return u64_to_mb(u64_add(u64_delta(now->swap_in_bytes, s->before.swap_in_bytes),
-				 u64_delta(now->swap_out_bytes, s->before.swap_out_bytes))) /
-	       t->step;
-}
-
 void host_past_begin(struct host_past *s, const struct config_anomaly *config, struct tick *t)
 {
 	const struct system_sample *now = &t->snap->system;
-	double before;
-	double rate;
+	double before = f64_known(t->step) ? t->now - t->step : t->now;
+	double rate = F64_UNKNOWN; /* of swap: MB per second since the last tick, in and out */
 
 	s->n_ticks++;
 	note_since(&s->io_stalled, now->psi_io.full.avg10 >= config->io_stall_percent, t->now);
-	before = f64_known(t->step) ? t->now - t->step : t->now;
-	rate = swap_rate(s, t);
+	if (s->has_before && t->step > 0)
+		rate = u64_to_mb(
+			       u64_add(u64_delta(now->swap_in_bytes, s->before.swap_in_bytes),
+				       u64_delta(now->swap_out_bytes, s->before.swap_out_bytes))) /
+		       t->step;
 	t->swap_rate = rate;
 	t->calm_swap_rate = s->calm_swap_rate;
 	note_since(&s->swapping, rate >= config->swap_storm_mb_per_second, before);

@@ -79,21 +79,19 @@ bool levels_since(const struct levels *l, double since, double *ret_t, double *r
 	return false;
 }
 
-static void get_point(const struct series *s, size_t at, double *ret_t, double *ret_v)
-{
-	*ret_t = (double)s->t[at];
-	*ret_v = (double)s->v[at];
-}
-
 bool levels_until(const struct levels *l, double until, double *ret_t, double *ret_v)
 {
 	const struct series *s = &l->first;
 
-	for (size_t i = s->n; i > 0; i--)
-		if ((double)s->t[place(s, i - 1)] <= until) {
-			get_point(s, place(s, i - 1), ret_t, ret_v);
-			return true;
-		}
+	for (size_t i = s->n; i > 0; i--) {
+		size_t at = place(s, i - 1);
+
+		if ((double)s->t[at] > until)
+			continue;
+		*ret_t = (double)s->t[at];
+		*ret_v = (double)s->v[at];
+		return true;
+	}
 	return false;
 }
 
@@ -101,17 +99,16 @@ bool levels_last_below(const struct levels *l, double limit, double *ret_t, doub
 {
 	const struct series *s = &l->first;
 
-	for (size_t i = s->n; i > 0; i--)
-		if ((double)s->v[place(s, i - 1)] <= limit) {
-			get_point(s, place(s, i - 1), ret_t, ret_v);
-			return true;
-		}
-	return false;
-}
+	for (size_t i = s->n; i > 0; i--) {
+		size_t at = place(s, i - 1);
 
-static void floors_init(struct floors *f)
-{
-	*f = (struct floors){ .open_v = -1 };
+		if ((double)s->v[at] > limit)
+			continue;
+		*ret_t = (double)s->t[at];
+		*ret_v = (double)s->v[at];
+		return true;
+	}
+	return false;
 }
 
 static void open_part(struct floors *f, double t, double v)
@@ -241,58 +238,15 @@ static double own_memory_mb(const struct proc_sample *p)
 	return u64_to_mb(u64_add_known(own, p->swap_bytes));
 }
 
-static void detect_track_begin(struct track *t, const struct proc_sample *p, double now)
-{
-	*t = (struct track){
-		.key = p->key,
-		.born = now,
-		.memory_mb = F64_UNKNOWN,
-		.most_mb = F64_UNKNOWN,
-		.progressed = now,
-		.worked = now,
-		.busy = F64_UNKNOWN,
-		.wanted_percent = F64_UNKNOWN,
-		.calm_percent = F64_UNKNOWN,
-		.still_since = F64_UNKNOWN,
-		.in_state_since = F64_UNKNOWN,
-		.n_zombies_before = U64_UNKNOWN,
-		.in_state = now,
-		.without_job = F64_UNKNOWN,
-		.state = p->state,
-		.sheet_num = SHEET_NONE,
-		.cpu_ns = U64_UNKNOWN,
-		.wait_ns = U64_UNKNOWN,
-		.moved_bytes = U64_UNKNOWN,
-		.faults = U64_UNKNOWN,
-		.calm_cpu_ns = U64_UNKNOWN,
-	};
-}
-
-static void detect_track_forget(struct track *t, double now)
-{
-	free(t->trail);
-	t->trail = NULL;
-	t->born = t->progressed = t->worked = t->in_state = now;
-	t->busy = t->memory_mb = t->wanted_percent = t->calm_percent = F64_UNKNOWN;
-	t->still_since = t->in_state_since = F64_UNKNOWN;
-	t->cpu_ns = t->wait_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
-	t->moved_in_state = false;
-	t->threads.n = 0;
-}
-
-/* Seconds of the step in which it can have worked: it may have had to wait for a CPU. */
-static double ran_seconds(uint64_t cpu, double step)
-{
-	return u64_known(cpu) ? fmin(step, (double)cpu / 1e9) : step;
-}
-
 /* An unknown counter tells nothing: then nobody says that it stood still. */
 static void note_progress(struct track *t, const struct proc_sample *p, double now, double before)
 {
 	uint64_t cpu_ns = used_ns(p), moved = moved_bytes(p), faults = p->minor_faults;
 	uint64_t cpu = u64_delta(cpu_ns, t->cpu_ns), bytes = u64_delta(moved, t->moved_bytes);
 	uint64_t touched = u64_delta(faults, t->faults);
-	double step = now - before, ran = ran_seconds(cpu, step);
+	double step = now - before;
+	/* Seconds in which it can have worked: it may have had to wait for a CPU. */
+	double ran = u64_known(cpu) ? fmin(step, (double)cpu / 1e9) : step;
 
 	if (!u64_known(cpu) || (double)cpu > step * 1e9 * PROGRESS_CPU_SHARE ||
 	    (u64_known(bytes) && bytes > 0))
@@ -324,23 +278,12 @@ static void note_progress(struct track *t, const struct proc_sample *p, double n
 /* Ticks are not to the moment: one that comes somewhat early is that of a sixth of a window ago. */
 #define CALM_EARLY 0.1
 
-/* Since when it has been calm for long enough; NaN: it has not, or too little was seen. */
-static double find_calm(const struct track *t, const struct config_anomaly *config, double at)
-{
-	double calm = CALM_WINDOWS * config->memory_spike_window_seconds;
-	double since, then;
-
-	if (!levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) ||
-	    t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb)
-		return F64_UNKNOWN;
-	return since;
-}
-
 static void note_start(struct track *t, const struct proc_sample *p,
 		       const struct config_anomaly *config, double at)
 {
 	double age = f64_known(p->age_seconds) ? p->age_seconds : at;
 	double window = config->memory_spike_window_seconds;
+	double calm = CALM_WINDOWS * window, since, then;
 
 	if (f64_known(t->trail->settled) || age < START_WINDOWS * window)
 		return;
@@ -348,8 +291,9 @@ static void note_start(struct track *t, const struct proc_sample *p,
 		t->trail->settled = 0; /* it was no longer new when it was first seen */
 	else if (age >= LONGEST_START_WINDOWS * window)
 		t->trail->settled = at;
-	else
-		t->trail->settled = find_calm(t, config, at);
+	else if (levels_until(&t->trail->memory, at - calm * (1 - CALM_EARLY), &since, &then) &&
+		 !(t->memory_mb - then > CALM_FLOORS * config->memory_spike_floor_mb))
+		t->trail->settled = since; /* it has been calm for long enough */
 }
 
 static void note_trail(struct track *t, const struct proc_sample *p,
@@ -370,17 +314,6 @@ static void note_trail(struct track *t, const struct proc_sample *p,
 	if (u64_known(p->open_fds) &&
 	    floors_add(&trail->least_fds, at, (double)p->open_fds, fd_window))
 		series_fit(&trail->least_fds.least, &trail->fds_fit);
-}
-
-static int start_trail(struct track *t)
-{
-	t->trail = calloc(1, sizeof(*t->trail));
-	if (!t->trail)
-		return -ENOMEM;
-	floors_init(&t->trail->least_memory);
-	floors_init(&t->trail->least_fds);
-	t->trail->settled = F64_UNKNOWN;
-	return 0;
 }
 
 /*
@@ -451,8 +384,13 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	if (u64_known(p->threads) && !(t->active & 1u << ANOMALY_THREAD_EXPLOSION))
 		two_ago_add(&t->threads, now - t->born, (double)p->threads,
 			    config->memory_spike_window_seconds);
-	if (!t->trail && !is_new && start_trail(t) < 0)
-		return -ENOMEM;
+	if (!t->trail && !is_new) {
+		t->trail = calloc(1, sizeof(*t->trail));
+		if (!t->trail)
+			return -ENOMEM;
+		t->trail->least_memory.open_v = t->trail->least_fds.open_v = -1;
+		t->trail->settled = F64_UNKNOWN;
+	}
 	if (t->trail)
 		note_trail(t, p, config, now, before);
 	return 0;
@@ -460,29 +398,22 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 
 /* ---- limits ---- */
 
-/* Its own, or one that is free; NULL: all are of others. */
-static struct limit_count *find_place(struct limits *l, uint64_t limit)
+static void limits_add(struct limits *l, uint64_t limit)
 {
 	struct limit_count *vacant = NULL;
 
 	for (size_t i = 0; i < LIMITS_COUNTED; i++) {
 		struct limit_count *c = &l->of[i];
 
-		if (c->n > 0 && c->limit == limit)
-			return c;
+		if (c->n > 0 && c->limit == limit) {
+			c->n++;
+			return;
+		}
 		if (c->n == 0 && !vacant)
 			vacant = c;
 	}
-	return vacant;
-}
-
-static void limits_add(struct limits *l, uint64_t limit)
-{
-	struct limit_count *c = find_place(l, limit);
-
-	if (c) {
-		c->limit = limit;
-		c->n++;
+	if (vacant) {
+		*vacant = (struct limit_count){ limit, 1 };
 		return;
 	}
 	for (size_t i = 0; i < LIMITS_COUNTED; i++)
@@ -505,8 +436,6 @@ uint64_t limits_of_half(const struct limits *l, uint64_t n_all)
 
 /* ---- the tables ---- */
 
-/* ---- the tables ---- */
-
 static void free_job(struct job_track *job)
 {
 	free(job->job_id);
@@ -526,8 +455,18 @@ void detect_tracks_reset(struct tracks *ts)
 
 void detect_tracks_forget_past(struct tracks *ts, double now)
 {
-	for (size_t i = 0; i < ts->n; i++)
-		detect_track_forget(&ts->items[i], now);
+	for (size_t i = 0; i < ts->n; i++) {
+		struct track *t = &ts->items[i];
+
+		free(t->trail);
+		t->trail = NULL;
+		t->born = t->progressed = t->worked = t->in_state = now;
+		t->busy = t->memory_mb = t->wanted_percent = t->calm_percent = F64_UNKNOWN;
+		t->still_since = t->in_state_since = F64_UNKNOWN;
+		t->cpu_ns = t->wait_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
+		t->moved_in_state = false;
+		t->threads.n = 0;
+	}
 	for (size_t i = 0; i < ts->n_jobs; i++)
 		ts->jobs[i]->processes.n = 0;
 }
@@ -643,7 +582,29 @@ static int add(struct tracks *ts, const struct proc_sample *p, double now, struc
 	    map_put(&ts->by_pid, (uint64_t)p->key.pid, ts->n) < 0)
 		return -ENOMEM;
 	*ret = &ts->items[ts->n++];
-	detect_track_begin(*ret, p, now);
+	**ret = (struct track){
+		.key = p->key,
+		.born = now,
+		.memory_mb = F64_UNKNOWN,
+		.most_mb = F64_UNKNOWN,
+		.progressed = now,
+		.worked = now,
+		.busy = F64_UNKNOWN,
+		.wanted_percent = F64_UNKNOWN,
+		.calm_percent = F64_UNKNOWN,
+		.still_since = F64_UNKNOWN,
+		.in_state_since = F64_UNKNOWN,
+		.n_zombies_before = U64_UNKNOWN,
+		.in_state = now,
+		.without_job = F64_UNKNOWN,
+		.state = p->state,
+		.sheet_num = SHEET_NONE,
+		.cpu_ns = U64_UNKNOWN,
+		.wait_ns = U64_UNKNOWN,
+		.moved_bytes = U64_UNKNOWN,
+		.faults = U64_UNKNOWN,
+		.calm_cpu_ns = U64_UNKNOWN,
+	};
 	return 0;
 }
 
@@ -673,6 +634,25 @@ int detect_tracks_adopt(struct tracks *ts, const struct proc_sample *p,
 	t->sheet_num = left->sheet_num;
 	t->without_job = since;
 	return 0;
+}
+
+/* The last takes its place. */
+static void remove_track(struct tracks *ts, size_t i)
+{
+	struct track *t = &ts->items[i];
+	uint64_t at;
+
+	if (t->job)
+		t->job->n_tracks--;
+	free(t->trail);
+	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == i)
+		map_remove(&ts->by_pid, (uint64_t)t->key.pid);
+	ts->n--;
+	if (i == ts->n)
+		return;
+	*t = ts->items[ts->n];
+	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == ts->n)
+		map_put(&ts->by_pid, (uint64_t)t->key.pid, i); /* replaces: needs no memory */
 }
 
 /* Which job it is of now; false: of none, and it never was. */
@@ -741,30 +721,15 @@ int detect_tracks_update(struct tracks *ts, const struct config_anomaly *config,
 	if (p->state == 'Z' && t->state != 'Z')
 		t->job->lost_tick = ts->tick; /* it is there until somebody waits for it */
 	r = find_job(ts, p, t, now);
+	if (!t->job) { /* without memory for its job: each that is followed has one */
+		remove_track(ts, (size_t)(t - ts->items));
+		return r;
+	}
 	if (r == 0)
 		r = detect_track_note(t, config, p, now, before);
 	if (r == 0)
 		*ret = (size_t)(t - ts->items);
 	return r;
-}
-
-/* The last takes its place. */
-static void remove_track(struct tracks *ts, size_t i)
-{
-	struct track *t = &ts->items[i];
-	uint64_t at;
-
-	if (t->job)
-		t->job->n_tracks--;
-	free(t->trail);
-	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == i)
-		map_remove(&ts->by_pid, (uint64_t)t->key.pid);
-	ts->n--;
-	if (i == ts->n)
-		return;
-	*t = ts->items[ts->n];
-	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == ts->n)
-		map_put(&ts->by_pid, (uint64_t)t->key.pid, i); /* replaces: needs no memory */
 }
 
 void detect_tracks_sweep(struct tracks *ts, uint64_t wall_ns, track_gone_fn *gone,

@@ -143,20 +143,6 @@ bool account_is_own_peak(const struct reaped *reaped)
 	       rss > reaped->pre_exec_rss_bytes + pre_exec_slack_bytes();
 }
 
-static void add_io(struct account *a, const struct proc_sample *zombie)
-{
-	struct usage *u = &a->usage;
-
-	if (!u64_known(zombie->rchar))
-		a->has_unreadable_io = true;
-	u->rchar = u64_add_known(u->rchar, zombie->rchar);
-	u->wchar = u64_add_known(u->wchar, zombie->wchar);
-	u->syscr = u64_add_known(u->syscr, zombie->syscr);
-	u->syscw = u64_add_known(u->syscw, zombie->syscw);
-	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
-	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
-}
-
 void account_add_reaped(struct account *a, const struct reaped *reaped,
 			const struct proc_sample *zombie)
 {
@@ -174,7 +160,14 @@ void account_add_reaped(struct account *a, const struct reaped *reaped,
 		a->reaped_rss_bytes = u64_max_known(a->reaped_rss_bytes, rss);
 	else
 		a->reaped_rss_limit_bytes = u64_max_known(a->reaped_rss_limit_bytes, rss);
-	add_io(a, zombie);
+	if (!u64_known(zombie->rchar))
+		a->has_unreadable_io = true;
+	u->rchar = u64_add_known(u->rchar, zombie->rchar);
+	u->wchar = u64_add_known(u->wchar, zombie->wchar);
+	u->syscr = u64_add_known(u->syscr, zombie->syscr);
+	u->syscw = u64_add_known(u->syscw, zombie->syscw);
+	u->read_bytes = u64_add_known(u->read_bytes, zombie->read_bytes);
+	u->write_bytes = u64_add_known(u->write_bytes, zombie->write_bytes);
 }
 
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes)
@@ -307,4 +300,40 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 	if (u64_known(cpu_ns) && u64_known(span_ns) && span_ns >= AVERAGE_MIN_NS)
 		ret->peak_cpu_percent =
 			fmax(ret->peak_cpu_percent, 100.0 * (double)cpu_ns / (double)span_ns);
+}
+
+void peaks_init(struct peaks *p)
+{
+	*p = (struct peaks){ .bytes = U64_UNKNOWN, .limit_bytes = U64_UNKNOWN, .all_exact = true };
+}
+
+void peaks_add(struct peaks *p, uint64_t bytes, enum evidence evidence)
+{
+	if (evidence == EVIDENCE_UPPER_BOUND) {
+		p->limit_bytes = u64_max_known(p->limit_bytes, bytes);
+		return;
+	}
+	if (evidence != EVIDENCE_EXACT)
+		p->all_exact = false;
+	if (u64_known(bytes) && (!u64_known(p->bytes) || bytes > p->bytes)) {
+		p->bytes = bytes;
+		p->evidence = evidence;
+	}
+}
+
+void peaks_settle(const struct peaks *p, uint64_t *ret_bytes, enum evidence *ret_evidence)
+{
+	bool limit_decides =
+		u64_known(p->limit_bytes) && (!u64_known(p->bytes) || p->limit_bytes > p->bytes);
+
+	*ret_bytes = p->bytes;
+	*ret_evidence = p->evidence;
+	if (limit_decides && p->all_exact) {
+		*ret_bytes = p->limit_bytes;
+		*ret_evidence = EVIDENCE_UPPER_BOUND;
+	} else if (!u64_known(p->bytes)) {
+		*ret_evidence = EVIDENCE_UNKNOWN;
+	} else if (p->evidence == EVIDENCE_EXACT && (!p->all_exact || limit_decides)) {
+		*ret_evidence = EVIDENCE_LOWER_BOUND;
+	}
 }

@@ -332,11 +332,9 @@ uint64_t job_spec_hash(const struct job_spec *spec, const struct mask *mask)
 
 static void add_file(struct job_input *input, int folder_fd, const char *word)
 {
-	const char *path;
-	struct stat st;
 	const char *equals = strchr(word, '=');
-
-	path = word[0] == '-' && equals ? equals + 1 : word;
+	const char *path = word[0] == '-' && equals ? equals + 1 : word;
+	struct stat st;
 
 	if (!path[0] || fstatat(folder_fd, path, &st, 0) < 0 || !S_ISREG(st.st_mode))
 		return;
@@ -349,24 +347,21 @@ static void add_file(struct job_input *input, int folder_fd, const char *word)
 	input->hash = hash_bytes(input->hash, &st.st_mtim.tv_nsec, sizeof(st.st_mtim.tv_nsec));
 }
 
-static void add_sheet(struct job_input *input, const struct sheet_spec *sheet)
-{
-	CLEANUP(close_fd) int folder_fd = -1;
-
-	if (sheet->workdir) {
-		folder_fd = open(sheet->workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (folder_fd < 0)
-			return;
-	}
-	for (size_t i = 1; sheet->argv[0] && sheet->argv[i] && i < MAX_WORDS; i++)
-		add_file(input, folder_fd < 0 ? AT_FDCWD : folder_fd, sheet->argv[i]);
-}
-
 struct job_input job_spec_measure_input(const struct job_spec *spec)
 {
 	struct job_input input = { U64_UNKNOWN, 0 };
 
-	for (size_t i = 0; i < spec->n_sheets; i++)
-		add_sheet(&input, &spec->sheets[i]);
+	for (size_t i = 0; i < spec->n_sheets; i++) {
+		const struct sheet_spec *sheet = &spec->sheets[i];
+		CLEANUP(close_fd) int folder_fd = -1;
+
+		if (sheet->workdir) {
+			folder_fd = open(sheet->workdir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+			if (folder_fd < 0)
+				continue;
+		}
+		for (size_t k = 1; sheet->argv[0] && sheet->argv[k] && k < MAX_WORDS; k++)
+			add_file(&input, folder_fd < 0 ? AT_FDCWD : folder_fd, sheet->argv[k]);
+	}
 	return input;
 }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
@@ -24,15 +25,6 @@ static void on_step(void *ctx);
 
 /* ---- life of the runner ---- */
 
-static int make_timers(struct runner *r)
-{
-	r->timeout_timer = loop_timer_new(r->loop, on_timeout, r);
-	r->grace_timer = loop_timer_new(r->loop, on_grace_timer, r);
-	r->kill_timer = loop_timer_new(r->loop, on_kill_timer, r);
-	r->step_timer = loop_timer_new(r->loop, on_step, r);
-	return r->timeout_timer && r->grace_timer && r->kill_timer && r->step_timer ? 0 : -ENOMEM;
-}
-
 int runner_new(struct loop *loop, const struct runner_options *options, struct runner **ret,
 	       struct err *err)
 {
@@ -46,8 +38,13 @@ int runner_new(struct loop *loop, const struct runner_options *options, struct r
 	r->inherited = *options->inherited;
 	r->signal_fd = -1;
 	r->result.status = (struct exit_status){ -1, -1 };
+	r->timeout_timer = loop_timer_new(r->loop, on_timeout, r);
+	r->grace_timer = loop_timer_new(r->loop, on_grace_timer, r);
+	r->kill_timer = loop_timer_new(r->loop, on_kill_timer, r);
+	r->step_timer = loop_timer_new(r->loop, on_step, r);
 	result = runner_take_signals(r, err);
-	if (result == 0 && make_timers(r) < 0)
+	if (result == 0 &&
+	    (!r->timeout_timer || !r->grace_timer || !r->kill_timer || !r->step_timer))
 		result = err_set(err, -ENOMEM, "out of memory");
 	if (result < 0) {
 		runner_free(r);
@@ -96,7 +93,8 @@ void runner_get_result(const struct runner *r, struct runner_result *ret)
 	*ret = r->result;
 }
 
-const char *runner_keep_text(struct runner *r, struct buf *text)
+/* A copy for as long as the runner lives, or words in its place. */
+static const char *runner_keep_text(struct runner *r, struct buf *text)
 {
 	const char *kept = arena_strndup(&r->arena, text->data, text->len);
 
@@ -201,21 +199,13 @@ static void runner_take_terminal(struct runner *r)
 
 /* ---- a try begins ---- */
 
-static int next_try_num(const struct runner *r)
-{
-	int num = runner_spec(r)->num;
-
-	if (r->n_records > 0 && r->records[r->n_records - 1].num == num)
-		return r->records[r->n_records - 1].try_num + 1;
-	return 1;
-}
-
 static int add_record(struct runner *r)
 {
 	const struct sheet_spec *spec = runner_spec(r);
+	const struct sheet_record *last = r->n_records > 0 ? &r->records[r->n_records - 1] : NULL;
 	struct sheet_record *grown, record = {
 		.num = spec->num,
-		.try_num = next_try_num(r),
+		.try_num = last && last->num == spec->num ? last->try_num + 1 : 1,
 		.name = spec->name,
 		.total_ranks = spec->ranks,
 		.started_wall_ns = runner_now(r),
@@ -350,6 +340,191 @@ static void start_try(struct runner *r)
 	if (any_root_failed(r) && any_root_runs(r))
 		runner_end_tree(r, STOP_RANK_FAILED);
 	runner_on_children_changed(r);
+}
+
+/* ---- what the end of a try means, for its record and for the job ---- */
+
+/* What timeout(1) exits with. */
+#define SHELL_STATUS_TIMEOUT 124
+
+/* ---- words ---- */
+
+static void add_signal_name(struct buf *out, int sig)
+{
+	const char *name = sigabbrev_np(sig);
+
+	if (name)
+		buf_printf(out, "SIG%s", name);
+	else
+		buf_printf(out, "signal %d", sig);
+}
+
+static void add_status(struct buf *out, struct exit_status status)
+{
+	if (status.signal >= 0) {
+		buf_add_str(out, "killed by ");
+		add_signal_name(out, status.signal);
+	} else if (status.exit_code >= 0) {
+		buf_printf(out, "exit code %d", status.exit_code);
+	} else {
+		buf_add_str(out, "its end was not seen");
+	}
+}
+
+/* ---- a try ---- */
+
+/* NULL: none has failed. A failure of its own comes before one that we asked for. */
+static const struct root *first_failed(const struct runner *r)
+{
+	const struct root *first = NULL;
+
+	for (size_t i = 0; i < r->n_roots; i++) {
+		const struct root *root = &r->roots[i];
+
+		if (!runner_is_failed(root->rank.status))
+			continue;
+		if (!first || (root->was_told_to_end != first->was_told_to_end
+				       ? first->was_told_to_end
+				       : root->rank.ended_wall_ns < first->rank.ended_wall_ns))
+			first = root;
+	}
+	return first;
+}
+
+/* The outcome of a try that failed, and the evidence for it. */
+static enum outcome judge_failure(struct runner *r, const struct root *failed, struct buf *why)
+{
+	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
+	struct exit_status status = failed->rank.status;
+	bool is_sigkill = status.signal == SIGKILL || status.exit_code == 128 + SIGKILL;
+	enum outcome outcome = OUTCOME_FAILURE;
+
+	if (failed->rank.rank != RANK_NONE)
+		buf_printf(why, "rank %d was first: ", failed->rank.rank);
+	add_status(why, status);
+	if (r->cancel_signal) {
+		if (r->is_cancelled) {
+			buf_add_str(why, ", as the job was cancelled");
+		} else {
+			buf_add_str(why, " after ");
+			add_signal_name(why, r->cancel_signal);
+			buf_add_str(why, r->terminal_interrupts ? " from the terminal"
+								: " from outside");
+		}
+		return OUTCOME_CANCELLED;
+	}
+	if (is_sigkill && !failed->was_told_to_end &&
+	    r->options.ops->was_oom_kill(r->options.ctx, failed->rank.pid, &evidence))
+		outcome = OUTCOME_OOM;
+	if (evidence.len > 0)
+		buf_printf(why, "; %s", evidence.data);
+	return outcome;
+}
+
+static enum outcome judge(struct runner *r, const struct root *failed, struct buf *why)
+{
+	bool all_succeeded = true; /* not after giving up on one that could not be ended */
+
+	for (size_t i = 0; i < r->n_roots; i++)
+		all_succeeded &= r->roots[i].rank.status.exit_code == 0;
+	/* A time limit that was reached is the outcome, whatever the command made of SIGTERM. */
+	if (r->stop_cause == STOP_TIMEOUT) {
+		buf_printf(why, "time limit of %g s reached; ", runner_spec(r)->timeout_seconds);
+		add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
+		return OUTCOME_TIMEOUT;
+	}
+	if (failed)
+		return judge_failure(r, failed, why);
+	buf_add_str(why, all_succeeded ? "exit code 0"
+				       : "it could not be ended, and its end was not seen");
+	return all_succeeded ? OUTCOME_SUCCESS : OUTCOME_FAILURE;
+}
+
+/* Which has ended last; its times are U64_UNKNOWN if one of them has not. */
+static const struct root *runner_last_root(const struct runner *r)
+{
+	const struct root *last = &r->roots[0];
+
+	for (size_t i = 1; i < r->n_roots; i++)
+		if (r->roots[i].ended_boot_ns > last->ended_boot_ns)
+			last = &r->roots[i];
+	return last;
+}
+
+/*
+ * Completes the record of the try that is over. A try lasts until the last of its processes has
+ * ended, which may be later than its commands: the CPU time that is counted was used in the time
+ * that is counted.
+ */
+static void runner_judge_try(struct runner *r)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct sheet_record *record = runner_record(r);
+	const struct root *failed = first_failed(r);
+	uint64_t ended_ns = runner_last_root(r)->rank.ended_wall_ns;
+
+	record->ended_wall_ns = u64_known(ended_ns)
+					? runner_later_of(ended_ns, r->last_death_wall_ns)
+					: runner_now(r);
+	if (runner_spec(r)->is_ranked) /* a command without ranks has none in its record */
+		record->ranks = arena_alloc(&r->arena, r->n_roots * sizeof(*record->ranks));
+	for (size_t i = 0; record->ranks && i < r->n_roots; i++)
+		record->ranks[record->n_ranks++] = r->roots[i].rank;
+	record->status = failed ? failed->rank.status : r->roots[0].rank.status;
+	record->outcome = judge(r, failed, &why);
+	record->reason = runner_keep_text(r, &why);
+}
+
+/* ---- the job ---- */
+
+static bool has_failed(const struct runner *r)
+{
+	return r->result.outcome != OUTCOME_NONE && r->result.outcome != OUTCOME_SUCCESS;
+}
+
+/* Of several failures the job's is the one that ended it; if none did, the first. */
+static void runner_note_result(struct runner *r, const struct sheet_record *record, bool ends_job)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	int status = exit_status_to_shell(record->status);
+
+	if (has_failed(r) && !ends_job)
+		return;
+	r->result.outcome = record->outcome;
+	r->result.status = record->status;
+	if (record->outcome == OUTCOME_SUCCESS) {
+		r->result.reason = record->reason;
+		return;
+	}
+	if (record->outcome == OUTCOME_TIMEOUT)
+		r->result.shell_status = SHELL_STATUS_TIMEOUT;
+	else if (status > 0)
+		r->result.shell_status = status;
+	else
+		r->result.shell_status = r->cancel_signal ? 128 + r->cancel_signal : 1;
+	if (r->options.spec->n_sheets > 1)
+		buf_printf(&why, "sheet %d%s%s%s: ", record->num, record->name ? " (" : "",
+			   record->name ? record->name : "", record->name ? ")" : "");
+	buf_add_str(&why, record->reason);
+	r->result.reason = runner_keep_text(r, &why);
+}
+
+/* The job was cancelled before the next sheet. */
+static void runner_cancel_rest(struct runner *r)
+{
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	if (has_failed(r))
+		return;
+	if (r->is_cancelled)
+		buf_add_str(&why, "the job was cancelled");
+	else
+		add_signal_name(&why, r->cancel_signal);
+	buf_printf(&why, "%s before sheet %d was started", r->is_cancelled ? "" : " came",
+		   runner_spec(r)->num);
+	r->result.outcome = OUTCOME_CANCELLED;
+	r->result.reason = runner_keep_text(r, &why);
+	r->result.shell_status = 128 + r->cancel_signal;
 }
 
 /* ---- a try ends ---- */
@@ -487,13 +662,6 @@ static pid_t next_zombie(void)
 	return info.si_pid;
 }
 
-/* Was our child before the job began: waited for, as init would, and no more. */
-static void reap_stranger(struct runner *r, pid_t pid)
-{
-	waitpid(pid, NULL, WNOHANG);
-	membership_forget_stranger(r->options.members, pid);
-}
-
 static void reap_one(struct runner *r, pid_t pid)
 {
 	struct root *root = runner_find_root(r, pid);
@@ -542,10 +710,14 @@ void runner_reap(struct runner *r)
 	pid_t pid;
 
 	while ((pid = next_zombie()) > 0) {
-		if (!runner_find_root(r, pid) && membership_is_stranger(r->options.members, pid))
-			reap_stranger(r, pid);
-		else
+		if (!runner_find_root(r, pid) && membership_is_stranger(r->options.members, pid)) {
+			/* Our child before the job began: waited for, as init would, and no more.
+			 */
+			waitpid(pid, NULL, WNOHANG);
+			membership_forget_stranger(r->options.members, pid);
+		} else {
 			reap_one(r, pid);
+		}
 	}
 	for (size_t i = 0; i < r->n_roots; i++) {
 		pid_t root_pid = r->roots[i].rank.pid;

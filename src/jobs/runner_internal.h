@@ -104,22 +104,8 @@ static inline uint64_t runner_later_of(uint64_t a, uint64_t b)
 
 /* runner.c */
 
-/* A copy for as long as the runner lives, or words in its place. */
-const char *runner_keep_text(struct runner *r, struct buf *text);
-
-/* A process was waited for, and died then (U64_UNKNOWN: just now). */
+/* What runs may have changed: the try may be over. */
 void runner_on_children_changed(struct runner *r);
-
-/* runner_judge.c */
-
-/* Which has ended last; its times are U64_UNKNOWN if one of them has not. */
-const struct root *runner_last_root(const struct runner *r);
-/* Completes the record of the try that is over. */
-void runner_judge_try(struct runner *r);
-/* Of several failures the job's is the one that ended it; if none did, the first. */
-void runner_note_result(struct runner *r, const struct sheet_record *record, bool ends_job);
-/* The job was cancelled before the next sheet. */
-void runner_cancel_rest(struct runner *r);
 
 void runner_reap(struct runner *r);
 

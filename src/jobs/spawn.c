@@ -127,10 +127,21 @@ static void env_unset(struct environment *env, const char *name)
 		*old = env->entries[--env->n];
 }
 
-static void env_set_all(struct environment *env, const struct spawn_request *request)
+/* What is added beside what the sheet has, and the end. */
+#define ENV_MORE 7
+
+static int env_make(struct environment *env, const struct spawn_request *request)
 {
 	const struct sheet_spec *sheet = request->sheet;
+	size_t n = 0;
 
+	while (environ && environ[n])
+		n++;
+	env->entries = calloc(n + sheet->n_env + ENV_MORE, sizeof(*env->entries));
+	if (!env->entries)
+		return -ENOMEM;
+	for (; env->n < n; env->n++)
+		env->entries[env->n] = environ[env->n];
 	env_set(env, "PROCTOR_JOB_ID", request->job_id);
 	env_set_number(env, "PROCTOR_SHEET", sheet->num);
 	env_unset(env, "PROCTOR_RANK"); /* of a job that starts this one */
@@ -142,42 +153,11 @@ static void env_set_all(struct environment *env, const struct spawn_request *req
 	}
 	for (size_t i = 0; i < sheet->n_env; i++)
 		env_set(env, sheet->env[i].name, sheet->env[i].value);
-}
-
-/* What env_set_all() may add beside what the sheet has, and the end. */
-#define ENV_MORE 7
-
-static int env_make(struct environment *env, const struct spawn_request *request)
-{
-	size_t n = 0;
-
-	while (environ && environ[n])
-		n++;
-	env->entries = calloc(n + request->sheet->n_env + ENV_MORE, sizeof(*env->entries));
-	if (!env->entries)
-		return -ENOMEM;
-	for (; env->n < n; env->n++)
-		env->entries[env->n] = environ[env->n];
-	env_set_all(env, request);
 	env->entries[env->n] = NULL;
 	return env->is_short ? -ENOMEM : 0;
 }
 
 /* ---- in the child ---- */
-
-/* Only one of several ranks can read the input; it is the first, as with mpirun. */
-static void child_set_stdin(int rank)
-{
-	int fd;
-
-	if (rank <= 0)
-		return;
-	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		dup2(fd, STDIN_FILENO);
-		close(fd);
-	}
-}
 
 static uint64_t own_peak_rss_bytes(void)
 {
@@ -249,27 +229,20 @@ static void child_wait(const struct spawn_request *request, struct child_report 
 		;
 }
 
-/*
- * Where it is was found before: looking for it would count as calls of the command. If that is not
- * it after all (a script without an interpreter, a folder), the whole search is made.
- */
-static void child_exec(const char *file, const struct sheet_spec *sheet)
-{
-	char *const *argv = (char *const *)sheet->argv;
-
-	if (file[0])
-		execve(file, argv, environ);
-	execvp(sheet->argv[0], argv);
-}
-
 static void __attribute__((noreturn)) child_run(const struct spawn_request *request, char **env,
 						struct child_report *report, struct gate *gate)
 {
 	const struct sheet_spec *sheet = request->sheet;
+	char *const *argv = (char *const *)sheet->argv;
 	char file[PATH_MAX];
+	int fd;
 
 	environ = env; /* also to find the command: it may have a PATH of its own */
-	child_set_stdin(request->rank);
+	/* Only one of several ranks can read the input; it is the first, as with mpirun. */
+	if (request->rank > 0 && (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) {
+		dup2(fd, STDIN_FILENO);
+		close(fd);
+	}
 	if (sheet->workdir && chdir(sheet->workdir) < 0)
 		child_fail(report, STEP_WORKDIR, sheet->workdir);
 	if (strchr(sheet->argv[0], '/') || !find_in_path(sheet->argv[0], X_OK, file))
@@ -277,7 +250,14 @@ static void __attribute__((noreturn)) child_run(const struct spawn_request *requ
 	inherited_restore(request->inherited);
 	report->pre_exec_rss_bytes = own_peak_rss_bytes();
 	child_wait(request, report, gate);
-	child_exec(file, sheet);
+	/*
+	 * Where it is was found before: looking for it would count as calls of the command. If that
+	 * is not it after all (a script without an interpreter, a folder), the whole search is
+	 * made.
+	 */
+	if (file[0])
+		execve(file, argv, environ);
+	execvp(argv[0], argv);
 	child_fail(report, STEP_EXEC, sheet->argv[0]);
 }
 
@@ -315,33 +295,10 @@ static bool wait_until_held(const struct child_report *report, int pipe_fd, pid_
 	return true;
 }
 
-static int open_gate(const struct spawn_request *request, struct gate *ret)
-{
-	int fds[2];
-
-	if (!request->held)
-		return 0;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	*ret = (struct gate){ fds[0], fds[1] };
-	return 0;
-}
-
 static void close_gate(struct gate *gate)
 {
 	close_fd(&gate->read_end);
 	close_fd(&gate->write_end);
-}
-
-static int spawn_failed(const struct spawn_request *request, const struct child_report *report,
-			struct err *err)
-{
-	bool is_workdir = report->failed_step == STEP_WORKDIR;
-
-	return err_set(err, -report->failed_errno, "cannot %s %s: %s",
-		       is_workdir ? "change to the folder" : "run",
-		       is_workdir ? request->sheet->workdir : request->sheet->argv[0],
-		       strerror(report->failed_errno));
 }
 
 static int spawn_with_report(const struct spawn_request *request, struct child_report *report,
@@ -352,6 +309,7 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	CLEANUP(close_gate) struct gate gate = { -1, -1 };
 	CLEANUP(env_release) struct environment env = { .arena = ARENA_INIT };
 	int fds[2];
+	bool is_workdir;
 	pid_t pid;
 
 	if (env_make(&env, request) < 0)
@@ -360,8 +318,11 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
 	read_end = fds[0];
 	write_end = fds[1];
-	if (open_gate(request, &gate) < 0)
-		return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
+	if (request->held) {
+		if (pipe2(fds, O_CLOEXEC) < 0)
+			return err_set(err, -errno, "cannot start a process: %s", strerror(errno));
+		gate = (struct gate){ fds[0], fds[1] };
+	}
 
 	/*
 	 * Not vfork: such a child shares our memory, and its exec would carry our
@@ -387,7 +348,11 @@ static int spawn_with_report(const struct spawn_request *request, struct child_r
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	ret->exit_code = report->exit_code;
-	return spawn_failed(request, report, err);
+	is_workdir = report->failed_step == STEP_WORKDIR;
+	return err_set(err, -report->failed_errno, "cannot %s %s: %s",
+		       is_workdir ? "change to the folder" : "run",
+		       is_workdir ? request->sheet->workdir : request->sheet->argv[0],
+		       strerror(report->failed_errno));
 }
 
 int spawn_command(const struct spawn_request *request, struct spawned *ret, struct err *err)

@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/unknown.h"
 #include "jobs/account.h"
-#include "model/peaks.h"
 
 #define CPU_MARKS 8
 
@@ -769,7 +768,9 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 	e->record.max_fds = u64_max_known(e->record.max_fds, p->open_fds);
 	e->record.max_gpu_bytes = u64_max_known(e->record.max_gpu_bytes, p->gpu_memory_bytes);
 	e->record.n_samples++;
-	e->record.evidence = EVIDENCE_SAMPLED;
+	if (e->record.evidence !=
+	    EVIDENCE_EXACT) /* of a zombie the kernel may have told the mark */
+		e->record.evidence = EVIDENCE_SAMPLED;
 	gpu_time_add(&e->gpu, &gpu, t->since_tick_ns);
 	e->record.gpu_busy_ns = gpu_time_busy_ns(&e->gpu);
 	e->record.gpu_idle_ns = gpu_time_idle_ns(&e->gpu);

@@ -84,40 +84,32 @@ void pressure_cannot_tell(struct pressure *ret)
 	snprintf(ret->reason, sizeof(ret->reason), "the memory in use cannot be read");
 }
 
-static void judge_memory(const struct system_sample *host, uint64_t limit, struct pressure *ret)
-{
-	double share;
-
-	if (!u64_known(limit))
-		limit = host->memory_total_bytes;
-	if (!u64_known(limit) || !u64_known(host->memory_used_bytes) || limit == 0) {
-		pressure_cannot_tell(ret);
-		return;
-	}
-	share = (double)host->memory_used_bytes / (double)limit;
-	ret->level = level_of_share(share);
-	snprintf(ret->reason, sizeof(ret->reason), "memory %.0f %% of %.1f GB", share * 100,
-		 u64_to_mb(limit) / 1024);
-}
-
-static void judge_processes(uint64_t n, uint64_t limit, struct pressure *ret)
-{
-	if (!u64_known(limit))
-		return;
-	if (!u64_known(n) && is_worse(ret, PRESSURE_CRITICAL))
-		snprintf(ret->reason, sizeof(ret->reason), "the processes cannot be counted");
-	if (u64_known(n) && is_worse(ret, level_of_share((double)n / (double)limit)))
-		snprintf(ret->reason, sizeof(ret->reason), "%llu of %llu processes",
-			 (unsigned long long)n, (unsigned long long)limit);
-}
-
 void pressure_judge(const struct system_sample *host, const struct pressure_limits *limits,
 		    struct pressure *ret)
 {
 	const struct psi *psi = &host->psi_memory;
+	uint64_t n = host->process_count, used = host->memory_used_bytes;
+	uint64_t memory =
+		u64_known(limits->memory_bytes) ? limits->memory_bytes : host->memory_total_bytes;
 
-	judge_memory(host, limits->memory_bytes, ret);
-	judge_processes(host->process_count, limits->processes, ret);
+	if (u64_known(memory) && u64_known(used) && memory > 0) {
+		double share = (double)used / (double)memory;
+
+		ret->level = level_of_share(share);
+		snprintf(ret->reason, sizeof(ret->reason), "memory %.0f %% of %.1f GB", share * 100,
+			 u64_to_mb(memory) / 1024);
+	} else {
+		pressure_cannot_tell(ret);
+	}
+	if (u64_known(limits->processes)) {
+		if (!u64_known(n) && is_worse(ret, PRESSURE_CRITICAL))
+			snprintf(ret->reason, sizeof(ret->reason),
+				 "the processes cannot be counted");
+		if (u64_known(n) &&
+		    is_worse(ret, level_of_share((double)n / (double)limits->processes)))
+			snprintf(ret->reason, sizeof(ret->reason), "%llu of %llu processes",
+				 (unsigned long long)n, (unsigned long long)limits->processes);
+	}
 	if (is_worse(ret, level_of_psi(psi)))
 		snprintf(ret->reason, sizeof(ret->reason),
 			 "tasks stalled for memory: some %.0f %%, all %.0f %% of 10 s",
@@ -145,14 +137,6 @@ const char *admit_name(enum admit_decision decision)
 	return names[decision];
 }
 
-/* What one may still add to what it has. */
-static double remaining_mb(const struct admit_running *r)
-{
-	double now = f64_known(r->rss_mb) ? r->rss_mb : 0;
-
-	return f64_known(r->estimated_peak_mb) ? fmax(r->estimated_peak_mb - now, 0) : 0;
-}
-
 /* Until the first of them is expected to be over. */
 static unsigned wait_seconds(const struct admit_question *q)
 {
@@ -173,8 +157,13 @@ static void judge_room(const struct admit_question *q, struct admit_answer *ret)
 {
 	double wanted = q->job->peak_rss_mb, room = q->limit_mb * ROOM_SHARE, promised = 0;
 
-	for (size_t i = 0; i < q->n_running; i++)
-		promised += remaining_mb(&q->running[i]);
+	for (size_t i = 0; i < q->n_running; i++) {
+		const struct admit_running *other = &q->running[i];
+		double now = f64_known(other->rss_mb) ? other->rss_mb : 0;
+
+		if (f64_known(other->estimated_peak_mb))
+			promised += fmax(other->estimated_peak_mb - now, 0);
+	}
 	ret->headroom_mb = room - q->used_mb - promised - wanted;
 	if (wanted > room) {
 		ret->decision = ADMIT_REJECT;

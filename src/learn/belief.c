@@ -64,14 +64,6 @@ static void score_add(struct score *s, const struct pattern *p, double value, bo
 	s->variance += 4 * apart * apart * rate * (1 - rate);
 }
 
-/* No better than the base rate, and that is no chance: a rule that held would have been. */
-static bool has_failed_to_hold(const struct score *s)
-{
-	double excess = s->brier_sum - s->base_sum;
-
-	return excess >= 0 && excess + s->gain >= RETIRE_DEVIATIONS * sqrt(s->variance);
-}
-
 static double confirm_p(const struct score *s)
 {
 	size_t n_out = s->n - s->n_in, n_out_failed = s->n_failed - s->n_in_failed;
@@ -117,9 +109,12 @@ static void look(struct pattern *p, const struct score *so_far, uint64_t now)
 static int judge_retirement(struct pattern *p, const struct score *recent, uint64_t now,
 			    struct arena *arena)
 {
+	double excess = recent->brier_sum - recent->base_sum;
 	char why[160];
 
-	if (recent->n < RETIRE_MIN_RUNS || !has_failed_to_hold(recent))
+	/* No better than the base rate, and that is no chance: a rule that held would have been. */
+	if (recent->n < RETIRE_MIN_RUNS || excess < 0 ||
+	    excess + recent->gain < RETIRE_DEVIATIONS * sqrt(recent->variance))
 		return 0;
 	snprintf(why, sizeof(why),
 		 "of the last %zu runs it had not seen it told no better than the base rate "
@@ -325,45 +320,13 @@ static int compare_keys(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * Adds what is supported and not believed yet, and lets lapse what is not supported any more.
- * Strings go into the arena of the patterns. -ENOMEM.
- */
-static int note_all(struct pattern_list *patterns, const struct analysis *found,
-		    const struct run_record *const *units, size_t n, uint64_t now_wall_ns)
-{
-	struct work w = { patterns, MAP_INIT, units, n, found->seed, now_wall_ns };
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < patterns->n; i++)
-		if (patterns->items[i].grade)
-			r = note_place(&w, i);
-	for (size_t i = 0; r == 0 && i < found->n; i++)
-		if (found->findings[i].grade >= GRADE_SUPPORTED)
-			r = note(&w, &found->findings[i]);
-	if (r == 0) {
-		/* Of those that this analysis could have found again, and did not. */
-		for (size_t i = 0; i < w.patterns->n; i++) {
-			struct pattern *p = &w.patterns->items[i];
-
-			if (p->grade && !u64_known(p->confirmed_wall_ns) &&
-			    !u64_known(p->lapsed_wall_ns) && !u64_known(p->retired_wall_ns) &&
-			    p->last_wall_ns < w.now_wall_ns && found->n_tested > 0 &&
-			    bsearch(&p->class_key, found->tested, found->n_tested,
-				    sizeof(p->class_key), compare_keys))
-				p->lapsed_wall_ns = w.now_wall_ns;
-		}
-	}
-	map_release(&w.newest);
-	return r;
-}
-
 int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 		   const struct run_record *runs, size_t n_runs, uint64_t now_wall_ns)
 {
 	CLEANUP(free_ptr) const struct run_record **units = NULL;
 	size_t n_units, n_retries, n_undecided;
 	int r = units_list(runs, n_runs, &units, &n_units, &n_retries, &n_undecided);
+	struct work w = { patterns, MAP_INIT, units, n_units, found->seed, now_wall_ns };
 
 	for (size_t i = 0; r == 0 && i < patterns->n; i++) {
 		struct pattern *p = &patterns->items[i];
@@ -371,7 +334,25 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 		if (p->grade && !u64_known(p->retired_wall_ns))
 			r = judge(p, units, n_units, now_wall_ns, &patterns->arena);
 	}
-	return r < 0 ? r : note_all(patterns, found, units, n_units, now_wall_ns);
+	for (size_t i = 0; r == 0 && i < patterns->n; i++)
+		if (patterns->items[i].grade)
+			r = note_place(&w, i);
+	for (size_t i = 0; r == 0 && i < found->n; i++)
+		if (found->findings[i].grade >= GRADE_SUPPORTED)
+			r = note(&w, &found->findings[i]);
+	/* What this analysis could have found again, and did not, lapses. */
+	for (size_t i = 0; r == 0 && i < patterns->n; i++) {
+		struct pattern *p = &patterns->items[i];
+
+		if (p->grade && !u64_known(p->confirmed_wall_ns) && !u64_known(p->lapsed_wall_ns) &&
+		    !u64_known(p->retired_wall_ns) && p->last_wall_ns < now_wall_ns &&
+		    found->n_tested > 0 &&
+		    bsearch(&p->class_key, found->tested, found->n_tested, sizeof(p->class_key),
+			    compare_keys))
+			p->lapsed_wall_ns = now_wall_ns;
+	}
+	map_release(&w.newest);
+	return r;
 }
 
 /* ---- correlations ---- */

@@ -25,7 +25,6 @@
 #include "base/json.h"
 #include "learn/failure_analysis.h"
 #include "learn/compat_correlation.h"
-#include "model/pattern.h"
 #include "model/run_record.h"
 
 /*

@@ -113,17 +113,6 @@ static const struct {
 	{ "1-2GB", 2048 }, { ">2GB", INFINITY },
 };
 
-static int group_by_duration(struct analysis *a, const struct compat_profile *profiles)
-{
-	struct group groups[] = { { .name = "long (>3 spawns)" },
-				  { .name = "short (<=3 spawns)" } };
-
-	for (size_t i = 0; i < a->n_jobs; i++)
-		count(&groups[profiles[i].process_spawn_count > SHORT_SPAWNS ? 0 : 1],
-		      &profiles[i]);
-	return judge_all(a, &by_duration, groups, ARRAY_SIZE(groups));
-}
-
 /* Groups in the order in which they were first seen, with where each stands. */
 struct named_groups {
 	struct group *items;
@@ -194,6 +183,8 @@ int compat_analyze(const struct compat_profile *profiles, size_t n, size_t min_j
 		n_failed += profiles[i].has_failed;
 	if (n > 0 && n >= min_jobs) {
 		struct group groups[ARRAY_SIZE(bins)];
+		struct group durations[] = { { .name = "long (>3 spawns)" },
+					     { .name = "short (<=3 spawns)" } };
 
 		a.base_rate = (double)n_failed / (double)n;
 		for (size_t k = 0; k < ARRAY_SIZE(bins); k++)
@@ -205,12 +196,14 @@ int compat_analyze(const struct compat_profile *profiles, size_t n, size_t min_j
 			       !(profiles[i].peak_rss_mb < bins[k].below_mb))
 				k++;
 			count(&groups[k], &profiles[i]);
+			count(&durations[profiles[i].process_spawn_count > SHORT_SPAWNS ? 0 : 1],
+			      &profiles[i]);
 		}
 		r = judge_all(&a, &by_memory, groups, ARRAY_SIZE(groups));
 		if (r == 0)
 			r = group_by_syscall(&a, profiles);
 		if (r == 0)
-			r = group_by_duration(&a, profiles);
+			r = judge_all(&a, &by_duration, durations, ARRAY_SIZE(durations));
 	}
 	if (r < 0) {
 		compat_release(&out);

@@ -23,33 +23,28 @@ static void settle_side(struct effect_side *side)
 	side->interval = interval_wilson(side->n_failed, side->n, LEVEL);
 }
 
-static double odds_ratio(const struct effect_side *in, const struct effect_side *out)
-{
-	double a = (double)in->n_failed + 0.5, b = (double)(in->n - in->n_failed) + 0.5;
-	double c = (double)out->n_failed + 0.5, d = (double)(out->n - out->n_failed) + 0.5;
-
-	return a * d / (b * c);
-}
-
 /* The sides of a cut that is given. */
 static void effect_split(const double *values, const bool *has_failed, size_t n,
 			 struct effect *effect)
 {
-	effect->in = effect->out = (struct effect_side){ 0 };
+	struct effect_side *in = &effect->in, *out = &effect->out;
+
+	*in = *out = (struct effect_side){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		struct effect_side *side;
 
 		if (!f64_known(values[i]))
 			continue;
-		side = (values[i] > effect->threshold) == effect->is_above ? &effect->in
-									   : &effect->out;
+		side = (values[i] > effect->threshold) == effect->is_above ? in : out;
 		side->n++;
 		side->n_failed += has_failed[i];
 	}
-	settle_side(&effect->in);
-	settle_side(&effect->out);
-	effect->risk_difference = effect->in.rate - effect->out.rate;
-	effect->odds_ratio = odds_ratio(&effect->in, &effect->out);
+	settle_side(in);
+	settle_side(out);
+	effect->risk_difference = in->rate - out->rate;
+	effect->odds_ratio =
+		((double)in->n_failed + 0.5) * ((double)(out->n - out->n_failed) + 0.5) /
+		(((double)(in->n - in->n_failed) + 0.5) * ((double)out->n_failed + 0.5));
 }
 
 /* ---- leave one out ---- */
@@ -157,14 +152,6 @@ static double middle_of(const struct search *s, size_t cut)
 	return s->points[cut - 1].value / 2 + s->points[cut].value / 2;
 }
 
-/* Where the cut lies if the run at place i is not there: it may have been the edge of it. */
-static double middle_without(const struct search *s, size_t cut, size_t i)
-{
-	if ((cut != i && cut != i + 1) || i == 0 || i + 1 >= s->n)
-		return middle_of(s, cut);
-	return s->points[i - 1].value / 2 + s->points[i + 1].value / 2;
-}
-
 static int by_size(const void *a, const void *b)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -183,11 +170,15 @@ static int leave_one_out(struct search *s, const size_t *failed_above, double *r
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n; i++) {
 		size_t cut = cut_without(s, i, failed_above);
+		double threshold;
 
 		if (cut == 0)
 			continue;
-		n_right +=
-			(s->points[i].value > middle_without(s, cut, i)) == s->points[i].has_failed;
+		threshold = middle_of(s, cut);
+		/* The run may have been the edge of the cut. */
+		if ((cut == i || cut == i + 1) && i > 0 && i + 1 < s->n)
+			threshold = s->points[i - 1].value / 2 + s->points[i + 1].value / 2;
+		n_right += (s->points[i].value > threshold) == s->points[i].has_failed;
 		cuts[n_cuts++] = cut;
 	}
 	if (n_cuts == 0)
@@ -255,11 +246,11 @@ int effect_measure(const double *values, const bool *has_failed, size_t n, bool 
 
 /* ---- sentences ---- */
 
-static const char *const grade_names[] = { "none", "suggestive", "supported", "confirmed" };
-
 const char *grade_name(enum grade grade)
 {
-	return grade_names[grade];
+	static const char *const names[] = { "none", "suggestive", "supported", "confirmed" };
+
+	return names[grade];
 }
 
 /* 0.003, 0.00012, 0.04 */
@@ -382,20 +373,6 @@ static double trial_smallest_p(const struct trial *t)
 	return p;
 }
 
-/*
- * Less of it is what being cut short would do by itself, more of it what having been given
- * all the time there was would; an anomaly may come with the end.
- */
-static bool may_follow(const struct trial *t, const struct feature *feature, bool is_above)
-{
-	bool has_timeouts = false;
-
-	for (size_t i = 0; i < t->n_runs; i++)
-		has_timeouts |=
-			t->has_failed[i] && run_measured_outcome(t->runs[i]) == OUTCOME_TIMEOUT;
-	return feature->is_censored && (!is_above || has_timeouts || feature->unit == UNIT_NONE);
-}
-
 void analysis_release(struct analysis *a)
 {
 	free(a->findings);
@@ -431,6 +408,7 @@ static int find(struct work *w, const struct class_test *c, const struct trial *
 	const char *label = t->runs[0]->class.label;
 	CLEANUP(buf_release) struct buf phrase = BUF_INIT;
 	struct analysis *out = w->out;
+	bool has_timeouts = false;
 	struct finding found = {
 		.class_key = t->runs[0]->class.command,
 		.is_tested = c->is_tested,
@@ -450,7 +428,15 @@ static int find(struct work *w, const struct class_test *c, const struct trial *
 
 	if (r < 0)
 		return r == -EDOM ? 0 : r; /* nowhere to cut */
-	found.may_follow = may_follow(t, feature, found.effect.is_above);
+	for (size_t k = 0; k < t->n_runs; k++)
+		has_timeouts |=
+			t->has_failed[k] && run_measured_outcome(t->runs[k]) == OUTCOME_TIMEOUT;
+	/*
+	 * Less of it is what being cut short would do by itself, more of it what having been given
+	 * all the time there was would; an anomaly may come with the end.
+	 */
+	found.may_follow = feature->is_censored &&
+			   (!found.effect.is_above || has_timeouts || feature->unit == UNIT_NONE);
 	feature_add_phrase(&phrase, feature, found.effect.is_above, found.effect.threshold);
 	found.label = arena_strdup(&out->arena, label);
 	found.feature = arena_strdup(&out->arena, feature->key);
@@ -720,38 +706,34 @@ static void write_side(struct json *j, const char *key, const struct effect_side
 	json_end_object(j);
 }
 
-static void write_finding(struct json *j, const struct finding *f)
-{
-	json_begin_object(j);
-	json_key_string(j, "class", f->label);
-	json_key_string(j, "feature", f->feature);
-	json_key_string(j, "grade", grade_name(f->grade));
-	json_key_string(j, "sentence", f->sentence);
-	json_key_bool(j, "tested", f->is_tested);
-	json_key_f64(j, "p_adjusted", f->p);
-	json_key_f64(j, "p_unadjusted", f->is_tested ? f->p_alone : F64_UNKNOWN);
-	json_key_f64(j, "p_floor", f->p_floor);
-	json_key_u64(j, "permutations", f->n_deals);
-	json_key_bool(j, "exact", f->is_exact);
-	json_key_f64(j, "auc", f->auc);
-	json_key_bool(j, "censored", f->is_censored);
-	json_key_bool(j, "may_be_consequence", f->may_follow);
-	json_key_u64(j, "runs", f->n_runs);
-	json_key_u64(j, "failures", f->n_failed);
-	json_key_string(j, "direction", f->effect.is_above ? "above" : "at most");
-	json_key_f64(j, "threshold", f->effect.threshold);
-	write_side(j, "inside", &f->effect.in);
-	write_side(j, "others", &f->effect.out);
-	json_key_f64(j, "risk_difference", f->effect.risk_difference);
-	json_key_f64(j, "odds_ratio", f->effect.odds_ratio);
-	json_key_f64(j, "leave_one_out_accuracy", f->effect.loo_accuracy);
-	json_end_object(j);
-}
-
 void analysis_write_findings(struct json *j, const struct analysis *a)
 {
 	json_begin_array(j);
-	for (size_t i = 0; i < a->n; i++)
-		write_finding(j, &a->findings[i]);
+	for (const struct finding *f = a->findings; f < a->findings + a->n; f++) {
+		json_begin_object(j);
+		json_key_string(j, "class", f->label);
+		json_key_string(j, "feature", f->feature);
+		json_key_string(j, "grade", grade_name(f->grade));
+		json_key_string(j, "sentence", f->sentence);
+		json_key_bool(j, "tested", f->is_tested);
+		json_key_f64(j, "p_adjusted", f->p);
+		json_key_f64(j, "p_unadjusted", f->is_tested ? f->p_alone : F64_UNKNOWN);
+		json_key_f64(j, "p_floor", f->p_floor);
+		json_key_u64(j, "permutations", f->n_deals);
+		json_key_bool(j, "exact", f->is_exact);
+		json_key_f64(j, "auc", f->auc);
+		json_key_bool(j, "censored", f->is_censored);
+		json_key_bool(j, "may_be_consequence", f->may_follow);
+		json_key_u64(j, "runs", f->n_runs);
+		json_key_u64(j, "failures", f->n_failed);
+		json_key_string(j, "direction", f->effect.is_above ? "above" : "at most");
+		json_key_f64(j, "threshold", f->effect.threshold);
+		write_side(j, "inside", &f->effect.in);
+		write_side(j, "others", &f->effect.out);
+		json_key_f64(j, "risk_difference", f->effect.risk_difference);
+		json_key_f64(j, "odds_ratio", f->effect.odds_ratio);
+		json_key_f64(j, "leave_one_out_accuracy", f->effect.loo_accuracy);
+		json_end_object(j);
+	}
 	json_end_array(j);
 }

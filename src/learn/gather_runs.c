@@ -139,34 +139,31 @@ static int sweep(struct profile *p)
 	return 0;
 }
 
-/* -ENOSPC: there is no room, or it started before some that were dropped and may be one of them. */
-static int follow_new(struct profile *p, struct proc_key key, struct followed **ret)
-{
-	int r = p->n_followed == PROFILE_MAX_PROCESSES
-			? sweep(p)
-			: ARRAY_RESERVE(p->followed, p->cap_followed, p->n_followed + 1);
-
-	if (r < 0)
-		return r;
-	if (u64_known(p->dropped_ticks) &&
-	    (!u64_known(key.start_ticks) || key.start_ticks <= p->dropped_ticks))
-		return -ENOSPC;
-	r = map_put(&p->by_pid, pid_key(key.pid), p->n_followed);
-	if (r < 0)
-		return r;
-	*ret = &p->followed[p->n_followed++];
-	**ret = (struct followed){ .key = key };
-	return 0;
-}
-
 /* -ESTALE: the pid belongs to a younger process by now. */
 static int follow(struct profile *p, struct proc_key key, struct followed **ret)
 {
 	struct followed *f;
 	uint64_t i;
 
-	if (!map_get(&p->by_pid, pid_key(key.pid), &i))
-		return follow_new(p, key, ret);
+	if (!map_get(&p->by_pid, pid_key(key.pid), &i)) {
+		/* -ENOSPC: there is no room, or it started before some that were dropped and may be
+		 * one of them. */
+		int r = p->n_followed == PROFILE_MAX_PROCESSES
+				? sweep(p)
+				: ARRAY_RESERVE(p->followed, p->cap_followed, p->n_followed + 1);
+
+		if (r < 0)
+			return r;
+		if (u64_known(p->dropped_ticks) &&
+		    (!u64_known(key.start_ticks) || key.start_ticks <= p->dropped_ticks))
+			return -ENOSPC;
+		r = map_put(&p->by_pid, pid_key(key.pid), p->n_followed);
+		if (r < 0)
+			return r;
+		*ret = &p->followed[p->n_followed++];
+		**ret = (struct followed){ .key = key };
+		return 0;
+	}
 	f = &p->followed[i];
 	if (u64_known(key.start_ticks) && u64_known(f->key.start_ticks)) {
 		if (key.start_ticks < f->key.start_ticks)
@@ -434,56 +431,38 @@ static double stall_pct(const struct gather *g, const struct stall *stall)
 
 /* ---- the curve ---- */
 
-/* Least squares over points of time and memory. */
-struct line {
-	size_t n;
-	double t, y, tt, ty;
-};
-
-static void line_add(struct line *l, double t, double y)
-{
-	l->n++;
-	l->t += t;
-	l->y += y;
-	l->tt += t * t;
-	l->ty += t * y;
-}
-
-static double line_slope(const struct line *l)
-{
-	double n = (double)l->n, spread = n * l->tt - l->t * l->t;
-
-	return l->n >= MIN_SLOPE_POINTS && spread > 0 ? (n * l->ty - l->t * l->y) / spread
-						      : F64_UNKNOWN;
-}
-
-/* Of points of the sheet (0: of all), from start on. */
-static void take_early(const struct attempt *a, struct run_record *run, int sheet_num,
-		       size_t horizon)
-{
-	struct line line = { 0 };
-	double most = F64_UNKNOWN;
-
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
-		double t = ((double)p->wall_ns - (double)run->started_wall_ns) / 1e9;
-
-		if (t < 0 || t > run_horizons[horizon] || !u64_known(p->rss_bytes) ||
-		    (sheet_num && p->sheet_num != sheet_num))
-			continue;
-		line_add(&line, t, u64_to_mb(p->rss_bytes));
-		most = f64_max_known(u64_to_mb(p->rss_bytes), most);
-	}
-	run->early_rss_mb[horizon] = most;
-	run->rss_slope_mb_s[horizon] = line_slope(&line);
-}
-
-/* Not of one that was over by then: its end would be part of the value. */
+/*
+ * The most memory up to each horizon, and its slope by least squares: of points of the sheet (0: of
+ * all). Not of one that was over by then: its end would be part of the value.
+ */
 static void take_curve(const struct attempt *a, struct run_record *run, int sheet_num)
 {
-	for (size_t h = 0; h < RUN_HORIZONS; h++)
-		if (u64_known(run->started_wall_ns) && run->wall_seconds > run_horizons[h])
-			take_early(a, run, sheet_num, h);
+	for (size_t h = 0; h < RUN_HORIZONS; h++) {
+		double n = 0, sum_t = 0, sum_y = 0, sum_tt = 0, sum_ty = 0, spread;
+
+		if (!u64_known(run->started_wall_ns) || !(run->wall_seconds > run_horizons[h]))
+			continue;
+		run->early_rss_mb[h] = F64_UNKNOWN;
+		for (size_t i = 0; i < a->n_series; i++) {
+			const struct series_point *p = &a->series[i];
+			double t = ((double)p->wall_ns - (double)run->started_wall_ns) / 1e9;
+			double y = u64_to_mb(p->rss_bytes);
+
+			if (t < 0 || t > run_horizons[h] || !f64_known(y) ||
+			    (sheet_num && p->sheet_num != sheet_num))
+				continue;
+			n++;
+			sum_t += t;
+			sum_y += y;
+			sum_tt += t * t;
+			sum_ty += t * y;
+			run->early_rss_mb[h] = f64_max_known(y, run->early_rss_mb[h]);
+		}
+		spread = n * sum_tt - sum_t * sum_t;
+		run->rss_slope_mb_s[h] = n >= MIN_SLOPE_POINTS && spread > 0
+						 ? (n * sum_ty - sum_t * sum_y) / spread
+						 : F64_UNKNOWN;
+	}
 }
 
 /* ---- usage ---- */
@@ -525,7 +504,6 @@ static const struct sheet_record *last_try(const struct attempt *a, int num)
 	return last;
 }
 
-/* How many different sheets there were, and one of them. */
 static bool has_one_sheet(const struct attempt *a)
 {
 	for (size_t i = 1; i < a->n_sheets; i++)
@@ -599,9 +577,9 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 {
 	const struct attempt *a = g->attempt;
 	bool is_single = has_one_sheet(a);
+	const struct usage *u = &a->usage;
 	struct run_record *run = run_list_add(list);
 	int r;
-	const struct usage *usage;
 
 	if (!run)
 		return -ENOMEM;
@@ -610,23 +588,21 @@ static int add_whole(const struct gather *g, const char *anomalies, struct run_l
 	run->outcome = a->outcome;
 	run->started_wall_ns = a->started_wall_ns;
 	run->ended_wall_ns = a->ended_wall_ns;
-	take_usage(&a->usage, run);
+	take_usage(u, run);
 	take_processes(a, run, 0);
 	take_curve(a, run, 0);
-	run->peak_rss_mb = better_of(u64_to_mb(a->usage.peak_rss_bytes), a->usage.peak_rss_evidence,
+	run->peak_rss_mb = better_of(u64_to_mb(u->peak_rss_bytes), u->peak_rss_evidence,
 				     profile_peak_rss_mb(g->samples));
-	run->cpu_seconds = better_of(u64_to_seconds(u64_add(a->usage.user_ns, a->usage.system_ns)),
-				     a->usage.cpu_evidence, profile_cpu_seconds(g->samples));
-	run->spawn_count = count_of(a->usage.spawn_count);
-	usage = &g->attempt->usage;
+	run->cpu_seconds = better_of(u64_to_seconds(u64_add(u->user_ns, u->system_ns)),
+				     u->cpu_evidence, profile_cpu_seconds(g->samples));
+	run->spawn_count = count_of(u->spawn_count);
 	run->memory_stall_pct = stall_pct(g, &g->memory);
 	run->io_stall_pct = stall_pct(g, &g->io);
 	run->cpu_stall_pct = stall_pct(g, &g->cpu);
 	/* The job's own share of the GPU: others may use it too. */
-	run->gpu_memory_mb = u64_to_mb(usage->peak_gpu_bytes);
-	if (u64_known(usage->gpu_busy_ns) && u64_known(usage->wall_ns) && usage->wall_ns > 0)
-		run->gpu_utilization_pct =
-			100.0 * (double)usage->gpu_busy_ns / (double)usage->wall_ns;
+	run->gpu_memory_mb = u64_to_mb(u->peak_gpu_bytes);
+	if (u64_known(u->gpu_busy_ns) && u64_known(u->wall_ns) && u->wall_ns > 0)
+		run->gpu_utilization_pct = 100.0 * (double)u->gpu_busy_ns / (double)u->wall_ns;
 	run->anomalies = arena_strdup(&list->arena, anomalies);
 	r = take_syscalls(a, run, &list->arena);
 	if (r == 0)

@@ -38,17 +38,11 @@ static const struct {
 	{ "gpu_utilization_pct", "GPU utilisation", UNIT_PERCENT, true },
 };
 
-/* "unknown", "usual", "beyond" */
-static const char *diff_judgement_name(enum diff_judgement judgement)
-{
-	static const char *const names[] = {
-		[DIFF_UNKNOWN] = "unknown",
-		[DIFF_USUAL] = "usual",
-		[DIFF_BEYOND] = "beyond",
-	};
-
-	return names[judgement];
-}
+static const char *const judgement_names[] = {
+	[DIFF_UNKNOWN] = "unknown",
+	[DIFF_USUAL] = "usual",
+	[DIFF_BEYOND] = "beyond",
+};
 
 void diff_release(struct diff *d)
 {
@@ -127,22 +121,6 @@ static void compare(struct comparison *c, struct diff *d, const char *key, const
 	d->rows[d->n++] = row;
 }
 
-static int compare_syscall(struct comparison *c, struct diff *d, const char *name)
-{
-	CLEANUP(buf_release) struct buf key = BUF_INIT;
-	const char *kept;
-
-	buf_printf(&key, "syscall:%s", name);
-	for (size_t i = 0; i < d->n; i++)
-		if (strcmp(d->rows[i].key, key.data) == 0)
-			return 0;
-	kept = buf_error(&key) < 0 ? NULL : arena_strndup(&d->arena, key.data, key.len);
-	if (!kept)
-		return -ENOMEM;
-	compare(c, d, kept, kept, UNIT_PERCENT);
-	return 0;
-}
-
 static int by_share(const void *a, const void *b)
 {
 	const struct syscall_share *x = a, *y = b;
@@ -162,25 +140,24 @@ static int compare_syscalls(struct comparison *c, struct diff *d, const struct r
 
 	if (r == 0 && n > 0)
 		qsort(shares, n, sizeof(*shares), by_share);
-	for (size_t i = 0; r == 0 && i < n && i < MAX_SYSCALLS; i++)
-		r = compare_syscall(c, d, shares[i].name);
-	return r;
-}
+	for (size_t i = 0; r == 0 && i < n && i < MAX_SYSCALLS; i++) {
+		CLEANUP(buf_release) struct buf key = BUF_INIT;
+		const char *kept;
+		size_t k = 0;
 
-static int compare_all(struct comparison *c, struct diff *d)
-{
-	int r;
-
-	for (size_t i = 0; i < ARRAY_SIZE(quantities); i++) {
-		const char *key = quantities[i].key;
-
-		/* Most hosts have no GPU, and most jobs use none. */
-		if (!quantities[i].is_rare || feature_value(key, c->before) > 0 ||
-		    feature_value(key, c->after) > 0)
-			compare(c, d, key, quantities[i].name, quantities[i].unit);
+		buf_printf(&key, "syscall:%s", shares[i].name);
+		if (buf_error(&key) < 0)
+			return -ENOMEM;
+		while (k < d->n && strcmp(d->rows[k].key, key.data) != 0)
+			k++;
+		if (k < d->n)
+			continue; /* the other run has it too */
+		kept = arena_strndup(&d->arena, key.data, key.len);
+		if (!kept)
+			return -ENOMEM;
+		compare(c, d, kept, kept, UNIT_PERCENT);
 	}
-	r = compare_syscalls(c, d, c->before);
-	return r < 0 ? r : compare_syscalls(c, d, c->after);
+	return r;
 }
 
 int diff_runs(const struct run_record *before, const struct run_record *after,
@@ -192,11 +169,22 @@ int diff_runs(const struct run_record *before, const struct run_record *after,
 	CLEANUP(free_ptr) double *apart = calloc(n * n / 2 + 1, sizeof(*apart));
 	struct comparison c = { before, after, others + first, n, values, apart };
 	struct diff d = { .n_others = n, .arena = ARENA_INIT };
-	int r = -ENOMEM;
+	int r;
 
 	d.rows = calloc(ARRAY_SIZE(quantities) + 2 * MAX_SYSCALLS, sizeof(*d.rows));
-	if (d.rows && values && apart)
-		r = compare_all(&c, &d);
+	r = d.rows && values && apart ? 0 : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(quantities); i++) {
+		const char *key = quantities[i].key;
+
+		/* Most hosts have no GPU, and most jobs use none. */
+		if (!quantities[i].is_rare || feature_value(key, before) > 0 ||
+		    feature_value(key, after) > 0)
+			compare(&c, &d, key, quantities[i].name, quantities[i].unit);
+	}
+	if (r == 0)
+		r = compare_syscalls(&c, &d, before);
+	if (r == 0)
+		r = compare_syscalls(&c, &d, after);
 	if (r < 0) {
 		diff_release(&d);
 		return r;
@@ -218,7 +206,7 @@ void diff_write_rows(struct json *j, const struct diff *d)
 		json_key_f64(j, "difference", row->after - row->before);
 		json_key_f64(j, "usual_difference", row->usual);
 		json_key_f64(j, "p", row->p);
-		json_key_string(j, "judgement", diff_judgement_name(row->judgement));
+		json_key_string(j, "judgement", judgement_names[row->judgement]);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -281,10 +269,9 @@ int standing_judge(const struct run_record *run, const struct run_record *others
 		ret->n_failed += run_has_failed(&others[i]);
 	ret->is_by_success = n - ret->n_failed >= MIN_SUCCESSES;
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
-		size_t n_known;
+		size_t n_known = 0;
 
 		/* What is known of those that the usual is taken from, sorted. */
-		n_known = 0;
 		for (size_t i = 0; i < n; i++) {
 			double value = value_of(&others[i], q);
 

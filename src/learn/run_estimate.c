@@ -71,29 +71,22 @@ static size_t sort_known(const struct run_record *const *runs, size_t n, size_t 
 	return n_known;
 }
 
-/* The share that is known to stay within it, as with memory. */
-static double cpu_coverage(const struct run_record *const *runs, size_t n, double bound)
-{
-	size_t n_known = 0, n_covered = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		n_known += f64_known(runs[i]->cpu_seconds);
-		n_covered += !is_cut_short(runs[i]) && runs[i]->cpu_seconds <= bound;
-	}
-	return (double)n_covered / (double)(n_known + 1);
-}
-
 static void estimate_times(const struct run_record *const *runs, size_t n, double *scratch,
 			   struct estimate *e)
 {
 	size_t n_known = sort_known(runs, n, offsetof(struct run_record, wall_seconds), scratch);
+	size_t n_covered = 0;
 
 	e->wall_seconds = order_median(scratch, n_known);
 	n_known = sort_known(runs, n, offsetof(struct run_record, cpu_seconds), scratch);
 	e->cpu_seconds = order_median(scratch, n_known);
 	if (n_known > 0) {
 		e->cpu_high_seconds = scratch[order_bound(n_known, ESTIMATE_CPU_LEVEL) - 1];
-		e->cpu_coverage = cpu_coverage(runs, n, e->cpu_high_seconds);
+		/* The share that is known to stay within it, as with memory. */
+		for (size_t i = 0; i < n; i++)
+			n_covered += !is_cut_short(runs[i]) &&
+				     runs[i]->cpu_seconds <= e->cpu_high_seconds;
+		e->cpu_coverage = (double)n_covered / (double)(n_known + 1);
 	}
 }
 
@@ -212,23 +205,7 @@ void estimate_add_step(struct estimate *all, const struct estimate *step)
 
 /* ---- JSON ---- */
 
-static void write_calibration(struct json *j, const struct calibration *c)
-{
-	json_key_object(j, "calibration");
-	json_key_u64(j, "estimates", c->n_peak);
-	json_key_u64(j, "covered", c->n_peak_covered);
-	json_key_f64(j, "realised_coverage",
-		     c->n_peak ? (double)c->n_peak_covered / (double)c->n_peak : F64_UNKNOWN);
-	json_key_f64(j, "promised_coverage", c->promised);
-	json_key_u64(j, "cpu_estimates", c->n_cpu);
-	json_key_u64(j, "cpu_covered", c->n_cpu_covered);
-	json_key_f64(j, "cpu_realised_coverage",
-		     c->n_cpu ? (double)c->n_cpu_covered / (double)c->n_cpu : F64_UNKNOWN);
-	json_end_object(j);
-}
-
-void estimate_write_fields(struct json *j, const struct estimate *e,
-			   const struct calibration *calibration)
+void estimate_write_fields(struct json *j, const struct estimate *e, const struct calibration *c)
 {
 	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
 	json_key_f64(j, "estimated_cpu_seconds", e->cpu_seconds);
@@ -240,6 +217,17 @@ void estimate_write_fields(struct json *j, const struct estimate *e,
 	json_key_u64(j, "runs", e->n_runs);
 	json_key_u64(j, "censored_runs", e->n_censored);
 	json_key_u64(j, "runs_before_change", e->n_left_out);
-	if (calibration)
-		write_calibration(j, calibration);
+	if (!c)
+		return;
+	json_key_object(j, "calibration");
+	json_key_u64(j, "estimates", c->n_peak);
+	json_key_u64(j, "covered", c->n_peak_covered);
+	json_key_f64(j, "realised_coverage",
+		     c->n_peak ? (double)c->n_peak_covered / (double)c->n_peak : F64_UNKNOWN);
+	json_key_f64(j, "promised_coverage", c->promised);
+	json_key_u64(j, "cpu_estimates", c->n_cpu);
+	json_key_u64(j, "cpu_covered", c->n_cpu_covered);
+	json_key_f64(j, "cpu_realised_coverage",
+		     c->n_cpu ? (double)c->n_cpu_covered / (double)c->n_cpu : F64_UNKNOWN);
+	json_end_object(j);
 }

@@ -277,11 +277,6 @@ int log_is_alive(struct log_reader *r);
  */
 int log_read_end(struct log_reader *r, bool is_alive, log_frame_fn *fn, void *ctx);
 
-typedef int log_id_fn(void *ctx, const struct log_id *id); /* non-zero stops, and is returned */
-
-/* Every log of the folder, once each. */
-int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx);
-
 /*
  * Removes segments of which nothing is needed from this offset on. The last one stays unless
  * is_over: its recorder has ended, and the store has recorded that.
@@ -312,8 +307,8 @@ struct log_sink {
 	/* is_new false: it is stored already, and only needed to decode what follows. */
 	int (*frame)(void *ctx, const struct log_frame *frame, bool is_new);
 	int (*end)(void *ctx, const struct log_frame *end);
-	/* No lock, and no end. 1: its recorder is gone. 0: it may go on (another host's, a copy).
-	 */
+	/* No lock, and no end. 1: its recorder is gone. 0: it may go on (another host's, a copy),
+	 * or another continues it. */
 	int (*is_gone)(void *ctx, const struct log_origin *origin);
 	int (*lost)(void *ctx); /* it is, and nothing follows */
 	/* -EAGAIN: the cursor is not from any more. */

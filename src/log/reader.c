@@ -31,27 +31,39 @@ struct log_reader {
 	bool has_locked_rest; /* a file without a header that makes sense is locked */
 };
 
+/* Returns how many bytes there are: n, or fewer at the end of the file. */
+static ssize_t read_at(const struct log_fs *fs, int file, uint8_t *bytes, size_t n, uint64_t at)
+{
+	size_t have = 0;
+
+	while (have < n) {
+		ssize_t got = fs->pread(fs->ctx, file, bytes + have, n - have, at + have);
+
+		if (got < 0)
+			return got;
+		if (got == 0)
+			break;
+		have += (size_t)got;
+	}
+	return (ssize_t)have;
+}
+
 static int read_header(const struct log_fs *fs, int file, struct segment_header *ret)
 {
 	uint8_t bytes[SEGMENT_HEADER_BYTES];
-	size_t n = 0;
+	ssize_t n = read_at(fs, file, bytes, sizeof(bytes), 0);
 
-	while (n < sizeof(bytes)) {
-		ssize_t r = fs->pread(fs->ctx, file, bytes + n, sizeof(bytes) - n, n);
-
-		if (r <= 0)
-			return r < 0 ? (int)r : -EBADMSG;
-		n += (size_t)r;
-	}
+	if (n < (ssize_t)sizeof(bytes))
+		return n < 0 ? (int)n : -EBADMSG;
 	return segment_header_read(bytes, ret);
 }
 
-static bool has_segment(const struct log_reader *r, uint32_t index)
+static bool is_segment_of(const char *name, const struct log_id *wanted, uint32_t *ret_index)
 {
-	for (size_t i = 0; i < r->n; i++)
-		if (r->segments[i].head.index == index)
-			return true;
-	return false;
+	struct log_id id;
+
+	return segment_name_parse(name, &id, ret_index) == 0 &&
+	       memcmp(&id, wanted, sizeof(id)) == 0;
 }
 
 static int by_index(const void *a, const void *b)
@@ -67,13 +79,14 @@ static int add_segment(void *ctx, const char *name)
 {
 	struct log_reader *r = ctx;
 	struct segment s;
-	struct log_id id;
 	uint32_t index;
 	int result;
 
-	if (segment_name_parse(name, &id, &index) < 0 || memcmp(&id, &r->id, sizeof(id)) != 0 ||
-	    has_segment(r, index))
+	if (!is_segment_of(name, &r->id, &index))
 		return 0;
+	for (size_t i = 0; i < r->n; i++)
+		if (r->segments[i].head.index == index)
+			return 0;
 	if (ARRAY_RESERVE(r->segments, r->cap, r->n + 1) < 0)
 		return -ENOMEM;
 	s.file = r->fs.open(r->fs.ctx, name);
@@ -83,7 +96,7 @@ static int add_segment(void *ctx, const char *name)
 		return s.file;
 	result = read_header(&r->fs, s.file, &s.head);
 	if (result == 0 &&
-	    (s.head.index != index || memcmp(&s.head.origin.id, &id, sizeof(id)) != 0))
+	    (s.head.index != index || memcmp(&s.head.origin.id, &r->id, sizeof(r->id)) != 0))
 		result = -EBADMSG;
 	if (result == -EBADMSG && r->fs.is_locked(r->fs.ctx, s.file) == 1)
 		r->has_locked_rest = true; /* its recorder lives, whatever the header says */
@@ -191,6 +204,7 @@ static ssize_t peek(struct pass *p, const struct segment *s, uint64_t offset, si
 {
 	struct log_reader *r = p->r;
 	uint64_t place = segment_data_at(&s->head) + (offset - s->head.base);
+	ssize_t got;
 	size_t n;
 
 	if (p->s != s)
@@ -211,17 +225,11 @@ static ssize_t peek(struct pass *p, const struct segment *s, uint64_t offset, si
 	}
 	memmove(r->window, r->window + p->at, n);
 	p->at = 0;
-	while (n < wanted) {
-		ssize_t got = r->fs.pread(r->fs.ctx, s->file, r->window + n, wanted - n, place + n);
-
-		if (got < 0)
-			return got;
-		if (got == 0)
-			break;
-		n += (size_t)got;
-	}
-	p->have = n;
-	return (ssize_t)n;
+	got = read_at(&r->fs, s->file, r->window + n, wanted - n, place + n);
+	if (got < 0)
+		return got;
+	p->have = n + (size_t)got;
+	return (ssize_t)p->have;
 }
 
 /* 1: the frame of s at this offset is whole. 0: s ends here. -EBADMSG: it makes no sense (yet). */
@@ -349,24 +357,18 @@ int log_is_alive(struct log_reader *r)
 static int read_slot(struct log_reader *r, const struct segment *s, log_frame_fn *fn, void *ctx)
 {
 	CLEANUP(free_ptr) uint8_t *bytes = malloc(s->head.end_bytes ? s->head.end_bytes : 1);
-	size_t n = 0, wanted;
 	struct log_frame frame;
+	size_t wanted;
 	uint64_t end;
+	ssize_t n;
 	int result;
 
 	if (!bytes)
 		return -ENOMEM;
-	while (n < s->head.end_bytes) {
-		ssize_t got = r->fs.pread(r->fs.ctx, s->file, bytes + n, s->head.end_bytes - n,
-					  SEGMENT_HEADER_BYTES + n);
-
-		if (got < 0)
-			return (int)got;
-		if (got == 0)
-			break;
-		n += (size_t)got;
-	}
-	if (frame_read(bytes, n, &frame, &wanted) < 0 || frame.n < sizeof(end))
+	n = read_at(&r->fs, s->file, bytes, s->head.end_bytes, SEGMENT_HEADER_BYTES);
+	if (n < 0)
+		return (int)n;
+	if (frame_read(bytes, (size_t)n, &frame, &wanted) < 0 || frame.n < sizeof(end))
 		return 0;
 	memcpy(&end, frame.bytes, sizeof(end));
 	frame.bytes += sizeof(end);
@@ -390,44 +392,6 @@ int log_read_end(struct log_reader *r, bool is_alive, log_frame_fn *fn, void *ct
 
 /* ---- the folder ---- */
 
-struct listing {
-	struct log_id *items;
-	size_t n, cap;
-};
-
-static int add_id(void *ctx, const char *name)
-{
-	struct listing *l = ctx;
-	struct log_id id;
-	uint32_t index;
-
-	if (segment_name_parse(name, &id, &index) < 0)
-		return 0;
-	if (ARRAY_RESERVE(l->items, l->cap, l->n + 1) < 0)
-		return -ENOMEM;
-	l->items[l->n++] = id;
-	return 0;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct log_id));
-}
-
-int log_list(const struct log_fs *fs, log_id_fn *fn, void *ctx)
-{
-	struct listing l = { 0 };
-	int result = fs->list(fs->ctx, add_id, &l);
-
-	if (l.n > 0)
-		qsort(l.items, l.n, sizeof(*l.items), by_bytes);
-	for (size_t i = 0; i < l.n && result == 0; i++)
-		if (i == 0 || by_bytes(&l.items[i - 1], &l.items[i]) != 0)
-			result = fn(ctx, &l.items[i]);
-	free(l.items);
-	return result;
-}
-
 struct removal {
 	const struct log_fs *fs;
 	struct log_id id;
@@ -437,11 +401,10 @@ struct removal {
 static int remove_name(void *ctx, const char *name)
 {
 	struct removal *removal = ctx;
-	struct log_id id;
 	uint32_t index;
 	int r;
 
-	if (segment_name_parse(name, &id, &index) < 0 || memcmp(&id, &removal->id, sizeof(id)) != 0)
+	if (!is_segment_of(name, &removal->id, &index))
 		return 0;
 	r = removal->fs->remove(removal->fs->ctx, name);
 	if (r < 0 && r != -ENOENT)
@@ -535,11 +498,9 @@ static int note_last(void *ctx, const struct log_frame *frame)
 static int note_index(void *ctx, const char *name)
 {
 	struct log_options *options = ctx;
-	struct log_id id;
 	uint32_t index;
 
-	if (segment_name_parse(name, &id, &index) == 0 &&
-	    memcmp(&id, &options->origin.id, sizeof(id)) == 0 && index >= options->first_index)
+	if (is_segment_of(name, &options->origin.id, &index) && index >= options->first_index)
 		options->first_index = index + 1;
 	return 0;
 }
@@ -571,4 +532,141 @@ int log_continue(const struct log_fs *fs, const struct log_id *id, struct log_op
 	log_reader_close(r);
 	return result < 0 ? err_set(err, result, "cannot go on with a log: %s", strerror(-result))
 			  : 0;
+}
+
+/* ---- into a store ---- */
+
+/* What an end says of where it stands is not believed beyond this. */
+#define LOG_LOST_MAX (UINT64_C(1) << 40)
+
+struct ingest {
+	const struct log_sink *sink;
+	uint64_t stored; /* frames before this offset are */
+	size_t left;	 /* bytes that this call may take; SIZE_MAX: any */
+	bool is_stopped;
+	bool has_frames;
+};
+
+static int on_frame(void *ctx, const struct log_frame *frame)
+{
+	struct ingest *in = ctx;
+	size_t bytes = (size_t)(frame->next - frame->offset);
+
+	in->has_frames = true;
+	if (in->left == 0) {
+		in->is_stopped = true;
+		return 1;
+	}
+	if (in->left != SIZE_MAX)
+		in->left -= bytes < in->left ? bytes : in->left;
+	return in->sink->frame(in->sink->ctx, frame, true);
+}
+
+static int on_stored(void *ctx, const struct log_frame *frame)
+{
+	struct ingest *in = ctx;
+
+	if (frame->offset >= in->stored)
+		return 1;
+	return in->sink->frame(in->sink->ctx, frame, false);
+}
+
+/* The end stands where frames may be missing before it: the sink learns where they should end. */
+static int on_end(void *ctx, const struct log_frame *end)
+{
+	struct ingest *in = ctx;
+
+	return in->sink->end(in->sink->ctx, end);
+}
+
+static int note_end(void *ctx, const struct log_frame *end)
+{
+	*(uint64_t *)ctx = end->offset;
+	return 0;
+}
+
+static int ingest(struct log_reader *r, struct ingest *in, struct log_cursor *ret)
+{
+	const struct log_sink *sink = in->sink;
+	const struct log_origin *origin = log_reader_origin(r);
+	struct log_cursor from = { 0 };
+	struct log_read_result read;
+	uint64_t end = 0, key;
+	int alive, has_end, result = sink->find(sink->ctx, origin, &from);
+
+	if (result < 0 && result != -ENOENT)
+		return result;
+	*ret = from;
+	if (from.is_over)
+		return 0;
+	/* In this order: a recorder that is dead adds no end, and an end comes behind all frames.
+	 */
+	alive = log_is_alive(r);
+	if (alive < 0)
+		return alive;
+	if (!alive) { /* where another may go on, what is not whole may still become so */
+		int gone = sink->is_gone(sink->ctx, origin);
+
+		if (gone < 0)
+			return gone;
+		alive = !gone;
+	}
+	has_end = log_read_end(r, alive, note_end, &end);
+	if (has_end < 0)
+		return has_end;
+	in->stored = from.offset;
+	key = log_key_before(r, from.offset);
+	if (key < from.offset && !from.is_ready) { /* only needed to decode what follows */
+		result = log_read(r, key, alive && !has_end, on_stored, in, &read);
+		if (result < 0)
+			return result;
+	}
+	result = log_read(r, from.offset, alive && !has_end, on_frame, in, &read);
+	if (result < 0)
+		return result;
+	ret->offset = read.next;
+	if (in->is_stopped) {
+		result = 1;
+	} else if (has_end) {
+		if (end > ret->offset && end - ret->offset <= LOG_LOST_MAX)
+			read.lost_bytes += end - ret->offset;
+		result = log_read_end(r, alive, on_end, in);
+		if (result < 0)
+			return result;
+		ret->is_over = true;
+		result = 0;
+	} else if (!alive) {
+		int gone = sink->is_gone(sink->ctx, origin);
+
+		result = gone > 0 ? sink->lost(sink->ctx) : gone;
+		if (result < 0)
+			return result;
+		ret->is_over = gone > 0;
+		/* Without a frame its command never began: nothing is stored of it. */
+		if (ret->is_over && from.offset == 0 && !in->has_frames && read.lost_bytes == 0)
+			return 0;
+	}
+	if (ret->offset != from.offset || ret->is_over) {
+		int moved = sink->move(sink->ctx, origin, &from, ret, read.lost_bytes);
+
+		if (moved < 0)
+			return moved;
+	}
+	return result;
+}
+
+int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct log_sink *sink,
+	       size_t max_bytes, struct log_cursor *ret, struct err *err)
+{
+	struct ingest in = { .sink = sink, .left = max_bytes ? max_bytes : SIZE_MAX };
+	struct log_reader *r;
+	int result = log_reader_open(fs, id, &r, err);
+
+	if (result < 0)
+		return result;
+	result = ingest(r, &in, ret);
+	log_reader_close(r);
+	if (result < 0)
+		return err_set(err, result, "cannot store what a log has");
+	return result;
 }

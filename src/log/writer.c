@@ -434,15 +434,6 @@ static int write_slot(struct log_writer *w, const struct buf *frame)
 	return r < 0 ? r : write_all(w, w->file, bytes.data, bytes.len, 0);
 }
 
-static int sync_end(struct log_writer *w)
-{
-	struct log_sync sync;
-
-	begin_sync(w, &sync); /* no frame is written behind the end */
-	log_sync_run(&sync);
-	return log_sync_end(w, &sync);
-}
-
 size_t log_end_room(const struct log_writer *w)
 {
 	return w->options.end_bytes > sizeof(uint64_t) ? w->options.end_bytes - sizeof(uint64_t)
@@ -468,9 +459,14 @@ int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err)
 	if (r < 0)
 		return r;
 	for (int tries = 0; tries < 2; tries++) { /* a failed sync: once more, in a new segment */
+		struct log_sync sync;
+
 		r = write_slot(w, &frame);
-		if (r == 0)
-			r = sync_end(w);
+		if (r < 0)
+			continue;
+		begin_sync(w, &sync); /* no frame is written behind the end */
+		log_sync_run(&sync);
+		r = log_sync_end(w, &sync);
 		if (r == 0)
 			return 0;
 	}

@@ -6,6 +6,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "model/columns.h"
 
 static const char *const type_names[] = {
 	[ANOMALY_MEMORY_SPIKE] = "memory_spike",
@@ -188,22 +189,8 @@ uint64_t episode_change_time(const struct episode *e, enum episode_change change
 
 void episode_init(struct episode *e)
 {
-	*e = (struct episode){
-		.gpu = -1,
-		.began_wall_ns = U64_UNKNOWN,
-		.peak_wall_ns = U64_UNKNOWN,
-		.ended_wall_ns = U64_UNKNOWN,
-		.cleared_wall_ns = U64_UNKNOWN,
-		.seen_wall_ns = U64_UNKNOWN,
-		.over_wall_ns = U64_UNKNOWN,
-		.before_value = F64_UNKNOWN,
-		.first_value = F64_UNKNOWN,
-		.peak_value = F64_UNKNOWN,
-		.after_value = F64_UNKNOWN,
-		.seconds_to_limit = F64_UNKNOWN,
-		.full_from_wall_ns = U64_UNKNOWN,
-		.full_until_wall_ns = U64_UNKNOWN,
-	};
+	*e = (struct episode){ 0 };
+	columns_clear(&episode_columns, e);
 	anomaly_init(&e->worst);
 	anomaly_host_init(&e->host);
 }

@@ -55,4 +55,28 @@ struct columns {
 		items_, sizeof(items_) / sizeof((items_)[0]) \
 	}
 
+/* Every column's field as unknown as it can be: 0 or false where it has no such value. */
+void columns_clear(const struct columns *columns, void *ret);
+
+/* struct attempt, by when it is known */
+extern const struct columns attempt_who_columns;      /* its job, boot and number */
+extern const struct columns attempt_begin_columns;    /* when it begins */
+extern const struct columns clock_columns;	      /* of its host, then */
+extern const struct columns attempt_progress_columns; /* with each sheet */
+extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
+
+extern const struct columns usage_columns;	    /* struct usage */
+extern const struct columns daemon_columns;	    /* struct daemon_record */
+extern const struct columns sheet_columns;	    /* struct sheet_record; with usage_columns */
+extern const struct columns rank_columns;	    /* struct rank_record */
+extern const struct columns process_columns;	    /* struct proc_record */
+extern const struct columns event_columns;	    /* struct proc_event */
+extern const struct columns phase_columns;	    /* struct phase_record */
+extern const struct columns rung_columns;	    /* struct rung */
+extern const struct columns unknown_columns;	    /* struct unknown_note */
+extern const struct columns syscall_columns;	    /* struct syscall_use */
+extern const struct columns sample_process_columns; /* struct proc_sample: what is kept once per
+						       process, not in words (words.h) */
+extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
+
 #endif

@@ -7,8 +7,10 @@
 
 #include "base/macros.h"
 #include "base/map.h"
+#include "base/num.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "model/columns.h"
 
 bool job_id_is_valid(const char *id)
 {
@@ -128,29 +130,7 @@ int event_type_from_name(const char *name, enum event_type *ret)
 
 void usage_init(struct usage *u)
 {
-	*u = (struct usage){
-		.wall_ns = U64_UNKNOWN,
-		.user_ns = U64_UNKNOWN,
-		.system_ns = U64_UNKNOWN,
-		.peak_rss_bytes = U64_UNKNOWN,
-		.max_process_rss_bytes = U64_UNKNOWN,
-		.rchar = U64_UNKNOWN,
-		.wchar = U64_UNKNOWN,
-		.syscr = U64_UNKNOWN,
-		.syscw = U64_UNKNOWN,
-		.read_bytes = U64_UNKNOWN,
-		.write_bytes = U64_UNKNOWN,
-		.minor_faults = U64_UNKNOWN,
-		.major_faults = U64_UNKNOWN,
-		.voluntary_switches = U64_UNKNOWN,
-		.involuntary_switches = U64_UNKNOWN,
-		.spawn_count = U64_UNKNOWN,
-		.peak_processes = U64_UNKNOWN,
-		.peak_cpu_percent = F64_UNKNOWN,
-		.peak_gpu_bytes = U64_UNKNOWN,
-		.gpu_busy_ns = U64_UNKNOWN,
-		.gpu_idle_ns = U64_UNKNOWN,
-	};
+	columns_clear(&usage_columns, u);
 }
 
 void usage_set_no_gpu(struct usage *u)
@@ -178,30 +158,9 @@ int exit_status_to_shell(struct exit_status status)
 
 void proc_record_init(struct proc_record *p)
 {
-	*p = (struct proc_record){
-		.key = { .pid = 0, .start_ticks = U64_UNKNOWN },
-		.sheet_num = SHEET_NONE,
-		.rank = RANK_NONE,
-		.local_rank = RANK_NONE,
-		.world_size = RANK_NONE,
-		.uid = U64_UNKNOWN,
-		.born_wall_ns = U64_UNKNOWN,
-		.died_wall_ns = U64_UNKNOWN,
-		.status = { -1, -1 },
-		.user_ns = U64_UNKNOWN,
-		.system_ns = U64_UNKNOWN,
-		.max_rss_bytes = U64_UNKNOWN,
-		.rchar = U64_UNKNOWN,
-		.wchar = U64_UNKNOWN,
-		.read_bytes = U64_UNKNOWN,
-		.write_bytes = U64_UNKNOWN,
-		.major_faults = U64_UNKNOWN,
-		.max_threads = U64_UNKNOWN,
-		.max_fds = U64_UNKNOWN,
-		.max_gpu_bytes = U64_UNKNOWN,
-		.gpu_busy_ns = U64_UNKNOWN,
-		.gpu_idle_ns = U64_UNKNOWN,
-	};
+	*p = (struct proc_record){ 0 };
+	columns_clear(&process_columns, p);
+	p->n_samples = 0;
 }
 
 void exit_account_init(struct exit_account *a)
@@ -407,4 +366,83 @@ void attempt_write_fields(struct json *j, const struct attempt *a, const char *s
 	json_key_string(j, "command", a->command);
 	json_key_u64(j, "uid", a->uid);
 	json_key_string(j, "host", a->host);
+}
+
+#define NAME_MAX_BYTES 64
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+static void write_number(struct buf *out, uint64_t v)
+{
+	if (u64_known(v))
+		buf_printf(out, " %llu", (unsigned long long)v);
+	else
+		buf_add_str(out, " -");
+}
+
+void syscall_text_write(struct buf *out, const struct syscall_use *uses, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		buf_printf(out, "%s%s", i > 0 ? ";" : "", uses[i].name);
+		write_number(out, uses[i].count);
+		write_number(out, uses[i].errors);
+		write_number(out, uses[i].cpu_ns);
+		write_number(out, uses[i].wait_ns);
+	}
+}
+
+static int read_number(const char **at, uint64_t *ret)
+{
+	if (*(*at)++ != ' ')
+		return -EBADMSG;
+	if (**at != '-')
+		return num_scan_u64(at, ret) < 0 ? -EBADMSG : 0;
+	(*at)++;
+	*ret = U64_UNKNOWN;
+	return 0;
+}
+
+static int read_use(const char **at, struct arena *arena, struct syscall_use *ret)
+{
+	uint64_t *const numbers[] = { &ret->count, &ret->errors, &ret->cpu_ns, &ret->wait_ns };
+	size_t len = strspn(*at, NAME_CHARS);
+	int r = len == 0 || len > NAME_MAX_BYTES ? -EBADMSG : 0;
+
+	ret->name = r == 0 ? arena_strndup(arena, *at, len) : NULL;
+	if (r == 0 && !ret->name)
+		return -ENOMEM;
+	*at += len;
+	for (size_t i = 0; r == 0 && i < 4; i++)
+		r = read_number(at, numbers[i]);
+	return r;
+}
+
+static size_t count_uses(const char *text)
+{
+	size_t n = *text != '\0';
+
+	for (; *text; text++)
+		n += *text == ';';
+	return n;
+}
+
+int syscall_text_read(const char *text, struct arena *arena, struct syscall_use **ret,
+		      size_t *ret_n)
+{
+	size_t n = count_uses(text);
+	struct syscall_use *uses = arena_alloc(arena, (n + 1) * sizeof(*uses));
+
+	if (!uses)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		int r = read_use(&text, arena, &uses[i]);
+
+		if (r < 0)
+			return r;
+		if (*text != (i + 1 < n ? ';' : '\0'))
+			return -EBADMSG;
+		text += i + 1 < n;
+	}
+	*ret = uses;
+	*ret_n = n;
+	return 0;
 }

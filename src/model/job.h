@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "model/snapshot.h"
@@ -180,7 +181,7 @@ struct proc_record {
 	uint64_t max_threads, max_fds;
 	uint64_t max_gpu_bytes, gpu_busy_ns, gpu_idle_ns; /* sampled */
 	uint64_t n_samples;
-	const char *syscalls; /* model/syscall_text.h; NULL: nobody counted them */
+	const char *syscalls; /* syscall_text_write(); NULL: nobody counted them */
 	bool is_unaccounted;  /* the attempt's end was stored without it: samples tell what it says,
 				 and nothing how it ended */
 };
@@ -315,12 +316,13 @@ struct rank_finding {
 	const char *measure; /* "rss" or "gpu_memory" */
 	const char
 		*verdict; /* "named", "cannot_tell", "none"; NULL: samples are not there any more */
-	int64_t rank;	  /* who was first; -1 unless named */
+	const char *kind; /* "first" or "alone"; NULL unless named */
+	int64_t rank;	  /* the culprit; -1 unless named */
 	double probability;	 /* NaN unless named */
 	uint64_t onset_wall_ns;	 /* U64_UNKNOWN unless named */
 	const char *phase;	 /* at the onset, of several the likely one; NULL: none */
 	bool is_phase_ambiguous; /* there were several, or one that began or ended about then */
-	bool has_passed;	 /* it came down again, and so did all that rose with it */
+	bool has_passed;	 /* not named: one rank rose alone, once, and gave it back */
 	const char *reason;	 /* one sentence, or two */
 	const char *remedy;	 /* what would settle it; "" */
 };
@@ -429,5 +431,17 @@ const char *attempt_status_name(const struct attempt *a);
  * known.
  */
 void attempt_write_fields(struct json *j, const struct attempt *a, const char *status);
+
+/*
+ * ---- what a process has called, as one line of text: "read 10 1 2000 -;futex 3 0 5 90" ----
+ *
+ * For each call its name, how often, errors, nanoseconds on a CPU and without one; - is unknown.
+ */
+
+void syscall_text_write(struct buf *out, const struct syscall_use *uses, size_t n);
+
+/* Into the arena; the text may be anything. -EBADMSG: it is not of this kind; -ENOMEM. */
+int syscall_text_read(const char *text, struct arena *arena, struct syscall_use **ret,
+		      size_t *ret_n);
 
 #endif

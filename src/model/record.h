@@ -37,27 +37,14 @@ enum record_type {
 	RECORD_EVIDENCE, /* record_write_evidence() */
 	RECORD_DETAILS,	 /* record_write_details(), before the end */
 	RECORD_END,	 /* record_write_final(), in the slot of the end */
+	RECORD_HOST,	 /* instead of RECORD_BEGIN: the log is a daemon's own, and begins with
+			    record_write_struct(daemon_columns). All other records of such a log begin
+			    with the id of the attempt's log that they are about (RECORD_ABOUT_BYTES,
+			    all 0: the host). RECORD_END has when the daemon stopped, as a number */
+	RECORD_CALLS,	 /* record_write_details(): system calls alone, which are added */
 };
 
-/* struct attempt, by when it is known */
-extern const struct columns attempt_begin_columns;    /* when it begins */
-extern const struct columns clock_columns;	      /* of its host, then */
-extern const struct columns attempt_progress_columns; /* with each sheet */
-extern const struct columns attempt_end_columns;      /* when it ends; with usage_columns */
-
-extern const struct columns usage_columns;	    /* struct usage */
-extern const struct columns daemon_columns;	    /* struct daemon_record */
-extern const struct columns sheet_columns;	    /* struct sheet_record; with usage_columns */
-extern const struct columns rank_columns;	    /* struct rank_record */
-extern const struct columns process_columns;	    /* struct proc_record */
-extern const struct columns event_columns;	    /* struct proc_event */
-extern const struct columns phase_columns;	    /* struct phase_record */
-extern const struct columns rung_columns;	    /* struct rung */
-extern const struct columns unknown_columns;	    /* struct unknown_note */
-extern const struct columns syscall_columns;	    /* struct syscall_use */
-extern const struct columns sample_process_columns; /* struct proc_sample: what is kept once per
-						       process, not in words (words.h) */
-extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
+#define RECORD_ABOUT_BYTES 16
 
 /* ---- structs ---- */
 

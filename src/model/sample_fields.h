@@ -2,7 +2,7 @@
  * sample_fields - the kinds of fields that a process's sample has, and its members in JSON.
  *
  * The fields themselves are the rows of sample_fields.def. A new kind is a case in the writer
- * (sample_json.c), in the reader (tui/snapshot_json.c), and a macro of its name wherever a file
+ * (snapshot_json.c), in the reader (tui/snapshot_read.c), and a macro of its name wherever a file
  * makes a table of those rows.
  */
 #ifndef PROCTOR_MODEL_SAMPLE_FIELDS_H

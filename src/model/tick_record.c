@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/process_index.h"
 #include "model/record.h"
 #include "model/tick_snapshot.h"
 

@@ -111,18 +111,6 @@ static int estimate_part(struct store *store, const struct asked *asked,
 			     ret, err);
 }
 
-static void add_part(struct learning_answer *all, const struct learning_answer *part)
-{
-	struct calibration *sum = &all->calibration;
-
-	estimate_add_step(&all->estimate, &part->estimate);
-	sum->n_peak += part->calibration.n_peak;
-	sum->n_peak_covered += part->calibration.n_peak_covered;
-	sum->n_cpu += part->calibration.n_cpu;
-	sum->n_cpu_covered += part->calibration.n_cpu_covered;
-	sum->promised = F64_UNKNOWN; /* promises for parts are none for the whole */
-}
-
 /* No data for one sheet is no data for the job: the first such sheet ends it. */
 static int estimate_by_sheet(struct store *store, const struct asked *asked,
 			     struct learning_answer *ret, struct err *err)
@@ -139,8 +127,16 @@ static int estimate_by_sheet(struct store *store, const struct asked *asked,
 		r = estimate_part(store, asked, &spec->sheets[i], limit, &part, err);
 		if (i == 0)
 			*ret = part;
-		else
-			add_part(ret, &part);
+		else {
+			struct calibration *sum = &ret->calibration;
+
+			estimate_add_step(&ret->estimate, &part.estimate);
+			sum->n_peak += part.calibration.n_peak;
+			sum->n_peak_covered += part.calibration.n_peak_covered;
+			sum->n_cpu += part.calibration.n_cpu;
+			sum->n_cpu_covered += part.calibration.n_cpu_covered;
+			sum->promised = F64_UNKNOWN; /* promises for parts are none for the whole */
+		}
 		if (part.estimate.n_runs == 0)
 			break;
 	}

@@ -27,19 +27,20 @@
 #include "store/store.h"
 
 /*
- * ---- event_log - what happened, from the record: begins and ends of attempts and sheets, phases,
- * changes of anomalies, and events of processes, each as a line.
+ * ---- records - what was recorded, in the order of time: begins and ends of attempts and sheets,
+ * phases, changes of anomalies, events of processes, and snapshots.
  *
- * For "proctor events" and for the daemon's answers. Items are read one kind after the other; the
- * lines that are made of them are put in order by time afterwards.
+ * All that shows a sequence of records reads them here: "events", "top" without a daemon,
+ * "top --history", and the daemon's answers. Events of processes and snapshots are read from the
+ * store as they are passed on, as there may be more of them than memory holds.
  */
 
 /* Valid during the call that it is given to. */
-struct event_log_item {
+struct records_item {
 	uint64_t wall_ns;
-	uint64_t id;	    /* the same whenever it is read again; not of events of processes */
 	const char *job_id; /* NULL: of none */
 	int attempt_num;    /* 0: of none */
+	bool is_past;	    /* from before the time that is asked for; see keeps_state */
 
 	/* One of these: */
 	const struct attempt *attempt; /* the change of it, or of a sheet of it */
@@ -51,46 +52,80 @@ struct event_log_item {
 
 	const struct episode *episode; /* an anomaly, as it was at the change */
 	enum episode_change episode_change;
-	bool is_inferred; /* the change has no record of its own yet, or never had */
 
 	const struct event_row *event; /* of a process */
+	const struct snapshot *snapshot;
 };
 
 /* Non-zero stops and is returned. */
-typedef int event_log_fn(void *ctx, const struct event_log_item *item);
+typedef int records_fn(void *ctx, const struct records_item *item);
+
+struct records_filter {
+	const char *job_id; /* NULL: any */
+	uint64_t since_wall_ns;
+	uint64_t until_wall_ns; /* 0: no end */
+	bool with_snapshots;
+	bool keeps_state;  /* also changes before that time of what lasted into it, as past */
+	bool is_following; /* each further read has what was recorded since the one before, also
+			      what happened earlier and was written late; nothing comes twice */
+	bool is_from_now;  /* the first read has nothing of what was recorded before */
+};
+
+struct records;
+
+/* Reads nothing yet. The store and the job are borrowed. NULL: no memory. */
+struct records *records_new(struct store *store, const struct records_filter *filter);
+struct records *records_free(struct records *t);
+
+/* Passes on what comes next up to a time (UINT64_MAX: all). One that follows ingests nothing: its
+ * caller does. */
+int records_read(struct records *t, uint64_t until_ns, records_fn *fn, void *ctx, struct err *err);
+
+/* Not of one that follows: what the next read passes begins at this time, and snapshots at another.
+ * What lasted into that time comes again, as past. */
+void records_seek(struct records *t, uint64_t wall_ns, uint64_t snapshots_wall_ns);
+void records_skip_snapshots(struct records *t, uint64_t wall_ns); /* those before that time */
+
+/* Before the first read, for the two below. */
+int records_load(struct records *t, struct err *err);
+
+/* When the next anomaly began after this time; and when the last item is that is no event of a
+ * process, and no snapshot. U64_UNKNOWN: there is none. */
+uint64_t records_next_anomaly(const struct records *t, uint64_t after_ns);
+uint64_t records_last(const struct records *t);
+
+/* An object, as "proctor events --json" has it. Not of a snapshot. */
+void records_write_json(struct buf *out, const struct records_item *item);
+const char *records_topic(const struct records_item *item); /* of a process: "exit" */
 
 /*
- * All but the events of processes, of attempts, phases and anomalies that lasted into the filter's
- * time: an item may be from before it. -ENOMEM, and the errors of reading.
+ * ---- look - the host and its processes as they are now, seen by this process, where no daemon is
+ * asked. The database has the jobs that run.
  */
-int event_log_read(struct store *store, const struct event_filter *filter, event_log_fn *fn,
-		   void *ctx, struct err *err);
 
-/* An object, as "proctor events --json" has it. */
-void event_log_write_json(struct buf *out, const struct event_log_item *item);
-
-/* ---- lines that wait to be put in order ---- */
-
-struct event_log_line {
-	uint64_t wall_ns;
-	int rank;	/* among those of the same time; then they are as they were added */
-	size_t at, len; /* in the text */
+struct look {
+	int root_fd;
+	struct gpus *gpus; /* NULL: none are read */
+	struct collector *collector;
+	struct attempt_list running; /* as it was last read */
 };
 
-/* All zeros but for the text is empty. */
-struct event_log_lines {
-	struct event_log_line *items;
-	size_t n, cap;
-	struct buf text; /* of all of them */
+struct look_options {
+	const struct mask *mask;
+	bool reads_gpus, want_ebpf;
+	double interval_seconds; /* between two looks; 0: not known */
 };
 
-void event_log_lines_release(struct event_log_lines *lines);
+int look_open(struct look *l, const struct look_options *options, struct err *err);
+void look_close(struct look *l);
 
-/* One more, which is what is appended to the text next. -ENOMEM. */
-int event_log_lines_begin(struct event_log_lines *lines, uint64_t wall_ns, int rank);
-
-/* By time, when the last one is there. */
-void event_log_lines_sort(struct event_log_lines *lines);
+/*
+ * All processes, those of jobs that run marked, and the progress of these jobs. Scope: of which
+ * processes that is read, too, which costs more than a look. Where the database cannot be read,
+ * trouble has the reason, and the jobs of the look before count. store NULL: there are none.
+ */
+int look_take(struct look *l, struct store *store, enum snapshot_scope scope, struct snapshot *ret,
+	      struct err *trouble, struct err *err);
 
 /*
  * ---- recorded - the record of the jobs of one user, or of all users, as a list of JSON objects, a

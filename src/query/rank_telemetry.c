@@ -50,12 +50,6 @@ static int compare_processes(const void *left, const void *right)
 	return (l > r) - (l < r);
 }
 
-static bool is_before(const struct proc_record *p, const struct phase_record *phase)
-{
-	return p->key.pid < phase->pid ||
-	       (p->key.pid == phase->pid && p->born_wall_ns <= phase->entered_wall_ns);
-}
-
 /*
  * A phase names its rank, or the process that entered it. Pids are reused, so that is the process
  * that was born last before the phase; the first one if all seem to be born later.
@@ -69,7 +63,9 @@ static int rank_of(const struct phase_record *phase, const struct proc_record **
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
-		if (is_before(processes[middle], phase))
+		if (processes[middle]->key.pid < phase->pid ||
+		    (processes[middle]->key.pid == phase->pid &&
+		     processes[middle]->born_wall_ns <= phase->entered_wall_ns))
 			low = middle + 1;
 		else
 			high = middle;
@@ -157,29 +153,6 @@ static void write_path(const struct phase_record *phase, struct json *j)
 	json_end_array(j);
 }
 
-static void write_scope(const struct attempt *a, const struct phase_edge *edge, struct json *j)
-{
-	const struct phase_record *phase = &a->phases[edge->phase];
-	char text[32];
-
-	json_key(j, "phase_scope");
-	json_begin_object(j);
-	json_key_string(j, "action", edge->is_enter ? "enter" : "exit");
-	json_key_string(j, "name", phase->name);
-	write_path(phase, j);
-	snprintf(text, sizeof(text), "%zu", edge->phase + 1);
-	json_key_string(j, "scope_id", text);
-	json_key_null(j, "parent_scope_id");
-	json_key_i64(j, "thread_id", phase->pid);
-	snprintf(text, sizeof(text), "process %d", (int)phase->pid);
-	json_key_string(j, "thread_name", text);
-	json_key_u64(j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
-	json_key(j, "attributes");
-	json_begin_object(j);
-	json_end_object(j);
-	json_end_object(j);
-}
-
 /* The measure, the quality of the clock, and where there is one the edge of a phase. */
 static int set_metadata(const struct emitter *e, const char *shared, const struct phase_edge *edge,
 			struct telemetry_event *ev)
@@ -199,8 +172,27 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		json_key_bool(&j, "clock_synchronised", a->clock.is_synchronised);
 	if (u64_known(a->clock.error_ns))
 		json_key_u64(&j, "clock_error_ns", a->clock.error_ns);
-	if (edge)
-		write_scope(a, edge, &j);
+	if (edge) {
+		const struct phase_record *phase = &a->phases[edge->phase];
+		char text[32];
+
+		json_key(&j, "phase_scope");
+		json_begin_object(&j);
+		json_key_string(&j, "action", edge->is_enter ? "enter" : "exit");
+		json_key_string(&j, "name", phase->name);
+		write_path(phase, &j);
+		snprintf(text, sizeof(text), "%zu", edge->phase + 1);
+		json_key_string(&j, "scope_id", text);
+		json_key_null(&j, "parent_scope_id");
+		json_key_i64(&j, "thread_id", phase->pid);
+		snprintf(text, sizeof(text), "process %d", (int)phase->pid);
+		json_key_string(&j, "thread_name", text);
+		json_key_u64(&j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
+		json_key(&j, "attributes");
+		json_begin_object(&j);
+		json_end_object(&j);
+		json_end_object(&j);
+	}
 	json_end_object(&j);
 	if (buf_error(&metadata) < 0)
 		return -ENOMEM;
@@ -381,7 +373,7 @@ static int copy_named(const struct first_cause *f, struct attempt *a, struct ran
 
 	ret->rank = f->rank->rank;
 	ret->probability = f->candidates[0].probability;
-	ret->has_passed = f->has_passed;
+	ret->kind = finding_kind(f);
 	ret->onset_wall_ns = onset_ns >= 0 ? (uint64_t)onset_ns : U64_UNKNOWN;
 	if (!phase.s)
 		return 0;
@@ -399,10 +391,11 @@ static int copy_finding(const struct rank_analysis *analysis, struct attempt *a,
 	const struct first_cause *f = analysis->finding;
 
 	finding_add_reason(&reason, analysis, f);
-	finding_add_remedy(&remedy, analysis, f);
+	finding_add_remedy(&remedy, f);
 	if (buf_error(&reason) < 0 || buf_error(&remedy) < 0)
 		return -ENOMEM;
 	ret->verdict = finding_verdict_name(f->verdict);
+	ret->has_passed = f->has_passed;
 	ret->reason = arena_strdup(&a->arena, reason.data);
 	ret->remedy = arena_strdup(&a->arena, remedy.len > 0 ? remedy.data : "");
 	if (!ret->reason || !ret->remedy)

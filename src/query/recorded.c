@@ -194,72 +194,38 @@ int recorded_read_anomalies(struct recorded *r, struct store *store, struct err 
 
 /* ---- events ---- */
 
-/* Kinds of events are read one after the other, and then sorted. */
-struct page {
-	struct recorded *r;
-	struct event_log_lines lines;
-};
-
-static void page_release(struct page *page)
+static int add_item(void *ctx, const struct records_item *item)
 {
-	event_log_lines_release(&page->lines);
-}
-
-static int add_item(void *ctx, const struct event_log_item *item)
-{
-	struct event_log_item shown = *item;
-	struct page *page = ctx;
-	const struct recorded *r = page->r;
+	CLEANUP(buf_release) struct buf object = BUF_INIT;
+	struct records_item shown = *item;
+	struct recorded *r = ctx;
 	struct episode episode;
 
-	if (item->wall_ns < r->since_wall_ns ||
-	    (r->until_wall_ns && item->wall_ns > r->until_wall_ns) ||
-	    !is_shown(r, item->job_id, item->attempt_num))
+	if (!is_shown(r, item->job_id, item->attempt_num))
 		return 0;
+	if (is_full(r, r->list.len, item->wall_ns))
+		return STOP;
 	if (item->episode && u64_known(r->uid)) {
 		episode_copy(&episode, item->episode);
 		recorded_hide_host(&episode);
 		shown.episode = &episode;
 	}
-	if (event_log_lines_begin(&page->lines, item->wall_ns, 0) < 0)
-		return -ENOMEM;
-	event_log_write_json(&page->lines.text, &shown);
-	return buf_error(&page->lines.text);
-}
-
-static int add_event(void *ctx, const struct event_row *row)
-{
-	struct page *page = ctx;
-
-	if (!is_shown(page->r, row->event.job_id, row->attempt_num))
-		return 0;
-	if (is_full(page->r, page->lines.text.len, row->event.wall_ns))
-		return STOP;
-	return add_item(page, &(struct event_log_item){ .wall_ns = row->event.wall_ns,
-							.job_id = row->event.job_id,
-							.attempt_num = row->attempt_num,
-							.event = row });
+	records_write_json(&object, &shown);
+	json_raw(&r->json, object.data, object.len);
+	return buf_error(&object) < 0 ? -ENOMEM : buf_error(&r->list);
 }
 
 int recorded_read_events(struct recorded *r, struct store *store, struct err *err)
 {
-	CLEANUP(page_release) struct page page = { .r = r, .lines = { .text = BUF_INIT } };
-	const struct event_filter filter = { r->job_id, r->since_wall_ns, r->until_wall_ns };
-	const struct event_log_lines *lines = &page.lines;
-	int result = find_shown(r, store, err);
+	const struct records_filter filter = { .job_id = job_of(r),
+					       .since_wall_ns = r->since_wall_ns,
+					       .until_wall_ns = r->until_wall_ns };
+	struct records *records = records_new(store, &filter);
+	int result = records ? find_shown(r, store, err) : err_set(err, -ENOMEM, "out of memory");
 
-	if (result == 0)
-		result = event_log_read(store, &filter, add_item, &page, err);
-	if (result == 0)
-		result = store_read_events(store, &filter, add_event, &page, err);
-	if (result == -ENOMEM)
-		return err_set(err, result, "out of memory");
-	if (result < 0)
-		return result;
-	event_log_lines_sort(&page.lines);
 	begin_list(r);
-	/* Events of the next page are read again for it. */
-	for (size_t i = 0; i < lines->n && lines->items[i].wall_ns < r->next_wall_ns; i++)
-		json_raw(&r->json, lines->text.data + lines->items[i].at, lines->items[i].len);
-	return end_list(r, 0, err);
+	if (result == 0)
+		result = records_read(records, UINT64_MAX, add_item, r, err);
+	records_free(records);
+	return end_list(r, result, err);
 }

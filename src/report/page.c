@@ -605,8 +605,6 @@ static void add_standing(struct doc *d, const struct facts *f)
 
 /* ---- ranks ---- */
 
-#define ALMOST_SURE 0.999 /* nothing drawn from samples is sure */
-
 static void add_ranks(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -621,8 +619,8 @@ static void add_ranks(struct doc *d, const struct facts *f)
 	d->writer->section(d, text.data);
 	buf_reset(&text);
 	if (t->rank >= 0) {
-		buf_printf(&text, "Rank %lld was first%s", (long long)t->rank,
-			   t->has_passed ? " in what has passed" : "");
+		buf_printf(&text, "Rank %lld %s", (long long)t->rank,
+			   t->kind && t->kind[0] == 'a' ? "grows alone" : "was first");
 		if (u64_known(t->onset_wall_ns)) {
 			buf_add_str(&text, ": its memory began to rise ");
 			report_add_duration(&text,
@@ -632,12 +630,9 @@ static void add_ranks(struct doc *d, const struct facts *f)
 		if (t->phase)
 			buf_printf(&text, ", %sin the phase %s",
 				   t->is_phase_ambiguous ? "most likely " : "", t->phase);
-		if (t->probability > ALMOST_SURE)
-			buf_printf(&text, " (probability above %.3f). ", ALMOST_SURE);
-		else
-			buf_printf(&text, " (probability %.3f). ", t->probability);
+		buf_printf(&text, " (probability %.2f). ", t->probability);
 	} else if (t->verdict && t->verdict[0] == 'c') {
-		buf_add_str(&text, "Cannot tell which was first. ");
+		buf_add_str(&text, "Inconclusive: ");
 	}
 	buf_add_str(&text, t->reason);
 	if (t->remedy[0])

@@ -90,26 +90,6 @@ static void add_processes(struct buf *out, const char *what, const struct anomal
 	}
 }
 
-static void add_host(struct table *t, const struct anomaly_host *host)
-{
-	struct buf *out = begin_row(t, "host");
-
-	buf_add_str(out, "load ");
-	add_number(out, host->load1);
-	buf_add_str(out, ", ");
-	report_add_bytes(out, host->memory_available_bytes);
-	buf_add_str(out, " of ");
-	report_add_bytes(out, host->memory_total_bytes);
-	buf_add_str(out, " available; waited for CPU ");
-	format_percent(out, host->cpu_some);
-	buf_add_str(out, ", memory ");
-	format_percent(out, host->memory_some);
-	buf_add_str(out, ", I/O ");
-	format_percent(out, host->io_some);
-	add_processes(out, "CPU", host->top_cpu, host->n_top_cpu, true);
-	add_processes(out, "memory", host->top_rss, host->n_top_rss, false);
-}
-
 /* ---- the culprit ---- */
 
 static void add_calls(struct table *t, const struct anomaly_evidence *e)
@@ -191,8 +171,24 @@ static void add_evidence(struct doc *d, const struct facts *f, const struct epis
 	d->writer->item(d, heading.data);
 	t.hides_titles = true;
 	add_numbers(&t, f, e);
-	if (e->host_json && anomaly_host_read_json(e->host_json, &host) == 0)
-		add_host(&t, &host);
+	if (e->host_json && anomaly_host_read_json(e->host_json, &host) == 0) {
+		struct buf *out = begin_row(&t, "host");
+
+		buf_add_str(out, "load ");
+		add_number(out, host.load1);
+		buf_add_str(out, ", ");
+		report_add_bytes(out, host.memory_available_bytes);
+		buf_add_str(out, " of ");
+		report_add_bytes(out, host.memory_total_bytes);
+		buf_add_str(out, " available; waited for CPU ");
+		format_percent(out, host.cpu_some);
+		buf_add_str(out, ", memory ");
+		format_percent(out, host.memory_some);
+		buf_add_str(out, ", I/O ");
+		format_percent(out, host.io_some);
+		add_processes(out, "CPU", host.top_cpu, host.n_top_cpu, true);
+		add_processes(out, "memory", host.top_rss, host.n_top_rss, false);
+	}
 	if (e->evidence_json && anomaly_evidence_read_json(e->evidence_json, &evidence) == 0) {
 		add_calls(&t, &evidence);
 		add_files(&t, &evidence);

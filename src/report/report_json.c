@@ -8,7 +8,6 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/run_record.h"
-#include "model/syscall_text.h"
 #include "report/report.h"
 #include "report/verdict.h"
 
@@ -282,6 +281,7 @@ static void write_telemetry(struct json *j, const struct rank_finding *t)
 		json_key_i64(j, "rank", t->rank);
 	else
 		json_key_null(j, "rank");
+	json_key_string(j, "kind", t->kind);
 	json_key_f64(j, "probability", t->probability);
 	key_time(j, "onset", t->onset_wall_ns);
 	json_key_string(j, "phase", t->phase);

@@ -18,7 +18,7 @@ int json_report_write(struct buf *out, const struct facts *f);
 /* The value of ranks[] of a sheet. */
 void json_write_ranks(struct json *j, const struct sheet_record *sheet);
 
-/* The value of syscalls of a process, from its text (model/syscall_text.h); null: nobody counted.
+/* The value of syscalls of a process, from its text (syscall_text_write()); null: nobody counted.
  */
 void json_write_calls(struct json *j, const char *text);
 

@@ -9,15 +9,13 @@
 
 /* ---- requests ---- */
 
-static const struct rpc_value_limits request_limits = { RPC_MAX_DEPTH, RPC_MAX_VALUES };
-
 int rpc_request_parse(const char *line, size_t len, size_t max_batch, struct rpc_value **ret,
 		      struct err *err)
 {
+	const struct rpc_value_limits limits = { RPC_MAX_DEPTH, RPC_MAX_VALUES };
 	struct rpc_value *v = NULL;
-	int r;
+	int r = rpc_value_parse(line, len, &limits, &v, err);
 
-	r = rpc_value_parse(line, len, &request_limits, &v, err);
 	if (r < 0)
 		return r;
 	if (rpc_value_is_list(v) && rpc_value_len(v) == 0)
@@ -120,13 +118,11 @@ int rpc_call_read(const struct rpc_call *call, const struct rpc_field *fields, s
 	return rpc_fields_read(call->params, fields, n, ret, err);
 }
 
-static const char result_head[] = "{\"jsonrpc\":\"2.0\",\"result\":";
-
 /* The result is written behind the head of its answer, so that it need not be copied there. */
 struct json *rpc_call_result(struct rpc_call *call)
 {
 	if (!call->result.is_there) {
-		buf_add_str(&call->result.text, result_head);
+		buf_add_str(&call->result.text, "{\"jsonrpc\":\"2.0\",\"result\":");
 		json_init(&call->result.json, &call->result.text);
 		call->result.is_there = true;
 	}
@@ -393,32 +389,24 @@ void dispatch_continue(struct rpc_conn *conn)
 	} while (!conn->is_broken && !conn->is_held && clock_boot_ns() < conn->turn_ends_ns);
 }
 
-/* Takes over the list. The line that it came in counts for as long as it is there. */
-static void begin_batch(struct rpc_conn *conn, struct rpc_value *list, size_t line_bytes)
-{
-	struct batch *batch = calloc(1, sizeof(*batch));
-
-	if (!batch) {
-		rpc_value_free(list);
-		conn_send_error(conn, "null", -ENOMEM, "out of memory");
-		return;
-	}
-	*batch = (struct batch){ .requests = list, .line = BUF_INIT };
-	conn->batch = batch;
-	conn->batch_request_bytes = line_bytes;
-	conn_count(conn);
-	dispatch_continue(conn);
-}
-
 /* ---- lines ---- */
 
 void dispatch_parsed(struct rpc_conn *conn, const struct parsed *parsed)
 {
-	if (parsed->r == 0 && rpc_value_is_list(parsed->value)) {
-		begin_batch(conn, parsed->value, parsed->line_bytes);
-		return; /* the batch has it, or has freed it */
+	bool is_batch = parsed->r == 0 && rpc_value_is_list(parsed->value);
+	struct batch *batch = is_batch ? calloc(1, sizeof(*batch)) : NULL;
+
+	if (batch) {
+		*batch = (struct batch){ .requests = parsed->value, .line = BUF_INIT };
+		conn->batch = batch;
+		conn->batch_request_bytes = parsed->line_bytes; /* as long as the list is there */
+		conn_count(conn);
+		dispatch_continue(conn);
+		return;
 	}
-	if (parsed->r < 0)
+	if (is_batch)
+		conn_send_error(conn, "null", -ENOMEM, "out of memory");
+	else if (parsed->r < 0)
 		conn_send_error(conn, "null", parsed->r, parsed->err.text);
 	else
 		dispatch_one(conn, NULL, parsed->value);

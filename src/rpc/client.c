@@ -16,10 +16,9 @@
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
-#include "rpc/codes.h"
+#include "rpc/value.h"
 #include "rpc/lines.h"
 #include "rpc/listen.h"
-#include "rpc/peer.h"
 
 /* ---- the wire: a socket that is written to and read from with a deadline ---- */
 
@@ -335,29 +334,6 @@ uid_t rpc_client_daemon_uid(const struct rpc_client *client)
 
 /* ---- sending ---- */
 
-/* id 0: a notification. */
-static int render_request(uint64_t id, const char *method, const char *params, struct buf *ret,
-			  struct err *err)
-{
-	struct json j;
-
-	if (params && strchr(params, '\n'))
-		return err_set(err, -EINVAL, "the params of %s are more than one line", method);
-	json_init(&j, ret);
-	json_begin_object(&j);
-	json_key_string(&j, "jsonrpc", "2.0");
-	json_key_string(&j, "method", method);
-	if (params) {
-		json_key(&j, "params");
-		json_raw(&j, params, strlen(params));
-	}
-	if (id > 0)
-		json_key_u64(&j, "id", id);
-	json_end_object(&j);
-	buf_add_char(ret, '\n');
-	return buf_error(ret) < 0 ? err_set(err, -ENOMEM, "out of memory") : 0;
-}
-
 static int fail(struct rpc_client *client, int r, struct err *err)
 {
 	if (r == -ETIMEDOUT)
@@ -371,17 +347,32 @@ static int fail(struct rpc_client *client, int r, struct err *err)
 	return err_set(err, r, "cannot talk to the daemon: %s", strerror(-r));
 }
 
+/* id 0: a notification. */
 static int send_request(struct rpc_client *client, uint64_t id, const char *method,
 			const char *params, uint64_t deadline_ns, struct err *err)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
+	struct json j;
 	int r;
 
 	if (client->is_dead)
 		return err_set(err, -ENOTCONN, "the connection to the daemon is lost");
-	r = render_request(id, method, params, &line, err);
-	if (r < 0)
-		return r;
+	if (params && strchr(params, '\n'))
+		return err_set(err, -EINVAL, "the params of %s are more than one line", method);
+	json_init(&j, &line);
+	json_begin_object(&j);
+	json_key_string(&j, "jsonrpc", "2.0");
+	json_key_string(&j, "method", method);
+	if (params) {
+		json_key(&j, "params");
+		json_raw(&j, params, strlen(params));
+	}
+	if (id > 0)
+		json_key_u64(&j, "id", id);
+	json_end_object(&j);
+	buf_add_char(&line, '\n');
+	if (buf_error(&line) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	r = wire_write(&client->wire, line.data, line.len, deadline_ns);
 	if (r == 0)
 		return 0;
@@ -430,15 +421,6 @@ static int take_event(struct rpc_client *client, const struct rpc_value *message
 	return client->on_event(client->ctx, rpc_value_get(message, "params"));
 }
 
-/* An error without an id is about our request too: only one is under way. */
-static bool is_answer(const struct rpc_value *message, uint64_t id)
-{
-	const struct rpc_value *its_id = rpc_value_get(message, "id");
-
-	return rpc_value_u64(its_id) == id ||
-	       (rpc_value_is_null(its_id) && rpc_value_get(message, "error"));
-}
-
 /* The daemon's sentence, and the errno of its code. */
 static int read_error(const struct rpc_value *error, struct err *err)
 {
@@ -468,15 +450,17 @@ static int await_answer(struct rpc_client *client, uint64_t id, uint64_t deadlin
 			struct rpc_value **ret, struct err *err)
 {
 	for (;;) {
-		struct rpc_value *message = NULL;
+		struct rpc_value *message = NULL, *result;
+		const struct rpc_value *its_id, *error;
 		int r = read_message(client, deadline_ns, &message, err);
 
 		if (r < 0)
 			return r;
-		if (message && is_answer(message, id)) {
-			const struct rpc_value *error = rpc_value_get(message, "error");
-			struct rpc_value *result;
-
+		its_id = rpc_value_get(message, "id");
+		error = rpc_value_get(message, "error");
+		/* An error without an id is about our request too: only one is under way. */
+		if (message &&
+		    (rpc_value_u64(its_id) == id || (rpc_value_is_null(its_id) && error))) {
 			/* Takes over the answer. */
 			if (error) {
 				client->failure = message;

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "rpc/codes.h"
+#include "rpc/value.h"
 #include "rpc/server_internal.h"
 
 void conn_settle_soon(struct rpc_conn *conn)
@@ -116,12 +116,11 @@ static size_t sum_of_user(const struct rpc_server *server, uid_t uid, holds_fn *
 /* Of those of the user who holds the most of such things, the one who has done so the longest. */
 static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 {
-	uid_t uid;
+	uid_t uid = server->own_uid;
 	struct rpc_conn *oldest = NULL;
 	uint64_t oldest_ns = 0, since_ns;
 	size_t most = 0;
 
-	uid = server->own_uid;
 	for (size_t i = 0; i < server->n_conns; i++) {
 		size_t sum = sum_of_user(server, server->conns[i]->peer.uid, holds);
 
@@ -130,7 +129,6 @@ static struct rpc_conn *find_oldest(struct rpc_server *server, holds_fn *holds)
 			uid = server->conns[i]->peer.uid;
 		}
 	}
-
 	for (size_t i = 0; i < server->n_conns; i++)
 		if (server->conns[i]->peer.uid == uid && !server->conns[i]->is_broken &&
 		    holds(server->conns[i], &since_ns) > 0 && (!oldest || since_ns < oldest_ns)) {
@@ -360,16 +358,6 @@ void parse_forget_server(struct rpc_server *server)
 
 /* ---- reading ---- */
 
-static void take_line(struct rpc_conn *conn, const char *line, size_t len)
-{
-	CLEANUP(buf_release) struct buf whole = BUF_INIT;
-
-	if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
-		dispatch_line(conn, line, len);
-	else if (parse_aside(conn, &whole) < 0)
-		conn_send_error(conn, "null", -ENOMEM, "out of memory");
-}
-
 /* Whether another line can be handled; what waits is written first, as that may make room. */
 static bool may_go_on(struct rpc_conn *conn)
 {
@@ -385,12 +373,16 @@ static void take_bytes(struct rpc_conn *conn, const char *bytes, size_t n)
 
 	conn->turn_ends_ns = clock_boot_ns() + TURN_NS;
 	while (n > 0 && may_go_on(conn)) {
+		CLEANUP(buf_release) struct buf whole = BUF_INIT;
 		const char *line = NULL;
 		size_t len = 0;
 		int r = lines_next(&conn->lines, &bytes, &n, &line, &len);
 
 		if (r > 0) {
-			take_line(conn, line, len);
+			if (len <= PARSE_ASIDE_BYTES || !lines_take(&conn->lines, &whole))
+				dispatch_line(conn, line, len);
+			else if (parse_aside(conn, &whole) < 0)
+				conn_send_error(conn, "null", -ENOMEM, "out of memory");
 		} else if (r < 0) {
 			char text[96];
 

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
-#include "rpc/peer.h"
 #include "rpc/server.h"
 
 /* ---- addresses ---- */
@@ -130,28 +130,11 @@ static int lock_path_of(const char *path, int *ret_fd, struct err *err)
 
 /* ---- what is at the path already ---- */
 
-static int check_stale(const char *path, const struct address *address, struct err *err)
-{
-	CLEANUP(close_fd) int fd = address_connect(address);
-	struct rpc_peer peer = { 0 };
-	pid_t pid;
-
-	if (fd == -ECONNREFUSED || fd == -ENOENT)
-		return 0;
-	if (fd < 0 && fd != -EAGAIN)
-		return err_set(err, fd, "cannot tell whether somebody listens on %s: %s", path,
-			       strerror(-fd));
-	if (fd >= 0)
-		(void)rpc_peer_read(fd, &peer, NULL);
-	pid = peer.pid;
-	rpc_peer_release(&peer);
-	return refuse_live(path, pid, err);
-}
-
 static int remove_stale(const char *path, const struct address *address, struct err *err)
 {
+	CLEANUP(rpc_peer_release) struct rpc_peer peer = { 0 };
+	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
-	int r;
 
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT
@@ -165,9 +148,15 @@ static int remove_stale(const char *path, const struct address *address, struct 
 	if (st.st_uid != geteuid())
 		return err_set(err, -EPERM, "the socket %s belongs to another user (uid %u)", path,
 			       (unsigned)st.st_uid);
-	r = check_stale(path, address, err);
-	if (r < 0)
-		return r;
+	fd = address_connect(address);
+	if (fd >= 0 || fd == -EAGAIN) {
+		if (fd >= 0)
+			(void)rpc_peer_read(fd, &peer, NULL);
+		return refuse_live(path, peer.pid, err);
+	}
+	if (fd != -ECONNREFUSED && fd != -ENOENT)
+		return err_set(err, fd, "cannot tell whether somebody listens on %s: %s", path,
+			       strerror(-fd));
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_set(err, -errno, "cannot replace the old socket %s: %s", path,
 			       strerror(errno));
@@ -300,4 +289,46 @@ int rpc_take_inherited_fd(struct err *err)
 		return err_set(err, -EINVAL, "systemd handed over %llu sockets, and one is needed",
 			       (unsigned long long)n);
 	return FIRST_FD;
+}
+
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
+
+int rpc_peer_read(int fd, struct rpc_peer *ret, struct err *err)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return err_set(err, -errno, "cannot tell who is on the socket: %s",
+			       strerror(errno));
+	*ret = (struct rpc_peer){ .uid = cred.uid, .gid = cred.gid, .pid = cred.pid };
+	/* Without room the kernel says how much it takes. Where it does not tell, only the peer's
+	 * own group counts. */
+	len = 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) == 0 || errno != ERANGE)
+		return 0;
+	ret->groups = malloc(len);
+	if (!ret->groups)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret->groups, &len) == 0)
+		ret->n_groups = len / sizeof(*ret->groups);
+	return 0;
+}
+
+void rpc_peer_release(struct rpc_peer *peer)
+{
+	free(peer->groups);
+	*peer = (struct rpc_peer){ 0 };
+}
+
+bool rpc_peer_is_in(const struct rpc_peer *peer, gid_t group)
+{
+	if (peer->gid == group)
+		return true;
+	for (size_t i = 0; i < peer->n_groups; i++)
+		if (peer->groups[i] == group)
+			return true;
+	return false;
 }

@@ -50,22 +50,6 @@ struct message *message_unref(struct message *m)
 	return NULL;
 }
 
-/*
- * A file in memory with the bytes of a long message that many wait for: the kernel hands its
- * pages to all of them, where it would copy the bytes for each. -1: there is none, as it is short,
- * few wait, or there is no room. The message keeps it.
- */
-static int message_share(struct message *m)
-{
-	if (m->fd == NOT_SHARED_YET && m->len >= SHARED_MIN_BYTES && m->n_refs >= SHARED_MIN_REFS) {
-		CLEANUP(close_fd) int fd = memfd_create("proctor-message", MFD_CLOEXEC);
-
-		m->fd = fd < 0 || io_write_all(fd, m->bytes, m->len) < 0 ? NOT_TO_BE_SHARED
-									 : TAKE_FD(fd);
-	}
-	return m->fd >= 0 ? m->fd : -1;
-}
-
 void message_unshare(struct message *m)
 {
 	close_fd(&m->fd);
@@ -268,20 +252,30 @@ static ssize_t send_bytes(const struct outbox *o, int fd)
 	return n < 0 ? -errno : n;
 }
 
-/* A long message that many wait for goes alone, and without being copied for each. */
+/*
+ * A long message that many wait for goes alone, from a file in memory that it keeps: the kernel
+ * hands its pages to all of them, where it would copy the bytes for each. Where there is no room
+ * for such a file the message goes as any other.
+ */
 static ssize_t send_batch(const struct outbox *o, int fd)
 {
 	struct message *first = o->writing[0].message;
-	int file_fd = message_share(first);
+	off_t at = (off_t)o->written;
 	ssize_t n;
-	off_t at;
 
-	if (file_fd < 0)
+	if (first->fd == NOT_SHARED_YET && first->len >= SHARED_MIN_BYTES &&
+	    first->n_refs >= SHARED_MIN_REFS) {
+		CLEANUP(close_fd) int file = memfd_create("proctor-message", MFD_CLOEXEC);
+
+		first->fd = file < 0 || io_write_all(file, first->bytes, first->len) < 0
+				    ? NOT_TO_BE_SHARED
+				    : TAKE_FD(file);
+	}
+	if (first->fd < 0)
 		return send_bytes(o, fd);
 	/* sendfile() has no MSG_NOSIGNAL and no MSG_DONTWAIT: see outbox.h. */
-	at = (off_t)o->written;
 	do
-		n = sendfile(fd, file_fd, &at, o->writing[0].message->len - o->written);
+		n = sendfile(fd, first->fd, &at, first->len - o->written);
 	while (n < 0 && errno == EINTR);
 	n = n < 0 ? -errno : n;
 	if (n > 0 || (n == -EAGAIN || n == -EPIPE || n == -ECONNRESET || n == -ENOTCONN))

@@ -23,7 +23,7 @@ struct message {
 	unsigned n_refs;
 	size_t len;
 	char *bytes;	  /* with the newline */
-	int fd;		  /* as of message_share() */
+	int fd;		  /* of a file with the bytes that many share; negative: there is none */
 	uint64_t counted; /* in which round of a count of what is held; 0: none */
 };
 
@@ -32,7 +32,7 @@ struct message *message_new(struct buf *line);
 struct message *message_ref(struct message *m);
 struct message *message_unref(struct message *m); /* NULL is fine. Returns NULL. */
 
-/* It did not work, or who is left does not read: message_share() says -1 from now on. */
+/* It did not work, or who is left does not read: it is not shared from now on. */
 void message_unshare(struct message *m);
 
 /* What it takes, with its file. */

@@ -6,9 +6,7 @@
 #define PROCTOR_RPC_RPC_H
 
 #include "rpc/client.h"
-#include "rpc/codes.h"
-#include "rpc/value.h"
-#include "rpc/peer.h"
 #include "rpc/server.h"
+#include "rpc/value.h"
 
 #endif

@@ -22,7 +22,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "rpc/value.h"
-#include "rpc/peer.h"
+#include "rpc/listen.h"
 
 struct rpc_server;
 struct rpc_call;

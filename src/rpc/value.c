@@ -2,21 +2,14 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/suggest.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-
-/* The index of the quote that ends the string beginning at i, or len. */
-static size_t skip_string(const char *text, size_t len, size_t i)
-{
-	for (i++; i < len && text[i] != '"'; i++)
-		if (text[i] == '\\')
-			i++;
-	return i;
-}
 
 /*
  * Every value but the first of its list or object follows a comma, and the first
@@ -30,7 +23,8 @@ struct skim skim_text(const char *text, size_t len)
 	for (size_t i = 0; i < len; i++)
 		switch (text[i]) {
 		case '"':
-			i = skip_string(text, len, i);
+			for (i++; i < len && text[i] != '"'; i++)
+				i += text[i] == '\\';
 			break;
 		case '[':
 		case '{':
@@ -73,10 +67,13 @@ static json_t *unconst(const struct rpc_value *v)
 	return u.j;
 }
 
-static int check_limits(const char *text, size_t len, const struct rpc_value_limits *limits,
-			struct err *err)
+int rpc_value_parse(const char *text, size_t len, const struct rpc_value_limits *limits,
+		    struct rpc_value **ret, struct err *err)
 {
+	CLEANUP(buf_release) struct buf safe = BUF_INIT;
 	struct skim s = skim_text(text, len);
+	json_error_t error;
+	json_t *j;
 
 	if (s.depth > limits->max_depth)
 		return err_set(err, -EMSGSIZE, "%zu lists and objects in each other, at most %zu",
@@ -84,37 +81,17 @@ static int check_limits(const char *text, size_t len, const struct rpc_value_lim
 	if (s.values > limits->max_values)
 		return err_set(err, -EMSGSIZE, "more than %zu values in one document",
 			       limits->max_values);
-	return 0;
-}
-
-/* jansson quotes the text it stumbled over: that is foreign. */
-static int refuse(const json_error_t *error, struct err *err)
-{
-	CLEANUP(buf_release) struct buf safe = BUF_INIT;
-	size_t n = strlen(error->text);
-
-	if (json_error_code(error) == json_error_out_of_memory)
-		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&safe, error->text + i, n - i);
-	return err_set(err, -EBADMSG, "no JSON at byte %d: %s", error->position, safe.data);
-}
-
-int rpc_value_parse(const char *text, size_t len, const struct rpc_value_limits *limits,
-		    struct rpc_value **ret, struct err *err)
-{
-	json_error_t error;
-	json_t *j;
-	int r;
-
-	r = check_limits(text, len, limits, err);
-	if (r < 0)
-		return r;
 	j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-	if (!j)
-		return refuse(&error, err);
-	*ret = (struct rpc_value *)j;
-	return 0;
+	if (j) {
+		*ret = (struct rpc_value *)j;
+		return 0;
+	}
+	if (json_error_code(&error) == json_error_out_of_memory)
+		return err_set(err, -ENOMEM, "out of memory");
+	/* jansson quotes the text it stumbled over: that is foreign. */
+	for (size_t i = 0, n = strlen(error.text); i < n;)
+		i += utf8_add_shown(&safe, error.text + i, n - i);
+	return err_set(err, -EBADMSG, "no JSON at byte %d: %s", error.position, safe.data);
 }
 
 struct rpc_value *rpc_value_free(struct rpc_value *v)
@@ -156,19 +133,11 @@ bool rpc_value_is_null(const struct rpc_value *v)
 	return json_is_null(inner(v));
 }
 
-static void show_number(const struct rpc_value *v, char *shown)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &text);
-	rpc_value_write(v, &j);
-	snprintf(shown, RPC_VALUE_SHOWN_BYTES, "%.64s", text.data);
-}
-
 const char *rpc_value_show(const struct rpc_value *v, char shown[RPC_VALUE_SHOWN_BYTES])
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	char quoted[UTF8_QUOTED_BYTES];
+	struct json j;
 
 	if (!v)
 		return "nothing";
@@ -182,7 +151,9 @@ const char *rpc_value_show(const struct rpc_value *v, char shown[RPC_VALUE_SHOWN
 			 utf8_quote(rpc_value_string(v), quoted));
 		return shown;
 	default:
-		show_number(v, shown);
+		json_init(&j, &text);
+		rpc_value_write(v, &j);
+		snprintf(shown, RPC_VALUE_SHOWN_BYTES, "%.64s", text.data);
 		return shown;
 	}
 }
@@ -245,14 +216,6 @@ static void write_member(void *ctx, const char *key, const struct rpc_value *mem
 	rpc_value_write(member, j);
 }
 
-static void write_list(const struct rpc_value *v, struct json *j)
-{
-	json_begin_array(j);
-	for (size_t i = 0; i < rpc_value_len(v); i++)
-		rpc_value_write(rpc_value_at(v, i), j);
-	json_end_array(j);
-}
-
 void rpc_value_write(const struct rpc_value *v, struct json *j)
 {
 	switch (v ? json_typeof(inner(v)) : JSON_NULL) {
@@ -262,7 +225,10 @@ void rpc_value_write(const struct rpc_value *v, struct json *j)
 		json_end_object(j);
 		break;
 	case JSON_ARRAY:
-		write_list(v, j);
+		json_begin_array(j);
+		for (size_t i = 0; i < rpc_value_len(v); i++)
+			rpc_value_write(rpc_value_at(v, i), j);
+		json_end_array(j);
 		break;
 	case JSON_STRING:
 		json_str(j, rpc_value_string(v));
@@ -445,4 +411,57 @@ int rpc_fields_read(const struct rpc_value *object, const struct rpc_field *fiel
 			       rpc_value_len(object), n);
 	r = refuse_unknown(object, fields, n, err);
 	return r < 0 ? r : rpc_fields_read_known(object, fields, n, ret, err);
+}
+
+/* A code, the errno it stands for (the first row of a code tells what it becomes on the way
+ * back), and what it means. */
+static const struct {
+	enum rpc_code code;
+	int error;
+	const char *meaning;
+} table[] = {
+	{ RPC_PARSE_ERROR, -EBADMSG, "the line is not JSON" },
+	{ RPC_INVALID_REQUEST, -EPROTO, "the line is not a request" },
+	{ RPC_METHOD_NOT_FOUND, -ENOSYS, "there is no such method" },
+	{ RPC_INVALID_PARAMS, -EINVAL, "the params are not what the method takes" },
+	{ RPC_INVALID_PARAMS, -ERANGE, "a param is out of range" },
+	{ RPC_INTERNAL_ERROR, -EIO, "something failed inside the daemon" },
+	{ RPC_NOT_ALLOWED, -EACCES, "this user may not do that" },
+	{ RPC_NOT_ALLOWED, -EPERM, "this user may not do that" },
+	{ RPC_NOT_FOUND, -ENOENT, "there is no such thing" },
+	{ RPC_NOT_FOUND, -ESRCH, "there is no such process" },
+	{ RPC_BUSY, -EBUSY, "not now, later" },
+	{ RPC_BUSY, -EAGAIN, "not now, later" },
+	{ RPC_BUSY, -ENOSPC, "there is no room for it now" },
+	{ RPC_BUSY, -EDQUOT, "there is no room for it now" },
+	{ RPC_TOO_LARGE, -EMSGSIZE, "the request or its reply is too large" },
+	{ RPC_TOO_MANY_CLIENTS, -EUSERS, "there are too many clients" },
+	{ RPC_TIMED_OUT, -ETIMEDOUT, "that took too long" },
+	{ RPC_EXISTS, -EEXIST, "that is already there" },
+	{ RPC_NOT_SUPPORTED, -EOPNOTSUPP, "that cannot be done on this machine" },
+	{ RPC_ENDING, -ESHUTDOWN, "the daemon is ending" },
+};
+
+enum rpc_code rpc_code_of(int error)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].error == error)
+			return table[i].code;
+	return RPC_INTERNAL_ERROR;
+}
+
+int rpc_errno_of(long long code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].code == code)
+			return table[i].error;
+	return -EREMOTEIO;
+}
+
+const char *rpc_code_meaning(enum rpc_code code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].code == code)
+			return table[i].meaning;
+	return "something failed";
 }

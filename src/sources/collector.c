@@ -162,55 +162,20 @@ static double age_seconds(uint64_t start_ns, uint64_t scan_boot_ns, uint64_t now
 	return u64_to_seconds(u64_delta(scan_boot_ns, start_ns));
 }
 
-static void fill_from_stat(struct collector *c, struct process_cache *k, const struct pid_stat *st,
-			   uint64_t scan_boot_ns, struct proc_sample *p)
-{
-	p->key = k->key;
-	p->ppid = st->ppid;
-	p->state = st->state;
-	memcpy(p->comm, st->comm, sizeof(p->comm));
-	p->boot_ns = c->reader.now_boot_ns();
-	p->start_wall_ns = k->start_wall_ns;
-	p->age_seconds =
-		age_seconds(ticks_to_ns(st->start_ticks, c->clock_ticks), scan_boot_ns, p->boot_ns);
-	p->user_ns = ticks_to_ns(st->user_ticks, c->clock_ticks);
-	p->system_ns = ticks_to_ns(st->system_ticks, c->clock_ticks);
-	p->child_user_ns = ticks_to_ns(st->child_user_ticks, c->clock_ticks);
-	p->child_system_ns = ticks_to_ns(st->child_system_ticks, c->clock_ticks);
-	p->minor_faults = st->minor_faults;
-	p->major_faults = st->major_faults;
-	p->threads = st->threads;
-
-	process_cache_count_ticks(k, p);
-	if (k->image != st->image)
-		k->is_due = true;
-	k->image = st->image;
-}
-
-/*
- * True for a process that the last scan could not have seen. Its start is known
- * to the tick only; not having been seen settles the tick in which that scan began.
- */
-static bool is_newborn(const struct collector *c, uint64_t start_ticks)
-{
-	uint64_t born_ns = ticks_to_ns(start_ticks + 1, c->clock_ticks);
-
-	return u64_known(c->last_scan_boot_ns) && u64_known(born_ns) &&
-	       born_ns > c->last_scan_boot_ns;
-}
-
 /*
  * The wall clock may be set at any time: what it said at the first sight stays.
- * The newborn had used no CPU time when the last scan began.
+ * A newborn, which the last scan could not have seen, had used no CPU time when that began. Its
+ * start is known to the tick only; not having been seen settles the tick in which that scan began.
  */
 static void meet(const struct collector *c, const struct snapshot *s, uint64_t start_ticks,
 		 struct process_cache *k)
 {
 	uint64_t boot_wall_ns = u64_delta(s->wall_ns, s->boot_ns);
+	uint64_t born_ns = ticks_to_ns(start_ticks + 1, c->clock_ticks);
 
 	k->key.start_ticks = start_ticks;
 	k->start_wall_ns = u64_add(boot_wall_ns, ticks_to_ns(start_ticks, c->clock_ticks));
-	if (is_newborn(c, start_ticks))
+	if (u64_known(c->last_scan_boot_ns) && u64_known(born_ns) && born_ns > c->last_scan_boot_ns)
 		k->ticks = k->fine = (struct cpu_mark){ 0, c->last_scan_boot_ns };
 }
 
@@ -260,7 +225,25 @@ static int scan_process(struct collector *c, pid_t pid, struct process_cache *k,
 	p = snapshot_add_process(s);
 	if (!p)
 		return -ENOMEM;
-	fill_from_stat(c, k, &st, s->boot_ns, p);
+	p->key = k->key;
+	p->ppid = st.ppid;
+	p->state = st.state;
+	memcpy(p->comm, st.comm, sizeof(p->comm));
+	p->boot_ns = c->reader.now_boot_ns();
+	p->start_wall_ns = k->start_wall_ns;
+	p->age_seconds =
+		age_seconds(ticks_to_ns(st.start_ticks, c->clock_ticks), s->boot_ns, p->boot_ns);
+	p->user_ns = ticks_to_ns(st.user_ticks, c->clock_ticks);
+	p->system_ns = ticks_to_ns(st.system_ticks, c->clock_ticks);
+	p->child_user_ns = ticks_to_ns(st.child_user_ticks, c->clock_ticks);
+	p->child_system_ns = ticks_to_ns(st.child_system_ticks, c->clock_ticks);
+	p->minor_faults = st.minor_faults;
+	p->major_faults = st.major_faults;
+	p->threads = st.threads;
+	process_cache_count_ticks(k, p);
+	if (k->image != st.image)
+		k->is_due = true;
+	k->image = st.image;
 	return 0;
 }
 
@@ -372,17 +355,6 @@ static int scan_listed(struct collector *c, const struct task_list *list, struct
 	return 0;
 }
 
-/* Who must not be told gone because the iterator does not show it. */
-static int expect_known(struct collector *c)
-{
-	int r = pid_list_set(&c->pids, &(pid_t){ 1 }, 1);
-
-	for (size_t i = 0; i < c->roster.n && r == 0; i++)
-		if (c->roster.items[i]->key.pid != 1)
-			r = pid_list_add(&c->pids, c->roster.items[i]->key.pid);
-	return r;
-}
-
 /*
  * These, or all if pids is NULL; c->pids are expected. -EAGAIN: the iterator is no more, so /proc
  * has to do. A want of files or of memory may pass, and does not end it.
@@ -415,7 +387,12 @@ int collector_scan(struct collector *c, struct snapshot *s, struct err *err)
 	int r;
 
 	begin_scan(c, s);
-	if (expect_known(c) < 0)
+	/* Those that must not be told gone because the iterator does not show them. */
+	r = pid_list_set(&c->pids, &(pid_t){ 1 }, 1);
+	for (size_t i = 0; i < c->roster.n && r == 0; i++)
+		if (c->roster.items[i]->key.pid != 1)
+			r = pid_list_add(&c->pids, c->roster.items[i]->key.pid);
+	if (r < 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	r = scan_tasks(c, NULL, 0, s, err);
 	if (r == -EAGAIN) {

@@ -31,65 +31,38 @@ static bool cgroup_is_outside(const char *path, size_t n)
 	return n >= 3 && memcmp(path, "/..", 3) == 0 && (n == 3 || path[3] == '/');
 }
 
-/* ---- one file ---- */
+/* ---- one cgroup ---- */
 
-static void take_current(const char *text, struct cgroup_sample *c)
-{
-	c->memory_current_bytes = cgroup_bytes_parse(text);
-}
-
-static void take_high(const char *text, struct cgroup_sample *c)
-{
-	c->memory_high_bytes = cgroup_bytes_parse(text);
-}
-
-static void take_max(const char *text, struct cgroup_sample *c)
-{
-	c->memory_max_bytes = cgroup_bytes_parse(text);
-}
-
-static void take_pressure(const char *text, struct cgroup_sample *c)
-{
-	psi_parse(text, &c->psi_memory);
-}
-
-static void take_kills(const char *text, struct cgroup_sample *c)
-{
-	c->oom_kills = oom_kills_parse(text);
-}
-
-/* Numbers, and "max", are written alike. */
-static void take_pids(const char *text, struct cgroup_sample *c)
-{
-	c->pids_current = cgroup_bytes_parse(text);
-}
-
-static void take_pids_max(const char *text, struct cgroup_sample *c)
-{
-	c->pids_max = cgroup_bytes_parse(text);
-}
+enum cgroup_content { CGROUP_COUNT, CGROUP_KILLS, CGROUP_PSI }; /* a count may be "max" */
 
 struct cgroup_file {
 	const char *name;
-	void (*take)(const char *text, struct cgroup_sample *c);
+	enum cgroup_content content;
+	size_t offset; /* of a count, in a cgroup_sample */
 };
 
+#define COUNT(name_, member_)                                                \
+	{                                                                    \
+		name_, CGROUP_COUNT, offsetof(struct cgroup_sample, member_) \
+	}
+
 static const struct cgroup_file files_v2[] = {
-	{ "memory.current", take_current },   { "memory.high", take_high },
-	{ "memory.max", take_max },	      { "memory.events", take_kills },
-	{ "memory.pressure", take_pressure }, { "pids.current", take_pids },
-	{ "pids.max", take_pids_max },
+	COUNT("memory.current", memory_current_bytes),
+	COUNT("memory.high", memory_high_bytes),
+	COUNT("memory.max", memory_max_bytes),
+	{ "memory.events", CGROUP_KILLS, 0 },
+	{ "memory.pressure", CGROUP_PSI, 0 },
+	COUNT("pids.current", pids_current),
+	COUNT("pids.max", pids_max),
 };
 
 /* Its soft limit keeps nobody waiting, so it is no memory.high; and it has no PSI. A process may be
  * elsewhere in the hierarchy of pids. */
 static const struct cgroup_file files_v1[] = {
-	{ "memory.usage_in_bytes", take_current },
-	{ "memory.limit_in_bytes", take_max },
-	{ "memory.oom_control", take_kills }, /* with the count since Linux 4.13 */
+	COUNT("memory.usage_in_bytes", memory_current_bytes),
+	COUNT("memory.limit_in_bytes", memory_max_bytes),
+	{ "memory.oom_control", CGROUP_KILLS, 0 }, /* with the count since Linux 4.13 */
 };
-
-/* ---- one cgroup ---- */
 
 static bool read_file(int root_fd, const char *mount, const struct cgroup_file *file,
 		      struct cgroup_sample *c)
@@ -100,7 +73,12 @@ static bool read_file(int root_fd, const char *mount, const struct cgroup_file *
 	buf_printf(&path, "%s%s/%s", mount, c->path, file->name);
 	if (buf_error(&path) < 0 || io_read_text_at(root_fd, path.data, text, sizeof(text)) < 0)
 		return false;
-	file->take(text, c);
+	if (file->content == CGROUP_KILLS)
+		c->oom_kills = oom_kills_parse(text);
+	else if (file->content == CGROUP_PSI)
+		psi_parse(text, &c->psi_memory);
+	else
+		*(uint64_t *)(void *)((char *)c + file->offset) = cgroup_bytes_parse(text);
 	return true;
 }
 
@@ -209,86 +187,60 @@ void sources_read_oom(int root_fd, struct oom_counts *ret)
 /* proc/stat has a line per CPU and a number per interrupt: large machines reach some 100 kB. */
 #define HOST_MAX_BYTES (4 * 1024 * 1024)
 
-static void take_meminfo(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	meminfo_parse(text, &s->system);
-}
+enum host_file {
+	HOST_MEMINFO,
+	HOST_LOADAVG,
+	HOST_STAT,
+	HOST_VMSTAT,
+	HOST_UPTIME,
+	HOST_PSI_CPU,
+	HOST_PSI_MEMORY,
+	HOST_PSI_IO,
+	HOST_BOOT_ID,
+	N_HOST_FILES
+};
 
-static void take_loadavg(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	loadavg_parse(text, &s->system);
-}
-
-static void take_stat(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	procstat_parse(text, units->clock_ticks, &s->system);
-}
-
-static void take_vmstat(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	vmstat_parse(text, units->page_bytes, &s->system);
-}
-
-static void take_uptime(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	uptime_parse(text, &s->system);
-}
-
-static void take_psi_cpu(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	psi_parse(text, &s->system.psi_cpu);
-}
-
-static void take_psi_memory(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	psi_parse(text, &s->system.psi_memory);
-}
-
-static void take_psi_io(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	psi_parse(text, &s->system.psi_io);
-}
-
-static void take_boot_id(const char *text, const struct host_units *units, struct snapshot *s)
-{
-	(void)units;
-	boot_id_parse(text, s->boot_id);
-}
-
-/* One row per file, and what takes its text. */
-static const struct {
-	const char *path;
-	void (*take)(const char *text, const struct host_units *units, struct snapshot *s);
-} host_files[] = {
-	{ "meminfo", take_meminfo },
-	{ "loadavg", take_loadavg },
-	{ "stat", take_stat },
-	{ "vmstat", take_vmstat },
-	{ "uptime", take_uptime },
+static const char *const host_files[N_HOST_FILES] = {
+	[HOST_MEMINFO] = "meminfo",
+	[HOST_LOADAVG] = "loadavg",
+	[HOST_STAT] = "stat",
+	[HOST_VMSTAT] = "vmstat",
+	[HOST_UPTIME] = "uptime",
 	/* Absent without PSI in the kernel; EOPNOTSUPP at the read if it is switched off. */
-	{ "pressure/cpu", take_psi_cpu },
-	{ "pressure/memory", take_psi_memory },
-	{ "pressure/io", take_psi_io },
-	{ "sys/kernel/random/boot_id", take_boot_id },
+	[HOST_PSI_CPU] = "pressure/cpu",
+	[HOST_PSI_MEMORY] = "pressure/memory",
+	[HOST_PSI_IO] = "pressure/io",
+	[HOST_BOOT_ID] = "sys/kernel/random/boot_id",
 };
 
 int host_read(int proc_fd, const struct host_units *units, struct buf *text, struct snapshot *s)
 {
+	struct system_sample *system = &s->system;
 	int result = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(host_files); i++) {
-		int r = io_read_at(proc_fd, host_files[i].path, HOST_MAX_BYTES, text);
+	for (enum host_file file = 0; file < N_HOST_FILES; file++) {
+		int r = io_read_at(proc_fd, host_files[file], HOST_MAX_BYTES, text);
 
-		if (r == 0)
-			host_files[i].take(text->data, units, s);
-		else if (r == -EMFILE || r == -ENFILE)
+		if (r == -EMFILE || r == -ENFILE)
 			result = r;
+		if (r < 0)
+			continue;
+		if (file == HOST_MEMINFO)
+			meminfo_parse(text->data, system);
+		else if (file == HOST_LOADAVG)
+			loadavg_parse(text->data, system);
+		else if (file == HOST_STAT)
+			procstat_parse(text->data, units->clock_ticks, system);
+		else if (file == HOST_VMSTAT)
+			vmstat_parse(text->data, units->page_bytes, system);
+		else if (file == HOST_UPTIME)
+			uptime_parse(text->data, system);
+		else if (file == HOST_BOOT_ID)
+			boot_id_parse(text->data, s->boot_id);
+		else
+			psi_parse(text->data, file == HOST_PSI_CPU	? &system->psi_cpu
+					      : file == HOST_PSI_MEMORY ? &system->psi_memory
+									: &system->psi_io);
 	}
 	return result;
 }

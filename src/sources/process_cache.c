@@ -86,71 +86,59 @@ static void keep(struct fd_cache *k, struct fd_budget *budget, int fd)
 	budget->used++;
 }
 
-/* Opens it, reads, and keeps it or closes it again. */
-static ssize_t read_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
-			 char *text, size_t size)
-{
-	CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	n = io_pread_text(fd, text, size);
-	if (n < 0)
-		return n;
-	if (is_worth_keeping(k, budget))
-		keep(k, budget, TAKE_FD(fd));
-	else
-		k->fd = FD_READ_ONCE;
-	return n;
-}
-
 /* The content into text, as io_pread_text() does. -ESRCH, -ENOENT: the process is gone. */
 static ssize_t fd_cache_read(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
 			     char *text, size_t size)
 {
 	ssize_t n;
 
-	if (k->fd < 0)
-		return read_anew(k, budget, name, text, size);
+	if (k->fd < 0) {
+		/* Opens it, reads, and keeps it or closes it again. */
+		CLEANUP(close_fd) int fd = open_file(budget, name, O_RDONLY);
+
+		if (fd < 0)
+			return fd;
+		n = io_pread_text(fd, text, size);
+		if (n < 0)
+			return n;
+		if (is_worth_keeping(k, budget))
+			keep(k, budget, TAKE_FD(fd));
+		else
+			k->fd = FD_READ_ONCE;
+		return n;
+	}
 	n = io_pread_text(k->fd, text, size);
 	if (n < 0)
 		fd_cache_close(k, budget);
 	return n;
 }
 
-/* O_PATH needs no right to list the folder, and makes the later question the cheapest there is. */
-static int stat_anew(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
-		     struct stat *ret)
-{
-	char path[PATH_MAX_BYTES];
-	int fd;
-
-	if (is_worth_keeping(k, budget)) {
-		fd = open_file(budget, name, O_PATH);
-		if (fd < 0)
-			return fd;
-		keep(k, budget, fd);
-		return fstat(fd, ret) < 0 ? -errno : 0;
-	}
-	path_of(name, path, sizeof(path));
-	if (fstatat(name.proc_fd, path, ret, 0) < 0)
-		return -errno;
-	k->fd = FD_READ_ONCE;
-	return 0;
-}
-
-/* st_size into *ret, for folders as well. */
+/*
+ * st_size into *ret, for folders as well. O_PATH needs no right to list the folder, and makes the
+ * later question the cheapest there is.
+ */
 static int fd_cache_stat_size(struct fd_cache *k, struct fd_budget *budget, struct fd_name name,
 			      uint64_t *ret)
 {
+	char path[PATH_MAX_BYTES];
 	struct stat st;
-	int r;
+	int r = 0;
 
-	if (k->fd >= 0)
+	if (k->fd < 0 && is_worth_keeping(k, budget)) {
+		int fd = open_file(budget, name, O_PATH);
+
+		if (fd >= 0)
+			keep(k, budget, fd);
+		else
+			r = fd;
+	}
+	if (k->fd >= 0) {
 		r = fstat(k->fd, &st) < 0 ? -errno : 0;
-	else
-		r = stat_anew(k, budget, name, &st);
+	} else if (r == 0) {
+		path_of(name, path, sizeof(path));
+		r = fstatat(name.proc_fd, path, &st, 0) < 0 ? -errno : 0;
+		k->fd = FD_READ_ONCE;
+	}
 	if (r < 0) {
 		fd_cache_close(k, budget);
 		return r;
@@ -210,32 +198,27 @@ ssize_t reader_read(struct reader *r, struct fd_cache *k, pid_t pid, const char 
 	return fd_cache_read(k ? k : &once, &r->budget, name, r->text, READER_TEXT_BYTES);
 }
 
-static uint64_t count_entries(int proc_fd, pid_t pid)
-{
-	CLEANUP(dir_close) DIR *dir = NULL;
-	const struct dirent *entry;
-	uint64_t n = 0;
-	char path[32];
-
-	snprintf(path, sizeof(path), "%d/fd", (int)pid);
-	dir = dir_open_at(proc_fd, path);
-	if (!dir)
-		return U64_UNKNOWN;
-	errno = 0;
-	while ((entry = readdir(dir)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			n++;
-	return errno == 0 ? n : U64_UNKNOWN;
-}
-
 /* Number of open files of a process; U64_UNKNOWN: not for this user, or it is gone. */
 static uint64_t reader_count_fds(struct reader *r, struct fd_cache *k, pid_t pid)
 {
 	struct fd_name name = { r->proc_fd, pid, "fd" };
-	uint64_t n;
+	uint64_t n = 0;
 
-	if (!r->has_fd_size)
-		return count_entries(r->proc_fd, pid);
+	if (!r->has_fd_size) {
+		CLEANUP(dir_close) DIR *dir = NULL;
+		const struct dirent *entry;
+		char path[32];
+
+		snprintf(path, sizeof(path), "%d/fd", (int)pid);
+		dir = dir_open_at(r->proc_fd, path);
+		if (!dir)
+			return U64_UNKNOWN;
+		errno = 0;
+		while ((entry = readdir(dir)))
+			if (isdigit((unsigned char)entry->d_name[0]))
+				n++;
+		return errno == 0 ? n : U64_UNKNOWN;
+	}
 	return fd_cache_stat_size(k, &r->budget, name, &n) < 0 ? U64_UNKNOWN : n;
 }
 
@@ -351,19 +334,6 @@ static void read_cgroup(struct process_cache *k, struct reader *r)
 		replace_string(&k->cgroup, path, n);
 }
 
-/*
- * Once, as the ranks of a job have the same launcher, and so have most jobs of a host; later ones
- * are not told. The value may be anything and is not shown.
- */
-static void tell_odd_rank(const struct process_cache *k, struct reader *r, const char *name)
-{
-	if (!r->has_told_odd_rank)
-		log_warning("the %s of process %d is no rank of a job, or no number of ranks: it "
-			    "is left out, and so are others like it",
-			    name, (int)k->key.pid);
-	r->has_told_odd_rank = true;
-}
-
 /* Whose job it is may become known long after its first sight. */
 static void read_rank(struct process_cache *k, struct reader *r, const struct proc_sample *p)
 {
@@ -373,8 +343,13 @@ static void read_rank(struct process_cache *k, struct reader *r, const struct pr
 		return;
 	k->is_rank_read = true;
 	env = rank_env_read(r->proc_fd, k->key.pid, r->text, READER_TEXT_BYTES);
-	if (env.odd)
-		tell_odd_rank(k, r, env.odd);
+	/* Once, as the ranks of a job have the same launcher, and so have most jobs of a host. The
+	 * value may be anything and is not shown. */
+	if (env.odd && !r->has_told_odd_rank)
+		log_warning("the %s of process %d is no rank of a job, or no number of ranks: it "
+			    "is left out, and so are others like it",
+			    env.odd, (int)k->key.pid);
+	r->has_told_odd_rank |= env.odd != NULL;
 	if (env.rank != RANK_NONE)
 		k->rank = env;
 }
@@ -388,15 +363,9 @@ static uint64_t period_of(const struct proc_sample *p)
 }
 
 /*
- * A zombie has no command line, and with cgroup v1 it is back in the root. What
- * it had before still says best what it was.
+ * False: what it had stays. A zombie has no command line, and with cgroup v1 it is back in the
+ * root. What it had before still says best what it was.
  */
-static bool is_remembered_zombie(const struct process_cache *k, const struct proc_sample *p)
-{
-	return p->state == 'Z' && k->command;
-}
-
-/* False: as it is a zombie, what it had stays. */
 static bool begin_seldom(struct process_cache *k, const struct proc_sample *p)
 {
 	if (k->is_due)
@@ -404,7 +373,7 @@ static bool begin_seldom(struct process_cache *k, const struct proc_sample *p)
 	k->is_due = false;
 	k->may_be_old = false;
 	k->period = period_of(p);
-	return !is_remembered_zombie(k, p);
+	return p->state != 'Z' || !k->command;
 }
 
 /* ---- CPU time ---- */
@@ -455,25 +424,6 @@ static void count_fine(struct process_cache *k, struct proc_sample *p, struct cp
 
 /* ---- usage ---- */
 
-/* -ENODATA and the like: it cannot be known whether the process ran. */
-static int read_schedstat(struct process_cache *k, struct reader *r, struct pid_schedstat *ret)
-{
-	ssize_t n = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat");
-
-	return n < 0 ? (int)n : pid_schedstat_parse(r->text, ret);
-}
-
-static bool read_statm(struct process_cache *k, struct reader *r, struct pid_statm *ret)
-{
-	return reader_read(r, &k->statm_file, k->key.pid, "statm") >= 0 &&
-	       pid_statm_parse(r->text, ret) == 0;
-}
-
-static bool is_same_statm(const struct pid_statm *a, const struct pid_statm *b)
-{
-	return a->size == b->size && a->resident == b->resident && a->shared == b->shared;
-}
-
 /*
  * A file that cannot be read is as good as an empty one: everything in it is unknown. One that is
  * not for this user stays so until the process itself changes who it is, for which it has to run.
@@ -494,40 +444,18 @@ static const char *read_or_empty(struct process_cache *k, struct reader *r, stru
 static void read_usage(struct process_cache *k, struct reader *r, bool at_rest)
 {
 	struct pid_statm statm = { U64_UNKNOWN, U64_UNKNOWN, U64_UNKNOWN };
-	bool has_statm = read_statm(k, r, &statm);
+	bool has_statm = reader_read(r, &k->statm_file, k->key.pid, "statm") >= 0 &&
+			 pid_statm_parse(r->text, &statm) == 0;
+	bool is_same = statm.size == k->statm.size && statm.resident == k->statm.resident &&
+		       statm.shared == k->statm.shared;
 
 	if (!at_rest) {
 		pid_io_parse(read_or_empty(k, r, &k->io_file, "io"), &k->io);
 		k->open_fds = reader_count_fds(r, &k->fd_file, k->key.pid);
 	}
-	if (!at_rest || !has_statm || !is_same_statm(&statm, &k->statm))
+	if (!at_rest || !has_statm || !is_same)
 		pid_status_parse(read_or_empty(k, r, &k->status_file, "status"), &k->status);
 	k->statm = statm;
-}
-
-static void copy_memory(const struct process_cache *k, uint64_t page_bytes, struct proc_sample *p)
-{
-	p->rss_bytes = pages_to_bytes(k->statm.resident, page_bytes);
-	p->vms_bytes = pages_to_bytes(k->statm.size, page_bytes);
-#define COPY(member_, ...) p->member_ = k->status.member_;
-	PID_STATUS_MEMORY(COPY)
-#undef COPY
-}
-
-static void copy_counters(const struct process_cache *k, struct proc_sample *p)
-{
-#define COPY(member_, ...) p->member_ = k->io.member_;
-	PID_IO(COPY)
-#undef COPY
-	/* status counts those of the first thread only, which is the whole only without others. */
-#define COPY(member_, ...) p->member_ = k->status.member_;
-	if (p->threads == 1) {
-		PID_STATUS_THREAD(COPY)
-	}
-#undef COPY
-	p->uid = k->status.uid;
-	p->ignores_sigchld = k->status.ignores_sigchld;
-	p->ns_pid = k->status.ns_pid;
 }
 
 /*
@@ -543,20 +471,13 @@ static bool is_headless(const struct proc_sample *p)
  * those that it may have are open. */
 #define GROWN_FDS 16
 
-static bool is_limit_near(const struct process_cache *k)
-{
-	if (!u64_known(k->open_fds) || !u64_known(k->fd_limit))
-		return false;
-	return k->open_fds >= k->fd_limit / 2 ||
-	       (u64_known(k->fds_at_limit) && k->open_fds >= k->fds_at_limit + GROWN_FDS);
-}
-
 static void read_all(struct process_cache *k, struct reader *r, struct proc_sample *p)
 {
-	bool at_rest;
 	struct pid_schedstat before = k->schedstat;
-	bool may_rest = k->has_usage && p->state != 'R';
-	bool is_read = read_schedstat(k, r, &k->schedstat) == 0;
+	bool may_rest = k->has_usage && p->state != 'R', at_rest;
+	/* Else it cannot be known whether the process ran. */
+	bool is_read = reader_read(r, &k->schedstat_file, k->key.pid, "schedstat") >= 0 &&
+		       pid_schedstat_parse(r->text, &k->schedstat) == 0;
 
 	/*
 	 * At rest: the process cannot have run since io and status were read. A task on a CPU shows
@@ -582,7 +503,10 @@ static void read_all(struct process_cache *k, struct reader *r, struct proc_samp
 	read_rank(k, r, p);
 	read_usage(k, r, at_rest);
 	if (!at_rest) {
-		bool is_near = is_limit_near(k);
+		bool is_near = u64_known(k->open_fds) && u64_known(k->fd_limit) &&
+			       (k->open_fds >= k->fd_limit / 2 ||
+				(u64_known(k->fds_at_limit) &&
+				 k->open_fds >= k->fds_at_limit + GROWN_FDS));
 
 		/* It was read with the rest, or is read again. */
 		if (is_near)
@@ -600,16 +524,138 @@ void process_cache_fill(struct process_cache *k, struct reader *r, struct proc_s
 	p->cgroup = arena_strdup(arena, k->cgroup);
 	p->fd_limit = k->fd_limit;
 	p->process_limit = k->process_limit;
-	copy_counters(k, p);
+#define COPY(member_, ...) p->member_ = k->io.member_;
+	PID_IO(COPY)
+#undef COPY
+	/* status counts those of the first thread only, which is the whole only without others. */
+#define COPY(member_, ...) p->member_ = k->status.member_;
+	if (p->threads == 1) {
+		PID_STATUS_THREAD(COPY)
+	}
+	p->uid = k->status.uid;
+	p->ignores_sigchld = k->status.ignores_sigchld;
+	p->ns_pid = k->status.ns_pid;
 	if (is_headless(p)) {
 		p->state = '?'; /* it has not ended, and nobody knows what the others do */
 		return;
 	}
-	copy_memory(k, r->page_bytes, p);
+	p->rss_bytes = pages_to_bytes(k->statm.resident, r->page_bytes);
+	p->vms_bytes = pages_to_bytes(k->statm.size, r->page_bytes);
+	PID_STATUS_MEMORY(COPY)
+#undef COPY
 	p->open_fds = k->open_fds;
 }
 
 /* ---- by the task iterator ---- */
+
+/* Bits of the kernel's task state. Those that /proc tells, lowest first, have the letters below. */
+#define STATE_REPORTED 0x7fu
+#define STATE_IDLE 0x402u /* uninterruptible, and not to be counted as load */
+#define STATE_RTLOCK_WAIT 0x1000u
+#define STATE_FROZEN 0x8000u
+
+char task_state_letter(uint32_t state)
+{
+	static const char letters[] = "RSDTtXZP";
+	uint32_t told = state & STATE_REPORTED;
+
+	if ((state & STATE_IDLE) == STATE_IDLE)
+		return 'I';
+	if (state & (STATE_RTLOCK_WAIT | STATE_FROZEN))
+		return 'D';
+	return told == 0 ? letters[0] : letters[32 - __builtin_clz(told)];
+}
+
+/* Not hash_bytes(): this is done for every process of the host at every tick. */
+uint64_t task_image(const struct task_process *t)
+{
+	const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t name[2], h = t->exec_id;
+
+	memcpy(name, t->comm, sizeof(name));
+	h = (h ^ t->arg_start) * odd;
+	h = (h ^ t->arg_end ^ (h >> 29)) * odd;
+	h = (h ^ name[0] ^ (h >> 29)) * odd;
+	return (h ^ name[1] ^ (h >> 29)) * odd;
+}
+
+static uint64_t soft_limit(uint64_t limit)
+{
+	return limit > FD_LIMIT_UNLIMITED ? FD_LIMIT_UNLIMITED : limit;
+}
+
+/* The parts of a sum that is exact are read one after the other: one may be below zero. */
+static uint64_t counted_bytes(int64_t pages, uint64_t page_bytes)
+{
+	return pages > 0 ? (uint64_t)pages * page_bytes : 0;
+}
+
+void task_fill_sample(const struct task_process *t, uint64_t page_bytes, struct proc_sample *p)
+{
+	const struct task_counts *c = &t->own;
+	int64_t rss_pages = t->file_pages + t->anon_pages + t->shmem_pages;
+
+	p->ppid = (pid_t)t->parent_pid;
+	p->state = task_state_letter(t->head.state);
+	memcpy(p->comm, t->comm, strnlen(t->comm, sizeof(t->comm)));
+	p->ignores_sigchld = t->ignores_sigchld != 0;
+	p->uid = t->uid;
+	p->owner = t->owner;
+	p->ns_pid = t->ns_pid;
+	p->threads = t->threads;
+	p->fd_limit = soft_limit(t->fd_limit);
+	p->process_limit = soft_limit(t->process_limit);
+	p->child_user_ns = t->child_user_ns;
+	p->child_system_ns = t->child_system_ns;
+	if (c->wait_ns > 0) /* else nobody counts */
+		p->cpu_wait_ns = c->wait_ns;
+	p->minor_faults = c->minor_faults;
+	p->major_faults = c->major_faults;
+	p->voluntary_switches = c->voluntary_switches;
+	p->involuntary_switches = c->involuntary_switches;
+	p->rchar = c->rchar;
+	p->wchar = c->wchar;
+	p->syscr = c->syscr;
+	p->syscw = c->syscw;
+	p->read_bytes = c->read_bytes;
+	p->write_bytes = c->write_bytes;
+	if (is_headless(p))
+		return;
+	p->open_fds = t->open_fds == TASK_NO_COUNT ? U64_UNKNOWN : t->open_fds;
+	p->rss_bytes = counted_bytes(rss_pages, page_bytes);
+	p->vms_bytes = t->vms_pages * page_bytes;
+	if (!t->has_memory)
+		return; /* 0 and 0, and /proc has no lines for the rest */
+	p->hwm_bytes = u64_max_known(t->hwm_pages * page_bytes, p->rss_bytes);
+	p->rss_file_bytes = counted_bytes(t->file_pages, page_bytes);
+	p->rss_anon_bytes = counted_bytes(t->anon_pages, page_bytes);
+	p->rss_shmem_bytes = counted_bytes(t->shmem_pages, page_bytes);
+	p->swap_bytes = counted_bytes(t->swap_pages, page_bytes);
+	p->page_table_bytes = counted_bytes(t->page_table_bytes, 1);
+}
+
+/* whole * part / (part + rest) without overflow, for a process that has used any tick at all. */
+static uint64_t share_of(uint64_t whole, uint64_t part, uint64_t rest)
+{
+	return (uint64_t)((__uint128_t)whole * part / ((__uint128_t)part + rest));
+}
+
+void task_split_cpu(const struct task_counts *c, struct cpu_split *split)
+{
+	uint64_t system_ns;
+
+	if (c->run_ns <= split->user_ns + split->system_ns)
+		return;
+	if (c->system_ns == 0)
+		system_ns = 0;
+	else
+		system_ns = share_of(c->run_ns, c->system_ns, c->user_ns);
+	if (system_ns < split->system_ns)
+		system_ns = split->system_ns;
+	if (c->run_ns - system_ns < split->user_ns)
+		system_ns = c->run_ns - split->user_ns;
+	*split = (struct cpu_split){ c->run_ns - system_ns, system_ns };
+}
 
 void process_cache_take_task(struct process_cache *k, const struct task_process *t,
 			     struct proc_sample *p)

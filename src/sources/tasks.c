@@ -152,17 +152,6 @@ static int read_bytes(struct tasks *t)
 	return n < 0 ? -errno : 0;
 }
 
-static void add_counts(struct task_counts *to, const struct task_counts *from)
-{
-	uint64_t sums[sizeof(*to) / sizeof(uint64_t)], parts[ARRAY_SIZE(sums)];
-
-	memcpy(sums, to, sizeof(sums));
-	memcpy(parts, from, sizeof(parts));
-	for (size_t i = 0; i < ARRAY_SIZE(sums); i++)
-		sums[i] += parts[i];
-	memcpy(to, sums, sizeof(sums));
-}
-
 /* Calls fn for every record of one kind. Stops at one that is not as the kernel side writes them.
  */
 static int for_each(struct tasks *t, uint32_t kind, size_t size,
@@ -201,26 +190,19 @@ static int compare_pid(const void *key, const void *item)
 
 static void take_thread(struct tasks *t, char *record)
 {
+	uint64_t sums[sizeof(struct task_counts) / sizeof(uint64_t)], parts[ARRAY_SIZE(sums)];
 	struct task_process **p;
 	struct task_thread thread;
 
 	memcpy(&thread, record, sizeof(thread));
 	p = bsearch(&thread.head.pid, t->items, t->n, sizeof(struct task_process *), compare_pid);
-	if (p)
-		add_counts(&(*p)->own, &thread.own);
-}
-
-static int sort_out(struct tasks *t)
-{
-	int r;
-
-	t->n = 0;
-	r = ARRAY_RESERVE(t->items, t->cap, t->bytes.len / sizeof(struct task_process) + 1);
-	if (r == 0)
-		r = for_each(t, TASK_PROCESS, sizeof(struct task_process), take_process);
-	if (r == 0)
-		r = for_each(t, TASK_THREAD, sizeof(struct task_thread), take_thread);
-	return r;
+	if (!p)
+		return;
+	memcpy(sums, &(*p)->own, sizeof(sums));
+	memcpy(parts, &thread.own, sizeof(parts));
+	for (size_t i = 0; i < ARRAY_SIZE(sums); i++)
+		sums[i] += parts[i];
+	memcpy(&(*p)->own, sums, sizeof(sums));
 }
 
 int tasks_read(struct tasks *t, const pid_t *pids, size_t n_pids, struct task_list *ret)
@@ -231,8 +213,14 @@ int tasks_read(struct tasks *t, const pid_t *pids, size_t n_pids, struct task_li
 	set_wanted(t, pids, n_pids, true);
 	r = read_bytes(t);
 	set_wanted(t, pids, n_pids, false);
-	if (r == 0)
-		r = sort_out(t);
+	if (r == 0) {
+		t->n = 0;
+		r = ARRAY_RESERVE(t->items, t->cap, t->bytes.len / sizeof(struct task_process) + 1);
+		if (r == 0)
+			r = for_each(t, TASK_PROCESS, sizeof(struct task_process), take_process);
+		if (r == 0)
+			r = for_each(t, TASK_THREAD, sizeof(struct task_thread), take_thread);
+	}
 	if (r < 0)
 		return r;
 	*ret = (struct task_list){ t->items, t->n };

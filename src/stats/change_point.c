@@ -6,7 +6,7 @@
 
 #include "base/macros.h"
 #include "stats/order.h"
-#include "stats/rng.h"
+#include "stats/probability.h"
 
 /*
  * How many standard errors apart both sides are. Over 10 to 10,000 values of one

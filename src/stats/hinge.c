@@ -121,17 +121,6 @@ static double expand(const double *moments, int power, double v)
 	return sum;
 }
 
-static struct sums sums_of_power(const struct hinge *h, int power, double tau)
-{
-	const struct moments *m = &h->behind[point_behind(h, tau)];
-	double left = (h->t[h->n - 1] - tau) / h->span, x = expand(m->u, power, left);
-
-	return (struct sums){ .x = x,
-			      .xx = expand(m->u, 2 * power, left),
-			      .xt = x - expand(m->u + 1, power, left),
-			      .xy = expand(m->uy, power, left) };
-}
-
 struct sums hinge_add_behind(const struct hinge *h, const struct model *model, double tau,
 			     double begun)
 {
@@ -147,8 +136,16 @@ struct sums hinge_add_behind(const struct hinge *h, const struct model *model, d
 				      .xt = g->et - begun * (m->u[0] - m->u[1]),
 				      .xy = g->ey - begun * m->uy[0] };
 	}
-	if (model->power == floor(model->power))
-		return sums_of_power(h, (int)model->power, tau);
+	if (model->power == floor(model->power)) {
+		int power = (int)model->power;
+		const struct moments *m = &h->behind[point_behind(h, tau)];
+		double left = (h->t[h->n - 1] - tau) / h->span, x = expand(m->u, power, left);
+
+		return (struct sums){ .x = x,
+				      .xx = expand(m->u, 2 * power, left),
+				      .xt = x - expand(m->u + 1, power, left),
+				      .xy = expand(m->uy, power, left) };
+	}
 	/* Of a power that is no whole number, point by point. */
 	for (size_t i = h->n; i-- > 0 && h->t[i] > tau;) {
 		double x = hinge_course(h, model, i, tau, 0);

@@ -8,7 +8,6 @@
 #include "base/macros.h"
 #include "stats/order.h"
 #include "stats/probability.h"
-#include "stats/rng.h"
 
 #define SAME 1e-9	    /* statistics that differ by less differ by rounding only */
 #define BREAK_TIES_UP_TO 40 /* runs: with more, rank sums are hardly ever the same */

@@ -5,6 +5,7 @@
 #define PROCTOR_STATS_PROBABILITY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* P(Z > z) of the normal distribution. */
 double normal_tail(double z);
@@ -36,5 +37,23 @@ struct interval {
 
 /* Holds the rate in about 95 of 100 cases (level 0.95); n = 0 is 0 to 1. Wilson's. */
 struct interval interval_wilson(size_t k, size_t n, double level);
+
+/*
+ * ---- random numbers that a seed makes the same every time; not for secrets ----
+ *
+ * Whoever reports a number that chance had a part in says the seed, so that
+ * another can get the same.
+ */
+
+struct rng {
+	uint64_t state[4];
+};
+
+void rng_seed(struct rng *rng, uint64_t seed);
+
+uint64_t rng_u64(struct rng *rng);
+
+/* From 0 to n - 1, each as likely as the others; n > 0. */
+uint32_t rng_below(struct rng *rng, uint32_t n);
 
 #endif

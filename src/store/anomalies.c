@@ -141,11 +141,10 @@ const struct columns anomaly_change_columns = COLUMNS(change_items);
 /*
  * ---- one fault is one row, whoever sees it ----
  *
- * A runner and a daemon that takes over from it, or several runs of one host, see the same
- * fault and give it names that differ only in when it began (model/anomaly.h). Who writes first
- * is its teller. What another writes while that row lasts is added to it where it is worse; and
- * where it is over, if the teller has left that to whoever goes on. The first who has seen its end
- * tells it, unless it came back after that for another who goes on. Inside of a transaction.
+ * Several runs of one host, and a daemon that takes over from them, see the same fault of the host
+ * and give it names that differ only in when it began (model/anomaly.h). What a later one records
+ * while the row lasts is added to it where it is worse. The first who has seen its end ends it,
+ * unless it came back after that for another who goes on. Inside of a transaction.
  */
 
 /* The row that is there already; id 0: none is. */
@@ -159,8 +158,7 @@ struct known_anomaly {
 	bool has_end;
 	uint64_t ended_wall_ns; /* where it has */
 	bool end_was_seen;	/* so it was told, and stays unless it came back */
-	bool is_shared;		/* it is another's: begun by that, and not taken over */
-	bool is_left;		/* and is that one's to end */
+	bool is_shared;		/* another has begun it */
 };
 
 /* All names of the same fault begin with this, and the first that does not is after. */
@@ -379,6 +377,7 @@ static void change_page_release(struct change_page *page)
 static const struct column head_items[] = {
 	COLUMN(anomaly_change_row, id, COLUMN_BITS),
 	COLUMN(anomaly_change_row, uid, COLUMN_U64),
+	COLUMN(anomaly_change_row, is_attached, COLUMN_FLAG),
 };
 static const struct columns head_columns = COLUMNS(head_items);
 
@@ -684,9 +683,8 @@ static void keep_worst(struct anomaly_cells *c, const struct episode *e,
 }
 
 /*
- * Of what another has begun: whether it is over is that one's to say. Who looks no more does not
- * know, a kill is over for who told it, and else it is told here only where that one has left it
- * to us, or where it is nobody's.
+ * Of what another has begun: who looks no more does not know whether it is over, and a kill is over
+ * for who recorded it.
  */
 static bool ends_nothing(const struct known_anomaly *known, const struct anomaly_news *news)
 {
@@ -703,7 +701,7 @@ static bool ends_nothing(const struct known_anomaly *known, const struct anomaly
 		return false;
 	if (!known->has_end && e->why_cleared && strcmp(e->why_cleared, EPISODE_UNWATCHED) == 0)
 		return true;
-	return e->worst.type == ANOMALY_OOM_KILL || (news->attempt_id != 0 && !news->takes_over);
+	return e->worst.type == ANOMALY_OOM_KILL;
 }
 
 /* It is told once: of what another has begun only that it got worse, and that it is over. */
@@ -742,36 +740,7 @@ static int put_change(struct store *store, const struct anomaly_news *news,
 	return add_change(store, cells->episode, e, change, err);
 }
 
-static int tell(struct store *store, const struct anomaly_news *news, struct anomaly_cells *cells,
-		struct known_anomaly *known, struct err *err)
-{
-	int r = find_known(store, news->attempt_id, news->episode, known, err);
-
-	/* What was adopted has the name that the other has given it. */
-	known->is_shared |= known->id != 0 && news->episode->is_adopted && !news->takes_over;
-	known->is_left = r == 0 && ends_nothing(known, news);
-	if (r < 0 || known->is_left)
-		return r;
-	return put_change(store, news, known, cells, err);
-}
-
-static void identify(const struct anomaly_news *news, const struct known_anomaly *known,
-		     struct anomaly_identity *ret)
-{
-	const struct episode *e = news->episode;
-	const bool is_shared = known->is_shared;
-
-	snprintf(ret->name, sizeof(ret->name), "%s", is_shared ? known->name : e->name);
-	ret->began_wall_ns = is_shared ? known->began_wall_ns : e->began_wall_ns;
-	ret->ended_wall_ns = is_shared && known->has_end && u64_known(e->ended_wall_ns)
-				     ? known->ended_wall_ns
-				     : e->ended_wall_ns;
-	ret->is_left = known->is_left;
-	ret->blames_another = known->id != 0 && blames_another(&e->worst, &known->row.worst);
-}
-
-int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
-		       struct anomaly_identity *ret, struct err *err)
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news, struct err *err)
 {
 	CLEANUP(buf_release) struct buf host = BUF_INIT;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
@@ -799,36 +768,27 @@ int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
 	cells.pattern = pattern;
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = tell(store, news, &cells, &known, err);
-	if (r == 0)
-		r = txn_commit(&txn, err);
-	if (r == 0 && ret)
-		identify(news, &known, ret);
-	return r;
+		r = find_known(store, news->attempt_id, e, &known, err);
+	if (r == 0 && !ends_nothing(&known, news))
+		r = put_change(store, news, &known, &cells, err);
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
-static int renew(struct store *store, const struct anomaly_renewal *renewal, struct err *err)
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err)
 {
-	const struct episode *e = renewal->episode;
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct known_anomaly known = { 0 };
 	struct anomaly_cells cells;
-	int r = find_known(store, renewal->attempt_id, e, &known, err);
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
+	if (r == 0)
+		r = find_known(store, attempt_id, e, &known, err);
 	if (r < 0 || known.id == 0 || known.has_end)
 		return r;
 	to_cells(e, &cells);
 	keep_worst(&cells, e, &known);
-	return share(store, known.id, &cells, err);
-}
-
-int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
-			  struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = renew(store, &list[i], err);
+	r = share(store, known.id, &cells, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

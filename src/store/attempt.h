@@ -49,6 +49,10 @@ int attempt_end_episode(struct store *store, int64_t id, uint64_t ended_wall_ns,
 int attempt_begin(struct store *store, struct attempt *a, const struct log_id *log,
 		  struct err *err);
 
+/* As a daemon's own log begins (NULL: it has none). */
+int daemon_begin(struct store *store, const struct daemon_record *d, const struct log_id *log,
+		 int64_t *ret_id, struct err *err);
+
 /* What is known at its end: processes, rungs, notes and system calls. */
 int attempt_write_details(struct store *store, const struct attempt *a,
 			  const char *why_not_all_calls, struct err *err);

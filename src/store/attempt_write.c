@@ -62,33 +62,37 @@ static int add_attempt(struct store *store, const struct attempt *a, const struc
 	return query_run(&q, err);
 }
 
-int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err)
+int daemon_begin(struct store *store, const struct daemon_record *d, const struct log_id *log,
+		 int64_t *ret_id, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(query_close) struct query old = QUERY_INIT;
-	int64_t boot = 0, id;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	int64_t boot = 0;
+	int r = d->boot_id[0] ? text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT,
+					    d->boot_id, &boot, err)
+			      : 0;
 
-	if (r == 0 && d->boot_id[0])
-		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, d->boot_id, &boot,
-				err);
 	if (r == 0)
 		r = query_open(store, STATEMENT_ADD_DAEMON, &q, err);
 	if (r < 0)
 		return r;
 	query_bind_i64_if(&q, boot != 0, boot);
+	query_bind_bytes(&q, log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0);
 	query_bind_columns(&q, &daemon_columns, d);
 	r = query_run(&q, err);
-	id = sqlite3_last_insert_rowid(store->db);
+	*ret_id = sqlite3_last_insert_rowid(store->db);
+	return r < 0 ? r
+		     : query_exec(store, STATEMENT_END_HOST_ANOMALIES, err,
+				  query_as_i64(d->started_wall_ns), boot ? boot : -1);
+}
+
+int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int64_t id = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+
 	if (r == 0)
-		r = query_open(store, STATEMENT_END_HOST_ANOMALIES, &old, err);
-	if (r == 0)
-		query_bind_i64(&old, query_as_i64(d->started_wall_ns));
-	if (r == 0)
-		query_bind_i64(&old, boot ? boot : -1);
-	if (r == 0)
-		r = query_run(&old, err);
+		r = daemon_begin(store, d, NULL, &id, err);
 	if (r == 0)
 		r = txn_commit(&txn, err);
 	if (r == 0)

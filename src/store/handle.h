@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "log/log.h"
-#include "model/process_index.h"
 #include "model/tick_record.h"
 #include "model/tick_snapshot.h"
 #include "store/codec/codec.h"
@@ -66,13 +65,11 @@ struct store {
 	int wal_tried_pages;	       /* when it was copied last, or could not be */
 	bool leaves_no_log;	       /* closing copies it, however short it is */
 	bool syncs_log;		       /* after each commit (query.h) */
-	store_unsettled_fn *unsettled; /* who is told, and waits instead; NULL: nobody */
-	void *unsettled_ctx;
-	bool is_unsettled;		 /* something may not be on the disk yet */
-	bool leaves_logs, has_left_logs; /* store_leave_logs() */
-	uint64_t disk_wait_ns;		 /* store_take_disk_wait_ns() */
-	int log_error;			 /* with which the disk has refused it; 0: it has not */
-	uint64_t mend_boot_ns;		 /* not before then (db/db.h) */
+	bool is_unsettled;	       /* something may not be on the disk yet */
+	bool leaves_disk, wants_sweep; /* store_leave_disk() */
+	uint64_t disk_wait_ns;	       /* store_take_disk_wait_ns() */
+	int log_error;		       /* with which the disk has refused it; 0: it has not */
+	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
 	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */

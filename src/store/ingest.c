@@ -52,7 +52,10 @@ struct sink {
 	struct log_id log;
 	const struct folder *folder; /* of it, which is the current one there */
 	struct log_origin origin;
-	struct attempt attempt; /* as the last beginning has it; id 0: it has no row yet */
+	struct attempt attempt; /* as the last beginning has it; id 0: it has no row yet. Of a
+				   host's log: the one that the record is about */
+	bool is_host;		/* the log is a daemon's own (RECORD_HOST) */
+	int64_t daemon_id;	/* its row; 0: it has none yet */
 	struct tick_decoder *ticks;
 	uint64_t ready_offset; /* that ticks has come to; UINT64_MAX: it is new */
 	bool is_ready;	       /* ticks has come to the cursor */
@@ -163,18 +166,11 @@ static int take_anomaly(struct sink *s, struct record_reader *r)
 		episode_set_job(&e, s->attempt.job_id);
 	}
 	attempt_id = e.worst.job_id ? s->attempt.id : 0; /* else it is of the host */
-	if (change == RECORD_RENEWED) {
-		const struct anomaly_renewal renewal = { attempt_id, &e };
-
-		return store_renew_anomalies(s->store, &renewal, 1, s->err);
-	} else {
-		const struct anomaly_news news = { .attempt_id = attempt_id,
-						   .episode = &e,
-						   .change = (enum episode_change)change,
-						   .takes_over = true };
-
-		return store_tell_anomaly(s->store, &news, NULL, s->err);
-	}
+	if (change == RECORD_RENEWED)
+		return store_renew_anomaly(s->store, attempt_id, &e, s->err);
+	return store_tell_anomaly(
+		s->store, &(struct anomaly_news){ attempt_id, &e, (enum episode_change)change },
+		s->err);
 }
 
 static int take_evidence(struct sink *s, struct record_reader *r)
@@ -200,6 +196,16 @@ static int take_details(struct sink *s, struct record_reader *r)
 
 	record_read_details(r, &a, &why);
 	return r->error ? result_of(r) : attempt_write_details(s->store, &a, why, s->err);
+}
+
+static int take_calls(struct sink *s, struct record_reader *r)
+{
+	struct attempt a = { .id = s->attempt.id };
+	const char *why = NULL;
+
+	record_read_details(r, &a, &why);
+	return r->error ? result_of(r)
+			: store_add_syscalls(s->store, &a, a.syscalls, a.n_syscalls, why, s->err);
 }
 
 /* No tick comes behind it. */
@@ -232,25 +238,49 @@ static int take_end(struct sink *s, struct record_reader *r)
 	return result < 0 ? result : fold_rest(s);
 }
 
+/* Of a host's log: when the daemon stopped. */
+static int take_stop(struct sink *s, struct record_reader *r)
+{
+	uint64_t wall_ns = record_read_number(r);
+
+	if (r->error)
+		return result_of(r);
+	return query_exec(s->store, STATEMENT_END_DAEMON, s->err, query_as_i64(wall_ns),
+			  s->daemon_id);
+}
+
 static take_fn *const takers[] = {
 	[RECORD_SHEETS] = take_sheets,	   [RECORD_EVENTS] = take_events,
 	[RECORD_PHASES] = take_phases,	   [RECORD_ANOMALY] = take_anomaly,
 	[RECORD_EVIDENCE] = take_evidence, [RECORD_DETAILS] = take_details,
-	[RECORD_END] = take_end,
+	[RECORD_END] = take_end,	   [RECORD_CALLS] = take_calls,
 };
+
+static take_fn *const host_takers[] = {
+	[RECORD_EVENTS] = take_events,	 [RECORD_PHASES] = take_phases,
+	[RECORD_ANOMALY] = take_anomaly, [RECORD_EVIDENCE] = take_evidence,
+	[RECORD_END] = take_stop,	 [RECORD_CALLS] = take_calls,
+};
+
+static void read_boot(const struct log_origin *o, char ret[BOOT_ID_BYTES])
+{
+	char hex[2 * sizeof(o->boot_id) + 1];
+	struct log_id boot; /* 16 bytes in hexadecimal, too */
+
+	memcpy(boot.bytes, o->boot_id, sizeof(boot.bytes));
+	log_id_format(&boot, hex);
+	snprintf(ret, BOOT_ID_BYTES, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16,
+		 hex + 20);
+}
 
 /* Whose a copy is, who runs it and where: by the kernel's word, whatever it says itself. */
 static void identify(const struct sink *s, struct attempt *a)
 {
 	const struct log_origin *o = &s->origin;
 	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
-	char host[256] = "", hex[2 * sizeof(o->boot_id) + 1];
-	struct log_id boot; /* 16 bytes in hexadecimal, too */
+	char host[256] = "";
 
-	memcpy(boot.bytes, o->boot_id, sizeof(boot.bytes));
-	log_id_format(&boot, hex);
-	snprintf(a->boot_id, sizeof(a->boot_id), "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8,
-		 hex + 12, hex + 16, hex + 20);
+	read_boot(o, a->boot_id);
 	a->uid = o->uid;
 	a->runner = (struct proc_key){ o->runner_pid, o->runner_start_ticks };
 	a->pid_ns = o->pid_ns;
@@ -322,6 +352,55 @@ static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 	return is_new ? store_write_tick(s->store, s->attempt.id, &record, s->err) : 0;
 }
 
+/* A daemon's log has it at the beginning of each segment. Nobody sends one to another. */
+static int take_host(struct sink *s, const struct log_frame *frame, bool is_new)
+{
+	struct daemon_record d = { 0 };
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &s->arena, 0, 0 };
+
+	if (s->origin.is_copy || s->attempt.id)
+		return DAMAGED;
+	s->is_host = true;
+	if (!is_new || s->daemon_id)
+		return 0;
+	record_read_struct(&r, &daemon_columns, &d);
+	if (r.error)
+		return result_of(&r);
+	read_boot(&s->origin, d.boot_id);
+	return daemon_begin(s->store, &d, &s->log, &s->daemon_id, s->err);
+}
+
+/* A record of a host's log. One about an attempt that is removed goes with that. */
+static int take_about(struct sink *s, const struct log_frame *frame)
+{
+	static const uint8_t host[RECORD_ABOUT_BYTES];
+	take_fn *fn = frame->type < ARRAY_SIZE(host_takers) ? host_takers[frame->type] : NULL;
+	struct record_reader r = { frame->bytes + RECORD_ABOUT_BYTES, frame->bytes + frame->n,
+				   &s->arena, 0, 0 };
+	struct stored_log about;
+	int result;
+
+	if (!fn)
+		return 0;
+	if (frame->type == RECORD_END)
+		r.p = frame->bytes;
+	else if (frame->n < RECORD_ABOUT_BYTES)
+		return DAMAGED;
+	attempt_release(&s->attempt);
+	attempt_init(&s->attempt);
+	if (frame->type != RECORD_END && memcmp(frame->bytes, host, sizeof(host)) != 0) {
+		result = store_find_log(s->store, frame->bytes, &about, s->err);
+		if (result < 0)
+			return result == -ENOENT ? 0 : result;
+		s->attempt.id = about.attempt_id;
+		s->attempt.attempt_num = about.attempt_num;
+		s->attempt.uid = about.uid;
+		s->attempt.job_id = arena_strdup(&s->attempt.arena, about.job_id);
+	}
+	result = fn(s, &r);
+	return result == -ENOENT ? 0 : result; /* evidence of an anomaly that is removed */
+}
+
 static int take(struct sink *s, const struct log_frame *frame, bool is_new)
 {
 	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &s->arena, 0,
@@ -329,6 +408,10 @@ static int take(struct sink *s, const struct log_frame *frame, bool is_new)
 	take_fn *fn = frame->type < ARRAY_SIZE(takers) ? takers[frame->type] : NULL;
 
 	arena_reset(&s->arena);
+	if (frame->type == RECORD_HOST)
+		return take_host(s, frame, is_new);
+	if (s->is_host)
+		return is_new ? take_about(s, frame) : 0;
 	if (frame->type == RECORD_BEGIN)
 		return take_begin(s, frame, is_new);
 	if (!s->attempt.id)
@@ -410,6 +493,49 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 	return 0;
 }
 
+int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+		      struct stored_log *ret, struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	struct log_id id;
+
+	if (r == 0)
+		r = query_ask(store, STATEMENT_FIND_LOG_OF, &q, err, attempt_id);
+	if (r == 0)
+		r = query_step(&q, err);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	r = log_id_parse(query_read_text(&q), &id);
+	if (r < 0)
+		return r;
+	memcpy(ret_id, id.bytes, sizeof(id.bytes));
+	*ret = (struct stored_log){ .attempt_id = attempt_id };
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	ret->uid = (uint64_t)query_read_i64(&q);
+	return 0;
+}
+
+static int find_host_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(s->store, STATEMENT_FIND_HOST_LOG, &q, s->err);
+
+	if (r < 0)
+		return r;
+	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
+	r = query_step(&q, s->err);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	s->is_host = true;
+	s->daemon_id = query_read_i64(&q);
+	ret->offset = (uint64_t)query_read_i64(&q);
+	ret->is_over = query_read_i64(&q);
+	return 0;
+}
+
 static int find_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -433,6 +559,7 @@ static int find_row(struct sink *s, const struct log_origin *origin, struct log_
 	a->host = arena_strdup(&a->arena, query_read_text(&q));
 	boot_id = query_read_text(&q);
 	snprintf(a->boot_id, sizeof(a->boot_id), "%s", boot_id ? boot_id : "");
+	a->is_attached = query_read_i64(&q);
 	return a->job_id ? 0 : -ENOMEM;
 }
 
@@ -445,9 +572,11 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 	if (origin->is_copy && s->ticks)
 		tick_decoder_distrust(s->ticks);
 	r = find_row(s, origin, ret);
+	if (r == -ENOENT && !origin->is_copy)
+		r = find_host_row(s, origin, ret);
 	if (r < 0 && r != -ENOENT)
 		s->failure = r;
-	s->is_ready = ret->is_ready = r == 0 && s->ready_offset == ret->offset;
+	s->is_ready = ret->is_ready = r == 0 && (s->is_host || s->ready_offset == ret->offset);
 	return r;
 }
 
@@ -486,7 +615,8 @@ static int move_cursor(struct sink *s, const struct log_origin *origin,
 		       const struct log_cursor *from, const struct log_cursor *to)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(s->store, STATEMENT_MOVE_LOG, &q, s->err);
+	int r = query_open(s->store, s->is_host ? STATEMENT_MOVE_HOST_LOG : STATEMENT_MOVE_LOG, &q,
+			   s->err);
 
 	if (r < 0)
 		return r;
@@ -504,15 +634,15 @@ static int sink_move(void *ctx, const struct log_origin *origin, const struct lo
 	struct sink *s = ctx;
 	int r;
 
-	if (!s->attempt.id) /* it has frames, and no beginning among them (yet) */
+	if (s->is_host ? !s->daemon_id : !s->attempt.id) /* no beginning among its frames (yet) */
 		return -ENOMSG;
 	r = move_cursor(s, origin, from, to);
 	if (r == 0 && sqlite3_changes(s->store->db) != 1)
 		return -EAGAIN;
-	if (r == 0 && s->n_damaged > 0)
+	if (r == 0 && !s->is_host && s->n_damaged > 0)
 		r = note(s, NOTE_DAMAGED_RECORDS, s->n_damaged,
 			 "records of its log were damaged, and are left out");
-	if (r == 0 && lost_bytes > 0)
+	if (r == 0 && !s->is_host && lost_bytes > 0)
 		r = note(s, NOTE_LOST_RECORDS, lost_bytes, "bytes of its log were lost");
 	if (r < 0)
 		s->failure = r;
@@ -549,7 +679,8 @@ static bool is_own_host(const char *host)
 /*
  * The lock of a log is free, and it has no end. 1: its recorder is dead, as it is one of this host
  * (of this boot, or of one before it), or has been quiet for long. 0: another host may write on,
- * whose locks need not be seen here; or, of a copy, its runner or who it has left may send more.
+ * whose locks need not be seen here; of a copy, its runner or who it has left may send more; of an
+ * attached tree the next daemon of this boot continues it.
  */
 static int sink_is_gone(void *ctx, const struct log_origin *origin)
 {
@@ -561,7 +692,11 @@ static int sink_is_gone(void *ctx, const struct log_origin *origin)
 		return !is_own_boot(origin->boot_id) ||
 		       (!proc_is_alive("", origin->runner_pid, origin->runner_start_ticks) &&
 			folder_quiet_seconds(s->folder) > COPY_QUIET_SECONDS);
-	if (is_own_boot(origin->boot_id) || is_own_host(s->attempt.host))
+	if (is_own_boot(origin->boot_id))
+		return s->is_host || !s->attempt.is_attached;
+	if (s->is_host)
+		return folder_quiet_seconds(s->folder) > (double)QUIET_NS / 1e9;
+	if (is_own_host(s->attempt.host))
 		return 1;
 	if (s->attempt.id) {
 		r = attempt_read_last_sign(s->store, &s->attempt, &sign_ns, s->err);
@@ -576,7 +711,7 @@ static int sink_is_gone(void *ctx, const struct log_origin *origin)
 static int sink_lost(void *ctx)
 {
 	struct sink *s = ctx;
-	int r = s->attempt.id ? fold_rest(s) : 0;
+	int r = s->attempt.id && !s->is_host ? fold_rest(s) : 0;
 
 	if (r < 0)
 		s->failure = r;
@@ -843,7 +978,7 @@ static void look_at_log(struct folder *f, struct store *store, struct entry *e)
 	found = sink_find(&s, log_reader_origin(r), &cursor);
 	alive = log_is_alive(r);
 	e->is_alive = alive != 0;
-	if (alive == 0 && log_reader_origin(r)->is_copy)
+	if (alive == 0)
 		alive = !sink_is_gone(&s, log_reader_origin(r));
 	has_end = log_read_end(r, alive != 0, NULL, NULL);
 	e->has_news = (found < 0 && found != -ENOENT) || cursor.is_over || has_end != 0 ||
@@ -903,15 +1038,15 @@ bool ingest_is_behind(struct store *store, int64_t attempt_id)
 	uint64_t offset;
 	bool is_behind;
 
-	if (query_open(store, STATEMENT_FIND_OPEN_LOG, &q, NULL) < 0)
+	if (query_open(store, STATEMENT_FIND_LOG_OF, &q, NULL) < 0)
 		return false;
 	query_bind_i64(&q, attempt_id);
 	if (query_step(&q, NULL) <= 0)
 		return false;
 	text = query_read_text(&q);
 	offset = (uint64_t)query_read_i64(&q);
-	if (!text || log_id_parse(text, &id) < 0 || folder_open(store->path, &f) < 0 ||
-	    log_reader_open(&f.real, &id, &r, NULL) < 0)
+	if (query_read_i64(&q) || !text || log_id_parse(text, &id) < 0 ||
+	    folder_open(store->path, &f) < 0 || log_reader_open(&f.real, &id, &r, NULL) < 0)
 		return false;
 	is_behind = log_read_end(r, false, NULL, NULL) > 0 ||
 		    log_read(r, offset, false, stop, NULL, &read) > 0;
@@ -967,16 +1102,6 @@ int store_find_logged_end(const char *path, uint64_t submission, struct attempt 
 			attempt_release(ret);
 	}
 	return found > 0 ? 0 : -ENOENT;
-}
-
-void store_leave_logs(struct store *store)
-{
-	store->leaves_logs = true;
-}
-
-bool store_has_left_logs(const struct store *store)
-{
-	return store->has_left_logs;
 }
 
 size_t store_count_unreadable_logs(const char *path)
@@ -1064,7 +1189,7 @@ static int ingest_log(struct folder *f, struct store *store, struct entry *e, st
 		e->is_readable = false;
 	}
 	e->is_stored = r >= 0;
-	if (r >= 0 && !e->cursor.is_over && s.is_ready)
+	if (r >= 0 && !e->cursor.is_over && s.is_ready && !s.is_host)
 		keep_decoder(store, &s, e->cursor.offset);
 	if (undone == 0)
 		undone = query_run_alone(store, STATEMENT_SAVED, err);
@@ -1110,8 +1235,8 @@ static void remove_stored(struct folder *f, struct store *store)
 	for (size_t i = 0; i < f->n; i++)
 		is_due |= f->entries[i].is_stored &&
 			  (f->entries[i].cursor.is_over || f->entries[i].n > 1);
-	store->has_left_logs = is_due && store->leaves_logs;
-	if (!is_due || store->is_copy || store->leaves_logs)
+	store->wants_sweep |= is_due && store->leaves_disk;
+	if (!is_due || store->is_copy || store->leaves_disk)
 		return;
 	store->is_unsettled = true; /* also where another process has stored it */
 	if (store_settle(store) < 0)
@@ -1142,7 +1267,6 @@ int ingest_logs(struct store *store, struct err *err)
 	bool has_unreadable = false;
 	int r = folder_open(store->path, &f), n = 0;
 
-	store->has_left_logs = false;
 	if (r < 0)
 		return r == -ENOENT ? 0
 				    : err_set(err, r, "%s-logs cannot be read: %s", store->path,

@@ -14,7 +14,6 @@
 #include "base/err.h"
 #include "model/run_record.h"
 #include "model/job.h"
-#include "model/pattern.h"
 
 struct store;
 

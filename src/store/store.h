@@ -3,7 +3,7 @@
  *
  * One file, shared by any number of writers and readers. Each call that writes
  * is one short transaction, durable when it returns (but for store_begin_attempt(), after
- * store_settle_elsewhere(), and for what store_check_disk() says). Nothing is
+ * store_leave_disk(), and for what store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
@@ -109,12 +109,9 @@ struct stored_log {
 int store_find_log(struct store *store, const uint8_t id[16], struct stored_log *ret,
 		   struct err *err);
 
-/*
- * From now on this handle leaves logs that are stored in their folder: to remove them takes a wait
- * for the disk, which another handle, on another thread, does when it is opened.
- */
-void store_leave_logs(struct store *store);
-bool store_has_left_logs(const struct store *store); /* at the last store_take_in() */
+/* The other way: the log of an attempt, without job and number. -ENOENT: it has none. */
+int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
+		      struct stored_log *ret, struct err *err);
 
 /*
  * How the attempt with this submission ended, by its log alone: for a database that cannot be
@@ -422,38 +419,22 @@ struct anomaly_news {
 	int64_t attempt_id; /* 0: of none */
 	const struct episode *episode;
 	enum episode_change change;
-	bool takes_over; /* who has begun it may not look any more: so it is ended here, too */
-};
-
-/* As what the record knows it: another may have begun it, under a name of its own. */
-struct anomaly_identity {
-	char name[EPISODE_NAME_BYTES];
-	uint64_t began_wall_ns;
-	uint64_t ended_wall_ns; /* U64_UNKNOWN: it lasts */
-	bool is_left;		/* it is over here, and for who has begun it not yet */
-	bool blames_another;	/* process than the episode does, and its evidence is of that */
 };
 
 /*
  * An episode as it is now: added when it begins, changed when it escalates and when it clears.
  * Evidence that was written once stays where the episode has none. What another has begun and
- * that lasts stays one row, with one teller: who began it (anomalies.c). One that began is
- * also counted as a pattern, RESOURCE_ANOMALY. ret may be NULL.
+ * that lasts stays one row (anomalies.c). One that began is also counted as a pattern,
+ * RESOURCE_ANOMALY.
  */
-int store_tell_anomaly(struct store *store, const struct anomaly_news *news,
-		       struct anomaly_identity *ret, struct err *err);
-
-struct anomaly_renewal {
-	int64_t attempt_id; /* 0: of none */
-	const struct episode *episode;
-};
+int store_tell_anomaly(struct store *store, const struct anomaly_news *news, struct err *err);
 
 /*
- * What lasts, as it is by now, where its row has it less bad or as having come less often. Nothing
- * is told by that. One that is not there, or is over, is left alone. All of them or none.
+ * What lasts, as it is by now, where its row has it less bad or as having come less often. One that
+ * is not there, or is over, is left alone.
  */
-int store_renew_anomalies(struct store *store, const struct anomaly_renewal *list, size_t n,
-			  struct err *err);
+int store_renew_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
+			struct err *err);
 
 /* More was found out about the culprit of an episode that was written. -ENOENT: it was not. */
 int store_set_evidence(struct store *store, const char *episode,
@@ -485,7 +466,8 @@ int store_read_anomalies(struct store *store, const struct anomaly_filter *filte
 /* One change, and the episode as it was told then. Its pointers are valid during the call only. */
 struct anomaly_change_row {
 	int64_t id;
-	uint64_t uid; /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	uint64_t uid;	  /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
+	bool is_attached; /* that attempt is */
 	struct episode episode;
 	struct episode_moment moment;
 };
@@ -508,32 +490,31 @@ int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_chang
 int store_check_disk(struct store *store, struct err *err);
 
 /*
- * From now on another thread waits for the disk: what is written is there for everybody, and
- * outlives us, when a call returns, and fn has been called. It is on the disk when a wait that
- * began after that is over. fn is called inside of calls that write, and does not use this store;
- * not is_wanted: it need not come to the disk before something else does (store_begin_attempt()).
- * Some calls wait themselves all the same: one that fills the log, which is then copied into the
- * database (once a MiB), and the next, which begins it anew; the last of retention; store_take_in()
- * where there is something; and one that writes after the disk has refused something.
+ * From now on this handle leaves the disk to store_sweep(), on another thread. What it commits is
+ * there for everybody, and outlives us, when a call returns. It is on the disk when a sweep that
+ * began after that is over; until then logs have all that was ingested. Some calls wait all the
+ * same: one that begins the write-ahead log anew (once a MiB), and one that writes after the disk
+ * has refused something.
  */
-typedef void store_unsettled_fn(void *ctx, bool is_wanted);
-void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx);
+void store_leave_disk(struct store *store);
 
-/* As it was: what is written next waits for the disk, with all before it. */
-void store_settle_here(struct store *store);
+/* Whether something was committed, or a log is to be removed, that a sweep is needed for. */
+bool store_wants_sweep(struct store *store);
+
+struct store_swept {
+	int result;	  /* 0; else nothing was done (-EBUSY: it is locked) */
+	int disk_error;	  /* an errno with which the disk has refused what was committed; 0 */
+	uint64_t wait_ns; /* how long it was waited for */
+};
 
 /*
- * A descriptor of the log, which the caller closes, for who is to fdatasync() it on another thread.
- * Nobody locks the log, so closing it drops no lock. It stays the same file as long as the store is
- * open. -ENOENT: there is none (store_journal()), and each transaction has to wait.
+ * On any thread: brings what was committed to the disk, copies the write-ahead log into the
+ * database and removes logs that are stored. Before it, and with what came of it after it, the
+ * handle that has left this is told.
  */
-int store_open_log(struct store *store);
-
-/* Of such a wait: an errno or 0. is_all: nothing was written since it began. */
-void store_told_settled(struct store *store, int error, bool is_all);
-
-/* For how long the log was waited for in a call of this handle, at most, since this was asked. */
-uint64_t store_take_disk_wait_ns(struct store *store);
+struct store_swept store_sweep(const char *path);
+void store_begin_sweep(struct store *store);
+void store_end_sweep(struct store *store, const struct store_swept *swept);
 
 /*
  * Whether a database that is there could be written: 0, or the errno and in err

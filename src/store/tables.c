@@ -5,7 +5,6 @@
 
 #include "model/run_record.h"
 #include "model/job.h"
-#include "model/pattern.h"
 #include "model/snapshot.h"
 #include "store/store.h"
 

@@ -126,9 +126,9 @@ static const char *plural(uint64_t n)
 /* Where only one job is shown, how many attempts of it there are comes first. */
 static void draw_counts(const struct scene *s, const struct area *a)
 {
-	bool is_listed = s->source == SOURCE_DAEMON && s->listed_ns > s->snap.wall_ns;
-	int jobs = is_listed ? s->listed_jobs : s->snap.running_jobs; /* what is newer */
-	int sheets = is_listed ? s->listed_sheets : s->snap.active_sheets, shown = 0, x = 0;
+	bool is_listed = s->source == SOURCE_DAEMON && s->listed.wall_ns > s->snap.wall_ns;
+	int jobs = is_listed ? s->listed.n_jobs : s->snap.running_jobs; /* what is newer */
+	int sheets = is_listed ? s->listed.n_sheets : s->snap.active_sheets, shown = 0, x = 0;
 	uint64_t zombies = snapshot_count_zombies(&s->snap, SNAPSHOT_JOBS); /* as a daemon counts */
 	const char *level = s->snap.pressure_level;
 
@@ -140,8 +140,8 @@ static void draw_counts(const struct scene *s, const struct area *a)
 	x = area_printf(a, x, 3, STYLE_PLAIN, "%d job%s", jobs, plural((uint64_t)jobs));
 	if (s->source == SOURCE_REPLAY)
 		x = area_put(a, x, 3, STYLE_PLAIN, ", queued -"); /* not recorded */
-	else if (s->n_queued > 0)
-		x = area_printf(a, x, 3, STYLE_PLAIN, ", %zu queued", s->n_queued);
+	else if (s->listed.n_queued > 0)
+		x = area_printf(a, x, 3, STYLE_PLAIN, ", %zu queued", s->listed.n_queued);
 	x = area_printf(a, x, 3, STYLE_PLAIN, ", %d sheet%s", sheets, plural((uint64_t)sheets));
 	if (level)
 		x = area_printf(a, x, 3,
@@ -152,10 +152,10 @@ static void draw_counts(const struct scene *s, const struct area *a)
 	if (zombies > 0)
 		x = area_printf(a, x, 3, STYLE_WARNING, ", %llu zombie%s",
 				(unsigned long long)zombies, plural(zombies));
-	if (u64_known(s->n_anomalies))
-		x = area_printf(a, x, 3, s->n_anomalies ? STYLE_BAD : STYLE_PLAIN,
-				", %llu anomal%s", (unsigned long long)s->n_anomalies,
-				s->n_anomalies == 1 ? "y" : "ies");
+	if (u64_known(s->past.n_anomalies))
+		x = area_printf(a, x, 3, s->past.n_anomalies ? STYLE_BAD : STYLE_PLAIN,
+				", %llu anomal%s", (unsigned long long)s->past.n_anomalies,
+				s->past.n_anomalies == 1 ? "y" : "ies");
 	draw_gpu(&s->snap, a, x + 2);
 }
 
@@ -185,16 +185,17 @@ static void draw_timeline(struct scene *s, const struct area *a)
 {
 	int rows = a->height - 1;
 
-	s->events_y = a->y + 1;
-	s->event_rows = rows > 0 ? rows : 0;
-	if (s->is_in_events && s->event_at < s->events_up)
-		s->events_up = s->event_at;
-	if (s->is_in_events && s->event_at >= s->events_up + rows)
-		s->events_up = s->event_at - rows + 1;
-	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s", s->events_up ? " (earlier)" : "",
+	s->view.events_y = a->y + 1;
+	s->view.event_rows = rows > 0 ? rows : 0;
+	if (s->is_in_events && s->view.event_at < s->view.events_up)
+		s->view.events_up = s->view.event_at;
+	if (s->is_in_events && s->view.event_at >= s->view.events_up + rows)
+		s->view.events_up = s->view.event_at - rows + 1;
+	area_printf(a, 0, 0, STYLE_TITLE, "WHAT HAPPENED%s%s",
+		    s->view.events_up ? " (earlier)" : "",
 		    s->hides_births && !s->is_text ? " but births and quiet deaths (e)" : "");
 	for (int i = 0; i < rows; i++) {
-		const struct scene_event *event = scene_event(s, (size_t)(s->events_up + i));
+		const struct scene_event *event = scene_event(s, (size_t)(s->view.events_up + i));
 		char room[DRAW_NUMBER_BYTES];
 		int x, n;
 
@@ -207,7 +208,7 @@ static void draw_timeline(struct scene *s, const struct area *a)
 				    event->text, event->attempt_num, event->text + n);
 		else
 			area_put(a, x, rows - i, style_of_kind[event->kind], event->text);
-		if (s->is_in_events && s->events_up + i == s->event_at)
+		if (s->is_in_events && s->view.events_up + i == s->view.event_at)
 			area_select_row(a, rows - i, SELECTED);
 	}
 }
@@ -225,10 +226,10 @@ static void draw_help(struct scene *s, const struct area *a)
 
 	for (size_t i = 0; i < keys_n_rows; i++)
 		n += !keys_rows[i].for_replay || s->source == SOURCE_REPLAY;
-	s->help_pages = (n + on_each - 1) / on_each;
-	if (s->help_page >= s->help_pages)
-		s->help_page = s->help_pages - 1;
-	n = -s->help_page * on_each;
+	s->view.help_pages = (n + on_each - 1) / on_each;
+	if (s->view.help_page >= s->view.help_pages)
+		s->view.help_page = s->view.help_pages - 1;
+	n = -s->view.help_page * on_each;
 	for (size_t i = 0; i < keys_n_rows; i++) {
 		if (keys_rows[i].for_replay && s->source != SOURCE_REPLAY)
 			continue;
@@ -242,8 +243,8 @@ static void draw_help(struct scene *s, const struct area *a)
 	}
 	area_printf(a, 0, 0, STYLE_BOLD, "%skeys (%s)",
 		    a->width >= WHOLE_TITLE ? "proctor top: " : "",
-		    s->help_page + 1 < s->help_pages ? "any key for more, Esc back"
-						     : "any key goes back");
+		    s->view.help_page + 1 < s->view.help_pages ? "any key for more, Esc back"
+							       : "any key goes back");
 }
 
 /* The first are those that are needed most. */
@@ -391,8 +392,8 @@ static void draw_panels(struct scene *s, const struct area *all)
 	draw_header(s, &header);
 	if (s->shows_detail && lower == 0) {
 		/* it has the place of the jobs: nothing there can be clicked on */
-		s->jobs_y = s->events_y = middle.y + middle.height;
-		s->event_rows = 0;
+		s->view.jobs_y = s->view.events_y = middle.y + middle.height;
+		s->view.event_rows = 0;
 		draw_detail(s, &middle);
 		return;
 	}

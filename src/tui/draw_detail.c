@@ -329,8 +329,8 @@ static int draw_numbers(const struct scene *s, const struct area *a, int y, cons
 	const struct scene_flag *over = NULL;
 	int n = 0;
 
-	for (size_t i = s->n_flags; i-- > 0 && n < MAX_FLAGS;) {
-		const struct scene_flag *flag = &s->flags[i];
+	for (size_t i = s->past.n_flags; i-- > 0 && n < MAX_FLAGS;) {
+		const struct scene_flag *flag = &s->past.flags[i];
 
 		if (!is_about(s, flag, node))
 			continue;
@@ -358,7 +358,7 @@ static int draw_node(const struct scene *s, const struct area *a, int y, const s
 		return draw_numbers(s, a, y, node);
 	if (a->width < WIDE_COLUMNS) {
 		y = draw_numbers(s, a, y, node);
-		rows = a->height - y - s->detail_up;
+		rows = a->height - y - s->view.detail_up;
 		rows = rows > CHART_ROWS ? rows : CHART_ROWS;
 		draw_chart(a, y, rows, track);
 		return y + rows;
@@ -374,7 +374,7 @@ static int draw_body(const struct scene *s, const struct area *a, const struct s
 		     const struct node *node)
 {
 	char room[DRAW_NUMBER_BYTES];
-	int y = -s->detail_up, x;
+	int y = -s->view.detail_up, x;
 
 	if (event) {
 		x = area_put(a, 0, y, STYLE_DIM, draw_when(s, event->wall_ns, room));
@@ -383,13 +383,13 @@ static int draw_body(const struct scene *s, const struct area *a, const struct s
 	} else if (node) {
 		y = draw_node(s, a, y, node);
 	}
-	return y + s->detail_up;
+	return y + s->view.detail_up;
 }
 
 void draw_detail(struct scene *s, const struct area *a)
 {
 	const struct scene_event *event =
-		s->is_in_events ? scene_event(s, (size_t)s->event_at) : NULL;
+		s->is_in_events ? scene_event(s, (size_t)s->view.event_at) : NULL;
 	const struct node *node = scene_selected(s);
 	uint64_t of = event ? event->wall_ns : node ? node->id : 0;
 	struct area body = area_part(a, 0, 1, a->width, a->height - 1);
@@ -397,17 +397,18 @@ void draw_detail(struct scene *s, const struct area *a)
 	char text[64];
 
 	area_put(a, 0, 0, STYLE_TITLE, event ? "DETAIL OF WHAT HAPPENED" : "DETAIL");
-	s->detail_up = s->detail_of == of ? s->detail_up : 0;
-	s->detail_of = of;
-	s->detail_rows = body.height;
-	s->detail_all = draw_body(s, &body, event, node);
-	last = s->detail_all > s->detail_rows ? s->detail_all - s->detail_rows : 0;
-	if (s->detail_up > last) { /* what was seen before lies beyond its end by now */
-		s->detail_up = last;
+	s->view.detail_up = s->view.detail_of == of ? s->view.detail_up : 0;
+	s->view.detail_of = of;
+	s->view.detail_rows = body.height;
+	s->view.detail_all = draw_body(s, &body, event, node);
+	last = s->view.detail_all > s->view.detail_rows ? s->view.detail_all - s->view.detail_rows
+							: 0;
+	if (s->view.detail_up > last) { /* what was seen before lies beyond its end by now */
+		s->view.detail_up = last;
 		area_clear(&body);
 		draw_body(s, &body, event, node);
 	}
-	below = s->detail_all - s->detail_up - s->detail_rows;
+	below = s->view.detail_all - s->view.detail_up - s->view.detail_rows;
 	if (below <= 0 || body.height < 1)
 		return;
 	snprintf(text, sizeof(text), "%d more lines below: PgDn", below + 1); /* and this one */

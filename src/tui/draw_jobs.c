@@ -83,28 +83,6 @@ static struct layout lay_out(const struct scene *s, int width)
 	return layout;
 }
 
-/* Where one to sort by stands is noted, for the mouse. */
-static void draw_titles(struct scene *s, const struct area *a, const struct layout *layout)
-{
-	memset(s->titles, 0, sizeof(s->titles));
-	for (int i = 0; i < COLUMNS; i++) {
-		enum style style = columns[i].sort == s->sort ? STYLE_BOLD : STYLE_TITLE;
-		char title[32];
-
-		if (layout->x[i] < 0)
-			continue;
-		if (columns[i].sort < SORTS)
-			s->titles[columns[i].sort] =
-				(struct scene_title){ a->x + layout->x[i], layout->width[i] };
-		snprintf(title, sizeof(title), "%s%s", columns[i].title,
-			 columns[i].sort == s->sort ? "▾" : "");
-		if (i == COLUMN_NAME || i == COLUMN_STATE || i == COLUMN_CALLS)
-			area_put(a, layout->x[i], 0, style, title);
-		else
-			area_put_right(a, layout->x[i], layout->width[i], 0, style, title);
-	}
-}
-
 /* ---- rows ---- */
 
 static int draw_progress(const struct area *a, int x, int y, const struct job_progress *progress)
@@ -266,43 +244,56 @@ static void draw_row(const struct scene *s, const struct area *a, int y,
 
 /* ---- the panel ---- */
 
-static void say_why_empty(const struct scene *s, const struct area *a)
-{
-	if (s->filter[0])
-		area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
-	else if (s->job_id)
-		area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
-	else if (s->listed_jobs > 0 && s->listed_ns > s->snap.wall_ns)
-		area_put(a, 0, 1, STYLE_DIM, "the daemon has not looked at its jobs yet");
-	else
-		area_put(a, 0, 1, STYLE_DIM, "no job is running");
-}
-
 void draw_jobs(struct scene *s, const struct area *a)
 {
 	struct layout layout = lay_out(s, a->width);
 	int rows = a->height - 1, selected = scene_selected_row(s);
 
-	s->page_rows = rows > 0 ? rows : 1;
-	s->jobs_y = a->y + 1;
-	draw_titles(s, a, &layout);
+	s->view.page_rows = rows > 0 ? rows : 1;
+	s->view.jobs_y = a->y + 1;
+	/* Where one to sort by stands is noted, for the mouse. */
+	memset(s->titles, 0, sizeof(s->titles));
+	for (int i = 0; i < COLUMNS; i++) {
+		enum style style = columns[i].sort == s->sort ? STYLE_BOLD : STYLE_TITLE;
+		char title[32];
+
+		if (layout.x[i] < 0)
+			continue;
+		if (columns[i].sort < SORTS)
+			s->titles[columns[i].sort] =
+				(struct scene_title){ a->x + layout.x[i], layout.width[i] };
+		snprintf(title, sizeof(title), "%s%s", columns[i].title,
+			 columns[i].sort == s->sort ? "▾" : "");
+		if (i == COLUMN_NAME || i == COLUMN_STATE || i == COLUMN_CALLS)
+			area_put(a, layout.x[i], 0, style, title);
+		else
+			area_put_right(a, layout.x[i], layout.width[i], 0, style, title);
+	}
 	scene_mark_flagged(s);
-	if (s->top_row > (int)s->outline.n_rows - s->page_rows)
-		s->top_row = (int)s->outline.n_rows - s->page_rows;
-	if (selected < s->top_row)
-		s->top_row = selected;
-	if (selected >= s->top_row + s->page_rows)
-		s->top_row = selected - s->page_rows + 1;
-	s->top_row = s->top_row > 0 ? s->top_row : 0;
+	if (s->view.top_row > (int)s->outline.n_rows - s->view.page_rows)
+		s->view.top_row = (int)s->outline.n_rows - s->view.page_rows;
+	if (selected < s->view.top_row)
+		s->view.top_row = selected;
+	if (selected >= s->view.top_row + s->view.page_rows)
+		s->view.top_row = selected - s->view.page_rows + 1;
+	s->view.top_row = s->view.top_row > 0 ? s->view.top_row : 0;
 	for (int i = 0; i < rows; i++) {
-		const struct node *node = outline_row(&s->outline, (size_t)(s->top_row + i));
+		const struct node *node = outline_row(&s->outline, (size_t)(s->view.top_row + i));
 
 		if (!node)
 			break;
 		draw_row(s, a, i + 1, &layout, node);
-		if (s->top_row + i == selected && !s->is_text)
+		if (s->view.top_row + i == selected && !s->is_text)
 			area_select_row(a, i + 1, s->is_in_events ? SELECTED_BEFORE : SELECTED);
 	}
-	if (s->has_snap && s->outline.n_rows == 0)
-		say_why_empty(s, a);
+	if (s->has_snap && s->outline.n_rows == 0) {
+		if (s->filter[0])
+			area_put(a, 0, 1, STYLE_DIM, "nothing matches the filter");
+		else if (s->job_id)
+			area_printf(a, 0, 1, STYLE_DIM, "no job %s is running", s->job_id);
+		else if (s->listed.n_jobs > 0 && s->listed.wall_ns > s->snap.wall_ns)
+			area_put(a, 0, 1, STYLE_DIM, "the daemon has not looked at its jobs yet");
+		else
+			area_put(a, 0, 1, STYLE_DIM, "no job is running");
+	}
 }

@@ -133,10 +133,10 @@ static void set_flag(struct scene *s, const struct scene_event *event, const str
 
 static bool is_in_timeline(const struct scene *s, const struct scene_event *event)
 {
-	for (size_t i = 0; i < s->n_events; i++)
-		if (s->events[i].wall_ns == event->wall_ns &&
-		    s->events[i].process == event->process &&
-		    strcmp(s->events[i].text, event->text) == 0)
+	for (size_t i = 0; i < s->past.n_events; i++)
+		if (s->past.events[i].wall_ns == event->wall_ns &&
+		    s->past.events[i].process == event->process &&
+		    strcmp(s->past.events[i].text, event->text) == 0)
 			return true;
 	return false;
 }
@@ -183,187 +183,64 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 		scene_add_event(s, &event);
 }
 
-/* ---- events of the database: in the words in which the bus has them ---- */
+/* ---- what was recorded: in the words in which the bus has it ---- */
 
-static void tell_json(struct scene *s, const char *topic, uint64_t wall_ns, const struct buf *json,
-		      bool is_again)
+/* Text has no births and quiet deaths: there may be millions. */
+static bool is_left_out(const struct scene *s, const struct proc_event *event)
+{
+	return s->is_text && (event->type == EVENT_SPAWN ||
+			      (event->type == EVENT_EXIT && event->status.exit_code <= 0 &&
+			       event->status.signal < 0));
+}
+
+void feed_add_item(struct scene *s, const struct records_item *item)
 {
 	static const struct rpc_value_limits limits = { 64, 100000 };
+	CLEANUP(buf_release) struct buf all = BUF_INIT;
 	struct rpc_value *data = NULL;
+	bool is_start = item->attempt && (item->change == CHANGE_JOB_STARTED ||
+					  item->change == CHANGE_SHEET_STARTED);
 
-	if (buf_error(json) < 0 || rpc_value_parse(json->data, json->len, &limits, &data, NULL) < 0)
-		return; /* without memory it is left out */
-	feed_add_event(s, topic, wall_ns, data, is_again);
-	rpc_value_free(data);
-}
+	/* Also by the job alone: a minute has no progress, which would name the attempt. */
+	if (is_start) {
+		const int nums[] = { 0, item->attempt_num };
 
-void feed_add_process_event(struct scene *s, const struct proc_event *event)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	char topic[64];
-	struct json j;
+		for (size_t i = 0; i < ARRAY_SIZE(nums); i++) {
+			uint64_t key = item->sheet ? outline_key_of_sheet(item->job_id, nums[i],
+									  item->sheet->num)
+						   : track_key_of_attempt(item->job_id, nums[i]);
 
-	if (s->is_text && (event->type == EVENT_SPAWN ||
-			   (event->type == EVENT_EXIT && event->status.exit_code <= 0 &&
-			    event->status.signal < 0)))
-		return; /* text has no births and quiet deaths: there may be millions */
-	snprintf(topic, sizeof(topic), "process.%s", event_type_name(event->type));
-	json_init(&j, &all);
-	proc_event_write_json(&j, event);
-	tell_json(s, topic, event->wall_ns, &all, false);
-}
-
-void feed_add_change(struct scene *s, enum change change, const struct attempt *a,
-		     const struct sheet_record *sheet, bool is_again)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &all);
-	json_begin_object(&j);
-	change_write_fields(&j, change, a, sheet);
-	json_end_object(&j);
-	tell_json(s, topic_name(change_topic(change, a, sheet)), change_time(change, a, sheet),
-		  &all, is_again);
-}
-
-void feed_add_phase(struct scene *s, const struct phase_row *row, bool is_exit)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &all);
-	json_begin_object(&j);
-	json_key_string(&j, "job_id", row->job_id);
-	json_key_i64(&j, "attempt", row->attempt_num);
-	phase_record_write_fields(&j, &row->phase);
-	json_end_object(&j);
-	tell_json(s, topic_name(is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER),
-		  is_exit ? row->phase.left_wall_ns : row->phase.entered_wall_ns, &all, false);
-}
-
-int feed_each_change(const struct attempt *a, feed_change_fn *fn, void *ctx)
-{
-	int r = attempt_has_begun(a) ? fn(ctx, CHANGE_JOB_STARTED, a, NULL) : 0;
-
-	for (size_t i = 0; r == 0 && i < a->n_sheets; i++) {
-		r = fn(ctx, CHANGE_SHEET_STARTED, a, &a->sheets[i]);
-		if (r == 0 && u64_known(a->sheets[i].ended_wall_ns))
-			r = fn(ctx, CHANGE_SHEET_ENDED, a, &a->sheets[i]);
-	}
-	if (r == 0 && u64_known(a->ended_wall_ns))
-		r = fn(ctx, CHANGE_JOB_ENDED, a, NULL);
-	return r;
-}
-
-void feed_note_start(struct scene *s, enum change change, const struct attempt *a,
-		     const struct sheet_record *sheet, int attempt_num)
-{
-	uint64_t wall_ns = change_time(change, a, sheet);
-
-	if (change == CHANGE_JOB_STARTED) {
-		scene_set_start(s, track_key_of_attempt(a->job_id, attempt_num), wall_ns);
-	} else if (change == CHANGE_SHEET_STARTED) {
-		uint64_t key = outline_key_of_sheet(a->job_id, attempt_num, sheet->num);
-
-		scene_set_start(s, key, wall_ns);
-		scene_name_sheet(s, key, sheet->name);
-	}
-}
-
-/* ---- anomalies of the database ---- */
-
-uint64_t feed_anomaly_end(const struct anomaly_row *row, uint64_t attempt_end_ns)
-{
-	const struct episode_moment *last =
-		row->n_changes > 0 ? &row->changes[row->n_changes - 1] : NULL;
-	uint64_t cleared_ns = last && last->change == EPISODE_CLEARED ? last->wall_ns : U64_UNKNOWN;
-
-	return u64_known(row->episode.ended_wall_ns)
-		       ? u64_max_known(row->episode.ended_wall_ns, cleared_ns)
-		       : attempt_end_ns;
-}
-
-/* In the words of the last change up to then, and while it lasted; where none is noted, as it was
- * last. */
-static void recall_episode(const struct anomaly_row *row, uint64_t until_ns, uint64_t ended_ns,
-			   struct episode *ret)
-{
-	episode_copy(ret, &row->episode);
-	for (size_t i = row->n_changes; i-- > 0;)
-		if (row->changes[i].change != EPISODE_CLEARED &&
-		    (i == 0 || row->changes[i].wall_ns <= until_ns)) {
-			episode_recall(ret, &row->changes[i]);
-			break;
+			scene_set_start(s, key, item->wall_ns);
+			if (item->sheet)
+				scene_name_sheet(s, key, item->sheet->name);
 		}
-	ret->ended_wall_ns = ended_ns;
-}
-
-static void tell_episode(struct scene *s, const struct episode *e, enum episode_change change,
-			 bool is_again)
-{
-	CLEANUP(buf_release) struct buf all = BUF_INIT;
-	uint64_t wall_ns = episode_change_time(e, change);
-	struct json j;
-
-	json_init(&j, &all);
-	episode_write_event(&j, e, change, wall_ns);
-	tell_json(s, "monitor.anomaly", wall_ns, &all, is_again);
-}
-
-/* With times that JSON would round. */
-static void flag_episode(struct scene *s, const struct episode *e)
-{
-	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
-	struct scene_flag flag = {
-		.id = scene_flag_id(e->name),
-		.began_ns = e->began_wall_ns,
-		.ended_ns = e->ended_wall_ns,
-		.told_ns = e->peak_wall_ns,
-		.process = e->worst.has_pid ? track_key_of_process(&key) : 0,
-		.job = e->worst.job_id ? track_key_of_job(e->worst.job_id) : 0,
-	};
-
-	snprintf(flag.text, sizeof(flag.text), "%s", e->worst.text);
-	snprintf(flag.kind, sizeof(flag.kind), "%s, %s", anomaly_type_name(e->worst.type),
-		 severity_name(e->worst.severity));
-	scene_set_flag(s, &flag);
-}
-
-static bool is_within(uint64_t wall_ns, uint64_t after_ns, uint64_t until_ns)
-{
-	return wall_ns > after_ns && wall_ns <= until_ns;
-}
-
-void feed_add_anomaly(struct scene *s, const struct anomaly_row *row, uint64_t ended_ns,
-		      uint64_t told_ns, uint64_t until_ns, bool is_again)
-{
-	struct episode e;
-
-	if (ended_ns <= told_ns || row->episode.began_wall_ns > until_ns)
-		return; /* it was over by then, or is still to come */
-	if (is_within(row->episode.began_wall_ns, told_ns, until_ns)) {
-		recall_episode(row, row->episode.began_wall_ns, ended_ns, &e);
-		tell_episode(s, &e, EPISODE_BEGAN, is_again);
 	}
-	for (size_t i = 0; i < row->n_changes; i++) {
-		if (row->changes[i].change != EPISODE_ESCALATED ||
-		    !is_within(row->changes[i].wall_ns, told_ns, until_ns))
-			continue;
-		recall_episode(row, row->changes[i].wall_ns, ended_ns, &e);
-		tell_episode(s, &e, EPISODE_ESCALATED, is_again);
+	if (!item->is_past && !(item->event && is_left_out(s, &item->event->event))) {
+		records_write_json(&all, item);
+		if (buf_error(&all) == 0 &&
+		    rpc_value_parse(all.data, all.len, &limits, &data, NULL) == 0)
+			feed_add_event(s, text_of(data, "event"), item->wall_ns, data, false);
+		rpc_value_free(data); /* without memory it is left out */
 	}
-	if (is_within(ended_ns, told_ns, until_ns)) {
-		episode_copy(&e, &row->episode);
-		if (row->n_changes > 0 &&
-		    row->changes[row->n_changes - 1].change == EPISODE_CLEARED)
-			episode_recall(&e, &row->changes[row->n_changes - 1]);
-		if (!u64_known(e.ended_wall_ns))
-			e.ended_wall_ns = ended_ns;
-		tell_episode(s, &e, EPISODE_CLEARED, is_again);
+	/* With times that JSON would round. */
+	if (item->episode) {
+		const struct episode *e = item->episode;
+		const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+		struct scene_flag flag = {
+			.id = scene_flag_id(e->name),
+			.began_ns = e->began_wall_ns,
+			.ended_ns = item->episode_change == EPISODE_CLEARED ? item->wall_ns
+									    : U64_UNKNOWN,
+			.told_ns = e->peak_wall_ns,
+			.process = e->worst.has_pid ? track_key_of_process(&key) : 0,
+			.job = e->worst.job_id ? track_key_of_job(e->worst.job_id) : 0,
+		};
+
+		snprintf(flag.text, sizeof(flag.text), "%s", e->worst.text);
+		snprintf(flag.kind, sizeof(flag.kind), "%s, %s", anomaly_type_name(e->worst.type),
+			 severity_name(e->worst.severity));
+		scene_set_flag(s, &flag);
 	}
-	recall_episode(row, until_ns, ended_ns, &e);
-	flag_episode(s, &e);
 }
 
 /* ---- recall ---- */

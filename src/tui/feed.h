@@ -8,9 +8,7 @@
 #define PROCTOR_TUI_FEED_H
 
 #include "base/err.h"
-#include "base/json_cursor.h"
-#include "bus/bus.h"
-#include "model/anomaly.h"
+#include "query/query.h"
 #include "rpc/rpc.h"
 #include "store/store.h"
 #include "tui/scene.h"
@@ -62,44 +60,9 @@ void feed_add_event(struct scene *s, const char *topic, uint64_t wall_ns,
 		    const struct rpc_value *data, bool is_again);
 bool feed_is_anomaly(const char *topic);
 
-/* The same from the database: events of processes, phases, beginnings and ends of jobs and sheets.
- */
-void feed_add_process_event(struct scene *s, const struct proc_event *event);
-void feed_add_phase(struct scene *s, const struct phase_row *row, bool is_exit);
-void feed_add_change(struct scene *s, enum change change, const struct attempt *a,
-		     const struct sheet_record *sheet, bool is_again);
-
-/* Calls fn for each beginning and end of an attempt and its sheets, in that order; non-zero stops.
- */
-typedef int feed_change_fn(void *ctx, enum change change, const struct attempt *a,
-			   const struct sheet_record *sheet);
-int feed_each_change(const struct attempt *a, feed_change_fn *fn, void *ctx);
-
-/* A beginning: since when a job or a sheet runs, and how the sheet is called. */
-void feed_note_start(struct scene *s, enum change change, const struct attempt *a,
-		     const struct sheet_record *sheet, int attempt_num);
-
-/*
- * When the end of an episode was known. A kill counts until no other has followed; one without a
- * recorded end ended with its attempt at the latest (U64_UNKNOWN: that has no end).
- */
-uint64_t feed_anomaly_end(const struct anomaly_row *row, uint64_t attempt_end_ns);
-
-/*
- * Adds what happened to an episode after told_ns and up to until_ns, in the words of then, and
- * flags it as it was at until_ns. ended_ns: feed_anomaly_end().
- */
-void feed_add_anomaly(struct scene *s, const struct anomaly_row *row, uint64_t ended_ns,
-		      uint64_t told_ns, uint64_t until_ns, bool is_again);
-
-/* ---- snapshots ---- */
-
-/*
- * A snapshot from its JSON. A member that is missing, or of another type, is unknown. Bytes are MB
- * in JSON and come back to the byte. Of the time in system calls JSON has only the shares: they
- * come back as shares of one second. -EINVAL: it is no snapshot. -ENOMEM.
- */
-int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);
+/* The same from the database. What is past is not told, but noted: since when a job or a sheet
+ * runs, and what is flagged. */
+void feed_add_item(struct scene *s, const struct records_item *item);
 
 /* ---- recall: recorded memory from before something was seen here, for its curve ---- */
 

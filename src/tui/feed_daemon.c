@@ -120,8 +120,8 @@ static void take_job(struct scene *s, const struct rpc_value *job)
 	scene_set_start(s, key, time_of(job, "started"));
 	if (why_held)
 		scene_add_held(s, key, why_held);
-	s->listed_jobs++;
-	s->listed_sheets += sheet_num > 0;
+	s->listed.n_jobs++;
+	s->listed.n_sheets += sheet_num > 0;
 	if (sheet_num > 0) { /* its beginning may be older than the events that the daemon keeps */
 		key = outline_key_of_sheet(job_id, attempt_num, sheet_num);
 		scene_set_start(s, key, time_of(job, "current_sheet_started"));
@@ -165,35 +165,6 @@ static void take_samples(struct daemon_feed *f, const struct rpc_value *result)
 	f->has_changed = true;
 }
 
-/* What happened before; an anomaly that has cleared is older than when that was told. */
-static void take_events(struct daemon_feed *f, const struct rpc_value *list)
-{
-	for (size_t i = 0; i < rpc_value_len(list); i++) {
-		const struct rpc_value *data = rpc_value_at(list, i);
-		const char *topic = rpc_value_string(rpc_value_get(data, "event"));
-		uint64_t changed_ns = time_of(data, "changed");
-
-		if (topic)
-			take_event(f, topic,
-				   u64_known(changed_ns) ? changed_ns : time_of(data, "timestamp"),
-				   data, true);
-	}
-}
-
-static void take_top(struct daemon_feed *f, const struct rpc_value *result)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json_cursor c;
-	struct json j;
-
-	json_init(&j, &text);
-	rpc_value_write(result, &j);
-	json_cursor_init(&c, text.data, text.len);
-	f->came_boot_ns = clock_boot_ns();
-	f->gap_ns = FIRST_GAP_NS;
-	take_snapshot(f, &c);
-}
-
 /* U64_UNKNOWN, and lists of nothing, where there was no answer. */
 static void take_active(struct daemon_feed *f, const struct rpc_value *list)
 {
@@ -201,19 +172,8 @@ static void take_active(struct daemon_feed *f, const struct rpc_value *list)
 
 	if (f->job_id && u64_known(n))
 		n = scene_count_flags(f->scene); /* it counts those of all jobs */
-	f->has_changed |= n != f->scene->n_anomalies;
-	f->scene->n_anomalies = n;
-}
-
-static void take_jobs(struct daemon_feed *f, const struct rpc_value *list)
-{
-	scene_forget_queued(f->scene);
-	f->scene->listed_jobs = f->scene->listed_sheets = 0;
-	f->scene->listed_ns = list ? clock_wall_ns() : 0;
-	for (size_t i = 0; i < rpc_value_len(list); i++)
-		take_job(f->scene, rpc_value_at(list, i));
-	scene_refresh(f->scene); /* the next snapshot may find memory again */
-	f->has_changed = true;
+	f->has_changed |= n != f->scene->past.n_anomalies;
+	f->scene->past.n_anomalies = n;
 }
 
 static void take_answer(struct daemon_feed *f, enum question question, int r,
@@ -226,20 +186,48 @@ static void take_answer(struct daemon_feed *f, enum question question, int r,
 			snprintf(f->trouble, sizeof(f->trouble), "%.*s",
 				 (int)sizeof(f->trouble) - 1, err->text);
 		return;
+	/* What happened before; an anomaly that has cleared is older than when that was told. */
 	case ASK_EVENTS:
-		take_events(f, result);
+		for (size_t i = 0; i < rpc_value_len(result); i++) {
+			const struct rpc_value *data = rpc_value_at(result, i);
+			const char *topic = rpc_value_string(rpc_value_get(data, "event"));
+			uint64_t changed_ns = time_of(data, "changed");
+
+			if (topic)
+				take_event(f, topic,
+					   u64_known(changed_ns) ? changed_ns
+								 : time_of(data, "timestamp"),
+					   data, true);
+		}
 		return;
 	case ASK_TOP:
-		if (result)
-			take_top(f, result);
+		if (result) {
+			CLEANUP(buf_release) struct buf text = BUF_INIT;
+			struct json_cursor c;
+			struct json j;
+
+			json_init(&j, &text);
+			rpc_value_write(result, &j);
+			json_cursor_init(&c, text.data, text.len);
+			f->came_boot_ns = clock_boot_ns();
+			f->gap_ns = FIRST_GAP_NS;
+			take_snapshot(f, &c);
+		}
 		return;
 	case ASK_ACTIVE:
 		if (!is_paused(f))
 			take_active(f, rpc_value_get(result, "anomalies_active"));
 		return;
 	case ASK_JOBS:
-		if (!is_paused(f))
-			take_jobs(f, result);
+		if (!is_paused(f)) {
+			scene_forget_queued(f->scene);
+			f->scene->listed.n_jobs = f->scene->listed.n_sheets = 0;
+			f->scene->listed.wall_ns = result ? clock_wall_ns() : 0;
+			for (size_t i = 0; i < rpc_value_len(result); i++)
+				take_job(f->scene, rpc_value_at(result, i));
+			scene_refresh(f->scene); /* the next snapshot may find memory again */
+			f->has_changed = true;
+		}
 		return;
 	case ASK_CANCEL: /* what it comes to will be seen */
 		if (r < 0)
@@ -443,7 +431,7 @@ static int daemon_pump(void *ctx, struct scene *s, struct err *err)
 		f->client = rpc_client_close(f->client);
 		f->gone_boot_ns = f->tried_boot_ns = clock_boot_ns();
 		f->trouble[0] = '\0';
-		s->n_anomalies = U64_UNKNOWN;
+		s->past.n_anomalies = U64_UNKNOWN;
 		scene_forget_queued(s);
 		scene_refresh(s); /* rows point to them */
 	}

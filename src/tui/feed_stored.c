@@ -32,27 +32,10 @@
 #define GAP_RATIO 3 /* to those before: a recorder that ticks each minute leaves no gap */
 #define FIRST_GAP_NS (10 * SECOND_NS) /* of a recorder that was seen once */
 #define MISSED 3		      /* ticks, and a recorder is not recording any more */
-#define MAX_CHANGES 1048576
-#define MAX_ANOMALIES 32768 /* of more the later ones are left out */
 
 /* In which each recorder ticked once, or not at all. */
 struct moment {
 	uint64_t first_ns, last_ns;
-};
-
-/* The beginning or the end of an attempt, a sheet or a phase. */
-enum { CHANGE_PHASE_ENTERED = CHANGE_JOB_ENDED + 1, CHANGE_PHASE_LEFT };
-
-struct stored_change {
-	uint64_t wall_ns;
-	int change;   /* enum change, or one of those above */
-	size_t index; /* of the attempt or the phase */
-	size_t sheet; /* index; SIZE_MAX: of the job */
-};
-
-struct stored_anomaly {
-	struct anomaly_row row;
-	uint64_t ended_ns; /* feed_anomaly_end() */
 };
 
 /* A recorder: its last snapshot. */
@@ -69,20 +52,11 @@ struct stored_feed {
 	struct map recorders;	/* of the last moment, while they are read */
 	size_t at;		/* the next moment to be shown */
 	uint64_t shown_boot_ns; /* when the last one was */
-	uint64_t told_ns;	/* what happened until then was told */
 	struct scene *scene;	/* while it is filled */
-
-	struct attempt *attempts; /* with their sheets */
-	size_t n_attempts, cap_attempts;
+	struct records *records;
 	struct attempts names; /* whose the progress of a snapshot is */
 	struct map ends;       /* of attempts by their id… */
-	struct map job_ends;   /* …by job and number, and of the last one by the job alone */
-	struct phase_list phases;
-	struct stored_change *changes; /* by time */
-	size_t n_changes, cap_changes, next_change;
-	struct stored_anomaly *anomalies; /* by their beginning */
-	size_t n_anomalies, cap_anomalies;
-	struct arena arena; /* of anomalies */
+	struct map job_ends;   /* …and of the last one by the job */
 
 	struct part *parts;
 	size_t n_parts, cap_parts;
@@ -90,59 +64,6 @@ struct stored_feed {
 };
 
 /* ---- opening: what there is ---- */
-
-static int add_change(struct stored_feed *f, struct stored_change change)
-{
-	if (!u64_known(change.wall_ns) || f->n_changes == MAX_CHANGES)
-		return 0;
-	if (ARRAY_RESERVE(f->changes, f->cap_changes, f->n_changes + 1) < 0)
-		return -ENOMEM;
-	f->changes[f->n_changes++] = change;
-	return 0;
-}
-
-static int add_attempt_change(void *ctx, enum change change, const struct attempt *a,
-			      const struct sheet_record *sheet)
-{
-	struct stored_feed *f = ctx;
-
-	return add_change(f, (struct stored_change){
-				     change_time(change, a, sheet), (int)change, f->n_attempts - 1,
-				     sheet ? (size_t)(sheet - a->sheets) : SIZE_MAX });
-}
-
-/* At the same time a beginning comes before an end, and a job before its sheets. */
-static int compare_changes(const void *x, const void *y)
-{
-	const struct stored_change *a = x, *b = y;
-
-	if (a->wall_ns != b->wall_ns)
-		return a->wall_ns < b->wall_ns ? -1 : 1;
-	return a->change - b->change;
-}
-
-static int add_attempt(struct stored_feed *f, const struct attempt *listed, struct err *err)
-{
-	struct attempt *a;
-	int r;
-
-	if (ARRAY_RESERVE(f->attempts, f->cap_attempts, f->n_attempts + 1) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	a = &f->attempts[f->n_attempts];
-	attempt_init(a);
-	r = store_read_progress(f->options->store, listed->job_id, listed->attempt_num, a, err);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r; /* gone meanwhile */
-	f->n_attempts++;
-	if (attempts_add(&f->names, a) < 0 ||
-	    map_put(&f->ends, (uint64_t)a->id, a->ended_wall_ns) < 0 ||
-	    map_put(&f->job_ends, track_key_of_job(a->job_id), a->ended_wall_ns) < 0 ||
-	    map_put(&f->job_ends, track_key_of_attempt(a->job_id, a->attempt_num),
-		    a->ended_wall_ns) < 0 ||
-	    feed_each_change(a, add_attempt_change, f) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
-}
 
 /* Of one job, what others did before its first beginning and after its last end is left out. An end
  * that is unknown is later than all: it goes on, or it is not known how long it did. */
@@ -157,7 +78,10 @@ static int read_attempts(struct stored_feed *f, struct err *err)
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
 		const struct attempt *a = &list.items[i];
 
-		r = add_attempt(f, a, err);
+		if (attempts_add(&f->names, a) < 0 ||
+		    map_put(&f->ends, (uint64_t)a->id, a->ended_wall_ns) < 0 ||
+		    map_put(&f->job_ends, track_key_of_job(a->job_id), a->ended_wall_ns) < 0)
+			r = -ENOMEM;
 		if (a->started_wall_ns < began_ns)
 			began_ns = a->started_wall_ns;
 		if (a->ended_wall_ns > ended_ns)
@@ -191,81 +115,33 @@ static int add_moment(void *ctx, const struct snapshot *snap)
 	return map_put(&f->recorders, (uint64_t)snap->recorder, 1);
 }
 
-static int add_anomaly(void *ctx, const struct anomaly_row *row)
-{
-	struct stored_feed *f = ctx;
-	const char *job_id = row->episode.worst.job_id;
-	uint64_t attempt_end_ns = U64_UNKNOWN;
-	struct stored_anomaly *to;
-
-	if (f->n_anomalies == MAX_ANOMALIES)
-		return 0;
-	if (ARRAY_RESERVE(f->anomalies, f->cap_anomalies, f->n_anomalies + 1) < 0)
-		return -ENOMEM;
-	to = &f->anomalies[f->n_anomalies];
-	to->row = *row;
-	if (row->n_changes > 0)
-		to->row.changes = arena_memdup(&f->arena, row->changes,
-					       row->n_changes * sizeof(*row->changes));
-	if ((row->n_changes > 0 && !to->row.changes) ||
-	    episode_keep(&to->row.episode, &row->episode, &f->arena) < 0)
-		return -ENOMEM;
-	if (job_id && row->attempt_num > 0)
-		map_get(&f->job_ends, track_key_of_attempt(job_id, row->attempt_num),
-			&attempt_end_ns);
-	to->ended_ns = feed_anomaly_end(row, attempt_end_ns);
-	f->n_anomalies++;
-	return 0;
-}
-
-/* The end of one that was over before may be told within what is replayed. */
-#define END_TOLD_LATE_NS (3600 * SECOND_NS)
-
 static int read_all(struct stored_feed *f, struct err *err)
 {
-	uint64_t since_ns = f->options->since_wall_ns, until_ns = f->options->until_wall_ns;
-	const struct anomaly_filter anomalies = {
+	const struct records_filter filter = {
 		.job_id = f->options->job_id,
-		.until_wall_ns = until_ns,
-		.lasting_wall_ns =
-			since_ns > END_TOLD_LATE_NS ? since_ns - END_TOLD_LATE_NS : since_ns,
-		.with_changes = true,
+		.since_wall_ns = f->options->since_wall_ns,
+		.until_wall_ns = f->options->until_wall_ns,
+		.with_snapshots = true,
+		.keeps_state = true,
 	};
-	const struct event_filter phases = { f->options->job_id, since_ns, until_ns };
 	struct snapshot_filter snapshots = { .job_id = f->options->job_id, .with_minutes = true };
 	int r = read_attempts(f, err);
 
+	f->records = records_new(f->options->store, &filter);
 	if (r == 0)
-		r = store_list_phases(f->options->store, &phases, &f->phases, err);
-	for (size_t i = 0; r == 0 && i < f->phases.n; i++) {
-		const struct phase_record *phase = &f->phases.items[i].phase;
-
-		r = add_change(f, (struct stored_change){ phase->entered_wall_ns,
-							  CHANGE_PHASE_ENTERED, i, SIZE_MAX });
-		if (r == 0)
-			r = add_change(f, (struct stored_change){ phase->left_wall_ns,
-								  CHANGE_PHASE_LEFT, i, SIZE_MAX });
-	}
-	if (f->n_changes > 1)
-		qsort(f->changes, f->n_changes, sizeof(*f->changes), compare_changes);
+		r = f->records ? records_load(f->records, err) : -ENOMEM;
 	snapshots.since_wall_ns = f->first_ns;
 	snapshots.until_wall_ns = f->last_ns;
 	if (r == 0)
 		r = store_read_snapshots(f->options->store, &snapshots, add_moment, f, err);
 	/* runs that were over before their first tick: what happened is shown, at one moment */
-	for (size_t i = f->n_changes; r == 0 && f->n_moments == 0 && i-- > 0;) {
-		const struct snapshot none = { .wall_ns = f->changes[i].wall_ns };
-
-		if (none.wall_ns >= since_ns && (!until_ns || none.wall_ns <= until_ns))
-			r = add_moment(f, &none);
-	}
+	if (r == 0 && f->n_moments == 0 && u64_known(records_last(f->records)))
+		r = add_moment(f, &(struct snapshot){ .wall_ns = records_last(f->records) });
 	if (r == 0 && f->n_moments == 0 && f->options->job_id)
 		return err_set(err, -ENODATA, "nothing was recorded of job %s in that time",
 			       f->options->job_id);
 	if (r == 0 && f->n_moments == 0)
 		return err_set(err, -ENODATA, "nothing was recorded in that time");
-	if (r == 0)
-		r = store_read_anomalies(f->options->store, &anomalies, add_anomaly, f, err);
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
@@ -304,20 +180,6 @@ static int add_part(void *ctx, const struct snapshot *snap)
 		return -ENOMEM;
 	attempts_name(&f->names, &part->snap);
 	return 0;
-}
-
-static int read_parts(struct stored_feed *f, uint64_t since_ns, uint64_t until_ns, struct err *err)
-{
-	const struct snapshot_filter filter = {
-		.job_id = f->options->job_id,
-		.since_wall_ns = since_ns,
-		.until_wall_ns = until_ns,
-		.with_minutes = true,
-		.with_attempts = true,
-	};
-	int r = store_read_snapshots(f->options->store, &filter, add_part, f, err);
-
-	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
 static bool is_fresh(const struct stored_feed *f, const struct part *part,
@@ -463,75 +325,34 @@ static uint64_t gap_before(const struct stored_feed *f, size_t i)
 	return i > 0 && i < f->n_moments ? f->moments[i].last_ns - f->moments[i - 1].last_ns : 0;
 }
 
-static int tell_event(void *ctx, const struct event_row *row)
+static int take_item(void *ctx, const struct records_item *item)
 {
 	struct stored_feed *f = ctx;
 
-	feed_add_process_event(f->scene, &row->event);
+	if (item->snapshot)
+		return add_part(f, item->snapshot);
+	feed_add_item(f->scene, item);
 	return 0;
 }
 
-static void tell_changes(struct stored_feed *f, uint64_t until_ns)
-{
-	for (; f->next_change < f->n_changes && f->changes[f->next_change].wall_ns <= until_ns;
-	     f->next_change++) {
-		const struct stored_change *change = &f->changes[f->next_change];
-		enum change kind = (enum change)change->change;
-		const struct sheet_record *sheet;
-		const struct attempt *a;
-
-		if (change->change > CHANGE_JOB_ENDED) {
-			if (change->wall_ns > f->told_ns)
-				feed_add_phase(f->scene, &f->phases.items[change->index],
-					       change->change == CHANGE_PHASE_LEFT);
-			continue;
-		}
-		a = &f->attempts[change->index];
-		sheet = change->sheet == SIZE_MAX ? NULL : &a->sheets[change->sheet];
-		/* also by the job alone: a minute has no progress, which would name the attempt */
-		feed_note_start(f->scene, kind, a, sheet, 0);
-		feed_note_start(f->scene, kind, a, sheet, a->attempt_num);
-		if (change->wall_ns > f->told_ns)
-			feed_add_change(f->scene, kind, a, sheet, false);
-	}
-}
-
-/* Only where there is something new, and at the first moment those that go on since before. */
-static void tell_anomalies(struct stored_feed *f, uint64_t until_ns, bool is_first)
-{
-	for (size_t i = 0; i < f->n_anomalies; i++) {
-		const struct stored_anomaly *a = &f->anomalies[i];
-		const struct anomaly_row *row = &a->row;
-		bool is_new = is_first || row->episode.began_wall_ns > f->told_ns ||
-			      (a->ended_ns > f->told_ns && a->ended_ns <= until_ns);
-
-		for (size_t k = 0; k < row->n_changes && !is_new; k++)
-			is_new = row->changes[k].wall_ns > f->told_ns &&
-				 row->changes[k].wall_ns <= until_ns;
-		if (is_new)
-			feed_add_anomaly(f->scene, row, a->ended_ns, f->told_ns, until_ns, false);
-	}
-	f->scene->n_anomalies = scene_count_flags(f->scene);
-}
-
-static int show_at(struct stored_feed *f, size_t i, bool is_first, struct err *err)
+static int show_at(struct stored_feed *f, size_t i, struct err *err)
 {
 	const struct moment *moment = &f->moments[i];
 	struct replay_state *replay = &f->scene->replay;
 	struct scene_event gap = { .wall_ns = moment->first_ns, .kind = EVENT_KIND_JOB };
-	struct event_filter events = { .job_id = f->options->job_id };
 	char room[DRAW_NUMBER_BYTES];
-	uint64_t until_ns = moment->last_ns, gap_ns = gap_before(f, i),
-		 usual_ns = gap_before(f, i - 1);
-	int r = read_parts(f, moment->first_ns, moment->last_ns, err);
+	uint64_t gap_ns = gap_before(f, i), usual_ns = gap_before(f, i - 1);
+	int r = records_read(f->records, moment->last_ns, take_item, f, err);
 
+	if (r == 0 && i + 1 == f->n_moments) { /* with the last goes all that happened later */
+		records_skip_snapshots(f->records, UINT64_MAX);
+		r = records_read(f->records, UINT64_MAX, take_item, f, err);
+	}
 	if (r < 0)
 		return r;
-	if (i + 1 == f->n_moments) /* with the last moment goes all that happened later */
-		until_ns = f->options->until_wall_ns ? f->options->until_wall_ns : clock_wall_ns();
-	tell_changes(f, until_ns);
 	if (join_parts(f, moment) < 0 || scene_add_snapshot(f->scene, &f->all) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
+	f->scene->past.n_anomalies = scene_count_flags(f->scene);
 	/* nothing was recorded in it if it is long, and much longer than those before */
 	if (i > 2 && gap_before(f, i - 2) < usual_ns)
 		usual_ns = gap_before(f, i - 2);
@@ -543,16 +364,11 @@ static int show_at(struct stored_feed *f, size_t i, bool is_first, struct err *e
 			 draw_span(replay->gap_ns, room));
 		scene_add_event(f->scene, &gap);
 	}
-	tell_anomalies(f, until_ns, is_first);
-	if (until_ns <= f->told_ns)
-		return 0;
-	events.since_wall_ns = f->told_ns + 1;
-	events.until_wall_ns = f->told_ns = until_ns;
-	return store_read_events(f->options->store, &events, tell_event, f, err);
+	return 0;
 }
 
-/* From one moment to another; from: the scene is as it was before that one. Where they begin, the
- * recorders from before are looked for, and telling begins. */
+/* From one moment to another. is_first: the scene is as it was before that one; the recorders from
+ * before are looked for, and telling begins. */
 static int show_range(struct stored_feed *f, struct scene *s, size_t from, size_t to, bool is_first,
 		      struct err *err)
 {
@@ -563,14 +379,13 @@ static int show_range(struct stored_feed *f, struct scene *s, size_t from, size_
 	if (is_first) {
 		for (size_t i = 0; i < f->n_parts; i++)
 			snapshot_release(&f->parts[i].snap);
-		f->n_parts = f->next_change = 0;
+		f->n_parts = 0;
 		map_clear(&s->starts);
-		f->told_ns = (from > 0 ? first_ns : f->options->since_wall_ns) - 1;
-		r = read_parts(f, first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1,
-			       first_ns - 1, err);
+		records_seek(f->records, from > 0 ? first_ns : f->options->since_wall_ns,
+			     first_ns > LOOK_BACK_NS ? first_ns - LOOK_BACK_NS : 1);
 	}
 	for (size_t i = from; r == 0 && i <= to; i++)
-		r = show_at(f, i, is_first && i == from, err);
+		r = show_at(f, i, err);
 	f->scene = NULL;
 	f->at = to + 1;
 	f->shown_boot_ns = clock_boot_ns();
@@ -630,13 +445,11 @@ static int stored_timeout(void *ctx, const struct scene *s)
 /* The first moment at which an anomaly is there that began after the moment that is shown. */
 static int go_to_anomaly(struct stored_feed *f, struct scene *s, struct err *err)
 {
-	uint64_t shown_ns = f->at > 0 ? f->moments[f->at - 1].last_ns : 0, began_ns;
-	size_t i = 0, to = f->at;
+	uint64_t began_ns =
+		records_next_anomaly(f->records, f->at > 0 ? f->moments[f->at - 1].last_ns : 0);
+	size_t to = f->at;
 	int r;
 
-	while (i < f->n_anomalies && f->anomalies[i].row.episode.began_wall_ns <= shown_ns)
-		i++;
-	began_ns = i < f->n_anomalies ? f->anomalies[i].row.episode.began_wall_ns : U64_UNKNOWN;
 	while (to < f->n_moments && f->moments[to].last_ns < began_ns)
 		to++;
 	if (to == f->n_moments)
@@ -652,7 +465,6 @@ static int stored_grant(void *ctx, struct scene *s, const struct wish *wish, str
 	struct stored_feed *f = ctx;
 	size_t to = f->at;
 	uint64_t since_ns;
-	int r = 0;
 
 	if (wish->kind == WISH_NEXT_ANOMALY)
 		return go_to_anomaly(f, s, err);
@@ -669,30 +481,24 @@ static int stored_grant(void *ctx, struct scene *s, const struct wish *wish, str
 		since_ns = f->moments[f->at].first_ns;
 		if (since_ns + SKIP_BACK_NS < f->moments[to].first_ns)
 			since_ns = f->moments[to].first_ns - SKIP_BACK_NS;
-		r = read_parts(f, since_ns, f->moments[to].first_ns - 1, err);
+		records_skip_snapshots(f->records, since_ns);
 	}
-	return r < 0 ? r : show_range(f, s, to, to, f->at == 0, err);
+	return show_range(f, s, to, to, f->at == 0, err);
 }
 
 static void stored_close(void *ctx)
 {
 	struct stored_feed *f = ctx;
 
-	for (size_t i = 0; i < f->n_attempts; i++)
-		attempt_release(&f->attempts[i]);
 	for (size_t i = 0; i < f->n_parts; i++)
 		snapshot_release(&f->parts[i].snap);
 	snapshot_release(&f->all);
 	attempts_release(&f->names);
-	phase_list_release(&f->phases);
+	records_free(f->records);
 	map_release(&f->recorders);
 	map_release(&f->ends);
 	map_release(&f->job_ends);
-	arena_release(&f->arena);
 	free(f->moments);
-	free(f->attempts);
-	free(f->changes);
-	free(f->anomalies);
 	free(f->parts);
 	free(f);
 }

@@ -15,7 +15,7 @@ static void select_row(struct scene *s, int row)
 	if (row >= (int)s->outline.n_rows)
 		row = (int)s->outline.n_rows - 1;
 	node = outline_row(&s->outline, row > 0 ? (size_t)row : 0);
-	s->selected = node ? node->id : 0;
+	s->view.selected = node ? node->id : 0;
 }
 
 /* From the newest; the first of all is the last number. */
@@ -23,13 +23,13 @@ static void select_event(struct scene *s, int at)
 {
 	if (at >= (int)scene_count_events(s))
 		at = (int)scene_count_events(s) - 1;
-	s->event_at = at > 0 ? at : 0;
+	s->view.event_at = at > 0 ? at : 0;
 }
 
 static void move(struct scene *s, int rows)
 {
 	if (s->is_in_events)
-		select_event(s, s->event_at - rows);
+		select_event(s, s->view.event_at - rows);
 	else
 		select_row(s, scene_selected_row(s) + rows);
 }
@@ -37,12 +37,13 @@ static void move(struct scene *s, int rows)
 /* Of what does not fit into the detail the rest is read before another is selected. */
 static void move_pages(struct scene *s, int pages)
 {
-	if (s->shows_detail && s->detail_all > s->detail_rows) {
-		s->detail_up += pages * (s->detail_rows - 1); /* the last says what is below */
-		s->detail_up = s->detail_up > 0 ? s->detail_up : 0;
+	if (s->shows_detail && s->view.detail_all > s->view.detail_rows) {
+		s->view.detail_up +=
+			pages * (s->view.detail_rows - 1); /* the last says what is below */
+		s->view.detail_up = s->view.detail_up > 0 ? s->view.detail_up : 0;
 		return;
 	}
-	move(s, pages * (s->is_in_events ? s->event_rows : s->page_rows));
+	move(s, pages * (s->is_in_events ? s->view.event_rows : s->view.page_rows));
 }
 
 static void move_to_end(struct scene *s, int is_end)
@@ -56,13 +57,13 @@ static void move_to_end(struct scene *s, int is_end)
 /* No further than with the oldest at the top. */
 static void scroll_events(struct scene *s, int events)
 {
-	int last = (int)scene_count_events(s) - s->event_rows;
+	int last = (int)scene_count_events(s) - s->view.event_rows;
 
-	s->events_up += events;
-	if (s->events_up > last)
-		s->events_up = last;
-	if (s->events_up < 0)
-		s->events_up = 0;
+	s->view.events_up += events;
+	if (s->view.events_up > last)
+		s->view.events_up = last;
+	if (s->view.events_up < 0)
+		s->view.events_up = 0;
 }
 
 /* ---- folding ---- */
@@ -90,7 +91,7 @@ static void open_overlay(struct scene *s, int overlay)
 {
 	s->overlay = (enum overlay)overlay;
 	s->menu_at = s->sort;
-	s->help_page = 0;
+	s->view.help_page = 0;
 	snprintf(s->input, sizeof(s->input), "%s", overlay == OVERLAY_FILTER ? s->filter : "");
 }
 
@@ -108,7 +109,7 @@ static void search_on(struct scene *s, int from_here)
 	}
 	for (int at = node->parent; at >= 0; at = s->outline.nodes[at].parent)
 		map_remove(&s->folded, s->outline.nodes[at].id);
-	s->selected = node->id;
+	s->view.selected = node->id;
 }
 
 /* ---- wishes ---- */
@@ -201,13 +202,13 @@ static void act(struct scene *s, int what)
 		return;
 	case TOGGLE_EVENTS:
 		if (s->is_in_events)
-			s->events_up = 0; /* and they are followed again */
+			s->view.events_up = 0; /* and they are followed again */
 		s->is_in_events = !s->is_in_events && scene_count_events(s) > 0;
-		s->event_at = s->events_up;
+		s->view.event_at = s->view.events_up;
 		return;
 	case TOGGLE_BIRTHS:
 		s->hides_births = !s->hides_births;
-		s->events_up = s->event_at = 0;
+		s->view.events_up = s->view.event_at = 0;
 		s->is_in_events &= scene_count_events(s) > 0;
 		return;
 	case TOGGLE_TREE:
@@ -215,7 +216,7 @@ static void act(struct scene *s, int what)
 		return;
 	case TOGGLE_PAUSE:
 		s->is_paused = !s->is_paused;
-		s->events_up = 0; /* they went on behind what was seen */
+		s->view.events_up = 0; /* they went on behind what was seen */
 		return;
 	case TOGGLE_DETAIL:
 		s->shows_detail = !s->shows_detail && (s->is_in_events || node);
@@ -226,7 +227,7 @@ static void act(struct scene *s, int what)
 		if (!s->shows_detail) {
 			s->filter[0] = '\0';
 			s->is_in_events = false;
-			s->events_up = 0;
+			s->view.events_up = 0;
 		}
 		s->shows_detail = false;
 		return;
@@ -379,7 +380,8 @@ static void press_overlay(struct scene *s, int key)
 		choose_sort(s, key);
 		return;
 	case OVERLAY_HELP:
-		if (key == TUI_KEY_ESCAPE || key == 'q' || ++s->help_page >= s->help_pages)
+		if (key == TUI_KEY_ESCAPE || key == 'q' ||
+		    ++s->view.help_page >= s->view.help_pages)
 			s->overlay = OVERLAY_NONE;
 		return;
 	case OVERLAY_NONE:
@@ -392,7 +394,7 @@ void keys_press(struct scene *s, int key)
 	const struct key_row *row;
 
 	s->message[0] = '\0';
-	if (!s->selected)
+	if (!s->view.selected)
 		select_row(s, 0); /* as it is seen: from now on it is followed, wherever it goes */
 	row = s->overlay == OVERLAY_NONE ? find_key(s, key) : NULL;
 	if (s->overlay != OVERLAY_NONE)
@@ -408,12 +410,12 @@ void keys_press(struct scene *s, int key)
  * title, or where none is. */
 static int event_on(const struct scene *s, int y)
 {
-	int at = s->events_up + s->event_rows - 1 - (y - s->events_y);
+	int at = s->view.events_up + s->view.event_rows - 1 - (y - s->view.events_y);
 
-	if (s->overlay != OVERLAY_NONE || s->shows_detail || s->event_rows <= 0 ||
-	    y < s->events_y - 1 || y >= s->events_y + s->event_rows)
+	if (s->overlay != OVERLAY_NONE || s->shows_detail || s->view.event_rows <= 0 ||
+	    y < s->view.events_y - 1 || y >= s->view.events_y + s->view.event_rows)
 		return -1;
-	return y < s->events_y || at >= (int)scene_count_events(s) ? -2 : at;
+	return y < s->view.events_y || at >= (int)scene_count_events(s) ? -2 : at;
 }
 
 void keys_wheel(struct scene *s, int key, int y)
@@ -426,8 +428,8 @@ void keys_wheel(struct scene *s, int key, int y)
 
 void keys_click(struct scene *s, int x, int y)
 {
-	int row = s->top_row + y - s->jobs_y, event = event_on(s, y);
-	const struct node *node = y >= s->jobs_y && y < s->jobs_y + s->page_rows
+	int row = s->view.top_row + y - s->view.jobs_y, event = event_on(s, y);
+	const struct node *node = y >= s->view.jobs_y && y < s->view.jobs_y + s->view.page_rows
 					  ? outline_row(&s->outline, (size_t)row)
 					  : NULL;
 
@@ -435,17 +437,17 @@ void keys_click(struct scene *s, int x, int y)
 		return;
 	if (event >= 0) {
 		s->is_in_events = true;
-		s->event_at = event;
+		s->view.event_at = event;
 		return;
 	}
-	for (int i = 0; i < SORTS && y == s->jobs_y - 1; i++)
+	for (int i = 0; i < SORTS && y == s->view.jobs_y - 1; i++)
 		if (x >= s->titles[i].x && x < s->titles[i].x + s->titles[i].width)
 			s->sort = (enum sort)i;
 	if (node) {
 		if (scene_selected(s) == node && !s->is_in_events)
 			act(s, TOGGLE_FOLD);
 		s->is_in_events = false;
-		s->selected = node->id;
+		s->view.selected = node->id;
 	}
 	scene_refresh(s);
 }

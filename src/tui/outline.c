@@ -220,29 +220,6 @@ static double add_f64(double a, double b)
 	return isnan(b) ? a : isnan(a) ? b : a + b;
 }
 
-static void add_up(struct outline *o)
-{
-	for (size_t i = o->n; i-- > 0;) {
-		struct node *node = &o->nodes[i];
-		struct node *parent = node->parent < 0 ? NULL : &o->nodes[node->parent];
-
-		if (node->has_hidden_io) /* the rest of a sum is not the sum */
-			node->io_rate = F64_UNKNOWN;
-		if (!parent)
-			continue;
-		parent->has_children = true;
-		parent->n_processes += node->n_processes;
-		parent->cpu_percent = add_f64(parent->cpu_percent, node->kind == NODE_PROCESS
-									   ? node->cpu_with_ended
-									   : node->cpu_percent);
-		parent->has_hidden_io = parent->has_hidden_io || node->has_hidden_io;
-		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
-		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
-		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
-		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);
-	}
-}
-
 /*
  * What is known of jobs and sheets besides the snapshot: since when they run, which goes before the
  * age of their processes (those that began it may be over for long), names, and why they wait.
@@ -291,7 +268,25 @@ int outline_make(struct outline *o, const struct snapshot *s, const struct track
 	r = add_nodes(o, s, tracks, options);
 	if (r < 0)
 		return r;
-	add_up(o);
+	for (size_t i = o->n; i-- > 0;) {
+		struct node *node = &o->nodes[i];
+		struct node *parent = node->parent < 0 ? NULL : &o->nodes[node->parent];
+
+		if (node->has_hidden_io) /* the rest of a sum is not the sum */
+			node->io_rate = F64_UNKNOWN;
+		if (!parent)
+			continue;
+		parent->has_children = true;
+		parent->n_processes += node->n_processes;
+		parent->cpu_percent = add_f64(parent->cpu_percent, node->kind == NODE_PROCESS
+									   ? node->cpu_with_ended
+									   : node->cpu_percent);
+		parent->has_hidden_io = parent->has_hidden_io || node->has_hidden_io;
+		parent->io_rate = add_f64(parent->io_rate, node->io_rate);
+		parent->rss_bytes = u64_add_known(parent->rss_bytes, node->rss_bytes);
+		parent->gpu_bytes = u64_add_known(parent->gpu_bytes, node->gpu_bytes);
+		parent->age_seconds = fmax(parent->age_seconds, node->age_seconds);
+	}
 	add_knowledge(o, s->wall_ns, options);
 	return outline_make_rows(o, options);
 }

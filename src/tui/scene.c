@@ -29,7 +29,7 @@ void scene_init(struct scene *s)
 		.recalled = MAP_INIT,
 		.starts = MAP_INIT,
 		.sheet_names = MAP_INIT,
-		.n_anomalies = U64_UNKNOWN,
+		.past.n_anomalies = U64_UNKNOWN,
 		.replay = { .speed = 1 },
 	};
 	snapshot_init(&s->snap);
@@ -46,8 +46,8 @@ void scene_release(struct scene *s)
 	map_release(&s->starts);
 	map_release(&s->sheet_names);
 	arena_release(&s->names);
-	free(s->queued);
-	free(s->held);
+	free(s->listed.queued);
+	free(s->listed.held);
 }
 
 void scene_set_message(struct scene *s, const char *format, ...)
@@ -105,18 +105,18 @@ void scene_name_sheet(struct scene *s, uint64_t sheet, const char *name)
 
 void scene_forget_queued(struct scene *s)
 {
-	s->n_queued = s->n_held = 0;
+	s->listed.n_queued = s->listed.n_held = 0;
 }
 
 void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const char *why)
 {
 	struct queued_job *to;
 
-	if (!s->queued)
-		s->queued = calloc(SCENE_QUEUED, sizeof(*s->queued));
-	if (!s->queued || s->n_queued == SCENE_QUEUED || strlen(job_id) > JOB_ID_MAX)
+	if (!s->listed.queued)
+		s->listed.queued = calloc(SCENE_QUEUED, sizeof(*s->listed.queued));
+	if (!s->listed.queued || s->listed.n_queued == SCENE_QUEUED || strlen(job_id) > JOB_ID_MAX)
 		return; /* without memory, or too many: it is seen when it runs */
-	to = &s->queued[s->n_queued++];
+	to = &s->listed.queued[s->listed.n_queued++];
 	snprintf(to->job_id, sizeof(to->job_id), "%s", job_id);
 	to->uid = uid;
 	snprintf(to->why, sizeof(to->why), "%s", why ? why : "");
@@ -124,20 +124,20 @@ void scene_add_queued(struct scene *s, const char *job_id, uint64_t uid, const c
 
 void scene_add_held(struct scene *s, uint64_t key, const char *why)
 {
-	if (!s->held)
-		s->held = calloc(SCENE_QUEUED, sizeof(*s->held));
-	if (!s->held || s->n_held == SCENE_QUEUED)
+	if (!s->listed.held)
+		s->listed.held = calloc(SCENE_QUEUED, sizeof(*s->listed.held));
+	if (!s->listed.held || s->listed.n_held == SCENE_QUEUED)
 		return; /* without memory, or too many: it runs */
-	s->held[s->n_held].key = key;
-	snprintf(s->held[s->n_held].why, sizeof(s->held->why), "%s", why);
-	s->n_held++;
+	s->listed.held[s->listed.n_held].key = key;
+	snprintf(s->listed.held[s->listed.n_held].why, sizeof(s->listed.held->why), "%s", why);
+	s->listed.n_held++;
 }
 
 /* ---- where the user is among the rows ---- */
 
 int scene_selected_row(const struct scene *s)
 {
-	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+	int row = s->view.selected ? outline_find(&s->outline, s->view.selected) : 0;
 
 	return row >= 0 ? row : 0;
 }
@@ -153,10 +153,10 @@ static void close_detail(struct scene *s)
 	if (!s->shows_detail || s->is_in_events)
 		return;
 	s->shows_detail = false;
-	if (s->selected_pid == 0)
+	if (s->view.selected_pid == 0)
 		scene_set_message(s, "what was shown in detail is not there any more");
 	else
-		scene_set_message(s, "pid %d %s", (int)s->selected_pid,
+		scene_set_message(s, "pid %d %s", (int)s->view.selected_pid,
 				  s->source == SOURCE_REPLAY ? "is not there now" : "has ended");
 }
 
@@ -167,9 +167,9 @@ static void close_detail(struct scene *s)
  */
 static void keep_place(struct scene *s)
 {
-	int row = s->selected ? outline_find(&s->outline, s->selected) : 0;
+	int row = s->view.selected ? outline_find(&s->outline, s->view.selected) : 0;
 	int last = (int)s->outline.n_rows - 1;
-	bool is_gone = s->selected && !outline_has(&s->outline, s->selected);
+	bool is_gone = s->view.selected && !outline_has(&s->outline, s->view.selected);
 	const struct node *node;
 	size_t n = 0;
 
@@ -177,23 +177,25 @@ static void keep_place(struct scene *s)
 		close_detail(s);
 	if (row < 0 && last >= 0) {
 		for (size_t i = 0; is_gone && row < 0 && i < SCENE_CONTAINERS; i++)
-			row = s->selected_in[i] ? outline_find(&s->outline, s->selected_in[i]) : -1;
+			row = s->view.selected_in[i]
+				      ? outline_find(&s->outline, s->view.selected_in[i])
+				      : -1;
 		if (row < 0)
-			row = s->selected_row < last ? s->selected_row : last;
-		s->selected = outline_row(&s->outline, (size_t)row)->id;
+			row = s->view.selected_row < last ? s->view.selected_row : last;
+		s->view.selected = outline_row(&s->outline, (size_t)row)->id;
 	}
-	s->selected_row = row > 0 ? row : 0;
-	node = outline_row(&s->outline, (size_t)s->selected_row);
+	s->view.selected_row = row > 0 ? row : 0;
+	node = outline_row(&s->outline, (size_t)s->view.selected_row);
 	if (!node)
 		return;
-	s->selected_pid = node->p ? node->p->key.pid : 0;
+	s->view.selected_pid = node->p ? node->p->key.pid : 0;
 	/* what it is of, the nearest first; processes of no job have nothing to go to */
 	for (int at = node->job_id ? node->parent : -1; at >= 0 && n < SCENE_CONTAINERS;
 	     at = s->outline.nodes[at].parent)
 		if (s->outline.nodes[at].kind != NODE_PROCESS)
-			s->selected_in[n++] = s->outline.nodes[at].id;
+			s->view.selected_in[n++] = s->outline.nodes[at].id;
 	while (n < SCENE_CONTAINERS)
-		s->selected_in[n++] = 0;
+		s->view.selected_in[n++] = 0;
 }
 
 /* ---- snapshots ---- */
@@ -208,10 +210,10 @@ int scene_refresh(struct scene *s)
 		.folded = &s->folded,
 		.starts = &s->starts,
 		.sheet_names = &s->sheet_names,
-		.queued = s->queued,
-		.n_queued = s->n_queued,
-		.held = s->held,
-		.n_held = s->n_held,
+		.queued = s->listed.queued,
+		.n_queued = s->listed.n_queued,
+		.held = s->listed.held,
+		.n_held = s->listed.n_held,
 	};
 
 	int r = outline_make(&s->outline, &s->snap, &s->tracks, &options);
@@ -277,45 +279,45 @@ uint64_t scene_count_flags(const struct scene *s)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < s->n_flags; i++)
-		n += scene_flag_lasts(s, &s->flags[i]);
+	for (size_t i = 0; i < s->past.n_flags; i++)
+		n += scene_flag_lasts(s, &s->past.flags[i]);
 	return n;
 }
 
 void scene_mark_flagged(struct scene *s)
 {
 	outline_forget_flags(&s->outline);
-	for (size_t i = 0; i < s->n_flags; i++) {
-		if (!scene_flag_lasts(s, &s->flags[i]))
+	for (size_t i = 0; i < s->past.n_flags; i++) {
+		if (!scene_flag_lasts(s, &s->past.flags[i]))
 			continue;
 		if (!outline_flag(&s->outline,
-				  s->flags[i].process)) /* of another attempt, or none */
-			outline_flag_job(&s->outline, s->flags[i].job);
+				  s->past.flags[i].process)) /* of another attempt, or none */
+			outline_flag_job(&s->outline, s->past.flags[i].job);
 	}
 }
 
 void scene_set_flag(struct scene *s, const struct scene_flag *flag)
 {
-	size_t over = s->n_flags;
+	size_t over = s->past.n_flags;
 
-	if (!s->flags)
-		s->flags = calloc(SCENE_FLAGS, sizeof(*s->flags));
-	if (!s->flags)
+	if (!s->past.flags)
+		s->past.flags = calloc(SCENE_FLAGS, sizeof(*s->past.flags));
+	if (!s->past.flags)
 		return; /* without memory it is not flagged */
-	for (size_t i = s->n_flags; i-- > 0;) {
-		if (s->flags[i].id == flag->id) {
-			s->flags[i] = *flag;
+	for (size_t i = s->past.n_flags; i-- > 0;) {
+		if (s->past.flags[i].id == flag->id) {
+			s->past.flags[i] = *flag;
 			return;
 		}
-		over = scene_flag_lasts(s, &s->flags[i]) ? over : i;
+		over = scene_flag_lasts(s, &s->past.flags[i]) ? over : i;
 	}
-	if (s->n_flags == SCENE_FLAGS) {
-		over = over == s->n_flags ? 0 : over; /* all last: the first goes */
-		s->n_flags--;
-		memmove(&s->flags[over], &s->flags[over + 1],
-			(s->n_flags - over) * sizeof(*s->flags));
+	if (s->past.n_flags == SCENE_FLAGS) {
+		over = over == s->past.n_flags ? 0 : over; /* all last: the first goes */
+		s->past.n_flags--;
+		memmove(&s->past.flags[over], &s->past.flags[over + 1],
+			(s->past.n_flags - over) * sizeof(*s->past.flags));
 	}
-	s->flags[s->n_flags++] = *flag;
+	s->past.flags[s->past.n_flags++] = *flag;
 }
 
 double scene_cpu_share(const struct scene *s)
@@ -336,8 +338,8 @@ static int count_shown_behind(const struct scene *s, size_t i)
 {
 	int n = 0;
 
-	while (++i < s->n_events)
-		n += is_shown(s, &s->events[i]);
+	while (++i < s->past.n_events)
+		n += is_shown(s, &s->past.events[i]);
 	return n;
 }
 
@@ -350,23 +352,25 @@ static void make_room(struct scene *s)
 	size_t n_plain = 0, plain = 0, trouble = 0, at;
 	int behind;
 
-	for (size_t i = s->n_events; i-- > 0;) {
-		if (s->events[i].kind == EVENT_KIND_PROCESS) {
+	for (size_t i = s->past.n_events; i-- > 0;) {
+		if (s->past.events[i].kind == EVENT_KIND_PROCESS) {
 			n_plain++;
 			plain = i;
-		} else if (s->events[i].kind == EVENT_KIND_TROUBLE && s->events[i].process != 0) {
+		} else if (s->past.events[i].kind == EVENT_KIND_TROUBLE &&
+			   s->past.events[i].process != 0) {
 			trouble = i;
 		}
 	}
 	at = n_plain > LEAST_PLAIN ? plain : trouble;
-	behind = is_shown(s, &s->events[at]) ? count_shown_behind(s, at) : SCENE_EVENTS;
-	free(s->events[at].json);
-	s->n_events--;
-	memmove(&s->events[at], &s->events[at + 1], (s->n_events - at) * sizeof(*s->events));
-	if (behind < s->event_at)
-		s->event_at--;
-	if (behind < s->events_up)
-		s->events_up--;
+	behind = is_shown(s, &s->past.events[at]) ? count_shown_behind(s, at) : SCENE_EVENTS;
+	free(s->past.events[at].json);
+	s->past.n_events--;
+	memmove(&s->past.events[at], &s->past.events[at + 1],
+		(s->past.n_events - at) * sizeof(*s->past.events));
+	if (behind < s->view.event_at)
+		s->view.event_at--;
+	if (behind < s->view.events_up)
+		s->view.events_up--;
 }
 
 /* Some are told late: it goes to where it belongs. What is read stays where it is. */
@@ -376,58 +380,60 @@ void scene_add_event(struct scene *s, const struct scene_event *event)
 	int behind, last, top;
 	size_t at;
 
-	if (s->n_events == SCENE_EVENTS)
+	if (s->past.n_events == SCENE_EVENTS)
 		make_room(s);
-	at = s->n_events;
-	while (at > 0 && u64_known(event->wall_ns) && u64_known(s->events[at - 1].wall_ns) &&
-	       s->events[at - 1].wall_ns > event->wall_ns)
+	at = s->past.n_events;
+	while (at > 0 && u64_known(event->wall_ns) && u64_known(s->past.events[at - 1].wall_ns) &&
+	       s->past.events[at - 1].wall_ns > event->wall_ns)
 		at--;
-	memmove(&s->events[at + 1], &s->events[at], (s->n_events - at) * sizeof(*s->events));
-	s->events[at] = *event;
+	memmove(&s->past.events[at + 1], &s->past.events[at],
+		(s->past.n_events - at) * sizeof(*s->past.events));
+	s->past.events[at] = *event;
 	if (event->json) /* without memory: the line alone */
-		s->events[at].json = strdup(event->json);
-	s->n_events++;
+		s->past.events[at].json = strdup(event->json);
+	s->past.n_events++;
 	if (!is_shown(s, event))
 		return;
 	behind = count_shown_behind(s, at);
 	last = (int)scene_count_events(s) - 1;
-	top = is_held ? last : last + 1 - s->event_rows; /* the oldest is there then */
-	if ((s->events_up > 0 || is_held) && behind <= s->events_up && s->events_up < top)
-		s->events_up++;
-	if (s->is_in_events && behind <= s->event_at && s->event_at < last)
-		s->event_at++;
+	top = is_held ? last : last + 1 - s->view.event_rows; /* the oldest is there then */
+	if ((s->view.events_up > 0 || is_held) && behind <= s->view.events_up &&
+	    s->view.events_up < top)
+		s->view.events_up++;
+	if (s->is_in_events && behind <= s->view.event_at && s->view.event_at < last)
+		s->view.event_at++;
 }
 
 void scene_forget_past(struct scene *s)
 {
-	while (s->n_events > 0)
-		free(s->events[--s->n_events].json);
-	s->event_at = s->events_up = 0;
-	free(s->flags);
-	s->flags = NULL;
-	s->n_flags = 0;
+	while (s->past.n_events > 0)
+		free(s->past.events[--s->past.n_events].json);
+	s->view.event_at = s->view.events_up = 0;
+	free(s->past.flags);
+	s->past.flags = NULL;
+	s->past.n_flags = 0;
 }
 
 size_t scene_count_events(const struct scene *s)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_events; i++)
-		n += is_shown(s, &s->events[i]);
+	for (size_t i = 0; i < s->past.n_events; i++)
+		n += is_shown(s, &s->past.events[i]);
 	return n;
 }
 
 const struct scene_event *scene_event(const struct scene *s, size_t i)
 {
-	for (size_t at = s->n_events; at-- > 0;)
-		if (is_shown(s, &s->events[at]) && i-- == 0)
-			return &s->events[at];
+	for (size_t at = s->past.n_events; at-- > 0;)
+		if (is_shown(s, &s->past.events[at]) && i-- == 0)
+			return &s->past.events[at];
 	return NULL;
 }
 
 void scene_show_anomaly(struct scene *s, uint64_t began_ns)
 {
-	int at = 0, top = (int)scene_count_events(s) - s->event_rows;
+	int at = 0, top = (int)scene_count_events(s) - s->view.event_rows;
 	const struct scene_event *event;
 	uint64_t id;
 
@@ -436,21 +442,21 @@ void scene_show_anomaly(struct scene *s, uint64_t began_ns)
 		at++;
 	if (!event)
 		return;
-	if (at >= s->event_rows && s->event_rows > 0)
-		s->events_up = at < top ? at : top;
-	s->event_at = at;
+	if (at >= s->view.event_rows && s->view.event_rows > 0)
+		s->view.events_up = at < top ? at : top;
+	s->view.event_at = at;
 	id = outline_nearest(&s->outline, event->process, event->job);
 	if (id)
-		s->selected = id;
+		s->view.selected = id;
 }
 
 bool scene_is_one_of_several(const struct scene *s, const struct scene_event *event)
 {
 	if (!event->attempt_num)
 		return false;
-	for (size_t i = 0; i < s->n_events; i++)
-		if (s->events[i].job == event->job && s->events[i].attempt_num &&
-		    s->events[i].attempt_num != event->attempt_num)
+	for (size_t i = 0; i < s->past.n_events; i++)
+		if (s->past.events[i].job == event->job && s->past.events[i].attempt_num &&
+		    s->past.events[i].attempt_num != event->attempt_num)
 			return true;
 	return outline_has_other(&s->outline, event->job, event->attempt_num);
 }

@@ -100,6 +100,44 @@ struct replay_state {
 	bool is_over;
 };
 
+/* What happened, and what is out of the ordinary. */
+struct scene_past {
+	struct scene_event events[SCENE_EVENTS]; /* by time */
+	size_t n_events;
+	struct scene_flag *flags; /* in the order in which they were told of */
+	size_t n_flags;
+	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
+};
+
+/* The jobs as the daemon lists them. */
+struct scene_listed {
+	struct queued_job *queued;
+	size_t n_queued;
+	struct held_job *held; /* no more than SCENE_QUEUED */
+	size_t n_held;
+	uint64_t wall_ns; /* when it was asked; 0: never */
+	int n_jobs;	  /* that ran then… */
+	int n_sheets;	  /* …and that were in a sheet */
+};
+
+/* Where the user is, and where things are on the screen. */
+struct scene_view {
+	uint64_t selected;			/* id of a node; 0: the first row */
+	int selected_row;			/* where it was: see keep_place() in scene.c */
+	pid_t selected_pid;			/* 0: it was no process */
+	uint64_t selected_in[SCENE_CONTAINERS]; /* the ids of what it was of; 0: no more */
+	int top_row;				/* first row of the jobs panel that is seen */
+	int page_rows;				/* how many there are, as last drawn */
+	int jobs_y;				/* where they begin on the screen, as last drawn */
+	int event_at;				/* the one that is selected, from the newest */
+	int events_up;				/* how far the timeline is scrolled back */
+	int events_y, event_rows;		/* where it is, as last drawn */
+	int help_page, help_pages;   /* of the keys: which is seen, and how many, as last drawn */
+	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
+	int detail_up;		     /* rows of it that are above what is seen */
+	int detail_rows, detail_all; /* that are seen, and that there are, as last drawn */
+};
+
 struct scene {
 	enum scene_source source;
 	char source_note[SCENE_TEXT_BYTES];   /* "daemon 123"; "no daemon runs: …" */
@@ -117,18 +155,8 @@ struct scene {
 	bool has_before;
 	struct tracks tracks;
 	struct outline outline;
-	struct scene_event events[SCENE_EVENTS]; /* by time */
-	size_t n_events;
-	struct scene_flag *flags; /* in the order in which they were told of */
-	size_t n_flags;
-	struct queued_job *queued;
-	size_t n_queued;
-	struct held_job *held; /* no more than SCENE_QUEUED */
-	size_t n_held;
-	uint64_t listed_ns;   /* when the daemon was asked which jobs there are; 0: never */
-	int listed_jobs;      /* that ran then… */
-	int listed_sheets;    /* …and that were in a sheet */
-	uint64_t n_anomalies; /* that are going on; U64_UNKNOWN */
+	struct scene_past past;
+	struct scene_listed listed;
 
 	enum sort sort, menu_at;
 	struct scene_title titles[SORTS]; /* in the row above jobs_y */
@@ -144,21 +172,8 @@ struct scene {
 	char filter[SCENE_INPUT_BYTES], search[SCENE_INPUT_BYTES], input[SCENE_INPUT_BYTES];
 	const char *job_id; /* only this one; NULL */
 	enum overlay overlay;
-	struct wish wish;			/* to be confirmed, or granted */
-	uint64_t selected;			/* id of a node; 0: the first row */
-	int selected_row;			/* where it was: see keep_place() in scene.c */
-	pid_t selected_pid;			/* 0: it was no process */
-	uint64_t selected_in[SCENE_CONTAINERS]; /* the ids of what it was of; 0: no more */
-	int top_row;				/* first row of the jobs panel that is seen */
-	int page_rows;				/* how many there are, as last drawn */
-	int jobs_y;				/* where they begin on the screen, as last drawn */
-	int event_at;				/* the one that is selected, from the newest */
-	int events_up;				/* how far the timeline is scrolled back */
-	int events_y, event_rows;		/* where it is, as last drawn */
-	int help_page, help_pages;   /* of the keys: which is seen, and how many, as last drawn */
-	uint64_t detail_of;	     /* a node or the time of an event: another one begins above */
-	int detail_up;		     /* rows of it that are above what is seen */
-	int detail_rows, detail_all; /* that are seen, and that there are, as last drawn */
+	struct wish wish; /* to be confirmed, or granted */
+	struct scene_view view;
 };
 
 void scene_init(struct scene *s);

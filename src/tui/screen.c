@@ -316,22 +316,6 @@ static const attr_t selected_looks[] = {
 	[SELECTED_BEFORE] = A_UNDERLINE,
 };
 
-/* Each is put in its place, whatever the terminal and curses took for the width of those before. */
-static void show_row(const struct cell *row, int y, int width, bool is_utf8)
-{
-	for (int x = 0; x < width; x++) {
-		const struct cell *cell = &row[x];
-		const char *text = cell->text[0] ? cell->text : " ";
-
-		if (cell->is_second && is_utf8)
-			continue;
-		move(y, x);
-		attr_set(looks[cell->style].attributes | selected_looks[cell->selected],
-			 looks[cell->style].pair, NULL);
-		addstr(cell->is_second ? " " : is_utf8 ? text : plain_of(text));
-	}
-}
-
 void screen_show(const struct grid *g, const struct grid *shown)
 {
 	bool is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -341,8 +325,22 @@ void screen_show(const struct grid *g, const struct grid *shown)
 	for (int y = 0; y < g->height; y++) {
 		const struct cell *row = &g->cells[y * g->width];
 
-		if (!is_same_size || memcmp(row, &shown->cells[y * g->width], row_bytes) != 0)
-			show_row(row, y, g->width, is_utf8);
+		/* Each is put in its place, whatever the terminal and curses took for the width of
+		 * those before. */
+		if (!is_same_size || memcmp(row, &shown->cells[y * g->width], row_bytes) != 0) {
+			for (int x = 0; x < g->width; x++) {
+				const struct cell *cell = &row[x];
+				const char *text = cell->text[0] ? cell->text : " ";
+
+				if (cell->is_second && is_utf8)
+					continue;
+				move(y, x);
+				attr_set(looks[cell->style].attributes |
+						 selected_looks[cell->selected],
+					 looks[cell->style].pair, NULL);
+				addstr(cell->is_second ? " " : is_utf8 ? text : plain_of(text));
+			}
+		}
 	}
 	refresh(); /* sends what has changed */
 }

@@ -262,23 +262,6 @@ static int add_process(struct tracks *t, const struct snapshot *s, const struct 
 	return r;
 }
 
-/* The last one takes the place of one that is gone. */
-static void forget_gone(struct tracks *t)
-{
-	for (size_t i = t->n; i-- > 0;) {
-		struct track *track = t->items[i];
-
-		if (t->n_snapshots - track->seen <= FORGET_AFTER)
-			continue;
-		map_remove(&t->by_key, track->key);
-		t->items[i] = t->items[--t->n];
-		if (i < t->n)
-			map_put(&t->by_key, t->items[i]->key,
-				i); /* it is there: no memory is needed */
-		free(track);
-	}
-}
-
 int tracks_add(struct tracks *t, const struct snapshot *s)
 {
 	int r = 0;
@@ -302,7 +285,19 @@ int tracks_add(struct tracks *t, const struct snapshot *s)
 	for (size_t i = 0; i < s->n_processes; i++)
 		if (add_process(t, s, &s->processes[i]) < 0)
 			r = -ENOMEM;
-	forget_gone(t);
+	/* The last one takes the place of one that is gone. */
+	for (size_t i = t->n; i-- > 0;) {
+		struct track *track = t->items[i];
+
+		if (t->n_snapshots - track->seen <= FORGET_AFTER)
+			continue;
+		map_remove(&t->by_key, track->key);
+		t->items[i] = t->items[--t->n];
+		if (i < t->n)
+			map_put(&t->by_key, t->items[i]->key,
+				i); /* it is there: no memory is needed */
+		free(track);
+	}
 	return r;
 }
 

@@ -341,7 +341,7 @@ static int print_stored(struct tui *t, struct buf *out, int (*pass)(void *ctx), 
 /* CPU takes two looks; a daemon's second one may be minutes away. */
 static bool is_complete(const struct scene *s, uint64_t first_boot_ns)
 {
-	return s->has_snap && (s->source != SOURCE_DAEMON || s->listed_ns > 0) &&
+	return s->has_snap && (s->source != SOURCE_DAEMON || s->listed.wall_ns > 0) &&
 	       (s->has_before || clock_boot_ns() - first_boot_ns > TEXT_WAIT_NS);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/json_cursor.h"
 #include "base/mask.h"
 #include "model/snapshot.h"
 #include "store/store.h"
@@ -54,9 +55,10 @@ int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(vo
 	      struct err *err);
 
 /*
- * For a process that collects by itself: marks the processes of a scan that belong to these
- * attempts, of which those that run count, and adds the progress of their jobs. -ENOMEM.
+ * A snapshot from its JSON. A member that is missing, or of another type, is unknown. Bytes are MB
+ * in JSON and come back to the byte. Of the time in system calls JSON has only the shares: they
+ * come back as shares of one second. -EINVAL: it is no snapshot. -ENOMEM.
  */
-int tui_assign_jobs(struct snapshot *snap, const struct attempt_list *attempts);
+int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);
 
 #endif

@@ -17,7 +17,6 @@
 #include "base/loop.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/settler.h"
 #include "made_up.h"
 #include "store/store.h"
 
@@ -109,17 +108,14 @@ static void write_ticks(struct writer *w)
 {
 	struct looker l = { .w = w, .loop = loop_new(), .seed = (unsigned)w->number };
 	struct loop_timer *timer = loop_timer_new(l.loop, on_tick, &l);
-	struct settler *settler;
 	char db[192], job_id[16];
 
 	snprintf(db, sizeof(db), "%s/proctor.db", w->dir);
 	snprintf(job_id, sizeof(job_id), "writer-%d", w->number);
 	begin_looking(&l, db, job_id);
-	settler = settler_new(l.loop, l.store);
+	store_leave_disk(l.store);
 	loop_timer_set(timer, 0, INTERVAL_MS);
 	loop_run(l.loop);
-	settler_finish(settler, UINT64_MAX);
-	settler_leave(settler);
 	store_close(l.store);
 	loop_free(l.loop);
 	snapshot_release(&l.snap);

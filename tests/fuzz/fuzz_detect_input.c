@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "cli/detect/detect_input.h"
+#include "cli/compat_input.h"
 #include "fuzz_text.h"
 
 static void require(bool truth)

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "cli/profiles.h"
+#include "cli/compat_input.h"
 #include "learn/learn.h"
 
 static void require(bool truth)

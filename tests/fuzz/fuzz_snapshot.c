@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "tui/feed.h"
+#include "tui/tui.h"
 
 static void require(bool truth)
 {

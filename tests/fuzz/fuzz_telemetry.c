@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "base/macros.h"
-#include "crossrank/bulk.h"
+#include "crossrank/reading/bulk.h"
 #include "crossrank/crossrank.h"
-#include "crossrank/record.h"
+#include "crossrank/reading/event_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

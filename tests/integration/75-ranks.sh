@@ -223,7 +223,7 @@ json "who rose together may have followed one without a record" "$stdout" \
 # ---- for people ----
 run "$PROCTOR" ranks analyze "$TMP/job.jsonl"
 is "text" "$status/$stderr" 0/
-like "begins with the culprit" "$(tr -s ' \n' ' ' <<<"$stdout")" 'CULPRIT rank 5 \(n1, pid 105\): first, by [0-9.]+ s, \+[0-9.]+ MB/s since .* \(90 %: .* to .*\), phase train / <b>leak</b>; 7 of the other 7 follow\.'
+like "begins with the culprit" "$(tr -s ' \n' ' ' <<<"$stdout")" 'CULPRIT rank 5 \(n1, pid 105\): first, by [0-9.]+ s, \+[0-9.]+ MB/s since .* \(90 %: .* to .*\), phase '\''train / <b>leak</b>'\''; 7 of the other 7 follow\.'
 like "has a row per rank" "$stdout" '^ +7 +5[0-9] '
 run "$PROCTOR" ranks analyze --format md "$TMP/job.jsonl"
 like "Markdown" "$stdout" '^\*\*CULPRIT rank 5 .*\*\*: '
@@ -332,7 +332,8 @@ json "in a summary like any other" "$stdout" \
 	'd["note_codes"] == ["no_events", "no_sample_events"] and d["world_size"] == 0 and d["finding"]["verdict"] == "cannot_tell"'
 like "and a person is told" "$stderr" "no record in the file"
 run "$PROCTOR" ranks analyze --json "$TMP/empty.jsonl" "$TMP/job.jsonl"
-is "an empty file among others is none" "$status/$stderr" 0/
+is "an empty file among others is a warning" "$status/$stderr" "0/proctor: warning: 1 of 2 files: no record in '$TMP/empty.jsonl'"
+json "and is counted" "$stdout" 'd["input"]["empty_files"] == 1'
 
 # ---- a CSV that was cut inside its last number ----
 "$PROCTOR" ranks merge --csv "$TMP/job.jsonl" >"$TMP/merged.csv"

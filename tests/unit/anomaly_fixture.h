@@ -88,12 +88,4 @@ static inline void end_as(struct store *store, int64_t attempt, struct episode *
 	put(store, attempt, e, EPISODE_CLEARED);
 }
 
-static inline void tell(struct store *store, const struct anomaly_news *news,
-			struct anomaly_identity *ret)
-{
-	struct err err = ERR_INIT;
-
-	must(store_tell_anomaly(store, news, ret, &err), &err);
-}
-
 #endif

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "stats/rng.h"
+#include "stats/probability.h"
 
 /* From 0 up to, not including, 1. */
 static inline double rng_unit(struct rng *rng)

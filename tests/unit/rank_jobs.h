@@ -371,7 +371,8 @@ static struct answer ask(const struct job *job)
 	if (job->marker > 0)
 		add_marker(t, job->marker);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(finding_make(&a, &options, &f), 0);
+	assert_int_equal(rank_analysis_run(&a, &options), 0);
+	f = a.finding;
 	answer.verdict = f->verdict;
 	answer.why = f->why;
 	answer.lead_below = f->lead_below;
@@ -386,7 +387,6 @@ static struct answer ask(const struct job *job)
 		answer.low = o->low + origin;
 		answer.high = o->high + origin;
 	}
-	finding_free(f);
 	rank_analysis_release(&a);
 	telemetry_free(t);
 	return answer;

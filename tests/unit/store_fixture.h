@@ -256,9 +256,9 @@ static inline int run_as_user(void (*fn)(struct fixture *), struct fixture *f)
 static inline int write_anomaly(struct store *store, int64_t attempt_id, const struct episode *e,
 				enum episode_change change, struct err *err)
 {
-	const struct anomaly_news news = { attempt_id, e, change, .takes_over = true };
+	const struct anomaly_news news = { attempt_id, e, change };
 
-	return store_tell_anomaly(store, &news, NULL, err);
+	return store_tell_anomaly(store, &news, err);
 }
 
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/settings.h"
+#include "base/config.h"
 
 static char home[] = "/tmp/proctor-settings-XXXXXX";
 

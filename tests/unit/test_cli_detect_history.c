@@ -3,7 +3,7 @@
 #include "store_fixture.h"
 
 #include "base/config.h"
-#include "cli/detect/detect_history.h"
+#include "cli/detect_history.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START UINT64_C(1700000000000000000)

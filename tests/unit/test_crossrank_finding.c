@@ -2,6 +2,8 @@
  * Which rank was first: made-up jobs with a known answer. The error rates are those
  * that docs/ranks.md promises; the table is printed.
  */
+#include "crossrank/wording/wording.h"
+
 #include "rank_jobs.h"
 
 /* ---- the bars ---- */

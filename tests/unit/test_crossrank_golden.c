@@ -19,9 +19,9 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/analysis.h"
-#include "crossrank/intake.h"
-#include "crossrank/summary.h"
+#include "crossrank/merging/merging.h"
+#include "crossrank/reading/reading.h"
+#include "crossrank/reference/reference.h"
 
 #define CASES 60
 
@@ -149,7 +149,7 @@ static void check_case(int number)
 	want = json_load_file(path, 0, NULL);
 	assert_non_null(want);
 	assert_int_equal(rank_analysis_init(&a, t), 0);
-	assert_int_equal(analysis_find_suspects(&a), 0);
+	assert_int_equal(reference_find_suspects(&a), 0);
 	got = summary_of(&a);
 	compare_summaries(number, json_object_get(want, "summary"), got);
 	assert_int_equal(a.median_interval_ns,

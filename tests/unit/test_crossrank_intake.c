@@ -20,7 +20,7 @@
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/macros.h"
-#include "crossrank/intake.h"
+#include "crossrank/reading/reading.h"
 
 #define N 50
 

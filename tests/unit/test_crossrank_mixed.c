@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/finding.h"
-#include "crossrank/select.h"
+#include "crossrank/reference/reference.h"
+#include "crossrank/wording/wording.h"
 
 #define N 40
 #define SECOND_NS INT64_C(1000000000)
@@ -232,7 +232,7 @@ static void test_left_out_jobs_are_told_apart(void **state)
 		longest[i] = i == 0  ? 'x'
 			     : i % 2 ? '\xc3'
 				     : '\xa4'; /* the 200th byte is half a letter */
-	analysis_note_text(&note, &text);
+	reference_note_text(&note, &text);
 	assert_non_null(strstr(text.data, "are a?b (1 sample), x"));
 	assert_non_null(strstr(text.data, "\xa4... (2 samples), records that name no job (3"));
 }

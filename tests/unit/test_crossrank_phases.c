@@ -12,7 +12,7 @@
 
 #include "base/macros.h"
 #include "crossrank/finding.h"
-#include "crossrank/record.h"
+#include "crossrank/reading/event_reader.h"
 
 #define MIB INT64_C(1048576)
 #define SECOND_NS INT64_C(1000000000)

@@ -23,9 +23,9 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/json.h"
-#include "crossrank/bulk.h"
-#include "crossrank/event.h"
-#include "crossrank/record.h"
+#include "crossrank/reading/bulk.h"
+#include "crossrank/reading/event.h"
+#include "crossrank/reading/event_reader.h"
 
 #define CASES 40
 

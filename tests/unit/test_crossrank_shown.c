@@ -45,7 +45,7 @@ static void test_few_samples_are_told(void **unused)
 	assert_int_equal(a.finding->verdict, VERDICT_CANNOT_TELL);
 	finding_add_reason(&text, &a, a.finding);
 	assert_non_null(strstr(text.data, "There are 5 samples of rank 3"));
-	finding_add_remedy(&text, &a, a.finding);
+	finding_add_remedy(&text, a.finding);
 	assert_non_null(strstr(text.data, "record for longer"));
 	release(t, &a);
 }
@@ -120,8 +120,8 @@ static void test_a_missing_rank_may_have_risen(void **unused)
 	assert_int_equal(a.finding->why, WHY_MISSING);
 	assert_true(isnan(a.finding->least_mib));
 	finding_add_reason(&text, &a, a.finding);
-	assert_string_equal(text.data, "No rank with a record rises, but there is no record of "
-				       "rank 3, which may have risen.");
+	assert_string_equal(text.data, "No rank with a record rises for good, but there is no "
+				       "record of rank 3, which may have risen.");
 	release(t, &a);
 }
 
@@ -145,12 +145,197 @@ static void test_a_leak_that_begins_with_the_program(void **unused)
 		expect_answer(one_since_start, 8, seconds, WHY_ALONE, 5);
 	analyze(one_since_start, 8, 60, &t, &a);
 	assert_true(a.finding->candidates[0].is_censored);
-	finding_add_headline(&text, &a, a.finding);
+	finding_add_headline(&text, a.finding);
 	assert_string_equal(text.data, "CULPRIT rank 5 (n0)");
 	release(t, &a);
 }
 
+/* Two ranks that differ since their start: one other rank shows no spread. */
+static int64_t one_of_two_since_start(int rank, int second)
+{
+	return 32 + (rank == 1 ? 4 * second : 0);
+}
+
+static void test_of_two_ranks_less_is_sure(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(one_of_two_since_start, 2, 120, &t, &a);
+	assert_int_equal(a.finding->why, WHY_ALONE);
+	assert_int_equal(a.finding->candidates[0].rank->rank, 1);
+	assert_true(a.finding->candidates[0].probability < 0.86);
+	release(t, &a);
+}
+
+/* All load 40 MiB soon after their start, two of them 2 s after the others. Rank 1 leaks first. */
+static int64_t two_load_late(int rank, int second)
+{
+	int onset = rank == 1 ? 40 : 42;
+
+	return 3 + (second >= (rank == 2 || rank == 5 ? 10 : 8) ? 40 : 0) +
+	       (second > onset ? 30 * (second - onset) : 0);
+}
+
+static void test_who_catches_up_does_not_rise(void **unused)
+{
+	(void)unused;
+	for (int seconds = 52; seconds < 70; seconds += 3)
+		expect_answer(two_load_late, 7, seconds, WHY_FIRST, 1);
+}
+
+/* ---- what the others do ---- */
+
+static int64_t one_on_growth(int rank, int second)
+{
+	return BASE_MIB + 10 * second + (rank == 2 && second >= 60 ? 40 * (second - 60) : 0);
+}
+
+static int64_t one_on_flat(int rank, int second)
+{
+	return BASE_MIB + (rank == 2 && second >= 60 ? 40 * (second - 60) : 0);
+}
+
+static void test_others_that_rise_are_not_flat(void **unused)
+{
+	struct rank_analysis a;
+	struct telemetry *t;
+
+	(void)unused;
+	analyze(one_on_growth, 8, 120, &t, &a);
+	assert_int_equal(a.finding->why, WHY_ALONE);
+	assert_true(fabs(a.finding->others_rate - 10) < 1);
+	release(t, &a);
+	analyze(one_on_flat, 8, 120, &t, &a);
+	assert_int_equal(a.finding->why, WHY_ALONE);
+	assert_true(isnan(a.finding->others_rate));
+	release(t, &a);
+}
+
+/* ---- ranks that are hardly there ---- */
+
+static void analyze_events(struct telemetry *t, struct rank_analysis *ret)
+{
+	const struct rank_analysis_options options = { .clock_error_ns = EVENT_UNKNOWN };
+
+	assert_int_equal(rank_analysis_init(ret, t), 0);
+	assert_int_equal(rank_analysis_run(ret, &options), 0);
+}
+
+/* Rank 15 has 3 samples, from `second` on, and ended then if that is known. */
+static void expect_beside_short(int second, bool is_ended, enum why why, size_t n_ranks)
+{
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+
+	assert_non_null(t);
+	for (int rank = 0; rank < 15; rank++)
+		for (int k = 0; k < 120; k++)
+			add_sample(t, rank, 16, k, one_on_flat(rank, k));
+	for (int k = 0; k < 3; k++)
+		add_sample(t, 15, 16, second + k, BASE_MIB);
+	if (is_ended) {
+		struct telemetry_event ev;
+
+		event_init(&ev);
+		ev.event_type = (struct text){ "rank_end", 8 };
+		ev.host = (struct text){ "n0", 2 };
+		ev.rank = 15;
+		ev.world_size = 16;
+		ev.timestamp_ns = T0_NS + (second + 3) * SECOND_NS;
+		ev.device_used_bytes = BASE_MIB * MIB;
+		assert_int_equal(telemetry_add(t, &ev), 0);
+	}
+	analyze_events(t, &a);
+	assert_string_equal(finding_why_name(a.finding->why), finding_why_name(why));
+	assert_int_equal(a.finding->n_ranks, n_ranks);
+	release(t, &a);
+}
+
+static void test_a_rank_with_few_samples_may_have_been_first(void **unused)
+{
+	(void)unused;
+	expect_beside_short(10, true, WHY_ALONE, 15);
+	expect_beside_short(10, false, WHY_FEW, 15);
+	expect_beside_short(70, true, WHY_FEW, 15);
+}
+
+/* All rise together at 60 s; of rank 3 there is no record. */
+static void test_a_leader_that_was_denied_is_not_named(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+
+	(void)unused;
+	assert_non_null(t);
+	for (int rank = 0; rank < 3; rank++)
+		for (int k = 0; k < 120; k++)
+			add_sample(t, rank, 4, k, BASE_MIB + (k >= 60 ? 40 * (k - 60) : 0));
+	analyze_events(t, &a);
+	assert_int_equal(a.finding->why, WHY_MISSING);
+	finding_add_reason(&text, &a, a.finding);
+	assert_string_equal(text.data, "The ranks with a record rise together, but there is no "
+				       "record of rank 3, which may have risen.");
+	release(t, &a);
+}
+
+/* Rank 2 starts again at 60 s, as pid 12, and that process leaks from 90 s on. */
+static void test_the_headline_has_the_process_that_rose(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct telemetry *t = telemetry_new();
+	struct telemetry_event ev;
+	struct rank_analysis a;
+
+	(void)unused;
+	assert_non_null(t);
+	for (int rank = 0; rank < 4; rank++)
+		for (int k = 0; k < 180; k++) {
+			bool is_second = rank == 2 && k >= 60;
+
+			event_init(&ev);
+			ev.event_type = (struct text){ "sample", 6 };
+			ev.host = is_second ? (struct text){ "n1", 2 } : (struct text){ "n0", 2 };
+			ev.clock.boot_id = (struct text){ "a boot", 6 };
+			ev.pid = is_second ? 12 : rank + 1;
+			ev.rank = rank;
+			ev.world_size = 4;
+			ev.timestamp_ns = T0_NS + k * SECOND_NS + rank + 1;
+			ev.device_used_bytes =
+				(BASE_MIB + (is_second && k >= 90 ? 40 * (k - 90) : 0)) * MIB;
+			assert_int_equal(telemetry_add(t, &ev), 0);
+		}
+	analyze_events(t, &a);
+	finding_add_headline(&text, a.finding);
+	assert_string_equal(text.data, "CULPRIT rank 2 (n1, pid 12)");
+	release(t, &a);
+}
+
 /* ---- given back ---- */
+
+static int spike_from, spike_to;
+
+static int64_t one_spike(int rank, int second)
+{
+	return BASE_MIB + (rank == 2 && second >= spike_from && second < spike_to ? 500 : 0);
+}
+
+/* However short the record is. */
+static void test_a_spike_near_the_end_is_none(void **unused)
+{
+	(void)unused;
+	for (int n = 17; n < 40; n++)
+		for (spike_from = n - 10, spike_to = n - 4; spike_to < n - 1; spike_to++) {
+			struct rank_analysis a;
+			struct telemetry *t;
+
+			analyze(one_spike, 4, n, &t, &a);
+			assert_null(a.finding->rank);
+			release(t, &a);
+		}
+}
 
 static int64_t one_passes(int rank, int second)
 {
@@ -169,7 +354,7 @@ static void test_memory_that_was_given_back_is_no_culprit(void **unused)
 	assert_int_equal(a.finding->why, WHY_GIVEN_BACK);
 	assert_true(a.finding->has_passed);
 	assert_null(a.finding->rank);
-	finding_add_headline(&text, &a, a.finding);
+	finding_add_headline(&text, a.finding);
 	assert_string_equal(text.data, "TRANSIENT rank 2 (n0)");
 	buf_reset(&text);
 	finding_add_reason(&text, &a, a.finding);
@@ -187,6 +372,13 @@ int main(void)
 		cmocka_unit_test(test_what_would_not_show_is_told),
 		cmocka_unit_test(test_a_missing_rank_may_have_risen),
 		cmocka_unit_test(test_a_leak_that_begins_with_the_program),
+		cmocka_unit_test(test_of_two_ranks_less_is_sure),
+		cmocka_unit_test(test_who_catches_up_does_not_rise),
+		cmocka_unit_test(test_others_that_rise_are_not_flat),
+		cmocka_unit_test(test_a_rank_with_few_samples_may_have_been_first),
+		cmocka_unit_test(test_a_leader_that_was_denied_is_not_named),
+		cmocka_unit_test(test_the_headline_has_the_process_that_rose),
+		cmocka_unit_test(test_a_spike_near_the_end_is_none),
 		cmocka_unit_test(test_memory_that_was_given_back_is_no_culprit),
 	};
 

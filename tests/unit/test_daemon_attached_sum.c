@@ -35,10 +35,10 @@ static void test_what_was_seen_is_added_up(void **state)
 					   make_process(9, 90, U64_UNKNOWN, U64_UNKNOWN) };
 	struct proc_event stored[] = { make_event(EVENT_SPAWN, 7, 70, -1),
 				       make_event(EVENT_SPAWN, 8, 80, -1),
-				       make_event(EVENT_EXIT, 8, 80, 3) };
-	struct proc_event pending[] = { make_event(EVENT_SPAWN, 11, U64_UNKNOWN, -1),
-					make_event(EVENT_EXIT, 7, 71, 4), /* another's pid */
-					make_event(EVENT_EXIT, 9, U64_UNKNOWN, 5) };
+				       make_event(EVENT_EXIT, 8, 80, 3),
+				       make_event(EVENT_SPAWN, 11, U64_UNKNOWN, -1),
+				       make_event(EVENT_EXIT, 7, 71, 4), /* another's pid */
+				       make_event(EVENT_EXIT, 9, U64_UNKNOWN, 5) };
 	struct series_point series[] = { { 1, SHEET_NONE, 350, 20, 2 },
 					 { 2, SHEET_NONE, 300, F64_UNKNOWN, 3 } };
 	struct attempt a;
@@ -53,7 +53,7 @@ static void test_what_was_seen_is_added_up(void **state)
 	a.n_events = ARRAY_SIZE(stored);
 	a.series = series;
 	a.n_series = ARRAY_SIZE(series);
-	attached_sum_up(&a, pending, ARRAY_SIZE(pending), false);
+	attached_sum_up(&a, false);
 	assert_int_equal(a.usage.wall_ns, 50);
 	assert_int_equal(a.usage.user_ns, 15);
 	assert_int_equal(a.usage.system_ns, 3);
@@ -80,7 +80,7 @@ static void test_what_was_not_seen_is_unknown(void **state)
 	attempt_init(&a);
 	a.started_wall_ns = 10;
 	a.ended_wall_ns = 60;
-	attached_sum_up(&a, NULL, 0, true);
+	attached_sum_up(&a, true);
 	assert_false(u64_known(a.usage.user_ns));
 	assert_false(u64_known(a.usage.peak_rss_bytes));
 	assert_false(u64_known(a.usage.spawn_count));
@@ -109,7 +109,7 @@ static void test_counts_are_added_once(void **state)
 	processes[1].write_bytes = 4096;
 	processes[0].major_faults = 1;
 	processes[1].major_faults = 2;
-	attached_sum_up(&a, NULL, 0, true);
+	attached_sum_up(&a, true);
 	assert_int_equal(a.usage.rchar, 1000);
 	assert_int_equal(a.usage.write_bytes, 4096);
 	assert_int_equal(a.usage.major_faults, 3);
@@ -117,7 +117,7 @@ static void test_counts_are_added_once(void **state)
 	assert_int_equal(a.usage.max_process_rss_bytes, 300);
 	assert_int_equal(a.usage.peak_rss_bytes, 300); /* though the highest sum seen was less */
 	assert_int_equal(a.usage.peak_rss_evidence, EVIDENCE_LOWER_BOUND);
-	attached_sum_up(&a, NULL, 0, false);
+	attached_sum_up(&a, false);
 	assert_false(u64_known(a.usage.rchar));
 	attempt_release(&a);
 }
@@ -143,7 +143,7 @@ static void test_the_highest_is_not_below_the_average(void **state)
 	processes[0].born_wall_ns = second; /* long before: what it used then is none of it */
 	processes[1].born_wall_ns = 100 * second - 200; /* it began with this one, reckoned twice */
 	processes[2].born_wall_ns = 101 * second;
-	attached_sum_up(&a, NULL, 0, true);
+	attached_sum_up(&a, true);
 	assert_true(a.usage.peak_cpu_percent >= 50 && a.usage.peak_cpu_percent < 50.1);
 	attempt_release(&a);
 }
@@ -161,7 +161,9 @@ static void test_nothing_is_called_exact(void **state)
 	processes[0].evidence = EVIDENCE_EXACT;
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	attached_sum_up(&a, events, ARRAY_SIZE(events), true);
+	a.events = events;
+	a.n_events = ARRAY_SIZE(events);
+	attached_sum_up(&a, true);
 	assert_int_equal(a.usage.cpu_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(a.usage.max_process_rss_evidence, EVIDENCE_LOWER_BOUND);
 	assert_int_equal(a.usage.spawn_evidence, EVIDENCE_LOWER_BOUND);

@@ -234,18 +234,6 @@ static void test_one_trace_in_so_long(void **state)
 	assert_int_equal(evidence_trace_begin(&t, &plan, &f->episode, &f->found, NULL), -EAGAIN);
 }
 
-/* Another has told of it first: the record has it under that one's name. */
-static void test_a_trace_goes_with_its_episode(void **state)
-{
-	struct evidence_trace t = { .episode = "mine" };
-
-	(void)state;
-	evidence_trace_rename(&t, "another", "third");
-	assert_string_equal(t.episode, "mine");
-	evidence_trace_rename(&t, "mine", "others");
-	assert_string_equal(t.episode, "others");
-}
-
 static pid_t spawn_sleeper(void)
 {
 	pid_t pid = fork();
@@ -354,8 +342,6 @@ int main(void)
 		cmocka_unit_test(test_no_more_than_so_many_in_a_minute),
 		cmocka_unit_test_setup_teardown(test_whom_nobody_traces, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_trace_in_so_long, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_trace_goes_with_its_episode, setup,
-						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "cli/detect/detect_input.h"
+#include "cli/compat_input.h"
 #include "detect/detect.h"
 
 static void write_anomaly(void *ctx, const struct anomaly *a)

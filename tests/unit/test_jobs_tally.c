@@ -55,8 +55,10 @@ static void test_peak_of_a_tree_is_at_least_its_largest_process(void **state)
 static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 {
 	struct tally *t = tally_of(state);
+	struct snapshot *snap = snapshot_of(state);
 	struct exit_account account;
 	const struct proc_record *p;
+	struct series_point point;
 	size_t n;
 
 	exit_account_init(&account);
@@ -73,6 +75,9 @@ static void test_what_the_kernel_tells_of_an_end_is_kept(void **state)
 	exit_account_init(&account);
 	report_end(t, 103, 0, 3, NULL, &account); /* the kernel says nothing: that is not 0 */
 	report_end(t, 999, 0, 3, NULL, &account); /* of another job */
+	add_sample(snap, 102, U64_UNKNOWN, U64_UNKNOWN, 0);
+	snap->processes[0].state = 'Z'; /* a zombie tells nothing that takes this back */
+	tally_snapshot(t, snap, 1, &point);
 	p = tally_processes(t, &n);
 	assert_int_equal(n, 3);
 	assert_int_equal(p[1].user_ns, 3 * SECOND);

@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "cli/cli.h"
-#include "cli/profiles.h"
+#include "cli/compat_input.h"
 #include "learn/learn.h"
 #include "rpc/rpc.h"
 

@@ -431,30 +431,6 @@ static void test_the_end_has_its_limits(void **state)
 	log_writer_free(w);
 }
 
-static int see_id(void *ctx, const struct log_id *id)
-{
-	(void)id;
-	++*(int *)ctx;
-	return 0;
-}
-
-static void test_logs_are_listed_once(void **state)
-{
-	struct folder *f = *state;
-	struct log_id id;
-	int n = 0;
-
-	for (int i = 0; i < 5; i++) {
-		struct log_writer *w = create(f, 100, &id);
-
-		append(w, 0, 20, 0);
-		log_writer_free(w);
-	}
-	assert_int_equal(close(openat(f->fd, "something else", O_CREAT | O_WRONLY, 0600)), 0);
-	assert_int_equal(log_list(&f->fs, see_id, &n), 0);
-	assert_int_equal(n, 5);
-}
-
 #define TAKERS 8
 #define TAKEN 50
 
@@ -513,7 +489,6 @@ int main(void)
 		CASE(test_a_copy_with_a_gap),
 		CASE(test_a_bad_frame_costs_one_frame),
 		CASE(test_the_end_has_its_limits),
-		CASE(test_logs_are_listed_once),
 		CASE(test_numbers_never_repeat),
 	};
 

@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/syscall_text.h"
+#include "model/job.h"
 
 static void test_there_and_back(void **state)
 {

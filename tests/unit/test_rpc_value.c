@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/unknown.h"
-#include "rpc/codes.h"
 #include "rpc/value.h"
 
 static const struct rpc_value_limits limits = { .max_depth = 8, .max_values = 100 };

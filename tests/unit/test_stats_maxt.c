@@ -10,7 +10,7 @@
 
 #include "base/macros.h"
 #include "stats/maxt.h"
-#include "stats/rng.h"
+#include "stats/probability.h"
 
 #define assert_near(a, b, tolerance) assert_true(fabs((a) - (b)) <= (tolerance))
 

@@ -349,18 +349,17 @@ static void test_what_lasts_is_renewed(void **state)
 	struct attempt a = must_begin(store, "a");
 	struct err err = ERR_INIT;
 	struct episode e;
-	const struct anomaly_renewal renewal = { a.id, &e };
 	struct heard h;
 
 	make_episode(&e, 42, START);
-	must(store_renew_anomalies(store, &renewal, 1, &err), &err); /* it is not there yet */
+	must(store_renew_anomaly(store, a.id, &e, &err), &err); /* it is not there yet */
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 0);
 	put(store, a.id, &e, EPISODE_BEGAN);
 	e.count = 8;
 	e.peak_value = e.worst.metric_value = 200;
 	e.peak_wall_ns = e.seen_wall_ns = START + 30 * SECOND;
 	snprintf(e.worst.text, sizeof(e.worst.text), "it has grown");
-	must(store_renew_anomalies(store, &renewal, 1, &err), &err);
+	must(store_renew_anomaly(store, a.id, &e, &err), &err);
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_int_equal(h.last.count, 8);
 	assert_true(h.last.peak_value == 200 && h.last.worst.metric_value == 200);
@@ -373,7 +372,7 @@ static void test_what_lasts_is_renewed(void **state)
 	put(store, a.id, &e, EPISODE_CLEARED);
 	e.ended_wall_ns = U64_UNKNOWN;
 	e.count = 9;
-	must(store_renew_anomalies(store, &renewal, 1, &err), &err); /* it is over */
+	must(store_renew_anomaly(store, a.id, &e, &err), &err); /* it is over */
 	assert_int_equal(count(store, (struct anomaly_filter){ 0 }, &h), 1);
 	assert_int_equal(h.last.count, 8);
 }

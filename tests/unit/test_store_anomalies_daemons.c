@@ -174,67 +174,6 @@ static void test_an_orphan_outlives_the_daemon(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT ended_wall_ns FROM anomalies"), START + 7 * SECOND);
 }
 
-/* What lasts is over for who began it, unless that one has left it to another. */
-static void test_who_does_not_take_over_ends_nothing(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct anomaly_identity id;
-	struct episode first, second;
-	struct anomaly_news news = { a.id, &first, EPISODE_BEGAN, false };
-	struct heard h;
-
-	make_episode(&first, 42, START);
-	tell(store, &news, NULL);
-	make_episode(&second, 42, START + 2 * SECOND);
-	news.episode = &second;
-	tell(store, &news, &id);
-	assert_string_equal(id.name, first.name);
-	second.ended_wall_ns = START + 9 * SECOND;
-	news.change = EPISODE_CLEARED;
-	tell(store, &news, &id);
-	assert_true(id.is_left);
-	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
-	assert_false(u64_known(h.last.ended_wall_ns));
-	news.takes_over = true;
-	tell(store, &news, &id);
-	assert_false(id.is_left);
-	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
-	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
-}
-
-/* It has the name that the other has given it: and is that one's, until it is taken over. */
-static void test_what_was_adopted(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct anomaly_identity id;
-	struct episode e;
-	struct anomaly_news news = { a.id, &e, EPISODE_BEGAN, false };
-	struct heard h;
-
-	make_episode(&e, 42, START);
-	tell(store, &news, NULL);
-	e.is_adopted = true;
-	e.ended_wall_ns = START + 9 * SECOND;
-	e.why_cleared = "it was clear";
-	e.after_value = 3;
-	news.change = EPISODE_CLEARED;
-	tell(store, &news, &id);
-	assert_true(id.is_left);
-	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
-	assert_false(u64_known(h.last.ended_wall_ns));
-	assert_int_equal(h.last.attempt_id, a.id);
-	news.takes_over = true;
-	tell(store, &news, &id);
-	assert_int_equal(count(store, (struct anomaly_filter){ .job_id = "a" }, &h), 1);
-	assert_int_equal(h.last.ended_wall_ns, START + 9 * SECOND);
-	assert_true(h.last.after_value == 3);
-	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomaly_changes"), 2);
-}
-
 /* Somebody looked a moment ago: what lasts of the host goes on with the new daemon. */
 static void test_a_new_daemon_leaves_what_is_watched(void **state)
 {
@@ -268,8 +207,6 @@ int main(void)
 		STORE_TEST(test_a_daemon_that_vanished_does_not_look),
 		STORE_TEST(test_an_orphan_outlives_its_attempt),
 		STORE_TEST(test_an_orphan_outlives_the_daemon),
-		STORE_TEST(test_who_does_not_take_over_ends_nothing),
-		STORE_TEST(test_what_was_adopted),
 		STORE_TEST(test_a_new_daemon_leaves_what_is_watched),
 	};
 

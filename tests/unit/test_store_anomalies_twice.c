@@ -225,35 +225,6 @@ static void test_evidence_is_of_the_culprit(void **state)
 	}
 }
 
-/* Who tells of it second may trace the culprit, too, if it is the same. */
-static void test_more_is_found_out_by_another(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct anomaly_identity id = { .name = "" };
-	struct anomaly_evidence evidence;
-	struct episode mine, others;
-	const struct anomaly_news news = { a.id, &others, EPISODE_BEGAN, .takes_over = false };
-	struct err err = ERR_INIT;
-	struct heard h;
-
-	make_episode(&mine, 42, START);
-	put(store, a.id, &mine, EPISODE_BEGAN);
-	make_episode(&others, 42, START + SECOND);
-	must(store_tell_anomaly(store, &news, &id, &err), &err);
-	assert_string_equal(id.name, mine.name);
-	assert_false(id.blames_another);
-	anomaly_evidence_init(&evidence);
-	snprintf(evidence.trace, sizeof(evidence.trace), "/x.trace");
-	must(store_set_evidence(store, id.name, &evidence, &err), &err);
-	count(store, (struct anomaly_filter){ 0 }, &h);
-	assert_non_null(strstr(h.evidence, "/x.trace"));
-	others.worst.start_ticks++;
-	must(store_tell_anomaly(store, &news, &id, &err), &err);
-	assert_true(id.blames_another);
-}
-
 /* A runner has seen the worst of it, and a daemon how it ended. */
 static void test_the_worst_of_two_stays(void **state)
 {
@@ -304,7 +275,6 @@ int main(void)
 		STORE_TEST(test_the_first_who_sees_the_end_tells_it),
 		STORE_TEST(test_what_came_back_ends_later),
 		STORE_TEST(test_evidence_is_of_the_culprit),
-		STORE_TEST(test_more_is_found_out_by_another),
 		STORE_TEST(test_the_worst_of_two_stays),
 	};
 

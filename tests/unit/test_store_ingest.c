@@ -216,7 +216,6 @@ static void record_directly(const char *path, const char *job_id)
 	CLEANUP(scene_release) struct scene s;
 	struct anomaly_news news = { .episode = &s.episode, .change = EPISODE_BEGAN };
 	struct phase_mark marks[3];
-	struct anomaly_renewal renewal;
 	struct err err = ERR_INIT;
 
 	scene_init(&s, job_id);
@@ -234,15 +233,14 @@ static void record_directly(const char *path, const char *job_id)
 						.is_exit = s.phases[i].is_exit,
 						.phase = s.phases[i].phase };
 	must(store_mark_phases(store, marks, 3, &err), &err);
-	must(store_tell_anomaly(store, &news, NULL, &err), &err);
+	must(store_tell_anomaly(store, &news, &err), &err);
 	s.episode.peak_value = 150;
 	s.episode.seen_wall_ns = START + 10;
-	renewal = (struct anomaly_renewal){ s.a.id, &s.episode };
-	must(store_renew_anomalies(store, &renewal, 1, &err), &err);
+	must(store_renew_anomaly(store, s.a.id, &s.episode, &err), &err);
 	must(store_set_evidence(store, s.episode.name, &s.evidence, &err), &err);
 	scene_clear_anomaly(&s);
 	news.change = EPISODE_CLEARED;
-	must(store_tell_anomaly(store, &news, NULL, &err), &err);
+	must(store_tell_anomaly(store, &news, &err), &err);
 	scene_finish(&s);
 	must(store_add_syscalls(store, &(struct attempt){ .id = s.a.id }, s.calls, 2, NULL, &err),
 	     &err);
@@ -520,6 +518,146 @@ static void test_a_log_of_another_host_is_left_alone(void **state)
 	store_close(must_open(f->db, STORE_READ));
 	assert_int_equal(raw_sql(f->db, "SELECT sum(log_is_over) FROM attempts"), 2);
 	assert_int_equal(count_logs(logs), 1);
+}
+
+/* The next daemon of this boot continues it, under the same id. */
+static void test_an_attached_tree_outlives_its_recorder(void **state)
+{
+	CLEANUP(close_fd) int logs = open_logs(*state);
+	struct fixture *f = *state;
+	const struct log_fs fs = log_fs_real(logs);
+	struct attempt a = make_attempt("j");
+	const struct proc_event events[] = { make_event(1), make_event(2) };
+	struct log_options options = { .end_bytes = 4096 };
+	struct recording_log log;
+	struct log_id id;
+
+	a.is_attached = true;
+	a.started_wall_ns = clock_wall_ns();
+	log_begin(&log, logs, (struct log_options){ 0 });
+	log_put_begin(&log, &a);
+	log_put_events(&log, &events[0], 1);
+	id = log.id;
+	log_release(&log);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT log_is_over FROM attempts"), 0);
+	assert_int_equal(count_logs(logs), 1);
+	assert_int_equal(log_continue(&fs, &id, &options, NULL), 0);
+	log = (struct recording_log){ .id = id, .bytes = BUF_INIT, .ticks = tick_writer_new() };
+	assert_int_equal(log_create(&fs, &options, &log.writer, NULL), 0);
+	log_put_begin(&log, &a);
+	log_put_events(&log, &events[1], 1);
+	a.ended_wall_ns = a.started_wall_ns + 1;
+	log_finish(&log, &a);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 2);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT log_is_over FROM attempts"), 1);
+	assert_int_equal(count_logs(logs), 0);
+}
+
+/* ---- the log of a daemon ---- */
+
+static void host_log_begin(struct recording_log *log, int logs)
+{
+	const struct daemon_record d = { .key = { 7, 70 },
+					 .version = "1",
+					 .started_wall_ns = START };
+
+	log_begin(log, logs, (struct log_options){ 0 });
+	record_write_struct(&log->bytes, &daemon_columns, &d);
+	assert_int_equal(log_append(log->writer, RECORD_HOST, LOG_KEY, log->bytes.data,
+				    log->bytes.len, NULL),
+			 0);
+	buf_reset(&log->bytes);
+}
+
+static void put_about(struct recording_log *log, const struct log_id *about)
+{
+	static const struct log_id host;
+
+	buf_add(&log->bytes, (about ? about : &host)->bytes, sizeof(about->bytes));
+}
+
+/* What is of the host, of an attempt that is over, and of one that is not there. */
+static void test_a_daemon_has_a_log(void **state)
+{
+	CLEANUP(close_fd) int logs = open_logs(*state);
+	struct fixture *f = *state;
+	struct attempt a = make_attempt("j");
+	const struct proc_event event = make_event(1);
+	const struct log_id unknown = { { 1 } };
+	struct syscall_use call = { "read", 5, 1, 100, 200 };
+	struct recording_log run, host;
+	struct log_id id;
+	struct episode e;
+
+	log_begin(&run, logs, (struct log_options){ 0 });
+	id = run.id;
+	log_put_begin(&run, &a);
+	a.ended_wall_ns = START + 1;
+	log_finish(&run, &a);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(count_logs(logs), 0);
+	host_log_begin(&host, logs);
+	make_episode(&e, 0, START);
+	e.worst.has_pid = false;
+	e.ended_wall_ns = U64_UNKNOWN;
+	put_about(&host, NULL);
+	record_write_anomaly(&host.bytes, &e, EPISODE_BEGAN);
+	log_put(&host, RECORD_ANOMALY);
+	for (int i = 0; i < 2; i++) { /* in two looks: the second knows its row */
+		put_about(&host, i == 0 ? &id : &unknown);
+		log_put_events(&host, &event, 1);
+		store_close(must_open(f->db, STORE_READ));
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM daemons"), 1);
+		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 1);
+	}
+	a.syscalls = &call;
+	a.n_syscalls = 1;
+	put_about(&host, &id);
+	record_write_details(&host.bytes, &a, "not all");
+	log_put(&host, RECORD_CALLS);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT count FROM syscalls WHERE attempt = 1"), 5);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM unknowns WHERE why = 'not all'"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT attempt FROM events"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE attempt IS NULL"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT pid FROM daemons WHERE NOT log_is_over"), 7);
+	put_about(&host, NULL);
+	host.bytes.len = 8; /* a bad record costs itself */
+	log_put(&host, RECORD_ANOMALY);
+	record_write_number(&host.bytes, START + 9);
+	assert_int_equal(log_end(host.writer, host.bytes.data, host.bytes.len, NULL), 0);
+	log_release(&host);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT log_is_over FROM daemons"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT stopped_wall_ns FROM daemons"), START + 9);
+	assert_int_equal(count_logs(logs), 0);
+}
+
+/* Nothing follows from one that was killed; and no guest can send one. */
+static void test_a_daemon_that_was_killed_has_no_stop(void **state)
+{
+	CLEANUP(close_fd) int logs = open_logs(*state);
+	const struct log_options copy = { .origin.is_copy = true };
+	struct fixture *f = *state;
+	struct recording_log host;
+
+	host_log_begin(&host, logs);
+	log_release(&host);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT stopped_wall_ns IS NULL FROM daemons"), 1);
+	assert_int_equal(raw_sql(f->db, "SELECT log_is_over FROM daemons"), 1);
+	assert_int_equal(count_logs(logs), 0);
+	log_begin(&host, logs, copy);
+	record_write_struct(&host.bytes, &daemon_columns, &(struct daemon_record){ .key.pid = 9 });
+	assert_int_equal(log_append(host.writer, RECORD_HOST, LOG_KEY, host.bytes.data,
+				    host.bytes.len, NULL),
+			 0);
+	log_release(&host);
+	store_close(must_open(f->db, STORE_READ));
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM daemons"), 1);
 }
 
 /* What a guest says of itself counts for nothing where the kernel or the daemon knows better. */
@@ -1098,6 +1236,9 @@ int main(void)
 		INGEST_TEST(test_the_last_is_not_the_one_that_was_ingested_last),
 		INGEST_TEST(test_a_recorder_that_was_killed_loses_nothing),
 		INGEST_TEST(test_a_log_of_another_host_is_left_alone),
+		INGEST_TEST(test_an_attached_tree_outlives_its_recorder),
+		INGEST_TEST(test_a_daemon_has_a_log),
+		INGEST_TEST(test_a_daemon_that_was_killed_has_no_stop),
 		INGEST_TEST(test_a_copy_is_as_its_origin_says),
 		INGEST_TEST(test_nothing_is_stored_of_what_never_began),
 		INGEST_TEST(test_a_bad_record_costs_itself),

@@ -8,13 +8,6 @@
 #define N_KILLS ROUNDS(200)
 #define N_PROCESSES 5
 
-/* Another would wait for the disk, which has nothing to do with who is killed. */
-static void leave_it(void *ctx, bool is_wanted)
-{
-	(void)ctx;
-	(void)is_wanted;
-}
-
 /* Writes ticks for ever and says so after each; only a signal ends it. */
 static void write_ticks(const char *db, bool waits, int told_fd)
 {
@@ -25,7 +18,7 @@ static void write_ticks(const char *db, bool waits, int told_fd)
 	snapshot_init(&snap);
 	CHILD_CHECK(store_open(db, STORE_WRITE, &store, NULL) == 0);
 	if (!waits)
-		store_settle_elsewhere(store, leave_it, NULL);
+		store_leave_disk(store); /* which has nothing to do with who is killed */
 	CHILD_CHECK(store_begin_attempt(store, &a, NULL) == 0);
 	for (unsigned k = 0;; k++) {
 		fill_snapshot(&snap, "j", N_PROCESSES, k);

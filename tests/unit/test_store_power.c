@@ -137,12 +137,6 @@ static int note_all(void **state)
 
 enum who { NOBODY, WRITER, ANOTHER }; /* waits for the disk */
 
-static void leave_it(void *ctx, bool is_wanted)
-{
-	(void)ctx;
-	(void)is_wanted;
-}
-
 /* All that was written is on the disk by now, if anybody waits for it. */
 static void tell(unsigned *n_untold)
 {
@@ -150,16 +144,10 @@ static void tell(unsigned *n_untold)
 		note((struct op){ .type = OP_TOLD }, NULL);
 }
 
-/* The other thread's wait is not SQLite's to note. */
+/* As store_sweep(), through the same file. */
 static void let_another_wait(struct store *store)
 {
-	int fd = store_open_log(store);
-
-	assert_true(fd >= 0);
-	assert_int_equal(fdatasync(fd), 0);
-	close(fd);
-	note((struct op){ .type = OP_SYNC, .file = FILE_WAL }, NULL);
-	store_told_settled(store, 0, true);
+	assert_int_equal(store_settle(store), 0);
 }
 
 /* The database as it is made, which is not SQLite's to note: it has its name when it is on the
@@ -195,7 +183,7 @@ static void record(const char *db, enum who who)
 	must(store_begin_attempt(store, &a, &err), &err);
 	store->syncs_log = who == WRITER;
 	if (who == ANOTHER)
-		store_settle_elsewhere(store, leave_it, NULL);
+		store_leave_disk(store);
 	if (who == NOBODY)
 		sqlite3_exec(store->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
 	for (unsigned k = 0; k < N_TICKS; k++) {

@@ -171,7 +171,8 @@ static void test_part_of_chart(void **state)
 
 	press(s, "/worker\n\n");
 	draw_text(s, 80, 24);
-	s->detail_up = s->detail_all - s->detail_rows - 2; /* its last rows are still below */
+	s->view.detail_up =
+		s->view.detail_all - s->view.detail_rows - 2; /* its last rows are still below */
 	assert_non_null(strstr(draw_text(s, 80, 24), "memory: up to 89M, at least 89M\n"));
 	assert_non_null(strstr(draw_text(s, 80, 24), "more lines below"));
 	assert_non_null(strstr(draw_text(s, 100, 30), " memory 89M to 89M\n"));
@@ -287,7 +288,7 @@ static void test_flags_last(void **state)
 		snprintf(name, sizeof(name), "n%d", i);
 		flag(s, name, &(struct proc_key){ 1, 1 }, NOON, NOON + SECOND);
 	}
-	assert_int_equal(s->n_flags, SCENE_FLAGS);
+	assert_int_equal(s->past.n_flags, SCENE_FLAGS);
 	assert_non_null(strstr(draw_text(s, 80, 30),
 			       "\nflagged       leak\n              -, since 22:13:20"));
 	flag(s, "spike", &its, NOON - 86400 * SECOND, U64_UNKNOWN); /* of another day */

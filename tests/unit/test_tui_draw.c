@@ -110,15 +110,15 @@ static void test_first_look(void **state)
 	struct scene *s = *state;
 
 	s->snap.running_jobs = s->snap.active_sheets = 0;
-	s->listed_jobs = s->listed_sheets = 1;
-	s->listed_ns = s->snap.wall_ns + 1;
+	s->listed.n_jobs = s->listed.n_sheets = 1;
+	s->listed.wall_ns = s->snap.wall_ns + 1;
 	s->has_before = false;
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n1 job, 1 sheet, "));
 	assert_non_null(strstr(draw_text(s, 80, 24), " measuring of 4 "));
 	s->snap.n_processes = s->snap.n_progress = 0;
 	assert_int_equal(scene_refresh(s), 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "has not looked at its jobs yet\n"));
-	s->listed_ns = s->snap.wall_ns - 1;
+	s->listed.wall_ns = s->snap.wall_ns - 1;
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n0 jobs, 0 sheets, "));
 }
 

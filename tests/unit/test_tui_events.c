@@ -3,11 +3,17 @@
  */
 #include "scene_fixture.h"
 
+static void add_change(struct scene *s, const struct episode *e, enum episode_change change,
+		       uint64_t wall_ns)
+{
+	feed_add_item(s, &(struct records_item){
+				 .wall_ns = wall_ns, .episode = e, .episode_change = change });
+}
+
 static void test_anomalies(void **state)
 {
 	struct scene *s = *state;
-	struct anomaly_row row = { 0 };
-	struct episode *e = &row.episode;
+	struct episode episode, *e = &episode;
 	const char *text;
 
 	assert_null(strstr(draw_text(s, 80, 24), "anomalies")); /* nobody has counted them */
@@ -17,8 +23,8 @@ static void test_anomalies(void **state)
 	snprintf(e->worst.text, sizeof(e->worst.text), "python grows by 60 MB a minute");
 	episode_set_job(e, "train");
 	e->began_wall_ns = NOON;
-	s->n_anomalies = 2;
-	feed_add_anomaly(s, &row, e->ended_wall_ns, NOON - 1, NOON, false);
+	s->past.n_anomalies = 2;
+	add_change(s, e, EPISODE_BEGAN, NOON);
 	assert_int_equal(scene_event(s, 0)->kind, EVENT_KIND_ANOMALY);
 	text = draw_text(s, 80, 24);
 	assert_non_null(strstr(text, "2 jobs, 2 sheets, pressure none, 2 anomalies\n"));
@@ -30,23 +36,16 @@ static void test_anomalies(void **state)
 static void test_end_of_moment(void **state)
 {
 	struct scene *s = *state;
-	struct episode_moment changes[] = { { .change = EPISODE_BEGAN, .wall_ns = NOON },
-					    { .change = EPISODE_CLEARED,
-					      .wall_ns = NOON + 70 * SECOND } };
-	struct anomaly_row row = { .changes = changes, .n_changes = 2 };
+	struct episode e;
 
-	episode_init(&row.episode);
-	row.episode.worst.type = ANOMALY_OOM_KILL;
-	row.episode.began_wall_ns = row.episode.ended_wall_ns = NOON;
-	snprintf(changes[1].text, sizeof(changes[1].text), "the kernel has killed it");
+	episode_init(&e);
+	e.worst.type = ANOMALY_OOM_KILL;
+	e.began_wall_ns = e.ended_wall_ns = NOON;
+	snprintf(e.worst.text, sizeof(e.worst.text), "the kernel has killed it");
 	add_event(s, EVENT_KIND_JOB, "before");
-	feed_add_anomaly(s, &row, feed_anomaly_end(&row, U64_UNKNOWN), NOON, NOON + 80 * SECOND,
-			 false);
+	add_change(s, &e, EPISODE_CLEARED, NOON + 70 * SECOND);
 	assert_non_null(strstr(draw_text(s, 80, 24), "before\n22:14:30 cleared: the kernel has"));
-	row.n_changes = 1; /* its end was not told */
-	assert_true(feed_anomaly_end(&row, U64_UNKNOWN) == NOON);
-	row.episode.ended_wall_ns = U64_UNKNOWN; /* nor seen: it ended with its attempt */
-	assert_true(feed_anomaly_end(&row, NOON + 5) == NOON + 5);
+	assert_true(s->past.flags[0].ended_ns == NOON + 70 * SECOND);
 }
 
 /* Which attempt it was is said where there are several. */
@@ -68,11 +67,15 @@ static void test_attempts(void **state)
 	assert_non_null(strstr(text, "job.started of twin#2\n"));
 	assert_non_null(strstr(text, "sheet.failed of twin#2, sheet 1: exit code 1\n"));
 	assert_non_null(strstr(text, "sheet.started of alone, sheet 1\n"));
-	feed_add_change(s, CHANGE_JOB_STARTED,
-			&(struct attempt){ .job_id = "twin",
-					   .attempt_num = 3,
-					   .started_wall_ns = NOON + 3 * SECOND },
-			NULL, false);
+	feed_add_item(s,
+		      &(struct records_item){
+			      .wall_ns = NOON + 3 * SECOND,
+			      .job_id = "twin",
+			      .attempt_num = 3,
+			      .attempt = &(struct attempt){ .job_id = "twin",
+							    .attempt_num = 3,
+							    .started_wall_ns = NOON + 3 * SECOND },
+			      .change = CHANGE_JOB_STARTED });
 	assert_non_null(strstr(draw_text(s, 80, 24), "job.started of twin#3\n"));
 }
 
@@ -107,7 +110,7 @@ static void test_late_event(void **state)
 	scene_add_event(s, &event);
 	assert_string_equal(scene_event(s, 3)->text, "late.");
 	assert_string_equal(scene_event(s, 4)->text, "event 1.");
-	assert_string_equal(scene_event(s, (size_t)s->event_at)->text, "event 3.");
+	assert_string_equal(scene_event(s, (size_t)s->view.event_at)->text, "event 3.");
 }
 
 /* What a daemon tells looks as it does when it is replayed, and is told once. */
@@ -149,16 +152,19 @@ static void test_daemon_events(void **state)
 
 		tell(s, "process.exit", 1700000000, rows[i].json, false);
 		live = scene_event(s, 0)->kind;
-		feed_add_process_event(s, rows[i].event);
+		feed_add_item(s, &(struct records_item){
+					 .wall_ns = NOON,
+					 .job_id = "a",
+					 .event = &(struct event_row){ .event = *rows[i].event } });
 		assert_int_equal(scene_event(s, 0)->kind, live);
 		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);
 	}
-	assert_int_equal(s->n_events, 6);
+	assert_int_equal(s->past.n_events, 6);
 	tell(s, "process.exit", 1700000000, rows[0].json, true);
-	assert_int_equal(s->n_events, 6);
+	assert_int_equal(s->past.n_events, 6);
 	tell(s, "process.exit", 1700000001, rows[0].json, true);
-	assert_int_equal(s->n_events, 7);
+	assert_int_equal(s->past.n_events, 7);
 }
 
 /* Of another job neither the events nor the flags are of interest. */
@@ -199,7 +205,7 @@ static void test_flood_of_births(void **state)
 		add_event(s, EVENT_KIND_PROCESS, text);
 	}
 	add_event(s, EVENT_KIND_JOB, "job over");
-	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_int_equal(s->past.n_events, SCENE_EVENTS);
 	assert_string_equal(scene_event(s, 1)->text, "birth 1535.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 2)->text, "birth 1026.");
 	assert_string_equal(scene_event(s, SCENE_EVENTS - 1)->text, "it grows");
@@ -212,7 +218,7 @@ static void test_flood_of_births(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 it grows\n22:13:20 job over\n"));
 	add_event(s, EVENT_KIND_PROCESS, "birth"); /* not shown: nothing moves */
 	add_event(s, EVENT_KIND_JOB, "job begun");
-	assert_int_equal(s->event_at, 2);
+	assert_int_equal(s->view.event_at, 2);
 	press(s, "e");
 	assert_int_equal(scene_count_events(s), SCENE_EVENTS);
 }
@@ -229,7 +235,7 @@ static void test_flood_of_others(void **state)
 		add_event(s, EVENT_KIND_JOB, "job");
 	for (size_t i = 0; i < SCENE_EVENTS; i++)
 		n_births += scene_event(s, i)->kind == EVENT_KIND_PROCESS;
-	assert_int_equal(s->n_events, SCENE_EVENTS);
+	assert_int_equal(s->past.n_events, SCENE_EVENTS);
 	assert_int_equal(n_births, 0); /* all are older than what there is room for */
 	for (int i = 0; i < SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_PROCESS, "birth");
@@ -256,12 +262,12 @@ static void test_oldest_is_on_top(void **state)
 	for (int i = 0; i < 2 * SCENE_EVENTS; i++)
 		add_event(s, EVENT_KIND_JOB, "later.");
 	assert_non_null(strstr(draw_text(s, 80, 24), "(earlier)\n22:13:20 later.\n"));
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
-	keys_wheel(s, TUI_KEY_WHEEL_UP, s->events_y);
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->events_y);
-	assert_int_equal(s->events_up, SCENE_EVENTS - s->event_rows - 1);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_UP, s->view.events_y);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.events_y);
+	assert_int_equal(s->view.events_up, SCENE_EVENTS - s->view.event_rows - 1);
 	assert_int_equal(scene_selected_row(s), 0);
-	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->jobs_y);
+	keys_wheel(s, TUI_KEY_WHEEL_DOWN, s->view.jobs_y);
 	assert_int_equal(scene_selected_row(s), 1);
 	press(s, "g");
 	press(s, "\t"); /* of two rows the one that keys act on */
@@ -290,8 +296,7 @@ static void test_flagged_rows(void **state)
 static void test_detail_of_anomaly(void **state)
 {
 	struct scene *s = *state;
-	struct anomaly_row row = { 0 };
-	struct episode *e = &row.episode;
+	struct episode episode, *e = &episode;
 	const char *text;
 
 	episode_init(e);
@@ -303,7 +308,7 @@ static void test_detail_of_anomaly(void **state)
 	e->why_cleared = "it is over";
 	e->began_wall_ns = e->peak_wall_ns = e->seen_wall_ns = NOON;
 	e->ended_wall_ns = NOON + 70 * SECOND;
-	feed_add_anomaly(s, &row, e->ended_wall_ns, NOON - 1, NOON, false);
+	add_change(s, e, EPISODE_BEGAN, NOON);
 	press(s, "\t\n");
 	text = draw_text(s, 80, 60);
 	assert_non_null(strstr(text, "metric_value      195.1 MB\nthreshold         52.76 MB\n"));

@@ -35,13 +35,13 @@ static void test_click_title(void **state)
 	const char *line = strstr(draw_text(s, 80, 24), "\nJOB / PROCESS") + 1;
 	int memory = (int)(strstr(line, " MEM ") - line) + 1 - 2; /* the mark is one column */
 
-	keys_click(s, memory, s->jobs_y - 1);
+	keys_click(s, memory, s->view.jobs_y - 1);
 	assert_int_equal(s->sort, SORT_MEMORY);
-	keys_click(s, 0, s->jobs_y - 1);
+	keys_click(s, 0, s->view.jobs_y - 1);
 	assert_int_equal(s->sort, SORT_NAME);
-	keys_click(s, 31, s->jobs_y - 1); /* the state */
+	keys_click(s, 31, s->view.jobs_y - 1); /* the state */
 	assert_int_equal(s->sort, SORT_NAME);
-	keys_click(s, memory, s->jobs_y - 2);
+	keys_click(s, memory, s->view.jobs_y - 2);
 	assert_int_equal(s->sort, SORT_NAME);
 }
 
@@ -111,9 +111,9 @@ static void test_clicks(void **state)
 
 	assert_int_equal(grid_resize(&g, 80, 24), 0);
 	draw_scene(s, &g);
-	keys_click(s, 0, s->jobs_y + 4);
+	keys_click(s, 0, s->view.jobs_y + 4);
 	assert_string_equal(scene_selected(s)->job_id, "train");
-	keys_click(s, 0, s->jobs_y + 4);
+	keys_click(s, 0, s->view.jobs_y + 4);
 	assert_true(scene_selected(s)->is_folded);
 	keys_click(s, 0, 0);
 	keys_click(s, 0, 23);
@@ -151,9 +151,9 @@ static void test_walk_among_events(void **state)
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n>22:13:20 event 0.\n"));
 	press(s, "G");
 	draw_text(s, 80, 24);
-	keys_click(s, 0, s->events_y);
-	assert_int_equal(s->event_at, s->event_rows - 1);
-	keys_click(s, 0, s->jobs_y);
+	keys_click(s, 0, s->view.events_y);
+	assert_int_equal(s->view.event_at, s->view.event_rows - 1);
+	keys_click(s, 0, s->view.jobs_y);
 	assert_false(s->is_in_events);
 }
 

@@ -189,7 +189,7 @@ static void test_attempts(void **state)
 	assert_null(outline_row(&s->outline, 1)->sheet_name);
 	assert_string_equal(outline_row(&s->outline, 4)->sheet_name, "again");
 	assert_non_null(strstr(draw_text(s, 80, 24), "- train#4 1 "));
-	s->selected = outline_row(&s->outline, 3)->id;
+	s->view.selected = outline_row(&s->outline, 3)->id;
 	press(s, "x");
 	assert_non_null(strstr(draw_text(s, 100, 24), "\ncancel attempt 4 of the job train and "));
 	press(s, "y");

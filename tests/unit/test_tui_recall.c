@@ -139,7 +139,7 @@ static void test_paused(void **state)
 	press(s, "p");
 	answer(f, ASK_JOBS, 0, two);
 	answer(f, ASK_ACTIVE, 0, "{\"anomalies_active\":[{}]}");
-	assert_int_equal(s->n_queued, 0);
+	assert_int_equal(s->listed.n_queued, 0);
 	assert_non_null(strstr(draw_text(s, 80, 24), "\n2 jobs, 2 sheets, pressure none\n"));
 	press(s, "p");
 	answer(f, ASK_JOBS, 0, two);

@@ -368,7 +368,7 @@ static size_t count_events(const struct scene *s, const char *part)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->n_events; i++)
+	for (size_t i = 0; i < s->past.n_events; i++)
 		n += strstr(scene_event(s, i)->text, part) != NULL;
 	return n;
 }
@@ -391,7 +391,7 @@ static void test_flags(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(scene_count_flags(p.scene), 2);
-	assert_int_equal(p.scene->n_anomalies, 2);
+	assert_int_equal(p.scene->past.n_anomalies, 2);
 	for (unsigned i = 3; i < 6; i++)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(scene_count_flags(p.scene), 1);
@@ -420,7 +420,7 @@ static void write_end_told_late(struct store *store, uint64_t began)
 
 static void assert_anomalies(const struct scene *s, unsigned n_there, unsigned n_cleared)
 {
-	assert_int_equal(s->n_anomalies, n_there);
+	assert_int_equal(s->past.n_anomalies, n_there);
 	assert_int_equal(scene_count_flags(s), n_there);
 	assert_int_equal(count_events(s, "cleared: "), n_cleared);
 }
@@ -495,14 +495,14 @@ static void test_next_anomaly(void **state)
 	must(store_write_events(store, &a, events, 20, &err), &err);
 	open_player(&p);
 	step(&p.feed, p.scene, 1);
-	p.scene->event_rows = 5;
+	p.scene->view.event_rows = 5;
 	must(p.feed.ops->grant(p.feed.ctx, p.scene, &wish, &err), &err);
-	assert_true(p.scene->events_up > 0);
+	assert_true(p.scene->view.events_up > 0);
 	for (int i = 0; i < 5; i++)
-		if (strstr(scene_event(p.scene, (size_t)(p.scene->events_up + i))->text,
+		if (strstr(scene_event(p.scene, (size_t)(p.scene->view.events_up + i))->text,
 			   "number 1"))
-			p.scene->event_rows = 0; /* it is seen */
-	assert_int_equal(p.scene->event_rows, 0);
+			p.scene->view.event_rows = 0; /* it is seen */
+	assert_int_equal(p.scene->view.event_rows, 0);
 	assert_int_equal(scene_refresh(p.scene), 0);
 	assert_int_equal(scene_selected(p.scene)->p->key.pid, 100);
 	close_player(&p);
@@ -528,15 +528,15 @@ static void test_words_of_then(void **state)
 		step(&p.feed, p.scene, 1);
 	assert_int_equal(count_events(p.scene, "number 1 "), 1);
 	assert_int_equal(count_events(p.scene, "much worse"), 0);
-	assert_string_equal(p.scene->flags[0].text, "number 1");
-	assert_int_equal(p.scene->flags[0].told_ns, began + 2 * SECOND_NS);
+	assert_string_equal(p.scene->past.flags[0].text, "number 1");
+	assert_int_equal(p.scene->past.flags[0].told_ns, began + 2 * SECOND_NS);
 	step(&p.feed, p.scene, 1);
 	assert_int_equal(count_events(p.scene, "number 1 "), 1);
 	assert_int_equal(count_events(p.scene, "escalated: much worse"), 1);
-	assert_string_equal(p.scene->flags[0].text, "much worse");
-	assert_int_equal(p.scene->flags[0].told_ns, began + 5 * SECOND_NS);
+	assert_string_equal(p.scene->past.flags[0].text, "much worse");
+	assert_int_equal(p.scene->past.flags[0].told_ns, began + 5 * SECOND_NS);
 	step(&p.feed, p.scene, -1);
-	assert_string_equal(p.scene->flags[0].text, "number 1");
+	assert_string_equal(p.scene->past.flags[0].text, "number 1");
 	close_player(&p);
 }
 

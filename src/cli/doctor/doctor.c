@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/settings.h"
+#include "base/config.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/doctor/doctor_rungs.h"
@@ -119,15 +119,6 @@ static enum health check_folder(struct patient *p, struct buf *detail)
 	return HEALTH_BROKEN;
 }
 
-static enum health tell_store_trouble(struct patient *p, const struct err *err, struct buf *detail)
-{
-	buf_add_str(detail, err->text);
-	if (err->code == -EBADMSG && access(p->paths.state_dir, W_OK | X_OK) < 0)
-		buf_printf(detail, "; but it cannot be moved, as %s cannot be written: %s",
-			   p->paths.state_dir, strerror(errno));
-	return HEALTH_BROKEN;
-}
-
 /* Whether what is old stays for now. */
 static bool add_hold(struct store *store, struct buf *detail)
 {
@@ -168,12 +159,6 @@ static bool add_unreadable_logs(struct patient *p, struct buf *detail)
 	return n > 0;
 }
 
-/* There is something to say about it, and nothing to do. */
-static bool is_in_use(int checked)
-{
-	return checked == -ETIMEDOUT || checked == -ENODATA || checked == -EUCLEAN;
-}
-
 /* What is in it. */
 static enum health look_through(struct patient *p, struct buf *detail)
 {
@@ -191,8 +176,14 @@ static enum health look_through(struct patient *p, struct buf *detail)
 		r = checked = store_check(store, STORE_CHECK_MS, &err);
 	if (r == 0)
 		r = store_list_attempts(store, &filter, &list, &err);
-	if (r < 0 && !is_in_use(checked))
-		return tell_store_trouble(p, &err, detail);
+	/* else it is in use: there is something to say about it, and nothing to do */
+	if (r < 0 && !(checked == -ETIMEDOUT || checked == -ENODATA || checked == -EUCLEAN)) {
+		buf_add_str(detail, err.text);
+		if (err.code == -EBADMSG && access(p->paths.state_dir, W_OK | X_OK) < 0)
+			buf_printf(detail, "; but it cannot be moved, as %s cannot be written: %s",
+				   p->paths.state_dir, strerror(errno));
+		return HEALTH_BROKEN;
+	}
 	if (checked < 0)
 		buf_add_str(detail, err.text);
 	else
@@ -469,18 +460,6 @@ static void add_lines(struct buf *out, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void write_text(const struct patient *p, const struct result *results, struct buf *out)
-{
-	buf_add_str(out, "What is measured here, and how\n");
-	doctor_add_rungs(out, &p->rungs);
-	buf_add_str(out, "\nThis machine and proctor's files\n");
-	for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
-		buf_printf(out, "  %-14s %-7s ", doctor_checks[i].name,
-			   health_names[results[i].health]);
-		add_lines(out, results[i].detail.data);
-	}
-}
-
 static int run_checks(struct patient *p, bool json)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -495,8 +474,16 @@ static int run_checks(struct patient *p, bool json)
 	}
 	if (json)
 		write_json(p, results, &out);
-	else
-		write_text(p, results, &out);
+	else {
+		buf_add_str(&out, "What is measured here, and how\n");
+		doctor_add_rungs(&out, &p->rungs);
+		buf_add_str(&out, "\nThis machine and proctor's files\n");
+		for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
+			buf_printf(&out, "  %-14s %-7s ", doctor_checks[i].name,
+				   health_names[results[i].health]);
+			add_lines(&out, results[i].detail.data);
+		}
+	}
 	printed = cli_print(&out);
 	for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++)
 		buf_release(&results[i].detail);
@@ -542,12 +529,6 @@ static void write_repair_text(const struct paths *paths, const char *aside, cons
 		paths->db, aside);
 }
 
-/* What may stay as it is. */
-static bool is_usable(int r)
-{
-	return r == -EALREADY || r == -ENOENT || r == -EUCLEAN;
-}
-
 static int repair(bool json, bool all)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
@@ -559,7 +540,8 @@ static int repair(bool json, bool all)
 	if (cli_find_paths(&paths, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	r = store_set_aside(paths.db, all, &aside, &err);
-	if (r < 0 && !is_usable(r))
+	/* these may stay as they are */
+	if (r < 0 && !(r == -EALREADY || r == -ENOENT || r == -EUCLEAN))
 		return cli_fail(CLI_FAILED, &err);
 	(json ? write_repair_json : write_repair_text)(&paths, aside, r < 0 ? err.text : NULL,
 						       &out);

@@ -80,6 +80,16 @@ static void tell_empty(uint64_t n_files)
 			  (unsigned long long)n_files);
 }
 
+/* Files without a record among others that have some: a rank may be missing for that. */
+static void warn_of_empty(const struct intake *intake)
+{
+	if (intake->n_empty > 0 && intake->n_valid > 0)
+		log_warning("%llu of %llu files: no record in '%s'%s",
+			    (unsigned long long)intake->n_empty,
+			    (unsigned long long)intake->n_files, intake->first_empty.data,
+			    intake->n_empty > 1 ? " and others" : "");
+}
+
 static int judge(const struct ranks_input *input, uint64_t n_told)
 {
 	if (n_told > MAX_TOLD)
@@ -119,6 +129,8 @@ static int load_files(struct ranks_input *input, struct telemetry *t)
 	input->n_valid = intake.n_valid;
 	input->n_invalid = intake.n_invalid;
 	input->n_cut = intake.n_cut;
+	input->n_empty = intake.n_empty;
+	warn_of_empty(&intake);
 	intake_release(&intake);
 	if (r < 0 && err.code == 0)
 		err_set(&err, r, "cannot read the telemetry: %s", strerror(-r));
@@ -321,6 +333,7 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
 	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
 		tell_empty(intake.n_files);
+	warn_of_empty(&intake);
 	intake_release(&intake);
 	return r;
 }
@@ -460,38 +473,26 @@ static bool is_repeat(const struct writer *w, const struct sample *a, const stru
 	       is_of_same(w, a, b);
 }
 
-/* Those of one rank and moment lie one behind the other, those of its devices by turns. */
-static const struct sample *moment_begin(const struct stream *stream, const struct sample *s)
-{
-	const struct sample *o = s;
-
-	while (o > stream->samples && s - o < MAX_COMPARED && o[-1].timestamp_ns == s->timestamp_ns)
-		o--;
-	return o;
-}
-
-static const struct sample *moment_end(const struct stream *stream, const struct sample *s)
-{
-	const struct sample *end = stream->samples + stream->n, *o = s;
-
-	while (o < end && o - s <= MAX_COMPARED && o->timestamp_ns == s->timestamp_ns)
-		o++;
-	return o;
-}
-
-/* The first is printed, or one that has a device before one that does not say. */
+/*
+ * The first is printed, or one that has a device before one that does not say. Samples of one rank
+ * and moment lie one behind the other, those of its devices by turns.
+ */
 static bool is_given_again(const struct writer *w, const struct stream *stream,
 			   const struct sample *s)
 {
-	const struct sample *begin = moment_begin(stream, s), *end;
+	const struct sample *last = stream->samples + stream->n, *begin = s, *end = s;
 	bool is_of_device = false;
 
+	while (begin > stream->samples && s - begin < MAX_COMPARED &&
+	       begin[-1].timestamp_ns == s->timestamp_ns)
+		begin--;
 	for (const struct sample *o = begin; o < s; o++)
 		if (o->device == s->device && is_repeat(w, o, s))
 			return true;
 	if (!is_vague(w, s))
 		return false;
-	end = moment_end(stream, s);
+	while (end < last && end - s <= MAX_COMPARED && end->timestamp_ns == s->timestamp_ns)
+		end++;
 	for (const struct sample *o = begin; o < end; o++) {
 		if (is_vague(w, o) || !is_repeat(w, o, s))
 			continue;
@@ -517,37 +518,22 @@ static int write_point(void *ctx, const struct timeline_point *p)
 	return output_pass(w->out);
 }
 
-static void write_heading(const struct writer *w)
-{
-	struct csv csv;
-
-	csv_init(&csv, &w->out->buf);
-	for (size_t i = 0; i < ARRAY_SIZE(columns) - !w->has_devices; i++)
-		csv_word(&csv, columns[i]);
-	csv_end_row(&csv);
-}
-
-static bool is_of_devices(const struct writer *w, const struct stream *s)
-{
-	const struct sample *first = NULL;
-
-	for (const struct sample *o = s->samples; o < s->samples + s->n; o++) {
-		if ((first && o->device == first->device) || is_given_again(w, s, o))
-			continue;
-		if (first)
-			return true;
-		first = o;
-	}
-	return false;
-}
-
 /* Whether samples of several devices of a rank are printed, which its number does not tell apart.
  */
 static bool has_devices(const struct writer *w, const struct rank_analysis *a)
 {
-	for (size_t i = 0; i < a->n_ranks; i++)
-		if (is_of_devices(w, a->ranks[i].stream))
-			return true;
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		const struct stream *s = a->ranks[i].stream;
+		const struct sample *first = NULL;
+
+		for (const struct sample *o = s->samples; o < s->samples + s->n; o++) {
+			if ((first && o->device == first->device) || is_given_again(w, s, o))
+				continue;
+			if (first)
+				return true;
+			first = o;
+		}
+	}
 	return false;
 }
 
@@ -558,7 +544,7 @@ static void tell_left_out(const struct rank_analysis *a)
 
 	for (size_t i = 0; i < a->n_notes; i++)
 		if (a->notes[i].code == NOTE_MULTIPLE_JOB_IDS)
-			analysis_note_text(&a->notes[i], &text);
+			reference_note_text(&a->notes[i], &text);
 	for (size_t i = 0; i < text.len;)
 		i += utf8_add_shown(&shown, text.data + i, text.len - i);
 	if (shown.len > 0)
@@ -570,6 +556,7 @@ static int merge(const struct ranks_args *args, struct telemetry *t)
 	CLEANUP(output_release) struct output out = OUTPUT_INIT;
 	struct writer w = { .out = &out, .is_csv = args->is_csv, .identities = t->identities };
 	struct err err = ERR_INIT;
+	struct csv csv;
 	struct rank_analysis a;
 	int r = rank_analysis_init(&a, t);
 
@@ -580,8 +567,11 @@ static int merge(const struct ranks_args *args, struct telemetry *t)
 	if (r == 0)
 		tell_left_out(&a);
 	w.has_devices = r == 0 && has_devices(&w, &a);
+	csv_init(&csv, &out.buf);
+	for (size_t i = 0; r == 0 && args->is_csv && i < ARRAY_SIZE(columns) - !w.has_devices; i++)
+		csv_word(&csv, columns[i]);
 	if (r == 0 && args->is_csv)
-		write_heading(&w);
+		csv_end_row(&csv);
 	if (r == 0)
 		r = analysis_walk_timeline(&a, write_point, &w);
 	if (w.n_repeats > 0)

@@ -9,8 +9,10 @@
 #include "report/doc/doc.h"
 #include "report/report.h"
 
-#define MAX_ROWS 256 /* of a table of ranks */
-#define MAX_OTHERS 3 /* phases beside the likely one, in a sentence */
+#define MAX_ROWS 256	  /* of a table of ranks */
+#define MAX_OTHERS 3	  /* phases beside the likely one, in a sentence */
+#define EXACT_BELOW_S 5.0 /* an onset that is known so well has milliseconds */
+#define BYTES_PER_MIB 1048576.0
 
 static const char *const format_names[] = {
 	[RANKS_TEXT] = "text",
@@ -58,14 +60,14 @@ static void add_moment(struct buf *out, int64_t ns)
 /* A phase begins or ends while the rise may have begun: the likely one first, and the others. */
 static void add_crossed(struct buf *out, const struct phase_place *place)
 {
-	buf_add(out, place->likely.s, place->likely.n);
+	buf_printf(out, "'%.*s'", (int)place->likely.n, place->likely.s);
 	for (size_t i = 0, n = 0; i < place->n_paths && n < MAX_OTHERS; i++) {
 		struct text path = place->paths[i];
 
 		if (path.n == place->likely.n && memcmp(path.s, place->likely.s, path.n) == 0)
 			continue;
 		n++;
-		buf_printf(out, ", or %.*s", (int)path.n, path.s);
+		buf_printf(out, ", or '%.*s'", (int)path.n, path.s);
 	}
 	if (place->n_paths > MAX_OTHERS + 1)
 		buf_add_str(out, ", or another");
@@ -76,39 +78,61 @@ static void add_crossed(struct buf *out, const struct phase_place *place)
 
 /* ---- sections ---- */
 
-/* "alone, +2.1 MB/s since 12:31:04 (90 %: 12:31:02 to 12:31:06), phase x; the other 7 are flat" */
+/* "12:31:04", with milliseconds where they matter. The table of candidates has the date. */
+static void add_time(struct buf *out, int64_t ns, bool is_exact)
+{
+	char text[40] = "";
+	const char *time = strchr(clock_format_local((uint64_t)ns, text, sizeof(text)), ' ');
+
+	buf_add_str(out, time ? time + 1 : text);
+	if (is_exact)
+		buf_printf(out, ".%03d", (int)(ns / 1000000 % 1000));
+}
+
+/* "alone, +2.1 MB/s since 12:31:04 (90 %: 12:31:02 to 12:31:06), phase 'x'; the other 7 are flat"
+ */
 static void add_named(struct buf *text, const struct rank_analysis *a)
 {
 	const struct first_cause *f = a->finding;
 	const struct candidate *c = &f->candidates[0];
 	size_t n_others = f->n_ranks - 1;
+	bool is_exact = c->high - c->low < EXACT_BELOW_S;
 
 	buf_add_str(text, f->why == WHY_FIRST ? "first, by " : "alone");
 	if (f->why == WHY_FIRST)
 		add_seconds(text, f->lead);
+	if (f->is_since_start)
+		buf_add_str(text, " since each rank's start");
 	buf_add_str(text, ", ");
 	finding_add_growth(text, c);
 	buf_add_str(text, c->is_step ? " at " : " since ");
-	add_moment(text, finding_ns(f, c->onset));
+	add_time(text, finding_ns(f, c->onset), is_exact);
 	buf_add_str(text, c->is_censored ? " (90 %: before its record" : " (90 %: ");
 	if (!c->is_censored)
-		add_moment(text, finding_ns(f, c->low));
+		add_time(text, finding_ns(f, c->low), is_exact);
 	buf_add_str(text, " to ");
-	add_moment(text, finding_ns(f, c->high));
+	add_time(text, finding_ns(f, c->high), is_exact);
 	buf_add_char(text, ')');
 	if (f->phase.n_paths > 0)
 		buf_add_str(text, ", phase ");
 	if (f->phase.is_crossed)
 		add_crossed(text, &f->phase);
 	else if (f->phase.likely.s) /* several threads may be in phases of their own */
-		buf_printf(text, "%.*s or another", (int)f->phase.likely.n, f->phase.likely.s);
+		buf_printf(text, "'%.*s' or another", (int)f->phase.likely.n, f->phase.likely.s);
 	else if (f->phase.n_paths > 0)
-		buf_add(text, f->phase.paths[0].s, f->phase.paths[0].n);
-	if (f->why == WHY_FIRST)
+		buf_printf(text, "'%.*s'", (int)f->phase.paths[0].n, f->phase.paths[0].s);
+	if (f->why == WHY_FIRST) {
 		buf_printf(text, "; %zu of the other %zu follow. ", f->n_candidates - 1, n_others);
-	else
-		buf_printf(text, "; the other %zu %s flat. ", n_others,
-			   n_others == 1 ? "is" : "are");
+		return;
+	}
+	buf_printf(text, "; the other %zu %s ", n_others, n_others == 1 ? "is" : "are");
+	if (isnan(f->others_rate)) {
+		buf_add_str(text, "flat. ");
+		return;
+	}
+	buf_add_str(text, "at +");
+	add_bytes(text, (int64_t)fmin(f->others_rate * BYTES_PER_MIB, 9e18));
+	buf_add_str(text, "/s. ");
 }
 
 static void add_verdict(struct doc *d, const struct rank_analysis *a)
@@ -117,13 +141,17 @@ static void add_verdict(struct doc *d, const struct rank_analysis *a)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	const struct first_cause *f = a->finding;
 
-	finding_add_headline(&headline, a, f);
-	if (f->verdict == VERDICT_NAMED)
+	finding_add_headline(&headline, f);
+	if (f->verdict == VERDICT_NAMED) {
 		add_named(&text, a);
-	finding_add_reason(&text, a, f);
+		buf_printf(&text, "Probability %.2f.", f->candidates[0].probability);
+		finding_add_caveats(&text, a, f);
+	} else {
+		finding_add_reason(&text, a, f);
+	}
 	if (f->verdict == VERDICT_CANNOT_TELL) {
 		buf_add_char(&text, ' ');
-		finding_add_remedy(&text, a, f);
+		finding_add_remedy(&text, f);
 	}
 	d->writer->verdict(d, headline.data, text.data);
 }
@@ -183,7 +211,7 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 		if (isnan(c->probability))
 			buf_add_char(cell, '-');
 		else
-			buf_printf(cell, "%.3f", c->probability);
+			buf_printf(cell, "%.2f", c->probability);
 		add_moment(table_cell(&t), finding_ns(f, c->onset));
 		cell = table_cell(&t);
 		buf_add_str(cell, "± ");
@@ -197,23 +225,6 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 	doc_add_table(d, &t);
 	add_left_out(d, f->n_candidates);
 	add_clocks(d, f);
-}
-
-static void add_rank_row(struct table *t, const struct rank_analysis *a, size_t i, bool has_spark)
-{
-	const struct rank_facts *f = &a->facts->ranks[i];
-	const struct stream *s = a->ranks[i].stream;
-
-	buf_printf(table_cell(t), "%lld", (long long)a->ranks[i].rank);
-	buf_printf(table_cell(t), "%zu", s->n);
-	add_bytes(table_cell(t), f->first_bytes);
-	add_bytes(table_cell(t), f->last_bytes);
-	add_bytes(table_cell(t), f->peak_bytes);
-	add_seconds(table_cell(t), f->step_seconds);
-	add_bytes(table_cell(t), f->gap_max_bytes);
-	facts_add_gap_kinds(table_cell(t), f);
-	if (has_spark)
-		ranks_add_spark(table_cell(t), a, &a->ranks[i]);
 }
 
 static void add_ranks(struct doc *d, const struct rank_analysis *a)
@@ -230,25 +241,30 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 		{ "memory over time", COLUMN_LEFT },
 	};
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
-
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	bool is_html = d->writer == &html_writer;
 
 	if (a->n_ranks == 0)
 		return;
 	t.n_columns -= is_html; /* which has a drawing */
-	for (size_t i = 0; i < a->n_ranks && i < MAX_ROWS; i++)
-		add_rank_row(&t, a, i, !is_html);
+	for (size_t i = 0; i < a->n_ranks && i < MAX_ROWS; i++) {
+		const struct rank_facts *f = &a->facts->ranks[i];
+		const struct stream *s = a->ranks[i].stream;
+
+		buf_printf(table_cell(&t), "%lld", (long long)a->ranks[i].rank);
+		buf_printf(table_cell(&t), "%zu", s->n);
+		add_bytes(table_cell(&t), f->first_bytes);
+		add_bytes(table_cell(&t), f->last_bytes);
+		add_bytes(table_cell(&t), f->peak_bytes);
+		add_seconds(table_cell(&t), f->step_seconds);
+		add_bytes(table_cell(&t), f->gap_max_bytes);
+		facts_add_gap_kinds(table_cell(&t), f);
+		if (!is_html)
+			ranks_add_spark(table_cell(&t), a, &a->ranks[i]);
+	}
 	d->writer->section(d, "Each rank");
 	doc_add_table(d, &t);
 	add_left_out(d, a->n_ranks);
-}
-
-static void add_totals(struct doc *d, const struct rank_analysis *a)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	if (a->n_ranks == 0)
-		return;
 	buf_add_str(&text, "All ranks together used at most ");
 	add_bytes(&text, a->facts->instant_peak.bytes);
 	buf_add_str(&text, " at one moment; their peaks add up to ");
@@ -257,31 +273,24 @@ static void add_totals(struct doc *d, const struct rank_analysis *a)
 	d->writer->paragraph(d, text.data);
 }
 
-static void add_straggler(struct buf *text, const struct rank_analysis *a, size_t i)
-{
-	const struct rank_facts *f = &a->facts->ranks[i];
-
-	buf_printf(text, "Rank %lld %s slow: a step takes it ", (long long)a->ranks[i].rank,
-		   f->is_straggler ? "is" : "may be");
-	add_seconds(text, f->step_seconds);
-	buf_add_str(text, ", the ranks ");
-	add_seconds(text, a->facts->step_seconds);
-	buf_printf(text,
-		   " (medians). It was the slowest in %llu of %llu steps, which some rank is by "
-		   "chance with probability %.2g.",
-		   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
-		   f->straggler_p);
-}
-
 static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 {
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
 	for (size_t i = 0; i < a->n_ranks; i++) {
-		if (!a->facts->ranks[i].may_straggle)
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		const struct rank_facts *f = &a->facts->ranks[i];
+
+		if (!f->may_straggle)
 			continue;
-		buf_reset(&text);
-		add_straggler(&text, a, i);
+		buf_printf(&text, "Rank %lld %s slow: a step takes it ",
+			   (long long)a->ranks[i].rank, f->is_straggler ? "is" : "may be");
+		add_seconds(&text, f->step_seconds);
+		buf_add_str(&text, ", the ranks ");
+		add_seconds(&text, a->facts->step_seconds);
+		buf_printf(&text,
+			   " (medians). It was the slowest in %llu of %llu steps, which some rank "
+			   "is by chance with probability %.2g.",
+			   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
+			   f->straggler_p);
 		d->writer->item(d, text.data);
 	}
 }
@@ -299,16 +308,18 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
-		analysis_note_text(&a->notes[i], &text);
+		reference_note_text(&a->notes[i], &text);
 		d->writer->item(d, text.data);
 	}
 	d->writer->section(d, "Input");
 	buf_reset(&text);
 	buf_printf(
 		&text,
-		"%llu records were read (files: %llu; invalid and left out: %llu; cut off: %llu).",
+		"%llu records were read (files: %llu; of these empty: %llu; records that are invalid "
+		"and left out: %llu; cut off: %llu).",
 		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
-		(unsigned long long)input->n_invalid, (unsigned long long)input->n_cut);
+		(unsigned long long)input->n_empty, (unsigned long long)input->n_invalid,
+		(unsigned long long)input->n_cut);
 	d->writer->item(d, text.data);
 }
 
@@ -328,7 +339,6 @@ static void write_page(struct doc *d, const struct rank_analysis *a,
 		ranks_add_svg(d->out, a);
 	}
 	add_ranks(d, a);
-	add_totals(d, a);
 	add_stragglers(d, a);
 	add_notes(d, a, input);
 	if (d->writer->end)
@@ -346,6 +356,7 @@ static void write_json(struct buf *out, const struct rank_analysis *a,
 	json_key(&j, "input");
 	json_begin_object(&j);
 	json_key_u64(&j, "files", input->n_read);
+	json_key_u64(&j, "empty_files", input->n_empty);
 	json_key_u64(&j, "valid", input->n_valid);
 	json_key_u64(&j, "invalid", input->n_invalid);
 	json_key_u64(&j, "cut_off", input->n_cut);

@@ -1,4 +1,4 @@
-#include "crossrank/method/lead.h"
+#include "crossrank/method/rank_grid.h"
 
 #include <errno.h>
 #include <math.h>

@@ -7,17 +7,15 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "crossrank/method/grid.h"
-#include "crossrank/method/lead.h"
-#include "crossrank/method/track.h"
+#include "crossrank/method/rank_grid.h"
+#include "crossrank/method/rank_track.h"
 
 #define SAME_SCALE 0.3	 /* a rank may follow its peers at a scale of its own, by so much */
 #define LINK_SECONDS 5.0 /* rises closer than that, or 4 intervals, may be one event of the job */
-#define FAR_SECONDS \
-	20.0 /* a lead of more than that, than so many intervals and such a share of the */
-#define FAR_INTERVALS                                                               \
-	20.0 /* record is no lead: the first rise has nothing to do with the others \
-	      */
+/* A lead of more than these, and than such a share of the record, is none: the first rise has
+ * nothing to do with the others. */
+#define FAR_SECONDS 20.0
+#define FAR_INTERVALS 20.0
 #define FAR_SHARE 0.25
 #define MIN_SPAN_CELLS 4
 #define MIN_SPAN_SECONDS 2.0
@@ -41,6 +39,9 @@
 #define MAX_SHARP 16	   /* rises of an event */
 #define LEAST_TOGETHER 0.5 /* of the record, to deny that a rank rises */
 #define MAX_FEW 0.1	   /* of the ranks may have too few samples */
+#define STATED_NAMED 0.85  /* for P from CULPRIT_NAMED on */
+#define STATED_SURE 0.98   /* from this P on ... */
+#define STATED_MOST 0.9	   /* ... that is stated */
 
 /* One place where something may have gone wrong: the end of an agreement, or a rise inside of it.
  */
@@ -51,6 +52,7 @@ struct event {
 	struct culprit_rise *rises; /* by onset */
 	size_t n_rises, first;
 	double probability, lead, score;
+	bool is_since_start; /* the lead */
 	size_t because;
 };
 
@@ -128,6 +130,28 @@ static bool is_alone(const struct culprit_rise *rises, const bool *has, size_t n
 	return true;
 }
 
+/*
+ * Whether a rank only does what its peers did before: it comes up to the level that they have since
+ * cell s, from which it was `away`, or in span [s, e) to what they gained.
+ */
+static bool catches_up(const struct grid *g, const struct middle *middles, size_t r, size_t s,
+		       size_t e, double away, const struct culprit_rise *rise)
+{
+	double least = 0.5 * g->tracks[r].scale;
+	size_t before = track_count_to(g->at + s, e - s, rise->onset - 0.5 * g->cell);
+	size_t after = track_count_to(g->at + s, e - s, rise->till + 1.5 * g->cell);
+	double gain, later;
+
+	if (away < -least && fabs(away + rise->gain) < least)
+		return true;
+	if (before == 0 || after >= e - s)
+		return false;
+	gain = grid_kept(g, r, s + before - 1) - grid_kept(g, r, s);
+	later = grid_kept(g, r, s + after - 1) - grid_kept(g, r, s);
+	return middle_without(&middles[before - 1], gain) - gain > least &&
+	       later - middle_without(&middles[after - 1], later) < least;
+}
+
 /* Puts the rises of all members into ev->rises; loads at the start are passed over. -ENOMEM. */
 static int find_rises(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
 		      double stop, struct event *ev)
@@ -158,7 +182,8 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 			return r;
 		has[k] = r > 0;
 	}
-	/* Soon after its start, alone, and only up to what its peers have: a load. */
+	/* Soon after its start, alone or behind its peers, and only up to what these have: a load.
+	 */
 	for (size_t k = 0; k < n; k++) {
 		const struct track *track = &g->tracks[members[k]];
 		double away = levels[k] - middle_without(&level, levels[k]);
@@ -166,8 +191,9 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 
 		while (has[k] && ev->rises[k].onset - track->t[0] < young &&
 		       ev->rises[k].till < stop - 4 * track->interval &&
-		       fabs(away + ev->rises[k].gain) < fabs(away) &&
-		       is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)) {
+		       (catches_up(g, middles, members[k], s, e, away, &ev->rises[k]) ||
+			(fabs(away + ev->rises[k].gain) < fabs(away) &&
+			 is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)))) {
 			struct common common = common_of(w, middles, members[k], s, e, mib);
 			int r;
 
@@ -330,6 +356,9 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	if (r < 0)
 		return r;
 	ev->because = find_uncovered(w, rise);
+	/* Two ranks that hardly ever did the same show no spread. */
+	if (n == 2 && track_count_to(w->g->at + s, e - s, rise->onset) < OUTSIDE_CELLS)
+		ev->probability = fmin(ev->probability, CULPRIT_NAMED);
 	if (may_pass(w, members, n, rise))
 		decide(ev, CULPRIT_UNCLEAR, CULPRIT_MAY_PASS);
 	else if (ev->because != SIZE_MAX)
@@ -397,6 +426,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	}
 	ev->first = lead.first;
 	ev->lead = lead.seconds;
+	ev->is_since_start = lead.is_since_start;
 	ev->probability = lead.probability;
 	if (lead.seconds > fmax(FAR_SECONDS, fmax(FAR_INTERVALS * earliest->interval,
 						  FAR_SHARE * (g->at[g->n_cells - 1] - g->at[0]))))
@@ -703,9 +733,11 @@ static int judge_outsider(struct work *w, bool must_grow)
 	r = lead_largest_change(g, members, n, span.from, span.to, (size_t)width, &most);
 	if (r < 0)
 		return r;
-	most = fmax(2 * most, fmax(g->tracks[but].scale, SAME_SCALE * total_common));
+	most = fmax(2 * most, fmax(g->tracks[but].scale, (n < 2 ? 1 : SAME_SCALE) * total_common));
 	windows = (double)n * (double)(span.to - span.from) / width;
 	ev.probability = lead_beyond(gain / most, windows, n, LEAD_TAIL);
+	if (n < 2) /* which has no spread of its own */
+		ev.probability = fmin(ev.probability, CULPRIT_NAMED);
 	if (ev.probability < CULPRIT_NAMED ||
 	    (!rise->is_censored && find_uncovered(w, rise) != SIZE_MAX) ||
 	    may_pass(w, members, n, rise) || may_pass(w, &but, 1, rise))
@@ -761,17 +793,42 @@ static const struct event *choose(const struct work *w)
 }
 
 /*
- * P is a minimum over parts and no likelihood. It is stated as the share of right names on
- * simulated jobs (docs/ranks-method.md): 0.92 from 0.95 to 0.98, and 0.988 above that. NaN stays:
- * unknown.
+ * P is a minimum over parts and no likelihood. The share of right names on recorded jobs that were
+ * not used to make the method is stated instead (docs/ranks-method.md). NaN stays: unknown.
  */
 static double stated(double p)
 {
 	if (isnan(p))
 		return p;
-	if (p < CULPRIT_NAMED)
-		return 0.9 * p / CULPRIT_NAMED;
-	return p < 0.98 ? 0.9 + 2 * (p - CULPRIT_NAMED) : 0.98;
+	return p < CULPRIT_NAMED ? STATED_NAMED * p / CULPRIT_NAMED
+	       : p < STATED_SURE ? STATED_NAMED
+				 : STATED_MOST;
+}
+
+/* Whether P is what an event was decided by: a rank with another obstacle has an unknown one. */
+static bool is_weighed(const struct event *ev)
+{
+	return ev->verdict == CULPRIT_FOUND || ev->why == CULPRIT_OVERLAP ||
+	       ev->why == CULPRIT_UNRELATED || ev->why == CULPRIT_SMALL;
+}
+
+/* What most others gain a second from the onset of a rise on; NaN: they are flat. */
+static double others_rate(const struct grid *g, const struct culprit_rise *rise)
+{
+	size_t from = track_count_to(g->at, g->n_cells, rise->onset), n = 0, n_flat = 0;
+
+	for (size_t r = 0; r < g->n; r++) {
+		double gain, seconds;
+
+		if (g->tracks[r].in->rank == g->tracks[rise->record].in->rank ||
+		    g->from[r] > from || from + 1 >= g->to[r])
+			continue;
+		gain = grid_kept(g, r, g->to[r] - 1) - grid_kept(g, r, from);
+		seconds = g->at[g->to[r] - 1] - g->at[from];
+		n_flat += gain <= g->tracks[r].scale;
+		g->scratch[n++] = gain / seconds;
+	}
+	return 2 * n_flat >= n ? NAN : track_quantile(g->scratch, n, 0.5);
 }
 
 static void take_event(const struct event *ev, const struct grid *g, struct culprit_answer *ret)
@@ -780,8 +837,9 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 	ret->why = ev->why;
 	ret->rises = ev->rises;
 	ret->n_rises = ev->n_rises;
-	ret->probability = stated(ev->probability);
+	ret->probability = is_weighed(ev) ? stated(ev->probability) : NAN;
 	ret->lead = ev->lead;
+	ret->is_since_start = ev->is_since_start;
 	if (ev->because != SIZE_MAX)
 		ret->because = g->tracks[ev->because].record;
 	if (ev->n_rises == 0)
@@ -795,9 +853,18 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 		ret->rises[0] = ret->rises[ev->first];
 		ret->rises[ev->first] = kept;
 	}
+	if (ev->why == CULPRIT_ALONE)
+		ret->others_rate = others_rate(g, &ret->rises[0]);
+	/* The order of onsets alone makes no other rank likelier than the first one leaves. */
 	ret->rises[0].probability = ret->probability;
-	for (size_t i = 0; i < ret->n_rises; i++)
+	for (size_t i = 0; i < ret->n_rises; i++) {
+		if (i > 0 && isnan(ret->probability))
+			ret->rises[i].probability = NAN;
+		else if (i > 0)
+			ret->rises[i].probability =
+				fmin(ret->rises[i].probability, 1 - ret->probability);
 		ret->rises[i].record = g->tracks[ret->rises[i].record].record;
+	}
 }
 
 /* ---- memory that was given back ---- */
@@ -979,12 +1046,16 @@ static int leave_repeats_out(struct culprit_rank *in, struct arena *arena)
 static size_t find_exit(const struct culprit_rank *in, bool is_late, struct arena *arena)
 {
 	size_t most = in->n / 20 > MIN_EXIT ? in->n / 20 : MIN_EXIT, n = in->n, half = in->n / 2;
+	size_t window = most + 2 * EXIT_BEFORE;
 	double *before = arena_memdup(arena, in->mib, in->n * sizeof(*before)), level;
 
 	if (!before)
 		return SIZE_MAX;
 	if (in->n < most + EXIT_BEFORE)
 		return in->n;
+	/* Of a short record the later half has no more than the samples before the exit. */
+	if (half + window > in->n)
+		half = in->n > window ? in->n - window : 0;
 	level = track_quantile(before + in->n - most - EXIT_BEFORE, EXIT_BEFORE, 0.5);
 	if (!is_late)
 		level = fmin(level, track_quantile(before + half, in->n - half - most, 0.5));
@@ -1021,6 +1092,31 @@ static int leave_exits_out(struct culprit_rank *ranks, size_t n, struct arena *a
 	return 0;
 }
 
+/*
+ * Ranks with too few samples were not compared. One that was over before the first rise and held
+ * less is none of it; any other one may have been first, or have risen.
+ */
+static void weigh_left_out(const struct culprit_rank *ranks, size_t n, struct culprit_answer *ret)
+{
+	const struct culprit_rise *first = ret->n_rises > 0 ? &ret->rises[0] : NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (ranks[i].n >= TRACK_MIN_SAMPLES)
+			continue;
+		ret->n_left_out++;
+		if (ret->verdict == CULPRIT_UNCLEAR ||
+		    (first && ranks[i].end < first->low &&
+		     ranks[i].unseen_mib <= UNSEEN_SHARE * first->gain))
+			continue;
+		ret->verdict = CULPRIT_UNCLEAR;
+		ret->why = CULPRIT_FEW_SAMPLES;
+		ret->because = i;
+		ret->probability = ret->lead_below = ret->least_mib = NAN;
+		for (size_t k = 0; k < ret->n_rises; k++)
+			ret->rises[k].probability = NAN;
+	}
+}
+
 int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
 		 struct culprit_answer *ret)
 {
@@ -1036,6 +1132,7 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 					.probability = NAN,
 					.lead = NAN,
 					.lead_below = NAN,
+					.others_rate = NAN,
 					.least_mib = NAN,
 					.because = SIZE_MAX,
 					.interval = NAN };
@@ -1070,5 +1167,7 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 	ret->interval = grid.cell;
 	r = answer(&w, ret);
 	free(w.events);
+	if (r == 0)
+		weigh_left_out(ranks, n, ret);
 	return r;
 }

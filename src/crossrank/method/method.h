@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 
-#define CULPRIT_NAMED 0.95 /* a rank is named from this P on; it is stated as 0.9 to 0.98 */
+#define CULPRIT_NAMED 0.95 /* a rank is named from this P on; `stated` has what is printed */
 
 /* One record without a restart of its program. */
 struct culprit_rank {
@@ -62,7 +62,7 @@ struct culprit_rise {
 	double till;		/* the way up ends */
 	double rate;		/* MiB/s */
 	double given_back;	/* when; NaN: it stays */
-	double probability;	/* of having been first; NaN: unknown */
+	double probability;	/* of being the culprit; NaN: unknown */
 	double since;		/* it was looked for from here on */
 	bool is_step;		/* between two samples */
 	bool is_censored;	/* it rose already when its record began */
@@ -73,11 +73,14 @@ struct culprit_answer {
 	enum culprit_why why;
 	struct culprit_rise *rises; /* who rose, the likeliest first first; the arena's */
 	size_t n_rises;
-	double probability; /* of rises[0] being the culprit; NaN: unknown */
-	double lead;	    /* seconds before the next one; NaN: none other rose */
-	double lead_below;  /* CULPRIT_SHARED: a lead is smaller than that; else NaN */
-	double least_mib;   /* CULPRIT_NO_RISE: a gain beyond this would have been seen; else NaN */
+	double probability;  /* of rises[0] being the culprit; NaN: unknown */
+	double lead;	     /* seconds before the next one; NaN: none other rose */
+	bool is_since_start; /* the lead is in the time since each rank's start, not by the wall */
+	double others_rate;  /* CULPRIT_ALONE: MiB/s that most others gain, too; NaN: flat */
+	double lead_below;   /* CULPRIT_SHARED: a lead is smaller than that; else NaN */
+	double least_mib; /* CULPRIT_NO_RISE: a gain beyond this would have been seen; else NaN */
 	size_t n_events, n_shared; /* moments at which ranks rose, and those that all share */
+	size_t n_left_out;	   /* records with too few samples, which were over by then */
 	size_t because;		   /* the record that is the reason, or SIZE_MAX */
 	double interval;	   /* the median one, seconds; NaN: unknown */
 };

@@ -97,13 +97,6 @@ static bool is_vram(const char *region)
 	return strncmp(region, "vram", 4) == 0 || strncmp(region, "local", 5) == 0;
 }
 
-static uint64_t memory_of_line(const char *line)
-{
-	const char *colon = strchr(line, ':');
-
-	return colon ? parse_size(colon + 1 + strspn(colon + 1, " \t")) : U64_UNKNOWN;
-}
-
 /* ---- engines ---- */
 
 /* Longer keys stand before those that they begin with. */
@@ -240,31 +233,24 @@ double drm_busiest_percent(const struct drm_use *use)
 
 /* ---- a client ---- */
 
-/* Added up over all regions of the device's own memory. */
-static void add_memory(uint64_t *sum, uint64_t bytes)
-{
-	if (u64_known(bytes))
-		*sum = u64_known(*sum) ? u64_add(*sum, bytes) : bytes;
-}
-
-/* A client that lists regions, but none of the device's, has none of its memory. */
+/*
+ * Added up over all regions of the device's own memory. A client that lists regions, but none of
+ * the device's, has none of it.
+ */
 static void parse_memory(const char *line, uint64_t sums[ARRAY_SIZE(memory_keys)])
 {
 	for (size_t i = 0; i < ARRAY_SIZE(memory_keys); i++) {
-		const char *region = value_of(line, memory_keys[i]);
+		const char *region = value_of(line, memory_keys[i]), *colon = strchr(line, ':');
+		uint64_t bytes = U64_UNKNOWN;
 
-		if (region)
-			add_memory(&sums[i], is_vram(region) ? memory_of_line(line) : 0);
+		if (!region)
+			continue;
+		if (!is_vram(region))
+			bytes = 0;
+		else if (colon)
+			bytes = parse_size(colon + 1 + strspn(colon + 1, " \t"));
+		sums[i] = u64_add_known(sums[i], bytes);
 	}
-}
-
-/* What of it is really there; else all of it, which is what older kernels know. */
-static uint64_t best_of(const uint64_t sums[ARRAY_SIZE(memory_keys)])
-{
-	for (size_t i = 0; i < ARRAY_SIZE(memory_keys); i++)
-		if (u64_known(sums[i]))
-			return sums[i];
-	return U64_UNKNOWN;
 }
 
 bool drm_parse_client(const char *text, struct drm_client *ret)
@@ -285,7 +271,10 @@ bool drm_parse_client(const char *text, struct drm_client *ret)
 		else if (!parse_engine(line, ret))
 			parse_memory(line, sums);
 	}
-	ret->memory_bytes = best_of(sums);
+	/* What of it is really there; else all of it, which is what older kernels know. */
+	ret->memory_bytes = U64_UNKNOWN;
+	for (size_t i = 0; i < ARRAY_SIZE(sums) && !u64_known(ret->memory_bytes); i++)
+		ret->memory_bytes = sums[i];
 	return has_slot && has_id;
 }
 
@@ -560,17 +549,6 @@ static void note_unseen(struct drm *d, uint64_t pid)
 		d->n_left_out++;
 }
 
-/* Others' are not known as a whole, our own (one with more rights than we have) one by one. */
-static void note_closed(struct drm *d, uint64_t pid, int reason)
-{
-	if (reason != EACCES && reason != EPERM)
-		return; /* it has ended */
-	if (gpu_is_own(d->root_fd, pid))
-		note_unseen(d, pid);
-	else
-		d->only_own = true;
-}
-
 static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 {
 	char path[300], text[FILE_BYTES];
@@ -580,8 +558,14 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 
 	snprintf(path, sizeof(path), "%llu/fd", (unsigned long long)pid);
 	files = dir_open_at(proc_fd, path);
+	if (!files && errno != EACCES && errno != EPERM)
+		return; /* it has ended */
 	if (!files) {
-		note_closed(d, pid, errno);
+		/* Others' are not known as a whole, our own (one with more rights) one by one. */
+		if (gpu_is_own(d->root_fd, pid))
+			note_unseen(d, pid);
+		else
+			d->only_own = true;
 		return;
 	}
 	while ((entry = readdir(files))) {
@@ -597,18 +581,6 @@ static void look_into(struct drm *d, int proc_fd, uint64_t pid)
 		    gpu_read_key(d->root_fd, pid, &key))
 			add_client(d, &key, text);
 	}
-}
-
-/* Since the reading before. A client that was not there then has used nothing until then. */
-static void add_use(const struct drm *d, const struct client *c, struct drm_use *sum)
-{
-	const struct client *old = find_client(d->before, c->device, c->now.id);
-	double wall_ns = (double)(d->now->boot_ns - d->before->boot_ns);
-
-	if (d->before->boot_ns == 0 || wall_ns <= 0)
-		return;
-	if (old || d->before->n < MAX_CLIENTS)
-		drm_add_use(sum, &c->now, old ? &old->now : NULL, wall_ns);
 }
 
 static bool is_same_user(const struct client *a, const struct client *b)
@@ -627,25 +599,11 @@ static int compare_clients(const void *a, const void *b)
 	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
 }
 
-static bool is_client(const struct drm *d, const struct proc_key *key)
-{
-	for (size_t i = 0; i < d->now->n; i++)
-		if (d->now->items[i].key.pid == key->pid)
-			return true;
-	return false;
-}
-
-/* Times are read one after the other: a little too much is usual, and no news. */
-static double drm_share(struct gpu_reading *ret, const struct gpu_process *p)
-{
-	if (p->utilization_pct > 100 && p->utilization_pct <= USUAL_PERCENT)
-		return 100;
-	return gpu_sane_share(ret, p->device, (uint64_t)p->key.pid, p->utilization_pct);
-}
-
 /* Adds what was seen at the last look; the cards stand in the reading from first_device on. */
 static void tell_users(const struct drm *d, int first_device, struct gpu_reading *ret)
 {
+	double wall_ns = d->before->boot_ns ? (double)(d->now->boot_ns - d->before->boot_ns) : 0;
+
 	for (size_t i = 0; i < d->now->n;) {
 		const struct client *first = &d->now->items[i], *c = first;
 		struct gpu_process p = { .key = first->key, .device = first->device };
@@ -653,23 +611,32 @@ static void tell_users(const struct drm *d, int first_device, struct gpu_reading
 
 		/* The sum over the clients that are of one process. */
 		for (; i < d->now->n && is_same_user(first, c); c = &d->now->items[++i]) {
+			const struct client *old = find_client(d->before, c->device, c->now.id);
+
 			p.memory_bytes = u64_add(p.memory_bytes, c->now.memory_bytes);
-			add_use(d, c, &use);
+			/* A client that was not there before has used nothing until then. */
+			if (wall_ns > 0 && (old || d->before->n < MAX_CLIENTS))
+				drm_add_use(&use, &c->now, old ? &old->now : NULL, wall_ns);
 		}
 		p.utilization_pct = drm_busiest_percent(&use);
 		p.device += first_device;
-		p.utilization_pct = drm_share(ret, &p);
+		/* Times are read one after the other: a little too much is usual, and no news. */
+		if (p.utilization_pct > 100 && p.utilization_pct <= USUAL_PERCENT)
+			p.utilization_pct = 100;
+		p.utilization_pct =
+			gpu_sane_share(ret, p.device, (uint64_t)p.key.pid, p.utilization_pct);
 		gpu_add_process(ret, &p);
 	}
 	/* Their share is unknown; their memory too, where no client of a card tells it. */
 	for (size_t i = 0; i < d->n_unseen; i++) {
-		const struct gpu_process p = {
-			.key = d->unseen[i],
-			.device = GPU_DEVICE_UNKNOWN,
-			.memory_bytes = is_client(d, &d->unseen[i]) ? 0 : U64_UNKNOWN,
-			.utilization_pct = F64_UNKNOWN,
-		};
+		struct gpu_process p = { .key = d->unseen[i],
+					 .device = GPU_DEVICE_UNKNOWN,
+					 .memory_bytes = U64_UNKNOWN,
+					 .utilization_pct = F64_UNKNOWN };
 
+		for (size_t k = 0; k < d->now->n; k++)
+			if (d->now->items[k].key.pid == p.key.pid)
+				p.memory_bytes = 0;
 		gpu_add_process(ret, &p);
 	}
 	gpu_note_asked(ret, d->now->boot_ns);

@@ -209,20 +209,11 @@ static bool goes_on(const char *first, const char *second)
 	return strncmp(first, second, n) == 0 && (second[n] == '\0' || second[n] == ';');
 }
 
-/* NULL: there is no room for another. */
-static struct gpu_trouble *find_kind(struct gpu_troubles *t, const char *note)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (goes_on(t->of[i].note, note) || goes_on(note, t->of[i].note))
-			return &t->of[i];
-	return t->n < GPU_MAX_TROUBLES ? &t->of[t->n++] : NULL;
-}
-
 /* What was wrong since the look before; NULL: nothing. A look from before that one is ignored. */
 static void gpu_troubles_add(struct gpu_troubles *t, const char *note, uint64_t boot_ns)
 {
 	uint64_t since_ns = boot_ns - t->looked_boot_ns;
-	struct gpu_trouble *kind;
+	struct gpu_trouble *kind = t->of;
 
 	if (boot_ns < t->looked_boot_ns)
 		return;
@@ -231,9 +222,12 @@ static void gpu_troubles_add(struct gpu_troubles *t, const char *note, uint64_t 
 	if (!note)
 		return;
 	t->ns += since_ns;
-	kind = find_kind(t, note);
-	if (!kind)
-		return;
+	while (kind < t->of + t->n && !goes_on(kind->note, note) && !goes_on(note, kind->note))
+		kind++;
+	if (kind == t->of + GPU_MAX_TROUBLES)
+		return; /* there is no room for another */
+	if (kind == t->of + t->n)
+		t->n++;
 	kind->ns += since_ns;
 	if (strlen(note) > strlen(kind->note))
 		snprintf(kind->note, sizeof(kind->note), "%s", note);
@@ -242,16 +236,14 @@ static void gpu_troubles_add(struct gpu_troubles *t, const char *note, uint64_t 
 /* The one that lasted longest, and how long all others did; false: there was none. */
 static bool gpu_troubles_tell(const struct gpu_troubles *t, char *ret, size_t size)
 {
-	const struct gpu_trouble *longest;
+	const struct gpu_trouble *longest = &t->of[0];
 	char others[64] = "", times[128];
-
-	longest = &t->of[0];
-	for (size_t i = 1; i < t->n; i++)
-		if (t->of[i].ns > longest->ns)
-			longest = &t->of[i];
 
 	if (t->n == 0)
 		return false;
+	for (size_t i = 1; i < t->n; i++)
+		if (t->of[i].ns > longest->ns)
+			longest = &t->of[i];
 	if (t->ns > longest->ns)
 		snprintf(others, sizeof(others), ", something else for %.0f s",
 			 (double)(t->ns - longest->ns) / 1e9);
@@ -462,12 +454,6 @@ static void set_use(struct proc_sample *p, uint64_t memory_bytes, double number)
 	p->gpu_percent = p->gpu_idle_devices = number;
 }
 
-/* Whether one that is not listed uses none; else it is only not seen. */
-static bool would_be_listed(const struct gpu_reading *r, const struct proc_sample *p)
-{
-	return (r->n_left_out == 0 || r->has_holders) && (!r->only_own || p->uid == geteuid());
-}
-
 /* Whether the reading says of processes what they use, or at least who uses none. */
 static bool is_telling(const struct gpus *g, uint64_t boot_ns)
 {
@@ -501,7 +487,8 @@ void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between)
 				p->gpu_idle_devices += gpu_idleness_of(&r->processes[at]);
 				is_listed = true;
 			}
-		if (!is_listed && !would_be_listed(r, p))
+		/* One that is not listed uses none, or is only not seen. */
+		if (!is_listed && (!tells_of_all(r) || (r->only_own && p->uid != geteuid())))
 			set_use(p, U64_UNKNOWN, F64_UNKNOWN);
 		gpu_spans_tell(&g->spans, &p->key, &p->gpu_percent, &p->gpu_idle_devices);
 	}

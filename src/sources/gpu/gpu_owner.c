@@ -127,34 +127,30 @@ bool gpu_is_own(int root_fd, uint64_t pid)
 	return fstatat(root_fd, path, &st, 0) == 0 && st.st_uid == geteuid();
 }
 
-static void add_inner(struct gpu_owners *o, int root_fd, uint64_t pid)
-{
-	char path[64], text[STATUS_BYTES];
-	struct pid_status status;
-
-	snprintf(path, sizeof(path), "proc/%llu/status", (unsigned long long)pid);
-	if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
-		return;
-	pid_status_parse(text, &status); /* ns_pid: in the innermost namespace */
-	if (!u64_known(status.ns_pid) || status.ns_pid == pid || status.ns_pid > INT32_MAX)
-		return;
-	if (o->n_inners < GPU_MAX_INNER)
-		o->inners[o->n_inners++] = (struct gpu_inner){ (pid_t)status.ns_pid, (pid_t)pid };
-	else
-		o->has_all = false;
-}
-
 static void look_at_all(struct gpu_owners *o, int root_fd, uint64_t now_ns)
 {
 	CLEANUP(dir_close) DIR *proc = dir_open_at(root_fd, "proc");
+	char path[64], text[STATUS_BYTES];
+	struct pid_status status;
 	pid_t pid;
 
 	o->n_inners = 0;
 	o->has_all = proc != NULL;
 	o->looked_boot_ns = now_ns;
 	o->n_looks++;
-	while (proc && (pid = dir_next_pid(proc)) > 0)
-		add_inner(o, root_fd, (uint64_t)pid);
+	while (proc && (pid = dir_next_pid(proc)) > 0) {
+		snprintf(path, sizeof(path), "proc/%d/status", (int)pid);
+		if (io_read_text_at(root_fd, path, text, sizeof(text)) < 0)
+			continue;
+		pid_status_parse(text, &status); /* ns_pid: in the innermost namespace */
+		if (!u64_known(status.ns_pid) || status.ns_pid == (uint64_t)pid ||
+		    status.ns_pid > INT32_MAX)
+			continue;
+		if (o->n_inners < GPU_MAX_INNER)
+			o->inners[o->n_inners++] = (struct gpu_inner){ (pid_t)status.ns_pid, pid };
+		else
+			o->has_all = false;
+	}
 }
 
 /* There a pid can mean one process only. */
@@ -181,37 +177,6 @@ static bool find_by_pid(int root_fd, uint64_t pid, const struct gpu_files *files
 }
 
 /* ---- what is remembered ---- */
-
-static struct gpu_owner *find_remembered(struct gpu_owners *o, uint64_t pid)
-{
-	for (size_t i = 0; i < o->n; i++)
-		if (o->items[i].pid == pid)
-			return &o->items[i];
-	return NULL;
-}
-
-static struct gpu_owner *make_room(struct gpu_owners *o)
-{
-	if (o->n < GPU_MAX_OWNERS)
-		return &o->items[o->n++];
-	return &o->items[o->next++ % GPU_MAX_OWNERS];
-}
-
-static bool is_alive(int root_fd, const struct proc_key *key)
-{
-	struct proc_key now;
-
-	return key->pid != 0 && gpu_read_key(root_fd, (uint64_t)key->pid, &now) &&
-	       now.start_ticks == key->start_ticks;
-}
-
-/* That nobody was found in an older look than its pid is known for only until the next one. */
-static bool is_recent(const struct gpu_owner *owner, uint64_t now_ns)
-{
-	uint64_t age_ns = now_ns - owner->found_boot_ns;
-
-	return age_ns < (owner->is_old_news ? SAME_LOOK_NS : REMEMBERED_NS);
-}
 
 static void find_owner(struct gpu_owners *o, int root_fd, struct gpu_owner *owner,
 		       const struct gpu_files *files, uint64_t look_max_age_ns)
@@ -245,14 +210,27 @@ static void find_owner(struct gpu_owners *o, int root_fd, struct gpu_owner *owne
 bool gpu_owners_find(struct gpu_owners *o, int root_fd, uint64_t pid, const struct gpu_files *files,
 		     struct proc_key *ret)
 {
-	struct gpu_owner *owner = find_remembered(o, pid);
-	uint64_t now_ns = clock_boot_ns();
-	bool has_ended = owner && owner->key.pid != 0 && !is_alive(root_fd, &owner->key);
-	bool is_new = !owner || has_ended || owner->is_old_news;
+	struct gpu_owner *owner = NULL;
+	uint64_t now_ns = clock_boot_ns(), max_age_ns = 0;
+	bool has_ended = false, is_new = true;
+	struct proc_key now;
 
-	if (!owner || has_ended || !is_recent(owner, now_ns)) {
-		if (!owner)
-			owner = make_room(o);
+	for (size_t i = 0; i < o->n && !owner; i++)
+		if (o->items[i].pid == pid)
+			owner = &o->items[i];
+	if (owner) {
+		has_ended = owner->key.pid != 0 &&
+			    (!gpu_read_key(root_fd, (uint64_t)owner->key.pid, &now) ||
+			     now.start_ticks != owner->key.start_ticks);
+		is_new = has_ended || owner->is_old_news;
+		/* Nobody, found in an older look than its pid is, stands until the next one. */
+		max_age_ns = owner->is_old_news ? SAME_LOOK_NS : REMEMBERED_NS;
+	}
+	if (!owner || has_ended || now_ns - owner->found_boot_ns >= max_age_ns) {
+		if (!owner && o->n < GPU_MAX_OWNERS)
+			owner = &o->items[o->n++];
+		else if (!owner)
+			owner = &o->items[o->next++ % GPU_MAX_OWNERS];
 		*owner = (struct gpu_owner){ .pid = pid, .found_boot_ns = now_ns };
 		find_owner(o, root_fd, owner, files, is_new ? SAME_LOOK_NS : REMEMBERED_NS);
 	}

@@ -98,16 +98,6 @@ static void say_beat(void *ctx, enum gpu_beat beat, size_t driver)
 	say(*(const int *)ctx, (uint8_t)beat, driver);
 }
 
-/* Returns how long it must be left alone after that. */
-static double find_left_out(int root_fd, struct gpu_reading *reading)
-{
-	static struct gpu_users users; /* of this process alone, and large */
-	uint64_t before_ns = clock_cpu_ns();
-
-	gpu_find_left_out(root_fd, &users, reading);
-	return fmin((double)(clock_cpu_ns() - before_ns) / 1e9 * LOOK_PART, LOOK_MAX_SECONDS);
-}
-
 /* As if there were no handler: who has killed us is told from a driver that did. */
 static void end_with_program(int number)
 {
@@ -121,7 +111,8 @@ static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *s
 			       int beat_fd)
 {
 	static struct gpu_reading reading; /* of this process alone, and large */
-	uint64_t began_ns = clock_boot_ns();
+	static struct gpu_users users;	   /* as well */
+	uint64_t began_ns = clock_boot_ns(), before_ns;
 	double pause = o->at_once ? 0 : MIN_INTERVAL_SECONDS, rest;
 
 	prctl(PR_SET_NAME, "proctor-gpu");
@@ -139,7 +130,10 @@ static void gpu_read_until_end(const struct gpus_options *o, struct gpu_slots *s
 		/* Programs that were killed and ended later. */
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
-		rest = find_left_out(o->root_fd, &reading);
+		before_ns = clock_cpu_ns();
+		gpu_find_left_out(o->root_fd, &users, &reading);
+		rest = fmin((double)(clock_cpu_ns() - before_ns) / 1e9 * LOOK_PART,
+			    LOOK_MAX_SECONDS); /* so long it must be left alone after that */
 		reading.cpu_ns = cpu_of_all_ns();
 		if (!gpu_send_reading(fd, &reading))
 			return;
@@ -170,15 +164,6 @@ struct keeper {
 static double or_else(double seconds, double otherwise)
 {
 	return seconds > 0 ? seconds : otherwise;
-}
-
-static void take_message(struct keeper *k, const struct gpu_message *m)
-{
-	if (m->driver >= GPU_N_DRIVERS)
-		return;
-	if (m->what == GPU_BEAT_ANSWERED)
-		k->slots.records[m->driver].n_deaths = k->n_kills[m->driver] = 0;
-	k->asks = m->what == GPU_MESSAGE_END ? NO_DRIVER : m->driver;
 }
 
 /* What a program has started falls to us when that ends. The reader's end is not taken here. */
@@ -218,8 +203,15 @@ static void watch_reader(struct keeper *k, int beat_fd)
 			struct gpu_message messages[32];
 			ssize_t n = read(beat_fd, messages, sizeof(messages));
 
-			for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(messages[0]); i++)
-				take_message(k, &messages[i]);
+			for (size_t i = 0; n > 0 && i < (size_t)n / sizeof(messages[0]); i++) {
+				uint8_t what = messages[i].what, driver = messages[i].driver;
+
+				if (driver >= GPU_N_DRIVERS)
+					continue;
+				if (what == GPU_BEAT_ANSWERED)
+					k->slots.records[driver].n_deaths = k->n_kills[driver] = 0;
+				k->asks = what == GPU_MESSAGE_END ? NO_DRIVER : driver;
+			}
 			if (n == 0 || (n < 0 && errno != EINTR)) /* the reader has ended */
 				return;
 			reap_strays(k);
@@ -267,22 +259,6 @@ static void start_and_watch(struct keeper *k)
 	close(beats[0]);
 }
 
-/* Nobody has to wait for the next reader to know why there is no reading. */
-static void tell_death(struct keeper *k)
-{
-	static struct gpu_reading reading; /* of this process alone, and large */
-	const struct gpu_record *record = &k->slots.records[k->asks];
-	struct err err = ERR_INIT;
-
-	gpu_tell_death(record, k->slots.again_ns, gpu_drivers[k->asks]->name, &err);
-	gpu_reading_init(&reading);
-	gpu_note(&reading, "%s", err.text);
-	reading.n_left_out = 1; /* whoever holds one */
-	reading.is_interim = 1;
-	reading.boot_ns = clock_boot_ns();
-	gpu_send_reading(k->fd, &reading);
-}
-
 /* By a person, or for want of memory: that is no driver's fault, unless it happens again. */
 static bool was_killed(struct keeper *k, int signal)
 {
@@ -293,13 +269,23 @@ static bool was_killed(struct keeper *k, int signal)
 /* Whether it is known which driver the reader died of: the next one can begin with another. */
 static bool note_death(struct keeper *k)
 {
+	static struct gpu_reading reading; /* of this process alone, and large */
 	int signal = k->reader > 0 ? reap_reader(k->reader) : 0;
+	struct gpu_record *record;
+	struct err err = ERR_INIT;
 
 	if (k->reader <= 0 || k->asks == NO_DRIVER || k->is_over || was_killed(k, signal))
 		return false;
-	gpu_record_death(&k->slots.records[k->asks], k->has_hung ? GPU_HUNG : signal,
-			 clock_boot_ns());
-	tell_death(k);
+	record = &k->slots.records[k->asks];
+	gpu_record_death(record, k->has_hung ? GPU_HUNG : signal, clock_boot_ns());
+	/* Nobody has to wait for the next reader to know why there is no reading. */
+	gpu_tell_death(record, k->slots.again_ns, gpu_drivers[k->asks]->name, &err);
+	gpu_reading_init(&reading);
+	gpu_note(&reading, "%s", err.text);
+	reading.n_left_out = 1; /* whoever holds one */
+	reading.is_interim = 1;
+	reading.boot_ns = clock_boot_ns();
+	gpu_send_reading(k->fd, &reading);
 	return true;
 }
 
@@ -350,20 +336,6 @@ static void keep(struct keeper *k)
 	} while (poll(&wait, 1, is_known ? 0 : pause_ms) == 0);
 }
 
-/* In the keeper: until nobody listens at fd any more. */
-static void gpu_keep_reader(const struct gpus_options *options, int fd)
-{
-	static struct keeper keeper; /* of this process alone, and large */
-	void *places;
-
-	keeper = (struct keeper){ .options = *options, .fd = fd };
-	/* What readers write, for the next ones; NULL: each begins to number anew. */
-	places = mmap(NULL, GPU_VENDORS * sizeof(struct gpu_places), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	keeper.slots.places = places == MAP_FAILED ? NULL : places;
-	keep(&keeper);
-}
-
 /* ---- starting them ---- */
 
 /* All but the first three and these two. */
@@ -408,12 +380,19 @@ static void let_go(int *root_fd, int *fd)
 	close_but((unsigned)*root_fd, (unsigned)*fd);
 }
 
+/* Until nobody listens at fd any more. */
 static void become_keeper(const struct gpus_options *options, int fd)
 {
-	struct gpus_options own = *options;
+	static struct keeper keeper; /* of this process alone, and large */
+	void *places;
 
-	let_go(&own.root_fd, &fd);
-	gpu_keep_reader(&own, fd);
+	keeper = (struct keeper){ .options = *options, .fd = fd };
+	let_go(&keeper.options.root_fd, &keeper.fd);
+	/* What readers write, for the next ones; NULL: each begins to number anew. */
+	places = mmap(NULL, GPU_VENDORS * sizeof(struct gpu_places), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	keeper.slots.places = places == MAP_FAILED ? NULL : places;
+	keep(&keeper);
 	_exit(0);
 }
 

@@ -46,21 +46,14 @@ struct gpu_sample *gpu_add_device(struct gpu_reading *r, const char *name)
 	return device;
 }
 
-static struct gpu_process *find_same(struct gpu_reading *r, const struct gpu_process *p)
-{
-	for (uint32_t i = 0; i < r->n_processes; i++)
-		if (r->processes[i].key.pid == p->key.pid &&
-		    r->processes[i].key.start_ticks == p->key.start_ticks &&
-		    r->processes[i].device == p->device)
-			return &r->processes[i];
-	return NULL;
-}
-
 void gpu_add_process(struct gpu_reading *r, const struct gpu_process *p)
 {
-	struct gpu_process *same = find_same(r, p);
+	for (uint32_t i = 0; i < r->n_processes; i++) {
+		struct gpu_process *same = &r->processes[i];
 
-	if (same) {
+		if (same->key.pid != p->key.pid || same->key.start_ticks != p->key.start_ticks ||
+		    same->device != p->device)
+			continue;
 		same->memory_bytes = u64_max_known(same->memory_bytes, p->memory_bytes);
 		same->utilization_pct = f64_max_known(same->utilization_pct, p->utilization_pct);
 		return;
@@ -190,21 +183,20 @@ void gpu_make_places_safe(struct gpu_places *p)
 	}
 }
 
-static void swap_bytes(char *a, char *b, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		char kept = a[i];
-
-		a[i] = b[i];
-		b[i] = kept;
-	}
-}
-
 /* Those between move by one. */
 static void move(char *items, size_t size, size_t from, size_t to)
 {
-	for (; from > to; from--)
-		swap_bytes(items + from * size, items + (from - 1) * size, size);
+	for (; from > to; from--) {
+		char *a = items + from * size;
+		char *b = items + (from - 1) * size;
+
+		for (size_t i = 0; i < size; i++) {
+			char kept = a[i];
+
+			a[i] = b[i];
+			b[i] = kept;
+		}
+	}
 }
 
 static const char *id_of(const struct gpu_items *items, size_t k)

@@ -8,14 +8,424 @@
  */
 #include "sources/gpu/nvml.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "sources/gpu/gpu.h"
+
+#define LIBRARY "libnvidia-ml.so.1"
+
+/* ---- its functions ---- */
+
+#define CALL(field_, symbol_, needed_)                                      \
+	{                                                                   \
+		symbol_, NULL, offsetof(struct nvml_calls, field_), needed_ \
+	}
+/* The older function has the same layout and says the same. */
+#define OLDER(field_, symbol_, older_)                                      \
+	{                                                                   \
+		symbol_, older_, offsetof(struct nvml_calls, field_), false \
+	}
+
+static const struct {
+	const char *symbol, *older;
+	size_t offset;
+	bool is_needed; /* without the others their values are unknown */
+} symbols[] = {
+	CALL(init, "nvmlInit_v2", true),
+	CALL(shutdown, "nvmlShutdown", true),
+	CALL(error_string, "nvmlErrorString", true),
+	CALL(driver_version, "nvmlSystemGetDriverVersion", false),
+	CALL(count, "nvmlDeviceGetCount_v2", true),
+	CALL(handle, "nvmlDeviceGetHandleByIndex_v2", true),
+	CALL(name, "nvmlDeviceGetName", false),
+	CALL(utilization, "nvmlDeviceGetUtilizationRates", false),
+	CALL(uuid, "nvmlDeviceGetUUID", false),
+	CALL(memory, "nvmlDeviceGetMemoryInfo_v2", false),
+	CALL(memory_v1, "nvmlDeviceGetMemoryInfo", false),
+	CALL(temperature, "nvmlDeviceGetTemperature", false),
+	CALL(power, "nvmlDeviceGetPowerUsage", false),
+	CALL(clock, "nvmlDeviceGetClockInfo", false),
+	CALL(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons", false),
+	CALL(ecc, "nvmlDeviceGetTotalEccErrors", false),
+	CALL(energy, "nvmlDeviceGetTotalEnergyConsumption", false),
+	OLDER(compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3",
+	      "nvmlDeviceGetComputeRunningProcesses_v2"),
+	OLDER(graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3",
+	      "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+	CALL(process_utilization, "nvmlDeviceGetProcessUtilization", false),
+	CALL(event_set_create, "nvmlEventSetCreate", false),
+	CALL(event_set_free, "nvmlEventSetFree", false),
+	CALL(register_events, "nvmlDeviceRegisterEvents", false),
+	CALL(event_wait, "nvmlEventSetWait_v2", false),
+};
+
+/* Whether that is said of a device which has fallen off the bus, or must be reset. */
+static bool nvml_is_lost(int result)
+{
+	return result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED;
+}
+
+/* What the library calls a failure. */
+static const char *nvml_word(const struct nvml *n, int result)
+{
+	const char *word = n->call.error_string(result);
+
+	return word ? word : "it does not say why";
+}
+
+/* The same in a sentence; returns -EIO, or -EACCES. */
+static int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err)
+{
+	return err_set(err, result == NVML_NO_PERMISSION ? -EACCES : -EIO, "NVML cannot %s: %s",
+		       what, nvml_word(n, result));
+}
+
+/* ---- loading it ---- */
+
+/* -ENODEV: NVIDIA has no driver here either; -ENOENT, -ENOSYS: it is missing, or too old. */
+static int nvml_load(struct nvml *n, struct err *err)
+{
+	n->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!n->library) {
+		/* One that is there and is none, or lacks a library of its own, is told from one
+		 * that is not. */
+		int code = gpu_has_nvidia(n->root_fd) ? -ENOENT : -ENODEV;
+		const char *why = dlerror();
+
+		if (!why || (strncmp(why, LIBRARY ":", sizeof(LIBRARY)) == 0 &&
+			     strstr(why, strerror(ENOENT))))
+			return err_set(err, code, LIBRARY " is not installed");
+		return err_set(err, code, "NVML cannot be loaded: %s", why);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		void *found = dlsym(n->library, symbols[i].symbol);
+
+		if (!found && symbols[i].older)
+			found = dlsym(n->library, symbols[i].older);
+		if (!found && symbols[i].is_needed)
+			return err_set(err, -ENOSYS, LIBRARY " has no %s: too old",
+				       symbols[i].symbol);
+		memcpy((char *)&n->call + symbols[i].offset, &found, sizeof(found));
+	}
+	return 0;
+}
+
+/* ---- which GPUs a session has, and which place each has among them ---- */
+
+/* One of which nothing is known yet. */
+static struct nvml_gpu new_gpu(void)
+{
+	return (struct nvml_gpu){ .number = -1, .energy_mj = U64_UNKNOWN, .xid = U64_UNKNOWN };
+}
+
+/* What the library says of one that it counts. */
+struct opening {
+	nvml_device handle;
+	int number, result;
+};
+
+/*
+ * Where a GPU stands that is found as the i-th: where it stood before, for others that are
+ * lost may not be counted any more. NULL: there is no room.
+ */
+static struct nvml_gpu *find_place(struct nvml *n, unsigned i, const char *uuid)
+{
+	for (unsigned k = 0; k < n->n_devices; k++)
+		if (uuid[0] && strcmp(n->devices[k].uuid, uuid) == 0)
+			return &n->devices[k];
+	for (; i < n->n_devices; i++)
+		if (!n->devices[i].handle && (!uuid[0] || !n->devices[i].uuid[0]))
+			return &n->devices[i];
+	if (n->n_devices == GPU_MAX_DEVICES)
+		return NULL;
+	n->devices[n->n_devices] = new_gpu();
+	return &n->devices[n->n_devices++];
+}
+
+static void take_device(struct nvml *n, unsigned i, const struct opening *found)
+{
+	char uuid[NVML_UUID_BYTES] = "";
+	struct nvml_gpu *d;
+
+	if (n->call.uuid && n->call.uuid(found->handle, uuid, sizeof(uuid)) != NVML_OK)
+		uuid[0] = '\0';
+	uuid[sizeof(uuid) - 1] = '\0';
+	d = find_place(n, i, uuid);
+	if (!d)
+		return;
+	d->handle = d->told_as = found->handle;
+	d->number = found->number;
+	d->why_closed = NVML_OK;
+	memcpy(d->uuid, uuid, sizeof(d->uuid));
+	if (n->call.name)
+		n->call.name(d->handle, d->name, sizeof(d->name));
+	d->name[sizeof(d->name) - 1] = '\0';
+}
+
+/* The place of one that cannot be opened, by its number or else the next that is free; NULL. */
+static struct nvml_gpu *find_closed(struct nvml *n, unsigned i, int number)
+{
+	for (unsigned k = 0; k < n->n_devices; k++)
+		if (!n->devices[k].handle && n->devices[k].number == number)
+			return &n->devices[k];
+	for (unsigned k = 0; k < n->n_devices; k++) {
+		struct nvml_gpu *d = &n->devices[(i + k) % n->n_devices];
+
+		if (!d->handle && d->why_closed == NVML_OK)
+			return d;
+	}
+	return NULL;
+}
+
+/* One of which nothing was said is lost, unless it may be one of those that are not for us. */
+static void close_others(struct nvml *n)
+{
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+
+		if (!d->handle && d->why_closed == NVML_OK)
+			d->why_closed = d->number < 0 && n->n_denied > 0 ? NVML_NO_PERMISSION
+									 : NVML_GPU_IS_LOST;
+	}
+}
+
+/* How many could be opened. One that cannot be keeps its place: the others count on. */
+static int take_devices(struct nvml *n, const struct opening *found, unsigned n_found)
+{
+	int n_open = 0;
+
+	while (n->n_devices < n_found)
+		n->devices[n->n_devices++] = new_gpu();
+	for (unsigned i = 0; i < n_found; i++) {
+		n_open += found[i].result == NVML_OK;
+		if (found[i].result == NVML_OK)
+			take_device(n, i, &found[i]);
+	}
+	for (unsigned i = 0; i < n_found; i++)
+		if (found[i].result != NVML_OK) {
+			struct nvml_gpu *d = find_closed(n, i, found[i].number);
+
+			if (d) {
+				d->number = found[i].number;
+				d->why_closed = found[i].result;
+			}
+		}
+	close_others(n);
+	return n_open;
+}
+
+/* At the beginning of a session. How many could be opened; if none could, err says why. */
+static int nvml_find_devices(struct nvml *n, struct err *err)
+{
+	struct opening found[GPU_MAX_DEVICES];
+	unsigned count = 0, n_found;
+	int n_open, result = n->call.count(&count);
+	bool has_same_numbers;
+
+	if (result != NVML_OK)
+		return nvml_tell(n, result, "count the GPUs", err);
+	if (count == 0 && n->n_devices == 0)
+		return err_set(err, -ENODEV, "NVML knows no GPU");
+	/*
+	 * Before they are looked for anew. Where more or fewer are counted than before, the library
+	 * may call them by other numbers: then one that was lost stays lost until it is found.
+	 */
+	has_same_numbers = count == n->n_counted;
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+
+		d->handle = d->told_as = NULL;
+		d->shares_time_us = 0;
+		if (!has_same_numbers)
+			d->number = -1;
+		if (has_same_numbers || !nvml_is_lost(d->why_closed))
+			d->why_closed = NVML_OK;
+	}
+	n->n_counted = count;
+	/* Those that are not for us (of another job, say) are counted too; they are left out. */
+	n_found = 0;
+	n->n_denied = 0;
+	for (unsigned i = 0; i < count && n_found < GPU_MAX_DEVICES; i++) {
+		struct opening *o = &found[n_found];
+
+		o->number = (int)i;
+		o->result = n->call.handle(i, &o->handle);
+		if (o->result != NVML_NO_PERMISSION) {
+			n_found++;
+			continue;
+		}
+		n->n_denied++;
+		for (unsigned k = 0; k < n->n_devices; k++)
+			if (n->devices[k].number == o->number)
+				n->devices[k].why_closed = NVML_NO_PERMISSION;
+	}
+	n_open = take_devices(n, found, n_found);
+	if (n_open == 0)
+		nvml_tell(n, n->n_devices > 0 ? n->devices[0].why_closed : NVML_NO_PERMISSION,
+			  "open a GPU", err);
+	return n_open;
+}
+
+/* ---- which is which ---- */
+
+/* One that is not there any more, or not yet. */
+static void make_absent(void *item, const char *id, const char *name)
+{
+	struct nvml_gpu *d = item;
+
+	*d = new_gpu();
+	snprintf(d->uuid, sizeof(d->uuid), "%s", id);
+	snprintf(d->name, sizeof(d->name), "%s", name);
+}
+
+/* The place of one that was not found, from the first on and around; p->n: there is none. */
+static uint32_t find_missing(const struct nvml *n, const struct gpu_places *p, int first)
+{
+	for (uint32_t k = 0; k < p->n; k++) {
+		uint32_t i = ((uint32_t)first + k) % p->n;
+		unsigned at = 0;
+
+		while (at < n->n_devices && strcmp(n->devices[at].uuid, p->ids[i]) != 0)
+			at++;
+		if (p->ids[i][0] && at == n->n_devices)
+			return i;
+	}
+	return p->n;
+}
+
+static void nvml_keep_places(void *driver, const struct gpu_places *places)
+{
+	struct nvml *n = driver;
+	const struct gpu_items items = { n->devices, sizeof(n->devices[0]),
+					 offsetof(struct nvml_gpu, uuid), make_absent };
+
+	/* One that cannot be opened has not told its name: it is one of those not found. */
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		struct nvml_gpu *d = &n->devices[i];
+		uint32_t place = d->handle || d->uuid[0] || d->number < 0
+					 ? places->n
+					 : find_missing(n, places, d->number);
+
+		if (place == places->n)
+			continue;
+		snprintf(d->uuid, sizeof(d->uuid), "%s", places->ids[place]);
+		snprintf(d->name, sizeof(d->name), "%s", places->names[place]);
+	}
+	n->n_devices = (unsigned)gpu_keep_places(places, &items, n->n_devices);
+	close_others(n);
+}
+
+static const char *nvml_id(const void *driver, size_t i)
+{
+	return ((const struct nvml *)driver)->devices[i].uuid;
+}
+
+/* ---- a session ---- */
+
+static void end_session(struct nvml *n)
+{
+	if (n->events)
+		n->call.event_set_free(n->events);
+	if (n->is_initialised)
+		n->call.shutdown();
+	n->events = NULL;
+	n->is_initialised = false;
+}
+
+/* How many devices could be opened. */
+static int begin_session(struct nvml *n, struct err *err)
+{
+	int result = n->call.init(), r;
+
+	if (result == NVML_DRIVER_NOT_LOADED)
+		return err_set(err, -ENODEV, "NVIDIA's driver is not loaded");
+	if (result != NVML_OK)
+		return nvml_tell(n, result, "begin", err);
+	n->is_initialised = true;
+	n->opened_boot_ns = clock_boot_ns();
+	r = nvml_find_devices(n, err);
+	if (r > 0) {
+		/* From here on it counts the errors that the device reports to the driver. */
+		if (!n->call.event_set_create || !n->call.event_wait || !n->call.register_events ||
+		    !n->call.event_set_free || n->call.event_set_create(&n->events) != NVML_OK)
+			n->events = NULL;
+		for (unsigned i = 0; n->events && i < n->n_devices; i++)
+			if (n->devices[i].handle)
+				n->call.register_events(n->devices[i].handle, NVML_EVENT_XID,
+							n->events);
+	}
+	return r;
+}
+
+/*
+ * Ends the session and begins another, in which GPUs that were lost may be back. Each
+ * keeps its place. A failure: there is no session any more.
+ */
+static int nvml_begin_anew(struct nvml *n, struct err *err)
+{
+	struct err none_opened = ERR_INIT;
+	int r;
+
+	end_session(n);
+	r = begin_session(n, &none_opened);
+	if (r < 0 && err)
+		*err = none_opened;
+	return r < 0 ? r : 0;
+}
+
+static void nvml_close(void *driver)
+{
+	struct nvml *n = driver;
+
+	end_session(n);
+	for (unsigned i = 0; i < n->n_devices; i++) {
+		free(n->devices[i].shares);
+		free(n->devices[i].asked);
+	}
+	if (n->library)
+		dlclose(n->library);
+	n->library = NULL;
+	free(n);
+}
+
+static int nvml_open(int root_fd, void **ret, struct err *err)
+{
+	struct nvml *n = calloc(1, sizeof(*n));
+	struct err why_not = ERR_INIT;
+	bool has_lost = false; /* of which there is that to tell, though none can be opened */
+	int r;
+
+	if (!n)
+		return err_set(err, -ENOMEM, "no memory left to read GPUs");
+	n->root_fd = root_fd;
+	r = nvml_load(n, &why_not);
+	if (r == 0)
+		r = begin_session(n, &why_not);
+	for (unsigned i = 0; i < n->n_devices; i++)
+		has_lost |= nvml_is_lost(n->devices[i].why_closed);
+	if (r < 0 || (r == 0 && !has_lost)) {
+		bool is_denied = r == 0 && n->n_devices == 0;
+
+		nvml_close(n);
+		if (err)
+			*err = why_not;
+		return r < 0 ? r : is_denied ? -EACCES : -EIO;
+	}
+	*ret = n;
+	return 0;
+}
 
 #define SHARES_EVERY_NS UINT64_C(5000000000)
 #define MOVED_POINTS 10
@@ -38,19 +448,6 @@ static bool add_list(struct nvml *n, const struct nvml_gpu *d, list_fn *ask, boo
 		return false;
 	n->n_listed += count;
 	return true;
-}
-
-static void read_lists(struct nvml *n, const struct nvml_gpu *d, int index, struct gpu_reading *ret)
-{
-	bool has_all;
-
-	n->n_listed = 0;
-	has_all = add_list(n, d, n->call.compute_processes, true);
-	has_all &= add_list(n, d, n->call.graphics_processes, false);
-	if (has_all)
-		return;
-	ret->n_left_out++;
-	gpu_note(ret, "the driver does not tell all processes that use GPU %d", index);
 }
 
 /*
@@ -93,12 +490,6 @@ static uint64_t sample_time_us(uint64_t since_ns, uint64_t now_ns)
 	return now_us > ago_us ? now_us - ago_us : 0;
 }
 
-/* From the last sample that was told: there may be no newer one, or the clock was set. */
-static uint64_t since_last_told_us(const struct nvml_gpu *d)
-{
-	return d->shares_time_us > SAMPLED_WITHIN_US ? d->shares_time_us - SAMPLED_WITHIN_US : 0;
-}
-
 static void ask_since(const struct nvml *n, struct nvml_gpu *d, uint64_t since_us)
 {
 	unsigned count = NVML_MAX_SHARES;
@@ -132,7 +523,12 @@ static void nvml_ask_shares(const struct nvml *n, struct nvml_gpu *d, double use
 		return;
 	ask_since(n, d, sample_time_us(since_ns, now_ns));
 	if (d->shares_known && d->n_shares == 0 && use_pct > 0)
-		ask_since(n, d, since_last_told_us(d));
+		/* From the last sample that was told: there may be no newer one, or the clock was
+		 * set. */
+		ask_since(n, d,
+			  d->shares_time_us > SAMPLED_WITHIN_US
+				  ? d->shares_time_us - SAMPLED_WITHIN_US
+				  : 0);
 }
 
 /* Between some and none the least is much. A device that does not tell its use never has. */
@@ -201,7 +597,15 @@ static double share_of(const struct nvml_gpu *d, unsigned pid, int index, struct
 static void nvml_read_processes(struct nvml *n, struct nvml_gpu *d, const struct gpu_sample *of,
 				uint64_t now_ns, struct gpu_reading *ret)
 {
-	read_lists(n, d, of->index, ret);
+	bool has_all;
+
+	n->n_listed = 0;
+	has_all = add_list(n, d, n->call.compute_processes, true);
+	has_all &= add_list(n, d, n->call.graphics_processes, false);
+	if (!has_all) {
+		ret->n_left_out++;
+		gpu_note(ret, "the driver does not tell all processes that use GPU %d", of->index);
+	}
 	read_shares(n, d, of->utilization_pct, now_ns);
 	if (n->n_listed > 0 && !d->shares_known)
 		gpu_note(ret,
@@ -240,24 +644,16 @@ static double ask_unsigned(int (*fn)(nvml_device, unsigned *), nvml_device handl
 	return fn && fn(handle, &value) == NVML_OK ? (double)value / scale : F64_UNKNOWN;
 }
 
-/* What older libraries tell counts as used what the driver keeps for itself. */
-static void read_memory_v1(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
-{
-	struct nvml_memory_v1 memory;
-
-	if (!n->call.memory_v1 || n->call.memory_v1(d->handle, &memory) != NVML_OK)
-		return;
-	s->memory_used_mb = (double)memory.used / (1 << 20);
-	s->memory_total_mb = (double)memory.total / (1 << 20);
-}
-
 static void nvml_read_memory(const struct nvml *n, const struct nvml_gpu *d, struct gpu_sample *s)
 {
 	struct nvml_memory_v2 memory = { .version = NVML_MEMORY_V2_VERSION };
+	struct nvml_memory_v1 older; /* counts as used what the driver keeps for itself */
 
 	if (!n->call.memory || n->call.memory(d->handle, &memory) != NVML_OK) {
-		read_memory_v1(n, d, s);
-		return;
+		if (!n->call.memory_v1 || n->call.memory_v1(d->handle, &older) != NVML_OK)
+			return;
+		memory.used = older.used;
+		memory.total = older.total;
 	}
 	s->memory_used_mb = (double)memory.used / (1 << 20);
 	s->memory_total_mb = (double)memory.total / (1 << 20);
@@ -298,29 +694,11 @@ static bool is_over(int result)
 	       result == NVML_VERSION_MISMATCH;
 }
 
-bool nvml_is_lost(int result)
-{
-	return result == NVML_GPU_IS_LOST || result == NVML_RESET_REQUIRED;
-}
-
 /* A device that does not tell its use, or not to us, may tell the rest. */
 static bool is_readable(int result)
 {
 	return result == NVML_OK || result == NVML_NOT_SUPPORTED || result == NVML_NOT_FOUND ||
 	       result == NVML_NO_PERMISSION;
-}
-
-/* All of it stays unknown, and who holds it. */
-static void note_failure(struct nvml *n, struct nvml_gpu *d, struct gpu_sample *s, int result,
-			 struct gpu_reading *ret)
-{
-	gpu_note(ret, "GPU %d cannot be read: %s", s->index, nvml_word(n, result));
-	ret->n_left_out++;
-	if (!nvml_is_lost(result))
-		return;
-	s->is_lost = true;
-	d->handle = NULL;
-	d->why_closed = result;
 }
 
 /* Its use tells whether it is still there. Returns what the library says of it. */
@@ -337,8 +715,14 @@ static int read_device(struct nvml *n, struct nvml_gpu *d, uint64_t now_ns, stru
 		result = d->why_closed;
 	else if (n->call.utilization)
 		result = n->call.utilization(d->handle, &use);
-	if (!d->handle || !is_readable(result)) {
-		note_failure(n, d, s, result, ret);
+	if (!d->handle || !is_readable(result)) { /* all of it stays unknown, and who holds it */
+		gpu_note(ret, "GPU %d cannot be read: %s", s->index, nvml_word(n, result));
+		ret->n_left_out++;
+		if (nvml_is_lost(result)) {
+			s->is_lost = true;
+			d->handle = NULL;
+			d->why_closed = result;
+		}
 		return result;
 	}
 	if (result == NVML_OK)

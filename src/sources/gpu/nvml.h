@@ -1,5 +1,9 @@
 /*
- * nvml - a session with NVIDIA's library: inside nvml.c and nvml_session.c.
+ * nvml - the functions of NVIDIA's library that are called, and what a session with it keeps.
+ *
+ * Declared here, so that nothing of NVIDIA's is needed to build. Layouts and numbers are those of
+ * the library's stable interface; names end in _v2 and _v3 where an older function of the same name
+ * has another layout.
  */
 #ifndef PROCTOR_SOURCES_GPU_NVML_H
 #define PROCTOR_SOURCES_GPU_NVML_H
@@ -8,14 +12,6 @@
 #include <stdint.h>
 
 #include "sources/gpu/gpu.h"
-
-/*
- * ---- the functions of NVIDIA's library that are called ----
- *
- * Declared here, so that nothing of NVIDIA's is needed to build. Layouts and numbers are those of
- * the library's stable interface; names end in _v2 and _v3 where an older function of the same name
- * has another layout.
- */
 
 typedef struct nvml_device *nvml_device;
 typedef struct nvml_event_set *nvml_event_set;
@@ -154,30 +150,5 @@ struct nvml {
 	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
 	unsigned n_listed;
 };
-
-/* ---- the library, a session with it, and its GPUs (nvml_session.c) ---- */
-
-/* What the library calls a failure. */
-const char *nvml_word(const struct nvml *n, int result);
-
-/* The same in a sentence; returns -EIO, or -EACCES. */
-int nvml_tell(const struct nvml *n, int result, const char *what, struct err *err);
-
-int nvml_open(int root_fd, void **ret, struct err *err);
-void nvml_close(void *driver);
-
-/*
- * Ends the session and begins another, in which GPUs that were lost may be back. Each
- * keeps its place. A failure: there is no session any more.
- */
-int nvml_begin_anew(struct nvml *n, struct err *err);
-
-void nvml_keep_places(void *driver, const struct gpu_places *places);
-const char *nvml_id(const void *driver, size_t i);
-
-/* ---- what a device tells (nvml.c) ---- */
-
-/* Whether that is said of a device which has fallen off the bus, or must be reset. */
-bool nvml_is_lost(int result);
 
 #endif

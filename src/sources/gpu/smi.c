@@ -246,25 +246,12 @@ static const struct {
 	{ EXIT_NO_PROGRAM, -ENOENT, "is not installed" },
 };
 
-/* Its first line that is no row: it says what is wrong where it prints, not beside it. */
-static int tell_status(int status, const char *text, struct err *err)
+static int tell_end(int status, const char *text, struct err *err)
 {
 	struct smi_device device;
 	char line[WORDS_BYTES];
 	size_t n;
 
-	for (; text && *text; text += n + (text[n] != '\0')) {
-		n = strcspn(text, "\r\n");
-		snprintf(line, sizeof(line), "%.*s", (int)n, text);
-		if (n > 0 && !smi_parse_device(line, &device))
-			return err_set(err, -EIO, SMI_PROGRAM " failed: %s (exit status %d)", line,
-				       status);
-	}
-	return err_set(err, -EIO, SMI_PROGRAM " failed: its exit status is %d", status);
-}
-
-static int tell_end(int status, const char *text, struct err *err)
-{
 	if (WIFSIGNALED(status))
 		return err_set(err, -EIO, SMI_PROGRAM " crashed (%s)", strsignal(WTERMSIG(status)));
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
@@ -272,7 +259,16 @@ static int tell_end(int status, const char *text, struct err *err)
 			return ends[i].code == 0 ? 0
 						 : err_set(err, ends[i].code, SMI_PROGRAM " %s",
 							   ends[i].what);
-	return tell_status(WEXITSTATUS(status), text, err);
+	/* Its first line that is no row: it says what is wrong where it prints, not beside it. */
+	for (; text && *text; text += n + (text[n] != '\0')) {
+		n = strcspn(text, "\r\n");
+		snprintf(line, sizeof(line), "%.*s", (int)n, text);
+		if (n > 0 && !smi_parse_device(line, &device))
+			return err_set(err, -EIO, SMI_PROGRAM " failed: %s (exit status %d)", line,
+				       WEXITSTATUS(status));
+	}
+	return err_set(err, -EIO, SMI_PROGRAM " failed: its exit status is %d",
+		       WEXITSTATUS(status));
 }
 
 static int tell_failure(int r, struct err *err)
@@ -353,17 +349,10 @@ static int read_output(int fd, uint64_t deadline_ns, struct buf *out)
 	return -EFBIG;
 }
 
-/* Whether it has ended, or -errno; it is not waited for yet, so that its number stays its own. */
-static int has_ended(pid_t pid)
-{
-	siginfo_t info = { 0 };
-
-	if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
-		return -errno;
-	return info.si_pid == pid;
-}
-
-/* -ETIMEDOUT; one that cannot be watched is only asked whether it has ended. */
+/*
+ * -ETIMEDOUT; one that cannot be watched is only asked whether it has ended. It is not waited for
+ * yet, so that its number stays its own.
+ */
 static int wait_until(pid_t pid, uint64_t deadline_ns)
 {
 	CLEANUP(close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -371,10 +360,12 @@ static int wait_until(pid_t pid, uint64_t deadline_ns)
 	uint64_t now;
 
 	for (;;) {
-		int r = has_ended(pid);
+		siginfo_t info = { 0 };
 
-		if (r != 0)
-			return r < 0 ? r : 0;
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+			return -errno;
+		if (info.si_pid == pid)
+			return 0;
 		now = clock_boot_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
@@ -399,17 +390,6 @@ static int end(pid_t pid, uint64_t deadline_ns, int r, const struct buf *out, st
 	return r < 0 ? tell_failure(r, err) : tell_end(status, out->data, err);
 }
 
-/* One that was killed, and has not ended. */
-static bool is_one_left(void)
-{
-	pid_t pid;
-
-	do
-		pid = waitpid(-1, NULL, WNOHANG);
-	while (pid > 0);
-	return pid == 0;
-}
-
 /*
  * What it prints when it is asked that: lines of values between commas. It is given some
  * seconds; one that hangs is killed with all that it started, and no other is started beside
@@ -423,7 +403,10 @@ static int smi_run(const char *query, struct buf *out, struct err *err)
 	int fds[2], r;
 	pid_t pid;
 
-	if (is_one_left())
+	do
+		pid = waitpid(-1, NULL, WNOHANG);
+	while (pid > 0);
+	if (pid == 0) /* one that was killed, and has not ended */
 		return err_set(err, -EBUSY,
 			       SMI_PROGRAM " was killed and still hangs inside the driver");
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -495,18 +478,6 @@ static int find_place(struct smi *smi, const struct smi_device *device, bool is_
 	return smi->n_devices < GPU_MAX_DEVICES ? smi->n_devices++ : GPU_DEVICE_UNKNOWN;
 }
 
-static void keep_device(struct smi *smi, const struct smi_device *device, bool is_one_lost)
-{
-	int i = find_device(smi, device->uuid);
-
-	if (i == GPU_DEVICE_UNKNOWN)
-		i = find_place(smi, device, is_one_lost);
-	if (i != GPU_DEVICE_UNKNOWN)
-		smi->devices[i] = *device;
-	else
-		smi->has_more = true;
-}
-
 /* How many it lists. */
 static size_t take_devices(struct smi *smi, char *text, bool is_one_lost)
 {
@@ -519,9 +490,17 @@ static size_t take_devices(struct smi *smi, char *text, bool is_one_lost)
 		smi->devices[i].is_listed = false;
 	for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest)) {
+		int place;
+
 		if (!smi_parse_device(line, &device))
 			continue;
-		keep_device(smi, &device, is_one_lost);
+		place = find_device(smi, device.uuid);
+		if (place == GPU_DEVICE_UNKNOWN)
+			place = find_place(smi, &device, is_one_lost);
+		if (place != GPU_DEVICE_UNKNOWN)
+			smi->devices[place] = device;
+		else
+			smi->has_more = true;
 		n++;
 	}
 	return n;
@@ -573,25 +552,12 @@ static void add_device(const struct smi_device *device, struct gpu_reading *ret)
 
 /* ---- processes ---- */
 
-static void add_process(struct smi *smi, const struct smi_process *p, struct gpu_reading *ret)
-{
-	struct gpu_process process = { .device = find_device(smi, p->uuid),
-				       .memory_bytes = p->memory_bytes,
-				       .utilization_pct = F64_UNKNOWN };
-
-	if (process.device != GPU_DEVICE_UNKNOWN &&
-	    gpu_owners_find(&smi->owners, smi->root_fd, p->pid, &gpu_nvidia_files, &process.key))
-		gpu_add_process(ret, &process);
-	else
-		ret->n_left_out++;
-}
-
 /* What is known of the devices stands, whatever becomes of this. */
 static void read_processes(struct smi *smi, struct gpu_reading *ret)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct err err = ERR_INIT;
-	struct smi_process process;
+	struct smi_process p;
 	char *rest = NULL;
 
 	if (smi_run(ASK_PROCESSES, &text, &err) < 0) {
@@ -599,9 +565,20 @@ static void read_processes(struct smi *smi, struct gpu_reading *ret)
 		ret->n_left_out++;
 	}
 	for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
-	     line = strtok_r(NULL, "\n", &rest))
-		if (smi_parse_process(line, &process))
-			add_process(smi, &process, ret);
+	     line = strtok_r(NULL, "\n", &rest)) {
+		struct gpu_process process = { .utilization_pct = F64_UNKNOWN };
+
+		if (!smi_parse_process(line, &p))
+			continue;
+		process.device = find_device(smi, p.uuid);
+		process.memory_bytes = p.memory_bytes;
+		if (process.device != GPU_DEVICE_UNKNOWN &&
+		    gpu_owners_find(&smi->owners, smi->root_fd, p.pid, &gpu_nvidia_files,
+				    &process.key))
+			gpu_add_process(ret, &process);
+		else
+			ret->n_left_out++;
+	}
 	gpu_add_holders(smi->root_fd, &gpu_nvidia_files, ret); /* who draws is not listed */
 }
 
@@ -696,11 +673,6 @@ static const char *smi_id(const void *driver, size_t i)
 	return ((const struct smi *)driver)->devices[i].uuid;
 }
 
-static void smi_close(void *driver)
-{
-	free(driver);
-}
-
 const struct gpu_driver gpu_smi = {
 	.name = SMI_PROGRAM,
 	.vendor = GPU_NVIDIA,
@@ -709,5 +681,5 @@ const struct gpu_driver gpu_smi = {
 	.keep_places = smi_keep_places,
 	.id = smi_id,
 	.measure = smi_measure,
-	.close = smi_close,
+	.close = free,
 };

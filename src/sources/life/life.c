@@ -29,27 +29,11 @@ static void take_birth(const void *bytes, const struct life_units *units, struct
 	ret->parent_pid = ret->type == LIFE_FORK ? (pid_t)b.parent_pid : 0;
 }
 
-static void take_account(const struct life_death *d, struct exit_account *ret)
-{
-	const struct task_counts counts = { .user_ns = d->user_ns,
-					    .system_ns = d->system_ns,
-					    .run_ns = d->run_ns };
-	struct cpu_split split = { 0 };
-
-	task_split_cpu(&counts, &split);
-	ret->cpu_ns = d->run_ns;
-	ret->user_ns = split.user_ns;
-	ret->system_ns = split.system_ns;
-	ret->minor_faults = d->minor_faults;
-	ret->major_faults = d->major_faults;
-	ret->rchar = d->rchar;
-	ret->wchar = d->wchar;
-	ret->read_bytes = d->read_bytes;
-	ret->write_bytes = d->write_bytes;
-}
-
 static void take_death(const void *bytes, const struct life_units *units, struct life_event *ret)
 {
+	struct exit_account *account = &ret->account;
+	struct cpu_split split = { 0 };
+	struct task_counts counts = { 0 };
 	struct life_death d;
 
 	memcpy(&d, bytes, sizeof(d));
@@ -57,9 +41,21 @@ static void take_death(const void *bytes, const struct life_units *units, struct
 	ret->parent_pid = (pid_t)d.parent_pid;
 	ret->wait_status = (int)d.wait_status;
 	ret->uid = d.uid;
-	take_account(&d, &ret->account);
+	counts.user_ns = d.user_ns;
+	counts.system_ns = d.system_ns;
+	counts.run_ns = d.run_ns;
+	task_split_cpu(&counts, &split);
+	account->cpu_ns = d.run_ns;
+	account->user_ns = split.user_ns;
+	account->system_ns = split.system_ns;
+	account->minor_faults = d.minor_faults;
+	account->major_faults = d.major_faults;
+	account->rchar = d.rchar;
+	account->wchar = d.wchar;
+	account->read_bytes = d.read_bytes;
+	account->write_bytes = d.write_bytes;
 	if (ret->type == LIFE_EXIT)
-		ret->account.max_rss_bytes = d.max_rss_pages * units->page_bytes;
+		account->max_rss_bytes = d.max_rss_pages * units->page_bytes;
 }
 
 static void take_signal(const void *bytes, const struct life_units *units, struct life_event *ret)
@@ -76,11 +72,6 @@ static void take_signal(const void *bytes, const struct life_units *units, struc
 	copy_comm(ret->sender.comm, s.sender_comm);
 }
 
-static uint64_t limit_bytes(uint64_t pages, uint64_t page_bytes)
-{
-	return pages == 0 || pages >= NO_LIMIT_PAGES ? U64_UNKNOWN : pages * page_bytes;
-}
-
 static void take_oom(const void *bytes, const struct life_units *units, struct life_event *ret)
 {
 	struct life_victim *victim = &ret->victim;
@@ -93,7 +84,8 @@ static void take_oom(const void *bytes, const struct life_units *units, struct l
 	if (o.cgroup_id == 0)
 		return;
 	victim->cgroup_bytes = o.cgroup_pages * units->page_bytes;
-	victim->cgroup_limit_bytes = limit_bytes(o.cgroup_limit_pages, units->page_bytes);
+	if (o.cgroup_limit_pages > 0 && o.cgroup_limit_pages < NO_LIMIT_PAGES)
+		victim->cgroup_limit_bytes = o.cgroup_limit_pages * units->page_bytes;
 	memcpy(victim->cgroup, o.cgroup, sizeof(victim->cgroup));
 	victim->cgroup[sizeof(victim->cgroup) - 1] = '\0';
 }
@@ -173,30 +165,23 @@ static int open_kind(const struct life_kind *kind, const struct life_options *op
 	return kind->open(options, ret, err);
 }
 
-static int try_kind(const struct life_kind *kind, const struct life_options *options,
-		    struct err *why, struct life **ret)
-{
-	struct err err = ERR_INIT;
-	int r = open_kind(kind, options, ret, &err);
-
-	if (r < 0) {
-		add_why(why, &err);
-		return r;
-	}
-	(*ret)->why = (*ret)->reason = *why;
-	if ((*ret)->lacks.code != 0)
-		add_why(&(*ret)->reason, &(*ret)->lacks);
-	return r;
-}
-
 int life_open_with(const struct life_options *options, struct life **ret, struct err *err)
 {
-	const struct life_options none = { 0 };
+	const struct life_options none = { 0 }, *o = options ? options : &none;
 	struct err why = ERR_INIT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (try_kind(kinds[i], options ? options : &none, &why, ret) == 0)
-			return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct err refusal = ERR_INIT;
+
+		if (open_kind(kinds[i], o, ret, &refusal) < 0) {
+			add_why(&why, &refusal);
+			continue;
+		}
+		(*ret)->why = (*ret)->reason = why;
+		if ((*ret)->lacks.code != 0)
+			add_why(&(*ret)->reason, &(*ret)->lacks);
+		return 0;
+	}
 	return err_set(err, why.code, "%s", why.text);
 }
 

@@ -62,32 +62,20 @@ static int set_options(struct life_bpf *skel, const struct life_options *o, enum
 					(uint32_t)(o->ring_bytes ? o->ring_bytes : RING_BYTES));
 }
 
-static int load_with(struct ebpf *e, const struct life_options *o, enum oom_program oom)
-{
-	int r;
-
-	e->skel = life_bpf__open();
-	if (!e->skel)
-		return -errno;
-	r = set_options(e->skel, o, oom);
-	if (r == 0)
-		r = life_bpf__load(e->skel);
-	if (r < 0) {
-		life_bpf__destroy(e->skel);
-		e->skel = NULL;
-	}
-	return r;
-}
-
 static int load(struct ebpf *e, const struct life_options *o)
 {
 	int r = -EIO;
 
-	for (enum oom_program oom = OOM_BY_TASK; oom <= OOM_NONE && r < 0; oom++) {
-		r = load_with(e, o, oom);
+	for (enum oom_program oom = OOM_BY_TASK; oom <= OOM_NONE && r < 0 && r != -EPERM; oom++) {
+		e->skel = life_bpf__open();
+		r = e->skel ? set_options(e->skel, o, oom) : -errno;
+		if (r == 0)
+			r = life_bpf__load(e->skel);
 		e->base.sees_oom = r == 0 && oom != OOM_NONE;
-		if (r == -EPERM)
-			return r;
+		if (r < 0) {
+			life_bpf__destroy(e->skel);
+			e->skel = NULL;
+		}
 	}
 	return r;
 }
@@ -117,21 +105,12 @@ static int take_record(void *ctx, void *bytes, size_t len)
 	return --e->n_left == 0 || ev.wall_ns > e->units.wall_ns ? -ECANCELED : 0;
 }
 
-static int64_t take_lost(struct ebpf *e)
-{
-	uint64_t lost = __atomic_load_n(&e->skel->bss->n_lost, __ATOMIC_RELAXED);
-	uint64_t fresh = lost - e->told_lost;
-
-	e->told_lost = lost;
-	return (int64_t)fresh;
-}
-
 static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void *ctx)
 {
 	struct ebpf *e = ebpf_of(life);
-	uint64_t n_ticks;
-	int r;
+	uint64_t n_ticks, lost, told_lost = e->told_lost;
 	struct timespec ts;
+	int r;
 
 	if (read(e->timer_fd, &n_ticks, sizeof(n_ticks)) < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
@@ -142,7 +121,11 @@ static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void 
 	e->fn_ctx = ctx;
 	e->n_left = max;
 	r = ring_buffer__consume(e->ring);
-	return r < 0 && r != -ECANCELED ? r : take_lost(e);
+	if (r < 0 && r != -ECANCELED)
+		return r;
+	lost = __atomic_load_n(&e->skel->bss->n_lost, __ATOMIC_RELAXED);
+	e->told_lost = lost;
+	return (int64_t)(lost - told_lost);
 }
 
 /* ---- the rest ---- */

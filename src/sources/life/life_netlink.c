@@ -165,16 +165,6 @@ static void set_state(struct life_threads *t, pid_t pid, uint64_t state)
 		map_remove(&t->extra, (uint64_t)pid);
 }
 
-static bool feed_fork(struct life_threads *t, const struct life_raw *raw)
-{
-	if (raw->tid != raw->pid) {
-		set_state(t, raw->pid, state_of(t, raw->pid) + 1);
-		return false;
-	}
-	set_state(t, raw->pid, 0); /* a former owner of the pid may have left something */
-	return true;
-}
-
 static bool feed_exit(struct life_threads *t, const struct life_raw *raw)
 {
 	uint64_t state = state_of(t, raw->pid);
@@ -192,33 +182,31 @@ static bool feed_exit(struct life_threads *t, const struct life_raw *raw)
 	return state == FIRST_ENDED;
 }
 
-/* A program is executed by one thread, after the kernel has ended all others. */
-static bool feed_exec(struct life_threads *t, const struct life_raw *raw)
-{
-	set_state(t, raw->pid, 0);
-	return true;
-}
-
 bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const struct life_raw *raw,
 		       struct life_event *ret)
 {
-	static const struct {
-		bool (*feed)(struct life_threads *t, const struct life_raw *raw);
-		enum life_type type;
-	} rows[] = {
-		[LIFE_RAW_FORK] = { feed_fork, LIFE_FORK },
-		[LIFE_RAW_EXEC] = { feed_exec, LIFE_EXEC },
-		[LIFE_RAW_EXIT] = { feed_exit, LIFE_EXIT },
-	};
+	enum life_type type;
 
 	if (raw->type == LIFE_RAW_FOREIGN)
 		return false;
 	if (life_loss_see(loss, raw->cpu, raw->seq))
 		life_threads_forget(t);
-	if (!rows[raw->type].feed || !rows[raw->type].feed(t, raw))
+	if (raw->type == LIFE_RAW_FORK && raw->tid != raw->pid) {
+		set_state(t, raw->pid, state_of(t, raw->pid) + 1);
 		return false;
+	} else if (raw->type == LIFE_RAW_FORK) {
+		set_state(t, raw->pid, 0); /* a former owner of the pid may have left something */
+		type = LIFE_FORK;
+	} else if (raw->type == LIFE_RAW_EXEC) {
+		set_state(t, raw->pid, 0); /* by one thread: the kernel has ended all others */
+		type = LIFE_EXEC;
+	} else if (raw->type == LIFE_RAW_EXIT && feed_exit(t, raw)) {
+		type = LIFE_EXIT;
+	} else {
+		return false;
+	}
 	life_event_init(ret);
-	ret->type = rows[raw->type].type;
+	ret->type = type;
 	ret->pid = raw->pid;
 	ret->parent_pid = raw->parent_pid;
 	ret->wait_status = raw->wait_status;
@@ -272,23 +260,6 @@ static bool is_other_namespace(const char *path, uint64_t inode)
 	return stat(path, &st) == 0 && st.st_ino != inode;
 }
 
-/*
- * Elsewhere than in the first pid and user namespace the kernel takes the
- * request without a word and sends nothing, ever.
- */
-static int check_namespaces(struct err *err)
-{
-	if (is_other_namespace("/proc/self/ns/pid", INIT_PID_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first pid namespace, and this is another (a container's)");
-	if (is_other_namespace("/proc/self/ns/user", INIT_USER_NS))
-		return err_set(
-			err, -EOPNOTSUPP,
-			"the kernel tells process events only in its first user namespace, and this is another (a container's)");
-	return 0;
-}
-
 static int open_socket(struct err *err)
 {
 	CLEANUP(close_fd)
@@ -309,67 +280,30 @@ static int open_socket(struct err *err)
 	return err_set(err, -errno, "cannot listen to the proc connector: %s", strerror(errno));
 }
 
-/* One message from the kernel; LIFE_RAW_FOREIGN for what others send. */
-static int receive_one(int fd, struct life_raw *ret)
-{
-	struct sockaddr_nl from = { 0 };
-	socklen_t from_len = sizeof(from);
-	char bytes[MESSAGE_BYTES];
-	ssize_t n;
-
-	*ret = (struct life_raw){ .type = LIFE_RAW_FOREIGN };
-	n = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &from_len);
-	if (n < 0)
-		return -errno;
-	if (from.nl_pid == 0)
-		(void)life_parse(bytes, (size_t)n, ret);
-	return 0;
-}
-
 /* The kernel's answer to our own request, among those to others and among events. */
 static int await_ack(int fd, uint32_t ack)
 {
 	uint64_t deadline_ns = clock_boot_ns() + ACK_WAIT_MS * UINT64_C(1000000);
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-	struct life_raw raw;
+	char bytes[MESSAGE_BYTES];
 
 	do {
-		int r = receive_one(fd, &raw);
+		struct life_raw raw = { .type = LIFE_RAW_FOREIGN };
+		struct sockaddr_nl from = { 0 };
+		socklen_t from_len = sizeof(from);
+		ssize_t n =
+			recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &from_len);
 
-		if (r == -EAGAIN)
+		if (n < 0 && errno == EAGAIN)
 			(void)poll(&poll_fd, 1, 1);
-		else if (r < 0 && r != -EINTR && r != -ENOBUFS)
-			return r;
-		else if (r == 0 && raw.type == LIFE_RAW_ACK && raw.ack == ack + 1)
+		else if (n < 0 && errno != EINTR && errno != ENOBUFS)
+			return -errno;
+		else if (n > 0 && from.nl_pid == 0) /* others may send as well */
+			(void)life_parse(bytes, (size_t)n, &raw);
+		if (raw.type == LIFE_RAW_ACK && raw.ack == ack + 1)
 			return -raw.ack_errno;
 	} while (clock_boot_ns() < deadline_ns);
 	return -EOPNOTSUPP;
-}
-
-static int begin_listening(struct netlink *life, struct err *err)
-{
-	uint32_t ack = (uint32_t)getpid() ^ (uint32_t)clock_boot_ns();
-	int r;
-
-	r = send_request(life->fd, true, ack);
-	if (r == -ECONNREFUSED)
-		return err_set(err, -EOPNOTSUPP,
-			       "the kernel has no proc connector in this network namespace");
-	if (r < 0)
-		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
-
-	r = await_ack(life->fd, ack);
-	if (r == -EPERM)
-		return err_set(
-			err, r,
-			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
-	if (r == -EOPNOTSUPP)
-		return err_set(err, r,
-			       "the proc connector did not confirm that it will send events");
-	if (r < 0)
-		return err_set(err, r, "the proc connector refused: %s", strerror(-r));
-	life->is_listening = true;
-	return 0;
 }
 
 static void close_netlink(struct life *base)
@@ -397,13 +331,22 @@ static void drop_netlink(struct netlink **life)
 static int open_netlink(const struct life_options *options, struct life **ret, struct err *err)
 {
 	CLEANUP(drop_netlink) struct netlink *life = NULL;
+	uint32_t ack;
 	int r;
 
 	(void)options;
-
-	r = check_namespaces(err);
-	if (r < 0)
-		return r;
+	/*
+	 * Elsewhere than in the first pid and user namespace the kernel takes the
+	 * request without a word and sends nothing, ever.
+	 */
+	if (is_other_namespace("/proc/self/ns/pid", INIT_PID_NS))
+		return err_set(
+			err, -EOPNOTSUPP,
+			"the kernel tells process events only in its first pid namespace, and this is another (a container's)");
+	if (is_other_namespace("/proc/self/ns/user", INIT_USER_NS))
+		return err_set(
+			err, -EOPNOTSUPP,
+			"the kernel tells process events only in its first user namespace, and this is another (a container's)");
 	life = calloc(1, sizeof(*life));
 	if (!life)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -414,9 +357,24 @@ static int open_netlink(const struct life_options *options, struct life **ret, s
 	/* Before the first end can be told: what it used is told earlier. */
 	(void)taskstats_open(&life->stats, &life->base.lacks);
 	life->base.has_accounts = life->stats != NULL;
-	r = begin_listening(life, err);
+	ack = (uint32_t)getpid() ^ (uint32_t)clock_boot_ns();
+	r = send_request(life->fd, true, ack);
+	if (r == -ECONNREFUSED)
+		return err_set(err, -EOPNOTSUPP,
+			       "the kernel has no proc connector in this network namespace");
 	if (r < 0)
-		return r;
+		return err_set(err, r, "cannot ask the proc connector: %s", strerror(-r));
+	r = await_ack(life->fd, ack);
+	if (r == -EPERM)
+		return err_set(
+			err, r,
+			"before Linux 6.6 only root (CAP_NET_ADMIN) may listen to the proc connector");
+	if (r == -EOPNOTSUPP)
+		return err_set(err, r,
+			       "the proc connector did not confirm that it will send events");
+	if (r < 0)
+		return err_set(err, r, "the proc connector refused: %s", strerror(-r));
+	life->is_listening = true;
 	*ret = &TAKE_PTR(life)->base;
 	return 0;
 }
@@ -484,14 +442,6 @@ static void take_datagram(struct drain *d, const char *bytes, size_t len)
 	}
 }
 
-static uint64_t take_losses(struct netlink *life)
-{
-	uint64_t n = life->n_lost_accounts;
-
-	life->n_lost_accounts = 0;
-	return n + life_loss_take(&life->loss);
-}
-
 /* Takes up to BATCH messages. Returns how many, or -errno. */
 static int drain_batch(struct drain *d)
 {
@@ -523,13 +473,6 @@ static int drain_batch(struct drain *d)
 	return n;
 }
 
-/* Where the gap is shows only later, and then counts are forgotten again. */
-static void take_overflow(struct netlink *life)
-{
-	life_loss_overflow(&life->loss);
-	life_threads_forget(&life->threads);
-}
-
 static void follow_owner(struct life *base, pid_t pid, uint64_t uid)
 {
 	life_owners_follow(&netlink_of(base)->owners, pid, uid);
@@ -546,6 +489,7 @@ static int64_t drain_netlink(struct life *base, size_t max, life_handler *fn, vo
 		.began_mono_ns = clock_mono_ns(),
 		.began_wall_ns = clock_wall_ns(),
 	};
+	uint64_t n_lost;
 
 	/* Until one from after the call: so this ends, even on a host that forks without end. */
 	while (!d.is_done) {
@@ -553,12 +497,16 @@ static int64_t drain_netlink(struct life *base, size_t max, life_handler *fn, vo
 
 		if (n == -EAGAIN)
 			break;
-		if (n == -ENOBUFS)
-			take_overflow(life);
-		else if (n < 0 && n != -EINTR)
+		if (n == -ENOBUFS) { /* where the gap is shows only later: counts go again then */
+			life_loss_overflow(&life->loss);
+			life_threads_forget(&life->threads);
+		} else if (n < 0 && n != -EINTR) {
 			return n;
+		}
 	}
-	return (int64_t)take_losses(life);
+	n_lost = life->n_lost_accounts + life_loss_take(&life->loss);
+	life->n_lost_accounts = 0;
+	return (int64_t)n_lost;
 }
 
 const struct life_kind life_by_netlink = {

@@ -213,6 +213,7 @@ int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret)
 #define TASKSTATS_REQUEST_BYTES 512
 #define CPUS_BYTES 256 /* leaves room for the headers of a request */
 
+/* A request with one attribute, into ret; returns the length. Texts go with their NUL. */
 static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint16_t attribute,
 			    const void *bytes, size_t len, char ret[TASKSTATS_REQUEST_BYTES])
 {
@@ -228,30 +229,6 @@ static size_t write_request(uint16_t type, uint16_t flags, uint8_t command, uint
 	memcpy(ret + HEADERS, &attr, sizeof(attr));
 	memcpy(ret + HEADERS + sizeof(attr), bytes, len);
 	return header.nlmsg_len;
-}
-
-/* Requests, into ret; return the length. Texts go with their NUL. */
-
-static size_t taskstats_write_lookup(char ret[TASKSTATS_REQUEST_BYTES])
-{
-	return write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
-			     TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), ret);
-}
-
-static size_t taskstats_write_probe(uint16_t family, pid_t pid, char ret[TASKSTATS_REQUEST_BYTES])
-{
-	uint32_t number = (uint32_t)pid;
-
-	return write_request(family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &number,
-			     sizeof(number), ret);
-}
-
-/* cpus: a list such as "0-3", shorter than CPUS_BYTES. */
-static size_t taskstats_write_register(uint16_t family, const char *cpus,
-				       char ret[TASKSTATS_REQUEST_BYTES])
-{
-	return write_request(family, NLM_F_ACK, TASKSTATS_CMD_GET,
-			     TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, ret);
 }
 
 /* ---- the socket ---- */
@@ -284,16 +261,6 @@ static int ask(int fd, const char *bytes, size_t n, char *answer, size_t size)
 	return got < 0 ? -errno : (int)got;
 }
 
-/* Asks of ourselves: what is told of others when they end has the same shape. */
-static int check_version(int fd, uint16_t family)
-{
-	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
-	size_t n = taskstats_write_probe(family, getpid(), request);
-	int got = ask(fd, request, n, answer, sizeof(answer));
-
-	return got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, family);
-}
-
 static int open_socket(void)
 {
 	CLEANUP(close_fd)
@@ -313,6 +280,7 @@ static int open_socket(void)
 static int start(struct taskstats_feed *feed)
 {
 	char request[TASKSTATS_REQUEST_BYTES], answer[MESSAGE_BYTES];
+	uint32_t own = (uint32_t)getpid();
 	int got, r;
 	char cpus[CPUS_BYTES];
 	ssize_t len;
@@ -321,17 +289,25 @@ static int start(struct taskstats_feed *feed)
 	feed->fd = open_socket();
 	if (feed->fd < 0)
 		return feed->fd;
-	got = ask(feed->fd, request, taskstats_write_lookup(request), answer, sizeof(answer));
+	n = write_request(GENL_ID_CTRL, 0, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME,
+			  TASKSTATS_GENL_NAME, sizeof(TASKSTATS_GENL_NAME), request);
+	got = ask(feed->fd, request, n, answer, sizeof(answer));
 	r = got < 0 ? got : taskstats_parse_family(answer, (size_t)got, &feed->family);
-	if (r == 0)
-		r = check_version(feed->fd, feed->family);
+	if (r < 0)
+		return r;
+	/* Of ourselves: what is told of others when they end has the same shape. */
+	n = write_request(feed->family, 0, TASKSTATS_CMD_GET, TASKSTATS_CMD_ATTR_PID, &own,
+			  sizeof(own), request);
+	got = ask(feed->fd, request, n, answer, sizeof(answer));
+	r = got < 0 ? got : taskstats_parse_probe(answer, (size_t)got, feed->family);
 	if (r < 0)
 		return r;
 	len = io_read_text_at(AT_FDCWD, "/sys/devices/system/cpu/possible", cpus, sizeof(cpus));
 	if (len < 0)
 		return (int)len;
-	cpus[strcspn(cpus, "\n")] = '\0';
-	n = taskstats_write_register(feed->family, cpus, request);
+	cpus[strcspn(cpus, "\n")] = '\0'; /* a list such as "0-3" */
+	n = write_request(feed->family, NLM_F_ACK, TASKSTATS_CMD_GET,
+			  TASKSTATS_CMD_ATTR_REGISTER_CPUMASK, cpus, strlen(cpus) + 1, request);
 	got = ask(feed->fd, request, n, answer, sizeof(answer));
 	return got < 0 ? got : taskstats_parse_ack(answer, (size_t)got);
 }
@@ -426,21 +402,10 @@ static void take_datagram(struct taskstats_feed *feed, const char *bytes, size_t
 	}
 }
 
-/* Of a process of which a thread was lost the sum would be too small: better none. */
-static int take_loss(struct taskstats_feed *feed, bool is_overflow)
-{
-	bool has_lost = feed->has_lost || is_overflow;
-
-	if (is_overflow)
-		forget_all(feed);
-	feed->has_lost = false;
-	return has_lost;
-}
-
 int taskstats_drain(struct taskstats_feed *feed)
 {
 	char bytes[MESSAGE_BYTES];
-	bool is_overflow = false;
+	bool is_overflow = false, has_lost;
 
 	for (;;) {
 		struct sockaddr_nl from = { 0 };
@@ -452,9 +417,17 @@ int taskstats_drain(struct taskstats_feed *feed)
 			take_datagram(feed, bytes, (size_t)n);
 		else if (n < 0 && errno == ENOBUFS)
 			is_overflow = true;
+		else if (n < 0 && errno == EAGAIN)
+			break;
 		else if (n < 0 && errno != EINTR)
-			return errno == EAGAIN ? take_loss(feed, is_overflow) : -errno;
+			return -errno;
 	}
+	/* Of a process of which a thread was lost the sum would be too small: better none. */
+	if (is_overflow)
+		forget_all(feed);
+	has_lost = feed->has_lost || is_overflow;
+	feed->has_lost = false;
+	return has_lost;
 }
 
 /*

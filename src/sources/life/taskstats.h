@@ -48,15 +48,14 @@ bool thread_stats_is_before(const struct thread_stats *stats, uint64_t wall_s);
 ssize_t taskstats_parse(const void *bytes, size_t len, uint16_t family, struct thread_stats *ret,
 			bool *ret_has);
 
-/* The answer to taskstats_write_lookup(): the number of the family, or -errno as the kernel said.
- */
+/* The answer to the request for the family: its number, or -errno as the kernel said. */
 int taskstats_parse_family(const void *bytes, size_t len, uint16_t *ret);
 
-/* The answer to taskstats_write_register(): 0, or -errno. -EBADMSG: it is none. */
+/* The answer to the request to be told of ends: 0, or -errno. -EBADMSG: it is none. */
 int taskstats_parse_ack(const void *bytes, size_t len);
 
 /*
- * The answer to taskstats_write_probe(): 0, or -EOPNOTSUPP where the kernel does not say whose
+ * The answer to the request for one process: 0, or -EOPNOTSUPP where the kernel does not say whose
  * thread it is, or the errno it said.
  */
 int taskstats_parse_probe(const void *bytes, size_t len, uint16_t family);

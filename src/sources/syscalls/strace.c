@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -272,7 +274,11 @@ static pid_t find_traced(pid_t pid)
 	return 0;
 }
 
-int strace_check_chosen(pid_t pid, struct err *err)
+/*
+ * The same of a process that somebody has named: it is no proctor either, and traces nobody.
+ * Looks at every process of the host. -EINVAL.
+ */
+static int strace_check_chosen(pid_t pid, struct err *err)
 {
 	int r = strace_check(pid, err);
 	pid_t traced;
@@ -358,61 +364,31 @@ static int spawn(struct how *how, int flags, pid_t *ret_pid, int *ret_fd, struct
 	return 0;
 }
 
-int strace_spawn(pid_t target, const char *option, pid_t *ret_pid, int *ret_fd, struct err *err)
-{
-	struct how how = { .target = target, .option = option, .kept_fd = -1 };
-
-	return spawn(&how, 0, ret_pid, ret_fd, err);
-}
-
-/*
- * It has a line to say of each process that it follows, and nobody listens before the end: what
- * the pipe has no room for is lost rather than waited with. The table has a file of its own.
- */
-static int spawn_counting(struct strace *s, struct err *err)
-{
-	struct how how = { .target = s->target, .option = "-c" };
-	char file[64];
-
-	s->table_fd = memfd_create("strace", MFD_CLOEXEC);
-	if (s->table_fd < 0)
-		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
-	snprintf(file, sizeof(file), "/proc/self/fd/%d", s->table_fd);
-	how.file = file;
-	how.kept_fd = s->table_fd;
-	return spawn(&how, O_NONBLOCK, &s->pid, &s->fd, err);
-}
-
-/* Reads what there is. 0: more may come, 1: it has ended. */
-static int read_some(struct strace *s)
-{
-	char bytes[4096];
-	ssize_t n = read(s->fd, bytes, sizeof(bytes));
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (n > 0 && s->text.len + (size_t)n <= MAX_WORDS_BYTES)
-		buf_add(&s->text, bytes, (size_t)n);
-	return n == 0;
-}
-
 /* Until it has said this (NULL: until its end), has ended, or time is up. */
 static int read_until(struct strace *s, const char *words, uint64_t ms)
 {
 	uint64_t deadline_ns = clock_boot_ns() + ms * UINT64_C(1000000);
 	struct pollfd fd = { .fd = s->fd, .events = POLLIN };
-	int r = 0;
+	char bytes[4096];
 
-	while (r == 0 && !(words && strstr(s->text.data, words))) {
+	while (!(words && strstr(s->text.data, words))) {
+		ssize_t n;
+
 		if (clock_boot_ns() >= deadline_ns)
 			return -ETIMEDOUT;
 		(void)poll(&fd, 1, 50);
-		r = read_some(s);
+		n = read(s->fd, bytes, sizeof(bytes));
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (n > 0 && s->text.len + (size_t)n <= MAX_WORDS_BYTES)
+			buf_add(&s->text, bytes, (size_t)n);
 	}
-	return r < 0 ? r : 0;
+	return 0;
 }
 
-void strace_end(pid_t pid)
+static void strace_end(pid_t pid)
 {
 	if (pid <= 0)
 		return;
@@ -479,7 +455,7 @@ static const char *why_nobody(pid_t pid)
 	return flags & KERNEL_THREAD ? "is a thread of the kernel" : NULL;
 }
 
-int strace_explain(const char *text, pid_t pid, struct err *err)
+static int strace_explain(const char *text, pid_t pid, struct err *err)
 {
 	size_t n = strcspn(text, "\n");
 	bool is_refused = strstr(text, "Operation not permitted") != NULL;
@@ -499,29 +475,31 @@ int strace_explain(const char *text, pid_t pid, struct err *err)
 	return err_set(err, -EIO, "strace failed: %.*s", (int)n, text);
 }
 
-static struct strace *new_strace(pid_t target)
-{
-	struct strace *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return NULL;
-	s->target = target;
-	s->pid_fd = s->fd = s->table_fd = -1;
-	s->text = (struct buf)BUF_INIT;
-	return s;
-}
-
 int strace_start(pid_t pid, struct strace **ret, struct err *err)
 {
 	CLEANUP(drop) struct strace *s = NULL;
+	struct how how = { .target = pid, .option = "-c" };
+	char file[64];
 	int r = strace_check(pid, err);
 
 	if (r < 0)
 		return r;
-	s = new_strace(pid);
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(err, -ENOMEM, "out of memory");
-	r = spawn_counting(s, err);
+	*s = (struct strace){ .target = pid, .pid_fd = -1, .fd = -1, .text = BUF_INIT };
+	/*
+	 * It has a line to say of each process that it follows, and nobody listens before the end:
+	 * what the pipe has no room for is lost rather than waited with. The table has a file of
+	 * its own.
+	 */
+	s->table_fd = memfd_create("strace", MFD_CLOEXEC);
+	if (s->table_fd < 0)
+		return err_set(err, -errno, "cannot run strace: %s", strerror(errno));
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", s->table_fd);
+	how.file = file;
+	how.kept_fd = s->table_fd;
+	r = spawn(&how, O_NONBLOCK, &s->pid, &s->fd, err);
 	if (r < 0)
 		return r;
 	s->pid_fd = (int)syscall(SYS_pidfd_open, s->pid, 0);
@@ -566,11 +544,8 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 	if (r < 0)
 		return err_set(err, r, "strace did not let go in time and was killed");
 	/* Whoever was there called something, were it to end: without a table strace was ended. */
-	r = 0;
-	if (lseek(s->table_fd, 0, SEEK_SET) < 0)
-		r = -errno;
-	if (r == 0)
-		r = io_read_fd(s->table_fd, MAX_TABLE_BYTES, &table);
+	r = lseek(s->table_fd, 0, SEEK_SET) < 0 ? -errno
+						: io_read_fd(s->table_fd, MAX_TABLE_BYTES, &table);
 	if (r < 0)
 		return err_set(err, r, "cannot read the table of strace: %s", strerror(-r));
 	if (table.len == 0)
@@ -584,47 +559,262 @@ int strace_detach(struct strace *given, struct strace_summary *ret, struct err *
 
 #define NS_PER_SECOND 1e9
 
-/* Of time it knows only what was spent on a CPU. */
-static struct syscall_use use_of(const struct strace_row *row)
-{
-	double ns = row->seconds * NS_PER_SECOND;
-
-	return (struct syscall_use){
-		.name = row->name,
-		.count = row->count,
-		.errors = row->errors,
-		.cpu_ns = ns >= 0 && ns < (double)INT64_MAX ? (uint64_t)llround(ns) : U64_UNKNOWN,
-		.wait_ns = U64_UNKNOWN,
-	};
-}
-
 /* What no program calls: how the kernel goes on with a call that strace has interrupted. */
 #define OWN_DOING "restart_syscall"
 
-static int hand_over(struct strace_summary *summary, syscalls_fn *fn, void *ctx, struct err *err)
+int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *err)
 {
+	CLEANUP(strace_summary_release) struct strace_summary summary = { .arena = ARENA_INIT };
 	struct syscall_process told = { .start_ticks = U64_UNKNOWN,
 					.is_ended = true,
 					.uid = U64_UNKNOWN };
-	struct syscall_use *uses = arena_alloc(&summary->arena, (summary->n + 1) * sizeof(*uses));
+	struct syscall_use *uses;
+	int r = strace_detach(s, &summary, err);
 
+	if (r < 0)
+		return r;
+	uses = arena_alloc(&summary.arena, (summary.n + 1) * sizeof(*uses));
 	if (!uses)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < summary->n; i++)
-		if (strcmp(summary->rows[i].name, OWN_DOING) != 0)
-			uses[told.n_uses++] = use_of(&summary->rows[i]);
+	for (size_t i = 0; i < summary.n; i++) {
+		const struct strace_row *row = &summary.rows[i];
+		double ns = row->seconds * NS_PER_SECOND; /* on a CPU: of others it knows nothing */
+
+		if (strcmp(row->name, OWN_DOING) == 0)
+			continue;
+		uses[told.n_uses++] = (struct syscall_use){
+			.name = row->name,
+			.count = row->count,
+			.errors = row->errors,
+			.cpu_ns = ns >= 0 && ns < (double)INT64_MAX ? (uint64_t)llround(ns)
+								    : U64_UNKNOWN,
+			.wait_ns = U64_UNKNOWN,
+		};
+	}
 	told.uses = uses;
 	fn(ctx, &told);
 	return 0;
 }
 
-int strace_end_count(struct strace *s, syscalls_fn *fn, void *ctx, struct err *err)
-{
-	struct strace_summary summary = { .arena = ARENA_INIT };
-	int r = strace_detach(s, &summary, err);
+/* ---- every system call of a process, as strace writes them, bounded in time and size ---- */
 
+#define PIECE_BYTES 65536
+#define LAST_WORDS_MS 3000 /* for strace to let go */
+#define POLL_MS 100
+
+struct trace {
+	const struct trace_options *options;
+	pid_t target, strace;
+	int fd;
+	int out_fd;	 /* the caller's, or our own that does not block */
+	int own_fd;	 /* -1: none */
+	struct buf text; /* what was read and not written: the beginning of a line, mostly */
+	struct trace_result result;
+	uint64_t deadline_ns;
+	bool is_over;
+};
+
+static void release(struct trace *t)
+{
+	strace_end(t->strace);
+	close_fd(&t->fd);
+	close_fd(&t->own_fd);
+	buf_release(&t->text);
+}
+
+static void finish(struct trace *t, enum trace_end why)
+{
+	t->result.end = why;
+	t->is_over = true;
+}
+
+/* ---- writing ---- */
+
+/*
+ * A pipe that can be written to takes PIPE_BUF bytes at least, a terminal one. It is opened once
+ * more, for whoever has it besides us counts on it to block.
+ */
+static void open_output(struct trace *t)
+{
+	char path[PATH_MAX];
+
+	t->out_fd = t->options->out_fd;
+	if (ttyname_r(t->out_fd, path, sizeof(path)) != 0)
+		return;
+	t->own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (t->own_fd >= 0)
+		t->out_fd = t->own_fd;
+}
+
+/* Waits until something can be written. False: nobody reads, and it is to end now. */
+static bool await_room(struct trace *t)
+{
+	struct pollfd fds[] = { { .fd = t->out_fd, .events = POLLOUT },
+				{ .fd = t->options->stop_fd, .events = POLLIN } };
+
+	for (;;) {
+		bool is_late = clock_boot_ns() >= t->deadline_ns;
+
+		if (poll(fds, ARRAY_SIZE(fds), is_late ? 0 : POLL_MS) < 0 && errno != EINTR)
+			return true; /* writing will say why */
+		if (fds[0].revents)
+			return true;
+		if (is_late || fds[1].revents & POLLIN) {
+			finish(t, is_late ? TRACE_TIME_UP : TRACE_STOPPED);
+			return false;
+		}
+	}
+}
+
+/* The whole lines of the first n bytes, as many as still fit. */
+static int write_lines(struct trace *t)
+{
+	const char *last = memrchr(t->text.data, '\n', t->text.len);
+	size_t n = last ? (size_t)(last - t->text.data) + 1 : 0;
+	uint64_t room = t->options->max_bytes - t->result.n_bytes;
+	size_t done = 0;
+
+	if (n > room) {
+		last = memrchr(t->text.data, '\n', (size_t)room);
+		n = last ? (size_t)(last - t->text.data) + 1 : 0;
+		finish(t, TRACE_FULL);
+	}
+	/* The process stands still while nobody reads: no longer than it may be traced. */
+	while (done < n && await_room(t)) {
+		size_t piece = n - done < PIPE_BUF ? n - done : PIPE_BUF;
+		ssize_t written = write(t->out_fd, t->text.data + done, piece);
+
+		if (written < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		done += written > 0 ? (size_t)written : 0;
+	}
+	t->result.n_bytes += done;
+	memmove(t->text.data, t->text.data + n, t->text.len - n);
+	buf_truncate(&t->text, t->text.len - n);
+	if (t->text.len > PIECE_BYTES) /* no line is as long: give up rather than grow */
+		finish(t, TRACE_FULL);
+	return 0;
+}
+
+/* ---- reading ---- */
+
+static int read_piece(struct trace *t)
+{
+	char bytes[PIECE_BYTES];
+	ssize_t n = read(t->fd, bytes, sizeof(bytes));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		finish(t, TRACE_TARGET_ENDED);
+	buf_add(&t->text, bytes, (size_t)n);
+	return buf_error(&t->text);
+}
+
+static int step(struct trace *t)
+{
+	struct pollfd fds[] = { { .fd = t->fd, .events = POLLIN },
+				{ .fd = t->options->stop_fd, .events = POLLIN } };
+	int r = 0;
+
+	if (clock_boot_ns() >= t->deadline_ns)
+		finish(t, TRACE_TIME_UP);
+	if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (fds[1].revents & POLLIN)
+		finish(t, TRACE_STOPPED);
+	if (!t->is_over && fds[0].revents)
+		r = read_piece(t);
+	return r < 0 ? r : write_lines(t);
+}
+
+/* Asks it to let go, and reads on while it does, so that it does not wait for us. */
+static void let_go(struct trace *t)
+{
+	uint64_t deadline_ns = clock_boot_ns() + LAST_WORDS_MS * UINT64_C(1000000);
+	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
+	char bytes[PIECE_BYTES];
+	ssize_t n = -1;
+
+	kill(t->strace, SIGINT);
+	while (n != 0 && clock_boot_ns() < deadline_ns) {
+		(void)poll(&fd, 1, POLL_MS);
+		n = read(t->fd, bytes, sizeof(bytes));
+		/* What is read is kept, but for what a busy process fills it with. */
+		if (n > 0 && t->text.len < PIECE_BYTES)
+			buf_add(&t->text, bytes, (size_t)n);
+	}
+}
+
+/* strace first says that it attached, or why not. */
+static int await_attach(struct trace *t, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0 && !t->is_over && !strchr(t->text.data, '\n')) {
+		struct pollfd fd = { .fd = t->fd, .events = POLLIN };
+
+		if (clock_boot_ns() >= t->deadline_ns)
+			return err_set(err, -ETIMEDOUT,
+				       "strace did not attach to process %d in time",
+				       (int)t->target);
+		(void)poll(&fd, 1, POLL_MS);
+		r = read_piece(t);
+	}
+	if (r < 0)
+		return err_set(err, r, "cannot read what strace writes: %s", strerror(-r));
+	if (!strstr(t->text.data, " attached"))
+		return strace_explain(t->text.data, t->target, err);
+	return 0;
+}
+
+/* Who is attached keeps its pid: only now it is certain who that is. */
+static int check_target(struct trace *t, struct err *err)
+{
+	uint64_t start_ticks;
+
+	if (!u64_known(t->options->start_ticks) ||
+	    (proc_start_ticks(t->target, &start_ticks) == 0 &&
+	     start_ticks == t->options->start_ticks))
+		return 0;
+	let_go(t);
+	return err_set(err, -ESRCH, "process %d is gone, and another has its number",
+		       (int)t->target);
+}
+
+int sources_trace(pid_t pid, const struct trace_options *options, struct trace_result *ret,
+		  struct err *err)
+{
+	CLEANUP(release)
+	struct trace t = {
+		.options = options, .target = pid, .fd = -1, .own_fd = -1, .text = BUF_INIT
+	};
+	struct how how = { .target = pid, .option = "-t", .kept_fd = -1 };
+	int r = strace_check_chosen(pid, err);
+
+	if (r < 0)
+		return r;
+	open_output(&t);
+	r = spawn(&how, 0, &t.strace, &t.fd, err);
+	if (r < 0)
+		return r;
+	t.deadline_ns = clock_boot_ns() + (uint64_t)(options->seconds * 1e9);
+	r = await_attach(&t, err);
 	if (r == 0)
-		r = hand_over(&summary, fn, ctx, err);
-	strace_summary_release(&summary);
-	return r;
+		r = check_target(&t, err);
+	if (r < 0)
+		return r;
+	while (r == 0 && !t.is_over)
+		r = step(&t);
+	if (t.result.end != TRACE_TARGET_ENDED)
+		let_go(&t);
+	if (r == 0 && t.result.end != TRACE_FULL && t.text.len > 0) {
+		/* The call that a process is stuck in never returns: its line has no end, and is
+		 * what matters. */
+		if (t.text.data[t.text.len - 1] != '\n')
+			buf_add_char(&t.text, '\n');
+		r = buf_error(&t.text) < 0 ? buf_error(&t.text) : write_lines(&t);
+	}
+	*ret = t.result;
+	return r < 0 ? err_set(err, r, "cannot write the trace: %s", strerror(-r)) : 0;
 }

@@ -51,12 +51,6 @@ int strace_parse(const char *text, struct strace_summary *ret);
 int strace_check(pid_t pid, struct err *err);
 
 /*
- * The same of a process that somebody has named: it is no proctor either, and traces nobody.
- * Looks at every process of the host. -EINVAL.
- */
-int strace_check_chosen(pid_t pid, struct err *err);
-
-/*
  * Attaches "strace -c -f" to it and returns once it holds it, or why it does not
  * (-EPERM: another user's process, or not allowed here; -ENOENT: no strace; -ETIMEDOUT).
  */
@@ -68,19 +62,5 @@ int strace_attach(pid_t pid, struct strace **ret, struct err *err);
  * left none, for somebody else ended it, or no call was made at all.
  */
 int strace_detach(struct strace *s, struct strace_summary *ret, struct err *err);
-
-/* ---- for those who run it in another way ---- */
-
-/*
- * Runs "strace OPTION -f -p PID". *ret_fd, which does not block, has what it writes.
- * SIGINT makes it let go; it gets one when we end.
- */
-int strace_spawn(pid_t target, const char *option, pid_t *ret_pid, int *ret_fd, struct err *err);
-
-/* Ends it and waits for it. */
-void strace_end(pid_t pid);
-
-/* What it said instead of attaching, in our words; "" nothing. Returns the negative errno. */
-int strace_explain(const char *text, pid_t pid, struct err *err);
 
 #endif

@@ -113,27 +113,19 @@ int syscall_table_news(struct syscall_table *t, const struct syscall_news *news,
 	return 0;
 }
 
-/* Where it is in the order, or belongs. */
-static size_t find_place(const struct counted *c, uint32_t nr)
-{
-	size_t low = 0, high = c->n_rows;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (c->rows[c->order[middle]].nr < nr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Its row, new if need be. NULL: no memory. */
 static struct syscall_row *get_row(struct counted *c, uint32_t nr)
 {
-	size_t at = find_place(c, nr), cap_order = c->cap_rows;
+	size_t at = 0, high = c->n_rows, cap_order = c->cap_rows;
 
+	while (at < high) {
+		size_t middle = (at + high) / 2;
+
+		if (c->rows[c->order[middle]].nr < nr)
+			at = middle + 1;
+		else
+			high = middle;
+	}
 	if (at < c->n_rows && c->rows[c->order[at]].nr == nr)
 		return &c->rows[c->order[at]];
 	if (ARRAY_RESERVE(c->order, cap_order, c->n_rows + 1) < 0 ||
@@ -145,16 +137,6 @@ static struct syscall_row *get_row(struct counted *c, uint32_t nr)
 	return &c->rows[c->n_rows++];
 }
 
-static void add(struct syscall_value *to, const struct syscall_value *v)
-{
-	to->count += v->count;
-	to->errors += v->errors;
-	to->timed += v->timed;
-	to->ns += v->ns;
-	to->wait_ns += v->wait_ns;
-	to->squares += v->squares;
-}
-
 /* An entry of one that has ended may have been deleted and made anew, for a call that came late. */
 static int put(struct counted *c, uint32_t nr, const struct syscall_value *value)
 {
@@ -163,10 +145,16 @@ static int put(struct counted *c, uint32_t nr, const struct syscall_value *value
 	if (!row)
 		return -ENOMEM;
 	c->is_new = c->is_new || row->now.count != value->count;
-	if (value->count < row->now.count)
-		add(&row->now, value);
-	else
+	if (value->count < row->now.count) {
+		row->now.count += value->count;
+		row->now.errors += value->errors;
+		row->now.timed += value->timed;
+		row->now.ns += value->ns;
+		row->now.wait_ns += value->wait_ns;
+		row->now.squares += value->squares;
+	} else {
 		row->now = *value;
+	}
 	return 0;
 }
 
@@ -352,23 +340,6 @@ static int compare_pid(const void *key, const void *item)
 	return (x > y) - (x < y);
 }
 
-static void fill_sample(struct counted *c, struct proc_sample *p, struct arena *arena)
-{
-	static const struct syscall_use none[1]; /* which is not unknown */
-	struct syscall_use *uses;
-
-	p->syscalls = none;
-	p->n_syscalls = 0;
-	if (!c->is_new)
-		return;
-	uses = arena_alloc(arena, (c->n_rows + 1) * sizeof(*uses));
-	p->syscalls = uses;
-	if (!uses)
-		return;
-	p->n_syscalls = list_uses(c, true, arena, uses);
-	c->is_new = false;
-}
-
 /* Who was born later has a larger pid, mostly: so it stands behind the one before. */
 static struct proc_sample *find_sample(const struct snapshot *s, pid_t pid, size_t hint)
 {
@@ -379,17 +350,29 @@ static struct proc_sample *find_sample(const struct snapshot *s, pid_t pid, size
 
 void syscall_table_fill(struct syscall_table *t, struct snapshot *s)
 {
+	static const struct syscall_use none[1]; /* which is not unknown */
 	size_t hint = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
 		struct counted *c = &t->items[i];
 		struct proc_sample *p = find_sample(s, c->about.pid, hint);
+		struct syscall_use *uses;
 
 		if (!p)
 			continue;
 		hint = (size_t)(p - s->processes) + 1;
-		if (p->key.start_ticks == c->about.start_ticks)
-			fill_sample(c, p, &s->arena);
+		if (p->key.start_ticks != c->about.start_ticks)
+			continue;
+		p->syscalls = none;
+		p->n_syscalls = 0;
+		if (!c->is_new)
+			continue;
+		uses = arena_alloc(&s->arena, (c->n_rows + 1) * sizeof(*uses));
+		p->syscalls = uses;
+		if (!uses)
+			continue;
+		p->n_syscalls = list_uses(c, true, &s->arena, uses);
+		c->is_new = false;
 	}
 }
 
@@ -414,17 +397,13 @@ static void drop(struct syscall_table *t, bool is_ended, uint64_t tag)
 	t->n = kept;
 }
 
-static bool has_ended(const struct syscall_table *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		if (t->items[i].about.is_ended)
-			return true;
-	return false;
-}
-
 void syscall_table_drop_ended(struct syscall_table *t)
 {
-	if (has_ended(t))
+	size_t i = 0;
+
+	while (i < t->n && !t->items[i].about.is_ended)
+		i++;
+	if (i < t->n)
 		drop(t, true, 0);
 }
 

@@ -54,7 +54,6 @@ static bool has_tag(const struct syscalls *s, uint64_t tag)
 static int take_news(void *ctx, void *bytes, size_t len)
 {
 	struct syscalls *s = ctx;
-
 	const struct syscall_news *told = bytes;
 
 	if (len < sizeof(*told) || !has_tag(s, told->owner.tag))
@@ -163,7 +162,7 @@ static int forget_running(struct syscalls *s)
 	return r;
 }
 
-static int attach_all(struct syscalls *s)
+static int arm(struct syscalls *s)
 {
 	/* Switches first: from then on what the CPUs have is of the threads that they run. */
 	struct bpf_program *const programs[] = {
@@ -171,27 +170,23 @@ static int attach_all(struct syscalls *s)
 		s->skel->progs.on_exit,	  s->skel->progs.on_leave, s->skel->progs.on_enter
 	};
 
+	int r;
+
 	_Static_assert(ARRAY_SIZE(programs) == ARRAY_SIZE(s->links), "a link for each");
+	if (syscalls_is_armed(s))
+		return 0;
+	r = forget_running(s);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_SIZE(programs) && !s->links[i]; i++) {
 		s->links[i] = bpf_program__attach(programs[i]);
 		if (!s->links[i]) {
-			int r = -errno;
-
+			r = -errno;
 			disarm(s);
 			return r;
 		}
 	}
 	return 0;
-}
-
-static int arm(struct syscalls *s)
-{
-	int r;
-
-	if (syscalls_is_armed(s))
-		return 0;
-	r = forget_running(s);
-	return r < 0 ? r : attach_all(s);
 }
 
 /* Runs one of the iterators over all tasks. */
@@ -258,17 +253,10 @@ static int mark_others(struct syscalls *s, uint64_t tag)
 	return r;
 }
 
-static int add_tag(struct syscalls *s, uint64_t tag)
-{
-	if (!has_tag(s, tag) && s->tags.len == MAX_TREES)
-		return -ENOSPC;
-	return map_put(&s->tags, tag, 0);
-}
-
 static int track(struct syscalls *s, pid_t pid, uint64_t tag, bool is_silent)
 {
 	bool was_tracked = has_tag(s, tag);
-	int r = add_tag(s, tag);
+	int r = !was_tracked && s->tags.len == MAX_TREES ? -ENOSPC : map_put(&s->tags, tag, 0);
 
 	if (r == 0)
 		r = arm(s);
@@ -328,24 +316,21 @@ static uint32_t delete_keys(const struct bpf_map *map, const struct syscall_key 
 	return n;
 }
 
-/* Takes one in. True: it is not needed any more, as of who has ended nothing more comes. */
-static bool take_entry(struct syscalls *s, const struct syscall_key *key,
-		       const struct syscall_entry *entry)
-{
-	if (!has_tag(s, entry->owner.tag))
-		return true;
-	(void)syscall_table_put(&s->table, key, entry, s->clock_ticks);
-	return syscall_table_is_ended(&s->table, key->id);
-}
-
 static void take_processes(struct syscalls *s, const struct bpf_map *map, uint32_t n)
 {
 	struct syscall_key *keys = s->keys.of_processes;
 	uint32_t n_gone = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (take_entry(s, &keys[i], &s->values.of_processes[i]))
+	for (uint32_t i = 0; i < n; i++) {
+		const struct syscall_entry *entry = &s->values.of_processes[i];
+		bool is_tracked = has_tag(s, entry->owner.tag);
+
+		if (is_tracked)
+			(void)syscall_table_put(&s->table, &keys[i], entry, s->clock_ticks);
+		/* Of a process that has ended nothing more comes. */
+		if (!is_tracked || syscall_table_is_ended(&s->table, keys[i].id))
 			keys[n_gone++] = keys[i];
+	}
 	n_gone = delete_keys(map, keys, n_gone);
 	if (map == s->skel->maps.more_values)
 		s->n_more_gone += n_gone;
@@ -410,15 +395,6 @@ static void make_up_for_lost_news(struct syscalls *s)
 	syscall_table_end_missing(&s->table, is_there);
 }
 
-static int read_processes(struct syscalls *s)
-{
-	int r = read_map(s, s->skel->maps.values, take_processes);
-
-	if (r < 0 || s->skel->bss->n_more == s->n_more_gone)
-		return r;
-	return read_map(s, s->skel->maps.more_values, take_processes);
-}
-
 static int take_in(struct syscalls *s)
 {
 	int r;
@@ -427,7 +403,9 @@ static int take_in(struct syscalls *s)
 	r = ring_buffer__consume(s->ring); /* first: what has ended is complete in the values */
 	if (r < 0)
 		return r;
-	r = read_processes(s);
+	r = read_map(s, s->skel->maps.values, take_processes);
+	if (r == 0 && s->skel->bss->n_more != s->n_more_gone)
+		r = read_map(s, s->skel->maps.more_values, take_processes);
 	return r < 0 ? r : read_map(s, s->skel->maps.tree_values, take_trees);
 }
 

@@ -19,7 +19,7 @@
  */
 
 /* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
-#define LAYOUT 13
+#define LAYOUT 14
 
 /*
  * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
@@ -115,7 +115,7 @@ void journal_mend_log(struct store *store);
 
 /*
  * settle - what was committed comes to the disk: before the call returns, or by another thread
- * (store_settle_elsewhere()). The log is copied into the database here in either case.
+ * (store_leave_disk()). The log is copied into the database here in either case.
  */
 
 /*

@@ -486,6 +486,7 @@ void settle_shorten(struct store *store)
 int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
 	struct store *store = ctx;
+	bool is_full;
 
 	(void)db;
 	(void)name;
@@ -497,56 +498,56 @@ int settle_log(void *ctx, sqlite3 *db, const char *name, int n_pages)
 	store->is_unsettled = true;
 	/* Others who read may keep it from beginning anew: it is not tried again with each commit.
 	 */
-	if (n_pages >= store->wal_tried_pages + WAL_MAX_PAGES) {
+	is_full = n_pages >= store->wal_tried_pages + WAL_MAX_PAGES;
+	if (store->leaves_disk) {
+		store->wants_sweep |= is_full || store->syncs_log;
+	} else if (is_full) {
 		settle_reuse(store);
 		store->wal_tried_pages = store->log_error ? 0 : n_pages;
 	} else if (store->syncs_log) {
 		settle_now(store);
-	} else if (store->unsettled) {
-		store->unsettled(store->unsettled_ctx, false);
 	}
 	return SQLITE_OK;
 }
 
 void settle_now(struct store *store)
 {
-	if (store->unsettled)
-		store->unsettled(store->unsettled_ctx, true);
+	if (store->leaves_disk)
+		store->wants_sweep = true;
 	else if (store->is_unsettled)
 		sync_here(store);
 }
 
 void settle_before_close(struct store *store)
 {
-	store->unsettled = NULL;
+	store->leaves_disk = false;
 	if (store->is_unsettled && !store->log_error)
 		sync_here(store);
 }
 
 /* ---- waiting elsewhere ---- */
 
-int store_open_log(struct store *store)
+void store_leave_disk(struct store *store)
 {
-	const char *journal = store_journal(store);
-	const char *path;
-	int fd;
-
-	if (!journal || strcmp(journal, "wal") != 0)
-		return -ENOENT;
-	path = sqlite3_filename_wal(sqlite3_db_filename(store->db, "main"));
-	fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY) : -1;
-	return fd < 0 ? -errno : fd;
+	store->leaves_disk = true;
 }
 
-void store_settle_elsewhere(struct store *store, store_unsettled_fn *fn, void *ctx)
+bool store_wants_sweep(struct store *store)
 {
-	store->unsettled = fn;
-	store->unsettled_ctx = ctx;
+	return store->wants_sweep && !store->log_error;
 }
 
-void store_settle_here(struct store *store)
+void store_begin_sweep(struct store *store)
 {
-	store->unsettled = NULL;
+	store->wants_sweep = false;
+	store->wal_tried_pages = store->wal_pages;
+}
+
+void store_end_sweep(struct store *store, const struct store_swept *swept)
+{
+	if (swept->disk_error)
+		store->log_error = swept->disk_error;
+	store->wants_sweep |= swept->result < 0;
 }
 
 int store_settle(struct store *store)
@@ -556,18 +557,18 @@ int store_settle(struct store *store)
 	return -store->log_error;
 }
 
-void store_told_settled(struct store *store, int error, bool is_all)
+struct store_swept store_sweep(const char *path)
 {
-	if (error)
-		store->log_error = error;
-	else if (is_all)
-		store->is_unsettled = false;
-}
+	struct store_swept ret = { 0 };
+	struct store *store = NULL;
 
-uint64_t store_take_disk_wait_ns(struct store *store)
-{
-	uint64_t ns = store->disk_wait_ns;
-
-	store->disk_wait_ns = 0;
-	return ns;
+	ret.result = store_open(path, STORE_WRITE, &store, NULL);
+	if (ret.result < 0)
+		return ret;
+	store->is_unsettled = true; /* by others */
+	settle_reuse(store);
+	ret.disk_error = store->log_error;
+	ret.wait_ns = store->disk_wait_ns;
+	store_close(store);
+	return ret;
 }

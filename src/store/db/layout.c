@@ -125,7 +125,9 @@ static const char tables[] =
 
 	"CREATE TABLE daemons (id INTEGER PRIMARY KEY, boot INTEGER REFERENCES boots,"
 	" pid INTEGER NOT NULL, start_ticks INTEGER, version TEXT,"
-	" started_wall_ns INTEGER, stopped_wall_ns INTEGER);"
+	" started_wall_ns INTEGER, stopped_wall_ns INTEGER,"
+	" log_id BLOB UNIQUE, log_offset INTEGER NOT NULL DEFAULT 0,"
+	" log_is_over INTEGER NOT NULL DEFAULT 0);"
 
 	"CREATE TABLE ticks (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
 	" wall_ns INTEGER NOT NULL, data BLOB NOT NULL, seal INTEGER NOT NULL);"

@@ -1,0 +1,444 @@
+#include "crossrank/merging/rank_phases.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+
+/* ---- spans ---- */
+
+static int compare_texts(struct text a, struct text b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int r = n > 0 ? memcmp(a.s, b.s, n) : 0;
+
+	return r ? r : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_ints(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_owners(const struct boundary *a, const struct boundary *b)
+{
+	int r = compare_texts(a->session_id, b->session_id);
+
+	return r ? r : compare_ints(a->rank, b->rank);
+}
+
+/* By owner and thread, then as they are replayed. What is equal stays as it came. */
+static int compare_boundaries(const void *l, const void *r)
+{
+	const struct boundary *a = *(const struct boundary *const *)l;
+	const struct boundary *b = *(const struct boundary *const *)r;
+	int order = compare_owners(a, b);
+
+	order = order ? order : compare_ints(a->thread_id, b->thread_id);
+	order = order ? order : compare_ints(a->timestamp_ns, b->timestamp_ns);
+	order = order ? order : compare_ints(a->sequence, b->sequence);
+	order = order ? order : compare_texts(a->scope_id, b->scope_id);
+	return order ? order : (a > b) - (a < b);
+}
+
+static int compare_spans(const void *l, const void *r)
+{
+	const struct span *a = l, *b = r;
+	int order = compare_owners(a->opened, b->opened);
+
+	order = order ? order : compare_ints(a->opened->timestamp_ns, b->opened->timestamp_ns);
+	order = order ? order : compare_ints(a->end_ns, b->end_ns);
+	return order ? order : (a->opened > b->opened) - (a->opened < b->opened);
+}
+
+/* The records of a rank's session end here. */
+struct session_end {
+	struct boundary owner; /* only session_id and rank */
+	int64_t last_ns;
+};
+
+struct session_ends {
+	struct session_end *items;
+	size_t n;
+};
+
+static int compare_ends(const void *l, const void *r)
+{
+	return compare_owners(&((const struct session_end *)l)->owner,
+			      &((const struct session_end *)r)->owner);
+}
+
+/* One for each session of each rank, in order. */
+static int find_ends(const struct telemetry *t, struct session_ends *ret)
+{
+	size_t n = 0;
+
+	ret->items = calloc(t->n_identities + 1, sizeof(*ret->items));
+	if (!ret->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (t->identities[i].session_id.s)
+			ret->items[n++] =
+				(struct session_end){ { .session_id = t->identities[i].session_id,
+							.rank = t->identities[i].rank },
+						      t->identities[i].last_ns };
+	qsort(ret->items, n, sizeof(*ret->items), compare_ends);
+	for (size_t i = 0; i < n; i++) {
+		struct session_end *last = ret->n ? &ret->items[ret->n - 1] : NULL;
+
+		if (!last || compare_ends(last, &ret->items[i]) != 0)
+			ret->items[ret->n++] = ret->items[i];
+		else if (ret->items[i].last_ns > last->last_ns)
+			last->last_ns = ret->items[i].last_ns;
+	}
+	return 0;
+}
+
+static void free_ends(struct session_ends *ends)
+{
+	free(ends->items);
+}
+
+static int64_t end_of_session(const struct session_ends *ends, const struct boundary *b)
+{
+	struct session_end key = { .owner = *b };
+	const struct session_end *found =
+		bsearch(&key, ends->items, ends->n, sizeof(key), compare_ends);
+
+	return found ? found->last_ns : b->timestamp_ns;
+}
+
+static void add_span(struct phases *p, const struct boundary *opened, const struct boundary *closed,
+		     int64_t end_ns)
+{
+	p->spans[p->n++] =
+		(struct span){ opened, closed ? closed->thread_name : opened->thread_name, end_ns,
+			       !closed };
+}
+
+/* Replays one thread; stack has room for all of its boundaries. */
+static void replay_thread(struct phases *p, const struct session_ends *ends,
+			  const struct boundary *const *all, size_t n,
+			  const struct boundary **stack)
+{
+	size_t depth = 0;
+	int64_t end_ns;
+
+	for (size_t i = 0; i < n; i++) {
+		if (all[i]->is_enter)
+			stack[depth++] = all[i];
+		else if (depth > 0 && text_equals(stack[depth - 1]->scope_id, all[i]->scope_id))
+			add_span(p, stack[--depth], all[i], all[i]->timestamp_ns);
+	}
+	if (depth == 0)
+		return;
+	end_ns = end_of_session(ends, stack[0]);
+	for (size_t i = 0; i < depth; i++)
+		add_span(p, stack[i], NULL, end_ns);
+}
+
+int phases_init(struct phases *p, struct telemetry *t)
+{
+	size_t n = t->n_boundaries;
+	CLEANUP(free_ptr) const struct boundary **order = calloc(n + 1, sizeof(*order));
+	CLEANUP(free_ptr) const struct boundary **stack = calloc(n + 1, sizeof(*stack));
+
+	CLEANUP(free_ends) struct session_ends ends = { 0 };
+
+	*p = (struct phases){ .telemetry = t, .spans = calloc(n + 1, sizeof(*p->spans)) };
+	if (!order || !stack || !p->spans || find_ends(t, &ends) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		order[i] = &t->boundaries[i];
+	qsort(order, n, sizeof(*order), compare_boundaries);
+	for (size_t from = 0, end; from < n; from = end) {
+		end = from + 1;
+		while (end < n && compare_owners(order[from], order[end]) == 0 &&
+		       order[from]->thread_id == order[end]->thread_id)
+			end++;
+		replay_thread(p, &ends, order + from, end - from, stack);
+	}
+	qsort(p->spans, p->n, sizeof(*p->spans), compare_spans);
+	return 0;
+}
+
+void phases_release(struct phases *p)
+{
+	free(p->spans);
+	*p = (struct phases){ 0 };
+}
+
+const struct span *phases_of(const struct phases *p, struct text session_id, int64_t rank,
+			     size_t *ret_n)
+{
+	struct boundary owner = { .session_id = session_id, .rank = rank };
+	size_t low = 0, high = p->n, n = 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_owners(p->spans[middle].opened, &owner) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (session_id.s && low + n < p->n &&
+	       compare_owners(p->spans[low + n].opened, &owner) == 0)
+		n++;
+	*ret_n = n;
+	return p->spans + low;
+}
+
+/* ---- which phase a moment was in ---- */
+
+/* The later one first. */
+static int compare_recency(const struct boundary *a, const struct boundary *b)
+{
+	int r = compare_ints(b->sequence, a->sequence);
+
+	return r ? r : compare_texts(b->scope_id, a->scope_id);
+}
+
+/* By thread; in each the deepest first, and of those the latest. */
+static int compare_active(const void *l, const void *r)
+{
+	const struct span *a = *(const struct span *const *)l, *b = *(const struct span *const *)r;
+	int order = compare_ints(a->opened->thread_id, b->opened->thread_id);
+
+	order = order ? order : compare_ints(b->opened->depth, a->opened->depth);
+	order = order ? order : compare_recency(a->opened, b->opened);
+	return order ? order : (a > b) - (a < b);
+}
+
+static int compare_labels(const void *l, const void *r)
+{
+	return compare_texts(*(const struct text *)l, *(const struct text *)r);
+}
+
+struct active {
+	const struct span **spans;
+	size_t n;
+	size_t n_threads;
+	bool disagrees; /* spans of one thread, equally deep, have different paths */
+	const struct span *only;
+};
+
+/* Adds the paths of the deepest spans of each thread. */
+static void collect_paths(struct active *a, struct phase_place *ret)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		const struct boundary *b = a->spans[i]->opened;
+		const struct boundary *before = i > 0 ? a->spans[i - 1]->opened : NULL;
+		bool is_first = !before || before->thread_id != b->thread_id;
+
+		if (is_first) {
+			a->n_threads++;
+			a->only = a->spans[i];
+		} else if (b->depth != a->only->opened->depth) {
+			continue;
+		} else if (!text_equals(b->label, a->only->opened->label)) {
+			a->disagrees = true;
+		}
+		ret->paths[ret->n_paths++] = b->label;
+	}
+}
+
+static const struct span *latest_of(const struct active *a)
+{
+	const struct span *latest = a->spans[0];
+
+	for (size_t i = 1; i < a->n; i++)
+		if (compare_recency(a->spans[i]->opened, latest->opened) < 0)
+			latest = a->spans[i];
+	return latest;
+}
+
+static int find_active(const struct phases *p, int64_t timestamp_ns, struct text session_id,
+		       int64_t rank, struct active *ret)
+{
+	size_t n;
+	const struct span *spans = phases_of(p, session_id, rank, &n);
+
+	ret->spans = calloc(n + 1, sizeof(*ret->spans));
+	if (!ret->spans)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (spans[i].opened->timestamp_ns <= timestamp_ns &&
+		    timestamp_ns <= spans[i].end_ns)
+			ret->spans[ret->n++] = &spans[i];
+	qsort(ret->spans, ret->n, sizeof(*ret->spans), compare_active);
+	return 0;
+}
+
+int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text session_id,
+		   int64_t rank, struct phase_place *ret)
+{
+	struct active a = { 0 };
+	int r = find_active(p, timestamp_ns, session_id, rank, &a);
+	size_t n = 0;
+
+	*ret = (struct phase_place){ 0 };
+	if (r == 0 && a.n > 0) {
+		ret->paths = arena_alloc(&p->telemetry->arena, a.n * sizeof(*ret->paths));
+		if (ret->paths)
+			collect_paths(&a, ret);
+		else
+			r = -ENOMEM;
+	}
+	if (ret->n_paths != 0) {
+		qsort(ret->paths, ret->n_paths, sizeof(*ret->paths), compare_labels);
+		for (size_t i = 0; i < ret->n_paths; i++)
+			if (n == 0 || !text_equals(ret->paths[n - 1], ret->paths[i]))
+				ret->paths[n++] = ret->paths[i];
+		ret->n_paths = n;
+	}
+	if (a.n_threads == 1 && !a.disagrees)
+		ret->only = a.only;
+	else if (ret->n_paths > 1)
+		ret->likely = latest_of(&a)->opened->label;
+	free(a.spans);
+	return r;
+}
+
+static void write_key_text(struct json *j, const char *key, struct text t)
+{
+	json_key(j, key);
+	json_str_n(j, t.s, t.n);
+}
+
+void phase_write_json(struct json *j, const struct phase_place *place)
+{
+	if (place->n_paths == 0) {
+		json_none(j);
+		return;
+	}
+	json_begin_object(j);
+	json_key_string(j, "phase_resolution", place->only ? "unique" : "ambiguous");
+	json_key_array(j, "phase_paths");
+	for (size_t i = 0; i < place->n_paths; i++)
+		json_str_n(j, place->paths[i].s, place->paths[i].n);
+	json_end_array(j);
+	if (place->only) {
+		json_key_string(j, "phase_source", "heuristic");
+		write_key_text(j, "phase_path", place->only->opened->label);
+		write_key_text(j, "scope_id", place->only->opened->scope_id);
+		json_key_i64(j, "thread_id", place->only->opened->thread_id);
+		write_key_text(j, "thread_name", place->only->thread_name);
+	} else if (place->likely.s) {
+		json_key_object(j, "phase_summary");
+		write_key_text(j, "phase_path", place->likely);
+		json_key_string(j, "source", "heuristic");
+		json_end_object(j);
+	}
+	json_end_object(j);
+}
+
+/* What is gathered of all moments that are looked at. */
+struct between {
+	struct text paths[PHASES_MAX_BETWEEN]; /* each once, in order */
+	size_t n_paths;
+	const struct span *nearest; /* of those that begin in it, to the middle; NULL: none does */
+	bool may_be_none;
+};
+
+static int compare(struct text a, struct text b)
+{
+	int r = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
+
+	return r ? r : (a.n > b.n) - (a.n < b.n);
+}
+
+static void add_path(struct between *b, struct text path)
+{
+	size_t at = 0;
+
+	while (at < b->n_paths && compare(b->paths[at], path) < 0)
+		at++;
+	if (b->n_paths == PHASES_MAX_BETWEEN ||
+	    (at < b->n_paths && text_equals(b->paths[at], path)))
+		return;
+	memmove(&b->paths[at + 1], &b->paths[at], (b->n_paths - at) * sizeof(b->paths[0]));
+	b->paths[at] = path;
+	b->n_paths++;
+}
+
+static void add_place(struct between *b, const struct phase_place *place)
+{
+	b->may_be_none |= place->n_paths == 0;
+	for (size_t i = 0; i < place->n_paths; i++)
+		add_path(b, place->paths[i]);
+}
+
+static uint64_t distance(int64_t a, int64_t b)
+{
+	return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+}
+
+static bool has_boundary(const struct span *spans, size_t n, const struct phase_time *time)
+{
+	for (size_t i = 0; i < n; i++) {
+		int64_t from = spans[i].opened->timestamp_ns, to = spans[i].end_ns;
+
+		if ((from > time->low_ns && from <= time->high_ns) ||
+		    (to >= time->low_ns && to < time->high_ns))
+			return true;
+	}
+	return false;
+}
+
+/* Of those that go on: the last one's is the better guess, if there is one. */
+static struct text likely_of(const struct between *b, const struct phase_place *places, size_t n)
+{
+	if (b->nearest)
+		return b->nearest->opened->label;
+	while (n > 1 && places[n - 1].n_paths == 0)
+		n--;
+	return places[n - 1].likely.s ? places[n - 1].likely : places[n - 1].paths[0];
+}
+
+int phases_resolve_between(const struct phases *p, const struct phase_time *time,
+			   struct text session_id, int64_t rank, struct phase_place *ret)
+{
+	const int64_t moments[] = { time->low_ns, time->middle_ns, time->high_ns };
+	struct phase_place places[ARRAY_SIZE(moments)];
+	struct between b = { .n_paths = 0 };
+	size_t n;
+	const struct span *spans = phases_of(p, session_id, rank, &n);
+
+	if (!has_boundary(spans, n, time))
+		return phases_resolve(p, time->middle_ns, session_id, rank, ret);
+	for (size_t i = 0; i < ARRAY_SIZE(moments); i++) {
+		int r = phases_resolve(p, moments[i], session_id, rank, &places[i]);
+
+		if (r < 0)
+			return r;
+		add_place(&b, &places[i]);
+	}
+	/* A phase that begins in that time is the deepest of its thread then. */
+	for (size_t i = 0; i < n; i++) {
+		const struct boundary *opened = spans[i].opened;
+
+		if (opened->timestamp_ns <= time->low_ns || opened->timestamp_ns > time->high_ns)
+			continue;
+		add_path(&b, opened->label);
+		/* Of several that begin at once the last is the deepest. */
+		if (!b.nearest ||
+		    distance(opened->timestamp_ns, time->middle_ns) <=
+			    distance(b.nearest->opened->timestamp_ns, time->middle_ns))
+			b.nearest = &spans[i];
+	}
+	*ret = places[1];
+	if (b.n_paths == 1 && !b.may_be_none)
+		return 0; /* steps of one name, say */
+	*ret = (struct phase_place){ .is_crossed = true, .may_be_none = b.may_be_none };
+	if (b.n_paths == 0)
+		return 0;
+	ret->paths = arena_alloc(&p->telemetry->arena, b.n_paths * sizeof(*ret->paths));
+	if (!ret->paths)
+		return -ENOMEM;
+	memcpy(ret->paths, b.paths, b.n_paths * sizeof(*ret->paths));
+	ret->n_paths = b.n_paths;
+	ret->likely = likely_of(&b, places, ARRAY_SIZE(moments));
+	return 0;
+}

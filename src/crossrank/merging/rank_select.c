@@ -1,0 +1,597 @@
+/*
+ * Which samples belong together: those of the most common job, by rank, and how
+ * many ranks there should be. What is most common is counted over identities, of which
+ * there are few; of equals it is the one seen first.
+ */
+#include "crossrank/merging/merging.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+
+typedef int compare_fn(const void *a, const void *b);
+
+static const struct identity *identity_at(const void *p)
+{
+	return *(const struct identity *const *)p;
+}
+
+static int compare_jobs(const void *l, const void *r)
+{
+	struct text a = identity_at(l)->job_id, b = identity_at(r)->job_id;
+	int order = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
+
+	return order ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+static int compare_world_sizes(const void *l, const void *r)
+{
+	int64_t a = identity_at(l)->world_size, b = identity_at(r)->world_size;
+
+	return (a > b) - (a < b);
+}
+
+struct winner {
+	const struct identity *identity; /* one of the most common kind; NULL: none */
+	uint64_t n_samples, first_sample;
+	size_t n_kinds;
+};
+
+/* Kinds are runs of equal identities. */
+static struct winner most_common(const struct identity **ids, size_t n, compare_fn *compare)
+{
+	struct winner best = { 0 };
+
+	qsort(ids, n, sizeof(*ids), compare);
+	for (size_t i = 0; i < n;) {
+		struct winner kind = { .identity = ids[i], .first_sample = UINT64_MAX };
+		size_t first = i;
+
+		for (; i < n && compare(&ids[first], &ids[i]) == 0; i++) {
+			kind.n_samples += ids[i]->n_samples;
+			if (ids[i]->first_sample < kind.first_sample)
+				kind.first_sample = ids[i]->first_sample;
+		}
+		kind.n_kinds = best.n_kinds + 1;
+		if (kind.n_samples > best.n_samples ||
+		    (kind.n_samples == best.n_samples && kind.first_sample < best.first_sample))
+			best = kind;
+		best.n_kinds = kind.n_kinds;
+	}
+	return best;
+}
+
+/* ---- the job ---- */
+
+/* ids are in the order of their jobs. */
+static void list_others(struct rank_analysis *a, const struct identity **ids, size_t n)
+{
+	struct other_job *last = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_next = i > 0 && compare_jobs(&ids[i - 1], &ids[i]) == 0;
+
+		if (text_equals(ids[i]->job_id, a->job_id))
+			continue;
+		if (!is_next) {
+			a->n_others_all++;
+			last = a->n_others < ANALYSIS_MAX_OTHERS ? &a->others[a->n_others++] : NULL;
+		}
+		if (last)
+			*last = (struct other_job){ ids[i]->job_id,
+						    last->n_samples + ids[i]->n_samples };
+	}
+}
+
+/* Where jobs are named a sample that names none is nobody's. */
+static void list_unnamed(struct rank_analysis *a)
+{
+	struct other_job unnamed = { 0 };
+
+	for (size_t i = 0; i < a->telemetry->n_identities; i++)
+		if (!a->telemetry->identities[i].job_id.s)
+			unnamed.n_samples += a->telemetry->identities[i].n_samples;
+	if (unnamed.n_samples == 0)
+		return;
+	a->n_others_all++;
+	if (a->n_others < ANALYSIS_MAX_OTHERS)
+		a->others[a->n_others++] = unnamed;
+}
+
+static bool is_of_job(const struct identity *id, struct text job_id)
+{
+	return id->job_id.s && text_equals(id->job_id, job_id);
+}
+
+static void keep_moments(struct rank_moments *m, const struct telemetry *t, struct text job_id)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		if (is_of_job(&t->identities[m->items[i].identity], job_id))
+			m->items[n++] = m->items[i];
+	m->n = n;
+}
+
+/* Takes out the samples of others. */
+static void keep_job(struct telemetry *t, struct text job_id)
+{
+	keep_moments(&t->starts, t, job_id);
+	keep_moments(&t->ends, t, job_id);
+	for (size_t i = 0; i < t->n_streams; i++) {
+		struct stream *s = &t->streams[i];
+		size_t n = 0;
+
+		for (size_t k = 0; k < s->n; k++)
+			if (is_of_job(&t->identities[s->samples[k].identity], job_id))
+				s->samples[n++] = s->samples[k];
+		s->n = n;
+	}
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (!is_of_job(&t->identities[i], job_id))
+			t->identities[i].n_samples = 0;
+}
+
+int select_job(struct rank_analysis *a)
+{
+	const struct telemetry *t = a->telemetry;
+	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
+	struct winner job;
+	size_t n = 0;
+
+	a->others = arena_alloc(&a->arena, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
+	if (!ids || !a->others)
+		return -ENOMEM;
+	memset(a->others, 0, ANALYSIS_MAX_OTHERS * sizeof(*a->others));
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (t->identities[i].n_samples > 0 && t->identities[i].job_id.s)
+			ids[n++] = &t->identities[i];
+	job = most_common(ids, n, compare_jobs);
+	a->job_id = job.identity ? job.identity->job_id : (struct text){ NULL, 0 };
+	if (job.n_kinds > 1) {
+		list_others(a, ids, n);
+		list_unnamed(a);
+		keep_job(a->telemetry, a->job_id);
+	}
+	return 0;
+}
+
+/* ---- the ranks ---- */
+
+static int compare_ranks(const void *l, const void *r)
+{
+	const struct rank *a = l, *b = r;
+
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int compare_seen(const void *l, const void *r)
+{
+	const struct rank *a = *(const struct rank *const *)l, *b = *(const struct rank *const *)r;
+
+	return (a->first_sample > b->first_sample) - (a->first_sample < b->first_sample);
+}
+
+/* ---- how many there should be ---- */
+
+static int find_world_size(struct rank_analysis *a)
+{
+	const struct telemetry *t = a->telemetry;
+	CLEANUP(free_ptr) const struct identity **ids = calloc(t->n_identities + 1, sizeof(*ids));
+	int64_t declared = 1, observed;
+	struct winner size;
+	size_t n = 0;
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_identities; i++)
+		if (t->identities[i].n_samples > 0 && t->identities[i].world_size > 1)
+			ids[n++] = &t->identities[i];
+	size = most_common(ids, n, compare_world_sizes);
+	if (size.identity)
+		declared = size.identity->world_size;
+	a->declared_size = declared;
+	/* A rank is below its world_size, so this cannot overflow. */
+	observed = a->ranks[a->n_ranks - 1].rank + 1;
+	a->world_size = declared > observed ? declared : observed;
+	return 0;
+}
+
+int select_ranks(struct rank_analysis *a)
+{
+	const struct telemetry *t = a->telemetry;
+	size_t next = 0;
+	int r;
+
+	a->ranks = calloc(t->n_streams + 1, sizeof(*a->ranks));
+	a->seen_order = calloc(t->n_streams + 1, sizeof(*a->seen_order));
+	a->missing = calloc(ANALYSIS_MAX_MISSING, sizeof(*a->missing));
+	if (!a->ranks || !a->seen_order || !a->missing)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->n_streams; i++)
+		if (t->streams[i].n > 0)
+			a->ranks[a->n_ranks++] = (struct rank){ .rank = t->streams[i].rank,
+								.stream = &t->streams[i],
+								.first_sample = UINT64_MAX };
+	qsort(a->ranks, a->n_ranks, sizeof(*a->ranks), compare_ranks);
+	for (size_t i = 0; i < t->n_identities; i++) {
+		const struct identity *id = &t->identities[i];
+		struct rank key = { .rank = id->rank }, *rank = NULL;
+
+		if (id->n_samples > 0)
+			rank = bsearch(&key, a->ranks, a->n_ranks, sizeof(key), compare_ranks);
+		if (rank && id->first_sample < rank->first_sample)
+			rank->first_sample = id->first_sample;
+	}
+	for (size_t i = 0; i < a->n_ranks; i++)
+		a->seen_order[i] = &a->ranks[i];
+	qsort(a->seen_order, a->n_ranks, sizeof(*a->seen_order), compare_seen);
+	r = find_world_size(a);
+	if (r < 0)
+		return r;
+	a->n_missing_all = (uint64_t)a->world_size - a->n_ranks;
+	for (int64_t rank = 0; rank < a->world_size && a->n_missing < ANALYSIS_MAX_MISSING &&
+			       a->n_missing < a->n_missing_all;
+	     rank++) {
+		if (next < a->n_ranks && a->ranks[next].rank == rank)
+			next++;
+		else
+			a->missing[a->n_missing++] = rank;
+	}
+	return 0;
+}
+
+#define MAX_DEVICES 64 /* of one rank; more share the last place */
+
+/* What each device had last, and which were seen in this tick. */
+struct tick {
+	int32_t devices[MAX_DEVICES];
+	struct sample last[MAX_DEVICES];
+	bool is_seen[MAX_DEVICES];
+	size_t n;
+	struct sample first; /* of this tick */
+	bool has_first;
+};
+
+/* The same record once more: files that are given twice make nothing surer. */
+static bool is_repeat(const struct sample *a, const struct sample *b)
+{
+	return a->timestamp_ns == b->timestamp_ns && a->identity == b->identity;
+}
+
+/* Whether there is anything to add up, or to leave out. */
+static bool has_several(const struct stream *s)
+{
+	for (size_t i = 1; i < s->n; i++)
+		if (s->samples[i].device != s->samples[0].device ||
+		    is_repeat(&s->samples[i], &s->samples[i - 1]))
+			return true;
+	return false;
+}
+
+static size_t place_of(struct tick *t, int32_t device)
+{
+	size_t i = 0;
+
+	while (i < t->n && t->devices[i] != device)
+		i++;
+	if (i < t->n)
+		return i;
+	if (t->n == MAX_DEVICES)
+		return MAX_DEVICES - 1;
+	t->devices[t->n++] = device;
+	return i;
+}
+
+static int64_t add_saturated(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
+static struct sample sum_of(const struct tick *t)
+{
+	struct sample sum = { .timestamp_ns = t->first.timestamp_ns,
+			      .identity = t->first.identity };
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct sample *last = &t->last[i];
+
+		sum.used_bytes = add_saturated(sum.used_bytes, last->used_bytes);
+		sum.reserved_bytes = add_saturated(sum.reserved_bytes, last->reserved_bytes);
+		sum.allocated_bytes = add_saturated(sum.allocated_bytes, last->allocated_bytes);
+		sum.change_bytes = add_saturated(sum.change_bytes, last->change_bytes);
+	}
+	return sum;
+}
+
+static void end_tick(struct tick *t, struct stream *to)
+{
+	if (t->has_first)
+		to->samples[to->n++] = sum_of(t);
+	for (size_t i = 0; i < t->n; i++)
+		t->is_seen[i] = false;
+	t->has_first = false;
+}
+
+/* A device that comes again, and later, begins the next tick; one that does not keeps what it had.
+ */
+static void add_up(const struct stream *from, struct stream *to)
+{
+	struct tick t = { .n = 0 };
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct sample *s = &from->samples[i];
+		size_t place = place_of(&t, s->device);
+
+		if (t.is_seen[place] && !is_repeat(s, &t.last[place]))
+			end_tick(&t, to);
+		if (!t.has_first)
+			t.first = *s;
+		t.has_first = t.is_seen[place] = true;
+		t.last[place] = *s;
+	}
+	end_tick(&t, to);
+}
+
+int devices_add_up(struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_ranks; i++) {
+		struct rank *rank = &a->ranks[i];
+		struct stream *total;
+
+		rank->total = rank->own;
+		if (!has_several(rank->own))
+			continue;
+		total = arena_alloc(&a->arena, sizeof(*total));
+		if (!total)
+			return -ENOMEM;
+		*total = (struct stream){ .rank = rank->rank, .is_sorted = true };
+		total->samples = arena_alloc(&a->arena, rank->own->n * sizeof(struct sample));
+		if (!total->samples)
+			return -ENOMEM;
+		add_up(rank->own, total);
+		rank->total = total;
+	}
+	return 0;
+}
+
+#define MAX_PROCESSES 16 /* of one rank; where there are more none is stray */
+#define PER_STRAY 100	 /* records of a rank: so many for each that is stray */
+#define MAX_STRAYS 16	 /* of one rank */
+
+/* By its host and number: sessions may change while one goes on. */
+static uint64_t strays_process(const struct identity *id)
+{
+	uint64_t h = hash_bytes(HASH_INIT, &id->pid, sizeof(id->pid));
+
+	return hash_bytes(h, id->host.s, id->host.n);
+}
+
+/* A process of a rank, with its first and last record. */
+struct process {
+	uint64_t key;
+	size_t n, first, last;
+	double from, to; /* when these were */
+};
+
+struct processes {
+	struct process items[MAX_PROCESSES];
+	size_t n;
+	bool is_full; /* there are more */
+};
+
+static struct process *find_process(struct processes *p, uint64_t key)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->items[i].key == key)
+			return &p->items[i];
+	p->is_full |= p->n == MAX_PROCESSES;
+	if (p->is_full)
+		return NULL;
+	p->items[p->n] = (struct process){ .key = key };
+	return &p->items[p->n++];
+}
+
+static void list_processes(const struct telemetry *t, const struct stream *s, struct processes *ret)
+{
+	for (size_t from = 0, to; from < s->n && !ret->is_full; from = to) {
+		uint32_t identity = s->samples[from].identity;
+		struct process *p = find_process(ret, strays_process(&t->identities[identity]));
+
+		for (to = from + 1; to < s->n && s->samples[to].identity == identity;)
+			to++;
+		if (!p)
+			return;
+		p->first = p->n ? p->first : from;
+		p->last = to - 1;
+		p->from = (double)s->samples[p->first].timestamp_ns;
+		p->to = (double)s->samples[p->last].timestamp_ns;
+		p->n += to - from;
+	}
+}
+
+static const struct process *find_main(const struct processes *p)
+{
+	const struct process *main = &p->items[0];
+
+	for (size_t i = 1; i < p->n; i++)
+		main = p->items[i].n > main->n ? &p->items[i] : main;
+	return main;
+}
+
+/*
+ * One that was there before or is there after the main one is a program that was started again,
+ * but for a time between them as long as all of the main one: that is another run.
+ */
+static bool is_stray(const struct process *p, const struct process *main)
+{
+	double length = main->to - main->from;
+
+	if (p == main)
+		return false;
+	return (p->first > main->first && p->last < main->last) || main->from - p->to > length ||
+	       p->from - main->to > length;
+}
+
+/* How many records are stray; 0, too, where they are so many that two runs are mixed. */
+static size_t count_strays(const struct processes *p)
+{
+	const struct process *main = find_main(p);
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		n += is_stray(&p->items[i], main) ? p->items[i].n : 0;
+	return n <= MAX_STRAYS && n * PER_STRAY <= main->n ? n : 0;
+}
+
+static int copy_own(struct rank_analysis *a, struct rank *rank, struct processes *p)
+{
+	const struct process *main = find_main(p);
+	struct stream *own = arena_alloc(&a->arena, sizeof(*own));
+	const struct stream *s = rank->stream;
+
+	if (!own)
+		return -ENOMEM;
+	*own = (struct stream){ .rank = rank->rank, .is_sorted = true };
+	own->samples = arena_alloc(&a->arena, s->n * sizeof(*own->samples));
+	if (!own->samples)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct identity *id = &a->telemetry->identities[s->samples[i].identity];
+
+		if (!is_stray(find_process(p, strays_process(id)), main))
+			own->samples[own->n++] = s->samples[i];
+	}
+	rank->own = own;
+	return 0;
+}
+
+int strays_leave_out(struct rank_analysis *a)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < a->n_ranks; i++) {
+		struct rank *rank = &a->ranks[i];
+		struct processes processes = { .n = 0 };
+
+		rank->own = rank->stream;
+		list_processes(a->telemetry, rank->stream, &processes);
+		rank->n_strays = processes.is_full ? 0 : count_strays(&processes);
+		if (rank->n_strays > 0)
+			r = copy_own(a, rank, &processes);
+	}
+	return r;
+}
+
+size_t strays_count_ranks(const struct rank_analysis *a)
+{
+	size_t n = 0, n_records = 0;
+
+	while (n < a->n_ranks && a->declared_size > 1 &&
+	       a->ranks[a->n_ranks - 1 - n].rank >= a->declared_size)
+		n_records += a->ranks[a->n_ranks - 1 - n++].stream->n;
+	/* All others have that many each, or it is no stray. */
+	for (size_t i = 0; i + n < a->n_ranks; i++)
+		if (n_records * PER_STRAY > a->ranks[i].stream->n)
+			return 0;
+	return n < a->n_ranks && n_records <= MAX_STRAYS ? n : 0;
+}
+
+uint64_t strays_count(const struct rank_analysis *a)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < a->n_ranks; i++)
+		n += a->ranks[i].n_strays;
+	return n;
+}
+
+static void add_records(struct buf *out, const struct rank_analysis *a)
+{
+	uint64_t n = strays_count(a);
+	const struct rank *rank = a->ranks;
+
+	if (n == 0)
+		return;
+	while (rank->n_strays == 0)
+		rank++;
+	buf_printf(out, " %llu record%s of other processes, which stand%s with those of rank %lld",
+		   (unsigned long long)n, n == 1 ? "" : "s", n == 1 ? "s" : "",
+		   (long long)rank->rank);
+	buf_printf(out, "%s, %s left out.", rank->n_strays < n ? " and others" : "",
+		   n == 1 ? "was" : "were");
+}
+
+static void add_ranks(struct buf *out, const struct rank_analysis *a, size_t n)
+{
+	if (n == 1)
+		buf_printf(out, " Rank %lld, which has a few records only and is",
+			   (long long)a->ranks[a->n_ranks - 1].rank);
+	else
+		buf_printf(out, " %zu ranks, which have a few records only and are", n);
+	buf_printf(out, " none of the %lld that most records tell of, %s left out.",
+		   (long long)a->declared_size, n == 1 ? "is" : "are");
+}
+
+void strays_add_text(struct buf *out, const struct rank_analysis *a)
+{
+	if (strays_count_ranks(a) > 0)
+		add_ranks(out, a, strays_count_ranks(a));
+	add_records(out, a);
+}
+
+#define MAX_SEEN 8    /* processes that are remembered; more take turns only if these do */
+#define MIN_RETURNS 3 /* a process that ends writes one or two of its records late */
+
+/* Those seen last, and whether this one is among them, though others came since. */
+struct seen {
+	uint64_t processes[MAX_SEEN];
+	size_t n; /* so far, of which the last MAX_SEEN are there */
+};
+
+static bool returns(struct seen *seen, uint64_t process)
+{
+	size_t n = seen->n < MAX_SEEN ? seen->n : MAX_SEEN;
+
+	for (size_t i = 0; i < n; i++)
+		if (seen->processes[i] == process)
+			return true;
+	seen->processes[seen->n++ % MAX_SEEN] = process;
+	return false;
+}
+
+/* By one device: each may have a process that looks after it. */
+static bool is_mixed(const struct telemetry *t, const struct stream *s)
+{
+	struct seen seen = { .n = 0 };
+	uint32_t identity = UINT32_MAX; /* which none has */
+	uint64_t process = 0;
+	unsigned n_returns = 0;
+
+	for (size_t i = 0; i < s->n && n_returns < MIN_RETURNS; i++) {
+		uint64_t next;
+
+		if (s->samples[i].identity == identity ||
+		    s->samples[i].device != s->samples[0].device)
+			continue;
+		identity = s->samples[i].identity;
+		next = strays_process(&t->identities[identity]);
+		if (i == 0 || next != process)
+			n_returns += returns(&seen, next);
+		process = next;
+	}
+	return n_returns >= MIN_RETURNS;
+}
+
+const struct rank *mixed_find(const struct rank_analysis *a)
+{
+	for (size_t i = 0; i < a->n_ranks; i++)
+		if (is_mixed(a->telemetry, a->ranks[i].own))
+			return &a->ranks[i];
+	return NULL;
+}

@@ -1,0 +1,535 @@
+#include "crossrank/method/rank_track.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "stats/onset.h"
+#include "stats/order.h"
+#include "stats/select.h"
+
+#define LEAST_MIB 16.0	  /* allocators take blocks of 2 to 20 MiB */
+#define LEAST_SHARE 0.005 /* of what the rank holds */
+#define SIGMAS 4.0
+#define TEETH 1.5
+#define TOOTH_QUANTILE 0.75
+#define SIGMA_PER_MAD 1.4826
+#define MIN_QUARTERED 16 /* second differences: fewer are halved */
+
+/* Minimum of x[i..n) for each i; ret may be x. */
+static void track_keep(const double *x, size_t n, double *ret)
+{
+	double least = INFINITY;
+
+	for (size_t i = n; i-- > 0;) {
+		least = fmin(least, x[i]);
+		ret[i] = least;
+	}
+}
+
+size_t track_count_to(const double *v, size_t n, double value)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (v[middle] <= value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+DEFINE_SELECT_NTH(select_nth, double)
+
+double track_quantile(double *v, size_t n, double share)
+{
+	double at = share * (double)(n - 1), next = INFINITY;
+	size_t low = (size_t)at;
+
+	if (n == 0)
+		return NAN;
+	select_nth(v, n, low);
+	if (at <= (double)low)
+		return v[low];
+	for (size_t i = low + 1; i < n; i++)
+		next = fmin(next, v[i]);
+	return v[low] + (at - (double)low) * (next - v[low]);
+}
+
+static double median_of_three(double a, double b, double c)
+{
+	return fmax(fmin(a, b), fmin(fmax(a, b), c));
+}
+
+/* One odd sample, up or down, is no memory. A load may begin with one low sample: that stays. */
+static void smooth(const double *m, size_t n, double *ret)
+{
+	for (size_t i = 1; i + 1 < n; i++)
+		ret[i] = median_of_three(m[i - 1], m[i], m[i + 1]);
+	ret[0] = fmin(m[0], ret[1]);
+	ret[n - 1] = median_of_three(m[n - 1], ret[n - 2], m[n - 3]);
+}
+
+/*
+ * The scatter between neighbours: the second lowest of four quarters, so that a coarse way up in
+ * one part is not taken for noise. scratch has room for n.
+ */
+static double find_sigma(const double *m, size_t n, double *scratch)
+{
+	size_t n_seconds = n - 2, n_parts = n_seconds >= MIN_QUARTERED ? 4 : 2, from = 0;
+	double medians[4];
+
+	for (size_t i = 0; i < n_seconds; i++)
+		scratch[i] = fabs(m[i + 2] - 2 * m[i + 1] + m[i]);
+	for (size_t i = 0; i < n_parts; i++) {
+		size_t length = n_seconds / n_parts + (i < n_seconds % n_parts);
+
+		medians[i] = track_quantile(scratch + from, length, 0.5);
+		from += length;
+	}
+	select_nth(medians, n_parts, n_parts == 4);
+	return SIGMA_PER_MAD * medians[n_parts == 4] / sqrt(6);
+}
+
+/* A stretch above the kept memory that ended; one that the record ends in may yet be kept. */
+static int find_spikes(struct track *track, struct arena *arena)
+{
+	track->n_spikes = 0;
+	track->spikes = arena_alloc(arena, (track->n / 2 + 1) * sizeof(*track->spikes));
+	if (!track->spikes)
+		return -ENOMEM;
+	for (size_t i = 0; i < track->n; i++) {
+		size_t from = i;
+		double most = 0;
+
+		for (; i < track->n && track->x[i] - track->kept[i] > track->scale; i++)
+			most = fmax(most, track->x[i] - track->kept[i]);
+		if (i > from && i < track->n)
+			track->spikes[track->n_spikes++] =
+				(struct spike){ track->t[from], track->t[i] - track->t[from],
+						most };
+	}
+	return 0;
+}
+
+int track_finish(struct track *track, struct arena *arena)
+{
+	double *scratch = arena_alloc(arena, track->n * sizeof(*scratch));
+	size_t skipped = track->n / 4;
+
+	if (!scratch)
+		return -ENOMEM;
+	track_keep(track->x, track->n, track->kept);
+	for (size_t i = skipped; i < track->n; i++)
+		scratch[i - skipped] = track->x[i] - track->kept[i];
+	track->tooth = track_quantile(scratch, track->n - skipped, TOOTH_QUANTILE);
+	memcpy(scratch, track->x, track->n * sizeof(*scratch));
+	track->scale = fmax(fmax(LEAST_MIB, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
+			    fmax(SIGMAS * track->sigma, TEETH * track->tooth));
+	return find_spikes(track, arena);
+}
+
+int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, struct track *ret)
+{
+	struct track track = { .rank = rank, .in = in, .t = in->t, .n = in->n };
+	double *scratch = arena_alloc(arena, in->n * sizeof(*scratch)), half = 0;
+	int r;
+
+	track.x = arena_alloc(arena, in->n * sizeof(*track.x));
+	track.kept = arena_alloc(arena, in->n * sizeof(*track.kept));
+	if (!scratch || !track.x || !track.kept)
+		return -ENOMEM;
+	smooth(in->mib, in->n, track.x);
+	for (size_t i = 0; i + 1 < in->n; i++)
+		scratch[i] = in->t[i + 1] - in->t[i];
+	order_sort(scratch, in->n - 1);
+	for (size_t i = 0; i + 1 < in->n && half < (in->t[in->n - 1] - in->t[0]) / 2; i++) {
+		half += scratch[i];
+		track.interval = scratch[i];
+	}
+	track.sigma = find_sigma(in->mib, in->n, scratch);
+	r = track_finish(&track, arena);
+	if (r < 0)
+		return r;
+	track.all_spikes = track.spikes;
+	track.n_all_spikes = track.n_spikes;
+	*ret = track;
+	return 0;
+}
+
+#define MOMENT 0.02	 /* of an interval: samples so close are of one moment */
+#define SLOWS_DOWN 0.25	 /* of its pace: the way up is over */
+#define STEP_SHARE 0.5	 /* of the way up in one interval: a step */
+#define STEP_FOOT 0.1	 /* of a step in the interval before it: the step began there */
+#define GRAIN 0.2	 /* of an interval: stairs too short to be seen move an onset by that */
+#define MAX_RHO 0.7	 /* of a residual in the next one */
+#define FEW_RHO 0.5	 /* where there are too few to measure it */
+#define PER_INTERVAL 4	 /* onsets that are tried in each interval */
+#define TOOTH_ERROR 0.25 /* of a tooth: a leak below it shows so much early or late */
+#define SPIKE_SCALES 2.0 /* above the kept memory: less is scatter above its minimum */
+#define BLOCK_FOOT 0.2	 /* of a block in two intervals before or behind it: it is none */
+#define BLOCK_SHARE 0.5	 /* of a scale: a smaller block is none */
+#define MIN_GROUND 6	 /* samples before a ramp show how it scatters */
+#define MAX_KEPT 0.9	 /* of one sample in the next */
+#define LEAST_SIGMA 0.05 /* MiB */
+#define MAX_MISFIT 2.0	 /* variances of what is expected */
+#define MAX_MISFIT_BEHIND 3.0
+#define STAMP_ERROR 0.3 /* of the unit of its timestamps: the sd of a uniform error */
+#define Z90 1.645
+
+struct hinge {
+	double onset, sd, slope;
+};
+
+/*
+ * Least squares of a constant, then a line, for PER_INTERVAL onsets in each interval. The posterior
+ * of the onset is exp(-SSE / 2 s^2) with s from the residuals, wider where they follow each other.
+ * False: nothing goes up. work has room for 5 (n + 1) values.
+ */
+static bool fit_hinge(const double *t, const double *y, size_t n, double sigma, double *work,
+		      struct hinge *ret)
+{
+	double *behind_t = work, *behind_tt = work + (n + 1), *behind_y = work + 2 * (n + 1);
+	double *behind_ty = work + 3 * (n + 1);
+	double sum_y = 0, sum_yy = 0, best = INFINITY, best_at = 0, best_level = 0, best_slope = 0;
+	double products = 0, squares = 0, rho, variance = 1, weights = 0, mean = 0, square = 0;
+	double count = (double)n;
+
+	if (n < 4)
+		return false;
+	behind_t[n] = behind_tt[n] = behind_y[n] = behind_ty[n] = 0;
+	for (size_t i = n; i-- > 0;) {
+		double z = t[i] - t[0], v = y[i] - y[0];
+
+		behind_t[i] = behind_t[i + 1] + z;
+		behind_tt[i] = behind_tt[i + 1] + z * z;
+		behind_y[i] = behind_y[i + 1] + v;
+		behind_ty[i] = behind_ty[i + 1] + z * v;
+		sum_y += v;
+		sum_yy += v * v;
+	}
+	/* The first pass finds the best onset, the second one weighs all by it. */
+	for (int pass = 0; pass < 2; pass++) {
+		if (pass == 1) {
+			double before = 0;
+
+			if (!isfinite(best))
+				return false;
+			for (size_t i = 0; i < n; i++) {
+				double z = t[i] - t[0];
+				double off = y[i] - y[0] - best_level -
+					     best_slope * fmax(z - best_at, 0);
+
+				products += off * before;
+				squares += off * off;
+				before = off;
+			}
+			rho = n > 8 ? fmin(fmax(products / fmax(squares, 1e-30), 0), MAX_RHO)
+				    : FEW_RHO;
+			variance = fmax(fmax(best, 0) / fmax(count - 3, 1),
+					fmax(sigma * sigma, 1e-12)) *
+				   (1 + rho) / (1 - rho);
+		}
+		for (size_t j = 0; j + 2 < n; j++) {
+			for (int part = 0; part < PER_INTERVAL; part++) {
+				double at = t[j] - t[0] + (t[j + 1] - t[j]) * part / PER_INTERVAL;
+				double n_behind = (double)(n - j - 1);
+				double u = behind_t[j + 1] - at * n_behind;
+				double uu = behind_tt[j + 1] - 2 * at * behind_t[j + 1] +
+					    at * at * n_behind;
+				double uy = behind_ty[j + 1] - at * behind_y[j + 1];
+				double det = count * uu - u * u, slope, level, sse, weight;
+
+				if (!(det > 1e-12 * count * fmax(behind_tt[0], 1e-30)))
+					continue;
+				slope = (count * uy - u * sum_y) / det;
+				level = (sum_y - slope * u) / count;
+				sse = sum_yy - level * sum_y - slope * uy;
+				if (!(slope > 0))
+					continue;
+				if (pass == 0 && sse < best) {
+					best = sse;
+					best_at = at;
+					best_level = level;
+					best_slope = slope;
+				} else if (pass == 1) {
+					weight = exp(-fmax(sse - best, 0) / (2 * variance));
+					weights += weight;
+					mean += weight * at;
+					square += weight * at * at;
+				}
+			}
+		}
+	}
+	mean /= weights;
+	ret->onset = t[0] + mean;
+	ret->sd = sqrt(fmax(square / weights - mean * mean, 0));
+	ret->slope = best_slope;
+	return true;
+}
+
+/* Linear between cells, level before the first. */
+static double common_at(const struct common *c, double t)
+{
+	size_t i = track_count_to(c->at, c->n, t);
+
+	if (i == 0)
+		return c->mib[0];
+	if (i == c->n)
+		return c->mib[c->n - 1] + c->trend * (t - c->at[c->n - 1]);
+	return c->mib[i - 1] +
+	       (c->mib[i] - c->mib[i - 1]) * (t - c->at[i - 1]) / (c->at[i] - c->at[i - 1]);
+}
+
+/* The part of a record that a rise is looked for in, without what is common. */
+struct part {
+	const struct track *track;
+	const double *t;
+	double *x, *kept, *work;
+	size_t n;
+	bool is_sharp;
+};
+
+/* Where the way up that passes sample `over` ends: slow for 4 samples and half of its length. */
+static size_t find_end(const struct part *p, size_t low, size_t over)
+{
+	size_t end = over;
+
+	while (end + 1 < p->n) {
+		double length = p->t[end] - p->t[low];
+		size_t far = track_count_to(p->t, p->n, p->t[end] + 0.5 * length) - 1, next;
+
+		far = far > end + 4 ? far : end + 4;
+		far = far < p->n - 1 ? far : p->n - 1;
+		if (far - end >= 3 &&
+		    p->kept[far] - p->kept[end] < SLOWS_DOWN * (p->kept[end] - p->kept[low]) /
+							  length * (p->t[far] - p->t[end]))
+			break;
+		next = track_count_to(p->kept, p->n, p->kept[end]);
+		next = next > end + 1 ? next : end + 1;
+		end = far < next ? far : next;
+	}
+	return end;
+}
+
+/* A step lies between two samples, anywhere. */
+static size_t place_step(const struct part *p, size_t low, size_t big, struct culprit_rise *ret)
+{
+	double jump = p->kept[big + 1] - p->kept[big];
+
+	while (big > low && p->kept[big] - p->kept[big - 1] > STEP_FOOT * jump)
+		big--;
+	ret->is_step = true;
+	ret->onset = (p->t[big] + p->t[big + 1]) / 2;
+	ret->sd = (p->t[big + 1] - p->t[big]) / sqrt(12);
+	return big;
+}
+
+/*
+ * Takes out of y[0..n) what the kept memory gains at once with a rest on both sides: a block that
+ * an allocator took before the ramp, or on its way. Returns how much that was.
+ */
+static double take_out_blocks(const double *kept, size_t n, double least, double *y)
+{
+	double taken = 0;
+
+	for (size_t i = 0; i + 1 < n; i++) {
+		double jump = kept[i + 1] - kept[i];
+		double before = i >= 2 ? kept[i] - kept[i - 2] : 0;
+		double after = i + 3 < n ? kept[i + 3] - kept[i + 1] : jump;
+
+		if (jump > least && before < BLOCK_FOOT * jump && after < BLOCK_FOOT * jump)
+			taken += jump;
+		y[i + 1] -= taken;
+	}
+	return taken;
+}
+
+/*
+ * When a ramp began that may speed up: by a power of the time since then, against the scatter of
+ * the ground before it, wider where samples of that follow each other. False: no such fit is good.
+ */
+static bool place_power(const struct part *p, size_t from, size_t n, const struct hinge *line,
+			struct onset *ret)
+{
+	const struct hinge_kind kind = { .is_sloped = false, .may_explode = false };
+	size_t skipped = n > ONSET_MAX_SAMPLES ? n - ONSET_MAX_SAMPLES : 0;
+	const double *t = p->t + from + skipped, *x = p->x + from + skipped;
+	double mean = 0, squares = 0, products = 0, sigma = p->track->sigma, kept = 0;
+	size_t n_ground;
+
+	n -= skipped;
+	n_ground = track_count_to(t, n, line->onset - 2 * line->sd);
+	for (size_t i = 0; i < n_ground; i++)
+		mean += x[i] / (double)n_ground;
+	for (size_t i = 0; i < n_ground; i++) {
+		squares += (x[i] - mean) * (x[i] - mean);
+		products += i > 0 ? (x[i] - mean) * (x[i - 1] - mean) : 0;
+	}
+	if (n_ground >= MIN_GROUND && squares > 0) {
+		kept = products / squares;
+		kept = fmin(fmax(kept + (1 + 4 * kept) / (double)n_ground, 0), MAX_KEPT);
+		sigma = fmax(sigma, sqrt(squares / (double)(n_ground - 1)));
+	}
+	sigma = fmax(sigma, LEAST_SIGMA) * sqrt((1 + kept) / (1 - kept));
+	return onset_hinge(t, x, n, sigma, kind, ret) && ret->misfit <= MAX_MISFIT &&
+	       ret->misfit_behind <= MAX_MISFIT_BEHIND;
+}
+
+/* A ramp is fitted as it is, spikes cut off, and from below; the surer one counts. */
+static size_t place_ramp(const struct part *p, size_t low, size_t over, double least,
+			 struct culprit_rise *ret)
+{
+	const struct track *track = p->track;
+	double base = p->kept[0];
+	size_t to = track_count_to(p->kept, p->n, base + fmax(2 * least, 0.35 * ret->gain));
+	size_t from, n;
+	double taken;
+	struct onset power;
+	struct hinge best = { .sd = INFINITY }, hinge;
+
+	to = to > over + 4 ? to : over + 4;
+	to = to < p->n ? to : p->n;
+	from = low + low > to + 8 ? low + low - to - 8 : 0;
+	n = (to + 1 < p->n ? to + 1 : p->n) - from;
+	if (fit_hinge(p->t + from, p->kept + from, n, track->sigma / 2, p->work, &hinge))
+		best = hinge;
+	for (size_t i = 0; i < p->n; i++)
+		p->x[i] = fmin(p->x[i], p->kept[i] + track->scale);
+	if (fit_hinge(p->t + from, p->x + from, n, track->sigma, p->work, &hinge) &&
+	    hinge.sd <= best.sd)
+		best = hinge;
+	if (p->is_sharp && isfinite(best.sd) && place_power(p, from, n, &best, &power)) {
+		ret->best = power.median;
+		ret->low = power.low;
+		ret->high = power.high;
+	}
+	memcpy(p->x, p->kept + from, n * sizeof(*p->x));
+	taken = take_out_blocks(p->kept + from, n, BLOCK_SHARE * track->scale, p->x);
+	if (taken > 0 && taken < p->kept[from + n - 1] - p->kept[from] - track->scale &&
+	    fit_hinge(p->t + from, p->x, n, track->sigma / 2, p->work, &hinge) &&
+	    hinge.sd < best.sd)
+		best = hinge;
+	if (!isfinite(best.sd))
+		best = (struct hinge){ (p->t[low] + p->t[over]) / 2, (p->t[over] - p->t[low]) / 2,
+				       INFINITY };
+	ret->onset = best.onset;
+	ret->sd = best.sd;
+	ret->grain = GRAIN * track->interval;
+	if (track->tooth > 4 * track->sigma)
+		ret->sd = hypot(ret->sd, TOOTH_ERROR * track->tooth / best.slope);
+	n = track_count_to(p->t, p->n, ret->onset);
+	return n > 0 ? n - 1 : 0;
+}
+
+/* A spike at the onset, or one that ends or begins near it, hides when it was. */
+static void blur_by_spikes(const struct part *p, const double *x, size_t low, double rate,
+			   struct culprit_rise *ret)
+{
+	const struct track *track = p->track;
+	double longest = 0;
+	size_t i = low + 1;
+
+	while (i + 1 < p->n && x[i] > p->kept[i] + SPIKE_SCALES * track->scale)
+		i++;
+	if (i > low + 1) {
+		double half = (p->t[i] - p->t[low + 1]) / 2;
+
+		ret->onset += half;
+		ret->sd = hypot(ret->sd, half);
+	}
+	for (size_t k = 0; k < track->n_spikes; k++) {
+		const struct spike *s = &track->spikes[k];
+
+		if (s->from - 3 * s->seconds <= ret->onset &&
+		    ret->onset <= s->from + 4 * s->seconds)
+			longest = fmax(longest, fmin(s->seconds, s->mib / rate));
+	}
+	ret->sd = hypot(ret->sd, longest / 2);
+}
+
+static int find(struct part *p, double *raw, struct culprit_rise *ret)
+{
+	const struct track *track = p->track;
+	struct culprit_rise rise = {
+		.record = track->rank, .probability = NAN, .given_back = NAN, .best = NAN
+	};
+	double base = p->kept[0], least, span;
+	size_t over, low, end, big;
+
+	rise.total = p->kept[p->n - 1] - base;
+	if (!(rise.total > track->scale))
+		return 0;
+	least = fmax(track->scale, RISE_MINOR * rise.total);
+	over = track_count_to(p->kept, p->n, base + least);
+	if (over == p->n) /* by rounding */
+		return 0;
+	low = track_count_to(p->kept, p->n, base + least / 4);
+	low = low > 0 ? low - 1 : 0;
+	low = low < over - 1 ? low : over - 1;
+	span = fmax(8, (double)(p->n / 3));
+	low = (double)(over - 1) - span > (double)low ? over - 1 - (size_t)span : low;
+	end = find_end(p, low, over);
+	big = low;
+	for (size_t i = low; i < end; i++)
+		if (p->kept[i + 1] - p->kept[i] > p->kept[big + 1] - p->kept[big])
+			big = i;
+	rise.gain = p->kept[end] - p->kept[low];
+	if (p->kept[big + 1] - p->kept[big] >= STEP_SHARE * rise.gain || end - low < 4) {
+		low = place_step(p, low, big, &rise);
+		rise.gain = p->kept[end] - p->kept[low];
+	} else {
+		low = place_ramp(p, low, over, least, &rise);
+	}
+	span = p->t[end] - p->t[low < end ? low : end - 1];
+	rise.rate = rise.gain / fmax(span, 1e-9);
+	if (low + 1 < p->n)
+		blur_by_spikes(p, raw, low, rise.rate, &rise);
+	rise.sd = hypot(rise.sd, STAMP_ERROR * track->in->stamp);
+	rise.till = p->t[end];
+	rise.sd = fmin(hypot(rise.sd, rise.grain), fmax(span, 2 * track->interval)) + 1e-6;
+	if (isnan(rise.best)) {
+		rise.best = rise.onset;
+		rise.low = rise.onset - Z90 * rise.sd;
+		rise.high = rise.onset + Z90 * rise.sd;
+	} else { /* what the fit of a power does not know of */
+		double other = hypot(rise.grain, STAMP_ERROR * track->in->stamp);
+
+		rise.low = rise.best - hypot(rise.best - rise.low, Z90 * other);
+		rise.high = rise.best + hypot(rise.high - rise.best, Z90 * other);
+	}
+	rise.since = ret->since;
+	*ret = rise;
+	return 1;
+}
+
+int rise_find(const struct track *track, double from, double stop, const struct common *common,
+	      struct culprit_rise *ret)
+{
+	size_t first = track_count_to(track->t, track->n, from + MOMENT * track->interval);
+	size_t end = track_count_to(track->t, track->n, stop);
+	struct part p = { .track = track, .is_sharp = common->is_sharp };
+	CLEANUP(free_ptr) double *room = NULL;
+
+	first = first > 0 ? first - 1 : 0;
+	if (end < first + 4)
+		return 0;
+	p.t = track->t + first;
+	p.n = end - first;
+	room = malloc((7 * p.n + 5) * sizeof(*room));
+	if (!room)
+		return -ENOMEM;
+	p.x = room;
+	p.kept = room + p.n;
+	p.work = room + 3 * p.n;
+	for (size_t i = 0; i < p.n; i++)
+		p.x[i] = room[2 * p.n + i] = track->x[first + i] - common_at(common, p.t[i]);
+	track_keep(p.x, p.n, p.kept);
+	ret->since = from;
+	return find(&p, room + 2 * p.n, ret);
+}

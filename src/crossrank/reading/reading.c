@@ -1,0 +1,293 @@
+#include "crossrank/reading/reading.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "base/utf8.h"
+#include "crossrank/reading/bulk.h"
+#include "crossrank/reading/jtree.h"
+#include "crossrank/reading/event_reader.h"
+#include "crossrank/reading/records.h"
+
+#define MAX_FIELD 100 /* bytes of a name that is told: a record may have any */
+
+static void add_shown(struct buf *out, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(out, text + i, n - i);
+}
+
+static void add_field(struct buf *out, struct text field)
+{
+	buf_add_str(out, ": ");
+	add_shown(out, field.s, field.n < MAX_FIELD ? field.n : MAX_FIELD);
+	if (field.n > MAX_FIELD)
+		buf_add_str(out, "...");
+}
+
+/* A record of the text that its end cut off; or the compressed file ended, wherever that was. */
+static const char *how_cut(const struct fault *fault)
+{
+	return fault->reason == REASON_BAD_COMPRESSION
+		       ? ": the file was cut off; all before is read"
+		       : ": the file ends in it, only this record is lost";
+}
+
+void fault_add_text(struct buf *out, const struct fault *fault)
+{
+	bool is_cut_file = fault->is_cut && fault->reason == REASON_BAD_COMPRESSION;
+
+	buf_add_char(out, '\'');
+	add_shown(out, fault->file, strlen(fault->file));
+	buf_printf(out, "':%llu: %s", (unsigned long long)fault->line,
+		   is_cut_file ? "is where the compressed data end"
+			       : reason_in_words(fault->reason));
+	if (fault->field.s)
+		add_field(out, fault->field);
+	buf_printf(out, " (%s)%s", reason_name(fault->reason), fault->is_cut ? how_cut(fault) : "");
+}
+
+#define MAX_FOLDER_DEPTH 16
+
+int intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx)
+{
+	*r = (struct intake){ .telemetry = t, .on_fault = on_fault, .ctx = ctx };
+	r->bulk = bulk_new();
+	return r->bulk ? 0 : -ENOMEM;
+}
+
+void intake_release(struct intake *r)
+{
+	r->bulk = bulk_free(r->bulk);
+	buf_release(&r->first_empty);
+	arena_release(&r->scratch);
+}
+
+/* ---- records ---- */
+
+static int tell_fault(struct intake *r, const char *name, const struct record_text *text,
+		      enum reason reason)
+{
+	struct fault fault = {
+		.file = name,
+		.line = text->line,
+		.reason = reason,
+		.is_cut =
+			text->is_last && (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
+					  reason == REASON_BAD_CSV || reason == REASON_CUT_CSV ||
+					  reason == REASON_BAD_COMPRESSION),
+	};
+
+	if (text->field)
+		fault.field = (struct text){ text->field, strlen(text->field) };
+	else if (text->reason == REASON_NONE && text->text) {
+		arena_reset(&r->scratch);
+		fault.field = record_find_culprit(text->text, text->n, reason, &r->scratch);
+	}
+
+	r->n_invalid += !fault.is_cut;
+	r->n_cut += fault.is_cut;
+	return r->on_fault ? r->on_fault(r->ctx, &fault) : 0;
+}
+
+static int take_record(struct intake *r, const char *name, const struct record_text *text)
+{
+	enum reason reason = text->reason;
+	struct telemetry_event ev;
+	int error = 0;
+
+	if (reason == REASON_NONE && !bulk_read(r->bulk, text->text, text->n, &ev)) {
+		arena_reset(&r->scratch);
+		reason = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev, &error);
+	}
+	if (error < 0)
+		return error;
+	if (reason != REASON_NONE)
+		return tell_fault(r, name, text, reason);
+	r->n_valid++;
+	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
+}
+
+static bool is_damaged(const struct record_text *text)
+{
+	return text->reason != REASON_NONE || !jtree_is_valid(text->text, text->n);
+}
+
+static enum reason end_reason(const struct input *in)
+{
+	return input_end(in) == INPUT_LARGE_WINDOW ? REASON_LARGE_WINDOW : REASON_BAD_COMPRESSION;
+}
+
+/* What is damaged or cut inside its compression is a fault of the line where that shows. */
+static int take_records(struct intake *r, struct records *records, struct input *in,
+			const char *name)
+{
+	struct record_text text = { .line = 1 };
+	bool is_told = false;
+	int more = 0, stop = 0;
+
+	while (stop == 0 && (more = records_next(records, &text)) > 0) {
+		if (text.is_last && input_end(in) != INPUT_WHOLE && is_damaged(&text)) {
+			text.reason = end_reason(in);
+			text.is_last = input_end(in) == INPUT_CUT;
+			is_told = true;
+		}
+		stop = take_record(r, name, &text);
+	}
+	if (stop != 0 || more < 0 || is_told || input_end(in) == INPUT_WHOLE)
+		return stop != 0 ? stop : more;
+	text = (struct record_text){ .line = text.line, .is_last = input_end(in) == INPUT_CUT };
+	return tell_fault(r, name, &text, end_reason(in));
+}
+
+static void close_input(struct input **in)
+{
+	*in = input_close(*in);
+}
+
+static void close_records(struct records **records)
+{
+	*records = records_close(*records);
+}
+
+int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
+{
+	CLEANUP(close_input) struct input *in = NULL;
+	CLEANUP(close_records) struct records *records = NULL;
+	uint64_t n_before = r->n_valid + r->n_invalid + r->n_cut;
+	int e = input_open(fd, &in);
+
+	if (e == 0)
+		e = records_open(in, name, &records);
+	if (e == 0)
+		e = take_records(r, records, in, name);
+	r->n_files++;
+	if (e == 0 && r->n_valid + r->n_invalid + r->n_cut == n_before && r->n_empty++ == 0)
+		add_shown(&r->first_empty, name, strlen(name));
+	return e < 0 && err && err->code == 0
+		       ? err_set(err, e, "cannot read %s: %s", name, strerror(-e))
+		       : e;
+}
+
+/* ---- folders ---- */
+
+static bool is_telemetry_name(const char *name)
+{
+	static const char *const ends[] = { ".jsonl", ".ndjson", ".json", ".csv" };
+	size_t n = strlen(name);
+
+	if (n > 3 && strcasecmp(name + n - 3, ".gz") == 0)
+		n -= 3;
+	else if (n > 4 && strcasecmp(name + n - 4, ".zst") == 0)
+		n -= 4;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t len = strlen(ends[i]);
+
+		if (n > len && name[0] != '.' && strncasecmp(name + n - len, ends[i], len) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_shown(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static int read_path(struct intake *r, const char *path, int depth, struct err *err);
+
+/* A folder's entry: a folder, or a file with a name of telemetry. Links are not followed. */
+static int read_entry(struct intake *r, const char *folder, const char *name, int depth,
+		      struct err *err)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	struct stat st;
+
+	buf_printf(&path, "%s/%s", folder, name);
+	if (buf_error(&path) < 0)
+		return -ENOMEM;
+	if (lstat(path.data, &st) < 0)
+		return 0; /* gone since */
+	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || !is_telemetry_name(name)))
+		return 0;
+	return read_path(r, path.data, depth + 1, err);
+}
+
+static int read_folder(struct intake *r, const char *path, int depth, struct err *err)
+{
+	struct dirent **entries = NULL;
+	int n, e = 0;
+
+	if (depth >= MAX_FOLDER_DEPTH)
+		return err_set(err, -ELOOP,
+			       "%s is deeper than %d folders below the one that was named: name "
+			       "one that is nearer",
+			       path, MAX_FOLDER_DEPTH);
+	n = scandir(path, &entries, is_shown, by_name);
+	if (n < 0)
+		return err_set(err, -errno, "cannot read the folder %s: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		if (e == 0)
+			e = read_entry(r, path, entries[i]->d_name, depth, err);
+		free(entries[i]);
+	}
+	free(entries);
+	return e;
+}
+
+/* Who names a folder means files in it. */
+static int read_named_folder(struct intake *r, const char *path, struct err *err)
+{
+	uint64_t n_files = r->n_files;
+	int e = read_folder(r, path, 0, err);
+
+	if (e == 0 && r->n_files == n_files)
+		return err_set(err, -ENOENT,
+			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
+			       ".json or .csv, with or without .gz or .zst",
+			       path);
+	return e;
+}
+
+static int read_path(struct intake *r, const char *path, int depth, struct err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		int e = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return err_set(err, e, "cannot read %s: %s", path, strerror(-e));
+	}
+	if (!S_ISDIR(st.st_mode))
+		return intake_read_fd(r, fd, path, err);
+	close(fd);
+	return depth == 0 ? read_named_folder(r, path, err) : read_folder(r, path, depth, err);
+}
+
+int intake_read(struct intake *r, const char *path, struct err *err)
+{
+	int fd;
+
+	if (strcmp(path, "-") != 0)
+		return read_path(r, path, 0, err);
+	fd = dup(STDIN_FILENO);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot read standard input: %s", strerror(errno));
+	return intake_read_fd(r, fd, "-", err);
+}

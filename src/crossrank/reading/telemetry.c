@@ -1,0 +1,548 @@
+#include "crossrank/reading/telemetry.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ascii.h"
+#include "base/hash.h"
+#include "base/macros.h"
+#include "crossrank/reading/jtree.h"
+
+/* ---- collective operations ---- */
+
+static const char *const names[] = {
+	"nccl",		  "collective",	   "all_reduce", "allreduce", "all_gather", "allgather",
+	"reduce_scatter", "reducescatter", "all_to_all", "alltoall",  "broadcast",  "barrier",
+};
+
+static bool begins_with(const char *s, size_t n, const char *word)
+{
+	size_t i = 0;
+
+	while (i < n && word[i] && ascii_to_lower(s[i]) == word[i])
+		i++;
+	return word[i] == '\0';
+}
+
+static bool names_one(struct text t)
+{
+	for (size_t at = 0; t.s && at < t.n; at++)
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+			if (begins_with(t.s + at, t.n - at, names[i]))
+				return true;
+	return false;
+}
+
+/* Collective operations are named by the type, the context, or the phase that begins. */
+static bool is_collective(const struct telemetry_event *ev)
+{
+	const struct jnode *scope, *name;
+
+	if (text_is_sample(ev->event_type))
+		return ev->context.s && names_one(ev->context);
+	if (names_one(ev->event_type) || names_one(ev->context))
+		return true;
+	scope = ev->metadata ? jtree_find(ev->metadata, "phase_scope") : NULL;
+	name = scope ? jtree_find(scope, "name") : NULL;
+	return name && name->kind == JKIND_TEXT && names_one(name->text);
+}
+
+/* ---- memory ---- */
+
+#define MAX_IDENTITIES (UINT32_MAX - 1)
+#define FIRST_SAMPLES 64
+
+struct telemetry *telemetry_new(void)
+{
+	return calloc(1, sizeof(struct telemetry));
+}
+
+struct telemetry *telemetry_free(struct telemetry *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < t->n_streams; i++)
+		free(t->streams[i].samples);
+	free(t->streams);
+	free(t->identities);
+	free(t->boundaries);
+	free(t->markers);
+	free(t->starts.items);
+	free(t->ends.items);
+	map_release(&t->by_hash);
+	map_release(&t->by_rank);
+	arena_release(&t->arena);
+	free(t);
+	return NULL;
+}
+
+void telemetry_cleanup(struct telemetry **t)
+{
+	*t = telemetry_free(*t);
+}
+
+/* Makes room for one more of an array that doubles: at powers of two there is none. */
+static int grow(void *array_ptr, size_t n, size_t size)
+{
+	void **array = array_ptr;
+	void *bigger;
+
+	if (n != 0 && (n & (n - 1)) != 0)
+		return 0;
+	bigger = reallocarray(*array, n ? n * 2 : 1, size);
+	if (!bigger)
+		return -ENOMEM;
+	*array = bigger;
+	return 0;
+}
+
+/* ---- identities ---- */
+
+static bool is_same(const struct identity *id, const struct telemetry_event *ev)
+{
+	return id->rank == ev->rank && id->pid == ev->pid && id->world_size == ev->world_size &&
+	       id->sampling_interval_ms == ev->sampling_interval_ms &&
+	       text_equals(id->host, ev->host) && text_equals(id->job_id, ev->job_id) &&
+	       text_equals(id->session_id, ev->session_id) && !id->job_id.s == !ev->job_id.s &&
+	       !id->session_id.s == !ev->session_id.s && id->clock.error_ns == ev->clock.error_ns &&
+	       id->clock.is_free == ev->clock.is_free &&
+	       text_equals(id->clock.boot_id, ev->clock.boot_id);
+}
+
+static uint64_t hash_identity(const struct telemetry_event *ev)
+{
+	const int64_t numbers[] = { ev->rank, ev->pid, ev->world_size, ev->sampling_interval_ms,
+				    ev->clock.error_ns };
+	uint64_t h = hash_bytes(HASH_INIT, numbers, sizeof(numbers));
+
+	h = hash_bytes(h, ev->host.s, ev->host.n);
+	h = hash_bytes(h, ev->job_id.s, ev->job_id.n);
+	h = hash_bytes(h, ev->session_id.s, ev->session_id.n);
+	return hash_bytes(h, ev->clock.boot_id.s, ev->clock.boot_id.n);
+}
+
+static int copy_text(struct telemetry *t, struct text *text)
+{
+	if (!text->s)
+		return 0;
+	text->s = arena_strndup(&t->arena, text->s, text->n);
+	return text->s ? 0 : -ENOMEM;
+}
+
+static int add_identity(struct telemetry *t, const struct telemetry_event *ev)
+{
+	struct identity id = { .rank = ev->rank,
+			       .world_size = ev->world_size,
+			       .pid = ev->pid,
+			       .sampling_interval_ms = ev->sampling_interval_ms,
+			       .job_id = ev->job_id,
+			       .host = ev->host,
+			       .session_id = ev->session_id,
+			       .clock = ev->clock,
+			       .last_ns = ev->timestamp_ns,
+			       .total_bytes = EVENT_UNKNOWN };
+
+	if (t->n_identities >= MAX_IDENTITIES)
+		return -E2BIG;
+	if (copy_text(t, &id.job_id) < 0 || copy_text(t, &id.host) < 0 ||
+	    copy_text(t, &id.session_id) < 0 || copy_text(t, &id.clock.boot_id) < 0 ||
+	    grow(&t->identities, t->n_identities, sizeof(id)) < 0)
+		return -ENOMEM;
+	t->identities[t->n_identities++] = id;
+	return 0;
+}
+
+/* Different identities with one hash lie under hash, hash + 1, … */
+static int look_up(struct telemetry *t, const struct telemetry_event *ev, uint32_t *ret)
+{
+	uint64_t hash = hash_identity(ev), found;
+	int r;
+
+	for (; map_get(&t->by_hash, hash, &found); hash++)
+		if (is_same(&t->identities[found], ev)) {
+			*ret = (uint32_t)found;
+			return 0;
+		}
+	r = add_identity(t, ev);
+	if (r == 0)
+		r = map_put(&t->by_hash, hash, t->n_identities - 1);
+	*ret = (uint32_t)(t->n_identities - 1);
+	return r;
+}
+
+static int find_identity(struct telemetry *t, const struct telemetry_event *ev, uint32_t *ret)
+{
+	uint32_t *recent = &t->recent[(uint64_t)ev->rank % ARRAY_SIZE(t->recent)];
+	int r;
+
+	if (*recent > 0 && is_same(&t->identities[*recent - 1], ev)) {
+		*ret = *recent - 1;
+		return 0;
+	}
+	r = look_up(t, ev, ret);
+	if (r == 0)
+		*recent = *ret + 1;
+	return r;
+}
+
+/* ---- streams ---- */
+
+static int find_stream(struct telemetry *t, struct identity *id)
+{
+	uint64_t found;
+
+	if (id->has_stream)
+		return 0;
+	if (!map_get(&t->by_rank, (uint64_t)id->rank, &found)) {
+		if (grow(&t->streams, t->n_streams, sizeof(*t->streams)) < 0 ||
+		    map_put(&t->by_rank, (uint64_t)id->rank, t->n_streams) < 0)
+			return -ENOMEM;
+		found = t->n_streams;
+		t->streams[t->n_streams++] = (struct stream){ .rank = id->rank, .is_sorted = true };
+	}
+	id->stream = found;
+	id->has_stream = true;
+	return 0;
+}
+
+/* <0, 0, >0: by time, pid and host. */
+static int compare_samples(const struct telemetry *t, const struct sample *a,
+			   const struct sample *b)
+{
+	const struct identity *x, *y;
+	int r;
+
+	if (a->timestamp_ns != b->timestamp_ns)
+		return a->timestamp_ns < b->timestamp_ns ? -1 : 1;
+	if (a->identity == b->identity)
+		return 0;
+	x = &t->identities[a->identity];
+	y = &t->identities[b->identity];
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	r = memcmp(x->host.s, y->host.s, x->host.n < y->host.n ? x->host.n : y->host.n);
+	return r ? r : (x->host.n > y->host.n) - (x->host.n < y->host.n);
+}
+
+static int add_sample(struct telemetry *t, uint32_t identity, const struct sample *from)
+{
+	struct identity *id = &t->identities[identity];
+	struct stream *s;
+	struct sample *to;
+
+	if (find_stream(t, id) < 0)
+		return -ENOMEM;
+	s = &t->streams[id->stream];
+	if (s->n == s->cap) { /* by a half: a job may have hundreds of millions */
+		size_t cap = s->cap ? s->cap + s->cap / 2 : FIRST_SAMPLES;
+
+		to = reallocarray(s->samples, cap, sizeof(*to));
+		if (!to)
+			return -ENOMEM;
+		s->samples = to;
+		s->cap = cap;
+	}
+	to = &s->samples[s->n++];
+	*to = *from;
+	to->identity = identity;
+	if (s->is_sorted && s->n > 1 && compare_samples(t, to - 1, to) > 0)
+		s->is_sorted = false;
+	if (id->n_samples++ == 0)
+		id->first_sample = t->n_events;
+	t->n_samples++;
+	return 0;
+}
+
+/* ---- events ---- */
+
+static int add_moment(struct rank_moments *m, const struct telemetry_event *ev, uint32_t identity)
+{
+	if (ARRAY_RESERVE(m->items, m->cap, m->n + 1) < 0)
+		return -ENOMEM;
+	m->items[m->n++] =
+		(struct rank_moment){ ev->rank, ev->timestamp_ns, ev->device_used_bytes, identity };
+	return 0;
+}
+
+/* ---- phases ---- */
+
+/*
+ * A record of the type phase_enter or phase_exit, as far as it is whole. What is not is no
+ * boundary, and no fault: the reference has it so.
+ */
+#define PART_SEPARATOR " / "
+
+/* Booleans are numbers there: the reference's language has it so. */
+static bool is_int(const struct jnode *node)
+{
+	return node && (node->kind == JKIND_INT || node->kind == JKIND_BOOL);
+}
+
+static bool is_text_node(const struct jnode *node)
+{
+	return node && node->kind == JKIND_TEXT;
+}
+
+/* The path as one text; parts that are empty or no texts do not count. */
+static int join_path(const struct jnode *path, struct arena *arena, struct boundary *ret)
+{
+	size_t n = 0, at = 0;
+	char *label;
+
+	for (const struct jnode *c = path->first; c; c = c->next)
+		n += c->kind == JKIND_TEXT ? c->text.n + sizeof(PART_SEPARATOR) : 0;
+	label = arena_alloc(arena, n + 1);
+	if (!label)
+		return -ENOMEM;
+	for (const struct jnode *c = path->first; c; c = c->next) {
+		if (c->kind != JKIND_TEXT || c->text.n == 0)
+			continue;
+		if (at > 0) {
+			memcpy(label + at, PART_SEPARATOR, sizeof(PART_SEPARATOR) - 1);
+			at += sizeof(PART_SEPARATOR) - 1;
+		}
+		memcpy(label + at, c->text.s, c->text.n);
+		at += c->text.n;
+		ret->depth++;
+	}
+	label[at] = '\0';
+	ret->label = (struct text){ label, at };
+	return 0;
+}
+
+struct scope {
+	const struct jnode *action, *name, *path, *scope_id, *parent, *thread_id, *thread_name,
+		*sequence;
+};
+
+static void find_scope(const struct jnode *node, struct scope *ret)
+{
+	*ret = (struct scope){
+		jtree_find(node, "action"),
+		jtree_find(node, "name"),
+		jtree_find(node, "path"),
+		jtree_find(node, "scope_id"),
+		jtree_find(node, "parent_scope_id"),
+		jtree_find(node, "thread_id"),
+		jtree_find(node, "thread_name"),
+		jtree_find(node, "sequence"),
+	};
+}
+
+static bool is_valid_scope(const struct scope *s, bool is_enter)
+{
+	return is_text_node(s->action) && is_text_node(s->name) && is_text_node(s->scope_id) &&
+	       is_text_node(s->thread_name) && s->path && s->path->kind == JKIND_ARRAY &&
+	       is_int(s->thread_id) && is_int(s->sequence) &&
+	       (!s->parent || s->parent->kind == JKIND_NULL || is_text_node(s->parent)) &&
+	       !text_is_blank(s->name->text.s, s->name->text.n) &&
+	       text_is(s->action->text, is_enter ? "enter" : "exit");
+}
+
+static int copy_part(struct arena *arena, struct text from, struct text *to)
+{
+	to->s = arena_strndup(arena, from.s, from.n);
+	to->n = from.n;
+	return to->s ? 0 : -ENOMEM;
+}
+
+/* 1 and *ret (texts are the arena's, session_id is the caller's), 0: it is no boundary; -ENOMEM. */
+static int read_boundary(const struct telemetry_event *ev, struct arena *arena,
+			 struct boundary *ret)
+{
+	bool is_enter = text_is(ev->event_type, "phase_enter");
+	const struct jnode *node;
+	struct scope s;
+
+	if ((!is_enter && !text_is(ev->event_type, "phase_exit")) || !ev->session_id.s ||
+	    !ev->metadata)
+		return 0;
+	node = jtree_find(ev->metadata, "phase_scope");
+	if (!node || node->kind != JKIND_OBJECT)
+		return 0;
+	find_scope(node, &s);
+	if (!is_valid_scope(&s, is_enter))
+		return 0;
+	*ret = (struct boundary){ .timestamp_ns = ev->timestamp_ns,
+				  .sequence = s.sequence->integer,
+				  .thread_id = s.thread_id->integer,
+				  .rank = ev->rank,
+				  .is_enter = is_enter };
+	if (join_path(s.path, arena, ret) < 0 ||
+	    copy_part(arena, s.scope_id->text, &ret->scope_id) < 0 ||
+	    copy_part(arena, s.thread_name->text, &ret->thread_name) < 0)
+		return -ENOMEM;
+	return ret->depth > 0;
+}
+
+/* What is no sample: a phase, a start or end, or something else. */
+static int add_other(struct telemetry *t, const struct telemetry_event *ev, uint32_t identity)
+{
+	struct boundary b;
+	int r;
+
+	if (text_is(ev->event_type, "rank_start"))
+		return add_moment(&t->starts, ev, identity);
+	if (text_is(ev->event_type, "rank_end"))
+		return add_moment(&t->ends, ev, identity);
+	r = read_boundary(ev, &t->arena, &b);
+	if (r <= 0)
+		return r;
+	b.session_id = t->identities[identity].session_id;
+	if (grow(&t->boundaries, t->n_boundaries, sizeof(b)) < 0)
+		return -ENOMEM;
+	t->boundaries[t->n_boundaries++] = b;
+	return 0;
+}
+
+int telemetry_add(struct telemetry *t, const struct telemetry_event *ev)
+{
+	struct sample s = { ev->timestamp_ns,
+			    ev->device_used_bytes,
+			    ev->allocator_reserved_bytes,
+			    ev->allocator_allocated_bytes,
+			    ev->allocator_change_bytes,
+			    0,
+			    ev->device_id <= INT32_MAX ? (int32_t)ev->device_id : INT32_MAX };
+	struct identity *id;
+	uint32_t number;
+	int r = find_identity(t, ev, &number);
+
+	if (r < 0)
+		return r;
+	id = &t->identities[number];
+	if (ev->timestamp_ns > id->last_ns)
+		id->last_ns = ev->timestamp_ns;
+	if (ev->device_total_bytes != EVENT_UNKNOWN)
+		id->total_bytes = ev->device_total_bytes;
+	r = text_is_sample(ev->event_type) ? add_sample(t, number, &s) : add_other(t, ev, number);
+	t->n_events++;
+	if (r < 0 || !is_collective(ev))
+		return r;
+	if (grow(&t->markers, t->n_markers, sizeof(*t->markers)) < 0)
+		return -ENOMEM;
+	t->markers[t->n_markers++] = (struct marker){ ev->timestamp_ns, ev->rank };
+	return 0;
+}
+
+/* ---- order ---- */
+
+/* Merges a[from..middle) and a[middle..to) through spare, equal ones of the first before. */
+static void merge_runs(const struct telemetry *t, struct sample *a, struct sample *spare,
+		       size_t from, size_t middle, size_t to)
+{
+	size_t left = 0, n_left = middle - from, right = middle, at = from;
+
+	memcpy(spare, a + from, n_left * sizeof(*a));
+	while (left < n_left && right < to)
+		a[at++] = compare_samples(t, &a[right], &spare[left]) < 0 ? a[right++]
+									  : spare[left++];
+	memcpy(a + at, spare + left, (n_left - left) * sizeof(*a));
+}
+
+/* The end of the ordered run that begins at from. */
+static size_t run_end(const struct telemetry *t, const struct stream *s, size_t from)
+{
+	size_t end = from + 1;
+
+	while (end < s->n && compare_samples(t, &s->samples[end - 1], &s->samples[end]) <= 0)
+		end++;
+	return end < s->n ? end : s->n;
+}
+
+/* Files come one after the other and each is mostly in order: runs are long. */
+static int sort_stream(const struct telemetry *t, struct stream *s)
+{
+	CLEANUP(free_ptr) struct sample *spare = NULL;
+	bool is_done = s->is_sorted;
+
+	if (is_done)
+		return 0;
+	spare = malloc(s->n * sizeof(*spare));
+	if (!spare)
+		return -ENOMEM;
+	while (!is_done) {
+		size_t from = 0;
+
+		is_done = true;
+		while (from < s->n) {
+			size_t middle = run_end(t, s, from);
+			size_t to = middle < s->n ? run_end(t, s, middle) : middle;
+
+			if (to > middle)
+				merge_runs(t, s->samples, spare, from, middle, to);
+			is_done &= from == 0 && to == s->n;
+			from = to;
+		}
+	}
+	s->is_sorted = true;
+	return 0;
+}
+
+static int compare_markers(const void *l, const void *r)
+{
+	const struct marker *a = l, *b = r;
+
+	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+}
+
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns)
+{
+	size_t low = 0, high = t->n_markers;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (t->markers[middle].timestamp_ns < from_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < t->n_markers && t->markers[low].timestamp_ns <= to_ns;
+}
+
+static int compare_moments(const void *l, const void *r)
+{
+	const struct rank_moment *a = l, *b = r;
+
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	return (a->timestamp_ns > b->timestamp_ns) - (a->timestamp_ns < b->timestamp_ns);
+}
+
+const struct rank_moment *telemetry_find_moment(const struct rank_moments *moments, int64_t rank,
+						int64_t ns)
+{
+	const struct rank_moment key = { .rank = rank, .timestamp_ns = ns };
+	size_t low = 0, high = moments->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_moments(&moments->items[middle], &key) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && moments->items[low - 1].rank == rank ? &moments->items[low - 1] : NULL;
+}
+
+int telemetry_sort(struct telemetry *t)
+{
+	struct rank_moments *moments[] = { &t->starts, &t->ends };
+
+	for (size_t i = 0; i < ARRAY_SIZE(moments); i++)
+		if (moments[i]->n > 0)
+			qsort(moments[i]->items, moments[i]->n, sizeof(struct rank_moment),
+			      compare_moments);
+	if (t->n_markers > 0)
+		qsort(t->markers, t->n_markers, sizeof(*t->markers), compare_markers);
+	for (size_t i = 0; i < t->n_streams; i++) {
+		int r = sort_stream(t, &t->streams[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

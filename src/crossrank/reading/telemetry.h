@@ -1,0 +1,109 @@
+/*
+ * telemetry - the records of many ranks in memory, as analysis wants them.
+ *
+ *	struct telemetry *t = telemetry_new();
+ *
+ *	telemetry_add(t, &event);	for each, in the order of the files
+ *	telemetry_sort(t);
+ *
+ * A sample takes 48 bytes. What most samples of a rank have in common (who wrote
+ * it, on which host, of which job) is kept once, as an identity. Rows of a store are
+ * added like records of a file: fill a struct telemetry_event.
+ */
+#ifndef PROCTOR_CROSSRANK_READING_TELEMETRY_H
+#define PROCTOR_CROSSRANK_READING_TELEMETRY_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "crossrank/reading/event.h"
+
+struct sample {
+	int64_t timestamp_ns;
+	int64_t used_bytes, reserved_bytes, allocated_bytes, change_bytes;
+	uint32_t identity;
+	int32_t device; /* -1: none; those that no device has are the largest */
+};
+
+struct identity {
+	int64_t rank, world_size, pid, sampling_interval_ms;
+	struct text job_id, host, session_id;
+	struct event_clock clock;
+	/* Counted along. */
+	uint64_t n_samples;
+	uint64_t first_sample; /* its number among all events */
+	int64_t last_ns;       /* of all events, samples or not */
+	int64_t total_bytes;   /* of the device, as said last; EVENT_UNKNOWN */
+	size_t stream;
+	bool has_stream;
+};
+
+/* The samples of one rank; by (time, pid, host) once telemetry_sort() was called. */
+struct stream {
+	int64_t rank;
+	struct sample *samples;
+	size_t n, cap;
+	bool is_sorted;
+};
+
+/* A phase begins or ends. */
+struct boundary {
+	int64_t timestamp_ns, sequence, thread_id, rank;
+	struct text session_id, scope_id, thread_name;
+	struct text label; /* the path, "train / step" */
+	int depth;	   /* parts of the path */
+	bool is_enter;
+};
+
+/* A record that names a collective operation ("all_reduce"). */
+struct marker {
+	int64_t timestamp_ns, rank;
+};
+
+/*
+ * A record of the type "rank_start": the rank's process was started then. Or of "rank_end": the
+ * rank has ended, and its record is whole; device_used_bytes is the most that it ever held.
+ */
+struct rank_moment {
+	int64_t rank, timestamp_ns, used_bytes;
+	uint32_t identity;
+};
+
+struct rank_moments {
+	struct rank_moment *items; /* by (rank, time) once telemetry_sort() was called */
+	size_t n, cap;
+};
+
+struct telemetry {
+	struct arena arena;
+	struct identity *identities;
+	struct stream *streams;
+	struct boundary *boundaries;
+	struct marker *markers;
+	struct rank_moments starts, ends;
+	size_t n_identities, n_streams, n_boundaries, n_markers;
+	uint64_t n_events, n_samples;
+	struct map by_hash;   /* of identities; chains of equal hashes are probed */
+	struct map by_rank;   /* of streams */
+	uint32_t recent[256]; /* identity + 1 that was seen last, by the low bits of its rank */
+};
+
+/* NULL when memory runs out. */
+struct telemetry *telemetry_new(void);
+struct telemetry *telemetry_free(struct telemetry *t); /* NULL is fine. Returns NULL. */
+void telemetry_cleanup(struct telemetry **t);	       /* for CLEANUP() */
+
+/* Keeps what analysis needs of the event. -ENOMEM; -E2BIG: more identities than there is room for.
+ */
+int telemetry_add(struct telemetry *t, const struct telemetry_event *ev);
+
+/* Puts each rank's samples in order, equal ones as they came, and the markers too. -ENOMEM. */
+int telemetry_sort(struct telemetry *t);
+
+/* The last of a rank's at ns or before; NULL: there is none. They are sorted. */
+const struct rank_moment *telemetry_find_moment(const struct rank_moments *moments, int64_t rank,
+						int64_t ns);
+
+/* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
+bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * reference - the summary of the reference implementation, field by field.
+ *
+ * It aligns ranks by their first samples and has suspects with a confidence in words. Where it and
+ * the finding (finding.h) differ, the finding is what may be believed.
+ */
+#ifndef PROCTOR_CROSSRANK_REFERENCE_REFERENCE_H
+#define PROCTOR_CROSSRANK_REFERENCE_REFERENCE_H
+
+#include "base/json.h"
+#include "crossrank/merging/merging.h"
+
+/* Suspects and their notes. -ENOMEM. */
+int reference_find_suspects(struct rank_analysis *a);
+
+/* The sentence of a note, and its word. */
+void reference_note_text(const struct note *note, struct buf *out);
+const char *reference_note_name(enum note_code code);
+
+/* The members of an object that the caller begins and ends. */
+void summary_write_compat(struct json *j, const struct rank_analysis *a);
+
+/* A whole number of any size: appended, or as a JSON value. */
+void summary_add_i128(struct buf *out, __int128 v);
+
+#endif
