@@ -267,34 +267,17 @@ const struct columns anomaly_shared_columns = COLUMNS(shared_items);
 static int share(struct store *store, int64_t id, const struct anomaly_cells *cells,
 		 struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_SHARE_ANOMALY, &q, err, id);
-
-	if (r < 0)
-		return r;
-	query_bind_i64_if(&q, u64_known(cells->ended_wall_ns), query_as_i64(cells->ended_wall_ns));
-	query_bind_text(&q, cells->why_cleared);
-	query_bind_columns(&q, &anomaly_shared_columns, cells);
-	return query_run(&q, err);
+	return query_put(
+		store, STATEMENT_SHARE_ANOMALY, err, V_I64(id),
+		V_I64_IF(u64_known(cells->ended_wall_ns), query_as_i64(cells->ended_wall_ns)),
+		V_TEXT(cells->why_cleared), V_COLUMNS(&anomaly_shared_columns, cells));
 }
 
 /* ---- what was told ---- */
 
-static int drop_end(struct store *store, const char *name, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_DROP_ANOMALY_CLEARED, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, name);
-	return query_run(&q, err);
-}
-
 static int add_change(struct store *store, const char *name, const struct episode *e,
 		      enum episode_change change, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const struct change_cells cells = {
 		.change = episode_change_name(change),
 		.severity = severity_name(e->worst.severity),
@@ -302,16 +285,13 @@ static int add_change(struct store *store, const char *name, const struct episod
 		.wall_ns = episode_change_time(e, change),
 		.value = change == EPISODE_CLEARED ? e->after_value : e->worst.metric_value,
 	};
-	int r = change == EPISODE_CLEARED ? drop_end(store, name, err) : 0;
+	int r = change == EPISODE_CLEARED
+			? query_put(store, STATEMENT_DROP_ANOMALY_CLEARED, err, V_TEXT(name))
+			: 0;
 
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_ANOMALY_CHANGE, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, name);
-	query_bind_columns(&q, &anomaly_change_columns, &cells);
-	query_bind_i64(&q, MAX_CHANGES);
-	return query_run(&q, err);
+	return r < 0 ? r
+		     : query_put(store, STATEMENT_ADD_ANOMALY_CHANGE, err, V_TEXT(name),
+				 V_COLUMNS(&anomaly_change_columns, &cells), V_I64(MAX_CHANGES));
 }
 
 /* The change whose columns the query stands on. 0: no such change can have been written. */
@@ -529,17 +509,10 @@ static int was_seen(struct store *store, int64_t attempt_id, const char *pattern
 static int set_jobs(struct store *store, const char *pattern, const struct pattern_jobs *jobs,
 		    bool is_new, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = buf_error(&jobs->names) < 0
-			? store_no_memory(store, err)
-			: query_open(store, STATEMENT_SET_PATTERN_JOBS, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_text(&q, jobs->names.data);
-	query_bind_i64(&q, is_new);
-	return query_run(&q, err);
+	return buf_error(&jobs->names) < 0
+		       ? store_no_memory(store, err)
+		       : query_put(store, STATEMENT_SET_PATTERN_JOBS, err, V_TEXT(pattern),
+				   V_TEXT(jobs->names.data), V_I64(is_new));
 }
 
 static int read_names(struct store *store, int64_t attempt_id, const char *pattern,
@@ -613,13 +586,8 @@ static void to_cells(const struct episode *e, struct anomaly_cells *c)
 static int put(struct store *store, int64_t attempt_id, const struct anomaly_cells *cells,
 	       struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_PUT_ANOMALY, &q, err, attempt_id);
-
-	if (r < 0)
-		return r;
-	query_bind_columns(&q, &anomaly_columns, cells);
-	return query_run(&q, err);
+	return query_put(store, STATEMENT_PUT_ANOMALY, err, V_I64(attempt_id),
+			 V_COLUMNS(&anomaly_columns, cells));
 }
 
 /* A pid is used again; not all know when its process began. */
@@ -796,7 +764,6 @@ int store_set_evidence(struct store *store, const char *episode,
 		       const struct anomaly_evidence *evidence, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct json j;
 	int r;
@@ -807,12 +774,8 @@ int store_set_evidence(struct store *store, const char *episode,
 		return store_no_memory(store, err);
 	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	if (r == 0)
-		r = query_open(store, STATEMENT_SET_EVIDENCE, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, episode);
-	query_bind_text(&q, text.data);
-	r = query_run(&q, err);
+		r = query_put(store, STATEMENT_SET_EVIDENCE, err, V_TEXT(episode),
+			      V_TEXT(text.data));
 	if (r == 0 && sqlite3_changes(store->db) == 0)
 		r = err_set(err, -ENOENT, "the database %s has no such anomaly", store->path);
 	return r < 0 ? r : txn_commit(&txn, err);

@@ -50,20 +50,6 @@ static bool is_recent(double interval_seconds, uint64_t last_sign_ns)
 	return quiet_seconds < f64_max_known(QUIET_INTERVALS * interval_seconds, QUIET_SECONDS);
 }
 
-static int judge_alive(struct store *store, const struct attempt *a, bool *ret, struct err *err)
-{
-	enum store_alive alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
-	uint64_t last_sign_ns = 0;
-	int r;
-
-	*ret = alive == STORE_ALIVE;
-	if (alive != STORE_CANNOT_TELL)
-		return 0;
-	r = attempt_read_last_sign(store, a, &last_sign_ns, err);
-	*ret = r == 0 && is_recent(a->interval_seconds, last_sign_ns);
-	return r;
-}
-
 int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -81,26 +67,25 @@ int attempt_may_run(struct store *store, int64_t attempt_id, bool *ret, struct e
 	return r;
 }
 
-int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	return r < 0 ? r : query_first(store, STATEMENT_HAS_ATTEMPT, &q, err, attempt_id);
-}
-
 /* An attempt without an end runs as long as its runner lives, or its log may have the end. */
 int attempt_read_row(struct query *q, struct attempt *a, struct arena *arena, struct err *err)
 {
+	struct store *store = q->store;
+	uint64_t last_sign_ns = 0;
+	enum store_alive alive;
 	int r;
 
 	attempt_init(a);
 	r = row_read(q, attempt_parts, ARRAY_SIZE(attempt_parts), a, arena, err);
 	if (r < 0 || u64_known(a->ended_wall_ns))
 		return r;
-	r = judge_alive(q->store, a, &a->is_running, err);
-	a->is_running = a->is_running || ingest_is_behind(q->store, a->id);
+	alive = store->alive ? store->alive(store->alive_ctx, a) : STORE_ALIVE;
+	if (alive == STORE_CANNOT_TELL)
+		r = attempt_read_last_sign(store, a, &last_sign_ns, err);
+	a->is_running = alive == STORE_ALIVE ||
+			(alive == STORE_CANNOT_TELL && r == 0 &&
+			 is_recent(a->interval_seconds, last_sign_ns)) ||
+			ingest_is_behind(store, a->id);
 	a->is_lost = !a->is_running;
 	return r;
 }
@@ -121,6 +106,7 @@ static int read_lost_sign(struct store *store, int64_t id, uint64_t *ret, struct
 	return r == 0 && a.is_lost ? attempt_read_last_sign(store, &a, ret, err) : r;
 }
 
+/* Whether the last daemon may live: one that was killed has not said that it stops. */
 static int has_daemon(struct store *store, bool *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
@@ -129,11 +115,9 @@ static int has_daemon(struct store *store, bool *ret, struct err *err)
 	struct attempt as_runner;
 	enum store_alive alive;
 	uint64_t last_sign_ns;
-	int r = query_open(store, STATEMENT_LAST_DAEMON, &q, err);
+	int r = query_step_with(store, STATEMENT_LAST_DAEMON, &q, err, NULL, 0);
 
 	*ret = false;
-	if (r == 0)
-		r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	attempt_init(&as_runner);
@@ -141,8 +125,7 @@ static int has_daemon(struct store *store, bool *ret, struct err *err)
 	last_sign_ns = (uint64_t)query_read_i64(&q);
 	r = query_read_columns(&q, &daemon_columns, &d, &arena, err);
 	as_runner.runner = d.key;
-	/* One that was killed has not said that it stops. One that nobody can look at may be quiet,
-	 * as a runner may. */
+	/* One that nobody can look at may be quiet, as a runner may. */
 	alive = store->alive ? store->alive(store->alive_ctx, &as_runner) : STORE_ALIVE;
 	*ret = r == 0 && (alive == STORE_ALIVE ||
 			  (alive == STORE_CANNOT_TELL && is_recent(F64_UNKNOWN, last_sign_ns)));
@@ -243,47 +226,30 @@ static int list_read_row(struct query *q, const struct attempt_filter *filter, s
 	return r < 0 ? r : last_sign_ns > filter->since_wall_ns;
 }
 
-/* Newest first, until the limit is reached. */
-static int list_fill(struct query *q, const struct attempt_filter *filter,
-		     struct attempt_list *list, struct err *err)
-{
-	size_t cap = 0;
-	int r = 0;
-
-	while ((filter->limit == 0 || list->n < filter->limit) && (r = query_step(q, err)) > 0) {
-		struct attempt a;
-
-		r = list_read_row(q, filter, &a, &list->arena, err);
-		if (r < 0)
-			return r;
-		if (r == 0)
-			continue;
-		if (ARRAY_RESERVE(list->items, cap, list->n + 1) < 0)
-			return err_set(err, -ENOMEM, "no memory left to list the attempts");
-		list->items[list->n++] = a;
-	}
-	return r < 0 ? r : 0;
-}
-
-static void list_bind(struct query *q, const struct attempt_filter *filter)
+/* The newest first. */
+static int open_list(struct store *store, const struct attempt_filter *filter, struct query *q,
+		     struct err *err)
 {
 	int64_t uid = filter->uid ? (int64_t)*filter->uid : -1;
+	int r;
 
-	if (filter->submission) {
-		query_bind_i64(q, (int64_t)filter->submission);
-		query_bind_i64(q, uid);
-		return;
-	}
-	if (filter->after_id) {
-		query_bind_i64(q, filter->after_id);
-		return;
-	}
+	if (filter->submission)
+		return query_ask(store, STATEMENT_FIND_SUBMISSION, q, err,
+				 (int64_t)filter->submission, uid);
+	if (filter->after_id)
+		return query_ask(store, STATEMENT_LIST_ADDED, q, err, filter->after_id);
+	r = query_open(store,
+		       filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS, q,
+		       err);
+	if (r < 0)
+		return r;
 	query_bind_text(q, filter->job_id);
 	if (filter->running_only)
-		return;
+		return 0;
 	query_bind_i64(q, (int64_t)filter->since_wall_ns);
 	query_bind_i64(q, filter->latest_only);
 	query_bind_i64(q, uid);
+	return 0;
 }
 
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
@@ -292,18 +258,22 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	enum statement id = filter->submission	   ? STATEMENT_FIND_SUBMISSION
-			    : filter->after_id	   ? STATEMENT_LIST_ADDED
-			    : filter->running_only ? STATEMENT_LIST_RUNNING
-						   : STATEMENT_LIST_ATTEMPTS;
+	size_t cap = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, id, &q, err);
-	if (r < 0)
-		return r;
-	list_bind(&q, filter);
-	r = list_fill(&q, filter, &list, err);
+		r = open_list(store, filter, &q, err);
+	while (r >= 0 && (filter->limit == 0 || list.n < filter->limit) &&
+	       (r = query_step(&q, err)) > 0) {
+		struct attempt a;
+
+		r = list_read_row(&q, filter, &a, &list.arena, err);
+		if (r <= 0)
+			continue;
+		if (ARRAY_RESERVE(list.items, cap, list.n + 1) < 0)
+			return store_no_memory(store, err);
+		list.items[list.n++] = a;
+	}
 	if (r < 0)
 		return r;
 	for (size_t i = 0, k = list.n; i + 1 < k; i++) {
@@ -360,28 +330,12 @@ int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct e
 	return r < 0 ? r : 0;
 }
 
-static int fail_not_found(struct store *store, const char *job_id, int num, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	r = query_step(&q, err);
-	if (r < 0)
-		return r;
-	if (r > 0)
-		return err_set(err, -ENOENT, "job %s has no attempt %d", job_id, num);
-	return err_set(err, -ENOENT,
-		       "no job %s was recorded: \"proctor jobs\" lists those there are", job_id);
-}
-
 static int find_attempt(struct store *store, const char *job_id, int num, struct attempt *a,
 			struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct arena arena = ARENA_INIT;
+	int64_t job = -1;
 	int r = query_open(store, STATEMENT_FIND_ATTEMPT, &q, err);
 
 	if (r < 0)
@@ -389,10 +343,14 @@ static int find_attempt(struct store *store, const char *job_id, int num, struct
 	query_bind_text(&q, job_id);
 	query_bind_i64(&q, num);
 	r = query_step(&q, err);
-	if (r == 0)
-		return fail_not_found(store, job_id, num, err);
 	if (r > 0)
 		r = attempt_read_row(&q, a, &arena, err);
+	else if (r == 0 && (r = job_find_row(store, job_id, &job, err)) == 0)
+		r = job > 0 ? err_set(err, -ENOENT, "job %s has no attempt %d", job_id, num)
+			    : err_set(err, -ENOENT,
+				      "no job %s was recorded: \"proctor jobs\" lists those there "
+				      "are",
+				      job_id);
 	a->arena = arena;
 	return r;
 }
@@ -400,27 +358,45 @@ static int find_attempt(struct store *store, const char *job_id, int num, struct
 /* ---- its parts ---- */
 
 /* An array of the attempt, by the statement that reads it. */
-static int read_array(struct store *store, enum statement id, const struct attempt *a,
-		      const struct columns *columns, size_t item_size, struct arena *arena,
-		      void *ret_items, size_t *ret_n, struct err *err)
-{
-	const struct row_part part = { columns, 0 };
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, id, &q, err, a->id);
+struct array {
+	enum statement id;
+	const struct columns *columns;
+	size_t item_size, items, n; /* where the pointer and the number are in the attempt */
+};
 
-	return r < 0 ? r : rows_read(&q, &part, 1, item_size, arena, ret_items, ret_n, err);
-}
+#define ARRAY(id_, columns_, member_)                                                            \
+	{                                                                                        \
+		STATEMENT_##id_, &(columns_), sizeof(*((struct attempt *)0)->member_),           \
+			offsetof(struct attempt, member_), offsetof(struct attempt, n_##member_) \
+	}
 
-static int read_ranks(struct store *store, const struct attempt *a, struct sheet_record *sheet,
-		      struct arena *arena, struct err *err)
+static const struct array processes_array = ARRAY(READ_PROCESSES, process_columns, processes);
+static const struct array arrays[] = {
+	ARRAY(READ_PHASES, phase_columns, phases),
+	ARRAY(READ_RUNGS, rung_columns, rungs),
+	ARRAY(READ_SYSCALLS, syscall_columns, syscalls),
+	ARRAY(READ_UNKNOWNS, unknown_columns, unknowns),
+};
+
+static int read_array(struct store *store, const struct array *array, struct attempt *a,
+		      struct err *err)
 {
-	static const struct row_part part = { &rank_columns, 0 };
+	const struct row_part part = { array->columns, 0 };
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_READ_RANKS, &q, err, a->id, sheet->num, sheet->try_num);
+	int r = query_ask(store, array->id, &q, err, a->id);
 
 	return r < 0 ? r
-		     : rows_read(&q, &part, 1, sizeof(*sheet->ranks), arena, &sheet->ranks,
-				 &sheet->n_ranks, err);
+		     : rows_read(&q, &part, 1, array->item_size, &a->arena,
+				 (char *)a + array->items, (size_t *)((char *)a + array->n), err);
+}
+
+static int read_arrays(struct store *store, struct attempt *a, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(arrays); i++)
+		r = read_array(store, &arrays[i], a, err);
+	return r;
 }
 
 static int read_sheets(struct store *store, struct attempt *a, struct err *err)
@@ -432,8 +408,17 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 		return r;
 	r = rows_read(&q, sheet_parts, ARRAY_SIZE(sheet_parts), sizeof(*a->sheets), &a->arena,
 		      &a->sheets, &a->n_sheets, err);
-	for (size_t i = 0; r == 0 && i < a->n_sheets; i++)
-		r = read_ranks(store, a, &a->sheets[i], &a->arena, err);
+	for (size_t i = 0; r == 0 && i < a->n_sheets; i++) {
+		static const struct row_part part = { &rank_columns, 0 };
+		CLEANUP(query_close) struct query ranks = QUERY_INIT;
+		struct sheet_record *sheet = &a->sheets[i];
+
+		r = query_ask(store, STATEMENT_READ_RANKS, &ranks, err, a->id, sheet->num,
+			      sheet->try_num);
+		if (r == 0)
+			r = rows_read(&ranks, &part, 1, sizeof(*sheet->ranks), &a->arena,
+				      &sheet->ranks, &sheet->n_ranks, err);
+	}
 	return r;
 }
 
@@ -446,8 +431,7 @@ static int read_processes(struct store *store, struct attempt *a, struct err *er
 		return r;
 	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
 		return so_far_read_processes(store, a, count.n, err);
-	return read_array(store, STATEMENT_READ_PROCESSES, a, &process_columns,
-			  sizeof(*a->processes), &a->arena, &a->processes, &a->n_processes, err);
+	return read_array(store, &processes_array, a, err);
 }
 
 static int read_events(struct store *store, struct attempt *a, struct err *err)
@@ -465,30 +449,12 @@ static int read_events(struct store *store, struct attempt *a, struct err *err)
 	return r;
 }
 
-static int read_syscalls(struct store *store, struct attempt *a, struct err *err)
-{
-	return read_array(store, STATEMENT_READ_SYSCALLS, a, &syscall_columns, sizeof(*a->syscalls),
-			  &a->arena, &a->syscalls, &a->n_syscalls, err);
-}
-
-static int read_phases(struct store *store, struct attempt *a, struct err *err)
-{
-	return read_array(store, STATEMENT_READ_PHASES, a, &phase_columns, sizeof(*a->phases),
-			  &a->arena, &a->phases, &a->n_phases, err);
-}
-
 static int read_clock(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_first(store, STATEMENT_READ_CLOCK, &q, err, a->id);
 
 	return r <= 0 ? r : query_read_columns(&q, &clock_columns, a, &a->arena, err);
-}
-
-static int read_rungs(struct store *store, struct attempt *a, struct err *err)
-{
-	return read_array(store, STATEMENT_READ_RUNGS, a, &rung_columns, sizeof(*a->rungs),
-			  &a->arena, &a->rungs, &a->n_rungs, err);
 }
 
 static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
@@ -525,31 +491,18 @@ static int add_gone(struct store *store, struct attempt *a, const char *what, co
 	return add_note(store, a, what, why, err);
 }
 
-static int add_lost_marks(struct store *store, struct attempt *a, struct err *err)
+static int add_notes(struct store *store, struct attempt *a, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, STATEMENT_READ_LOST_MARKS, &q, err, a->id);
 	int64_t n = 0;
 	char why[160];
+	int r = query_read_number(store, STATEMENT_READ_LOST_MARKS, a->id, &n, err);
 
-	if (r > 0)
-		n = query_read_i64(&q);
-	if (r < 0 || n <= 0)
-		return r < 0 ? r : 0;
 	snprintf(why, sizeof(why),
 		 "about %lld markers of them were lost: too many at once, more than %d phases of a "
 		 "rank, or a daemon that did not read them",
 		 (long long)n, PHASES_PER_RANK);
-	return add_note(store, a, "phases", why, err);
-}
-
-static int read_unknowns(struct store *store, struct attempt *a, struct err *err)
-{
-	int r = read_array(store, STATEMENT_READ_UNKNOWNS, a, &unknown_columns,
-			   sizeof(*a->unknowns), &a->arena, &a->unknowns, &a->n_unknowns, err);
-
-	if (r == 0)
-		r = add_lost_marks(store, a, err);
+	if (r >= 0)
+		r = n > 0 ? add_note(store, a, "phases", why, err) : 0;
 	if (r == 0)
 		r = add_gone(store, a, "events", META_EVENTS_GONE, err);
 	if (r == 0)
@@ -559,52 +512,33 @@ static int read_unknowns(struct store *store, struct attempt *a, struct err *err
 
 typedef int part_reader(struct store *store, struct attempt *a, struct err *err);
 
-static int read_parts(struct store *store, part_reader *const *readers, size_t n_readers,
-		      struct attempt *a, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < n_readers; i++)
-		r = readers[i](store, a, err);
-	return r;
-}
-
 /* What they had to leave out is told by the attempt itself, each time that it is read. */
-static int read_with_damage(struct store *store, part_reader *const *readers, size_t n_readers,
-			    struct attempt *a, struct err *err)
-{
-	CLEANUP(damages_release) struct damages met = { 0 };
-	CLEANUP(buf_release) struct buf why = BUF_INIT;
-	struct damages before = store->damages;
-	int r;
-
-	store->damages = met;
-	r = read_parts(store, readers, n_readers, a, err);
-	met = store->damages;
-	store->damages = before;
-	damages_add(&store->damages, &met);
-	if (r < 0 || met.n + met.n_more == 0)
-		return r;
-	damages_write(store, &met, &why);
-	buf_add_str(&why, ": damaged in the database, and left out");
-	return add_note(store, a, "damaged", why.data, err);
-}
-
 static int read_attempt(struct store *store, const char *job_id, int num,
 			part_reader *const *readers, size_t n_readers, struct attempt *ret,
 			struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(damages_release) struct damages met = { 0 };
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	struct damages before = store->damages;
 	int r;
 
 	attempt_init(&a);
 	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err); /* all as of one moment */
-	if (r < 0)
-		return r;
-	r = find_attempt(store, job_id, num, &a, err);
 	if (r == 0)
-		r = read_with_damage(store, readers, n_readers, &a, err);
+		r = find_attempt(store, job_id, num, &a, err);
+	store->damages = met;
+	for (size_t i = 0; r == 0 && i < n_readers; i++)
+		r = readers[i](store, &a, err);
+	met = store->damages;
+	store->damages = before;
+	damages_add(&store->damages, &met);
+	if (r == 0 && met.n + met.n_more > 0) {
+		damages_write(store, &met, &why);
+		buf_add_str(&why, ": damaged in the database, and left out");
+		r = add_note(store, &a, "damaged", why.data, err);
+	}
 	if (r < 0)
 		return r;
 	*ret = a;
@@ -616,8 +550,8 @@ int store_read_attempt(struct store *store, const char *job_id, int num, struct 
 		       struct err *err)
 {
 	static part_reader *const readers[] = {
-		read_sheets, read_processes, read_events, read_phases,	 anomalies_read,
-		read_rungs,  read_unknowns,  series_read, read_syscalls, read_clock,
+		read_sheets, read_processes, read_events, anomalies_read,
+		read_arrays, add_notes,	     series_read, read_clock,
 	};
 
 	return read_attempt(store, job_id, num, readers, ARRAY_SIZE(readers), ret, err);

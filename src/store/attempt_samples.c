@@ -301,38 +301,12 @@ static int compare_points(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static bool is_sorted(const struct points *points)
-{
-	for (size_t i = 1; i < points->n; i++)
-		if (points->items[i].wall_ns < points->items[i - 1].wall_ns)
-			return false;
-	return true;
-}
-
-/* They mostly are: the clock is rarely set back. */
-static int copy_sorted(const struct points *points, struct series_point *ret)
-{
-	CLEANUP(free_ptr) const struct series_point **order = NULL;
-
-	if (is_sorted(points)) {
-		memcpy(ret, points->items, points->n * sizeof(*ret));
-		return 0;
-	}
-	order = reallocarray(NULL, points->n, sizeof(*order));
-	if (!order)
-		return -1;
-	for (size_t i = 0; i < points->n; i++)
-		order[i] = &points->items[i];
-	qsort(order, points->n, sizeof(*order), compare_points);
-	for (size_t i = 0; i < points->n; i++)
-		ret[i] = *order[i];
-	return 0;
-}
-
 int series_read(struct store *store, struct attempt *a, struct err *err)
 {
 	CLEANUP(points_release) struct points points = { 0 };
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	CLEANUP(free_ptr) const struct series_point **order = NULL;
+	bool is_sorted = true; /* mostly: the clock is rarely set back */
 	struct taking taking = { store, t, .points = &points };
 	int r = t ? read_curves(store, a->id, t, &points, err) : store_no_memory(store, err);
 
@@ -341,8 +315,17 @@ int series_read(struct store *store, struct attempt *a, struct err *err)
 	if (r < 0 || points.n == 0)
 		return r;
 	a->series = arena_alloc(&a->arena, points.n * sizeof(*points.items));
-	if (!a->series || copy_sorted(&points, a->series) < 0)
+	order = reallocarray(NULL, points.n, sizeof(*order));
+	if (!a->series || !order)
 		return store_no_memory(store, err);
+	for (size_t i = 0; i < points.n; i++) {
+		order[i] = &points.items[i];
+		is_sorted &= i == 0 || order[i - 1]->wall_ns <= order[i]->wall_ns;
+	}
+	if (!is_sorted)
+		qsort(order, points.n, sizeof(*order), compare_points);
+	for (size_t i = 0; i < points.n; i++)
+		a->series[i] = *order[i];
 	a->n_series = points.n;
 	return 0;
 }

@@ -48,9 +48,6 @@ static const struct failure failures[] = {
 	{ SQLITE_CONSTRAINT, EINVAL, "does not take this",
 	  "its attempt is not there (any more), or the program has a fault" },
 };
-/* Who holds it stands between the two. */
-static const struct failure failure_held = { SQLITE_BUSY, EBUSY, "is locked by",
-					     "wait for it or end it" };
 /* The system's word for it SQLite does not pass on. */
 static const struct failure failure_limit = { SQLITE_IOERR, EFBIG,
 					      "cannot grow above this process's limit on files",
@@ -63,36 +60,20 @@ static const struct failure failure_full = {
 static const struct failure failure_other = { 0, EIO, "cannot be used",
 					      "the program or the database has a fault" };
 
-/* Writing fails where a file would be larger than the limit; the errno may be gone by now, and
- * another's in its place, but not that of a disk that fails. */
-static bool is_over_limit(struct store *store, int extended_code)
+static const struct failure *find_failure(struct store *store)
 {
+	int extended_code = sqlite3_extended_errcode(store->db), code = extended_code & 0xff;
 	int error = sqlite3_system_errno(store->db);
 	struct rlimit limit;
 
-	if ((extended_code & 0xff) != SQLITE_IOERR || error == EIO)
-		return false;
-	if (error == EFBIG)
-		return true;
-	return (extended_code == SQLITE_IOERR_WRITE || extended_code == SQLITE_IOERR_TRUNCATE) &&
-	       getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-static bool is_full_disk(struct store *store, int code)
-{
-	int error = sqlite3_system_errno(store->db);
-
-	return code == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT);
-}
-
-static const struct failure *find_failure(struct store *store)
-{
-	int extended_code = sqlite3_extended_errcode(store->db);
-	int code = extended_code & 0xff;
-
-	if (is_full_disk(store, code))
+	if (code == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT))
 		return &failure_full;
-	if (is_over_limit(store, extended_code))
+	/* Writing fails where a file would be larger than the limit; the errno may be gone by now,
+	 * and another's in its place, but not that of a disk that fails. */
+	if (code == SQLITE_IOERR && error != EIO &&
+	    (error == EFBIG ||
+	     ((extended_code == SQLITE_IOERR_WRITE || extended_code == SQLITE_IOERR_TRUNCATE) &&
+	      getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)))
 		return &failure_limit;
 	for (size_t i = 0; i < ARRAY_SIZE(failures); i++)
 		if (failures[i].code == code)
@@ -114,51 +95,30 @@ int store_write_obstacle(const char *path)
 	return faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
-/* The errno that SQLite or the file system gives for this failure; 0: none. */
-static int system_error(struct store *store, const struct failure *f)
-{
-	int error = sqlite3_system_errno(store->db);
-	int obstacle;
-
-	if (f == &failure_limit)
-		return f->error;
-	if (f->code == SQLITE_IOERR)
-		return error;
-	if (f->code != SQLITE_READONLY && f->code != SQLITE_CANTOPEN)
-		return 0;
-	obstacle = store_write_obstacle(store->path);
-	return obstacle || f->code == SQLITE_READONLY ? obstacle : error;
-}
-
-/*
- * Names who holds the lock; false if nobody can be named. Not asked while there is
- * patience left: who tries again by itself (journal.c) comes here every millisecond.
- */
-static bool tell_holder(const struct store *store, struct err *err)
-{
-	char holder[HOLDER_BYTES];
-	pid_t pid;
-
-	if (!err || store->waited_ns < store->patience_ns)
-		return false;
-	pid = holder_find(store->path);
-	if (pid == 0)
-		return false;
-	holder_describe(pid, holder);
-	err_set(err, -failure_held.error, "the database %s %s %s", store->path, failure_held.what,
-		holder);
-	err_advise(err, failure_held.advice);
-	return true;
-}
-
 int store_failure(struct store *store, struct err *err)
 {
 	const struct failure *f = find_failure(store);
-	int error = system_error(store, f);
+	int error = 0; /* that SQLite or the file system gives for it; 0: none */
 	char detail[256];
+	pid_t owner = 0;
 
-	if (f->code == failure_held.code && tell_holder(store, err))
-		return -failure_held.error;
+	/* Not while there is patience left: who tries again by itself comes here every ms. */
+	if (err && f->code == SQLITE_BUSY && store->waited_ns >= store->patience_ns)
+		owner = lock_owner_find(store->path);
+	if (owner) {
+		char name[LOCK_OWNER_BYTES];
+
+		lock_owner_describe(owner, name);
+		err_set(err, -EBUSY, "the database %s is locked by %s", store->path, name);
+		err_advise(err, "wait for it or end it");
+		return -EBUSY;
+	}
+	if (f->code == SQLITE_IOERR)
+		error = f == &failure_limit ? f->error : sqlite3_system_errno(store->db);
+	else if (f->code == SQLITE_READONLY || f->code == SQLITE_CANTOPEN)
+		error = store_write_obstacle(store->path);
+	if (error == 0 && f->code == SQLITE_CANTOPEN)
+		error = sqlite3_system_errno(store->db);
 	snprintf(detail, sizeof(detail), "%s",
 		 error > 0 ? strerror(error) : sqlite3_errmsg(store->db));
 	if (error <= 0)
@@ -206,18 +166,11 @@ void damages_release(struct damages *d)
 
 /* ---- meeting it ---- */
 
-static bool has(const struct damages *d, const struct damage *one)
+static void add(struct damages *d, const struct damage *one)
 {
 	for (size_t i = 0; i < d->n; i++)
 		if (d->items[i].kind == one->kind && d->items[i].id == one->id)
-			return true;
-	return false;
-}
-
-static void add(struct damages *d, const struct damage *one)
-{
-	if (has(d, one))
-		return;
+			return;
 	if (d->n == MAX_DAMAGES || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0)
 		d->n_more++;
 	else
@@ -255,29 +208,22 @@ int damage_leave_out(struct store *store, const struct damage *d, struct err *er
 
 /* ---- telling it ---- */
 
-/* The attempt, or the daemon; nothing if it is not there any more. */
-static void write_recorder(struct store *store, int64_t recorder, struct buf *out)
+/* Of whom and of when: the attempt, or the daemon; nothing if it is not there any more. */
+static void write_origin(struct store *store, const struct damage *d, struct buf *out)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const char *name;
-
-	if (recorder == 0 || query_open(store, STATEMENT_NAME_RECORDER, &q, NULL) < 0)
-		return;
-	query_bind_i64(&q, recorder);
-	if (query_step(&q, NULL) <= 0)
-		return;
-	name = query_read_text(&q);
-	if (name)
-		buf_printf(out, " of job %s, attempt %lld", name, (long long)query_read_i64(&q));
-	else
-		buf_printf(out, " of the daemon that was process %lld",
-			   (long long)query_read_i64(&q));
-}
-
-static void write_times(const struct damage *d, struct buf *out)
-{
 	char first[32], last[32];
 
+	if (d->recorder != 0 &&
+	    query_first(store, STATEMENT_NAME_RECORDER, &q, NULL, d->recorder) > 0) {
+		const char *name = query_read_text(&q);
+		long long number = query_read_i64(&q);
+
+		if (name)
+			buf_printf(out, " of job %s, attempt %lld", name, number);
+		else
+			buf_printf(out, " of the daemon that was process %lld", number);
+	}
 	if (d->last_ns == 0) /* nobody knows */
 		return;
 	clock_format_local((uint64_t)d->first_ns, first, sizeof(first));
@@ -288,50 +234,31 @@ static void write_times(const struct damage *d, struct buf *out)
 		buf_printf(out, " (from %s to %s)", first, last);
 }
 
-static bool is_like(const struct damage *a, const struct damage *b)
-{
-	return a->kind == b->kind && a->recorder == b->recorder;
-}
-
 /* All of one kind and recorder, as one. */
-static struct damage sum_up(const struct damages *d, size_t i)
-{
-	struct damage sum = d->items[i];
-
-	for (size_t k = i + 1; k < d->n; k++) {
-		const struct damage *more = &d->items[k];
-
-		if (!is_like(more, &sum))
-			continue;
-		sum.n += more->n;
-		sum.first_ns = more->first_ns < sum.first_ns ? more->first_ns : sum.first_ns;
-		sum.last_ns = more->last_ns > sum.last_ns ? more->last_ns : sum.last_ns;
-	}
-	return sum;
-}
-
-static bool is_first_of_its_like(const struct damages *d, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (is_like(&d->items[k], &d->items[i]))
-			return false;
-	return true;
-}
-
 void damages_write(struct store *store, const struct damages *d, struct buf *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->n && n < MAX_SENTENCES; i++) {
-		struct damage sum;
+		struct damage sum = d->items[i];
+		bool is_first = true;
 
-		if (!is_first_of_its_like(d, i))
+		for (size_t k = 0; k < d->n; k++) {
+			const struct damage *more = &d->items[k];
+
+			if (k == i || more->kind != sum.kind || more->recorder != sum.recorder)
+				continue;
+			is_first = is_first && k > i;
+			sum.n += more->n;
+			sum.first_ns =
+				more->first_ns < sum.first_ns ? more->first_ns : sum.first_ns;
+			sum.last_ns = more->last_ns > sum.last_ns ? more->last_ns : sum.last_ns;
+		}
+		if (!is_first)
 			continue;
-		sum = sum_up(d, i);
 		buf_printf(out, "%s%llu %s", n++ ? ", " : "", (unsigned long long)sum.n,
 			   sum.n == 1 ? kind_names[sum.kind].one : kind_names[sum.kind].many);
-		write_recorder(store, sum.recorder, out);
-		write_times(&sum, out);
+		write_origin(store, &sum, out);
 	}
 	if (d->n_more > 0 || n == MAX_SENTENCES)
 		buf_add_str(out, ", and more");

@@ -33,8 +33,6 @@ struct folding {
 	struct buf things;    /* of the head, behind the strings, which are all known last */
 };
 
-/* ---- the ticks that are folded together: which they are, and how each is read ---- */
-
 static void folding_free(struct folding **f)
 {
 	if (!*f)
@@ -49,22 +47,14 @@ static void folding_free(struct folding **f)
 	*f = NULL;
 }
 
-static struct folding *folding_new(struct store *store)
+void folded_release(struct folded *f)
 {
-	struct folding *f = malloc(sizeof(*f));
-
-	if (!f)
-		return NULL;
-	f->store = store;
-	f->bytes = (struct buf)BUF_INIT;
-	f->offsets[0] = 0;
-	f->n_loaded = f->n = 0;
-	f->has_more = false;
-	f->strings = (struct fold_strings){ 0 };
-	f->string_of = (struct map)MAP_INIT;
-	f->things = (struct buf)BUF_INIT;
-	return f;
+	buf_release(&f->head);
+	buf_release(&f->bytes);
+	free(f->parts);
 }
+
+/* ---- the ticks that are folded together: which they are, and how each is read ---- */
 
 /*
  * The bytes that are taken at once, about: a segment has FOLD_BYTES and a tick. One of
@@ -73,19 +63,6 @@ static struct folding *folding_new(struct store *store)
 #define LOAD_BYTES ((size_t)16 << 20)
 #define TICK_MAX_BYTES (64 << 20)
 
-static void take_tick(struct folding *f, struct query *q)
-{
-	struct fold_lost *tick = &f->ticks[f->n_loaded];
-	const void *data;
-	size_t len;
-
-	tick->id = query_read_i64(q);
-	tick->wall_ns = query_read_i64(q);
-	data = query_read_blob(q, tick->wall_ns, &len);
-	buf_add(&f->bytes, data, len);
-	f->offsets[++f->n_loaded] = f->bytes.len;
-}
-
 static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct err *err)
 {
@@ -93,10 +70,16 @@ static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int
 	int r = query_ask(f->store, STATEMENT_OLDEST_TICKS, &q, err, recorder, after_id, last_id,
 			  CODEC_ROWS + 1, TICK_MAX_BYTES);
 
-	if (r < 0)
-		return r;
-	while (!f->has_more && (r = query_step(&q, err)) > 0) {
-		take_tick(f, &q);
+	while (r >= 0 && !f->has_more && (r = query_step(&q, err)) > 0) {
+		struct fold_lost *tick = &f->ticks[f->n_loaded];
+		const void *data;
+		size_t len;
+
+		tick->id = query_read_i64(&q);
+		tick->wall_ns = query_read_i64(&q);
+		data = query_read_blob(&q, tick->wall_ns, &len);
+		buf_add(&f->bytes, data, len);
+		f->offsets[++f->n_loaded] = f->bytes.len;
 		f->has_more = f->n_loaded > CODEC_ROWS || f->bytes.len >= LOAD_BYTES;
 	}
 	if (r >= 0 && buf_error(&f->bytes) < 0)
@@ -104,16 +87,14 @@ static int load_ticks(struct folding *f, int64_t recorder, int64_t after_id, int
 	return r < 0 ? r : 0;
 }
 
+/* Its time stands beside it as well. */
 static int read_tick(const struct folding *f, unsigned i, const struct tick_reader *before,
 		     int64_t before_id, struct tick_reader *ret)
 {
 	int r = tick_read(ret, f->bytes.data + f->offsets[i], f->offsets[i + 1] - f->offsets[i],
 			  before_id, before ? before->head : NULL);
 
-	/* Its time stands beside it as well. */
-	if (r == 0 && ret->head[HOST_WALL_NS] != (uint64_t)f->ticks[i].wall_ns)
-		r = -EBADMSG;
-	return r;
+	return r == 0 && ret->head[HOST_WALL_NS] != (uint64_t)f->ticks[i].wall_ns ? -EBADMSG : r;
 }
 
 static bool is_whole(const struct folding *f, unsigned i)
@@ -123,30 +104,22 @@ static bool is_whole(const struct folding *f, unsigned i)
 	return read_tick(f, i, NULL, 0, &reader) == 0;
 }
 
-/* If there is more than fits, the rest begins with a whole tick: later ones need none of ours. */
-static void cut_at_segment(struct folding *f)
+/*
+ * How many of those that were loaded become a fold. If there is more than fits, the rest begins
+ * with a whole tick: later ones need none of ours. So it does where ticks lie far apart.
+ */
+static unsigned find_cut(const struct folding *f)
 {
-	unsigned n = f->n_loaded - 1;
+	unsigned n = f->n_loaded, whole = n - 1;
 
-	if (!f->has_more)
-		return;
-	while (n > 0 && !is_whole(f, n))
-		n--;
-	if (n > 0)
-		f->n_loaded = n;
-	else if (f->n_loaded > CODEC_ROWS)
-		f->n_loaded = CODEC_ROWS;
-}
-
-/* What lies far apart becomes two folds, if the later one begins with a whole tick. */
-static void cut_at_gap(struct folding *f)
-{
-	for (unsigned i = 1; i < f->n_loaded; i++) {
-		if (!fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) || !is_whole(f, i))
-			continue;
-		f->n_loaded = i;
-		return;
-	}
+	while (f->has_more && whole > 0 && !is_whole(f, whole))
+		whole--;
+	if (f->has_more)
+		n = whole > 0 ? whole : n > CODEC_ROWS ? CODEC_ROWS : n;
+	for (unsigned i = 1; i < n; i++)
+		if (fold_has_gap(f->ticks[i].wall_ns, f->ticks[i - 1].wall_ns) && is_whole(f, i))
+			return i;
+	return n;
 }
 
 /* One that cannot be read is left out, with those that need it. */
@@ -173,76 +146,32 @@ static int read_ticks(struct folding *f, struct folded *ret)
 	return 0;
 }
 
-/*
- * The oldest ticks of the recorder, as fold_read_pending() says, with a reader for each that can
- * be read; those that cannot be are in ret->lost. 0: there are none. 1.
- */
-static int folding_load(struct folding *f, int64_t recorder, int64_t after_id, int64_t last_id,
-			struct folded *ret, struct err *err)
-{
-	int r = load_ticks(f, recorder, after_id, last_id, err);
-
-	if (r < 0 || f->n_loaded == 0)
-		return r;
-	cut_at_segment(f);
-	cut_at_gap(f);
-	return read_ticks(f, ret) < 0 ? store_no_memory(f->store, err) : 1;
-}
-
-void folded_release(struct folded *f)
-{
-	buf_release(&f->head);
-	buf_release(&f->bytes);
-	free(f->parts);
-}
-
-/* ---- strings ---- */
-
-/* The number that a string has in the fold. */
-static int number_string(struct folding *f, const char *s, uint64_t *ret)
-{
-	uint64_t hash, number;
-
-	*ret = U64_UNKNOWN;
-	if (!s)
-		return 0;
-	hash = hash_bytes(HASH_INIT, s, strlen(s));
-	if (map_get(&f->string_of, hash, &number) && strcmp(f->strings.items[number], s) == 0) {
-		*ret = number;
-		return 0;
-	}
-	*ret = f->strings.n;
-	return fold_strings_add(&f->strings, s) < 0 ? -ENOMEM : map_put(&f->string_of, hash, *ret);
-}
-
-static const char *string_of(const struct folding *f, unsigned tick, uint64_t number)
-{
-	return number < f->readers[tick].n_strings ? f->strings_of[tick][number] : NULL;
-}
+/* ---- tables ---- */
 
 /* A column of numbers of a tick's strings becomes one of the fold's. */
 static int number_strings(struct folding *f, struct table *t, unsigned word)
 {
 	for (unsigned i = 0; i < t->n; i++) {
-		uint64_t *number = &t->columns[word][i];
+		uint64_t *number = &t->columns[word][i], hash, known;
+		const char *s = *number < f->readers[t->tick[i]].n_strings
+					? f->strings_of[t->tick[i]][*number]
+					: NULL;
 
-		if (number_string(f, string_of(f, t->tick[i], *number), number) < 0)
+		*number = U64_UNKNOWN;
+		if (!s)
+			continue;
+		hash = hash_bytes(HASH_INIT, s, strlen(s));
+		if (map_get(&f->string_of, hash, &known) &&
+		    strcmp(f->strings.items[known], s) == 0) {
+			*number = known;
+			continue;
+		}
+		*number = f->strings.n;
+		if (fold_strings_add(&f->strings, s) < 0 ||
+		    map_put(&f->string_of, hash, *number) < 0)
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-/* ---- tables ---- */
-
-static int gather_head(struct folding *f)
-{
-	f->head.n = f->n;
-	for (unsigned i = 0; i < f->n; i++) {
-		f->head.tick[i] = (uint8_t)i;
-		for (unsigned k = 0; k < HEAD_WORDS; k++)
-			f->head.columns[k][i] = f->readers[i].head[k];
-	}
-	return number_strings(f, &f->head, HEAD_LEVEL);
 }
 
 static void begin_list(struct folding *f, enum tick_list list)
@@ -265,16 +194,6 @@ static int64_t next_key(const struct folding *f, enum tick_list list)
 	return least;
 }
 
-/* What the words of tick i differ from: the row before, if it is of the tick before. */
-static const uint64_t *words_before(const struct folding *f, unsigned i, const uint64_t *last)
-{
-	const struct table *t = &f->table;
-
-	if (!f->readers[i].before_id || t->n == 0 || t->tick[t->n - 1] + 1u != i)
-		return NULL;
-	return last;
-}
-
 /* Its rows, from all readers that stand at it. */
 static void gather(struct folding *f, enum tick_list list, int64_t key)
 {
@@ -284,10 +203,12 @@ static void gather(struct folding *f, enum tick_list list, int64_t key)
 	t->n = 0;
 	for (unsigned i = 0; i < f->n; i++) {
 		struct tick_cursor *c = &f->readers[i].lists[list];
+		bool has_before; /* words differ from the row before, if it is of the tick before */
 
 		if (f->is_done[list][i] || c->key != key)
 			continue;
-		tick_cursor_read(c, words_before(f, i, words), words);
+		has_before = f->readers[i].before_id && t->n > 0 && t->tick[t->n - 1] + 1u == i;
+		tick_cursor_read(c, has_before ? words : NULL, words);
 		for (unsigned k = 0; k < list_words[list]; k++)
 			t->columns[k][t->n] = words[k];
 		t->tick[t->n++] = (uint8_t)i;
@@ -297,36 +218,27 @@ static void gather(struct folding *f, enum tick_list list, int64_t key)
 
 /* ---- the parts of the fold ---- */
 
-/* The words of each list that are numbers of strings. */
-static int number_thing(struct folding *f, enum tick_list list)
-{
-	int r = 0;
-
-	if (list == LIST_PROGRESS)
-		r = number_strings(f, &f->table, PROGRESS_JOB);
-	if (r == 0 && list == LIST_PROGRESS)
-		r = number_strings(f, &f->table, PROGRESS_STATUS);
-	if (r == 0 && list == LIST_CGROUPS)
-		r = number_strings(f, &f->table, CGROUP_PATH);
-	return r;
-}
-
 /* GPUs, progress and cgroups. */
 static int write_things(struct folding *f, enum tick_list list, struct buf *out)
 {
 	int64_t key;
+	int r = 0;
 
 	begin_list(f, list);
 	if (list == LIST_CGROUPS && next_key(f, list) < 0)
 		return 0;
-	while ((key = next_key(f, list)) >= 0) {
+	while (r == 0 && (key = next_key(f, list)) >= 0) {
 		gather(f, list, key);
-		if (number_thing(f, list) < 0)
-			return -ENOMEM;
+		if (list == LIST_PROGRESS)
+			r = number_strings(f, &f->table, PROGRESS_JOB);
+		if (r == 0 && list == LIST_PROGRESS)
+			r = number_strings(f, &f->table, PROGRESS_STATUS);
+		if (list == LIST_CGROUPS)
+			r = number_strings(f, &f->table, CGROUP_PATH);
 		fold_write_thing(out, list, &f->table);
 	}
 	fold_write_end(out);
-	return 0;
+	return r;
 }
 
 /* What a process has called, behind its samples. Both go up by process. */
@@ -345,35 +257,43 @@ static int append_calls(struct folding *f, int64_t process, struct buf *out)
 	return 0;
 }
 
-/* The table of the next of the list. 0: there is none. */
-static int write_part(struct folding *f, enum tick_list list, struct folded *ret)
+/* The tables of all of the list. */
+static int write_parts(struct folding *f, enum tick_list list, struct folded *ret)
 {
 	bool is_sample = list == LIST_SAMPLES;
-	int64_t key = next_key(f, list);
-	struct fold_part *part;
+	int64_t key;
 
-	if (key < 0)
-		return 0;
-	if (ARRAY_RESERVE(ret->parts, ret->cap, ret->n_parts + 1) < 0)
-		return -ENOMEM;
-	part = &ret->parts[ret->n_parts++];
-	*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
-	gather(f, list, key);
-	table_write(&ret->bytes, &f->table, list_words[list],
-		    is_sample ? f->head.columns[HOST_BOOT_NS] : NULL);
-	if (is_sample && append_calls(f, key, &ret->bytes) < 0)
-		return -ENOMEM;
-	part->len = ret->bytes.len - part->at;
-	return 1;
+	begin_list(f, list);
+	while ((key = next_key(f, list)) >= 0) {
+		struct fold_part *part;
+
+		if (ARRAY_RESERVE(ret->parts, ret->cap, ret->n_parts + 1) < 0)
+			return -ENOMEM;
+		part = &ret->parts[ret->n_parts++];
+		*part = (struct fold_part){ .list = list, .key = key, .at = ret->bytes.len };
+		gather(f, list, key);
+		table_write(&ret->bytes, &f->table, list_words[list],
+			    is_sample ? f->head.columns[HOST_BOOT_NS] : NULL);
+		if (is_sample && append_calls(f, key, &ret->bytes) < 0)
+			return -ENOMEM;
+		part->len = ret->bytes.len - part->at;
+	}
+	return 0;
 }
 
-/* All but the samples and what stands behind them. At least one tick could be read. */
-static int begin_fold(struct folding *f, struct folded *ret)
+/* At least one tick could be read. */
+static int write_fold(struct folding *f, struct folded *ret)
 {
 	const uint64_t *wall_ns = f->head.columns[HOST_WALL_NS];
-	int r;
 
-	if (gather_head(f) < 0 || write_things(f, LIST_GPUS, &f->things) < 0 ||
+	f->head.n = f->n;
+	for (unsigned i = 0; i < f->n; i++) {
+		f->head.tick[i] = (uint8_t)i;
+		for (unsigned k = 0; k < HEAD_WORDS; k++)
+			f->head.columns[k][i] = f->readers[i].head[k];
+	}
+	if (number_strings(f, &f->head, HEAD_LEVEL) < 0 ||
+	    write_things(f, LIST_GPUS, &f->things) < 0 ||
 	    write_things(f, LIST_PROGRESS, &f->things) < 0 ||
 	    write_things(f, LIST_CGROUPS, &f->things) < 0)
 		return -ENOMEM;
@@ -384,42 +304,46 @@ static int begin_fold(struct folding *f, struct folded *ret)
 		ret->first_ns = ns < ret->first_ns ? ns : ret->first_ns;
 		ret->last_ns = ns > ret->last_ns ? ns : ret->last_ns;
 	}
-	begin_list(f, LIST_POINTS);
-	while ((r = write_part(f, LIST_POINTS, ret)) > 0)
-		;
-	if (r < 0)
-		return r;
 	begin_list(f, LIST_SYSCALLS);
-	begin_list(f, LIST_SAMPLES);
-	return buf_error(&f->things);
+	if (write_parts(f, LIST_POINTS, ret) < 0 || write_parts(f, LIST_SAMPLES, ret) < 0)
+		return -ENOMEM;
+	/* Calls have names as well: the strings are all there by now. */
+	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
+	buf_add(&ret->head, f->things.data, f->things.len);
+	return buf_error(&f->things) < 0 || buf_error(&ret->head) < 0 || buf_error(&ret->bytes) < 0
+		       ? -ENOMEM
+		       : 0;
 }
 
 int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, int64_t last_id,
 		      struct folded *ret, struct err *err)
 {
-	CLEANUP(folding_free) struct folding *f = folding_new(store);
-	int r = f ? folding_load(f, recorder, after_id, last_id, ret, err)
-		  : store_no_memory(store, err);
+	CLEANUP(folding_free) struct folding *f = malloc(sizeof(*f));
+	int r;
 
-	if (r <= 0)
+	if (!f)
+		return store_no_memory(store, err);
+	f->store = store;
+	f->bytes = (struct buf)BUF_INIT;
+	f->offsets[0] = 0;
+	f->n_loaded = f->n = 0;
+	f->has_more = false;
+	f->strings = (struct fold_strings){ 0 };
+	f->string_of = (struct map)MAP_INIT;
+	f->things = (struct buf)BUF_INIT;
+	r = load_ticks(f, recorder, after_id, last_id, err);
+	if (r < 0 || f->n_loaded == 0)
 		return r;
+	f->n_loaded = find_cut(f);
+	r = read_ticks(f, ret);
 	buf_reset(&ret->head);
 	buf_reset(&ret->bytes);
 	ret->n_parts = 0;
 	ret->id = f->ticks[f->n_loaded - 1].id;
 	ret->n_ticks = f->n;
-	if (f->n == 0)
-		return 1;
-	r = begin_fold(f, ret);
-	while (r >= 0 && (r = write_part(f, LIST_SAMPLES, ret)) > 0)
-		;
-	if (r == 0) { /* calls have names as well: the strings are all there by now */
-		fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
-		buf_add(&ret->head, f->things.data, f->things.len);
-	}
-	if (r < 0 || buf_error(&ret->head) < 0 || buf_error(&ret->bytes) < 0)
-		return store_no_memory(store, err);
-	return 1;
+	if (r == 0 && f->n > 0)
+		r = write_fold(f, ret);
+	return r < 0 ? store_no_memory(store, err) : 1;
 }
 
 /* ---- ticks that are not folded yet, read as if they were ---- */
@@ -440,38 +364,35 @@ int fold_leave_out(struct store *store, int64_t recorder, const struct folded *f
 	return r;
 }
 
-static int each_of_recorder(struct store *store, int64_t recorder, int64_t attempt_id,
-			    enum tick_list list, fold_part_fn *fn, void *ctx, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
-
-	while ((r = fold_read_pending(store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
-		after_id = f.id;
-		r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
-		for (size_t i = 0; r == 0 && i < f.n_parts; i++) {
-			const struct fold_part *part = &f.parts[i];
-
-			if (part->list == list && (list != LIST_POINTS || part->key == attempt_id))
-				r = fn(ctx, f.bytes.data + part->at, part->len, part->key, err);
-		}
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list list,
 		      fold_part_fn *fn, void *ctx, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
 	int r = query_ask(store, STATEMENT_LIST_RECORDERS, &q, err, attempt_id);
 
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = each_of_recorder(store, query_read_i64(&q), attempt_id, list, fn, ctx, err);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t recorder = query_read_i64(&q);
+
+		f.id = 0;
+		while ((r = fold_read_pending(store, recorder, f.id, INT64_MAX, &f, err)) > 0) {
+			r = fold_leave_out(store, recorder, &f, INT64_MIN, INT64_MAX, err);
+			for (size_t i = 0; r == 0 && i < f.n_parts; i++) {
+				const struct fold_part *part = &f.parts[i];
+
+				if (part->list == list &&
+				    (list != LIST_POINTS || part->key == attempt_id))
+					r = fn(ctx, f.bytes.data + part->at, part->len, part->key,
+					       err);
+			}
+			if (r < 0)
+				return r;
+		}
+	}
 	return r;
 }
+
+/* ---- folding ---- */
 
 static int add_parts(struct store *store, const struct folded *f, struct err *err)
 {
@@ -505,16 +426,10 @@ static int add_parts(struct store *store, const struct folded *f, struct err *er
 
 static int note_for(struct store *store, int64_t attempt, const char *why, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_NOTE_DAMAGE, &q, err, attempt);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, why);
-	return query_run(&q, err);
+	return query_put(store, STATEMENT_NOTE_DAMAGE, err, V_I64(attempt), V_TEXT(why));
 }
 
-/* Of a daemon's ticks: to whoever it watched in those that could be read. */
+/* Of a daemon's ticks: to the attempts that it watched in those that could be read. */
 static int note_damage(struct store *store, int64_t recorder, const struct folded *f,
 		       struct err *err)
 {
@@ -536,34 +451,23 @@ static int note_damage(struct store *store, int64_t recorder, const struct folde
 	return r;
 }
 
-/* Inside a transaction that writes. */
-static int fold_keep(struct store *store, int64_t recorder, const struct folded *f, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_exec(store, STATEMENT_DROP_TICKS, err, recorder, f->id);
-
-	if (r == 0 &&
-	    f->n_ticks == 0) /* there is no fold to keep the last id: nobody gets it again */
-		r = meta_raise(store, META_LAST_TICK, f->id, err);
-	else if (r == 0)
-		r = query_ask(store, STATEMENT_ADD_FOLD, &q, err, f->id, recorder, f->first_ns,
-			      f->last_ns, f->n_ticks);
-	if (r == 0 && f->n_ticks > 0) {
-		query_bind_blob(&q, f->id, f->head.data, f->head.len);
-		r = query_run(&q, err);
-	}
-	if (r == 0 && f->n_ticks > 0)
-		r = add_parts(store, f, err);
-	return r < 0 ? r : note_damage(store, recorder, f, err);
-}
-
 int fold_all(struct store *store, int64_t recorder, struct err *err)
 {
 	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
 	int r;
 
 	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
-		r = fold_keep(store, recorder, &f, err);
+		r = query_exec(store, STATEMENT_DROP_TICKS, err, recorder, f.id);
+		if (r == 0 && f.n_ticks == 0) /* no fold keeps the last id: no tick gets it again */
+			r = meta_raise(store, META_LAST_TICK, f.id, err);
+		else if (r == 0)
+			r = query_put(store, STATEMENT_ADD_FOLD, err, V_I64(f.id), V_I64(recorder),
+				      V_I64(f.first_ns), V_I64(f.last_ns), V_I64(f.n_ticks),
+				      V_BLOB(f.id, f.head.data, f.head.len));
+		if (r == 0 && f.n_ticks > 0)
+			r = add_parts(store, &f, err);
+		if (r == 0)
+			r = note_damage(store, recorder, &f, err);
 		if (r < 0)
 			return r;
 	}

@@ -14,10 +14,9 @@
 #include "model/tick_snapshot.h"
 #include "store/codec/codec.h"
 #include "store/damage.h"
+#include "store/query.h"
 #include "store/sqlite.h"
-#include "store/statements.h"
 #include "store/store.h"
-#include "store/tick.h"
 
 /* The ticks that one recorder writes through this handle. */
 struct tick_writing {
@@ -32,7 +31,6 @@ struct tick_writing {
 	struct listed_process *listed;
 	size_t cap;
 	struct call_names call_names;
-	struct tick_owners owners; /* of the one that is written */
 	struct buf bytes;
 };
 
@@ -43,12 +41,6 @@ struct log_decoder {
 	struct tick_decoder *ticks; /* NULL: there is none */
 };
 #define LOG_DECODERS 128
-
-/* What a handle knows of the recorder whose ticks it writes. */
-struct recording {
-	struct tick_writing writing;
-	struct process_index seen;
-};
 
 struct store {
 	sqlite3 *db;
@@ -72,12 +64,11 @@ struct store {
 	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
-	uint32_t n_attempt_writes; /* through this handle, see store_read_version() */
-	struct process_index seen; /* rows of processes: a tick touches only those that are new
-				      or have changed */
+	uint32_t n_attempt_writes;	   /* through this handle, see store_read_version() */
+	struct process_index process_rows; /* a tick touches only those that are new or have
+					      changed */
 	struct tick_writing writing;
-	struct damages damages; /* that were met */
-	struct recording other; /* of logs that are ingested; within a batch, the handle's own */
+	struct damages damages;			   /* that were met */
 	struct log_decoder decoders[LOG_DECODERS]; /* of logs that this handle has ingested last */
 	size_t next_decoder;			   /* which gives way to the next */
 	int ingest_error;	 /* of store_open(): why not all logs are ingested; 0: they are */

@@ -340,7 +340,6 @@ static int take_tick(struct sink *s, const struct log_frame *frame, bool is_new)
 		.attempts = attempts,
 		.n_attempts = 1,
 		.points = &point,
-		.owner = TICK_BY_ADDRESS,
 	};
 	int r = tick_decoder_read(s->ticks, frame->bytes, frame->n, s->attempt.job_id,
 				  is_new ? &s->snap : NULL, is_new ? &point : NULL);
@@ -424,7 +423,7 @@ static int take(struct sink *s, const struct log_frame *frame, bool is_new)
 /* Rows that were cached are not there any more. */
 static void forget_rows(struct store *store)
 {
-	process_index_clear(&store->seen);
+	process_index_clear(&store->process_rows);
 	store->writing.recorder = 0;
 	map_clear(&store->phase_counts);
 }
@@ -1123,15 +1122,6 @@ size_t store_count_unreadable_logs(const char *path)
 
 /* ---- ingesting ---- */
 
-void ingest_swap(struct store *store)
-{
-	struct recording own = { store->writing, store->seen };
-
-	store->writing = store->other.writing;
-	store->seen = store->other.seen;
-	store->other = own;
-}
-
 /*
  * Of a log that grows: else all of its last segment would be read again for each record. One that
  * was given no new frame may lack a segment: others have stored it since the files were listed.
@@ -1206,22 +1196,18 @@ static int run_batch(struct folder *f, struct store *store, size_t *at, struct e
 	if (r < 0)
 		return r;
 	store->is_batch = true;
-	ingest_swap(store);
 	while (r == 0 && *at < f->n && clock_boot_ns() - began_ns < BATCH_NS) {
 		struct entry *e = &f->entries[*at];
 
 		r = e->has_news && e->n > 0 ? ingest_log(f, store, e, err) : 0;
 		*at += r == 0;
 	}
-	ingest_swap(store);
 	store->is_batch = false;
 	store->syncs_log = false; /* the log has it all until remove_stored() */
 	r = r < 0 ? r : txn_commit(&txn, err);
 	store->syncs_log = syncs_log;
 	if (r < 0) {
-		process_index_clear(&store->other.seen);
-		store->other.writing.recorder = 0;
-		map_clear(&store->phase_counts);
+		forget_rows(store);
 	}
 	return r;
 }

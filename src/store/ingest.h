@@ -41,9 +41,6 @@ bool ingest_has_news(struct store *store);
  */
 bool ingest_is_behind(struct store *store, int64_t attempt_id);
 
-/* The handle writes ticks of logs now, or again those of its own recorder. */
-void ingest_swap(struct store *store);
-
 /* As store_take_in(), on a handle that writes. -EBUSY: it has waited as long as the patience says.
  */
 int ingest_logs(struct store *store, struct err *err);

@@ -35,36 +35,21 @@ int store_list_unnoted(struct store *store, struct unnoted *ret, size_t max, siz
 	return r < 0 ? r : 0;
 }
 
-static int put_run(struct store *store, const struct run_record *run, struct err *err)
+static int put_run(struct store *store, const struct run_record *run,
+		   const struct run_estimate *estimate, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_PUT_RUN, &q, err, run->attempt);
+	int r = query_put(store, STATEMENT_PUT_RUN, err, V_I64(run->attempt),
+			  V_TEXT(outcome_name(run->outcome)), V_COLUMNS(&run_columns, run));
 
-	if (r < 0)
+	if (r < 0 || !estimate || estimate->estimate.n_runs == 0)
 		return r;
-	query_bind_text(&q, outcome_name(run->outcome));
-	query_bind_columns(&q, &run_columns, run);
-	return query_run(&q, err);
-}
-
-static int add_estimate(struct store *store, const struct run_record *run,
-			const struct run_estimate *estimate, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(query_close) struct query score = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_ADD_ESTIMATE, &q, err, run->attempt, run->sheet_num,
-			  (int64_t)run->started_wall_ns, estimate->estimate.rung);
-
-	if (r < 0)
-		return r;
-	query_bind_columns(&q, &estimate_columns, &estimate->estimate);
-	r = query_run(&q, err);
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_SCORE, &score, err);
-	if (r < 0)
-		return r;
-	query_bind_columns(&score, &score_columns, &estimate->score);
-	return query_run(&score, err);
+	r = query_put(store, STATEMENT_ADD_ESTIMATE, err, V_I64(run->attempt),
+		      V_I64(run->sheet_num), V_I64((int64_t)run->started_wall_ns),
+		      V_I64(estimate->estimate.rung),
+		      V_COLUMNS(&estimate_columns, &estimate->estimate));
+	return r < 0 ? r
+		     : query_put(store, STATEMENT_ADD_SCORE, err,
+				 V_COLUMNS(&score_columns, &estimate->score));
 }
 
 int store_put_runs(struct store *store, const struct run_record *runs,
@@ -73,11 +58,8 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		r = put_run(store, &runs[i], err);
-		if (r == 0 && estimates && estimates[i].estimate.n_runs > 0)
-			r = add_estimate(store, &runs[i], &estimates[i], err);
-	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = put_run(store, &runs[i], estimates ? &estimates[i] : NULL, err);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
@@ -244,72 +226,7 @@ int store_put_patterns(struct store *store, const struct pattern_list *patterns,
 
 /* ---- verdicts ---- */
 
-static int put_verdict(struct store *store, int64_t attempt, const struct store_verdict *v,
-		       struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_ask(store, STATEMENT_PUT_VERDICT, &q, err, attempt);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, outcome_name(v->outcome));
-	query_bind_text(&q, v->note);
-	query_bind_i64(&q, (int64_t)v->uid);
-	query_bind_i64(&q, (int64_t)v->wall_ns);
-	return query_run(&q, err);
-}
-
-static int set_outcome(struct store *store, int64_t attempt, const struct store_verdict *v,
-		       struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf reason = BUF_INIT;
-	int r = query_open(store, STATEMENT_SET_OUTCOME, &q, err);
-
-	if (r < 0)
-		return r;
-	buf_printf(&reason, "user %llu says so%s%s", (unsigned long long)v->uid,
-		   v->note ? ": " : "", v->note ? v->note : "");
-	if (buf_error(&reason) < 0)
-		return store_no_memory(store, err);
-	query_bind_text(&q, outcome_name(v->outcome));
-	query_bind_text(&q, reason.data);
-	query_bind_i64(&q, attempt);
-	return query_run(&q, err);
-}
-
-static int check_ended(const struct attempt *a, struct err *err)
-{
-	if (a->is_running)
-		return err_set(err, -EAGAIN, "job %s still runs: its outcome is not known yet",
-			       a->job_id);
-	if (!u64_known(a->ended_wall_ns))
-		return err_set(err, -ENODATA,
-			       "job %s was lost: how it ended and what it used is not known",
-			       a->job_id);
-	return 0;
-}
-
-/* One without a verdict has what was measured already. */
-static int remove_verdict(struct store *store, int64_t attempt, struct err *err)
-{
-	static const enum statement steps[] = { STATEMENT_RESTORE_OUTCOME,
-						STATEMENT_REMOVE_VERDICT };
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(steps); i++) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
-		r = query_open(store, steps[i], &q, err);
-		if (r < 0)
-			return r;
-		query_bind_i64(&q, attempt);
-		r = query_run(&q, err);
-	}
-	return r;
-}
-
-/* One that has ended, in a transaction that was begun. */
+/* An attempt that has ended, in a transaction that was begun. */
 static int begin_verdict(struct store *store, const char *job_id, int num, struct store **txn,
 			 int64_t *ret_attempt, struct err *err)
 {
@@ -318,12 +235,20 @@ static int begin_verdict(struct store *store, const char *job_id, int num, struc
 
 	attempt_init(&a);
 	r = store_read_progress(store, job_id, num, &a, err);
-	if (r == 0)
-		r = check_ended(&a, err);
+	if (r < 0)
+		return r;
 	*ret_attempt = a.id;
-	return r < 0 ? r : txn_begin(store, STATEMENT_BEGIN_WRITE, txn, err);
+	if (a.is_running)
+		return err_set(err, -EAGAIN, "job %s still runs: its outcome is not known yet",
+			       a.job_id);
+	if (!u64_known(a.ended_wall_ns))
+		return err_set(err, -ENODATA,
+			       "job %s was lost: how it ended and what it used is not known",
+			       a.job_id);
+	return txn_begin(store, STATEMENT_BEGIN_WRITE, txn, err);
 }
 
+/* One without a verdict has what was measured already. */
 int store_restore_outcome(struct store *store, const char *job_id, int num, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -331,21 +256,31 @@ int store_restore_outcome(struct store *store, const char *job_id, int num, stru
 	int r = begin_verdict(store, job_id, num, &txn, &attempt, err);
 
 	if (r == 0)
-		r = remove_verdict(store, attempt, err);
+		r = query_exec(store, STATEMENT_RESTORE_OUTCOME, err, attempt);
+	if (r == 0)
+		r = query_exec(store, STATEMENT_REMOVE_VERDICT, err, attempt);
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 
 int store_set_outcome(struct store *store, const char *job_id, int num,
-		      const struct store_verdict *verdict, struct err *err)
+		      const struct store_verdict *v, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(buf_release) struct buf reason = BUF_INIT;
 	int64_t attempt;
 	int r = begin_verdict(store, job_id, num, &txn, &attempt, err);
 
+	buf_printf(&reason, "user %llu says so%s%s", (unsigned long long)v->uid,
+		   v->note ? ": " : "", v->note ? v->note : "");
+	if (r == 0 && buf_error(&reason) < 0)
+		r = store_no_memory(store, err);
 	if (r == 0)
-		r = put_verdict(store, attempt, verdict, err);
+		r = query_put(store, STATEMENT_PUT_VERDICT, err, V_I64(attempt),
+			      V_TEXT(outcome_name(v->outcome)), V_TEXT(v->note),
+			      V_I64((int64_t)v->uid), V_I64((int64_t)v->wall_ns));
 	if (r == 0)
-		r = set_outcome(store, attempt, verdict, err);
+		r = query_put(store, STATEMENT_SET_OUTCOME, err, V_TEXT(outcome_name(v->outcome)),
+			      V_TEXT(reason.data), V_I64(attempt));
 	return r < 0 ? r : txn_commit(&txn, err);
 }
 

@@ -10,7 +10,7 @@
 #include "store/damage.h"
 #include "store/fold.h"
 #include "store/handle.h"
-#include "store/minute_window.h"
+#include "store/rollup.h"
 #include "store/query.h"
 
 /* ---- sums ---- */
@@ -124,13 +124,20 @@ int64_t gpu_minutes_row_id(const struct minute_sums *s)
 	return (int64_t)(s->from / ROLLUP_MINUTES) << ROLLUP_BITS | GPU_MINUTES_PROCESS;
 }
 
-static int add_gpu_row(struct minute_sums *s, const void *data, size_t len, struct gpu_work *work)
+int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_work *work,
+			 struct err *err)
 {
-	const uint8_t *p = data, *end = p + len;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	const uint8_t *p, *end;
+	size_t len;
+	int r = query_first(store, STATEMENT_READ_ROLLUP, &q, err, gpu_minutes_row_id(s));
 
+	if (r <= 0)
+		return r;
+	p = query_read_blob(&q, gpu_minutes_row_id(s), &len);
 	if (len == 0)
 		return -EBADMSG;
-	while (p < end) {
+	for (end = p + len; p < end;) {
 		ssize_t n = rollup_read(p, (size_t)(end - p), ROLLUP_GPUS, &work->t, &work->rollup);
 
 		if (n < 0)
@@ -139,7 +146,6 @@ static int add_gpu_row(struct minute_sums *s, const void *data, size_t len, stru
 			const struct rollup_minute *from =
 				&work->rollup.minutes[minute % ROLLUP_MINUTES];
 			struct rollup_minute *sums;
-			int r;
 
 			if (from->n == 0)
 				continue;
@@ -147,27 +153,12 @@ static int add_gpu_row(struct minute_sums *s, const void *data, size_t len, stru
 				return -EBADMSG;
 			r = find_sum(s, (int64_t)from->last[GPU_INDEX], minute, &sums);
 			if (r < 0)
-				return r;
+				return r == -ENOMEM ? store_no_memory(store, err) : r;
 			*sums = *from;
 		}
 		p += n;
 	}
 	return 0;
-}
-
-int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_work *work,
-			 struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const void *data;
-	size_t len;
-	int r = query_first(store, STATEMENT_READ_ROLLUP, &q, err, gpu_minutes_row_id(s));
-
-	if (r <= 0)
-		return r;
-	data = query_read_blob(&q, gpu_minutes_row_id(s), &len);
-	r = add_gpu_row(s, data, len, work);
-	return r == -ENOMEM ? store_no_memory(store, err) : r;
 }
 
 void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_work *work)
@@ -256,13 +247,14 @@ static int leave_out(struct minute_window *m, enum damage_kind kind, int64_t id,
 	return damage_leave_out(m->store, &d, err);
 }
 
-static int leave_minute_out(struct minute_window *m, int64_t process, uint64_t minute,
-			    struct err *err)
+/* The minutes of a process, or of the GPUs, in the hour. */
+static int leave_minutes_out(struct minute_window *m, int64_t process, uint64_t from, uint64_t to,
+			     struct err *err)
 {
-	m->first_ns = minute_begin_ns(minute);
-	m->last_ns = minute_begin_ns(minute + 1) - 1;
+	m->first_ns = minute_begin_ns(from);
+	m->last_ns = minute_begin_ns(to) - 1;
 	return leave_out(m, DAMAGED_MINUTES,
-			 (int64_t)(minute / ROLLUP_MINUTES) << ROLLUP_BITS | process, 1, err);
+			 (int64_t)(from / ROLLUP_MINUTES) << ROLLUP_BITS | process, 1, err);
 }
 
 /* ---- what is in it: rollups come first, so nothing is added to them yet ---- */
@@ -277,9 +269,7 @@ static int add_rollup(struct minute_window *m, int64_t process, const void *data
 	int r = 0;
 
 	if (rollup_read(data, len, ROLLUP_SAMPLES, &m->t, &m->rollup) < 0)
-		return leave_out(m, DAMAGED_MINUTES,
-				 (int64_t)(m->sums.from / ROLLUP_MINUTES) << ROLLUP_BITS | process,
-				 1, err);
+		return leave_minutes_out(m, process, m->sums.from, m->sums.to, err);
 	for (uint64_t minute = m->sums.from; r == 0 && minute < m->sums.to; minute++) {
 		const struct rollup_minute *from = &m->rollup.minutes[minute % ROLLUP_MINUTES];
 		struct rollup_minute *sums;
@@ -345,12 +335,10 @@ static int add_rollups(struct minute_window *m, struct err *err)
 {
 	int r = 0;
 
-	m->first_ns = minute_begin_ns(m->sums.from);
-	m->last_ns = minute_begin_ns(m->sums.to) - 1;
 	if (m->rollups_only)
 		r = gpu_minutes_read_row(m->store, &m->gpus, &m->work, err);
 	if (r == -EBADMSG)
-		r = leave_out(m, DAMAGED_MINUTES, gpu_minutes_row_id(&m->gpus), 1, err);
+		r = leave_minutes_out(m, GPU_MINUTES_PROCESS, m->gpus.from, m->gpus.to, err);
 	return r < 0 ? r
 		     : add_rows(m, STATEMENT_READ_ROLLUP, STATEMENT_READ_ROLLUPS,
 				(int64_t)(m->sums.from / ROLLUP_MINUTES), add_rollup, err);
@@ -392,47 +380,46 @@ static int add_folds(struct minute_window *m, struct err *err)
 	return r;
 }
 
-/* Ticks that are not folded yet. */
-static int add_tail(struct minute_window *m, int64_t recorder, struct err *err)
+/* Ticks of a recorder that are not folded yet. */
+static int add_tail(struct minute_window *m, int64_t recorder, struct folded *f, struct err *err)
 {
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
 	int r;
 
 	m->recorder = recorder;
-	while ((r = fold_read_pending(m->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
-		after_id = m->fold = f.id;
-		m->first_ns = f.first_ns;
-		m->last_ns = f.last_ns;
-		m->n_ticks = f.n_ticks;
-		r = fold_leave_out(m->store, recorder, &f, minute_begin_ns(m->sums.from),
+	m->fold = 0;
+	while ((r = fold_read_pending(m->store, recorder, m->fold, INT64_MAX, f, err)) > 0) {
+		m->fold = f->id;
+		m->first_ns = f->first_ns;
+		m->last_ns = f->last_ns;
+		m->n_ticks = f->n_ticks;
+		r = fold_leave_out(m->store, recorder, f, minute_begin_ns(m->sums.from),
 				   minute_begin_ns(m->sums.to) - 1, err);
-		if (r == 0 && f.n_ticks > 0)
-			r = read_times(m, f.head.data, f.head.len, true, err);
-		if (r < 0)
-			return r;
-		for (size_t i = 0; r > 0 && i < f.n_parts; i++) {
-			const struct fold_part *part = &f.parts[i];
+		if (r == 0 && f->n_ticks > 0)
+			r = read_times(m, f->head.data, f->head.len, true, err);
+		for (size_t i = 0; r > 0 && i < f->n_parts; i++) {
+			const struct fold_part *part = &f->parts[i];
 			int added = 0;
 
 			if (part->list == LIST_SAMPLES && process_set_has(&m->wanted, part->key))
-				added = add_samples(m, part->key, f.bytes.data + part->at,
+				added = add_samples(m, part->key, f->bytes.data + part->at,
 						    part->len, err);
-			if (added < 0)
-				return added;
+			r = added < 0 ? added : r;
 		}
+		if (r < 0)
+			return r;
 	}
 	return r;
 }
 
 static int add_tails(struct minute_window *m, struct err *err)
 {
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_ask(m->store, STATEMENT_WALK_TAILS, &q, err, minute_begin_ns(m->sums.from),
 			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, 0);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = add_tail(m, query_read_i64(&q), err);
+		r = add_tail(m, query_read_i64(&q), &f, err);
 	return r;
 }
 
@@ -519,7 +506,7 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;
-	return leave_minute_out(m, sum->process, sum->minute, err);
+	return leave_minutes_out(m, sum->process, sum->minute, sum->minute + 1, err);
 }
 
 /* The averages of what goes up and down, of all else the last. */
@@ -540,7 +527,8 @@ int minute_window_gpus(struct minute_window *m, uint64_t minute, struct snapshot
 	for (size_t i = 0; r == 0 && i < s->n; i++)
 		if (s->sorted[i]->minute == minute)
 			r = rollup_minute_tell_gpu(&s->sorted[i]->sums, &ret->gpus[ret->n_gpus++]);
-	return r == -EBADMSG ? leave_minute_out(m, GPU_MINUTES_PROCESS, minute, err) : r;
+	return r == -EBADMSG ? leave_minutes_out(m, GPU_MINUTES_PROCESS, minute, minute + 1, err)
+			     : r;
 }
 
 /* ---- windows, one after the other ---- */

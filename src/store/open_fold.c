@@ -1,4 +1,4 @@
-#include "store/open_fold.h"
+#include "store/fold.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -274,11 +274,8 @@ static struct open_fold *open_fold_new(int64_t id)
 {
 	struct open_fold *fold = calloc(1, sizeof(*fold));
 
-	if (!fold)
-		return NULL;
-	fold->id = id;
-	fold->blob = (struct buf)BUF_INIT;
-	fold->is_whole = true;
+	if (fold)
+		*fold = (struct open_fold){ .id = id, .blob = BUF_INIT, .is_whole = true };
 	return fold;
 }
 
@@ -287,22 +284,6 @@ static struct open_fold *open_fold_new(int64_t id)
 bool fold_tick_is_before(const struct fold_tick *a, const struct fold_tick *b)
 {
 	return a->wall_ns < b->wall_ns || (a->wall_ns == b->wall_ns && a->id < b->id);
-}
-
-/* Nearly in order: the clock is rarely set back. */
-static void sort_tick_in(struct open_fold *fold, struct fold_tick tick)
-{
-	unsigned k = fold->n_ticks++;
-
-	for (; k > 0 && fold_tick_is_before(&tick, &fold->ticks[k - 1]); k--)
-		fold->ticks[k] = fold->ticks[k - 1];
-	fold->ticks[k] = tick;
-}
-
-static bool is_wanted(const struct fold_tick *tick, const struct fold_filter *filter)
-{
-	return tick->id <= filter->last_id && tick->wall_ns >= filter->since_wall_ns &&
-	       tick->wall_ns <= filter->until_wall_ns && !fold_tick_is_before(tick, &filter->from);
 }
 
 /* Of what is damaged no more is known than of the whole fold: when it was. */
@@ -336,9 +317,17 @@ static int read_head(struct store *store, struct open_fold *fold, const struct f
 		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
 		struct fold_tick tick = { fold->head.columns[HOST_WALL_NS][i], ids[i], i };
+		unsigned k;
 
-		if (is_wanted(&tick, filter))
-			sort_tick_in(fold, tick);
+		if (tick.id > filter->last_id || tick.wall_ns < filter->since_wall_ns ||
+		    tick.wall_ns > filter->until_wall_ns ||
+		    fold_tick_is_before(&tick, &filter->from))
+			continue;
+		/* Nearly in order: the clock is rarely set back. */
+		for (k = fold->n_ticks++; k > 0 && fold_tick_is_before(&tick, &fold->ticks[k - 1]);
+		     k--)
+			fold->ticks[k] = fold->ticks[k - 1];
+		fold->ticks[k] = tick;
 	}
 	return 0;
 }
@@ -359,24 +348,6 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 	if (text)
 		fold->job_id = arena_strdup(&fold->arena, text);
 	return text && !fold->job_id ? store_no_memory(store, err) : 0;
-}
-
-/* From columns to rows; words that were not read are unknown. */
-static int take_table(struct open_fold *fold, const struct table *t, unsigned n_words,
-		      struct fold_process *p)
-{
-	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
-	if (!p->rows)
-		return -ENOMEM;
-	if (n_words < SAMPLE_WORDS)
-		memset(p->rows, 0xff, t->n * sizeof(*p->rows));
-	memset(p->row_of, NO_ROW, sizeof(p->row_of));
-	for (unsigned i = 0; i < t->n; i++)
-		p->row_of[t->tick[i]] = (uint8_t)i;
-	for (unsigned k = 0; k < n_words; k++)
-		for (unsigned i = 0; i < t->n; i++)
-			p->rows[i][k] = t->columns[k][i];
-	return 0;
 }
 
 /* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
@@ -407,38 +378,39 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 				 fold->id << CHUNK_BITS | p->process.id, 1, err);
 	}
 	fold->n_rows += t->n;
-	return take_table(fold, t, n_words, p) < 0 ? store_no_memory(q->store, err) : 0;
+	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
+	if (!p->rows)
+		return store_no_memory(q->store, err);
+	if (n_words < SAMPLE_WORDS) /* words that were not read are unknown */
+		memset(p->rows, 0xff, t->n * sizeof(*p->rows));
+	memset(p->row_of, NO_ROW, sizeof(p->row_of));
+	for (unsigned i = 0; i < t->n; i++)
+		p->row_of[t->tick[i]] = (uint8_t)i;
+	for (unsigned k = 0; k < n_words; k++)
+		for (unsigned i = 0; i < t->n; i++)
+			p->rows[i][k] = t->columns[k][i];
+	return 0;
 }
 
-static int read_chunks(struct store *store, struct open_fold *fold,
-		       const struct fold_filter *filter, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	int r = t ? query_open(store, STATEMENT_WALK_CHUNKS, &q, err) : store_no_memory(store, err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, fold->id);
-	query_bind_i64(&q, filter->job);
-	query_bind_i64(&q, filter->pid);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q);
-		size_t len;
-		const void *data = query_read_blob(&q, id, &len);
-
-		r = add_part(&q, fold, filter, data, len, t, err);
-	}
-	return r;
-}
-
-static int take_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
+/* folded: where the samples are; NULL: in chunks. */
+static int read_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
 		      const struct fold_filter *filter, struct err *err)
 {
+	CLEANUP(query_close) struct query chunks = QUERY_INIT;
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	int r = t ? 0 : store_no_memory(store, err);
 
-	for (size_t i = 0; r == 0 && i < folded->n_parts; i++) {
+	if (r == 0 && !folded)
+		r = query_ask(store, STATEMENT_WALK_CHUNKS, &chunks, err, fold->id, filter->job,
+			      filter->pid);
+	while (!folded && r == 0 && (r = query_step(&chunks, err)) > 0) {
+		int64_t id = query_read_i64(&chunks);
+		size_t len;
+		const void *data = query_read_blob(&chunks, id, &len);
+
+		r = add_part(&chunks, fold, filter, data, len, t, err);
+	}
+	for (size_t i = 0; folded && r == 0 && i < folded->n_parts; i++) {
 		const struct fold_part *part = &folded->parts[i];
 		CLEANUP(query_close) struct query q = QUERY_INIT;
 
@@ -455,36 +427,18 @@ static int take_parts(struct store *store, struct open_fold *fold, const struct 
 
 /* ---- opening ---- */
 
-static int read_blob(struct store *store, struct open_fold *fold, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const void *data;
-	size_t len;
-	int r = query_first(store, STATEMENT_WALK_FOLD, &q, err, fold->id);
-
-	if (r <= 0)
-		return r;
-	fold->recorder = query_read_i64(&q);
-	fold->first_ns = query_read_i64(&q);
-	fold->last_ns = query_read_i64(&q);
-	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	data = query_read_some_blob(&q, fold->id, &len, &fold->is_whole);
-	buf_add(&fold->blob, data, len);
-	return buf_error(&fold->blob) < 0 ? store_no_memory(store, err) : 1;
-}
-
-/* folded: where the samples are; NULL: in chunks. The blob is there. */
+/* The blob is there. */
 static int finish(struct store *store, struct open_fold **fold, const struct folded *folded,
 		  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
 {
-	int r = read_head(store, *fold, filter, err);
+	int r = buf_error(&(*fold)->blob) < 0 ? store_no_memory(store, err)
+					      : read_head(store, *fold, filter, err);
 
 	if (r < 0 || (*fold)->n_ticks == 0)
 		return r;
 	r = read_recorder(store, *fold, err);
 	if (r == 0 && !filter->heads_only)
-		r = folded ? take_parts(store, *fold, folded, filter, err)
-			   : read_chunks(store, *fold, filter, err);
+		r = read_parts(store, *fold, folded, filter, err);
 	if (r == 0)
 		*ret = TAKE_PTR(*fold);
 	return r;
@@ -493,17 +447,27 @@ static int finish(struct store *store, struct open_fold **fold, const struct fol
 int open_fold_read(struct store *store, int64_t id, const struct fold_filter *filter,
 		   struct open_fold **ret, struct err *err)
 {
+	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	const void *data;
+	size_t len;
+	int r = fold ? query_first(store, STATEMENT_WALK_FOLD, &q, err, id)
+		     : store_no_memory(store, err);
 
 	*ret = NULL;
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
+	fold->recorder = query_read_i64(&q);
+	fold->first_ns = query_read_i64(&q);
+	fold->last_ns = query_read_i64(&q);
+	fold->n_recorded = (uint64_t)query_read_i64(&q);
+	data = query_read_some_blob(&q, id, &len, &fold->is_whole);
+	buf_add(&fold->blob, data, len);
 	return finish(store, &fold, NULL, filter, ret, err);
 }
 
-int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
-		   const struct fold_filter *filter, struct open_fold **ret, struct err *err)
+static int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
+			  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
 {
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(folded->id);
 
@@ -515,26 +479,32 @@ int open_fold_take(struct store *store, int64_t recorder, const struct folded *f
 	fold->last_ns = folded->last_ns;
 	fold->n_recorded = folded->n_ticks;
 	buf_add(&fold->blob, folded->head.data, folded->head.len);
-	if (buf_error(&fold->blob) < 0)
-		return store_no_memory(store, err);
 	return finish(store, &fold, folded, filter, ret, err);
 }
 
-int open_fold_read_times(struct store *store, int64_t id, struct fold_tick ret[CODEC_ROWS],
-			 unsigned *ret_n, struct err *err)
+int open_fold_read_pending(struct store *store, int64_t recorder, const struct fold_filter *filter,
+			   struct open_fold **list, struct err *err)
 {
-	static const struct fold_filter all = { .until_wall_ns = UINT64_MAX, .last_id = INT64_MAX };
-	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	int r = fold ? read_blob(store, fold, err) : store_no_memory(store, err);
+	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	int64_t after_id = 0;
+	int r;
 
-	*ret_n = 0;
-	if (r > 0)
-		r = read_head(store, fold, &all, err);
-	if (r < 0)
-		return r;
-	*ret_n = fold->n_ticks;
-	memcpy(ret, fold->ticks, fold->n_ticks * sizeof(*ret));
-	return 0;
+	while ((r = fold_read_pending(store, recorder, after_id, filter->last_id, &f, err)) > 0) {
+		struct open_fold *fold = NULL;
+
+		after_id = f.id;
+		r = fold_leave_out(store, recorder, &f, query_as_i64(filter->since_wall_ns),
+				   query_as_i64(filter->until_wall_ns), err);
+		if (r == 0 && f.n_ticks > 0)
+			r = open_fold_take(store, recorder, &f, filter, &fold, err);
+		if (fold) {
+			fold->next = *list;
+			*list = fold;
+		}
+		if (r < 0)
+			return r;
+	}
+	return r;
 }
 
 /* ---- a tick of it ---- */
@@ -558,7 +528,7 @@ int64_t open_fold_process_id(const struct open_fold *fold, size_t i)
 int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i,
 		     struct proc_sample *ret, int *ret_attempt_num, struct err *err)
 {
-	const struct fold_tick *tick = &fold->ticks[fold->current];
+	const struct fold_tick *tick = open_fold_tick(fold);
 	const struct fold_process *p = &fold->processes[i];
 	uint8_t row = p->row_of[tick->index];
 
@@ -574,61 +544,42 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 			 err);
 }
 
-static int tell_things(const struct open_fold *fold, enum tick_list list,
-		       struct fold_reader *things, struct table *t, struct snapshot *ret)
+/* GPUs, progress and cgroups. */
+static int tell_things(const struct open_fold *fold, struct snapshot *ret)
 {
-	unsigned tick = fold->ticks[fold->current].index;
-	uint64_t words[WORDS_MAX];
-	int r;
-
-	while ((r = fold_read_thing(things, list, t)) > 0) {
-		unsigned i = 0;
-
-		while (i < t->n && t->tick[i] != tick)
-			i++;
-		if (i == t->n) /* it was not there */
-			continue;
-		for (unsigned k = 0; k < list_words[list]; k++)
-			words[k] = t->columns[k][i];
-		r = snapshot_add_row(ret, list, words, fold->strings.items, fold->strings.n);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-static int tell_all_things(const struct open_fold *fold, struct snapshot *ret)
-{
+	static const enum tick_list lists[] = { LIST_GPUS, LIST_PROGRESS, LIST_CGROUPS };
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	struct fold_reader things = fold->things;
-	unsigned tick = fold->ticks[fold->current].index;
+	unsigned tick = open_fold_tick(fold)->index;
 	int r = t ? 0 : -ENOMEM;
 
 	if (r == 0 && u64_known(fold->head.columns[HEAD_HAS_GPUS][tick])) {
 		ret->gpus = arena_alloc(&ret->arena, sizeof(*ret->gpus)); /* none is not unknown */
 		r = ret->gpus ? 0 : -ENOMEM;
 	}
-	if (r == 0)
-		r = tell_things(fold, LIST_GPUS, &things, t, ret);
-	if (r == 0)
-		r = tell_things(fold, LIST_PROGRESS, &things, t, ret);
-	return r < 0 ? r : tell_things(fold, LIST_CGROUPS, &things, t, ret);
-}
+	for (size_t l = 0; r == 0 && l < ARRAY_SIZE(lists); l++) {
+		while (r == 0 && (r = fold_read_thing(&things, lists[l], t)) > 0) {
+			uint64_t words[WORDS_MAX];
+			unsigned i = 0;
 
-/*
- * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks are
- * few, so where all names are lost to damage it is taken for one of the host.
- */
-static enum snapshot_covers covers_of(const struct open_fold *fold, const struct snapshot *s)
-{
-	if (fold->recorder > 0)
-		return COVERS_JOB;
-	return s->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST : COVERS_LOOK;
+			while (i < t->n && t->tick[i] != tick)
+				i++;
+			r = 0;
+			if (i == t->n) /* it was not there */
+				continue;
+			for (unsigned k = 0; k < list_words[lists[l]]; k++)
+				words[k] = t->columns[k][i];
+			r = snapshot_add_row(ret, lists[l], words, fold->strings.items,
+					     fold->strings.n);
+			r = r < 0 ? r : 0;
+		}
+	}
+	return r;
 }
 
 static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 {
-	unsigned tick = fold->ticks[fold->current].index;
+	unsigned tick = open_fold_tick(fold)->index;
 	uint64_t words[HEAD_WORDS];
 	int r;
 
@@ -639,7 +590,13 @@ static int tell_host(const struct open_fold *fold, struct snapshot *ret)
 		ret->pressure_level =
 			arena_strdup(&ret->arena, fold->strings.items[words[HEAD_LEVEL]]);
 	r = host_from_words(words, ret);
-	ret->covers = covers_of(fold, ret);
+	/*
+	 * A tick of a daemon names the daemon: one that does not is a closer look at one job. Looks
+	 * are few, so where all names are lost to damage it is taken for one of the host.
+	 */
+	ret->covers = fold->recorder > 0		       ? COVERS_JOB
+		      : ret->daemon_pid > 0 || !fold->is_whole ? COVERS_HOST
+							       : COVERS_LOOK;
 	return r;
 }
 
@@ -649,19 +606,19 @@ static int tell_processes(struct store *store, const struct open_fold *fold, uns
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < fold->n_processes; i++) {
-		struct proc_sample sample;
+		struct proc_sample sample, *p;
 		int num;
 
 		r = open_fold_sample(store, fold, i, &sample, &num, err);
-		if (r > 0) {
-			struct proc_sample *p = snapshot_add_process(ret);
-
-			if (p)
-				*p = sample;
-			if (p && parts & FOLD_ATTEMPTS)
-				p->attempt_id = fold->processes[i].process.attempt_id;
-			r = p ? 0 : store_no_memory(store, err);
-		}
+		if (r <= 0)
+			continue;
+		p = snapshot_add_process(ret);
+		if (!p)
+			return store_no_memory(store, err);
+		*p = sample;
+		if (parts & FOLD_ATTEMPTS)
+			p->attempt_id = fold->processes[i].process.attempt_id;
+		r = 0;
 	}
 	return r;
 }
@@ -671,8 +628,7 @@ static int settle(struct store *store, const struct open_fold *fold, int r, stru
 {
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
-	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, fold->ticks[fold->current].id, 1, err)
-		     : 0;
+	return r < 0 ? leave_out(store, fold, DAMAGED_THINGS, open_fold_tick(fold)->id, 1, err) : 0;
 }
 
 int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
@@ -682,7 +638,7 @@ int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsign
 
 	ret->recorder = fold->recorder;
 	if (r == 0 && parts & FOLD_THINGS && fold->is_whole)
-		r = settle(store, fold, tell_all_things(fold, ret), err);
+		r = settle(store, fold, tell_things(fold, ret), err);
 	if (r == 0 && parts & FOLD_PROCESSES)
 		r = tell_processes(store, fold, parts, ret, err);
 	if (r == 0 && ret->covers == COVERS_JOB)

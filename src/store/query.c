@@ -161,25 +161,19 @@ static int column_read(const struct column *c, sqlite3_stmt *stmt, int index, vo
 
 /* ---- statements ---- */
 
-static int prepare(struct store *store, enum statement id, struct err *err)
+int query_open(struct store *store, enum statement id, struct query *ret, struct err *err)
 {
 	CLEANUP(buf_release) struct buf sql = BUF_INIT;
 
-	statement_write(id, &sql);
-	if (buf_error(&sql) < 0)
-		return err_set(err, -ENOMEM, "no memory left to use the database %s", store->path);
-	if (sqlite3_prepare_v3(store->db, sql.data, (int)sql.len + 1, SQLITE_PREPARE_PERSISTENT,
-			       &store->statements[id], NULL) != SQLITE_OK)
-		return store_failure(store, err);
-	return 0;
-}
-
-int query_open(struct store *store, enum statement id, struct query *ret, struct err *err)
-{
-	int r = store->statements[id] ? 0 : prepare(store, id, err);
-
-	if (r < 0)
-		return r;
+	if (!store->statements[id]) {
+		statement_write(id, &sql);
+		if (buf_error(&sql) < 0)
+			return store_no_memory(store, err);
+		if (sqlite3_prepare_v3(store->db, sql.data, (int)sql.len + 1,
+				       SQLITE_PREPARE_PERSISTENT, &store->statements[id],
+				       NULL) != SQLITE_OK)
+			return store_failure(store, err);
+	}
 	*ret = (struct query){ .store = store, .stmt = store->statements[id] };
 	return 0;
 }
@@ -302,13 +296,9 @@ int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		int r = column_read(c, q->stmt, q->next++, to, arena);
 
 		if (r == -EBADMSG)
-			return err_set(
-				err, r,
-				"the database %s holds a %s that makes no sense; " ADVICE_DAMAGED,
-				q->store->path, c->name);
+			return store_damaged(q->store, c->name, err);
 		if (r < 0)
-			return err_set(err, r, "no memory left to read the database %s",
-				       q->store->path);
+			return store_no_memory(q->store, err);
 	}
 	return 0;
 }
@@ -327,10 +317,7 @@ int query_run(struct query *q, struct err *err)
 
 int query_run_alone(struct store *store, enum statement id, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
-
-	return r < 0 ? r : query_run(&q, err);
+	return query_run_with(store, id, err, NULL, 0);
 }
 
 int query_open_with(struct store *store, enum statement id, struct query *ret, struct err *err,
@@ -357,6 +344,29 @@ int query_run_with(struct store *store, enum statement id, struct err *err, cons
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_open_with(store, id, &q, err, numbers, n);
 
+	return r < 0 ? r : query_run(&q, err);
+}
+
+int query_put_values(struct store *store, enum statement id, struct err *err,
+		     const struct query_value *values, size_t n)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_open(store, id, &q, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct query_value *v = &values[i];
+
+		if (v->kind == VALUE_I64 || v->kind == VALUE_NULL)
+			query_bind_i64_if(&q, v->kind == VALUE_I64, v->number);
+		else if (v->kind == VALUE_TEXT)
+			query_bind_text(&q, v->data);
+		else if (v->kind == VALUE_BYTES)
+			query_bind_bytes(&q, v->data, v->len);
+		else if (v->kind == VALUE_BLOB)
+			query_bind_blob(&q, v->number, v->data, v->len);
+		else
+			query_bind_columns(&q, v->columns, v->data);
+	}
 	return r < 0 ? r : query_run(&q, err);
 }
 
@@ -392,27 +402,14 @@ int meta_read(struct store *store, const char *key, int64_t *ret, struct err *er
 	return r < 0 ? r : 0;
 }
 
-static int put(struct store *store, enum statement id, const char *key, int64_t value,
-	       struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
-
-	if (r < 0)
-		return r;
-	query_bind_text(&q, key);
-	query_bind_i64(&q, value);
-	return query_run(&q, err);
-}
-
 int meta_write(struct store *store, const char *key, int64_t value, struct err *err)
 {
-	return put(store, STATEMENT_WRITE_META, key, value, err);
+	return query_put(store, STATEMENT_WRITE_META, err, V_TEXT(key), V_I64(value));
 }
 
 int meta_raise(struct store *store, const char *key, int64_t value, struct err *err)
 {
-	return put(store, STATEMENT_RAISE_META, key, value, err);
+	return query_put(store, STATEMENT_RAISE_META, err, V_TEXT(key), V_I64(value));
 }
 
 static int set_synchronous(struct store *store, int level, struct err *err)
@@ -525,19 +522,6 @@ static void growing_release(struct growing *g)
 	free(g->items);
 }
 
-/* Room for one more, cleared; NULL when memory runs out. */
-static void *growing_add(struct growing *g, size_t item_size)
-{
-	if (array_reserve(&g->items, &g->cap, g->n + 1, item_size) < 0)
-		return NULL;
-	return memset(g->items + g->n++ * item_size, 0, item_size);
-}
-
-static int fail_memory(const struct query *q, struct err *err)
-{
-	return err_set(err, -ENOMEM, "no memory left to read the database %s", q->store->path);
-}
-
 int row_read(struct query *q, const struct row_part *parts, size_t n_parts, void *item,
 	     struct arena *arena, struct err *err)
 {
@@ -549,72 +533,55 @@ int row_read(struct query *q, const struct row_part *parts, size_t n_parts, void
 	return r;
 }
 
-static int hand_over(const struct query *q, const struct growing *g, size_t item_size,
-		     struct arena *arena, void *ret_items, size_t *ret_n, struct err *err)
+/* With damage: rows begin with their id and time, and those that make no sense are left out. */
+static int read_rows(struct query *q, const struct damage *kind, const struct row_part *parts,
+		     size_t n_parts, size_t item_size, struct arena *arena, void *ret_items,
+		     size_t *ret_n, struct err *err)
 {
+	CLEANUP(growing_release) struct growing g = { 0 };
 	void *items = NULL;
-
-	if (g->n > 0) {
-		items = arena_alloc(arena, g->n * item_size);
-		if (!items)
-			return fail_memory(q, err);
-		memcpy(items, g->items, g->n * item_size);
-	}
-	memcpy(ret_items, &items, sizeof(items));
-	*ret_n = g->n;
-	return 0;
-}
-
-/* 0: it was left out. */
-static int read_sound_row(struct query *q, struct damage d, const struct columns *columns,
-			  void *item, struct arena *arena, struct err *err)
-{
 	int r;
 
-	d.id = query_read_i64(q);
-	d.first_ns = d.last_ns = query_read_i64(q);
-	d.n = 1;
-	r = query_read_columns(q, columns, item, arena, err);
-	if (r == -EBADMSG)
-		return damage_leave_out(q->store, &d, err);
-	return r < 0 ? r : 1;
+	while ((r = query_step(q, err)) > 0) {
+		struct damage d = kind ? *kind : (struct damage){ 0 };
+
+		if (array_reserve(&g.items, &g.cap, g.n + 1, item_size) < 0)
+			return store_no_memory(q->store, err);
+		if (kind) {
+			d.id = query_read_i64(q);
+			d.first_ns = d.last_ns = query_read_i64(q);
+			d.n = 1;
+		}
+		memset(g.items + g.n * item_size, 0, item_size);
+		r = row_read(q, parts, n_parts, g.items + g.n * item_size, arena, err);
+		g.n += r == 0;
+		if (r == -EBADMSG && kind)
+			r = damage_leave_out(q->store, &d, err);
+		if (r < 0)
+			return r;
+	}
+	if (r == 0 && g.n > 0) {
+		items = arena_alloc(arena, g.n * item_size);
+		if (!items)
+			return store_no_memory(q->store, err);
+		memcpy(items, g.items, g.n * item_size);
+	}
+	memcpy(ret_items, &items, sizeof(items));
+	*ret_n = g.n;
+	return r;
 }
 
 int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
 		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
 		    struct err *err)
 {
-	CLEANUP(growing_release) struct growing found = { 0 };
-	int r;
+	const struct row_part part = { columns, 0 };
 
-	while ((r = query_step(q, err)) > 0) {
-		void *item = growing_add(&found, item_size);
-
-		r = item ? read_sound_row(q, *kind, columns, item, arena, err)
-			 : fail_memory(q, err);
-		if (r < 0)
-			return r;
-		found.n -= r == 0;
-	}
-	if (r < 0)
-		return r;
-	return hand_over(q, &found, item_size, arena, ret_items, ret_n, err);
+	return read_rows(q, kind, &part, 1, item_size, arena, ret_items, ret_n, err);
 }
 
 int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, size_t item_size,
 	      struct arena *arena, void *ret_items, size_t *ret_n, struct err *err)
 {
-	CLEANUP(growing_release) struct growing found = { 0 };
-	int r;
-
-	while ((r = query_step(q, err)) > 0) {
-		void *item = growing_add(&found, item_size);
-
-		r = item ? row_read(q, parts, n_parts, item, arena, err) : fail_memory(q, err);
-		if (r < 0)
-			return r;
-	}
-	if (r < 0)
-		return r;
-	return hand_over(q, &found, item_size, arena, ret_items, ret_n, err);
+	return read_rows(q, NULL, parts, n_parts, item_size, arena, ret_items, ret_n, err);
 }

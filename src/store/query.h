@@ -6,15 +6,25 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/columns.h"
 #include "store/damage.h"
 #include "store/sqlite.h"
-#include "store/statements.h"
 #include "store/store.h"
 
+/* Every SQL statement that is run after opening. */
+enum statement {
+#define STATEMENT(name_, ...) STATEMENT_##name_,
+#include "store/statements.def"
+	STATEMENT_COUNT
+};
+
+/* Appends the statement as SQLite gets it. */
+void statement_write(enum statement id, struct buf *out);
+
 /*
- * query - runs the statements of statements.h, inside transactions.
+ * query - runs these statements, inside transactions.
  *
  *	CLEANUP(query_close) struct query q = QUERY_INIT;
  *
@@ -91,6 +101,50 @@ int query_step_with(struct store *store, enum statement id, struct query *ret, s
 int query_run_with(struct store *store, enum statement id, struct err *err, const int64_t *numbers,
 		   size_t n);
 
+/*
+ * Runs a statement to its end with values of any kind:
+ *
+ *	return query_put(store, STATEMENT_NOTE_UNKNOWN, err, V_I64(attempt), V_TEXT(what),
+ *			 V_TEXT(why));
+ */
+struct query_value {
+	enum { VALUE_NULL, VALUE_I64, VALUE_TEXT, VALUE_BYTES, VALUE_BLOB, VALUE_COLUMNS } kind;
+	int64_t number;
+	const void *data;
+	size_t len;
+	const struct columns *columns;
+};
+#define V_I64(v_)                                 \
+	{                                         \
+		.kind = VALUE_I64, .number = (v_) \
+	}
+#define V_I64_IF(is_known_, v_)                                              \
+	{                                                                    \
+		.kind = (is_known_) ? VALUE_I64 : VALUE_NULL, .number = (v_) \
+	}
+#define V_TEXT(s_)                               \
+	{                                        \
+		.kind = VALUE_TEXT, .data = (s_) \
+	}
+#define V_BYTES(data_, len_)                                        \
+	{                                                           \
+		.kind = VALUE_BYTES, .data = (data_), .len = (len_) \
+	}
+#define V_BLOB(key_, data_, len_)                                                    \
+	{                                                                            \
+		.kind = VALUE_BLOB, .number = (key_), .data = (data_), .len = (len_) \
+	}
+#define V_COLUMNS(columns_, from_)                                            \
+	{                                                                     \
+		.kind = VALUE_COLUMNS, .data = (from_), .columns = (columns_) \
+	}
+#define query_put(store_, id_, err_, ...)                                                \
+	query_put_values(store_, id_, err_, (const struct query_value[]){ __VA_ARGS__ }, \
+			 sizeof((struct query_value[]){ __VA_ARGS__ }) /                 \
+				 sizeof(struct query_value))
+int query_put_values(struct store *store, enum statement id, struct err *err,
+		     const struct query_value *values, size_t n);
+
 /* Runs it to its end; then it can be bound anew. */
 int query_run(struct query *q, struct err *err);
 
@@ -151,9 +205,7 @@ static inline int64_t query_as_i64(uint64_t v)
 	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
-/*
- * rows - whole arrays of structs into a table, and out of it.
- */
+/* ---- rows: whole arrays of structs into a table, and out of it ---- */
 
 /* Runs the statement for each item; its values are the attempt, then the columns. */
 int rows_write(struct store *store, enum statement id, int64_t attempt_id,

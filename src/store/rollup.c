@@ -98,55 +98,12 @@ void rollup_init(struct rollup *rollup)
 		rollup->minutes[i].n = 0;
 }
 
-static void begin_minute(struct rollup_minute *m)
-{
-	m->last_tick = 0;
-	for (unsigned k = 0; k < SAMPLE_WORDS; k++)
-		m->last[k] = U64_UNKNOWN;
-	for (unsigned g = 0; g < ROLLUP_GAUGES; g++)
-		m->gauges[g] = (struct rollup_gauge){ .min = U64_UNKNOWN };
-}
-
 /* A sample's value as minutes have it. */
 static uint64_t minute_value(const struct kind *k, unsigned word, uint64_t v)
 {
 	if (word == k->left_out)
 		return U64_UNKNOWN;
 	return k->scales[word] > 0 ? word_to_scaled(v, k->scales[word]) : v;
-}
-
-static void add_to_gauge(struct rollup_gauge *gauge, const struct kind *k, unsigned word,
-			 const uint64_t *column, unsigned from, unsigned to)
-{
-	for (unsigned i = from; i < to; i++) {
-		uint64_t v = minute_value(k, word, column[i]);
-
-		if (!u64_known(v))
-			continue;
-		gauge->n++;
-		gauge->sum = u64_add(gauge->sum, v);
-		gauge->min = v < gauge->min ? v : gauge->min;
-		gauge->max = v > gauge->max ? v : gauge->max;
-	}
-}
-
-static uint64_t last_known(const struct kind *k, unsigned word, const uint64_t *column,
-			   unsigned from, unsigned to)
-{
-	while (to > from) {
-		uint64_t v = minute_value(k, word, column[--to]);
-
-		if (u64_known(v))
-			return v;
-	}
-	return U64_UNKNOWN;
-}
-
-/* What is newer, where it is known. */
-static void take_last(uint64_t *last, uint64_t v, bool is_newer)
-{
-	if (u64_known(v) && (is_newer || !u64_known(*last)))
-		*last = v;
 }
 
 unsigned rollup_find_run(const struct table *samples, unsigned from, const uint64_t *wall_ns,
@@ -168,17 +125,38 @@ void rollup_minute_add(struct rollup_minute *m, enum rollup_kind kind, const str
 	int64_t newest = tick_ids[samples->tick[to - 1]];
 	bool is_newer;
 
-	if (m->n == 0)
-		begin_minute(m);
+	if (m->n == 0) {
+		m->last_tick = 0;
+		for (unsigned i = 0; i < SAMPLE_WORDS; i++)
+			m->last[i] = U64_UNKNOWN;
+		for (unsigned g = 0; g < ROLLUP_GAUGES; g++)
+			m->gauges[g] = (struct rollup_gauge){ .min = U64_UNKNOWN };
+	}
 	is_newer = newest >= m->last_tick;
 	m->n += to - from;
 	m->last_tick = is_newer ? newest : m->last_tick;
-	for (unsigned i = 0; i < k->n_words; i++)
-		take_last(&m->last[i], last_known(k, i, samples->columns[i], from, to), is_newer);
+	for (unsigned i = 0; i < k->n_words; i++) { /* the last that is known */
+		uint64_t last = U64_UNKNOWN;
+
+		for (unsigned row = to; row > from && !u64_known(last);)
+			last = minute_value(k, i, samples->columns[i][--row]);
+		if (u64_known(last) && (is_newer || !u64_known(m->last[i])))
+			m->last[i] = last;
+	}
 	for (unsigned g = 0; g < k->n_gauges; g++) {
+		struct rollup_gauge *gauge = &m->gauges[g];
 		unsigned word = k->gauges[g].word;
 
-		add_to_gauge(&m->gauges[g], k, word, samples->columns[word], from, to);
+		for (unsigned i = from; i < to; i++) {
+			uint64_t v = minute_value(k, word, samples->columns[word][i]);
+
+			if (!u64_known(v))
+				continue;
+			gauge->n++;
+			gauge->sum = u64_add(gauge->sum, v);
+			gauge->min = v < gauge->min ? v : gauge->min;
+			gauge->max = v > gauge->max ? v : gauge->max;
+		}
 	}
 }
 
@@ -265,18 +243,6 @@ static int minute_from_row(const struct kind *k, struct table *t, unsigned n_wor
 	return 0;
 }
 
-/* Up to the last that has a value in any minute. */
-static unsigned count_gauges(const struct kind *k, const struct rollup *rollup)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < ROLLUP_MINUTES; i++)
-		for (unsigned g = n; rollup->minutes[i].n > 0 && g < k->n_gauges; g++)
-			if (rollup->minutes[i].gauges[g].n > 0)
-				n = g + 1;
-	return n;
-}
-
 static const uint64_t *clock_of(const struct kind *k)
 {
 	return k->is_told_apart ? no_boot_ns : NULL;
@@ -286,16 +252,22 @@ void rollup_write(struct buf *out, const struct rollup *rollup, enum rollup_kind
 		  struct table *t)
 {
 	const struct kind *k = &kinds[kind];
+	unsigned n_gauges = 0; /* up to the last that has a value in any minute */
 
 	t->n = 0;
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
-		if (rollup->minutes[i].n == 0)
+		const struct rollup_minute *m = &rollup->minutes[i];
+
+		if (m->n == 0)
 			continue;
 		t->tick[t->n] = (uint8_t)i;
-		minute_to_row(k, &rollup->minutes[i], t, t->n++);
+		minute_to_row(k, m, t, t->n++);
+		for (unsigned g = n_gauges; g < k->n_gauges; g++)
+			if (m->gauges[g].n > 0)
+				n_gauges = g + 1;
 	}
 	buf_add_char(out, (char)(WORDS_MARK | k->n_words));
-	table_write(out, t, WORDS(k->n_words, count_gauges(k, rollup)), clock_of(k));
+	table_write(out, t, WORDS(k->n_words, n_gauges), clock_of(k));
 }
 
 ssize_t rollup_read(const void *data, size_t len, enum rollup_kind kind, struct table *t,

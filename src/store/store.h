@@ -2,7 +2,7 @@
  * store - what outlives the process that measured it.
  *
  * One file, shared by any number of writers and readers. Each call that writes
- * is one short transaction, durable when it returns (but for store_begin_attempt(), after
+ * is one short transaction, durable when it returns (but after
  * store_leave_disk(), and for what store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
  * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
@@ -122,60 +122,30 @@ int store_find_logged_end(const char *path, uint64_t submission, struct attempt 
 /* How many logs beside the database cannot be read at all: they are left alone. */
 size_t store_count_unreadable_logs(const char *path);
 
-/* ---- writing, in the order of a run ---- */
-
-/*
- * Records that an attempt begins: reads job_id, command, argv_hash, input_bytes,
- * input_hash, uid, host, workdir, boot_id, runner, is_attached, pid_ns, interval_seconds,
- * started_wall_ns, total_sheets, progress and sheets of a as they are by now, and sets a->id and
- * a->attempt_num (1 more than the job had). It is there for everybody, also if we are killed;
- * a power cut may take it until something else is written.
- */
-int store_begin_attempt(struct store *store, struct attempt *a, struct err *err);
-
-/*
- * A daemon begins to record, and sets d->id: its recorder is -d->id. And it ends. Anomalies of the
- * host that last are over then if nobody has looked for a minute, as are those of who is left of a
- * job that is over.
- */
-int store_begin_daemon(struct store *store, struct daemon_record *d, struct err *err);
-int store_end_daemon(struct store *store, const struct daemon_record *d, uint64_t wall_ns,
-		     struct err *err);
+/* ---- writing: what ingest does with the records of logs ---- */
 
 /* Tries of sheets begin or end: rows (attempt, num, try) are added or replaced, with their ranks;
  * also the attempt's progress. */
 int store_write_sheets(struct store *store, const struct attempt *a,
 		       const struct sheet_record *sheets, size_t n, struct err *err);
 
-/* How a process, or an event, tells of which attempt it is. */
-enum tick_owner {
-	TICK_BY_NAME,
-	TICK_BY_ADDRESS, /* its job_id is the attempt's very pointer: jobs of one name may run at
-			    once */
-	TICK_BY_ID, /* a process by its attempt_id, which outlives pointers; events by address */
-};
-
 /* One tick: the host's values, and the samples of the attempts' processes. */
 struct tick_record {
-	const struct snapshot *snap; /* processes of other jobs, and of none, are left out */
+	const struct snapshot *snap;	       /* processes of other jobs, by name, are left out */
 	const struct attempt *const *attempts; /* as they were begun */
 	size_t n_attempts;
 	const struct series_point *points; /* of each attempt, for charts; NULL: none */
 	const struct proc_event *events;   /* since the last tick; each of one of these jobs */
 	size_t n_events;
-	enum tick_owner owner;
 };
 
 /*
  * In one transaction. The recorder is who looks: the runner of an attempt (its
- * id) or a daemon (store_begin_daemon()). A handle is used by one recorder at
+ * id) or a daemon (its id, negative). A handle is used by one recorder at
  * a time; another one may take turns, which costs room.
  */
 int store_write_tick(struct store *store, int64_t recorder, const struct tick_record *record,
 		     struct err *err);
-
-/* Whether the attempt's row is there: 1, or 0 where somebody has removed it. */
-int store_has_attempt(struct store *store, int64_t attempt_id, struct err *err);
 
 /* Events of an attempt whose ticks somebody else writes. */
 int store_write_events(struct store *store, const struct attempt *a,
@@ -183,7 +153,7 @@ int store_write_events(struct store *store, const struct attempt *a,
 
 /*
  * What its processes have called, all together, beside what was added before. A runner that has
- * counted by itself does so before store_finish_attempt(); from then on nobody adds to it. To an
+ * counted by itself does so before its end; from then on nobody adds to it. To an
  * attached job the daemon adds after its end as well. What each of a->processes has called, of
  * which only the key and syscalls count, stands beside it where it is listed and nobody has said so
  * before. Where they are not all, why is noted among
@@ -191,15 +161,6 @@ int store_write_events(struct store *store, const struct attempt *a,
  */
 int store_add_syscalls(struct store *store, const struct attempt *a, const struct syscall_use *uses,
 		       size_t n, const char *why_not_all, struct err *err);
-
-/*
- * The attempt ended: outcome, reason, status, ended_wall_ns, usage, sheets,
- * processes, rungs, unknowns, and the events left over. If there is no room for
- * all of it, how it ended (all up to the sheets) is stored alone where that fits,
- * and the failure of the rest returned.
- */
-int store_finish_attempt(struct store *store, const struct attempt *a,
-			 const struct proc_event *events, size_t n_events, struct err *err);
 
 /* ---- reading ---- */
 

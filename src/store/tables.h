@@ -13,8 +13,6 @@
 
 /* struct attempt, by when it is known */
 extern const struct columns attempt_name_columns; /* which one it is: only read */
-extern const struct columns
-	attempt_identity_columns; /* of these: with its job and boot, who it is */
 
 extern const struct columns process_call_columns;  /* of it, its system calls and whose they are */
 extern const struct columns process_total_columns; /* of it, what samples can raise */

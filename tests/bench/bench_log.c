@@ -18,6 +18,7 @@
 #include "made_up.h"
 #include "model/tick_record.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_RUNS 200
 #define N_AT_ONCE 40

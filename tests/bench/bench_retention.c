@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "made_up.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_PROCESSES 1000
 #define N_TICKS 10000 /* nearly 14 hours at 5 s */
@@ -161,7 +162,7 @@ static struct attempt begin_job(struct store *store, const char *job_id)
 static void tick(struct store *store, const struct attempt *a, const struct snapshot *snap)
 {
 	struct series_point point = { .wall_ns = snap->wall_ns };
-	const struct tick_record record = { snap, &a, 1, &point, NULL, 0, false };
+	const struct tick_record record = { snap, &a, 1, &point, NULL, 0 };
 	struct err err = ERR_INIT;
 
 	must(store_write_tick(store, a->id, &record, &err), &err);

@@ -21,6 +21,7 @@
 #include "made_up.h"
 #include "report/report.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_PROCESSES 100
 #define N_TICKS 7200 /* 10 hours at 5 s */
@@ -113,7 +114,7 @@ static void begin_attempt(struct store *store, const char *job_id, struct attemp
 static int write_tick(struct store *store, const struct attempt *a, const struct snapshot *snap,
 		      const struct series_point *point, struct err *err)
 {
-	const struct tick_record record = { snap, &a, 1, point, NULL, 0, false };
+	const struct tick_record record = { snap, &a, 1, point, NULL, 0 };
 
 	return store_write_tick(store, a->id, &record, err);
 }

@@ -19,6 +19,7 @@
 #include "base/unknown.h"
 #include "made_up.h"
 #include "store/store.h"
+#include "store_writer.h"
 
 #define N_WRITERS 10
 #define N_PROCESSES 100

@@ -1,7 +1,7 @@
 #include "fuzz_text.h"
 
 #include "base/unknown.h"
-#include "store/open_fold.h"
+#include "store/fold.h"
 
 static const char *names[] = { "read", "futex", "syscall_4711" };
 

@@ -5,6 +5,7 @@
 #define PROCTOR_TESTS_ANOMALY_FIXTURE_H
 
 #include "store_fixture.h"
+#include "store_writer.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)

@@ -7,6 +7,7 @@
 #include "store_fixture.h"
 
 #include "query/query.h"
+#include "store_writer.h"
 
 #define HOUR_NS UINT64_C(3600000000000)
 #define START_NS UINT64_C(1700000000000000000)

@@ -8,6 +8,7 @@
 
 #include "store/handle.h" /* to make it fast */
 #include "store_fixture.h"
+#include "store_writer.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define MINUTE (60 * SECOND_NS)

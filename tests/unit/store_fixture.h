@@ -206,7 +206,7 @@ static inline int write_tick(struct store *store, const struct attempt *a,
 			     const struct snapshot *snap, const struct series_point *point,
 			     const struct proc_event *events, size_t n_events, struct err *err)
 {
-	const struct tick_record record = { snap, &a, 1, point, events, n_events, false };
+	const struct tick_record record = { snap, &a, 1, point, events, n_events };
 
 	return store_write_tick(store, a->id, &record, err);
 }

@@ -3,6 +3,7 @@
 #include "store_fixture.h"
 
 #include "base/config.h"
+#include "store_writer.h"
 #include "cli/detect_history.h"
 
 #define SECOND UINT64_C(1000000000)

@@ -173,7 +173,7 @@ static void test_failure(void **state)
 	end(&heard, l);
 }
 
-struct look {
+struct look_of_learner {
 	struct fixture *f;
 	struct loop *loop;
 	unsigned n_left;
@@ -182,7 +182,7 @@ struct look {
 
 static void look_at_runs(void *ctx)
 {
-	struct look *look = ctx;
+	struct look_of_learner *look = ctx;
 
 	if (--look->n_left == 0 ||
 	    raw_sql(look->f->db, "SELECT count(*) FROM runs") == look->wanted)
@@ -195,7 +195,7 @@ static void test_ends_become_runs(void **state)
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
 	struct heard heard = { .loop = loop_new() };
-	struct look look = { .f = f, .loop = heard.loop, .n_left = 300, .wanted = 40 };
+	struct look_of_learner look = { .f = f, .loop = heard.loop, .n_left = 300, .wanted = 40 };
 	struct loop_timer *timer = loop_timer_new(heard.loop, look_at_runs, &look);
 	struct learner *l;
 

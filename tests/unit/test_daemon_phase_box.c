@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "daemon/phase_box.h"
+#include "store_writer.h"
 
 static void append(const char *text, size_t n)
 {

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "daemon/daemon.h"
 #include "daemon/watch.h"
+#include "store_writer.h"
 
 /* What was told, a letter each: Job, Sheet began; sheet, job ended, or is lost. */
 struct noted {

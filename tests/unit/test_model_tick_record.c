@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "model/tick_record.h"
+#include "store_writer.h"
 
 #define N_TICKS 300
 #define KEY_EVERY 60

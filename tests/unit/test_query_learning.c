@@ -1,6 +1,7 @@
 #include "learning_fixture.h"
 
 #include <math.h>
+#include "store_writer.h"
 
 static const struct run_span all_runs = { 0, U64_UNKNOWN, NULL, 1000 };
 

@@ -2,6 +2,7 @@
 
 #include "query/query.h"
 #include "rpc/rpc.h"
+#include "store_writer.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)

@@ -3,6 +3,7 @@
 #include "crossrank/crossrank.h"
 #include "model/job.h"
 #include "query/query.h"
+#include "store_writer.h"
 
 #define MIB (UINT64_C(1024) * 1024)
 #define N_TICKS 500U

@@ -1,5 +1,6 @@
 /* Episodes as they were told, to whom, and who follows them. */
 #include "anomaly_fixture.h"
+#include "store_writer.h"
 
 static void test_an_episode_comes_back_as_it_was(void **state)
 {

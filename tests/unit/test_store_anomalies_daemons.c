@@ -2,6 +2,7 @@
 #include "anomaly_fixture.h"
 
 #include "base/clock.h"
+#include "store_writer.h"
 
 /* A daemon that was killed has left it behind. */
 static void test_a_new_daemon_ends_those_of_the_host(void **state)

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
+#include "store_writer.h"
 
 #define NFS 0x6969
 

@@ -1,6 +1,7 @@
 #include "store_fixture.h"
 
 #include <math.h>
+#include "store_writer.h"
 
 /* Quotes, newlines, a tab, bytes that are no UTF-8, SQL. */
 #define AWKWARD "it's \"so\"\n\t\xff\xfe\x80 \xc3\xa4; DROP TABLE jobs; --"

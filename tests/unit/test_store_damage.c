@@ -5,6 +5,7 @@
 #include "retention_fixture.h"
 
 #include "base/clock.h"
+#include "store_writer.h"
 
 #define PER_TICK 3 /* processes */
 

@@ -1,4 +1,5 @@
 #include "store_fixture.h"
+#include "store_writer.h"
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)

@@ -1,6 +1,7 @@
 #include "store_fixture.h"
 
 #include "store/handle.h" /* for smaller pieces */
+#include "store_writer.h"
 
 #define COUNT_UNFOLDED "SELECT count(*) FROM ticks"
 #define COUNT_FOLDS "SELECT count(*) FROM folds"

@@ -1,7 +1,7 @@
 /* GPUs of the host when their ticks have become minutes. */
 #include "retention_fixture.h"
 
-#include "store/minute_window.h"
+#include "store/rollup.h"
 
 #define N_TICKS 500
 #define FIRST (NOW - 26 * HOUR)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "store/codec/codec.h"
+#include "store_writer.h"
 
 #define AWKWARD "it's \"so\"\n\t\xff\xfe\x80 \xc3\xa4; DROP TABLE jobs; --"
 

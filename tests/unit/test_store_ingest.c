@@ -10,6 +10,7 @@
 #include "rounds.h"
 #include "store/ingest.h"
 #include "store_host.h"
+#include "store_writer.h"
 
 #define N_TICKS 300 /* some folds, and a rest */
 

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 
 #include "store/db/db.h"
+#include "store_writer.h"
 
 #define NFS 0x6969
 #define CIFS 0xff534d42

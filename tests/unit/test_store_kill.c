@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "rounds.h"
+#include "store_writer.h"
 
 #define N_KILLS ROUNDS(200)
 #define N_PROCESSES 5

@@ -9,6 +9,7 @@
 
 #include "rounds.h"
 #include "store/handle.h"
+#include "store_writer.h"
 
 #define N_PROCESSES 5
 

@@ -1,6 +1,7 @@
 #include "store_fixture.h"
 
 #include <math.h>
+#include "store_writer.h"
 
 #define START_NS UINT64_C(1700000000123456789)
 

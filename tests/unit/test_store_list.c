@@ -4,6 +4,7 @@
 #include "store_fixture.h"
 
 #include "base/clock.h"
+#include "store_writer.h"
 
 static enum store_alive is_first_runner(void *ctx, const struct attempt *a)
 {

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "store/db/db.h"
+#include "store_writer.h"
 
 static mode_t mode_of(const char *path, const char *suffix)
 {

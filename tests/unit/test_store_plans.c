@@ -5,7 +5,7 @@
 #include "store_fixture.h"
 
 #include "base/buf.h"
-#include "store/statements.h"
+#include "store/query.h"
 
 /* What grows with all that was ever recorded. */
 static const char *const large_tables[] = {

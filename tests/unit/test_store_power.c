@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "store/handle.h"
 #include "store/db/db.h"
+#include "store_writer.h"
 
 #define N_TICKS 260 /* two folds, and some */
 #define N_PROCESSES 40

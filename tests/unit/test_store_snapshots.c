@@ -2,6 +2,7 @@
 #include "store_host.h"
 
 #include "base/json.h"
+#include "store_writer.h"
 
 #define N_TICKS 300
 
@@ -158,10 +159,10 @@ static void test_a_tick_of_two_jobs(void **state)
 		make_snapshot(&snap, "a", k);
 		snap.processes[1].job_id = "b";
 		snap.processes[2].job_id = k % 2 ? "b" : NULL; /* of no job: left out */
-		must(store_write_tick(store, -1,
-				      &(struct tick_record){ &snap, attempts, 2, points, &event,
-							     k == 3, false },
-				      &err),
+		must(store_write_tick(
+			     store, -1,
+			     &(struct tick_record){ &snap, attempts, 2, points, &event, k == 3 },
+			     &err),
 		     &err);
 	}
 	must(store_read_snapshots(store, &(struct snapshot_filter){ 0 }, count_snapshot, all, &err),

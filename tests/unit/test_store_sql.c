@@ -1,6 +1,7 @@
 #include "store_host.h"
 
 #include "base/buf.h"
+#include "store_writer.h"
 
 /* Three ticks of a job, in a store that is then read. */
 static struct store *make_record(const struct fixture *f)

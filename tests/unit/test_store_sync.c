@@ -5,6 +5,7 @@
 #include "retention_fixture.h"
 
 #include <sys/syscall.h>
+#include "store_writer.h"
 
 /* ---- a file system that counts ---- */
 
@@ -273,8 +274,8 @@ static void test_retention(void **state)
 	other = NULL;
 	must(r, &err);
 	assert_true(run.result.n_folds > 0);
-	assert_true(n_syncs > 0); /* the log is copied into the file */
-	assert_int_equal(n_locked, 0);
+	assert_true(n_syncs > 0);	 /* the log is copied into the file */
+	assert_true(n_locked <= 1);	 /* the log was copied first, and its new head is synced */
 	must_tick_at(store, &a, NOW, 1); /* which is durable, as before */
 	assert_true(syncs() > 0);
 }

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "model/attempts.h"
+#include "store_writer.h"
 
 static json_t *parse(const struct buf *text)
 {

@@ -6,6 +6,7 @@
 #include "store/handle.h" /* to make its disk small */
 
 #include "rounds.h"
+#include "store_writer.h"
 
 #define N_WRITERS 4
 #define N_ATTEMPTS 20
@@ -193,41 +194,6 @@ static void test_a_tick_without_room_leaves_nothing(void **state)
 	assert_is_sound(f->db);
 }
 
-/* Without room for everything, how it ended is kept all the same. */
-static void test_an_end_without_room_is_still_an_end(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	CLEANUP(attempt_release) struct attempt back;
-	struct proc_record processes[2000];
-	struct attempt a = make_attempt("j");
-	struct err err = ERR_INIT;
-	char limit[64];
-
-	attempt_init(&back);
-	must(store_begin_attempt(store, &a, &err), &err);
-	for (size_t i = 0; i < ARRAY_SIZE(processes); i++) {
-		proc_record_init(&processes[i]);
-		processes[i].key = (struct proc_key){ (pid_t)i + 1, i };
-		processes[i].command = "true";
-	}
-	a.processes = processes;
-	a.n_processes = ARRAY_SIZE(processes);
-	a.ended_wall_ns = 7;
-	a.outcome = OUTCOME_FAILURE;
-	a.status.exit_code = 9;
-	snprintf(limit, sizeof(limit), "PRAGMA max_page_count = %d",
-		 (int)raw_sql(f->db, "PRAGMA page_count") + 2);
-	assert_int_equal(sqlite3_exec(store->db, limit, NULL, NULL, NULL), SQLITE_OK);
-	assert_int_equal(store_finish_attempt(store, &a, NULL, 0, &err), -ENOSPC);
-	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_false(back.is_running || back.is_lost);
-	assert_int_equal(back.outcome, OUTCOME_FAILURE);
-	assert_int_equal(back.status.exit_code, 9);
-	assert_int_equal(back.n_processes, 0);
-	assert_is_sound(f->db);
-}
-
 static void test_many_processes_at_once(void **state)
 {
 	struct fixture *f = *state;
@@ -272,7 +238,6 @@ int main(void)
 		STORE_TEST(test_kill_at_any_moment),
 		STORE_TEST(test_what_returned_is_durable),
 		STORE_TEST(test_a_tick_without_room_leaves_nothing),
-		STORE_TEST(test_an_end_without_room_is_still_an_end),
 		STORE_TEST(test_many_processes_at_once),
 	};
 

@@ -6,6 +6,7 @@
 #include "retention_fixture.h"
 
 #include "tui/feed.h"
+#include "store_writer.h"
 
 #define N_OLD 300 /* ticks a second apart, of which minutes are made */
 #define N_NEW 20
@@ -297,9 +298,7 @@ static void test_twins_of_a_daemon(void **state)
 	const struct attempt *attempts[] = { &a, &b };
 	struct job_progress progress[] = { { twins[0], a.id, 3, 1, 2, "running", 0, 0 },
 					   { twins[1], b.id, 4, 1, 2, "running", 0, 0 } };
-	const struct tick_record tick = {
-		.snap = &snap, .attempts = attempts, .n_attempts = 2, .owner = TICK_BY_ADDRESS
-	};
+	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
 	struct player p = { .store = store };
 	struct err err = ERR_INIT;
 

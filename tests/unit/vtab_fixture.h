@@ -7,6 +7,7 @@
 #include "store_host.h"
 
 #include "store/sql/vtab.h"
+#include "store_writer.h"
 
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 

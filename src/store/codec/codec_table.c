@@ -43,12 +43,6 @@ static inline void bits_put_wide(struct bit_writer *w, uint64_t v, unsigned widt
 	bits_put(w, width > 32 ? v >> 32 : v, width > 32 ? width - 32 : width);
 }
 
-/* The end of what was written, with the last byte filled up. */
-static inline uint8_t *bits_end(const struct bit_writer *w)
-{
-	return w->p + (w->n > 0);
-}
-
 struct bit_reader {
 	const uint8_t *data;
 	size_t len; /* bytes */
@@ -187,17 +181,6 @@ static uint64_t get_rice(struct bit_reader *r, unsigned k)
 	return (uint64_t)ones << k | bits_get(r, k);
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-	while (b) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 /* As two's complement. */
 static bool rice_any_negative(const uint64_t *v, unsigned n)
 {
@@ -217,25 +200,23 @@ static uint64_t rice_minimum(const uint64_t *v, unsigned n)
 	return least;
 }
 
-/* At least 1. */
+/* What all are multiples of: at least 1. */
 static uint64_t common_unit(const uint64_t *v, unsigned n, bool is_signed)
 {
 	uint64_t unit = 0;
 
 	for (unsigned i = 0; i < n && unit != 1; i++) {
-		bool is_negative = is_signed && v[i] >> 63;
+		uint64_t a = is_signed && v[i] >> 63 ? -v[i] : v[i];
 
-		unit = gcd(is_negative ? -v[i] : v[i], unit);
+		while (unit) { /* the greatest divisor that both have */
+			uint64_t rest = a % unit;
+
+			a = unit;
+			unit = rest;
+		}
+		unit = a;
 	}
 	return unit ? unit : 1;
-}
-
-static uint64_t divide(uint64_t v, uint64_t unit, bool is_signed)
-{
-	if (is_signed && v >> 63)
-		return zigzag(-(-v / unit));
-	v /= unit;
-	return is_signed ? zigzag(v) : v;
 }
 
 /* Changes v. */
@@ -249,8 +230,12 @@ static void rice_put(struct bit_writer *w, uint64_t *v, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		v[i] -= least;
 	unit = common_unit(v, n, is_signed);
-	for (unsigned i = 0; i < n && (unit > 1 || is_signed); i++)
-		v[i] = divide(v[i], unit, is_signed);
+	for (unsigned i = 0; i < n && (unit > 1 || is_signed); i++) {
+		bool is_negative = is_signed && v[i] >> 63;
+
+		v[i] = is_negative ? -(-v[i] / unit) : v[i] / unit;
+		v[i] = is_signed ? zigzag(v[i]) : v[i];
+	}
 	k = choose_k(v, n);
 	bits_put(w, is_signed, 1);
 	rice_put_number(w, least);
@@ -323,11 +308,6 @@ static void row_set_read(struct bit_reader *r, struct row_set *ret, unsigned n)
 	ret->bits[1] = n > 64 ? bits_get_wide(r, n - 64) : 0;
 }
 
-static bool row_sets_equal(const struct row_set *a, const struct row_set *b)
-{
-	return a->bits[0] == b->bits[0] && a->bits[1] == b->bits[1];
-}
-
 static unsigned row_set_count(const struct row_set *set)
 {
 	return (unsigned)(__builtin_popcountll(set->bits[0]) + __builtin_popcountll(set->bits[1]));
@@ -374,26 +354,19 @@ static unsigned estimate(const uint64_t *v, unsigned n)
 	return bits;
 }
 
-/* As they are, and without what all have: their least is told once. */
-static unsigned estimate_plain(const uint64_t *v, unsigned n)
-{
-	uint64_t least = rice_any_negative(v, n) ? 0 : rice_minimum(v, n);
-	unsigned bits = n; /* as much more than zigzag would take, less the sign */
-
-	if (least == 0)
-		return estimate(v, n);
-	for (unsigned i = 0; i < n; i++)
-		bits += bit_length(v[i] - least);
-	return bits;
-}
-
 /* Leaves v in the order that it returns. */
 static unsigned choose_order(uint64_t *v, unsigned n)
 {
-	unsigned plain = estimate_plain(v, n), steps, second;
+	uint64_t least = rice_any_negative(v, n) ? 0 : rice_minimum(v, n);
+	unsigned plain = n, steps, second; /* more than zigzag would take, less the sign */
 
 	if (n < 4)
 		return 0;
+	/* As they are, and without what all have: their least is told once. */
+	for (unsigned i = 0; i < n && least > 0; i++)
+		plain += bit_length(v[i] - least);
+	if (least == 0)
+		plain = estimate(v, n);
 	take_steps(v, 0, n);
 	steps = estimate(v + 1, n - 1);
 	if (plain <= steps) {
@@ -427,13 +400,6 @@ static void remember_changed(struct column_memory *memory, const struct row_set 
 		memory->changed = *changed;
 }
 
-/* A few zeros among the others take less than telling where they are. */
-static bool is_much_like(const struct row_set *changed, const struct row_set *known, unsigned n)
-{
-	return is_within(changed, known) &&
-	       (row_set_count(known) - row_set_count(changed)) * 6 <= n;
-}
-
 static unsigned keep_rows(uint64_t *v, unsigned n, const struct row_set *kept)
 {
 	unsigned n_kept = 0;
@@ -453,7 +419,9 @@ static unsigned leave_out_zeros(struct bit_writer *w, uint64_t *v, unsigned n,
 	for (unsigned i = 0; i < n; i++)
 		if (v[i])
 			row_set_add(&changed, i);
-	if (is_much_like(&changed, &known, n)) {
+	/* A few zeros among the others take less than telling where they are. */
+	if (is_within(&changed, &known) &&
+	    (row_set_count(&known) - row_set_count(&changed)) * 6 <= n) {
 		bits_put(w, 3, 2);
 		return keep_rows(v, n, &known);
 	}
@@ -488,18 +456,6 @@ static bool column_is_constant(const uint64_t *v, unsigned n)
 	return memcmp(v, v + 1, (n - 1) * sizeof(*v)) == 0;
 }
 
-static enum kind choose_kind(const uint64_t *v, unsigned n_known, unsigned n,
-			     const struct row_set *known, const struct column_memory *memory)
-{
-	if (n_known == 0)
-		return KIND_UNKNOWN;
-	if (n_known < n)
-		return row_sets_equal(known, &memory->known) ? KIND_SAME_GAPS : KIND_GAPS;
-	if (!column_is_constant(v, n))
-		return KIND_ORDINARY;
-	return v[0] ? KIND_CONSTANT : KIND_ZERO;
-}
-
 /*
  * The n values, of which those outside known are not looked at. With memory as
  * it was after the column before; zeroed for the first.
@@ -515,7 +471,13 @@ static void column_write(struct bit_writer *w, const uint64_t *values, const str
 	n_known = row_set_count(known);
 	if (n_known > 0 && n_known < n)
 		keep_rows(v, n, known);
-	kind = choose_kind(v, n_known, n, known, memory);
+	if (n_known == 0)
+		kind = KIND_UNKNOWN;
+	else if (n_known < n)
+		kind = memcmp(known, &memory->known, sizeof(*known)) == 0 ? KIND_SAME_GAPS
+									  : KIND_GAPS;
+	else
+		kind = !column_is_constant(v, n) ? KIND_ORDINARY : v[0] ? KIND_CONSTANT : KIND_ZERO;
 	bits_put(w, kind, KIND_BITS);
 	if (kind == KIND_CONSTANT)
 		rice_put_number(w, v[0]);
@@ -566,46 +528,21 @@ static int get_ordinary(struct bit_reader *r, uint64_t *ret, unsigned n,
 	return 0;
 }
 
-/* The values that are known, to the rows that they are of. */
-static void spread(const uint64_t *v, const struct row_set *known, unsigned n, uint64_t *ret)
-{
-	for (unsigned i = 0; i < n; i++)
-		ret[i] = row_set_has(known, i) ? *v++ : 0;
-}
-
-static int get_with_gaps(struct bit_reader *r, unsigned n, struct column_memory *memory,
-			 uint64_t *ret)
-{
-	uint64_t v[CODEC_ROWS];
-	unsigned n_known = row_set_count(&memory->known);
-
-	if (n_known == 0 || n_known > n || get_ordinary(r, v, n_known, memory) < 0)
-		return -EBADMSG;
-	spread(v, &memory->known, n, ret);
-	return 0;
-}
-
-static void fill(uint64_t *ret, unsigned n, uint64_t value)
-{
-	for (unsigned i = 0; i < n; i++)
-		ret[i] = value;
-}
-
 /* Values outside of known are 0. r->failed or -EBADMSG if it makes no sense. */
 static int column_read(struct bit_reader *r, unsigned n, struct column_memory *memory,
 		       uint64_t *ret, struct row_set *ret_known)
 {
-	unsigned kind = (unsigned)bits_get(r, KIND_BITS);
+	unsigned kind = (unsigned)bits_get(r, KIND_BITS), n_known;
+	uint64_t v[CODEC_ROWS], value, next = 0;
 
-	*ret_known = row_set_all(n);
+	*ret_known = kind == KIND_UNKNOWN ? (struct row_set){ { 0, 0 } } : row_set_all(n);
 	switch (kind) {
 	case KIND_UNKNOWN:
-		*ret_known = (struct row_set){ { 0, 0 } };
-		fill(ret, n, 0);
-		return 0;
 	case KIND_ZERO:
 	case KIND_CONSTANT:
-		fill(ret, n, kind == KIND_ZERO ? 0 : rice_get_number(r));
+		value = kind == KIND_CONSTANT ? rice_get_number(r) : 0;
+		for (unsigned i = 0; i < n; i++)
+			ret[i] = value;
 		return 0;
 	case KIND_ORDINARY:
 		return get_ordinary(r, ret, n, memory);
@@ -614,7 +551,12 @@ static int column_read(struct bit_reader *r, unsigned n, struct column_memory *m
 		/* fallthrough */
 	case KIND_SAME_GAPS:
 		*ret_known = memory->known;
-		return get_with_gaps(r, n, memory, ret);
+		n_known = row_set_count(&memory->known);
+		if (n_known == 0 || n_known > n || get_ordinary(r, v, n_known, memory) < 0)
+			return -EBADMSG;
+		for (unsigned i = 0; i < n; i++)
+			ret[i] = row_set_has(&memory->known, i) ? v[next++] : 0;
+		return 0;
 	}
 	return -EBADMSG;
 }
@@ -624,7 +566,7 @@ static int column_read(struct bit_reader *r, unsigned n, struct column_memory *m
  * on without a gap, those ticks, then the columns. Who reads more columns than it has, as a field
  * was added since, gets unknown ones.
  *
- * Values that others nearly tell are kept as what differs: see tell_apart().
+ * Values that others nearly tell are kept as what differs: see expect().
  */
 #define TABLE_MARK 0x80u /* without it: bytes of before 0.1.0, or damage */
 #define ROWS_BITS 7
@@ -638,13 +580,6 @@ static struct row_set known_rows(const uint64_t *v, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		known.bits[i / 64] |= (uint64_t)u64_known(v[i]) << i % 64;
 	return known;
-}
-
-static void mark_unknown(uint64_t *v, const struct row_set *known, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (!row_set_has(known, i))
-			v[i] = U64_UNKNOWN;
 }
 
 static uint64_t or_zero(uint64_t v)
@@ -696,14 +631,6 @@ static bool is_expected(enum sample_word word)
 	return word == SAMPLE_cpu_ns || word == SAMPLE_cpu_percent || word == SAMPLE_rss_bytes;
 }
 
-/* The column as it is kept: by what it differs from what is expected. */
-static void tell_apart(const struct table *t, enum sample_word word, const uint64_t *boot_ns,
-		       uint64_t *ret)
-{
-	for (unsigned i = 0; i < t->n; i++)
-		ret[i] = t->columns[word][i] - expect(t, word, i, boot_ns);
-}
-
 /* ---- which ticks ---- */
 
 static void put_ticks(struct bit_writer *w, const struct table *t)
@@ -721,27 +648,21 @@ static void put_ticks(struct bit_writer *w, const struct table *t)
 		bits_put(w, t->tick[0], ROWS_BITS);
 }
 
-static int get_ticks_with_gaps(struct bit_reader *r, struct table *t)
-{
-	struct row_set ticks;
-	unsigned n = 0;
-
-	row_set_read(r, &ticks, CODEC_ROWS);
-	for (unsigned i = 0; i < CODEC_ROWS; i++)
-		if (row_set_has(&ticks, i))
-			t->tick[n++] = (uint8_t)i;
-	return n == t->n ? 0 : -EBADMSG;
-}
-
 static int get_ticks(struct bit_reader *r, struct table *t)
 {
-	unsigned first;
+	struct row_set ticks;
+	unsigned first, n = 0;
 
 	t->n = (unsigned)bits_get(r, ROWS_BITS);
 	if (t->n == 0 || t->n > CODEC_ROWS)
 		return -EBADMSG;
-	if (bits_get(r, 1))
-		return get_ticks_with_gaps(r, t);
+	if (bits_get(r, 1)) {
+		row_set_read(r, &ticks, CODEC_ROWS);
+		for (unsigned i = 0; i < CODEC_ROWS; i++)
+			if (row_set_has(&ticks, i))
+				t->tick[n++] = (uint8_t)i;
+		return n == t->n ? 0 : -EBADMSG;
+	}
 	first = (unsigned)bits_get(r, ROWS_BITS);
 	if (first + t->n > CODEC_ROWS)
 		return -EBADMSG;
@@ -771,13 +692,14 @@ void table_write(struct buf *out, const struct table *t, unsigned n_words, const
 		struct row_set known = known_rows(column, t->n);
 		uint64_t apart[CODEC_ROWS];
 
-		if (boot_ns && is_expected(word)) {
-			tell_apart(t, word, boot_ns, apart);
+		if (boot_ns && is_expected(word)) { /* by what it differs from what is expected */
+			for (unsigned i = 0; i < t->n; i++)
+				apart[i] = column[i] - expect(t, word, i, boot_ns);
 			column = apart;
 		}
 		column_write(&w, column, &known, t->n, &memory);
 	}
-	out->len = (size_t)(bits_end(&w) - (uint8_t *)out->data);
+	out->len = (size_t)(w.p + (w.n > 0) - (uint8_t *)out->data);
 	out->data[out->len] = '\0';
 }
 
@@ -791,7 +713,9 @@ static int read_column(struct bit_reader *r, unsigned word, const uint64_t *boot
 		return -EBADMSG;
 	for (unsigned i = 0; boot_ns && is_expected(word) && i < t->n; i++)
 		column[i] += expect(t, word, i, boot_ns);
-	mark_unknown(column, &known, t->n);
+	for (unsigned i = 0; i < t->n; i++)
+		if (!row_set_has(&known, i))
+			column[i] = U64_UNKNOWN;
 	return 0;
 }
 

@@ -24,86 +24,39 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-/* ---- how much of a damaged database is ---- */
-
-#define MAX_NAMED 3 /* of those that are damaged */
-
-#define LIST_TABLES \
-	"SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-
-/* What is in those whose names do not say it. */
-static const struct {
-	const char *table, *what;
-} contents[] = {
-	{ "chunks", "samples" },	   { "folds", "ticks of the host" },
-	{ "ticks", "the newest samples" }, { "points", "curves of reports" },
-	{ "rollups", "1-minute values" },  { "runs", "what estimates are made of" },
-};
-
 static void finalize(sqlite3_stmt **stmt)
 {
 	sqlite3_finalize(*stmt);
 }
 
-/* With its indexes. */
-static bool is_table_whole(sqlite3 *db, const char *table)
-{
-	CLEANUP(finalize) sqlite3_stmt *stmt = NULL;
-	char *sql = sqlite3_mprintf("PRAGMA integrity_check(%Q)", table);
-	bool is_ok = sql && sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-		     sqlite3_step(stmt) == SQLITE_ROW &&
-		     strcmp((const char *)sqlite3_column_text(stmt, 0), "ok") == 0;
-
-	sqlite3_free(sql);
-	return is_ok;
-}
-
-static void add_table_name(struct buf *out, const char *table)
-{
-	buf_printf(out, "%s%s", out->len > 0 ? ", " : "", table);
-	for (size_t i = 0; i < ARRAY_SIZE(contents); i++)
-		if (strcmp(contents[i].table, table) == 0)
-			buf_printf(out, " (%s)", contents[i].what);
-}
+#define MAX_NAMED 3 /* of the tables that are damaged */
 
 /*
- * Adds a sentence about a damaged database: which of its tables are, such as "1 of its 28 tables
- * is, chunks (samples), and the others can still be read"; nothing where the tables cannot be
- * listed, or an interrupt ends it.
+ * Adds which tables are, such as "1 of its 28 tables is, chunks, and the others can still be read";
+ * nothing where the tables cannot be listed, or an interrupt ends it.
  */
 static void write_damaged_tables(sqlite3 *db, struct buf *out)
 {
+	static const char each[] =
+		"SELECT name, (SELECT integrity_check FROM"
+		" pragma_integrity_check(name) LIMIT 1) = 'ok' FROM sqlite_schema"
+		" WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
 	CLEANUP(finalize) sqlite3_stmt *list = NULL;
 	CLEANUP(buf_release) struct buf names = BUF_INIT;
 	unsigned n = 0, n_damaged = 0;
-	int rc = sqlite3_prepare_v2(db, LIST_TABLES, -1, &list, NULL);
 
-	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-		const char *table;
-
-		rc = sqlite3_step(list);
-		if (rc != SQLITE_ROW)
-			break;
-		table = (const char *)sqlite3_column_text(list, 0);
-		n++;
-		if (is_table_whole(db, table))
-			continue;
-		if (sqlite3_errcode(db) == SQLITE_INTERRUPT)
-			return;
-		if (++n_damaged <= MAX_NAMED)
-			add_table_name(&names, table);
-	}
-	if (rc != SQLITE_DONE || n == 0)
+	if (sqlite3_prepare_v2(db, each, -1, &list, NULL) != SQLITE_OK)
 		return;
-	if (n_damaged == 0)
-		buf_printf(out, "none of its %u tables is, and all can still be read", n);
-	else if (n_damaged == n)
-		buf_printf(out, "so are all of its %u tables", n);
-	else
-		buf_printf(out, "%u of its %u tables %s, %s%s, and the others can still be read",
+	for (; sqlite3_step(list) == SQLITE_ROW; n++) {
+		if (sqlite3_column_int(list, 1))
+			continue;
+		if (++n_damaged <= MAX_NAMED)
+			buf_printf(&names, "%s, ", (const char *)sqlite3_column_text(list, 0));
+	}
+	if (sqlite3_errcode(db) == SQLITE_DONE && n > 0)
+		buf_printf(out, "%u of its %u tables %s, %s%sand the others can still be read",
 			   n_damaged, n, n_damaged == 1 ? "is" : "are",
-			   names.data ? names.data : "",
-			   n_damaged > MAX_NAMED ? " among them" : "");
+			   names.data ? names.data : "", n_damaged > MAX_NAMED ? "… " : "");
 }
 
 /* ---- a limit on the time ---- */
@@ -134,23 +87,6 @@ static void *interrupt_later(void *ctx)
 	return NULL;
 }
 
-static int limit_start(struct limit *limit, sqlite3 *db, unsigned max_ms)
-{
-	int error;
-
-	if (max_ms == 0)
-		return 0;
-	limit->db = db;
-	limit->max_ms = max_ms < INT_MAX ? (int)max_ms : INT_MAX;
-	limit->wake_fd = eventfd(0, EFD_CLOEXEC);
-	if (limit->wake_fd < 0)
-		return -errno;
-	error = pthread_create(&limit->thread, NULL, interrupt_later, limit);
-	if (error)
-		close_fd(&limit->wake_fd);
-	return -error;
-}
-
 static void limit_stop(struct limit *limit)
 {
 	if (limit->wake_fd < 0)
@@ -162,37 +98,27 @@ static void limit_stop(struct limit *limit)
 
 /* ---- what is looked at, one function each ---- */
 
-/* Of "*** in database main ***\nTree 3 page 3: …" the line that says something. */
-static int tell_damage(struct store *store, const char *text, struct err *err)
+/* Of "*** in database main ***\nTree 3 page 3: …" the line that says something is told. */
+static int check_pages(struct store *store, struct limit *limit, struct err *err)
 {
-	const char *line = strncmp(text, "***", 3) == 0 ? strchr(text, '\n') : NULL;
+	CLEANUP(finalize) sqlite3_stmt *stmt = NULL;
 	CLEANUP(buf_release) struct buf parts = BUF_INIT;
+	const char *text, *line;
 
+	if (sqlite3_prepare_v2(store->db, "PRAGMA integrity_check(1)", -1, &stmt, NULL) !=
+		    SQLITE_OK ||
+	    sqlite3_step(stmt) != SQLITE_ROW)
+		return store_failure(store, err);
+	text = (const char *)sqlite3_column_text(stmt, 0);
+	if (strcmp(text, "ok") == 0)
+		return 0;
+	limit->has_found = !limit->is_over;
+	line = strncmp(text, "***", 3) == 0 ? strchr(text, '\n') : NULL;
 	line = line ? line + 1 : text;
 	write_damaged_tables(store->db, &parts);
 	return err_set(err, -EBADMSG, "the database %s is damaged (%.*s)%s%s: " ADVICE_DAMAGED,
 		       store->path, (int)strcspn(line, "\n"), line, parts.len > 0 ? "; " : "",
 		       parts.len > 0 ? parts.data : "");
-}
-
-static int check_pages(struct store *store, struct limit *limit, struct err *err)
-{
-	sqlite3_stmt *stmt = NULL;
-	const char *text = NULL;
-	int r = 0;
-
-	if (sqlite3_prepare_v2(store->db, "PRAGMA integrity_check(1)", -1, &stmt, NULL) ==
-		    SQLITE_OK &&
-	    sqlite3_step(stmt) == SQLITE_ROW)
-		text = (const char *)sqlite3_column_text(stmt, 0);
-	if (!text) /* told before finalizing, while the failure is still the handle's last */
-		r = store_failure(store, err);
-	else if (strcmp(text, "ok") != 0) {
-		limit->has_found = !limit->is_over;
-		r = tell_damage(store, text, err);
-	}
-	sqlite3_finalize(stmt);
-	return r;
 }
 
 /* Whether all tables and columns are there, and do for what is done with them. */
@@ -311,12 +237,21 @@ static int (*const checks[])(struct store *store, struct limit *limit, struct er
 
 int store_check(struct store *store, unsigned max_ms, struct err *err)
 {
-	CLEANUP(limit_stop) struct limit limit = { .wake_fd = -1 };
-	int r = limit_start(&limit, store->db, max_ms);
+	CLEANUP(limit_stop)
+	struct limit limit = {
+		.db = store->db,
+		.max_ms = max_ms < INT_MAX ? (int)max_ms : INT_MAX,
+		.wake_fd = max_ms > 0 ? eventfd(0, EFD_CLOEXEC) : -1,
+	};
+	int r = 0, error = max_ms > 0 && limit.wake_fd < 0 ? errno : 0;
 
-	if (r < 0)
-		return err_set(err, r, "the database %s cannot be checked: %s", store->path,
-			       strerror(-r));
+	if (limit.wake_fd >= 0)
+		error = pthread_create(&limit.thread, NULL, interrupt_later, &limit);
+	if (error) {
+		close_fd(&limit.wake_fd);
+		return err_set(err, -error, "the database %s cannot be checked: %s", store->path,
+			       strerror(error));
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(checks) && r == 0 && !limit.is_over; i++)
 		r = checks[i](store, &limit, err);
 	if (limit.has_found)
@@ -372,17 +307,15 @@ static int refuse_move(const struct aside *a, int error, struct err *err)
 
 static int refuse_busy(const struct aside *a, pid_t pid, struct err *err)
 {
-	char holder[HOLDER_BYTES];
+	char owner[LOCK_OWNER_BYTES];
 
-	holder_describe(pid, holder);
+	lock_owner_describe(pid, owner);
 	return err_set(
 		err, -EBUSY,
 		"the database %s is damaged, and cannot be moved aside while %s has it open: "
 		"wait for it or end it",
-		a->from, holder);
+		a->from, owner);
 }
-
-/* ---- whether it is a case for this ---- */
 
 static void close_store(struct store **store)
 {
@@ -419,8 +352,8 @@ static int lock_whole(int fd, struct flock *ret)
 {
 	*ret = (struct flock){ .l_type = F_WRLCK,
 			       .l_whence = SEEK_SET,
-			       .l_start = HOLDER_PENDING,
-			       .l_len = HOLDER_LAST - HOLDER_PENDING + 1 };
+			       .l_start = LOCK_PENDING,
+			       .l_len = LOCK_LAST - LOCK_PENDING + 1 };
 	return fcntl(fd, F_SETLK, ret) < 0 ? -errno : 0;
 }
 
@@ -454,19 +387,11 @@ static int take_alone(struct aside *a, const struct stat *examined, struct err *
 		return err_set(err, -EBUSY,
 			       "the database %s was replaced while it was looked at: try again",
 			       a->from);
-	opener = holder_find_opener(examined);
+	opener = lock_owner_find_opener(examined);
 	return opener ? refuse_busy(a, opener, err) : 0;
 }
 
 /* ---- names ---- */
-
-/* path and a companion's suffix; NULL: no memory. */
-static char *name_of(const char *path, const char *suffix)
-{
-	char *name = NULL;
-
-	return asprintf(&name, "%s%s", path, suffix) < 0 ? NULL : name;
-}
 
 static bool is_free(const char *path)
 {
@@ -475,16 +400,27 @@ static bool is_free(const char *path)
 	return lstat(path, &st) < 0 && errno == ENOENT;
 }
 
-static bool is_wholly_free(const char *path)
+/* Goes on after a failure, and returns the first. */
+static int for_companions(const struct aside *a, int (*fn)(const char *from, const char *to))
 {
-	bool free_so_far = is_free(path);
+	int first = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(companions) && free_so_far; i++) {
-		CLEANUP(free_ptr) char *name = name_of(path, companions[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
+		char from[PATH_MAX + 64], to[PATH_MAX + 64];
+		int r;
 
-		free_so_far = name && is_free(name);
+		snprintf(from, sizeof(from), "%s%s", a->from, companions[i]);
+		snprintf(to, sizeof(to), "%s%s", a->to, companions[i]);
+		r = fn(from, to);
+		first = first == 0 ? r : first;
 	}
-	return free_so_far;
+	return first;
+}
+
+static int check_free(const char *from, const char *to)
+{
+	(void)from;
+	return is_free(to) ? 0 : -EEXIST;
 }
 
 /* The empty file, for whom the database was. */
@@ -525,8 +461,9 @@ static int reserve_name(struct aside *a, struct err *err)
 			a->to = NULL;
 			return refuse_move(a, -ENOMEM, err);
 		}
-		if (is_wholly_free(a->to))
-			r = make_empty(a->to, a->from_fd);
+		r = is_free(a->to) && for_companions(a, check_free) == 0
+			    ? make_empty(a->to, a->from_fd)
+			    : -EEXIST;
 	}
 	if (r < 0)
 		return refuse_move(a, r, err);
@@ -562,58 +499,31 @@ static int restore_name(const char *from, const char *to)
 	return (is_free(from) ? rename(to, from) : unlink(to)) < 0 ? -errno : 0;
 }
 
-/* Goes on after a failure, and returns the first. */
-static int for_companions(const struct aside *a, int (*fn)(const char *from, const char *to))
-{
-	int first = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(companions); i++) {
-		CLEANUP(free_ptr) char *from = name_of(a->from, companions[i]);
-		CLEANUP(free_ptr) char *to = name_of(a->to, companions[i]);
-		int r = from && to ? fn(from, to) : -ENOMEM;
-
-		if (first == 0)
-			first = r;
-	}
-	return first;
-}
-
 /*
- * Where two names cannot be exchanged (NFS) the database takes the place of the
- * empty file, and the old names go before it: its own is free afterwards.
+ * Nothing has changed if this fails. What the disk does not have after it is lost with the power,
+ * and no harm is done.
  */
-static int move_without_exchange(const struct aside *a)
-{
-	CLEANUP(close_fd) int fd = -1;
-	int r = for_companions(a, drop_old_name);
-
-	if (r == 0 && rename(a->from, a->to) < 0)
-		r = -errno;
-	if (r == 0)
-		fd = make_empty(a->from, a->from_fd); /* or somebody was faster */
-	return r;
-}
-
-static int move_database(const struct aside *a)
-{
-	if (renameat2(AT_FDCWD, a->from, AT_FDCWD, a->to, RENAME_EXCHANGE) < 0)
-		return errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP
-			       ? move_without_exchange(a)
-			       : -errno;
-	/* It is done. With an old log that could not be removed the empty one is not opened. */
-	for_companions(a, drop_old_name);
-	return 0;
-}
-
-/* Nothing has changed if this fails. What the disk does not have after it is lost with the power,
- * and no harm is done. */
 static int move(const struct aside *a, struct err *err)
 {
 	int r = for_companions(a, rename_beside);
 
-	if (r == 0) {
-		io_sync_folder_of(a->from);
-		r = move_database(a);
+	io_sync_folder_of(a->from);
+	if (r == 0 && renameat2(AT_FDCWD, a->from, AT_FDCWD, a->to, RENAME_EXCHANGE) < 0)
+		r = -errno;
+	else if (r == 0) /* with an old log that cannot be removed the empty one is not opened */
+		for_companions(a, drop_old_name);
+	if (r == -EINVAL || r == -ENOSYS || r == -EOPNOTSUPP) {
+		CLEANUP(close_fd) int fd = -1;
+
+		/*
+		 * Where two names cannot be exchanged (NFS) the database takes the place of the
+		 * empty file, and the old names go before it: its own is free afterwards.
+		 */
+		r = for_companions(a, drop_old_name);
+		if (r == 0 && rename(a->from, a->to) < 0)
+			r = -errno;
+		if (r == 0)
+			fd = make_empty(a->from, a->from_fd); /* or somebody was faster */
 	}
 	if (r < 0) {
 		for_companions(a, restore_name);

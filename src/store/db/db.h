@@ -51,20 +51,6 @@ int layout_create(struct store *store, struct err *err);
 int make_database(const char *path, struct err *err);
 
 /*
- * beside - whether the files that SQLite keeps beside a database can be written.
- *
- * SQLite makes the log (-wal) and its index (-shm) with the mode that the database has at that
- * moment. Who reads one that is read-only leaves them so, and nobody could write from then on,
- * whatever mode the database has later.
- */
-
-/* For a database that may be written: those that are ours get its mode. -EACCES: another's. */
-int beside_make_writable(const char *path, struct err *err);
-
-/* The same question, and nothing is changed: 0 also where the next who writes will mend it. */
-int beside_check(const char *path, struct err *err);
-
-/*
  * patience - waiting for another writer, no longer than the owner allows.
  *
  * It is for a whole call: what one lock has used up is not there for the next.
@@ -207,7 +193,7 @@ int mount_parse(const char *text, uint64_t mount_id, struct mount_found *ret);
 int mount_read(const char *path, struct mount_found *ret);
 
 /*
- * holder - which process has a database that another waits for.
+ * lock_owner - which process has a database that another waits for.
  *
  * It is read from /proc and never by opening the database: when a process closes
  * any file of it, all POSIX locks that it has there are gone. Only what this
@@ -219,15 +205,15 @@ int mount_read(const char *path, struct mount_found *ret);
  * that readers share; a database with a write-ahead log is locked for reading there
  * by all who have it open. Of its -shm: one byte for each kind of lock on the log.
  */
-#define HOLDER_PENDING UINT64_C(0x40000000)
-#define HOLDER_SHARED (HOLDER_PENDING + 2)
-#define HOLDER_LAST (HOLDER_PENDING + 511)
-#define HOLDER_LOG_WRITER 120
-#define HOLDER_LOG_RECOVERY 122
-#define HOLDER_LOG_SETUP 128
+#define LOCK_PENDING UINT64_C(0x40000000)
+#define LOCK_SHARED (LOCK_PENDING + 2)
+#define LOCK_LAST (LOCK_PENDING + 511)
+#define LOCK_LOG_WRITER 120
+#define LOCK_LOG_RECOVERY 122
+#define LOCK_LOG_SETUP 128
 
 /* Bytes of a file where somebody's lock may stand in the way. */
-struct holder_place {
+struct lock_place {
 	char file[48]; /* as /proc/locks names it: "fe:00:11010061" */
 	uint64_t first, last;
 	bool by_readers; /* a lock for reading is in the way too */
@@ -238,18 +224,17 @@ struct holder_place {
  * one of the earlier place. Those who wait, and own_pid, are not meant. 0: nobody,
  * or a process that has no pid here (OFD locks, another pid namespace).
  */
-pid_t holder_parse_locks(const char *text, const struct holder_place *places, size_t n,
-			 pid_t own_pid);
+pid_t lock_owner_parse(const char *text, const struct lock_place *places, size_t n, pid_t own_pid);
 
-#define HOLDER_BYTES 96
+#define LOCK_OWNER_BYTES 96
 
 /* "process 4711 (sqlite3)", without the name if that cannot be read; "another process" for 0. */
-void holder_describe(pid_t pid, char ret[HOLDER_BYTES]);
+void lock_owner_describe(pid_t pid, char ret[LOCK_OWNER_BYTES]);
 
 /* Who has a lock on the database that keeps others waiting. 0: nobody that can be named. */
-pid_t holder_find(const char *db_path);
+pid_t lock_owner_find(const char *db_path);
 
 /* Another process that has the file open, locked or not; 0: none that can be seen. */
-pid_t holder_find_opener(const struct stat *file);
+pid_t lock_owner_find_opener(const struct stat *file);
 
 #endif

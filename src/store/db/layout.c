@@ -415,41 +415,29 @@ int layout_check_tables(struct store *store, struct err *err)
 	return 0;
 }
 
-/* Inside a transaction; another process may have made the tables while this one waited for it. */
-static int create_tables(struct store *store, struct err *err)
+/*
+ * auto_vacuum and the journal must be set outside a transaction, before the first table and the
+ * log. Another process may make the tables while this one waits for its transaction.
+ */
+int layout_create(struct store *store, struct err *err)
 {
-	bool is_empty;
-	int r = layout_check(store, &is_empty, err);
+	bool is_empty = false;
+	int r = run_sql(store, CAN_SHRINK, err);
 
-	if (r < 0 || !is_empty)
-		return r;
-	r = run_sql(store, tables, err);
+	if (r == 0)
+		r = journal_set_up(store, err);
+	if (r == 0)
+		r = run_sql(store, "BEGIN IMMEDIATE", err);
 	if (r < 0)
 		return r;
-	return finish(store->db) == SQLITE_OK ? 0 : store_failure(store, err);
-}
-
-static int run_in_transaction(struct store *store, int (*fn)(struct store *, struct err *),
-			      struct err *err)
-{
-	int r = run_sql(store, "BEGIN IMMEDIATE", err);
-
-	if (r < 0)
-		return r;
-	r = fn(store, err);
+	r = layout_check(store, &is_empty, err);
+	if (r == 0 && is_empty)
+		r = run_sql(store, tables, err);
+	if (r == 0 && is_empty && finish(store->db) != SQLITE_OK)
+		r = store_failure(store, err);
 	if (r == 0)
 		r = run_sql(store, "COMMIT", err);
 	if (r < 0 && !sqlite3_get_autocommit(store->db))
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
 	return r;
-}
-
-int layout_create(struct store *store, struct err *err)
-{
-	/* Both must be set outside a transaction, before the first table and the log. */
-	int r = run_sql(store, CAN_SHRINK, err);
-
-	if (r == 0)
-		r = journal_set_up(store, err);
-	return r < 0 ? r : run_in_transaction(store, create_tables, err);
 }

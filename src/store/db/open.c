@@ -22,80 +22,52 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
-static const char *const suffixes[] = { "-wal", "-shm" };
-
-/* They lie beside the file, not beside a link to it. NULL: no memory, or there is none. */
-static char *find_file(const char *path)
-{
-	struct stat st;
-
-	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? realpath(path, NULL) : strdup(path);
-}
-
 /*
+ * For a database that may be written: -wal and -shm that are ours get its mode. SQLite makes them
+ * with the mode that the database has at that moment; a reader of one that is read-only leaves them
+ * so, and nothing could be written from then on. They lie beside the file, not beside a link to it.
  * By O_PATH: closing any other descriptor of the file would drop the locks that this process may
  * have on it. A link that somebody has put there is not followed.
  */
-static int give_mode(const char *name, mode_t mode, bool only_look)
+static int look_beside(const char *path, bool only_look, struct err *err)
 {
-	CLEANUP(close_fd) int fd = open(name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	char link[32];
-	struct stat st;
+	static const char *const suffixes[] = { "-wal", "-shm" };
+	CLEANUP(free_ptr) char *file = realpath(path, NULL);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
-		return -EACCES;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	return only_look || chmod(link, mode & 0777) == 0 ? 0 : -errno;
-}
+	for (size_t i = 0; file && i < ARRAY_SIZE(suffixes); i++) {
+		CLEANUP(free_ptr) char *name = NULL;
+		CLEANUP(close_fd) int fd = -1;
+		struct stat st, db;
+		char link[32];
+		int r = 0;
 
-static int look_at(const char *file, const char *suffix, bool only_look, struct err *err)
-{
-	CLEANUP(free_ptr) char *name = NULL;
-	struct stat st;
-	int r;
-
-	if (asprintf(&name, "%s%s", file, suffix) < 0)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", file);
-	if (faccessat(AT_FDCWD, name, W_OK, AT_EACCESS) == 0 || errno != EACCES)
-		return 0; /* what else may be wrong SQLite finds */
-	r = stat(file, &st) < 0 ? -errno : give_mode(name, st.st_mode, only_look);
-	if (r == 0)
-		return 0;
-	return err_set(err, r,
-		       "the database cannot be written, as %s beside it cannot (%s): give it the "
-		       "owner and the mode that the database has, or set PROCTOR_HOME to another "
-		       "folder",
-		       name, strerror(-r));
-}
-
-static int look(const char *path, bool only_look, struct err *err)
-{
-	CLEANUP(free_ptr) char *file = find_file(path);
-	int r = 0;
-
-	for (size_t i = 0; file && r == 0 && i < ARRAY_SIZE(suffixes); i++)
-		r = look_at(file, suffixes[i], only_look, err);
-	return r;
-}
-
-int beside_make_writable(const char *path, struct err *err)
-{
-	return look(path, false, err);
-}
-
-int beside_check(const char *path, struct err *err)
-{
-	return look(path, true, err);
+		if (asprintf(&name, "%s%s", file, suffixes[i]) < 0)
+			return err_set(err, -ENOMEM, "no memory left to open the database %s",
+				       path);
+		if (faccessat(AT_FDCWD, name, W_OK, AT_EACCESS) == 0 || errno != EACCES)
+			continue; /* what else may be wrong SQLite finds */
+		fd = open(name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 || fstat(fd, &st) < 0 || stat(file, &db) < 0)
+			r = errno == ENOENT ? 0 : -errno;
+		else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
+			r = -EACCES;
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		if (r == 0 && fd >= 0 && !only_look && chmod(link, db.st_mode & 0777) < 0)
+			r = -errno;
+		if (r < 0)
+			return err_set(err, r,
+				       "the database cannot be written, as %s beside it cannot "
+				       "(%s): give it the owner and the mode that the database "
+				       "has, or set PROCTOR_HOME to another folder",
+				       name, strerror(-r));
+	}
+	return 0;
 }
 
 /* Of the file's header. */
 #define AT_WRITE_VERSION 18 /* and behind it that of readers */
 #define AT_LAYOUT 60	    /* PRAGMA user_version */
 #define VERSION_WAL 2
-
-/* ---- in memory ---- */
 
 static void close_db(sqlite3 **db)
 {
@@ -125,8 +97,6 @@ static unsigned char *make_image(const char *name, size_t *ret_len)
 	return image;
 }
 
-/* ---- on the disk ---- */
-
 static bool is_beside(const char *path, const char *suffix)
 {
 	CLEANUP(free_ptr) char *name = NULL;
@@ -135,22 +105,15 @@ static bool is_beside(const char *path, const char *suffix)
 	return asprintf(&name, "%s%s", path, suffix) < 0 || lstat(name, &st) == 0;
 }
 
-/* A file without a name in the folder of the database. */
-static int open_nameless(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	CLEANUP(free_ptr)
-	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-
-	return folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-}
-
 /*
  * 1: it is there. 0: another has made one meanwhile. What lies beside it would be taken for its
  * log, or for what it is to be rolled back to; of an empty file nobody takes it so.
  */
 static int make_whole(const char *path)
 {
+	const char *slash = strrchr(path, '/');
+	CLEANUP(free_ptr)
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	CLEANUP(close_fd) int fd = -1;
 	CLEANUP(free_image) unsigned char *image = NULL;
 	char name[32];
@@ -159,7 +122,7 @@ static int make_whole(const char *path)
 
 	if (is_beside(path, "-wal") || is_beside(path, "-journal"))
 		return -EEXIST;
-	fd = open_nameless(path);
+	fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
 	if (fd < 0 || fchmod(fd, 0600) < 0)
 		return -errno;
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
@@ -298,7 +261,7 @@ int store_check_access(const char *path, struct err *err)
 	if (fd < 0)
 		return refuse_writing(path, errno, err);
 	obstacle = store_write_obstacle(path); /* the log has to be made beside it */
-	return obstacle ? refuse_writing(path, obstacle, err) : beside_check(path, err);
+	return obstacle ? refuse_writing(path, obstacle, err) : look_beside(path, true, err);
 }
 
 /* ---- the handle ---- */
@@ -312,7 +275,6 @@ static int handle_init(struct store *store, const char *path)
 {
 	store->writing.bytes = (struct buf)BUF_INIT;
 	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
-	store->other.writing = store->writing;
 	store->path = strdup(path);
 	return store->path ? 0 : -ENOMEM;
 }
@@ -352,8 +314,6 @@ int store_borrow(sqlite3 *db, struct store **ret, struct err *err)
 	*ret = TAKE_PTR(store);
 	return 0;
 }
-
-/* ---- opening ---- */
 
 static int connect_to(struct store *store, const char *name, int flags, unsigned patience_ms,
 		      struct err *err)
@@ -459,28 +419,10 @@ static int check_layout(struct store *store, bool *ret_is_empty, struct err *err
 	return r < 0 ? r : layout_check(store, ret_is_empty, err);
 }
 
-/* What looks empty, and has a log, is being made or damaged; who may write it can tell. */
-static int look_again(struct store *store, bool *is_empty, struct err *err)
-{
-	struct wal_found log;
-	int r;
-
-	wal_check(store->path, &log);
-	if (!log.has_commit)
-		return 0;
-	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
-	return r < 0 ? r : layout_check(store, is_empty, err);
-}
-
 /* ---- logs that are not ingested yet ---- */
 
 #define INGEST_PATIENCE_MS 1000
 #define COPY_MAX_BYTES (INT64_C(256) << 20)
-
-static unsigned ingest_patience(unsigned patience_ms)
-{
-	return patience_ms < INGEST_PATIENCE_MS ? patience_ms : INGEST_PATIENCE_MS;
-}
 
 /* A copy of what the handle has open, or an empty database; COPY_MAX_BYTES at most. */
 static sqlite3 *copy_to_memory(struct store *store)
@@ -536,8 +478,9 @@ static bool read_copy(struct store *store, unsigned patience_ms)
 static int ingest_for_reader(struct store *store, unsigned patience_ms)
 {
 	CLEANUP(close_handle) struct store *writer = NULL;
-	int r = store_open_patient(store->path, STORE_WRITE, ingest_patience(patience_ms), &writer,
-				   NULL);
+	int r = store_open_patient(
+		store->path, STORE_WRITE,
+		patience_ms < INGEST_PATIENCE_MS ? patience_ms : INGEST_PATIENCE_MS, &writer, NULL);
 
 	return r < 0 ? r : writer->ingest_error;
 }
@@ -555,16 +498,6 @@ int store_take_in(struct store *store, struct err *err)
 	r = ingest_logs(store, err);
 	store->patience_ns = patience_ns;
 	return r == -EBUSY ? 0 : r;
-}
-
-/* As a URI: what has a meaning in one is written as its number. */
-static void add_uri_path(struct buf *out, const char *path)
-{
-	for (; *path; path++)
-		if (strchr("%?#", *path))
-			buf_printf(out, "%%%02X", (unsigned char)*path);
-		else
-			buf_add_char(out, *path);
 }
 
 /*
@@ -587,7 +520,8 @@ static int check_layout_with(struct store *store, const char *option, unsigned p
 	int r;
 
 	buf_add_str(&uri, store->path[0] == '/' ? "file:" : "file:./");
-	add_uri_path(&uri, store->path);
+	for (const char *p = store->path; *p; p++) /* what has a meaning in a URI, as its number */
+		buf_printf(&uri, strchr("%?#", *p) ? "%%%02X" : "%c", (unsigned char)*p);
 	buf_printf(&uri, "?%s", option);
 	if (buf_error(&uri) < 0)
 		return err_set(err, -ENOMEM, "no memory left to open the database %s", store->path);
@@ -602,6 +536,7 @@ static int open_to_read(const char *path, bool as_is, unsigned patience_ms, stru
 			struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	struct wal_found log;
 	const char *option;
 	bool is_empty = false;
 	int r;
@@ -615,12 +550,14 @@ static int open_to_read(const char *path, bool as_is, unsigned patience_ms, stru
 	option = r < 0 ? option_after(path, r) : NULL;
 	if (option)
 		r = check_layout_with(store, option, patience_ms, &is_empty, err);
-	if (r == 0 && is_empty)
-		r = look_again(store, &is_empty, err);
-	if (r < 0)
-		return r;
-	if (is_empty && ingest_has_logs(path) && put_right(path, patience_ms, NULL) == 0)
-		r = layout_check(store, &is_empty, err);
+	if (r == 0 && is_empty) { /* with a log it is being made, or damaged: a writer can tell */
+		wal_check(path, &log);
+		if (log.has_commit)
+			r = put_right(path, patience_ms, err);
+		if (r == 0 && (log.has_commit ||
+			       (ingest_has_logs(path) && put_right(path, patience_ms, NULL) == 0)))
+			r = layout_check(store, &is_empty, err);
+	}
 	if (r < 0)
 		return r;
 	if (is_empty)
@@ -665,7 +602,7 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 		return r;
 	r = check_access(path, mode, err);
 	if (r == 0 && mode == STORE_WRITE)
-		r = beside_make_writable(path, err);
+		r = look_beside(path, false, err);
 	if (r < 0)
 		return r;
 	return mode == STORE_WRITE
@@ -676,28 +613,6 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
 {
 	return store_open_patient(path, mode, PATIENCE_DEFAULT_MS, ret, err);
-}
-
-/*
- * The last to leave would copy the log into the database and remove it, which
- * takes as long as all that "proctor run -- true" writes. A short log is left.
- */
-static bool may_leave_log(const struct store *store)
-{
-	if (store->log_error) /* see copy_log() */
-		return true;
-	return !store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
-	       store->wal_peak_pages < WAL_MAX_PAGES;
-}
-
-/* The last chance to bring to the disk what it has refused; not for long. */
-static void mend_log(struct store *store)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-
-	store->patience_ns = 0;
-	store->mend_boot_ns = 0;
-	txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
 }
 
 void store_leave_no_log(struct store *store)
@@ -713,38 +628,38 @@ void store_forget_statements(struct store *store)
 	}
 }
 
-static void close_connection(struct store *store)
+struct store *store_close(struct store *store)
 {
-	if (!store->db || store->is_borrowed)
-		return;
-	sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, (int)may_leave_log(store),
-			  NULL);
-	sqlite3_close(store->db);
-}
+	int leaves_log;
 
-static void release_recording(struct store *store)
-{
-	process_index_release(&store->seen);
+	if (!store)
+		return NULL;
+	settle_before_close(store);
+	if (store->log_error) { /* the last chance to bring it to the disk; not for long */
+		CLEANUP(txn_abort) struct store *txn = NULL;
+
+		store->patience_ns = store->mend_boot_ns = 0;
+		txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
+	}
+	store_forget_statements(store);
+	/*
+	 * The last to leave would copy the log into the database and remove it, which takes as long
+	 * as all that a short run writes. A short log is left, and one that the disk has refused
+	 * (copy_log()).
+	 */
+	leaves_log =
+		store->log_error || (!store->leaves_no_log && store->wal_pages < WAL_LEFT_PAGES &&
+				     store->wal_peak_pages < WAL_MAX_PAGES);
+	if (store->db && !store->is_borrowed) {
+		sqlite3_db_config(store->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leaves_log, NULL);
+		sqlite3_close(store->db);
+	}
+	process_index_release(&store->process_rows);
 	buf_release(&store->writing.bytes);
 	tick_release(&store->writing.now);
 	tick_release(&store->writing.before);
 	call_names_release(&store->writing.call_names);
-	tick_owners_release(&store->writing.owners);
 	free(store->writing.listed);
-}
-
-struct store *store_close(struct store *store)
-{
-	if (!store)
-		return NULL;
-	settle_before_close(store);
-	if (store->log_error)
-		mend_log(store);
-	store_forget_statements(store);
-	close_connection(store);
-	release_recording(store);
-	ingest_swap(store);
-	release_recording(store);
 	for (size_t i = 0; i < LOG_DECODERS; i++)
 		tick_decoder_free(store->decoders[i].ticks);
 	map_release(&store->phase_counts);

@@ -16,58 +16,81 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
-#include "store/jsonl/jsonl_file.h"
 
 #define BLOCK_BYTES 16384
 
-int jsonl_names_init(struct jsonl_names *n, const char *path)
-{
-	static const char *const suffixes[JSONL_FILES] = { "", ".1", ".2" };
+/*
+ * ---- the files of a log, as its writers and readers find them ----
+ *
+ * The log is PATH; what it was before are PATH.1 and PATH.2. Their names change; a file is known by
+ * its inode, which no other file gets while it is held open.
+ */
+#define N_FILES 3
 
-	*n = (struct jsonl_names){ { NULL } };
-	for (size_t i = 0; i < JSONL_FILES; i++)
+struct names {
+	char *names[N_FILES]; /* newest first: the log itself, .1, .2 */
+};
+
+static void names_release(struct names *n)
+{
+	for (size_t i = 0; i < N_FILES; i++)
+		free(n->names[i]);
+	*n = (struct names){ { NULL } };
+}
+
+static int names_init(struct names *n, const char *path)
+{
+	static const char *const suffixes[N_FILES] = { "", ".1", ".2" };
+
+	*n = (struct names){ { NULL } };
+	for (size_t i = 0; i < N_FILES; i++)
 		if (asprintf(&n->names[i], "%s%s", path, suffixes[i]) < 0) {
 			n->names[i] = NULL;
-			jsonl_names_release(n);
+			names_release(n);
 			return -ENOMEM;
 		}
 	return 0;
 }
 
-void jsonl_names_release(struct jsonl_names *n)
+struct file {
+	int fd; /* -1: none */
+	dev_t dev;
+	ino_t ino;
+	uid_t uid;
+	bool has_other_names; /* hard links */
+};
+
+#define FILE_NONE                  \
+	{                          \
+		-1, 0, 0, 0, false \
+	}
+
+static void file_close(struct file *f)
 {
-	for (size_t i = 0; i < JSONL_FILES; i++)
-		free(n->names[i]);
-	*n = (struct jsonl_names){ { NULL } };
+	close_fd(&f->fd);
 }
 
-/* O_NONBLOCK is for what is no plain file: opening a pipe would wait for its other end. */
-int jsonl_file_open(const char *name, int flags, struct jsonl_file *ret)
+/*
+ * -ENOENT: not there. -ELOOP: a link. -EBADMSG: not a plain file. *ret is none then. O_NONBLOCK is
+ * for what is no plain file: opening a pipe would wait for its other end.
+ */
+static int file_open(const char *name, int flags, struct file *ret)
 {
 	CLEANUP(close_fd) int fd = -1;
 	struct stat st;
 
-	*ret = (struct jsonl_file)JSONL_FILE_NONE;
+	*ret = (struct file)FILE_NONE;
 	fd = open(name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EBADMSG;
-	*ret = (struct jsonl_file){ TAKE_FD(fd), st.st_dev, st.st_ino, st.st_uid, st.st_nlink > 1 };
+	*ret = (struct file){ TAKE_FD(fd), st.st_dev, st.st_ino, st.st_uid, st.st_nlink > 1 };
 	return 0;
 }
 
-void jsonl_file_close(struct jsonl_file *f)
-{
-	close_fd(&f->fd);
-}
-
-bool jsonl_file_is_same(const struct jsonl_file *a, const struct jsonl_file *b)
-{
-	return a->fd >= 0 && b->fd >= 0 && a->dev == b->dev && a->ino == b->ino;
-}
-
-bool jsonl_file_is_at(const struct jsonl_file *f, const char *name)
+/* Whether this file has the name now; of none, whether no file has. */
+static bool file_is_at(const struct file *f, const char *name)
 {
 	struct stat st;
 
@@ -76,7 +99,8 @@ bool jsonl_file_is_at(const struct jsonl_file *f, const char *name)
 	return f->fd >= 0 && f->dev == st.st_dev && f->ino == st.st_ino;
 }
 
-ssize_t jsonl_file_read(const struct jsonl_file *f, void *bytes, size_t n, uint64_t offset)
+/* n bytes from offset; fewer only where the file ends. Returns how many. */
+static ssize_t file_read(const struct file *f, void *bytes, size_t n, uint64_t offset)
 {
 	size_t len = 0;
 
@@ -94,42 +118,30 @@ ssize_t jsonl_file_read(const struct jsonl_file *f, void *bytes, size_t n, uint6
 	return (ssize_t)len;
 }
 
-/* Backwards from size; nearly always the last byte is a newline. */
-static int find_newline(const struct jsonl_file *f, uint64_t size, uint64_t *ret_end)
+/* How long the file is, and how long up to its last newline: nearly always that is its last byte.
+ */
+static int file_find_end(const struct file *f, uint64_t *ret_size, uint64_t *ret_whole)
 {
 	char block[BLOCK_BYTES];
-	uint64_t end = size;
-	size_t n = 1;
-
-	for (; end > 0; end -= n, n = sizeof(block)) {
-		const char *newline;
-		ssize_t got;
-
-		n = n < end ? n : (size_t)end;
-		got = jsonl_file_read(f, block, n, end - n);
-		if (got < 0)
-			return (int)got;
-		newline = memrchr(block, '\n', (size_t)got);
-		if (newline) {
-			*ret_end = end - n + (uint64_t)(newline - block) + 1;
-			return 0;
-		}
-	}
-	*ret_end = 0;
-	return 0;
-}
-
-int jsonl_file_find_end(const struct jsonl_file *f, uint64_t *ret_size, uint64_t *ret_whole)
-{
+	const char *newline = NULL;
 	struct stat st;
-	int r;
+	uint64_t end;
+	size_t n = 1;
 
 	if (fstat(f->fd, &st) < 0)
 		return -errno;
-	r = find_newline(f, (uint64_t)st.st_size, ret_whole);
-	if (r < 0)
-		return r;
+	for (end = (uint64_t)st.st_size; end > 0 && !newline; n = sizeof(block)) {
+		ssize_t got;
+
+		n = n < end ? n : (size_t)end;
+		got = file_read(f, block, n, end - n);
+		if (got < 0)
+			return (int)got;
+		newline = memrchr(block, '\n', (size_t)got);
+		end -= newline ? n - (size_t)(newline - block) - 1 : n;
+	}
 	*ret_size = (uint64_t)st.st_size;
+	*ret_whole = end;
 	return 0;
 }
 
@@ -151,7 +163,8 @@ static const struct failure {
 	{ EBUSY, "another process has locked it", "try again" },
 };
 
-int jsonl_file_fail(const char *path, const char *what, int error, struct err *err)
+/* "the log PATH cannot be WHAT (why): what to do"; returns -error. */
+static int fail(const char *path, const char *what, int error, struct err *err)
 {
 	const struct failure *f = NULL;
 
@@ -164,23 +177,18 @@ int jsonl_file_fail(const char *path, const char *what, int error, struct err *e
 		       f ? ", or " : "");
 }
 
-static uint64_t size_of(const char *name)
-{
-	struct stat st;
-
-	return lstat(name, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-}
-
 /* Of the files from this one on. */
 static uint64_t count_from(const char *path, size_t first)
 {
-	CLEANUP(jsonl_names_release) struct jsonl_names names;
+	CLEANUP(names_release) struct names names;
 	uint64_t n = 0;
+	struct stat st;
 
-	if (jsonl_names_init(&names, path) < 0)
+	if (names_init(&names, path) < 0)
 		return 0;
-	for (size_t i = first; i < JSONL_FILES; i++)
-		n += size_of(names.names[i]);
+	for (size_t i = first; i < N_FILES; i++)
+		if (lstat(names.names[i], &st) == 0 && S_ISREG(st.st_mode))
+			n += (uint64_t)st.st_size;
 	return n;
 }
 
@@ -194,29 +202,22 @@ uint64_t jsonl_count_rotated_bytes(const char *path)
 	return count_from(path, 1);
 }
 
-/* Nobody rotates while we hold the log: what is the oldest stays it. */
-static int lock_log(const char *name, struct jsonl_file *ret)
-{
-	int r = jsonl_file_open(name, O_RDONLY, ret);
-
-	if (r < 0)
-		return r;
-	if (flock(ret->fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	return jsonl_file_is_at(ret, name) ? 0 : -EBUSY;
-}
-
+/* With the lock of the log nobody rotates: the oldest stays it. */
 int jsonl_drop_oldest(const char *path)
 {
-	CLEANUP(jsonl_names_release) struct jsonl_names names;
-	CLEANUP(jsonl_file_close) struct jsonl_file log = JSONL_FILE_NONE;
-	int r = jsonl_names_init(&names, path);
+	CLEANUP(names_release) struct names names;
+	CLEANUP(file_close) struct file log = FILE_NONE;
+	int r = names_init(&names, path);
 
 	if (r == 0)
-		r = lock_log(names.names[0], &log);
+		r = file_open(names.names[0], O_RDONLY, &log);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	for (size_t i = JSONL_FILES - 1; i > 0; i--) {
+	if (flock(log.fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!file_is_at(&log, names.names[0]))
+		return -EBUSY;
+	for (size_t i = N_FILES - 1; i > 0; i--) {
 		if (unlink(names.names[i]) == 0)
 			return 1;
 		if (errno != ENOENT)
@@ -224,6 +225,8 @@ int jsonl_drop_oldest(const char *path)
 	}
 	return 0;
 }
+
+/* ---- writing ---- */
 
 /* Of different lengths, so that several who wait do not come back all at once. */
 #define PAUSE_MIN_NS UINT64_C(200000)
@@ -233,12 +236,12 @@ int jsonl_drop_oldest(const char *path)
 #define MAX_TRIES 1000
 
 struct jsonl {
-	struct jsonl_names names;
+	struct names names;
 	char *folder;
 	uint64_t max_bytes;
-	uint64_t patience_ns;
-	struct jsonl_file file; /* kept open from line to line */
-	struct buf line;	/* of a snapshot, to be written */
+	uint64_t lock_timeout_ns;
+	struct file file; /* kept open from line to line */
+	struct buf line;  /* of a snapshot, to be written */
 };
 
 struct jsonl *jsonl_new(const char *path, uint64_t max_bytes)
@@ -248,12 +251,12 @@ struct jsonl *jsonl_new(const char *path, uint64_t max_bytes)
 
 	if (!log)
 		return NULL;
-	log->file = (struct jsonl_file)JSONL_FILE_NONE;
+	log->file = (struct file)FILE_NONE;
 	log->line = (struct buf)BUF_INIT;
 	log->max_bytes = max_bytes;
 	log->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 	jsonl_set_patience(log, JSONL_PATIENCE_DEFAULT_MS);
-	if (jsonl_names_init(&log->names, path) < 0 || !log->folder)
+	if (names_init(&log->names, path) < 0 || !log->folder)
 		return jsonl_free(log);
 	return log;
 }
@@ -262,8 +265,8 @@ struct jsonl *jsonl_free(struct jsonl *log)
 {
 	if (!log)
 		return NULL;
-	jsonl_file_close(&log->file);
-	jsonl_names_release(&log->names);
+	file_close(&log->file);
+	names_release(&log->names);
 	buf_release(&log->line);
 	free(log->folder);
 	free(log);
@@ -272,7 +275,7 @@ struct jsonl *jsonl_free(struct jsonl *log)
 
 void jsonl_set_patience(struct jsonl *log, unsigned ms)
 {
-	log->patience_ns = ms * UINT64_C(1000000);
+	log->lock_timeout_ns = ms * UINT64_C(1000000);
 }
 
 static const char *path_of(const struct jsonl *log)
@@ -280,47 +283,28 @@ static const char *path_of(const struct jsonl *log)
 	return log->names.names[0];
 }
 
-static int fail(const struct jsonl *log, int error, struct err *err)
+static int fail_writing(const struct jsonl *log, int error, struct err *err)
 {
-	return jsonl_file_fail(path_of(log), "written", error, err);
+	return fail(path_of(log), "written", error, err);
 }
 
-/* ---- the file ---- */
-
-static int make_file(const struct jsonl *log)
+/*
+ * In a folder that others can write, theirs could stand there to read what we log, or another name
+ * of a file that is not theirs to write. Something else than a log would be appended to, cut and
+ * renamed.
+ */
+static int check_file(const struct jsonl *log)
 {
-	CLEANUP(close_fd) int fd = -1;
-
-	fd = open(path_of(log), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return errno == EEXIST ? 0 : -errno;
-	if (fchmod(fd, 0600) < 0) /* whatever the umask is */
-		return -errno;
-	path_give_to_folder_owner(path_of(log), fd);
-	return 0;
-}
-
-/* In a folder that others can write, theirs could stand there to read what we log, or another name
- * of a file that is not theirs to write. */
-static int check_owner(const struct jsonl *log)
-{
+	char first = '{';
 	struct stat st;
+	ssize_t n;
 
 	if (log->file.has_other_names)
 		return -EMLINK;
-	if (log->file.uid == geteuid())
-		return 0;
-	if (geteuid() == 0 && stat(log->folder, &st) == 0 && st.st_uid == log->file.uid)
-		return 0;
-	return -EPERM;
-}
-
-/* Something else than a log would be appended to, cut and renamed. */
-static int check_beginning(const struct jsonl *log)
-{
-	char first = '{';
-	ssize_t n = jsonl_file_read(&log->file, &first, 1, 0);
-
+	if (log->file.uid != geteuid() &&
+	    (geteuid() != 0 || stat(log->folder, &st) < 0 || st.st_uid != log->file.uid))
+		return -EPERM;
+	n = file_read(&log->file, &first, 1, 0);
 	if (n < 0)
 		return (int)n;
 	return first == '{' ? 0 : -EBADMSG;
@@ -330,110 +314,86 @@ static int check_beginning(const struct jsonl *log)
 static int open_or_make(struct jsonl *log)
 {
 	for (int i = 0; i < MAX_TRIES; i++) {
-		int r = jsonl_file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
+		CLEANUP(close_fd) int fd = -1;
+		int r = file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
 
 		if (r != -ENOENT)
-			return r;
-		r = make_file(log);
-		if (r < 0)
-			return r;
+			return r < 0 ? r : check_file(log);
+		fd = open(path_of(log), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno == EEXIST)
+			continue;
+		if (fd < 0 || fchmod(fd, 0600) < 0) /* whatever the umask is */
+			return -errno;
+		path_give_to_folder_owner(path_of(log), fd);
 	}
 	return -EBUSY;
-}
-
-static int check_file(const struct jsonl *log)
-{
-	int r = check_owner(log);
-
-	return r < 0 ? r : check_beginning(log);
-}
-
-static int open_file(struct jsonl *log)
-{
-	int r = open_or_make(log);
-
-	return r < 0 ? r : check_file(log);
 }
 
 int jsonl_check(struct jsonl *log, struct err *err)
 {
 	int r;
 
-	jsonl_file_close(&log->file);
-	r = jsonl_file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
+	file_close(&log->file);
+	r = file_open(path_of(log), O_RDWR | O_APPEND, &log->file);
 	if (r == 0)
 		r = check_file(log);
 	else if (r == -ENOENT && faccessat(AT_FDCWD, log->folder, W_OK | X_OK, AT_EACCESS) == 0)
 		r = 0;
 	else if (r == -ENOENT)
 		r = -errno;
-	jsonl_file_close(&log->file);
-	return r < 0 ? fail(log, -r, err) : 0;
-}
-
-/* ---- the lock ---- */
-
-/* Sleeps for less than a millisecond; false without doing so when the patience is used up. */
-static bool wait_a_little(const struct jsonl *log, uint64_t began_ns)
-{
-	uint64_t now_ns = clock_boot_ns();
-	struct timespec pause = { .tv_nsec = (long)(PAUSE_MIN_NS + now_ns % PAUSE_SPREAD_NS) };
-
-	if (now_ns - began_ns >= log->patience_ns)
-		return false;
-	nanosleep(&pause, NULL);
-	return true;
+	file_close(&log->file);
+	return r < 0 ? fail_writing(log, -r, err) : 0;
 }
 
 static int take_lock(const struct jsonl *log, uint64_t began_ns)
 {
 	while (flock(log->file.fd, LOCK_EX | LOCK_NB) < 0) {
+		uint64_t now_ns = clock_boot_ns();
+		struct timespec pause = { .tv_nsec =
+						  (long)(PAUSE_MIN_NS + now_ns % PAUSE_SPREAD_NS) };
+
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
-		if (!wait_a_little(log, began_ns))
+		if (now_ns - began_ns >= log->lock_timeout_ns)
 			return -EBUSY;
+		nanosleep(&pause, NULL);
 	}
 	return 0;
 }
 
-/* Opens the log and locks it. Who waited may have the lock of what is .1 by now. */
-static int jsonl_lock_log(struct jsonl *log, uint64_t began_ns)
+/* Opens the log and locks it. A process that waited may have the lock of what is .1 by now. */
+static int lock_log(struct jsonl *log, uint64_t began_ns)
 {
-	int r;
-
 	for (int i = 0; i < MAX_TRIES; i++) {
-		r = log->file.fd < 0 ? open_file(log) : 0;
-		if (r < 0)
+		int r = log->file.fd < 0 ? open_or_make(log) : 0;
+
+		if (r == 0)
+			r = take_lock(log, began_ns);
+		if (r < 0 || file_is_at(&log->file, path_of(log)))
 			return r;
-		r = take_lock(log, began_ns);
-		if (r < 0 || jsonl_file_is_at(&log->file, path_of(log)))
-			return r;
-		jsonl_file_close(&log->file);
+		file_close(&log->file);
 	}
 	return -EBUSY;
 }
-
-/* ---- under the lock ---- */
 
 /* A file without a whole line may be anybody's: one document, from its first byte to its last. */
 static bool is_half_a_line(const struct jsonl *log, uint64_t size)
 {
 	static const char ours[] = "{\"timestamp\":";
 	char first[sizeof(ours) - 1], last = '\0';
-	ssize_t n = jsonl_file_read(&log->file, first, sizeof(first), 0);
+	ssize_t n = file_read(&log->file, first, sizeof(first), 0);
 
-	if (n <= 0 || jsonl_file_read(&log->file, &last, 1, size - 1) != 1)
+	if (n <= 0 || file_read(&log->file, &last, 1, size - 1) != 1)
 		return false;
 	return last != '}' || memcmp(first, ours, (size_t)n) == 0;
 }
 
-/* Cuts off what is left of a line that was not written to its end. */
+/* Under the lock: cuts off what is left of a line that was not written to its end. */
 static int mend(const struct jsonl *log, uint64_t *ret_size)
 {
 	uint64_t size, whole;
-	int r;
+	int r = file_find_end(&log->file, &size, &whole);
 
-	r = jsonl_file_find_end(&log->file, &size, &whole);
 	if (r < 0)
 		return r;
 	if (whole == 0 && size > 0 && !is_half_a_line(log, size))
@@ -445,15 +405,15 @@ static int mend(const struct jsonl *log, uint64_t *ret_size)
 }
 
 /*
- * The oldest first, so that at no moment, and not by a kill either, is a file
- * gone that should be kept. Closing lets go of the lock: the file is no log any more.
+ * Under the lock: the oldest first, so that at no moment, and not by a kill either, is a file gone
+ * that should be kept. Closing lets go of the lock: the file is no log any more.
  */
 static int rotate(struct jsonl *log)
 {
-	for (int i = JSONL_FILES - 1; i > 0; i--)
+	for (int i = N_FILES - 1; i > 0; i--)
 		if (rename(log->names.names[i - 1], log->names.names[i]) < 0 && errno != ENOENT)
 			return -errno;
-	jsonl_file_close(&log->file);
+	file_close(&log->file);
 	return 0;
 }
 
@@ -462,23 +422,23 @@ static int prepare(struct jsonl *log, size_t len, uint64_t began_ns, struct err 
 {
 	for (int i = 0; i < MAX_TRIES; i++) {
 		uint64_t size = 0;
-		int r = jsonl_lock_log(log, began_ns);
+		int r = lock_log(log, began_ns);
 
 		if (r == 0)
 			r = mend(log, &size);
 		if (r < 0)
-			return fail(log, -r, err);
+			return fail_writing(log, -r, err);
 		if (size == 0 || size + len + 1 <= log->max_bytes)
 			return 0;
 		r = rotate(log);
 		if (r < 0)
-			return jsonl_file_fail(path_of(log), "rotated", -r, err);
+			return fail(path_of(log), "rotated", -r, err);
 	}
-	return fail(log, EBUSY, err);
+	return fail_writing(log, EBUSY, err);
 }
 
 /* One call: half a line is there only if that was cut short. */
-static int write_all(int fd, const char *line, size_t len)
+static int write_line(int fd, const char *line, size_t len)
 {
 	const struct iovec parts[] = { { (char *)line, len }, { (char *)"\n", 1 } };
 	ssize_t n;
@@ -494,32 +454,25 @@ static int write_all(int fd, const char *line, size_t len)
 	return r < 0 || (size_t)n > len ? r : io_write_all(fd, "\n", 1);
 }
 
-static int write_line(const struct jsonl *log, const char *line, size_t len, struct err *err)
-{
-	int r = write_all(log->file.fd, line, len);
-	uint64_t size;
-
-	if (r == 0)
-		return 0;
-	mend(log, &size); /* if that fails too, the next line does it */
-	return fail(log, -r, err);
-}
-
-/* ---- a line ---- */
-
 /* After a failure everything begins anew with the next. */
 static int append(struct jsonl *log, const char *line, size_t len, struct err *err)
 {
+	uint64_t size;
 	int r;
 
 	if (len >= JSONL_LINE_MAX_BYTES)
 		return err_set(err, -EMSGSIZE, "a line of %zu bytes is too long for the log %s",
 			       len + 1, path_of(log));
 	r = prepare(log, len, clock_boot_ns(), err);
-	if (r == 0)
-		r = write_line(log, line, len, err);
+	if (r == 0) {
+		r = write_line(log->file.fd, line, len);
+		if (r < 0) {
+			mend(log, &size); /* if that fails too, the next line does it */
+			fail_writing(log, -r, err);
+		}
+	}
 	if (r < 0)
-		jsonl_file_close(&log->file);
+		file_close(&log->file);
 	else
 		flock(log->file.fd, LOCK_UN);
 	return r;
@@ -544,4 +497,267 @@ int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct
 		return err_set(err, -ENOMEM, "no memory left for a line of the log %s",
 			       path_of(log));
 	return append(log, log->line.data, log->line.len, err);
+}
+
+/* ---- following ---- */
+
+#define FIRST_BUFFER_BYTES 65536
+#define MAX_SCANS 100
+
+/*
+ * The files of the log at one moment, oldest first. They are held open, so that they can be read
+ * when they have been deleted, and are known again when they have not.
+ */
+struct chain {
+	struct file files[N_FILES];
+	size_t n;
+	bool has_oldest; /* .2 is among them: whatever was before it is gone */
+};
+
+struct jsonl_tail {
+	struct names names;
+	struct chain chain;
+	size_t at; /* which of the chain is being read */
+
+	char *bytes; /* of that file, from offset on */
+	size_t cap;
+	uint64_t offset;
+	size_t n_whole; /* of bytes, up to the last newline */
+	size_t n_given; /* of these, handed out */
+	bool is_after_loss;
+};
+
+static void chain_close(struct chain *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		file_close(&c->files[i]);
+	c->n = 0;
+}
+
+static bool chain_has(const struct chain *c, const struct file *f)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->files[i].dev == f->dev && c->files[i].ino == f->ino)
+			return true;
+	return false;
+}
+
+/*
+ * The names newest first, as files move towards older names: so none slips through. If each name is
+ * what it was when it was opened, they all were that at one moment, as no file gets a name back.
+ * -EAGAIN: it was rotated again and again.
+ */
+static int find_files(const struct names *names, struct chain *ret)
+{
+	for (int i = 0; i < MAX_SCANS; i++) {
+		CLEANUP(chain_close) struct chain by_name = { .n = 0 };
+		bool is_settled = true;
+
+		for (; by_name.n < N_FILES; by_name.n++) {
+			int r = file_open(names->names[by_name.n], O_RDONLY,
+					  &by_name.files[by_name.n]);
+
+			if (r < 0 && r != -ENOENT)
+				return r;
+		}
+		for (size_t k = 0; k < N_FILES; k++)
+			is_settled = is_settled && file_is_at(&by_name.files[k], names->names[k]);
+		if (!is_settled)
+			continue;
+		ret->has_oldest = by_name.files[N_FILES - 1].fd >= 0;
+		for (size_t k = N_FILES; k-- > 0;)
+			if (by_name.files[k].fd >= 0)
+				ret->files[ret->n++] = by_name.files[k];
+		by_name.n = 0; /* they are the caller's */
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+static void begin_file(struct jsonl_tail *t, size_t at, uint64_t offset)
+{
+	t->at = at;
+	t->offset = offset;
+	t->n_whole = t->n_given = 0;
+}
+
+enum { FILL_NONE, FILL_LINES, FILL_AGAIN };
+
+/*
+ * Takes n bytes for whole lines if the file still has them. A writer may have cut off half a line
+ * and written another over it while we read: ours would begin as the one and end as the other. A
+ * reader that has seen the new one's end sees all of it at a second look.
+ */
+static int confirm(struct jsonl_tail *t, size_t n)
+{
+	char again[BLOCK_BYTES];
+
+	for (size_t i = 0; i < n; i += sizeof(again)) {
+		size_t part = n - i < sizeof(again) ? n - i : sizeof(again);
+		ssize_t got = file_read(&t->chain.files[t->at], again, part, t->offset + i);
+
+		if (got < 0)
+			return (int)got;
+		if ((size_t)got != part || memcmp(again, t->bytes + i, part) != 0)
+			return FILL_AGAIN;
+	}
+	t->n_whole = n;
+	return FILL_LINES;
+}
+
+static int grow(struct jsonl_tail *t)
+{
+	size_t cap = t->cap ? 2 * t->cap : FIRST_BUFFER_BYTES;
+	char *bytes;
+
+	if (cap > JSONL_LINE_MAX_BYTES)
+		return -EBADMSG;
+	bytes = realloc(t->bytes, cap);
+	if (!bytes)
+		return -ENOMEM;
+	t->bytes = bytes;
+	t->cap = cap;
+	return 0;
+}
+
+static int try_fill(struct jsonl_tail *t)
+{
+	const struct file *f = &t->chain.files[t->at];
+	const char *newline;
+	char before = '\n';
+	ssize_t n = 0;
+	int r;
+
+	if (t->offset > 0)
+		n = file_read(f, &before, 1, t->offset - 1);
+	if (n < 0)
+		return (int)n;
+	if (t->offset > 0 && (n == 0 || before != '\n')) {
+		/* Somebody has emptied the file: the line before is not there, it begins anew. */
+		begin_file(t, t->at, 0);
+		t->is_after_loss = true;
+	}
+	n = file_read(f, t->bytes, t->cap, t->offset);
+	if (n < 0)
+		return (int)n;
+	newline = n > 0 ? memrchr(t->bytes, '\n', (size_t)n) : NULL;
+	if (newline)
+		return confirm(t, (size_t)(newline - t->bytes) + 1);
+	if ((size_t)n < t->cap)
+		return FILL_NONE;
+	r = grow(t);
+	return r < 0 ? r : FILL_AGAIN;
+}
+
+/* Reads on behind what was handed out. 1: there are whole lines; 0: not yet. */
+static int fill(struct jsonl_tail *t)
+{
+	int r;
+
+	begin_file(t, t->at, t->offset + t->n_given);
+	do
+		r = try_fill(t);
+	while (r == FILL_AGAIN);
+	return r;
+}
+
+static bool take_line(struct jsonl_tail *t, struct jsonl_line *ret)
+{
+	char *line = t->bytes + t->n_given;
+	char *newline;
+
+	if (t->n_given == t->n_whole)
+		return false;
+	newline = memchr(line, '\n', t->n_whole - t->n_given);
+	*newline = '\0';
+	*ret = (struct jsonl_line){ line, (size_t)(newline - line), t->is_after_loss };
+	t->n_given += ret->len + 1;
+	t->is_after_loss = false;
+	return true;
+}
+
+/* From file to file. 1: there is another to read; 0: not yet. */
+static int move_on(struct jsonl_tail *t)
+{
+	CLEANUP(chain_close) struct chain found = { .n = 0 };
+	size_t next = t->at + 1;
+	int r;
+
+	if (next < t->chain.n) {
+		begin_file(t, next, 0);
+		return 1;
+	}
+	r = find_files(&t->names, &found);
+	if (r < 0)
+		return r == -EAGAIN ? 0 : r;
+	/* Those that come after all that the reader had; known ones are older. */
+	for (next = found.n; next > 0 && !chain_has(&t->chain, &found.files[next - 1]);)
+		next--;
+	if (next == found.n)
+		return 0;
+	/* Whether something may have been between what was read and what was found. */
+	t->is_after_loss |=
+		t->chain.n == 0 ? found.has_oldest : !chain_has(&found, &t->chain.files[t->at]);
+	chain_close(&t->chain);
+	t->chain = found;
+	found.n = 0;
+	begin_file(t, next, 0);
+	return 1;
+}
+
+int jsonl_tail_next(struct jsonl_tail *t, struct jsonl_line *ret, struct err *err)
+{
+	while (!take_line(t, ret)) {
+		/* Asked before reading: nothing is added any more to what is not the newest. */
+		bool may_grow = t->at + 1 == t->chain.n &&
+				file_is_at(&t->chain.files[t->at], t->names.names[0]);
+		int r = t->chain.n > 0 ? fill(t) : 0;
+
+		if (r == 0 && may_grow)
+			return 0;
+		if (r == 0)
+			r = move_on(t);
+		if (r == 0)
+			return 0;
+		if (r < 0)
+			return fail(t->names.names[0], "read", -r, err);
+	}
+	return 1;
+}
+
+static void close_tail(struct jsonl_tail **t)
+{
+	*t = jsonl_tail_close(*t);
+}
+
+int jsonl_tail_open(const char *path, enum jsonl_start start, struct jsonl_tail **ret,
+		    struct err *err)
+{
+	CLEANUP(close_tail) struct jsonl_tail *t = calloc(1, sizeof(*t));
+	uint64_t size, whole = 0;
+	int r = t ? names_init(&t->names, path) : -ENOMEM;
+
+	if (r == 0)
+		r = grow(t);
+	if (r == 0)
+		r = find_files(&t->names, &t->chain);
+	if (r == 0 && start == JSONL_END && t->chain.n > 0) {
+		r = file_find_end(&t->chain.files[t->chain.n - 1], &size, &whole);
+		begin_file(t, t->chain.n - 1, whole);
+	}
+	if (r < 0)
+		return fail(path, "read", -r, err);
+	*ret = TAKE_PTR(t);
+	return 0;
+}
+
+struct jsonl_tail *jsonl_tail_close(struct jsonl_tail *t)
+{
+	if (!t)
+		return NULL;
+	chain_close(&t->chain);
+	names_release(&t->names);
+	free(t->bytes);
+	free(t);
+	return NULL;
 }

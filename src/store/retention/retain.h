@@ -53,13 +53,22 @@ stage_fn retain_find_evidence, retain_keep_evidence;
 /* Samples of folds that ended before the cutoff, or were begun, become minutes (retain_roll.c). */
 drop_fn retain_roll;
 
-/* What ended before the cutoff goes (retain_drop.c). */
-drop_fn retain_drop_minutes, retain_drop_curves, retain_drop_events, retain_drop_anomalies;
-/* Of those that are over, only; the seconds of others that began before go alone. */
-drop_fn retain_drop_over_anomalies, retain_drop_seconds;
+/* Rows that go when they are old: retain_drop.c. */
+struct old_rows {
+	enum statement id; /* deletes the oldest ?2 rows before ?1, and returns a time of each */
+	int64_t batch;	   /* so many at once */
+	const char *gone;  /* the key of meta that says up to when they are gone; NULL: none does */
+	size_t n_dropped;  /* in struct retention_result */
+};
+int retain_drop_rows(struct slice *slice, const struct old_rows *rows, int64_t before,
+		     struct err *err);
+extern const struct old_rows retain_events;
+
+/* Curves of reports: the same, but for peaks that nothing else tells. */
+drop_fn retain_drop_curves;
 
 /* For room: what age removes, of any age, as long as there is too little. */
-int room_drop(struct slice *slice, drop_fn *fn, struct err *err);
+int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err);
 stage_fn room_begin, room_logs, room_count_events, room_many_events, room_phases, room_processes,
 	room_attempts, room_end;
 

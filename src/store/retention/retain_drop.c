@@ -9,26 +9,20 @@
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/retention/retain.h"
-#include "store/rollup.h"
 
-#define BATCH_SECONDS 10 /* those of an anomaly are up to 20 KB */
-
-/*
- * Again and again a statement that deletes the oldest ?2 rows before ?1 and returns a time of each;
- * gone: the key of meta that says up to when they are gone, or NULL.
- */
-static int drop_before(struct slice *slice, enum statement id, int64_t before, const char *gone,
-		       uint64_t *n_dropped, struct err *err)
+/* Again and again, until none is left. */
+int retain_drop_rows(struct slice *slice, const struct old_rows *rows, int64_t before,
+		     struct err *err)
 {
+	uint64_t *n_dropped = (uint64_t *)((char *)&slice->run->result + rows->n_dropped);
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t n_rows = id == STATEMENT_DROP_SECONDS ? BATCH_SECONDS : BATCH_ROWS;
-	int r = query_open(slice->store, id, &q, err);
+	int r = query_open(slice->store, rows->id, &q, err);
 
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
 		int64_t gone_ns = 0;
 
 		query_bind_i64(&q, before);
-		query_bind_i64(&q, slice_batch(slice, n_rows));
+		query_bind_i64(&q, slice_batch(slice, rows->batch));
 		while ((r = query_step(&q, err)) > 0) {
 			int64_t ns = query_read_i64(&q);
 
@@ -41,51 +35,12 @@ static int drop_before(struct slice *slice, enum statement id, int64_t before, c
 		if (r == 0)
 			return 0;
 		*n_dropped += (uint64_t)r;
-		r = gone ? meta_raise(slice->store, gone, gone_ns, err) : 0;
+		r = rows->gone ? meta_raise(slice->store, rows->gone, gone_ns, err) : 0;
 	}
 	return r < 0 ? r : 1;
 }
 
-int retain_drop_minutes(struct slice *slice, int64_t cutoff_ns, struct err *err)
-{
-	int64_t hour = (int64_t)((uint64_t)cutoff_ns / HOUR_NS);
-
-	return drop_before(slice, STATEMENT_DROP_ROLLUPS, hour << ROLLUP_BITS, NULL,
-			   &slice->run->result.n_minutes, err);
-}
-
-int retain_drop_events(struct slice *slice, int64_t cutoff_ns, struct err *err)
-{
-	return drop_before(slice, STATEMENT_DROP_EVENTS, cutoff_ns, META_EVENTS_GONE,
-			   &slice->run->result.n_events, err);
-}
-
-int retain_drop_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err)
-{
-	return drop_before(slice, STATEMENT_DROP_ANOMALIES, cutoff_ns, META_ANOMALIES_GONE,
-			   &slice->run->result.n_anomalies, err);
-}
-
-int retain_drop_over_anomalies(struct slice *slice, int64_t cutoff_ns, struct err *err)
-{
-	return drop_before(slice, STATEMENT_DROP_OVER_ANOMALIES, cutoff_ns, META_ANOMALIES_GONE,
-			   &slice->run->result.n_anomalies, err);
-}
-
-int retain_drop_seconds(struct slice *slice, int64_t cutoff_ns, struct err *err)
-{
-	return drop_before(slice, STATEMENT_DROP_SECONDS, cutoff_ns, NULL,
-			   &slice->run->result.n_seconds, err);
-}
-
 /* ---- curves ---- */
-
-/* The points of an attempt in the ticks of a fold. */
-struct curve {
-	int64_t attempt, fold, last_ns;
-	bool has_end; /* the attempt's account tells the peaks */
-	struct table t;
-};
 
 /* Leaves one point for each sheet, one after the other: its peaks, at the time of its last. */
 static void thin_points(struct table *t)
@@ -117,65 +72,59 @@ static void thin_points(struct table *t)
 	t->n = n;
 }
 
-/* 1: the oldest curve before the cutoff that no fold needs any more. 0: none. */
-static int next_curve(struct slice *slice, int64_t cutoff_ns, struct curve *ret, struct err *err)
+/*
+ * 1: the oldest curve before the cutoff that no fold needs any more is gone. 0: there is none. Of
+ * an attempt without an end its points alone tell its peaks: those stay.
+ */
+static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(query_close) struct query oldest = QUERY_INIT;
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct store *store = slice->store;
+	int64_t attempt, fold, last_ns;
+	bool has_end; /* the attempt's account tells the peaks */
 	const void *data;
 	size_t len;
-	int r = query_first(slice->store, STATEMENT_OLDEST_POINTS, &q, err, cutoff_ns);
+	int r = query_first(store, STATEMENT_OLDEST_POINTS, &oldest, err, cutoff_ns);
 
 	if (r <= 0)
 		return r;
-	ret->attempt = query_read_i64(&q);
-	ret->fold = query_read_i64(&q);
-	ret->last_ns = query_read_i64(&q);
-	ret->has_end = query_read_i64(&q);
-	data = query_read_blob(&q, points_key(ret->attempt, ret->fold), &len);
-	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, &ret->t) < 0) {
+	attempt = query_read_i64(&oldest);
+	fold = query_read_i64(&oldest);
+	last_ns = query_read_i64(&oldest);
+	has_end = query_read_i64(&oldest);
+	data = query_read_blob(&oldest, points_key(attempt, fold), &len);
+	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, t) < 0) {
 		slice->run->result.n_damaged++;
-		ret->t.n = 0;
+		t->n = 0;
 	}
-	return 1;
-}
-
-/* Of an attempt without an end its points alone tell its peaks: those stay. */
-static int drop_curve(struct slice *slice, struct curve *curve, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	struct store *store = slice->store;
-	int r;
-
+	query_close(&oldest);
 	slice->run->result.n_curves++;
-	thin_points(&curve->t);
-	if (curve->has_end || curve->t.n == 0) {
-		r = query_exec(store, STATEMENT_DROP_POINTS, err, curve->attempt, curve->fold);
-		if (r < 0 || curve->t.n == 0) /* there was none to miss */
-			return r;
-		return meta_raise(store, META_CURVES_GONE, curve->last_ns, err);
+	thin_points(t);
+	if (has_end || t->n == 0) {
+		r = query_exec(store, STATEMENT_DROP_POINTS, err, attempt, fold);
+		if (r == 0 && t->n > 0) /* else there was none to miss */
+			r = meta_raise(store, META_CURVES_GONE, last_ns, err);
+		return r < 0 ? r : 1;
 	}
-	table_write(&bytes, &curve->t, POINT_WORDS, NULL);
-	r = buf_error(&bytes) < 0 ? store_no_memory(store, err)
-				  : query_open(store, STATEMENT_THIN_POINTS, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_blob(&q, points_key(curve->attempt, curve->fold), bytes.data, bytes.len);
-	query_bind_i64(&q, curve->attempt);
-	query_bind_i64(&q, curve->fold);
-	return query_run(&q, err);
+	table_write(&bytes, t, POINT_WORDS, NULL);
+	r = buf_error(&bytes) < 0
+		    ? store_no_memory(store, err)
+		    : query_put(store, STATEMENT_THIN_POINTS, err,
+				V_BLOB(points_key(attempt, fold), bytes.data, bytes.len),
+				V_I64(attempt), V_I64(fold));
+	return r < 0 ? r : 1;
 }
 
 int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err)
 {
-	CLEANUP(free_ptr) struct curve *curve = malloc(sizeof(*curve));
-	int r = curve ? 0 : store_no_memory(slice->store, err);
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	int r = t ? 0 : store_no_memory(slice->store, err);
 
-	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
-		r = next_curve(slice, cutoff_ns, curve, err);
+	while (r >= 0 && (r = slice_goes_on(slice, err)) > 0) {
+		r = drop_curve(slice, cutoff_ns, t, err);
 		if (r <= 0)
 			return r;
-		r = drop_curve(slice, curve, err);
 	}
 	return r < 0 ? r : 1;
 }
@@ -184,19 +133,12 @@ int retain_drop_curves(struct slice *slice, int64_t cutoff_ns, struct err *err)
 
 #define BATCH_COUNTED 1000 /* between two looks at the clock, where none goes */
 
-static int read_used(const struct slice *slice, uint64_t *ret, struct err *err)
-{
-	uint64_t file_bytes;
-
-	return space_read(slice->store, &file_bytes, ret, err);
-}
-
 /* How many bytes are above max_bytes: those of the database, and of what counts beside it. */
 static int read_over(const struct slice *slice, uint64_t *ret, struct err *err)
 {
 	const struct retention *run = slice->run;
 	uint64_t used = 0;
-	int r = run->policy.max_bytes ? read_used(slice, &used, err) : 0;
+	int r = run->policy.max_bytes ? space_read(slice->store, NULL, &used, err) : 0;
 
 	*ret = 0;
 	if (r < 0 || !run->policy.max_bytes)
@@ -253,12 +195,13 @@ int room_logs(struct slice *slice, struct err *err)
 static int lacks_room(const struct slice *slice, struct err *err)
 {
 	uint64_t used = 0;
-	int r = u64_known(slice->run->target_bytes) ? read_used(slice, &used, err) : 0;
+	int r = u64_known(slice->run->target_bytes) ? space_read(slice->store, NULL, &used, err)
+						    : 0;
 
 	return r < 0 ? r : u64_known(slice->run->target_bytes) && used > slice->run->target_bytes;
 }
 
-int room_drop(struct slice *slice, drop_fn *fn, struct err *err)
+int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err)
 {
 	int r = lacks_room(slice, err);
 
@@ -266,7 +209,7 @@ int room_drop(struct slice *slice, drop_fn *fn, struct err *err)
 	if (r <= 0)
 		return r;
 	slice->is_for_room = true;
-	r = fn(slice, INT64_MAX, err);
+	r = rows ? retain_drop_rows(slice, rows, INT64_MAX, err) : fn(slice, INT64_MAX, err);
 	slice->is_for_room = false;
 	return r <= 0 ? r : lacks_room(slice, err);
 }
@@ -311,13 +254,13 @@ int room_many_events(struct slice *slice, struct err *err)
 
 	if (r <= 0)
 		return r;
-	r = read_used(slice, &used, err);
+	r = space_read(slice->store, NULL, &used, err);
 	if (r == 0)
 		r = retain_count(slice->store, STATEMENT_SIZE_OF_EVENT, &each, err);
 	/* About how many bytes those have that have not gone since they were counted. */
 	if (r < 0 || run->n_events <= run->result.n_events || n_left * (uint64_t)each <= used / 2)
 		return r;
-	return room_drop(slice, retain_drop_events, err);
+	return room_drop(slice, NULL, &retain_events, err);
 }
 
 /* ---- attempts ---- */
@@ -342,10 +285,44 @@ static int next_attempt(struct slice *slice, int64_t *ret, struct err *err)
 	return may_run ? r : 1;
 }
 
-/* Calls fn for each such attempt, while there is too little room; fn returns 1 if it is not through
- * with it. */
-static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, struct err *),
-			struct err *err)
+/* Some rows of an attempt; 1: there may be more. The report says why they are missing. */
+static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
+		     uint64_t *n_dropped, struct err *err)
+{
+	int n, r = query_exec(slice->store, id, err, attempt, slice_batch(slice, BATCH_ROWS));
+
+	if (r < 0)
+		return r;
+	n = sqlite3_changes(slice->store->db);
+	*n_dropped += (uint64_t)n;
+	if (n == 0)
+		return 0;
+	r = query_put(slice->store, STATEMENT_NOTE_UNKNOWN, err, V_I64(attempt), V_TEXT(what),
+		      V_TEXT("their rows were removed to keep the database below max_bytes"));
+	return r < 0 ? r : 1;
+}
+
+/* By now it has no more than its row and those of its sheets, ranks and notes. */
+static int drop_attempt(struct slice *slice, int64_t attempt, uint64_t *n_dropped, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t job;
+	int r = query_first(slice->store, STATEMENT_DROP_ATTEMPT, &q, err, attempt);
+
+	if (r <= 0)
+		return r;
+	job = query_read_i64(&q);
+	r = query_run(&q, err);
+	++*n_dropped;
+	return r < 0 ? r : query_exec(slice->store, STATEMENT_DROP_JOB, err, job);
+}
+
+/*
+ * Of each such attempt, while there is too little room: rows (what), or all that it has (NULL), by
+ * the statement.
+ */
+static int each_attempt(struct slice *slice, enum statement id, const char *what,
+			uint64_t *n_dropped, struct err *err)
 {
 	int64_t attempt = 0;
 	int r;
@@ -358,7 +335,8 @@ static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, 
 		if (r == 0)
 			break;
 		if (r > 0)
-			r = fn(slice, attempt, err);
+			r = what ? drop_rows(slice, id, attempt, what, n_dropped, err)
+				 : drop_attempt(slice, attempt, n_dropped, err);
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -369,68 +347,22 @@ static int each_attempt(struct slice *slice, int (*fn)(struct slice *, int64_t, 
 	return r;
 }
 
-/* Some rows of an attempt; 1: there may be more. The report says why they are missing. */
-static int drop_rows(struct slice *slice, enum statement id, int64_t attempt, const char *what,
-		     uint64_t *n_dropped, struct err *err)
-{
-	CLEANUP(query_close) struct query note = QUERY_INIT;
-	int n, r = query_exec(slice->store, id, err, attempt, slice_batch(slice, BATCH_ROWS));
-
-	if (r < 0)
-		return r;
-	n = sqlite3_changes(slice->store->db);
-	*n_dropped += (uint64_t)n;
-	if (n == 0)
-		return 0;
-	r = query_ask(slice->store, STATEMENT_NOTE_UNKNOWN, &note, err, attempt);
-	if (r < 0)
-		return r;
-	query_bind_text(&note, what);
-	query_bind_text(&note, "their rows were removed to keep the database below max_bytes");
-	r = query_run(&note, err);
-	return r < 0 ? r : 1;
-}
-
-static int drop_phases(struct slice *slice, int64_t attempt, struct err *err)
-{
-	return drop_rows(slice, STATEMENT_DROP_PHASES, attempt, "phases",
-			 &slice->run->result.n_phases, err);
-}
-
-static int drop_processes(struct slice *slice, int64_t attempt, struct err *err)
-{
-	return drop_rows(slice, STATEMENT_DROP_PROCESSES, attempt, "processes",
-			 &slice->run->result.n_processes, err);
-}
-
-/* By now it has no more than its row and those of its sheets, ranks and notes. */
-static int drop_attempt(struct slice *slice, int64_t attempt, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t job;
-	int r = query_first(slice->store, STATEMENT_DROP_ATTEMPT, &q, err, attempt);
-
-	if (r <= 0)
-		return r;
-	job = query_read_i64(&q);
-	r = query_run(&q, err);
-	slice->run->result.n_attempts++;
-	return r < 0 ? r : query_exec(slice->store, STATEMENT_DROP_JOB, err, job);
-}
-
 int room_phases(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, drop_phases, err);
+	return each_attempt(slice, STATEMENT_DROP_PHASES, "phases", &slice->run->result.n_phases,
+			    err);
 }
 
 int room_processes(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, drop_processes, err);
+	return each_attempt(slice, STATEMENT_DROP_PROCESSES, "processes",
+			    &slice->run->result.n_processes, err);
 }
 
 int room_attempts(struct slice *slice, struct err *err)
 {
-	return each_attempt(slice, drop_attempt, err);
+	return each_attempt(slice, STATEMENT_DROP_ATTEMPT, NULL, &slice->run->result.n_attempts,
+			    err);
 }
 
 /* As it is now: what was beside the database may have become shorter, or longer. */

@@ -38,25 +38,6 @@ static void lacking_release(struct lacking *l)
 	buf_release(&l->evidence);
 }
 
-static int read_lacking(struct query *q, struct lacking *ret)
-{
-	const char *text;
-
-	ret->began_wall_ns = (uint64_t)query_read_i64(q);
-	ret->id = query_read_i64(q);
-	ret->is_lacking = query_read_i64(q);
-	if (!ret->is_lacking)
-		return 0;
-	ret->pid = (pid_t)query_read_i64(q);
-	ret->start_ticks = (uint64_t)query_read_i64(q);
-	ret->from_wall_ns = (uint64_t)query_read_i64(q);
-	ret->until_wall_ns = (uint64_t)query_read_i64(q);
-	text = query_read_text(q);
-	ret->has_evidence = text != NULL;
-	buf_add_str(&ret->evidence, text ? text : "");
-	return buf_error(&ret->evidence);
-}
-
 /* Those of before the last run have been looked at. A time that is yet to come is no time. */
 int retain_find_evidence(struct slice *slice, struct err *err)
 {
@@ -78,6 +59,7 @@ static int find_next(struct slice *slice, struct lacking *ret, struct err *err)
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	uint64_t now = slice->run->now_wall_ns;
+	const char *text;
 	int r = txn_begin(slice->store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
@@ -86,7 +68,19 @@ static int find_next(struct slice *slice, struct lacking *ret, struct err *err)
 				query_as_i64(now > COMPLETE_NS ? now - COMPLETE_NS : 0));
 	if (r <= 0)
 		return r;
-	return read_lacking(&q, ret) < 0 ? store_no_memory(slice->store, err) : 1;
+	ret->began_wall_ns = (uint64_t)query_read_i64(&q);
+	ret->id = query_read_i64(&q);
+	ret->is_lacking = query_read_i64(&q);
+	if (!ret->is_lacking)
+		return 1;
+	ret->pid = (pid_t)query_read_i64(&q);
+	ret->start_ticks = (uint64_t)query_read_i64(&q);
+	ret->from_wall_ns = (uint64_t)query_read_i64(&q);
+	ret->until_wall_ns = (uint64_t)query_read_i64(&q);
+	text = query_read_text(&q);
+	ret->has_evidence = text != NULL;
+	buf_add_str(&ret->evidence, text ? text : "");
+	return buf_error(&ret->evidence) < 0 ? store_no_memory(slice->store, err) : 1;
 }
 
 /* ---- its samples ---- */
@@ -112,16 +106,6 @@ static int count_sample(void *ctx, const struct history_row *row)
 	return 0;
 }
 
-/* Where there are too many, those next to the beginning count. */
-static void choose(struct copying *c)
-{
-	uint64_t after = c->n_after < MAX_ROWS_AFTER ? c->n_after : MAX_ROWS_AFTER;
-	uint64_t before = c->n_before < MAX_ROWS - after ? c->n_before : MAX_ROWS - after;
-
-	c->first = c->n_before - before;
-	c->last = c->n_before + after;
-}
-
 static int add_sample(void *ctx, const struct history_row *row)
 {
 	struct copying *c = ctx;
@@ -145,34 +129,33 @@ static int add_sample(void *ctx, const struct history_row *row)
 	return 0;
 }
 
-/* As the columns of add_sample() are. */
-static void write_columns(struct json *j)
-{
-	static const char *const names[] = { "timestamp", "cpu_percent", "rss_mb", "threads",
-					     "open_fds",  "rchar",	 "wchar" };
-
-	json_key(j, "columns");
-	json_begin_array(j);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		json_str(j, names[i]);
-	json_end_array(j);
-}
-
 static int write_seconds(struct store *store, const struct lacking *l, struct buf *out,
 			 struct err *err)
 {
 	const struct history_filter filter = { .pid = l->pid,
 					       .since_wall_ns = l->from_wall_ns,
 					       .until_wall_ns = l->until_wall_ns };
+	static const char *const columns[] = {
+		"timestamp", "cpu_percent", "rss_mb", "threads", "open_fds", "rchar", "wchar"
+	}; /* add_sample() */
 	struct copying c = { .of = l };
+	uint64_t before, after;
 	int r = store_read_history(store, &filter, count_sample, &c, err);
 
 	if (r < 0)
 		return r;
-	choose(&c);
+	/* Where there are too many, those next to the beginning count. */
+	after = c.n_after < MAX_ROWS_AFTER ? c.n_after : MAX_ROWS_AFTER;
+	before = c.n_before < MAX_ROWS - after ? c.n_before : MAX_ROWS - after;
+	c.first = c.n_before - before;
+	c.last = c.n_before + after;
 	json_init(&c.j, out);
 	json_begin_object(&c.j);
-	write_columns(&c.j);
+	json_key(&c.j, "columns");
+	json_begin_array(&c.j);
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+		json_str(&c.j, columns[i]);
+	json_end_array(&c.j);
 	json_key(&c.j, "rows");
 	json_begin_array(&c.j);
 	r = store_read_history(store, &filter, add_sample, &c, err);
@@ -184,57 +167,32 @@ static int write_seconds(struct store *store, const struct lacking *l, struct bu
 	return buf_error(out) < 0 ? store_no_memory(store, err) : 0;
 }
 
-/* The object that there is, with one key more. */
-static void add_to_evidence(const struct lacking *l, const struct buf *seconds, struct buf *out)
-{
-	size_t n = l->evidence.len;
-
-	if (n > 2 && l->evidence.data[n - 1] == '}') {
-		buf_add(out, l->evidence.data, n - 1);
-		buf_add_str(out, "," KEY);
-	} else {
-		buf_add_str(out, "{" KEY);
-	}
-	buf_add(out, seconds->data, seconds->len);
-	buf_add_char(out, '}');
-}
-
-/* Unless somebody has found out more about it meanwhile. */
-static int put(struct store *store, const struct lacking *l, const struct buf *evidence,
-	       struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
-
-	if (r == 0)
-		r = query_ask(store, STATEMENT_KEEP_SECONDS, &q, err, l->id);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, evidence->data);
-	query_bind_text(&q, l->has_evidence ? l->evidence.data : NULL);
-	r = query_run(&q, err);
-	return r < 0 ? r : txn_commit(&txn, err);
-}
-
+/* The object that there is gets one key more, unless more was found out about it meanwhile. */
 static int keep(struct store *store, const struct lacking *l, struct err *err)
 {
-	CLEANUP(buf_release) struct buf seconds = BUF_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
-	int r = write_seconds(store, l, &seconds, err);
+	size_t n = l->evidence.len;
+	int r;
 
+	if (n > 2 && l->evidence.data[n - 1] == '}') {
+		buf_add(&evidence, l->evidence.data, n - 1);
+		buf_add_str(&evidence, "," KEY);
+	} else {
+		buf_add_str(&evidence, "{" KEY);
+	}
+	r = write_seconds(store, l, &evidence, err);
 	if (r < 0)
 		return r;
-	add_to_evidence(l, &seconds, &evidence);
-	return buf_error(&evidence) < 0 ? store_no_memory(store, err)
-					: put(store, l, &evidence, err);
-}
-
-/* Trouble that passes. One whose samples cannot be read does not keep the others from their turn.
- */
-static bool is_to_wait(int error)
-{
-	return error == -EBUSY || error == -ENOMEM || error == -ENOSPC || error == -EDQUOT;
+	buf_add_char(&evidence, '}');
+	if (buf_error(&evidence) < 0)
+		return store_no_memory(store, err);
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	if (r == 0)
+		r = query_put(store, STATEMENT_KEEP_SECONDS, err, V_I64(l->id),
+			      V_TEXT(evidence.data),
+			      V_TEXT(l->has_evidence ? l->evidence.data : NULL));
+	return r < 0 ? r : txn_commit(&txn, err);
 }
 
 int retain_keep_evidence(struct slice *slice, struct err *err)
@@ -248,7 +206,8 @@ int retain_keep_evidence(struct slice *slice, struct err *err)
 		if (r <= 0)
 			return r;
 		r = l.is_lacking ? keep(slice->store, &l, err) : 0;
-		if (is_to_wait(r))
+		/* Trouble that passes. One whose samples cannot be read keeps no other back. */
+		if (r == -EBUSY || r == -ENOMEM || r == -ENOSPC || r == -EDQUOT)
 			return r;
 		slice->run->after_anomaly_ns = (int64_t)l.began_wall_ns;
 		slice->run->after_anomaly = l.id;

@@ -14,7 +14,7 @@
 #include "store/damage.h"
 #include "store/fold.h"
 #include "store/handle.h"
-#include "store/minute_window.h"
+#include "store/rollup.h"
 #include "store/retention/retain.h"
 #include "store/tables.h"
 
@@ -56,14 +56,9 @@ static void rolling_free(struct rolling **g)
 
 static int put_rollup(struct rolling *g, int64_t id, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = buf_error(&g->bytes) < 0 ? store_no_memory(g->store, err)
-					 : query_ask(g->store, STATEMENT_PUT_ROLLUP, &q, err, id);
-
-	if (r < 0)
-		return r;
-	query_bind_blob(&q, id, g->bytes.data, g->bytes.len);
-	return query_run(&q, err);
+	return buf_error(&g->bytes) < 0 ? store_no_memory(g->store, err)
+					: query_put(g->store, STATEMENT_PUT_ROLLUP, err, V_I64(id),
+						    V_BLOB(id, g->bytes.data, g->bytes.len));
 }
 
 /* ---- the minutes of a process ---- */
@@ -154,16 +149,10 @@ static int take_chunk(struct rolling *g, struct old_fold *fold, enum chunk_owner
 	return r < 0 ? r : query_exec(g->store, STATEMENT_DROP_CHUNK, err, id);
 }
 
-static int find_next(struct rolling *g, struct old_fold *fold, struct err *err)
-{
-	fold->next = 0;
-	return query_read_number(g->store, STATEMENT_FIRST_CHUNK, fold->id, &fold->next, err);
-}
-
 /* Its chunks in all folds of the group. */
 static int roll_process(struct rolling *g, int64_t process, struct err *err)
 {
-	CLEANUP(query_close) struct query found = QUERY_INIT, raise = QUERY_INIT;
+	CLEANUP(query_close) struct query found = QUERY_INIT;
 	struct proc_record record;
 	enum chunk_owner owner;
 	int r = query_first(g->store, STATEMENT_FIND_OWNER, &found, err, process);
@@ -175,8 +164,10 @@ static int roll_process(struct rolling *g, int64_t process, struct err *err)
 		if (g->folds[i].next != process)
 			continue;
 		r = take_chunk(g, &g->folds[i], owner, err);
+		g->folds[i].next = 0;
 		if (r == 0)
-			r = find_next(g, &g->folds[i], err);
+			r = query_read_number(g->store, STATEMENT_FIRST_CHUNK, g->folds[i].id,
+					      &g->folds[i].next, err);
 	}
 	if (r >= 0)
 		r = save_hour(g, err);
@@ -184,15 +175,11 @@ static int roll_process(struct rolling *g, int64_t process, struct err *err)
 		return r;
 	/* Until the attempt ends, with the process's own account, this is all that tells of them.
 	 */
-	r = query_open(g->store, STATEMENT_RAISE_PROCESS, &raise, err);
-	if (r < 0)
-		return r;
 	proc_record_init(&record);
 	totals_tell(&g->totals, &record);
-	query_bind_columns(&raise, &process_total_columns, &record);
-	query_bind_i64(&raise, (int64_t)record.n_samples);
-	query_bind_i64(&raise, process);
-	return query_run(&raise, err);
+	return query_put(g->store, STATEMENT_RAISE_PROCESS, err,
+			 V_COLUMNS(&process_total_columns, &record),
+			 V_I64((int64_t)record.n_samples), V_I64(process));
 }
 
 /* ---- GPUs ---- */
@@ -252,36 +239,6 @@ static int roll_gpus(struct rolling *g, const struct old_fold *fold, struct err 
 
 /* ---- the folds of an hour ---- */
 
-static int begin_fold(struct rolling *g, struct old_fold *fold, struct err *err)
-{
-	int r = fold->is_rolled ? 0 : roll_gpus(g, fold, err);
-
-	if (r == 0 && !fold->is_rolled) {
-		g->result->n_damaged += !fold->is_whole; /* what is behind the times */
-		r = query_exec(g->store, STATEMENT_BEGIN_ROLLING, err, fold->id);
-	}
-	return r < 0 ? r : find_next(g, fold, err);
-}
-
-/* One that is damaged, so that nobody can tell when its ticks were, goes with its chunks. */
-static int add_fold(struct rolling *g, struct query *q, struct err *err)
-{
-	struct old_fold *fold = &g->folds[g->n_folds];
-	const void *data;
-	size_t len;
-	int r;
-
-	fold->id = query_read_i64(q);
-	fold->is_rolled = query_read_i64(q);
-	data = query_read_some_blob(q, fold->id, &len, &fold->is_whole);
-	r = fold_times_read(data, len, fold->is_whole, &g->t, &fold->times);
-	if (r == -ENOMEM)
-		return store_no_memory(g->store, err);
-	fold->times.n = r < 0 ? 0 : fold->times.n;
-	g->n_folds++;
-	return 0;
-}
-
 /* 1: there is something to do, which may have been to drop what is damaged. 0: nothing is left. */
 static int load_hour(struct rolling *g, int64_t cutoff_ns, struct err *err)
 {
@@ -298,16 +255,40 @@ static int load_hour(struct rolling *g, int64_t cutoff_ns, struct err *err)
 	r = query_ask(g->store, STATEMENT_FOLDS_OF_HOUR, &q, err, first_ns,
 		      (int64_t)((uint64_t)first_ns / HOUR_NS * HOUR_NS + HOUR_NS - 1), cutoff_ns,
 		      recorder, GROUP_FOLDS);
-	while (r == 0 && (r = query_step(&q, err)) > 0)
-		r = add_fold(g, &q, err);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		struct old_fold *fold = &g->folds[g->n_folds++];
+		const void *data;
+		size_t len;
+
+		fold->id = query_read_i64(&q);
+		fold->is_rolled = query_read_i64(&q);
+		data = query_read_some_blob(&q, fold->id, &len, &fold->is_whole);
+		r = fold_times_read(data, len, fold->is_whole, &g->t, &fold->times);
+		if (r == -ENOMEM)
+			return store_no_memory(g->store, err);
+		fold->times.n = r < 0 ? 0 : fold->times.n;
+		r = 0;
+	}
 	for (unsigned i = 0; r >= 0 && i < g->n_folds; i++) {
-		if (g->folds[i].times.n == 0) {
+		struct old_fold *fold = &g->folds[n];
+
+		*fold = g->folds[i];
+		if (fold->times.n == 0) { /* when its ticks were cannot be told: it goes */
 			g->result->n_damaged++;
-			r = query_exec(g->store, STATEMENT_DROP_FOLD, err, g->folds[i].id);
+			r = query_exec(g->store, STATEMENT_DROP_FOLD, err, fold->id);
 			continue;
 		}
-		g->folds[n] = g->folds[i];
-		r = begin_fold(g, &g->folds[n++], err);
+		n++;
+		if (!fold->is_rolled)
+			r = roll_gpus(g, fold, err);
+		if (r >= 0 && !fold->is_rolled) {
+			g->result->n_damaged += !fold->is_whole; /* what is behind the times */
+			r = query_exec(g->store, STATEMENT_BEGIN_ROLLING, err, fold->id);
+		}
+		fold->next = 0;
+		if (r >= 0)
+			r = query_read_number(g->store, STATEMENT_FIRST_CHUNK, fold->id,
+					      &fold->next, err);
 	}
 	g->n_folds = n;
 	return r < 0 ? r : 1;

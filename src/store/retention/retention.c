@@ -63,7 +63,7 @@ static int64_t events_cutoff(const struct retention *run)
 
 int slice_goes_on(struct slice *slice, struct err *err)
 {
-	uint64_t file_bytes, used_bytes;
+	uint64_t used_bytes;
 	int r;
 
 	if (slice->is_begun && clock_boot_ns() >= slice->deadline_ns)
@@ -71,7 +71,7 @@ int slice_goes_on(struct slice *slice, struct err *err)
 	slice->is_begun = true;
 	if (!slice->is_for_room)
 		return 1;
-	r = space_read(slice->store, &file_bytes, &used_bytes, err);
+	r = space_read(slice->store, NULL, &used_bytes, err);
 	return r < 0 ? r : used_bytes > slice->run->target_bytes;
 }
 
@@ -91,6 +91,7 @@ int retain_count(struct store *store, enum statement id, int64_t *ret, struct er
 	return r < 0 ? r : 0;
 }
 
+/* Either may be NULL. */
 int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used_bytes,
 	       struct err *err)
 {
@@ -101,8 +102,10 @@ int space_read(struct store *store, uint64_t *ret_file_bytes, uint64_t *ret_used
 		r = retain_count(store, STATEMENT_PAGE_COUNT, &n_pages, err);
 	if (r == 0)
 		r = retain_count(store, STATEMENT_FREE_COUNT, &n_free, err);
-	*ret_file_bytes = (uint64_t)(n_pages * page_bytes);
-	*ret_used_bytes = (uint64_t)((n_pages - n_free) * page_bytes);
+	if (ret_file_bytes)
+		*ret_file_bytes = (uint64_t)(n_pages * page_bytes);
+	if (ret_used_bytes)
+		*ret_used_bytes = (uint64_t)((n_pages - n_free) * page_bytes);
 	return r;
 }
 
@@ -144,8 +147,8 @@ uint64_t space_of_wal(const struct store *store)
 int store_read_over(struct store *store, const struct retention_policy *policy, uint64_t *ret,
 		    struct err *err)
 {
-	uint64_t file_bytes, used_bytes = 0;
-	int r = policy->max_bytes ? space_read(store, &file_bytes, &used_bytes, err) : 0;
+	uint64_t used_bytes = 0;
+	int r = policy->max_bytes ? space_read(store, NULL, &used_bytes, err) : 0;
 
 	if (r < 0)
 		return r;
@@ -323,9 +326,8 @@ static int fold_left(struct slice *slice, struct err *err)
 static int count_due(struct slice *slice, struct err *err)
 {
 	struct retention *run = slice->run;
-	uint64_t used_bytes;
 	int64_t n = 0;
-	int r = space_read(slice->store, &run->result.bytes_before, &used_bytes, err);
+	int r = space_read(slice->store, &run->result.bytes_before, NULL, err);
 
 	if (r == 0)
 		r = query_read_number(slice->store, STATEMENT_COUNT_OLD_FOLDS, full_cutoff(run), &n,
@@ -362,8 +364,7 @@ static int give_back(struct slice *slice, struct err *err)
 static int note_done(struct slice *slice, struct err *err)
 {
 	struct retention *run = slice->run;
-	uint64_t used_bytes;
-	int r = space_read(slice->store, &run->result.bytes_after, &used_bytes, err);
+	int r = space_read(slice->store, &run->result.bytes_after, NULL, err);
 
 	if (run->is_cut_short || run->now_wall_ns > INT64_MAX)
 		return r; /* it is due as before */
@@ -374,6 +375,19 @@ static int note_done(struct slice *slice, struct err *err)
 	return r;
 }
 
+#define ROWS(id_, batch_, gone_, member_)                                                  \
+	{                                                                                  \
+		STATEMENT_##id_, batch_, gone_, offsetof(struct retention_result, member_) \
+	}
+static const struct old_rows minutes = ROWS(DROP_ROLLUPS, BATCH_ROWS, NULL, n_minutes);
+const struct old_rows retain_events = ROWS(DROP_EVENTS, BATCH_ROWS, META_EVENTS_GONE, n_events);
+static const struct old_rows anomalies =
+	ROWS(DROP_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
+/* For room, of those that are over only; the seconds of others, up to 20 KB each, go alone. */
+static const struct old_rows over_anomalies =
+	ROWS(DROP_OVER_ANOMALIES, BATCH_ROWS, META_ANOMALIES_GONE, n_anomalies);
+static const struct old_rows seconds = ROWS(DROP_SECONDS, 10, NULL, n_seconds);
+
 /*
  * In this order: those that are not inside a transaction come first. A stage has a function of its
  * own; or it drops what ended before the cutoff; or, without one, the oldest until there is room.
@@ -382,6 +396,7 @@ static const struct stage {
 	stage_fn *fn;
 	bool is_alone;
 	drop_fn *drop;
+	const struct old_rows *rows;
 	int64_t (*cutoff)(const struct retention *run);
 } stages[] = {
 	{ .fn = look_at_clock, .is_alone = true },	  /* whether anything is old at all */
@@ -390,21 +405,21 @@ static const struct stage {
 	{ .fn = retain_find_evidence, .is_alone = true }, /* since when anomalies may need… */
 	{ .fn = retain_keep_evidence, .is_alone = true }, /* …some of the samples */
 	{ .drop = retain_roll, .cutoff = full_cutoff },	  /* samples become minutes */
-	{ .drop = retain_drop_minutes, .cutoff = retain_minutes_cutoff },
+	{ .rows = &minutes, .cutoff = retain_minutes_cutoff },
 	{ .drop = retain_drop_curves, .cutoff = curves_cutoff },
-	{ .drop = retain_drop_events, .cutoff = events_cutoff },
-	{ .drop = retain_drop_anomalies, .cutoff = events_cutoff },
+	{ .rows = &retain_events, .cutoff = events_cutoff },
+	{ .rows = &anomalies, .cutoff = events_cutoff },
 	{ .fn = room_begin },	     /* whether there is too little; if so until there is enough: */
 	{ .fn = room_logs },	     /* the oldest that were rotated */
 	{ .fn = room_count_events }, /* how many there are, for the next one */
 	{ .fn = room_many_events },  /* the oldest, where most of it is events */
 	{ .drop = retain_roll },
 	{ .drop = retain_roll, .cutoff = full_cutoff }, /* what that has begun is ended */
-	{ .drop = retain_drop_minutes },
+	{ .rows = &minutes },
 	{ .drop = retain_drop_curves },
-	{ .drop = retain_drop_seconds }, /* of anomalies */
-	{ .drop = retain_drop_events },
-	{ .drop = retain_drop_over_anomalies },
+	{ .rows = &seconds }, /* of anomalies */
+	{ .rows = &retain_events },
+	{ .rows = &over_anomalies },
 	{ .fn = room_phases }, /* of the oldest attempts that are over */
 	{ .fn = room_processes },
 	{ .fn = room_attempts },
@@ -445,9 +460,11 @@ static int run_stages(struct slice *slice, bool is_alone, struct err *err)
 
 	while (run->stage < ARRAY_SIZE(stages) && stages[run->stage].is_alone == is_alone) {
 		const struct stage *stage = &stages[run->stage];
-		int r = stage->fn	? stage->fn(slice, err)
-			: stage->cutoff ? stage->drop(slice, stage->cutoff(run), err)
-					: room_drop(slice, stage->drop, err);
+		int r = stage->fn	 ? stage->fn(slice, err)
+			: !stage->cutoff ? room_drop(slice, stage->drop, stage->rows, err)
+			: stage->rows
+				? retain_drop_rows(slice, stage->rows, stage->cutoff(run), err)
+				: stage->drop(slice, stage->cutoff(run), err);
 
 		if (r != 0)
 			return r;
@@ -548,10 +565,8 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
  */
 static int cut_short(struct store *store, struct retention *run, const struct err *full)
 {
-	uint64_t used_bytes;
-
 	if (run->is_cut_short || !u64_known(run->result.bytes_before) ||
-	    space_read(store, &run->result.bytes_after, &used_bytes, NULL) < 0)
+	    space_read(store, &run->result.bytes_after, NULL, NULL) < 0)
 		return full->code;
 	for (unsigned i = run->stage; i < ARRAY_SIZE(stages); i++)
 		if (stages[i].fn == room_end)
@@ -656,20 +671,6 @@ int store_return_retention(struct store *store, uint64_t now_wall_ns, struct err
 
 /* ---- what it would do ---- */
 
-/* A statement that counts rows before ? and the bytes that they take, about. */
-static int count_before(struct store *store, enum statement id, int64_t before, uint64_t *ret_n,
-			uint64_t *bytes, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_first(store, id, &q, err, before);
-
-	if (r <= 0)
-		return r;
-	*ret_n = (uint64_t)query_read_i64(&q);
-	*bytes += (uint64_t)query_read_i64(&q);
-	return 0;
-}
-
 /* How many samples a chunk has stands at its beginning. */
 static int count_samples(struct store *store, int64_t cutoff_ns, struct retention_preview *ret,
 			 struct err *err)
@@ -701,30 +702,35 @@ int store_preview_retention(struct store *store, const struct retention_policy *
 	struct retention run = { .policy = *policy, .now_wall_ns = now_wall_ns, .clock = *clock };
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	struct retention_preview p = { .result.bytes_after = U64_UNKNOWN };
+	/* Statements that count rows before ? and the bytes that they take, about. */
+	const struct {
+		enum statement id;
+		int64_t (*cutoff)(const struct retention *run);
+		uint64_t *ret_n;
+	} counted[] = {
+		{ STATEMENT_SIZE_OLD_FOLDS, full_cutoff, &p.result.n_folds },
+		{ STATEMENT_SIZE_OLD_ROLLUPS, retain_minutes_cutoff, &p.result.n_minutes },
+		{ STATEMENT_SIZE_OLD_POINTS, curves_cutoff, &p.result.n_curves },
+		{ STATEMENT_SIZE_OLD_EVENTS, events_cutoff, &p.result.n_events },
+		{ STATEMENT_SIZE_OLD_ANOMALIES, events_cutoff, &p.result.n_anomalies },
+	};
 	uint64_t used_bytes = 0;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
 		r = judge_clock(store, &run, false, err);
-	if (r == 0)
-		r = count_before(store, STATEMENT_SIZE_OLD_FOLDS, full_cutoff(&run),
-				 &p.result.n_folds, &p.removable_bytes, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counted); i++) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_first(store, counted[i].id, &q, err, counted[i].cutoff(&run));
+		if (r <= 0)
+			return r;
+		*counted[i].ret_n = (uint64_t)query_read_i64(&q);
+		p.removable_bytes += (uint64_t)query_read_i64(&q);
+		r = 0;
+	}
 	if (r == 0)
 		r = count_samples(store, full_cutoff(&run), &p, err);
-	if (r == 0)
-		r = count_before(store, STATEMENT_SIZE_OLD_ROLLUPS,
-				 (int64_t)((uint64_t)retain_minutes_cutoff(&run) / HOUR_NS)
-					 << ROLLUP_BITS,
-				 &p.result.n_minutes, &p.removable_bytes, err);
-	if (r == 0)
-		r = count_before(store, STATEMENT_SIZE_OLD_POINTS, curves_cutoff(&run),
-				 &p.result.n_curves, &p.removable_bytes, err);
-	if (r == 0)
-		r = count_before(store, STATEMENT_SIZE_OLD_EVENTS, events_cutoff(&run),
-				 &p.result.n_events, &p.removable_bytes, err);
-	if (r == 0)
-		r = count_before(store, STATEMENT_SIZE_OLD_ANOMALIES, events_cutoff(&run),
-				 &p.result.n_anomalies, &p.removable_bytes, err);
 	if (r == 0)
 		r = space_read(store, &p.result.bytes_before, &used_bytes, err);
 	if (r < 0)

@@ -22,9 +22,6 @@ struct store_sql {
 
 /* ---- what is allowed ---- */
 
-/* What a statement may do. */
-static const int allowed_actions[] = { SQLITE_SELECT, SQLITE_READ, SQLITE_RECURSIVE };
-
 /* PRAGMAs that only tell; those that are settings as well, only when they set nothing. */
 static const struct {
 	const char *name;
@@ -41,26 +38,20 @@ static const struct {
 	{ "table_xinfo", false },     { "user_version", true },
 };
 
-static bool is_allowed_pragma(const char *name, const char *value)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(allowed_pragmas); i++)
-		if (strcasecmp(allowed_pragmas[i].name, name) == 0)
-			return !value || !allowed_pragmas[i].is_setting;
-	return false;
-}
-
 static bool is_allowed(int action, const char *a, const char *b)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(allowed_actions); i++)
-		if (action == allowed_actions[i])
-			return true;
+	if (action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_RECURSIVE)
+		return true;
 	if (action == SQLITE_FUNCTION)
 		return strcasecmp(b, "load_extension") != 0;
 	/* Asked when a virtual table, also json_each(), is first used; nothing is written for it.
 	 */
 	if (action == SQLITE_UPDATE)
 		return strcmp(a, "sqlite_master") == 0;
-	return action == SQLITE_PRAGMA && is_allowed_pragma(a, b);
+	for (size_t i = 0; action == SQLITE_PRAGMA && i < ARRAY_SIZE(allowed_pragmas); i++)
+		if (strcasecmp(allowed_pragmas[i].name, a) == 0)
+			return !b || !allowed_pragmas[i].is_setting;
+	return false;
 }
 
 /* Remembered, as SQLite does not always say that this is what was wrong. */
@@ -86,17 +77,6 @@ static int refuse_writing(struct err *err)
 
 /* ---- what is wrong with it ---- */
 
-/* Where in the text SQLite stopped; -1: it does not say. */
-static int error_offset(sqlite3 *db)
-{
-#if SQLITE_VERSION_NUMBER >= 3038000
-	return sqlite3_error_offset(db);
-#else
-	(void)db;
-	return -1;
-#endif
-}
-
 static int fail_at(const char *text, int offset, const char *what, struct err *err)
 {
 	int line = 1, column = 1;
@@ -114,8 +94,12 @@ static int fail_at(const char *text, int offset, const char *what, struct err *e
 static int fail_preparing(struct store_sql *sql, const char *text, const char *at, struct err *err)
 {
 	struct store *store = sql->store;
-	int offset = error_offset(store->db), r;
 	struct err missing = ERR_INIT;
+	int r, offset = -1; /* where in the text SQLite stopped; -1: it does not say */
+
+#if SQLITE_VERSION_NUMBER >= 3038000
+	offset = sqlite3_error_offset(store->db);
+#endif
 
 	if (sql->is_refused)
 		return refuse_writing(err);
@@ -184,37 +168,28 @@ static int should_stop(void *ctx)
 	return sql->stop(sql->ctx);
 }
 
-static int restrain(struct store_sql *sql, struct err *err)
-{
-	sqlite3 *db = sql->store->db;
-
-	if (sqlite3_exec(db, "PRAGMA query_only = 1", NULL, NULL, NULL) != SQLITE_OK ||
-	    sqlite3_set_authorizer(db, authorize, sql) != SQLITE_OK)
-		return store_failure(sql->store, err);
-	if (sql->stop)
-		sqlite3_progress_handler(db, STEPS_BETWEEN_STOPS, should_stop, sql);
-	return 0;
-}
-
 int store_sql_open(struct store *store, const char *text, store_stop_fn *stop, void *ctx,
 		   struct store_sql **ret, struct err *err)
 {
 	CLEANUP(store_sql_close) struct store_sql *sql = calloc(1, sizeof(*sql));
+	sqlite3 *db = store->db;
 	int r;
 
 	if (!sql)
 		return store_no_memory(store, err);
 	*sql = (struct store_sql){ .store = store, .stop = stop, .ctx = ctx };
 	patience_renew(store);
-	r = vtab_register(store->db, store, err);
-	if (r == 0)
-		r = restrain(sql, err);
+	r = vtab_register(db, store, err);
+	if (r == 0 && (sqlite3_exec(db, "PRAGMA query_only = 1", NULL, NULL, NULL) != SQLITE_OK ||
+		       sqlite3_set_authorizer(db, authorize, sql) != SQLITE_OK))
+		r = store_failure(store, err);
+	if (r == 0 && sql->stop)
+		sqlite3_progress_handler(db, STEPS_BETWEEN_STOPS, should_stop, sql);
 	if (r == 0)
 		r = prepare(sql, text, err);
-	if (r < 0)
-		return r;
-	*ret = TAKE_PTR(sql);
-	return 0;
+	if (r == 0)
+		*ret = TAKE_PTR(sql);
+	return r;
 }
 
 void store_sql_close(struct store_sql **sql)
@@ -255,20 +230,14 @@ const char *store_sql_name(const struct store_sql *sql, size_t column)
 	return name ? name : "";
 }
 
-static enum sql_type type_of(int sqlite_type)
+/* If memory runs out over a value it is empty, and the next step fails. */
+struct sql_value store_sql_value(const struct store_sql *sql, size_t column)
 {
 	static const enum sql_type types[] = {
 		[SQLITE_INTEGER] = SQL_INTEGER, [SQLITE_FLOAT] = SQL_REAL, [SQLITE_TEXT] = SQL_TEXT,
 		[SQLITE_BLOB] = SQL_BLOB,	[SQLITE_NULL] = SQL_NULL,
 	};
-
-	return types[sqlite_type];
-}
-
-/* If memory runs out over a value it is empty, and the next step fails. */
-struct sql_value store_sql_value(const struct store_sql *sql, size_t column)
-{
-	struct sql_value v = { .type = type_of(sqlite3_column_type(sql->stmt, (int)column)) };
+	struct sql_value v = { .type = types[sqlite3_column_type(sql->stmt, (int)column)] };
 
 	if (v.type == SQL_INTEGER)
 		v.integer = sqlite3_column_int64(sql->stmt, (int)column);
@@ -284,9 +253,9 @@ struct sql_value store_sql_value(const struct store_sql *sql, size_t column)
 
 void store_sql_tell_schema(store_schema_fn *fn, void *ctx)
 {
-	const struct vtab_table *t;
+	for (size_t i = 0; i < VTAB_N_TABLES; i++) {
+		const struct vtab_table *t = &vtab_tables[i];
 
-	for (size_t i = 0; (t = vtab_table_at(i)); i++) {
 		fn(ctx, t->name, NULL, NULL, t->about);
 		for (size_t k = 0; k < t->n_columns; k++)
 			fn(ctx, t->name, t->columns[k].name, t->columns[k].type,

@@ -6,169 +6,11 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/macros.h"
-#include "base/unknown.h"
-#include "model/job.h"
-#include "model/snapshot.h"
 #include "store/codec/codec.h"
 #include "store/db/db.h"
 #include "store/handle.h"
 #include "store/query.h"
-
-/* ---- numbers ---- */
-
-void vtab_give_i64(sqlite3_context *ctx, const void *field)
-{
-	sqlite3_result_int64(ctx, *(const int64_t *)field);
-}
-
-/* SQL's integers end at 2^63: what is beyond is told nearly. */
-void vtab_give_u64(sqlite3_context *ctx, const void *field)
-{
-	uint64_t v = *(const uint64_t *)field;
-
-	if (!u64_known(v))
-		return; /* a result is NULL until it is set */
-	if (v > INT64_MAX)
-		sqlite3_result_double(ctx, (double)v);
-	else
-		sqlite3_result_int64(ctx, (int64_t)v);
-}
-
-void vtab_give_f64(sqlite3_context *ctx, const void *field)
-{
-	sqlite3_result_double(ctx, *(const double *)field); /* NaN becomes NULL */
-}
-
-void vtab_give_mb_f64(sqlite3_context *ctx, const void *field)
-{
-	double mb = *(const double *)field / (1024.0 * 1024.0);
-
-	vtab_give_f64(ctx, &mb);
-}
-
-void vtab_give_mb(sqlite3_context *ctx, const void *field)
-{
-	sqlite3_result_double(ctx, u64_to_mb(*(const uint64_t *)field));
-}
-
-void vtab_give_seconds(sqlite3_context *ctx, const void *field)
-{
-	sqlite3_result_double(ctx, u64_to_seconds(*(const uint64_t *)field));
-}
-
-void vtab_give_int(sqlite3_context *ctx, const void *field)
-{
-	sqlite3_result_int(ctx, *(const int *)field);
-}
-
-void vtab_give_int_or_none(sqlite3_context *ctx, const void *field)
-{
-	if (*(const int *)field >= 0)
-		vtab_give_int(ctx, field);
-}
-
-void vtab_give_pid(sqlite3_context *ctx, const void *field)
-{
-	if (*(const int *)field > 0)
-		vtab_give_int(ctx, field);
-}
-
-void vtab_give_count(sqlite3_context *ctx, const void *field)
-{
-	unsigned v = *(const unsigned *)field;
-
-	if (v > 0)
-		sqlite3_result_int64(ctx, v);
-}
-
-void vtab_give_fd_limit(sqlite3_context *ctx, const void *field)
-{
-	if (*(const uint64_t *)field == FD_LIMIT_UNLIMITED)
-		sqlite3_result_text(ctx, "unlimited", -1, SQLITE_STATIC);
-	else
-		vtab_give_u64(ctx, field);
-}
-
-/* ---- texts: the row may be gone before SQLite is done with them ---- */
-
-static void give_string(sqlite3_context *ctx, const char *s)
-{
-	if (s)
-		sqlite3_result_text(ctx, s, -1, SQLITE_TRANSIENT);
-}
-
-void vtab_give_text(sqlite3_context *ctx, const void *field)
-{
-	give_string(ctx, *(const char *const *)field);
-}
-
-void vtab_give_chars(sqlite3_context *ctx, const void *field)
-{
-	const char *s = field;
-
-	give_string(ctx, s[0] ? s : NULL);
-}
-
-void vtab_give_state(sqlite3_context *ctx, const void *field)
-{
-	const char state[2] = { *(const char *)field };
-
-	give_string(ctx, state[0] == '?' || state[0] == '\0' ? NULL : state);
-}
-
-void vtab_give_covers(sqlite3_context *ctx, const void *field)
-{
-	give_string(ctx, snapshot_covers_name(*(const enum snapshot_covers *)field));
-}
-
-/* ---- lists, as JSON ---- */
-
-static void give_json(sqlite3_context *ctx, const struct buf *text)
-{
-	if (buf_error(text) < 0)
-		sqlite3_result_error_nomem(ctx);
-	else if (strcmp(text->data, "null") != 0)
-		sqlite3_result_text(ctx, text->data, (int)text->len, SQLITE_TRANSIENT);
-}
-
-/* A function of vtab.h that gives what the call writes. */
-#define GIVE_JSON(name_, call_)                                         \
-	void vtab_give_##name_(sqlite3_context *ctx, const void *field) \
-	{                                                               \
-		CLEANUP(buf_release) struct buf text = BUF_INIT;        \
-		struct json j;                                          \
-                                                                        \
-		json_init(&j, &text);                                   \
-		call_;                                                  \
-		give_json(ctx, &text);                                  \
-	}
-#define SAMPLE ((const struct proc_sample *)field)
-
-GIVE_JSON(psi, psi_write_json(&j, field))
-GIVE_JSON(syscall_counts, syscall_uses_write_counts(&j, SAMPLE->syscalls, SAMPLE->n_syscalls))
-GIVE_JSON(syscall_times, syscall_uses_write_times(&j, SAMPLE->syscalls, SAMPLE->n_syscalls))
-GIVE_JSON(gpus, snapshot_write_gpus(&j, field))
-GIVE_JSON(cgroups, snapshot_write_cgroups(&j, field))
-GIVE_JSON(zombie_pids, snapshot_write_zombie_pids(&j, field, SNAPSHOT_ALL))
-
-void vtab_give_progress(sqlite3_context *ctx, const void *snapshot)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	struct json j;
-
-	if (f64_known(((const struct snapshot *)snapshot)->resolution_seconds))
-		return; /* not kept */
-	json_init(&j, &text);
-	snapshot_write_progress(&j, snapshot);
-	give_json(ctx, &text);
-}
-
-void vtab_give_zombie_count(sqlite3_context *ctx, const void *snapshot)
-{
-	sqlite3_result_int64(ctx, (int64_t)snapshot_count_zombies(snapshot, SNAPSHOT_ALL));
-}
 
 /* ---- the plan of a statement, between SQLite's constraints and ours ---- */
 
@@ -292,14 +134,6 @@ static const struct limit limits[] = {
 	{ VTAB_PID, SQLITE_INDEX_CONSTRAINT_EQ, 'p', limit_pid, ONE_OF(n_pids) },
 };
 
-static const struct limit *find_limit(enum vtab_key key, int op)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (limits[i].key == key && limits[i].op == op)
-			return &limits[i];
-	return NULL;
-}
-
 static const struct limit *find_letter(char letter)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
@@ -312,60 +146,18 @@ static const struct limit *find_letter(char letter)
 static const struct limit *limit_of(const struct vtab_table *table, sqlite3_index_info *info, int i)
 {
 	int column = info->aConstraint[i].iColumn;
-	const struct limit *limit;
 
 	if (!info->aConstraint[i].usable || column < 0) /* below 0: the row's id */
 		return NULL;
-	limit = find_limit(table->columns[column].key, info->aConstraint[i].op);
-	/* "A" COLLATE NOCASE is a job that we would not find. */
-	if (limit && limit->key == VTAB_JOB &&
-	    strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0)
-		return NULL;
-	return limit;
-}
-
-static void estimate(const struct vtab_table *table, const struct vtab_size *size, const char *plan,
-		     sqlite3_index_info *info)
-{
-	bool has_tick = strchr(plan, 'i');
-	double rows = table->count(size);
-
-	for (const char *letter = plan; *letter; letter++)
-		rows /= *(const double *)((const char *)size + find_letter(*letter)->one_of);
-	if (rows < 1)
-		rows = 1;
-	info->estimatedRows = (sqlite3_int64)rows;
-	info->estimatedCost = (has_tick ? TICK_COST : WALK_COST) + rows;
-}
-
-/* ---- the plan ---- */
-
-/* SQLite has a bit for each of the first 63 columns, and one for all others. */
-static bool is_used(const sqlite3_index_info *info, size_t column)
-{
-	return info->colUsed >> (column < 63 ? column : 63) & 1;
-}
-
-static unsigned words_needed(const struct vtab_table *table, const sqlite3_index_info *info)
-{
-	unsigned n = 0;
-
-	for (size_t i = 0; table->n_words && i < table->n_columns; i++) {
-		const struct vtab_column *column = &table->columns[i];
-
-		if (is_used(info, i) && table->n_words(column) > n)
-			n = table->n_words(column);
-	}
-	return n;
-}
-
-static int order_bits(const struct vtab_table *table, const sqlite3_index_info *info)
-{
-	int column = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
-
-	if (column < 0 || table->columns[column].key != VTAB_TIME)
-		return 0;
-	return PLAN_ORDERED | (info->aOrderBy[0].desc ? PLAN_NEWEST_FIRST : 0);
+	for (size_t k = 0; k < ARRAY_SIZE(limits); k++)
+		if (limits[k].key == table->columns[column].key &&
+		    limits[k].op == info->aConstraint[i].op)
+			/* "A" COLLATE NOCASE is a job that we would not find. */
+			return limits[k].key == VTAB_JOB && strcmp(sqlite3_vtab_collation(info, i),
+								   "BINARY") != 0
+				       ? NULL
+				       : &limits[k];
+	return NULL;
 }
 
 /* xBestIndex: chooses what is limited, and what that saves. */
@@ -373,7 +165,10 @@ static int choose_plan(const struct vtab_table *table, const struct vtab_size *s
 		       sqlite3_index_info *info)
 {
 	char *plan = sqlite3_malloc(info->nConstraint + 1);
-	int n = 0, order = order_bits(table, info);
+	int n = 0, order = 0, by = info->nOrderBy == 1 ? info->aOrderBy[0].iColumn : -1;
+	double rows = table->count(size);
+	bool has_tick = false;
+	unsigned n_words = 0;
 
 	if (!plan)
 		return SQLITE_NOMEM;
@@ -384,12 +179,23 @@ static int choose_plan(const struct vtab_table *table, const struct vtab_size *s
 			continue;
 		plan[n++] = limit->letter;
 		info->aConstraintUsage[i].argvIndex = n;
+		rows /= *(const double *)((const char *)size + limit->one_of);
+		has_tick |= limit->key == VTAB_TICK;
 	}
 	plan[n] = '\0';
-	estimate(table, size, plan, info);
+	rows = rows < 1 ? 1 : rows;
+	info->estimatedRows = (sqlite3_int64)rows;
+	info->estimatedCost = (has_tick ? TICK_COST : WALK_COST) + rows;
 	info->idxStr = plan;
 	info->needToFreeIdxStr = 1;
-	info->idxNum = order | (int)(words_needed(table, info) << PLAN_WORDS_SHIFT);
+	/* SQLite has a bit for each of the first 63 columns, and one for all others. */
+	for (size_t i = 0; table->n_words && i < table->n_columns; i++)
+		if (info->colUsed >> (i < 63 ? i : 63) & 1 &&
+		    table->n_words(&table->columns[i]) > n_words)
+			n_words = table->n_words(&table->columns[i]);
+	if (by >= 0 && table->columns[by].key == VTAB_TIME)
+		order = PLAN_ORDERED | (info->aOrderBy[0].desc ? PLAN_NEWEST_FIRST : 0);
+	info->idxNum = order | (int)(n_words << PLAN_WORDS_SHIFT);
 	info->orderByConsumed = order != 0;
 	return SQLITE_OK;
 }
@@ -429,14 +235,6 @@ struct vtab {
 	struct vtab_module *module;
 	struct vtab_size size;
 };
-
-static const struct vtab_table *const tables[] = { &vtab_snapshots, &vtab_metrics, &vtab_events,
-						   &vtab_minutes };
-
-const struct vtab_table *vtab_table_at(size_t i)
-{
-	return i < ARRAY_SIZE(tables) ? tables[i] : NULL;
-}
 
 static void leave_module(void *p)
 {
@@ -632,22 +430,20 @@ static int give_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int i)
 	struct vtab_cursor *cursor = (struct vtab_cursor *)base;
 	const struct vtab_column *column = &cursor->table->columns[i];
 	struct err err = ERR_INIT;
-	const void *row;
+	int r;
 
 	if (!column->give)
 		return SQLITE_OK; /* NULL */
-	row = cursor->table->row(cursor, column, &err);
-	if (!row)
-		return fail(base->pVtab, err.code, &err);
-	column->give(ctx, (const char *)row + column->offset);
+	r = cursor->table->fill ? cursor->table->fill(cursor, column, &err) : 0;
+	if (r < 0)
+		return fail(base->pVtab, r, &err);
+	column->give(ctx, (const char *)cursor->row + column->offset);
 	return SQLITE_OK;
 }
 
 static int give_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
-	const struct vtab_cursor *cursor = (const struct vtab_cursor *)base;
-
-	*ret = cursor->table->rowid(cursor);
+	*ret = ((const struct vtab_cursor *)base)->rowid;
 	return SQLITE_OK;
 }
 
@@ -695,7 +491,7 @@ int vtab_register(sqlite3 *db, struct store *teller, struct err *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++)
-		r = register_table(db, tables[i], teller, err);
+	for (size_t i = 0; r == 0 && i < VTAB_N_TABLES; i++)
+		r = register_table(db, &vtab_tables[i], teller, err);
 	return r;
 }

@@ -6,8 +6,8 @@
  * folds while they are read, and see what the statement that reads them sees.
  * Limits on time, job, pid and snapshot reach the folds: others are not opened.
  *
- * A table is one struct vtab_table: its columns, and how its rows are found. For
- * the files vtab_*.c; others need vtab_register() alone.
+ * vtab.c has what SQLite calls and chooses the plan; vtab_tables.c the tables; vtab_ticks.c finds
+ * the moments that they are of. Others need vtab_register() alone.
  */
 #ifndef PROCTOR_STORE_SQL_VTAB_H
 #define PROCTOR_STORE_SQL_VTAB_H
@@ -18,7 +18,9 @@
 
 #include "base/err.h"
 #include "store/sqlite.h"
+#include "store/fold.h"
 #include "store/store.h"
+#include "store/timeline.h"
 
 /*
  * The tables are there until the connection is closed. What is damaged is left out where
@@ -45,48 +47,11 @@ struct vtab_column {
 	const char *name;
 	const char *type;   /* as SQL calls it */
 	vtab_give_fn *give; /* NULL: nobody measures it yet */
-	size_t offset;	    /* of the field in what row() returns */
+	size_t offset;	    /* of the field in the row */
 	enum vtab_key key;
-	unsigned parts;	   /* of the row that it needs: the table knows what they are */
+	unsigned parts;	   /* of the row that it needs (fill()) */
 	const char *about; /* for people */
 };
-
-/* How fields are given; unknown is NULL. */
-vtab_give_fn vtab_give_i64;	    /* int64_t */
-vtab_give_fn vtab_give_u64;	    /* uint64_t */
-vtab_give_fn vtab_give_mb;	    /* uint64_t bytes */
-vtab_give_fn vtab_give_mb_f64;	    /* double bytes */
-vtab_give_fn vtab_give_seconds;	    /* uint64_t ns */
-vtab_give_fn vtab_give_f64;	    /* double */
-vtab_give_fn vtab_give_int;	    /* int, pid_t */
-vtab_give_fn vtab_give_int_or_none; /* int; negative is NULL */
-vtab_give_fn vtab_give_pid;	    /* pid_t; 0 is NULL */
-vtab_give_fn vtab_give_count;	    /* unsigned; 0 is NULL */
-vtab_give_fn vtab_give_text;	    /* const char * */
-vtab_give_fn vtab_give_chars;	    /* char[]; "" is NULL */
-vtab_give_fn vtab_give_state;	    /* char; '?' is NULL */
-vtab_give_fn vtab_give_covers;	    /* enum snapshot_covers */
-vtab_give_fn vtab_give_fd_limit;    /* uint64_t; unlimited is the word, as in JSON */
-vtab_give_fn vtab_give_psi;	    /* struct psi, as JSON */
-/* Of a struct proc_sample, as JSON. */
-vtab_give_fn vtab_give_syscall_counts, vtab_give_syscall_times;
-/* Of a struct snapshot. */
-vtab_give_fn vtab_give_gpus, vtab_give_progress, vtab_give_cgroups, vtab_give_zombie_pids,
-	vtab_give_zombie_count;
-
-/* The type in SQL and the function for a field of a sample, by its kind in sample_fields.def. */
-#define VTAB_GIVE_PID "INTEGER", vtab_give_int
-#define VTAB_GIVE_INT "INTEGER", vtab_give_int_or_none
-#define VTAB_GIVE_U64 "INTEGER", vtab_give_u64
-#define VTAB_GIVE_LIMIT "INTEGER", vtab_give_fd_limit
-#define VTAB_GIVE_F64 "REAL", vtab_give_f64
-#define VTAB_GIVE_MB "REAL", vtab_give_mb
-#define VTAB_GIVE_SECONDS "REAL", vtab_give_seconds
-#define VTAB_GIVE_STRING "TEXT", vtab_give_text
-#define VTAB_GIVE_CHAR "TEXT", vtab_give_state
-#define VTAB_GIVE_COMM "TEXT", vtab_give_chars
-#define VTAB_GIVE_COUNTS "TEXT", vtab_give_syscall_counts
-#define VTAB_GIVE_TIMES "TEXT", vtab_give_syscall_times
 
 /* ---- which rows ---- */
 
@@ -125,10 +90,8 @@ struct vtab_table {
 	int (*filter)(struct vtab_cursor *cursor, const struct vtab_filter *filter,
 		      struct err *err);
 	int (*next)(struct vtab_cursor *cursor, struct err *err);
-	/* The struct that the column's offset is of, its parts filled in; NULL: err says why. */
-	const void *(*row)(struct vtab_cursor *cursor, const struct vtab_column *column,
-			   struct err *err);
-	int64_t (*rowid)(const struct vtab_cursor *cursor); /* the same in each statement */
+	/* Fills in the parts of the row that the column needs; NULL: it has all. */
+	int (*fill)(struct vtab_cursor *cursor, const struct vtab_column *column, struct err *err);
 };
 
 /* What a cursor of a table begins with. */
@@ -137,11 +100,42 @@ struct vtab_cursor {
 	const struct vtab_table *table;
 	struct store *store;
 	bool has_row;
+	const void *row; /* the struct that offsets of columns are of */
+	int64_t rowid;	 /* the same in each statement */
 };
 
-extern const struct vtab_table vtab_snapshots, vtab_metrics, vtab_events, vtab_minutes;
+#define VTAB_N_TABLES 4
+extern const struct vtab_table vtab_tables[VTAB_N_TABLES];
 
-/* The number i of them; NULL: there are no more. */
-const struct vtab_table *vtab_table_at(size_t i);
+/*
+ * vtab_ticks - the moments that a statement asks for: all of a time, or one by its id.
+ *
+ * A moment is a tick, or a minute where ticks are not kept any more. A tick has its own id,
+ * a minute its number since 1970, negative.
+ *
+ * A join asks for one by one, mostly for neighbours. So the folds that they were
+ * found in stay open until vtab_ticks_release().
+ */
+struct vtab_ticks {
+	struct store *store;
+	struct timeline *timeline;
+	struct open_fold *kept;	      /* the one that was used last first */
+	unsigned n_words;	      /* of those */
+	struct minute_window *window; /* of a minute that was found by its id */
+	uint64_t from, to;	      /* what is in it */
+	const struct open_fold *fold; /* the tick is its current one; NULL: a minute, or none */
+	struct minute_rows minute;    /* no rows: a tick, or none */
+};
+
+void vtab_ticks_release(struct vtab_ticks *ticks);
+
+/* 1: it stands at the first, or the next, moment. 0: there is none. */
+int vtab_ticks_begin(struct vtab_ticks *ticks, struct store *store,
+		     const struct vtab_filter *filter, struct err *err);
+int vtab_ticks_next(struct vtab_ticks *ticks, struct err *err);
+
+int64_t vtab_ticks_id(const struct vtab_ticks *ticks);
+uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *ticks);
+double vtab_ticks_resolution(const struct vtab_ticks *ticks); /* NaN for a tick */
 
 #endif

@@ -1,4 +1,4 @@
-#include "store/sql/vtab_ticks.h"
+#include "store/sql/vtab.h"
 
 #include <errno.h>
 
@@ -60,73 +60,34 @@ static bool find_kept(struct vtab_ticks *t, int64_t tick_id)
 
 /* ---- one by its id ---- */
 
-static int open_pending(struct vtab_ticks *t, int64_t recorder, const struct fold_filter *filter,
-			struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
-
-	while ((r = fold_read_pending(t->store, recorder, after_id, INT64_MAX, &f, err)) > 0) {
-		struct open_fold *fold = NULL;
-
-		after_id = f.id;
-		r = fold_leave_out(t->store, recorder, &f, INT64_MIN, INT64_MAX, err);
-		if (r == 0 && f.n_ticks > 0)
-			r = open_fold_take(t->store, recorder, &f, filter, &fold, err);
-		if (fold)
-			keep(t, fold);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-static int fold_has_tick(struct store *store, int64_t fold, int64_t tick_id, struct err *err)
-{
-	struct fold_tick ticks[CODEC_ROWS];
-	unsigned n = 0;
-	int r = open_fold_read_times(store, fold, ticks, &n, err);
-
-	for (unsigned i = 0; r == 0 && i < n; i++)
-		if (ticks[i].id == tick_id)
-			return 1;
-	return r;
-}
-
-/* Each recorder's first fold that ends with the tick or behind it may have it; 0: none does. */
-static int find_fold(struct store *store, int64_t tick_id, int64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_FOLDS, &q, err);
-
-	*ret = 0;
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, tick_id);
-	while (*ret == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t fold = query_read_i64(&q);
-
-		r = fold_has_tick(store, fold, tick_id, err);
-		if (r < 0)
-			return r;
-		*ret = r > 0 ? fold : 0;
-	}
-	return r < 0 ? r : 0;
-}
-
+/* Each recorder's first fold that ends with the tick or behind it may have it. */
 static int open_folded(struct vtab_ticks *t, int64_t tick_id, const struct fold_filter *filter,
 		       struct err *err)
 {
-	struct open_fold *fold = NULL;
-	int64_t id = 0;
-	int r = find_fold(t->store, tick_id, &id, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct fold_filter heads = *filter;
+	int64_t found = 0;
+	int r = query_ask(t->store, STATEMENT_FIND_FOLDS, &q, err, tick_id);
 
-	if (r == 0 && id > 0)
-		r = open_fold_read(t->store, id, filter, &fold, err);
-	if (fold)
-		keep(t, fold);
-	return r == -ENOENT ? 0 : r;
+	heads.heads_only = true;
+	while (found == 0 && r == 0 && (r = query_step(&q, err)) > 0) {
+		struct open_fold *fold = NULL;
+		int64_t id = query_read_i64(&q);
+
+		r = open_fold_read(t->store, id, &heads, &fold, err);
+		r = r == -ENOENT ? 0 : r;
+		found = fold && open_fold_go_to(fold, tick_id) ? id : 0;
+		open_fold_free(fold);
+	}
+	if (r >= 0 && found > 0) {
+		struct open_fold *fold = NULL;
+
+		r = open_fold_read(t->store, found, filter, &fold, err);
+		r = r == -ENOENT ? 0 : r;
+		if (fold)
+			keep(t, fold);
+	}
+	return r < 0 ? r : 0;
 }
 
 /* 1: it was written as one. 0: there is none. */
@@ -148,7 +109,7 @@ static int find_tick(struct vtab_ticks *t, const struct vtab_filter *f, struct e
 		return 1;
 	r = query_read_number(t->store, STATEMENT_FIND_TICK, f->tick_id, &recorder, err);
 	if (r >= 0)
-		r = recorder ? open_pending(t, recorder, &all, err)
+		r = recorder ? open_fold_read_pending(t->store, recorder, &all, &t->kept, err)
 			     : open_folded(t, f->tick_id, &all, err);
 	if (r < 0)
 		return r;
@@ -259,12 +220,12 @@ void vtab_ticks_release(struct vtab_ticks *t)
 
 int64_t vtab_ticks_id(const struct vtab_ticks *t)
 {
-	return t->fold ? t->fold->ticks[t->fold->current].id : -(int64_t)t->minute.minute;
+	return t->fold ? open_fold_tick(t->fold)->id : -(int64_t)t->minute.minute;
 }
 
 uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *t)
 {
-	return t->fold ? t->fold->ticks[t->fold->current].wall_ns : t->minute.minute * MINUTE_NS;
+	return t->fold ? open_fold_tick(t->fold)->wall_ns : t->minute.minute * MINUTE_NS;
 }
 
 double vtab_ticks_resolution(const struct vtab_ticks *t)

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include "store/db/db.h"
+#include "store_writer.h"
 
 #define NFS 0x6969
 
@@ -24,7 +25,7 @@ int statfs(const char *path, struct statfs *ret)
 
 /* ---- the text ---- */
 
-static const struct holder_place places[] = {
+static const struct lock_place places[] = {
 	{ "fe:00:11", 120, 120, false },
 	{ "fe:00:22", 1000, 1999, false },
 	{ "fe:00:22", 1002, 1999, true },
@@ -34,7 +35,7 @@ static const struct holder_place places[] = {
 
 static pid_t parse(const char *text)
 {
-	return holder_parse_locks(text, places, ARRAY_SIZE(places), OWN_PID);
+	return lock_owner_parse(text, places, ARRAY_SIZE(places), OWN_PID);
 }
 
 static void test_lines(void **state)
@@ -112,7 +113,7 @@ static void hold_sql(const char *path, const char *sql)
 /* As no SQLite does today: an OFD lock on the writer's byte. */
 static void hold_ofd(const char *path, const char *suffix)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_start = HOLDER_LOG_WRITER, .l_len = 1 };
+	struct flock lock = { .l_type = F_WRLCK, .l_start = LOCK_LOG_WRITER, .l_len = 1 };
 	char name[256];
 	int fd;
 
@@ -204,9 +205,9 @@ static void test_readers_of_a_log_are_not_meant(void **state)
 
 	store_close(must_open(f->db, STORE_WRITE));
 	reader = start_other("reader", hold_sql, f->db, "BEGIN; SELECT * FROM jobs");
-	assert_int_equal(holder_find(f->db), 0);
+	assert_int_equal(lock_owner_find(f->db), 0);
 	writer = start_other("writer", hold_sql, f->db, "BEGIN IMMEDIATE");
-	assert_int_equal(holder_find(f->db), writer.pid);
+	assert_int_equal(lock_owner_find(f->db), writer.pid);
 	store = must_open(f->db, STORE_WRITE);
 	assert_busy_by(f->db, store, &writer, "writer");
 }
@@ -295,8 +296,8 @@ static void test_looking_keeps_our_locks(void **state)
 	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(stat(f->db, &st), 0);
-	assert_int_equal(holder_find(f->db), 0);
-	assert_int_equal(holder_find_opener(&st), 0);
+	assert_int_equal(lock_owner_find(f->db), 0);
+	assert_int_equal(lock_owner_find_opener(&st), 0);
 	pid = fork();
 	if (pid == 0) { /* without what SQLite remembers of the parent */
 		execl("/proc/self/exe", "test", "--holder", f->db, (char *)NULL);
@@ -305,7 +306,7 @@ static void test_looking_keeps_our_locks(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	sqlite3_close(db);
-	assert_int_equal(holder_find(f->db), 0);
+	assert_int_equal(lock_owner_find(f->db), 0);
 }
 
 /* The new program of the test above. */
@@ -315,7 +316,8 @@ static int find_parent(const char *path)
 
 	if (stat(path, &st) < 0)
 		return 1;
-	return holder_find(path) == getppid() && holder_find_opener(&st) == getppid() ? 0 : 2;
+	return lock_owner_find(path) == getppid() && lock_owner_find_opener(&st) == getppid() ? 0
+											      : 2;
 }
 
 static void test_who_has_it_open(void **state)
@@ -327,28 +329,28 @@ static void test_who_has_it_open(void **state)
 	pretended_type = NFS;
 	store_close(must_open(f->db, STORE_WRITE));
 	assert_int_equal(stat(f->db, &st), 0);
-	assert_int_equal(holder_find_opener(&st), 0);
+	assert_int_equal(lock_owner_find_opener(&st), 0);
 	o = start_other("idle", hold_sql, f->db, "SELECT * FROM jobs"); /* no lock is left */
-	assert_int_equal(holder_find(f->db), 0);
-	assert_int_equal(holder_find_opener(&st), o.pid);
+	assert_int_equal(lock_owner_find(f->db), 0);
+	assert_int_equal(lock_owner_find_opener(&st), o.pid);
 }
 
 static void test_names(void **state)
 {
-	char text[HOLDER_BYTES], wanted[HOLDER_BYTES];
+	char text[LOCK_OWNER_BYTES], wanted[LOCK_OWNER_BYTES];
 	int status;
 	pid_t pid;
 
 	(void)state;
-	holder_describe(0, text);
+	lock_owner_describe(0, text);
 	assert_string_equal(text, "another process");
-	holder_describe(-1, text);
+	lock_owner_describe(-1, text);
 	assert_string_equal(text, "another process");
 	pid = fork();
 	if (pid == 0)
 		_exit(0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	holder_describe(pid, text); /* gone by now */
+	lock_owner_describe(pid, text); /* gone by now */
 	snprintf(wanted, sizeof(wanted), "process %d", (int)pid);
 	assert_string_equal(text, wanted);
 }

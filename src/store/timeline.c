@@ -1,4 +1,4 @@
-#include "store/walk.h"
+#include "store/timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -90,142 +90,13 @@ static int compare_places_newest_first(const void *a, const void *b)
 	return compare_places(b, a);
 }
 
-/* ---- the newest so many ---- */
-
-struct times {
-	struct fold_tick *items;
-	size_t n, cap;
-};
-
-static void times_release(struct times *times)
-{
-	free(times->items);
-}
-
-static int add_time(const struct walk *w, struct times *times, struct fold_tick tick,
-		    struct err *err)
-{
-	if (tick.wall_ns < w->filter.since_wall_ns || tick.wall_ns > w->filter.until_wall_ns)
-		return 0;
-	if (ARRAY_RESERVE(times->items, times->cap, times->n + 1) < 0)
-		return store_no_memory(w->store, err);
-	times->items[times->n++] = tick;
-	return 0;
-}
-
-static int add_fold_times(const struct walk *w, const struct place *place, struct times *times,
-			  struct err *err)
-{
-	struct fold_tick ticks[CODEC_ROWS];
-	unsigned n = 0;
-	int r = open_fold_read_times(w->store, place->id, ticks, &n, err);
-
-	for (unsigned i = 0; r == 0 && i < n; i++)
-		r = add_time(w, times, ticks[i], err);
-	return r;
-}
-
-/* Ticks that cannot be read are none of the newest. */
-static int add_tail_times(const struct walk *w, const struct place *place, struct times *times,
-			  struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
-
-	while ((r = fold_read_pending(w->store, place->id, after_id, INT64_MAX, &f, err)) > 0) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
-		r = query_ask(w->store, STATEMENT_WALK_TICK_TIMES, &q, err, place->id, after_id,
-			      f.id);
-		while (r == 0 && (r = query_step(&q, err)) > 0) {
-			struct fold_tick tick = { .id = query_read_i64(&q) };
-			unsigned i = 0;
-
-			tick.wall_ns = (uint64_t)query_read_i64(&q);
-			while (i < f.n_lost && f.lost[i].id != tick.id)
-				i++;
-			r = i == f.n_lost ? add_time(w, times, tick, err) : 0;
-		}
-		if (r < 0)
-			return r;
-		after_id = f.id;
-	}
-	return r;
-}
-
-static int compare_newest_first(const void *a, const void *b)
-{
-	return fold_tick_is_before(a, b) ? 1 : fold_tick_is_before(b, a) ? -1 : 0;
-}
-
-static int compare_last_first(const void *a, const void *b)
-{
-	const struct place *x = *(const struct place *const *)a;
-	const struct place *y = *(const struct place *const *)b;
-
-	return x->last_ns < y->last_ns ? 1 : x->last_ns > y->last_ns ? -1 : 0;
-}
-
-/* From the latest place back, until no other can have one of the newest. */
-static int limit_to_newest(struct walk *w, size_t newest, struct err *err)
-{
-	CLEANUP(free_ptr) const struct place **latest = NULL;
-	CLEANUP(times_release) struct times times = { 0 };
-	int r = 0;
-
-	if (newest == 0 || w->n_places == 0)
-		return 0;
-	latest = reallocarray(NULL, w->n_places, sizeof(*latest));
-	if (!latest)
-		return store_no_memory(w->store, err);
-	for (size_t i = 0; i < w->n_places; i++)
-		latest[i] = &w->places[i];
-	qsort(latest, w->n_places, sizeof(*latest), compare_last_first);
-	for (size_t i = 0; r == 0 && i < w->n_places; i++) {
-		if (times.n >= newest) {
-			qsort(times.items, times.n, sizeof(*times.items), compare_newest_first);
-			times.n = newest;
-			if (latest[i]->last_ns < times.items[newest - 1].wall_ns)
-				break;
-		}
-		r = latest[i]->is_tail ? add_tail_times(w, latest[i], &times, err)
-				       : add_fold_times(w, latest[i], &times, err);
-	}
-	if (r < 0 || times.n < newest)
-		return r;
-	qsort(times.items, times.n, sizeof(*times.items), compare_newest_first);
-	w->filter.from = times.items[newest - 1];
-	return 0;
-}
-
 /* ---- opening ---- */
-
-static int plan(struct walk *w, const struct walk_filter *filter, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(w->store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0 && filter->job_id)
-		r = job_find_row(w->store, filter->job_id, &w->filter.job, err);
-	if (r == 0)
-		r = query_read_number(w->store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
-	if (r >= 0)
-		r = list_places(w, false, err);
-	if (r == 0)
-		r = list_places(w, true, err);
-	if (r < 0)
-		return r;
-	if (w->n_places > 0)
-		qsort(w->places, w->n_places, sizeof(*w->places),
-		      w->newest_first ? compare_places_newest_first : compare_places);
-	return limit_to_newest(w, filter->newest, err);
-}
 
 static int walk_open(struct store *store, const struct walk_filter *filter, bool beside_minutes,
 		     struct walk **ret, struct err *err)
 {
 	CLEANUP(walk_close) struct walk *w = calloc(1, sizeof(*w));
+	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
 	if (!w)
@@ -237,27 +108,46 @@ static int walk_open(struct store *store, const struct walk_filter *filter, bool
 		.pid = filter->pid,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
+		.from = filter->from,
 		.heads_only = filter->heads_only,
 		.n_words = filter->n_words,
 	};
-	r = plan(w, filter, err);
+	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	if (r == 0 && filter->job_id)
+		r = job_find_row(store, filter->job_id, &w->filter.job, err);
 	if (r == 0)
-		*ret = TAKE_PTR(w);
-	return r;
+		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
+	if (filter->last_id)
+		w->filter.last_id = filter->last_id;
+	if (r >= 0)
+		r = list_places(w, false, err);
+	if (r == 0)
+		r = list_places(w, true, err);
+	if (r < 0)
+		return r;
+	if (w->n_places > 0)
+		qsort(w->places, w->n_places, sizeof(*w->places),
+		      w->newest_first ? compare_places_newest_first : compare_places);
+	*ret = TAKE_PTR(w);
+	return 0;
 }
 
+/* What was opened is in order from now on. */
 static void add_open(struct walk *w, struct open_fold *fold)
 {
-	if (!fold)
-		return;
-	for (unsigned i = 0, k = fold->n_ticks; w->newest_first && i + 1 < k; i++) {
-		struct fold_tick tick = fold->ticks[i];
+	while (fold) {
+		struct open_fold *next = fold->next;
 
-		fold->ticks[i] = fold->ticks[--k];
-		fold->ticks[k] = tick;
+		for (unsigned i = 0, k = fold->n_ticks; w->newest_first && i + 1 < k; i++) {
+			struct fold_tick tick = fold->ticks[i];
+
+			fold->ticks[i] = fold->ticks[--k];
+			fold->ticks[k] = tick;
+		}
+		fold->next = w->open;
+		w->open = fold;
+		fold = next;
 	}
-	fold->next = w->open;
-	w->open = fold;
 }
 
 static int open_fold_at(struct walk *w, int64_t id, struct err *err)
@@ -271,32 +161,11 @@ static int open_fold_at(struct walk *w, int64_t id, struct err *err)
 	return r;
 }
 
-static int open_pending(struct walk *w, int64_t recorder, struct err *err)
-{
-	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
-	int64_t after_id = 0;
-	int r;
-
-	while ((r = fold_read_pending(w->store, recorder, after_id, w->filter.last_id, &f, err)) >
-	       0) {
-		struct open_fold *fold = NULL;
-
-		after_id = f.id;
-		r = fold_leave_out(w->store, recorder, &f, query_as_i64(w->filter.since_wall_ns),
-				   query_as_i64(w->filter.until_wall_ns), err);
-		if (r == 0 && f.n_ticks > 0)
-			r = open_fold_take(w->store, recorder, &f, &w->filter, &fold, err);
-		add_open(w, fold);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 static int open_place(struct walk *w, const struct place *place, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
+	struct open_fold *pending = NULL;
 	int r;
 
 	if (place->last_ns < w->filter.from.wall_ns)
@@ -309,7 +178,10 @@ static int open_place(struct walk *w, const struct place *place, struct err *err
 	r = query_ask(w->store, STATEMENT_WALK_NEW_FOLDS, &q, err, place->id, place->last_fold);
 	while (r == 0 && (r = query_step(&q, err)) > 0)
 		r = open_fold_at(w, query_read_i64(&q), err);
-	return r < 0 ? r : open_pending(w, place->id, err);
+	if (r == 0)
+		r = open_fold_read_pending(w->store, place->id, &w->filter, &pending, err);
+	add_open(w, pending);
+	return r;
 }
 
 /* The tick that was told is behind us; a fold without another one is closed. */
@@ -328,32 +200,18 @@ static void leave_tick(struct walk *w)
 	w->current = NULL;
 }
 
-static const struct fold_tick *tick_of(const struct open_fold *fold)
-{
-	return &fold->ticks[fold->current];
-}
-
-static bool is_told_before(const struct walk *w, const struct fold_tick *a,
-			   const struct fold_tick *b)
-{
-	return w->newest_first ? fold_tick_is_before(b, a) : fold_tick_is_before(a, b);
-}
-
 static struct open_fold *find_first(const struct walk *w)
 {
 	struct open_fold *first = NULL;
 
-	for (struct open_fold *fold = w->open; fold; fold = fold->next)
-		if (!first || is_told_before(w, tick_of(fold), tick_of(first)))
-			first = fold;
-	return first;
-}
+	for (struct open_fold *fold = w->open; fold; fold = fold->next) {
+		const struct fold_tick *tick = open_fold_tick(fold);
 
-/* Whether the place may have a tick that is told before this one. */
-static bool may_be_before(const struct walk *w, const struct place *place,
-			  const struct fold_tick *tick)
-{
-	return w->newest_first ? place->last_ns >= tick->wall_ns : place->first_ns <= tick->wall_ns;
+		if (!first || (w->newest_first ? fold_tick_is_before(open_fold_tick(first), tick)
+					       : fold_tick_is_before(tick, open_fold_tick(first))))
+			first = fold;
+	}
+	return first;
 }
 
 /*
@@ -363,13 +221,19 @@ static bool may_be_before(const struct walk *w, const struct place *place,
 static int walk_next(struct walk *w, struct err *err)
 {
 	struct open_fold *first;
-	int r;
 
 	leave_tick(w);
 	first = find_first(w);
-	while (w->next_place < w->n_places &&
-	       (!first || may_be_before(w, &w->places[w->next_place], tick_of(first)))) {
-		r = open_place(w, &w->places[w->next_place++], err);
+	while (w->next_place < w->n_places) {
+		const struct place *place = &w->places[w->next_place];
+		int r;
+
+		/* It has no tick that comes before the first of those that are open. */
+		if (first && (w->newest_first ? place->last_ns < open_fold_tick(first)->wall_ns
+					      : place->first_ns > open_fold_tick(first)->wall_ns))
+			break;
+		w->next_place++;
+		r = open_place(w, place, err);
 		if (r < 0)
 			return r;
 		first = find_first(w);
@@ -425,7 +289,6 @@ int timeline_open(struct store *store, const struct walk_filter *filter, bool wi
 	t->store = store;
 	t->filter = *filter;
 	t->filter.job_id = t->job_id;
-	t->filter.newest = with_minutes ? 0 : filter->newest;
 	t->first_ns = t->since_ns = filter->since_wall_ns;
 	t->last_ns = t->until_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX;
 	t->is_over = t->first_ns > t->last_ns;
@@ -483,27 +346,29 @@ static int next_period(struct timeline *t, struct period *ret, struct err *err)
 
 /* ---- the minutes of a period ---- */
 
-/* The next of them stands in t->minute. */
+/* The next of them stands in t->minute: n is 0 if there is none. */
 static void find_minute(struct timeline *t)
 {
 	struct minute_rows *m = &t->minute;
-	size_t n = minute_window_count(m->window), at = m->first + m->n;
+	size_t n = minute_window_count(m->window), end;
 
-	if (t->filter.newest_first)
-		at = m->first;
-	m->n = 0;
-	if (t->filter.newest_first ? at == 0 : at == n)
+	if (t->filter.newest_first) {
+		end = m->first;
+		m->n = 0;
+		if (end == 0)
+			return;
+		m->minute = minute_window_minute(m->window, end - 1);
+		while (m->first > 0 && minute_window_minute(m->window, m->first - 1) == m->minute)
+			m->first--;
+		m->n = end - m->first;
 		return;
-	m->first = t->filter.newest_first ? at - 1 : at;
-	m->n = 1;
-	m->minute = minute_window_minute(m->window, m->first);
-	while (t->filter.newest_first && m->first > 0 &&
-	       minute_window_minute(m->window, m->first - 1) == m->minute) {
-		m->first--;
-		m->n++;
 	}
-	while (!t->filter.newest_first && m->first + m->n < n &&
-	       minute_window_minute(m->window, m->first + m->n) == m->minute)
+	m->first += m->n;
+	m->n = 0;
+	if (m->first == n)
+		return;
+	m->minute = minute_window_minute(m->window, m->first);
+	while (m->first + m->n < n && minute_window_minute(m->window, m->first + m->n) == m->minute)
 		m->n++;
 }
 
@@ -572,12 +437,15 @@ static int go_on(struct timeline *t, struct err *err)
 
 /* ---- moments ---- */
 
-/* Several recorders may have a tick of the same time: what is planned anew begins with that. */
-static bool was_told(const struct timeline *t, const struct fold_tick *tick)
+/* Of the same time a minute comes before a tick, and against the order of time after it. */
+static bool is_minute_next(const struct timeline *t)
 {
-	if (!t->has_told || tick->wall_ns != t->told.wall_ns)
-		return false;
-	return t->filter.newest_first ? tick->id >= t->told.id : tick->id <= t->told.id;
+	uint64_t tick_ns, minute_ns = t->minute.minute * MINUTE_NS;
+
+	if (t->minute.n == 0 || !t->has_tick)
+		return t->minute.n > 0;
+	tick_ns = open_fold_tick(t->walk->current)->wall_ns;
+	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
 }
 
 /* A tick that the walk stands at, in has_tick. */
@@ -586,44 +454,25 @@ static int find_tick(struct timeline *t, struct err *err)
 	int r = 0;
 
 	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
-		const struct open_fold *fold = t->walk->current;
+		const struct fold_tick *tick = open_fold_tick(t->walk->current);
 
-		t->has_tick = !was_told(t, &fold->ticks[fold->current]);
+		/* Several recorders may have a tick of the same time: what is planned anew begins
+		 * with that. */
+		t->has_tick =
+			!t->has_told || tick->wall_ns != t->told.wall_ns ||
+			(t->filter.newest_first ? tick->id < t->told.id : tick->id > t->told.id);
+	}
+	if (r == -ESTALE) { /* what was planned is not there any more: it is planned anew */
+		walk_close(&t->walk);
+		t->minute.n = 0;
+		t->is_over = false;
+		if (t->filter.newest_first)
+			t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
+		else
+			t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
+		return 0;
 	}
 	return r < 0 ? r : 0;
-}
-
-/* Of the same time a minute comes before a tick, and against the order of time after it. */
-static bool is_minute_next(const struct timeline *t)
-{
-	const struct open_fold *fold;
-	uint64_t tick_ns, minute_ns = t->minute.minute * MINUTE_NS;
-
-	if (t->minute.n == 0 || !t->has_tick)
-		return t->minute.n > 0;
-	fold = t->walk->current;
-	tick_ns = fold->ticks[fold->current].wall_ns;
-	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
-}
-
-/* What was planned is not there any more: from here on, it is planned anew. */
-static void plan_anew(struct timeline *t)
-{
-	walk_close(&t->walk);
-	t->minute.n = 0;
-	t->is_over = false;
-	if (t->filter.newest_first)
-		t->last_ns = t->has_told ? t->told.wall_ns : t->until_ns;
-	else
-		t->first_ns = t->has_told ? t->told.wall_ns : t->since_ns;
-}
-
-static struct fold_tick moment(const struct timeline *t)
-{
-	const struct open_fold *fold = timeline_fold(t);
-
-	return fold ? fold->ticks[fold->current]
-		    : (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
 }
 
 int timeline_next(struct timeline *t, struct err *err)
@@ -637,13 +486,14 @@ int timeline_next(struct timeline *t, struct err *err)
 	t->is_at_minute = false;
 	while (r > 0) {
 		r = find_tick(t, err);
-		if (r < 0 && r != -ESTALE)
+		if (r < 0)
 			return r;
-		if (r == -ESTALE)
-			plan_anew(t);
 		t->is_at_minute = is_minute_next(t);
 		if (t->has_tick || t->is_at_minute) {
-			t->told = moment(t);
+			t->told = t->is_at_minute
+					  ? (struct fold_tick){ .wall_ns = t->minute.minute *
+									   MINUTE_NS }
+					  : *open_fold_tick(t->walk->current);
 			t->has_told = true;
 			return 1;
 		}
@@ -673,18 +523,6 @@ static void counts_release(struct counts *c)
 	map_release(&c->sheets);
 }
 
-static int count(struct counts *c, const struct proc_sample *p)
-{
-	uint64_t attempt = hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id));
-	uint64_t job = hash_bytes(attempt, p->job_id, strlen(p->job_id));
-
-	if (map_put(&c->jobs, job, 0) < 0)
-		return -1;
-	return p->sheet_num < 0 ? 0
-				: map_put(&c->sheets,
-					  hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)), 0);
-}
-
 int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
 			 struct snapshot *ret, struct err *err)
 {
@@ -694,19 +532,27 @@ int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool 
 	ret->wall_ns = m->minute * MINUTE_NS;
 	ret->resolution_seconds = MINUTE_SECONDS;
 	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		struct proc_sample *p;
 		struct minute_row row;
+		uint64_t job;
 
 		r = minute_window_row(m->window, m->first + i, &row, err);
-		if (r > 0) {
-			struct proc_sample *p = snapshot_add_process(ret);
-
-			if (!p)
-				return store_no_memory(store, err);
-			minute_row_sample(&row, p);
-			if (with_attempts)
-				p->attempt_id = row.attempt_id;
-			r = count(&c, p) < 0 ? store_no_memory(store, err) : 0;
-		}
+		if (r <= 0)
+			continue;
+		p = snapshot_add_process(ret);
+		if (!p)
+			return store_no_memory(store, err);
+		minute_row_sample(&row, p);
+		if (with_attempts)
+			p->attempt_id = row.attempt_id;
+		job = hash_bytes(hash_bytes(HASH_INIT, &p->attempt_id, sizeof(p->attempt_id)),
+				 p->job_id, strlen(p->job_id));
+		r = map_put(&c.jobs, job, 0);
+		if (r == 0 && p->sheet_num >= 0)
+			r = map_put(&c.sheets, hash_bytes(job, &p->sheet_num, sizeof(p->sheet_num)),
+				    0);
+		if (r < 0)
+			return store_no_memory(store, err);
 	}
 	if (r == 0)
 		r = minute_window_gpus(m->window, m->minute, ret, err);
@@ -721,7 +567,7 @@ static int tell_samples(struct store *store, const struct open_fold *fold, histo
 			void *ctx, struct err *err)
 {
 	struct history_row row = {
-		.wall_ns = fold->ticks[fold->current].wall_ns,
+		.wall_ns = open_fold_tick(fold)->wall_ns,
 		.resolution_seconds = F64_UNKNOWN,
 		.n_samples = 1,
 	};
@@ -783,6 +629,26 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 
 /* ---- snapshots ---- */
 
+/* The oldest of the newest n ticks becomes the first that the filter wants. */
+static int limit_to_newest(struct store *store, struct walk_filter *filter, size_t n,
+			   struct err *err)
+{
+	CLEANUP(timeline_close) struct timeline *t = NULL;
+	struct walk_filter heads = *filter;
+	size_t i = 0;
+	int r;
+
+	heads.newest_first = heads.heads_only = true;
+	r = timeline_open(store, &heads, false, &t, err);
+	while (r == 0 && i < n && (r = timeline_next(t, err)) > 0) {
+		filter->last_id = t->walk->filter.last_id;
+		if (++i == n)
+			filter->from = *open_fold_tick(timeline_fold(t));
+		r = 0;
+	}
+	return r;
+}
+
 static int tell_snapshot(struct store *store, const struct timeline *t,
 			 const struct snapshot_filter *filter, struct snapshot *snap,
 			 snapshot_fn *fn, void *ctx, struct err *err)
@@ -805,16 +671,18 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 {
 	CLEANUP(timeline_close) struct timeline *t = NULL;
 	CLEANUP(snapshot_release) struct snapshot snap;
-	const struct walk_filter moments = {
+	struct walk_filter moments = {
 		.job_id = filter->job_id,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns,
-		.newest = filter->limit,
 	};
-	int r;
+	int r = 0;
 
 	snapshot_init(&snap);
-	r = timeline_open(store, &moments, filter->with_minutes, &t, err);
+	if (filter->limit > 0 && !filter->with_minutes)
+		r = limit_to_newest(store, &moments, filter->limit, err);
+	if (r == 0)
+		r = timeline_open(store, &moments, filter->with_minutes, &t, err);
 	while (r == 0 && (r = timeline_next(t, err)) > 0)
 		r = tell_snapshot(store, t, filter, &snap, fn, ctx, err);
 	return r;

@@ -87,106 +87,50 @@ int mount_read(const char *path, struct mount_found *ret)
 /* Of /proc/locks: some 4,000 locks; what comes later is not looked at. */
 #define LOCKS_MAX_BYTES (256 * 1024)
 
-/* ---- the text of /proc/locks ---- */
-
-/* "1: POSIX  ADVISORY  WRITE 4711 fe:00:1101 120 120", and "-> " before POSIX of who waits. */
-enum { FIELD_CLASS = 1, FIELD_TYPE = 3, FIELD_PID, FIELD_FILE, FIELD_FIRST, FIELD_LAST, N_FIELDS };
-
-struct field {
-	const char *s;
-	size_t n;
-};
-
-/* Exactly N_FIELDS, with blanks between them. */
-static bool split_fields(const char *line, size_t n, struct field ret[N_FIELDS])
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n;) {
-		size_t start;
-
-		while (i < n && line[i] == ' ')
-			i++;
-		start = i;
-		while (i < n && line[i] != ' ')
-			i++;
-		if (i == start)
-			break;
-		if (count == N_FIELDS)
-			return false;
-		ret[count++] = (struct field){ line + start, i - start };
-	}
-	return count == N_FIELDS;
-}
-
-static bool field_is(const struct field *f, const char *text)
-{
-	return f->n == strlen(text) && memcmp(f->s, text, f->n) == 0;
-}
-
 /* 0 for what is none here: "-1", "0", or what does not fit. */
-static pid_t field_pid(const struct field *f)
+static pid_t parse_pid(const char *text)
 {
 	uint64_t pid;
 
-	if (num_parse_u64_n(f->s, f->n, &pid) < 0 || pid > INT_MAX)
-		return 0;
-	return (pid_t)pid;
+	return num_parse_u64(text, &pid) < 0 || pid > INT_MAX ? 0 : (pid_t)pid;
 }
 
-static bool field_offset(const struct field *f, uint64_t *ret)
+static bool parse_offset(const char *text, uint64_t *ret)
 {
-	if (field_is(f, "EOF")) {
-		*ret = UINT64_MAX;
-		return true;
-	}
-	return num_parse_u64_n(f->s, f->n, ret) == 0;
+	*ret = UINT64_MAX;
+	return strcmp(text, "EOF") == 0 || num_parse_u64(text, ret) == 0;
 }
 
-/* The number of the first place that this lock is on, n if on none. */
-static size_t match_place(const struct field *f, const struct holder_place *places, size_t n)
+/* "1: POSIX  ADVISORY  WRITE 4711 fe:00:1101 120 120", and "-> " before POSIX of who waits. */
+pid_t lock_owner_parse(const char *text, const struct lock_place *places, size_t n, pid_t own_pid)
 {
-	bool is_write = field_is(&f[FIELD_TYPE], "WRITE");
-	uint64_t first, last;
-	size_t i;
-
-	if (!field_is(&f[FIELD_CLASS], "POSIX") && !field_is(&f[FIELD_CLASS], "OFDLCK"))
-		return n;
-	if (!is_write && !field_is(&f[FIELD_TYPE], "READ"))
-		return n;
-	if (!field_offset(&f[FIELD_FIRST], &first) || !field_offset(&f[FIELD_LAST], &last))
-		return n;
-	for (i = 0; i < n; i++)
-		if ((is_write || places[i].by_readers) &&
-		    field_is(&f[FIELD_FILE], places[i].file) && first <= places[i].last &&
-		    last >= places[i].first)
-			break;
-	return i;
-}
-
-pid_t holder_parse_locks(const char *text, const struct holder_place *places, size_t n,
-			 pid_t own_pid)
-{
-	struct field f[N_FIELDS];
 	size_t best = n;
-	pid_t holder = 0;
+	pid_t owner = 0;
 	const char *end;
 
 	/* A line without its end was cut: its last number may be another. */
-	for (const char *line = text; (end = strchr(line, '\n')); line = end + 1) {
-		size_t place;
-		pid_t pid;
+	for (const char *at = text; (end = strchr(at, '\n')); at = end + 1) {
+		char line[160], class[16], type[16], pid[24], file[48], first[24], last[24], more;
+		uint64_t first_byte, last_byte;
+		bool is_write;
 
-		if (!split_fields(line, (size_t)(end - line), f))
+		snprintf(line, sizeof(line), "%.*s", (int)(end - at < 159 ? end - at : 159), at);
+		if (sscanf(line, "%*s %15s %*s %15s %23s %47s %23s %23s %c", class, type, pid, file,
+			   first, last, &more) != 6 ||
+		    (strcmp(class, "POSIX") != 0 && strcmp(class, "OFDLCK") != 0) ||
+		    !parse_offset(first, &first_byte) || !parse_offset(last, &last_byte) ||
+		    parse_pid(pid) == own_pid)
 			continue;
-		pid = field_pid(&f[FIELD_PID]);
-		place = match_place(f, places, best);
-		if (place == best || pid == own_pid)
-			continue;
-		best = place;
-		holder = pid;
+		is_write = strcmp(type, "WRITE") == 0;
+		for (size_t i = 0; i < best && (is_write || strcmp(type, "READ") == 0); i++) {
+			if ((!is_write && !places[i].by_readers) || strcmp(file, places[i].file) ||
+			    first_byte > places[i].last || last_byte < places[i].first)
+				continue;
+			best = i;
+			owner = parse_pid(pid);
+		}
 	}
-	return holder;
+	return owner;
 }
 
 /* ---- looking ---- */
@@ -201,16 +145,16 @@ static const struct {
 	uint64_t first, last;
 	bool by_readers;
 } spots[] = {
-	{ "-shm", HOLDER_LOG_WRITER, HOLDER_LOG_WRITER, false },
-	{ "-shm", HOLDER_LOG_RECOVERY, HOLDER_LOG_RECOVERY, false },
-	{ "-shm", HOLDER_LOG_SETUP, HOLDER_LOG_SETUP, false },
-	{ "", HOLDER_PENDING, HOLDER_LAST, false },
-	{ "", HOLDER_SHARED, HOLDER_LAST, true },
+	{ "-shm", LOCK_LOG_WRITER, LOCK_LOG_WRITER, false },
+	{ "-shm", LOCK_LOG_RECOVERY, LOCK_LOG_RECOVERY, false },
+	{ "-shm", LOCK_LOG_SETUP, LOCK_LOG_SETUP, false },
+	{ "", LOCK_PENDING, LOCK_LAST, false },
+	{ "", LOCK_SHARED, LOCK_LAST, true },
 };
 
 /* device 0: the one that stat() tells. */
 static size_t list_places(const char *db_path, dev_t device,
-			  struct holder_place ret[ARRAY_SIZE(spots)])
+			  struct lock_place ret[ARRAY_SIZE(spots)])
 {
 	bool has_log = false;
 	size_t n = 0;
@@ -238,21 +182,21 @@ static size_t list_places(const char *db_path, dev_t device,
 /* Ours as this /proc has it: it may be that of another pid namespace. */
 static pid_t own_pid(void)
 {
-	char text[32];
-	ssize_t n = readlink("/proc/self", text, sizeof(text));
+	char text[32] = "";
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
 
-	return n > 0 ? field_pid(&(struct field){ text, (size_t)n }) : getpid();
+	return n > 0 ? parse_pid(text) : getpid();
 }
 
 static pid_t look_up(const char *locks, const char *db_path, dev_t device)
 {
-	struct holder_place places[ARRAY_SIZE(spots)];
+	struct lock_place places[ARRAY_SIZE(spots)];
 	size_t n = list_places(db_path, device, places);
 
-	return holder_parse_locks(locks, places, n, own_pid());
+	return lock_owner_parse(locks, places, n, own_pid());
 }
 
-pid_t holder_find(const char *db_path)
+pid_t lock_owner_find(const char *db_path)
 {
 	CLEANUP(buf_release) struct buf locks = BUF_INIT;
 	/* The -shm lies beside the file, not beside a link to it. */
@@ -300,14 +244,14 @@ static bool has_open(pid_t pid, const struct stat *file)
 	return false;
 }
 
-pid_t holder_find_opener(const struct stat *file)
+pid_t lock_owner_find_opener(const struct stat *file)
 {
 	CLEANUP(close_folder) DIR *proc = opendir("/proc");
 	const struct dirent *entry;
 	pid_t self = own_pid();
 
 	while (proc && (entry = readdir(proc))) {
-		pid_t pid = field_pid(&(struct field){ entry->d_name, strlen(entry->d_name) });
+		pid_t pid = parse_pid(entry->d_name);
 
 		if (pid > 0 && pid != self && has_open(pid, file))
 			return pid;
@@ -315,33 +259,24 @@ pid_t holder_find_opener(const struct stat *file)
 	return 0;
 }
 
-/* ---- naming it ---- */
-
 /* A process names itself as it likes. */
-static void read_name(pid_t pid, struct buf *ret)
+void lock_owner_describe(pid_t pid, char ret[LOCK_OWNER_BYTES])
 {
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
 	char path[64], text[65];
-	ssize_t n;
+	ssize_t n = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-	n = io_read_text_at(AT_FDCWD, path, text, sizeof(text));
+	if (pid > 0)
+		n = io_read_text_at(AT_FDCWD, path, text, sizeof(text));
 	if (n > 0 && text[n - 1] == '\n')
 		n--;
 	for (ssize_t i = 0; i < n;)
-		i += (ssize_t)utf8_add_shown(ret, text + i, (size_t)(n - i));
-}
-
-void holder_describe(pid_t pid, char ret[HOLDER_BYTES])
-{
-	CLEANUP(buf_release) struct buf name = BUF_INIT;
-
-	if (pid <= 0) {
-		snprintf(ret, HOLDER_BYTES, "another process");
-		return;
-	}
-	read_name(pid, &name);
-	if (name.len > 0)
-		snprintf(ret, HOLDER_BYTES, "process %d (%s)", (int)pid, name.data);
+		i += (ssize_t)utf8_add_shown(&name, text + i, (size_t)(n - i));
+	if (pid <= 0)
+		snprintf(ret, LOCK_OWNER_BYTES, "another process");
+	else if (name.len > 0)
+		snprintf(ret, LOCK_OWNER_BYTES, "process %d (%s)", (int)pid, name.data);
 	else
-		snprintf(ret, HOLDER_BYTES, "process %d", (int)pid);
+		snprintf(ret, LOCK_OWNER_BYTES, "process %d", (int)pid);
 }

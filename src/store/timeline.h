@@ -1,12 +1,12 @@
-#ifndef PROCTOR_STORE_WALK_H
-#define PROCTOR_STORE_WALK_H
+#ifndef PROCTOR_STORE_TIMELINE_H
+#define PROCTOR_STORE_TIMELINE_H
 
-#include "store/minute_window.h"
-#include "store/open_fold.h"
+#include "store/rollup.h"
+#include "store/fold.h"
 
 /*
- * walk - what was recorded, moment by moment, whoever wrote it: ticks, and the minutes that are all
- * there is of those before.
+ * timeline - what was recorded, moment by moment, whoever wrote it: ticks, and the minutes that are
+ *all there is of those before.
  *
  *	CLEANUP(timeline_close) struct timeline *t = NULL;
  *
@@ -26,15 +26,15 @@ struct walk_filter {
 	pid_t pid;		/* 0: any */
 	uint64_t since_wall_ns; /* from then on */
 	uint64_t until_wall_ns; /* up to then; 0: no end */
-	size_t newest;		/* 0: all; else the newest so many ticks */
+	struct fold_tick from;	/* not those before it… */
+	int64_t last_id;	/* …nor, unless it is 0, those behind it, as in fold.h */
 	bool newest_first;	/* against the order of time */
-	bool heads_only;	/* as in open_fold.h */
+	bool heads_only;	/* as in fold.h */
 	unsigned n_words;	/* the same */
 };
 
 struct timeline;
 
-/* With minutes filter->newest is not used. */
 int timeline_open(struct store *store, const struct walk_filter *filter, bool with_minutes,
 		  struct timeline **ret, struct err *err);
 void timeline_close(struct timeline **t);

@@ -1,0 +1,776 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "model/attempts.h"
+#include "model/job.h"
+#include "store/damage.h"
+#include "store/handle.h"
+#include "store/query.h"
+#include "store/rollup.h"
+#include "store/sql/vtab.h"
+#include "store/tables.h"
+
+/*
+ * The tables: for each its columns, how many rows it may have, and how they are found.
+ *
+ * ---- how a field is given to SQLite; unknown is NULL ----
+ */
+
+static void give_i64(sqlite3_context *ctx, const void *field)
+{
+	sqlite3_result_int64(ctx, *(const int64_t *)field);
+}
+
+/* SQL's integers end at 2^63: what is beyond is told nearly. */
+static void give_u64(sqlite3_context *ctx, const void *field)
+{
+	uint64_t v = *(const uint64_t *)field;
+
+	if (!u64_known(v))
+		return; /* a result is NULL until it is set */
+	if (v > INT64_MAX)
+		sqlite3_result_double(ctx, (double)v);
+	else
+		sqlite3_result_int64(ctx, (int64_t)v);
+}
+
+static void give_f64(sqlite3_context *ctx, const void *field)
+{
+	sqlite3_result_double(ctx, *(const double *)field); /* NaN becomes NULL */
+}
+
+static void give_mb_f64(sqlite3_context *ctx, const void *field)
+{
+	double mb = *(const double *)field / (1024.0 * 1024.0);
+
+	give_f64(ctx, &mb);
+}
+
+static void give_mb(sqlite3_context *ctx, const void *field)
+{
+	sqlite3_result_double(ctx, u64_to_mb(*(const uint64_t *)field));
+}
+
+static void give_seconds(sqlite3_context *ctx, const void *field)
+{
+	sqlite3_result_double(ctx, u64_to_seconds(*(const uint64_t *)field));
+}
+
+static void give_int(sqlite3_context *ctx, const void *field)
+{
+	sqlite3_result_int(ctx, *(const int *)field);
+}
+
+static void give_int_or_none(sqlite3_context *ctx, const void *field)
+{
+	if (*(const int *)field >= 0)
+		give_int(ctx, field);
+}
+
+static void give_pid(sqlite3_context *ctx, const void *field)
+{
+	if (*(const int *)field > 0)
+		give_int(ctx, field);
+}
+
+static void give_count(sqlite3_context *ctx, const void *field)
+{
+	unsigned v = *(const unsigned *)field;
+
+	if (v > 0)
+		sqlite3_result_int64(ctx, v);
+}
+
+static void give_fd_limit(sqlite3_context *ctx, const void *field)
+{
+	if (*(const uint64_t *)field == FD_LIMIT_UNLIMITED)
+		sqlite3_result_text(ctx, "unlimited", -1, SQLITE_STATIC);
+	else
+		give_u64(ctx, field);
+}
+
+/* The row may be gone before SQLite is done with a text. */
+
+static void give_string(sqlite3_context *ctx, const char *s)
+{
+	if (s)
+		sqlite3_result_text(ctx, s, -1, SQLITE_TRANSIENT);
+}
+
+static void give_text(sqlite3_context *ctx, const void *field)
+{
+	give_string(ctx, *(const char *const *)field);
+}
+
+static void give_chars(sqlite3_context *ctx, const void *field)
+{
+	const char *s = field;
+
+	give_string(ctx, s[0] ? s : NULL);
+}
+
+static void give_state(sqlite3_context *ctx, const void *field)
+{
+	const char state[2] = { *(const char *)field };
+
+	give_string(ctx, state[0] == '?' || state[0] == '\0' ? NULL : state);
+}
+
+static void give_covers(sqlite3_context *ctx, const void *field)
+{
+	give_string(ctx, snapshot_covers_name(*(const enum snapshot_covers *)field));
+}
+
+static void give_json(sqlite3_context *ctx, const struct buf *text)
+{
+	if (buf_error(text) < 0)
+		sqlite3_result_error_nomem(ctx);
+	else if (strcmp(text->data, "null") != 0)
+		sqlite3_result_text(ctx, text->data, (int)text->len, SQLITE_TRANSIENT);
+}
+
+/* A function that gives what the call writes. */
+#define GIVE_JSON(name_, call_)                                           \
+	static void give_##name_(sqlite3_context *ctx, const void *field) \
+	{                                                                 \
+		CLEANUP(buf_release) struct buf text = BUF_INIT;          \
+		struct json j;                                            \
+                                                                          \
+		json_init(&j, &text);                                     \
+		call_;                                                    \
+		give_json(ctx, &text);                                    \
+	}
+#define SAMPLE ((const struct proc_sample *)field)
+
+GIVE_JSON(psi, psi_write_json(&j, field))
+GIVE_JSON(syscall_counts, syscall_uses_write_counts(&j, SAMPLE->syscalls, SAMPLE->n_syscalls))
+GIVE_JSON(syscall_times, syscall_uses_write_times(&j, SAMPLE->syscalls, SAMPLE->n_syscalls))
+GIVE_JSON(gpus, snapshot_write_gpus(&j, field))
+GIVE_JSON(cgroups, snapshot_write_cgroups(&j, field))
+GIVE_JSON(zombie_pids, snapshot_write_zombie_pids(&j, field, SNAPSHOT_ALL))
+
+static void give_progress(sqlite3_context *ctx, const void *snapshot)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	if (f64_known(((const struct snapshot *)snapshot)->resolution_seconds))
+		return; /* not kept */
+	json_init(&j, &text);
+	snapshot_write_progress(&j, snapshot);
+	give_json(ctx, &text);
+}
+
+static void give_zombie_count(sqlite3_context *ctx, const void *snapshot)
+{
+	sqlite3_result_int64(ctx, (int64_t)snapshot_count_zombies(snapshot, SNAPSHOT_ALL));
+}
+
+/* The type in SQL and the function for a field of a sample, by its kind in sample_fields.def. */
+#define GIVE_PID "INTEGER", give_int
+#define GIVE_INT "INTEGER", give_int_or_none
+#define GIVE_U64 "INTEGER", give_u64
+#define GIVE_LIMIT "INTEGER", give_fd_limit
+#define GIVE_F64 "REAL", give_f64
+#define GIVE_MB "REAL", give_mb
+#define GIVE_SECONDS "REAL", give_seconds
+#define GIVE_STRING "TEXT", give_text
+#define GIVE_CHAR "TEXT", give_state
+#define GIVE_COMM "TEXT", give_chars
+#define GIVE_COUNTS "TEXT", give_syscall_counts
+#define GIVE_TIMES "TEXT", give_syscall_times
+
+/* ---- process_events ---- */
+
+struct sql_event {
+	int64_t id;
+	int attempt_num;
+	const char *type; /* as it stands there: it may be one of a newer version */
+	struct proc_event event;
+};
+
+/* Each cursor has a statement of its own, which stands at its row. */
+struct events_cursor {
+	struct vtab_cursor base;
+	sqlite3_stmt *stmt;
+	struct sql_event row;
+};
+
+#define EVENT(field_) offsetof(struct sql_event, field_)
+
+static const struct vtab_column event_columns_sql[] = {
+	{ "timestamp", "REAL", give_seconds, EVENT(event.wall_ns), VTAB_TIME, 0, "unix seconds" },
+	{ "pid", "INTEGER", give_int, EVENT(event.key.pid), VTAB_PID, 0, "of which process" },
+	{ "event_type", "TEXT", give_text, EVENT(type), VTAB_NO_KEY, 0,
+	  "spawn, exit, signal, kill, oom, orphan" },
+	{ "exit_code", "INTEGER", give_int_or_none, EVENT(event.status.exit_code), VTAB_NO_KEY, 0,
+	  "of an exit" },
+	{ "signal_num", "INTEGER", give_int_or_none, EVENT(event.status.signal), VTAB_NO_KEY, 0,
+	  "what ended it, or was sent" },
+	{ "job_id", "TEXT", give_text, EVENT(event.job_id), VTAB_JOB, 0, "whose it is" },
+	{ "sheet_num", "INTEGER", give_int_or_none, EVENT(event.sheet_num), VTAB_NO_KEY, 0,
+	  "number of the sheet" },
+	{ "details", "TEXT", give_text, EVENT(event.details), VTAB_NO_KEY, 0, "for people" },
+	{ "attempt", "INTEGER", give_int, EVENT(attempt_num), VTAB_NO_KEY, 0,
+	  "number of the attempt" },
+	{ "start_ticks", "INTEGER", give_u64, EVENT(event.key.start_ticks), VTAB_NO_KEY, 0,
+	  "as in process_metrics" },
+};
+
+static double count_events(const struct vtab_size *size)
+{
+	return size->n_events;
+}
+
+static int next_event(struct vtab_cursor *base, struct err *err)
+{
+	struct events_cursor *c = (struct events_cursor *)base;
+	struct query q = { .store = base->store, .stmt = c->stmt };
+	int r = query_step(&q, err);
+
+	if (r <= 0)
+		return r;
+	base->row = &c->row;
+	base->rowid = c->row.id = query_read_i64(&q);
+	c->row.attempt_num = (int)query_read_i64(&q);
+	c->row.event.job_id = query_read_text(&q);
+	c->row.type = query_read_text(&q);
+	r = query_read_columns(&q, &event_sql_columns, &c->row.event, NULL, err);
+	return r < 0 ? r : 1;
+}
+
+/* A time that is not known lies within no limits, so these stand there only where they were set. */
+static int filter_events(struct vtab_cursor *base, const struct vtab_filter *f, struct err *err)
+{
+	enum parameter { SINCE = 1, UNTIL, JOB, PID };
+	struct events_cursor *c = (struct events_cursor *)base;
+	CLEANUP(buf_release) struct buf sql = BUF_INIT;
+	sqlite3 *db = base->store->db;
+
+	if (f->is_empty)
+		return 0;
+	sqlite3_finalize(c->stmt);
+	c->stmt = NULL;
+	statement_write(STATEMENT_SQL_EVENTS, &sql);
+	buf_add_str(&sql, " WHERE true");
+	if (f->has_time)
+		buf_printf(&sql, " AND e.wall_ns BETWEEN ?%d AND ?%d", SINCE, UNTIL);
+	if (f->job_id)
+		buf_printf(&sql, " AND jobs.job_id = ?%d", JOB);
+	if (f->pid)
+		buf_printf(&sql, " AND e.pid = ?%d", PID);
+	if (f->is_ordered)
+		buf_printf(&sql, " ORDER BY e.wall_ns%s", f->newest_first ? " DESC" : "");
+	if (buf_error(&sql) < 0)
+		return store_no_memory(base->store, err);
+	if (sqlite3_prepare_v2(db, sql.data, (int)sql.len + 1, &c->stmt, NULL) != SQLITE_OK)
+		return store_failure(base->store, err);
+	if (f->has_time) {
+		sqlite3_bind_int64(c->stmt, SINCE, (int64_t)f->since_wall_ns);
+		sqlite3_bind_int64(c->stmt, UNTIL, (int64_t)f->until_wall_ns);
+	}
+	if (f->job_id &&
+	    sqlite3_bind_text(c->stmt, JOB, f->job_id, -1, SQLITE_TRANSIENT) != SQLITE_OK)
+		return store_failure(base->store, err);
+	if (f->pid)
+		sqlite3_bind_int(c->stmt, PID, f->pid);
+	return next_event(base, err);
+}
+
+static void close_events(struct vtab_cursor *base)
+{
+	sqlite3_finalize(((struct events_cursor *)base)->stmt);
+}
+
+/* ---- process_metrics ---- */
+
+struct metrics_row {
+	int64_t tick_id;
+	uint64_t wall_ns;
+	double resolution_seconds;
+	uint64_t n_samples;
+	int attempt_num;
+	struct proc_sample sample;
+};
+
+struct metrics_cursor {
+	struct vtab_cursor base;
+	struct vtab_ticks ticks;
+	size_t process; /* in the fold, or row of the minute: the next one */
+	struct metrics_row row;
+};
+
+#define METRIC(field_) offsetof(struct metrics_row, field_)
+#define NOT_KEYED(offset_) (offset_), VTAB_NO_KEY, 0
+
+/* A value as it was measured; not of all, where a column for people is enough. */
+#define EXACT_CSV(member_, key_, help_)
+#define EXACT_SQL(member_, key_, help_) \
+	{ key_, GIVE_U64, NOT_KEYED(METRIC(sample.member_)), help_ },
+
+static const struct vtab_column metric_columns[] = {
+	{ "snapshot_id", "INTEGER", give_i64, METRIC(tick_id), VTAB_TICK, 0, "snapshots.id" },
+	{ "timestamp", "REAL", give_seconds, METRIC(wall_ns), VTAB_TIME, 0,
+	  "unix seconds, of the snapshot" },
+#define SAMPLE_FIELD(kind_, member_, key_, help_) \
+	{ key_, GIVE_##kind_, NOT_KEYED(METRIC(sample.member_)), help_ },
+#define SAMPLE_ID(kind_, member_, key_, by_, help_) \
+	{ key_, GIVE_##kind_, METRIC(sample.member_), VTAB_##by_, 0, help_ },
+#define SAMPLE_JOB(kind_, member_, key_, by_, help_) \
+	{ key_, GIVE_##kind_, METRIC(sample.member_), VTAB_##by_, 0, help_ },
+#define SAMPLE_CALLS(kind_, key_, help_) { key_, GIVE_##kind_, NOT_KEYED(METRIC(sample)), help_ },
+#define SAMPLE_CONTRACT_ENDS \
+	{ "attempt", "INTEGER", give_int, NOT_KEYED(METRIC(attempt_num)), "number of the attempt" },
+#define SAMPLE_EXACT(member_, key_, where_, help_) EXACT_##where_(member_, key_, help_)
+#include "model/sample_fields.def"
+	{ "resolution_seconds", "REAL", give_f64, NOT_KEYED(METRIC(resolution_seconds)),
+	  "NULL: as it was read; 60: of a minute, averages; see process_minutes" },
+	{ "samples", "INTEGER", give_u64, NOT_KEYED(METRIC(n_samples)),
+	  "how many stand behind it: 1, or those of the minute" },
+};
+
+/* At least one, which is what tells samples from none. */
+static unsigned metric_words(const struct vtab_column *column)
+{
+	unsigned n = 0;
+
+	if (column->give == give_syscall_counts || column->give == give_syscall_times)
+		return SAMPLE_WORDS; /* they stand behind all others */
+	if (column->give && column->offset >= METRIC(sample))
+		n = sample_words_up_to(column->offset - METRIC(sample));
+	return n > 0 ? n : 1;
+}
+
+static double count_samples(const struct vtab_size *size)
+{
+	return size->n_samples;
+}
+
+/* The next process that was there at the tick. */
+static int next_of_fold(struct metrics_cursor *c, struct err *err)
+{
+	const struct open_fold *fold = c->ticks.fold;
+	int r = 0;
+
+	while (r == 0 && c->process < fold->n_processes)
+		r = open_fold_sample(c->base.store, fold, c->process++, &c->row.sample,
+				     &c->row.attempt_num, err);
+	c->row.n_samples = 1;
+	return r;
+}
+
+static int next_of_minute(struct metrics_cursor *c, struct err *err)
+{
+	const struct minute_rows *m = &c->ticks.minute;
+	struct minute_row row;
+	int r = 0;
+
+	while (r == 0 && c->process < m->n)
+		r = minute_window_row(m->window, m->first + c->process++, &row, err);
+	if (r <= 0)
+		return r;
+	minute_row_sample(&row, &c->row.sample);
+	c->row.attempt_num = row.attempt_num;
+	c->row.n_samples = row.n_samples;
+	return 1;
+}
+
+/* Its id is as chunks have it, with the tick instead of the fold. */
+static int next_process(struct metrics_cursor *c, struct err *err)
+{
+	int r = c->ticks.fold ? next_of_fold(c, err) : next_of_minute(c, err);
+	int64_t process = 0;
+
+	if (r > 0)
+		process = c->ticks.fold
+				  ? open_fold_process_id(c->ticks.fold, c->process - 1)
+				  : minute_window_process(c->ticks.minute.window,
+							  c->ticks.minute.first + c->process - 1);
+	c->base.rowid =
+		vtab_ticks_id(&c->ticks) * (CHUNK_PROCESS_MAX + 1) + (process & CHUNK_PROCESS_MAX);
+	return r;
+}
+
+/* From the moment, if there is one (r), on to one that has a process. */
+static int find_metric(struct metrics_cursor *c, int r, struct err *err)
+{
+	while (r > 0) {
+		c->process = 0;
+		r = next_process(c, err);
+		if (r != 0)
+			break;
+		r = vtab_ticks_next(&c->ticks, err);
+	}
+	if (r <= 0)
+		return r;
+	c->base.row = &c->row;
+	c->row.tick_id = vtab_ticks_id(&c->ticks);
+	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
+	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	return 1;
+}
+
+static int filter_metrics(struct vtab_cursor *base, const struct vtab_filter *filter,
+			  struct err *err)
+{
+	struct metrics_cursor *c = (struct metrics_cursor *)base;
+	struct vtab_filter with_samples = *filter;
+
+	if (with_samples.n_words == 0) /* count(*) uses no column */
+		with_samples.n_words = 1;
+	return find_metric(c, vtab_ticks_begin(&c->ticks, base->store, &with_samples, err), err);
+}
+
+static int next_metric(struct vtab_cursor *base, struct err *err)
+{
+	struct metrics_cursor *c = (struct metrics_cursor *)base;
+	int r = next_process(c, err);
+
+	return r != 0 ? r : find_metric(c, vtab_ticks_next(&c->ticks, err), err);
+}
+
+static void close_metrics(struct vtab_cursor *base)
+{
+	vtab_ticks_release(&((struct metrics_cursor *)base)->ticks);
+}
+
+/* ---- process_minutes ---- */
+
+struct minutes_cursor {
+	struct vtab_cursor base;
+	struct minute_walk *walk;
+};
+
+#define MINUTE(field_) offsetof(struct minute_row, field_)
+#define LAST(field_) MINUTE(last.field_), VTAB_NO_KEY, 0
+
+/* How the values of a gauge are given, by its kind: the average is a double. */
+#define AVERAGE_U64 give_f64
+#define AVERAGE_F64 give_f64
+#define AVERAGE_MB give_mb_f64
+#define VALUE_U64 give_u64
+#define VALUE_F64 give_f64
+#define VALUE_MB give_mb
+
+/* The columns of gauges follow the first ones: four each, in the order of recorded minutes. */
+#define N_FIRST 12
+#define PER_GAUGE 4
+#define GAUGE_COLUMN(gauge_, which_, name_, give_, field_, help_)                                 \
+	[N_FIRST + (gauge_)*PER_GAUGE + (which_)] = { name_,	   "REAL", give_, MINUTE(field_), \
+						      VTAB_NO_KEY, 0,	   help_ },
+
+static const struct vtab_column minute_columns[] = {
+	{ "timestamp", "REAL", give_seconds, MINUTE(wall_ns), VTAB_TIME, 0,
+	  "unix seconds, when the minute begins" },
+	{ "job_id", "TEXT", give_text, MINUTE(last.job_id), VTAB_JOB, 0,
+	  "the job that it belongs to" },
+	{ "attempt", "INTEGER", give_int, MINUTE(attempt_num), VTAB_NO_KEY, 0,
+	  "number of the attempt" },
+	{ "sheet_num", "INTEGER", give_int_or_none, LAST(sheet_num), "number of the sheet" },
+	{ "rank", "INTEGER", give_int_or_none, LAST(rank), "which of the sheet's ranks it is" },
+	{ "pid", "INTEGER", give_int, MINUTE(last.key.pid), VTAB_PID, 0,
+	  "reused in time: with start_ticks it is one process of a boot" },
+	{ "start_ticks", "INTEGER", give_u64, LAST(key.start_ticks),
+	  "when it began, in the kernel's ticks since boot" },
+	{ "start_time", "REAL", give_seconds, LAST(start_wall_ns), "when it began, unix time" },
+	{ "comm", "TEXT", give_chars, LAST(comm), "its name for the kernel" },
+	{ "command", "TEXT", give_text, LAST(command), "the command line, without secrets" },
+	{ "samples", "INTEGER", give_u64, MINUTE(n_samples), VTAB_NO_KEY, 0,
+	  "how many stand behind it" },
+	{ "state", "TEXT", give_state, LAST(state), "the last: R S D Z T t X I" },
+#define SAMPLE_GAUGE(kind_, member_, key_, word_, gauge_, brief_, help_)                \
+	GAUGE_COLUMN(gauge_, 0, key_ "_avg", AVERAGE_##kind_, avg.member_, help_)       \
+	GAUGE_COLUMN(gauge_, 1, key_ "_min", VALUE_##kind_, min.member_, "the least")   \
+	GAUGE_COLUMN(gauge_, 2, key_ "_max", VALUE_##kind_, max.member_, "the largest") \
+	GAUGE_COLUMN(gauge_, 3, key_ "_last", VALUE_##kind_, last.member_, "the last")
+#include "model/sample_fields.def"
+	[N_FIRST + SAMPLE_N_GAUGES * PER_GAUGE] = { "ppid", "INTEGER", give_int, LAST(ppid),
+						    "its parent; from here on the last" },
+	{ "uid", "INTEGER", give_u64, LAST(uid), "effective user" },
+	{ "cgroup", "TEXT", give_text, LAST(cgroup), "path of its control group" },
+#define SAMPLE_COUNTER(kind_, member_, key_, word_, brief_, help_) \
+	{ key_, GIVE_##kind_, LAST(member_), help_ },
+#define SAMPLE_LEVEL(kind_, member_, key_, word_, help_) \
+	{ key_, GIVE_##kind_, LAST(member_), help_ },
+#include "model/sample_fields.def"
+};
+
+/* A guess: a tick every five seconds. */
+static double count_minutes(const struct vtab_size *size)
+{
+	return size->n_samples / 12;
+}
+
+static int next_minute(struct vtab_cursor *base, struct err *err)
+{
+	struct minute_walk *walk = ((struct minutes_cursor *)base)->walk;
+	int r = minute_walk_next(walk, err);
+
+	if (r <= 0)
+		return r;
+	base->row = minute_walk_row(walk);
+	base->rowid = (int64_t)(minute_walk_row(walk)->wall_ns / MINUTE_NS) << CHUNK_BITS |
+		      (minute_walk_process(walk) & CHUNK_PROCESS_MAX);
+	return r;
+}
+
+/* The limits are those of the minute's beginning: of others SQLite would say that they do not
+ * match. */
+static int filter_minutes(struct vtab_cursor *base, const struct vtab_filter *filter,
+			  struct err *err)
+{
+	struct minutes_cursor *c = (struct minutes_cursor *)base;
+	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
+					       filter->until_wall_ns };
+	int r;
+
+	minute_walk_close(&c->walk);
+	if (filter->is_empty)
+		return 0;
+	r = minute_walk_open(base->store, &minutes, filter->newest_first, &c->walk, err);
+	return r < 0 ? r : next_minute(base, err);
+}
+
+static void close_minutes(struct vtab_cursor *base)
+{
+	minute_walk_close(&((struct minutes_cursor *)base)->walk);
+}
+
+/* ---- snapshots ---- */
+
+/* A moment; its snapshot is told as far as columns were asked for. */
+struct snapshot_row {
+	int64_t tick_id;
+	uint64_t wall_ns;
+	double resolution_seconds;
+	struct snapshot snap;
+};
+
+struct snapshots_cursor {
+	struct vtab_cursor base;
+	struct vtab_ticks ticks;
+	struct snapshot_row row;
+	unsigned told;		  /* parts of the snapshot */
+	struct attempts attempts; /* whose progress it may be… */
+	bool has_attempts;	  /* …once that was asked for */
+};
+
+#define SNAPSHOT(field_) offsetof(struct snapshot_row, field_)
+#define HOST(field_) SNAPSHOT(snap.field_), VTAB_NO_KEY, FOLD_HOST
+#define PROCESSES (FOLD_PROCESSES | FOLD_ATTEMPTS)
+
+static const struct vtab_column snapshot_columns[] = {
+	{ "id", "INTEGER", give_i64, SNAPSHOT(tick_id), VTAB_TICK, 0,
+	  "the snapshot's number; process_metrics.snapshot_id" },
+	{ "timestamp", "REAL", give_seconds, SNAPSHOT(wall_ns), VTAB_TIME, 0, "unix seconds" },
+	{ "daemon_pid", "INTEGER", give_pid, HOST(daemon_pid), "the daemon that recorded it" },
+	{ "system_memory_total_mb", "REAL", give_mb, HOST(system.memory_total_bytes),
+	  "memory of the host" },
+	{ "system_memory_available_mb", "REAL", give_mb, HOST(system.memory_available_bytes),
+	  "what programs could still get" },
+	{ "system_memory_used_mb", "REAL", give_mb, HOST(system.memory_used_bytes),
+	  "total less available" },
+	{ "daemon_rss_mb", "REAL", give_mb, HOST(daemon_rss_bytes), "proctor's own memory" },
+	{ "load_avg_1", "REAL", give_f64, HOST(system.load1), "load over a minute" },
+	{ "load_avg_5", "REAL", give_f64, HOST(system.load5), "over 5 minutes" },
+	{ "load_avg_15", "REAL", give_f64, HOST(system.load15), "over 15 minutes" },
+	{ "pressure_level", "TEXT", give_text, HOST(pressure_level), "none, low, …" },
+	{ "running_jobs", "INTEGER", give_int, HOST(running_jobs), "jobs that ran" },
+	{ "active_sheets", "INTEGER", give_int, HOST(active_sheets), "sheets that ran" },
+	{ "zombie_count", "INTEGER", give_zombie_count, SNAPSHOT(snap), VTAB_NO_KEY, PROCESSES,
+	  "recorded processes that were zombies" },
+	{ "zombie_pids", "TEXT", give_zombie_pids, SNAPSHOT(snap), VTAB_NO_KEY, PROCESSES,
+	  "a JSON array" },
+	{ "gpus", "TEXT", give_gpus, SNAPSHOT(snap), VTAB_NO_KEY, FOLD_THINGS,
+	  "a JSON array of objects; NULL: nobody could look" },
+	{ "job_progress", "TEXT", give_progress, SNAPSHOT(snap), VTAB_NO_KEY,
+	  FOLD_THINGS | PROCESSES, /* which tell of several attempts whose it is */
+	  "a JSON array of objects" },
+	{ "cgroups", "TEXT", give_cgroups, SNAPSHOT(snap), VTAB_NO_KEY, FOLD_THINGS,
+	  "of jobs, with their memory: a JSON array of objects; NULL: nobody looked" },
+	{ "conductor_uptime_seconds", "REAL", give_f64, HOST(daemon_uptime_seconds),
+	  "how long the recorder was up" },
+	{ "boot_id", "TEXT", give_chars, HOST(boot_id), "of the host" },
+	{ "swap_total_mb", "REAL", give_mb, HOST(system.swap_total_bytes), "swap space" },
+	{ "swap_free_mb", "REAL", give_mb, HOST(system.swap_free_bytes), "not used" },
+	{ "cpu_user_seconds", "REAL", give_seconds, HOST(system.cpu_user_ns),
+	  "CPU time of all cores since boot, in programs" },
+	{ "cpu_system_seconds", "REAL", give_seconds, HOST(system.cpu_system_ns), "in the kernel" },
+	{ "cpu_idle_seconds", "REAL", give_seconds, HOST(system.cpu_idle_ns), "idle" },
+	{ "cpu_iowait_seconds", "REAL", give_seconds, HOST(system.cpu_iowait_ns),
+	  "waiting for disks" },
+	{ "cpu_steal_seconds", "REAL", give_seconds, HOST(system.cpu_steal_ns),
+	  "taken by the hypervisor" },
+	{ "cpu_count", "INTEGER", give_count, HOST(system.cpu_count), "cores" },
+	{ "psi_cpu", "TEXT", give_psi, HOST(system.psi_cpu),
+	  "stalls for lack of CPU: a JSON object, psi_cpu ->> '$.some.avg10'" },
+	{ "psi_memory", "TEXT", give_psi, HOST(system.psi_memory), "of memory" },
+	{ "psi_io", "TEXT", give_psi, HOST(system.psi_io), "of I/O" },
+	{ "process_count", "INTEGER", give_u64, HOST(system.process_count),
+	  "processes on the host" },
+	{ "forks_total", "INTEGER", give_u64, HOST(system.forks_total), "forks since boot" },
+	{ "oom_kills_total", "INTEGER", give_u64, HOST(system.oom_kills_total),
+	  "OOM kills since boot" },
+	{ "swap_in_mb", "REAL", give_mb, HOST(system.swap_in_bytes),
+	  "read back from swap since boot" },
+	{ "swap_out_mb", "REAL", give_mb, HOST(system.swap_out_bytes),
+	  "written to swap since boot" },
+	{ "uptime_seconds", "REAL", give_f64, HOST(system.uptime_seconds), "since boot" },
+	{ "resolution_seconds", "REAL", give_f64, SNAPSHOT(resolution_seconds), VTAB_NO_KEY, 0,
+	  "NULL: a moment; 60: a minute, of which only GPUs are kept of the host" },
+	{ "covers", "TEXT", give_covers, HOST(covers),
+	  "host: all jobs; job: the one of its runner; look: one, between two ticks" },
+};
+
+static unsigned snapshot_words(const struct vtab_column *column)
+{
+	return column->parts & FOLD_PROCESSES ? SAMPLE_state + 1 : 0;
+}
+
+static double count_ticks(const struct vtab_size *size)
+{
+	return size->n_ticks;
+}
+
+static int take_moment(struct snapshots_cursor *c, int r)
+{
+	if (r <= 0)
+		return r;
+	c->base.row = &c->row;
+	c->base.rowid = c->row.tick_id = vtab_ticks_id(&c->ticks);
+	c->row.wall_ns = vtab_ticks_wall_ns(&c->ticks);
+	c->row.resolution_seconds = vtab_ticks_resolution(&c->ticks);
+	snapshot_reset(&c->row.snap);
+	c->told = 0;
+	return 1;
+}
+
+static int filter_snapshots(struct vtab_cursor *base, const struct vtab_filter *filter,
+			    struct err *err)
+{
+	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
+
+	return take_moment(c, vtab_ticks_begin(&c->ticks, base->store, filter, err));
+}
+
+static int next_snapshot(struct vtab_cursor *base, struct err *err)
+{
+	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
+
+	return take_moment(c, vtab_ticks_next(&c->ticks, err));
+}
+
+/* All attempts there are: a statement asks for some, and what it will want next nobody knows. */
+static int name_progress(struct snapshots_cursor *c, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { 0 };
+	int r = 0;
+
+	if (!c->has_attempts && c->row.snap.n_progress > 0) {
+		r = store_list_attempts(c->base.store, &filter, &list, err);
+		for (size_t i = 0; r == 0 && i < list.n; i++)
+			if (attempts_add(&c->attempts, &list.items[i]) < 0)
+				r = store_no_memory(c->base.store, err);
+		c->has_attempts = r == 0;
+	}
+	if (r == 0) {
+		c->row.snap.wall_ns = c->row.wall_ns;
+		attempts_name(&c->attempts, &c->row.snap);
+	}
+	return r;
+}
+
+/* Of a minute there is all or nothing. */
+static int fill_snapshot(struct vtab_cursor *base, const struct vtab_column *column,
+			 struct err *err)
+{
+	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
+	unsigned missing = column->parts & ~c->told;
+	int r = 0;
+
+	if (missing && c->ticks.fold)
+		r = open_fold_snapshot(base->store, c->ticks.fold, missing, &c->row.snap, err);
+	else if (missing && !c->told)
+		r = minute_rows_snapshot(base->store, &c->ticks.minute, false, &c->row.snap, err);
+	if (r < 0)
+		return r;
+	c->told |= missing;
+	return column->give == give_progress ? name_progress(c, err) : 0;
+}
+
+static void open_snapshots(struct vtab_cursor *base)
+{
+	snapshot_init(&((struct snapshots_cursor *)base)->row.snap);
+}
+
+static void close_snapshots(struct vtab_cursor *base)
+{
+	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
+
+	snapshot_release(&c->row.snap);
+	attempts_release(&c->attempts);
+	vtab_ticks_release(&c->ticks);
+}
+
+/* ---- all of them ---- */
+
+const struct vtab_table vtab_tables[VTAB_N_TABLES] = {
+	{
+		.name = "snapshots",
+		.about =
+			"the host, each time that somebody looked; a row for each minute of what is "
+			"older",
+		.columns = snapshot_columns,
+		.n_columns = ARRAY_SIZE(snapshot_columns),
+		.cursor_size = sizeof(struct snapshots_cursor),
+		.count = count_ticks,
+		.n_words = snapshot_words,
+		.open = open_snapshots,
+		.close = close_snapshots,
+		.filter = filter_snapshots,
+		.next = next_snapshot,
+		.fill = fill_snapshot,
+	},
+	{
+		.name = "process_metrics",
+		.about =
+			"what each process of a job was doing, in each snapshot; in each minute of "
+			"what is older. cpu_wait_seconds and ignores_sigchld are told of now alone, "
+			"and in no record",
+		.columns = metric_columns,
+		.n_columns = ARRAY_SIZE(metric_columns),
+		.cursor_size = sizeof(struct metrics_cursor),
+		.count = count_samples,
+		.n_words = metric_words,
+		.close = close_metrics,
+		.filter = filter_metrics,
+		.next = next_metric,
+	},
+	{
+		.name = "process_events",
+		.about = "births, deaths and signals of jobs' processes",
+		.columns = event_columns_sql,
+		.n_columns = ARRAY_SIZE(event_columns_sql),
+		.cursor_size = sizeof(struct events_cursor),
+		.count = count_events,
+		.close = close_events,
+		.filter = filter_events,
+		.next = next_event,
+	},
+	{
+		.name = "process_minutes",
+		.about = "each process of a job in each minute: average, least, largest and last",
+		.columns = minute_columns,
+		.n_columns = ARRAY_SIZE(minute_columns),
+		.cursor_size = sizeof(struct minutes_cursor),
+		.count = count_minutes,
+		.close = close_minutes,
+		.filter = filter_minutes,
+		.next = next_minute,
+	},
+};
