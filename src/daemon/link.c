@@ -32,7 +32,7 @@ struct link {
 	struct loop *loop;
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
-	bool has_begun;	   /* nothing else was said to it yet than that */
+	bool has_begun;	   /* hello was not said on this connection yet */
 	bool is_followed;  /* the stream is open, on this connection */
 	bool was_followed; /* on this one or another */
 	bool is_rough;	   /* as the daemon has no accounts after the end */
@@ -305,11 +305,6 @@ void link_begin(struct link *link, const char *job_id)
 		hang_up(link);
 }
 
-bool link_is_followed(const struct link *link)
-{
-	return link->is_followed;
-}
-
 bool link_was_followed(const struct link *link)
 {
 	return link->was_followed;
@@ -430,6 +425,7 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 		link->is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;
+	link->has_begun = false;
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
 	note_followed(link, answer);
 	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
@@ -473,8 +469,6 @@ static int greet(struct link *link, const struct link_job *job, uint64_t timeout
 	rpc_client_set_timeout(link->client, timeout_ms);
 	r = say_hello(link, job, err);
 	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	if (r == 0)
-		link->has_begun = false;
 	return r;
 }
 
@@ -489,10 +483,8 @@ void link_greet(struct link *link, const struct link_job *job)
 	link->tried_boot_ns = now;
 	plan_retry(link, r);
 	link->began_late |= r == -ETIMEDOUT;
-	if (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed)
-		link->has_begun = false;
-	if (r < 0 && !link->has_begun) /* else it is refused, and the facts still come */
-		hang_up(link);
+	if (r < 0 && (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed))
+		hang_up(link); /* else hello is refused, and the facts still come */
 }
 
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
@@ -610,6 +602,7 @@ static int reach(struct link *link)
 	if (link->patience.wanted_ns < NS_PER_MS)
 		return -ETIMEDOUT;
 	r = open_client(link, LINK_TIMEOUT_MS, NULL);
+	link->has_begun = r == 0;
 	spend(&link->patience.wanted_ns, began_boot_ns);
 	return r;
 }

@@ -52,8 +52,7 @@ struct link_job {
  */
 void link_begin(struct link *link, const char *job_id);
 
-/* Whether the stream is open, and whether it ever was: it may be gone since. */
-bool link_is_followed(const struct link *link);
+/* Whether the stream was open: it may be gone since. */
 bool link_was_followed(const struct link *link);
 
 /* Whether a daemon was there and had not answered by then, or when it was greeted. */

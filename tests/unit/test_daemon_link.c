@@ -212,8 +212,8 @@ static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 	assert_int_equal(pthread_create(&fake.thread, NULL, stream, &fake), 0);
 	do /* it may be slow to begin */
 		link_begin(link, "job");
-	while (!link_is_followed(link) && !link_began_late(link));
-	if (link_is_followed(link)) {
+	while (!link_was_followed(link) && !link_began_late(link));
+	if (link_was_followed(link)) {
 		link_begin_end(link, 5000 * MS);
 		assert_int_equal(link_end_facts(link, "job", true, false), 0);
 		assert_int_equal(taken.n_ends, 1);
