@@ -253,7 +253,7 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	if (link->is_followed || !rpc_value_bool(rpc_value_get(answer, "follows"), false))
 		return;
 	link->is_followed = link->was_followed = true;
-	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
+	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
 	link->n_facts = 0;
 	note_rungs(link, rpc_value_get(answer, "rungs"));
 }

@@ -573,7 +573,7 @@ const char *tally_find_oom(const struct tally *t, pid_t pid)
 	return NULL;
 }
 
-void tally_told_signal(struct tally *t, const struct proc_event *told)
+void tally_merge_signal(struct tally *t, const struct proc_event *told)
 {
 	const struct entry *e = find_last(t, told->key.pid);
 	struct proc_event ev = *told;

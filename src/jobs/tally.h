@@ -88,10 +88,10 @@ void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, u
 const char *tally_find_oom(const struct tally *t, pid_t pid);
 
 /*
- * A source that hears more has told of a signal or an OOM kill. One for want of memory that is
+ * The daemon has reported a signal or an OOM kill. One for want of memory that is
  * known already is not added. The sheet is that of the process, if it is listed.
  */
-void tally_told_signal(struct tally *t, const struct proc_event *ev);
+void tally_merge_signal(struct tally *t, const struct proc_event *ev);
 
 /* The job's processes at one tick (those with a job_id); gives the point for the charts. */
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,

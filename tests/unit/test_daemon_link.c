@@ -182,7 +182,7 @@ static void send_facts(int fd)
 static void *stream(void *ctx)
 {
 	static const char opened[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"follows\":true,"
-				     "\"last_words\":true}}\n";
+				     "\"accounts\":true}}\n";
 	static const char passed[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"facts\":3,"
 				     "\"withheld\":4,\"lost\":5}}\n";
 	struct fake *fake = ctx;
