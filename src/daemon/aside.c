@@ -75,7 +75,7 @@ static void do_work(void *ctx)
 	struct aside *a = ctx;
 	const struct aside_task *task = &a->current->task;
 
-	a->r = store_open_patient(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
+	a->r = store_open_timeout(a->db, STORE_READ, PATIENCE_MS, &store, &a->err);
 	if (a->r < 0 && !task->is_store_optional)
 		return;
 	if (store)

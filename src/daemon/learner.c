@@ -120,7 +120,7 @@ static void do_work(void *ctx)
 	struct learner *l = ctx;
 	struct work *work = &l->work;
 
-	work->r = store_open_patient(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
+	work->r = store_open_timeout(l->options.db, STORE_WRITE, PATIENCE_MS, &store, &work->err);
 	if (work->r < 0)
 		return;
 	store_set_alive_check(store, daemon_check_alive, NULL);

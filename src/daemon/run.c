@@ -231,7 +231,7 @@ static int open_run(struct run *run, struct err *err)
 	if (run->options->jsonl_path)
 		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
 	if (run->jsonl)
-		jsonl_set_patience(run->jsonl, LOOP_PATIENCE_MS);
+		jsonl_set_lock_timeout(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
 	run->events_timer = loop_timer_new(run->loop, on_events_timer, run);
 	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->events_timer ||

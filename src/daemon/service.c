@@ -283,7 +283,7 @@ static void close_service(struct service *s)
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store) {
-		store_share_patience(s->store, LAST_PATIENCE_MS);
+		store_share_lock_timeout(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);
 	}
 	service_leave_queue(s);

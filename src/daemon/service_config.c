@@ -50,7 +50,7 @@ static int make_log(const struct paths *paths, const struct config *c, struct js
 	*ret = jsonl_new(paths->jsonl, config_log_bytes(c));
 	if (!*ret)
 		return err_set(err, -ENOMEM, "no memory left for the log of snapshots");
-	jsonl_set_patience(*ret, LOOP_PATIENCE_MS);
+	jsonl_set_lock_timeout(*ret, LOOP_PATIENCE_MS);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ extern const unsigned list_words[N_LISTS];
 #define TICK_ROWS_MAX ((size_t)1 << 20) /* of a list, in tick_take() */
 
 #define SYSCALL_BITS 12
-#define SYSCALL_NUMBERS ((1 << SYSCALL_BITS) - 1) /* from 1 on; see store/open_fold.h */
+#define SYSCALL_NUMBERS ((1 << SYSCALL_BITS) - 1) /* from 1 on; see store/fold.h */
 
 /* n times a key and its words, by key, ascending. */
 struct tick_rows {

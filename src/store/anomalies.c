@@ -336,24 +336,6 @@ static int read_changes(struct store *store, int64_t id, struct arena *arena,
 
 /* ---- changes in the order in which they were written, for readers that come back for more ---- */
 
-#define PAGE_CHANGES 32 /* so many are copied at a time, and told when nothing is locked */
-
-struct change_page {
-	struct anomaly_change_row rows[PAGE_CHANGES];
-	size_t n;
-	struct arena arena; /* their strings */
-};
-
-/* Where to go on, and where to stop. */
-struct change_course {
-	int64_t after_id, last_id;
-};
-
-static void change_page_release(struct change_page *page)
-{
-	arena_release(&page->arena);
-}
-
 static const struct column head_items[] = {
 	COLUMN(anomaly_change_row, id, COLUMN_BITS),
 	COLUMN(anomaly_change_row, uid, COLUMN_U64),
@@ -385,59 +367,29 @@ static int read_change_row(struct query *q, struct anomaly_change_row *ret, stru
 	return r;
 }
 
-static int fill_change_page(struct store *store, struct change_page *page,
-			    struct change_course *course, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_ask(store, STATEMENT_FOLLOW_ANOMALIES, &q, err, course->after_id,
-			      course->last_id);
-	if (r < 0)
-		return r;
-	page->n = 0;
-	arena_reset(&page->arena);
-	while (page->n < PAGE_CHANGES && (r = query_step(&q, err)) > 0) {
-		struct anomaly_change_row *row = &page->rows[page->n];
-
-		r = read_change_row(&q, row, &page->arena, err);
-		if (r < 0)
-			return r;
-		course->after_id = row->id;
-		page->n += (size_t)r;
-	}
-	return r < 0 ? r : 0;
-}
-
-static int read_last_id(struct store *store, int64_t *ret, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_read_number(store, STATEMENT_LAST_ANOMALY_CHANGE, 0, ret, err);
-	return r < 0 ? r : 0;
-}
-
 /* Where the newest were removed their ids are given again. */
 int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
 			   struct err *err)
 {
-	CLEANUP(change_page_release) struct change_page page = { .arena = ARENA_INIT };
-	struct change_course course = { .after_id = *after_id };
-	int r = read_last_id(store, &course.last_id, err);
-	bool has_more = fn && course.last_id > *after_id;
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	struct anomaly_change_row row;
+	int64_t last_id = 0;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
-	while (r == 0 && has_more) {
-		r = fill_change_page(store, &page, &course, err);
-		for (size_t i = 0; r == 0 && i < page.n; i++)
-			r = fn(ctx, &page.rows[i]);
-		has_more = page.n == PAGE_CHANGES;
+	if (r == 0)
+		r = query_read_number(store, STATEMENT_LAST_ANOMALY_CHANGE, 0, &last_id, err);
+	if (r >= 0)
+		r = query_ask(store, STATEMENT_FOLLOW_ANOMALIES, &q, err, *after_id,
+			      fn ? last_id : *after_id);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		arena_reset(&arena);
+		r = read_change_row(&q, &row, &arena, err);
+		r = r > 0 ? fn(ctx, &row) : r;
 	}
 	if (r == 0)
-		*after_id = course.last_id;
+		*after_id = last_id;
 	return r;
 }
 
@@ -496,14 +448,9 @@ static int was_seen(struct store *store, int64_t attempt_id, const char *pattern
 		    const struct episode *e, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_HAS_PATTERN_JOB, &q, err);
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_i64(&q, attempt_id);
-	query_bind_text(&q, e->name);
-	return query_step(&q, err);
+	return query_find(store, STATEMENT_HAS_PATTERN_JOB, &q, err, V_TEXT(pattern),
+			  V_I64(attempt_id), V_TEXT(e->name));
 }
 
 static int set_jobs(struct store *store, const char *pattern, const struct pattern_jobs *jobs,
@@ -520,13 +467,9 @@ static int read_names(struct store *store, int64_t attempt_id, const char *patte
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	const char *now;
-	int r = query_open(store, STATEMENT_READ_PATTERN_JOBS, &q, err);
+	int r = query_find(store, STATEMENT_READ_PATTERN_JOBS, &q, err, V_TEXT(pattern),
+			   V_I64(attempt_id));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, pattern);
-	query_bind_i64(&q, attempt_id);
-	r = query_step(&q, err);
 	if (r <= 0)
 		return r;
 	now = query_read_text(&q);

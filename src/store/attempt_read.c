@@ -320,12 +320,8 @@ static const struct row_part sheet_parts[] = {
 int job_find_row(struct store *store, const char *job_id, int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_FIND_JOB, &q, err);
+	int r = query_find(store, STATEMENT_FIND_JOB, &q, err, V_TEXT(job_id));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	r = query_step(&q, err);
 	*ret = r > 0 ? query_read_i64(&q) : -1;
 	return r < 0 ? r : 0;
 }
@@ -336,13 +332,8 @@ static int find_attempt(struct store *store, const char *job_id, int num, struct
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct arena arena = ARENA_INIT;
 	int64_t job = -1;
-	int r = query_open(store, STATEMENT_FIND_ATTEMPT, &q, err);
+	int r = query_find(store, STATEMENT_FIND_ATTEMPT, &q, err, V_TEXT(job_id), V_I64(num));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	query_bind_i64(&q, num);
-	r = query_step(&q, err);
 	if (r > 0)
 		r = attempt_read_row(&q, a, &arena, err);
 	else if (r == 0 && (r = job_find_row(store, job_id, &job, err)) == 0)
@@ -425,12 +416,12 @@ static int read_sheets(struct store *store, struct attempt *a, struct err *err)
 static int read_processes(struct store *store, struct attempt *a, struct err *err)
 {
 	struct process_count count = { 0 };
-	int r = so_far_count_processes(store, a->id, &count, err);
+	int r = running_totals_count(store, a->id, &count, err);
 
 	if (r < 0)
 		return r;
 	if (!u64_known(a->ended_wall_ns) || count.n_unaccounted > 0)
-		return so_far_read_processes(store, a, count.n, err);
+		return running_totals_read(store, a, count.n, err);
 	return read_array(store, &processes_array, a, err);
 }
 

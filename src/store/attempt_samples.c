@@ -193,8 +193,8 @@ static int read_records(struct store *store, struct attempt *a, const struct all
 	return r < 0 ? r : 0;
 }
 
-int so_far_count_processes(struct store *store, int64_t attempt_id, struct process_count *ret,
-			   struct err *err)
+int running_totals_count(struct store *store, int64_t attempt_id, struct process_count *ret,
+			 struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_first(store, STATEMENT_COUNT_PROCESSES, &q, err, attempt_id);
@@ -206,7 +206,7 @@ int so_far_count_processes(struct store *store, int64_t attempt_id, struct proce
 	return 0;
 }
 
-int so_far_read_processes(struct store *store, struct attempt *a, size_t n, struct err *err)
+int running_totals_read(struct store *store, struct attempt *a, size_t n, struct err *err)
 {
 	CLEANUP(all_totals_release) struct all_totals all = { .by_process = MAP_INIT };
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));

@@ -16,12 +16,8 @@ static int text_intern(struct store *store, enum statement find, enum statement 
 		       const char *text, int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query found = QUERY_INIT;
-	int r = query_open(store, find, &found, err);
+	int r = query_find(store, find, &found, err, V_TEXT(text));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&found, text);
-	r = query_step(&found, err);
 	if (r > 0)
 		*ret = query_read_i64(&found);
 	if (r != 0)
@@ -42,15 +38,11 @@ static int add_attempt(struct store *store, const struct attempt *a, const struc
 		r = text_intern(store, STATEMENT_FIND_BOOT, STATEMENT_ADD_BOOT, a->boot_id, &boot,
 				err);
 	if (r == 0)
-		r = query_ask(store, STATEMENT_ADD_ATTEMPT, &q, err, job);
-	if (r < 0)
-		return r;
-	query_bind_i64_if(&q, boot != 0, boot);
-	query_bind_i64(&q, log ? a->attempt_num : 0);
-	query_bind_bytes(&q, log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0);
-	query_bind_columns(&q, &attempt_begin_columns, a);
-	query_bind_columns(&q, &attempt_progress_columns, a);
-	r = query_step(&q, err);
+		r = query_find(store, STATEMENT_ADD_ATTEMPT, &q, err, V_I64(job),
+			       V_I64_IF(boot != 0, boot), V_I64(log ? a->attempt_num : 0),
+			       V_BYTES(log ? log->bytes : NULL, log ? sizeof(log->bytes) : 0),
+			       V_COLUMNS(&attempt_begin_columns, a),
+			       V_COLUMNS(&attempt_progress_columns, a));
 	if (r < 0)
 		return r;
 	*ret_id = query_read_i64(&q);

@@ -102,8 +102,8 @@ int store_failure(struct store *store, struct err *err)
 	char detail[256];
 	pid_t owner = 0;
 
-	/* Not while there is patience left: who tries again by itself comes here every ms. */
-	if (err && f->code == SQLITE_BUSY && store->waited_ns >= store->patience_ns)
+	/* Not before the timeout is over: a caller that tries again comes here every ms. */
+	if (err && f->code == SQLITE_BUSY && store->waited_ns >= store->lock_timeout_ns)
 		owner = lock_owner_find(store->path);
 	if (owner) {
 		char name[LOCK_OWNER_BYTES];

@@ -51,8 +51,8 @@ struct store {
 	char *path;	      /* as it was given: for messages */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* made when first needed */
 	char journal[16];			   /* its name, as SQLite says; "": not asked yet */
-	uint64_t patience_ns, waited_ns;	   /* db/db.h */
-	bool is_patience_shared;		   /* by all calls */
+	uint64_t lock_timeout_ns, waited_ns;	   /* db/db.h */
+	bool is_lock_timeout_shared;		   /* by all calls */
 	int wal_pages, wal_peak_pages; /* of the log: after the last commit, and at most */
 	int wal_tried_pages;	       /* when it was copied last, or could not be */
 	bool leaves_no_log;	       /* closing copies it, however short it is */

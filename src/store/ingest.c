@@ -476,11 +476,7 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
 	if (r == 0)
-		r = query_open(store, STATEMENT_FIND_LOG, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_bytes(&q, id, LOG_ID_BYTES);
-	r = query_step(&q, err);
+		r = query_find(store, STATEMENT_FIND_LOG, &q, err, V_BYTES(id, LOG_ID_BYTES));
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	ret->attempt_id = query_read_i64(&q);
@@ -520,12 +516,9 @@ int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16
 static int find_host_row(struct sink *s, const struct log_origin *origin, struct log_cursor *ret)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(s->store, STATEMENT_FIND_HOST_LOG, &q, s->err);
+	int r = query_find(s->store, STATEMENT_FIND_HOST_LOG, &q, s->err,
+			   V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)));
 
-	if (r < 0)
-		return r;
-	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
-	r = query_step(&q, s->err);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	s->is_host = true;
@@ -540,12 +533,9 @@ static int find_row(struct sink *s, const struct log_origin *origin, struct log_
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	struct attempt *a = &s->attempt;
 	const char *boot_id;
-	int r = query_open(s->store, STATEMENT_FIND_LOG, &q, s->err);
+	int r = query_find(s->store, STATEMENT_FIND_LOG, &q, s->err,
+			   V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)));
 
-	if (r < 0)
-		return r;
-	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
-	r = query_step(&q, s->err);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
 	a->id = query_read_i64(&q);
@@ -581,50 +571,20 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 
 static int note(struct sink *s, const char *what, uint64_t n, const char *of)
 {
-	CLEANUP(query_close) struct query read = QUERY_INIT, drop = QUERY_INIT, add = QUERY_INIT;
+	CLEANUP(query_close) struct query read = QUERY_INIT;
 	char why[128];
-	int r = query_open(s->store, STATEMENT_READ_LOG_NOTE, &read, s->err);
+	int r = query_find(s->store, STATEMENT_READ_LOG_NOTE, &read, s->err, V_I64(s->attempt.id),
+			   V_TEXT(what));
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&read, s->attempt.id);
-	query_bind_text(&read, what);
-	r = query_step(&read, s->err);
 	if (r > 0)
 		n += (uint64_t)query_read_i64(&read);
 	if (r >= 0)
-		r = query_open(s->store, STATEMENT_DROP_LOG_NOTE, &drop, s->err);
-	if (r < 0)
-		return r;
-	query_bind_i64(&drop, s->attempt.id);
-	query_bind_text(&drop, what);
-	r = query_run(&drop, s->err);
-	if (r == 0)
-		r = query_open(s->store, STATEMENT_NOTE_UNKNOWN, &add, s->err);
-	if (r < 0)
-		return r;
+		r = query_put(s->store, STATEMENT_DROP_LOG_NOTE, s->err, V_I64(s->attempt.id),
+			      V_TEXT(what));
 	snprintf(why, sizeof(why), "%llu %s", (unsigned long long)n, of);
-	query_bind_i64(&add, s->attempt.id);
-	query_bind_text(&add, what);
-	query_bind_text(&add, why);
-	return query_run(&add, s->err);
-}
-
-static int move_cursor(struct sink *s, const struct log_origin *origin,
-		       const struct log_cursor *from, const struct log_cursor *to)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(s->store, s->is_host ? STATEMENT_MOVE_HOST_LOG : STATEMENT_MOVE_LOG, &q,
-			   s->err);
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, query_as_i64(to->offset));
-	query_bind_i64(&q, to->is_over);
-	query_bind_bytes(&q, origin->id.bytes, sizeof(origin->id.bytes));
-	query_bind_i64(&q, query_as_i64(from->offset));
-	query_bind_i64(&q, from->is_over);
-	return query_run(&q, s->err);
+	return r < 0 ? r
+		     : query_put(s->store, STATEMENT_NOTE_UNKNOWN, s->err, V_I64(s->attempt.id),
+				 V_TEXT(what), V_TEXT(why));
 }
 
 static int sink_move(void *ctx, const struct log_origin *origin, const struct log_cursor *from,
@@ -635,7 +595,10 @@ static int sink_move(void *ctx, const struct log_origin *origin, const struct lo
 
 	if (s->is_host ? !s->daemon_id : !s->attempt.id) /* no beginning among its frames (yet) */
 		return -ENOMSG;
-	r = move_cursor(s, origin, from, to);
+	r = query_put(s->store, s->is_host ? STATEMENT_MOVE_HOST_LOG : STATEMENT_MOVE_LOG, s->err,
+		      V_I64(query_as_i64(to->offset)), V_I64(to->is_over),
+		      V_BYTES(origin->id.bytes, sizeof(origin->id.bytes)),
+		      V_I64(query_as_i64(from->offset)), V_I64(from->is_over));
 	if (r == 0 && sqlite3_changes(s->store->db) != 1)
 		return -EAGAIN;
 	if (r == 0 && !s->is_host && s->n_damaged > 0)

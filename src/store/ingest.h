@@ -41,7 +41,7 @@ bool ingest_has_news(struct store *store);
  */
 bool ingest_is_behind(struct store *store, int64_t attempt_id);
 
-/* As store_take_in(), on a handle that writes. -EBUSY: it has waited as long as the patience says.
+/* As store_take_in(), on a handle that writes. -EBUSY: the lock timeout is over.
  */
 int ingest_logs(struct store *store, struct err *err);
 

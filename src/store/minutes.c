@@ -533,7 +533,7 @@ int minute_window_gpus(struct minute_window *m, uint64_t minute, struct snapshot
 
 /* ---- windows, one after the other ---- */
 
-struct minute_walk {
+struct minute_iter {
 	struct store *store;
 	struct minute_window *window;
 	bool newest_first;
@@ -545,13 +545,13 @@ struct minute_walk {
 	int64_t process;
 };
 
-void minute_walk_close(struct minute_walk **walk)
+void minute_iter_close(struct minute_iter **iter)
 {
-	if (!*walk)
+	if (!*iter)
 		return;
-	minute_window_free(&(*walk)->window);
-	free(*walk);
-	*walk = NULL;
+	minute_window_free(&(*iter)->window);
+	free(*iter);
+	*iter = NULL;
 }
 
 static uint64_t minute_of(uint64_t wall_ns)
@@ -559,10 +559,10 @@ static uint64_t minute_of(uint64_t wall_ns)
 	return (wall_ns < INT64_MAX ? wall_ns : INT64_MAX) / MINUTE_NS;
 }
 
-int minute_walk_open(struct store *store, const struct minute_filter *filter, bool newest_first,
-		     struct minute_walk **ret, struct err *err)
+int minute_iter_open(struct store *store, const struct minute_filter *filter, bool newest_first,
+		     struct minute_iter **ret, struct err *err)
 {
-	CLEANUP(minute_walk_close) struct minute_walk *w = calloc(1, sizeof(*w));
+	CLEANUP(minute_iter_close) struct minute_iter *w = calloc(1, sizeof(*w));
 	const struct window_filter window = { .job_id = filter->job_id, .pid = filter->pid };
 	int r;
 
@@ -582,7 +582,7 @@ int minute_walk_open(struct store *store, const struct minute_filter *filter, bo
 }
 
 /* 1: first and last have been brought nearer to where there may be something. */
-static int skip_nothing(struct minute_walk *w, struct err *err)
+static int skip_nothing(struct minute_iter *w, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int64_t ns = -1;
@@ -600,7 +600,7 @@ static int skip_nothing(struct minute_walk *w, struct err *err)
 }
 
 /* 1: there is another window, which may be empty. It is of an hour at most. */
-static int next_window(struct minute_walk *w, struct err *err)
+static int next_window(struct minute_iter *w, struct err *err)
 {
 	while (!w->is_over) {
 		uint64_t from, to;
@@ -636,7 +636,7 @@ static int next_window(struct minute_walk *w, struct err *err)
 	return 0;
 }
 
-int minute_walk_next(struct minute_walk *w, struct err *err)
+int minute_iter_next(struct minute_iter *w, struct err *err)
 {
 	int r = 0;
 
@@ -658,12 +658,12 @@ int minute_walk_next(struct minute_walk *w, struct err *err)
 	return r;
 }
 
-const struct minute_row *minute_walk_row(const struct minute_walk *w)
+const struct minute_row *minute_iter_row(const struct minute_iter *w)
 {
 	return &w->row;
 }
 
-int64_t minute_walk_process(const struct minute_walk *w)
+int64_t minute_iter_process(const struct minute_iter *w)
 {
 	return w->process;
 }
@@ -671,11 +671,11 @@ int64_t minute_walk_process(const struct minute_walk *w)
 int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
 		       void *ctx, struct err *err)
 {
-	CLEANUP(minute_walk_close) struct minute_walk *walk = NULL;
-	int r = minute_walk_open(store, filter, false, &walk, err);
+	CLEANUP(minute_iter_close) struct minute_iter *iter = NULL;
+	int r = minute_iter_open(store, filter, false, &iter, err);
 
-	while (r == 0 && (r = minute_walk_next(walk, err)) > 0)
-		r = fn(ctx, &walk->row);
+	while (r == 0 && (r = minute_iter_next(iter, err)) > 0)
+		r = fn(ctx, &iter->row);
 	return r;
 }
 

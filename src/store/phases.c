@@ -7,97 +7,45 @@
 #include "store/store.h"
 #include "store/tables.h"
 
-/* Runs a statement that returns the row it has made or changed. *ret_n: how many there were. */
-static int run_returning(struct query *q, int *ret_n, struct err *err)
-{
-	int r = query_step(q, err);
-
-	if (r < 0)
-		return r;
-	*ret_n = r;
-	return query_run(q, err);
-}
-
-/* ---- how many there are ---- */
-
 #define MAX_COUNTS 4096 /* kept at a time; they are found out again */
 
-static uint64_t count_key(const struct phase_mark *mark)
-{
-	return ((uint64_t)mark->attempt_id << 32) ^ (uint32_t)(mark->phase.rank + 1);
-}
-
-/* Counting them at each mark would take longer with every one. */
-static int count(struct store *store, const struct phase_mark *mark, uint64_t *ret, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r;
-
-	if (map_get(&store->phase_counts, count_key(mark), ret))
-		return 0;
-	r = query_ask(store, STATEMENT_COUNT_PHASES, &q, err, mark->attempt_id);
-	if (r < 0)
-		return r;
-	query_bind_i64_if(&q, mark->phase.rank >= 0, mark->phase.rank);
-	r = query_step(&q, err);
-	*ret = r > 0 ? (uint64_t)query_read_i64(&q) : 0;
-	return r < 0 ? r : query_run(&q, err);
-}
-
-/* Without memory it is counted again. */
-static void keep_count(struct store *store, const struct phase_mark *mark, uint64_t n)
-{
-	if (store->phase_counts.len >= MAX_COUNTS)
-		map_clear(&store->phase_counts);
-	if (map_put(&store->phase_counts, count_key(mark), n) < 0)
-		map_remove(&store->phase_counts, count_key(mark));
-}
-
-/* ---- entering and leaving ---- */
-
-static int add_phase(struct store *store, struct phase_mark *mark, struct err *err)
-{
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ENTER_PHASE, &q, err), n = 0;
-
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, mark->attempt_id);
-	query_bind_i64_if(&q, mark->phase.rank >= 0, mark->phase.rank);
-	query_bind_i64(&q, mark->phase.pid);
-	query_bind_text(&q, mark->phase.name);
-	query_bind_i64(&q, (int64_t)mark->phase.entered_wall_ns);
-	r = run_returning(&q, &n, err);
-	mark->result = n > 0 ? 0 : -ENOSPC;
-	return r;
-}
-
+/* Counting phases at each mark would take longer with every one. */
 static int enter(struct store *store, struct phase_mark *mark, struct err *err)
 {
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	uint64_t key = ((uint64_t)mark->attempt_id << 32) ^ (uint32_t)(mark->phase.rank + 1);
 	uint64_t n = 0;
-	int r = count(store, mark, &n, err);
+	int r = 0;
 
+	if (!map_get(&store->phase_counts, key, &n)) {
+		r = query_find(store, STATEMENT_COUNT_PHASES, &q, err, V_I64(mark->attempt_id),
+			       V_I64_IF(mark->phase.rank >= 0, mark->phase.rank));
+		n = r > 0 ? (uint64_t)query_read_i64(&q) : 0;
+	}
 	mark->result = -ENOSPC; /* nobody fills the disk with phases */
-	if (r == 0 && n < PHASES_PER_RANK)
-		r = add_phase(store, mark, err);
-	if (r == 0)
-		keep_count(store, mark, n + (mark->result == 0));
-	return r;
+	if (r >= 0 && n < PHASES_PER_RANK) {
+		r = query_put(store, STATEMENT_ENTER_PHASE, err, V_I64(mark->attempt_id),
+			      V_I64_IF(mark->phase.rank >= 0, mark->phase.rank),
+			      V_I64(mark->phase.pid), V_TEXT(mark->phase.name),
+			      V_I64((int64_t)mark->phase.entered_wall_ns));
+		if (r == 0 && sqlite3_changes(store->db) > 0)
+			mark->result = 0;
+	}
+	if (r < 0)
+		return r;
+	if (store->phase_counts.len >= MAX_COUNTS)
+		map_clear(&store->phase_counts);
+	if (map_put(&store->phase_counts, key, n + (mark->result == 0)) < 0)
+		map_remove(&store->phase_counts, key); /* without memory it is counted again */
+	return 0;
 }
 
 static int leave_of(struct store *store, struct phase_mark *mark, pid_t pid, struct err *err)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_EXIT_PHASE, &q, err), n = 0;
+	int r = query_put(store, STATEMENT_EXIT_PHASE, err, V_I64(mark->attempt_id), V_I64(pid),
+			  V_TEXT(mark->phase.name), V_I64((int64_t)mark->phase.left_wall_ns));
 
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, mark->attempt_id);
-	query_bind_i64(&q, pid);
-	query_bind_text(&q, mark->phase.name);
-	query_bind_i64(&q, (int64_t)mark->phase.left_wall_ns);
-	r = run_returning(&q, &n, err);
-	mark->result = n > 0 ? 0 : -ENOENT;
+	mark->result = r == 0 && sqlite3_changes(store->db) > 0 ? 0 : -ENOENT;
 	return r;
 }
 
@@ -113,14 +61,10 @@ static bool may_leave(const struct phase_mark *mark, pid_t pid, int rank)
 static int find_other(struct store *store, struct phase_mark *mark, pid_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_LIST_OPEN_PHASES, &q, err), n = 0;
+	int n = 0, r = query_find(store, STATEMENT_LIST_OPEN_PHASES, &q, err,
+				  V_I64(mark->attempt_id), V_TEXT(mark->phase.name));
 
-	*ret = 0;
-	if (r < 0)
-		return r;
-	query_bind_i64(&q, mark->attempt_id);
-	query_bind_text(&q, mark->phase.name);
-	while ((r = query_step(&q, err)) > 0) {
+	for (*ret = 0; r > 0; r = query_step(&q, err)) {
 		pid_t pid = (pid_t)query_read_i64(&q);
 		int rank = query_is_null(&q) ? RANK_NONE : (int)query_read_i64(&q);
 

@@ -347,27 +347,43 @@ int query_run_with(struct store *store, enum statement id, struct err *err, cons
 	return r < 0 ? r : query_run(&q, err);
 }
 
-int query_put_values(struct store *store, enum statement id, struct err *err,
-		     const struct query_value *values, size_t n)
+static int open_values(struct store *store, enum statement id, struct query *ret, struct err *err,
+		       const struct query_value *values, size_t n)
 {
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, id, &q, err);
+	int r = query_open(store, id, ret, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct query_value *v = &values[i];
 
 		if (v->kind == VALUE_I64 || v->kind == VALUE_NULL)
-			query_bind_i64_if(&q, v->kind == VALUE_I64, v->number);
+			query_bind_i64_if(ret, v->kind == VALUE_I64, v->number);
 		else if (v->kind == VALUE_TEXT)
-			query_bind_text(&q, v->data);
+			query_bind_text(ret, v->data);
 		else if (v->kind == VALUE_BYTES)
-			query_bind_bytes(&q, v->data, v->len);
+			query_bind_bytes(ret, v->data, v->len);
 		else if (v->kind == VALUE_BLOB)
-			query_bind_blob(&q, v->number, v->data, v->len);
+			query_bind_blob(ret, v->number, v->data, v->len);
 		else
-			query_bind_columns(&q, v->columns, v->data);
+			query_bind_columns(ret, v->columns, v->data);
 	}
+	return r;
+}
+
+int query_put_values(struct store *store, enum statement id, struct err *err,
+		     const struct query_value *values, size_t n)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = open_values(store, id, &q, err, values, n);
+
 	return r < 0 ? r : query_run(&q, err);
+}
+
+int query_find_values(struct store *store, enum statement id, struct query *ret, struct err *err,
+		      const struct query_value *values, size_t n)
+{
+	int r = open_values(store, id, ret, err, values, n);
+
+	return r < 0 ? r : query_step(ret, err);
 }
 
 int query_read_number(struct store *store, enum statement id, int64_t key, int64_t *ret,
@@ -392,12 +408,8 @@ int query_read_number(struct store *store, enum statement id, int64_t key, int64
 int meta_read(struct store *store, const char *key, int64_t *ret, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = query_open(store, STATEMENT_READ_META, &q, err);
+	int r = query_find(store, STATEMENT_READ_META, &q, err, V_TEXT(key));
 
-	if (r < 0)
-		return r;
-	query_bind_text(&q, key);
-	r = query_step(&q, err);
 	*ret = r > 0 ? query_read_i64(&q) : 0;
 	return r < 0 ? r : 0;
 }
@@ -468,7 +480,7 @@ int txn_begin(struct store *store, enum statement begin, struct store **ret_txn,
 		return 0;
 	if (begin == STATEMENT_BEGIN_READ && !sqlite3_get_autocommit(store->db))
 		return 0;
-	patience_renew(store);
+	lock_wait_renew(store);
 	r = query_run_alone(store, begin, err);
 	if (r < 0)
 		return r;

@@ -145,6 +145,14 @@ struct query_value {
 int query_put_values(struct store *store, enum statement id, struct err *err,
 		     const struct query_value *values, size_t n);
 
+/* The same, up to the first row of what it reads: as query_step() returns. */
+#define query_find(store_, id_, q_, err_, ...)                                                \
+	query_find_values(store_, id_, q_, err_, (const struct query_value[]){ __VA_ARGS__ }, \
+			  sizeof((struct query_value[]){ __VA_ARGS__ }) /                     \
+				  sizeof(struct query_value))
+int query_find_values(struct store *store, enum statement id, struct query *ret, struct err *err,
+		      const struct query_value *values, size_t n);
+
 /* Runs it to its end; then it can be bound anew. */
 int query_run(struct query *q, struct err *err);
 

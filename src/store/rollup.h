@@ -187,17 +187,17 @@ int minute_window_row(struct minute_window *w, size_t i, struct minute_row *ret,
 
 /* ---- minutes in the order of time or against it, one row after the other ---- */
 
-struct minute_walk;
+struct minute_iter;
 
-int minute_walk_open(struct store *store, const struct minute_filter *filter, bool newest_first,
-		     struct minute_walk **ret, struct err *err);
-void minute_walk_close(struct minute_walk **walk);
+int minute_iter_open(struct store *store, const struct minute_filter *filter, bool newest_first,
+		     struct minute_iter **ret, struct err *err);
+void minute_iter_close(struct minute_iter **iter);
 
-/* 1: the walk stands at the next row. 0: no more. */
-int minute_walk_next(struct minute_walk *walk, struct err *err);
+/* 1: the iterator stands at the next row. 0: no more. */
+int minute_iter_next(struct minute_iter *iter, struct err *err);
 
 /* Its pointers live until the next step. */
-const struct minute_row *minute_walk_row(const struct minute_walk *walk);
-int64_t minute_walk_process(const struct minute_walk *walk); /* its row */
+const struct minute_row *minute_iter_row(const struct minute_iter *iter);
+int64_t minute_iter_process(const struct minute_iter *iter); /* its row */
 
 #endif

@@ -5,7 +5,7 @@
  * is one short transaction, durable when it returns (but after
  * store_leave_disk(), and for what store_check_disk() says). Nothing is
  * kept of a call that failed, and the next one works as if it had not been. Who has to wait for
- * another waits as long as the patience says (-EBUSY then). Not thread-safe: one
+ * another waits as long as its lock timeout (-EBUSY then). Not thread-safe: one
  * handle, one thread; and a handle is not carried over a fork. What was written
  * last may be in the file's -wal: who copies the file copies that too.
  *
@@ -53,16 +53,15 @@ struct store *store_close(struct store *store); /* NULL is fine. Returns NULL. *
 void store_leave_no_log(struct store *store);
 
 /*
- * Patience: for how long a call, all in all, waits for others to let go of the
- * file; 0 tries once. 5000 ms unless it is opened with, or given, another. Time
- * that the disk takes is not waiting and has no bound.
+ * The lock timeout: for how long a call, all in all, waits until others release the file; 0 tries
+ * once. Default 5000 ms. Time that the disk takes is not waiting and has no bound.
  */
-int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
+int store_open_timeout(const char *path, enum store_mode mode, unsigned timeout_ms,
 		       struct store **ret, struct err *err);
-void store_set_patience(struct store *store, unsigned ms);
+void store_set_lock_timeout(struct store *store, unsigned ms);
 
 /* The same for all calls from now on together: what one has waited the others do not. */
-void store_share_patience(struct store *store, unsigned ms);
+void store_share_lock_timeout(struct store *store, unsigned ms);
 
 /*
  * "wal", or "delete" (a rollback journal) where hosts may share the file system;
@@ -245,7 +244,7 @@ struct history_filter {
 /*
  * Calls fn for every sample that matches, oldest first, of the ticks that were
  * there when it was called. Nothing is locked while fn runs: it may take its
- * time, and what retention removes meanwhile is left out. The patience is for
+ * time, and what retention removes meanwhile is left out. The lock timeout is for
  * each fold that is read. Of a process that changes its name for ever only the
  * first 64 names are told apart.
  */
@@ -436,7 +435,7 @@ typedef int anomaly_change_fn(void *ctx, const struct anomaly_change_row *row);
 
 /*
  * What was told of anomalies, by whomever, after the change *after_id, in the order in which it was
- * written: otherwise as store_follow_events().
+ * written: otherwise as store_follow_events(), but fn must not use the store.
  */
 int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
 			   struct err *err);
@@ -497,12 +496,12 @@ int store_check(struct store *store, unsigned max_ms, struct err *err);
 
 /*
  * Moves a damaged database aside, with its -wal, -shm and -journal, beside where
- * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_aside is its new path, the
+ * it was; one of which a part can be used (-EUCLEAN) only with all. *ret_path is its new path, the
  * caller frees it. Nothing is deleted or overwritten, and an empty database takes the old one's
  * place. Refused with -EALREADY: store_check() finds it sound; -ENOENT: there is none, or it is
  * empty; -EBUSY: another process has it open; and with what store_open() says of
  * one that is not ours to judge. This process must not have it open.
  */
-int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err);
+int store_quarantine(const char *path, bool all, char **ret_path, struct err *err);
 
 #endif

@@ -21,7 +21,7 @@ struct place {
 	int64_t last_fold; /* of the recorder of a tail: folds behind it are made of the tail */
 };
 
-struct walk {
+struct tick_iter {
 	struct store *store;
 	struct fold_filter filter;
 	bool newest_first;
@@ -32,22 +32,22 @@ struct walk {
 	struct open_fold *current;
 };
 
-static void walk_close(struct walk **walk)
+static void tick_iter_close(struct tick_iter **iter)
 {
-	if (!*walk)
+	if (!*iter)
 		return;
-	for (struct open_fold *fold = (*walk)->open, *next; fold; fold = next) {
+	for (struct open_fold *fold = (*iter)->open, *next; fold; fold = next) {
 		next = fold->next;
 		open_fold_free(fold);
 	}
-	free((*walk)->places);
-	free(*walk);
-	*walk = NULL;
+	free((*iter)->places);
+	free(*iter);
+	*iter = NULL;
 }
 
 /* ---- what there is ---- */
 
-static int list_places(struct walk *w, bool is_tail, struct err *err)
+static int list_places(struct tick_iter *w, bool is_tail, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_ask(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
@@ -92,10 +92,10 @@ static int compare_places_newest_first(const void *a, const void *b)
 
 /* ---- opening ---- */
 
-static int walk_open(struct store *store, const struct walk_filter *filter, bool beside_minutes,
-		     struct walk **ret, struct err *err)
+static int tick_iter_open(struct store *store, const struct timeline_filter *filter,
+			  bool beside_minutes, struct tick_iter **ret, struct err *err)
 {
-	CLEANUP(walk_close) struct walk *w = calloc(1, sizeof(*w));
+	CLEANUP(tick_iter_close) struct tick_iter *w = calloc(1, sizeof(*w));
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r;
 
@@ -133,7 +133,7 @@ static int walk_open(struct store *store, const struct walk_filter *filter, bool
 }
 
 /* What was opened is in order from now on. */
-static void add_open(struct walk *w, struct open_fold *fold)
+static void add_open(struct tick_iter *w, struct open_fold *fold)
 {
 	while (fold) {
 		struct open_fold *next = fold->next;
@@ -150,7 +150,7 @@ static void add_open(struct walk *w, struct open_fold *fold)
 	}
 }
 
-static int open_fold_at(struct walk *w, int64_t id, struct err *err)
+static int open_fold_at(struct tick_iter *w, int64_t id, struct err *err)
 {
 	struct open_fold *fold = NULL;
 	int r = open_fold_read(w->store, id, &w->filter, &fold, err);
@@ -161,7 +161,7 @@ static int open_fold_at(struct walk *w, int64_t id, struct err *err)
 	return r;
 }
 
-static int open_place(struct walk *w, const struct place *place, struct err *err)
+static int open_place(struct tick_iter *w, const struct place *place, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(txn_abort) struct store *txn = NULL;
@@ -185,7 +185,7 @@ static int open_place(struct walk *w, const struct place *place, struct err *err
 }
 
 /* The tick that was told is behind us; a fold without another one is closed. */
-static void leave_tick(struct walk *w)
+static void leave_tick(struct tick_iter *w)
 {
 	struct open_fold **fold = &w->open;
 
@@ -200,7 +200,7 @@ static void leave_tick(struct walk *w)
 	w->current = NULL;
 }
 
-static struct open_fold *find_first(const struct walk *w)
+static struct open_fold *find_first(const struct tick_iter *w)
 {
 	struct open_fold *first = NULL;
 
@@ -215,10 +215,10 @@ static struct open_fold *find_first(const struct walk *w)
 }
 
 /*
- * 1: the walk stands at the next tick. 0: no more. -ESTALE, beside minutes, and err is not set:
- * what comes next has become minutes since the walk was opened.
+ * 1: the iterator stands at the next tick. 0: no more. -ESTALE, beside minutes, and err is not set:
+ * what comes next has become minutes since the iterator was opened.
  */
-static int walk_next(struct walk *w, struct err *err)
+static int tick_iter_next(struct tick_iter *w, struct err *err)
 {
 	struct open_fold *first;
 
@@ -250,15 +250,15 @@ struct period {
 
 struct timeline {
 	struct store *store;
-	struct walk_filter filter; /* of the period */
+	struct timeline_filter filter; /* of the period */
 	char *job_id;
 	uint64_t since_ns, until_ns; /* of all */
 	uint64_t first_ns, last_ns;  /* what is left, behind the period */
 	bool is_over;		     /* nothing is */
 	uint64_t width;		     /* of periods with minutes, at most, in minutes */
 
-	struct walk *walk;
-	bool has_tick;		      /* the walk stands at one that is not told yet */
+	struct tick_iter *iter;
+	bool has_tick;		      /* the iterator stands at one that is not told yet */
 	struct minute_window *window; /* NULL: no minutes are wanted */
 	struct minute_rows minute;    /* the next one; n is 0 if there is none in the period */
 	bool is_at_minute;	      /* it is where we are */
@@ -270,14 +270,14 @@ void timeline_close(struct timeline **t)
 {
 	if (!*t)
 		return;
-	walk_close(&(*t)->walk);
+	tick_iter_close(&(*t)->iter);
 	minute_window_free(&(*t)->window);
 	free((*t)->job_id);
 	free(*t);
 	*t = NULL;
 }
 
-int timeline_open(struct store *store, const struct walk_filter *filter, bool with_minutes,
+int timeline_open(struct store *store, const struct timeline_filter *filter, bool with_minutes,
 		  struct timeline **ret, struct err *err)
 {
 	CLEANUP(timeline_close) struct timeline *t = calloc(1, sizeof(*t));
@@ -404,10 +404,10 @@ static int open_period(struct timeline *t, struct period *p, struct err *err)
 		r = read_minutes(t, p, err);
 	if (r < 0)
 		return r;
-	walk_close(&t->walk);
+	tick_iter_close(&t->iter);
 	t->filter.since_wall_ns = p->first_ns;
 	t->filter.until_wall_ns = p->last_ns;
-	return walk_open(t->store, &t->filter, t->window != NULL, &t->walk, err);
+	return tick_iter_open(t->store, &t->filter, t->window != NULL, &t->iter, err);
 }
 
 /* 1: there is another period. */
@@ -444,17 +444,17 @@ static bool is_minute_next(const struct timeline *t)
 
 	if (t->minute.n == 0 || !t->has_tick)
 		return t->minute.n > 0;
-	tick_ns = open_fold_tick(t->walk->current)->wall_ns;
+	tick_ns = open_fold_tick(t->iter->current)->wall_ns;
 	return t->filter.newest_first ? minute_ns > tick_ns : minute_ns <= tick_ns;
 }
 
-/* A tick that the walk stands at, in has_tick. */
+/* A tick that the iterator stands at, in has_tick. */
 static int find_tick(struct timeline *t, struct err *err)
 {
 	int r = 0;
 
-	while (!t->has_tick && t->walk && (r = walk_next(t->walk, err)) > 0) {
-		const struct fold_tick *tick = open_fold_tick(t->walk->current);
+	while (!t->has_tick && t->iter && (r = tick_iter_next(t->iter, err)) > 0) {
+		const struct fold_tick *tick = open_fold_tick(t->iter->current);
 
 		/* Several recorders may have a tick of the same time: what is planned anew begins
 		 * with that. */
@@ -463,7 +463,7 @@ static int find_tick(struct timeline *t, struct err *err)
 			(t->filter.newest_first ? tick->id < t->told.id : tick->id > t->told.id);
 	}
 	if (r == -ESTALE) { /* what was planned is not there any more: it is planned anew */
-		walk_close(&t->walk);
+		tick_iter_close(&t->iter);
 		t->minute.n = 0;
 		t->is_over = false;
 		if (t->filter.newest_first)
@@ -493,7 +493,7 @@ int timeline_next(struct timeline *t, struct err *err)
 			t->told = t->is_at_minute
 					  ? (struct fold_tick){ .wall_ns = t->minute.minute *
 									   MINUTE_NS }
-					  : *open_fold_tick(t->walk->current);
+					  : *open_fold_tick(t->iter->current);
 			t->has_told = true;
 			return 1;
 		}
@@ -504,7 +504,7 @@ int timeline_next(struct timeline *t, struct err *err)
 
 const struct open_fold *timeline_fold(const struct timeline *t)
 {
-	return t->is_at_minute ? NULL : t->walk->current;
+	return t->is_at_minute ? NULL : t->iter->current;
 }
 
 struct minute_rows timeline_minute(const struct timeline *t)
@@ -609,7 +609,7 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 		       void *ctx, struct err *err)
 {
 	CLEANUP(timeline_close) struct timeline *t = NULL;
-	const struct walk_filter moments = {
+	const struct timeline_filter moments = {
 		.job_id = filter->job_id,
 		.pid = filter->pid,
 		.since_wall_ns = filter->since_wall_ns,
@@ -630,18 +630,18 @@ int store_read_history(struct store *store, const struct history_filter *filter,
 /* ---- snapshots ---- */
 
 /* The oldest of the newest n ticks becomes the first that the filter wants. */
-static int limit_to_newest(struct store *store, struct walk_filter *filter, size_t n,
+static int limit_to_newest(struct store *store, struct timeline_filter *filter, size_t n,
 			   struct err *err)
 {
 	CLEANUP(timeline_close) struct timeline *t = NULL;
-	struct walk_filter heads = *filter;
+	struct timeline_filter heads = *filter;
 	size_t i = 0;
 	int r;
 
 	heads.newest_first = heads.heads_only = true;
 	r = timeline_open(store, &heads, false, &t, err);
 	while (r == 0 && i < n && (r = timeline_next(t, err)) > 0) {
-		filter->last_id = t->walk->filter.last_id;
+		filter->last_id = t->iter->filter.last_id;
 		if (++i == n)
 			filter->from = *open_fold_tick(timeline_fold(t));
 		r = 0;
@@ -671,7 +671,7 @@ int store_read_snapshots(struct store *store, const struct snapshot_filter *filt
 {
 	CLEANUP(timeline_close) struct timeline *t = NULL;
 	CLEANUP(snapshot_release) struct snapshot snap;
-	struct walk_filter moments = {
+	struct timeline_filter moments = {
 		.job_id = filter->job_id,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns,

@@ -21,7 +21,7 @@
  * be missed.
  */
 
-struct walk_filter {
+struct timeline_filter {
 	const char *job_id;	/* NULL: any */
 	pid_t pid;		/* 0: any */
 	uint64_t since_wall_ns; /* from then on */
@@ -35,7 +35,7 @@ struct walk_filter {
 
 struct timeline;
 
-int timeline_open(struct store *store, const struct walk_filter *filter, bool with_minutes,
+int timeline_open(struct store *store, const struct timeline_filter *filter, bool with_minutes,
 		  struct timeline **ret, struct err *err);
 void timeline_close(struct timeline **t);
 

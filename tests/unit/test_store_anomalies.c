@@ -320,7 +320,7 @@ static int count_change(void *ctx, const struct anomaly_change_row *row)
 	return 0;
 }
 
-static void test_many_changes_are_followed_in_pages(void **state)
+static void test_many_changes_are_followed(void **state)
 {
 	struct fixture *f = *state;
 	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
@@ -393,7 +393,7 @@ int main(void)
 		STORE_TEST(test_one_without_an_end_ends_with_its_attempt),
 		STORE_TEST(test_what_lasted),
 		STORE_TEST(test_changes_are_followed_as_they_were_told),
-		STORE_TEST(test_many_changes_are_followed_in_pages),
+		STORE_TEST(test_many_changes_are_followed),
 		STORE_TEST(test_what_lasts_is_renewed),
 	};
 

@@ -147,7 +147,7 @@ static void race_begin(struct race *race, unsigned n_ticks)
 	race->recorder = must_open_fast(race->f->db);
 	race->other = must_open_fast(race->f->db);
 	race->third = must_open_fast(race->f->db);
-	store_set_patience(race->recorder, 0); /* both are this thread: to wait is of no use */
+	store_set_lock_timeout(race->recorder, 0); /* both are this thread: to wait is of no use */
 	race->a = must_begin_at(race->recorder, "j", NOW - 2 * HOUR);
 	write_ticks(race->recorder, &race->a, NOW - 2 * HOUR, n_ticks);
 	race->n = n_ticks;

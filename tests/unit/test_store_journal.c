@@ -119,7 +119,7 @@ static void test_a_log_in_use_is_not_taken_away(void **state)
 
 	begin_one(first);
 	pretended_type = NFS;
-	assert_int_equal(store_open_patient(f->db, STORE_WRITE, 20, &second, &err), -EBUSY);
+	assert_int_equal(store_open_timeout(f->db, STORE_WRITE, 20, &second, &err), -EBUSY);
 	assert_non_null(strstr(err.text, f->db));
 	begin_one(first);
 	store_close(first);
@@ -141,7 +141,7 @@ static void test_readers_delay_writers_without_a_log(void **state)
 	pretended_type = NFS;
 	store = must_open(f->db, STORE_WRITE);
 	must(store_begin_attempt(store, &a, &err), &err);
-	store_set_patience(store, 20);
+	store_set_lock_timeout(store, 20);
 	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, "BEGIN; SELECT * FROM jobs", NULL, NULL, NULL),
 			 SQLITE_OK);

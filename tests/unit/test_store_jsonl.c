@@ -369,9 +369,9 @@ static void test_a_lock_held_for_long_is_busy(void **state)
 	must_append(log, LINE);
 	fd = open(log_path(f, ""), O_RDONLY);
 	assert_int_equal(flock(fd, LOCK_SH), 0);
-	jsonl_set_patience(log, 0);
+	jsonl_set_lock_timeout(log, 0);
 	assert_int_equal(jsonl_append(log, LINE, strlen(LINE), &err), -EBUSY);
-	jsonl_set_patience(log, 20);
+	jsonl_set_lock_timeout(log, 20);
 	assert_int_equal(jsonl_append(log, LINE, strlen(LINE), &err), -EBUSY);
 	assert_non_null(strstr(err.text, "locked"));
 	close(fd);
@@ -401,7 +401,7 @@ static void test_patience_outlasts_a_short_lock(void **state)
 	}
 	assert_true(pid > 0);
 	assert_int_equal(read(fds[0], &byte, 1), 1);
-	jsonl_set_patience(log, 30000);
+	jsonl_set_lock_timeout(log, 30000);
 	must_append(log, LINE);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -95,7 +95,7 @@ static void child_write(const struct race *race, int writer)
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct jsonl *log = jsonl_new(log_path(race->f, ""), race->max_bytes);
 
-	jsonl_set_patience(log, 60000);
+	jsonl_set_lock_timeout(log, 60000);
 	for (int n = 0; n < N_LINES; n++) {
 		struct err err = ERR_INIT;
 
@@ -233,7 +233,7 @@ static void write_until_killed(const struct fixture *f, int writer, int told_fd)
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct jsonl *log = jsonl_new(log_path(f, ""), 4 << 20);
 
-	jsonl_set_patience(log, 60000);
+	jsonl_set_lock_timeout(log, 60000);
 	for (int n = 0; n < 40; n++) {
 		format_line(&line, writer, n, (size_t)(n * 7919 % 100000));
 		CHILD_CHECK(jsonl_append(log, line.data, line.len, NULL) == 0);

@@ -164,7 +164,7 @@ static void assert_busy(const char *path, struct store *store, const char *wante
 	struct err err = ERR_INIT;
 	char text[512];
 
-	store_set_patience(store, 20);
+	store_set_lock_timeout(store, 20);
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EBUSY);
 	assert_int_equal(err.code, -EBUSY);
 	snprintf(text, sizeof(text), "the database %s is locked by %s", path, wanted);
@@ -243,7 +243,7 @@ static void test_rollback_journal(void **state)
 	end_other(&o);
 	o = start_other("owner", hold_sql, f->db, "BEGIN EXCLUSIVE");
 	assert_busy_by(f->db, store, &o, "owner");
-	assert_int_equal(store_open_patient(f->db, STORE_READ, 0, &too_late, &err), -EBUSY);
+	assert_int_equal(store_open_timeout(f->db, STORE_READ, 0, &too_late, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "(owner): wait for it"));
 }
 

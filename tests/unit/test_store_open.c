@@ -263,9 +263,9 @@ static void test_a_lock_held_for_long_is_busy(void **state)
 	sqlite3 *db = lock_file(f->db, "BEGIN IMMEDIATE");
 	struct err err = ERR_INIT;
 
-	store_set_patience(store, 0);
+	store_set_lock_timeout(store, 0);
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EBUSY);
-	store_set_patience(store, 20);
+	store_set_lock_timeout(store, 20);
 	assert_int_equal(store_begin_attempt(store, &a, &err), -EBUSY);
 	assert_non_null(strstr(err.text, f->db));
 	assert_int_equal(a.attempt_num, 0);
@@ -284,7 +284,7 @@ static void test_little_patience_is_soon_at_its_end(void **state)
 	uint64_t before_ns = clock_boot_ns();
 	char path[192];
 
-	store_set_patience(store, 20);
+	store_set_lock_timeout(store, 20);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
 	sqlite3_close(db);
@@ -292,9 +292,9 @@ static void test_little_patience_is_soon_at_its_end(void **state)
 	/* A file that somebody else is about to make. */
 	snprintf(path, sizeof(path), "%s/new.db", f->dir);
 	db = lock_file(path, "BEGIN EXCLUSIVE");
-	assert_int_equal(store_open_patient(path, STORE_WRITE, 20, &other, NULL), -EBUSY);
-	assert_int_equal(store_open_patient(path, STORE_WRITE, 0, &other, NULL), -EBUSY);
-	assert_int_equal(store_open_patient(path, STORE_READ, 20, &other, NULL), -EBUSY);
+	assert_int_equal(store_open_timeout(path, STORE_WRITE, 20, &other, NULL), -EBUSY);
+	assert_int_equal(store_open_timeout(path, STORE_WRITE, 0, &other, NULL), -EBUSY);
+	assert_int_equal(store_open_timeout(path, STORE_READ, 20, &other, NULL), -EBUSY);
 	assert_null(other);
 	assert_true(clock_boot_ns() - before_ns < UINT64_C(4000000000));
 	sqlite3_close(db);
@@ -327,7 +327,7 @@ static void test_patience_outlasts_a_short_lock(void **state)
 	}
 	assert_true(pid > 0);
 	assert_int_equal(read(pipe_fds[0], &byte, 1), 1);
-	assert_int_equal(store_open_patient(f->db, STORE_WRITE, 30000, &store, NULL), 0);
+	assert_int_equal(store_open_timeout(f->db, STORE_WRITE, 30000, &store, NULL), 0);
 	assert_int_equal(store_begin_attempt(store, &a, NULL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -214,7 +214,7 @@ static void test_a_beginning_that_fails(void **state)
 	sqlite3 *holder = NULL;
 
 	must(store_begin_attempt(store, &a, &err), &err);
-	store_set_patience(store, 0);
+	store_set_lock_timeout(store, 0);
 	assert_int_equal(sqlite3_open(f->db, &holder), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
 	assert_int_equal(store_begin_attempt(store, &b, &err), -EBUSY);
@@ -236,13 +236,13 @@ static void test_shared_patience(void **state)
 
 	assert_int_equal(sqlite3_open(f->db, &holder), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(holder, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-	store_share_patience(store, 20);
+	store_share_lock_timeout(store, 20);
 	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
 	waited_ns = store->waited_ns;
 	assert_true(waited_ns >= 20 * 1000000);
 	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
 	assert_int_equal(store->waited_ns, waited_ns);
-	store_set_patience(store, 60);
+	store_set_lock_timeout(store, 60);
 	assert_int_equal(store_begin_attempt(store, &a, NULL), -EBUSY);
 	assert_true(store->waited_ns >= 60 * 1000000);
 	sqlite3_close(holder);

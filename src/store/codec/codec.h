@@ -11,7 +11,7 @@
  * A fold is the ticks of a while as tables: one of its head (the host's values),
  * one for each GPU, each job's progress and each cgroup, which stand with the head in
  * one blob, and one for each point and each process, which are kept apart. Behind that of a
- * process stand those of its system calls (open_fold.h).
+ * process stand those of its system calls (fold.h).
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
  */

@@ -283,13 +283,13 @@ int store_check(struct store *store, unsigned max_ms, struct err *err)
 /* What belongs to a database, by what is added to its name. */
 static const char *const companions[] = { "-wal", "-shm", "-journal" };
 
-struct aside {
+struct quarantine {
 	char *from; /* the database itself, not a link to it */
 	char *to;
 	int from_fd, to_fd; /* closing them drops the locks */
 };
 
-static void aside_release(struct aside *a)
+static void quarantine_release(struct quarantine *a)
 {
 	free(a->from);
 	free(a->to);
@@ -297,7 +297,7 @@ static void aside_release(struct aside *a)
 	close_fd(&a->to_fd);
 }
 
-static int refuse_move(const struct aside *a, int error, struct err *err)
+static int refuse_move(const struct quarantine *a, int error, struct err *err)
 {
 	return err_set(err, error,
 		       "the database %s is damaged, and cannot be moved aside (%s): set "
@@ -305,7 +305,7 @@ static int refuse_move(const struct aside *a, int error, struct err *err)
 		       a->from, strerror(-error));
 }
 
-static int refuse_busy(const struct aside *a, pid_t pid, struct err *err)
+static int refuse_busy(const struct quarantine *a, pid_t pid, struct err *err)
 {
 	char owner[LOCK_OWNER_BYTES];
 
@@ -323,7 +323,7 @@ static void close_store(struct store **store)
 }
 
 /* 0: it is damaged, and a case for this. What cannot be looked at store_open() tells better. */
-static int find_damaged(const char *path, bool all, struct aside *ret, struct stat *ret_st,
+static int find_damaged(const char *path, bool all, struct quarantine *ret, struct stat *ret_st,
 			struct err *err)
 {
 	CLEANUP(close_store) struct store *store = NULL;
@@ -363,7 +363,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 }
 
 /* With a rollback journal who has it open need not have a lock. */
-static int take_alone(struct aside *a, const struct stat *examined, struct err *err)
+static int take_alone(struct quarantine *a, const struct stat *examined, struct err *err)
 {
 	struct stat named, opened;
 	struct flock lock;
@@ -401,7 +401,7 @@ static bool is_free(const char *path)
 }
 
 /* Goes on after a failure, and returns the first. */
-static int for_companions(const struct aside *a, int (*fn)(const char *from, const char *to))
+static int for_companions(const struct quarantine *a, int (*fn)(const char *from, const char *to))
 {
 	int first = 0;
 
@@ -443,7 +443,7 @@ static int make_empty(const char *path, int like_fd)
 }
 
 /* The moment, in UTC; the second of the same second gets a number. */
-static int reserve_name(struct aside *a, struct err *err)
+static int reserve_name(struct quarantine *a, struct err *err)
 {
 	time_t now = (time_t)(clock_wall_ns() / 1000000000u);
 	char stamp[24], number[16] = "";
@@ -503,7 +503,7 @@ static int restore_name(const char *from, const char *to)
  * Nothing has changed if this fails. What the disk does not have after it is lost with the power,
  * and no harm is done.
  */
-static int move(const struct aside *a, struct err *err)
+static int move(const struct quarantine *a, struct err *err)
 {
 	int r = for_companions(a, rename_beside);
 
@@ -533,9 +533,9 @@ static int move(const struct aside *a, struct err *err)
 	return r < 0 ? refuse_move(a, r, err) : 0;
 }
 
-int store_set_aside(const char *path, bool all, char **ret_aside, struct err *err)
+int store_quarantine(const char *path, bool all, char **ret_path, struct err *err)
 {
-	CLEANUP(aside_release) struct aside a = { .from_fd = -1, .to_fd = -1 };
+	CLEANUP(quarantine_release) struct quarantine a = { .from_fd = -1, .to_fd = -1 };
 	struct stat examined;
 	int r;
 
@@ -547,6 +547,6 @@ int store_set_aside(const char *path, bool all, char **ret_aside, struct err *er
 	if (r == 0)
 		r = move(&a, err);
 	if (r == 0)
-		*ret_aside = TAKE_PTR(a.to);
+		*ret_path = TAKE_PTR(a.to);
 	return r;
 }

@@ -51,17 +51,17 @@ int layout_create(struct store *store, struct err *err);
 int make_database(const char *path, struct err *err);
 
 /*
- * patience - waiting for another writer, no longer than the owner allows.
+ * lock_wait - waiting for another writer, no longer than the lock timeout.
  *
  * It is for a whole call: what one lock has used up is not there for the next.
  */
 
-#define PATIENCE_DEFAULT_MS 5000
+#define LOCK_TIMEOUT_DEFAULT_MS 5000
 
-void patience_renew(struct store *store); /* a call begins */
+void lock_wait_renew(struct store *store); /* a call begins */
 
-/* Sleeps for about a millisecond; false without doing so when the patience is used up. */
-bool patience_wait(struct store *store);
+/* Sleeps for about a millisecond; false without doing so when the timeout is over. */
+bool lock_wait(struct store *store);
 
 /*
  * journal - how a transaction is kept until it is in the database: in a

@@ -22,38 +22,38 @@
 #define PAUSE_MIN_NS UINT64_C(500000)
 #define PAUSE_SPREAD_NS UINT64_C(1000000)
 
-void patience_renew(struct store *store)
+void lock_wait_renew(struct store *store)
 {
-	if (!store->is_patience_shared)
+	if (!store->is_lock_timeout_shared)
 		store->waited_ns = 0;
 }
 
-bool patience_wait(struct store *store)
+bool lock_wait(struct store *store)
 {
 	uint64_t now_ns = clock_boot_ns();
 	uint64_t pause_ns = PAUSE_MIN_NS + now_ns % PAUSE_SPREAD_NS;
 	struct timespec pause = { 0 };
 
-	if (store->waited_ns >= store->patience_ns)
+	if (store->waited_ns >= store->lock_timeout_ns)
 		return false;
-	if (pause_ns > store->patience_ns - store->waited_ns)
-		pause_ns = store->patience_ns - store->waited_ns;
+	if (pause_ns > store->lock_timeout_ns - store->waited_ns)
+		pause_ns = store->lock_timeout_ns - store->waited_ns;
 	pause.tv_nsec = (long)pause_ns;
 	nanosleep(&pause, NULL);
 	store->waited_ns += clock_boot_ns() - now_ns;
 	return true;
 }
 
-void store_set_patience(struct store *store, unsigned ms)
+void store_set_lock_timeout(struct store *store, unsigned ms)
 {
-	store->patience_ns = ms * UINT64_C(1000000);
-	store->is_patience_shared = false;
+	store->lock_timeout_ns = ms * UINT64_C(1000000);
+	store->is_lock_timeout_shared = false;
 }
 
-void store_share_patience(struct store *store, unsigned ms)
+void store_share_lock_timeout(struct store *store, unsigned ms)
 {
-	store_set_patience(store, ms);
-	store->is_patience_shared = true;
+	store_set_lock_timeout(store, ms);
+	store->is_lock_timeout_shared = true;
 	store->waited_ns = 0;
 }
 
@@ -317,7 +317,7 @@ static int change(struct store *store, const char *sql, struct err *err)
 
 	do
 		r = ask(store, sql, err);
-	while (r == -EBUSY && patience_wait(store));
+	while (r == -EBUSY && lock_wait(store));
 	return r;
 }
 

@@ -51,6 +51,18 @@
  * its latest state, and seen_wall_ns says when that was measured; anomaly_changes has its few
  * changes (anomalies.c).
  */
+/* What an attempt, or a sheet, has used. */
+#define USAGE                                                                                       \
+	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"                  \
+	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"                                          \
+	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"                            \
+	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"                              \
+	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"                               \
+	" minor_faults INTEGER, major_faults INTEGER,"                                              \
+	" voluntary_switches INTEGER, involuntary_switches INTEGER,"                                \
+	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL," \
+	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+
 static const char tables[] =
 	"CREATE TABLE boots (id INTEGER PRIMARY KEY, boot_id TEXT NOT NULL UNIQUE);"
 	"CREATE TABLE jobs (id INTEGER PRIMARY KEY, job_id TEXT NOT NULL UNIQUE);"
@@ -65,16 +77,7 @@ static const char tables[] =
 	" interval_seconds REAL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
 	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
 	" total_sheets INTEGER NOT NULL, last_completed_sheet INTEGER NOT NULL DEFAULT 0,"
-	" current_sheet INTEGER,"
-	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
-	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
-	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
-	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
-	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
-	" minor_faults INTEGER, major_faults INTEGER,"
-	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
-	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
-	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" current_sheet INTEGER," USAGE
 	" log_id BLOB UNIQUE, log_offset INTEGER NOT NULL DEFAULT 0,"
 	" log_is_over INTEGER NOT NULL DEFAULT 0, UNIQUE (job, attempt_num));"
 	"CREATE INDEX attempts_by_start ON attempts (started_wall_ns);"
@@ -85,16 +88,7 @@ static const char tables[] =
 	"CREATE TABLE sheets (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" num INTEGER NOT NULL, try_num INTEGER NOT NULL, name TEXT, command TEXT,"
 	" total_ranks INTEGER NOT NULL, started_wall_ns INTEGER, ended_wall_ns INTEGER,"
-	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER,"
-	" wall_ns INTEGER, user_ns INTEGER, system_ns INTEGER, cpu_evidence TEXT,"
-	" peak_rss_bytes INTEGER, peak_rss_evidence TEXT,"
-	" max_process_rss_bytes INTEGER, max_process_rss_evidence TEXT,"
-	" rchar INTEGER, wchar INTEGER, syscr INTEGER, syscw INTEGER,"
-	" read_bytes INTEGER, write_bytes INTEGER, io_evidence TEXT,"
-	" minor_faults INTEGER, major_faults INTEGER,"
-	" voluntary_switches INTEGER, involuntary_switches INTEGER,"
-	" spawn_count INTEGER, spawn_evidence TEXT, peak_processes INTEGER, peak_cpu_percent REAL,"
-	" peak_gpu_bytes INTEGER, gpu_busy_ns INTEGER, gpu_idle_ns INTEGER,"
+	" outcome TEXT, reason TEXT, exit_code INTEGER, signal INTEGER," USAGE
 	" PRIMARY KEY (attempt, num, try_num)) WITHOUT ROWID;"
 
 	"CREATE TABLE ranks (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"

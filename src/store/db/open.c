@@ -271,28 +271,36 @@ static void close_handle(struct store **store)
 	*store = store_close(*store);
 }
 
-static int handle_init(struct store *store, const char *path)
+/* NULL: no memory. */
+static struct store *handle_new(const char *path, unsigned timeout_ms, struct err *err)
 {
-	store->writing.bytes = (struct buf)BUF_INIT;
-	store->writing.now = store->writing.before = (struct tick)TICK_INIT;
-	store->path = strdup(path);
-	return store->path ? 0 : -ENOMEM;
+	struct store *store = calloc(1, sizeof(*store));
+
+	if (store) {
+		store->writing.bytes = (struct buf)BUF_INIT;
+		store->writing.now = store->writing.before = (struct tick)TICK_INIT;
+		store->path = strdup(path);
+		store_set_lock_timeout(store, timeout_ms);
+	}
+	if (store && store->path)
+		return store;
+	err_set(err, -ENOMEM, "no memory left to open the database %s", path);
+	return store_close(store);
 }
 
 /* SQLite's own way of waiting sleeps up to 100 ms at a time: too long for a tick. */
 static int wait_for_lock(void *ctx, int n_calls)
 {
 	(void)n_calls; /* counts for one lock; a call may need several */
-	return patience_wait(ctx);
+	return lock_wait(ctx);
 }
 
 /* Nothing that is written comes near to it. */
 #define VALUE_MAX_BYTES (256 << 20)
 
-static void configure(struct store *store, unsigned patience_ms)
+static void configure(struct store *store)
 {
 	sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES);
-	store_set_patience(store, patience_ms);
 	sqlite3_extended_result_codes(store->db, 1);
 	sqlite3_busy_handler(store->db, wait_for_lock, store);
 	sqlite3_wal_hook(store->db, settle_log, store);
@@ -304,47 +312,40 @@ static void configure(struct store *store, unsigned patience_ms)
 
 int store_borrow(sqlite3 *db, struct store **ret, struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
 	const char *path = sqlite3_db_filename(db, "main");
+	struct store *store = handle_new(path && path[0] ? path : "main", 0, err);
 
-	if (!store || handle_init(store, path && path[0] ? path : "main") < 0)
-		return err_set(err, -ENOMEM, "no memory left to use a database");
+	if (!store)
+		return -ENOMEM;
 	store->db = db;
 	store->is_borrowed = true;
-	*ret = TAKE_PTR(store);
+	*ret = store;
 	return 0;
 }
 
-static int connect_to(struct store *store, const char *name, int flags, unsigned patience_ms,
-		      struct err *err)
+/*
+ * Opens the file; with an option, as a URI. "./" before a relative path: "file:x" and ":memory:"
+ * are names of files here.
+ */
+static int connect_to(struct store *store, int flags, const char *option, struct err *err)
 {
-	if (sqlite3_open_v2(name, &store->db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		return store->db ? store_failure(store, err)
-				 : err_set(err, -ENOMEM, "no memory left to open the database %s",
-					   store->path);
-	configure(store, patience_ms);
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+
+	buf_printf(&name, "%s%s", option ? "file:" : "", store->path[0] == '/' ? "" : "./");
+	for (const char *p = store->path; *p; p++) /* what has a meaning in a URI, as its number */
+		buf_printf(&name, option && strchr("%?#", *p) ? "%%%02X" : "%c", (unsigned char)*p);
+	if (option)
+		buf_printf(&name, "?%s", option);
+	if (buf_error(&name) < 0)
+		return store_no_memory(store, err);
+	store_forget_statements(store);
+	sqlite3_close(store->db);
+	store->db = NULL;
+	flags |= SQLITE_OPEN_NOMUTEX | (option ? SQLITE_OPEN_URI : 0);
+	if (sqlite3_open_v2(name.data, &store->db, flags, NULL) != SQLITE_OK)
+		return store->db ? store_failure(store, err) : store_no_memory(store, err);
+	configure(store);
 	return 0;
-}
-
-/* "./" before a relative path: "file:x" and ":memory:" are names of files here. */
-static int open_handle(const char *path, enum store_mode mode, unsigned patience_ms,
-		       struct store *store, struct err *err)
-{
-	int flags = mode == STORE_WRITE ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
-	CLEANUP(free_ptr) char *name = NULL;
-
-	if (handle_init(store, path) < 0 ||
-	    asprintf(&name, "%s%s", path[0] == '/' ? "" : "./", path) < 0)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	return connect_to(store, name, flags, patience_ms, err);
-}
-
-/* In memory: what a savepoint could undo, which ingest has one of for each record. */
-static int configure_writing(struct store *store, struct err *err)
-{
-	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-	sqlite3_exec(store->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
-	return durability_raise(store, err);
 }
 
 /*
@@ -369,27 +370,24 @@ static int check_empty(struct store *store, bool *is_empty, struct err *err)
 	return r;
 }
 
-static int open_to_write(const char *path, unsigned patience_ms, struct store **ret,
-			 struct err *err)
+static int open_to_write(const char *path, unsigned timeout_ms, struct store **ret, struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
 	bool is_empty = false;
-	int r;
+	int r = store ? connect_to(store, SQLITE_OPEN_READWRITE, NULL, err) : -ENOMEM;
 
-	if (!store)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	r = open_handle(path, STORE_WRITE, patience_ms, store, err);
-	if (r < 0)
-		return r;
-	r = layout_check(store, &is_empty, err);
+	if (r == 0)
+		r = layout_check(store, &is_empty, err);
 	if (r == 0 && is_empty)
 		r = check_empty(store, &is_empty, err);
+	if (r == 0)
+		r = is_empty ? layout_create(store, err) : journal_set_up(store, err);
 	if (r < 0)
 		return r;
-	r = is_empty ? layout_create(store, err) : journal_set_up(store, err);
-	if (r < 0)
-		return r;
-	r = configure_writing(store, err);
+	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	/* In memory: what a savepoint could undo, which ingest has one of for each record. */
+	sqlite3_exec(store->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+	r = durability_raise(store, err);
 	if (r < 0)
 		return r;
 	r = ingest_logs(store, NULL); /* else the next process does */
@@ -402,11 +400,11 @@ static int open_to_write(const char *path, unsigned patience_ms, struct store **
  * A database whose last writer was killed while its rollback journal was in use cannot be read as
  * it is; a process that may write it puts it right.
  */
-static int put_right(const char *path, unsigned patience_ms, struct err *err)
+static int put_right(const char *path, unsigned timeout_ms, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = NULL;
 
-	return store_open_patient(path, STORE_WRITE, patience_ms, &store, err);
+	return store_open_timeout(path, STORE_WRITE, timeout_ms, &store, err);
 }
 
 static int check_layout(struct store *store, bool *ret_is_empty, struct err *err)
@@ -415,13 +413,13 @@ static int check_layout(struct store *store, bool *ret_is_empty, struct err *err
 
 	if (r == 0 || sqlite3_extended_errcode(store->db) != SQLITE_READONLY_ROLLBACK)
 		return r;
-	r = put_right(store->path, (unsigned)(store->patience_ns / 1000000), err);
+	r = put_right(store->path, (unsigned)(store->lock_timeout_ns / 1000000), err);
 	return r < 0 ? r : layout_check(store, ret_is_empty, err);
 }
 
 /* ---- logs that are not ingested yet ---- */
 
-#define INGEST_PATIENCE_MS 1000
+#define INGEST_TIMEOUT_MS 1000
 #define COPY_MAX_BYTES (INT64_C(256) << 20)
 
 /* A copy of what the handle has open, or an empty database; COPY_MAX_BYTES at most. */
@@ -457,7 +455,7 @@ static sqlite3 *copy_to_memory(struct store *store)
  * The database cannot be written, by us or at all: what is in logs, and not in it, is stored in a
  * copy. It does not see what others write to the database afterwards.
  */
-static bool read_copy(struct store *store, unsigned patience_ms)
+static bool read_copy(struct store *store)
 {
 	sqlite3 *copy = copy_to_memory(store);
 
@@ -468,35 +466,35 @@ static bool read_copy(struct store *store, unsigned patience_ms)
 	store->db = copy;
 	store->is_copy = true;
 	store->journal[0] = '\0';
-	configure(store, patience_ms);
+	configure(store);
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
 	store->ingest_error = ingest_logs(store, NULL);
 	return true;
 }
 
 /* By a handle that writes, which ingests when it is opened. */
-static int ingest_for_reader(struct store *store, unsigned patience_ms)
+static int ingest_for_reader(struct store *store, unsigned timeout_ms)
 {
 	CLEANUP(close_handle) struct store *writer = NULL;
-	int r = store_open_patient(
-		store->path, STORE_WRITE,
-		patience_ms < INGEST_PATIENCE_MS ? patience_ms : INGEST_PATIENCE_MS, &writer, NULL);
+	int r = store_open_timeout(store->path, STORE_WRITE,
+				   timeout_ms < INGEST_TIMEOUT_MS ? timeout_ms : INGEST_TIMEOUT_MS,
+				   &writer, NULL);
 
 	return r < 0 ? r : writer->ingest_error;
 }
 
 int store_take_in(struct store *store, struct err *err)
 {
-	uint64_t patience_ns = store->patience_ns;
+	uint64_t lock_timeout_ns = store->lock_timeout_ns;
 	int r;
 
 	if (sqlite3_db_readonly(store->db, "main") == 1) {
 		r = ingest_has_news(store) ? ingest_for_reader(store, 0) : 0;
 		return r == -EBUSY ? 0 : r;
 	}
-	store->patience_ns = 0;
+	store->lock_timeout_ns = 0;
 	r = ingest_logs(store, err);
-	store->patience_ns = patience_ns;
+	store->lock_timeout_ns = lock_timeout_ns;
 	return r == -EBUSY ? 0 : r;
 }
 
@@ -513,49 +511,29 @@ static const char *option_after(const char *path, int error)
 	return error == -EROFS && journal_cannot_change(path) ? "immutable=1" : NULL;
 }
 
-static int check_layout_with(struct store *store, const char *option, unsigned patience_ms,
-			     bool *ret_is_empty, struct err *err)
-{
-	CLEANUP(buf_release) struct buf uri = BUF_INIT;
-	int r;
-
-	buf_add_str(&uri, store->path[0] == '/' ? "file:" : "file:./");
-	for (const char *p = store->path; *p; p++) /* what has a meaning in a URI, as its number */
-		buf_printf(&uri, strchr("%?#", *p) ? "%%%02X" : "%c", (unsigned char)*p);
-	buf_printf(&uri, "?%s", option);
-	if (buf_error(&uri) < 0)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", store->path);
-	store_forget_statements(store);
-	sqlite3_close(store->db);
-	store->db = NULL;
-	r = connect_to(store, uri.data, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, patience_ms, err);
-	return r < 0 ? r : check_layout(store, ret_is_empty, err);
-}
-
-static int open_to_read(const char *path, bool as_is, unsigned patience_ms, struct store **ret,
+static int open_to_read(const char *path, bool as_is, unsigned timeout_ms, struct store **ret,
 			struct err *err)
 {
-	CLEANUP(close_handle) struct store *store = calloc(1, sizeof(*store));
+	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
 	struct wal_found log;
 	const char *option;
 	bool is_empty = false;
-	int r;
+	int r = store ? connect_to(store, SQLITE_OPEN_READONLY, NULL, err) : -ENOMEM;
 
-	if (!store)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	r = open_handle(path, STORE_READ, patience_ms, store, err);
 	if (r < 0)
 		return r;
 	r = check_layout(store, &is_empty, err);
 	option = r < 0 ? option_after(path, r) : NULL;
 	if (option)
-		r = check_layout_with(store, option, patience_ms, &is_empty, err);
+		r = connect_to(store, SQLITE_OPEN_READONLY, option, err);
+	if (option && r == 0)
+		r = check_layout(store, &is_empty, err);
 	if (r == 0 && is_empty) { /* with a log it is being made, or damaged: a writer can tell */
 		wal_check(path, &log);
 		if (log.has_commit)
-			r = put_right(path, patience_ms, err);
+			r = put_right(path, timeout_ms, err);
 		if (r == 0 && (log.has_commit ||
-			       (ingest_has_logs(path) && put_right(path, patience_ms, NULL) == 0)))
+			       (ingest_has_logs(path) && put_right(path, timeout_ms, NULL) == 0)))
 			r = layout_check(store, &is_empty, err);
 	}
 	if (r < 0)
@@ -563,31 +541,28 @@ static int open_to_read(const char *path, bool as_is, unsigned patience_ms, stru
 	if (is_empty)
 		return err_set(err, -ENOENT, "nothing was recorded yet: the database %s is empty",
 			       path);
-	if (!as_is && ingest_has_news(store) && ingest_for_reader(store, patience_ms) < 0)
-		read_copy(store, patience_ms);
+	if (!as_is && ingest_has_news(store) && ingest_for_reader(store, timeout_ms) < 0)
+		read_copy(store);
 	*ret = TAKE_PTR(store);
 	return 0;
 }
 
 /* Recorders make no database: there are logs alone until somebody reads. */
-static int make_for_logs(const char *path, unsigned patience_ms, struct store **ret,
-			 struct err *err)
+static int make_for_logs(const char *path, unsigned timeout_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = NULL;
-	int r = put_right(path, patience_ms, err);
+	int r = put_right(path, timeout_ms, err);
 
 	if (r == 0)
-		return open_to_read(path, false, patience_ms, ret, err);
-	store = calloc(1, sizeof(*store));
-	if (!store || handle_init(store, path) < 0)
-		return err_set(err, -ENOMEM, "no memory left to open the database %s", path);
-	if (!read_copy(store, patience_ms))
+		return open_to_read(path, false, timeout_ms, ret, err);
+	store = handle_new(path, timeout_ms, NULL);
+	if (!store || !read_copy(store))
 		return r;
 	*ret = TAKE_PTR(store);
 	return 0;
 }
 
-int store_open_patient(const char *path, enum store_mode mode, unsigned patience_ms,
+int store_open_timeout(const char *path, enum store_mode mode, unsigned timeout_ms,
 		       struct store **ret, struct err *err)
 {
 	int r = mode == STORE_WRITE ? make_database(path, err) : 0;
@@ -596,7 +571,7 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 	if (r < 0)
 		return r;
 	if (mode == STORE_READ && lstat(path, &st) < 0 && errno == ENOENT && ingest_has_logs(path))
-		return make_for_logs(path, patience_ms, ret, err);
+		return make_for_logs(path, timeout_ms, ret, err);
 	r = check_file(path, mode, err);
 	if (r < 0)
 		return r;
@@ -606,13 +581,13 @@ int store_open_patient(const char *path, enum store_mode mode, unsigned patience
 	if (r < 0)
 		return r;
 	return mode == STORE_WRITE
-		       ? open_to_write(path, patience_ms, ret, err)
-		       : open_to_read(path, mode == STORE_READ_AS_IS, patience_ms, ret, err);
+		       ? open_to_write(path, timeout_ms, ret, err)
+		       : open_to_read(path, mode == STORE_READ_AS_IS, timeout_ms, ret, err);
 }
 
 int store_open(const char *path, enum store_mode mode, struct store **ret, struct err *err)
 {
-	return store_open_patient(path, mode, PATIENCE_DEFAULT_MS, ret, err);
+	return store_open_timeout(path, mode, LOCK_TIMEOUT_DEFAULT_MS, ret, err);
 }
 
 void store_leave_no_log(struct store *store)
@@ -638,7 +613,7 @@ struct store *store_close(struct store *store)
 	if (store->log_error) { /* the last chance to bring it to the disk; not for long */
 		CLEANUP(txn_abort) struct store *txn = NULL;
 
-		store->patience_ns = store->mend_boot_ns = 0;
+		store->lock_timeout_ns = store->mend_boot_ns = 0;
 		txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, NULL);
 	}
 	store_forget_statements(store);

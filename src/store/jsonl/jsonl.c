@@ -255,7 +255,7 @@ struct jsonl *jsonl_new(const char *path, uint64_t max_bytes)
 	log->line = (struct buf)BUF_INIT;
 	log->max_bytes = max_bytes;
 	log->folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	jsonl_set_patience(log, JSONL_PATIENCE_DEFAULT_MS);
+	jsonl_set_lock_timeout(log, JSONL_LOCK_TIMEOUT_DEFAULT_MS);
 	if (names_init(&log->names, path) < 0 || !log->folder)
 		return jsonl_free(log);
 	return log;
@@ -273,7 +273,7 @@ struct jsonl *jsonl_free(struct jsonl *log)
 	return NULL;
 }
 
-void jsonl_set_patience(struct jsonl *log, unsigned ms)
+void jsonl_set_lock_timeout(struct jsonl *log, unsigned ms)
 {
 	log->lock_timeout_ns = ms * UINT64_C(1000000);
 }

@@ -30,7 +30,7 @@
  * carried over a fork, as both sides would hold the same lock.
  */
 
-#define JSONL_PATIENCE_DEFAULT_MS 50
+#define JSONL_LOCK_TIMEOUT_DEFAULT_MS 50
 #define JSONL_LINE_MAX_BYTES ((size_t)64 * 1024 * 1024)
 
 struct jsonl;
@@ -40,7 +40,7 @@ struct jsonl *jsonl_new(const char *path, uint64_t max_bytes);
 struct jsonl *jsonl_free(struct jsonl *log); /* NULL is fine. Returns NULL. */
 
 /* How long a call waits for other writers; 0 tries once. */
-void jsonl_set_patience(struct jsonl *log, unsigned ms);
+void jsonl_set_lock_timeout(struct jsonl *log, unsigned ms);
 
 /* What the log and its rotated files take. */
 uint64_t jsonl_count_bytes(const char *path);

@@ -515,7 +515,7 @@ bool retention_is_full(int error)
 
 int store_retain_slice(struct store *store, struct retention *run, struct err *err)
 {
-	uint64_t patience_ns = store->patience_ns, began_ns = clock_boot_ns(), took_ns;
+	uint64_t lock_timeout_ns = store->lock_timeout_ns, began_ns = clock_boot_ns(), took_ns;
 	const uint64_t limit_ns = RETENTION_LIMIT_MS * UINT64_C(1000000);
 	struct slice slice = { .store = store, .run = run };
 	int r;
@@ -523,13 +523,13 @@ int store_retain_slice(struct store *store, struct retention *run, struct err *e
 	if (run->work_ns > run->slice_ns)
 		run->work_ns = run->slice_ns;
 	slice.deadline_ns = began_ns + run->work_ns;
-	store->patience_ns = 0;
+	store->lock_timeout_ns = 0;
 	/* Pages that the file lacks get there while the disk has room. On a full disk the log could
 	 * neither be copied nor grow, and nothing could be removed. */
 	if (run->stage == 0)
 		settle_reuse(store);
 	r = run_slice(&slice, err);
-	store->patience_ns = patience_ns;
+	store->lock_timeout_ns = lock_timeout_ns;
 	if (retention_is_full(r)) {
 		/*
 		 * What the log has of the disk is all there is: the next slice is one piece of

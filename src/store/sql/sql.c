@@ -178,7 +178,7 @@ int store_sql_open(struct store *store, const char *text, store_stop_fn *stop, v
 	if (!sql)
 		return store_no_memory(store, err);
 	*sql = (struct store_sql){ .store = store, .stop = stop, .ctx = ctx };
-	patience_renew(store);
+	lock_wait_renew(store);
 	r = vtab_register(db, store, err);
 	if (r == 0 && (sqlite3_exec(db, "PRAGMA query_only = 1", NULL, NULL, NULL) != SQLITE_OK ||
 		       sqlite3_set_authorizer(db, authorize, sql) != SQLITE_OK))

@@ -21,7 +21,8 @@
  */
 #define ROUNDING_NS 4096.0
 
-/* Rows that could be read in the time that it takes to open a walk, or to find a tick by its id. */
+/* Rows that could be read in the time that it takes to open a timeline, or to find a tick by its
+ * id. */
 #define WALK_COST 500.0
 #define TICK_COST 20.0
 

@@ -442,7 +442,7 @@ static void close_metrics(struct vtab_cursor *base)
 
 struct minutes_cursor {
 	struct vtab_cursor base;
-	struct minute_walk *walk;
+	struct minute_iter *iter;
 };
 
 #define MINUTE(field_) offsetof(struct minute_row, field_)
@@ -507,14 +507,14 @@ static double count_minutes(const struct vtab_size *size)
 
 static int next_minute(struct vtab_cursor *base, struct err *err)
 {
-	struct minute_walk *walk = ((struct minutes_cursor *)base)->walk;
-	int r = minute_walk_next(walk, err);
+	struct minute_iter *iter = ((struct minutes_cursor *)base)->iter;
+	int r = minute_iter_next(iter, err);
 
 	if (r <= 0)
 		return r;
-	base->row = minute_walk_row(walk);
-	base->rowid = (int64_t)(minute_walk_row(walk)->wall_ns / MINUTE_NS) << CHUNK_BITS |
-		      (minute_walk_process(walk) & CHUNK_PROCESS_MAX);
+	base->row = minute_iter_row(iter);
+	base->rowid = (int64_t)(minute_iter_row(iter)->wall_ns / MINUTE_NS) << CHUNK_BITS |
+		      (minute_iter_process(iter) & CHUNK_PROCESS_MAX);
 	return r;
 }
 
@@ -528,16 +528,16 @@ static int filter_minutes(struct vtab_cursor *base, const struct vtab_filter *fi
 					       filter->until_wall_ns };
 	int r;
 
-	minute_walk_close(&c->walk);
+	minute_iter_close(&c->iter);
 	if (filter->is_empty)
 		return 0;
-	r = minute_walk_open(base->store, &minutes, filter->newest_first, &c->walk, err);
+	r = minute_iter_open(base->store, &minutes, filter->newest_first, &c->iter, err);
 	return r < 0 ? r : next_minute(base, err);
 }
 
 static void close_minutes(struct vtab_cursor *base)
 {
-	minute_walk_close(&((struct minutes_cursor *)base)->walk);
+	minute_iter_close(&((struct minutes_cursor *)base)->iter);
 }
 
 /* ---- snapshots ---- */

@@ -180,9 +180,9 @@ int vtab_ticks_next(struct vtab_ticks *t, struct err *err)
 	return r;
 }
 
-static int begin_walk(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
+static int begin_timeline(struct vtab_ticks *t, const struct vtab_filter *f, struct err *err)
 {
-	const struct walk_filter filter = {
+	const struct timeline_filter filter = {
 		.job_id = f->job_id,
 		.pid = f->pid,
 		.since_wall_ns = f->since_wall_ns,
@@ -205,7 +205,7 @@ int vtab_ticks_begin(struct vtab_ticks *t, struct store *store, const struct vta
 	timeline_close(&t->timeline);
 	if (filter->is_empty)
 		return 0;
-	return filter->has_tick ? find_moment(t, filter, err) : begin_walk(t, filter, err);
+	return filter->has_tick ? find_moment(t, filter, err) : begin_timeline(t, filter, err);
 }
 
 void vtab_ticks_release(struct vtab_ticks *t)

@@ -180,7 +180,7 @@ static char *must_set_aside(const char *path)
 	struct err err = ERR_INIT;
 	char *aside = NULL;
 
-	must(store_set_aside(path, false, &aside, &err), &err);
+	must(store_quarantine(path, false, &aside, &err), &err);
 	assert_non_null(aside);
 	return aside;
 }
@@ -190,7 +190,7 @@ static void assert_refused(const char *path, int error, const char *word)
 	struct err err = ERR_INIT;
 	char *aside = NULL;
 
-	assert_int_equal(store_set_aside(path, false, &aside, &err), error);
+	assert_int_equal(store_quarantine(path, false, &aside, &err), error);
 	assert_null(aside);
 	if (!strstr(err.text, word) || !strstr(err.text, path))
 		fail_msg("no \"%s\" or path in: %s", word, err.text);
@@ -310,7 +310,7 @@ static bool die_moving(const struct fixture *f, int n)
 		char *aside = NULL;
 
 		disk.calls_to_death = n;
-		_exit(store_set_aside(f->db, false, &aside, NULL) == 0 ? 0 : 1);
+		_exit(store_quarantine(f->db, false, &aside, NULL) == 0 ? 0 : 1);
 	}
 	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
 	if (WIFEXITED(status))
@@ -327,7 +327,7 @@ static void go_on(const struct fixture *f)
 
 	store = store_close(store);
 	assert_true(r == 0 || r == -EBADMSG);
-	r = store_set_aside(f->db, false, &aside, NULL);
+	r = store_quarantine(f->db, false, &aside, NULL);
 	assert_true(r == 0 || r == -EALREADY);
 	assert_records_anew(f->db);
 }
@@ -494,7 +494,7 @@ static pid_t start_mover(const char *path, int pipe_fds[2])
 
 		close(pipe_fds[1]);
 		CHILD_CHECK(read(pipe_fds[0], &byte, 1) == 0);
-		r = store_set_aside(path, false, &aside, NULL);
+		r = store_quarantine(path, false, &aside, NULL);
 		CHILD_CHECK(r == 0 || r == -EBUSY || r == -EALREADY || r == -ENOENT);
 		_exit(r == 0 ? 0 : 3);
 	}
@@ -555,7 +555,7 @@ static void child_may_not_move(struct fixture *f)
 	struct err err = ERR_INIT;
 	char *aside = NULL;
 
-	CHILD_CHECK(store_set_aside(f->db, false, &aside, &err) == -EACCES);
+	CHILD_CHECK(store_quarantine(f->db, false, &aside, &err) == -EACCES);
 	CHILD_CHECK(strstr(err.text, "cannot be moved aside (Permission denied)"));
 }
 
