@@ -81,13 +81,12 @@ static void tell_empty(uint64_t n_files)
 }
 
 /* Files without a record among others that have some: a rank may be missing for that. */
-static void warn_of_empty(const struct intake *intake)
+static void warn_of_empty(const struct intake *in)
 {
-	if (intake->n_empty > 0 && intake->n_valid > 0)
+	if (in->n_empty > 0 && in->n_valid > 0)
 		log_warning("%llu of %llu files: no record in '%s'%s",
-			    (unsigned long long)intake->n_empty,
-			    (unsigned long long)intake->n_files, intake->first_empty.data,
-			    intake->n_empty > 1 ? " and others" : "");
+			    (unsigned long long)in->n_empty, (unsigned long long)in->n_files,
+			    in->first_empty.data, in->n_empty > 1 ? " and others" : "");
 }
 
 static int judge(const struct ranks_input *input, uint64_t n_told)
@@ -279,8 +278,7 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 	json_init(&l.json, &out->buf);
 	if (args->is_json) {
 		json_begin_object(&l.json);
-		json_key(&l.json, "errors");
-		json_begin_array(&l.json);
+		json_key_array(&l.json, "errors");
 	}
 	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
 		r = intake_read(&intake, args->input.files[i], err);

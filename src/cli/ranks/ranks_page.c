@@ -313,10 +313,9 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 
 	if (a->n_notes > 0) {
 		d->writer->section(d, "Notes of the compatible summary");
-		d->writer->paragraph(
-			d, "That aligns ranks by their first samples and has thresholds of "
-			   "its own: where it and the answer above differ, the answer above "
-			   "is what may be believed.");
+		d->writer->paragraph(d, "It aligns ranks by their first samples and has thresholds "
+					"of its own. Where it and the answer above differ, believe "
+					"the answer above.");
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
@@ -365,8 +364,7 @@ static void write_json(struct buf *out, const struct rank_analysis *a,
 	json_init(&j, out);
 	json_begin_object(&j);
 	summary_write_all(&j, a);
-	json_key(&j, "input");
-	json_begin_object(&j);
+	json_key_object(&j, "input");
 	json_key_u64(&j, "files", input->n_read);
 	json_key_u64(&j, "empty_files", input->n_empty);
 	json_key_u64(&j, "valid", input->n_valid);
