@@ -78,7 +78,9 @@ PYTHON
 # Whether it is worth another try: the record cannot tell, and there is a cause for that. Who is named, rightly or
 # not, was named; and what cannot be told of ranks that did as they should is a fault.
 is_excused() { # FOLDER LEADER, of "ranks analyze --json"
-	[ "$(json_eval "$3" 'd["finding"]["verdict"]')" = cannot_tell ] && was_disturbed "$1" "$2"
+	[ "$(json_eval "$3" 'd["finding"]["verdict"]')" = cannot_tell ] || return 1
+	echo "# $(json_eval "$3" 'd["finding"]["reason"]')"
+	was_disturbed "$1" "$2"
 }
 is_excused_job() { # FOLDER LEADER JOB
 	is_excused "$1" "$2" "$("$PROCTOR" ranks analyze --job "$3" --json)"
