@@ -30,23 +30,10 @@ static const struct argp attach_argp = {
 	       "gone. How it ended is known only where the kernel tells of it.",
 };
 
-static int ask(const struct attach_args *args, struct rpc_value **ret, struct err *err)
-{
-	CLEANUP(buf_release) struct buf params = BUF_INIT;
-	struct json j;
-
-	json_init(&j, &params);
-	json_begin_object(&j);
-	json_key_i64(&j, "pid", args->pid);
-	json_key_string(&j, "job_id", args->job_id);
-	json_end_object(&j);
-	return cli_call("job.attach", params.data, ret, err);
-}
-
 int cli_attach(int argc, char **argv)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(buf_release) struct buf out = BUF_INIT, params = BUF_INIT;
 	struct attach_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct json j;
@@ -57,7 +44,12 @@ int cli_attach(int argc, char **argv)
 		cli_reject(argv, "which process? say --pid PID");
 	if (!args.job_id)
 		cli_reject(argv, "as which job? say --job ID");
-	r = ask(&args, &answer, &err);
+	json_init(&j, &params);
+	json_begin_object(&j);
+	json_key_i64(&j, "pid", args.pid);
+	json_key_string(&j, "job_id", args.job_id);
+	json_end_object(&j);
+	r = cli_call("job.attach", params.data, &answer, &err);
 	if (r < 0)
 		return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_FAILED, &err);
 	/* It may be meant; but mostly somebody has looked for the wrong pid. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -440,6 +441,18 @@ void cli_add_text(struct buf *out, const char *text, size_t max)
 
 	for (size_t i = 0; i < n && columns < max; columns++)
 		i += utf8_add_shown(out, text + i, n - i);
+}
+
+int cli_open_stop_fd(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 /* ---- the daemon ---- */

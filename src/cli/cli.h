@@ -156,6 +156,10 @@ int cli_print(const struct buf *out);
 /* Foreign text made safe for a terminal (utf8_add_shown()), cut to max columns. */
 void cli_add_text(struct buf *out, const char *text, size_t max);
 
+/* Readable when somebody wants us to end (INT, TERM, HUP). Those that are ignored, as nohup does,
+ * stay so. */
+int cli_open_stop_fd(void);
+
 /* As "proctor trace PID --start-ticks N" does it, for its 10 s at most; signals are as before then.
  */
 int cli_trace_shortly(const struct proc_key *key, struct err *err);

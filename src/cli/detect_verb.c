@@ -169,26 +169,12 @@ static int judge_store(struct store *store, const struct config_anomaly *config,
 	return cli_print(&out);
 }
 
-static int judge_history(const struct detect_args *args)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(settings_close) struct settings settings;
-	struct err err = ERR_INIT;
-
-	if (settings_open(&settings, &err) < 0)
-		return cli_fail(CLI_USAGE, &err);
-	if (apply_sets(&settings.config, args, &err) < 0)
-		return cli_fail(CLI_USAGE, &err);
-	if (cli_open_record(args->period.job_id, &store, &err) < 0)
-		return cli_fail(CLI_FAILED, &err);
-	if (!store && !args->json)
-		return cli_fail(CLI_DONE, &err);
-	return judge_store(store, &settings.config.anomaly, args);
-}
-
 int cli_detect(int argc, char **argv)
 {
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(settings_close) struct settings settings = { 0 };
 	struct detect_args args = { 0 };
+	struct err err = ERR_INIT;
 
 	cli_parse(&detect_argp, argc, argv, 0, &args);
 	if (!args.input && !args.period.since_wall_ns)
@@ -198,5 +184,13 @@ int cli_detect(int argc, char **argv)
 		cli_reject(
 			argv,
 			"--input says all there is: leave out --history, --until, --job and --set");
-	return args.input ? judge_file(&args) : judge_history(&args);
+	if (args.input)
+		return judge_file(&args);
+	if (settings_open(&settings, &err) < 0 || apply_sets(&settings.config, &args, &err) < 0)
+		return cli_fail(CLI_USAGE, &err);
+	if (cli_open_record(args.period.job_id, &store, &err) < 0)
+		return cli_fail(CLI_FAILED, &err);
+	if (!store && !args.json)
+		return cli_fail(CLI_DONE, &err);
+	return judge_store(store, &settings.config.anomaly, &args);
 }

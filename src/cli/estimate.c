@@ -128,18 +128,6 @@ static void write_text(const struct learning_answer *answer, struct buf *out)
 
 /* ---- the verb ---- */
 
-/* As "proctor run" would make it. */
-static int make_spec(const struct estimate_args *args, struct job_spec *spec, struct err *err)
-{
-	if (args->file)
-		return job_file_load(args->file, spec, err);
-	job_spec_init(spec);
-	if (job_spec_set_command(spec, (const char *const *)args->command,
-				 args->sheet_num ? args->sheet_num : 1) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return 0;
-}
-
 static int answer(const struct estimate_args *args, const struct settings *settings,
 		  struct learning_answer *ret, struct err *err)
 {
@@ -149,7 +137,13 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 	int r;
 
 	job_spec_init(&spec);
-	r = make_spec(args, &spec, err);
+	if (args->file) /* as "proctor run" would make it */
+		r = job_file_load(args->file, &spec, err);
+	else if (job_spec_set_command(&spec, (const char *const *)args->command,
+				      args->sheet_num ? args->sheet_num : 1) < 0)
+		r = err_set(err, -ENOMEM, "out of memory");
+	else
+		r = 0;
 	if (r == 0)
 		r = cli_open_learned(settings, &store, &is_writable, err);
 	if (r < 0 || !store)

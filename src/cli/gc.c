@@ -105,63 +105,37 @@ static void add_result(struct retention_result *sum, const struct retention_resu
 
 /* ---- doing it ---- */
 
-/* A line on a terminal that is written over. */
-struct line {
-	bool is_shown, was_shown;
-	uint64_t begun_ns;
-};
-
-static void line_show(struct line *line, const struct retention *run, bool is_waiting)
-{
-	if (!line->is_shown || clock_boot_ns() - line->begun_ns < QUIET_NS)
-		return;
-	fprintf(stderr, "\r\033[K%llu samples became 1-minute values (%llu of %llu stretches)%s",
-		(unsigned long long)run->result.n_samples, (unsigned long long)run->result.n_folds,
-		(unsigned long long)run->n_folds_due,
-		is_waiting ? "; waits for another who writes" : "");
-	line->was_shown = true;
-}
-
-static bool is_terminal(void)
-{
-	const char *term = getenv("TERM");
-
-	return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
-}
-
-/* So that who waits to write gets its turn. */
-static void let_others(void)
+/* Pauses let others who wait to write have their turn. A line on a terminal, which is written over,
+ * shows how far it is. */
+static int run_slices(struct store *store, struct retention *run, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = RETENTION_PAUSE_MS * 1000000L };
-
-	nanosleep(&pause, NULL);
-}
-
-static int run_slices(struct store *store, struct retention *run, struct line *line,
-		      struct err *err)
-{
-	uint64_t moved_ns = clock_boot_ns();
+	const char *term = getenv("TERM");
+	bool has_line = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+	bool was_shown = false;
+	uint64_t begun_ns = clock_boot_ns(), moved_ns = begun_ns;
 	int r;
 
 	while ((r = store_retain_step(store, run, err)) != 0) {
 		if (r < 0 && (r != -EBUSY || clock_boot_ns() - moved_ns > BUSY_NS))
-			return r;
+			break;
 		if (r > 0)
 			moved_ns = clock_boot_ns();
-		line_show(line, run, r == -EBUSY);
-		let_others();
+		if (has_line && clock_boot_ns() - begun_ns >= QUIET_NS) {
+			fprintf(stderr,
+				"\r\033[K%llu samples became 1-minute values (%llu of %llu "
+				"stretches)%s",
+				(unsigned long long)run->result.n_samples,
+				(unsigned long long)run->result.n_folds,
+				(unsigned long long)run->n_folds_due,
+				r == -EBUSY ? "; waits for another who writes" : "");
+			was_shown = true;
+		}
+		nanosleep(&pause, NULL);
 	}
-	return 0;
-}
-
-static void tell_hold(uint64_t until_ns)
-{
-	char until[32];
-
-	if (until_ns)
-		log_warning("the clock has jumped ahead: nothing is removed for its age until %s, "
-			    "but with --trust-clock",
-			    clock_format_local(until_ns, until, sizeof(until)));
+	if (was_shown)
+		fputs("\r\033[K", stderr);
+	return r;
 }
 
 /* Of now, as the user has it. */
@@ -178,7 +152,6 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 {
 	struct retention_clock clock = read_clock(trusts_clock);
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	struct line line = { .is_shown = is_terminal(), .begun_ns = clock_boot_ns() };
 	struct retention run;
 	int r = cli_open_store_to_write(paths, &store, err);
 
@@ -186,9 +159,7 @@ static int collect_once(const struct paths *paths, const struct retention_policy
 		return r;
 	store_retain_begin(&run, policy, clock_wall_ns());
 	store_retain_watch_clock(&run, &clock);
-	r = run_slices(store, &run, &line, err);
-	if (line.was_shown)
-		fputs("\r\033[K", stderr);
+	r = run_slices(store, &run, err);
 	ret->result = run.result;
 	ret->held_until_ns = run.held_until_ns;
 	return r;
@@ -351,6 +322,7 @@ int cli_gc(int argc, char **argv)
 	struct retention_policy policy;
 	struct gc_args args = { 0 };
 	struct err err = ERR_INIT;
+	char until[32];
 	int r;
 
 	cli_parse(&gc_argp, argc, argv, 0, &args);
@@ -359,7 +331,10 @@ int cli_gc(int argc, char **argv)
 	policy = upkeep_policy(&settings.config.retention, settings.paths.jsonl);
 	r = (args.dry_run ? preview : collect)(&settings.paths, &policy, args.trust_clock, &p,
 					       &err);
-	tell_hold(p.held_until_ns);
+	if (p.held_until_ns)
+		log_warning("the clock has jumped ahead: nothing is removed for its age until %s, "
+			    "but with --trust-clock",
+			    clock_format_local(p.held_until_ns, until, sizeof(until)));
 	if (retention_is_full(r))
 		tell_no_room(&settings.paths, &p.result, &err);
 	else if (r < 0 && (r != -ENOENT || !args.json))

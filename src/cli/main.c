@@ -61,15 +61,6 @@ static void print_help(FILE *out)
 	      out);
 }
 
-static int run_verb(size_t i, int argc, char **argv)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "proctor %s", verbs[i].name);
-	argv[0] = name;
-	return verbs[i].fn(argc, argv);
-}
-
 /*
  * Whoever closed stdin, stdout or stderr gets /dev/null there, so that no file of
  * ours ends up with their numbers. It closes at exec: a command finds them closed.
@@ -85,20 +76,11 @@ static void fill_standard_files(void)
 		close(fd);
 }
 
-static int tell_unknown_verb(const char *name)
-{
-	struct suggest near = suggest_for(name);
-
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		suggest_offer(&near, verbs[i].name);
-	log_error("there is no verb '%s'; %s%s%s\"proctor --help\" lists them", name,
-		  near.best ? "did you mean '" : "", near.best ? near.best : "",
-		  near.best ? "'? " : "");
-	return CLI_USAGE;
-}
-
 int main(int argc, char **argv)
 {
+	struct suggest near;
+	char name[64];
+
 	fill_standard_files();
 	if (getenv("PROCTOR_DEBUG"))
 		log_set_level(LOG_DEBUG);
@@ -115,8 +97,17 @@ int main(int argc, char **argv)
 		printf("proctor %s\n", PROCTOR_VERSION);
 		return CLI_DONE;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		if (strcmp(argv[1], verbs[i].name) == 0)
-			return run_verb(i, argc - 1, argv + 1);
-	return tell_unknown_verb(argv[1]);
+	near = suggest_for(argv[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		suggest_offer(&near, verbs[i].name);
+		if (strcmp(argv[1], verbs[i].name) != 0)
+			continue;
+		snprintf(name, sizeof(name), "proctor %s", verbs[i].name);
+		argv[1] = name;
+		return verbs[i].fn(argc - 1, argv + 1);
+	}
+	log_error("there is no verb '%s'; %s%s%s\"proctor --help\" lists them", argv[1],
+		  near.best ? "did you mean '" : "", near.best ? near.best : "",
+		  near.best ? "'? " : "");
+	return CLI_USAGE;
 }

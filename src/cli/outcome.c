@@ -35,42 +35,18 @@ static const struct argp outcome_argp = {
 	       "measured is kept beside it, and \"measured\" goes back to that.",
 };
 
-static int change(struct store *store, const struct outcome_args *args, struct err *err)
-{
-	const struct store_verdict verdict = { args->outcome, args->note, geteuid(),
-					       clock_wall_ns() };
-
-	if (args->outcome == OUTCOME_NONE)
-		return store_restore_outcome(store, args->job_id, args->attempt_num, err);
-	return store_set_outcome(store, args->job_id, args->attempt_num, &verdict, err);
-}
-
-static int tell(struct store *store, const struct outcome_args *args, struct buf *out,
-		struct err *err)
-{
-	CLEANUP(attempt_release) struct attempt a;
-	int r;
-
-	attempt_init(&a);
-	r = store_read_progress(store, args->job_id, args->attempt_num, &a, err);
-	if (r < 0)
-		return r;
-	cli_add_text(out, a.job_id, SIZE_MAX);
-	buf_printf(out, " attempt %d: %s, as %s\n", a.attempt_num,
-		   a.outcome ? outcome_name(a.outcome) : "unknown",
-		   args->outcome == OUTCOME_NONE ? "measured" : "you say");
-	return 0;
-}
-
 int cli_outcome(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(attempt_release) struct attempt a;
+	struct store_verdict verdict = { .uid = geteuid(), .wall_ns = clock_wall_ns() };
 	struct outcome_args args = { 0 };
 	struct err err = ERR_INIT;
 	struct paths paths;
 	int r;
 
+	attempt_init(&a);
 	cli_parse(&outcome_argp, argc, argv, 0, &args);
 	if (strcmp(args.word, "measured") != 0)
 		args.outcome = outcome_from_name(args.word);
@@ -85,9 +61,19 @@ int cli_outcome(int argc, char **argv)
 	r = cli_find_paths(&paths, &err);
 	if (r == 0)
 		r = cli_open_store_to_write(&paths, &store, &err);
+	verdict.outcome = args.outcome;
+	verdict.note = args.note;
+	if (r == 0 && args.outcome == OUTCOME_NONE)
+		r = store_restore_outcome(store, args.job_id, args.attempt_num, &err);
+	else if (r == 0)
+		r = store_set_outcome(store, args.job_id, args.attempt_num, &verdict, &err);
 	if (r == 0)
-		r = change(store, &args, &err);
-	if (r == 0)
-		r = tell(store, &args, &out, &err);
-	return r < 0 ? cli_fail(CLI_FAILED, &err) : cli_print(&out);
+		r = store_read_progress(store, args.job_id, args.attempt_num, &a, &err);
+	if (r < 0)
+		return cli_fail(CLI_FAILED, &err);
+	cli_add_text(&out, a.job_id, SIZE_MAX);
+	buf_printf(&out, " attempt %d: %s, as %s\n", a.attempt_num,
+		   a.outcome ? outcome_name(a.outcome) : "unknown",
+		   args.outcome == OUTCOME_NONE ? "measured" : "you say");
+	return cli_print(&out);
 }

@@ -381,16 +381,6 @@ int job_question_ask(const char *method, const struct job_question *args, struct
 	return r;
 }
 
-static bool has_begun(const struct queued *job, const struct attempt_list *recorded)
-{
-	if (!job->is_started || !recorded)
-		return job->is_started;
-	for (size_t i = 0; u64_known(job->submission) && i < recorded->n; i++)
-		if (recorded->items[i].submission == job->submission)
-			return true;
-	return false;
-}
-
 size_t job_question_count_queued(const struct paths *paths, const char *job_id, uint64_t uid,
 				 const struct attempt_list *recorded)
 {
@@ -402,9 +392,15 @@ size_t job_question_count_queued(const struct paths *paths, const char *job_id, 
 	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
 	if (queue_open_to_read(folder, &queue, NULL) < 0)
 		return 0;
-	for (size_t i = 0; (job = queue_at(queue, i)); i++)
+	for (size_t i = 0; (job = queue_at(queue, i)); i++) {
+		bool has_begun = job->is_started && !recorded;
+
+		for (size_t k = 0; job->is_started && recorded && k < recorded->n; k++)
+			has_begun |= u64_known(job->submission) &&
+				     recorded->items[k].submission == job->submission;
 		n += strcmp(job->job_id, job_id) == 0 && (!u64_known(uid) || job->uid == uid) &&
-		     !has_begun(job, recorded);
+		     !has_begun;
+	}
 	queue_close(queue);
 	return n;
 }

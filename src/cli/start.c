@@ -97,30 +97,18 @@ static int begin_log(const struct paths *paths, struct err *err)
 
 /* ---- in the background: the daemon's side ---- */
 
-/* Nothing of the terminal is held. A relative PROCTOR_HOME has its meaning where we are. */
-static int leave_terminal(const struct paths *paths, struct err *err)
-{
-	CLEANUP(close_fd) int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	setsid();
-	if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(null_fd, STDOUT_FILENO) < 0)
-		return err_set(err, -errno, "cannot use /dev/null: %s", strerror(errno));
-	if (paths->state_dir[0] == '/' && chdir("/") < 0)
-		return err_set(err, -errno, "cannot go to /: %s", strerror(errno));
-	return begin_log(paths, err);
-}
-
 /* The parent says why, if it is not too late for that. */
 static int serve_as_orphan(const struct settings *settings, int ready_fd)
 {
+	const struct paths *paths = &settings->paths;
 	struct err err = ERR_INIT;
 	char log[LOG_PATH_BYTES];
-	int r, fd;
+	int r = 0, fd;
 	pid_t pid = fork(); /* twice: the daemon is nobody's child, and gets no terminal again */
 
 	if (pid != 0)
 		_exit(pid < 0);
-	log_path(&settings->paths, log);
+	log_path(paths, log);
 	/* Files of whoever starts the daemon are none of its business, nor of the jobs that it
 	 * runs. */
 	fd = fcntl(ready_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -129,7 +117,16 @@ static int serve_as_orphan(const struct settings *settings, int ready_fd)
 		close_range((unsigned)fd + 1, ~0U, 0);
 		ready_fd = fd;
 	}
-	r = leave_terminal(&settings->paths, &err);
+	/* Nothing of the terminal is held. A relative PROCTOR_HOME has its meaning where we are. */
+	setsid();
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+		r = err_set(&err, -errno, "cannot use /dev/null: %s", strerror(errno));
+	else if (paths->state_dir[0] == '/' && chdir("/") < 0)
+		r = err_set(&err, -errno, "cannot go to /: %s", strerror(errno));
+	close_fd(&fd);
+	if (r == 0)
+		r = begin_log(paths, &err);
 	if (r == 0)
 		r = serve(settings, ready_fd, log, &err);
 	if (r == 0)
@@ -177,23 +174,12 @@ static int wait_until_ready(int fd, const struct paths *paths, struct err *err)
 	return text[0] == SERVICE_READY ? 0 : err_set(err, -ECHILD, "%s", text);
 }
 
-/* It runs all the same, and tries again at each tick. */
-static void warn_if_not_recording(void)
-{
-	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
-	struct err err = ERR_INIT;
-	const char *why;
-
-	if (cli_call("daemon.status", NULL, &status, &err) < 0)
-		return;
-	why = rpc_value_string(rpc_value_get(status, "recording_error"));
-	if (why)
-		log_warning("the daemon runs, and records nothing: %s", why);
-}
-
 static int start_in_background(const struct settings *settings, struct err *err)
 {
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	struct err why = ERR_INIT;
 	int fds[2], status, r;
+	const char *trouble;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0)
@@ -206,9 +192,13 @@ static int start_in_background(const struct settings *settings, struct err *err)
 	waitpid(pid, &status, 0);
 	r = wait_until_ready(fds[0], &settings->paths, err);
 	close(fds[0]);
-	if (r == 0)
-		warn_if_not_recording();
-	return r;
+	if (r < 0 || cli_call("daemon.status", NULL, &answer, &why) < 0)
+		return r;
+	/* it runs all the same, and tries again at each tick */
+	trouble = rpc_value_string(rpc_value_get(answer, "recording_error"));
+	if (trouble)
+		log_warning("the daemon runs, and records nothing: %s", trouble);
+	return 0;
 }
 
 /* ---- the verb ---- */

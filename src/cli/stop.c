@@ -146,29 +146,23 @@ static int end_jobs(struct rpc_client *client, struct err *err)
 
 #define STOP_PATIENCE_MS 10000
 
-/* A handle of the daemon's process; -1: there is none, as it may be in another pid namespace. */
-static int open_daemon(struct rpc_client *client, int64_t *ret_pid)
-{
-	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
-
-	*ret_pid = -1;
-	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) < 0)
-		return -1;
-	*ret_pid = rpc_value_i64(rpc_value_get(status, "pid"), -1);
-	return *ret_pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)*ret_pid, 0) : -1;
-}
-
 /*
  * Until it has closed the connection, when its socket is free, and has ended, when all that it
  * knew is in its database.
  */
 static int stop_and_wait(struct rpc_client *client, struct err *err)
 {
-	int64_t pid;
-	CLEANUP(close_fd) int fd = open_daemon(client, &pid);
-	struct pollfd ended = { .fd = fd, .events = POLLIN };
-	int r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
+	CLEANUP(close_fd) int fd = -1; /* of its process, which may be in another pid namespace */
+	struct pollfd ended = { .events = POLLIN };
+	int64_t pid = -1;
+	int r;
 
+	if (rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
+		pid = rpc_value_i64(rpc_value_get(status, "pid"), -1);
+	if (pid > 0)
+		ended.fd = fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	r = rpc_client_call(client, "daemon.stop", NULL, NULL, err);
 	if (r == 0)
 		r = rpc_client_listen(client, STOP_PATIENCE_MS, err);
 	if (r != -ECONNRESET)
@@ -181,32 +175,23 @@ static int stop_and_wait(struct rpc_client *client, struct err *err)
 		       (long long)pid, STOP_PATIENCE_MS / 1000);
 }
 
-/*
- * That of this place alone: who asks falls back to the daemon of the user and of the
- * system, but nobody who names a home wants to stop those.
- */
-static int open_here(struct rpc_client **ret, struct err *err)
-{
-	struct rpc_client_options options = { 0 };
-	struct socket_paths paths;
-	int r = socket_paths_find(&paths, err);
-
-	if (r < 0)
-		return r;
-	if (getenv("PROCTOR_HOME") && getenv("PROCTOR_HOME")[0])
-		options.path = paths.items[0];
-	return rpc_client_open(&options, ret, err);
-}
-
 int cli_stop(int argc, char **argv)
 {
+	struct rpc_client_options options = { 0 };
 	struct rpc_client *client = NULL;
 	struct err err = ERR_INIT;
 	struct stop_args args = { 0 };
+	struct socket_paths paths;
 	int r, left = 0;
 
 	cli_parse(&stop_argp, argc, argv, 0, &args);
-	r = open_here(&client, &err);
+	r = socket_paths_find(&paths, &err);
+	/* Who asks falls back to the daemon of the user and of the system, but nobody who names a
+	 * home wants to stop those. */
+	if (r == 0 && getenv("PROCTOR_HOME") && getenv("PROCTOR_HOME")[0])
+		options.path = paths.items[0];
+	if (r == 0)
+		r = rpc_client_open(&options, &client, &err);
 	/* Before any job is touched: who may not stop it, but could cancel some, has not meant
 	 * that. */
 	if (r == 0 && args.jobs && geteuid() != 0 && geteuid() != rpc_client_daemon_uid(client))

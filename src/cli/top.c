@@ -197,70 +197,61 @@ static bool is_of_job(const struct rpc_value *element, const char *job_id)
 	return its && strcmp(its, job_id) == 0;
 }
 
+/* Between two sheets it has no process, and runs. */
+static bool has_job(const struct rpc_value *snapshot, const char *job_id)
+{
+	const struct rpc_value *lists[] = { rpc_value_get(snapshot, "processes"),
+					    rpc_value_get(snapshot, "job_progress") };
+
+	for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+		for (size_t i = 0; i < rpc_value_len(lists[k]); i++)
+			if (is_of_job(rpc_value_at(lists[k], i), job_id))
+				return true;
+	return false;
+}
+
 struct filter {
 	struct json *j;
 	const char *job_id;
 };
 
-static void write_list(struct json *j, const struct rpc_value *list, const char *job_id)
-{
-	json_begin_array(j);
-	for (size_t i = 0; i < rpc_value_len(list); i++)
-		if (is_of_job(rpc_value_at(list, i), job_id))
-			rpc_value_write(rpc_value_at(list, i), j);
-	json_end_array(j);
-}
-
 static void write_member(void *ctx, const char *key, const struct rpc_value *member)
 {
 	const struct filter *filter = ctx;
+	struct json *j = filter->j;
 
-	json_key(filter->j, key);
-	if (strcmp(key, "processes") == 0 || strcmp(key, "job_progress") == 0)
-		write_list(filter->j, member, filter->job_id);
-	else
-		rpc_value_write(member, filter->j);
-}
-
-static bool lists_job(const struct rpc_value *list, const char *job_id)
-{
-	for (size_t i = 0; i < rpc_value_len(list); i++)
-		if (is_of_job(rpc_value_at(list, i), job_id))
-			return true;
-	return false;
-}
-
-static void write_snapshot(struct stream *s, const struct rpc_value *snapshot)
-{
-	struct json j;
-	struct filter filter = { &j, s->job_id };
-
-	/* between two sheets it has no process, and runs */
-	if (!lists_job(rpc_value_get(snapshot, "processes"), s->job_id) &&
-	    !lists_job(rpc_value_get(snapshot, "job_progress"), s->job_id))
+	json_key(j, key);
+	if (strcmp(key, "processes") != 0 && strcmp(key, "job_progress") != 0) {
+		rpc_value_write(member, j);
 		return;
-	s->has_come = true;
-	json_init(&j, &s->out.buf);
-	json_begin_object(&j);
-	rpc_value_each(snapshot, write_member, &filter);
-	json_end_object(&j);
-	buf_add_char(&s->out.buf, '\n');
+	}
+	json_begin_array(j);
+	for (size_t i = 0; i < rpc_value_len(member); i++)
+		if (is_of_job(rpc_value_at(member, i), filter->job_id))
+			rpc_value_write(rpc_value_at(member, i), j);
+	json_end_array(j);
 }
 
 /* As it came, or what is left of it for the job. */
 static void take_text(struct stream *s, const char *text, size_t len)
 {
 	static const struct rpc_value_limits limits = { 64, 4000000 };
-	struct rpc_value *value = NULL;
+	CLEANUP(cli_value_cleanup) struct rpc_value *snapshot = NULL;
+	struct json j;
 
-	if (!s->job_id) {
-		s->has_come = true;
+	if (s->job_id && (rpc_value_parse(text, len, &limits, &snapshot, NULL) < 0 ||
+			  !has_job(snapshot, s->job_id)))
+		return;
+	s->has_come = true;
+	if (s->job_id) {
+		json_init(&j, &s->out.buf);
+		json_begin_object(&j);
+		rpc_value_each(snapshot, write_member, &(struct filter){ &j, s->job_id });
+		json_end_object(&j);
+	} else {
 		buf_add(&s->out.buf, text, len);
-		buf_add_char(&s->out.buf, '\n');
-	} else if (rpc_value_parse(text, len, &limits, &value, NULL) == 0) {
-		write_snapshot(s, value);
-		rpc_value_free(value);
 	}
+	buf_add_char(&s->out.buf, '\n');
 }
 
 /* ---- of a daemon ---- */
@@ -320,56 +311,32 @@ static int follow_daemon(struct stream *s, struct err *err)
 
 /* ---- of the log ---- */
 
-static int take_line(struct stream *s, const struct jsonl_line *line)
-{
-	if (line->is_after_loss)
-		log_warning("too slow: snapshots were left out");
-	take_text(s, line->text, line->len);
-	return output_flush(&s->out);
-}
-
-static void wait_for_lines(struct stream *s, const char *path, unsigned *waited_ms)
-{
-	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
-	char whence[PATH_MAX + 64];
-
-	snprintf(whence, sizeof(whence), "in %s, which runs write: no daemon runs", path);
-	if (is_watched() || *waited_ms >= PATIENCE_MS)
-		say_waiting(s, whence);
-	*waited_ms += s->was_said ? 0 : POLL_MS;
-	nanosleep(&pause, NULL);
-}
-
 static int follow_log(struct stream *s, const char *path, struct err *err)
 {
+	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
 	struct jsonl_tail *tail = NULL;
 	struct jsonl_line line;
 	unsigned waited_ms = 0;
+	char whence[PATH_MAX + 64];
 	int r = jsonl_tail_open(path, JSONL_END, &tail, err);
 
+	snprintf(whence, sizeof(whence), "in %s, which runs write: no daemon runs", path);
 	while (r >= 0) {
 		r = jsonl_tail_next(tail, &line, err);
-		if (r > 0)
-			r = take_line(s, &line);
-		else if (r == 0)
-			wait_for_lines(s, path, &waited_ms);
+		if (r > 0) {
+			if (line.is_after_loss)
+				log_warning("too slow: snapshots were left out");
+			take_text(s, line.text, line.len);
+			r = output_flush(&s->out);
+		} else if (r == 0) {
+			if (is_watched() || waited_ms >= PATIENCE_MS)
+				say_waiting(s, whence);
+			waited_ms += s->was_said ? 0 : POLL_MS;
+			nanosleep(&pause, NULL);
+		}
 	}
 	jsonl_tail_close(tail);
 	return r;
-}
-
-static int follow(struct stream *s, const struct paths *paths, struct err *err)
-{
-	int r = follow_daemon(s, err);
-
-	if (r != -ENOENT)
-		return r;
-	*err = (struct err)ERR_INIT;
-	if (!paths->jsonl[0])
-		return err_set(err, -ENOENT,
-			       "no daemon runs, and the log of snapshots is switched off "
-			       "(jsonl_path in the configuration)");
-	return follow_log(s, paths->jsonl, err);
 }
 
 static int stream_json(const struct paths *paths, const char *job_id)
@@ -379,7 +346,14 @@ static int stream_json(const struct paths *paths, const char *job_id)
 	int r = output_open(&s.out, NULL, &err);
 
 	if (r == 0)
-		r = follow(&s, paths, &err);
+		r = follow_daemon(&s, &err);
+	if (r == -ENOENT) {
+		err = (struct err)ERR_INIT;
+		r = paths->jsonl[0] ? follow_log(&s, paths->jsonl, &err)
+				    : err_set(&err, -ENOENT,
+					      "no daemon runs, and the log of snapshots is "
+					      "switched off (jsonl_path in the configuration)");
+	}
 	r = output_end(&s.out, r, &err);
 	output_release(&s.out);
 	return r;

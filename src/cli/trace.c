@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,19 +66,6 @@ static const struct argp trace_argp = {
 	       "user (setuid) do not get those rights while who is not root traces them.",
 };
 
-/* Readable when somebody wants us to end. */
-static int open_stop_fd(void)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int trace(const struct trace_args *args, struct err *err)
 {
 	CLEANUP(settings_close) struct settings ctx;
@@ -100,7 +86,7 @@ static int trace(const struct trace_args *args, struct err *err)
 				 : STDOUT_FILENO;
 	if (options.out_fd < 0)
 		return err_set(err, -errno, "cannot write %s: %s", args->output, strerror(errno));
-	options.stop_fd = stop_fd = open_stop_fd();
+	options.stop_fd = stop_fd = cli_open_stop_fd();
 	r = sources_trace(args->pid, &options, &result, err);
 	if (r == 0) {
 		static const char *const reasons[] = {

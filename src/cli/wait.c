@@ -28,62 +28,9 @@ static const struct argp wait_argp = {
 	       "recorded here. One that is needs no daemon.",
 };
 
-/* ---- without a daemon ---- */
-
-static bool is_better(const struct attempt *a, const struct attempt *than)
-{
-	bool is_own = a->uid == geteuid(), was_own = than && than->uid == geteuid();
-
-	if (!than || is_own != was_own)
-		return !than || is_own;
-	return a->attempt_num > than->attempt_num;
-}
-
-static const struct attempt *choose(const struct attempt_list *recorded, int num)
-{
-	const struct attempt *best = NULL;
-
-	for (size_t i = 0; i < recorded->n; i++) {
-		const struct attempt *a = &recorded->items[i];
-
-		if ((num == 0 || a->attempt_num == num) && is_better(a, best))
-			best = a;
-	}
-	return best;
-}
-
-/*
- * How a job ended: attempt num of it, or if that is 0 the last one (one's own, where other users
- * have some of that name). -EINPROGRESS: it runs. Else nobody can tell: -ENOENT: none is recorded,
- * -EOPNOTSUPP: it was attached, so only a daemon hears of its end.
- */
-static int find_end_here(const struct attempt_list *recorded, const char *job_id, int num,
-			 struct attempt *ret, struct err *err)
-{
-	const struct attempt *a = choose(recorded, num);
-
-	if (!a)
-		return err_set(err, -ENOENT,
-			       "no daemon is running, and %s of job %s is recorded here",
-			       num > 0 ? "no such attempt" : "nothing", job_id);
-	if (!u64_known(a->ended_wall_ns) && a->is_attached)
-		return err_set(err, -EOPNOTSUPP,
-			       "job %s was attached, and no daemon is running that would hear how "
-			       "it ends",
-			       job_id);
-	if (a->is_running)
-		return -EINPROGRESS;
-	*ret = *a;
-	return 0;
-}
+/* ---- how it ended ---- */
 
 #define NO_DAEMON (-ENODEV)
-
-/* The daemon that was asked is there no more. */
-static bool is_gone(int error)
-{
-	return error == -ECONNRESET || error == -ENOTCONN || error == -EPIPE || error == -ESHUTDOWN;
-}
 
 /* How the job ended; the number in it is that of our own database. */
 struct end {
@@ -96,40 +43,70 @@ static void end_release(struct end *end)
 	attempt_list_release(&end->own);
 }
 
-static bool is_waiting(const struct job_question *args, const struct attempt_list *own)
+/* Attempt num of it, or if that is 0 the last one: one's own, where other users have some of that
+ * name. */
+static const struct attempt *choose(const struct attempt_list *recorded, int num)
 {
-	struct paths paths;
+	const struct attempt *best = NULL;
 
-	return args->attempt == 0 && cli_find_paths_to_read(&paths, NULL) == 0 &&
-	       job_question_count_queued(&paths, args->job_id, geteuid(), own) > 0;
+	for (size_t i = 0; i < recorded->n; i++) {
+		const struct attempt *a = &recorded->items[i];
+		bool is_own = a->uid == geteuid(), was_own = best && best->uid == geteuid();
+
+		if (num != 0 && a->attempt_num != num)
+			continue;
+		if (!best || (is_own != was_own ? is_own : a->attempt_num > best->attempt_num))
+			best = a;
+	}
+	return best;
 }
 
-/* Whether another was to come after the last one only its daemon would know. */
+/*
+ * By our own database. -EINPROGRESS: it runs. NO_DAEMON: nobody can tell. Whether another was to
+ * come after the last one only its daemon would know.
+ */
 static int look_alone(const struct job_question *args, struct end *ret, struct err *err)
 {
-	int r;
+	const struct attempt *a;
+	struct paths paths;
 
 	attempt_list_release(&ret->own);
-	r = job_question_read_own(args->job_id, &ret->own, err);
-	if (r < 0)
+	if (job_question_read_own(args->job_id, &ret->own, err) < 0)
 		return NO_DAEMON;
-	if (is_waiting(args, &ret->own)) {
-		err_set(err, NO_DAEMON, "job %s waits for a daemon, and none is running",
-			args->job_id);
-		return NO_DAEMON;
-	}
-	r = find_end_here(&ret->own, args->job_id, args->attempt, &ret->a, err);
-	if (r == 0 && args->attempt == 0)
+	if (args->attempt == 0 && cli_find_paths_to_read(&paths, NULL) == 0 &&
+	    job_question_count_queued(&paths, args->job_id, geteuid(), &ret->own) > 0)
+		return err_set(err, NO_DAEMON, "job %s waits for a daemon, and none is running",
+			       args->job_id);
+	a = choose(&ret->own, args->attempt);
+	if (!a)
+		return err_set(err, NO_DAEMON,
+			       "no daemon is running, and %s of job %s is recorded here",
+			       args->attempt > 0 ? "no such attempt" : "nothing", args->job_id);
+	if (!u64_known(a->ended_wall_ns) && a->is_attached)
+		return err_set(err, NO_DAEMON,
+			       "job %s was attached, and no daemon is running that would hear how "
+			       "it ends",
+			       args->job_id);
+	if (a->is_running)
+		return -EINPROGRESS;
+	ret->a = *a;
+	if (args->attempt == 0)
 		log_warning("no daemon is running: this is attempt %d, the last that is recorded",
-			    ret->a.attempt_num);
-	return r == 0 || r == -EINPROGRESS ? r : NO_DAEMON;
+			    a->attempt_num);
+	return 0;
 }
 
-static int read_answer(const struct job_question *args, const struct rpc_value *answer,
-		       struct end *ret, struct err *err)
+/* -EINPROGRESS: there is no daemon, and it runs. NO_DAEMON: there is none, and we cannot tell. */
+static int look(const struct job_question *args, struct end *ret, struct err *err)
 {
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list own = { 0 };
+	int r = job_question_ask("job.wait", args, &answer, err);
 
+	if (r == NO_DAEMON)
+		return look_alone(args, ret, err);
+	if (r < 0)
+		return r;
 	if (remote_attempt(answer, &ret->own.arena, &ret->a) < 0)
 		return err_set(err, -EBADMSG, "what the daemon says of %s cannot be read",
 			       args->job_id);
@@ -138,15 +115,10 @@ static int read_answer(const struct job_question *args, const struct rpc_value *
 	return 0;
 }
 
-/* -EINPROGRESS: there is no daemon, and it runs. NO_DAEMON: there is none, and we cannot tell. */
-static int look(const struct job_question *args, struct end *ret, struct err *err)
+/* The daemon that was asked is there no more. */
+static bool is_gone(int error)
 {
-	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
-	int r = job_question_ask("job.wait", args, &answer, err);
-
-	if (r == 0)
-		return read_answer(args, answer, ret, err);
-	return r == NO_DAEMON ? look_alone(args, ret, err) : r;
+	return error == -ECONNRESET || error == -ENOTCONN || error == -EPIPE || error == -ESHUTDOWN;
 }
 
 /*
@@ -175,8 +147,6 @@ static enum cli_exit wait_for(const struct job_question *args, struct end *ret, 
 	}
 }
 
-/* ---- how it ended ---- */
-
 /* What our own database knows the end of needs no daemon, who may not have heard of it. */
 static bool find_end(const struct job_question *args, struct end *ret)
 {
@@ -190,25 +160,6 @@ static bool find_end(const struct job_question *args, struct end *ret)
 	return false;
 }
 
-static void write_end(const struct attempt *a, struct buf *out)
-{
-	struct json j;
-
-	json_init(&j, out);
-	json_begin_object(&j);
-	attempt_write_fields(&j, a, attempt_status_name(a));
-	json_end_object(&j);
-	buf_add_char(out, '\n');
-}
-
-/* Where there is no outcome its runner has vanished, or nobody told how it ended. */
-static const char *end_name(const struct attempt *a)
-{
-	if (a->outcome != OUTCOME_NONE)
-		return outcome_name(a->outcome);
-	return a->is_lost ? "lost" : "unknown";
-}
-
 int cli_wait(int argc, char **argv)
 {
 	CLEANUP(end_release) struct end end = { 0 };
@@ -216,16 +167,26 @@ int cli_wait(int argc, char **argv)
 	struct job_question args = JOB_QUESTION_INIT;
 	enum cli_exit status = CLI_DONE;
 	struct err err = ERR_INIT;
+	struct json j;
 
 	job_question_parse(&wait_argp, argc, argv, &args);
 	if (!find_end(&args, &end))
 		status = wait_for(&args, &end, &err);
 	if (status != CLI_DONE)
 		return cli_fail(status, &err);
-	if (args.json)
-		write_end(&end.a, &out);
-	else
-		buf_printf(&out, "%s %s\n", args.job_id, end_name(&end.a));
+	json_init(&j, &out);
+	if (args.json) {
+		json_begin_object(&j);
+		attempt_write_fields(&j, &end.a, attempt_status_name(&end.a));
+		json_end_object(&j);
+	} else {
+		/* where there is no outcome its runner has vanished, or nobody told how it ended */
+		buf_printf(&out, "%s %s", args.job_id,
+			   end.a.outcome != OUTCOME_NONE ? outcome_name(end.a.outcome)
+			   : end.a.is_lost		 ? "lost"
+							 : "unknown");
+	}
+	buf_add_char(&out, '\n');
 	status = cli_print(&out);
 	return status != CLI_DONE || end.a.outcome != OUTCOME_SUCCESS ? CLI_FAILED : CLI_DONE;
 }

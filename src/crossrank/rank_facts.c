@@ -8,6 +8,7 @@
 #include "base/ascii.h"
 #include "base/macros.h"
 #include "base/num.h"
+#include "crossrank/method/method.h"
 #include "stats/select.h"
 #include "stats/probability.h"
 
@@ -223,7 +224,7 @@ static bool is_step(const struct span *span)
 
 /* The steps of one rank, in their order. */
 struct step_list {
-	double *seconds;
+	double *seconds, *ends; /* how long, and until when after origin_ns */
 	size_t n;
 };
 
@@ -231,6 +232,7 @@ struct work {
 	const struct rank_analysis *a;
 	struct facts *f;
 	struct step_list *lists; /* one for each rank */
+	int64_t origin_ns;
 };
 
 static int find_steps_of(struct work *w, size_t i)
@@ -242,13 +244,17 @@ static int find_steps_of(struct work *w, size_t i)
 	size_t n;
 	const struct span *spans = phases_of(&w->a->phases, session, rank->rank, &n);
 
-	list->seconds = calloc(n + 1, sizeof(*list->seconds));
+	list->seconds = calloc(2 * n + 1, sizeof(*list->seconds));
 	if (!list->seconds)
 		return -ENOMEM;
-	for (size_t k = 0; k < n; k++)
-		if (is_step(&spans[k]))
-			list->seconds[list->n++] =
-				(double)(spans[k].end_ns - spans[k].opened->timestamp_ns) / 1e9;
+	list->ends = list->seconds + n;
+	for (size_t k = 0; k < n; k++) {
+		if (!is_step(&spans[k]))
+			continue;
+		list->ends[list->n] = (double)(spans[k].end_ns - w->origin_ns) / 1e9;
+		list->seconds[list->n++] =
+			(double)(spans[k].end_ns - spans[k].opened->timestamp_ns) / 1e9;
+	}
 	return 0;
 }
 
@@ -327,6 +333,65 @@ static int judge(const struct work *w)
 	return 0;
 }
 
+/*
+ * Since when one rank is slow: the seconds by which its steps take longer than the median step of
+ * the same number add up to a series that grows while it is slow, as memory does that leaks. A
+ * rise counts from one median step on. Ranks that all become slow are the workload's.
+ */
+static int find_slow(const struct work *w)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	size_t n_ranks = w->a->n_ranks, n = MIN_RANKS;
+	struct culprit_rank *ranks = arena_alloc(&arena, n_ranks * sizeof(*ranks));
+	double *column = arena_alloc(&arena, n_ranks * sizeof(*column)), *series = NULL;
+	double unit = CULPRIT_LEAST / w->f->step_seconds;
+	struct culprit_answer answer;
+	int r;
+
+	for (size_t i = 0; ranks && i < n_ranks; i++) {
+		series = arena_alloc(&arena, (2 * w->lists[i].n + 1) * sizeof(*series));
+		if (!series)
+			return -ENOMEM;
+		ranks[i] = (struct culprit_rank){ .t = series,
+						  .mib = series + w->lists[i].n,
+						  .start = NAN,
+						  .end = NAN,
+						  .rank = i };
+	}
+	if (!ranks || !column)
+		return -ENOMEM;
+	for (size_t step = 0; n >= MIN_RANKS; step++) {
+		double middle;
+
+		n = 0;
+		for (size_t i = 0; i < n_ranks; i++)
+			if (step < w->lists[i].n)
+				column[n++] = w->lists[i].seconds[step];
+		middle = n >= MIN_RANKS ? noise_median(column, n) : NAN;
+		for (size_t i = 0; i < n_ranks && n >= MIN_RANKS; i++) {
+			struct culprit_rank *rank = &ranks[i];
+			double *t = (double *)rank->t, *late = (double *)rank->mib;
+			double end = step < w->lists[i].n ? w->lists[i].ends[step] : NAN;
+
+			if (isnan(end) || (rank->n > 0 && end <= t[rank->n - 1]))
+				continue; /* steps of two threads are no series */
+			t[rank->n] = end;
+			late[rank->n] = (rank->n > 0 ? late[rank->n - 1] : 0) +
+					unit * (w->lists[i].seconds[step] - middle);
+			rank->n++;
+		}
+	}
+	r = culprit_find(ranks, n_ranks, &arena, &answer);
+	if (r < 0 || answer.why != CULPRIT_ALONE)
+		return r;
+	w->f->slow = &w->a->ranks[ranks[answer.rises[0].record].rank];
+	w->f->slow_since_ns = w->origin_ns + llround(answer.rises[0].best * 1e9);
+	w->f->slow_low_ns = w->origin_ns + llround(answer.rises[0].low * 1e9);
+	w->f->slow_high_ns = w->origin_ns + llround(answer.rises[0].high * 1e9);
+	w->f->slow_lost_seconds = answer.rises[0].total / unit;
+	return 0;
+}
+
 static int find_all(struct work *w)
 {
 	CLEANUP(free_ptr) double *medians = calloc(w->a->n_ranks + 1, sizeof(*medians));
@@ -350,13 +415,15 @@ static int find_all(struct work *w)
 		medians[n++] = f->step_seconds = noise_median(copy, list->n);
 	}
 	w->f->step_seconds = r == 0 ? noise_median(medians, n) : NAN;
-	return r < 0 ? r : judge(w);
+	if (r == 0)
+		r = judge(w);
+	return r < 0 || n < MIN_RANKS || !(w->f->step_seconds > 0) ? r : find_slow(w);
 }
 
 static int find_steps(const struct rank_analysis *a, struct facts *f)
 {
 	CLEANUP(free_ptr) struct step_list *lists = calloc(a->n_ranks + 1, sizeof(*lists));
-	struct work w = { a, f, lists };
+	struct work w = { a, f, lists, a->ranks[0].total->samples[0].timestamp_ns };
 	int r = lists ? find_all(&w) : -ENOMEM;
 
 	for (size_t i = 0; lists && i < a->n_ranks; i++)
@@ -523,5 +590,19 @@ void facts_write_json(struct json *j, const struct rank_analysis *a, const struc
 		if (f->ranks[i].is_straggler)
 			json_i64(j, a->ranks[i].rank);
 	json_end_array(j);
+	json_key(j, "slow");
+	if (f->slow) {
+		json_begin_object(j);
+		json_key_i64(j, "rank", f->slow->rank);
+		json_key_i64(j, "since_ns", f->slow_since_ns);
+		json_key_array(j, "since_interval_ns");
+		json_i64(j, f->slow_low_ns);
+		json_i64(j, f->slow_high_ns);
+		json_end_array(j);
+		json_key_f64(j, "lost_seconds", f->slow_lost_seconds);
+		json_end_object(j);
+	} else {
+		json_none(j);
+	}
 	json_end_object(j);
 }

@@ -53,6 +53,10 @@ struct facts {
 	struct peak instant_peak;
 	double step_seconds; /* the median over ranks; NaN: none */
 	size_t n_stragglers;
+	/* The one rank that falls behind its peers, by the method that finds who leaks. */
+	const struct rank *slow; /* NULL: none does, or that is not known */
+	int64_t slow_since_ns, slow_low_ns, slow_high_ns; /* with the middle nine tenths */
+	double slow_lost_seconds; /* that its steps took longer than the median ones, since then */
 };
 
 /* Fills a->facts. -ENOMEM. */

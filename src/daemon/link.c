@@ -32,7 +32,7 @@ struct link {
 	struct loop *loop;
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
-	bool has_begun;	   /* nothing else was said to it yet than that */
+	bool has_begun;	   /* hello was not said on this connection yet */
 	bool is_followed;  /* the stream is open, on this connection */
 	bool was_followed; /* on this one or another */
 	bool is_rough;	   /* as the daemon has no accounts after the end */
@@ -253,7 +253,7 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	if (link->is_followed || !rpc_value_bool(rpc_value_get(answer, "follows"), false))
 		return;
 	link->is_followed = link->was_followed = true;
-	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "last_words"), true);
+	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
 	link->n_facts = 0;
 	note_rungs(link, rpc_value_get(answer, "rungs"));
 }
@@ -303,11 +303,6 @@ void link_begin(struct link *link, const char *job_id)
 	link->has_begun = link->is_followed;
 	if (!link->is_followed || !watch_client(link))
 		hang_up(link);
-}
-
-bool link_is_followed(const struct link *link)
-{
-	return link->is_followed;
 }
 
 bool link_was_followed(const struct link *link)
@@ -430,6 +425,7 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 		link->is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;
+	link->has_begun = false;
 	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
 	note_followed(link, answer);
 	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
@@ -473,8 +469,6 @@ static int greet(struct link *link, const struct link_job *job, uint64_t timeout
 	rpc_client_set_timeout(link->client, timeout_ms);
 	r = say_hello(link, job, err);
 	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	if (r == 0)
-		link->has_begun = false;
 	return r;
 }
 
@@ -489,21 +483,20 @@ void link_greet(struct link *link, const struct link_job *job)
 	link->tried_boot_ns = now;
 	plan_retry(link, r);
 	link->began_late |= r == -ETIMEDOUT;
-	if (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed)
-		link->has_begun = false;
-	if (r < 0 && !link->has_begun) /* else it is refused, and the facts still come */
-		hang_up(link);
+	if (r < 0 && (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed))
+		hang_up(link); /* else hello is refused, and the facts still come */
 }
 
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err)
 {
+	const bool is_greeted = link_is_there(link);
 	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
 
 	/* One of our own user may do no more than we may. */
 	if (r == 0 && !may_be_own && rpc_client_daemon_uid(link->client) == geteuid())
 		r = err_set(err, -EPERM, "the daemon is this user's own");
-	if (r == 0 && !link_is_there(link))
+	if (r == 0 && !is_greeted)
 		r = greet(link, job, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
@@ -609,6 +602,7 @@ static int reach(struct link *link)
 	if (link->patience.wanted_ns < NS_PER_MS)
 		return -ETIMEDOUT;
 	r = open_client(link, LINK_TIMEOUT_MS, NULL);
+	link->has_begun = r == 0;
 	spend(&link->patience.wanted_ns, began_boot_ns);
 	return r;
 }
@@ -699,7 +693,7 @@ int link_await_record(struct link *link)
 
 /* ---- what the daemon knows ---- */
 
-int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err)
+int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *calls, struct err *err)
 {
 	struct rpc_value *answer = NULL;
 	int r;
@@ -710,7 +704,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls,
 	if (r < 0)
 		return r;
 	if (rpc_value_bool(rpc_value_get(answer, "counted"), false))
-		r = told_calls_read(answer, calls);
+		r = counted_calls_read(answer, calls);
 	else
 		r = -ENODATA;
 	rpc_value_free(answer);
@@ -738,7 +732,7 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
 		r = -ENODATA;
 	if (r == 0)
-		r = told_calls_read_processes(rpc_value_get(answer, "processes"), ret);
+		r = counted_calls_read_processes(rpc_value_get(answer, "processes"), ret);
 	if (r < 0)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
 	rpc_value_free(answer);

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/loop.h"
 #include "daemon/attempt_log.h"
-#include "daemon/told_calls.h"
+#include "daemon/calls.h"
 #include "model/job.h"
 
 struct link;
@@ -52,8 +52,7 @@ struct link_job {
  */
 void link_begin(struct link *link, const char *job_id);
 
-/* Whether the stream is open, and whether it ever was: it may be gone since. */
-bool link_is_followed(const struct link *link);
+/* Whether the stream was open: it may be gone since. */
 bool link_was_followed(const struct link *link);
 
 /* Whether a daemon was there and had not answered by then, or when it was greeted. */
@@ -133,7 +132,8 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
  * What the daemon has counted of it, asked or not, once; is_wanted: somebody has asked, or it is
  * nowhere else. -ENOENT: none is there; -ENODATA: it has not.
  */
-int link_take_calls(struct link *link, bool is_wanted, struct told_calls *calls, struct err *err);
+int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *calls,
+		    struct err *err);
 
 /* What the daemon that follows us measures with, into the attempt, behind what the runner does. */
 void link_name_rungs(const struct link *link, struct attempt *a);

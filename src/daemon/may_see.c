@@ -11,8 +11,8 @@ bool may_see(uint64_t uid, uint64_t owner, int root_fd, pid_t pid)
 	char path[48];
 	struct stat st;
 
-	if (uid == 0 ||
-	    geteuid() != 0) /* a daemon that is not root's hears no more than its user */
+	/* To a daemon that is not root's the kernel reports no more than to its user. */
+	if (uid == 0 || geteuid() != 0)
 		return true;
 	if (u64_known(owner) || pid <= 0)
 		return u64_known(owner) && uid == owner;

@@ -14,9 +14,9 @@
 #include <sys/types.h>
 
 /*
- * uid: who would see it. owner: the user whose alone the process is, as the fact has it; where that
- * is U64_UNKNOWN, the kernel is asked for the owner of pid's files below root_fd. pid 0: it cannot
- * be asked, and the answer is no.
+ * uid: the user that would see it. owner: the user whose alone the process is, as the fact has it;
+ * where that is U64_UNKNOWN, the kernel is asked for the owner of pid's files below root_fd. pid 0:
+ * it cannot be asked, and the answer is no.
  */
 bool may_see(uint64_t uid, uint64_t owner, int root_fd, pid_t pid);
 

@@ -277,17 +277,24 @@ void record_events(struct run *run)
 	phase_box_read(&run->phases, run->root_fd, append_phases, run);
 }
 
+/* An event after a quiet time is recorded after the first, and those of a storm as seldom as the
+ * second: the daemon stores them each time. */
 #define EVENTS_SOON_MS 100
+#define EVENTS_APART_MS 500
 
 void record_events_soon(struct run *run)
 {
+	uint64_t now = clock_boot_ns(), ms = EVENTS_SOON_MS;
 	size_t n;
 
 	tally_pending_events(run->tally, &n);
 	if (n == 0 || run->is_recording_soon || !run->log || !link_is_there(run->link))
 		return;
+	if (now < run->events_due_boot_ns)
+		ms += (run->events_due_boot_ns - now) / 1000000;
 	run->is_recording_soon = true;
-	loop_timer_set(run->events_timer, EVENTS_SOON_MS, 0);
+	run->events_due_boot_ns = now + (ms + EVENTS_APART_MS - EVENTS_SOON_MS) * 1000000;
+	loop_timer_set(run->events_timer, ms, 0);
 }
 
 /* A line that cannot be written is not worth keeping: the record has it all. */

@@ -28,8 +28,8 @@ static void note_count(struct attempt *a, uint64_t n, const char *what, const ch
 /* By a daemon that is there and does. It may have come after the beginning. */
 static void take_daemons_calls(struct run *run)
 {
-	CLEANUP(told_calls_release)
-	struct told_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+	CLEANUP(counted_calls_release)
+	struct counted_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
 	struct err err = ERR_INIT;
 	int r;
 
@@ -42,7 +42,7 @@ static void take_daemons_calls(struct run *run)
 		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
 			log_warning("a daemon has counted the system calls, and timed all of them: "
 				    "its syscalls_time_every says how many");
-		told_calls_keep(&calls, NULL, run->attempt);
+		counted_calls_keep(&calls, NULL, run->attempt);
 		run->is_counted_by_daemon = link_counts_calls(run->link);
 	} else if (r == -ETIMEDOUT)
 		err_set(&run->calls_err, r,

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/told_calls.h"
+#include "daemon/calls.h"
 #include "sources/sources.h"
 
 /* All trees of a run are one job's. */
@@ -18,7 +18,7 @@
 
 struct run_calls {
 	struct membership *members;
-	struct told_calls calls;
+	struct counted_calls calls;
 	struct err trouble;	/* the first; code 0: none */
 	struct err why_no_ebpf; /* where it is strace */
 
@@ -83,7 +83,7 @@ struct run_calls *run_calls_close(struct run_calls *c)
 	for (size_t i = 0; i < c->n_straces; i++)
 		strace_free(c->straces[i]);
 	free(c->straces);
-	told_calls_release(&c->calls);
+	counted_calls_release(&c->calls);
 	free(c);
 	return NULL;
 }
@@ -177,7 +177,7 @@ static void add_process(void *ctx, const struct syscall_process *p)
 {
 	struct run_calls *c = ctx;
 
-	told_calls_add(&c->calls, p);
+	counted_calls_add(&c->calls, p);
 }
 
 static bool take_in(struct run_calls *c)
@@ -223,5 +223,5 @@ void run_calls_end(struct run_calls *c, struct attempt *a)
 		end_straces(c);
 	else if (syscalls_is_armed(c->ebpf) && take_in(c))
 		syscalls_each(c->ebpf, add_process, c);
-	told_calls_keep(&c->calls, c->trouble.code != 0 ? c->trouble.text : NULL, a);
+	counted_calls_keep(&c->calls, c->trouble.code != 0 ? c->trouble.text : NULL, a);
 }

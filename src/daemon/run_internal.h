@@ -87,6 +87,7 @@ struct run {
 	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
 	struct loop_timer *events_timer;       /* events are recorded soon */
 	bool is_recording_soon;		       /* by it */
+	uint64_t events_due_boot_ns;	       /* the next time not before this */
 	struct kills_elsewhere kills;	       /* of other jobs */
 	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */
 	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */

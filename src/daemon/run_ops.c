@@ -135,7 +135,7 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 
 		ev.wall_ns = run_time_of(run, ev.wall_ns);
 		ev.sheet_num = run_current_sheet(run);
-		tally_told_signal(run->tally, &ev);
+		tally_merge_signal(run->tally, &ev);
 	}
 	record_events_soon(run);
 }

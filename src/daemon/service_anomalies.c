@@ -38,6 +38,28 @@ static const struct watched *find_job(struct service *s, const struct episode *e
 	return e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
 }
 
+/* What else the host was doing, where the tick does not know the memory of all processes. In a
+ * copy: the snapshot of the tick is what others show and record. -ENOMEM. */
+static int look_at_all(const struct service *s, struct around *ret)
+{
+	CLEANUP(snapshot_release) struct snapshot all;
+	int r;
+
+	snapshot_init(&all);
+	r = snapshot_copy(&all, &s->snap, SNAPSHOT_ALL);
+	if (r == 0)
+		around_look(s->root_fd, &all, s->snap.boot_ns, ret);
+	return r;
+}
+
+static void look_around(struct service *s, struct anomaly_host *host)
+{
+	if (host->knows_rss || !s->has_snap)
+		return;
+	if (s->around.boot_ns == s->snap.boot_ns || look_at_all(s, &s->around) == 0)
+		around_tell(&s->around, host);
+}
+
 /* Whose the job is, or was; unknown: the host's. */
 static uint64_t find_owner(struct service *s, const struct episode *e, const struct watched *job)
 {
@@ -62,7 +84,7 @@ static void record_change(struct service *s, const struct detect_change *c)
 		return;
 	episode_copy(&episode, c->episode);
 	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
-		service_look_around(s, &episode.host);
+		look_around(s, &episode.host);
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	service_log_anomaly(s, &episode, (int)c->change);
@@ -334,4 +356,81 @@ void service_end_anomalies(struct service *s)
 	for (size_t i = 0; i < changes.n; i++)
 		if (!is_left_to_others(s, changes.items[i].episode))
 			record_change(s, &changes.items[i]);
+}
+
+/* ---- ends, as the kernel or runners report them: not when a tick does not show them any more ----
+ */
+
+/* A runner knows its child by the pid alone. */
+static bool is_same(const struct proc_key *a, const struct proc_key *b)
+{
+	return a->pid == b->pid && (a->start_ticks == b->start_ticks ||
+				    !u64_known(a->start_ticks) || !u64_known(b->start_ticks));
+}
+
+static struct proc_event *find_exit(struct exit_news *exits, const struct proc_key *key)
+{
+	for (size_t i = 0; i < exits->n; i++)
+		if (is_same(&exits->items[i].key, key))
+			return &exits->items[i];
+	return NULL;
+}
+
+/* Of those that there is no room for it is seen by looking. What a runner says is what is in the
+ * record, and comes after the kernel's news. */
+void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns)
+{
+	struct proc_event *ev;
+
+	if (!detect_follows(s->detect, key->pid))
+		return;
+	ev = find_exit(&s->exits, key);
+	if (ev)
+		ev->wall_ns = wall_ns;
+	else if (s->exits.n < SERVICE_MAX_EXITS)
+		s->exits.items[s->exits.n++] = (struct proc_event){
+			.wall_ns = wall_ns, .key = *key, .type = EVENT_EXIT, .status = { -1, -1 }
+		};
+}
+
+/* Where nobody has told when, it was with its job at the latest. */
+static void note_gone(struct service *s, const struct episode *e, uint64_t wall_ns)
+{
+	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+	struct proc_event *ev = find_exit(&s->exits, &key);
+
+	if (!u64_known(key.start_ticks) || proc_is_alive("", key.pid, key.start_ticks))
+		return;
+	if (ev && ev->wall_ns >= e->began_wall_ns)
+		ev->key = key;
+	else
+		service_note_exit(s, &key, wall_ns);
+}
+
+static void note_all_gone(struct service *s, const struct attempt *a)
+{
+	const struct episode *e;
+
+	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
+		if (e->attempt_id == a->id && e->worst.has_pid)
+			note_gone(s, e, a->ended_wall_ns);
+}
+
+/* One that nobody knows the end of goes when the ticks do not show it any more. */
+void service_end_anomalies_of(struct service *s, const struct watched *job)
+{
+	const struct detect_job left = { job->job_id, job->a.id };
+	struct detect_ending ending = { .wall_ns = job->a.ended_wall_ns };
+	struct detect_changes changes = { 0 };
+
+	if (!u64_known(job->a.ended_wall_ns))
+		return;
+	note_all_gone(s, &job->a);
+	ending.events = s->exits.items;
+	ending.n_events = s->exits.n;
+	if (detect_leave_job(s->detect, &left, &ending, &changes) < 0)
+		log_warning("not all anomalies of job %s are recorded as over: no memory left",
+			    job->job_id);
+	s->exits.n = 0;
+	service_record_changes(s, &changes);
 }

@@ -17,8 +17,6 @@ void service_record_changes(struct service *s, const struct detect_changes *chan
 /* Nobody will look any more: all that lasts is over, as far as anybody knows. */
 void service_end_anomalies(struct service *s);
 
-/* ---- service_anomaly_ends.c ---- */
-
 /* A process has ended, as somebody tells: noted if something lasts of it. */
 void service_note_exit(struct service *s, const struct proc_key *key, uint64_t wall_ns);
 
@@ -30,12 +28,6 @@ void service_tell_kills(struct service *s);
 
 /* The same when the loop has its next turn. */
 void service_tell_kills_soon(struct service *s);
-
-/* ---- service_around.c ---- */
-
-/* For one that began: who has the most memory, where the tick does not know it of all processes. It
- * is read once for all that begin at a tick. */
-void service_look_around(struct service *s, struct anomaly_host *host);
 
 /* ---- service_closer.c ---- */
 

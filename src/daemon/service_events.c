@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/call_sums.h"
+#include "daemon/calls.h"
 #include "daemon/raw_event.h"
 #include "daemon/service_anomaly.h"
 #include "daemon/service_follow.h"

@@ -20,7 +20,14 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* Whose all processes are, for service_forget_attempts(); the kernel's marks are set anew. */
+/* A process of an attached tree has started or ended, by the kernel's events or by what a look has
+ * shown; of other jobs their runners record it. status { -1, -1 }: unknown; details NULL: as the
+ * last look saw it. */
+void service_tell_birth(struct service *s, const struct member *member, uint64_t wall_ns);
+void service_tell_death(struct service *s, const struct member *member, struct exit_status status,
+			uint64_t wall_ns, const char *details);
+
+/* Whose all processes are, for another database; the kernel's marks are set anew. */
 void service_forget_life(struct service *s);
 
 /* ---- service_members.c ---- */

@@ -291,23 +291,11 @@ void service_rescan(struct service *s);
 /* Adds what a process uses to what its job does. */
 void service_add_to_point(struct series_point *point, const struct proc_sample *p);
 
-/* Which sheet those are of that have none yet: what is started for one has its number in its
- * environment, before anybody has written down that it began. */
-void service_ask_sheets(struct service *s, struct watched *const *jobs);
-
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
 
 /* A look at the database out of turn: somebody says that something has changed. */
 void service_look(struct service *s);
-
-/* ---- service_forget.c ---- */
-
-/*
- * The database is gone, and with it the attempts that the numbers are of: in another one the same
- * numbers are others' jobs. The store is closed already.
- */
-void service_forget_attempts(struct service *s);
 
 /* ---- service_gpus.c ---- */
 

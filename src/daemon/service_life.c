@@ -1,5 +1,3 @@
-#include "daemon/service_life.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -128,9 +126,9 @@ static void on_birth(struct service *s, const struct life_event *ev)
 	if (born->is_told)
 		return; /* a look has shown it before the news came */
 	named = *born;
-	if (service_keep_birth(s, &named))
-		members_see(s->life.members, &named);
-	members_set_told(s->life.members, ev->pid);
+	named.is_told = true;
+	(void)service_keep_birth(s, &named);
+	members_see(s->life.members, &named);
 	service_tell_birth(s, &named, ev->wall_ns);
 }
 

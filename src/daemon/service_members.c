@@ -6,7 +6,6 @@
 #include "base/unknown.h"
 #include "daemon/descendants.h"
 #include "daemon/process_facts.h"
-#include "daemon/service_life.h"
 #include "daemon/service_follow.h"
 #include "daemon/service_tell.h"
 

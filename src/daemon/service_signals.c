@@ -33,7 +33,7 @@ struct noted_event {
 
 /* ---- whose it is ---- */
 
-/* Deeper than what a job has built before the daemon hears of it. */
+/* Deeper than what a job has built before the daemon knows it. */
 #define MAX_ANCESTORS 64
 
 /* The run or the attached tree that a process is of: all NULL where none is known. */
@@ -53,7 +53,7 @@ static bool is_known(const struct owner *o)
 	return o->job || o->stream;
 }
 
-/* A process may have been born before the daemon heard of its job: then its ancestors tell. */
+/* A process may have started before the daemon knew its job: then its ancestors show it. */
 static struct owner find_owner(struct service *s, pid_t pid, uint64_t tag)
 {
 	const struct member *member = members_find(s->life.members, pid);

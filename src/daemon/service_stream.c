@@ -21,7 +21,7 @@
 /* No attempt has such a number. */
 #define FIRST_MARK (INT64_C(1) << 62)
 
-/* Runs inside runs: so many of them hear of one end. */
+/* Runs inside runs: an end is sent to so many of them. */
 #define MAX_NESTED 8
 
 /* Of one user. */
@@ -109,7 +109,7 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 		json_key_string(j, key, text.data);
 }
 
-/* Of one user who is not ours so much may wait unread; beyond it each stream has no more than the
+/* Of another user so much may wait unread; beyond it each stream has no more than the
  * second. */
 #define USER_UNREAD_BYTES ((size_t)8 << 20)
 #define UNREAD_BYTES ((size_t)64 << 10)
@@ -214,7 +214,7 @@ static size_t count_unaccounted(const struct deaths *deaths)
 	return deaths_count_unaccounted(deaths, clock_wall_ns() - ACCOUNT_COMES_NS);
 }
 
-/* The accounts of what has ended just now would come to nobody. */
+/* The accounts of what has ended just now are in no record. */
 void service_leave_deaths(struct service *s, const struct deaths *deaths)
 {
 	s->life.n_unaccounted += deaths_count_unaccounted(deaths, UINT64_MAX);
@@ -564,7 +564,7 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 
 	if (rpc_call_subscription(call, on_hung_up))
 		return true;
-	/* A runner of our own user hears the same, but for eBPF. */
+	/* The kernel reports the same to a runner of our own user, but for eBPF. */
 	if (!s->life.life || (!life_sees_signals(s->life.life) && uid == geteuid()) ||
 	    count_streams(s, uid) >= MAX_STREAMS ||
 	    caller_find_process(rpc_call_peer(call), &runner, NULL) < 0)
@@ -614,7 +614,7 @@ void service_write_stream(const struct service *s, struct json *j, bool follows)
 	json_key_bool(j, "follows", follows);
 	if (!follows)
 		return;
-	json_key_bool(j, "last_words", life_sees_signals(s->life.life));
+	json_key_bool(j, "accounts", life_sees_signals(s->life.life));
 	json_key(j, "rungs");
 	json_begin_object(j);
 	for (size_t i = 0; i < s->n_rungs; i++)

@@ -1,11 +1,10 @@
 /*
  * service_stream - the kernel's facts about the processes of a runner, sent to it as they come.
  *
- * The runner records its job, and root's daemon hears what the kernel does not report to its user:
- * what each process had used when it ended, who has sent which signal, who was killed for want of
- * memory. A runner opens its stream before the first command starts, and before its attempt is
- * known: until then what it starts is marked with a number of its own. The stream ends with the
- * connection.
+ * The runner records its job. To root's daemon the kernel reports more than to the runner's user:
+ * what each process had used when it ended, signals with their senders, kills for want of memory. A
+ * runner opens its stream before the first command starts, and before its attempt is known: until
+ * then what it starts is marked with a number of its own. The stream ends with the connection.
  *
  * A message has some facts, and how many there were before it: so the runner knows how many it has
  * missed, if the connection had no room for all. A barrier is answered when the kernel has reported

@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "daemon/calls.h"
 #include "daemon/may_see.h"
 #include "daemon/service_follow.h"
-#include "daemon/told_calls.h"
 
 /*
  * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
@@ -24,7 +24,7 @@
 struct job_calls {
 	int64_t attempt_id;
 	uint64_t uid; /* whose it is */
-	struct told_calls calls;
+	struct counted_calls calls;
 	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
 					   * are that come later nobody knows
 					   */
@@ -59,7 +59,7 @@ static int add_job(struct service *s, struct job_calls *job)
 	return 0;
 }
 
-static void job_calls_drop(struct service *s, struct job_calls **at)
+static void drop_job(struct service *s, struct job_calls **at)
 {
 	struct job_calls *job = *at;
 
@@ -68,7 +68,7 @@ static void job_calls_drop(struct service *s, struct job_calls **at)
 		job->next->at = at;
 	map_remove(&s->syscalls.by_attempt, (uint64_t)job->attempt_id);
 	s->syscalls.n_text_bytes -= job->calls.processes.n_bytes;
-	told_calls_release(&job->calls);
+	counted_calls_release(&job->calls);
 	free(job);
 }
 
@@ -79,7 +79,7 @@ static void keep_process(struct service *s, struct job_calls *job, const struct 
 
 	processes->max_bytes =
 		before + room < MAX_JOB_TEXT_BYTES ? before + room : MAX_JOB_TEXT_BYTES;
-	told_calls_add(&job->calls, p);
+	counted_calls_add(&job->calls, p);
 	s->syscalls.n_text_bytes += processes->n_bytes - before;
 }
 
@@ -100,7 +100,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 	if (may_see(job->uid, p->uid, summing->service->root_fd, p->pid))
 		keep_process(summing->service, job, p);
 	else
-		told_calls_withhold(&job->calls, p);
+		counted_calls_withhold(&job->calls, p);
 }
 
 /* ---- which jobs ---- */
@@ -314,8 +314,8 @@ static void log_totals(struct service *s, struct job_calls *job)
 	struct attempt a = { .id = job->attempt_id };
 
 	call_sums_settle(&job->calls.sums);
-	told_calls_say_missing(&job->calls, &why);
-	told_calls_say_error(&job->calls, &why);
+	counted_calls_say_missing(&job->calls, &why);
+	counted_calls_say_error(&job->calls, &why);
 	a.syscalls = sums->uses;
 	a.n_syscalls = sums->n;
 	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
@@ -336,7 +336,7 @@ void service_record_calls(struct service *s)
 	while (*at)
 		if ((*at)->is_over) {
 			log_totals(s, *at);
-			job_calls_drop(s, at);
+			drop_job(s, at);
 		} else {
 			at = &(*at)->next;
 		}
@@ -384,8 +384,8 @@ void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final
 		return;
 	if (is_final) {
 		end_job(s, *at);
-		told_calls_write(j, &(*at)->calls);
-		job_calls_drop(s, at);
+		counted_calls_write(j, &(*at)->calls);
+		drop_job(s, at);
 	} else {
 		struct living living = { s, (*at)->uid, { .max_bytes = MAX_ANSWER_BYTES } };
 
@@ -393,7 +393,7 @@ void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final
 		syscalls_each_living(s->syscalls.syscalls, (uint64_t)attempt_id, add_living,
 				     &living);
 		json_key(j, "processes");
-		told_calls_write_processes(j, &living.calls);
+		counted_calls_write_processes(j, &living.calls);
 		json_key_u64(j, "untold_processes", living.calls.n_untold);
 		process_calls_release(&living.calls);
 	}
@@ -407,7 +407,7 @@ void service_leave_calls_of(struct service *s, struct watched *job)
 	if (!*at)
 		return;
 	syscalls_untrack(s->syscalls.syscalls, (uint64_t)job->a.id);
-	job_calls_drop(s, at);
+	drop_job(s, at);
 }
 
 /* ---- at each tick ---- */
@@ -457,7 +457,7 @@ int service_count_calls(struct service *s, struct err *err)
 void service_forget_calls(struct service *s)
 {
 	while (s->syscalls.jobs)
-		job_calls_drop(s, &s->syscalls.jobs);
+		drop_job(s, &s->syscalls.jobs);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 }
 
@@ -466,7 +466,7 @@ void service_close_syscalls(struct service *s)
 	end_all(s);
 	service_record_calls(s);
 	while (s->syscalls.jobs)
-		job_calls_drop(s, &s->syscalls.jobs);
+		drop_job(s, &s->syscalls.jobs);
 	if (s->syscalls.timer)
 		loop_timer_close(s->syscalls.timer);
 	s->syscalls.timer = NULL;

@@ -65,7 +65,7 @@ void service_drop_guests(struct service *s);
 /* Hangs up on all of them: who is still there says hello again. */
 void service_hang_up_guests(struct service *s);
 
-/* ---- service_marks.c: phases that wait to be written down, many at a time ---- */
+/* ---- service_phase.c: phases that wait to be written down, many at a time ---- */
 
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
@@ -73,19 +73,13 @@ void service_close_phases(struct service *s); /* while the store is open */
 /* Those that wait were of a database that is gone: they fail. */
 void service_forget_marks(struct service *s);
 
-/* It is answered when it is written. -EBUSY: too many wait. */
-int service_add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
-		     const struct phase_mark *mark, struct err *err);
-
 /* Those that wait, at once: somebody is about to read the record. */
 void service_write_marks(struct service *s);
 
-/* So many never came, as their sender says. */
-void service_add_lost_marks(struct service *s, const struct watched *job, uint64_t n);
+/* Marks that never came, as their sender says. */
 uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
 
-/* So many came from a process of no job that is known, and nobody was told. */
-void service_add_unplaced_marks(struct service *s, uint64_t n);
+/* Marks that came from a process of no job that is known, and nobody was told. */
 uint64_t service_count_unplaced_marks(const struct service *s);
 
 /* ---- service_view.c ---- */

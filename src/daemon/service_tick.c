@@ -54,6 +54,33 @@ static int open_store(struct service *s, struct err *err)
 	return r;
 }
 
+/*
+ * The database is gone, and with it the attempts that the numbers are of: in another one the same
+ * numbers are others' jobs. The store is closed already.
+ *
+ * What lasts is recorded as over while whose it was is still known, into the logs, which the next
+ * database ingests. Who belonged to a job is forgotten before its end is told, as what
+ * goes on living is no orphan.
+ */
+static void forget_attempts(struct service *s)
+{
+	service_end_anomalies(s);
+	s->adopt_until_ns = 0; /* in the next one others may last */
+	service_forget_ooms(s);
+	s->exits.n = 0;
+	service_hang_up_guests(s);
+	service_forget_calls(s);
+	service_forget_marks(s);
+	service_stop_closer(s);
+	service_release_attached(s);
+	service_forget_life(s);
+	service_forget_anomalies(s);
+	service_forget_signals(s);
+	service_release_lost(s);
+	orphans_forget_attempts(s->orphans);
+	watch_forget(s->watch);
+}
+
 /* What we write to a file that somebody has moved or removed nobody will find. */
 static void leave_replaced(struct service *s)
 {
@@ -70,7 +97,7 @@ static void leave_replaced(struct service *s)
 	upkeep_leave(s->upkeep);
 	s->record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
-	service_forget_attempts(s);
+	forget_attempts(s);
 }
 
 static int look(struct service *s, struct err *err)
@@ -193,6 +220,39 @@ void service_add_to_point(struct series_point *point, const struct proc_sample *
 	point->n_processes++;
 }
 
+/*
+ * Of a process that is too young for the record to know its sheet, and that has no ancestor with
+ * one. A job's processes may say what they like there, as of their ranks; but it is one of the
+ * sheets that there are, and none that is over.
+ */
+static int ask_sheet(const struct service *s, const struct watched *job,
+		     const struct proc_sample *p)
+{
+	int last = job->a.n_sheets ? job->a.sheets[job->a.n_sheets - 1].num : 1;
+	int num = sources_read_sheet(s->root_fd, p->key.pid, job->job_id);
+
+	return num >= last && num <= job->a.total_sheets ? num : SHEET_NONE;
+}
+
+/* What is started for a sheet has its number in its environment, before anybody has written down
+ * that it began. */
+static void ask_sheets(struct service *s, struct watched *const *jobs)
+{
+	size_t n_found = 0;
+
+	for (size_t k = 0; k < s->snap.n_processes; k++) {
+		struct proc_sample *p = &s->snap.processes[k];
+		int owner = membership_owner(s->membership, k);
+
+		if (owner < 0 || p->sheet_num != SHEET_NONE || jobs[owner]->a.is_attached)
+			continue;
+		p->sheet_num = ask_sheet(s, jobs[owner], p);
+		n_found += p->sheet_num != SHEET_NONE;
+	}
+	if (n_found > 0)
+		membership_inherit_sheets(s->membership, &s->snap);
+}
+
 static void add_up(struct service *s, struct watched **jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -216,7 +276,7 @@ static void add_up(struct service *s, struct watched **jobs, size_t n)
 		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
 	}
 	membership_inherit_sheets(s->membership, &s->snap);
-	service_ask_sheets(s, jobs);
+	ask_sheets(s, jobs);
 }
 
 static void tell_progress(struct service *s, struct watched *const *jobs, size_t n)

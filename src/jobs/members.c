@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
 
@@ -63,21 +64,16 @@ static struct member *find_in_turn(struct members *m, pid_t pid)
 
 typedef bool keep_fn(const struct members *m, const struct member *member);
 
-static bool are_all_kept(const struct members *m, keep_fn *keep)
-{
-	for (size_t i = 0; i < m->n; i++)
-		if (!keep(m, &m->items[i]))
-			return false;
-	return true;
-}
-
 /* Whom keep() is true for stay, in their order. */
 static void sift(struct members *m, keep_fn *keep)
 {
 	size_t kept = 0;
 
-	if (are_all_kept(m, keep))
+	while (kept < m->n && keep(m, &m->items[kept]))
+		kept++;
+	if (kept == m->n)
 		return;
+	kept = 0;
 	map_clear(&m->index_of);
 	for (size_t i = 0; i < m->n; i++) {
 		if (!keep(m, &m->items[i]))
@@ -103,21 +99,11 @@ static bool was_shown(const struct members *m, const struct member *member)
 
 static int make_room(struct members *m)
 {
-	size_t cap = m->cap ? m->cap * 2 : 64;
-	struct member *items;
-
 	if (m->n < m->cap)
 		return 0;
 	if (m->n >= MANY_MEMBERS)
 		sift(m, lives);
-	if (m->n < m->cap / 2)
-		return 0;
-	items = reallocarray(m->items, cap, sizeof(*items));
-	if (!items)
-		return -ENOMEM;
-	m->items = items;
-	m->cap = cap;
-	return 0;
+	return m->n < m->cap / 2 ? 0 : ARRAY_RESERVE(m->items, m->cap, m->cap + 1);
 }
 
 /* In the place of whoever had its pid before. */
@@ -157,6 +143,7 @@ int members_see(struct members *m, const struct member *seen)
 		known->look = m->look;
 		known->attempt_id = seen->attempt_id;
 		known->is_runner = seen->is_runner;
+		known->is_told |= seen->is_told;
 		if (seen->sheet_num != SHEET_NONE)
 			known->sheet_num = seen->sheet_num;
 		return 0;
@@ -211,14 +198,6 @@ const struct member *members_fork(struct members *m, pid_t parent, const struct 
 		.look = m->look,
 	};
 	return put(m, &born);
-}
-
-void members_set_told(struct members *m, pid_t pid)
-{
-	struct member *member = find(m, pid);
-
-	if (member)
-		member->is_told = true;
 }
 
 const struct member *members_exit(struct members *m, pid_t pid)

@@ -66,9 +66,6 @@ const struct member *members_find(const struct members *m, pid_t pid);
 /* Calls fn for each of the attempt that lives, runners left out; fn does not change the members. */
 void members_each(const struct members *m, int64_t attempt_id, members_fn *fn, void *ctx);
 
-/* From now on its birth is told; nothing happens if it is nobody's. */
-void members_set_told(struct members *m, pid_t pid);
-
 size_t members_count(const struct members *m);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * runner_internal - what the three parts of the runner share.
+ * runner_internal - what the two parts of the runner share.
  *
- * runner.c begins and ends tries and reaps, runner_judge.c says how they went, signals.c passes
+ * runner.c begins and ends tries, reaps and says how they went, signals.c passes
  * signals on and ends trees.
  */
 #ifndef PROCTOR_JOBS_RUNNER_INTERNAL_H

@@ -206,16 +206,14 @@ static bool tally_is_unlisted(const struct tally *t, pid_t pid)
 	return map_get(&t->alive, pid_key(pid), &i) && i >= UNLISTED_DEAD;
 }
 
-/* True if it lived. */
-static bool note_unlisted_death(struct tally *t, pid_t pid)
+static void note_unlisted_death(struct tally *t, pid_t pid)
 {
 	uint64_t i;
 
 	if (!map_get(&t->alive, pid_key(pid), &i) || i != UNLISTED)
-		return false;
+		return;
 	map_put(&t->alive, pid_key(pid), UNLISTED_DEAD);
 	count_death(t);
-	return true;
 }
 
 /*
@@ -407,13 +405,6 @@ size_t tally_count_inexact(const struct tally *t, bool by_daemon)
 	return n;
 }
 
-/* By its account, in nanoseconds, where a zombie tells clock ticks. */
-static bool has_account(const struct entry *e)
-{
-	return e->record.cpu_evidence == EVIDENCE_LOWER_BOUND ||
-	       e->record.cpu_evidence == EVIDENCE_EXACT;
-}
-
 static void finish_entry(const struct tally *t, struct entry *e, const struct reaped *reaped,
 			 const struct proc_sample *zombie)
 {
@@ -440,7 +431,9 @@ static void finish_entry(const struct tally *t, struct entry *e, const struct re
 			e->record.max_rss_bytes = rss;
 			e->record.evidence = EVIDENCE_UPPER_BOUND;
 		}
-	} else if (u64_known(zombie->user_ns) && !has_account(e)) {
+	} else if (u64_known(zombie->user_ns) && e->record.cpu_evidence != EVIDENCE_LOWER_BOUND &&
+		   e->record.cpu_evidence != EVIDENCE_EXACT) {
+		/* It tells clock ticks, and an account nanoseconds. */
 		e->record.user_ns = zombie->user_ns;
 		e->record.system_ns = zombie->system_ns;
 	}
@@ -580,7 +573,7 @@ const char *tally_find_oom(const struct tally *t, pid_t pid)
 	return NULL;
 }
 
-void tally_told_signal(struct tally *t, const struct proc_event *told)
+void tally_merge_signal(struct tally *t, const struct proc_event *told)
 {
 	const struct entry *e = find_last(t, told->key.pid);
 	struct proc_event ev = *told;
@@ -816,13 +809,6 @@ static double tree_cpu_percent(struct tally *t, uint64_t living_cpu_ns, uint64_t
 	return percent;
 }
 
-static uint64_t sample_cpu_ns(const struct proc_sample *p)
-{
-	uint64_t own = u64_max_known(p->cpu_ns, u64_add(p->user_ns, p->system_ns));
-
-	return u64_add_known(own, u64_add_known(p->child_user_ns, p->child_system_ns));
-}
-
 /* What the processes of a tick add up to: of the whole job, and of the try that runs. */
 struct tick_sum {
 	uint64_t n_processes, rss_bytes, hwm_bytes;
@@ -862,19 +848,6 @@ static void add_tick(struct account *a, const struct tick_sum *sum, struct serie
 	account_add_gpu_tick(a, &gpu, since_ns);
 }
 
-/* Rounding to ticks can give a little more than the machine has. */
-static double cap_percent(double percent, unsigned cpu_count)
-{
-	return cpu_count > 0 && percent > 100.0 * cpu_count ? 100.0 * cpu_count : percent;
-}
-
-/* A zombie whose death was told: all that it will ever add is in the account of who waits for it.
- */
-static bool is_settled_zombie(const struct tally *t, const struct proc_sample *p)
-{
-	return p->state == 'Z' && t->sees_births && !tally_find_alive(t, p->key.pid);
-}
-
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 		    struct series_point *ret)
 {
@@ -884,6 +857,7 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 	struct tick_sum of_try = all;
 	struct series_point point = { .wall_ns = snap->wall_ns, .sheet_num = sheet_num };
 	uint64_t cpu_ns = 0;
+	double most;
 
 	t->since_tick_ns = u64_delta(snap->boot_ns, t->tick_boot_ns);
 	t->tick_boot_ns = snap->boot_ns;
@@ -893,8 +867,12 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 
 		if (!p->job_id)
 			continue;
-		cpu_ns = u64_add_known(cpu_ns, sample_cpu_ns(p));
-		if (is_settled_zombie(t, p))
+		cpu_ns = u64_add_known(cpu_ns,
+				       u64_max_known(p->cpu_ns, u64_add(p->user_ns, p->system_ns)));
+		cpu_ns = u64_add_known(cpu_ns, u64_add_known(p->child_user_ns, p->child_system_ns));
+		/* A zombie whose exit was reported: all else is for the process that waits for it.
+		 */
+		if (p->state == 'Z' && t->sees_births && !tally_find_alive(t, p->key.pid))
 			continue;
 		take_sample(t, p);
 		/* Who has died, and was counted so, is not counted again because nobody waits for
@@ -908,8 +886,10 @@ void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,
 	}
 	point.n_processes = all.n_processes;
 	point.rss_bytes = all.rss_bytes;
-	point.cpu_percent =
-		cap_percent(tree_cpu_percent(t, cpu_ns, snap->boot_ns), snap->system.cpu_count);
+	point.cpu_percent = tree_cpu_percent(t, cpu_ns, snap->boot_ns);
+	most = 100.0 * snap->system.cpu_count; /* rounding to ticks can give a little more */
+	if (most > 0 && point.cpu_percent > most)
+		point.cpu_percent = most;
 	add_tick(&t->attempt, &all, point, t->since_tick_ns);
 	*ret = point;
 	if (!t->sheet_is_alone)

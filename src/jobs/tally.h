@@ -54,10 +54,9 @@ void tally_fork(struct tally *t, const struct birth *birth);
 void tally_exec(struct tally *t, pid_t pid, const char *command);
 
 /*
- * A source has reported how a process ended, or what it had used by then: the kernel to us, or to
- * the daemon, which hears more (by_daemon). Into its record, whichever comes first, and the same
- * again changes nothing. The process is found by pid and start time, or by when it ended; one that
- * is not listed is passed over. The command stands where its own is not known.
+ * How a process ended, or what it had used by then, by the kernel's report to us or to the daemon
+ * (by_daemon), in any order and any number of times. The process is found by pid and start time, or
+ * by when it ended; one that is not listed is passed over.
  */
 void tally_merge_end(struct tally *t, const struct proc_record *end, bool by_daemon);
 
@@ -89,10 +88,10 @@ void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, u
 const char *tally_find_oom(const struct tally *t, pid_t pid);
 
 /*
- * A source that hears more has told of a signal or an OOM kill. One for want of memory that is
+ * The daemon has reported a signal or an OOM kill. One for want of memory that is
  * known already is not added. The sheet is that of the process, if it is listed.
  */
-void tally_told_signal(struct tally *t, const struct proc_event *ev);
+void tally_merge_signal(struct tally *t, const struct proc_event *ev);
 
 /* The job's processes at one tick (those with a job_id); gives the point for the charts. */
 void tally_snapshot(struct tally *t, const struct snapshot *snap, int sheet_num,

@@ -2,7 +2,7 @@
  * gather_runs - an attempt that is over, as runs to learn from.
  *
  * Peaks, times, counts and system calls are those of its accounting; where that is unknown or a
- * lower bound, samples may improve it (learn/profile.h). Early values are read off its curve. The
+ * lower bound, samples may improve it (the profile below). Early values are read off its curve. The
  * snapshots have the state of the host meanwhile.
  *
  *	g = gather_new(&attempt);

@@ -210,13 +210,12 @@ void proc_record_merge_end(struct proc_record *p, const struct proc_record *end)
 	};
 
 	proc_record_account(p, &account);
-	if (end->cpu_evidence == EVIDENCE_EXACT)
-		p->cpu_evidence = EVIDENCE_EXACT;
 	if (before.cpu_evidence == EVIDENCE_EXACT) {
 		p->user_ns = before.user_ns;
 		p->system_ns = before.system_ns;
-		p->cpu_evidence = EVIDENCE_EXACT;
 	}
+	if (before.cpu_evidence == EVIDENCE_EXACT || end->cpu_evidence == EVIDENCE_EXACT)
+		p->cpu_evidence = EVIDENCE_EXACT;
 	if (!u64_known(p->died_wall_ns))
 		p->died_wall_ns = end->died_wall_ns;
 	if (exit_status_to_shell(p->status) < 0)

@@ -211,10 +211,9 @@ void exit_account_init(struct exit_account *a);
 void proc_record_account(struct proc_record *p, const struct exit_account *account);
 
 /*
- * The one way in which what two sources know of a process becomes one record: end has how it ended
- * and what it had used by then, and either may be unknown. How and when it ended stays as it is
- * where that is known, and so does exact CPU time, as of one that was waited for; of the rest the
- * larger counts. The same end again changes nothing. The command is not copied.
+ * What another source knows of a process, and of its end, into its record. How and when it ended
+ * stays as it is where that is known, and so does exact CPU time; of the rest the larger counts.
+ * The same again changes nothing. The command is borrowed.
  */
 void proc_record_merge_end(struct proc_record *p, const struct proc_record *end);
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/unknown.h"
+#include "model/words.h"
 
 /* What a member is before it is read, by its kind. */
 #define UNREAD_PID 0
@@ -38,74 +39,6 @@ void proc_sample_init(struct proc_sample *p)
 	};
 }
 
-void gpu_sample_init(struct gpu_sample *gpu)
-{
-	*gpu = (struct gpu_sample){
-		.utilization_pct = F64_UNKNOWN,
-		.memory_used_mb = F64_UNKNOWN,
-		.memory_total_mb = F64_UNKNOWN,
-		.temperature_c = F64_UNKNOWN,
-		.power_watts = F64_UNKNOWN,
-		.energy_joules = F64_UNKNOWN,
-		.sm_clock_mhz = F64_UNKNOWN,
-		.top_share_pct = F64_UNKNOWN,
-		.throttle = U64_UNKNOWN,
-		.ecc_errors = U64_UNKNOWN,
-		.last_xid = U64_UNKNOWN,
-	};
-}
-
-static struct psi_line psi_line_unknown(void)
-{
-	return (struct psi_line){ F64_UNKNOWN, F64_UNKNOWN, F64_UNKNOWN, U64_UNKNOWN };
-}
-
-static struct psi psi_unknown(void)
-{
-	return (struct psi){ psi_line_unknown(), psi_line_unknown() };
-}
-
-void cgroup_sample_init(struct cgroup_sample *c)
-{
-	*c = (struct cgroup_sample){
-		.memory_current_bytes = U64_UNKNOWN,
-		.memory_high_bytes = U64_UNKNOWN,
-		.memory_max_bytes = U64_UNKNOWN,
-		.psi_memory = psi_unknown(),
-		.oom_kills = U64_UNKNOWN,
-		.pids_current = U64_UNKNOWN,
-		.pids_max = U64_UNKNOWN,
-	};
-}
-
-static struct system_sample system_unknown(void)
-{
-	return (struct system_sample){
-		.memory_total_bytes = U64_UNKNOWN,
-		.memory_available_bytes = U64_UNKNOWN,
-		.memory_used_bytes = U64_UNKNOWN,
-		.swap_total_bytes = U64_UNKNOWN,
-		.swap_free_bytes = U64_UNKNOWN,
-		.load1 = F64_UNKNOWN,
-		.load5 = F64_UNKNOWN,
-		.load15 = F64_UNKNOWN,
-		.cpu_user_ns = U64_UNKNOWN,
-		.cpu_system_ns = U64_UNKNOWN,
-		.cpu_idle_ns = U64_UNKNOWN,
-		.cpu_iowait_ns = U64_UNKNOWN,
-		.cpu_steal_ns = U64_UNKNOWN,
-		.psi_cpu = psi_unknown(),
-		.psi_memory = psi_unknown(),
-		.psi_io = psi_unknown(),
-		.process_count = U64_UNKNOWN,
-		.forks_total = U64_UNKNOWN,
-		.oom_kills_total = U64_UNKNOWN,
-		.swap_in_bytes = U64_UNKNOWN,
-		.swap_out_bytes = U64_UNKNOWN,
-		.uptime_seconds = F64_UNKNOWN,
-	};
-}
-
 /* Everything but the memory that is kept for the next round. */
 static void snapshot_clear(struct snapshot *s)
 {
@@ -113,12 +46,12 @@ static void snapshot_clear(struct snapshot *s)
 		.daemon_rss_bytes = U64_UNKNOWN,
 		.daemon_uptime_seconds = F64_UNKNOWN,
 		.resolution_seconds = F64_UNKNOWN,
-		.system = system_unknown(),
 		.processes = s->processes,
 		.cap_processes = s->cap_processes,
 		.arena = s->arena,
 	};
 
+	system_clear(&fresh);
 	*s = fresh;
 }
 

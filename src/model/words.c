@@ -59,7 +59,7 @@ static const struct word_field host_fields[HOST_WORDS] = {
 	FIELD_F64(snapshot, daemon_uptime_seconds, 1e9),
 	FIELD(snapshot, running_jobs, WORD_INT),
 	FIELD(snapshot, active_sheets, WORD_INT),
-	FIELD(snapshot, system.memory_total_bytes, WORD_U64),
+	[HOST_SYSTEM] = FIELD(snapshot, system.memory_total_bytes, WORD_U64),
 	FIELD(snapshot, system.memory_available_bytes, WORD_U64),
 	FIELD(snapshot, system.memory_used_bytes, WORD_U64),
 	FIELD(snapshot, system.swap_total_bytes, WORD_U64),
@@ -234,6 +234,12 @@ static int from_words(const struct word_field *fields, size_t n, const uint64_t 
 	return 0;
 }
 
+static void set_unknown(const struct word_field *fields, size_t n, void *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)field_from_word(&fields[i], U64_UNKNOWN, (char *)ret + fields[i].offset);
+}
+
 /*
  * From the age to the start, and back. Unknown stays it; a process that began
  * 1 ns before the clock would become it, and none does.
@@ -287,6 +293,11 @@ int host_from_words(const uint64_t *words, struct snapshot *ret)
 	return from_words(host_fields, HOST_WORDS, words, ret);
 }
 
+void system_clear(struct snapshot *s)
+{
+	set_unknown(host_fields + HOST_SYSTEM, HOST_WORDS - HOST_SYSTEM, s);
+}
+
 void point_to_words(const struct series_point *point, uint64_t *ret)
 {
 	to_words(point_fields, POINT_WORDS, point, ret);
@@ -295,6 +306,12 @@ void point_to_words(const struct series_point *point, uint64_t *ret)
 int point_from_words(const uint64_t *words, struct series_point *ret)
 {
 	return from_words(point_fields, POINT_WORDS, words, ret);
+}
+
+void gpu_sample_init(struct gpu_sample *gpu)
+{
+	*gpu = (struct gpu_sample){ .top_share_pct = F64_UNKNOWN };
+	set_unknown(gpu_fields + GPU_UTILIZATION, GPU_WORDS - GPU_UTILIZATION, gpu);
 }
 
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret)
@@ -316,6 +333,12 @@ void progress_to_words(const struct job_progress *progress, uint64_t *ret)
 int progress_from_words(const uint64_t *words, struct job_progress *ret)
 {
 	return from_words(progress_fields, PROGRESS_NUMBERS, words, ret);
+}
+
+void cgroup_sample_init(struct cgroup_sample *c)
+{
+	*c = (struct cgroup_sample){ .pids_current = U64_UNKNOWN, .pids_max = U64_UNKNOWN };
+	set_unknown(cgroup_fields, ARRAY_SIZE(cgroup_fields), c);
 }
 
 void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret)

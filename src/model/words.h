@@ -37,6 +37,7 @@ enum sample_word {
 enum head_word {
 	HOST_WALL_NS,
 	HOST_BOOT_NS,
+	HOST_SYSTEM = 7, /* the first of the members of its system */
 	HOST_WORDS = 51,
 	HEAD_LEVEL = HOST_WORDS, /* the pressure level: number of its string */
 	HEAD_HAS_GPUS,		 /* 1: somebody looked for them */
@@ -102,6 +103,7 @@ uint64_t word_to_scaled(uint64_t word, double scale);
 #define POWER_SCALE 1000.0
 void host_to_words(const struct snapshot *s, uint64_t *ret);
 int host_from_words(const uint64_t *words, struct snapshot *ret);
+void system_clear(struct snapshot *s); /* all of its system is unknown */
 void gpu_to_words(const struct gpu_sample *gpu, uint64_t *ret);
 int gpu_from_words(const uint64_t *words, struct gpu_sample *ret);
 /* Without the strings. */

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "model/job.h"
 #include "report/figures.h"
 
@@ -121,5 +122,34 @@ void exit_tally_add(struct buf *out, const struct exit_tally *tally, bool is_run
  */
 size_t facts_find_notable(const struct attempt *a, int sheet_num, size_t max,
 			  const struct proc_event **ret);
+
+/* ---- verdict: what ended the attempt, in one word, one sentence, and its evidence ---- */
+
+/* "success", "failure", …, "running", "lost"; "unknown" when nobody said. */
+const char *verdict_word(const struct facts *f);
+
+/* "sheet 5 (fail) ended with exit code 3 after 204 ms; sheets 1-4 succeeded": no full stop. */
+void verdict_add_sentence(struct buf *out, const struct facts *f);
+
+/* Why the verdict is what it is, as the runner wrote it down; "" when it did not. */
+void verdict_add_evidence(struct buf *out, const struct facts *f);
+
+/*
+ * ---- the report as an object of the contract, with proctor's own fields beside it ----
+ *
+ * Long jobs have more samples than a report needs: then each point of series[]
+ * stands for series_samples_per_point of them (fewer where a sheet ends), with
+ * the highest of each value and the time of the last. History has them all.
+ */
+
+/* One line. -ENOMEM. */
+int json_report_write(struct buf *out, const struct facts *f);
+
+/* The value of ranks[] of a sheet. */
+void json_write_ranks(struct json *j, const struct sheet_record *sheet);
+
+/* The value of syscalls of a process, from its text (syscall_text_write()); null: nobody counted.
+ */
+void json_write_calls(struct json *j, const char *text);
 
 #endif

@@ -14,7 +14,7 @@
 #include "report/figures.h"
 #include "report/format.h"
 #include "report/report.h"
-#include "report/verdict.h"
+#include "report/facts.h"
 
 #define LABEL_COLUMNS 8
 #define LEVELS 8 /* of a block character */

@@ -9,8 +9,6 @@
 #include "report/facts.h"
 #include "report/format.h"
 #include "report/page.h"
-#include "report/report_json.h"
-#include "report/verdict.h"
 
 /* ---- the few lines that "proctor run" ends with, on stderr; plain ASCII but for names ---- */
 

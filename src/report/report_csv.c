@@ -14,7 +14,6 @@
 #include "base/csv.h"
 #include "report/facts.h"
 #include "report/report.h"
-#include "report/report_json.h"
 
 /* Appends one field of the row; field points into the struct. */
 typedef void csv_cell(struct csv *c, const void *field);

@@ -1,4 +1,4 @@
-#include "report/report_json.h"
+#include "report/facts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include "model/job.h"
 #include "model/run_record.h"
 #include "report/report.h"
-#include "report/verdict.h"
 
 /* ---- runs like this ---- */
 

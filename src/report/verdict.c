@@ -1,4 +1,4 @@
-#include "report/verdict.h"
+#include "report/facts.h"
 
 #include <string.h>
 

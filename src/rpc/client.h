@@ -69,7 +69,7 @@ void rpc_client_set_timeout(struct rpc_client *client, uint64_t timeout_ms);
 /*
  * Calls a method. params is a JSON object or list on one line, NULL for none. ret
  * (which may be NULL) gets the result, to be freed. If the daemon answers with an
- * error: the errno of rpc/codes.h and the daemon's sentence. -ETIMEDOUT: no answer
+ * error: the errno of rpc/value.h and the daemon's sentence. -ETIMEDOUT: no answer
  * in time; a late one is passed over. -ECONNRESET: the daemon is gone. Events that
  * come meanwhile go to on_event.
  */

@@ -34,7 +34,7 @@ struct rpc_event;
 /*
  * Answers a call. 0: the result is what was written to rpc_call_result() (null if
  * nothing was), or comes later, see rpc_call_defer(). A negative errno: an error,
- * with the code that rpc/codes.h has for it and the sentence of err.
+ * with the code that rpc/value.h has for it and the sentence of err.
  */
 typedef int rpc_method_fn(void *ctx, struct rpc_call *call, struct err *err);
 

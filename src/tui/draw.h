@@ -7,7 +7,7 @@
 #ifndef PROCTOR_TUI_DRAW_H
 #define PROCTOR_TUI_DRAW_H
 
-#include "tui/grid.h"
+#include "tui/screen_grid.h"
 #include "tui/scene.h"
 
 /* Notes in the scene how many rows of jobs were to be seen, and scrolls to the selected one. */

@@ -4,7 +4,7 @@
  * Nothing here waits: an answer is taken when it comes, and a daemon that hangs leaves the keys and
  * the screen alone.
  */
-#include "tui/feed_daemon.h"
+#include "tui/feed.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "model/job.h"
 #include "model/snapshot.h"
-#include "tui/track.h"
+#include "tui/tracks.h"
 
 enum node_kind { NODE_JOB, NODE_SHEET, NODE_RANK, NODE_PROCESS };
 

@@ -12,7 +12,7 @@
 
 #include "model/snapshot.h"
 #include "tui/outline.h"
-#include "tui/track.h"
+#include "tui/tracks.h"
 
 #define SCENE_EVENTS 512
 #define SCENE_TEXT_BYTES 200

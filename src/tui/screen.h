@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "tui/grid.h"
+#include "tui/screen_grid.h"
 
 /* -ENOTTY: stdin or stdout is no terminal. -ENOTSUP: it is one that cannot place text. */
 int screen_open(struct err *err);

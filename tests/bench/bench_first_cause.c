@@ -335,7 +335,7 @@ static void count(struct tally *t, const struct job *job, const struct first_cau
 static void count_all(int n_jobs, uint64_t seed)
 {
 	static const double intervals[] = { .25, .5, 1, 2, 5 };
-	static const double stated[] = { .85, .9, 1 };
+	static const double stated[] = { .8, .9, 1 };
 	struct tally with = { 0 }, without = { 0 }, by_interval[5] = { 0 }, by_stated[5] = { 0 };
 	char text[32];
 

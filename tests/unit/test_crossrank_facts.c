@@ -205,6 +205,86 @@ static void test_too_few_steps_are_no_claim(void **state)
 	telemetry_free(t);
 }
 
+/* ---- since when a rank is slow ---- */
+
+#define STEPS 120
+#define SLOW_FROM 60
+
+static uint64_t dice;
+
+static double uniform(void)
+{
+	uint64_t z = dice += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/*
+ * Eight ranks with steps of about 1 s, one in 20 of which takes up to twice as long. From step
+ * SLOW_FROM on, those of the ranks in `slow`, a bit each, take `factor` times as long. Returns the
+ * rank that is found; -1: none. ret_since: when, in seconds.
+ */
+static int find_slow(unsigned slow, double factor, double *ret_since)
+{
+	struct telemetry *t = telemetry_new();
+	struct sample samples[N];
+	struct rank_analysis a;
+	struct facts *f;
+	int found;
+
+	make_quiet(samples, N);
+	for (int rank = 0; rank < 8; rank++) {
+		int64_t at = (int64_t)(0.5 * uniform() * (double)SECOND_NS);
+
+		add_stream(t, rank, samples, N);
+		for (int step = 0; step < STEPS; step++) {
+			double seconds = 1 + 0.1 * uniform();
+
+			if (uniform() < 0.05)
+				seconds *= 1 + uniform();
+			if (step >= SLOW_FROM && (slow >> rank & 1))
+				seconds *= factor;
+			add_boundary(t, rank, "enter", step, at);
+			at += (int64_t)(seconds * (double)SECOND_NS);
+			add_boundary(t, rank, "exit", step, at - 1);
+		}
+	}
+	analyse(t, &a, &f);
+	found = f->slow ? (int)f->slow->rank : -1;
+	if (f->slow && ret_since)
+		*ret_since = (double)f->slow_since_ns / (double)SECOND_NS;
+	rank_analysis_release(&a);
+	telemetry_free(t);
+	return found;
+}
+
+static void test_one_rank_becomes_slow(void **state)
+{
+	double since = 0;
+	int n_innocent = 0, n_right = 0, n_near = 0;
+
+	(void)state;
+	for (dice = 1; dice < 30; dice++) {
+		uint64_t seed = dice;
+
+		since = 0;
+		n_right += find_slow(1u << 3, 1.5, &since) == 3;
+		n_near += since > 55 && since < 75;
+		dice = seed + 1000;
+		n_innocent += find_slow(0, 1, NULL) >= 0;
+		dice = seed + 2000;
+		n_innocent += find_slow(0xff, 1.5, NULL) >= 0; /* the workload's */
+		dice = seed;
+	}
+	print_message("# slow: %d of 29 named, %d of them in time, %d of 58 innocents\n", n_right,
+		      n_near, n_innocent);
+	assert_true(n_right >= 22);
+	assert_true(n_near >= 17);
+	assert_true(n_innocent <= 2);
+}
+
 /* One record per device and tick, a moment apart: what the rank uses is their sum. */
 static void test_devices(void **state)
 {
@@ -246,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_stragglers),
 		cmocka_unit_test(test_too_few_steps_are_no_claim),
+		cmocka_unit_test(test_one_rank_becomes_slow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,7 +224,7 @@ static void analyze_events(struct telemetry *t, struct rank_analysis *ret)
 }
 
 /* Rank 15 has 3 samples, from `second` on, and ended then if that is known. */
-static void expect_beside_short(int second, bool is_ended, enum why why, size_t n_ranks)
+static void expect_beside_short(level_fn of_others, int second, bool is_ended, enum why why)
 {
 	struct telemetry *t = telemetry_new();
 	struct rank_analysis a;
@@ -232,7 +232,7 @@ static void expect_beside_short(int second, bool is_ended, enum why why, size_t 
 	assert_non_null(t);
 	for (int rank = 0; rank < 15; rank++)
 		for (int k = 0; k < 120; k++)
-			add_sample(t, rank, 16, k, one_on_flat(rank, k));
+			add_sample(t, rank, 16, k, of_others(rank, k));
 	for (int k = 0; k < 3; k++)
 		add_sample(t, 15, 16, second + k, BASE_MIB);
 	if (is_ended) {
@@ -249,16 +249,43 @@ static void expect_beside_short(int second, bool is_ended, enum why why, size_t 
 	}
 	analyze_events(t, &a);
 	assert_string_equal(finding_why_name(a.finding->why), finding_why_name(why));
-	assert_int_equal(a.finding->n_ranks, n_ranks);
+	assert_int_equal(a.finding->n_ranks, 15);
 	release(t, &a);
 }
 
 static void test_a_rank_with_few_samples_may_have_been_first(void **unused)
 {
 	(void)unused;
-	expect_beside_short(10, true, WHY_ALONE, 15);
-	expect_beside_short(10, false, WHY_FEW, 15);
-	expect_beside_short(70, true, WHY_FEW, 15);
+	expect_beside_short(one_on_flat, 10, true, WHY_ALONE);
+	expect_beside_short(one_on_flat, 10, false, WHY_FEW);
+	expect_beside_short(one_on_flat, 70, true, WHY_FEW);
+	expect_beside_short(level, 10, true, WHY_NO_RISE);
+	expect_beside_short(level, 10, false, WHY_FEW);
+}
+
+/* Ranks start 1 s after each other and rise 60 s after their start, but for rank 2: after 52 s. */
+static void test_a_lead_since_the_start_has_its_words(void **unused)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct telemetry *t = telemetry_new();
+	struct rank_analysis a;
+
+	(void)unused;
+	assert_non_null(t);
+	for (int rank = 0; rank < 8; rank++)
+		for (int k = rank; k < 180; k++) {
+			int since = k - rank - (rank == 2 ? 52 : 60);
+
+			add_sample(t, rank, 8, k, BASE_MIB + (since > 0 ? 60 * since : 0));
+		}
+	analyze_events(t, &a);
+	assert_int_equal(a.finding->why, WHY_FIRST);
+	assert_int_equal(a.finding->rank->rank, 2);
+	assert_true(a.finding->is_since_start);
+	assert_true(fabs(a.finding->lead - 8) < 1);
+	finding_add_reason(&text, &a, a.finding);
+	assert_non_null(strstr(text.data, " sooner after its start than that of any other of 8"));
+	release(t, &a);
 }
 
 /* All rise together at 60 s; of rank 3 there is no record. */
@@ -376,6 +403,7 @@ int main(void)
 		cmocka_unit_test(test_who_catches_up_does_not_rise),
 		cmocka_unit_test(test_others_that_rise_are_not_flat),
 		cmocka_unit_test(test_a_rank_with_few_samples_may_have_been_first),
+		cmocka_unit_test(test_a_lead_since_the_start_has_its_words),
 		cmocka_unit_test(test_a_leader_that_was_denied_is_not_named),
 		cmocka_unit_test(test_the_headline_has_the_process_that_rose),
 		cmocka_unit_test(test_a_spike_near_the_end_is_none),

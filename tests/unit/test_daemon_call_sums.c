@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/call_sums.h"
+#include "daemon/calls.h"
 
 static void test_sums(void **state)
 {

@@ -131,7 +131,7 @@ static void test_no_daemon(void **state)
 {
 	struct loop *loop = loop_new();
 	struct link *link = link_new(loop, take_facts, NULL);
-	struct told_calls calls = { 0 };
+	struct counted_calls calls = { 0 };
 	struct err err = ERR_INIT;
 
 	(void)state;
@@ -182,7 +182,7 @@ static void send_facts(int fd)
 static void *stream(void *ctx)
 {
 	static const char opened[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"follows\":true,"
-				     "\"last_words\":true}}\n";
+				     "\"accounts\":true}}\n";
 	static const char passed[] = "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"facts\":3,"
 				     "\"withheld\":4,\"lost\":5}}\n";
 	struct fake *fake = ctx;
@@ -212,8 +212,8 @@ static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 	assert_int_equal(pthread_create(&fake.thread, NULL, stream, &fake), 0);
 	do /* it may be slow to begin */
 		link_begin(link, "job");
-	while (!link_is_followed(link) && !link_began_late(link));
-	if (link_is_followed(link)) {
+	while (!link_was_followed(link) && !link_began_late(link));
+	if (link_was_followed(link)) {
 		link_begin_end(link, 5000 * MS);
 		assert_int_equal(link_end_facts(link, "job", true, false), 0);
 		assert_int_equal(taken.n_ends, 1);

@@ -552,8 +552,8 @@ static void test_signals_of_a_better_source(void **state)
 	begin(t);
 	fork_of(t, 102, 101, 2);
 	assert_null(tally_find_oom(t, 102));
-	tally_told_signal(t, &told);
-	tally_told_signal(t, &told); /* once is enough */
+	tally_merge_signal(t, &told);
+	tally_merge_signal(t, &told); /* once is enough */
 	memset(details, 'x', strlen(details));
 	events = tally_events(t, &n);
 	assert_int_equal(n, 3);

@@ -279,7 +279,7 @@ static void test_one_is_sick(void **state)
 }
 
 /* What it said last is why people look. */
-static void test_last_words_of_one_that_is_lost(void **state)
+static void test_accounts_of_one_that_is_lost(void **state)
 {
 	void *driver = open_driver();
 	const struct gpu_reading *r;
@@ -337,7 +337,7 @@ int main(void)
 		cmocka_unit_test_setup(test_why_one_cannot_be_opened, all_is_well),
 		cmocka_unit_test_setup(test_driver_restarts, all_is_well),
 		cmocka_unit_test_setup(test_one_is_sick, all_is_well),
-		cmocka_unit_test_setup(test_last_words_of_one_that_is_lost, all_is_well),
+		cmocka_unit_test_setup(test_accounts_of_one_that_is_lost, all_is_well),
 		cmocka_unit_test_setup(test_places_are_kept, all_is_well),
 	};
 

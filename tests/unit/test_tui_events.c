@@ -148,14 +148,14 @@ static void test_daemon_events(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct event_row row = { 0 };
 		enum event_kind live;
 
 		tell(s, "process.exit", 1700000000, rows[i].json, false);
 		live = scene_event(s, 0)->kind;
-		feed_add_item(s, &(struct records_item){
-					 .wall_ns = NOON,
-					 .job_id = "a",
-					 .event = &(struct event_row){ .event = *rows[i].event } });
+		row.event = *rows[i].event;
+		feed_add_item(
+			s, &(struct records_item){ .wall_ns = NOON, .job_id = "a", .event = &row });
 		assert_int_equal(scene_event(s, 0)->kind, live);
 		assert_string_equal(scene_event(s, 0)->text, scene_event(s, 1)->text);
 		assert_int_equal(live == EVENT_KIND_TROUBLE, i < 2);

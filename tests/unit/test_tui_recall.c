@@ -3,7 +3,7 @@
  */
 #include "scene_fixture.h"
 
-#include "tui/feed_daemon.h"
+#include "tui/feed.h"
 
 #define ID 5
 

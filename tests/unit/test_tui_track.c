@@ -11,7 +11,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "tui/track.h"
+#include "tui/tracks.h"
 
 #define MB (UINT64_C(1) << 20)
 #define SECOND UINT64_C(1000000000)

@@ -215,16 +215,11 @@ static enum health check_store(struct patient *p, struct buf *detail)
 	return HEALTH_BROKEN;
 }
 
-static bool is_in_state_folder(const struct paths *paths, const char *file)
-{
-	size_t n = strlen(paths->state_dir);
-
-	return strncmp(file, paths->state_dir, n) == 0 && file[n] == '/' &&
-	       !strchr(file + n + 1, '/');
-}
-
 static enum health check_jsonl(struct patient *p, struct buf *detail)
 {
+	size_t n = strlen(p->paths.state_dir);
+	bool is_in_state_folder = strncmp(p->paths.jsonl, p->paths.state_dir, n) == 0 &&
+				  p->paths.jsonl[n] == '/' && !strchr(p->paths.jsonl + n + 1, '/');
 	struct err err = ERR_INIT;
 	struct jsonl *log;
 	int r;
@@ -235,7 +230,7 @@ static enum health check_jsonl(struct patient *p, struct buf *detail)
 		buf_add_str(detail, "none is written (jsonl_path)");
 		return HEALTH_OK;
 	}
-	if (access(p->paths.state_dir, F_OK) < 0 && is_in_state_folder(&p->paths, p->paths.jsonl)) {
+	if (access(p->paths.state_dir, F_OK) < 0 && is_in_state_folder) {
 		buf_printf(detail, "%s (made by the first run)", p->paths.jsonl);
 		return HEALTH_OK;
 	}
@@ -388,24 +383,17 @@ struct result {
 
 /* ---- the visit ---- */
 
-/* What is wrong with a file is told by its check. */
-static void find_files(struct patient *p)
-{
-	config_init(&p->config);
-	if (paths_find(&p->paths, &p->paths_err) < 0)
-		return;
-	if (config_load(p->paths.config, &p->config, &p->config_err) < 0)
-		return;
-	settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
-}
-
 static int examine(struct patient *p, struct err *err)
 {
 	struct collector_options options = { 0 };
 	struct collector *collector;
 	int r;
 
-	find_files(p);
+	/* what is wrong with a file is told by its check */
+	config_init(&p->config);
+	if (paths_find(&p->paths, &p->paths_err) == 0 &&
+	    config_load(p->paths.config, &p->config, &p->config_err) == 0)
+		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
 	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (p->root_fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
@@ -548,27 +536,23 @@ static int repair(bool json, bool all)
 	return cli_print(&out);
 }
 
-static int visit(bool json)
-{
-	struct patient patient = { .root_fd = -1 };
-	struct err err = ERR_INIT;
-	int status;
-
-	snapshot_init(&patient.snap);
-	if (examine(&patient, &err) < 0)
-		status = cli_fail(CLI_FAILED, &err);
-	else
-		status = run_checks(&patient, json);
-	release(&patient);
-	return status;
-}
-
 int cli_doctor(int argc, char **argv)
 {
+	struct patient patient = { .root_fd = -1 };
 	struct doctor_args args = { 0 };
+	struct err err = ERR_INIT;
+	int status;
 
 	cli_parse(&doctor_argp, argc, argv, 0, &args);
 	if (args.all && !args.repair)
 		cli_reject(argv, "--all goes with --repair");
-	return args.repair ? repair(args.json, args.all) : visit(args.json);
+	if (args.repair)
+		return repair(args.json, args.all);
+	snapshot_init(&patient.snap);
+	if (examine(&patient, &err) < 0)
+		status = cli_fail(CLI_FAILED, &err);
+	else
+		status = run_checks(&patient, args.json);
+	release(&patient);
+	return status;
 }

@@ -91,36 +91,21 @@ static void add_lines(struct buf *out, const struct buf *said)
 	}
 }
 
-/* One that hangs inside the kernel cannot be waited for: false. */
-static bool reap(pid_t pid, int *ret_status)
-{
-	struct pollfd nothing = { .fd = -1 };
-
-	for (int left_ms = ENDED_MS; left_ms > 0; left_ms -= REAP_MS) {
-		if (waitpid(pid, ret_status, WNOHANG) != 0)
-			return true;
-		poll(&nothing, 1, REAP_MS);
-	}
-	return false;
-}
-
-/* By what the child has ended with. */
-static enum doctor_gpu judge(int told)
-{
-	if (told == GPUS_TOLD_LOSS)
-		return DOCTOR_GPU_BROKEN;
-	return told == GPUS_TOLD ? DOCTOR_GPU_ANSWERS : DOCTOR_GPU_SILENT;
-}
-
 static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf said = BUF_INIT;
-	bool has_ended = read_answers(fd, &said), is_reaped;
+	bool has_ended = read_answers(fd, &said), is_reaped = false;
+	struct pollfd nothing = { .fd = -1 };
 	int status = 0;
 
 	if (!has_ended)
 		kill(pid, SIGKILL);
-	is_reaped = reap(pid, &status);
+	/* one that hangs inside the kernel cannot be waited for */
+	for (int left_ms = ENDED_MS; !is_reaped && left_ms > 0; left_ms -= REAP_MS) {
+		is_reaped = waitpid(pid, &status, WNOHANG) != 0;
+		if (!is_reaped)
+			poll(&nothing, 1, REAP_MS);
+	}
 	add_lines(out, &said);
 	if (!has_ended || !is_reaped) {
 		buf_printf(out, "%s: it does not answer, and was asked no longer\n", name);
@@ -133,7 +118,10 @@ static enum doctor_gpu hear(const char *name, pid_t pid, int fd, struct buf *out
 	}
 	if (said.len == 0)
 		buf_printf(out, "%s: it ended the process that asked it\n", name);
-	return said.len == 0 ? DOCTOR_GPU_SILENT : judge(WEXITSTATUS(status));
+	if (said.len > 0 && WEXITSTATUS(status) == GPUS_TOLD_LOSS)
+		return DOCTOR_GPU_BROKEN;
+	return said.len > 0 && WEXITSTATUS(status) == GPUS_TOLD ? DOCTOR_GPU_ANSWERS
+								: DOCTOR_GPU_SILENT;
 }
 
 static enum doctor_gpu ask(int root_fd, size_t i, struct buf *out)
@@ -167,21 +155,6 @@ enum doctor_gpu doctor_ask_gpus(int root_fd, struct buf *out)
 	return worst;
 }
 
-/* Asks as a run would, and writes who answered among the rungs. */
-static void doctor_tell_gpu_rung(int root_fd, struct arena *arena, struct rung *rungs, size_t n)
-{
-	struct gpus_options options = { .root_fd = root_fd,
-					.at_once = true,
-					.patience_seconds = PATIENCE_SECONDS };
-	struct gpus *gpus = NULL;
-
-	if (gpus_open(&options, &gpus, NULL) < 0 || !gpus)
-		return;
-	gpus_wait(gpus, WAIT_MS);
-	gpus_tell_rung(gpus, arena, rungs, n);
-	gpus_close(gpus);
-}
-
 /* ---- the rungs ---- */
 
 /* n: there is none. */
@@ -194,15 +167,6 @@ static size_t find(const struct rung *rungs, size_t n, const char *measurement)
 	return i;
 }
 
-/* ---- finding ---- */
-
-static bool is_by_ebpf(const struct doctor_rungs *r)
-{
-	size_t i = find(r->own, r->n_own, SOURCES_RUNG_SYSCALLS);
-
-	return i < r->n_own && strcmp(r->own[i].rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
-}
-
 /* of: "rungs", or "rung_reasons", which an older one does not tell. */
 static const char *daemon_says(const struct doctor_rungs *r, const char *of,
 			       const char *measurement)
@@ -210,19 +174,13 @@ static const char *daemon_says(const struct doctor_rungs *r, const char *of,
 	return rpc_value_string(rpc_value_get(rpc_value_get(r->daemon, of), measurement));
 }
 
-static bool daemon_has_ebpf(const struct doctor_rungs *r)
-{
-	const char *rung = daemon_says(r, "rungs", SOURCES_RUNG_SYSCALLS);
-
-	return rung && strcmp(rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
-}
-
 /* strace is slow, so a run takes it where somebody asks: its caller, or the configuration. */
 static void find_asked(const struct config *config, struct doctor_rungs *r)
 {
 	size_t i = find(r->of_run, r->n_of_run, SOURCES_RUNG_SYSCALLS);
-	bool is_ebpf = is_by_ebpf(r);
-
+	size_t own = find(r->own, r->n_own, SOURCES_RUNG_SYSCALLS);
+	const char *of_daemon = daemon_says(r, "rungs", SOURCES_RUNG_SYSCALLS);
+	bool is_ebpf = own < r->n_own && strcmp(r->own[own].rung, SOURCES_RUNG_SYSCALLS_EBPF) == 0;
 	bool can = is_ebpf || sources_has_strace();
 
 	r->by_asking = "";
@@ -232,7 +190,7 @@ static void find_asked(const struct config *config, struct doctor_rungs *r)
 	else if (can)
 		r->by_asking = is_ebpf ? SOURCES_RUNG_SYSCALLS_EBPF " (--syscalls=auto)"
 				       : SOURCES_RUNG_SYSCALLS_STRACE " (--syscalls=strace)";
-	if (!is_ebpf && daemon_has_ebpf(r))
+	if (!is_ebpf && of_daemon && strcmp(of_daemon, SOURCES_RUNG_SYSCALLS_EBPF) == 0)
 		r->by_asking = SOURCES_RUNG_SYSCALLS_EBPF ", by the daemon (--syscalls=auto)";
 }
 
@@ -254,66 +212,57 @@ void doctor_release_rungs(struct doctor_rungs *r)
 	cli_value_cleanup(&r->daemon);
 }
 
+/* Asks as a run would, and writes who answered among the rungs. */
 void doctor_find_gpu_rungs(int root_fd, struct arena *arena, struct doctor_rungs *r)
 {
+	struct gpus_options options = { .root_fd = root_fd,
+					.at_once = true,
+					.patience_seconds = PATIENCE_SECONDS };
 	size_t own = find(r->own, r->n_own, SOURCES_RUNG_GPU);
 	size_t of_run = find(r->of_run, r->n_of_run, SOURCES_RUNG_GPU);
+	struct gpus *gpus = NULL;
 
-	doctor_tell_gpu_rung(root_fd, arena, r->own, r->n_own);
+	if (gpus_open(&options, &gpus, NULL) == 0 && gpus) {
+		gpus_wait(gpus, WAIT_MS);
+		gpus_tell_rung(gpus, arena, r->own, r->n_own);
+		gpus_close(gpus);
+	}
 	if (own < r->n_own && of_run < r->n_of_run)
 		r->of_run[of_run] = r->own[own];
 }
 
 /* ---- telling ---- */
 
-static void add_of_run(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
-{
-	size_t i = find(r->of_run, r->n_of_run, own->measurement);
-
-	if (i < r->n_of_run && strcmp(r->of_run[i].rung, own->rung) != 0)
-		buf_printf(out, "  %-28s   a run without a daemon: %s\n", "", r->of_run[i].rung);
-}
-
-static void add_of_daemon(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
-{
-	const char *rung = daemon_says(r, "rungs", own->measurement);
-	const char *reason = daemon_says(r, "rung_reasons", own->measurement);
-
-	if (!rung || strcmp(rung, own->rung) == 0)
-		return;
-	buf_printf(out, "  %-28s   the daemon that runs here: ", "");
-	cli_add_text(out, rung, 100);
-	if (reason && reason[0]) {
-		buf_add_str(out, ": ");
-		cli_add_text(out, reason, 300);
-	}
-	buf_add_char(out, '\n');
-}
-
-/* What the rung has promised and did not keep, as far as the daemon that runs has seen. */
-static void add_missing(struct buf *out, const struct doctor_rungs *r, const struct rung *own)
-{
-	uint64_t n = rpc_value_u64(rpc_value_get(r->daemon, "process_accounts_missing"));
-
-	if (strcmp(own->measurement, SOURCES_RUNG_BIRTHS) == 0 && u64_known(n) && n > 0)
-		buf_printf(
-			out,
-			"  %-28s   of %llu ends the daemon had no last word: their CPU time is a "
-			"least time\n",
-			"", (unsigned long long)n);
-}
-
 void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r)
 {
+	uint64_t n_missing = rpc_value_u64(rpc_value_get(r->daemon, "process_accounts_missing"));
+
 	for (size_t i = 0; i < r->n_own; i++) {
 		const struct rung *own = &r->own[i];
+		const char *rung = daemon_says(r, "rungs", own->measurement);
+		const char *reason = daemon_says(r, "rung_reasons", own->measurement);
+		size_t of_run = find(r->of_run, r->n_of_run, own->measurement);
 
 		buf_printf(out, "  %-28s %s\n", own->measurement, own->rung);
 		if (own->reason[0])
 			buf_printf(out, "  %-28s   not better: %s\n", "", own->reason);
-		add_of_daemon(out, r, own);
-		add_missing(out, r, own);
-		add_of_run(out, r, own);
+		if (rung && strcmp(rung, own->rung) != 0) {
+			buf_printf(out, "  %-28s   the daemon that runs here: ", "");
+			cli_add_text(out, rung, 100);
+			buf_add_str(out, reason && reason[0] ? ": " : "");
+			cli_add_text(out, reason ? reason : "", 300);
+			buf_add_char(out, '\n');
+		}
+		/* the rung has promised it and did not keep it, as the daemon has seen */
+		if (strcmp(own->measurement, SOURCES_RUNG_BIRTHS) == 0 && u64_known(n_missing) &&
+		    n_missing > 0)
+			buf_printf(out,
+				   "  %-28s   of %llu ends the daemon had no last word: their CPU "
+				   "time is a least time\n",
+				   "", (unsigned long long)n_missing);
+		if (of_run < r->n_of_run && strcmp(r->of_run[of_run].rung, own->rung) != 0)
+			buf_printf(out, "  %-28s   a run without a daemon: %s\n", "",
+				   r->of_run[of_run].rung);
 		if (strcmp(own->measurement, SOURCES_RUNG_SYSCALLS) == 0 && r->by_asking[0])
 			buf_printf(out, "  %-28s   a run that asks for it: %s\n", "", r->by_asking);
 	}

@@ -139,18 +139,6 @@ static int load_files(struct ranks_input *input, struct telemetry *t)
 
 /* ---- the ranks of a job, as they were recorded ---- */
 
-static int refuse_empty(const struct attempt *a, struct err *err)
-{
-	if (attempt_has_ranks(a))
-		return err_set(err, -ENODATA,
-			       "attempt %d of job %s has ranks, but no samples of them are kept",
-			       a->attempt_num, a->job_id);
-	return err_set(err, -ENODATA,
-		       "attempt %d of job %s has no ranks: they are known by what torchrun, mpirun "
-		       "or srun tell their processes, or by \"ranks:\" in a job file",
-		       a->attempt_num, a->job_id);
-}
-
 #define SQLITE "sqlite:"
 
 void ranks_check_job(char **argv, const struct ranks_job *job)
@@ -162,40 +150,37 @@ void ranks_check_job(char **argv, const struct ranks_job *job)
 		cli_reject(argv, "--store wants a database, as PATH or sqlite:PATH, not '%s'", url);
 }
 
-/* "sqlite:///var/x.db" is as good as "sqlite:/var/x.db". */
-static const char *path_of(const char *url)
-{
-	if (strncmp(url, SQLITE, strlen(SQLITE)) != 0)
-		return url;
-	url += strlen(SQLITE);
-	return strncmp(url, "///", 3) == 0 ? url + 2 : url;
-}
-
-/* One that is named has to be there; our own may not have been made yet. */
-static int open_store(const char *url, struct store **ret, struct err *err)
-{
-	struct paths paths;
-	int r;
-
-	if (url)
-		return store_open(path_of(url), STORE_READ, ret, err);
-	r = cli_find_paths_to_read(&paths, err);
-	return r < 0 ? r : cli_open_store(&paths, ret, err);
-}
-
+/* A database that is named has to be there; our own may not have been made yet. */
 int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 		   struct recorded_ranks *ret, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	int r = open_store(job->store, &store, err);
+	const char *path = job->store;
+	struct paths paths;
+	int r;
 
+	if (path && strncmp(path, SQLITE, strlen(SQLITE)) == 0) {
+		path += strlen(SQLITE); /* "sqlite:///var/x.db" is as good as "sqlite:/var/x.db" */
+		path += strncmp(path, "///", 3) == 0 ? 2 : 0;
+	}
+	r = path ? store_open(path, STORE_READ, &store, err) : cli_find_paths_to_read(&paths, err);
+	if (r == 0 && !path)
+		r = cli_open_store(&paths, &store, err);
 	if (r == 0)
 		r = store_read_attempt(store, job->job_id, job->attempt_num, ret_attempt, err);
 	if (r == 0)
 		r = recorded_ranks_read(store, ret_attempt, ret, err);
-	if (r == 0 && ret->n_points == 0)
-		r = refuse_empty(ret_attempt, err);
-	return r;
+	if (r < 0 || ret->n_points > 0)
+		return r;
+	return attempt_has_ranks(ret_attempt)
+		       ? err_set(err, -ENODATA,
+				 "attempt %d of job %s has ranks, but no samples of them are kept",
+				 ret_attempt->attempt_num, ret_attempt->job_id)
+		       : err_set(err, -ENODATA,
+				 "attempt %d of job %s has no ranks: they are known by what "
+				 "torchrun, mpirun or srun tell their processes, or by \"ranks:\" in "
+				 "a job file",
+				 ret_attempt->attempt_num, ret_attempt->job_id);
 }
 
 static int load_job(const struct ranks_job *job, struct ranks_input *input, struct telemetry *t)
@@ -283,41 +268,12 @@ static int list_unreadable(struct listing *l, const char *file, struct err *err)
 }
 
 /* The faults come while reading, so the counts come last. */
-static int read_all(const struct ranks_args *args, struct intake *intake, struct listing *l,
-		    struct err *err)
-{
-	int r = 0;
-
-	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
-		r = intake_read(intake, args->input.files[i], err);
-		if (r < 0 && err->code != 0 && r != -ENOMEM)
-			r = list_unreadable(l, args->input.files[i], err);
-	}
-	return r;
-}
-
-static void write_counts(struct listing *l, const struct intake *intake)
-{
-	uint64_t n_invalid = intake->n_invalid + intake->n_cut;
-
-	if (!l->is_json && intake->n_files > 0)
-		buf_printf(&l->out->buf, "%llu valid, %llu invalid\n",
-			   (unsigned long long)intake->n_valid, (unsigned long long)n_invalid);
-	if (!l->is_json)
-		return;
-	json_end_array(&l->json);
-	json_key_u64(&l->json, "valid", intake->n_valid);
-	json_key_u64(&l->json, "invalid", n_invalid);
-	json_key_u64(&l->json, "files", intake->n_files);
-	json_end_object(&l->json);
-	buf_add_char(&l->out->buf, '\n');
-}
-
 static int validate(const struct ranks_args *args, struct output *out, struct err *err,
 		    bool *ret_is_fine)
 {
 	struct listing l = { .out = out, .is_json = args->is_json };
 	struct intake intake;
+	uint64_t n_invalid;
 	int r = intake_init(&intake, NULL, list_fault, &l);
 
 	json_init(&l.json, &out->buf);
@@ -326,12 +282,25 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 		json_key(&l.json, "errors");
 		json_begin_array(&l.json);
 	}
-	if (r == 0)
-		r = read_all(args, &intake, &l, err);
-	if (r == 0)
-		write_counts(&l, &intake);
-	*ret_is_fine = intake.n_valid > 0 && intake.n_invalid + intake.n_cut + l.n_unreadable == 0;
-	if (r == 0 && intake.n_valid + intake.n_invalid + intake.n_cut + l.n_unreadable == 0)
+	for (int i = 0; r == 0 && i < args->input.n_files; i++) {
+		r = intake_read(&intake, args->input.files[i], err);
+		if (r < 0 && err->code != 0 && r != -ENOMEM)
+			r = list_unreadable(&l, args->input.files[i], err);
+	}
+	n_invalid = intake.n_invalid + intake.n_cut;
+	if (r == 0 && args->is_json) {
+		json_end_array(&l.json);
+		json_key_u64(&l.json, "valid", intake.n_valid);
+		json_key_u64(&l.json, "invalid", n_invalid);
+		json_key_u64(&l.json, "files", intake.n_files);
+		json_end_object(&l.json);
+		buf_add_char(&out->buf, '\n');
+	} else if (r == 0 && intake.n_files > 0) {
+		buf_printf(&out->buf, "%llu valid, %llu invalid\n",
+			   (unsigned long long)intake.n_valid, (unsigned long long)n_invalid);
+	}
+	*ret_is_fine = intake.n_valid > 0 && n_invalid + l.n_unreadable == 0;
+	if (r == 0 && intake.n_valid + n_invalid + l.n_unreadable == 0)
 		tell_empty(intake.n_files);
 	warn_of_empty(&intake);
 	intake_release(&intake);

@@ -293,6 +293,18 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 			   f->straggler_p);
 		d->writer->item(d, text.data);
 	}
+	if (a->facts->slow) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+		buf_printf(&text,
+			   "SLOW rank %lld: its steps take longer than those of the others since ",
+			   (long long)a->facts->slow->rank);
+		add_moment(&text, a->facts->slow_since_ns);
+		buf_add_str(&text, ", ");
+		add_seconds(&text, a->facts->slow_lost_seconds);
+		buf_add_str(&text, " in all: ranks that wait for each other wait for this one.");
+		d->writer->item(d, text.data);
+	}
 }
 
 static void add_notes(struct doc *d, const struct rank_analysis *a, const struct ranks_input *input)

@@ -8,14 +8,6 @@
 
 /* ---- spans ---- */
 
-static int compare_texts(struct text a, struct text b)
-{
-	size_t n = a.n < b.n ? a.n : b.n;
-	int r = n > 0 ? memcmp(a.s, b.s, n) : 0;
-
-	return r ? r : (a.n > b.n) - (a.n < b.n);
-}
-
 static int compare_ints(int64_t a, int64_t b)
 {
 	return (a > b) - (a < b);
@@ -23,7 +15,7 @@ static int compare_ints(int64_t a, int64_t b)
 
 static int compare_owners(const struct boundary *a, const struct boundary *b)
 {
-	int r = compare_texts(a->session_id, b->session_id);
+	int r = text_compare(a->session_id, b->session_id);
 
 	return r ? r : compare_ints(a->rank, b->rank);
 }
@@ -38,7 +30,7 @@ static int compare_boundaries(const void *l, const void *r)
 	order = order ? order : compare_ints(a->thread_id, b->thread_id);
 	order = order ? order : compare_ints(a->timestamp_ns, b->timestamp_ns);
 	order = order ? order : compare_ints(a->sequence, b->sequence);
-	order = order ? order : compare_texts(a->scope_id, b->scope_id);
+	order = order ? order : text_compare(a->scope_id, b->scope_id);
 	return order ? order : (a > b) - (a < b);
 }
 
@@ -58,55 +50,36 @@ struct session_end {
 	int64_t last_ns;
 };
 
-struct session_ends {
-	struct session_end *items;
-	size_t n;
-};
-
 static int compare_ends(const void *l, const void *r)
 {
 	return compare_owners(&((const struct session_end *)l)->owner,
 			      &((const struct session_end *)r)->owner);
 }
 
-/* One for each session of each rank, in order. */
-static int find_ends(const struct telemetry *t, struct session_ends *ret)
+/* One for each session of each rank, in order; the telemetry's. -ENOMEM. */
+static int find_ends(struct telemetry *t, struct session_end **ret, size_t *ret_n)
 {
-	size_t n = 0;
+	struct session_end *ends = arena_alloc(&t->arena, (t->n_identities + 1) * sizeof(*ends));
+	size_t n = 0, n_kept = 0;
 
-	ret->items = calloc(t->n_identities + 1, sizeof(*ret->items));
-	if (!ret->items)
+	if (!ends)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_identities; i++)
 		if (t->identities[i].session_id.s)
-			ret->items[n++] =
+			ends[n++] =
 				(struct session_end){ { .session_id = t->identities[i].session_id,
 							.rank = t->identities[i].rank },
 						      t->identities[i].last_ns };
-	qsort(ret->items, n, sizeof(*ret->items), compare_ends);
+	qsort(ends, n, sizeof(*ends), compare_ends);
 	for (size_t i = 0; i < n; i++) {
-		struct session_end *last = ret->n ? &ret->items[ret->n - 1] : NULL;
-
-		if (!last || compare_ends(last, &ret->items[i]) != 0)
-			ret->items[ret->n++] = ret->items[i];
-		else if (ret->items[i].last_ns > last->last_ns)
-			last->last_ns = ret->items[i].last_ns;
+		if (n_kept == 0 || compare_ends(&ends[n_kept - 1], &ends[i]) != 0)
+			ends[n_kept++] = ends[i];
+		else if (ends[i].last_ns > ends[n_kept - 1].last_ns)
+			ends[n_kept - 1].last_ns = ends[i].last_ns;
 	}
+	*ret = ends;
+	*ret_n = n_kept;
 	return 0;
-}
-
-static void free_ends(struct session_ends *ends)
-{
-	free(ends->items);
-}
-
-static int64_t end_of_session(const struct session_ends *ends, const struct boundary *b)
-{
-	struct session_end key = { .owner = *b };
-	const struct session_end *found =
-		bsearch(&key, ends->items, ends->n, sizeof(key), compare_ends);
-
-	return found ? found->last_ns : b->timestamp_ns;
 }
 
 static void add_span(struct phases *p, const struct boundary *opened, const struct boundary *closed,
@@ -117,47 +90,39 @@ static void add_span(struct phases *p, const struct boundary *opened, const stru
 			       !closed };
 }
 
-/* Replays one thread; stack has room for all of its boundaries. */
-static void replay_thread(struct phases *p, const struct session_ends *ends,
-			  const struct boundary *const *all, size_t n,
-			  const struct boundary **stack)
-{
-	size_t depth = 0;
-	int64_t end_ns;
-
-	for (size_t i = 0; i < n; i++) {
-		if (all[i]->is_enter)
-			stack[depth++] = all[i];
-		else if (depth > 0 && text_equals(stack[depth - 1]->scope_id, all[i]->scope_id))
-			add_span(p, stack[--depth], all[i], all[i]->timestamp_ns);
-	}
-	if (depth == 0)
-		return;
-	end_ns = end_of_session(ends, stack[0]);
-	for (size_t i = 0; i < depth; i++)
-		add_span(p, stack[i], NULL, end_ns);
-}
-
 int phases_init(struct phases *p, struct telemetry *t)
 {
-	size_t n = t->n_boundaries;
+	size_t n = t->n_boundaries, n_ends;
 	CLEANUP(free_ptr) const struct boundary **order = calloc(n + 1, sizeof(*order));
 	CLEANUP(free_ptr) const struct boundary **stack = calloc(n + 1, sizeof(*stack));
-
-	CLEANUP(free_ends) struct session_ends ends = { 0 };
+	struct session_end *ends;
 
 	*p = (struct phases){ .telemetry = t, .spans = calloc(n + 1, sizeof(*p->spans)) };
-	if (!order || !stack || !p->spans || find_ends(t, &ends) < 0)
+	if (!order || !stack || !p->spans || find_ends(t, &ends, &n_ends) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		order[i] = &t->boundaries[i];
 	qsort(order, n, sizeof(*order), compare_boundaries);
-	for (size_t from = 0, end; from < n; from = end) {
-		end = from + 1;
-		while (end < n && compare_owners(order[from], order[end]) == 0 &&
-		       order[from]->thread_id == order[end]->thread_id)
-			end++;
-		replay_thread(p, &ends, order + from, end - from, stack);
+	/* Replays one thread after the other. */
+	for (size_t from = 0, i; from < n; from = i) {
+		const struct session_end *end;
+		size_t depth = 0;
+
+		for (i = from; i < n && compare_owners(order[from], order[i]) == 0 &&
+			       order[from]->thread_id == order[i]->thread_id;
+		     i++) {
+			if (order[i]->is_enter)
+				stack[depth++] = order[i];
+			else if (depth > 0 &&
+				 text_equals(stack[depth - 1]->scope_id, order[i]->scope_id))
+				add_span(p, stack[--depth], order[i], order[i]->timestamp_ns);
+		}
+		if (depth == 0)
+			continue;
+		end = bsearch(&(struct session_end){ .owner = *stack[0] }, ends, n_ends,
+			      sizeof(*ends), compare_ends);
+		for (size_t k = 0; k < depth; k++)
+			add_span(p, stack[k], NULL, end ? end->last_ns : stack[0]->timestamp_ns);
 	}
 	qsort(p->spans, p->n, sizeof(*p->spans), compare_spans);
 	return 0;
@@ -197,7 +162,7 @@ static int compare_recency(const struct boundary *a, const struct boundary *b)
 {
 	int r = compare_ints(b->sequence, a->sequence);
 
-	return r ? r : compare_texts(b->scope_id, a->scope_id);
+	return r ? r : text_compare(b->scope_id, a->scope_id);
 }
 
 /* By thread; in each the deepest first, and of those the latest. */
@@ -213,7 +178,7 @@ static int compare_active(const void *l, const void *r)
 
 static int compare_labels(const void *l, const void *r)
 {
-	return compare_texts(*(const struct text *)l, *(const struct text *)r);
+	return text_compare(*(const struct text *)l, *(const struct text *)r);
 }
 
 struct active {
@@ -244,61 +209,43 @@ static void collect_paths(struct active *a, struct phase_place *ret)
 	}
 }
 
-static const struct span *latest_of(const struct active *a)
-{
-	const struct span *latest = a->spans[0];
-
-	for (size_t i = 1; i < a->n; i++)
-		if (compare_recency(a->spans[i]->opened, latest->opened) < 0)
-			latest = a->spans[i];
-	return latest;
-}
-
-static int find_active(const struct phases *p, int64_t timestamp_ns, struct text session_id,
-		       int64_t rank, struct active *ret)
-{
-	size_t n;
-	const struct span *spans = phases_of(p, session_id, rank, &n);
-
-	ret->spans = calloc(n + 1, sizeof(*ret->spans));
-	if (!ret->spans)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		if (spans[i].opened->timestamp_ns <= timestamp_ns &&
-		    timestamp_ns <= spans[i].end_ns)
-			ret->spans[ret->n++] = &spans[i];
-	qsort(ret->spans, ret->n, sizeof(*ret->spans), compare_active);
-	return 0;
-}
-
 int phases_resolve(const struct phases *p, int64_t timestamp_ns, struct text session_id,
 		   int64_t rank, struct phase_place *ret)
 {
 	struct active a = { 0 };
-	int r = find_active(p, timestamp_ns, session_id, rank, &a);
-	size_t n = 0;
+	size_t n_all, n = 0;
+	const struct span *spans = phases_of(p, session_id, rank, &n_all), *latest;
+	CLEANUP(free_ptr) const struct span **active = calloc(n_all + 1, sizeof(*active));
 
 	*ret = (struct phase_place){ 0 };
-	if (r == 0 && a.n > 0) {
-		ret->paths = arena_alloc(&p->telemetry->arena, a.n * sizeof(*ret->paths));
-		if (ret->paths)
-			collect_paths(&a, ret);
-		else
-			r = -ENOMEM;
-	}
-	if (ret->n_paths != 0) {
-		qsort(ret->paths, ret->n_paths, sizeof(*ret->paths), compare_labels);
-		for (size_t i = 0; i < ret->n_paths; i++)
-			if (n == 0 || !text_equals(ret->paths[n - 1], ret->paths[i]))
-				ret->paths[n++] = ret->paths[i];
-		ret->n_paths = n;
-	}
+	a.spans = active;
+	if (!active)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_all; i++)
+		if (spans[i].opened->timestamp_ns <= timestamp_ns &&
+		    timestamp_ns <= spans[i].end_ns)
+			active[a.n++] = &spans[i];
+	if (a.n == 0)
+		return 0;
+	qsort(active, a.n, sizeof(*active), compare_active);
+	ret->paths = arena_alloc(&p->telemetry->arena, a.n * sizeof(*ret->paths));
+	if (!ret->paths)
+		return -ENOMEM;
+	collect_paths(&a, ret);
+	qsort(ret->paths, ret->n_paths, sizeof(*ret->paths), compare_labels);
+	for (size_t i = 0; i < ret->n_paths; i++)
+		if (n == 0 || !text_equals(ret->paths[n - 1], ret->paths[i]))
+			ret->paths[n++] = ret->paths[i];
+	ret->n_paths = n;
+	latest = active[0];
+	for (size_t i = 1; i < a.n; i++)
+		if (compare_recency(active[i]->opened, latest->opened) < 0)
+			latest = active[i];
 	if (a.n_threads == 1 && !a.disagrees)
 		ret->only = a.only;
-	else if (ret->n_paths > 1)
-		ret->likely = latest_of(&a)->opened->label;
-	free(a.spans);
-	return r;
+	else if (n > 1)
+		ret->likely = latest->opened->label;
+	return 0;
 }
 
 static void write_key_text(struct json *j, const char *key, struct text t)
@@ -342,18 +289,11 @@ struct between {
 	bool may_be_none;
 };
 
-static int compare(struct text a, struct text b)
-{
-	int r = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
-
-	return r ? r : (a.n > b.n) - (a.n < b.n);
-}
-
 static void add_path(struct between *b, struct text path)
 {
 	size_t at = 0;
 
-	while (at < b->n_paths && compare(b->paths[at], path) < 0)
+	while (at < b->n_paths && text_compare(b->paths[at], path) < 0)
 		at++;
 	if (b->n_paths == PHASES_MAX_BETWEEN ||
 	    (at < b->n_paths && text_equals(b->paths[at], path)))
@@ -361,13 +301,6 @@ static void add_path(struct between *b, struct text path)
 	memmove(&b->paths[at + 1], &b->paths[at], (b->n_paths - at) * sizeof(b->paths[0]));
 	b->paths[at] = path;
 	b->n_paths++;
-}
-
-static void add_place(struct between *b, const struct phase_place *place)
-{
-	b->may_be_none |= place->n_paths == 0;
-	for (size_t i = 0; i < place->n_paths; i++)
-		add_path(b, place->paths[i]);
 }
 
 static uint64_t distance(int64_t a, int64_t b)
@@ -413,7 +346,9 @@ int phases_resolve_between(const struct phases *p, const struct phase_time *time
 
 		if (r < 0)
 			return r;
-		add_place(&b, &places[i]);
+		b.may_be_none |= places[i].n_paths == 0;
+		for (size_t k = 0; k < places[i].n_paths; k++)
+			add_path(&b, places[i].paths[k]);
 	}
 	/* A phase that begins in that time is the deepest of its thread then. */
 	for (size_t i = 0; i < n; i++) {

@@ -21,10 +21,7 @@ static const struct identity *identity_at(const void *p)
 
 static int compare_jobs(const void *l, const void *r)
 {
-	struct text a = identity_at(l)->job_id, b = identity_at(r)->job_id;
-	int order = memcmp(a.s, b.s, a.n < b.n ? a.n : b.n);
-
-	return order ? order : (a.n > b.n) - (a.n < b.n);
+	return text_compare(identity_at(l)->job_id, identity_at(r)->job_id);
 }
 
 static int compare_world_sizes(const void *l, const void *r)

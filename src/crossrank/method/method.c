@@ -39,7 +39,7 @@
 #define MAX_SHARP 16	   /* rises of an event */
 #define LEAST_TOGETHER 0.5 /* of the record, to deny that a rank rises */
 #define MAX_FEW 0.1	   /* of the ranks may have too few samples */
-#define STATED_NAMED 0.85  /* for P from CULPRIT_NAMED on */
+#define STATED_NAMED 0.8   /* for P from CULPRIT_NAMED on */
 #define STATED_SURE 0.98   /* from this P on ... */
 #define STATED_MOST 0.9	   /* ... that is stated */
 
@@ -796,13 +796,13 @@ static const struct event *choose(const struct work *w)
  * P is a minimum over parts and no likelihood. The share of right names on recorded jobs that were
  * not used to make the method is stated instead (docs/ranks-method.md). NaN stays: unknown.
  */
-static double stated(double p)
+static double stated(double p, bool is_named)
 {
 	if (isnan(p))
 		return p;
-	return p < CULPRIT_NAMED ? STATED_NAMED * p / CULPRIT_NAMED
-	       : p < STATED_SURE ? STATED_NAMED
-				 : STATED_MOST;
+	if (!is_named)
+		return fmin(STATED_NAMED * p / CULPRIT_NAMED, STATED_NAMED - 0.01);
+	return p < STATED_SURE ? STATED_NAMED : STATED_MOST;
 }
 
 /* Whether P is what an event was decided by: a rank with another obstacle has an unknown one. */
@@ -837,7 +837,8 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 	ret->why = ev->why;
 	ret->rises = ev->rises;
 	ret->n_rises = ev->n_rises;
-	ret->probability = is_weighed(ev) ? stated(ev->probability) : NAN;
+	ret->probability =
+		is_weighed(ev) ? stated(ev->probability, ev->verdict == CULPRIT_FOUND) : NAN;
 	ret->lead = ev->lead;
 	ret->is_since_start = ev->is_since_start;
 	if (ev->because != SIZE_MAX)
@@ -1105,8 +1106,8 @@ static void weigh_left_out(const struct culprit_rank *ranks, size_t n, struct cu
 			continue;
 		ret->n_left_out++;
 		if (ret->verdict == CULPRIT_UNCLEAR ||
-		    (first && ranks[i].end < first->low &&
-		     ranks[i].unseen_mib <= UNSEEN_SHARE * first->gain))
+		    (ranks[i].end < (first ? first->low : INFINITY) &&
+		     ranks[i].unseen_mib <= (first ? UNSEEN_SHARE * first->gain : CULPRIT_LEAST)))
 			continue;
 		ret->verdict = CULPRIT_UNCLEAR;
 		ret->why = CULPRIT_FEW_SAMPLES;

@@ -18,6 +18,8 @@
 
 #define CULPRIT_NAMED 0.95 /* a rank is named from this P on; `stated` has what is printed */
 
+#define CULPRIT_LEAST 16.0 /* MiB: allocators take blocks of 2 to 20 MiB; less is no rise */
+
 /* One record without a restart of its program. */
 struct culprit_rank {
 	const double *t;   /* seconds after an origin; strictly ascending */

@@ -10,7 +10,6 @@
 #include "stats/order.h"
 #include "stats/select.h"
 
-#define LEAST_MIB 16.0	  /* allocators take blocks of 2 to 20 MiB */
 #define LEAST_SHARE 0.005 /* of what the rank holds */
 #define SIGMAS 4.0
 #define TEETH 1.5
@@ -129,8 +128,9 @@ int track_finish(struct track *track, struct arena *arena)
 		scratch[i - skipped] = track->x[i] - track->kept[i];
 	track->tooth = track_quantile(scratch, track->n - skipped, TOOTH_QUANTILE);
 	memcpy(scratch, track->x, track->n * sizeof(*scratch));
-	track->scale = fmax(fmax(LEAST_MIB, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
-			    fmax(SIGMAS * track->sigma, TEETH * track->tooth));
+	track->scale =
+		fmax(fmax(CULPRIT_LEAST, LEAST_SHARE * track_quantile(scratch, track->n, 0.5)),
+		     fmax(SIGMAS * track->sigma, TEETH * track->tooth));
 	return find_spikes(track, arena);
 }
 
@@ -181,6 +181,7 @@ int track_make(const struct culprit_rank *in, size_t rank, struct arena *arena, 
 #define MAX_MISFIT_BEHIND 3.0
 #define STAMP_ERROR 0.3 /* of the unit of its timestamps: the sd of a uniform error */
 #define Z90 1.645
+#define Z90_STEP 1.559 /* of a uniform distribution: 0.45 of its width */
 
 struct hinge {
 	double onset, sd, slope;
@@ -495,8 +496,8 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 	rise.sd = fmin(hypot(rise.sd, rise.grain), fmax(span, 2 * track->interval)) + 1e-6;
 	if (isnan(rise.best)) {
 		rise.best = rise.onset;
-		rise.low = rise.onset - Z90 * rise.sd;
-		rise.high = rise.onset + Z90 * rise.sd;
+		rise.low = rise.onset - (rise.is_step ? Z90_STEP : Z90) * rise.sd;
+		rise.high = rise.onset + (rise.is_step ? Z90_STEP : Z90) * rise.sd;
 	} else { /* what the fit of a power does not know of */
 		double other = hypot(rise.grain, STAMP_ERROR * track->in->stamp);
 

@@ -60,6 +60,14 @@ static inline bool text_equals(struct text a, struct text b)
 	return a.n == b.n && (a.n == 0 || __builtin_memcmp(a.s, b.s, a.n) == 0);
 }
 
+static inline int text_compare(struct text a, struct text b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int r = n > 0 ? __builtin_memcmp(a.s, b.s, n) : 0;
+
+	return r ? r : (a.n > b.n) - (a.n < b.n);
+}
+
 static inline bool text_is(struct text t, const char *s)
 {
 	return text_equals(t, (struct text){ s, __builtin_strlen(s) });

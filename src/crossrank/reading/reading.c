@@ -25,22 +25,6 @@ static void add_shown(struct buf *out, const char *text, size_t n)
 		i += utf8_add_shown(out, text + i, n - i);
 }
 
-static void add_field(struct buf *out, struct text field)
-{
-	buf_add_str(out, ": ");
-	add_shown(out, field.s, field.n < MAX_FIELD ? field.n : MAX_FIELD);
-	if (field.n > MAX_FIELD)
-		buf_add_str(out, "...");
-}
-
-/* A record of the text that its end cut off; or the compressed file ended, wherever that was. */
-static const char *how_cut(const struct fault *fault)
-{
-	return fault->reason == REASON_BAD_COMPRESSION
-		       ? ": the file was cut off; all before is read"
-		       : ": the file ends in it, only this record is lost";
-}
-
 void fault_add_text(struct buf *out, const struct fault *fault)
 {
 	bool is_cut_file = fault->is_cut && fault->reason == REASON_BAD_COMPRESSION;
@@ -50,9 +34,16 @@ void fault_add_text(struct buf *out, const struct fault *fault)
 	buf_printf(out, "':%llu: %s", (unsigned long long)fault->line,
 		   is_cut_file ? "is where the compressed data end"
 			       : reason_in_words(fault->reason));
-	if (fault->field.s)
-		add_field(out, fault->field);
-	buf_printf(out, " (%s)%s", reason_name(fault->reason), fault->is_cut ? how_cut(fault) : "");
+	if (fault->field.s) {
+		buf_add_str(out, ": ");
+		add_shown(out, fault->field.s,
+			  fault->field.n < MAX_FIELD ? fault->field.n : MAX_FIELD);
+		buf_add_str(out, fault->field.n > MAX_FIELD ? "..." : "");
+	}
+	buf_printf(out, " (%s)%s", reason_name(fault->reason),
+		   is_cut_file	   ? ": the file was cut off; all before is read"
+		   : fault->is_cut ? ": the file ends in it, only this record is lost"
+				   : "");
 }
 
 #define MAX_FOLDER_DEPTH 16
@@ -248,28 +239,14 @@ static int read_folder(struct intake *r, const char *path, int depth, struct err
 	return e;
 }
 
-/* Who names a folder means files in it. */
-static int read_named_folder(struct intake *r, const char *path, struct err *err)
-{
-	uint64_t n_files = r->n_files;
-	int e = read_folder(r, path, 0, err);
-
-	if (e == 0 && r->n_files == n_files)
-		return err_set(err, -ENOENT,
-			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
-			       ".json or .csv, with or without .gz or .zst",
-			       path);
-	return e;
-}
-
 static int read_path(struct intake *r, const char *path, int depth, struct err *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC), e;
+	uint64_t n_files;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		int e = -errno;
-
+		e = -errno;
 		if (fd >= 0)
 			close(fd);
 		return err_set(err, e, "cannot read %s: %s", path, strerror(-e));
@@ -277,7 +254,15 @@ static int read_path(struct intake *r, const char *path, int depth, struct err *
 	if (!S_ISDIR(st.st_mode))
 		return intake_read_fd(r, fd, path, err);
 	close(fd);
-	return depth == 0 ? read_named_folder(r, path, err) : read_folder(r, path, depth, err);
+	n_files = r->n_files;
+	e = read_folder(r, path, depth, err);
+	/* The user who names a folder means files in it. */
+	if (e == 0 && depth == 0 && r->n_files == n_files)
+		return err_set(err, -ENOENT,
+			       "no file in the folder %s has a name that ends in .jsonl, .ndjson, "
+			       ".json or .csv, with or without .gz or .zst",
+			       path);
+	return e;
 }
 
 int intake_read(struct intake *r, const char *path, struct err *err)

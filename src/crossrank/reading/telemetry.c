@@ -311,35 +311,6 @@ static int join_path(const struct jnode *path, struct arena *arena, struct bound
 	return 0;
 }
 
-struct scope {
-	const struct jnode *action, *name, *path, *scope_id, *parent, *thread_id, *thread_name,
-		*sequence;
-};
-
-static void find_scope(const struct jnode *node, struct scope *ret)
-{
-	*ret = (struct scope){
-		jtree_find(node, "action"),
-		jtree_find(node, "name"),
-		jtree_find(node, "path"),
-		jtree_find(node, "scope_id"),
-		jtree_find(node, "parent_scope_id"),
-		jtree_find(node, "thread_id"),
-		jtree_find(node, "thread_name"),
-		jtree_find(node, "sequence"),
-	};
-}
-
-static bool is_valid_scope(const struct scope *s, bool is_enter)
-{
-	return is_text_node(s->action) && is_text_node(s->name) && is_text_node(s->scope_id) &&
-	       is_text_node(s->thread_name) && s->path && s->path->kind == JKIND_ARRAY &&
-	       is_int(s->thread_id) && is_int(s->sequence) &&
-	       (!s->parent || s->parent->kind == JKIND_NULL || is_text_node(s->parent)) &&
-	       !text_is_blank(s->name->text.s, s->name->text.n) &&
-	       text_is(s->action->text, is_enter ? "enter" : "exit");
-}
-
 static int copy_part(struct arena *arena, struct text from, struct text *to)
 {
 	to->s = arena_strndup(arena, from.s, from.n);
@@ -352,8 +323,8 @@ static int read_boundary(const struct telemetry_event *ev, struct arena *arena,
 			 struct boundary *ret)
 {
 	bool is_enter = text_is(ev->event_type, "phase_enter");
-	const struct jnode *node;
-	struct scope s;
+	const struct jnode *node, *action, *name, *path, *scope_id, *parent, *thread_id,
+		*thread_name, *sequence;
 
 	if ((!is_enter && !text_is(ev->event_type, "phase_exit")) || !ev->session_id.s ||
 	    !ev->metadata)
@@ -361,17 +332,29 @@ static int read_boundary(const struct telemetry_event *ev, struct arena *arena,
 	node = jtree_find(ev->metadata, "phase_scope");
 	if (!node || node->kind != JKIND_OBJECT)
 		return 0;
-	find_scope(node, &s);
-	if (!is_valid_scope(&s, is_enter))
+	action = jtree_find(node, "action");
+	name = jtree_find(node, "name");
+	path = jtree_find(node, "path");
+	scope_id = jtree_find(node, "scope_id");
+	parent = jtree_find(node, "parent_scope_id");
+	thread_id = jtree_find(node, "thread_id");
+	thread_name = jtree_find(node, "thread_name");
+	sequence = jtree_find(node, "sequence");
+	if (!is_text_node(action) || !is_text_node(name) || !is_text_node(scope_id) ||
+	    !is_text_node(thread_name) || !path || path->kind != JKIND_ARRAY ||
+	    !is_int(thread_id) || !is_int(sequence) ||
+	    (parent && parent->kind != JKIND_NULL && !is_text_node(parent)) ||
+	    text_is_blank(name->text.s, name->text.n) ||
+	    !text_is(action->text, is_enter ? "enter" : "exit"))
 		return 0;
 	*ret = (struct boundary){ .timestamp_ns = ev->timestamp_ns,
-				  .sequence = s.sequence->integer,
-				  .thread_id = s.thread_id->integer,
+				  .sequence = sequence->integer,
+				  .thread_id = thread_id->integer,
 				  .rank = ev->rank,
 				  .is_enter = is_enter };
-	if (join_path(s.path, arena, ret) < 0 ||
-	    copy_part(arena, s.scope_id->text, &ret->scope_id) < 0 ||
-	    copy_part(arena, s.thread_name->text, &ret->thread_name) < 0)
+	if (join_path(path, arena, ret) < 0 ||
+	    copy_part(arena, scope_id->text, &ret->scope_id) < 0 ||
+	    copy_part(arena, thread_name->text, &ret->thread_name) < 0)
 		return -ENOMEM;
 	return ret->depth > 0;
 }

@@ -9,11 +9,12 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/told_calls.h"
+#include "daemon/calls.h"
 
 static const struct rpc_value_limits limits = { .max_depth = 16, .max_values = 1000 };
 
-static void add(struct told_calls *calls, pid_t pid, uint64_t start, const char *name, uint64_t n)
+static void add(struct counted_calls *calls, pid_t pid, uint64_t start, const char *name,
+		uint64_t n)
 {
 	const struct syscall_use use = { name, n, 1, 10 * n, U64_UNKNOWN };
 	const struct proc_key key = { pid, start };
@@ -22,7 +23,7 @@ static void add(struct told_calls *calls, pid_t pid, uint64_t start, const char 
 	process_calls_add(&calls->processes, &key, &use, 1);
 }
 
-static int carry_over(struct told_calls *from, struct told_calls *to)
+static int carry_over(struct counted_calls *from, struct counted_calls *to)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct rpc_value *v = NULL;
@@ -31,18 +32,18 @@ static int carry_over(struct told_calls *from, struct told_calls *to)
 
 	json_init(&j, &text);
 	json_begin_object(&j);
-	told_calls_write(&j, from);
+	counted_calls_write(&j, from);
 	json_end_object(&j);
 	assert_int_equal(rpc_value_parse(text.data, text.len, &limits, &v, NULL), 0);
-	r = told_calls_read(v, to);
+	r = counted_calls_read(v, to);
 	rpc_value_free(v);
 	return r;
 }
 
 static void test_from_the_daemon_to_the_record(void **state)
 {
-	CLEANUP(told_calls_release) struct told_calls here = { .processes.max_bytes = 1000 };
-	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release) struct counted_calls here = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release) struct counted_calls there = { .processes.max_bytes = 1000 };
 	struct proc_record processes[3];
 	struct attempt a;
 
@@ -60,7 +61,7 @@ static void test_from_the_daemon_to_the_record(void **state)
 	processes[2].key = (struct proc_key){ 9, 90 };
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	told_calls_keep(&there, NULL, &a);
+	counted_calls_keep(&there, NULL, &a);
 	assert_int_equal(a.n_syscalls, 2);
 	assert_string_equal(a.syscalls[0].name, "read");
 	assert_int_equal(a.syscalls[0].count, 7);
@@ -74,8 +75,8 @@ static void test_from_the_daemon_to_the_record(void **state)
 
 static void test_what_is_missing_is_said(void **state)
 {
-	CLEANUP(told_calls_release) struct told_calls here = { .processes.max_bytes = 20 };
-	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release) struct counted_calls here = { .processes.max_bytes = 20 };
+	CLEANUP(counted_calls_release) struct counted_calls there = { .processes.max_bytes = 1000 };
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
 
 	(void)state;
@@ -83,7 +84,7 @@ static void test_what_is_missing_is_said(void **state)
 	add(&here, 8, 80, "read", 2);
 	here.lost = (struct syscalls_lost){ .calls = 3, .threads = 2 };
 	assert_int_equal(carry_over(&here, &there), 0);
-	told_calls_say_missing(&there, &why);
+	counted_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "3 calls or more found no room to be counted in; "
 				      "2 threads could not be counted all the time; "
 				      "those of 1 process are in the sums alone");
@@ -91,27 +92,27 @@ static void test_what_is_missing_is_said(void **state)
 	there.lost = (struct syscalls_lost){ 0 };
 	there.processes.n_untold = 0;
 	there.n_withheld = 0;
-	told_calls_say_missing(&there, &why);
+	counted_calls_say_missing(&there, &why);
 	assert_string_equal(why.data, "");
 }
 
 static void test_what_is_for_root_is_not_told(void **state)
 {
-	CLEANUP(told_calls_release) struct told_calls here = { .processes.max_bytes = 1000 };
-	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release) struct counted_calls here = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release) struct counted_calls there = { .processes.max_bytes = 1000 };
 	CLEANUP(buf_release) struct buf why = BUF_INIT;
 	const struct syscall_use use = { "read", 5, 0, 50, 0 };
 
 	(void)state;
-	told_calls_withhold(&here,
-			    &(struct syscall_process){ .pid = 7, .uses = &use, .n_uses = 1 });
+	counted_calls_withhold(&here,
+			       &(struct syscall_process){ .pid = 7, .uses = &use, .n_uses = 1 });
 	/* Of those that nobody could tell apart it is not known whose they are. */
-	told_calls_withhold(&here,
-			    &(struct syscall_process){ .pid = 0, .uses = &use, .n_uses = 1 });
+	counted_calls_withhold(&here,
+			       &(struct syscall_process){ .pid = 0, .uses = &use, .n_uses = 1 });
 	assert_int_equal(carry_over(&here, &there), 0);
 	assert_int_equal(there.sums.n, 0);
 	assert_int_equal(there.processes.n, 0);
-	told_calls_say_missing(&there, &why);
+	counted_calls_say_missing(&there, &why);
 	assert_string_equal(
 		why.data,
 		"5 calls or more found no room to be counted in; those of 1 process are in "
@@ -121,9 +122,9 @@ static void test_what_is_for_root_is_not_told(void **state)
 
 static void test_the_error_of_sampled_times_is_said(void **state)
 {
-	CLEANUP(told_calls_release)
-	struct told_calls here = { .processes.max_bytes = 1000, .time_every = 16 };
-	CLEANUP(told_calls_release) struct told_calls there = { .processes.max_bytes = 1000 };
+	CLEANUP(counted_calls_release)
+	struct counted_calls here = { .processes.max_bytes = 1000, .time_every = 16 };
+	CLEANUP(counted_calls_release) struct counted_calls there = { .processes.max_bytes = 1000 };
 	CLEANUP(buf_release) struct buf error = BUF_INIT;
 	const struct syscall_use uses[] = { { "read", 100, 0, 1000, 0 },
 					    { "poll", 5, 0, U64_UNKNOWN, U64_UNKNOWN },
@@ -133,16 +134,16 @@ static void test_the_error_of_sampled_times_is_said(void **state)
 	};
 
 	(void)state;
-	told_calls_add(&here, &p);
+	counted_calls_add(&here, &p);
 	assert_int_equal(carry_over(&here, &there), 0);
-	told_calls_say_error(&there, &error);
+	counted_calls_say_error(&there, &error);
 	assert_string_equal(error.data,
 			    "times are of one call in 16, by chance: one standard error "
 			    "of all time on a CPU is 2 %; 7 calls, all of 2 kinds, were never "
 			    "timed and are not in it; how far waiting is off is not known");
 	buf_reset(&error);
 	there.time_every = 1;
-	told_calls_say_error(&there, &error);
+	counted_calls_say_error(&there, &error);
 	assert_string_equal(error.data, "");
 }
 
@@ -163,12 +164,12 @@ static void test_what_is_no_such_object(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		CLEANUP(told_calls_release)
-		struct told_calls there = { .processes.max_bytes = 1000 };
+		CLEANUP(counted_calls_release)
+		struct counted_calls there = { .processes.max_bytes = 1000 };
 		struct rpc_value *v = NULL;
 
 		assert_int_equal(rpc_value_parse(bad[i], strlen(bad[i]), &limits, &v, NULL), 0);
-		if (told_calls_read(v, &there) != -EBADMSG)
+		if (counted_calls_read(v, &there) != -EBADMSG)
 			fail_msg("%s was taken", bad[i]);
 		rpc_value_free(v);
 	}

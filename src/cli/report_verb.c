@@ -64,16 +64,6 @@ static void catch_up(const struct paths *paths)
 	store_close(store); /* what is damaged in it the report tells */
 }
 
-static int read_attempt(struct store *store, const struct report_args *args, struct attempt *ret,
-			struct err *err)
-{
-	int r = store_read_attempt(store, args->job_id, args->attempt_num, ret, err);
-
-	if (r == 0)
-		r = recorded_ranks_judge(store, ret, err);
-	return r < 0 ? r : learning_judge_standing(store, ret, false, err);
-}
-
 /* One that is not in our own record may be in a daemon's: what was attached is there alone. */
 static int ask_daemon(const struct report_args *args, struct buf *out)
 {
@@ -119,7 +109,11 @@ int cli_report(int argc, char **argv)
 	if (r == 0)
 		r = cli_open_store(&paths, &store, &err);
 	if (r == 0)
-		r = read_attempt(store, &args, &attempt, &err);
+		r = store_read_attempt(store, args.job_id, args.attempt_num, &attempt, &err);
+	if (r == 0)
+		r = recorded_ranks_judge(store, &attempt, &err);
+	if (r == 0)
+		r = learning_judge_standing(store, &attempt, false, &err);
 	if (r == 0)
 		r = report_write(&attempt, args.format, &out);
 	else if (r == -ENOENT && ask_daemon(&args, &out) == 0)

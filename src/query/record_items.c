@@ -97,16 +97,18 @@ static uint64_t identity(int64_t row, int kind, int num, int try_num)
 	return hash_bytes(HASH_INIT, parts, sizeof(parts));
 }
 
-/* id: the same whenever the record is read again. -ENOMEM. */
+/* id: the same whenever the record is read again. Events of processes are read once, by when they
+ * were written: one from before since is late. -ENOMEM. */
 static int add_entry(struct records *t, struct entry e, uint64_t id)
 {
 	const struct records_filter *f = &t->filter;
+	bool is_event = e.kind == ENTRY_EVENT;
 	uint64_t before;
 
 	if (!u64_known(e.wall_ns) || (f->until_wall_ns && e.wall_ns > f->until_wall_ns) ||
-	    (e.wall_ns < f->since_wall_ns && !f->keeps_state))
+	    (e.wall_ns < f->since_wall_ns && !f->keeps_state && !is_event))
 		return 0;
-	if (f->is_following && e.kind != ENTRY_EVENT) {
+	if (f->is_following && !is_event) {
 		bool was_told =
 			map_get(&t->told[0], id, &before) || map_get(&t->told[1], id, &before);
 
@@ -318,7 +320,10 @@ static int load(struct records *t)
 
 static int pass_entry(struct records *t, const struct entry *e)
 {
-	struct records_item item = { .wall_ns = e->wall_ns, .is_past = e->wall_ns < t->since_ns };
+	struct records_item item = {
+		.wall_ns = e->wall_ns,
+		.is_past = e->kind != ENTRY_EVENT && e->wall_ns < t->since_ns,
+	};
 	struct episode shown;
 
 	if (e->kind == ENTRY_CHANGE) {

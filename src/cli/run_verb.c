@@ -252,19 +252,6 @@ static bool is_in_foreground(const struct progress *progress)
 	return tcgetpgrp(progress->fd) == getpgrp();
 }
 
-static void add_sheet(struct buf *out, const struct sheet_record *sheet)
-{
-	if (!sheet)
-		return;
-	buf_printf(out, "  sheet %d", sheet->num);
-	if (sheet->try_num > 1)
-		buf_printf(out, " (try %d)", sheet->try_num);
-	if (sheet->name) {
-		buf_add_char(out, ' ');
-		cli_add_text(out, sheet->name, 60);
-	}
-}
-
 /* All rows scroll again, and the line is gone. */
 static void give_line_back(struct progress *progress)
 {
@@ -278,24 +265,11 @@ static void give_line_back(struct progress *progress)
 	progress->rows = 0;
 }
 
-/*
- * Makes room for the line and lets only the rows above it scroll. Setting the
- * region moves the cursor home, hence the saving; the newline before makes sure
- * that the cursor is not on the last row.
- */
-static void take_line(struct progress *progress, unsigned rows, struct buf *out)
-{
-	if (progress->rows == rows)
-		return;
-	give_line_back(progress); /* of a window that had another size */
-	buf_printf(out, "\n\033[A\0337\033[1;%ur\0338", rows - 1);
-	progress->rows = rows;
-}
-
 static void draw(struct progress *progress, const struct run_progress *p)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const struct sheet_record *sheet = p->sheet;
 	struct winsize size = { 0 };
 
 	if (!is_in_foreground(progress) || ioctl(progress->fd, TIOCGWINSZ, &size) < 0 ||
@@ -319,9 +293,25 @@ static void draw(struct progress *progress, const struct run_progress *p)
 		buf_add_str(&line, "  cpu -");
 	else
 		buf_printf(&line, "  cpu %.0f%%", p->cpu_percent);
-	add_sheet(&line, p->sheet);
+	if (sheet)
+		buf_printf(&line, "  sheet %d", sheet->num);
+	if (sheet && sheet->try_num > 1)
+		buf_printf(&line, " (try %d)", sheet->try_num);
+	if (sheet && sheet->name) {
+		buf_add_char(&line, ' ');
+		cli_add_text(&line, sheet->name, 60);
+	}
 	buf_truncate(&line, utf8_cut(line.data, line.len, size.ws_col - 1));
-	take_line(progress, size.ws_row, &out);
+	/*
+	 * Makes room for the line and lets only the rows above it scroll. Setting the
+	 * region moves the cursor home, hence the saving; the newline before makes sure
+	 * that the cursor is not on the last row.
+	 */
+	if (progress->rows != size.ws_row) {
+		give_line_back(progress); /* of a window that had another size */
+		buf_printf(&out, "\n\033[A\0337\033[1;%ur\0338", size.ws_row - 1u);
+		progress->rows = size.ws_row;
+	}
 	buf_printf(&out, "\0337\033[%u;1H\033[2K%s\0338", size.ws_row, line.data);
 	put(progress, &out);
 }
@@ -392,15 +382,6 @@ static const char *job_id_of_file(struct job_spec *spec, const char *file)
 	return id && job_id_is_valid(id) ? id : make_job_id(spec, base);
 }
 
-static int spec_from_command(const struct run_args *args, struct job_spec *spec)
-{
-	if (job_spec_set_command(spec, (const char *const *)args->command,
-				 args->sheet_num ? args->sheet_num : 1) < 0)
-		return -ENOMEM;
-	spec->job_id = args->job_id ? args->job_id : make_job_id(spec, args->command[0]);
-	return spec->job_id ? 0 : -ENOMEM;
-}
-
 /* From the queue's file: we may not be able to open it by its name, and it may have none here. */
 static int load_queued(struct run_args *args, struct job_spec *spec, struct err *err)
 {
@@ -419,8 +400,10 @@ static int make_spec(struct run_args *args, struct job_spec *spec, struct err *e
 	int r;
 
 	if (!args->file) {
-		r = spec_from_command(args, spec);
-		return r < 0 ? err_set(err, r, "out of memory") : 0;
+		r = job_spec_set_command(spec, (const char *const *)args->command,
+					 args->sheet_num ? args->sheet_num : 1);
+		spec->job_id = args->job_id ? args->job_id : make_job_id(spec, args->command[0]);
+		return r < 0 || !spec->job_id ? err_set(err, -ENOMEM, "out of memory") : 0;
 	}
 	r = args->queue_fd >= 0 ? load_queued(args, spec, err)
 				: job_file_load(args->file, spec, err);
@@ -434,20 +417,6 @@ static int make_spec(struct run_args *args, struct job_spec *spec, struct err *e
 }
 
 /* ---- what is said at the end ---- */
-
-static int write_json(const struct attempt *a, int fd)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	int r = report_write(a, REPORT_JSON, &out);
-
-	if (r == 0 && fd >= 0)
-		r = io_write_all(fd, out.data, out.len);
-	else if (r == 0)
-		return cli_print(&out);
-	if (r < 0)
-		log_error("cannot write the report: %s", strerror(-r));
-	return r;
-}
 
 /*
  * As "proctor report" has it: a daemon writes into the record as well (who has sent which signal,
@@ -475,34 +444,34 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 	return recorded_ranks_judge(store, ret, err);
 }
 
-/* What is reported: the record, or what we know by ourselves where that cannot be had. */
-static const struct attempt *choose(const struct run_args *args, const struct attempt *a,
-				    const struct paths *paths, struct attempt *recorded)
-{
-	struct err err = ERR_INIT;
-
-	if (!paths || !(args->json || args->report))
-		return a;
-	if (read_back(paths, a, recorded, &err) == 0)
-		return recorded;
-	log_warning(
-		"the report says nothing of phases, of ranks and of what a daemon has recorded: "
-		"%s",
-		err.text);
-	return a;
-}
-
+/* What is reported is the record, or what we know by ourselves where that cannot be had. */
 static void tell_end(const struct run_args *args, const struct attempt *a,
 		     const struct paths *paths, int output_fd)
 {
 	CLEANUP(attempt_release) struct attempt recorded;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	const struct attempt *told;
+	CLEANUP(buf_release) struct buf out = BUF_INIT, json = BUF_INIT;
+	const struct attempt *told = a;
+	struct err err = ERR_INIT;
+	int r;
 
 	attempt_init(&recorded);
-	told = choose(args, a, paths, &recorded);
-	if (args->json)
-		write_json(told, output_fd);
+	if (paths && (args->json || args->report)) {
+		if (read_back(paths, a, &recorded, &err) == 0)
+			told = &recorded;
+		else
+			log_warning("the report says nothing of phases, of ranks and of what a "
+				    "daemon has recorded: %s",
+				    err.text);
+	}
+	if (args->json) {
+		r = report_write(told, REPORT_JSON, &json);
+		if (r == 0 && output_fd >= 0)
+			r = io_write_all(output_fd, json.data, json.len);
+		else if (r == 0)
+			cli_print(&json);
+		if (r < 0)
+			log_error("cannot write the report: %s", strerror(-r));
+	}
 	if (args->report && report_write(told, REPORT_TEXT, &out) == 0)
 		cli_print(&out);
 	if (!args->quiet && !args->report && report_write_summary(a, &out) == 0)
@@ -614,6 +583,8 @@ static int open_log(const struct paths *paths, const char *job_id, struct err *e
 	CLEANUP(close_fd) int fd = -1;
 	int r;
 
+	if (!paths->state_dir[0])
+		return err_set(err, -ENOENT, "there is no folder for it");
 	snprintf(folder, sizeof(folder), "%s/logs", paths->state_dir);
 	r = path_make_dir(folder, err);
 	if (r < 0)
@@ -624,22 +595,6 @@ static int open_log(const struct paths *paths, const char *job_id, struct err *e
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
 		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
 	return 0;
-}
-
-/* The job does not depend on it. */
-static void make_log(struct run_args *args, const struct paths *paths, const char *job_id)
-{
-	struct err err = ERR_INIT;
-	int r = 0;
-
-	if (args->makes_log && !paths->state_dir[0])
-		r = err_set(&err, -ENOENT, "there is no folder for it");
-	else if (args->makes_log)
-		r = open_log(paths, job_id, &err);
-	if (r < 0)
-		err_set(&args->log_err, r, "what the job prints is lost: %s", err.text);
-	if (r < 0)
-		log_error("%s", args->log_err.text);
 }
 
 /* Of a daemon that may have been started before the configuration was as it is. */
@@ -711,7 +666,11 @@ int cli_run(int argc, char **argv)
 			run_record_refusal(&refusal);
 		return cli_fail(CLI_USAGE, &err);
 	}
-	make_log(&args, &ctx.paths, spec.job_id);
+	/* the job does not depend on it */
+	if (args.makes_log && open_log(&ctx.paths, spec.job_id, &err) < 0) {
+		err_set(&args.log_err, err.code, "what the job prints is lost: %s", err.text);
+		log_error("%s", args.log_err.text);
+	}
 	args.slips = slips.data;
 	return run(&args, &ctx, why_no_db, &spec, output_fd);
 }

@@ -311,17 +311,6 @@ static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sq
 	return p->out.len > FLUSH_BYTES ? flush(p, err) : 0;
 }
 
-static int sql_printer_end(struct sql_printer *p, struct err *err)
-{
-	if (p->format == SQL_AS_JSON) {
-		json_end_array(&p->json);
-		buf_add_char(&p->out, '\n');
-	} else if (p->format == SQL_AS_TEXT && !p->is_settled) {
-		print_kept(p);
-	}
-	return flush(p, err);
-}
-
 /* ---- the verb ---- */
 
 #define SQL_MAX_BYTES ((size_t)1 << 20)
@@ -446,18 +435,6 @@ static bool was_interrupted(void *ctx)
 	return sigpending(&pending) == 0 && sigismember(&pending, SIGINT) == 1;
 }
 
-/* Not where it is ignored, as in the background of a script: held back it would count. */
-static void hold_interrupts(sigset_t *ret_before)
-{
-	struct sigaction action;
-	sigset_t interrupts;
-
-	sigemptyset(&interrupts);
-	if (sigaction(SIGINT, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-		sigaddset(&interrupts, SIGINT);
-	sigprocmask(SIG_BLOCK, &interrupts, ret_before);
-}
-
 static int print_rows(struct store *store, const char *statement, struct sql_printer *p,
 		      struct err *err)
 {
@@ -468,12 +445,22 @@ static int print_rows(struct store *store, const char *statement, struct sql_pri
 		r = sql_printer_begin(p, sql, err);
 	while (r == 0 && (r = store_sql_next(sql, err)) > 0)
 		r = sql_printer_add_row(p, sql, err);
-	return r < 0 ? r : sql_printer_end(p, err);
+	if (r < 0)
+		return r;
+	if (p->format == SQL_AS_JSON) {
+		json_end_array(&p->json);
+		buf_add_char(&p->out, '\n');
+	} else if (p->format == SQL_AS_TEXT && !p->is_settled) {
+		print_kept(p);
+	}
+	return flush(p, err);
 }
 
-static int run_statement(struct store *store, const char *statement, const struct sql_args *args,
-			 struct err *err)
+/* Ctrl-C is not held back where it is ignored, as in the background of a script: it would count. */
+static int ask(const struct sql_args *args, struct err *err)
 {
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	CLEANUP(sql_printer_release)
 	struct sql_printer printer = {
 		.format = args->json  ? SQL_AS_JSON
@@ -483,24 +470,9 @@ static int run_statement(struct store *store, const char *statement, const struc
 		.out = BUF_INIT,
 		.cells = BUF_INIT,
 	};
-	sigset_t before;
-	int r;
-
-	signal(SIGPIPE, SIG_IGN);
-	hold_interrupts(&before);
-	r = print_rows(store, statement, &printer, err);
-	if (r < 0)
-		return r;
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	r = outflow_finish(&printer.flow);
-	return r < 0 ? err_set(err, r, "cannot write the output: %s", strerror(-r)) : 0;
-}
-
-static int ask(const struct sql_args *args, struct err *err)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	bool is_from_stdin = strcmp(args->statement, "-") == 0;
+	sigset_t interrupts, before;
+	struct sigaction action;
 	struct paths paths;
 	int r = is_from_stdin ? read_stdin(&text, err) : 0;
 
@@ -508,9 +480,19 @@ static int ask(const struct sql_args *args, struct err *err)
 		r = cli_find_paths_to_read(&paths, err);
 	if (r == 0)
 		r = cli_open_store(&paths, &store, err);
-	if (r == 0)
-		r = run_statement(store, is_from_stdin ? text.data : args->statement, args, err);
-	return r;
+	if (r < 0)
+		return r;
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&interrupts);
+	if (sigaction(SIGINT, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+		sigaddset(&interrupts, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupts, &before);
+	r = print_rows(store, is_from_stdin ? text.data : args->statement, &printer, err);
+	if (r < 0)
+		return r;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	r = outflow_finish(&printer.flow);
+	return r < 0 ? err_set(err, r, "cannot write the output: %s", strerror(-r)) : 0;
 }
 
 int cli_sql(int argc, char **argv)

@@ -161,24 +161,6 @@ static const char *why_held(const struct listing *l, const struct attempt *a)
 	return NULL;
 }
 
-/* Leaves those that are queued. One may have begun after it was listed, and before the record was
- * read. */
-static void drop_begun(struct listing *l)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_waiting; i++) {
-		const struct waiting *job = &l->waiting[i];
-		bool has_begun = false;
-
-		for (size_t k = 0; u64_known(job->submission) && k < l->list.n; k++)
-			has_begun |= l->list.items[k].submission == job->submission;
-		if (!job->is_queued || !has_begun)
-			l->waiting[n++] = *job;
-	}
-	l->n_waiting = n;
-}
-
 /* ---- JSON ---- */
 
 static void write_json(const struct listing *l, struct buf *out)
@@ -324,15 +306,22 @@ static void write_table(const struct listing *l, struct buf *out)
 
 /* ---- the verb ---- */
 
-/* The newest so many; what is queued is newer than what has begun. */
+/* The newest so many; what is queued is newer than what has begun. One that is queued may have
+ * begun after it was listed, and before the record was read. */
 static void apply_limit(struct listing *l, size_t limit)
 {
 	size_t n_queued = 0, n_over;
 
 	l->attempts = l->list.items;
 	l->n_attempts = l->list.n;
-	for (size_t i = 0; i < l->n_waiting; i++)
-		n_queued += l->waiting[i].is_queued;
+	for (size_t i = 0; i < l->n_waiting; i++) {
+		struct waiting *job = &l->waiting[i];
+
+		for (size_t k = 0; u64_known(job->submission) && k < l->list.n; k++)
+			if (l->list.items[k].submission == job->submission)
+				job->is_queued = false;
+		n_queued += job->is_queued;
+	}
 	if (limit == 0 || l->n_attempts + n_queued <= limit)
 		return;
 	n_over = l->n_attempts + n_queued - limit;
@@ -379,25 +368,13 @@ static int add_remote(const struct jobs_args *args, struct listing *l)
 	return r;
 }
 
-static int read_recorded(const struct jobs_args *args, const struct paths *paths,
-			 struct attempt_list *ret, struct err *err)
-{
-	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	const struct attempt_filter filter = {
-		.latest_only = !args->all_attempts,
-		.limit = (size_t)args->limit,
-		.since_wall_ns = args->since_wall_ns,
-	};
-	int r = cli_open_store(paths, &store, err);
-
-	return r < 0 ? r : store_list_attempts(store, &filter, ret, err);
-}
-
 int cli_jobs(int argc, char **argv)
 {
 	CLEANUP(listing_release) struct listing l = { 0 };
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct jobs_args args = { 0 };
+	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT, bad = ERR_INIT;
 	struct paths paths;
 	int r;
@@ -406,9 +383,14 @@ int cli_jobs(int argc, char **argv)
 	r = cli_find_paths_to_ask(&paths, &bad);
 	if (r < 0 && r != -EINVAL)
 		return cli_fail(CLI_FAILED, &bad);
+	filter.latest_only = !args.all_attempts;
+	filter.limit = (size_t)args.limit;
+	filter.since_wall_ns = args.since_wall_ns;
 	r = read_waiting(&l, &paths);
 	if (r == 0)
-		r = read_recorded(&args, &paths, &l.list, &err);
+		r = cli_open_store(&paths, &store, &err);
+	if (r == 0)
+		r = store_list_attempts(store, &filter, &l.list, &err);
 	if (r == -ENOMEM || add_remote(&args, &l) < 0)
 		r = err_set(&err, -ENOMEM, "no memory left to list the jobs");
 	if (r < 0 && r != -ENOENT)
@@ -417,7 +399,6 @@ int cli_jobs(int argc, char **argv)
 		return cli_fail(CLI_USAGE, &bad);
 	if (bad.code != 0)
 		log_warning("%s; jobs are listed all the same, as without that file", bad.text);
-	drop_begun(&l);
 	apply_limit(&l, (size_t)args.limit);
 	if (args.json)
 		write_json(&l, &out); /* nothing recorded yet is an empty list */

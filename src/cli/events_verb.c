@@ -1,9 +1,7 @@
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -240,19 +238,6 @@ struct follower {
 	int signal_fd;
 };
 
-/* Only the daemon knows of these: they are not recorded. */
-static const char *const live_topics[] = { "job.queued", "job.held", "learn.pattern" };
-
-static bool is_live(const struct follower *f, const char *topic)
-{
-	if (f->is_live_only)
-		return topic && strcmp(topic, "lost") != 0;
-	for (size_t i = 0; i < ARRAY_SIZE(live_topics); i++)
-		if (topic && strcmp(topic, live_topics[i]) == 0)
-			return true;
-	return false;
-}
-
 static void write_member(void *ctx, const char *key, const struct rpc_value *member)
 {
 	struct json *j = ctx;
@@ -261,12 +246,35 @@ static void write_member(void *ctx, const char *key, const struct rpc_value *mem
 	rpc_value_write(member, j);
 }
 
-/* Every line has event and timestamp; not every object of a topic does. */
-static void write_live(struct buf *out, const char *topic, double seconds,
-		       const struct rpc_value *data)
+/* The time is what the daemon says of the event, else of the object; now, if neither has one. */
+static void add_live(struct follower *f, const char *topic, const struct rpc_value *params)
 {
+	const struct rpc_value *data = rpc_value_get(params, "data");
+	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
+	const char *description = rpc_value_string(rpc_value_get(data, "description"));
+	const char *reason = rpc_value_string(rpc_value_get(data, "reason"));
+	double seconds = rpc_value_f64(rpc_value_get(params, "timestamp"));
+	struct buf *out = &f->printer.out.buf;
 	struct json j;
 
+	if (!f64_known(seconds))
+		seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
+	if (!(seconds >= 0 && seconds < LATEST_SECONDS))
+		seconds = clock_ns_to_seconds(clock_wall_ns());
+	if (f->args->filter.job_id && (!job_id || strcmp(job_id, f->args->filter.job_id) != 0))
+		return;
+	if (!f->args->json) {
+		add_columns(out, &(struct columns){
+					 .wall_ns = (uint64_t)(seconds * 1e9),
+					 .sheet_num = SHEET_NONE,
+					 .event = topic,
+					 .status = { -1, -1 },
+					 .job_id = job_id,
+					 .details = description ? description : reason,
+				 });
+		return;
+	}
+	/* every line has event and timestamp; not every object of a topic does */
 	json_init(&j, out);
 	json_begin_object(&j);
 	if (!rpc_value_get(data, "event"))
@@ -278,48 +286,19 @@ static void write_live(struct buf *out, const char *topic, double seconds,
 	buf_add_char(out, '\n');
 }
 
-/* What the daemon says of the event, else of the object; now, if neither has a time. */
-static double time_of(const struct rpc_value *params, const struct rpc_value *data)
-{
-	double seconds = rpc_value_f64(rpc_value_get(params, "timestamp"));
-
-	if (!f64_known(seconds))
-		seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
-	return seconds >= 0 && seconds < LATEST_SECONDS ? seconds
-							: clock_ns_to_seconds(clock_wall_ns());
-}
-
-static void add_live(struct follower *f, const char *topic, const struct rpc_value *params)
-{
-	const struct rpc_value *data = rpc_value_get(params, "data");
-	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
-	const char *description = rpc_value_string(rpc_value_get(data, "description"));
-	const char *reason = rpc_value_string(rpc_value_get(data, "reason"));
-	double seconds = time_of(params, data);
-
-	if (f->args->filter.job_id && (!job_id || strcmp(job_id, f->args->filter.job_id) != 0))
-		return;
-	if (f->args->json)
-		write_live(&f->printer.out.buf, topic, seconds, data);
-	else
-		add_columns(&f->printer.out.buf,
-			    &(struct columns){
-				    .wall_ns = (uint64_t)(seconds * 1e9),
-				    .sheet_num = SHEET_NONE,
-				    .event = topic,
-				    .status = { -1, -1 },
-				    .job_id = job_id,
-				    .details = description ? description : reason,
-			    });
-}
+/* Only the daemon knows of these: they are not recorded. */
+static const char *const live_topics[] = { "job.queued", "job.held", "learn.pattern" };
 
 /* Whatever else it is, it is in the record, or soon will be. */
 static int on_daemon_event(void *ctx, const struct rpc_value *params)
 {
 	const char *topic = rpc_value_string(rpc_value_get(params, "topic"));
 	struct follower *f = ctx;
+	bool is_live = f->is_live_only && topic && strcmp(topic, "lost") != 0;
 
-	if (is_live(f, topic))
+	for (size_t i = 0; topic && i < ARRAY_SIZE(live_topics); i++)
+		is_live |= strcmp(topic, live_topics[i]) == 0;
+	if (is_live)
 		add_live(f, topic, params);
 	else if (f->is_live_only)
 		log_warning("%.0f events were lost: they came faster than they could be printed",
@@ -410,19 +389,6 @@ static int wait_for_news(struct follower *f)
 	return 0;
 }
 
-/* Those that are ignored, as nohup does, stay so. */
-static int watch_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
 static void follower_release(struct follower *f)
 {
 	hang_up(f);
@@ -454,7 +420,7 @@ static int follow_events(const struct events_args *args, struct err *err)
 	CLEANUP(follower_release)
 	struct follower f = { .args = args,
 			      .printer = { .json = args->json, .out = OUTPUT_INIT },
-			      .signal_fd = watch_signals() };
+			      .signal_fd = cli_open_stop_fd() };
 	struct paths paths;
 	int r = cli_find_paths_to_read(&paths, err);
 

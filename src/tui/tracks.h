@@ -13,8 +13,8 @@
  * job's, the sheet's and the rank's, which would not have it otherwise. What may have been told
  * before is left out of it: a sum has what is sure.
  */
-#ifndef PROCTOR_TUI_TRACK_H
-#define PROCTOR_TUI_TRACK_H
+#ifndef PROCTOR_TUI_TRACKS_H
+#define PROCTOR_TUI_TRACKS_H
 
 #include "base/map.h"
 #include "base/unknown.h"

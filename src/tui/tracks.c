@@ -1,4 +1,4 @@
-#include "tui/track.h"
+#include "tui/tracks.h"
 
 #include <errno.h>
 #include <math.h>

@@ -5,8 +5,8 @@
  * terminal. A test compares grids as text; screen.c puts one on the terminal.
  * Cells outside are left out, so no caller needs to know where the edge is.
  */
-#ifndef PROCTOR_TUI_GRID_H
-#define PROCTOR_TUI_GRID_H
+#ifndef PROCTOR_TUI_SCREEN_GRID_H
+#define PROCTOR_TUI_SCREEN_GRID_H
 
 #include <stdarg.h>
 

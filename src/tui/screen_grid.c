@@ -1,4 +1,4 @@
-#include "tui/grid.h"
+#include "tui/screen_grid.h"
 
 #include <errno.h>
 #include <locale.h>
