@@ -490,10 +490,9 @@ int timeline_next(struct timeline *t, struct err *err)
 			return r;
 		t->is_at_minute = is_minute_next(t);
 		if (t->has_tick || t->is_at_minute) {
-			t->told = t->is_at_minute
-					  ? (struct fold_tick){ .wall_ns = t->minute.minute *
-									   MINUTE_NS }
-					  : *open_fold_tick(t->iter->current);
+			t->told = (struct fold_tick){ .wall_ns = t->minute.minute * MINUTE_NS };
+			if (!t->is_at_minute)
+				t->told = *open_fold_tick(t->iter->current);
 			t->has_told = true;
 			return 1;
 		}

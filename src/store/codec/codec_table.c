@@ -631,6 +631,14 @@ static bool is_expected(enum sample_word word)
 	return word == SAMPLE_cpu_ns || word == SAMPLE_cpu_percent || word == SAMPLE_rss_bytes;
 }
 
+/* The column as it is kept: by what it differs from what is expected. */
+static void tell_apart(const struct table *t, enum sample_word word, const uint64_t *boot_ns,
+		       uint64_t *ret)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		ret[i] = t->columns[word][i] - expect(t, word, i, boot_ns);
+}
+
 /* ---- which ticks ---- */
 
 static void put_ticks(struct bit_writer *w, const struct table *t)
@@ -692,9 +700,8 @@ void table_write(struct buf *out, const struct table *t, unsigned n_words, const
 		struct row_set known = known_rows(column, t->n);
 		uint64_t apart[CODEC_ROWS];
 
-		if (boot_ns && is_expected(word)) { /* by what it differs from what is expected */
-			for (unsigned i = 0; i < t->n; i++)
-				apart[i] = column[i] - expect(t, word, i, boot_ns);
+		if (boot_ns && is_expected(word)) {
+			tell_apart(t, word, boot_ns, apart);
 			column = apart;
 		}
 		column_write(&w, column, &known, t->n, &memory);
