@@ -57,8 +57,8 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 {
 	struct own_feed *f = ctx;
 	uint64_t now = clock_boot_ns();
-	struct err trouble = ERR_INIT;
-	int r, read = 0;
+	struct err trouble = ERR_INIT, record = ERR_INIT; /* which says that there is none, too */
+	int r;
 
 	if (now < f->next_boot_ns)
 		return 0;
@@ -77,13 +77,14 @@ static int own_pump(void *ctx, struct scene *s, struct err *err)
 	if (s->is_paused)
 		return 0;
 	/* before the snapshot is shown: since when its jobs and sheets run is known then */
-	read = read_record(f, s, &trouble);
+	if (read_record(f, s, &record) < 0)
+		trouble = record;
 	r = look_take(&f->look, f->store, SNAPSHOT_ALL, &f->snap, &trouble, err);
 	if (r < 0)
 		return r;
 	if (scene_add_snapshot(s, &f->snap) < 0)
 		return err_set(err, -ENOMEM, "no memory left for a snapshot");
-	s->past.n_anomalies = f->store && read == 0 ? scene_count_flags(s) : U64_UNKNOWN;
+	s->past.n_anomalies = f->store && !trouble.code ? scene_count_flags(s) : U64_UNKNOWN;
 	if (trouble.code) /* the host is shown; what the record has comes later */
 		scene_set_message(s, "%s", trouble.text);
 	return 1;

@@ -18,6 +18,7 @@ run timeout 60 "$PROCTOR" top
 is "without a terminal the screen is printed once" "$status/$(grep -c '^proctor ' <<<"$stdout")" 0/1
 like "with the CPU, which takes two looks" "$stdout" '^CPU .* [0-9.]+ % of [0-9]+'
 like "as there is no job" "$stdout" '^0 jobs, '
+is "and that nothing was recorded yet is no trouble" "$stderr" ""
 is "with --interval one after another" \
 	"$(timeout 60 "$PROCTOR" top --interval 0.2 | grep -m 3 -c '^proctor ')" 3
 open_terminal "TERM=dumb '$PROCTOR' top 2>'$TMP/said'"
