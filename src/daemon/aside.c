@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "daemon/upkeep.h"
+#include "recorder/recorder.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
 

@@ -6,7 +6,7 @@
 
 #include "base/alive.h"
 #include "base/io.h"
-#include "daemon/process_facts.h"
+#include "recorder/recorder.h"
 
 bool caller_is_process_of(pid_t pid, uid_t uid)
 {

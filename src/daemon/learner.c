@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "daemon/daemon.h"
-#include "daemon/upkeep.h"
+#include "recorder/recorder.h"
 
 #define MINUTE_NS UINT64_C(60000000000)
 #define PATIENCE_MS 5000 /* for another writer: nobody waits for this thread */

@@ -6,7 +6,7 @@
 
 #include "base/io.h"
 #include "base/macros.h"
-#include "daemon/process_facts.h"
+#include "recorder/recorder.h"
 #include "sources/sources.h"
 
 /* Deeper than any tree of processes that somebody means. */

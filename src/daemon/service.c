@@ -17,9 +17,9 @@
 #include "base/unknown.h"
 #include "base/io.h"
 #include "daemon/notify.h"
-#include "daemon/service_anomaly.h"
-#include "daemon/service_follow.h"
-#include "daemon/service_tell.h"
+#include "daemon/anomaly/anomaly.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
 /* ---- signals ---- */

@@ -9,8 +9,8 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/notify.h"
-#include "daemon/service_anomaly.h"
-#include "daemon/service_tell.h"
+#include "daemon/anomaly/anomaly.h"
+#include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
 /* ---- what depends on the configuration ---- */

@@ -1,10 +1,9 @@
 /*
  * service_internal - what the parts of the daemon share.
  *
- * service.c is the life of it, service_tick.c what it does at each tick,
- * service_config.c what it is told to be. What the other parts do for each other is in
- * service_follow.h (processes of jobs), service_anomaly.h, service_work.h (what has not begun, or
- * takes long) and service_tell.h (who is told what).
+ * service.c is its life, service_tick.c what it does at each tick, service_config.c its settings.
+ * The other parts have folders of their own: follow/ (processes of jobs), anomaly/, queue/ (jobs
+ * that have not begun) and methods/ (what is answered and published, and to whom).
  */
 #ifndef PROCTOR_DAEMON_SERVICE_INTERNAL_H
 #define PROCTOR_DAEMON_SERVICE_INTERNAL_H
@@ -13,18 +12,14 @@
 #include "base/map.h"
 #include "base/config.h"
 #include "bus/bus.h"
-#include "daemon/around.h"
-#include "daemon/attempt_log.h"
+#include "recorder/recorder.h"
 #include "daemon/aside.h"
-#include "daemon/cadence.h"
 #include "daemon/daemon.h"
-#include "daemon/evidence_trace.h"
 #include "daemon/learner.h"
-#include "daemon/queue.h"
+#include "daemon/queue/queue.h"
 #include "daemon/service.h"
 #include "daemon/signal_room.h"
 #include "daemon/unowned.h"
-#include "daemon/upkeep.h"
 #include "daemon/watch.h"
 #include "daemon/watchdog.h"
 #include "detect/detect.h"
@@ -153,7 +148,7 @@ struct syscalls_state {
 	uint64_t read_due_boot_ns; /* before this nothing is read for a runner's samples */
 };
 
-/* Guests (service_guest.h). */
+/* Guests (methods/service_guest.c). */
 struct guests {
 	struct guest *first;
 	struct map due_ns;	    /* by uid: the share of each */

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "daemon/may_see.h"
-#include "daemon/service_anomaly.h"
-#include "daemon/service_follow.h"
-#include "daemon/service_tell.h"
+#include "recorder/recorder.h"
+#include "daemon/anomaly/anomaly.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
 /* ---- look: which jobs there are ---- */

@@ -6,7 +6,7 @@
 #ifndef PROCTOR_DAEMON_SERVICE_WORK_H
 #define PROCTOR_DAEMON_SERVICE_WORK_H
 
-#include "daemon/service_tell.h"
+#include "daemon/methods/methods.h"
 #include "query/query.h"
 
 /* ---- service_queue.c ---- */

@@ -31,7 +31,7 @@
 /* Some disks take milliseconds for each file: the rest is removed by the next call. */
 #define REMOVE_NS UINT64_C(200000000)
 
-/* A copy, whose recorder is dead, may be completed for so long (daemon/late_word.h). */
+/* A copy, whose recorder is dead, may be completed for so long (recorder/late_word.h). */
 #define COPY_QUIET_SECONDS 3600.0
 
 /* Evidence of an anomaly is one text. */

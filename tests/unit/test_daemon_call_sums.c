@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/calls.h"
+#include "recorder/calls.h"
 
 static void test_sums(void **state)
 {

@@ -9,7 +9,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/calls.h"
+#include "recorder/calls.h"
 
 static const struct rpc_value_limits limits = { .max_depth = 16, .max_values = 1000 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
-#include "daemon/descendants.h"
+#include "daemon/follow/descendants.h"
 
 struct seen {
 	pid_t pids[8];

@@ -8,7 +8,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/calls.h"
+#include "recorder/calls.h"
 
 static void tell(struct process_calls *calls, pid_t pid, uint64_t start, const char *text)
 {

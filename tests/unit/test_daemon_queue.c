@@ -17,8 +17,8 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/queue.h"
-#include "daemon/turns.h"
+#include "daemon/queue/queue.h"
+#include "daemon/queue/turns.h"
 
 #define OTHER 4001
 

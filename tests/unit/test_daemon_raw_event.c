@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "bus/bus.h"
-#include "daemon/raw_event.h"
+#include "daemon/methods/raw_event.h"
 
 static const struct proc_event killed = {
 	.wall_ns = UINT64_C(1700000000500000000),

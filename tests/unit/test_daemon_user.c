@@ -15,7 +15,7 @@
 
 #include "base/io.h"
 #include "base/macros.h"
-#include "daemon/user.h"
+#include "daemon/queue/user.h"
 
 #define NOBODY 65534
 

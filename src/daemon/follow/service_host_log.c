@@ -1,0 +1,126 @@
+/*
+ * service_host_log - the daemon's own log, and which log a record belongs into.
+ *
+ * An attached tree has a log, which has all about it until its end. The daemon's own log has what
+ * is of the host, and what the daemon alone knows of other attempts: signals, orphans and what
+ * becomes of them. It is ingested as any other (store/ingest.h). Where it cannot be made, at each
+ * tick it is tried again.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+#include "daemon/follow/service_attached.h"
+#include "daemon/follow/follow.h"
+
+static void describe(void *ctx, struct buf *out)
+{
+	record_write_struct(out, &daemon_columns, ctx);
+}
+
+static void open_host_log(struct service *s)
+{
+	struct attempt self = { .uid = geteuid(),
+				.started_wall_ns = clock_wall_ns(),
+				.runner = s->record.key,
+				.pid_ns = own_pid_ns() };
+	struct err err = ERR_INIT;
+
+	memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
+	if (attempt_log_open_host(s->options->paths->db, &self, describe, &s->record, &s->host_log,
+				  &err) == 0)
+		s->is_unlogged_said = false;
+	else if (!s->is_unlogged_said)
+		log_error("what is found out about the host is not recorded: %s", err.text);
+	s->is_unlogged_said = !s->host_log;
+}
+
+uint64_t service_tend_host_log(struct service *s)
+{
+	if (s->host_log && attempt_log_is_gone(s->host_log)) {
+		s->n_records_lost += attempt_log_lost(s->host_log);
+		s->host_log = attempt_log_close(s->host_log);
+	}
+	if (!s->host_log)
+		open_host_log(s);
+	return s->host_log ? attempt_log_sync(s->host_log) : 0;
+}
+
+void service_close_host_log(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	if (s->host_log)
+		(void)attempt_log_end_host(s->host_log, clock_wall_ns(), clock_boot_ns(), &err);
+	s->host_log = attempt_log_close(s->host_log);
+}
+
+/* The log of what is about this attempt (0: the host), and in out how its records begin there.
+ * NULL: there is none, and the record is lost. */
+static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struct buf *out)
+{
+	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
+	uint8_t about[RECORD_ABOUT_BYTES] = { 0 };
+	struct stored_log stored;
+
+	if (at && at->log) {
+		attached_flush(at);
+		return at->log;
+	}
+	if (!s->host_log ||
+	    (attempt_id &&
+	     (!s->store || store_find_log_of(s->store, attempt_id, about, &stored, NULL) < 0))) {
+		s->n_records_lost++;
+		return NULL;
+	}
+	buf_add(out, about, sizeof(about));
+	return s->host_log;
+}
+
+void service_log_anomaly(struct service *s, const struct episode *e, int change)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, e->attempt_id, &out);
+
+	record_write_anomaly(&out, e, change);
+	if (log)
+		attempt_log_append(log, RECORD_ANOMALY, &out);
+}
+
+void service_log_evidence(struct service *s, int64_t attempt_id, const char *episode,
+			  const struct anomaly_evidence *evidence)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, attempt_id, &out);
+
+	record_write_evidence(&out, episode, evidence);
+	if (log)
+		attempt_log_append(log, RECORD_EVIDENCE, &out);
+}
+
+bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, attempt_id, &out);
+
+	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
+	if (log)
+		attempt_log_append(log, RECORD_EVENTS, &out);
+	s->has_logged |= log != NULL;
+	return log != NULL;
+}
+
+bool service_log_calls(struct service *s, const struct attempt *a, const char *why_not_all)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct attempt_log *log = find_log(s, a->id, &out);
+
+	record_write_details(&out, a, why_not_all);
+	if (log)
+		attempt_log_append(log, RECORD_CALLS, &out);
+	return log != NULL;
+}

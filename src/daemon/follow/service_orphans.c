@@ -1,0 +1,403 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
+#include "daemon/anomaly/anomaly.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+#include "daemon/signal_process.h"
+
+/* ---- when a job ends ---- */
+
+struct ending {
+	struct service *service;
+	const struct watched *job;
+};
+
+static void suspect(void *ctx, const struct member *member)
+{
+	const struct ending *ending = ctx;
+	const struct watched *job = ending->job;
+	struct orphan orphan = {
+		.key = member->key,
+		.attempt_id = job->a.id,
+		.uid = job->a.uid,
+		.attempt_num = job->a.attempt_num,
+		.sheet_num =
+			watch_sheet_at(ending->service->watch, ending->job, member->born_wall_ns),
+		.job_id = job->job_id,
+		.is_attached = job->a.is_attached,
+		.left_wall_ns =
+			u64_known(job->a.ended_wall_ns) ? job->a.ended_wall_ns : clock_wall_ns(),
+	};
+
+	if (!u64_known(orphan.key.start_ticks) &&
+	    proc_start_ticks(orphan.key.pid, &orphan.key.start_ticks) < 0)
+		return; /* gone */
+	if (orphans_suspect(ending->service->orphans, &orphan) < 0)
+		ending->service->n_orphans_unlisted++;
+}
+
+#define BIRTH_SLACK_NS UINT64_C(1000000000)
+
+/* Whether it lives. The kernel's news name pids alone: then its birth tells it from a stranger. */
+static bool lives_on(const struct proc_record *p)
+{
+	uint64_t ticks, boot_wall_ns = clock_wall_ns() - clock_boot_ns(), born_ns;
+
+	if (u64_known(p->died_wall_ns))
+		return false;
+	if (u64_known(p->key.start_ticks))
+		return proc_is_alive("", p->key.pid, p->key.start_ticks);
+	if (!u64_known(p->born_wall_ns) || proc_start_ticks(p->key.pid, &ticks) < 0)
+		return false;
+	born_ns = boot_wall_ns + ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+	return born_ns + BIRTH_SLACK_NS > p->born_wall_ns &&
+	       p->born_wall_ns + BIRTH_SLACK_NS > born_ns;
+}
+
+/*
+ * One that was over before a look has shown its processes: whom its runner has seen and not seen
+ * die may live on. Of a guest only its own record knows them.
+ */
+static void suspect_recorded(struct ending *ending)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	const struct attempt *job = &ending->job->a;
+	struct service *s = ending->service;
+
+	attempt_init(&a);
+	if (!s->store || store_read_attempt(s->store, job->job_id, job->attempt_num, &a, NULL) < 0)
+		return;
+	for (size_t i = 0; i < a.n_processes; i++) {
+		const struct proc_record *p = &a.processes[i];
+		const struct member member = { .key = p->key,
+					       .born_wall_ns = p->born_wall_ns,
+					       .sheet_num = p->sheet_num };
+
+		if (lives_on(p))
+			suspect(ending, &member);
+	}
+}
+
+/* Its runner is another user's, and may have told us anything. */
+static bool is_believed(const struct event_row *row)
+{
+	return row->uid == geteuid() || caller_is_process_of(row->event.key.pid, (uid_t)row->uid);
+}
+
+/*
+ * Of one that a run, or a daemon before us, has told of, in this boot. It was found; nobody follows
+ * it yet.
+ */
+static int list_told(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+	const struct proc_event *ev = &row->event;
+	const struct orphan orphan = {
+		.key = ev->key,
+		.attempt_id = row->attempt_id,
+		.uid = row->uid,
+		.attempt_num = row->attempt_num,
+		.sheet_num = ev->sheet_num,
+		.job_id = ev->job_id,
+		.is_attached = row->is_attached,
+		.left_wall_ns = ev->wall_ns,
+		.is_found = true,
+	};
+
+	if (!u64_known(ev->key.start_ticks) ||
+	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
+	    orphans_find(s->orphans, ev->key.pid) || !is_believed(row))
+		return 0;
+	if (orphans_suspect(s->orphans, &orphan) < 0)
+		s->n_orphans_unlisted++;
+	return 0;
+}
+
+/* attempt_id 0: of all attempts. */
+static void list_recorded(struct service *s, int64_t attempt_id)
+{
+	const struct orphan_filter filter = { s->record.boot_id, attempt_id, ORPHANS_MAX };
+	struct err err = ERR_INIT;
+
+	if (s->store && store_read_orphans(s->store, &filter, list_told, s, &err) < 0)
+		log_warning("not all that lives on of jobs that are over is followed: %s",
+			    err.text);
+}
+
+void service_leave_job(struct service *s, const struct watched *job)
+{
+	struct ending ending = { s, job };
+	const size_t n_before = orphans_count(s->orphans);
+
+	service_drain_life(s);
+	list_recorded(s, job->a.id);
+	s->n_orphans_found += orphans_count(s->orphans) - n_before;
+	members_each(s->life.members, job->a.id, suspect, &ending);
+	if (job->n_processes == 0 && !job->a.is_attached)
+		suspect_recorded(&ending);
+	membership_forget_job(s->membership, job->a.id);
+}
+
+/* ---- of those that were lost before we began ---- */
+
+/* The past of one may take a while to read: when so much of a tick is gone, the rest waits. */
+#define RECALL_NS UINT64_C(5000000)
+
+void service_release_lost(struct service *s)
+{
+	attempt_list_release(&s->lost);
+	s->lost = (struct attempt_list){ 0 };
+	s->n_lost_left = 0;
+}
+
+void service_recall_lost(struct service *s)
+{
+	const struct attempt_filter filter = { .running_only = true };
+	struct err err = ERR_INIT;
+
+	list_recorded(s, 0);
+	service_release_lost(s);
+	if (store_list_attempts(s->store, &filter, &s->lost, &err) == 0)
+		s->n_lost_left = s->lost.n;
+	else
+		log_warning("what lives on of lost jobs is not looked for: %s", err.text);
+}
+
+static bool may_have_orphans(const struct service *s, const struct attempt *a)
+{
+	return a->is_lost && !a->is_attached && strcmp(a->boot_id, s->record.boot_id) == 0;
+}
+
+static void recall_one(struct service *s, const struct attempt *a)
+{
+	const struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
+	struct ending ending = { s, &job };
+
+	if (may_have_orphans(s, a))
+		suspect_recorded(&ending);
+}
+
+static void recall_some(struct service *s)
+{
+	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
+
+	while (s->n_lost_left > 0 && clock_boot_ns() < until_ns)
+		recall_one(s, &s->lost.items[--s->n_lost_left]);
+	if (s->n_lost_left == 0)
+		service_release_lost(s);
+}
+
+/* ---- at each tick ---- */
+
+/* Whether what is written down now is told from there. */
+static bool is_relayed(const struct service *s, const struct orphan *orphan)
+{
+	return !orphan->is_attached && (s->life.is_relaying || s->life.relay_from_wall_ns != 0);
+}
+
+/* Written down, which nobody else does any more, and told once: by who relays that, or here. */
+static void note_at(struct service *s, const struct orphan *orphan, const struct proc_event *what)
+{
+	struct proc_event ev = *what;
+	const bool has_record = s->store && orphan->attempt_id != 0;
+	bool is_kept;
+
+	ev.key = orphan->key;
+	ev.job_id = orphan->job_id;
+	ev.sheet_num = orphan->sheet_num;
+	is_kept = has_record && service_log_event(s, orphan->attempt_id, &ev);
+	if (ev.type == EVENT_EXIT)
+		service_note_exit(s, &ev.key, ev.wall_ns);
+	if (!is_kept || !is_relayed(s, orphan))
+		service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
+}
+
+static void note(struct service *s, const struct orphan *orphan, enum event_type type,
+		 struct exit_status status, const char *details)
+{
+	const struct proc_event ev = {
+		.wall_ns = clock_wall_ns(),
+		.type = type,
+		.status = status,
+		.details = details,
+	};
+
+	note_at(s, orphan, &ev);
+}
+
+static const struct exit_status no_status = { -1, -1 };
+
+static void on_found(void *ctx, const struct orphan *orphan, const struct proc_sample *p)
+{
+	struct service *s = ctx;
+
+	(void)p;
+	s->n_orphans_found++;
+	note(s, orphan, EVENT_ORPHAN, no_status, EVENT_ORPHAN_WORDS);
+}
+
+static void on_gone(void *ctx, const struct orphan *orphan)
+{
+	note(ctx, orphan, EVENT_EXIT, no_status, "nobody told how it ended");
+}
+
+void service_note_orphan_death(struct service *s, const struct life_event *ev)
+{
+	struct orphan *orphan = orphans_find(s->orphans, ev->pid);
+	const struct proc_event death = {
+		.wall_ns = ev->wall_ns,
+		.type = EVENT_EXIT,
+		.status = exit_status_from_wait(ev->wait_status),
+		.details = "",
+	};
+
+	if (!orphan || orphan->is_dead ||
+	    (u64_known(ev->start_ticks) && ev->start_ticks != orphan->key.start_ticks))
+		return;
+	orphan->is_dead = true;
+	note_at(s, orphan, &death);
+}
+
+/* Helpers that were started and not waited for. Nothing else is a child of the daemon. */
+static void reap(struct service *s)
+{
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		s->n_reaped++;
+}
+
+int service_look_for_orphans(struct service *s, struct err *err)
+{
+	static const struct orphans_ops ops = { .found = on_found, .gone = on_gone };
+
+	reap(s);
+	if (!s->has_snap)
+		return 0;
+	recall_some(s);
+	if (orphans_look(s->orphans, &s->snap, &ops, s) < 0)
+		return err_set(err, -ENOMEM, "no memory left to follow orphans");
+	return 0;
+}
+
+/* ---- cancelling ---- */
+
+#define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
+#define CHECK_MS 500
+
+struct cancelling {
+	struct service *service;
+	const struct rpc_peer *peer;
+	const struct job_params *params;
+	size_t n_own,
+		n_any;	 /* found: of the caller's own jobs, of any that the caller may control */
+	bool is_for_own; /* only those of the caller's own */
+};
+
+static bool is_meant(const struct cancelling *c, const struct orphan *orphan)
+{
+	return strcmp(orphan->job_id, c->params->job_id) == 0 &&
+	       (c->params->attempt == 0 || c->params->attempt == (uint64_t)orphan->attempt_num) &&
+	       (!u64_known(c->params->uid) || c->params->uid == orphan->uid) &&
+	       service_may_control(c->peer, orphan->uid);
+}
+
+static void count_one(void *ctx, struct orphan *orphan)
+{
+	struct cancelling *c = ctx;
+
+	c->n_any += is_meant(c, orphan);
+	c->n_own += is_meant(c, orphan) && orphan->uid == c->peer->uid;
+}
+
+/* What is another user's by now is not the owner's to end, nor ours in their name. */
+static void signal_one(struct service *s, const struct orphan *orphan, int sig)
+{
+	if (orphan->uid != 0 && !caller_is_process_of(orphan->key.pid, (uid_t)orphan->uid))
+		return;
+	if (orphan->is_dead || signal_process(&orphan->key, sig, 0) < 0)
+		return;
+	signal_process(&orphan->key, SIGCONT, 0); /* one that is stopped hears nothing */
+	note(s, orphan, sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL, (struct exit_status){ -1, sig },
+	     "sent by proctor");
+}
+
+static void end_one(void *ctx, struct orphan *orphan)
+{
+	struct cancelling *c = ctx;
+
+	if (!is_meant(c, orphan) || (c->is_for_own && orphan->uid != c->peer->uid))
+		return;
+	if (!orphan->cancelled_boot_ns)
+		orphan->cancelled_boot_ns = clock_boot_ns();
+	signal_one(c->service, orphan, SIGTERM);
+}
+
+static void kill_one(void *ctx, struct orphan *orphan)
+{
+	if (orphan->cancelled_boot_ns &&
+	    clock_boot_ns() - orphan->cancelled_boot_ns >= KILL_AFTER_NS)
+		signal_one(ctx, orphan, SIGKILL);
+}
+
+static void count_cancelled(void *ctx, struct orphan *orphan)
+{
+	*(size_t *)ctx += orphan->cancelled_boot_ns != 0;
+}
+
+/* What has been told to end is looked at until it is gone, with what it has started since. */
+static void on_check(void *ctx)
+{
+	struct service *s = ctx;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+
+	service_rescan(s);
+	if (service_look_for_orphans(s, &err) < 0)
+		log_warning("cannot look for orphans now: %s", err.text);
+	orphans_each(s->orphans, kill_one, s);
+	service_tell_signals(s);
+	orphans_each(s->orphans, count_cancelled, &n);
+	if (n > 0)
+		loop_timer_set(s->orphans_timer, CHECK_MS, 0);
+}
+
+int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
+			   const struct job_params *params)
+{
+	struct cancelling c = { .service = s, .peer = peer, .params = params };
+
+	service_drain_life(s);
+	orphans_each(s->orphans, count_one, &c);
+	if (c.n_any == 0)
+		return -ENOENT;
+	if (!s->orphans_timer)
+		s->orphans_timer = loop_timer_new(s->loop, on_check, s);
+	if (!s->orphans_timer)
+		return -ENOMEM;
+	c.is_for_own = c.n_own > 0;
+	orphans_each(s->orphans, end_one, &c);
+	service_tell_signals(s);
+	loop_timer_set(s->orphans_timer, CHECK_MS, 0);
+	return 0;
+}
+
+void service_write_orphans(struct json *j, const struct service *s)
+{
+	json_key_u64(j, "orphans", orphans_count(s->orphans));
+	json_key_u64(j, "orphans_found", s->n_orphans_found);
+	json_key_u64(j, "orphans_not_followed", s->n_orphans_unlisted);
+	json_key_u64(j, "zombies",
+		     s->has_snap ? snapshot_count_zombies(&s->snap, SNAPSHOT_ALL) : U64_UNKNOWN);
+	json_key_u64(j, "children_reaped", s->n_reaped);
+}

@@ -1,0 +1,346 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "recorder/recorder.h"
+#include "daemon/follow/follow.h"
+#include "daemon/follow/service_stream.h"
+#include "daemon/methods/methods.h"
+#include "report/report.h"
+
+/*
+ * Signals that were sent to the processes of jobs, and kills for want of memory: by eBPF only. A
+ * runner hears of those of its job by its stream and records them. The daemon records those of
+ * attached trees and of runners that are gone (service_host_log.c).
+ */
+
+#define DETAILS_BYTES 320
+
+struct noted_event {
+	int64_t attempt_id;   /* 0: of a stream whose attempt is not known */
+	struct proc_event ev; /* its details are these */
+	char details[DETAILS_BYTES];
+};
+
+/* ---- whose it is ---- */
+
+/* Deeper than what a job has built before the daemon knows it. */
+#define MAX_ANCESTORS 64
+
+/* The run or the attached tree that a process is of: all NULL where none is known. */
+struct owner {
+	struct watched *job;   /* NULL: its attempt is not known yet */
+	struct stream *stream; /* NULL: it has none */
+};
+
+static struct owner owner_of_attempt(struct service *s, int64_t attempt_id)
+{
+	return (struct owner){ watch_find_attempt(s->watch, attempt_id),
+			       stream_find(s, attempt_id) };
+}
+
+static bool is_known(const struct owner *o)
+{
+	return o->job || o->stream;
+}
+
+/* A process may have started before the daemon knew its job: then its ancestors show it. */
+static struct owner find_owner(struct service *s, pid_t pid, uint64_t tag)
+{
+	const struct member *member = members_find(s->life.members, pid);
+	struct owner o = { 0 };
+
+	if (member)
+		return owner_of_attempt(s, member->attempt_id);
+	o.stream = stream_find(s, (int64_t)tag);
+	o.job = watch_find_attempt(s->watch, service_attempt_of_mark(s, tag));
+	for (int i = 0; i < MAX_ANCESTORS && pid > 1 && !is_known(&o); i++) {
+		o.stream = stream_of_runner(s, pid);
+		pid = unowned_parent(&s->signals.unowned, pid);
+		member = o.stream ? NULL : members_find(s->life.members, pid);
+		if (member)
+			o = owner_of_attempt(s, member->attempt_id);
+	}
+	return o;
+}
+
+static uint64_t uid_of(const struct owner *o)
+{
+	return o->stream ? o->stream->uid : o->job->a.uid;
+}
+
+/* 0: an attached tree has none. */
+static pid_t runner_of(const struct owner *o)
+{
+	if (o->stream)
+		return o->stream->runner.pid;
+	return o->job->a.is_attached ? 0 : o->job->a.runner.pid;
+}
+
+/* ---- words ---- */
+
+static void add_comm(struct buf *out, const char comm[LIFE_COMM_BYTES])
+{
+	size_t n = strnlen(comm, LIFE_COMM_BYTES);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(out, comm + i, n - i);
+}
+
+/* Jobs of other users are not named. */
+static void describe_sender(struct service *s, const struct owner *to, const struct life_event *ev,
+			    struct buf *out)
+{
+	const struct life_sender *sender = &ev->sender;
+	struct owner from;
+
+	if (sender->is_kernel) {
+		buf_add_str(out, "sent by the kernel");
+		return;
+	}
+	buf_printf(out, "sent by %d (", (int)sender->pid);
+	add_comm(out, sender->comm);
+	buf_add_char(out, ')');
+	from = find_owner(s, sender->pid, sender->tag);
+	if (!is_known(&from) || uid_of(&from) != uid_of(to))
+		return;
+	if (from.job ? from.job == to->job : from.stream == to->stream)
+		buf_add_str(out, ", of this job");
+	else if (from.job || from.stream->job_id)
+		buf_printf(out, ", of job %s", from.job ? from.job->job_id : from.stream->job_id);
+}
+
+static void describe_victim(const struct life_victim *v, struct buf *out)
+{
+	buf_add_str(out, EVENT_OOM_WORDS);
+	if (u64_known(v->rss_bytes)) {
+		buf_add_str(out, ": it held ");
+		report_add_bytes(out, v->rss_bytes);
+	}
+	if (!u64_known(v->cgroup_bytes))
+		return;
+	buf_add_str(out, u64_known(v->rss_bytes) ? "; " : ": ");
+	buf_add_str(out, v->cgroup[0] ? "its cgroup " : "the root of cgroups");
+	for (size_t i = 0, n = strlen(v->cgroup); i < n;)
+		i += utf8_add_shown(out, v->cgroup + i, n - i);
+	buf_add_str(out, " held ");
+	report_add_bytes(out, v->cgroup_bytes);
+	if (u64_known(v->cgroup_limit_bytes)) {
+		buf_add_str(out, " of at most ");
+		report_add_bytes(out, v->cgroup_limit_bytes);
+	}
+}
+
+/* ---- what comes ---- */
+
+/* Of those that are not listed the last is, or the last kill, with their number, when the job
+ * ends: the rest of a storm, of which one may have ended it. */
+struct unlisted {
+	int64_t id; /* of the attempt, or the mark of the stream */
+	struct noted_event last;
+	uint64_t n;
+	struct unlisted *next;
+};
+
+static struct unlisted **find_unlisted(struct service *s, int64_t id)
+{
+	struct unlisted **at = &s->signals.unlisted;
+
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+static bool is_kill(const struct noted_event *ev)
+{
+	return ev->ev.type != EVENT_SIGNAL;
+}
+
+static void count_unlisted(struct service *s, int64_t id, const struct noted_event *ev)
+{
+	struct unlisted **at = find_unlisted(s, id);
+
+	s->signals.n_unlisted++;
+	if (!*at)
+		*at = calloc(1, sizeof(**at));
+	if (!*at)
+		return;
+	(*at)->id = id;
+	if ((*at)->n == 0 || !is_kill(&(*at)->last) || is_kill(ev))
+		(*at)->last = *ev;
+	(*at)->n++;
+}
+
+/* To the runner, where that is there to record it. What is of attached trees is not relayed. */
+static void list(struct service *s, const struct owner *o, struct noted_event *ev)
+{
+	ev->ev.details = ev->details;
+	if (o->stream) {
+		stream_add_event(o->stream, &ev->ev);
+		return;
+	}
+	(void)service_log_event(s, ev->attempt_id, &ev->ev);
+	if (!o->job->a.is_attached)
+		return;
+	ev->ev.job_id = o->job->job_id;
+	service_tell_process(s, &ev->ev, o->job->a.attempt_num, o->job->a.uid);
+}
+
+static void set_details(struct noted_event *kept, const char *text, size_t len)
+{
+	snprintf(kept->details, sizeof(kept->details), "%.*s",
+		 (int)utf8_cut(text, len, sizeof(kept->details) - 1), text);
+}
+
+static void keep(struct service *s, const struct owner *o, const struct proc_event *ev,
+		 pid_t sender, const struct buf *details)
+{
+	int64_t id = o->stream ? o->stream->mark : o->job->a.id;
+	struct noted_event kept = { .attempt_id = o->job ? o->job->a.id : 0, .ev = *ev };
+
+	if (buf_error(details) == 0)
+		set_details(&kept, details->data, details->len);
+	if (signal_room_take(&s->signals.room, id, ev, sender))
+		list(s, o, &kept);
+	else
+		count_unlisted(s, id, &kept);
+}
+
+/* To the end of what is known of the last one. */
+static void add_number(struct noted_event *ev, uint64_t n)
+{
+	char number[64];
+	size_t len;
+
+	if (n == 0)
+		return;
+	snprintf(number, sizeof(number), "; %llu others are not listed", (unsigned long long)n);
+	len = utf8_cut(ev->details, strlen(ev->details), sizeof(ev->details) - 1 - strlen(number));
+	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
+}
+
+/* A runner notes itself whom it has signalled, and why. */
+static void keep_signal(struct service *s, const struct owner *o, const struct life_event *ev,
+			struct proc_event *event)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+
+	if (runner_of(o) && ev->sender.pid == runner_of(o))
+		return;
+	event->type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
+	event->status = (struct exit_status){ -1, ev->sender.signal };
+	if (ev->pid == runner_of(o))
+		buf_add_str(&details, "to the runner; ");
+	describe_sender(s, o, ev, &details);
+	keep(s, o, event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
+}
+
+static void keep_oom(struct service *s, const struct owner *o, const struct life_event *ev,
+		     struct proc_event *event)
+{
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+
+	event->type = EVENT_OOM;
+	event->status = (struct exit_status){ -1, SIGKILL };
+	memcpy(event->comm, ev->comm, sizeof(event->comm));
+	event->comm[sizeof(event->comm) - 1] = '\0';
+	service_name_killed(s, event);
+	describe_victim(&ev->victim, &details);
+	keep(s, o, event, 0, &details);
+}
+
+/* A kill of the runner: it cannot record that any more. */
+static bool ends_runner(const struct owner *o, const struct life_event *ev)
+{
+	return ev->pid == runner_of(o) && (ev->type == LIFE_OOM || ev->sender.signal == SIGKILL);
+}
+
+/*
+ * False: it is not known whose it is. One whose runner lives, and has no stream yet, is about to
+ * have one.
+ */
+static bool place(void *ctx, const struct life_event *ev)
+{
+	struct service *s = ctx;
+	struct owner o = find_owner(s, ev->pid, ev->tag);
+	struct proc_event event = { .wall_ns = ev->wall_ns,
+				    .key = { ev->pid, ev->start_ticks },
+				    .sheet_num = SHEET_NONE };
+
+	if (!is_known(&o))
+		return false;
+	if (o.stream && (ends_runner(&o, ev) || !stream_is_read(o.stream)))
+		o.stream = NULL;
+	if (!o.stream) {
+		if (!o.job || ev->wall_ns < o.job->a.started_wall_ns)
+			return false; /* the pid was another's then */
+		if (!o.job->a.is_attached && !ends_runner(&o, ev) &&
+		    proc_is_alive("", o.job->a.runner.pid, o.job->a.runner.start_ticks))
+			return false;
+		event.sheet_num = watch_sheet_at(s->watch, o.job, ev->wall_ns);
+	}
+	if (ev->type == LIFE_OOM)
+		keep_oom(s, &o, ev, &event);
+	else
+		keep_signal(s, &o, ev, &event);
+	return true;
+}
+
+void service_note_signal(struct service *s, const struct life_event *ev)
+{
+	if (!place(s, ev))
+		unowned_keep(&s->signals.unowned, ev);
+}
+
+void service_place_signals(struct service *s)
+{
+	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
+}
+
+/* ---- the end ---- */
+
+void service_end_signals_of(struct service *s, int64_t id)
+{
+	struct unlisted **at = find_unlisted(s, id), *u = *at;
+	struct stream *st = stream_find(s, id);
+
+	signal_room_forget(&s->signals.room, id);
+	if (!u)
+		return;
+	*at = u->next;
+	add_number(&u->last, u->n - 1);
+	u->last.ev.details = u->last.details;
+	if (st && st->mark == id && stream_is_read(st))
+		stream_add_event(st, &u->last.ev);
+	else if (u->last.attempt_id != 0)
+		(void)service_log_event(s, u->last.attempt_id, &u->last.ev);
+	free(u);
+}
+
+void service_forget_signals(struct service *s)
+{
+	while (s->signals.unlisted) {
+		struct unlisted *first = s->signals.unlisted;
+
+		s->signals.unlisted = first->next;
+		free(first);
+	}
+	signal_room_release(&s->signals.room);
+}
+
+void service_close_signals(struct service *s)
+{
+	while (s->signals.unlisted)
+		service_end_signals_of(s, s->signals.unlisted->id);
+	unowned_release(&s->signals.unowned);
+	signal_room_release(&s->signals.room);
+}

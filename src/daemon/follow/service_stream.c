@@ -1,0 +1,647 @@
+#include "daemon/follow/service_stream.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "daemon/caller.h"
+#include "recorder/recorder.h"
+#include "daemon/follow/follow.h"
+#include "model/record.h"
+
+/* No attempt has such a number. */
+#define FIRST_MARK (INT64_C(1) << 62)
+
+/* Runs inside runs: an end is sent to so many of them. */
+#define MAX_NESTED 8
+
+/* Of one user. */
+#define MAX_STREAMS 256
+
+/* Facts in one message. */
+#define MAX_BATCH 512
+
+/* Ends whose accounts are awaited, of one runner: beyond this the oldest are given up. */
+#define MAX_AWAITED 1024
+
+/* The kernel reports an account when it has done with the process, some milliseconds after its end:
+ * what has not come by then is lost. */
+#define ACCOUNT_COMES_NS UINT64_C(300000000)
+#define REAPED_NS UINT64_C(50000000) /* a parent that waits for its children has done so */
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* ---- which ---- */
+
+struct stream *stream_find(const struct service *s, int64_t id)
+{
+	struct stream *st = s->streams;
+
+	while (st && (id == 0 || (st->attempt_id != id && st->mark != id)))
+		st = st->next;
+	return st;
+}
+
+struct stream *stream_of_runner(const struct service *s, pid_t pid)
+{
+	struct stream *st = s->streams;
+
+	while (st && st->runner.pid != pid)
+		st = st->next;
+	return st;
+}
+
+bool stream_is_read(const struct stream *st)
+{
+	return proc_is_alive("", st->runner.pid, st->runner.start_ticks);
+}
+
+int64_t service_attempt_of_mark(struct service *s, uint64_t mark)
+{
+	for (int i = 0; i < MAX_NESTED && mark >= (uint64_t)FIRST_MARK; i++) {
+		const struct stream *st = stream_find(s, (int64_t)mark);
+
+		if (!st)
+			return 0;
+		mark = st->attempt_id ? (uint64_t)st->attempt_id : st->outer_mark;
+	}
+	return mark < (uint64_t)FIRST_MARK ? (int64_t)mark : 0;
+}
+
+bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *runner,
+		       uint64_t runner_mark)
+{
+	const struct stream *st = stream_find(s, (int64_t)mark);
+	const struct stream *around = stream_find(s, (int64_t)runner_mark);
+
+	if (around && around->runner.pid == runner->pid)
+		around = stream_find(s, (int64_t)around->outer_mark);
+	return st && st != around && st->runner.pid != runner->pid;
+}
+
+void service_want_accounts(struct service *s)
+{
+	if (s->life.life)
+		(void)life_want_accounts(s->life.life, s->attached || s->streams);
+}
+
+/* ---- sending ---- */
+
+static void write_list(struct json *j, const char *key, enum record_list list, const void *items,
+		       size_t n)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT, text = BUF_INIT;
+
+	if (n == 0)
+		return;
+	record_write_list(&bytes, list, items, n);
+	buf_add_base64(&text, bytes.data, bytes.len);
+	if (buf_error(&bytes) == 0 && buf_error(&text) == 0)
+		json_key_string(j, key, text.data);
+}
+
+/* Of another user so much may wait unread; beyond it each stream has no more than the
+ * second. */
+#define USER_UNREAD_BYTES ((size_t)8 << 20)
+#define UNREAD_BYTES ((size_t)64 << 10)
+
+static bool has_room(const struct stream *st)
+{
+	size_t sum = 0;
+
+	if (st->uid == geteuid() || rpc_subscriber_waiting(st->line) < UNREAD_BYTES)
+		return true;
+	for (const struct stream *at = st->service->streams; at; at = at->next)
+		sum += at->uid == st->uid && at->line ? rpc_subscriber_waiting(at->line) : 0;
+	return sum < USER_UNREAD_BYTES;
+}
+
+/* Where there is no room, or no memory, the next message shows how many were lost. */
+static void send_facts(struct stream *st)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct rpc_event *message;
+	struct json j;
+
+	if (st->n_ends + st->n_events == 0 || !st->line)
+		return;
+	json_init(&j, &out);
+	json_begin_object(&j);
+	json_key_u64(&j, "before", st->n_facts);
+	json_key_u64(&j, "n", st->n_ends + st->n_events);
+	write_list(&j, "processes", RECORD_LIST_PROCESSES, st->ends, st->n_ends);
+	write_list(&j, "events", RECORD_LIST_EVENTS, st->events, st->n_events);
+	json_end_object(&j);
+	st->n_facts += st->n_ends + st->n_events;
+	st->n_ends = st->n_events = 0;
+	arena_reset(&st->arena);
+	message = buf_error(&out) == 0 && has_room(st)
+			  ? rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len)
+			  : NULL;
+	if (message)
+		rpc_push(st->line, message);
+	rpc_event_unref(message);
+}
+
+void service_send_facts(struct service *s)
+{
+	for (struct stream *st = s->streams; st; st = st->next)
+		send_facts(st);
+}
+
+static void send_if_full(struct stream *st)
+{
+	if (st->n_ends + st->n_events >= MAX_BATCH)
+		send_facts(st);
+}
+
+/* A fact that finds no memory counts as sent, so that the runner misses it. */
+void stream_add_event(struct stream *st, const struct proc_event *ev)
+{
+	send_if_full(st);
+	if (ARRAY_RESERVE(st->events, st->cap_events, st->n_events + 1) < 0) {
+		st->n_facts++;
+		return;
+	}
+	st->events[st->n_events] = *ev;
+	st->events[st->n_events++].details = arena_strdup(&st->arena, ev->details);
+}
+
+/* The last of those that are not sent yet, or a new one; NULL: no memory. */
+static struct proc_record *place_end(struct stream *st, const struct proc_key *key)
+{
+	struct proc_record *p;
+
+	for (size_t i = st->n_ends; i > 0; i--) {
+		p = &st->ends[i - 1];
+		if (p->key.pid == key->pid && p->key.start_ticks == key->start_ticks)
+			return p;
+	}
+	send_if_full(st);
+	if (ARRAY_RESERVE(st->ends, st->cap_ends, st->n_ends + 1) < 0) {
+		st->n_facts++;
+		return NULL;
+	}
+	p = &st->ends[st->n_ends++];
+	proc_record_init(p);
+	p->key = *key;
+	return p;
+}
+
+/* ---- accounts that are to come ---- */
+
+/* Another may have the pid by now: that counts too few at worst, and costs no file. */
+static size_t count_gone(const struct stream *st, uint64_t before_wall_ns)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < st->n_awaited && st->awaited[i].died_wall_ns < before_wall_ns; i++)
+		n += kill(st->awaited[i].key.pid, 0) < 0 && errno == ESRCH;
+	return n;
+}
+
+static size_t count_unaccounted(const struct deaths *deaths)
+{
+	return deaths_count_unaccounted(deaths, clock_wall_ns() - ACCOUNT_COMES_NS);
+}
+
+/* The accounts of what has ended just now are in no record. */
+void service_leave_deaths(struct service *s, const struct deaths *deaths)
+{
+	s->life.n_unaccounted += deaths_count_unaccounted(deaths, UINT64_MAX);
+}
+
+uint64_t service_count_unaccounted(const struct service *s)
+{
+	uint64_t before = clock_wall_ns() - ACCOUNT_COMES_NS, n = s->life.n_unaccounted;
+
+	if (!s->life.life || !life_sees_signals(s->life.life))
+		return U64_UNKNOWN;
+	for (const struct stream *st = s->streams; st; st = st->next)
+		n += count_gone(st, before);
+	return n + service_count_attached(s, count_unaccounted);
+}
+
+static void give_up(struct stream *st, size_t i)
+{
+	st->n_awaited--;
+	memmove(&st->awaited[i], &st->awaited[i + 1], (st->n_awaited - i) * sizeof(*st->awaited));
+}
+
+static void await_account(struct stream *st, const struct life_event *ev)
+{
+	const struct proc_key key = { ev->pid, ev->start_ticks };
+
+	if (!life_sees_signals(st->service->life.life))
+		return; /* this rung has none */
+	if (st->n_awaited == MAX_AWAITED) {
+		st->service->life.n_unaccounted++;
+		give_up(st, 0);
+	}
+	if (ARRAY_RESERVE(st->awaited, st->cap_awaited, st->n_awaited + 1) == 0)
+		st->awaited[st->n_awaited++] = (struct awaited_account){ key, ev->wall_ns };
+}
+
+/* Reports it as awaited no longer; false: it was not. */
+static bool take_account(struct stream *st, const struct life_event *ev)
+{
+	for (size_t i = 0; i < st->n_awaited; i++) {
+		const struct proc_key *key = &st->awaited[i].key;
+
+		if (key->pid == ev->pid && key->start_ticks == ev->start_ticks) {
+			give_up(st, i);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The kernel has not done with it before its parent waits for it, which may be never. */
+static bool is_zombie(const struct service *s, const struct proc_key *key)
+{
+	struct process_facts facts;
+
+	return process_facts_read(s->root_fd, key->pid, &facts) == 0 && facts.state == 'Z' &&
+	       (!u64_known(key->start_ticks) || facts.key.start_ticks == key->start_ticks);
+}
+
+/* It is asked every few milliseconds: so many files are read for it. */
+#define MAX_ZOMBIES 64
+
+static bool is_complete(const struct stream *st)
+{
+	const uint64_t now = clock_wall_ns();
+	size_t n_zombies = 0;
+
+	for (size_t i = st->n_awaited; i > 0; i--) {
+		const struct awaited_account *end = &st->awaited[i - 1];
+
+		if (end->died_wall_ns + ACCOUNT_COMES_NS < now)
+			break;
+		if (end->died_wall_ns + REAPED_NS >= now || n_zombies++ == MAX_ZOMBIES ||
+		    !is_zombie(st->service, &end->key))
+			return false;
+	}
+	return true;
+}
+
+/* ---- ends ---- */
+
+/* The name that the kernel has for it: its command line cannot be read any more. */
+static const char *keep_name(struct stream *st, const char *comm)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n = strlen(comm);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(&shown, comm + i, n - i);
+	return shown.len > 0 ? arena_strndup(&st->arena, shown.data, shown.len) : NULL;
+}
+
+static void note_end(struct stream *st, const struct member *member, const struct life_event *ev)
+{
+	const struct proc_key key = { ev->pid, u64_known(ev->start_ticks) || !member
+						       ? ev->start_ticks
+						       : member->key.start_ticks };
+	struct proc_record *p;
+
+	if (ev->pid == st->runner.pid)
+		return;
+	if (!may_see(st->uid, ev->uid, -1, 0)) {
+		st->n_withheld++;
+		return;
+	}
+	await_account(st, ev);
+	p = place_end(st, &key);
+	if (!p)
+		return;
+	p->ppid = ev->parent_pid;
+	p->command = keep_name(st, ev->comm);
+	p->born_wall_ns = member ? member->born_wall_ns : U64_UNKNOWN;
+	p->died_wall_ns = ev->wall_ns;
+	p->status = exit_status_from_wait(ev->wait_status);
+	proc_record_account(p, &ev->account);
+}
+
+/* The first processes of a run start before its attempt is known: their marks name the run, and
+ * those of a run inside another belong to both. */
+void service_note_job_death(struct service *s, const struct member *member,
+			    const struct life_event *ev)
+{
+	struct stream *known = member ? stream_find(s, member->attempt_id) : NULL, *st;
+	uint64_t mark = ev->tag;
+
+	if (known)
+		note_end(known, member, ev);
+	for (int i = 0; i < MAX_NESTED && mark != 0; i++) {
+		st = stream_find(s, (int64_t)mark);
+		if (st && st != known)
+			note_end(st, member, ev);
+		mark = st ? st->outer_mark : 0;
+	}
+}
+
+/*
+ * At its end the scheduler had not counted all of its CPU time, and threads that ended at the same
+ * moment may have been in no sum; now all is counted.
+ */
+void service_complete_job_death(struct service *s, const struct life_event *ev)
+{
+	const struct proc_key key = { ev->pid, ev->start_ticks };
+
+	for (struct stream *st = s->streams; st; st = st->next) {
+		struct proc_record *p;
+
+		if (!take_account(st, ev) || !u64_known(ev->account.cpu_ns))
+			continue;
+		p = place_end(st, &key);
+		if (!p)
+			continue;
+		proc_record_account(p, &ev->account);
+		p->user_ns = ev->account.user_ns;
+		p->system_ns = ev->account.system_ns;
+		p->cpu_evidence = EVIDENCE_EXACT;
+	}
+}
+
+/* ---- the barrier ---- */
+
+#define LOOK_MS 5 /* so often is looked whether the last account has come */
+
+struct barrier {
+	struct stream *stream;
+	struct rpc_call *call;
+	bool is_final;
+	uint64_t until_boot_ns; /* the clock may be set back */
+	struct loop_timer *timer;
+};
+
+/* All that is sent by now is on its way before the answer, or counted as lost. */
+static void answer_barrier(struct stream *st, bool is_final, struct rpc_call *call)
+{
+	struct service *s = st->service;
+	struct json *j = rpc_call_result(call);
+
+	if (is_final) { /* what comes from now on is in no record */
+		service_end_signals_of(s, st->mark);
+		s->life.n_unaccounted += count_gone(st, UINT64_MAX);
+		st->n_awaited = 0;
+	}
+	send_facts(st);
+	json_begin_object(j);
+	json_key_u64(j, "facts", st->n_facts);
+	json_key_u64(j, "withheld", st->n_withheld);
+	json_key_u64(j, "lost", s->life.n_lost - st->n_lost_before);
+	json_end_object(j);
+}
+
+static void forget_barrier(void *ctx)
+{
+	struct barrier *barrier = ctx;
+
+	if (barrier->stream)
+		barrier->stream->barrier = NULL;
+	loop_timer_close(barrier->timer);
+	free(barrier);
+}
+
+static bool is_settled(struct stream *st)
+{
+	service_drain_life(st->service);    /* the last of them may wait there */
+	service_place_signals(st->service); /* or with those of unknown processes */
+	return !st->service->life.life || is_complete(st);
+}
+
+static void look_again(void *ctx)
+{
+	struct barrier *barrier = ctx;
+	struct rpc_call *call = barrier->call;
+
+	if (!barrier->stream) /* the connection is about to end */
+		return;
+	if (clock_boot_ns() < barrier->until_boot_ns && !is_settled(barrier->stream))
+		return;
+	answer_barrier(barrier->stream, barrier->is_final, call);
+	forget_barrier(barrier);
+	rpc_call_answer(call);
+}
+
+struct barrier_params {
+	uint64_t patience_ms;
+	bool is_final;
+};
+
+static const struct rpc_field barrier_fields[] = {
+	{ "patience_ms", RPC_U64, offsetof(struct barrier_params, patience_ms), .max = 60000 },
+	{ "final", RPC_BOOL, offsetof(struct barrier_params, is_final), .is_required = false },
+};
+
+static void on_hung_up(void *ctx);
+
+/* The runner waits until all that has happened so far was sent, for patience_ms at most. */
+static int runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct barrier_params params = { 0 };
+	struct stream *st = rpc_call_subscription(call, on_hung_up);
+	int r = rpc_call_read(call, barrier_fields, ARRAY_SIZE(barrier_fields), &params, err);
+	struct service *s = ctx;
+	struct barrier *barrier;
+
+	if (r < 0)
+		return r;
+	if (!st)
+		return err_set(err, -EINVAL, "this connection has no stream");
+	params.patience_ms = params.patience_ms < ACCOUNT_COMES_NS / NS_PER_MS
+				     ? params.patience_ms
+				     : ACCOUNT_COMES_NS / NS_PER_MS;
+	barrier = is_settled(st) || params.patience_ms == 0 || st->barrier
+			  ? NULL
+			  : calloc(1, sizeof(*barrier));
+	if (barrier)
+		barrier->timer = loop_timer_new(s->loop, look_again, barrier);
+	if (!barrier || !barrier->timer) {
+		free(barrier);
+		answer_barrier(st, params.is_final, call);
+		return 0;
+	}
+	barrier->stream = st;
+	barrier->call = call;
+	barrier->is_final = params.is_final;
+	barrier->until_boot_ns = clock_boot_ns() + params.patience_ms * NS_PER_MS;
+	st->barrier = barrier;
+	loop_timer_set(barrier->timer, LOOK_MS, LOOK_MS);
+	rpc_call_defer(call, forget_barrier, barrier);
+	return 0;
+}
+
+/* ---- from its beginning to its end ---- */
+
+/* A job of so many processes leaves megabytes behind, in what was counted and stored of each. */
+#define LARGE_JOB 1000
+
+static void drop(struct stream *st)
+{
+	struct stream **at = &st->service->streams;
+
+	while (*at != st)
+		at = &(*at)->next;
+	*at = st->next;
+	if (st->barrier)
+		st->barrier->stream = NULL;
+	if (st->n_facts >= LARGE_JOB)
+		service_give_back_soon(st->service);
+	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
+	service_end_signals_of(st->service, st->mark);
+	service_want_accounts(st->service);
+	free(st->ends);
+	free(st->events);
+	free(st->awaited);
+	arena_release(&st->arena);
+	free(st->job_id);
+	free(st);
+}
+
+/* What the runner has done until then is to be known as its own: the kernel's events come first. */
+static void on_hung_up(void *ctx)
+{
+	struct stream *st = ctx;
+
+	st->line = NULL;
+	service_drain_life(st->service);
+	drop(st);
+}
+
+void service_forget_streams(struct service *s)
+{
+	while (s->streams) {
+		rpc_subscriber_hang_up(s->streams->line);
+		s->streams->line = NULL;
+		drop(s->streams);
+	}
+}
+
+void service_bind_stream(struct service *s, const struct watched *job)
+{
+	struct stream *st = stream_of_runner(s, job->a.runner.pid);
+
+	if (st && st->attempt_id == 0 && st->uid == job->a.uid &&
+	    st->runner.start_ticks == job->a.runner.start_ticks)
+		st->attempt_id = job->a.id;
+}
+
+static size_t count_streams(const struct service *s, uint64_t uid)
+{
+	size_t n = 0;
+
+	for (const struct stream *st = s->streams; st; st = st->next)
+		n += st->uid == uid;
+	return n;
+}
+
+/* The runner alone: what it starts later inherits the mark, and what was there before may belong to
+ * another run. */
+static bool mark_runner(struct service *s, struct stream *st)
+{
+	st->outer_mark = life_tag_of(s->life.life, st->runner.pid);
+	return life_track(s->life.life, st->runner.pid, (uint64_t)st->mark) == 0;
+}
+
+bool service_open_stream(struct service *s, struct rpc_call *call, const char *job_id)
+{
+	uint64_t uid = rpc_call_peer(call)->uid;
+	const struct watched *job;
+	struct proc_key runner;
+	struct stream *st;
+
+	if (rpc_call_subscription(call, on_hung_up))
+		return true;
+	/* The kernel reports the same to a runner of our own user, but for eBPF. */
+	if (!s->life.life || (!life_sees_signals(s->life.life) && uid == geteuid()) ||
+	    count_streams(s, uid) >= MAX_STREAMS ||
+	    caller_find_process(rpc_call_peer(call), &runner, NULL) < 0)
+		return false;
+	job = watch_find_runner(s->watch, &runner);
+	if (!job && !life_sees_signals(s->life.life)) /* it cannot be marked */
+		return false;
+	st = stream_of_runner(s, runner.pid); /* by a line that is gone, or about to */
+	if (st) {
+		rpc_subscriber_hang_up(st->line);
+		st->line = NULL;
+		drop(st);
+	}
+	st = calloc(1, sizeof(*st));
+	if (!st)
+		return false;
+	*st = (struct stream){ .service = s,
+			       .mark = FIRST_MARK + s->n_streams++,
+			       .runner = runner,
+			       .uid = uid,
+			       .attempt_id = job ? job->a.id : 0,
+			       .job_id = job_id ? strdup(job_id) : NULL,
+			       .n_lost_before = s->life.n_lost,
+			       .next = s->streams };
+	if (rpc_call_subscribe(call, on_hung_up, st, &st->line, NULL) < 0 ||
+	    (!job && !mark_runner(s, st))) {
+		rpc_subscriber_free(st->line);
+		free(st->job_id);
+		free(st);
+		return false;
+	}
+	s->streams = st;
+	service_want_accounts(s);
+	return true;
+}
+
+struct stream_params {
+	const char *job_id;
+};
+
+static const struct rpc_field stream_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct stream_params, job_id), .is_required = false },
+};
+
+void service_write_stream(const struct service *s, struct json *j, bool follows)
+{
+	json_key_bool(j, "follows", follows);
+	if (!follows)
+		return;
+	json_key_bool(j, "accounts", life_sees_signals(s->life.life));
+	json_key(j, "rungs");
+	json_begin_object(j);
+	for (size_t i = 0; i < s->n_rungs; i++)
+		if (strcmp(s->rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
+		    strcmp(s->rungs[i].measurement, SOURCES_RUNG_OOM) == 0)
+			json_key_string(j, s->rungs[i].measurement, s->rungs[i].rung);
+	json_end_object(j);
+}
+
+/* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
+static int runner_stream(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct stream_params params = { 0 };
+	struct json *j;
+	int r = rpc_call_read(call, stream_fields, ARRAY_SIZE(stream_fields), &params, err);
+
+	if (r == 0 && params.job_id && !job_id_is_valid(params.job_id))
+		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", params.job_id);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_write_stream(ctx, j, service_open_stream(ctx, call, params.job_id));
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_stream_methods[] = {
+	{ "runner.stream", runner_stream, RPC_FOR_ALL },
+	{ "runner.barrier", runner_barrier, RPC_FOR_ALL },
+	{ 0 },
+};

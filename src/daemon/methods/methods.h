@@ -1,0 +1,131 @@
+/*
+ * service_tell - what is told, and to whom.
+ *
+ * Who may see what; the tables of methods; snapshots, events and phases.
+ */
+#ifndef PROCTOR_DAEMON_METHODS_METHODS_H
+#define PROCTOR_DAEMON_METHODS_METHODS_H
+
+#include "daemon/service_internal.h"
+
+/* ---- service_access.c: who may see what ---- */
+
+/* Root, and the user that the daemon runs as: they may do everything. */
+bool service_is_owner(const struct rpc_peer *peer);
+
+/* Those, and the group that may read. */
+bool service_reads_all(const struct service *s, const struct rpc_peer *peer);
+
+/* A job of this user. */
+bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint64_t uid);
+bool service_may_control(const struct rpc_peer *peer, uint64_t uid);
+
+enum service_right { SERVICE_READ, SERVICE_CONTROL };
+
+/*
+ * The job of that name (NULL: of any) that the peer runs itself: its process is the runner, and not
+ * one that has got its pid since, or the peer's pid since it connected. NULL: there is none.
+ */
+struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
+				     const char *job_id);
+
+/* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
+struct watched *service_job_of(struct service *s, pid_t pid);
+
+/* ---- methods: what it answers; each table ends with a row without a name ---- */
+
+extern const struct rpc_method service_status_methods[]; /* the daemon itself */
+extern const struct rpc_method service_config_methods[];
+extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
+extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
+extern const struct rpc_method service_recent_methods[];    /* the last events */
+extern const struct rpc_method service_recorded_methods[];  /* what was recorded, by pages */
+extern const struct rpc_method service_job_methods[];
+extern const struct rpc_method service_submit_methods[];
+extern const struct rpc_method service_attach_methods[];
+extern const struct rpc_method service_phase_methods[];
+extern const struct rpc_method service_wait_methods[];
+extern const struct rpc_method service_admit_methods[];
+extern const struct rpc_method service_learn_methods[];
+extern const struct rpc_method service_estimate_methods[];
+extern const struct rpc_method service_guest_methods[]; /* for runners */
+
+/* From now on the last events are kept; those of processes as they are told to this. */
+int service_keep_events(struct service *s, struct err *err);
+void service_keep_process_event(struct service *s, const struct proc_event *ev, int attempt_num,
+				uint64_t uid);
+
+/* An event has been published: what was rendered of it is of no more use. */
+void service_forget_rendered(struct service *s);
+
+/* After each look: which attempts are theirs. */
+void service_tend_guests(struct service *s);
+void service_drop_guests(struct service *s);
+
+/* Hangs up on all of them: who is still there says hello again. */
+void service_hang_up_guests(struct service *s);
+
+/* ---- service_phase.c: phases that wait to be written down, many at a time ---- */
+
+int service_open_phases(struct service *s, struct err *err);
+void service_close_phases(struct service *s); /* while the store is open */
+
+/* Those that wait were of a database that is gone: they fail. */
+void service_forget_marks(struct service *s);
+
+/* Those that wait, at once: somebody is about to read the record. */
+void service_write_marks(struct service *s);
+
+/* Marks that never came, as their sender says. */
+uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
+
+/* Marks that came from a process of no job that is known, and nobody was told. */
+uint64_t service_count_unplaced_marks(const struct service *s);
+
+/* ---- service_view.c ---- */
+
+/* The last snapshot as JSON, for those who see all of it; made once for all of them. */
+const struct buf *service_snapshot_json(struct service *s);
+
+/* What one user sees of it. -ENOMEM. */
+int service_write_shown(const struct service *s, uid_t uid, struct json *j);
+
+/* ---- service_events.c ---- */
+
+/* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
+uid_t service_event_owner(uint64_t uid);
+
+/* Of a job of this user, see service_event_owner(). What has failed to be written is not told. */
+void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
+		     const struct buf *json);
+
+/* Something happened to a process of a job. */
+void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
+			  uint64_t uid);
+
+/* Tells of a change of a job on the bus. For watch_new(). */
+void service_tell_change(void *ctx, enum change change, const struct watched *job,
+			 const struct sheet_record *sheet);
+void service_tell_queued(struct service *s, const struct queued *job);
+
+/* The pressure holds up a job of the queue, or the next sheet of one that runs. */
+void service_tell_held_up(struct service *s, const struct queued *job);
+void service_tell_held(struct service *s, const struct watched *job);
+void service_tell_snapshot(struct service *s);
+/* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
+void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,
+			     uint64_t uid);
+
+/*
+ * An object: of the process, or of the host where p is NULL. The peer counts for the host's
+ * alone: which jobs' anomalies it may know of.
+ */
+void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
+			   const struct proc_sample *p);
+
+/* ---- service_guest.c: runners whose logs are in another folder ---- */
+
+/* Whether this user may have one more job that others record or start. -EBUSY: not now. -ENOMEM. */
+int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err *err);
+
+#endif

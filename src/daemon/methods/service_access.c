@@ -1,0 +1,250 @@
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+
+bool service_is_owner(const struct rpc_peer *peer)
+{
+	return peer->uid == 0 || peer->uid == geteuid();
+}
+
+bool service_reads_all(const struct service *s, const struct rpc_peer *peer)
+{
+	return service_is_owner(peer) ||
+	       (u64_known(s->read_gid) && rpc_peer_is_in(peer, (gid_t)s->read_gid));
+}
+
+static bool is_own(const struct rpc_peer *peer, uint64_t uid)
+{
+	return u64_known(uid) && uid == peer->uid;
+}
+
+bool service_may_read(const struct service *s, const struct rpc_peer *peer, uint64_t uid)
+{
+	return is_own(peer, uid) || service_reads_all(s, peer);
+}
+
+bool service_may_control(const struct rpc_peer *peer, uint64_t uid)
+{
+	return is_own(peer, uid) || service_is_owner(peer);
+}
+
+static bool has_right(const struct service *s, const struct rpc_peer *peer, uint64_t uid,
+		      enum service_right right)
+{
+	return right == SERVICE_READ ? service_may_read(s, peer, uid)
+				     : service_may_control(peer, uid);
+}
+
+/* ---- the peer's own first ---- */
+
+/* attempt 0: it has none yet. */
+static bool is_meant(const struct job_params *params, const char *job_id, uint64_t uid,
+		     uint64_t attempt)
+{
+	return strcmp(job_id, params->job_id) == 0 &&
+	       (params->attempt == 0 || params->attempt == attempt) &&
+	       (!u64_known(params->uid) || params->uid == uid);
+}
+
+static struct watched *find_watched(struct service *s, const struct rpc_peer *peer,
+				    const struct job_params *params, enum service_right right)
+{
+	struct watched *of_others = NULL;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; !params->only_queued && i < n; i++) {
+		struct watched *job = jobs[i];
+
+		if (!is_meant(params, job->job_id, job->a.uid, (uint64_t)job->a.attempt_num))
+			continue;
+		if (is_own(peer, job->a.uid))
+			return job;
+		if (!of_others && has_right(s, peer, job->a.uid, right))
+			of_others = job;
+	}
+	return of_others;
+}
+
+/* One that waits has no number yet. */
+static struct queued *find_queued(struct service *s, const struct rpc_peer *peer,
+				  const struct job_params *params, enum service_right right)
+{
+	struct queued *of_others = NULL, *job;
+
+	for (size_t i = 0; params->attempt == 0 && (job = queue_at(s->queue, i)); i++) {
+		if (!is_meant(params, job->job_id, job->uid, 0))
+			continue;
+		if (is_own(peer, job->uid))
+			return job;
+		if (!of_others && has_right(s, peer, job->uid, right))
+			of_others = job;
+	}
+	return of_others;
+}
+
+bool service_find_job(struct service *s, const struct rpc_peer *peer,
+		      const struct job_params *params, enum service_right right,
+		      struct found_job *ret)
+{
+	struct watched *watched = find_watched(s, peer, params, right);
+	struct queued *queued = find_queued(s, peer, params, right);
+	bool is_queued_own = queued && is_own(peer, queued->uid);
+
+	*ret = (struct found_job){ 0 };
+	if (watched && (is_own(peer, watched->a.uid) || !is_queued_own))
+		ret->watched = watched;
+	else
+		ret->queued = queued;
+	return ret->watched || ret->queued;
+}
+
+static bool is_run_by(const struct watched *job, const struct rpc_peer *peer,
+		      const struct proc_key *key)
+{
+	return !job->a.is_attached && is_own(peer, job->a.uid) && job->a.runner.pid == key->pid &&
+	       job->a.runner.start_ticks == key->start_ticks;
+}
+
+struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
+				     const char *job_id)
+{
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	struct proc_key key;
+
+	if (caller_find_process(peer, &key, NULL) < 0)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (is_run_by(jobs[i], peer, &key) &&
+		    (!job_id || strcmp(jobs[i]->job_id, job_id) == 0))
+			return jobs[i];
+	return NULL;
+}
+
+/* ---- more than one ---- */
+
+struct candidates {
+	const struct rpc_peer *peer;
+	uint64_t uid; /* of the first; U64_UNKNOWN: there is none */
+	bool has_own, is_unclear;
+	struct buf names;
+};
+
+static void candidates_release(struct candidates *c)
+{
+	buf_release(&c->names);
+}
+
+#define MAX_NAMES_BYTES 200
+
+static void add_candidate(struct candidates *c, uint64_t uid, int attempt)
+{
+	c->has_own = c->has_own || is_own(c->peer, uid);
+	c->is_unclear = c->is_unclear || (u64_known(c->uid) && c->uid != uid);
+	c->uid = uid;
+	if (c->names.len > MAX_NAMES_BYTES)
+		return;
+	buf_printf(&c->names, "%suser %llu, ", c->names.len > 0 ? "; " : "",
+		   (unsigned long long)uid);
+	if (attempt > 0)
+		buf_printf(&c->names, "attempt %d", attempt);
+	else
+		buf_add_str(&c->names, "not begun");
+}
+
+int service_check_meant(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, enum service_right right, struct err *err)
+{
+	CLEANUP(candidates_release)
+	struct candidates c = { .peer = peer, .uid = U64_UNKNOWN, .names = BUF_INIT };
+	const struct queued *job;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	for (size_t i = 0; !params->only_queued && i < n; i++) {
+		const struct attempt *a = &jobs[i]->a;
+
+		if (is_meant(params, jobs[i]->job_id, a->uid, (uint64_t)a->attempt_num) &&
+		    has_right(s, peer, a->uid, right))
+			add_candidate(&c, a->uid, a->attempt_num);
+	}
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		if (is_meant(params, job->job_id, job->uid, 0) &&
+		    (params->only_queued || !watch_find_of(s->watch, job->job_id, job->uid)) &&
+		    has_right(s, peer, job->uid, right))
+			add_candidate(&c, job->uid, 0);
+	if (!c.is_unclear || c.has_own)
+		return 0;
+	return err_set(err, -EINVAL, "several users have a job %s: say whose (%s)", params->job_id,
+		       c.names.data);
+}
+
+/* ---- in the database ---- */
+
+/* The last of this user, or (NULL) of anybody. 0: there is none. */
+static int read_last_num(struct service *s, const char *job_id, const uint64_t *uid, int *ret,
+			 struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const struct attempt_filter filter = { .job_id = job_id, .uid = uid, .limit = 1 };
+	int r = store_list_attempts(s->store, &filter, &list, err);
+
+	*ret = r == 0 && list.n > 0 ? list.items[0].attempt_num : 0;
+	return r;
+}
+
+/* Whether the peer may read this one. */
+static int check_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_progress(s->store, job_id, (int)num, &a, err);
+	if (r == 0 && !service_may_read(s, peer, a.uid))
+		r = -ENOENT;
+	if (r == -ENOENT) /* in the same words, whether it is there or not */
+		err_set(err, r, "no attempt %d of a job %s was recorded", (int)num, job_id);
+	return r;
+}
+
+int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
+			 uint64_t num, int *ret_num, struct err *err)
+{
+	const uint64_t own = peer->uid;
+	int found = (int)num, r = service_need_store(s, err);
+
+	if (r == 0 && num > 0)
+		r = check_attempt(s, peer, job_id, num, err);
+	else if (r == 0)
+		r = read_last_num(s, job_id, &own, &found, err);
+	if (r == 0 && found == 0 && service_reads_all(s, peer))
+		r = read_last_num(s, job_id, NULL, &found, err);
+	if (r == 0 && found == 0)
+		r = err_set(err, -ENOENT, "no job %s was recorded", job_id);
+	if (r == 0)
+		*ret_num = found;
+	return r;
+}
+
+bool service_may_have_store(const struct service *s)
+{
+	return s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY;
+}
+
+int service_need_store(struct service *s, struct err *err)
+{
+	if (s->store)
+		return 0;
+	return err_set(err, -EBUSY, "the database cannot be used now: %s",
+		       s->store_err.code ? s->store_err.text : "it is not open yet");
+}

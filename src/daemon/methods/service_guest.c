@@ -1,0 +1,677 @@
+/*
+ * service_guest - runners that say hello, and guests among them: those whose log is not in our
+ * folder, as of another user or of another PROCTOR_HOME.
+ *
+ * A guest sends the frames of its log. We append them to a copy in our folder of logs, with the
+ * same id, offsets and numbers, and the copy is ingested as any other log. All that comes is
+ * hostile: whose the copy is and who runs it the kernel says, frames have their checksums, a user
+ * has a share of bytes and of guests, and the rest is ingest's to judge (store/ingest.h).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/path.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+#include "daemon/caller.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+#include "log/log.h"
+#include "model/record.h"
+
+/* Those that are larger are left out: what they are decoded to is a multiple of that. */
+#define COPY_FRAME_MAX ((size_t)4 << 20)
+#define COPY_OFFSET_MAX (UINT64_C(1) << 48)
+#define COPY_QUEUE_BYTES ((size_t)64 << 10)
+
+/* What guests have sent is looked at soon, that of many at once, and no more often than takes one
+ * part in so many of our time. */
+#define LOOK_SOON_NS UINT64_C(10000000)
+#define LOOK_COST_LIMIT 20
+
+struct guest {
+	struct service *service;
+	struct rpc_subscriber *line;
+	uid_t uid;
+	struct log_options copy;   /* its origin, and where the next segment begins */
+	struct log_writer *writer; /* of the last segment; NULL: there was no frame on this line */
+	uint64_t next;		   /* the offset of the frame that it wants next */
+	bool is_over;		   /* it has sent its end */
+	bool was_stored;	   /* before this line */
+	int64_t attempt_id;	   /* 0: it is not stored yet */
+	struct guest *next_guest;
+};
+
+/* ---- the share of one user ---- */
+
+#define MAX_GUESTS_PER_USER 256
+#define MAX_USERS_KNOWN 4096
+
+/* Bytes come no faster than this, but for a burst. A message is some work, however short, and a new
+ * job is a row for good. */
+#define BYTES_PER_SECOND (UINT64_C(256) << 10)
+#define BURST_NS (UINT64_C(256) * 1000000000)
+#define MESSAGE_BYTES ((size_t)4 << 10)
+#define NEW_JOB_BYTES ((size_t)64 << 10)
+
+/*
+ * Each byte moves the moment on from which the user has all of the burst again. Those whose moment
+ * is over are no different from those who are not known.
+ */
+static int spend(struct service *s, const struct rpc_peer *peer, size_t bytes, struct err *err)
+{
+	uint64_t now = clock_boot_ns(), due = now;
+
+	if (service_is_owner(peer))
+		return 0;
+	bytes = bytes > MESSAGE_BYTES ? bytes : MESSAGE_BYTES;
+	if (!map_get(&s->guests.due_ns, peer->uid, &due) || due < now)
+		due = now;
+	if (due - now > BURST_NS)
+		return err_set(err, -EBUSY, "too much of one user in too short a time");
+	if (s->guests.due_ns.len >= MAX_USERS_KNOWN)
+		map_clear(&s->guests.due_ns);
+	if (map_put(&s->guests.due_ns, peer->uid,
+		    due + bytes * UINT64_C(1000000000) / BYTES_PER_SECOND) < 0)
+		return err_set(err, -ENOMEM, "no memory left for a job");
+	return 0;
+}
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err *err)
+{
+	size_t n, n_jobs = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+
+	if (service_is_owner(peer))
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		n_jobs += jobs[i]->a.uid == peer->uid;
+	for (const struct guest *guest = s->guests.first; guest; guest = guest->next_guest)
+		n_jobs += guest->uid == peer->uid && guest->attempt_id == 0;
+	if (n_jobs >= MAX_GUESTS_PER_USER)
+		return err_set(err, -EBUSY,
+			       "one user may have %d jobs watched that are recorded elsewhere",
+			       MAX_GUESTS_PER_USER);
+	return spend(s, peer, NEW_JOB_BYTES, err);
+}
+
+/* ---- the list of them ---- */
+
+static void forget(struct guest *guest)
+{
+	struct guest **at = &guest->service->guests.first;
+
+	while (*at != guest)
+		at = &(*at)->next_guest;
+	*at = guest->next_guest;
+	log_writer_free(guest->writer);
+	free(guest);
+}
+
+void service_hang_up_guests(struct service *s)
+{
+	while (s->guests.first) {
+		rpc_subscriber_hang_up(s->guests.first->line);
+		forget(s->guests.first);
+	}
+	close_fd(&s->guests.copies_fd);
+}
+
+void service_drop_guests(struct service *s)
+{
+	while (s->guests.first)
+		forget(s->guests.first);
+	close_fd(&s->guests.copies_fd);
+	map_release(&s->guests.due_ns);
+}
+
+/* By the connection that a call came on. */
+static struct guest *find_by_line(const struct service *s, const struct rpc_peer *peer)
+{
+	struct guest *guest = s->guests.first;
+
+	while (guest && rpc_subscriber_peer(guest->line) != peer)
+		guest = guest->next_guest;
+	return guest;
+}
+
+static void on_hung_up(void *ctx)
+{
+	forget(ctx);
+}
+
+/* Its attempt, once that is stored: 0 where it is not. */
+static int64_t find_attempt(struct guest *guest, struct stored_log *ret)
+{
+	struct service *s = guest->service;
+
+	*ret = (struct stored_log){ 0 };
+	if (!s->store || store_find_log(s->store, guest->copy.origin.id.bytes, ret, NULL) < 0)
+		return 0;
+	guest->attempt_id = ret->attempt_id;
+	return ret->attempt_id;
+}
+
+void service_tend_guests(struct service *s)
+{
+	struct stored_log stored;
+	struct stat st;
+
+	/* Nobody would find what is appended there: who says hello again sends it again. */
+	if (s->guests.copies_fd >= 0 && fstat(s->guests.copies_fd, &st) == 0 && st.st_nlink == 0)
+		service_hang_up_guests(s);
+	for (struct guest *guest = s->guests.first; guest; guest = guest->next_guest) {
+		const struct watched *job;
+
+		if (guest->attempt_id || !find_attempt(guest, &stored))
+			continue;
+		job = watch_find_attempt(s->watch, guest->attempt_id);
+		if (job)
+			service_bind_stream(s, job);
+	}
+}
+
+/* ---- its copy ---- */
+
+static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	int r;
+
+	buf_printf(&path, "%s-logs", s->options->paths->db);
+	if (s->guests.copies_fd < 0) {
+		r = path_make_dir(path.data, err);
+		if (r < 0)
+			return r;
+		s->guests.copies_fd =
+			open(path.data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	if (s->guests.copies_fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", path.data, strerror(errno));
+	*ret = log_fs_real(s->guests.copies_fd);
+	return 0;
+}
+
+/* Also where the last one is full, or frames before this one are lost: it is LOG_KEY. */
+static int begin_segment(struct guest *guest, const struct log_frame *frame, struct err *err)
+{
+	struct log_fs fs;
+	int r = open_folder(guest->service, &fs, err);
+
+	if (r < 0)
+		return r;
+	guest->writer = log_writer_free(guest->writer);
+	guest->copy.first_offset = frame->offset;
+	guest->copy.first_seq = frame->seq;
+	r = log_create(&fs, &guest->copy, &guest->writer, err);
+	if (r == 0)
+		guest->copy.first_index++;
+	return r;
+}
+
+static bool is_next_segments(const struct guest *guest, const struct log_frame *frame)
+{
+	return !guest->writer || frame->offset != log_appended(guest->writer) ||
+	       (frame->flags & LOG_KEY &&
+		frame->offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
+}
+
+/* 0: it is nothing but whole frames. */
+static int check_frames(const struct buf *bytes)
+{
+	struct log_frame frame;
+	int r = buf_error(bytes);
+
+	for (size_t at = 0; r == 0 && at < bytes->len; at += (size_t)frame.next)
+		r = log_frame_read(bytes->data + at, bytes->len - at, &frame);
+	return r;
+}
+
+/*
+ * Those that are there already are passed over. Where some are missing, it goes on with the next
+ * key. *ret_is_news: among them are others than ticks.
+ */
+static int take_frames(struct guest *guest, uint64_t offset, const char *text, bool *ret_is_news,
+		       struct err *err)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct log_frame frame;
+	int r = text ? buf_add_unbase64(&bytes, text) : 0;
+
+	if (r < 0 || check_frames(&bytes) < 0)
+		return err_set(err, -EINVAL, "'frames' has bytes that are none");
+	for (size_t at = 0; at < bytes.len; at += (size_t)(frame.next - frame.offset)) {
+		(void)log_frame_read(bytes.data + at, bytes.len - at, &frame);
+		frame.offset = offset + at;
+		frame.next += frame.offset;
+		if (frame.n > COPY_FRAME_MAX || frame.next > COPY_OFFSET_MAX ||
+		    (guest->writer && frame.offset < log_appended(guest->writer)) ||
+		    (is_next_segments(guest, &frame) && !(frame.flags & LOG_KEY)))
+			continue;
+		if (is_next_segments(guest, &frame))
+			r = begin_segment(guest, &frame, err);
+		if (r < 0)
+			return r;
+		r = log_append_frame(guest->writer, &frame, err);
+		if (r == -ENOBUFS || r == -EINVAL)
+			return r; /* else the disk may have no room now, and it waits in memory */
+		*ret_is_news |= frame.type != RECORD_TICK;
+	}
+	if (offset + bytes.len > guest->next)
+		guest->next = offset + bytes.len;
+	return 0;
+}
+
+/* ---- a runner says hello ---- */
+
+struct hello_params {
+	const char *job_id;
+	const char *log;	/* its id */
+	uint64_t device, inode; /* of the folder of it */
+	bool keeps_calls;	/* counts its system calls itself, or nobody is to */
+	bool wants_calls;	/* they are to be counted before the answer */
+	uint64_t offset;	/* of these: */
+	const char *frames;
+	uint64_t end_bytes; /* room for its end */
+};
+
+static const struct rpc_field hello_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct hello_params, job_id), .is_required = true },
+	{ "log", RPC_STRING, offsetof(struct hello_params, log), .is_required = true },
+	{ "device", RPC_U64, offsetof(struct hello_params, device), .is_required = false },
+	{ "inode", RPC_U64, offsetof(struct hello_params, inode), .is_required = false },
+	{ "keeps_calls", RPC_BOOL, offsetof(struct hello_params, keeps_calls),
+	  .is_required = false },
+	{ "wants_calls", RPC_BOOL, offsetof(struct hello_params, wants_calls),
+	  .is_required = false },
+	{ "offset", RPC_U64, offsetof(struct hello_params, offset), .is_required = true,
+	  .max = (double)COPY_OFFSET_MAX },
+	{ "frames", RPC_STRING, offsetof(struct hello_params, frames), .is_required = false },
+	{ "end_bytes", RPC_U64, offsetof(struct hello_params, end_bytes), .is_required = true,
+	  .max = (double)LOG_END_MAX / 2 },
+};
+
+static bool is_own_folder(const struct service *s, const struct hello_params *params)
+{
+	CLEANUP(buf_release) struct buf folder = BUF_INIT;
+	struct stat st;
+
+	buf_printf(&folder, "%s-logs", s->options->paths->db);
+	return buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
+	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
+}
+
+/* Whose it is, and who runs it: the process that asks. */
+static int identify(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+{
+	struct attempt a = { .uid = peer->uid,
+			     .started_wall_ns = clock_wall_ns(),
+			     .pid_ns = own_pid_ns() };
+	struct log_id id = guest->copy.origin.id;
+	int r = caller_find_process(peer, &a.runner, err);
+
+	if (r < 0)
+		return r;
+	proc_boot_id(a.boot_id);
+	attempt_log_describe_origin(&a, &guest->copy.origin);
+	guest->copy.origin.id = id;
+	guest->copy.origin.is_copy = true;
+	return 0;
+}
+
+static int refuse_other(const struct rpc_peer *peer, uint64_t uid, struct err *err)
+{
+	return peer->uid == uid ? 0 : err_set(err, -EEXIST, "the log is another's");
+}
+
+/* Where the copy goes on, or begins. */
+static int find_copy(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+{
+	struct service *s = guest->service;
+	struct log_id id = guest->copy.origin.id;
+	struct stored_log stored;
+	struct log_fs fs;
+	int r = 0;
+
+	guest->was_stored = find_attempt(guest, &stored) != 0;
+	if (guest->was_stored)
+		r = refuse_other(peer, stored.uid, err);
+	if (r == 0 && stored.is_over)
+		r = err_set(err, -EEXIST, "the job is over already");
+	if (r == 0)
+		r = open_folder(s, &fs, err);
+	if (r < 0)
+		return r;
+	r = log_continue(&fs, &id, &guest->copy, err);
+	if (r == -ENOENT) {
+		r = guest_check_share(s, peer, err);
+		return r < 0 ? r : identify(guest, peer, err);
+	}
+	if (r == -EEXIST)
+		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+	if (r == 0 && !guest->copy.origin.is_copy)
+		return err_set(err, -EEXIST, "the log is here already");
+	guest->next = guest->copy.key_offset;
+	return r < 0 ? r : refuse_other(peer, guest->copy.origin.uid, err);
+}
+
+/* One that says hello again may still have the line before. */
+static int leave_line_before(struct service *s, const struct rpc_peer *peer,
+			     const struct log_id *id, struct err *err)
+{
+	struct guest *guest = s->guests.first;
+
+	while (guest && memcmp(&guest->copy.origin.id, id, sizeof(*id)) != 0)
+		guest = guest->next_guest;
+	if (!guest)
+		return 0;
+	if (guest->uid != peer->uid)
+		return refuse_other(peer, guest->uid, err);
+	rpc_subscriber_hang_up(guest->line);
+	forget(guest);
+	return 0;
+}
+
+static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
+		   struct guest **ret, struct err *err)
+{
+	CLEANUP(free_ptr) struct guest *guest = calloc(1, sizeof(*guest));
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	bool is_news = false;
+	int r;
+
+	if (!guest)
+		return err_set(err, -ENOMEM, "no memory left to record the job");
+	*guest = (struct guest){ .service = s, .uid = peer->uid };
+	if (log_id_parse(params->log, &guest->copy.origin.id) < 0)
+		return err_set(err, -EINVAL, "'log' is not the id of a log");
+	r = spend(s, peer, text_bytes(params->frames) + params->end_bytes, err);
+	if (r == 0)
+		r = leave_line_before(s, peer, &guest->copy.origin.id, err);
+	if (r == 0)
+		r = find_copy(guest, peer, err);
+	guest->copy.end_bytes = params->end_bytes;
+	guest->copy.segment_bytes = SIZE_MAX; /* we begin them */
+	guest->copy.queue_bytes = COPY_QUEUE_BYTES;
+	if (r == 0 && guest->copy.first_index == 0) /* else it sends what is missing */
+		r = take_frames(guest, params->offset, params->frames, &is_news, err);
+	if (r == 0)
+		r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
+	if (r < 0) {
+		log_writer_free(guest->writer);
+		return r;
+	}
+	guest->next_guest = s->guests.first;
+	*ret = s->guests.first = guest;
+	guest = NULL;
+	service_look(s);
+	return 0;
+}
+
+static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct hello_params params = { 0 };
+	struct guest *guest = NULL;
+	struct watched *job;
+	bool counts = false;
+	struct json *j;
+	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
+
+	if (r == 0 && find_by_line(s, peer))
+		r = err_set(err, -EEXIST, "this connection is a runner's already");
+	if (r < 0)
+		return r;
+	service_look(s);
+	if (!is_own_folder(s, &params)) {
+		r = receive(s, call, &params, &guest, err);
+		if (r < 0)
+			return r;
+		guest = find_by_line(s, peer); /* the look may have hung up on it */
+		if (!guest)
+			return err_set(err, -EBUSY, "the job cannot be watched now");
+		job = watch_find_attempt(s->watch, guest->attempt_id);
+	} else {
+		job = service_find_own_job(s, peer, params.job_id);
+	}
+	if (job && params.keeps_calls)
+		service_leave_calls_of(s, job);
+	if (job && params.wants_calls)
+		counts = service_count_calls_now(s, job);
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_bool(j, "guest", guest != NULL);
+	service_write_stream(s, j, service_open_stream(s, call, params.job_id));
+	json_key_bool(j, "counts_calls", counts);
+	if (guest)
+		json_key_u64(j, "from", guest->next);
+	json_end_object(j);
+	return 0;
+}
+
+/* ---- what it sends ---- */
+
+/* Something has changed in a log. */
+static void look_at_changes(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	service_drain_life(s);
+	service_look(s);
+	service_write_marks(s);
+	if (service_relay_events(s, &err) < 0)
+		log_debug("what runners have recorded is published later: %s", err.text);
+	service_run_queue(s); /* where one has ended, another may begin */
+}
+
+static void on_look_timer(void *ctx)
+{
+	struct service *s = ctx;
+	uint64_t began_ns = clock_boot_ns(), now;
+
+	s->guests.is_look_planned = false;
+	look_at_changes(s);
+	now = clock_boot_ns();
+	s->guests.next_look_boot_ns = now + LOOK_COST_LIMIT * (now - began_ns);
+}
+
+static void look_soon(struct service *s)
+{
+	uint64_t at = clock_boot_ns(), wait_ns = LOOK_SOON_NS;
+
+	if (s->guests.is_look_planned)
+		return;
+	if (s->guests.next_look_boot_ns > at + wait_ns)
+		wait_ns = s->guests.next_look_boot_ns - at;
+	if (!s->guests.timer)
+		s->guests.timer = loop_timer_new(s->loop, on_look_timer, s);
+	s->guests.is_look_planned = s->guests.timer != NULL; /* else the next tick looks */
+	if (s->guests.timer)
+		loop_timer_set(s->guests.timer, wait_ns / 1000000, 0);
+}
+
+/* Of one that is not watched, as its runner was gone when we began, no look will tell. */
+static void tell_late_end(struct service *s, const struct stored_log *stored)
+{
+	struct watched job = { .runner_fd = -1 };
+	struct err err = ERR_INIT;
+	int r = store_read_progress(s->store, stored->job_id, stored->attempt_num, &job.a, &err);
+
+	log_info("the end of job %s was told late", stored->job_id);
+	if (r < 0)
+		return;
+	job.job_id = (char *)job.a.job_id;
+	estimate_init(&job.estimate);
+	service_tell_change(s, CHANGE_JOB_ENDED, &job, NULL);
+	attempt_release(&job.a);
+}
+
+static int write_end(struct guest *guest, const char *text, struct err *err)
+{
+	CLEANUP(buf_release) struct buf end = BUF_INIT;
+	int r;
+
+	if (guest->is_over)
+		return 0; /* once more: it may be stored by now */
+	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
+		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
+	r = log_write_end(guest->writer, end.data, end.len, err);
+	if (r < 0)
+		return r;
+	guest->is_over = true;
+	guest->writer = log_writer_free(guest->writer);
+	return 0;
+}
+
+/* By the answer it is stored. */
+static int take_end(struct service *s, struct rpc_call *call, const char *text, struct err *err)
+{
+	struct guest *guest = find_by_line(s, rpc_call_peer(call));
+	bool is_watched = watch_find_attempt(s->watch, guest->attempt_id) != NULL;
+	bool was_stored = guest->was_stored;
+	struct stored_log stored = { 0 };
+	int r = write_end(guest, text, err);
+
+	if (r < 0)
+		return r;
+	look_at_changes(s);
+	guest = find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
+	if (!guest || !find_attempt(guest, &stored) || !stored.is_over)
+		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+	if (was_stored && !is_watched)
+		tell_late_end(s, &stored);
+	return 0;
+}
+
+struct frames_params {
+	uint64_t offset;
+	const char *frames;
+	const char *end;
+};
+
+static const struct rpc_field frames_fields[] = {
+	{ "offset", RPC_U64, offsetof(struct frames_params, offset), .is_required = true,
+	  .max = (double)COPY_OFFSET_MAX },
+	{ "frames", RPC_STRING, offsetof(struct frames_params, frames), .is_required = false },
+	{ "end", RPC_STRING, offsetof(struct frames_params, end), .is_required = false },
+};
+
+static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct frames_params params = { 0 };
+	struct guest *guest = find_by_line(s, peer);
+	bool is_news = false;
+	struct json *j;
+	int r = rpc_call_read(call, frames_fields, ARRAY_SIZE(frames_fields), &params, err);
+
+	if (r == 0 && !guest)
+		r = err_set(err, -EINVAL, "this connection is no guest's");
+	if (r == 0 && guest->is_over && params.frames)
+		r = err_set(err, -EINVAL, "the job is over already");
+	if (r == 0)
+		r = spend(s, peer, text_bytes(params.frames) + text_bytes(params.end), err);
+	if (r == 0)
+		r = take_frames(guest, params.offset, params.frames, &is_news, err);
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_u64(j, "appended", guest->next);
+	json_end_object(j);
+	if (params.end)
+		return take_end(s, call, params.end, err);
+	if (is_news)
+		look_soon(s);
+	return 0;
+}
+
+/* Something has changed in a log that we read. */
+static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+
+	if (!service_is_owner(peer) && !find_by_line(s, peer))
+		return err_set(err, -EINVAL, "this connection is no runner's");
+	if (rpc_call_wants_answer(call))
+		look_at_changes(s);
+	else
+		look_soon(s);
+	return 0;
+}
+
+/* ---- whose end may still come ---- */
+
+/* A courier asks for us every second (late_word.h). */
+#define WORD_COMES_NS UINT64_C(10000000000)
+
+bool service_expects_word(const struct service *s, const struct attempt *a)
+{
+	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0 &&
+	       strcmp(a->boot_id, s->record.boot_id) == 0 &&
+	       clock_boot_ns() - s->started_boot_ns < WORD_COMES_NS;
+}
+
+/* ---- what it asks for ---- */
+
+/* The attempt that the caller runs: by its line, or by its process if it holds none yet; 0. */
+static int64_t find_callers_attempt(struct service *s, const struct rpc_peer *peer)
+{
+	const struct guest *guest = find_by_line(s, peer);
+	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+
+	return guest ? guest->attempt_id : job ? job->a.id : 0;
+}
+
+struct calls_params {
+	bool is_final;
+};
+
+static const struct rpc_field calls_fields[] = {
+	{ "final", RPC_BOOL, offsetof(struct calls_params, is_final), .is_required = false },
+};
+
+/* What was counted of the caller's own job: so far, or at its end for its record. */
+static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
+{
+	int64_t attempt_id = find_callers_attempt(ctx, rpc_call_peer(call));
+	struct calls_params params = { 0 };
+	int r = rpc_call_read(call, calls_fields, ARRAY_SIZE(calls_fields), &params, err);
+	struct json *j;
+
+	if (r == 0 && attempt_id == 0)
+		r = err_set(err, -EINVAL, "this connection is no runner's");
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	service_write_calls_of(ctx, attempt_id, params.is_final, j);
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_guest_methods[] = {
+	{ "runner.hello", runner_hello, RPC_FOR_ALL },
+	{ "runner.frames", runner_frames, RPC_FOR_ALL },
+	{ "runner.changed", runner_changed, RPC_FOR_ALL },
+	{ "runner.calls", runner_calls, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,373 @@
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/caller.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+#include "daemon/signal_process.h"
+#include "report/report.h"
+
+/* The one that runs: which it is stands in current_sheet. */
+static void write_sheet(struct json *j, const struct attempt *a)
+{
+	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
+	bool is_it = last && last->num == a->current_sheet;
+
+	json_key_string(j, "current_sheet_name", is_it ? last->name : NULL);
+	json_key_f64(j, "current_sheet_started",
+		     is_it ? u64_to_seconds(last->started_wall_ns) : F64_UNKNOWN);
+}
+
+static void write_job(struct json *j, const struct watched *job)
+{
+	const struct attempt *a = &job->a;
+
+	json_begin_object(j);
+	attempt_write_fields(j, a, attempt_status_name(a));
+	write_sheet(j, a);
+	json_key_u64(j, "processes", job->n_processes);
+	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
+	json_key_f64(j, "cpu_pct", job->point.cpu_percent);
+	json_key_string(j, "why_held", service_why_held(job));
+	json_end_object(j);
+}
+
+/* One that waits for its turn has no attempt yet; nor is there one to be seen without a database.
+ */
+static void write_queued(struct json *j, const struct queued *job, bool is_unfollowed)
+{
+	struct attempt a;
+
+	attempt_init(&a);
+	a.job_id = job->job_id;
+	a.uid = job->uid;
+	a.command = job->name;
+	a.workdir = job->workdir;
+	json_begin_object(j);
+	attempt_write_fields(j, &a, is_unfollowed ? "running" : "queued");
+	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
+	json_key_u64(j, "submission", job->submission);
+	json_key_string(j, "why_queued",
+			is_unfollowed	  ? NULL
+			: job->is_started ? "its runner is starting"
+			: job->reason[0]  ? job->reason
+					  : NULL);
+	json_end_object(j);
+	attempt_release(&a);
+}
+
+static int job_list(void *ctx, struct rpc_call *call, struct err *err)
+{
+	const struct queued *queued;
+	struct service *s = ctx;
+	struct json *j;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
+
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_array(j);
+	for (size_t i = 0; i < n; i++)
+		if (!jobs[i]->is_awaited &&
+		    service_may_read(s, rpc_call_peer(call), jobs[i]->a.uid))
+			write_job(j, jobs[i]);
+	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
+		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
+		    !service_has_run(s, queued))
+			write_queued(j, queued, service_is_unfollowed(s, queued));
+	json_end_array(j);
+	return 0;
+}
+
+static const struct rpc_field job_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct job_params, job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct job_params, attempt), .max = INT32_MAX },
+	{ "uid", RPC_U64, offsetof(struct job_params, uid), .max = UINT32_MAX },
+	{ "queued", RPC_BOOL, offsetof(struct job_params, only_queued), .is_required = false },
+};
+
+int service_read_job(const struct rpc_call *call, struct job_params *ret, struct err *err)
+{
+	int r;
+
+	*ret = (struct job_params)JOB_PARAMS_INIT;
+	r = rpc_call_read(call, job_fields, ARRAY_SIZE(job_fields), ret, err);
+	if (r == 0 && ret->only_queued && ret->attempt > 0)
+		r = err_set(err, -EINVAL, "one that is 'queued' has no 'attempt' yet");
+	return r;
+}
+
+/* ---- reports ---- */
+
+struct report_params {
+	struct job_params job;
+	const char *format; /* NULL: JSON */
+};
+
+static const struct rpc_field report_fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct report_params, job.job_id), .is_required = true },
+	{ "attempt", RPC_U64, offsetof(struct report_params, job.attempt), .max = INT32_MAX },
+	{ "format", RPC_STRING, offsetof(struct report_params, format), .is_required = false },
+};
+
+struct report_task {
+	char job_id[JOB_ID_MAX + 1];
+	int num;
+	enum report_format format;
+	bool only_own; /* runs of its user are what it is compared with */
+	bool sees_all;
+	struct buf out;
+};
+
+static int read_report(void *ctx, struct store *store, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct report_task *task = ctx;
+	int r;
+
+	attempt_init(&a);
+	r = store_read_attempt(store, task->job_id, task->num, &a, err);
+	for (size_t i = 0; !task->sees_all && i < a.n_anomalies; i++)
+		recorded_hide_host(&a.anomalies[i]);
+	if (r == 0)
+		r = learning_judge_standing(store, &a, task->only_own, err);
+	if (r < 0)
+		return r;
+	if (report_write(&a, task->format, &task->out) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the report");
+	if (task->format == REPORT_JSON && task->out.len > 0 &&
+	    task->out.data[task->out.len - 1] == '\n')
+		buf_truncate(&task->out, task->out.len - 1); /* an answer is one line */
+	return 0;
+}
+
+static int write_report(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
+{
+	const struct report_task *task = ctx;
+
+	(void)s;
+	(void)err;
+	if (task->format == REPORT_JSON)
+		json_raw(rpc_call_result(call), task->out.data, task->out.len);
+	else
+		json_str(rpc_call_result(call), task->out.data);
+	return 0;
+}
+
+static void release_report(void *ctx)
+{
+	struct report_task *task = ctx;
+
+	buf_release(&task->out);
+	free(task);
+}
+
+/* Of a job that ran for a day it takes a third of a second. */
+static const struct aside_answer answer_report = { read_report, write_report, release_report };
+
+static int job_report(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct report_task *task;
+	struct report_params params = { 0 };
+	enum report_format format = REPORT_JSON;
+	int num = 0,
+	    r = rpc_call_read(call, report_fields, ARRAY_SIZE(report_fields), &params, err);
+
+	if (r == 0 && params.format && report_format_from_name(params.format, &format) < 0)
+		r = err_set(err, -EINVAL, "'format' wants text, json, md or html");
+	if (r == 0)
+		r = service_find_attempt(s, rpc_call_peer(call), params.job.job_id,
+					 params.job.attempt, &num, err);
+	if (r < 0)
+		return r;
+	task = malloc(sizeof(*task));
+	if (!task)
+		return err_set(err, -ENOMEM, "no memory left for the report");
+	*task = (struct report_task){
+		.num = num,
+		.format = format,
+		.only_own = !service_is_owner(rpc_call_peer(call)),
+		.sees_all = service_reads_all(s, rpc_call_peer(call)),
+		.out = BUF_INIT,
+	};
+	snprintf(task->job_id, sizeof(task->job_id), "%s", params.job.job_id);
+	return service_answer_aside(s, call, &answer_report, task, err);
+}
+
+static void write_cancelling(struct rpc_call *call, const char *job_id, size_t n_attempts)
+{
+	struct json *j = rpc_call_result(call);
+
+	json_begin_object(j);
+	json_key_string(j, "job_id", job_id);
+	json_key_bool(j, "cancelling", true);
+	json_key_u64(j, "attempts", n_attempts);
+	json_end_object(j);
+}
+
+/*
+ * The runner ends the whole tree: SIGTERM, and SIGKILL to what is left. A pid
+ * that was given away since is not signalled: the kernel's handle is for the
+ * process whose start time was looked at. What is no longer its owner's (by way of
+ * a program that is set-uid) the owner could not signal, so we do not for them.
+ */
+static int cancel_running(struct service *s, const struct rpc_peer *peer, struct watched *job,
+			  struct err *err)
+{
+	int r;
+
+	if (job->a.is_attached)
+		return service_cancel_attached(s, job, err);
+	if (job->is_awaited)
+		return err_set(err, -EBUSY, "%s is over: how it ended waits to be recorded",
+			       job->job_id);
+	if (!service_is_owner(peer) && !caller_is_process_of(job->a.runner.pid, peer->uid))
+		return err_set(err, -EPERM, "the runner of %s is not yours any more", job->job_id);
+	r = signal_process(&job->a.runner, SIGTERM, RUNNER_CANCEL);
+	if (r < 0)
+		return err_set(err, r, "cannot end the runner of %s: %s", job->job_id,
+			       strerror(-r));
+	return 0;
+}
+
+/*
+ * Its runner has not told of it yet, and may never: so it is ended by the pid that we know from
+ * starting it. If it has begun nothing it dies of the signal, else it ends what it has begun.
+ */
+static int cancel_starting(const struct rpc_peer *peer, struct queued *job, struct err *err)
+{
+	int r = -EAGAIN;
+
+	if (job->was_executed && u64_known(job->runner.start_ticks) &&
+	    (service_is_owner(peer) || caller_is_process_of(job->runner.pid, peer->uid)))
+		r = signal_process(&job->runner, SIGTERM, RUNNER_CANCEL);
+	if (r < 0)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	job->is_cancelled = true;
+	return 0;
+}
+
+static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			 struct err *err)
+{
+	if (job->is_started)
+		return cancel_starting(peer, job, err);
+	service_cancel_queued(s, job, peer);
+	return 0;
+}
+
+/*
+ * Who means only what waits does not mean the attempt that it becomes. Its runner may have begun
+ * the command and not be in the database yet.
+ */
+static int cancel_waiting(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			  struct err *err)
+{
+	if (job->start_fd >= 0)
+		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
+	if (job->is_started)
+		return err_set(err, -ENOENT, "job %s waits no more: it has begun", job->job_id);
+	service_cancel_queued(s, job, peer);
+	return 0;
+}
+
+/*
+ * A name without a number means all that runs of it, and what waits: of the user whose the first is
+ * that was found. One that cannot be ended does not keep the others alive.
+ */
+static int cancel_all(struct service *s, const struct rpc_peer *peer, const char *job_id,
+		      uint64_t uid, size_t *n_attempts, struct err *err)
+{
+	struct queued *queued = queue_find(s->queue, job_id, (uid_t)uid);
+	size_t n, n_found = 0;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	int r = 0, failed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(jobs[i]->job_id, job_id) != 0 || jobs[i]->a.uid != uid)
+			continue;
+		r = cancel_running(s, peer, jobs[i], failed ? NULL : err);
+		*n_attempts += r == 0;
+		failed = failed ? failed : r;
+		n_found++;
+	}
+	if (queued && (n_found == 0 || !service_has_run(s, queued))) /* else it is one of those */
+		r = cancel_queued(s, peer, queued, failed ? NULL : err);
+	return failed ? failed : r;
+}
+
+static int cancel_found(struct service *s, const struct rpc_peer *peer,
+			const struct job_params *params, const struct found_job *job,
+			size_t *n_attempts, struct err *err)
+{
+	uint64_t uid = job->watched ? job->watched->a.uid : job->queued->uid;
+
+	if (params->only_queued)
+		return cancel_waiting(s, peer, job->queued, err);
+	if (params->attempt == 0)
+		return cancel_all(s, peer, params->job_id, uid, n_attempts, err);
+	*n_attempts = 1;
+	return cancel_running(s, peer, job->watched, err);
+}
+
+/* It is over, or was never there: which of the two is said to who may know, and names no user. */
+static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
+			  const struct job_params *params, struct err *err)
+{
+	int num = 0;
+
+	if (params->only_queued)
+		return err_set(err, -ENOENT, "no job %s waits", params->job_id);
+	if (u64_known(params->uid) && params->uid != peer->uid)
+		return err_set(err, -ENOENT, "no job %s of user %llu is there to be ended",
+			       params->job_id, (unsigned long long)params->uid);
+	if (s->store &&
+	    service_find_attempt(s, peer, params->job_id, params->attempt, &num, NULL) == 0)
+		return err_set(err, -ENOENT, "job %s is over, and nothing of it is left",
+			       params->job_id);
+	return err_set(err, -ENOENT, "there is no job %s", params->job_id);
+}
+
+static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct job_params params;
+	struct found_job job;
+	size_t n_attempts = 0;
+	int r = service_read_job(call, &params, err);
+
+	if (r < 0)
+		return r;
+	service_look(s);
+	r = service_check_meant(s, peer, &params, SERVICE_CONTROL, err);
+	if (r < 0)
+		return r;
+	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
+		r = cancel_found(s, peer, &params, &job, &n_attempts, err);
+	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
+		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
+	else if (params.only_queued || (r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
+		r = refuse_unknown(s, peer, &params, err);
+	if (r == 0)
+		write_cancelling(call, params.job_id, n_attempts);
+	return r;
+}
+
+const struct rpc_method service_job_methods[] = {
+	{ "job.list", job_list, RPC_FOR_ALL },
+	{ "job.report", job_report, RPC_FOR_ALL },
+	{ "job.cancel", job_cancel, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,445 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+
+/* A mark costs a commit, and a workload may set thousands: those of this time share one. */
+#define GATHER_MS 20
+#define LOST_RETRY_MS 500		/* to note how many were lost */
+#define GIVE_UP_NS UINT64_C(5000000000) /* on a database that others hold */
+#define MAX_WAITING 4096
+#define MAX_WAITING_OF_USER (MAX_WAITING / 4)
+
+struct waiting_mark {
+	struct service *service;
+	struct rpc_call *call; /* NULL: nobody waits for the answer any more */
+	char *job_id, *name;
+	int attempt_num;
+	uint64_t uid;
+	struct phase_mark mark;
+	struct waiting_mark *next;
+};
+
+struct phase_marks {
+	struct loop_timer *timer;
+	struct waiting_mark *first, **end;
+	size_t n;
+	struct map lost;     /* attempt -> markers of it that were lost, and not written down yet */
+	uint64_t n_lost;     /* of all attempts */
+	uint64_t n_unplaced; /* of none that is known */
+	uint64_t since_boot_ns; /* the first one waits */
+};
+
+static void waiting_free(struct waiting_mark *waiting)
+{
+	free(waiting->job_id);
+	free(waiting->name);
+	free(waiting);
+}
+
+static void write_mark(struct json *j, const struct waiting_mark *waiting)
+{
+	const struct phase_record *phase = &waiting->mark.phase;
+	enum topic topic = waiting->mark.is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER;
+
+	json_begin_object(j);
+	json_key_string(j, "event", topic_name(topic));
+	json_key_f64(j, "timestamp",
+		     u64_to_seconds(waiting->mark.is_exit ? phase->left_wall_ns
+							  : phase->entered_wall_ns));
+	json_key_string(j, "job_id", waiting->job_id);
+	json_key_i64(j, "attempt", waiting->attempt_num);
+	json_key_string(j, "name", phase->name);
+	json_key_i64(j, "pid", phase->pid);
+	json_key_int(j, "rank", phase->rank);
+	json_end_object(j);
+}
+
+static void tell_mark(struct service *s, const struct waiting_mark *waiting)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const struct phase_mark *mark = &waiting->mark;
+	enum topic topic = mark->is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER;
+	struct json j;
+
+	if (!bus_is_wanted(s->bus, topic))
+		return;
+	json_init(&j, &out);
+	write_mark(&j, waiting);
+	service_publish(s, topic,
+			mark->is_exit ? mark->phase.left_wall_ns : mark->phase.entered_wall_ns,
+			waiting->uid, &out);
+}
+
+/* mark: with its result; NULL: r is what became of all. */
+static void answer(struct waiting_mark *waiting, const struct phase_mark *mark, int r,
+		   struct err *err)
+{
+	struct rpc_call *call = TAKE_PTR(waiting->call);
+
+	if (mark && mark->result < 0)
+		r = phase_refuse(mark, waiting->job_id, waiting->name, err);
+	if (r == 0)
+		tell_mark(waiting->service, waiting);
+	if (call && r == 0) {
+		write_mark(rpc_call_result(call), waiting);
+		rpc_call_answer(call);
+	} else if (call) {
+		rpc_call_fail(call, r, err);
+	}
+}
+
+/* r: what became of all; else each has its own result. */
+static void answer_all(struct service *s, const struct phase_mark *marks, int r,
+		       const struct err *why)
+{
+	struct waiting_mark *waiting = s->phases->first, *next;
+
+	s->phases->first = NULL;
+	s->phases->end = &s->phases->first;
+	s->phases->n = 0;
+	for (size_t i = 0; waiting; waiting = next, i++) {
+		struct err err = *why;
+
+		next = waiting->next;
+		answer(waiting, r < 0 ? NULL : &marks[i], r, &err);
+		waiting_free(waiting);
+	}
+}
+
+/* ---- what was lost ---- */
+
+/* Without memory for the attempt the sum has it. */
+static void count_lost(struct phase_marks *p, int64_t attempt_id, uint64_t n)
+{
+	uint64_t before = 0;
+
+	if (n == 0)
+		return;
+	map_get(&p->lost, (uint64_t)attempt_id, &before);
+	(void)map_put(&p->lost, (uint64_t)attempt_id, before + n);
+	p->n_lost += n;
+}
+
+/* A mark that is answered tells its sender. r: what became of all; else each has its own result. */
+static void count_refused(struct service *s, const struct phase_mark *marks, int r)
+{
+	size_t i = 0;
+
+	for (const struct waiting_mark *w = s->phases->first; w; w = w->next, i++)
+		if (!w->call && (r < 0 || marks[i].result == -ENOSPC))
+			count_lost(s->phases, w->mark.attempt_id, 1);
+}
+
+static void write_lost(struct service *s)
+{
+	struct map *lost = &s->phases->lost;
+	struct err err = ERR_INIT;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < lost->cap; i++) {
+		if (!lost->slots[i].used || lost->slots[i].value == 0)
+			continue;
+		r = store_add_lost_marks(s->store, (int64_t)lost->slots[i].key,
+					 lost->slots[i].value, &err);
+		if (r == 0)
+			lost->slots[i].value = 0; /* the next may fail */
+	}
+	if (r == 0)
+		map_clear(lost);
+	else
+		log_debug("phases that were lost cannot be noted yet: %s", err.text);
+}
+
+uint64_t service_count_lost_marks(const struct service *s)
+{
+	return s->phases ? s->phases->n_lost : 0;
+}
+
+static void finish(struct service *s, const struct phase_mark *marks, int r, const struct err *err)
+{
+	count_refused(s, marks, r);
+	if (s->store && s->phases->lost.len > 0)
+		write_lost(s);
+	answer_all(s, marks, r, err);
+	if (s->phases->lost.len > 0) /* there may be no marker after them */
+		loop_timer_set(s->phases->timer, LOST_RETRY_MS, 0);
+}
+
+static void write_down(void *ctx)
+{
+	CLEANUP(free_ptr) struct phase_mark *marks = NULL;
+	struct service *s = ctx;
+	struct phase_marks *p = s->phases;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+	int r = service_need_store(s, &err);
+
+	if (p->n == 0 && p->lost.len == 0)
+		return;
+	marks = reallocarray(NULL, p->n + 1, sizeof(*marks));
+	if (!marks)
+		r = err_set(&err, -ENOMEM, "no memory left for phases");
+	for (const struct waiting_mark *w = p->first; marks && w; w = w->next)
+		marks[n++] = w->mark;
+	if (r == 0)
+		r = store_mark_phases(s->store, marks, n, &err);
+	if (r == -EBUSY && clock_boot_ns() - p->since_boot_ns < GIVE_UP_NS)
+		loop_timer_set(p->timer, GATHER_MS, 0);
+	else
+		finish(s, marks, r, &err);
+}
+
+void service_write_marks(struct service *s)
+{
+	write_down(s);
+}
+
+static void forget_call(void *ctx)
+{
+	((struct waiting_mark *)ctx)->call = NULL;
+}
+
+static struct waiting_mark *waiting_new(struct service *s, const struct watched *job,
+					const struct phase_mark *mark)
+{
+	struct waiting_mark *waiting = calloc(1, sizeof(*waiting));
+
+	if (!waiting)
+		return NULL;
+	waiting->service = s;
+	waiting->job_id = strdup(job->job_id);
+	waiting->name = strdup(mark->phase.name);
+	waiting->attempt_num = job->a.attempt_num;
+	waiting->uid = job->a.uid;
+	if (!waiting->job_id || !waiting->name) {
+		waiting_free(waiting);
+		return NULL;
+	}
+	waiting->mark = *mark;
+	waiting->mark.phase.name = waiting->name;
+	return waiting;
+}
+
+static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
+{
+	size_t n = 0;
+
+	for (const struct waiting_mark *w = p->first; w; w = w->next)
+		n += w->uid == uid;
+	if (p->n < MAX_WAITING && n < MAX_WAITING_OF_USER)
+		return 0;
+	return err_set(err, -EBUSY, "too many phases at once: try again");
+}
+
+/* What waits is written at once before a mark is refused: that of an end would leave a phase open.
+ */
+static int make_room(struct service *s, uint64_t uid, struct err *err)
+{
+	if (check_share(s->phases, uid, NULL) < 0)
+		write_down(s);
+	return check_share(s->phases, uid, err);
+}
+
+static void write_soon(struct phase_marks *p)
+{
+	p->since_boot_ns = clock_boot_ns();
+	loop_timer_set(p->timer, GATHER_MS, 0);
+}
+
+static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
+		    const struct phase_mark *mark, struct err *err)
+{
+	struct waiting_mark *waiting = waiting_new(s, job, mark);
+
+	if (!waiting)
+		return err_set(err, -ENOMEM, "no memory left for the phase");
+	if (rpc_call_wants_answer(call)) {
+		waiting->call = call;
+		rpc_call_defer(call, forget_call, waiting);
+	}
+	*s->phases->end = waiting;
+	s->phases->end = &waiting->next;
+	if (s->phases->n++ == 0)
+		write_soon(s->phases);
+	return 0;
+}
+
+static int keep_mark(struct service *s, struct rpc_call *call, const struct watched *job,
+		     const struct phase_mark *mark, struct err *err)
+{
+	int r = make_room(s, job->a.uid, err);
+
+	if (r == 0)
+		return add_mark(s, call, job, mark, err);
+	if (!rpc_call_wants_answer(call))
+		count_lost(s->phases, job->a.id, 1);
+	return r;
+}
+
+static void add_lost_marks(struct service *s, const struct watched *job, uint64_t n)
+{
+	if (n > 0 && s->phases->n == 0)
+		write_soon(s->phases);
+	count_lost(s->phases, job->a.id, n);
+}
+
+static void add_unplaced_marks(struct service *s, uint64_t n)
+{
+	s->phases->n_unplaced += n;
+}
+
+uint64_t service_count_unplaced_marks(const struct service *s)
+{
+	return s->phases ? s->phases->n_unplaced : 0;
+}
+
+int service_open_phases(struct service *s, struct err *err)
+{
+	s->phases = calloc(1, sizeof(*s->phases));
+	if (s->phases)
+		s->phases->timer = loop_timer_new(s->loop, write_down, s);
+	if (!s->phases || !s->phases->timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	s->phases->end = &s->phases->first;
+	return 0;
+}
+
+void service_forget_marks(struct service *s)
+{
+	const struct err gone = { .code = -ENOENT, .text = "the record of the job is gone" };
+
+	map_clear(&s->phases->lost);
+	answer_all(s, NULL, -ENOENT, &gone);
+}
+
+/* What waits is written, whatever the daemon ends for. */
+void service_close_phases(struct service *s)
+{
+	const struct err ending = { .code = -ESHUTDOWN, .text = "the daemon is ending" };
+
+	if (s->phases && s->phases->timer)
+		write_down(s);
+	if (s->phases && s->phases->timer)
+		answer_all(s, NULL, -ESHUTDOWN, &ending);
+	if (s->phases)
+		map_release(&s->phases->lost);
+	free(s->phases);
+	s->phases = NULL;
+}
+
+/* ---- the method ---- */
+
+static int read_params(const struct rpc_call *call, struct phase_params *ret, struct err *err)
+{
+	int r;
+
+	phase_params_init(ret);
+	r = rpc_call_read(call, phase_fields, N_PHASE_FIELDS, ret, err);
+	return r < 0 ? r : phase_params_check(ret, err);
+}
+
+/*
+ * That of who asks, by the kernel's word. Another process may be named for which it is done (a
+ * shell, whose "proctor phase" is gone at once): one of the same job.
+ */
+static int find_job(struct service *s, const struct rpc_peer *peer, struct phase_params *params,
+		    struct watched **ret, struct err *err)
+{
+	struct watched *job;
+
+	if (peer->pid <= 0)
+		return err_set(err, -ENOENT,
+			       "the process is in a pid namespace that cannot be seen");
+	job = service_job_of(s, peer->pid);
+	if (!job) {
+		service_look(s); /* it may have begun just now */
+		job = service_job_of(s, peer->pid);
+	}
+	if (!job || !service_may_control(peer, job->a.uid))
+		return err_set(err, -ENOENT, "pid %d is of no job that runs", (int)peer->pid);
+	if (!u64_known(params->pid))
+		params->pid = (uint64_t)peer->pid;
+	else if (service_job_of(s, (pid_t)params->pid) != job)
+		return err_set(err, -EINVAL, "pid %llu is not of the job %s",
+			       (unsigned long long)params->pid, job->job_id);
+	else
+		params->is_for_another = true;
+	if (params->is_for_another)
+		params->pid = (uint64_t)phase_owner_find(s->root_fd, (pid_t)params->pid,
+							 job->a.runner.pid);
+	*ret = job;
+	return 0;
+}
+
+static struct phase_mark make_mark(struct service *s, const struct watched *job,
+				   const struct phase_params *params)
+{
+	pid_t pid = (pid_t)params->pid;
+	uint64_t wall_ns = phase_params_wall_ns(params);
+
+	return (struct phase_mark){
+		.attempt_id = job->a.id,
+		.is_exit = !params->enter,
+		.phase = { .name = params->enter ? params->enter : params->exit,
+			   .pid = pid,
+			   .rank = sources_read_rank(s->root_fd, pid),
+			   .entered_wall_ns = params->enter ? wall_ns : U64_UNKNOWN,
+			   .left_wall_ns = params->enter ? U64_UNKNOWN : wall_ns },
+		.are_kin = params->is_for_another ? phase_are_kin : NULL,
+		.ctx = &s->root_fd,
+	};
+}
+
+/* Only that markers were lost: there is no later one to say so. */
+static int answer_lost(struct rpc_call *call, uint64_t n)
+{
+	struct json *j = rpc_call_result(call);
+
+	json_begin_object(j);
+	json_key_u64(j, "lost", n);
+	json_end_object(j);
+	return 0;
+}
+
+/* Whoever is answered knows that it was not taken. */
+static void count_unplaced(struct service *s, const struct rpc_call *call,
+			   const struct phase_params *params)
+{
+	if (!rpc_call_wants_answer(call))
+		add_unplaced_marks(s, params->lost + (params->enter || params->exit));
+}
+
+static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct phase_params params;
+	struct phase_mark mark;
+	struct watched *job = NULL;
+	int r = read_params(call, &params, err);
+
+	if (r < 0)
+		return r;
+	r = find_job(s, rpc_call_peer(call), &params, &job, err);
+	if (r < 0) {
+		count_unplaced(s, call, &params);
+		return r;
+	}
+	add_lost_marks(s, job, params.lost);
+	if (!params.enter && !params.exit)
+		return answer_lost(call, params.lost);
+	mark = make_mark(s, job, &params);
+	return keep_mark(s, call, job, &mark, err);
+}
+
+const struct rpc_method service_phase_methods[] = {
+	{ "phase", mark_phase, RPC_FOR_ALL },
+	{ 0 },
+};

@@ -1,0 +1,131 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+
+/*
+ * What was recorded of jobs, for those who may not read the database itself.
+ */
+
+typedef int read_fn(struct recorded *r, struct store *store, struct err *err);
+
+struct recorded_task {
+	struct recorded recorded;
+	read_fn *read;
+	const char *name; /* of the list in the answer */
+};
+
+struct recorded_params {
+	const char *job_id;
+	uint64_t since_ns, until_ns, pid, limit;
+	bool latest;
+};
+
+#define MAX_NS UINT64_C(9000000000000000000)
+
+static const struct rpc_field fields[] = {
+	{ "job_id", RPC_STRING, offsetof(struct recorded_params, job_id), .is_required = false },
+	{ "since_ns", RPC_U64, offsetof(struct recorded_params, since_ns), .max = MAX_NS },
+	{ "until_ns", RPC_U64, offsetof(struct recorded_params, until_ns), .max = MAX_NS },
+	{ "pid", RPC_U64, offsetof(struct recorded_params, pid), .max = 4194304 },
+	{ "limit", RPC_U64, offsetof(struct recorded_params, limit), .max = 1000000000 },
+	{ "latest", RPC_BOOL, offsetof(struct recorded_params, latest), .is_required = false },
+};
+
+static int do_read(void *ctx, struct store *store, struct err *err)
+{
+	struct recorded_task *task = ctx;
+
+	return task->read(&task->recorded, store, err);
+}
+
+static int write_answer(void *ctx, struct service *s, struct rpc_call *call, struct err *err)
+{
+	const struct recorded_task *task = ctx;
+	struct json *j = rpc_call_result(call);
+
+	(void)s;
+	(void)err;
+	json_begin_object(j);
+	json_key(j, task->name);
+	json_raw(j, task->recorded.list.data, task->recorded.list.len);
+	json_key_u64(j, "next_ns", task->recorded.next_wall_ns);
+	json_end_object(j);
+	return 0;
+}
+
+static void release_task(void *ctx)
+{
+	struct recorded_task *task = ctx;
+
+	recorded_release(&task->recorded);
+	free(task);
+}
+
+static const struct aside_answer answer_recorded = { do_read, write_answer, release_task };
+
+static struct recorded ask_for(const struct service *s, const struct rpc_peer *peer,
+			       const struct recorded_params *params)
+{
+	struct recorded r = RECORDED_INIT;
+
+	snprintf(r.job_id, sizeof(r.job_id), "%s", params->job_id ? params->job_id : "");
+	r.uid = service_reads_all(s, peer) ? U64_UNKNOWN : peer->uid;
+	r.since_wall_ns = params->since_ns;
+	r.until_wall_ns = params->until_ns;
+	r.pid = (pid_t)params->pid;
+	r.limit = params->limit;
+	r.latest_only = params->latest;
+	return r;
+}
+
+static int answer(struct service *s, struct rpc_call *call, read_fn *read, const char *name,
+		  bool needs_job, struct err *err)
+{
+	struct recorded_params params = { 0 };
+	struct recorded_task *task;
+	int r = rpc_call_read(call, fields, ARRAY_SIZE(fields), &params, err);
+
+	if (r == 0 && (params.job_id || needs_job) &&
+	    !(params.job_id && job_id_is_valid(params.job_id)))
+		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
+	if (r < 0)
+		return r;
+	task = malloc(sizeof(*task));
+	if (!task)
+		return err_set(err, -ENOMEM, "no memory left for what was recorded");
+	*task = (struct recorded_task){ ask_for(s, rpc_call_peer(call), &params), read, name };
+	return service_answer_aside(s, call, &answer_recorded, task, err);
+}
+
+static int job_attempts(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer(ctx, call, recorded_read_attempts, "attempts", false, err);
+}
+
+static int job_samples(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer(ctx, call, recorded_read_samples, "samples", true, err);
+}
+
+static int job_events(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer(ctx, call, recorded_read_events, "events", true, err);
+}
+
+static int job_anomalies(void *ctx, struct rpc_call *call, struct err *err)
+{
+	return answer(ctx, call, recorded_read_anomalies, "anomalies", false, err);
+}
+
+const struct rpc_method service_recorded_methods[] = {
+	{ "job.attempts", job_attempts, RPC_FOR_ALL },
+	{ "job.samples", job_samples, RPC_FOR_ALL },
+	{ "job.events", job_events, RPC_FOR_ALL },
+	{ "job.anomalies", job_anomalies, RPC_FOR_ALL },
+	{ 0 },
+};

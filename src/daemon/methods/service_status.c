@@ -1,0 +1,197 @@
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+
+static void write_rungs(struct json *j, const char *key, const struct service *s, bool are_reasons)
+{
+	json_key(j, key);
+	json_begin_object(j);
+	for (size_t i = 0; i < s->n_rungs; i++)
+		json_key_string(j, s->rungs[i].measurement,
+				are_reasons ? s->rungs[i].reason : s->rungs[i].rung);
+	json_end_object(j);
+}
+
+/* To begin costs some hundredths of a second: over less than this that is no share of anything. */
+#define SETTLED_NS UINT64_C(1000000000)
+
+static void write_costs(struct json *j, const struct service *s)
+{
+	uint64_t up_ns = clock_boot_ns() - s->started_boot_ns;
+	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
+
+	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
+	json_key_f64(j, "cpu_percent",
+		     up_ns < SETTLED_NS ? F64_UNKNOWN : (double)cpu_ns * 100 / (double)up_ns);
+	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
+	json_key_f64(j, "interval_seconds", s->interval_seconds);
+	json_key_f64(j, "configured_interval_seconds", s->config->interval_seconds);
+	json_key_u64(j, "ticks", s->stats.n_ticks);
+	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
+	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
+	json_key_f64(j, "tick_cpu_seconds", clock_ns_to_seconds(s->stats.cpu_ns));
+	json_key_f64(j, "tick_cpu_percent", s->stats.load * 100);
+	json_key_f64(j, "other_cpu_percent", s->stats.other_load * 100);
+}
+
+static void write_clients(struct json *j, const struct service *s)
+{
+	struct rpc_stats stats;
+
+	rpc_server_get_stats(s->server, &stats);
+	json_key_u64(j, "clients", stats.n_clients);
+	json_key_u64(j, "subscribers", stats.n_subscribers);
+	json_key_u64(j, "requests", stats.n_requests);
+	json_key_u64(j, "events_lost", stats.n_events_lost);
+}
+
+static void write_life(struct json *j, const struct service *s)
+{
+	json_key_u64(j, "process_events", s->life.n_told);
+	json_key_u64(j, "process_events_lost", s->life.n_lost);
+	json_key_u64(j, "process_accounts_missing", service_count_unaccounted(s));
+	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
+	json_key_u64(j, "signals_unplaced", s->signals.unowned.n_dropped);
+	json_key_u64(j, "syscalls_lost", s->syscalls.lost.calls);
+	json_key_u64(j, "syscall_threads_lost", s->syscalls.lost.threads);
+	json_key_u64(j, "syscall_totals_lost", s->syscalls.n_totals_lost);
+	json_key_u64(j, "anomalies_lost", s->n_records_lost);
+	json_key_u64(j, "phase_markers_lost", service_count_lost_marks(s));
+	json_key_u64(j, "phase_markers_unplaced", service_count_unplaced_marks(s));
+	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
+	service_write_orphans(j, s);
+}
+
+static size_t count_queued(const struct service *s)
+{
+	const struct queued *job;
+	size_t n = 0;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n += !job->is_started;
+	return n;
+}
+
+/* Which the database would tell of. */
+static size_t count_unfollowed(struct service *s)
+{
+	const struct queued *job;
+	size_t n = 0;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n += service_is_unfollowed(s, job) && !service_has_run(s, job);
+	return n;
+}
+
+static void write_jobs(struct json *j, struct service *s)
+{
+	size_t n;
+
+	watch_jobs(s->watch, &n);
+	json_key_u64(j, "running_jobs", n + count_unfollowed(s));
+	json_key_u64(j, "queued_jobs", count_queued(s));
+	json_key_u64(j, "held_jobs", service_count_held(s));
+}
+
+/* Unknown, which is null: it is not held. */
+static double held_until(const struct service *s)
+{
+	uint64_t ns = upkeep_held_until_ns(s->upkeep);
+
+	return ns ? clock_ns_to_seconds(ns) : F64_UNKNOWN;
+}
+
+/* Somebody who has it locked for a moment is most likely about to be done. */
+#define LOCK_UNSAID_NS UINT64_C(2000000000)
+
+static const char *why_not_storing(const struct service *s)
+{
+	bool may_pass = s->record_err.code == -EBUSY &&
+			clock_boot_ns() - s->record_err_boot_ns < LOCK_UNSAID_NS;
+
+	return s->record_err.code == 0 || may_pass ? NULL : s->record_err.text;
+}
+
+static const char *why_not_recording(const struct service *s)
+{
+	bool may_pass = s->store_err.code == -EBUSY && s->stats.n_ticks < 2;
+
+	if (s->store)
+		return why_not_storing(s);
+	return s->store_err.code == 0 || may_pass ? NULL : s->store_err.text;
+}
+
+static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
+
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_string(j, "version", PROCTOR_VERSION);
+	json_key_i64(j, "pid", getpid());
+	json_key_f64(j, "uptime_seconds",
+		     clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns));
+	write_jobs(j, s);
+	json_key_string(j, "database", s->options->paths->db);
+	json_key_bool(j, "recording", s->store && !why_not_storing(s));
+	json_key_f64(j, "retention_held_until", held_until(s));
+	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
+	json_key_string(j, "recording_error", why_not_recording(s));
+	json_key_f64(j, "disk_wait_seconds", clock_ns_to_seconds(s->stats.disk_wait_ns));
+	service_write_recording(j, s);
+	json_key_u64(j, "log_lines_lost", s->stats.n_lines_lost);
+	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
+	json_key_string(j, "pressure_reason", s->pressure.reason);
+	write_costs(j, s);
+	write_life(j, s);
+	write_clients(j, s);
+	write_rungs(j, "rungs", s, false);
+	write_rungs(j, "rung_reasons", s, true);
+	json_key_string(j, "gpu_note", s->gpus.note[0] ? s->gpus.note : NULL);
+	json_end_object(j);
+	return 0;
+}
+
+static void on_stop_soon(void *ctx)
+{
+	loop_stop(((struct service *)ctx)->loop);
+}
+
+/* After the answer is on its way. */
+static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	struct loop_timer *timer;
+	struct json *j;
+	int r = rpc_call_read(call, NULL, 0, NULL, err);
+
+	if (r < 0)
+		return r;
+	timer = loop_timer_new(s->loop, on_stop_soon, s);
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to stop");
+	log_info("stops: pid %d of user %u asks for it", (int)rpc_call_peer(call)->pid,
+		 (unsigned)rpc_call_peer(call)->uid);
+	loop_timer_set(timer, 1, 0);
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_bool(j, "stopping", true);
+	json_end_object(j);
+	return 0;
+}
+
+const struct rpc_method service_status_methods[] = {
+	{ "daemon.status", daemon_status, RPC_FOR_ALL },
+	{ "daemon.stop", daemon_stop, RPC_FOR_OWNER },
+	{ 0 },
+};

@@ -1,0 +1,424 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+#include "daemon/methods/methods.h"
+#include "daemon/service_work.h"
+#include "daemon/queue/turns.h"
+
+static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
+{
+	snprintf(ret, size, "%s/%s", s->options->paths->state_dir, name);
+}
+
+/* A runner tells that its job is over shortly before it is over itself. */
+#define RUNNER_ENDS_MS 200
+
+static void on_queue_timer(void *ctx);
+
+int service_open_queue(struct service *s, struct err *err)
+{
+	char folder[PATH_BYTES + 16];
+	int r;
+
+	if (!s->queue_timer)
+		s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
+	if (!s->queue_timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	folder_of(s, "queue", folder, sizeof(folder));
+	r = queue_open(folder, &s->queue, err);
+	if (r == 0)
+		queue_set_db(s->queue, s->options->paths->db);
+	return r;
+}
+
+/* ---- those that a runner has, or had ---- */
+
+/* What the database has of it: an attempt of this submission. */
+enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
+
+static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
+{
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const uint64_t uid = job->uid;
+	const struct attempt_filter filter = {
+		.job_id = job->job_id,
+		.uid = &uid,
+		.submission = job->submission,
+		.limit = 1,
+		.is_strict = true, /* or it is run again */
+	};
+	int r = store_list_attempts(s->store, &filter, &list, err);
+
+	*ret = NOT_RUN;
+	if (r == 0 && list.n > 0 && list.items[0].submission == job->submission)
+		*ret = u64_known(list.items[0].ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
+	return r;
+}
+
+/* ---- those that no runner will ever tell of ---- */
+
+static void describe(const struct queued *job, enum outcome outcome, const char *reason,
+		     struct attempt *a)
+{
+	a->job_id = job->job_id;
+	a->command = job->name;
+	a->workdir = job->workdir;
+	a->uid = job->uid;
+	a->submission = job->submission;
+	a->started_wall_ns = a->ended_wall_ns = clock_wall_ns();
+	a->outcome = outcome;
+	a->reason = reason;
+	proc_boot_id(a->boot_id); /* of this host, now: so who waits for it is told */
+}
+
+/*
+ * It is over before it began (a failure), or nobody knows what came of it: that is recorded
+ * for whoever asks. True if it is gone.
+ */
+static bool bury(struct service *s, struct queued *job, enum outcome outcome, const char *reason)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	struct err err = ERR_INIT;
+	int r;
+
+	attempt_init(&a);
+	describe(job, outcome, reason, &a);
+	r = attempt_log_write_whole(s->options->paths->db, &a, clock_boot_ns(), NULL, &err);
+	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
+		log_debug("the end of job %s is not recorded: %s", job->job_id, err.text);
+		return false;
+	}
+	log_warning("job %s is over without having run: %s", job->job_id, reason);
+	queue_drop(s->queue, job);
+	return true;
+}
+
+void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer)
+{
+	char reason[96] = "cancelled before it began";
+
+	if (peer->uid != job->uid)
+		snprintf(reason, sizeof(reason), "cancelled by user %u before it began",
+			 (unsigned)peer->uid);
+	if (bury(s, job, OUTCOME_CANCELLED, reason)) {
+		service_look(s); /* tells who waits for it */
+		return;
+	}
+	log_warning("job %s was cancelled before it began, which is not recorded", job->job_id);
+	service_answer_dropped(s, job);
+	queue_drop(s->queue, job);
+}
+
+static bool may_start_later(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM;
+}
+
+/* True if it is gone from the queue. */
+static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
+{
+	if (!may_start_later(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+		return true;
+	log_error("job %s cannot be started now: %s", job->job_id, err->text);
+	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);
+	return false;
+}
+
+/* How long a runner may take until it is in the database; one that we saw begin, and end. */
+#define START_NS UINT64_C(30000000000)
+#define SEEN_START_NS UINT64_C(2000000000)
+
+/*
+ * One that we saw begin, or that is somebody else's, may have done its work: it is
+ * not run again. True if it is gone from the queue.
+ */
+static bool settle_unheard(struct service *s, struct queued *job)
+{
+	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
+		return false;
+	if (!s->store || s->ingest_err.code != 0)
+		return false; /* its log may have what the database lacks */
+	if (job->is_cancelled)
+		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
+	if (job->was_executed || job->uid != geteuid())
+		return bury(s, job, OUTCOME_NONE,
+			    "its runner ended, and how could not be told to the daemon");
+	log_warning("job %s was started and never ran: it waits again", job->job_id);
+	queue_put_back(job, NULL);
+	return false;
+}
+
+/* Without a database: its log may have the end. */
+static void answer_unfollowed(struct service *s, struct queued *job)
+{
+	struct attempt a;
+
+	if (job->is_over || store_find_logged_end(s->options->paths->db, job->submission, &a) < 0) {
+		if (service_has_run(s, job))
+			service_answer_unknown(s, job);
+		return;
+	}
+	job->is_over = true;
+	service_answer_unrecorded(s, job, &a);
+	attempt_release(&a);
+}
+
+/* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
+static bool settle_started(struct service *s, struct queued *job, bool is_behind)
+{
+	struct err err = ERR_INIT;
+	enum trace trace;
+	int r = queue_check_start(job, &err);
+
+	if (r < 0)
+		return note_failed_start(s, job, r, &err);
+	if (r == 0 && service_is_unfollowed(s, job))
+		answer_unfollowed(s, job);
+	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
+		return false;
+	if (trace != HAS_ENDED &&
+	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
+		return false;
+	if (trace == NOT_RUN)
+		return !is_behind && settle_unheard(s, job);
+	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
+		 trace == HAS_ENDED ? "has ended" : "is lost: its runner is gone");
+	queue_drop(s->queue, job);
+	return true;
+}
+
+static void settle_all(struct service *s)
+{
+	struct queued *job;
+	size_t i = 0;
+	/* How some of them ended; while that cannot be stored none is taken for one that never ran.
+	 */
+	bool is_behind = s->store && store_take_in(s->store, NULL) < 0;
+
+	while ((job = queue_at(s->queue, i)))
+		if (!job->is_started || !settle_started(s, job, is_behind))
+			i++;
+}
+
+/* Who asks while no daemon runs would be told that they wait. */
+void service_leave_queue(struct service *s)
+{
+	struct queued *job;
+	enum trace trace;
+	size_t i = 0;
+
+	while (s->store && s->queue && (job = queue_at(s->queue, i)))
+		if (job->is_started && find_trace(s, job, &trace, NULL) == 0 && trace == HAS_ENDED)
+			queue_drop(s->queue, job);
+		else
+			i++;
+}
+
+bool service_is_unfollowed(const struct service *s, const struct queued *job)
+{
+	return !s->store && job->is_started && job->start_fd < 0;
+}
+
+bool service_has_run(struct service *s, const struct queued *job)
+{
+	enum trace trace = NOT_RUN;
+
+	if (service_is_unfollowed(s, job))
+		return job->is_over || !queue_is_held(job);
+	return job->is_started && s->store && find_trace(s, job, &trace, NULL) == 0 &&
+	       trace != NOT_RUN;
+}
+
+/* ---- those that wait ---- */
+
+static size_t count_started(struct service *s)
+{
+	const struct queued *job;
+	size_t n = 0;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n += job->is_started && !(service_is_unfollowed(s, job) && service_has_run(s, job));
+	return n;
+}
+
+/* The pressure holds it up: from high on for as long as it lasts, below for some seconds once. */
+static bool is_held_up(struct service *s, struct queued *job)
+{
+	unsigned delay = pressure_delay_seconds(s->pressure.level);
+	uint64_t now = clock_boot_ns();
+
+	if (delay == 0) {
+		job->not_before_ns = 0;
+		job->is_held_told = false;
+		return false;
+	}
+	snprintf(job->reason, sizeof(job->reason), "pressure is %s: %s",
+		 pressure_name(s->pressure.level), s->pressure.reason);
+	if (!job->is_held_told)
+		service_tell_held_up(s, job);
+	job->is_held_told = true;
+	if (pressure_refuses_jobs(s->pressure.level))
+		return true;
+	if (job->not_before_ns == 0)
+		job->not_before_ns = now + delay * UINT64_C(1000000000);
+	return now < job->not_before_ns;
+}
+
+/* A look at the past of each takes a read of the database: so many in one go. */
+#define MAX_ESTIMATES 2
+
+/* False: it waits for room, or for its turn to be asked about. */
+static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
+{
+	struct admit_answer answer;
+
+	if (service_needs_estimate(job) && *n_estimates < MAX_ESTIMATES) {
+		service_estimate_queued(s, job);
+		(*n_estimates)++;
+	}
+	if (job->estimated_boot_ns == 0) {
+		snprintf(job->reason, sizeof(job->reason), "others are looked at before it");
+		return false;
+	}
+	if (service_judge_room(s, &job->estimate, &answer) < 0 || answer.decision == ADMIT)
+		return true;
+	memcpy(job->reason, answer.reason, sizeof(job->reason));
+	return false;
+}
+
+static int sync_folder(void *ctx, struct store *store, struct err *err)
+{
+	(void)store;
+	(void)err;
+	return io_sync_folder_of(ctx);
+}
+
+static void on_synced(void *ctx, int r, const struct err *err)
+{
+	(void)r; /* then a power cut may undo it, as any start */
+	(void)err;
+	free(ctx);
+}
+
+/* On another thread: a disk takes its time. */
+static void sync_start(struct service *s, const struct queued *job)
+{
+	const struct aside_task task = {
+		.uid = job->uid,
+		.work = sync_folder,
+		.done = on_synced,
+		.ctx = strdup(job->path),
+		.is_store_optional = true,
+	};
+
+	if (!task.ctx || aside_add(s->submitter, &task, NULL) < 0)
+		free(task.ctx);
+}
+
+/* True: it has. Else it may be gone from the queue. */
+static bool start_job(struct service *s, struct queued *job)
+{
+	char folder[PATH_BYTES + 16];
+	struct err err = ERR_INIT;
+	int r;
+
+	folder_of(s, "logs", folder, sizeof(folder));
+	job->reason[0] = '\0';
+	r = queue_start(s->queue, job, folder, &err);
+	if (r < 0) {
+		note_failed_start(s, job, r, &err);
+		return false;
+	}
+	log_info("job %s of user %u is started", job->job_id, (unsigned)job->uid);
+	sync_start(s, job);
+	if (job->start_fd >= 0)
+		service_run_queue_soon(s); /* to hear what has become of it */
+	return true;
+}
+
+static size_t max_jobs(const struct service *s)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (s->config->limits.max_concurrent_jobs)
+		return s->config->limits.max_concurrent_jobs;
+	return n > 0 ? (size_t)n : 1;
+}
+
+/* What is known of all while each is looked after: thousands may wait. */
+struct round {
+	size_t n_started, max_jobs, n_estimates;
+};
+
+/* It may be gone from the queue then. */
+static void look_after(struct service *s, struct queued *job, struct round *round)
+{
+	if (!s->store) {
+		snprintf(job->reason, sizeof(job->reason), "%.150s",
+			 s->store_err.code < 0 ? s->store_err.text
+					       : "the database is not open yet");
+		return;
+	}
+	if (round->n_started >= round->max_jobs) {
+		snprintf(job->reason, sizeof(job->reason),
+			 round->max_jobs == 1 ? "%zu job runs already" : "%zu jobs run already",
+			 round->max_jobs);
+		return;
+	}
+	if (is_held_up(s, job) || !has_room(s, job, &round->n_estimates))
+		return;
+	s->queue_uid = job->uid;
+	round->n_started += start_job(s, job);
+}
+
+void service_run_queue(struct service *s)
+{
+	CLEANUP(free_ptr) struct queued **jobs = NULL;
+	struct round round = { 0 };
+	size_t n = 0;
+
+	settle_all(s);
+	round.n_started = count_started(s);
+	round.n_estimates = service_estimate_running(s, 1);
+	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
+		log_warning("no memory left to start what waits, which is tried again");
+	if (n > 0)
+		round.max_jobs = max_jobs(s); /* reads a file */
+	for (size_t i = 0; i < n; i++)
+		look_after(s, jobs[i], &round);
+}
+
+void service_run_queue_soon(struct service *s)
+{
+	loop_timer_set(s->queue_timer, RUNNER_ENDS_MS, 0);
+}
+
+/* Whether the runner of one is about to end, or has just begun. */
+static bool is_any_between(struct service *s)
+{
+	const struct queued *job;
+
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		if (job->is_started && !watch_find_of(s->watch, job->job_id, job->uid))
+			return true;
+	return false;
+}
+
+static void on_queue_timer(void *ctx)
+{
+	struct service *s = ctx;
+
+	service_run_queue(s);
+	if (is_any_between(s))
+		service_run_queue_soon(s);
+}

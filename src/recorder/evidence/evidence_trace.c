@@ -1,0 +1,319 @@
+#include "recorder/evidence/evidence_trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/path.h"
+#include "base/unknown.h"
+#include "recorder/may_see.h"
+
+#define SUFFIX ".trace"
+#define REST_FACTOR 10	  /* a tenth of the time is traced */
+#define LET_GO_MS 4000	  /* strace is given 3 s of these */
+#define ATTACH_SECONDS 15 /* so long after its time a tracer that is still there is stuck */
+
+/* ---- whom ---- */
+
+/* A run inside of a run is a process like others, and still it is us. */
+static bool is_proctor(pid_t pid)
+{
+	struct stat self, other;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &self) == 0 && stat(path, &other) == 0 &&
+	       self.st_dev == other.st_dev && self.st_ino == other.st_ino;
+}
+
+static int check(const struct evidence_trace *t, const struct evidence_trace_plan *plan,
+		 const struct episode *e, struct err *err)
+{
+	pid_t pid = (pid_t)e->worst.pid;
+
+	if (!(plan->seconds > 0) || !e->worst.has_pid || !u64_known(e->worst.start_ticks))
+		return err_set(err, -EINVAL, "there is no process to trace");
+	if (t->tracer > 0 || clock_boot_ns() < t->next_boot_ns)
+		return err_set(err, -EAGAIN, "another process was traced just before");
+	if (!proc_is_alive("", pid, e->worst.start_ticks))
+		return err_set(err, -ESRCH, "process %d is gone", (int)pid);
+	if (!may_see(plan->uid, U64_UNKNOWN, plan->root_fd, pid))
+		return err_set(err, -EPERM, "process %d is not its user's alone", (int)pid);
+	if (is_proctor(pid))
+		return err_set(err, -EINVAL, "proctor does not trace itself");
+	return 0;
+}
+
+/* ---- the folder ---- */
+
+struct old_file {
+	char name[256];
+	struct timespec changed;
+};
+
+static bool is_trace(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > strlen(SUFFIX) && n < 256 && strcmp(name + n - strlen(SUFFIX), SUFFIX) == 0;
+}
+
+static bool is_older(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* How many there are, and the oldest of them. */
+static size_t find_oldest(DIR *folder, struct old_file *oldest)
+{
+	const struct dirent *entry;
+	struct stat st;
+	size_t n = 0;
+
+	rewinddir(folder);
+	while ((entry = readdir(folder))) {
+		if (!is_trace(entry->d_name) ||
+		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (n++ == 0 || is_older(&st.st_mtim, &oldest->changed)) {
+			snprintf(oldest->name, sizeof(oldest->name), "%s", entry->d_name);
+			oldest->changed = st.st_mtim;
+		}
+	}
+	return n;
+}
+
+/* Makes room for one more. What cannot be removed does not keep us from going on. */
+static void drop_old(const char *dir)
+{
+	DIR *folder = opendir(dir);
+	struct old_file oldest;
+
+	if (!folder)
+		return;
+	while (find_oldest(folder, &oldest) >= EVIDENCE_TRACE_FILES)
+		if (unlinkat(dirfd(folder), oldest.name, 0) < 0)
+			break;
+	closedir(folder);
+}
+
+static int make_folder(const char *state_dir, char dir[PATH_BYTES], struct err *err)
+{
+	int n = snprintf(dir, PATH_BYTES, "%s/traces", state_dir);
+
+	if (n < 0 || n >= PATH_BYTES)
+		return err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
+	return path_make_dir(dir, err);
+}
+
+/* "memory_leak-123.4567-1763000000000000000.trace": the episode's name. */
+static int name_file(const char *dir, const struct episode *e, char *ret, size_t size,
+		     struct err *err)
+{
+	int r;
+
+	drop_old(dir);
+	r = snprintf(ret, size, "%s/%s" SUFFIX, dir, e->name);
+	if (r < 0 || (size_t)r >= size)
+		return err_set(err, -ENAMETOOLONG, "the path of a trace would be too long");
+	for (char *c = ret + strlen(dir) + 1; *c; c++)
+		*c = *c == '/' ? '-' : *c;
+	return 0;
+}
+
+/* ---- one at a time, whoever looks ---- */
+
+#define LOCK_NAME "lock"
+
+/* It has a byte as soon as one was made, and was written to when that began. */
+static bool is_rested(int fd, double rest_seconds)
+{
+	struct stat st;
+	double since;
+
+	if (fstat(fd, &st) < 0 || st.st_size == 0)
+		return true;
+	since = clock_ns_to_seconds(clock_wall_ns()) - (double)st.st_mtim.tv_sec;
+	return since < 0 || since >= rest_seconds; /* the clock may have been set */
+}
+
+static int take_lock(const char *dir, double rest_seconds, int *ret, struct err *err)
+{
+	CLEANUP(close_fd) int fd = -1;
+	char path[PATH_BYTES + sizeof(LOCK_NAME) + 1];
+
+	snprintf(path, sizeof(path), "%s/" LOCK_NAME, dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_rested(fd, rest_seconds))
+		return err_set(err, -EAGAIN, "another has traced a process just before");
+	if (pwrite(fd, "1", 1, 0) != 1)
+		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	*ret = fd;
+	fd = -1;
+	return 0;
+}
+
+/* ---- the tracer ---- */
+
+/* In the child: nothing but what may be called between fork and exec. */
+static void become_tracer(const char *const *argv, pid_t parent)
+{
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent || setpgid(0, 0) < 0)
+		_exit(126);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (dup2(null_fd, fd) < 0)
+			_exit(126);
+	execv("/proc/self/exe", (char *const *)argv);
+	_exit(127);
+}
+
+static int spawn(struct evidence_trace *t, double seconds, const struct anomaly *culprit,
+		 struct err *err)
+{
+	char duration[32], bytes[32], pid_text[16], start[32];
+	const char *const argv[] = { "proctor",		"trace",       "--duration",
+				     duration,		"--max-bytes", bytes,
+				     "--start-ticks",	start,	       "--output",
+				     t->evidence.trace, pid_text,      NULL };
+	pid_t parent = getpid(), pid;
+
+	snprintf(duration, sizeof(duration), "%.0fs", ceil(seconds));
+	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)EVIDENCE_TRACE_BYTES);
+	snprintf(pid_text, sizeof(pid_text), "%d", (int)culprit->pid);
+	snprintf(start, sizeof(start), "%llu", (unsigned long long)culprit->start_ticks);
+	pid = fork();
+	if (pid == 0)
+		become_tracer(argv, parent);
+	if (pid < 0)
+		return err_set(err, -errno, "cannot start a tracer: %s", strerror(errno));
+	t->tracer = pid;
+	t->tracer_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return 0;
+}
+
+static int begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+		 const struct episode *e, const struct anomaly_evidence *evidence, struct err *err)
+{
+	CLEANUP(close_fd) int lock_fd = -1;
+	double rest_seconds = REST_FACTOR * ceil(plan->seconds);
+	uint64_t now = clock_boot_ns();
+	char dir[PATH_BYTES];
+	int r = check(t, plan, e, err);
+
+	if (r == 0)
+		r = make_folder(plan->state_dir, dir, err);
+	if (r == 0)
+		r = take_lock(dir, rest_seconds, &lock_fd, err);
+	if (r < 0)
+		return r;
+	t->evidence = *evidence;
+	snprintf(t->episode, sizeof(t->episode), "%s", e->name);
+	r = name_file(dir, e, t->evidence.trace, sizeof(t->evidence.trace), err);
+	if (r == 0)
+		r = spawn(t, plan->seconds, &e->worst, err);
+	if (r < 0)
+		return r;
+	t->next_boot_ns = now + (uint64_t)(rest_seconds * 1e9);
+	t->stuck_boot_ns = now + (uint64_t)((ceil(plan->seconds) + ATTACH_SECONDS) * 1e9);
+	t->lock_fd = lock_fd;
+	lock_fd = -1;
+	return 0;
+}
+
+int evidence_trace_begin(struct evidence_trace *t, const struct evidence_trace_plan *plan,
+			 const struct episode *e, struct anomaly_evidence *evidence,
+			 struct err *err)
+{
+	struct err why = ERR_INIT;
+	int r = begin(t, plan, e, evidence, &why);
+
+	if (r == 0)
+		return 0;
+	if (plan->seconds > 0)
+		snprintf(evidence->trace_missing, sizeof(evidence->trace_missing), "%.*s",
+			 (int)sizeof(evidence->trace_missing) - 1, why.text);
+	return err_set(err, r, "%s", why.text);
+}
+
+/* ---- its end ---- */
+
+/* One that could not be traced leaves an empty file: that is no evidence. */
+static void judge_file(struct anomaly_evidence *e)
+{
+	struct stat st;
+
+	if (stat(e->trace, &st) == 0 && st.st_size > 0)
+		return;
+	unlink(e->trace);
+	e->trace[0] = '\0';
+	snprintf(e->trace_missing, sizeof(e->trace_missing), "nothing of it could be traced");
+}
+
+/* Somebody else may wait for all our children. */
+static bool is_over(const struct evidence_trace *t, int timeout_ms)
+{
+	struct pollfd p = { .fd = t->tracer_fd, .events = POLLIN };
+
+	if (t->tracer_fd >= 0)
+		return poll(&p, 1, timeout_ms) > 0;
+	return waitpid(t->tracer, NULL, WNOHANG) != 0;
+}
+
+static bool take_end(struct evidence_trace *t)
+{
+	waitpid(t->tracer, NULL, WNOHANG);
+	close_fd(&t->tracer_fd);
+	close_fd(&t->lock_fd);
+	t->ended = t->tracer;
+	t->tracer = 0;
+	judge_file(&t->evidence);
+	return true;
+}
+
+bool evidence_trace_has_ended(struct evidence_trace *t)
+{
+	if (t->tracer <= 0)
+		return false;
+	if (!is_over(t, 0)) {
+		/* It bounds itself; this is for one that hangs. */
+		if (clock_boot_ns() > t->stuck_boot_ns)
+			kill(t->tracer, SIGKILL);
+		return false;
+	}
+	return take_end(t);
+}
+
+bool evidence_trace_stop(struct evidence_trace *t)
+{
+	if (t->tracer <= 0)
+		return false;
+	kill(t->tracer, SIGTERM);
+	if (!is_over(t, LET_GO_MS)) {
+		kill(t->tracer, SIGKILL);
+		is_over(t, LET_GO_MS);
+	}
+	return take_end(t);
+}

@@ -1,0 +1,158 @@
+/*
+ * link - a runner's connection to the daemon, if one runs.
+ *
+ * The runner records the job, whether a daemon is there or not. A daemon that has the folder of the
+ * runner's log reads what is new there when it is notified. To another daemon, such as root's, the
+ * job is a guest: the runner sends it the frames of its log (log_sender.h). A daemon can come and
+ * go at any time.
+ */
+#ifndef PROCTOR_RECORDER_LINK_H
+#define PROCTOR_RECORDER_LINK_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/loop.h"
+#include "recorder/attempt_log.h"
+#include "recorder/calls.h"
+#include "model/job.h"
+
+struct link;
+
+/* What the kernel has reported to the daemon of our processes, and not to us. */
+struct link_facts {
+	const struct proc_record *ends; /* how they ended, and what they had used by then */
+	size_t n_ends;
+	const struct proc_event *events; /* signals and kills; without sheets */
+	size_t n_events;
+};
+
+/* Called when some have come: from the loop, and from any function below that waits for the daemon.
+ * They are valid during the call. */
+typedef void link_facts_fn(void *ctx, const struct link_facts *facts);
+
+/* Looks for no daemon yet. NULL: no memory. */
+struct link *link_new(struct loop *loop, link_facts_fn *fn, void *ctx);
+struct link *link_free(struct link *link);
+
+/* The attempt as it is by now. */
+struct link_job {
+	const struct attempt *a;
+	const struct attempt_log *log; /* NULL: there is none */
+	bool keeps_calls;	       /* its system calls are not the daemon's to count */
+	bool wants_calls;	       /* they are, before it answers */
+};
+
+/*
+ * Before the first command is started: opens the stream of facts, if a daemon of root is there. One
+ * that does not answer within some milliseconds is not waited for. What we start from now on is
+ * followed from its beginning. It opens with link_greet() else.
+ */
+void link_begin(struct link *link, const char *job_id);
+
+/* Whether the stream was open: it may be gone since. */
+bool link_was_followed(const struct link *link);
+
+/* Whether a daemon was there and had not answered by then, or when it was greeted. */
+bool link_began_late(const struct link *link);
+
+/* Whether its facts lack the last of what processes used, as without eBPF. */
+bool link_is_rough(const struct link *link);
+
+/* Facts that did not come: for want of room on the way, or as the kernel had none for them; and
+ * those that are not for this user. */
+uint64_t link_lost_facts(const struct link *link);
+uint64_t link_withheld_facts(const struct link *link);
+
+/* All that has happened so far has come by the return. The daemon is not waited for long. -ENOENT:
+ * no stream is open. */
+int link_barrier(struct link *link);
+
+/*
+ * Says that the job runs and where it is recorded, unless that was said, or tried less than some
+ * seconds ago. Takes a few milliseconds at most.
+ */
+void link_greet(struct link *link, const struct link_job *job);
+
+/*
+ * The same at once and with more patience: where this returns 0 the daemon counts the system calls
+ * of all that we have started and will start. One of our own user is asked only if may_be_own. Else
+ * err says why not.
+ */
+int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
+		      struct err *err);
+
+/* Whether it does, since link_ask_to_count() and without a break. */
+bool link_counts_calls(const struct link *link);
+
+/*
+ * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
+ * whose next sample would have the same calls again. One that does not answer in time is not asked
+ * again for a while.
+ */
+int link_take_counts(struct link *link, struct process_calls *ret);
+
+/* Whether a daemon is, and has heard of us. */
+bool link_is_there(const struct link *link);
+
+/* Whether the job is a guest of the daemon, or was when there last was one. */
+bool link_is_guest(const struct link *link);
+
+/* Whether a daemon that has the runner's database is there, and looks at the job as well. */
+bool link_is_shared(const struct link *link);
+
+/* There is something new in the log: nobody waits for an answer. The second is for a guest alone,
+ * as others need not hear of ticks. */
+void link_tell_changed(struct link *link);
+void link_send(struct link *link);
+
+/* The log was closed: another is to be told of. */
+void link_leave_log(struct link *link);
+
+/* ---- the job is over ---- */
+
+/*
+ * Its last process is gone, run_ns after the first was started. A daemon that does not answer
+ * delays all that is below by no more than a tenth of that (half a second at most, 5 ms at least)
+ * and half a second, together: the tenth is for what nobody has asked for. What it has not said by
+ * then is -ETIMEDOUT. What the caller does in between takes nothing of it.
+ */
+void link_begin_end(struct link *link, uint64_t run_ns);
+
+/*
+ * The last barrier: also the accounts of what has ended just now have come, if needs_accounts. A
+ * process was killed (was_killed): it is waited for longer, and a stream that could not be opened
+ * so far is opened for what the daemon has kept. -ENOENT, -ETIMEDOUT.
+ */
+int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, bool was_killed);
+
+/*
+ * What the daemon has counted of it, asked or not, once; is_wanted: somebody has asked, or it is
+ * nowhere else. -ENOENT: none is there; -ENODATA: it has not.
+ */
+int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *calls,
+		    struct err *err);
+
+/* What the daemon that follows us measures with, into the attempt, behind what the runner does. */
+void link_name_rungs(const struct link *link, struct attempt *a);
+
+/*
+ * The job has ended, and that is recorded. Whoever had it as a guest knows by the
+ * return; and also who could not be greeted so far, if is_awaited. False: such a daemon
+ * is not there, or has not written it down.
+ */
+bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited);
+
+/*
+ * Before the end is in the log, where a daemon should hear of it: holds the log, which others may
+ * store and remove then. And after link_tell_end(): for late_word.h; NULL: it is gone.
+ */
+int link_open_log(struct link *link, const struct link_job *job);
+struct log_sender *link_take_log(struct link *link);
+
+/* A daemon of our own user has written down what it knows of the job by the return. */
+int link_await_record(struct link *link);
+
+#endif

@@ -1,0 +1,326 @@
+#include "recorder/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "recorder/own.h"
+#include "recorder/run_internal.h"
+#include "recorder/upkeep.h"
+
+/* ---- the daemon ---- */
+
+/* A run that lasts as long as this greets a daemon. */
+#define GREET_AFTER_SECONDS 0.25
+
+/* A daemon is not to count them as well, or at all. */
+static bool keeps_calls(const struct run *run)
+{
+	return run->calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
+}
+
+/* As it is by now, for a daemon. */
+static struct link_job link_job_of(const struct run *run)
+{
+	return (struct link_job){ .a = run->attempt,
+				  .log = run->log,
+				  .keeps_calls = keeps_calls(run) };
+}
+
+int record_ask_to_count(struct run *run, struct err *err)
+{
+	bool may_be_own = run->options->is_submitted && !run->options->is_for_other;
+	struct link_job job = link_job_of(run);
+
+	job.keeps_calls = false;
+	job.wants_calls = true;
+	return link_ask_to_count(run->link, &job, may_be_own, err);
+}
+
+/* One that is to count system calls as well is asked while the command waits. */
+void record_begin(struct run *run)
+{
+	if (run->options->db_path && !run->asks_daemon)
+		link_begin(run->link, run->options->spec->job_id);
+}
+
+/*
+ * A run that is over soon needs no daemon. One that has submitted the job waits for it. Before a
+ * daemon counts system calls that are not its to count, it is told so.
+ */
+void record_greet(struct run *run)
+{
+	double elapsed = clock_ns_to_seconds(clock_boot_ns() - run->boot_ns);
+	const struct link_job job = link_job_of(run);
+
+	if (run->log &&
+	    (elapsed > GREET_AFTER_SECONDS || run->options->is_submitted || job.keeps_calls))
+		link_greet(run->link, &job);
+}
+
+void record_tell_changed(struct run *run)
+{
+	link_tell_changed(run->link);
+	if (run->options->is_submitted || keeps_calls(run))
+		record_greet(run);
+}
+
+/* Whether there is a daemon that cannot read the end in its own folder of logs. */
+static bool must_hear_end(const struct run *run)
+{
+	return link_is_guest(run->link) || run->options->is_for_other ||
+	       (run->options->is_submitted && !attempt_log_is_stored(run->log));
+}
+
+void record_prepare_end(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	if (run->log && must_hear_end(run) && link_open_log(run->link, &job) < 0)
+		log_debug("the log cannot be read back");
+}
+
+/* Whoever submitted it hears of it, however short it was. */
+void record_tell_end(struct run *run)
+{
+	const struct link_job job = link_job_of(run);
+
+	run->is_untold = run->log && !link_tell_end(run->link, &job, run->options->is_submitted) &&
+			 must_hear_end(run);
+	if (run->is_untold)
+		run->untold_log = link_take_log(run->link);
+}
+
+/* ---- the log ---- */
+
+static const char *own_folder(struct arena *arena)
+{
+	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
+
+	return arena_strdup(arena, folder);
+}
+
+void record_describe(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	struct job_input input;
+
+	a->job_id = arena_strdup(&a->arena, run->options->spec->job_id);
+	a->command = arena_strdup(&a->arena, run->options->command);
+	a->is_running = true;
+	a->argv_hash = job_spec_hash(run->options->spec, run->options->mask);
+	input = job_spec_measure_input(run->options->spec);
+	a->input_bytes = input.bytes;
+	a->input_hash = input.hash;
+	a->uid = geteuid();
+	a->submission = run->options->submission;
+	a->host = own_host(&a->arena);
+	a->workdir = own_folder(&a->arena);
+	proc_boot_id(a->boot_id);
+	a->pid_ns = own_pid_ns();
+	a->runner.pid = getpid();
+	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)
+		a->runner.start_ticks = U64_UNKNOWN;
+	a->interval_seconds = run->options->interval_seconds;
+	a->started_wall_ns = clock_wall_ns();
+	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
+	a->clock = clock_read_quality();
+	a->total_sheets = (int)run->options->spec->n_sheets;
+	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
+}
+
+void record_say_loss(struct run *run, const char *what, const struct err *err)
+{
+	if (run->log_err.code != 0)
+		return;
+	log_error("%s: %s", what, err->text);
+	run->log_err = *err;
+}
+
+/* ---- the log ---- */
+
+/* With the sheets as they are now, which are the runner's. */
+static void describe_begin(void *ctx, struct buf *out)
+{
+	const struct run *run = ctx;
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	record_write_begin(out, run->attempt);
+	record_write_sheets(out, sheets, n);
+}
+
+void record_open(struct run *run)
+{
+	const char *path = run->options->db_path;
+	struct err err = ERR_INIT;
+	int r = path ? attempt_log_open(path, run->attempt, describe_begin, run, &run->log, &err)
+		     : err_set(&err, -ENOENT, "%s", run->options->why_no_db);
+
+	run->attempt->id = r < 0 ? 0 : ATTEMPT_IN_LOG;
+	if (r == 0)
+		return;
+	record_say_loss(run, "this run is not recorded", &err);
+	if (path || run->options->is_submitted) /* a daemon may record it */
+		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->log, NULL);
+}
+
+/* Where somebody has removed the folder nobody would find what we append: the record begins anew,
+ * under the same number if that is still free. */
+static void leave_removed(struct run *run)
+{
+	if (!run->log || !attempt_log_is_gone(run->log))
+		return;
+	log_error("the folder %s-logs was removed: this run is recorded anew from here on",
+		  run->options->db_path);
+	link_leave_log(run->link);
+	run->log = attempt_log_close(run->log);
+	if (!run->is_replaced)
+		attempt_note(run->attempt, "history",
+			     "what was recorded of this run was removed while it ran: samples from "
+			     "before that are lost");
+	run->is_replaced = true;
+	record_open(run);
+}
+
+void record_append(struct run *run, enum record_type type, const struct buf *bytes)
+{
+	if (run->log)
+		attempt_log_append(run->log, type, bytes);
+}
+
+/* ---- what is stored ---- */
+
+#define STORE_EVERY_NS UINT64_C(3600000000000)
+#define STORE_EVERY_BYTES (UINT64_C(4) << 20)
+
+void record_store_aside(struct run *run)
+{
+	if (!attempt_log_is_stored(run->log) || run->storing_pid > 0 || link_is_shared(run->link))
+		return;
+	run->stored_boot_ns = clock_boot_ns();
+	run->stored_bytes = attempt_log_bytes(run->log);
+	run->storing_pid = upkeep_run_aside(run->options->db_path, run->options->retention,
+					    run->options->jsonl_path);
+	if (run->storing_pid > 0 && membership_add_stranger(run->members, run->storing_pid) < 0)
+		log_debug("process %d is not known not to be the job's", (int)run->storing_pid);
+}
+
+/* Of a run that lasts: its log is not to grow for ever. */
+static void store_now_and_then(struct run *run)
+{
+	if (run->storing_pid > 0 && waitpid(run->storing_pid, NULL, WNOHANG) != 0) {
+		membership_forget_stranger(run->members, run->storing_pid);
+		run->storing_pid = 0;
+	}
+	if (clock_boot_ns() - run->stored_boot_ns >= STORE_EVERY_NS ||
+	    attempt_log_bytes(run->log) - run->stored_bytes >= STORE_EVERY_BYTES)
+		record_store_aside(run);
+}
+
+struct store *record_open_store(const struct run *run)
+{
+	struct store *store = NULL;
+
+	if (!run->options->db_path || store_open_timeout(run->options->db_path, STORE_READ_AS_IS,
+							 LOOP_PATIENCE_MS, &store, NULL) < 0)
+		return NULL;
+	return store;
+}
+
+/* ---- records ---- */
+
+/* The last that is recorded may have ended since. */
+void record_now(struct run *run)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	size_t n, from = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	record_write_sheets_changed(&bytes, run->attempt, sheets + from, n - from);
+	record_append(run, RECORD_SHEETS, &bytes);
+	run->n_sheets_stored = n;
+	record_tell_changed(run);
+}
+
+void record_sheet_soon(struct run *run)
+{
+	loop_timer_set(run->record_timer, 0, 0);
+}
+
+static void append_phases(void *ctx, const struct phase_change *items, size_t n, uint64_t n_lost)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+
+	record_write_phases(&bytes, items, n);
+	record_write_number(&bytes, n_lost);
+	record_append(ctx, RECORD_PHASES, &bytes);
+}
+
+void record_events(struct run *run)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	size_t n;
+	const struct proc_event *events = tally_pending_events(run->tally, &n);
+
+	if (n > 0) {
+		record_write_list(&bytes, RECORD_LIST_EVENTS, events, n);
+		record_append(run, RECORD_EVENTS, &bytes);
+		tally_events_stored(run->tally);
+	}
+	phase_box_read(&run->phases, run->root_fd, append_phases, run);
+}
+
+/* An event after a quiet time is recorded after the first, and those of a storm as seldom as the
+ * second: the daemon stores them each time. */
+#define EVENTS_SOON_MS 100
+#define EVENTS_APART_MS 500
+
+void record_events_soon(struct run *run)
+{
+	uint64_t now = clock_boot_ns(), ms = EVENTS_SOON_MS;
+	size_t n;
+
+	tally_pending_events(run->tally, &n);
+	if (n == 0 || run->is_recording_soon || !run->log || !link_is_there(run->link))
+		return;
+	if (now < run->events_due_boot_ns)
+		ms += (run->events_due_boot_ns - now) / 1000000;
+	run->is_recording_soon = true;
+	run->events_due_boot_ns = now + (ms + EVENTS_APART_MS - EVENTS_SOON_MS) * 1000000;
+	loop_timer_set(run->events_timer, ms, 0);
+}
+
+/* A line that cannot be written is not worth keeping: the record has it all. */
+static void append_line(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
+		return;
+	if (run->n_lines_missing++ == 0)
+		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
+}
+
+void record_tick(struct run *run, const struct series_point *point)
+{
+	leave_removed(run);
+	record_greet(run);
+	record_look_for_anomalies(run);
+	record_events(run);
+	if (run->log) {
+		attempt_log_append_tick(run->log, &run->snap, point);
+		link_send(run->link);
+	}
+	if (attempt_log_is_stored(run->log)) {
+		(void)attempt_log_sync(run->log);
+		store_now_and_then(run);
+	}
+	append_line(run);
+}

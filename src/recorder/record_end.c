@@ -1,0 +1,506 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alive.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unknown.h"
+#include "recorder/deaths.h"
+#include "recorder/record.h"
+#include "recorder/run_internal.h"
+#include "model/job.h"
+#include "report/report.h"
+
+/* ---- what is known in the end ---- */
+
+static void note_count(struct attempt *a, uint64_t n, const char *what, const char *why)
+{
+	char text[200];
+
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "%llu %s", (unsigned long long)n, why);
+	attempt_note(a, what, text);
+}
+
+/* By a daemon that is there and does. It may have come after the beginning. */
+static void take_daemons_calls(struct run *run)
+{
+	CLEANUP(counted_calls_release)
+	struct counted_calls calls = { .processes.max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+	struct err err = ERR_INIT;
+	int r;
+
+	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
+		return;
+	r = link_take_calls(run->link, run->is_daemon_asked || link_is_guest(run->link), &calls,
+			    &err);
+	if (r == 0) {
+		/* The daemon times for all jobs alike. */
+		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
+			log_warning("a daemon has counted the system calls, and timed all of them: "
+				    "its syscalls_time_every says how many");
+		counted_calls_keep(&calls, NULL, run->attempt);
+		run->is_counted_by_daemon = link_counts_calls(run->link);
+	} else if (r == -ETIMEDOUT)
+		err_set(&run->calls_err, r,
+			"the daemon, which may have counted them, had no time to say so, and the "
+			"run did not wait for it any longer");
+	else if (run->is_daemon_asked)
+		err_set(&run->calls_err, r,
+			"the daemon that counted them is gone, or has them no "
+			"more");
+}
+
+/* What went wrong with counting is no reason to say that nothing was counted. */
+static void keep_calls(struct run *run)
+{
+	if (!run->calls) {
+		take_daemons_calls(run);
+		return;
+	}
+	if (run_calls_withholds_rights(run->calls))
+		attempt_note(run->attempt, "rights of setuid programs",
+			     "strace counted the system calls: programs that would have run as "
+			     "another user (setuid, setgid, file capabilities) did not get those "
+			     "rights from the kernel, and the job may have done other things than "
+			     "without it");
+	if (run_calls_traces(run->calls))
+		attempt_note(run->attempt, "syscalls",
+			     "strace counted them, which leaves out the last call of each process "
+			     "(exit_group), and those that it has no name for");
+	run_calls_end(run->calls, run->attempt);
+}
+
+/* Of GPU time: that it is a part, or why there is none. */
+static void note_gpu_time(struct run *run, bool has_reason)
+{
+	uint64_t untold_ns = tally_untold_gpu_ns(run->tally);
+	bool is_known = u64_known(run->attempt->usage.gpu_busy_ns);
+	char why[128];
+
+	if (untold_ns == 0 || (has_reason && !is_known))
+		return;
+	snprintf(why, sizeof(why), "the drivers did not tell the share of a process for %.1f s%s",
+		 (double)untold_ns / 1e9, is_known ? ": it is at least that" : "");
+	attempt_note(run->attempt, NOTE_GPU_TIME, why);
+}
+
+static void note_gpu_idle_time(struct run *run)
+{
+	uint64_t untold_ns = tally_untold_gpu_idle_ns(run->tally);
+	char why[128];
+
+	if (untold_ns == 0)
+		return;
+	snprintf(why, sizeof(why),
+		 "the drivers did not tell whether a process held memory for %.1f s%s",
+		 (double)untold_ns / 1e9,
+		 u64_known(run->attempt->usage.gpu_idle_ns) ? ": it is at least that" : "");
+	attempt_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
+}
+
+static void use_no_gpu(struct attempt *a)
+{
+	usage_set_no_gpu(&a->usage);
+	for (size_t i = 0; i < a->n_sheets; i++)
+		usage_set_no_gpu(&a->sheets[i].usage);
+}
+
+static void note_gpus(struct run *run)
+{
+	char why[512];
+	bool has_reason = run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why));
+
+	if (run->gpus) {
+		note_gpu_time(run, has_reason);
+		note_gpu_idle_time(run);
+	}
+	if (has_reason)
+		attempt_note(run->attempt, "gpus", why);
+	else if (run->gpus && gpus_rung(run->gpus) &&
+		 !u64_known(run->attempt->usage.peak_gpu_bytes))
+		attempt_note(run->attempt, "gpus",
+			     "no sample of its processes met a reading of them");
+	else if (!run->gpus && sources_has_gpu(run->root_fd))
+		attempt_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
+	else if (!run->gpus)
+		use_no_gpu(run->attempt);
+}
+
+/* By taskstats, of which CPU time is a lower bound too. */
+static bool has_rough_io(const struct attempt *a)
+{
+	for (size_t i = 0; i < a->n_processes; i++)
+		if (a->processes[i].cpu_evidence == EVIDENCE_LOWER_BOUND &&
+		    u64_known(a->processes[i].died_wall_ns))
+			return true;
+	return false;
+}
+
+/* By what it was judged instead is not to be guessed afterwards. */
+static void note_slips(struct attempt *a, const char *slips)
+{
+	for (const char *line = slips, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		char text[300];
+
+		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
+		attempt_note(a, "configuration", text);
+	}
+}
+
+static void note_unknowns(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	if (!run->calls && a->n_syscalls == 0)
+		attempt_note(a, "syscall_hotspots", run->calls_err.text);
+	note_gpus(run);
+	if (run->options->why_no_output)
+		attempt_note(a, "output", run->options->why_no_output);
+	note_slips(a, run->options->slips);
+	if (!run->collector)
+		attempt_note(a, "samples", "/proc cannot be read");
+	if (!run->life)
+		attempt_note(
+			a, "process_spawn_count",
+			"the kernel does not tell this user of births and deaths: processes that "
+			"lived between two samples are missing");
+	if (run->life && has_rough_io(a))
+		attempt_note(
+			a, "I/O of single processes",
+			"of those that others waited for, the kernel tells whole KiB, and without "
+			"what their children did: each is the least that it was");
+	note_count(a, tally_lost_events(run->tally), "process_spawn_count",
+		   "kernel events were lost: counts are lower bounds");
+	note_count(a, tally_unlisted_processes(run->tally), "processes",
+		   "more processes were counted and are not listed one by one");
+	note_count(a, tally_unlisted_events(run->tally), "events",
+		   "more process events were counted and are not listed");
+	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
+		attempt_note(
+			a, "total_cpu_seconds",
+			"some processes still run, or were waited for by nobody, as their parent "
+			"ignores SIGCHLD: what they used is not all counted in");
+	if (a->usage.io_evidence == EVIDENCE_LOWER_BOUND)
+		attempt_note(
+			a, "io",
+			"some of it could not be read, or is of processes that still run or that "
+			"nobody waited for");
+}
+
+static void keep_sheet(struct attempt *a, struct sheet_record *s)
+{
+	s->name = arena_strdup(&a->arena, s->name);
+	s->command = arena_strdup(&a->arena, s->command);
+	s->reason = arena_strdup(&a->arena, s->reason);
+	s->ranks = s->n_ranks ? arena_memdup(&a->arena, s->ranks, s->n_ranks * sizeof(*s->ranks))
+			      : NULL;
+	s->n_ranks = s->ranks ? s->n_ranks : 0;
+}
+
+static void keep_sheets(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	a->sheets = n ? arena_memdup(&a->arena, sheets, n * sizeof(*sheets)) : NULL;
+	a->n_sheets = a->sheets ? n : 0;
+	for (size_t i = 0; i < a->n_sheets; i++)
+		keep_sheet(a, &a->sheets[i]);
+}
+
+static void keep_processes(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct proc_record *records = tally_processes(run->tally, &n);
+
+	a->processes = n ? arena_memdup(&a->arena, records, n * sizeof(*records)) : NULL;
+	a->n_processes = a->processes ? n : 0;
+	for (size_t i = 0; i < a->n_processes; i++)
+		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
+}
+
+static void keep_events(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	size_t n;
+	const struct proc_event *events = tally_events(run->tally, &n);
+
+	a->events = n ? arena_memdup(&a->arena, events, n * sizeof(*events)) : NULL;
+	a->n_events = a->events ? n : 0;
+	for (size_t i = 0; i < a->n_events; i++) {
+		a->events[i].job_id = a->job_id;
+		a->events[i].details = arena_strdup(&a->arena, a->events[i].details);
+	}
+}
+
+static void keep_series(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	a->series = run->n_series ? arena_memdup(&a->arena, run->series,
+						 run->n_series * sizeof(*run->series))
+				  : NULL;
+	a->n_series = a->series ? run->n_series : 0;
+}
+
+static void note_calls_rung(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->calls_err.text };
+
+	if (run->calls)
+		taken = run_calls_rung(run->calls);
+	else if (run->is_counted_by_daemon)
+		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
+	for (size_t i = 0; i < a->n_rungs; i++)
+		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
+			a->rungs[i].rung = taken.rung;
+			a->rungs[i].reason = arena_strdup(&a->arena, taken.reason);
+		}
+}
+
+/* That samples are closer together says nothing of drivers that are asked more rarely. */
+static void note_gpu_pace(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	char pace[64];
+
+	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
+		a->rungs[a->n_rungs++] =
+			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
+}
+
+/* What measured, which may be less than what a probe would find now. */
+static void note_rungs(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
+	if (!a->rungs)
+		return;
+	a->n_rungs = sources_probe_rungs(run->root_fd, run->life, &a->arena, a->rungs);
+	if (run->gpus)
+		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
+	note_gpu_pace(run);
+	note_calls_rung(run);
+	for (size_t i = 0; i < a->n_rungs; i++) {
+		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+			continue;
+		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
+		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
+	}
+	link_name_rungs(run->link, a);
+}
+
+static void keep_known(struct run *run)
+{
+	keep_sheets(run);
+	note_rungs(run);
+	note_unknowns(run);
+}
+
+static void keep_told(struct run *run)
+{
+	keep_events(run);
+	keep_series(run);
+}
+
+/* ---- the end ---- */
+
+/* The end waits for the disk for as long as the run took, within these: nobody is held up for
+ * seconds after a short command. */
+#define END_PATIENCE_LEAST_MS 1000
+#define END_PATIENCE_MOST_MS 5000
+
+static uint64_t end_deadline_ns(const struct run *run)
+{
+	uint64_t now = clock_boot_ns();
+	uint64_t ms = (now - run->boot_ns) / 1000000;
+
+	ms = ms < END_PATIENCE_LEAST_MS ? END_PATIENCE_LEAST_MS : ms;
+	ms = ms > END_PATIENCE_MOST_MS ? END_PATIENCE_MOST_MS : ms;
+	return now + ms * 1000000;
+}
+
+static void note_losses(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	if (run->log_err.code != 0)
+		attempt_note(a, REPORT_NOTE_RECORDING, run->log_err.text);
+	if (!attempt_log_is_stored(run->log))
+		attempt_note(a, "anomalies", "they could not be recorded");
+	else
+		note_count(a, attempt_log_lost(run->log), "history", "records could not be stored");
+	note_count(a, detect_count_left_out(run->detect), "anomalies",
+		   "processes or anomalies were more than there was room for");
+	note_count(a, run->n_lines_missing, "log of snapshots",
+		   "snapshots could not be written to it");
+	if (run->n_lines_missing > 0)
+		log_warning("the log lacks %llu snapshots",
+			    (unsigned long long)run->n_lines_missing);
+}
+
+/* One run in so many has what was logged stored: else nobody may ever open the database. */
+#define STORE_EVERY_RUN 64
+
+static void append_end(struct run *run)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct err err = ERR_INIT;
+	int r;
+
+	record_events(run);
+	note_losses(run);
+	if (!run->log)
+		return;
+	record_write_details(&bytes, run->attempt, NULL);
+	record_append(run, RECORD_DETAILS, &bytes);
+	record_prepare_end(run);
+	r = attempt_log_end(run->log, run->attempt, end_deadline_ns(run), &err);
+	if (r == -ETIMEDOUT)
+		log_warning("the disk has not taken the last of what was recorded yet: it will, "
+			    "unless there is a power cut before");
+	else if (r < 0)
+		log_error("how this run ended is lost: %s", err.text);
+	if (attempt_log_is_stored(run->log) && run->storing_pid == 0 &&
+	    attempt_log_is_one_in(run->log, STORE_EVERY_RUN))
+		record_store_aside(run);
+}
+
+/* ---- what the daemon knows of the ends ---- */
+
+static bool was_killed(struct run *run)
+{
+	size_t n;
+	const struct proc_record *list = tally_processes(run->tally, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].status.signal > 0)
+			return true;
+	return false;
+}
+
+/* Why some ends are not exact, as far as the daemon is the reason. */
+static void note_ends(struct run *run, int r)
+{
+	const bool is_late = r == -ETIMEDOUT, is_gone = r < 0 && !is_late;
+	struct attempt *a = run->attempt;
+
+	deaths_note_withheld(a, link_withheld_facts(run->link));
+	if (is_late)
+		attempt_note(a, "signals",
+			     "the daemon had no time to say who has sent any, and the run did not "
+			     "wait for it any longer");
+	if (tally_count_inexact(run->tally, false) == 0)
+		return;
+	if (is_gone && link_was_followed(run->link))
+		attempt_note(
+			a, "processes",
+			"the daemon that followed them has not answered since, or is gone: not "
+			"all ends are exact");
+	if (is_late)
+		attempt_note(
+			a, "processes",
+			"the daemon had no time to say what each had used, and the run did not "
+			"wait for it: not all ends are exact");
+	note_count(a, tally_count_inexact(run->tally, true), "processes",
+		   link_is_rough(run->link)
+			   ? "of them are known by what the kernel tells the daemon without "
+			     "eBPF, which lacks the last of what they used: each is the "
+			     "least that it was"
+			   : "of them the kernel had not done with when the run was over, as on "
+			     "a busy host, or if nobody has waited for them: they lack the "
+			     "last of what they used, and are not exact");
+	note_count(a, link_lost_facts(run->link), "processes",
+		   "of the kernel's news of births and ends on this host were lost "
+		   "before the daemon could read them: not all ends are exact");
+	if (link_began_late(run->link))
+		attempt_note(
+			a, "processes",
+			"the daemon had not answered when the run began, or told it of itself, "
+			"and the run did not wait for it: ends of the first of them, or of all, "
+			"may not be exact");
+}
+
+/* The last facts of the stream: how processes ended, and which signals they got. */
+static void settle_facts(struct run *run)
+{
+	run_life_drain(run);
+	note_ends(run, link_end_facts(run->link, run->attempt->job_id,
+				      tally_count_inexact(run->tally, false) > 0, was_killed(run)));
+}
+
+/* Also for a daemon that looks at the job as well: it may stop before it looks again. */
+static void note_left(struct run *run)
+{
+	size_t n = 0;
+	const pid_t *pids =
+		runner_has_processes(run->runner) ? membership_pids(run->members, &n) : NULL;
+
+	for (size_t i = 0; pids && i < n; i++) {
+		const struct job_member *m = membership_find(run->members, pids[i]);
+		struct proc_key key = m ? m->key : (struct proc_key){ 0 };
+
+		if (!m) /* it has ended, and another may have its pid */
+			continue;
+		if (!u64_known(key.start_ticks) && proc_start_ticks(key.pid, &key.start_ticks) < 0)
+			continue;
+		if (proc_is_alive("", key.pid, key.start_ticks))
+			tally_orphan(run->tally, &key, run->attempt->ended_wall_ns);
+	}
+}
+
+/* With its last sheet, whose processes may have ended after its commands. */
+static uint64_t when_ended(const struct run *run)
+{
+	uint64_t ended_ns = run->attempt->started_wall_ns + (run->ended_boot_ns - run->boot_ns);
+	size_t n;
+	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
+
+	for (size_t i = 0; i < n; i++)
+		ended_ns = u64_max_known(ended_ns, sheets[i].ended_wall_ns);
+	return ended_ns;
+}
+
+/* A daemon of our own user writes what it knows of the job into the same database. */
+static void await_record(struct run *run)
+{
+	if (!attempt_log_is_stored(run->log) || !run->options->is_read_back)
+		return;
+	if (link_await_record(run->link) == -ETIMEDOUT)
+		attempt_note(run->attempt, NOTE_UNWRITTEN,
+			     "the daemon had no time to write down what it knew last, such as "
+			     "phases and who has sent signals, and the run did not wait for it any "
+			     "longer: a later report may have more");
+}
+
+void record_end(struct run *run, const struct runner_result *result)
+{
+	struct attempt *a = run->attempt;
+
+	link_begin_end(run->link, run->ended_boot_ns - run->boot_ns);
+	settle_facts(run);
+	keep_processes(run);
+	keep_calls(run);
+	a->is_running = false;
+	a->ended_wall_ns = when_ended(run);
+	a->outcome = result->outcome;
+	a->reason = arena_strdup(&a->arena, result->reason);
+	a->status = result->status;
+	a->last_completed_sheet = result->last_completed_sheet;
+	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
+	keep_known(run);
+	record_end_anomalies(run);
+	note_left(run);
+	append_end(run);
+	record_tell_end(run);
+	await_record(run);
+	keep_told(run);
+}

@@ -1,0 +1,308 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+#include "recorder/late_word.h"
+#include "recorder/record.h"
+#include "recorder/run_internal.h"
+
+/* ---- the time that a run records ---- */
+
+uint64_t run_now(const struct run *run)
+{
+	return run->attempt->started_wall_ns + (clock_boot_ns() - run->boot_ns);
+}
+
+uint64_t run_time_of(const struct run *run, uint64_t wall_ns)
+{
+	return u64_known(wall_ns) ? wall_ns + (run_now(run) - clock_wall_ns()) : U64_UNKNOWN;
+}
+
+/* ---- who counts the system calls ---- */
+
+/* Somebody who has asked for one way hears at once that it cannot be. */
+static void warn_uncounted(const struct run *run)
+{
+	enum run_syscalls_how how = run->options->syscalls.how;
+
+	if (!run->calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
+		log_warning("system calls are not counted, and the job goes on: %s",
+			    run->calls_err.text);
+}
+
+/* It may where we may not, costs less than strace, and has what it needs loaded. */
+void run_counting_ask(struct run *run)
+{
+	struct err err = ERR_INIT, why = ERR_INIT;
+
+	run->asks_daemon = false;
+	run->is_daemon_asked = record_ask_to_count(run, &err) == 0;
+	if (run->is_daemon_asked) {
+		run->calls = run_calls_close(run->calls);
+		return;
+	}
+	if (!run->calls && err.code != -ENOENT) /* a daemon there is */
+		err_set(&why, run->calls_err.code, "%.250s; %.200s", run->calls_err.text, err.text);
+	if (why.code != 0)
+		run->calls_err = why;
+	warn_uncounted(run);
+}
+
+/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
+static bool counts_calls(const struct run_syscalls *o)
+{
+	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
+}
+
+static void run_counting_open(struct run *run)
+{
+	const struct run_syscalls *o = &run->options->syscalls;
+
+	if (o->how == RUN_SYSCALLS_OFF) {
+		err_set(&run->calls_err, -EOPNOTSUPP, "--syscalls=off");
+		return;
+	}
+	if (!counts_calls(o)) {
+		err_set(&run->calls_err, -EOPNOTSUPP,
+			"a run counts them only if asked to (--syscalls); a daemon of root does from "
+			"when it has heard of the job, some tenths of a second after its beginning");
+		run->asks_daemon = run->options->is_submitted;
+		return;
+	}
+	run_calls_open(o, run->members, &run->calls, &run->calls_err);
+	run->asks_daemon =
+		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
+	if (!run->asks_daemon)
+		warn_uncounted(run);
+}
+
+void run_counting_fill(struct run *run)
+{
+	CLEANUP(process_calls_release)
+	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
+
+	if (run->calls)
+		run_calls_fill(run->calls, &run->snap);
+	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
+		 link_take_counts(run->link, &now) == 0)
+		process_calls_fill_steps(&run->calls_before, &now, &run->snap);
+}
+
+/* ---- a run from its beginning to its end ---- */
+
+#define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
+#define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
+
+static void on_record_timer(void *ctx)
+{
+	record_now(ctx);
+}
+
+static void on_events_timer(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->is_recording_soon = false;
+	record_events(run);
+	record_tell_changed(run);
+}
+
+static void tell_background(const struct runner_result *result)
+{
+	size_t n = result->n_ended_background;
+
+	if (n > 0)
+		log_warning("%zu background %s still running when the command ended and %s ended "
+			    "(--leave-background keeps them)",
+			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
+}
+
+/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
+static void open_sources(struct run *run)
+{
+	struct collector_options options = { .root_fd = run->root_fd,
+					     .mask = run->options->mask,
+					     .gpus = run->gpus };
+	struct err err = ERR_INIT;
+
+	run_life_open(run);
+	if (collector_new(&options, &run->collector, &err) < 0) {
+		log_error("the job cannot be sampled: %s", err.text);
+		run->collector = NULL;
+	}
+}
+
+/* Before we become the one that processes without a parent fall to: its process is not the job's.
+ */
+static void open_gpus(struct run *run)
+{
+	const struct gpus_options options = { .root_fd = run->root_fd,
+					      .interval_seconds = run->options->interval_seconds };
+	struct err err = ERR_INIT;
+
+	if (run->options->reads_gpus && gpus_open(&options, &run->gpus, &err) < 0)
+		log_warning("GPUs are not read: %s", err.text);
+}
+
+/* A shell may have started helpers before it became us by exec: they are not the job's. */
+static void note_strangers(struct run *run)
+{
+	struct err err = ERR_INIT;
+
+	if (!runner_has_children() || !run->collector)
+		return;
+	if (collector_scan(run->collector, &run->snap, &err) == 0)
+		membership_note_strangers(run->members, &run->snap);
+}
+
+static int open_runner(struct run *run, struct err *err)
+{
+	const struct run_options *o = run->options;
+	struct runner_options options = {
+		.spec = o->spec,
+		.mask = o->mask,
+		.hides_commands = o->is_submitted && !o->db_path,
+		.inherited = &run->inherited,
+		.leave_background = o->leave_background,
+		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),
+		.kill_after_ms = (uint64_t)(o->kill_after_seconds * 1000.0),
+		.ops = &run_ops,
+		.ctx = run,
+	};
+
+	run->members = membership_new_own(o->spec->job_id, getpid());
+	options.members = run->members;
+	if (!run->members)
+		return err_set(err, -ENOMEM, "out of memory");
+	run_counting_open(run);
+	options.is_traceable = run_calls_traces(run->calls);
+	options.holds_commands = run->calls || run->asks_daemon;
+	return runner_new(run->loop, &options, &run->runner, err);
+}
+
+static int check_files(const struct run *run, size_t n, struct err *err)
+{
+	if (file_limit_has_room(run->root_fd, n))
+		return 0;
+	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
+}
+
+static int open_loop(struct run *run, struct err *err)
+{
+	int r;
+
+	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (run->root_fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	r = check_files(run, LOOP_FILES, err);
+	if (r < 0)
+		return r;
+	run->loop = loop_new();
+	return run->loop ? 0 : err_set(err, -ENOMEM, "cannot make an event loop");
+}
+
+static int open_run(struct run *run, struct err *err)
+{
+	int r;
+
+	inherited_note(&run->inherited); /* before anything is changed */
+	file_limit_raise(NULL);
+	r = open_loop(run, err);
+	if (r < 0)
+		return r;
+	open_gpus(run);
+	phase_box_open(&run->phases);
+	r = open_runner(run, err);
+	if (r < 0)
+		return r;
+	open_sources(run);
+	note_strangers(run);
+	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
+	run->link = link_new(run->loop, run_take_facts, run);
+	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
+	if (run->options->jsonl_path)
+		run->jsonl = jsonl_new(run->options->jsonl_path, run->options->jsonl_max_bytes);
+	if (run->jsonl)
+		jsonl_set_lock_timeout(run->jsonl, LOOP_PATIENCE_MS);
+	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
+	run->events_timer = loop_timer_new(run->loop, on_events_timer, run);
+	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->events_timer ||
+	    !run->link || !run->detect)
+		return err_set(err, -ENOMEM, "out of memory");
+	return check_files(run, START_FILES, err);
+}
+
+static void close_run(struct run *run)
+{
+	run->log = attempt_log_close(run->log);
+	map_release(&run->kills.counted);
+	phase_box_close(&run->phases);
+	run->jsonl = jsonl_free(run->jsonl);
+	run->link = link_free(run->link);
+	hold_release(&run->hold);
+	run->detect = detect_free(run->detect);
+	loop_fd_close(run->life_watch);
+	run->life = life_close(run->life);
+	run->runner = runner_free(run->runner);
+	run->loop = loop_free(run->loop);
+	run->calls = run_calls_close(run->calls);
+	process_calls_release(&run->calls_before);
+	run->collector = collector_free(run->collector);
+	run->gpus = gpus_close(run->gpus);
+	run->tally = tally_free(run->tally);
+	run->members = membership_free(run->members);
+	free(run->series);
+	snapshot_release(&run->snap);
+	close_fd(&run->root_fd);
+}
+
+static void execute(struct run *run, int *ret_shell_status)
+{
+	struct runner_result result;
+
+	record_describe(run);
+	record_open(run);
+	record_begin(run);
+	runner_start(run->runner);
+	loop_timer_set(run->record_timer, 0, 0);
+	loop_run(run->loop);
+	run_life_drain(run);
+	runner_get_result(run->runner, &result);
+	record_end(run, &result);
+	run_show_progress(run, PROGRESS_FINISHED);
+	tell_background(&result);
+	*ret_shell_status = result.shell_status;
+}
+
+int run_job(const struct run_options *options, struct attempt *ret, int *ret_shell_status,
+	    struct err *err)
+{
+	struct run run = {
+		.options = options,
+		.root_fd = -1,
+		.attempt = ret,
+		.kills.host_count = U64_UNKNOWN,
+		.phases = PHASE_BOX_INIT,
+		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
+	};
+	int r;
+
+	snapshot_init(&run.snap);
+	r = open_run(&run, err);
+	if (r == 0)
+		execute(&run, ret_shell_status);
+	close_run(&run);
+	if (run.is_untold)
+		late_word_leave(ret, run.untold_log, options->is_submitted);
+	if (r < 0)
+		inherited_restore(&run.inherited); /* the caller may want to exec the command */
+	return r;
+}

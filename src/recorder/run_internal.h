@@ -1,0 +1,180 @@
+/*
+ * run_internal - what the parts of a run share.
+ *
+ * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up; record.h
+ * appends to the log.
+ */
+#ifndef PROCTOR_RECORDER_RUN_INTERNAL_H
+#define PROCTOR_RECORDER_RUN_INTERNAL_H
+
+#include "base/loop.h"
+#include "recorder/evidence/evidence.h"
+#include "recorder/attempt_log.h"
+#include "recorder/recorder.h"
+#include "recorder/hold.h"
+#include "recorder/link.h"
+#include "recorder/phase_box.h"
+#include "recorder/run_calls.h"
+#include "detect/detect.h"
+#include "jobs/jobs.h"
+#include "sources/sources.h"
+#include "store/store.h"
+
+/* The curve of a run of a year still fits: beyond this two neighbours become one. */
+#define SERIES_MAX_POINTS 65536
+
+/* Kills for want of memory that other runs have recorded: what the host has counted is not all this
+ * run's to explain. */
+struct kills_elsewhere {
+	uint64_t host_count;	/* at the last tick; U64_UNKNOWN: there was none */
+	uint64_t until_boot_ns; /* until then the record is looked at */
+	uint64_t since_wall_ns; /* for kills from then on */
+	uint64_t n;		/* new at the last look */
+	struct map counted;	/* of each episode, by its name: how many */
+};
+
+struct run {
+	const struct run_options *options;
+	struct inherited inherited;
+	struct loop *loop;
+	struct loop_timer *tick_timer;
+	struct loop_timer *record_timer;
+	struct loop_fd *life_watch;
+
+	struct runner *runner;
+	struct membership *members;
+	struct tally *tally;
+	struct collector *collector;	   /* NULL: /proc cannot be read */
+	struct gpus *gpus;		   /* NULL: there are none, or nobody wants to know */
+	struct run_calls *calls;	   /* NULL: the run does not count them */
+	struct err calls_err;		   /* why not */
+	struct process_calls calls_before; /* by the last sample, where a daemon counts them */
+	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
+	bool is_daemon_asked;	   /* it was, and said that it does */
+	bool is_counted_by_daemon; /* it has, from the first to the last */
+	struct life *life;	   /* NULL: this machine does not tell */
+	struct err life_err;	   /* why not */
+	pid_t failed_pid;	   /* a child of ours that never became the command; 0 */
+	int root_fd;
+	struct snapshot snap;
+	struct attempt *attempt;
+
+	uint64_t boot_ns;	      /* when the run began */
+	uint64_t sheet_boot_ns;	      /* when the sheet began */
+	uint64_t ended_boot_ns;	      /* when the last command ended */
+	struct oom_counts oom_before; /* when the sheet began */
+	struct proc_sample zombie;    /* the process that is about to be waited for */
+	struct io_counts waited;      /* I/O of all that was waited for before it, */
+	bool leaves_out_threads;      /* without that of other threads of ours */
+	struct series_point last_point;
+	struct series_point *series;
+	size_t n_series, cap_series;
+	int done_sheets;
+
+	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
+			      * gone
+			      */
+	bool scan_failed;    /* said once */
+
+	struct attempt_log *log; /* NULL: nothing is recorded */
+	struct err log_err;	 /* the first loss, for the report; code 0: none */
+	bool is_replaced;	 /* by another log than the first: that is noted */
+	size_t n_sheets_stored;
+	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
+	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
+	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
+	struct loop_timer *events_timer;       /* events are recorded soon */
+	bool is_recording_soon;		       /* by it */
+	uint64_t events_due_boot_ns;	       /* the next time not before this */
+	struct kills_elsewhere kills;	       /* of other jobs */
+	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */
+	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */
+
+	struct link *link;	       /* to the daemon */
+	bool is_untold;		       /* a daemon that should know the end of the job does not: */
+	struct log_sender *untold_log; /* NULL: it is gone */
+	struct hold hold;	       /* a sheet that waits for its start */
+	struct detect *detect;
+	struct around around; /* when something last began */
+	bool has_asked_usual, has_usual;
+	struct detect_usual usual; /* what jobs of its kind do */
+	struct closer closer;	   /* while something that began is looked at closer */
+	struct evidence_trace trace;
+	struct phase_box phases;
+	struct jsonl *jsonl; /* NULL: no log of snapshots */
+	uint64_t n_lines_missing;
+};
+
+/* ---- run.c ---- */
+
+/*
+ * The time that a run records, in nanoseconds since 1970: the wall clock as it was when the run
+ * began, gone on with the boot clock. What is recorded stays in order and keeps its distances when
+ * the clock is set.
+ */
+uint64_t run_now(const struct run *run);
+
+/* A moment of the wall clock of now, on the run's; unknown stays unknown. */
+uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
+
+/*
+ * Who counts the system calls: the run itself, if it may or has strace for it; a daemon of root,
+ * which may where the run may not, and which has started the run if it was submitted; or nobody,
+ * and run->calls_err says why. Once, if run->asks_daemon: the first command is there, and waits.
+ */
+void run_counting_ask(struct run *run);
+
+/* Into each sample what was counted since the last; where nobody counts they stay unknown. */
+void run_counting_fill(struct run *run);
+
+/* ---- run_ops.c ---- */
+
+/* What a run does when its runner reports that something began or ended; ctx is the struct run. */
+extern const struct runner_ops run_ops;
+
+/*
+ * What the kernel reports of births and deaths, into the run's tree and tally. Where it does not
+ * report to this user, or no longer, run->life is NULL, run->life_err says why, and what a scan
+ * does not show is gone (run->forget_missing).
+ */
+void run_life_open(struct run *run);
+
+/* What the kernel reports to the daemon, into the same; for link_new(). */
+void run_take_facts(void *ctx, const struct link_facts *facts);
+
+/* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
+void run_life_drain(struct run *run);
+
+/* ---- run_tick.c ---- */
+
+/*
+ * One look at the processes of a run, and when the next one is. Collect, assign to the job, add up,
+ * record, show: at a sheet's beginning often, later every interval, and sooner while something that
+ * began is looked at closer. A look that fails is logged once, and the next one tries again.
+ *
+ * Makes run->tick_timer, which closing the loop frees; nothing is looked at yet. -ENOMEM.
+ */
+int run_open_ticks(struct run *run);
+
+/* A sheet begins: looks come often again, until run->tick_timer is stopped. */
+void run_start_ticks(struct run *run);
+
+/*
+ * Which processes there are, of all the host if at_all, and which of them are ours: run->snap and
+ * run->members. False: they could not be looked at.
+ */
+bool run_scan(struct run *run, bool at_all);
+
+int run_current_sheet(const struct run *run); /* SHEET_NONE: between two sheets */
+
+/* To whoever shows it, as of the last look. */
+void run_show_progress(struct run *run, enum progress_state state);
+
+/*
+ * Something began at this tick: all processes of the host are looked at, once for all that begins
+ * within a second. Who takes the most CPU one look does not show, nor how many jobs run: these are
+ * unknown.
+ */
+void run_look_around(struct run *run, struct anomaly_host *host);
+
+#endif

@@ -1,0 +1,382 @@
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "recorder/record.h"
+#include "recorder/run_internal.h"
+
+/* ---- births and deaths, as the kernel reports them ---- */
+
+static void on_fork_event(struct run *run, const struct life_event *ev)
+{
+	struct birth birth = {
+		.pid = ev->pid,
+		.ppid = ev->parent_pid,
+		.wall_ns = run_time_of(run, ev->wall_ns),
+		.uid = U64_UNKNOWN,
+	};
+	const struct job_member *member;
+
+	if (!membership_start(run->members, ev->parent_pid, ev->pid))
+		return;
+	member = membership_find(run->members, ev->pid);
+	birth.sheet_num = member->sheet_num;
+	birth.rank = member->rank;
+	tally_fork(run->tally, &birth);
+}
+
+static void on_exec_event(struct run *run, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf command = BUF_INIT;
+	bool is_read;
+
+	if (!membership_find(run->members, ev->pid))
+		return;
+	is_read = sources_read_command(run->root_fd, ev->pid, run->options->mask, &command) == 0;
+	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
+}
+
+/* An end, or an account that comes after it. One that is gone before its command line could be read
+ * has a name at least. */
+static void on_end_event(struct run *run, const struct life_event *ev)
+{
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	struct proc_record end;
+	size_t n = strlen(ev->comm);
+
+	proc_record_init(&end);
+	end.key = (struct proc_key){ ev->pid, ev->start_ticks };
+	if (ev->type == LIFE_EXIT) {
+		if (!membership_exit(run->members, ev->pid, ev->parent_pid))
+			return;
+		end.died_wall_ns = run_time_of(run, ev->wall_ns);
+		end.status = exit_status_from_wait(ev->wait_status);
+	}
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	if (name.len > 0)
+		end.command = name.data;
+	proc_record_account(&end, &ev->account);
+	tally_merge_end(run->tally, &end, false);
+}
+
+static void on_life_event(void *ctx, const struct life_event *ev)
+{
+	struct run *run = ctx;
+
+	if (ev->pid == run->failed_pid)
+		return;
+	switch (ev->type) {
+	case LIFE_FORK:
+		on_fork_event(run, ev);
+		return;
+	case LIFE_EXEC:
+		on_exec_event(run, ev);
+		return;
+	case LIFE_EXIT:
+	case LIFE_ACCOUNT:
+		on_end_event(run, ev);
+		return;
+	default:
+		return; /* the rung that a run takes has no others */
+	}
+}
+
+static void stop_life(struct run *run)
+{
+	run->life_watch = loop_fd_close(run->life_watch);
+	run->life = life_close(run->life);
+	run->forget_missing = true;
+}
+
+void run_life_drain(struct run *run)
+{
+	int64_t lost;
+
+	if (!run->life)
+		return;
+	lost = life_drain(run->life, on_life_event, run);
+	if (lost == 0)
+		return;
+	tally_lost(run->tally, lost > 0 ? (uint64_t)lost : 1);
+	run->forget_missing = true;
+	if (lost < 0) {
+		err_set(&run->life_err, (int)lost, "the kernel's news of births ended: %s",
+			strerror((int)-lost));
+		stop_life(run);
+	}
+}
+
+static void on_life_fd(void *ctx)
+{
+	run_life_drain(ctx);
+	record_events_soon(ctx);
+}
+
+/* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
+void run_take_facts(void *ctx, const struct link_facts *facts)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	for (size_t i = 0; i < facts->n_ends; i++) {
+		struct proc_record end = facts->ends[i];
+
+		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
+		if (end.key.pid != run->failed_pid)
+			tally_merge_end(run->tally, &end, true);
+	}
+	for (size_t i = 0; i < facts->n_events; i++) {
+		struct proc_event ev = facts->events[i];
+
+		ev.wall_ns = run_time_of(run, ev.wall_ns);
+		ev.sheet_num = run_current_sheet(run);
+		tally_merge_signal(run->tally, &ev);
+	}
+	record_events_soon(run);
+}
+
+void run_life_open(struct run *run)
+{
+	run->forget_missing = true;
+	if (life_open(&run->life, &run->life_err) < 0)
+		return;
+	run->life_watch = loop_watch_fd(run->loop, life_fd(run->life), on_life_fd, run);
+	if (run->life_watch) {
+		run->forget_missing = false;
+		return;
+	}
+	err_set(&run->life_err, -ENOMEM, "out of memory");
+	stop_life(run);
+}
+
+/* ---- what the runner reports ---- */
+
+static uint64_t on_now(void *ctx)
+{
+	return run_now(ctx);
+}
+
+/* What somebody runs at a terminal is not held up; and before the first sheet the queue has done
+ * so. */
+static uint64_t on_hold(void *ctx)
+{
+	struct run *run = ctx;
+	size_t n_begun;
+
+	runner_sheets(run->runner, &n_begun);
+	if (!run->options->is_submitted || n_begun == 0)
+		return 0;
+	return hold_ask_ms(&run->hold, run->attempt->job_id);
+}
+
+static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
+{
+	struct run *run = ctx;
+
+	run->attempt->current_sheet = sheet->num;
+	sources_read_oom(run->root_fd, &run->oom_before);
+	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
+	record_sheet_soon(run);
+	run_start_ticks(run);
+	run_show_progress(run, PROGRESS_RUNNING);
+}
+
+/* Nothing of the command has run, and nothing of it is missed. */
+static void on_process_held(void *ctx, pid_t pid)
+{
+	struct run *run = ctx;
+
+	if (run->asks_daemon)
+		run_counting_ask(run);
+	if (run->calls)
+		run_calls_begin(run->calls, pid);
+}
+
+static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
+{
+	struct run *run = ctx;
+	struct birth birth = {
+		.pid = pid,
+		.ppid = getpid(),
+		.sheet_num = sheet_num,
+		.rank = rank,
+		.wall_ns = wall_ns,
+		.command = runner_current_sheet(run->runner)->command,
+		.uid = geteuid(),
+	};
+
+	tally_root(run->tally, &birth);
+	record_events_soon(run);
+}
+
+/* Its birth and death wait in the queue by now: let them pass unheeded. */
+static void on_process_failed(void *ctx, pid_t pid)
+{
+	struct run *run = ctx;
+
+	run->failed_pid = pid;
+	run_life_drain(run);
+	run->failed_pid = 0;
+}
+
+static void on_process_ending(void *ctx, pid_t pid)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	sources_read_ending(run->root_fd, pid, &run->zombie);
+	run->leaves_out_threads = attempt_log_is_syncing(run->log);
+	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &run->waited);
+	run->zombie.sheet_num = run_current_sheet(run);
+}
+
+/* What waiting for the zombie has added to our account. */
+static void take_io(struct run *run)
+{
+	struct io_counts now;
+
+	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &now);
+	run->zombie.rchar = u64_delta(now.rchar, run->waited.rchar);
+	run->zombie.wchar = u64_delta(now.wchar, run->waited.wchar);
+	run->zombie.syscr = u64_delta(now.syscr, run->waited.syscr);
+	run->zombie.syscw = u64_delta(now.syscw, run->waited.syscw);
+	run->zombie.read_bytes = u64_delta(now.read_bytes, run->waited.read_bytes);
+	run->zombie.write_bytes = u64_delta(now.write_bytes, run->waited.write_bytes);
+}
+
+static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
+{
+	struct run *run = ctx;
+
+	take_io(run);
+	membership_exit(run->members, reaped->pid, getpid());
+	record_events_soon(run);
+	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
+}
+
+static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns)
+{
+	struct run *run = ctx;
+
+	if (sig != SIGCONT)
+		tally_signal(run->tally, pid, run_current_sheet(run), sig, wall_ns);
+	record_events_soon(run);
+}
+
+/* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
+static bool was_short_of_memory(const struct run *run)
+{
+	const struct system_sample *sys = &run->snap.system;
+	uint64_t total = sys->memory_total_bytes, rss = run->last_point.rss_bytes;
+
+	if (!u64_known(total))
+		return false;
+	return (u64_known(rss) && rss > total / 4) ||
+	       (u64_known(sys->memory_available_bytes) && sys->memory_available_bytes < total / 10);
+}
+
+/*
+ * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
+ * that of the host is about any process, so it is called a guess.
+ */
+static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
+{
+	struct run *run = ctx;
+	struct oom_counts now;
+	uint64_t here, host;
+	const char *details;
+	bool is_oom;
+
+	sources_read_oom(run->root_fd, &now);
+	here = u64_delta(now.cgroup, run->oom_before.cgroup);
+	host = u64_delta(now.host, run->oom_before.host);
+	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
+		return false;
+	(void)link_barrier(run->link); /* or it is inferred */
+	details = tally_find_oom(run->tally, pid);
+	if (details) {
+		buf_add_str(why, details);
+		return true;
+	}
+	is_oom = true;
+	if (u64_known(here) && here > 0) {
+		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
+			   (unsigned long long)here);
+	} else {
+		is_oom = was_short_of_memory(run);
+		buf_printf(
+			why,
+			is_oom ? "probably out of memory: the host's count of such kills rose by %llu, "
+				 "and memory was short"
+			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
+				 "need not be this job's",
+			(unsigned long long)host);
+	}
+	if (is_oom)
+		tally_oom(run->tally, pid, run_current_sheet(run), why->data, run_now(run));
+	return is_oom;
+}
+
+/* Before signals are sent, no trust in news alone. */
+static void on_rescan(void *ctx)
+{
+	run_scan(ctx, true);
+}
+
+static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_ns)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	loop_timer_stop(run->tick_timer);
+	run->ended_boot_ns = boot_ns;
+	tally_end_sheet(run->tally, boot_ns, !runner_has_processes(run->runner), &sheet->usage);
+	if (sheet->outcome == OUTCOME_SUCCESS) {
+		run->done_sheets++;
+		run->attempt->last_completed_sheet = sheet->num;
+	}
+	run->attempt->current_sheet = SHEET_NONE;
+	record_sheet_soon(run);
+	run_show_progress(run, PROGRESS_RUNNING);
+}
+
+/* The shell is to find its terminal as it was. */
+static void on_stopping(void *ctx)
+{
+	run_show_progress(ctx, PROGRESS_PAUSED);
+}
+
+static void on_continued(void *ctx)
+{
+	run_show_progress(ctx, PROGRESS_RUNNING);
+}
+
+static void on_finished(void *ctx)
+{
+	struct run *run = ctx;
+
+	loop_stop(run->loop);
+}
+
+const struct runner_ops run_ops = {
+	.now = on_now,
+	.hold_ms = on_hold,
+	.sheet_started = on_sheet_started,
+	.process_held = on_process_held,
+	.process_started = on_process_started,
+	.process_failed = on_process_failed,
+	.process_ending = on_process_ending,
+	.process_reaped = on_process_reaped,
+	.was_oom_kill = on_was_oom_kill,
+	.rescan = on_rescan,
+	.process_signalled = on_process_signalled,
+	.sheet_ended = on_sheet_ended,
+	.stopping = on_stopping,
+	.continued = on_continued,
+	.finished = on_finished,
+};
