@@ -29,7 +29,7 @@ static void on_signal(void *ctx)
 	struct service *s = ctx;
 	struct signalfd_siginfo info;
 
-	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+	while (read(s->stop_signals.fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
 			service_reload(s);
 			continue;
@@ -52,11 +52,11 @@ static int watch_signals(struct service *s, struct err *err)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	s->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->signal_fd < 0)
+	s->stop_signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->stop_signals.fd < 0)
 		return err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
-	s->signal_watch = loop_watch_fd(s->loop, s->signal_fd, on_signal, s);
-	return s->signal_watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
+	s->stop_signals.watch = loop_watch_fd(s->loop, s->stop_signals.fd, on_signal, s);
+	return s->stop_signals.watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 /* ---- opening ---- */
@@ -64,20 +64,20 @@ static int watch_signals(struct service *s, struct err *err)
 /* What a run would get, but for what the daemon itself has taken. */
 void service_set_rung(struct service *s, struct rung taken)
 {
-	for (size_t i = 0; i < s->n_rungs; i++) {
-		if (strcmp(s->rungs[i].measurement, taken.measurement) != 0)
+	for (size_t i = 0; i < s->ladder.n; i++) {
+		if (strcmp(s->ladder.rungs[i].measurement, taken.measurement) != 0)
 			continue;
-		snprintf(s->rung_reasons[i], sizeof(s->rung_reasons[i]), "%s", taken.reason);
-		taken.reason = s->rung_reasons[i];
-		s->rungs[i] = taken;
+		snprintf(s->ladder.reasons[i], sizeof(s->ladder.reasons[i]), "%s", taken.reason);
+		taken.reason = s->ladder.reasons[i];
+		s->ladder.rungs[i] = taken;
 		return;
 	}
 }
 
 static void describe_rungs(struct service *s)
 {
-	s->n_rungs = sources_probe_rungs(s->root_fd, NULL, &s->arena, s->rungs);
-	service_set_rung(s, collector_rung(s->collector));
+	s->ladder.n = sources_probe_rungs(s->root_fd, NULL, &s->ladder.arena, s->ladder.rungs);
+	service_set_rung(s, collector_rung(s->scan.collector));
 	service_describe_calls(s);
 	if (!s->life.life)
 		return;
@@ -88,14 +88,14 @@ static void describe_rungs(struct service *s)
 
 static void describe(struct service *s)
 {
-	s->started_boot_ns = clock_boot_ns();
+	s->ticking.started_boot_ns = clock_boot_ns();
 	s->record.version = PROCTOR_VERSION;
 	s->record.started_wall_ns = clock_wall_ns();
 	s->record.key.pid = getpid();
 	proc_boot_id(s->record.boot_id);
 	if (proc_start_ticks(getpid(), &s->record.key.start_ticks) < 0)
 		s->record.key.start_ticks = U64_UNKNOWN;
-	s->interval_seconds = s->config->interval_seconds;
+	s->interval_seconds = s->settings.config->interval_seconds;
 	describe_rungs(s);
 }
 
@@ -117,15 +117,15 @@ static int make_parts(struct service *s, struct err *err)
 {
 	s->loop = loop_new();
 	s->bus = bus_new();
-	s->membership = membership_new();
-	s->orphans = orphans_new();
+	s->scan.membership = membership_new();
+	s->leftovers.orphans = orphans_new();
 	s->watch = watch_new(service_tell_change, s);
-	s->upkeep = s->loop ? upkeep_new(s->loop, &s->options->config->retention,
-					 s->options->paths->jsonl)
+	s->upkeep = s->loop ? upkeep_new(s->loop, &s->settings.options->config->retention,
+					 s->settings.options->paths->jsonl)
 			    : NULL;
-	s->detect = detect_new(&s->options->config->anomaly, DETECT_ALL);
-	if (!s->loop || !s->upkeep || !s->bus || !s->membership || !s->watch || !s->orphans ||
-	    !s->detect)
+	s->detect = detect_new(&s->settings.options->config->anomaly, DETECT_ALL);
+	if (!s->loop || !s->upkeep || !s->bus || !s->scan.membership || !s->watch ||
+	    !s->leftovers.orphans || !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	watch_set_word_check(s->watch, may_be_told);
 	return service_keep_events(s, err);
@@ -145,13 +145,13 @@ static int gather_methods(struct service *s, struct err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++) {
 		for (const struct rpc_method *m = method_tables[i]; m->name; m++) {
-			struct rpc_method *all =
-				reallocarray(s->methods, s->n_methods + 1, sizeof(*all));
+			struct rpc_method *all = reallocarray(
+				s->answers.methods, s->answers.n_methods + 1, sizeof(*all));
 
 			if (!all)
 				return err_set(err, -ENOMEM, "no memory left to begin");
-			s->methods = all;
-			all[s->n_methods++] = *m;
+			s->answers.methods = all;
+			all[s->answers.n_methods++] = *m;
 		}
 	}
 	return 0;
@@ -164,8 +164,8 @@ static int listen_to_clients(struct service *s, struct err *err)
 {
 	struct rpc_limits limits = rpc_default_limits;
 	struct rpc_options options = {
-		.path = s->options->socket_path,
-		.mode = s->options->socket_mode,
+		.path = s->settings.options->socket_path,
+		.mode = s->settings.options->socket_mode,
 		.limits = &limits,
 		.ctx = s,
 	};
@@ -176,8 +176,8 @@ static int listen_to_clients(struct service *s, struct err *err)
 	r = gather_methods(s, err);
 	if (r < 0)
 		return r;
-	options.methods = s->methods;
-	options.n_methods = s->n_methods;
+	options.methods = s->answers.methods;
+	options.n_methods = s->answers.n_methods;
 	options.listen_fd = fd;
 	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
@@ -227,7 +227,7 @@ static int open_queue(struct service *s, const struct rlimit *files, struct err 
 
 static int open_service(struct service *s, struct err *err)
 {
-	int r = path_make_dir(s->options->paths->state_dir, err);
+	int r = path_make_dir(s->settings.options->paths->state_dir, err);
 	struct rlimit files;
 
 	file_limit_raise(&files);
@@ -279,7 +279,7 @@ static void close_service(struct service *s)
 {
 	learner_leave(s->learner);
 	aside_leave(s->aside);
-	aside_leave(s->submitter);
+	aside_leave(s->starting.submitter);
 	service_close_phases(s);
 	s->server = rpc_server_free(s->server);
 	if (s->store) {
@@ -297,35 +297,35 @@ static void close_service(struct service *s)
 	s->store = store_close(s->store);
 	service_release_closer(s);
 	service_release_lost(s);
-	s->orphans = orphans_free(s->orphans);
+	s->leftovers.orphans = orphans_free(s->leftovers.orphans);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	s->detect = detect_free(s->detect);
 	s->bus = bus_free(s->bus);
-	s->recent = recent_free(s->recent);
+	s->clients.recent = recent_free(s->clients.recent);
 	service_drop_guests(s);
-	s->collector = collector_free(s->collector);
-	s->between = collector_free(s->between);
+	s->scan.collector = collector_free(s->scan.collector);
+	s->scan.between = collector_free(s->scan.between);
 	service_close_gpus(s);
-	s->membership = membership_free(s->membership);
+	s->scan.membership = membership_free(s->scan.membership);
 	s->jsonl = jsonl_free(s->jsonl);
 	s->loop = loop_free(s->loop);
 	s->learner = learner_free(s->learner);
 	s->aside = aside_free(s->aside);
-	s->submitter = aside_free(s->submitter);
-	close_fd(&s->signal_fd);
+	s->starting.submitter = aside_free(s->starting.submitter);
+	close_fd(&s->stop_signals.fd);
 	close_fd(&s->root_fd);
-	snapshot_release(&s->snap);
-	buf_release(&s->snapshot_json);
-	arena_release(&s->arena);
-	arena_release(&s->ooms.arena);
+	snapshot_release(&s->scan.snap);
+	buf_release(&s->clients.snapshot_json);
+	arena_release(&s->ladder.arena);
+	arena_release(&s->anomaly.ooms.arena);
 	service_release_config(s);
-	free(s->methods);
-	free(s->roots);
-	free(s->root_uids);
-	free(s->n_of);
+	free(s->answers.methods);
+	free(s->assigned.roots);
+	free(s->assigned.uids);
+	free(s->assigned.n_of);
 }
 
 /* Whoever started us in the background waits for this. */
@@ -345,18 +345,18 @@ int service_run(const struct service_options *options, struct err *err)
 {
 	CLEANUP(close_service)
 	struct service s = {
-		.options = options,
-		.config = options->config,
-		.paths = options->paths,
-		.signal_fd = -1,
+		.settings = { .options = options,
+			      .config = options->config,
+			      .paths = options->paths },
+		.stop_signals.fd = -1,
 		.root_fd = -1,
 		.guests.copies_fd = -1,
-		.arena = ARENA_INIT,
-		.snapshot_json = BUF_INIT,
+		.ladder.arena = ARENA_INIT,
+		.clients.snapshot_json = BUF_INIT,
 	};
 	int r;
 
-	snapshot_init(&s.snap);
+	snapshot_init(&s.scan.snap);
 	pressure_cannot_tell(&s.pressure); /* until the first tick */
 	r = open_service(&s, err);
 	if (r < 0)

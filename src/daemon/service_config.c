@@ -31,7 +31,7 @@ static int make_collector(const struct service *s, const struct mask *mask, bool
 
 const struct mask *service_mask(const struct service *s)
 {
-	return s->reloaded ? s->reloaded->mask : s->options->mask;
+	return s->settings.reloaded ? s->settings.reloaded->mask : s->settings.options->mask;
 }
 
 int service_make_collector(const struct service *s, struct collector **ret, struct err *err)
@@ -57,10 +57,10 @@ static int make_log(const struct paths *paths, const struct config *c, struct js
 /* A group that is not there lets nobody in, and the file may be the same on many hosts. */
 static void find_group(struct service *s)
 {
-	const char *name = s->config->access.read_group;
+	const char *name = s->settings.config->access.read_group;
 	const struct group *group = name ? getgrnam(name) : NULL;
 
-	s->read_gid = group ? group->gr_gid : U64_UNKNOWN;
+	s->settings.read_gid = group ? group->gr_gid : U64_UNKNOWN;
 	if (name && !group)
 		log_warning("there is no group '%s' here that could read (access.read_group)",
 			    name);
@@ -83,21 +83,22 @@ static void settle(struct service *s)
 {
 	const char *told = NULL;
 
-	s->reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
+	s->settings.reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
 	find_group(s);
-	detect_configure(s->detect, &s->config->anomaly);
-	upkeep_set_policy(s->upkeep, &s->config->retention, s->paths->jsonl);
+	detect_configure(s->detect, &s->settings.config->anomaly);
+	upkeep_set_policy(s->upkeep, &s->settings.config->retention, s->settings.paths->jsonl);
 	service_configure_learning(s);
-	config_each(s->config, tell_idle_setting, &told);
+	config_each(s->settings.config, tell_idle_setting, &told);
 }
 
 int service_configure(struct service *s, struct err *err)
 {
-	int r = make_collector(s, s->options->mask, s->options->config->ebpf_enabled, false,
-			       &s->collector, err);
+	int r = make_collector(s, s->settings.options->mask,
+			       s->settings.options->config->ebpf_enabled, false, &s->scan.collector,
+			       err);
 
 	if (r == 0)
-		r = make_log(s->paths, s->config, &s->jsonl, err);
+		r = make_log(s->settings.paths, s->settings.config, &s->jsonl, err);
 	if (r == 0)
 		settle(s);
 	return r;
@@ -105,10 +106,10 @@ int service_configure(struct service *s, struct err *err)
 
 void service_release_config(struct service *s)
 {
-	if (s->reloaded)
-		settings_close(s->reloaded);
-	free(s->reloaded);
-	s->reloaded = NULL;
+	if (s->settings.reloaded)
+		settings_close(s->settings.reloaded);
+	free(s->settings.reloaded);
+	s->settings.reloaded = NULL;
 }
 
 /* ---- reading it again ---- */
@@ -172,8 +173,8 @@ static void tell_kept(void *ctx, const struct config *c, const struct config_set
 	const struct service *service = ctx;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept_settings); i++)
-		if (kept_settings[i] == s->offset && !is_same(service->config, c, s) &&
-		    !is_same(service->options->config, c, s))
+		if (kept_settings[i] == s->offset && !is_same(service->settings.config, c, s) &&
+		    !is_same(service->settings.options->config, c, s))
 			log_warning("%s has its effect when the daemon is started again", s->name);
 }
 
@@ -198,8 +199,8 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	int r = 0;
 
 	if (changes->mask)
-		r = make_collector(s, wanted->mask, s->options->config->ebpf_enabled, false,
-				   &collector, err);
+		r = make_collector(s, wanted->mask, s->settings.options->config->ebpf_enabled,
+				   false, &collector, err);
 	if (r == 0 && changes->log)
 		r = make_log(&wanted->paths, &wanted->config, &log, err);
 	if (r < 0) {
@@ -207,10 +208,10 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 		return r;
 	}
 	if (changes->mask) {
-		collector_free(s->collector);
-		s->between = collector_free(s->between);
+		collector_free(s->scan.collector);
+		s->scan.between = collector_free(s->scan.between);
 		service_stop_closer(s); /* which has one of its own */
-		s->collector = collector;
+		s->scan.collector = collector;
 	}
 	if (changes->log) {
 		jsonl_free(s->jsonl);
@@ -224,26 +225,26 @@ static void keep_mask(struct service *s, struct settings *wanted)
 {
 	struct mask *mask = wanted->mask;
 
-	if (!s->reloaded)
+	if (!s->settings.reloaded)
 		return;
-	wanted->mask = s->reloaded->mask;
-	s->reloaded->mask = mask;
+	wanted->mask = s->settings.reloaded->mask;
+	s->settings.reloaded->mask = mask;
 }
 
 static void tell_read(const struct service *s, size_t n)
 {
-	if (s->config->was_read)
-		log_info("read %s again: %zu %s changed", s->paths->config, n,
+	if (s->settings.config->was_read)
+		log_info("read %s again: %zu %s changed", s->settings.paths->config, n,
 			 n == 1 ? "setting has" : "settings have");
 	else
 		log_info("there is no %s: all is as by default now, %zu %s changed",
-			 s->paths->config, n, n == 1 ? "setting has" : "settings have");
+			 s->settings.paths->config, n, n == 1 ? "setting has" : "settings have");
 }
 
 /* Takes over wanted if all is well. */
 static int take_over(struct service *s, struct settings *wanted, struct err *err)
 {
-	struct changes changes = { .old = s->config };
+	struct changes changes = { .old = s->settings.config };
 	int r;
 
 	config_each(&wanted->config, note_change, &changes);
@@ -255,11 +256,11 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 	if (!changes.mask)
 		keep_mask(s, wanted);
 	service_release_config(s);
-	s->reloaded = wanted;
-	s->config = &wanted->config;
-	s->paths = &wanted->paths;
+	s->settings.reloaded = wanted;
+	s->settings.config = &wanted->config;
+	s->settings.paths = &wanted->paths;
 	if (changes.interval)
-		service_set_interval(s, s->config->interval_seconds);
+		service_set_interval(s, s->settings.config->interval_seconds);
 	tell_read(s, changes.n);
 	settle(s);
 	return 0;
@@ -288,12 +289,12 @@ void service_reload(struct service *s)
 
 	notify_reloading();
 	if (read_again(s, &err) < 0) {
-		s->reload.refused_wall_ns = clock_wall_ns();
-		s->reload.why = err;
+		s->settings.reload.refused_wall_ns = clock_wall_ns();
+		s->settings.reload.why = err;
 		log_error("the configuration stays as it was: %s", err.text);
 	}
 	notify_service_manager("READY=1");
-	if (s->config->enabled)
+	if (s->settings.config->enabled)
 		return;
 	log_info("enabled is false in the configuration: stops");
 	loop_stop(s->loop);
@@ -309,7 +310,7 @@ static double seconds_or_unknown(uint64_t wall_ns)
 /* NULL: all that is named is there. */
 static const char *missing_group(const struct service *s)
 {
-	return u64_known(s->read_gid) ? NULL : s->config->access.read_group;
+	return u64_known(s->settings.read_gid) ? NULL : s->settings.config->access.read_group;
 }
 
 /* What is wrong with a file may quote it: that is for its owner. */
@@ -317,7 +318,7 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct service *s = ctx;
 	const bool is_owner = service_is_owner(rpc_call_peer(call));
-	const bool is_refused = s->reload.refused_wall_ns != 0;
+	const bool is_refused = s->settings.reload.refused_wall_ns != 0;
 	struct json *j;
 	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
@@ -325,11 +326,11 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_string(j, "file", s->paths->config);
-	json_key_bool(j, "was_read", s->config->was_read);
-	json_key_f64(j, "loaded", seconds_or_unknown(s->reload.loaded_wall_ns));
-	json_key_f64(j, "refused", seconds_or_unknown(s->reload.refused_wall_ns));
-	json_key_string(j, "error", is_refused && is_owner ? s->reload.why.text : NULL);
+	json_key_string(j, "file", s->settings.paths->config);
+	json_key_bool(j, "was_read", s->settings.config->was_read);
+	json_key_f64(j, "loaded", seconds_or_unknown(s->settings.reload.loaded_wall_ns));
+	json_key_f64(j, "refused", seconds_or_unknown(s->settings.reload.refused_wall_ns));
+	json_key_string(j, "error", is_refused && is_owner ? s->settings.reload.why.text : NULL);
 	json_key_string(j, "missing_group", is_owner ? missing_group(s) : NULL);
 	json_end_object(j);
 	return 0;

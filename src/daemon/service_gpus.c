@@ -22,10 +22,11 @@ static void on_reading(void *ctx)
 void service_open_gpus(struct service *s)
 {
 	const struct gpus_options options = { .root_fd = s->root_fd,
-					      .interval_seconds = s->config->interval_seconds };
+					      .interval_seconds =
+						      s->settings.config->interval_seconds };
 	struct err err = ERR_INIT;
 
-	if (s->config->gpu_enabled && gpus_open(&options, &s->gpus.reader, &err) < 0)
+	if (s->settings.config->gpu_enabled && gpus_open(&options, &s->gpus.reader, &err) < 0)
 		log_warning("GPUs are not read: %s", err.text);
 	if (s->gpus.reader) /* without, ticks take what has come */
 		s->gpus.watch =
@@ -41,9 +42,10 @@ void service_close_gpus(struct service *s)
 /* The texts are the service's own: they change, and nothing may grow with that. */
 static void set_rung(struct service *s)
 {
-	for (size_t i = 0; i < s->n_rungs; i++)
-		if (strcmp(s->rungs[i].measurement, SOURCES_RUNG_GPU) == 0)
-			s->rungs[i] = (struct rung){ SOURCES_RUNG_GPU, s->gpus.rung, s->gpus.note };
+	for (size_t i = 0; i < s->ladder.n; i++)
+		if (strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_GPU) == 0)
+			s->ladder.rungs[i] =
+				(struct rung){ SOURCES_RUNG_GPU, s->gpus.rung, s->gpus.note };
 }
 
 static void log_change(struct service_gpus *g, uint64_t now_ns)
@@ -77,7 +79,7 @@ static void look_for_late_ones(struct service *s)
 {
 	uint64_t now_ns = clock_boot_ns();
 
-	if (!s->config->gpu_enabled || now_ns - s->gpus.looked_boot_ns < LOOK_EVERY_NS)
+	if (!s->settings.config->gpu_enabled || now_ns - s->gpus.looked_boot_ns < LOOK_EVERY_NS)
 		return;
 	s->gpus.looked_boot_ns = now_ns;
 	if (sources_has_gpu(s->root_fd))

@@ -158,22 +158,104 @@ struct guests {
 	uint64_t next_look_boot_ns; /* not before this */
 };
 
-struct service {
+/* The database, beside its handle. */
+struct service_database {
+	struct err err;		     /* why not, the last time */
+	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
+	uint64_t record_err_boot_ns; /* …since when */
+	struct sweep sweep;
+	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
+	dev_t device;	       /* which file it is */
+	ino_t inode;
+	uint64_t seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
+};
+
+/* The log of the daemon itself. */
+struct service_own_log {
+	struct attempt_log *log; /* its own; NULL: it could not be made yet */
+	bool is_missing_logged;
+	bool has_news; /* events that the database may lack, and that are to be published */
+};
+
+/* Anomalies that begin, last and end. */
+struct service_watching {
+	struct fast_look *fast; /* at a job in which something began; NULL before */
+	struct evidence_trace trace;
+	int64_t traced_attempt; /* whose the episode is that is traced; 0: the host's */
+	struct oom_news ooms;
+	struct exit_news exits;
+	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
+	uint64_t renewed_boot_ns;	/* when what lasts was last recorded as it is */
+	struct around around;		/* when one last began */
+	struct anomaly_relay relay;
+	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
+};
+
+/* Jobs that are submitted, and that wait. */
+struct service_starting {
+	uid_t queue_uid;		/* whose job was started last */
+	struct loop_timer *queue_timer; /* a look at it between two ticks */
+	bool is_queue_gone;		/* the same of its folder */
+	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
+	struct submit_task *submits;	/* that it has, or will have */
+};
+
+/* Processes that outlive their jobs. */
+struct service_leftovers {
+	struct orphans *orphans;
+	struct loop_timer *timer; /* while some are cancelled; NULL: none ever were */
+	struct attempt_list lost; /* that had no end when we began */
+	size_t n_lost_left;	  /* of these, to be looked at, the newest first */
+	uint64_t n_found;
+	uint64_t n_unlisted;
+	uint64_t n_reaped;
+};
+
+/* Clients that wait or follow. */
+struct service_clients {
+	struct waiter *waiters;		/* clients that wait for the end of a job */
+	struct learn_call *learn_calls; /* clients that wait for an analysis */
+	struct recent *recent;		/* the last events */
+	struct subscription *subscriptions;
+	struct rendered *rendered;
+	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
+	bool has_snapshot_json;	  /* and not of the one before */
+};
+
+/* What each measurement takes. */
+struct service_rungs {
+	struct rung rungs[SOURCES_MAX_RUNGS];
+	char reasons[SOURCES_MAX_RUNGS][512]; /* of those that were set */
+	size_t n;
+	struct arena arena; /* of those that a run would get */
+};
+
+/* The jobs of the last tick, by their place in it. */
+struct service_roots {
+	struct membership_job *roots; /* one for each job that was watched at the last tick */
+	uint64_t *uids;		      /* whose those are */
+	size_t *n_of;
+	size_t cap;
+};
+
+/* The configuration, as it was read last. */
+struct service_settings {
 	const struct service_options *options;
 	const struct config *config; /* in force: that of the options until it is read again */
 	const struct paths *paths;   /* the same; only the log moves while the daemon runs */
 	struct settings *reloaded;   /* where they are then; NULL before */
 	struct reload_state reload;
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
-	struct watchdog watchdog;
-	struct loop *loop;
-	struct loop_timer *tick_timer;
-	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
-	struct loop_fd *signal_watch;
-	int signal_fd;
-	int root_fd;
+};
 
-	struct service_gpus gpus;
+/* Memory that goes back to the system. */
+struct service_memory {
+	struct loop_timer *timer; /* NULL: nothing large was ever over */
+	bool is_due;		  /* when it is due */
+};
+
+/* Looks at the host. */
+struct service_scan {
 	struct collector *collector;
 	struct collector *between; /* for looks between two ticks; NULL: there was none yet */
 	struct membership *membership;
@@ -181,83 +263,75 @@ struct service {
 	bool has_snap;
 	struct system_sample host_before; /* at the tick before that */
 	bool has_host_before;
+};
+
+/* Streams of facts to runners. */
+struct service_streams {
+	struct stream *first; /* of runners (service_stream.h) */
+	int64_t n_opened;     /* that were ever opened */
+};
+
+/* The socket's methods. */
+struct service_answers {
+	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
+	struct rpc_method *methods; /* of all parts */
+	size_t n_methods;
+};
+
+/* Signals to the daemon. */
+struct service_signals_fd {
+	struct loop_fd *watch;
+	int fd;
+};
+
+/* When the next tick is due. */
+struct service_ticking {
+	struct loop_timer *timer;
+	struct cadence cadence; /* when the next tick is due */
+	uint64_t started_boot_ns;
+};
+
+struct service {
+	struct watchdog watchdog;
+	struct loop *loop;
+	int root_fd;
+	struct service_gpus gpus;
 	struct watch *watch;
-	struct store *store;	     /* NULL: not open; tried again at each tick */
-	struct err store_err;	     /* why not, the last time */
-	struct err record_err;	     /* why the last tick could not be stored; code 0: it was… */
-	uint64_t record_err_boot_ns; /* …since when */
-	struct sweep sweep;
-	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
-	dev_t store_device;    /* which file it is */
-	ino_t store_inode;
-	uint64_t store_seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
+	struct store *store; /* NULL: not open; tried again at each tick */
 	struct daemon_record record;
-	struct attempt_log *host_log; /* its own; NULL: it could not be made yet */
-	bool is_unlogged_said;
-	bool has_logged; /* events that the database may lack, and that are to be published */
 	struct jsonl *jsonl;
 	struct bus *bus;
 	struct rpc_server *server;
-	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
-	bool is_queue_gone;	    /* the same of its folder */
-	struct rpc_method *methods; /* of all parts */
-	size_t n_methods;
 	struct pressure pressure;
 	struct detect *detect;
-	struct fast_look *fast; /* at a job in which something began; NULL before */
-	struct evidence_trace trace;
-	struct oom_news ooms;
-	struct exit_news exits;
 	struct queue *queue;
-	uid_t queue_uid;		/* whose job was started last */
-	struct loop_timer *queue_timer; /* a look at it between two ticks */
 	struct upkeep *upkeep;
-	int64_t traced_attempt;	  /* whose the episode is that is traced; 0: the host's */
-	uint64_t renewed_boot_ns; /* when what lasts was last recorded as it is */
-	struct around around;	  /* when one last began */
-	struct anomaly_relay anomaly_relay;
-	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
 	struct learner *learner;
-	struct aside *aside;		/* for calls that take long */
-	struct aside *submitter;	/* for jobs that are submitted: they wait for no report */
-	struct submit_task *submits;	/* that it has, or will have */
-	struct learn_call *learn_calls; /* clients that wait for an analysis */
+	struct aside *aside; /* for calls that take long */
 	struct life_state life;
 	struct signals_state signals;
 	struct syscalls_state syscalls;
-	struct orphans *orphans;
-	struct loop_timer *memory_timer;  /* NULL: nothing large was ever over */
-	bool gives_back;		  /* when it is due */
-	struct loop_timer *orphans_timer; /* while some are cancelled; NULL: none ever were */
-	struct attempt_list lost;	  /* that had no end when we began */
-	size_t n_lost_left;		  /* of these, to be looked at, the newest first */
-	struct phase_marks *phases;	  /* that wait to be written down */
-	uint64_t n_orphans_found, n_orphans_unlisted, n_reaped;
-	struct attached *attached; /* jobs that nobody runs */
-	uint64_t n_records_lost;   /* of those that are over */
-	struct stream *streams;	   /* of runners (service_stream.h) */
-	int64_t n_streams;	   /* that were ever opened */
-	struct waiter *waiters;	   /* clients that wait for the end of a job */
-	struct guests guests;	   /* runners that send us their logs */
-	struct recent *recent;	   /* the last events */
-	struct subscription *subscriptions;
-	struct rendered *rendered;
-	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
-	bool has_snapshot_json;	  /* and not of the one before */
-
-	struct membership_job *roots; /* one for each job that was watched at the last tick */
-	uint64_t *root_uids;	      /* whose those are */
-	size_t *n_of;
-	size_t cap_roots;
-
-	uint64_t started_boot_ns;
-	double interval_seconds; /* in force: more than configured while ticks cost too much */
-	struct cadence cadence;	 /* when the next tick is due */
+	struct phase_marks *phases; /* that wait to be written down */
+	struct attached *attached;  /* jobs that nobody runs */
+	uint64_t n_records_lost;    /* of those that are over */
+	struct guests guests;	    /* runners that send us their logs */
+	double interval_seconds;    /* in force: more than configured while ticks cost too much */
 	struct tick_stats stats;
-	struct rung rungs[SOURCES_MAX_RUNGS];
-	char rung_reasons[SOURCES_MAX_RUNGS][512]; /* of those that were set */
-	size_t n_rungs;
-	struct arena arena; /* of those that a run would get */
+	struct service_database database;
+	struct service_own_log own;
+	struct service_watching anomaly;
+	struct service_starting starting;
+	struct service_leftovers leftovers;
+	struct service_clients clients;
+	struct service_rungs ladder;
+	struct service_roots assigned;
+	struct service_settings settings;
+	struct service_memory memory;
+	struct service_scan scan;
+	struct service_streams facts;
+	struct service_answers answers;
+	struct service_signals_fd stop_signals;
+	struct service_ticking ticking;
 };
 
 /* ---- service.c ---- */

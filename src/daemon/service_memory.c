@@ -9,16 +9,16 @@ static void give_back(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->gives_back = false;
+	s->memory.is_due = false;
 	malloc_trim(0);
 }
 
 void service_give_back_soon(struct service *s)
 {
-	if (!s->memory_timer)
-		s->memory_timer = loop_timer_new(s->loop, give_back, s);
-	if (!s->memory_timer || s->gives_back)
+	if (!s->memory.timer)
+		s->memory.timer = loop_timer_new(s->loop, give_back, s);
+	if (!s->memory.timer || s->memory.is_due)
 		return;
-	s->gives_back = true;
-	loop_timer_set(s->memory_timer, AFTER_MS, 0);
+	s->memory.is_due = true;
+	loop_timer_set(s->memory.timer, AFTER_MS, 0);
 }

@@ -35,7 +35,7 @@ int service_make_socket_folder(const char *path, mode_t socket_mode, struct err 
 
 static int renew_socket_at(struct service *s, struct err *err)
 {
-	const struct service_options *o = s->options;
+	const struct service_options *o = s->settings.options;
 	int r = rpc_server_renew(s->server, o->socket_path, o->socket_mode, err);
 
 	if (r != -ENOENT)
@@ -47,10 +47,10 @@ static int renew_socket_at(struct service *s, struct err *err)
 /* Where that cannot be told, there is nobody to tell. */
 static void renew_log(const struct service *s)
 {
-	const char *path = s->options->log_path;
+	const char *path = s->settings.options->log_path;
 
-	if (path && log_is_removed() && path_make_dir(s->options->paths->state_dir, NULL) == 0 &&
-	    log_open(path) == 0)
+	if (path && log_is_removed() &&
+	    path_make_dir(s->settings.options->paths->state_dir, NULL) == 0 && log_open(path) == 0)
 		log_warning("the log was removed, and begins again");
 }
 
@@ -59,13 +59,13 @@ static void renew_queue(struct service *s)
 	struct err err = ERR_INIT;
 	int r = queue_renew(s->queue, &err);
 
-	if (r < 0 && !s->is_queue_gone)
+	if (r < 0 && !s->starting.is_queue_gone)
 		log_warning("no job can be submitted: %s", err.text);
 	if (r > 0) {
 		log_warning("the folder of the queue was gone, and is there again");
 		service_look(s); /* the database is gone too, most likely: before a job begins */
 	}
-	s->is_queue_gone = r < 0;
+	s->starting.is_queue_gone = r < 0;
 }
 
 /* Said when it begins, and when it is over. */
@@ -74,11 +74,12 @@ static void renew_socket(struct service *s)
 	struct err err = ERR_INIT;
 	int r = renew_socket_at(s, &err);
 
-	if (r < 0 && !s->is_unreachable)
+	if (r < 0 && !s->answers.is_unreachable)
 		log_warning("nobody can reach the daemon, which goes on: %s", err.text);
 	else if (r > 0)
-		log_warning("the socket was gone, and is there again: %s", s->options->socket_path);
-	s->is_unreachable = r < 0;
+		log_warning("the socket was gone, and is there again: %s",
+			    s->settings.options->socket_path);
+	s->answers.is_unreachable = r < 0;
 }
 
 static void on_timer(void *ctx)

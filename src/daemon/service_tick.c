@@ -27,21 +27,21 @@ enum store_alive service_check_alive(void *ctx, const struct attempt *a)
 static int try_to_open(struct service *s, struct err *err)
 {
 	struct stat st;
-	int r = store_open_timeout(s->options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS, &s->store,
-				   err);
+	int r = store_open_timeout(s->settings.options->paths->db, STORE_WRITE, LOOP_PATIENCE_MS,
+				   &s->store, err);
 
 	if (r < 0)
 		return r;
 	store_set_alive_check(s->store, service_check_alive, NULL);
 	store_leave_disk(s->store);
-	if (stat(s->options->paths->db, &st) < 0)
-		r = err_set(err, -errno, "%s is gone", s->options->paths->db);
+	if (stat(s->settings.options->paths->db, &st) < 0)
+		r = err_set(err, -errno, "%s is gone", s->settings.options->paths->db);
 	if (r < 0) {
 		s->store = store_close(s->store);
 		return r;
 	}
-	s->store_device = st.st_dev;
-	s->store_inode = st.st_ino;
+	s->database.device = st.st_dev;
+	s->database.inode = st.st_ino;
 	return 0;
 }
 
@@ -49,7 +49,7 @@ static int open_store(struct service *s, struct err *err)
 {
 	int r = s->store ? 0 : try_to_open(s, err);
 
-	if (r < 0 && upkeep_make_room(s->upkeep, s->options->paths->db, r))
+	if (r < 0 && upkeep_make_room(s->upkeep, s->settings.options->paths->db, r))
 		r = try_to_open(s, err);
 	return r;
 }
@@ -65,9 +65,9 @@ static int open_store(struct service *s, struct err *err)
 static void forget_attempts(struct service *s)
 {
 	service_end_anomalies(s);
-	s->adopt_until_ns = 0; /* in the next one others may last */
+	s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
 	service_forget_ooms(s);
-	s->exits.n = 0;
+	s->anomaly.exits.n = 0;
 	service_hang_up_guests(s);
 	service_forget_calls(s);
 	service_forget_marks(s);
@@ -77,7 +77,7 @@ static void forget_attempts(struct service *s)
 	service_forget_anomalies(s);
 	service_forget_signals(s);
 	service_release_lost(s);
-	orphans_forget_attempts(s->orphans);
+	orphans_forget_attempts(s->leftovers.orphans);
 	watch_forget(s->watch);
 }
 
@@ -88,14 +88,15 @@ static void leave_replaced(struct service *s)
 
 	if (!s->store)
 		return;
-	if (stat(s->options->paths->db, &st) == 0 && st.st_dev == s->store_device &&
-	    st.st_ino == s->store_inode) {
-		s->store_seen_wall_ns = clock_wall_ns();
+	if (stat(s->settings.options->paths->db, &st) == 0 && st.st_dev == s->database.device &&
+	    st.st_ino == s->database.inode) {
+		s->database.seen_wall_ns = clock_wall_ns();
 		return;
 	}
-	log_error("%s was removed or replaced: what runs is followed anew", s->options->paths->db);
+	log_error("%s was removed or replaced: what runs is followed anew",
+		  s->settings.options->paths->db);
 	upkeep_leave(s->upkeep);
-	s->record_err = (struct err)ERR_INIT;
+	s->database.record_err = (struct err)ERR_INIT;
 	s->store = store_close(s->store);
 	forget_attempts(s);
 }
@@ -109,11 +110,11 @@ static int look(struct service *s, struct err *err)
 	is_new = !s->store;
 	r = open_store(s, err);
 	if (r < 0) {
-		s->store_err = *err;
+		s->database.err = *err;
 		return r;
 	}
-	s->ingest_err = (struct err)ERR_INIT;
-	store_take_in(s->store, &s->ingest_err); /* what runners have logged */
+	s->database.ingest_err = (struct err)ERR_INIT;
+	store_take_in(s->store, &s->database.ingest_err); /* what runners have logged */
 	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
 	service_tend_guests(s);
 	if (is_new)
@@ -129,17 +130,17 @@ static int collect_by(struct service *s, struct collector *collector, struct err
 	int r;
 
 	service_drain_life(s);
-	s->has_snapshot_json = false;
-	r = collector_scan(collector, &s->snap, err);
-	s->has_snap = r == 0;
+	s->clients.has_snapshot_json = false;
+	r = collector_scan(collector, &s->scan.snap, err);
+	s->scan.has_snap = r == 0;
 	return r;
 }
 
 static int collect(struct service *s, struct err *err)
 {
-	s->has_host_before = s->has_snap;
-	s->host_before = s->snap.system;
-	return collect_by(s, s->collector, err);
+	s->scan.has_host_before = s->scan.has_snap;
+	s->scan.host_before = s->scan.snap.system;
+	return collect_by(s, s->scan.collector, err);
 }
 
 /* ---- assign: whose they are ---- */
@@ -150,34 +151,34 @@ static int reserve_roots(struct service *s, size_t n)
 	uint64_t *uids;
 	size_t *n_of;
 
-	if (n <= s->cap_roots)
+	if (n <= s->assigned.cap)
 		return 0;
-	uids = reallocarray(s->root_uids, n, sizeof(*uids));
+	uids = reallocarray(s->assigned.uids, n, sizeof(*uids));
 	if (uids)
-		s->root_uids = uids;
-	roots = reallocarray(s->roots, n, sizeof(*roots));
+		s->assigned.uids = uids;
+	roots = reallocarray(s->assigned.roots, n, sizeof(*roots));
 	if (roots)
-		s->roots = roots;
-	n_of = reallocarray(s->n_of, n, sizeof(*n_of));
+		s->assigned.roots = roots;
+	n_of = reallocarray(s->assigned.n_of, n, sizeof(*n_of));
 	if (n_of)
-		s->n_of = n_of;
+		s->assigned.n_of = n_of;
 	if (!roots || !n_of || !uids)
 		return -ENOMEM;
-	s->cap_roots = n;
+	s->assigned.cap = n;
 	return 0;
 }
 
 static void list_roots(struct service *s, struct watched *const *jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		s->roots[i] = (struct membership_job){
+		s->assigned.roots[i] = (struct membership_job){
 			.kind = jobs[i]->a.is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
 			.root = jobs[i]->a.runner,
 			.job_id = jobs[i]->job_id,
 			.attempt_id = jobs[i]->a.id,
 			.sheet_num = jobs[i]->a.current_sheet,
 		};
-		s->root_uids[i] = jobs[i]->a.uid;
+		s->assigned.uids[i] = jobs[i]->a.uid;
 	}
 }
 
@@ -190,11 +191,11 @@ static void withhold_io(struct service *s, size_t n_jobs)
 	bool is_needed = false;
 
 	for (size_t i = 0; i < n_jobs; i++)
-		is_needed |= s->root_uids[i] != 0;
-	for (size_t i = 0; is_needed && i < s->snap.n_processes; i++) {
-		struct proc_sample *p = &s->snap.processes[i];
-		int job = membership_owner(s->membership, i);
-		uint64_t uid = job >= 0 ? s->root_uids[job] : 0;
+		is_needed |= s->assigned.uids[i] != 0;
+	for (size_t i = 0; is_needed && i < s->scan.snap.n_processes; i++) {
+		struct proc_sample *p = &s->scan.snap.processes[i];
+		int job = membership_owner(s->scan.membership, i);
+		uint64_t uid = job >= 0 ? s->assigned.uids[job] : 0;
 
 		if (uid == 0)
 			continue;
@@ -240,9 +241,9 @@ static void ask_sheets(struct service *s, struct watched *const *jobs)
 {
 	size_t n_found = 0;
 
-	for (size_t k = 0; k < s->snap.n_processes; k++) {
-		struct proc_sample *p = &s->snap.processes[k];
-		int owner = membership_owner(s->membership, k);
+	for (size_t k = 0; k < s->scan.snap.n_processes; k++) {
+		struct proc_sample *p = &s->scan.snap.processes[k];
+		int owner = membership_owner(s->scan.membership, k);
 
 		if (owner < 0 || p->sheet_num != SHEET_NONE || jobs[owner]->a.is_attached)
 			continue;
@@ -250,38 +251,38 @@ static void ask_sheets(struct service *s, struct watched *const *jobs)
 		n_found += p->sheet_num != SHEET_NONE;
 	}
 	if (n_found > 0)
-		membership_inherit_sheets(s->membership, &s->snap);
+		membership_inherit_sheets(s->scan.membership, &s->scan.snap);
 }
 
 static void add_up(struct service *s, struct watched **jobs, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		jobs[i]->n_processes = s->n_of[i];
+		jobs[i]->n_processes = s->assigned.n_of[i];
 		jobs[i]->n_living = 0;
 		if (jobs[i]->point.n_processes > 0)
 			jobs[i]->lived = jobs[i]->point;
-		jobs[i]->point = (struct series_point){ .wall_ns = s->snap.wall_ns,
+		jobs[i]->point = (struct series_point){ .wall_ns = s->scan.snap.wall_ns,
 							.sheet_num = jobs[i]->a.current_sheet,
 							.rss_bytes = U64_UNKNOWN,
 							.cpu_percent = F64_UNKNOWN };
 	}
-	for (size_t k = 0; k < s->snap.n_processes; k++) {
-		int owner = membership_owner(s->membership, k);
+	for (size_t k = 0; k < s->scan.snap.n_processes; k++) {
+		int owner = membership_owner(s->scan.membership, k);
 
 		if (owner < 0)
 			continue;
-		s->snap.processes[k].sheet_num =
-			watch_sheet_at(s->watch, jobs[owner], s->snap.processes[k].start_wall_ns);
-		service_add_to_point(&jobs[owner]->point, &s->snap.processes[k]);
-		jobs[owner]->n_living += s->snap.processes[k].state != 'Z';
+		s->scan.snap.processes[k].sheet_num = watch_sheet_at(
+			s->watch, jobs[owner], s->scan.snap.processes[k].start_wall_ns);
+		service_add_to_point(&jobs[owner]->point, &s->scan.snap.processes[k]);
+		jobs[owner]->n_living += s->scan.snap.processes[k].state != 'Z';
 	}
-	membership_inherit_sheets(s->membership, &s->snap);
+	membership_inherit_sheets(s->scan.membership, &s->scan.snap);
 	ask_sheets(s, jobs);
 }
 
 static void tell_progress(struct service *s, struct watched *const *jobs, size_t n)
 {
-	struct snapshot *snap = &s->snap;
+	struct snapshot *snap = &s->scan.snap;
 
 	snap->progress = arena_alloc(&snap->arena, (n + 1) * sizeof(*snap->progress));
 	snap->running_jobs = (int)n;
@@ -307,17 +308,18 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return 0;
 	if (reserve_roots(s, n) < 0)
 		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
 	service_recall_attached(s);
 	list_roots(s, jobs, n);
-	if (membership_set_jobs(s->membership, s->roots, n) < 0 ||
-	    membership_scan(s->membership, &s->snap, MEMBERSHIP_FORGET_MISSING, s->n_of) < 0)
+	if (membership_set_jobs(s->scan.membership, s->assigned.roots, n) < 0 ||
+	    membership_scan(s->scan.membership, &s->scan.snap, MEMBERSHIP_FORGET_MISSING,
+			    s->assigned.n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);
-	collector_fill(collector, &s->snap, SNAPSHOT_JOBS);
+	collector_fill(collector, &s->scan.snap, SNAPSHOT_JOBS);
 	withhold_io(s, n);
 	add_up(s, jobs, n);
 	tell_progress(s, jobs, n);
@@ -326,7 +328,7 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 
 static int assign(struct service *s, struct err *err)
 {
-	return assign_by(s, s->collector, err);
+	return assign_by(s, s->scan.collector, err);
 }
 
 /* ---- judge: how the host and the daemon itself are ---- */
@@ -341,18 +343,19 @@ static struct pressure_limits read_limits(const struct config_limits *limits)
 
 static int judge(struct service *s, struct err *err)
 {
-	const struct pressure_limits limits = read_limits(&s->config->limits);
+	const struct pressure_limits limits = read_limits(&s->settings.config->limits);
 
 	(void)err;
-	if (!s->has_snap) {
+	if (!s->scan.has_snap) {
 		pressure_cannot_tell(&s->pressure);
 		return 0;
 	}
-	pressure_judge(&s->snap.system, &limits, &s->pressure);
-	s->snap.pressure_level = pressure_name(s->pressure.level);
-	s->snap.daemon_pid = getpid();
-	s->snap.daemon_rss_bytes = sources_read_rss(s->root_fd, getpid());
-	s->snap.daemon_uptime_seconds = clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns);
+	pressure_judge(&s->scan.snap.system, &limits, &s->pressure);
+	s->scan.snap.pressure_level = pressure_name(s->pressure.level);
+	s->scan.snap.daemon_pid = getpid();
+	s->scan.snap.daemon_rss_bytes = sources_read_rss(s->root_fd, getpid());
+	s->scan.snap.daemon_uptime_seconds =
+		clock_ns_to_seconds(clock_boot_ns() - s->ticking.started_boot_ns);
 	return 0;
 }
 
@@ -370,11 +373,11 @@ static int run_queue(struct service *s, struct err *err)
 static void note_recorded(struct service *s, int r, const struct err *err)
 {
 	if (r >= 0)
-		s->record_err = (struct err)ERR_INIT;
-	else if (s->record_err.code == 0)
-		s->record_err_boot_ns = clock_boot_ns();
+		s->database.record_err = (struct err)ERR_INIT;
+	else if (s->database.record_err.code == 0)
+		s->database.record_err_boot_ns = clock_boot_ns();
 	if (r < 0)
-		s->record_err = *err;
+		s->database.record_err = *err;
 }
 
 /* Trees without a runner, which would record them; what runners have logged is ingested in look().
@@ -388,8 +391,8 @@ static int record(struct service *s, struct err *err)
 	if (!s->store)
 		return r;
 	upkeep_look(s->upkeep, s->store);
-	if (r == 0 && s->ingest_err.code != 0)
-		note_recorded(s, s->ingest_err.code, &s->ingest_err);
+	if (r == 0 && s->database.ingest_err.code != 0)
+		note_recorded(s, s->database.ingest_err.code, &s->database.ingest_err);
 	else
 		note_recorded(s, r, err);
 	return r;
@@ -401,17 +404,17 @@ static void sweep(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->sweep.swept = store_sweep(s->options->paths->db);
+	s->database.sweep.swept = store_sweep(s->settings.options->paths->db);
 }
 
 static void on_swept(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->sweep.is_under_way = false;
-	s->sweep.last_ns = s->sweep.swept.wait_ns;
+	s->database.sweep.is_under_way = false;
+	s->database.sweep.last_ns = s->database.sweep.swept.wait_ns;
 	if (s->store)
-		store_end_sweep(s->store, &s->sweep.swept);
+		store_end_sweep(s->store, &s->database.sweep.swept);
 }
 
 /* A wait for the disk that lasts longer is worth a warning. */
@@ -420,7 +423,7 @@ static void on_swept(void *ctx)
 /* Another thread waits for the disk and removes logs that are stored. */
 static int settle(struct service *s, struct err *err)
 {
-	struct sweep *sweeping = &s->sweep;
+	struct sweep *sweeping = &s->database.sweep;
 	uint64_t wait_ns = sweeping->is_under_way ? clock_boot_ns() - sweeping->began_boot_ns
 						  : sweeping->last_ns;
 
@@ -455,7 +458,7 @@ static int append_line(struct service *s, struct err *err)
 {
 	int r;
 
-	if (!s->has_snap || !s->jsonl)
+	if (!s->scan.has_snap || !s->jsonl)
 		return 0;
 	r = append_snapshot(s, err);
 	if (r < 0) {
@@ -471,7 +474,7 @@ static int append_line(struct service *s, struct err *err)
 static int publish(struct service *s, struct err *err)
 {
 	(void)err;
-	if (s->has_snap)
+	if (s->scan.has_snap)
 		service_tell_snapshot(s);
 	return 0;
 }
@@ -535,12 +538,12 @@ static void daemon_tick(struct service *s)
 void service_rescan(struct service *s)
 {
 	struct err err = ERR_INIT;
-	int r = s->between ? 0 : service_make_collector(s, &s->between, &err);
+	int r = s->scan.between ? 0 : service_make_collector(s, &s->scan.between, &err);
 
 	if (r == 0)
-		r = collect_by(s, s->between, &err);
+		r = collect_by(s, s->scan.between, &err);
 	if (r == 0)
-		r = assign_by(s, s->between, &err);
+		r = assign_by(s, s->scan.between, &err);
 	if (r == 0)
 		r = judge(s, &err); /* whoever asks for the snapshot gets this one */
 	if (r == 0)
@@ -568,12 +571,12 @@ void service_look(struct service *s)
 
 static void plan_tick(struct service *s)
 {
-	struct cadence before = s->cadence;
-	uint64_t wait_ns =
-		cadence_plan(&s->cadence, s->interval_seconds, clock_wall_ns(), clock_boot_ns());
+	struct cadence before = s->ticking.cadence;
+	uint64_t wait_ns = cadence_plan(&s->ticking.cadence, s->interval_seconds, clock_wall_ns(),
+					clock_boot_ns());
 
-	s->stats.n_skipped += cadence_missed(&before, &s->cadence);
-	loop_timer_set(s->tick_timer, (wait_ns + 999999) / 1000000, 0);
+	s->stats.n_skipped += cadence_missed(&before, &s->ticking.cadence);
+	loop_timer_set(s->ticking.timer, (wait_ns + 999999) / 1000000, 0);
 }
 
 /* What passes the cap is halved by looking half as often, until it is well below. */
@@ -621,8 +624,8 @@ static bool are_ticks_dear(const struct tick_stats *stats, double cap)
 
 static void adapt_interval(struct service *s, uint64_t cpu_ns)
 {
-	double wanted = s->config->interval_seconds;
-	double cap = s->config->limits.max_daemon_cpu_percent / 100;
+	double wanted = s->settings.config->interval_seconds;
+	double cap = s->settings.config->limits.max_daemon_cpu_percent / 100;
 	double share = (double)cpu_ns / (s->interval_seconds * 1e9);
 	double before = s->interval_seconds;
 
@@ -657,7 +660,7 @@ static void on_tick_timer(void *ctx)
 	uint64_t cpu_before = clock_cpu_ns();
 
 	count_others(s, cpu_before, clock_boot_ns());
-	s->stats.lag_ns = cadence_lag(&s->cadence, clock_boot_ns());
+	s->stats.lag_ns = cadence_lag(&s->ticking.cadence, clock_boot_ns());
 	daemon_tick(s);
 	service_watch_gpus(s);
 	s->stats.cpu_ns = clock_cpu_ns() - cpu_before;
@@ -669,9 +672,9 @@ static void on_tick_timer(void *ctx)
 
 int service_begin_ticks(struct service *s, struct err *err)
 {
-	s->tick_timer = loop_timer_new(s->loop, on_tick_timer, s);
-	if (!s->tick_timer)
+	s->ticking.timer = loop_timer_new(s->loop, on_tick_timer, s);
+	if (!s->ticking.timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(s->tick_timer, 0, 0);
+	loop_timer_set(s->ticking.timer, 0, 0);
 	return 0;
 }

@@ -46,18 +46,19 @@ static int look_at_all(const struct service *s, struct around *ret)
 	int r;
 
 	snapshot_init(&all);
-	r = snapshot_copy(&all, &s->snap, SNAPSHOT_ALL);
+	r = snapshot_copy(&all, &s->scan.snap, SNAPSHOT_ALL);
 	if (r == 0)
-		around_look(s->root_fd, &all, s->snap.boot_ns, ret);
+		around_look(s->root_fd, &all, s->scan.snap.boot_ns, ret);
 	return r;
 }
 
 static void look_around(struct service *s, struct anomaly_host *host)
 {
-	if (host->knows_rss || !s->has_snap)
+	if (host->knows_rss || !s->scan.has_snap)
 		return;
-	if (s->around.boot_ns == s->snap.boot_ns || look_at_all(s, &s->around) == 0)
-		around_tell(&s->around, host);
+	if (s->anomaly.around.boot_ns == s->scan.snap.boot_ns ||
+	    look_at_all(s, &s->anomaly.around) == 0)
+		around_tell(&s->anomaly.around, host);
 }
 
 /* Whose the job is, or was; unknown: the host's. */
@@ -124,7 +125,7 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 	*ret_n = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct watched *job = jobs[i];
-		uint64_t age_ns = u64_delta(s->snap.wall_ns, job->a.started_wall_ns);
+		uint64_t age_ns = u64_delta(s->scan.snap.wall_ns, job->a.started_wall_ns);
 
 		if (!job->has_usual && s->store && u64_known(age_ns) && age_ns >= USUAL_AFTER_NS &&
 		    n_looked_up++ < USUAL_PER_TICK) {
@@ -174,16 +175,16 @@ static struct proc_event *add(struct proc_event *to, const struct proc_event *it
 static struct proc_event *list_news(struct service *s, struct detect_news *news)
 {
 	struct proc_event *list, *next;
-	size_t n = s->exits.n;
+	size_t n = s->anomaly.exits.n;
 
-	orphans_each(s->orphans, count_new, &n);
-	list = n > 0 ? calloc(s->ooms.n + n, sizeof(*list)) : NULL;
+	orphans_each(s->leftovers.orphans, count_new, &n);
+	list = n > 0 ? calloc(s->anomaly.ooms.n + n, sizeof(*list)) : NULL;
 	if (!list)
 		return NULL;
-	next = add(list, s->ooms.items, s->ooms.n);
-	next = add(next, s->exits.items, s->exits.n);
-	s->exits.n = 0;
-	orphans_each(s->orphans, list_new, &next);
+	next = add(list, s->anomaly.ooms.items, s->anomaly.ooms.n);
+	next = add(next, s->anomaly.exits.items, s->anomaly.exits.n);
+	s->anomaly.exits.n = 0;
+	orphans_each(s->leftovers.orphans, list_new, &next);
 	news->events = list;
 	news->n_events = (size_t)(next - list);
 	return list;
@@ -198,7 +199,7 @@ static struct proc_event *list_news(struct service *s, struct detect_news *news)
 static bool is_followed(const struct service *s, const struct anomaly *a)
 {
 	const pid_t pid = (pid_t)a->pid;
-	const struct orphan *orphan = orphans_find(s->orphans, pid);
+	const struct orphan *orphan = orphans_find(s->leftovers.orphans, pid);
 
 	return (orphan && orphan->key.start_ticks == a->start_ticks) ||
 	       !proc_is_alive("", pid, a->start_ticks);
@@ -228,9 +229,10 @@ static void adopt(struct service *s)
 	const double seconds = fmax(ADOPT_SECONDS, ADOPT_TICKS * s->interval_seconds);
 	struct err err = ERR_INIT;
 
-	if (s->adopt_until_ns == 0)
-		s->adopt_until_ns = clock_boot_ns() + (uint64_t)(seconds * 1e9);
-	if (!s->store || s->ingest_err.code != 0 || clock_boot_ns() >= s->adopt_until_ns)
+	if (s->anomaly.adopt_until_ns == 0)
+		s->anomaly.adopt_until_ns = clock_boot_ns() + (uint64_t)(seconds * 1e9);
+	if (!s->store || s->database.ingest_err.code != 0 ||
+	    clock_boot_ns() >= s->anomaly.adopt_until_ns)
 		return;
 	if (store_read_anomalies(s->store, &lasting, adopt_one, s, &err) < 0)
 		log_debug("what lasts is not known: %s", err.text);
@@ -242,14 +244,14 @@ int service_detect(struct service *s, struct err *err)
 {
 	CLEANUP(free_ptr) struct detect_usual *usual = NULL;
 	CLEANUP(free_ptr) struct proc_event *events = NULL;
-	struct detect_news news = { .snap = &s->snap,
-				    .events = s->ooms.items,
-				    .n_events = s->ooms.n };
+	struct detect_news news = { .snap = &s->scan.snap,
+				    .events = s->anomaly.ooms.items,
+				    .n_events = s->anomaly.ooms.n };
 	struct detect_changes changes = { 0 };
 	int r = 0;
 
 	service_note_trace(s);
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return 0;
 	if (list_usual(s, &usual, &news.n_usual) == 0)
 		news.usual = usual;
@@ -259,7 +261,7 @@ int service_detect(struct service *s, struct err *err)
 		r = err_set(err, -ENOMEM, "no memory left to look for anomalies");
 	service_forget_ooms(s);
 	service_record_changes(s, &changes);
-	if (attempt_log_is_renewal_due(&s->renewed_boot_ns))
+	if (attempt_log_is_renewal_due(&s->anomaly.renewed_boot_ns))
 		renew(s);
 	return r;
 }
@@ -285,19 +287,19 @@ static size_t take_kills(struct oom_news *ooms, struct proc_event kills[SERVICE_
 void service_tell_kills(struct service *s)
 {
 	struct proc_event kills[SERVICE_MAX_OOMS];
-	struct snapshot now = s->snap; /* borrows all but its time */
+	struct snapshot now = s->scan.snap; /* borrows all but its time */
 	struct detect_news news = { .snap = &now, .events = kills };
 	struct detect_changes changes = { 0 };
 
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return; /* the first tick tells them */
-	news.n_events = take_kills(&s->ooms, kills);
+	news.n_events = take_kills(&s->anomaly.ooms, kills);
 	now.wall_ns = clock_wall_ns();
 	now.boot_ns = clock_boot_ns();
 	if (detect_note_kills(s->detect, &news, &changes) < 0)
 		log_warning("not all that is known of an OOM kill is recorded: no memory left");
 	service_record_changes(s, &changes);
-	if (s->ooms.n == 0)
+	if (s->anomaly.ooms.n == 0)
 		service_forget_ooms(s);
 }
 
@@ -309,10 +311,10 @@ static void on_kills_timer(void *ctx)
 /* A turn of the loop later: whoever has heard of it is in the midst of something else. */
 void service_tell_kills_soon(struct service *s)
 {
-	if (!s->kills_timer)
-		s->kills_timer = loop_timer_new(s->loop, on_kills_timer, s);
-	if (s->kills_timer) /* else the next tick tells them */
-		loop_timer_set(s->kills_timer, 0, 0);
+	if (!s->anomaly.kills_timer)
+		s->anomaly.kills_timer = loop_timer_new(s->loop, on_kills_timer, s);
+	if (s->anomaly.kills_timer) /* else the next tick tells them */
+		loop_timer_set(s->anomaly.kills_timer, 0, 0);
 }
 
 /* ---- the end ---- */
@@ -345,7 +347,8 @@ static bool is_left_to_others(struct service *s, const struct episode *e)
 /* Where nobody goes on, who looks next begins anew. */
 void service_end_anomalies(struct service *s)
 {
-	const struct detect_ending ending = { U64_UNKNOWN, s->exits.items, s->exits.n, true };
+	const struct detect_ending ending = { U64_UNKNOWN, s->anomaly.exits.items,
+					      s->anomaly.exits.n, true };
 	struct detect_changes changes = { 0 };
 
 	if (!s->detect)
@@ -384,11 +387,11 @@ void service_note_exit(struct service *s, const struct proc_key *key, uint64_t w
 
 	if (!detect_follows(s->detect, key->pid))
 		return;
-	ev = find_exit(&s->exits, key);
+	ev = find_exit(&s->anomaly.exits, key);
 	if (ev)
 		ev->wall_ns = wall_ns;
-	else if (s->exits.n < SERVICE_MAX_EXITS)
-		s->exits.items[s->exits.n++] = (struct proc_event){
+	else if (s->anomaly.exits.n < SERVICE_MAX_EXITS)
+		s->anomaly.exits.items[s->anomaly.exits.n++] = (struct proc_event){
 			.wall_ns = wall_ns, .key = *key, .type = EVENT_EXIT, .status = { -1, -1 }
 		};
 }
@@ -397,7 +400,7 @@ void service_note_exit(struct service *s, const struct proc_key *key, uint64_t w
 static void note_gone(struct service *s, const struct episode *e, uint64_t wall_ns)
 {
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
-	struct proc_event *ev = find_exit(&s->exits, &key);
+	struct proc_event *ev = find_exit(&s->anomaly.exits, &key);
 
 	if (!u64_known(key.start_ticks) || proc_is_alive("", key.pid, key.start_ticks))
 		return;
@@ -426,11 +429,11 @@ void service_end_anomalies_of(struct service *s, const struct watched *job)
 	if (!u64_known(job->a.ended_wall_ns))
 		return;
 	note_all_gone(s, &job->a);
-	ending.events = s->exits.items;
-	ending.n_events = s->exits.n;
+	ending.events = s->anomaly.exits.items;
+	ending.n_events = s->anomaly.exits.n;
 	if (detect_leave_job(s->detect, &left, &ending, &changes) < 0)
 		log_warning("not all anomalies of job %s are recorded as over: no memory left",
 			    job->job_id);
-	s->exits.n = 0;
+	s->anomaly.exits.n = 0;
 	service_record_changes(s, &changes);
 }

@@ -31,12 +31,12 @@ static size_t list_pids(struct service *s, const struct watched *job)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; s->has_snap && i < s->snap.n_processes; i++) {
-		if (s->snap.processes[i].job_id != job->job_id)
+	for (size_t i = 0; s->scan.has_snap && i < s->scan.snap.n_processes; i++) {
+		if (s->scan.snap.processes[i].job_id != job->job_id)
 			continue;
 		if (n == MAX_PROCESSES)
 			return 0;
-		s->fast->pids[n++] = s->snap.processes[i].key.pid;
+		s->anomaly.fast->pids[n++] = s->scan.snap.processes[i].key.pid;
 	}
 	return n;
 }
@@ -45,16 +45,17 @@ static size_t list_pids(struct service *s, const struct watched *job)
 static void tell_whose(const struct service *s, const struct watched *job,
 		       struct series_point *point)
 {
-	struct snapshot *snap = &s->fast->snap;
+	struct snapshot *snap = &s->anomaly.fast->snap;
 	size_t at = 0;
 
 	for (size_t i = 0; i < snap->n_processes; i++) {
 		struct proc_sample *p = &snap->processes[i];
 		const struct proc_sample *was;
 
-		while (at < s->snap.n_processes && s->snap.processes[at].key.pid < p->key.pid)
+		while (at < s->scan.snap.n_processes &&
+		       s->scan.snap.processes[at].key.pid < p->key.pid)
 			at++;
-		was = at < s->snap.n_processes ? &s->snap.processes[at] : NULL;
+		was = at < s->scan.snap.n_processes ? &s->scan.snap.processes[at] : NULL;
 		if (!was || was->key.pid != p->key.pid ||
 		    was->key.start_ticks != p->key.start_ticks || was->job_id != job->job_id)
 			continue;
@@ -62,7 +63,7 @@ static void tell_whose(const struct service *s, const struct watched *job,
 		p->sheet_num = was->sheet_num;
 		p->rank = was->rank;
 	}
-	collector_fill(s->fast->collector, snap, SNAPSHOT_JOBS);
+	collector_fill(s->anomaly.fast->collector, snap, SNAPSHOT_JOBS);
 	for (size_t i = 0; i < snap->n_processes; i++)
 		if (snap->processes[i].job_id)
 			service_add_to_point(point, &snap->processes[i]);
@@ -70,7 +71,7 @@ static void tell_whose(const struct service *s, const struct watched *job,
 
 static void look(struct service *s, const struct watched *job)
 {
-	struct fast_look *fast = s->fast;
+	struct fast_look *fast = s->anomaly.fast;
 	struct series_point point = { .sheet_num = job->a.current_sheet,
 				      .rss_bytes = U64_UNKNOWN,
 				      .cpu_percent = F64_UNKNOWN };
@@ -93,14 +94,14 @@ static void stop(struct fast_look *fast)
 
 static bool is_tick_near(const struct service *s, uint64_t now)
 {
-	return s->cadence.due_boot_ns != 0 &&
-	       now + TICK_ROOM_NS + s->fast->cost_ns >= s->cadence.due_boot_ns;
+	return s->ticking.cadence.due_boot_ns != 0 &&
+	       now + TICK_ROOM_NS + s->anomaly.fast->cost_ns >= s->ticking.cadence.due_boot_ns;
 }
 
 static void on_timer(void *ctx)
 {
 	struct service *s = ctx;
-	struct fast_look *fast = s->fast;
+	struct fast_look *fast = s->anomaly.fast;
 	const struct watched *job = watch_find_attempt(s->watch, fast->closer.attempt_id);
 	uint64_t now = clock_boot_ns(), cpu_before = clock_cpu_ns();
 
@@ -119,12 +120,12 @@ static void on_timer(void *ctx)
 
 static int open_fast(struct service *s)
 {
-	s->fast = calloc(1, sizeof(*s->fast));
-	if (!s->fast)
+	s->anomaly.fast = calloc(1, sizeof(*s->anomaly.fast));
+	if (!s->anomaly.fast)
 		return -ENOMEM;
-	snapshot_init(&s->fast->snap);
-	s->fast->timer = loop_timer_new(s->loop, on_timer, s);
-	if (s->fast->timer)
+	snapshot_init(&s->anomaly.fast->snap);
+	s->anomaly.fast->timer = loop_timer_new(s->loop, on_timer, s);
+	if (s->anomaly.fast->timer)
 		return 0;
 	service_release_closer(s);
 	return -ENOMEM;
@@ -133,7 +134,7 @@ static int open_fast(struct service *s)
 static int begin(struct service *s)
 {
 	const struct collector_options options = { .root_fd = s->root_fd, .mask = service_mask(s) };
-	struct fast_look *fast = s->fast;
+	struct fast_look *fast = s->anomaly.fast;
 	struct err err = ERR_INIT;
 	int r = fast->collector ? 0 : collector_new(&options, &fast->collector, &err);
 
@@ -148,22 +149,26 @@ static bool look_closer(struct service *s, const struct detect_wish *wish,
 {
 	if (!job || !s->store || !job->a.is_attached)
 		return false;
-	if (!s->fast && open_fast(s) < 0)
+	if (!s->anomaly.fast && open_fast(s) < 0)
 		return false;
-	return closer_begin(&s->fast->closer, wish, job->a.id, clock_boot_ns()) && begin(s) == 0;
+	return closer_begin(&s->anomaly.fast->closer, wish, job->a.id, clock_boot_ns()) &&
+	       begin(s) == 0;
 }
 
 /* Who wants none, or cannot have one, has the rest. */
 static void trace(struct service *s, const struct episode *e, uint64_t uid,
 		  struct anomaly_evidence *evidence)
 {
-	const struct evidence_trace_plan plan = { s->root_fd, s->paths->state_dir,
-						  s->config->anomaly.evidence_trace_seconds, uid };
+	const struct evidence_trace_plan plan = {
+		s->root_fd, s->settings.paths->state_dir,
+		s->settings.config->anomaly.evidence_trace_seconds, uid
+	};
 	struct err err = ERR_INIT;
-	int r = plan.seconds > 0 ? evidence_trace_begin(&s->trace, &plan, e, evidence, &err) : 0;
+	int r = plan.seconds > 0 ? evidence_trace_begin(&s->anomaly.trace, &plan, e, evidence, &err)
+				 : 0;
 
 	if (plan.seconds > 0 && r == 0)
-		s->traced_attempt = e->attempt_id;
+		s->anomaly.traced_attempt = e->attempt_id;
 	if (r < 0)
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
 }
@@ -175,7 +180,7 @@ static uint64_t find_owner(struct service *s, const struct episode *e, const str
 
 	if (job || !e->worst.job_id)
 		return job ? job->a.uid : 0;
-	orphan = e->worst.has_pid ? orphans_find(s->orphans, (pid_t)e->worst.pid) : NULL;
+	orphan = e->worst.has_pid ? orphans_find(s->leftovers.orphans, (pid_t)e->worst.pid) : NULL;
 	return orphan && orphan->attempt_id == e->attempt_id ? orphan->uid : U64_UNKNOWN;
 }
 
@@ -183,7 +188,7 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 			   const struct watched *job, struct anomaly_evidence *ret)
 {
 	const uint64_t uid = find_owner(s, change->episode, job);
-	const struct evidence_from from = { s->root_fd, service_mask(s), &s->snap, uid };
+	const struct evidence_from from = { s->root_fd, service_mask(s), &s->scan.snap, uid };
 	bool has_evidence = false;
 
 	if (change->change != EPISODE_BEGAN)
@@ -202,35 +207,36 @@ bool service_find_evidence(struct service *s, const struct detect_change *change
 
 static void keep_trace(struct service *s)
 {
-	service_log_evidence(s, s->traced_attempt, s->trace.episode, &s->trace.evidence);
+	service_log_evidence(s, s->anomaly.traced_attempt, s->anomaly.trace.episode,
+			     &s->anomaly.trace.evidence);
 }
 
 void service_note_trace(struct service *s)
 {
-	if (evidence_trace_has_ended(&s->trace))
+	if (evidence_trace_has_ended(&s->anomaly.trace))
 		keep_trace(s);
 }
 
 void service_end_trace(struct service *s)
 {
-	if (evidence_trace_stop(&s->trace))
+	if (evidence_trace_stop(&s->anomaly.trace))
 		keep_trace(s);
 }
 
 void service_stop_closer(struct service *s)
 {
-	if (!s->fast)
+	if (!s->anomaly.fast)
 		return;
-	stop(s->fast);
-	s->fast->closer.until_boot_ns = 0;
+	stop(s->anomaly.fast);
+	s->anomaly.fast->closer.until_boot_ns = 0;
 }
 
 void service_release_closer(struct service *s)
 {
-	if (!s->fast)
+	if (!s->anomaly.fast)
 		return;
-	s->fast->collector = collector_free(s->fast->collector);
-	snapshot_release(&s->fast->snap);
-	free(s->fast);
-	s->fast = NULL;
+	s->anomaly.fast->collector = collector_free(s->anomaly.fast->collector);
+	snapshot_release(&s->anomaly.fast->snap);
+	free(s->anomaly.fast);
+	s->anomaly.fast = NULL;
 }

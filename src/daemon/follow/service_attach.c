@@ -177,10 +177,10 @@ static const char *command_of(const struct service *s, struct arena *arena, pid_
 /* It began when the process did, although nobody looked at it then. */
 static uint64_t began_at(const struct service *s, const struct proc_key *key)
 {
-	for (size_t i = 0; i < s->snap.n_processes; i++)
-		if (s->snap.processes[i].key.pid == key->pid &&
-		    s->snap.processes[i].key.start_ticks == key->start_ticks)
-			return s->snap.processes[i].start_wall_ns;
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++)
+		if (s->scan.snap.processes[i].key.pid == key->pid &&
+		    s->scan.snap.processes[i].key.start_ticks == key->start_ticks)
+			return s->scan.snap.processes[i].start_wall_ns;
 	return U64_UNKNOWN;
 }
 

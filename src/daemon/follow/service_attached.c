@@ -159,7 +159,8 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 		return err_set(err, -ENOMEM, "no memory left to follow the job %s", a->job_id);
 	at->begin = *a;
 	attempt_init(a);
-	r = attempt_log_open(s->options->paths->db, &at->begin, describe_begin, at, &at->log, err);
+	r = attempt_log_open(s->settings.options->paths->db, &at->begin, describe_begin, at,
+			     &at->log, err);
 	if (r < 0) {
 		drop(s, at);
 		return r;
@@ -203,10 +204,10 @@ static void recall_process(struct service *s, const struct watched *job,
 
 	if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
 		return;
-	membership_add(s->membership, &(struct job_member){ .key = p->key,
-							    .attempt_id = job->a.id,
-							    .sheet_num = p->sheet_num,
-							    .rank = RANK_NONE });
+	membership_add(s->scan.membership, &(struct job_member){ .key = p->key,
+								 .attempt_id = job->a.id,
+								 .sheet_num = p->sheet_num,
+								 .rank = RANK_NONE });
 	members_see(s->life.members, &member);
 }
 
@@ -233,8 +234,8 @@ static int continue_log(struct service *s, struct attached *at, const struct wat
 		r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin,
 					NULL);
 	if (r == 0)
-		r = attempt_log_continue(s->options->paths->db, &at->begin, &id, stored.offset,
-					 describe_begin, at, &at->log, NULL);
+		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &id,
+					 stored.offset, describe_begin, at, &at->log, NULL);
 	return r;
 }
 
@@ -290,10 +291,10 @@ static void leave_removed(struct service *s, struct attached *at)
 	if (!attempt_log_is_gone(at->log))
 		return;
 	log_error("the folder %s-logs was removed: job %s is recorded anew from here on",
-		  s->options->paths->db, at->begin.job_id);
+		  s->settings.options->paths->db, at->begin.job_id);
 	at->log = attempt_log_close(at->log);
-	if (attempt_log_continue(s->options->paths->db, &at->begin, &id, offset, describe_begin, at,
-				 &at->log, &err) < 0) {
+	if (attempt_log_continue(s->settings.options->paths->db, &at->begin, &id, offset,
+				 describe_begin, at, &at->log, &err) < 0) {
 		log_error("job %s is not recorded for now: %s", at->begin.job_id, err.text);
 		at->is_recalled = false; /* it is tried again */
 	}
@@ -305,11 +306,11 @@ static size_t list_processes(const struct service *s, const struct watched *job,
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->snap.n_processes; i++) {
-		if (s->snap.processes[i].job_id != job->job_id)
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++) {
+		if (s->scan.snap.processes[i].job_id != job->job_id)
 			continue;
 		if (ret)
-			ret[n] = s->snap.processes[i];
+			ret[n] = s->scan.snap.processes[i];
 		n++;
 	}
 	return n;
@@ -318,7 +319,7 @@ static size_t list_processes(const struct service *s, const struct watched *job,
 static int append_tick(struct service *s, struct attached *at, const struct watched *job)
 {
 	CLEANUP(free_ptr) struct proc_sample *processes = NULL;
-	struct snapshot view = s->snap;
+	struct snapshot view = s->scan.snap;
 
 	view.n_processes = list_processes(s, job, NULL);
 	processes = reallocarray(NULL, view.n_processes + 1, sizeof(*processes));
@@ -344,7 +345,7 @@ int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struc
 			continue;
 		attached_flush(at);
 		/* A look from before it was attached has none of its processes. */
-		if (job && s->has_snap && job->point.wall_ns == s->snap.wall_ns &&
+		if (job && s->scan.has_snap && job->point.wall_ns == s->scan.snap.wall_ns &&
 		    append_tick(s, at, job) < 0)
 			r = err_set(err, -ENOMEM, "no memory left to record the job %s",
 				    job->job_id);
@@ -438,10 +439,10 @@ bool service_keep_birth(struct service *s, struct member *born)
 	if (!job || ++at->n_births > MAX_BIRTHS ||
 	    proc_start_ticks(born->key.pid, &born->key.start_ticks) < 0)
 		return false;
-	membership_add(s->membership, &(struct job_member){ .key = born->key,
-							    .attempt_id = job->a.id,
-							    .sheet_num = SHEET_NONE,
-							    .rank = RANK_NONE });
+	membership_add(s->scan.membership, &(struct job_member){ .key = born->key,
+								 .attempt_id = job->a.id,
+								 .sheet_num = SHEET_NONE,
+								 .rank = RANK_NONE });
 	return true;
 }
 
@@ -450,7 +451,7 @@ bool service_keep_birth(struct service *s, struct member *born)
 /* Of the look that was just taken; one from before it was attached says nothing. */
 static bool is_over(const struct service *s, const struct attached *at, const struct watched *job)
 {
-	return s->has_snap && at->is_recalled && job->point.wall_ns == s->snap.wall_ns &&
+	return s->scan.has_snap && at->is_recalled && job->point.wall_ns == s->scan.snap.wall_ns &&
 	       job->n_living == 0 && !root_lives(at);
 }
 
@@ -514,8 +515,8 @@ static void signal_one(struct service *s, const struct watched *job, const struc
 
 static void signal_all(struct service *s, const struct watched *job, int sig)
 {
-	for (size_t i = 0; i < s->snap.n_processes; i++) {
-		const struct proc_sample *p = &s->snap.processes[i];
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++) {
+		const struct proc_sample *p = &s->scan.snap.processes[i];
 
 		if (p->job_id == job->job_id && p->state != 'Z' && p->key.pid != getpid() &&
 		    may_signal(job, p))

@@ -60,7 +60,7 @@ static void note_gpus(struct attempt *a, const struct service *s)
 		attempt_note(a, "gpus", s->gpus.note);
 	else if (!sources_has_gpu(s->root_fd))
 		usage_set_no_gpu(&a->usage);
-	else if (!s->config->gpu_enabled)
+	else if (!s->settings.config->gpu_enabled)
 		attempt_note(a, "gpus", "gpu_enabled is false in the configuration");
 }
 
@@ -147,8 +147,8 @@ int attached_write_end(struct service *s, struct attached *at, const struct watc
 	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
-	a.rungs = s->rungs;
-	a.n_rungs = s->n_rungs;
+	a.rungs = s->ladder.rungs;
+	a.n_rungs = s->ladder.n;
 	note_unknowns(&a, at, attached_has_all_ends(&a, is_told && at->n_withheld == 0));
 	record_write_details(&details, &a, NULL);
 	attempt_log_append(at->log, RECORD_DETAILS, &details);

@@ -31,32 +31,32 @@ static void open_host_log(struct service *s)
 	struct err err = ERR_INIT;
 
 	memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
-	if (attempt_log_open_host(s->options->paths->db, &self, describe, &s->record, &s->host_log,
-				  &err) == 0)
-		s->is_unlogged_said = false;
-	else if (!s->is_unlogged_said)
+	if (attempt_log_open_host(s->settings.options->paths->db, &self, describe, &s->record,
+				  &s->own.log, &err) == 0)
+		s->own.is_missing_logged = false;
+	else if (!s->own.is_missing_logged)
 		log_error("what is found out about the host is not recorded: %s", err.text);
-	s->is_unlogged_said = !s->host_log;
+	s->own.is_missing_logged = !s->own.log;
 }
 
 uint64_t service_tend_host_log(struct service *s)
 {
-	if (s->host_log && attempt_log_is_gone(s->host_log)) {
-		s->n_records_lost += attempt_log_lost(s->host_log);
-		s->host_log = attempt_log_close(s->host_log);
+	if (s->own.log && attempt_log_is_gone(s->own.log)) {
+		s->n_records_lost += attempt_log_lost(s->own.log);
+		s->own.log = attempt_log_close(s->own.log);
 	}
-	if (!s->host_log)
+	if (!s->own.log)
 		open_host_log(s);
-	return s->host_log ? attempt_log_sync(s->host_log) : 0;
+	return s->own.log ? attempt_log_sync(s->own.log) : 0;
 }
 
 void service_close_host_log(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->host_log)
-		(void)attempt_log_end_host(s->host_log, clock_wall_ns(), clock_boot_ns(), &err);
-	s->host_log = attempt_log_close(s->host_log);
+	if (s->own.log)
+		(void)attempt_log_end_host(s->own.log, clock_wall_ns(), clock_boot_ns(), &err);
+	s->own.log = attempt_log_close(s->own.log);
 }
 
 /* The log of what is about this attempt (0: the host), and in out how its records begin there.
@@ -71,14 +71,14 @@ static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struc
 		attached_flush(at);
 		return at->log;
 	}
-	if (!s->host_log ||
+	if (!s->own.log ||
 	    (attempt_id &&
 	     (!s->store || store_find_log_of(s->store, attempt_id, about, &stored, NULL) < 0))) {
 		s->n_records_lost++;
 		return NULL;
 	}
 	buf_add(out, about, sizeof(about));
-	return s->host_log;
+	return s->own.log;
 }
 
 void service_log_anomaly(struct service *s, const struct episode *e, int change)
@@ -110,7 +110,7 @@ bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_
 	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
 	if (log)
 		attempt_log_append(log, RECORD_EVENTS, &out);
-	s->has_logged |= log != NULL;
+	s->own.has_news |= log != NULL;
 	return log != NULL;
 }
 

@@ -19,12 +19,12 @@
 /* As the last look saw it; NULL: it was not there. */
 static const char *command_of(const struct service *s, const struct proc_key *key)
 {
-	int i = s->has_snap ? membership_index(s->membership, key->pid) : -1;
+	int i = s->scan.has_snap ? membership_index(s->scan.membership, key->pid) : -1;
 	const struct proc_sample *p;
 
-	if (i < 0 || (size_t)i >= s->snap.n_processes)
+	if (i < 0 || (size_t)i >= s->scan.snap.n_processes)
 		return NULL;
-	p = &s->snap.processes[i];
+	p = &s->scan.snap.processes[i];
 	if (p->key.pid != key->pid || p->key.start_ticks != key->start_ticks)
 		return NULL;
 	return p->command ? p->command : p->comm;
@@ -210,7 +210,7 @@ void service_tell_signals(struct service *s)
 {
 	struct err err = ERR_INIT;
 
-	if (s->has_logged)
+	if (s->own.has_news)
 		(void)service_relay_events(s, &err);
 }
 
@@ -241,7 +241,8 @@ static void on_life_fd(void *ctx)
 
 static int begin_life(struct service *s, struct err *err)
 {
-	const struct life_options options = { .want_ebpf = s->options->config->ebpf_enabled,
+	const struct life_options options = { .want_ebpf =
+						      s->settings.options->config->ebpf_enabled,
 					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
 	if (life_open_with(&options, &s->life.life, &s->life.why_not) < 0)
@@ -279,7 +280,7 @@ void service_forget_life(struct service *s)
 	service_forget_streams(s);
 	s->life.last_event_id = 0;
 	s->life.is_relaying = false;
-	s->life.relay_from_wall_ns = s->store_seen_wall_ns;
+	s->life.relay_from_wall_ns = s->database.seen_wall_ns;
 	stop_life(s);
 	if (was_open && begin_life(s, &err) < 0)
 		log_warning("births and deaths are seen by looking from now on: %s", err.text);

@@ -129,7 +129,7 @@ static void on_gone(void *ctx, const struct member *member)
 {
 	struct service *s = ctx;
 
-	service_tell_death(s, member, (struct exit_status){ -1, -1 }, s->snap.wall_ns,
+	service_tell_death(s, member, (struct exit_status){ -1, -1 }, s->scan.snap.wall_ns,
 			   "nobody told how it ended");
 }
 
@@ -139,16 +139,16 @@ int service_settle_life(struct service *s, struct err *err)
 	struct watched **jobs = watch_jobs(s->watch, &n);
 	int r = 0;
 
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return 0;
 	members_begin_look(s->life.members);
 	for (size_t i = 0; i < n; i++)
 		see_root(s, jobs[i]);
-	for (size_t i = 0; r >= 0 && i < s->snap.n_processes; i++) {
-		int owner = membership_owner(s->membership, i);
+	for (size_t i = 0; r >= 0 && i < s->scan.snap.n_processes; i++) {
+		int owner = membership_owner(s->scan.membership, i);
 
 		if (owner >= 0)
-			r = see_process(s, jobs[owner], &s->snap.processes[i]);
+			r = see_process(s, jobs[owner], &s->scan.snap.processes[i]);
 	}
 	service_place_signals(s);
 	members_end_look(s->life.members, on_gone, s);

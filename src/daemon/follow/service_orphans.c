@@ -44,8 +44,8 @@ static void suspect(void *ctx, const struct member *member)
 	if (!u64_known(orphan.key.start_ticks) &&
 	    proc_start_ticks(orphan.key.pid, &orphan.key.start_ticks) < 0)
 		return; /* gone */
-	if (orphans_suspect(ending->service->orphans, &orphan) < 0)
-		ending->service->n_orphans_unlisted++;
+	if (orphans_suspect(ending->service->leftovers.orphans, &orphan) < 0)
+		ending->service->leftovers.n_unlisted++;
 }
 
 #define BIRTH_SLACK_NS UINT64_C(1000000000)
@@ -118,10 +118,10 @@ static int list_told(void *ctx, const struct event_row *row)
 
 	if (!u64_known(ev->key.start_ticks) ||
 	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
-	    orphans_find(s->orphans, ev->key.pid) || !is_believed(row))
+	    orphans_find(s->leftovers.orphans, ev->key.pid) || !is_believed(row))
 		return 0;
-	if (orphans_suspect(s->orphans, &orphan) < 0)
-		s->n_orphans_unlisted++;
+	if (orphans_suspect(s->leftovers.orphans, &orphan) < 0)
+		s->leftovers.n_unlisted++;
 	return 0;
 }
 
@@ -139,15 +139,15 @@ static void list_recorded(struct service *s, int64_t attempt_id)
 void service_leave_job(struct service *s, const struct watched *job)
 {
 	struct ending ending = { s, job };
-	const size_t n_before = orphans_count(s->orphans);
+	const size_t n_before = orphans_count(s->leftovers.orphans);
 
 	service_drain_life(s);
 	list_recorded(s, job->a.id);
-	s->n_orphans_found += orphans_count(s->orphans) - n_before;
+	s->leftovers.n_found += orphans_count(s->leftovers.orphans) - n_before;
 	members_each(s->life.members, job->a.id, suspect, &ending);
 	if (job->n_processes == 0 && !job->a.is_attached)
 		suspect_recorded(&ending);
-	membership_forget_job(s->membership, job->a.id);
+	membership_forget_job(s->scan.membership, job->a.id);
 }
 
 /* ---- of those that were lost before we began ---- */
@@ -157,9 +157,9 @@ void service_leave_job(struct service *s, const struct watched *job)
 
 void service_release_lost(struct service *s)
 {
-	attempt_list_release(&s->lost);
-	s->lost = (struct attempt_list){ 0 };
-	s->n_lost_left = 0;
+	attempt_list_release(&s->leftovers.lost);
+	s->leftovers.lost = (struct attempt_list){ 0 };
+	s->leftovers.n_lost_left = 0;
 }
 
 void service_recall_lost(struct service *s)
@@ -169,8 +169,8 @@ void service_recall_lost(struct service *s)
 
 	list_recorded(s, 0);
 	service_release_lost(s);
-	if (store_list_attempts(s->store, &filter, &s->lost, &err) == 0)
-		s->n_lost_left = s->lost.n;
+	if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
+		s->leftovers.n_lost_left = s->leftovers.lost.n;
 	else
 		log_warning("what lives on of lost jobs is not looked for: %s", err.text);
 }
@@ -193,9 +193,9 @@ static void recall_some(struct service *s)
 {
 	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
 
-	while (s->n_lost_left > 0 && clock_boot_ns() < until_ns)
-		recall_one(s, &s->lost.items[--s->n_lost_left]);
-	if (s->n_lost_left == 0)
+	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns)
+		recall_one(s, &s->leftovers.lost.items[--s->leftovers.n_lost_left]);
+	if (s->leftovers.n_lost_left == 0)
 		service_release_lost(s);
 }
 
@@ -244,7 +244,7 @@ static void on_found(void *ctx, const struct orphan *orphan, const struct proc_s
 	struct service *s = ctx;
 
 	(void)p;
-	s->n_orphans_found++;
+	s->leftovers.n_found++;
 	note(s, orphan, EVENT_ORPHAN, no_status, EVENT_ORPHAN_WORDS);
 }
 
@@ -255,7 +255,7 @@ static void on_gone(void *ctx, const struct orphan *orphan)
 
 void service_note_orphan_death(struct service *s, const struct life_event *ev)
 {
-	struct orphan *orphan = orphans_find(s->orphans, ev->pid);
+	struct orphan *orphan = orphans_find(s->leftovers.orphans, ev->pid);
 	const struct proc_event death = {
 		.wall_ns = ev->wall_ns,
 		.type = EVENT_EXIT,
@@ -274,7 +274,7 @@ void service_note_orphan_death(struct service *s, const struct life_event *ev)
 static void reap(struct service *s)
 {
 	while (waitpid(-1, NULL, WNOHANG) > 0)
-		s->n_reaped++;
+		s->leftovers.n_reaped++;
 }
 
 int service_look_for_orphans(struct service *s, struct err *err)
@@ -282,10 +282,10 @@ int service_look_for_orphans(struct service *s, struct err *err)
 	static const struct orphans_ops ops = { .found = on_found, .gone = on_gone };
 
 	reap(s);
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return 0;
 	recall_some(s);
-	if (orphans_look(s->orphans, &s->snap, &ops, s) < 0)
+	if (orphans_look(s->leftovers.orphans, &s->scan.snap, &ops, s) < 0)
 		return err_set(err, -ENOMEM, "no memory left to follow orphans");
 	return 0;
 }
@@ -365,11 +365,11 @@ static void on_check(void *ctx)
 	service_rescan(s);
 	if (service_look_for_orphans(s, &err) < 0)
 		log_warning("cannot look for orphans now: %s", err.text);
-	orphans_each(s->orphans, kill_one, s);
+	orphans_each(s->leftovers.orphans, kill_one, s);
 	service_tell_signals(s);
-	orphans_each(s->orphans, count_cancelled, &n);
+	orphans_each(s->leftovers.orphans, count_cancelled, &n);
 	if (n > 0)
-		loop_timer_set(s->orphans_timer, CHECK_MS, 0);
+		loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 }
 
 int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
@@ -378,26 +378,27 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 	struct cancelling c = { .service = s, .peer = peer, .params = params };
 
 	service_drain_life(s);
-	orphans_each(s->orphans, count_one, &c);
+	orphans_each(s->leftovers.orphans, count_one, &c);
 	if (c.n_any == 0)
 		return -ENOENT;
-	if (!s->orphans_timer)
-		s->orphans_timer = loop_timer_new(s->loop, on_check, s);
-	if (!s->orphans_timer)
+	if (!s->leftovers.timer)
+		s->leftovers.timer = loop_timer_new(s->loop, on_check, s);
+	if (!s->leftovers.timer)
 		return -ENOMEM;
 	c.is_for_own = c.n_own > 0;
-	orphans_each(s->orphans, end_one, &c);
+	orphans_each(s->leftovers.orphans, end_one, &c);
 	service_tell_signals(s);
-	loop_timer_set(s->orphans_timer, CHECK_MS, 0);
+	loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 	return 0;
 }
 
 void service_write_orphans(struct json *j, const struct service *s)
 {
-	json_key_u64(j, "orphans", orphans_count(s->orphans));
-	json_key_u64(j, "orphans_found", s->n_orphans_found);
-	json_key_u64(j, "orphans_not_followed", s->n_orphans_unlisted);
+	json_key_u64(j, "orphans", orphans_count(s->leftovers.orphans));
+	json_key_u64(j, "orphans_found", s->leftovers.n_found);
+	json_key_u64(j, "orphans_not_followed", s->leftovers.n_unlisted);
 	json_key_u64(j, "zombies",
-		     s->has_snap ? snapshot_count_zombies(&s->snap, SNAPSHOT_ALL) : U64_UNKNOWN);
-	json_key_u64(j, "children_reaped", s->n_reaped);
+		     s->scan.has_snap ? snapshot_count_zombies(&s->scan.snap, SNAPSHOT_ALL)
+				      : U64_UNKNOWN);
+	json_key_u64(j, "children_reaped", s->leftovers.n_reaped);
 }

@@ -42,7 +42,7 @@
 
 struct stream *stream_find(const struct service *s, int64_t id)
 {
-	struct stream *st = s->streams;
+	struct stream *st = s->facts.first;
 
 	while (st && (id == 0 || (st->attempt_id != id && st->mark != id)))
 		st = st->next;
@@ -51,7 +51,7 @@ struct stream *stream_find(const struct service *s, int64_t id)
 
 struct stream *stream_of_runner(const struct service *s, pid_t pid)
 {
-	struct stream *st = s->streams;
+	struct stream *st = s->facts.first;
 
 	while (st && st->runner.pid != pid)
 		st = st->next;
@@ -89,7 +89,7 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 void service_want_accounts(struct service *s)
 {
 	if (s->life.life)
-		(void)life_want_accounts(s->life.life, s->attached || s->streams);
+		(void)life_want_accounts(s->life.life, s->attached || s->facts.first);
 }
 
 /* ---- sending ---- */
@@ -118,7 +118,7 @@ static bool has_room(const struct stream *st)
 
 	if (st->uid == geteuid() || rpc_subscriber_waiting(st->line) < UNREAD_BYTES)
 		return true;
-	for (const struct stream *at = st->service->streams; at; at = at->next)
+	for (const struct stream *at = st->service->facts.first; at; at = at->next)
 		sum += at->uid == st->uid && at->line ? rpc_subscriber_waiting(at->line) : 0;
 	return sum < USER_UNREAD_BYTES;
 }
@@ -152,7 +152,7 @@ static void send_facts(struct stream *st)
 
 void service_send_facts(struct service *s)
 {
-	for (struct stream *st = s->streams; st; st = st->next)
+	for (struct stream *st = s->facts.first; st; st = st->next)
 		send_facts(st);
 }
 
@@ -224,7 +224,7 @@ uint64_t service_count_unaccounted(const struct service *s)
 
 	if (!s->life.life || !life_sees_signals(s->life.life))
 		return U64_UNKNOWN;
-	for (const struct stream *st = s->streams; st; st = st->next)
+	for (const struct stream *st = s->facts.first; st; st = st->next)
 		n += count_gone(st, before);
 	return n + service_count_attached(s, count_unaccounted);
 }
@@ -356,7 +356,7 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
 {
 	const struct proc_key key = { ev->pid, ev->start_ticks };
 
-	for (struct stream *st = s->streams; st; st = st->next) {
+	for (struct stream *st = s->facts.first; st; st = st->next) {
 		struct proc_record *p;
 
 		if (!take_account(st, ev) || !u64_known(ev->account.cpu_ns))
@@ -488,7 +488,7 @@ static int runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 
 static void drop(struct stream *st)
 {
-	struct stream **at = &st->service->streams;
+	struct stream **at = &st->service->facts.first;
 
 	while (*at != st)
 		at = &(*at)->next;
@@ -520,10 +520,10 @@ static void on_hung_up(void *ctx)
 
 void service_forget_streams(struct service *s)
 {
-	while (s->streams) {
-		rpc_subscriber_hang_up(s->streams->line);
-		s->streams->line = NULL;
-		drop(s->streams);
+	while (s->facts.first) {
+		rpc_subscriber_hang_up(s->facts.first->line);
+		s->facts.first->line = NULL;
+		drop(s->facts.first);
 	}
 }
 
@@ -540,7 +540,7 @@ static size_t count_streams(const struct service *s, uint64_t uid)
 {
 	size_t n = 0;
 
-	for (const struct stream *st = s->streams; st; st = st->next)
+	for (const struct stream *st = s->facts.first; st; st = st->next)
 		n += st->uid == uid;
 	return n;
 }
@@ -580,13 +580,13 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 	if (!st)
 		return false;
 	*st = (struct stream){ .service = s,
-			       .mark = FIRST_MARK + s->n_streams++,
+			       .mark = FIRST_MARK + s->facts.n_opened++,
 			       .runner = runner,
 			       .uid = uid,
 			       .attempt_id = job ? job->a.id : 0,
 			       .job_id = job_id ? strdup(job_id) : NULL,
 			       .n_lost_before = s->life.n_lost,
-			       .next = s->streams };
+			       .next = s->facts.first };
 	if (rpc_call_subscribe(call, on_hung_up, st, &st->line, NULL) < 0 ||
 	    (!job && !mark_runner(s, st))) {
 		rpc_subscriber_free(st->line);
@@ -594,7 +594,7 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 		free(st);
 		return false;
 	}
-	s->streams = st;
+	s->facts.first = st;
 	service_want_accounts(s);
 	return true;
 }
@@ -615,10 +615,10 @@ void service_write_stream(const struct service *s, struct json *j, bool follows)
 	json_key_bool(j, "accounts", life_sees_signals(s->life.life));
 	json_key(j, "rungs");
 	json_begin_object(j);
-	for (size_t i = 0; i < s->n_rungs; i++)
-		if (strcmp(s->rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
-		    strcmp(s->rungs[i].measurement, SOURCES_RUNG_OOM) == 0)
-			json_key_string(j, s->rungs[i].measurement, s->rungs[i].rung);
+	for (size_t i = 0; i < s->ladder.n; i++)
+		if (strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_BIRTHS) == 0 ||
+		    strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_OOM) == 0)
+			json_key_string(j, s->ladder.rungs[i].measurement, s->ladder.rungs[i].rung);
 	json_end_object(j);
 }
 

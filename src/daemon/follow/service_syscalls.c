@@ -107,7 +107,7 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 static bool open_syscalls(struct service *s)
 {
 	const struct syscalls_options options = {
-		.time_every = (unsigned)s->config->syscalls_time_every
+		.time_every = (unsigned)s->settings.config->syscalls_time_every
 	};
 	struct syscalls_state *state = &s->syscalls;
 	struct err err = ERR_INIT;
@@ -131,9 +131,9 @@ void service_describe_calls(struct service *s)
 	struct rung taken = { SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN,
 			      "eBPF programs for it are tried with the first job" };
 
-	if (!s->options->config->ebpf_enabled)
+	if (!s->settings.options->config->ebpf_enabled)
 		taken.reason = SOURCES_EBPF_FORBIDDEN;
-	else if (!s->config->syscalls_enabled)
+	else if (!s->settings.config->syscalls_enabled)
 		taken.reason = SOURCES_SYSCALLS_FORBIDDEN;
 	else if (s->life.life && life_sees_signals(s->life.life))
 		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF,
@@ -144,7 +144,7 @@ void service_describe_calls(struct service *s)
 /* And is not counted yet. One that was cancelled before it began has nobody to be counted. */
 static bool is_wanted(struct service *s, const struct watched *job)
 {
-	return s->config->syscalls_enabled && s->options->config->ebpf_enabled &&
+	return s->settings.config->syscalls_enabled && s->settings.options->config->ebpf_enabled &&
 	       !job->is_uncounted && job->a.runner.pid > 0 && !*find_job(s, job->a.id);
 }
 
@@ -425,8 +425,8 @@ static void withhold_samples(struct service *s)
 {
 	if (!has_job_of_others(s)) /* or all samples of the host are looked at */
 		return;
-	for (size_t i = 0; i < s->snap.n_processes; i++) {
-		struct proc_sample *p = &s->snap.processes[i];
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++) {
+		struct proc_sample *p = &s->scan.snap.processes[i];
 		const struct job_calls *job = p->syscalls ? *find_job(s, p->attempt_id) : NULL;
 
 		if (!job || may_see(job->uid, p->owner, -1, 0))
@@ -441,12 +441,12 @@ int service_count_calls(struct service *s, struct err *err)
 	struct summing summing = { s, 0, false };
 	int r;
 
-	if (!s->has_snap || !s->syscalls.jobs)
+	if (!s->scan.has_snap || !s->syscalls.jobs)
 		return 0;
 	r = read_calls(s);
 	if (r < 0)
 		return err_set(err, r, "cannot read what was counted: %s", strerror(-r));
-	syscalls_fill(s->syscalls.syscalls, &s->snap);
+	syscalls_fill(s->syscalls.syscalls, &s->scan.snap);
 	withhold_samples(s);
 	syscalls_each_ended(s->syscalls.syscalls, sum_process, &summing);
 	return 0;

@@ -16,8 +16,8 @@ bool service_is_owner(const struct rpc_peer *peer)
 
 bool service_reads_all(const struct service *s, const struct rpc_peer *peer)
 {
-	return service_is_owner(peer) ||
-	       (u64_known(s->read_gid) && rpc_peer_is_in(peer, (gid_t)s->read_gid));
+	return service_is_owner(peer) || (u64_known(s->settings.read_gid) &&
+					  rpc_peer_is_in(peer, (gid_t)s->settings.read_gid));
 }
 
 static bool is_own(const struct rpc_peer *peer, uint64_t uid)
@@ -238,7 +238,7 @@ int service_find_attempt(struct service *s, const struct rpc_peer *peer, const c
 
 bool service_may_have_store(const struct service *s)
 {
-	return s->store || s->store_err.code == 0 || s->store_err.code == -EBUSY;
+	return s->store || s->database.err.code == 0 || s->database.err.code == -EBUSY;
 }
 
 int service_need_store(struct service *s, struct err *err)
@@ -246,5 +246,5 @@ int service_need_store(struct service *s, struct err *err)
 	if (s->store)
 		return 0;
 	return err_set(err, -EBUSY, "the database cannot be used now: %s",
-		       s->store_err.code ? s->store_err.text : "it is not open yet");
+		       s->database.err.code ? s->database.err.text : "it is not open yet");
 }

@@ -17,8 +17,9 @@
 
 static void write_host(struct json *j, const struct service *s)
 {
-	const struct system_sample *now = &s->snap.system;
-	double share = s->has_host_before ? system_cpu_share(&s->host_before, now) : F64_UNKNOWN;
+	const struct system_sample *now = &s->scan.snap.system;
+	double share =
+		s->scan.has_host_before ? system_cpu_share(&s->scan.host_before, now) : F64_UNKNOWN;
 
 	json_key_f64(j, "rss_mb", u64_to_mb(now->memory_used_bytes));
 	json_key_f64(j, "cpu_pct", 100 * share * now->cpu_count);
@@ -58,10 +59,10 @@ static void write_active(struct json *j, const struct service *s, const struct r
 /* By the last look. Two users may have jobs of one name. */
 static bool is_of_job(const struct service *s, size_t i, const struct watched *job)
 {
-	int owner = s->snap.processes[i].job_id ? membership_owner(s->membership, i) : -1;
+	int owner = s->scan.snap.processes[i].job_id ? membership_owner(s->scan.membership, i) : -1;
 
-	return owner >= 0 && s->root_uids[owner] == job->a.uid &&
-	       strcmp(s->snap.processes[i].job_id, job->job_id) == 0;
+	return owner >= 0 && s->assigned.uids[owner] == job->a.uid &&
+	       strcmp(s->scan.snap.processes[i].job_id, job->job_id) == 0;
 }
 
 /* "read 53%": the call with the most time on a CPU, and its share in that of all. */
@@ -91,10 +92,10 @@ static void write_hotspot(struct json *j, const struct service *s, const struct 
 
 	if (p)
 		call_sums_add(&sums, p->syscalls, p->n_syscalls);
-	for (size_t i = 0; !p && job && s->has_snap && i < s->snap.n_processes; i++)
+	for (size_t i = 0; !p && job && s->scan.has_snap && i < s->scan.snap.n_processes; i++)
 		if (is_of_job(s, i, job))
-			call_sums_add(&sums, s->snap.processes[i].syscalls,
-				      s->snap.processes[i].n_syscalls);
+			call_sums_add(&sums, s->scan.snap.processes[i].syscalls,
+				      s->scan.snap.processes[i].n_syscalls);
 	write_hottest(j, &sums);
 }
 
@@ -102,10 +103,10 @@ static void write_rest(struct json *j, const struct service *s, const struct rpc
 		       int64_t attempt_id)
 {
 	write_active(j, s, peer, attempt_id);
-	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->snap.daemon_rss_bytes));
-	json_key_string(j, "pressure_level", s->snap.pressure_level);
+	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->scan.snap.daemon_rss_bytes));
+	json_key_string(j, "pressure_level", s->scan.snap.pressure_level);
 	json_key_f64(j, "system_memory_available_mb",
-		     u64_to_mb(s->snap.system.memory_available_bytes));
+		     u64_to_mb(s->scan.snap.system.memory_available_bytes));
 }
 
 void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
@@ -342,6 +343,6 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 void service_tell_snapshot(struct service *s)
 {
 	if (bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
-		service_publish(s, TOPIC_SNAPSHOT, s->snap.wall_ns, geteuid(),
+		service_publish(s, TOPIC_SNAPSHOT, s->scan.snap.wall_ns, geteuid(),
 				service_snapshot_json(s));
 }

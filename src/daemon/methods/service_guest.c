@@ -193,7 +193,7 @@ static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 	CLEANUP(buf_release) struct buf path = BUF_INIT;
 	int r;
 
-	buf_printf(&path, "%s-logs", s->options->paths->db);
+	buf_printf(&path, "%s-logs", s->settings.options->paths->db);
 	if (s->guests.copies_fd < 0) {
 		r = path_make_dir(path.data, err);
 		if (r < 0)
@@ -311,7 +311,7 @@ static bool is_own_folder(const struct service *s, const struct hello_params *pa
 	CLEANUP(buf_release) struct buf folder = BUF_INIT;
 	struct stat st;
 
-	buf_printf(&folder, "%s-logs", s->options->paths->db);
+	buf_printf(&folder, "%s-logs", s->settings.options->paths->db);
 	return buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
 	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
 }
@@ -627,7 +627,7 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 {
 	return geteuid() == 0 && u64_known(a->uid) && a->uid != 0 &&
 	       strcmp(a->boot_id, s->record.boot_id) == 0 &&
-	       clock_boot_ns() - s->started_boot_ns < WORD_COMES_NS;
+	       clock_boot_ns() - s->ticking.started_boot_ns < WORD_COMES_NS;
 }
 
 /* ---- what it asks for ---- */

@@ -19,7 +19,7 @@ struct learn_call {
 static void forget_call(void *ctx)
 {
 	struct learn_call *waiting = ctx;
-	struct learn_call **at = &waiting->service->learn_calls;
+	struct learn_call **at = &waiting->service->clients.learn_calls;
 
 	while (*at != waiting)
 		at = &(*at)->next;
@@ -42,7 +42,7 @@ static void on_analysis(void *ctx, uint64_t num, const struct learning *l, const
 	struct service *s = ctx;
 	struct learn_call *next;
 
-	for (struct learn_call *waiting = s->learn_calls; waiting; waiting = next) {
+	for (struct learn_call *waiting = s->clients.learn_calls; waiting; waiting = next) {
 		struct rpc_call *call = waiting->call;
 
 		next = waiting->next;
@@ -69,26 +69,27 @@ static void on_news(void *ctx, const struct pattern *pattern, uint64_t uid)
 
 int service_begin_learning(struct service *s, struct err *err)
 {
-	const struct config_correlation *c = &s->config->correlation;
+	const struct config_correlation *c = &s->settings.config->correlation;
 	const struct learner_options options = {
 		.loop = s->loop,
-		.db = s->options->paths->db,
+		.db = s->settings.options->paths->db,
 		.listener = { .on_news = on_news, .on_analysis = on_analysis, .ctx = s },
 		.interval_minutes = (unsigned)c->interval_minutes,
 		.min_jobs = (size_t)c->min_sample_size,
 	};
 
 	s->learner = learner_new(&options);
-	s->aside = aside_new(s->loop, s->options->paths->db, service_check_alive);
-	s->submitter = aside_new(s->loop, s->options->paths->db, service_check_alive);
-	return s->learner && s->aside && s->submitter
+	s->aside = aside_new(s->loop, s->settings.options->paths->db, service_check_alive);
+	s->starting.submitter =
+		aside_new(s->loop, s->settings.options->paths->db, service_check_alive);
+	return s->learner && s->aside && s->starting.submitter
 		       ? 0
 		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 void service_configure_learning(struct service *s)
 {
-	const struct config_correlation *c = &s->config->correlation;
+	const struct config_correlation *c = &s->settings.config->correlation;
 
 	if (s->learner)
 		learner_set(s->learner, (unsigned)c->interval_minutes, (size_t)c->min_sample_size);
@@ -107,8 +108,9 @@ static int correlate(void *ctx, struct rpc_call *call, struct err *err)
 	waiting = malloc(sizeof(*waiting));
 	if (!waiting)
 		return err_set(err, -ENOMEM, "no memory left to wait");
-	*waiting = (struct learn_call){ .service = s, .call = call, .next = s->learn_calls };
-	s->learn_calls = waiting;
+	*waiting =
+		(struct learn_call){ .service = s, .call = call, .next = s->clients.learn_calls };
+	s->clients.learn_calls = waiting;
 	rpc_call_defer(call, forget_call, waiting);
 	waiting->num = learner_analyze_now(s->learner);
 	return 0;

@@ -25,8 +25,8 @@ int service_keep_events(struct service *s, struct err *err)
 {
 	unsigned topics = kept_topics();
 
-	s->recent = recent_new(MAX_EVENTS, MAX_BYTES);
-	if (!s->recent || bus_subscribe(s->bus, topics, recent_add, s->recent) < 0)
+	s->clients.recent = recent_new(MAX_EVENTS, MAX_BYTES);
+	if (!s->clients.recent || bus_subscribe(s->bus, topics, recent_add, s->clients.recent) < 0)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return 0;
 }
@@ -46,7 +46,7 @@ void service_keep_process_event(struct service *s, const struct proc_event *ev, 
 	event.json = raw.data;
 	event.len = raw.len;
 	if (buf_error(&raw) == 0)
-		recent_add(s->recent, &event);
+		recent_add(s->clients.recent, &event);
 }
 
 struct events_params {
@@ -85,7 +85,7 @@ static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
 static const struct event *find_first(const struct service *s, const struct rpc_peer *peer,
 				      const struct events_params *params)
 {
-	const struct event *ev = recent_newest(s->recent), *first = NULL;
+	const struct event *ev = recent_newest(s->clients.recent), *first = NULL;
 
 	for (size_t n = 0; ev && n < params->limit; ev = recent_older(ev)) {
 		if (!is_asked_for(s, peer, params, ev))

@@ -14,17 +14,17 @@
 
 void service_forget_ooms(struct service *s)
 {
-	s->ooms.n = 0;
-	arena_reset(&s->ooms.arena);
+	s->anomaly.ooms.n = 0;
+	arena_reset(&s->anomaly.ooms.arena);
 }
 
 void service_name_killed(struct service *s, const struct proc_event *ev)
 {
-	struct killed_name *name = &s->ooms.names[s->ooms.next_name];
+	struct killed_name *name = &s->anomaly.ooms.names[s->anomaly.ooms.next_name];
 
 	name->key = ev->key;
 	memcpy(name->comm, ev->comm, sizeof(name->comm));
-	s->ooms.next_name = (s->ooms.next_name + 1) % SERVICE_MAX_OOMS;
+	s->anomaly.ooms.next_name = (s->anomaly.ooms.next_name + 1) % SERVICE_MAX_OOMS;
 }
 
 /* A runner may know the pid of its child alone: then the last that had it. */
@@ -37,10 +37,10 @@ static bool is_same(const struct proc_key *a, const struct proc_key *b)
 static void add_name(const struct service *s, struct proc_event *ev)
 {
 	for (size_t i = 1; i <= SERVICE_MAX_OOMS && !ev->comm[0]; i++) {
-		size_t at = (s->ooms.next_name + SERVICE_MAX_OOMS - i) % SERVICE_MAX_OOMS;
+		size_t at = (s->anomaly.ooms.next_name + SERVICE_MAX_OOMS - i) % SERVICE_MAX_OOMS;
 
-		if (is_same(&s->ooms.names[at].key, &ev->key))
-			memcpy(ev->comm, s->ooms.names[at].comm, sizeof(ev->comm));
+		if (is_same(&s->anomaly.ooms.names[at].key, &ev->key))
+			memcpy(ev->comm, s->anomaly.ooms.names[at].comm, sizeof(ev->comm));
 	}
 }
 
@@ -48,19 +48,19 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 {
 	struct proc_event *kept;
 
-	if (s->ooms.n == SERVICE_MAX_OOMS)
+	if (s->anomaly.ooms.n == SERVICE_MAX_OOMS)
 		service_tell_kills(s);
-	if (s->ooms.n == SERVICE_MAX_OOMS)
+	if (s->anomaly.ooms.n == SERVICE_MAX_OOMS)
 		return;
-	kept = &s->ooms.items[s->ooms.n];
+	kept = &s->anomaly.ooms.items[s->anomaly.ooms.n];
 	*kept = *ev;
 	kept->attempt_id = attempt_id;
 	add_name(s, kept);
-	kept->job_id = arena_strdup(&s->ooms.arena, ev->job_id);
-	kept->details = arena_strdup(&s->ooms.arena, ev->details);
+	kept->job_id = arena_strdup(&s->anomaly.ooms.arena, ev->job_id);
+	kept->details = arena_strdup(&s->anomaly.ooms.arena, ev->details);
 	if (!kept->job_id || !kept->details)
 		return;
-	s->ooms.n++;
+	s->anomaly.ooms.n++;
 	if (ev->type == EVENT_OOM)
 		service_tell_kills_soon(s);
 }
@@ -118,9 +118,9 @@ int service_relay_events(struct service *s, struct err *err)
 {
 	if (!s->store)
 		return 0;
-	if (s->has_logged)
+	if (s->own.has_news)
 		(void)store_take_in(s->store, NULL);
-	s->has_logged = false;
+	s->own.has_news = false;
 	if (!s->life.is_relaying)
 		return begin_relay(s, err);
 	return store_follow_events(s->store, NULL, &s->life.last_event_id, relay, s, err);
@@ -134,9 +134,9 @@ static int relay_anomaly(void *ctx, const struct anomaly_change_row *row)
 	struct service *s = ctx;
 	const struct episode *e = &row->episode;
 
-	s->anomaly_relay.last_id = row->id;
+	s->anomaly.relay.last_id = row->id;
 	if (e->attempt_id != 0 && !row->is_attached && e->worst.type != ANOMALY_ORPHAN &&
-	    row->moment.wall_ns >= s->anomaly_relay.from_wall_ns)
+	    row->moment.wall_ns >= s->anomaly.relay.from_wall_ns)
 		service_publish_anomaly(s, e, row->moment.change, row->uid);
 	return 0;
 }
@@ -147,7 +147,7 @@ static int relay_anomaly(void *ctx, const struct anomaly_change_row *row)
  */
 int service_relay_anomalies(struct service *s, struct err *err)
 {
-	struct anomaly_relay *a = &s->anomaly_relay;
+	struct anomaly_relay *a = &s->anomaly.relay;
 	bool is_told = a->is_relaying || a->from_wall_ns != 0;
 	int r = s->store ? store_follow_anomalies(s->store, &a->last_id,
 						  is_told ? relay_anomaly : NULL, s, err)
@@ -162,5 +162,5 @@ int service_relay_anomalies(struct service *s, struct err *err)
 
 void service_forget_anomalies(struct service *s)
 {
-	s->anomaly_relay = (struct anomaly_relay){ .from_wall_ns = s->store_seen_wall_ns };
+	s->anomaly.relay = (struct anomaly_relay){ .from_wall_ns = s->database.seen_wall_ns };
 }

@@ -12,9 +12,9 @@ static void write_rungs(struct json *j, const char *key, const struct service *s
 {
 	json_key(j, key);
 	json_begin_object(j);
-	for (size_t i = 0; i < s->n_rungs; i++)
-		json_key_string(j, s->rungs[i].measurement,
-				are_reasons ? s->rungs[i].reason : s->rungs[i].rung);
+	for (size_t i = 0; i < s->ladder.n; i++)
+		json_key_string(j, s->ladder.rungs[i].measurement,
+				are_reasons ? s->ladder.rungs[i].reason : s->ladder.rungs[i].rung);
 	json_end_object(j);
 }
 
@@ -23,7 +23,7 @@ static void write_rungs(struct json *j, const char *key, const struct service *s
 
 static void write_costs(struct json *j, const struct service *s)
 {
-	uint64_t up_ns = clock_boot_ns() - s->started_boot_ns;
+	uint64_t up_ns = clock_boot_ns() - s->ticking.started_boot_ns;
 	uint64_t cpu_ns = clock_cpu_ns() + s->gpus.cpu_ns;
 
 	json_key_f64(j, "cpu_seconds", clock_ns_to_seconds(cpu_ns));
@@ -31,7 +31,7 @@ static void write_costs(struct json *j, const struct service *s)
 		     up_ns < SETTLED_NS ? F64_UNKNOWN : (double)cpu_ns * 100 / (double)up_ns);
 	json_key_f64(j, "rss_mb", u64_to_mb(sources_read_rss(s->root_fd, getpid())));
 	json_key_f64(j, "interval_seconds", s->interval_seconds);
-	json_key_f64(j, "configured_interval_seconds", s->config->interval_seconds);
+	json_key_f64(j, "configured_interval_seconds", s->settings.config->interval_seconds);
 	json_key_u64(j, "ticks", s->stats.n_ticks);
 	json_key_u64(j, "ticks_skipped", s->stats.n_skipped);
 	json_key_f64(j, "tick_lag_seconds", clock_ns_to_seconds(s->stats.lag_ns));
@@ -112,19 +112,19 @@ static double held_until(const struct service *s)
 
 static const char *why_not_storing(const struct service *s)
 {
-	bool may_pass = s->record_err.code == -EBUSY &&
-			clock_boot_ns() - s->record_err_boot_ns < LOCK_UNSAID_NS;
+	bool may_pass = s->database.record_err.code == -EBUSY &&
+			clock_boot_ns() - s->database.record_err_boot_ns < LOCK_UNSAID_NS;
 
-	return s->record_err.code == 0 || may_pass ? NULL : s->record_err.text;
+	return s->database.record_err.code == 0 || may_pass ? NULL : s->database.record_err.text;
 }
 
 static const char *why_not_recording(const struct service *s)
 {
-	bool may_pass = s->store_err.code == -EBUSY && s->stats.n_ticks < 2;
+	bool may_pass = s->database.err.code == -EBUSY && s->stats.n_ticks < 2;
 
 	if (s->store)
 		return why_not_storing(s);
-	return s->store_err.code == 0 || may_pass ? NULL : s->store_err.text;
+	return s->database.err.code == 0 || may_pass ? NULL : s->database.err.text;
 }
 
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
@@ -140,9 +140,9 @@ static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_string(j, "version", PROCTOR_VERSION);
 	json_key_i64(j, "pid", getpid());
 	json_key_f64(j, "uptime_seconds",
-		     clock_ns_to_seconds(clock_boot_ns() - s->started_boot_ns));
+		     clock_ns_to_seconds(clock_boot_ns() - s->ticking.started_boot_ns));
 	write_jobs(j, s);
-	json_key_string(j, "database", s->options->paths->db);
+	json_key_string(j, "database", s->settings.options->paths->db);
 	json_key_bool(j, "recording", s->store && !why_not_storing(s));
 	json_key_f64(j, "retention_held_until", held_until(s));
 	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));

@@ -18,17 +18,17 @@ void service_forget_rendered(struct service *s)
 {
 	struct rendered *next;
 
-	for (struct rendered *r = s->rendered; r; r = next) {
+	for (struct rendered *r = s->clients.rendered; r; r = next) {
 		next = r->next;
 		rpc_event_unref(r->event);
 		free(r);
 	}
-	s->rendered = NULL;
+	s->clients.rendered = NULL;
 }
 
 static struct rendered *find_rendered(struct service *s, bool is_for_user, uid_t uid)
 {
-	for (struct rendered *r = s->rendered; r; r = r->next)
+	for (struct rendered *r = s->clients.rendered; r; r = r->next)
 		if (r->is_for_user == is_for_user && (!is_for_user || r->uid == uid))
 			return r;
 	return NULL;
@@ -60,8 +60,8 @@ static struct rpc_event *render(struct service *s, const struct event *ev, bool 
 	if (!r)
 		return NULL;
 	*r = (struct rendered){ is_for_user, uid, render_for(s, ev, is_for_user, uid),
-				s->rendered };
-	s->rendered = r;
+				s->clients.rendered };
+	s->clients.rendered = r;
 	return r->event;
 }
 
@@ -83,7 +83,7 @@ struct subscription {
 static void on_subscriber_gone(void *ctx)
 {
 	struct subscription *sub = ctx;
-	struct subscription **at = &sub->service->subscriptions;
+	struct subscription **at = &sub->service->clients.subscriptions;
 
 	while (*at && *at != sub)
 		at = &(*at)->next;
@@ -116,7 +116,7 @@ static int check_share(const struct service *s, const struct rpc_peer *peer, str
 
 	if (service_is_owner(peer))
 		return 0;
-	for (const struct subscription *sub = s->subscriptions; sub; sub = sub->next)
+	for (const struct subscription *sub = s->clients.subscriptions; sub; sub = sub->next)
 		n += sub->uid == peer->uid;
 	if (n < SUBSCRIBERS_PER_USER)
 		return 0;
@@ -137,8 +137,8 @@ static int begin(struct service *s, struct rpc_call *call, unsigned topics, stru
 	*sub = (struct subscription){ .service = s,
 				      .uid = rpc_call_peer(call)->uid,
 				      .topics = topics,
-				      .next = s->subscriptions };
-	s->subscriptions = sub;
+				      .next = s->clients.subscriptions };
+	s->clients.subscriptions = sub;
 	sub->bus_id = bus_subscribe(s->bus, topics, on_event, sub);
 	if (sub->bus_id < 0)
 		r = err_set(err, sub->bus_id, "there are too many subscribers");

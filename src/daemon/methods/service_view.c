@@ -10,9 +10,9 @@
 /* Whose job process number i of the last snapshot is of; U64_UNKNOWN: of none. */
 static uint64_t uid_of_process(const struct service *s, size_t i)
 {
-	int owner = s->snap.processes[i].job_id ? membership_owner(s->membership, i) : -1;
+	int owner = s->scan.snap.processes[i].job_id ? membership_owner(s->scan.membership, i) : -1;
 
-	return owner >= 0 ? s->root_uids[owner] : U64_UNKNOWN;
+	return owner >= 0 ? s->assigned.uids[owner] : U64_UNKNOWN;
 }
 
 static void release_shown(struct snapshot *shown)
@@ -24,7 +24,7 @@ static void release_shown(struct snapshot *shown)
 /* The host, and the jobs of one user. All but its two arrays is that of the last snapshot. */
 static int show_to(const struct service *s, uid_t uid, struct snapshot *ret)
 {
-	const struct snapshot *snap = &s->snap;
+	const struct snapshot *snap = &s->scan.snap;
 
 	*ret = *snap;
 	ret->n_processes = ret->n_progress = 0;
@@ -37,7 +37,7 @@ static int show_to(const struct service *s, uid_t uid, struct snapshot *ret)
 		if (uid_of_process(s, i) == uid)
 			ret->processes[ret->n_processes++] = snap->processes[i];
 	for (size_t i = 0; i < snap->n_progress; i++) { /* in the order of the roots */
-		if (s->root_uids[i] != uid)
+		if (s->assigned.uids[i] != uid)
 			continue;
 		ret->active_sheets += snap->progress[i].current_sheet != SHEET_NONE;
 		ret->progress[ret->n_progress++] = snap->progress[i];
@@ -60,13 +60,13 @@ const struct buf *service_snapshot_json(struct service *s)
 {
 	struct json j;
 
-	if (s->has_snapshot_json)
-		return &s->snapshot_json;
-	buf_reset(&s->snapshot_json);
-	json_init(&j, &s->snapshot_json);
-	snapshot_write_json(&j, &s->snap, SNAPSHOT_JOBS);
-	s->has_snapshot_json = buf_error(&s->snapshot_json) == 0;
-	return &s->snapshot_json;
+	if (s->clients.has_snapshot_json)
+		return &s->clients.snapshot_json;
+	buf_reset(&s->clients.snapshot_json);
+	json_init(&j, &s->clients.snapshot_json);
+	snapshot_write_json(&j, &s->scan.snap, SNAPSHOT_JOBS);
+	s->clients.has_snapshot_json = buf_error(&s->clients.snapshot_json) == 0;
+	return &s->clients.snapshot_json;
 }
 
 static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
@@ -77,7 +77,7 @@ static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (service_reads_all(s, peer)) {
 		const struct buf *json = service_snapshot_json(s);
@@ -106,11 +106,11 @@ static const struct rpc_field context_fields[] = {
 static const struct proc_sample *find_process(const struct service *s, const struct rpc_peer *peer,
 					      uint64_t pid)
 {
-	for (size_t i = 0; i < s->snap.n_processes; i++)
-		if ((uint64_t)s->snap.processes[i].key.pid == pid)
-			return s->snap.processes[i].job_id &&
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++)
+		if ((uint64_t)s->scan.snap.processes[i].key.pid == pid)
+			return s->scan.snap.processes[i].job_id &&
 					       service_may_read(s, peer, uid_of_process(s, i))
-				       ? &s->snap.processes[i]
+				       ? &s->scan.snap.processes[i]
 				       : NULL;
 	return NULL;
 }
@@ -124,7 +124,7 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (r < 0)
 		return r;
-	if (!s->has_snap)
+	if (!s->scan.has_snap)
 		return err_set(err, -EBUSY, "the first tick is not over yet: ask again");
 	if (u64_known(params.pid)) {
 		p = find_process(s, rpc_call_peer(call), params.pid);

@@ -34,7 +34,7 @@ struct waiter {
 static void forget_waiter(void *ctx)
 {
 	struct waiter *waiter = ctx;
-	struct waiter **at = &waiter->service->waiters;
+	struct waiter **at = &waiter->service->clients.waiters;
 
 	while (*at != waiter)
 		at = &(*at)->next;
@@ -65,7 +65,7 @@ void service_answer_waiters(struct service *s, const struct watched *job)
 	struct err err = ERR_INIT;
 	struct waiter *next;
 
-	for (struct waiter *waiter = s->waiters; waiter; waiter = next) {
+	for (struct waiter *waiter = s->clients.waiters; waiter; waiter = next) {
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
@@ -113,7 +113,7 @@ void service_answer_unknown(struct service *s, const struct queued *job)
 	struct err err = ERR_INIT;
 
 	service_need_store(s, &err);
-	for (struct waiter *waiter = s->waiters; waiter; waiter = next) {
+	for (struct waiter *waiter = s->clients.waiters; waiter; waiter = next) {
 		struct rpc_call *call = waiter->call;
 
 		next = waiter->next;
@@ -165,8 +165,8 @@ static int wait_for(struct service *s, struct rpc_call *call, const struct wait_
 	waiter->call = call;
 	waiter->uid = uid;
 	waiter->attempt_id = attempt_id;
-	waiter->next = s->waiters;
-	s->waiters = waiter;
+	waiter->next = s->clients.waiters;
+	s->clients.waiters = waiter;
 	rpc_call_defer(call, forget_waiter, waiter);
 	return 0;
 }

@@ -17,7 +17,7 @@
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {
-	snprintf(ret, size, "%s/%s", s->options->paths->state_dir, name);
+	snprintf(ret, size, "%s/%s", s->settings.options->paths->state_dir, name);
 }
 
 /* A runner tells that its job is over shortly before it is over itself. */
@@ -30,14 +30,14 @@ int service_open_queue(struct service *s, struct err *err)
 	char folder[PATH_BYTES + 16];
 	int r;
 
-	if (!s->queue_timer)
-		s->queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
-	if (!s->queue_timer)
+	if (!s->starting.queue_timer)
+		s->starting.queue_timer = loop_timer_new(s->loop, on_queue_timer, s);
+	if (!s->starting.queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
 	r = queue_open(folder, &s->queue, err);
 	if (r == 0)
-		queue_set_db(s->queue, s->options->paths->db);
+		queue_set_db(s->queue, s->settings.options->paths->db);
 	return r;
 }
 
@@ -93,7 +93,8 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 
 	attempt_init(&a);
 	describe(job, outcome, reason, &a);
-	r = attempt_log_write_whole(s->options->paths->db, &a, clock_boot_ns(), NULL, &err);
+	r = attempt_log_write_whole(s->settings.options->paths->db, &a, clock_boot_ns(), NULL,
+				    &err);
 	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
 		log_debug("the end of job %s is not recorded: %s", job->job_id, err.text);
 		return false;
@@ -146,7 +147,7 @@ static bool settle_unheard(struct service *s, struct queued *job)
 {
 	if (clock_boot_ns() - job->started_boot_ns < (job->was_executed ? SEEN_START_NS : START_NS))
 		return false;
-	if (!s->store || s->ingest_err.code != 0)
+	if (!s->store || s->database.ingest_err.code != 0)
 		return false; /* its log may have what the database lacks */
 	if (job->is_cancelled)
 		return bury(s, job, OUTCOME_CANCELLED, "cancelled before it began");
@@ -163,7 +164,8 @@ static void answer_unfollowed(struct service *s, struct queued *job)
 {
 	struct attempt a;
 
-	if (job->is_over || store_find_logged_end(s->options->paths->db, job->submission, &a) < 0) {
+	if (job->is_over ||
+	    store_find_logged_end(s->settings.options->paths->db, job->submission, &a) < 0) {
 		if (service_has_run(s, job))
 			service_answer_unknown(s, job);
 		return;
@@ -321,7 +323,7 @@ static void sync_start(struct service *s, const struct queued *job)
 		.is_store_optional = true,
 	};
 
-	if (!task.ctx || aside_add(s->submitter, &task, NULL) < 0)
+	if (!task.ctx || aside_add(s->starting.submitter, &task, NULL) < 0)
 		free(task.ctx);
 }
 
@@ -350,8 +352,8 @@ static size_t max_jobs(const struct service *s)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (s->config->limits.max_concurrent_jobs)
-		return s->config->limits.max_concurrent_jobs;
+	if (s->settings.config->limits.max_concurrent_jobs)
+		return s->settings.config->limits.max_concurrent_jobs;
 	return n > 0 ? (size_t)n : 1;
 }
 
@@ -365,8 +367,8 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 {
 	if (!s->store) {
 		snprintf(job->reason, sizeof(job->reason), "%.150s",
-			 s->store_err.code < 0 ? s->store_err.text
-					       : "the database is not open yet");
+			 s->database.err.code < 0 ? s->database.err.text
+						  : "the database is not open yet");
 		return;
 	}
 	if (round->n_started >= round->max_jobs) {
@@ -377,7 +379,7 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 	}
 	if (is_held_up(s, job) || !has_room(s, job, &round->n_estimates))
 		return;
-	s->queue_uid = job->uid;
+	s->starting.queue_uid = job->uid;
 	round->n_started += start_job(s, job);
 }
 
@@ -390,7 +392,7 @@ void service_run_queue(struct service *s)
 	settle_all(s);
 	round.n_started = count_started(s);
 	round.n_estimates = service_estimate_running(s, 1);
-	if (turns_take(s->queue, s->queue_uid, &jobs, &n) < 0)
+	if (turns_take(s->queue, s->starting.queue_uid, &jobs, &n) < 0)
 		log_warning("no memory left to start what waits, which is tried again");
 	if (n > 0)
 		round.max_jobs = max_jobs(s); /* reads a file */
@@ -400,7 +402,7 @@ void service_run_queue(struct service *s)
 
 void service_run_queue_soon(struct service *s)
 {
-	loop_timer_set(s->queue_timer, RUNNER_ENDS_MS, 0);
+	loop_timer_set(s->starting.queue_timer, RUNNER_ENDS_MS, 0);
 }
 
 /* Whether the runner of one is about to end, or has just begun. */

@@ -61,9 +61,9 @@ static size_t count_all(struct service *s)
 
 static double limit_mb(const struct service *s)
 {
-	uint64_t limit = s->config->limits.max_memory_mb;
+	uint64_t limit = s->settings.config->limits.max_memory_mb;
 
-	return limit ? (double)limit : u64_to_mb(s->snap.system.memory_total_bytes);
+	return limit ? (double)limit : u64_to_mb(s->scan.snap.system.memory_total_bytes);
 }
 
 /*
@@ -97,8 +97,9 @@ int service_judge_room(struct service *s, const struct estimate *e, struct admit
 		.job = e,
 		.running = running,
 		.pressure = &s->pressure,
-		.limit_mb = s->has_snap ? limit_mb(s) : F64_UNKNOWN,
-		.used_mb = s->has_snap ? u64_to_mb(s->snap.system.memory_used_bytes) : F64_UNKNOWN,
+		.limit_mb = s->scan.has_snap ? limit_mb(s) : F64_UNKNOWN,
+		.used_mb = s->scan.has_snap ? u64_to_mb(s->scan.snap.system.memory_used_bytes)
+					    : F64_UNKNOWN,
 	};
 
 	if (!running)

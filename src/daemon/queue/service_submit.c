@@ -81,7 +81,7 @@ static int check_share(const struct service *s, uid_t uid, size_t len, struct er
 {
 	size_t n_bytes = len;
 
-	for (const struct submit_task *task = s->submits; task; task = task->next)
+	for (const struct submit_task *task = s->starting.submits; task; task = task->next)
 		n_bytes += task->job.uid == uid ? task->job.len : 0;
 	if (n_bytes <= QUEUE_USER_MAX_BYTES)
 		return 0;
@@ -103,14 +103,14 @@ static int check_record(const struct service *s, struct err *err)
 {
 	if (service_may_have_store(s))
 		return 0;
-	return err_set(err, -EBUSY, "no new jobs: %s", s->store_err.text);
+	return err_set(err, -EBUSY, "no new jobs: %s", s->database.err.text);
 }
 
 /* ---- the task ---- */
 
 static void forget(struct submit_task *task)
 {
-	struct submit_task **at = &task->service->submits;
+	struct submit_task **at = &task->service->starting.submits;
 
 	while (*at && *at != task)
 		at = &(*at)->next;
@@ -272,7 +272,8 @@ static void warn_of_wait(struct service *s, const struct submit_task *task, stru
 
 	if (!s->store)
 		buf_printf(out, "it waits for the database: %.400s",
-			   s->store_err.code < 0 ? s->store_err.text : "that is not open yet");
+			   s->database.err.code < 0 ? s->database.err.text
+						    : "that is not open yet");
 	else if (delay > 0)
 		buf_printf(out, "it waits %u s, as do its sheets: the pressure is %s (%s)", delay,
 			   pressure_name(s->pressure.level), s->pressure.reason);
@@ -354,12 +355,12 @@ static int begin(struct service *s, struct rpc_call *call, struct submit_task *t
 	int r = queue_reserve(s->queue, &task->place, err);
 
 	task->call = call;
-	task->next = s->submits;
-	s->submits = task;
+	task->next = s->starting.submits;
+	s->starting.submits = task;
 	rpc_call_defer(call, call_gone, task);
 	rpc_call_hold(call);
 	if (r == 0)
-		r = aside_add(s->submitter, &aside, err);
+		r = aside_add(s->starting.submitter, &aside, err);
 	if (r < 0)
 		forget(task);
 	return r;
