@@ -22,7 +22,7 @@
 /* A daemon is not to count them as well, or at all. */
 static bool keeps_calls(const struct run *run)
 {
-	return run->calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
+	return run->counting.calls || run->options->syscalls.how == RUN_SYSCALLS_OFF;
 }
 
 /* As it is by now, for a daemon. */
@@ -46,7 +46,7 @@ int record_ask_to_count(struct run *run, struct err *err)
 /* One that is to count system calls as well is asked while the command waits. */
 void record_begin(struct run *run)
 {
-	if (run->options->db_path && !run->asks_daemon)
+	if (run->options->db_path && !run->counting.asks_daemon)
 		link_begin(run->link, run->options->spec->job_id);
 }
 
@@ -137,10 +137,10 @@ void record_describe(struct run *run)
 
 void record_say_loss(struct run *run, const char *what, const struct err *err)
 {
-	if (run->log_err.code != 0)
+	if (run->recording.err.code != 0)
 		return;
 	log_error("%s: %s", what, err->text);
-	run->log_err = *err;
+	run->recording.err = *err;
 }
 
 /* ---- the log ---- */
@@ -181,11 +181,11 @@ static void leave_removed(struct run *run)
 		  run->options->db_path);
 	link_leave_log(run->link);
 	run->log = attempt_log_close(run->log);
-	if (!run->is_replaced)
+	if (!run->recording.is_replaced)
 		attempt_note(run->attempt, "history",
 			     "what was recorded of this run was removed while it ran: samples from "
 			     "before that are lost");
-	run->is_replaced = true;
+	run->recording.is_replaced = true;
 	record_open(run);
 }
 
@@ -202,25 +202,25 @@ void record_append(struct run *run, enum record_type type, const struct buf *byt
 
 void record_store_aside(struct run *run)
 {
-	if (!attempt_log_is_stored(run->log) || run->storing_pid > 0 || link_is_shared(run->link))
+	if (!attempt_log_is_stored(run->log) || run->storing.pid > 0 || link_is_shared(run->link))
 		return;
-	run->stored_boot_ns = clock_boot_ns();
-	run->stored_bytes = attempt_log_bytes(run->log);
-	run->storing_pid = upkeep_run_aside(run->options->db_path, run->options->retention,
+	run->storing.boot_ns = clock_boot_ns();
+	run->storing.bytes = attempt_log_bytes(run->log);
+	run->storing.pid = upkeep_run_aside(run->options->db_path, run->options->retention,
 					    run->options->jsonl_path);
-	if (run->storing_pid > 0 && membership_add_stranger(run->members, run->storing_pid) < 0)
-		log_debug("process %d is not known not to be the job's", (int)run->storing_pid);
+	if (run->storing.pid > 0 && membership_add_stranger(run->members, run->storing.pid) < 0)
+		log_debug("process %d is not known not to be the job's", (int)run->storing.pid);
 }
 
 /* Of a run that lasts: its log is not to grow for ever. */
 static void store_now_and_then(struct run *run)
 {
-	if (run->storing_pid > 0 && waitpid(run->storing_pid, NULL, WNOHANG) != 0) {
-		membership_forget_stranger(run->members, run->storing_pid);
-		run->storing_pid = 0;
+	if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
+		membership_forget_stranger(run->members, run->storing.pid);
+		run->storing.pid = 0;
 	}
-	if (clock_boot_ns() - run->stored_boot_ns >= STORE_EVERY_NS ||
-	    attempt_log_bytes(run->log) - run->stored_bytes >= STORE_EVERY_BYTES)
+	if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
+	    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
 		record_store_aside(run);
 }
 
@@ -240,12 +240,12 @@ struct store *record_open_store(const struct run *run)
 void record_now(struct run *run)
 {
 	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	size_t n, from = run->n_sheets_stored > 0 ? run->n_sheets_stored - 1 : 0;
+	size_t n, from = run->recording.n_sheets > 0 ? run->recording.n_sheets - 1 : 0;
 	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
 
 	record_write_sheets_changed(&bytes, run->attempt, sheets + from, n - from);
 	record_append(run, RECORD_SHEETS, &bytes);
-	run->n_sheets_stored = n;
+	run->recording.n_sheets = n;
 	record_tell_changed(run);
 }
 
@@ -288,13 +288,13 @@ void record_events_soon(struct run *run)
 	size_t n;
 
 	tally_pending_events(run->tally, &n);
-	if (n == 0 || run->is_recording_soon || !run->log || !link_is_there(run->link))
+	if (n == 0 || run->recording.is_soon || !run->log || !link_is_there(run->link))
 		return;
-	if (now < run->events_due_boot_ns)
-		ms += (run->events_due_boot_ns - now) / 1000000;
-	run->is_recording_soon = true;
-	run->events_due_boot_ns = now + (ms + EVENTS_APART_MS - EVENTS_SOON_MS) * 1000000;
-	loop_timer_set(run->events_timer, ms, 0);
+	if (now < run->recording.events_due_boot_ns)
+		ms += (run->recording.events_due_boot_ns - now) / 1000000;
+	run->recording.is_soon = true;
+	run->recording.events_due_boot_ns = now + (ms + EVENTS_APART_MS - EVENTS_SOON_MS) * 1000000;
+	loop_timer_set(run->recording.events_timer, ms, 0);
 }
 
 /* A line that cannot be written is not worth keeping: the record has it all. */

@@ -42,7 +42,7 @@ void record_events_soon(struct run *run);
 /* One record. Without a log: nothing. */
 void record_append(struct run *run, enum record_type type, const struct buf *bytes);
 
-/* Something is lost: the first is logged and kept in run->log_err, for the report. */
+/* Something is lost: the first is logged and kept in run->recording.err, for the report. */
 void record_say_loss(struct run *run, const char *what, const struct err *err);
 
 /*

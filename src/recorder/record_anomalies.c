@@ -27,11 +27,11 @@ static void trace(struct run *run, const struct episode *e, struct anomaly_evide
 
 	if (!(plan.seconds > 0))
 		return;
-	r = evidence_trace_begin(&run->trace, &plan, e, evidence, &err);
+	r = evidence_trace_begin(&run->watching.trace, &plan, e, evidence, &err);
 	if (r < 0)
 		log_debug("no trace of process %lld: %s", (long long)e->worst.pid, err.text);
-	else if (membership_add_stranger(run->members, run->trace.tracer) < 0)
-		evidence_trace_stop(&run->trace);
+	else if (membership_add_stranger(run->members, run->watching.trace.tracer) < 0)
+		evidence_trace_stop(&run->watching.trace);
 }
 
 static void keep_trace(struct run *run, bool has_ended)
@@ -40,8 +40,8 @@ static void keep_trace(struct run *run, bool has_ended)
 
 	if (!has_ended)
 		return;
-	membership_forget_stranger(run->members, run->trace.ended);
-	record_write_evidence(&bytes, run->trace.episode, &run->trace.evidence);
+	membership_forget_stranger(run->members, run->watching.trace.ended);
+	record_write_evidence(&bytes, run->watching.trace.episode, &run->watching.trace.evidence);
 	record_append(run, RECORD_EVIDENCE, &bytes);
 }
 
@@ -56,7 +56,7 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 	if (change->change != EPISODE_BEGAN)
 		return false;
 	has_evidence = evidence_gather(&from, change->episode, ret);
-	if (closer_begin(&run->closer, &change->wish, run->attempt->id, clock_boot_ns())) {
+	if (closer_begin(&run->watching.closer, &change->wish, run->attempt->id, clock_boot_ns())) {
 		ret->fast_interval_seconds = change->wish.interval_seconds;
 		has_evidence = true;
 	}
@@ -121,19 +121,19 @@ static void look_up_usual(struct run *run)
 	struct attempt a = *run->attempt;
 	struct store *store = NULL;
 
-	if (run->has_usual || !attempt_log_is_stored(run->log) || age_ns < USUAL_AFTER_NS)
+	if (run->watching.has_usual || !attempt_log_is_stored(run->log) || age_ns < USUAL_AFTER_NS)
 		return;
-	if (!run->has_asked_usual)
+	if (!run->watching.has_asked_usual)
 		record_store_aside(run);
-	run->has_asked_usual = true;
-	if (run->storing_pid > 0 && age_ns < USUAL_AFTER_NS + USUAL_WAIT_NS)
+	run->watching.has_asked_usual = true;
+	if (run->storing.pid > 0 && age_ns < USUAL_AFTER_NS + USUAL_WAIT_NS)
 		return;
 	store = record_open_store(run);
 	if (!store)
 		return;
 	a.sheets = (struct sheet_record *)runner_sheets(run->runner, &a.n_sheets);
-	run->has_usual = learning_usual(store, &a, &run->usual, NULL) == 0;
-	run->usual.job_id = run->attempt->job_id;
+	run->watching.has_usual = learning_usual(store, &a, &run->watching.usual, NULL) == 0;
+	run->watching.usual.job_id = run->attempt->job_id;
 	store_close(store);
 }
 
@@ -141,7 +141,7 @@ static void look_up_usual(struct run *run)
 static const struct proc_event *list_own(const struct run *run, size_t *ret_n)
 {
 	const struct proc_event *all = tally_events(run->tally, ret_n);
-	size_t n_judged = run->n_events_judged;
+	size_t n_judged = run->watching.n_events_judged;
 
 	*ret_n = *ret_n > n_judged ? *ret_n - n_judged : 0;
 	return all && *ret_n > 0 ? all + n_judged : NULL;
@@ -167,9 +167,9 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
 	     strcmp(worst->job_id, run->attempt->job_id) == 0))
 		return 0;
 	now = (uint64_t)n;
-	map_get(&run->kills.counted, hash, &before);
-	if (now > before && map_put(&run->kills.counted, hash, now) == 0)
-		run->kills.n += now - before;
+	map_get(&run->watching.kills.counted, hash, &before);
+	if (now > before && map_put(&run->watching.kills.counted, hash, now) == 0)
+		run->watching.kills.n += now - before;
 	return 0;
 }
 
@@ -177,7 +177,7 @@ static int count_kills(void *ctx, const struct anomaly_row *row)
  * beside this one record theirs. */
 static void look_for_kills(struct run *run)
 {
-	struct kills_elsewhere *k = &run->kills;
+	struct kills_elsewhere *k = &run->watching.kills;
 	const struct snapshot *snap = &run->snap;
 	uint64_t total = snap->system.oom_kills_total, rise = u64_delta(total, k->host_count);
 	double ticks = fmin(fmax(run->attempt->interval_seconds, 0), 60);
@@ -205,18 +205,18 @@ static void look_for_kills(struct run *run)
 
 static void look(struct run *run)
 {
-	struct detect_news news = { .snap = &run->snap, .usual = &run->usual };
+	struct detect_news news = { .snap = &run->snap, .usual = &run->watching.usual };
 	const bool is_shared = link_is_shared(run->link);
 	struct detect_changes changes;
 
 	/* What is of the host a daemon tells, where one is. */
 	detect_set_scope(run->detect, is_shared ? DETECT_JOBS : DETECT_ALL);
 	look_up_usual(run);
-	news.n_usual = run->has_usual;
+	news.n_usual = run->watching.has_usual;
 	look_for_kills(run);
 	news.events = list_own(run, &news.n_events);
-	run->n_events_judged += news.n_events;
-	news.n_kills_elsewhere = run->kills.n;
+	run->watching.n_events_judged += news.n_events;
+	news.n_kills_elsewhere = run->watching.kills.n;
 	detect_tick(run->detect, &news, &changes); /* what it has found, it has found */
 	record_changes(run, &changes);
 }
@@ -225,9 +225,9 @@ void record_look_for_anomalies(struct run *run)
 {
 	const struct episode *e;
 
-	keep_trace(run, evidence_trace_has_ended(&run->trace));
+	keep_trace(run, evidence_trace_has_ended(&run->watching.trace));
 	look(run);
-	if (!attempt_log_is_renewal_due(&run->renewed_boot_ns))
+	if (!attempt_log_is_renewal_due(&run->recording.renewed_boot_ns))
 		return;
 	for (size_t i = 0; (e = detect_active(run->detect, i)); i++)
 		append_anomaly(run, e, RECORD_RENEWED);
@@ -265,7 +265,7 @@ void record_end_anomalies(struct run *run)
 					.leaves_processes = runner_has_processes(run->runner) };
 	struct detect_changes changes;
 
-	keep_trace(run, evidence_trace_stop(&run->trace));
+	keep_trace(run, evidence_trace_stop(&run->watching.trace));
 	ending.events = list_own(run, &ending.n_events);
 	look_at_last_kill(run);
 	detect_end_job(run->detect, &ending, &changes);

@@ -35,21 +35,21 @@ static void take_daemons_calls(struct run *run)
 
 	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
 		return;
-	r = link_take_calls(run->link, run->is_daemon_asked || link_is_guest(run->link), &calls,
-			    &err);
+	r = link_take_calls(run->link, run->counting.is_daemon_asked || link_is_guest(run->link),
+			    &calls, &err);
 	if (r == 0) {
 		/* The daemon times for all jobs alike. */
 		if (run->options->syscalls.time_every > 1 && calls.time_every <= 1)
 			log_warning("a daemon has counted the system calls, and timed all of them: "
 				    "its syscalls_time_every says how many");
 		counted_calls_keep(&calls, NULL, run->attempt);
-		run->is_counted_by_daemon = link_counts_calls(run->link);
+		run->counting.is_by_daemon = link_counts_calls(run->link);
 	} else if (r == -ETIMEDOUT)
-		err_set(&run->calls_err, r,
+		err_set(&run->counting.err, r,
 			"the daemon, which may have counted them, had no time to say so, and the "
 			"run did not wait for it any longer");
-	else if (run->is_daemon_asked)
-		err_set(&run->calls_err, r,
+	else if (run->counting.is_daemon_asked)
+		err_set(&run->counting.err, r,
 			"the daemon that counted them is gone, or has them no "
 			"more");
 }
@@ -57,21 +57,21 @@ static void take_daemons_calls(struct run *run)
 /* What went wrong with counting is no reason to say that nothing was counted. */
 static void keep_calls(struct run *run)
 {
-	if (!run->calls) {
+	if (!run->counting.calls) {
 		take_daemons_calls(run);
 		return;
 	}
-	if (run_calls_withholds_rights(run->calls))
+	if (run_calls_withholds_rights(run->counting.calls))
 		attempt_note(run->attempt, "rights of setuid programs",
 			     "strace counted the system calls: programs that would have run as "
 			     "another user (setuid, setgid, file capabilities) did not get those "
 			     "rights from the kernel, and the job may have done other things than "
 			     "without it");
-	if (run_calls_traces(run->calls))
+	if (run_calls_traces(run->counting.calls))
 		attempt_note(run->attempt, "syscalls",
 			     "strace counted them, which leaves out the last call of each process "
 			     "(exit_group), and those that it has no name for");
-	run_calls_end(run->calls, run->attempt);
+	run_calls_end(run->counting.calls, run->attempt);
 }
 
 /* Of GPU time: that it is a part, or why there is none. */
@@ -155,20 +155,20 @@ static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	if (!run->calls && a->n_syscalls == 0)
-		attempt_note(a, "syscall_hotspots", run->calls_err.text);
+	if (!run->counting.calls && a->n_syscalls == 0)
+		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);
 	if (run->options->why_no_output)
 		attempt_note(a, "output", run->options->why_no_output);
 	note_slips(a, run->options->slips);
 	if (!run->collector)
 		attempt_note(a, "samples", "/proc cannot be read");
-	if (!run->life)
+	if (!run->births.life)
 		attempt_note(
 			a, "process_spawn_count",
 			"the kernel does not tell this user of births and deaths: processes that "
 			"lived between two samples are missing");
-	if (run->life && has_rough_io(a))
+	if (run->births.life && has_rough_io(a))
 		attempt_note(
 			a, "I/O of single processes",
 			"of those that others waited for, the kernel tells whole KiB, and without "
@@ -243,20 +243,20 @@ static void keep_series(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	a->series = run->n_series ? arena_memdup(&a->arena, run->series,
-						 run->n_series * sizeof(*run->series))
-				  : NULL;
-	a->n_series = a->series ? run->n_series : 0;
+	a->series = run->curve.n ? arena_memdup(&a->arena, run->curve.points,
+						run->curve.n * sizeof(*run->curve.points))
+				 : NULL;
+	a->n_series = a->series ? run->curve.n : 0;
 }
 
 static void note_calls_rung(struct run *run)
 {
 	struct attempt *a = run->attempt;
-	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->calls_err.text };
+	struct rung taken = { RUNG_SYSCALLS, RUNG_UNKNOWN, run->counting.err.text };
 
-	if (run->calls)
-		taken = run_calls_rung(run->calls);
-	else if (run->is_counted_by_daemon)
+	if (run->counting.calls)
+		taken = run_calls_rung(run->counting.calls);
+	else if (run->counting.is_by_daemon)
 		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
 	for (size_t i = 0; i < a->n_rungs; i++)
 		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
@@ -284,16 +284,16 @@ static void note_rungs(struct run *run)
 	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
 	if (!a->rungs)
 		return;
-	a->n_rungs = sources_probe_rungs(run->root_fd, run->life, &a->arena, a->rungs);
+	a->n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	note_gpu_pace(run);
 	note_calls_rung(run);
 	for (size_t i = 0; i < a->n_rungs; i++) {
-		if (run->life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+		if (run->births.life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
 			continue;
 		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
-		a->rungs[i].reason = arena_strdup(&a->arena, run->life_err.text);
+		a->rungs[i].reason = arena_strdup(&a->arena, run->births.err.text);
 	}
 	link_name_rungs(run->link, a);
 }
@@ -332,8 +332,8 @@ static void note_losses(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	if (run->log_err.code != 0)
-		attempt_note(a, REPORT_NOTE_RECORDING, run->log_err.text);
+	if (run->recording.err.code != 0)
+		attempt_note(a, REPORT_NOTE_RECORDING, run->recording.err.text);
 	if (!attempt_log_is_stored(run->log))
 		attempt_note(a, "anomalies", "they could not be recorded");
 	else
@@ -369,7 +369,7 @@ static void append_end(struct run *run)
 			    "unless there is a power cut before");
 	else if (r < 0)
 		log_error("how this run ended is lost: %s", err.text);
-	if (attempt_log_is_stored(run->log) && run->storing_pid == 0 &&
+	if (attempt_log_is_stored(run->log) && run->storing.pid == 0 &&
 	    attempt_log_is_one_in(run->log, STORE_EVERY_RUN))
 		record_store_aside(run);
 }

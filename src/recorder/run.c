@@ -33,9 +33,9 @@ static void warn_uncounted(const struct run *run)
 {
 	enum run_syscalls_how how = run->options->syscalls.how;
 
-	if (!run->calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
+	if (!run->counting.calls && (how == RUN_SYSCALLS_EBPF || how == RUN_SYSCALLS_STRACE))
 		log_warning("system calls are not counted, and the job goes on: %s",
-			    run->calls_err.text);
+			    run->counting.err.text);
 }
 
 /* It may where we may not, costs less than strace, and has what it needs loaded. */
@@ -43,16 +43,17 @@ void run_counting_ask(struct run *run)
 {
 	struct err err = ERR_INIT, why = ERR_INIT;
 
-	run->asks_daemon = false;
-	run->is_daemon_asked = record_ask_to_count(run, &err) == 0;
-	if (run->is_daemon_asked) {
-		run->calls = run_calls_close(run->calls);
+	run->counting.asks_daemon = false;
+	run->counting.is_daemon_asked = record_ask_to_count(run, &err) == 0;
+	if (run->counting.is_daemon_asked) {
+		run->counting.calls = run_calls_close(run->counting.calls);
 		return;
 	}
-	if (!run->calls && err.code != -ENOENT) /* a daemon there is */
-		err_set(&why, run->calls_err.code, "%.250s; %.200s", run->calls_err.text, err.text);
+	if (!run->counting.calls && err.code != -ENOENT) /* a daemon there is */
+		err_set(&why, run->counting.err.code, "%.250s; %.200s", run->counting.err.text,
+			err.text);
 	if (why.code != 0)
-		run->calls_err = why;
+		run->counting.err = why;
 	warn_uncounted(run);
 }
 
@@ -67,20 +68,20 @@ static void run_counting_open(struct run *run)
 	const struct run_syscalls *o = &run->options->syscalls;
 
 	if (o->how == RUN_SYSCALLS_OFF) {
-		err_set(&run->calls_err, -EOPNOTSUPP, "--syscalls=off");
+		err_set(&run->counting.err, -EOPNOTSUPP, "--syscalls=off");
 		return;
 	}
 	if (!counts_calls(o)) {
-		err_set(&run->calls_err, -EOPNOTSUPP,
+		err_set(&run->counting.err, -EOPNOTSUPP,
 			"a run counts them only if asked to (--syscalls); a daemon of root does from "
 			"when it has heard of the job, some tenths of a second after its beginning");
-		run->asks_daemon = run->options->is_submitted;
+		run->counting.asks_daemon = run->options->is_submitted;
 		return;
 	}
-	run_calls_open(o, run->members, &run->calls, &run->calls_err);
-	run->asks_daemon =
-		o->how != RUN_SYSCALLS_STRACE && (!run->calls || run_calls_traces(run->calls));
-	if (!run->asks_daemon)
+	run_calls_open(o, run->members, &run->counting.calls, &run->counting.err);
+	run->counting.asks_daemon = o->how != RUN_SYSCALLS_STRACE &&
+				    (!run->counting.calls || run_calls_traces(run->counting.calls));
+	if (!run->counting.asks_daemon)
 		warn_uncounted(run);
 }
 
@@ -89,11 +90,11 @@ void run_counting_fill(struct run *run)
 	CLEANUP(process_calls_release)
 	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
 
-	if (run->calls)
-		run_calls_fill(run->calls, &run->snap);
+	if (run->counting.calls)
+		run_calls_fill(run->counting.calls, &run->snap);
 	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
 		 link_take_counts(run->link, &now) == 0)
-		process_calls_fill_steps(&run->calls_before, &now, &run->snap);
+		process_calls_fill_steps(&run->counting.before, &now, &run->snap);
 }
 
 /* ---- a run from its beginning to its end ---- */
@@ -110,7 +111,7 @@ static void on_events_timer(void *ctx)
 {
 	struct run *run = ctx;
 
-	run->is_recording_soon = false;
+	run->recording.is_soon = false;
 	record_events(run);
 	record_tell_changed(run);
 }
@@ -183,8 +184,8 @@ static int open_runner(struct run *run, struct err *err)
 	if (!run->members)
 		return err_set(err, -ENOMEM, "out of memory");
 	run_counting_open(run);
-	options.is_traceable = run_calls_traces(run->calls);
-	options.holds_commands = run->calls || run->asks_daemon;
+	options.is_traceable = run_calls_traces(run->counting.calls);
+	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
 	return runner_new(run->loop, &options, &run->runner, err);
 }
 
@@ -225,7 +226,7 @@ static int open_run(struct run *run, struct err *err)
 		return r;
 	open_sources(run);
 	note_strangers(run);
-	run->tally = tally_new(run->options->spec->job_id, run->life != NULL);
+	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
 	run->link = link_new(run->loop, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
 	if (run->options->jsonl_path)
@@ -233,9 +234,9 @@ static int open_run(struct run *run, struct err *err)
 	if (run->jsonl)
 		jsonl_set_lock_timeout(run->jsonl, LOOP_PATIENCE_MS);
 	run->record_timer = loop_timer_new(run->loop, on_record_timer, run);
-	run->events_timer = loop_timer_new(run->loop, on_events_timer, run);
-	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer || !run->events_timer ||
-	    !run->link || !run->detect)
+	run->recording.events_timer = loop_timer_new(run->loop, on_events_timer, run);
+	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer ||
+	    !run->recording.events_timer || !run->link || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
 	return check_files(run, START_FILES, err);
 }
@@ -243,23 +244,23 @@ static int open_run(struct run *run, struct err *err)
 static void close_run(struct run *run)
 {
 	run->log = attempt_log_close(run->log);
-	map_release(&run->kills.counted);
+	map_release(&run->watching.kills.counted);
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
 	hold_release(&run->hold);
 	run->detect = detect_free(run->detect);
-	loop_fd_close(run->life_watch);
-	run->life = life_close(run->life);
+	loop_fd_close(run->births.watch);
+	run->births.life = life_close(run->births.life);
 	run->runner = runner_free(run->runner);
 	run->loop = loop_free(run->loop);
-	run->calls = run_calls_close(run->calls);
-	process_calls_release(&run->calls_before);
+	run->counting.calls = run_calls_close(run->counting.calls);
+	process_calls_release(&run->counting.before);
 	run->collector = collector_free(run->collector);
 	run->gpus = gpus_close(run->gpus);
 	run->tally = tally_free(run->tally);
 	run->members = membership_free(run->members);
-	free(run->series);
+	free(run->curve.points);
 	snapshot_release(&run->snap);
 	close_fd(&run->root_fd);
 }
@@ -289,9 +290,9 @@ int run_job(const struct run_options *options, struct attempt *ret, int *ret_she
 		.options = options,
 		.root_fd = -1,
 		.attempt = ret,
-		.kills.host_count = U64_UNKNOWN,
+		.watching.kills.host_count = U64_UNKNOWN,
 		.phases = PHASE_BOX_INIT,
-		.last_point = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
+		.curve.last = { .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN },
 	};
 	int r;
 

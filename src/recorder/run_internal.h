@@ -33,76 +33,109 @@ struct kills_elsewhere {
 	struct map counted;	/* of each episode, by its name: how many */
 };
 
+/* Who counts the system calls. */
+struct run_counting {
+	struct run_calls *calls;     /* NULL: the run does not count them */
+	struct err err;		     /* why not */
+	struct process_calls before; /* by the last sample, where a daemon counts them */
+	bool asks_daemon;	     /* a daemon that may do more is to count them: not asked yet */
+	bool is_daemon_asked;	     /* it was, and said that it does */
+	bool is_by_daemon;	     /* it has, from the first to the last */
+};
+
+/* Starts and ends of processes, as the kernel reports them. */
+struct run_births {
+	struct life *life; /* NULL: this machine does not tell */
+	struct err err;	   /* why not */
+	struct loop_fd *watch;
+	pid_t failed_pid;    /* a child of ours that never became the command; 0 */
+	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
+			      * gone
+			      */
+};
+
+/* The process that is about to be waited for. */
+struct run_ending {
+	struct oom_counts oom_before; /* when the sheet began */
+	struct proc_sample zombie;    /* the process that is about to be waited for */
+	struct io_counts waited;      /* I/O of all that was waited for before it, */
+	bool leaves_out_threads;      /* without that of other threads of ours */
+};
+
+/* The job at each tick. */
+struct run_curve {
+	struct series_point last;
+	struct series_point *points;
+	size_t n;
+	size_t cap;
+};
+
+/* The process that stores logs. */
+struct run_storing {
+	pid_t pid; /* who stores what the logs have; 0: nobody */
+	uint64_t boot_ns;
+	uint64_t bytes;
+};
+
+/* What of the run is in its log. */
+struct run_recording {
+	struct err err;	  /* the first loss, for the report; code 0: none */
+	bool is_replaced; /* by another log than the first: that is noted */
+	size_t n_sheets;
+	uint64_t renewed_boot_ns;	 /* when what lasts was last recorded as it is */
+	struct loop_timer *events_timer; /* events are recorded soon */
+	bool is_soon;			 /* by it */
+	uint64_t events_due_boot_ns;	 /* the next time not before this */
+};
+
+/* Looks for anomalies. */
+struct run_watching {
+	struct around around; /* when something last began */
+	bool has_asked_usual;
+	bool has_usual;
+	struct detect_usual usual; /* what jobs of its kind do */
+	struct closer closer;	   /* while something that began is looked at closer */
+	struct evidence_trace trace;
+	struct kills_elsewhere kills; /* of other jobs */
+	size_t n_events_judged;	      /* of the tally's, in looks for anomalies */
+};
+
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
 	struct loop *loop;
 	struct loop_timer *tick_timer;
 	struct loop_timer *record_timer;
-	struct loop_fd *life_watch;
-
 	struct runner *runner;
 	struct membership *members;
 	struct tally *tally;
-	struct collector *collector;	   /* NULL: /proc cannot be read */
-	struct gpus *gpus;		   /* NULL: there are none, or nobody wants to know */
-	struct run_calls *calls;	   /* NULL: the run does not count them */
-	struct err calls_err;		   /* why not */
-	struct process_calls calls_before; /* by the last sample, where a daemon counts them */
-	bool asks_daemon;	   /* a daemon that may do more is to count them: not asked yet */
-	bool is_daemon_asked;	   /* it was, and said that it does */
-	bool is_counted_by_daemon; /* it has, from the first to the last */
-	struct life *life;	   /* NULL: this machine does not tell */
-	struct err life_err;	   /* why not */
-	pid_t failed_pid;	   /* a child of ours that never became the command; 0 */
+	struct collector *collector; /* NULL: /proc cannot be read */
+	struct gpus *gpus;	     /* NULL: there are none, or nobody wants to know */
 	int root_fd;
 	struct snapshot snap;
 	struct attempt *attempt;
-
-	uint64_t boot_ns;	      /* when the run began */
-	uint64_t sheet_boot_ns;	      /* when the sheet began */
-	uint64_t ended_boot_ns;	      /* when the last command ended */
-	struct oom_counts oom_before; /* when the sheet began */
-	struct proc_sample zombie;    /* the process that is about to be waited for */
-	struct io_counts waited;      /* I/O of all that was waited for before it, */
-	bool leaves_out_threads;      /* without that of other threads of ours */
-	struct series_point last_point;
-	struct series_point *series;
-	size_t n_series, cap_series;
+	uint64_t boot_ns;	/* when the run began */
+	uint64_t sheet_boot_ns; /* when the sheet began */
+	uint64_t ended_boot_ns; /* when the last command ended */
 	int done_sheets;
-
-	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
-			      * gone
-			      */
-	bool scan_failed;    /* said once */
-
+	bool scan_failed;	 /* said once */
 	struct attempt_log *log; /* NULL: nothing is recorded */
-	struct err log_err;	 /* the first loss, for the report; code 0: none */
-	bool is_replaced;	 /* by another log than the first: that is noted */
-	size_t n_sheets_stored;
-	pid_t storing_pid;		       /* who stores what the logs have; 0: nobody */
-	uint64_t stored_boot_ns, stored_bytes; /* when it was started last, or we were */
-	uint64_t renewed_boot_ns;	       /* when what lasts was last recorded as it is */
-	struct loop_timer *events_timer;       /* events are recorded soon */
-	bool is_recording_soon;		       /* by it */
-	uint64_t events_due_boot_ns;	       /* the next time not before this */
-	struct kills_elsewhere kills;	       /* of other jobs */
-	size_t n_events_judged;		       /* of the tally's, in looks for anomalies */
-	uint64_t end_boot_ns; /* until when the end may wait for the disk; 0: the run goes on */
-
-	struct link *link;	       /* to the daemon */
-	bool is_untold;		       /* a daemon that should know the end of the job does not: */
+	uint64_t end_boot_ns;	 /* until when the end may wait for the disk; 0: the run goes on */
+	struct link *link;	 /* to the daemon */
+	bool is_untold;		 /* a daemon that should know the end of the job does not: */
 	struct log_sender *untold_log; /* NULL: it is gone */
 	struct hold hold;	       /* a sheet that waits for its start */
 	struct detect *detect;
-	struct around around; /* when something last began */
-	bool has_asked_usual, has_usual;
-	struct detect_usual usual; /* what jobs of its kind do */
-	struct closer closer;	   /* while something that began is looked at closer */
-	struct evidence_trace trace;
 	struct phase_box phases;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
 	uint64_t n_lines_missing;
+	struct run_counting counting;
+	struct run_births births;
+	struct run_ending ending;
+	struct run_curve curve;
+	struct run_storing storing;
+	struct run_recording recording;
+	struct run_watching watching;
 };
 
 /* ---- run.c ---- */
@@ -120,7 +153,8 @@ uint64_t run_time_of(const struct run *run, uint64_t wall_ns);
 /*
  * Who counts the system calls: the run itself, if it may or has strace for it; a daemon of root,
  * which may where the run may not, and which has started the run if it was submitted; or nobody,
- * and run->calls_err says why. Once, if run->asks_daemon: the first command is there, and waits.
+ * and run->counting.err says why. Once, if run->counting.asks_daemon: the first command is there,
+ * and waits.
  */
 void run_counting_ask(struct run *run);
 
@@ -134,8 +168,8 @@ extern const struct runner_ops run_ops;
 
 /*
  * What the kernel reports of births and deaths, into the run's tree and tally. Where it does not
- * report to this user, or no longer, run->life is NULL, run->life_err says why, and what a scan
- * does not show is gone (run->forget_missing).
+ * report to this user, or no longer, run->births.life is NULL, run->births.err says why, and what a
+ * scan does not show is gone (run->births.forget_missing).
  */
 void run_life_open(struct run *run);
 

@@ -68,7 +68,7 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 {
 	struct run *run = ctx;
 
-	if (ev->pid == run->failed_pid)
+	if (ev->pid == run->births.failed_pid)
 		return;
 	switch (ev->type) {
 	case LIFE_FORK:
@@ -88,24 +88,24 @@ static void on_life_event(void *ctx, const struct life_event *ev)
 
 static void stop_life(struct run *run)
 {
-	run->life_watch = loop_fd_close(run->life_watch);
-	run->life = life_close(run->life);
-	run->forget_missing = true;
+	run->births.watch = loop_fd_close(run->births.watch);
+	run->births.life = life_close(run->births.life);
+	run->births.forget_missing = true;
 }
 
 void run_life_drain(struct run *run)
 {
 	int64_t lost;
 
-	if (!run->life)
+	if (!run->births.life)
 		return;
-	lost = life_drain(run->life, on_life_event, run);
+	lost = life_drain(run->births.life, on_life_event, run);
 	if (lost == 0)
 		return;
 	tally_lost(run->tally, lost > 0 ? (uint64_t)lost : 1);
-	run->forget_missing = true;
+	run->births.forget_missing = true;
 	if (lost < 0) {
-		err_set(&run->life_err, (int)lost, "the kernel's news of births ended: %s",
+		err_set(&run->births.err, (int)lost, "the kernel's news of births ended: %s",
 			strerror((int)-lost));
 		stop_life(run);
 	}
@@ -127,7 +127,7 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 		struct proc_record end = facts->ends[i];
 
 		end.died_wall_ns = run_time_of(run, end.died_wall_ns);
-		if (end.key.pid != run->failed_pid)
+		if (end.key.pid != run->births.failed_pid)
 			tally_merge_end(run->tally, &end, true);
 	}
 	for (size_t i = 0; i < facts->n_events; i++) {
@@ -142,15 +142,15 @@ void run_take_facts(void *ctx, const struct link_facts *facts)
 
 void run_life_open(struct run *run)
 {
-	run->forget_missing = true;
-	if (life_open(&run->life, &run->life_err) < 0)
+	run->births.forget_missing = true;
+	if (life_open(&run->births.life, &run->births.err) < 0)
 		return;
-	run->life_watch = loop_watch_fd(run->loop, life_fd(run->life), on_life_fd, run);
-	if (run->life_watch) {
-		run->forget_missing = false;
+	run->births.watch = loop_watch_fd(run->loop, life_fd(run->births.life), on_life_fd, run);
+	if (run->births.watch) {
+		run->births.forget_missing = false;
 		return;
 	}
-	err_set(&run->life_err, -ENOMEM, "out of memory");
+	err_set(&run->births.err, -ENOMEM, "out of memory");
 	stop_life(run);
 }
 
@@ -179,7 +179,7 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	struct run *run = ctx;
 
 	run->attempt->current_sheet = sheet->num;
-	sources_read_oom(run->root_fd, &run->oom_before);
+	sources_read_oom(run->root_fd, &run->ending.oom_before);
 	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
 	record_sheet_soon(run);
 	run_start_ticks(run);
@@ -191,10 +191,10 @@ static void on_process_held(void *ctx, pid_t pid)
 {
 	struct run *run = ctx;
 
-	if (run->asks_daemon)
+	if (run->counting.asks_daemon)
 		run_counting_ask(run);
-	if (run->calls)
-		run_calls_begin(run->calls, pid);
+	if (run->counting.calls)
+		run_calls_begin(run->counting.calls, pid);
 }
 
 static void on_process_started(void *ctx, pid_t pid, int sheet_num, int rank, uint64_t wall_ns)
@@ -219,9 +219,9 @@ static void on_process_failed(void *ctx, pid_t pid)
 {
 	struct run *run = ctx;
 
-	run->failed_pid = pid;
+	run->births.failed_pid = pid;
 	run_life_drain(run);
-	run->failed_pid = 0;
+	run->births.failed_pid = 0;
 }
 
 static void on_process_ending(void *ctx, pid_t pid)
@@ -229,10 +229,10 @@ static void on_process_ending(void *ctx, pid_t pid)
 	struct run *run = ctx;
 
 	run_life_drain(run);
-	sources_read_ending(run->root_fd, pid, &run->zombie);
-	run->leaves_out_threads = attempt_log_is_syncing(run->log);
-	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &run->waited);
-	run->zombie.sheet_num = run_current_sheet(run);
+	sources_read_ending(run->root_fd, pid, &run->ending.zombie);
+	run->ending.leaves_out_threads = attempt_log_is_syncing(run->log);
+	sources_read_waited_io(run->root_fd, run->ending.leaves_out_threads, &run->ending.waited);
+	run->ending.zombie.sheet_num = run_current_sheet(run);
 }
 
 /* What waiting for the zombie has added to our account. */
@@ -240,13 +240,13 @@ static void take_io(struct run *run)
 {
 	struct io_counts now;
 
-	sources_read_waited_io(run->root_fd, run->leaves_out_threads, &now);
-	run->zombie.rchar = u64_delta(now.rchar, run->waited.rchar);
-	run->zombie.wchar = u64_delta(now.wchar, run->waited.wchar);
-	run->zombie.syscr = u64_delta(now.syscr, run->waited.syscr);
-	run->zombie.syscw = u64_delta(now.syscw, run->waited.syscw);
-	run->zombie.read_bytes = u64_delta(now.read_bytes, run->waited.read_bytes);
-	run->zombie.write_bytes = u64_delta(now.write_bytes, run->waited.write_bytes);
+	sources_read_waited_io(run->root_fd, run->ending.leaves_out_threads, &now);
+	run->ending.zombie.rchar = u64_delta(now.rchar, run->ending.waited.rchar);
+	run->ending.zombie.wchar = u64_delta(now.wchar, run->ending.waited.wchar);
+	run->ending.zombie.syscr = u64_delta(now.syscr, run->ending.waited.syscr);
+	run->ending.zombie.syscw = u64_delta(now.syscw, run->ending.waited.syscw);
+	run->ending.zombie.read_bytes = u64_delta(now.read_bytes, run->ending.waited.read_bytes);
+	run->ending.zombie.write_bytes = u64_delta(now.write_bytes, run->ending.waited.write_bytes);
 }
 
 static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
@@ -256,7 +256,7 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 	take_io(run);
 	membership_exit(run->members, reaped->pid, getpid());
 	record_events_soon(run);
-	return tally_reap(run->tally, reaped, &run->zombie, run_now(run), clock_boot_ns());
+	return tally_reap(run->tally, reaped, &run->ending.zombie, run_now(run), clock_boot_ns());
 }
 
 static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns)
@@ -272,7 +272,7 @@ static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns
 static bool was_short_of_memory(const struct run *run)
 {
 	const struct system_sample *sys = &run->snap.system;
-	uint64_t total = sys->memory_total_bytes, rss = run->last_point.rss_bytes;
+	uint64_t total = sys->memory_total_bytes, rss = run->curve.last.rss_bytes;
 
 	if (!u64_known(total))
 		return false;
@@ -293,8 +293,8 @@ static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
 	bool is_oom;
 
 	sources_read_oom(run->root_fd, &now);
-	here = u64_delta(now.cgroup, run->oom_before.cgroup);
-	host = u64_delta(now.host, run->oom_before.host);
+	here = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
+	host = u64_delta(now.host, run->ending.oom_before.host);
 	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
 		return false;
 	(void)link_barrier(run->link); /* or it is inferred */

@@ -65,7 +65,7 @@ static bool is_recent(const struct around *around, uint64_t now_boot_ns)
 
 void run_look_around(struct run *run, struct anomaly_host *host)
 {
-	struct around *around = &run->around;
+	struct around *around = &run->watching.around;
 
 	host->running_jobs = -1;
 	host->knows_cpu = host->knows_rss = false;
@@ -96,7 +96,7 @@ static int look(struct run *run, bool at_all, struct err *err)
 	size_t n;
 	const pid_t *pids = membership_pids(run->members, &n);
 
-	if (at_all || run->forget_missing || !pids)
+	if (at_all || run->births.forget_missing || !pids)
 		return collector_scan(run->collector, &run->snap, err);
 	return collector_scan_some(run->collector, pids, n, &run->snap, err);
 }
@@ -111,7 +111,7 @@ bool run_scan(struct run *run, bool at_all)
 	run_life_drain(run);
 	if (!run->collector)
 		return false;
-	missing = run->forget_missing ? MEMBERSHIP_FORGET_MISSING : MEMBERSHIP_KEEP_ONCE;
+	missing = run->births.forget_missing ? MEMBERSHIP_FORGET_MISSING : MEMBERSHIP_KEEP_ONCE;
 	r = look(run, at_all, &err);
 	if (r == 0 && membership_scan(run->members, &run->snap, missing, NULL) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
@@ -121,7 +121,7 @@ bool run_scan(struct run *run, bool at_all)
 		run->scan_failed = true;
 		return false;
 	}
-	run->forget_missing = !run->life;
+	run->births.forget_missing = !run->births.life;
 	run->snap.wall_ns = run_time_of(run, run->snap.wall_ns);
 	return true;
 }
@@ -138,35 +138,36 @@ static void thin_series(struct run *run)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < run->n_series; i++) {
-		struct series_point *p = &run->series[i], *last = n ? &run->series[n - 1] : NULL;
+	for (size_t i = 0; i < run->curve.n; i++) {
+		struct series_point *p = &run->curve.points[i],
+				    *last = n ? &run->curve.points[n - 1] : NULL;
 
 		if (!last || i % 2 == 0 || last->sheet_num != p->sheet_num) {
-			run->series[n++] = *p;
+			run->curve.points[n++] = *p;
 			continue;
 		}
 		last->rss_bytes = u64_max_known(last->rss_bytes, p->rss_bytes);
 		last->cpu_percent = fmax(last->cpu_percent, p->cpu_percent);
 		last->n_processes = u64_max_known(last->n_processes, p->n_processes);
 	}
-	run->n_series = n;
+	run->curve.n = n;
 }
 
 static void keep_point(struct run *run, const struct series_point *point)
 {
-	run->last_point = *point;
-	if (run->n_series == SERIES_MAX_POINTS)
+	run->curve.last = *point;
+	if (run->curve.n == SERIES_MAX_POINTS)
 		thin_series(run);
-	if (run->n_series == run->cap_series) {
-		size_t cap = run->cap_series ? run->cap_series * 2 : 256;
-		struct series_point *grown = reallocarray(run->series, cap, sizeof(*grown));
+	if (run->curve.n == run->curve.cap) {
+		size_t cap = run->curve.cap ? run->curve.cap * 2 : 256;
+		struct series_point *grown = reallocarray(run->curve.points, cap, sizeof(*grown));
 
 		if (!grown)
 			return;
-		run->series = grown;
-		run->cap_series = cap;
+		run->curve.points = grown;
+		run->curve.cap = cap;
 	}
-	run->series[run->n_series++] = *point;
+	run->curve.points[run->curve.n++] = *point;
 }
 
 void run_show_progress(struct run *run, enum progress_state state)
@@ -176,8 +177,8 @@ void run_show_progress(struct run *run, enum progress_state state)
 		.total_sheets = (int)run->options->spec->n_sheets,
 		.done_sheets = run->done_sheets,
 		.elapsed_ns = clock_boot_ns() - run->boot_ns,
-		.rss_bytes = run->last_point.rss_bytes,
-		.cpu_percent = run->last_point.cpu_percent,
+		.rss_bytes = run->curve.last.rss_bytes,
+		.cpu_percent = run->curve.last.cpu_percent,
 		.state = state,
 	};
 
@@ -231,11 +232,11 @@ static uint64_t next_tick_ms(const struct run *run, uint64_t cost_ns)
 	uint64_t elapsed_ms = (clock_boot_ns() - run->sheet_boot_ns) / 1000000u;
 	uint64_t afford_ms = cost_ns * TICK_COST_LIMIT / 1000000u;
 	uint64_t delay_ms = elapsed_ms / TICK_PER_ELAPSED;
-	uint64_t closer_ms = closer_wait_ms(&run->closer, 0);
+	uint64_t closer_ms = closer_wait_ms(&run->watching.closer, 0);
 
 	if (delay_ms < FIRST_TICK_MS)
 		delay_ms = FIRST_TICK_MS;
-	if (closer_is_on(&run->closer, clock_boot_ns()) && delay_ms > closer_ms)
+	if (closer_is_on(&run->watching.closer, clock_boot_ns()) && delay_ms > closer_ms)
 		delay_ms = closer_ms;
 	if (delay_ms < afford_ms)
 		delay_ms = afford_ms;
