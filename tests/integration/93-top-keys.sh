@@ -260,6 +260,7 @@ if command -v strace >/dev/null; then
 	selects "to where it was" 'sh -c while'
 	for key in q Escape; do
 		keys s
+		sleep 1 # the screen still has what the last trace wrote
 		shows "again" '[0-9:]{8} [a-z0-9_]+\('
 		keys C-c
 		shows "and it is over" 'press Enter, Esc or q to go back'
