@@ -483,9 +483,6 @@ static int runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 
 /* ---- from its beginning to its end ---- */
 
-/* A job of so many processes leaves megabytes behind, in what was counted and stored of each. */
-#define LARGE_JOB 1000
-
 static void drop(struct stream *st)
 {
 	struct stream **at = &st->service->facts.first;
@@ -495,8 +492,6 @@ static void drop(struct stream *st)
 	*at = st->next;
 	if (st->barrier)
 		st->barrier->stream = NULL;
-	if (st->n_facts >= LARGE_JOB)
-		service_give_back_soon(st->service);
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
 	service_end_signals_of(st->service, st->mark);
 	service_want_accounts(st->service);

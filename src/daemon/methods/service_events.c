@@ -232,6 +232,7 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
 		service_leave_job(s, job);
+		service_give_back_soon(s); /* a job of many processes took megabytes to store */
 		service_run_queue_soon(s);
 		learner_note_end(s->learner);
 	}
