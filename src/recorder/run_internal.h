@@ -70,11 +70,11 @@ struct run_curve {
 	size_t cap;
 };
 
-/* The process that stores logs. */
+/* A process that stores what the logs have. */
 struct run_storing {
-	pid_t pid; /* who stores what the logs have; 0: nobody */
-	uint64_t boot_ns;
-	uint64_t bytes;
+	pid_t pid;	  /* 0: there is none */
+	uint64_t boot_ns; /* when the last one was started, or we were */
+	uint64_t bytes;	  /* of the log, then */
 };
 
 /* What of the run is in its log. */
