@@ -35,6 +35,7 @@ struct link {
 	bool has_begun;	   /* hello was not said on this connection yet */
 	bool is_followed;  /* the stream is open, on this connection */
 	bool was_followed; /* on this one or another */
+	bool was_broken;   /* one was, and ended before the run did */
 	bool is_rough;	   /* as the daemon has no accounts after the end */
 	char rungs[2][96]; /* of the daemon that follows us: for births, and for OOM kills */
 	bool began_late;
@@ -43,6 +44,7 @@ struct link {
 	uint64_t n_facts; /* of this stream, with those that were lost on the way */
 	uint64_t n_lost;  /* of these, of all streams */
 	uint64_t n_kernel_lost, n_withheld; /* as of the last barrier */
+	uint64_t n_withheld_before;	    /* by streams before this one */
 	bool is_early;			    /* our own daemon is there: hello is said to it later */
 	bool is_guest;			    /* of the daemon that is there, or was; or it may be */
 	bool counts_calls;		    /* the daemon does, from before the first of them */
@@ -80,6 +82,7 @@ static void hang_up(struct link *link)
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
 	link->has_begun = false;
+	link->was_broken |= link->is_followed;
 	link->is_followed = false;
 	link->counts_calls = false;
 	link->is_sending = false;
@@ -255,6 +258,9 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	link->is_followed = link->was_followed = true;
 	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
 	link->n_facts = 0;
+	link->n_lost += link->n_kernel_lost; /* of the stream before it */
+	link->n_withheld_before += link->n_withheld;
+	link->n_kernel_lost = link->n_withheld = 0;
 	note_rungs(link, rpc_value_get(answer, "rungs"));
 }
 
@@ -310,6 +316,11 @@ bool link_was_followed(const struct link *link)
 	return link->was_followed;
 }
 
+bool link_was_broken(const struct link *link)
+{
+	return link->was_broken;
+}
+
 bool link_began_late(const struct link *link)
 {
 	return link->began_late;
@@ -327,7 +338,7 @@ uint64_t link_lost_facts(const struct link *link)
 
 uint64_t link_withheld_facts(const struct link *link)
 {
-	return link->n_withheld;
+	return link->n_withheld + link->n_withheld_before;
 }
 
 /* 0 where the answer has none. */

@@ -55,6 +55,9 @@ void link_begin(struct link *link, const char *job_id);
 /* Whether the stream was open: it may be gone since. */
 bool link_was_followed(const struct link *link);
 
+/* Whether one that did so was gone for a while, or is. */
+bool link_was_broken(const struct link *link);
+
 /* Whether a daemon was there and had not answered by then, or when it was greeted. */
 bool link_began_late(const struct link *link);
 

@@ -400,11 +400,11 @@ static void note_ends(struct run *run, int r)
 			     "wait for it any longer");
 	if (tally_count_inexact(run->tally, false) == 0)
 		return;
-	if (is_gone && link_was_followed(run->link))
+	if ((is_gone || link_was_broken(run->link)) && link_was_followed(run->link))
 		attempt_note(
 			a, "processes",
-			"the daemon that followed them has not answered since, or is gone: not "
-			"all ends are exact");
+			"the daemon that followed them was gone for a while, or is: not all ends "
+			"are exact");
 	if (is_late)
 		attempt_note(
 			a, "processes",

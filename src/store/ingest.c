@@ -1142,6 +1142,8 @@ static int ingest_log(struct folder *f, struct store *store, struct entry *e, st
 		e->is_readable = false;
 	}
 	e->is_stored = r >= 0;
+	if (r == -ENOMSG && s.origin.is_copy && sink_is_gone(&s, &s.origin))
+		e->is_stored = e->cursor.is_over = true; /* nothing began: it is removed */
 	if (r >= 0 && !e->cursor.is_over && s.is_ready && !s.is_host)
 		keep_decoder(store, &s, e->cursor.offset);
 	if (undone == 0)

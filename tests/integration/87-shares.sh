@@ -90,11 +90,13 @@ c = Client()
 print("a gap", hello(c)["result"]["from"] == len(begin), code(send(c, 10**6, frame(5, 7, 0, b"x"))))
 print("another number", code(send(c, len(begin), frame(0, 9, 0, b"x"))))
 print("records that make no sense", code(send(c, len(begin), b"".join(frame(9 + i, i, 0, b"\xff" * 99) for i in range(20)))))
+print("many gaps", [code(send(c, 10**6 * (i + 1), frame(50 + i, begin[16], begin[17], begin[24:]))) for i in range(9)][-2:])
+print("a key of no beginning", code(send(c, 10**8, frame(99, 7, begin[17], b"x"))), len(os.listdir(sys.argv[2])) < 20)
 print("twice the line", code(hello(c)))
 print("the end", code(send(c, 0, b"", end="AAAA")), code(send(c, 0, b"", end="AAAA")))
 print("and more", code(send(c, 10**6, begin)))
 END
-is "what makes no sense is refused, and what does is taken" "$(python_as bob "$TMP/lies.py" "$TMP/hers" 2>&1)" "no base64 -32602 -32602
+is "what makes no sense is refused, and what does is taken" "$(python_as bob "$TMP/lies.py" "$TMP/hers" "$TMP" 2>&1)" "no base64 -32602 -32602
 no id -32602 -32602
 checksums -32602 -32602
 half a frame -32602
@@ -106,6 +108,8 @@ an end without a beginning -32602
 a gap True taken
 another number -32602
 records that make no sense taken
+many gaps ['taken', -32602]
+a key of no beginning taken True
 twice the line -32006
 the end taken taken
 and more -32602"

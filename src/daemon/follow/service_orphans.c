@@ -16,6 +16,7 @@
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 #include "daemon/signal_process.h"
+#include "recorder/recorder.h"
 
 /* ---- when a job ends ---- */
 
@@ -23,6 +24,12 @@ struct ending {
 	struct service *service;
 	const struct watched *job;
 };
+
+/* A runner of another user may have recorded anything. */
+static bool is_believed(uint64_t uid, pid_t pid)
+{
+	return uid == geteuid() || caller_is_process_of(pid, (uid_t)uid);
+}
 
 static void suspect(void *ctx, const struct member *member)
 {
@@ -44,6 +51,8 @@ static void suspect(void *ctx, const struct member *member)
 	if (!u64_known(orphan.key.start_ticks) &&
 	    proc_start_ticks(orphan.key.pid, &orphan.key.start_ticks) < 0)
 		return; /* gone */
+	if (!is_believed(orphan.uid, orphan.key.pid))
+		return;
 	if (orphans_suspect(ending->service->leftovers.orphans, &orphan) < 0)
 		ending->service->leftovers.n_unlisted++;
 }
@@ -90,12 +99,6 @@ static void suspect_recorded(struct ending *ending)
 	}
 }
 
-/* Its runner is another user's, and may have told us anything. */
-static bool is_believed(const struct event_row *row)
-{
-	return row->uid == geteuid() || caller_is_process_of(row->event.key.pid, (uid_t)row->uid);
-}
-
 /*
  * Of one that a run, or a daemon before us, has told of, in this boot. It was found; nobody follows
  * it yet.
@@ -118,7 +121,7 @@ static int list_told(void *ctx, const struct event_row *row)
 
 	if (!u64_known(ev->key.start_ticks) ||
 	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
-	    orphans_find(s->leftovers.orphans, ev->key.pid) || !is_believed(row))
+	    orphans_find(s->leftovers.orphans, ev->key.pid) || !is_believed(row->uid, ev->key.pid))
 		return 0;
 	if (orphans_suspect(s->leftovers.orphans, &orphan) < 0)
 		s->leftovers.n_unlisted++;
@@ -243,8 +246,9 @@ static void on_found(void *ctx, const struct orphan *orphan, const struct proc_s
 {
 	struct service *s = ctx;
 
-	(void)p;
 	s->leftovers.n_found++;
+	if (!is_believed(orphan->uid, p->key.pid)) /* a set-user-ID program below it */
+		return;
 	note(s, orphan, EVENT_ORPHAN, no_status, EVENT_ORPHAN_WORDS);
 }
 
@@ -267,7 +271,8 @@ void service_note_orphan_death(struct service *s, const struct life_event *ev)
 	    (u64_known(ev->start_ticks) && ev->start_ticks != orphan->key.start_ticks))
 		return;
 	orphan->is_dead = true;
-	note_at(s, orphan, &death);
+	if (orphan->uid == geteuid() || may_see(orphan->uid, ev->uid, -1, 0))
+		note_at(s, orphan, &death);
 }
 
 /* Helpers that were started and not waited for. Nothing else is a child of the daemon. */

@@ -49,6 +49,7 @@ struct guest {
 	bool is_over;		   /* it has sent its end */
 	bool was_stored;	   /* before this line */
 	int64_t attempt_id;	   /* 0: it is not stored yet */
+	unsigned n_gaps;	   /* before segments of it, on this line */
 	struct guest *next_guest;
 };
 
@@ -68,21 +69,21 @@ struct guest {
  * Each byte moves the moment on from which the user has all of the burst again. Those whose moment
  * is over are no different from those who are not known.
  */
-static int spend(struct service *s, const struct rpc_peer *peer, size_t bytes, struct err *err)
+static int spend(struct service *s, uid_t uid, size_t bytes, struct err *err)
 {
 	uint64_t now = clock_boot_ns(), due = now;
 
-	if (service_is_owner(peer))
+	if (uid == 0 || uid == geteuid())
 		return 0;
 	bytes = bytes > MESSAGE_BYTES ? bytes : MESSAGE_BYTES;
-	if (!map_get(&s->guests.due_ns, peer->uid, &due) || due < now)
+	if (!map_get(&s->guests.due_ns, uid, &due) || due < now)
 		due = now;
 	if (due - now > BURST_NS)
 		return err_set(err, -EBUSY, "too much of one user in too short a time");
 	if (s->guests.due_ns.len >= MAX_USERS_KNOWN)
 		map_clear(&s->guests.due_ns);
-	if (map_put(&s->guests.due_ns, peer->uid,
-		    due + bytes * UINT64_C(1000000000) / BYTES_PER_SECOND) < 0)
+	if (map_put(&s->guests.due_ns, uid, due + bytes * UINT64_C(1000000000) / BYTES_PER_SECOND) <
+	    0)
 		return err_set(err, -ENOMEM, "no memory left for a job");
 	return 0;
 }
@@ -107,7 +108,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 		return err_set(err, -EBUSY,
 			       "one user may have %d jobs watched that are recorded elsewhere",
 			       MAX_GUESTS_PER_USER);
-	return spend(s, peer, NEW_JOB_BYTES, err);
+	return spend(s, peer->uid, NEW_JOB_BYTES, err);
 }
 
 /* ---- the list of them ---- */
@@ -207,12 +208,23 @@ static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 	return 0;
 }
 
-/* Also where the last one is full, or frames before this one are lost: it is LOG_KEY. */
+/* Frames are lost where a runner had no room for them, which is rare. Each gap is a segment. */
+#define MAX_GAPS 8
+
+/*
+ * Also where the last one is full, or frames before this one are lost. Each reserves room for the
+ * end.
+ */
 static int begin_segment(struct guest *guest, const struct log_frame *frame, struct err *err)
 {
 	struct log_fs fs;
 	int r = open_folder(guest->service, &fs, err);
 
+	if (r == 0 && guest->writer && frame->offset != log_appended(guest->writer) &&
+	    ++guest->n_gaps > MAX_GAPS)
+		r = err_set(err, -EINVAL, "too many frames of the log are missing");
+	if (r == 0)
+		r = spend(guest->service, guest->uid, guest->copy.end_bytes, err);
 	if (r < 0)
 		return r;
 	guest->writer = log_writer_free(guest->writer);
@@ -224,11 +236,16 @@ static int begin_segment(struct guest *guest, const struct log_frame *frame, str
 	return r;
 }
 
+/* A segment begins with a key: the attempt as it was by then. */
+static bool is_key(const struct log_frame *frame)
+{
+	return frame->flags & LOG_KEY && frame->type == RECORD_BEGIN;
+}
+
 static bool is_next_segments(const struct guest *guest, const struct log_frame *frame)
 {
 	return !guest->writer || frame->offset != log_appended(guest->writer) ||
-	       (frame->flags & LOG_KEY &&
-		frame->offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
+	       (is_key(frame) && frame->offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
 }
 
 /* 0: it is nothing but whole frames. */
@@ -261,7 +278,7 @@ static int take_frames(struct guest *guest, uint64_t offset, const char *text, b
 		frame.next += frame.offset;
 		if (frame.n > COPY_FRAME_MAX || frame.next > COPY_OFFSET_MAX ||
 		    (guest->writer && frame.offset < log_appended(guest->writer)) ||
-		    (is_next_segments(guest, &frame) && !(frame.flags & LOG_KEY)))
+		    (is_next_segments(guest, &frame) && !is_key(&frame)))
 			continue;
 		if (is_next_segments(guest, &frame))
 			r = begin_segment(guest, &frame, err);
@@ -400,7 +417,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	*guest = (struct guest){ .service = s, .uid = peer->uid };
 	if (log_id_parse(params->log, &guest->copy.origin.id) < 0)
 		return err_set(err, -EINVAL, "'log' is not the id of a log");
-	r = spend(s, peer, text_bytes(params->frames) + params->end_bytes, err);
+	r = spend(s, peer->uid, text_bytes(params->frames), err);
 	if (r == 0)
 		r = leave_line_before(s, peer, &guest->copy.origin.id, err);
 	if (r == 0)
@@ -434,6 +451,8 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	struct json *j;
 	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
 
+	if (r == 0 && !job_id_is_valid(params.job_id))
+		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", params.job_id);
 	if (r == 0 && find_by_line(s, peer))
 		r = err_set(err, -EEXIST, "this connection is a runner's already");
 	if (r < 0)
@@ -587,7 +606,7 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 	if (r == 0 && guest->is_over && params.frames)
 		r = err_set(err, -EINVAL, "the job is over already");
 	if (r == 0)
-		r = spend(s, peer, text_bytes(params.frames) + text_bytes(params.end), err);
+		r = spend(s, peer->uid, text_bytes(params.frames) + text_bytes(params.end), err);
 	if (r == 0)
 		r = take_frames(guest, params.offset, params.frames, &is_news, err);
 	if (r < 0)
@@ -611,7 +630,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 	if (!service_is_owner(peer) && !find_by_line(s, peer))
 		return err_set(err, -EINVAL, "this connection is no runner's");
-	if (rpc_call_wants_answer(call))
+	if (rpc_call_wants_answer(call) && service_is_owner(peer))
 		look_at_changes(s);
 	else
 		look_soon(s);

@@ -65,12 +65,17 @@ void service_keep_news(struct service *s, const struct proc_event *ev, int64_t a
 		service_tell_kills_soon(s);
 }
 
-/* What happens to attached trees is published when it is noted. */
+/*
+ * What happens to attached trees is published when it is noted. A runner of another user may record
+ * anything: ends are the kernel's to report then, and a kill names its process in full.
+ */
 static void relay_one(struct service *s, const struct event_row *row)
 {
-	if (row->event.type == EVENT_OOM)
+	bool is_own = row->uid == geteuid();
+
+	if (row->event.type == EVENT_OOM && (is_own || u64_known(row->event.key.start_ticks)))
 		service_keep_news(s, &row->event, row->attempt_id);
-	if (row->event.type == EVENT_EXIT)
+	if (row->event.type == EVENT_EXIT && is_own)
 		service_note_exit(s, &row->event.key, row->event.wall_ns);
 	if (row->is_attached)
 		return;
