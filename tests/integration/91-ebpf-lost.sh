@@ -62,7 +62,7 @@ pass killed
 wait $runner
 run "$PROCTOR" report forsaken --json
 check "that it was followed once, or never was" \
-	[ "$(($(reasons 'or is gone') + $(reasons 'had not answered when the run began')))" = 1 ]
+	[ "$(($(reasons 'was gone for a while') + $(reasons 'had not answered when the run began')))" = 1 ]
 
 # ---- all is well ----
 
