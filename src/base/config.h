@@ -174,7 +174,7 @@ int config_line(const struct config *c, const char *name);
 
 /*
  * ---- where things are and how they are wanted: what a verb begins with, ----
- * and what the daemon reads again when it is told to.
+ * and what the daemon reads again on request.
  */
 
 struct settings {
