@@ -108,10 +108,17 @@ static int open_sources(struct service *s, struct err *err)
 	return service_configure(s, err);
 }
 
-static bool may_be_told(void *ctx, const struct attempt *a)
+static bool expects_end(void *ctx, const struct attempt *a)
 {
 	return service_expects_word(ctx, a);
 }
+
+static const struct watch_ops watch_ops = {
+	.change = service_tell_change,
+	.event = service_publish_event,
+	.anomaly = service_publish_recorded_anomaly,
+	.expects_end = expects_end,
+};
 
 static int make_parts(struct service *s, struct err *err)
 {
@@ -119,7 +126,7 @@ static int make_parts(struct service *s, struct err *err)
 	s->bus = bus_new();
 	s->scan.membership = membership_new();
 	s->leftovers.orphans = orphans_new();
-	s->watch = watch_new(service_tell_change, s);
+	s->watch = watch_new(s->settings.options->paths->db, &watch_ops, s);
 	s->upkeep = s->loop ? upkeep_new(s->loop, &s->settings.options->config->retention,
 					 s->settings.options->paths->jsonl)
 			    : NULL;
@@ -127,7 +134,6 @@ static int make_parts(struct service *s, struct err *err)
 	if (!s->loop || !s->upkeep || !s->bus || !s->scan.membership || !s->watch ||
 	    !s->leftovers.orphans || !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
-	watch_set_word_check(s->watch, may_be_told);
 	return service_keep_events(s, err);
 }
 
@@ -253,7 +259,8 @@ static int open_service(struct service *s, struct err *err)
 		return r;
 	describe(s);
 	(void)service_tend_host_log(s);
-	service_look(s); /* so that who waits for us is told if nothing can be recorded */
+	service_look(s);
+	service_take_in(s); /* so that who waits for us is told if nothing can be recorded */
 	r = service_begin_ticks(s, err);
 	return r < 0 ? r : watch_over_ticks(s, err);
 }
@@ -281,12 +288,13 @@ static void close_service(struct service *s)
 	aside_leave(s->aside);
 	aside_leave(s->starting.submitter);
 	service_close_phases(s);
+	if (s->watch && s->queue)
+		service_look(s); /* what has ended by now leaves the queue */
 	s->server = rpc_server_free(s->server);
 	if (s->store) {
 		store_share_lock_timeout(s->store, LAST_PATIENCE_MS);
 		store_leave_no_log(s->store);
 	}
-	service_leave_queue(s);
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
 	service_close_syscalls(s);

@@ -29,7 +29,7 @@
 #include "sources/sources.h"
 #include "store/store.h"
 
-#define SERVICE_STAGES 16
+#define SERVICE_STAGES 15
 
 struct stage_state {
 	uint64_t n_failed;
@@ -89,17 +89,11 @@ struct exit_news {
 	size_t n;
 };
 
-/* Changes of anomalies that runners have recorded are published. */
-struct anomaly_relay {
-	int64_t last_id;       /* the last that was looked at */
-	uint64_t from_wall_ns; /* of those that were there before, these too; 0: none */
-	bool is_relaying;
-};
-
 /* Another thread waits for the disk (store_sweep()). */
 struct sweep {
 	bool is_under_way;
 	uint64_t began_boot_ns, last_ns; /* when, and how long the last one took */
+	uint64_t followed_wall_ns;	 /* what logs had by then was read */
 	struct store_swept swept;	 /* by it; not to be looked at while it is under way */
 };
 
@@ -120,9 +114,6 @@ struct life_state {
 	uint64_t n_taken; /* from the kernel */
 	uint64_t n_told, n_lost;
 	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
-	int64_t last_event_id;	/* of those that runners write down, the last that was told */
-	uint64_t relay_from_wall_ns; /* of those that were there before, these too; 0: none */
-	bool is_relaying;
 };
 
 /* Signals and OOM kills of the jobs' processes. */
@@ -167,14 +158,14 @@ struct service_database {
 	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
 	dev_t device;	       /* which file it is */
 	ino_t inode;
-	uint64_t seen_wall_ns; /* when it was last in its place; 0: it was never looked for */
+	uint64_t ingested_boot_ns; /* when what logs have was last stored; 0: never */
+	bool is_ingest_due;	   /* before its time */
 };
 
 /* The log of the daemon itself. */
 struct service_own_log {
 	struct attempt_log *log; /* its own; NULL: it could not be made yet */
 	bool is_missing_logged;
-	bool has_news; /* events that the database may lack, and that are to be published */
 };
 
 /* Anomalies that begin, last and end. */
@@ -187,7 +178,6 @@ struct service_watching {
 	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
 	uint64_t renewed_boot_ns;	/* when what lasts was last recorded as it is */
 	struct around around;		/* when one last began */
-	struct anomaly_relay relay;
 	uint64_t adopt_until_ns; /* so long those of the host are adopted, by the boot clock; 0 */
 };
 
@@ -363,8 +353,14 @@ void service_add_to_point(struct series_point *point, const struct proc_sample *
 /* Writes down what the last look has shown, also out of turn. */
 void service_record_now(struct service *s);
 
-/* A look at the database out of turn: somebody says that something has changed. */
+/* Reads out of turn what recorders have logged: one of them says that something has changed. */
 void service_look(struct service *s);
+
+/* Stores what logs have by now, for who is about to read the database. */
+void service_take_in(struct service *s);
+
+/* The number that the daemon has for the attempt of this row of the database; 0: it has no log. */
+int64_t service_attempt_of_row(struct service *s, int64_t row);
 
 /* ---- service_gpus.c ---- */
 

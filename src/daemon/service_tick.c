@@ -54,33 +54,6 @@ static int open_store(struct service *s, struct err *err)
 	return r;
 }
 
-/*
- * The database is gone, and with it the attempts that the numbers are of: in another one the same
- * numbers are others' jobs. The store is closed already.
- *
- * What lasts is recorded as over while whose it was is still known, into the logs, which the next
- * database ingests. Who belonged to a job is forgotten before its end is told, as what
- * goes on living is no orphan.
- */
-static void forget_attempts(struct service *s)
-{
-	service_end_anomalies(s);
-	s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
-	service_forget_ooms(s);
-	s->anomaly.exits.n = 0;
-	service_hang_up_guests(s);
-	service_forget_calls(s);
-	service_forget_marks(s);
-	service_stop_closer(s);
-	service_release_attached(s);
-	service_forget_life(s);
-	service_forget_anomalies(s);
-	service_forget_signals(s);
-	service_release_lost(s);
-	orphans_forget_attempts(s->leftovers.orphans);
-	watch_forget(s->watch);
-}
-
 /* What we write to a file that somebody has moved or removed nobody will find. */
 static void leave_replaced(struct service *s)
 {
@@ -89,19 +62,29 @@ static void leave_replaced(struct service *s)
 	if (!s->store)
 		return;
 	if (stat(s->settings.options->paths->db, &st) == 0 && st.st_dev == s->database.device &&
-	    st.st_ino == s->database.inode) {
-		s->database.seen_wall_ns = clock_wall_ns();
+	    st.st_ino == s->database.inode)
 		return;
-	}
-	log_error("%s was removed or replaced: what runs is followed anew",
-		  s->settings.options->paths->db);
+	log_error("%s was removed or replaced: another is made", s->settings.options->paths->db);
 	upkeep_leave(s->upkeep);
 	s->database.record_err = (struct err)ERR_INIT;
+	s->anomaly.adopt_until_ns = 0; /* in the next one others may last */
 	s->store = store_close(s->store);
-	forget_attempts(s);
 }
 
 static int look(struct service *s, struct err *err)
+{
+	int r = watch_look(s->watch, err);
+
+	service_tend_guests(s);
+	service_record_calls(s);
+	return r;
+}
+
+/* ---- store: what logs have becomes rows of the database ---- */
+
+#define INGEST_NS UINT64_C(1)
+
+static int ingest(struct service *s, struct err *err)
 {
 	bool is_new;
 	int r;
@@ -114,13 +97,32 @@ static int look(struct service *s, struct err *err)
 		return r;
 	}
 	s->database.ingest_err = (struct err)ERR_INIT;
-	store_take_in(s->store, &s->database.ingest_err); /* what runners have logged */
-	r = is_new ? watch_look(s->watch, s->store, err) : watch_glance(s->watch, s->store, err);
-	service_tend_guests(s);
+	s->database.ingested_boot_ns = clock_boot_ns();
+	s->database.is_ingest_due = false;
+	store_take_in(s->store, &s->database.ingest_err);
 	if (is_new)
 		service_recall_lost(s);
-	service_record_calls(s);
-	return r;
+	return 0;
+}
+
+static int ingest_if_due(struct service *s, struct err *err)
+{
+	if (s->store && !s->database.is_ingest_due &&
+	    clock_boot_ns() - s->database.ingested_boot_ns < INGEST_NS)
+		return 0;
+	return ingest(s, err);
+}
+
+int64_t service_attempt_of_row(struct service *s, int64_t row)
+{
+	struct stored_log stored;
+	struct log_id id;
+	int64_t found;
+
+	if (row == 0 || !s->store || store_find_log_of(s->store, row, id.bytes, &stored, NULL) < 0)
+		return 0;
+	found = watch_id_of(s->watch, &id, stored.uid);
+	return found > 0 ? found : 0;
 }
 
 /* ---- collect: what the processes of the host do ---- */
@@ -404,7 +406,8 @@ static void sweep(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->database.sweep.swept = store_sweep(s->settings.options->paths->db);
+	s->database.sweep.swept = store_sweep(s->settings.options->paths->db,
+					      s->database.sweep.followed_wall_ns);
 }
 
 static void on_swept(void *ctx)
@@ -430,6 +433,7 @@ static int settle(struct service *s, struct err *err)
 	s->stats.disk_wait_ns = wait_ns > s->stats.log_wait_ns ? wait_ns : s->stats.log_wait_ns;
 	if (s->store && !sweeping->is_under_way && store_wants_sweep(s->store)) {
 		sweeping->began_boot_ns = clock_boot_ns();
+		sweeping->followed_wall_ns = watch_looked_wall_ns(s->watch);
 		sweeping->is_under_way = loop_queue_work(s->loop, sweep, on_swept, s) == 0;
 		if (sweeping->is_under_way)
 			store_begin_sweep(s->store);
@@ -487,6 +491,7 @@ static const struct stage {
 	int (*run)(struct service *s, struct err *err);
 } stages[] = {
 	{ "look for jobs", look },
+	{ "store what was logged", ingest_if_due },
 	{ "collect", collect },
 	{ "assign", assign },
 	{ "count system calls", service_count_calls },
@@ -498,8 +503,6 @@ static const struct stage {
 	{ "end what was attached", service_settle_attached },
 	{ "bring what was recorded to the disk", settle },
 	{ "look for orphans", service_look_for_orphans },
-	{ "relay events", service_relay_events },
-	{ "relay anomalies", service_relay_anomalies },
 	{ "log", append_line },
 	{ "publish", publish },
 };
@@ -565,6 +568,13 @@ void service_look(struct service *s)
 	struct err err = ERR_INIT;
 
 	note_result(s, 0, look(s, &err), &err);
+}
+
+void service_take_in(struct service *s)
+{
+	struct err err = ERR_INIT;
+
+	note_result(s, 1, ingest(s, &err), &err);
 }
 
 /* ---- when ---- */

@@ -13,14 +13,11 @@
 
 int service_open_queue(struct service *s, struct err *err);
 
-/* Whether it was started, and there is no database that would tell what becomes of it. */
-bool service_is_unfollowed(const struct service *s, const struct queued *job);
+/* Whether its attempt runs. */
+bool service_has_begun(struct service *s, const struct queued *job);
 
-/*
- * Whether an attempt of it is in the database: it is over if it is not watched (any more). Of one
- * that is not followed: whether its end was told, or its runner is gone.
- */
-bool service_has_run(struct service *s, const struct queued *job);
+/* The attempt is over: if it came from the queue, its file goes. */
+void service_end_queued(struct service *s, const struct watched *job);
 
 /* It has not begun, and never will: that is recorded, and who waits for it is told. */
 void service_cancel_queued(struct service *s, struct queued *job, const struct rpc_peer *peer);
@@ -30,9 +27,6 @@ void service_run_queue(struct service *s);
 
 /* A job has ended: the next one need not wait for the next tick. */
 void service_run_queue_soon(struct service *s);
-
-/* The daemon ends: what is over is cleared away. */
-void service_leave_queue(struct service *s);
 
 /* ---- service_learn.c ---- */
 
@@ -177,9 +171,5 @@ void service_answer_waiters(struct service *s, const struct watched *job);
 
 /* It was cancelled while it was queued: the same. */
 void service_answer_dropped(struct service *s, const struct queued *job);
-
-/* It is over while there is no database: as its log has it, or (it is gone) nobody can tell how. */
-void service_answer_unrecorded(struct service *s, const struct queued *job, struct attempt *told);
-void service_answer_unknown(struct service *s, const struct queued *job);
 
 #endif

@@ -1,49 +1,96 @@
 #include "daemon/watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
 #include "daemon/signal_process.h"
+#include "model/record.h"
+#include "recorder/recorder.h"
 
-struct watch {
-	watch_fn *fn;
-	watch_word_fn *may_be_told; /* NULL: nobody knows */
-	void *ctx;
-	char boot_id[BOOT_ID_BYTES];
-	struct watched **jobs;
-	size_t n, cap;
-	struct map by_id;	 /* attempt -> address of its job */
-	struct watched *ended;	 /* until watch_drop_ended() */
-	int64_t last_id;	 /* attempts up to it were looked at; -1: none yet */
-	uint64_t looked_wall_ns; /* when it was last known what is in the database */
-	bool has_version;
-	uint64_t version; /* of the database, before the last look at it */
+/* Of one user whose logs are copies: whatever they have recorded, there is room for so much. */
+#define USER_MAX_SHEETS 16384
+
+/* Anomalies of one job that last. */
+#define MAX_ACTIVE 256
+
+/* Attempts whose logs are remembered when they are over. */
+#define MAX_KNOWN ((size_t)1 << 16)
+
+enum log_state {
+	LOG_UNREAD,
+	LOG_RUNS,
+	LOG_LOST, /* a copy without an end: that may still come */
+	LOG_OVER, /* or it is none of ours: nothing of it will be reported */
 };
 
-struct watch *watch_new(watch_fn *fn, void *ctx)
+/* A log of the folder. */
+struct followed {
+	struct log_id id;
+	enum log_state state;
+	bool was_alive; /* its recorder, at the first look */
+	uint64_t created_wall_ns;
+	uint64_t offset; /* of the first frame that was not read */
+	struct watched *job;
+	/* Of its files when it was read last: what is the same has nothing new. */
+	size_t n_files;
+	uint64_t bytes, changed_ns;
+	size_t listed; /* its place in the folder's list */
+};
+
+struct known {
+	struct log_id log;
+	uint64_t uid;
+};
+
+struct watch {
+	struct watch_ops ops;
+	void *ctx;
+	const char *db_path;
+	char boot_id[BOOT_ID_BYTES];
+	struct log_origin own; /* of a log of this boot */
+	int folder_fd;	       /* locked: nobody else removes logs; -1 */
+	struct log_folder folder;
+	struct followed *logs; /* sorted by id */
+	size_t n_logs;
+	struct watched **jobs;
+	size_t n, cap;
+	struct map by_id;      /* attempt -> address of its job */
+	struct watched *ended; /* until watch_drop_ended() */
+	struct known *known;   /* of attempt i: at (i - 1) % MAX_KNOWN */
+	size_t cap_known;
+	int64_t last_id;
+	uint64_t looked_wall_ns;
+	bool has_looked, is_looking;
+};
+
+struct watch *watch_new(const char *db_path, const struct watch_ops *ops, void *ctx)
 {
 	struct watch *w = calloc(1, sizeof(*w));
+	struct attempt own = { 0 };
 
 	if (!w)
 		return NULL;
-	w->fn = fn;
+	w->db_path = db_path;
+	w->ops = *ops;
 	w->ctx = ctx;
-	w->last_id = -1;
+	w->folder_fd = -1;
 	proc_boot_id(w->boot_id);
+	memcpy(own.boot_id, w->boot_id, sizeof(own.boot_id));
+	attempt_log_describe_origin(&own, &w->own);
 	return w;
-}
-
-void watch_set_word_check(struct watch *w, watch_word_fn *fn)
-{
-	w->may_be_told = fn;
 }
 
 static void watched_free(struct watched **job)
@@ -52,21 +99,10 @@ static void watched_free(struct watched **job)
 		return;
 	attempt_release(&(*job)->a);
 	close_fd(&(*job)->runner_fd);
+	free((*job)->a.sheets);
+	free((*job)->active);
 	free((*job)->job_id);
 	free(*job);
-}
-
-struct watch *watch_free(struct watch *w)
-{
-	if (!w)
-		return NULL;
-	for (size_t i = 0; i < w->n; i++)
-		watched_free(&w->jobs[i]);
-	watch_drop_ended(w);
-	free(w->jobs);
-	map_release(&w->by_id);
-	free(w);
-	return NULL;
 }
 
 void watch_drop_ended(struct watch *w)
@@ -79,6 +115,25 @@ void watch_drop_ended(struct watch *w)
 	}
 	w->ended = NULL;
 }
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	for (size_t i = 0; i < w->n; i++)
+		watched_free(&w->jobs[i]);
+	watch_drop_ended(w);
+	free(w->jobs);
+	free(w->logs);
+	free(w->known);
+	map_release(&w->by_id);
+	log_folder_release(&w->folder);
+	close_fd(&w->folder_fd);
+	free(w);
+	return NULL;
+}
+
+/* ---- finding ---- */
 
 struct watched **watch_jobs(struct watch *w, size_t *ret_n)
 {
@@ -101,6 +156,22 @@ struct watched *watch_find_attempt(struct watch *w, int64_t id)
 	return map_get(&w->by_id, (uint64_t)id, &found) ? (struct watched *)(uintptr_t)found : NULL;
 }
 
+struct watched *watch_find_log(struct watch *w, const struct log_id *id)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (memcmp(&w->jobs[i]->log, id, sizeof(*id)) == 0)
+			return w->jobs[i];
+	return NULL;
+}
+
+struct watched *watch_find_submission(struct watch *w, uint64_t submission)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->jobs[i]->a.submission == submission)
+			return w->jobs[i];
+	return NULL;
+}
+
 struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -110,170 +181,404 @@ struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner
 	return NULL;
 }
 
-/* ---- what has changed ---- */
+bool watch_log_of(const struct watch *w, int64_t id, struct log_id *ret, uint64_t *ret_uid)
+{
+	const struct known *known;
 
-/* Whether a comes before b, as the store has them in order. */
+	if (id <= 0 || id > w->last_id || (uint64_t)(w->last_id - id) >= MAX_KNOWN)
+		return false;
+	known = &w->known[(size_t)(id - 1) % MAX_KNOWN];
+	*ret = known->log;
+	*ret_uid = known->uid;
+	return true;
+}
+
+int64_t watch_id_of(struct watch *w, const struct log_id *log, uint64_t uid)
+{
+	size_t n = (size_t)w->last_id < MAX_KNOWN ? (size_t)w->last_id : MAX_KNOWN;
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t id = w->last_id - (int64_t)i;
+
+		if (memcmp(&w->known[(size_t)(id - 1) % MAX_KNOWN].log, log, sizeof(*log)) == 0)
+			return id;
+	}
+	if (n < MAX_KNOWN && ARRAY_RESERVE(w->known, w->cap_known, n + 1) < 0)
+		return -ENOMEM;
+	w->known[(size_t)w->last_id % MAX_KNOWN] = (struct known){ *log, uid };
+	return ++w->last_id;
+}
+
+uint64_t watch_looked_wall_ns(const struct watch *w)
+{
+	return w->looked_wall_ns;
+}
+
+/* ---- records ---- */
+
+/* One log, while it is read. */
+struct reading {
+	struct watch *w;
+	struct followed *f;
+	const struct log_origin *origin;
+	bool is_past; /* what it has was there before the first look */
+	bool is_late; /* an end may have come after the job was lost: nothing else is reported */
+	struct arena arena; /* of the record that is read */
+};
+
+static struct record_reader read_frame(struct reading *in, const struct log_frame *frame)
+{
+	arena_reset(&in->arena);
+	return (struct record_reader){ frame->bytes, frame->bytes + frame->n, &in->arena, 0,
+				       in->f->job && in->f->job->is_copy ? RECORD_FOREIGN_TEXT
+									 : 0 };
+}
+
+static void report(const struct reading *in, enum change change, const struct sheet_record *sheet)
+{
+	if (!in->is_late)
+		in->w->ops.change(in->w->ctx, change, in->f->job, sheet);
+}
+
+static bool has_room_for_sheet(const struct watch *w, const struct watched *job)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; job->is_copy && i < w->n; i++)
+		n += w->jobs[i]->is_copy && w->jobs[i]->a.uid == job->a.uid
+			     ? w->jobs[i]->a.n_sheets
+			     : 0;
+	return n < USER_MAX_SHEETS;
+}
+
+/* Whether a comes before b. */
 static bool is_earlier(const struct sheet_record *a, const struct sheet_record *b)
 {
 	return a->num < b->num || (a->num == b->num && a->try_num < b->try_num);
 }
 
-/* *at is where the last one was found: both stand in the same order. */
-static const struct sheet_record *find_sheet(const struct attempt *a,
-					     const struct sheet_record *wanted, size_t *at)
+/* How far it is, with these sheets: its own are in their order, without their ranks. */
+static void take_sheets(const struct reading *in, const struct sheet_record *sheets, size_t n)
 {
-	while (*at < a->n_sheets && is_earlier(&a->sheets[*at], wanted))
-		(*at)++;
-	if (*at == a->n_sheets || is_earlier(wanted, &a->sheets[*at]))
-		return NULL;
-	return &a->sheets[*at];
-}
+	struct watched *job = in->f->job;
+	struct attempt *a = &job->a;
 
-static void tell_sheet(const struct watch *w, const struct watched *job,
-		       const struct sheet_record *old, const struct sheet_record *sheet)
-{
-	if (!old)
-		w->fn(w->ctx, CHANGE_SHEET_STARTED, job, sheet);
-	if (u64_known(sheet->ended_wall_ns) && (!old || !u64_known(old->ended_wall_ns)))
-		w->fn(w->ctx, CHANGE_SHEET_ENDED, job, sheet);
-}
+	for (size_t i = 0; i < n; i++) {
+		struct sheet_record *s = NULL;
+		size_t at = a->n_sheets;
+		bool is_new, was_over;
 
-/* The job has a new state; before is what it had. */
-static void tell_changes(const struct watch *w, const struct watched *job,
-			 const struct attempt *before, bool is_new)
-{
-	if (is_new)
-		w->fn(w->ctx, CHANGE_JOB_STARTED, job, NULL);
-	for (size_t i = 0, at = 0; i < job->a.n_sheets; i++)
-		tell_sheet(w, job, find_sheet(before, &job->a.sheets[i], &at), &job->a.sheets[i]);
-	if (!job->a.is_running)
-		w->fn(w->ctx, CHANGE_JOB_ENDED, job, NULL);
-}
-
-/* ---- looking ---- */
-
-/*
- * What a runner has left to say it said before it was gone. While that may lie somewhere the job
- * goes on; when it does not, somebody may have brought it here since we read.
- */
-static int read_progress(const struct watch *w, struct store *store, struct watched *job,
-			 struct attempt *ret, struct err *err)
-{
-	int r = store_read_progress(store, job->job_id, job->a.attempt_num, ret, err);
-
-	job->is_awaited = false;
-	if (r < 0 || !ret->is_lost || !w->may_be_told)
-		return r;
-	job->is_awaited = w->may_be_told(w->ctx, ret);
-	if (job->is_awaited) {
-		ret->is_lost = false;
-		ret->is_running = true;
-		return 0;
+		while (at > 0 && is_earlier(&sheets[i], &a->sheets[at - 1]))
+			at--;
+		is_new = at == 0 || is_earlier(&a->sheets[at - 1], &sheets[i]);
+		if (is_new) {
+			s = has_room_for_sheet(in->w, job) ? reallocarray(a->sheets, a->n_sheets + 1,
+								      sizeof(*s))
+						       : NULL;
+			if (!s)
+				return;
+			a->sheets = s;
+			memmove(s + at + 1, s + at, (a->n_sheets++ - at) * sizeof(*s));
+			s += at;
+			was_over = false;
+		} else {
+			s = &a->sheets[at - 1];
+			was_over = u64_known(s->ended_wall_ns);
+		}
+		if (was_over)
+			continue;
+		if (is_new || u64_known(sheets[i].ended_wall_ns)) {
+			*s = sheets[i];
+			s->name = arena_strdup(&a->arena, s->name);
+			s->command = arena_strdup(&a->arena, s->command);
+			s->reason = arena_strdup(&a->arena, s->reason);
+			s->ranks = NULL;
+			s->n_ranks = 0;
+		}
+		if (is_new)
+			report(in, CHANGE_SHEET_STARTED, s);
+		if (u64_known(s->ended_wall_ns))
+			report(in, CHANGE_SHEET_ENDED, s);
 	}
-	attempt_release(ret);
-	return store_read_progress(store, job->job_id, job->a.attempt_num, ret, err);
 }
 
-static int refresh(struct watch *w, struct store *store, struct watched *job, bool is_new,
-		   struct err *err)
+/* Whose a copy is, and who runs it: by the kernel's word, whatever it says itself. */
+static void identify(struct attempt *a, const struct log_origin *o, const char *boot_id)
 {
-	CLEANUP(attempt_release) struct attempt before;
-	struct attempt now;
-	int r = read_progress(w, store, job, &now, err);
+	uint64_t now = clock_wall_ns(), booted = now - clock_boot_ns();
 
-	attempt_init(&before);
-	if (r < 0)
-		return r;
-	before = job->a;
-	job->a = now;
-	job->a.job_id = job->job_id;
-	tell_changes(w, job, &before, is_new);
-	return 0;
+	a->uid = o->uid;
+	a->runner = (struct proc_key){ o->runner_pid, o->runner_start_ticks };
+	a->pid_ns = o->pid_ns;
+	a->attempt_num = o->attempt_num;
+	a->is_attached = false;
+	memcpy(a->boot_id, boot_id, sizeof(a->boot_id));
+	if (a->started_wall_ns < booted || a->started_wall_ns > now)
+		a->started_wall_ns = o->created_wall_ns;
+	if (!(a->interval_seconds >= 0 && a->interval_seconds < 86400))
+		a->interval_seconds = F64_UNKNOWN;
 }
 
-static int grow(struct watch *w)
+/* The runner of a job whose log somebody has removed has begun another. */
+static struct watched *find_same(struct watch *w, const struct attempt *a)
 {
-	size_t cap = w->cap ? w->cap * 2 : 16;
-	struct watched **jobs;
+	struct watched *job = watch_find_runner(w, &a->runner);
 
-	if (w->n < w->cap)
-		return 0;
-	jobs = reallocarray(w->jobs, cap, sizeof(struct watched *));
-	if (!jobs)
-		return -ENOMEM;
-	w->jobs = jobs;
-	w->cap = cap;
-	return 0;
+	return job && job->a.uid == a->uid && job->a.is_attached == a->is_attached &&
+			       strcmp(job->job_id, a->job_id) == 0
+		       ? job
+		       : NULL;
 }
 
-static struct watched *watched_new(const struct attempt *a)
+/* Takes over the attempt. */
+static int add_job(struct reading *in, struct attempt *a)
 {
 	CLEANUP(watched_free) struct watched *job = calloc(1, sizeof(*job));
+	struct watch *w = in->w;
+	struct watched *same = in->is_late ? NULL : find_same(w, a);
 
+	if (same) {
+		same->log = in->f->id;
+		in->f->job = same;
+		return 0;
+	}
 	if (!job)
-		return NULL;
-	attempt_init(&job->a);
-	estimate_init(&job->estimate);
+		return -ENOMEM;
+	job->a = *a;
+	attempt_init(a);
 	job->runner_fd = -1;
-	job->job_id = strdup(a->job_id);
-	if (!job->job_id)
-		return NULL;
-	job->a.id = a->id;
-	job->a.attempt_num = a->attempt_num;
-	job->a.is_running = true;
+	job->log = in->f->id;
+	job->is_copy = in->origin->is_copy;
+	estimate_init(&job->estimate);
 	job->point = (struct series_point){ .rss_bytes = U64_UNKNOWN, .cpu_percent = F64_UNKNOWN };
-	return TAKE_PTR(job);
-}
-
-static int add_job(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
-{
-	struct watched *job = grow(w) == 0 ? watched_new(a) : NULL;
-	int r;
-
-	if (!job || map_put(&w->by_id, (uint64_t)a->id, (uintptr_t)job) < 0) {
-		watched_free(&job);
-		return err_set(err, -ENOMEM, "no memory left to watch the job %s", a->job_id);
-	}
-	w->jobs[w->n++] = job;
-	job->was_seen = true;
-	r = refresh(w, store, job, true, err);
-	if (r < 0) {
-		w->n--; /* the next look finds it new */
-		map_remove(&w->by_id, (uint64_t)a->id);
-		watched_free(&job);
-		return r;
-	}
-	if (job->a.is_running)
-		job->runner_fd = open_process(&job->a.runner);
+	job->job_id = strdup(job->a.job_id);
+	job->a.job_id = job->job_id;
+	job->a.is_running = true;
+	job->a.id = watch_id_of(w, &in->f->id, job->a.uid);
+	if (!job->job_id || job->a.id < 0 || ARRAY_RESERVE(w->jobs, w->cap, w->n + 1) < 0 ||
+	    (!in->is_late && map_put(&w->by_id, (uint64_t)job->a.id, (uintptr_t)job) < 0))
+		return -ENOMEM;
+	in->f->job = TAKE_PTR(job);
+	if (in->is_late)
+		return 0;
+	w->jobs[w->n++] = in->f->job;
+	if (!in->f->job->a.is_attached)
+		in->f->job->runner_fd = open_process(&in->f->job->a.runner);
+	report(in, CHANGE_JOB_STARTED, NULL);
 	return 0;
 }
 
-/* Of this boot, and with a runner: those that nobody runs any more are only looked up at the end.
- */
-static bool is_watchable(const struct watch *w, const struct attempt *a)
+/* Whether its recorder was gone when we began, and nothing is expected of it any more. */
+static bool is_lost_before(const struct reading *in, const struct attempt *a)
 {
-	return a->is_running && strcmp(a->boot_id, w->boot_id) == 0;
+	if (!in->origin->is_copy)
+		return !in->f->was_alive && !a->is_attached;
+	return !proc_is_alive("", a->runner.pid, a->runner.start_ticks) &&
+	       !in->w->ops.expects_end(in->w->ctx, a);
 }
 
-static int look_at(struct watch *w, struct store *store, const struct attempt *a, struct err *err)
+/* A log has it at the beginning of each segment, and now and then. */
+static int take_begin(struct reading *in, const struct log_frame *frame)
 {
-	struct watched *job = watch_find_attempt(w, a->id);
+	CLEANUP(attempt_release) struct attempt a;
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a.arena, 0,
+				   in->origin->is_copy ? RECORD_FOREIGN_TEXT : 0 };
+	struct watched *job = in->f->job;
+	struct sheet_record *sheets;
+	size_t n = 0;
+	int result = 0;
 
-	if (!is_watchable(w, a))
-		return 0;
-	if (!job)
-		return add_job(w, store, a, err);
-	job->was_seen = true;
-	return refresh(w, store, job, false, err);
+	attempt_init(&a);
+	record_read_begin(&r, &a);
+	sheets = record_read_sheets(&r, &n);
+	if (r.error || !a.job_id || !job_id_is_valid(a.job_id))
+		return r.error == -ENOMEM ? -ENOMEM : 0;
+	if (in->origin->is_copy)
+		identify(&a, in->origin, in->w->boot_id);
+	if (!job && in->is_past && is_lost_before(in, &a)) {
+		in->f->state = in->origin->is_copy ? LOG_LOST : LOG_OVER;
+		return -ECANCELED;
+	}
+	if (!job) {
+		result = add_job(in, &a);
+	} else {
+		job->a.last_completed_sheet = a.last_completed_sheet;
+		job->a.current_sheet = a.current_sheet;
+	}
+	if (result == 0)
+		take_sheets(in, sheets, n);
+	return result;
 }
 
-/* Somebody has removed it, or it makes no sense any more: nobody will know how it ended, and who
- * waits is told so. */
-static int tell_removal(const struct watch *w, struct watched *job)
+static void take_progress(struct reading *in, const struct log_frame *frame)
+{
+	struct record_reader r = read_frame(in, frame);
+	struct attempt a = { .total_sheets = in->f->job->a.total_sheets };
+
+	record_read_sheets_changed(&r, &a);
+	if (r.error)
+		return;
+	in->f->job->a.last_completed_sheet = a.last_completed_sheet;
+	in->f->job->a.current_sheet = a.current_sheet;
+	take_sheets(in, a.sheets, a.n_sheets);
+}
+
+static void take_events(struct reading *in, const struct log_frame *frame)
+{
+	struct record_reader r = read_frame(in, frame);
+	struct watched *job = in->f->job;
+	uint64_t now = clock_wall_ns();
+	size_t n = 0;
+	struct proc_event *events = record_read_list(&r, RECORD_LIST_EVENTS, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (job->is_copy && (events[i].key.pid <= 0 || events[i].wall_ns > now))
+			return;
+		events[i].job_id = job->job_id;
+		events[i].attempt_id = job->a.id;
+		in->w->ops.event(in->w->ctx, job, &events[i]);
+	}
+}
+
+static void note_active(struct watched *job, const struct episode *e, bool lasts)
+{
+	struct active_anomaly *active = job->active;
+	size_t i = 0;
+
+	while (i < job->n_active && strcmp(active[i].name, e->name) != 0)
+		i++;
+	if (!lasts && i < job->n_active)
+		active[i] = active[--job->n_active];
+	if (!lasts || i < job->n_active)
+		return;
+	if (job->n_active == MAX_ACTIVE ||
+	    ARRAY_RESERVE(job->active, job->cap_active, i + 1) < 0)
+		return;
+	active = &job->active[job->n_active++];
+	active->type = e->worst.type;
+	snprintf(active->name, sizeof(active->name), "%s", e->name);
+}
+
+/* Those of the job. What a runner says of the host the daemon knows itself. */
+static void take_anomaly(struct reading *in, const struct log_frame *frame)
+{
+	struct record_reader r = read_frame(in, frame);
+	struct watched *job = in->f->job;
+	struct anomaly_evidence evidence;
+	struct episode e;
+	int change = 0;
+
+	if (record_read_anomaly(&r, &e, &evidence, &change) < 0 || !e.worst.job_id)
+		return;
+	episode_set_job(&e, job->job_id);
+	e.attempt_id = job->a.id;
+	note_active(job, &e, change != EPISODE_CLEARED);
+	if (change != RECORD_RENEWED && !in->is_past)
+		in->w->ops.anomaly(in->w->ctx, job, &e, (enum episode_change)change);
+}
+
+static void end_job(struct watch *w, struct watched *job)
 {
 	job->a.is_running = false;
-	job->a.is_lost = true;
-	w->fn(w->ctx, CHANGE_JOB_ENDED, job, NULL);
+	w->ops.change(w->ctx, CHANGE_JOB_ENDED, job, NULL);
+}
+
+/* ---- a log and its frames: log_sink ---- */
+
+static int sink_find(void *ctx, const struct log_origin *origin, struct log_cursor *ret)
+{
+	struct reading *in = ctx;
+
+	in->origin = origin;
+	*ret = (struct log_cursor){ .offset = in->f->offset, .is_ready = true };
+	return in->f->offset ? 0 : -ENOENT;
+}
+
+static int sink_frame(void *ctx, const struct log_frame *frame, bool is_new)
+{
+	struct reading *in = ctx;
+	bool is_ours = in->f->job && !in->f->job->a.is_attached; /* to report */
+
+	if (!is_new)
+		return 0;
+	in->f->offset = frame->next;
+	switch (frame->type) {
+	case RECORD_HOST:
+		in->f->state = LOG_OVER;
+		return -ECANCELED;
+	case RECORD_BEGIN:
+		return take_begin(in, frame);
+	case RECORD_SHEETS:
+		if (in->f->job)
+			take_progress(in, frame);
+		return 0;
+	case RECORD_EVENTS:
+		if (is_ours && !in->is_past && !in->is_late)
+			take_events(in, frame);
+		return 0;
+	case RECORD_ANOMALY:
+		if (is_ours && !in->is_late)
+			take_anomaly(in, frame);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int sink_end(void *ctx, const struct log_frame *frame)
+{
+	struct reading *in = ctx;
+	struct watched *job = in->f->job;
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, NULL, 0, 0 };
+	uint64_t now = clock_wall_ns();
+	struct sheet_record *sheets;
+	size_t n = 0;
+
+	in->f->state = LOG_OVER;
+	if (!job)
+		return 0;
+	r.arena = &job->a.arena;
+	r.text_max = job->is_copy ? RECORD_FOREIGN_TEXT : 0;
+	record_read_end(&r, &job->a);
+	sheets = record_read_sheets(&r, &n);
+	if (r.error == 0)
+		take_sheets(in, sheets, n);
+	if (job->is_copy && job->a.ended_wall_ns > now)
+		job->a.ended_wall_ns = now;
+	end_job(in->w, job);
+	return 0;
+}
+
+/* Its lock is free, and it has no end. Of an attached tree the next daemon continues it; of a copy
+ * settle_copy() judges. */
+static int sink_is_gone(void *ctx, const struct log_origin *origin)
+{
+	const struct reading *in = ctx;
+
+	return !origin->is_copy && !(in->f->job && in->f->job->a.is_attached);
+}
+
+static int sink_lost(void *ctx)
+{
+	struct reading *in = ctx;
+
+	in->f->state = LOG_OVER;
+	if (!in->f->job)
+		return 0;
+	in->f->job->a.is_lost = true;
+	end_job(in->w, in->f->job);
+	return 0;
+}
+
+static int sink_move(void *ctx, const struct log_origin *origin, const struct log_cursor *from,
+		     const struct log_cursor *to, uint64_t lost_bytes)
+{
+	struct reading *in = ctx;
+
+	(void)origin;
+	(void)from;
+	(void)lost_bytes;
+	in->f->offset = to->offset;
 	return 0;
 }
 
@@ -287,60 +592,23 @@ static bool is_alive(const struct watched *job)
 	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
 }
 
-/* One that makes no sense is no reason not to look at the others. */
-static bool is_of_one(int r)
+/* The runner of a copy is gone, and it has no end (yet). */
+static void settle_copy(struct reading *in)
 {
-	return r == -EBADMSG;
+	struct watched *job = in->f->job;
+
+	if (!job || !job->is_copy || !job->a.is_running || is_alive(job))
+		return;
+	job->a.is_lost = true;
+	job->is_awaited = in->w->ops.expects_end(in->w->ctx, &job->a);
+	job->a.is_lost = !job->is_awaited;
+	if (job->is_awaited)
+		return;
+	in->f->state = LOG_LOST;
+	end_job(in->w, job);
 }
 
-/* It is not among the running any more: with its end, if it has one. */
-static int look_for_end(struct watch *w, struct store *store, struct watched *job, struct err *err)
-{
-	int r = refresh(w, store, job, false, err);
-
-	if (is_of_one(r) && is_alive(job))
-		return 0;
-	if (r == -ENOENT || is_of_one(r))
-		r = tell_removal(w, job);
-	if (r == 0 && !job->is_awaited)
-		job->a.is_running = false;
-	return r;
-}
-
-static int look_for_ends(struct watch *w, struct store *store, struct err *err)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < w->n; i++)
-		if (!w->jobs[i]->was_seen)
-			r = look_for_end(w, store, w->jobs[i], err);
-	return r;
-}
-
-/*
- * Those whose rows were added since the last look, and may be over by now; or since the running
- * ones were listed, and may be over before they are listed again.
- */
-static int look_at_new(struct watch *w, struct store *store, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter all = { 0 }, since = { .after_id = w->last_id };
-	int r = store_list_attempts(store, w->last_id ? &since : &all, &list, err);
-
-	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		const struct attempt *a = &list.items[i];
-
-		if (strcmp(a->boot_id, w->boot_id) == 0 && !watch_find_attempt(w, a->id))
-			r = add_job(w, store, a, err);
-		r = is_of_one(r) ? 0 : r;
-	}
-	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (list.items[i].id > w->last_id)
-			w->last_id = list.items[i].id;
-	return r;
-}
-
-/* Those that are over are told and forgotten; add_job() has told of the ones that were new. */
+/* Those that are over were reported, and are forgotten. */
 static void forget_ended(struct watch *w)
 {
 	size_t kept = 0;
@@ -359,79 +627,205 @@ static void forget_ended(struct watch *w)
 	w->n = kept;
 }
 
-static int look_at_running(struct watch *w, struct store *store, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .running_only = true };
-	int r = store_list_attempts(store, &filter, &list, err);
+/* ---- looking ---- */
 
-	for (size_t i = 0; r == 0 && i < list.n; i++) {
-		r = look_at(w, store, &list.items[i], err);
-		r = is_of_one(r) ? 0 : r;
+/* Whether something was written to it since; what its files are is noted. */
+static bool has_changed(struct watch *w, struct followed *f)
+{
+	const struct log_listed *log = &w->folder.logs[f->listed];
+	uint64_t bytes = 0, changed_ns = 0;
+	bool has_changed;
+
+	for (size_t i = 0; i < log->n; i++) {
+		struct stat st;
+		uint64_t ns;
+
+		if (fstatat(w->folder_fd, w->folder.names[log->first + i], &st,
+			    AT_SYMLINK_NOFOLLOW) < 0)
+			return true;
+		ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+		bytes += (uint64_t)st.st_size;
+		changed_ns = ns > changed_ns ? ns : changed_ns;
 	}
-	return r;
+	has_changed = f->n_files != log->n || f->bytes != bytes || f->changed_ns != changed_ns;
+	f->n_files = log->n;
+	f->bytes = bytes;
+	f->changed_ns = changed_ns;
+	return has_changed;
 }
 
-static int look(struct watch *w, struct store *store, struct err *err)
+/* One that was not seen before. One whose header is not written yet stays as it is. */
+static void meet(struct watch *w, struct followed *f)
 {
+	const struct log_origin *origin;
+	struct log_reader *r;
+
+	w->folder.current = &w->folder.logs[f->listed];
+	if (log_reader_open(&w->folder.fs, &f->id, &r, NULL) < 0)
+		return;
+	origin = log_reader_origin(r);
+	f->created_wall_ns = origin->created_wall_ns;
+	f->was_alive = log_is_alive(r) != 0;
+	f->state = memcmp(origin->boot_id, w->own.boot_id, sizeof(origin->boot_id)) == 0 ? LOG_RUNS
+											  : LOG_OVER;
+	/* Those that were over before the first look matter to nobody. */
+	if (!w->has_looked && log_read_end(r, f->was_alive, NULL, NULL) != 0)
+		f->state = LOG_OVER;
+	log_reader_close(r);
+}
+
+static void read_log(struct watch *w, struct followed *f)
+{
+	struct reading in = { .w = w,
+			      .f = f,
+			      .is_past = !w->has_looked,
+			      .is_late = f->state == LOG_LOST,
+			      .arena = ARENA_INIT };
+	const struct log_sink sink = { &in,	     sink_find, sink_frame, sink_end,
+				       sink_is_gone, sink_lost, sink_move };
+	struct log_cursor cursor;
+
+	if (in.is_late)
+		f->offset = 0;
+	w->folder.current = &w->folder.logs[f->listed];
+	(void)log_ingest(&w->folder.fs, &f->id, &sink, 0, &cursor, NULL);
+	arena_release(&in.arena);
+	if (in.is_late)
+		watched_free(&f->job);
+	else
+		settle_copy(&in);
+	if (f->state != LOG_RUNS)
+		f->job = NULL;
+}
+
+static bool has_news(struct watch *w, struct followed *f)
+{
+	bool has_new = has_changed(w, f);
+
+	if (f->state == LOG_UNREAD)
+		meet(w, f);
+	if (f->state == LOG_OVER || f->state == LOG_UNREAD)
+		return false;
+	return has_new || (f->state == LOG_RUNS &&
+			   !(f->job && (f->job->a.is_attached || is_alive(f->job))));
+}
+
+static int by_creation(const void *a, const void *b)
+{
+	const struct followed *x = *(struct followed *const *)a, *y = *(struct followed *const *)b;
+
+	if (x->created_wall_ns != y->created_wall_ns)
+		return x->created_wall_ns < y->created_wall_ns ? -1 : 1;
+	return memcmp(&x->id, &y->id, sizeof(x->id));
+}
+
+/* The folder is there, and ours: -ENOENT: there is none. */
+static int open_folder(struct watch *w, struct err *err)
+{
+	CLEANUP(buf_release) struct buf path = BUF_INIT;
+	CLEANUP(close_fd) int fd = -1;
+	struct stat st, now, db;
+
+	buf_printf(&path, "%s-logs", w->db_path);
+	if (buf_error(&path) < 0)
+		return err_set(err, -ENOMEM, "out of memory");
+	fd = open(path.data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(err, -errno, "%s cannot be read: %s", path.data, strerror(errno));
+	if (st.st_uid != geteuid() && stat(w->db_path, &db) == 0 && db.st_uid != st.st_uid)
+		return err_set(err, -EPERM, "%s is another user's", path.data);
+	if (w->folder_fd < 0 || fstat(w->folder_fd, &now) < 0 || now.st_ino != st.st_ino ||
+	    now.st_dev != st.st_dev) {
+		close_fd(&w->folder_fd);
+		w->folder_fd = fd;
+		fd = -1;
+		log_folder_release(&w->folder);
+		log_folder_init(&w->folder, w->folder_fd);
+	}
+	(void)flock(w->folder_fd, LOCK_EX | LOCK_NB); /* again and again: it may be held for long */
+	return 0;
+}
+
+/* What is known of each log that is there; those that are gone are forgotten. */
+static int list_logs(struct watch *w, struct err *err)
+{
+	struct followed *logs;
+	size_t at = 0;
+	int r = open_folder(w, err);
+
+	if (r == 0)
+		r = log_folder_list(&w->folder);
+	if (r == -ENOENT)
+		w->folder.n = 0;
+	else if (r < 0)
+		return err && err->code == r ? r : err_set(err, r, "logs cannot be listed");
+	logs = calloc(w->folder.n + 1, sizeof(*logs));
+	if (!logs)
+		return err_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < w->folder.n; i++) {
+		const struct log_id *id = &w->folder.logs[i].id;
+
+		while (at < w->n_logs && memcmp(&w->logs[at].id, id, sizeof(*id)) < 0)
+			at++;
+		logs[i].id = *id;
+		if (at < w->n_logs && memcmp(&w->logs[at].id, id, sizeof(*id)) == 0)
+			logs[i] = w->logs[at];
+		logs[i].listed = i;
+	}
+	free(w->logs);
+	w->logs = logs;
+	w->n_logs = w->folder.n;
+	return 0;
+}
+
+/* Somebody has removed its log, and its runner, which would begin another, is gone as well. */
+static void end_removed(struct watch *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		w->jobs[i]->has_log = false;
+	for (size_t i = 0; i < w->n_logs; i++)
+		if (w->logs[i].job)
+			w->logs[i].job->has_log = true;
+	for (size_t i = 0; i < w->n; i++) {
+		struct watched *job = w->jobs[i];
+
+		if (job->has_log || !job->a.is_running || job->a.is_attached || is_alive(job))
+			continue;
+		job->a.is_lost = true;
+		end_job(w, job);
+	}
+}
+
+int watch_look(struct watch *w, struct err *err)
+{
+	CLEANUP(free_ptr) struct followed **news = NULL;
+	uint64_t now = clock_wall_ns();
+	size_t n = 0;
 	int r;
 
-	for (size_t i = 0; i < w->n; i++)
-		w->jobs[i]->was_seen = false;
-	r = w->last_id < 0 ? store_last_attempt(store, &w->last_id, err) : 0;
-	if (r == 0)
-		r = look_at_running(w, store, err);
-	if (r == 0)
-		r = look_for_ends(w, store, err);
-	if (r == 0)
-		r = look_at_new(w, store, err);
-	forget_ended(w);
-	return r;
-}
-
-int watch_look(struct watch *w, struct store *store, struct err *err)
-{
-	uint64_t version, now = clock_wall_ns();
-	/* First: what is written meanwhile is for the next look. */
-	int r = store_read_version(store, &version, err);
-
-	if (r == 0)
-		r = look(w, store, err);
-	w->has_version = r == 0;
+	if (w->is_looking)
+		return 0;
+	r = list_logs(w, err);
 	if (r < 0)
 		return r;
-	w->version = version;
-	w->looked_wall_ns = now;
-	return 0;
-}
-
-/* One that was killed writes nothing. What was attached has none, and may outlive its root. */
-static bool all_runners_live(const struct watch *w)
-{
-	for (size_t i = 0; i < w->n; i++)
-		if (!w->jobs[i]->a.is_attached && !is_alive(w->jobs[i]))
-			return false;
-	return true;
-}
-
-int watch_glance(struct watch *w, struct store *store, struct err *err)
-{
-	uint64_t version, now = clock_wall_ns();
-
-	if (!w->has_version || store_read_version(store, &version, NULL) < 0 ||
-	    version != w->version || !all_runners_live(w))
-		return watch_look(w, store, err);
-	w->looked_wall_ns = now;
-	return 0;
-}
-
-void watch_forget(struct watch *w)
-{
-	for (size_t i = 0; i < w->n; i++)
-		tell_removal(w, w->jobs[i]);
+	news = calloc(w->n_logs + 1, sizeof(*news));
+	if (!news)
+		return err_set(err, -ENOMEM, "out of memory");
+	w->is_looking = true;
+	for (size_t i = 0; i < w->n_logs; i++)
+		if (has_news(w, &w->logs[i]))
+			news[n++] = &w->logs[i];
+	qsort(news, n, sizeof(struct followed *), by_creation);
+	for (size_t i = 0; i < n; i++)
+		read_log(w, news[i]);
+	end_removed(w);
 	forget_ended(w);
-	w->last_id = -1;
-	w->has_version = false;
+	w->has_looked = true;
+	w->looked_wall_ns = now;
+	w->is_looking = false;
+	return 0;
 }
 
 /* ---- sheets ---- */

@@ -76,6 +76,10 @@ struct detect_news {
 	size_t n_events;
 	uint64_t n_kills_elsewhere;	  /* OOM kills since the last tick that another observer has
 					     reported: they explain counts, and are not repeated */
+	/* Whether another observer judges this job: then its processes are passed over. NULL: none
+	 * does. */
+	bool (*is_judged_elsewhere)(void *ctx, int64_t attempt_id);
+	void *ctx;
 	const struct detect_usual *usual; /* of jobs that run; may be left out at most ticks */
 	size_t n_usual;
 };

@@ -371,6 +371,11 @@ static void evaluate_process(struct evaluation *w, struct track *p, const struct
 
 /* ---- jobs ---- */
 
+static bool is_elsewhere(const struct detect_news *news, int64_t attempt_id)
+{
+	return news->is_judged_elsewhere && news->is_judged_elsewhere(news->ctx, attempt_id);
+}
+
 static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 {
 	struct tracks *ts = &w->d->tracks;
@@ -390,6 +395,8 @@ static void begin_jobs(struct evaluation *w, const struct detect_news *news)
 	for (size_t i = 0; i < w->snap->n_progress; i++) {
 		const struct job_progress *progress = &w->snap->progress[i];
 
+		if (is_elsewhere(news, progress->attempt_id))
+			continue;
 		if (detect_tracks_job(ts, progress->job_id, progress->attempt_id, &job) < 0) {
 			evaluation_note_failure(w, -ENOMEM);
 			continue;
@@ -453,6 +460,8 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 {
 	struct detect *d = w->d;
 	double before = f64_known(w->tick.step) ? w->tick.now - w->tick.step : w->tick.now;
+	int64_t attempt_id = INT64_MIN;
+	bool is_left_out = false;
 	struct tracks *ts;
 
 	begin_jobs(w, news);
@@ -461,10 +470,20 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		return;
 	}
 	host_past_see_cgroups(&d->host_past, w->snap);
-	for (size_t i = 0; i < w->snap->n_processes; i++)
-		evaluation_note_failure(w, detect_tracks_update(&d->tracks, &d->config,
-								&w->snap->processes[i], w->tick.now,
-								before, &d->track_of[i]));
+	for (size_t i = 0; i < w->snap->n_processes; i++) {
+		const struct proc_sample *p = &w->snap->processes[i];
+
+		if (p->job_id && p->attempt_id != attempt_id) {
+			attempt_id = p->attempt_id;
+			is_left_out = is_elsewhere(news, attempt_id);
+		}
+		d->track_of[i] = TRACK_NONE;
+		if (p->job_id && is_left_out)
+			continue;
+		evaluation_note_failure(w, detect_tracks_update(&d->tracks, &d->config, p,
+								w->tick.now, before,
+								&d->track_of[i]));
+	}
 	evaluation_note_failure(w,
 				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
 	evaluation_note_failure(w, episodes_meet(&d->episodes, &w->moment, &d->tracks));

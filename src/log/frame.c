@@ -132,6 +132,7 @@ enum {
 	AT_IS_COPY = 76,
 	AT_START_TICKS = 80,
 	AT_PID_NS = 88,
+	AT_ATTEMPT_NUM = 96,
 	AT_HEADER_SUM = SEGMENT_HEADER_BYTES - 4
 };
 
@@ -150,6 +151,7 @@ void segment_header_write(const struct segment_header *h, uint8_t ret[SEGMENT_HE
 	put32(ret + AT_IS_COPY, h->origin.is_copy);
 	put64(ret + AT_START_TICKS, h->origin.runner_start_ticks);
 	put64(ret + AT_PID_NS, h->origin.pid_ns);
+	put32(ret + AT_ATTEMPT_NUM, (uint32_t)h->origin.attempt_num);
 	put32(ret + AT_HEADER_SUM, (uint32_t)crc32(0, ret, AT_HEADER_SUM));
 }
 
@@ -165,6 +167,7 @@ int segment_header_read(const uint8_t data[SEGMENT_HEADER_BYTES], struct segment
 		.origin.is_copy = get32(data + AT_IS_COPY),
 		.origin.runner_start_ticks = get64(data + AT_START_TICKS),
 		.origin.pid_ns = get64(data + AT_PID_NS),
+		.origin.attempt_num = (int32_t)get32(data + AT_ATTEMPT_NUM),
 	};
 
 	if (get64(data) != SEGMENT_MAGIC ||

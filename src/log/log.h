@@ -110,6 +110,7 @@ struct log_origin {
 	uint8_t boot_id[16]; /* all 0: unknown */
 	int32_t runner_pid;  /* 0: nobody runs it */
 	uint64_t runner_start_ticks, pid_ns;
+	int32_t attempt_num; /* of a copy, which has a number of its own here; else 0 */
 	bool is_copy; /* its writer gets the frames from the recorder of another log: the lock says
 		       * nothing about that one */
 };
@@ -288,6 +289,35 @@ int log_remove(const struct log_fs *fs, const struct log_id *id, uint64_t below,
  * whose header makes no sense, after 30 days.
  */
 int log_sweep(const struct log_fs *fs);
+
+/* ---- a folder with many logs ---- */
+
+/* A log of a folder: its segments are n names from first on. */
+struct log_listed {
+	struct log_id id; /* all 0: the name is of no log */
+	size_t first, n;
+};
+
+#define LOG_NAME_BYTES 48
+
+/*
+ * The logs of a real folder, as they were listed once: to list the folder for each of 10,000 logs
+ * would take a minute. fs is for functions that take a struct log_fs and read: its folder has the
+ * segments of *current alone, which the caller sets before.
+ */
+struct log_folder {
+	struct log_fs real, fs;
+	char (*names)[LOG_NAME_BYTES]; /* sorted */
+	size_t n_names, cap_names;
+	struct log_listed *logs; /* sorted by id */
+	size_t n, cap;
+	const struct log_listed *current;
+};
+
+/* The caller keeps folder_fd open. It is not listed yet. f must not move while fs is used. */
+void log_folder_init(struct log_folder *f, int folder_fd);
+void log_folder_release(struct log_folder *f);
+int log_folder_list(struct log_folder *f);
 
 /* ---- into a store ---- */
 

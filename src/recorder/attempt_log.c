@@ -92,7 +92,7 @@ static int open_folder(const char *path, int *ret_fd, struct err *err)
 /* The highest number that the database has for this job, which was perhaps made elsewhere. */
 static int highest_number(const char *db_path, const struct attempt *a)
 {
-	const struct attempt_filter filter = { .job_id = a->job_id, .uid = &a->uid, .limit = 1 };
+	const struct attempt_filter filter = { .job_id = a->job_id, .limit = 1 };
 	CLEANUP(attempt_list_release) struct attempt_list list = { .arena = ARENA_INIT };
 	struct store *store = NULL;
 	int n = 0;
@@ -105,10 +105,15 @@ static int highest_number(const char *db_path, const struct attempt *a)
 	return n;
 }
 
-static int take_number(const char *db_path, const char *numbers, struct attempt *a, struct err *err)
+int attempt_log_take_number(const char *db_path, struct attempt *a, struct err *err)
 {
+	CLEANUP(buf_release) struct buf numbers = BUF_INIT;
 	CLEANUP(close_fd) int fd = -1;
-	int num = 0, above, r = open_folder(numbers, &fd, err);
+	int num = 0, above, r;
+
+	buf_printf(&numbers, "%s-logs/numbers", db_path);
+	r = buf_error(&numbers) < 0 ? err_set(err, -ENOMEM, "out of memory")
+				    : open_folder(numbers.data, &fd, err);
 
 	if (r == 0)
 		r = log_take_number(fd, a->job_id, 0, &num, err);
@@ -301,7 +306,7 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 		    struct err *err)
 {
 	struct attempt_log *l = calloc(1, sizeof(*l));
-	CLEANUP(buf_release) struct buf folder = BUF_INIT, numbers = BUF_INIT;
+	CLEANUP(buf_release) struct buf folder = BUF_INIT;
 	int r;
 
 	if (!l)
@@ -315,16 +320,14 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 	sem_init(&l->is_asked, 0, 0);
 	sem_init(&l->is_done, 0, 0);
 	buf_printf(&folder, "%s-logs", db_path ? db_path : "");
-	buf_printf(&numbers, "%s/numbers", folder.data);
 	if (!db_path)
 		l->memory = log_memory_new();
-	if (!l->ticks || buf_error(&folder) < 0 || buf_error(&numbers) < 0 ||
-	    (!db_path && !l->memory))
+	if (!l->ticks || buf_error(&folder) < 0 || (!db_path && !l->memory))
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
 		r = db_path ? open_folder(folder.data, &l->folder_fd, err) : 0;
 	if (r == 0 && db_path && a->attempt_num == 0 && key_type == RECORD_BEGIN)
-		r = take_number(db_path, numbers.data, a, err);
+		r = attempt_log_take_number(db_path, a, err);
 	l->fs = l->memory ? log_fs_memory(l->memory) : log_fs_real(l->folder_fd);
 	if (r == 0)
 		r = create(l, a, id, stored_to, err);

@@ -58,6 +58,9 @@ int attempt_log_end_host(struct attempt_log *log, uint64_t wall_ns, uint64_t unt
 int attempt_log_write_whole(const char *db_path, struct attempt *a, uint64_t until_boot_ns,
 			    struct log_sender **ret_sender, struct err *err);
 
+/* A number for an attempt of this job (a->attempt_num): no other beside this database has it. */
+int attempt_log_take_number(const char *db_path, struct attempt *a, struct err *err);
+
 /* Writes nothing. A wait for the disk that lasts is left to its thread. NULL is fine. */
 struct attempt_log *attempt_log_close(struct attempt_log *log);
 

@@ -59,6 +59,7 @@ struct store {
 	bool syncs_log;		       /* after each commit (query.h) */
 	bool is_unsettled;	       /* something may not be on the disk yet */
 	bool leaves_disk, wants_sweep; /* store_leave_disk() */
+	uint64_t followed_wall_ns;     /* what logs had by then a daemon has read */
 	uint64_t disk_wait_ns;	       /* store_take_disk_wait_ns() */
 	int log_error;		       /* with which the disk has refused it; 0: it has not */
 	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */

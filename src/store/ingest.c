@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +31,9 @@
 
 /* Some disks take milliseconds for each file: the rest is removed by the next call. */
 #define REMOVE_NS UINT64_C(200000000)
+
+/* The kernel's times of files are as fine as this, or finer. */
+#define CLOCK_GRAIN_NS UINT64_C(20000000)
 
 /* A copy, whose recorder is dead, may be completed for so long (recorder/late_word.h). */
 #define COPY_QUIET_SECONDS 3600.0
@@ -285,7 +289,7 @@ static void identify(const struct sink *s, struct attempt *a)
 	a->runner = (struct proc_key){ o->runner_pid, o->runner_start_ticks };
 	a->pid_ns = o->pid_ns;
 	a->is_attached = false;
-	a->attempt_num = 0; /* others have attempts of this job, too */
+	a->attempt_num = (int)o->attempt_num; /* others have attempts of this job, too */
 	a->host = gethostname(host, sizeof(host) - 1) == 0 ? arena_strdup(&a->arena, host) : NULL;
 	if (a->started_wall_ns < booted || a->started_wall_ns > now)
 		a->started_wall_ns = o->created_wall_ns;
@@ -1016,56 +1020,6 @@ bool ingest_is_behind(struct store *store, int64_t attempt_id)
 	return is_behind;
 }
 
-/* The first frame of a segment, and the end. */
-static int read_logged_begin(void *ctx, const struct log_frame *frame)
-{
-	struct attempt *a = ctx;
-	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a->arena, 0,
-				   RECORD_FOREIGN_TEXT };
-
-	if (frame->type != RECORD_BEGIN)
-		return -ENOENT;
-	record_read_begin(&r, a);
-	return r.error ? -ENOENT : 1;
-}
-
-static int read_logged_end(void *ctx, const struct log_frame *frame)
-{
-	struct attempt *a = ctx;
-	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a->arena, 0,
-				   RECORD_FOREIGN_TEXT };
-
-	record_read_final(&r, a);
-	return r.error ? -ENOENT : 0;
-}
-
-int store_find_logged_end(const char *path, uint64_t submission, struct attempt *ret)
-{
-	CLEANUP(folder_release) struct folder f = { .fd = -1 };
-	int found = 0;
-
-	if (folder_open(path, &f) < 0 || list_entries(&f) < 0)
-		return -ENOENT;
-	for (size_t i = 0; found <= 0 && i < f.n; i++) {
-		struct log_read_result read;
-		struct log_reader *r;
-
-		f.current = &f.entries[i];
-		if (log_reader_open(&f.fs, &f.current->id, &r, NULL) < 0)
-			continue;
-		attempt_init(ret);
-		found = log_read(r, log_key_before(r, 0), false, read_logged_begin, ret, &read);
-		if (found > 0)
-			found = ret->submission == submission
-					? log_read_end(r, false, read_logged_end, ret)
-					: 0;
-		log_reader_close(r);
-		if (found <= 0)
-			attempt_release(ret);
-	}
-	return found > 0 ? 0 : -ENOENT;
-}
-
 size_t store_count_unreadable_logs(const char *path)
 {
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
@@ -1177,6 +1131,29 @@ static int run_batch(struct folder *f, struct store *store, size_t *at, struct e
 	return r;
 }
 
+/*
+ * A daemon that follows the logs holds a lock on the folder: then it alone removes some, and none
+ * that it may not have read, as it was written to since.
+ */
+static bool may_remove(const struct folder *f, const struct entry *e, uint64_t followed_wall_ns)
+{
+	struct stat st;
+
+	if (flock(f->fd, LOCK_SH | LOCK_NB) == 0) {
+		(void)flock(f->fd, LOCK_UN);
+		return true;
+	}
+	if (errno != EWOULDBLOCK)
+		return true; /* a file system without locks */
+	for (size_t i = 0; i < (e->cursor.is_over ? e->n : e->n - 1); i++)
+		if (fstatat(f->fd, f->names[e->first + i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec +
+				    CLOCK_GRAIN_NS >=
+			    followed_wall_ns)
+			return false;
+	return true;
+}
+
 /* What is stored, and on the disk. A copy in memory is neither. */
 static void remove_stored(struct folder *f, struct store *store)
 {
@@ -1196,7 +1173,8 @@ static void remove_stored(struct folder *f, struct store *store)
 		struct entry *e = &f->entries[i];
 
 		f->current = e;
-		if (e->is_stored && (e->cursor.is_over || e->n > 1))
+		if (e->is_stored && (e->cursor.is_over || e->n > 1) &&
+		    may_remove(f, e, store->followed_wall_ns))
 			log_remove(&f->fs, &e->id, e->cursor.offset, e->cursor.is_over);
 		e->is_stored = false;
 	}

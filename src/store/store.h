@@ -112,12 +112,6 @@ int store_find_log(struct store *store, const uint8_t id[16], struct stored_log 
 int store_find_log_of(struct store *store, int64_t attempt_id, uint8_t ret_id[16],
 		      struct stored_log *ret, struct err *err);
 
-/*
- * How the attempt with this submission ended, by its log alone: for a database that cannot be
- * opened. -ENOENT: no log has its end.
- */
-int store_find_logged_end(const char *path, uint64_t submission, struct attempt *ret);
-
 /* How many logs beside the database cannot be read at all: they are left alone. */
 size_t store_count_unreadable_logs(const char *path);
 
@@ -469,10 +463,11 @@ struct store_swept {
 
 /*
  * On any thread: brings what was committed to the disk, copies the write-ahead log into the
- * database and removes logs that are stored. Before it, and with what came of it after it, the
- * handle that has left this is told.
+ * database and removes logs that are stored and were not written to since followed_wall_ns: what
+ * they had by then was read by the caller. Before it, and with what came of it after it, the handle
+ * that has left this is told.
  */
-struct store_swept store_sweep(const char *path);
+struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns);
 void store_begin_sweep(struct store *store);
 void store_end_sweep(struct store *store, const struct store_swept *swept);
 

@@ -6,15 +6,24 @@
 #include "base/clock.h"
 #include "daemon/daemon.h"
 #include "daemon/watch.h"
-#include "store_writer.h"
+#include "model/record.h"
+#include "recorder/recorder.h"
 
-/* What was told, a letter each: Job, Sheet began; sheet, job ended, or is lost. */
+/* What was reported, a letter each: Job, Sheet began; event, anomaly; sheet, job ended, or is lost.
+ */
 struct noted {
 	char text[64];
-	bool is_word_due;
-	struct store *late; /* where another brings the word of an end, once it is asked for */
-	struct attempt *end;
+	bool is_end_expected;
 };
+
+static void note(void *ctx, char letter)
+{
+	struct noted *noted = ctx;
+	size_t n = strlen(noted->text);
+
+	assert_true(n + 1 < sizeof(noted->text));
+	noted->text[n] = letter;
+}
 
 static void on_change(void *ctx, enum change change, const struct watched *job,
 		      const struct sheet_record *sheet)
@@ -23,26 +32,51 @@ static void on_change(void *ctx, enum change change, const struct watched *job,
 					[CHANGE_SHEET_STARTED] = 'S',
 					[CHANGE_SHEET_ENDED] = 's',
 					[CHANGE_JOB_ENDED] = 'j' };
-	struct noted *told = ctx;
 
 	assert_string_equal(job->job_id, "job");
 	assert_true((sheet != NULL) ==
 		    (change == CHANGE_SHEET_STARTED || change == CHANGE_SHEET_ENDED));
-	assert_true(strlen(told->text) + 1 < sizeof(told->text));
-	told->text[strlen(told->text)] =
-		change == CHANGE_JOB_ENDED && job->a.is_lost ? 'l' : letters[change];
+	note(ctx, change == CHANGE_JOB_ENDED && job->a.is_lost ? 'l' : letters[change]);
 }
 
-/* What is told by a glance. */
-static void assert_told(struct watch *w, struct store *store, struct noted *told,
-			const char *expected)
+static void on_event(void *ctx, const struct watched *job, const struct proc_event *ev)
+{
+	assert_string_equal(ev->job_id, job->job_id);
+	note(ctx, 'e');
+}
+
+static void on_anomaly(void *ctx, const struct watched *job, const struct episode *e,
+		       enum episode_change change)
+{
+	(void)change;
+	assert_int_equal(e->attempt_id, job->a.id);
+	note(ctx, 'a');
+}
+
+static bool expects_end(void *ctx, const struct attempt *a)
+{
+	assert_true(a->is_lost || a->is_running);
+	return ((struct noted *)ctx)->is_end_expected;
+}
+
+static const struct watch_ops ops = { on_change, on_event, on_anomaly, expects_end };
+
+/* What is reported by a look. */
+static void assert_reported(struct watch *w, struct noted *noted, const char *expected)
 {
 	struct err err = ERR_INIT;
 
-	memset(told->text, 0, sizeof(told->text));
-	must(watch_glance(w, store, &err), &err);
-	assert_string_equal(told->text, expected);
+	memset(noted->text, 0, sizeof(noted->text));
+	must(watch_look(w, &err), &err);
+	assert_string_equal(noted->text, expected);
 }
+
+/* ---- a recorder ---- */
+
+struct recorder {
+	struct attempt a;
+	struct attempt_log *log;
+};
 
 static pid_t start_runner(void)
 {
@@ -56,239 +90,243 @@ static pid_t start_runner(void)
 	return pid;
 }
 
-static struct attempt attempt_of(pid_t runner)
+static void kill_runner(const struct recorder *r)
 {
-	struct attempt a = make_attempt("job");
-	struct stat st;
-
-	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
-	a.pid_ns = (uint64_t)st.st_ino;
-	proc_boot_id(a.boot_id);
-	a.runner.pid = runner;
-	assert_int_equal(proc_start_ticks(runner, &a.runner.start_ticks), 0);
-	return a;
+	kill(r->a.runner.pid, SIGKILL);
+	assert_int_equal(waitpid(r->a.runner.pid, NULL, 0), r->a.runner.pid);
 }
 
-static void test_glances(void **state)
+static void describe(void *ctx, struct buf *out)
 {
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
-	pid_t runner = start_runner();
-	struct attempt a = attempt_of(runner);
-	struct sheet_record sheet = { .num = 1,
+	const struct recorder *r = ctx;
+
+	record_write_begin(out, &r->a);
+	record_write_sheets(out, r->a.sheets, r->a.n_sheets);
+}
+
+static void begin(struct recorder *r, const char *db)
+{
+	struct err err = ERR_INIT;
+
+	attempt_init(&r->a);
+	r->a.job_id = "job";
+	r->a.uid = geteuid();
+	r->a.total_sheets = 2;
+	r->a.is_running = true;
+	r->a.started_wall_ns = clock_wall_ns();
+	r->a.runner.pid = start_runner();
+	proc_boot_id(r->a.boot_id);
+	assert_int_equal(proc_start_ticks(r->a.runner.pid, &r->a.runner.start_ticks), 0);
+	must(attempt_log_open(db, &r->a, describe, r, &r->log, &err), &err);
+}
+
+static void append_sheet(struct recorder *r, int num, bool is_over)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct sheet_record sheet = { .num = num,
 				      .try_num = 1,
 				      .command = "true",
-				      .started_wall_ns = 5,
-				      .ended_wall_ns = U64_UNKNOWN };
-	struct err err = ERR_INIT;
-	size_t n;
+				      .started_wall_ns = clock_wall_ns(),
+				      .ended_wall_ns = is_over ? clock_wall_ns() : U64_UNKNOWN };
 
 	usage_init(&sheet.usage);
-	store_set_alive_check(ours, daemon_check_alive, NULL);
-	assert_told(w, ours, &told, "");
-	must(store_begin_attempt(theirs, &a, &err), &err);
-	assert_told(w, ours, &told, "J");
-	assert_told(w, ours, &told, "");
-	must(store_write_sheets(theirs, &a, &sheet, 1, &err), &err);
-	assert_told(w, ours, &told, "S");
-	sheet.ended_wall_ns = 6;
-	sheet.outcome = OUTCOME_SUCCESS;
-	must(store_write_sheets(ours, &a, &sheet, 1, &err), &err); /* by ourselves */
-	assert_told(w, ours, &told, "s");
-	kill(runner, SIGKILL); /* which nobody writes down */
-	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	assert_told(w, ours, &told, "l");
+	r->a.current_sheet = is_over ? SHEET_NONE : num;
+	record_write_sheets_changed(&bytes, &r->a, &sheet, 1);
+	attempt_log_append(r->log, RECORD_SHEETS, &bytes);
+}
+
+static void append_event(struct recorder *r)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	const struct proc_event ev = { .wall_ns = clock_wall_ns(),
+				       .key = { r->a.runner.pid, 1 },
+				       .type = EVENT_SPAWN,
+				       .status = { -1, -1 },
+				       .details = "" };
+
+	record_write_list(&bytes, RECORD_LIST_EVENTS, &ev, 1);
+	attempt_log_append(r->log, RECORD_EVENTS, &bytes);
+}
+
+static void append_anomaly(struct recorder *r, int change)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct episode e;
+
+	episode_init(&e);
+	snprintf(e.name, sizeof(e.name), "runaway of 7");
+	episode_set_job(&e, "job");
+	e.worst.type = ANOMALY_RUNAWAY_PROCESS;
+	record_write_anomaly(&bytes, &e, change);
+	attempt_log_append(r->log, RECORD_ANOMALY, &bytes);
+}
+
+static void end(struct recorder *r)
+{
+	struct err err = ERR_INIT;
+
+	r->a.is_running = false;
+	r->a.outcome = OUTCOME_SUCCESS;
+	r->a.ended_wall_ns = clock_wall_ns();
+	must(attempt_log_end(r->log, &r->a, clock_boot_ns() + UINT64_C(9000000000), &err), &err);
+}
+
+/* As when the process is gone. */
+static void leave(struct recorder *r)
+{
+	r->log = attempt_log_close(r->log);
+	attempt_release(&r->a);
+}
+
+/* ---- cases ---- */
+
+static void test_records_once_and_in_order(void **state)
+{
+	struct fixture *f = *state;
+	struct noted noted = { .text = "" };
+	struct watch *w = watch_new(f->db, &ops, &noted);
+	struct recorder r;
+	const struct watched *job;
+	struct log_id id;
+	uint64_t uid;
+	size_t n;
+
+	assert_reported(w, &noted, ""); /* there is no folder yet */
+	begin(&r, f->db);
+	append_sheet(&r, 1, false);
+	append_event(&r);
+	assert_reported(w, &noted, "JSe");
+	assert_reported(w, &noted, "");
+	job = watch_find_runner(w, &r.a.runner);
+	assert_non_null(job);
+	assert_int_equal(job->a.current_sheet, 1);
+	append_anomaly(&r, EPISODE_BEGAN);
+	append_sheet(&r, 1, true);
+	append_sheet(&r, 2, false);
+	assert_reported(w, &noted, "asS");
+	assert_int_equal(job->a.n_sheets, 2);
+	assert_int_equal(job->n_active, 1);
+	append_anomaly(&r, RECORD_RENEWED);
+	append_anomaly(&r, EPISODE_CLEARED);
+	assert_reported(w, &noted, "a");
+	assert_int_equal(job->n_active, 0);
+	append_event(&r);
+	append_sheet(&r, 2, true);
+	end(&r);
+	assert_reported(w, &noted, "esj");
+	assert_true(watch_log_of(w, job->a.id, &id, &uid));
+	assert_int_equal(uid, geteuid());
+	assert_int_equal(watch_id_of(w, &id, uid), job->a.id);
 	watch_jobs(w, &n);
 	assert_int_equal(n, 0);
+	assert_reported(w, &noted, "");
+	kill_runner(&r);
+	leave(&r);
 	watch_free(w);
-	attempt_release(&a);
 }
 
-static bool is_word_due(void *ctx, const struct attempt *a)
-{
-	struct noted *told = ctx;
-	struct err err = ERR_INIT;
-
-	assert_true(a->is_lost);
-	if (told->late)
-		must(store_finish_attempt(told->late, told->end, NULL, 0, &err), &err);
-	told->late = NULL;
-	return told->is_word_due;
-}
-
-static struct attempt begin_and_lose(struct store *store)
-{
-	pid_t runner = start_runner();
-	struct attempt a = attempt_of(runner);
-	struct err err = ERR_INIT;
-
-	must(store_begin_attempt(store, &a, &err), &err);
-	kill(runner, SIGKILL);
-	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	a.is_running = false;
-	a.outcome = OUTCOME_FAILURE;
-	a.ended_wall_ns = 10;
-	return a;
-}
-
-/* Nobody is told that a job is lost whose end is on its way. */
-static void test_word_of_an_end(void **state)
+static void test_a_runner_that_is_killed(void **state)
 {
 	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { .is_word_due = true };
-	struct watch *w = watch_new(on_change, &told);
-	struct attempt waits, meanwhile, never;
-	struct err err = ERR_INIT;
+	struct noted noted = { .text = "" };
+	struct watch *w = watch_new(f->db, &ops, &noted);
+	struct recorder r;
 
-	watch_set_word_check(w, is_word_due);
-	store_set_alive_check(ours, daemon_check_alive, NULL);
-	assert_told(w, ours, &told, "");
-	waits = begin_and_lose(theirs);
-	assert_told(w, ours, &told, "J");
-	assert_told(w, ours, &told, "");
-	assert_true(watch_find_attempt(w, waits.id)->a.is_running);
-	must(store_finish_attempt(theirs, &waits, NULL, 0, &err), &err);
-	assert_told(w, ours, &told, "j");
-
-	told.is_word_due = false;
-	meanwhile = begin_and_lose(theirs);
-	told.late = theirs;
-	told.end = &meanwhile;
-	assert_told(w, ours, &told, "Jj");
-
-	never = begin_and_lose(theirs);
-	assert_told(w, ours, &told, "Jl");
+	assert_reported(w, &noted, "");
+	begin(&r, f->db);
+	append_sheet(&r, 1, false);
+	assert_reported(w, &noted, "JS");
+	append_event(&r); /* its last word */
+	kill_runner(&r);
+	leave(&r);
+	assert_reported(w, &noted, "el");
+	assert_reported(w, &noted, "");
 	watch_free(w);
-	attempt_release(&waits);
-	attempt_release(&meanwhile);
-	attempt_release(&never);
 }
 
-/* Alive when it is first asked about, and dead from then on. */
-static enum store_alive die_meanwhile(void *ctx, const struct attempt *a)
-{
-	int *n_asked = ctx;
-
-	(void)a;
-	return (*n_asked)++ < 2 ? STORE_ALIVE
-				: STORE_DEAD; /* once for the list, once for the job */
-}
-
-static void test_an_end_in_the_middle_of_a_look(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
-	struct attempt a = attempt_of(getpid());
-	struct err err = ERR_INIT;
-	int n_asked = 0;
-
-	store_set_alive_check(store, die_meanwhile, &n_asked);
-	must(watch_look(w, store, &err), &err);
-	must(store_begin_attempt(store, &a, &err), &err);
-	must(watch_look(w, store, &err), &err);
-	assert_string_equal(told.text, "J");
-	assert_int_equal(n_asked, 3);
-	must(watch_look(w, store, &err), &err);
-	assert_string_equal(told.text, "Jl"); /* each once */
-	watch_free(w);
-	attempt_release(&a);
-}
-
-/* Begins an attempt while the running ones are gone through. */
-struct meanwhile {
-	struct store *store;
-	struct attempt a;
-};
-
-static enum store_alive begin_meanwhile(void *ctx, const struct attempt *a)
-{
-	struct meanwhile *m = ctx;
-	struct err err = ERR_INIT;
-
-	(void)a;
-	if (m->a.id == 0)
-		must(store_begin_attempt(m->store, &m->a, &err), &err);
-	return STORE_ALIVE;
-}
-
-/* It began after the running ones were listed, and was over before the next look. */
+/* A run may be over before anybody looks. */
 static void test_a_short_life_between_two_looks(void **state)
 {
 	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
-	struct attempt a = attempt_of(getpid());
-	struct meanwhile meanwhile = { .store = theirs, .a = attempt_of(getpid()) };
-	struct err err = ERR_INIT;
+	struct noted noted = { .text = "" };
+	struct watch *w = watch_new(f->db, &ops, &noted);
+	struct recorder first, second;
 
-	must(watch_look(w, ours, &err), &err);
-	must(store_begin_attempt(theirs, &a, &err), &err);
-	store_set_alive_check(ours, begin_meanwhile, &meanwhile);
-	must(watch_look(w, ours, &err), &err);
-	assert_true(meanwhile.a.id > a.id);
-	meanwhile.a.is_running = false;
-	meanwhile.a.outcome = OUTCOME_SUCCESS;
-	meanwhile.a.ended_wall_ns = 10;
-	must(store_finish_attempt(theirs, &meanwhile.a, NULL, 0, &err), &err);
-	must(watch_look(w, ours, &err), &err);
-	assert_string_equal(told.text, "JJj");
+	assert_reported(w, &noted, "");
+	begin(&first, f->db);
+	begin(&second, f->db);
+	append_sheet(&first, 1, true);
+	end(&first);
+	assert_reported(w, &noted, "JSsjJ");
+	kill_runner(&first);
+	leave(&first);
+	kill_runner(&second);
+	leave(&second);
 	watch_free(w);
-	attempt_release(&a);
-	attempt_release(&meanwhile.a);
 }
 
-/* One row that makes no sense hides none of the others, and not its own end. */
-static void test_a_damaged_row(void **state)
+/* Of what had happened before the first look nothing is reported but jobs that run. */
+static void test_what_was_before(void **state)
 {
-	static const char damage[] = "UPDATE attempts SET total_sheets = 99999999999 WHERE id = 1";
 	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
-	pid_t runner = start_runner();
-	struct attempt a = attempt_of(runner), b = attempt_of(getpid()), c = attempt_of(getpid());
-	struct err err = ERR_INIT;
+	struct noted noted = { .text = "" };
+	struct recorder over, lost, runs;
+	struct watch *w;
 
-	store_set_alive_check(ours, daemon_check_alive, NULL);
-	must(store_begin_attempt(theirs, &a, &err), &err);
-	must(store_begin_attempt(theirs, &b, &err), &err);
-	assert_int_equal(a.id, 1);
-	assert_told(w, ours, &told, "JJ");
-	raw_sql(f->db, damage);
-	must(store_begin_attempt(theirs, &c, &err), &err);
-	b.is_running = false;
-	b.outcome = OUTCOME_SUCCESS;
-	b.ended_wall_ns = 10;
-	must(store_finish_attempt(theirs, &b, NULL, 0, &err), &err);
-	assert_told(w, ours, &told, "Jj");
-	assert_non_null(watch_find_attempt(w, a.id));
-	kill(runner, SIGKILL);
-	assert_int_equal(waitpid(runner, NULL, 0), runner);
-	assert_told(w, ours, &told, "l");
-	assert_null(watch_find_attempt(w, a.id));
+	begin(&over, f->db);
+	end(&over);
+	kill_runner(&over);
+	leave(&over);
+	begin(&lost, f->db);
+	kill_runner(&lost);
+	leave(&lost);
+	begin(&runs, f->db);
+	append_sheet(&runs, 1, false);
+	append_event(&runs);
+	append_anomaly(&runs, EPISODE_BEGAN);
+	w = watch_new(f->db, &ops, &noted);
+	assert_reported(w, &noted, "JS");
+	assert_int_equal(watch_find_runner(w, &runs.a.runner)->n_active, 1);
+	append_event(&runs);
+	end(&runs);
+	assert_reported(w, &noted, "ej");
+	kill_runner(&runs);
+	leave(&runs);
 	watch_free(w);
-	attempt_release(&a);
-	attempt_release(&b);
-	attempt_release(&c);
+}
+
+/* Nobody but a daemon that has read it removes a log. */
+static void test_logs_stay_until_they_are_read(void **state)
+{
+	struct fixture *f = *state;
+	struct noted noted = { .text = "" };
+	struct watch *w = watch_new(f->db, &ops, &noted);
+	struct recorder r;
+	struct store *store;
+
+	begin(&r, f->db);
+	assert_reported(w, &noted, "J");
+	append_event(&r);
+	end(&r);
+	kill_runner(&r);
+	leave(&r);
+	store = must_open(f->db, STORE_WRITE); /* has stored it all */
+	store = store_close(store);
+	assert_reported(w, &noted, "ej");
+	w = watch_free(w);
+	store = must_open(f->db, STORE_WRITE);
+	store = store_close(store);
+	w = watch_new(f->db, &ops, &noted);
+	assert_reported(w, &noted, "");
+	watch_free(w);
 }
 
 /* A process is of the sheet that had begun when it was born, if that can be known yet. */
 static void test_sheets(void **state)
 {
 	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct noted told = { .text = "" };
-	struct watch *w = watch_new(on_change, &told);
+	struct noted noted = { .text = "" };
+	struct watch *w = watch_new(f->db, &ops, &noted);
 	uint64_t second = 1000000000, now = clock_wall_ns();
 	struct sheet_record sheets[] = {
 		{ .num = 1, .started_wall_ns = now - 90 * second },
@@ -299,7 +337,7 @@ static void test_sheets(void **state)
 	struct err err = ERR_INIT;
 
 	assert_non_null(w);
-	must(watch_look(w, store, &err), &err);
+	must(watch_look(w, &err), &err);
 	job.a.sheets = sheets;
 	job.a.n_sheets = 3;
 	assert_int_equal(watch_sheet_at(w, &job, now - 80 * second), 1);
@@ -316,45 +354,20 @@ static void test_sheets(void **state)
 	watch_free(w);
 }
 
-/* Our own ticks are no reason to look. */
-static void test_versions(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *ours = must_open(f->db, STORE_WRITE);
-	CLEANUP(store_cleanup) struct store *theirs = must_open(f->db, STORE_WRITE);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt a = make_attempt("job");
-	struct err err = ERR_INIT;
-	uint64_t before, after;
-
-	snapshot_init(&snap);
-	must(store_begin_attempt(ours, &a, &err), &err);
-	must(store_read_version(ours, &before, &err), &err);
-	fill_snapshot(&snap, "job", 3, 1);
-	must(write_tick(ours, &a, &snap, NULL, NULL, 0, &err), &err);
-	must(store_read_version(ours, &after, &err), &err);
-	assert_int_equal(after, before);
-	fill_snapshot(&snap, "job", 3, 2);
-	must(write_tick(theirs, &a, &snap, NULL, NULL, 0, &err), &err);
-	must(store_read_version(ours, &after, &err), &err);
-	assert_int_not_equal(after, before);
-	attempt_release(&a);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_glances, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_word_of_an_end, fixture_setup,
+		cmocka_unit_test_setup_teardown(test_records_once_and_in_order, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_an_end_in_the_middle_of_a_look, fixture_setup,
+		cmocka_unit_test_setup_teardown(test_a_runner_that_is_killed, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_a_short_life_between_two_looks, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_a_damaged_row, fixture_setup,
+		cmocka_unit_test_setup_teardown(test_what_was_before, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_logs_stay_until_they_are_read, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_sheets, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_versions, fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

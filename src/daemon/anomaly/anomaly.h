@@ -11,6 +11,9 @@
 /* A stage of a tick. */
 int service_detect(struct service *s, struct err *err);
 
+/* Its runner judges the job: neither published nor recorded here. Who outlives a job is ours. */
+bool service_is_judged_by_runner(const struct service *s, const struct episode *e);
+
 /* Into a log and on the bus. */
 void service_record_changes(struct service *s, const struct detect_changes *changes);
 

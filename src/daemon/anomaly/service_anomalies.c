@@ -25,17 +25,24 @@ static bool has_runner(const struct watched *job)
 	return job && job->a.is_running && !job->a.is_attached;
 }
 
-/* What its runner judges is neither published nor recorded from here; who outlives a job is ours.
- */
-static bool is_left_to_runner(const struct episode *e, const struct watched *job)
+static const struct watched *find_job(const struct service *s, const struct episode *e)
 {
+	return e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
+}
+
+bool service_is_judged_by_runner(const struct service *s, const struct episode *e)
+{
+	const struct watched *job = find_job(s, e);
+
 	return e->attempt_id != 0 && e->worst.type != ANOMALY_ORPHAN &&
 	       !(job && job->a.is_attached);
 }
 
-static const struct watched *find_job(struct service *s, const struct episode *e)
+static bool is_judged_elsewhere(void *ctx, int64_t attempt_id)
 {
-	return e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
+	struct service *s = ctx;
+
+	return has_runner(watch_find_attempt(s->watch, attempt_id));
 }
 
 /* What else the host was doing, where the tick does not know the memory of all processes. In a
@@ -62,16 +69,12 @@ static void look_around(struct service *s, struct anomaly_host *host)
 }
 
 /* Whose the job is, or was; unknown: the host's. */
-static uint64_t find_owner(struct service *s, const struct episode *e, const struct watched *job)
+static uint64_t find_owner(struct service *s, const struct episode *e)
 {
-	struct stored_log stored;
-	struct log_id id;
+	struct log_id log;
+	uint64_t uid;
 
-	if (job || e->attempt_id == 0 || !s->store)
-		return job ? job->a.uid : U64_UNKNOWN;
-	return store_find_log_of(s->store, e->attempt_id, id.bytes, &stored, NULL) == 0
-		       ? stored.uid
-		       : U64_UNKNOWN;
+	return watch_log_of(s->watch, e->attempt_id, &log, &uid) ? uid : U64_UNKNOWN;
 }
 
 /* The daemon is their recorder: they are published when they are appended. */
@@ -81,7 +84,7 @@ static void record_change(struct service *s, const struct detect_change *c)
 	struct anomaly_evidence evidence;
 	struct episode episode;
 
-	if (is_left_to_runner(c->episode, job))
+	if (service_is_judged_by_runner(s, c->episode))
 		return;
 	episode_copy(&episode, c->episode);
 	if (c->change == EPISODE_BEGAN && !c->episode->is_adopted)
@@ -89,7 +92,7 @@ static void record_change(struct service *s, const struct detect_change *c)
 	if (service_find_evidence(s, c, job, &evidence))
 		episode.evidence = &evidence;
 	service_log_anomaly(s, &episode, (int)c->change);
-	service_publish_anomaly(s, &episode, c->change, find_owner(s, &episode, job));
+	service_publish_anomaly(s, &episode, c->change, find_owner(s, &episode));
 }
 
 void service_record_changes(struct service *s, const struct detect_changes *changes)
@@ -104,7 +107,7 @@ static void renew(struct service *s)
 	const struct episode *e;
 
 	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
-		if (!is_left_to_runner(e, find_job(s, e)))
+		if (!service_is_judged_by_runner(s, e))
 			service_log_anomaly(s, e, RECORD_RENEWED);
 }
 
@@ -127,9 +130,14 @@ static int list_usual(struct service *s, struct detect_usual **ret, size_t *ret_
 		struct watched *job = jobs[i];
 		uint64_t age_ns = u64_delta(s->scan.snap.wall_ns, job->a.started_wall_ns);
 
+		if (has_runner(job))
+			continue;
 		if (!job->has_usual && s->store && u64_known(age_ns) && age_ns >= USUAL_AFTER_NS &&
 		    n_looked_up++ < USUAL_PER_TICK) {
-			learning_usual(s->store, &job->a, &job->usual, NULL);
+			struct attempt asked = job->a;
+
+			asked.id = 0; /* that is no row's */
+			learning_usual(s->store, &asked, &job->usual, NULL);
 			job->has_usual = true;
 		}
 		if (!job->has_usual)
@@ -209,16 +217,20 @@ static bool is_followed(const struct service *s, const struct anomaly *a)
 static int adopt_one(void *ctx, const struct anomaly_row *row)
 {
 	struct service *s = ctx;
-	const struct episode *e = &row->episode;
-	const struct watched *job =
-		e->attempt_id ? watch_find_attempt(s->watch, e->attempt_id) : NULL;
-	bool is_ours = job ? !has_runner(job)
-			   : e->attempt_id == 0 || (e->worst.type == ANOMALY_ORPHAN &&
-						    is_followed(s, &e->worst));
-	int r = is_ours ? detect_adopt(s->detect, e) : 0;
+	struct episode e;
+	const struct watched *job;
+	bool is_ours;
+	int r;
 
+	episode_copy(&e, &row->episode);
+	e.attempt_id = service_attempt_of_row(s, e.attempt_id);
+	job = find_job(s, &e);
+	is_ours = job ? !has_runner(job)
+		      : row->episode.attempt_id == 0 ||
+				(e.worst.type == ANOMALY_ORPHAN && is_followed(s, &e.worst));
+	r = is_ours ? detect_adopt(s->detect, &e) : 0;
 	if (r < 0)
-		log_debug("%s is not followed any more: %d", e->name, r);
+		log_debug("%s is not followed any more: %d", e.name, r);
 	return 0;
 }
 
@@ -246,7 +258,9 @@ int service_detect(struct service *s, struct err *err)
 	CLEANUP(free_ptr) struct proc_event *events = NULL;
 	struct detect_news news = { .snap = &s->scan.snap,
 				    .events = s->anomaly.ooms.items,
-				    .n_events = s->anomaly.ooms.n };
+				    .n_events = s->anomaly.ooms.n,
+				    .is_judged_elsewhere = is_judged_elsewhere,
+				    .ctx = s };
 	struct detect_changes changes = { 0 };
 	int r = 0;
 

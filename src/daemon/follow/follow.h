@@ -27,9 +27,6 @@ void service_tell_birth(struct service *s, const struct member *member, uint64_t
 void service_tell_death(struct service *s, const struct member *member, struct exit_status status,
 			uint64_t wall_ns, const char *details);
 
-/* Whose all processes are, for another database; the kernel's marks are set anew. */
-void service_forget_life(struct service *s);
-
 /* ---- service_members.c ---- */
 
 /* A job that was not known before: from now on its runner's children are its own. */
@@ -38,15 +35,11 @@ void service_expect_births(struct service *s, const struct watched *job);
 /* A stage of a tick: what the look has shown. */
 int service_settle_life(struct service *s, struct err *err);
 
-/* ---- service_relay.c ---- */
+/* ---- service_records.c: for watch_new() ---- */
 
-/* A stage of a tick: what runners have written down. */
-int service_relay_events(struct service *s, struct err *err);
-
-int service_relay_anomalies(struct service *s, struct err *err);
-
-/* Another database is in its place. */
-void service_forget_anomalies(struct service *s);
+void service_publish_event(void *ctx, const struct watched *job, const struct proc_event *ev);
+void service_publish_recorded_anomaly(void *ctx, const struct watched *job, const struct episode *e,
+				      enum episode_change change);
 
 /* For the next look for anomalies; kills do not wait for that. */
 void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
@@ -65,12 +58,8 @@ void service_note_signal(struct service *s, const struct life_event *ev);
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 
-/* Writes down and tells what there is: a kill is not to wait for the next tick. */
-void service_tell_signals(struct service *s);
-
 /* The job is over, or its stream (by its mark): how many are not listed is recorded. */
 void service_end_signals_of(struct service *s, int64_t id);
-void service_forget_signals(struct service *s); /* all that wait */
 void service_close_signals(struct service *s);	/* while logs are open */
 
 /* ---- service_syscalls.c ---- */
@@ -108,9 +97,6 @@ int service_count_calls(struct service *s, struct err *err);
 
 /* While the store is open. */
 void service_close_syscalls(struct service *s);
-
-/* Of all jobs, unwritten; it begins anew with the next. */
-void service_forget_calls(struct service *s);
 
 /* ---- service_stream.c: what the kernel reports of a runner's processes, sent to the runner ----
  */
@@ -218,6 +204,10 @@ bool service_log_calls(struct service *s, const struct attempt *a, const char *w
 bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_event *ev);
 
 /* ---- service_orphans.c ---- */
+
+/* The runner has recorded that this process outlives its job. */
+void service_follow_orphan(struct service *s, const struct watched *job,
+			   const struct proc_event *ev);
 
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);

@@ -80,15 +80,11 @@ static int check_job(struct service *s, const struct rpc_peer *peer, const char 
 {
 	struct job_params params = JOB_PARAMS_INIT;
 	struct found_job found;
-	const struct attached *at = s->attached;
 
 	params.job_id = job_id;
 	if (!job_id_is_valid(job_id))
 		return err_set(err, -EINVAL, "'%.150s' cannot be the id of a job", job_id);
-	while (at && (at->attempt_id != 0 || at->uid != peer->uid ||
-		      strcmp(at->begin.job_id, job_id) != 0))
-		at = at->next;
-	if (at || service_find_job(s, peer, &params, SERVICE_READ, &found))
+	if (service_find_job(s, peer, &params, SERVICE_READ, &found))
 		return err_set(err, -EEXIST, "a job %s is there already", job_id);
 	return 0;
 }
@@ -106,12 +102,7 @@ static int check_free(struct service *s, const struct rpc_peer *peer, pid_t pid,
 {
 	const struct watched *job = service_job_of(s, pid);
 
-	if (job)
-		return refuse_member(s, peer, job, pid, err);
-	for (const struct attached *at = s->attached; at; at = at->next)
-		if (at->attempt_id == 0 && at->root.pid == pid && at->pidfd >= 0)
-			return err_set(err, -EEXIST, "pid %d belongs to a job already", (int)pid);
-	return 0;
+	return job ? refuse_member(s, peer, job, pid, err) : 0;
 }
 
 /* Each is looked at out of turn when it begins and when it is cancelled, and all of it is for us
@@ -125,8 +116,6 @@ static int check_share(struct service *s, const struct rpc_peer *peer, struct er
 
 	if (service_is_owner(peer))
 		return 0;
-	for (const struct attached *at = s->attached; at; at = at->next)
-		n_attached += at->attempt_id == 0 && at->uid == peer->uid;
 	for (size_t i = 0; i < n; i++)
 		n_attached += jobs[i]->a.is_attached && jobs[i]->a.uid == peer->uid;
 	if (n_attached >= ATTACHED_PER_USER)
@@ -212,14 +201,12 @@ static void describe(const struct service *s, const struct process_facts *facts,
 	a->clock = clock_read_quality();
 }
 
-/* Answered when its log is made. Where the database is locked its row comes later, and its samples
- * begin then. */
+/* Answered when its log is made. */
 static int begin(struct service *s, const struct process_facts *facts, const char *job_id,
 		 struct rpc_call *call, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct json *j = rpc_call_result(call);
-	const struct watched *job;
 	struct attached *at;
 	int attempt_num, r;
 
@@ -232,10 +219,9 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 	service_look(s);
 	service_rescan(s);
 	service_record_now(s); /* it may be over before the next tick */
-	job = watch_find_runner(s->watch, &facts->key);
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
-	json_key_i64(j, "attempt", job ? job->a.attempt_num : attempt_num);
+	json_key_i64(j, "attempt", attempt_num);
 	json_end_object(j);
 	return 0;
 }

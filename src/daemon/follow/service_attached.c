@@ -165,30 +165,23 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 		drop(s, at);
 		return r;
 	}
+	at->attempt_id = watch_id_of(s->watch, attempt_log_id(at->log), at->uid);
 	at->is_recalled = true;
 	at->has_all_births = s->life.life != NULL;
 	*ret = at;
 	return 0;
 }
 
-/* One that was attached here has waited for its row; else it is a daemon's before us. */
+/* One that was not attached here is a daemon's before us. */
 void service_follow_attached(struct service *s, const struct watched *job)
 {
-	struct attached *at = s->attached;
+	struct attached *at = attached_find(s, job->a.id) ? NULL
+							  : add(s, job->a.uid, &job->a.runner);
 
-	while (at && (at->attempt_id != 0 || at->root.pid != job->a.runner.pid ||
-		      at->root.start_ticks != job->a.runner.start_ticks ||
-		      strcmp(at->begin.job_id, job->job_id) != 0))
-		at = at->next;
-	if (!at) {
-		at = add(s, job->a.uid, &job->a.runner);
-		if (at)
-			at->was_gone = at->pidfd < 0;
-	}
-	if (at)
-		at->attempt_id = job->a.id;
-	else
-		log_error("no memory left to follow the job %s", job->job_id);
+	if (!at)
+		return;
+	at->was_gone = at->pidfd < 0;
+	at->attempt_id = job->a.id;
 }
 
 /* Those that were seen and still live, so that no look takes them for new. */
@@ -224,17 +217,13 @@ static void recall_end(struct attached *at, const struct proc_event *ev)
 /* One that has its end already is not ours any more: the next ingest stores it. */
 static int continue_log(struct service *s, struct attached *at, const struct watched *job)
 {
-	struct stored_log stored;
-	struct log_id id;
-	int r = store_find_log_of(s->store, at->attempt_id, id.bytes, &stored, NULL);
+	struct stored_log stored = { 0 };
+	int r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin, NULL);
 
-	attempt_release(&at->begin);
-	attempt_init(&at->begin);
 	if (r == 0)
-		r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin,
-					NULL);
+		r = store_find_log(s->store, job->log.bytes, &stored, NULL);
 	if (r == 0)
-		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &id,
+		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &job->log,
 					 stored.offset, describe_begin, at, &at->log, NULL);
 	return r;
 }
@@ -242,9 +231,13 @@ static int continue_log(struct service *s, struct attached *at, const struct wat
 static int recall(struct service *s, struct attached *at, const struct watched *job)
 {
 	CLEANUP(attempt_release) struct attempt a;
-	int r = continue_log(s, at, job);
+	int r;
 
+	service_take_in(s);
+	attempt_release(&at->begin);
+	attempt_init(&at->begin);
 	attempt_init(&a);
+	r = s->store ? continue_log(s, at, job) : -ENOENT;
 	if (r == 0)
 		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, NULL);
 	for (size_t i = 0; r == 0 && i < a.n_processes; i++)
@@ -469,7 +462,7 @@ int service_settle_attached(struct service *s, struct err *err)
 		int ended = 0;
 
 		next = at->next;
-		if (at->attempt_id == 0 || (job && (!s->store || !is_over(s, at, job))))
+		if (job && (!s->store || !is_over(s, at, job)))
 			continue;
 		if (job)
 			ended = attached_write_end(s, at, job, err);

@@ -17,7 +17,7 @@
 
 struct attached {
 	struct service *service;
-	int64_t attempt_id;	 /* 0: the database has no row of it yet */
+	int64_t attempt_id;
 	struct attempt begin;	 /* as it began, for the log */
 	struct attempt_log *log; /* NULL: it is not opened yet, or has its end */
 	uint64_t uid;

@@ -64,20 +64,18 @@ void service_close_host_log(struct service *s)
 static struct attempt_log *find_log(struct service *s, int64_t attempt_id, struct buf *out)
 {
 	struct attached *at = attempt_id ? attached_find(s, attempt_id) : NULL;
-	uint8_t about[RECORD_ABOUT_BYTES] = { 0 };
-	struct stored_log stored;
+	struct log_id about = { 0 };
+	uint64_t uid;
 
 	if (at && at->log) {
 		attached_flush(at);
 		return at->log;
 	}
-	if (!s->own.log ||
-	    (attempt_id &&
-	     (!s->store || store_find_log_of(s->store, attempt_id, about, &stored, NULL) < 0))) {
+	if (!s->own.log || (attempt_id && !watch_log_of(s->watch, attempt_id, &about, &uid))) {
 		s->n_records_lost++;
 		return NULL;
 	}
-	buf_add(out, about, sizeof(about));
+	buf_add(out, about.bytes, sizeof(about.bytes));
 	return s->own.log;
 }
 
@@ -110,7 +108,6 @@ bool service_log_event(struct service *s, int64_t attempt_id, const struct proc_
 	record_write_list(&out, RECORD_LIST_EVENTS, ev, 1);
 	if (log)
 		attempt_log_append(log, RECORD_EVENTS, &out);
-	s->own.has_news |= log != NULL;
 	return log != NULL;
 }
 

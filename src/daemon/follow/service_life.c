@@ -11,7 +11,7 @@
 /*
  * Starts and exits of the jobs' processes, as the kernel reports them. Those of attached trees are
  * published and recorded here. A runner records its own and hears more of them by its stream; what
- * it has recorded is published by service_relay.c.
+ * it has recorded is published by service_records.c.
  */
 
 /* ---- telling ---- */
@@ -206,21 +206,12 @@ void service_drain_life(struct service *s)
 /* Each is handed to every subscriber: after so many it is the turn of others. */
 #define MAX_PER_TURN 256
 
-void service_tell_signals(struct service *s)
-{
-	struct err err = ERR_INIT;
-
-	if (s->own.has_news)
-		(void)service_relay_events(s, &err);
-}
-
 static void on_life_timer(void *ctx)
 {
 	struct service *s = ctx;
 
 	size_t n = drain(s, MAX_PER_TURN);
 
-	service_tell_signals(s);
 	if (n >= MAX_PER_TURN)
 		loop_timer_set(s->life.timer, 1, 0);
 	else if (s->life.watch)
@@ -239,12 +230,16 @@ static void on_life_fd(void *ctx)
 	loop_timer_set(s->life.timer, GATHER_MS, 0);
 }
 
-static int begin_life(struct service *s, struct err *err)
+int service_open_life(struct service *s, struct err *err)
 {
 	const struct life_options options = { .want_ebpf =
 						      s->settings.options->config->ebpf_enabled,
 					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
+	s->life.members = members_new();
+	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
+	if (!s->life.members || !s->life.timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
 	if (life_open_with(&options, &s->life.life, &s->life.why_not) < 0)
 		return 0; /* daemon.status says which rung it is instead */
 	s->life.watch = loop_watch_fd(s->loop, life_fd(s->life.life), on_life_fd, s);
@@ -254,34 +249,9 @@ static int begin_life(struct service *s, struct err *err)
 	return err_set(err, -ENOMEM, "no memory left to begin");
 }
 
-int service_open_life(struct service *s, struct err *err)
-{
-	s->life.members = members_new();
-	s->life.timer = loop_timer_new(s->loop, on_life_timer, s);
-	if (!s->life.members || !s->life.timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	return begin_life(s, err);
-}
-
 void service_close_life(struct service *s)
 {
 	service_forget_streams(s);
 	stop_life(s);
 	s->life.members = members_free(s->life.members);
-}
-
-/* What the kernel side has marked it has marked with numbers of attempts. */
-void service_forget_life(struct service *s)
-{
-	struct err err = ERR_INIT;
-	bool was_open = s->life.life != NULL;
-
-	members_clear(s->life.members);
-	service_forget_streams(s);
-	s->life.last_event_id = 0;
-	s->life.is_relaying = false;
-	s->life.relay_from_wall_ns = s->database.seen_wall_ns;
-	stop_life(s);
-	if (was_open && begin_life(s, &err) < 0)
-		log_warning("births and deaths are seen by looking from now on: %s", err.text);
 }

@@ -103,53 +103,60 @@ static void suspect_recorded(struct ending *ending)
  * Of one that a run, or a daemon before us, has told of, in this boot. It was found; nobody follows
  * it yet.
  */
+static void follow_recorded(struct service *s, const struct orphan *recorded)
+{
+	struct orphan orphan = *recorded;
+
+	orphan.is_found = true;
+	if (!u64_known(orphan.key.start_ticks) ||
+	    !proc_is_alive("", orphan.key.pid, orphan.key.start_ticks) ||
+	    orphans_find(s->leftovers.orphans, orphan.key.pid) ||
+	    !is_believed(orphan.uid, orphan.key.pid))
+		return;
+	if (orphans_suspect(s->leftovers.orphans, &orphan) < 0)
+		s->leftovers.n_unlisted++;
+	else
+		s->leftovers.n_found++;
+}
+
+void service_follow_orphan(struct service *s, const struct watched *job,
+			   const struct proc_event *ev)
+{
+	follow_recorded(s, &(struct orphan){ .key = ev->key,
+					     .attempt_id = job->a.id,
+					     .uid = job->a.uid,
+					     .attempt_num = job->a.attempt_num,
+					     .sheet_num = ev->sheet_num,
+					     .job_id = job->job_id,
+					     .left_wall_ns = ev->wall_ns });
+}
+
 static int list_told(void *ctx, const struct event_row *row)
 {
 	struct service *s = ctx;
-	const struct proc_event *ev = &row->event;
-	const struct orphan orphan = {
-		.key = ev->key,
-		.attempt_id = row->attempt_id,
-		.uid = row->uid,
-		.attempt_num = row->attempt_num,
-		.sheet_num = ev->sheet_num,
-		.job_id = ev->job_id,
-		.is_attached = row->is_attached,
-		.left_wall_ns = ev->wall_ns,
-		.is_found = true,
-	};
 
-	if (!u64_known(ev->key.start_ticks) ||
-	    !proc_is_alive("", ev->key.pid, ev->key.start_ticks) ||
-	    orphans_find(s->leftovers.orphans, ev->key.pid) || !is_believed(row->uid, ev->key.pid))
-		return 0;
-	if (orphans_suspect(s->leftovers.orphans, &orphan) < 0)
-		s->leftovers.n_unlisted++;
+	follow_recorded(s, &(struct orphan){ .key = row->event.key,
+					     .attempt_id =
+						     service_attempt_of_row(s, row->attempt_id),
+					     .uid = row->uid,
+					     .attempt_num = row->attempt_num,
+					     .sheet_num = row->event.sheet_num,
+					     .job_id = row->event.job_id,
+					     .is_attached = row->is_attached,
+					     .left_wall_ns = row->event.wall_ns });
 	return 0;
-}
-
-/* attempt_id 0: of all attempts. */
-static void list_recorded(struct service *s, int64_t attempt_id)
-{
-	const struct orphan_filter filter = { s->record.boot_id, attempt_id, ORPHANS_MAX };
-	struct err err = ERR_INIT;
-
-	if (s->store && store_read_orphans(s->store, &filter, list_told, s, &err) < 0)
-		log_warning("not all that lives on of jobs that are over is followed: %s",
-			    err.text);
 }
 
 void service_leave_job(struct service *s, const struct watched *job)
 {
 	struct ending ending = { s, job };
-	const size_t n_before = orphans_count(s->leftovers.orphans);
 
 	service_drain_life(s);
-	list_recorded(s, job->a.id);
-	s->leftovers.n_found += orphans_count(s->leftovers.orphans) - n_before;
 	members_each(s->life.members, job->a.id, suspect, &ending);
-	if (job->n_processes == 0 && !job->a.is_attached)
+	if (job->a.is_lost && job->n_processes == 0 && !job->a.is_attached) {
+		service_take_in(s);
 		suspect_recorded(&ending);
+	}
 	membership_forget_job(s->scan.membership, job->a.id);
 }
 
@@ -167,10 +174,13 @@ void service_release_lost(struct service *s)
 
 void service_recall_lost(struct service *s)
 {
+	const struct orphan_filter recorded = { s->record.boot_id, 0, ORPHANS_MAX };
 	const struct attempt_filter filter = { .running_only = true };
 	struct err err = ERR_INIT;
 
-	list_recorded(s, 0);
+	if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
+		log_warning("not all that lives on of jobs that are over is followed: %s",
+			    err.text);
 	service_release_lost(s);
 	if (store_list_attempts(s->store, &filter, &s->leftovers.lost, &err) == 0)
 		s->leftovers.n_lost_left = s->leftovers.lost.n;
@@ -185,10 +195,11 @@ static bool may_have_orphans(const struct service *s, const struct attempt *a)
 
 static void recall_one(struct service *s, const struct attempt *a)
 {
-	const struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
+	struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
 	struct ending ending = { s, &job };
 
-	if (may_have_orphans(s, a))
+	job.a.id = service_attempt_of_row(s, a->id);
+	if (may_have_orphans(s, a) && !watch_find_attempt(s->watch, job.a.id))
 		suspect_recorded(&ending);
 }
 
@@ -204,27 +215,19 @@ static void recall_some(struct service *s)
 
 /* ---- at each tick ---- */
 
-/* Whether what is written down now is told from there. */
-static bool is_relayed(const struct service *s, const struct orphan *orphan)
-{
-	return !orphan->is_attached && (s->life.is_relaying || s->life.relay_from_wall_ns != 0);
-}
-
-/* Written down, which nobody else does any more, and told once: by who relays that, or here. */
+/* Recorded, which nobody else does any more, and published. */
 static void note_at(struct service *s, const struct orphan *orphan, const struct proc_event *what)
 {
 	struct proc_event ev = *what;
-	const bool has_record = s->store && orphan->attempt_id != 0;
-	bool is_kept;
 
 	ev.key = orphan->key;
 	ev.job_id = orphan->job_id;
 	ev.sheet_num = orphan->sheet_num;
-	is_kept = has_record && service_log_event(s, orphan->attempt_id, &ev);
+	if (orphan->attempt_id != 0)
+		(void)service_log_event(s, orphan->attempt_id, &ev);
 	if (ev.type == EVENT_EXIT)
 		service_note_exit(s, &ev.key, ev.wall_ns);
-	if (!is_kept || !is_relayed(s, orphan))
-		service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
+	service_tell_process(s, &ev, orphan->attempt_num, orphan->uid);
 }
 
 static void note(struct service *s, const struct orphan *orphan, enum event_type type,
@@ -371,7 +374,6 @@ static void on_check(void *ctx)
 	if (service_look_for_orphans(s, &err) < 0)
 		log_warning("cannot look for orphans now: %s", err.text);
 	orphans_each(s->leftovers.orphans, kill_one, s);
-	service_tell_signals(s);
 	orphans_each(s->leftovers.orphans, count_cancelled, &n);
 	if (n > 0)
 		loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
@@ -392,7 +394,6 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 		return -ENOMEM;
 	c.is_for_own = c.n_own > 0;
 	orphans_each(s->leftovers.orphans, end_one, &c);
-	service_tell_signals(s);
 	loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 	return 0;
 }

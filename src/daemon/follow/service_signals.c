@@ -180,7 +180,7 @@ static void count_unlisted(struct service *s, int64_t id, const struct noted_eve
 	(*at)->n++;
 }
 
-/* To the runner, where that is there to record it. What is of attached trees is not relayed. */
+/* To the runner, where that is there to record it. */
 static void list(struct service *s, const struct owner *o, struct noted_event *ev)
 {
 	ev->ev.details = ev->details;
@@ -189,9 +189,9 @@ static void list(struct service *s, const struct owner *o, struct noted_event *e
 		return;
 	}
 	(void)service_log_event(s, ev->attempt_id, &ev->ev);
-	if (!o->job->a.is_attached)
-		return;
 	ev->ev.job_id = o->job->job_id;
+	if (ev->ev.type == EVENT_OOM)
+		service_keep_news(s, &ev->ev, ev->attempt_id);
 	service_tell_process(s, &ev->ev, o->job->a.attempt_num, o->job->a.uid);
 }
 
@@ -324,17 +324,6 @@ void service_end_signals_of(struct service *s, int64_t id)
 	else if (u->last.attempt_id != 0)
 		(void)service_log_event(s, u->last.attempt_id, &u->last.ev);
 	free(u);
-}
-
-void service_forget_signals(struct service *s)
-{
-	while (s->signals.unlisted) {
-		struct unlisted *first = s->signals.unlisted;
-
-		s->signals.unlisted = first->next;
-		free(first);
-	}
-	signal_room_release(&s->signals.room);
 }
 
 void service_close_signals(struct service *s)

@@ -452,14 +452,6 @@ int service_count_calls(struct service *s, struct err *err)
 	return 0;
 }
 
-/* The marks of processes are numbers of attempts as well: they go with the whole of it. */
-void service_forget_calls(struct service *s)
-{
-	while (s->syscalls.jobs)
-		drop_job(s, &s->syscalls.jobs);
-	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
-}
-
 void service_close_syscalls(struct service *s)
 {
 	end_all(s);

@@ -58,7 +58,7 @@ void service_keep_process_event(struct service *s, const struct proc_event *ev, 
 /* An event has been published: what was rendered of it is of no more use. */
 void service_forget_rendered(struct service *s);
 
-/* After each look: which attempts are theirs. */
+/* After each look. */
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 
@@ -69,9 +69,6 @@ void service_hang_up_guests(struct service *s);
 
 int service_open_phases(struct service *s, struct err *err);
 void service_close_phases(struct service *s); /* while the store is open */
-
-/* Those that wait were of a database that is gone: they fail. */
-void service_forget_marks(struct service *s);
 
 /* Those that wait, at once: somebody is about to read the record. */
 void service_write_marks(struct service *s);

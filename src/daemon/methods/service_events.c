@@ -46,13 +46,21 @@ static void write_active(struct json *j, const struct service *s, const struct r
 			 int64_t attempt_id)
 {
 	const struct episode *e;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
 
 	json_key(j, "anomalies_active");
 	json_begin_array(j);
 	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
-		if (!e->worst.job_id ||
-		    (attempt_id ? e->attempt_id == attempt_id : is_shown(s, peer, e)))
+		if (!service_is_judged_by_runner(s, e) &&
+		    (!e->worst.job_id ||
+		     (attempt_id ? e->attempt_id == attempt_id : is_shown(s, peer, e))))
 			json_str(j, anomaly_type_name(e->worst.type));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < jobs[i]->n_active; k++)
+			if (attempt_id ? jobs[i]->a.id == attempt_id
+				       : peer && service_may_read(s, peer, jobs[i]->a.uid))
+				json_str(j, anomaly_type_name(jobs[i]->active[k].type));
 	json_end_array(j);
 }
 
@@ -202,20 +210,6 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	service_publish(s, topic, ev->wall_ns, uid, &out);
 }
 
-/*
- * What happened to its processes is told before its end: what the kernel has told by now (what
- * killed it may wait there), and what its runner has written down, which it did before the end.
- */
-static void tell_last_events(struct service *s, const struct watched *job)
-{
-	struct err err = ERR_INIT;
-
-	service_drain_life(s);
-	service_end_signals_of(s, job->a.id);
-	if (service_relay_events(s, &err) < 0 || service_relay_anomalies(s, &err) < 0)
-		log_debug("events of a job are told after its end: %s", err.text);
-}
-
 /* The parts that follow jobs hear of it first. */
 static void hand_on_change(struct service *s, enum change change, const struct watched *job)
 {
@@ -227,14 +221,17 @@ static void hand_on_change(struct service *s, enum change change, const struct w
 	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
 		service_follow_attached(s, job);
 	if (change == CHANGE_JOB_ENDED) {
-		tell_last_events(s, job);
+		service_drain_life(s); /* what killed it may wait there */
+		service_end_signals_of(s, job->a.id);
 		service_end_anomalies_of(s, job);
 		service_sum_calls_of(s, job);
 		service_answer_waiters(s, job);
+		service_end_queued(s, job);
 		service_leave_job(s, job);
 		service_give_back_soon(s); /* a job of many processes took megabytes to store */
 		service_run_queue_soon(s);
 		learner_note_end(s->learner);
+		s->database.is_ingest_due = true;
 	}
 }
 

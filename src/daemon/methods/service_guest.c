@@ -47,11 +47,15 @@ struct guest {
 	struct log_writer *writer; /* of the last segment; NULL: there was no frame on this line */
 	uint64_t next;		   /* the offset of the frame that it wants next */
 	bool is_over;		   /* it has sent its end */
-	bool was_stored;	   /* before this line */
-	int64_t attempt_id;	   /* 0: it is not stored yet */
 	unsigned n_gaps;	   /* before segments of it, on this line */
 	struct guest *next_guest;
 };
+
+/* The attempt that its copy is of; NULL: nothing of it was read yet, or it is over. */
+static struct watched *job_of(const struct guest *guest)
+{
+	return watch_find_log(guest->service->watch, &guest->copy.origin.id);
+}
 
 /* ---- the share of one user ---- */
 
@@ -103,7 +107,7 @@ int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err
 	for (size_t i = 0; i < n; i++)
 		n_jobs += jobs[i]->a.uid == peer->uid;
 	for (const struct guest *guest = s->guests.first; guest; guest = guest->next_guest)
-		n_jobs += guest->uid == peer->uid && guest->attempt_id == 0;
+		n_jobs += guest->uid == peer->uid && !job_of(guest);
 	if (n_jobs >= MAX_GUESTS_PER_USER)
 		return err_set(err, -EBUSY,
 			       "one user may have %d jobs watched that are recorded elsewhere",
@@ -156,35 +160,13 @@ static void on_hung_up(void *ctx)
 	forget(ctx);
 }
 
-/* Its attempt, once that is stored: 0 where it is not. */
-static int64_t find_attempt(struct guest *guest, struct stored_log *ret)
-{
-	struct service *s = guest->service;
-
-	*ret = (struct stored_log){ 0 };
-	if (!s->store || store_find_log(s->store, guest->copy.origin.id.bytes, ret, NULL) < 0)
-		return 0;
-	guest->attempt_id = ret->attempt_id;
-	return ret->attempt_id;
-}
-
 void service_tend_guests(struct service *s)
 {
-	struct stored_log stored;
 	struct stat st;
 
 	/* Nobody would find what is appended there: who says hello again sends it again. */
 	if (s->guests.copies_fd >= 0 && fstat(s->guests.copies_fd, &st) == 0 && st.st_nlink == 0)
 		service_hang_up_guests(s);
-	for (struct guest *guest = s->guests.first; guest; guest = guest->next_guest) {
-		const struct watched *job;
-
-		if (guest->attempt_id || !find_attempt(guest, &stored))
-			continue;
-		job = watch_find_attempt(s->watch, guest->attempt_id);
-		if (job)
-			service_bind_stream(s, job);
-	}
 }
 
 /* ---- its copy ---- */
@@ -333,20 +315,26 @@ static bool is_own_folder(const struct service *s, const struct hello_params *pa
 	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
 }
 
-/* Whose it is, and who runs it: the process that asks. */
-static int identify(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+/* Whose it is, and who runs it: the process that asks. Others have attempts of this job, too: it
+ * has a number of its own here. */
+static int identify(struct guest *guest, const struct rpc_peer *peer, const char *job_id,
+		    struct err *err)
 {
-	struct attempt a = { .uid = peer->uid,
+	struct attempt a = { .job_id = job_id,
+			     .uid = peer->uid,
 			     .started_wall_ns = clock_wall_ns(),
 			     .pid_ns = own_pid_ns() };
 	struct log_id id = guest->copy.origin.id;
 	int r = caller_find_process(peer, &a.runner, err);
 
+	if (r == 0)
+		r = attempt_log_take_number(guest->service->settings.options->paths->db, &a, err);
 	if (r < 0)
 		return r;
 	proc_boot_id(a.boot_id);
 	attempt_log_describe_origin(&a, &guest->copy.origin);
 	guest->copy.origin.id = id;
+	guest->copy.origin.attempt_num = a.attempt_num;
 	guest->copy.origin.is_copy = true;
 	return 0;
 }
@@ -357,17 +345,18 @@ static int refuse_other(const struct rpc_peer *peer, uint64_t uid, struct err *e
 }
 
 /* Where the copy goes on, or begins. */
-static int find_copy(struct guest *guest, const struct rpc_peer *peer, struct err *err)
+static int find_copy(struct guest *guest, const struct rpc_peer *peer, const char *job_id,
+		     struct err *err)
 {
 	struct service *s = guest->service;
 	struct log_id id = guest->copy.origin.id;
-	struct stored_log stored;
+	struct stored_log stored = { .uid = peer->uid };
 	struct log_fs fs;
-	int r = 0;
+	int r;
 
-	guest->was_stored = find_attempt(guest, &stored) != 0;
-	if (guest->was_stored)
-		r = refuse_other(peer, stored.uid, err);
+	if (s->store)
+		(void)store_find_log(s->store, id.bytes, &stored, NULL);
+	r = refuse_other(peer, stored.uid, err);
 	if (r == 0 && stored.is_over)
 		r = err_set(err, -EEXIST, "the job is over already");
 	if (r == 0)
@@ -377,7 +366,7 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, struct er
 	r = log_continue(&fs, &id, &guest->copy, err);
 	if (r == -ENOENT) {
 		r = guest_check_share(s, peer, err);
-		return r < 0 ? r : identify(guest, peer, err);
+		return r < 0 ? r : identify(guest, peer, job_id, err);
 	}
 	if (r == -EEXIST)
 		return err_set(err, -EBUSY, "the end of the job is not stored yet");
@@ -421,7 +410,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	if (r == 0)
 		r = leave_line_before(s, peer, &guest->copy.origin.id, err);
 	if (r == 0)
-		r = find_copy(guest, peer, err);
+		r = find_copy(guest, peer, params->job_id, err);
 	guest->copy.end_bytes = params->end_bytes;
 	guest->copy.segment_bytes = SIZE_MAX; /* we begin them */
 	guest->copy.queue_bytes = COPY_QUEUE_BYTES;
@@ -465,7 +454,7 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 		guest = find_by_line(s, peer); /* the look may have hung up on it */
 		if (!guest)
 			return err_set(err, -EBUSY, "the job cannot be watched now");
-		job = watch_find_attempt(s->watch, guest->attempt_id);
+		job = job_of(guest);
 	} else {
 		job = service_find_own_job(s, peer, params.job_id);
 	}
@@ -489,13 +478,9 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 /* Something has changed in a log. */
 static void look_at_changes(struct service *s)
 {
-	struct err err = ERR_INIT;
-
 	service_drain_life(s);
 	service_look(s);
 	service_write_marks(s);
-	if (service_relay_events(s, &err) < 0)
-		log_debug("what runners have recorded is published later: %s", err.text);
 	service_run_queue(s); /* where one has ended, another may begin */
 }
 
@@ -525,29 +510,13 @@ static void look_soon(struct service *s)
 		loop_timer_set(s->guests.timer, wait_ns / 1000000, 0);
 }
 
-/* Of one that is not watched, as its runner was gone when we began, no look will tell. */
-static void tell_late_end(struct service *s, const struct stored_log *stored)
-{
-	struct watched job = { .runner_fd = -1 };
-	struct err err = ERR_INIT;
-	int r = store_read_progress(s->store, stored->job_id, stored->attempt_num, &job.a, &err);
-
-	log_info("the end of job %s was told late", stored->job_id);
-	if (r < 0)
-		return;
-	job.job_id = (char *)job.a.job_id;
-	estimate_init(&job.estimate);
-	service_tell_change(s, CHANGE_JOB_ENDED, &job, NULL);
-	attempt_release(&job.a);
-}
-
 static int write_end(struct guest *guest, const char *text, struct err *err)
 {
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 	int r;
 
 	if (guest->is_over)
-		return 0; /* once more: it may be stored by now */
+		return 0;
 	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
 		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
 	r = log_write_end(guest->writer, end.data, end.len, err);
@@ -555,26 +524,6 @@ static int write_end(struct guest *guest, const char *text, struct err *err)
 		return r;
 	guest->is_over = true;
 	guest->writer = log_writer_free(guest->writer);
-	return 0;
-}
-
-/* By the answer it is stored. */
-static int take_end(struct service *s, struct rpc_call *call, const char *text, struct err *err)
-{
-	struct guest *guest = find_by_line(s, rpc_call_peer(call));
-	bool is_watched = watch_find_attempt(s->watch, guest->attempt_id) != NULL;
-	bool was_stored = guest->was_stored;
-	struct stored_log stored = { 0 };
-	int r = write_end(guest, text, err);
-
-	if (r < 0)
-		return r;
-	look_at_changes(s);
-	guest = find_by_line(s, rpc_call_peer(call)); /* the look may have hung up on it */
-	if (!guest || !find_attempt(guest, &stored) || !stored.is_over)
-		return err_set(err, -EBUSY, "the end of the job is not stored yet");
-	if (was_stored && !is_watched)
-		tell_late_end(s, &stored);
 	return 0;
 }
 
@@ -615,8 +564,12 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_object(j);
 	json_key_u64(j, "appended", guest->next);
 	json_end_object(j);
-	if (params.end)
-		return take_end(s, call, params.end, err);
+	if (params.end) { /* by the answer the copy has it, which outlives us */
+		r = write_end(guest, params.end, err);
+		if (r == 0)
+			look_at_changes(s);
+		return r;
+	}
 	if (is_news)
 		look_soon(s);
 	return 0;
@@ -655,9 +608,9 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 static int64_t find_callers_attempt(struct service *s, const struct rpc_peer *peer)
 {
 	const struct guest *guest = find_by_line(s, peer);
-	const struct watched *job = guest ? NULL : service_find_own_job(s, peer, NULL);
+	const struct watched *job = guest ? job_of(guest) : service_find_own_job(s, peer, NULL);
 
-	return guest ? guest->attempt_id : job ? job->a.id : 0;
+	return job ? job->a.id : 0;
 }
 
 struct calls_params {

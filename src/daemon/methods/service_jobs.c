@@ -40,9 +40,8 @@ static void write_job(struct json *j, const struct watched *job)
 	json_end_object(j);
 }
 
-/* One that waits for its turn has no attempt yet; nor is there one to be seen without a database.
- */
-static void write_queued(struct json *j, const struct queued *job, bool is_unfollowed)
+/* One that waits for its turn has no attempt yet. */
+static void write_queued(struct json *j, const struct queued *job)
 {
 	struct attempt a;
 
@@ -52,14 +51,13 @@ static void write_queued(struct json *j, const struct queued *job, bool is_unfol
 	a.command = job->name;
 	a.workdir = job->workdir;
 	json_begin_object(j);
-	attempt_write_fields(j, &a, is_unfollowed ? "running" : "queued");
+	attempt_write_fields(j, &a, "queued");
 	json_key_f64(j, "submitted", clock_ns_to_seconds(job->submitted_wall_ns));
 	json_key_u64(j, "submission", job->submission);
 	json_key_string(j, "why_queued",
-			is_unfollowed	  ? NULL
-			: job->is_started ? "its runner is starting"
-			: job->reason[0]  ? job->reason
-					  : NULL);
+			job->is_started	 ? "its runner is starting"
+			: job->reason[0] ? job->reason
+					 : NULL);
 	json_end_object(j);
 	attempt_release(&a);
 }
@@ -83,8 +81,8 @@ static int job_list(void *ctx, struct rpc_call *call, struct err *err)
 			write_job(j, jobs[i]);
 	for (size_t i = 0; (queued = queue_at(s->queue, i)); i++)
 		if (service_may_read(s, rpc_call_peer(call), queued->uid) &&
-		    !service_has_run(s, queued))
-			write_queued(j, queued, service_is_unfollowed(s, queued));
+		    !service_has_begun(s, queued))
+			write_queued(j, queued);
 	json_end_array(j);
 	return 0;
 }
@@ -302,7 +300,7 @@ static int cancel_all(struct service *s, const struct rpc_peer *peer, const char
 		failed = failed ? failed : r;
 		n_found++;
 	}
-	if (queued && (n_found == 0 || !service_has_run(s, queued))) /* else it is one of those */
+	if (queued && (n_found == 0 || !service_has_begun(s, queued))) /* else it is one of those */
 		r = cancel_queued(s, peer, queued, failed ? NULL : err);
 	return failed ? failed : r;
 }

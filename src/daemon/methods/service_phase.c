@@ -138,17 +138,36 @@ static void count_refused(struct service *s, const struct phase_mark *marks, int
 			count_lost(s->phases, w->mark.attempt_id, 1);
 }
 
+/* The row of an attempt; 0: the database has none yet, or cannot be read now. */
+static int64_t find_row(struct service *s, int64_t attempt_id)
+{
+	struct stored_log stored = { 0 };
+	struct log_id log;
+	uint64_t uid;
+
+	if (!s->store || !watch_log_of(s->watch, attempt_id, &log, &uid))
+		return 0;
+	if (store_find_log(s->store, log.bytes, &stored, NULL) < 0) {
+		service_take_in(s);
+		if (s->store)
+			(void)store_find_log(s->store, log.bytes, &stored, NULL);
+	}
+	return stored.attempt_id;
+}
+
 static void write_lost(struct service *s)
 {
 	struct map *lost = &s->phases->lost;
 	struct err err = ERR_INIT;
+	int64_t row;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < lost->cap; i++) {
 		if (!lost->slots[i].used || lost->slots[i].value == 0)
 			continue;
-		r = store_add_lost_marks(s->store, (int64_t)lost->slots[i].key,
-					 lost->slots[i].value, &err);
+		row = find_row(s, (int64_t)lost->slots[i].key);
+		r = row ? store_add_lost_marks(s->store, row, lost->slots[i].value, &err)
+			: err_set(&err, -EBUSY, "the job is not in the database yet");
 		if (r == 0)
 			lost->slots[i].value = 0; /* the next may fail */
 	}
@@ -187,8 +206,12 @@ static void write_down(void *ctx)
 	marks = reallocarray(NULL, p->n + 1, sizeof(*marks));
 	if (!marks)
 		r = err_set(&err, -ENOMEM, "no memory left for phases");
-	for (const struct waiting_mark *w = p->first; marks && w; w = w->next)
-		marks[n++] = w->mark;
+	for (const struct waiting_mark *w = p->first; marks && w; w = w->next) {
+		marks[n] = w->mark;
+		marks[n].attempt_id = find_row(s, w->mark.attempt_id);
+		if (r == 0 && marks[n++].attempt_id == 0)
+			r = err_set(&err, -EBUSY, "the job is not in the database yet");
+	}
 	if (r == 0)
 		r = store_mark_phases(s->store, marks, n, &err);
 	if (r == -EBUSY && clock_boot_ns() - p->since_boot_ns < GIVE_UP_NS)
@@ -310,14 +333,6 @@ int service_open_phases(struct service *s, struct err *err)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	s->phases->end = &s->phases->first;
 	return 0;
-}
-
-void service_forget_marks(struct service *s)
-{
-	const struct err gone = { .code = -ENOENT, .text = "the record of the job is gone" };
-
-	map_clear(&s->phases->lost);
-	answer_all(s, NULL, -ENOENT, &gone);
 }
 
 /* What waits is written, whatever the daemon ends for. */

@@ -78,23 +78,12 @@ static size_t count_queued(const struct service *s)
 	return n;
 }
 
-/* Which the database would tell of. */
-static size_t count_unfollowed(struct service *s)
-{
-	const struct queued *job;
-	size_t n = 0;
-
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n += service_is_unfollowed(s, job) && !service_has_run(s, job);
-	return n;
-}
-
 static void write_jobs(struct json *j, struct service *s)
 {
 	size_t n;
 
 	watch_jobs(s->watch, &n);
-	json_key_u64(j, "running_jobs", n + count_unfollowed(s));
+	json_key_u64(j, "running_jobs", n);
 	json_key_u64(j, "queued_jobs", count_queued(s));
 	json_key_u64(j, "held_jobs", service_count_held(s));
 }

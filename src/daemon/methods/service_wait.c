@@ -96,34 +96,6 @@ void service_answer_dropped(struct service *s, const struct queued *job)
 	service_answer_waiters(s, &dropped);
 }
 
-/* It has no number yet. */
-void service_answer_unrecorded(struct service *s, const struct queued *job, struct attempt *told)
-{
-	struct watched over = { .job_id = job->job_id };
-
-	told->uid = job->uid;
-	over.a = *told;
-	service_answer_waiters(s, &over);
-}
-
-/* Its runner is gone, and what it wrote down cannot be read. */
-void service_answer_unknown(struct service *s, const struct queued *job)
-{
-	struct waiter *next;
-	struct err err = ERR_INIT;
-
-	service_need_store(s, &err);
-	for (struct waiter *waiter = s->clients.waiters; waiter; waiter = next) {
-		struct rpc_call *call = waiter->call;
-
-		next = waiter->next;
-		if (waiter->uid != job->uid || strcmp(waiter->job_id, job->job_id) != 0)
-			continue;
-		forget_waiter(waiter);
-		rpc_call_fail(call, -EBUSY, &err);
-	}
-}
-
 static void on_timeout(void *ctx)
 {
 	struct waiter *waiter = ctx;
@@ -207,7 +179,7 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 	if (job.watched)
 		return wait_for(s, call, &params, (uid_t)job.watched->a.uid, job.watched->a.id,
 				err);
-	if (job.queued && !service_has_run(s, job.queued))
+	if (job.queued && !service_has_begun(s, job.queued))
 		return wait_for(s, call, &params, job.queued->uid, 0, err);
 	return answer_from_store(s, call, &params.job, err);
 }

@@ -40,7 +40,6 @@ struct queued {
 	bool is_started;	  /* a runner has it, or had it */
 	bool was_executed;	  /* we have seen the runner begin */
 	bool is_cancelled;	  /* since then */
-	bool is_over;		  /* its end was told, and cannot be written down yet */
 	struct proc_key runner;	  /* which it is; unknown start_ticks: a daemon before started it */
 	int start_fd;		  /* of one that is on its way: see detach.h; -1 */
 	uint64_t started_boot_ns; /* since when we know that */

@@ -229,10 +229,12 @@ static bool take_from_queue(struct service *s, struct watched *job)
 static void estimate_watched(struct service *s, struct watched *job)
 {
 	struct learning_answer answer;
+	struct attempt asked = job->a;
 
+	asked.id = 0; /* that is no row's */
 	learning_answer_init(&answer);
 	if (s->store)
-		learning_estimate_attempt(s->store, &job->a, u64_known(learning_scope(job->a.uid)),
+		learning_estimate_attempt(s->store, &asked, u64_known(learning_scope(job->a.uid)),
 					  &answer, NULL);
 	job->estimate = answer.estimate;
 }

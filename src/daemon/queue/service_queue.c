@@ -159,23 +159,8 @@ static bool settle_unheard(struct service *s, struct queued *job)
 	return false;
 }
 
-/* Without a database: its log may have the end. */
-static void answer_unfollowed(struct service *s, struct queued *job)
-{
-	struct attempt a;
-
-	if (job->is_over ||
-	    store_find_logged_end(s->settings.options->paths->db, job->submission, &a) < 0) {
-		if (service_has_run(s, job))
-			service_answer_unknown(s, job);
-		return;
-	}
-	job->is_over = true;
-	service_answer_unrecorded(s, job, &a);
-	attempt_release(&a);
-}
-
-/* One that has ended may still hold its file for a moment. True if it is gone from the queue. */
+/* Of one whose runner is gone without an end that was read: the database may have an older one.
+ * True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job, bool is_behind)
 {
 	struct err err = ERR_INIT;
@@ -184,12 +169,8 @@ static bool settle_started(struct service *s, struct queued *job, bool is_behind
 
 	if (r < 0)
 		return note_failed_start(s, job, r, &err);
-	if (r == 0 && service_is_unfollowed(s, job))
-		answer_unfollowed(s, job);
-	if (r > 0 || !s->store || find_trace(s, job, &trace, NULL) < 0)
-		return false;
-	if (trace != HAS_ENDED &&
-	    (queue_is_held(job) || watch_find_of(s->watch, job->job_id, job->uid)))
+	if (r > 0 || service_has_begun(s, job) || queue_is_held(job) || !s->store ||
+	    find_trace(s, job, &trace, NULL) < 0)
 		return false;
 	if (trace == NOT_RUN)
 		return !is_behind && settle_unheard(s, job);
@@ -212,33 +193,23 @@ static void settle_all(struct service *s)
 			i++;
 }
 
-/* Who asks while no daemon runs would be told that they wait. */
-void service_leave_queue(struct service *s)
+bool service_has_begun(struct service *s, const struct queued *job)
 {
-	struct queued *job;
-	enum trace trace;
+	return job->is_started && watch_find_submission(s->watch, job->submission);
+}
+
+void service_end_queued(struct service *s, const struct watched *job)
+{
+	struct queued *queued;
 	size_t i = 0;
 
-	while (s->store && s->queue && (job = queue_at(s->queue, i)))
-		if (job->is_started && find_trace(s, job, &trace, NULL) == 0 && trace == HAS_ENDED)
-			queue_drop(s->queue, job);
-		else
-			i++;
-}
-
-bool service_is_unfollowed(const struct service *s, const struct queued *job)
-{
-	return !s->store && job->is_started && job->start_fd < 0;
-}
-
-bool service_has_run(struct service *s, const struct queued *job)
-{
-	enum trace trace = NOT_RUN;
-
-	if (service_is_unfollowed(s, job))
-		return job->is_over || !queue_is_held(job);
-	return job->is_started && s->store && find_trace(s, job, &trace, NULL) == 0 &&
-	       trace != NOT_RUN;
+	while (u64_known(job->a.submission) && s->queue && (queued = queue_at(s->queue, i++)))
+		if (queued->submission == job->a.submission && queued->uid == job->a.uid) {
+			log_info("job %s of user %u %s", job->job_id, (unsigned)job->a.uid,
+				 job->a.is_lost ? "is lost: its runner is gone" : "has ended");
+			queue_drop(s->queue, queued);
+			return;
+		}
 }
 
 /* ---- those that wait ---- */
@@ -249,7 +220,7 @@ static size_t count_started(struct service *s)
 	size_t n = 0;
 
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n += job->is_started && !(service_is_unfollowed(s, job) && service_has_run(s, job));
+		n += job->is_started;
 	return n;
 }
 

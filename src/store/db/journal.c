@@ -16,6 +16,7 @@
 #include "store/damage.h"
 #include "store/db/db.h"
 #include "store/handle.h"
+#include "store/ingest.h"
 #include "store/sqlite.h"
 
 /* Of different lengths, so that several who wait do not come back all at once. */
@@ -557,7 +558,7 @@ int store_settle(struct store *store)
 	return -store->log_error;
 }
 
-struct store_swept store_sweep(const char *path)
+struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns)
 {
 	struct store_swept ret = { 0 };
 	struct store *store = NULL;
@@ -567,6 +568,8 @@ struct store_swept store_sweep(const char *path)
 		return ret;
 	store->is_unsettled = true; /* by others */
 	settle_reuse(store);
+	store->followed_wall_ns = followed_wall_ns;
+	(void)ingest_logs(store, NULL); /* removes logs */
 	ret.disk_error = store->log_error;
 	ret.wait_ns = store->disk_wait_ns;
 	store_close(store);
