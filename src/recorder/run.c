@@ -10,8 +10,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
-#include "recorder/late_word.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 
 /* ---- the time that a run records ---- */
@@ -248,7 +246,6 @@ static void close_run(struct run *run)
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
-	hold_release(&run->hold);
 	run->detect = detect_free(run->detect);
 	loop_fd_close(run->births.watch);
 	run->births.life = life_close(run->births.life);

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 
 /* ---- births and deaths, as the kernel reports them ---- */
@@ -171,7 +170,7 @@ static uint64_t on_hold(void *ctx)
 	runner_sheets(run->runner, &n_begun);
 	if (!run->options->is_submitted || n_begun == 0)
 		return 0;
-	return hold_ask_ms(&run->hold, run->attempt->job_id);
+	return link_hold_ms(run->link, &run->hold, run->attempt->job_id);
 }
 
 static void on_sheet_started(void *ctx, const struct sheet_record *sheet)

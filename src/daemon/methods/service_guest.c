@@ -592,7 +592,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 /* ---- whose end may still come ---- */
 
-/* A courier asks for us every second (late_word.h). */
+/* A courier asks for us every second (log_sender.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)
 
 bool service_expects_word(const struct service *s, const struct attempt *a)
