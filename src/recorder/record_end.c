@@ -275,15 +275,26 @@ static void note_gpu_pace(struct run *run)
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
 }
 
-/* What measured, which may be less than what a probe would find now. */
+void record_probe(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	if (a->rungs)
+		return;
+	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
+	if (a->rungs)
+		a->n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena,
+						 a->rungs);
+}
+
+/* What measured, which may be less than what a probe finds. */
 static void note_rungs(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
+	record_probe(run);
 	if (!a->rungs)
 		return;
-	a->n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	note_gpu_pace(run);

@@ -103,6 +103,7 @@ void run_counting_fill(struct run *run)
 static void on_record_timer(void *ctx)
 {
 	record_now(ctx);
+	record_probe(ctx);
 }
 
 static void on_events_timer(void *ctx)

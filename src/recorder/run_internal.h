@@ -290,6 +290,9 @@ void record_end_anomalies(struct run *run);
 
 /* ---- record_end.c ---- */
 
+/* What may measure here. Once, while the command runs: the end does not wait for it. */
+void record_probe(struct run *run);
+
 /* Completes the attempt with everything that is known at its end, records it and tells a daemon. */
 struct runner_result;
 void record_end(struct run *run, const struct runner_result *result);

@@ -519,7 +519,7 @@ static int write_end(struct guest *guest, const char *text, struct err *err)
 		return 0;
 	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
 		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
-	r = log_write_end(guest->writer, end.data, end.len, err);
+	r = log_write_end(guest->writer, end.data, end.len, NULL, err);
 	if (r < 0)
 		return r;
 	guest->is_over = true;
