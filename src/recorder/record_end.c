@@ -283,8 +283,8 @@ void record_probe(struct run *run)
 		return;
 	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
 	if (a->rungs)
-		a->n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena,
-						 a->rungs);
+		a->n_rungs =
+			sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
 }
 
 /* What measured, which may be less than what a probe finds. */
