@@ -261,11 +261,6 @@ uint64_t attempt_log_bytes(const struct attempt_log *l)
 	return log_appended(l->writer);
 }
 
-bool attempt_log_is_one_in(const struct attempt_log *l, unsigned n)
-{
-	return l->id.bytes[0] % n == 0;
-}
-
 /* ---- opening ---- */
 
 /* "01234567-89ab-…" as 16 bytes; what is none stays all 0. */
