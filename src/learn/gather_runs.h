@@ -1,8 +1,8 @@
 /*
  * gather_runs - an attempt that is over, as runs to learn from.
  *
- * Peaks, times, counts and system calls are those of its accounting, which has taken in all samples.
- * Early values are read off its curve. The snapshots have the state of the host meanwhile.
+ * Peaks, times, counts and system calls are those of its accounting, which has taken in all
+ *samples. Early values are read off its curve. The snapshots have the state of the host meanwhile.
  *
  *	struct gather g = { .attempt = &attempt };
  *	gather_add_snapshot(&g, &snapshot);	for each one of the time it ran
