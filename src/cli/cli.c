@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "daemon/daemon.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,7 +20,6 @@
 #include "base/suggest.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "daemon/daemon.h"
 #include "query/query.h"
 #include "rpc/rpc.h"
 

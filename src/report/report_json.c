@@ -1,6 +1,5 @@
 #include "report/facts.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -8,7 +7,6 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/run_record.h"
-#include "report/report.h"
 
 /* ---- runs like this ---- */
 
