@@ -1,5 +1,4 @@
 #include "cli/cli.h"
-#include "daemon/daemon.h"
 
 #include <errno.h>
 #include <math.h>
@@ -20,6 +19,7 @@
 #include "base/suggest.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
+#include "daemon/daemon.h"
 #include "query/query.h"
 #include "rpc/rpc.h"
 
