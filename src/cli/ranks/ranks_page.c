@@ -452,7 +452,7 @@ static void add_verdict(struct doc *d, const struct rank_analysis *a)
 		buf_add_char(&text, ' ');
 		finding_add_remedy(&text, f);
 	}
-	d->writer->verdict(d, headline.data, text.data);
+	d->writer->verdict(d, DOC_PLAIN, headline.data, text.data);
 }
 
 static void add_clocks(struct doc *d, const struct first_cause *f)
@@ -474,7 +474,7 @@ static void add_clocks(struct doc *d, const struct first_cause *f)
 					   "(--clock-error)"
 					 : "");
 	}
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 /* A table has so many rows at most, and says what it leaves out. */
@@ -486,7 +486,7 @@ static void add_left_out(struct doc *d, size_t n)
 		return;
 	buf_printf(&text, "%zu more %s in the JSON.", n - MAX_ROWS,
 		   n - MAX_ROWS == 1 ? "rank is" : "ranks are");
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 static void add_candidates(struct doc *d, const struct rank_analysis *a)
@@ -520,7 +520,7 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 					    : c->is_step   ? "step"
 							   : "ramp");
 	}
-	d->writer->section(d, "Who rose, and when");
+	d->writer->text(d, DOC_SECTION, "Who rose, and when");
 	doc_add_table(d, &t);
 	add_left_out(d, f->n_candidates);
 	add_clocks(d, f);
@@ -561,7 +561,7 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 		if (!is_html)
 			add_spark(table_cell(&t), a, &a->ranks[i]);
 	}
-	d->writer->section(d, "Each rank");
+	d->writer->text(d, DOC_SECTION, "Each rank");
 	doc_add_table(d, &t);
 	add_left_out(d, a->n_ranks);
 	buf_add_str(&text, "All ranks together used at most ");
@@ -569,7 +569,7 @@ static void add_ranks(struct doc *d, const struct rank_analysis *a)
 	buf_add_str(&text, " at one moment; their peaks add up to ");
 	add_bytes(&text, a->facts->sum_of_peaks_bytes);
 	buf_add_char(&text, '.');
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 static void add_stragglers(struct doc *d, const struct rank_analysis *a)
@@ -590,7 +590,7 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 			   "is by chance with probability %.2g.",
 			   (unsigned long long)f->n_longest, (unsigned long long)f->n_compared,
 			   f->straggler_p);
-		d->writer->item(d, text.data);
+		d->writer->text(d, DOC_ITEM, text.data);
 	}
 	if (a->facts->slow) {
 		CLEANUP(buf_release) struct buf text = BUF_INIT;
@@ -602,7 +602,7 @@ static void add_stragglers(struct doc *d, const struct rank_analysis *a)
 		buf_add_str(&text, ", ");
 		add_seconds(&text, a->facts->slow_lost_seconds);
 		buf_add_str(&text, " in all: ranks that wait for each other wait for this one.");
-		d->writer->item(d, text.data);
+		d->writer->text(d, DOC_ITEM, text.data);
 	}
 }
 
@@ -611,17 +611,18 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	if (a->n_notes > 0) {
-		d->writer->section(d, "Notes of the compatible summary");
-		d->writer->paragraph(d, "It aligns ranks by their first samples and has thresholds "
-					"of its own. Where it and the answer above differ, believe "
-					"the answer above.");
+		d->writer->text(d, DOC_SECTION, "Notes of the compatible summary");
+		d->writer->text(d, DOC_PARAGRAPH,
+				"It aligns ranks by their first samples and has thresholds "
+				"of its own. Where it and the answer above differ, believe "
+				"the answer above.");
 	}
 	for (size_t i = 0; i < a->n_notes; i++) {
 		buf_reset(&text);
 		reference_note_text(&a->notes[i], &text);
-		d->writer->item(d, text.data);
+		d->writer->text(d, DOC_ITEM, text.data);
 	}
-	d->writer->section(d, "Input");
+	d->writer->text(d, DOC_SECTION, "Input");
 	buf_reset(&text);
 	buf_printf(
 		&text,
@@ -630,7 +631,7 @@ static void add_notes(struct doc *d, const struct rank_analysis *a, const struct
 		(unsigned long long)input->n_valid, (unsigned long long)input->n_read,
 		(unsigned long long)input->n_empty, (unsigned long long)input->n_invalid,
 		(unsigned long long)input->n_cut);
-	d->writer->item(d, text.data);
+	d->writer->text(d, DOC_ITEM, text.data);
 }
 
 static void write_page(struct doc *d, const struct rank_analysis *a,
@@ -641,11 +642,11 @@ static void write_page(struct doc *d, const struct rank_analysis *a,
 	buf_printf(&title, "proctor ranks: job %.*s, %zu of %lld ranks",
 		   a->job_id.s ? (int)a->job_id.n : 1, a->job_id.s ? a->job_id.s : "-", a->n_ranks,
 		   (long long)a->world_size);
-	d->writer->title(d, title.data);
+	d->writer->text(d, DOC_TITLE, title.data);
 	add_verdict(d, a);
 	add_candidates(d, a);
 	if (d->writer == &html_writer && a->n_ranks > 0) {
-		d->writer->section(d, "Memory over time");
+		d->writer->text(d, DOC_SECTION, "Memory over time");
 		add_svg(d->out, a);
 	}
 	add_ranks(d, a);
