@@ -211,6 +211,8 @@ PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -- sh -c 'echo ran; exit 4'
 is "the command runs all the same" "$stdout/$status" "ran/4"
 like "and why it is not recorded is said" "$stderr" '^proctor: this run is not recorded: .*file'
 is "once" "$(grep -c '^proctor: this run' "$TMP/stderr")" 1
+PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q -- sh -c 'exit 4'
+is "a quiet run does not say it" "$stderr/$status" "/4"
 
 PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q --json -- sh -c 'sleep 0.3; exit 4'
 json "the report is whole without a store" "$stdout" \
