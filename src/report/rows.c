@@ -255,7 +255,7 @@ static void write_TIMES(struct json *j, const void *sample)
 }
 
 static const struct row_field sample_items[] = {
-	FIELD_EXACT("timestamp", sample_row, wall_ns, SECONDS),
+	FIELD("timestamp", sample_row, wall_ns, SECONDS),
 	FIELD("job_id", sample_row, p.job_id, STRING),
 	FIELD("attempt", sample_row, attempt_num, PID),
 	FIELD("sheet_num", sample_row, p.sheet_num, INT),
@@ -265,6 +265,7 @@ static const struct row_field sample_items[] = {
 	FIELD_JSON(key_, offsetof(struct sample_row, p), write_##kind_),
 #define SAMPLE_JOB(...) /* they come first */
 #include "model/sample_fields.def"
+	FIELD("timestamp_ns", sample_row, wall_ns, U64),
 #define SAMPLE_EXACT(member_, key_, where_, help_) FIELD(key_, sample_row, p.member_, U64),
 #include "model/sample_fields.def"
 	FIELD("resolution_seconds", sample_row, resolution_seconds, F64),

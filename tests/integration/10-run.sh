@@ -64,7 +64,7 @@ run bash -c '"$0" run -q -- sh -c "exit 7" <&- >&- 2>&-' "$PROCTOR"
 is "nor do three" "$status" 7
 run bash -c '{ "$0" run -- sh -c "sleep 0.2; exit 7"; echo $? >"$1"; } 2>&1 | true' "$PROCTOR" "$TMP/piped"
 is "nor does a reader that has gone" "$(cat "$TMP/piped")" 7
-run bash -c 'ulimit -f 1; "$0" run -q -- sh -c "exit 7"' "$PROCTOR"
+run bash -c 'ulimit -f 1; "$0" run -- sh -c "exit 7"' "$PROCTOR"
 is "nor a limit on file size" "$status" 7
 like "and says that it is one" "$stderr" "not recorded: .*limit on files.*ulimit -f"
 few=
