@@ -9,8 +9,6 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "cli/output.h"
-#include "cli/ranks/ranks_page.h"
-#include "crossrank/crossrank.h"
 
 #define WHICH_FILES "which files? Also folders, and - for standard input"
 #define MAX_TOLD 20 /* faults that are told one by one */
