@@ -406,8 +406,8 @@ static void sweep(void *ctx)
 {
 	struct service *s = ctx;
 
-	s->database.sweep.swept = store_sweep(s->settings.options->paths->db,
-					      s->database.sweep.followed_wall_ns);
+	s->database.sweep.swept =
+		store_sweep(s->settings.options->paths->db, s->database.sweep.followed_wall_ns);
 }
 
 static void on_swept(void *ctx)
