@@ -1,7 +1,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,8 +73,10 @@ static const struct argp_option run_argp_options[] = {
 	  "counts them, or strace where the configuration has strace_enabled",
 	  0 },
 	CLI_OPTION("json", run_args, json, NULL,
-		   "Write the whole report as JSON to stdout at the end"),
-	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },
+		   "Write the whole report as JSON to stdout at the end, behind what the command "
+		   "has printed there"),
+	{ "output", KEY_OUTPUT, "FILE", 0,
+	  "Write that JSON to FILE instead, apart from what the command prints; - is stdout", 0 },
 	CLI_OPTION("report", run_args, report, NULL,
 		   "Print the report for people to stdout at the end"),
 	CLI_OPTION("quiet", run_args, quiet, NULL, "No summary, no progress bar, no warnings"),
@@ -532,6 +532,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
 		.is_read_back = args->json || args->report,
+		.is_quiet = args->quiet && args->queue_fd < 0,
 		.why_no_output = args->log_err.code < 0 ? args->log_err.text : NULL,
 		.slips = args->slips,
 		.submission = args->submission,

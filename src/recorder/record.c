@@ -137,7 +137,8 @@ void record_say_loss(struct run *run, const char *what, const struct err *err)
 {
 	if (run->recording.err.code != 0)
 		return;
-	log_error("%s: %s", what, err->text);
+	if (!run->options->is_quiet)
+		log_error("%s: %s", what, err->text);
 	run->recording.err = *err;
 }
 

@@ -80,6 +80,7 @@ struct run_options {
 	bool is_for_other;   /* that daemon is another user's, and does not share our database */
 	bool is_read_back; /* the caller reads the record: a daemon that writes there is awaited, as
 			    * it is where there are anomalies */
+	bool is_quiet;	   /* nothing is printed about its recording */
 	const char *why_no_output; /* what its commands print is lost; NULL: it goes somewhere */
 	const char *slips;	   /* lines: settings that gave way to their defaults; NULL: none */
 	double interval_seconds;

@@ -227,7 +227,7 @@ static int adopt_one(void *ctx, const struct anomaly_row *row)
 	job = find_job(s, &e);
 	is_ours = job ? !has_runner(job)
 		      : row->episode.attempt_id == 0 ||
-				(e.worst.type == ANOMALY_ORPHAN && is_followed(s, &e.worst));
+				  (e.worst.type == ANOMALY_ORPHAN && is_followed(s, &e.worst));
 	r = is_ours ? detect_adopt(s->detect, &e) : 0;
 	if (r < 0)
 		log_debug("%s is not followed any more: %d", e.name, r);

@@ -60,7 +60,7 @@ void service_place_signals(struct service *s);
 
 /* The job is over, or its stream (by its mark): how many are not listed is recorded. */
 void service_end_signals_of(struct service *s, int64_t id);
-void service_close_signals(struct service *s);	/* while logs are open */
+void service_close_signals(struct service *s); /* while logs are open */
 
 /* ---- service_syscalls.c ---- */
 

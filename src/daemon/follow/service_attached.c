@@ -175,8 +175,8 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 /* One that was not attached here is a daemon's before us. */
 void service_follow_attached(struct service *s, const struct watched *job)
 {
-	struct attached *at = attached_find(s, job->a.id) ? NULL
-							  : add(s, job->a.uid, &job->a.runner);
+	struct attached *at =
+		attached_find(s, job->a.id) ? NULL : add(s, job->a.uid, &job->a.runner);
 
 	if (!at)
 		return;

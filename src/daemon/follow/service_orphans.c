@@ -135,15 +135,15 @@ static int list_told(void *ctx, const struct event_row *row)
 {
 	struct service *s = ctx;
 
-	follow_recorded(s, &(struct orphan){ .key = row->event.key,
-					     .attempt_id =
-						     service_attempt_of_row(s, row->attempt_id),
-					     .uid = row->uid,
-					     .attempt_num = row->attempt_num,
-					     .sheet_num = row->event.sheet_num,
-					     .job_id = row->event.job_id,
-					     .is_attached = row->is_attached,
-					     .left_wall_ns = row->event.wall_ns });
+	follow_recorded(s,
+			&(struct orphan){ .key = row->event.key,
+					  .attempt_id = service_attempt_of_row(s, row->attempt_id),
+					  .uid = row->uid,
+					  .attempt_num = row->attempt_num,
+					  .sheet_num = row->event.sheet_num,
+					  .job_id = row->event.job_id,
+					  .is_attached = row->is_attached,
+					  .left_wall_ns = row->event.wall_ns });
 	return 0;
 }
 
