@@ -480,9 +480,9 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		d->track_of[i] = TRACK_NONE;
 		if (p->job_id && is_left_out)
 			continue;
-		evaluation_note_failure(w, detect_tracks_update(&d->tracks, &d->config, p,
-								w->tick.now, before,
-								&d->track_of[i]));
+		evaluation_note_failure(w,
+					detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
+							     before, &d->track_of[i]));
 	}
 	evaluation_note_failure(w,
 				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
