@@ -361,12 +361,44 @@ static int open_queue(struct service *s, const struct rlimit *files, struct err 
 	return r;
 }
 
+/* What clients, worker threads, system calls and jobs take besides the files that are open once we
+ * listen; some of them are kept for who asks us to stop (struct rpc_limits). */
+#define FILES_TO_SERVE 80
+#define FILES_WANTED 4096
+
+/* Root may raise even the hard limit. ret: as it was, for the runners that we start. */
+static void raise_file_limit(struct rlimit *ret)
+{
+	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
+
+	file_limit_raise(ret);
+	if (ret->rlim_max < FILES_WANTED)
+		(void)setrlimit(RLIMIT_NOFILE, &wanted);
+}
+
+/* A daemon that cannot open another file answers nobody, not even who wants it to stop. */
+static int check_files(const struct service *s, struct err *err)
+{
+	CLEANUP(close_fd) int free_fd = fcntl(s->root_fd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    (free_fd >= 0 && (rlim_t)free_fd + FILES_TO_SERVE <= limit.rlim_cur))
+		return 0;
+	return err_set(
+		err, -EMFILE,
+		"the daemon needs %d open files, and may have %llu: raise the limit (ulimit -n, "
+		"or LimitNOFILE= of its unit)",
+		(free_fd >= 0 ? free_fd : (int)limit.rlim_cur) + FILES_TO_SERVE,
+		(unsigned long long)limit.rlim_cur);
+}
+
 static int open_service(struct service *s, struct err *err)
 {
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
 	struct rlimit files;
 
-	file_limit_raise(&files);
+	raise_file_limit(&files);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r == 0)
@@ -377,6 +409,8 @@ static int open_service(struct service *s, struct err *err)
 		r = service_open_phases(s, err);
 	if (r == 0)
 		r = watch_signals(s, err);
+	if (r == 0)
+		r = check_files(s, err);
 	if (r == 0)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)

@@ -456,7 +456,6 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	int r;
 
 	attempt_init(&a);
-	service_sum_calls_of(s, job); /* into the log of the job, before its end */
 	attached_flush(at);
 	r = store_take_in(s->store, err);
 	if (r >= 0)
@@ -475,8 +474,10 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	a.rungs = s->ladder.rungs;
 	a.n_rungs = s->ladder.n;
 	note_unknowns(&a, at, attached_has_all_ends(&a, has_all_births && at->n_withheld == 0));
+	a.n_syscalls = 0; /* those that are stored would be added once more */
 	record_write_details(&details, &a, NULL);
 	attempt_log_append(at->log, RECORD_DETAILS, &details);
+	service_sum_calls_of(s, job); /* of the processes that it lists */
 	r = attempt_log_end(at->log, &a, clock_boot_ns(), err);
 	if (r < 0 && r != -ETIMEDOUT) /* the disk has it later */
 		return r;
