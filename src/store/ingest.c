@@ -690,6 +690,7 @@ struct entry {
 	struct log_listed *listed;
 	uint64_t created_wall_ns;
 	bool has_news, is_readable;
+	bool is_host;		  /* its records are about the attempts of other logs, too */
 	struct log_cursor cursor; /* where it stands when the transaction is committed */
 	bool is_stored;		  /* up to there */
 };
@@ -763,8 +764,9 @@ static void sink_release(struct sink *s)
 
 static int stop(void *ctx, const struct log_frame *frame)
 {
-	(void)ctx;
-	(void)frame;
+	bool *is_host = ctx;
+
+	*is_host |= frame->type == RECORD_HOST;
 	return 1;
 }
 
@@ -785,13 +787,14 @@ static void look_at_log(struct folder *f, struct store *store, struct entry *e)
 	e->is_readable = true;
 	e->created_wall_ns = log_reader_origin(r)->created_wall_ns;
 	found = sink_find(&s, log_reader_origin(r), &cursor);
+	e->is_host = s.is_host;
 	alive = log_is_alive(r);
 	e->listed->is_alive = alive != 0;
 	if (alive == 0)
 		alive = !sink_is_gone(&s, log_reader_origin(r));
 	has_end = log_read_end(r, alive != 0, NULL, NULL);
 	e->has_news = (found < 0 && found != -ENOENT) || cursor.is_over || has_end != 0 ||
-		      log_read(r, cursor.offset, alive != 0, stop, NULL, &read) > 0 ||
+		      log_read(r, cursor.offset, alive != 0, stop, &e->is_host, &read) > 0 ||
 		      (alive == 0 && sink_is_gone(&s, log_reader_origin(r)) != 0);
 	log_reader_close(r);
 }
@@ -1029,10 +1032,13 @@ static void remove_stored(struct folder *f, struct store *store)
 	}
 }
 
+/* What a host's log is about is stored before it. */
 static int by_creation(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
+	if (x->is_host != y->is_host)
+		return x->is_host - y->is_host;
 	if (x->created_wall_ns != y->created_wall_ns)
 		return x->created_wall_ns < y->created_wall_ns ? -1 : 1;
 	return memcmp(&x->listed->id, &y->listed->id, sizeof(x->listed->id));
