@@ -598,7 +598,7 @@ struct attempt_log *attempt_log_close(struct attempt_log *l)
 {
 	if (!l)
 		return NULL;
-	if (!l->is_busy)
+	if (!l->is_busy || !l->has_thread)
 		release_files(l);
 	if (!l->has_thread) {
 		release(l);
