@@ -162,7 +162,10 @@ static void note_unknowns(struct run *run)
 		attempt_note(a, "output", run->options->why_no_output);
 	note_slips(a, run->options->slips);
 	if (!run->collector)
-		attempt_note(a, "samples", "/proc cannot be read");
+		attempt_note(a, "samples",
+			     run->root_fd == -EXDEV
+				     ? PROC_IS_FOREIGN
+				     : "/proc cannot be read");
 	if (!run->births.life)
 		attempt_note(
 			a, "process_spawn_count",
