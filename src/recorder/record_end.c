@@ -163,9 +163,7 @@ static void note_unknowns(struct run *run)
 	note_slips(a, run->options->slips);
 	if (!run->collector)
 		attempt_note(a, "samples",
-			     run->root_fd == -EXDEV
-				     ? PROC_IS_FOREIGN
-				     : "/proc cannot be read");
+			     run->root_fd == -EXDEV ? PROC_IS_FOREIGN : "/proc cannot be read");
 	if (!run->births.life)
 		attempt_note(
 			a, "process_spawn_count",

@@ -17,8 +17,7 @@
 
 static const char *why_no_proc(int root_fd)
 {
-	return root_fd == -EXDEV ? PROC_IS_FOREIGN
-				 : "/proc is not mounted, or cannot be read";
+	return root_fd == -EXDEV ? PROC_IS_FOREIGN : "/proc is not mounted, or cannot be read";
 }
 
 static bool has_proc(int root_fd)
