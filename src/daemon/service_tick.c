@@ -82,7 +82,9 @@ static int look(struct service *s, struct err *err)
 
 /* ---- store: what logs have becomes rows of the database ---- */
 
-#define INGEST_NS UINT64_C(1)
+/* A batch each minute, and before it when a job has ended or somebody reads the database. One that
+ * failed is tried again at each tick. */
+#define INGEST_NS UINT64_C(60000000000)
 
 static int ingest(struct service *s, struct err *err)
 {
@@ -107,7 +109,7 @@ static int ingest(struct service *s, struct err *err)
 
 static int ingest_if_due(struct service *s, struct err *err)
 {
-	if (s->store && !s->database.is_ingest_due &&
+	if (s->store && !s->database.is_ingest_due && s->database.ingest_err.code == 0 &&
 	    clock_boot_ns() - s->database.ingested_boot_ns < INGEST_NS)
 		return 0;
 	return ingest(s, err);

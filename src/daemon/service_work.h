@@ -155,7 +155,8 @@ int service_find_attempt(struct service *s, const struct rpc_peer *peer, const c
 /* Whether the database is open, or is only locked most likely: then it will be. */
 bool service_may_have_store(const struct service *s);
 
-/* -EBUSY: the database is not open. */
+/* For who is about to read the database: it is open, and has what logs have by now, if another
+ * process does not hold it. -EBUSY: it is not open. */
 int service_need_store(struct service *s, struct err *err);
 
 /* ---- service_guest.c ---- */

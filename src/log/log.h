@@ -199,10 +199,13 @@ size_t log_end_room(const struct log_writer *w);
 int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
 
 /*
- * The same without the disk: a sync may be under way, and log_end() follows. 0: the end outlives
- * the recorder.
+ * The parts of it, for who waits for the disk elsewhere. 0: the end outlives the recorder; ret_sync
+ * is for log_sync_run() and log_sync_end(), after whose failure the end is written once more, into
+ * a new segment. A sync may be under way where ret_sync is NULL: then this follows again.
  */
-int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
+#define LOG_END_TRIES 2
+int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct log_sync *ret_sync,
+		  struct err *err);
 
 /*
  * Offsets behind the last frame: that was appended, that is on the disk with all before it. The

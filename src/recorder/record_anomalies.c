@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/evidence/evidence.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 #include "query/query.h"
 
@@ -105,7 +103,7 @@ static void record_changes(struct run *run, const struct detect_changes *changes
 {
 	for (size_t i = 0; i < changes->n; i++)
 		record_change(run, &changes->items[i]);
-	if (changes->n > 0 && link_is_there(run->link))
+	if (changes->n > 0 && link_state(run->link)->is_there)
 		record_tell_changed(run);
 }
 

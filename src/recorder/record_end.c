@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "recorder/deaths.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 #include "model/job.h"
 #include "report/report.h"
@@ -35,7 +33,8 @@ static void take_daemons_calls(struct run *run)
 
 	if (run->options->syscalls.how == RUN_SYSCALLS_OFF)
 		return;
-	r = link_take_calls(run->link, run->counting.is_daemon_asked || link_is_guest(run->link),
+	r = link_take_calls(run->link,
+			    run->counting.is_daemon_asked || link_state(run->link)->is_guest,
 			    &calls, &err);
 	if (r == 0) {
 		/* The daemon times for all jobs alike. */
@@ -43,7 +42,7 @@ static void take_daemons_calls(struct run *run)
 			log_warning("a daemon has counted the system calls, and timed all of them: "
 				    "its syscalls_time_every says how many");
 		counted_calls_keep(&calls, NULL, run->attempt);
-		run->counting.is_by_daemon = link_counts_calls(run->link);
+		run->counting.is_by_daemon = link_state(run->link)->counts_calls;
 	} else if (r == -ETIMEDOUT)
 		err_set(&run->counting.err, r,
 			"the daemon, which may have counted them, had no time to say so, and the "
@@ -276,15 +275,26 @@ static void note_gpu_pace(struct run *run)
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
 }
 
-/* What measured, which may be less than what a probe would find now. */
+void record_probe(struct run *run)
+{
+	struct attempt *a = run->attempt;
+
+	if (a->rungs)
+		return;
+	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
+	if (a->rungs)
+		a->n_rungs =
+			sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
+}
+
+/* What measured, which may be less than what a probe finds. */
 static void note_rungs(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
+	record_probe(run);
 	if (!a->rungs)
 		return;
-	a->n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
 	note_gpu_pace(run);
@@ -391,16 +401,17 @@ static bool was_killed(struct run *run)
 static void note_ends(struct run *run, int r)
 {
 	const bool is_late = r == -ETIMEDOUT, is_gone = r < 0 && !is_late;
+	const struct link_state *link = link_state(run->link);
 	struct attempt *a = run->attempt;
 
-	deaths_note_withheld(a, link_withheld_facts(run->link));
+	deaths_note_withheld(a, link->n_withheld);
 	if (is_late)
 		attempt_note(a, "signals",
 			     "the daemon had no time to say who has sent any, and the run did not "
 			     "wait for it any longer");
 	if (tally_count_inexact(run->tally, false) == 0)
 		return;
-	if ((is_gone || link_was_broken(run->link)) && link_was_followed(run->link))
+	if ((is_gone || link->was_broken) && link->was_followed)
 		attempt_note(
 			a, "processes",
 			"the daemon that followed them was gone for a while, or is: not all ends "
@@ -411,17 +422,17 @@ static void note_ends(struct run *run, int r)
 			"the daemon had no time to say what each had used, and the run did not "
 			"wait for it: not all ends are exact");
 	note_count(a, tally_count_inexact(run->tally, true), "processes",
-		   link_is_rough(run->link)
+		   link->is_rough
 			   ? "of them are known by what the kernel tells the daemon without "
 			     "eBPF, which lacks the last of what they used: each is the "
 			     "least that it was"
 			   : "of them the kernel had not done with when the run was over, as on "
 			     "a busy host, or if nobody has waited for them: they lack the "
 			     "last of what they used, and are not exact");
-	note_count(a, link_lost_facts(run->link), "processes",
+	note_count(a, link->n_lost, "processes",
 		   "of the kernel's news of births and ends on this host were lost "
 		   "before the daemon could read them: not all ends are exact");
-	if (link_began_late(run->link))
+	if (link->began_late)
 		attempt_note(
 			a, "processes",
 			"the daemon had not answered when the run began, or told it of itself, "

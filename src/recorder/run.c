@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,8 +11,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
-#include "recorder/late_word.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 
 /* ---- the time that a run records ---- */
@@ -99,12 +98,14 @@ void run_counting_fill(struct run *run)
 
 /* ---- a run from its beginning to its end ---- */
 
-#define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
+#define LOOP_FILES 8 /* libuv ends the process where its own are more than there may be */
+#define DEFAULT_GRACE_MS 2000
 #define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
 
 static void on_record_timer(void *ctx)
 {
 	record_now(ctx);
+	record_probe(ctx);
 }
 
 static void on_events_timer(void *ctx)
@@ -173,7 +174,9 @@ static int open_runner(struct run *run, struct err *err)
 		.hides_commands = o->is_submitted && !o->db_path,
 		.inherited = &run->inherited,
 		.leave_background = o->leave_background,
-		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),
+		.grace_ms = isnan(o->grace_seconds) ? DEFAULT_GRACE_MS
+						    : (uint64_t)(o->grace_seconds * 1000.0),
+		.ends_sleepers = isnan(o->grace_seconds),
 		.kill_after_ms = (uint64_t)(o->kill_after_seconds * 1000.0),
 		.ops = &run_ops,
 		.ctx = run,
@@ -248,7 +251,6 @@ static void close_run(struct run *run)
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
-	hold_release(&run->hold);
 	run->detect = detect_free(run->detect);
 	loop_fd_close(run->births.watch);
 	run->births.life = life_close(run->births.life);

@@ -7,9 +7,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/evidence/evidence.h"
 #include "recorder/cadence.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 
 /* ---- what else the host was doing ---- */

@@ -238,7 +238,6 @@ static int take_end(struct sink *s, struct record_reader *r)
 		a.n_sheets = a.n_sheets < COPY_MAX_SHEETS ? a.n_sheets : COPY_MAX_SHEETS;
 	}
 	result = attempt_write_end(s->store, &a, s->err);
-	s->store->n_attempt_writes++;
 	return result < 0 ? result : fold_rest(s);
 }
 

@@ -197,10 +197,8 @@ void service_drain_life(struct service *s)
 	drain(s, SIZE_MAX);
 }
 
-/*
- * To be woken for each birth of the host costs more than the births are worth: what comes
- * within this time is taken together, unless whoever wakes us has waited already.
- */
+/* To be woken for each birth of the host costs more than the births are worth: what comes
+ * within this time is taken together. */
 #define GATHER_MS 50
 
 /* Each is handed to every subscriber: after so many it is the turn of others. */
@@ -222,10 +220,6 @@ static void on_life_fd(void *ctx)
 {
 	struct service *s = ctx;
 
-	if (life_gathers(s->life.life)) {
-		on_life_timer(s);
-		return;
-	}
 	loop_fd_set_interest(s->life.watch, 0);
 	loop_timer_set(s->life.timer, GATHER_MS, 0);
 }

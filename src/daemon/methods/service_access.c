@@ -243,6 +243,7 @@ bool service_may_have_store(const struct service *s)
 
 int service_need_store(struct service *s, struct err *err)
 {
+	service_take_in(s);
 	if (s->store)
 		return 0;
 	return err_set(err, -EBUSY, "the database cannot be used now: %s",

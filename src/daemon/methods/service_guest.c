@@ -519,7 +519,7 @@ static int write_end(struct guest *guest, const char *text, struct err *err)
 		return 0;
 	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
 		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
-	r = log_write_end(guest->writer, end.data, end.len, err);
+	r = log_write_end(guest->writer, end.data, end.len, NULL, err);
 	if (r < 0)
 		return r;
 	guest->is_over = true;
@@ -592,7 +592,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 /* ---- whose end may still come ---- */
 
-/* A courier asks for us every second (late_word.h). */
+/* A courier asks for us every second (log_sender.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)
 
 bool service_expects_word(const struct service *s, const struct attempt *a)

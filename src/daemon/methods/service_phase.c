@@ -199,7 +199,7 @@ static void write_down(void *ctx)
 	struct phase_marks *p = s->phases;
 	struct err err = ERR_INIT;
 	size_t n = 0;
-	int r = service_need_store(s, &err);
+	int r = s->store ? 0 : service_need_store(s, &err);
 
 	if (p->n == 0 && p->lost.len == 0)
 		return;

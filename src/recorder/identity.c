@@ -1,12 +1,66 @@
-#include "recorder/process_facts.h"
+#include "recorder/identity.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/io.h"
 #include "base/num.h"
+#include "base/unknown.h"
+#include "recorder/recorder.h"
+
+/* ---- where this process is ---- */
+
+#define HOST_BYTES 256
+
+const char *own_host(struct arena *arena)
+{
+	char name[HOST_BYTES] = "";
+
+	return gethostname(name, sizeof(name) - 1) < 0 ? NULL : arena_strdup(arena, name);
+}
+
+bool own_host_is(const char *host)
+{
+	char name[HOST_BYTES] = "";
+
+	return host && gethostname(name, sizeof(name) - 1) == 0 && strcmp(name, host) == 0;
+}
+
+uint64_t own_pid_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : U64_UNKNOWN;
+}
+
+/* ---- whether a runner lives ---- */
+
+/* A pid says something only to who is in its pid namespace, on its host. */
+enum store_alive daemon_check_alive(void *ctx, const struct attempt *a)
+{
+	char boot_id[ALIVE_BOOT_ID_BYTES];
+
+	(void)ctx;
+	proc_boot_id(boot_id);
+	if (!boot_id[0] || !a->boot_id[0])
+		return STORE_CANNOT_TELL;
+	if (strcmp(boot_id, a->boot_id) != 0)
+		return own_host_is(a->host) ? STORE_DEAD : STORE_CANNOT_TELL;
+	if (u64_known(a->pid_ns) && own_pid_ns() != a->pid_ns)
+		return STORE_CANNOT_TELL;
+	if (proc_is_alive(a->boot_id, a->runner.pid, a->runner.start_ticks))
+		return STORE_ALIVE;
+	if (!u64_known(a->pid_ns))
+		return STORE_CANNOT_TELL; /* it may be of another namespace, such as a daemon's */
+	/* What was attached may have left others behind: only a daemon would know. */
+	return a->is_attached ? STORE_CANNOT_TELL : STORE_DEAD;
+}
+
+/* ---- who a process is ---- */
 
 #define KERNEL_THREAD 0x00200000u /* PF_KTHREAD of the kernel's sched.h, since 2.6 */
 #define STAT_BYTES 2048
@@ -82,4 +136,21 @@ int process_facts_read(int root_fd, pid_t pid, struct process_facts *ret)
 		return r;
 	*ret = facts;
 	return 0;
+}
+
+/* ---- who may see it ---- */
+
+bool may_see(uint64_t uid, uint64_t owner, int root_fd, pid_t pid)
+{
+	char path[48];
+	struct stat st;
+
+	/* To a daemon that is not root's the kernel reports no more than to its user. */
+	if (uid == 0 || geteuid() != 0)
+		return true;
+	if (u64_known(owner) || pid <= 0)
+		return u64_known(owner) && uid == owner;
+	/* Of one that may not be looked into this file is root's, unlike its folder. */
+	snprintf(path, sizeof(path), "proc/%d/io", (int)pid);
+	return fstatat(root_fd, path, &st, 0) == 0 && uid == st.st_uid;
 }
