@@ -100,8 +100,7 @@ static __always_inline void submit(void *record, bool is_awaited)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
 
-	if (is_armed &&
-	    (is_awaited || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= full_bytes)) {
+	if (is_armed && (is_awaited || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= full_bytes)) {
 		is_armed = false;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}

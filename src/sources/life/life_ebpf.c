@@ -16,7 +16,7 @@
 #define WHAT "births and deaths"
 
 #define RING_BYTES (2 * 1024 * 1024) /* a second of 4,000 forks, execs and exits (measured) */
-#define FULL_PART 4			/* the reader is woken when the ring is full to one in so many */
+#define FULL_PART 4 /* the reader is woken when the ring is full to one in so many */
 
 struct ebpf {
 	struct life base;
