@@ -381,8 +381,7 @@ static void add_schema_json(void *ctx, const char *table, const char *column, co
 		json_end_object(&s->json);
 		return;
 	}
-	json_key(&s->json, "columns");
-	json_begin_array(&s->json);
+	json_key_array(&s->json, "columns");
 }
 
 static int print_schema(bool as_json)
