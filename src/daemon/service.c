@@ -92,9 +92,9 @@ static void describe(struct service *s)
 
 static int open_sources(struct service *s, struct err *err)
 {
-	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	s->root_fd = proc_open_root(err);
 	if (s->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+		return s->root_fd;
 	service_open_gpus(s);
 	return service_configure(s, err);
 }

@@ -149,7 +149,8 @@ static void note_unknowns(struct run *run)
 		attempt_note(a, "configuration", text);
 	}
 	if (!run->collector)
-		attempt_note(a, "samples", "/proc cannot be read");
+		attempt_note(a, "samples",
+			     run->root_fd == -EXDEV ? PROC_IS_FOREIGN : "/proc cannot be read");
 	if (!run->births.life)
 		attempt_note(
 			a, "process_spawn_count",
