@@ -380,13 +380,9 @@ int service_count_calls(struct service *s, struct err *err)
 	struct summing summing = { s, 0, false };
 	int r;
 
-<<<<<<< HEAD
-	if (!s->scan.has_snap || s->syscalls.n_jobs == 0)
-=======
 	if (s->scan.has_snap)
 		fill_from_record(s);
-	if (!s->scan.has_snap || !s->syscalls.jobs)
->>>>>>> h-face
+	if (!s->scan.has_snap || s->syscalls.n_jobs == 0)
 		return 0;
 	r = read_calls(s);
 	if (r < 0)
