@@ -1,0 +1,381 @@
+#include "detect/check_ranks.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "crossrank/method/method.h"
+#include "model/rank_memory.h"
+#include "stats/select.h"
+
+#define POINTS 96	    /* of each rank; where there are more, every second one goes */
+#define MORE_SHARE 0.25	    /* of how far a rank has gone already: so much further is news */
+#define POINTS_PER_CREDIT 2 /* that a look may read for each sample */
+#define LOOKS_SAVED 6
+#define AGAIN_SECONDS 8 /* after a look without a name, and twice that after the next one */
+#define CONFIRM_TICKS 3
+#define MISSED_TICKS 2	/* without a rank: what comes later is another process */
+#define MAX_FORKS 65536 /* of which the sharing of pages is remembered */
+
+struct rank_line {
+	int rank;
+	float t[POINTS], mib[POINTS]; /* seconds after the origin */
+	size_t n;
+	double now_mib, seen; /* at the last tick that showed it */
+	unsigned n_missed;    /* ticks since then */
+	double away;	      /* from the median of its peers */
+	double first, low;    /* the same at first, and the least since a look */
+	struct proc_key key;  /* its largest process at this tick */
+	char comm[COMM_BYTES];
+	uint64_t largest_bytes;
+};
+
+struct rank_watch {
+	struct rank_memory memory;
+	struct rank_line *lines; /* by rank */
+	size_t n, cap;
+	int sheet_num;
+	bool is_gpu;
+	double now, origin;
+	double every, last_point; /* seconds between points; when the last one was */
+	double credits;
+	double look_at; /* whatever the distances are; INFINITY: never */
+	unsigned n_again;
+	int suspect;		 /* the rank that the last look named; RANK_NONE */
+	struct rank_line *found; /* NULL: none; copied, as lines move */
+	double found_before_mib;
+	enum severity severity;
+	char text[ANOMALY_TEXT_BYTES];
+};
+
+struct rank_watch *rank_watch_free(struct rank_watch *w)
+{
+	if (!w)
+		return NULL;
+	rank_memory_release(&w->memory);
+	free(w->lines);
+	free(w->found);
+	free(w);
+	return NULL;
+}
+
+static int compare_lines(const void *l, const void *r)
+{
+	const struct rank_line *a = l, *b = r;
+
+	return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static struct rank_line *find_line(struct rank_watch *w, int rank)
+{
+	const struct rank_line key = { .rank = rank };
+
+	return w->n == 0 ? NULL : bsearch(&key, w->lines, w->n, sizeof(key), compare_lines);
+}
+
+/* Another sheet, or another measure: nothing of before can be compared. */
+static void forget(struct rank_watch *w, int sheet_num)
+{
+	w->n = 0;
+	w->found = (free(w->found), NULL);
+	w->sheet_num = sheet_num;
+	w->suspect = RANK_NONE;
+	w->look_at = INFINITY;
+	w->origin = w->last_point = NAN;
+	w->every = 0;
+	w->n_again = 0;
+}
+
+int rank_watch_add(struct rank_watch **watch, const struct proc_sample *p)
+{
+	struct rank_watch *w = *watch;
+	struct rank_line *line;
+
+	if (!w) {
+		w = *watch = calloc(1, sizeof(*w));
+		if (!w)
+			return -ENOMEM;
+		forget(w, p->sheet_num);
+	}
+	if (p->sheet_num != w->sheet_num)
+		forget(w, p->sheet_num);
+	line = find_line(w, p->rank);
+	if (!line) {
+		if (ARRAY_RESERVE(w->lines, w->cap, w->n + 1) < 0)
+			return -ENOMEM;
+		w->lines[w->n++] = (struct rank_line){ .rank = p->rank, .first = NAN };
+		qsort(w->lines, w->n, sizeof(*w->lines), compare_lines);
+		line = find_line(w, p->rank);
+	}
+	if (!line->key.pid || (u64_known(p->rss_bytes) && p->rss_bytes > line->largest_bytes)) {
+		line->key = p->key;
+		memcpy(line->comm, p->comm, sizeof(line->comm));
+		line->largest_bytes = u64_known(p->rss_bytes) ? p->rss_bytes : 0;
+	}
+	return rank_memory_add(&w->memory, p);
+}
+
+static int take_holding(void *ctx, const struct rank_holding *h)
+{
+	struct rank_watch *w = ctx;
+	struct rank_line *line;
+	uint64_t bytes;
+
+	if (h->sheet_num != w->sheet_num)
+		return 0;
+	if (h->uses_gpu && !w->is_gpu) {
+		w->is_gpu = true;
+		for (size_t i = 0; i < w->n; i++) {
+			w->lines[i].n = 0;
+			w->lines[i].first = NAN;
+		}
+	}
+	line = find_line(w, h->rank);
+	bytes = w->is_gpu ? h->gpu_bytes : h->bytes;
+	if (!line || !u64_known(bytes))
+		return 0;
+	line->now_mib = u64_to_mb(bytes);
+	line->seen = w->now;
+	return 0;
+}
+
+/* All points so far at half the rate, where a line has no room for another one. */
+static void thin_out(struct rank_watch *w)
+{
+	double longest = 0;
+
+	for (size_t i = 0; i < w->n; i++) {
+		struct rank_line *line = &w->lines[i];
+		size_t n = 0;
+
+		if (line->n > 1)
+			longest = fmax(longest, (double)(line->t[line->n - 1] - line->t[0]) /
+							(double)(line->n - 1));
+		for (size_t k = line->n % 2; k < line->n; k += 2, n++) {
+			line->t[n] = line->t[k + 1];
+			line->mib[n] = line->mib[k + 1];
+		}
+		line->n = n;
+	}
+	w->every = fmax(w->every, 2 * longest);
+}
+
+static void add_points(struct rank_watch *w)
+{
+	bool is_full = false;
+
+	if (isnan(w->origin))
+		w->origin = w->now;
+	if (w->now - w->last_point < 0.9 * w->every)
+		return;
+	for (size_t i = 0; i < w->n; i++)
+		is_full |= w->lines[i].n == POINTS;
+	if (is_full)
+		thin_out(w);
+	for (size_t i = 0; i < w->n; i++) {
+		struct rank_line *line = &w->lines[i];
+
+		if (line->seen < w->now)
+			continue;
+		line->t[line->n] = (float)(w->now - w->origin);
+		line->mib[line->n++] = (float)line->now_mib;
+	}
+	w->last_point = w->now;
+}
+
+/* How far each rank is from its peers, since it was least. True: one is further than any look saw.
+ */
+static bool has_moved(struct rank_watch *w, double *values)
+{
+	size_t n = 0;
+	double middle;
+	bool has_moved = false;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (w->lines[i].seen == w->now)
+			values[n++] = w->lines[i].now_mib;
+	if (n < 2)
+		return false;
+	middle = noise_median(values, n);
+	for (size_t i = 0; i < w->n; i++) {
+		struct rank_line *line = &w->lines[i];
+		double away = line->now_mib - middle;
+
+		if (line->seen < w->now)
+			continue;
+		line->away = away;
+		if (isnan(line->first))
+			line->first = line->low = away;
+		line->low = fmin(line->low, away);
+		/* Of two ranks each is half as far from the median as from the other. */
+		if (away - line->low > fmax(CULPRIT_LEAST / 2, MORE_SHARE * (away - line->first)))
+			has_moved = true;
+	}
+	return has_moved;
+}
+
+/* The sentence of the answer that names rises[0]. */
+static void describe(struct rank_watch *w, const struct tick *t,
+		     const struct culprit_answer *answer)
+{
+	const struct culprit_rise *rise = &answer->rises[0];
+	double ago = w->now - w->origin - rise->best;
+	uint64_t onset_ns = t->snap->wall_ns - (uint64_t)(fmax(ago, 0) * 1e9);
+	bool is_alone = answer->why == CULPRIT_ALONE;
+	char since[32], rate[32];
+
+	snprintf(rate, sizeof(rate), rise->is_step ? "+%.0f MB at once" : "+%.1f MB/s",
+		 rise->is_step ? rise->gain : rise->rate);
+	snprintf(w->text, sizeof(w->text),
+		 "rank %d (%s, pid %d) %s of %zu ranks here: %s since %s (%s, probability %.2f)",
+		 w->found->rank, w->found->comm, (int)w->found->key.pid,
+		 is_alone ? "alone leaves its peers," : "began to grow first", w->n, rate,
+		 clock_format_local(onset_ns, since, sizeof(since)), is_alone ? "alone" : "first",
+		 answer->probability);
+	w->found_before_mib = w->found->now_mib - rise->total;
+	w->severity =
+		rise->is_step || !(u64_to_mb(t->snap->system.memory_available_bytes) / rise->rate <=
+				   t->config->memory_leak_horizon_seconds)
+			? SEVERITY_MEDIUM
+			: SEVERITY_HIGH;
+}
+
+/* Reads all points. A rank is found when two looks in a row name it. -ENOMEM. */
+static int look(struct rank_watch *w, const struct tick *t)
+{
+	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
+	struct culprit_rank *ranks = arena_alloc(&arena, w->n * sizeof(*ranks));
+	struct culprit_answer answer;
+	struct rank_line *line;
+	size_t n = 0;
+	int r = ranks ? 0 : -ENOMEM, named = RANK_NONE;
+
+	for (size_t i = 0; r == 0 && i < w->n; i++) {
+		double *at = arena_alloc(&arena, 2 * w->lines[i].n * sizeof(*at) + 1);
+
+		line = &w->lines[i];
+		line->low = line->away;
+		if (!at)
+			return -ENOMEM;
+		if (line->n == 0)
+			continue;
+		for (size_t k = 0; k < line->n; k++) {
+			at[k] = (double)line->t[k];
+			at[line->n + k] = (double)line->mib[k];
+		}
+		ranks[n++] = (struct culprit_rank){
+			.t = at,
+			.mib = at + line->n,
+			.n = line->n,
+			.start = NAN,
+			.end = line->n_missed >= MISSED_TICKS ? line->seen - w->origin : NAN,
+			.rank = i,
+		};
+	}
+	if (r == 0)
+		r = culprit_find(ranks, n, &arena, &answer);
+	if (r < 0)
+		return r;
+	if (answer.verdict == CULPRIT_FOUND)
+		named = w->lines[ranks[answer.rises[0].record].rank].rank;
+	if (named != RANK_NONE && named == w->suspect) {
+		w->found = malloc(sizeof(*w->found));
+		if (!w->found)
+			return -ENOMEM;
+		*w->found = w->lines[ranks[answer.rises[0].record].rank];
+		describe(w, t, &answer);
+	} else if (named != RANK_NONE) {
+		w->look_at = w->now + CONFIRM_TICKS * (f64_known(t->step) ? t->step : 1);
+	} else {
+		w->look_at = w->n_again < 2 ? w->now + AGAIN_SECONDS * (1 + w->n_again) : INFINITY;
+		w->n_again++;
+	}
+	w->suspect = named;
+	return 0;
+}
+
+int rank_watch_end_tick(struct rank_watch *w, const struct tick *t)
+{
+	CLEANUP(free_ptr) double *values = malloc((w->n + 1) * sizeof(*values));
+	double n_points = 0;
+	int r;
+
+	if (!values)
+		return -ENOMEM;
+	w->now = t->now;
+	if (w->memory.n_forks > MAX_FORKS) { /* without these nothing can be compared */
+		rank_memory_release(&w->memory);
+		forget(w, w->sheet_num);
+		return 0;
+	}
+	r = rank_memory_end_tick(&w->memory, take_holding, w);
+	for (size_t i = 0; i < w->n; i++) {
+		struct rank_line *line = &w->lines[i];
+
+		line->largest_bytes = 0;
+		if (line->seen == w->now && line->n_missed >= MISSED_TICKS) {
+			line->n = 0;
+			line->first = NAN;
+		}
+		line->n_missed = line->seen == w->now ? 0 : line->n_missed + 1;
+	}
+	if (r < 0 || w->found)
+		return r;
+	add_points(w);
+	for (size_t i = 0; i < w->n; i++)
+		n_points += (double)w->lines[i].n;
+	w->credits = fmin(w->credits + POINTS_PER_CREDIT * (double)w->n,
+			  LOOKS_SAVED * POINTS * (double)w->n);
+	if (has_moved(w, values)) {
+		w->n_again = 0;
+		w->look_at = fmin(w->look_at, w->now);
+	}
+	if (w->now < w->look_at || w->credits < n_points)
+		return 0;
+	w->credits -= n_points;
+	w->look_at = INFINITY;
+	return look(w, t);
+}
+
+void rank_watch_blame(const void *watch, struct subject *who)
+{
+	const struct rank_watch *w = watch;
+
+	who->key = w->found->key;
+	who->comm = w->found->comm;
+	who->sheet_num = w->sheet_num;
+}
+
+/* ---- a rank that leaves its peers ----
+ *
+ * As docs/ranks-method.md describes it, of the ranks that run on this host.
+ *
+ *	high		at its rate memory is full within memory_leak_horizon_seconds
+ *	medium		otherwise
+ */
+void check_ranks(const struct tick *t, const struct job_track *job, struct finding *f)
+{
+	const struct rank_watch *w = job->ranks;
+	const struct rank_line *line;
+
+	(void)t;
+	if (!w || w->n < 2)
+		return;
+	f->stand = STAND_CLEAR;
+	if (!w->found)
+		return;
+	line = find_line((struct rank_watch *)w, w->found->rank);
+	f->value = line ? line->now_mib : w->found->now_mib;
+	f->before = w->found_before_mib;
+	f->threshold = w->found_before_mib + CULPRIT_LEAST;
+	if (line && line->n_missed >= MISSED_TICKS)
+		return;
+	f->stand = STAND_OVER;
+	f->severity = w->severity;
+	snprintf(f->text, sizeof(f->text), "%s", w->text);
+}
