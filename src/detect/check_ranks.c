@@ -13,23 +13,32 @@
 #include "model/rank_memory.h"
 #include "stats/select.h"
 
-#define POINTS 96	    /* of each rank; where there are more, every second one goes */
-#define MORE_SHARE 0.25	    /* of how far a rank has gone already: so much further is news */
-#define POINTS_PER_CREDIT 2 /* that a look may read for each sample */
-#define LOOKS_SAVED 6
-#define AGAIN_SECONDS 8 /* after a look without a name, and twice that after the next one */
+#define POINTS 64	    /* of the last ticks of each rank, and of its whole run */
+#define MORE 1.25	    /* times what a look saw and did not name: that is news */
+#define FORGET 0.02	    /* of what was, at each tick */
+#define POINTS_PER_SAMPLE 3 /* that looks may read on average */
+#define LOOKS_SAVED 8	    /* at most, and at first */
+#define AGAIN_SECONDS 8	    /* after a look without a name, and twice that after the next one */
 #define CONFIRM_TICKS 3
-#define MISSED_TICKS 2	/* without a rank: what comes later is another process */
-#define MAX_FORKS 65536 /* of which the sharing of pages is remembered */
+#define MISSED_TICKS 2	 /* without a rank: what comes later is another process */
+#define EARLY_SECONDS 60 /* a rise that began so soon may be a load... */
+#define LOAD_SECONDS 20	 /* ...until it is so old */
+#define MAX_FORKS 65536	 /* of which the sharing of pages is remembered */
+
+/* Seconds after the origin of the watch. */
+struct rank_points {
+	float t[POINTS], mib[POINTS];
+	size_t n;
+};
 
 struct rank_line {
 	int rank;
-	float t[POINTS], mib[POINTS]; /* seconds after the origin */
-	size_t n;
+	struct rank_points recent, whole;
 	double now_mib, seen; /* at the last tick that showed it */
 	unsigned n_missed;    /* ticks since then */
 	double away;	      /* from the median of its peers */
-	double first, low;    /* the same at first, and the least since a look */
+	double low;	      /* the least of that, of late; NaN: none yet */
+	double refused;	      /* how far it had moved from there when a look did not name it */
 	struct proc_key key;  /* its largest process at this tick */
 	char comm[COMM_BYTES];
 	uint64_t largest_bytes;
@@ -42,7 +51,7 @@ struct rank_watch {
 	int sheet_num;
 	bool is_gpu;
 	double now, origin;
-	double every, last_point; /* seconds between points; when the last one was */
+	double every, last_point; /* of the whole run: seconds between points; the last one */
 	double credits;
 	double look_at; /* whatever the distances are; INFINITY: never */
 	unsigned n_again;
@@ -88,6 +97,7 @@ static void forget(struct rank_watch *w, int sheet_num)
 	w->look_at = INFINITY;
 	w->origin = w->last_point = NAN;
 	w->every = 0;
+	w->credits = INFINITY;
 	w->n_again = 0;
 }
 
@@ -108,7 +118,7 @@ int rank_watch_add(struct rank_watch **watch, const struct proc_sample *p)
 	if (!line) {
 		if (ARRAY_RESERVE(w->lines, w->cap, w->n + 1) < 0)
 			return -ENOMEM;
-		w->lines[w->n++] = (struct rank_line){ .rank = p->rank, .first = NAN };
+		w->lines[w->n++] = (struct rank_line){ .rank = p->rank, .low = NAN };
 		qsort(w->lines, w->n, sizeof(*w->lines), compare_lines);
 		line = find_line(w, p->rank);
 	}
@@ -131,8 +141,8 @@ static int take_holding(void *ctx, const struct rank_holding *h)
 	if (h->uses_gpu && !w->is_gpu) {
 		w->is_gpu = true;
 		for (size_t i = 0; i < w->n; i++) {
-			w->lines[i].n = 0;
-			w->lines[i].first = NAN;
+			w->lines[i].recent.n = w->lines[i].whole.n = 0;
+			w->lines[i].low = NAN;
 		}
 	}
 	line = find_line(w, h->rank);
@@ -144,52 +154,58 @@ static int take_holding(void *ctx, const struct rank_holding *h)
 	return 0;
 }
 
-/* All points so far at half the rate, where a line has no room for another one. */
-static void thin_out(struct rank_watch *w)
+static void add_point(struct rank_points *p, double t, double mib)
 {
-	double longest = 0;
+	p->t[p->n] = (float)t;
+	p->mib[p->n++] = (float)mib;
+}
 
-	for (size_t i = 0; i < w->n; i++) {
-		struct rank_line *line = &w->lines[i];
-		size_t n = 0;
+/* All points so far at half the rate, the last one among them. */
+static void thin_out(struct rank_points *p)
+{
+	size_t n = 0;
 
-		if (line->n > 1)
-			longest = fmax(longest, (double)(line->t[line->n - 1] - line->t[0]) /
-							(double)(line->n - 1));
-		for (size_t k = line->n % 2; k < line->n; k += 2, n++) {
-			line->t[n] = line->t[k + 1];
-			line->mib[n] = line->mib[k + 1];
-		}
-		line->n = n;
+	for (size_t k = p->n % 2; k < p->n; k += 2, n++) {
+		p->t[n] = p->t[k + 1];
+		p->mib[n] = p->mib[k + 1];
 	}
-	w->every = fmax(w->every, 2 * longest);
+	p->n = n;
 }
 
 static void add_points(struct rank_watch *w)
 {
-	bool is_full = false;
+	bool is_full = false, is_due;
 
 	if (isnan(w->origin))
-		w->origin = w->now;
-	if (w->now - w->last_point < 0.9 * w->every)
-		return;
+		w->origin = w->last_point = w->now;
+	is_due = w->now - w->last_point >= 0.9 * w->every;
 	for (size_t i = 0; i < w->n; i++)
-		is_full |= w->lines[i].n == POINTS;
-	if (is_full)
-		thin_out(w);
+		is_full |= w->lines[i].whole.n == POINTS;
 	for (size_t i = 0; i < w->n; i++) {
 		struct rank_line *line = &w->lines[i];
 
+		if (is_full && is_due)
+			thin_out(&line->whole);
 		if (line->seen < w->now)
 			continue;
-		line->t[line->n] = (float)(w->now - w->origin);
-		line->mib[line->n++] = (float)line->now_mib;
+		if (line->recent.n == POINTS) { /* the oldest quarter goes */
+			struct rank_points *p = &line->recent;
+
+			p->n -= POINTS / 4;
+			memmove(p->t, p->t + POINTS / 4, p->n * sizeof(*p->t));
+			memmove(p->mib, p->mib + POINTS / 4, p->n * sizeof(*p->mib));
+		}
+		add_point(&line->recent, w->now - w->origin, line->now_mib);
+		if (is_due)
+			add_point(&line->whole, w->now - w->origin, line->now_mib);
 	}
-	w->last_point = w->now;
+	if (is_due)
+		w->last_point = w->now;
+	if (is_full && is_due)
+		w->every = 2 * (w->now - w->origin) / POINTS;
 }
 
-/* How far each rank is from its peers, since it was least. True: one is further than any look saw.
- */
+/* How far each rank is from its peers. True: one has moved further than looks have seen. */
 static bool has_moved(struct rank_watch *w, double *values)
 {
 	size_t n = 0;
@@ -209,11 +225,11 @@ static bool has_moved(struct rank_watch *w, double *values)
 		if (line->seen < w->now)
 			continue;
 		line->away = away;
-		if (isnan(line->first))
-			line->first = line->low = away;
-		line->low = fmin(line->low, away);
+		line->low = isnan(line->low) ? away
+					     : fmin(away, line->low + FORGET * (away - line->low));
+		line->refused *= 1 - FORGET;
 		/* Of two ranks each is half as far from the median as from the other. */
-		if (away - line->low > fmax(CULPRIT_LEAST / 2, MORE_SHARE * (away - line->first)))
+		if (away - line->low > fmax(CULPRIT_LEAST / 2, MORE * line->refused))
 			has_moved = true;
 	}
 	return has_moved;
@@ -245,55 +261,75 @@ static void describe(struct rank_watch *w, const struct tick *t,
 			: SEVERITY_HIGH;
 }
 
-/* Reads all points. A rank is found when two looks in a row name it. -ENOMEM. */
+/* Of the points of the last ticks, or of the whole run. -ENOMEM. */
+static int ask(struct rank_watch *w, bool is_whole, struct arena *arena, struct culprit_answer *ret)
+{
+	struct culprit_rank *ranks = arena_alloc(arena, (w->n + 1) * sizeof(*ranks));
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; ranks && i < w->n; i++) {
+		const struct rank_line *line = &w->lines[i];
+		const struct rank_points *p = is_whole ? &line->whole : &line->recent;
+		double *at = arena_alloc(arena, (2 * p->n + 1) * sizeof(*at));
+
+		if (!at)
+			return -ENOMEM;
+		for (size_t k = 0; k < p->n; k++) {
+			at[k] = (double)p->t[k];
+			at[p->n + k] = (double)p->mib[k];
+		}
+		if (p->n > 0)
+			ranks[n++] = (struct culprit_rank){
+				.t = at,
+				.mib = at + p->n,
+				.n = p->n,
+				.start = NAN,
+				.end = line->n_missed >= MISSED_TICKS ? line->seen - w->origin
+								      : NAN,
+				.rank = i,
+			};
+	}
+	r = ranks ? culprit_find(ranks, n, arena, ret) : -ENOMEM;
+	for (size_t i = 0; r == 0 && i < ret->n_rises; i++)
+		ret->rises[i].record = ranks[ret->rises[i].record].rank;
+	return r;
+}
+
+/* A rank is found when two looks in a row name it. -ENOMEM. */
 static int look(struct rank_watch *w, const struct tick *t)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	struct culprit_rank *ranks = arena_alloc(&arena, w->n * sizeof(*ranks));
+	double step = f64_known(t->step) ? t->step : 1, young = 0;
 	struct culprit_answer answer;
-	struct rank_line *line;
-	size_t n = 0;
-	int r = ranks ? 0 : -ENOMEM, named = RANK_NONE;
+	int r = ask(w, false, &arena, &answer), named = RANK_NONE;
 
-	for (size_t i = 0; r == 0 && i < w->n; i++) {
-		double *at = arena_alloc(&arena, 2 * w->lines[i].n * sizeof(*at) + 1);
-
-		line = &w->lines[i];
-		line->low = line->away;
-		if (!at)
-			return -ENOMEM;
-		if (line->n == 0)
-			continue;
-		for (size_t k = 0; k < line->n; k++) {
-			at[k] = (double)line->t[k];
-			at[line->n + k] = (double)line->mib[k];
-		}
-		ranks[n++] = (struct culprit_rank){
-			.t = at,
-			.mib = at + line->n,
-			.n = line->n,
-			.start = NAN,
-			.end = line->n_missed >= MISSED_TICKS ? line->seen - w->origin : NAN,
-			.rank = i,
-		};
-	}
-	if (r == 0)
-		r = culprit_find(ranks, n, &arena, &answer);
+	if (r == 0 && answer.verdict != CULPRIT_FOUND && w->every > 0)
+		r = ask(w, true, &arena, &answer);
 	if (r < 0)
 		return r;
-	if (answer.verdict == CULPRIT_FOUND)
-		named = w->lines[ranks[answer.rises[0].record].rank].rank;
-	if (named != RANK_NONE && named == w->suspect) {
+	for (size_t i = 0; i < w->n; i++)
+		if (answer.verdict != CULPRIT_FOUND)
+			w->lines[i].refused =
+				fmax(w->lines[i].refused, w->lines[i].away - w->lines[i].low);
+	if (answer.verdict == CULPRIT_FOUND) {
+		double onset = answer.rises[0].best;
+
+		named = w->lines[answer.rises[0].record].rank;
+		if (onset < EARLY_SECONDS)
+			young = LOAD_SECONDS - (w->now - w->origin - onset);
+	}
+	if (named == RANK_NONE) {
+		w->look_at = w->n_again < 2 ? w->now + AGAIN_SECONDS * (1 + w->n_again) : INFINITY;
+		w->n_again++;
+	} else if (young > 0 || named != w->suspect) {
+		w->look_at = w->now + fmax(young, CONFIRM_TICKS * step);
+	} else {
 		w->found = malloc(sizeof(*w->found));
 		if (!w->found)
 			return -ENOMEM;
-		*w->found = w->lines[ranks[answer.rises[0].record].rank];
+		*w->found = w->lines[answer.rises[0].record];
 		describe(w, t, &answer);
-	} else if (named != RANK_NONE) {
-		w->look_at = w->now + CONFIRM_TICKS * (f64_known(t->step) ? t->step : 1);
-	} else {
-		w->look_at = w->n_again < 2 ? w->now + AGAIN_SECONDS * (1 + w->n_again) : INFINITY;
-		w->n_again++;
 	}
 	w->suspect = named;
 	return 0;
@@ -319,8 +355,8 @@ int rank_watch_end_tick(struct rank_watch *w, const struct tick *t)
 
 		line->largest_bytes = 0;
 		if (line->seen == w->now && line->n_missed >= MISSED_TICKS) {
-			line->n = 0;
-			line->first = NAN;
+			line->recent.n = line->whole.n = 0;
+			line->low = NAN;
 		}
 		line->n_missed = line->seen == w->now ? 0 : line->n_missed + 1;
 	}
@@ -328,10 +364,11 @@ int rank_watch_end_tick(struct rank_watch *w, const struct tick *t)
 		return r;
 	add_points(w);
 	for (size_t i = 0; i < w->n; i++)
-		n_points += (double)w->lines[i].n;
-	w->credits = fmin(w->credits + POINTS_PER_CREDIT * (double)w->n,
-			  LOOKS_SAVED * POINTS * (double)w->n);
-	if (has_moved(w, values)) {
+		n_points +=
+			(double)(w->lines[i].recent.n + (w->every > 0 ? w->lines[i].whole.n : 0));
+	w->credits = fmin(w->credits + POINTS_PER_SAMPLE * (double)w->n,
+			  LOOKS_SAVED * 2 * POINTS * (double)w->n);
+	if (has_moved(w, values) || w->credits >= 0.9 * LOOKS_SAVED * 2 * POINTS * (double)w->n) {
 		w->n_again = 0;
 		w->look_at = fmin(w->look_at, w->now);
 	}
@@ -366,16 +403,17 @@ void check_ranks(const struct tick *t, const struct job_track *job, struct findi
 	(void)t;
 	if (!w || w->n < 2)
 		return;
-	f->stand = STAND_CLEAR;
+	/* What another observer has found goes on: its points are not known here. */
+	f->stand = job->active & 1u << ANOMALY_RANK_DIVERGED ? STAND_BETWEEN : STAND_CLEAR;
 	if (!w->found)
 		return;
 	line = find_line((struct rank_watch *)w, w->found->rank);
 	f->value = line ? line->now_mib : w->found->now_mib;
 	f->before = w->found_before_mib;
 	f->threshold = w->found_before_mib + CULPRIT_LEAST;
-	if (line && line->n_missed >= MISSED_TICKS)
+	f->stand = line && line->n_missed >= MISSED_TICKS ? STAND_CLEAR : STAND_OVER;
+	if (f->stand == STAND_CLEAR)
 		return;
-	f->stand = STAND_OVER;
 	f->severity = w->severity;
 	snprintf(f->text, sizeof(f->text), "%s", w->text);
 }
