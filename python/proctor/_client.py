@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import time
-from socket import MSG_NOSIGNAL
+from socket import MSG_NOSIGNAL, MSG_PEEK
 from types import TracebackType
 from typing import Any, Iterator, List, Optional, Type
 
@@ -59,6 +59,17 @@ class Wire:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def is_open(self) -> bool:
+        """As far as that is known by now."""
+        if self.fileno() < 0:
+            return False
+        try:
+            return self._socket.recv(1, MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
     def _wait(self, for_writing: bool, deadline: Optional[float]) -> None:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
@@ -76,9 +87,10 @@ class Wire:
                 except BlockingIOError:
                     self._wait(True, deadline)
         except BaseException as error:
-            if sent > 0:
+            is_lost = isinstance(error, OSError) and not isinstance(error, TimedOut)
+            if sent > 0 or is_lost:
                 self.close()  # after half a line nothing can be asked any more
-            if isinstance(error, OSError) and not isinstance(error, TimedOut):
+            if is_lost:
                 raise ConnectionLost(f"the daemon is gone ({error})") from None
             raise
 
@@ -188,8 +200,9 @@ class Client(Methods[Json, List[Json], Optional[Json]]):
                 raise TimedOut("the daemon did not answer in time")
 
     def _can_return(self) -> bool:
-        is_open = self._wire is not None and self._wire.fileno() >= 0
-        return self._reconnects and not is_open and self._pid == os.getpid()
+        if not self._reconnects or self._pid != os.getpid():
+            return False
+        return self._wire is None or not self._wire.is_open()
 
     def _ensure(self, deadline: Optional[float]) -> None:
         """Connects once more where that was asked for and the connection is lost."""

@@ -113,6 +113,11 @@ class Rows(Generic[T]):
 
     # ---- of the program, and of the daemon's memory: all at once ----
 
+    def needs_program(self) -> bool:
+        return self.method in BY_PROGRAM or (
+            self.method == "job.samples" and "job_id" not in self.params
+        )
+
     def is_recent(self) -> bool:
         """The daemon answers from its memory: events of all jobs."""
         return self.method == "job.events" and "job_id" not in self.params
@@ -187,7 +192,7 @@ def _patterns() -> Ask[List[Dict[str, Any]]]:
 
 
 def _samples(
-    job_id: str, pid: Optional[int], since: Optional[Time], until: Optional[Time]
+    job_id: Optional[str], pid: Optional[int], since: Optional[Time], until: Optional[Time]
 ) -> Rows[Sample]:
     return Rows("job.samples", {"job_id": job_id, "pid": pid}, Sample.from_json, since, until)
 
@@ -263,7 +268,7 @@ class Reader:
         return question.read(source.call(question.method, question.params))
 
     def _all(self, question: Rows[T]) -> Iterator[T]:
-        source = self.program if question.method in BY_PROGRAM else self.source
+        source = self.program if question.needs_program() else self.source
         if isinstance(source, Program):
             yield from question.take_all(source.call(question.method, question.all_params()))
         elif question.is_recent():
@@ -286,12 +291,12 @@ class Reader:
 
     def samples(
         self,
-        job_id: str,
+        job_id: Optional[str] = None,
         pid: Optional[int] = None,
         since: Optional[Time] = None,
         until: Optional[Time] = None,
     ) -> Iterator[Sample]:
-        """Of the processes of all attempts, oldest first."""
+        """Of a job's processes in all attempts, oldest first. Of a pid alone: by the program."""
         return self._all(_samples(job_id, pid, since, until))
 
     def events(
@@ -375,33 +380,32 @@ class AsyncReader:
         if self._owned is not None:
             await self._owned.close()
 
-    def _source_of(self, method: str) -> Union[AsyncClient, Program]:
-        if method in BY_PROGRAM:
+    def _source_of(self, is_by_program: bool) -> Union[AsyncClient, Program]:
+        if is_by_program:
             return self.program
         if self.source is None:
             raise NoDaemon("the reader has no source: use it as a context manager")
         return self.source
 
-    async def _call(self, method: str, params: Dict[str, Any]) -> Any:
-        source = self._source_of(method)
-        if isinstance(source, Program):
-            return await source.call_async(method, params)
-        return await source.call(method, params)
-
     async def _ask(self, question: Ask[T]) -> T:
-        return question.read(await self._call(question.method, question.params))
+        source = self._source_of(question.method in BY_PROGRAM)
+        if isinstance(source, Program):
+            return question.read(await source.call_async(question.method, question.params))
+        return question.read(await source.call(question.method, question.params))
 
     async def _all(self, question: Rows[T]) -> AsyncIterator[T]:
-        if isinstance(self._source_of(question.method), Program):
-            for item in question.take_all(await self._call(question.method, question.all_params())):
+        source = self._source_of(question.needs_program())
+        if isinstance(source, Program):
+            rows = await source.call_async(question.method, question.all_params())
+            for item in question.take_all(rows):
                 yield item
         elif question.is_recent():
             params = {**question.all_params(), "limit": MAX_RECENT_EVENTS}
-            for item in question.take_all(await self._call("daemon.events", params)):
+            for item in question.take_all(await source.call("daemon.events", params)):
                 yield item
         else:
             while question.has_more:
-                page = await self._call(question.method, question.page_params())
+                page = await source.call(question.method, question.page_params())
                 for item in question.take_page(page):
                     yield item
 
@@ -415,7 +419,7 @@ class AsyncReader:
 
     def samples(
         self,
-        job_id: str,
+        job_id: Optional[str] = None,
         pid: Optional[int] = None,
         since: Optional[Time] = None,
         until: Optional[Time] = None,
