@@ -250,10 +250,15 @@ class AsyncClient(Methods[Awaitable[Json], Awaitable[List[Json]], Awaitable[Opti
     ) -> AsyncSubscription:
         """As Client.subscribe(): `async with await client.subscribe("job.*") as events`."""
         queue = Queue(topics, max_queued)
-        await self.call("events.subscribe", {"topics": queue.topics})
-        self._session.queues.append(queue)
         subscription = AsyncSubscription(self, queue, timeout)
+        # Before the answer is there: events may follow it before this task goes on.
+        self._session.queues.append(queue)
         self._subscriptions.add(subscription)
+        try:
+            await self.call("events.subscribe", {"topics": queue.topics})
+        except BaseException:
+            subscription.close()
+            raise
         return subscription
 
 

@@ -41,6 +41,7 @@ Time = Union[float, datetime]  # unix seconds, or a datetime
 Command = Union[Sequence[str], JobFile]
 NS = 10**9
 ROUNDING_NS = 1000  # unix seconds as a float are known to a quarter of that
+TIMEOUT = 60.0  # of a reader's own client: an analysis takes longer than a call
 MAX_RECENT_EVENTS = 4096  # that a daemon keeps of all jobs
 BY_PROGRAM = ("patterns", "snapshots")  # which no method of the daemon answers
 
@@ -247,7 +248,7 @@ class Reader:
         self._owned: Optional[Client] = None
         if source is None:
             try:
-                source = self._owned = Client()
+                source = self._owned = Client(timeout=TIMEOUT)
             except NoDaemon:
                 source = self.program
         self.source = source
@@ -364,7 +365,7 @@ class AsyncReader:
 
     async def __aenter__(self) -> AsyncReader:
         if self.source is None:
-            client = AsyncClient()
+            client = AsyncClient(timeout=TIMEOUT)
             try:
                 await client.connect()
                 self.source = self._owned = client

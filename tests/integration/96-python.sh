@@ -109,10 +109,10 @@ END
 printf 'import proctor\nproctor.Reader().samples(7)\nproctor.models.GpuMetric(index=0).temperature_c + 1\n' >"$TMP/wrong.py"
 if type -P mypy >/dev/null; then
 	check "mypy finds nothing in it" mypy --strict --cache-dir="$TMP/mypy" "$TMP/python/proctor"
-	MYPY="mypy --strict --no-site-packages --cache-dir=$TMP/mypy"
+	strictly=(mypy --strict --no-site-packages --cache-dir="$TMP/mypy")
 	export MYPYPATH=$TMP/python
-	check "nor in a program that uses it" $MYPY "$TMP/user.py"
-	run $MYPY "$TMP/wrong.py"
+	check "nor in a program that uses it" "${strictly[@]}" "$TMP/user.py"
+	run "${strictly[@]}" "$TMP/wrong.py"
 	like "it finds what is wrong" "$stdout" 'wrong.py:2: error: .*"samples"'
 	like "and that a value may be unknown" "$stdout" 'wrong.py:3: error: .*Unsupported operand types for \+ \("None"'
 	unset MYPYPATH
@@ -617,6 +617,12 @@ async with proctor.AsyncClient(timeout=0.3) as client:
 	first = await events.get(0)
 	assert first.topic == 'lost' and first.lost > 1000, first
 	assert len(events._queue._events) <= 100"
+start_fake answer-and-event
+py "an event that comes with the answer is not lost" "
+async with proctor.AsyncClient(timeout=5) as client, await client.subscribe() as events:
+	assert (await events.get(5)).topic == 'job.started'
+with proctor.Client(timeout=5) as client:
+	assert client.subscribe().get(5).topic == 'job.started'"
 export PROCTOR_HOME=$own_home
 
 # ---- what the documents show ----

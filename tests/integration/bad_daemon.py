@@ -86,6 +86,7 @@ HOW = {
     "flood": say_for_ever(WRONG_ID * 1000),
     "flood-of-events": say_for_ever(EVENT * 1000),
     "flood-when-subscribed": flood_when_subscribed,
+    "answer-and-event": say(b'{"jsonrpc":"2.0","id":1,"result":{}}\n' + EVENT),
     "never-reads": never_read,
     "never-accepts": None,
     "record": record,
