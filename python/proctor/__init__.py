@@ -91,6 +91,8 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+__version__ = "0.1.0"  # as in meson.build
+
 __all__ = [
     "AsyncClient",
     "AsyncReader",

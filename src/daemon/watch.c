@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
-#include "daemon/signal_process.h"
+#include "daemon/process_handle.h"
 #include "model/record.h"
 #include "recorder/recorder.h"
 
@@ -99,6 +100,7 @@ static void watched_free(struct watched **job)
 		return;
 	attempt_release(&(*job)->a);
 	close_fd(&(*job)->runner_fd);
+	signal_list_release(&(*job)->signals);
 	free((*job)->a.sheets);
 	free((*job)->active);
 	free((*job)->job_id);
@@ -245,9 +247,8 @@ static bool has_room_for_sheet(const struct watch *w, const struct watched *job)
 	size_t n = 0;
 
 	for (size_t i = 0; job->is_copy && i < w->n; i++)
-		n += w->jobs[i]->is_copy && w->jobs[i]->a.uid == job->a.uid
-			     ? w->jobs[i]->a.n_sheets
-			     : 0;
+		n += w->jobs[i]->is_copy && w->jobs[i]->a.uid == job->a.uid ? w->jobs[i]->a.n_sheets
+									    : 0;
 	return n < USER_MAX_SHEETS;
 }
 
@@ -272,9 +273,9 @@ static void take_sheets(const struct reading *in, const struct sheet_record *she
 			at--;
 		is_new = at == 0 || is_earlier(&a->sheets[at - 1], &sheets[i]);
 		if (is_new) {
-			s = has_room_for_sheet(in->w, job) ? reallocarray(a->sheets, a->n_sheets + 1,
-								      sizeof(*s))
-						       : NULL;
+			s = has_room_for_sheet(in->w, job)
+				    ? reallocarray(a->sheets, a->n_sheets + 1, sizeof(*s))
+				    : NULL;
 			if (!s)
 				return;
 			a->sheets = s;
@@ -330,6 +331,18 @@ static struct watched *find_same(struct watch *w, const struct attempt *a)
 		       : NULL;
 }
 
+/* Where few files may be open, others need them more: then its start time tells whether it lives.
+ */
+static int hold_runner(const struct proc_key *runner)
+{
+	struct rlimit limit;
+	int fd = open_process(runner);
+
+	if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd > limit.rlim_cur / 2)
+		close_fd(&fd);
+	return fd;
+}
+
 /* Takes over the attempt. */
 static int add_job(struct reading *in, struct attempt *a)
 {
@@ -363,7 +376,7 @@ static int add_job(struct reading *in, struct attempt *a)
 		return 0;
 	w->jobs[w->n++] = in->f->job;
 	if (!in->f->job->a.is_attached)
-		in->f->job->runner_fd = open_process(&in->f->job->a.runner);
+		in->f->job->runner_fd = hold_runner(&in->f->job->a.runner);
 	report(in, CHANGE_JOB_STARTED, NULL);
 	return 0;
 }
@@ -451,8 +464,7 @@ static void note_active(struct watched *job, const struct episode *e, bool lasts
 		active[i] = active[--job->n_active];
 	if (!lasts || i < job->n_active)
 		return;
-	if (job->n_active == MAX_ACTIVE ||
-	    ARRAY_RESERVE(job->active, job->cap_active, i + 1) < 0)
+	if (job->n_active == MAX_ACTIVE || ARRAY_RESERVE(job->active, job->cap_active, i + 1) < 0)
 		return;
 	active = &job->active[job->n_active++];
 	active->type = e->worst.type;
@@ -667,7 +679,7 @@ static void meet(struct watch *w, struct followed *f)
 	f->created_wall_ns = origin->created_wall_ns;
 	f->was_alive = log_is_alive(r) != 0;
 	f->state = memcmp(origin->boot_id, w->own.boot_id, sizeof(origin->boot_id)) == 0 ? LOG_RUNS
-											  : LOG_OVER;
+											 : LOG_OVER;
 	/* Those that were over before the first look matter to nobody. */
 	if (!w->has_looked && log_read_end(r, f->was_alive, NULL, NULL) != 0)
 		f->state = LOG_OVER;
@@ -706,8 +718,8 @@ static bool has_news(struct watch *w, struct followed *f)
 		meet(w, f);
 	if (f->state == LOG_OVER || f->state == LOG_UNREAD)
 		return false;
-	return has_new || (f->state == LOG_RUNS &&
-			   !(f->job && (f->job->a.is_attached || is_alive(f->job))));
+	return has_new ||
+	       (f->state == LOG_RUNS && !(f->job && (f->job->a.is_attached || is_alive(f->job))));
 }
 
 static int by_creation(const void *a, const void *b)

@@ -74,8 +74,8 @@ struct detect_news {
 	const struct proc_event *events; /* since the last tick: OOM kills, ends of processes, and
 					    who is left of a job */
 	size_t n_events;
-	uint64_t n_kills_elsewhere;	  /* OOM kills since the last tick that another observer has
-					     reported: they explain counts, and are not repeated */
+	uint64_t n_kills_elsewhere; /* OOM kills since the last tick that another observer has
+				       reported: they explain counts, and are not repeated */
 	/* Whether another observer judges this job: then its processes are passed over. NULL: none
 	 * does. */
 	bool (*is_judged_elsewhere)(void *ctx, int64_t attempt_id);
