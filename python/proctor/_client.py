@@ -290,9 +290,9 @@ class Client(Methods[Json, List[Json], Optional[Json]]):
 
 
 class Subscription:
-    """Iterates over events. Calls may be made between two of them: events that come meanwhile are
-    kept (the newest; how many were lost is told). Ends with ConnectionLost when the daemon does,
-    unless the client reconnects."""
+    """Iterates over events. Calls may be made between two of them: the newest events that come
+    meanwhile are kept, and an event has the number of the lost ones. Ends with ConnectionLost when
+    the daemon does, unless the client reconnects."""
 
     def __init__(self, client: Client, queue: Queue, timeout: Optional[float]) -> None:
         self._client = client

@@ -82,9 +82,9 @@ class Methods(Generic[O, L, N]):
         sheet: Optional[int] = None,
         input_bytes: Optional[int] = None,
     ) -> N:
-        """The expected needs of a job: a list of words that is a command (run as that sheet; 1 if none
-        is named), or a job as in submit(). None where nothing is known. input_bytes is the size of the
-        files that it names, which the daemon does not look at."""
+        """The expected needs of a job: a list of words that is a command (run as that sheet; 1 if
+        none is named), or a job as in submit(). None where nothing is known. input_bytes is the
+        size of the files that it names, which the daemon does not look at."""
         return self._object_or_none("estimate", estimate_params(job, sheet, input_bytes))
 
     # ---- jobs ----

@@ -89,8 +89,8 @@ def _words_of(method: str, params: Dict[str, Any]) -> Tuple[List[str], Optional[
 class Program:
     """Runs `path` (a name is looked for in PATH) for each question.
 
-    timeout: of each run in seconds; None: for ever. home: its PROCTOR_HOME; None: this process's. All
-    that it prints is in memory at once.
+    timeout: of each run in seconds; None: for ever. home: its PROCTOR_HOME; None: this process's.
+    All that it prints is in memory at once.
     """
 
     def __init__(

@@ -230,15 +230,15 @@ def _snapshots(
     )
 
 
-# ---- who asks them ----
+# ---- the readers ----
 
 
 class Reader:
     """What is recorded and known, as models.
 
-    source: a Client, or a Program, which reads without a daemon. None: the daemon, if one runs, else the
-    program; such a reader is a context manager. program: for what no method of the daemon answers
-    (patterns, snapshots).
+    source: a Client, or a Program, which reads without a daemon. None: the daemon, if one runs, else
+    the program; such a reader is a context manager. program: for what no method of the daemon
+    answers (patterns, snapshots).
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class Reader:
         since: Optional[Time] = None,
         until: Optional[Time] = None,
     ) -> Iterator[AnyEvent]:
-        """Of all attempts, oldest first. Without a job_id a daemon has the last 4096 of all jobs."""
+        """Of all attempts, oldest first. Without a job_id: the last 4096 that a daemon has."""
         return self._all(_events(job_id, since, until))
 
     def anomalies(
@@ -352,9 +352,9 @@ class Reader:
 
 
 class AsyncReader:
-    """Reader for asyncio, of an AsyncClient or a Program. The methods are the same: those that return
-    a value are awaited, and those that iterate are for `async for`. Without a source it is a context
-    manager: `async with AsyncReader() as reader`."""
+    """Reader for asyncio, of an AsyncClient or a Program. The methods are the same: those that
+    return a value are awaited, and those that iterate are for `async for`. Without a source it is a
+    context manager: `async with AsyncReader() as reader`."""
 
     def __init__(
         self, source: Union[AsyncClient, Program, None] = None, program: Optional[Program] = None

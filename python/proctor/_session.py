@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
     Where topic is "lost", that many events were, for this client was too slow. Where it is
     "reconnected", the connection was lost and is there again: events between may be missing, and
-    nobody knows how many. data is None in both.
+    their number is unknown. data is None in both.
     """
 
     topic: str
@@ -35,7 +35,7 @@ class Event(NamedTuple):
 
     def parse(self) -> Optional[AnyEvent]:
         """Its data as a model: ProcessEvent, Anomaly, SystemSnapshot or JobEvent, by the topic."""
-        from .models import parse_event  # large, and for those who ask for it only
+        from .models import parse_event  # large, and not always needed
 
         return None if self.data is None else parse_event(self.topic, self.data)
 
@@ -96,7 +96,7 @@ class Answer(NamedTuple):
     body: Dict[str, Any]
 
     def result(self) -> Any:
-        """Raises what the daemon said instead."""
+        """Raises the daemon's error."""
         if "error" in self.body:
             raise error_of(self.body["error"])
         if "result" not in self.body:

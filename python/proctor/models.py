@@ -1,13 +1,13 @@
 """What proctor's JSON is about, as dataclasses.
 
-The names, fields and defaults are those of the reference implementation. All other keys of an object
-are in `extra` (docs/fields.md, docs/contracts.md). Defaults are for objects that a program makes. In
-one that was read, an unknown value is None, whether it was null or not there at all.
+The names, fields and defaults are those of the reference implementation. All other keys of an
+object are in `extra` (docs/fields.md, docs/contracts.md). Defaults are for objects that a program
+makes. In one that was read, an unknown value is None, whether it was null or not there at all.
 
     SystemSnapshot.from_json(client.top())
 
-A value of the wrong type is a BadData, which names its place. Values have no bounds: a GPU that reports
-101 % does not lose a snapshot.
+A value of the wrong type is a BadData, which names its place. Values have no bounds: a GPU that
+reports 101 % does not lose a snapshot.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _is_optional(hint: Any) -> bool:
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
-    """value as what a field's type says."""
+    """value as the type of a field has it."""
     arguments = typing.get_args(hint)
     if _is_optional(hint):
         return None if value is None else _read(arguments[0], value, where)
@@ -450,7 +450,7 @@ class Correlation(Model):
 
 @dataclass
 class RunFinding(Model):
-    """What runs that fail have in common, tested: grade says what it is worth."""
+    """A property of runs that fail, tested: grade is the strength of the evidence."""
 
     feature: Optional[str] = None
     grade: Optional[str] = None

@@ -4,9 +4,9 @@
     if analysis.finding.verdict == "named":
         print(analysis.finding.rank, analysis.finding.probability, analysis.finding.reason)
 
-A record is telemetry of version 2: a dict, a dataclass with these fields, or an object with to_dict()
-or model_dump(). Records go to "proctor ranks" through a pipe; no file is written, and no daemon is
-needed. BadInput lists the invalid ones.
+A record is telemetry of version 2: a dict, a dataclass with these fields, or an object with
+to_dict() or model_dump(). Records go to "proctor ranks" through a pipe; no file is written, and no
+daemon is needed. BadInput lists the invalid ones.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def analyze(
     skip_invalid: bool = False,
     program: Optional[Program] = None,
 ) -> Analysis:
-    """clock_error_ms: how far the clocks of hosts that do not say may be off; None: 10.
+    """clock_error_ms: how far clocks may be off whose hosts give no bound; None: 10.
     skip_invalid: goes on without invalid records."""
     return _analyze(_encode(records), _options(clock_error_ms, skip_invalid), program)
 

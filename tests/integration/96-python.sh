@@ -441,6 +441,16 @@ async with proctor.AsyncReader() as reader:
 
 # ---- the asynchronous client ----
 
+py "each line of the snapshot log is a snapshot, and so is each published one" "
+async with proctor.AsyncClient() as client, await client.subscribe('snapshot') as snapshots:
+	event = await snapshots.get(30)
+	snapshot = event.parse()
+	assert type(snapshot) is models.SystemSnapshot and snapshot.to_json() == event.data, event
+with open('$PROCTOR_HOME/proctor.jsonl', encoding='utf-8') as file:
+	lines = [json.loads(line) for line in file]
+assert lines
+for line in lines:
+	assert models.SystemSnapshot.from_json(line).to_json() == line"
 py "calls of many tasks share a connection, and so do subscriptions" "
 async with proctor.AsyncClient() as client:
 	answers = await asyncio.gather(*(client.status() for _ in range(50)), client.top(), client.report('nightly'))
