@@ -236,7 +236,7 @@ def _snapshots(
 class Reader:
     """What is recorded and known, as models.
 
-    source: a Client, or a Program, which reads without a daemon. None: the daemon, if one runs, else
+    source: a Client, or a Program, which reads without a daemon. None: the daemon, if one runs, or
     the program; such a reader is a context manager. program: for what no method of the daemon
     answers (patterns, snapshots).
     """
