@@ -14,7 +14,8 @@
     def train(): ...
 
 Client has the calls, and raises what is below Error. phase() marks what a program is
-doing; without a daemon it does nothing. Only the standard library is needed.
+doing: the daemon records it, or the runner of the job where no daemon runs. Outside a job it
+does nothing. Only the standard library is needed.
 """
 
 from ._address import socket_paths
