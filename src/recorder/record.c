@@ -297,12 +297,16 @@ void record_events_soon(struct run *run)
 	loop_timer_set(run->recording.events_timer, ms, 0);
 }
 
-/* A line that cannot be written is not worth keeping: the record has it all. */
+/*
+ * A line that cannot be written is not worth keeping: the record has it all. Where a daemon of the
+ * same folder runs, that writes the log.
+ */
 static void append_line(struct run *run)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
+	if (!run->jsonl || link_is_shared(run->link) ||
+	    jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
 		return;
 	if (run->n_lines_missing++ == 0)
 		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);

@@ -26,6 +26,8 @@ sys.exit(bool(bad) or d.get("recorded", d["jobs"]) != d["jobs"] or not d.get("ha
 status=0
 for daemon_kills in 0 $((KILLS / 10)); do
 	export PROCTOR_HOME=$TMP/$daemon_kills
+	mkdir -p "$PROCTOR_HOME"
+	echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml"
 	[ "$daemon_kills" = 0 ] || "$PROCTOR" start
 	# Of --jobs every fourth is not killed.
 	"$stress" kill "$PROCTOR" --jobs $((KILLS / 3)) --early $((KILLS / 4)) --daemon-kills "$daemon_kills" | judge || status=1

@@ -4,6 +4,7 @@
 export OWN_MOUNTS=wanted
 . "$(dirname "$0")/lib.sh"
 export TMP
+echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml" # which stress.py compares with the record
 
 # How many of those that began may be in no record when their runner was killed later than 20 ms after that (early: before), and
 # how many of the last samples of one of them. On a busy machine today's runner has not written them by then; the bound
