@@ -15,7 +15,7 @@ RELEASE_OPTIONS := -Doptimization=2 -Ddebug=false -Dstrip=true -Dprefer_static=t
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate release install clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate kill release install clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -52,6 +52,10 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that fails, a seed at a time
 	@ninja -C build tests/simulate/simulate
 	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
+
+kill: setup-test all ## [JOBS=1200] [RUNS=10000] [AT_ONCE=10]: SIGKILL for runners and daemons, and many runs at once
+	@PROCTOR='$(CURDIR)/build/proctor' JOBS=$(or $(JOBS),1200) RUNS=$(or $(RUNS),10000) AT_ONCE=$(or $(AT_ONCE),10) \
+		tests/integration/67-kill.sh
 
 release: build-release/build.ninja ## builds what install installs, in build-release/
 	@ninja -C build-release programs

@@ -1,6 +1,5 @@
 #include "base/utf8.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +39,16 @@ size_t utf8_char_len(const char *s, size_t n)
 		return 4;
 	}
 	return 0;
+}
+
+bool utf8_is_valid(const char *s, size_t n)
+{
+	for (size_t i = 0, len; i < n; i += len) {
+		len = utf8_char_len(s + i, n - i);
+		if (len == 0)
+			return false;
+	}
+	return true;
 }
 
 unsigned utf8_code_point(const char *s, size_t len)

@@ -4,6 +4,7 @@
 #ifndef PROCTOR_BASE_UTF8_H
 #define PROCTOR_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buf.h"
@@ -12,6 +13,8 @@
 
 /* Length in bytes of the valid character at s (at most n bytes there), or 0 if it is not valid. */
 size_t utf8_char_len(const char *s, size_t n);
+
+bool utf8_is_valid(const char *s, size_t n);
 
 /* The code point of a valid character of so many bytes. */
 unsigned utf8_code_point(const char *s, size_t len);

@@ -164,6 +164,15 @@ int cli_open_stop_fd(void);
  */
 int cli_trace_shortly(const struct proc_key *key, struct err *err);
 
+/*
+ * Where no daemon runs: signals the runners of a job to end all of it, as far as the own database
+ * knows them. A runner that cannot be signalled does not keep the others alive. -ENOENT: there is
+ * no such job. -ESRCH: it does not run. -EINVAL: several users have one. -EOPNOTSUPP: it was
+ * attached, and has no runner. -EPERM: the recorded runner is a process of another user. -EBUSY:
+ * some of it waits in the queue, where only a daemon can cancel it.
+ */
+int cli_cancel_alone(const char *job_id, int attempt_num, struct err *err);
+
 /* ---- the host as it is now ---- */
 
 /*

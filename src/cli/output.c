@@ -64,6 +64,13 @@ static int open_beside(struct output *out, const char *path, struct err *err)
 	}
 	sigprocmask(SIG_BLOCK, &out->held, NULL);
 	out->fd = mkostemp(out->path_for_now, O_CLOEXEC); /* 0600 */
+	if (out->fd >= 0 && out->for_others) {
+		mode_t mask = umask(0);
+
+		umask(mask);
+		if (fchmod(out->fd, 0666 & ~mask) < 0)
+			return fail_open(path, -errno, err);
+	}
 	if (out->fd >= 0)
 		return 0;
 	fail_open(path, -errno, err);

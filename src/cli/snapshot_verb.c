@@ -78,7 +78,7 @@ static int compare_pids(const void *left, const void *right)
 	pid_t l = ((const struct proc_sample *)left)->key.pid;
 	pid_t r = ((const struct proc_sample *)right)->key.pid;
 
-	return (l > r) - (l < r);
+	return COMPARE(l, r);
 }
 
 void cli_take_gpus(const struct snapshot *from, struct snapshot *snap)
@@ -161,7 +161,7 @@ static int by_rss(const void *a, const void *b)
 
 	if (rx != ry)
 		return rx < ry ? 1 : -1;
-	return (x->key.pid > y->key.pid) - (x->key.pid < y->key.pid);
+	return COMPARE(x->key.pid, y->key.pid);
 }
 
 static int write_text(const struct snapshot *snap, bool all, struct buf *out)

@@ -107,6 +107,22 @@ const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES])
 	return text;
 }
 
+#define FULL_BYTES (CHECKS_TIME_BYTES + 64)
+
+/* "; at this rate memory is full in 5 min"; what is less than a second away has come. */
+static const char *full_in(double seconds, const char *which, char text[FULL_BYTES])
+{
+	char until[CHECKS_TIME_BYTES];
+
+	text[0] = '\0';
+	if (seconds < 1)
+		snprintf(text, FULL_BYTES, "; memory is full");
+	else if (f64_known(seconds))
+		snprintf(text, FULL_BYTES, "; at %s rate memory is full in %s", which,
+			 checks_time(seconds, until));
+	return text;
+}
+
 /* ---- memory spike ----
  *
  * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
@@ -187,7 +203,7 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	struct rise rise = { .from_mb = base };
 	const double room_mb = checks_room_mb(t, s); /* NaN: nobody knows */
 	double at = 0, least;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	/* The base is one that lies below each of these two. */
 	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &rise.at,
@@ -202,12 +218,11 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 				  goes_on(p, &rise, room_mb));
 	snprintf(
 		f->text, sizeof(f->text),
-		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
+		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s",
 		s->comm, (int)s->key.pid, base, p->memory_mb,
 		checks_time(t->now - p->born - at, since), t->config->memory_spike_threshold,
 		t->config->memory_spike_floor_mb,
-		f64_known(f->seconds_to_limit) ? "; at its latest rate memory is full in " : "",
-		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+		full_in(f->seconds_to_limit, "its latest", until));
 }
 
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -283,7 +298,7 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	const struct fit *fit = p->trail ? &p->trail->memory_fit : NULL;
 	double window = c->memory_leak_window_seconds, growth;
 	bool is_early;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
@@ -308,9 +323,8 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 				 LEAK_SPAN * window - fit->span);
 	snprintf(f->text, sizeof(f->text),
 		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB more)%s%s",
+		 "%.0f MB more)%s",
 		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
 		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
-		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
-		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+		 full_in(f->seconds_to_limit, "this", until));
 }

@@ -4,7 +4,6 @@
 #include "query/query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +42,7 @@ static int compare_processes(const void *left, const void *right)
 	const struct proc_record *l = *(const struct proc_record *const *)left;
 	const struct proc_record *r = *(const struct proc_record *const *)right;
 
-	if (l->key.pid != r->key.pid)
-		return l->key.pid < r->key.pid ? -1 : 1;
-	if (l->born_wall_ns != r->born_wall_ns)
-		return l->born_wall_ns < r->born_wall_ns ? -1 : 1;
-	return (l > r) - (l < r);
+	return COMPARE(l->key.pid, r->key.pid) ?: COMPARE(l->born_wall_ns, r->born_wall_ns) ?: COMPARE(l, r);
 }
 
 /*
@@ -79,9 +74,7 @@ static int compare_phases(const void *left, const void *right)
 {
 	const struct rank_phase *l = left, *r = right;
 
-	if (l->rank != r->rank)
-		return l->rank < r->rank ? -1 : 1;
-	return (l->phase > r->phase) - (l->phase < r->phase);
+	return COMPARE(l->rank, r->rank) ?: COMPARE(l->phase, r->phase);
 }
 
 /* Ranks, phases and processes may all be many: none is searched once for each of another. */

@@ -1,7 +1,6 @@
 #include "report/page.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -229,6 +228,21 @@ void chart_add(struct buf *out, const struct attempt *a)
 		   CHART_COLUMNS / 4, end.data);
 }
 
+static enum doc_mood mood_of(const struct attempt *a)
+{
+	switch (a->outcome) {
+	case OUTCOME_SUCCESS:
+		return DOC_GOOD;
+	case OUTCOME_FAILURE:
+	case OUTCOME_OOM:
+		return DOC_BAD;
+	case OUTCOME_NONE:
+		return a->is_lost ? DOC_WARNING : DOC_PLAIN;
+	default: /* cancelled, or its time was up */
+		return DOC_WARNING;
+	}
+}
+
 static void add_verdict(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf sentence = BUF_INIT;
@@ -242,11 +256,11 @@ static void add_verdict(struct doc *d, const struct facts *f)
 	verdict_add_evidence(&evidence, f);
 	is_said = strstr(sentence.data, evidence.data) != NULL;
 	buf_add_char(&sentence, '.');
-	d->writer->verdict(d, word, sentence.data);
+	d->writer->verdict(d, mood_of(f->a), word, sentence.data);
 	if (!is_said) {
 		buf_reset(&sentence);
 		buf_printf(&sentence, "Evidence: %s.", evidence.data);
-		d->writer->paragraph(d, sentence.data);
+		d->writer->text(d, DOC_PARAGRAPH, sentence.data);
 	}
 }
 
@@ -292,7 +306,7 @@ static void add_chart(struct doc *d, const struct facts *f)
 		buf_add_str(&heading, ", ");
 	sample_gaps_add(&heading, &gaps);
 	buf_add_str(&heading, "; 100 % is one core)");
-	d->writer->section(d, heading.data);
+	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->figure(d, lines.data);
 }
 
@@ -321,7 +335,7 @@ static void add_note(struct doc *d, const struct facts *f, size_t first)
 	}
 	buf_add_str(&line, ": ");
 	format_string(&line, f->notes[first].why);
-	d->writer->item(d, line.data);
+	d->writer->text(d, DOC_ITEM, line.data);
 }
 
 static void add_rungs(struct doc *d, const struct facts *f)
@@ -343,7 +357,7 @@ static void add_rungs(struct doc *d, const struct facts *f)
 		buf_add_str(table_cell(&t),
 			    rung.reason && rung.reason[0] ? rung.reason : "the best there is");
 	}
-	d->writer->section(d, "How it was measured");
+	d->writer->text(d, DOC_SECTION, "How it was measured");
 	d->writer->table(d, &t);
 }
 
@@ -467,7 +481,7 @@ static void add_numbers(struct doc *d, const struct facts *f)
 		figure_add_source(table_cell(&t), figures,
 				  has_first ? lines[i].of : lines[i].beside, f->a);
 	}
-	d->writer->section(d, "Numbers");
+	d->writer->text(d, DOC_SECTION, "Numbers");
 	d->writer->table(d, &t);
 }
 
@@ -550,8 +564,9 @@ static void add_expected(struct doc *d, const struct standing *s)
 	const struct estimate *e = &s->expected;
 
 	if (e->n_runs == 0) {
-		d->writer->paragraph(d, "Nothing like it had ended when it began, so nothing was "
-					"expected of it.");
+		d->writer->text(d, DOC_PARAGRAPH,
+				"Nothing like it had ended when it began, so nothing was "
+				"expected of it.");
 		return;
 	}
 	buf_add_str(&text, "Expected when it began, from ");
@@ -569,7 +584,7 @@ static void add_expected(struct doc *d, const struct standing *s)
 		add_score(&text, s->score.is_cpu_covered);
 	}
 	buf_add_char(&text, '.');
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 static void add_standing(struct doc *d, const struct facts *f)
@@ -592,7 +607,7 @@ static void add_standing(struct doc *d, const struct facts *f)
 	format_count(&text, s->n_failed);
 	buf_printf(&text, " failed; usual: of %s)",
 		   s->is_by_success ? "those that succeeded" : "all of them");
-	d->writer->section(d, text.data);
+	d->writer->text(d, DOC_SECTION, text.data);
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
 		buf_add_str(table_cell(&t), rows[q].label);
 		rows[q].add(table_cell(&t), s->values[q].value);
@@ -616,7 +631,7 @@ static void add_ranks(struct doc *d, const struct facts *f)
 		   (long long)t->world_size);
 	format_plural(&text, t->n_samples, "sample", "s");
 	buf_printf(&text, " of %s)", t->measure[0] == 'g' ? "GPU memory" : "resident memory");
-	d->writer->section(d, text.data);
+	d->writer->text(d, DOC_SECTION, text.data);
 	buf_reset(&text);
 	if (t->rank >= 0) {
 		buf_printf(&text, "Rank %lld %s", (long long)t->rank,
@@ -637,7 +652,7 @@ static void add_ranks(struct doc *d, const struct facts *f)
 	buf_add_str(&text, t->reason);
 	if (t->remedy[0])
 		buf_printf(&text, " %s", t->remedy);
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 /* ---- system calls ---- */
@@ -682,7 +697,7 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 	if (a->n_syscalls > MAX_CALLS)
 		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->n_syscalls);
 	buf_add_char(&heading, ')');
-	d->writer->section(d, heading.data);
+	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->table(d, &t);
 }
 
@@ -696,7 +711,7 @@ int page_write(struct doc *d, const struct facts *f)
 	buf_add_str(&title, "proctor report: job ");
 	format_string(&title, f->a->job_id);
 	buf_printf(&title, ", attempt %d", f->a->attempt_num);
-	d->writer->title(d, title.data);
+	d->writer->text(d, DOC_TITLE, title.data);
 	add_verdict(d, f);
 	add_identity(d, f);
 	add_numbers(d, f);
@@ -714,7 +729,7 @@ int page_write(struct doc *d, const struct facts *f)
 		    strcmp(f->notes[i].what, "telemetry") == 0)
 			continue; /* a job without ranks lacks nothing */
 		if (!has_begun)
-			d->writer->section(d, "What could not be measured, and why");
+			d->writer->text(d, DOC_SECTION, "What could not be measured, and why");
 		has_begun = true;
 		add_note(d, f, i);
 	}

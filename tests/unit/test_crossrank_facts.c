@@ -135,7 +135,6 @@ static void add_boundary(struct telemetry *t, int rank, const char *action, int 
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct telemetry_event ev;
 	char line[1024];
-	int error;
 
 	snprintf(
 		line, sizeof(line),
@@ -144,7 +143,7 @@ static void add_boundary(struct telemetry *t, int rank, const char *action, int 
 		"{\"action\": \"%s\", \"name\": \"step\", \"path\": [\"train\", \"step %d\"], "
 		"\"scope_id\": \"%d\", \"thread_id\": 1, \"thread_name\": \"m\", \"sequence\": %d}}}",
 		(long long)ns, action, rank, action, step, step, 2 * step);
-	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev, &error),
+	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev).reason,
 			 REASON_NONE);
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }

@@ -91,7 +91,7 @@ static struct telemetry *read_path(const char *path, struct seen *seen)
 
 	*seen = (struct seen){ 0 };
 	assert_non_null(t);
-	assert_int_equal(intake_init(&in, t, note_fault, seen), 0);
+	intake_init(&in, t, note_fault, seen);
 	if (intake_read(&in, path, &err) != 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(in.n_valid, t->n_events);
@@ -163,6 +163,18 @@ static void test_json(void **state)
 	check_whole("one_line", &one_line);
 	add_array(&spread, "{\n \"events\": [\n", "\n ]\n}\n");
 	check_whole("spread.json", &spread);
+}
+
+/* A NUL is a byte like others: the line that it begins is no element. */
+static void test_nul_between_elements(void **state)
+{
+	static const char text[] = "[\n{\"a\":}\n\0\n]\n";
+	struct seen seen;
+
+	(void)state;
+	telemetry_free(read_bytes("nul.json", text, sizeof(text) - 1, &seen));
+	assert_int_equal(seen.n_faults, 1);
+	assert_int_equal(seen.last.reason, REASON_BAD_JSON);
 }
 
 static void check_marked(const char *name, const struct buf *text)
@@ -748,7 +760,7 @@ static void test_too_many_folders(void **state)
 		assert_int_equal(mkdir(path.data, 0700), 0);
 		buf_add_str(&path, "/x");
 	}
-	assert_int_equal(intake_init(&in, NULL, NULL, NULL), 0);
+	intake_init(&in, NULL, NULL, NULL);
 	buf_truncate(&path, strlen(folder) + strlen("/deep"));
 	assert_int_equal(intake_read(&in, path.data, &err), -ELOOP);
 	assert_non_null(strstr(err.text, "/deep/x/x"));
@@ -767,7 +779,7 @@ static void test_nothing(void **state)
 	telemetry_free(read_bytes("empty.csv", "", 0, &seen));
 	telemetry_free(read_bytes("empty", "\n \n", 3, &seen));
 	assert_int_equal(seen.n_faults, 0);
-	assert_int_equal(intake_init(&in, NULL, NULL, NULL), 0);
+	intake_init(&in, NULL, NULL, NULL);
 	assert_int_equal(intake_read(&in, "/does/not/exist", &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/does/not/exist"));
 	intake_release(&in);
@@ -793,6 +805,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_nul_between_elements),
 		cmocka_unit_test(test_byte_order_mark),
 		cmocka_unit_test(test_one_spread_record),
 		cmocka_unit_test(test_csv),

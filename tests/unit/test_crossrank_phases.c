@@ -31,9 +31,8 @@ static void add_line(struct telemetry *t, const char *line)
 {
 	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
 	struct telemetry_event ev;
-	int error;
 
-	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev, &error),
+	assert_int_equal(record_read(line, strlen(line), RECORD_SESSION, &arena, &ev).reason,
 			 REASON_NONE);
 	assert_int_equal(telemetry_add(t, &ev), 0);
 }

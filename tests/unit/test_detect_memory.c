@@ -246,6 +246,27 @@ static void load_late(struct host *h, double t, double mb_per_second, double sec
 	h->snap.system.memory_available_bytes = (uint64_t)((6144 - mb) * 1048576);
 }
 
+static void fill_the_host(struct host *h, double t)
+{
+	load_late(h, t, 6144 / 2.0, 2);
+	h->snap.system.memory_available_bytes =
+		t > 64 ? 4096 : h->snap.system.memory_available_bytes; /* one page is left */
+}
+
+static void test_memory_that_is_full_has_no_time_left(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 1);
+	play(&h, 70, fill_the_host);
+	s = begin_of(&h, ANOMALY_MEMORY_SPIKE, 0);
+	assert_non_null(strstr(s->e.worst.text, "MB); memory is full"));
+	assert_null(strstr(s->e.worst.text, "full in"));
+	host_close(&h);
+}
+
 static void load_within_a_second(struct host *h, double t)
 {
 	load_late(h, t, 1000, 1);
@@ -438,6 +459,7 @@ int main(void)
 		cmocka_unit_test(test_a_leak_that_ends_before_the_window),
 		cmocka_unit_test(test_no_leak),
 		cmocka_unit_test(test_spike),
+		cmocka_unit_test(test_memory_that_is_full_has_no_time_left),
 		cmocka_unit_test(test_no_spike),
 		cmocka_unit_test(test_a_spike_soon_after_the_start),
 		cmocka_unit_test(test_it_is_worse_if_it_goes_on),

@@ -9,8 +9,6 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "cli/output.h"
-#include "cli/ranks/ranks_page.h"
-#include "crossrank/crossrank.h"
 
 #define WHICH_FILES "which files? Also folders, and - for standard input"
 #define MAX_TOLD 20 /* faults that are told one by one */
@@ -120,8 +118,9 @@ static int load_files(struct ranks_input *input, struct telemetry *t)
 	struct err err = ERR_INIT;
 	struct intake intake;
 	uint64_t n_told = 0;
-	int r = intake_init(&intake, t, tell_fault, &n_told);
+	int r = 0;
 
+	intake_init(&intake, t, tell_fault, &n_told);
 	for (int i = 0; r == 0 && i < input->n_files; i++)
 		r = intake_read(&intake, input->files[i], &err);
 	input->n_read = intake.n_files;
@@ -273,8 +272,9 @@ static int validate(const struct ranks_args *args, struct output *out, struct er
 	struct listing l = { .out = out, .is_json = args->is_json };
 	struct intake intake;
 	uint64_t n_invalid;
-	int r = intake_init(&intake, NULL, list_fault, &l);
+	int r = 0;
 
+	intake_init(&intake, NULL, list_fault, &l);
 	json_init(&l.json, &out->buf);
 	if (args->is_json) {
 		json_begin_object(&l.json);

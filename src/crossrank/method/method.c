@@ -28,6 +28,10 @@
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
 #define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
+#define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
+#define REST_SHARE 0.25	     /* of a rise and what follows: it has ended */
+#define BLOCK_SHARE 0.5	     /* of one that goes on: a block that ended is no fault beside it */
+#define MIN_REST 4.0	     /* intervals: a way up that ended was finite */
 #define MIN_AGE 3.0	     /* intervals: a younger rise at the end of a record may be a spike */
 #define CONTROL_CELLS 6	     /* before a rise are a control group */
 #define MAX_REPEATS 4	     /* samples of one reading */
@@ -81,24 +85,49 @@ static double startup_of(const struct work *w, const struct track *track)
 	return fmax(w->g->at[w->first_span] - track->t[0], 2);
 }
 
+/* What the peers of track r gain in n cells from s on. */
+static void gains_of_others(const struct grid *g, const struct middle *middles, size_t r, size_t s,
+			    size_t n, double *mib)
+{
+	for (size_t i = 0; i < n; i++)
+		mib[i] = middle_without(&middles[i], grid_kept(g, r, s + i) - grid_kept(g, r, s));
+}
+
 /*
- * The movement of span [s, e) that track r shares with its peers, up to where their own last way up
- * begins, at the track's own scale. mib has room for e - s.
+ * Where the peers' last way up begins in span [s, e), which may be that of the fault: the earliest
+ * of all members, so that the same is taken from each. mib has room for e - s.
+ */
+static size_t find_ascent(const struct grid *g, const struct middle *middles, const size_t *members,
+			  size_t n, size_t s, size_t e, double *mib)
+{
+	size_t cells = e - s, half = cells / 2 > 2 ? cells / 2 : 2, least = cells;
+
+	for (size_t k = 0; k < n; k++) {
+		double scale = g->tracks[members[k]].scale, pace;
+		size_t to = cells;
+
+		gains_of_others(g, middles, members[k], s, cells, mib);
+		pace = 2 * mib[cells - 1] / (double)cells;
+		while (to > half && mib[to - 1] - mib[to - 2] > fmax(0.1 * scale, pace))
+			to--;
+		least = to < least ? to : least;
+	}
+	return least;
+}
+
+/*
+ * The movement of span [s, e) that track r shares with its peers, up to cell `to` of it, at the
+ * track's own scale. mib has room for e - s.
  */
 static struct common common_of(struct work *w, const struct middle *middles, size_t r, size_t s,
-			       size_t e, double *mib)
+			       size_t e, size_t to, double *mib)
 {
 	struct grid *g = w->g;
 	const struct track *track = &g->tracks[r];
-	size_t n = e - s, to = n, half = n / 2;
-	double pace, most = 0, squares = 0, products = 0, trend = 0, base = grid_kept(g, r, s);
+	size_t n = e - s, half = n / 2;
+	double most = 0, squares = 0, products = 0, trend = 0, base = grid_kept(g, r, s);
 
-	for (size_t i = 0; i < n; i++)
-		mib[i] = middle_without(&middles[i], grid_kept(g, r, s + i) - base);
-	pace = 2 * mib[n - 1] / (double)n;
-	while (to > (half > 2 ? half : 2) &&
-	       mib[to - 1] - mib[to - 2] > fmax(0.1 * track->scale, pace))
-		to--;
+	gains_of_others(g, middles, r, s, n, mib);
 	for (size_t i = to; i < n; i++)
 		mib[i] = mib[to - 1];
 	if (n >= 12)
@@ -163,19 +192,20 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 	CLEANUP(free_ptr) double *levels = malloc(n * sizeof(*levels));
 	CLEANUP(free_ptr) bool *has = calloc(n, sizeof(*has));
 	struct middle level;
-	size_t n_found = 0;
+	size_t n_found = 0, to;
 
 	ev->rises = arena_alloc(w->arena, n * sizeof(*ev->rises));
 	if (!middles || !mib || !levels || !has || !ev->rises)
 		return -ENOMEM;
 	for (size_t i = s; i < e; i++)
 		middles[i - s] = grid_middle(g, members, n, false, s, i);
+	to = find_ascent(g, middles, members, n, s, e, mib);
 	for (size_t k = 0; k < n; k++)
 		g->scratch[k] = levels[k] = grid_kept(g, members[k], s);
 	level = middle_of(g->scratch, n);
 	for (size_t k = 0; k < n; k++) {
 		const struct track *track = &g->tracks[members[k]];
-		struct common common = common_of(w, middles, members[k], s, e, mib);
+		struct common common = common_of(w, middles, members[k], s, e, to, mib);
 		int r = rise_find(track, g->at[s], stop + 0.5 * track->interval, &common,
 				  &ev->rises[k]);
 
@@ -195,7 +225,7 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 		       (catches_up(g, middles, members[k], s, e, away, &ev->rises[k]) ||
 			(fabs(away + ev->rises[k].gain) < fabs(away) &&
 			 is_alone(ev->rises, has, n, k, ev->rises[k].onset, track->interval)))) {
-			struct common common = common_of(w, middles, members[k], s, e, mib);
+			struct common common = common_of(w, middles, members[k], s, e, to, mib);
 			int r;
 
 			away += ev->rises[k].gain;
@@ -213,28 +243,63 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 	return 0;
 }
 
-/* Small ones are not the fault, unless their rank died on the way. */
+/* Whether a rise goes on to the end of what is judged. */
+static bool goes_on(const struct grid *g, const struct culprit_rise *rise, double stop)
+{
+	double rest = fmax(MIN_REST * g->tracks[rise->record].interval,
+			   REST_SHARE * (stop - rise->onset));
+
+	return !rise->is_step && rise->till >= stop - rest;
+}
+
+/*
+ * Small ones are not the fault, unless their rank died on the way. Where one rank alone goes on, so
+ * are blocks that others took once: with time they are ever smaller beside it.
+ */
 static void drop_minor(const struct work *w, double stop, struct event *ev)
 {
-	double longest = 0;
-	size_t n = 0;
+	double longest = 0, least = 0;
+	size_t n = 0, n_on = 0;
 
 	for (size_t i = 0; i < ev->n_rises; i++) {
 		const struct culprit_rise *rise = &ev->rises[i];
 
 		ev->score = fmax(ev->score, rise->total);
 		longest = fmax(longest, rise->gain / rise->rate);
+		if (goes_on(w->g, rise, stop)) {
+			n_on++;
+			least = BLOCK_SHARE * rise->total;
+		}
 	}
+	least = n_on == 1 ? fmin(least, BLOCK_SHARE * ev->score) : 0;
 	for (size_t i = 0; i < ev->n_rises; i++) {
 		const struct culprit_rise *rise = &ev->rises[i];
 		const struct track *track = &w->g->tracks[rise->record];
 		bool died = track->t[track->n - 1] < stop - 4 * track->interval &&
 			    rise->rate > 0.25 * ev->score / longest;
 
-		if (rise->total >= RISE_MINOR * ev->score || died)
+		if ((rise->total >= RISE_MINOR * ev->score &&
+		     (rise->total >= least || goes_on(w->g, rise, stop))) ||
+		    died)
 			ev->rises[n++] = *rise;
 	}
 	ev->n_rises = n;
+}
+
+/* Nor are those of the last moments, beside older ones: they may be spikes. */
+static void drop_young(const struct grid *g, struct event *ev)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		const struct track *track = &g->tracks[ev->rises[i].record];
+
+		if (track->t[track->n - 1] - ev->rises[i].onset < MIN_AGE * track->interval)
+			continue;
+		ev->rises[n] = ev->rises[i];
+		n++;
+	}
+	ev->n_rises = n > 0 ? n : ev->n_rises;
 }
 
 /* Whether a track took as much at once, before cell s. */
@@ -277,11 +342,11 @@ static void decide(struct event *ev, enum culprit_verdict verdict, enum culprit_
 }
 
 /* A spike of any member was as large and as long as this rise is so far, or that is hardly seen. */
-static bool may_pass(const struct work *w, const size_t *members, size_t n,
+static bool may_pass(const struct work *w, const size_t *members, size_t n, double stop,
 		     const struct culprit_rise *rise)
 {
 	const struct track *own = &w->g->tracks[rise->record];
-	double age = own->t[own->n - 1] - rise->onset;
+	double age = fmin(own->t[own->n - 1], stop + own->interval / 2) - rise->onset;
 
 	if (age < MIN_AGE * own->interval)
 		return true;
@@ -290,7 +355,7 @@ static bool may_pass(const struct work *w, const size_t *members, size_t n,
 
 		for (size_t i = 0; i < track->n_all_spikes; i++)
 			if (rise->gain < 1.25 * track->all_spikes[i].mib &&
-			    age < 1.5 * track->all_spikes[i].seconds)
+			    age - 2 * rise->sd < 1.5 * track->all_spikes[i].seconds)
 				return true;
 	}
 	return false;
@@ -346,7 +411,7 @@ static size_t control_from(const struct work *w, size_t s, const struct culprit_
 }
 
 static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
-		       struct event *ev)
+		       double stop, struct event *ev)
 {
 	const struct culprit_rise *rise = &ev->rises[0];
 	const struct track *track = &w->g->tracks[rise->record];
@@ -360,7 +425,7 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	/* Two ranks that hardly ever did the same show no spread. */
 	if (n == 2 && track_count_to(w->g->at + s, e - s, rise->onset) < OUTSIDE_CELLS)
 		ev->probability = fmin(ev->probability, CULPRIT_NAMED);
-	if (may_pass(w, members, n, rise))
+	if (may_pass(w, members, n, stop, rise))
 		decide(ev, CULPRIT_UNCLEAR, CULPRIT_MAY_PASS);
 	else if (ev->because != SIZE_MAX)
 		decide(ev, CULPRIT_UNCLEAR, CULPRIT_NOT_RECORDED);
@@ -391,7 +456,43 @@ static bool is_common_moment(const struct work *w, const size_t *members, size_t
 	return (double)n_gain >= 0.75 * (double)(n - 1);
 }
 
-static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s, struct event *ev)
+/*
+ * Onsets of one moment that lie close together have small errors, whatever each was taken for: with
+ * a probability of 0.95 smaller than this (the quantile of chi squared by Wilson and Hilferty).
+ */
+static double spread_bound(const struct event *ev)
+{
+	double mean = 0, squares = 0, k = (double)ev->n_rises - 1, root;
+
+	if (ev->n_rises < 3)
+		return INFINITY;
+	for (size_t i = 0; i < ev->n_rises; i++)
+		mean += ev->rises[i].onset / (k + 1);
+	for (size_t i = 0; i < ev->n_rises; i++)
+		squares += (ev->rises[i].onset - mean) * (ev->rises[i].onset - mean);
+	root = 1 - 2 / (9 * k) - 1.645 * sqrt(2 / (9 * k));
+	return sqrt(squares / (k * root * root * root));
+}
+
+/* Whether nearly all ranks rise, and all of them come to rest: at the start that is the load. */
+static bool is_load(const struct event *ev, size_t n_alive, const struct grid *g, double stop)
+{
+	size_t n_large = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		const struct culprit_rise *rise = &ev->rises[i];
+		const struct track *track = &g->tracks[rise->record];
+		size_t at = track_count_to(track->t, track->n, rise->till) - 1;
+
+		if (rise->till > stop - MIN_REST * track->interval)
+			return false;
+		n_large += rise->gain > LOAD_SHARE * track->kept[at];
+	}
+	return (double)n_large >= 0.75 * (double)n_alive;
+}
+
+static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s, double stop,
+		      struct event *ev)
 {
 	struct grid *g = w->g;
 	const struct track *earliest = &g->tracks[ev->rises[0].record];
@@ -450,6 +551,10 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
 		return 0;
 	}
+	if (is_early && is_load(ev, n_alive, g, stop)) {
+		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		return 0;
+	}
 	if (ev->probability >= (is_early && n_alive > 2 ? EARLY_NAMED : CULPRIT_NAMED)) {
 		ev->because = find_uncovered(w, &ev->rises[lead.first]);
 		if (ev->because == SIZE_MAX)
@@ -460,7 +565,7 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	}
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
 	is_close = fmin(range, lead.range) < fmax(LINK_SECONDS, 4 * earliest->interval);
-	known = hypot(track_quantile(errors, ev->n_rises, 0.9), lead.error);
+	known = hypot(fmin(track_quantile(errors, ev->n_rises, 0.9), spread_bound(ev)), lead.error);
 	/* Steps in two neighbouring intervals may be a moment apart. */
 	for (size_t i = 0; i < ev->n_rises; i++)
 		are_near &= ev->rises[i].is_step;
@@ -480,11 +585,13 @@ static int sharpen(struct work *w, const size_t *members, size_t n, size_t s, si
 {
 	CLEANUP(free_ptr) struct middle *middles = malloc((e - s) * sizeof(*middles));
 	CLEANUP(free_ptr) double *mib = malloc((e - s) * sizeof(*mib));
+	size_t to;
 
 	if (!middles || !mib)
 		return -ENOMEM;
 	for (size_t i = s; i < e; i++)
 		middles[i - s] = grid_middle(w->g, members, n, false, s, i);
+	to = find_ascent(w->g, middles, members, n, s, e, mib);
 	for (size_t i = 0; i < ev->n_rises; i++) {
 		struct culprit_rise *rise = &ev->rises[i], again;
 		const struct track *track = &w->g->tracks[rise->record];
@@ -493,7 +600,7 @@ static int sharpen(struct work *w, const size_t *members, size_t n, size_t s, si
 
 		if (i >= MAX_SHARP && i != ev->first)
 			continue;
-		common = common_of(w, middles, rise->record, s, e, mib);
+		common = common_of(w, middles, rise->record, s, e, to, mib);
 		common.is_sharp = true;
 		r = rise_find(track, rise->since, stop + 0.5 * track->interval, &common, &again);
 		if (r < 0)
@@ -524,6 +631,7 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 	if (r < 0)
 		return r;
 	drop_minor(w, stop, &ev);
+	drop_young(g, &ev);
 	qsort(ev.rises, ev.n_rises, sizeof(*ev.rises), compare_onsets);
 	if (ev.n_rises == 0) {
 		decide(&ev, CULPRIT_NONE, CULPRIT_NO_RISE);
@@ -531,8 +639,8 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 		ev.probability = 0.5;
 		decide(&ev, CULPRIT_UNCLEAR, CULPRIT_LOAD);
 	} else {
-		r = ev.n_rises == 1 ? judge_alone(w, members, n, s, e, &ev)
-				    : judge_lead(w, members, n, s, &ev);
+		r = ev.n_rises == 1 ? judge_alone(w, members, n, s, e, stop, &ev)
+				    : judge_lead(w, members, n, s, stop, &ev);
 	}
 	if (r == 0 && ev.verdict == CULPRIT_FOUND)
 		r = sharpen(w, members, n, s, e, stop, &ev);
@@ -540,6 +648,20 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 		return -ENOMEM;
 	w->events[w->n_events++] = ev;
 	return 0;
+}
+
+/* Whether a way up from cell `from` rests at `at`: at less than a quarter of its pace for long. */
+static bool rests(const double *v, size_t n, size_t from, size_t at, double least)
+{
+	size_t ahead = (at - from) / 2 > 4 ? (at - from) / 2 : 4;
+
+	if (at + 4 >= n)
+		return true;
+	if (v[at + 4] - v[at] > least)
+		return false;
+	ahead = at + ahead < n ? ahead : n - 1 - at;
+	return v[at + ahead] - v[at] <
+	       0.25 * (v[at] - v[from]) / (double)(at - from) * (double)ahead;
 }
 
 /*
@@ -577,7 +699,11 @@ static int judge_common(struct work *w, struct span span)
 		if (ARRAY_RESERVE(ups, cap_ups, n_ups + 1) < 0)
 			return -ENOMEM;
 		ups[n_ups++] = (struct up){ at, over };
-		for (at = over; at + 4 < n_cells && middle[at + 4] - middle[at] > g->scale / 2;)
+		for (at = over; !rests(middle, n_cells,
+				       track_count_to(middle, n_cells,
+						      middle[ups[n_ups - 1].from] + least / 4) -
+					       1,
+				       at, g->scale / 2);)
 			at++;
 	}
 	w->is_hidden |= n_ups > 0 && ups[0].over < 4 &&
@@ -725,7 +851,9 @@ static int judge_outsider(struct work *w, bool must_grow)
 		if ((must_grow &&
 		     (rise->is_step || rise->till < end - 0.1 * (end - rise->onset))) ||
 		    rise->onset < g->at[span.from] + 3 * g->cell || gain < 0.7 * rise->gain ||
-		    is_late_load(w, members, n, span.from, &ev))
+		    is_late_load(w, members, n, span.from, &ev) ||
+		    (rise->till < end - MIN_REST * g->tracks[but].interval &&
+		     rise->onset - g->tracks[but].t[0] < 4 * startup_of(w, &g->tracks[but])))
 			return 0;
 		gain = rise->gain;
 		width = fmin(fmax(gain / rise->rate / g->cell, 3),
@@ -741,7 +869,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 		ev.probability = fmin(ev.probability, CULPRIT_NAMED);
 	if (ev.probability < CULPRIT_NAMED ||
 	    (!rise->is_censored && find_uncovered(w, rise) != SIZE_MAX) ||
-	    may_pass(w, members, n, rise) || may_pass(w, &but, 1, rise))
+	    may_pass(w, members, n, INFINITY, rise) || may_pass(w, &but, 1, INFINITY, rise))
 		return 0;
 	decide(&ev, CULPRIT_FOUND, CULPRIT_ALONE);
 	if (ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)

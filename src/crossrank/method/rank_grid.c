@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "stats/select.h"
+#include "stats/order.h"
 
 #define MAX_CELLS 2048
 #define MIN_CELLS 256
@@ -18,6 +18,9 @@
 #define LATE_SHARE 0.25 /* nor one that misses so much of the record */
 #define SAME_SCALE 0.3	/* ranks may do the same at a scale of their own, by so much */
 #define CALM_CELLS 3
+#define REST_CELLS 8.0
+#define REST_SECONDS 4.0
+#define LARGE_SCALES 3.0
 #define CALM_SHARE 0.9
 #define LEAST_MEMBERS 0.5 /* of the ranks that have not ended */
 
@@ -266,10 +269,12 @@ int grid_find_spans(struct grid *g, bool is_calm, size_t but, struct span_list *
 			last_from = g->from[r];
 	ret->n = 0;
 	for (size_t s = 0, i; s + 1 < g->n_cells; s = i) {
+		size_t rest = s; /* the others' gain has hardly grown since this cell */
+		double rest_gain = 0;
 		size_t n = grid_find_members(g, s, but);
 		size_t least = but != GRID_ALL ? 1 : count_needed(g, s);
 		struct middle here, next;
-		bool is_broken = false;
+		bool is_broken = false, has_rested = false;
 
 		i = s + 1;
 		if (n < least || (is_calm && !is_calm_at(g, n, s)))
@@ -282,10 +287,24 @@ int grid_find_spans(struct grid *g, bool is_calm, size_t but, struct span_list *
 			is_broken = leaves(g, n, s, i, &here, &next);
 			if (is_broken || (s < last_from && joins(g, s, i)))
 				break;
+			if (here.low - rest_gain >
+			    fmax(0.25 * (double)(i - rest) * here.low / (double)(i - s),
+				 0.25 * g->scale)) {
+				rest = i;
+				rest_gain = here.low;
+			}
+			has_rested = here.low > LARGE_SCALES * g->scale &&
+				     (double)(i - rest) >= REST_CELLS &&
+				     (double)(i - rest) * g->cell >= REST_SECONDS;
+			if (has_rested)
+				break;
 		}
 		if (ARRAY_RESERVE(ret->items, ret->cap, ret->n + 1) < 0)
 			return -ENOMEM;
 		ret->items[ret->n++] = (struct span){ s, i, is_broken };
+		/* Behind a large rise of all, their own scales of it are known: what they do from
+		 * its end on is compared without it. */
+		i = has_rested ? rest : i;
 	}
 	return 0;
 }

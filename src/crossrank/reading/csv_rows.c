@@ -10,7 +10,7 @@
 #include "base/ascii.h"
 #include "base/json.h"
 #include "base/macros.h"
-#include "crossrank/reading/bulk.h"
+#include "base/utf8.h"
 #include "crossrank/reading/event.h"
 #include "crossrank/reading/jtree.h"
 #include "crossrank/reading/records.h"
@@ -301,7 +301,7 @@ static void take_row(struct records *r, size_t n, struct record_text *ret)
 	const char *row = r->data + r->begin, *end = csv_row_end(row, n);
 
 	/* The writer makes text of any bytes: what is wrong with these is told here. */
-	if (!bulk_is_utf8(row, (size_t)(end - row)))
+	if (!utf8_is_valid(row, (size_t)(end - row)))
 		ret->reason = REASON_BAD_UTF8;
 	else if (!convert_row(r, row, end))
 		ret->reason = REASON_BAD_CSV;
@@ -324,7 +324,7 @@ static int csv_next(struct records *r, struct record_text *ret)
 			if (ret->reason == REASON_BAD_CSV && memchr(row, '\n', n))
 				return tell_broken(r, REASON_BAD_CSV, ret);
 			records_skip(r, n + has_end);
-			if (buf_reserve(&r->row, BULK_PADDING) < 0 || buf_error(&r->row) < 0)
+			if (buf_error(&r->row) < 0)
 				return -ENOMEM;
 			ret->text = r->row.data;
 			ret->n = r->row.len;

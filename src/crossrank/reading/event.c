@@ -63,7 +63,7 @@ const char *reason_in_words(enum reason reason)
 const struct event_field event_fields[EVENT_FIELDS] = {
 	{ NAMED(schema_version), FIELD_SCHEMA, true, 0, ANY },
 	{ NAMED(timestamp_ns), FIELD_INT, true, AT(timestamp_ns), 0, REASON_OUT_OF_RANGE },
-	{ NAMED(event_type), FIELD_TEXT, true, AT(event_type), ANY },
+	[EVENT_TYPE] = { NAMED(event_type), FIELD_TEXT, true, AT(event_type), ANY },
 	{ NAMED(collector), FIELD_TEXT, true, AT(collector), ANY },
 	{ NAMED(sampling_interval_ms), FIELD_INT, true, AT(sampling_interval_ms), 0,
 	  REASON_OUT_OF_RANGE },
@@ -128,53 +128,32 @@ void event_fill_defaults(struct telemetry_event *ev, uint32_t seen)
 		ev->world_size = 1;
 }
 
-static int64_t value_of(const struct telemetry_event *ev, const struct event_field *f)
-{
-	return *(const int64_t *)(const void *)((const char *)ev + f->offset);
-}
-
-static enum reason check_range(const struct telemetry_event *ev, const struct event_field *f)
-{
-	bool may_be_unknown = f->kind == FIELD_INT_OR_NULL;
-
-	if (f->kind != FIELD_INT && !may_be_unknown)
-		return REASON_NONE;
-	if (value_of(ev, f) >= f->min || (may_be_unknown && value_of(ev, f) == EVENT_UNKNOWN))
-		return REASON_NONE;
-	return f->below_min;
-}
-
-enum reason event_check(const struct telemetry_event *ev)
-{
-	for (size_t i = 0; i < EVENT_FIELDS; i++) {
-		enum reason reason = check_range(ev, &event_fields[i]);
-
-		if (reason != REASON_NONE)
-			return reason;
-	}
-	if (ev->device_total_bytes != EVENT_UNKNOWN &&
-	    (ev->device_used_bytes > ev->device_total_bytes ||
-	     ev->device_free_bytes > ev->device_total_bytes))
-		return REASON_EXCEEDS_TOTAL;
-	if (ev->rank >= ev->world_size || ev->local_rank >= ev->world_size)
-		return REASON_RANK_NOT_BELOW_WORLD_SIZE;
-	return REASON_NONE;
-}
-
-const char *event_find_bad(const struct telemetry_event *ev)
+enum reason event_check(const struct telemetry_event *ev, const char **ret_field)
 {
 	int64_t total = ev->device_total_bytes;
 
-	for (size_t i = 0; i < EVENT_FIELDS; i++)
-		if (check_range(ev, &event_fields[i]) != REASON_NONE)
-			return event_fields[i].name;
-	if (total != EVENT_UNKNOWN && ev->device_used_bytes > total)
-		return "device_used_bytes";
-	if (total != EVENT_UNKNOWN && ev->device_free_bytes > total)
-		return "device_free_bytes";
-	if (ev->rank >= ev->world_size)
-		return "rank";
-	return ev->local_rank >= ev->world_size ? "local_rank" : NULL;
+	for (const struct event_field *f = event_fields; f < event_fields + EVENT_FIELDS; f++) {
+		int64_t value;
+
+		if (f->kind != FIELD_INT && f->kind != FIELD_INT_OR_NULL)
+			continue;
+		value = *event_int((struct telemetry_event *)ev, f);
+		if (value >= f->min || (f->kind == FIELD_INT_OR_NULL && value == EVENT_UNKNOWN))
+			continue;
+		*ret_field = f->name;
+		return f->below_min;
+	}
+	if (total != EVENT_UNKNOWN &&
+	    (ev->device_used_bytes > total || ev->device_free_bytes > total)) {
+		*ret_field =
+			ev->device_used_bytes > total ? "device_used_bytes" : "device_free_bytes";
+		return REASON_EXCEEDS_TOTAL;
+	}
+	if (ev->rank >= ev->world_size || ev->local_rank >= ev->world_size) {
+		*ret_field = ev->rank >= ev->world_size ? "rank" : "local_rank";
+		return REASON_RANK_NOT_BELOW_WORLD_SIZE;
+	}
+	return REASON_NONE;
 }
 
 /* First and last of what Unicode calls white space. */

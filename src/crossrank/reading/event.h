@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Why a telemetry record was refused. */
 enum reason {
 	REASON_NONE, /* it is fine */
@@ -122,7 +118,7 @@ struct event_field {
 
 #define EVENT_FIELDS 23
 /* Places in event_fields[]. */
-enum { EVENT_RANK = 8, EVENT_LOCAL_RANK = 9, EVENT_WORLD_SIZE = 10 };
+enum { EVENT_TYPE = 2, EVENT_RANK = 8, EVENT_LOCAL_RANK = 9, EVENT_WORLD_SIZE = 10 };
 extern const struct event_field event_fields[EVENT_FIELDS];
 
 /* The index of a field, or -1. */
@@ -134,11 +130,8 @@ void event_init(struct telemetry_event *ev);
 /* What a missing rank, local_rank or world_size means: seen is a bit for each field. */
 void event_fill_defaults(struct telemetry_event *ev, uint32_t seen);
 
-/* Ranges, totals and ranks; types are the caller's. */
-enum reason event_check(const struct telemetry_event *ev);
-
-/* The name of the field that event_check() refuses the event for; NULL: none. */
-const char *event_find_bad(const struct telemetry_event *ev);
+/* Ranges, totals and ranks; types are the caller's. The field that is refused is in *ret_field. */
+enum reason event_check(const struct telemetry_event *ev, const char **ret_field);
 
 /* True if there is nothing but white space, that of Unicode included. */
 bool text_is_blank(const char *s, size_t n);
@@ -158,9 +151,5 @@ static inline struct text *event_text(struct telemetry_event *ev, const struct e
 {
 	return (struct text *)(void *)((char *)ev + f->offset);
 }
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/ascii.h"
 #include "base/macros.h"
 #include "base/num.h"
-#include "crossrank/reading/bulk.h"
+#include "base/utf8.h"
 
 #define SESSION_FIELD (EVENT_FIELDS - 1)
 
@@ -420,76 +420,61 @@ static enum reason read_identity(struct legacy *l)
 	return reason;
 }
 
-/* A record without schema_version. */
-static enum reason read_legacy(const struct jnode *record, struct arena *arena,
-			       struct telemetry_event *ret, int *ret_error)
+/* A record without schema_version. Its fields have several names: none is told. */
+static struct refusal read_legacy(const struct jnode *record, struct arena *arena,
+				  struct telemetry_event *ret)
 {
 	static enum reason (*const steps[])(struct legacy * l) = {
 		read_timestamp, read_device, read_memory, read_counters, read_names, read_identity,
 	};
 	struct legacy l = { .record = record, .ev = ret };
-	enum reason reason = merge_metadata(&l, arena, ret_error);
+	struct refusal refusal = { 0 };
+	const char *field;
 
-	for (size_t i = 0; reason == REASON_NONE && i < ARRAY_SIZE(steps); i++)
-		reason = steps[i](&l);
-	if (reason != REASON_NONE)
-		return reason;
+	refusal.reason = merge_metadata(&l, arena, &refusal.error);
+	for (size_t i = 0; refusal.reason == REASON_NONE && i < ARRAY_SIZE(steps); i++)
+		refusal.reason = steps[i](&l);
+	if (refusal.reason != REASON_NONE)
+		return refusal;
 	strip_identity(&l.metadata);
 	ret->metadata = arena_memdup(arena, &l.metadata, sizeof(l.metadata));
 	if (!ret->metadata)
-		*ret_error = -ENOMEM;
-	return event_check(ret);
+		refusal.error = -ENOMEM;
+	refusal.reason = event_check(ret, &field);
+	return refusal;
 }
 
 /* ---- records of version 2 ---- */
 
-/* The value of each field; of a repeated one the last. */
-struct found {
-	const struct jnode *nodes[EVENT_FIELDS];
-	uint32_t seen;
-	bool has_unknown;
-};
-
-static void find_fields(const struct jnode *record, struct found *ret)
+static struct refusal refuse(enum reason reason, const char *field)
 {
-	*ret = (struct found){ 0 };
+	return (struct refusal){ reason, { field, field ? strlen(field) : 0 }, 0 };
+}
+
+/* Of a repeated field the last value counts. seen: a bit for each. */
+static struct refusal read_v2(const struct jnode *record, const struct jnode *const *nodes,
+			      uint32_t seen, enum record_rule rule, struct telemetry_event *ev)
+{
+	const char *field = NULL;
+	enum reason reason;
+
+	for (size_t i = 0; i < EVENT_FIELDS; i++)
+		if (event_fields[i].is_required && !nodes[i])
+			return refuse(REASON_MISSING_FIELD, event_fields[i].name);
 	for (const struct jnode *c = record->first; c; c = c->next) {
 		int i = event_field_find(c->key.s, c->key.n);
 
-		if (i < 0) {
-			ret->has_unknown = true;
-			continue;
-		}
-		ret->nodes[i] = c;
-		ret->seen |= UINT32_C(1) << i;
+		if (i < 0 || (i == SESSION_FIELD && rule != RECORD_SESSION))
+			return (struct refusal){ REASON_UNKNOWN_FIELD, c->key, 0 };
 	}
-}
-
-/* A required field that is not there; NULL: all are. */
-static const char *find_missing(const struct found *found)
-{
-	for (size_t i = 0; i < EVENT_FIELDS; i++)
-		if (event_fields[i].is_required && !found->nodes[i])
-			return event_fields[i].name;
-	return NULL;
-}
-
-static enum reason read_v2(const struct found *found, enum record_rule rule,
-			   struct telemetry_event *ev)
-{
-	enum reason reason = REASON_NONE;
-
-	if (find_missing(found))
-		return REASON_MISSING_FIELD;
-	if (found->has_unknown || (rule != RECORD_SESSION && found->nodes[SESSION_FIELD]))
-		return REASON_UNKNOWN_FIELD;
-	for (size_t i = 0; reason == REASON_NONE && i < EVENT_FIELDS; i++)
-		if (found->nodes[i])
-			reason = take_field(&event_fields[i], found->nodes[i], ev);
-	if (reason != REASON_NONE)
-		return reason;
-	event_fill_defaults(ev, found->seen);
-	return event_check(ev);
+	for (size_t i = 0; i < EVENT_FIELDS; i++) {
+		reason = nodes[i] ? take_field(&event_fields[i], nodes[i], ev) : REASON_NONE;
+		if (reason != REASON_NONE)
+			return refuse(reason, event_fields[i].name);
+	}
+	event_fill_defaults(ev, seen);
+	reason = event_check(ev, &field);
+	return refuse(reason, field);
 }
 
 /*
@@ -531,78 +516,46 @@ int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, s
 	return 0;
 }
 
-enum reason record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
-			struct telemetry_event *ret, int *ret_error)
+struct refusal record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
+			   struct telemetry_event *ret)
 {
+	const struct jnode *nodes[EVENT_FIELDS] = { NULL };
+	static const size_t before[] = { SESSION_FIELD, 0 }; /* what is looked at first */
 	struct jnode *record = NULL;
-	const struct jnode *schema;
-	struct found found;
-	enum reason reason = REASON_NONE;
+	struct refusal refusal;
+	uint32_t seen = 0;
+	int r;
 
 	event_init(ret);
-	*ret_error = 0;
-	if (!bulk_is_utf8(text, n))
-		return REASON_BAD_UTF8;
-	*ret_error = jtree_parse(text, n, arena, &record);
-	if (*ret_error < 0) {
-		*ret_error = *ret_error == -ENOMEM ? -ENOMEM : 0;
-		return REASON_BAD_JSON;
-	}
+	if (!utf8_is_valid(text, n))
+		return refuse(REASON_BAD_UTF8, NULL);
+	r = jtree_parse(text, n, arena, &record);
+	if (r < 0)
+		return (struct refusal){ REASON_BAD_JSON, { 0 }, r == -ENOMEM ? r : 0 };
 	if (record->kind != JKIND_OBJECT)
-		return REASON_NOT_OBJECT;
-	find_fields(record, &found);
-	schema = found.nodes[0];
-	if (rule == RECORD_SESSION && found.nodes[SESSION_FIELD])
-		reason = take_field(&event_fields[SESSION_FIELD], found.nodes[SESSION_FIELD], ret);
-	if (reason == REASON_NONE && rule == RECORD_STRICT && !schema)
-		reason = REASON_MISSING_FIELD;
-	if (reason == REASON_NONE && rule != RECORD_STRICT && schema)
-		reason = take_field(&event_fields[0], schema, ret);
-	if (reason == REASON_NONE)
-		reason = schema ? read_v2(&found, rule, ret)
-				: read_legacy(record, arena, ret, ret_error);
-	if (reason == REASON_NONE)
-		take_clock(ret);
-	return reason;
-}
+		return refuse(REASON_NOT_OBJECT, NULL);
+	for (const struct jnode *c = record->first; c; c = c->next) {
+		int i = event_field_find(c->key.s, c->key.n);
 
-/* ---- which field it was ---- */
-
-static struct text name_of(const char *name)
-{
-	return (struct text){ name, name ? strlen(name) : 0 };
-}
-
-struct text record_find_culprit(const char *text, size_t n, enum reason reason, struct arena *arena)
-{
-	struct jnode *record = NULL;
-	const struct jnode *session;
-	struct telemetry_event ev;
-	struct found found;
-
-	if (!bulk_is_utf8(text, n) || jtree_parse(text, n, arena, &record) < 0 ||
-	    record->kind != JKIND_OBJECT)
-		return name_of(NULL);
-	find_fields(record, &found);
-	if (!found.nodes[0])
-		return name_of(NULL);
-	if (reason == REASON_MISSING_FIELD)
-		return name_of(find_missing(&found));
-	if (reason == REASON_UNKNOWN_FIELD) {
-		for (const struct jnode *c = record->first; c; c = c->next)
-			if (event_field_find(c->key.s, c->key.n) < 0)
-				return c->key;
-		return name_of(NULL);
+		if (i >= 0) {
+			nodes[i] = c;
+			seen |= UINT32_C(1) << i;
+		}
 	}
-	/* The first whose value is refused, by itself or beside the others. */
-	event_init(&ev);
-	session = found.nodes[SESSION_FIELD];
-	if (session && take_field(&event_fields[SESSION_FIELD], session, &ev) != REASON_NONE)
-		return name_of(event_fields[SESSION_FIELD].name);
-	for (size_t i = 0; i < EVENT_FIELDS; i++)
-		if (found.nodes[i] &&
-		    take_field(&event_fields[i], found.nodes[i], &ev) != REASON_NONE)
-			return name_of(event_fields[i].name);
-	event_fill_defaults(&ev, found.seen);
-	return name_of(event_find_bad(&ev));
+	if (rule == RECORD_STRICT && !nodes[0])
+		return refuse(REASON_MISSING_FIELD, event_fields[0].name);
+	for (size_t k = 0; k < ARRAY_SIZE(before); k++) {
+		const struct event_field *f = &event_fields[before[k]];
+		enum reason reason = REASON_NONE;
+
+		if (nodes[before[k]] && (k == 0 ? rule == RECORD_SESSION : rule != RECORD_STRICT))
+			reason = take_field(f, nodes[before[k]], ret);
+		if (reason != REASON_NONE)
+			return refuse(reason, nodes[0] ? f->name : NULL);
+	}
+	refusal = nodes[0] ? read_v2(record, nodes, seen, rule, ret)
+			   : read_legacy(record, arena, ret);
+	if (refusal.reason == REASON_NONE && refusal.error == 0)
+		take_clock(ret);
+	return refusal;
 }

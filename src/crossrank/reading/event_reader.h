@@ -14,19 +14,19 @@ enum record_rule {
 	RECORD_SESSION /* and a session_id: what files of many ranks have */
 };
 
-/*
- * Reads the record in text[0..n). On REASON_NONE *ret is filled; its texts and metadata are the
- * arena's. Memory that runs out is -ENOMEM in *ret_error, which is otherwise 0.
- */
-enum reason record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
-			struct telemetry_event *ret, int *ret_error);
+/* Why a record was refused. */
+struct refusal {
+	enum reason reason; /* REASON_NONE: it was not */
+	struct text field;  /* the arena's or a constant; s NULL: none, or an older record */
+	int error;	    /* -ENOMEM: memory ran out, and the rest says nothing */
+};
 
 /*
- * For which field record_read() refused a record, by the rule for files of many ranks. It is the
- * arena's or a constant; s NULL: for none, or nobody knows (older records have many names for one).
+ * Reads the record in text[0..n). On REASON_NONE *ret is filled; its texts and metadata are the
+ * arena's.
  */
-struct text record_find_culprit(const char *text, size_t n, enum reason reason,
-				struct arena *arena);
+struct refusal record_read(const char *text, size_t n, enum record_rule rule, struct arena *arena,
+			   struct telemetry_event *ret);
 
 /*
  * For who makes records: metadata from the text of a JSON object, and what that says of the clock.

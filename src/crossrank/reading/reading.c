@@ -12,7 +12,6 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/utf8.h"
-#include "crossrank/reading/bulk.h"
 #include "crossrank/reading/jtree.h"
 #include "crossrank/reading/event_reader.h"
 #include "crossrank/reading/records.h"
@@ -48,16 +47,14 @@ void fault_add_text(struct buf *out, const struct fault *fault)
 
 #define MAX_FOLDER_DEPTH 16
 
-int intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx)
+void intake_init(struct intake *r, struct telemetry *t, intake_fault_fn *on_fault, void *ctx)
 {
 	*r = (struct intake){ .telemetry = t, .on_fault = on_fault, .ctx = ctx };
-	r->bulk = bulk_new();
-	return r->bulk ? 0 : -ENOMEM;
 }
 
 void intake_release(struct intake *r)
 {
-	r->bulk = bulk_free(r->bulk);
+	shapes_release(&r->shapes);
 	buf_release(&r->first_empty);
 	arena_release(&r->scratch);
 }
@@ -65,24 +62,18 @@ void intake_release(struct intake *r)
 /* ---- records ---- */
 
 static int tell_fault(struct intake *r, const char *name, const struct record_text *text,
-		      enum reason reason)
+		      enum reason reason, struct text field)
 {
 	struct fault fault = {
 		.file = name,
 		.line = text->line,
 		.reason = reason,
+		.field = field,
 		.is_cut =
 			text->is_last && (reason == REASON_BAD_JSON || reason == REASON_BAD_UTF8 ||
 					  reason == REASON_BAD_CSV || reason == REASON_CUT_CSV ||
 					  reason == REASON_BAD_COMPRESSION),
 	};
-
-	if (text->field)
-		fault.field = (struct text){ text->field, strlen(text->field) };
-	else if (text->reason == REASON_NONE && text->text) {
-		arena_reset(&r->scratch);
-		fault.field = record_find_culprit(text->text, text->n, reason, &r->scratch);
-	}
 
 	r->n_invalid += !fault.is_cut;
 	r->n_cut += fault.is_cut;
@@ -91,18 +82,23 @@ static int tell_fault(struct intake *r, const char *name, const struct record_te
 
 static int take_record(struct intake *r, const char *name, const struct record_text *text)
 {
-	enum reason reason = text->reason;
 	struct telemetry_event ev;
-	int error = 0;
 
-	if (reason == REASON_NONE && !bulk_read(r->bulk, text->text, text->n, &ev)) {
+	if (text->reason != REASON_NONE)
+		return tell_fault(
+			r, name, text, text->reason,
+			(struct text){ text->field, text->field ? strlen(text->field) : 0 });
+	if (!shapes_read(&r->shapes, text->text, text->n, &ev)) {
+		struct refusal refusal;
+
 		arena_reset(&r->scratch);
-		reason = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev, &error);
+		refusal = record_read(text->text, text->n, RECORD_SESSION, &r->scratch, &ev);
+		if (refusal.error < 0)
+			return refusal.error;
+		if (refusal.reason != REASON_NONE)
+			return tell_fault(r, name, text, refusal.reason, refusal.field);
+		shapes_learn(&r->shapes, text->text, text->n, &ev);
 	}
-	if (error < 0)
-		return error;
-	if (reason != REASON_NONE)
-		return tell_fault(r, name, text, reason);
 	r->n_valid++;
 	return r->telemetry ? telemetry_add(r->telemetry, &ev) : 0;
 }
@@ -136,7 +132,7 @@ static int take_records(struct intake *r, struct records *records, struct input 
 	if (stop != 0 || more < 0 || is_told || input_end(in) == INPUT_WHOLE)
 		return stop != 0 ? stop : more;
 	text = (struct record_text){ .line = text.line, .is_last = input_end(in) == INPUT_CUT };
-	return tell_fault(r, name, &text, end_reason(in));
+	return tell_fault(r, name, &text, end_reason(in), (struct text){ 0 });
 }
 
 static void close_input(struct input **in)

@@ -7,7 +7,7 @@
 
 #include "base/ascii.h"
 #include "base/macros.h"
-#include "crossrank/reading/bulk.h"
+#include "base/utf8.h"
 #include "crossrank/reading/event.h"
 #include "crossrank/reading/jtree.h"
 
@@ -27,8 +27,7 @@ int records_fill(struct records *r)
 	}
 	if (r->end == r->cap) {
 		size_t cap = r->cap * 2;
-		char *data =
-			r->cap < RECORDS_MAX_BYTES ? realloc(r->data, cap + BULK_PADDING) : NULL;
+		char *data = r->cap < RECORDS_MAX_BYTES ? realloc(r->data, cap) : NULL;
 
 		if (!data)
 			return r->cap < RECORDS_MAX_BYTES ? -ENOMEM : -EFBIG;
@@ -40,7 +39,6 @@ int records_fill(struct records *r)
 		return (int)n;
 	r->at_end = n == 0;
 	r->end += (size_t)n;
-	memset(r->data + r->end, 0, BULK_PADDING);
 	return n > 0;
 }
 
@@ -325,7 +323,7 @@ static int check_rest(struct records *r, struct record_text *ret)
 		more = -ENOMEM;
 	if (more < 0 && more != -EFBIG)
 		return more;
-	if (more == 0 && bulk_is_utf8(r->around.data, r->around.len) &&
+	if (more == 0 && utf8_is_valid(r->around.data, r->around.len) &&
 	    jtree_is_valid(r->around.data, r->around.len))
 		return 0;
 	ret->reason = more < 0 ? REASON_TOO_LONG : REASON_BAD_JSON;
@@ -345,18 +343,16 @@ static int find_next_start(struct records *r)
 	int more;
 
 	while ((more = records_skip_line(r)) > 0) {
-		char c = '\0';
-
-		while (more > 0 && c == '\0') {
+		while (more > 0) {
 			while (r->begin < r->end && is_space(r->data[r->begin]) &&
 			       r->data[r->begin] != '\n')
 				r->begin++;
 			if (r->begin < r->end)
-				c = r->data[r->begin];
-			else
-				more = records_fill(r);
+				break;
+			more = records_fill(r);
 		}
-		if (more < 0 || c == '{' || c == ']')
+		if (more < 0 ||
+		    (more > 0 && (r->data[r->begin] == '{' || r->data[r->begin] == ']')))
 			return more;
 	}
 	return more;
@@ -528,7 +524,7 @@ int records_open(struct input *in, const char *name, struct records **ret)
 			       .line = 1,
 			       .around = BUF_INIT,
 			       .row = BUF_INIT };
-	r->data = malloc(FIRST_BYTES + BULK_PADDING);
+	r->data = malloc(FIRST_BYTES);
 	if (!r->data)
 		more = -ENOMEM;
 	/* A pipe gives little at a time: enough to see what it is. */

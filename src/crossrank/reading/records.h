@@ -45,7 +45,7 @@ enum input_end input_end(const struct input *in);
 #define RECORDS_MAX_LINES 4096 /* of one that has several */
 
 struct record_text {
-	const char *text; /* BULK_PADDING bytes behind it may be read */
+	const char *text;
 	size_t n;
 	uint64_t line;	    /* where it begins, from 1 */
 	enum reason reason; /* not REASON_NONE: there is no text, and this is why */

@@ -514,7 +514,7 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 	if (!guest->is_over) { /* by the answer the copy has it, which outlives us */
 		if (buf_add_unbase64(&end, params.end) < 0 || !guest->writer)
 			return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
-		r = log_write_end(guest->writer, end.data, end.len, err);
+		r = log_write_end(guest->writer, end.data, end.len, NULL, err);
 		if (r < 0)
 			return r;
 		guest->is_over = true;
@@ -541,7 +541,7 @@ static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 
 /* ---- whose end may still come ---- */
 
-/* A courier asks for us every second (late_word.h). */
+/* A courier asks for us every second (log_sender.h). */
 #define WORD_COMES_NS UINT64_C(10000000000)
 
 bool service_expects_word(const struct service *s, const struct attempt *a)

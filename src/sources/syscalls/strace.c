@@ -26,7 +26,6 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
-#include "sources/pids.h"
 #include "sources/sources.h"
 
 /* Bounds what hostile text can take; Linux has fewer calls. */
@@ -262,15 +261,13 @@ int strace_check(pid_t pid, struct err *err)
 /* Whom it traces; 0: nobody. */
 static pid_t find_traced(pid_t pid)
 {
-	CLEANUP(pid_list_release) struct pid_list all = { 0 };
 	CLEANUP(dir_close) DIR *proc = opendir("/proc");
 	int64_t tracer;
+	pid_t other;
 
-	if (!proc || pid_list_read(&all, proc) < 0)
-		return 0;
-	for (size_t i = 0; i < all.n; i++)
-		if (read_status(all.items[i], "\nTracerPid:", &tracer) == 0 && tracer == pid)
-			return all.items[i];
+	while (proc && (other = dir_next_pid(proc)) > 0)
+		if (read_status(other, "\nTracerPid:", &tracer) == 0 && tracer == pid)
+			return other;
 	return 0;
 }
 
