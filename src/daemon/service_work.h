@@ -83,8 +83,6 @@ struct aside_answer {
 int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
 			 void *ctx, struct err *err);
 
-/* ---- service_room.c ---- */
-
 /* Whether a job with this estimate fits beside those that run. -ENOMEM. */
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);
 
