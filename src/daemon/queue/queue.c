@@ -427,18 +427,6 @@ int queue_take(struct queue *q, const struct queue_place *place, const struct su
 	return r;
 }
 
-int queue_add(struct queue *q, const struct submission *job, struct err *err)
-{
-	struct queue_place place;
-	int r = check_new(q, job, err);
-
-	if (r == 0)
-		r = queue_reserve(q, &place, err);
-	if (r == 0)
-		r = queue_write(&place, job, err);
-	return r < 0 ? r : queue_take(q, &place, job, err);
-}
-
 /* ---- running ---- */
 
 /* As its file is called while it waits, or when it was started. */
