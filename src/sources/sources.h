@@ -471,7 +471,7 @@ void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between);
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
 #define SOURCES_GPU_LOOKED_FOR \
-	"/proc/driver/nvidia/gpus, /dev/nvidiactl, cards of amdgpu, i915 or xe in /dev/dri"
+	"/proc/driver/nvidia/gpus, /dev/nvidiactl, /dev/dxg, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
 /* What drivers are called that can be asked, from 0 on; NULL: there are no more. */
