@@ -490,6 +490,12 @@ enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 
 /* ---- what works here ---- */
 
+/*
+ * Of a command that only asks others to do the work (srun, docker run, ssh): where that is done,
+ * and what measures it there. NULL: it does it itself, as far as its words show.
+ */
+const char *sources_work_elsewhere(const char *command);
+
 #define SOURCES_MAX_RUNGS 8
 #define SOURCES_RUNG_SAMPLES "process samples"
 #define SOURCES_RUNG_GPU "GPU"
