@@ -131,10 +131,27 @@ static bool has_rough_io(const struct attempt *a)
 	return false;
 }
 
+/* The first of its commands and processes that only asks others to work; proctor measures there. */
+static void note_elsewhere(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	const char *why = NULL;
+	size_t n;
+	const struct proc_record *processes = tally_processes(run->tally, &n);
+
+	for (size_t i = 0; !why && i < a->n_sheets; i++)
+		why = sources_work_elsewhere(a->sheets[i].command);
+	for (size_t i = 0; !why && processes && i < n; i++)
+		why = sources_work_elsewhere(processes[i].command);
+	if (why)
+		attempt_note(a, REPORT_NOTE_ELSEWHERE, why);
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
+	note_elsewhere(run);
 	if (!run->counting.calls && a->n_syscalls == 0)
 		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);

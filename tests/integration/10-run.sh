@@ -262,4 +262,23 @@ run "$PROCTOR" run --output /no/such/folder/x -- touch "$TMP/touched"
 is "a report that cannot be written is refused first" "$status" 2
 check "before anything ran" [ ! -e "$TMP/touched" ]
 
+# ---- commands that let others work ----
+mkdir "$TMP/clients"
+for name in srun docker mpirun; do
+	printf '#!/bin/sh\nexit 0\n' >"$TMP/clients/$name"
+	chmod +x "$TMP/clients/$name"
+done
+as_client() { # COMMAND...: whether the summary names where the work is
+	run env PATH="$TMP/clients:$PATH" "$PROCTOR" run -- "$@"
+	[[ $stderr == *"is measured: "* ]] && echo elsewhere || echo here
+}
+is "of srun" "$(as_client srun -n2 ./train)" elsewhere
+is "of docker run in a script" "$(as_client sh -c 'docker run image; exit 0')" elsewhere
+is "not of docker ps" "$(as_client docker ps)" here
+is "of mpirun to other hosts" "$(as_client mpirun --host a,b ./train)" elsewhere
+is "not of mpirun here" "$(as_client mpirun -n 2 ./train)" here
+is "nor of words" "$(as_client echo srun ssh)" here
+run env PATH="$TMP/clients:$PATH" "$PROCTOR" run -q --json -- srun -n2 ./train
+json "and it is in the report" "$stdout" '"srun" in str(d["unknown"])'
+
 finish
