@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -691,16 +692,15 @@ static int examine(struct patient *p, struct err *err)
 	if (paths_find(&p->paths, &p->paths_err) == 0 &&
 	    config_load(p->paths.config, &p->config, &p->config_err) == 0)
 		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
-	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (p->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	options.root_fd = p->root_fd;
+	p->root_fd = options.root_fd = proc_open_root(err);
+	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
+	if (p->root_fd < 0) /* the rungs say why nothing of this machine can be looked at */
+		return p->root_fd == -EXDEV ? 0 : p->root_fd;
 	r = collector_new(&options, &collector, err);
 	if (r < 0)
 		return r;
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
-	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
 	return r;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -102,7 +103,7 @@ int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, str
 		      struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	CLEANUP(snapshot_release) struct snapshot daemons;
 	CLEANUP(look_close) struct look look = { .root_fd = -1 };
 	const struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };

@@ -218,8 +218,9 @@ static int check_room(const struct rpc_server *server, const struct rpc_peer *pe
 }
 
 /* The kernel hands out the lowest number that is free: a high one says that all below are in use.
- */
-static int check_files(const struct rpc_server *server, int fd, struct err *err)
+ * Who may stop us gets in as long as half of the reserve is left. */
+static int check_files(const struct rpc_server *server, const struct rpc_peer *peer, int fd,
+		       struct err *err)
 {
 	struct rlimit limit;
 	rlim_t reserved = server->limits.reserved_files;
@@ -228,6 +229,8 @@ static int check_files(const struct rpc_server *server, int fd, struct err *err)
 		return 0;
 	if (reserved > limit.rlim_cur / 4)
 		reserved = limit.rlim_cur / 4;
+	if (is_privileged(server, peer))
+		reserved /= 2;
 	if ((rlim_t)fd + reserved < limit.rlim_cur)
 		return 0;
 	return err_set(err, -EUSERS, "the daemon has too few files for more clients");
@@ -245,7 +248,7 @@ static void take_client(struct rpc_server *server, int fd)
 	if (r == 0)
 		r = check_room(server, &peer, &err);
 	if (r == 0)
-		r = check_files(server, fd, &err);
+		r = check_files(server, &peer, fd, &err);
 	if (r == 0 && ARRAY_RESERVE(server->conns, server->cap_conns, server->n_conns + 1) == 0)
 		conn = conn_new(server, fd, &peer);
 	if (r == 0 && !conn)
