@@ -27,6 +27,7 @@
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
+#define LEAST_LEAD 0.5	     /* of an interval: a smaller one does not show */
 #define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
 #define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
@@ -324,8 +325,9 @@ static bool is_late_load(const struct work *w, const size_t *members, size_t n, 
 
 		for (size_t i = 0; i < ev->n_rises; i++)
 			rose |= ev->rises[i].record == members[k];
-		n_before +=
-			!rose && took_before(&w->g->tracks[members[k]], first->gain, w->g->at[s]);
+		n_before += !rose &&
+			    (took_before(&w->g->tracks[members[k]], first->gain, w->g->at[s]) ||
+			     took_before(&w->g->tracks[members[k]], first->total, w->g->at[s]));
 	}
 	return n_before > 0 && (double)n_before >= 0.5 * (double)(n - ev->n_rises);
 }
@@ -413,19 +415,21 @@ static double beyond_peers(const struct grid *g, const size_t *members, size_t n
 			   const struct culprit_rise *rise)
 {
 	size_t from = track_count_to(g->at, g->n_cells, rise->onset - rise->sd);
-	size_t to = track_count_to(g->at, g->n_cells, rise->till);
+	/* A step is over in a moment: peers that do the same later count. */
+	size_t to = rise->is_step ? g->n_cells : track_count_to(g->at, g->n_cells, rise->till);
 	double most = LEAST_SCALE * g->tracks[rise->record].scale;
 	size_t n_peers = 0;
 
 	from = from > 0 ? from - 1 : 0;
 	to = to < g->n_cells ? to : g->n_cells - 1;
 	for (size_t k = 0; k < n; k++) {
-		size_t r = members[k];
+		size_t r = members[k], last = to < g->to[r] ? to : g->to[r] - 1;
 
-		if (r == rise->record || from < g->from[r] || to >= g->to[r])
+		if (r == rise->record || from < g->from[r] || from >= last ||
+		    (!rise->is_step && last < to))
 			continue;
 		n_peers++;
-		most = fmax(most, grid_kept(g, r, to) - grid_kept(g, r, from));
+		most = fmax(most, grid_kept(g, r, last) - grid_kept(g, r, from));
 	}
 	return n_peers < 3 ? 0 : lead_beyond(rise->gain / most, (double)n_peers, n, LEAD_TAIL);
 }
@@ -552,6 +556,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	ev->lead = lead.seconds;
 	ev->is_since_start = lead.is_since_start;
 	ev->probability = lead.probability;
+	/* Nor can samples that far apart show it. */
+	if (lead.seconds < LEAST_LEAD * earliest->interval)
+		ev->probability = fmin(ev->probability, 0.9);
 	if (lead.seconds > fmax(FAR_SECONDS, fmax(FAR_INTERVALS * earliest->interval,
 						  FAR_SHARE * (g->at[g->n_cells - 1] - g->at[0]))))
 		ev->probability =
