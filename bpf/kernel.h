@@ -55,6 +55,7 @@ enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum {
 	BPF_RB_NO_WAKEUP = 1 << 0,
 	BPF_RB_FORCE_WAKEUP = 1 << 1,
+	BPF_RB_AVAIL_DATA = 0, /* to be asked for */
 };
 
 #define PF_KTHREAD 0x00200000

@@ -18,6 +18,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define EEXIST 17
 
 const volatile bool is_tracked_only; /* tell of marked trees, and of nobody else */
+const volatile __u64 full_bytes;     /* with so much in the ring the reader is woken */
+volatile bool is_armed;		     /* the reader sleeps, and is to be woken once */
 __u64 n_lost;
 bool is_tracking; /* somebody was ever marked */
 
@@ -90,10 +92,19 @@ static __always_inline void *reserve(__u64 bytes)
 	return record;
 }
 
-/* Who reads looks by the clock: being woken costs more than telling. */
-static __always_inline void submit(void *record)
+/*
+ * To wake the reader costs more than to send it a record. So it is woken once, by the first record
+ * that somebody waits for or when the ring fills, and again when it has read and sleeps.
+ */
+static __always_inline void submit(void *record, bool is_awaited)
 {
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	__u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (is_armed && (is_awaited || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= full_bytes)) {
+		is_armed = false;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	bpf_ringbuf_submit(record, flags);
 }
 
 static __always_inline void write_head(struct life_head *h, __u32 type, struct task_struct *leader,
@@ -121,7 +132,7 @@ static __always_inline void tell_birth(__u32 type, struct task_struct *leader, _
 	write_head(&b->head, type, leader, tag);
 	b->parent_pid = leader->real_parent->tgid;
 	b->reserved = 0;
-	submit(b);
+	submit(b, tag && type == LIFE_RECORD_FORK);
 }
 
 /*
@@ -326,7 +337,7 @@ int BPF_PROG(on_exit, struct task_struct *t)
 	add_unsummed(t, d);
 	if (t != leader) /* which stays until all others are gone, in no sum */
 		add_unsummed(leader, d);
-	submit(d);
+	submit(d, d->head.tag);
 	return 0;
 }
 
@@ -346,7 +357,7 @@ int BPF_PROG(on_free, struct task_struct *t)
 		return 0;
 	d->parent_pid = 0;
 	d->max_rss_pages = 0;
-	submit(d);
+	submit(d, d->head.tag);
 	return 0;
 }
 
@@ -433,7 +444,7 @@ int BPF_PROG(on_signal, int sig, struct kernel_siginfo *info, struct task_struct
 	write_head(&s->head, LIFE_RECORD_SIGNAL, t->group_leader, tag);
 	s->signal = sig;
 	write_sender(s, info, code);
-	submit(s);
+	submit(s, tag);
 	return 0;
 }
 
@@ -513,7 +524,7 @@ int BPF_PROG(on_oom, struct task_struct *t)
 	write_head(&o->head, LIFE_RECORD_OOM, t->group_leader, tag);
 	o->rss_pages = rss_pages(t);
 	write_cgroup(t, o);
-	submit(o);
+	submit(o, true);
 	return 0;
 }
 
@@ -533,6 +544,6 @@ int BPF_PROG(on_oom_pid, int tid)
 	o->head.pid = tid;
 	o->head.mono_ns = bpf_ktime_get_ns();
 	o->rss_pages = LIFE_NO_COUNT;
-	submit(o);
+	submit(o, true);
 	return 0;
 }

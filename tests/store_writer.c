@@ -38,7 +38,6 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
 	details.n_syscalls = 0; /* store_add_syscalls() */
-	store->n_attempt_writes++;
 	if (r == 0)
 		r = attempt_write_end(store, a, err);
 	if (r == 0)

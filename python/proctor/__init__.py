@@ -44,6 +44,8 @@ from ._errors import (
 )
 from ._phase import phase
 
+__version__ = "0.1.0"  # as in meson.build
+
 __all__ = [
     "BadAnswer",
     "Busy",

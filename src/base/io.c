@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -10,6 +11,9 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "base/macros.h"
+#include "base/num.h"
 
 int io_read_fd(int fd, size_t max, struct buf *b)
 {
@@ -172,12 +176,41 @@ void file_limit_set(const struct rlimit *limit)
 }
 
 /* By opening them: half of the limit may be open since before this process was started. */
-bool file_limit_has_room(int fd, size_t n)
+bool file_limit_has_room(size_t n)
 {
 	CLEANUP(close_fd) int taken = -1;
 
 	if (n == 0)
 		return true;
-	taken = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	return taken >= 0 && file_limit_has_room(fd, n - 1);
+	taken = open("/", O_PATH | O_CLOEXEC);
+	return taken >= 0 && file_limit_has_room(n - 1);
+}
+
+/* ---- folders ---- */
+
+DIR *dir_open_at(int fd, const char *path)
+{
+	CLEANUP(close_fd) int dir_fd = openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
+
+	if (dir)
+		dir_fd = -1; /* the DIR has it now */
+	return dir;
+}
+
+void dir_close(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+pid_t dir_next_pid(DIR *proc)
+{
+	const struct dirent *entry;
+	uint64_t pid;
+
+	while (errno = 0, (entry = readdir(proc)))
+		if (num_parse_u64(entry->d_name, &pid) == 0 && pid > 0 && pid <= INT_MAX)
+			return (pid_t)pid;
+	return 0;
 }

@@ -1,9 +1,10 @@
 /*
- * io - whole small files in, whole buffers out; how many files may be open.
+ * io - whole small files in, whole buffers out; how many files may be open; folders.
  */
 #ifndef PROCTOR_BASE_IO_H
 #define PROCTOR_BASE_IO_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/resource.h>
@@ -62,7 +63,19 @@ void file_limit_raise(struct rlimit *ret);
 /* rlim_max 0: nothing is changed. */
 void file_limit_set(const struct rlimit *limit);
 
-/* Whether n more files could be open beside fd, which is one. */
-bool file_limit_has_room(int fd, size_t n);
+/* Whether n more files could be open. */
+bool file_limit_has_room(size_t n);
+
+/* ---- folders ---- */
+
+/* Opens a directory below fd; NULL, with errno. */
+DIR *dir_open_at(int fd, const char *path);
+
+/* For CLEANUP(); NULL is fine. */
+void dir_close(DIR **dir);
+
+/* The next entry of /proc that is a pid; 0: there is none, with errno if they could not all be
+ * read. */
+pid_t dir_next_pid(DIR *proc);
 
 #endif

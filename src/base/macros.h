@@ -8,6 +8,9 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+/* What qsort() wants of two numbers: negative, 0 or positive. */
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
 /* CLEANUP(buf_release) struct buf b = BUF_INIT; calls buf_release(&b) at the end of the scope. */
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 

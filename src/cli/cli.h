@@ -119,6 +119,9 @@ struct rpc_value;
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
 void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
 
+/* The answer of a daemon that is there and answers within 2 s; NULL otherwise. path NULL: any. */
+struct rpc_value *cli_ask_soon(const char *path, const char *method);
+
 /* For CLEANUP(). Says what was left out of what was read, if something had to be. */
 void cli_store_cleanup(struct store **store);
 
@@ -163,6 +166,15 @@ int cli_open_stop_fd(void);
 /* As "proctor trace PID --start-ticks N" does it, for its 10 s at most; signals are as before then.
  */
 int cli_trace_shortly(const struct proc_key *key, struct err *err);
+
+/*
+ * Where no daemon runs: signals the runners of a job to end all of it, as far as the own database
+ * knows them. A runner that cannot be signalled does not keep the others alive. -ENOENT: there is
+ * no such job. -ESRCH: it does not run. -EINVAL: several users have one. -EOPNOTSUPP: it was
+ * attached, and has no runner. -EPERM: the recorded runner is a process of another user. -EBUSY:
+ * some of it waits in the queue, where only a daemon can cancel it.
+ */
+int cli_cancel_alone(const char *job_id, int attempt_num, struct err *err);
 
 /* ---- the host as it is now ---- */
 

@@ -9,7 +9,9 @@
 
 #include "base/io.h"
 #include "base/macros.h"
+#include "base/suggest.h"
 #include "base/unknown.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "rpc/rpc.h"
 
@@ -270,8 +272,35 @@ void profiles_release(struct profiles *p)
 {
 	run_list_release(&p->runs);
 	free(p->compat);
-	arena_release(&p->arena);
-	*p = (struct profiles){ .runs = { .arena = ARENA_INIT }, .arena = ARENA_INIT };
+	buf_release(&p->ignored);
+	*p = (struct profiles)PROFILES_INIT;
+}
+
+#define MAX_IGNORED_BYTES 1000 /* a document may have any number of them */
+
+static void note_ignored(void *ctx, const char *key, const struct rpc_value *member)
+{
+	static const char *const texts[] = { "job_id", "outcome",   "command",
+					     "host",   "anomalies", "syscall_hotspots" };
+	struct suggest near = suggest_for(key);
+	char quoted[UTF8_QUOTED_BYTES];
+	struct buf *ignored = ctx;
+
+	(void)member;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) + ARRAY_SIZE(texts); i++) {
+		const char *known =
+			i < ARRAY_SIZE(numbers) ? numbers[i].key : texts[i - ARRAY_SIZE(numbers)];
+
+		if (strcmp(key, known) == 0)
+			return;
+		suggest_offer(&near, known);
+	}
+	utf8_quote(key, quoted);
+	if (ignored->len > MAX_IGNORED_BYTES || strstr(ignored->data, quoted))
+		return;
+	buf_printf(ignored, "%s%s", ignored->len > 0 ? ", " : "", quoted);
+	if (near.best)
+		buf_printf(ignored, " (did you mean '%s'?)", near.best);
 }
 
 struct hotspots {
@@ -334,12 +363,13 @@ static void read_anomalies(struct reading *in, const struct rpc_value *v, struct
 }
 
 static void read_profile(struct reading *in, const struct rpc_value *profile,
-			 struct run_record *run, struct compat_profile *compat)
+			 struct run_record *run, struct compat_profile *compat, struct buf *ignored)
 {
 	const char *outcome, *command;
 
 	if (!rpc_value_is_object(profile))
 		refuse(in, "profiles", profile, "objects");
+	rpc_value_each(profile, note_ignored, ignored);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		const char *key = numbers[i].key;
 		double *to = (double *)(void *)((char *)run + numbers[i].offset);
@@ -374,8 +404,8 @@ int profiles_parse(const char *text, size_t len, const char *name, struct profil
 {
 	static const struct rpc_value_limits limits = { .max_depth = 16, .max_values = 20u << 20 };
 	CLEANUP(cli_value_cleanup) struct rpc_value *document = NULL;
-	struct profiles out = { .runs = { .arena = ARENA_INIT }, .arena = ARENA_INIT };
-	struct reading in = { .name = name, .arena = &out.arena, .err = err };
+	struct profiles out = PROFILES_INIT;
+	struct reading in = { .name = name, .arena = &out.runs.arena, .err = err };
 	const struct rpc_value *list;
 	struct err why = ERR_INIT;
 	int r = rpc_value_parse(text, len, &limits, &document, &why);
@@ -390,7 +420,8 @@ int profiles_parse(const char *text, size_t len, const char *name, struct profil
 		struct run_record *run = check_memory(&in, run_list_add(&out.runs));
 
 		if (run)
-			read_profile(&in, rpc_value_at(list, in.i), run, &out.compat[in.i]);
+			read_profile(&in, rpc_value_at(list, in.i), run, &out.compat[in.i],
+				     &out.ignored);
 	}
 	if (in.r < 0)
 		profiles_release(&out);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "detect/detect.h"
@@ -42,10 +43,15 @@ int detect_input_load(const char *path, struct detect_input *ret, struct err *er
 
 struct profiles {
 	struct run_list runs;
-	/* The same, as the rules of compat have them: n of runs. */
+	/* The same, as the rules of compat have them: n of runs, whose arena has their texts. */
 	struct compat_profile *compat;
-	struct arena arena; /* owns what compat points at */
+	struct buf ignored; /* "'peak_rss' (did you mean 'peak_rss_mb'?), 'x'"; "": none is */
 };
+
+#define PROFILES_INIT                                                 \
+	{                                                             \
+		.runs = { .arena = ARENA_INIT }, .ignored = BUF_INIT, \
+	}
 
 /* -EINVAL: err names the file, and what is wrong with which profile. */
 int profiles_parse(const char *text, size_t len, const char *name, struct profiles *ret,

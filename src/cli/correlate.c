@@ -1,7 +1,9 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/compat_input.h"
 #include "query/query.h"
@@ -41,6 +43,43 @@ static const char *plural(size_t n)
 	return n == 1 ? "" : "s";
 }
 
+#define MAX_LEFT_OUT 20
+
+/* Which runs count for nothing, and why. -ENOMEM. */
+static int add_left_out(const struct run_record *runs, size_t n, const struct analysis *a,
+			struct buf *out)
+{
+	CLEANUP(free_ptr) const struct run_record **units = NULL;
+	CLEANUP(free_ptr) bool *counts = calloc(n + 1, sizeof(*counts));
+	size_t n_units, n_retries, n_undecided, n_left = a->n_retries + a->n_undecided, n_shown = 0;
+	int r = counts ? units_list(runs, n, &units, &n_units, &n_retries, &n_undecided) : -ENOMEM;
+
+	if (r < 0 || n_left == 0)
+		return r;
+	for (size_t i = 0; i < n_units; i++)
+		counts[units[i] - runs] = true;
+	buf_printf(out, "%zu run%s left out:\n", n_left, plural(n_left));
+	for (size_t i = 0; i < n && n_shown < MAX_LEFT_OUT; i++) {
+		if (!runs[i].is_whole || counts[i])
+			continue;
+		buf_add_str(out, "  ");
+		cli_add_text(out, runs[i].job_id ? runs[i].job_id : "-", SIZE_MAX);
+		if (runs[i].attempt_num > 0)
+			buf_printf(out, " attempt %d", runs[i].attempt_num);
+		else /* of a file */
+			buf_printf(out, ", profile %zu", i + 1);
+		buf_printf(out, ": %s\n",
+			   run_is_decided(&runs[i]) ? "a retry of a run that is counted"
+			   : runs[i].outcome == OUTCOME_NONE
+				   ? "its outcome is not known"
+				   : "it was cancelled, which is neither success nor failure");
+		n_shown++;
+	}
+	if (n_left > n_shown)
+		buf_printf(out, "  and %zu more\n", n_left - n_shown);
+	return 0;
+}
+
 static void write_text(const struct analysis *a, struct buf *out)
 {
 	for (size_t i = 0; i < a->n; i++) {
@@ -58,14 +97,18 @@ static void write_text(const struct analysis *a, struct buf *out)
 
 static int analyze_file(const char *path, struct learning *l, struct err *err)
 {
-	CLEANUP(profiles_release) struct profiles p = { .arena = ARENA_INIT };
+	CLEANUP(profiles_release) struct profiles p = PROFILES_INIT;
 	int r = profiles_load(path, &p, err);
 
 	if (r < 0)
 		return r;
+	if (p.ignored.len > 0)
+		log_warning("%s: these fields of profiles are not used: %s", path, p.ignored.data);
 	r = analysis_run(p.runs.items, p.runs.n, LEARNING_SEED, &l->analysis);
 	if (r == 0)
 		r = compat_analyze(p.compat, p.runs.n, l->min_jobs, &l->compat);
+	l->runs = p.runs;
+	p.runs = (struct run_list){ .arena = ARENA_INIT };
 	return r < 0 ? err_set(err, r, "cannot analyse %s: %s", path, strerror(-r)) : 0;
 }
 
@@ -118,6 +161,9 @@ int cli_correlate(int argc, char **argv)
 		buf_add_char(&out, '\n');
 	} else {
 		write_text(&l.analysis, &out);
+		if (add_left_out(l.runs.items + l.n_older, l.runs.n - l.n_older, &l.analysis,
+				 &out) < 0)
+			out.failed = true;
 	}
 	return cli_print(&out);
 }

@@ -51,9 +51,7 @@ static int compare_found(const void *a, const void *b)
 	const struct episode *x = &(*(struct found *const *)a)->episode;
 	const struct episode *y = &(*(struct found *const *)b)->episode;
 
-	if (x->began_wall_ns != y->began_wall_ns)
-		return x->began_wall_ns < y->began_wall_ns ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return COMPARE(x->began_wall_ns, y->began_wall_ns) ?: strcmp(x->name, y->name);
 }
 
 void found_list_add_unjudged(const struct found_list *list, struct buf *out)

@@ -270,6 +270,7 @@ static int export_prometheus(int argc, char **argv)
 	if (settings_open(&ctx, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
 	r = cli_take_snapshot(&ctx, SNAPSHOT_JOBS, &snap, &err);
+	out.for_others = true; /* the node exporter is another user */
 	if (r == 0)
 		r = output_open(&out, args.output, &err);
 	if (r == 0 && report_prometheus(&out.buf, &snap) < 0)

@@ -338,8 +338,7 @@ static int by_start(const void *a, const void *b)
 {
 	const struct attempt *x = a, *y = b;
 
-	return (x->started_wall_ns > y->started_wall_ns) -
-	       (x->started_wall_ns < y->started_wall_ns);
+	return COMPARE(x->started_wall_ns, y->started_wall_ns);
 }
 
 /* What our own database has not: what a daemon of another user has recorded, and what runs. */

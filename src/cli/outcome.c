@@ -1,5 +1,3 @@
-#include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>

@@ -7,9 +7,10 @@
  *	…append rows to out.buf, and after each: r = output_pass(&out);
  *	return output_end(&out, r, &err);
  *
- * A file (0600, or as the one of ours that it replaces) appears under its name when it is
- * whole: until then it is another one beside it, which a failure or a signal to end (INT,
- * TERM, HUP) takes away again. What is no regular file (a pipe, a device) is written as it is.
+ * A file (0600; for_others: as the umask has it; or as the one of ours that it replaces) appears
+ *under its name when it is whole: until then it is another one beside it, which a failure or a
+ *signal to end (INT, TERM, HUP) takes away again. What is no regular file (a pipe, a device) is
+ *written as it is.
  */
 #ifndef PROCTOR_CLI_OUTPUT_H
 #define PROCTOR_CLI_OUTPUT_H
@@ -26,6 +27,7 @@
 struct output {
 	struct buf buf;
 	int fd;
+	bool for_others;    /* set before output_open(): the file is for programs of other users */
 	char *path;	    /* NULL: not a file that gets its name at the end */
 	char *path_for_now; /* until then */
 	sigset_t held;	    /* signals that wait until nothing is left behind */

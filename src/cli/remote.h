@@ -79,49 +79,4 @@ int remote_match_number(const struct attempt_list *own, const struct attempt_lis
 /* The number that our own database has for one of the daemon's; its own, if it has none. */
 int remote_number_here(const struct attempt_list *own, const struct attempt *a);
 
-/* ---- "wait" and "cancel": a job, and the answer of the daemon, or of our own database ---- */
-
-struct job_question {
-	const char *job_id;
-	int attempt;	  /* 0: the last, or to cancel: all that run */
-	const char *user; /* as it is given */
-	uint64_t uid;	  /* whose; U64_UNKNOWN: one's own, or the only one */
-	bool only_queued;
-	bool must_be_sure; /* of the number: the attempt is ended */
-	bool json;
-};
-
-#define JOB_QUESTION_INIT          \
-	{                          \
-		.uid = U64_UNKNOWN \
-	}
-
-/* Parses the command line of both verbs. */
-void job_question_parse(const struct argp *argp, int argc, char **argv, struct job_question *args);
-
-/* What our own database has of the job, which may be nothing. */
-int job_question_read_own(const char *job_id, struct attempt_list *ret, struct err *err);
-
-/* Asks a daemon, and waits for the answer however long it takes. -ENODEV: none runs. */
-int job_question_ask(const char *method, const struct job_question *args, struct rpc_value **ret,
-		     struct err *err);
-
-/*
- * How many submissions of a job have not begun, of those that wait for a daemon with this database.
- * uid: whose; U64_UNKNOWN: of anybody. recorded: those that were started and are not among these
- * count too, unless it is NULL.
- */
-size_t job_question_count_queued(const struct paths *paths, const char *job_id, uint64_t uid,
-				 const struct attempt_list *recorded);
-
-/*
- * Where no daemon runs: tells the runners of a job to end all of it, as far as the own database
- * knows them. One that cannot be told does not keep the others alive. *ret_n is how many were told.
- * -ENOENT: there is no such job. -ESRCH: it does not run. -EINVAL: several users have one.
- * -EOPNOTSUPP: it was attached, and has no runner. -EPERM: what is said to be its runner is a
- * process of somebody else's. -EBUSY: some of it waits in the queue, where only a daemon can cancel
- * it.
- */
-int cancel_without_daemon(const struct job_question *q, size_t *ret_n, struct err *err);
-
 #endif

@@ -1,7 +1,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +52,7 @@ struct run_args {
 #define RUN_ARGS_INIT                                                                       \
 	{                                                                                   \
 		.queue_fd = -1, .submission = U64_UNKNOWN, .interval_seconds = F64_UNKNOWN, \
-		.grace_seconds = 2.0, .kill_after_seconds = 5.0                             \
+		.grace_seconds = F64_UNKNOWN, .kill_after_seconds = 5.0                     \
 	}
 
 #define INTERVAL_MIN_SECONDS 0.1
@@ -75,8 +73,10 @@ static const struct argp_option run_argp_options[] = {
 	  "counts them, or strace where the configuration has strace_enabled",
 	  0 },
 	CLI_OPTION("json", run_args, json, NULL,
-		   "Write the whole report as JSON to stdout at the end"),
-	{ "output", KEY_OUTPUT, "FILE", 0, "Write that JSON to FILE instead; - is stdout", 0 },
+		   "Write the whole report as JSON to stdout at the end, behind what the command "
+		   "has printed there"),
+	{ "output", KEY_OUTPUT, "FILE", 0,
+	  "Write that JSON to FILE instead, apart from what the command prints; - is stdout", 0 },
 	CLI_OPTION("report", run_args, report, NULL,
 		   "Print the report for people to stdout at the end"),
 	CLI_OPTION("quiet", run_args, quiet, NULL, "No summary, no progress bar, no warnings"),
@@ -84,22 +84,32 @@ static const struct argp_option run_argp_options[] = {
 	CLI_OPTION("leave-background", run_args, leave_background, NULL,
 		   "Leave processes running that outlive the command; without it they are ended"),
 	{ "grace", KEY_GRACE, "TIME", 0,
-	  "Wait so long for background processes to end by themselves, such as 30s (2s)", 0 },
+	  "Wait so long for background processes to end by themselves, such as 30s or 200ms (2s, and "
+	  "less if they only sleep)",
+	  0 },
 	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
 	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },
 	{ 0 },
 };
 
-/* "0" and "0s" too: no patience at all. */
+/* "0" and "0s" too: no patience at all. And "200ms" and "0.2s", which no other duration may be. */
 static double parse_patience(struct argp_state *state, const char *option, const char *text)
 {
+	size_t n = strspn(text, "0123456789.");
+	bool is_ms = strcmp(text + n, "ms") == 0, is_part = is_ms || strcmp(text + n, "s") == 0;
 	double seconds = NAN;
+	char number[32];
+	int r;
 
-	if (num_parse_duration(text, &seconds) < 0 || !(seconds >= 0) ||
-	    seconds > PATIENCE_MAX_SECONDS)
-		cli_usage_error(state,
-				"%s wants a length of time from 0s to 1d, such as 30s, not '%s'",
-				option, text);
+	snprintf(number, sizeof(number), "%.*s", (int)n, text);
+	r = is_part ? num_parse_f64(number, &seconds) : num_parse_duration(text, &seconds);
+	if (is_ms)
+		seconds /= 1000;
+	if (r < 0 || !(seconds >= 0) || seconds > PATIENCE_MAX_SECONDS)
+		cli_usage_error(
+			state,
+			"%s wants a length of time from 0s to 1d, such as 30s or 200ms, not '%s'",
+			option, text);
 	return seconds;
 }
 
@@ -522,6 +532,7 @@ static int run(const struct run_args *args, struct settings *ctx, const char *wh
 		.is_submitted = args->queue_fd >= 0,
 		.is_for_other = args->makes_log,
 		.is_read_back = args->json || args->report,
+		.is_quiet = args->quiet && args->queue_fd < 0,
 		.why_no_output = args->log_err.code < 0 ? args->log_err.text : NULL,
 		.slips = args->slips,
 		.submission = args->submission,

@@ -16,7 +16,6 @@
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"
-#include "cli/remote.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
 #include "model/attempts.h"
@@ -368,18 +367,6 @@ static int signal_for_user(const struct proc_key *key, int signal, struct err *e
 	return r < 0 ? err_set(err, r, "cannot signal pid %d: %s", (int)key->pid, strerror(-r)) : 0;
 }
 
-static int cancel_for_user(const char *job_id, int attempt_num, struct err *err)
-{
-	const struct job_question question = {
-		.job_id = job_id,
-		.attempt = attempt_num,
-		.uid = U64_UNKNOWN,
-	};
-	size_t n;
-
-	return cancel_without_daemon(&question, &n, err);
-}
-
 static int open_for_user(struct store **ret, struct err *err)
 {
 	return cli_open_record(NULL, ret, err);
@@ -434,7 +421,7 @@ static int trace_for_user(const struct proc_key *key, struct err *err)
 
 static const struct tui_helpers helpers = {
 	.signal = signal_for_user,
-	.cancel = cancel_for_user,
+	.cancel = cli_cancel_alone,
 	.open_store = open_for_user,
 	.trace = trace_for_user,
 };

@@ -9,7 +9,7 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "crossrank/method/method.h"
-#include "stats/select.h"
+#include "stats/order.h"
 #include "stats/probability.h"
 
 /* ---- the most memory at one moment ---- */

@@ -11,7 +11,7 @@
 #include "base/unknown.h"
 #include "crossrank/method/method.h"
 #include "model/rank_memory.h"
-#include "stats/select.h"
+#include "stats/order.h"
 
 #define POINTS 64	    /* of the last ticks of each rank, and of its whole run */
 #define MORE 1.25	    /* times what a look saw and did not name: that is news */

@@ -108,6 +108,22 @@ const char *checks_time(double seconds, char text[CHECKS_TIME_BYTES])
 	return text;
 }
 
+#define FULL_BYTES (CHECKS_TIME_BYTES + 64)
+
+/* "; at this rate memory is full in 5 min"; what is less than a second away has come. */
+static const char *full_in(double seconds, const char *which, char text[FULL_BYTES])
+{
+	char until[CHECKS_TIME_BYTES];
+
+	text[0] = '\0';
+	if (seconds < 1)
+		snprintf(text, FULL_BYTES, "; memory is full");
+	else if (f64_known(seconds))
+		snprintf(text, FULL_BYTES, "; at %s rate memory is full in %s", which,
+			 checks_time(seconds, until));
+	return text;
+}
+
 /* ---- memory spike ----
  *
  * Its own memory (without the page cache) is memory_spike_threshold times what it was at the
@@ -188,7 +204,7 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 	struct rise rise = { .from_mb = base };
 	const double room_mb = checks_room_mb(t, s); /* NaN: nobody knows */
 	double at = 0, least;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	/* The base is one that lies below each of these two. */
 	levels_last_below(&p->trail->memory, base + t->config->memory_spike_floor_mb / 2, &rise.at,
@@ -203,12 +219,11 @@ static void measure_growth(const struct tick *t, const struct track *p, const st
 				  goes_on(p, &rise, room_mb));
 	snprintf(
 		f->text, sizeof(f->text),
-		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s%s",
+		"%s (pid %d) grew from %.0f MB to %.0f MB in %s (threshold: %g times and %.0f MB)%s",
 		s->comm, (int)s->key.pid, base, p->memory_mb,
 		checks_time(t->now - p->born - at, since), t->config->memory_spike_threshold,
 		t->config->memory_spike_floor_mb,
-		f64_known(f->seconds_to_limit) ? "; at its latest rate memory is full in " : "",
-		f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+		full_in(f->seconds_to_limit, "its latest", until));
 }
 
 void check_memory_spike(const struct tick *t, const struct track *p, const struct proc_sample *s,
@@ -247,7 +262,9 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
  * explains 85 % of what happened, at most three in ten steps fall, and none by more than a
  * fifth of the growth. So what is given back now and then does not count, and what is
  * loaded once does not either. One that reaches its limit within the horizon
- * is told after a third of a window if the line is nearly perfect.
+ * is told after a third of a window if the line is nearly perfect. The same of all that
+ * was seen, from two windows up to a day, where a third of the growth came in the later half:
+ * so what grows by less than that in a window is found as well, later.
  *
  *	critical	memory is full within a tenth of memory_leak_horizon_seconds
  *	high		within it
@@ -263,7 +280,9 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 #define LEAK_RISING 0.7
 #define LEAK_DROP 0.2
 #define LEAK_SHARE 0.05
+#define LEAK_LATE 0.35 /* of what it grew in all; what fills up grows less and less */
 #define DAY_S 86400
+#define SLOW_SLOPE (1.0 / 60) /* MB a second; less is told by the hour */
 
 /* unseen: seconds of the window. */
 static enum severity judge_leak(double seconds_to_limit, double horizon, double unseen)
@@ -277,28 +296,51 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, double 
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
+static bool is_line(const struct config_anomaly *c, const struct fit *fit, double r2)
+{
+	double growth = fit->last - fit->first;
+
+	return growth >= c->memory_leak_floor_mb && growth >= LEAK_SHARE * fit->first &&
+	       fit->r2 >= r2 && fit->rising >= LEAK_RISING &&
+	       fit->largest_drop <= LEAK_DROP * growth;
+}
+
+/* Over hours; it does not go on for as long as all of that is remembered. */
+static enum stand stand_of_slow(const struct config_anomaly *c, const struct fit *fit)
+{
+	if (fit->span < c->memory_leak_window_seconds || !(fit->late >= LEAK_LATE / 2) ||
+	    fit->last - fit->first < c->memory_leak_floor_mb / 2)
+		return STAND_CLEAR;
+	return is_line(c, fit, LEAK_R2) && fit->late >= LEAK_LATE ? STAND_OVER : STAND_BETWEEN;
+}
+
 void check_memory_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		       struct finding *f)
 {
 	const struct config_anomaly *c = t->config;
 	const struct fit *fit = p->trail ? &p->trail->memory_fit : NULL;
-	double window = c->memory_leak_window_seconds, growth;
-	bool is_early;
-	char until[CHECKS_TIME_BYTES], since[CHECKS_TIME_BYTES];
+	const struct fit *slow = fit && p->trail->slow ? &p->trail->slow->fit : NULL;
+	enum stand slowly = slow ? stand_of_slow(c, slow) : STAND_CLEAR;
+	double window = c->memory_leak_window_seconds;
+	bool is_early, is_over;
+	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
-	growth = fit->last - fit->first;
+	is_early = fit->span < LEAK_SPAN * window;
+	is_over = is_line(c, fit, is_early ? LEAK_R2_EARLY : LEAK_R2);
 	f->stand = STAND_CLEAR;
 	f->value = p->memory_mb;
-	if (growth < c->memory_leak_floor_mb / 2 || is_usual(t, p, s))
+	if ((fit->last - fit->first < c->memory_leak_floor_mb / 2 && slowly == STAND_CLEAR) ||
+	    is_usual(t, p, s))
 		return;
 	f->stand = STAND_BETWEEN;
-	is_early = fit->span < LEAK_SPAN * window;
-	if (growth < c->memory_leak_floor_mb || growth < LEAK_SHARE * fit->first ||
-	    !(fit->r2 >= (is_early ? LEAK_R2_EARLY : LEAK_R2) && fit->rising >= LEAK_RISING &&
-	      fit->largest_drop <= LEAK_DROP * (fit->last - fit->first)))
+	if (!is_over && slowly != STAND_OVER)
 		return;
+	if (!is_over) {
+		fit = slow;
+		is_early = false;
+	}
 	f->seconds_to_limit = checks_room_mb(t, s) / fit->slope;
 	if (is_early && !(f->seconds_to_limit <= c->memory_leak_horizon_seconds))
 		return;
@@ -308,10 +350,10 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
 	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
-		 "%.0f MB more)%s%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
+		 "%s (pid %d) grows by %.1f MB %s, from %.0f MB to %.0f MB in %s (threshold: "
+		 "%.0f MB more)%s",
+		 s->comm, (int)s->key.pid, fit->slope * (fit->slope < SLOW_SLOPE ? 3600 : 60),
+		 fit->slope < SLOW_SLOPE ? "an hour" : "a minute", fit->first, f->value,
 		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
-		 f64_known(f->seconds_to_limit) ? "; at this rate memory is full in " : "",
-		 f64_known(f->seconds_to_limit) ? checks_time(f->seconds_to_limit, until) : "");
+		 full_in(f->seconds_to_limit, "this", until));
 }

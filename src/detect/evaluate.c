@@ -84,6 +84,7 @@ static struct subject subject_of_job(const struct job_track *job)
 /* Whoever did something so long ago, or at the last two ticks, goes on; never one that is still. */
 #define MOVING_SECONDS 30
 #define STILL_SHARE 0.9
+#define BUSY_LIKE 0.5
 
 void relations_release(struct relations *r)
 {
@@ -101,6 +102,12 @@ static bool is_still(const struct tick *t, const struct track *p)
 {
 	return p->state != 'Z' && u64_known(p->cpu_ns) &&
 	       t->now - p->progressed >= t->config->stuck_duration_seconds;
+}
+
+/* Busy for long enough to be told of, or, of others, for half as long. */
+static bool is_busy(const struct tick *t, const struct track *p, double share)
+{
+	return t->now - p->busy >= share * t->config->runaway_duration_seconds; /* or it is NaN */
 }
 
 static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
@@ -145,7 +152,8 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 
 	for (size_t i = 0; !is_needed && i < ts->n; i++)
 		is_needed = ts->items[i].seen_tick == ts->tick &&
-			    (is_old_zombie(t, &ts->items[i]) || is_still(t, &ts->items[i]));
+			    (is_old_zombie(t, &ts->items[i]) || is_still(t, &ts->items[i]) ||
+			     is_busy(t, &ts->items[i], 1));
 	if (!is_needed)
 		return 0;
 	map_clear(&r->by_kin);
@@ -166,19 +174,29 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		} else if (p->state != 'Z' && has_parent) {
 			parent->n_children++;
 		}
-		/* One that is new has not gone on while others stood still. */
-		if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
+		if (p->state == 'Z')
 			continue;
 		if (find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
 			return -ENOMEM;
+		kin->n_all++;
+		kin->n_busy += is_busy(t, p, BUSY_LIKE);
+		/* One that is new has not gone on while others stood still. */
+		if (t->now - p->born < t->config->stuck_duration_seconds)
+			continue;
 		kin->n++;
 		kin->n_moving += is_moving(t, p);
 	}
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
 
-		if (!p || !is_still(t, p) || find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+		if (!p || (!is_still(t, p) && !is_busy(t, p, 1)) ||
+		    find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
 			continue;
+		if (is_busy(t, p, 1)) {
+			p->n_like = kin->n_all - 1;
+			p->n_like_busy = kin->n_busy - 1;
+			continue;
+		}
 		p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
 		p->n_like_moving = kin->n_moving;
 	}

@@ -96,7 +96,7 @@ uint64_t gpu_time_untold_ns(const struct gpu_time *t)
 #define MAX_CPUS_BEEN_ON 4
 
 /* Clock ticks and wait4 differ by rounding. */
-#define SAMPLED_CPU_SLACK_NS UINT64_C(100000000)
+#define PARTS_CPU_SLACK_NS UINT64_C(10000000)
 
 /* Over less than this an average is no peak. */
 #define AVERAGE_MIN_NS UINT64_C(100000000)
@@ -186,22 +186,6 @@ void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t
 	gpu_time_add(&a->gpu, use, since_ns);
 }
 
-/* Adds what a counter has grown by since it was last seen, which may be never. */
-static void add_growth(uint64_t *sum, uint64_t now, uint64_t before)
-{
-	uint64_t growth = u64_delta(now, u64_known(before) ? before : 0);
-
-	if (u64_known(growth))
-		*sum += growth;
-}
-
-void account_add_sampled_cpu(struct account *a, const struct proc_record *before,
-			     const struct proc_sample *now)
-{
-	add_growth(&a->sampled_user_ns, now->user_ns, before->user_ns);
-	add_growth(&a->sampled_system_ns, now->system_ns, before->system_ns);
-}
-
 /* ---- what may be claimed ---- */
 
 /*
@@ -257,16 +241,16 @@ static enum evidence sum_evidence(uint64_t sum, bool is_complete)
 	return is_complete ? EVIDENCE_EXACT : EVIDENCE_LOWER_BOUND;
 }
 
-/* Samples that add up to more than wait4 told mean that some process was waited for by nobody. */
+/* Processes that add up to more than wait4 returned: nobody has waited for some of them, as with
+ * SA_NOCLDWAIT, which /proc does not show. */
 static bool is_all_waited(const struct account *a)
 {
 	uint64_t waited_ns = u64_add(a->usage.user_ns, a->usage.system_ns);
-	uint64_t sampled_ns = a->sampled_user_ns + a->sampled_system_ns;
+	uint64_t parts_ns = a->parts_user_ns + a->parts_system_ns;
 
 	if (a->has_unwaited)
 		return false;
-	return !u64_known(waited_ns) ||
-	       sampled_ns <= waited_ns + waited_ns / 20 + SAMPLED_CPU_SLACK_NS;
+	return !u64_known(waited_ns) || parts_ns <= waited_ns + waited_ns / 20 + PARTS_CPU_SLACK_NS;
 }
 
 void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births, bool is_complete,
@@ -283,8 +267,8 @@ void account_settle(const struct account *a, uint64_t boot_ns, bool sees_births,
 	if (!is_all_waited(a))
 		is_complete = false;
 	if (!is_complete) {
-		ret->user_ns = u64_max_known(ret->user_ns, a->sampled_user_ns);
-		ret->system_ns = u64_max_known(ret->system_ns, a->sampled_system_ns);
+		ret->user_ns = u64_max_known(ret->user_ns, a->parts_user_ns);
+		ret->system_ns = u64_max_known(ret->system_ns, a->parts_system_ns);
 	}
 	ret->cpu_evidence = sum_evidence(ret->user_ns, is_complete);
 	ret->io_evidence = sum_evidence(ret->rchar, is_complete && !a->has_unreadable_io);

@@ -67,8 +67,8 @@ struct account {
 	uint64_t sampled_hwm_bytes;	 /* largest VmHWM in a sample */
 	uint64_t reaped_rss_bytes; /* largest ru_maxrss that says something about the command */
 	uint64_t reaped_rss_limit_bytes; /* largest that does not: true peaks are not above it */
-	uint64_t sampled_user_ns;	 /* of all processes, each at its last sample */
-	uint64_t sampled_system_ns;
+	uint64_t parts_user_ns;		 /* of all processes that are listed, each by itself */
+	uint64_t parts_system_ns;
 	struct gpu_time gpu;
 	bool has_unreadable_io;
 	bool has_unwaited; /* a parent that ignores SIGCHLD: what its children used is lost to wait4
@@ -90,10 +90,6 @@ void account_add_gpu_tick(struct account *a, const struct gpu_use *use, uint64_t
 
 /* A tick; hwm_bytes: the largest VmHWM among the processes seen. */
 void account_add_tick(struct account *a, const struct series_point *point, uint64_t hwm_bytes);
-
-/* What a process used between two samples, or since its birth. */
-void account_add_sampled_cpu(struct account *a, const struct proc_record *before,
-			     const struct proc_sample *now);
 
 /*
  * The usage so far, each number with its evidence. sees_births: every birth was

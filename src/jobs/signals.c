@@ -244,8 +244,11 @@ static struct kill_pass signal_tree(struct runner *r, int sig)
 
 static void give_up(struct runner *r, size_t n, const char *why)
 {
-	log_warning("%zu %s of the job could not be ended: %s", n, n == 1 ? "process" : "processes",
-		    why);
+	if (n > 0)
+		log_warning("%zu %s of the job could not be ended: %s", n,
+			    n == 1 ? "process" : "processes", why);
+	else
+		log_warning("processes of the job may still run: /proc does not show which");
 	r->gave_up = true;
 	loop_timer_stop(r->kill_timer);
 	runner_on_children_changed(r);
@@ -263,7 +266,7 @@ void runner_kill_tree(struct runner *r, enum stop_cause cause)
 	if (pass.n_reached == 0 && pass.n_refused > 0)
 		give_up(r, pass.n_refused, "of another user");
 	else if (r->kill_rounds > KILL_MAX_ROUNDS)
-		give_up(r, pass.n_reached, "no reaction to SIGKILL, or not to be seen in /proc");
+		give_up(r, pass.n_reached, "no reaction to SIGKILL");
 	else
 		loop_timer_set(r->kill_timer, KILL_AGAIN_MS, 0);
 }

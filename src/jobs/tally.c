@@ -628,18 +628,32 @@ static void settle_marks(const struct tally *t, unsigned serial, struct usage *u
 	u->max_process_rss_evidence = EVIDENCE_EXACT;
 }
 
+/* Of this try, or of all (serial 0). */
+static void settle(const struct tally *t, struct account a, unsigned serial, uint64_t boot_ns,
+		   bool is_complete, struct usage *ret)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct entry *e = &t->entries[i];
+
+		if (serial != 0 && e->serial != serial)
+			continue;
+		a.parts_user_ns = u64_add_known(a.parts_user_ns, e->record.user_ns);
+		a.parts_system_ns = u64_add_known(a.parts_system_ns, e->record.system_ns);
+	}
+	account_settle(&a, boot_ns, t->sees_births, is_complete, ret);
+	settle_marks(t, serial, ret);
+}
+
 void tally_end_sheet(struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
 {
-	account_settle(&t->sheet, boot_ns, t->sees_births, is_complete, ret);
-	settle_marks(t, t->serial, ret);
+	settle(t, t->sheet, t->serial, boot_ns, is_complete, ret);
 	peaks_add(&t->ended_peaks, ret->peak_rss_bytes, ret->peak_rss_evidence);
 	t->sheet_is_open = false;
 }
 
 void tally_total(const struct tally *t, uint64_t boot_ns, bool is_complete, struct usage *ret)
 {
-	account_settle(&t->attempt, boot_ns, t->sees_births, is_complete, ret);
-	settle_marks(t, 0, ret);
+	settle(t, t->attempt, 0, boot_ns, is_complete, ret);
 	/* What was left running in the background makes sheets overlap: then the sums stand. */
 	if (!t->sheet_is_open && is_complete)
 		peaks_settle(&t->ended_peaks, &ret->peak_rss_bytes, &ret->peak_rss_evidence);
@@ -746,15 +760,10 @@ static void take_sample(struct tally *t, const struct proc_sample *p)
 {
 	const struct gpu_use gpu = gpu_use_of(p);
 	struct entry *e = entry_for_sample(t, p);
-	struct account *sheet;
 
 	if (!e)
 		return;
 	update_identity(t, e, p);
-	account_add_sampled_cpu(&t->attempt, &e->record, p);
-	sheet = tally_try_account(t, e);
-	if (sheet)
-		account_add_sampled_cpu(sheet, &e->record, p);
 	e->record.user_ns = u64_max_known(e->record.user_ns, p->user_ns);
 	e->record.system_ns = u64_max_known(e->record.system_ns, p->system_ns);
 	e->record.max_rss_bytes = u64_max_known(e->record.max_rss_bytes, p->rss_bytes);

@@ -199,10 +199,13 @@ size_t log_end_room(const struct log_writer *w);
 int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
 
 /*
- * The same without the disk: a sync may be under way, and log_end() follows. 0: the end outlives
- * the recorder.
+ * The parts of it, for who waits for the disk elsewhere. 0: the end outlives the recorder; ret_sync
+ * is for log_sync_run() and log_sync_end(), after whose failure the end is written once more, into
+ * a new segment. A sync may be under way where ret_sync is NULL: then this follows again.
  */
-int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err *err);
+#define LOG_END_TRIES 2
+int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct log_sync *ret_sync,
+		  struct err *err);
 
 /*
  * Offsets behind the last frame: that was appended, that is on the disk with all before it. The
@@ -296,6 +299,7 @@ int log_sweep(const struct log_fs *fs);
 struct log_listed {
 	struct log_id id; /* all 0: the name is of no log */
 	size_t first, n;
+	bool is_alive; /* as the caller has found, before log_folder_judge() */
 };
 
 #define LOG_NAME_BYTES 48
@@ -312,12 +316,16 @@ struct log_folder {
 	struct log_listed *logs; /* sorted by id */
 	size_t n, cap;
 	const struct log_listed *current;
+	bool is_judged; /* what is known of each log is the answer of log_is_alive() */
 };
 
 /* The caller keeps folder_fd open. It is not listed yet. f must not move while fs is used. */
 void log_folder_init(struct log_folder *f, int folder_fd);
 void log_folder_release(struct log_folder *f);
 int log_folder_list(struct log_folder *f);
+
+/* Lists their segments once more, and judges which recorders live. No log is added. */
+int log_folder_judge(struct log_folder *f);
 
 /* ---- into a store ---- */
 

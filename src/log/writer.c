@@ -440,7 +440,8 @@ size_t log_end_room(const struct log_writer *w)
 						       : 0;
 }
 
-int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err *err)
+int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct log_sync *ret_sync,
+		  struct err *err)
 {
 	CLEANUP(buf_release) struct buf frame = BUF_INIT;
 	int r = make_end(w, bytes, n, &frame, err);
@@ -448,27 +449,26 @@ int log_write_end(struct log_writer *w, const void *bytes, size_t n, struct err 
 	if (r < 0)
 		return r;
 	r = write_slot(w, &frame);
-	return r < 0 ? err_set(err, r, "cannot write the end of the log: %s", strerror(-r)) : 0;
+	if (r < 0)
+		return err_set(err, r, "cannot write the end of the log: %s", strerror(-r));
+	if (ret_sync)
+		begin_sync(w, ret_sync); /* no frame is written behind the end */
+	return 0;
 }
 
 int log_end(struct log_writer *w, const void *bytes, size_t n, struct err *err)
 {
-	CLEANUP(buf_release) struct buf frame = BUF_INIT;
-	int r = make_end(w, bytes, n, &frame, err);
+	struct log_sync sync;
+	int r = -EIO;
 
-	if (r < 0)
-		return r;
-	for (int tries = 0; tries < 2; tries++) { /* a failed sync: once more, in a new segment */
-		struct log_sync sync;
-
-		r = write_slot(w, &frame);
+	for (int tries = 0; r < 0 && tries < LOG_END_TRIES; tries++) {
+		r = log_write_end(w, bytes, n, &sync, err);
 		if (r < 0)
 			continue;
-		begin_sync(w, &sync); /* no frame is written behind the end */
 		log_sync_run(&sync);
 		r = log_sync_end(w, &sync);
-		if (r == 0)
-			return 0;
+		if (r < 0)
+			err_set(err, r, "cannot write the end of the log: %s", strerror(-r));
 	}
-	return err_set(err, r, "cannot write the end of the log: %s", strerror(-r));
+	return r;
 }

@@ -69,11 +69,7 @@ static int compare_members(const void *left, const void *right)
 {
 	const struct rank_member *l = left, *r = right;
 
-	if (l->rank != r->rank)
-		return l->rank < r->rank ? -1 : 1;
-	if (l->sheet_num != r->sheet_num)
-		return l->sheet_num < r->sheet_num ? -1 : 1;
-	return (l->key.pid > r->key.pid) - (l->key.pid < r->key.pid);
+	return COMPARE(l->rank, r->rank) ?: COMPARE(l->sheet_num, r->sheet_num) ?: COMPARE(l->key.pid, r->key.pid);
 }
 
 /* A child that runs the command of its parent has not executed anything since it was forked. */

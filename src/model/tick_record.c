@@ -21,11 +21,17 @@
 
 #define POINT_KEY 1 /* of the attempt's only one */
 
+/* Processes that are younger than the whole tick cost all of their words in each later one. So the
+ * next tick is whole when those since the last one have taken so many times its bytes. */
+#define WHOLE_PART 4
+
 /* ---- writing ---- */
 
 struct tick_writer {
 	uint64_t n_whole;	    /* the number of the whole tick */
 	bool has_whole;		    /* false: the next is whole */
+	size_t whole_bytes;	    /* its size */
+	size_t later_bytes;	    /* of those since */
 	struct tick whole, now;	    /* the one that is written */
 	struct process_index index; /* numbers of descriptions */
 	int64_t n_described;	    /* since the key */
@@ -134,6 +140,8 @@ int tick_writer_write(struct tick_writer *w, const struct snapshot *snap,
 	buf_reset(out);
 	buf_reset(&w->described);
 	tick_reset(&w->now);
+	if (w->has_whole && w->later_bytes / WHOLE_PART > w->whole_bytes)
+		tick_writer_begin_key(w);
 	r = write_tick(w, snap, point, out);
 	if (r < 0) {
 		tick_writer_begin_key(w); /* nobody has read these descriptions */
@@ -143,6 +151,10 @@ int tick_writer_write(struct tick_writer *w, const struct snapshot *snap,
 		w->now = w->whole;
 		w->whole = written;
 		w->has_whole = true;
+		w->whole_bytes = out->len;
+		w->later_bytes = 0;
+	} else {
+		w->later_bytes += out->len;
 	}
 	return r;
 }

@@ -2,13 +2,13 @@
  * tick_record - one tick of an attempt, as the bytes of a frame (RECORD_TICK).
  *
  * A tick is the values of the host, the attempt's point and the samples of its processes: all that
- * store_write_tick() stores of a snapshot. The first tick after a key (RECORD_BEGIN) is whole; each
- * later one has what differs from that one, not from the one before it.
+ * store_write_tick() stores of a snapshot. The first tick after a key (RECORD_BEGIN) is whole, and
+ * one now and then; each later one has what differs from that one, not from the one before it.
  *
  * What a process is called (command, sheet, rank, cgroup, ...) is a description. Descriptions have
- * numbers, from 1 at each key, and stand in the tick that first needs them; who is called something
- * else from then on has another one. So a tick that is lost costs itself, and those up to the next
- * key that need a description which it had.
+ * numbers, from 1 at each whole tick, and stand in the tick that first needs them; who is called
+ * something else from then on has another one. So a tick that is lost costs itself, and those up to
+ * the next whole one that need a description which it had.
  *
  * Bytes may be damaged or hostile: no byte outside them is looked at.
  */

@@ -17,14 +17,10 @@
 
 /* ---- runs ---- */
 
-static void gather_cleanup(struct gather **g)
-{
-	*g = gather_free(*g);
-}
-
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
-	return gather_add_snapshot(ctx, snap);
+	gather_add_snapshot(ctx, snap);
+	return 0;
 }
 
 /* Without detection, no anomalies means nothing. */
@@ -39,20 +35,18 @@ static bool was_watched(const struct attempt *a)
 int learning_gather(struct store *store, const struct attempt *a, struct run_list *list,
 		    struct err *err)
 {
-	CLEANUP(gather_cleanup) struct gather *g = gather_new(a);
+	struct gather g = { .attempt = a };
 	CLEANUP(buf_release) struct buf types = BUF_INIT;
 	struct snapshot_filter filter = {
 		.job_id = a->job_id,
 		.since_wall_ns = u64_known(a->started_wall_ns) ? a->started_wall_ns : 0,
 		.until_wall_ns = a->ended_wall_ns,
 	};
-	int r = g ? 0 : err_set(err, -ENOMEM, "out of memory");
+	int r = store_read_snapshots(store, &filter, on_snapshot, &g, err);
 
-	if (r == 0)
-		r = store_read_snapshots(store, &filter, on_snapshot, g, err);
 	if (r == 0 && was_watched(a))
 		r = store_read_anomaly_types(store, a->id, 0, &types, err);
-	if (r == 0 && gather_finish(g, was_watched(a) ? types.data : NULL, list) < 0)
+	if (r == 0 && gather_finish(&g, was_watched(a) ? types.data : NULL, list) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	return r;
 }

@@ -4,7 +4,6 @@
 #include "query/query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +42,7 @@ static int compare_processes(const void *left, const void *right)
 	const struct proc_record *l = *(const struct proc_record *const *)left;
 	const struct proc_record *r = *(const struct proc_record *const *)right;
 
-	if (l->key.pid != r->key.pid)
-		return l->key.pid < r->key.pid ? -1 : 1;
-	if (l->born_wall_ns != r->born_wall_ns)
-		return l->born_wall_ns < r->born_wall_ns ? -1 : 1;
-	return (l > r) - (l < r);
+	return COMPARE(l->key.pid, r->key.pid) ?: COMPARE(l->born_wall_ns, r->born_wall_ns) ?: COMPARE(l, r);
 }
 
 /*
@@ -79,9 +74,7 @@ static int compare_phases(const void *left, const void *right)
 {
 	const struct rank_phase *l = left, *r = right;
 
-	if (l->rank != r->rank)
-		return l->rank < r->rank ? -1 : 1;
-	return (l->phase > r->phase) - (l->phase < r->phase);
+	return COMPARE(l->rank, r->rank) ?: COMPARE(l->phase, r->phase);
 }
 
 /* Ranks, phases and processes may all be many: none is searched once for each of another. */
@@ -138,8 +131,7 @@ static void write_path(const struct phase_record *phase, struct json *j)
 	const char *path = phase->path ? phase->path : phase->name;
 	size_t n = strlen(path), name_len = strlen(phase->name);
 
-	json_key(j, "path");
-	json_begin_array(j);
+	json_key_array(j, "path");
 	n = n > name_len ? n - name_len - 1 : 0;
 	for (size_t at = 0; at < n;) {
 		const char *slash = memchr(path + at, '/', n - at);
@@ -176,8 +168,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		const struct phase_record *phase = &a->phases[edge->phase];
 		char text[32];
 
-		json_key(&j, "phase_scope");
-		json_begin_object(&j);
+		json_key_object(&j, "phase_scope");
 		json_key_string(&j, "action", edge->is_enter ? "enter" : "exit");
 		json_key_string(&j, "name", phase->name);
 		write_path(phase, &j);
@@ -188,8 +179,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		snprintf(text, sizeof(text), "process %d", (int)phase->pid);
 		json_key_string(&j, "thread_name", text);
 		json_key_u64(&j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
-		json_key(&j, "attributes");
-		json_begin_object(&j);
+		json_key_object(&j, "attributes");
 		json_end_object(&j);
 		json_end_object(&j);
 	}

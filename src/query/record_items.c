@@ -283,7 +283,7 @@ static int compare_entries(const void *left, const void *right)
 		return l->wall_ns < r->wall_ns ? -1 : 1;
 	if (l->rank != r->rank)
 		return l->rank - r->rank;
-	return (l->order > r->order) - (l->order < r->order);
+	return COMPARE(l->order, r->order);
 }
 
 static int load(struct records *t)

@@ -107,9 +107,7 @@ static int compare_points(const void *left, const void *right)
 {
 	const struct rank_point *l = left, *r = right;
 
-	if (l->rank != r->rank)
-		return l->rank < r->rank ? -1 : 1;
-	return (l->wall_ns > r->wall_ns) - (l->wall_ns < r->wall_ns);
+	return COMPARE(l->rank, r->rank) ?: COMPARE(l->wall_ns, r->wall_ns);
 }
 
 /*

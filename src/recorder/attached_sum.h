@@ -1,16 +1,69 @@
 /*
- * attached_sum - what an attached job used, from what was recorded of it.
- *
- * Nobody waits for its processes who would tell us: their samples and events, which are in the
- * database so that a daemon that began after the job has them, and what the kernel told at their
- * ends (deaths.h), which only a daemon that was there knows.
+ * attached_sum - what an attached job used: from what was recorded of it, and how the kernel
+ * reported the ends of its processes.
  */
 #ifndef PROCTOR_RECORDER_ATTACHED_SUM_H
 #define PROCTOR_RECORDER_ATTACHED_SUM_H
 
+#include "base/arena.h"
+#include "base/map.h"
+#include "jobs/jobs.h"
 #include "model/job.h"
+#include "sources/sources.h"
 
 /*
+ * ---- ends ----
+ *
+ * No runner waits for these processes, and most are gone before a sample sees them: so what the
+ * kernel reports at the end of each is kept until the job ends, of so many at least as anybody
+ * would read.
+ */
+
+#define DEATHS_MAX 10000
+#define DEATHS_USER_MAX (2 * DEATHS_MAX) /* of all jobs of one user: 4 MB */
+
+/* All zero is a good beginning. */
+struct deaths {
+	struct proc_record *items; /* in the order of their ends */
+	uint64_t *minor_faults;	   /* of each */
+	size_t n, cap, cap_faults;
+	struct map last_of;  /* pid -> index of the last that had it */
+	uint64_t n_unlisted; /* there was no room for */
+	struct arena arena;  /* of commands */
+};
+
+void deaths_release(struct deaths *d);
+
+/* One has ended (LIFE_EXIT); member is what was known of it. */
+void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev);
+
+/* The same where the user's others have taken all the room: it is counted. */
+void deaths_leave_out(struct deaths *d);
+
+/* The last word on what it used (LIFE_ACCOUNT), if it is among them. */
+void deaths_complete(struct deaths *d, const struct life_event *ev);
+
+/*
+ * How many of those who ended before this time and are gone had no last word: what they have used
+ * is a least amount. It is the kernel's to say, and not all kernels do so of everybody.
+ */
+size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns);
+
+/* Of all of them. */
+uint64_t deaths_minor_faults(const struct deaths *d);
+
+/*
+ * Into the processes of an attempt that was read from the database: what those used that are
+ * listed there, and those that no sample saw. -ENOMEM.
+ */
+int deaths_merge(const struct deaths *d, struct attempt *a);
+
+/* Into the record: so many ends are not among them, as nobody may hear of them. */
+void deaths_note_withheld(struct attempt *a, uint64_t n);
+
+/*
+ * ---- sums ----
+ *
  * a was read from the database (processes with their ends, events, series). Sets the usage, and how
  * each process ended where an event has that. births_are_told: all of them since it was attached
  * are known. What was before that is not: its sums are lower bounds in any case.

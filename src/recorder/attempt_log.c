@@ -46,35 +46,78 @@ struct attempt_log {
 	unsigned n_ticks;	   /* since the last of these */
 	struct buf bytes;
 
-	/* The other thread. It has the writer while it ends the log, and else only sync. */
+	/* The other thread, which has only sync until we leave. */
 	bool has_thread;
 	sem_t is_asked, is_done;
 	atomic_bool is_left;
 	bool is_busy;
-	bool is_ending;
+	bool has_end; /* in bytes */
 	struct log_sync sync;
 	uint64_t synced_to;	/* what the last wait has covered */
 	uint64_t began_boot_ns; /* the wait that is under way */
 	uint64_t last_wait_ns;
 	int sync_error; /* of one that is over, until it is told */
-	int end_result;
-	struct err end_err;
 
 	bool is_waiting_said; /* that the disk has no room, or refuses what is recorded, */
 	bool is_disk_said;    /* or to keep it, */
 	bool is_slow_said;    /* or takes long for it */
 };
 
-static void release(struct attempt_log *l)
+/* Its lock is free then. */
+static void release_files(struct attempt_log *l)
 {
 	l->writer = log_writer_free(l->writer);
 	l->ticks = tick_writer_free(l->ticks);
 	buf_release(&l->bytes);
 	close_fd(&l->folder_fd);
 	log_memory_free(l->memory);
+}
+
+static void release(struct attempt_log *l)
+{
 	sem_destroy(&l->is_asked);
 	sem_destroy(&l->is_done);
 	free(l);
+}
+
+/* ---- the thread that waits for the disk ---- */
+
+static void *wait_for_disk(void *ctx)
+{
+	struct attempt_log *l = ctx;
+
+	for (;;) {
+		while (sem_wait(&l->is_asked) < 0)
+			; /* a signal */
+		if (atomic_load(&l->is_left))
+			break;
+		log_sync_run(&l->sync);
+		sem_post(&l->is_done);
+	}
+	if (l->is_busy) { /* the recorder did not wait for it */
+		if (log_sync_end(l->writer, &l->sync) < 0 && l->has_end)
+			(void)log_end(l->writer, l->bytes.data, l->bytes.len, NULL);
+		release_files(l);
+	}
+	release(l);
+	return NULL;
+}
+
+/* Signals are for the loop. Without a thread the caller waits itself. */
+static bool start_thread(struct attempt_log *l)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (l->has_thread)
+		return true;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	l->has_thread = pthread_create(&thread, NULL, wait_for_disk, l) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (l->has_thread)
+		pthread_detach(thread);
+	return l->has_thread;
 }
 
 /* ---- where ---- */
@@ -141,14 +184,6 @@ static int append_key(struct attempt_log *l, struct err *err)
 	return r;
 }
 
-static int append(struct attempt_log *l, enum record_type type, unsigned flags,
-		  const struct buf *bytes, struct err *err)
-{
-	if (buf_error(bytes) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return log_append(l->writer, (uint8_t)type, flags, bytes->data, bytes->len, err);
-}
-
 /* A disk that has no room, or refuses to write, is named once, and once more when it is well. */
 static void note_written(struct attempt_log *l, int r, const struct err *err)
 {
@@ -165,10 +200,17 @@ static void note_written(struct attempt_log *l, int r, const struct err *err)
 void attempt_log_append(struct attempt_log *l, enum record_type type, const struct buf *bytes)
 {
 	struct err err = ERR_INIT;
+	int r;
 
 	if (log_wants_key(l->writer))
 		append_key(l, &err);
-	note_written(l, append(l, type, 0, bytes, &err), &err);
+	if (buf_error(bytes) < 0)
+		r = err_set(&err, -ENOMEM, "out of memory");
+	else
+		r = log_append(l->writer, (uint8_t)type, 0, bytes->data, bytes->len, &err);
+	note_written(l, r, &err);
+	if (!l->memory) /* it is there when the end needs it, which waits */
+		start_thread(l);
 }
 
 void attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
@@ -185,7 +227,7 @@ void attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
 	if (tick_writer_write(l->ticks, snap, point, &l->bytes) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	else
-		r = append(l, RECORD_TICK, LOG_TICK, &l->bytes, &err);
+		r = log_append(l->writer, RECORD_TICK, LOG_TICK, l->bytes.data, l->bytes.len, &err);
 	note_written(l, r, &err);
 }
 
@@ -214,11 +256,6 @@ bool attempt_log_is_waiting(const struct attempt_log *l)
 uint64_t attempt_log_bytes(const struct attempt_log *l)
 {
 	return log_appended(l->writer);
-}
-
-bool attempt_log_is_one_in(const struct attempt_log *l, unsigned n)
-{
-	return l->id.bytes[0] % n == 0;
 }
 
 /* ---- opening ---- */
@@ -337,6 +374,7 @@ static int open_log(const char *db_path, struct attempt *a, const struct log_id 
 		*ret = l;
 		return 0;
 	}
+	release_files(l);
 	release(l);
 	if (r == -EROFS || r == -EACCES || r == -EPERM)
 		return err_set(
@@ -402,42 +440,16 @@ int attempt_log_open_sender(const struct attempt_log *l, struct log_sender **ret
 
 /* ---- waiting for the disk ---- */
 
-/* The one who leaves last frees it. */
-static void *wait_for_disk(void *ctx)
+static void begin_sync(struct attempt_log *l)
 {
-	struct attempt_log *l = ctx;
-
-	for (;;) {
-		while (sem_wait(&l->is_asked) < 0)
-			; /* a signal */
-		if (atomic_load(&l->is_left))
-			break;
-		if (l->is_ending)
-			l->end_result =
-				log_end(l->writer, l->bytes.data, l->bytes.len, &l->end_err);
-		else
-			log_sync_run(&l->sync);
-		sem_post(&l->is_done);
+	l->began_boot_ns = clock_boot_ns();
+	l->is_busy = true;
+	if (start_thread(l)) {
+		sem_post(&l->is_asked);
+		return;
 	}
-	release(l);
-	return NULL;
-}
-
-/* Signals are for the loop. Without a thread the caller waits itself. */
-static bool start_thread(struct attempt_log *l)
-{
-	sigset_t all, before;
-	pthread_t thread;
-
-	if (l->has_thread)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	l->has_thread = pthread_create(&thread, NULL, wait_for_disk, l) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (l->has_thread)
-		pthread_detach(thread);
-	return l->has_thread;
+	log_sync_run(&l->sync);
+	sem_post(&l->is_done);
 }
 
 /* A sync is over. */
@@ -449,11 +461,6 @@ static void take_sync(struct attempt_log *l)
 	l->last_wait_ns = clock_boot_ns() - l->began_boot_ns;
 	l->synced_to = r < 0 ? 0 : l->sync.mark;
 	l->sync_error = r < 0 ? r : 0;
-}
-
-static bool is_done(struct attempt_log *l)
-{
-	return l->is_busy && sem_trywait(&l->is_done) == 0;
 }
 
 /* A wait for the disk that lasts longer is worth a warning. */
@@ -479,18 +486,11 @@ uint64_t attempt_log_sync(struct attempt_log *l)
 {
 	uint64_t wait_ns;
 
-	if (is_done(l))
+	if (l->is_busy && sem_trywait(&l->is_done) == 0)
 		take_sync(l);
 	if (!l->is_busy && log_appended(l->writer) > l->synced_to) {
 		log_sync_begin(l->writer, &l->sync);
-		l->began_boot_ns = clock_boot_ns();
-		l->is_busy = true;
-		if (start_thread(l)) {
-			sem_post(&l->is_asked);
-		} else {
-			log_sync_run(&l->sync);
-			take_sync(l);
-		}
+		begin_sync(l);
 	}
 	wait_ns = l->is_busy ? clock_boot_ns() - l->began_boot_ns : l->last_wait_ns;
 	note_synced(l, l->sync_error, wait_ns);
@@ -503,8 +503,8 @@ bool attempt_log_is_syncing(const struct attempt_log *l)
 	return l && l->is_busy;
 }
 
-/* False: it was not over by then. */
-static bool await_thread(struct attempt_log *l, uint64_t until_boot_ns)
+/* -ETIMEDOUT: the sync was not over by then. Else what it came to. */
+static int await_sync(struct attempt_log *l, uint64_t until_boot_ns, struct err *err)
 {
 	uint64_t now = clock_boot_ns(), wait_ns = until_boot_ns > now ? until_boot_ns - now : 0;
 	struct timespec at;
@@ -519,34 +519,36 @@ static bool await_thread(struct attempt_log *l, uint64_t until_boot_ns)
 	}
 	while ((r = sem_timedwait(&l->is_done, &at)) < 0 && errno == EINTR)
 		;
-	return r == 0;
+	if (r < 0)
+		return err_set(err, -ETIMEDOUT, "the disk does not answer");
+	take_sync(l);
+	r = l->sync_error;
+	return r < 0 ? err_set(err, r, "cannot write the end of the log: %s", strerror(-r)) : 0;
 }
 
 static int write_end(struct attempt_log *l, uint64_t until_boot_ns, struct err *err)
 {
-	int r;
+	int r = buf_error(&l->bytes);
 
-	if (buf_error(&l->bytes) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	/* What is written outlives us, whatever the disk does. */
-	r = log_write_end(l->writer, l->bytes.data, l->bytes.len, err);
 	if (r < 0)
-		return r;
-	if (l->is_busy) {
-		if (!await_thread(l, until_boot_ns))
-			return err_set(err, -ETIMEDOUT, "the disk does not answer");
-		take_sync(l);
-	}
-	if (l->memory || !start_thread(l))
+		return err_set(err, r, "out of memory");
+	l->has_end = true;
+	if (l->memory)
 		return log_end(l->writer, l->bytes.data, l->bytes.len, err);
-	l->is_ending = l->is_busy = true;
-	sem_post(&l->is_asked);
-	if (!await_thread(l, until_boot_ns))
-		return err_set(err, -ETIMEDOUT, "the disk does not answer");
-	l->is_busy = false;
-	r = l->end_result;
-	if (r < 0 && err)
-		*err = l->end_err;
+	if (l->is_busy) { /* what is written outlives us, whatever the disk does */
+		r = log_write_end(l->writer, l->bytes.data, l->bytes.len, NULL, err);
+		if (r < 0 || await_sync(l, until_boot_ns, err) == -ETIMEDOUT)
+			return r < 0 ? r : -ETIMEDOUT;
+	}
+	for (int tries = 0; tries < LOG_END_TRIES; tries++) {
+		r = log_write_end(l->writer, l->bytes.data, l->bytes.len, &l->sync, err);
+		if (r < 0)
+			continue;
+		begin_sync(l);
+		r = await_sync(l, until_boot_ns, err);
+		if (r == 0 || r == -ETIMEDOUT)
+			return r;
+	}
 	return r;
 }
 
@@ -596,6 +598,8 @@ struct attempt_log *attempt_log_close(struct attempt_log *l)
 {
 	if (!l)
 		return NULL;
+	if (!l->is_busy)
+		release_files(l);
 	if (!l->has_thread) {
 		release(l);
 		return NULL;

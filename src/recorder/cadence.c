@@ -1,5 +1,9 @@
 #include "recorder/cadence.h"
 
+#include <math.h>
+
+/* ---- on the same moments ---- */
+
 uint64_t cadence_plan(struct cadence *c, double interval_seconds, uint64_t wall_ns,
 		      uint64_t boot_ns)
 {
@@ -32,4 +36,50 @@ uint64_t cadence_rest_ms(uint64_t distance_ms, uint64_t took_ms, uint64_t least_
 	if (distance_ms <= least_ms)
 		return distance_ms;
 	return distance_ms - least_ms > took_ms ? distance_ms - took_ms : least_ms;
+}
+
+/* ---- closer for a while ---- */
+
+#define MINUTE_NS UINT64_C(60000000000)
+#define COST_LIMIT 50 /* so many times what a look costs lie between two of them */
+
+bool closer_is_on(const struct closer *c, uint64_t now_boot_ns)
+{
+	return now_boot_ns < c->until_boot_ns;
+}
+
+static bool may_begin(struct closer *c, uint64_t now_boot_ns)
+{
+	if (c->minute_boot_ns == 0 || now_boot_ns - c->minute_boot_ns >= MINUTE_NS) {
+		c->minute_boot_ns = now_boot_ns;
+		c->n_in_minute = 0;
+	}
+	if (c->n_in_minute == CLOSER_PER_MINUTE)
+		return false;
+	c->n_in_minute++;
+	return true;
+}
+
+bool closer_begin(struct closer *c, const struct detect_wish *wish, int64_t attempt_id,
+		  uint64_t now_boot_ns)
+{
+	if (!(wish->duration_seconds > 0))
+		return false;
+	if (closer_is_on(c, now_boot_ns))
+		return c->attempt_id == attempt_id;
+	if (!may_begin(c, now_boot_ns))
+		return false;
+	c->attempt_id = attempt_id;
+	c->interval_seconds = wish->interval_seconds;
+	c->until_boot_ns = now_boot_ns + (uint64_t)(wish->duration_seconds * 1e9);
+	return true;
+}
+
+uint64_t closer_wait_ms(const struct closer *c, uint64_t cost_ns)
+{
+	uint64_t wanted_ms = (uint64_t)ceil(c->interval_seconds * 1000);
+	uint64_t afford_ms =
+		cost_ns / 1000000u * COST_LIMIT + cost_ns % 1000000u * COST_LIMIT / 1000000u;
+
+	return wanted_ms > afford_ms ? wanted_ms : afford_ms;
 }

@@ -32,22 +32,13 @@ struct link {
 	struct loop *loop;
 	struct rpc_client *client; /* NULL: there is no connection */
 	struct loop_fd *watch;
-	bool has_begun;	   /* hello was not said on this connection yet */
+	struct link_state state;
 	bool is_followed;  /* the stream is open, on this connection */
-	bool was_followed; /* on this one or another */
-	bool was_broken;   /* one was, and ended before the run did */
-	bool is_rough;	   /* as the daemon has no accounts after the end */
 	char rungs[2][96]; /* of the daemon that follows us: for births, and for OOM kills */
-	bool began_late;
 	link_facts_fn *facts_fn;
 	void *ctx;
 	uint64_t n_facts; /* of this stream, with those that were lost on the way */
-	uint64_t n_lost;  /* of these, of all streams */
-	uint64_t n_kernel_lost, n_withheld; /* as of the last barrier */
-	uint64_t n_withheld_before;	    /* by streams before this one */
-	bool is_early;			    /* our own daemon is there: hello is said to it later */
-	bool is_guest;			    /* of the daemon that is there, or was; or it may be */
-	bool counts_calls;		    /* the daemon does, from before the first of them */
+	uint64_t n_kernel_lost, n_withheld; /* of this stream, as of its last barrier */
 	uint64_t tried_boot_ns;		    /* 0: never */
 	uint64_t retry_ns;		    /* how long after that it is tried again; 0: RETRY_NS */
 	uint64_t counts_due_boot_ns;	    /* before this it is not asked for counts */
@@ -81,11 +72,23 @@ static void hang_up(struct link *link)
 {
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
-	link->has_begun = false;
-	link->was_broken |= link->is_followed;
-	link->is_followed = false;
-	link->counts_calls = false;
-	link->is_sending = false;
+	link->state.was_broken |= link->is_followed;
+	link->is_followed = link->is_sending = false;
+	link->state.is_there = link->state.counts_calls = false;
+}
+
+/* One question, for which the daemon is waited for so long. */
+static int ask_within(struct link *link, uint64_t ms, const char *method, const char *params,
+		      struct rpc_value **ret, struct err *err)
+{
+	int r;
+
+	if (ms == 0) /* an answer takes longer */
+		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
+	rpc_client_set_timeout(link->client, ms);
+	r = rpc_client_call(link->client, method, params, ret, err);
+	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	return r;
 }
 
 struct link *link_free(struct link *link)
@@ -119,11 +122,11 @@ static void on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *res
 	link->send_due_boot_ns = clock_boot_ns() + REFUSED_PAUSE_NS;
 }
 
-void link_send(struct link *link)
+static void send_frames(struct link *link)
 {
 	CLEANUP(buf_release) struct buf params = BUF_INIT;
 
-	if (!link_is_there(link) || !link->is_guest || !link->sender || link->is_sending ||
+	if (!link->state.is_there || !link->state.is_guest || !link->sender || link->is_sending ||
 	    clock_boot_ns() < link->send_due_boot_ns ||
 	    !log_sender_next(link->sender, attempt_log_bytes(link->log), &params))
 		return;
@@ -147,7 +150,7 @@ static void on_readable(void *ctx)
 	int r = rpc_client_listen(link->client, 0, NULL);
 
 	if (r == -ETIMEDOUT) {
-		link_send(link);
+		send_frames(link);
 		return;
 	}
 	hang_up(link);
@@ -157,15 +160,6 @@ static void on_readable(void *ctx)
 /* ---- the rungs of a daemon ---- */
 
 static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
-
-static void note_rungs(struct link *link, const struct rpc_value *rungs)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
-		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
-
-		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
-	}
-}
 
 void link_name_rungs(const struct link *link, struct attempt *a)
 {
@@ -187,13 +181,6 @@ void link_name_rungs(const struct link *link, struct attempt *a)
 }
 
 /* ---- the stream of facts ---- */
-
-/* What is not one that a daemon sends is left out. */
-static bool is_event(const struct proc_event *ev)
-{
-	return event_type_is_signal(ev->type) && ev->key.pid > 0 && ev->status.signal > 0 &&
-	       ev->status.signal < NSIG && u64_known(ev->wall_ns) && ev->details;
-}
 
 /* NULL and 0 where the text is none. */
 static void *read_list(const struct rpc_value *v, enum record_list list, struct arena *arena,
@@ -230,11 +217,15 @@ static int on_event(void *ctx, const struct rpc_value *params)
 	facts.ends = read_list(rpc_value_get(data, "processes"), RECORD_LIST_PROCESSES, &arena,
 			       &facts.n_ends);
 	events = read_list(rpc_value_get(data, "events"), RECORD_LIST_EVENTS, &arena, &n_events);
-	link->n_lost += before - link->n_facts;
+	link->state.n_lost += before - link->n_facts;
 	link->n_facts = before + n;
-	for (size_t i = 0; i < n_events; i++)
-		if (is_event(&events[i]))
-			events[kept++] = events[i];
+	for (size_t i = 0; i < n_events; i++) { /* what no daemon sends is left out */
+		const struct proc_event *ev = &events[i];
+
+		if (event_type_is_signal(ev->type) && ev->key.pid > 0 && ev->status.signal > 0 &&
+		    ev->status.signal < NSIG && u64_known(ev->wall_ns) && ev->details)
+			events[kept++] = *ev;
+	}
 	facts.events = events;
 	facts.n_events = kept;
 	link->facts_fn(link->ctx, &facts);
@@ -255,13 +246,15 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 {
 	if (link->is_followed || !rpc_value_bool(rpc_value_get(answer, "follows"), false))
 		return;
-	link->is_followed = link->was_followed = true;
-	link->is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
-	link->n_facts = 0;
-	link->n_lost += link->n_kernel_lost; /* of the stream before it */
-	link->n_withheld_before += link->n_withheld;
-	link->n_kernel_lost = link->n_withheld = 0;
-	note_rungs(link, rpc_value_get(answer, "rungs"));
+	link->is_followed = link->state.was_followed = true;
+	link->state.is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
+	link->n_facts = link->n_kernel_lost = link->n_withheld = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
+		const struct rpc_value *rungs = rpc_value_get(answer, "rungs");
+		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
+
+		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
+	}
 }
 
 /* From a daemon of root, as another hears no more than we do. */
@@ -278,11 +271,8 @@ static void open_stream(struct link *link, const char *job_id, uint64_t timeout_
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job_id);
 	json_end_object(&j);
-	rpc_client_set_timeout(link->client, timeout_ms);
-	r = timeout_ms ? rpc_client_call(link->client, "runner.stream", params.data, &answer, NULL)
-		       : -ETIMEDOUT;
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	link->began_late |= r == -ETIMEDOUT;
+	r = ask_within(link, timeout_ms, "runner.stream", params.data, &answer, NULL);
+	link->state.began_late |= r == -ETIMEDOUT;
 	if (r == 0)
 		note_followed(link, answer);
 	rpc_value_free(answer);
@@ -301,44 +291,23 @@ void link_begin(struct link *link, const char *job_id)
 	uint64_t began_ns = clock_boot_ns(), ms;
 	int r = link->client ? -EALREADY : open_client(link, BEGIN_TIMEOUT_MS, NULL);
 
-	link->began_late = r == -ETIMEDOUT;
+	link->state.began_late = r == -ETIMEDOUT;
 	if (r < 0)
 		return;
 	ms = (clock_boot_ns() - began_ns) / 1000000;
 	open_stream(link, job_id, ms < BEGIN_TIMEOUT_MS ? BEGIN_TIMEOUT_MS - ms : 0);
-	link->has_begun = link->is_followed;
 	if (!link->is_followed || !watch_client(link))
 		hang_up(link);
 }
 
-bool link_was_followed(const struct link *link)
+const struct link_state *link_state(const struct link *link)
 {
-	return link->was_followed;
+	return &link->state;
 }
 
-bool link_was_broken(const struct link *link)
+bool link_is_shared(const struct link *link)
 {
-	return link->was_broken;
-}
-
-bool link_began_late(const struct link *link)
-{
-	return link->began_late;
-}
-
-bool link_is_rough(const struct link *link)
-{
-	return link->is_rough;
-}
-
-uint64_t link_lost_facts(const struct link *link)
-{
-	return link->n_lost + link->n_kernel_lost;
-}
-
-uint64_t link_withheld_facts(const struct link *link)
-{
-	return link->n_withheld + link->n_withheld_before;
+	return link->state.is_there && !link->state.is_guest;
 }
 
 /* 0 where the answer has none. */
@@ -349,13 +318,20 @@ static uint64_t read_count(const struct rpc_value *answer, const char *key)
 	return u64_known(n) ? n : 0;
 }
 
+/* Of this stream, which only grows, into that of all. */
+static void take_count(uint64_t *of_stream, uint64_t *of_all, uint64_t n)
+{
+	*of_all += n > *of_stream ? n - *of_stream : 0;
+	*of_stream = n;
+}
+
 /* The answer overtakes facts that were sent before it: it says how many there are. */
 static int take_barrier(struct link *link, const struct rpc_value *answer, uint64_t until_boot_ns)
 {
 	uint64_t n = read_count(answer, "facts"), now;
 
-	link->n_withheld = read_count(answer, "withheld");
-	link->n_kernel_lost = read_count(answer, "lost");
+	take_count(&link->n_withheld, &link->state.n_withheld, read_count(answer, "withheld"));
+	take_count(&link->n_kernel_lost, &link->state.n_lost, read_count(answer, "lost"));
 	while (link->n_facts < n && (now = clock_boot_ns()) < until_boot_ns) {
 		int r = rpc_client_listen(link->client, 0, NULL);
 		struct pollfd fd = { .fd = rpc_client_fd(link->client), .events = POLLIN };
@@ -377,9 +353,7 @@ static int ask_barrier(struct link *link, uint64_t timeout_ms, uint64_t patience
 
 	snprintf(params, sizeof(params), "{\"patience_ms\":%" PRIu64 ",\"final\":%s}", patience_ms,
 		 is_final ? "true" : "false");
-	rpc_client_set_timeout(link->client, timeout_ms);
-	r = rpc_client_call(link->client, "runner.barrier", params, &answer, NULL);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	r = ask_within(link, timeout_ms, "runner.barrier", params, &answer, NULL);
 	if (r == 0)
 		r = take_barrier(link, answer, until_boot_ns);
 	rpc_value_free(answer);
@@ -401,13 +375,20 @@ int link_open_log(struct link *link, const struct link_job *job)
 	return link->sender ? 0 : attempt_log_open_sender(job->log, &link->sender, NULL);
 }
 
-static void write_hello(struct buf *out, struct link *link, const struct link_job *job)
+static int say_hello(struct link *link, const struct link_job *job, uint64_t timeout_ms,
+		     struct err *err)
 {
+	CLEANUP(buf_release) struct buf hello = BUF_INIT;
+	struct rpc_value *answer = NULL;
 	dev_t device;
 	ino_t inode;
 	struct json j;
+	int r;
 
-	json_init(&j, out);
+	r = link_open_log(link, job);
+	if (r < 0)
+		return err_set(err, r, "there is no log to tell a daemon of");
+	json_init(&j, &hello);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job->a->job_id);
 	attempt_log_place(job->log, &device, &inode);
@@ -419,29 +400,17 @@ static void write_hello(struct buf *out, struct link *link, const struct link_jo
 	json_key_bool(&j, "wants_calls", job->wants_calls);
 	log_sender_write_hello(link->sender, &j);
 	json_end_object(&j);
-}
-
-static int say_hello(struct link *link, const struct link_job *job, struct err *err)
-{
-	CLEANUP(buf_release) struct buf hello = BUF_INIT;
-	struct rpc_value *answer = NULL;
-	int r;
-
-	r = link_open_log(link, job);
-	if (r < 0)
-		return err_set(err, r, "there is no log to tell a daemon of");
-	write_hello(&hello, link, job);
-	r = rpc_client_call(link->client, "runner.hello", hello.data, &answer, err);
+	r = ask_within(link, timeout_ms, "runner.hello", hello.data, &answer, err);
 	if (r == -ETIMEDOUT) /* it may read that later, and then waits for word of our end */
-		link->is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
+		link->state.is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;
-	link->has_begun = false;
-	link->is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
+	link->state.is_there = true;
+	link->state.is_guest = rpc_value_bool(rpc_value_get(answer, "guest"), false);
 	note_followed(link, answer);
 	if (rpc_value_bool(rpc_value_get(answer, "counts_calls"), false))
-		link->counts_calls = true; /* and still does when hello is said again */
-	if (link->is_guest)
+		link->state.counts_calls = true; /* and still does when hello is said again */
+	if (link->state.is_guest)
 		log_sender_begin(link->sender, rpc_value_u64(rpc_value_get(answer, "from")));
 	else
 		link->sender = log_sender_close(link->sender);
@@ -449,24 +418,8 @@ static int say_hello(struct link *link, const struct link_job *job, struct err *
 	rpc_value_free(answer);
 	if (!watch_client(link))
 		return err_set(err, -ENOMEM, "out of memory");
-	link_send(link);
+	send_frames(link);
 	return 0;
-}
-
-static bool is_time_to_try(const struct link *link, uint64_t now)
-{
-	uint64_t pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
-
-	return link->tried_boot_ns == 0 || now - link->tried_boot_ns >= pause_ns;
-}
-
-/* To find out that nobody is there costs nothing; one that hangs is left alone. */
-static void plan_retry(struct link *link, int r)
-{
-	if (r != -ENOENT || link->retry_ns > RETRY_NS / 2)
-		link->retry_ns = 0;
-	else
-		link->retry_ns *= 2;
 }
 
 /* Connects, unless that is done, and says hello. */
@@ -475,25 +428,21 @@ static int greet(struct link *link, const struct link_job *job, uint64_t timeout
 {
 	int r = link->client ? 0 : open_client(link, timeout_ms, err);
 
-	if (r < 0)
-		return r;
-	rpc_client_set_timeout(link->client, timeout_ms);
-	r = say_hello(link, job, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
-	return r;
+	return r < 0 ? r : say_hello(link, job, timeout_ms, err);
 }
 
 void link_greet(struct link *link, const struct link_job *job)
 {
-	uint64_t now = clock_boot_ns();
+	uint64_t now = clock_boot_ns(), pause_ns = link->retry_ns ? link->retry_ns : RETRY_NS;
 	int r;
 
-	if (link_is_there(link) || !is_time_to_try(link, now))
+	if (link->state.is_there || (link->tried_boot_ns && now - link->tried_boot_ns < pause_ns))
 		return;
 	r = greet(link, job, LINK_TIMEOUT_MS, NULL);
 	link->tried_boot_ns = now;
-	plan_retry(link, r);
-	link->began_late |= r == -ETIMEDOUT;
+	/* To find out that nobody is there costs nothing; one that hangs is left alone. */
+	link->retry_ns = r != -ENOENT || link->retry_ns > RETRY_NS / 2 ? 0 : 2 * link->retry_ns;
+	link->state.began_late |= r == -ETIMEDOUT;
 	if (r < 0 && (r == -ETIMEDOUT || r == -ECONNRESET || !link->is_followed))
 		hang_up(link); /* else hello is refused, and the facts still come */
 }
@@ -501,7 +450,7 @@ void link_greet(struct link *link, const struct link_job *job)
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err)
 {
-	const bool is_greeted = link_is_there(link);
+	const bool is_greeted = link->state.is_there;
 	int r = link->client ? 0 : open_client(link, COUNT_TIMEOUT_MS, err);
 
 	/* One of our own user may do no more than we may. */
@@ -511,39 +460,93 @@ int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be
 		r = greet(link, job, COUNT_TIMEOUT_MS, err);
 	if (r < 0)
 		hang_up(link);
-	if (r < 0 || link->counts_calls)
+	if (r < 0 || link->state.counts_calls)
 		return r;
 	return err_set(err, -EOPNOTSUPP, "the daemon does not count them");
 }
 
-bool link_counts_calls(const struct link *link)
+void link_tell_changed(struct link *link, bool is_tick)
 {
-	return link->counts_calls;
-}
-
-bool link_is_shared(const struct link *link)
-{
-	return link_is_there(link) && !link->is_guest;
-}
-
-bool link_is_there(const struct link *link)
-{
-	return link->client && !link->has_begun;
-}
-
-bool link_is_guest(const struct link *link)
-{
-	return link->is_guest;
-}
-
-void link_tell_changed(struct link *link)
-{
-	if (!link_is_there(link))
+	if (!link->state.is_there)
 		return;
-	if (link->is_guest)
-		link_send(link);
-	else if (rpc_client_notify(link->client, "runner.changed", NULL, NULL) < 0)
+	if (link->state.is_guest)
+		send_frames(link);
+	else if (!is_tick && rpc_client_notify(link->client, "runner.changed", NULL, NULL) < 0)
 		hang_up(link);
+}
+
+/* ---- whether the next sheet may start ---- */
+
+#define ASK_AGAIN_MS 1000
+#define HOLD_TIMEOUT_MS 500
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+/* A host that is short of everything may have a daemon that is slow to say so. */
+#define SILENCE_NS (10 * NS_PER_SECOND)
+
+/* A daemon delays for no longer; more is not believed. */
+#define MAX_DELAY_SECONDS 60
+
+/* A delay counts from when the sheet could have started, also when the level changes meanwhile. */
+static void note_hold(struct hold *h, const struct rpc_value *value, uint64_t now_ns)
+{
+	const char *word = rpc_value_string(rpc_value_get(value, "answer"));
+	const char *reason = rpc_value_string(rpc_value_get(value, "reason"));
+	uint64_t seconds = rpc_value_u64(rpc_value_get(value, "delay_seconds"));
+	const bool is_delayed = word && strcmp(word, "delay") == 0;
+	const bool is_rejected = word && strcmp(word, "reject") == 0;
+
+	h->is_silent = false;
+	if (!u64_known(seconds))
+		seconds = 0;
+	if (seconds > MAX_DELAY_SECONDS)
+		seconds = MAX_DELAY_SECONDS;
+	h->until_boot_ns = now_ns;
+	if (is_delayed || is_rejected)
+		h->until_boot_ns =
+			(is_delayed ? h->since_boot_ns : now_ns) + seconds * NS_PER_SECOND;
+	if ((is_delayed || is_rejected) && !h->is_told) { /* for the log of the job */
+		h->is_told = true;
+		log_warning("the next sheet waits: the host is under pressure%s%s",
+			    reason && reason[0] ? ": " : "", reason ? reason : "");
+	}
+}
+
+uint64_t link_hold_ms(struct link *link, struct hold *h, const char *job_id)
+{
+	CLEANUP(buf_release) struct buf question = BUF_INIT;
+	struct rpc_value *value = NULL;
+	uint64_t now_ns;
+	struct json j;
+	int r = link->client ? 0 : open_client(link, HOLD_TIMEOUT_MS, NULL);
+
+	json_init(&j, &question);
+	json_begin_object(&j);
+	json_key_string(&j, "for", "sheet");
+	json_key_string(&j, "job_id", job_id);
+	json_end_object(&j);
+	if (r == 0)
+		r = ask_within(link, HOLD_TIMEOUT_MS, "admit", question.data, &value, NULL);
+	if ((r < 0 && r != -ETIMEDOUT) || (link->client && !watch_client(link)))
+		hang_up(link);
+	now_ns = clock_boot_ns();
+	if (h->since_boot_ns == 0)
+		h->since_boot_ns = h->until_boot_ns = now_ns;
+	if (r == 0)
+		note_hold(h, value, now_ns);
+	else if (r == -ETIMEDOUT && !h->is_silent && h->until_boot_ns == h->since_boot_ns)
+		h->until_boot_ns = h->since_boot_ns + SILENCE_NS;
+	rpc_value_free(value);
+	if (now_ns < h->until_boot_ns) {
+		uint64_t ms = (h->until_boot_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+
+		return ms < ASK_AGAIN_MS ? ms : ASK_AGAIN_MS;
+	}
+	if (r == -ETIMEDOUT && !h->is_silent)
+		log_warning("the daemon does not answer: sheets start without its word");
+	*h = (struct hold){ .is_silent = h->is_silent || r == -ETIMEDOUT };
+	return 0;
 }
 
 /* ---- the job is over: for how long it waits ---- */
@@ -557,7 +560,6 @@ void link_tell_changed(struct link *link)
 #define SPARE_LEAST_NS UINT64_C(5000000)
 #define SPARE_MOST_NS UINT64_C(500000000)
 #define WANTED_NS UINT64_C(500000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 void link_begin_end(struct link *link, uint64_t run_ns)
 {
@@ -590,11 +592,7 @@ static int ask(struct link *link, bool is_wanted, const char *method, const char
 
 	if (!is_wanted && (link->patience.is_late || left_ns > UNASKED_MOST_NS))
 		left_ns = link->patience.is_late ? 0 : UNASKED_MOST_NS;
-	if (left_ns < NS_PER_MS) /* an answer takes longer */
-		return err_set(err, -ETIMEDOUT, "the daemon does not answer");
-	rpc_client_set_timeout(link->client, left_ns / NS_PER_MS);
-	r = rpc_client_call(link->client, method, params, ret, err);
-	rpc_client_set_timeout(link->client, LINK_TIMEOUT_MS);
+	r = ask_within(link, left_ns / NS_PER_MS, method, params, ret, err);
 	spend(&link->patience.wanted_ns, began_boot_ns);
 	link->patience.is_late |= r == -ETIMEDOUT;
 	return r;
@@ -613,7 +611,6 @@ static int reach(struct link *link)
 	if (link->patience.wanted_ns < NS_PER_MS)
 		return -ETIMEDOUT;
 	r = open_client(link, LINK_TIMEOUT_MS, NULL);
-	link->has_begun = r == 0;
 	spend(&link->patience.wanted_ns, began_boot_ns);
 	return r;
 }
@@ -644,19 +641,6 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
 
 /* ---- that it is over ---- */
 
-/* Also where nothing is left to wait for its answer with: it may read it when it goes on. */
-static bool send_end(struct link *link)
-{
-	uint64_t began_boot_ns = clock_boot_ns();
-	int r;
-
-	link->is_sending = false; /* what is on its way is sent again, and passed over there */
-	log_sender_hold(link->sender);
-	r = log_sender_finish(link->sender, link->client, began_boot_ns + link->patience.wanted_ns);
-	spend(&link->patience.wanted_ns, began_boot_ns);
-	return r == 0;
-}
-
 struct log_sender *link_take_log(struct link *link)
 {
 	hang_up(link);
@@ -671,23 +655,36 @@ struct log_sender *link_take_log(struct link *link)
  */
 bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaited)
 {
-	const bool is_expected = link->is_guest || is_awaited;
+	const bool is_expected = link->state.is_guest || is_awaited;
 	uint64_t ms = link->patience.wanted_ns / NS_PER_MS, began_boot_ns = clock_boot_ns();
 
-	if (!link_is_there(link) && is_expected && ms > 0) {
+	if (!link->state.is_there && is_expected && ms > 0) {
 		int r = greet(link, job, ms > LINK_TIMEOUT_MS ? LINK_TIMEOUT_MS : ms, NULL);
 
 		if (r < 0)
 			hang_up(link);
 		spend(&link->patience.wanted_ns, began_boot_ns);
 	}
-	if (!link_is_there(link)) {
+	if (!link->state.is_there) {
 		hang_up(link);
 		return !is_expected;
 	}
-	if (link->is_guest)
-		return link->sender && send_end(link);
-	link_tell_changed(link);
+	if (link->state.is_guest) {
+		int r;
+
+		if (!link->sender)
+			return false;
+		/* Also where nothing is left to wait for its answer with: it may read it when it
+		 * goes on. What is on its way is sent again, and passed over there. */
+		began_boot_ns = clock_boot_ns();
+		link->is_sending = false;
+		log_sender_hold(link->sender);
+		r = log_sender_finish(link->sender, link->client,
+				      began_boot_ns + link->patience.wanted_ns);
+		spend(&link->patience.wanted_ns, began_boot_ns);
+		return r == 0;
+	}
+	link_tell_changed(link, false);
 	return true;
 }
 
@@ -709,7 +706,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *cal
 	struct rpc_value *answer = NULL;
 	int r;
 
-	if (!link_is_there(link))
+	if (!link->state.is_there)
 		return err_set(err, -ENOENT, "no daemon is there");
 	r = ask(link, is_wanted, "runner.calls", "{\"final\":true}", &answer, err);
 	if (r < 0)
@@ -725,19 +722,14 @@ int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *cal
 /* One that does not count now may do so soon; one that has no time now is left alone. */
 #define COUNTS_PAUSE_NS UINT64_C(1000000000)
 
-/* Only root's counts. */
-static bool tells_counts(const struct link *link)
-{
-	return link->client && (link->is_guest || geteuid() == 0) &&
-	       clock_boot_ns() >= link->counts_due_boot_ns;
-}
-
 int link_take_counts(struct link *link, struct process_calls *ret)
 {
 	struct rpc_value *answer = NULL;
 	int r;
 
-	if (!tells_counts(link))
+	/* Only root's counts. */
+	if (!link->client || !(link->state.is_guest || geteuid() == 0) ||
+	    clock_boot_ns() < link->counts_due_boot_ns)
 		return -ENODATA;
 	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, NULL);
 	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))

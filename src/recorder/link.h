@@ -52,22 +52,23 @@ struct link_job {
  */
 void link_begin(struct link *link, const char *job_id);
 
-/* Whether the stream was open: it may be gone since. */
-bool link_was_followed(const struct link *link);
+/* Of the daemon, and of the streams of facts that there have been. */
+struct link_state {
+	bool is_there;	   /* a daemon is, and has hello */
+	bool is_guest;	   /* the job is one of that daemon, or was of the last one; or it may be */
+	bool counts_calls; /* since link_ask_to_count(), and without a break */
+	bool was_followed; /* a stream was open: it may be gone since */
+	bool was_broken;   /* one was, and ended before the run did */
+	bool began_late; /* a daemon was there and had not answered in time, at first or to hello */
+	bool is_rough;	 /* facts lack the last of what processes used, as without eBPF */
+	uint64_t
+		n_lost; /* facts, for want of room on the way, or as the kernel had none for them */
+	uint64_t n_withheld; /* those that are not for this user */
+};
+const struct link_state *link_state(const struct link *link);
 
-/* Whether one that did so was gone for a while, or is. */
-bool link_was_broken(const struct link *link);
-
-/* Whether a daemon was there and had not answered by then, or when it was greeted. */
-bool link_began_late(const struct link *link);
-
-/* Whether its facts lack the last of what processes used, as without eBPF. */
-bool link_is_rough(const struct link *link);
-
-/* Facts that did not come: for want of room on the way, or as the kernel had none for them; and
- * those that are not for this user. */
-uint64_t link_lost_facts(const struct link *link);
-uint64_t link_withheld_facts(const struct link *link);
+/* Whether a daemon that has the runner's database is there, and looks at the job as well. */
+bool link_is_shared(const struct link *link);
 
 /* All that has happened so far has come by the return. The daemon is not waited for long. -ENOENT:
  * no stream is open. */
@@ -87,9 +88,6 @@ void link_greet(struct link *link, const struct link_job *job);
 int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be_own,
 		      struct err *err);
 
-/* Whether it does, since link_ask_to_count() and without a break. */
-bool link_counts_calls(const struct link *link);
-
 /*
  * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
  * whose next sample would have the same calls again. One that does not answer in time is not asked
@@ -97,19 +95,29 @@ bool link_counts_calls(const struct link *link);
  */
 int link_take_counts(struct link *link, struct process_calls *ret);
 
-/* Whether a daemon is, and has heard of us. */
-bool link_is_there(const struct link *link);
+/* A sheet that waits for its start. All zero: none does. */
+struct hold {
+	uint64_t since_boot_ns; /* it waits; 0: it does not */
+	uint64_t until_boot_ns; /* it may start then, unless told otherwise */
+	bool is_told;		/* that it waits, and why */
+	bool is_silent;		/* the daemon, since a sheet has waited for it in vain */
+};
 
-/* Whether the job is a guest of the daemon, or was when there last was one. */
-bool link_is_guest(const struct link *link);
+/*
+ * Whether the next sheet of a submitted job may start. 0: it may; else to be asked again after so
+ * many milliseconds. Takes half a second at most.
+ *
+ * Under pressure (learn/admission.h) a sheet waits. The daemon is asked again every second
+ * meanwhile, so that the sheet starts as soon as the pressure falls, and everybody can see why it
+ * waits. A job does not depend on a daemon: where none is, nothing waits, and if it goes away
+ * during the wait the sheet starts after the delay that was told last. One that is there and says
+ * nothing is waited for once: until it has spoken again no other sheet waits for it.
+ */
+uint64_t link_hold_ms(struct link *link, struct hold *h, const char *job_id);
 
-/* Whether a daemon that has the runner's database is there, and looks at the job as well. */
-bool link_is_shared(const struct link *link);
-
-/* There is something new in the log: nobody waits for an answer. The second is for a guest alone,
- * as others need not hear of ticks. */
-void link_tell_changed(struct link *link);
-void link_send(struct link *link);
+/* There is something new in the log: nobody waits for an answer. Only a guest's daemon, to which
+ * its log is sent, needs to hear of a tick. */
+void link_tell_changed(struct link *link, bool is_tick);
 
 /* The log was closed: another is to be told of. */
 void link_leave_log(struct link *link);
@@ -150,7 +158,7 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 
 /*
  * Before the end is in the log, where a daemon should hear of it: holds the log, which others may
- * store and remove then. And after link_tell_end(): for late_word.h; NULL: it is gone.
+ * store and remove then. And after link_tell_end(): for late_word_leave(); NULL: it is gone.
  */
 int link_open_log(struct link *link, const struct link_job *job);
 struct log_sender *link_take_log(struct link *link);

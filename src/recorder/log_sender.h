@@ -9,8 +9,11 @@
 #ifndef PROCTOR_RECORDER_LOG_SENDER_H
 #define PROCTOR_RECORDER_LOG_SENDER_H
 
+#include <stdbool.h>
+
 #include "base/json.h"
 #include "log/log.h"
+#include "model/job.h"
 #include "rpc/rpc.h"
 
 struct log_sender;
@@ -43,5 +46,19 @@ int log_sender_finish(struct log_sender *s, struct rpc_client *client, uint64_t 
  * last. */
 void log_sender_hold(struct log_sender *s);
 size_t log_sender_files(const struct log_sender *s, int *ret, size_t max);
+
+/*
+ * ---- to a daemon that comes back ----
+ *
+ * The daemon that keeps a copy was killed, or did not answer, when the job ended: in its own record
+ * the job would stay without an end. So a small process holds the log and asks for a daemon every
+ * second, and ends when that has it, or after an hour. In the user's own record the end is in any
+ * case.
+ *
+ * Leaves it with a process that holds no other files and folders than the log's. Of a submitted job
+ * (stays) that process is ourselves, and this returns when it is done: nobody waits for us, and a
+ * service manager would end what we leave behind. sender is taken over; NULL: the log is gone.
+ */
+void late_word_leave(const struct attempt *a, struct log_sender *sender, bool stays);
 
 #endif

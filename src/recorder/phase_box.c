@@ -2,16 +2,69 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/phase_params.h"
+#include "base/utf8.h"
+#include "model/job.h"
 #include "sources/sources.h"
+
+/* ---- what a marker has ---- */
+
+#define MAX_UNIX_SECONDS 9e9 /* in the 23rd century, and as nanoseconds below 2^63 */
+
+const struct rpc_field phase_fields[N_PHASE_FIELDS] = {
+	{ "enter", RPC_STRING, offsetof(struct phase_params, enter), .is_required = false },
+	{ "exit", RPC_STRING, offsetof(struct phase_params, exit), .is_required = false },
+	{ "pid", RPC_U64, offsetof(struct phase_params, pid), .min = 1, .max = INT_MAX },
+	{ "at", RPC_F64, offsetof(struct phase_params, at), .min = 0, .max = MAX_UNIX_SECONDS },
+	{ "lost", RPC_U64, offsetof(struct phase_params, lost), .min = 0, .max = INT_MAX },
+};
+
+void phase_params_init(struct phase_params *params)
+{
+	*params = (struct phase_params){ .pid = U64_UNKNOWN, .at = F64_UNKNOWN };
+}
+
+int phase_params_check(const struct phase_params *params, struct err *err)
+{
+	const char *name = params->enter ? params->enter : params->exit;
+	char quoted[UTF8_QUOTED_BYTES];
+
+	if (!name && params->lost > 0)
+		return 0;
+	if (!params->enter == !params->exit)
+		return err_set(err, -EINVAL, "either 'enter' or 'exit' names a phase");
+	if (phase_name_is_valid(name))
+		return 0;
+	utf8_quote(name, quoted);
+	return err_set(
+		err, -EINVAL,
+		"%s cannot be the name of a phase: up to %d characters, and none that controls "
+		"a terminal",
+		quoted, PHASE_NAME_MAX);
+}
+
+/* A marker may have waited where it was made. */
+uint64_t phase_params_wall_ns(const struct phase_params *params)
+{
+	uint64_t now_ns = clock_wall_ns();
+
+	if (isnan(params->at) || params->at * 1e9 >= (double)now_ns)
+		return now_ns;
+	return (uint64_t)(params->at * 1e9);
+}
+
+/* ---- the box ---- */
 
 /* A marker has some 1,600 bytes at most: 256 characters, each escaped. */
 #define CHUNK_BYTES 65536
@@ -19,11 +72,12 @@
 
 void phase_box_open(struct phase_box *box)
 {
-	char path[64];
+	char path[64], self[32];
+	ssize_t n = readlink("/proc/self", self, sizeof(self)); /* our number there */
 
 	box->fd = memfd_create("proctor-phases", MFD_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), box->fd);
-	if (box->fd < 0 || setenv(PHASE_BOX_VARIABLE, path, 1) < 0)
+	snprintf(path, sizeof(path), "/proc/%.*s/fd/%d", (int)n, self, box->fd);
+	if (n <= 0 || box->fd < 0 || setenv(PHASE_BOX_VARIABLE, path, 1) < 0)
 		unsetenv(PHASE_BOX_VARIABLE); /* of a job that starts this one */
 }
 

@@ -1,4 +1,4 @@
-#include "recorder/record.h"
+#include "recorder/run_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,9 +9,8 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/own.h"
-#include "recorder/run_internal.h"
 #include "recorder/upkeep.h"
 
 /* ---- the daemon ---- */
@@ -66,7 +65,7 @@ void record_greet(struct run *run)
 
 void record_tell_changed(struct run *run)
 {
-	link_tell_changed(run->link);
+	link_tell_changed(run->link, false);
 	if (run->options->is_submitted || keeps_calls(run))
 		record_greet(run);
 }
@@ -74,7 +73,7 @@ void record_tell_changed(struct run *run)
 /* Whether there is a daemon that cannot read the end in its own folder of logs. */
 static bool must_hear_end(const struct run *run)
 {
-	return link_is_guest(run->link) || run->options->is_for_other ||
+	return link_state(run->link)->is_guest || run->options->is_for_other ||
 	       (run->options->is_submitted && !attempt_log_is_stored(run->log));
 }
 
@@ -99,15 +98,20 @@ void record_tell_end(struct run *run)
 
 /* ---- the log ---- */
 
-static const char *own_folder(struct arena *arena)
+static void describe_self(struct attempt *a)
 {
-	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
-
-	return arena_strdup(arena, folder);
+	a->uid = geteuid();
+	a->host = own_host(&a->arena);
+	proc_boot_id(a->boot_id);
+	a->pid_ns = own_pid_ns();
+	a->runner.pid = getpid();
+	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)
+		a->runner.start_ticks = U64_UNKNOWN;
 }
 
 void record_describe(struct run *run)
 {
+	CLEANUP(free_ptr) char *folder = getcwd(NULL, 0);
 	struct attempt *a = run->attempt;
 	struct job_input input;
 
@@ -118,15 +122,9 @@ void record_describe(struct run *run)
 	input = job_spec_measure_input(run->options->spec);
 	a->input_bytes = input.bytes;
 	a->input_hash = input.hash;
-	a->uid = geteuid();
+	describe_self(a);
 	a->submission = run->options->submission;
-	a->host = own_host(&a->arena);
-	a->workdir = own_folder(&a->arena);
-	proc_boot_id(a->boot_id);
-	a->pid_ns = own_pid_ns();
-	a->runner.pid = getpid();
-	if (proc_start_ticks(a->runner.pid, &a->runner.start_ticks) < 0)
-		a->runner.start_ticks = U64_UNKNOWN;
+	a->workdir = arena_strdup(&a->arena, folder);
 	a->interval_seconds = run->options->interval_seconds;
 	a->started_wall_ns = clock_wall_ns();
 	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
@@ -139,7 +137,8 @@ void record_say_loss(struct run *run, const char *what, const struct err *err)
 {
 	if (run->recording.err.code != 0)
 		return;
-	log_error("%s: %s", what, err->text);
+	if (!run->options->is_quiet)
+		log_error("%s: %s", what, err->text);
 	run->recording.err = *err;
 }
 
@@ -171,24 +170,6 @@ void record_open(struct run *run)
 		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->log, NULL);
 }
 
-/* Where somebody has removed the folder nobody would find what we append: the record begins anew,
- * under the same number if that is still free. */
-static void leave_removed(struct run *run)
-{
-	if (!run->log || !attempt_log_is_gone(run->log))
-		return;
-	log_error("the folder %s-logs was removed: this run is recorded anew from here on",
-		  run->options->db_path);
-	link_leave_log(run->link);
-	run->log = attempt_log_close(run->log);
-	if (!run->recording.is_replaced)
-		attempt_note(run->attempt, "history",
-			     "what was recorded of this run was removed while it ran: samples from "
-			     "before that are lost");
-	run->recording.is_replaced = true;
-	record_open(run);
-}
-
 void record_append(struct run *run, enum record_type type, const struct buf *bytes)
 {
 	if (run->log)
@@ -210,18 +191,6 @@ void record_store_aside(struct run *run)
 					    run->options->jsonl_path);
 	if (run->storing.pid > 0 && membership_add_stranger(run->members, run->storing.pid) < 0)
 		log_debug("process %d is not known not to be the job's", (int)run->storing.pid);
-}
-
-/* Of a run that lasts: its log is not to grow for ever. */
-static void store_now_and_then(struct run *run)
-{
-	if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
-		membership_forget_stranger(run->members, run->storing.pid);
-		run->storing.pid = 0;
-	}
-	if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
-	    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
-		record_store_aside(run);
 }
 
 struct store *record_open_store(const struct run *run)
@@ -288,7 +257,7 @@ void record_events_soon(struct run *run)
 	size_t n;
 
 	tally_pending_events(run->tally, &n);
-	if (n == 0 || run->recording.is_soon || !run->log || !link_is_there(run->link))
+	if (n == 0 || run->recording.is_soon || !run->log || !link_state(run->link)->is_there)
 		return;
 	if (now < run->recording.events_due_boot_ns)
 		ms += (run->recording.events_due_boot_ns - now) / 1000000;
@@ -297,30 +266,77 @@ void record_events_soon(struct run *run)
 	loop_timer_set(run->recording.events_timer, ms, 0);
 }
 
-/* A line that cannot be written is not worth keeping: the record has it all. */
-static void append_line(struct run *run)
+void record_tick(struct run *run, const struct series_point *point)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
-		return;
-	if (run->n_lines_missing++ == 0)
-		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
-}
-
-void record_tick(struct run *run, const struct series_point *point)
-{
-	leave_removed(run);
+	/* Where somebody has removed the folder nobody would find what we append: the record begins
+	 * anew, under the same number if that is still free. */
+	if (run->log && attempt_log_is_gone(run->log)) {
+		log_error("the folder %s-logs was removed: this run is recorded anew from here on",
+			  run->options->db_path);
+		link_leave_log(run->link);
+		run->log = attempt_log_close(run->log);
+		if (!run->recording.is_replaced)
+			attempt_note(run->attempt, "history",
+				     "what was recorded of this run was removed while it ran: "
+				     "samples from before that are lost");
+		run->recording.is_replaced = true;
+		record_open(run);
+	}
 	record_greet(run);
 	record_look_for_anomalies(run);
 	record_events(run);
 	if (run->log) {
 		attempt_log_append_tick(run->log, &run->snap, point);
-		link_send(run->link);
+		link_tell_changed(run->link, true);
 	}
 	if (attempt_log_is_stored(run->log)) {
 		(void)attempt_log_sync(run->log);
-		store_now_and_then(run);
+		/* Of a run that lasts: its log is not to grow for ever. */
+		if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
+			membership_forget_stranger(run->members, run->storing.pid);
+			run->storing.pid = 0;
+		}
+		if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
+		    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
+			record_store_aside(run);
 	}
-	append_line(run);
+	/* A line that cannot be written is not worth keeping: the record has it all. */
+	if (run->jsonl && jsonl_append_snapshot(run->jsonl, &run->snap, &err) < 0 &&
+	    run->n_lines_missing++ == 0)
+		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
+}
+
+/* ---- a job that cannot begin ---- */
+
+#define REFUSAL_PATIENCE_NS UINT64_C(5000000000)
+
+void run_record_refusal(const struct refusal *refusal)
+{
+	uint64_t until_boot_ns = clock_boot_ns() + REFUSAL_PATIENCE_NS;
+	CLEANUP(attempt_release) struct attempt a;
+	struct log_sender *sender = NULL;
+	struct err err = ERR_INIT;
+	int r = -ENOENT;
+
+	attempt_init(&a);
+	describe_self(&a);
+	a.job_id = refusal->job_id;
+	a.command = refusal->command;
+	a.submission = refusal->submission;
+	a.started_wall_ns = a.ended_wall_ns = clock_wall_ns();
+	a.outcome = OUTCOME_FAILURE;
+	a.reason = refusal->reason;
+	if (refusal->db_path)
+		r = attempt_log_write_whole(refusal->db_path, &a, until_boot_ns,
+					    refusal->is_for_other ? &sender : NULL, &err);
+	if (refusal->db_path && r < 0)
+		log_error("that %s could not begin is not recorded: %s", a.job_id, err.text);
+	if (r < 0) { /* in memory, for a daemon */
+		sender = log_sender_close(sender);
+		(void)attempt_log_write_whole(NULL, &a, until_boot_ns, &sender, NULL);
+	}
+	if (refusal->is_for_other || r < 0)
+		late_word_leave(&a, sender, true);
 }

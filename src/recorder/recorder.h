@@ -20,12 +20,9 @@
 #include "recorder/attempt_log.h"
 #include "recorder/cadence.h"
 #include "recorder/calls.h"
-#include "recorder/deaths.h"
-#include "recorder/evidence/evidence.h"
-#include "recorder/may_see.h"
-#include "recorder/own.h"
-#include "recorder/phase_params.h"
-#include "recorder/process_facts.h"
+#include "recorder/evidence.h"
+#include "recorder/identity.h"
+#include "recorder/phase_box.h"
 #include "recorder/upkeep.h"
 #include "store/store.h"
 
@@ -78,18 +75,20 @@ struct run_options {
 	const struct config_anomaly *anomaly;	  /* what is out of the ordinary */
 	const struct config_retention *retention; /* how long what is recorded is kept */
 	bool is_submitted;   /* a daemon has started it, and wants to hear of it in any case. Under
-			      * pressure its sheets wait (hold.h); the first has waited already */
+			      * pressure its sheets wait (link.h); the first has waited already */
 	uint64_t submission; /* which one it was submitted as; U64_UNKNOWN */
 	bool is_for_other;   /* that daemon is another user's, and does not share our database */
 	bool is_read_back; /* the caller reads the record: a daemon that writes there is awaited, as
 			    * it is where there are anomalies */
+	bool is_quiet;	   /* nothing is printed about its recording */
 	const char *why_no_output; /* what its commands print is lost; NULL: it goes somewhere */
 	const char *slips;	   /* lines: settings that gave way to their defaults; NULL: none */
 	double interval_seconds;
 	bool reads_gpus;
 	struct run_syscalls syscalls;
 	bool leave_background;
-	double grace_seconds; /* for background processes to end by themselves */
+	double grace_seconds; /* for background processes to end by themselves; unknown: 2, and less
+			       * if they only sleep */
 	double kill_after_seconds;
 	run_progress_fn *progress; /* NULL: nobody is looking */
 	void *progress_ctx;

@@ -1,17 +1,17 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
-#include "recorder/late_word.h"
-#include "recorder/record.h"
 #include "recorder/run_internal.h"
 
 /* ---- the time that a run records ---- */
@@ -57,12 +57,6 @@ void run_counting_ask(struct run *run)
 	warn_uncounted(run);
 }
 
-/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
-static bool counts_calls(const struct run_syscalls *o)
-{
-	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
-}
-
 static void run_counting_open(struct run *run)
 {
 	const struct run_syscalls *o = &run->options->syscalls;
@@ -71,7 +65,8 @@ static void run_counting_open(struct run *run)
 		err_set(&run->counting.err, -EOPNOTSUPP, "--syscalls=off");
 		return;
 	}
-	if (!counts_calls(o)) {
+	/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
+	if (o->how == RUN_SYSCALLS_DEFAULT && !o->may_strace) {
 		err_set(&run->counting.err, -EOPNOTSUPP,
 			"a run counts them only if asked to (--syscalls); a daemon of root does from "
 			"when it has heard of the job, some tenths of a second after its beginning");
@@ -99,12 +94,14 @@ void run_counting_fill(struct run *run)
 
 /* ---- a run from its beginning to its end ---- */
 
-#define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
+#define LOOP_FILES 8 /* libuv ends the process where its own are more than there may be */
+#define DEFAULT_GRACE_MS 2000
 #define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
 
 static void on_record_timer(void *ctx)
 {
 	record_now(ctx);
+	record_probe(ctx);
 }
 
 static void on_events_timer(void *ctx)
@@ -116,55 +113,14 @@ static void on_events_timer(void *ctx)
 	record_tell_changed(run);
 }
 
-static void tell_background(const struct runner_result *result)
+static int check_files(size_t n, struct err *err)
 {
-	size_t n = result->n_ended_background;
-
-	if (n > 0)
-		log_warning("%zu background %s still running when the command ended and %s ended "
-			    "(--leave-background keeps them)",
-			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
+	if (file_limit_has_room(n))
+		return 0;
+	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
 }
 
-/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
-static void open_sources(struct run *run)
-{
-	struct collector_options options = { .root_fd = run->root_fd,
-					     .mask = run->options->mask,
-					     .gpus = run->gpus };
-	struct err err = ERR_INIT;
-
-	run_life_open(run);
-	if (collector_new(&options, &run->collector, &err) < 0) {
-		log_error("the job cannot be sampled: %s", err.text);
-		run->collector = NULL;
-	}
-}
-
-/* Before we become the one that processes without a parent fall to: its process is not the job's.
- */
-static void open_gpus(struct run *run)
-{
-	const struct gpus_options options = { .root_fd = run->root_fd,
-					      .interval_seconds = run->options->interval_seconds };
-	struct err err = ERR_INIT;
-
-	if (run->options->reads_gpus && gpus_open(&options, &run->gpus, &err) < 0)
-		log_warning("GPUs are not read: %s", err.text);
-}
-
-/* A shell may have started helpers before it became us by exec: they are not the job's. */
-static void note_strangers(struct run *run)
-{
-	struct err err = ERR_INIT;
-
-	if (!runner_has_children() || !run->collector)
-		return;
-	if (collector_scan(run->collector, &run->snap, &err) == 0)
-		membership_note_strangers(run->members, &run->snap);
-}
-
-static int open_runner(struct run *run, struct err *err)
+static int open_run(struct run *run, struct err *err)
 {
 	const struct run_options *o = run->options;
 	struct runner_options options = {
@@ -173,12 +129,35 @@ static int open_runner(struct run *run, struct err *err)
 		.hides_commands = o->is_submitted && !o->db_path,
 		.inherited = &run->inherited,
 		.leave_background = o->leave_background,
-		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),
+		.grace_ms = isnan(o->grace_seconds) ? DEFAULT_GRACE_MS
+						    : (uint64_t)(o->grace_seconds * 1000.0),
+		.ends_sleepers = isnan(o->grace_seconds),
 		.kill_after_ms = (uint64_t)(o->kill_after_seconds * 1000.0),
 		.ops = &run_ops,
 		.ctx = run,
 	};
+	struct gpus_options gpus_options = { .interval_seconds = o->interval_seconds };
+	struct collector_options collector_options = { .mask = o->mask };
+	struct err why = ERR_INIT;
+	int r;
 
+	inherited_note(&run->inherited); /* before anything is changed */
+	file_limit_raise(NULL);
+	run->root_fd = proc_open_root(err);
+	if (run->root_fd < 0 && run->root_fd != -EXDEV) /* without /proc the collector says so */
+		return run->root_fd;
+	r = check_files(LOOP_FILES, err);
+	if (r < 0)
+		return r;
+	run->loop = loop_new();
+	if (!run->loop)
+		return err_set(err, -ENOMEM, "cannot make an event loop");
+	/* Before we become the one that processes without a parent fall to: its process is not the
+	 * job's. */
+	gpus_options.root_fd = run->root_fd;
+	if (o->reads_gpus && gpus_open(&gpus_options, &run->gpus, &why) < 0)
+		log_warning("GPUs are not read: %s", why.text);
+	phase_box_open(&run->phases);
 	run->members = membership_new_own(o->spec->job_id, getpid());
 	options.members = run->members;
 	if (!run->members)
@@ -186,46 +165,22 @@ static int open_runner(struct run *run, struct err *err)
 	run_counting_open(run);
 	options.is_traceable = run_calls_traces(run->counting.calls);
 	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
-	return runner_new(run->loop, &options, &run->runner, err);
-}
-
-static int check_files(const struct run *run, size_t n, struct err *err)
-{
-	if (file_limit_has_room(run->root_fd, n))
-		return 0;
-	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
-}
-
-static int open_loop(struct run *run, struct err *err)
-{
-	int r;
-
-	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (run->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	r = check_files(run, LOOP_FILES, err);
+	r = runner_new(run->loop, &options, &run->runner, err);
 	if (r < 0)
 		return r;
-	run->loop = loop_new();
-	return run->loop ? 0 : err_set(err, -ENOMEM, "cannot make an event loop");
-}
-
-static int open_run(struct run *run, struct err *err)
-{
-	int r;
-
-	inherited_note(&run->inherited); /* before anything is changed */
-	file_limit_raise(NULL);
-	r = open_loop(run, err);
-	if (r < 0)
-		return r;
-	open_gpus(run);
-	phase_box_open(&run->phases);
-	r = open_runner(run, err);
-	if (r < 0)
-		return r;
-	open_sources(run);
-	note_strangers(run);
+	run_life_open(run);
+	/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there
+	 * still. */
+	collector_options.root_fd = run->root_fd;
+	collector_options.gpus = run->gpus;
+	if (collector_new(&collector_options, &run->collector, &why) < 0) {
+		log_error("the job cannot be sampled: %s", why.text);
+		run->collector = NULL;
+	}
+	/* A shell may have started helpers before it became us by exec: they are not the job's. */
+	if (runner_has_children() && run->collector &&
+	    collector_scan(run->collector, &run->snap, &why) == 0)
+		membership_note_strangers(run->members, &run->snap);
 	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
 	run->link = link_new(run->loop, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
@@ -238,7 +193,7 @@ static int open_run(struct run *run, struct err *err)
 	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer ||
 	    !run->recording.events_timer || !run->link || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
-	return check_files(run, START_FILES, err);
+	return check_files(START_FILES, err);
 }
 
 static void close_run(struct run *run)
@@ -248,7 +203,6 @@ static void close_run(struct run *run)
 	phase_box_close(&run->phases);
 	run->jsonl = jsonl_free(run->jsonl);
 	run->link = link_free(run->link);
-	hold_release(&run->hold);
 	run->detect = detect_free(run->detect);
 	loop_fd_close(run->births.watch);
 	run->births.life = life_close(run->births.life);
@@ -268,6 +222,7 @@ static void close_run(struct run *run)
 static void execute(struct run *run, int *ret_shell_status)
 {
 	struct runner_result result;
+	size_t n;
 
 	record_describe(run);
 	record_open(run);
@@ -277,9 +232,13 @@ static void execute(struct run *run, int *ret_shell_status)
 	loop_run(run->loop);
 	run_life_drain(run);
 	runner_get_result(run->runner, &result);
+	n = result.n_ended_background;
 	record_end(run, &result);
 	run_show_progress(run, PROGRESS_FINISHED);
-	tell_background(&result);
+	if (n > 0)
+		log_warning("%zu background %s still running when the command ended and %s ended "
+			    "(--leave-background keeps them)",
+			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
 	*ret_shell_status = result.shell_status;
 }
 

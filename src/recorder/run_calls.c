@@ -1,4 +1,4 @@
-#include "recorder/run_calls.h"
+#include "recorder/run_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

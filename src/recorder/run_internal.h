@@ -1,20 +1,18 @@
 /*
  * run_internal - what the parts of a run share.
  *
- * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up; record.h
- * appends to the log.
+ * run.c sets up, run_ops.c hears the runner and the kernel, run_tick.c looks and adds up. record.c
+ * appends what happens to the log and notifies a daemon, record_anomalies.c what is wrong with the
+ * job's processes, record_end.c the end.
  */
 #ifndef PROCTOR_RECORDER_RUN_INTERNAL_H
 #define PROCTOR_RECORDER_RUN_INTERNAL_H
 
 #include "base/loop.h"
-#include "recorder/evidence/evidence.h"
 #include "recorder/attempt_log.h"
 #include "recorder/recorder.h"
-#include "recorder/hold.h"
 #include "recorder/link.h"
 #include "recorder/phase_box.h"
-#include "recorder/run_calls.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
@@ -58,6 +56,7 @@ struct run_births {
 struct run_ending {
 	struct oom_counts oom_before; /* when the sheet began */
 	struct proc_sample zombie;    /* the process that is about to be waited for */
+	uint64_t left_cpu_ns;	      /* what outlives the command has used, at the last look */
 	struct io_counts waited;      /* I/O of all that was waited for before it, */
 	bool leaves_out_threads;      /* without that of other threads of ours */
 };
@@ -100,6 +99,8 @@ struct run_watching {
 	size_t n_events_judged;	      /* of the tally's, in looks for anomalies */
 };
 
+struct run_calls; /* the system calls, as the runner itself counts them */
+
 struct run {
 	const struct run_options *options;
 	struct inherited inherited;
@@ -124,7 +125,7 @@ struct run {
 	struct link *link;	 /* to the daemon */
 	bool is_untold;		 /* a daemon that should know the end of the job does not: */
 	struct log_sender *untold_log; /* NULL: it is gone */
-	struct hold hold;	       /* a sheet that waits for its start */
+	struct hold hold;
 	struct detect *detect;
 	struct phase_box phases;
 	struct jsonl *jsonl; /* NULL: no log of snapshots */
@@ -210,5 +211,131 @@ void run_show_progress(struct run *run, enum progress_state state);
  * unknown.
  */
 void run_look_around(struct run *run, struct anomaly_host *host);
+
+/*
+ * ---- record.c: the attempt in its log, from its beginning on ----
+ *
+ * The log is made before the first command is started, and nothing here opens the database for
+ * writing. What the disk refuses waits in memory (attempt_log.h); what is lost is logged once, and
+ * the report has it too; the job goes on in any case.
+ */
+
+/* What is known of the attempt before anything runs. */
+void record_describe(struct run *run);
+
+/* Makes the log. */
+void record_open(struct run *run);
+
+/* The sheets that have begun or ended since; a daemon is notified. */
+void record_now(struct run *run);
+
+/* A sheet began or ended: it is recorded soon. */
+void record_sheet_soon(struct run *run);
+
+/* The snapshot, its point, the events since the last tick and phases; and the log's line. */
+void record_tick(struct run *run, const struct series_point *point);
+
+/* The events since the last time, and the marks that the job's processes have left. */
+void record_events(struct run *run);
+
+/* The same in some tenths of a second, for a daemon that is there and publishes them. */
+void record_events_soon(struct run *run);
+
+/* One record. Without a log: nothing. */
+void record_append(struct run *run, enum record_type type, const struct buf *bytes);
+
+/* Something is lost: the first is logged and kept in run->recording.err, for the report. */
+void record_say_loss(struct run *run, const char *what, const struct err *err);
+
+/*
+ * Another process stores what the logs have, and removes what is old: for a run that lasts, where
+ * no daemon does so, and for who is about to read. Does not wait for it.
+ */
+void record_store_aside(struct run *run);
+
+/* To read what is stored so far; NULL: there is none, or it cannot be read now. */
+struct store *record_open_store(const struct run *run);
+
+/* ---- a daemon (link.h) ---- */
+
+/*
+ * Before the first command: what it starts is followed from its beginning, where a daemon can.
+ */
+void record_begin(struct run *run);
+
+/* Says that the job runs, once that is worth it. Called at each tick: it is said once. */
+void record_greet(struct run *run);
+
+/* There is something new in the log. */
+void record_tell_changed(struct run *run);
+
+/* A daemon of root, or the one that has started us, is to count the system calls, of the command
+ * that waits for it as well. */
+int record_ask_to_count(struct run *run, struct err *err);
+
+/* Before the end is in the log: who may have to send it holds it. */
+void record_prepare_end(struct run *run);
+
+/* The end, which is in the log by now. Who should hear of it and has not: run->is_untold. */
+void record_tell_end(struct run *run);
+
+/* ---- record_anomalies.c ---- */
+
+/* Those of the host are left to a daemon of our own user, where there is one. */
+
+/* In run->snap and the events that were not looked at yet. */
+void record_look_for_anomalies(struct run *run);
+
+/* The job is over: what lasts ends, and a last kill for want of memory is found. */
+void record_end_anomalies(struct run *run);
+
+/* ---- record_end.c ---- */
+
+/* What may measure here. Once, while the command runs: the end does not wait for it. */
+void record_probe(struct run *run);
+
+/* Completes the attempt with everything that is known at its end, records it and tells a daemon. */
+struct runner_result;
+void record_end(struct run *run, const struct runner_result *result);
+
+/*
+ * ---- run_calls.c: the system calls of a job, as its own runner counts them ----
+ *
+ * By eBPF where this user may, from the exec of each command on; by strace where it was asked for.
+ * A run whose calls the daemon counts needs none of this.
+ */
+
+/* What each process has called, as text: of 10,000 processes, mostly. */
+#define RUN_CALLS_MAX_TEXT_BYTES (4 << 20)
+
+/*
+ * Takes the best rung that the options allow; loading eBPF takes some tenths of a second. *ret is
+ * NULL where there is none, and err says why.
+ */
+void run_calls_open(const struct run_syscalls *options, struct membership *members,
+		    struct run_calls **ret, struct err *err);
+struct run_calls *run_calls_close(struct run_calls *c);
+
+/* Whether commands have to allow that they are traced. */
+bool run_calls_traces(const struct run_calls *c);
+
+/*
+ * Whether the kernel does not give programs of the job the rights of another user (setuid, setgid,
+ * file capabilities), since who traces them has not got these.
+ */
+bool run_calls_withholds_rights(const struct run_calls *c);
+
+/* This command has not begun, and waits: from now on it is counted. Failure is warned about once.
+ */
+void run_calls_begin(struct run_calls *c, pid_t pid);
+
+/* Into each sample what is new since the last; by strace nobody knows before the end. */
+void run_calls_fill(struct run_calls *c, struct snapshot *snap);
+
+/* The sums of all its processes, what each of those listed in a has called, and what is wrong with
+ * that, into a. */
+void run_calls_end(struct run_calls *c, struct attempt *a);
+
+struct rung run_calls_rung(const struct run_calls *c);
 
 #endif

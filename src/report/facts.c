@@ -16,9 +16,7 @@ static int compare_tries(const void *left, const void *right)
 	const struct sheet_record *l = *(const struct sheet_record *const *)left;
 	const struct sheet_record *r = *(const struct sheet_record *const *)right;
 
-	if (l->num != r->num)
-		return l->num < r->num ? -1 : 1;
-	return (l->try_num > r->try_num) - (l->try_num < r->try_num);
+	return COMPARE(l->num, r->num) ?: COMPARE(l->try_num, r->try_num);
 }
 
 /* Largest first; those of the same size by pid, so that the order is stable. */
@@ -29,12 +27,7 @@ static int compare_rss(const void *left, const void *right)
 	uint64_t lv = u64_known(l->max_rss_bytes) ? l->max_rss_bytes + 1 : 0;
 	uint64_t rv = u64_known(r->max_rss_bytes) ? r->max_rss_bytes + 1 : 0;
 
-	if (lv != rv)
-		return lv > rv ? -1 : 1;
-	if (l->key.pid != r->key.pid)
-		return l->key.pid < r->key.pid ? -1 : 1;
-	return (l->key.start_ticks > r->key.start_ticks) -
-	       (l->key.start_ticks < r->key.start_ticks);
+	return COMPARE(rv, lv) ?: COMPARE(l->key.pid, r->key.pid) ?: COMPARE(l->key.start_ticks, r->key.start_ticks);
 }
 
 /* Pointers to the n items of size bytes at items, in the arena; NULL when memory runs out. */

@@ -145,11 +145,14 @@ void verdict_add_evidence(struct buf *out, const struct facts *f);
 /* One line. -ENOMEM. */
 int json_report_write(struct buf *out, const struct facts *f);
 
-/* The value of ranks[] of a sheet. */
-void json_write_ranks(struct json *j, const struct sheet_record *sheet);
-
 /* The value of syscalls of a process, from its text (syscall_text_write()); null: nobody counted.
  */
 void json_write_calls(struct json *j, const char *text);
+
+/* ---- rows.c: members of the object that is open, which are columns of the export, too ---- */
+
+void rows_write_attempt(struct json *j, const struct attempt *a);
+void rows_write_try(struct json *j, const struct sheet_record *sheet);
+void rows_write_process(struct json *j, const struct facts *f, const struct proc_record *p);
 
 #endif

@@ -1,7 +1,6 @@
 #include "report/page.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -229,6 +228,21 @@ void chart_add(struct buf *out, const struct attempt *a)
 		   CHART_COLUMNS / 4, end.data);
 }
 
+static enum doc_mood mood_of(const struct attempt *a)
+{
+	switch (a->outcome) {
+	case OUTCOME_SUCCESS:
+		return DOC_GOOD;
+	case OUTCOME_FAILURE:
+	case OUTCOME_OOM:
+		return DOC_BAD;
+	case OUTCOME_NONE:
+		return a->is_lost ? DOC_WARNING : DOC_PLAIN;
+	default: /* cancelled, or its time was up */
+		return DOC_WARNING;
+	}
+}
+
 static void add_verdict(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf sentence = BUF_INIT;
@@ -242,11 +256,11 @@ static void add_verdict(struct doc *d, const struct facts *f)
 	verdict_add_evidence(&evidence, f);
 	is_said = strstr(sentence.data, evidence.data) != NULL;
 	buf_add_char(&sentence, '.');
-	d->writer->verdict(d, word, sentence.data);
+	d->writer->verdict(d, mood_of(f->a), word, sentence.data);
 	if (!is_said) {
 		buf_reset(&sentence);
 		buf_printf(&sentence, "Evidence: %s.", evidence.data);
-		d->writer->paragraph(d, sentence.data);
+		d->writer->text(d, DOC_PARAGRAPH, sentence.data);
 	}
 }
 
@@ -292,7 +306,7 @@ static void add_chart(struct doc *d, const struct facts *f)
 		buf_add_str(&heading, ", ");
 	sample_gaps_add(&heading, &gaps);
 	buf_add_str(&heading, "; 100 % is one core)");
-	d->writer->section(d, heading.data);
+	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->figure(d, lines.data);
 }
 
@@ -321,7 +335,7 @@ static void add_note(struct doc *d, const struct facts *f, size_t first)
 	}
 	buf_add_str(&line, ": ");
 	format_string(&line, f->notes[first].why);
-	d->writer->item(d, line.data);
+	d->writer->text(d, DOC_ITEM, line.data);
 }
 
 static void add_rungs(struct doc *d, const struct facts *f)
@@ -343,7 +357,7 @@ static void add_rungs(struct doc *d, const struct facts *f)
 		buf_add_str(table_cell(&t),
 			    rung.reason && rung.reason[0] ? rung.reason : "the best there is");
 	}
-	d->writer->section(d, "How it was measured");
+	d->writer->text(d, DOC_SECTION, "How it was measured");
 	d->writer->table(d, &t);
 }
 
@@ -371,68 +385,36 @@ static void add_calls(struct buf *out, const struct figures *f)
  * One line each. of and beside: the row is "-" when both are unknown, and of names its source.
  * It shows one number or two, each with the words behind it, or what add appends.
  */
-static const struct {
+struct line {
 	const char *label;
 	enum figure of, beside;
-	struct {
-		enum figure id;
-		const char *words; /* NULL: there is no such number */
-	} shown[2];
+	const char *words, *words_beside; /* NULL: the number is not shown */
 	void (*add)(struct buf *out, const struct figures *f);
-} lines[] = {
-	{ "wall time", FIGURE_WALL, FIGURE_WALL, { { FIGURE_WALL, "" } }, NULL },
-	{ "CPU time",
-	  FIGURE_CPU,
-	  FIGURE_USER,
-	  { { FIGURE_USER, " user, " }, { FIGURE_SYSTEM, " system" } },
-	  NULL },
-	{ "CPU use, average",
-	  FIGURE_AVERAGE_CPU,
-	  FIGURE_AVERAGE_CPU,
-	  { { FIGURE_AVERAGE_CPU, " of one core" } },
-	  NULL },
-	{ "CPU use, highest",
-	  FIGURE_MAX_CPU,
-	  FIGURE_MAX_CPU,
-	  { { FIGURE_MAX_CPU, " of one core" } },
-	  NULL },
-	{ "peak memory, tree",
-	  FIGURE_PEAK_RSS,
-	  FIGURE_PEAK_RSS,
-	  { { FIGURE_PEAK_RSS, "" } },
-	  NULL },
-	{ "peak memory, process",
-	  FIGURE_MAX_PROCESS_RSS,
-	  FIGURE_MAX_PROCESS_RSS,
-	  { { FIGURE_MAX_PROCESS_RSS, "" } },
-	  NULL },
-	{ "processes", FIGURE_SPAWNS, FIGURE_MAX_PROCESSES, .add = add_spawns },
-	{ "storage I/O",
-	  FIGURE_READ,
-	  FIGURE_WRITE,
-	  { { FIGURE_READ, " read, " }, { FIGURE_WRITE, " written" } },
-	  NULL },
-	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, .add = add_calls },
-	{ "page faults",
-	  FIGURE_MAJOR_FAULTS,
-	  FIGURE_MINOR_FAULTS,
-	  { { FIGURE_MAJOR_FAULTS, " major, " }, { FIGURE_MINOR_FAULTS, " minor" } },
-	  NULL },
-	{ "context switches",
-	  FIGURE_VOLUNTARY,
-	  FIGURE_INVOLUNTARY,
-	  { { FIGURE_VOLUNTARY, " voluntary, " }, { FIGURE_INVOLUNTARY, " involuntary" } },
-	  NULL },
-	{ "peak GPU memory",
-	  FIGURE_GPU_MEMORY,
-	  FIGURE_GPU_MEMORY,
-	  { { FIGURE_GPU_MEMORY, "" } },
-	  NULL },
-	{ "GPU time",
-	  FIGURE_GPU_BUSY,
-	  FIGURE_GPU_IDLE,
-	  { { FIGURE_GPU_BUSY, " busy, " }, { FIGURE_GPU_IDLE, " held, but idle" } },
-	  NULL },
+};
+
+#define ONE(label_, of_, words_)                                       \
+	{                                                              \
+		label_, FIGURE_##of_, FIGURE_##of_, words_, NULL, NULL \
+	}
+#define TWO(label_, of_, words_, beside_, words_beside_)                            \
+	{                                                                           \
+		label_, FIGURE_##of_, FIGURE_##beside_, words_, words_beside_, NULL \
+	}
+
+static const struct line lines[] = {
+	ONE("wall time", WALL, ""),
+	TWO("CPU time", USER, " user, ", SYSTEM, " system"),
+	ONE("CPU use, average", AVERAGE_CPU, " of one core"),
+	ONE("CPU use, highest", MAX_CPU, " of one core"),
+	ONE("peak memory, tree", PEAK_RSS, ""),
+	ONE("peak memory, process", MAX_PROCESS_RSS, ""),
+	{ "processes", FIGURE_SPAWNS, FIGURE_MAX_PROCESSES, NULL, NULL, add_spawns },
+	TWO("storage I/O", READ, " read, ", WRITE, " written"),
+	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, NULL, NULL, add_calls },
+	TWO("page faults", MAJOR_FAULTS, " major, ", MINOR_FAULTS, " minor"),
+	TWO("context switches", VOLUNTARY, " voluntary, ", INVOLUNTARY, " involuntary"),
+	ONE("peak GPU memory", GPU_MEMORY, ""),
+	TWO("GPU time", GPU_BUSY, " busy, ", GPU_IDLE, " held, but idle"),
 };
 
 static void add_numbers(struct doc *d, const struct facts *f)
@@ -460,14 +442,18 @@ static void add_numbers(struct doc *d, const struct facts *f)
 			buf_add_char(cell, '-');
 		else if (lines[i].add)
 			lines[i].add(cell, figures);
-		for (size_t k = 0; is_known && k < 2 && lines[i].shown[k].words; k++) {
-			figure_add_value(cell, figures, lines[i].shown[k].id);
-			buf_add_str(cell, lines[i].shown[k].words);
+		if (is_known && lines[i].words) {
+			figure_add_value(cell, figures, lines[i].of);
+			buf_add_str(cell, lines[i].words);
+		}
+		if (is_known && lines[i].words_beside) {
+			figure_add_value(cell, figures, lines[i].beside);
+			buf_add_str(cell, lines[i].words_beside);
 		}
 		figure_add_source(table_cell(&t), figures,
 				  has_first ? lines[i].of : lines[i].beside, f->a);
 	}
-	d->writer->section(d, "Numbers");
+	d->writer->text(d, DOC_SECTION, "Numbers");
 	d->writer->table(d, &t);
 }
 
@@ -550,8 +536,9 @@ static void add_expected(struct doc *d, const struct standing *s)
 	const struct estimate *e = &s->expected;
 
 	if (e->n_runs == 0) {
-		d->writer->paragraph(d, "Nothing like it had ended when it began, so nothing was "
-					"expected of it.");
+		d->writer->text(d, DOC_PARAGRAPH,
+				"Nothing like it had ended when it began, so nothing was "
+				"expected of it.");
 		return;
 	}
 	buf_add_str(&text, "Expected when it began, from ");
@@ -569,7 +556,7 @@ static void add_expected(struct doc *d, const struct standing *s)
 		add_score(&text, s->score.is_cpu_covered);
 	}
 	buf_add_char(&text, '.');
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 static void add_standing(struct doc *d, const struct facts *f)
@@ -592,7 +579,7 @@ static void add_standing(struct doc *d, const struct facts *f)
 	format_count(&text, s->n_failed);
 	buf_printf(&text, " failed; usual: of %s)",
 		   s->is_by_success ? "those that succeeded" : "all of them");
-	d->writer->section(d, text.data);
+	d->writer->text(d, DOC_SECTION, text.data);
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
 		buf_add_str(table_cell(&t), rows[q].label);
 		rows[q].add(table_cell(&t), s->values[q].value);
@@ -616,7 +603,7 @@ static void add_ranks(struct doc *d, const struct facts *f)
 		   (long long)t->world_size);
 	format_plural(&text, t->n_samples, "sample", "s");
 	buf_printf(&text, " of %s)", t->measure[0] == 'g' ? "GPU memory" : "resident memory");
-	d->writer->section(d, text.data);
+	d->writer->text(d, DOC_SECTION, text.data);
 	buf_reset(&text);
 	if (t->rank >= 0) {
 		buf_printf(&text, "Rank %lld %s", (long long)t->rank,
@@ -637,7 +624,7 @@ static void add_ranks(struct doc *d, const struct facts *f)
 	buf_add_str(&text, t->reason);
 	if (t->remedy[0])
 		buf_printf(&text, " %s", t->remedy);
-	d->writer->paragraph(d, text.data);
+	d->writer->text(d, DOC_PARAGRAPH, text.data);
 }
 
 /* ---- system calls ---- */
@@ -682,7 +669,7 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 	if (a->n_syscalls > MAX_CALLS)
 		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->n_syscalls);
 	buf_add_char(&heading, ')');
-	d->writer->section(d, heading.data);
+	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->table(d, &t);
 }
 
@@ -696,7 +683,7 @@ int page_write(struct doc *d, const struct facts *f)
 	buf_add_str(&title, "proctor report: job ");
 	format_string(&title, f->a->job_id);
 	buf_printf(&title, ", attempt %d", f->a->attempt_num);
-	d->writer->title(d, title.data);
+	d->writer->text(d, DOC_TITLE, title.data);
 	add_verdict(d, f);
 	add_identity(d, f);
 	add_numbers(d, f);
@@ -714,7 +701,7 @@ int page_write(struct doc *d, const struct facts *f)
 		    strcmp(f->notes[i].what, "telemetry") == 0)
 			continue; /* a job without ranks lacks nothing */
 		if (!has_begun)
-			d->writer->section(d, "What could not be measured, and why");
+			d->writer->text(d, DOC_SECTION, "What could not be measured, and why");
 		has_begun = true;
 		add_note(d, f, i);
 	}

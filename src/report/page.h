@@ -17,7 +17,7 @@
 /* The whole page. -ENOMEM. */
 int page_write(struct doc *d, const struct facts *f);
 
-/* Sections in files of their own: page_anomalies.c, page_processes.c. */
+/* Sections in a file of their own: page_parts.c. */
 void page_add_anomalies(struct doc *d, const struct facts *f);
 void page_add_sheets(struct doc *d, const struct facts *f);
 void page_add_phases(struct doc *d, const struct facts *f);

@@ -218,10 +218,11 @@ static void add_gpus(struct buf *out, const struct snapshot *snap)
 	add_lines(out, &throttled, &lines);
 }
 
-/* The characters of a job's id need no escape (job_id_is_valid). */
+/* Prometheus calls what it scrapes "job". The characters of an id need no escape (job_id_is_valid).
+ */
 static void add_job_label(struct buf *out, const void *thing)
 {
-	buf_printf(out, "job=\"%s\"", ((const struct job_use *)thing)->job_id);
+	buf_printf(out, "job_id=\"%s\"", ((const struct job_use *)thing)->job_id);
 }
 
 /* ---- what a job uses ---- */

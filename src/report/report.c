@@ -216,3 +216,256 @@ int report_write(const struct attempt *a, enum report_format format, struct buf 
 	facts_release(&f);
 	return r;
 }
+
+const char *verdict_word(const struct facts *f)
+{
+	if (f->a->outcome != OUTCOME_NONE)
+		return outcome_name(f->a->outcome);
+	if (f->a->is_running)
+		return "running";
+	return f->a->is_lost ? "lost" : "unknown";
+}
+
+static size_t total_sheets(const struct facts *f)
+{
+	size_t asked = f->a->total_sheets > 0 ? (size_t)f->a->total_sheets : 0;
+
+	return asked > f->n_sheets ? asked : f->n_sheets;
+}
+
+/* "sheet 5 (fail)"; "the command" where there is only one, without a name. */
+static void verdict_add_subject(struct buf *out, const struct facts *f,
+				const struct sheet_record *sheet)
+{
+	if (total_sheets(f) <= 1 && !sheet->name) {
+		buf_add_str(out, "the command");
+		return;
+	}
+	buf_printf(out, "sheet %d", sheet->num);
+	if (sheet->name)
+		buf_printf(out, " (%s)", sheet->name);
+}
+
+/* "ended with exit code 3", "was killed by SIGSEGV (11)" */
+static void add_ending(struct buf *out, struct exit_status status)
+{
+	if (status.signal < 0 && status.exit_code < 0) {
+		buf_add_str(out, "ended, and nobody saw how");
+		return;
+	}
+	buf_add_str(out, status.signal >= 0 ? "was killed by " : "ended with ");
+	format_status(out, status);
+}
+
+/* What happened, for outcomes that say more than the exit status. */
+static const char *const outcome_phrases[] = {
+	[OUTCOME_CANCELLED] = "was cancelled",
+	[OUTCOME_TIMEOUT] = "ran into its timeout",
+	[OUTCOME_OOM] = "ran out of memory",
+};
+
+/* A reason says "probably" where the evidence falls short: then so does the verdict. */
+static bool is_guess(enum outcome outcome, const char *reason)
+{
+	return outcome == OUTCOME_OOM && reason && strstr(reason, "probably");
+}
+
+static void add_happening(struct buf *out, enum outcome outcome, const char *reason,
+			  struct exit_status status)
+{
+	const char *phrase =
+		outcome < ARRAY_SIZE(outcome_phrases) ? outcome_phrases[outcome] : NULL;
+
+	if (!phrase || is_guess(outcome, reason)) {
+		add_ending(out, status);
+		return;
+	}
+	buf_add_str(out, phrase);
+	if (exit_status_to_shell(status) >= 0) {
+		buf_add_str(out, " and ");
+		add_ending(out, status);
+	}
+}
+
+static void add_guess(struct buf *out, enum outcome outcome, const char *reason)
+{
+	if (is_guess(outcome, reason))
+		buf_add_str(out, ", probably for lack of memory");
+}
+
+static void add_after(struct buf *out, const char *word, uint64_t ns)
+{
+	if (!u64_known(ns))
+		return;
+	buf_printf(out, " %s ", word);
+	report_add_duration(out, ns);
+}
+
+/* How sheets are told that are not the point of the sentence. */
+static const struct other_sheets {
+	enum outcome outcome;
+	bool is_guess;
+	const char *phrase;
+} other_sheets[] = {
+	{ OUTCOME_SUCCESS, false, "succeeded" },
+	{ OUTCOME_FAILURE, false, "failed" },
+	{ OUTCOME_TIMEOUT, false, "timed out" },
+	{ OUTCOME_OOM, false, "ran out of memory" },
+	{ OUTCOME_OOM, true, "probably ran out of memory" },
+	{ OUTCOME_CANCELLED, false, "got cancelled" },
+};
+
+/* "; sheets 1-4 succeeded": all sheets but the one named, by how they ended. */
+static void add_other_sheets(struct buf *out, const struct facts *f, const struct sheet_fact *named)
+{
+	size_t missing = total_sheets(f) - f->n_sheets;
+
+	for (size_t k = 0; k < ARRAY_SIZE(other_sheets); k++) {
+		CLEANUP(buf_release) struct buf numbers = BUF_INIT;
+		struct ranges r = { .out = &numbers };
+
+		for (size_t i = 0; i < f->n_sheets; i++) {
+			const struct sheet_record *sheet = f->sheets[i].last;
+
+			if (&f->sheets[i] != named && sheet->outcome == other_sheets[k].outcome &&
+			    is_guess(sheet->outcome, sheet->reason) == other_sheets[k].is_guess)
+				ranges_add(&r, sheet->num);
+		}
+		ranges_end(&r);
+		if (r.n > 0)
+			buf_printf(out, "; sheet%s %s %s", r.n == 1 ? "" : "s", numbers.data,
+				   other_sheets[k].phrase);
+	}
+	if (missing > 0 && total_sheets(f) > 1)
+		buf_printf(out, "; %zu sheet%s %s", missing, missing == 1 ? "" : "s",
+			   f->a->is_running ? "to come" : "did not run");
+}
+
+/* "; sheet 2 needed 3 tries" */
+static void add_retried(struct buf *out, const struct facts *f)
+{
+	for (size_t i = 0; i < f->n_sheets; i++)
+		if (f->sheets[i].n_tries > 1 && f->sheets[i].last->outcome == OUTCOME_SUCCESS)
+			buf_printf(out, "; sheet %d needed %zu tries", f->sheets[i].last->num,
+				   f->sheets[i].n_tries);
+}
+
+static void add_running(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *now = facts_current(f);
+
+	if (now) {
+		verdict_add_subject(out, f, now->last);
+		buf_add_str(out, " has been running");
+		add_after(out, "for at least", now->figures.usage.wall_ns);
+		if (now->n_tries > 1)
+			buf_printf(out, ", on try %d", now->last->try_num);
+	} else {
+		buf_add_str(out, "the attempt has not ended");
+		add_after(out, "after at least", f->figures.usage.wall_ns);
+	}
+	add_other_sheets(out, f, now);
+}
+
+static void add_lost(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *now = facts_current(f);
+
+	buf_add_str(out, "the runner vanished without a word");
+	if (now) {
+		buf_add_str(out, " during ");
+		verdict_add_subject(out, f, now->last);
+	}
+	add_other_sheets(out, f, now);
+	buf_add_str(out, "; the last sign of it is from ");
+	format_time(out, figures_last_seen(f->a));
+}
+
+static void add_success(struct buf *out, const struct facts *f)
+{
+	bool is_plain = !facts_culprit(f) && f->n_sheets == total_sheets(f);
+
+	if (total_sheets(f) <= 1) {
+		buf_add_str(out, "the command ");
+		add_ending(out, f->a->status);
+		add_after(out, "after", f->figures.usage.wall_ns);
+	} else if (is_plain) {
+		buf_printf(out, "all %zu sheets succeeded", f->n_sheets);
+		add_after(out, "in", f->figures.usage.wall_ns);
+	} else {
+		buf_add_str(out, "the job succeeded");
+		add_after(out, "in", f->figures.usage.wall_ns);
+		add_other_sheets(out, f, NULL);
+	}
+	add_retried(out, f);
+}
+
+static void add_failure(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *culprit = facts_culprit(f);
+
+	if (culprit) {
+		verdict_add_subject(out, f, culprit->last);
+		buf_add_char(out, ' ');
+		add_happening(out, culprit->last->outcome, culprit->last->reason,
+			      culprit->last->status);
+		add_after(out, "after", culprit->figures.usage.wall_ns);
+		if (culprit->n_tries > 1)
+			buf_printf(out, ", on try %d", culprit->last->try_num);
+		add_guess(out, culprit->last->outcome, culprit->last->reason);
+	} else {
+		buf_add_str(out, total_sheets(f) <= 1 ? "the command " : "the job ");
+		add_happening(out, f->a->outcome, f->a->reason, f->a->status);
+		add_after(out, "after", f->figures.usage.wall_ns);
+		add_guess(out, f->a->outcome, f->a->reason);
+	}
+	add_other_sheets(out, f, culprit);
+	add_retried(out, f);
+}
+
+void verdict_add_sentence(struct buf *out, const struct facts *f)
+{
+	if (f->a->outcome != OUTCOME_NONE &&
+	    (!attempt_has_begun(f->a) && f->a->n_sheets == 0 && u64_known(f->a->ended_wall_ns) &&
+	     f->a->ended_wall_ns == f->a->started_wall_ns &&
+	     exit_status_to_shell(f->a->status) < 0))
+		buf_add_str(out, "it never began");
+	else if (f->a->outcome == OUTCOME_SUCCESS)
+		add_success(out, f);
+	else if (f->a->outcome != OUTCOME_NONE)
+		add_failure(out, f);
+	else if (f->a->is_running)
+		add_running(out, f);
+	else if (f->a->is_lost)
+		add_lost(out, f);
+	else
+		buf_add_str(out, "nobody recorded how it ended");
+}
+
+/* "rank 2 of 4 was the first to fail: exit code 1 after 3.20 s" */
+static void add_first_rank(struct buf *out, const struct sheet_record *sheet)
+{
+	const struct rank_record *rank = facts_first_failed_rank(sheet);
+
+	if (!rank)
+		return;
+	buf_printf(out, "%srank %d of %d was the first to fail: ", out->len ? "; " : "", rank->rank,
+		   sheet->total_ranks);
+	format_status(out, rank->status);
+	add_after(out, "after", u64_delta(rank->ended_wall_ns, sheet->started_wall_ns));
+}
+
+/* The sheet's own reason where the attempt's only repeats it with the sheet's name before it. */
+void verdict_add_evidence(struct buf *out, const struct facts *f)
+{
+	const struct sheet_fact *culprit = facts_culprit(f);
+	const char *reason = f->a->reason ? f->a->reason : "";
+	const char *of_sheet = culprit && culprit->last->reason ? culprit->last->reason : "";
+
+	if (!of_sheet[0] || !strstr(reason, of_sheet))
+		buf_add_str(out, reason);
+	if (of_sheet[0])
+		buf_printf(out, "%s%s", out->len ? "; " : "", of_sheet);
+	if (culprit && !strstr(out->data, "rank"))
+		add_first_rank(out, culprit->last);
+}

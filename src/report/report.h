@@ -47,7 +47,7 @@ void report_add_status(struct buf *out, struct exit_status status);
 /*
  * Appends every metric of the host, of its GPUs and of the jobs that run, in the text
  * exposition format, version 0.0.4: base units (bytes, seconds, hertz, ratios from 0 to 1),
- * a name with _total for what only grows, labels "job" and "gpu". What is unknown has no
+ * a name with _total for what only grows, labels "job_id" and "gpu". What is unknown has no
  * line, which is how that format says it. -ENOMEM.
  */
 int report_prometheus(struct buf *out, const struct snapshot *snap);

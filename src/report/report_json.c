@@ -1,6 +1,5 @@
 #include "report/facts.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -8,7 +7,6 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/run_record.h"
-#include "report/report.h"
 
 /* ---- runs like this ---- */
 
@@ -40,8 +38,7 @@ static void json_write_standing(struct json *j, const struct standing *s)
 	json_key_u64(j, "others_failed", s->n_failed);
 	json_key_string(j, "usual_of", s->is_by_success ? "success" : "all");
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
-		json_key(j, keys[q]);
-		json_begin_object(j);
+		json_key_object(j, keys[q]);
 		json_key_f64(j, "value", s->values[q].value);
 		json_key_f64(j, "median", s->values[q].median);
 		json_key_f64(j, "low", s->values[q].low);
@@ -73,78 +70,16 @@ static void json_write_standing(struct json *j, const struct standing *s)
 /* Points of series[]: an hour of samples a second apart. */
 #define SERIES_MAX 3600
 
-static void key_status(struct json *j, struct exit_status status)
-{
-	json_key_int(j, "exit_code", status.exit_code);
-	json_key_int(j, "signal", status.signal);
-}
-
 static void key_time(struct json *j, const char *key, uint64_t wall_ns)
 {
 	json_key_f64(j, key, u64_to_seconds(wall_ns));
-}
-
-static void write_identity(struct json *j, const struct facts *f)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct attempt *a = f->a;
-	char hash[20];
-
-	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)a->argv_hash);
-	json_key_string(j, "job_id", a->job_id);
-	json_key_i64(j, "attempt", a->attempt_num);
-	json_key_string(j, "status", attempt_status_name(a));
-	json_key_string(j, "outcome", outcome_name(a->outcome));
-	json_key_bool(j, "lost", a->is_lost);
-	key_status(j, a->status);
-	verdict_add_sentence(&text, f);
-	json_key_string(j, "verdict", text.data);
-	json_key_string(j, "reason", a->reason);
-	json_key_string(j, "command", a->command);
-	json_key_string(j, "argv_hash", hash);
-	json_key_string(j, "host", a->host);
-	json_key_u64(j, "uid", a->uid);
-	json_key_string(j, "workdir", a->workdir);
-	json_key_string(j, "boot_id", a->boot_id[0] ? a->boot_id : NULL);
-	json_key_f64(j, "interval_seconds",
-		     a->interval_seconds > 0 ? a->interval_seconds : F64_UNKNOWN);
-	key_time(j, "started", a->started_wall_ns);
-	key_time(j, "ended", a->ended_wall_ns);
-	key_time(j, "last_seen", figures_last_seen(a));
-	json_key_int(j, "total_sheets", a->total_sheets);
-	json_key_int(j, "last_completed_sheet", a->last_completed_sheet);
-	json_key_int(j, "current_sheet", a->current_sheet);
-}
-
-void json_write_ranks(struct json *j, const struct sheet_record *sheet)
-{
-	json_begin_array(j);
-	for (size_t i = 0; i < sheet->n_ranks; i++) {
-		const struct rank_record *rank = &sheet->ranks[i];
-
-		json_begin_object(j);
-		json_key_i64(j, "rank", rank->rank);
-		json_key_i64(j, "pid", rank->pid);
-		key_status(j, rank->status);
-		key_time(j, "ended", rank->ended_wall_ns);
-		json_end_object(j);
-	}
-	json_end_array(j);
 }
 
 /* The fields of one try, inside an object that the caller opened. */
 static void write_try(struct json *j, const struct sheet_record *sheet,
 		      const struct figures *figures)
 {
-	json_key_i64(j, "try", sheet->try_num);
-	json_key_string(j, "outcome", outcome_name(sheet->outcome));
-	json_key_string(j, "reason", sheet->reason);
-	key_status(j, sheet->status);
-	key_time(j, "started", sheet->started_wall_ns);
-	key_time(j, "ended", sheet->ended_wall_ns);
-	json_key_i64(j, "total_ranks", sheet->total_ranks);
-	json_key(j, "ranks");
-	json_write_ranks(j, sheet);
+	rows_write_try(j, sheet);
 	figures_write_json(j, figures, false);
 	json_key_object(j, "evidence");
 	figures_write_evidence(j, figures, false);
@@ -312,54 +247,18 @@ static void write_anomalies(struct json *j, const struct facts *f)
 	json_end_array(j);
 }
 
-static void write_processes(struct json *j, const struct facts *f)
-{
-	json_key_array(j, "processes");
-	for (size_t i = 0; i < f->a->n_processes; i++) {
-		const struct proc_record *p = &f->a->processes[i];
-
-		json_begin_object(j);
-		json_key_i64(j, "pid", p->key.pid);
-		json_key_u64(j, "start_ticks", p->key.start_ticks);
-		json_key_u64(j, "ppid", p->ppid > 0 ? (uint64_t)p->ppid : U64_UNKNOWN);
-		json_key_string(j, "command", p->command);
-		json_key_int(j, "sheet_num", p->sheet_num);
-		json_key_int(j, "rank", p->rank);
-		json_key_u64(j, "uid", p->uid);
-		key_time(j, "born", facts_born_ns(f, p));
-		key_time(j, "died", p->died_wall_ns);
-		key_status(j, p->status);
-		json_key_f64(j, "user_cpu_seconds", u64_to_seconds(p->user_ns));
-		json_key_f64(j, "system_cpu_seconds", u64_to_seconds(p->system_ns));
-		json_key_f64(j, "max_rss_mb", u64_to_mb(p->max_rss_bytes));
-		json_key_string(j, "evidence", evidence_name(p->evidence)); /* of max_rss_mb */
-		json_key_string(j, "cpu_evidence", evidence_name(facts_cpu_evidence(p)));
-		json_key_u64(j, "rchar", p->rchar);
-		json_key_u64(j, "wchar", p->wchar);
-		json_key_u64(j, "read_bytes", p->read_bytes);
-		json_key_u64(j, "write_bytes", p->write_bytes);
-		json_key_u64(j, "major_faults", p->major_faults);
-		json_key_u64(j, "max_threads", p->max_threads);
-		json_key_u64(j, "max_fds", p->max_fds);
-		json_key_f64(j, "peak_gpu_memory_mb", u64_to_mb(p->max_gpu_bytes));
-		json_key_f64(j, "gpu_seconds", u64_to_seconds(p->gpu_busy_ns));
-		json_key_f64(j, "gpu_idle_seconds", u64_to_seconds(p->gpu_idle_ns));
-		json_key_u64(j, "samples", p->n_samples);
-		json_key(j, "syscalls");
-		json_write_calls(j, p->syscalls);
-		json_end_object(j);
-	}
-	json_end_array(j);
-}
-
 int json_report_write(struct buf *out, const struct facts *f)
 {
+	CLEANUP(buf_release) struct buf verdict = BUF_INIT;
 	const bool is_counted = f->a->n_syscalls > 0;
 	struct json j;
 
 	json_init(&j, out);
 	json_begin_object(&j);
-	write_identity(&j, f);
+	rows_write_attempt(&j, f->a);
+	verdict_add_sentence(&verdict, f);
+	json_key_string(&j, "verdict", verdict.data);
+	key_time(&j, "last_seen", figures_last_seen(f->a));
 	figures_write_json(&j, &f->figures, true);
 	json_key_object(&j, "evidence");
 	figures_write_evidence(&j, &f->figures, true);
@@ -390,7 +289,13 @@ int json_report_write(struct buf *out, const struct facts *f)
 		json_end_object(&j);
 	}
 	json_end_array(&j);
-	write_processes(&j, f);
+	json_key_array(&j, "processes");
+	for (size_t i = 0; i < f->a->n_processes; i++) {
+		json_begin_object(&j);
+		rows_write_process(&j, f, &f->a->processes[i]);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
 	json_key_array(&j, "events");
 	for (size_t i = 0; i < f->a->n_events; i++)
 		proc_event_write_json(&j, &f->a->events[i]);

@@ -6,15 +6,89 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/host.h"
-#include "sources/pids.h"
 #include "sources/proc_text.h"
 #include "sources/process_cache.h"
 #include "sources/sources.h"
 #include "sources/tasks.h"
+
+/* ---- pids, ascending ---- */
+
+struct pid_list {
+	pid_t *items;
+	size_t n, cap;
+};
+
+static void pid_list_release(struct pid_list *list)
+{
+	free(list->items);
+	*list = (struct pid_list){ 0 };
+}
+
+/* One that is larger than all others. -ENOMEM. */
+static int pid_list_add(struct pid_list *list, pid_t pid)
+{
+	if (ARRAY_RESERVE(list->items, list->cap, list->n + 1) < 0)
+		return -ENOMEM;
+	list->items[list->n++] = pid;
+	return 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The kernel lists pids in order already; a captured tree does not. */
+static void pid_list_sort(struct pid_list *list)
+{
+	for (size_t i = 1; i < list->n; i++) {
+		if (list->items[i - 1] > list->items[i]) {
+			qsort(list->items, list->n, sizeof(*list->items), compare_pids);
+			return;
+		}
+	}
+}
+
+/* Replaces the content by the pids that the folder proc shows, from its beginning. */
+static int pid_list_read(struct pid_list *list, DIR *proc)
+{
+	pid_t pid;
+
+	list->n = 0;
+	rewinddir(proc);
+	while ((pid = dir_next_pid(proc)) > 0)
+		if (pid_list_add(list, pid) < 0)
+			return -ENOMEM;
+	if (errno != 0)
+		return -errno;
+	pid_list_sort(list);
+	return 0;
+}
+
+/* Replaces the content by these, in ascending order and each once. -ENOMEM. */
+static int pid_list_set(struct pid_list *list, const pid_t *pids, size_t n)
+{
+	size_t kept = 0;
+
+	list->n = 0;
+	for (size_t i = 0; i < n; i++)
+		if (pid_list_add(list, pids[i]) < 0)
+			return -ENOMEM;
+	pid_list_sort(list);
+	for (size_t i = 0; i < list->n; i++)
+		if (i == 0 || list->items[i] != list->items[i - 1])
+			list->items[kept++] = list->items[i];
+	list->n = kept;
+	return 0;
+}
 
 /* Processes by pid, ascending. */
 struct roster {
@@ -74,6 +148,8 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->gpus = o->gpus;
 	c->is_between = o->is_between;
 
+	if (o->root_fd == -EXDEV) /* of proc_open_root() */
+		return err_set(err, -EXDEV, PROC_IS_FOREIGN);
 	c->proc = dir_open_at(o->root_fd, "proc");
 	if (!c->proc)
 		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));

@@ -16,7 +16,6 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "sources/pids.h"
 #include "sources/proc_text.h"
 #include "sources/rank_env.h"
 #include "sources/sources.h"

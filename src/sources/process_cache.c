@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "sources/pids.h"
 #include "sources/proc_text.h"
 
 /* For the store, pipes to jobs, and all clients that a daemon may have: at most half of what there

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/io.h"
 #include "base/unknown.h"
 #include "sources/ebpf.h"
@@ -14,7 +15,10 @@
 
 #define PROBE_MAX_BYTES 4096
 
-static const char no_proc[] = "/proc is not mounted, or cannot be read";
+static const char *why_no_proc(int root_fd)
+{
+	return root_fd == -EXDEV ? PROC_IS_FOREIGN : "/proc is not mounted, or cannot be read";
+}
 
 static bool has_proc(int root_fd)
 {
@@ -80,7 +84,7 @@ static struct rung probe_samples(const struct probe *p)
 	struct err err = ERR_INIT;
 
 	if (!has_proc(p->root_fd))
-		return (struct rung){ SOURCES_RUNG_SAMPLES, "none", no_proc };
+		return (struct rung){ SOURCES_RUNG_SAMPLES, "none", why_no_proc(p->root_fd) };
 	if (!p->want_ebpf)
 		return rung_of_samples(false, p->why_no_ebpf);
 	if (try_tasks(&err) < 0)
@@ -158,7 +162,8 @@ static struct rung probe_gpu(const struct probe *p)
 static struct rung probe_memory(const struct probe *p)
 {
 	if (!has_proc(p->root_fd))
-		return (struct rung){ "memory truth", "ru_maxrss (wait4)", no_proc };
+		return (struct rung){ "memory truth", "ru_maxrss (wait4)",
+				      why_no_proc(p->root_fd) };
 	return (struct rung){
 		"memory truth", "VmHWM (proc/PID/status)",
 		"jobs get no cgroup of their own, and memory.peak of a shared one counts "

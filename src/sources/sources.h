@@ -249,11 +249,9 @@ uint64_t life_tag_of(struct life *life, pid_t pid);
  */
 int life_want_accounts(struct life *life, bool is_wanted);
 
-/* Becomes readable when events wait, or (eBPF) ten times a second when some may. */
+/* Becomes readable when events wait. By eBPF once until the next drain: with the first event of a
+ * marked process, with an OOM kill, or when the ring is part full. */
 int life_fd(const struct life *life);
-
-/* Whether that is readable ten times a second at most, and not with each birth of the host. */
-bool life_gathers(const struct life *life);
 
 /*
  * Hands over all that wait, oldest first. Returns how many messages the kernel

@@ -1,7 +1,7 @@
 /*
  * hinge - a level, then a rise, fitted to a series by least squares.
  *
- * Inside of onset_hinge.c, which asks how well each onset fits.
+ * Inside of onset.c, which asks how well each onset fits.
  */
 #ifndef PROCTOR_STATS_HINGE_H
 #define PROCTOR_STATS_HINGE_H

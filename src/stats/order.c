@@ -48,6 +48,16 @@ size_t order_bound(size_t n, double level)
 	return k > (double)n ? n : (size_t)k;
 }
 
+DEFINE_SELECT_NTH(select_nth, double)
+
+double noise_median(double *v, size_t n)
+{
+	if (n == 0)
+		return NAN;
+	select_nth(v, n, n / 2);
+	return v[n / 2];
+}
+
 /* ---- ranks ---- */
 
 struct placed {

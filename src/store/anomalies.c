@@ -334,65 +334,6 @@ static int read_changes(struct store *store, int64_t id, struct arena *arena,
 	return r < 0 ? r : 0;
 }
 
-/* ---- changes in the order in which they were written, for readers that come back for more ---- */
-
-static const struct column head_items[] = {
-	COLUMN(anomaly_change_row, id, COLUMN_BITS),
-	COLUMN(anomaly_change_row, uid, COLUMN_U64),
-	COLUMN(anomaly_change_row, is_attached, COLUMN_FLAG),
-};
-static const struct columns head_columns = COLUMNS(head_items);
-
-/* 1: it is in ret. 0: it is left out. */
-static int read_change_row(struct query *q, struct anomaly_change_row *ret, struct arena *arena,
-			   struct err *err)
-{
-	struct anomaly_cells cells = { 0 };
-	const char *job_id;
-	int r;
-
-	r = query_read_columns(q, &head_columns, ret, NULL, err);
-	if (r < 0)
-		return r;
-	job_id = arena_strdup(arena, query_read_text(q));
-	r = query_read_columns(q, &anomaly_place_columns, &cells, NULL, err);
-	if (r == 0)
-		r = query_read_columns(q, &anomaly_columns, &cells, arena, err);
-	if (r == 0)
-		r = read_cells(q->store, &cells, job_id, &ret->episode, err);
-	if (r > 0)
-		r = read_change(q, &ret->moment, err);
-	if (r > 0)
-		episode_recall(&ret->episode, &ret->moment);
-	return r;
-}
-
-/* Where the newest were removed their ids are given again. */
-int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
-			   struct err *err)
-{
-	CLEANUP(arena_release) struct arena arena = ARENA_INIT;
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	struct anomaly_change_row row;
-	int64_t last_id = 0;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_read_number(store, STATEMENT_LAST_ANOMALY_CHANGE, 0, &last_id, err);
-	if (r >= 0)
-		r = query_ask(store, STATEMENT_FOLLOW_ANOMALIES, &q, err, *after_id,
-			      fn ? last_id : *after_id);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		arena_reset(&arena);
-		r = read_change_row(&q, &row, &arena, err);
-		r = r > 0 ? fn(ctx, &row) : r;
-	}
-	if (r == 0)
-		*after_id = last_id;
-	return r;
-}
-
 static int write_pattern(struct store *store, enum statement statement, const struct episode *e,
 			 const char *pattern, struct err *err)
 {

@@ -236,8 +236,6 @@ static int open_list(struct store *store, const struct attempt_filter *filter, s
 	if (filter->submission)
 		return query_ask(store, STATEMENT_FIND_SUBMISSION, q, err,
 				 (int64_t)filter->submission, uid);
-	if (filter->after_id)
-		return query_ask(store, STATEMENT_LIST_ADDED, q, err, filter->after_id);
 	r = query_open(store,
 		       filter->running_only ? STATEMENT_LIST_RUNNING : STATEMENT_LIST_ATTEMPTS, q,
 		       err);
@@ -284,25 +282,6 @@ int store_list_attempts(struct store *store, const struct attempt_filter *filter
 	}
 	*ret = list;
 	list = (struct attempt_list){ .arena = ARENA_INIT };
-	return 0;
-}
-
-int store_last_attempt(struct store *store, int64_t *ret, struct err *err)
-{
-	int r = query_read_number(store, STATEMENT_LAST_ATTEMPT, 0, ret, err);
-
-	return r < 0 ? r : 0;
-}
-
-int store_read_version(struct store *store, uint64_t *ret, struct err *err)
-{
-	int64_t version = 0;
-	int r = query_read_number(store, STATEMENT_DATA_VERSION, 0, &version, err);
-
-	if (r < 0)
-		return r;
-	/* SQLite counts what others write; the lower half is ours. */
-	*ret = ((uint64_t)version << 32) + store->n_attempt_writes;
 	return 0;
 }
 

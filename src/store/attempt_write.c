@@ -97,7 +97,6 @@ int attempt_begin(struct store *store, struct attempt *a, const struct log_id *l
 	int64_t id = 0;
 	int num = 0, r = add_attempt(store, a, log, &id, &num, err);
 
-	store->n_attempt_writes++;
 	if (r == 0)
 		r = put_sheets(store, id, a->sheets, a->n_sheets, err);
 	if (r == 0 && a->clock.is_synchronised >= 0)
@@ -116,7 +115,6 @@ int store_write_sheets(struct store *store, const struct attempt *a,
 	CLEANUP(txn_abort) struct store *txn = NULL;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
-	store->n_attempt_writes++;
 	if (r == 0)
 		r = put_sheets(store, a->id, sheets, n, err);
 	if (r == 0)

@@ -60,12 +60,11 @@ struct store {
 	bool is_unsettled;	       /* something may not be on the disk yet */
 	bool leaves_disk, wants_sweep; /* store_leave_disk() */
 	uint64_t followed_wall_ns;     /* what logs had by then a daemon has read */
-	uint64_t disk_wait_ns;	       /* store_take_disk_wait_ns() */
+	uint64_t disk_wait_ns;	       /* the longest for the disk */
 	int log_error;		       /* with which the disk has refused it; 0: it has not */
 	uint64_t mend_boot_ns;	       /* not before then (db/db.h) */
 	store_alive_fn *alive;
 	void *alive_ctx;
-	uint32_t n_attempt_writes;	   /* through this handle, see store_read_version() */
 	struct process_index process_rows; /* a tick touches only those that are new or have
 					      changed */
 	struct tick_writing writing;

@@ -179,8 +179,6 @@ struct attempt_filter {
 	bool latest_only;	/* only the last attempt of each user's job */
 	bool running_only;	/* only those without an end, lost ones among them; takes no time
 				   for others, and cannot be combined with latest_only */
-	int64_t after_id;    /* 0: any; else those whose rows were added after this one's, in that
-				order; all but limit is passed over then */
 	const uint64_t *uid; /* NULL: anybody's; else those of this user; not with running_only */
 	uint64_t submission; /* 0: any; else those of this one and of uid, which must be given; all
 				but limit is passed over then */
@@ -191,17 +189,6 @@ struct attempt_filter {
 
 int store_list_attempts(struct store *store, const struct attempt_filter *filter,
 			struct attempt_list *ret, struct err *err);
-
-/* The id of the attempt whose row was added last, for after_id; 0: there is none. */
-int store_last_attempt(struct store *store, int64_t *ret, struct err *err);
-
-/*
- * A number that is another one after anything was written by somebody else, or an
- * attempt (not its ticks) through this handle: who has read what there was and finds
- * the number as it was before need not read again. Not to be compared with that of
- * another handle.
- */
-int store_read_version(struct store *store, uint64_t *ret, struct err *err);
 
 /*
  * Everything about one attempt, as of one moment; num 0 is the latest. -ENOENT:
@@ -416,23 +403,6 @@ struct anomaly_filter {
 /* Calls fn for every episode that matches, oldest first; otherwise as store_read_events(). */
 int store_read_anomalies(struct store *store, const struct anomaly_filter *filter, anomaly_fn *fn,
 			 void *ctx, struct err *err);
-
-/* One change, and the episode as it was told then. Its pointers are valid during the call only. */
-struct anomaly_change_row {
-	int64_t id;
-	uint64_t uid;	  /* whose attempt it is of; U64_UNKNOWN: of none, or of one that is gone */
-	bool is_attached; /* that attempt is */
-	struct episode episode;
-	struct episode_moment moment;
-};
-typedef int anomaly_change_fn(void *ctx, const struct anomaly_change_row *row);
-
-/*
- * What was told of anomalies, by whomever, after the change *after_id, in the order in which it was
- * written: otherwise as store_follow_events(), but fn must not use the store.
- */
-int store_follow_anomalies(struct store *store, int64_t *after_id, anomaly_change_fn *fn, void *ctx,
-			   struct err *err);
 
 /* ---- looking after the file ---- */
 

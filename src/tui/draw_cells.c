@@ -371,9 +371,7 @@ static int compare_calls(const void *x, const void *y)
 {
 	const struct call *a = x, *b = y;
 
-	if (a->count != b->count)
-		return a->count > b->count ? -1 : 1;
-	return strcmp(a->name, b->name);
+	return COMPARE(b->count, a->count) ?: strcmp(a->name, b->name);
 }
 
 static void sum_up(struct call_sums *sums, const struct snapshot *s, const struct node *node)

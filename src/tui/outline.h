@@ -151,8 +151,4 @@ bool outline_shows(const struct outline *o, const struct node *node, const char 
 #define COMMAND_BYTES 1024
 void outline_command(const struct proc_sample *p, char *ret, size_t size);
 
-/* ---- for outline.c: the rows (outline_rows.c), from nodes with their sums ---- */
-
-int outline_make_rows(struct outline *o, const struct outline_options *options); /* -ENOMEM */
-
 #endif

@@ -1,7 +1,6 @@
 #include "fuzz_text.h"
 
-#include "sources/gpu/drm.h"
-#include "sources/gpu/smi.h"
+#include "sources/gpu/gpu.h"
 
 #define MAX_LINES 8
 

@@ -64,7 +64,7 @@ run bash -c '"$0" run -q -- sh -c "exit 7" <&- >&- 2>&-' "$PROCTOR"
 is "nor do three" "$status" 7
 run bash -c '{ "$0" run -- sh -c "sleep 0.2; exit 7"; echo $? >"$1"; } 2>&1 | true' "$PROCTOR" "$TMP/piped"
 is "nor does a reader that has gone" "$(cat "$TMP/piped")" 7
-run bash -c 'ulimit -f 1; "$0" run -q -- sh -c "exit 7"' "$PROCTOR"
+run bash -c 'ulimit -f 1; "$0" run -- sh -c "exit 7"' "$PROCTOR"
 is "nor a limit on file size" "$status" 7
 like "and says that it is one" "$stderr" "not recorded: .*limit on files.*ulimit -f"
 few=
@@ -211,6 +211,8 @@ PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -- sh -c 'echo ran; exit 4'
 is "the command runs all the same" "$stdout/$status" "ran/4"
 like "and why it is not recorded is said" "$stderr" '^proctor: this run is not recorded: .*file'
 is "once" "$(grep -c '^proctor: this run' "$TMP/stderr")" 1
+PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q -- sh -c 'exit 4'
+is "a quiet run does not say it" "$stderr/$status" "/4"
 
 PROCTOR_HOME=$TMP/file/home run "$PROCTOR" run -q --json -- sh -c 'sleep 0.3; exit 4'
 json "the report is whole without a store" "$stdout" \

@@ -21,6 +21,19 @@ check "nothing is left running" gone 1001
 like "and that is said" "$stderr" '1 background process was still running'
 run "$PROCTOR" run -q --kill-after 1s -- sh -c '(trap "" TERM; sleep 1002 & wait; sleep 1002) & exit 0'
 check "not even what ignores SIGTERM" gone 1002
+run "$PROCTOR" run -q --json -- sh -c 'sleep 1020 & exit 0'
+json "what only sleeps is not waited for as long as what works" "$stdout" 'd["wall_seconds"] < 1.9'
+run "$PROCTOR" run -q --json --grace 200ms --kill-after 0.2s -- sh -c '(trap "" TERM; while :; do :; done) & exit 0'
+json "parts of a second are understood" "$stdout" '0.4 <= d["wall_seconds"] < 5'
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+	run unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$PROCTOR" run --grace 0s --kill-after 0s -- \
+		sh -c 'sleep 1021 & echo $! >'"$TMP/left.1021"
+	kill "$(cat "$TMP/left.1021")"
+	like "what /proc does not show may still run" "$stderr" 'processes of the job may still run'
+	unlike "and is not counted as nothing" "$stderr" ' 0 processes'
+else
+	skip "what /proc does not show may still run" "only root can take /proc away"
+fi
 run "$PROCTOR" run -q --json --grace 1s --kill-after 1s -- sh -c '(trap "" TERM; while :; do :; done) & exit 0'
 json "the time of what burns on is in the wall time, and so the average is one" "$stdout" \
 	'd["wall_seconds"] > 2 and d["avg_cpu_pct"] is not None and d["avg_cpu_pct"] < 150'

@@ -46,12 +46,17 @@ eventually uses_much
 parsed=$stdout
 is "to a file, whose rights stay" "$(stat -c %a "$TMP/proctor.prom")" 644
 is "and nothing is left beside it" "$(find "$TMP" -name 'proctor.prom*' | wc -l)" 1
+rm -f "$TMP/new.prom"
+(umask 022 && "$PROCTOR" export prometheus -o "$TMP/new.prom")
+is "a new file can be read by the node exporter" "$(stat -c %a "$TMP/new.prom")" 644
+(umask 077 && "$PROCTOR" export prometheus -o "$TMP/own.prom")
+is "unless the umask says otherwise" "$(stat -c %a "$TMP/own.prom")" 600
 run "$PROCTOR" export prometheus -o "$TMP/proctor.prom"
 is "with nothing to say" "$status/$stdout$stderr" 0/
 stdout=$parsed
 echo "$parsed" >"$TMP/stdout"
 like "a job runs" "$stdout" 'proctor_running_jobs  1.0'
-like "with its process" "$stdout" 'proctor_job_processes job=p/1 1.0'
+like "with its process" "$stdout" 'proctor_job_processes job_id=p/1 1.0'
 check "that holds what it took" within proctor_job_rss_bytes 67108864 134217728
 check "and a core, or what is left of one" within proctor_job_cpu_cores 0.001 1.2
 kill "$pid"

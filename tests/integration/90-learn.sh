@@ -57,6 +57,17 @@ echo '{"profiles": [{"peak_rss_mb": -1}]}' >"$TMP/bad.json"
 run "$PROCTOR" correlate --input "$TMP/bad.json"
 is "less memory than none: status" "$status" 2
 like "less memory than none: said" "$stderr" "a number from 0 on"
+cat >"$TMP/odd.json" <<'END'
+{"profiles": [{"job_id": "a", "outcome": "success", "command": "x"},
+	{"job_id": "a", "outcome": "success", "command": "x", "peak_rsss_mb": 1},
+	{"job_id": "b", "outcome": "cancelled", "command": "y"}, {"command": "z", "sheet_metrics": {}}]}
+END
+run "$PROCTOR" correlate --input "$TMP/odd.json"
+like "fields that are not used are said" "$stderr" "'peak_rsss_mb' \(did you mean 'peak_rss_mb'\?\), 'sheet_metrics'"
+like "runs that are left out are listed" "$stdout" '^3 runs left out:'
+like "with the reason: a retry" "$stdout" '^  a, profile 2: a retry'
+like "with the reason: no outcome" "$stdout" '^  b, profile 3: it was cancelled'
+like "also those without a name" "$stdout" '^  -, profile 4: its outcome is not known'
 run "$PROCTOR" correlate --input "$TMP/none.json"
 is "no file: status" "$status" 2
 run "$PROCTOR" correlate --input "$TMP/bad.json" --since 1d

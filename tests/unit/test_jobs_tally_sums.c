@@ -123,6 +123,30 @@ static void test_samples_that_exceed_wait4_end_exactness(void **state)
 	assert_int_equal(total(t, true).cpu_evidence, EVIDENCE_LOWER_BOUND);
 }
 
+/* A parent that is waited for and has not waited itself (SA_NOCLDWAIT): its children's ends are
+ * known, and are more than the total. */
+static void test_parts_that_exceed_the_total_end_exactness(void **state)
+{
+	struct tally *t = tally_of(state);
+	struct proc_record child;
+	struct usage u;
+
+	begin(t);
+	fork_of(t, 102, 101, 2);
+	proc_record_init(&child);
+	child.key.pid = 102;
+	child.died_wall_ns = 3;
+	child.user_ns = SECOND / 2;
+	child.system_ns = 7;
+	child.cpu_evidence = EVIDENCE_EXACT;
+	tally_merge_end(t, &child, false);
+	end(t, 101, 0, 1, 0);
+	u = total(t, true);
+	assert_int_equal(u.cpu_evidence, EVIDENCE_LOWER_BOUND);
+	assert_int_equal(u.user_ns, SECOND / 2);
+	assert_true(u.system_ns >= 7);
+}
+
 static void test_unreadable_io_is_said(void **state)
 {
 	struct tally *t = tally_of(state);
@@ -257,6 +281,7 @@ int main(void)
 		TALLY_TEST(test_bytes_of_one_with_children_are_those_it_had_at_its_end),
 		TALLY_TEST(test_children_of_those_who_ignore_sigchld_are_missed_openly),
 		TALLY_TEST(test_samples_that_exceed_wait4_end_exactness),
+		TALLY_TEST(test_parts_that_exceed_the_total_end_exactness),
 		TALLY_TEST(test_unreadable_io_is_said),
 		TALLY_TEST(test_sheets_are_counted_apart),
 		TALLY_TEST(test_leftovers_are_billed_to_their_own_sheet),

@@ -38,7 +38,7 @@ static void compare_case(const char *text, size_t len)
 {
 	static const struct rpc_value_limits limits = { 16, 1000000 };
 	CLEANUP(cli_value_cleanup) struct rpc_value *document = NULL;
-	CLEANUP(profiles_release) struct profiles profiles = { .arena = ARENA_INIT };
+	CLEANUP(profiles_release) struct profiles profiles = PROFILES_INIT;
 	CLEANUP(compat_release) struct compat compat = { .arena = ARENA_INIT };
 	const struct rpc_value *expected;
 	struct err err = ERR_INIT;

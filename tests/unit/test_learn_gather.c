@@ -90,7 +90,7 @@ static void fill(struct past *past)
 
 static void gather(struct past *past, const char *anomalies, struct run_list *list)
 {
-	struct gather *g = gather_new(&past->a);
+	struct gather g = { .attempt = &past->a };
 	struct snapshot snap;
 
 	snapshot_init(&snap);
@@ -99,11 +99,10 @@ static void gather(struct past *past, const char *anomalies, struct run_list *li
 		snap.system.psi_memory.some.total_us = 1000 + i * 5000000;
 		snap.system.psi_io.some.total_us = U64_UNKNOWN;
 		snap.system.psi_cpu.some.total_us = 0;
-		assert_int_equal(gather_add_snapshot(g, &snap), 0);
+		gather_add_snapshot(&g, &snap);
 	}
 	snapshot_release(&snap);
-	assert_int_equal(gather_finish(g, anomalies, list), 0);
-	gather_free(g);
+	assert_int_equal(gather_finish(&g, anomalies, list), 0);
 }
 
 static void test_one_sheet(void **state)
@@ -190,48 +189,6 @@ static void test_calls_become_shares(void **state)
 	assert_null(list.items[1].syscalls);
 }
 
-/* Two samples of 200 MB and 25 s each, against an accounting of 300 MB and 40 s. */
-static void test_samples_improve_lower_bounds(void **state)
-{
-	static const struct {
-		enum evidence evidence;
-		bool is_unknown;
-		double peak_mb, cpu_seconds;
-	} cases[] = {
-		{ EVIDENCE_EXACT, false, 300, 40 },   { EVIDENCE_LOWER_BOUND, false, 400, 50 },
-		{ EVIDENCE_SAMPLED, false, 400, 50 }, { EVIDENCE_UPPER_BOUND, false, 300, 40 },
-		{ EVIDENCE_UNKNOWN, true, 400, 50 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CLEANUP(run_list_release) struct run_list list = { .arena = ARENA_INIT };
-		CLEANUP(snapshot_release) struct snapshot snap;
-		struct gather *g;
-		struct past past;
-
-		fill(&past);
-		past.a.usage.peak_rss_evidence = past.a.usage.cpu_evidence = cases[i].evidence;
-		if (cases[i].is_unknown)
-			past.a.usage.peak_rss_bytes = past.a.usage.user_ns = U64_UNKNOWN;
-		snapshot_init(&snap);
-		for (pid_t pid = 1; pid <= 2; pid++) {
-			struct proc_sample *p = snapshot_add_process(&snap);
-
-			p->key = (struct proc_key){ pid, 1 };
-			p->job_id = past.a.job_id;
-			p->rss_bytes = 200 * MIB;
-			p->cpu_ns = 25 * SECOND;
-		}
-		g = gather_new(&past.a);
-		assert_int_equal(gather_add_snapshot(g, &snap), 0);
-		assert_int_equal(gather_finish(g, NULL, &list), 0);
-		gather_free(g);
-		assert_near(list.items[0].peak_rss_mb, cases[i].peak_mb, 0);
-		assert_near(list.items[0].cpu_seconds, cases[i].cpu_seconds, 1e-9);
-	}
-}
-
 /* ---- shares as text ---- */
 
 static void test_shares(void **state)
@@ -311,7 +268,6 @@ int main(void)
 		cmocka_unit_test(test_one_sheet),
 		cmocka_unit_test(test_several_sheets),
 		cmocka_unit_test(test_calls_become_shares),
-		cmocka_unit_test(test_samples_improve_lower_bounds),
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_diff),
 	};

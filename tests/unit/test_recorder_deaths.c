@@ -11,7 +11,7 @@
 #include "base/alive.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/deaths.h"
+#include "recorder/attached_sum.h"
 
 static struct life_event make_end(enum life_type type, pid_t pid, uint64_t start, uint64_t cpu_ns)
 {

@@ -22,9 +22,8 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/unknown.h"
-#include "recorder/evidence/closer.h"
-#include "recorder/evidence/evidence.h"
-#include "recorder/evidence/evidence_trace.h"
+#include "recorder/cadence.h"
+#include "recorder/evidence.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -212,8 +212,8 @@ static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 	assert_int_equal(pthread_create(&fake.thread, NULL, stream, &fake), 0);
 	do /* it may be slow to begin */
 		link_begin(link, "job");
-	while (!link_was_followed(link) && !link_began_late(link));
-	if (link_was_followed(link)) {
+	while (!link_state(link)->was_followed && !link_state(link)->began_late);
+	if (link_state(link)->was_followed) {
 		link_begin_end(link, 5000 * MS);
 		assert_int_equal(link_end_facts(link, "job", true, false), 0);
 		assert_int_equal(taken.n_ends, 1);
@@ -221,8 +221,8 @@ static void test_a_barrier_waits_for_what_was_sent_before(void **state)
 		assert_int_equal(taken.end.user_ns, 77);
 		assert_int_equal(taken.n_events, 1);
 		assert_string_equal(taken.details, "sent by 9");
-		assert_int_equal(link_lost_facts(link), 1 + 5);
-		assert_int_equal(link_withheld_facts(link), 4);
+		assert_int_equal(link_state(link)->n_lost, 1 + 5);
+		assert_int_equal(link_state(link)->n_withheld, 4);
 	}
 	assert_null(link_free(link));
 	assert_null(loop_free(loop));

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "recorder/process_facts.h"
+#include "recorder/identity.h"
 
 #define REST                                                                                       \
 	" 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 0 0 18446744073709551615 0 0 0 0 0 0 0 " \

@@ -212,6 +212,34 @@ static void test_html_is_whole(void **state)
 	}
 }
 
+/* By colour, and in a narrow window each value has the title of its column beside it. */
+static void test_html_shows_the_outcome_and_fits(void **state)
+{
+	static const struct {
+		enum outcome outcome;
+		const char *class;
+	} looks[] = { { OUTCOME_SUCCESS, "\"verdict good\"" },
+		      { OUTCOME_FAILURE, "\"verdict bad\"" },
+		      { OUTCOME_OOM, "\"verdict bad\"" },
+		      { OUTCOME_TIMEOUT, "\"verdict warning\"" },
+		      { OUTCOME_CANCELLED, "\"verdict warning\"" },
+		      { OUTCOME_NONE, "\"verdict\"" } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
+		CLEANUP(buf_release) struct buf out = BUF_INIT;
+		struct attempt a;
+
+		report_cases[0].build(&a);
+		a.outcome = looks[i].outcome;
+		assert_int_equal(write_html(&a, &out), 0);
+		attempt_release(&a);
+		assert_int_equal(count(out.data, looks[i].class), 1);
+		assert_true(count(out.data, "data-of=\"pid\"") > 0);
+		assert_true(strstr(out.data, "attr(data-of)") != NULL);
+	}
+}
+
 static void test_foreign_text_cannot_break_a_table(void **state)
 {
 	(void)state;
@@ -508,6 +536,7 @@ int main(void)
 		cmocka_unit_test(test_text_is_as_agreed),
 		cmocka_unit_test(test_markdown_is_as_agreed),
 		cmocka_unit_test(test_html_is_whole),
+		cmocka_unit_test(test_html_shows_the_outcome_and_fits),
 		cmocka_unit_test(test_summary_is_as_agreed),
 		cmocka_unit_test(test_text_fits_the_page),
 		cmocka_unit_test(test_foreign_text_cannot_reach_the_terminal),

@@ -100,7 +100,7 @@ static void test_units(void **state)
 	assert_true(has_line(text, "proctor_gpu_sm_clock_hertz{gpu=\"0\"} 1980000000.0"));
 	assert_true(has_line(text, "proctor_gpu_throttled{gpu=\"0\",reason=\"power_cap\"} 1"));
 	assert_true(has_line(text, "proctor_gpu_throttled{gpu=\"0\",reason=\"thermal\"} 0"));
-	assert_true(has_line(text, "proctor_job_sheets{job=\"a/1\"} 4.0"));
+	assert_true(has_line(text, "proctor_job_sheets{job_id=\"a/1\"} 4.0"));
 }
 
 static void test_unknown_has_no_line(void **state)
@@ -135,14 +135,14 @@ static void test_jobs_are_summed(void **state)
 	add_process(&f->snap, "b", 100)->open_fds = U64_UNKNOWN;
 	add_process(&f->snap, NULL, 100);
 	text = text_of(f);
-	assert_true(has_line(text, "proctor_job_processes{job=\"a/1\"} 3.0"));
-	assert_true(has_line(text, "proctor_job_rss_bytes{job=\"a/1\"} 8192.0"));
-	assert_true(has_line(text, "proctor_job_cpu_cores{job=\"a/1\"} 0.25"));
-	assert_true(has_line(text, "proctor_job_open_fds{job=\"a/1\"} 6.0"));
-	assert_true(has_line(text, "proctor_job_gpu_memory_bytes{job=\"a/1\"} 4096.0"));
-	assert_null(strstr(text, "proctor_job_gpu_memory_bytes{job=\"b\"}")); /* not told */
-	assert_true(has_line(text, "proctor_job_cpu_cores{job=\"b\"} 1.0"));
-	assert_null(strstr(text, "proctor_job_open_fds{job=\"b\"}"));
+	assert_true(has_line(text, "proctor_job_processes{job_id=\"a/1\"} 3.0"));
+	assert_true(has_line(text, "proctor_job_rss_bytes{job_id=\"a/1\"} 8192.0"));
+	assert_true(has_line(text, "proctor_job_cpu_cores{job_id=\"a/1\"} 0.25"));
+	assert_true(has_line(text, "proctor_job_open_fds{job_id=\"a/1\"} 6.0"));
+	assert_true(has_line(text, "proctor_job_gpu_memory_bytes{job_id=\"a/1\"} 4096.0"));
+	assert_null(strstr(text, "proctor_job_gpu_memory_bytes{job_id=\"b\"}")); /* not told */
+	assert_true(has_line(text, "proctor_job_cpu_cores{job_id=\"b\"} 1.0"));
+	assert_null(strstr(text, "proctor_job_open_fds{job_id=\"b\"}"));
 }
 
 static void test_no_gpu_and_no_job(void **state)

@@ -4,7 +4,7 @@
  */
 #include "gpu_tree.h"
 
-#include "sources/gpu/drm.h"
+#include "sources/gpu/gpu.h"
 
 static void test_drm_client(void **state)
 {

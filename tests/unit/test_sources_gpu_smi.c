@@ -7,7 +7,7 @@
 
 #include "base/alive.h"
 #include "base/io.h"
-#include "sources/gpu/smi.h"
+#include "sources/gpu/gpu.h"
 
 #define SMI_DEVICES \
 	"--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,index"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sources/gpu/smi.h"
+#include "sources/gpu/gpu.h"
 
 static double golden_number(const json_t *value)
 {

@@ -191,7 +191,7 @@ static const struct life_event *await_for(struct life *life, struct seen *seen, 
 		drain(life, seen);
 		if (find(seen, type, pid))
 			return find(seen, type, pid);
-		assert_true(poll(&fd, 1, 1000) >= 0);
+		assert_true(poll(&fd, 1, 100) >= 0);
 	}
 	return NULL;
 }
@@ -263,7 +263,6 @@ static void test_a_life_is_told_with_what_it_used(void **state)
 	pid_t pid = 0;
 
 	(void)state;
-	assert_true(life_gathers(life));
 	/* For a few in a thousand the kernel does not say that it has let go of them. */
 	for (int tries = 0; tries < 5 && !ev; tries++) {
 		pid = start_user();
@@ -297,6 +296,59 @@ static pid_t run_true(void)
 		_exit(127);
 	}
 	return pid;
+}
+
+static bool is_woken(struct life *life, int ms)
+{
+	struct pollfd fd = { .fd = life_fd(life), .events = POLLIN };
+
+	return poll(&fd, 1, ms) == 1;
+}
+
+/* Strangers are read now and then; who is marked is waited for. */
+static void test_the_reader_is_woken_once(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ 0 }, &seen);
+	pid_t pid = run_true();
+
+	(void)state;
+	waitpid(pid, NULL, 0);
+	assert_false(is_woken(life, 200));
+	pid = fork();
+	if (pid == 0) {
+		pause();
+		_exit(1);
+	}
+	assert_int_equal(life_track(life, pid, 7), 0);
+	assert_false(is_woken(life, 100));
+	kill(pid, SIGKILL);
+	assert_true(is_woken(life, 10000));
+	waitpid(pid, NULL, 0);
+	drain(life, &seen);
+	assert_non_null(find(&seen, LIFE_SIGNAL, pid));
+	while (is_woken(life, 200)) /* its end may come after that */
+		drain(life, &seen);
+	assert_non_null(find(&seen, LIFE_EXIT, pid));
+	assert_false(is_woken(life, 200));
+	done(life, &seen);
+}
+
+static void test_the_reader_is_woken_before_the_ring_is_full(void **state)
+{
+	struct seen seen;
+	struct life *life = open_ebpf((struct life_options){ .ring_bytes = 1 << 18 }, &seen);
+	int n = 0;
+
+	(void)state;
+	drain(life, &seen);
+	for (; n < 2000 && !is_woken(life, 0); n++)
+		waitpid(run_true(), NULL, 0);
+	assert_true(n > 10 && n < 2000);
+	drain(life, &seen);
+	assert_int_equal(seen.lost, 0);
+	assert_false(is_woken(life, 0));
+	done(life, &seen);
 }
 
 #define N_SHORT 500
@@ -855,6 +907,8 @@ int main(void)
 		cmocka_unit_test(test_records_that_are_none),
 		cmocka_unit_test(test_record_of_an_oom_kill),
 		cmocka_unit_test(test_a_life_is_told_with_what_it_used),
+		cmocka_unit_test(test_the_reader_is_woken_once),
+		cmocka_unit_test(test_the_reader_is_woken_before_the_ring_is_full),
 		cmocka_unit_test(test_none_is_too_short),
 		cmocka_unit_test(test_a_tree_keeps_its_mark),
 		cmocka_unit_test(test_a_tree_keeps_its_mark_on_old_kernels),

@@ -248,100 +248,6 @@ static void test_what_lasted(void **state)
 	assert_int_equal(h.n, 55);
 }
 
-struct followed {
-	size_t n;
-	uint64_t uid[8];
-	struct episode_moment moments[8];
-	struct episode last;
-};
-
-static int follow(void *ctx, const struct anomaly_change_row *row)
-{
-	struct followed *f = ctx;
-
-	assert_true(f->n < ARRAY_SIZE(f->moments));
-	f->uid[f->n] = row->uid;
-	f->moments[f->n++] = row->moment;
-	episode_copy(&f->last, &row->episode);
-	return 0;
-}
-
-static size_t follow_on(struct store *store, int64_t *after_id, struct followed *f)
-{
-	struct err err = ERR_INIT;
-
-	memset(f, 0, sizeof(*f));
-	must(store_follow_anomalies(store, after_id, follow, f, &err), &err);
-	return f->n;
-}
-
-static void test_changes_are_followed_as_they_were_told(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct attempt a = must_begin(store, "a");
-	struct followed told;
-	struct episode e, host;
-	int64_t after = 0;
-
-	make_episode(&e, 42, START);
-	make_episode(&host, 0, START);
-	put(store, a.id, &e, EPISODE_BEGAN);
-	put(store, 0, &host, EPISODE_BEGAN);
-	assert_int_equal(follow_on(store, &after, &told), 2);
-	assert_true(told.uid[0] == a.uid);
-	assert_false(u64_known(told.uid[1]));
-	assert_null(told.last.worst.job_id);
-	assert_int_equal(follow_on(store, &after, &told), 0);
-
-	e.worst.severity = SEVERITY_HIGH;
-	e.peak_wall_ns = START + SECOND;
-	put(store, a.id, &e, EPISODE_ESCALATED);
-	e.ended_wall_ns = START + 2 * SECOND;
-	e.cleared_wall_ns = START + 70 * SECOND;
-	put(store, a.id, &e, EPISODE_CLEARED);
-	assert_int_equal(follow_on(store, &after, &told), 2);
-	assert_int_equal(told.moments[0].change, EPISODE_ESCALATED);
-	assert_int_equal(told.moments[0].severity, SEVERITY_HIGH);
-	assert_int_equal(told.moments[0].wall_ns, START + SECOND);
-	assert_int_equal(told.moments[1].change, EPISODE_CLEARED);
-	assert_string_equal(told.last.name, e.name);
-	assert_string_equal(told.last.worst.job_id, "a");
-	assert_int_equal(told.last.ended_wall_ns, START + 2 * SECOND);
-	assert_int_equal(told.last.cleared_wall_ns, START + 70 * SECOND);
-}
-
-static int count_change(void *ctx, const struct anomaly_change_row *row)
-{
-	size_t *n = ctx;
-
-	assert_int_equal(row->episode.worst.pid, 100 + *n);
-	(*n)++;
-	return 0;
-}
-
-static void test_many_changes_are_followed(void **state)
-{
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open(f->db, STORE_WRITE);
-	struct err err = ERR_INIT;
-	struct followed told;
-	struct episode e;
-	int64_t after = 0, none = 0;
-	size_t n = 0;
-
-	for (int i = 0; i < 70; i++) {
-		make_episode(&e, 100 + i, START);
-		put(store, 0, &e, EPISODE_BEGAN);
-		if (i == 64)
-			must(store_follow_anomalies(store, &after, NULL, NULL, &err), &err);
-	}
-	assert_int_equal(follow_on(store, &after, &told), 5);
-	assert_int_equal(told.last.worst.pid, 169);
-	must(store_follow_anomalies(store, &none, count_change, &n, &err), &err);
-	assert_int_equal(n, 70);
-}
-
 /* Its numbers follow it while it lasts, and nothing is told. */
 static void test_what_lasts_is_renewed(void **state)
 {
@@ -392,8 +298,6 @@ int main(void)
 		STORE_TEST(test_a_pattern_of_many_jobs),
 		STORE_TEST(test_one_without_an_end_ends_with_its_attempt),
 		STORE_TEST(test_what_lasted),
-		STORE_TEST(test_changes_are_followed_as_they_were_told),
-		STORE_TEST(test_many_changes_are_followed),
 		STORE_TEST(test_what_lasts_is_renewed),
 	};
 

@@ -151,21 +151,6 @@ static void let_another_wait(struct store *store)
 	assert_int_equal(store_settle(store), 0);
 }
 
-/* The database as it is made, which is not SQLite's to note: it has its name when it is on the
- * disk.
- */
-static void note_making(const char *db)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	struct err err = ERR_INIT;
-
-	assert_int_equal(make_database(db, &err), 1);
-	assert_int_equal(io_read_at(AT_FDCWD, db, 1 << 20, &bytes), 0);
-	assert_true(bytes.len > 0);
-	note((struct op){ OP_WRITE, FILE_DB, 0, bytes.len, 0 }, bytes.data);
-	note((struct op){ .type = OP_SYNC, .file = FILE_DB }, NULL);
-}
-
 /* A tick that is told to be written; the end of the attempt comes last. */
 static void record(const char *db, enum who who)
 {
@@ -179,7 +164,6 @@ static void record(const char *db, enum who who)
 	buf_reset(&run.bytes);
 	run.is_on = true;
 	snapshot_init(&snap);
-	note_making(db);
 	store = must_open(db, STORE_WRITE);
 	must(store_begin_attempt(store, &a, &err), &err);
 	store->syncs_log = who == WRITER;

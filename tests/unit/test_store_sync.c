@@ -141,7 +141,7 @@ static void test_making(void **state)
 
 	n_all_syncs = 0;
 	store_close(must_open(f->db, STORE_WRITE));
-	assert_in_range(n_all_syncs, 2, 7);
+	assert_in_range(n_all_syncs, 2, 12);
 	assert_string_equal(raw_text(f->db, "PRAGMA journal_mode", text), "wal");
 	assert_int_equal(raw_sql(f->db, "PRAGMA auto_vacuum"), 2);
 	assert_string_equal(raw_text(f->db, "PRAGMA integrity_check", text), "ok");

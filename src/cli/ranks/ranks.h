@@ -5,6 +5,7 @@
 #define PROCTOR_CLI_RANKS_RANKS_H
 
 #include "cli/cli.h"
+#include "crossrank/crossrank.h"
 #include "query/query.h"
 
 /* Which job, for verbs that read what was recorded. */
@@ -29,5 +30,26 @@ void ranks_check_job(char **argv, const struct ranks_job *job);
  */
 int ranks_read_job(const struct ranks_job *job, struct attempt *ret_attempt,
 		   struct recorded_ranks *ret, struct err *err);
+
+/* ---- ranks_page.c: an analysis as JSON, or as a page for people ---- */
+
+/* The files of a command line, and what came of them. */
+struct ranks_input {
+	char **files;
+	int n_files;
+	bool skips_invalid;
+	bool may_be_empty; /* for whoever writes down that there was nothing */
+	/* After reading. */
+	uint64_t n_read, n_valid, n_invalid, n_cut, n_empty;
+};
+
+enum ranks_format { RANKS_TEXT, RANKS_MARKDOWN, RANKS_HTML, RANKS_JSON };
+
+/* "text", "md", "html", "json". -EINVAL: no such format. */
+int ranks_format_from_name(const char *name, enum ranks_format *ret);
+
+/* Appends all of it. -ENOMEM. */
+int ranks_write(struct buf *out, const struct rank_analysis *a, const struct ranks_input *input,
+		enum ranks_format format);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "stats/select.h"
+#include "stats/order.h"
 
 int merging_add_note(struct rank_analysis *a, const struct note *note)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "stats/select.h"
+#include "stats/order.h"
 
 #define MAX_CELLS 2048
 #define MIN_CELLS 256

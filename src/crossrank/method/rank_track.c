@@ -8,7 +8,6 @@
 #include "base/macros.h"
 #include "stats/onset.h"
 #include "stats/order.h"
-#include "stats/select.h"
 
 #define LATE_PART 0.25
 #define LEAST_SHARE 0.005 /* of what the rank holds */

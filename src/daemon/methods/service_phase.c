@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
+#include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
@@ -199,7 +200,7 @@ static void write_down(void *ctx)
 	struct phase_marks *p = s->phases;
 	struct err err = ERR_INIT;
 	size_t n = 0;
-	int r = service_need_store(s, &err);
+	int r = s->store ? 0 : service_need_store(s, &err);
 
 	if (p->n == 0 && p->lost.len == 0)
 		return;

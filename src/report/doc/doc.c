@@ -57,7 +57,7 @@ void doc_add_table(struct doc *d, const struct table *t)
 {
 	d->writer->table(d, t);
 	if (t->has_marks && !d->has_legend) {
-		d->writer->paragraph(d, FORMAT_MARKS);
+		d->writer->text(d, DOC_PARAGRAPH, FORMAT_MARKS);
 		d->has_legend = true;
 	}
 }
@@ -130,34 +130,28 @@ static void add_block(struct doc *d, const char *lead, size_t indent, const char
 	add_wrapped(d->out, safe.data, indent, PAGE_COLUMNS - indent);
 }
 
-static void text_title(struct doc *d, const char *text)
+static void text_text(struct doc *d, enum doc_part part, const char *text)
 {
-	add_block(d, "", 0, text);
+	static const struct {
+		const char *lead;
+		size_t indent;
+	} looks[] = {
+		[DOC_TITLE] = { "", 0 },
+		[DOC_SECTION] = { "\n", 0 },
+		[DOC_PARAGRAPH] = { "  ", INDENT },
+		[DOC_ITEM] = { "  - ", INDENT + 2 },
+	};
+
+	add_block(d, looks[part].lead, looks[part].indent, text);
 }
 
-static void text_section(struct doc *d, const char *heading)
-{
-	buf_add_char(d->out, '\n');
-	add_block(d, "", 0, heading);
-}
-
-static void text_verdict(struct doc *d, const char *word, const char *sentence)
+static void text_verdict(struct doc *d, enum doc_mood mood, const char *word, const char *sentence)
 {
 	CLEANUP(buf_release) struct buf line = BUF_INIT;
 
+	(void)mood;
 	buf_printf(&line, "%s: %s", word, sentence);
-	buf_add_char(d->out, '\n');
-	add_block(d, "", 0, line.data);
-}
-
-static void text_paragraph(struct doc *d, const char *text)
-{
-	add_block(d, "  ", INDENT, text);
-}
-
-static void text_item(struct doc *d, const char *text)
-{
-	add_block(d, "  - ", INDENT + 2, text);
+	add_block(d, "\n", 0, line.data);
 }
 
 static void text_figure(struct doc *d, const char *lines)
@@ -275,11 +269,8 @@ static void text_table(struct doc *d, const struct table *t)
 }
 
 const struct doc_writer text_writer = {
-	.title = text_title,
-	.section = text_section,
+	.text = text_text,
 	.verdict = text_verdict,
-	.paragraph = text_paragraph,
-	.item = text_item,
 	.table = text_table,
 	.figure = text_figure,
 };
@@ -308,36 +299,23 @@ static void add_line(struct buf *out, const char *lead, const char *text)
 	buf_add_char(out, '\n');
 }
 
-static void md_title(struct doc *d, const char *text)
+/* The first of a list needs an empty line before it. */
+static void md_text(struct doc *d, enum doc_part part, const char *text)
 {
-	add_line(d->out, "# ", text);
+	static const char *const leads[] = { "# ", "\n## ", "\n", "- " };
+	const char *last = memrchr(d->out->data, '\n', d->out->len ? d->out->len - 1 : 0);
+
+	if (part == DOC_ITEM && (!last || strncmp(last + 1, "- ", 2) != 0))
+		buf_add_char(d->out, '\n');
+	add_line(d->out, leads[part], text);
 }
 
-static void md_section(struct doc *d, const char *heading)
+static void md_verdict(struct doc *d, enum doc_mood mood, const char *word, const char *sentence)
 {
-	add_line(d->out, "\n## ", heading);
-}
-
-static void md_verdict(struct doc *d, const char *word, const char *sentence)
-{
+	(void)mood;
 	buf_add_str(d->out, "\n**");
 	add_markdown(d->out, word);
 	add_line(d->out, "**: ", sentence);
-}
-
-static void md_paragraph(struct doc *d, const char *text)
-{
-	add_line(d->out, "\n", text);
-}
-
-/* The first of a list needs an empty line before it. */
-static void md_item(struct doc *d, const char *text)
-{
-	const char *last = memrchr(d->out->data, '\n', d->out->len ? d->out->len - 1 : 0);
-
-	if (!last || strncmp(last + 1, "- ", 2) != 0)
-		buf_add_char(d->out, '\n');
-	add_line(d->out, "- ", text);
 }
 
 static void md_table(struct doc *d, const struct table *t)
@@ -370,11 +348,8 @@ static void md_figure(struct doc *d, const char *lines)
 }
 
 const struct doc_writer markdown_writer = {
-	.title = md_title,
-	.section = md_section,
+	.text = md_text,
 	.verdict = md_verdict,
-	.paragraph = md_paragraph,
-	.item = md_item,
 	.table = md_table,
 	.figure = md_figure,
 };
@@ -393,12 +368,21 @@ static const char head[] =
 	"padding: 0 1rem; }\n"
 	"h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }\n"
 	".verdict { padding: .6rem .9rem; border-left: .3rem solid #888; background: #8881; }\n"
-	".wide { overflow-x: auto; }\n"
+	".good { border-color: #2a2; background: #2a22; } "
+	".warning { border-color: #d90; background: #d902; } "
+	".bad { border-color: #d22; background: #d222; }\n"
+	".wide { overflow-x: auto; } td { overflow-wrap: anywhere; min-width: 3rem; }\n"
 	"table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n"
 	"th, td { text-align: left; vertical-align: top; padding: .15rem .8rem .15rem 0; "
 	"border-bottom: 1px solid #8883; }\n"
 	".n { text-align: right; white-space: nowrap; }\n"
 	"pre { font: 12px/1.15 ui-monospace, monospace; }\n"
+	/* A table of many columns has no room in a narrow window: each row becomes a list. */
+	"@media (max-width: 60rem) { .rows tr:first-child { display: none; } "
+	".rows tr, .rows td { display: block; } .rows tr { margin-bottom: .8rem; } "
+	".rows td, .rows .n { text-align: left; padding-left: 8rem; text-indent: -8rem; } "
+	".rows td::before { content: attr(data-of); display: inline-block; width: 8rem; "
+	"text-indent: 0; font-weight: bold; } }\n"
 	"</style>\n";
 
 static void escape(struct buf *out, const char *text)
@@ -439,45 +423,36 @@ static void add_element(struct buf *out, const char *tag, const char *text)
 	buf_printf(out, "</%s>\n", tag);
 }
 
-static void html_title(struct doc *d, const char *text)
+/* A list goes on where the last one was left. */
+static void html_text(struct doc *d, enum doc_part part, const char *text)
 {
-	buf_add_str(d->out, head);
-	add_element(d->out, "title", text);
-	buf_add_str(d->out, "</head>\n<body>\n");
-	add_element(d->out, "h1", text);
+	static const char *const tags[] = { "h1", "h2", "p", "li" };
+	static const char end[] = "</ul>\n";
+	size_t n = strlen(end);
+
+	if (part == DOC_TITLE) {
+		buf_add_str(d->out, head);
+		add_element(d->out, "title", text);
+		buf_add_str(d->out, "</head>\n<body>\n");
+	} else if (part == DOC_ITEM) {
+		if (d->out->len >= n && memcmp(d->out->data + d->out->len - n, end, n) == 0)
+			buf_truncate(d->out, d->out->len - n);
+		else
+			buf_add_str(d->out, "<ul>\n");
+	}
+	add_element(d->out, tags[part], text);
+	buf_add_str(d->out, part == DOC_ITEM ? end : "");
 }
 
-static void html_section(struct doc *d, const char *heading)
+static void html_verdict(struct doc *d, enum doc_mood mood, const char *word, const char *sentence)
 {
-	add_element(d->out, "h2", heading);
-}
+	static const char *const classes[] = { "", " good", " warning", " bad" };
 
-static void html_verdict(struct doc *d, const char *word, const char *sentence)
-{
-	buf_add_str(d->out, "<p class=\"verdict\"><strong>");
+	buf_printf(d->out, "<p class=\"verdict%s\"><strong>", classes[mood]);
 	doc_add_html(d->out, word);
 	buf_add_str(d->out, "</strong>: ");
 	doc_add_html(d->out, sentence);
 	buf_add_str(d->out, "</p>\n");
-}
-
-static void html_paragraph(struct doc *d, const char *text)
-{
-	add_element(d->out, "p", text);
-}
-
-/* A list goes on where the last one was left. */
-static void html_item(struct doc *d, const char *text)
-{
-	static const char end[] = "</ul>\n";
-	size_t n = strlen(end);
-
-	if (d->out->len >= n && memcmp(d->out->data + d->out->len - n, end, n) == 0)
-		buf_truncate(d->out, d->out->len - n);
-	else
-		buf_add_str(d->out, "<ul>\n");
-	add_element(d->out, "li", text);
-	buf_add_str(d->out, end);
 }
 
 static void html_table(struct doc *d, const struct table *t)
@@ -486,7 +461,8 @@ static void html_table(struct doc *d, const struct table *t)
 
 	if (buf_error(&t->text) < 0)
 		d->out->failed = true;
-	buf_add_str(d->out, "<div class=\"wide\"><table>\n");
+	buf_printf(d->out, "<div class=\"wide\"><table%s>\n",
+		   t->hides_titles ? "" : " class=\"rows\"");
 	if (!t->hides_titles) {
 		buf_add_str(d->out, "<tr>");
 		for (size_t c = 0; c < t->n_columns; c++)
@@ -498,8 +474,11 @@ static void html_table(struct doc *d, const struct table *t)
 	for (size_t row = 0; row < table_rows(t); row++) {
 		buf_add_str(d->out, "<tr>");
 		for (size_t c = 0; c < t->n_columns; c++, cell = table_next(cell)) {
-			buf_add_str(d->out, t->columns[c].kind == COLUMN_RIGHT ? "<td class=\"n\">"
-									       : "<td>");
+			buf_add_str(d->out,
+				    t->columns[c].kind == COLUMN_RIGHT ? "<td class=\"n\"" : "<td");
+			if (!t->hides_titles)
+				buf_printf(d->out, " data-of=\"%s\"", t->columns[c].title);
+			buf_add_char(d->out, '>');
 			doc_add_html(d->out, cell);
 			buf_add_str(d->out, "</td>");
 		}
@@ -521,11 +500,8 @@ static void html_end(struct doc *d)
 }
 
 const struct doc_writer html_writer = {
-	.title = html_title,
-	.section = html_section,
+	.text = html_text,
 	.verdict = html_verdict,
-	.paragraph = html_paragraph,
-	.item = html_item,
 	.table = html_table,
 	.figure = html_figure,
 	.end = html_end,

@@ -72,13 +72,14 @@ void doc_add_table(struct doc *d, const struct table *t);
 /* Foreign text, made safe and escaped, for who draws something in HTML by himself. */
 void doc_add_html(struct buf *out, const char *text);
 
+enum doc_part { DOC_TITLE, DOC_SECTION, DOC_PARAGRAPH, DOC_ITEM };
+
+enum doc_mood { DOC_PLAIN, DOC_GOOD, DOC_WARNING, DOC_BAD };
+
 struct doc_writer {
-	void (*title)(struct doc *d, const char *text);
-	void (*section)(struct doc *d, const char *heading);
+	void (*text)(struct doc *d, enum doc_part part, const char *text);
 	/* The verdict: a word that stands out and a sentence. */
-	void (*verdict)(struct doc *d, const char *word, const char *sentence);
-	void (*paragraph)(struct doc *d, const char *text);
-	void (*item)(struct doc *d, const char *text);
+	void (*verdict)(struct doc *d, enum doc_mood mood, const char *word, const char *sentence);
 	void (*table)(struct doc *d, const struct table *t);
 	/* Lines of our own making, printed as they are. */
 	void (*figure)(struct doc *d, const char *lines);

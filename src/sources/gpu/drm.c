@@ -4,7 +4,7 @@
  * What shows the screen of a server or of a virtual machine is a card too, and computes
  * nothing: only cards are read whose driver tells of its clients in fdinfo.
  */
-#include "sources/gpu/drm.h"
+#include "sources/gpu/gpu.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,6 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
-#include "sources/pids.h"
 
 /* If the line begins with the key: what is behind it, without the blanks before it. */
 static const char *value_of(const char *line, const char *key)

@@ -139,7 +139,7 @@ void gpu_spans_tell(const struct gpu_spans *s, const struct proc_key *key, doubl
 		    double *idleness);
 void gpu_spans_reset(struct gpu_spans *s);
 
-/* ---- which GPU has which number (gpu_reading.c) ---- */
+/* ---- which GPU has which number (gpu.c) ---- */
 
 #define GPU_ID_BYTES 96
 
@@ -354,5 +354,108 @@ int gpu_reader_start(const struct gpus_options *options, int *ret_fd, struct err
 /* Until the next reading, of a reader that has read for so long: at first less than the interval.
  */
 double gpu_pause_seconds(double interval_seconds, uint64_t age_ns);
+
+/*
+ * ---- inside drm.c: the texts in which the kernel tells of the clients of the cards it drives ----
+ */
+
+#define DRM_SLOT_BYTES 32
+#define DRM_MAX_ENGINES 8
+#define DRM_ENGINE_BYTES 24
+
+/* One kind of engine, and how much of it a client had. What is not said is U64_UNKNOWN. */
+struct drm_engine {
+	char name[DRM_ENGINE_BYTES]; /* "render"; "": no such */
+	uint64_t busy_ns;
+	uint64_t cycles, total_cycles; /* some drivers count in the engine's own clock */
+	uint64_t capacity;	       /* how many of this kind there are, if not one */
+	bool has_fallen;	       /* since the reading before, whose values stand */
+};
+
+/* What proc/PID/fdinfo/N says of one client of a device. */
+struct drm_client {
+	char slot[DRM_SLOT_BYTES]; /* of the device on the PCI bus */
+	uint64_t id;
+	uint64_t memory_bytes; /* of the device's own; U64_UNKNOWN: it does not say */
+	struct drm_engine engines[DRM_MAX_ENGINES];
+};
+
+/* False: it is no client, or does not say of which device. */
+bool drm_parse_client(const char *text, struct drm_client *ret);
+
+/* How busy each engine was kept by the clients that were added up; {0}: by nobody yet. */
+struct drm_use {
+	struct {
+		char name[DRM_ENGINE_BYTES];
+		double percent;
+	} engines[DRM_MAX_ENGINES];
+	size_t n;
+	bool is_part; /* one of an engine is not known, and may be more than the others */
+};
+
+/*
+ * Of a later reading; a counter may fall for a while, and then it catches up: how busy it was is
+ * unknown at both, since what it comes to then is of a longer time.
+ */
+void drm_keep_highest(struct drm_client *now, const struct drm_client *before);
+
+/* Adds a client's, between two readings wall_ns apart; before NULL: it began between them. */
+void drm_add_use(struct drm_use *sum, const struct drm_client *now, const struct drm_client *before,
+		 double wall_ns);
+
+/* That of the busiest, which may be a little above 100; NaN: not told. */
+double drm_busiest_percent(const struct drm_use *use);
+
+/* PCI_SLOT_NAME of a device's uevent. */
+bool drm_parse_slot(const char *text, char ret[DRM_SLOT_BYTES]);
+
+/* DRIVER of it. */
+bool drm_parse_driver(const char *text, char ret[DRM_SLOT_BYTES]);
+
+/* ---- inside smi.c: NVIDIA's program ---- */
+
+#define SMI_PROGRAM "nvidia-smi"
+#define SMI_UUID_BYTES 96
+
+/* In a handler of signals: kills what runs now, with all that it started. */
+void smi_end_program(void);
+
+/* ---- what it prints ---- */
+
+enum smi_field { SMI_UTILIZATION, SMI_MEMORY_USED, SMI_MEMORY_TOTAL, SMI_TEMPERATURE, SMI_FIELDS };
+
+/* A line of --query-gpu=utilization.gpu,memory.used,memory.total,temperature.gpu. */
+struct smi_line {
+	int index;		   /* lines are counted whatever is on them, blank ones are not */
+	bool is_whole;		   /* four fields, and all of them numbers */
+	double values[SMI_FIELDS]; /* as they stand there: inf and 101 are possible; NaN: no number
+				    */
+};
+
+/* Fills up to max; returns how many. */
+size_t smi_parse(const char *text, struct smi_line *ret, size_t max);
+
+struct smi_device {
+	char uuid[SMI_UUID_BYTES];
+	bool is_listed; /* the last time it was asked */
+	bool is_lost;	/* it is listed, and said to be that */
+	uint64_t index; /* its number; U64_UNKNOWN: not told */
+	struct smi_line line;
+};
+
+/*
+ * A line of the same query with uuid before them, and maybe index behind: what else does not parse
+ * is unknown. False: it is none, but a warning.
+ */
+bool smi_parse_device(const char *line, struct smi_device *ret);
+
+struct smi_process {
+	char uuid[SMI_UUID_BYTES];
+	uint64_t pid;
+	uint64_t memory_bytes; /* U64_UNKNOWN: not told */
+};
+
+/* A line of --query-compute-apps=gpu_uuid,pid,used_memory. False: it is none, but a warning. */
+bool smi_parse_process(const char *line, struct smi_process *ret);
 
 #endif

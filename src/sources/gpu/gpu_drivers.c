@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "sources/gpu/gpu.h"
-#include "sources/pids.h"
 #include "sources/sources.h"
 
 #define REOPEN_NS UINT64_C(10000000000) /* from one opening to the next */

@@ -28,7 +28,6 @@
 #include "base/num.h"
 #include "base/unknown.h"
 #include "sources/gpu/gpu.h"
-#include "sources/pids.h"
 #include "sources/proc_text.h"
 
 #define STATUS_BYTES 8192

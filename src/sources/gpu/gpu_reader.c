@@ -27,7 +27,6 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "sources/gpu/gpu.h"
-#include "sources/gpu/smi.h"
 
 #define MIN_INTERVAL_SECONDS 1.0
 

@@ -5,7 +5,6 @@
  * few seconds and asked rarely. It tells nothing of the share of each process, nor of
  * processes that only draw.
  */
-#include "sources/gpu/smi.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -202,11 +202,6 @@ int life_fd(const struct life *life)
 	return life->kind->fd(life);
 }
 
-bool life_gathers(const struct life *life)
-{
-	return life->kind->gathers;
-}
-
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx)
 {
 	return life->kind->drain(life, SIZE_MAX, fn, ctx);

@@ -16,7 +16,6 @@ struct life_kind {
 	int (*open)(const struct life_options *options, struct life **ret, struct err *err);
 	void (*close)(struct life *life); /* frees it */
 	int (*fd)(const struct life *life);
-	bool gathers; /* as of life_gathers() */
 	int64_t (*drain)(struct life *life, size_t max, life_handler *fn, void *ctx);
 	int (*track)(struct life *life, pid_t pid, uint64_t tag);	  /* NULL: it cannot */
 	uint64_t (*tag_of)(struct life *life, pid_t pid);		  /* NULL as well */

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@
 #define WHAT "births and deaths"
 
 #define RING_BYTES (2 * 1024 * 1024) /* a second of 4,000 forks, execs and exits (measured) */
-#define DRAIN_MS 100
+#define FULL_PART 4 /* the reader is woken when the ring is full to one in so many */
 
 struct ebpf {
 	struct life base;
 	struct life_bpf *skel;
 	struct ring_buffer *ring;
 	struct bpf_link *free_link; /* NULL: nobody wants the last word on the dead */
-	int timer_fd;		    /* tells when to look: the kernel side wakes nobody */
+	int wake_fd;		    /* an epoll on the ring: the kernel side has woken us */
 	uint64_t told_lost;
 
 	/* Of the drain under way. */
@@ -45,6 +45,7 @@ enum oom_program { OOM_BY_TASK, OOM_BY_PID, OOM_NONE };
 
 static int set_options(struct life_bpf *skel, const struct life_options *o, enum oom_program oom)
 {
+	uint32_t ring_bytes = (uint32_t)(o->ring_bytes ? o->ring_bytes : RING_BYTES);
 	int n_cpus = ebpf_cpu_ids(), r;
 
 	if (n_cpus < 0)
@@ -55,11 +56,10 @@ static int set_options(struct life_bpf *skel, const struct life_options *o, enum
 	bpf_program__set_autoattach(skel->progs.on_free, false);
 	bpf_program__set_autoload(skel->progs.on_oom, oom == OOM_BY_TASK);
 	bpf_program__set_autoload(skel->progs.on_oom_pid, oom == OOM_BY_PID);
+	skel->rodata->full_bytes = ring_bytes / FULL_PART;
+	skel->bss->is_armed = true;
 	r = bpf_map__set_max_entries(skel->maps.offsets, (uint32_t)n_cpus);
-	if (r < 0)
-		return r;
-	return bpf_map__set_max_entries(skel->maps.ring,
-					(uint32_t)(o->ring_bytes ? o->ring_bytes : RING_BYTES));
+	return r < 0 ? r : bpf_map__set_max_entries(skel->maps.ring, ring_bytes);
 }
 
 static int load(struct ebpf *e, const struct life_options *o)
@@ -80,13 +80,13 @@ static int load(struct ebpf *e, const struct life_options *o)
 	return r;
 }
 
-static int start_timer(void)
+/* Edges alone: the ring is never empty for long, and whether it is says nothing. */
+static int watch_ring(int ring_fd)
 {
-	const struct timespec period = { 0, DRAIN_MS * 1000000L };
-	const struct itimerspec when = { period, period };
-	CLEANUP(close_fd) int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	CLEANUP(close_fd) int fd = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event when = { .events = EPOLLIN | EPOLLET };
 
-	if (fd < 0 || timerfd_settime(fd, 0, &when, NULL) < 0)
+	if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, ring_fd, &when) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }
@@ -108,12 +108,13 @@ static int take_record(void *ctx, void *bytes, size_t len)
 static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void *ctx)
 {
 	struct ebpf *e = ebpf_of(life);
-	uint64_t n_ticks, lost, told_lost = e->told_lost;
+	uint64_t lost, told_lost = e->told_lost;
+	struct epoll_event woken;
 	struct timespec ts;
 	int r;
 
-	if (read(e->timer_fd, &n_ticks, sizeof(n_ticks)) < 0 && errno != EAGAIN && errno != EINTR)
-		return -errno;
+	(void)epoll_wait(e->wake_fd, &woken, 1, 0); /* or the edge would stay */
+	__atomic_store_n(&e->skel->bss->is_armed, true, __ATOMIC_SEQ_CST);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	e->units.mono_ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 	e->units.wall_ns = clock_wall_ns();
@@ -137,7 +138,7 @@ static void close_ebpf(struct life *life)
 	ring_buffer__free(e->ring);
 	bpf_link__destroy(e->free_link);
 	life_bpf__destroy(e->skel);
-	close_fd(&e->timer_fd);
+	close_fd(&e->wake_fd);
 	free(e);
 }
 
@@ -171,9 +172,9 @@ static int start(struct ebpf *e, const struct life_options *o)
 	e->ring = ring_buffer__new(bpf_map__fd(e->skel->maps.ring), take_record, e, NULL);
 	if (!e->ring)
 		return -errno;
-	e->timer_fd = start_timer();
-	if (e->timer_fd < 0)
-		return e->timer_fd;
+	e->wake_fd = watch_ring(bpf_map__fd(e->skel->maps.ring));
+	if (e->wake_fd < 0)
+		return e->wake_fd;
 	r = life_bpf__attach(e->skel);
 	return r < 0 ? r : want_accounts(&e->base, o->wants_accounts);
 }
@@ -194,7 +195,7 @@ static int open_ebpf(const struct life_options *o, struct life **ret, struct err
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return err_set(err, -ENOMEM, "out of memory");
-	e->timer_fd = -1;
+	e->wake_fd = -1;
 	e->base =
 		(struct life){ .kind = &life_by_ebpf, .sees_signals = true, .has_accounts = true };
 	e->units.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -207,9 +208,9 @@ static int open_ebpf(const struct life_options *o, struct life **ret, struct err
 	return 0;
 }
 
-static int ebpf_timer(const struct life *life)
+static int ebpf_fd(const struct life *life)
 {
-	return ((const struct ebpf *)life)->timer_fd;
+	return ((const struct ebpf *)life)->wake_fd;
 }
 
 static int track_ebpf(struct life *life, pid_t pid, uint64_t tag)
@@ -242,8 +243,7 @@ const struct life_kind life_by_ebpf = {
 	.name_with_accounts = "eBPF fork, exec and exit events",
 	.open = open_ebpf,
 	.close = close_ebpf,
-	.fd = ebpf_timer,
-	.gathers = true,
+	.fd = ebpf_fd,
 	.drain = drain_ebpf,
 	.track = track_ebpf,
 	.tag_of = tag_of_ebpf,

@@ -26,7 +26,6 @@
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"
-#include "sources/pids.h"
 #include "sources/sources.h"
 
 /* Bounds what hostile text can take; Linux has fewer calls. */
@@ -225,12 +224,15 @@ bool sources_has_strace(void)
 /* A number in proc/PID/status; -1: not there. */
 static int read_status(pid_t pid, const char *key, int64_t *ret)
 {
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	char path[64], text[STATUS_BYTES];
 	const char *at;
 	uint64_t v;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	snprintf(path, sizeof(path), "proc/%d/status", (int)pid);
+	if (root_fd < 0)
+		return -ENODATA;
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) <= 0)
 		return -ESRCH;
 	at = strstr(text, key);
 	if (!at)
@@ -249,7 +251,7 @@ int strace_check(pid_t pid, struct err *err)
 
 	if (pid <= 0)
 		return err_set(err, -EINVAL, "%d is not the id of a process", (int)pid);
-	if (read_status(pid, "\nTgid:", &group) < 0)
+	if (read_status(pid, "\nTgid:", &group) == -ESRCH)
 		return err_set(err, -ESRCH, "there is no process %d", (int)pid);
 	if (group == getpid())
 		return err_set(err, -EINVAL, "proctor does not trace itself");
@@ -262,15 +264,13 @@ int strace_check(pid_t pid, struct err *err)
 /* Whom it traces; 0: nobody. */
 static pid_t find_traced(pid_t pid)
 {
-	CLEANUP(pid_list_release) struct pid_list all = { 0 };
 	CLEANUP(dir_close) DIR *proc = opendir("/proc");
 	int64_t tracer;
+	pid_t other;
 
-	if (!proc || pid_list_read(&all, proc) < 0)
-		return 0;
-	for (size_t i = 0; i < all.n; i++)
-		if (read_status(all.items[i], "\nTracerPid:", &tracer) == 0 && tracer == pid)
-			return all.items[i];
+	while (proc && (other = dir_next_pid(proc)) > 0)
+		if (read_status(other, "\nTracerPid:", &tracer) == 0 && tracer == pid)
+			return other;
 	return 0;
 }
 

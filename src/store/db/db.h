@@ -19,7 +19,7 @@
  */
 
 /* In PRAGMA user_version. It changes with any table, and with any packed format (codec.h). */
-#define LAYOUT 14
+#define LAYOUT 15
 
 /*
  * Whether an open database has no tables yet, which is no failure. -EPROTO: it has another layout.
@@ -33,22 +33,8 @@ int layout_check(struct store *store, bool *ret_is_empty, struct err *err);
  */
 int layout_check_tables(struct store *store, struct err *err);
 
-/* A whole database, in memory that has nothing yet. SQLite's result code. */
-int layout_make(sqlite3 *db);
-
-/* The same in a file that has no tables, in one transaction; safe if several do so at once. */
+/* Makes the tables where there are none, in one transaction; safe if several do so at once. */
 int layout_create(struct store *store, struct err *err);
-
-/*
- * make - a database where there is none.
- *
- * All tables are made in memory and come to the disk with one sync, and then get their name:
- * SQLite's own way takes a dozen, and who records may wait for each. Where that cannot be done the
- * file is made empty, and opening it makes the tables.
- */
-
-/* 1: with all tables. 0: empty; or something has the name already, which is left as it is. */
-int make_database(const char *path, struct err *err);
 
 /*
  * lock_wait - waiting for another writer, no longer than the lock timeout.

@@ -13,9 +13,6 @@
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472
 
-/* Before the first table. */
-#define CAN_SHRINK "PRAGMA auto_vacuum = INCREMENTAL"
-
 /*
  * Integers are exact (bytes, ns), NULL is unknown; how each type is kept: columns.h.
  *
@@ -128,22 +125,19 @@ static const char tables[] =
 
 	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
 	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
-	" is_rolled INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+	" is_rolled INTEGER NOT NULL DEFAULT 0, times BLOB NOT NULL, times_seal INTEGER NOT NULL,"
+	" data BLOB NOT NULL, seal INTEGER NOT NULL);"
 	"CREATE INDEX folds_by_recorder ON folds (recorder);"
 	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled);"
 
-	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
-	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
-	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
 
 	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" fold INTEGER NOT NULL, last_ns INTEGER NOT NULL, is_thin INTEGER NOT NULL DEFAULT 0,"
 	" data BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
 	"CREATE INDEX points_by_time ON points (last_ns) WHERE NOT is_thin;"
 
-	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
-	" hour INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
-	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
 
 	"CREATE TRIGGER processes_keep_images"
 	" AFTER UPDATE OF sheet_num, rank, comm, command, cgroup ON processes"
@@ -265,26 +259,6 @@ static const char tables[] =
 
 	"CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;"
 	"INSERT INTO meta VALUES ('retained_ns', strftime('%s', 'now') * 1000000000);";
-
-/* The clocks of now, and that it is ours and of this layout. */
-static int finish(sqlite3 *db)
-{
-	char stamp[96];
-	int rc = retention_note_clock(db);
-
-	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
-		 APPLICATION_ID, LAYOUT);
-	return rc == SQLITE_OK ? sqlite3_exec(db, stamp, NULL, NULL, NULL) : rc;
-}
-
-int layout_make(sqlite3 *db)
-{
-	int rc = sqlite3_exec(db, CAN_SHRINK, NULL, NULL, NULL);
-
-	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(db, tables, NULL, NULL, NULL);
-	return rc == SQLITE_OK ? finish(db) : rc;
-}
 
 static int run_sql(struct store *store, const char *sql, struct err *err)
 {
@@ -410,16 +384,16 @@ int layout_check_tables(struct store *store, struct err *err)
 }
 
 /*
- * auto_vacuum and the journal must be set outside a transaction, before the first table and the
- * log. Another process may make the tables while this one waits for its transaction.
+ * The tables come into the file itself, and the log after them: an empty file with a log beside it
+ * is damaged. auto_vacuum has to be set before the first table. Another process may make the tables
+ * while this one waits for its transaction.
  */
 int layout_create(struct store *store, struct err *err)
 {
 	bool is_empty = false;
-	int r = run_sql(store, CAN_SHRINK, err);
+	char stamp[96];
+	int r = run_sql(store, "PRAGMA auto_vacuum = INCREMENTAL", err);
 
-	if (r == 0)
-		r = journal_set_up(store, err);
 	if (r == 0)
 		r = run_sql(store, "BEGIN IMMEDIATE", err);
 	if (r < 0)
@@ -427,11 +401,15 @@ int layout_create(struct store *store, struct err *err)
 	r = layout_check(store, &is_empty, err);
 	if (r == 0 && is_empty)
 		r = run_sql(store, tables, err);
-	if (r == 0 && is_empty && finish(store->db) != SQLITE_OK)
+	if (r == 0 && is_empty && retention_note_clock(store->db) != SQLITE_OK)
 		r = store_failure(store, err);
+	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		 APPLICATION_ID, LAYOUT);
+	if (r == 0 && is_empty) /* it is ours, and of this layout */
+		r = run_sql(store, stamp, err);
 	if (r == 0)
 		r = run_sql(store, "COMMIT", err);
 	if (r < 0 && !sqlite3_get_autocommit(store->db))
 		sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-	return r;
+	return r < 0 ? r : journal_set_up(store, err);
 }

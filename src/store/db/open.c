@@ -64,81 +64,6 @@ static int look_beside(const char *path, bool only_look, struct err *err)
 	return 0;
 }
 
-/* Of the file's header. */
-#define AT_WRITE_VERSION 18 /* and behind it that of readers */
-#define AT_LAYOUT 60	    /* PRAGMA user_version */
-#define VERSION_WAL 2
-
-static void close_db(sqlite3 **db)
-{
-	sqlite3_close(*db);
-}
-
-static void free_image(unsigned char **image)
-{
-	sqlite3_free(*image);
-}
-
-/* As a file of this name has it; NULL: it cannot be made. */
-static unsigned char *make_image(const char *name, size_t *ret_len)
-{
-	CLEANUP(close_db) sqlite3 *db = NULL;
-	sqlite3_int64 len = 0;
-	unsigned char *image;
-
-	if (sqlite3_open(":memory:", &db) != SQLITE_OK || layout_make(db) != SQLITE_OK)
-		return NULL;
-	image = sqlite3_serialize(db, "main", &len, 0);
-	if (!image || len < AT_LAYOUT)
-		return image;
-	if (!journal_is_shared(name))
-		image[AT_WRITE_VERSION] = image[AT_WRITE_VERSION + 1] = VERSION_WAL;
-	*ret_len = (size_t)len;
-	return image;
-}
-
-static bool is_beside(const char *path, const char *suffix)
-{
-	CLEANUP(free_ptr) char *name = NULL;
-	struct stat st;
-
-	return asprintf(&name, "%s%s", path, suffix) < 0 || lstat(name, &st) == 0;
-}
-
-/*
- * 1: it is there. 0: another has made one meanwhile. What lies beside it would be taken for its
- * log, or for what it is to be rolled back to; of an empty file nobody takes it so.
- */
-static int make_whole(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	CLEANUP(free_ptr)
-	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	CLEANUP(close_fd) int fd = -1;
-	CLEANUP(free_image) unsigned char *image = NULL;
-	char name[32];
-	size_t len = 0;
-	int r;
-
-	if (is_beside(path, "-wal") || is_beside(path, "-journal"))
-		return -EEXIST;
-	fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-	if (fd < 0 || fchmod(fd, 0600) < 0)
-		return -errno;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	image = make_image(name, &len);
-	r = len > 0 ? io_write_all(fd, image, len) : -ENOMEM;
-	if (r < 0)
-		return r;
-	path_give_to_folder_owner(path, fd);
-	if (fsync(fd) < 0)
-		return -errno;
-	if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0)
-		return errno == EEXIST ? 0 : -errno;
-	r = io_sync_folder_of(path);
-	return r < 0 ? r : 1;
-}
-
 /*
  * SQLite would make it with the umask's mode. Its -wal and -shm get the mode and
  * owner of the file. O_EXCL also means that no file is opened and closed here
@@ -159,14 +84,6 @@ static int make_empty(const char *path, struct err *err)
 	return 0;
 }
 
-int make_database(const char *path, struct err *err)
-{
-	struct stat st;
-	int r = lstat(path, &st) == 0 ? 0 : make_whole(path);
-
-	return r < 0 ? make_empty(path, err) : r;
-}
-
 /* ---- the file ---- */
 
 static int refuse_lost_log(const char *path, struct err *err)
@@ -181,8 +98,8 @@ static int refuse_lost_log(const char *path, struct err *err)
 
 /*
  * SQLite takes the log of an empty file for a stale one and deletes it, even when
- * it only reads. A file that was cut to nothing has its last rows there. The log is
- * looked at first: of a database that is just being made it comes second.
+ * it only reads. A file that was cut to nothing has its last rows there. One that is
+ * just being made has no log (layout_create()).
  */
 static int check_log(const char *path, struct err *err)
 {
@@ -209,7 +126,7 @@ static int check_file(const char *path, enum store_mode mode, struct err *err)
 	if (error == ENOENT && mode != STORE_WRITE)
 		return err_set(err, -ENOENT, "nothing was recorded yet: there is no database %s",
 			       path);
-	if (error == ENOENT) /* make_database() found something there */
+	if (error == ENOENT) /* something has the name */
 		return err_set(err, -ENOENT, "%s is a link to nothing: remove it", path);
 	if (error)
 		return err_set(err, -error, "cannot open the database %s: %s", path,
@@ -348,28 +265,6 @@ static int connect_to(struct store *store, int flags, const char *option, struct
 	return 0;
 }
 
-/*
- * A young database is all in its log. If that is damaged the file looks as if it
- * had just been made, and the log would be overwritten. Who is just making it has
- * the lock that this waits for.
- */
-static int check_empty(struct store *store, bool *is_empty, struct err *err)
-{
-	struct wal_found log;
-	int r = 0;
-
-	wal_check(store->path, &log);
-	if (!log.has_commit)
-		return 0;
-	if (sqlite3_exec(store->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-		return store_failure(store, err);
-	r = layout_check(store, is_empty, err);
-	if (r == 0 && *is_empty)
-		r = refuse_lost_log(store->path, err);
-	sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-	return r;
-}
-
 static int open_to_write(const char *path, unsigned timeout_ms, struct store **ret, struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
@@ -378,8 +273,6 @@ static int open_to_write(const char *path, unsigned timeout_ms, struct store **r
 
 	if (r == 0)
 		r = layout_check(store, &is_empty, err);
-	if (r == 0 && is_empty)
-		r = check_empty(store, &is_empty, err);
 	if (r == 0)
 		r = is_empty ? layout_create(store, err) : journal_set_up(store, err);
 	if (r < 0)
@@ -422,7 +315,7 @@ static int check_layout(struct store *store, bool *ret_is_empty, struct err *err
 #define INGEST_TIMEOUT_MS 1000
 #define COPY_MAX_BYTES (INT64_C(256) << 20)
 
-/* A copy of what the handle has open, or an empty database; COPY_MAX_BYTES at most. */
+/* A copy of what the handle has open, or nothing; COPY_MAX_BYTES at most. */
 static sqlite3 *copy_to_memory(struct store *store)
 {
 	sqlite3_backup *backup = NULL;
@@ -431,12 +324,10 @@ static sqlite3 *copy_to_memory(struct store *store)
 	int rc = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
 				 NULL);
 
-	if (rc == SQLITE_OK && !store->db)
-		rc = layout_make(copy);
-	else if (rc == SQLITE_OK &&
-		 (query_read_number(store, STATEMENT_PAGE_SIZE, 0, &page_bytes, NULL) < 0 ||
-		  query_read_number(store, STATEMENT_PAGE_COUNT, 0, &n_pages, NULL) < 0 ||
-		  n_pages > COPY_MAX_BYTES / (page_bytes > 0 ? page_bytes : 1)))
+	if (rc == SQLITE_OK && store->db &&
+	    (query_read_number(store, STATEMENT_PAGE_SIZE, 0, &page_bytes, NULL) < 0 ||
+	     query_read_number(store, STATEMENT_PAGE_COUNT, 0, &n_pages, NULL) < 0 ||
+	     n_pages > COPY_MAX_BYTES / (page_bytes > 0 ? page_bytes : 1)))
 		rc = SQLITE_TOOBIG;
 	if (rc == SQLITE_OK && store->db) {
 		backup = sqlite3_backup_init(copy, "main", store->db, "main");
@@ -458,6 +349,7 @@ static sqlite3 *copy_to_memory(struct store *store)
 static bool read_copy(struct store *store)
 {
 	sqlite3 *copy = copy_to_memory(store);
+	bool is_new = !store->db;
 
 	if (!copy)
 		return false;
@@ -468,6 +360,8 @@ static bool read_copy(struct store *store)
 	store->journal[0] = '\0';
 	configure(store);
 	sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	if (is_new && layout_create(store, NULL) < 0)
+		return false;
 	store->ingest_error = ingest_logs(store, NULL);
 	return true;
 }
@@ -515,7 +409,6 @@ static int open_to_read(const char *path, bool as_is, unsigned timeout_ms, struc
 			struct err *err)
 {
 	CLEANUP(close_handle) struct store *store = handle_new(path, timeout_ms, err);
-	struct wal_found log;
 	const char *option;
 	bool is_empty = false;
 	int r = store ? connect_to(store, SQLITE_OPEN_READONLY, NULL, err) : -ENOMEM;
@@ -528,14 +421,8 @@ static int open_to_read(const char *path, bool as_is, unsigned timeout_ms, struc
 		r = connect_to(store, SQLITE_OPEN_READONLY, option, err);
 	if (option && r == 0)
 		r = check_layout(store, &is_empty, err);
-	if (r == 0 && is_empty) { /* with a log it is being made, or damaged: a writer can tell */
-		wal_check(path, &log);
-		if (log.has_commit)
-			r = put_right(path, timeout_ms, err);
-		if (r == 0 && (log.has_commit ||
-			       (ingest_has_logs(path) && put_right(path, timeout_ms, NULL) == 0)))
-			r = layout_check(store, &is_empty, err);
-	}
+	if (r == 0 && is_empty && ingest_has_logs(path) && put_right(path, timeout_ms, NULL) == 0)
+		r = layout_check(store, &is_empty, err);
 	if (r < 0)
 		return r;
 	if (is_empty)
@@ -565,8 +452,8 @@ static int make_for_logs(const char *path, unsigned timeout_ms, struct store **r
 int store_open_timeout(const char *path, enum store_mode mode, unsigned timeout_ms,
 		       struct store **ret, struct err *err)
 {
-	int r = mode == STORE_WRITE ? make_database(path, err) : 0;
 	struct stat st;
+	int r = mode == STORE_WRITE && lstat(path, &st) < 0 ? make_empty(path, err) : 0;
 
 	if (r < 0)
 		return r;

@@ -1,0 +1,627 @@
+/*
+ * Attempts, sheets, processes, samples, snapshots and events as rows: a constant array of fields
+ * for each, from which the members in JSON and the columns of the export as CSV are written.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "base/macros.h"
+#include "base/unknown.h"
+#include "model/job.h"
+#include "model/sample_fields.h"
+#include "model/snapshot.h"
+#include "report/facts.h"
+#include "report/report.h"
+
+/* Beside those of enum field_kind. FIELD_FLAG is none of these: a flag here is a bool. */
+enum row_kind {
+	FIELD_POSITIVE = FIELD_KINDS, /* int; 0 and below is unknown */
+	FIELD_COUNT,		      /* unsigned; 0 is unknown */
+	FIELD_INTERVAL,		      /* double; 0 was never asked for */
+	FIELD_BOOL,
+	FIELD_HEX, /* a number that is a name */
+	FIELD_OUTCOME,
+	FIELD_EVIDENCE,
+	FIELD_EVENT_TYPE,
+	FIELD_STATUS,  /* of the whole attempt */
+	FIELD_ZOMBIES, /* of the whole snapshot */
+	FIELD_LIST,    /* JSON, by write; in CSV one cell, and null is unknown */
+};
+
+struct row_field {
+	const char *name;
+	int kind;
+	size_t offset;
+	bool has_exact; /* in CSV the number as it was measured has a column too, behind all fields
+			 */
+	void (*write)(struct json *j, const void *field);
+};
+
+#define FIELD(name_, struct_, field_, kind_)                                                      \
+	{                                                                                         \
+		.name = name_, .kind = FIELD_##kind_, .offset = offsetof(struct struct_, field_), \
+	}
+#define FIELD_EXACT(name_, struct_, field_, kind_)                                                \
+	{                                                                                         \
+		.name = name_, .kind = FIELD_##kind_, .offset = offsetof(struct struct_, field_), \
+		.has_exact = true,                                                                \
+	}
+#define FIELD_JSON(name_, offset_, write_)                                            \
+	{                                                                             \
+		.name = name_, .kind = FIELD_LIST, .offset = offset_, .write = write_ \
+	}
+#define FIELD_OF_ALL(name_, kind_)                   \
+	{                                            \
+		.name = name_, .kind = FIELD_##kind_ \
+	}
+
+struct row_fields {
+	const struct row_field *items;
+	size_t n;
+	size_t n_csv; /* so many of the first are in CSV alone */
+};
+
+#define ROW_FIELDS(items_, n_csv_)                               \
+	{                                                        \
+		items_, sizeof(items_) / sizeof(*items_), n_csv_ \
+	}
+
+/* ---- one value ---- */
+
+struct value {
+	enum { VALUE_I64, VALUE_U64, VALUE_F64, VALUE_WORD, VALUE_TEXT } type;
+	int64_t i64;
+	uint64_t u64;
+	double f64;
+	const char *text; /* of a word, too */
+};
+
+#define ROOM 20
+
+static struct value number_of(uint64_t v)
+{
+	return (struct value){ VALUE_U64, .u64 = v };
+}
+
+static struct value f64_of(double v)
+{
+	return (struct value){ VALUE_F64, .f64 = v };
+}
+
+static struct value text_of(const char *text)
+{
+	return (struct value){ VALUE_TEXT, .text = text };
+}
+
+static struct value value_of(int kind, const void *at, char room[ROOM])
+{
+	switch (kind) {
+	case FIELD_PID:
+		return (struct value){ VALUE_I64, .i64 = *(const int *)at };
+	case FIELD_INT:
+		return number_of(*(const int *)at < 0 ? U64_UNKNOWN : (uint64_t) * (const int *)at);
+	case FIELD_POSITIVE:
+		return number_of(*(const int *)at <= 0 ? U64_UNKNOWN
+						       : (uint64_t) * (const int *)at);
+	case FIELD_COUNT:
+		return number_of(*(const unsigned *)at ? *(const unsigned *)at : U64_UNKNOWN);
+	case FIELD_ZOMBIES:
+		return number_of(snapshot_count_zombies(at, SNAPSHOT_ALL));
+	case FIELD_SECONDS:
+		return f64_of(u64_to_seconds(*(const uint64_t *)at));
+	case FIELD_MB:
+		return f64_of(u64_to_mb(*(const uint64_t *)at));
+	case FIELD_F64:
+		return f64_of(*(const double *)at);
+	case FIELD_INTERVAL:
+		return f64_of(*(const double *)at > 0 ? *(const double *)at : F64_UNKNOWN);
+	case FIELD_BOOL:
+		return (struct value){ VALUE_WORD, .text = *(const bool *)at ? "true" : "false" };
+	case FIELD_STRING:
+		return text_of(*(const char *const *)at);
+	case FIELD_COMM:
+		return text_of(*(const char *)at ? at : NULL);
+	case FIELD_CHAR:
+		snprintf(room, ROOM, "%c", *(const char *)at);
+		return text_of(room[0] == '?' ? NULL : room);
+	case FIELD_HEX:
+		snprintf(room, ROOM, "%016llx", *(const unsigned long long *)at);
+		return text_of(room);
+	case FIELD_OUTCOME:
+		return text_of(outcome_name(*(const enum outcome *)at));
+	case FIELD_EVIDENCE:
+		return text_of(evidence_name(*(const enum evidence *)at));
+	case FIELD_EVENT_TYPE:
+		return text_of(event_type_name(*(const enum event_type *)at));
+	case FIELD_STATUS:
+		return text_of(attempt_status_name(at));
+	default: /* FIELD_U64, FIELD_LIMIT */
+		if (kind == FIELD_LIMIT && *(const uint64_t *)at == FD_LIMIT_UNLIMITED)
+			return (struct value){ VALUE_WORD, .text = "unlimited" };
+		return number_of(*(const uint64_t *)at);
+	}
+}
+
+static void write_json_fields(struct json *j, const struct row_fields *fields, const void *from)
+{
+	for (size_t i = fields->n_csv; i < fields->n; i++) {
+		const struct row_field *f = &fields->items[i];
+		const void *at = (const char *)from + f->offset;
+		struct value v;
+		char room[ROOM];
+
+		if (f->kind == FIELD_LIST) {
+			json_key(j, f->name);
+			f->write(j, at);
+			continue;
+		}
+		v = value_of(f->kind, at, room);
+		if (v.type == VALUE_I64)
+			json_key_i64(j, f->name, v.i64);
+		else if (v.type == VALUE_U64)
+			json_key_u64(j, f->name, v.u64);
+		else if (v.type == VALUE_F64)
+			json_key_f64(j, f->name, v.f64);
+		else if (f->kind == FIELD_BOOL)
+			json_key_bool(j, f->name, *(const bool *)at);
+		else
+			json_key_string(j, f->name, v.text);
+	}
+}
+
+static void add_list(struct csv *c, const struct row_field *f, const void *at)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
+
+	json_init(&j, &text);
+	f->write(&j, at);
+	if (buf_error(&text) < 0)
+		c->out->failed = true;
+	csv_text(c, strcmp(text.data, "null") == 0 ? NULL : text.data);
+}
+
+static void add_cells(struct csv *c, const struct row_fields *fields, const void *from)
+{
+	for (size_t i = 0; i < fields->n; i++) {
+		const struct row_field *f = &fields->items[i];
+		const void *at = (const char *)from + f->offset;
+		struct value v;
+		char room[ROOM];
+
+		if (f->kind == FIELD_LIST) {
+			add_list(c, f, at);
+			continue;
+		}
+		v = value_of(f->kind, at, room);
+		if (v.type == VALUE_I64)
+			csv_i64(c, v.i64);
+		else if (v.type == VALUE_U64)
+			csv_u64(c, v.u64);
+		else if (v.type == VALUE_F64)
+			csv_f64(c, v.f64);
+		else
+			(v.type == VALUE_WORD ? csv_word : csv_text)(c, v.text);
+	}
+	for (size_t i = 0; i < fields->n; i++)
+		if (fields->items[i].has_exact)
+			csv_u64(c,
+				*(const uint64_t *)((const char *)from + fields->items[i].offset));
+}
+
+/* "rss_mb" is "rss_bytes" as it was measured, "cpu_seconds" is "cpu_ns", and "ended" "ended_ns". */
+static void add_names(struct csv *c, const struct row_fields *fields)
+{
+	char name[64];
+
+	for (size_t i = 0; i < fields->n; i++)
+		csv_word(c, fields->items[i].name);
+	for (size_t i = 0; i < fields->n; i++) {
+		const struct row_field *f = &fields->items[i];
+		const char *unit = strstr(f->name, f->kind == FIELD_MB ? "_mb" : "_seconds");
+		int n = (int)(unit ? (size_t)(unit - f->name) : strlen(f->name));
+
+		snprintf(name, sizeof(name), "%.*s%s", n, f->name,
+			 f->kind == FIELD_MB ? "_bytes" : "_ns");
+		if (f->has_exact)
+			csv_word(c, name);
+	}
+}
+
+/* ---- samples ---- */
+
+struct sample_row {
+	uint64_t wall_ns;
+	double resolution_seconds;
+	uint64_t n_samples;
+	int attempt_num;
+	struct proc_sample p;
+};
+
+static void write_COUNTS(struct json *j, const void *sample)
+{
+	const struct proc_sample *p = sample;
+
+	syscall_uses_write_counts(j, p->syscalls, p->n_syscalls);
+}
+
+static void write_TIMES(struct json *j, const void *sample)
+{
+	const struct proc_sample *p = sample;
+
+	syscall_uses_write_times(j, p->syscalls, p->n_syscalls);
+}
+
+static const struct row_field sample_items[] = {
+	FIELD("timestamp", sample_row, wall_ns, SECONDS),
+	FIELD("job_id", sample_row, p.job_id, STRING),
+	FIELD("attempt", sample_row, attempt_num, PID),
+	FIELD("sheet_num", sample_row, p.sheet_num, INT),
+	FIELD("rank", sample_row, p.rank, INT),
+#define SAMPLE_FIELD(kind_, member_, key_, help_) FIELD(key_, sample_row, p.member_, kind_),
+#define SAMPLE_CALLS(kind_, key_, help_) \
+	FIELD_JSON(key_, offsetof(struct sample_row, p), write_##kind_),
+#define SAMPLE_JOB(...) /* they come first */
+#include "model/sample_fields.def"
+	FIELD("timestamp_ns", sample_row, wall_ns, U64),
+#define SAMPLE_EXACT(member_, key_, where_, help_) FIELD(key_, sample_row, p.member_, U64),
+#include "model/sample_fields.def"
+	FIELD("resolution_seconds", sample_row, resolution_seconds, F64),
+	FIELD("samples", sample_row, n_samples, U64),
+};
+static const struct row_fields sample_fields_of_row = ROW_FIELDS(sample_items, 0);
+
+void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds,
+		       uint64_t n_samples, int attempt_num, const struct proc_sample *p)
+{
+	const struct sample_row row = { wall_ns, resolution_seconds, n_samples, attempt_num, *p };
+
+	add_cells(c, &sample_fields_of_row, &row);
+	csv_end_row(c);
+}
+
+/* ---- snapshots ---- */
+
+static void write_zombie_pids(struct json *j, const void *snapshot)
+{
+	snapshot_write_zombie_pids(j, snapshot, SNAPSHOT_ALL);
+}
+
+static void write_progress(struct json *j, const void *snapshot)
+{
+	snapshot_write_progress(j, snapshot);
+}
+
+static void write_cgroups(struct json *j, const void *snapshot)
+{
+	snapshot_write_cgroups(j, snapshot);
+}
+
+static void write_gpus(struct json *j, const void *snapshot)
+{
+	snapshot_write_gpus(j, snapshot);
+}
+
+#define PSI_LINE(name_, field_)                                       \
+	FIELD(name_ "_avg10", snapshot, field_.avg10, F64),           \
+		FIELD(name_ "_avg60", snapshot, field_.avg60, F64),   \
+		FIELD(name_ "_avg300", snapshot, field_.avg300, F64), \
+		FIELD(name_ "_total_us", snapshot, field_.total_us, U64)
+
+static const struct row_field snapshot_items[] = {
+	FIELD_EXACT("timestamp", snapshot, wall_ns, SECONDS),
+	FIELD("daemon_pid", snapshot, daemon_pid, POSITIVE),
+	FIELD("boot_id", snapshot, boot_id, COMM),
+	FIELD_EXACT("system_memory_total_mb", snapshot, system.memory_total_bytes, MB),
+	FIELD_EXACT("system_memory_available_mb", snapshot, system.memory_available_bytes, MB),
+	FIELD_EXACT("system_memory_used_mb", snapshot, system.memory_used_bytes, MB),
+	FIELD("load_avg_1", snapshot, system.load1, F64),
+	FIELD("load_avg_5", snapshot, system.load5, F64),
+	FIELD("load_avg_15", snapshot, system.load15, F64),
+	FIELD_EXACT("swap_total_mb", snapshot, system.swap_total_bytes, MB),
+	FIELD_EXACT("swap_free_mb", snapshot, system.swap_free_bytes, MB),
+	FIELD_EXACT("cpu_user_seconds", snapshot, system.cpu_user_ns, SECONDS),
+	FIELD_EXACT("cpu_system_seconds", snapshot, system.cpu_system_ns, SECONDS),
+	FIELD_EXACT("cpu_idle_seconds", snapshot, system.cpu_idle_ns, SECONDS),
+	FIELD_EXACT("cpu_iowait_seconds", snapshot, system.cpu_iowait_ns, SECONDS),
+	FIELD_EXACT("cpu_steal_seconds", snapshot, system.cpu_steal_ns, SECONDS),
+	FIELD("cpu_count", snapshot, system.cpu_count, COUNT),
+	PSI_LINE("psi_cpu_some", system.psi_cpu.some),
+	PSI_LINE("psi_cpu_full", system.psi_cpu.full),
+	PSI_LINE("psi_memory_some", system.psi_memory.some),
+	PSI_LINE("psi_memory_full", system.psi_memory.full),
+	PSI_LINE("psi_io_some", system.psi_io.some),
+	PSI_LINE("psi_io_full", system.psi_io.full),
+	FIELD("process_count", snapshot, system.process_count, U64),
+	FIELD("forks_total", snapshot, system.forks_total, U64),
+	FIELD("oom_kills_total", snapshot, system.oom_kills_total, U64),
+	FIELD("swap_in_mb", snapshot, system.swap_in_bytes, MB),
+	FIELD("swap_out_mb", snapshot, system.swap_out_bytes, MB),
+	FIELD("uptime_seconds", snapshot, system.uptime_seconds, F64),
+	FIELD_EXACT("daemon_rss_mb", snapshot, daemon_rss_bytes, MB),
+	FIELD("pressure_level", snapshot, pressure_level, STRING),
+	FIELD("running_jobs", snapshot, running_jobs, PID),
+	FIELD("active_sheets", snapshot, active_sheets, PID),
+	FIELD_JSON("gpus", 0, write_gpus),
+	FIELD_JSON("zombie_pids", 0, write_zombie_pids),
+	FIELD_OF_ALL("zombie_count", ZOMBIES),
+	FIELD_JSON("job_progress", 0, write_progress),
+	FIELD("conductor_uptime_seconds", snapshot, daemon_uptime_seconds, F64),
+	FIELD("resolution_seconds", snapshot, resolution_seconds, F64),
+	FIELD_JSON("cgroups", 0, write_cgroups),
+};
+static const struct row_fields snapshot_fields = ROW_FIELDS(snapshot_items, 0);
+
+void report_csv_snapshot(struct csv *c, const struct snapshot *s)
+{
+	add_cells(c, &snapshot_fields, s);
+	csv_end_row(c);
+}
+
+/* ---- events ---- */
+
+struct event_row {
+	int attempt_num;
+	struct proc_event ev;
+};
+
+static const struct row_field event_items[] = {
+	FIELD_EXACT("timestamp", event_row, ev.wall_ns, SECONDS),
+	FIELD("job_id", event_row, ev.job_id, STRING),
+	FIELD("attempt", event_row, attempt_num, PID),
+	FIELD("sheet_num", event_row, ev.sheet_num, INT),
+	FIELD("pid", event_row, ev.key.pid, PID),
+	FIELD("event_type", event_row, ev.type, EVENT_TYPE),
+	FIELD("exit_code", event_row, ev.status.exit_code, INT),
+	FIELD("signal_num", event_row, ev.status.signal, INT),
+	FIELD("details", event_row, ev.details, STRING),
+	FIELD("start_ticks", event_row, ev.key.start_ticks, U64),
+};
+static const struct row_fields event_fields = ROW_FIELDS(event_items, 0);
+
+void report_csv_event(struct csv *c, int attempt_num, const struct proc_event *ev)
+{
+	const struct event_row row = { attempt_num, *ev };
+
+	add_cells(c, &event_fields, &row);
+	csv_end_row(c);
+}
+
+/* ---- jobs: one row per attempt ---- */
+
+static const struct row_field job_items[] = {
+	FIELD("job_id", attempt, job_id, STRING),
+	FIELD("attempt", attempt, attempt_num, PID),
+	FIELD_OF_ALL("status", STATUS),
+	FIELD("outcome", attempt, outcome, OUTCOME),
+	FIELD("exit_code", attempt, status.exit_code, INT),
+	FIELD("signal", attempt, status.signal, INT),
+	FIELD_EXACT("started", attempt, started_wall_ns, SECONDS),
+	FIELD_EXACT("ended", attempt, ended_wall_ns, SECONDS),
+	FIELD("total_sheets", attempt, total_sheets, INT),
+	FIELD("last_completed_sheet", attempt, last_completed_sheet, INT),
+	FIELD("current_sheet", attempt, current_sheet, INT),
+	FIELD("lost", attempt, is_lost, BOOL),
+	FIELD("reason", attempt, reason, STRING),
+	FIELD("command", attempt, command, STRING),
+	FIELD("argv_hash", attempt, argv_hash, HEX),
+	FIELD("uid", attempt, uid, U64),
+	FIELD("host", attempt, host, STRING),
+	FIELD("workdir", attempt, workdir, STRING),
+	FIELD("boot_id", attempt, boot_id, COMM),
+	FIELD("interval_seconds", attempt, interval_seconds, INTERVAL),
+};
+static const struct row_fields job_fields = ROW_FIELDS(job_items, 0);
+
+void rows_write_attempt(struct json *j, const struct attempt *a)
+{
+	write_json_fields(j, &job_fields, a);
+}
+
+static int write_job(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx)
+{
+	add_cells(c, &job_fields, f->a);
+	figures_write_csv(c, &f->figures, true);
+	csv_end_row(c);
+	return fn(ctx);
+}
+
+/* ---- sheets: one row per try ---- */
+
+struct sheet_row {
+	const char *job_id;
+	int attempt_num;
+	struct sheet_record sheet;
+};
+
+static const struct row_field rank_items[] = {
+	FIELD("rank", rank_record, rank, PID),
+	FIELD("pid", rank_record, pid, PID),
+	FIELD("exit_code", rank_record, status.exit_code, INT),
+	FIELD("signal", rank_record, status.signal, INT),
+	FIELD("ended", rank_record, ended_wall_ns, SECONDS),
+};
+
+static void write_ranks(struct json *j, const void *from)
+{
+	static const struct row_fields fields = ROW_FIELDS(rank_items, 0);
+	const struct sheet_record *sheet = from;
+
+	json_begin_array(j);
+	for (size_t i = 0; i < sheet->n_ranks; i++) {
+		json_begin_object(j);
+		write_json_fields(j, &fields, &sheet->ranks[i]);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+static const struct row_field sheet_items[] = {
+	FIELD("job_id", sheet_row, job_id, STRING),
+	FIELD("attempt", sheet_row, attempt_num, PID),
+	FIELD("sheet_num", sheet_row, sheet.num, PID),
+	FIELD("name", sheet_row, sheet.name, STRING),
+	FIELD("command", sheet_row, sheet.command, STRING),
+	FIELD("try", sheet_row, sheet.try_num, PID),
+	FIELD("outcome", sheet_row, sheet.outcome, OUTCOME),
+	FIELD("reason", sheet_row, sheet.reason, STRING),
+	FIELD("exit_code", sheet_row, sheet.status.exit_code, INT),
+	FIELD("signal", sheet_row, sheet.status.signal, INT),
+	FIELD_EXACT("started", sheet_row, sheet.started_wall_ns, SECONDS),
+	FIELD_EXACT("ended", sheet_row, sheet.ended_wall_ns, SECONDS),
+	FIELD("total_ranks", sheet_row, sheet.total_ranks, PID),
+	FIELD_JSON("ranks", offsetof(struct sheet_row, sheet), write_ranks),
+};
+static const struct row_fields sheet_fields = ROW_FIELDS(sheet_items, 5);
+
+void rows_write_try(struct json *j, const struct sheet_record *sheet)
+{
+	const struct sheet_row row = { .sheet = *sheet };
+
+	write_json_fields(j, &sheet_fields, &row);
+}
+
+static int write_sheets(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->n_sheets; i++)
+		for (size_t k = 0; r == 0 && k < f->sheets[i].n_tries; k++) {
+			const struct sheet_record *sheet = f->sheets[i].tries[k];
+			const struct sheet_row row = { f->a->job_id, f->a->attempt_num, *sheet };
+			struct figures figures;
+
+			figures_of_sheet(f->a, sheet, &figures);
+			add_cells(c, &sheet_fields, &row);
+			figures_write_csv(c, &figures, false);
+			csv_end_row(c);
+			r = fn(ctx);
+		}
+	return r;
+}
+
+/* ---- processes ---- */
+
+struct process_row {
+	const char *job_id;
+	int attempt_num;
+	struct proc_record p;
+	uint64_t born_ns;
+	enum evidence cpu_evidence;
+};
+
+static void write_calls_text(struct json *j, const void *field)
+{
+	json_write_calls(j, *(const char *const *)field);
+}
+
+static const struct row_field process_items[] = {
+	FIELD("job_id", process_row, job_id, STRING),
+	FIELD("attempt", process_row, attempt_num, PID),
+	FIELD("sheet_num", process_row, p.sheet_num, INT),
+	FIELD("rank", process_row, p.rank, INT),
+	FIELD("pid", process_row, p.key.pid, PID),
+	FIELD("start_ticks", process_row, p.key.start_ticks, U64),
+	FIELD("ppid", process_row, p.ppid, POSITIVE),
+	FIELD("command", process_row, p.command, STRING),
+	FIELD("uid", process_row, p.uid, U64),
+	FIELD_EXACT("born", process_row, born_ns, SECONDS),
+	FIELD_EXACT("died", process_row, p.died_wall_ns, SECONDS),
+	FIELD("exit_code", process_row, p.status.exit_code, INT),
+	FIELD("signal", process_row, p.status.signal, INT),
+	FIELD_EXACT("user_cpu_seconds", process_row, p.user_ns, SECONDS),
+	FIELD_EXACT("system_cpu_seconds", process_row, p.system_ns, SECONDS),
+	FIELD_EXACT("max_rss_mb", process_row, p.max_rss_bytes, MB),
+	FIELD("evidence", process_row, p.evidence, EVIDENCE),
+	FIELD("cpu_evidence", process_row, cpu_evidence, EVIDENCE),
+	FIELD("rchar", process_row, p.rchar, U64),
+	FIELD("wchar", process_row, p.wchar, U64),
+	FIELD("read_bytes", process_row, p.read_bytes, U64),
+	FIELD("write_bytes", process_row, p.write_bytes, U64),
+	FIELD("major_faults", process_row, p.major_faults, U64),
+	FIELD("max_threads", process_row, p.max_threads, U64),
+	FIELD("max_fds", process_row, p.max_fds, U64),
+	FIELD("peak_gpu_memory_mb", process_row, p.max_gpu_bytes, MB),
+	FIELD("gpu_seconds", process_row, p.gpu_busy_ns, SECONDS),
+	FIELD("gpu_idle_seconds", process_row, p.gpu_idle_ns, SECONDS),
+	FIELD("samples", process_row, p.n_samples, U64),
+	FIELD_JSON("syscalls", offsetof(struct process_row, p.syscalls), write_calls_text),
+};
+static const struct row_fields process_fields = ROW_FIELDS(process_items, 2);
+
+static struct process_row process_row_of(const struct facts *f, const struct proc_record *p)
+{
+	return (struct process_row){ f->a->job_id, f->a->attempt_num, *p, facts_born_ns(f, p),
+				     facts_cpu_evidence(p) };
+}
+
+void rows_write_process(struct json *j, const struct facts *f, const struct proc_record *p)
+{
+	const struct process_row row = process_row_of(f, p);
+
+	write_json_fields(j, &process_fields, &row);
+}
+
+static int write_processes(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->a->n_processes; i++) {
+		const struct process_row row = process_row_of(f, &f->a->processes[i]);
+
+		add_cells(c, &process_fields, &row);
+		csv_end_row(c);
+		r = fn(ctx);
+	}
+	return r;
+}
+
+/* ---- tables ---- */
+
+static const struct {
+	const char *name;
+	const struct row_fields *fields;
+	/* Of those with a row for each attempt, sheet or process of one. */
+	int (*write)(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx);
+	bool has_figures; /* behind the columns */
+} tables[] = {
+	[REPORT_SAMPLES] = { "samples", &sample_fields_of_row },
+	[REPORT_SNAPSHOTS] = { "snapshots", &snapshot_fields },
+	[REPORT_EVENTS] = { "events", &event_fields },
+	[REPORT_JOBS] = { "jobs", &job_fields, write_job, true },
+	[REPORT_SHEETS] = { "sheets", &sheet_fields, write_sheets, true },
+	[REPORT_PROCESSES] = { "processes", &process_fields, write_processes },
+};
+
+int report_table_from_name(const char *name, enum report_table *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
+		if (strcmp(tables[i].name, name) == 0) {
+			*ret = (enum report_table)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+void report_csv_heading(struct csv *c, enum report_table table)
+{
+	add_names(c, tables[table].fields);
+	if (tables[table].has_figures)
+		figures_write_csv_names(c, table == REPORT_JOBS);
+	csv_end_row(c);
+}
+
+int report_csv_attempt(struct csv *c, enum report_table table, const struct attempt *a,
+		       report_row_fn *fn, void *ctx)
+{
+	struct facts f;
+	int r = facts_init(&f, a);
+
+	if (r < 0)
+		return r;
+	r = tables[table].write(c, &f, fn, ctx);
+	facts_release(&f);
+	return r;
+}
