@@ -27,7 +27,7 @@
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
-#define LEAST_LEAD 0.5	     /* of an interval: a smaller one does not show */
+#define LEAST_LEAD 0.3	     /* of an interval: a smaller one does not show */
 #define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
 #define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
