@@ -382,7 +382,7 @@ static int find_slow(const struct work *w)
 		}
 	}
 	r = culprit_find(ranks, n_ranks, &arena, &answer);
-	if (r < 0 || answer.why != CULPRIT_ALONE)
+	if (r < 0 || answer.why != WHY_ALONE)
 		return r;
 	w->f->slow = &w->a->ranks[ranks[answer.rises[0].record].rank];
 	w->f->slow_since_ns = w->origin_ns + llround(answer.rises[0].best * 1e9);
