@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/io.h"
@@ -106,28 +109,42 @@ bool proc_is_alive_at(int root_fd, const char *boot_id, pid_t pid, uint64_t star
 }
 
 /* With -1 the relative paths above fail with EBADF: nothing can be told. */
-static int open_root(void)
+int proc_open_root(struct err *err)
 {
-	return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(close_fd) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+	char self[32];
+	ssize_t n;
+
+	if (fd < 0)
+		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+	/* It names us by our number there, and nobody where we are not visible at all. */
+	n = readlinkat(fd, "proc/self", self, sizeof(self) - 1);
+	self[n > 0 ? n : 0] = '\0';
+	if (atoi(self) != getpid() && statfs("/proc", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
+		return err_set(err, -EXDEV,
+			       PROC_IS_FOREIGN ": mount it anew (unshare --mount-proc)");
+	return TAKE_FD(fd);
 }
 
 bool proc_is_alive(const char *boot_id, pid_t pid, uint64_t start_ticks)
 {
-	CLEANUP(close_fd) int root_fd = open_root();
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 
 	return proc_is_alive_at(root_fd, boot_id, pid, start_ticks);
 }
 
 void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES])
 {
-	CLEANUP(close_fd) int root_fd = open_root();
+	/* That of the kernel is the same in all namespaces. */
+	CLEANUP(close_fd) int root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	read_boot_id(root_fd, ret);
 }
 
 int proc_start_ticks(pid_t pid, uint64_t *ret)
 {
-	CLEANUP(close_fd) int root_fd = open_root();
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	char state;
 
 	return read_stat(root_fd, pid, &state, ret);
@@ -135,7 +152,7 @@ int proc_start_ticks(pid_t pid, uint64_t *ret)
 
 bool proc_is_ancestor(pid_t pid)
 {
-	CLEANUP(close_fd) int root_fd = open_root();
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	pid_t above = getppid();
 
 	for (int i = 0; i < MAX_ANCESTORS && above > 0 && above != pid; i++)

@@ -12,7 +12,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/err.h"
+
 #define ALIVE_BOOT_ID_BYTES 37 /* 36 characters and a NUL */
+
+/*
+ * The root directory, for what is read below it. -EXDEV: /proc shows another pid namespace than
+ * ours, so its numbers are those of other processes and it must not be used; err says so.
+ */
+int proc_open_root(struct err *err);
+#define PROC_IS_FOREIGN "/proc shows the processes of another pid namespace"
 
 /* Of the running kernel; "" where it cannot be read. */
 void proc_boot_id(char ret[ALIVE_BOOT_ID_BYTES]);

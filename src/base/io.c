@@ -176,14 +176,14 @@ void file_limit_set(const struct rlimit *limit)
 }
 
 /* By opening them: half of the limit may be open since before this process was started. */
-bool file_limit_has_room(int fd, size_t n)
+bool file_limit_has_room(size_t n)
 {
 	CLEANUP(close_fd) int taken = -1;
 
 	if (n == 0)
 		return true;
-	taken = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	return taken >= 0 && file_limit_has_room(fd, n - 1);
+	taken = open("/", O_PATH | O_CLOEXEC);
+	return taken >= 0 && file_limit_has_room(n - 1);
 }
 
 /* ---- folders ---- */

@@ -63,8 +63,8 @@ void file_limit_raise(struct rlimit *ret);
 /* rlim_max 0: nothing is changed. */
 void file_limit_set(const struct rlimit *limit);
 
-/* Whether n more files could be open beside fd, which is one. */
-bool file_limit_has_room(int fd, size_t n);
+/* Whether n more files could be open. */
+bool file_limit_has_room(size_t n);
 
 /* ---- folders ---- */
 

@@ -291,6 +291,7 @@ static const char *value_query_end(const char *p, const char *end, char quote, b
  */
 
 #define USER_TOKEN_MIN 20 /* a user's name without '@' that is as long as this is a token */
+#define WEB_USER_MAX 8	  /* in a URL of the web, one that is shorter may be a name */
 
 /*
  * A token is the prefix and a tail of letters, digits and the characters in
@@ -418,18 +419,36 @@ static size_t url_at(const char *s, size_t n, bool is_cut)
 }
 
 /*
- * s[0..n) is what stands behind the "://" of a URL. True if there is a password
- * (or a long user name, which is a token then) before the '@': s[from..to).
+ * A user without a password. On the web that is mostly a token, unless it is a short plain name, as
+ * of "https://ada@host/".
  */
-static bool mask_url_secret(const char *s, size_t n, bool is_cut, size_t *ret_from, size_t *ret_to)
+static bool is_lone_token(const char *s, size_t n, bool is_web)
 {
-	size_t at = url_at(s, n, is_cut);
+	bool is_plain = n < WEB_USER_MAX;
+
+	for (size_t i = 0; is_plain && i < n; i++)
+		is_plain = ascii_is_lower(s[i]);
+	return n >= USER_TOKEN_MIN || (is_web && !is_plain);
+}
+
+/*
+ * s[0..n) is what stands behind the "://" of a URL. True if there is a password, or a token in the
+ * place of the user, before the '@': s[from..to).
+ */
+static bool mask_url_secret(const char *s, size_t n, bool is_cut, bool is_web, size_t *ret_from,
+			    size_t *ret_to)
+{
+	size_t at = url_at(s, n, is_cut), user;
 
 	if (at == SIZE_MAX)
 		return false;
 	*ret_from = mask_user_len(s, at);
 	*ret_to = at;
-	return at > *ret_from && (at >= USER_TOKEN_MIN || find_any(s, 0, at, ":") < at);
+	user = find_any(s, 0, at, ":");
+	if (*ret_from < at && user < at)
+		return true;
+	*ret_from = 0;
+	return is_lone_token(s, user, is_web);
 }
 
 /*
@@ -665,6 +684,8 @@ enum value_kind {
 	VALUE_NONE,
 	VALUE_SECRET,
 	VALUE_LOGIN,  /* user:password */
+	VALUE_AUTH,   /* the same, or a token alone */
+	VALUE_SAMBA,  /* user%password */
 	VALUE_FOLDER, /* a folder if it looks like one, else a secret: PWD=/tmp, Pwd=abc */
 };
 
@@ -698,8 +719,21 @@ static const struct short_option {
 	{ "7z*", 'p', true, false, VALUE_SECRET, "" },
 	{ "curl", 'u', true, true, VALUE_LOGIN, CURL_SWITCHES },
 	{ "curl", 'U', true, true, VALUE_LOGIN, CURL_SWITCHES },
-	{ "http", 'a', true, true, VALUE_LOGIN, "FISbcdfhjmv" },
+	{ "http*", 'a', true, true, VALUE_AUTH, "FISbcdfhjmv" },
+	{ "smb*", 'U', true, true, VALUE_SAMBA, "" },
+	{ "rpcclient", 'U', true, true, VALUE_SAMBA, "" },
+	{ "wandb", '\0', false, false, VALUE_SECRET, "" }, /* wandb login KEY */
+	{ "vault", '\0', false, false, VALUE_SECRET, "" },
+	{ "ngrok", '\0', false, false, VALUE_SECRET, "" },
 };
+
+/* Words behind a program of '\0' in the table whose first word that is no option is a secret. */
+static const char *const login_words[] = { "login", "authtoken", "add-authtoken" };
+
+/* Long options that mean the same as a letter of the table. */
+static const struct {
+	const char *name, *letter;
+} long_options[] = { { "user", "u" }, { "proxy-user", "u" }, { "auth", "a" }, { "user", "U" } };
 
 /* Programs whose -c takes a script. */
 static const char *const shells[] = {
@@ -759,9 +793,22 @@ static enum value_kind long_option(unsigned seen, const char *name, size_t n)
 	enum value_kind kind = VALUE_NONE;
 
 	/* Where -u takes a login, --user does; "docker run --user 1000:1000" holds none. */
-	if (name_is(name, n, "user") || name_is(name, n, "proxy-user"))
-		(void)short_option(seen, "u", 1, true, &kind);
+	for (size_t i = 0; i < ARRAY_SIZE(long_options) && kind == VALUE_NONE; i++)
+		if (name_is(name, n, long_options[i].name))
+			(void)short_option(seen, long_options[i].letter, 1, true, &kind);
 	return kind;
+}
+
+/* "login" of a program that takes the secret as a word. */
+static bool is_login(unsigned seen, const char *name, size_t n)
+{
+	bool is_word = false, is_program = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(login_words); i++)
+		is_word |= name_is(name, n, login_words[i]);
+	for (size_t i = 0; is_word && i < ARRAY_SIZE(short_options); i++)
+		is_program |= short_options[i].letter == '\0' && (seen & 1u << i);
+	return is_program;
 }
 
 /* A program whose -c takes a script. */
@@ -795,7 +842,10 @@ struct scan {
 	enum value_kind pending;
 	unsigned programs; /* those seen so far, see programs_add() */
 	bool has_shell;
-	bool has_set; /* "config set NAME VALUE": a name may stand alone before its value */
+	bool has_set;	   /* "config set NAME VALUE": a name may stand alone before its value */
+	bool has_login;	   /* "wandb login": the next argument that is no option is a secret */
+	bool is_decoded;   /* it is what an encoded word stands for */
+	unsigned n_hidden; /* values, so far */
 };
 
 static bool is_full(const struct scan *s)
@@ -853,6 +903,7 @@ static void hide(struct scan *s, const char *to)
 		q = 0;
 	emit(s, s->pos, s->pos + q);
 	buf_add_str(s->out, "***");
+	s->n_hidden++;
 	emit(s, to - q, to);
 	advance(s, to);
 }
@@ -873,10 +924,16 @@ static void hide_value(struct scan *s, const char *to, enum value_kind kind)
 		if (p < to && *p && strchr("/~.$", *p))
 			return;
 	}
-	if (kind == VALUE_LOGIN) {
-		if (!memchr(s->pos, ':', n))
-			return;
+	if (kind == VALUE_LOGIN && !memchr(s->pos, ':', n))
+		return;
+	if (kind == VALUE_LOGIN || kind == VALUE_AUTH)
 		show(s, s->pos + mask_user_len(s->pos, n));
+	if (kind == VALUE_SAMBA) {
+		const char *percent = memchr(s->pos, '%', n);
+
+		if (!percent)
+			return;
+		show(s, percent + 1);
 	}
 	if (s->pos < to)
 		hide(s, to);
@@ -907,6 +964,7 @@ static bool scan_pending(struct scan *s)
 	s->pending = VALUE_NONE;
 	if (is_next_option(s))
 		return false;
+	s->has_login = false;
 	to = s->arg_end;
 	if (from > s->arg)
 		to = value_end(from, s->arg_end, s->quote, false, s->is_script);
@@ -934,13 +992,15 @@ static bool scan_shape(struct scan *s, const char *from)
 static bool scan_url(struct scan *s)
 {
 	const char *from = s->pos + 3, *p = from;
-	size_t secret, secret_end;
+	size_t before = (size_t)(s->pos - s->arg), secret, secret_end;
+	bool is_web = (before >= 4 && strncasecmp(s->pos - 4, "http", 4) == 0) ||
+		      (before >= 5 && strncasecmp(s->pos - 5, "https", 5) == 0);
 
 	if (s->arg_end - s->pos < 3 || memcmp(s->pos, "://", 3) != 0)
 		return false;
 	while (p < s->arg_end && !value_is_space(*p) && (!s->quote || *p != s->quote))
 		p++;
-	if (!mask_url_secret(from, (size_t)(p - from), s->is_cut && p == s->end, &secret,
+	if (!mask_url_secret(from, (size_t)(p - from), s->is_cut && p == s->end, is_web, &secret,
 			     &secret_end))
 		return false;
 	show(s, from + secret);
@@ -1024,6 +1084,8 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 	if (is_option) {
 		s->pending =
 			name_is_switch(name, n) ? VALUE_NONE : name_kind(s, name, n, true, false);
+		if (s->pending == VALUE_NONE && s->has_login && s->is_script)
+			s->pending = VALUE_SECRET;
 	} else if (n == 6 && strncasecmp(name, "bearer", 6) == 0) {
 		s->pending = VALUE_SECRET;
 	} else if (s->has_set && name_is_secret(s->mask, name, n, false)) {
@@ -1032,7 +1094,143 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 		s->has_set = s->has_set || (n == 3 && strncasecmp(name, "set", 3) == 0);
 		s->programs = programs_add(s->programs, name, n);
 		s->has_shell = s->has_shell || is_shell(name, n);
+		if (is_login(s->programs, name, n)) {
+			s->has_login = true;
+			s->pending = s->is_script ? VALUE_SECRET : VALUE_NONE;
+		}
 	}
+}
+
+/*
+ * ---- secrets in another form: percent-encoded, in base64 or in hexadecimal digits ----
+ *
+ * A word is decoded and looked at as what it stands for. If there is more to hide in that, all of
+ * the word is hidden.
+ */
+
+#define ENCODED_MIN 16 /* letters; in fewer there is no name and a value */
+
+static int digit_of(char c, unsigned base)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at;
+
+	if (base == 64) {
+		at = c ? strchr(digits, c == '-' ? '+' : c == '_' ? '/' : c) : NULL;
+		return at ? (int)(at - digits) : -1;
+	}
+	if (ascii_is_digit(c))
+		return c - '0';
+	c = ascii_to_lower(c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "p%61ss" and "p\x61ss" as "pass". How long that is; 0: nothing in it is encoded. */
+static size_t decode_percent(const char *s, size_t n, char *ret)
+{
+	size_t len = 0;
+	bool has_any = false;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t head = s[i] == '%'				     ? 1
+			      : s[i] == '\\' && i + 1 < n && s[i + 1] == 'x' ? 2
+									     : 0;
+		bool is_encoded = head > 0 && i + head + 1 < n && digit_of(s[i + head], 16) >= 0 &&
+				  digit_of(s[i + head + 1], 16) >= 0;
+
+		ret[len] = s[i];
+		if (is_encoded) {
+			ret[len] = (char)(digit_of(s[i + head], 16) << 4 |
+					  digit_of(s[i + head + 1], 16));
+			i += head + 1;
+			has_any = true;
+		}
+		len++;
+	}
+	return has_any ? len : 0;
+}
+
+/* Of so many bits a letter: 6 of base64, 4 of hexadecimal digits. 0: it stands for no text. */
+static size_t decode_letters(const char *s, size_t n, unsigned bits, char *ret)
+{
+	unsigned value = 0, n_bits = 0;
+	size_t len = 0;
+
+	if (n < ENCODED_MIN || (bits == 4 && n % 2 != 0))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		value = value << bits | (unsigned)digit_of(s[i], 1u << bits);
+		n_bits += bits;
+		if (n_bits < 8)
+			continue;
+		n_bits -= 8;
+		ret[len] = (char)(value >> n_bits);
+		if (ascii_is_control(ret[len]) && ret[len] != '\n')
+			return 0;
+		len++;
+	}
+	return len;
+}
+
+static void scan_arg(struct scan *s);
+
+/* How many values would be hidden in this text. */
+static unsigned count_hidden(const struct scan *s, const char *text, size_t n)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct scan inner = {
+		.mask = s->mask,
+		.out = &out,
+		.out_full = SIZE_MAX,
+		.arg = text,
+		.arg_end = text + n,
+		.end = text + n,
+		.is_script = true,
+		.programs = s->programs,
+		.is_decoded = true,
+	};
+
+	if (n > 0)
+		scan_arg(&inner);
+	return inner.n_hidden;
+}
+
+static bool hide_encoded(struct scan *s, const char *to)
+{
+	show(s, s->pos);
+	hide(s, to);
+	return true;
+}
+
+/* At pos: a word with escapes, or letters of base64 or hexadecimal digits in one. */
+static bool scan_encoded(struct scan *s)
+{
+	char before = s->pos > s->arg ? s->pos[-1] : ' ', decoded[WINDOW_BYTES];
+	const char *word_end = s->pos, *end;
+	size_t n;
+
+	if (s->is_decoded || digit_of(before, 64) >= 0)
+		return false;
+	while (word_end < s->arg_end && !value_is_space(*word_end) && !value_is_quote(*word_end))
+		word_end++;
+	if (value_is_space(before) || value_is_quote(before)) {
+		n = decode_percent(s->pos, (size_t)(word_end - s->pos), decoded);
+		if (n > 0 && count_hidden(s, decoded, n) >
+				     count_hidden(s, s->pos, (size_t)(word_end - s->pos)))
+			return hide_encoded(s, word_end);
+	}
+	for (unsigned bits = 4; bits <= 6; bits += 2) {
+		for (end = s->pos; end < word_end && digit_of(*end, 1u << bits) >= 0;)
+			end++;
+		n = decode_letters(s->pos, (size_t)(end - s->pos), bits, decoded);
+		if (n == 0 || count_hidden(s, decoded, n) == 0)
+			continue;
+		while (end < word_end && *end == '=')
+			end++;
+		return hide_encoded(s, end);
+	}
+	return false;
 }
 
 /* A run of name characters at pos: an option, the name of a value, or any word. */
@@ -1081,7 +1279,8 @@ static void scan_arg(struct scan *s)
 	while (s->pos < s->arg_end && !is_full(s)) {
 		size_t n = (size_t)(s->arg_end - s->pos), len;
 
-		if (scan_pending(s) || scan_shape(s, s->pos) || scan_url(s) || scan_run(s))
+		if (scan_pending(s) || scan_shape(s, s->pos) || scan_url(s) || scan_encoded(s) ||
+		    scan_run(s))
 			continue;
 		/* One character, with the quote or backslash that a backslash before it protects.
 		 */
@@ -1116,6 +1315,10 @@ static void scan_command(struct scan *s, const char *args)
 		if (s->arg > args)
 			buf_add_char(s->out, ' ');
 		s->is_script = is_script_next;
+		if (s->has_login && s->arg < s->arg_end && *s->arg != '-') {
+			s->has_login = false;
+			s->pending = VALUE_SECRET;
+		}
 		if (s->mask)
 			scan_arg(s);
 		else

@@ -6,7 +6,8 @@
  * "AWS_SECRET_ACCESS_KEY=abc" becomes "AWS_SECRET_ACCESS_KEY=***",
  * "https://me:abc@host/" becomes "https://me:***@host/", and well-known token
  * shapes (ghp_…, AKIA…, sk-…, eyJ….….…) become "***" wherever they stand, also
- * inside a script that was given to "sh -c", in JSON and in headers.
+ * inside a script that was given to "sh -c", in JSON and in headers. The same goes for what is
+ * percent-encoded, in base64 or in hexadecimal digits.
  *
  * In doubt it hides too much: an unclosed quote or a list hides the rest of its
  * argument. What it cannot know is a secret without a name or a known shape, and

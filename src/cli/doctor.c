@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -297,8 +298,7 @@ static void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r)
 static void write_object(struct json *j, const char *key, const struct rung *rungs, size_t n,
 			 bool are_reasons)
 {
-	json_key(j, key);
-	json_begin_object(j);
+	json_key_object(j, key);
 	for (size_t i = 0; i < n; i++)
 		json_key_string(j, rungs[i].measurement,
 				are_reasons ? rungs[i].reason : rungs[i].rung);
@@ -692,16 +692,15 @@ static int examine(struct patient *p, struct err *err)
 	if (paths_find(&p->paths, &p->paths_err) == 0 &&
 	    config_load(p->paths.config, &p->config, &p->config_err) == 0)
 		settings_place(&p->paths, p->paths.config, &p->config, &p->config_err);
-	p->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (p->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	options.root_fd = p->root_fd;
+	p->root_fd = options.root_fd = proc_open_root(err);
+	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
+	if (p->root_fd < 0) /* the rungs say why nothing of this machine can be looked at */
+		return p->root_fd == -EXDEV ? 0 : p->root_fd;
 	r = collector_new(&options, &collector, err);
 	if (r < 0)
 		return r;
 	r = collector_scan(collector, &p->snap, err);
 	collector_free(collector);
-	doctor_find_rungs(p->root_fd, &p->config, &p->arena, &p->rungs);
 	return r;
 }
 
@@ -721,8 +720,7 @@ static void write_json(const struct patient *p, const struct result *results, st
 	json_init(&j, out);
 	json_begin_object(&j);
 	doctor_write_rungs(&j, &p->rungs);
-	json_key(&j, "checks");
-	json_begin_array(&j);
+	json_key_array(&j, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
 		json_begin_object(&j);
 		json_key_string(&j, "name", doctor_checks[i].name);

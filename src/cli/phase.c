@@ -117,7 +117,7 @@ static int write_to_record(const struct phase_args *args, struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
 	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	const struct attempt_filter filter = { .running_only = true };
 	const struct attempt *a;
 	struct paths paths;

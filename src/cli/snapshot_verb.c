@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -17,8 +18,7 @@
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
 #define LOOK_AGAIN_NS 200000000L
-#define DAEMON_WAIT_MS 2000 /* a driver that begins takes about as long */
-#define GPU_WAIT_MS 3000    /* their driver may take a second to begin */
+#define GPU_WAIT_MS 3000 /* their driver may take a second to begin */
 #define MAX_AGE_NS UINT64_C(15000000000)
 
 #define MAX_TEXT_ROWS 40
@@ -43,23 +43,10 @@ static const struct argp snapshot_argp = {
 
 /* ---- taking it ---- */
 
-/* Asks a daemon that is there and answers soon; NULL otherwise. */
-static struct rpc_value *ask_daemon(const char *method)
-{
-	const struct rpc_client_options options = { .timeout_ms = DAEMON_WAIT_MS };
-	struct rpc_client *client = NULL;
-	struct rpc_value *answer = NULL;
-
-	if (rpc_client_open(&options, &client, NULL) == 0)
-		rpc_client_call(client, method, NULL, &answer, NULL);
-	rpc_client_close(client);
-	return answer;
-}
-
 /* Whether a daemon has a snapshot with GPUs that is not too old, which is in ret then. */
 static bool find_gpus(struct snapshot *ret)
 {
-	CLEANUP(cli_value_cleanup) struct rpc_value *answer = ask_daemon("daemon.top");
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = cli_ask_soon(NULL, "daemon.top");
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct json_cursor c;
 	struct json j;
@@ -99,7 +86,7 @@ void cli_take_gpus(const struct snapshot *from, struct snapshot *snap)
 
 static void add_daemon(struct snapshot *snap)
 {
-	CLEANUP(cli_value_cleanup) struct rpc_value *status = ask_daemon("daemon.status");
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = cli_ask_soon(NULL, "daemon.status");
 	double mb = rpc_value_f64(rpc_value_get(status, "rss_mb"));
 
 	if (!status)
@@ -116,7 +103,7 @@ int cli_take_snapshot(const struct settings *ctx, enum snapshot_scope scope, str
 		      struct err *err)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(close_fd) int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	CLEANUP(snapshot_release) struct snapshot daemons;
 	CLEANUP(look_close) struct look look = { .root_fd = -1 };
 	const struct timespec pause = { .tv_nsec = LOOK_AGAIN_NS };

@@ -339,9 +339,9 @@ static int open_service(struct service *s, struct err *err)
 		r = make_parts(s, err);
 	if (r < 0)
 		return r;
-	s->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	s->root_fd = proc_open_root(err);
 	if (s->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+		return s->root_fd;
 	service_open_gpus(s);
 	r = service_configure(s, err);
 	if (r == 0)

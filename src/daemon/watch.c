@@ -98,10 +98,10 @@ static void watched_free(struct watched **job)
 {
 	if (!*job)
 		return;
+	free((*job)->a.sheets); /* which attempt_release() forgets */
 	attempt_release(&(*job)->a);
 	close_fd(&(*job)->runner_fd);
 	signal_list_release(&(*job)->signals);
-	free((*job)->a.sheets);
 	free((*job)->active);
 	free((*job)->job_id);
 	free(*job);

@@ -7,13 +7,15 @@
 
 /* ---- runaway process ----
  *
- * runaway_cpu_threshold or more of a core for runaway_duration_seconds without a break and without
- * a sign of work: it read, wrote and touched no new memory to speak of all that time. What it
- * waited for a core that others had counts as used, if it got a tenth of one. With such signs it
- * is only told after ten times as long. A job that uses no more CPU than those of its kind usually
- * do (a quarter more is allowed) works as it should, on however many cores, unless the process has
- * been busy for twice as long as such a job takes, or has used twice the CPU time meanwhile that
- * such a job uses in all: one that was busy for a moment does not make it usual for long.
+ * runaway_cpu_threshold or more of a core for runaway_duration_seconds, at every look or on
+ *average, and without a sign of work: it read, wrote and touched no new memory to speak of all that
+ *time. What it waited for a core that others had counts as used, if it got a tenth of one. With
+ *such signs it is only told after ten times as long. Where half of those that are like it (same
+ *parent, same program) are as busy, it works as they do. A job that uses no more CPU than those of
+ *its kind usually do (a quarter more is allowed) works as it should, on however many cores, unless
+ *the process has been busy for twice as long as such a job takes, or has used twice the CPU time
+ *meanwhile that such a job uses in all: one that was busy for a moment does not make it usual for
+ *long.
  *
  *	high	twice what jobs of its kind use
  *	medium	ten times as long without a sign of work
@@ -56,7 +58,7 @@ void check_runaway(const struct tick *t, const struct track *p, const struct pro
 	f->value = p->wanted_percent;
 	if (!f64_known(p->busy))
 		return;
-	is_usual = is_usual_work(p, seconds);
+	is_usual = is_usual_work(p, seconds) || (p->n_like > 0 && 2 * p->n_like_busy >= p->n_like);
 	f->stand = is_usual ? STAND_CLEAR : STAND_BETWEEN;
 	if (circling < duration && seconds < LONG_FACTOR * duration)
 		return;

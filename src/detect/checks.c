@@ -26,6 +26,7 @@ const struct check checks[] = {
 	{ ANOMALY_PROCESS_EXPLOSION, "processes", .of_job = check_processes },
 	{ ANOMALY_ZOMBIE, "zombies", SEES_AFTER(zombie_duration_seconds),
 	  .of_job = check_job_zombies },
+	{ ANOMALY_RANK_DIVERGED, "MB", .of_job = check_ranks },
 	{ ANOMALY_MEMORY_PRESSURE, ANOMALY_UNIT_AVAILABLE, .lower_is_worse = true,
 	  .of_host = check_host_memory },
 	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },
@@ -261,7 +262,9 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
  * explains 85 % of what happened, at most three in ten steps fall, and none by more than a
  * fifth of the growth. So what is given back now and then does not count, and what is
  * loaded once does not either. One that reaches its limit within the horizon
- * is told after a third of a window if the line is nearly perfect.
+ * is told after a third of a window if the line is nearly perfect. The same of all that
+ * was seen, from two windows up to a day, where a third of the growth came in the later half:
+ * so what grows by less than that in a window is found as well, later.
  *
  *	critical	memory is full within a tenth of memory_leak_horizon_seconds
  *	high		within it
@@ -277,7 +280,9 @@ void check_memory_spike(const struct tick *t, const struct track *p, const struc
 #define LEAK_RISING 0.7
 #define LEAK_DROP 0.2
 #define LEAK_SHARE 0.05
+#define LEAK_LATE 0.35 /* of what it grew in all; what fills up grows less and less */
 #define DAY_S 86400
+#define SLOW_SLOPE (1.0 / 60) /* MB a second; less is told by the hour */
 
 /* unseen: seconds of the window. */
 static enum severity judge_leak(double seconds_to_limit, double horizon, double unseen)
@@ -291,28 +296,51 @@ static enum severity judge_leak(double seconds_to_limit, double horizon, double 
 	return seconds_to_limit <= DAY_S ? SEVERITY_MEDIUM : SEVERITY_LOW;
 }
 
+static bool is_line(const struct config_anomaly *c, const struct fit *fit, double r2)
+{
+	double growth = fit->last - fit->first;
+
+	return growth >= c->memory_leak_floor_mb && growth >= LEAK_SHARE * fit->first &&
+	       fit->r2 >= r2 && fit->rising >= LEAK_RISING &&
+	       fit->largest_drop <= LEAK_DROP * growth;
+}
+
+/* Over hours; it does not go on for as long as all of that is remembered. */
+static enum stand stand_of_slow(const struct config_anomaly *c, const struct fit *fit)
+{
+	if (fit->span < c->memory_leak_window_seconds || !(fit->late >= LEAK_LATE / 2) ||
+	    fit->last - fit->first < c->memory_leak_floor_mb / 2)
+		return STAND_CLEAR;
+	return is_line(c, fit, LEAK_R2) && fit->late >= LEAK_LATE ? STAND_OVER : STAND_BETWEEN;
+}
+
 void check_memory_leak(const struct tick *t, const struct track *p, const struct proc_sample *s,
 		       struct finding *f)
 {
 	const struct config_anomaly *c = t->config;
 	const struct fit *fit = p->trail ? &p->trail->memory_fit : NULL;
-	double window = c->memory_leak_window_seconds, growth;
-	bool is_early;
+	const struct fit *slow = fit && p->trail->slow ? &p->trail->slow->fit : NULL;
+	enum stand slowly = slow ? stand_of_slow(c, slow) : STAND_CLEAR;
+	double window = c->memory_leak_window_seconds;
+	bool is_early, is_over;
 	char until[FULL_BYTES], since[CHECKS_TIME_BYTES];
 
 	if (!fit || fit->n == 0 || fit->span < LEAK_SPAN_EARLY * window || !f64_known(p->memory_mb))
 		return;
-	growth = fit->last - fit->first;
+	is_early = fit->span < LEAK_SPAN * window;
+	is_over = is_line(c, fit, is_early ? LEAK_R2_EARLY : LEAK_R2);
 	f->stand = STAND_CLEAR;
 	f->value = p->memory_mb;
-	if (growth < c->memory_leak_floor_mb / 2 || is_usual(t, p, s))
+	if ((fit->last - fit->first < c->memory_leak_floor_mb / 2 && slowly == STAND_CLEAR) ||
+	    is_usual(t, p, s))
 		return;
 	f->stand = STAND_BETWEEN;
-	is_early = fit->span < LEAK_SPAN * window;
-	if (growth < c->memory_leak_floor_mb || growth < LEAK_SHARE * fit->first ||
-	    !(fit->r2 >= (is_early ? LEAK_R2_EARLY : LEAK_R2) && fit->rising >= LEAK_RISING &&
-	      fit->largest_drop <= LEAK_DROP * (fit->last - fit->first)))
+	if (!is_over && slowly != STAND_OVER)
 		return;
+	if (!is_over) {
+		fit = slow;
+		is_early = false;
+	}
 	f->seconds_to_limit = checks_room_mb(t, s) / fit->slope;
 	if (is_early && !(f->seconds_to_limit <= c->memory_leak_horizon_seconds))
 		return;
@@ -322,9 +350,10 @@ void check_memory_leak(const struct tick *t, const struct track *p, const struct
 	f->severity = judge_leak(f->seconds_to_limit, c->memory_leak_horizon_seconds,
 				 LEAK_SPAN * window - fit->span);
 	snprintf(f->text, sizeof(f->text),
-		 "%s (pid %d) grows by %.1f MB a minute, from %.0f MB to %.0f MB in %s (threshold: "
+		 "%s (pid %d) grows by %.1f MB %s, from %.0f MB to %.0f MB in %s (threshold: "
 		 "%.0f MB more)%s",
-		 s->comm, (int)s->key.pid, fit->slope * 60, fit->first, f->value,
+		 s->comm, (int)s->key.pid, fit->slope * (fit->slope < SLOW_SLOPE ? 3600 : 60),
+		 fit->slope < SLOW_SLOPE ? "an hour" : "a minute", fit->first, f->value,
 		 checks_time(t->now - p->born - fit->from, since), t->config->memory_leak_floor_mb,
 		 full_in(f->seconds_to_limit, "this", until));
 }

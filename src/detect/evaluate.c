@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "detect/check_ranks.h"
 
 void evaluation_note_failure(struct evaluation *w, int r)
 {
@@ -83,6 +84,7 @@ static struct subject subject_of_job(const struct job_track *job)
 /* Whoever did something so long ago, or at the last two ticks, goes on; never one that is still. */
 #define MOVING_SECONDS 30
 #define STILL_SHARE 0.9
+#define BUSY_LIKE 0.5
 
 void relations_release(struct relations *r)
 {
@@ -100,6 +102,12 @@ static bool is_still(const struct tick *t, const struct track *p)
 {
 	return p->state != 'Z' && u64_known(p->cpu_ns) &&
 	       t->now - p->progressed >= t->config->stuck_duration_seconds;
+}
+
+/* Busy for long enough to be told of, or, of others, for half as long. */
+static bool is_busy(const struct tick *t, const struct track *p, double share)
+{
+	return t->now - p->busy >= share * t->config->runaway_duration_seconds; /* or it is NaN */
 }
 
 static uint64_t kin_key(const struct track *p, const struct proc_sample *s)
@@ -144,7 +152,8 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 
 	for (size_t i = 0; !is_needed && i < ts->n; i++)
 		is_needed = ts->items[i].seen_tick == ts->tick &&
-			    (is_old_zombie(t, &ts->items[i]) || is_still(t, &ts->items[i]));
+			    (is_old_zombie(t, &ts->items[i]) || is_still(t, &ts->items[i]) ||
+			     is_busy(t, &ts->items[i], 1));
 	if (!is_needed)
 		return 0;
 	map_clear(&r->by_kin);
@@ -165,19 +174,29 @@ static int relations_find(struct relations *r, struct tracks *ts, const struct t
 		} else if (p->state != 'Z' && has_parent) {
 			parent->n_children++;
 		}
-		/* One that is new has not gone on while others stood still. */
-		if (p->state == 'Z' || t->now - p->born < t->config->stuck_duration_seconds)
+		if (p->state == 'Z')
 			continue;
 		if (find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
 			return -ENOMEM;
+		kin->n_all++;
+		kin->n_busy += is_busy(t, p, BUSY_LIKE);
+		/* One that is new has not gone on while others stood still. */
+		if (t->now - p->born < t->config->stuck_duration_seconds)
+			continue;
 		kin->n++;
 		kin->n_moving += is_moving(t, p);
 	}
 	for (size_t i = 0; i < s->n_processes; i++) {
 		struct track *p = track_of[i] == TRACK_NONE ? NULL : &ts->items[track_of[i]];
 
-		if (!p || !is_still(t, p) || find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
+		if (!p || (!is_still(t, p) && !is_busy(t, p, 1)) ||
+		    find_kin(r, kin_key(p, &s->processes[i]), &kin) < 0)
 			continue;
+		if (is_busy(t, p, 1)) {
+			p->n_like = kin->n_all - 1;
+			p->n_like_busy = kin->n_busy - 1;
+			continue;
+		}
 		p->n_like = kin->n > 0 ? kin->n - 1 : 0; /* without itself, which does not move */
 		p->n_like_moving = kin->n_moving;
 	}
@@ -448,6 +467,10 @@ static void check_job(struct evaluation *w, const struct check *check, struct jo
 	evaluation_count(w, check, &f);
 	who.blame = check->of_job == check_processes ? blame_process : NULL;
 	who.blame_ctx = &at;
+	if (check->of_job == check_ranks && f.stand == STAND_OVER) {
+		who.blame = rank_watch_blame;
+		who.blame_ctx = job->ranks;
+	}
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
 }
@@ -483,6 +506,11 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		evaluation_note_failure(w,
 					detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
 							     before, &d->track_of[i]));
+		if (d->track_of[i] != TRACK_NONE && p->job_id && p->rank != RANK_NONE) {
+			struct track *track = &d->tracks.items[d->track_of[i]];
+
+			evaluation_note_failure(w, rank_watch_add(&track->job->ranks, p));
+		}
 	}
 	evaluation_note_failure(w,
 				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
@@ -498,6 +526,8 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
+		if (job->ranks)
+			evaluation_note_failure(w, rank_watch_end_tick(job->ranks, &w->tick));
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);

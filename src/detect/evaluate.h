@@ -37,7 +37,8 @@ struct early_kills {
 
 /* Processes with the same parent and the same name. */
 struct kin {
-	uint64_t n, n_moving;
+	uint64_t n, n_moving; /* of those that are no longer new */
+	uint64_t n_all, n_busy;
 };
 
 /* All zeros is empty. */

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/unknown.h"
+#include "detect/check_ranks.h"
 
 static size_t place(const struct series *s, size_t i)
 {
@@ -175,6 +176,7 @@ static void series_fit(const struct series *s, struct fit *ret)
 		fit.largest_drop = fmax(fit.largest_drop, -step);
 	}
 	fit.rising = (double)n_rising / (s->n - 1);
+	fit.late = (fit.last - (double)s->v[place(s, s->n / 2u)]) / (fit.last - fit.first);
 	*ret = fit;
 }
 
@@ -296,6 +298,57 @@ static void note_start(struct track *t, const struct proc_sample *p,
 		t->trail->settled = since; /* it has been calm for long enough */
 }
 
+/* The window at first, in windows of a leak; and seconds at last. */
+#define SLOW_WINDOWS 2
+#define SLOW_WINDOW_MAX_S 86400
+
+/* Two parts become one: there is room for as many again. */
+static void join_parts(struct slow_trail *slow)
+{
+	struct series *s = &slow->least.least, joined = { 0 };
+
+	for (size_t i = 0; i < s->n; i += 2) {
+		size_t next = place(s, i + 1 < s->n ? i + 1 : i);
+
+		append(&joined, (double)s->t[place(s, i)],
+		       fmin((double)s->v[place(s, i)], (double)s->v[next]));
+	}
+	*s = joined;
+	slow->window *= 2;
+}
+
+/* Without memory for it, it is as if it were not there for long enough. */
+static void note_slow(struct trail *trail, const struct config_anomaly *config, double at,
+		      double mb)
+{
+	struct slow_trail *slow = trail->slow;
+	const struct series *s;
+
+	if (!slow && at >= config->memory_leak_window_seconds) {
+		slow = trail->slow = calloc(1, sizeof(*slow));
+		if (slow) {
+			slow->least.open_v = -1;
+			slow->window = SLOW_WINDOWS * config->memory_leak_window_seconds;
+		}
+	}
+	if (!slow)
+		return;
+	s = &slow->least.least;
+	if (s->n > 0 && at - (double)s->t[s->first] > slow->window &&
+	    slow->window < SLOW_WINDOW_MAX_S)
+		join_parts(slow);
+	if (floors_add(&slow->least, at, mb, slow->window))
+		series_fit(&slow->least.least, &slow->fit);
+}
+
+static void free_trail(struct track *t)
+{
+	if (t->trail)
+		free(t->trail->slow);
+	free(t->trail);
+	t->trail = NULL;
+}
+
 static void note_trail(struct track *t, const struct proc_sample *p,
 		       const struct config_anomaly *config, double now, double before)
 {
@@ -310,6 +363,7 @@ static void note_trail(struct track *t, const struct proc_sample *p,
 		note_start(t, p, config, at);
 		if (floors_add(&trail->least_memory, at, t->memory_mb, window))
 			series_fit(&trail->least_memory.least, &trail->memory_fit);
+		note_slow(trail, config, at, t->memory_mb);
 	}
 	if (u64_known(p->open_fds) &&
 	    floors_add(&trail->least_fds, at, (double)p->open_fds, fd_window))
@@ -327,8 +381,7 @@ static void note_exec(struct track *t, const struct proc_sample *p, double now)
 	if (t->born == now || now - t->born > EXEC_SECONDS ||
 	    strncmp(t->comm, p->comm, sizeof(t->comm)) == 0)
 		return;
-	free(t->trail);
-	t->trail = NULL;
+	free_trail(t);
 	t->most_mb = F64_UNKNOWN;
 }
 
@@ -338,7 +391,7 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	bool is_new = t->born == now;
 	uint64_t cpu_before_ns = t->cpu_ns;
 	uint64_t waited_ns;
-	double most;
+	double most, span;
 
 	note_exec(t, p, now);
 	memcpy(t->comm, p->comm, sizeof(t->comm));
@@ -347,7 +400,7 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 		t->sheet_num = p->sheet_num;
 	if (!is_new)
 		t->n_zombies_before = t->n_zombies;
-	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = 0;
+	t->n_zombies = t->n_children = t->n_like = t->n_like_moving = t->n_like_busy = 0;
 	if (p->state != t->state) {
 		t->state = p->state;
 		t->in_state = now;
@@ -367,9 +420,30 @@ static int detect_track_note(struct track *t, const struct config_anomaly *confi
 	waited_ns = u64_delta(p->cpu_wait_ns, t->wait_ns);
 	most = 100 * (double)(u64_known(p->threads) ? p->threads : 1) - p->cpu_percent;
 	t->wanted_percent = p->cpu_percent;
-	if (u64_known(waited_ns) && now > before && p->cpu_percent >= STARVED_PERCENT)
+	if (f64_known(p->cpu_percent) && now > before)
+		t->wanted_seconds += p->cpu_percent / 100 * (now - before);
+	if (u64_known(waited_ns) && now > before && p->cpu_percent >= STARVED_PERCENT) {
 		t->wanted_percent += fmax(0, fmin((double)waited_ns / 1e7 / (now - before), most));
+		t->wanted_seconds += (double)waited_ns / 1e9;
+	}
 	t->wait_ns = p->cpu_wait_ns;
+	/*
+	 * A wait that is counted at the next tick is missing at this one: what it wanted in all of
+	 * the duration counts where a single tick shows less.
+	 */
+	two_ago_add(&t->wanted, now - t->born, t->wanted_seconds, config->runaway_duration_seconds);
+	span = two_ago_seconds(&t->wanted, now - t->born);
+	if (span >= config->runaway_duration_seconds) {
+		double mean = 100 * (t->wanted_seconds - two_ago_value(&t->wanted)) / span;
+
+		mean = fmin(mean, 100 * (double)(u64_known(p->threads) ? p->threads : 1));
+		if (mean >= config->runaway_cpu_threshold)
+			t->wanted_percent = f64_max_known(t->wanted_percent, mean);
+		if (mean >= config->runaway_cpu_threshold && !f64_known(t->busy)) {
+			t->busy = now - span;
+			t->calm_cpu_ns = u64_known(cpu_before_ns) ? cpu_before_ns : t->cpu_ns;
+		}
+	}
 	/* The percentage is of the time since the tick before, when it had used so much. */
 	if (t->wanted_percent < config->runaway_cpu_threshold)
 		t->calm_percent = t->wanted_percent;
@@ -439,13 +513,14 @@ uint64_t limits_of_half(const struct limits *l, uint64_t n_all)
 static void free_job(struct job_track *job)
 {
 	free(job->job_id);
+	rank_watch_free(job->ranks);
 	free(job);
 }
 
 void detect_tracks_reset(struct tracks *ts)
 {
 	for (size_t i = 0; i < ts->n; i++)
-		free(ts->items[i].trail);
+		free_trail(&ts->items[i]);
 	for (size_t i = 0; i < ts->n_jobs; i++)
 		free_job(ts->jobs[i]);
 	ts->n = ts->n_jobs = 0;
@@ -458,17 +533,18 @@ void detect_tracks_forget_past(struct tracks *ts, double now)
 	for (size_t i = 0; i < ts->n; i++) {
 		struct track *t = &ts->items[i];
 
-		free(t->trail);
-		t->trail = NULL;
+		free_trail(t);
 		t->born = t->progressed = t->worked = t->in_state = now;
 		t->busy = t->memory_mb = t->wanted_percent = t->calm_percent = F64_UNKNOWN;
 		t->still_since = t->in_state_since = F64_UNKNOWN;
 		t->cpu_ns = t->wait_ns = t->moved_bytes = t->faults = U64_UNKNOWN;
 		t->moved_in_state = false;
-		t->threads.n = 0;
+		t->threads.n = t->wanted.n = 0;
 	}
-	for (size_t i = 0; i < ts->n_jobs; i++)
+	for (size_t i = 0; i < ts->n_jobs; i++) {
 		ts->jobs[i]->processes.n = 0;
+		ts->jobs[i]->ranks = rank_watch_free(ts->jobs[i]->ranks);
+	}
 }
 
 void detect_tracks_release(struct tracks *ts)
@@ -644,7 +720,7 @@ static void remove_track(struct tracks *ts, size_t i)
 
 	if (t->job)
 		t->job->n_tracks--;
-	free(t->trail);
+	free_trail(t);
 	if (map_get(&ts->by_pid, (uint64_t)t->key.pid, &at) && at == i)
 		map_remove(&ts->by_pid, (uint64_t)t->key.pid);
 	ts->n--;

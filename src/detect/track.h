@@ -67,6 +67,7 @@ struct fit {
 	double from;	     /* time of the first */
 	double span;	     /* seconds from the first to the last */
 	double first, last;  /* values */
+	double late;	     /* share of what it grew that it grew in the later half */
 	double slope;	     /* per second */
 	double r2;	     /* share of the variance that the line explains */
 	double rising;	     /* share of the steps that do not fall */
@@ -113,6 +114,8 @@ struct burst {
 	enum severity worst;
 };
 
+struct rank_watch;
+
 /* One attempt: jobs of two users may have one name. */
 struct job_track {
 	char *job_id;
@@ -134,13 +137,26 @@ struct job_track {
 	double usual_wall_seconds; /* that such a job takes; NaN */
 	double usual_cpu_seconds;  /* that it uses in all; NaN */
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
+	struct rank_watch *ranks;  /* check_ranks.h; NULL: it has none */
 	struct burst bursts[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
 	uint64_t lost_tick;    /* the last that had one of its processes no more; 0: none */
 };
 
+/*
+ * The same over all of its life, in parts that become longer with it: what grows slowly shows in
+ * hours. At most a day is looked back.
+ */
+struct slow_trail {
+	struct floors least;
+	struct fit fit;
+	double window; /* seconds that the parts have room for */
+};
+
 /* What takes more room, of those that are there for more than a moment. Values: MB, files. */
 struct trail {
+	struct slow_trail *slow; /* of memory; NULL: it has not been there for long enough */
+
 	struct levels memory;
 	struct floors least_memory, least_fds;
 	struct fit memory_fit, fds_fit;
@@ -170,7 +186,9 @@ struct track {
 	double in_state;
 	double without_job;
 	double wanted_percent; /* of a core: what it used, and what it waited for one; NaN */
-	double calm_percent;   /* the same, when it last was below the threshold; NaN */
+	double wanted_seconds; /* the same, of all ticks that were seen */
+	struct two_ago wanted;
+	double calm_percent; /* the same, when it last was below the threshold; NaN */
 
 	/* By who looked before, if the next look shows that it is still so; NaN. */
 	double still_since, in_state_since;
@@ -184,7 +202,7 @@ struct track {
 	uint64_t n_zombies_before; /* at the last tick; U64_UNKNOWN */
 
 	/* At this tick, where somebody asked for them. */
-	uint64_t n_zombies, n_children, n_like, n_like_moving;
+	uint64_t n_zombies, n_children, n_like, n_like_moving, n_like_busy;
 	struct trail *trail; /* NULL: it is new */
 };
 

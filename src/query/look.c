@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "jobs/jobs.h"
 #include "sources/sources.h"
 
@@ -16,9 +17,9 @@ int look_open(struct look *l, const struct look_options *options, struct err *er
 					     .want_ebpf = options->want_ebpf };
 	int r;
 
-	*l = (struct look){ .root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+	*l = (struct look){ .root_fd = proc_open_root(err) };
 	if (l->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
+		return l->root_fd;
 	gpus.root_fd = sources.root_fd = l->root_fd;
 	if (options->reads_gpus)
 		gpus_open(&gpus, &l->gpus, NULL); /* without, none are seen */

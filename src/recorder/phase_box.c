@@ -72,11 +72,12 @@ uint64_t phase_params_wall_ns(const struct phase_params *params)
 
 void phase_box_open(struct phase_box *box)
 {
-	char path[64];
+	char path[64], self[32];
+	ssize_t n = readlink("/proc/self", self, sizeof(self)); /* our number there */
 
 	box->fd = memfd_create("proctor-phases", MFD_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), box->fd);
-	if (box->fd < 0 || setenv(PHASE_BOX_VARIABLE, path, 1) < 0)
+	snprintf(path, sizeof(path), "/proc/%.*s/fd/%d", (int)n, self, box->fd);
+	if (n <= 0 || box->fd < 0 || setenv(PHASE_BOX_VARIABLE, path, 1) < 0)
 		unsetenv(PHASE_BOX_VARIABLE); /* of a job that starts this one */
 }
 

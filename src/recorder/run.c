@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -112,9 +113,9 @@ static void on_events_timer(void *ctx)
 	record_tell_changed(run);
 }
 
-static int check_files(const struct run *run, size_t n, struct err *err)
+static int check_files(size_t n, struct err *err)
 {
-	if (file_limit_has_room(run->root_fd, n))
+	if (file_limit_has_room(n))
 		return 0;
 	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
 }
@@ -142,10 +143,10 @@ static int open_run(struct run *run, struct err *err)
 
 	inherited_note(&run->inherited); /* before anything is changed */
 	file_limit_raise(NULL);
-	run->root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (run->root_fd < 0)
-		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	r = check_files(run, LOOP_FILES, err);
+	run->root_fd = proc_open_root(err);
+	if (run->root_fd < 0 && run->root_fd != -EXDEV) /* without /proc the collector says so */
+		return run->root_fd;
+	r = check_files(LOOP_FILES, err);
 	if (r < 0)
 		return r;
 	run->loop = loop_new();
@@ -192,7 +193,7 @@ static int open_run(struct run *run, struct err *err)
 	if (!run->tally || run_open_ticks(run) < 0 || !run->record_timer ||
 	    !run->recording.events_timer || !run->link || !run->detect)
 		return err_set(err, -ENOMEM, "out of memory");
-	return check_files(run, START_FILES, err);
+	return check_files(START_FILES, err);
 }
 
 static void close_run(struct run *run)

@@ -87,10 +87,6 @@ static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
 	} else if ((conn->out.reply_bytes > 0 || outbox_half_written(&conn->out)) &&
 		   is_past(conn->written_ns, limits->read_timeout_ms, now_ns)) {
 		conn_drop(conn, "what it was sent is not read");
-	} else if ((conn->n_calls == 0 && conn->n_subscribers == 0 && !conn->parsing &&
-		    !conn->batch && outbox_is_empty(&conn->out)) &&
-		   is_past(conn->active_ns, limits->idle_timeout_ms, now_ns)) {
-		conn_drop(conn, "idle for too long");
 	}
 	/*
 	 * The oldest waiting events are dropped, but one that is half written stays until it is
@@ -167,8 +163,7 @@ static void on_sweep(void *ctx)
 static void begin_sweeping(struct rpc_server *server)
 {
 	const struct rpc_limits *limits = &server->limits;
-	const uint64_t timeouts[] = { limits->line_timeout_ms, limits->read_timeout_ms,
-				      limits->idle_timeout_ms };
+	const uint64_t timeouts[] = { limits->line_timeout_ms, limits->read_timeout_ms };
 	uint64_t ms = SWEEP_MS;
 
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)

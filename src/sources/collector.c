@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/io.h"
 #include "base/macros.h"
@@ -147,6 +148,8 @@ int collector_new(const struct collector_options *o, struct collector **ret, str
 	c->gpus = o->gpus;
 	c->is_between = o->is_between;
 
+	if (o->root_fd == -EXDEV) /* of proc_open_root() */
+		return err_set(err, -EXDEV, PROC_IS_FOREIGN);
 	c->proc = dir_open_at(o->root_fd, "proc");
 	if (!c->proc)
 		return err_set(err, -errno, "cannot open /proc: %s", strerror(errno));

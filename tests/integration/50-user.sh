@@ -86,6 +86,20 @@ else
 	skip "without /proc" "this machine makes no mount namespaces"
 fi
 
+# A pid namespace that still has the /proc of its host: the numbers there are other processes'.
+if unshare --pid --fork true 2>/dev/null; then
+	run unshare --pid --fork "$PROCTOR" run --json -- sh -c 'sleep 0.3; exit 3'
+	is "in another pid namespace the status passes through" "$status" 3
+	json "and the host's processes are not the job's" "$stdout" 'len(d["processes"]) <= 2 and not d["series"]'
+	json "which is said" "$stdout" '"another pid namespace" in str(d["unknown"])'
+	run unshare --pid --fork "$PROCTOR" doctor
+	like "and doctor claims no samples" "$stdout" 'process samples +none'
+	run unshare --pid --fork --mount-proc "$PROCTOR" run --json -- sh -c 'sleep 0.3; exit 3'
+	json "with its own /proc there are samples" "$stdout" 'd["series"] and len(d["processes"]) <= 2'
+else
+	skip "another pid namespace" "this machine makes no pid namespaces"
+fi
+
 # A folder that cannot be written.
 mkdir -m 555 "$TMP/readonly"
 run setpriv --reuid=65534 --regid=65534 --clear-groups env PROCTOR_HOME="$TMP/readonly/home" \

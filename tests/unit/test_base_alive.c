@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,37 @@ static void test_stat_is_parsed(void **state)
 					  &s, &start),
 			 0);
 	assert_int_equal(s, '?');
+}
+
+/* A namespace of its own, which still sees the /proc of the one above. */
+static void test_another_namespace_is_refused(void **state)
+{
+	struct err err = ERR_INIT;
+	int status, root_fd = proc_open_root(&err);
+	pid_t pid;
+
+	(void)state;
+	assert_true(root_fd >= 0);
+	close(root_fd);
+	pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWPID) < 0)
+			_exit(77);
+		pid = fork();
+		if (pid == 0)
+			_exit(proc_open_root(&err) != -EXDEV ||
+			      strstr(err.text, PROC_IS_FOREIGN) == NULL ||
+			      proc_start_ticks(getpid(), &(uint64_t){ 0 }) == 0);
+		waitpid(pid, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		printf("# another pid namespace: this user may not make one\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void test_rubbish_is_refused(void **state)
@@ -170,6 +202,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat_is_parsed),
+		cmocka_unit_test(test_another_namespace_is_refused),
 		cmocka_unit_test(test_rubbish_is_refused),
 		cmocka_unit_test(test_this_process_lives),
 		cmocka_unit_test(test_the_dead_do_not),

@@ -303,6 +303,49 @@ static void test_headers_and_urls(void **state)
 	check_rows(rows, ARRAY_SIZE(rows));
 }
 
+/* What stands for a secret is one, and what only looks alike is none. */
+static void test_other_forms(void **state)
+{
+	static const struct row rows[] = {
+		{ "git|clone|https://T0kenOfMine@host/r", "git clone https://***@host/r" },
+		{ "git|clone|https://averylongname@host/r", "git clone https://***@host/r" },
+		{ "git|clone|https://T0ken:@host/r", "git clone https://***@host/r" },
+		{ "git|clone|https://ada@host/r", "git clone https://ada@host/r" },
+		{ "git|clone|ssh://Git-2@host/r", "git clone ssh://Git-2@host/r" },
+		{ "http|--auth|ada:X1|h/", "http --auth ada:*** h/" },
+		{ "https|-A|bearer|--auth=X1|h/", "https -A bearer --auth=*** h/" },
+		{ "http|-a|X1|h/", "http -a *** h/" },
+		{ "smbclient|-U|ada%X1|//h/s", "smbclient -U ada%*** //h/s" },
+		{ "smbclient|//h/s|--user=ada%X1", "smbclient //h/s --user=ada%***" },
+		{ "smbclient|-U|ada|//h/s", "smbclient -U ada //h/s" },
+		{ "wandb|login|0123abcd", "wandb login ***" },
+		{ "wandb|login|--relogin|0123abcd", "wandb login --relogin ***" },
+		{ "sh|-c|wandb login 0123abcd; ls x", "sh -c wandb login ***; ls x" },
+		{ "sh|-c|wandb login --relogin 0123 && train --lr 0.1",
+		  "sh -c wandb login --relogin *** && train --lr 0.1" },
+		{ "vault|login|s.0123", "vault login ***" },
+		{ "wandb|sync|run-1", "wandb sync run-1" },
+		{ "curl|h/?p%61ssword=X1", "curl ***" },
+		{ "curl|-d|next=%2Fin%3Fpassword%3DX1", "curl -d ***" },
+		{ "sh|-c|printf 'p\\x61ssword=X1'", "sh -c printf '***'" },
+		{ "curl|h/?q=a%20b&n=%2Ftmp", "curl h/?q=a%20b&n=%2Ftmp" },
+		{ "date|+%d%a%F", "date +%d%a%F" },
+		/* password=hunter2, user=ada */
+		{ "x|cGFzc3dvcmQ9aHVudGVyMg==|y", "x *** y" },
+		{ "x|--env=cGFzc3dvcmQ9aHVudGVyMg", "x --env=***" },
+		{ "sh|-c|echo cGFzc3dvcmQ9aHVudGVyMg== >x", "sh -c echo *** >x" },
+		{ "x|70617373776f72643d68756e74657232", "x ***" },
+		{ "x|dXNlcj1hZGEmaG9tZT0vdG1w", "x dXNlcj1hZGEmaG9tZT0vdG1w" },
+		{ "git|show|da39a3ee5e6b4b0d3255bfef95601890afd80709",
+		  "git show da39a3ee5e6b4b0d3255bfef95601890afd80709" },
+		{ "x|/usr/lib/x86_64-linux-gnu/libpassword/readme",
+		  "x /usr/lib/x86_64-linux-gnu/libpassword/readme" },
+	};
+
+	(void)state;
+	check_rows(rows, ARRAY_SIZE(rows));
+}
+
 static void test_token_shapes(void **state)
 {
 	static const struct row rows[] = {
@@ -462,6 +505,7 @@ int main(void)
 		cmocka_unit_test(test_short_options_of_known_programs),
 		cmocka_unit_test(test_scripts),
 		cmocka_unit_test(test_headers_and_urls),
+		cmocka_unit_test(test_other_forms),
 		cmocka_unit_test(test_token_shapes),
 		cmocka_unit_test(test_user_patterns),
 		cmocka_unit_test(test_bad_patterns_are_refused),

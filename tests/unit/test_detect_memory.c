@@ -98,6 +98,82 @@ static void test_no_leak(void **state)
 	host_close(&h);
 }
 
+static double slow_mb_per_minute;
+
+/* Slower than any window of five minutes shows, and with some of it given back now and then. */
+static void slow_leak(struct host *h, double t)
+{
+	double mb = 60 + t * slow_mb_per_minute / 60 + 3 * fmod(t, 45) / 45;
+
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)(mb * 1048576);
+}
+
+static void test_a_slow_leak(void **state)
+{
+	static const double rates[] = { 5, 1, 0.3, 0.05 };
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		double seconds = 32 * 60 / rates[i]; /* until it is 32 MB more */
+
+		slow_mb_per_minute = rates[i];
+		host_open(&h, seconds / 200 > 10 ? 10 : 5);
+		play(&h, 1.7 * seconds + 900, slow_leak);
+		s = begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+		print_message("# a leak of %g MB a minute: after %.0f s (32 MB take %.0f s): %s\n",
+			      rates[i], s->at, seconds, s->e.worst.text);
+		assert_true(s->at >= seconds && s->at < 1.25 * seconds + 600);
+		assert_int_equal(h.n_seen, 1);
+		host_close(&h);
+	}
+}
+
+/* Caches fill and are full; a server that takes 40 MB in its first hour keeps them; many waves. */
+static void fills_up(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((50 + 60 * (1 - exp(-t / 2400))) * 1048576);
+	host_add(h, 11, 1)->rss_anon_bytes = (uint64_t)((50 + 15 * log1p(t / 60)) * 1048576);
+	host_add(h, 12, 1)->rss_anon_bytes = (uint64_t)((90 + 40 * sin(t / 3000)) * 1048576);
+}
+
+static void test_what_fills_up_is_no_leak(void **state)
+{
+	struct host h;
+
+	(void)state;
+	host_open(&h, 10);
+	play(&h, 12 * 3600, fills_up);
+	host_print(&h);
+	for (size_t i = 0; i < h.n_seen; i++)
+		assert_int_not_equal(h.seen[i].e.worst.pid, 11);
+	assert_true(host_count(&h, EPISODE_BEGAN) <= 2);
+	host_close(&h);
+}
+
+static void ends_slowly(struct host *h, double t)
+{
+	host_add(h, 10, 1)->rss_anon_bytes = (uint64_t)((60 + fmin(t, 3600) / 60) * 1048576);
+}
+
+/* What was told is over when it has not grown any more for about as long. */
+static void test_a_slow_leak_ends(void **state)
+{
+	const struct seen *s;
+	struct host h;
+
+	(void)state;
+	host_open(&h, 10);
+	play(&h, 5 * 3600, ends_slowly);
+	begin_of(&h, ANOMALY_MEMORY_LEAK, 0);
+	s = host_find(&h, ANOMALY_MEMORY_LEAK, EPISODE_CLEARED);
+	assert_non_null(s);
+	print_message("# over after %.0f s\n", s->at);
+	assert_true(s->at < 3 * 3600);
+	host_close(&h);
+}
+
 static void spike(struct host *h, double t)
 {
 	struct proc_sample *p = host_add(h, 10, 1);
@@ -458,6 +534,9 @@ int main(void)
 		cmocka_unit_test(test_a_fast_leak_is_told_early),
 		cmocka_unit_test(test_a_leak_that_ends_before_the_window),
 		cmocka_unit_test(test_no_leak),
+		cmocka_unit_test(test_a_slow_leak),
+		cmocka_unit_test(test_what_fills_up_is_no_leak),
+		cmocka_unit_test(test_a_slow_leak_ends),
 		cmocka_unit_test(test_spike),
 		cmocka_unit_test(test_memory_that_is_full_has_no_time_left),
 		cmocka_unit_test(test_no_spike),

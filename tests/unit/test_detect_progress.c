@@ -127,6 +127,68 @@ static void test_a_loop_that_has_to_share_its_core(void **state)
 	host_close(&h);
 }
 
+/* Others take its core in turns: a wait of two looks is counted at the second. */
+static void contended_in_turns(struct host *h, double t)
+{
+	struct proc_sample *p = host_add(h, 10, 1);
+	int tick = (int)(t / 5 + 0.5);
+
+	p->state = 'R';
+	p->cpu_percent = tick % 2 ? 65 : 35;
+	p->cpu_ns = (uint64_t)(t * 0.5e9);
+	p->cpu_wait_ns = (uint64_t)((double)(tick / 2) * 4.9e9);
+	p->minor_faults = p->rchar = 0;
+	p = host_add(h, 11, 1); /* works with breaks: 80 % on average */
+	p->cpu_percent = tick % 5 ? 100 : 0;
+	p->cpu_ns = (uint64_t)(t * 0.8e9);
+	p->minor_faults = p->rchar = 0;
+	snprintf(p->comm, sizeof(p->comm), "other");
+}
+
+static void test_a_loop_is_judged_by_the_window(void **state)
+{
+	struct host h;
+	const struct seen *s;
+
+	(void)state;
+	host_open(&h, 5);
+	play(&h, 300, contended_in_turns);
+	s = begin_of(&h, ANOMALY_RUNAWAY_PROCESS, 0);
+	assert_int_equal(s->e.worst.pid, 10);
+	assert_true(s->at <= 130);
+	assert_true(s->e.worst.metric_value >= 90);
+	assert_int_equal(h.n_seen, 1);
+	host_close(&h);
+}
+
+/* Four of one pool compute, or one of them is in a loop. */
+static int n_computing;
+
+static void pool(struct host *h, double t)
+{
+	for (int i = 0; i < 4; i++) {
+		struct proc_sample *p = host_add(h, 10 + i, 1);
+
+		p->state = 'R';
+		p->cpu_percent = i < n_computing ? 100 : 20;
+		p->cpu_ns = (uint64_t)(t * p->cpu_percent * 1e7);
+		p->minor_faults = p->rchar = 0;
+	}
+}
+
+static void test_who_does_as_its_siblings_works(void **state)
+{
+	struct host h;
+
+	(void)state;
+	for (n_computing = 1; n_computing <= 4; n_computing++) {
+		host_open(&h, 5);
+		play(&h, 300, pool);
+		assert_int_equal(host_count(&h, EPISODE_BEGAN), n_computing < 3 ? n_computing : 0);
+		host_close(&h);
+	}
+}
+
 /* Eight threads that have half of a core together. */
 static void contended_threads(struct host *h, double t)
 {
@@ -292,6 +354,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_usual_ends),
 		cmocka_unit_test(test_a_short_peak_is_not_usual_for_long),
 		cmocka_unit_test(test_a_loop_that_has_to_share_its_core),
+		cmocka_unit_test(test_a_loop_is_judged_by_the_window),
+		cmocka_unit_test(test_who_does_as_its_siblings_works),
 		cmocka_unit_test(test_threads_wait_more_than_all_of_the_time),
 		cmocka_unit_test(test_stuck),
 		cmocka_unit_test(test_who_is_new_does_not_make_others_stuck),

@@ -25,6 +25,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
 
@@ -205,18 +206,7 @@ struct strace {
 
 bool sources_has_strace(void)
 {
-	const char *path = getenv("PATH");
-	char file[4096];
-
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-
-		snprintf(file, sizeof(file), "%.*s/strace", (int)n, path);
-		if (access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
+	return path_has_program("strace");
 }
 
 /* ---- checking ---- */
@@ -224,12 +214,15 @@ bool sources_has_strace(void)
 /* A number in proc/PID/status; -1: not there. */
 static int read_status(pid_t pid, const char *key, int64_t *ret)
 {
+	CLEANUP(close_fd) int root_fd = proc_open_root(NULL);
 	char path[64], text[STATUS_BYTES];
 	const char *at;
 	uint64_t v;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if (io_read_text_at(AT_FDCWD, path, text, sizeof(text)) <= 0)
+	snprintf(path, sizeof(path), "proc/%d/status", (int)pid);
+	if (root_fd < 0)
+		return -ENODATA;
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) <= 0)
 		return -ESRCH;
 	at = strstr(text, key);
 	if (!at)
@@ -248,7 +241,7 @@ int strace_check(pid_t pid, struct err *err)
 
 	if (pid <= 0)
 		return err_set(err, -EINVAL, "%d is not the id of a process", (int)pid);
-	if (read_status(pid, "\nTgid:", &group) < 0)
+	if (read_status(pid, "\nTgid:", &group) == -ESRCH)
 		return err_set(err, -ESRCH, "there is no process %d", (int)pid);
 	if (group == getpid())
 		return err_set(err, -EINVAL, "proctor does not trace itself");
