@@ -150,11 +150,9 @@ static int replay_json(struct store *store, const struct records_filter *filter,
 			r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = records_read(records, UINT64_MAX, play_item, &p, err);
-	r = output_end(&p.out, r, err);
 	records_free(records);
 	attempts_release(&p.attempts);
-	output_release(&p.out);
-	return r;
+	return output_end(&p.out, r, err);
 }
 
 #define PATIENCE_MS 5000 /* without a snapshot, and it is said what is waited for */
@@ -361,9 +359,7 @@ static int stream_json(const struct settings *ctx, const char *job_id)
 		err = (struct err)ERR_INIT;
 		r = follow_looks(&s, ctx, &err);
 	}
-	r = output_end(&s.out, r, &err);
-	output_release(&s.out);
-	return r;
+	return output_end(&s.out, r, &err);
 }
 
 /* ---- for a person at a terminal ---- */
@@ -451,9 +447,7 @@ static int print(const struct tui_options *options)
 		log_error("%s", err.text);
 		r = 0;
 	}
-	r = output_end(&out, r, &err);
-	output_release(&out);
-	return r;
+	return output_end(&out, r, &err);
 }
 
 /* A terminal that cannot place text is the caller's mistake, as a wrong option is. */

@@ -128,6 +128,7 @@ void record_describe(struct run *run)
 	a->interval_seconds = run->options->interval_seconds;
 	a->started_wall_ns = clock_wall_ns();
 	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
+	run->storing.boot_ns = run->boot_ns;
 	a->clock = clock_read_quality();
 	a->total_sheets = (int)run->options->spec->n_sheets;
 	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
