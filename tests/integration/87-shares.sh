@@ -362,7 +362,7 @@ is "which is more than one user can take" \
 	"$(awk '/open files/ { print ($4 >= 1024 ? "yes" : "no") }' "/proc/$pid/limits")" yes
 
 # As if all that else is open in it had taken the others.
-prlimit --pid "$pid" --nofile="$(($(ls "/proc/$pid/fd" | wc -l) + 60))"
+prlimit --pid "$pid" --nofile="$(($(find "/proc/$pid/fd" -type l | wc -l) + 60))"
 cat >"$TMP/many.py" <<'END'
 import sys, time
 from rpc_client import Client

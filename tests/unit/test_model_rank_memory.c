@@ -11,7 +11,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "query/rank_memory.h"
+#include "model/rank_memory.h"
 
 #define MIB (UINT64_C(1024) * 1024)
 #define WORKERS 8

@@ -10,8 +10,8 @@
  *
  * A rank of one process holds exactly the resident memory of that process.
  */
-#ifndef PROCTOR_QUERY_RANK_MEMORY_H
-#define PROCTOR_QUERY_RANK_MEMORY_H
+#ifndef PROCTOR_MODEL_RANK_MEMORY_H
+#define PROCTOR_MODEL_RANK_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

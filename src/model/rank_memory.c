@@ -1,4 +1,4 @@
-#include "query/rank_memory.h"
+#include "model/rank_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
