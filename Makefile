@@ -15,7 +15,7 @@ RELEASE_OPTIONS := -Doptimization=2 -Ddebug=false -Dstrip=true -Dprefer_static=t
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz fuzz-all simulate release install clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz fuzz-all simulate kill release install uninstall deb clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -62,6 +62,10 @@ simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that
 	@ninja -C build tests/simulate/simulate
 	@build/tests/simulate/simulate $(FIRST) $(SEEDS)
 
+kill: setup-test all ## [JOBS=1200] [RUNS=10000] [AT_ONCE=10]: SIGKILL for runners and daemons, and many runs at once
+	@PROCTOR='$(CURDIR)/build/proctor' JOBS=$(or $(JOBS),1200) RUNS=$(or $(RUNS),10000) AT_ONCE=$(or $(AT_ONCE),10) \
+		tests/integration/67-kill.sh
+
 release: build-release/build.ninja ## builds what install installs, in build-release/
 	@ninja -C build-release programs
 
@@ -70,11 +74,21 @@ install: build-release/build.ninja ## [PREFIX=/usr/local] [DESTDIR=]: program, l
 	@ninja -C build-release programs
 	@meson install -C build-release --no-rebuild --quiet $(if $(DESTDIR),--destdir "$$(realpath -m '$(DESTDIR)')")
 
+uninstall: build-release/build.ninja ## [PREFIX=/usr/local] [DESTDIR=]: removes what install has put there
+	@meson configure build-release -Dprefix='$(PREFIX)'
+	@ninja -C build-release build.ninja >/dev/null
+	@scripts/uninstall build-release $(if $(DESTDIR),"$$(realpath -m '$(DESTDIR)')")
+
+deb: build-release/build.ninja ## makes a Debian package in build-release/, and prints its path
+	@meson configure build-release -Dprefix=/usr
+	@ninja -C build-release programs >&2
+	@scripts/make-deb build-release build-release
+
 clean: ## removes all that was built
 	rm -rf build build-asan build-fuzz build-release
 
 help: ## says this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup-build:
 	@scripts/setup build

@@ -1,4 +1,4 @@
-"""Talks to the proctor daemon of this host.
+"""Talks to the proctor daemon of this host, and reads what proctor has recorded.
 
     import proctor
 
@@ -7,20 +7,34 @@
         for event in client.subscribe("job.*"):
             print(event.topic, event.data["job_id"])
 
+    async with proctor.AsyncClient() as client: ...  # the same, awaited
+
+    with proctor.Reader() as reader:  # as dataclasses, with a daemon and without
+        peak = max(sample.rss_mb or 0 for sample in reader.samples("nightly"))
+
+    proctor.ranks.analyze(records).finding  # which rank was first
+
     with proctor.phase("load"):  # never fails, and waits for nothing
         ...
 
     @proctor.phase("train")
     def train(): ...
 
-Client has the calls, and raises what is below Error. phase() marks what a program is
-doing; without a daemon it does nothing. Only the standard library is needed.
+Everything that is raised is below Error. Only the standard library is needed. docs/python.md is the
+guide.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ._address import socket_paths
-from ._client import Client, Event, Subscription
+from ._client import Client, Subscription
 from ._errors import (
     BadAnswer,
+    BadData,
+    BadInput,
     Busy,
     ConnectionLost,
     DaemonFailed,
@@ -31,10 +45,12 @@ from ._errors import (
     InvalidRequest,
     MethodNotFound,
     NoDaemon,
+    NoProgram,
     NotAllowed,
     NotFound,
     NotSupported,
     NotTrusted,
+    ProgramFailed,
     RpcError,
     TimedOut,
     TimedOutInside,
@@ -43,9 +59,47 @@ from ._errors import (
     WrongProcess,
 )
 from ._phase import phase
+from ._session import Event
+
+if TYPE_CHECKING:
+    from . import models, ranks
+    from ._aio import AsyncClient, AsyncSubscription
+    from ._program import Program
+    from ._reader import AsyncReader, Reader
+
+__version__ = "0.1.0"
+
+# Imported when they are used: asyncio and dataclasses take as long to load as all of the rest, and
+# programs that mark phases need neither.
+_LATE = {
+    "AsyncClient": "_aio",
+    "AsyncReader": "_reader",
+    "AsyncSubscription": "_aio",
+    "Program": "_program",
+    "Reader": "_reader",
+    "models": "models",
+    "ranks": "ranks",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module("." + _LATE[name], __name__)
+    value = module if name == _LATE[name] else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+__version__ = "0.1.0"  # as in meson.build
 
 __all__ = [
+    "AsyncClient",
+    "AsyncReader",
+    "AsyncSubscription",
     "BadAnswer",
+    "BadData",
+    "BadInput",
     "Busy",
     "Client",
     "ConnectionLost",
@@ -58,10 +112,14 @@ __all__ = [
     "InvalidRequest",
     "MethodNotFound",
     "NoDaemon",
+    "NoProgram",
     "NotAllowed",
     "NotFound",
     "NotSupported",
     "NotTrusted",
+    "Program",
+    "ProgramFailed",
+    "Reader",
     "RpcError",
     "Subscription",
     "TimedOut",
@@ -69,6 +127,8 @@ __all__ = [
     "TooLarge",
     "TooManyClients",
     "WrongProcess",
+    "models",
     "phase",
+    "ranks",
     "socket_paths",
 ]

@@ -1,19 +1,24 @@
 """Where daemons listen, and a connection to one that can be trusted."""
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
 import stat
 import struct
 import time
+from typing import Generator, List, Optional, Union
 
 from ._errors import Error, NoDaemon, NotTrusted, TimedOut
 
 RETRY_SECONDS = 0.01
+AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 UCRED = struct.Struct("iII")  # pid, uid, gid
+Connecting = Generator[float, None, socket.socket]
 
 
-def _below(variable, fallback):
+def _below(variable: str, fallback: str) -> Optional[str]:
     """$variable, or what is below HOME; None: neither is set. XDG says to ignore relative paths."""
     value, home = os.environ.get(variable, ""), os.environ.get("HOME", "")
     if value.startswith("/"):
@@ -21,7 +26,7 @@ def _below(variable, fallback):
     return os.path.join(home, fallback) if home.startswith("/") else None
 
 
-def _is_run_user(path):
+def _is_run_user(path: str) -> bool:
     try:
         status = os.stat(path)
     except OSError:
@@ -29,7 +34,7 @@ def _is_run_user(path):
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _runtime_folder():
+def _runtime_folder() -> Optional[str]:
     """This user's. Without XDG_RUNTIME_DIR (cron, su) what a login session has made may be there."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     run_user = f"/run/user/{os.geteuid()}"
@@ -38,17 +43,18 @@ def _runtime_folder():
     return run_user if _is_run_user(run_user) else _below("XDG_STATE_HOME", ".local/state")
 
 
-def socket_paths():
+def socket_paths() -> List[str]:
     """Where to look for a daemon, first things first: as the proctor program does."""
     paths = []
     if os.environ.get("PROCTOR_HOME"):
         paths.append(os.path.join(os.environ["PROCTOR_HOME"], "proctor.sock"))
-    if os.geteuid() != 0 and _runtime_folder():
-        paths.append(os.path.join(_runtime_folder(), "proctor", "proctor.sock"))
+    folder = _runtime_folder()
+    if os.geteuid() != 0 and folder:
+        paths.append(os.path.join(folder, "proctor", "proctor.sock"))
     return paths + ["/run/proctor/proctor.sock"]
 
 
-def _check_peer(connection, path):
+def _check_peer(connection: socket.socket, path: str) -> None:
     _, uid, _ = UCRED.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
     )
@@ -56,7 +62,7 @@ def _check_peer(connection, path):
         raise NotTrusted(f"on {path} listens uid {uid}, who is neither root nor this user")
 
 
-def connect_once(path):
+def connect_once(path: str) -> socket.socket:
     """A socket that does not block, connected to a daemon that is root's or ours. Never waits."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -69,17 +75,17 @@ def connect_once(path):
     return connection
 
 
-def _connect_patiently(path, deadline):
+def _connect_patiently(path: str, deadline: Optional[float]) -> Connecting:
     while True:
         try:
             return connect_once(path)
         except BlockingIOError:  # too many others wait; the kernel does not say when there is room
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimedOut(f"the daemon on {path} did not answer in time") from None
-            time.sleep(RETRY_SECONDS)
+            yield RETRY_SECONDS
 
 
-def _is_absent(error):
+def _is_absent(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in (
         errno.ENOENT,
         errno.ECONNREFUSED,
@@ -87,17 +93,18 @@ def _is_absent(error):
     )
 
 
-def connect(path, deadline):
-    """To path, or where that is None to the first daemon there is.
+def connecting(path: Optional[AnyPath], deadline: Optional[float]) -> Connecting:
+    """To path, or where that is None to the first daemon there is. Each value that it yields is a
+    time to sleep, in seconds; it returns the socket.
 
     Where nothing is, the next place is looked at. What else keeps us from one of them is told
     if no other has a daemon.
     """
     paths = socket_paths() if path is None else [os.fsdecode(path)]
-    first = None
+    first: Optional[Exception] = None
     for candidate in paths:
         try:
-            return _connect_patiently(candidate, deadline)
+            return (yield from _connect_patiently(candidate, deadline))
         except (Error, OSError, ValueError) as error:  # ValueError: a NUL in it
             if first is None and not _is_absent(error):
                 first = error

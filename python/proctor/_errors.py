@@ -1,5 +1,9 @@
 """What can go wrong: on the way to the daemon, and what the daemon answers instead."""
 
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
 
 class Error(Exception):
     """All errors of this module."""
@@ -32,19 +36,45 @@ class WrongProcess(Error):
     """The connection is that of a process which this one was forked from."""
 
 
+class BadData(Error, ValueError):
+    """JSON whose shape is not that of the model; the message names the place."""
+
+
+# ---- the proctor program ----
+
+
+class NoProgram(Error):
+    """There is no proctor program to run."""
+
+
+class ProgramFailed(Error):
+    """The program printed why, and ended with this status (below 0: a signal)."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (str(self), self.status)
+
+
+class BadInput(ProgramFailed, ValueError):
+    """The program refuses its input, or finds invalid records in it."""
+
+
 # ---- the daemon said no ----
 
 
 class RpcError(Error):
     """An error of the daemon: code (JSON-RPC's), message, and data, which is often None."""
 
-    def __init__(self, code, message, data=None):
+    def __init__(self, code: Optional[int], message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.data = data
 
-    def __reduce__(self):
+    def __reduce__(self) -> Tuple[Any, ...]:
         return type(self), (self.code, self.message, self.data)
 
 
@@ -84,7 +114,7 @@ class TooManyClients(RpcError):
     """The daemon has no place for another client."""
 
 
-class TimedOutInside(RpcError):
+class TimedOutInside(RpcError, TimedOut):
     """That took the daemon too long."""
 
 
@@ -119,7 +149,7 @@ CODES = {
 }
 
 
-def error_of(answer):
+def error_of(answer: Any) -> RpcError:
     """The exception for the "error" of an answer, whatever that is."""
     if not isinstance(answer, dict):
         return RpcError(None, "the daemon said that something failed")

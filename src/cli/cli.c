@@ -219,19 +219,33 @@ int cli_fail(enum cli_exit status, const struct err *err)
 
 /* ---- where the daemon records ---- */
 
-#define DAEMON_TIMEOUT_MS 2000
+#define DAEMON_TIMEOUT_MS 2000 /* a driver of GPUs that begins takes about as long */
 
-/* The file is no older than the socket: else what it says is in force, and nobody need be asked. */
-static bool may_have_changed(const char *config, const char *socket_path)
+struct rpc_value *cli_ask_soon(const char *path, const char *method)
 {
-	struct stat file, socket;
+	const struct rpc_client_options options = { .path = path, .timeout_ms = DAEMON_TIMEOUT_MS };
+	struct rpc_client *client = NULL;
+	struct rpc_value *answer = NULL;
 
-	return stat(config, &file) == 0 && lstat(socket_path, &socket) == 0 &&
-	       file.st_mtime >= socket.st_mtime;
+	if (rpc_client_open(&options, &client, NULL) == 0)
+		rpc_client_call(client, method, NULL, &answer, NULL);
+	rpc_client_close(client);
+	return answer;
 }
 
-static void take_db(struct paths *paths, const char *db, int mode)
+void cli_follow_daemon(struct paths *paths, int mode)
 {
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
+	struct socket_paths sockets;
+	struct stat file, socket;
+	const char *db;
+
+	/* A file that is older than the socket is in force. Another socket is not of this place. */
+	if (socket_paths_find(&sockets, NULL) < 0 || stat(paths->config, &file) < 0 ||
+	    lstat(sockets.items[0], &socket) < 0 || file.st_mtime < socket.st_mtime)
+		return;
+	status = cli_ask_soon(sockets.items[0], "daemon.status");
+	db = rpc_value_string(rpc_value_get(status, "database"));
 	if (!db || strcmp(db, paths->db) == 0 || strlen(db) >= sizeof(paths->db) ||
 	    access(db, mode) < 0)
 		return;
@@ -239,24 +253,6 @@ static void take_db(struct paths *paths, const char *db, int mode)
 		    "%s",
 		    db, paths->db);
 	snprintf(paths->db, sizeof(paths->db), "%s", db);
-}
-
-void cli_follow_daemon(struct paths *paths, int mode)
-{
-	struct rpc_client_options options = { .timeout_ms = DAEMON_TIMEOUT_MS };
-	struct rpc_client *client = NULL;
-	struct rpc_value *status = NULL;
-	struct socket_paths sockets;
-
-	if (socket_paths_find(&sockets, NULL) < 0 ||
-	    !may_have_changed(paths->config, sockets.items[0]))
-		return;
-	options.path = sockets.items[0]; /* another one is not of this place */
-	if (rpc_client_open(&options, &client, NULL) == 0 &&
-	    rpc_client_call(client, "daemon.status", NULL, &status, NULL) == 0)
-		take_db(paths, rpc_value_string(rpc_value_get(status, "database")), mode);
-	rpc_value_free(status);
-	rpc_client_close(client);
 }
 
 /* ---- our own files ---- */

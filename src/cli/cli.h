@@ -119,6 +119,9 @@ struct rpc_value;
 int cli_call(const char *method, const char *params, struct rpc_value **ret, struct err *err);
 void cli_value_cleanup(struct rpc_value **value); /* for CLEANUP() */
 
+/* The answer of a daemon that is there and answers within 2 s; NULL otherwise. path NULL: any. */
+struct rpc_value *cli_ask_soon(const char *path, const char *method);
+
 /* For CLEANUP(). Says what was left out of what was read, if something had to be. */
 void cli_store_cleanup(struct store **store);
 

@@ -118,8 +118,7 @@ static void write_setting(void *ctx, const struct config *c, const struct config
 	struct json *j = ctx;
 
 	yaml_describe_field(&allowed, s->field);
-	json_key(j, s->name);
-	json_begin_object(j);
+	json_key_object(j, s->name);
 	json_key(j, "value");
 	yaml_write_value(j, s->field, value_of(c, s));
 	json_key_string(j, "source", s->line ? "file" : "default");
@@ -142,11 +141,9 @@ static void write_json(const struct settings *s, struct buf *out)
 	json_init(&j, out);
 	json_begin_object(&j);
 	json_key_bool(&j, "was_read", s->config.was_read);
-	json_key(&j, "places");
-	json_begin_object(&j);
+	json_key_object(&j, "places");
 	for (size_t i = 0; i < N_PLACES; i++) {
-		json_key(&j, places[i].name);
-		json_begin_object(&j);
+		json_key_object(&j, places[i].name);
 		json_key_string(&j, "path", places[i].path);
 		json_key_string(&j, "source",
 				places[i].key	     ? "file"
@@ -156,8 +153,7 @@ static void write_json(const struct settings *s, struct buf *out)
 		json_end_object(&j);
 	}
 	json_end_object(&j);
-	json_key(&j, "settings");
-	json_begin_object(&j);
+	json_key_object(&j, "settings");
 	config_each(&s->config, write_setting, &j);
 	json_end_object(&j);
 	json_end_object(&j);
@@ -217,8 +213,7 @@ static void write_verdict(const struct config *c, const char *path, int r, const
 	json_key_string(&j, "file", path);
 	json_key_bool(&j, "valid", r == 0);
 	json_key_string(&j, "error", r < 0 ? err->text : NULL);
-	json_key(&j, "notes");
-	json_begin_array(&j);
+	json_key_array(&j, "notes");
 	config_each(c, judge_setting, &v);
 	if (c->access.read_group &&
 	    !getgrnam(c->access.read_group)) { /* on another host it may be */

@@ -168,26 +168,14 @@ static ssize_t read_answer(int fd, char *text, size_t size)
 	return (ssize_t)len;
 }
 
-static int wait_until_ready(int fd, const struct paths *paths, struct err *err)
-{
-	char text[sizeof(err->text)], log[LOG_PATH_BYTES];
-	ssize_t n = read_answer(fd, text, sizeof(text));
-
-	log_path(paths, log);
-	if (n == -ETIMEDOUT)
-		return err_set(err, -ETIMEDOUT, "the daemon is not ready after %d s: see %s",
-			       READY_TIMEOUT_MS / 1000, log);
-	if (n == 0)
-		return err_set(err, -ECHILD, "the daemon ended before it was ready: see %s", log);
-	return text[0] == SERVICE_READY ? 0 : err_set(err, -ECHILD, "%s", text);
-}
-
 static int start_in_background(const struct settings *settings, struct err *err)
 {
 	CLEANUP(cli_value_cleanup) struct rpc_value *answer = NULL;
+	char text[sizeof(err->text)], log[LOG_PATH_BYTES];
 	struct err why = ERR_INIT;
-	int fds[2], status, r;
+	int fds[2], status;
 	const char *trouble;
+	ssize_t n;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0)
@@ -198,10 +186,18 @@ static int start_in_background(const struct settings *settings, struct err *err)
 	}
 	close(fds[1]);
 	waitpid(pid, &status, 0);
-	r = wait_until_ready(fds[0], &settings->paths, err);
+	n = read_answer(fds[0], text, sizeof(text));
 	close(fds[0]);
-	if (r < 0 || cli_call("daemon.status", NULL, &answer, &why) < 0)
-		return r;
+	log_path(&settings->paths, log);
+	if (n == -ETIMEDOUT)
+		return err_set(err, -ETIMEDOUT, "the daemon is not ready after %d s: see %s",
+			       READY_TIMEOUT_MS / 1000, log);
+	if (n == 0)
+		return err_set(err, -ECHILD, "the daemon ended before it was ready: see %s", log);
+	if (text[0] != SERVICE_READY)
+		return err_set(err, -ECHILD, "%s", text);
+	if (cli_call("daemon.status", NULL, &answer, &why) < 0)
+		return 0;
 	/* it runs all the same, and tries again at each tick */
 	trouble = rpc_value_string(rpc_value_get(answer, "recording_error"));
 	if (trouble)

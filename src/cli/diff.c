@@ -175,8 +175,7 @@ static int compare(struct store *store, struct diff_args *args, struct compared 
 static void write_subject(struct json *j, const char *key, const struct run_record *run,
 			  const char *command)
 {
-	json_key(j, key);
-	json_begin_object(j);
+	json_key_object(j, key);
 	json_key_string(j, "job_id", run->job_id);
 	json_key_int(j, "attempt", run->attempt_num);
 	json_key_string(j, "outcome", outcome_name(run->outcome));

@@ -298,8 +298,7 @@ static void doctor_add_rungs(struct buf *out, const struct doctor_rungs *r)
 static void write_object(struct json *j, const char *key, const struct rung *rungs, size_t n,
 			 bool are_reasons)
 {
-	json_key(j, key);
-	json_begin_object(j);
+	json_key_object(j, key);
 	for (size_t i = 0; i < n; i++)
 		json_key_string(j, rungs[i].measurement,
 				are_reasons ? rungs[i].reason : rungs[i].rung);
@@ -721,8 +720,7 @@ static void write_json(const struct patient *p, const struct result *results, st
 	json_init(&j, out);
 	json_begin_object(&j);
 	doctor_write_rungs(&j, &p->rungs);
-	json_key(&j, "checks");
-	json_begin_array(&j);
+	json_key_array(&j, "checks");
 	for (size_t i = 0; i < ARRAY_SIZE(doctor_checks); i++) {
 		json_begin_object(&j);
 		json_key_string(&j, "name", doctor_checks[i].name);

@@ -81,8 +81,7 @@ static void write_gauges(struct json *j, const struct minute_row *row)
 	for (size_t i = 0; i < ARRAY_SIZE(gauges); i++) {
 		if (!gauges[i].key)
 			continue;
-		json_key(j, gauges[i].key);
-		json_begin_object(j);
+		json_key_object(j, gauges[i].key);
 		json_key_f64(j, "avg", gauges[i].avg);
 		json_key_f64(j, "min", gauges[i].min);
 		json_key_f64(j, "max", gauges[i].max);

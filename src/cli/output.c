@@ -37,17 +37,11 @@ static int fail_open(const char *path, int r, struct err *err)
 	return err_set(err, r, "cannot write %s: %s", path, strerror(-r));
 }
 
-/* It may be a link: then what it leads to is replaced, and it stays. */
-static char *find_target(const char *path)
-{
-	char *target = realpath(path, NULL);
-
-	return target || errno == ENOMEM ? target : strdup(path);
-}
-
 static int open_beside(struct output *out, const char *path, struct err *err)
 {
-	out->path = find_target(path);
+	out->path = realpath(path, NULL); /* of a link what it leads to is replaced, and it stays */
+	if (!out->path && errno != ENOMEM)
+		out->path = strdup(path);
 	if (!out->path || asprintf(&out->path_for_now, "%s.XXXXXX", out->path) < 0) {
 		out->path_for_now = NULL;
 		return fail_open(path, -ENOMEM, err);
@@ -139,25 +133,17 @@ int output_pass(struct output *out)
 	return is_asked_to_end(out) ? -EINTR : output_flush(out);
 }
 
-/* Whole on the disk before it takes the place of what was there. */
-static int give_name(struct output *out)
-{
-	if (!out->path)
-		return 0;
-	if (fsync(out->fd) < 0 || rename(out->path_for_now, out->path) < 0)
-		return -errno;
-	free(TAKE_PTR(out->path_for_now));
-	return 0;
-}
-
 int output_end(struct output *out, int r, struct err *err)
 {
 	if (r == 0)
 		r = output_flush(out);
-	if (r == 0)
-		r = give_name(out);
-	if (r == 0)
+	/* Whole on the disk before it takes the place of what was there. */
+	if (r == 0 && out->path && (fsync(out->fd) < 0 || rename(out->path_for_now, out->path) < 0))
+		r = -errno;
+	if (r == 0) {
+		free(TAKE_PTR(out->path_for_now));
 		return CLI_DONE;
+	}
 	if (!err->code && (r == -EPIPE || is_asked_to_end(out)))
 		return CLI_FAILED;
 	if (!err->code && out->path)
@@ -287,22 +273,17 @@ void show_anomaly_titles(struct buf *out)
 			 "JOB               WHAT\n");
 }
 
-static void add_length(struct buf *out, const struct episode *e)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	if (u64_known(e->ended_wall_ns))
-		report_add_lasted(&text, e);
-	else
-		buf_add_str(&text, "lasts");
-	show_text(out, text.data, 9);
-}
-
 void show_anomaly(struct buf *out, const struct episode *e)
 {
+	CLEANUP(buf_release) struct buf lasted = BUF_INIT;
+
+	if (u64_known(e->ended_wall_ns))
+		report_add_lasted(&lasted, e);
+	else
+		buf_add_str(&lasted, "lasts");
 	show_moment(out, e->began_wall_ns);
 	buf_add_str(out, "  ");
-	add_length(out, e);
+	show_text(out, lasted.data, 9);
 	buf_printf(out, "%-8s  %-17s  %5llu  ", severity_name(e->worst.severity),
 		   anomaly_type_name(e->worst.type), (unsigned long long)e->count);
 	show_text(out, e->worst.job_id ? e->worst.job_id : "-", 16);

@@ -18,8 +18,7 @@
 
 /* Two looks this far apart tell CPU percentages; one look could not. */
 #define LOOK_AGAIN_NS 200000000L
-#define DAEMON_WAIT_MS 2000 /* a driver that begins takes about as long */
-#define GPU_WAIT_MS 3000    /* their driver may take a second to begin */
+#define GPU_WAIT_MS 3000 /* their driver may take a second to begin */
 #define MAX_AGE_NS UINT64_C(15000000000)
 
 #define MAX_TEXT_ROWS 40
@@ -44,23 +43,10 @@ static const struct argp snapshot_argp = {
 
 /* ---- taking it ---- */
 
-/* Asks a daemon that is there and answers soon; NULL otherwise. */
-static struct rpc_value *ask_daemon(const char *method)
-{
-	const struct rpc_client_options options = { .timeout_ms = DAEMON_WAIT_MS };
-	struct rpc_client *client = NULL;
-	struct rpc_value *answer = NULL;
-
-	if (rpc_client_open(&options, &client, NULL) == 0)
-		rpc_client_call(client, method, NULL, &answer, NULL);
-	rpc_client_close(client);
-	return answer;
-}
-
 /* Whether a daemon has a snapshot with GPUs that is not too old, which is in ret then. */
 static bool find_gpus(struct snapshot *ret)
 {
-	CLEANUP(cli_value_cleanup) struct rpc_value *answer = ask_daemon("daemon.top");
+	CLEANUP(cli_value_cleanup) struct rpc_value *answer = cli_ask_soon(NULL, "daemon.top");
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct json_cursor c;
 	struct json j;
@@ -100,7 +86,7 @@ void cli_take_gpus(const struct snapshot *from, struct snapshot *snap)
 
 static void add_daemon(struct snapshot *snap)
 {
-	CLEANUP(cli_value_cleanup) struct rpc_value *status = ask_daemon("daemon.status");
+	CLEANUP(cli_value_cleanup) struct rpc_value *status = cli_ask_soon(NULL, "daemon.status");
 	double mb = rpc_value_f64(rpc_value_get(status, "rss_mb"));
 
 	if (!status)

@@ -153,19 +153,23 @@ static void add_json_value(struct json *j, const struct sql_value *v)
 	}
 }
 
-/* Text that is empty is quoted, to tell it from NULL. */
+/* Text that is empty is quoted, to tell it from NULL. A terminal would obey control characters: it
+ * gets '?' in their place. */
 static void add_csv_text(struct buf *out, const char *s, size_t n)
 {
-	bool needs_quotes = n == 0;
+	bool needs_quotes = n == 0, is_shown = isatty(STDOUT_FILENO);
 
 	for (size_t i = 0; !needs_quotes && i < n; i++)
 		needs_quotes = s[i] == ',' || s[i] == '"' || s[i] == '\r' || s[i] == '\n';
 	if (needs_quotes)
 		buf_add_char(out, '"');
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n;) {
 		if (s[i] == '"')
 			buf_add_char(out, '"');
-		buf_add_char(out, s[i]);
+		if (is_shown && s[i] != '\n')
+			i += utf8_add_shown(out, s + i, n - i);
+		else
+			buf_add_char(out, s[i++]);
 	}
 	if (needs_quotes)
 		buf_add_char(out, '"');
@@ -381,8 +385,7 @@ static void add_schema_json(void *ctx, const char *table, const char *column, co
 		json_end_object(&s->json);
 		return;
 	}
-	json_key(&s->json, "columns");
-	json_begin_array(&s->json);
+	json_key_array(&s->json, "columns");
 }
 
 static int print_schema(bool as_json)

@@ -103,30 +103,24 @@ static int trace(const struct trace_args *args, struct err *err)
 	return r;
 }
 
-/* Ctrl-C was for the trace alone; what else came is for all of us, when it is let through. */
-static void forget_interrupt(void)
-{
-	const struct timespec at_once = { 0 };
-	sigset_t interrupt;
-
-	sigemptyset(&interrupt);
-	sigaddset(&interrupt, SIGINT);
-	while (sigtimedwait(&interrupt, NULL, &at_once) > 0)
-		;
-}
-
 int cli_trace_shortly(const struct proc_key *key, struct err *err)
 {
 	const struct trace_args args = { .pid = key->pid,
 					 .seconds = DEFAULT_SECONDS,
 					 .start_ticks = key->start_ticks,
 					 .max_bytes = DEFAULT_MAX_BYTES };
-	sigset_t before;
+	const struct timespec at_once = { 0 };
+	sigset_t before, interrupt;
 	int r;
 
 	sigprocmask(SIG_BLOCK, NULL, &before);
 	r = trace(&args, err);
-	forget_interrupt();
+	/* Ctrl-C was for the trace alone; what else came is for all of us, when it is let through.
+	 */
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	while (sigtimedwait(&interrupt, NULL, &at_once) > 0)
+		;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r;
 }

@@ -376,8 +376,7 @@ int proctor_subscribe(struct proctor *p, const char *topics, proctor_event_fn *f
 	/* "a.*, b" becomes {"topics":["a.*","b"]}. */
 	json_init(&j, &params);
 	json_begin_object(&j);
-	json_key(&j, "topics");
-	json_begin_array(&j);
+	json_key_array(&j, "topics");
 	for (;;) {
 		size_t n;
 
@@ -517,8 +516,7 @@ int proctor_estimate(struct proctor *p, const char *const *argv, char **ret_json
 	CLEANUP(params_release) struct params params;
 
 	params_begin(&params);
-	json_key(&params.j, "command");
-	json_begin_array(&params.j);
+	json_key_array(&params.j, "command");
 	for (size_t i = 0; argv && argv[i]; i++)
 		json_str(&params.j, argv[i]);
 	json_end_array(&params.j);
@@ -607,8 +605,7 @@ static int write_to_box(struct proctor *p, const char *path, const char *what, c
 	json_init(&j, &line);
 	json_begin_object(&j);
 	json_key_string(&j, "method", "phase");
-	json_key(&j, "params");
-	json_begin_object(&j);
+	json_key_object(&j, "params");
 	json_key_string(&j, what, name);
 	json_key_i64(&j, "pid", getpid());
 	json_key_f64(&j, "at", (double)clock_wall_ns() / 1e9);

@@ -1,9 +1,11 @@
 #include "daemon/aside.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
+#include "daemon/service_work.h"
 #include "recorder/recorder.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
@@ -164,4 +166,81 @@ struct aside *aside_free(struct aside *a)
 {
 	free(a);
 	return NULL;
+}
+
+/*
+ * service_aside - calls whose answers take long: what they read is read on another thread, and
+ * they are answered in the loop.
+ */
+
+struct aside_call {
+	struct service *service;
+	struct rpc_call *call; /* NULL: nobody waits for it any more */
+	atomic_bool is_gone;   /* the same, for the other thread */
+	const struct aside_answer *how;
+	void *ctx;
+};
+
+static void call_gone(void *ctx)
+{
+	struct aside_call *c = ctx;
+
+	c->call = NULL;
+	atomic_store(&c->is_gone, true);
+}
+
+static int call_work(void *ctx, struct store *store, struct err *err)
+{
+	struct aside_call *c = ctx;
+
+	return atomic_load(&c->is_gone) ? 0 : c->how->work(c->ctx, store, err);
+}
+
+static void answer(struct aside_call *c, int r, const struct err *why)
+{
+	struct rpc_call *call = TAKE_PTR(c->call);
+	struct err err = *why;
+
+	if (r == 0)
+		r = c->how->write(c->ctx, c->service, call, &err);
+	if (r == 0)
+		rpc_call_answer(call);
+	else
+		rpc_call_fail(call, r, &err);
+}
+
+static void call_done(void *ctx, int r, const struct err *err)
+{
+	struct aside_call *c = ctx;
+
+	if (c->call)
+		answer(c, r, err);
+	c->how->release(c->ctx);
+	free(c);
+}
+
+int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
+			 void *ctx, struct err *err)
+{
+	struct aside_call *c = rpc_call_wants_answer(call) ? calloc(1, sizeof(*c)) : NULL;
+	const struct aside_task task = {
+		.uid = rpc_call_peer(call)->uid, .work = call_work, .done = call_done, .ctx = c
+	};
+	int r = 0;
+
+	if (c) {
+		*c = (struct aside_call){ .service = s, .call = call, .how = how, .ctx = ctx };
+		r = service_need_store(s, err);
+		if (r == 0)
+			r = aside_add(s->aside, &task, err);
+	} else if (rpc_call_wants_answer(call)) {
+		r = err_set(err, -ENOMEM, "no memory left to wait");
+	}
+	if (c && r == 0) {
+		rpc_call_defer(call, call_gone, c);
+		return 0;
+	}
+	how->release(ctx); /* it goes nowhere, or nobody wants to know */
+	free(c);
+	return r;
 }

@@ -12,12 +12,11 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/mask.h"
-#include "bus/bus.h"		/* how what happens to jobs is told */
-#include "daemon/caller.h"	/* whose a process is */
-#include "daemon/phase_owner.h" /* whose a phase is */
-#include "daemon/queue/queue.h" /* what waits: for who lists jobs without a daemon */
+#include "bus/bus.h"		   /* how what happens to jobs is told */
+#include "daemon/process_handle.h" /* whose a process is */
+#include "daemon/phase_owner.h"	   /* whose a phase is */
+#include "daemon/queue/queue.h"	   /* what waits: for who lists jobs without a daemon */
 #include "daemon/service.h"
-#include "daemon/signal_process.h"
 #include "model/job.h"
 #include "recorder/recorder.h"
 #include "store/store.h"

@@ -4,13 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/macros.h"
 #include "base/num.h"
+#include "daemon/notify.h"
 
 /* The address: a path, or with an @ before it a name of the abstract kind. 0: it is none. */
 static socklen_t read_address(const char *text, struct sockaddr_un *ret)
@@ -63,4 +64,12 @@ uint64_t notify_watchdog_ms(void)
 	if (pid && (num_parse_u64(pid, &wanted) < 0 || wanted != (uint64_t)getpid()))
 		return 0;
 	return us / 2000; /* twice as often as it must be */
+}
+
+bool watchdog_is_content(struct watchdog *w, uint64_t n_ticks, double interval_seconds)
+{
+	w->n_without = n_ticks == w->n_ticks ? w->n_without + 1 : 0;
+	w->n_ticks = n_ticks;
+	return (double)(w->n_without * w->period_ms) <=
+	       interval_seconds * 1000 + 2 * (double)w->period_ms;
 }

@@ -2,24 +2,28 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/path.h"
 #include "base/unknown.h"
-#include "base/io.h"
-#include "daemon/notify.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
+#include "daemon/notify.h"
+#include "daemon/service_internal.h"
 #include "daemon/service_work.h"
 
 /* ---- signals ---- */
@@ -30,13 +34,13 @@ static void on_signal(void *ctx)
 	struct signalfd_siginfo info;
 
 	while (read(s->stop_signals.fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP) {
-			service_reload(s);
-			continue;
+		if (info.ssi_signo != SIGHUP) {
+			log_info("stops: %s came from pid %u", strsignal((int)info.ssi_signo),
+				 info.ssi_pid);
+			loop_stop(s->loop);
+		} else if (service_reload(s)) {
+			service_set_interval(s, s->settings.config->interval_seconds);
 		}
-		log_info("stops: %s came from pid %u", strsignal((int)info.ssi_signo),
-			 info.ssi_pid);
-		loop_stop(s->loop);
 	}
 }
 
@@ -60,19 +64,6 @@ static int watch_signals(struct service *s, struct err *err)
 }
 
 /* ---- opening ---- */
-
-/* What a run would get, but for what the daemon itself has taken. */
-void service_set_rung(struct service *s, struct rung taken)
-{
-	for (size_t i = 0; i < s->ladder.n; i++) {
-		if (strcmp(s->ladder.rungs[i].measurement, taken.measurement) != 0)
-			continue;
-		snprintf(s->ladder.reasons[i], sizeof(s->ladder.reasons[i]), "%s", taken.reason);
-		taken.reason = s->ladder.reasons[i];
-		s->ladder.rungs[i] = taken;
-		return;
-	}
-}
 
 static void describe_rungs(struct service *s)
 {
@@ -108,17 +99,85 @@ static int open_sources(struct service *s, struct err *err)
 	return service_configure(s, err);
 }
 
+/* ---- what logs report: the parts that follow jobs hear of it first ---- */
+
+/* By then what is read once more of a job that is over has been read. */
+#define AFTER_MS 5000
+
+static void give_back(void *ctx)
+{
+	struct service *s = ctx;
+
+	s->memory.is_due = false;
+	malloc_trim(0);
+}
+
+/*
+ * Something large is over: in some seconds its memory goes back to the system, also what lies
+ * between that of others, which malloc would keep for the next.
+ */
+static void give_back_soon(struct service *s)
+{
+	if (!s->memory.timer)
+		s->memory.timer = loop_timer_new(s->loop, give_back, s);
+	if (!s->memory.timer || s->memory.is_due)
+		return;
+	s->memory.is_due = true;
+	loop_timer_set(s->memory.timer, AFTER_MS, 0);
+}
+
+static void on_change(void *ctx, enum change change, struct watched *job,
+		      const struct sheet_record *sheet)
+{
+	struct service *s = ctx;
+
+	if (change == CHANGE_JOB_STARTED) {
+		service_bind_stream(s, job);
+		service_expect_births(s, job);
+		service_count_calls_of(s, job);
+	}
+	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
+		service_follow_attached(s, job);
+	if (change == CHANGE_JOB_ENDED) {
+		service_drain_life(s); /* what killed it may wait there */
+		service_end_signals_of(s, job);
+		service_end_anomalies_of(s, job);
+		service_sum_calls_of(s, job);
+		service_answer_waiters(s, job);
+		service_end_queued(s, job);
+		service_leave_job(s, job);
+		give_back_soon(s); /* a job of many processes took megabytes to store */
+		service_run_queue_soon(s);
+		learner_note_end(s->learner);
+		s->database.is_ingest_due = true;
+	}
+	service_tell_change(s, change, job, sheet);
+}
+
+static void on_event(void *ctx, const struct watched *job, const struct proc_event *ev)
+{
+	struct service *s = ctx;
+
+	if (ev->type == EVENT_ORPHAN)
+		service_follow_orphan(s, job, ev);
+	s->life.n_told += ev->type == EVENT_SPAWN || ev->type == EVENT_EXIT;
+	service_tell_process(s, ev, job->a.attempt_num, job->a.uid);
+}
+
+/* Who outlives a job the daemon judges. */
+static void on_anomaly(void *ctx, const struct watched *job, const struct episode *e,
+		       enum episode_change change)
+{
+	if (e->worst.type != ANOMALY_ORPHAN)
+		service_publish_anomaly(ctx, e, change, job->a.uid);
+}
+
 static bool expects_end(void *ctx, const struct attempt *a)
 {
 	return service_expects_word(ctx, a);
 }
 
-static const struct watch_ops watch_ops = {
-	.change = service_tell_change,
-	.event = service_publish_event,
-	.anomaly = service_publish_recorded_anomaly,
-	.expects_end = expects_end,
-};
+static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, expects_end };
 
 static int make_parts(struct service *s, struct err *err)
 {
@@ -139,7 +198,7 @@ static int make_parts(struct service *s, struct err *err)
 
 static const struct rpc_method *const method_tables[] = {
 	service_status_methods,	  service_config_methods,    service_view_methods,
-	service_recent_methods,	  service_job_methods,	     service_attach_methods,
+	service_event_methods,	  service_job_methods,	     service_attach_methods,
 	service_submit_methods,	  service_phase_methods,     service_wait_methods,
 	service_guest_methods,	  service_admit_methods,     service_learn_methods,
 	service_estimate_methods, service_subscribe_methods, service_recorded_methods,
@@ -189,6 +248,77 @@ static int listen_to_clients(struct service *s, struct err *err)
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
 
+/* ---- the socket ---- */
+
+int service_make_socket_folder(const char *path, mode_t socket_mode, struct err *err)
+{
+	const char *slash = strrchr(path, '/');
+	CLEANUP(free_ptr) char *folder = strndup(path, slash ? (size_t)(slash - path) : 0);
+	int r;
+
+	if (!folder)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	if (!folder[0])
+		return 0; /* where we are, or the root: it is there */
+	r = path_make_dir(folder, err);
+	if (r == 0 && socket_mode == 0666 && chmod(folder, 0755) < 0)
+		r = err_set(err, -errno, "cannot open %s to all users: %s", folder,
+			    strerror(errno));
+	return r;
+}
+
+/*
+ * The socket is in a folder that others clean up: a session that ends takes its folder with it.
+ * A daemon that nobody finds any more can be neither asked nor stopped, so the socket is made anew.
+ * Who removes all that proctor has ever written takes the queue and the log as well.
+ */
+#define SOCKET_LOOK_MS 2000
+
+static void on_socket_timer(void *ctx)
+{
+	struct service *s = ctx;
+	const struct service_options *o = s->settings.options;
+	struct err err = ERR_INIT;
+	int r;
+
+	/* Before the others have something to say; where that cannot be told, there is nobody to
+	 * tell. */
+	if (o->log_path && log_is_removed() && path_make_dir(o->paths->state_dir, NULL) == 0 &&
+	    log_open(o->log_path) == 0)
+		log_warning("the log was removed, and begins again");
+
+	r = queue_renew(s->queue, &err);
+	if (r < 0 && !s->starting.is_queue_gone)
+		log_warning("no job can be submitted: %s", err.text);
+	if (r > 0) {
+		log_warning("the folder of the queue was gone, and is there again");
+		service_look(s); /* the database is gone too, most likely: before a job begins */
+	}
+	s->starting.is_queue_gone = r < 0;
+
+	r = rpc_server_renew(s->server, o->socket_path, o->socket_mode, &err);
+	if (r == -ENOENT) {
+		r = service_make_socket_folder(o->socket_path, o->socket_mode, &err);
+		if (r == 0)
+			r = rpc_server_renew(s->server, o->socket_path, o->socket_mode, &err);
+	}
+	if (r < 0 && !s->answers.is_unreachable)
+		log_warning("nobody can reach the daemon, which goes on: %s", err.text);
+	else if (r > 0)
+		log_warning("the socket was gone, and is there again: %s", o->socket_path);
+	s->answers.is_unreachable = r < 0;
+}
+
+static int watch_socket(struct service *s, struct err *err)
+{
+	struct loop_timer *timer = loop_timer_new(s->loop, on_socket_timer, s);
+
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	loop_timer_set(timer, SOCKET_LOOK_MS, SOCKET_LOOK_MS);
+	return 0;
+}
+
 /* ---- a sign of life for the service manager ---- */
 
 static void on_watchdog_timer(void *ctx)
@@ -231,26 +361,60 @@ static int open_queue(struct service *s, const struct rlimit *files, struct err 
 	return r;
 }
 
+/* What clients, worker threads, system calls and jobs take besides the files that are open once we
+ * listen; some of them are kept for who asks us to stop (struct rpc_limits). */
+#define FILES_TO_SERVE 80
+#define FILES_WANTED 4096
+
+/* Root may raise even the hard limit. ret: as it was, for the runners that we start. */
+static void raise_file_limit(struct rlimit *ret)
+{
+	const struct rlimit wanted = { FILES_WANTED, FILES_WANTED };
+
+	file_limit_raise(ret);
+	if (ret->rlim_max < FILES_WANTED)
+		(void)setrlimit(RLIMIT_NOFILE, &wanted);
+}
+
+/* A daemon that cannot open another file answers nobody, not even who wants it to stop. */
+static int check_files(const struct service *s, struct err *err)
+{
+	CLEANUP(close_fd) int free_fd = fcntl(s->root_fd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY ||
+	    (free_fd >= 0 && (rlim_t)free_fd + FILES_TO_SERVE <= limit.rlim_cur))
+		return 0;
+	return err_set(
+		err, -EMFILE,
+		"the daemon needs %d open files, and may have %llu: raise the limit (ulimit -n, "
+		"or LimitNOFILE= of its unit)",
+		(free_fd >= 0 ? free_fd : (int)limit.rlim_cur) + FILES_TO_SERVE,
+		(unsigned long long)limit.rlim_cur);
+}
+
 static int open_service(struct service *s, struct err *err)
 {
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
 	struct rlimit files;
 
-	file_limit_raise(&files);
+	raise_file_limit(&files);
 	if (r == 0)
 		r = make_parts(s, err);
 	if (r == 0)
 		r = open_sources(s, err);
 	if (r == 0)
-		r = service_open_life(s, err);
+		r = service_open_life(s, &service_life_ops, err);
 	if (r == 0)
 		r = service_open_phases(s, err);
 	if (r == 0)
 		r = watch_signals(s, err);
 	if (r == 0)
+		r = check_files(s, err);
+	if (r == 0)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)
-		r = service_watch_socket(s, err);
+		r = watch_socket(s, err);
 	if (r == 0)
 		r = open_queue(s, &files, err);
 	if (r == 0)
@@ -267,15 +431,6 @@ static int open_service(struct service *s, struct err *err)
 
 /* ---- ending ---- */
 
-/* What is logged by now is in the database when we are gone, if that is not locked. */
-static void end_record(struct service *s)
-{
-	service_close_host_log(s);
-	service_release_attached(s);
-	if (s->store)
-		(void)store_take_in(s->store, NULL);
-}
-
 /*
  * There is no tick to hold up any more: who holds the database is waited for, by all that is left
  * to write together. "proctor stop" waits for 10 s, a service manager for 20.
@@ -284,6 +439,9 @@ static void end_record(struct service *s)
 
 static void close_service(struct service *s)
 {
+	struct watched **jobs = NULL;
+	size_t n = 0;
+
 	learner_leave(s->learner);
 	aside_leave(s->aside);
 	aside_leave(s->starting.submitter);
@@ -297,15 +455,24 @@ static void close_service(struct service *s)
 	}
 	if (s->upkeep)
 		upkeep_leave(s->upkeep);
+	if (s->watch)
+		jobs = watch_jobs(s->watch, &n);
 	service_close_syscalls(s);
 	service_end_trace(s);
-	service_close_signals(s);
+	for (size_t i = 0; i < n; i++)
+		service_end_signals_of(s, jobs[i]);
+	unowned_release(&s->signals.unowned);
 	service_end_anomalies(s);
-	end_record(s);
+	/* What is logged by now is in the database when we are gone, if that is not locked. */
+	service_close_host_log(s);
+	service_release_attached(s);
+	if (s->store)
+		(void)store_take_in(s->store, NULL);
 	s->store = store_close(s->store);
 	service_release_closer(s);
 	service_release_lost(s);
 	s->leftovers.orphans = orphans_free(s->leftovers.orphans);
+	service_forget_streams(s);
 	service_close_life(s);
 	s->watch = watch_free(s->watch);
 	s->queue = queue_close(s->queue);
@@ -328,12 +495,10 @@ static void close_service(struct service *s)
 	snapshot_release(&s->scan.snap);
 	buf_release(&s->clients.snapshot_json);
 	arena_release(&s->ladder.arena);
-	arena_release(&s->anomaly.ooms.arena);
+	arena_release(&s->anomaly.kill_texts);
 	service_release_config(s);
 	free(s->answers.methods);
-	free(s->assigned.roots);
-	free(s->assigned.uids);
-	free(s->assigned.n_of);
+	service_release_roots(s);
 }
 
 /* Whoever started us in the background waits for this. */

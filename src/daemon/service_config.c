@@ -15,29 +15,17 @@
 
 /* ---- what depends on the configuration ---- */
 
-static int make_collector(const struct service *s, const struct mask *mask, bool want_ebpf,
-			  bool is_between, struct collector **ret, struct err *err)
+static int make_collector(const struct service *s, const struct mask *mask, struct collector **ret,
+			  struct err *err)
 {
 	const struct collector_options options = {
 		.root_fd = s->root_fd,
 		.mask = mask,
 		.gpus = s->gpus.reader,
-		.is_between = is_between,
-		.want_ebpf = want_ebpf,
+		.want_ebpf = s->settings.options->config->ebpf_enabled,
 	};
 
 	return collector_new(&options, ret, err);
-}
-
-const struct mask *service_mask(const struct service *s)
-{
-	return s->settings.reloaded ? s->settings.reloaded->mask : s->settings.options->mask;
-}
-
-int service_make_collector(const struct service *s, struct collector **ret, struct err *err)
-{
-	/* Loading the program takes longer than some looks do. */
-	return make_collector(s, service_mask(s), false, true, ret, err);
 }
 
 /* *ret is NULL where no log is wanted. */
@@ -52,18 +40,6 @@ static int make_log(const struct paths *paths, const struct config *c, struct js
 		return err_set(err, -ENOMEM, "no memory left for the log of snapshots");
 	jsonl_set_lock_timeout(*ret, LOOP_PATIENCE_MS);
 	return 0;
-}
-
-/* A group that is not there lets nobody in, and the file may be the same on many hosts. */
-static void find_group(struct service *s)
-{
-	const char *name = s->settings.config->access.read_group;
-	const struct group *group = name ? getgrnam(name) : NULL;
-
-	s->settings.read_gid = group ? group->gr_gid : U64_UNKNOWN;
-	if (name && !group)
-		log_warning("there is no group '%s' here that could read (access.read_group)",
-			    name);
 }
 
 /* Those that the file has in vain, each reason once. */
@@ -81,21 +57,27 @@ static void tell_idle_setting(void *ctx, const struct config *c, const struct co
 
 static void settle(struct service *s)
 {
+	const struct config *c = s->settings.config;
+	const struct group *group = c->access.read_group ? getgrnam(c->access.read_group) : NULL;
 	const char *told = NULL;
 
 	s->settings.reload = (struct reload_state){ .loaded_wall_ns = clock_wall_ns() };
-	find_group(s);
-	detect_configure(s->detect, &s->settings.config->anomaly);
-	upkeep_set_policy(s->upkeep, &s->settings.config->retention, s->settings.paths->jsonl);
-	service_configure_learning(s);
-	config_each(s->settings.config, tell_idle_setting, &told);
+	/* A group that is not there lets nobody in, and the file may be the same on many hosts. */
+	s->settings.read_gid = group ? group->gr_gid : U64_UNKNOWN;
+	if (c->access.read_group && !group)
+		log_warning("there is no group '%s' here that could read (access.read_group)",
+			    c->access.read_group);
+	detect_configure(s->detect, &c->anomaly);
+	upkeep_set_policy(s->upkeep, &c->retention, s->settings.paths->jsonl);
+	if (s->learner)
+		learner_set(s->learner, (unsigned)c->correlation.interval_minutes,
+			    (size_t)c->correlation.min_sample_size);
+	config_each(c, tell_idle_setting, &told);
 }
 
 int service_configure(struct service *s, struct err *err)
 {
-	int r = make_collector(s, s->settings.options->mask,
-			       s->settings.options->config->ebpf_enabled, false, &s->scan.collector,
-			       err);
+	int r = make_collector(s, s->settings.mask, &s->scan.collector, err);
 
 	if (r == 0)
 		r = make_log(s->settings.paths, s->settings.config, &s->jsonl, err);
@@ -104,6 +86,8 @@ int service_configure(struct service *s, struct err *err)
 	return r;
 }
 
+/* ---- reading it again ---- */
+
 void service_release_config(struct service *s)
 {
 	if (s->settings.reloaded)
@@ -111,8 +95,6 @@ void service_release_config(struct service *s)
 	free(s->settings.reloaded);
 	s->settings.reloaded = NULL;
 }
-
-/* ---- reading it again ---- */
 
 struct changes {
 	const struct config *old;
@@ -196,11 +178,8 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 {
 	struct collector *collector = NULL;
 	struct jsonl *log = NULL;
-	int r = 0;
+	int r = changes->mask ? make_collector(s, wanted->mask, &collector, err) : 0;
 
-	if (changes->mask)
-		r = make_collector(s, wanted->mask, s->settings.options->config->ebpf_enabled,
-				   false, &collector, err);
 	if (r == 0 && changes->log)
 		r = make_log(&wanted->paths, &wanted->config, &log, err);
 	if (r < 0) {
@@ -220,31 +199,12 @@ static int replace_parts(struct service *s, const struct settings *wanted,
 	return 0;
 }
 
-/* The collector goes on with the mask that it has: so that one is kept, not its equal. */
-static void keep_mask(struct service *s, struct settings *wanted)
-{
-	struct mask *mask = wanted->mask;
-
-	if (!s->settings.reloaded)
-		return;
-	wanted->mask = s->settings.reloaded->mask;
-	s->settings.reloaded->mask = mask;
-}
-
-static void tell_read(const struct service *s, size_t n)
-{
-	if (s->settings.config->was_read)
-		log_info("read %s again: %zu %s changed", s->settings.paths->config, n,
-			 n == 1 ? "setting has" : "settings have");
-	else
-		log_info("there is no %s: all is as by default now, %zu %s changed",
-			 s->settings.paths->config, n, n == 1 ? "setting has" : "settings have");
-}
-
 /* Takes over wanted if all is well. */
-static int take_over(struct service *s, struct settings *wanted, struct err *err)
+static int take_over(struct service *s, struct settings *wanted, bool *ret_has_interval,
+		     struct err *err)
 {
 	struct changes changes = { .old = s->settings.config };
+	struct settings *before = s->settings.reloaded;
 	int r;
 
 	config_each(&wanted->config, note_change, &changes);
@@ -253,51 +213,56 @@ static int take_over(struct service *s, struct settings *wanted, struct err *err
 		return r;
 	config_each(&wanted->config, tell_change, &changes);
 	config_each(&wanted->config, tell_kept, s);
-	if (!changes.mask)
-		keep_mask(s, wanted);
+	if (changes.mask) {
+		s->settings.mask = wanted->mask;
+	} else if (before) { /* the collector goes on with the mask that it has, not with its equal
+			      */
+		struct mask *mask = wanted->mask;
+
+		wanted->mask = before->mask;
+		before->mask = mask;
+	}
 	service_release_config(s);
 	s->settings.reloaded = wanted;
 	s->settings.config = &wanted->config;
 	s->settings.paths = &wanted->paths;
-	if (changes.interval)
-		service_set_interval(s, s->settings.config->interval_seconds);
-	tell_read(s, changes.n);
+	*ret_has_interval = changes.interval;
+	if (wanted->config.was_read)
+		log_info("read %s again: %zu %s changed", wanted->paths.config, changes.n,
+			 changes.n == 1 ? "setting has" : "settings have");
+	else
+		log_info("there is no %s: all is as by default now, %zu %s changed",
+			 wanted->paths.config, changes.n,
+			 changes.n == 1 ? "setting has" : "settings have");
 	settle(s);
 	return 0;
 }
 
-static int read_again(struct service *s, struct err *err)
+bool service_reload(struct service *s)
 {
 	struct settings *wanted = malloc(sizeof(*wanted));
-	int r;
-
-	if (!wanted)
-		return err_set(err, -ENOMEM, "no memory left to read it");
-	r = settings_open(wanted, err);
-	if (r == 0)
-		r = take_over(s, wanted, err);
-	if (r < 0) {
-		settings_close(wanted);
-		free(wanted);
-	}
-	return r;
-}
-
-void service_reload(struct service *s)
-{
 	struct err err = ERR_INIT;
+	bool has_interval = false;
+	int r = wanted ? settings_open(wanted, &err)
+		       : err_set(&err, -ENOMEM, "no memory left to read it");
 
 	notify_reloading();
-	if (read_again(s, &err) < 0) {
+	if (r == 0)
+		r = take_over(s, wanted, &has_interval, &err);
+	if (r < 0) {
+		if (wanted)
+			settings_close(wanted);
+		free(wanted);
 		s->settings.reload.refused_wall_ns = clock_wall_ns();
 		s->settings.reload.why = err;
 		log_error("the configuration stays as it was: %s", err.text);
 	}
 	notify_service_manager("READY=1");
-	if (s->settings.config->enabled)
-		return;
-	log_info("enabled is false in the configuration: stops");
-	loop_stop(s->loop);
+	if (!s->settings.config->enabled) {
+		log_info("enabled is false in the configuration: stops");
+		loop_stop(s->loop);
+	}
+	return has_interval;
 }
 
 /* ---- telling of it ---- */
@@ -305,12 +270,6 @@ void service_reload(struct service *s)
 static double seconds_or_unknown(uint64_t wall_ns)
 {
 	return wall_ns ? clock_ns_to_seconds(wall_ns) : F64_UNKNOWN;
-}
-
-/* NULL: all that is named is there. */
-static const char *missing_group(const struct service *s)
-{
-	return u64_known(s->settings.read_gid) ? NULL : s->settings.config->access.read_group;
 }
 
 /* What is wrong with a file may quote it: that is for its owner. */
@@ -331,7 +290,11 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	json_key_f64(j, "loaded", seconds_or_unknown(s->settings.reload.loaded_wall_ns));
 	json_key_f64(j, "refused", seconds_or_unknown(s->settings.reload.refused_wall_ns));
 	json_key_string(j, "error", is_refused && is_owner ? s->settings.reload.why.text : NULL);
-	json_key_string(j, "missing_group", is_owner ? missing_group(s) : NULL);
+	/* NULL: all that is named is there. */
+	json_key_string(j, "missing_group",
+			is_owner && !u64_known(s->settings.read_gid)
+				? s->settings.config->access.read_group
+				: NULL);
 	json_end_object(j);
 	return 0;
 }

@@ -39,13 +39,17 @@ void service_close_gpus(struct service *s)
 	s->gpus.reader = gpus_close(s->gpus.reader);
 }
 
-/* The texts are the service's own: they change, and nothing may grow with that. */
-static void set_rung(struct service *s)
+/* What a run would get, but for what the daemon itself has taken. */
+void service_set_rung(struct service *s, struct rung taken)
 {
-	for (size_t i = 0; i < s->ladder.n; i++)
-		if (strcmp(s->ladder.rungs[i].measurement, SOURCES_RUNG_GPU) == 0)
-			s->ladder.rungs[i] =
-				(struct rung){ SOURCES_RUNG_GPU, s->gpus.rung, s->gpus.note };
+	for (size_t i = 0; i < s->ladder.n; i++) {
+		if (strcmp(s->ladder.rungs[i].measurement, taken.measurement) != 0)
+			continue;
+		snprintf(s->ladder.reasons[i], sizeof(s->ladder.reasons[i]), "%s", taken.reason);
+		taken.reason = s->ladder.reasons[i];
+		s->ladder.rungs[i] = taken;
+		return;
+	}
 }
 
 static void log_change(struct service_gpus *g, uint64_t now_ns)
@@ -70,7 +74,7 @@ static void change(struct service *s, const char *rung, const char *note)
 		return;
 	snprintf(g->rung, sizeof(g->rung), "%s", rung);
 	snprintf(g->note, sizeof(g->note), "%s", note);
-	set_rung(s);
+	service_set_rung(s, (struct rung){ SOURCES_RUNG_GPU, g->rung, g->note });
 	log_change(g, clock_boot_ns());
 }
 

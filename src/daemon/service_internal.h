@@ -15,13 +15,13 @@
 #include "recorder/recorder.h"
 #include "daemon/aside.h"
 #include "daemon/daemon.h"
+#include "daemon/signal_list.h"
 #include "daemon/learner.h"
+#include "daemon/notify.h"
 #include "daemon/queue/queue.h"
 #include "daemon/service.h"
-#include "daemon/signal_room.h"
-#include "daemon/unowned.h"
 #include "daemon/watch.h"
-#include "daemon/watchdog.h"
+#include "daemon/notify.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "learn/learn.h"
@@ -30,11 +30,6 @@
 #include "store/store.h"
 
 #define SERVICE_STAGES 15
-
-struct stage_state {
-	uint64_t n_failed;
-	bool is_failing;
-};
 
 /* What the last tick cost, and all of them. */
 struct tick_stats {
@@ -49,7 +44,7 @@ struct tick_stats {
 	uint64_t cpu_before_ns, boot_before_ns; /* at the end of the last tick; 0: there was none */
 	bool is_costly_otherwise;		/* said once */
 	unsigned n_since_change;
-	struct stage_state stages[SERVICE_STAGES];
+	bool is_failing[SERVICE_STAGES]; /* each stage of a tick */
 };
 
 /* Who reads GPUs, and what was said of it last. */
@@ -63,31 +58,8 @@ struct service_gpus {
 	char rung[64], note[512];
 };
 
-#define SERVICE_MAX_OOMS 32
-
-/* Who was killed, as the kernel told it: the record, through which kills come, has no names. */
-struct killed_name {
-	struct proc_key key;
-	char comm[EVENT_COMM_BYTES];
-};
-
-/* Kills for want of memory, for the next look for anomalies. A runner may have told of one itself:
- * then the record knows it already. */
-struct oom_news {
-	struct proc_event items[SERVICE_MAX_OOMS];
-	size_t n;
-	struct arena arena;			    /* their strings */
-	struct killed_name names[SERVICE_MAX_OOMS]; /* the last of them */
-	size_t next_name;
-};
-
+#define SERVICE_MAX_KILLS 32
 #define SERVICE_MAX_EXITS 64
-
-/* Ends of processes of which something lasts, for the next look for anomalies. */
-struct exit_news {
-	struct proc_event items[SERVICE_MAX_EXITS];
-	size_t n;
-};
 
 /* Another thread waits for the disk (store_sweep()). */
 struct sweep {
@@ -107,20 +79,19 @@ struct reload_state {
 /* Births and deaths of the jobs' processes. */
 struct life_state {
 	struct life *life; /* NULL: the kernel does not tell us */
-	struct err why_not;
+	const struct life_ops *ops;
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is drained */
 	struct members *members;
 	uint64_t n_taken; /* from the kernel */
 	uint64_t n_told, n_lost;
-	uint64_t n_unaccounted; /* ends of jobs that are over: see service_count_unaccounted() */
+	uint64_t n_unaccounted; /* ends of jobs that are over without the kernel's last word on what
+				 * they used */
 };
 
 /* Signals and OOM kills of the jobs' processes. */
 struct signals_state {
-	struct signal_room room;
-	struct unlisted *unlisted; /* of each attempt the last one, and how many there were */
-	uint64_t n_unlisted;	   /* of all */
+	uint64_t n_unlisted; /* of all jobs */
 	struct unowned unowned;
 };
 
@@ -129,10 +100,8 @@ struct syscalls_state {
 	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
 	struct loop_timer *timer;  /* NULL: none was set yet */
 	bool is_refused;	   /* it cannot */
-	struct job_calls *jobs;	   /* that are counted */
+	size_t n_jobs;		   /* that are counted */
 	struct syscalls_lost lost; /* of all jobs */
-	struct job_calls *no_job;  /* is looked at in place of one that is not there: NULL */
-	struct map by_attempt;	   /* the same: attempt -> its address */
 	unsigned time_every;	   /* one call in so many is timed */
 	uint64_t n_totals_lost;	   /* jobs whose sums could not be written down */
 	size_t n_text_bytes;	   /* of what each process has called, of all jobs */
@@ -158,6 +127,7 @@ struct service_database {
 	struct err ingest_err; /* why logs could not be stored at the last look; code 0 */
 	dev_t device;	       /* which file it is */
 	ino_t inode;
+	unsigned n_opened;	   /* how often one was */
 	uint64_t ingested_boot_ns; /* when what logs have was last stored; 0: never */
 	bool is_ingest_due;	   /* before its time */
 };
@@ -173,8 +143,11 @@ struct service_watching {
 	struct fast_look *fast; /* at a job in which something began; NULL before */
 	struct evidence_trace trace;
 	int64_t traced_attempt; /* whose the episode is that is traced; 0: the host's */
-	struct oom_news ooms;
-	struct exit_news exits;
+	/* Since the last look for anomalies: OOM kills, and ends of processes of which something
+	 * lasts. */
+	struct proc_event kills[SERVICE_MAX_KILLS], exits[SERVICE_MAX_EXITS];
+	size_t n_kills, n_exits;
+	struct arena kill_texts;
 	struct loop_timer *kills_timer; /* NULL: none was told between two ticks */
 	uint64_t renewed_boot_ns;	/* when what lasts was last recorded as it is */
 	struct around around;		/* when one last began */
@@ -196,6 +169,7 @@ struct service_leftovers {
 	struct loop_timer *timer; /* while some are cancelled; NULL: none ever were */
 	struct attempt_list lost; /* that had no end when we began */
 	size_t n_lost_left;	  /* of these, to be looked at, the newest first */
+	unsigned n_recalled;	  /* of database.n_opened: what that one has was looked for */
 	uint64_t n_found;
 	uint64_t n_unlisted;
 	uint64_t n_reaped;
@@ -234,6 +208,8 @@ struct service_settings {
 	const struct config *config; /* in force: that of the options until it is read again */
 	const struct paths *paths;   /* the same; only the log moves while the daemon runs */
 	struct settings *reloaded;   /* where they are then; NULL before */
+	const struct mask *mask;     /* in force; NULL: none is wanted. Who keeps it takes a
+				      * reference (mask_ref()) */
 	struct reload_state reload;
 	uint64_t read_gid; /* of the group that may read; U64_UNKNOWN: there is none */
 };
@@ -324,45 +300,58 @@ struct service {
 	struct service_ticking ticking;
 };
 
-/* ---- service.c ---- */
-
-/* What daemon.status tells of this measurement from now on. The reason is copied. */
-void service_set_rung(struct service *s, struct rung taken);
-
-/* ---- service_socket.c ---- */
-
-/* From now on it is looked after. */
-int service_watch_socket(struct service *s, struct err *err);
-
 /* ---- service_tick.c ---- */
 
 int service_begin_ticks(struct service *s, struct err *err);
 
-/* For store_set_alive_check(); on any thread. */
-enum store_alive service_check_alive(void *ctx, const struct attempt *a);
-
 /* From now on, whatever ticks have cost so far. */
 void service_set_interval(struct service *s, double seconds);
 
-/* A look at the processes out of turn. CPU percents are of the time since the last of these. */
+/* ---- service_scan.c: stages of a tick ---- */
+
+int service_collect(struct service *s, struct err *err); /* what the processes of the host do */
+int service_assign(struct service *s, struct err *err);	 /* whose they are */
+int service_judge(struct service *s, struct err *err);	 /* how the host and the daemon are */
+
+/* The same out of turn. CPU percents are of the time since the last of these. */
 void service_rescan(struct service *s);
 
 /* Adds what a process uses to what its job does. */
 void service_add_to_point(struct series_point *point, const struct proc_sample *p);
 
-/* Writes down what the last look has shown, also out of turn. */
-void service_record_now(struct service *s);
+void service_release_roots(struct service *s);
 
-/* Reads out of turn what recorders have logged: one of them says that something has changed. */
+/* ---- service_store.c ---- */
+
+/* Reads what recorders have logged: one of them says that something has changed. */
 void service_look(struct service *s);
 
-/* Stores what logs have by now, for who is about to read the database. */
+/* A stage of a tick: what logs have becomes rows of the database. */
+int service_ingest_if_due(struct service *s, struct err *err);
+
+/* The same at once. */
 void service_take_in(struct service *s);
+
+/* For who is about to read the database: it is open, and has what logs have by now, if another
+ * process does not hold it. -EBUSY: it is not open. */
+int service_need_store(struct service *s, struct err *err);
+
+/* Whether the database is open, or is only locked most likely: then it will be. */
+bool service_may_have_store(const struct service *s);
+
+/* A stage of a tick: another thread waits for the disk and removes logs that are stored. */
+int service_settle_disk(struct service *s, struct err *err);
 
 /* The number that the daemon has for the attempt of this row of the database; 0: it has no log. */
 int64_t service_attempt_of_row(struct service *s, int64_t row);
 
+/* For store_set_alive_check(); on any thread. */
+enum store_alive service_check_alive(void *ctx, const struct attempt *a);
+
 /* ---- service_gpus.c ---- */
+
+/* What daemon.status tells of this measurement from now on. The reason is copied. */
+void service_set_rung(struct service *s, struct rung taken);
 
 /* Before there are threads. */
 void service_open_gpus(struct service *s);
@@ -376,25 +365,12 @@ uint64_t service_take_gpu_cpu_ns(struct service *s);
 
 /* ---- service_config.c ---- */
 
-/* The one in force; NULL: none is wanted. Who keeps it takes a reference (mask_ref()). */
-const struct mask *service_mask(const struct service *s);
-
-/* One for looks between two ticks. */
-int service_make_collector(const struct service *s, struct collector **ret, struct err *err);
-
 /* Takes over what the options say. */
 int service_configure(struct service *s, struct err *err);
 
-/* Reads the configuration again. A bad one is refused, and the old one stays. */
-void service_reload(struct service *s);
+/* Reads the configuration again. A bad one is refused, and the old one stays. True: it has another
+ * interval. */
+bool service_reload(struct service *s);
 void service_release_config(struct service *s);
-
-/* ---- service_memory.c ---- */
-
-/*
- * Something large is over: in some seconds its memory goes back to the system, also what lies
- * between that of others, which malloc would keep for the next.
- */
-void service_give_back_soon(struct service *s);
 
 #endif

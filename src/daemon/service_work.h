@@ -13,9 +13,6 @@
 
 int service_open_queue(struct service *s, struct err *err);
 
-/* Whether its attempt runs. */
-bool service_has_begun(struct service *s, const struct queued *job);
-
 /* The attempt is over: if it came from the queue, its file goes. */
 void service_end_queued(struct service *s, const struct watched *job);
 
@@ -31,9 +28,6 @@ void service_run_queue_soon(struct service *s);
 /* ---- service_learn.c ---- */
 
 int service_begin_learning(struct service *s, struct err *err);
-
-/* Takes over what the configuration says. */
-void service_configure_learning(struct service *s);
 
 /* ---- service_estimate.c: what a job will need ---- */
 
@@ -152,13 +146,8 @@ int service_check_meant(struct service *s, const struct rpc_peer *peer,
 int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
 			 uint64_t num, int *ret_num, struct err *err);
 
-/* Whether the database is open, or is only locked most likely: then it will be. */
-bool service_may_have_store(const struct service *s);
-
-/* For who is about to read the database: it is open, and has what logs have by now, if another
- * process does not hold it. -EBUSY: it is not open. */
-int service_need_store(struct service *s, struct err *err);
-
+/* Whether the attempt of a queued job runs. */
+bool service_has_begun(struct service *s, const struct queued *job);
 /* ---- service_guest.c ---- */
 
 /*

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
-#include "daemon/signal_process.h"
+#include "daemon/process_handle.h"
 #include "model/record.h"
 #include "recorder/recorder.h"
 
@@ -99,6 +100,7 @@ static void watched_free(struct watched **job)
 		return;
 	attempt_release(&(*job)->a);
 	close_fd(&(*job)->runner_fd);
+	signal_list_release(&(*job)->signals);
 	free((*job)->a.sheets);
 	free((*job)->active);
 	free((*job)->job_id);
@@ -329,6 +331,18 @@ static struct watched *find_same(struct watch *w, const struct attempt *a)
 		       : NULL;
 }
 
+/* Where few files may be open, others need them more: then its start time tells whether it lives.
+ */
+static int hold_runner(const struct proc_key *runner)
+{
+	struct rlimit limit;
+	int fd = open_process(runner);
+
+	if (fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && (rlim_t)fd > limit.rlim_cur / 2)
+		close_fd(&fd);
+	return fd;
+}
+
 /* Takes over the attempt. */
 static int add_job(struct reading *in, struct attempt *a)
 {
@@ -362,7 +376,7 @@ static int add_job(struct reading *in, struct attempt *a)
 		return 0;
 	w->jobs[w->n++] = in->f->job;
 	if (!in->f->job->a.is_attached)
-		in->f->job->runner_fd = open_process(&in->f->job->a.runner);
+		in->f->job->runner_fd = hold_runner(&in->f->job->a.runner);
 	report(in, CHANGE_JOB_STARTED, NULL);
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "bus/bus.h"
+#include "daemon/signal_list.h"
 #include "detect/detect.h"
 #include "jobs/jobs.h"
 #include "log/log.h"
@@ -39,7 +40,9 @@ struct watched {
 	struct attempt a;
 	struct active_anomaly *active;
 	size_t n_active, cap_active;
-	bool is_uncounted; /* nobody but its runner is to count its system calls */
+	struct signal_list signals; /* that its record has, of those that no runner records */
+	struct job_calls *calls;    /* that are counted (service_syscalls.c) */
+	bool is_uncounted;	    /* nobody but its runner is to count its system calls */
 	size_t n_processes;
 	size_t n_living;	   /* of these, without zombies */
 	struct series_point point; /* of the last tick */
@@ -59,7 +62,7 @@ struct watched {
 /* Called inside watch_look(), which they must not call. */
 struct watch_ops {
 	/* sheet is NULL for a job. */
-	void (*change)(void *ctx, enum change change, const struct watched *job,
+	void (*change)(void *ctx, enum change change, struct watched *job,
 		       const struct sheet_record *sheet);
 	/* What a runner has recorded: of attached trees the daemon itself is the recorder. */
 	void (*event)(void *ctx, const struct watched *job, const struct proc_event *ev);

@@ -26,6 +26,7 @@ const struct check checks[] = {
 	{ ANOMALY_PROCESS_EXPLOSION, "processes", .of_job = check_processes },
 	{ ANOMALY_ZOMBIE, "zombies", SEES_AFTER(zombie_duration_seconds),
 	  .of_job = check_job_zombies },
+	{ ANOMALY_RANK_DIVERGED, "MB", .of_job = check_ranks },
 	{ ANOMALY_MEMORY_PRESSURE, ANOMALY_UNIT_AVAILABLE, .lower_is_worse = true,
 	  .of_host = check_host_memory },
 	{ ANOMALY_IO_STALL, "percent of the time", .of_host = check_host_io },

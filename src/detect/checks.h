@@ -118,6 +118,8 @@ process_check check_memory_spike, check_memory_leak;
 process_check check_runaway, check_stuck, check_io_wait;
 process_check check_zombies, check_fds, check_threads, check_orphan;
 job_check check_processes, check_job_zombies;
+/* check_ranks.c */
+job_check check_ranks;
 /* check_host.c */
 host_check check_host_memory, check_host_io, check_swap, check_host_oom;
 cgroup_check check_cgroup_memory, check_cgroup_oom;

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/unknown.h"
+#include "detect/check_ranks.h"
 
 void evaluation_note_failure(struct evaluation *w, int r)
 {
@@ -466,6 +467,10 @@ static void check_job(struct evaluation *w, const struct check *check, struct jo
 	evaluation_count(w, check, &f);
 	who.blame = check->of_job == check_processes ? blame_process : NULL;
 	who.blame_ctx = &at;
+	if (check->of_job == check_ranks && f.stand == STAND_OVER) {
+		who.blame = rank_watch_blame;
+		who.blame_ctx = job->ranks;
+	}
 	if (f.stand == STAND_OVER || job->active & 1u << check->type)
 		set_bit(&job->active, check->type, evaluation_note(w, check, &who, &f, NULL, NULL));
 }
@@ -501,6 +506,11 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 		evaluation_note_failure(w,
 					detect_tracks_update(&d->tracks, &d->config, p, w->tick.now,
 							     before, &d->track_of[i]));
+		if (d->track_of[i] != TRACK_NONE && p->job_id && p->rank != RANK_NONE) {
+			struct track *track = &d->tracks.items[d->track_of[i]];
+
+			evaluation_note_failure(w, rank_watch_add(&track->job->ranks, p));
+		}
 	}
 	evaluation_note_failure(w,
 				relations_find(&d->relations, &d->tracks, &w->tick, d->track_of));
@@ -516,6 +526,8 @@ void evaluate_jobs(struct evaluation *w, const struct detect_news *news)
 	for (size_t i = 0; i < ts->n_jobs; i++) {
 		struct job_track *job = ts->jobs[i];
 
+		if (job->ranks)
+			evaluation_note_failure(w, rank_watch_end_tick(job->ranks, &w->tick));
 		for (size_t k = 0; k < n_checks; k++)
 			if (checks[k].of_job)
 				check_job(w, &checks[k], job);

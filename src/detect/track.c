@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/unknown.h"
+#include "detect/check_ranks.h"
 
 static size_t place(const struct series *s, size_t i)
 {
@@ -512,6 +513,7 @@ uint64_t limits_of_half(const struct limits *l, uint64_t n_all)
 static void free_job(struct job_track *job)
 {
 	free(job->job_id);
+	rank_watch_free(job->ranks);
 	free(job);
 }
 
@@ -539,8 +541,10 @@ void detect_tracks_forget_past(struct tracks *ts, double now)
 		t->moved_in_state = false;
 		t->threads.n = t->wanted.n = 0;
 	}
-	for (size_t i = 0; i < ts->n_jobs; i++)
+	for (size_t i = 0; i < ts->n_jobs; i++) {
 		ts->jobs[i]->processes.n = 0;
+		ts->jobs[i]->ranks = rank_watch_free(ts->jobs[i]->ranks);
+	}
 }
 
 void detect_tracks_release(struct tracks *ts)

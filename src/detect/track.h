@@ -114,6 +114,8 @@ struct burst {
 	enum severity worst;
 };
 
+struct rank_watch;
+
 /* One attempt: jobs of two users may have one name. */
 struct job_track {
 	char *job_id;
@@ -135,6 +137,7 @@ struct job_track {
 	double usual_wall_seconds; /* that such a job takes; NaN */
 	double usual_cpu_seconds;  /* that it uses in all; NaN */
 	uint64_t usual_rss_bytes;  /* the same for one process; U64_UNKNOWN */
+	struct rank_watch *ranks;  /* check_ranks.h; NULL: it has none */
 	struct burst bursts[N_ANOMALY_TYPES];
 	uint64_t n_more_kills; /* that were not told one by one */
 	uint64_t lost_tick;    /* the last that had one of its processes no more; 0: none */

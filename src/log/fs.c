@@ -267,6 +267,152 @@ struct log_fs log_fs_memory(struct log_memory *m)
 	return fs;
 }
 
+/* ---- a folder with many logs ---- */
+
+static int folder_open(void *ctx, const char *name)
+{
+	const struct log_folder *f = ctx;
+
+	return f->real.open(f->real.ctx, name);
+}
+
+static int folder_remove(void *ctx, const char *name)
+{
+	const struct log_folder *f = ctx;
+
+	return f->real.remove(f->real.ctx, name);
+}
+
+static int folder_is_locked(void *ctx, int fd)
+{
+	const struct log_folder *f = ctx;
+
+	return f->is_judged ? f->current->is_alive : f->real.is_locked(f->real.ctx, fd);
+}
+
+static int list_current(void *ctx, log_name_fn *fn, void *fn_ctx)
+{
+	const struct log_folder *f = ctx;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->current->n; i++)
+		r = fn(fn_ctx, f->names[f->current->first + i]);
+	return r;
+}
+
+/* A recorder's part of struct log_fs is that of another folder, and is not used. */
+void log_folder_init(struct log_folder *f, int folder_fd)
+{
+	*f = (struct log_folder){ .real = log_fs_real(folder_fd) };
+	f->fs = f->real;
+	f->fs.ctx = f;
+	f->fs.open = folder_open;
+	f->fs.remove = folder_remove;
+	f->fs.list = list_current;
+	f->fs.is_locked = folder_is_locked;
+	f->fs.create = NULL;
+	f->fs.sync_folder = NULL;
+}
+
+void log_folder_release(struct log_folder *f)
+{
+	free(f->names);
+	free(f->logs);
+	*f = (struct log_folder){ 0 };
+}
+
+static int add_name(void *ctx, const char *name)
+{
+	struct log_folder *f = ctx;
+	size_t n = strlen(name);
+
+	if (n >= LOG_NAME_BYTES || n < LOG_ID_TEXT_BYTES || name[LOG_ID_TEXT_BYTES - 1] != '.')
+		return 0;
+	if (ARRAY_RESERVE(f->names, f->cap_names, f->n_names + 1) < 0)
+		return -ENOMEM;
+	memcpy(f->names[f->n_names++], name, n + 1);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static int list_names(struct log_folder *f)
+{
+	int r;
+
+	f->n_names = 0;
+	r = f->real.list(f->real.ctx, add_name, f);
+	if (f->n_names > 0)
+		qsort(f->names, f->n_names, sizeof(*f->names), compare_names);
+	return r;
+}
+
+static bool are_of_one_log(const char *a, const char *b)
+{
+	return memcmp(a, b, LOG_ID_TEXT_BYTES - 1) == 0;
+}
+
+int log_folder_list(struct log_folder *f)
+{
+	int r = list_names(f);
+
+	f->n = 0;
+	f->is_judged = false;
+	for (size_t i = 0; r == 0 && i < f->n_names; i++) {
+		char text[LOG_ID_TEXT_BYTES];
+		struct log_listed *log;
+
+		if (i > 0 && are_of_one_log(f->names[i - 1], f->names[i])) {
+			f->logs[f->n - 1].n++;
+			continue;
+		}
+		if (ARRAY_RESERVE(f->logs, f->cap, f->n + 1) < 0)
+			return -ENOMEM;
+		log = &f->logs[f->n++];
+		*log = (struct log_listed){ .first = i, .n = 1 };
+		snprintf(text, sizeof(text), "%.*s", LOG_ID_TEXT_BYTES - 1, f->names[i]);
+		if (log_id_parse(text, &log->id) < 0)
+			memset(&log->id, 0, sizeof(log->id));
+	}
+	return r;
+}
+
+/*
+ * A recorder locks a new segment before it lets go of the last one. So one whose lock was free is
+ * dead, if it has no other file in a list that was made after that.
+ */
+int log_folder_judge(struct log_folder *f)
+{
+	char(*before)[LOG_NAME_BYTES] = f->names;
+	size_t at = 0;
+	int r;
+
+	f->names = NULL;
+	f->cap_names = 0;
+	r = list_names(f);
+	for (size_t i = 0; r == 0 && i < f->n; i++) {
+		struct log_listed *log = &f->logs[i];
+		const char *first = before[log->first];
+		size_t n = 0;
+
+		while (at < f->n_names && memcmp(f->names[at], first, LOG_ID_TEXT_BYTES - 1) < 0)
+			at++;
+		for (; at + n < f->n_names && are_of_one_log(f->names[at + n], first); n++)
+			log->is_alive |=
+				n >= log->n || strcmp(f->names[at + n], first + n * LOG_NAME_BYTES);
+		log->is_alive |= n != log->n;
+		log->first = at;
+		log->n = n;
+		at += n;
+	}
+	free(before);
+	f->is_judged = true;
+	return r;
+}
+
 /* ---- ids ---- */
 
 int log_id_make(struct log_id *ret)

@@ -299,6 +299,7 @@ int log_sweep(const struct log_fs *fs);
 struct log_listed {
 	struct log_id id; /* all 0: the name is of no log */
 	size_t first, n;
+	bool is_alive; /* as the caller has found, before log_folder_judge() */
 };
 
 #define LOG_NAME_BYTES 48
@@ -315,12 +316,16 @@ struct log_folder {
 	struct log_listed *logs; /* sorted by id */
 	size_t n, cap;
 	const struct log_listed *current;
+	bool is_judged; /* what is known of each log is the answer of log_is_alive() */
 };
 
 /* The caller keeps folder_fd open. It is not listed yet. f must not move while fs is used. */
 void log_folder_init(struct log_folder *f, int folder_fd);
 void log_folder_release(struct log_folder *f);
 int log_folder_list(struct log_folder *f);
+
+/* Lists their segments once more, and judges which recorders live. No log is added. */
+int log_folder_judge(struct log_folder *f);
 
 /* ---- into a store ---- */
 

@@ -26,6 +26,7 @@ static const char *const type_names[] = {
 	[ANOMALY_GPU_HOT] = "gpu_hot",
 	[ANOMALY_ORPHAN] = "orphan",
 	[ANOMALY_GPU_LOST] = "gpu_lost",
+	[ANOMALY_RANK_DIVERGED] = "rank_diverged",
 };
 _Static_assert(ARRAY_SIZE(type_names) == N_ANOMALY_TYPES, "each type has its name");
 

@@ -35,6 +35,7 @@ enum anomaly_type {
 	ANOMALY_GPU_HOT,
 	ANOMALY_ORPHAN,
 	ANOMALY_GPU_LOST,
+	ANOMALY_RANK_DIVERGED,
 	N_ANOMALY_TYPES
 };
 const char *anomaly_type_name(enum anomaly_type type); /* "memory_spike", … */

@@ -131,8 +131,7 @@ static void write_path(const struct phase_record *phase, struct json *j)
 	const char *path = phase->path ? phase->path : phase->name;
 	size_t n = strlen(path), name_len = strlen(phase->name);
 
-	json_key(j, "path");
-	json_begin_array(j);
+	json_key_array(j, "path");
 	n = n > name_len ? n - name_len - 1 : 0;
 	for (size_t at = 0; at < n;) {
 		const char *slash = memchr(path + at, '/', n - at);
@@ -169,8 +168,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		const struct phase_record *phase = &a->phases[edge->phase];
 		char text[32];
 
-		json_key(&j, "phase_scope");
-		json_begin_object(&j);
+		json_key_object(&j, "phase_scope");
 		json_key_string(&j, "action", edge->is_enter ? "enter" : "exit");
 		json_key_string(&j, "name", phase->name);
 		write_path(phase, &j);
@@ -181,8 +179,7 @@ static int set_metadata(const struct emitter *e, const char *shared, const struc
 		snprintf(text, sizeof(text), "process %d", (int)phase->pid);
 		json_key_string(&j, "thread_name", text);
 		json_key_u64(&j, "sequence", 2 * (uint64_t)edge->phase + (edge->is_enter ? 1 : 2));
-		json_key(&j, "attributes");
-		json_begin_object(&j);
+		json_key_object(&j, "attributes");
 		json_end_object(&j);
 		json_end_object(&j);
 	}

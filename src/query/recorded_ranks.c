@@ -5,7 +5,7 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "query/rank_memory.h"
+#include "model/rank_memory.h"
 
 /* Ticks at the ends of an attempt may be a little outside of it. */
 #define MARGIN_NS UINT64_C(60000000000)

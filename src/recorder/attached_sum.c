@@ -31,60 +31,33 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- as they come ---- */
 
-static bool grow(struct deaths *d)
-{
-	size_t cap = d->cap ? 2 * d->cap : 64;
-	struct proc_record *items;
-	uint64_t *faults;
-
-	if (d->n < d->cap)
-		return true;
-	items = d->n < DEATHS_MAX ? reallocarray(d->items, cap, sizeof(*items)) : NULL;
-	if (!items)
-		return false;
-	d->items = items;
-	faults = reallocarray(d->minor_faults, cap, sizeof(*faults));
-	if (!faults)
-		return false;
-	d->minor_faults = faults;
-	d->cap = cap;
-	return true;
-}
-
-/* Nobody could ask for its command line any more: the name that the kernel had for it. */
-static const char *keep_name(struct deaths *d, const char *comm)
+void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t n = strlen(comm);
+	size_t n = strlen(ev->comm);
+	struct proc_record *p;
 
+	if (d->n == DEATHS_MAX || ARRAY_RESERVE(d->items, d->cap, d->n + 1) < 0 ||
+	    ARRAY_RESERVE(d->minor_faults, d->cap_faults, d->n + 1) < 0 ||
+	    map_put(&d->last_of, pid_key(ev->pid), d->n) < 0) {
+		d->n_unlisted++;
+		return;
+	}
+	/* Nobody could ask for its command line any more: the name that the kernel had for it. */
 	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, comm + i, n - i);
-	return shown.len > 0 ? arena_strndup(&d->arena, shown.data, shown.len) : NULL;
-}
-
-static void fill(struct deaths *d, const struct member *member, const struct life_event *ev,
-		 struct proc_record *p)
-{
+		i += utf8_add_shown(&shown, ev->comm + i, n - i);
+	d->minor_faults[d->n] = ev->account.minor_faults;
+	p = &d->items[d->n++];
 	proc_record_init(p);
 	p->key = member->key;
 	if (u64_known(ev->start_ticks))
 		p->key.start_ticks = ev->start_ticks;
 	p->ppid = ev->parent_pid;
-	p->command = keep_name(d, ev->comm);
+	p->command = shown.len > 0 ? arena_strndup(&d->arena, shown.data, shown.len) : NULL;
 	p->born_wall_ns = member->born_wall_ns;
 	p->died_wall_ns = ev->wall_ns;
 	p->status = exit_status_from_wait(ev->wait_status);
 	proc_record_account(p, &ev->account);
-}
-
-void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev)
-{
-	if (d->n == DEATHS_MAX || !grow(d) || map_put(&d->last_of, pid_key(ev->pid), d->n) < 0) {
-		d->n_unlisted++;
-		return;
-	}
-	d->minor_faults[d->n] = ev->account.minor_faults;
-	fill(d, member, ev, &d->items[d->n++]);
 }
 
 uint64_t deaths_minor_faults(const struct deaths *d)
@@ -122,12 +95,6 @@ void deaths_complete(struct deaths *d, const struct life_event *ev)
 	p->cpu_evidence = EVIDENCE_EXACT;
 }
 
-/* Whoever has the pid by now: that counts too few at worst, and costs no file. */
-static bool is_gone(pid_t pid)
-{
-	return kill(pid, 0) < 0 && errno == ESRCH;
-}
-
 size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 {
 	size_t n = 0;
@@ -135,8 +102,9 @@ size_t deaths_count_unaccounted(const struct deaths *d, uint64_t before_wall_ns)
 	for (size_t i = 0; i < d->n; i++) {
 		const struct proc_record *p = &d->items[i];
 
+		/* Whoever has the pid by now: that counts too few at worst, and costs no file. */
 		n += p->cpu_evidence != EVIDENCE_EXACT && p->died_wall_ns < before_wall_ns &&
-		     is_gone(p->key.pid);
+		     kill(p->key.pid, 0) < 0 && errno == ESRCH;
 	}
 	return n;
 }
@@ -186,14 +154,6 @@ static struct proc_record *find_listed(const struct attempt *a, const struct lis
 	return &a->processes[i];
 }
 
-static void append(struct attempt *a, const struct proc_record *dead)
-{
-	struct proc_record *p = &a->processes[a->n_processes++];
-
-	*p = *dead;
-	p->command = arena_strdup(&a->arena, dead->command);
-}
-
 int deaths_merge(const struct deaths *d, struct attempt *a)
 {
 	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
@@ -210,10 +170,13 @@ int deaths_merge(const struct deaths *d, struct attempt *a)
 	for (size_t i = 0; i < d->n; i++) {
 		struct proc_record *listed = find_listed(a, &listing, &d->items[i].key);
 
-		if (listed)
+		if (listed) {
 			proc_record_merge_end(listed, &d->items[i]);
-		else
-			append(a, &d->items[i]);
+			continue;
+		}
+		a->processes[a->n_processes] = d->items[i];
+		a->processes[a->n_processes++].command =
+			arena_strdup(&a->arena, d->items[i].command);
 	}
 	return 0;
 }
@@ -233,42 +196,24 @@ void deaths_note_withheld(struct attempt *a, uint64_t n)
 
 /* ---- sums ---- */
 
-/* The last one that had the pid. */
-static struct proc_record *find_process(const struct attempt *a, const struct map *index_of,
-					const struct proc_key *key)
-{
-	struct proc_record *p;
-	uint64_t i;
-
-	if (!map_get(index_of, (uint64_t)(uint32_t)key->pid, &i))
-		return NULL;
-	p = &a->processes[i];
-	return u64_known(key->start_ticks) && key->start_ticks != p->key.start_ticks ? NULL : p;
-}
-
-static void take_event(const struct attempt *a, const struct map *index_of,
-		       const struct proc_event *ev, uint64_t *n_births)
-{
-	struct proc_record *p;
-
-	*n_births += ev->type == EVENT_SPAWN;
-	p = ev->type == EVENT_EXIT ? find_process(a, index_of, &ev->key) : NULL;
-	if (!p)
-		return;
-	p->died_wall_ns = ev->wall_ns;
-	p->status = ev->status;
-}
-
 /* Returns how many births there were. */
 static uint64_t take_events(const struct attempt *a)
 {
-	CLEANUP(map_release) struct map index_of = MAP_INIT;
+	CLEANUP(listing_release) struct listing listing = { MAP_INIT, MAP_INIT };
 	uint64_t n_births = 0;
 
-	for (size_t i = 0; i < a->n_processes; i++)
-		map_put(&index_of, (uint64_t)(uint32_t)a->processes[i].key.pid, i);
-	for (size_t i = 0; i < a->n_events; i++)
-		take_event(a, &index_of, &a->events[i], &n_births);
+	(void)list_all(a, &listing); /* as far as there is memory */
+	for (size_t i = 0; i < a->n_events; i++) {
+		const struct proc_event *ev = &a->events[i];
+		struct proc_record *p =
+			ev->type == EVENT_EXIT ? find_listed(a, &listing, &ev->key) : NULL;
+
+		n_births += ev->type == EVENT_SPAWN;
+		if (p) {
+			p->died_wall_ns = ev->wall_ns;
+			p->status = ev->status;
+		}
+	}
 	return n_births;
 }
 
@@ -276,14 +221,6 @@ static uint64_t take_events(const struct attempt *a)
  * Those that had ended before it was attached are in none of these, and whether there were any
  * nobody knows: what it used is certainly not less, and never exact.
  */
-static void judge_processes(struct usage *u)
-{
-	if (u64_known(u->user_ns))
-		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
-	if (u64_known(u->max_process_rss_bytes))
-		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
-}
-
 static void add_processes(struct attempt *a)
 {
 	struct usage *u = &a->usage;
@@ -296,14 +233,10 @@ static void add_processes(struct attempt *a)
 		u->max_process_rss_bytes =
 			u64_max_known(u->max_process_rss_bytes, p->max_rss_bytes);
 	}
-}
-
-static void add_io(struct usage *u, const struct proc_record *p)
-{
-	u->rchar = u64_add_known(u->rchar, p->rchar);
-	u->wchar = u64_add_known(u->wchar, p->wchar);
-	u->read_bytes = u64_add_known(u->read_bytes, p->read_bytes);
-	u->write_bytes = u64_add_known(u->write_bytes, p->write_bytes);
+	if (u64_known(u->user_ns))
+		u->cpu_evidence = EVIDENCE_LOWER_BOUND;
+	if (u64_known(u->max_process_rss_bytes))
+		u->max_process_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 /*
@@ -317,27 +250,21 @@ static void add_counts(struct attempt *a)
 	int r = 0;
 
 	for (size_t i = 0; i < a->n_processes && r == 0; i++)
-		r = map_put(&pids, (uint64_t)(uint32_t)a->processes[i].key.pid, 0);
+		r = map_put(&pids, pid_key(a->processes[i].key.pid), 0);
 	for (size_t i = 0; i < a->n_processes && r == 0; i++) {
 		const struct proc_record *p = &a->processes[i];
 		uint64_t ignored;
 
 		u->major_faults = u64_add_known(u->major_faults, p->major_faults);
-		if (!map_get(&pids, (uint64_t)(uint32_t)p->ppid, &ignored))
-			add_io(u, p);
+		if (map_get(&pids, pid_key(p->ppid), &ignored))
+			continue;
+		u->rchar = u64_add_known(u->rchar, p->rchar);
+		u->wchar = u64_add_known(u->wchar, p->wchar);
+		u->read_bytes = u64_add_known(u->read_bytes, p->read_bytes);
+		u->write_bytes = u64_add_known(u->write_bytes, p->write_bytes);
 	}
 	if (u64_known(u->rchar))
 		u->io_evidence = EVIDENCE_LOWER_BOUND;
-}
-
-/* The sum over the tree was never less than its largest process. */
-static void raise_peak(struct usage *u)
-{
-	if (!u64_known(u->max_process_rss_bytes) ||
-	    (u64_known(u->peak_rss_bytes) && u->peak_rss_bytes >= u->max_process_rss_bytes))
-		return;
-	u->peak_rss_bytes = u->max_process_rss_bytes;
-	u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 static void add_series(struct attempt *a)
@@ -353,7 +280,12 @@ static void add_series(struct attempt *a)
 	}
 	if (u64_known(u->peak_rss_bytes))
 		u->peak_rss_evidence = EVIDENCE_SAMPLED;
-	raise_peak(u);
+	/* The sum over the tree was never less than its largest process. */
+	if (!u64_known(u->max_process_rss_bytes) ||
+	    (u64_known(u->peak_rss_bytes) && u->peak_rss_bytes >= u->max_process_rss_bytes))
+		return;
+	u->peak_rss_bytes = u->max_process_rss_bytes;
+	u->peak_rss_evidence = EVIDENCE_LOWER_BOUND;
 }
 
 /* Over less than this an average is no peak. */
@@ -399,7 +331,6 @@ void attached_sum_up(struct attempt *a, bool births_are_told)
 
 	usage_init(&a->usage);
 	add_processes(a);
-	judge_processes(&a->usage);
 	if (births_are_told) /* else it may be counted twice */
 		add_counts(a);
 	add_series(a);

@@ -26,7 +26,7 @@
 struct deaths {
 	struct proc_record *items; /* in the order of their ends */
 	uint64_t *minor_faults;	   /* of each */
-	size_t n, cap;
+	size_t n, cap, cap_faults;
 	struct map last_of;  /* pid -> index of the last that had it */
 	uint64_t n_unlisted; /* there was no room for */
 	struct arena arena;  /* of commands */

@@ -184,14 +184,6 @@ static int append_key(struct attempt_log *l, struct err *err)
 	return r;
 }
 
-static int append(struct attempt_log *l, enum record_type type, unsigned flags,
-		  const struct buf *bytes, struct err *err)
-{
-	if (buf_error(bytes) < 0)
-		return err_set(err, -ENOMEM, "out of memory");
-	return log_append(l->writer, (uint8_t)type, flags, bytes->data, bytes->len, err);
-}
-
 /* A disk that has no room, or refuses to write, is named once, and once more when it is well. */
 static void note_written(struct attempt_log *l, int r, const struct err *err)
 {
@@ -208,10 +200,15 @@ static void note_written(struct attempt_log *l, int r, const struct err *err)
 void attempt_log_append(struct attempt_log *l, enum record_type type, const struct buf *bytes)
 {
 	struct err err = ERR_INIT;
+	int r;
 
 	if (log_wants_key(l->writer))
 		append_key(l, &err);
-	note_written(l, append(l, type, 0, bytes, &err), &err);
+	if (buf_error(bytes) < 0)
+		r = err_set(&err, -ENOMEM, "out of memory");
+	else
+		r = log_append(l->writer, (uint8_t)type, 0, bytes->data, bytes->len, &err);
+	note_written(l, r, &err);
 	if (!l->memory) /* it is there when the end needs it, which waits */
 		start_thread(l);
 }
@@ -230,7 +227,7 @@ void attempt_log_append_tick(struct attempt_log *l, const struct snapshot *snap,
 	if (tick_writer_write(l->ticks, snap, point, &l->bytes) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	else
-		r = append(l, RECORD_TICK, LOG_TICK, &l->bytes, &err);
+		r = log_append(l->writer, RECORD_TICK, LOG_TICK, l->bytes.data, l->bytes.len, &err);
 	note_written(l, r, &err);
 }
 
@@ -259,11 +256,6 @@ bool attempt_log_is_waiting(const struct attempt_log *l)
 uint64_t attempt_log_bytes(const struct attempt_log *l)
 {
 	return log_appended(l->writer);
-}
-
-bool attempt_log_is_one_in(const struct attempt_log *l, unsigned n)
-{
-	return l->id.bytes[0] % n == 0;
 }
 
 /* ---- opening ---- */

@@ -116,9 +116,6 @@ uint64_t attempt_log_lost(const struct attempt_log *log);
 /* How many bytes were appended; what is stored of them may be removed by others meanwhile. */
 uint64_t attempt_log_bytes(const struct attempt_log *log);
 
-/* By its id, which is random: one log in so many, up to 256. */
-bool attempt_log_is_one_in(const struct attempt_log *log, unsigned n);
-
 /*
  * The last call: a->is_running is false, and what it has of sheets and ends is written; where that
  * is more than there is room for, without its sheets. -ETIMEDOUT: the disk had not taken it by

@@ -24,30 +24,17 @@ void call_sums_release(struct call_sums *sums)
 	*sums = (struct call_sums){ 0 };
 }
 
-static bool sums_reserve(struct call_sums *sums)
+/* NULL: no memory, or names that a program has made up. */
+static struct syscall_use *sums_find(struct call_sums *sums, const char *name)
 {
-	struct syscall_use *uses;
-	uint64_t *n_timed;
-
-	if (sums->n < sums->cap)
-		return true;
-	uses = reallocarray(sums->uses, sums->cap + 64, sizeof(*uses));
-	if (uses)
-		sums->uses = uses;
-	n_timed = reallocarray(sums->n_timed, sums->cap + 64, sizeof(*n_timed));
-	if (n_timed)
-		sums->n_timed = n_timed;
-	if (!uses || !n_timed)
-		return false;
-	sums->cap += 64;
-	return true;
-}
-
-static struct syscall_use *sums_append(struct call_sums *sums, const char *name, uint64_t key)
-{
+	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), at;
 	char *copy;
 
-	if (sums->n == MAX_NAMES || !sums_reserve(sums))
+	for (; map_get(&sums->by_name, key, &at); key++)
+		if (strcmp(sums->uses[at].name, name) == 0)
+			return &sums->uses[at];
+	if (sums->n == MAX_NAMES || ARRAY_RESERVE(sums->uses, sums->cap, sums->n + 1) < 0 ||
+	    ARRAY_RESERVE(sums->n_timed, sums->cap_timed, sums->n + 1) < 0)
 		return NULL;
 	copy = strdup(name);
 	if (!copy || map_put(&sums->by_name, key, sums->n) < 0) {
@@ -57,27 +44,6 @@ static struct syscall_use *sums_append(struct call_sums *sums, const char *name,
 	sums->uses[sums->n] = (struct syscall_use){ .name = copy };
 	sums->n_timed[sums->n] = 0;
 	return &sums->uses[sums->n++];
-}
-
-/* NULL: no memory, or names that a program has made up. */
-static struct syscall_use *sums_find(struct call_sums *sums, const char *name)
-{
-	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), at;
-
-	for (; map_get(&sums->by_name, key, &at); key++)
-		if (strcmp(sums->uses[at].name, name) == 0)
-			return &sums->uses[at];
-	return sums_append(sums, name, key);
-}
-
-static void add_times(struct call_sums *sums, struct syscall_use *sum,
-		      const struct syscall_use *use)
-{
-	if (sums->is_sampled && !u64_known(use->cpu_ns))
-		return;
-	sum->cpu_ns = u64_add(sum->cpu_ns, use->cpu_ns);
-	sum->wait_ns = u64_add(sum->wait_ns, use->wait_ns);
-	sums->n_timed[sum - sums->uses] += use->count;
 }
 
 void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_t n)
@@ -91,7 +57,11 @@ void call_sums_add(struct call_sums *sums, const struct syscall_use *uses, size_
 		}
 		sum->count = u64_add(sum->count, uses[i].count);
 		sum->errors = u64_add(sum->errors, uses[i].errors);
-		add_times(sums, sum, &uses[i]);
+		if (sums->is_sampled && !u64_known(uses[i].cpu_ns))
+			continue;
+		sum->cpu_ns = u64_add(sum->cpu_ns, uses[i].cpu_ns);
+		sum->wait_ns = u64_add(sum->wait_ns, uses[i].wait_ns);
+		sums->n_timed[sum - sums->uses] += uses[i].count;
 	}
 }
 
@@ -144,27 +114,13 @@ void process_calls_release(struct process_calls *calls)
 	*calls = (struct process_calls){ .max_bytes = calls->max_bytes };
 }
 
-static bool grow(struct process_calls *calls)
-{
-	size_t cap = calls->cap ? 2 * calls->cap : 64;
-	struct process_call *items;
-
-	if (calls->n < calls->cap)
-		return true;
-	items = reallocarray(calls->items, cap, sizeof(*items));
-	if (!items)
-		return false;
-	calls->items = items;
-	calls->cap = cap;
-	return true;
-}
-
 void process_calls_add_text(struct process_calls *calls, const struct proc_key *key,
 			    const char *text, size_t len)
 {
 	const char *kept = NULL;
 
-	if (len <= calls->max_bytes - calls->n_bytes && grow(calls))
+	if (len <= calls->max_bytes - calls->n_bytes &&
+	    ARRAY_RESERVE(calls->items, calls->cap, calls->n + 1) == 0)
 		kept = arena_strndup(&calls->arena, text, len);
 	if (!kept) {
 		calls->n_untold++;
@@ -198,21 +154,6 @@ static int compare_key(const void *a, const void *b)
 	       (x->key.start_ticks < y->key.start_ticks);
 }
 
-static size_t find_first(const struct process_calls *calls, pid_t pid)
-{
-	size_t low = 0, high = calls->n;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (calls->items[middle].key.pid < pid)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 void process_calls_sort(struct process_calls *calls)
 {
 	if (calls->n > 0)
@@ -229,29 +170,33 @@ const char *process_calls_find(const struct process_calls *calls, const struct p
 	return found ? found->text : NULL;
 }
 
-static bool is_of(const struct process_call *call, const struct proc_record *p)
-{
-	return call->text &&
-	       (!u64_known(p->key.start_ticks) || call->key.start_ticks == p->key.start_ticks);
-}
-
-static void tell_one(struct process_calls *calls, struct proc_record *p, struct arena *arena)
-{
-	for (size_t i = find_first(calls, p->key.pid);
-	     i < calls->n && calls->items[i].key.pid == p->key.pid; i++)
-		if (is_of(&calls->items[i], p)) {
-			p->syscalls = arena_strdup(arena, calls->items[i].text);
-			calls->items[i].text = NULL;
-			return;
-		}
-}
-
 void process_calls_tell(struct process_calls *calls, struct proc_record *processes, size_t n,
 			struct arena *arena)
 {
 	process_calls_sort(calls);
-	for (size_t i = 0; i < n; i++)
-		tell_one(calls, &processes[i], arena);
+	for (size_t i = 0; i < n; i++) {
+		struct proc_record *p = &processes[i];
+		size_t low = 0, high = calls->n;
+
+		while (low < high) { /* the first with its pid */
+			size_t middle = (low + high) / 2;
+
+			if (calls->items[middle].key.pid < p->key.pid)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		for (; low < calls->n && calls->items[low].key.pid == p->key.pid; low++) {
+			struct process_call *call = &calls->items[low];
+
+			if (!call->text || (u64_known(p->key.start_ticks) &&
+					    call->key.start_ticks != p->key.start_ticks))
+				continue;
+			p->syscalls = arena_strdup(arena, call->text);
+			call->text = NULL;
+			break;
+		}
+	}
 }
 
 /* ---- what is new since the last sample ---- */
@@ -285,52 +230,28 @@ static struct syscall_use step_of(const struct syscall_use *now, const struct sy
 	return step;
 }
 
-/* In place. Returns how many calls have anything new. */
-static size_t list_steps(struct syscall_use *uses, size_t n, const struct syscall_use *before,
-			 size_t n_before)
-{
-	size_t n_new = 0, hint = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		struct syscall_use step =
-			step_of(&uses[i], find_use(before, n_before, uses[i].name, &hint));
-
-		if (step.count > 0 && u64_known(step.count))
-			uses[n_new++] = step;
-	}
-	return n_new;
-}
-
 static void fill_sample(struct proc_sample *p, const char *now, const char *before,
 			struct arena *arena)
 {
 	struct arena scratch = ARENA_INIT;
 	struct syscall_use *uses, *old = NULL;
-	size_t n, n_old = 0;
+	size_t n, n_old = 0, n_new = 0, hint = 0;
 	int r = syscall_text_read(now, arena, &uses, &n);
 
 	if (r == 0 && before)
 		r = syscall_text_read(before, &scratch, &old, &n_old);
+	for (size_t i = 0; r == 0 && i < n; i++) { /* in place: those that have anything new */
+		struct syscall_use step =
+			step_of(&uses[i], find_use(old, n_old, uses[i].name, &hint));
+
+		if (step.count > 0 && u64_known(step.count))
+			uses[n_new++] = step;
+	}
 	if (r == 0) {
-		p->n_syscalls = list_steps(uses, n, old, n_old);
+		p->n_syscalls = n_new;
 		p->syscalls = uses;
 	}
 	arena_release(&scratch);
-}
-
-/* The snapshot is in the order of pids, and so is what is kept. */
-static void step_process(const struct process_calls *had, const struct process_calls *now,
-			 struct proc_sample *p, struct arena *arena, struct process_calls *kept)
-{
-	const char *before = process_calls_find(had, &p->key);
-	const char *text = process_calls_find(now, &p->key);
-
-	if (text)
-		fill_sample(p, text, before, arena);
-	else
-		text = before; /* it was not told this time: the next time that is needed */
-	if (text)
-		process_calls_add_text(kept, &p->key, text, strlen(text));
 }
 
 void process_calls_fill_steps(struct process_calls *before, struct process_calls *now,
@@ -339,8 +260,19 @@ void process_calls_fill_steps(struct process_calls *before, struct process_calls
 	struct process_calls kept = { .max_bytes = SIZE_MAX };
 
 	process_calls_sort(now);
-	for (size_t i = 0; i < snap->n_processes; i++)
-		step_process(before, now, &snap->processes[i], &snap->arena, &kept);
+	/* The snapshot is in the order of pids, and so is what is kept. */
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		struct proc_sample *p = &snap->processes[i];
+		const char *had = process_calls_find(before, &p->key);
+		const char *text = process_calls_find(now, &p->key);
+
+		if (text)
+			fill_sample(p, text, had, &snap->arena);
+		else
+			text = had; /* it was not told this time: the next time that is needed */
+		if (text)
+			process_calls_add_text(&kept, &p->key, text, strlen(text));
+	}
 	process_calls_release(before);
 	*before = kept;
 }
@@ -377,67 +309,41 @@ void counted_calls_withhold(struct counted_calls *calls, const struct syscall_pr
 
 /* ---- into the record ---- */
 
-static void keep_sums(struct call_sums *sums, struct attempt *a)
-{
-	struct syscall_use *uses = arena_alloc(&a->arena, (sums->n + 1) * sizeof(*uses));
-
-	call_sums_sort(sums);
-	for (size_t i = 0; uses && i < sums->n; i++) {
-		uses[i] = sums->uses[i];
-		uses[i].name = arena_strdup(&a->arena, uses[i].name);
-		if (!uses[i].name)
-			return;
-	}
-	a->syscalls = uses;
-	a->n_syscalls = uses ? sums->n : 0;
-}
-
 static void begin_part(struct buf *out)
 {
 	if (out->len > 0)
 		buf_add_str(out, "; ");
 }
 
-static double sum_cpu_ns(const struct call_sums *sums)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < sums->n; i++)
-		if (u64_known(sums->uses[i].cpu_ns))
-			sum += (double)sums->uses[i].cpu_ns;
-	return sum;
-}
-
-/* A kind of which no call happened to be timed has no time, and is in no sum and no error. */
-static void say_untimed(const struct call_sums *sums, struct buf *out)
-{
-	uint64_t n_calls = 0;
-	size_t n_kinds = 0;
-
-	for (size_t i = 0; i < sums->n; i++) {
-		if (u64_known(sums->uses[i].cpu_ns) || sums->uses[i].count == 0)
-			continue;
-		n_calls = u64_add(n_calls, sums->uses[i].count);
-		n_kinds++;
-	}
-	if (n_kinds > 0)
-		buf_printf(out,
-			   "; %llu calls, all of %zu kinds, were never timed and are not in it",
-			   (unsigned long long)n_calls, n_kinds);
-}
-
 void counted_calls_say_error(const struct counted_calls *calls, struct buf *out)
 {
-	double sum = sum_cpu_ns(&calls->sums);
+	uint64_t n_untimed = 0;
+	size_t n_kinds = 0;
+	double sum = 0;
 
 	if (calls->time_every <= 1)
 		return;
+	for (size_t i = 0; i < calls->sums.n; i++) {
+		const struct syscall_use *use = &calls->sums.uses[i];
+
+		if (u64_known(use->cpu_ns)) {
+			sum += (double)use->cpu_ns;
+		} else if (use->count > 0) {
+			n_untimed = u64_add(n_untimed, use->count);
+			n_kinds++;
+		}
+	}
 	begin_part(out);
 	buf_printf(out, "times are of one call in %u, by chance", calls->time_every);
 	if (sum > 0)
 		buf_printf(out, ": one standard error of all time on a CPU is %.2g %%",
 			   100 * sqrt(calls->time_variance_ns2) / sum);
-	say_untimed(&calls->sums, out);
+	/* A kind of which no call happened to be timed has no time, and is in no sum and no error.
+	 */
+	if (n_kinds > 0)
+		buf_printf(out,
+			   "; %llu calls, all of %zu kinds, were never timed and are not in it",
+			   (unsigned long long)n_untimed, n_kinds);
 	buf_add_str(out, "; how far waiting is off is not known");
 }
 
@@ -475,8 +381,17 @@ void counted_calls_say_missing(const struct counted_calls *calls, struct buf *ou
 void counted_calls_keep(struct counted_calls *calls, const char *trouble, struct attempt *a)
 {
 	CLEANUP(buf_release) struct buf why = BUF_INIT, error = BUF_INIT;
+	struct syscall_use *uses = arena_alloc(&a->arena, (calls->sums.n + 1) * sizeof(*uses));
 
-	keep_sums(&calls->sums, a);
+	call_sums_sort(&calls->sums);
+	for (size_t i = 0; uses && i < calls->sums.n; i++) {
+		uses[i] = calls->sums.uses[i];
+		uses[i].name = arena_strdup(&a->arena, uses[i].name);
+		if (!uses[i].name)
+			uses = NULL;
+	}
+	a->syscalls = uses;
+	a->n_syscalls = uses ? calls->sums.n : 0;
 	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
 	if (trouble)
 		buf_printf(&why, "some were not counted: %s", trouble);
@@ -489,16 +404,6 @@ void counted_calls_keep(struct counted_calls *calls, const char *trouble, struct
 }
 
 /* ---- in the daemon ---- */
-
-/* As each process has it: so both are read by one reader. */
-static void write_sums(struct json *j, struct call_sums *sums)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	call_sums_settle(sums);
-	syscall_text_write(&text, sums->uses, sums->n);
-	json_key_string(j, "syscalls", text.data);
-}
 
 void counted_calls_write_processes(struct json *j, const struct process_calls *processes)
 {
@@ -519,7 +424,11 @@ void counted_calls_write_processes(struct json *j, const struct process_calls *p
 
 void counted_calls_write(struct json *j, struct counted_calls *calls)
 {
-	write_sums(j, &calls->sums);
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+
+	call_sums_settle(&calls->sums);
+	syscall_text_write(&text, calls->sums.uses, calls->sums.n);
+	json_key_string(j, "syscalls", text.data); /* as each process has it */
 	json_key(j, "processes");
 	counted_calls_write_processes(j, &calls->processes);
 	json_key_u64(j, "untold_processes", calls->processes.n_untold);
@@ -546,37 +455,20 @@ static int read_text(const char *text, struct call_sums *sums)
 	return r;
 }
 
-static int read_process(const struct rpc_value *v, struct process_calls *ret)
-{
-	const char *text = rpc_value_string(rpc_value_get(v, "syscalls"));
-	int64_t pid = rpc_value_i64(rpc_value_get(v, "pid"), -1);
-	const struct proc_key key = { (pid_t)pid, rpc_value_u64(rpc_value_get(v, "start_ticks")) };
-
-	if (pid <= 0 || pid > INT32_MAX || !text || read_text(text, NULL) < 0)
-		return -EBADMSG;
-	process_calls_add_text(ret, &key, text, strlen(text));
-	return 0;
-}
-
 int counted_calls_read_processes(const struct rpc_value *list, struct process_calls *ret)
 {
-	int r = 0;
+	for (size_t i = 0; i < rpc_value_len(list); i++) {
+		const struct rpc_value *v = rpc_value_at(list, i);
+		const char *text = rpc_value_string(rpc_value_get(v, "syscalls"));
+		int64_t pid = rpc_value_i64(rpc_value_get(v, "pid"), -1);
+		const struct proc_key key = { (pid_t)pid,
+					      rpc_value_u64(rpc_value_get(v, "start_ticks")) };
 
-	for (size_t i = 0; r == 0 && i < rpc_value_len(list); i++)
-		r = read_process(rpc_value_at(list, i), ret);
-	return r;
-}
-
-/* Of a daemon that does not say, all were timed. */
-static void read_error(const struct rpc_value *v, struct counted_calls *calls)
-{
-	uint64_t every = rpc_value_u64(rpc_value_get(v, "time_every"));
-	double variance = rpc_value_f64(rpc_value_get(v, "time_variance_ns2"));
-
-	if (every <= UINT32_MAX)
-		calls->time_every = (unsigned)every;
-	if (variance > 0)
-		calls->time_variance_ns2 += variance;
+		if (pid <= 0 || pid > INT32_MAX || !text || read_text(text, NULL) < 0)
+			return -EBADMSG;
+		process_calls_add_text(ret, &key, text, strlen(text));
+	}
+	return 0;
 }
 
 int counted_calls_read(const struct rpc_value *v, struct counted_calls *calls)
@@ -586,6 +478,8 @@ int counted_calls_read(const struct rpc_value *v, struct counted_calls *calls)
 	uint64_t lost = rpc_value_u64(rpc_value_get(v, "lost"));
 	uint64_t threads = rpc_value_u64(rpc_value_get(v, "lost_threads"));
 	uint64_t withheld = rpc_value_u64(rpc_value_get(v, "withheld_processes"));
+	uint64_t every = rpc_value_u64(rpc_value_get(v, "time_every"));
+	double variance = rpc_value_f64(rpc_value_get(v, "time_variance_ns2"));
 	bool has_all = sums && u64_known(untold) && u64_known(lost) && u64_known(threads);
 	int r = has_all ? read_text(sums, &calls->sums) : -EBADMSG;
 
@@ -593,7 +487,10 @@ int counted_calls_read(const struct rpc_value *v, struct counted_calls *calls)
 		r = counted_calls_read_processes(rpc_value_get(v, "processes"), &calls->processes);
 	if (r < 0)
 		return r;
-	read_error(v, calls);
+	if (every <= UINT32_MAX) /* of a daemon that does not say, all were timed */
+		calls->time_every = (unsigned)every;
+	if (variance > 0)
+		calls->time_variance_ns2 += variance;
 	calls->processes.n_untold = u64_add(calls->processes.n_untold, untold);
 	calls->lost.calls = u64_add(calls->lost.calls, lost);
 	calls->lost.threads = u64_add(calls->lost.threads, threads);

@@ -31,7 +31,7 @@
 /* All zero is a good beginning. Owns the names. */
 struct call_sums {
 	struct syscall_use *uses;
-	size_t n, cap;
+	size_t n, cap, cap_timed;
 	uint64_t *n_timed;   /* where is_sampled: how many calls of each name the times are of */
 	bool is_sampled;     /* set before the first is added */
 	uint64_t n_left_out; /* calls */

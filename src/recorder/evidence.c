@@ -28,26 +28,6 @@
 
 /* ---- the culprit ---- */
 
-static const struct proc_sample *find_sample(const struct snapshot *s, struct proc_key key)
-{
-	for (size_t i = 0; i < s->n_processes; i++)
-		if (s->processes[i].key.pid == key.pid &&
-		    s->processes[i].key.start_ticks == key.start_ticks)
-			return &s->processes[i];
-	return NULL;
-}
-
-/* ---- system calls ---- */
-
-static uint64_t total_cpu_ns(const struct proc_sample *p)
-{
-	uint64_t total = 0;
-
-	for (size_t i = 0; i < p->n_syscalls; i++)
-		total = u64_add_known(total, p->syscalls[i].cpu_ns);
-	return total;
-}
-
 static bool is_more(const struct anomaly_syscall *a, const struct anomaly_syscall *b)
 {
 	if (f64_known(a->time_pct) && f64_known(b->time_pct) && a->time_pct != b->time_pct)
@@ -71,9 +51,11 @@ static void insert_call(struct anomaly_evidence *e, const struct anomaly_syscall
 
 static void take_calls(const struct proc_sample *p, struct anomaly_evidence *e)
 {
-	uint64_t total = total_cpu_ns(p);
+	uint64_t total = 0;
 
 	e->has_syscalls = true;
+	for (size_t i = 0; i < p->n_syscalls; i++)
+		total = u64_add_known(total, p->syscalls[i].cpu_ns);
 	for (size_t i = 0; i < p->n_syscalls; i++) {
 		const struct syscall_use *use = &p->syscalls[i];
 		struct anomaly_syscall call = { .count = use->count, .time_pct = F64_UNKNOWN };
@@ -85,31 +67,26 @@ static void take_calls(const struct proc_sample *p, struct anomaly_evidence *e)
 	}
 }
 
-/* ---- all of it ---- */
-
-static void gather(const struct evidence_from *from, struct proc_key key,
-		   struct anomaly_evidence *ret)
-{
-	const struct proc_sample *p = find_sample(from->snap, key);
-
-	if (sources_read_open_files(from->root_fd, key, from->mask, ret) == 0 &&
-	    !u64_known(ret->n_files_open) && p)
-		ret->n_files_open = p->open_fds; /* more than are worth counting again */
-	if (p && p->syscalls)
-		take_calls(p, ret);
-}
-
 /* Asked before and after: it may run another program at any time. */
 bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 		     struct anomaly_evidence *ret)
 {
 	const struct proc_key key = { (pid_t)e->worst.pid, e->worst.start_ticks };
+	const struct proc_sample *p = NULL;
 
 	anomaly_evidence_init(ret);
 	if (!e->worst.has_pid || !u64_known(key.start_ticks) ||
 	    !may_see(from->uid, U64_UNKNOWN, from->root_fd, key.pid))
 		return false;
-	gather(from, key, ret);
+	for (size_t i = 0; i < from->snap->n_processes && !p; i++)
+		if (from->snap->processes[i].key.pid == key.pid &&
+		    from->snap->processes[i].key.start_ticks == key.start_ticks)
+			p = &from->snap->processes[i];
+	if (sources_read_open_files(from->root_fd, key, from->mask, ret) == 0 &&
+	    !u64_known(ret->n_files_open) && p)
+		ret->n_files_open = p->open_fds; /* more than are worth counting again */
+	if (p && p->syscalls)
+		take_calls(p, ret);
 	if (!may_see(from->uid, U64_UNKNOWN, from->root_fd, key.pid))
 		anomaly_evidence_init(ret);
 	return ret->n_files > 0 || u64_known(ret->n_files_open) || ret->has_syscalls;
@@ -117,22 +94,15 @@ bool evidence_gather(const struct evidence_from *from, const struct episode *e,
 
 /* ---- who has the most memory of all ---- */
 
-/* By eBPF it is there already; else one file of each, and not all that there are of a process. */
-static void read_memory(int root_fd, struct snapshot *all)
-{
-	for (size_t i = 0; i < all->n_processes; i++) {
-		struct proc_sample *p = &all->processes[i];
-
-		if (!u64_known(p->rss_bytes))
-			p->rss_bytes = sources_read_rss(root_fd, p->key.pid);
-	}
-}
-
 void around_look(int root_fd, struct snapshot *all, uint64_t boot_ns, struct around *ret)
 {
 	struct anomaly_host host;
 
-	read_memory(root_fd, all);
+	/* By eBPF it is there already; else one file of each, and not all that there are of it. */
+	for (size_t i = 0; i < all->n_processes; i++)
+		if (!u64_known(all->processes[i].rss_bytes))
+			all->processes[i].rss_bytes =
+				sources_read_rss(root_fd, all->processes[i].key.pid);
 	detect_describe_host(all, &host);
 	ret->boot_ns = boot_ns;
 	ret->n_top_rss = host.n_top_rss;
@@ -187,64 +157,37 @@ static int check(const struct evidence_trace *t, const struct evidence_trace_pla
 
 /* ---- the folder ---- */
 
-struct old_file {
-	char name[256];
-	struct timespec changed;
-};
-
-static bool is_trace(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > strlen(SUFFIX) && n < 256 && strcmp(name + n - strlen(SUFFIX), SUFFIX) == 0;
-}
-
-static bool is_older(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
-}
-
-/* How many there are, and the oldest of them. */
-static size_t find_oldest(DIR *folder, struct old_file *oldest)
-{
-	const struct dirent *entry;
-	struct stat st;
-	size_t n = 0;
-
-	rewinddir(folder);
-	while ((entry = readdir(folder))) {
-		if (!is_trace(entry->d_name) ||
-		    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (n++ == 0 || is_older(&st.st_mtim, &oldest->changed)) {
-			snprintf(oldest->name, sizeof(oldest->name), "%s", entry->d_name);
-			oldest->changed = st.st_mtim;
-		}
-	}
-	return n;
-}
-
 /* Makes room for one more. What cannot be removed does not keep us from going on. */
 static void drop_old(const char *dir)
 {
 	DIR *folder = opendir(dir);
-	struct old_file oldest;
+	char oldest[256] = "";
+	size_t n;
 
 	if (!folder)
 		return;
-	while (find_oldest(folder, &oldest) >= EVIDENCE_TRACE_FILES)
-		if (unlinkat(dirfd(folder), oldest.name, 0) < 0)
-			break;
+	do {
+		const struct dirent *entry;
+		struct timespec changed = { 0 };
+
+		n = 0;
+		rewinddir(folder);
+		while ((entry = readdir(folder))) {
+			size_t len = strlen(entry->d_name), tail = strlen(SUFFIX);
+			struct stat st;
+
+			if (len <= tail || strcmp(entry->d_name + len - tail, SUFFIX) != 0 ||
+			    fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+				continue;
+			if (n++ == 0 || st.st_mtim.tv_sec < changed.tv_sec ||
+			    (st.st_mtim.tv_sec == changed.tv_sec &&
+			     st.st_mtim.tv_nsec < changed.tv_nsec)) {
+				snprintf(oldest, sizeof(oldest), "%s", entry->d_name);
+				changed = st.st_mtim;
+			}
+		}
+	} while (n >= EVIDENCE_TRACE_FILES && unlinkat(dirfd(folder), oldest, 0) == 0);
 	closedir(folder);
-}
-
-static int make_folder(const char *state_dir, char dir[PATH_BYTES], struct err *err)
-{
-	int n = snprintf(dir, PATH_BYTES, "%s/traces", state_dir);
-
-	if (n < 0 || n >= PATH_BYTES)
-		return err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
-	return path_make_dir(dir, err);
 }
 
 /* "memory_leak-123.4567-1763000000000000000.trace": the episode's name. */
@@ -267,27 +210,22 @@ static int name_file(const char *dir, const struct episode *e, char *ret, size_t
 #define LOCK_NAME "lock"
 
 /* It has a byte as soon as one was made, and was written to when that began. */
-static bool is_rested(int fd, double rest_seconds)
-{
-	struct stat st;
-	double since;
-
-	if (fstat(fd, &st) < 0 || st.st_size == 0)
-		return true;
-	since = clock_ns_to_seconds(clock_wall_ns()) - (double)st.st_mtim.tv_sec;
-	return since < 0 || since >= rest_seconds; /* the clock may have been set */
-}
-
 static int take_lock(const char *dir, double rest_seconds, int *ret, struct err *err)
 {
 	CLEANUP(close_fd) int fd = -1;
 	char path[PATH_BYTES + sizeof(LOCK_NAME) + 1];
+	struct stat st;
+	double since;
 
 	snprintf(path, sizeof(path), "%s/" LOCK_NAME, dir);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || !is_rested(fd, rest_seconds))
+	if (fstat(fd, &st) < 0)
+		st = (struct stat){ 0 };
+	since = clock_ns_to_seconds(clock_wall_ns()) - (double)st.st_mtim.tv_sec;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || /* and the clock may have been set */
+	    (st.st_size > 0 && since >= 0 && since < rest_seconds))
 		return err_set(err, -EAGAIN, "another has traced a process just before");
 	if (pwrite(fd, "1", 1, 0) != 1)
 		return err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
@@ -348,8 +286,10 @@ static int begin(struct evidence_trace *t, const struct evidence_trace_plan *pla
 	char dir[PATH_BYTES];
 	int r = check(t, plan, e, err);
 
+	if (r == 0 && snprintf(dir, sizeof(dir), "%s/traces", plan->state_dir) >= (int)sizeof(dir))
+		r = err_set(err, -ENAMETOOLONG, "the path of the folder for traces is too long");
 	if (r == 0)
-		r = make_folder(plan->state_dir, dir, err);
+		r = path_make_dir(dir, err);
 	if (r == 0)
 		r = take_lock(dir, rest_seconds, &lock_fd, err);
 	if (r < 0)

@@ -161,15 +161,6 @@ static void on_readable(void *ctx)
 
 static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
 
-static void note_rungs(struct link *link, const struct rpc_value *rungs)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
-		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
-
-		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
-	}
-}
-
 void link_name_rungs(const struct link *link, struct attempt *a)
 {
 	for (size_t i = 0; i < a->n_rungs * ARRAY_SIZE(followed); i++) {
@@ -190,13 +181,6 @@ void link_name_rungs(const struct link *link, struct attempt *a)
 }
 
 /* ---- the stream of facts ---- */
-
-/* What is not one that a daemon sends is left out. */
-static bool is_event(const struct proc_event *ev)
-{
-	return event_type_is_signal(ev->type) && ev->key.pid > 0 && ev->status.signal > 0 &&
-	       ev->status.signal < NSIG && u64_known(ev->wall_ns) && ev->details;
-}
 
 /* NULL and 0 where the text is none. */
 static void *read_list(const struct rpc_value *v, enum record_list list, struct arena *arena,
@@ -235,9 +219,13 @@ static int on_event(void *ctx, const struct rpc_value *params)
 	events = read_list(rpc_value_get(data, "events"), RECORD_LIST_EVENTS, &arena, &n_events);
 	link->state.n_lost += before - link->n_facts;
 	link->n_facts = before + n;
-	for (size_t i = 0; i < n_events; i++)
-		if (is_event(&events[i]))
-			events[kept++] = events[i];
+	for (size_t i = 0; i < n_events; i++) { /* what no daemon sends is left out */
+		const struct proc_event *ev = &events[i];
+
+		if (event_type_is_signal(ev->type) && ev->key.pid > 0 && ev->status.signal > 0 &&
+		    ev->status.signal < NSIG && u64_known(ev->wall_ns) && ev->details)
+			events[kept++] = *ev;
+	}
 	facts.events = events;
 	facts.n_events = kept;
 	link->facts_fn(link->ctx, &facts);
@@ -261,7 +249,12 @@ static void note_followed(struct link *link, const struct rpc_value *answer)
 	link->is_followed = link->state.was_followed = true;
 	link->state.is_rough = !rpc_value_bool(rpc_value_get(answer, "accounts"), true);
 	link->n_facts = link->n_kernel_lost = link->n_withheld = 0;
-	note_rungs(link, rpc_value_get(answer, "rungs"));
+	for (size_t i = 0; i < ARRAY_SIZE(followed); i++) {
+		const struct rpc_value *rungs = rpc_value_get(answer, "rungs");
+		const char *theirs = rpc_value_string(rpc_value_get(rungs, followed[i]));
+
+		snprintf(link->rungs[i], sizeof(link->rungs[i]), "%s", theirs ? theirs : "");
+	}
 }
 
 /* From a daemon of root, as another hears no more than we do. */
@@ -382,13 +375,20 @@ int link_open_log(struct link *link, const struct link_job *job)
 	return link->sender ? 0 : attempt_log_open_sender(job->log, &link->sender, NULL);
 }
 
-static void write_hello(struct buf *out, struct link *link, const struct link_job *job)
+static int say_hello(struct link *link, const struct link_job *job, uint64_t timeout_ms,
+		     struct err *err)
 {
+	CLEANUP(buf_release) struct buf hello = BUF_INIT;
+	struct rpc_value *answer = NULL;
 	dev_t device;
 	ino_t inode;
 	struct json j;
+	int r;
 
-	json_init(&j, out);
+	r = link_open_log(link, job);
+	if (r < 0)
+		return err_set(err, r, "there is no log to tell a daemon of");
+	json_init(&j, &hello);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job->a->job_id);
 	attempt_log_place(job->log, &device, &inode);
@@ -400,19 +400,6 @@ static void write_hello(struct buf *out, struct link *link, const struct link_jo
 	json_key_bool(&j, "wants_calls", job->wants_calls);
 	log_sender_write_hello(link->sender, &j);
 	json_end_object(&j);
-}
-
-static int say_hello(struct link *link, const struct link_job *job, uint64_t timeout_ms,
-		     struct err *err)
-{
-	CLEANUP(buf_release) struct buf hello = BUF_INIT;
-	struct rpc_value *answer = NULL;
-	int r;
-
-	r = link_open_log(link, job);
-	if (r < 0)
-		return err_set(err, r, "there is no log to tell a daemon of");
-	write_hello(&hello, link, job);
 	r = ask_within(link, timeout_ms, "runner.hello", hello.data, &answer, err);
 	if (r == -ETIMEDOUT) /* it may read that later, and then waits for word of our end */
 		link->state.is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
@@ -654,19 +641,6 @@ int link_end_facts(struct link *link, const char *job_id, bool needs_accounts, b
 
 /* ---- that it is over ---- */
 
-/* Also where nothing is left to wait for its answer with: it may read it when it goes on. */
-static bool send_end(struct link *link)
-{
-	uint64_t began_boot_ns = clock_boot_ns();
-	int r;
-
-	link->is_sending = false; /* what is on its way is sent again, and passed over there */
-	log_sender_hold(link->sender);
-	r = log_sender_finish(link->sender, link->client, began_boot_ns + link->patience.wanted_ns);
-	spend(&link->patience.wanted_ns, began_boot_ns);
-	return r == 0;
-}
-
 struct log_sender *link_take_log(struct link *link)
 {
 	hang_up(link);
@@ -695,8 +669,21 @@ bool link_tell_end(struct link *link, const struct link_job *job, bool is_awaite
 		hang_up(link);
 		return !is_expected;
 	}
-	if (link->state.is_guest)
-		return link->sender && send_end(link);
+	if (link->state.is_guest) {
+		int r;
+
+		if (!link->sender)
+			return false;
+		/* Also where nothing is left to wait for its answer with: it may read it when it
+		 * goes on. What is on its way is sent again, and passed over there. */
+		began_boot_ns = clock_boot_ns();
+		link->is_sending = false;
+		log_sender_hold(link->sender);
+		r = log_sender_finish(link->sender, link->client,
+				      began_boot_ns + link->patience.wanted_ns);
+		spend(&link->patience.wanted_ns, began_boot_ns);
+		return r == 0;
+	}
 	link_tell_changed(link, false);
 	return true;
 }

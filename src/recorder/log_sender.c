@@ -201,13 +201,19 @@ size_t log_sender_files(const struct log_sender *s, int *ret, size_t max)
 static const int final_answers[] = { -EPROTO, -ENOSYS, -EINVAL, -EACCES,
 				     -EPERM,  -ENOENT, -EEXIST, -EMSGSIZE };
 
-static int say_hello(struct rpc_client *client, const struct attempt *a, struct log_sender *sender)
+/* True: the daemon has it, or does not want to. */
+static bool tell(const struct attempt *a, struct log_sender *sender)
 {
+	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
 	CLEANUP(buf_release) struct buf hello = BUF_INIT;
+	struct rpc_client *client = NULL;
 	struct rpc_value *answer = NULL;
+	bool is_final = false;
 	struct json j;
-	int r;
+	int r = rpc_client_open(&options, &client, NULL);
 
+	if (r < 0)
+		return false;
 	json_init(&j, &hello);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", a->job_id);
@@ -216,49 +222,24 @@ static int say_hello(struct rpc_client *client, const struct attempt *a, struct 
 	r = buf_error(&hello);
 	if (r == 0)
 		r = rpc_client_call(client, "runner.hello", hello.data, &answer, NULL);
-	if (r == 0)
+	if (r == 0) {
 		log_sender_begin(sender, rpc_value_u64(rpc_value_get(answer, "from")));
-	rpc_value_free(answer);
-	return r;
-}
-
-/* True: the daemon has it, or does not want to. */
-static bool tell(const struct attempt *a, struct log_sender *sender)
-{
-	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
-	struct rpc_client *client = NULL;
-	bool is_final = false;
-	int r = rpc_client_open(&options, &client, NULL);
-
-	if (r < 0)
-		return false;
-	r = say_hello(client, a, sender);
-	if (r == 0)
 		r = log_sender_finish(sender, client,
 				      clock_boot_ns() + TIMEOUT_MS * UINT64_C(1000000));
+	}
+	rpc_value_free(answer);
 	for (size_t i = 0; i < ARRAY_SIZE(final_answers); i++)
 		is_final |= r == final_answers[i] && rpc_client_error_code(client) != 0;
 	rpc_client_close(client);
 	return r == 0 || is_final;
 }
 
-/* False: nobody came within the hour. */
+/* False: nobody came within the hour. Whoever wants us gone need not ask twice: the job is over. */
 static bool tell_until_heard(const struct attempt *a, struct log_sender *sender)
 {
 	const struct timespec pause = { .tv_sec = PAUSE_SECONDS };
 	uint64_t until = clock_boot_ns() + GIVE_UP_NS;
-	bool is_heard = tell(a, sender);
-
-	while (!is_heard && clock_boot_ns() < until) {
-		nanosleep(&pause, NULL);
-		is_heard = tell(a, sender);
-	}
-	return is_heard;
-}
-
-/* Whoever wants us gone need not ask twice: the job is over. */
-static void reset_signals(void)
-{
+	bool is_heard;
 	sigset_t none;
 
 	sigemptyset(&none);
@@ -266,6 +247,9 @@ static void reset_signals(void)
 		signal(i, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	while (!(is_heard = tell(a, sender)) && clock_boot_ns() < until)
+		nanosleep(&pause, NULL);
+	return is_heard;
 }
 
 static int compare_files(const void *a, const void *b)
@@ -302,35 +286,22 @@ __attribute__((noreturn)) static void become_courier(const struct attempt *a,
 	    close_others(files, n) < 0)
 		_exit(1);
 	prctl(PR_SET_NAME, "proctor-late");
-	reset_signals();
 	_exit(tell_until_heard(a, sender) ? 0 : 1);
-}
-
-/* We end soon and do not wait for it: it is then nobody's child. */
-static bool leave(const struct attempt *a, struct log_sender *sender)
-{
-	pid_t pid = fork();
-
-	if (pid == 0)
-		become_courier(a, sender);
-	return pid > 0;
-}
-
-static bool tell_here(const struct attempt *a, struct log_sender *sender)
-{
-	reset_signals();
-	return tell_until_heard(a, sender);
 }
 
 void late_word_leave(const struct attempt *a, struct log_sender *sender, bool stays)
 {
 	bool is_left = false;
+	pid_t pid;
 
 	if (sender) { /* whoever finds us, or what we leave, shall know why */
 		log_info("no daemon hears how %s ended: it is told when one is back, within an "
 			 "hour",
 			 a->job_id);
-		is_left = stays ? tell_here(a, sender) : leave(a, sender);
+		pid = stays ? getpid() : fork(); /* we end soon: it is then nobody's child */
+		if (pid == 0)
+			become_courier(a, sender);
+		is_left = stays ? tell_until_heard(a, sender) : pid > 0;
 	}
 	log_sender_close(sender);
 	if (!is_left)

@@ -30,10 +30,20 @@ const struct rpc_field phase_fields[N_PHASE_FIELDS] = {
 	{ "lost", RPC_U64, offsetof(struct phase_params, lost), .min = 0, .max = INT_MAX },
 };
 
-static int check_name(const char *name, struct err *err)
+void phase_params_init(struct phase_params *params)
 {
+	*params = (struct phase_params){ .pid = U64_UNKNOWN, .at = F64_UNKNOWN };
+}
+
+int phase_params_check(const struct phase_params *params, struct err *err)
+{
+	const char *name = params->enter ? params->enter : params->exit;
 	char quoted[UTF8_QUOTED_BYTES];
 
+	if (!name && params->lost > 0)
+		return 0;
+	if (!params->enter == !params->exit)
+		return err_set(err, -EINVAL, "either 'enter' or 'exit' names a phase");
 	if (phase_name_is_valid(name))
 		return 0;
 	utf8_quote(name, quoted);
@@ -42,20 +52,6 @@ static int check_name(const char *name, struct err *err)
 		"%s cannot be the name of a phase: up to %d characters, and none that controls "
 		"a terminal",
 		quoted, PHASE_NAME_MAX);
-}
-
-void phase_params_init(struct phase_params *params)
-{
-	*params = (struct phase_params){ .pid = U64_UNKNOWN, .at = F64_UNKNOWN };
-}
-
-int phase_params_check(const struct phase_params *params, struct err *err)
-{
-	if (!params->enter && !params->exit && params->lost > 0)
-		return 0;
-	if (!params->enter == !params->exit)
-		return err_set(err, -EINVAL, "either 'enter' or 'exit' names a phase");
-	return check_name(params->enter ? params->enter : params->exit, err);
 }
 
 /* A marker may have waited where it was made. */

@@ -170,24 +170,6 @@ void record_open(struct run *run)
 		(void)attempt_log_open(NULL, run->attempt, describe_begin, run, &run->log, NULL);
 }
 
-/* Where somebody has removed the folder nobody would find what we append: the record begins anew,
- * under the same number if that is still free. */
-static void leave_removed(struct run *run)
-{
-	if (!run->log || !attempt_log_is_gone(run->log))
-		return;
-	log_error("the folder %s-logs was removed: this run is recorded anew from here on",
-		  run->options->db_path);
-	link_leave_log(run->link);
-	run->log = attempt_log_close(run->log);
-	if (!run->recording.is_replaced)
-		attempt_note(run->attempt, "history",
-			     "what was recorded of this run was removed while it ran: samples from "
-			     "before that are lost");
-	run->recording.is_replaced = true;
-	record_open(run);
-}
-
 void record_append(struct run *run, enum record_type type, const struct buf *bytes)
 {
 	if (run->log)
@@ -209,18 +191,6 @@ void record_store_aside(struct run *run)
 					    run->options->jsonl_path);
 	if (run->storing.pid > 0 && membership_add_stranger(run->members, run->storing.pid) < 0)
 		log_debug("process %d is not known not to be the job's", (int)run->storing.pid);
-}
-
-/* Of a run that lasts: its log is not to grow for ever. */
-static void store_now_and_then(struct run *run)
-{
-	if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
-		membership_forget_stranger(run->members, run->storing.pid);
-		run->storing.pid = 0;
-	}
-	if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
-	    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
-		record_store_aside(run);
 }
 
 struct store *record_open_store(const struct run *run)
@@ -296,20 +266,24 @@ void record_events_soon(struct run *run)
 	loop_timer_set(run->recording.events_timer, ms, 0);
 }
 
-/* A line that cannot be written is not worth keeping: the record has it all. */
-static void append_line(struct run *run)
+void record_tick(struct run *run, const struct series_point *point)
 {
 	struct err err = ERR_INIT;
 
-	if (!run->jsonl || jsonl_append_snapshot(run->jsonl, &run->snap, &err) == 0)
-		return;
-	if (run->n_lines_missing++ == 0)
-		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
-}
-
-void record_tick(struct run *run, const struct series_point *point)
-{
-	leave_removed(run);
+	/* Where somebody has removed the folder nobody would find what we append: the record begins
+	 * anew, under the same number if that is still free. */
+	if (run->log && attempt_log_is_gone(run->log)) {
+		log_error("the folder %s-logs was removed: this run is recorded anew from here on",
+			  run->options->db_path);
+		link_leave_log(run->link);
+		run->log = attempt_log_close(run->log);
+		if (!run->recording.is_replaced)
+			attempt_note(run->attempt, "history",
+				     "what was recorded of this run was removed while it ran: "
+				     "samples from before that are lost");
+		run->recording.is_replaced = true;
+		record_open(run);
+	}
 	record_greet(run);
 	record_look_for_anomalies(run);
 	record_events(run);
@@ -319,9 +293,19 @@ void record_tick(struct run *run, const struct series_point *point)
 	}
 	if (attempt_log_is_stored(run->log)) {
 		(void)attempt_log_sync(run->log);
-		store_now_and_then(run);
+		/* Of a run that lasts: its log is not to grow for ever. */
+		if (run->storing.pid > 0 && waitpid(run->storing.pid, NULL, WNOHANG) != 0) {
+			membership_forget_stranger(run->members, run->storing.pid);
+			run->storing.pid = 0;
+		}
+		if (clock_boot_ns() - run->storing.boot_ns >= STORE_EVERY_NS ||
+		    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
+			record_store_aside(run);
 	}
-	append_line(run);
+	/* A line that cannot be written is not worth keeping: the record has it all. */
+	if (run->jsonl && jsonl_append_snapshot(run->jsonl, &run->snap, &err) < 0 &&
+	    run->n_lines_missing++ == 0)
+		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
 }
 
 /* ---- a job that cannot begin ---- */

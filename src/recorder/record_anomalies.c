@@ -84,25 +84,22 @@ static void append_anomaly(struct run *run, const struct episode *e, int change)
 	record_append(run, RECORD_ANOMALY, &bytes);
 }
 
-static void record_change(struct run *run, const struct detect_change *change)
-{
-	struct anomaly_evidence evidence;
-	struct episode episode;
-
-	episode_copy(&episode, change->episode);
-	if (change->change == EPISODE_BEGAN)
-		run_look_around(run, &episode.host);
-	if (find_evidence(run, change, &evidence))
-		episode.evidence = &evidence;
-	append_anomaly(run, &episode, (int)change->change);
-	keep_anomaly(run->attempt, &episode);
-}
-
 /* A daemon of our own user publishes them when it has looked. */
 static void record_changes(struct run *run, const struct detect_changes *changes)
 {
-	for (size_t i = 0; i < changes->n; i++)
-		record_change(run, &changes->items[i]);
+	for (size_t i = 0; i < changes->n; i++) {
+		const struct detect_change *change = &changes->items[i];
+		struct anomaly_evidence evidence;
+		struct episode episode;
+
+		episode_copy(&episode, change->episode);
+		if (change->change == EPISODE_BEGAN)
+			run_look_around(run, &episode.host);
+		if (find_evidence(run, change, &evidence))
+			episode.evidence = &evidence;
+		append_anomaly(run, &episode, (int)change->change);
+		keep_anomaly(run->attempt, &episode);
+	}
 	if (changes->n > 0 && link_state(run->link)->is_there)
 		record_tell_changed(run);
 }
@@ -231,41 +228,27 @@ void record_look_for_anomalies(struct run *run)
 		append_anomaly(run, e, RECORD_RENEWED);
 }
 
-static bool has_new_kill(const struct run *run)
-{
-	size_t n;
-	const struct proc_event *events = list_own(run, &n);
-
-	for (size_t i = 0; i < n; i++)
-		if (events[i].type == EVENT_OOM)
-			return true;
-	return false;
-}
-
-/*
- * A kill for want of memory mostly ends the job, and then there is no further tick. None of its
- * processes is left to be seen.
- */
-static void look_at_last_kill(struct run *run)
-{
-	struct err err = ERR_INIT;
-
-	if (!run->collector || !has_new_kill(run) ||
-	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) < 0)
-		return;
-	run->snap.wall_ns = run->attempt->ended_wall_ns;
-	look(run);
-}
-
 void record_end_anomalies(struct run *run)
 {
 	struct detect_ending ending = { .wall_ns = run->attempt->ended_wall_ns,
 					.leaves_processes = runner_has_processes(run->runner) };
 	struct detect_changes changes;
+	struct err err = ERR_INIT;
+	bool has_kill = false;
 
 	keep_trace(run, evidence_trace_stop(&run->watching.trace));
 	ending.events = list_own(run, &ending.n_events);
-	look_at_last_kill(run);
+	/*
+	 * A kill for want of memory mostly ends the job, and then there is no further tick. None of
+	 * its processes is left to be seen.
+	 */
+	for (size_t i = 0; i < ending.n_events && !has_kill; i++)
+		has_kill = ending.events[i].type == EVENT_OOM;
+	if (has_kill && run->collector &&
+	    collector_scan_some(run->collector, NULL, 0, &run->snap, &err) == 0) {
+		run->snap.wall_ns = ending.wall_ns;
+		look(run);
+	}
 	detect_end_job(run->detect, &ending, &changes);
 	record_changes(run, &changes);
 }

@@ -6,6 +6,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/run_internal.h"
 #include "model/job.h"
@@ -74,59 +75,50 @@ static void keep_calls(struct run *run)
 }
 
 /* Of GPU time: that it is a part, or why there is none. */
-static void note_gpu_time(struct run *run, bool has_reason)
+static void note_gpu_times(struct run *run, bool has_reason)
 {
-	uint64_t untold_ns = tally_untold_gpu_ns(run->tally);
-	bool is_known = u64_known(run->attempt->usage.gpu_busy_ns);
+	const struct {
+		const char *note, *what;
+		uint64_t untold_ns;
+		bool is_known, is_said; /* is_said: why there is none */
+	} rows[] = {
+		{ NOTE_GPU_TIME, "the share of a process", tally_untold_gpu_ns(run->tally),
+		  u64_known(run->attempt->usage.gpu_busy_ns), has_reason },
+		{ NOTE_GPU_IDLE_TIME, "whether a process held memory",
+		  tally_untold_gpu_idle_ns(run->tally), u64_known(run->attempt->usage.gpu_idle_ns),
+		  false },
+	};
 	char why[128];
 
-	if (untold_ns == 0 || (has_reason && !is_known))
-		return;
-	snprintf(why, sizeof(why), "the drivers did not tell the share of a process for %.1f s%s",
-		 (double)untold_ns / 1e9, is_known ? ": it is at least that" : "");
-	attempt_note(run->attempt, NOTE_GPU_TIME, why);
-}
-
-static void note_gpu_idle_time(struct run *run)
-{
-	uint64_t untold_ns = tally_untold_gpu_idle_ns(run->tally);
-	char why[128];
-
-	if (untold_ns == 0)
-		return;
-	snprintf(why, sizeof(why),
-		 "the drivers did not tell whether a process held memory for %.1f s%s",
-		 (double)untold_ns / 1e9,
-		 u64_known(run->attempt->usage.gpu_idle_ns) ? ": it is at least that" : "");
-	attempt_note(run->attempt, NOTE_GPU_IDLE_TIME, why);
-}
-
-static void use_no_gpu(struct attempt *a)
-{
-	usage_set_no_gpu(&a->usage);
-	for (size_t i = 0; i < a->n_sheets; i++)
-		usage_set_no_gpu(&a->sheets[i].usage);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (rows[i].untold_ns == 0 || (rows[i].is_said && !rows[i].is_known))
+			continue;
+		snprintf(why, sizeof(why), "the drivers did not tell %s for %.1f s%s", rows[i].what,
+			 (double)rows[i].untold_ns / 1e9,
+			 rows[i].is_known ? ": it is at least that" : "");
+		attempt_note(run->attempt, rows[i].note, why);
+	}
 }
 
 static void note_gpus(struct run *run)
 {
+	struct attempt *a = run->attempt;
 	char why[512];
 	bool has_reason = run->gpus && gpus_tell_trouble(run->gpus, why, sizeof(why));
 
-	if (run->gpus) {
-		note_gpu_time(run, has_reason);
-		note_gpu_idle_time(run);
+	if (run->gpus)
+		note_gpu_times(run, has_reason);
+	if (has_reason) {
+		attempt_note(a, "gpus", why);
+	} else if (run->gpus && gpus_rung(run->gpus) && !u64_known(a->usage.peak_gpu_bytes)) {
+		attempt_note(a, "gpus", "no sample of its processes met a reading of them");
+	} else if (!run->gpus && sources_has_gpu(run->root_fd)) {
+		attempt_note(a, "gpus", "gpu_enabled is false in the configuration");
+	} else if (!run->gpus) {
+		usage_set_no_gpu(&a->usage);
+		for (size_t i = 0; i < a->n_sheets; i++)
+			usage_set_no_gpu(&a->sheets[i].usage);
 	}
-	if (has_reason)
-		attempt_note(run->attempt, "gpus", why);
-	else if (run->gpus && gpus_rung(run->gpus) &&
-		 !u64_known(run->attempt->usage.peak_gpu_bytes))
-		attempt_note(run->attempt, "gpus",
-			     "no sample of its processes met a reading of them");
-	else if (!run->gpus && sources_has_gpu(run->root_fd))
-		attempt_note(run->attempt, "gpus", "gpu_enabled is false in the configuration");
-	else if (!run->gpus)
-		use_no_gpu(run->attempt);
 }
 
 /* By taskstats, of which CPU time is a lower bound too. */
@@ -137,17 +129,6 @@ static bool has_rough_io(const struct attempt *a)
 		    u64_known(a->processes[i].died_wall_ns))
 			return true;
 	return false;
-}
-
-/* By what it was judged instead is not to be guessed afterwards. */
-static void note_slips(struct attempt *a, const char *slips)
-{
-	for (const char *line = slips, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-		char text[300];
-
-		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
-		attempt_note(a, "configuration", text);
-	}
 }
 
 /* The first of its commands and processes that only asks others to work; proctor measures there. */
@@ -176,7 +157,14 @@ static void note_unknowns(struct run *run)
 	note_gpus(run);
 	if (run->options->why_no_output)
 		attempt_note(a, "output", run->options->why_no_output);
-	note_slips(a, run->options->slips);
+	/* By what it was judged instead is not to be guessed afterwards. */
+	for (const char *line = run->options->slips, *end; line && (end = strchr(line, '\n'));
+	     line = end + 1) {
+		char text[300];
+
+		snprintf(text, sizeof(text), "%.*s", (int)(end - line), line);
+		attempt_note(a, "configuration", text);
+	}
 	if (!run->collector)
 		attempt_note(a, "samples",
 			     run->root_fd == -EXDEV ? PROC_IS_FOREIGN : "/proc cannot be read");
@@ -208,14 +196,13 @@ static void note_unknowns(struct run *run)
 			"nobody waited for");
 }
 
-static void keep_sheet(struct attempt *a, struct sheet_record *s)
+/* A copy in the attempt's memory; NULL and 0: of none, or there is no memory. */
+static void *keep(struct attempt *a, const void *items, size_t n, size_t bytes, size_t *ret_n)
 {
-	s->name = arena_strdup(&a->arena, s->name);
-	s->command = arena_strdup(&a->arena, s->command);
-	s->reason = arena_strdup(&a->arena, s->reason);
-	s->ranks = s->n_ranks ? arena_memdup(&a->arena, s->ranks, s->n_ranks * sizeof(*s->ranks))
-			      : NULL;
-	s->n_ranks = s->ranks ? s->n_ranks : 0;
+	void *kept = n > 0 && items ? arena_memdup(&a->arena, items, n * bytes) : NULL;
+
+	*ret_n = kept ? n : 0;
+	return kept;
 }
 
 static void keep_sheets(struct run *run)
@@ -224,10 +211,15 @@ static void keep_sheets(struct run *run)
 	size_t n;
 	const struct sheet_record *sheets = runner_sheets(run->runner, &n);
 
-	a->sheets = n ? arena_memdup(&a->arena, sheets, n * sizeof(*sheets)) : NULL;
-	a->n_sheets = a->sheets ? n : 0;
-	for (size_t i = 0; i < a->n_sheets; i++)
-		keep_sheet(a, &a->sheets[i]);
+	a->sheets = keep(a, sheets, n, sizeof(*sheets), &a->n_sheets);
+	for (size_t i = 0; i < a->n_sheets; i++) {
+		struct sheet_record *s = &a->sheets[i];
+
+		s->name = arena_strdup(&a->arena, s->name);
+		s->command = arena_strdup(&a->arena, s->command);
+		s->reason = arena_strdup(&a->arena, s->reason);
+		s->ranks = keep(a, s->ranks, s->n_ranks, sizeof(*s->ranks), &s->n_ranks);
+	}
 }
 
 static void keep_processes(struct run *run)
@@ -236,34 +228,25 @@ static void keep_processes(struct run *run)
 	size_t n;
 	const struct proc_record *records = tally_processes(run->tally, &n);
 
-	a->processes = n ? arena_memdup(&a->arena, records, n * sizeof(*records)) : NULL;
-	a->n_processes = a->processes ? n : 0;
+	a->processes = keep(a, records, n, sizeof(*records), &a->n_processes);
 	for (size_t i = 0; i < a->n_processes; i++)
 		a->processes[i].command = arena_strdup(&a->arena, a->processes[i].command);
 }
 
-static void keep_events(struct run *run)
+/* The record has these already. */
+static void keep_events_and_series(struct run *run)
 {
+	const struct run_curve *curve = &run->curve;
 	struct attempt *a = run->attempt;
 	size_t n;
 	const struct proc_event *events = tally_events(run->tally, &n);
 
-	a->events = n ? arena_memdup(&a->arena, events, n * sizeof(*events)) : NULL;
-	a->n_events = a->events ? n : 0;
+	a->series = keep(a, curve->points, curve->n, sizeof(*curve->points), &a->n_series);
+	a->events = keep(a, events, n, sizeof(*events), &a->n_events);
 	for (size_t i = 0; i < a->n_events; i++) {
 		a->events[i].job_id = a->job_id;
 		a->events[i].details = arena_strdup(&a->arena, a->events[i].details);
 	}
-}
-
-static void keep_series(struct run *run)
-{
-	struct attempt *a = run->attempt;
-
-	a->series = run->curve.n ? arena_memdup(&a->arena, run->curve.points,
-						run->curve.n * sizeof(*run->curve.points))
-				 : NULL;
-	a->n_series = a->series ? run->curve.n : 0;
 }
 
 static void note_calls_rung(struct run *run)
@@ -282,17 +265,6 @@ static void note_calls_rung(struct run *run)
 		}
 }
 
-/* That samples are closer together says nothing of drivers that are asked more rarely. */
-static void note_gpu_pace(struct run *run)
-{
-	struct attempt *a = run->attempt;
-	char pace[64];
-
-	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
-		a->rungs[a->n_rungs++] =
-			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
-}
-
 void record_probe(struct run *run)
 {
 	struct attempt *a = run->attempt;
@@ -309,13 +281,17 @@ void record_probe(struct run *run)
 static void note_rungs(struct run *run)
 {
 	struct attempt *a = run->attempt;
+	char pace[64];
 
 	record_probe(run);
 	if (!a->rungs)
 		return;
 	if (run->gpus)
 		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
-	note_gpu_pace(run);
+	/* That samples are closer together says nothing of drivers that are asked more rarely. */
+	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
+		a->rungs[a->n_rungs++] =
+			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
 	note_calls_rung(run);
 	for (size_t i = 0; i < a->n_rungs; i++) {
 		if (run->births.life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
@@ -324,19 +300,6 @@ static void note_rungs(struct run *run)
 		a->rungs[i].reason = arena_strdup(&a->arena, run->births.err.text);
 	}
 	link_name_rungs(run->link, a);
-}
-
-static void keep_known(struct run *run)
-{
-	keep_sheets(run);
-	note_rungs(run);
-	note_unknowns(run);
-}
-
-static void keep_told(struct run *run)
-{
-	keep_events(run);
-	keep_series(run);
 }
 
 /* ---- the end ---- */
@@ -398,7 +361,7 @@ static void append_end(struct run *run)
 	else if (r < 0)
 		log_error("how this run ended is lost: %s", err.text);
 	if (attempt_log_is_stored(run->log) && run->storing.pid == 0 &&
-	    attempt_log_is_one_in(run->log, STORE_EVERY_RUN))
+	    attempt_log_id(run->log)->bytes[0] % STORE_EVERY_RUN == 0) /* which is random */
 		record_store_aside(run);
 }
 
@@ -458,14 +421,6 @@ static void note_ends(struct run *run, int r)
 			"may not be exact");
 }
 
-/* The last facts of the stream: how processes ended, and which signals they got. */
-static void settle_facts(struct run *run)
-{
-	run_life_drain(run);
-	note_ends(run, link_end_facts(run->link, run->attempt->job_id,
-				      tally_count_inexact(run->tally, false) > 0, was_killed(run)));
-}
-
 /* Also for a daemon that looks at the job as well: it may stop before it looks again. */
 static void note_left(struct run *run)
 {
@@ -498,24 +453,15 @@ static uint64_t when_ended(const struct run *run)
 	return ended_ns;
 }
 
-/* A daemon of our own user writes what it knows of the job into the same database. */
-static void await_record(struct run *run)
-{
-	if (!attempt_log_is_stored(run->log) || !run->options->is_read_back)
-		return;
-	if (link_await_record(run->link) == -ETIMEDOUT)
-		attempt_note(run->attempt, NOTE_UNWRITTEN,
-			     "the daemon had no time to write down what it knew last, such as "
-			     "phases and who has sent signals, and the run did not wait for it any "
-			     "longer: a later report may have more");
-}
-
 void record_end(struct run *run, const struct runner_result *result)
 {
 	struct attempt *a = run->attempt;
 
 	link_begin_end(run->link, run->ended_boot_ns - run->boot_ns);
-	settle_facts(run);
+	/* The last facts of the stream: how processes ended, and which signals they got. */
+	run_life_drain(run);
+	note_ends(run, link_end_facts(run->link, a->job_id,
+				      tally_count_inexact(run->tally, false) > 0, was_killed(run)));
 	keep_processes(run);
 	keep_calls(run);
 	a->is_running = false;
@@ -525,11 +471,19 @@ void record_end(struct run *run, const struct runner_result *result)
 	a->status = result->status;
 	a->last_completed_sheet = result->last_completed_sheet;
 	tally_total(run->tally, run->ended_boot_ns, !runner_has_processes(run->runner), &a->usage);
-	keep_known(run);
+	keep_sheets(run);
+	note_rungs(run);
+	note_unknowns(run);
 	record_end_anomalies(run);
 	note_left(run);
 	append_end(run);
 	record_tell_end(run);
-	await_record(run);
-	keep_told(run);
+	/* A daemon of our own user writes what it knows of the job into the same database. */
+	if (attempt_log_is_stored(run->log) && run->options->is_read_back &&
+	    link_await_record(run->link) == -ETIMEDOUT)
+		attempt_note(a, NOTE_UNWRITTEN,
+			     "the daemon had no time to write down what it knew last, such as "
+			     "phases and who has sent signals, and the run did not wait for it any "
+			     "longer: a later report may have more");
+	keep_events_and_series(run);
 }

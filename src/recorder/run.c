@@ -57,12 +57,6 @@ void run_counting_ask(struct run *run)
 	warn_uncounted(run);
 }
 
-/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
-static bool counts_calls(const struct run_syscalls *o)
-{
-	return o->how == RUN_SYSCALLS_DEFAULT ? o->may_strace : o->how != RUN_SYSCALLS_OFF;
-}
-
 static void run_counting_open(struct run *run)
 {
 	const struct run_syscalls *o = &run->options->syscalls;
@@ -71,7 +65,8 @@ static void run_counting_open(struct run *run)
 		err_set(&run->counting.err, -EOPNOTSUPP, "--syscalls=off");
 		return;
 	}
-	if (!counts_calls(o)) {
+	/* By whom nobody has said: by a daemon, or by strace if the configuration wants that. */
+	if (o->how == RUN_SYSCALLS_DEFAULT && !o->may_strace) {
 		err_set(&run->counting.err, -EOPNOTSUPP,
 			"a run counts them only if asked to (--syscalls); a daemon of root does from "
 			"when it has heard of the job, some tenths of a second after its beginning");
@@ -118,55 +113,14 @@ static void on_events_timer(void *ctx)
 	record_tell_changed(run);
 }
 
-static void tell_background(const struct runner_result *result)
+static int check_files(size_t n, struct err *err)
 {
-	size_t n = result->n_ended_background;
-
-	if (n > 0)
-		log_warning("%zu background %s still running when the command ended and %s ended "
-			    "(--leave-background keeps them)",
-			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
+	if (file_limit_has_room(n))
+		return 0;
+	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
 }
 
-/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there still. */
-static void open_sources(struct run *run)
-{
-	struct collector_options options = { .root_fd = run->root_fd,
-					     .mask = run->options->mask,
-					     .gpus = run->gpus };
-	struct err err = ERR_INIT;
-
-	run_life_open(run);
-	if (collector_new(&options, &run->collector, &err) < 0) {
-		log_error("the job cannot be sampled: %s", err.text);
-		run->collector = NULL;
-	}
-}
-
-/* Before we become the one that processes without a parent fall to: its process is not the job's.
- */
-static void open_gpus(struct run *run)
-{
-	const struct gpus_options options = { .root_fd = run->root_fd,
-					      .interval_seconds = run->options->interval_seconds };
-	struct err err = ERR_INIT;
-
-	if (run->options->reads_gpus && gpus_open(&options, &run->gpus, &err) < 0)
-		log_warning("GPUs are not read: %s", err.text);
-}
-
-/* A shell may have started helpers before it became us by exec: they are not the job's. */
-static void note_strangers(struct run *run)
-{
-	struct err err = ERR_INIT;
-
-	if (!runner_has_children() || !run->collector)
-		return;
-	if (collector_scan(run->collector, &run->snap, &err) == 0)
-		membership_note_strangers(run->members, &run->snap);
-}
-
-static int open_runner(struct run *run, struct err *err)
+static int open_run(struct run *run, struct err *err)
 {
 	const struct run_options *o = run->options;
 	struct runner_options options = {
@@ -182,28 +136,13 @@ static int open_runner(struct run *run, struct err *err)
 		.ops = &run_ops,
 		.ctx = run,
 	};
-
-	run->members = membership_new_own(o->spec->job_id, getpid());
-	options.members = run->members;
-	if (!run->members)
-		return err_set(err, -ENOMEM, "out of memory");
-	run_counting_open(run);
-	options.is_traceable = run_calls_traces(run->counting.calls);
-	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
-	return runner_new(run->loop, &options, &run->runner, err);
-}
-
-static int check_files(size_t n, struct err *err)
-{
-	if (file_limit_has_room(n))
-		return 0;
-	return err_set(err, -EMFILE, "too few files may be open: raise the limit (ulimit -n)");
-}
-
-static int open_loop(struct run *run, struct err *err)
-{
+	struct gpus_options gpus_options = { .interval_seconds = o->interval_seconds };
+	struct collector_options collector_options = { .mask = o->mask };
+	struct err why = ERR_INIT;
 	int r;
 
+	inherited_note(&run->inherited); /* before anything is changed */
+	file_limit_raise(NULL);
 	run->root_fd = proc_open_root(err);
 	if (run->root_fd < 0 && run->root_fd != -EXDEV) /* without /proc the collector says so */
 		return run->root_fd;
@@ -211,25 +150,37 @@ static int open_loop(struct run *run, struct err *err)
 	if (r < 0)
 		return r;
 	run->loop = loop_new();
-	return run->loop ? 0 : err_set(err, -ENOMEM, "cannot make an event loop");
-}
-
-static int open_run(struct run *run, struct err *err)
-{
-	int r;
-
-	inherited_note(&run->inherited); /* before anything is changed */
-	file_limit_raise(NULL);
-	r = open_loop(run, err);
-	if (r < 0)
-		return r;
-	open_gpus(run);
+	if (!run->loop)
+		return err_set(err, -ENOMEM, "cannot make an event loop");
+	/* Before we become the one that processes without a parent fall to: its process is not the
+	 * job's. */
+	gpus_options.root_fd = run->root_fd;
+	if (o->reads_gpus && gpus_open(&gpus_options, &run->gpus, &why) < 0)
+		log_warning("GPUs are not read: %s", why.text);
 	phase_box_open(&run->phases);
-	r = open_runner(run, err);
+	run->members = membership_new_own(o->spec->job_id, getpid());
+	options.members = run->members;
+	if (!run->members)
+		return err_set(err, -ENOMEM, "out of memory");
+	run_counting_open(run);
+	options.is_traceable = run_calls_traces(run->counting.calls);
+	options.holds_commands = run->counting.calls || run->counting.asks_daemon;
+	r = runner_new(run->loop, &options, &run->runner, err);
 	if (r < 0)
 		return r;
-	open_sources(run);
-	note_strangers(run);
+	run_life_open(run);
+	/* Without /proc there are no samples; statuses, CPU time and the kernel's marks are there
+	 * still. */
+	collector_options.root_fd = run->root_fd;
+	collector_options.gpus = run->gpus;
+	if (collector_new(&collector_options, &run->collector, &why) < 0) {
+		log_error("the job cannot be sampled: %s", why.text);
+		run->collector = NULL;
+	}
+	/* A shell may have started helpers before it became us by exec: they are not the job's. */
+	if (runner_has_children() && run->collector &&
+	    collector_scan(run->collector, &run->snap, &why) == 0)
+		membership_note_strangers(run->members, &run->snap);
 	run->tally = tally_new(run->options->spec->job_id, run->births.life != NULL);
 	run->link = link_new(run->loop, run_take_facts, run);
 	run->detect = detect_new(run->options->anomaly, DETECT_ALL);
@@ -271,6 +222,7 @@ static void close_run(struct run *run)
 static void execute(struct run *run, int *ret_shell_status)
 {
 	struct runner_result result;
+	size_t n;
 
 	record_describe(run);
 	record_open(run);
@@ -280,9 +232,13 @@ static void execute(struct run *run, int *ret_shell_status)
 	loop_run(run->loop);
 	run_life_drain(run);
 	runner_get_result(run->runner, &result);
+	n = result.n_ended_background;
 	record_end(run, &result);
 	run_show_progress(run, PROGRESS_FINISHED);
-	tell_background(&result);
+	if (n > 0)
+		log_warning("%zu background %s still running when the command ended and %s ended "
+			    "(--leave-background keeps them)",
+			    n, n == 1 ? "process was" : "processes were", n == 1 ? "was" : "were");
 	*ret_shell_status = result.shell_status;
 }
 

@@ -12,26 +12,17 @@
 
 /* ---- what else the host was doing ---- */
 
-/* The look at all knows nothing of jobs. */
-static void name_own(const struct run *run, struct anomaly_process *p)
-{
-	for (size_t i = 0; i < run->snap.n_processes; i++) {
-		const struct proc_sample *own = &run->snap.processes[i];
-
-		if (own->job_id && own->key.pid == p->key.pid &&
-		    own->key.start_ticks == p->key.start_ticks)
-			snprintf(p->job_id, sizeof(p->job_id), "%s", own->job_id);
-	}
-}
-
 static void release_collector(struct collector **c)
 {
 	collector_free(*c);
 }
 
+/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
+#define AROUND_NS UINT64_C(1000000000)
+
 /*
  * Not by the run's own collector: what that knows of the job's processes is from one tick to the
- * next, and the files that it keeps open are theirs.
+ * next, and the files that it keeps open are theirs. The look at all knows nothing of jobs.
  */
 static int look_at_all(const struct run *run, struct around *ret)
 {
@@ -48,29 +39,28 @@ static int look_at_all(const struct run *run, struct around *ret)
 	if (r < 0)
 		return r;
 	around_look(run->root_fd, &all, run->snap.boot_ns, ret);
-	for (size_t i = 0; i < ret->n_top_rss; i++)
-		name_own(run, &ret->top_rss[i]);
+	for (size_t i = 0; i < ret->n_top_rss * run->snap.n_processes; i++) {
+		struct anomaly_process *p = &ret->top_rss[i / run->snap.n_processes];
+		const struct proc_sample *own = &run->snap.processes[i % run->snap.n_processes];
+
+		if (own->job_id && own->key.pid == p->key.pid &&
+		    own->key.start_ticks == p->key.start_ticks)
+			snprintf(p->job_id, sizeof(p->job_id), "%s", own->job_id);
+	}
 	return 0;
-}
-
-/* When a job goes wrong, one thing begins after the other: nobody looks at all for each. */
-#define AROUND_NS UINT64_C(1000000000)
-
-static bool is_recent(const struct around *around, uint64_t now_boot_ns)
-{
-	return around->boot_ns != 0 && now_boot_ns - around->boot_ns < AROUND_NS;
 }
 
 void run_look_around(struct run *run, struct anomaly_host *host)
 {
 	struct around *around = &run->watching.around;
+	const bool is_recent =
+		around->boot_ns != 0 && run->snap.boot_ns - around->boot_ns < AROUND_NS;
 
 	host->running_jobs = -1;
 	host->knows_cpu = host->knows_rss = false;
 	host->n_top_cpu = host->n_top_rss = 0;
-	if (!is_recent(around, run->snap.boot_ns) && look_at_all(run, around) < 0)
-		return;
-	around_tell(around, host);
+	if (is_recent || look_at_all(run, around) == 0)
+		around_tell(around, host);
 }
 
 /* ---- a look at the job's processes ---- */
@@ -84,33 +74,29 @@ void run_look_around(struct run *run, struct anomaly_host *host)
 #define TICK_PER_ELAPSED 10
 #define TICK_COST_LIMIT 50
 
-/*
- * Where the kernel has told of every birth, the members are all there is to look
- * at, and a job on a host with ten thousand processes costs no more than at home.
- * Else everybody's parents have to be looked at.
- */
-static int look(struct run *run, bool at_all, struct err *err)
-{
-	size_t n;
-	const pid_t *pids = membership_pids(run->members, &n);
-
-	if (at_all || run->births.forget_missing || !pids)
-		return collector_scan(run->collector, &run->snap, err);
-	return collector_scan_some(run->collector, pids, n, &run->snap, err);
-}
-
 /* Which processes there are, and which of them are ours. */
 bool run_scan(struct run *run, bool at_all)
 {
 	enum membership_missing missing;
 	struct err err = ERR_INIT;
+	const pid_t *pids;
+	size_t n;
 	int r;
 
 	run_life_drain(run);
 	if (!run->collector)
 		return false;
 	missing = run->births.forget_missing ? MEMBERSHIP_FORGET_MISSING : MEMBERSHIP_KEEP_ONCE;
-	r = look(run, at_all, &err);
+	/*
+	 * Where the kernel has told of every birth, the members are all there is to look at, and a
+	 * job on a host with ten thousand processes costs no more than at home. Else everybody's
+	 * parents have to be looked at.
+	 */
+	pids = membership_pids(run->members, &n);
+	if (at_all || run->births.forget_missing || !pids)
+		r = collector_scan(run->collector, &run->snap, &err);
+	else
+		r = collector_scan_some(run->collector, pids, n, &run->snap, &err);
 	if (r == 0 && membership_scan(run->members, &run->snap, missing, NULL) < 0)
 		r = err_set(&err, -ENOMEM, "out of memory");
 	if (r < 0 && !run->scan_failed)
@@ -156,16 +142,8 @@ static void keep_point(struct run *run, const struct series_point *point)
 	run->curve.last = *point;
 	if (run->curve.n == SERIES_MAX_POINTS)
 		thin_series(run);
-	if (run->curve.n == run->curve.cap) {
-		size_t cap = run->curve.cap ? run->curve.cap * 2 : 256;
-		struct series_point *grown = reallocarray(run->curve.points, cap, sizeof(*grown));
-
-		if (!grown)
-			return;
-		run->curve.points = grown;
-		run->curve.cap = cap;
-	}
-	run->curve.points[run->curve.n++] = *point;
+	if (ARRAY_RESERVE(run->curve.points, run->curve.cap, run->curve.n + 1) == 0)
+		run->curve.points[run->curve.n++] = *point;
 }
 
 void run_show_progress(struct run *run, enum progress_state state)

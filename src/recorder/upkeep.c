@@ -52,16 +52,6 @@ struct retention_policy upkeep_policy(const struct config_retention *policy, con
 	};
 }
 
-static void tell_hold(struct upkeep *u)
-{
-	char until[32];
-
-	if (u->run.held_until_ns && !u->is_held)
-		log_warning("the clock has jumped ahead: nothing is removed for its age until %s",
-			    clock_format_local(u->run.held_until_ns, until, sizeof(until)));
-	u->is_held = u->run.held_until_ns != 0;
-}
-
 static void begin(struct upkeep *u)
 {
 	const struct retention_clock clock = retention_clock_now();
@@ -76,8 +66,12 @@ static int do_slice(struct upkeep *u, struct store *store)
 {
 	struct err err = ERR_INIT;
 	int r = store_retain_step(store, &u->run, &err);
+	char until[32];
 
-	tell_hold(u);
+	if (u->run.held_until_ns && !u->is_held)
+		log_warning("the clock has jumped ahead: nothing is removed for its age until %s",
+			    clock_format_local(u->run.held_until_ns, until, sizeof(until)));
+	u->is_held = u->run.held_until_ns != 0;
 	if (r == 0) {
 		u->failed = false; /* what fails after that is news */
 		u->over_bytes = u->run.result.over_bytes;
@@ -97,12 +91,6 @@ static uint64_t pause_ms(const struct upkeep *u)
 	return u->interval_ns && share_ms < PAUSE_MS ? share_ms : PAUSE_MS;
 }
 
-static bool has_time(const struct upkeep *u)
-{
-	return !u->interval_ns ||
-	       clock_boot_ns() - u->tick_boot_ns < u->interval_ns / SHARE_OF_INTERVAL;
-}
-
 /* If it is too late for another slice, the next tick sets the timer again. */
 static void on_timer(void *ctx)
 {
@@ -112,7 +100,8 @@ static void on_timer(void *ctx)
 		return;
 	if (do_slice(u, u->store) == 0)
 		upkeep_leave(u);
-	else if (has_time(u))
+	else if (!u->interval_ns ||
+		 clock_boot_ns() - u->tick_boot_ns < u->interval_ns / SHARE_OF_INTERVAL)
 		loop_timer_set(u->timer, pause_ms(u), 0);
 }
 
@@ -177,14 +166,6 @@ static bool is_due(struct upkeep *u, struct store *store)
 	return claimed > 0 || retention_is_full(claimed);
 }
 
-static void note_tick(struct upkeep *u)
-{
-	uint64_t now = clock_boot_ns();
-
-	u->interval_ns = u->tick_boot_ns ? now - u->tick_boot_ns : 0;
-	u->tick_boot_ns = now;
-}
-
 bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
 {
 	uint64_t n = retention_is_full(error) ? store_drop_logs(db_path, &u->policy) : 0;
@@ -198,7 +179,10 @@ bool upkeep_make_room(const struct upkeep *u, const char *db_path, int error)
 
 void upkeep_look(struct upkeep *u, struct store *store)
 {
-	note_tick(u);
+	uint64_t now = clock_boot_ns();
+
+	u->interval_ns = u->tick_boot_ns ? now - u->tick_boot_ns : 0;
+	u->tick_boot_ns = now;
 	if (store)
 		store_take_in(store, NULL);
 	if (!u->store && store && is_due(u, store)) {
@@ -261,23 +245,15 @@ static int keep_up_once(const char *db_path, struct upkeep *u, bool *is_claimed,
 /* To remove rows takes room: on a full disk what was removed makes some for the rest. */
 #define FULL_ROUNDS 32
 
-static void keep_up(const char *db_path, struct upkeep *u)
-{
-	uint64_t until = clock_boot_ns() + ASIDE_NS;
-	bool is_claimed = false;
-	int r = -ENOSPC;
-
-	for (int i = 0; i < FULL_ROUNDS && retention_is_full(r) && clock_boot_ns() < until; i++)
-		r = keep_up_once(db_path, u, &is_claimed, until);
-}
-
 /* Who reads the run's output, or wants to unmount its folder, does not wait for this process. */
 pid_t upkeep_run_aside(const char *db_path, const struct config_retention *policy,
 		       const char *jsonl_path)
 {
+	uint64_t until = clock_boot_ns() + ASIDE_NS;
 	struct upkeep u = { 0 };
+	bool is_claimed = false;
 	pid_t pid = fork();
-	int null_fd;
+	int null_fd, r = -ENOSPC;
 
 	if (pid != 0)
 		return pid < 0 ? -errno : pid;
@@ -293,6 +269,7 @@ pid_t upkeep_run_aside(const char *db_path, const struct config_retention *polic
 	sigprocmask(SIG_SETMASK, &(sigset_t){ 0 }, NULL);
 	(void)setpriority(PRIO_PROCESS, 0, 10);
 	upkeep_set_policy(&u, policy, jsonl_path);
-	keep_up(db_path, &u);
+	for (int i = 0; i < FULL_ROUNDS && retention_is_full(r) && clock_boot_ns() < until; i++)
+		r = keep_up_once(db_path, &u, &is_claimed, until);
 	_exit(0);
 }

@@ -385,68 +385,36 @@ static void add_calls(struct buf *out, const struct figures *f)
  * One line each. of and beside: the row is "-" when both are unknown, and of names its source.
  * It shows one number or two, each with the words behind it, or what add appends.
  */
-static const struct {
+struct line {
 	const char *label;
 	enum figure of, beside;
-	struct {
-		enum figure id;
-		const char *words; /* NULL: there is no such number */
-	} shown[2];
+	const char *words, *words_beside; /* NULL: the number is not shown */
 	void (*add)(struct buf *out, const struct figures *f);
-} lines[] = {
-	{ "wall time", FIGURE_WALL, FIGURE_WALL, { { FIGURE_WALL, "" } }, NULL },
-	{ "CPU time",
-	  FIGURE_CPU,
-	  FIGURE_USER,
-	  { { FIGURE_USER, " user, " }, { FIGURE_SYSTEM, " system" } },
-	  NULL },
-	{ "CPU use, average",
-	  FIGURE_AVERAGE_CPU,
-	  FIGURE_AVERAGE_CPU,
-	  { { FIGURE_AVERAGE_CPU, " of one core" } },
-	  NULL },
-	{ "CPU use, highest",
-	  FIGURE_MAX_CPU,
-	  FIGURE_MAX_CPU,
-	  { { FIGURE_MAX_CPU, " of one core" } },
-	  NULL },
-	{ "peak memory, tree",
-	  FIGURE_PEAK_RSS,
-	  FIGURE_PEAK_RSS,
-	  { { FIGURE_PEAK_RSS, "" } },
-	  NULL },
-	{ "peak memory, process",
-	  FIGURE_MAX_PROCESS_RSS,
-	  FIGURE_MAX_PROCESS_RSS,
-	  { { FIGURE_MAX_PROCESS_RSS, "" } },
-	  NULL },
-	{ "processes", FIGURE_SPAWNS, FIGURE_MAX_PROCESSES, .add = add_spawns },
-	{ "storage I/O",
-	  FIGURE_READ,
-	  FIGURE_WRITE,
-	  { { FIGURE_READ, " read, " }, { FIGURE_WRITE, " written" } },
-	  NULL },
-	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, .add = add_calls },
-	{ "page faults",
-	  FIGURE_MAJOR_FAULTS,
-	  FIGURE_MINOR_FAULTS,
-	  { { FIGURE_MAJOR_FAULTS, " major, " }, { FIGURE_MINOR_FAULTS, " minor" } },
-	  NULL },
-	{ "context switches",
-	  FIGURE_VOLUNTARY,
-	  FIGURE_INVOLUNTARY,
-	  { { FIGURE_VOLUNTARY, " voluntary, " }, { FIGURE_INVOLUNTARY, " involuntary" } },
-	  NULL },
-	{ "peak GPU memory",
-	  FIGURE_GPU_MEMORY,
-	  FIGURE_GPU_MEMORY,
-	  { { FIGURE_GPU_MEMORY, "" } },
-	  NULL },
-	{ "GPU time",
-	  FIGURE_GPU_BUSY,
-	  FIGURE_GPU_IDLE,
-	  { { FIGURE_GPU_BUSY, " busy, " }, { FIGURE_GPU_IDLE, " held, but idle" } },
-	  NULL },
+};
+
+#define ONE(label_, of_, words_)                                       \
+	{                                                              \
+		label_, FIGURE_##of_, FIGURE_##of_, words_, NULL, NULL \
+	}
+#define TWO(label_, of_, words_, beside_, words_beside_)                            \
+	{                                                                           \
+		label_, FIGURE_##of_, FIGURE_##beside_, words_, words_beside_, NULL \
+	}
+
+static const struct line lines[] = {
+	ONE("wall time", WALL, ""),
+	TWO("CPU time", USER, " user, ", SYSTEM, " system"),
+	ONE("CPU use, average", AVERAGE_CPU, " of one core"),
+	ONE("CPU use, highest", MAX_CPU, " of one core"),
+	ONE("peak memory, tree", PEAK_RSS, ""),
+	ONE("peak memory, process", MAX_PROCESS_RSS, ""),
+	{ "processes", FIGURE_SPAWNS, FIGURE_MAX_PROCESSES, NULL, NULL, add_spawns },
+	TWO("storage I/O", READ, " read, ", WRITE, " written"),
+	{ "I/O calls", FIGURE_RCHAR, FIGURE_WCHAR, NULL, NULL, add_calls },
+	TWO("page faults", MAJOR_FAULTS, " major, ", MINOR_FAULTS, " minor"),
+	TWO("context switches", VOLUNTARY, " voluntary, ", INVOLUNTARY, " involuntary"),
+	ONE("peak GPU memory", GPU_MEMORY, ""),
+	TWO("GPU time", GPU_BUSY, " busy, ", GPU_IDLE, " held, but idle"),
 };
 
 static void add_numbers(struct doc *d, const struct facts *f)
@@ -474,9 +442,13 @@ static void add_numbers(struct doc *d, const struct facts *f)
 			buf_add_char(cell, '-');
 		else if (lines[i].add)
 			lines[i].add(cell, figures);
-		for (size_t k = 0; is_known && k < 2 && lines[i].shown[k].words; k++) {
-			figure_add_value(cell, figures, lines[i].shown[k].id);
-			buf_add_str(cell, lines[i].shown[k].words);
+		if (is_known && lines[i].words) {
+			figure_add_value(cell, figures, lines[i].of);
+			buf_add_str(cell, lines[i].words);
+		}
+		if (is_known && lines[i].words_beside) {
+			figure_add_value(cell, figures, lines[i].beside);
+			buf_add_str(cell, lines[i].words_beside);
 		}
 		figure_add_source(table_cell(&t), figures,
 				  has_first ? lines[i].of : lines[i].beside, f->a);

@@ -38,8 +38,7 @@ static void json_write_standing(struct json *j, const struct standing *s)
 	json_key_u64(j, "others_failed", s->n_failed);
 	json_key_string(j, "usual_of", s->is_by_success ? "success" : "all");
 	for (enum standing_quantity q = 0; q < STANDING_COUNT; q++) {
-		json_key(j, keys[q]);
-		json_begin_object(j);
+		json_key_object(j, keys[q]);
 		json_key_f64(j, "value", s->values[q].value);
 		json_key_f64(j, "median", s->values[q].median);
 		json_key_f64(j, "low", s->values[q].low);

@@ -412,7 +412,6 @@ static void receive(struct rpc_conn *conn)
 	ssize_t n = recv(conn->fd, chunk, CHUNK_BYTES, MSG_DONTWAIT);
 
 	if (n > 0) {
-		conn->active_ns = clock_boot_ns();
 		take_bytes(conn, chunk, (size_t)n);
 	} else if (n == 0) {
 		conn->is_at_end = true;
@@ -484,7 +483,6 @@ struct rpc_conn *conn_new(struct rpc_server *server, int fd, struct rpc_peer *pe
 	*peer = (struct rpc_peer){ 0 };
 	conn->lines = (struct lines)LINES_INIT(limits->max_request_bytes);
 	conn->unread = (struct buf)BUF_INIT;
-	conn->active_ns = clock_boot_ns();
 	outbox_init(&conn->out, &out);
 	return conn;
 }

@@ -87,10 +87,6 @@ static void sweep_conn(struct rpc_conn *conn, uint64_t now_ns)
 	} else if ((conn->out.reply_bytes > 0 || outbox_half_written(&conn->out)) &&
 		   is_past(conn->written_ns, limits->read_timeout_ms, now_ns)) {
 		conn_drop(conn, "what it was sent is not read");
-	} else if ((conn->n_calls == 0 && conn->n_subscribers == 0 && !conn->parsing &&
-		    !conn->batch && outbox_is_empty(&conn->out)) &&
-		   is_past(conn->active_ns, limits->idle_timeout_ms, now_ns)) {
-		conn_drop(conn, "idle for too long");
 	}
 	/*
 	 * The oldest waiting events are dropped, but one that is half written stays until it is
@@ -167,8 +163,7 @@ static void on_sweep(void *ctx)
 static void begin_sweeping(struct rpc_server *server)
 {
 	const struct rpc_limits *limits = &server->limits;
-	const uint64_t timeouts[] = { limits->line_timeout_ms, limits->read_timeout_ms,
-				      limits->idle_timeout_ms };
+	const uint64_t timeouts[] = { limits->line_timeout_ms, limits->read_timeout_ms };
 	uint64_t ms = SWEEP_MS;
 
 	for (size_t i = 0; i < ARRAY_SIZE(timeouts); i++)
@@ -223,8 +218,9 @@ static int check_room(const struct rpc_server *server, const struct rpc_peer *pe
 }
 
 /* The kernel hands out the lowest number that is free: a high one says that all below are in use.
- */
-static int check_files(const struct rpc_server *server, int fd, struct err *err)
+ * Who may stop us gets in as long as half of the reserve is left. */
+static int check_files(const struct rpc_server *server, const struct rpc_peer *peer, int fd,
+		       struct err *err)
 {
 	struct rlimit limit;
 	rlim_t reserved = server->limits.reserved_files;
@@ -233,6 +229,8 @@ static int check_files(const struct rpc_server *server, int fd, struct err *err)
 		return 0;
 	if (reserved > limit.rlim_cur / 4)
 		reserved = limit.rlim_cur / 4;
+	if (is_privileged(server, peer))
+		reserved /= 2;
 	if ((rlim_t)fd + reserved < limit.rlim_cur)
 		return 0;
 	return err_set(err, -EUSERS, "the daemon has too few files for more clients");
@@ -250,7 +248,7 @@ static void take_client(struct rpc_server *server, int fd)
 	if (r == 0)
 		r = check_room(server, &peer, &err);
 	if (r == 0)
-		r = check_files(server, fd, &err);
+		r = check_files(server, &peer, fd, &err);
 	if (r == 0 && ARRAY_RESERVE(server->conns, server->cap_conns, server->n_conns + 1) == 0)
 		conn = conn_new(server, fd, &peer);
 	if (r == 0 && !conn)

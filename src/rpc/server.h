@@ -144,7 +144,6 @@ struct rpc_limits {
 	size_t max_all_request_bytes; /* half lines of all clients: the oldest is dropped */
 	uint64_t line_timeout_ms;     /* half a line, and nothing comes of it */
 	uint64_t read_timeout_ms;     /* replies or half an event wait, and nothing is read */
-	uint64_t idle_timeout_ms;     /* nothing is asked, nothing open; 0: for ever */
 };
 
 extern const struct rpc_limits rpc_default_limits;

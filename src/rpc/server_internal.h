@@ -121,7 +121,6 @@ struct rpc_conn {
 	uint64_t turn_ends_ns;
 	uint64_t half_since_ns; /* when the line began that has not ended; 0: none has */
 	uint64_t written_ns;	/* when replies began to wait, or something was last written */
-	uint64_t active_ns;	/* when something last came */
 	size_t counted_request_bytes, counted_unread_bytes; /* its part of the server's sums */
 
 	bool is_held;	  /* by a call that the others wait for */

@@ -265,8 +265,6 @@ static const char *describe(const struct rpc_field *f, char what[WHAT_BYTES])
 		[RPC_F64] = "a number",
 		[RPC_BOOL] = "true or false",
 		[RPC_STRINGS] = "a list of texts",
-		[RPC_OBJECT] = "an object",
-		[RPC_ANY] = "anything",
 	};
 
 	if (f->type == RPC_U64 && has_range(f))
@@ -301,7 +299,6 @@ static bool store(const struct rpc_field *f, const struct rpc_value *v, void *at
 	const char *s = rpc_value_string(v);
 	uint64_t u = rpc_value_u64(v);
 	double x = rpc_value_f64(v);
-	bool fits = true;
 
 	switch (f->type) {
 	case RPC_STRING:
@@ -326,17 +323,12 @@ static bool store(const struct rpc_field *f, const struct rpc_value *v, void *at
 		*(bool *)at = rpc_value_bool(v, false);
 		return true;
 	case RPC_STRINGS:
-		fits = are_strings(v);
-		break;
-	case RPC_OBJECT:
-		fits = rpc_value_is_object(v);
-		break;
-	case RPC_ANY:
-		break;
-	}
-	if (fits)
+		if (!are_strings(v))
+			return false;
 		*(const struct rpc_value **)at = v;
-	return fits;
+		return true;
+	}
+	return false;
 }
 
 struct unknown_search {

@@ -110,8 +110,6 @@ enum rpc_type {
 	RPC_F64,     /* double, min to max */
 	RPC_BOOL,    /* bool */
 	RPC_STRINGS, /* const struct rpc_value *: a list of strings */
-	RPC_OBJECT,  /* const struct rpc_value * */
-	RPC_ANY,     /* const struct rpc_value * */
 };
 
 /* One row: a member of the object. */

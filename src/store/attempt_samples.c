@@ -118,10 +118,12 @@ static int read_chunks(struct store *store, int64_t attempt_id, struct table *t,
 		       struct all_totals *all, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
 	int r = query_ask(store, STATEMENT_READ_CHUNKS, &q, err, attempt_id);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		struct damage place = { .kind = DAMAGED_SAMPLES, .n = 1 };
+		struct item_reader items;
 		const void *data;
 		int64_t process;
 		size_t len;
@@ -130,9 +132,12 @@ static int read_chunks(struct store *store, int64_t attempt_id, struct table *t,
 		place.recorder = query_read_i64(&q);
 		place.first_ns = query_read_i64(&q);
 		place.last_ns = query_read_i64(&q);
-		process = query_read_i64(&q);
-		data = query_read_blob(&q, place.id, &len);
-		r = add_chunk(store, process, data, len, &place, t, all, err);
+		r = query_read_pack(&q, place.id, &raw, err);
+		items = item_reader(&raw, place.id & CHUNK_PROCESS_MAX);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
+			r = add_chunk(store, process, data, len, &place, t, all, err);
+		if (r == -EBADMSG)
+			r = damage_leave_out(store, &place, err);
 	}
 	return r;
 }
@@ -264,17 +269,17 @@ static int read_curves(struct store *store, int64_t attempt_id, struct table *t,
 		       struct points *points, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
 	int r = query_ask(store, STATEMENT_READ_POINTS, &q, err, attempt_id);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
 		struct damage place = { .kind = DAMAGED_CURVE, .n = 1, .recorder = attempt_id };
-		const void *data;
-		size_t len;
 
 		place.id = query_read_i64(&q);
 		place.first_ns = place.last_ns = query_read_i64(&q);
-		data = query_read_blob(&q, points_key(attempt_id, place.id), &len);
-		r = add_curve(store, data, len, t, points, err);
+		r = query_read_pack(&q, points_key(attempt_id, place.id), &raw, err);
+		if (r == 0)
+			r = add_curve(store, raw.data, raw.len, t, points, err);
 		if (r == -EBADMSG)
 			r = damage_leave_out(store, &place, err);
 	}

@@ -147,10 +147,10 @@ static const struct {
 	const char *one, *many;
 } kind_names[N_DAMAGE_KINDS] = {
 	[DAMAGED_TICKS] = { "tick", "ticks" },
-	[DAMAGED_SAMPLES] = { "stretch of a process's samples", "stretches of processes' samples" },
+	[DAMAGED_SAMPLES] = { "stretch of samples", "stretches of samples" },
 	[DAMAGED_THINGS] = { "state of the host", "states of the host" },
 	[DAMAGED_CURVE] = { "stretch of a curve", "stretches of curves" },
-	[DAMAGED_MINUTES] = { "hour of a process's minutes", "hours of processes' minutes" },
+	[DAMAGED_MINUTES] = { "hour of minutes", "hours of minutes" },
 	[DAMAGED_EVENTS] = { "event that this version cannot read",
 			     "events that this version cannot read" },
 	[DAMAGED_ANOMALIES] = { "anomaly that this version cannot read",

@@ -49,6 +49,7 @@ static void folding_free(struct folding **f)
 
 void folded_release(struct folded *f)
 {
+	buf_release(&f->times);
 	buf_release(&f->head);
 	buf_release(&f->bytes);
 	free(f->parts);
@@ -308,9 +309,11 @@ static int write_fold(struct folding *f, struct folded *ret)
 	if (write_parts(f, LIST_POINTS, ret) < 0 || write_parts(f, LIST_SAMPLES, ret) < 0)
 		return -ENOMEM;
 	/* Calls have names as well: the strings are all there by now. */
-	fold_write_head(&ret->head, f->read_ids, &f->head, &f->strings);
+	fold_write_times(&ret->times, f->read_ids, &f->head);
+	fold_write_head(&ret->head, &f->head, &f->strings);
 	buf_add(&ret->head, f->things.data, f->things.len);
-	return buf_error(&f->things) < 0 || buf_error(&ret->head) < 0 || buf_error(&ret->bytes) < 0
+	return buf_error(&f->things) < 0 || buf_error(&ret->times) < 0 ||
+			       buf_error(&ret->head) < 0 || buf_error(&ret->bytes) < 0
 		       ? -ENOMEM
 		       : 0;
 }
@@ -336,6 +339,7 @@ int fold_read_pending(struct store *store, int64_t recorder, int64_t after_id, i
 		return r;
 	f->n_loaded = find_cut(f);
 	r = read_ticks(f, ret);
+	buf_reset(&ret->times);
 	buf_reset(&ret->head);
 	buf_reset(&ret->bytes);
 	ret->n_parts = 0;
@@ -394,32 +398,46 @@ int fold_each_pending(struct store *store, int64_t attempt_id, enum tick_list li
 
 /* ---- folding ---- */
 
+static int put_pack(struct store *store, struct buf *pack, const struct buf *raw, struct err *err)
+{
+	buf_reset(pack);
+	pack_write(pack, raw);
+	return buf_error(pack) < 0 ? store_no_memory(store, err) : 0;
+}
+
+/* Parts of processes stand by process, behind those of points. */
 static int add_parts(struct store *store, const struct folded *f, struct err *err)
 {
-	CLEANUP(query_close) struct query chunk = QUERY_INIT;
-	CLEANUP(query_close) struct query points = QUERY_INIT;
-	int r = query_open(store, STATEMENT_ADD_CHUNK, &chunk, err);
+	CLEANUP(buf_release) struct buf raw = BUF_INIT, pack = BUF_INIT;
+	int r = 0;
 
-	if (r == 0)
-		r = query_open(store, STATEMENT_ADD_POINTS, &points, err);
 	for (size_t i = 0; r == 0 && i < f->n_parts; i++) {
-		const struct fold_part *part = &f->parts[i];
+		const struct fold_part *part = &f->parts[i], *next = part + 1;
+		int64_t id = f->id << CHUNK_BITS | group_of(part->key);
 		const char *data = f->bytes.data + part->at;
-		int64_t id = f->id << CHUNK_BITS | part->key;
 
 		if (part->list == LIST_POINTS) {
-			query_bind_i64(&points, part->key);
-			query_bind_i64(&points, f->id);
-			query_bind_i64(&points, f->last_ns);
-			query_bind_blob(&points, points_key(part->key, f->id), data, part->len);
-			r = query_run(&points, err);
-		} else if (part->key <= CHUNK_PROCESS_MAX) {
-			query_bind_i64(&chunk, id);
-			query_bind_blob(&chunk, id, data, part->len);
-			r = query_run(&chunk, err);
-		} else {
-			r = store_damaged(store, "tick", err);
+			buf_reset(&raw);
+			buf_add(&raw, data, part->len);
+			r = put_pack(store, &pack, &raw, err);
+			if (r == 0)
+				r = query_put(
+					store, STATEMENT_ADD_POINTS, err, V_I64(part->key),
+					V_I64(f->id), V_I64(f->last_ns),
+					V_BLOB(points_key(part->key, f->id), pack.data, pack.len));
+			buf_reset(&raw);
+			continue;
 		}
+		if (part->key > CHUNK_PROCESS_MAX)
+			return store_damaged(store, "tick", err);
+		item_write(&raw, part->key, data, part->len);
+		if (i + 1 < f->n_parts && group_of(next->key) == group_of(part->key))
+			continue;
+		r = put_pack(store, &pack, &raw, err);
+		if (r == 0)
+			r = query_put(store, STATEMENT_ADD_CHUNK, err, V_I64(id),
+				      V_BLOB(id, pack.data, pack.len));
+		buf_reset(&raw);
 	}
 	return r;
 }
@@ -454,16 +472,20 @@ static int note_damage(struct store *store, int64_t recorder, const struct folde
 int fold_all(struct store *store, int64_t recorder, struct err *err)
 {
 	CLEANUP(folded_release) struct folded f = FOLDED_INIT;
+	CLEANUP(buf_release) struct buf head = BUF_INIT;
 	int r;
 
 	while ((r = fold_read_pending(store, recorder, 0, INT64_MAX, &f, err)) > 0) {
 		r = query_exec(store, STATEMENT_DROP_TICKS, err, recorder, f.id);
+		if (r == 0 && f.n_ticks > 0)
+			r = put_pack(store, &head, &f.head, err);
 		if (r == 0 && f.n_ticks == 0) /* no fold keeps the last id: no tick gets it again */
 			r = meta_raise(store, META_LAST_TICK, f.id, err);
 		else if (r == 0)
 			r = query_put(store, STATEMENT_ADD_FOLD, err, V_I64(f.id), V_I64(recorder),
 				      V_I64(f.first_ns), V_I64(f.last_ns), V_I64(f.n_ticks),
-				      V_BLOB(f.id, f.head.data, f.head.len));
+				      V_BLOB(f.id, f.times.data, f.times.len),
+				      V_BLOB(f.id, head.data, head.len));
 		if (r == 0 && f.n_ticks > 0)
 			r = add_parts(store, &f, err);
 		if (r == 0)

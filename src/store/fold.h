@@ -26,7 +26,8 @@
 #define FOLD_TICKS CODEC_ROWS
 #define FOLD_BYTES (1 << 20)
 
-/* A chunk's id is fold << CHUNK_BITS | process. A fold's is that of a tick. */
+/* A chunk has the samples of a group: its id is fold << CHUNK_BITS | group. A fold's is that of a
+ * tick. */
 #define CHUNK_BITS 30
 #define CHUNK_PROCESS_MAX SAMPLE_KEY_MAX
 #define TICK_ID_MAX (INT64_MAX >> CHUNK_BITS)
@@ -65,14 +66,15 @@ struct folded {
 	unsigned n_ticks; /* 0: none could be read, and all else here means nothing */
 	struct fold_lost lost[CODEC_ROWS]; /* those that could not be: they are left out */
 	unsigned n_lost;
-	struct buf head, bytes;
+	struct buf times;	/* a pack */
+	struct buf head, bytes; /* what packs will be made of: codec.h */
 	struct fold_part *parts;
 	size_t n_parts, cap;
 };
 
-#define FOLDED_INIT                                 \
-	{                                           \
-		.head = BUF_INIT, .bytes = BUF_INIT \
+#define FOLDED_INIT                                                    \
+	{                                                              \
+		.times = BUF_INIT, .head = BUF_INIT, .bytes = BUF_INIT \
 	}
 void folded_release(struct folded *f);
 
@@ -116,7 +118,7 @@ struct process {
 	struct process_image *images; /* oldest first; mostly none */
 };
 
-/* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
+/* The query stands at p.id of WALK_PROCESS. */
 int process_read(struct query *q, struct arena *arena, struct process *ret, struct err *err);
 
 /* As it was called at this tick. */
@@ -138,8 +140,8 @@ int process_set_find(struct process_set *set, struct store *store, const char *j
 
 bool process_set_has(const struct process_set *set, int64_t process);
 
-/* Whether those that are wanted are better looked for one by one than among all. */
-bool process_set_is_small(const struct process_set *set);
+/* Whether any that a group could have is. */
+bool process_set_has_group(const struct process_set *set, int64_t group);
 
 /*
  * fold_calls - the system calls of one process, tick by tick, behind its samples.
@@ -162,25 +164,17 @@ int fold_calls_read(const void *data, size_t len, unsigned n_ticks,
 /* Those of a tick; nothing is changed where nobody counted them. */
 void fold_calls_tell(const struct fold_calls *calls, unsigned tick, struct proc_sample *ret);
 
-/*
- * fold_times - when the ticks of a fold were, out of its head.
- */
-
+/* When the ticks of a fold were. t is room to work in. -EBADMSG, -ENOMEM */
 struct fold_times {
 	unsigned n;
 	int64_t ids[CODEC_ROWS];
 	uint64_t wall_ns[CODEC_ROWS]; /* each is known */
 	uint64_t boot_ns[CODEC_ROWS];
-	size_t things_at; /* where in the blob what stands behind the head begins… */
-	bool has_gpus;	  /* …and whether those do */
 };
+int fold_times_read(const void *pack, size_t len, struct table *t, struct fold_times *ret);
 
-/*
- * Where the head is not what was written (query_read_some_blob()) its times may be all the
- * same: then it has nothing behind it. t is room to work in. -EBADMSG, -ENOMEM
- */
-int fold_times_read(const void *head, size_t len, bool is_whole, struct table *t,
-		    struct fold_times *ret);
+/* Whether its row says so, too: else it is looked for in a wrong place. */
+bool fold_lasts(const uint64_t *wall_ns, unsigned n, int64_t first_ns, int64_t last_ns);
 
 /*
  * open_fold - a fold as it is read: a copy, tick by tick in the order of time.
@@ -200,8 +194,7 @@ bool fold_tick_is_before(const struct fold_tick *a, const struct fold_tick *b);
 
 /* Which of its rows are wanted. */
 struct fold_filter {
-	int64_t job; /* its row; 0: any */
-	pid_t pid;   /* 0: any */
+	const struct process_set *wanted; /* NULL: all processes */
 	uint64_t since_wall_ns, until_wall_ns;
 	struct fold_tick from; /* not those before it */
 	int64_t last_id;       /* not those behind it */
@@ -219,7 +212,7 @@ struct open_fold {
 	const char *job_id;		    /* of the recorder, where that is a runner; NULL */
 	struct fold_tick ticks[CODEC_ROWS]; /* those to tell, in order */
 	unsigned n_ticks, current;
-	struct buf blob; /* of the head */
+	struct buf blob; /* of the head, and what is behind it */
 	bool is_whole;	 /* else no more than the times is known of that */
 	struct table head;
 	struct fold_strings strings;

@@ -685,83 +685,26 @@ static int sink_lost(void *ctx)
 
 /* ---- the folder ---- */
 
-/* A log, and its files: n names from first on. */
+/* What is known of a log. */
 struct entry {
-	struct log_id id;
-	size_t first, n;
+	struct log_listed *listed;
 	uint64_t created_wall_ns;
-	bool is_alive, has_news, is_readable;
+	bool has_news, is_readable;
+	bool is_host;		  /* its records are about the attempts of other logs, too */
 	struct log_cursor cursor; /* where it stands when the transaction is committed */
 	bool is_stored;		  /* up to there */
 };
 
-#define NAME_BYTES 48
-
-/*
- * Its logs, as they were listed once: to list the folder for each of 10,000 logs would take a
- * minute. So fs, which log_*() get, lists the files of the current log alone, and knows from
- * judge_alive() whether its recorder lives.
- */
 struct folder {
 	int fd;
-	struct log_fs real, fs;
-	char (*names)[NAME_BYTES]; /* sorted */
-	size_t n_names, cap_names;
-	struct entry *entries;
-	size_t n, cap;
-	const struct entry *current;
-	bool is_judged; /* is_alive of the entries is known */
+	struct log_folder logs;
+	struct entry *entries; /* of logs.n, as folder_look() found them */
 };
-
-static int folder_open_file(void *ctx, const char *name)
-{
-	const struct folder *f = ctx;
-
-	return f->real.open(f->real.ctx, name);
-}
-
-static void folder_close_file(void *ctx, int file)
-{
-	const struct folder *f = ctx;
-
-	f->real.close(f->real.ctx, file);
-}
-
-static ssize_t folder_pread(void *ctx, int file, void *ret, size_t n, uint64_t at)
-{
-	const struct folder *f = ctx;
-
-	return f->real.pread(f->real.ctx, file, ret, n, at);
-}
-
-static int folder_remove(void *ctx, const char *name)
-{
-	const struct folder *f = ctx;
-
-	return f->real.remove(f->real.ctx, name);
-}
-
-static int folder_list(void *ctx, log_name_fn *fn, void *fn_ctx)
-{
-	const struct folder *f = ctx;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < f->current->n; i++)
-		r = fn(fn_ctx, f->names[f->current->first + i]);
-	return r;
-}
-
-static int folder_is_locked(void *ctx, int file)
-{
-	const struct folder *f = ctx;
-
-	return f->is_judged ? f->current->is_alive : f->real.is_locked(f->real.ctx, file);
-}
 
 static void folder_release(struct folder *f)
 {
 	close_fd(&f->fd);
-	free(f->names);
+	log_folder_release(&f->logs);
 	free(f->entries);
 }
 
@@ -783,107 +726,8 @@ static int folder_open(const char *db_path, struct folder *ret)
 		close_fd(&ret->fd);
 		return -ENOENT;
 	}
-	ret->real = log_fs_real(ret->fd);
-	ret->fs = (struct log_fs){
-		.ctx = ret,
-		.open = folder_open_file,
-		.close = folder_close_file,
-		.pread = folder_pread,
-		.remove = folder_remove,
-		.list = folder_list,
-		.is_locked = folder_is_locked,
-	};
+	log_folder_init(&ret->logs, ret->fd);
 	return 0;
-}
-
-static int add_name(void *ctx, const char *name)
-{
-	struct folder *f = ctx;
-	size_t n = strlen(name);
-
-	if (n >= NAME_BYTES || n < LOG_ID_TEXT_BYTES || name[LOG_ID_TEXT_BYTES - 1] != '.')
-		return 0;
-	if (ARRAY_RESERVE(f->names, f->cap_names, f->n_names + 1) < 0)
-		return -ENOMEM;
-	memcpy(f->names[f->n_names++], name, n + 1);
-	return 0;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-static int list_names(struct folder *f)
-{
-	int r;
-
-	f->n_names = 0;
-	r = f->real.list(f->real.ctx, add_name, f);
-	if (f->n_names > 0)
-		qsort(f->names, f->n_names, sizeof(*f->names), compare_names);
-	return r;
-}
-
-static bool are_of_one_log(const char *a, const char *b)
-{
-	return memcmp(a, b, LOG_ID_TEXT_BYTES - 1) == 0;
-}
-
-/* The logs that the names are of. */
-static int list_entries(struct folder *f)
-{
-	int r = list_names(f);
-
-	for (size_t i = 0; r == 0 && i < f->n_names; i++) {
-		char text[LOG_ID_TEXT_BYTES];
-		struct entry e = { .first = i, .n = 1 };
-
-		if (i > 0 && are_of_one_log(f->names[i - 1], f->names[i])) {
-			f->entries[f->n - 1].n++;
-			continue;
-		}
-		snprintf(text, sizeof(text), "%.*s", LOG_ID_TEXT_BYTES - 1, f->names[i]);
-		if (log_id_parse(text, &e.id) < 0)
-			memset(&e.id, 0, sizeof(e.id)); /* no log has it */
-		if (ARRAY_RESERVE(f->entries, f->cap, f->n + 1) < 0)
-			return -ENOMEM;
-		f->entries[f->n++] = e;
-	}
-	return r;
-}
-
-/*
- * A recorder locks a new segment before it lets go of the last one. So one whose lock was free is
- * dead, if it has no other file in a list that was made after that.
- */
-static int judge_alive(struct folder *f)
-{
-	char(*before)[NAME_BYTES] = f->names;
-	size_t at = 0;
-	int r;
-
-	f->names = NULL;
-	f->cap_names = 0;
-	r = list_names(f);
-	for (size_t i = 0; r == 0 && i < f->n; i++) {
-		struct entry *e = &f->entries[i];
-		const char *first = before[e->first];
-		size_t n = 0;
-
-		while (at < f->n_names && memcmp(f->names[at], first, LOG_ID_TEXT_BYTES - 1) < 0)
-			at++;
-		for (; at + n < f->n_names && are_of_one_log(f->names[at + n], first); n++)
-			e->is_alive |=
-				n >= e->n || strcmp(f->names[at + n], first + n * NAME_BYTES);
-		e->is_alive |= n != e->n;
-		e->first = at;
-		e->n = n;
-		at += n;
-	}
-	free(before);
-	f->is_judged = true;
-	return r;
 }
 
 /* Since something was written to the current log. */
@@ -892,8 +736,9 @@ static double folder_quiet_seconds(const struct folder *f)
 	double quiet = HUGE_VAL;
 	struct stat st;
 
-	for (size_t i = 0; i < f->current->n; i++)
-		if (fstatat(f->fd, f->names[f->current->first + i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+	for (size_t i = 0; i < f->logs.current->n; i++)
+		if (fstatat(f->fd, f->logs.names[f->logs.current->first + i], &st,
+			    AT_SYMLINK_NOFOLLOW) == 0)
 			quiet = fmin(quiet, difftime(time(NULL), st.st_mtim.tv_sec));
 	return quiet;
 }
@@ -919,8 +764,9 @@ static void sink_release(struct sink *s)
 
 static int stop(void *ctx, const struct log_frame *frame)
 {
-	(void)ctx;
-	(void)frame;
+	bool *is_host = ctx;
+
+	*is_host |= frame->type == RECORD_HOST;
 	return 1;
 }
 
@@ -935,19 +781,20 @@ static void look_at_log(struct folder *f, struct store *store, struct entry *e)
 
 	sink_init(&s, store, NULL);
 	s.folder = f;
-	f->current = e;
-	if (log_reader_open(&f->fs, &e->id, &r, NULL) < 0)
+	f->logs.current = e->listed;
+	if (log_reader_open(&f->logs.fs, &e->listed->id, &r, NULL) < 0)
 		return;
 	e->is_readable = true;
 	e->created_wall_ns = log_reader_origin(r)->created_wall_ns;
 	found = sink_find(&s, log_reader_origin(r), &cursor);
+	e->is_host = s.is_host;
 	alive = log_is_alive(r);
-	e->is_alive = alive != 0;
+	e->listed->is_alive = alive != 0;
 	if (alive == 0)
 		alive = !sink_is_gone(&s, log_reader_origin(r));
 	has_end = log_read_end(r, alive != 0, NULL, NULL);
 	e->has_news = (found < 0 && found != -ENOENT) || cursor.is_over || has_end != 0 ||
-		      log_read(r, cursor.offset, alive != 0, stop, NULL, &read) > 0 ||
+		      log_read(r, cursor.offset, alive != 0, stop, &e->is_host, &read) > 0 ||
 		      (alive == 0 && sink_is_gone(&s, log_reader_origin(r)) != 0);
 	log_reader_close(r);
 }
@@ -955,9 +802,13 @@ static void look_at_log(struct folder *f, struct store *store, struct entry *e)
 /* The current logs, and which of them have news. 1: some have. */
 static int folder_look(struct folder *f, struct store *store)
 {
-	int r = list_entries(f), has_news = 0;
+	int r = log_folder_list(&f->logs), has_news = 0;
 
-	for (size_t i = 0; r == 0 && i < f->n; i++) {
+	f->entries = r == 0 ? calloc(f->logs.n + 1, sizeof(*f->entries)) : NULL;
+	if (r == 0 && !f->entries)
+		r = -ENOMEM;
+	for (size_t i = 0; r == 0 && i < f->logs.n; i++) {
+		f->entries[i].listed = &f->logs.logs[i];
 		look_at_log(f, store, &f->entries[i]);
 		has_news |= f->entries[i].has_news;
 	}
@@ -968,7 +819,7 @@ bool ingest_has_logs(const char *db_path)
 {
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
 
-	return folder_open(db_path, &f) == 0 && list_names(&f) == 0 && f.n_names > 0;
+	return folder_open(db_path, &f) == 0 && log_folder_list(&f.logs) == 0 && f.logs.n > 0;
 }
 
 uint64_t ingest_count_bytes(const char *db_path)
@@ -977,10 +828,10 @@ uint64_t ingest_count_bytes(const char *db_path)
 	uint64_t n = 0;
 	struct stat st;
 
-	if (folder_open(db_path, &f) < 0 || list_names(&f) < 0)
+	if (folder_open(db_path, &f) < 0 || log_folder_list(&f.logs) < 0)
 		return 0;
-	for (size_t i = 0; i < f.n_names; i++)
-		if (fstatat(f.fd, f.names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+	for (size_t i = 0; i < f.logs.n_names; i++)
+		if (fstatat(f.fd, f.logs.names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			n += (uint64_t)st.st_size;
 	return n;
 }
@@ -1011,7 +862,7 @@ bool ingest_is_behind(struct store *store, int64_t attempt_id)
 	text = query_read_text(&q);
 	offset = (uint64_t)query_read_i64(&q);
 	if (query_read_i64(&q) || !text || log_id_parse(text, &id) < 0 ||
-	    folder_open(store->path, &f) < 0 || log_reader_open(&f.real, &id, &r, NULL) < 0)
+	    folder_open(store->path, &f) < 0 || log_reader_open(&f.logs.real, &id, &r, NULL) < 0)
 		return false;
 	is_behind = log_read_end(r, false, NULL, NULL) > 0 ||
 		    log_read(r, offset, false, stop, NULL, &read) > 0;
@@ -1024,13 +875,13 @@ size_t store_count_unreadable_logs(const char *path)
 	CLEANUP(folder_release) struct folder f = { .fd = -1 };
 	size_t n = 0;
 
-	if (folder_open(path, &f) < 0 || list_entries(&f) < 0)
+	if (folder_open(path, &f) < 0 || log_folder_list(&f.logs) < 0)
 		return 0;
-	for (size_t i = 0; i < f.n; i++) {
+	for (size_t i = 0; i < f.logs.n; i++) {
 		struct log_reader *r = NULL;
 
-		f.current = &f.entries[i];
-		n += log_reader_open(&f.fs, &f.entries[i].id, &r, NULL) < 0;
+		f.logs.current = &f.logs.logs[i];
+		n += log_reader_open(&f.logs.fs, &f.logs.logs[i].id, &r, NULL) < 0;
 		log_reader_close(r);
 	}
 	return n;
@@ -1077,16 +928,16 @@ static int ingest_log(struct folder *f, struct store *store, struct entry *e, st
 	int r, undone = 0;
 
 	sink_init(&s, store, err);
-	s.log = e->id;
+	s.log = e->listed->id;
 	s.folder = f;
 	take_decoder(store, &s);
 	store->writing.before_id = 0;  /* others may have added ticks behind the last of ours, */
 	store->writing.n_pending = -1; /* or folded some */
-	f->current = e;
+	f->logs.current = e->listed;
 	r = s.ticks ? query_run_alone(store, STATEMENT_SAVE, err) : -ENOMEM;
 	if (r < 0)
 		return r;
-	r = log_ingest(&f->fs, &e->id, &sink, BATCH_BYTES, &e->cursor, NULL);
+	r = log_ingest(&f->logs.fs, &e->listed->id, &sink, BATCH_BYTES, &e->cursor, NULL);
 	if (s.failure)
 		return s.failure;
 	if (r < 0) {
@@ -1114,10 +965,10 @@ static int run_batch(struct folder *f, struct store *store, size_t *at, struct e
 	if (r < 0)
 		return r;
 	store->is_batch = true;
-	while (r == 0 && *at < f->n && clock_boot_ns() - began_ns < BATCH_NS) {
+	while (r == 0 && *at < f->logs.n && clock_boot_ns() - began_ns < BATCH_NS) {
 		struct entry *e = &f->entries[*at];
 
-		r = e->has_news && e->n > 0 ? ingest_log(f, store, e, err) : 0;
+		r = e->has_news && e->listed->n > 0 ? ingest_log(f, store, e, err) : 0;
 		*at += r == 0;
 	}
 	store->is_batch = false;
@@ -1144,8 +995,9 @@ static bool may_remove(const struct folder *f, const struct entry *e, uint64_t f
 	}
 	if (errno != EWOULDBLOCK)
 		return true; /* a file system without locks */
-	for (size_t i = 0; i < (e->cursor.is_over ? e->n : e->n - 1); i++)
-		if (fstatat(f->fd, f->names[e->first + i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	for (size_t i = 0; i < e->listed->n - !e->cursor.is_over; i++)
+		if (fstatat(f->fd, f->logs.names[e->listed->first + i], &st, AT_SYMLINK_NOFOLLOW) ==
+			    0 &&
 		    (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec +
 				    CLOCK_GRAIN_NS >=
 			    followed_wall_ns)
@@ -1159,33 +1011,37 @@ static void remove_stored(struct folder *f, struct store *store)
 	uint64_t began_ns = clock_boot_ns();
 	bool is_due = false;
 
-	for (size_t i = 0; i < f->n; i++)
+	for (size_t i = 0; i < f->logs.n; i++)
 		is_due |= f->entries[i].is_stored &&
-			  (f->entries[i].cursor.is_over || f->entries[i].n > 1);
+			  (f->entries[i].cursor.is_over || f->entries[i].listed->n > 1);
 	store->wants_sweep |= is_due && store->leaves_disk;
 	if (!is_due || store->is_copy || store->leaves_disk)
 		return;
 	store->is_unsettled = true; /* also where another process has stored it */
 	if (store_settle(store) < 0)
 		return;
-	for (size_t i = 0; i < f->n && clock_boot_ns() - began_ns < REMOVE_NS; i++) {
+	for (size_t i = 0; i < f->logs.n && clock_boot_ns() - began_ns < REMOVE_NS; i++) {
 		struct entry *e = &f->entries[i];
 
-		f->current = e;
-		if (e->is_stored && (e->cursor.is_over || e->n > 1) &&
+		f->logs.current = e->listed;
+		if (e->is_stored && (e->cursor.is_over || e->listed->n > 1) &&
 		    may_remove(f, e, store->followed_wall_ns))
-			log_remove(&f->fs, &e->id, e->cursor.offset, e->cursor.is_over);
+			log_remove(&f->logs.fs, &e->listed->id, e->cursor.offset,
+				   e->cursor.is_over);
 		e->is_stored = false;
 	}
 }
 
+/* What a host's log is about is stored before it. */
 static int by_creation(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
+	if (x->is_host != y->is_host)
+		return x->is_host - y->is_host;
 	if (x->created_wall_ns != y->created_wall_ns)
 		return x->created_wall_ns < y->created_wall_ns ? -1 : 1;
-	return memcmp(&x->id, &y->id, sizeof(x->id));
+	return memcmp(&x->listed->id, &y->listed->id, sizeof(x->listed->id));
 }
 
 int ingest_logs(struct store *store, struct err *err)
@@ -1201,19 +1057,19 @@ int ingest_logs(struct store *store, struct err *err)
 					      strerror(-r));
 	r = folder_look(&f, store);
 	if (r > 0)
-		r = judge_alive(&f);
+		r = log_folder_judge(&f.logs);
 	if (r < 0)
 		return err_set(err, r, "%s-logs cannot be read: %s", store->path, strerror(-r));
-	for (size_t i = 0; i < f.n; i++) {
+	for (size_t i = 0; i < f.logs.n; i++) {
 		n += f.entries[i].has_news;
 		has_unreadable |= !f.entries[i].is_readable;
 	}
 	if (has_unreadable)
-		log_sweep(&f.real);
+		log_sweep(&f.logs.real);
 	if (n == 0)
 		return 0;
-	qsort(f.entries, f.n, sizeof(*f.entries), by_creation);
-	while (r == 0 && at < f.n) {
+	qsort(f.entries, f.logs.n, sizeof(*f.entries), by_creation);
+	while (r == 0 && at < f.logs.n) {
 		r = run_batch(&f, store, &at, err);
 		if (r == 0)
 			remove_stored(&f, store);

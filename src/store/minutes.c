@@ -83,22 +83,20 @@ static int sort_sums(struct minute_sums *s)
 
 /* ---- GPUs ---- */
 
-#define GPU_MINUTES_PROCESS 0
+#define GPU_MINUTES_PROCESS 1 /* no group has it */
 
 static bool is_index(uint64_t word)
 {
 	return word <= INT32_MAX;
 }
 
-int gpu_minutes_add_fold(struct minute_sums *s, const void *head, size_t len,
+int gpu_minutes_add_fold(struct minute_sums *s, struct fold_reader things,
 			 const struct fold_times *times, struct gpu_work *work, bool *ret_any)
 {
-	const uint8_t *data = head;
-	struct fold_reader reader = { data + times->things_at, data + len, times->n };
 	const struct table *t = &work->t;
 	int r;
 
-	while ((r = fold_read_thing(&reader, LIST_GPUS, &work->t)) > 0) {
+	while ((r = fold_read_thing(&things, LIST_GPUS, &work->t)) > 0) {
 		for (unsigned from = 0, to; from < t->n; from = to) {
 			uint64_t minute, index = t->columns[GPU_INDEX][from];
 			struct rollup_minute *sums = NULL;
@@ -128,16 +126,15 @@ int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_
 			 struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	const uint8_t *p, *end;
-	size_t len;
+	const char *p, *end;
 	int r = query_first(store, STATEMENT_READ_ROLLUP, &q, err, gpu_minutes_row_id(s));
 
 	if (r <= 0)
 		return r;
-	p = query_read_blob(&q, gpu_minutes_row_id(s), &len);
-	if (len == 0)
-		return -EBADMSG;
-	for (end = p + len; p < end;) {
+	r = query_read_pack(&q, gpu_minutes_row_id(s), &work->raw, err);
+	if (r < 0)
+		return r;
+	for (p = work->raw.data, end = p + work->raw.len; p < end;) {
 		ssize_t n = rollup_read(p, (size_t)(end - p), ROLLUP_GPUS, &work->t, &work->rollup);
 
 		if (n < 0)
@@ -163,20 +160,22 @@ int gpu_minutes_read_row(struct store *store, struct minute_sums *s, struct gpu_
 
 void gpu_minutes_write(struct buf *out, const struct minute_sums *s, struct gpu_work *work)
 {
+	buf_reset(&work->raw);
 	for (int64_t gpu = -1, next;; gpu = next) {
 		next = INT64_MAX; /* the least index above that of the one before */
 		for (size_t i = 0; i < s->n; i++)
 			if (s->rows[i].process > gpu && s->rows[i].process < next)
 				next = s->rows[i].process;
 		if (next == INT64_MAX)
-			return;
+			break;
 		rollup_init(&work->rollup);
 		for (size_t i = 0; i < s->n; i++)
 			if (s->rows[i].process == next)
 				work->rollup.minutes[s->rows[i].minute % ROLLUP_MINUTES] =
 					s->rows[i].sums;
-		rollup_write(out, &work->rollup, ROLLUP_GPUS, &work->t);
+		rollup_write(&work->raw, &work->rollup, ROLLUP_GPUS, &work->t);
 	}
+	pack_write(out, &work->raw);
 }
 
 /* ---- a window ---- */
@@ -206,6 +205,7 @@ void minute_window_free(struct minute_window **m)
 	minute_sums_release(&(*m)->gpus);
 	map_release(&(*m)->process_of);
 	arena_release(&(*m)->arena);
+	buf_release(&(*m)->work.raw);
 	free(*m);
 	*m = NULL;
 }
@@ -219,6 +219,7 @@ int minute_window_new(struct store *store, const struct window_filter *filter,
 	if (!m)
 		return store_no_memory(store, err);
 	m->store = store;
+	m->work.raw = (struct buf)BUF_INIT;
 	m->rollups_only = filter->rollups_only;
 	r = process_set_find(&m->wanted, store, filter->job_id, filter->pid, err);
 	if (r == 0)
@@ -269,7 +270,7 @@ static int add_rollup(struct minute_window *m, int64_t process, const void *data
 	int r = 0;
 
 	if (rollup_read(data, len, ROLLUP_SAMPLES, &m->t, &m->rollup) < 0)
-		return leave_minutes_out(m, process, m->sums.from, m->sums.to, err);
+		return leave_minutes_out(m, group_of(process), m->sums.from, m->sums.to, err);
 	for (uint64_t minute = m->sums.from; r == 0 && minute < m->sums.to; minute++) {
 		const struct rollup_minute *from = &m->rollup.minutes[minute % ROLLUP_MINUTES];
 		struct rollup_minute *sums;
@@ -290,7 +291,8 @@ static int add_samples(struct minute_window *m, int64_t process, const void *dat
 	int r = 0;
 
 	if (table_read(data, len, m->times.n, SAMPLE_WORDS, m->times.boot_ns, &m->samples) < 0)
-		return leave_out(m, DAMAGED_SAMPLES, m->fold << CHUNK_BITS | process, 1, err);
+		return leave_out(m, DAMAGED_SAMPLES, m->fold << CHUNK_BITS | group_of(process), 1,
+				 err);
 	for (unsigned from = 0, to; r == 0 && from < m->samples.n; from = to) {
 		struct rollup_minute *sums;
 		uint64_t minute;
@@ -304,28 +306,31 @@ static int add_samples(struct minute_window *m, int64_t process, const void *dat
 	return window_fail(m, r, err);
 }
 
-/* The rows of those that are wanted: one by one, or all, and the others left out. */
-static int add_rows(struct minute_window *m, enum statement one, enum statement all, int64_t high,
-		    add_fn *add, struct err *err)
+/* The rows with the groups of those that are wanted. */
+static int add_rows(struct minute_window *m, enum statement id, int64_t high, add_fn *add,
+		    struct err *err)
 {
-	bool one_by_one = process_set_is_small(&m->wanted);
-	int r = 0;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = query_ask(m->store, id, &q, err, high);
 
-	for (size_t i = 0; r == 0 && i < (one_by_one ? m->wanted.n : 1); i++) {
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-		int64_t process = one_by_one ? m->wanted.ids[i] : 0;
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t row = query_read_i64(&q), group = row & CHUNK_PROCESS_MAX, process;
+		struct item_reader items;
+		const void *data;
+		size_t len;
 
-		r = one_by_one ? query_ask(m->store, one, &q, err, high << CHUNK_BITS | process)
-			       : query_ask(m->store, all, &q, err, high);
-		while (r == 0 && (r = query_step(&q, err)) > 0) {
-			const void *data;
-			size_t len;
-
-			process = one_by_one ? process : query_read_i64(&q);
-			data = query_read_blob(&q, high << CHUNK_BITS | process, &len);
+		r = 0;
+		if (group != group_of(group) || !process_set_has_group(&m->wanted, group))
+			continue;
+		r = query_read_pack(&q, row, &m->work.raw, err);
+		items = item_reader(&m->work.raw, group);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
 			r = process_set_has(&m->wanted, process) ? add(m, process, data, len, err)
 								 : 0;
-		}
+		if (r == -EBADMSG && add == add_rollup)
+			r = leave_minutes_out(m, group, m->sums.from, m->sums.to, err);
+		else if (r == -EBADMSG)
+			r = leave_out(m, DAMAGED_SAMPLES, row, 1, err);
 	}
 	return r;
 }
@@ -340,16 +345,17 @@ static int add_rollups(struct minute_window *m, struct err *err)
 	if (r == -EBADMSG)
 		r = leave_minutes_out(m, GPU_MINUTES_PROCESS, m->gpus.from, m->gpus.to, err);
 	return r < 0 ? r
-		     : add_rows(m, STATEMENT_READ_ROLLUP, STATEMENT_READ_ROLLUPS,
-				(int64_t)(m->sums.from / ROLLUP_MINUTES), add_rollup, err);
+		     : add_rows(m, STATEMENT_READ_ROLLUPS, (int64_t)(m->sums.from / ROLLUP_MINUTES),
+				add_rollup, err);
 }
 
 /* 1: the times of the fold's ticks are known. 0: it is damaged. */
-static int read_times(struct minute_window *m, const void *head, size_t len, bool is_whole,
-		      struct err *err)
+static int read_times(struct minute_window *m, const void *pack, size_t len, struct err *err)
 {
-	int r = fold_times_read(head, len, is_whole, &m->t, &m->times);
+	int r = fold_times_read(pack, len, &m->t, &m->times);
 
+	if (r == 0 && !fold_lasts(m->times.wall_ns, m->times.n, m->first_ns, m->last_ns))
+		r = -EBADMSG;
 	if (r == -EBADMSG)
 		return leave_out(m, DAMAGED_TICKS, m->fold, m->n_ticks, err);
 	return r < 0 ? window_fail(m, r, err) : 1;
@@ -362,8 +368,7 @@ static int add_folds(struct minute_window *m, struct err *err)
 			  minute_begin_ns(m->sums.to) - 1, m->wanted.job, !m->rollups_only);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		const void *head;
-		bool is_whole;
+		const void *times;
 		size_t len;
 
 		m->fold = query_read_i64(&q);
@@ -371,11 +376,10 @@ static int add_folds(struct minute_window *m, struct err *err)
 		m->first_ns = query_read_i64(&q);
 		m->last_ns = query_read_i64(&q);
 		m->n_ticks = (uint64_t)query_read_i64(&q);
-		head = query_read_some_blob(&q, m->fold, &len, &is_whole);
-		r = read_times(m, head, len, is_whole, err);
+		times = query_read_blob(&q, m->fold, &len);
+		r = read_times(m, times, len, err);
 		if (r > 0)
-			r = add_rows(m, STATEMENT_READ_CHUNK, STATEMENT_READ_CHUNKS_OF_FOLD,
-				     m->fold, add_samples, err);
+			r = add_rows(m, STATEMENT_WALK_CHUNKS, m->fold, add_samples, err);
 	}
 	return r;
 }
@@ -395,7 +399,7 @@ static int add_tail(struct minute_window *m, int64_t recorder, struct folded *f,
 		r = fold_leave_out(m->store, recorder, f, minute_begin_ns(m->sums.from),
 				   minute_begin_ns(m->sums.to) - 1, err);
 		if (r == 0 && f->n_ticks > 0)
-			r = read_times(m, f->head.data, f->head.len, true, err);
+			r = read_times(m, f->times.data, f->times.len, err);
 		for (size_t i = 0; r > 0 && i < f->n_parts; i++) {
 			const struct fold_part *part = &f->parts[i];
 			int added = 0;
@@ -437,7 +441,7 @@ static int name_processes(struct minute_window *m, struct err *err)
 		if (map_get(&m->process_of, (uint64_t)id, &place))
 			continue;
 		p = arena_alloc(&m->arena, sizeof(*p));
-		r = p ? query_first(m->store, STATEMENT_WALK_PROCESS, &q, err, id, 0, 0)
+		r = p ? query_first(m->store, STATEMENT_WALK_PROCESS, &q, err, id)
 		      : store_no_memory(m->store, err);
 		if (r <= 0)
 			continue;
@@ -506,7 +510,7 @@ int minute_window_row(struct minute_window *m, size_t i, struct minute_row *ret,
 	process_at(p, sum->sums.last_tick, &ret->last);
 	if (rollup_minute_tell(&sum->sums, ret) == 0)
 		return 1;
-	return leave_minutes_out(m, sum->process, sum->minute, sum->minute + 1, err);
+	return leave_minutes_out(m, group_of(sum->process), sum->minute, sum->minute + 1, err);
 }
 
 /* The averages of what goes up and down, of all else the last. */

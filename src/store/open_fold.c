@@ -74,8 +74,6 @@ void process_at(const struct process *p, int64_t tick_id, struct proc_sample *re
 	ret->cgroup = image->process.cgroup;
 }
 
-#define SMALL 64
-
 void process_set_release(struct process_set *set)
 {
 	free(set->ids);
@@ -120,9 +118,16 @@ bool process_set_has(const struct process_set *set, int64_t process)
 	       bsearch(&process, set->ids, set->n, sizeof(process), compare_ids);
 }
 
-bool process_set_is_small(const struct process_set *set)
+static int compare_group(const void *a, const void *b)
 {
-	return set->is_filtered && set->n <= SMALL;
+	int64_t x = *(const int64_t *)a, y = group_of(*(const int64_t *)b);
+
+	return x < y ? -1 : x > y;
+}
+
+bool process_set_has_group(const struct process_set *set, int64_t group)
+{
+	return !set->is_filtered || bsearch(&group, set->ids, set->n, sizeof(group), compare_group);
 }
 
 /* Of all tables of a process: no fold that was written has more (FOLD_BYTES). */
@@ -214,31 +219,25 @@ void fold_calls_tell(const struct fold_calls *calls, unsigned tick, struct proc_
 	ret->n_syscalls = calls->first[tick + 1] - calls->first[tick];
 }
 
-int fold_times_read(const void *head, size_t len, bool is_whole, struct table *t,
-		    struct fold_times *ret)
+int fold_times_read(const void *pack, size_t len, struct table *t, struct fold_times *ret)
 {
-	struct fold_strings strings = { 0 };
-	struct fold_reader reader;
-	int r = is_whole ? fold_read_head(&reader, head, len, ret->ids, t, &strings)
-			 : fold_read_times(head, len, ret->ids, t);
+	int r = fold_read_times(pack, len, ret->ids, t);
 
-	fold_strings_release(&strings);
-	ret->things_at = len;
-	ret->has_gpus = false;
-	if (r < 0)
-		return r;
-	if (is_whole) {
-		ret->things_at = (size_t)(reader.p - (const uint8_t *)head);
-		ret->has_gpus = fold_has_thing(&reader);
+	ret->n = r < 0 ? 0 : t->n;
+	memcpy(ret->wall_ns, t->columns[HOST_WALL_NS], ret->n * sizeof(*ret->wall_ns));
+	memcpy(ret->boot_ns, t->columns[HOST_BOOT_NS], ret->n * sizeof(*ret->boot_ns));
+	return r;
+}
+
+bool fold_lasts(const uint64_t *wall_ns, unsigned n, int64_t first_ns, int64_t last_ns)
+{
+	uint64_t first = UINT64_MAX, last = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		first = wall_ns[i] < first ? wall_ns[i] : first;
+		last = wall_ns[i] > last ? wall_ns[i] : last;
 	}
-	ret->n = t->n;
-	for (unsigned i = 0; i < t->n; i++) {
-		ret->wall_ns[i] = t->columns[HOST_WALL_NS][i];
-		ret->boot_ns[i] = t->columns[HOST_BOOT_NS][i];
-		if (!u64_known(ret->wall_ns[i]))
-			return -EBADMSG;
-	}
-	return 0;
+	return first == (uint64_t)first_ns && last == (uint64_t)last_ns;
 }
 
 #define NO_ROW 255
@@ -298,25 +297,29 @@ static int leave_out(struct store *store, const struct open_fold *fold, enum dam
 }
 
 /* The head, from the blob, and which ticks are told. */
-static int read_head(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
-		     struct err *err)
+static int read_head(struct store *store, struct open_fold *fold, const void *times, size_t len,
+		     const struct fold_filter *filter, struct err *err)
 {
-	const struct buf *b = &fold->blob;
+	const uint64_t *wall_ns = fold->head.columns[HOST_WALL_NS];
 	int64_t ids[CODEC_ROWS];
-	int r = fold->is_whole ? fold_read_head(&fold->things, b->data, b->len, ids, &fold->head,
-						&fold->strings)
-			       : fold_read_times(b->data, b->len, ids, &fold->head);
+	int r = fold_read_times(times, len, ids, &fold->head);
 
+	if (r == 0 && !fold_lasts(wall_ns, fold->head.n, fold->first_ns, fold->last_ns))
+		r = -EBADMSG;
+	if (r == -EBADMSG) /* it has no ticks to tell */
+		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
+	if (r == 0 && fold->is_whole)
+		r = fold_read_head(&fold->things, fold->blob.data, fold->blob.len, &fold->head,
+				   &fold->strings);
 	if (r == -ENOMEM)
 		return store_no_memory(store, err);
-	if (r < 0) /* it has no ticks to tell */
-		return leave_out(store, fold, DAMAGED_TICKS, fold->id, fold->n_recorded, err);
+	fold->is_whole &= r == 0;
 	if (!fold->is_whole)
 		r = leave_out(store, fold, DAMAGED_THINGS, fold->id, fold->n_recorded, err);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < fold->head.n; i++) {
-		struct fold_tick tick = { fold->head.columns[HOST_WALL_NS][i], ids[i], i };
+		struct fold_tick tick = { wall_ns[i], ids[i], i };
 		unsigned k;
 
 		if (tick.id > filter->last_id || tick.wall_ns < filter->since_wall_ns ||
@@ -350,9 +353,9 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 	return text && !fold->job_id ? store_no_memory(store, err) : 0;
 }
 
-/* The query stands at p.id of WALK_CHUNKS or WALK_PROCESS. */
-static int add_part(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
-		    const void *data, size_t len, struct table *t, struct err *err)
+/* A process that is wanted: the query stands at p.id of WALK_PROCESS. */
+static int add_process(struct query *q, struct open_fold *fold, const struct fold_filter *filter,
+		       const void *data, size_t len, struct table *t, struct err *err)
 {
 	unsigned n_words = filter->n_words ? filter->n_words : SAMPLE_WORDS;
 	struct fold_process *p;
@@ -375,7 +378,7 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 	if (r < 0) {
 		fold->n_processes--;
 		return leave_out(q->store, fold, DAMAGED_SAMPLES,
-				 fold->id << CHUNK_BITS | p->process.id, 1, err);
+				 fold->id << CHUNK_BITS | group_of(p->process.id), 1, err);
 	}
 	fold->n_rows += t->n;
 	p->rows = arena_alloc(&fold->arena, t->n * sizeof(*p->rows));
@@ -392,53 +395,68 @@ static int add_part(struct query *q, struct open_fold *fold, const struct fold_f
 	return 0;
 }
 
-/* folded: where the samples are; NULL: in chunks. */
-static int read_parts(struct store *store, struct open_fold *fold, const struct folded *folded,
-		      const struct fold_filter *filter, struct err *err)
+static int add_part(struct store *store, struct open_fold *fold, const struct fold_filter *filter,
+		    int64_t process, const void *data, size_t len, struct table *t, struct err *err)
 {
-	CLEANUP(query_close) struct query chunks = QUERY_INIT;
-	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
-	int r = t ? 0 : store_no_memory(store, err);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = !filter->wanted || process_set_has(filter->wanted, process)
+			? query_first(store, STATEMENT_WALK_PROCESS, &q, err, process)
+			: 0;
 
-	if (r == 0 && !folded)
-		r = query_ask(store, STATEMENT_WALK_CHUNKS, &chunks, err, fold->id, filter->job,
-			      filter->pid);
-	while (!folded && r == 0 && (r = query_step(&chunks, err)) > 0) {
-		int64_t id = query_read_i64(&chunks);
+	return r > 0 ? add_process(&q, fold, filter, data, len, t, err) : r;
+}
+
+static int read_chunks(struct store *store, struct open_fold *fold,
+		       const struct fold_filter *filter, struct table *t, struct err *err)
+{
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	int r = query_ask(store, STATEMENT_WALK_CHUNKS, &q, err, fold->id);
+
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		int64_t id = query_read_i64(&q), process;
+		struct item_reader items;
+		const void *data;
 		size_t len;
-		const void *data = query_read_blob(&chunks, id, &len);
 
-		r = add_part(&chunks, fold, filter, data, len, t, err);
-	}
-	for (size_t i = 0; folded && r == 0 && i < folded->n_parts; i++) {
-		const struct fold_part *part = &folded->parts[i];
-		CLEANUP(query_close) struct query q = QUERY_INIT;
-
-		if (part->list != LIST_SAMPLES)
+		r = 0;
+		if (filter->wanted &&
+		    !process_set_has_group(filter->wanted, group_of(id & CHUNK_PROCESS_MAX)))
 			continue;
-		r = query_first(store, STATEMENT_WALK_PROCESS, &q, err, part->key, filter->job,
-				filter->pid);
-		if (r > 0)
-			r = add_part(&q, fold, filter, folded->bytes.data + part->at, part->len, t,
-				     err);
+		r = query_read_pack(&q, id, &raw, err);
+		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0)
+			r = add_part(store, fold, filter, process, data, len, t, err);
+		if (r == -EBADMSG)
+			r = leave_out(store, fold, DAMAGED_SAMPLES, id, 1, err);
 	}
 	return r;
 }
 
 /* ---- opening ---- */
 
-/* The blob is there. */
-static int finish(struct store *store, struct open_fold **fold, const struct folded *folded,
-		  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
+/* The blob is there. folded: where the samples are; NULL: in chunks. */
+static int finish(struct store *store, struct open_fold **fold, const void *times, size_t len,
+		  const struct folded *folded, const struct fold_filter *filter,
+		  struct open_fold **ret, struct err *err)
 {
-	int r = buf_error(&(*fold)->blob) < 0 ? store_no_memory(store, err)
-					      : read_head(store, *fold, filter, err);
+	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
+	int r = !t || buf_error(&(*fold)->blob) < 0
+			? store_no_memory(store, err)
+			: read_head(store, *fold, times, len, filter, err);
 
 	if (r < 0 || (*fold)->n_ticks == 0)
 		return r;
 	r = read_recorder(store, *fold, err);
-	if (r == 0 && !filter->heads_only)
-		r = read_parts(store, *fold, folded, filter, err);
+	if (r == 0 && !filter->heads_only && !folded)
+		r = read_chunks(store, *fold, filter, t, err);
+	for (size_t i = 0; r == 0 && !filter->heads_only && folded && i < folded->n_parts; i++) {
+		const struct fold_part *part = &folded->parts[i];
+
+		if (part->list == LIST_SAMPLES)
+			r = add_part(store, *fold, filter, part->key, folded->bytes.data + part->at,
+				     part->len, t, err);
+	}
 	if (r == 0)
 		*ret = TAKE_PTR(*fold);
 	return r;
@@ -449,7 +467,7 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(id);
-	const void *data;
+	const void *times;
 	size_t len;
 	int r = fold ? query_first(store, STATEMENT_WALK_FOLD, &q, err, id)
 		     : store_no_memory(store, err);
@@ -461,25 +479,10 @@ int open_fold_read(struct store *store, int64_t id, const struct fold_filter *fi
 	fold->first_ns = query_read_i64(&q);
 	fold->last_ns = query_read_i64(&q);
 	fold->n_recorded = (uint64_t)query_read_i64(&q);
-	data = query_read_some_blob(&q, id, &len, &fold->is_whole);
-	buf_add(&fold->blob, data, len);
-	return finish(store, &fold, NULL, filter, ret, err);
-}
-
-static int open_fold_take(struct store *store, int64_t recorder, const struct folded *folded,
-			  const struct fold_filter *filter, struct open_fold **ret, struct err *err)
-{
-	CLEANUP(free_fold) struct open_fold *fold = open_fold_new(folded->id);
-
-	*ret = NULL;
-	if (!fold)
-		return store_no_memory(store, err);
-	fold->recorder = recorder;
-	fold->first_ns = folded->first_ns;
-	fold->last_ns = folded->last_ns;
-	fold->n_recorded = folded->n_ticks;
-	buf_add(&fold->blob, folded->head.data, folded->head.len);
-	return finish(store, &fold, folded, filter, ret, err);
+	times = query_read_blob(&q, id, &len);
+	r = query_read_pack(&q, id, &fold->blob, err);
+	fold->is_whole = r == 0;
+	return r == -ENOMEM ? r : finish(store, &fold, times, len, NULL, filter, ret, err);
 }
 
 int open_fold_read_pending(struct store *store, int64_t recorder, const struct fold_filter *filter,
@@ -490,16 +493,26 @@ int open_fold_read_pending(struct store *store, int64_t recorder, const struct f
 	int r;
 
 	while ((r = fold_read_pending(store, recorder, after_id, filter->last_id, &f, err)) > 0) {
-		struct open_fold *fold = NULL;
+		CLEANUP(free_fold) struct open_fold *fold = open_fold_new(f.id);
+		struct open_fold *opened = NULL;
 
 		after_id = f.id;
-		r = fold_leave_out(store, recorder, &f, query_as_i64(filter->since_wall_ns),
-				   query_as_i64(filter->until_wall_ns), err);
-		if (r == 0 && f.n_ticks > 0)
-			r = open_fold_take(store, recorder, &f, filter, &fold, err);
-		if (fold) {
-			fold->next = *list;
-			*list = fold;
+		r = fold ? fold_leave_out(store, recorder, &f, query_as_i64(filter->since_wall_ns),
+					  query_as_i64(filter->until_wall_ns), err)
+			 : store_no_memory(store, err);
+		if (r < 0)
+			return r;
+		if (f.n_ticks == 0)
+			continue;
+		fold->recorder = recorder;
+		fold->first_ns = f.first_ns;
+		fold->last_ns = f.last_ns;
+		fold->n_recorded = f.n_ticks;
+		buf_add(&fold->blob, f.head.data, f.head.len);
+		r = finish(store, &fold, f.times.data, f.times.len, &f, filter, &opened, err);
+		if (opened) {
+			opened->next = *list;
+			*list = opened;
 		}
 		if (r < 0)
 			return r;
@@ -540,8 +553,8 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 	if (sample_from_words(p->rows[row], fold->head.columns[HOST_BOOT_NS][tick->index], ret) ==
 	    0)
 		return 1;
-	return leave_out(store, fold, DAMAGED_SAMPLES, fold->id << CHUNK_BITS | p->process.id, 1,
-			 err);
+	return leave_out(store, fold, DAMAGED_SAMPLES,
+			 fold->id << CHUNK_BITS | group_of(p->process.id), 1, err);
 }
 
 /* GPUs, progress and cgroups. */

@@ -16,6 +16,7 @@
 #include "model/job.h"
 #include "store/damage.h"
 #include "store/db/db.h"
+#include "store/codec/codec.h"
 #include "store/handle.h"
 
 /*
@@ -266,26 +267,26 @@ const char *query_read_text(struct query *q)
 	return (const char *)sqlite3_column_text(q->stmt, q->next++);
 }
 
-const void *query_read_some_blob(struct query *q, int64_t key, size_t *ret_len, bool *ret_is_whole)
+const void *query_read_blob(struct query *q, int64_t key, size_t *ret_len)
 {
 	const void *data = sqlite3_column_blob(q->stmt, q->next);
 
 	*ret_len = data ? (size_t)sqlite3_column_bytes(q->stmt, q->next) : 0;
 	q->next++;
-	*ret_is_whole = !query_is_null(q) &&
-			sqlite3_column_int64(q->stmt, q->next) == seal_up(key, data, *ret_len);
+	if (query_is_null(q) ||
+	    sqlite3_column_int64(q->stmt, q->next) != seal_up(key, data, *ret_len))
+		*ret_len = 0;
 	q->next++;
 	return data ? data : "";
 }
 
-const void *query_read_blob(struct query *q, int64_t key, size_t *ret_len)
+int query_read_pack(struct query *q, int64_t key, struct buf *ret, struct err *err)
 {
-	bool is_whole;
-	const void *data = query_read_some_blob(q, key, ret_len, &is_whole);
+	size_t len;
+	const void *data = query_read_blob(q, key, &len);
+	int r = len > 0 ? pack_read(data, len, ret) : -EBADMSG;
 
-	if (!is_whole)
-		*ret_len = 0;
-	return data;
+	return r == -ENOMEM ? store_no_memory(q->store, err) : r;
 }
 
 int query_read_columns(struct query *q, const struct columns *columns, void *to,

@@ -75,8 +75,8 @@ const char *query_read_text(struct query *q); /* lives until the next step; NULL
  * written.
  */
 const void *query_read_blob(struct query *q, int64_t key, size_t *ret_len);
-/* The same for a reader that can use a part of it: whether it is the one that was written. */
-const void *query_read_some_blob(struct query *q, int64_t key, size_t *ret_len, bool *ret_is_whole);
+/* The bytes that such a blob was packed of (codec.h). -EBADMSG, without a sentence. */
+int query_read_pack(struct query *q, int64_t key, struct buf *ret, struct err *err);
 /* Strings go into the arena, or live until the next step where there is none. */
 int query_read_columns(struct query *q, const struct columns *columns, void *to,
 		       struct arena *arena, struct err *err);

@@ -51,7 +51,7 @@ static const struct kind {
 	unsigned n_words; /* of a sample */
 	unsigned n_gauges;
 	unsigned left_out;  /* the word that minutes do not have */
-	bool is_told_apart; /* values that others nearly tell, see codec_table.c */
+	bool is_told_apart; /* values that others nearly tell, see codec.c */
 	const struct gauge *gauges;
 	const double *scales; /* by word; 0: it is a number of whole things */
 } kinds[] = {
@@ -63,13 +63,10 @@ static const struct kind {
 };
 
 /*
- * A rollup: how many words a sample has (with WORDS_MARK), and a table whose ticks are the
- * minutes. Its columns begin with what a chunk has, so that the same values are nearly told by
- * others (codec_table.c). Gauges are kept by what is 0 in a minute in which nothing changed; those
- * behind the last that has a value are left out. So words and gauges can be added: what older
- * rollups do not have is unknown.
+ * A rollup: a table whose ticks are the minutes. Its columns begin with what a chunk has, so that
+ * the same values are nearly told by others (codec.c). Gauges are kept by what is 0 in a minute in
+ * which nothing changed.
  */
-#define WORDS_MARK 0x80u /* without it: bytes of before 0.1.0, or damage */
 enum rollup_word {
 	ROLLUP_N, /* behind the last values, which come first */
 	ROLLUP_TICK,
@@ -199,17 +196,17 @@ static int gauge_from_words(const struct kind *k, const uint64_t *words, struct 
 	return 0;
 }
 
-/* Behind the last values, of which there are n_words. */
-static uint64_t *column_of(struct table *t, unsigned n_words, unsigned word)
+/* Behind the last values. */
+static uint64_t *column_of(const struct kind *k, struct table *t, unsigned word)
 {
-	return t->columns[n_words + word];
+	return t->columns[k->n_words + word];
 }
 
 static void minute_to_row(const struct kind *k, const struct rollup_minute *m, struct table *t,
 			  unsigned row)
 {
-	column_of(t, k->n_words, ROLLUP_N)[row] = m->n;
-	column_of(t, k->n_words, ROLLUP_TICK)[row] = (uint64_t)m->last_tick;
+	column_of(k, t, ROLLUP_N)[row] = m->n;
+	column_of(k, t, ROLLUP_TICK)[row] = (uint64_t)m->last_tick;
 	for (unsigned i = 0; i < k->n_words; i++)
 		t->columns[i][row] = m->last[i];
 	for (unsigned g = 0; g < k->n_gauges; g++) {
@@ -217,26 +214,24 @@ static void minute_to_row(const struct kind *k, const struct rollup_minute *m, s
 
 		gauge_to_words(k, m, g, words);
 		for (unsigned i = 0; i < GAUGE_WORDS; i++)
-			column_of(t, k->n_words, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row] =
-				words[i];
+			column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row] = words[i];
 	}
 }
 
-/* The table has n_words and n_gauges, which may be fewer than there are now. */
-static int minute_from_row(const struct kind *k, struct table *t, unsigned n_words,
-			   unsigned n_gauges, unsigned row, struct rollup_minute *m)
+static int minute_from_row(const struct kind *k, struct table *t, unsigned row,
+			   struct rollup_minute *m)
 {
-	m->n = column_of(t, n_words, ROLLUP_N)[row];
-	m->last_tick = (int64_t)column_of(t, n_words, ROLLUP_TICK)[row];
+	m->n = column_of(k, t, ROLLUP_N)[row];
+	m->last_tick = (int64_t)column_of(k, t, ROLLUP_TICK)[row];
 	if (m->n == 0 || !u64_known(m->n) || m->last_tick < 0)
 		return -EBADMSG;
 	for (unsigned i = 0; i < k->n_words; i++)
-		m->last[i] = i < n_words ? t->columns[i][row] : U64_UNKNOWN;
+		m->last[i] = t->columns[i][row];
 	for (unsigned g = 0; g < k->n_gauges; g++) {
-		uint64_t words[GAUGE_WORDS] = { U64_UNKNOWN };
+		uint64_t words[GAUGE_WORDS];
 
-		for (unsigned i = 0; g < n_gauges && i < GAUGE_WORDS; i++)
-			words[i] = column_of(t, n_words, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row];
+		for (unsigned i = 0; i < GAUGE_WORDS; i++)
+			words[i] = column_of(k, t, ROLLUP_GAUGE + g * GAUGE_WORDS + i)[row];
 		if (gauge_from_words(k, words, m, g) < 0)
 			return -EBADMSG;
 	}
@@ -252,47 +247,29 @@ void rollup_write(struct buf *out, const struct rollup *rollup, enum rollup_kind
 		  struct table *t)
 {
 	const struct kind *k = &kinds[kind];
-	unsigned n_gauges = 0; /* up to the last that has a value in any minute */
 
 	t->n = 0;
 	for (unsigned i = 0; i < ROLLUP_MINUTES; i++) {
-		const struct rollup_minute *m = &rollup->minutes[i];
-
-		if (m->n == 0)
+		if (rollup->minutes[i].n == 0)
 			continue;
 		t->tick[t->n] = (uint8_t)i;
-		minute_to_row(k, m, t, t->n++);
-		for (unsigned g = n_gauges; g < k->n_gauges; g++)
-			if (m->gauges[g].n > 0)
-				n_gauges = g + 1;
+		minute_to_row(k, &rollup->minutes[i], t, t->n++);
 	}
-	buf_add_char(out, (char)(WORDS_MARK | k->n_words));
-	table_write(out, t, WORDS(k->n_words, n_gauges), clock_of(k));
+	table_write(out, t, WORDS(k->n_words, k->n_gauges), clock_of(k));
 }
 
 ssize_t rollup_read(const void *data, size_t len, enum rollup_kind kind, struct table *t,
 		    struct rollup *ret)
 {
 	const struct kind *k = &kinds[kind];
-	const uint8_t *bytes = data;
-	unsigned n_words, n_gauges;
-	ssize_t n;
+	ssize_t n = table_read(data, len, ROLLUP_MINUTES, WORDS(k->n_words, k->n_gauges),
+			       clock_of(k), t);
 
 	rollup_init(ret);
-	n_words = len > 0 ? bytes[0] & ~WORDS_MARK : 0;
-	if (len == 0 || !(bytes[0] & WORDS_MARK) || n_words > k->n_words)
-		return -EBADMSG;
-	n = table_read(bytes + 1, len - 1, ROLLUP_MINUTES, WORDS(n_words, k->n_gauges), clock_of(k),
-		       t);
-	if (n < 0 || t->n_columns < WORDS(n_words, 0) || t->n_columns > WORDS(n_words, k->n_gauges))
-		return -EBADMSG;
-	n_gauges = (t->n_columns - WORDS(n_words, 0)) / GAUGE_WORDS;
-	if (t->n_columns != WORDS(n_words, n_gauges))
-		return -EBADMSG;
-	for (unsigned i = 0; i < t->n; i++)
-		if (minute_from_row(k, t, n_words, n_gauges, i, &ret->minutes[t->tick[i]]) < 0)
+	for (unsigned i = 0; n >= 0 && i < t->n; i++)
+		if (minute_from_row(k, t, i, &ret->minutes[t->tick[i]]) < 0)
 			return -EBADMSG;
-	return n + 1;
+	return n;
 }
 
 /* ---- telling ---- */

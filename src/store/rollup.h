@@ -35,7 +35,7 @@ static inline int64_t minute_begin_ns(uint64_t minute)
 /* Of what: a process (enum sample_word) or a GPU of the host (enum gpu_word). */
 enum rollup_kind { ROLLUP_SAMPLES, ROLLUP_GPUS };
 
-/* A rollup's id is hour << ROLLUP_BITS | process; the hour is unix time by HOUR_NS. */
+/* The id of a row of minutes is hour << ROLLUP_BITS | group; the hour is unix time by HOUR_NS. */
 #define ROLLUP_BITS 30
 
 #define ROLLUP_GAUGES SAMPLE_N_GAUGES /* at most: of a process; a GPU has fewer */
@@ -112,22 +112,23 @@ void minute_sums_begin(struct minute_sums *s, uint64_t from, uint64_t to);
 /*
  * ---- the host's GPUs ----
  *
- * The row of an hour stands where that of process 0 would, which there is not: the tables of its
- * GPUs, one behind the other. Several recorders may have looked at the same GPU: their samples
- * count alike. In the sums a GPU's index is what a process's row is for others.
+ * The row of an hour stands behind that of group 0: a pack of the tables of its GPUs, one behind
+ * the other. Several recorders may have looked at the same GPU: their samples count alike. In the
+ * sums a GPU's index is what a process's row is for others.
  */
 
 /* Room to work in. */
 struct gpu_work {
 	struct table t;
 	struct rollup rollup;
+	struct buf raw;
 };
 
 /*
- * Adds those minutes of a fold's GPUs that there is room for; head is its blob. *ret_any is set
- * where there were some. -EBADMSG, -ENOMEM, -EOVERFLOW
+ * Adds those minutes of a fold's GPUs that there is room for. *ret_any is set where there were
+ * some. -EBADMSG, -ENOMEM, -EOVERFLOW
  */
-int gpu_minutes_add_fold(struct minute_sums *s, const void *head, size_t len,
+int gpu_minutes_add_fold(struct minute_sums *s, struct fold_reader things,
 			 const struct fold_times *times, struct gpu_work *work, bool *ret_any);
 
 /* The row of the hour that the sums are of, if there is one, before anything else is added. The

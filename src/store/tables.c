@@ -265,8 +265,11 @@ struct statement_row {
 	" OR NOT EXISTS (SELECT 1 FROM attempts a WHERE a.id = attempt"                      \
 	" AND a.ended_wall_ns IS NULL))"
 
-/* Of rows whose ids are ?1 << 30 | process. */
-#define ID_IS_OF "id > ?1 << 30 AND id <= (?1 << 30) + 1073741823"
+/* Of rows whose ids are ?1 << 30 | group. */
+#define ID_IS_OF "id BETWEEN ?1 << 30 AND (?1 << 30) + 1073741823"
+
+/* No fold lasts longer: 120 ticks of which none lies an hour behind the one before. */
+#define FOLD_MAX_NS "432000000000000"
 
 /* How many, and about how many bytes. */
 #define COUNT_AND_SIZE(bytes) "SELECT count(*), sum(" bytes ") FROM "

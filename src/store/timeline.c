@@ -24,6 +24,8 @@ struct place {
 struct tick_iter {
 	struct store *store;
 	struct fold_filter filter;
+	struct process_set wanted;
+	pid_t pid;
 	bool newest_first;
 	bool beside_minutes;  /* what has become minutes since is told by those */
 	struct place *places; /* in the order in which they may have the next tick */
@@ -40,6 +42,7 @@ static void tick_iter_close(struct tick_iter **iter)
 		next = fold->next;
 		open_fold_free(fold);
 	}
+	process_set_release(&(*iter)->wanted);
 	free((*iter)->places);
 	free(*iter);
 	*iter = NULL;
@@ -52,7 +55,7 @@ static int list_places(struct tick_iter *w, bool is_tail, struct err *err)
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = query_ask(w->store, is_tail ? STATEMENT_WALK_TAILS : STATEMENT_WALK_FOLDS, &q, err,
 			  query_as_i64(w->filter.since_wall_ns),
-			  query_as_i64(w->filter.until_wall_ns), w->filter.job, w->filter.pid);
+			  query_as_i64(w->filter.until_wall_ns), w->wanted.job, w->pid);
 
 	if (r < 0)
 		return r;
@@ -102,10 +105,11 @@ static int tick_iter_open(struct store *store, const struct timeline_filter *fil
 	if (!w)
 		return store_no_memory(store, err);
 	w->store = store;
+	w->pid = filter->pid;
 	w->newest_first = filter->newest_first;
 	w->beside_minutes = beside_minutes;
 	w->filter = (struct fold_filter){
-		.pid = filter->pid,
+		.wanted = &w->wanted,
 		.since_wall_ns = filter->since_wall_ns,
 		.until_wall_ns = filter->until_wall_ns ? filter->until_wall_ns : UINT64_MAX,
 		.from = filter->from,
@@ -113,8 +117,8 @@ static int tick_iter_open(struct store *store, const struct timeline_filter *fil
 		.n_words = filter->n_words,
 	};
 	r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
-	if (r == 0 && filter->job_id)
-		r = job_find_row(store, filter->job_id, &w->filter.job, err);
+	if (r == 0)
+		r = process_set_find(&w->wanted, store, filter->job_id, filter->pid, err);
 	if (r == 0)
 		r = query_read_number(store, STATEMENT_LAST_TICK, 0, &w->filter.last_id, err);
 	if (filter->last_id)

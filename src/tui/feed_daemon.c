@@ -165,20 +165,12 @@ static void take_samples(struct daemon_feed *f, const struct rpc_value *result)
 	f->has_changed = true;
 }
 
-/* U64_UNKNOWN, and lists of nothing, where there was no answer. */
-static void take_active(struct daemon_feed *f, const struct rpc_value *list)
-{
-	uint64_t n = rpc_value_is_list(list) ? rpc_value_len(list) : U64_UNKNOWN;
-
-	if (f->job_id && u64_known(n))
-		n = scene_count_flags(f->scene); /* it counts those of all jobs */
-	f->has_changed |= n != f->scene->past.n_anomalies;
-	f->scene->past.n_anomalies = n;
-}
-
 static void take_answer(struct daemon_feed *f, enum question question, int r,
 			const struct rpc_value *result, const struct err *err)
 {
+	const struct rpc_value *active;
+	uint64_t n;
+
 	result = r == 0 ? result : NULL;
 	switch (question) {
 	case ASK_SUBSCRIBE:
@@ -215,8 +207,14 @@ static void take_answer(struct daemon_feed *f, enum question question, int r,
 		}
 		return;
 	case ASK_ACTIVE:
-		if (!is_paused(f))
-			take_active(f, rpc_value_get(result, "anomalies_active"));
+		if (is_paused(f))
+			return;
+		active = rpc_value_get(result, "anomalies_active");
+		n = rpc_value_is_list(active) ? rpc_value_len(active) : U64_UNKNOWN;
+		if (f->job_id && u64_known(n))
+			n = scene_count_flags(f->scene); /* it counts those of all jobs */
+		f->has_changed |= n != f->scene->past.n_anomalies;
+		f->scene->past.n_anomalies = n;
 		return;
 	case ASK_JOBS:
 		if (!is_paused(f)) {

@@ -223,13 +223,6 @@ int scene_refresh(struct scene *s)
 	return r;
 }
 
-/* A closer look is of processes alone, and comes with the host as it was. */
-static bool is_same_host(const struct system_sample *a, const struct system_sample *b)
-{
-	return a->cpu_user_ns == b->cpu_user_ns && a->cpu_system_ns == b->cpu_system_ns &&
-	       a->cpu_idle_ns == b->cpu_idle_ns && a->cpu_iowait_ns == b->cpu_iowait_ns;
-}
-
 uint64_t scene_step_ns(const struct scene *s)
 {
 	uint64_t most = 0, second = 0, step_ns;
@@ -246,7 +239,12 @@ uint64_t scene_step_ns(const struct scene *s)
 
 int scene_add_snapshot(struct scene *s, const struct snapshot *snap)
 {
-	bool is_same = s->has_snap && is_same_host(&s->snap.system, &snap->system);
+	const struct system_sample *was = &s->snap.system, *is = &snap->system;
+	/* A closer look is of processes alone, and comes with the host as it was. */
+	bool is_same = s->has_snap && was->cpu_user_ns == is->cpu_user_ns &&
+		       was->cpu_system_ns == is->cpu_system_ns &&
+		       was->cpu_idle_ns == is->cpu_idle_ns &&
+		       was->cpu_iowait_ns == is->cpu_iowait_ns;
 	struct system_sample before = is_same ? s->before : s->snap.system;
 	bool has_before = is_same ? s->has_before : s->has_snap;
 

@@ -52,8 +52,6 @@ static int grant(struct tui *t, const struct wish *wish, struct err *err)
 		return t->options->helpers->signal(&wish->key, wish->signal, err);
 	if (wish->kind != WISH_TRACE)
 		return 0;
-	if (!t->options->helpers->trace)
-		return err_set(err, -EOPNOTSUPP, "this build cannot trace");
 	screen_pause();
 	r = t->options->helpers->trace(&wish->key, err);
 	screen_resume();
@@ -215,28 +213,25 @@ static bool pump(struct tui *t)
 	return r != 0 || has_said;
 }
 
-/* Of what is looked at more closely the past is wanted too, once. */
-static void recall(struct tui *t)
-{
-	struct scene *s = &t->scene;
-	const struct node *node = s->shows_detail && !s->is_in_events ? scene_selected(s) : NULL;
-
-	if (!node || !t->feed.ops->recall || map_get(&s->recalled, node->id, NULL))
-		return;
-	if (t->feed.ops->recall(t->feed.ctx, s, node))
-		map_put(&s->recalled, node->id, 1); /* without memory it is asked again */
-}
-
 /* A long snapshot comes in many pieces: only when it is whole there is something to draw. */
 static int loop(struct tui *t, struct err *err)
 {
+	const struct feed_ops *ops;
+	struct scene *s = &t->scene;
 	bool has_changed = true;
 
 	while (!t->is_over) {
+		const struct node *node;
 		int r;
 
 		has_changed |= pump(t);
-		recall(t);
+		/* Of what is looked at more closely the past is wanted too, once. Without memory it
+		 * is asked for again. */
+		ops = t->feed.ops;
+		node = s->shows_detail && !s->is_in_events ? scene_selected(s) : NULL;
+		if (node && ops->recall && !map_get(&s->recalled, node->id, NULL) &&
+		    ops->recall(t->feed.ctx, s, node))
+			map_put(&s->recalled, node->id, 1);
 		has_changed |= drop_message(t);
 		r = has_changed ? show(t, err) : 0;
 		if (r < 0)

@@ -21,10 +21,10 @@ static void read_again(const struct table *t, const uint64_t *boot_ns)
 static void read_fold(const uint8_t *data, size_t size, struct table *t)
 {
 	struct fold_strings strings = { 0 };
-	int64_t ids[CODEC_ROWS];
 	struct fold_reader r;
 
-	if (fold_read_head(&r, data, size, ids, t, &strings) == 0) {
+	t->n = size > 0 && data[0] <= CODEC_ROWS ? data[0] : 1;
+	if (fold_read_head(&r, data, size, t, &strings) == 0) {
 		for (size_t i = 0; i < strings.n; i++)
 			if (strings.items[i] + strlen(strings.items[i]) >=
 			    (const char *)data + size)
@@ -35,10 +35,28 @@ static void read_fold(const uint8_t *data, size_t size, struct table *t)
 			;
 	}
 	fold_strings_release(&strings);
-	fold_read_times(data, size, ids, t);
 }
 
-/* As a table, and as the head of a fold. */
+static void read_pack(const uint8_t *data, size_t size)
+{
+	struct buf raw = BUF_INIT;
+	int64_t ids[CODEC_ROWS], process;
+	static struct table t;
+	const void *item;
+	size_t len;
+
+	if (pack_read(data, size, &raw) == 0) {
+		struct item_reader items = item_reader(&raw, GROUP_PROCESSES);
+
+		while (item_read(&items, &process, &item, &len) > 0)
+			if (group_of(process) != GROUP_PROCESSES)
+				abort();
+	}
+	buf_release(&raw);
+	fold_read_times(data, size, ids, &t);
+}
+
+/* As a table, as a pack, and as the head of a fold. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint64_t boot_ns[CODEC_ROWS];
@@ -51,5 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_again(&t, boot_ns);
 	}
 	read_fold(data, size, &t);
+	read_pack(data, size);
 	return 0;
 }

@@ -18,7 +18,7 @@ struct params {
 	uint64_t count;
 	double share;
 	bool is_on;
-	const struct rpc_value *topics, *object, *any;
+	const struct rpc_value *topics;
 };
 
 static const struct rpc_field fields[] = {
@@ -27,8 +27,6 @@ static const struct rpc_field fields[] = {
 	{ "share", RPC_F64, offsetof(struct params, share), .min = 0, .max = 0.5 },
 	{ .name = "is_on", .type = RPC_BOOL, .offset = offsetof(struct params, is_on) },
 	{ .name = "topics", .type = RPC_STRINGS, .offset = offsetof(struct params, topics) },
-	{ .name = "object", .type = RPC_OBJECT, .offset = offsetof(struct params, object) },
-	{ .name = "any", .type = RPC_ANY, .offset = offsetof(struct params, any) },
 };
 
 /* What is written again is read again, and is what it was. */

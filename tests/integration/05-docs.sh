@@ -1,6 +1,6 @@
 #!/bin/bash
 # The man page and the bash completion know the verbs and options that --help
-# knows, no more and no fewer, and what the page shows works as it stands there.
+# knows, no more and no fewer. What the pages and examples show works as it stands there.
 . "$(dirname "$0")/lib.sh"
 page=$SOURCE_ROOT/man/proctor.1
 
@@ -133,5 +133,145 @@ check "its job file runs" on_stage proctor run --quiet -f job.yaml
 version=$("$PROCTOR" --version </dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1)
 like "the man page is of this version" "$(grep '^\.TH' "$page")" "proctor ${version//./\\.}[^0-9.]"
 is "the page has no mistake in its markup" "$(groff -man -ww -Tascii -z "$page" 2>&1)" ""
+
+# ---- README and docs/ ----
+
+pages=("$SOURCE_ROOT"/README.md "$SOURCE_ROOT"/docs/*.md)
+is "each link of the pages leads somewhere" \
+	"$(python3 "$INTEGRATION/page_blocks.py" links "${pages[@]}" 2>&1)" ""
+
+for verb in $verbs; do
+	options_of_help "$verb" >"$TMP/options.$verb"
+done
+# Prints the lines whose verb or option --help does not have.
+unknown_commands() {
+	local page words verb
+	while IFS=: read -r page words; do
+		[[ $words =~ ^\ [a-z]+: ]] && continue # what it prints
+		[[ $words =~ ^\ ([a-z]+(, [a-z]+)*) ]] || continue
+		for verb in ${BASH_REMATCH[1]//,/}; do
+			[ -e "$TMP/options.$verb" ] || { echo "$page: proctor$words: no verb $verb" && continue; }
+			grep -oE -- '--[a-z-]+' <<<"$words" | grep -vxFf "$TMP/options.$verb" |
+				sed "s|^|$page: proctor$words: no option |"
+		done
+	done
+}
+commands=$(python3 "$INTEGRATION/page_blocks.py" commands "${pages[@]}" 2>&1)
+like "the pages show commands" "$commands" '^README.md: run --output'
+is "their verbs and options exist" "$(unknown_commands <<<"$commands")" ""
+is "and wrong ones would be found" "$(unknown_commands <<<$'x: jobs --no-such-option\nx: no\nx: start, jobs' | wc -l)" 2
+
+# ---- docs/howto.md: each section in a home of its own, below programs that stand for others ----
+
+mkdir "$TMP/howto" "$TMP/programs" "$TMP/sections"
+ln -s "$(realpath "$PROCTOR")" "$TMP/programs/proctor"
+ln -s "$INTEGRATION"/stand-ins/* "$TMP/programs"
+cat >"$TMP/train.py" <<'END'
+import time
+
+held = bytearray(20 << 20)
+time.sleep(0.5)
+END
+
+# run_section NAME: its blocks one after the other.
+run_section() {
+	local block mark wanted program home=$TMP/sections/$1
+	mkdir -p "$home/home"
+	ln -s "$EXAMPLES" "$home/examples"
+	cp "$TMP/train.py" "$home"
+	for block in "$TMP/howto/$1"/*.sh; do
+		read -r mark wanted program <"$block"
+		if [ "$mark" != "#" ] || { [ -n "$program" ] && ! PATH=$TMP/programs:$PATH type "$program" >/dev/null 2>&1; }; then
+			skip "howto: $1" "there is no $program here"
+			continue
+		fi
+		(cd "$home" && HOME=$home PROCTOR_HOME=$home/home PYTHONPATH=$SOURCE_ROOT/python \
+			PATH=$TMP/programs:$PATH timeout 60 bash -e -o pipefail "$block" >"$TMP/out" 2>&1 </dev/null)
+		status=$?
+		if [ "$status" -eq "$wanted" ]; then
+			ok "howto: $1"
+		else
+			not_ok "howto: $1" "status $status, not $wanted, of:" "$(cat "$block" "$TMP/out")"
+		fi
+	done
+	[ ! -S "$home/home/proctor.sock" ] || PROCTOR_HOME=$home/home "$PROCTOR" stop --jobs >/dev/null 2>&1
+}
+
+check "the recipes can be read" python3 "$INTEGRATION/page_blocks.py" blocks "$SOURCE_ROOT/docs/howto.md" "$TMP/howto"
+for section in "$TMP"/howto/*; do
+	run_section "$(basename "$section")"
+done
+home=$TMP/sections
+like "a secret is masked" "$(PROCTOR_HOME=$home/keep-secrets-out-of-the-database/home "$PROCTOR" report secret)" \
+	'true --token=\*\*\* --card_pin \*\*\* DB_PASSWORD=\*\*\* LICENCE=\*\*\* https://me:\*\*\*@host/$'
+is "the log of a submitted job has its output" \
+	"$(cat "$home/submit-jobs-and-read-their-output/home/logs/report.log")" fetched
+like "the job of Slurm has a report for each node" \
+	"$(cat "$home"/run-a-job-under-slurm/proctor-slurm-4711/node-1/report.md)" '^\*\*SUCCESS'
+like "and its ranks are compared" "$(cat "$home"/run-a-job-under-slurm/proctor-slurm-4711/ranks.txt)" \
+	'job slurm-4711, [24] of [24] ranks'
+
+# ---- examples/ ----
+
+values_of_config() { # PROCTOR_HOME: "key value" of each setting
+	PROCTOR_HOME=$1 "$PROCTOR" config --json </dev/null | python3 -c '
+import json, sys
+for name, setting in sorted(json.load(sys.stdin)["settings"].items()):
+    print(name, json.dumps(setting["value"]))'
+}
+settings_left_out() { # PROCTOR_HOME: those that its file does not have
+	PROCTOR_HOME=$1 "$PROCTOR" config --json </dev/null | python3 -c '
+import json, sys
+settings = json.load(sys.stdin)["settings"]
+print(*(n for n, s in sorted(settings.items()) if s["source"] == "default"), sep="\n")'
+}
+check "proctor.yaml is accepted" "$PROCTOR" config --check "$EXAMPLES/proctor.yaml"
+mkdir "$TMP/defaults" "$TMP/example"
+cp "$EXAMPLES/proctor.yaml" "$TMP/example"
+is "its values are the defaults" "$(values_of_config "$TMP/example")" "$(values_of_config "$TMP/defaults")"
+is "and it has all settings" "$(settings_left_out "$TMP/example")" ""
+
+for script in "$EXAMPLES"/*.sh; do
+	check "$(basename "$script") is a script" bash -n "$script"
+done
+if type systemd-analyze >/dev/null 2>&1; then
+	mkdir "$TMP/units"
+	for name in proctor-prometheus.service proctor-prometheus.timer proctor-user.service; do
+		sed "s|/usr/local/bin|$TMP/programs|" "$EXAMPLES/$name" >"$TMP/units/$name"
+		is "systemd accepts $name" "$(systemd-analyze verify --man=no "$TMP/units/$name" 2>&1)" ""
+	done
+else
+	skip "systemd accepts the units" "there is no systemd-analyze here"
+fi
+sed -n 's/^ExecStart=[^ ]*proctor //p' "$EXAMPLES/proctor-prometheus.service" | sed "s| /var/lib/.*/| $TMP/|" >"$TMP/exec"
+check "the timer's command runs" xargs -a "$TMP/exec" "$PROCTOR"
+check "and writes its file" grep -q proctor_memory_total_bytes "$TMP/proctor.prom"
+
+# The commands of the pipelines, but for what installs proctor there.
+steps_of() { # FILE
+	python3 - "$1" <<'END'
+import sys, yaml
+with open(sys.argv[1]) as f:
+    job = yaml.safe_load(f)
+if "jobs" in job:
+    steps = [s["run"] for s in job["jobs"]["test"]["steps"] if "run" in s and s["name"] != "Install proctor"]
+else:
+    steps = job["test"]["script"] + job["test"]["after_script"]
+print(*steps, sep="\n")
+END
+}
+if python3 -c 'import yaml' 2>/dev/null && type jq >/dev/null 2>&1; then
+	for name in github-actions.yml gitlab-ci.yml; do
+		mkdir -p "$TMP/ci/$name"
+		steps_of "$EXAMPLES/$name" >"$TMP/ci/$name/steps"
+		check "$name runs its tests" env -C "$TMP/ci/$name" PATH="$TMP/programs:$PATH" PEAK_MB=2048 \
+			GITHUB_STEP_SUMMARY="$TMP/ci/$name/summary.md" PROCTOR_HOME="$TMP/ci/$name/.proctor" bash -e steps
+		like "$name keeps a report" "$(cat "$TMP/ci/$name"/{summary.md,.proctor/report.html} 2>/dev/null)" SUCCESS
+	done
+	check "compose.yaml is YAML" python3 -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))["services"]["train"]' \
+		"$EXAMPLES/compose.yaml"
+else
+	skip "the pipelines run" "there is no yaml for Python, or no jq"
+fi
 
 finish

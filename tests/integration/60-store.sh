@@ -127,12 +127,11 @@ layout=$(sql 'PRAGMA user_version')
 damage page
 run "$PROCTOR" doctor --repair
 rm -rf "$TMP/look" && mkdir "$TMP/look"
-(
-	echo 'PRAGMA auto_vacuum = INCREMENTAL;'
-	sqlite3 "$(aside)" .dump | sed 's/^ROLLBACK;.*/COMMIT;/'
-	echo 'PRAGMA application_id = 1348695154;'
-	echo "PRAGMA user_version = $layout;"
-) 2>/dev/null | sqlite3 "$TMP/look/proctor.db"
+# The recipe of the manual, as it stands there.
+awk '/^\.nf/ { block = "" } /^\.fi/ && block ~ /\.dump/ { print block } !/^\./ { block = block $0 "\n" }' \
+	"$SOURCE_ROOT/man/proctor.1" | sed "s/\\\\-/-/g; s/\\\\(aq/'/g; s|FILE|$(aside)|; s|NEW/|$TMP/look/|" >"$TMP/recipe"
+like "the manual has a recipe" "$(cat "$TMP/recipe")" 'sqlite3 .* \.dump'
+sh "$TMP/recipe" 2>/dev/null
 PROCTOR_HOME=$TMP/look run "$PROCTOR" jobs --json
 json "what a dump has saved is used" "$stdout" '[j["job_id"] for j in d] == ["one", "two", "three"]'
 

@@ -149,6 +149,13 @@ run "$PROCTOR" sql
 is "no statement" "$status" 2
 run "$PROCTOR" sql SELECT 1
 is "a statement in two words" "$status" 2
+if script -qec true /dev/null </dev/null >/dev/null 2>&1; then
+	stdout=$(script -qec "'$PROCTOR' sql --csv 'SELECT char(27, 155, 34, 65)'" /dev/null </dev/null)
+	unlike "as CSV a terminal is not commanded either" "$stdout" $'\e|\u009b'
+	like "and a quote is one" "$stdout" '"[^"]+""A"'
+else
+	skip "as CSV a terminal is not commanded either" "no script(1) here"
+fi
 run "$PROCTOR" sql --json --csv 'SELECT 1'
 is "two formats" "$status" 2
 printf 'SELECT 1\0' | "$PROCTOR" sql - >/dev/null 2>&1

@@ -44,6 +44,7 @@ uses_much() { # others may take all of the machine for a while
 }
 eventually uses_much
 parsed=$stdout
+cp "$TMP/proctor.prom" "$TMP/job.prom"
 is "to a file, whose rights stay" "$(stat -c %a "$TMP/proctor.prom")" 644
 is "and nothing is left beside it" "$(find "$TMP" -name 'proctor.prom*' | wc -l)" 1
 rm -f "$TMP/new.prom"
@@ -59,6 +60,14 @@ like "a job runs" "$stdout" 'proctor_running_jobs  1.0'
 like "with its process" "$stdout" 'proctor_job_processes job_id=p/1 1.0'
 check "that holds what it took" within proctor_job_rss_bytes 67108864 134217728
 check "and a core, or what is left of one" within proctor_job_cpu_cores 0.001 1.2
+# 41-gpu.sh compares the rest of the page.
+grep -v gpu "$TMP/job.prom" >"$TMP/page.prom"
+if [ -e /proc/pressure/io ]; then
+	is "the metrics are those of docs/metrics.md" "$(python3 "$INTEGRATION/page_fields.py" metrics \
+		"$SOURCE_ROOT/docs/metrics.md" Host "Running jobs" -- "$TMP/page.prom" 2>&1)" ""
+else
+	skip "the metrics are those of docs/metrics.md" "this kernel has no PSI"
+fi
 kill "$pid"
 wait "$pid"
 

@@ -349,4 +349,42 @@ is "who asks for dear things is answered, and no tick is late" "$(python_as alic
 	"42 {True} 3 True"
 
 "$PROCTOR" stop
+
+# ---- few files ----
+
+run as alice sh -c 'ulimit -n 64; exec "$@"' - "$PROCTOR" start
+is "a daemon that may open too few files does not start" "$status" 1
+like "and says how many it needs" "$stderr" 'needs [0-9]+ open files, and may have 64: raise the limit'
+run bash -c 'ulimit -Sn 64; exec "$0" start' "$PROCTOR"
+is "it raises the limit itself as far as it may" "$status $stderr" "0 "
+pid=$(daemon_pid)
+is "which is more than one user can take" \
+	"$(awk '/open files/ { print ($4 >= 1024 ? "yes" : "no") }' "/proc/$pid/limits")" yes
+
+# As if all that else is open in it had taken the others.
+prlimit --pid "$pid" --nofile="$(($(find "/proc/$pid/fd" -type l | wc -l) + 60))"
+cat >"$TMP/many.py" <<'END'
+import sys, time
+from rpc_client import Client
+clients = []
+try:
+    for i in range(200):
+        clients.append(Client())
+        clients[-1].ask("daemon.status")["result"]
+except Exception:
+    pass
+print(10 < len(clients) < 200, flush=True)
+sys.stdin.read()
+END
+mkfifo "$TMP/enough"
+python_as alice "$TMP/many.py" <"$TMP/enough" >"$TMP/let_in" &
+exec 9>"$TMP/enough"
+eventually test -s "$TMP/let_in"
+is "a user gets some of the files" "$(cat "$TMP/let_in")" True
+run "$PROCTOR" status
+is "who may stop it is answered all the same" "$status $stderr" "0 "
+run "$PROCTOR" stop
+is "and it stops" "$status $stderr" "0 "
+is "it does" "$(readlink "/proc/$pid/exe")" ""
+exec 9>&-
 finish

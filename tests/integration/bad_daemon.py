@@ -43,6 +43,13 @@ def say_for_ever(*chunks):
     return serve
 
 
+def flood_when_subscribed(client):
+    client.recv(4096)
+    client.sendall(b'{"jsonrpc":"2.0","id":1,"result":{}}\n')
+    while True:
+        client.sendall(EVENT * 1000)
+
+
 def drip(client):
     client.recv(1)
     for byte in itertools.cycle(b'{"a":1'):
@@ -78,6 +85,8 @@ HOW = {
     "drip": drip,
     "flood": say_for_ever(WRONG_ID * 1000),
     "flood-of-events": say_for_ever(EVENT * 1000),
+    "flood-when-subscribed": flood_when_subscribed,
+    "answer-and-event": say(b'{"jsonrpc":"2.0","id":1,"result":{}}\n' + EVENT),
     "never-reads": never_read,
     "never-accepts": None,
     "record": record,

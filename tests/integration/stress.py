@@ -12,6 +12,7 @@ harmed       jobs whose command began and did not end with all of its output, or
 lost_ends    runs that passed a status on, which the record does not have
 unrecorded   jobs whose command began and which are not in the record; killed later than 20 ms after that
 unrecorded_early   of those killed earlier, and of how many (early)
+lost_by_daemon   with --as: of the same runs, those of which root's daemon does not have the status
 twice        jobs with more than one attempt
 wrong        jobs whose record has a status that is not theirs
 ticks_lost   the most samples of a killed run that proctor.jsonl has and the record does not (null: there was a daemon)
@@ -55,15 +56,15 @@ class Host:
         with open(out, "w") as f:
             return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.DEVNULL, cwd="/")
 
-    def ask(self, *arguments):
-        text = subprocess.run([*self.prefix, self.proctor, *arguments, "--json"], stdout=subprocess.PIPE,
+    def ask(self, *arguments, as_root=False):
+        text = subprocess.run([*([] if as_root else self.prefix), self.proctor, *arguments, "--json"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, cwd="/").stdout
         return json.loads(text or "[]")
 
-    def attempts(self):
+    def attempts(self, as_root=False):
         """The record: attempts by job."""
         found = collections.defaultdict(list)
-        for attempt in self.ask("jobs", "--all"):
+        for attempt in self.ask("jobs", "--all", as_root=as_root):
             found[attempt["job_id"]].append(attempt)
         return found
 
@@ -159,7 +160,12 @@ def kill(options):
     def is_recorded(run, attempts):
         return [a["exit_code"] for a in attempts.get(run.job, [])] == [run.code]
 
-    wait_until(lambda: (lambda attempts: all(is_recorded(run, attempts) for run in passed_on))(host.attempts()))
+    def lost_ends(as_root=False):
+        attempts = host.attempts(as_root)
+        return [run.job for run in passed_on if not is_recorded(run, attempts)]
+
+    wait_until(lambda: not lost_ends())
+    wait_until(lambda: not options.user or not lost_ends(as_root=True))
     attempts = host.attempts()
     unrecorded = [run for run in begun if run.job not in attempts]
     return {
@@ -168,7 +174,8 @@ def kill(options):
         "daemon_kills": n_daemon_kills,
         "harmed": [run.job for run in begun if run.output() != OUTPUT] +
                   [run.job for run in passed_on if run.status != run.code],
-        "lost_ends": [run.job for run in passed_on if not is_recorded(run, attempts)],
+        "lost_ends": lost_ends(),
+        "lost_by_daemon": lost_ends(as_root=True) if options.user else [],
         "unrecorded": [run.job for run in unrecorded if not run.is_early()],
         "unrecorded_early": sum(run.is_early() for run in unrecorded),
         "early": sum(run.is_early() for run in begun),

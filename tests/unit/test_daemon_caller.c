@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
-#include "daemon/caller.h"
+#include "daemon/process_handle.h"
 
 #define NOBODY 65534
 

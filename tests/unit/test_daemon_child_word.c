@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/queue/child_word.h"
+#include "daemon/queue/user.h"
 
 #define NOBODY 65534
 #define LONG_MS 20000 /* for a child that answers: never waited for */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
-#include "daemon/follow/descendants.h"
+#include "daemon/follow/follow.h"
 
 struct seen {
 	pid_t pids[8];

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/queue/launch.h"
+#include "daemon/queue/detach.h"
 
 /* Becomes argv in a child, behind launcher; what it prints comes back, and how it ended. */
 static int launch_as(const char *launcher, const char *const *argv, const struct launch_user *user,

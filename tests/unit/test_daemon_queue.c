@@ -18,7 +18,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/queue/queue.h"
-#include "daemon/queue/turns.h"
 
 #define OTHER 4001
 

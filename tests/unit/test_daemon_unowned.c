@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/macros.h"
-#include "daemon/unowned.h"
+#include "daemon/signal_list.h"
 
 #define SECOND UINT64_C(1000000000)
 

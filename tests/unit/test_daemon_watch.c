@@ -25,7 +25,7 @@ static void note(void *ctx, char letter)
 	noted->text[n] = letter;
 }
 
-static void on_change(void *ctx, enum change change, const struct watched *job,
+static void on_change(void *ctx, enum change change, struct watched *job,
 		      const struct sheet_record *sheet)
 {
 	static const char letters[] = { [CHANGE_JOB_STARTED] = 'J',

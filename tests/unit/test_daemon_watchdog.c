@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/watchdog.h"
+#include "daemon/notify.h"
 
 static void test_ticks_on_time(void **state)
 {

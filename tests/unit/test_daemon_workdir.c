@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/queue/workdir.h"
+#include "daemon/queue/user.h"
 
 #define NOBODY 65534
 

@@ -323,7 +323,6 @@ static void test_subscriber_that_never_reads(void **state)
 	struct raw deaf, good;
 
 	limits.read_timeout_ms = 100;
-	limits.idle_timeout_ms = 100;
 	start_server(f, &limits);
 	deaf = raw_open(f->path);
 	good = raw_open(f->path);
@@ -415,26 +414,6 @@ static void test_the_file_of_a_half_event(void **state)
 		assert_hears_like(&deaf[i], "xxx\"}");
 		raw_close(&deaf[i]);
 	}
-	raw_close(&good);
-}
-
-static void test_idle(void **state)
-{
-	struct fixture *f = *state;
-	struct rpc_limits limits = some_limits();
-	struct raw idle, waiting, good;
-
-	limits.idle_timeout_ms = 200;
-	start_server(f, &limits);
-	idle = raw_open(f->path);
-	waiting = raw_open(f->path);
-	good = raw_open(f->path);
-	raw_say(&waiting, "{\"jsonrpc\":\"2.0\",\"method\":\"wait\",\"id\":1}\n");
-	await_stat(&good, "dropped", 1);
-	assert_closed(&idle);
-	assert_int_equal(get_stat(&good, "clients"), 2);
-	raw_close(&idle);
-	raw_close(&waiting);
 	raw_close(&good);
 }
 
@@ -671,7 +650,6 @@ int main(void)
 		LIMIT_TEST(test_subscriber_that_reads_half),
 		LIMIT_TEST(test_all_half_events),
 		SERVER_TEST(test_the_file_of_a_half_event),
-		LIMIT_TEST(test_idle),
 		LIMIT_TEST(test_all_replies),
 		LIMIT_TEST(test_all_requests),
 		LIMIT_TEST(test_too_many_clients),

@@ -143,7 +143,7 @@ static void test_another_time(void **state)
 
 	make_ticks(store, "j", 150);
 	damage(f, "UPDATE ticks SET data = x'00' WHERE id = 125");
-	damage(f, "UPDATE folds SET data = x'00'");
+	damage(f, "UPDATE folds SET times = x'00'");
 	assert_int_equal(count_history(store, &before), 0);
 	assert_told(store, "120 ticks of job j, attempt 1 (from 2023-11-14 22:13:20 to 2023-11-14 "
 			   "22:15:19)");
@@ -192,10 +192,11 @@ static void test_what_is_folded(void **state)
 		const char *sql, *what;
 		size_t n_samples, n_snapshots;
 	} cases[] = {
-		{ "UPDATE chunks SET data = x'01ffffffffffffff' WHERE process = 2 AND fold = 120",
-		  "1 stretch of a process's samples of job j, attempt 1", 240 * PER_TICK - 120,
-		  240 },
-		{ "UPDATE folds SET data = zeroblob(100) WHERE id = 120",
+		{ "UPDATE chunks SET data = x'01ffffffffffffff' WHERE id >> 30 = 120",
+		  "1 stretch of samples of job j, attempt 1", 120 * PER_TICK, 240 },
+		{ "UPDATE folds SET first_ns = 1000 WHERE id = 120",
+		  "120 ticks of job j, attempt 1", 120 * PER_TICK, 120 },
+		{ "UPDATE folds SET times = zeroblob(100) WHERE id = 120",
 		  "120 ticks of job j, attempt 1", 120 * PER_TICK, 120 },
 	};
 
@@ -232,9 +233,9 @@ static void test_minutes(void **state)
 
 	make_ticks(store, "j", 240);
 	must_retain_at(store, &default_policy, NOW + 30 * HOUR);
-	damage(f, "UPDATE rollups SET data = substr(data, 1, 70) WHERE process = 3");
-	assert_int_equal(must_count_in_minutes(store), 240 * (PER_TICK - 1));
-	assert_told(store, "1 hour of a process's minutes (from 2023-11-14 22:00:00 to 2023-11-14 "
+	damage(f, "UPDATE rollups SET data = substr(data, 1, 70)");
+	assert_int_equal(must_count_in_minutes(store), 0);
+	assert_told(store, "1 hour of minutes (from 2023-11-14 22:00:00 to 2023-11-14 "
 			   "22:59:59)");
 }
 
@@ -438,8 +439,8 @@ static void test_without_a_seal(void **state)
 
 	make_ticks(store, "j", 130);
 	assert_int_equal(run_sql(f, "UPDATE chunks SET seal = NULL"), SQLITE_CONSTRAINT);
-	damage(f, "UPDATE chunks SET seal = 'text' WHERE process = 1");
-	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 130 * PER_TICK - 120);
+	damage(f, "UPDATE chunks SET seal = 'text' WHERE id >> 30 = 120");
+	assert_int_equal(count_history(store, &(struct history_filter){ 0 }), 10 * PER_TICK);
 }
 
 /* ---- who is told ---- */

@@ -55,18 +55,18 @@ static void test_slices(void **state)
 	struct retention run;
 	unsigned n = 0;
 
-	tick_between(store, &a, 30 * HOUR, 25 * HOUR, 60 * SECOND_NS, 40);
+	tick_between(store, &a, 30 * HOUR, 25 * HOUR, 60 * SECOND_NS, 130);
 	must_finish_at(store, &a, NOW - 25 * HOUR);
 	store_retain_begin(&run, &default_policy, NOW);
 	run.slice_ns = 0; /* a piece of work each */
 	while (store_retain_slice(store, &run, &err) > 0) {
 		n++;
 		assert_int_equal(store_retention_is_due(store, NOW, &err), 1);
-		if (n % 20 == 0)
-			assert_int_equal(must_count_in_minutes(store), 300 * 40);
+		if (n % 4 == 0)
+			assert_int_equal(must_count_in_minutes(store), 300 * 130);
 	}
-	assert_true(n >= 3 * 40); /* chunks */
-	assert_int_equal(run.result.n_samples, 300 * 40);
+	assert_true(n >= 3 * 3); /* chunks */
+	assert_int_equal(run.result.n_samples, 300 * 130);
 	assert_int_equal(store_retention_is_due(store, NOW, &err), 0);
 }
 
@@ -106,7 +106,7 @@ static void test_half_a_fold_is_told_as_minutes(void **state)
 	unsigned n_half = 0;
 	int r;
 
-	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 4 * MINUTE, SECOND_NS, 50);
+	tick_between(store, &a, 30 * HOUR, 30 * HOUR - 4 * MINUTE, SECOND_NS, 200);
 	assert_int_equal(count(f, "folds"), 2);
 	store_retain_begin(&run, &default_policy, NOW);
 	run.slice_ns = 0; /* a piece of work each */
@@ -115,15 +115,15 @@ static void test_half_a_fold_is_told_as_minutes(void **state)
 						 " WHERE NOT is_rolled");
 
 		n_half += raw_sql(f->db, "SELECT count(*) FROM folds WHERE is_rolled") > 0;
-		assert_int_equal(count_samples(f->db), n_whole * 120 * 50);
-		assert_int_equal(must_count_in_minutes(store), 240 * 50);
-		assert_so_far(store, "j", 50, 240);
+		assert_int_equal(count_samples(f->db), n_whole * 120 * 200);
+		assert_int_equal(must_count_in_minutes(store), 240 * 200);
+		assert_so_far(store, "j", 200, 240);
 	}
 	must(r, &err);
-	assert_in_range(n_half, 49, 60); /* after each process but the last */
+	assert_in_range(n_half, 12, 16); /* after each group but the last */
 	assert_int_equal(count(f, "chunks") + count(f, "folds"), 0);
-	assert_int_equal(must_count_in_minutes(store), 240 * 50);
-	assert_so_far(store, "j", 50, 240);
+	assert_int_equal(must_count_in_minutes(store), 240 * 200);
+	assert_so_far(store, "j", 200, 240);
 }
 
 struct disturbed {
@@ -228,14 +228,15 @@ static void test_damage_is_dropped(void **state)
 {
 	static const struct {
 		const char *sql;
-		uint64_t n_lost; /* samples: a process's fold has 120 */
+		uint64_t n_lost; /* samples: a fold of both processes has twice 120 */
 	} damages[] = {
 		{ "UPDATE chunks SET data = x'01ffff' WHERE id = (SELECT min(id) FROM chunks)",
-		  120 },
-		{ "UPDATE folds SET data = zeroblob(99) WHERE id = (SELECT min(id) FROM folds)",
+		  2 * 120 },
+		{ "UPDATE folds SET times = zeroblob(99) WHERE id = (SELECT min(id) FROM folds)",
 		  2 * 120 },
 		{ "UPDATE points SET data = x'02'", 0 },
-		{ "UPDATE rollups SET data = x'01' WHERE id = (SELECT min(id) FROM rollups)", 120 },
+		{ "UPDATE rollups SET data = x'01' WHERE id = (SELECT min(id) FROM rollups)",
+		  2 * 120 },
 	};
 	struct fixture *f = *state;
 

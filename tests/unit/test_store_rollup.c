@@ -377,7 +377,7 @@ static void roll_two(uint64_t gpu_bytes, uint64_t gpu_percent, struct buf *out,
 	assert_int_equal(rollup_minute_tell(&back.minutes[0], row), 0);
 }
 
-/* Most processes use none: their minutes have no columns for it. */
+/* Most processes use none. */
 static void test_gpu(void **state)
 {
 	CLEANUP(buf_release) struct buf without = BUF_INIT;
@@ -393,51 +393,13 @@ static void test_gpu(void **state)
 	assert_true(row.min.gpu_memory_bytes == 1000 && row.max.gpu_memory_bytes == 2000);
 	assert_true(row.last.gpu_memory_bytes == 2000);
 	assert_true(row.avg.gpu_percent == 42.5 && row.max.gpu_percent == 42.5);
-	assert_true(with.len > without.len + 4);
-}
-
-/* One from before the last word and the gauges of GPUs were added. */
-static void test_older(void **state)
-{
-	static const uint64_t no_boot_ns[ROLLUP_MINUTES];
-	static struct rollup rollup, back;
-	static struct table t;
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-	struct made_fold *f = one_minute(4);
-	unsigned n_columns;
-
-	(void)state;
-	f->samples.columns[SAMPLE_rss_bytes][0] = 10;
-	f->samples.columns[SAMPLE_rss_bytes][3] = 5;
-	for (unsigned i = 0; i < 4; i++)
-		f->samples.columns[SAMPLE_WORDS - 1][i] = U64_UNKNOWN;
-	rollup_init(&rollup);
-	rollup_minute_add(&rollup.minutes[3], ROLLUP_SAMPLES, &f->samples, 0, 4, f->ids);
-	rollup_write(&bytes, &rollup, ROLLUP_SAMPLES, &t);
-	assert_true(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back) > 0);
-	n_columns = t.n_columns - 1;
-	memmove(t.columns[SAMPLE_WORDS - 1], t.columns[SAMPLE_WORDS],
-		(TABLE_COLUMNS - SAMPLE_WORDS) * sizeof(t.columns[0]));
-	buf_reset(&bytes);
-	buf_add_char(&bytes, (char)(0x80 | (SAMPLE_WORDS - 1)));
-	table_write(&bytes, &t, n_columns, no_boot_ns);
-	rollup_init(&back);
-	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), bytes.len);
-	assert_int_equal(back.minutes[3].n, 4);
-	assert_memory_equal(back.minutes[3].last, rollup.minutes[3].last,
-			    sizeof(rollup.minutes[3].last));
-	assert_memory_equal(back.minutes[3].gauges, rollup.minutes[3].gauges,
-			    sizeof(rollup.minutes[3].gauges));
-
-	bytes.data[0] = (char)(0x80 | (SAMPLE_WORDS + 1)); /* a newer one */
-	assert_int_equal(rollup_read(bytes.data, bytes.len, ROLLUP_SAMPLES, &t, &back), -EBADMSG);
+	assert_true(with.len > without.len);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_gpu),
-		cmocka_unit_test(test_older),
 		cmocka_unit_test(test_against_naive_sums),
 		cmocka_unit_test(test_values_that_make_no_sense),
 		cmocka_unit_test(test_a_row_is_told),

@@ -210,15 +210,12 @@ static const struct argp_option validate_options[] = {
 };
 
 static const struct argp ranks_validate_argp = {
-	validate_options,
-	parse_ranks_option,
-	"FILE...",
-	"Checks every telemetry record of the files (JSON Lines, a JSON array, an object with events, "
-	"CSV; also in gzip or zstd; folders; - is standard input). Prints one line per fault and "
-	"exits with 2 if there is one.",
-	NULL,
-	NULL,
-	NULL,
+	.options = validate_options,
+	.parser = parse_ranks_option,
+	.args_doc = "FILE...",
+	.doc = "Checks every telemetry record of the files (JSON Lines, a JSON array, an object with events, "
+	       "CSV; also in gzip or zstd; folders; - is standard input). Prints one line per fault and "
+	       "exits with 2 if there is one.",
 };
 
 struct listing {
@@ -340,16 +337,15 @@ static const struct argp_option merge_options[] = {
 };
 
 static const struct argp ranks_merge_argp = {
-	merge_options,
-	parse_ranks_option,
-	"FILE...",
-	"Prints the samples of all ranks in the order of time, each rank moved so that all begin "
-	"together (aligned_timestamp_ns). Where start times differ that alignment is a guess: "
-	"\"proctor ranks analyze\" does not rest on it.",
-	NULL,
-	NULL,
-	NULL,
+	.options = merge_options,
+	.parser = parse_ranks_option,
+	.args_doc = "FILE...",
+	.doc = "Prints the samples of all ranks in the order of time, each rank moved so that all begin "
+	       "together (aligned_timestamp_ns). Where start times differ that alignment is a guess: "
+	       "\"proctor ranks analyze\" does not rest on it.",
 };
+
+#define ALIGNED 2
 
 static const char *const columns[] = {
 	"rank",
@@ -373,45 +369,39 @@ struct writer {
 	uint64_t n_repeats;
 };
 
-static void write_csv_point(const struct writer *w, const struct timeline_point *p)
+static void write_sample(const struct writer *w, const struct timeline_point *p)
 {
-	struct buf *out = &w->out->buf;
 	const struct sample *s = p->sample;
+	const int64_t values[ARRAY_SIZE(columns)] = {
+		p->rank,	   s->timestamp_ns,    0 /* wider */,	s->used_bytes,
+		s->reserved_bytes, s->allocated_bytes, s->change_bytes, s->device,
+	};
+	struct buf *out = &w->out->buf;
 	struct csv csv;
-
-	csv_init(&csv, out);
-	csv_i64(&csv, p->rank);
-	csv_i64(&csv, s->timestamp_ns);
-	buf_add_char(out, ',');
-	summary_add_i128(out, p->aligned_ns);
-	csv_i64(&csv, s->used_bytes);
-	csv_i64(&csv, s->reserved_bytes);
-	csv_i64(&csv, s->allocated_bytes);
-	csv_i64(&csv, s->change_bytes);
-	if (w->has_devices)
-		csv_i64(&csv, s->device);
-	csv_end_row(&csv);
-}
-
-static void write_json_point(const struct writer *w, const struct timeline_point *p)
-{
-	struct buf *out = &w->out->buf;
-	const struct sample *s = p->sample;
 	struct json j;
 
+	csv_init(&csv, out);
 	json_init(&j, out);
-	json_begin_object(&j);
-	json_key_i64(&j, columns[0], p->rank);
-	json_key_i64(&j, columns[1], s->timestamp_ns);
-	json_key(&j, columns[2]);
-	summary_add_i128(out, p->aligned_ns);
-	j.need_comma = true;
-	json_key_i64(&j, columns[3], s->used_bytes);
-	json_key_i64(&j, columns[4], s->reserved_bytes);
-	json_key_i64(&j, columns[5], s->allocated_bytes);
-	json_key_i64(&j, columns[6], s->change_bytes);
-	if (w->has_devices)
-		json_key_i64(&j, columns[7], s->device);
+	if (!w->is_csv)
+		json_begin_object(&j);
+	for (size_t i = 0; i < ARRAY_SIZE(columns) - !w->has_devices; i++) {
+		if (!w->is_csv)
+			json_key(&j, columns[i]);
+		else if (i == ALIGNED)
+			buf_add_char(out, ',');
+		if (i == ALIGNED) {
+			summary_add_i128(out, p->aligned_ns);
+			j.need_comma = true;
+		} else if (w->is_csv) {
+			csv_i64(&csv, values[i]);
+		} else {
+			json_i64(&j, values[i]);
+		}
+	}
+	if (w->is_csv) {
+		csv_end_row(&csv);
+		return;
+	}
 	json_end_object(&j);
 	buf_add_char(out, '\n');
 }
@@ -478,10 +468,7 @@ static int write_point(void *ctx, const struct timeline_point *p)
 		w->n_repeats++;
 		return 0;
 	}
-	if (w->is_csv)
-		write_csv_point(w, p);
-	else
-		write_json_point(w, p);
+	write_sample(w, p);
 	return output_pass(w->out);
 }
 
@@ -593,14 +580,11 @@ static const struct argp_option analyze_options[] = {
 };
 
 static const struct argp ranks_analyze_argp = {
-	analyze_options,
-	parse_ranks_option,
-	"FILE...\n--job ID",
-	"Tells which rank's memory began to rise first, with what probability, in which phase; or why "
-	"that cannot be told, and what would settle it. Reads what \"ranks validate\" reads.",
-	NULL,
-	NULL,
-	NULL,
+	.options = analyze_options,
+	.parser = parse_ranks_option,
+	.args_doc = "FILE...\n--job ID",
+	.doc = "Tells which rank's memory began to rise first, with what probability, in which phase; or why "
+	       "that cannot be told, and what would settle it. Reads what \"ranks validate\" reads.",
 };
 
 static int analyze(const struct ranks_args *args, struct telemetry *t)

@@ -270,8 +270,7 @@ int lead_find(const struct grid *g, struct culprit_rise *const *rises, size_t n,
 
 /* ---- control ---- */
 
-#define OF_X 0.4	 /* of what comes and goes counts as kept */
-#define LEAST_SCALE 0.25 /* of a rank's scale: ranks wander by so much at least */
+#define OF_X 0.4 /* of what comes and goes counts as kept */
 
 /* The largest change of any rank against its peers in a window of `width` cells of [s, to). */
 static double largest_change(struct grid *g, const size_t *members, size_t n, bool of_x, size_t s,

@@ -29,7 +29,8 @@
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
 #define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
-#define REST_SHARE 0.25	     /* of a rise and what follows: it has ended */
+#define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
+#define LATE_SHARE 0.4	     /* of its mean rate in the last quarter: a rise goes on */
 #define BLOCK_SHARE 0.5	     /* of one that goes on: a block that ended is no fault beside it */
 #define MIN_REST 4.0	     /* intervals: a way up that ended was finite */
 #define MIN_AGE 3.0	     /* intervals: a younger rise at the end of a record may be a spike */
@@ -100,7 +101,7 @@ static void gains_of_others(const struct grid *g, const struct middle *middles, 
 static size_t find_ascent(const struct grid *g, const struct middle *middles, const size_t *members,
 			  size_t n, size_t s, size_t e, double *mib)
 {
-	size_t cells = e - s, half = cells / 2 > 2 ? cells / 2 : 2, least = cells;
+	size_t cells = e - s, half = cells / 2 > 2 ? cells / 2 : 2;
 
 	for (size_t k = 0; k < n; k++) {
 		double scale = g->tracks[members[k]].scale, pace;
@@ -110,9 +111,9 @@ static size_t find_ascent(const struct grid *g, const struct middle *middles, co
 		pace = 2 * mib[cells - 1] / (double)cells;
 		while (to > half && mib[to - 1] - mib[to - 2] > fmax(0.1 * scale, pace))
 			to--;
-		least = to < least ? to : least;
+		g->scratch[k] = (double)to;
 	}
-	return least;
+	return (size_t)track_quantile(g->scratch, n, 0.5);
 }
 
 /*
@@ -243,35 +244,29 @@ static int find_rises(struct work *w, const size_t *members, size_t n, size_t s,
 	return 0;
 }
 
-/* Whether a rise goes on to the end of what is judged. */
-static bool goes_on(const struct grid *g, const struct culprit_rise *rise, double stop)
-{
-	double rest = fmax(MIN_REST * g->tracks[rise->record].interval,
-			   REST_SHARE * (stop - rise->onset));
-
-	return !rise->is_step && rise->till >= stop - rest;
-}
-
 /*
- * Small ones are not the fault, unless their rank died on the way. Where one rank alone goes on, so
- * are blocks that others took once: with time they are ever smaller beside it.
+ * Small ones are not the fault, unless their rank died on the way. Beside one that goes on to the
+ * end, neither are blocks of less than half of it: with time they are ever smaller.
  */
 static void drop_minor(const struct work *w, double stop, struct event *ev)
 {
-	double longest = 0, least = 0;
-	size_t n = 0, n_on = 0;
+	const struct culprit_rise *largest = ev->rises;
+	double longest = 0, least = 0, least_late;
+	size_t n = 0;
 
 	for (size_t i = 0; i < ev->n_rises; i++) {
-		const struct culprit_rise *rise = &ev->rises[i];
-
-		ev->score = fmax(ev->score, rise->total);
-		longest = fmax(longest, rise->gain / rise->rate);
-		if (goes_on(w->g, rise, stop)) {
-			n_on++;
-			least = BLOCK_SHARE * rise->total;
-		}
+		if (ev->rises[i].total > largest->total)
+			largest = &ev->rises[i];
+		longest = fmax(longest, ev->rises[i].gain / ev->rises[i].rate);
 	}
-	least = n_on == 1 ? fmin(least, BLOCK_SHARE * ev->score) : 0;
+	if (ev->n_rises == 0)
+		return;
+	ev->score = largest->total;
+	least_late = BLOCK_SHARE * largest->late_rate;
+	if (largest->gain > MAIN_SHARE * largest->total &&
+	    largest->late_rate > LATE_SHARE * largest->mean_rate &&
+	    stop - largest->onset > 2 * MIN_REST * w->g->tracks[largest->record].interval)
+		least = BLOCK_SHARE * largest->total;
 	for (size_t i = 0; i < ev->n_rises; i++) {
 		const struct culprit_rise *rise = &ev->rises[i];
 		const struct track *track = &w->g->tracks[rise->record];
@@ -279,7 +274,7 @@ static void drop_minor(const struct work *w, double stop, struct event *ev)
 			    rise->rate > 0.25 * ev->score / longest;
 
 		if ((rise->total >= RISE_MINOR * ev->score &&
-		     (rise->total >= least || goes_on(w->g, rise, stop))) ||
+		     (rise->total >= least || rise->late_rate >= least_late)) ||
 		    died)
 			ev->rises[n++] = *rise;
 	}
@@ -410,6 +405,31 @@ static size_t control_from(const struct work *w, size_t s, const struct culprit_
 	return from + CONTROL_CELLS <= onset ? from : s;
 }
 
+/*
+ * The probability that a rank gains more than its peers wander in the same time: they see the same
+ * workload. With fewer than three of them that says nothing.
+ */
+static double beyond_peers(const struct grid *g, const size_t *members, size_t n,
+			   const struct culprit_rise *rise)
+{
+	size_t from = track_count_to(g->at, g->n_cells, rise->onset - rise->sd);
+	size_t to = track_count_to(g->at, g->n_cells, rise->till);
+	double most = LEAST_SCALE * g->tracks[rise->record].scale;
+	size_t n_peers = 0;
+
+	from = from > 0 ? from - 1 : 0;
+	to = to < g->n_cells ? to : g->n_cells - 1;
+	for (size_t k = 0; k < n; k++) {
+		size_t r = members[k];
+
+		if (r == rise->record || from < g->from[r] || to >= g->to[r])
+			continue;
+		n_peers++;
+		most = fmax(most, grid_kept(g, r, to) - grid_kept(g, r, from));
+	}
+	return n_peers < 3 ? 0 : lead_beyond(rise->gain / most, (double)n_peers, n, LEAD_TAIL);
+}
+
 static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s, size_t e,
 		       double stop, struct event *ev)
 {
@@ -421,6 +441,8 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 
 	if (r < 0)
 		return r;
+	if (rise->onset >= w->g->at[s] + CONTROL_CELLS * w->g->cell)
+		ev->probability = fmax(ev->probability, beyond_peers(w->g, members, n, rise));
 	ev->because = find_uncovered(w, rise);
 	/* Two ranks that hardly ever did the same show no spread. */
 	if (n == 2 && track_count_to(w->g->at + s, e - s, rise->onset) < OUTSIDE_CELLS)
@@ -792,7 +814,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 	struct culprit_rise *rise;
 	struct span span;
 	struct common common;
-	double most, gain, total_common, width, windows;
+	double most, gain, total_common, width, windows, from;
 	int r = but == SIZE_MAX ? 0 : find_others_span(w, but, &span);
 
 	if (r <= 0)
@@ -822,9 +844,14 @@ static int judge_outsider(struct work *w, bool must_grow)
 						     : 0;
 	}
 	common = (struct common){ g->at + span.from, mib, span.to - span.from, 0, true };
-	r = rise_find(&g->tracks[but], g->at[span.from], g->at[span.to - 1], &common, rise);
-	if (r <= 0)
-		return r;
+	from = g->at[span.from];
+	do { /* a load is passed over */
+		r = rise_find(&g->tracks[but], from, g->at[span.to - 1], &common, rise);
+		if (r <= 0)
+			return r;
+		from = rise->till;
+	} while (from < g->at[span.to - 1] - MIN_REST * g->tracks[but].interval &&
+		 rise->onset - g->tracks[but].t[0] < 4 * startup_of(w, &g->tracks[but]));
 	total_common = mib[span.to - span.from - 1];
 	gain = grid_kept(g, but, span.to - 1) - grid_kept(g, but, span.from) - total_common;
 	for (size_t part = 0; part < OUTSIDE_PARTS; part++) {
@@ -851,9 +878,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 		if ((must_grow &&
 		     (rise->is_step || rise->till < end - 0.1 * (end - rise->onset))) ||
 		    rise->onset < g->at[span.from] + 3 * g->cell || gain < 0.7 * rise->gain ||
-		    is_late_load(w, members, n, span.from, &ev) ||
-		    (rise->till < end - MIN_REST * g->tracks[but].interval &&
-		     rise->onset - g->tracks[but].t[0] < 4 * startup_of(w, &g->tracks[but])))
+		    is_late_load(w, members, n, span.from, &ev))
 			return 0;
 		gain = rise->gain;
 		width = fmin(fmax(gain / rise->rate / g->cell, 3),
@@ -883,6 +908,20 @@ static bool is_long_enough(const struct grid *g, struct span span)
 	return span.to - span.from >= MIN_SPAN_CELLS &&
 	       g->at[span.to - 1] - g->at[span.from] >=
 		       fmax(MIN_SPAN_SECONDS, MIN_SPAN_SHARE * (g->at[span.from] - g->born));
+}
+
+/* Whether several rose, and one of them gained twice as much as each other one. */
+static bool is_mostly_of(const struct event *ev, size_t record)
+{
+	double own = 0, most = 0;
+
+	for (size_t i = 0; i < ev->n_rises; i++) {
+		if (ev->rises[i].record == record)
+			own = ev->rises[i].total;
+		else
+			most = fmax(most, ev->rises[i].total);
+	}
+	return most > 0 && own > 2 * most;
 }
 
 /* The earliest that stands; an undecided one before it that gained about as much is in its way. */
@@ -916,7 +955,8 @@ static const struct event *choose(const struct work *w)
 		is_open |= ev->verdict == CULPRIT_UNCLEAR && ev->score >= RISE_MINOR * most &&
 			   ev->from <= best->from && ev->score > 0.67 * best->score &&
 			   !(a->record == b->record &&
-			     fabs(a->onset - b->onset) <= 3 * hypot(a->sd, b->sd));
+			     fabs(a->onset - b->onset) <= 3 * hypot(a->sd, b->sd)) &&
+			   !is_mostly_of(ev, b->record);
 	}
 	return is_open ? open : best ? best : largest;
 }

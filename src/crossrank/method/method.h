@@ -61,13 +61,15 @@ struct culprit_rise {
 	double sd;		/* of its error */
 	double grain;		/* the part of it for stairs too short to be seen */
 	double gain, total;	/* MiB: on the way up, and in the end */
-	double till;		/* the way up ends */
-	double rate;		/* MiB/s */
-	double given_back;	/* when; NaN: it stays */
-	double probability;	/* of being the culprit; NaN: unknown */
-	double since;		/* it was looked for from here on */
-	bool is_step;		/* between two samples */
-	bool is_censored;	/* it rose already when its record began */
+	double mean_rate,
+		late_rate;  /* MiB/s since the onset, and in the last quarter of that time */
+	double till;	    /* the way up ends */
+	double rate;	    /* MiB/s */
+	double given_back;  /* when; NaN: it stays */
+	double probability; /* of being the culprit; NaN: unknown */
+	double since;	    /* it was looked for from here on */
+	bool is_step;	    /* between two samples */
+	bool is_censored;   /* it rose already when its record began */
 };
 
 struct culprit_answer {

@@ -293,7 +293,7 @@ int grid_find_spans(struct grid *g, bool is_calm, size_t but, struct span_list *
 				rest = i;
 				rest_gain = here.low;
 			}
-			has_rested = here.low > LARGE_SCALES * g->scale &&
+			has_rested = but == GRID_ALL && here.low > LARGE_SCALES * g->scale &&
 				     (double)(i - rest) >= REST_CELLS &&
 				     (double)(i - rest) * g->cell >= REST_SECONDS;
 			if (has_rested)

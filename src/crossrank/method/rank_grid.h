@@ -129,6 +129,7 @@ int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t 
  * windows. Changes are taken to have a tail of 1 / x^3, and beside the windows there is a chance of
  * tail / x^2 for what they do not show.
  */
+#define LEAST_SCALE 0.25 /* of a rank's scale: ranks wander by so much at least */
 #define LEAD_TAIL 0.2
 #define LEAD_TAIL_RAMP 0.1 /* of a ramp that the others follow: a lone block is none */
 double lead_beyond(double ratio, double windows, size_t n, double tail);

@@ -9,6 +9,7 @@
 #include "stats/onset.h"
 #include "stats/order.h"
 
+#define LATE_PART 0.25
 #define LEAST_SHARE 0.005 /* of what the rank holds */
 #define SIGMAS 4.0
 #define TEETH 1.5
@@ -504,6 +505,11 @@ static int find(struct part *p, double *raw, struct culprit_rise *ret)
 		rise.high = rise.best + hypot(rise.high - rise.best, Z90 * other);
 	}
 	rise.since = ret->since;
+	rise.mean_rate = rise.total / fmax(p->t[p->n - 1] - rise.onset, 1e-9);
+	over = track_count_to(p->t, p->n,
+			      p->t[p->n - 1] - LATE_PART * (p->t[p->n - 1] - rise.onset));
+	rise.late_rate = (p->kept[p->n - 1] - p->kept[over - 1]) /
+			 fmax(p->t[p->n - 1] - p->t[over - 1], 1e-9);
 	*ret = rise;
 	return 1;
 }

@@ -11,23 +11,30 @@
 
 struct job_params;
 
-/* ---- service_life.c ---- */
+/* ---- service_life.c: what the kernel reports, in one direction ---- */
+
+struct life_ops {
+	void (*event)(struct service *s, const struct life_event *ev);
+	void (*drained)(struct service *s); /* those that had come */
+};
 
 /* Where the kernel does not tell of births and deaths this is no failure. */
-int service_open_life(struct service *s, struct err *err);
+int service_open_life(struct service *s, const struct life_ops *ops, struct err *err);
 void service_close_life(struct service *s);
 
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* A process of an attached tree has started or ended, by the kernel's events or by what a look has
- * shown; of other jobs their runners record it. status { -1, -1 }: unknown; details NULL: as the
- * last look saw it. */
-void service_tell_birth(struct service *s, const struct member *member, uint64_t wall_ns);
-void service_tell_death(struct service *s, const struct member *member, struct exit_status status,
-			uint64_t wall_ns, const char *details);
+/* The last words are asked of the kernel while somebody needs them. */
+void service_want_accounts(struct service *s);
+
+/* The kernel reports an account when it has done with the process, some milliseconds after its end:
+ * what has not come by then is lost. */
+#define ACCOUNT_COMES_NS UINT64_C(300000000)
 
 /* ---- service_members.c ---- */
+
+extern const struct life_ops service_life_ops;
 
 /* A job that was not known before: from now on its runner's children are its own. */
 void service_expect_births(struct service *s, const struct watched *job);
@@ -35,20 +42,18 @@ void service_expect_births(struct service *s, const struct watched *job);
 /* A stage of a tick: what the look has shown. */
 int service_settle_life(struct service *s, struct err *err);
 
-/* ---- service_records.c: for watch_new() ---- */
+/* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
+struct watched *service_job_of(struct service *s, pid_t pid);
 
-void service_publish_event(void *ctx, const struct watched *job, const struct proc_event *ev);
-void service_publish_recorded_anomaly(void *ctx, const struct watched *job, const struct episode *e,
-				      enum episode_change change);
+typedef void descendants_fn(void *ctx, pid_t pid);
 
-/* For the next look for anomalies; kills do not wait for that. */
-void service_keep_news(struct service *s, const struct proc_event *ev, int64_t attempt_id);
-
-/* The kernel has told of this kill, with the name, which is to be in the news of it. */
-void service_name_killed(struct service *s, const struct proc_event *ev);
-
-/* They have been looked at. */
-void service_forget_ooms(struct service *s);
+/*
+ * The processes that a process has started, and those that they have. Calls fn for each, parents
+ * before their children, and before it is looked which children it has: what fn marks so that its
+ * children inherit it misses none. pid itself is left out. Reads below root_fd; where the kernel
+ * does not list children (CONFIG_PROC_CHILDREN) there are none.
+ */
+void descendants_each(int root_fd, pid_t pid, descendants_fn *fn, void *ctx);
 
 /* ---- service_signals.c ---- */
 
@@ -58,9 +63,8 @@ void service_note_signal(struct service *s, const struct life_event *ev);
 /* More is known of whose the processes are: also of those that something has happened to. */
 void service_place_signals(struct service *s);
 
-/* The job is over, or its stream (by its mark): how many are not listed is recorded. */
-void service_end_signals_of(struct service *s, int64_t id);
-void service_close_signals(struct service *s); /* while logs are open */
+/* The job is over, or we are: how many are not listed is recorded. */
+void service_end_signals_of(struct service *s, struct watched *job);
 
 /* ---- service_syscalls.c ---- */
 
@@ -71,14 +75,13 @@ void service_describe_calls(struct service *s);
  * A job begins: what its processes call is counted from now on, where that can be. With the first
  * one that takes some tenths of a second, for which nobody is kept waiting.
  */
-void service_count_calls_of(struct service *s, const struct watched *job);
+void service_count_calls_of(struct service *s, struct watched *job);
 
 /* Its runner waits for that. False: it cannot be. */
-bool service_count_calls_now(struct service *s, const struct watched *job);
+bool service_count_calls_now(struct service *s, struct watched *job);
 
-/* It is over: what they have called in all is to be written down, which is not done inside a look.
- */
-void service_sum_calls_of(struct service *s, const struct watched *job);
+/* It is over: what they have called in all is recorded. */
+void service_sum_calls_of(struct service *s, struct watched *job);
 
 /* Its runner does that, or nobody is to: what was counted so far is dropped. */
 void service_leave_calls_of(struct service *s, struct watched *job);
@@ -87,21 +90,75 @@ void service_leave_calls_of(struct service *s, struct watched *job);
  * Its runner asks for them: what each process that lives has called so far, for its samples; or at
  * its end all, to record them, and we cease to count. Into the open object.
  */
-void service_write_calls_of(struct service *s, int64_t attempt_id, bool is_final, struct json *j);
-
-/* Of jobs that are over. */
-void service_record_calls(struct service *s);
+void service_write_calls_of(struct service *s, struct watched *job, bool is_final, struct json *j);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);
 
-/* While the store is open. */
+/* While logs are open. */
 void service_close_syscalls(struct service *s);
 
-/* ---- service_stream.c: what the kernel reports of a runner's processes, sent to the runner ----
+/*
+ * ---- service_stream.c: the kernel's facts about the processes of a runner, sent to it as they
+ * come ----
+ *
+ * The runner records its job. To root's daemon the kernel reports more than to the runner's user:
+ * what each process had used when it ended, signals with their senders, kills for want of memory. A
+ * runner opens its stream before the first command starts, and before its attempt is known: until
+ * then what it starts is marked with a number of its own. The stream ends with the connection.
+ *
+ * A message has some facts, and how many there were before it: so the runner knows how many it has
+ * missed, if the connection had no room for all. A barrier is answered when the kernel has reported
+ * the last of what has ended; the runner waits for it once, at its end.
  */
 
-struct deaths;
+/* A process that has ended and whose account is still to come. */
+struct awaited_account {
+	struct proc_key key;
+	uint64_t died_wall_ns;
+};
+
+struct stream {
+	struct service *service;
+	struct rpc_subscriber *line;
+	int64_t mark;	     /* of what it starts, until the attempt is known */
+	int64_t attempt_id;  /* 0: it is not known yet */
+	uint64_t outer_mark; /* of the run that this one runs in; 0 */
+	char *job_id;	     /* as its runner says; NULL */
+	struct proc_key runner;
+	uint64_t uid;
+
+	/* To be sent: */
+	struct proc_record *ends;
+	size_t n_ends, cap_ends;
+	struct proc_event *events;
+	size_t n_events, cap_events;
+	struct arena arena; /* their texts */
+	struct signal_list signals;
+
+	uint64_t n_facts;		 /* sent so far */
+	uint64_t n_withheld;		 /* ends of others than uid, or of unknown owners */
+	uint64_t n_lost_before;		 /* events of the kernel, of any process */
+	struct awaited_account *awaited; /* in the order of their ends */
+	size_t n_awaited, cap_awaited;
+	struct barrier *barrier; /* NULL: the runner does not wait */
+	struct stream *next;
+};
+
+/* By the attempt or by the mark; NULL: there is none. */
+struct stream *stream_find(const struct service *s, int64_t id);
+
+/* The stream of this runner; NULL. */
+struct stream *stream_of_runner(const struct service *s, pid_t pid);
+
+/* Whether the runner is there to record what is sent. */
+bool stream_is_read(const struct stream *st);
+
+/* A signal or a kill; the texts are copied. */
+void stream_add_event(struct stream *st, const struct proc_event *ev);
+
+/* How many processes of runners have ended before that without their account. */
+uint64_t stream_count_unaccounted(const struct service *s, uint64_t before_wall_ns);
 
 /* Makes the caller's connection its stream, if it is a runner that can hear more by it; job_id may
  * be NULL. And the members of an answer to that. */
@@ -131,36 +188,54 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
 
-/*
- * How many processes of jobs have ended without the kernel's last word on what they used.
- * U64_UNKNOWN: it has none for us. What is about to be released is counted by
- * service_leave_deaths().
- */
-uint64_t service_count_unaccounted(const struct service *s);
-void service_leave_deaths(struct service *s, const struct deaths *deaths);
-
 extern const struct rpc_method service_stream_methods[];
-
-/* The last words are asked of the kernel while somebody needs them. */
-void service_want_accounts(struct service *s);
 
 /* ---- service_attached.c: jobs that something else started ---- */
 
-/* The sum over all of them. */
-size_t service_count_attached(const struct service *s, size_t (*count)(const struct deaths *d));
+/* Events are appended many at a time: at each tick, and when there are so many. */
+#define ATTACHED_PENDING 64
+
+struct attached {
+	struct service *service;
+	int64_t attempt_id;
+	struct attempt begin;	 /* as it began, for the log */
+	struct attempt_log *log; /* NULL: it is not opened yet, or has its end */
+	uint64_t uid;
+	struct proc_key root;
+	int pidfd; /* of the root; -1: it is gone */
+	struct loop_fd *watch;
+	struct loop_timer *timer;
+	bool is_recalled;	     /* its log is open, and who was recorded is known */
+	bool has_all_births;	     /* since it was attached */
+	bool was_gone;		     /* when we came back */
+	uint64_t n_lost_before;	     /* of the kernel's news */
+	struct exit_status status;   /* of the root; { -1, -1 }: not known (yet) */
+	uint64_t last_death_wall_ns; /* 0: none is known */
+	uint64_t cancelled_boot_ns;  /* 0: it was not */
+	uint64_t check_ms;	     /* until the next look, from then on */
+	struct deaths deaths;
+	uint64_t n_withheld; /* ends that are not among them: nobody may hear of them */
+	struct proc_event pending[ATTACHED_PENDING];
+	size_t n_pending;
+	unsigned n_births;
+	struct attached *next;
+};
+
+/* Makes a log for what begins with this attempt, whose strings are taken over, and follows it. */
+int attached_begin(struct service *s, struct attempt *a, struct attached **ret, struct err *err);
+
+/* A job of that kind was found: it began, or is of a daemon before us. */
+void service_follow_attached(struct service *s, const struct watched *job);
 
 /*
- * A process was born. If it is of such a job, that it belongs there is remembered, as its parent
- * may be gone at the next look, and its start time is set: true.
+ * A process of such a job was born: that it belongs there is remembered, as its parent may be gone
+ * at the next look, and its start time is set. Others are passed over.
  */
-bool service_keep_birth(struct service *s, struct member *born);
+void service_keep_birth(struct service *s, struct member *born);
 
 /* An event of such a job, for its log. */
 void service_note_attached(struct service *s, const struct watched *job,
 			   const struct proc_event *ev);
-
-/* A job of that kind began, or was found again. */
-void service_follow_attached(struct service *s, const struct watched *job);
 
 /* Before a look is assigned: who was noted down as theirs is theirs. */
 void service_recall_attached(struct service *s);
@@ -174,8 +249,8 @@ void service_note_death(struct service *s, const struct member *member,
 void service_complete_death(struct service *s, const struct life_event *ev);
 
 /*
- * A stage of a tick: appends to the log of each what the last look has shown. The longest wait for
- * the disk that is under way, or was the last of one, is added to *ret_disk_wait_ns.
+ * Appends to the log of each what the last look has shown. The longest wait for the disk that is
+ * under way, or was the last of one, is added to *ret_disk_wait_ns.
  */
 int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struct err *err);
 
@@ -183,14 +258,15 @@ int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struc
 void service_record_closer(struct service *s, const struct watched *job,
 			   const struct snapshot *snap, const struct series_point *point);
 
-/* Keys of daemon.status. */
-void service_write_recording(struct json *j, const struct service *s);
-
 /* SIGTERM for all of its processes, and SIGKILL for what is left. */
 int service_cancel_attached(struct service *s, struct watched *job, struct err *err);
 void service_release_attached(struct service *s);
 
 /* ---- service_host_log.c: into the log of an attached tree, or else into the daemon's own ---- */
+
+/* NULL: no such attempt is followed. And appends its events that wait. */
+struct attached *attached_find(const struct service *s, int64_t attempt_id);
+void attached_flush(struct attached *at);
 
 /* At each tick: makes it, and begins to wait for the disk. Returns how long that takes. */
 uint64_t service_tend_host_log(struct service *s);
@@ -211,15 +287,12 @@ void service_follow_orphan(struct service *s, const struct watched *job,
 
 /* A job is over: what lives on of it are its orphans. (watch.h keeps its id for the snapshot.) */
 void service_leave_job(struct service *s, const struct watched *job);
-
-/*
- * The database was opened: whose runners were gone by then are no jobs that could be watched, and
- * what lives on of them is looked for at the next ticks.
- */
-void service_recall_lost(struct service *s);
 void service_release_lost(struct service *s);
 
-/* A stage of a tick. It waits for children of the daemon's own, too. */
+/*
+ * A stage of a tick. When a database was opened, what lives on of those jobs is looked for whose
+ * runners were gone by then. It waits for children of the daemon's own, too.
+ */
 int service_look_for_orphans(struct service *s, struct err *err);
 
 /*
@@ -231,8 +304,5 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 
 /* A process has died, as the kernel tells: if it was an orphan, that is noted. */
 void service_note_orphan_death(struct service *s, const struct life_event *ev);
-
-/* Keys of daemon.status. */
-void service_write_orphans(struct json *j, const struct service *s);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
-#include "daemon/follow/service_attached.h"
+#include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
@@ -158,7 +158,7 @@ static const char *command_of(const struct service *s, struct arena *arena, pid_
 {
 	CLEANUP(buf_release) struct buf command = BUF_INIT;
 
-	if (sources_read_command(s->root_fd, pid, service_mask(s), &command) < 0)
+	if (sources_read_command(s->root_fd, pid, s->settings.mask, &command) < 0)
 		return NULL;
 	return arena_strdup(arena, command.data);
 }
@@ -208,6 +208,7 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 	CLEANUP(attempt_release) struct attempt a;
 	struct json *j = rpc_call_result(call);
 	struct attached *at;
+	uint64_t disk_wait_ns = 0;
 	int attempt_num, r;
 
 	attempt_init(&a);
@@ -218,7 +219,9 @@ static int begin(struct service *s, const struct process_facts *facts, const cha
 	attempt_num = at->begin.attempt_num;
 	service_look(s);
 	service_rescan(s);
-	service_record_now(s); /* it may be over before the next tick */
+	(void)service_settle_life(s, NULL);
+	(void)service_record_attached(s, &disk_wait_ns,
+				      NULL); /* it may be over before the next tick */
 	json_begin_object(j);
 	json_key_string(j, "job_id", job_id);
 	json_key_i64(j, "attempt", attempt_num);

@@ -1,8 +1,13 @@
-#include "daemon/follow/service_attached.h"
-
+/*
+ * service_attached - trees of processes that something else started, which the daemon records.
+ *
+ * There is no runner: the daemon appends what it sees to a log of each (attempt_log.h), and ends it
+ * when the last of its processes is gone. A daemon that begins later continues the log.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,24 +17,15 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
-#include "daemon/signal_process.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
+#include "daemon/process_handle.h"
+#include "recorder/recorder.h"
 
 #define MAX_BIRTHS 4096 /* that are looked at between two ticks */
 #define CHECK_MS 100
 #define LAST_CHECK_MS 10000		   /* what lives then does not die of another SIGKILL */
 #define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
-
-struct attached *attached_find(const struct service *s, int64_t attempt_id)
-{
-	struct attached *at = s->attached;
-
-	while (at && at->attempt_id != attempt_id)
-		at = at->next;
-	return at;
-}
 
 static void drop(struct service *s, struct attached *gone)
 {
@@ -46,19 +42,11 @@ static void drop(struct service *s, struct attached *gone)
 	s->n_records_lost += gone->log ? attempt_log_lost(gone->log) : 0;
 	attempt_log_close(gone->log);
 	attempt_release(&gone->begin);
-	service_leave_deaths(s, &gone->deaths);
+	/* The accounts of what has ended just now are in no record. */
+	s->life.n_unaccounted += deaths_count_unaccounted(&gone->deaths, UINT64_MAX);
 	deaths_release(&gone->deaths);
 	free(gone);
 	service_want_accounts(s);
-}
-
-size_t service_count_attached(const struct service *s, size_t (*count)(const struct deaths *d))
-{
-	size_t n = 0;
-
-	for (const struct attached *at = s->attached; at; at = at->next)
-		n += count(&at->deaths);
-	return n;
 }
 
 void service_release_attached(struct service *s)
@@ -69,39 +57,21 @@ void service_release_attached(struct service *s)
 
 /* ---- the root ---- */
 
-/* What the kernel says of it before its parent has waited for it; else its news may tell. */
-static void read_status(struct attached *at)
-{
-	struct process_facts facts;
-
-	if (process_facts_read(at->service->root_fd, at->root.pid, &facts) == 0 &&
-	    facts.key.start_ticks == at->root.start_ticks && facts.wait_status >= 0)
-		at->status = exit_status_from_wait(facts.wait_status);
-}
-
-static void lose_root(struct attached *at)
-{
-	at->watch = loop_fd_close(at->watch);
-	close_fd(&at->pidfd);
-	at->pidfd = -1;
-}
-
 /* Nothing may be left of the job by now. */
 static void on_root_gone(void *ctx)
 {
 	struct attached *at = ctx;
+	struct process_facts facts;
 
-	read_status(at);
-	lose_root(at);
+	/* What the kernel says of it before its parent has waited for it; else its news may tell.
+	 */
+	if (process_facts_read(at->service->root_fd, at->root.pid, &facts) == 0 &&
+	    facts.key.start_ticks == at->root.start_ticks && facts.wait_status >= 0)
+		at->status = exit_status_from_wait(facts.wait_status);
+	at->watch = loop_fd_close(at->watch);
+	close_fd(&at->pidfd);
+	at->pidfd = -1;
 	loop_timer_set(at->timer, CHECK_MS, 0);
-}
-
-static void hold_root(struct attached *at)
-{
-	at->pidfd = open_process(&at->root);
-	if (at->pidfd < 0)
-		return;
-	at->watch = loop_watch_fd(at->service->loop, at->pidfd, on_root_gone, at);
 }
 
 static bool root_lives(const struct attached *at)
@@ -138,7 +108,9 @@ static struct attached *add(struct service *s, uint64_t uid, const struct proc_k
 		return NULL;
 	}
 	service_want_accounts(s); /* or times lack a tick each */
-	hold_root(at);
+	at->pidfd = open_process(root);
+	if (at->pidfd >= 0)
+		at->watch = loop_watch_fd(s->loop, at->pidfd, on_root_gone, at);
 	return at;
 }
 
@@ -184,70 +156,63 @@ void service_follow_attached(struct service *s, const struct watched *job)
 	at->attempt_id = job->a.id;
 }
 
-/* Those that were seen and still live, so that no look takes them for new. */
-static void recall_process(struct service *s, const struct watched *job,
-			   const struct proc_record *p)
+static void add_member(struct service *s, const struct watched *job, const struct proc_key *key,
+		       int sheet_num)
 {
-	const struct member member = {
-		.key = p->key,
-		.attempt_id = job->a.id,
-		.born_wall_ns = p->born_wall_ns,
-		.sheet_num = p->sheet_num,
-	};
-
-	if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
-		return;
-	membership_add(s->scan.membership, &(struct job_member){ .key = p->key,
+	membership_add(s->scan.membership, &(struct job_member){ .key = *key,
 								 .attempt_id = job->a.id,
-								 .sheet_num = p->sheet_num,
+								 .sheet_num = sheet_num,
 								 .rank = RANK_NONE });
-	members_see(s->life.members, &member);
-}
-
-/* What is recorded of the root. */
-static void recall_end(struct attached *at, const struct proc_event *ev)
-{
-	if (ev->type != EVENT_EXIT || ev->key.pid != at->root.pid ||
-	    (u64_known(ev->key.start_ticks) && ev->key.start_ticks != at->root.start_ticks))
-		return;
-	at->status = ev->status;
-	at->was_gone = false;
 }
 
 /* One that has its end already is not ours any more: the next ingest stores it. */
-static int continue_log(struct service *s, struct attached *at, const struct watched *job)
-{
-	struct stored_log stored = { 0 };
-	int r = store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin, NULL);
-
-	if (r == 0)
-		r = store_find_log(s->store, job->log.bytes, &stored, NULL);
-	if (r == 0)
-		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &job->log,
-					 stored.offset, describe_begin, at, &at->log, NULL);
-	return r;
-}
-
 static int recall(struct service *s, struct attached *at, const struct watched *job)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	struct stored_log stored = { 0 };
 	int r;
 
 	service_take_in(s);
 	attempt_release(&at->begin);
 	attempt_init(&at->begin);
 	attempt_init(&a);
-	r = s->store ? continue_log(s, at, job) : -ENOENT;
+	r = s->store ? store_read_progress(s->store, job->job_id, job->a.attempt_num, &at->begin,
+					   NULL)
+		     : -ENOENT;
+	if (r == 0)
+		r = store_find_log(s->store, job->log.bytes, &stored, NULL);
+	if (r == 0)
+		r = attempt_log_continue(s->settings.options->paths->db, &at->begin, &job->log,
+					 stored.offset, describe_begin, at, &at->log, NULL);
 	if (r == 0)
 		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, NULL);
-	for (size_t i = 0; r == 0 && i < a.n_processes; i++)
-		recall_process(s, job, &a.processes[i]);
-	for (size_t i = 0; r == 0 && i < a.n_events; i++)
-		recall_end(at, &a.events[i]);
-	if (r == 0)
-		return 0;
-	at->log = attempt_log_close(at->log);
-	return r;
+	if (r < 0) {
+		at->log = attempt_log_close(at->log);
+		return r;
+	}
+	/* Those that were seen and still live, so that no look takes them for new. */
+	for (size_t i = 0; i < a.n_processes; i++) {
+		const struct proc_record *p = &a.processes[i];
+		const struct member member = { .key = p->key,
+					       .attempt_id = job->a.id,
+					       .born_wall_ns = p->born_wall_ns,
+					       .sheet_num = p->sheet_num };
+
+		if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
+			continue;
+		add_member(s, job, &p->key, p->sheet_num);
+		members_see(s->life.members, &member);
+	}
+	for (size_t i = 0; i < a.n_events; i++) {
+		const struct proc_event *ev = &a.events[i];
+
+		if (ev->type != EVENT_EXIT || ev->key.pid != at->root.pid ||
+		    (u64_known(ev->key.start_ticks) && ev->key.start_ticks != at->root.start_ticks))
+			continue;
+		at->status = ev->status;
+		at->was_gone = false;
+	}
+	return 0;
 }
 
 void service_recall_attached(struct service *s)
@@ -262,17 +227,6 @@ void service_recall_attached(struct service *s)
 }
 
 /* ---- what is recorded ---- */
-
-void attached_flush(struct attached *at)
-{
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
-
-	if (at->n_pending == 0 || !at->log)
-		return;
-	record_write_list(&bytes, RECORD_LIST_EVENTS, at->pending, at->n_pending);
-	attempt_log_append(at->log, RECORD_EVENTS, &bytes);
-	at->n_pending = 0;
-}
 
 /* What somebody has removed goes on under the same id. */
 static void leave_removed(struct service *s, struct attached *at)
@@ -294,32 +248,22 @@ static void leave_removed(struct service *s, struct attached *at)
 }
 
 /* The processes of the job alone; they are borrowed. */
-static size_t list_processes(const struct service *s, const struct watched *job,
-			     struct proc_sample *ret)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < s->scan.snap.n_processes; i++) {
-		if (s->scan.snap.processes[i].job_id != job->job_id)
-			continue;
-		if (ret)
-			ret[n] = s->scan.snap.processes[i];
-		n++;
-	}
-	return n;
-}
-
 static int append_tick(struct service *s, struct attached *at, const struct watched *job)
 {
 	CLEANUP(free_ptr) struct proc_sample *processes = NULL;
 	struct snapshot view = s->scan.snap;
+	size_t n = 0;
 
-	view.n_processes = list_processes(s, job, NULL);
-	processes = reallocarray(NULL, view.n_processes + 1, sizeof(*processes));
+	for (size_t i = 0; i < view.n_processes; i++)
+		n += view.processes[i].job_id == job->job_id;
+	processes = reallocarray(NULL, n + 1, sizeof(*processes));
 	if (!processes)
 		return -ENOMEM;
 	view.processes = processes;
-	list_processes(s, job, processes);
+	view.n_processes = 0;
+	for (size_t i = 0; i < s->scan.snap.n_processes; i++)
+		if (s->scan.snap.processes[i].job_id == job->job_id)
+			processes[view.n_processes++] = s->scan.snap.processes[i];
 	attempt_log_append_tick(at->log, &view, &job->point);
 	return 0;
 }
@@ -347,19 +291,6 @@ int service_record_attached(struct service *s, uint64_t *ret_disk_wait_ns, struc
 			*ret_disk_wait_ns = wait_ns;
 	}
 	return r;
-}
-
-void service_write_recording(struct json *j, const struct service *s)
-{
-	uint64_t n_waiting = 0, n_lost = s->n_records_lost;
-
-	for (const struct attached *at = s->attached; at; at = at->next)
-		if (at->log) {
-			n_waiting += attempt_log_is_waiting(at->log);
-			n_lost += attempt_log_lost(at->log);
-		}
-	json_key_u64(j, "ticks_waiting", n_waiting);
-	json_key_u64(j, "ticks_lost", n_lost);
 }
 
 void service_record_closer(struct service *s, const struct watched *job,
@@ -394,25 +325,18 @@ void service_note_attached(struct service *s, const struct watched *job,
 
 /* ---- what the kernel reports at an end ---- */
 
-/* Of all that one user has attached; 0: the user is the daemon's. */
-static size_t count_deaths(const struct service *s, uint64_t uid)
-{
-	size_t n = 0;
-
-	for (const struct attached *at = s->attached; at && uid != geteuid(); at = at->next)
-		n += at->uid == uid ? at->deaths.n : 0;
-	return n;
-}
-
 void service_note_death(struct service *s, const struct member *member, const struct life_event *ev)
 {
 	struct attached *at = attached_find(s, member->attempt_id);
+	size_t n = 0; /* of all that one user has attached */
 
 	if (!at || member->is_runner)
 		return;
+	for (const struct attached *of = s->attached; of && at->uid != geteuid(); of = of->next)
+		n += of->uid == at->uid ? of->deaths.n : 0;
 	if (!may_see(at->uid, ev->uid, -1, 0))
 		at->n_withheld++;
-	else if (count_deaths(s, at->uid) < DEATHS_USER_MAX)
+	else if (n < DEATHS_USER_MAX)
 		deaths_note(&at->deaths, member, ev);
 	else
 		deaths_leave_out(&at->deaths);
@@ -424,28 +348,142 @@ void service_complete_death(struct service *s, const struct life_event *ev)
 		deaths_complete(&at->deaths, ev);
 }
 
-bool service_keep_birth(struct service *s, struct member *born)
+void service_keep_birth(struct service *s, struct member *born)
 {
-	struct attached *at = s->attached ? attached_find(s, born->attempt_id) : NULL;
+	struct attached *at = attached_find(s, born->attempt_id);
 	const struct watched *job = at ? watch_find_attempt(s->watch, at->attempt_id) : NULL;
 
-	if (!job || ++at->n_births > MAX_BIRTHS ||
-	    proc_start_ticks(born->key.pid, &born->key.start_ticks) < 0)
-		return false;
-	membership_add(s->scan.membership, &(struct job_member){ .key = born->key,
-								 .attempt_id = job->a.id,
-								 .sheet_num = SHEET_NONE,
-								 .rank = RANK_NONE });
-	return true;
+	if (job && ++at->n_births <= MAX_BIRTHS &&
+	    proc_start_ticks(born->key.pid, &born->key.start_ticks) == 0)
+		add_member(s, job, &born->key, SHEET_NONE);
 }
 
 /* ---- the end ---- */
 
-/* Of the look that was just taken; one from before it was attached says nothing. */
-static bool is_over(const struct service *s, const struct attached *at, const struct watched *job)
+static void judge_outcome(struct attempt *a, const struct attached *at)
 {
-	return s->scan.has_snap && at->is_recalled && job->point.wall_ns == s->scan.snap.wall_ns &&
-	       job->n_living == 0 && !root_lives(at);
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+	bool is_known = exit_status_to_shell(at->status) >= 0;
+
+	a->status = at->status;
+	if (at->cancelled_boot_ns) {
+		a->outcome = OUTCOME_CANCELLED;
+		a->reason = "cancelled";
+		return;
+	}
+	a->outcome = !is_known			 ? OUTCOME_NONE
+		     : at->status.exit_code == 0 ? OUTCOME_SUCCESS
+						 : OUTCOME_FAILURE;
+	if (at->status.signal >= 0)
+		buf_printf(&why, "signal %d", at->status.signal);
+	else if (is_known)
+		buf_printf(&why, "exit code %d", at->status.exit_code);
+	else
+		buf_add_str(&why,
+			    at->was_gone ? "exit status unknown: it ended while no daemon looked"
+					 : "exit status unknown: nobody waited for it who told us");
+	a->reason = arena_strdup(&a->arena, why.data);
+}
+
+static void note_unknowns(struct attempt *a, const struct attached *at, bool has_all_ends)
+{
+	/* The kernel has these in no word on an end. */
+	static const char *const untold[] = { "syscr", "syscw", "voluntary_switches",
+					      "involuntary_switches" };
+	const struct service *s = at->service;
+	uint64_t n_lost = s->life.n_lost - at->n_lost_before; /* of which job nobody knows */
+	size_t n = 0;
+	char why[128];
+
+	attempt_note(
+		a, "before it was attached",
+		"something else started the job: what had ended until then was not recorded, and is "
+		"in none of its numbers");
+	/* Each end comes with one more word, of all that it used: of these it did not come. */
+	for (size_t i = 0; i < a->n_processes; i++)
+		n += a->processes[i].cpu_evidence != EVIDENCE_EXACT;
+	snprintf(why, sizeof(why),
+		 "what %zu of its %zu processes used after they were last seen was not told", n,
+		 a->n_processes);
+	if (u64_known(a->usage.user_ns) && !has_all_ends)
+		attempt_note(a, "total_cpu_seconds",
+			     n == 0 ? "some of its processes are not listed" : why);
+	attempt_note(a, "io",
+		     u64_known(a->usage.rchar)
+			     ? "of processes that others of the job did not wait for it is missing"
+			     : "nobody waited for its processes who told us");
+	for (size_t i = 0; i < ARRAY_SIZE(untold); i++)
+		attempt_note(a, untold[i],
+			     "how many there were is told only to who waits for a process");
+	/* Each process has the most that it held, and each sample what it used. */
+	if (s->gpus.reader && gpus_rung(s->gpus.reader))
+		attempt_note(a, "gpus",
+			     "of an attached job what its processes used is not added up");
+	else if (s->gpus.note[0])
+		attempt_note(a, "gpus", s->gpus.note);
+	else if (!sources_has_gpu(s->root_fd))
+		usage_set_no_gpu(&a->usage);
+	else if (!s->settings.config->gpu_enabled)
+		attempt_note(a, "gpus", "gpu_enabled is false in the configuration");
+	snprintf(why, sizeof(why), "up to %llu kernel events were lost: counts are lower bounds",
+		 (unsigned long long)n_lost);
+	if (n_lost > 0)
+		attempt_note(a, "process_spawn_count", why);
+	if (at->deaths.n_unlisted > 0)
+		attempt_note(a, "processes", "there were too many: some are not listed one by one");
+	deaths_note_withheld(a, at->n_withheld);
+	if (at->n_withheld > 0 && !at->has_all_births)
+		attempt_note(a, "processes",
+			     "what ended before this daemon followed the job is not in that count");
+	if (at->was_gone)
+		attempt_note(a, "ended",
+			     "it ended while no daemon looked: when that was seen is told");
+	if (attempt_log_lost(at->log) > 0)
+		attempt_note(a, "history", "records could not be stored");
+}
+
+/*
+ * All of it is gone: appends its sums, and how it ended as far as that is known, and ends the log.
+ * The sums are made of what the database has, so all of the log has to be there: -EBUSY, later.
+ */
+static int write_end(struct service *s, struct attached *at, struct watched *job, struct err *err)
+{
+	CLEANUP(attempt_release) struct attempt a;
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
+	bool has_all_births = at->has_all_births && s->life.life &&
+			      s->life.n_lost == at->n_lost_before &&
+			      attempt_log_lost(at->log) == 0 && at->deaths.n_unlisted == 0;
+	int r;
+
+	attempt_init(&a);
+	attached_flush(at);
+	r = store_take_in(s->store, err);
+	if (r >= 0)
+		r = store_read_attempt(s->store, job->job_id, job->a.attempt_num, &a, err);
+	if (r < 0)
+		return r;
+	a.is_running = false;
+	a.ended_wall_ns = at->last_death_wall_ns ? at->last_death_wall_ns : clock_wall_ns();
+	judge_outcome(&a, at);
+	if (deaths_merge(&at->deaths, &a) < 0)
+		return err_set(err, -ENOMEM, "no memory left for the processes of %s", job->job_id);
+	attached_sum_up(&a, has_all_births);
+	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
+	if (at->was_gone)
+		a.usage.wall_ns = U64_UNKNOWN;
+	a.rungs = s->ladder.rungs;
+	a.n_rungs = s->ladder.n;
+	note_unknowns(&a, at, attached_has_all_ends(&a, has_all_births && at->n_withheld == 0));
+	a.n_syscalls = 0; /* those that are stored would be added once more */
+	record_write_details(&details, &a, NULL);
+	attempt_log_append(at->log, RECORD_DETAILS, &details);
+	service_sum_calls_of(s, job); /* of the processes that it lists */
+	r = attempt_log_end(at->log, &a, clock_boot_ns(), err);
+	if (r < 0 && r != -ETIMEDOUT) /* the disk has it later */
+		return r;
+	s->n_records_lost += attempt_log_lost(at->log);
+	at->log = attempt_log_close(at->log);
+	return 0;
 }
 
 /* The last look may have been a while ago. */
@@ -458,14 +496,17 @@ int service_settle_attached(struct service *s, struct err *err)
 	if (s->attached)
 		service_drain_life(s); /* the last of its ends may wait there */
 	for (struct attached *at = s->attached; at; at = next) {
-		const struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
+		struct watched *job = watch_find_attempt(s->watch, at->attempt_id);
 		int ended = 0;
 
 		next = at->next;
-		if (job && (!s->store || !is_over(s, at, job)))
+		/* By the look that was just taken; one from before it was attached says nothing. */
+		if (job && (!s->store || !s->scan.has_snap || !at->is_recalled ||
+			    job->point.wall_ns != s->scan.snap.wall_ns || job->n_living > 0 ||
+			    root_lives(at)))
 			continue;
 		if (job)
-			ended = attached_write_end(s, at, job, err);
+			ended = write_end(s, at, job, err);
 		if (ended < 0) {
 			r = ended;
 			continue; /* tried again at the next tick */
@@ -480,40 +521,29 @@ int service_settle_attached(struct service *s, struct err *err)
 
 /* ---- cancelling ---- */
 
-/* What belongs to another user by now is not the owner's to end, nor ours in their name. */
-static bool may_signal(const struct watched *job, const struct proc_sample *p)
-{
-	return job->a.uid == 0 || (u64_known(p->uid) && p->uid == job->a.uid);
-}
-
-static void signal_one(struct service *s, const struct watched *job, const struct proc_sample *p,
-		       int sig)
-{
-	const struct proc_event ev = {
-		.wall_ns = clock_wall_ns(),
-		.key = p->key,
-		.type = sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
-		.status = { -1, sig },
-		.job_id = job->job_id,
-		.sheet_num = p->sheet_num,
-		.details = "sent by proctor",
-	};
-
-	if (signal_process(&p->key, sig, 0) < 0)
-		return;
-	signal_process(&p->key, SIGCONT, 0); /* one that is stopped hears nothing */
-	service_note_attached(s, job, &ev);
-	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
-}
-
 static void signal_all(struct service *s, const struct watched *job, int sig)
 {
 	for (size_t i = 0; i < s->scan.snap.n_processes; i++) {
 		const struct proc_sample *p = &s->scan.snap.processes[i];
+		const struct proc_event ev = {
+			.wall_ns = clock_wall_ns(),
+			.key = p->key,
+			.type = sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
+			.status = { -1, sig },
+			.job_id = job->job_id,
+			.sheet_num = p->sheet_num,
+			.details = "sent by proctor",
+		};
 
-		if (p->job_id == job->job_id && p->state != 'Z' && p->key.pid != getpid() &&
-		    may_signal(job, p))
-			signal_one(s, job, p, sig);
+		/* What belongs to another user by now is not the owner's to end, nor ours in their
+		 * name. */
+		if (p->job_id != job->job_id || p->state == 'Z' || p->key.pid == getpid() ||
+		    (job->a.uid != 0 && p->uid != job->a.uid) ||
+		    signal_process(&p->key, sig, 0) < 0)
+			continue;
+		signal_process(&p->key, SIGCONT, 0); /* one that is stopped hears nothing */
+		service_note_attached(s, job, &ev);
+		service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
 	}
 }
 

@@ -12,17 +12,34 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "base/unknown.h"
-#include "recorder/recorder.h"
-#include "daemon/follow/service_attached.h"
 #include "daemon/follow/follow.h"
+
+struct attached *attached_find(const struct service *s, int64_t attempt_id)
+{
+	struct attached *at = s->attached;
+
+	while (at && at->attempt_id != attempt_id)
+		at = at->next;
+	return at;
+}
+
+void attached_flush(struct attached *at)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+
+	if (at->n_pending == 0 || !at->log)
+		return;
+	record_write_list(&bytes, RECORD_LIST_EVENTS, at->pending, at->n_pending);
+	attempt_log_append(at->log, RECORD_EVENTS, &bytes);
+	at->n_pending = 0;
+}
 
 static void describe(void *ctx, struct buf *out)
 {
 	record_write_struct(out, &daemon_columns, ctx);
 }
 
-static void open_host_log(struct service *s)
+uint64_t service_tend_host_log(struct service *s)
 {
 	struct attempt self = { .uid = geteuid(),
 				.started_wall_ns = clock_wall_ns(),
@@ -30,23 +47,18 @@ static void open_host_log(struct service *s)
 				.pid_ns = own_pid_ns() };
 	struct err err = ERR_INIT;
 
-	memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
-	if (attempt_log_open_host(s->settings.options->paths->db, &self, describe, &s->record,
-				  &s->own.log, &err) == 0)
-		s->own.is_missing_logged = false;
-	else if (!s->own.is_missing_logged)
-		log_error("what is found out about the host is not recorded: %s", err.text);
-	s->own.is_missing_logged = !s->own.log;
-}
-
-uint64_t service_tend_host_log(struct service *s)
-{
 	if (s->own.log && attempt_log_is_gone(s->own.log)) {
 		s->n_records_lost += attempt_log_lost(s->own.log);
 		s->own.log = attempt_log_close(s->own.log);
 	}
-	if (!s->own.log)
-		open_host_log(s);
+	if (!s->own.log) {
+		memcpy(self.boot_id, s->record.boot_id, sizeof(self.boot_id));
+		if (attempt_log_open_host(s->settings.options->paths->db, &self, describe,
+					  &s->record, &s->own.log, &err) < 0 &&
+		    !s->own.is_missing_logged)
+			log_error("what is found out about the host is not recorded: %s", err.text);
+		s->own.is_missing_logged = !s->own.log;
+	}
 	return s->own.log ? attempt_log_sync(s->own.log) : 0;
 }
 

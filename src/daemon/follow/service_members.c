@@ -1,18 +1,148 @@
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-#include "base/alive.h"
-#include "base/clock.h"
+#include "base/buf.h"
+#include "base/io.h"
+#include "base/macros.h"
+#include "base/num.h"
 #include "base/unknown.h"
-#include "daemon/follow/descendants.h"
-#include "recorder/recorder.h"
+#include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
+#include "recorder/recorder.h"
 
 /*
- * Which processes are a job's, as the looks at the host and the trees of its runners show it: who
- * is new or gone is told, if the kernel has not done so.
+ * Whose each process is: as looks at the host and the trees of runners show it, and by the kernel's
+ * reports, which go from here to the parts that want them. Starts and exits of attached trees are
+ * published and recorded here; a runner records its own, and gets the kernel's facts by its stream.
  */
+
+/* ---- starts and exits of attached trees ---- */
+
+/* As the last look saw it; NULL: it was not there. */
+static const char *command_of(const struct service *s, const struct proc_key *key)
+{
+	int i = s->scan.has_snap ? membership_index(s->scan.membership, key->pid) : -1;
+	const struct proc_sample *p;
+
+	if (i < 0 || (size_t)i >= s->scan.snap.n_processes)
+		return NULL;
+	p = &s->scan.snap.processes[i];
+	if (p->key.pid != key->pid || p->key.start_ticks != key->start_ticks)
+		return NULL;
+	return p->command ? p->command : p->comm;
+}
+
+/* status { -1, -1 }: unknown; details NULL: what the last look saw, or comm, the kernel's name. */
+static void tell(struct service *s, const struct member *member, enum event_type type,
+		 uint64_t wall_ns, struct exit_status status, const char *details, const char *comm)
+{
+	struct watched *job = watch_find_attempt(s->watch, member->attempt_id);
+	struct proc_event ev = { .wall_ns = wall_ns,
+				 .key = member->key,
+				 .type = type,
+				 .status = status,
+				 .details = details };
+
+	if (!job || !job->a.is_attached || member->is_runner)
+		return;
+	ev.job_id = job->job_id;
+	ev.sheet_num = watch_sheet_at(s->watch, job, member->born_wall_ns);
+	if (ev.sheet_num == SHEET_NONE)
+		ev.sheet_num = member->sheet_num;
+	service_note_attached(s, job, &ev);
+	if (ev.type == EVENT_EXIT && !ev.details)
+		ev.details = command_of(s, &ev.key); /* as it is written down */
+	if (ev.type == EVENT_EXIT && !ev.details)
+		ev.details = comm;
+	s->life.n_told++;
+	service_tell_process(s, &ev, job->a.attempt_num, job->a.uid);
+}
+
+static const struct exit_status no_status = { -1, -1 };
+
+/* ---- the kernel's reports ---- */
+
+static void on_birth(struct service *s, const struct life_event *ev)
+{
+	const struct proc_key key = { ev->pid, ev->start_ticks };
+	const struct member *born =
+		members_fork(s->life.members, ev->parent_pid, &key, ev->wall_ns);
+	struct member named;
+
+	if (!born) { /* where the kernel side follows trees itself, its word counts */
+		const struct member seen = {
+			.key = key,
+			.attempt_id = service_attempt_of_mark(s, ev->tag),
+			.born_wall_ns = ev->wall_ns,
+			.sheet_num = SHEET_NONE,
+		};
+
+		if (seen.attempt_id != 0 && watch_find_attempt(s->watch, seen.attempt_id) &&
+		    members_see(s->life.members, &seen) >= 0)
+			born = members_find(s->life.members, ev->pid);
+	}
+	if (!born)
+		unowned_note_birth(&s->signals.unowned, ev);
+	if (!born || born->is_told) /* a look has shown it before the news came */
+		return;
+	named = *born;
+	named.is_told = true;
+	service_keep_birth(s, &named);
+	members_see(s->life.members, &named);
+	tell(s, &named, EVENT_SPAWN, ev->wall_ns, no_status, NULL, NULL);
+}
+
+static void on_death(struct service *s, const struct life_event *ev)
+{
+	const struct member *member = members_exit(s->life.members, ev->pid);
+
+	service_note_orphan_death(s, ev);
+	service_note_job_death(s, member, ev);
+	if (!member)
+		return;
+	service_note_exit(s, &member->key, ev->wall_ns);
+	service_note_death(s, member, ev);
+	tell(s, member, EVENT_EXIT, ev->wall_ns, exit_status_from_wait(ev->wait_status), NULL,
+	     ev->comm);
+}
+
+static void on_life_event(struct service *s, const struct life_event *ev)
+{
+	switch (ev->type) {
+	case LIFE_FORK:
+		on_birth(s, ev);
+		break;
+	case LIFE_EXIT:
+		on_death(s, ev);
+		break;
+	case LIFE_ACCOUNT:
+		service_complete_death(s, ev);
+		service_complete_job_death(s, ev);
+		break;
+	case LIFE_SIGNAL:
+	case LIFE_OOM:
+		service_note_signal(s, ev);
+		break;
+	default:
+		break;
+	}
+}
+
+/* More may be known by now of whose the processes are, also of those that something happened to. */
+static void on_drained(struct service *s)
+{
+	service_place_signals(s);
+	service_send_facts(s);
+}
+
+const struct life_ops service_life_ops = { on_life_event, on_drained };
+
+/* ---- looks ---- */
 
 static void see_root(struct service *s, const struct watched *job)
 {
@@ -34,40 +164,25 @@ struct tracking {
 	uint64_t runner_mark; /* until now */
 };
 
-/* A runner of our own user hears of ends itself. */
-static bool is_others(const struct watched *job)
-{
-	return job->a.uid != geteuid();
-}
-
-/* A zombie's death was told. */
-static void see_guests(const struct tracking *tracking, const struct process_facts *facts)
-{
-	const struct member seen = {
-		.key = facts->key,
-		.attempt_id = tracking->job->a.id,
-		.born_wall_ns = U64_UNKNOWN,
-		.sheet_num = SHEET_NONE,
-	};
-
-	if (is_others(tracking->job) && facts->state != 'Z' && facts->state != 'X')
-		(void)members_see(tracking->service->life.members, &seen);
-}
-
 /* Where the kernel side does not follow trees itself: who is there before the next look starts
- * others, and ends. */
+ * others, and ends. A runner of our own user hears of ends itself; a zombie's end was reported. */
 static void follow(void *ctx, pid_t pid)
 {
 	const struct tracking *tracking = ctx;
 	struct service *s = tracking->service;
+	const struct attempt *a = &tracking->job->a;
 	struct process_facts facts;
+	struct member seen = { .attempt_id = a->id,
+			       .born_wall_ns = U64_UNKNOWN,
+			       .sheet_num = SHEET_NONE };
 
 	if (process_facts_read(s->root_fd, pid, &facts) < 0)
 		return;
 	if (facts.is_pure)
 		life_follow_owner(s->life.life, pid, facts.uid);
-	if (pid != tracking->job->a.runner.pid)
-		see_guests(tracking, &facts);
+	seen.key = facts.key;
+	if (pid != a->runner.pid && a->uid != geteuid() && facts.state != 'Z' && facts.state != 'X')
+		(void)members_see(s->life.members, &seen);
 }
 
 static void track(void *ctx, pid_t pid)
@@ -81,56 +196,33 @@ static void track(void *ctx, pid_t pid)
 		(void)life_track(life, pid, (uint64_t)a->id);
 }
 
-/* Its runner has started the command by now, and that perhaps others. */
-static void track_tree(struct service *s, const struct watched *job)
-{
-	struct tracking tracking = { s, job, 0 };
-
-	if (!s->life.life)
-		return;
-	tracking.runner_mark = life_tag_of(s->life.life, job->a.runner.pid);
-	if (life_track(s->life.life, job->a.runner.pid, (uint64_t)job->a.id) == 0) {
-		descendants_each(s->root_fd, job->a.runner.pid, track, &tracking);
-	} else if (is_others(job) || job->a.is_attached) {
-		follow(&tracking, job->a.runner.pid);
-		descendants_each(s->root_fd, job->a.runner.pid, follow, &tracking);
-	}
-}
-
-/* What is on its way by now is of before. */
+/* What is on its way by now is of before. Its runner has started the command, and that perhaps
+ * others. */
 void service_expect_births(struct service *s, const struct watched *job)
 {
+	const struct proc_key *runner = &job->a.runner;
+	struct tracking tracking = { s, job, 0 };
+
 	service_drain_life(s);
 	see_root(s, job);
-	track_tree(s, job);
+	if (!s->life.life)
+		return;
+	tracking.runner_mark = life_tag_of(s->life.life, runner->pid);
+	if (life_track(s->life.life, runner->pid, (uint64_t)job->a.id) == 0) {
+		descendants_each(s->root_fd, runner->pid, track, &tracking);
+	} else if (job->a.uid != geteuid() || job->a.is_attached) {
+		follow(&tracking, runner->pid);
+		descendants_each(s->root_fd, runner->pid, follow, &tracking);
+	}
 	service_place_signals(s);
-}
-
-static int see_process(struct service *s, const struct watched *job, const struct proc_sample *p)
-{
-	const struct member seen = {
-		.key = p->key,
-		.attempt_id = job->a.id,
-		.born_wall_ns = p->start_wall_ns,
-		.sheet_num = p->sheet_num,
-		.is_told = true,
-	};
-	int r;
-
-	if (p->state == 'Z' || p->state == 'X')
-		return 0; /* its death was told */
-	r = members_see(s->life.members, &seen);
-	if (r == 1)
-		service_tell_birth(s, &seen, p->start_wall_ns);
-	return r;
 }
 
 static void on_gone(void *ctx, const struct member *member)
 {
 	struct service *s = ctx;
 
-	service_tell_death(s, member, (struct exit_status){ -1, -1 }, s->scan.snap.wall_ns,
-			   "nobody told how it ended");
+	tell(s, member, EVENT_EXIT, s->scan.snap.wall_ns, no_status, "nobody told how it ended",
+	     NULL);
 }
 
 int service_settle_life(struct service *s, struct err *err)
@@ -145,10 +237,20 @@ int service_settle_life(struct service *s, struct err *err)
 	for (size_t i = 0; i < n; i++)
 		see_root(s, jobs[i]);
 	for (size_t i = 0; r >= 0 && i < s->scan.snap.n_processes; i++) {
+		const struct proc_sample *p = &s->scan.snap.processes[i];
 		int owner = membership_owner(s->scan.membership, i);
+		struct member seen;
 
-		if (owner >= 0)
-			r = see_process(s, jobs[owner], &s->scan.snap.processes[i]);
+		if (owner < 0 || p->state == 'Z' || p->state == 'X') /* its end was reported */
+			continue;
+		seen = (struct member){ .key = p->key,
+					.attempt_id = jobs[owner]->a.id,
+					.born_wall_ns = p->start_wall_ns,
+					.sheet_num = p->sheet_num,
+					.is_told = true };
+		r = members_see(s->life.members, &seen);
+		if (r == 1)
+			tell(s, &seen, EVENT_SPAWN, p->start_wall_ns, no_status, NULL, NULL);
 	}
 	service_place_signals(s);
 	members_end_look(s->life.members, on_gone, s);
@@ -156,22 +258,6 @@ int service_settle_life(struct service *s, struct err *err)
 }
 
 /* ---- whose a process is ---- */
-
-static bool is_same(const struct proc_key *known, const struct proc_key *key)
-{
-	return !u64_known(known->start_ticks) || known->start_ticks == key->start_ticks;
-}
-
-/* The job that it belongs to, or that it runs: what it starts belongs to that. */
-static struct watched *find_by_key(struct service *s, const struct proc_key *key)
-{
-	const struct member *member = members_find(s->life.members, key->pid);
-	struct watched *job = watch_find_runner(s->watch, key);
-
-	if (!job && member && is_same(&member->key, key))
-		job = watch_find_attempt(s->watch, member->attempt_id);
-	return job;
-}
 
 /* Deeper than any tree of processes that somebody means. */
 #define MAX_ANCESTORS 256
@@ -182,13 +268,82 @@ struct watched *service_job_of(struct service *s, pid_t pid)
 
 	service_drain_life(s);
 	for (int i = 0; i < MAX_ANCESTORS && facts.ppid > 1; i++) {
+		const struct member *member;
 		struct watched *job;
 
 		if (process_facts_read(s->root_fd, facts.ppid, &facts) < 0)
 			return NULL;
-		job = find_by_key(s, &facts.key);
+		/* What a runner starts belongs to its job. */
+		job = watch_find_runner(s->watch, &facts.key);
+		member = members_find(s->life.members, facts.key.pid);
+		if (!job && member &&
+		    (!u64_known(member->key.start_ticks) ||
+		     member->key.start_ticks == facts.key.start_ticks))
+			job = watch_find_attempt(s->watch, member->attempt_id);
 		if (job)
 			return job;
 	}
 	return NULL;
+}
+
+/* ---- descendants ---- */
+
+/* More than any job that somebody means; the rest is found at the next look. */
+#define MAX_PIDS 65536
+#define MAX_LIST_BYTES (1 << 20)
+
+struct found {
+	pid_t *items;
+	size_t n, cap;
+};
+
+static void release_found(struct found *f)
+{
+	free(f->items);
+}
+
+/* Each thread has its own. */
+static void add_children(struct found *f, int root_fd, pid_t pid)
+{
+	struct dirent *entry;
+	char path[300];
+	DIR *threads;
+	int fd;
+
+	snprintf(path, sizeof(path), "proc/%d/task", (int)pid);
+	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	threads = fd < 0 ? NULL : fdopendir(fd);
+	if (!threads) {
+		close_fd(&fd);
+		return;
+	}
+	while ((entry = readdir(threads))) {
+		CLEANUP(buf_release) struct buf text = BUF_INIT;
+		const char *at;
+		uint64_t child;
+
+		snprintf(path, sizeof(path), "%s/children", entry->d_name);
+		if (entry->d_name[0] == '.' || io_read_at(fd, path, MAX_LIST_BYTES, &text) < 0)
+			continue;
+		at = text.len > 0 ? text.data : ""; /* "12 34 " */
+		while (num_scan_u64(&at, &child) == 0 && child > 1 && child <= INT32_MAX) {
+			if (f->n == MAX_PIDS || ARRAY_RESERVE(f->items, f->cap, f->n + 1) < 0)
+				break;
+			f->items[f->n++] = (pid_t)child;
+			if (*at++ != ' ')
+				break;
+		}
+	}
+	closedir(threads);
+}
+
+void descendants_each(int root_fd, pid_t pid, descendants_fn *fn, void *ctx)
+{
+	CLEANUP(release_found) struct found found = { 0 };
+
+	add_children(&found, root_fd, pid);
+	for (size_t i = 0; i < found.n; i++) {
+		fn(ctx, found.items[i]);
+		add_children(&found, root_fd, found.items[i]);
+	}
 }

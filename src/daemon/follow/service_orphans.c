@@ -10,12 +10,11 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/caller.h"
+#include "daemon/process_handle.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "daemon/signal_process.h"
 #include "recorder/recorder.h"
 
 /* ---- when a job ends ---- */
@@ -131,22 +130,6 @@ void service_follow_orphan(struct service *s, const struct watched *job,
 					     .left_wall_ns = ev->wall_ns });
 }
 
-static int list_told(void *ctx, const struct event_row *row)
-{
-	struct service *s = ctx;
-
-	follow_recorded(s,
-			&(struct orphan){ .key = row->event.key,
-					  .attempt_id = service_attempt_of_row(s, row->attempt_id),
-					  .uid = row->uid,
-					  .attempt_num = row->attempt_num,
-					  .sheet_num = row->event.sheet_num,
-					  .job_id = row->event.job_id,
-					  .is_attached = row->is_attached,
-					  .left_wall_ns = row->event.wall_ns });
-	return 0;
-}
-
 void service_leave_job(struct service *s, const struct watched *job)
 {
 	struct ending ending = { s, job };
@@ -172,12 +155,30 @@ void service_release_lost(struct service *s)
 	s->leftovers.n_lost_left = 0;
 }
 
-void service_recall_lost(struct service *s)
+static int list_told(void *ctx, const struct event_row *row)
+{
+	struct service *s = ctx;
+
+	follow_recorded(s,
+			&(struct orphan){ .key = row->event.key,
+					  .attempt_id = service_attempt_of_row(s, row->attempt_id),
+					  .uid = row->uid,
+					  .attempt_num = row->attempt_num,
+					  .sheet_num = row->event.sheet_num,
+					  .job_id = row->event.job_id,
+					  .is_attached = row->is_attached,
+					  .left_wall_ns = row->event.wall_ns });
+	return 0;
+}
+
+/* A database was opened: jobs of which the runners were gone by then could not be watched. */
+static void recall(struct service *s)
 {
 	const struct orphan_filter recorded = { s->record.boot_id, 0, ORPHANS_MAX };
 	const struct attempt_filter filter = { .running_only = true };
 	struct err err = ERR_INIT;
 
+	s->leftovers.n_recalled = s->database.n_opened;
 	if (store_read_orphans(s->store, &recorded, list_told, s, &err) < 0)
 		log_warning("not all that lives on of jobs that are over is followed: %s",
 			    err.text);
@@ -188,27 +189,22 @@ void service_recall_lost(struct service *s)
 		log_warning("what lives on of lost jobs is not looked for: %s", err.text);
 }
 
-static bool may_have_orphans(const struct service *s, const struct attempt *a)
-{
-	return a->is_lost && !a->is_attached && strcmp(a->boot_id, s->record.boot_id) == 0;
-}
-
-static void recall_one(struct service *s, const struct attempt *a)
-{
-	struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
-	struct ending ending = { s, &job };
-
-	job.a.id = service_attempt_of_row(s, a->id);
-	if (may_have_orphans(s, a) && !watch_find_attempt(s->watch, job.a.id))
-		suspect_recorded(&ending);
-}
-
 static void recall_some(struct service *s)
 {
 	uint64_t until_ns = clock_boot_ns() + RECALL_NS;
 
-	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns)
-		recall_one(s, &s->leftovers.lost.items[--s->leftovers.n_lost_left]);
+	if (s->store && s->leftovers.n_recalled != s->database.n_opened)
+		recall(s);
+	while (s->leftovers.n_lost_left > 0 && clock_boot_ns() < until_ns) {
+		const struct attempt *a = &s->leftovers.lost.items[--s->leftovers.n_lost_left];
+		struct watched job = { .job_id = (char *)a->job_id, .a = *a, .runner_fd = -1 };
+		struct ending ending = { s, &job };
+
+		job.a.id = service_attempt_of_row(s, a->id);
+		if (a->is_lost && !a->is_attached && strcmp(a->boot_id, s->record.boot_id) == 0 &&
+		    !watch_find_attempt(s->watch, job.a.id))
+			suspect_recorded(&ending);
+	}
 	if (s->leftovers.n_lost_left == 0)
 		service_release_lost(s);
 }
@@ -278,18 +274,13 @@ void service_note_orphan_death(struct service *s, const struct life_event *ev)
 		note_at(s, orphan, &death);
 }
 
-/* Helpers that were started and not waited for. Nothing else is a child of the daemon. */
-static void reap(struct service *s)
-{
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		s->leftovers.n_reaped++;
-}
-
 int service_look_for_orphans(struct service *s, struct err *err)
 {
 	static const struct orphans_ops ops = { .found = on_found, .gone = on_gone };
 
-	reap(s);
+	/* Helpers that were started and not waited for. Nothing else is a child of the daemon. */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		s->leftovers.n_reaped++;
 	if (!s->scan.has_snap)
 		return 0;
 	recall_some(s);
@@ -396,15 +387,4 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 	orphans_each(s->leftovers.orphans, end_one, &c);
 	loop_timer_set(s->leftovers.timer, CHECK_MS, 0);
 	return 0;
-}
-
-void service_write_orphans(struct json *j, const struct service *s)
-{
-	json_key_u64(j, "orphans", orphans_count(s->leftovers.orphans));
-	json_key_u64(j, "orphans_found", s->leftovers.n_found);
-	json_key_u64(j, "orphans_not_followed", s->leftovers.n_unlisted);
-	json_key_u64(j, "zombies",
-		     s->scan.has_snap ? snapshot_count_zombies(&s->scan.snap, SNAPSHOT_ALL)
-				      : U64_UNKNOWN);
-	json_key_u64(j, "children_reaped", s->leftovers.n_reaped);
 }

@@ -7,14 +7,13 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "recorder/recorder.h"
+#include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
-#include "daemon/follow/service_stream.h"
 #include "daemon/methods/methods.h"
+#include "recorder/recorder.h"
 #include "report/report.h"
 
 /*
@@ -22,14 +21,6 @@
  * runner hears of those of its job by its stream and records them. The daemon records those of
  * attached trees and of runners that are gone (service_host_log.c).
  */
-
-#define DETAILS_BYTES 320
-
-struct noted_event {
-	int64_t attempt_id;   /* 0: of a stream whose attempt is not known */
-	struct proc_event ev; /* its details are these */
-	char details[DETAILS_BYTES];
-};
 
 /* ---- whose it is ---- */
 
@@ -142,120 +133,33 @@ static void describe_victim(const struct life_victim *v, struct buf *out)
 
 /* ---- what comes ---- */
 
-/* Of those that are not listed the last is, or the last kill, with their number, when the job
- * ends: the rest of a storm, of which one may have ended it. */
-struct unlisted {
-	int64_t id; /* of the attempt, or the mark of the stream */
-	struct noted_event last;
-	uint64_t n;
-	struct unlisted *next;
-};
-
-static struct unlisted **find_unlisted(struct service *s, int64_t id)
-{
-	struct unlisted **at = &s->signals.unlisted;
-
-	while (*at && (*at)->id != id)
-		at = &(*at)->next;
-	return at;
-}
-
-static bool is_kill(const struct noted_event *ev)
-{
-	return ev->ev.type != EVENT_SIGNAL;
-}
-
-static void count_unlisted(struct service *s, int64_t id, const struct noted_event *ev)
-{
-	struct unlisted **at = find_unlisted(s, id);
-
-	s->signals.n_unlisted++;
-	if (!*at)
-		*at = calloc(1, sizeof(**at));
-	if (!*at)
-		return;
-	(*at)->id = id;
-	if ((*at)->n == 0 || !is_kill(&(*at)->last) || is_kill(ev))
-		(*at)->last = *ev;
-	(*at)->n++;
-}
+#define DETAILS_BYTES 320
 
 /* To the runner, where that is there to record it. */
-static void list(struct service *s, const struct owner *o, struct noted_event *ev)
+static void keep(struct service *s, const struct owner *o, struct proc_event *ev, pid_t sender,
+		 const struct buf *details)
 {
-	ev->ev.details = ev->details;
-	if (o->stream) {
-		stream_add_event(o->stream, &ev->ev);
-		return;
-	}
-	(void)service_log_event(s, ev->attempt_id, &ev->ev);
-	ev->ev.job_id = o->job->job_id;
-	if (ev->ev.type == EVENT_OOM)
-		service_keep_news(s, &ev->ev, ev->attempt_id);
-	service_tell_process(s, &ev->ev, o->job->a.attempt_num, o->job->a.uid);
-}
-
-static void set_details(struct noted_event *kept, const char *text, size_t len)
-{
-	snprintf(kept->details, sizeof(kept->details), "%.*s",
-		 (int)utf8_cut(text, len, sizeof(kept->details) - 1), text);
-}
-
-static void keep(struct service *s, const struct owner *o, const struct proc_event *ev,
-		 pid_t sender, const struct buf *details)
-{
-	int64_t id = o->stream ? o->stream->mark : o->job->a.id;
-	struct noted_event kept = { .attempt_id = o->job ? o->job->a.id : 0, .ev = *ev };
+	struct signal_list *list = o->stream ? &o->stream->signals : &o->job->signals;
+	char text[DETAILS_BYTES] = "";
 
 	if (buf_error(details) == 0)
-		set_details(&kept, details->data, details->len);
-	if (signal_room_take(&s->signals.room, id, ev, sender))
-		list(s, o, &kept);
-	else
-		count_unlisted(s, id, &kept);
-}
-
-/* To the end of what is known of the last one. */
-static void add_number(struct noted_event *ev, uint64_t n)
-{
-	char number[64];
-	size_t len;
-
-	if (n == 0)
+		snprintf(text, sizeof(text), "%.*s",
+			 (int)utf8_cut(details->data, details->len, sizeof(text) - 1),
+			 details->data);
+	ev->details = text;
+	if (!signal_list_take(list, ev, sender)) {
+		s->signals.n_unlisted++;
 		return;
-	snprintf(number, sizeof(number), "; %llu others are not listed", (unsigned long long)n);
-	len = utf8_cut(ev->details, strlen(ev->details), sizeof(ev->details) - 1 - strlen(number));
-	snprintf(ev->details + len, sizeof(ev->details) - len, "%s", number);
-}
-
-/* A runner notes itself whom it has signalled, and why. */
-static void keep_signal(struct service *s, const struct owner *o, const struct life_event *ev,
-			struct proc_event *event)
-{
-	CLEANUP(buf_release) struct buf details = BUF_INIT;
-
-	if (runner_of(o) && ev->sender.pid == runner_of(o))
+	}
+	if (o->stream) {
+		stream_add_event(o->stream, ev);
 		return;
-	event->type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
-	event->status = (struct exit_status){ -1, ev->sender.signal };
-	if (ev->pid == runner_of(o))
-		buf_add_str(&details, "to the runner; ");
-	describe_sender(s, o, ev, &details);
-	keep(s, o, event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
-}
-
-static void keep_oom(struct service *s, const struct owner *o, const struct life_event *ev,
-		     struct proc_event *event)
-{
-	CLEANUP(buf_release) struct buf details = BUF_INIT;
-
-	event->type = EVENT_OOM;
-	event->status = (struct exit_status){ -1, SIGKILL };
-	memcpy(event->comm, ev->comm, sizeof(event->comm));
-	event->comm[sizeof(event->comm) - 1] = '\0';
-	service_name_killed(s, event);
-	describe_victim(&ev->victim, &details);
-	keep(s, o, event, 0, &details);
+	}
+	(void)service_log_event(s, o->job->a.id, ev);
+	ev->job_id = o->job->job_id;
+	if (ev->type == EVENT_OOM)
+		service_keep_kill(s, ev, o->job->a.id);
+	service_tell_process(s, ev, o->job->a.attempt_num, o->job->a.uid);
 }
 
 /* A kill of the runner: it cannot record that any more. */
@@ -270,6 +174,7 @@ static bool ends_runner(const struct owner *o, const struct life_event *ev)
  */
 static bool place(void *ctx, const struct life_event *ev)
 {
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	struct service *s = ctx;
 	struct owner o = find_owner(s, ev->pid, ev->tag);
 	struct proc_event event = { .wall_ns = ev->wall_ns,
@@ -288,10 +193,23 @@ static bool place(void *ctx, const struct life_event *ev)
 			return false;
 		event.sheet_num = watch_sheet_at(s->watch, o.job, ev->wall_ns);
 	}
-	if (ev->type == LIFE_OOM)
-		keep_oom(s, &o, ev, &event);
-	else
-		keep_signal(s, &o, ev, &event);
+	if (ev->type == LIFE_OOM) {
+		event.type = EVENT_OOM;
+		event.status = (struct exit_status){ -1, SIGKILL };
+		memcpy(event.comm, ev->comm, sizeof(event.comm));
+		event.comm[sizeof(event.comm) - 1] = '\0';
+		describe_victim(&ev->victim, &details);
+		keep(s, &o, &event, 0, &details);
+		return true;
+	}
+	if (runner_of(&o) && ev->sender.pid == runner_of(&o))
+		return true; /* a runner notes itself whom it has signalled, and why */
+	event.type = ev->sender.signal == SIGKILL ? EVENT_KILL : EVENT_SIGNAL;
+	event.status = (struct exit_status){ -1, ev->sender.signal };
+	if (ev->pid == runner_of(&o))
+		buf_add_str(&details, "to the runner; ");
+	describe_sender(s, &o, ev, &details);
+	keep(s, &o, &event, ev->sender.is_kernel ? 0 : ev->sender.pid, &details);
 	return true;
 }
 
@@ -306,30 +224,11 @@ void service_place_signals(struct service *s)
 	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
 }
 
-/* ---- the end ---- */
-
-void service_end_signals_of(struct service *s, int64_t id)
+void service_end_signals_of(struct service *s, struct watched *job)
 {
-	struct unlisted **at = find_unlisted(s, id), *u = *at;
-	struct stream *st = stream_find(s, id);
+	const struct proc_event *last = signal_list_end(&job->signals);
 
-	signal_room_forget(&s->signals.room, id);
-	if (!u)
-		return;
-	*at = u->next;
-	add_number(&u->last, u->n - 1);
-	u->last.ev.details = u->last.details;
-	if (st && st->mark == id && stream_is_read(st))
-		stream_add_event(st, &u->last.ev);
-	else if (u->last.attempt_id != 0)
-		(void)service_log_event(s, u->last.attempt_id, &u->last.ev);
-	free(u);
-}
-
-void service_close_signals(struct service *s)
-{
-	while (s->signals.unlisted)
-		service_end_signals_of(s, s->signals.unlisted->id);
-	unowned_release(&s->signals.unowned);
-	signal_room_release(&s->signals.room);
+	if (last)
+		(void)service_log_event(s, job->a.id, last);
+	signal_list_release(&job->signals);
 }

@@ -1,4 +1,3 @@
-#include "daemon/follow/service_stream.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,10 +10,10 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
-#include "daemon/caller.h"
-#include "recorder/recorder.h"
 #include "daemon/follow/follow.h"
+#include "daemon/process_handle.h"
 #include "model/record.h"
+#include "recorder/recorder.h"
 
 /* No attempt has such a number. */
 #define FIRST_MARK (INT64_C(1) << 62)
@@ -31,9 +30,6 @@
 /* Ends whose accounts are awaited, of one runner: beyond this the oldest are given up. */
 #define MAX_AWAITED 1024
 
-/* The kernel reports an account when it has done with the process, some milliseconds after its end:
- * what has not come by then is lost. */
-#define ACCOUNT_COMES_NS UINT64_C(300000000)
 #define REAPED_NS UINT64_C(50000000) /* a parent that waits for its children has done so */
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -84,12 +80,6 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 	if (around && around->runner.pid == runner->pid)
 		around = stream_find(s, (int64_t)around->outer_mark);
 	return st && st != around && st->runner.pid != runner->pid;
-}
-
-void service_want_accounts(struct service *s)
-{
-	if (s->life.life)
-		(void)life_want_accounts(s->life.life, s->attached || s->facts.first);
 }
 
 /* ---- sending ---- */
@@ -207,26 +197,13 @@ static size_t count_gone(const struct stream *st, uint64_t before_wall_ns)
 	return n;
 }
 
-static size_t count_unaccounted(const struct deaths *deaths)
+uint64_t stream_count_unaccounted(const struct service *s, uint64_t before_wall_ns)
 {
-	return deaths_count_unaccounted(deaths, clock_wall_ns() - ACCOUNT_COMES_NS);
-}
+	uint64_t n = 0;
 
-/* The accounts of what has ended just now are in no record. */
-void service_leave_deaths(struct service *s, const struct deaths *deaths)
-{
-	s->life.n_unaccounted += deaths_count_unaccounted(deaths, UINT64_MAX);
-}
-
-uint64_t service_count_unaccounted(const struct service *s)
-{
-	uint64_t before = clock_wall_ns() - ACCOUNT_COMES_NS, n = s->life.n_unaccounted;
-
-	if (!s->life.life || !life_sees_signals(s->life.life))
-		return U64_UNKNOWN;
 	for (const struct stream *st = s->facts.first; st; st = st->next)
-		n += count_gone(st, before);
-	return n + service_count_attached(s, count_unaccounted);
+		n += count_gone(st, before_wall_ns);
+	return n;
 }
 
 static void give_up(struct stream *st, size_t i)
@@ -235,10 +212,8 @@ static void give_up(struct stream *st, size_t i)
 	memmove(&st->awaited[i], &st->awaited[i + 1], (st->n_awaited - i) * sizeof(*st->awaited));
 }
 
-static void await_account(struct stream *st, const struct life_event *ev)
+static void await_account(struct stream *st, const struct proc_key *key, uint64_t died_wall_ns)
 {
-	const struct proc_key key = { ev->pid, ev->start_ticks };
-
 	if (!life_sees_signals(st->service->life.life))
 		return; /* this rung has none */
 	if (st->n_awaited == MAX_AWAITED) {
@@ -246,30 +221,7 @@ static void await_account(struct stream *st, const struct life_event *ev)
 		give_up(st, 0);
 	}
 	if (ARRAY_RESERVE(st->awaited, st->cap_awaited, st->n_awaited + 1) == 0)
-		st->awaited[st->n_awaited++] = (struct awaited_account){ key, ev->wall_ns };
-}
-
-/* Reports it as awaited no longer; false: it was not. */
-static bool take_account(struct stream *st, const struct life_event *ev)
-{
-	for (size_t i = 0; i < st->n_awaited; i++) {
-		const struct proc_key *key = &st->awaited[i].key;
-
-		if (key->pid == ev->pid && key->start_ticks == ev->start_ticks) {
-			give_up(st, i);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The kernel has not done with it before its parent waits for it, which may be never. */
-static bool is_zombie(const struct service *s, const struct proc_key *key)
-{
-	struct process_facts facts;
-
-	return process_facts_read(s->root_fd, key->pid, &facts) == 0 && facts.state == 'Z' &&
-	       (!u64_known(key->start_ticks) || facts.key.start_ticks == key->start_ticks);
+		st->awaited[st->n_awaited++] = (struct awaited_account){ *key, died_wall_ns };
 }
 
 /* It is asked every few milliseconds: so many files are read for it. */
@@ -282,11 +234,18 @@ static bool is_complete(const struct stream *st)
 
 	for (size_t i = st->n_awaited; i > 0; i--) {
 		const struct awaited_account *end = &st->awaited[i - 1];
+		struct process_facts facts;
 
 		if (end->died_wall_ns + ACCOUNT_COMES_NS < now)
 			break;
-		if (end->died_wall_ns + REAPED_NS >= now || n_zombies++ == MAX_ZOMBIES ||
-		    !is_zombie(st->service, &end->key))
+		if (end->died_wall_ns + REAPED_NS >= now || n_zombies++ == MAX_ZOMBIES)
+			return false;
+		/* The kernel has not done with it before its parent waits for it, which may be
+		 * never. */
+		if (process_facts_read(st->service->root_fd, end->key.pid, &facts) < 0 ||
+		    facts.state != 'Z' ||
+		    (u64_known(end->key.start_ticks) &&
+		     facts.key.start_ticks != end->key.start_ticks))
 			return false;
 	}
 	return true;
@@ -294,19 +253,10 @@ static bool is_complete(const struct stream *st)
 
 /* ---- ends ---- */
 
-/* The name that the kernel has for it: its command line cannot be read any more. */
-static const char *keep_name(struct stream *st, const char *comm)
-{
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-	size_t n = strlen(comm);
-
-	for (size_t i = 0; i < n;)
-		i += utf8_add_shown(&shown, comm + i, n - i);
-	return shown.len > 0 ? arena_strndup(&st->arena, shown.data, shown.len) : NULL;
-}
-
 static void note_end(struct stream *st, const struct member *member, const struct life_event *ev)
 {
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	const struct proc_key told = { ev->pid, ev->start_ticks };
 	const struct proc_key key = { ev->pid, u64_known(ev->start_ticks) || !member
 						       ? ev->start_ticks
 						       : member->key.start_ticks };
@@ -318,12 +268,15 @@ static void note_end(struct stream *st, const struct member *member, const struc
 		st->n_withheld++;
 		return;
 	}
-	await_account(st, ev);
+	await_account(st, &told, ev->wall_ns);
 	p = place_end(st, &key);
 	if (!p)
 		return;
+	/* The name that the kernel has for it: its command line cannot be read any more. */
+	for (size_t i = 0, n = strlen(ev->comm); i < n;)
+		i += utf8_add_shown(&name, ev->comm + i, n - i);
+	p->command = name.len > 0 ? arena_strndup(&st->arena, name.data, name.len) : NULL;
 	p->ppid = ev->parent_pid;
-	p->command = keep_name(st, ev->comm);
 	p->born_wall_ns = member ? member->born_wall_ns : U64_UNKNOWN;
 	p->died_wall_ns = ev->wall_ns;
 	p->status = exit_status_from_wait(ev->wait_status);
@@ -358,10 +311,15 @@ void service_complete_job_death(struct service *s, const struct life_event *ev)
 
 	for (struct stream *st = s->facts.first; st; st = st->next) {
 		struct proc_record *p;
+		size_t i = 0;
 
-		if (!take_account(st, ev) || !u64_known(ev->account.cpu_ns))
+		while (i < st->n_awaited && (st->awaited[i].key.pid != key.pid ||
+					     st->awaited[i].key.start_ticks != key.start_ticks))
+			i++;
+		if (i == st->n_awaited)
 			continue;
-		p = place_end(st, &key);
+		give_up(st, i);
+		p = u64_known(ev->account.cpu_ns) ? place_end(st, &key) : NULL;
 		if (!p)
 			continue;
 		proc_record_account(p, &ev->account);
@@ -383,6 +341,18 @@ struct barrier {
 	struct loop_timer *timer;
 };
 
+/* The rest of a storm of signals. */
+static void end_signals(struct stream *st)
+{
+	const struct proc_event *last = signal_list_end(&st->signals);
+
+	if (last && stream_is_read(st))
+		stream_add_event(st, last);
+	else if (last && st->attempt_id != 0)
+		(void)service_log_event(st->service, st->attempt_id, last);
+	signal_list_release(&st->signals);
+}
+
 /* All that is sent by now is on its way before the answer, or counted as lost. */
 static void answer_barrier(struct stream *st, bool is_final, struct rpc_call *call)
 {
@@ -390,7 +360,7 @@ static void answer_barrier(struct stream *st, bool is_final, struct rpc_call *ca
 	struct json *j = rpc_call_result(call);
 
 	if (is_final) { /* what comes from now on is in no record */
-		service_end_signals_of(s, st->mark);
+		end_signals(st);
 		s->life.n_unaccounted += count_gone(st, UINT64_MAX);
 		st->n_awaited = 0;
 	}
@@ -414,8 +384,7 @@ static void forget_barrier(void *ctx)
 
 static bool is_settled(struct stream *st)
 {
-	service_drain_life(st->service);    /* the last of them may wait there */
-	service_place_signals(st->service); /* or with those of unknown processes */
+	service_drain_life(st->service); /* the last of them may wait there */
 	return !st->service->life.life || is_complete(st);
 }
 
@@ -493,7 +462,7 @@ static void drop(struct stream *st)
 	if (st->barrier)
 		st->barrier->stream = NULL;
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
-	service_end_signals_of(st->service, st->mark);
+	end_signals(st);
 	service_want_accounts(st->service);
 	free(st->ends);
 	free(st->events);
@@ -531,36 +500,23 @@ void service_bind_stream(struct service *s, const struct watched *job)
 		st->attempt_id = job->a.id;
 }
 
-static size_t count_streams(const struct service *s, uint64_t uid)
-{
-	size_t n = 0;
-
-	for (const struct stream *st = s->facts.first; st; st = st->next)
-		n += st->uid == uid;
-	return n;
-}
-
-/* The runner alone: what it starts later inherits the mark, and what was there before may belong to
- * another run. */
-static bool mark_runner(struct service *s, struct stream *st)
-{
-	st->outer_mark = life_tag_of(s->life.life, st->runner.pid);
-	return life_track(s->life.life, st->runner.pid, (uint64_t)st->mark) == 0;
-}
-
 bool service_open_stream(struct service *s, struct rpc_call *call, const char *job_id)
 {
 	uint64_t uid = rpc_call_peer(call)->uid;
 	const struct watched *job;
 	struct proc_key runner;
 	struct stream *st;
+	size_t n = 0;
 
 	if (rpc_call_subscription(call, on_hung_up))
 		return true;
 	/* The kernel reports the same to a runner of our own user, but for eBPF. */
 	if (!s->life.life || (!life_sees_signals(s->life.life) && uid == geteuid()) ||
-	    count_streams(s, uid) >= MAX_STREAMS ||
 	    caller_find_process(rpc_call_peer(call), &runner, NULL) < 0)
+		return false;
+	for (st = s->facts.first; st; st = st->next)
+		n += st->uid == uid;
+	if (n >= MAX_STREAMS)
 		return false;
 	job = watch_find_runner(s->watch, &runner);
 	if (!job && !life_sees_signals(s->life.life)) /* it cannot be marked */
@@ -576,14 +532,17 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 		return false;
 	*st = (struct stream){ .service = s,
 			       .mark = FIRST_MARK + s->facts.n_opened++,
+			       .outer_mark = job ? 0 : life_tag_of(s->life.life, runner.pid),
 			       .runner = runner,
 			       .uid = uid,
 			       .attempt_id = job ? job->a.id : 0,
 			       .job_id = job_id ? strdup(job_id) : NULL,
 			       .n_lost_before = s->life.n_lost,
 			       .next = s->facts.first };
+	/* The runner alone is marked: what it starts later inherits that, and what was there before
+	 * may belong to another run. */
 	if (rpc_call_subscribe(call, on_hung_up, st, &st->line, NULL) < 0 ||
-	    (!job && !mark_runner(s, st))) {
+	    (!job && life_track(s->life.life, runner.pid, (uint64_t)st->mark) < 0)) {
 		rpc_subscriber_free(st->line);
 		free(st->job_id);
 		free(st);

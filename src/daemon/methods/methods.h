@@ -29,16 +29,13 @@ enum service_right { SERVICE_READ, SERVICE_CONTROL };
 struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
 				     const char *job_id);
 
-/* Whose a process is, or what it runs: it or one of its ancestors is known. NULL: nobody's. */
-struct watched *service_job_of(struct service *s, pid_t pid);
-
 /* ---- methods: what it answers; each table ends with a row without a name ---- */
 
 extern const struct rpc_method service_status_methods[]; /* the daemon itself */
 extern const struct rpc_method service_config_methods[];
 extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
 extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
-extern const struct rpc_method service_recent_methods[];    /* the last events */
+extern const struct rpc_method service_event_methods[];	    /* the last events */
 extern const struct rpc_method service_recorded_methods[];  /* what was recorded, by pages */
 extern const struct rpc_method service_job_methods[];
 extern const struct rpc_method service_submit_methods[];
@@ -49,14 +46,6 @@ extern const struct rpc_method service_admit_methods[];
 extern const struct rpc_method service_learn_methods[];
 extern const struct rpc_method service_estimate_methods[];
 extern const struct rpc_method service_guest_methods[]; /* for runners */
-
-/* From now on the last events are kept; those of processes as they are told to this. */
-int service_keep_events(struct service *s, struct err *err);
-void service_keep_process_event(struct service *s, const struct proc_event *ev, int attempt_num,
-				uint64_t uid);
-
-/* An event has been published: what was rendered of it is of no more use. */
-void service_forget_rendered(struct service *s);
 
 /* After each look. */
 void service_tend_guests(struct service *s);
@@ -87,8 +76,30 @@ const struct buf *service_snapshot_json(struct service *s);
 /* What one user sees of it. -ENOMEM. */
 int service_write_shown(const struct service *s, uid_t uid, struct json *j);
 
+/* An object: what the job, or this sheet of it, uses at the moment. */
+void service_write_change_context(struct json *j, const struct service *s,
+				  const struct watched *job, const struct sheet_record *sheet);
+
+/*
+ * An object: of the process, or of the host where p is NULL. The peer counts for the host's
+ * alone: which jobs' anomalies it may know of.
+ */
+void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
+			   const struct proc_sample *p);
+
 /* ---- service_events.c ---- */
 
+/* What was rendered of the event that is being published: for everybody who sees it alike, or (a
+ * snapshot) for one user. */
+struct rendered {
+	bool is_for_user;
+	uid_t uid;
+	struct rpc_event *event;
+	struct rendered *next;
+};
+
+/* From now on the last events are kept. */
+int service_keep_events(struct service *s, struct err *err);
 /* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
 uid_t service_event_owner(uint64_t uid);
 
@@ -100,25 +111,18 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
 			  uint64_t uid);
 
-/* Tells of a change of a job on the bus. For watch_new(). */
-void service_tell_change(void *ctx, enum change change, const struct watched *job,
+/* Tells of a change of a job on the bus. */
+void service_tell_change(struct service *s, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet);
 void service_tell_queued(struct service *s, const struct queued *job);
 
-/* The pressure holds up a job of the queue, or the next sheet of one that runs. */
-void service_tell_held_up(struct service *s, const struct queued *job);
-void service_tell_held(struct service *s, const struct watched *job);
+/* The pressure holds up a job of the queue (attempt_num -1), or the next sheet of one that runs. */
+void service_tell_held(struct service *s, const char *job_id, int attempt_num, uint64_t uid,
+		       const char *why);
 void service_tell_snapshot(struct service *s);
 /* uid: whose job it is of; U64_UNKNOWN: of none, or nobody knows. */
 void service_publish_anomaly(struct service *s, const struct episode *e, enum episode_change change,
 			     uint64_t uid);
-
-/*
- * An object: of the process, or of the host where p is NULL. The peer counts for the host's
- * alone: which jobs' anomalies it may know of.
- */
-void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			   const struct proc_sample *p);
 
 /* ---- service_guest.c: runners whose logs are in another folder ---- */
 

@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/caller.h"
+#include "daemon/process_handle.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
@@ -236,16 +236,7 @@ int service_find_attempt(struct service *s, const struct rpc_peer *peer, const c
 	return r;
 }
 
-bool service_may_have_store(const struct service *s)
+bool service_has_begun(struct service *s, const struct queued *job)
 {
-	return s->store || s->database.err.code == 0 || s->database.err.code == -EBUSY;
-}
-
-int service_need_store(struct service *s, struct err *err)
-{
-	service_take_in(s);
-	if (s->store)
-		return 0;
-	return err_set(err, -EBUSY, "the database cannot be used now: %s",
-		       s->database.err.code ? s->database.err.text : "it is not open yet");
+	return job->is_started && watch_find_submission(s->watch, job->submission);
 }

@@ -1,182 +1,32 @@
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
-#include "daemon/methods/raw_event.h"
-#include "daemon/anomaly/anomaly.h"
-#include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
-
-/* ---- what a process, a job or the host uses at the moment ---- */
-
-static void write_host(struct json *j, const struct service *s)
-{
-	const struct system_sample *now = &s->scan.snap.system;
-	double share =
-		s->scan.has_host_before ? system_cpu_share(&s->scan.host_before, now) : F64_UNKNOWN;
-
-	json_key_f64(j, "rss_mb", u64_to_mb(now->memory_used_bytes));
-	json_key_f64(j, "cpu_pct", 100 * share * now->cpu_count);
-	json_key_f64(j, "load_avg_1", now->load1);
-}
-
-static void write_point(struct json *j, const struct series_point *point)
-{
-	json_key_f64(j, "rss_mb", u64_to_mb(point->rss_bytes));
-	json_key_f64(j, "cpu_pct", point->cpu_percent);
-	json_key_u64(j, "processes", point->n_processes);
-}
-
-/* Whether the peer may know of what goes on in a job. */
-static bool is_shown(const struct service *s, const struct rpc_peer *peer, const struct episode *e)
-{
-	const struct watched *job = watch_find_attempt(s->watch, e->attempt_id);
-
-	return peer && service_may_read(s, peer, job ? job->a.uid : U64_UNKNOWN);
-}
-
-/* Those of the host and of the attempt; where that is 0, of all jobs that the peer may see. */
-static void write_active(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			 int64_t attempt_id)
-{
-	const struct episode *e;
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	json_key(j, "anomalies_active");
-	json_begin_array(j);
-	for (size_t i = 0; (e = detect_active(s->detect, i)); i++)
-		if (!service_is_judged_by_runner(s, e) &&
-		    (!e->worst.job_id ||
-		     (attempt_id ? e->attempt_id == attempt_id : is_shown(s, peer, e))))
-			json_str(j, anomaly_type_name(e->worst.type));
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < jobs[i]->n_active; k++)
-			if (attempt_id ? jobs[i]->a.id == attempt_id
-				       : peer && service_may_read(s, peer, jobs[i]->a.uid))
-				json_str(j, anomaly_type_name(jobs[i]->active[k].type));
-	json_end_array(j);
-}
-
-/* By the last look. Two users may have jobs of one name. */
-static bool is_of_job(const struct service *s, size_t i, const struct watched *job)
-{
-	int owner = s->scan.snap.processes[i].job_id ? membership_owner(s->scan.membership, i) : -1;
-
-	return owner >= 0 && s->assigned.uids[owner] == job->a.uid &&
-	       strcmp(s->scan.snap.processes[i].job_id, job->job_id) == 0;
-}
-
-/* "read 53%": the call with the most time on a CPU, and its share in that of all. */
-static void write_hottest(struct json *j, struct call_sums *sums)
-{
-	double total_ns = 0;
-	char text[128];
-
-	call_sums_sort(sums);
-	for (size_t i = 0; i < sums->n; i++)
-		total_ns += u64_known(sums->uses[i].cpu_ns) ? (double)sums->uses[i].cpu_ns : 0;
-	if (sums->n == 0 || !u64_known(sums->uses[0].cpu_ns) || !(total_ns > 0)) {
-		json_key_string(j, "syscall_hotspot", NULL);
-		return;
-	}
-	snprintf(text, sizeof(text), "%s %.0f%%", sums->uses[0].name,
-		 100 * (double)sums->uses[0].cpu_ns / total_ns);
-	json_key_string(j, "syscall_hotspot", text);
-}
-
-/* Of the process, or of all of the job, since the look before; null where nobody counts. */
-static void write_hotspot(struct json *j, const struct service *s, const struct watched *job,
-			  const struct proc_sample *p)
-{
-	CLEANUP(call_sums_release)
-	struct call_sums sums = { .is_sampled = s->syscalls.time_every > 1 };
-
-	if (p)
-		call_sums_add(&sums, p->syscalls, p->n_syscalls);
-	for (size_t i = 0; !p && job && s->scan.has_snap && i < s->scan.snap.n_processes; i++)
-		if (is_of_job(s, i, job))
-			call_sums_add(&sums, s->scan.snap.processes[i].syscalls,
-				      s->scan.snap.processes[i].n_syscalls);
-	write_hottest(j, &sums);
-}
-
-static void write_rest(struct json *j, const struct service *s, const struct rpc_peer *peer,
-		       int64_t attempt_id)
-{
-	write_active(j, s, peer, attempt_id);
-	json_key_f64(j, "daemon_rss_mb", u64_to_mb(s->scan.snap.daemon_rss_bytes));
-	json_key_string(j, "pressure_level", s->scan.snap.pressure_level);
-	json_key_f64(j, "system_memory_available_mb",
-		     u64_to_mb(s->scan.snap.system.memory_available_bytes));
-}
-
-void service_write_context(struct json *j, const struct service *s, const struct rpc_peer *peer,
-			   const struct proc_sample *p)
-{
-	json_begin_object(j);
-	if (p) {
-		json_key_i64(j, "pid", p->key.pid);
-		json_key_f64(j, "rss_mb", u64_to_mb(p->rss_bytes));
-		json_key_f64(j, "cpu_pct", p->cpu_percent);
-	} else {
-		write_host(j, s);
-	}
-	write_hotspot(j, s, NULL, p);
-	write_rest(j, s, peer, p ? p->attempt_id : 0);
-	json_end_object(j);
-}
-
-/* Whether that tick was in this sheet; of a job, in its last one. */
-static bool is_point_of(const struct series_point *point, const struct watched *job,
-			const struct sheet_record *sheet)
-{
-	const struct attempt *a = &job->a;
-	const struct sheet_record *of = sheet	      ? sheet
-					: a->n_sheets ? &a->sheets[a->n_sheets - 1]
-						      : NULL;
-	uint64_t began = of ? of->started_wall_ns : a->started_wall_ns;
-	uint64_t ended = of ? of->ended_wall_ns : a->ended_wall_ns;
-
-	return u64_known(began) && point->wall_ns >= began && point->wall_ns <= ended;
-}
-
-/* The last tick; where that has shown that nothing is left, which may be how the end was noticed,
- * the last that showed something. */
-static const struct series_point *find_point(const struct watched *job)
-{
-	return job->point.n_processes > 0 || job->lived.n_processes == 0 ? &job->point
-									 : &job->lived;
-}
-
-/* A sheet that has just begun, or was over before a tick came, has used nobody knows how much. */
-static void write_change_context(struct json *j, const struct service *s, const struct watched *job,
-				 const struct sheet_record *sheet)
-{
-	static const struct series_point unknown = { .rss_bytes = U64_UNKNOWN,
-						     .cpu_percent = F64_UNKNOWN,
-						     .n_processes = U64_UNKNOWN };
-	const struct series_point *point = find_point(job);
-	bool is_of_it = is_point_of(point, job, sheet);
-
-	json_begin_object(j);
-	write_point(j, is_of_it ? point : &unknown);
-	write_hotspot(j, s, is_of_it ? job : NULL, NULL);
-	write_rest(j, s, NULL, job->a.id);
-	json_end_object(j);
-}
+#include "recorder/recorder.h"
 
 /* ---- events ---- */
 
 uid_t service_event_owner(uint64_t uid)
 {
 	return u64_known(uid) ? (uid_t)uid : geteuid();
+}
+
+static void forget_rendered(struct service *s)
+{
+	struct rendered *next;
+
+	for (struct rendered *r = s->clients.rendered; r; r = next) {
+		next = r->next;
+		rpc_event_unref(r->event);
+		free(r);
+	}
+	s->clients.rendered = NULL;
 }
 
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
@@ -192,7 +42,19 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 
 	if (buf_error(json) == 0)
 		bus_publish(s->bus, &event);
-	service_forget_rendered(s);
+	forget_rendered(s);
+}
+
+static enum topic process_event_topic(enum event_type type)
+{
+	static const enum topic topics[] = {
+		[EVENT_SPAWN] = TOPIC_PROCESS_SPAWN,   [EVENT_EXIT] = TOPIC_PROCESS_EXIT,
+		[EVENT_SIGNAL] = TOPIC_PROCESS_SIGNAL, [EVENT_KILL] = TOPIC_PROCESS_KILL,
+		[EVENT_OOM] = TOPIC_PROCESS_OOM,       [EVENT_ORPHAN] = TOPIC_PROCESS_ORPHAN,
+	};
+
+	_Static_assert(ARRAY_SIZE(topics) == N_EVENT_TYPES, "each has its topic");
+	return topics[type];
 }
 
 void service_tell_process(struct service *s, const struct proc_event *ev, int attempt_num,
@@ -202,56 +64,29 @@ void service_tell_process(struct service *s, const struct proc_event *ev, int at
 	enum topic topic = process_event_topic(ev->type);
 	struct json j;
 
-	service_keep_process_event(s, ev, attempt_num, uid);
-	if (!bus_is_wanted(s->bus, topic))
-		return;
 	json_init(&j, &out);
-	process_event_write_json(&j, ev, attempt_num);
+	json_begin_object(&j);
+	json_key_string(&j, "event", topic_name(topic));
+	proc_event_write_fields(&j, ev);
+	json_key_i64(&j, "attempt", attempt_num);
+	json_end_object(&j);
 	service_publish(s, topic, ev->wall_ns, uid, &out);
 }
 
-/* The parts that follow jobs hear of it first. */
-static void hand_on_change(struct service *s, enum change change, const struct watched *job)
-{
-	if (change == CHANGE_JOB_STARTED) {
-		service_bind_stream(s, job);
-		service_expect_births(s, job);
-		service_count_calls_of(s, job);
-	}
-	if (change == CHANGE_JOB_STARTED && job->a.is_attached)
-		service_follow_attached(s, job);
-	if (change == CHANGE_JOB_ENDED) {
-		service_drain_life(s); /* what killed it may wait there */
-		service_end_signals_of(s, job->a.id);
-		service_end_anomalies_of(s, job);
-		service_sum_calls_of(s, job);
-		service_answer_waiters(s, job);
-		service_end_queued(s, job);
-		service_leave_job(s, job);
-		service_give_back_soon(s); /* a job of many processes took megabytes to store */
-		service_run_queue_soon(s);
-		learner_note_end(s->learner);
-		s->database.is_ingest_due = true;
-	}
-}
-
-void service_tell_change(void *ctx, enum change change, const struct watched *job,
+void service_tell_change(struct service *s, enum change change, const struct watched *job,
 			 const struct sheet_record *sheet)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct service *s = ctx;
 	enum topic topic = change_topic(change, &job->a, sheet);
 	struct json j;
 
-	hand_on_change(s, change, job);
-	if (!bus_is_wanted(s->bus, topic) ||
-	    (change == CHANGE_JOB_STARTED && !attempt_has_begun(&job->a)))
+	if (change == CHANGE_JOB_STARTED && !attempt_has_begun(&job->a))
 		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
 	change_write_fields(&j, change, &job->a, sheet);
 	json_key(&j, "resource_context");
-	write_change_context(&j, s, job, sheet);
+	service_write_change_context(&j, s, job, sheet);
 	json_end_object(&j);
 	service_publish(s, topic, change_time(change, &job->a, sheet), job->a.uid, &out);
 }
@@ -262,8 +97,6 @@ void service_tell_queued(struct service *s, const struct queued *job)
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct json j;
 
-	if (!bus_is_wanted(s->bus, TOPIC_JOB_QUEUED))
-		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
 	json_key_string(&j, "event", topic_name(TOPIC_JOB_QUEUED));
@@ -279,15 +112,13 @@ void service_tell_queued(struct service *s, const struct queued *job)
 }
 
 /* Not recorded, as it is of the host: what ran by then is known by now. */
-static void tell_held(struct service *s, const char *job_id, int attempt_num, uint64_t uid,
-		      const char *why)
+void service_tell_held(struct service *s, const char *job_id, int attempt_num, uint64_t uid,
+		       const char *why)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	uint64_t now = clock_wall_ns();
 	struct json j;
 
-	if (!bus_is_wanted(s->bus, TOPIC_JOB_HELD))
-		return;
 	json_init(&j, &out);
 	json_begin_object(&j);
 	json_key_string(&j, "event", topic_name(TOPIC_JOB_HELD));
@@ -301,16 +132,6 @@ static void tell_held(struct service *s, const char *job_id, int attempt_num, ui
 	service_write_context(&j, s, NULL, NULL);
 	json_end_object(&j);
 	service_publish(s, TOPIC_JOB_HELD, now, uid, &out);
-}
-
-void service_tell_held_up(struct service *s, const struct queued *job)
-{
-	tell_held(s, job->job_id, -1, job->uid, job->reason);
-}
-
-void service_tell_held(struct service *s, const struct watched *job)
-{
-	tell_held(s, job->job_id, job->a.attempt_num, job->a.uid, job->why_held);
 }
 
 /*
@@ -344,3 +165,90 @@ void service_tell_snapshot(struct service *s)
 		service_publish(s, TOPIC_SNAPSHOT, s->scan.snap.wall_ns, geteuid(),
 				service_snapshot_json(s));
 }
+
+/* ---- the last of them ---- */
+
+#define MAX_EVENTS 4096
+#define MAX_BYTES (4 << 20)
+#define DEFAULT_LIMIT 50
+
+/* Of everything that happens; a snapshot is none of that. */
+int service_keep_events(struct service *s, struct err *err)
+{
+	s->clients.recent = recent_new(MAX_EVENTS, MAX_BYTES);
+	if (!s->clients.recent ||
+	    bus_subscribe(s->bus, ~topic_bit(TOPIC_SNAPSHOT), recent_add, s->clients.recent) < 0)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	return 0;
+}
+
+struct events_params {
+	double since;
+	uint64_t limit;
+	const char *job_id;
+};
+
+static const struct rpc_field events_fields[] = {
+	{ "limit", RPC_U64, offsetof(struct events_params, limit), .min = 1, .max = MAX_EVENTS },
+	{ "since", RPC_F64, offsetof(struct events_params, since), .max = 1e11 },
+	{ "job_id", RPC_STRING, offsetof(struct events_params, job_id), .is_required = false },
+};
+
+/* In a JSON text a quote that is not escaped is never inside a string: so this is the member. */
+static bool names_job(const struct event *ev, const char *job_id)
+{
+	char member[JOB_ID_MAX + 16];
+	int n;
+
+	n = snprintf(member, sizeof(member), "\"job_id\":\"%s\"", job_id);
+	return memmem(ev->json, ev->len, member, (size_t)n) != NULL;
+}
+
+static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
+			 const struct events_params *params, const struct event *ev)
+{
+	return event_is_visible(ev, peer->uid, service_reads_all(s, peer)) &&
+	       !(u64_to_seconds(ev->wall_ns) < params->since) &&
+	       (!params->job_id || names_job(ev, params->job_id));
+}
+
+/* The newest so many, told oldest first: the first of them. NULL: there are none. */
+static const struct event *find_first(const struct service *s, const struct rpc_peer *peer,
+				      const struct events_params *params)
+{
+	const struct event *ev = recent_newest(s->clients.recent), *first = NULL;
+
+	for (size_t n = 0; ev && n < params->limit; ev = recent_older(ev)) {
+		if (!is_asked_for(s, peer, params, ev))
+			continue;
+		first = ev;
+		n++;
+	}
+	return first;
+}
+
+static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
+{
+	struct service *s = ctx;
+	const struct rpc_peer *peer = rpc_call_peer(call);
+	struct events_params params = { .limit = DEFAULT_LIMIT };
+	struct json *j = rpc_call_result(call);
+	const struct event *ev;
+	int r = rpc_call_read(call, events_fields, ARRAY_SIZE(events_fields), &params, err);
+
+	if (r == 0 && params.job_id && !job_id_is_valid(params.job_id))
+		r = err_set(err, -EINVAL, "'job_id' is not the id of a job");
+	if (r < 0)
+		return r;
+	json_begin_array(j);
+	for (ev = find_first(s, peer, &params); ev; ev = recent_newer(ev))
+		if (is_asked_for(s, peer, &params, ev))
+			json_raw(j, ev->json, ev->len);
+	json_end_array(j);
+	return 0;
+}
+
+const struct rpc_method service_event_methods[] = {
+	{ "daemon.events", daemon_events, RPC_FOR_ALL },
+	{ 0 },
+};

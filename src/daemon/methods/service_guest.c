@@ -22,7 +22,7 @@
 #include "base/path.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
-#include "daemon/caller.h"
+#include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
@@ -604,13 +604,12 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 
 /* ---- what it asks for ---- */
 
-/* The attempt that the caller runs: by its line, or by its process if it holds none yet; 0. */
-static int64_t find_callers_attempt(struct service *s, const struct rpc_peer *peer)
+/* The job that the caller runs: by its line, or by its process if it holds none yet; NULL. */
+static struct watched *find_callers_job(struct service *s, const struct rpc_peer *peer)
 {
 	const struct guest *guest = find_by_line(s, peer);
-	const struct watched *job = guest ? job_of(guest) : service_find_own_job(s, peer, NULL);
 
-	return job ? job->a.id : 0;
+	return guest ? job_of(guest) : service_find_own_job(s, peer, NULL);
 }
 
 struct calls_params {
@@ -624,18 +623,18 @@ static const struct rpc_field calls_fields[] = {
 /* What was counted of the caller's own job: so far, or at its end for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
-	int64_t attempt_id = find_callers_attempt(ctx, rpc_call_peer(call));
+	struct watched *job = find_callers_job(ctx, rpc_call_peer(call));
 	struct calls_params params = { 0 };
 	int r = rpc_call_read(call, calls_fields, ARRAY_SIZE(calls_fields), &params, err);
 	struct json *j;
 
-	if (r == 0 && attempt_id == 0)
+	if (r == 0 && !job)
 		r = err_set(err, -EINVAL, "this connection is no runner's");
 	if (r < 0)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_write_calls_of(ctx, attempt_id, params.is_final, j);
+	service_write_calls_of(ctx, job, params.is_final, j);
 	json_end_object(j);
 	return 0;
 }

@@ -8,11 +8,10 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/caller.h"
+#include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "daemon/signal_process.h"
 #include "report/report.h"
 
 /* The one that runs: which it is stands in current_sheet. */

@@ -87,14 +87,6 @@ int service_begin_learning(struct service *s, struct err *err)
 		       : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
-void service_configure_learning(struct service *s)
-{
-	const struct config_correlation *c = &s->settings.config->correlation;
-
-	if (s->learner)
-		learner_set(s->learner, (unsigned)c->interval_minutes, (size_t)c->min_sample_size);
-}
-
 /* ---- an analysis at once ---- */
 
 static int correlate(void *ctx, struct rpc_call *call, struct err *err)

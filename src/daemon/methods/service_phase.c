@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "recorder/recorder.h"
+#include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 

@@ -40,22 +40,63 @@ static void write_costs(struct json *j, const struct service *s)
 	json_key_f64(j, "other_cpu_percent", s->stats.other_load * 100);
 }
 
-static void write_clients(struct json *j, const struct service *s)
-{
-	struct rpc_stats stats;
+/* Somebody who has it locked for a moment is most likely about to be done. */
+#define LOCK_UNSAID_NS UINT64_C(2000000000)
 
-	rpc_server_get_stats(s->server, &stats);
-	json_key_u64(j, "clients", stats.n_clients);
-	json_key_u64(j, "subscribers", stats.n_subscribers);
-	json_key_u64(j, "requests", stats.n_requests);
-	json_key_u64(j, "events_lost", stats.n_events_lost);
+/* NULL: it records. */
+static const char *why_not_recording(const struct service *s)
+{
+	const struct err *why = s->store ? &s->database.record_err : &s->database.err;
+	bool may_pass =
+		why->code == -EBUSY &&
+		(s->store ? clock_boot_ns() - s->database.record_err_boot_ns < LOCK_UNSAID_NS
+			  : s->stats.n_ticks < 2);
+
+	return why->code == 0 || may_pass ? NULL : why->text;
+}
+
+static void write_recording(struct json *j, const struct service *s)
+{
+	uint64_t n_waiting = 0, n_lost = s->n_records_lost;
+	uint64_t held_ns = upkeep_held_until_ns(s->upkeep);
+	const char *why_not = why_not_recording(s);
+
+	for (const struct attached *at = s->attached; at; at = at->next)
+		if (at->log) {
+			n_waiting += attempt_log_is_waiting(at->log);
+			n_lost += attempt_log_lost(at->log);
+		}
+	json_key_string(j, "database", s->settings.options->paths->db);
+	json_key_bool(j, "recording", s->store && !why_not);
+	json_key_f64(j, "retention_held_until",
+		     held_ns ? clock_ns_to_seconds(held_ns) : F64_UNKNOWN);
+	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
+	json_key_string(j, "recording_error", why_not);
+	json_key_f64(j, "disk_wait_seconds", clock_ns_to_seconds(s->stats.disk_wait_ns));
+	json_key_u64(j, "ticks_waiting", n_waiting);
+	json_key_u64(j, "ticks_lost", n_lost);
+	json_key_u64(j, "log_lines_lost", s->stats.n_lines_lost);
+}
+
+/* How many processes of jobs have ended without the kernel's last word on what they used; where it
+ * has none for us that is unknown. */
+static uint64_t count_unaccounted(const struct service *s)
+{
+	uint64_t before = clock_wall_ns() - ACCOUNT_COMES_NS;
+	uint64_t n = s->life.n_unaccounted + stream_count_unaccounted(s, before);
+
+	if (!s->life.life || !life_sees_signals(s->life.life))
+		return U64_UNKNOWN;
+	for (const struct attached *at = s->attached; at; at = at->next)
+		n += deaths_count_unaccounted(&at->deaths, before);
+	return n;
 }
 
 static void write_life(struct json *j, const struct service *s)
 {
 	json_key_u64(j, "process_events", s->life.n_told);
 	json_key_u64(j, "process_events_lost", s->life.n_lost);
-	json_key_u64(j, "process_accounts_missing", service_count_unaccounted(s));
+	json_key_u64(j, "process_accounts_missing", count_unaccounted(s));
 	json_key_u64(j, "signals_unlisted", s->signals.n_unlisted);
 	json_key_u64(j, "signals_unplaced", s->signals.unowned.n_dropped);
 	json_key_u64(j, "syscalls_lost", s->syscalls.lost.calls);
@@ -65,85 +106,48 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "phase_markers_lost", service_count_lost_marks(s));
 	json_key_u64(j, "phase_markers_unplaced", service_count_unplaced_marks(s));
 	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
-	service_write_orphans(j, s);
-}
-
-static size_t count_queued(const struct service *s)
-{
-	const struct queued *job;
-	size_t n = 0;
-
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n += !job->is_started;
-	return n;
-}
-
-static void write_jobs(struct json *j, struct service *s)
-{
-	size_t n;
-
-	watch_jobs(s->watch, &n);
-	json_key_u64(j, "running_jobs", n);
-	json_key_u64(j, "queued_jobs", count_queued(s));
-	json_key_u64(j, "held_jobs", service_count_held(s));
-}
-
-/* Unknown, which is null: it is not held. */
-static double held_until(const struct service *s)
-{
-	uint64_t ns = upkeep_held_until_ns(s->upkeep);
-
-	return ns ? clock_ns_to_seconds(ns) : F64_UNKNOWN;
-}
-
-/* Somebody who has it locked for a moment is most likely about to be done. */
-#define LOCK_UNSAID_NS UINT64_C(2000000000)
-
-static const char *why_not_storing(const struct service *s)
-{
-	bool may_pass = s->database.record_err.code == -EBUSY &&
-			clock_boot_ns() - s->database.record_err_boot_ns < LOCK_UNSAID_NS;
-
-	return s->database.record_err.code == 0 || may_pass ? NULL : s->database.record_err.text;
-}
-
-static const char *why_not_recording(const struct service *s)
-{
-	bool may_pass = s->database.err.code == -EBUSY && s->stats.n_ticks < 2;
-
-	if (s->store)
-		return why_not_storing(s);
-	return s->database.err.code == 0 || may_pass ? NULL : s->database.err.text;
+	json_key_u64(j, "orphans", orphans_count(s->leftovers.orphans));
+	json_key_u64(j, "orphans_found", s->leftovers.n_found);
+	json_key_u64(j, "orphans_not_followed", s->leftovers.n_unlisted);
+	json_key_u64(j, "zombies",
+		     s->scan.has_snap ? snapshot_count_zombies(&s->scan.snap, SNAPSHOT_ALL)
+				      : U64_UNKNOWN);
+	json_key_u64(j, "children_reaped", s->leftovers.n_reaped);
 }
 
 static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
+	const struct queued *job;
+	struct rpc_stats stats;
 	struct json *j;
+	size_t n_running, n_queued = 0;
 	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
 	if (r < 0)
 		return r;
+	watch_jobs(s->watch, &n_running);
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		n_queued += !job->is_started;
+	rpc_server_get_stats(s->server, &stats);
 	j = rpc_call_result(call);
 	json_begin_object(j);
 	json_key_string(j, "version", PROCTOR_VERSION);
 	json_key_i64(j, "pid", getpid());
 	json_key_f64(j, "uptime_seconds",
 		     clock_ns_to_seconds(clock_boot_ns() - s->ticking.started_boot_ns));
-	write_jobs(j, s);
-	json_key_string(j, "database", s->settings.options->paths->db);
-	json_key_bool(j, "recording", s->store && !why_not_storing(s));
-	json_key_f64(j, "retention_held_until", held_until(s));
-	json_key_u64(j, "over_max_bytes", upkeep_over_bytes(s->upkeep));
-	json_key_string(j, "recording_error", why_not_recording(s));
-	json_key_f64(j, "disk_wait_seconds", clock_ns_to_seconds(s->stats.disk_wait_ns));
-	service_write_recording(j, s);
-	json_key_u64(j, "log_lines_lost", s->stats.n_lines_lost);
+	json_key_u64(j, "running_jobs", n_running);
+	json_key_u64(j, "queued_jobs", n_queued);
+	json_key_u64(j, "held_jobs", service_count_held(s));
+	write_recording(j, s);
 	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
 	json_key_string(j, "pressure_reason", s->pressure.reason);
 	write_costs(j, s);
 	write_life(j, s);
-	write_clients(j, s);
+	json_key_u64(j, "clients", stats.n_clients);
+	json_key_u64(j, "subscribers", stats.n_subscribers);
+	json_key_u64(j, "requests", stats.n_requests);
+	json_key_u64(j, "events_lost", stats.n_events_lost);
 	write_rungs(j, "rungs", s, false);
 	write_rungs(j, "rung_reasons", s, true);
 	json_key_string(j, "gpu_note", s->gpus.note[0] ? s->gpus.note : NULL);

@@ -6,62 +6,27 @@
 
 /* ---- what was rendered of the event that is being published ---- */
 
-/* For everybody who sees it alike, or (a snapshot) for one user. */
-struct rendered {
-	bool is_for_user;
-	uid_t uid;
-	struct rpc_event *event;
-	struct rendered *next;
-};
-
-void service_forget_rendered(struct service *s)
-{
-	struct rendered *next;
-
-	for (struct rendered *r = s->clients.rendered; r; r = next) {
-		next = r->next;
-		rpc_event_unref(r->event);
-		free(r);
-	}
-	s->clients.rendered = NULL;
-}
-
-static struct rendered *find_rendered(struct service *s, bool is_for_user, uid_t uid)
-{
-	for (struct rendered *r = s->clients.rendered; r; r = r->next)
-		if (r->is_for_user == is_for_user && (!is_for_user || r->uid == uid))
-			return r;
-	return NULL;
-}
-
-static struct rpc_event *render_for(const struct service *s, const struct event *ev,
-				    bool is_for_user, uid_t uid)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct json j;
-
-	if (!is_for_user)
-		return rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
-	json_init(&j, &out);
-	if (service_write_shown(s, uid, &j) < 0 || buf_error(&out) < 0)
-		return NULL;
-	return rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
-}
-
 /* However many get it, it is rendered once. NULL: no memory. Borrowed. */
 static struct rpc_event *render(struct service *s, const struct event *ev, bool is_for_user,
 				uid_t uid)
 {
-	struct rendered *r = find_rendered(s, is_for_user, uid);
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct rendered *r;
+	struct json j;
 
-	if (r)
-		return r->event;
+	for (r = s->clients.rendered; r; r = r->next)
+		if (r->is_for_user == is_for_user && (!is_for_user || r->uid == uid))
+			return r->event;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	*r = (struct rendered){ is_for_user, uid, render_for(s, ev, is_for_user, uid),
-				s->clients.rendered };
+	*r = (struct rendered){ is_for_user, uid, NULL, s->clients.rendered };
 	s->clients.rendered = r;
+	json_init(&j, &out);
+	if (!is_for_user)
+		r->event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
+	else if (service_write_shown(s, uid, &j) == 0 && buf_error(&out) == 0)
+		r->event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
 	return r->event;
 }
 
@@ -109,35 +74,25 @@ static void on_event(void *ctx, const struct event *ev)
 		rpc_push(sub->subscriber, event);
 }
 
-/* What wakes us for everybody's events is not for one user alone. */
-static int check_share(const struct service *s, const struct rpc_peer *peer, struct err *err)
-{
-	size_t n = 0;
-
-	if (service_is_owner(peer))
-		return 0;
-	for (const struct subscription *sub = s->clients.subscriptions; sub; sub = sub->next)
-		n += sub->uid == peer->uid;
-	if (n < SUBSCRIBERS_PER_USER)
-		return 0;
-	return err_set(err, -EBUSY, "one user may have %d connections that subscribe",
-		       SUBSCRIBERS_PER_USER);
-}
-
 static int begin(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
 {
+	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct subscription *sub;
-	int r = check_share(s, rpc_call_peer(call), err);
+	size_t n = 0;
+	int r = 0;
 
-	if (r < 0)
-		return r;
+	/* What wakes us for everybody's events is not for one user alone. */
+	for (sub = s->clients.subscriptions; sub && !service_is_owner(peer); sub = sub->next)
+		n += sub->uid == peer->uid;
+	if (n >= SUBSCRIBERS_PER_USER)
+		return err_set(err, -EBUSY, "one user may have %d connections that subscribe",
+			       SUBSCRIBERS_PER_USER);
 	sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return err_set(err, -ENOMEM, "no memory left for a subscription");
-	*sub = (struct subscription){ .service = s,
-				      .uid = rpc_call_peer(call)->uid,
-				      .topics = topics,
-				      .next = s->clients.subscriptions };
+	*sub = (struct subscription){
+		.service = s, .uid = peer->uid, .topics = topics, .next = s->clients.subscriptions
+	};
 	s->clients.subscriptions = sub;
 	sub->bus_id = bus_subscribe(s->bus, topics, on_event, sub);
 	if (sub->bus_id < 0)

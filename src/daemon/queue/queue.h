@@ -137,4 +137,38 @@ void queue_drop(struct queue *q, struct queued *job);
  */
 const char *queue_file_job(const char *text, size_t len, uint64_t *ret_submission);
 
+/*
+ * ---- a queued job as a file: a line that says what and whose it is, and the job file as it came.
+ * What its name ends with says whether it was started ----
+ */
+
+#define QUEUE_WAITING ".yaml"
+#define QUEUE_STARTED ".started"
+#define QUEUE_FILE_MAX_BYTES (16 << 20)
+
+/* Whether the name is that of a queued job. */
+bool queue_file_is_one(const char *name);
+
+/* Complete and safe on the disk when it returns, or not there. -EMSGSIZE: it is too large. */
+int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
+		     struct err *err);
+
+/* -EBADMSG, -EINVAL: it is none of ours. */
+int queue_file_read(const char *path, struct queued **ret, struct err *err);
+void queued_free(struct queued **job);
+
+/*
+ * ---- whose job is next ----
+ *
+ * Users take turns, and within one user the first comes first: the second job of one user
+ * comes after the first of each other, however long it has waited. What a user has
+ * running counts as turns that were had.
+ */
+
+/*
+ * The jobs that wait, next first; freed by the caller. last_uid is whose turn it was: of users
+ * who have had as many, the next one by number comes first. -ENOMEM.
+ */
+int turns_take(struct queue *q, uid_t last_uid, struct queued ***ret, size_t *ret_n);
+
 #endif

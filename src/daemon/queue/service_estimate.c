@@ -8,7 +8,6 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "daemon/queue/queue_file.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
@@ -20,7 +19,7 @@ struct learning_question service_ask_about(const struct service *s, const struct
 {
 	return (struct learning_question){
 		.spec = spec,
-		.mask = service_mask(s),
+		.mask = s->settings.mask,
 		.uid = uid,
 		.input_bytes = input_bytes,
 		.only_own = u64_known(learning_scope(uid)),
@@ -101,7 +100,7 @@ int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for an estimate");
 	job_spec_init(&task->spec);
-	task->mask = mask_ref(service_mask(s));
+	task->mask = mask_ref(s->settings.mask);
 	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
 	r = read_question(params, task, err);
 	if (r < 0)

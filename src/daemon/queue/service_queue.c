@@ -9,11 +9,11 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "base/map.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "daemon/queue/turns.h"
+#include "recorder/recorder.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {
@@ -193,11 +193,6 @@ static void settle_all(struct service *s)
 			i++;
 }
 
-bool service_has_begun(struct service *s, const struct queued *job)
-{
-	return job->is_started && watch_find_submission(s->watch, job->submission);
-}
-
 void service_end_queued(struct service *s, const struct watched *job)
 {
 	struct queued *queued;
@@ -238,7 +233,7 @@ static bool is_held_up(struct service *s, struct queued *job)
 	snprintf(job->reason, sizeof(job->reason), "pressure is %s: %s",
 		 pressure_name(s->pressure.level), s->pressure.reason);
 	if (!job->is_held_told)
-		service_tell_held_up(s, job);
+		service_tell_held(s, job->job_id, -1, job->uid, job->reason);
 	job->is_held_told = true;
 	if (pressure_refuses_jobs(s->pressure.level))
 		return true;

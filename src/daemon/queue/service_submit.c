@@ -18,7 +18,7 @@
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "daemon/queue/workdir.h"
+#include "daemon/queue/user.h"
 
 struct submit_task {
 	struct service *service;
@@ -150,7 +150,7 @@ static struct submit_task *task_new(struct service *s, const struct submit_param
 		.uid = uid,
 		.input_bytes = params->input_bytes,
 	};
-	task->mask = mask_ref(service_mask(s));
+	task->mask = mask_ref(s->settings.mask);
 	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
 	if (task->job.text && task->job.workdir && !task->job.job_id == !params->job_id &&
 	    !task->job.name == !params->name)

@@ -1,16 +1,25 @@
 #include "daemon/queue/user.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "base/io.h"
 #include "base/macros.h"
+#include "base/path.h"
+#include "daemon/queue/detach.h"
 
 #define USER_PATH "/usr/local/bin:/usr/bin:/bin"
 #define ACCOUNT_MAX_BYTES (1 << 20) /* what a directory service may say of one */
@@ -139,4 +148,164 @@ int user_set_environment(const struct user *user)
 	    setenv("PATH", USER_PATH, 1) < 0)
 		return -ENOMEM;
 	return kept && setenv("LANG", kept, 1) < 0 ? -ENOMEM : 0;
+}
+
+/* A killed child is gone at once, unless it is in a call that no signal ends. */
+#define END_MS 100
+
+/* ---- in the child ---- */
+
+#define WORD_FD 3
+
+static int keep_only(int fd)
+{
+	if (dup2(fd, WORD_FD) < 0 || close_range(WORD_FD + 1, ~0U, 0) < 0)
+		return -errno;
+	for (int i = 0; i < WORD_FD; i++) /* a library may write to them */
+		close(i);
+	for (int i = 0; i < WORD_FD; i++)
+		if (open("/dev/null", O_RDWR) != i)
+			return -EBADF;
+	return 0;
+}
+
+/* Until the parent has a handle: what ends before that may be anybody by then. */
+static bool wait_for_start(void)
+{
+	char start;
+
+	return read(WORD_FD, &start, 1) == 1;
+}
+
+__attribute__((noreturn)) static void be_child(child_word_find *find, const void *ctx, int fd)
+{
+	if (keep_only(fd) == 0 && wait_for_start())
+		find(ctx, WORD_FD);
+	_exit(0);
+}
+
+void child_word_tell(int word_fd, int word)
+{
+	io_write_all(word_fd, &word, sizeof(word));
+}
+
+int child_word_become(uid_t uid)
+{
+	struct user user = { 0 };
+	int r;
+
+	if (uid == geteuid())
+		return 0;
+	r = user_find(uid, &user, NULL);
+	if (r == 0)
+		r = user_set_environment(&user);
+	return r < 0 ? r : user_become(&user);
+}
+
+/* ---- in the parent ---- */
+
+static int hear(int fd, int patience_ms, int *ret_word)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int word;
+
+	if (send(fd, "", 1, MSG_NOSIGNAL) != 1)
+		return -ENODATA;
+	if (poll(&p, 1, patience_ms) <= 0)
+		return -ETIMEDOUT;
+	if (recv(fd, &word, sizeof(word), MSG_DONTWAIT) != sizeof(word))
+		return -ENODATA;
+	*ret_word = word;
+	return 0;
+}
+
+/* Also one that is stopped. What no signal ends is waited for with others of ours. */
+static void end(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	poll(&p, 1, END_MS);
+	waitid(P_PIDFD, (id_t)pidfd, NULL, WEXITED | WNOHANG);
+}
+
+int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int *ret_word)
+{
+	CLEANUP(close_fd) int ours = -1, theirs = -1, pidfd = -1;
+	int fds[2], r;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+		return -errno;
+	ours = fds[0];
+	theirs = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		be_child(find, ctx, theirs);
+	close_fd(&theirs);
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd < 0)
+		return -errno; /* it sees our end close, and ends */
+	r = hear(ours, patience_ms, ret_word);
+	end(pidfd);
+	return r;
+}
+
+/* Others wait for their turn meanwhile. */
+#define PATIENCE_MS 500
+
+struct question {
+	const char *path;
+	uid_t uid;
+};
+
+/* In the child: why not, as an errno. What ends without a word could not tell. */
+static void look(const void *ctx, int word_fd)
+{
+	const struct question *question = ctx;
+
+	if (child_word_become(question->uid) == 0)
+		child_word_tell(word_fd, chdir(question->path) < 0 ? errno : 0);
+}
+
+int workdir_check(const char *path, uid_t uid, struct err *err)
+{
+	const struct question question = { path, uid };
+	int error;
+
+	if (launch_is_set()) /* it may see other folders than we do */
+		return 0;
+	if (child_word_ask(look, &question, PATIENCE_MS, &error) < 0 || error == 0)
+		return 0;
+	return err_set(err, -EINVAL, "'workdir' cannot be entered: %s: %.300s", strerror(error),
+		       path);
+}
+
+/* In the child: why not, as an errno. */
+static void make_logs(const void *ctx, int word_fd)
+{
+	char folder[PATH_BYTES + 16];
+	struct paths paths;
+	int r;
+
+	if (child_word_become(*(const uid_t *)ctx) < 0)
+		return;
+	r = paths_find(&paths, NULL);
+	if (r == 0) {
+		snprintf(folder, sizeof(folder), "%s/logs", paths.state_dir);
+		r = path_make_dir(folder, NULL);
+	}
+	child_word_tell(word_fd, -r);
+}
+
+int workdir_make_logs(uid_t uid)
+{
+	int error;
+
+	if (uid == geteuid() || launch_is_set() ||
+	    child_word_ask(make_logs, &uid, PATIENCE_MS, &error) < 0)
+		return 0;
+	return -error;
 }

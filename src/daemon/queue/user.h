@@ -35,4 +35,46 @@ int user_become(const struct user *user);
 /* Nothing but HOME, USER, LOGNAME, SHELL, PATH, and LANG if we have it. -ENOMEM. */
 int user_set_environment(const struct user *user);
 
+/*
+ * ---- one number that a child finds out, within a bound of time ----
+ *
+ * For questions that only another user can answer, or that may hang. The child may become that
+ * user: it has none of our files, its memory, which is a copy of ours, is not for them to read, and
+ * whatever they do to it (a SIGSTOP at any moment) we do not wait for longer. When we have its
+ * word, or it takes too long, it is killed.
+ */
+
+/* In the child, of which nothing is left when it returns. */
+typedef void child_word_find(const void *ctx, int word_fd);
+
+/* In the child: the answer. */
+void child_word_tell(int word_fd, int word);
+
+/*
+ * In the child: from now on as that user, as after a login. It may ask the network for the account.
+ * -ESRCH: there is no such account. After a failure it is half changed, and is to return.
+ */
+int child_word_become(uid_t uid);
+
+/*
+ * -ETIMEDOUT: it has not said it in time, -ENODATA: it has ended without a word; -EMFILE, -EAGAIN…:
+ * there was no child. On any thread.
+ */
+int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int *ret_word);
+
+/*
+ * Whether the user may enter the folder that a job is to run in: root may enter what they may not,
+ * and a file system that hangs is not to hang us. -EINVAL: no, and err says why. 0: yes, or it
+ * cannot be told now (there is no such user, it takes too long): then it is seen when the job
+ * begins. On any thread.
+ */
+int workdir_check(const char *path, uid_t uid, struct err *err);
+
+/*
+ * Makes the folder where the output of jobs of another user goes, as that user, in their home.
+ * -errno: it cannot be made, and what they print will be lost. 0: it is there, or it cannot be told
+ * now. On any thread.
+ */
+int workdir_make_logs(uid_t uid);
+
 #endif

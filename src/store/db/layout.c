@@ -125,22 +125,19 @@ static const char tables[] =
 
 	"CREATE TABLE folds (id INTEGER PRIMARY KEY, recorder INTEGER NOT NULL,"
 	" first_ns INTEGER NOT NULL, last_ns INTEGER NOT NULL, n_ticks INTEGER NOT NULL,"
-	" is_rolled INTEGER NOT NULL DEFAULT 0, data BLOB NOT NULL, seal INTEGER NOT NULL);"
+	" is_rolled INTEGER NOT NULL DEFAULT 0, times BLOB NOT NULL, times_seal INTEGER NOT NULL,"
+	" data BLOB NOT NULL, seal INTEGER NOT NULL);"
 	"CREATE INDEX folds_by_recorder ON folds (recorder);"
 	"CREATE INDEX folds_by_time ON folds (first_ns, last_ns, recorder, is_rolled);"
 
-	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
-	" fold INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
-	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
 
 	"CREATE TABLE points (attempt INTEGER NOT NULL REFERENCES attempts ON DELETE CASCADE,"
 	" fold INTEGER NOT NULL, last_ns INTEGER NOT NULL, is_thin INTEGER NOT NULL DEFAULT 0,"
 	" data BLOB NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY (attempt, fold)) WITHOUT ROWID;"
 	"CREATE INDEX points_by_time ON points (last_ns) WHERE NOT is_thin;"
 
-	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL,"
-	" hour INTEGER GENERATED ALWAYS AS (id >> 30) VIRTUAL,"
-	" process INTEGER GENERATED ALWAYS AS (id & 1073741823) VIRTUAL);"
+	"CREATE TABLE rollups (id INTEGER PRIMARY KEY, data BLOB NOT NULL, seal INTEGER NOT NULL);"
 
 	"CREATE TRIGGER processes_keep_images"
 	" AFTER UPDATE OF sheet_num, rank, comm, command, cgroup ON processes"

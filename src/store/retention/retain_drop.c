@@ -1,4 +1,5 @@
 /* retain_drop - what is too old goes, and what there is no room for. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/macros.h"
@@ -79,12 +80,10 @@ static void thin_points(struct table *t)
 static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, struct err *err)
 {
 	CLEANUP(query_close) struct query oldest = QUERY_INIT;
-	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT, pack = BUF_INIT;
 	struct store *store = slice->store;
 	int64_t attempt, fold, last_ns;
 	bool has_end; /* the attempt's account tells the peaks */
-	const void *data;
-	size_t len;
 	int r = query_first(store, STATEMENT_OLDEST_POINTS, &oldest, err, cutoff_ns);
 
 	if (r <= 0)
@@ -93,8 +92,10 @@ static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, s
 	fold = query_read_i64(&oldest);
 	last_ns = query_read_i64(&oldest);
 	has_end = query_read_i64(&oldest);
-	data = query_read_blob(&oldest, points_key(attempt, fold), &len);
-	if (table_read(data, len, CODEC_ROWS, POINT_WORDS, NULL, t) < 0) {
+	r = query_read_pack(&oldest, points_key(attempt, fold), &raw, err);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 || table_read(raw.data, raw.len, CODEC_ROWS, POINT_WORDS, NULL, t) < 0) {
 		slice->run->result.n_damaged++;
 		t->n = 0;
 	}
@@ -107,12 +108,13 @@ static int drop_curve(struct slice *slice, int64_t cutoff_ns, struct table *t, s
 			r = meta_raise(store, META_CURVES_GONE, last_ns, err);
 		return r < 0 ? r : 1;
 	}
-	table_write(&bytes, t, POINT_WORDS, NULL);
-	r = buf_error(&bytes) < 0
-		    ? store_no_memory(store, err)
-		    : query_put(store, STATEMENT_THIN_POINTS, err,
-				V_BLOB(points_key(attempt, fold), bytes.data, bytes.len),
-				V_I64(attempt), V_I64(fold));
+	buf_reset(&raw);
+	table_write(&raw, t, POINT_WORDS, NULL);
+	pack_write(&pack, &raw);
+	r = buf_error(&pack) < 0 ? store_no_memory(store, err)
+				 : query_put(store, STATEMENT_THIN_POINTS, err,
+					     V_BLOB(points_key(attempt, fold), pack.data, pack.len),
+					     V_I64(attempt), V_I64(fold));
 	return r < 0 ? r : 1;
 }
 

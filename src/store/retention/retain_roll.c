@@ -3,7 +3,7 @@
  *
  * The oldest fold and its recorder's next ones of the same hour are taken together, so that a row
  * of minutes is mostly written once. They are marked first, with their GPUs becoming minutes:
- * from then on they are read as minutes alone. Then process after process: its minutes are written
+ * from then on they are read as minutes alone. Then group after group: its minutes are written
  * and its chunks removed in one transaction, so a sample is in one of the two, whenever that ends.
  */
 #include <errno.h>
@@ -18,13 +18,29 @@
 #include "store/retention/retain.h"
 #include "store/tables.h"
 
-#define GROUP_FOLDS 8
+#define GROUP_FOLDS 6 /* an hour at the default interval */
 
 struct old_fold {
 	int64_t id;
-	int64_t next; /* the first process that is not in minutes; 0: all are */
-	bool is_whole, is_rolled;
+	int64_t next; /* the first group that is not in minutes; NO_GROUP: all are */
+	bool is_rolled;
 	struct fold_times times;
+};
+#define NO_GROUP INT64_MAX
+
+/* A process of the group whose samples are being taken. */
+struct old_process {
+	bool is_taken;	 /* some of them are */
+	bool has_hour;	 /* it has minutes in the hour… */
+	bool is_changed; /* …and some of them are new */
+	enum owner {
+		OWNER_GONE,
+		OWNER_ENDED,
+		OWNER_UNFINISHED
+	} owner;	      /* its attempt was removed,
+				 or has told of it… */
+	struct totals totals; /* …or not yet: what they tell until then */
+	struct rollup rollup; /* of the hour */
 };
 
 struct rolling {
@@ -34,15 +50,14 @@ struct rolling {
 	uint64_t first_hour; /* minutes before it are too old to be kept */
 	struct old_fold folds[GROUP_FOLDS];
 	unsigned n_folds;
-	int64_t process;      /* whose samples are being taken… */
-	struct totals totals; /* …what they tell, until its attempt ends… */
-	int64_t hour;	      /* …and the hour of it that is open; -1: none */
-	struct rollup rollup;
-	struct table samples; /* of the chunk that is being taken */
+	int64_t group;
+	struct old_process processes[GROUP_PROCESSES];
+	int64_t hour;	      /* whose minutes are being made */
+	struct table samples; /* that are being taken */
 	struct table t;	      /* room to work in */
 	struct minute_sums gpus;
 	struct gpu_work gpu_work;
-	struct buf bytes;
+	struct buf raw, item, bytes;
 };
 
 static void rolling_free(struct rolling **g)
@@ -50,6 +65,9 @@ static void rolling_free(struct rolling **g)
 	if (!*g)
 		return;
 	minute_sums_release(&(*g)->gpus);
+	buf_release(&(*g)->gpu_work.raw);
+	buf_release(&(*g)->raw);
+	buf_release(&(*g)->item);
 	buf_release(&(*g)->bytes);
 	free(*g);
 }
@@ -61,132 +79,210 @@ static int put_rollup(struct rolling *g, int64_t id, struct err *err)
 						    V_BLOB(id, g->bytes.data, g->bytes.len));
 }
 
-/* ---- the minutes of a process ---- */
+/* ---- the minutes of a group ---- */
 
 static int save_hour(struct rolling *g, struct err *err)
 {
-	int64_t id;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	bool is_changed = false;
 
-	if (g->hour < 0)
+	for (int64_t i = 0; i < GROUP_PROCESSES; i++) {
+		is_changed |= g->processes[i].is_changed;
+		if (!g->processes[i].has_hour)
+			continue;
+		buf_reset(&g->item);
+		rollup_write(&g->item, &g->processes[i].rollup, ROLLUP_SAMPLES, &g->t);
+		item_write(&raw, g->group | i, g->item.data, g->item.len);
+	}
+	if (!is_changed)
 		return 0;
-	id = g->hour << ROLLUP_BITS | g->process;
 	buf_reset(&g->bytes);
-	rollup_write(&g->bytes, &g->rollup, ROLLUP_SAMPLES, &g->t);
-	g->hour = -1;
-	return put_rollup(g, id, err);
+	pack_write(&g->bytes, &raw);
+	return put_rollup(g, g->hour << ROLLUP_BITS | g->group, err);
 }
 
 /* With what is there of it already; what cannot be read is lost. */
-static int go_to_hour(struct rolling *g, int64_t hour, struct err *err)
+static int open_hour(struct rolling *g, int64_t hour, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t id = hour << ROLLUP_BITS | g->process;
-	int r = g->hour == hour ? 0 : save_hour(g, err);
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
+	int64_t id = hour << ROLLUP_BITS | g->group, process;
+	struct item_reader items;
+	const void *data;
+	size_t len;
+	int r = query_first(g->store, STATEMENT_READ_ROLLUP, &q, err, id);
 
-	if (r < 0 || g->hour == hour)
+	g->hour = hour;
+	for (size_t i = 0; i < GROUP_PROCESSES; i++)
+		g->processes[i].has_hour = g->processes[i].is_changed = false;
+	if (r <= 0)
 		return r;
-	rollup_init(&g->rollup);
-	r = query_first(g->store, STATEMENT_READ_ROLLUP, &q, err, id);
-	g->hour = r < 0 ? -1 : hour;
-	if (r > 0) {
-		size_t len;
-		const void *data = query_read_blob(&q, id, &len);
+	r = query_read_pack(&q, id, &raw, err);
+	items = item_reader(&raw, g->group);
+	while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
+		struct old_process *p = &g->processes[process & GROUP_MASK];
 
-		if (rollup_read(data, len, ROLLUP_SAMPLES, &g->t, &g->rollup) < 0) {
-			g->result->n_damaged++;
-			rollup_init(&g->rollup);
-		}
+		p->has_hour = rollup_read(data, len, ROLLUP_SAMPLES, &g->t, &p->rollup) >= 0;
+		r = p->has_hour ? 0 : -EBADMSG;
 	}
-	return r < 0 ? r : 0;
+	g->result->n_damaged += r == -EBADMSG;
+	return r == -EBADMSG ? 0 : r;
 }
 
-static int add_samples(struct rolling *g, const struct old_fold *fold, struct err *err)
+/* Those of the hour. */
+static void add_samples(struct rolling *g, struct old_process *p, const struct old_fold *fold)
 {
-	int r = 0;
-
-	for (unsigned from = 0, to; r == 0 && from < g->samples.n; from = to) {
+	for (unsigned from = 0, to; from < g->samples.n; from = to) {
 		uint64_t minute;
 
 		to = rollup_find_run(&g->samples, from, fold->times.wall_ns, &minute);
-		if (minute / ROLLUP_MINUTES < g->first_hour)
+		if (minute / ROLLUP_MINUTES != (uint64_t)g->hour)
 			continue;
-		r = go_to_hour(g, (int64_t)(minute / ROLLUP_MINUTES), err);
-		if (r == 0)
-			rollup_minute_add(&g->rollup.minutes[minute % ROLLUP_MINUTES],
-					  ROLLUP_SAMPLES, &g->samples, from, to, fold->times.ids);
+		if (!p->has_hour)
+			rollup_init(&p->rollup);
+		p->has_hour = p->is_changed = true;
+		rollup_minute_add(&p->rollup.minutes[minute % ROLLUP_MINUTES], ROLLUP_SAMPLES,
+				  &g->samples, from, to, fold->times.ids);
 	}
-	return r;
 }
 
-/* Whose a process is: nobody's, if its attempt was removed. */
-enum chunk_owner { OWNER_GONE, OWNER_ENDED, OWNER_UNFINISHED };
-
-/* Its samples in a fold are added to its minutes, and removed. */
-static int take_chunk(struct rolling *g, struct old_fold *fold, enum chunk_owner owner,
-		      struct err *err)
+static int find_owner(struct rolling *g, int64_t process, struct old_process *p, struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int64_t id = fold->id << CHUNK_BITS | g->process;
-	const struct fold_times *times = &fold->times;
-	int r = query_first(g->store, STATEMENT_READ_CHUNK, &q, err, id);
+	int r = p->is_taken ? 0 : query_first(g->store, STATEMENT_FIND_OWNER, &q, err, process);
 
-	if (r > 0 && owner != OWNER_GONE) {
-		size_t len;
-		const void *data = query_read_blob(&q, id, &len);
-
-		r = 0;
-		if (table_read(data, len, times->n, SAMPLE_WORDS, times->boot_ns, &g->samples) <
-		    0) {
-			g->result->n_damaged++;
-		} else {
-			if (owner == OWNER_UNFINISHED)
-				totals_add(&g->totals, &g->samples);
-			g->result->n_samples += g->samples.n;
-			r = add_samples(g, fold, err);
-		}
-	}
-	query_close(&q);
-	return r < 0 ? r : query_exec(g->store, STATEMENT_DROP_CHUNK, err, id);
+	if (r < 0 || p->is_taken)
+		return r;
+	p->is_taken = true;
+	p->owner = r == 0 ? OWNER_GONE : query_read_i64(&q) ? OWNER_ENDED : OWNER_UNFINISHED;
+	totals_init(&p->totals);
+	return 0;
 }
 
-/* Its chunks in all folds of the group. */
-static int roll_process(struct rolling *g, int64_t process, struct err *err)
+/* The samples of the group in a fold are added to its minutes of the hour. */
+static int take_chunk(struct rolling *g, struct old_fold *fold, bool is_first, struct err *err)
 {
-	CLEANUP(query_close) struct query found = QUERY_INIT;
-	struct proc_record record;
-	enum chunk_owner owner;
-	int r = query_first(g->store, STATEMENT_FIND_OWNER, &found, err, process);
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int64_t id = fold->id << CHUNK_BITS | g->group, process;
+	struct item_reader items;
+	const void *data;
+	size_t len;
+	int r = query_first(g->store, STATEMENT_READ_CHUNK, &q, err, id);
 
-	owner = r <= 0 ? OWNER_GONE : query_read_i64(&found) ? OWNER_ENDED : OWNER_UNFINISHED;
-	g->process = process;
-	totals_init(&g->totals);
-	for (unsigned i = 0; r >= 0 && i < g->n_folds; i++) {
-		if (g->folds[i].next != process)
-			continue;
-		r = take_chunk(g, &g->folds[i], owner, err);
-		g->folds[i].next = 0;
-		if (r == 0)
-			r = query_read_number(g->store, STATEMENT_FIRST_CHUNK, g->folds[i].id,
-					      &g->folds[i].next, err);
-	}
-	if (r >= 0)
-		r = save_hour(g, err);
-	if (r < 0 || owner != OWNER_UNFINISHED)
+	if (r <= 0)
 		return r;
-	/* Until the attempt ends, with the process's own account, this is all that tells of them.
-	 */
+	r = query_read_pack(&q, id, &g->raw, err);
+	items = item_reader(&g->raw, g->group);
+	while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
+		struct old_process *p = &g->processes[process & GROUP_MASK];
+
+		r = find_owner(g, process, p, err);
+		if (r < 0 || p->owner == OWNER_GONE)
+			continue;
+		if (table_read(data, len, fold->times.n, SAMPLE_WORDS, fold->times.boot_ns,
+			       &g->samples) < 0) {
+			g->result->n_damaged += is_first;
+			continue;
+		}
+		if (is_first && p->owner == OWNER_UNFINISHED)
+			totals_add(&p->totals, &g->samples);
+		g->result->n_samples += is_first ? g->samples.n : 0;
+		add_samples(g, p, fold);
+	}
+	g->result->n_damaged += r == -EBADMSG && is_first;
+	return r == -EBADMSG ? 0 : r;
+}
+
+/* From which hour to which its ticks were; those of hours that are too old are dropped. */
+static void find_hours(const struct old_fold *fold, uint64_t *ret_first, uint64_t *ret_last)
+{
+	*ret_first = UINT64_MAX;
+	*ret_last = 0;
+	for (unsigned i = 0; i < fold->times.n; i++) {
+		uint64_t hour = fold->times.wall_ns[i] / HOUR_NS;
+
+		*ret_first = hour < *ret_first ? hour : *ret_first;
+		*ret_last = hour > *ret_last ? hour : *ret_last;
+	}
+}
+
+/* Until its attempt ends, with the process's own account, this is all that tells of its samples. */
+static int raise_process(struct rolling *g, int64_t process, const struct totals *totals,
+			 struct err *err)
+{
+	struct proc_record record;
+
 	proc_record_init(&record);
-	totals_tell(&g->totals, &record);
+	totals_tell(totals, &record);
 	return query_put(g->store, STATEMENT_RAISE_PROCESS, err,
 			 V_COLUMNS(&process_total_columns, &record),
 			 V_I64((int64_t)record.n_samples), V_I64(process));
 }
 
+static int find_next(struct rolling *g, struct old_fold *fold, struct err *err)
+{
+	int r;
+
+	fold->next = NO_GROUP;
+	r = query_read_number(g->store, STATEMENT_FIRST_CHUNK, fold->id, &fold->next, err);
+	return r < 0 ? r : 0;
+}
+
+/* The group's samples in all folds that are taken together, hour by hour. */
+static int roll_hours(struct rolling *g, struct err *err)
+{
+	uint64_t hour = 0, first, last;
+	int r = 0;
+
+	for (uint64_t next = 0; r == 0; next = hour + 1) {
+		hour = UINT64_MAX; /* the first, from next on, that one of them touches */
+		for (unsigned i = 0; i < g->n_folds; i++) {
+			find_hours(&g->folds[i], &first, &last);
+			first = first > next ? first : next;
+			if (g->folds[i].next == g->group && first <= last)
+				hour = first < hour ? first : hour;
+		}
+		if (hour == UINT64_MAX)
+			return 0;
+		r = open_hour(g, (int64_t)hour, err);
+		for (unsigned i = 0; r == 0 && i < g->n_folds; i++) {
+			find_hours(&g->folds[i], &first, &last);
+			if (g->folds[i].next == g->group && first <= hour && hour <= last)
+				r = take_chunk(g, &g->folds[i], first == hour, err);
+		}
+		if (r == 0 && hour >= g->first_hour)
+			r = save_hour(g, err);
+	}
+	return r;
+}
+
+static int roll_group(struct rolling *g, int64_t group, struct err *err)
+{
+	int r;
+
+	g->group = group;
+	for (size_t i = 0; i < GROUP_PROCESSES; i++)
+		g->processes[i].is_taken = false;
+	r = roll_hours(g, err);
+	for (unsigned i = 0; r == 0 && i < g->n_folds; i++) {
+		if (g->folds[i].next != group)
+			continue;
+		r = query_exec(g->store, STATEMENT_DROP_CHUNK, err,
+			       g->folds[i].id << CHUNK_BITS | group);
+		if (r == 0)
+			r = find_next(g, &g->folds[i], err);
+	}
+	for (int64_t i = 0; r == 0 && i < GROUP_PROCESSES; i++)
+		if (g->processes[i].is_taken && g->processes[i].owner == OWNER_UNFINISHED)
+			r = raise_process(g, group | i, &g->processes[i].totals, err);
+	return r;
+}
+
 /* ---- GPUs ---- */
 
 /* Those of a fold in one hour. What cannot be read is lost, and keeps nothing else back. */
-static int roll_gpu_hour(struct rolling *g, const struct old_fold *fold, const void *head,
-			 size_t len, uint64_t hour, struct err *err)
+static int roll_gpu_hour(struct rolling *g, const struct old_fold *fold, struct fold_reader things,
+			 uint64_t hour, struct err *err)
 {
 	bool any = false;
 	int r;
@@ -199,7 +295,7 @@ static int roll_gpu_hour(struct rolling *g, const struct old_fold *fold, const v
 	} else if (r < 0) {
 		return r;
 	}
-	r = gpu_minutes_add_fold(&g->gpus, head, len, &fold->times, &g->gpu_work, &any);
+	r = gpu_minutes_add_fold(&g->gpus, things, &fold->times, &g->gpu_work, &any);
 	if (r == -EBADMSG)
 		g->result->n_damaged++;
 	else if (r < 0)
@@ -213,17 +309,21 @@ static int roll_gpu_hour(struct rolling *g, const struct old_fold *fold, const v
 
 static int roll_gpus(struct rolling *g, const struct old_fold *fold, struct err *err)
 {
+	CLEANUP(fold_strings_release) struct fold_strings strings = { 0 };
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	uint64_t hour = 0, next = g->first_hour;
-	const void *head;
-	size_t len;
-	int r = fold->times.has_gpus ? query_first(g->store, STATEMENT_READ_FOLD, &q, err, fold->id)
-				     : 0;
+	struct fold_reader things;
+	int r = query_first(g->store, STATEMENT_READ_FOLD, &q, err, fold->id);
 
-	if (r <= 0)
-		return r;
-	head = query_read_blob(&q, fold->id, &len);
-	for (r = 0; r == 0; next = hour + 1) {
+	if (r > 0)
+		r = query_read_pack(&q, fold->id, &g->raw, err);
+	g->t.n = fold->times.n;
+	if (r == 0)
+		r = fold_read_head(&things, g->raw.data, g->raw.len, &g->t, &strings);
+	g->result->n_damaged += r == -EBADMSG; /* what is behind the times */
+	if (r < 0)
+		return r == -EBADMSG ? 0 : r;
+	for (; r == 0; next = hour + 1) {
 		hour = UINT64_MAX; /* the first that has a tick, from next on */
 		for (unsigned i = 0; i < fold->times.n; i++) {
 			uint64_t of_tick = fold->times.wall_ns[i] / HOUR_NS;
@@ -232,7 +332,7 @@ static int roll_gpus(struct rolling *g, const struct old_fold *fold, struct err 
 		}
 		if (hour == UINT64_MAX)
 			return 0;
-		r = roll_gpu_hour(g, fold, head, len, hour, err);
+		r = roll_gpu_hour(g, fold, things, hour, err);
 	}
 	return r;
 }
@@ -262,11 +362,10 @@ static int load_hour(struct rolling *g, int64_t cutoff_ns, struct err *err)
 
 		fold->id = query_read_i64(&q);
 		fold->is_rolled = query_read_i64(&q);
-		data = query_read_some_blob(&q, fold->id, &len, &fold->is_whole);
-		r = fold_times_read(data, len, fold->is_whole, &g->t, &fold->times);
+		data = query_read_blob(&q, fold->id, &len);
+		r = fold_times_read(data, len, &g->t, &fold->times);
 		if (r == -ENOMEM)
 			return store_no_memory(g->store, err);
-		fold->times.n = r < 0 ? 0 : fold->times.n;
 		r = 0;
 	}
 	for (unsigned i = 0; r >= 0 && i < g->n_folds; i++) {
@@ -281,35 +380,28 @@ static int load_hour(struct rolling *g, int64_t cutoff_ns, struct err *err)
 		n++;
 		if (!fold->is_rolled)
 			r = roll_gpus(g, fold, err);
-		if (r >= 0 && !fold->is_rolled) {
-			g->result->n_damaged += !fold->is_whole; /* what is behind the times */
+		if (r >= 0 && !fold->is_rolled)
 			r = query_exec(g->store, STATEMENT_BEGIN_ROLLING, err, fold->id);
-		}
-		fold->next = 0;
 		if (r >= 0)
-			r = query_read_number(g->store, STATEMENT_FIRST_CHUNK, fold->id,
-					      &fold->next, err);
+			r = find_next(g, fold, err);
 	}
 	g->n_folds = n;
 	return r < 0 ? r : 1;
 }
 
-/* At least one process of it, since the slice has asked already. 1: the slice is over. */
+/* At least one group of it, since the slice has asked already. 1: the slice is over. */
 static int roll_hour(struct rolling *g, struct err *err)
 {
 	int r = 0;
 
 	for (;;) {
-		int64_t process = 0;
+		int64_t group = NO_GROUP;
 
-		for (unsigned i = 0; i < g->n_folds; i++) {
-			int64_t next = g->folds[i].next;
-
-			process = next && (process == 0 || next < process) ? next : process;
-		}
-		if (process == 0)
+		for (unsigned i = 0; i < g->n_folds; i++)
+			group = g->folds[i].next < group ? g->folds[i].next : group;
+		if (group == NO_GROUP)
 			break;
-		r = roll_process(g, process, err);
+		r = roll_group(g, group, err);
 		if (r < 0)
 			return r;
 		r = slice_goes_on(g->slice, err);
@@ -334,9 +426,8 @@ int retain_roll(struct slice *slice, int64_t cutoff_ns, struct err *err)
 	g->store = slice->store;
 	g->result = &slice->run->result;
 	g->first_hour = (uint64_t)retain_minutes_cutoff(slice->run) / HOUR_NS;
-	g->hour = -1;
 	g->gpus = (struct minute_sums){ 0 };
-	g->bytes = (struct buf)BUF_INIT;
+	g->raw = g->item = g->bytes = g->gpu_work.raw = (struct buf)BUF_INIT;
 	while (r == 0 && (r = slice_goes_on(slice, err)) > 0) {
 		r = load_hour(g, cutoff_ns, err);
 		if (r <= 0)

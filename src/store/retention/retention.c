@@ -676,21 +676,26 @@ static int count_samples(struct store *store, int64_t cutoff_ns, struct retentio
 			 struct err *err)
 {
 	CLEANUP(query_close) struct query q = QUERY_INIT;
+	CLEANUP(buf_release) struct buf raw = BUF_INIT;
 	CLEANUP(free_ptr) struct table *t = malloc(sizeof(*t));
 	int r = t ? query_ask(store, STATEMENT_OLD_CHUNKS, &q, err, cutoff_ns)
 		  : store_no_memory(store, err);
 
 	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		int64_t id = query_read_i64(&q);
+		int64_t id = query_read_i64(&q), process;
+		struct item_reader items;
+		const void *data;
 		size_t len;
-		const void *data = query_read_blob(&q, id, &len);
 
-		ret->removable_bytes += len;
-		if (table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0)
-			ret->result.n_damaged++;
-		else
-			ret->result.n_samples += t->n;
-		r = 0;
+		ret->removable_bytes += (uint64_t)query_read_i64(&q);
+		r = query_read_pack(&q, id, &raw, err);
+		items = item_reader(&raw, id & CHUNK_PROCESS_MAX);
+		while (r == 0 && (r = item_read(&items, &process, &data, &len)) > 0) {
+			r = table_read(data, len, CODEC_ROWS, 0, NULL, t) < 0 ? -EBADMSG : 0;
+			ret->result.n_samples += r == 0 ? t->n : 0;
+		}
+		ret->result.n_damaged += r == -EBADMSG;
+		r = r == -EBADMSG ? 0 : r;
 	}
 	return r;
 }
