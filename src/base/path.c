@@ -83,7 +83,7 @@ int paths_find(struct paths *ret, struct err *err)
 	r = paths_set_db(ret, "proctor.db", err);
 	if (r < 0)
 		return r;
-	r = paths_set_jsonl(ret, "proctor.jsonl", err);
+	r = paths_set_jsonl(ret, NULL, err);
 	if (r < 0)
 		return r;
 	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);

@@ -17,7 +17,7 @@
 #define PATH_BYTES 4096
 
 struct paths {
-	char state_dir[PATH_BYTES]; /* holds proctor.db, proctor.jsonl, traces/ */
+	char state_dir[PATH_BYTES]; /* holds proctor.db, traces/ */
 	char db[PATH_BYTES];
 	char jsonl[PATH_BYTES]; /* beside db; "": none is written */
 	char config[PATH_BYTES];

@@ -82,10 +82,10 @@ static void note_gpu_times(struct run *run, bool has_reason)
 		uint64_t untold_ns;
 		bool is_known, is_said; /* is_said: why there is none */
 	} rows[] = {
-		{ NOTE_GPU_TIME, "the share of a process", tally_untold_gpu_ns(run->tally),
+		{ NOTE_GPU_TIME, "the share of a process", tally_gaps(run->tally).gpu_ns,
 		  u64_known(run->attempt->usage.gpu_busy_ns), has_reason },
 		{ NOTE_GPU_IDLE_TIME, "whether a process held memory",
-		  tally_untold_gpu_idle_ns(run->tally), u64_known(run->attempt->usage.gpu_idle_ns),
+		  tally_gaps(run->tally).gpu_idle_ns, u64_known(run->attempt->usage.gpu_idle_ns),
 		  false },
 	};
 	char why[128];
@@ -178,11 +178,11 @@ static void note_unknowns(struct run *run)
 			a, "I/O of single processes",
 			"of those that others waited for, the kernel tells whole KiB, and without "
 			"what their children did: each is the least that it was");
-	note_count(a, tally_lost_events(run->tally), "process_spawn_count",
+	note_count(a, tally_gaps(run->tally).n_lost, "process_spawn_count",
 		   "kernel events were lost: counts are lower bounds");
-	note_count(a, tally_unlisted_processes(run->tally), "processes",
+	note_count(a, tally_gaps(run->tally).n_processes, "processes",
 		   "more processes were counted and are not listed one by one");
-	note_count(a, tally_unlisted_events(run->tally), "events",
+	note_count(a, tally_gaps(run->tally).n_events, "events",
 		   "more process events were counted and are not listed");
 	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
 		attempt_note(
