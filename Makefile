@@ -15,7 +15,7 @@ RELEASE_OPTIONS := -Doptimization=2 -Ddebug=false -Dstrip=true -Dprefer_static=t
 # The tour's last sheet fails on purpose, with this status, and proctor run passes it on.
 TOUR_STATUS := 3
 
-.PHONY: all setup setup-build setup-test run test lint bench fuzz simulate kill release install uninstall deb clean help
+.PHONY: all setup setup-build setup-test run test lint bench fuzz fuzz-all simulate kill release install uninstall deb clean help
 
 all: build/build.ninja ## builds build/proctor, build/libproctor.so and build/libproctor_sqlite.so
 	@ninja -C build programs
@@ -48,6 +48,15 @@ fuzz: build-fuzz/build.ninja ## TARGET=name [SECONDS=60]: looks for input that b
 	@mkdir -p 'build-fuzz/corpus/$(TARGET)'
 	'build-fuzz/tests/fuzz/fuzz_$(TARGET)' -max_total_time=$(SECONDS) -artifact_prefix=build-fuzz/ \
 		'build-fuzz/corpus/$(TARGET)' 'tests/fuzz/corpus/$(TARGET)'
+
+fuzz-all: build-fuzz/build.ninja ## [SECONDS=60]: the same for each target; what breaks one stays in its corpus
+	@ninja -C build-fuzz
+	@broken=; for target in $$(ls tests/fuzz/corpus); do \
+		mkdir -p "build-fuzz/corpus/$$target"; \
+		"build-fuzz/tests/fuzz/fuzz_$$target" -max_total_time=$(SECONDS) -timeout=20 -verbosity=0 \
+			-artifact_prefix="tests/fuzz/corpus/$$target/" \
+			"build-fuzz/corpus/$$target" "tests/fuzz/corpus/$$target" || broken="$$broken $$target"; \
+	done; [ -z "$$broken" ] || { echo "make fuzz-all: broken:$$broken" >&2; exit 1; }
 
 simulate: build/tests-enabled ## [SEEDS=10000] [FIRST=1]: the log on a disk that fails, a seed at a time
 	@ninja -C build tests/simulate/simulate

@@ -30,7 +30,6 @@ static const struct config defaults = {
 	.strace_full_on_demand = true,
 	.mask_secrets = true,
 	.storage_path = "proctor.db",
-	.jsonl_path = "proctor.jsonl",
 	.jsonl_max_bytes = 50 * MIB,
 	.retention = {
 		.full_resolution_hours = 24,

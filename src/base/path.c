@@ -44,6 +44,13 @@ static int path_xdg(char *path, const char *variable, const char *fallback,
 	return err_set(err, -ENOENT, "no place for proctor's files: set PROCTOR_HOME or HOME");
 }
 
+/* Root of a user namespace (unshare -Ur) owns nothing of what root has outside of it. */
+static bool is_root(void)
+{
+	return geteuid() == 0 &&
+	       (access("/var/lib", W_OK) == 0 || (errno != EACCES && errno != EPERM));
+}
+
 static int path_state_and_config(struct paths *p, char *config_dir, struct err *err)
 {
 	const char *home = getenv("PROCTOR_HOME");
@@ -55,7 +62,7 @@ static int path_state_and_config(struct paths *p, char *config_dir, struct err *
 		r = path_format(p->state_dir, err, "%s", home);
 		return r < 0 ? r : path_format(config_dir, err, "%s", home);
 	}
-	if (geteuid() == 0) {
+	if (is_root()) {
 		r = path_format(p->state_dir, err, "/var/lib/proctor");
 		return r < 0 ? r : path_format(config_dir, err, "/etc/proctor");
 	}
@@ -76,7 +83,7 @@ int paths_find(struct paths *ret, struct err *err)
 	r = paths_set_db(ret, "proctor.db", err);
 	if (r < 0)
 		return r;
-	r = paths_set_jsonl(ret, "proctor.jsonl", err);
+	r = paths_set_jsonl(ret, NULL, err);
 	if (r < 0)
 		return r;
 	return path_format(ret->config, err, "%s/proctor.yaml", config_dir);
@@ -138,7 +145,7 @@ int socket_paths_find(struct socket_paths *ret, struct err *err)
 	ret->n = 0;
 	if (home && home[0])
 		r = socket_paths_add(ret, home, err);
-	if (r == 0 && geteuid() != 0) {
+	if (r == 0 && !is_root()) {
 		r = path_user_runtime(dir, err);
 		if (r == 0)
 			r = socket_paths_add(ret, dir, err);
@@ -199,4 +206,20 @@ void path_give_to_folder_owner(const char *path, int fd)
 		return;
 	if (fchown(fd, st.st_uid, st.st_gid) < 0)
 		return; /* a file system without owners */
+}
+
+bool path_has_program(const char *name)
+{
+	const char *path = getenv("PATH");
+	char file[PATH_BYTES];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, name);
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
 }

@@ -2,12 +2,14 @@
  * path - where proctor keeps things.
  *
  * PROCTOR_HOME set: everything below it. Else for root /var/lib/proctor,
- * /run/proctor and /etc/proctor; for a user the XDG state, runtime and config
+ * /run/proctor and /etc/proctor; for a user, and for root of a user namespace that may not write
+ * there, the XDG state, runtime and config
  * folders (with their defaults below HOME).
  */
 #ifndef PROCTOR_BASE_PATH_H
 #define PROCTOR_BASE_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -15,7 +17,7 @@
 #define PATH_BYTES 4096
 
 struct paths {
-	char state_dir[PATH_BYTES]; /* holds proctor.db, proctor.jsonl, traces/ */
+	char state_dir[PATH_BYTES]; /* holds proctor.db, traces/ */
 	char db[PATH_BYTES];
 	char jsonl[PATH_BYTES]; /* beside db; "": none is written */
 	char config[PATH_BYTES];
@@ -46,6 +48,9 @@ struct socket_paths {
  * if that is there, else the state folder.
  */
 int socket_paths_find(struct socket_paths *ret, struct err *err);
+
+/* Whether a program of this name is in PATH. */
+bool path_has_program(const char *name);
 
 /* Makes dir and its missing parents, 0700. -EEXIST: something else than a folder is there. */
 int path_make_dir(const char *dir, struct err *err);

@@ -68,9 +68,7 @@ static int print_anomalies(struct store *store, const struct anomalies_args *arg
 	} else if (r == 0 && p.n_rows == 0) {
 		log_error("no anomalies were recorded in that time");
 	}
-	r = output_end(&p.out, r, err);
-	output_release(&p.out);
-	return r;
+	return output_end(&p.out, r, err);
 }
 
 /* ---- what a daemon has recorded ---- */

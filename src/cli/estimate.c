@@ -111,6 +111,8 @@ static void write_calibration(const struct calibration *c, struct buf *out)
 			   100 * (double)c->n_cpu_covered / (double)c->n_cpu);
 }
 
+#define MUCH_MORE 1.5 /* times the memory: worth to be known */
+
 static void write_text(const struct learning_answer *answer, struct buf *out)
 {
 	if (answer->estimate.n_runs == 0) {
@@ -121,6 +123,14 @@ static void write_text(const struct learning_answer *answer, struct buf *out)
 	report_add_bytes(out, (uint64_t)(answer->estimate.peak_rss_mb * 1024 * 1024));
 	buf_printf(out, ", which the next run stays within with a probability of %.0f %%\n",
 		   answer->estimate.peak_coverage * 100);
+	if (answer->estimate.peak_rss_mb >= MUCH_MORE * answer->estimate.looser_rss_mb) {
+		buf_add_str(out, "             ");
+		report_add_bytes(out, (uint64_t)(answer->estimate.looser_rss_mb * 1024 * 1024));
+		buf_printf(out,
+			   " with a probability of %.0f %%: the rest costs %.1f times as much\n",
+			   answer->estimate.looser_coverage * 100,
+			   answer->estimate.peak_rss_mb / answer->estimate.looser_rss_mb);
+	}
 	write_cpu(&answer->estimate, out);
 	write_basis(answer, out);
 	write_calibration(&answer->calibration, out);

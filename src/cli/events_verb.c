@@ -161,9 +161,7 @@ static int print_events(struct store *store, const struct events_args *args, str
 			log_error("no events were recorded in that time");
 	}
 	records_free(records);
-	r = output_end(&p.out, r, err);
-	output_release(&p.out);
-	return r;
+	return output_end(&p.out, r, err);
 }
 
 /* ---- what a daemon has recorded ---- */

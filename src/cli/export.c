@@ -213,10 +213,8 @@ static int export(const struct csv_args *args, struct store *store, struct err *
 	report_csv_heading(&e.csv, args->table);
 	if (r == 0 && store)
 		r = exports[args->table](&e, err);
-	r = output_end(&e.out, r, err);
 	attempts_release(&e.attempts);
-	output_release(&e.out);
-	return r;
+	return output_end(&e.out, r, err);
 }
 
 static int export_csv(int argc, char **argv)

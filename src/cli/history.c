@@ -299,7 +299,6 @@ static int print_history(struct store *store, const struct history_args *args, s
 		buf_add_char(&p.out.buf, '\n');
 	}
 	r = output_end(&p.out, r, err);
-	output_release(&p.out);
 	if (r == CLI_DONE && p.n_rows > 0 && !args->minutes)
 		tell_older(store, filter, p.first_wall_ns);
 	return r != CLI_DONE || p.n_rows > 0 ? r : tell_none(store, filter);

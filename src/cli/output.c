@@ -135,6 +135,8 @@ int output_pass(struct output *out)
 
 int output_end(struct output *out, int r, struct err *err)
 {
+	int status = CLI_DONE;
+
 	if (r == 0)
 		r = output_flush(out);
 	/* Whole on the disk before it takes the place of what was there. */
@@ -142,15 +144,17 @@ int output_end(struct output *out, int r, struct err *err)
 		r = -errno;
 	if (r == 0) {
 		free(TAKE_PTR(out->path_for_now));
-		return CLI_DONE;
+	} else if (!err->code && (r == -EPIPE || is_asked_to_end(out))) {
+		status = CLI_FAILED;
+	} else {
+		if (!err->code && out->path)
+			fail_open(out->path, r, err);
+		else if (!err->code)
+			err_set(err, r, "cannot write the output: %s", strerror(-r));
+		status = cli_fail(CLI_FAILED, err);
 	}
-	if (!err->code && (r == -EPIPE || is_asked_to_end(out)))
-		return CLI_FAILED;
-	if (!err->code && out->path)
-		fail_open(out->path, r, err);
-	else if (!err->code)
-		err_set(err, r, "cannot write the output: %s", strerror(-r));
-	return cli_fail(CLI_FAILED, err);
+	output_release(out);
+	return status;
 }
 
 /* ---- lines for people ---- */

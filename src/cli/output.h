@@ -54,8 +54,8 @@ int output_flush(struct output *out);
 /*
  * The last step of a verb. r is what came of the others: 0, or negative, with err
  * set unless it was a write that failed. Writes the rest and gives the file its
- * name. Returns the exit status, and has said what went wrong, unless it is that nobody
- * reads on ("| head").
+ * name, and releases all. Returns the exit status, and has said what went wrong, unless it is that
+ * nobody reads on ("| head").
  */
 int output_end(struct output *out, int r, struct err *err);
 

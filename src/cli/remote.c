@@ -121,7 +121,7 @@ int remote_print(enum remote_rows rows, const struct remote_question *question,
 		log_error("%s", shape->none);
 	}
 	if (r != -ENOENT)
-		r = output_end(&p.out, r, &err);
+		return output_end(&p.out, r, &err);
 	output_release(&p.out);
 	return r;
 }

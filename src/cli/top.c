@@ -96,8 +96,8 @@ static const struct argp top_argp = {
 	.parser = parse_top_option,
 	.doc = "Shows the jobs of this host with their sheets, ranks and processes, as they are now; "
 	       "with --history replays what was recorded.\v"
-	       "Press ? for the keys. Without a daemon it looks by itself, and --json follows the "
-	       "log that runs write. Where stdin or stdout is no terminal, it prints the screen as "
+	       "Press ? for the keys. Without a daemon it looks by itself, with --json each "
+	       "interval_seconds. Where stdin or stdout is no terminal, it prints the screen as "
 	       "text: that of now, or one for each --interval.",
 };
 
@@ -150,14 +150,11 @@ static int replay_json(struct store *store, const struct records_filter *filter,
 			r = err_set(err, -ENOMEM, "out of memory");
 	if (r == 0)
 		r = records_read(records, UINT64_MAX, play_item, &p, err);
-	r = output_end(&p.out, r, err);
 	records_free(records);
 	attempts_release(&p.attempts);
-	output_release(&p.out);
-	return r;
+	return output_end(&p.out, r, err);
 }
 
-#define POLL_MS 200
 #define PATIENCE_MS 5000 /* without a snapshot, and it is said what is waited for */
 
 struct stream {
@@ -168,7 +165,7 @@ struct stream {
 	int r;	       /* what went wrong with it */
 };
 
-/* ---- snapshots as they are taken: of a daemon, or where none runs of the log ---- */
+/* ---- snapshots as they are taken: by a daemon, or where none runs by ourselves ---- */
 
 /* Once: who is at a terminal knows at once, and a script's log after a while. */
 static void say_waiting(struct stream *s, const char *whence)
@@ -308,37 +305,49 @@ static int follow_daemon(struct stream *s, struct err *err)
 	return r > 0 ? s->r : r;
 }
 
-/* ---- of the log ---- */
+/* ---- by ourselves ---- */
 
-static int follow_log(struct stream *s, const char *path, struct err *err)
+static int print_look(struct stream *s, const struct snapshot *snap)
 {
-	const struct timespec pause = { .tv_nsec = POLL_MS * 1000000L };
-	struct jsonl_tail *tail = NULL;
-	struct jsonl_line line;
-	unsigned waited_ms = 0;
-	char whence[PATH_MAX + 64];
-	int r = jsonl_tail_open(path, JSONL_END, &tail, err);
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct json j;
 
-	snprintf(whence, sizeof(whence), "in %s, which runs write: no daemon runs", path);
-	while (r >= 0) {
-		r = jsonl_tail_next(tail, &line, err);
-		if (r > 0) {
-			if (line.is_after_loss)
-				log_warning("too slow: snapshots were left out");
-			take_text(s, line.text, line.len);
-			r = output_flush(&s->out);
-		} else if (r == 0) {
-			if (is_watched() || waited_ms >= PATIENCE_MS)
-				say_waiting(s, whence);
-			waited_ms += s->was_said ? 0 : POLL_MS;
-			nanosleep(&pause, NULL);
-		}
+	json_init(&j, &text);
+	snapshot_write_json(&j, snap, SNAPSHOT_JOBS);
+	if (buf_error(&text) == 0)
+		take_text(s, text.data, text.len);
+	return output_flush(&s->out);
+}
+
+static int follow_looks(struct stream *s, const struct settings *ctx, struct err *err)
+{
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	const struct look_options options = { .mask = ctx->mask,
+					      .reads_gpus = ctx->config.gpu_enabled,
+					      .interval_seconds = ctx->config.interval_seconds };
+	const uint64_t pause_ns = (uint64_t)(ctx->config.interval_seconds * 1e9);
+	int r = look_open(&look, &options, err);
+
+	snapshot_init(&snap);
+	while (r == 0) {
+		if (store)
+			store_take_in(store, NULL);
+		else
+			cli_open_store(&ctx->paths, &store, NULL);
+		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, NULL, err);
+		if (r == 0)
+			r = print_look(s, &snap);
+		say_waiting(s, "which no run brings yet, and no daemon runs");
+		nanosleep(&(struct timespec){ .tv_sec = (time_t)(pause_ns / 1000000000),
+					      .tv_nsec = (long)(pause_ns % 1000000000) },
+			  NULL);
 	}
-	jsonl_tail_close(tail);
 	return r;
 }
 
-static int stream_json(const struct paths *paths, const char *job_id)
+static int stream_json(const struct settings *ctx, const char *job_id)
 {
 	struct stream s = { .job_id = job_id, .out = OUTPUT_INIT };
 	struct err err = ERR_INIT;
@@ -348,14 +357,9 @@ static int stream_json(const struct paths *paths, const char *job_id)
 		r = follow_daemon(&s, &err);
 	if (r == -ENOENT) {
 		err = (struct err)ERR_INIT;
-		r = paths->jsonl[0] ? follow_log(&s, paths->jsonl, &err)
-				    : err_set(&err, -ENOENT,
-					      "no daemon runs, and the log of snapshots is "
-					      "switched off (jsonl_path in the configuration)");
+		r = follow_looks(&s, ctx, &err);
 	}
-	r = output_end(&s.out, r, &err);
-	output_release(&s.out);
-	return r;
+	return output_end(&s.out, r, &err);
 }
 
 /* ---- for a person at a terminal ---- */
@@ -443,9 +447,7 @@ static int print(const struct tui_options *options)
 		log_error("%s", err.text);
 		r = 0;
 	}
-	r = output_end(&out, r, &err);
-	output_release(&out);
-	return r;
+	return output_end(&out, r, &err);
 }
 
 /* A terminal that cannot place text is the caller's mistake, as a wrong option is. */
@@ -495,8 +497,7 @@ int cli_top(int argc, char **argv)
 		return r < 0 ? cli_fail(CLI_FAILED, &err) : CLI_DONE;
 	}
 	if (args.filter.since_wall_ns == 0)
-		return args.json ? stream_json(&ctx.paths, args.filter.job_id)
-				 : show(&args, &ctx, NULL);
+		return args.json ? stream_json(&ctx, args.filter.job_id) : show(&args, &ctx, NULL);
 	if (cli_open_record(args.filter.job_id, &store, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store)

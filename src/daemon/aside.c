@@ -42,19 +42,15 @@ struct aside *aside_new(struct loop *loop, const char *db, store_alive_fn *check
 /* ---- whose turn it is ---- */
 
 /* The next user by number, and after the last the first again. */
-static bool comes_before(const struct aside *a, uid_t uid, uid_t other)
-{
-	return (uid_t)(uid - a->last_uid - 1) < (uid_t)(other - a->last_uid - 1);
-}
-
 static struct waiting *take_next(struct aside *a)
 {
 	struct waiting **best = &a->first, *taken;
+	uid_t after = a->last_uid + 1;
 
 	if (!a->first)
 		return NULL;
 	for (struct waiting **at = &a->first->next; *at; at = &(*at)->next)
-		if (comes_before(a, (*at)->task.uid, (*best)->task.uid))
+		if ((uid_t)((*at)->task.uid - after) < (uid_t)((*best)->task.uid - after))
 			best = at;
 	taken = *best;
 	*best = taken->next;
@@ -123,20 +119,14 @@ static int begin_next(struct aside *a)
 	return err_set(&a->err, -ENOMEM, "no memory left to begin");
 }
 
-static size_t count_of(const struct aside *a, uid_t uid)
-{
-	size_t n = 0;
-
-	for (const struct waiting *w = a->first; w; w = w->next)
-		n += w->task.uid == uid;
-	return n;
-}
-
 int aside_add(struct aside *a, const struct aside_task *task, struct err *err)
 {
 	struct waiting *waiting;
+	size_t n = 0;
 
-	if (count_of(a, task->uid) >= ASIDE_MAX_WAITING)
+	for (const struct waiting *w = a->first; w; w = w->next)
+		n += w->task.uid == task->uid;
+	if (n >= ASIDE_MAX_WAITING)
 		return err_set(err, -EBUSY, "%d questions of this user wait already: try again",
 			       ASIDE_MAX_WAITING);
 	waiting = malloc(sizeof(*waiting));
@@ -196,25 +186,18 @@ static int call_work(void *ctx, struct store *store, struct err *err)
 	return atomic_load(&c->is_gone) ? 0 : c->how->work(c->ctx, store, err);
 }
 
-static void answer(struct aside_call *c, int r, const struct err *why)
+static void call_done(void *ctx, int r, const struct err *why)
 {
+	struct aside_call *c = ctx;
 	struct rpc_call *call = TAKE_PTR(c->call);
 	struct err err = *why;
 
-	if (r == 0)
+	if (call && r == 0)
 		r = c->how->write(c->ctx, c->service, call, &err);
-	if (r == 0)
+	if (call && r == 0)
 		rpc_call_answer(call);
-	else
+	else if (call)
 		rpc_call_fail(call, r, &err);
-}
-
-static void call_done(void *ctx, int r, const struct err *err)
-{
-	struct aside_call *c = ctx;
-
-	if (c->call)
-		answer(c, r, err);
 	c->how->release(c->ctx);
 	free(c);
 }

@@ -94,15 +94,11 @@ static int catch_up(struct learner *l, struct store *store)
 	return r;
 }
 
-static uint64_t oldest_wall_ns(void)
-{
-	return clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);
-}
-
 static int analyze(struct learner *l, struct store *store)
 {
 	struct work *work = &l->work;
-	int r = learning_read(store, oldest_wall_ns(), &work->learned, &work->err);
+	uint64_t oldest_ns = clock_wall_ns() - COMPAT_LOOKBACK_DAYS * UINT64_C(86400000000000);
+	int r = learning_read(store, oldest_ns, &work->learned, &work->err);
 
 	if (r < 0 || l->is_leaving)
 		return r;
@@ -132,12 +128,6 @@ static void do_work(void *ctx)
 
 /* ---- in the loop ---- */
 
-static void end_work(struct work *work)
-{
-	learning_release(&work->learned);
-	free(work->changes);
-}
-
 static void plan_analysis(struct learner *l)
 {
 	uint64_t wait_ns = learn_plan_wait_ns(&l->plan, clock_boot_ns());
@@ -153,60 +143,40 @@ static void catch_up_in(struct learner *l, uint64_t ms)
 	l->is_timed = true;
 }
 
-static void note_catch_up(struct learner *l)
-{
-	bool has_failed = l->work.r < 0;
-
-	if (has_failed && !l->cannot_catch_up)
-		log_warning("what has ended cannot be learned from, and is tried again: %s",
-			    l->work.err.text);
-	l->cannot_catch_up = has_failed;
-	if (has_failed)
-		catch_up_in(l, RETRY_MS);
-	else if (l->work.has_more)
-		catch_up_in(l, PAUSE_MS);
-}
-
-static void tell_news(struct learner *l)
-{
-	const struct learner_listener *listener = &l->options.listener;
-
-	for (size_t i = 0; i < l->work.n_changes; i++)
-		listener->on_news(listener->ctx, l->work.changes[i].pattern,
-				  l->work.changes[i].uid);
-}
-
-static void note_analysis(struct learner *l)
-{
-	const struct learner_listener *listener = &l->options.listener;
-	bool has_failed = l->work.r < 0;
-
-	if (learn_plan_note_end(&l->plan, has_failed, clock_boot_ns())) {
-		if (has_failed)
-			log_warning("the runs cannot be analysed, and are tried again: %s",
-				    l->work.err.text);
-		else
-			log_info("the runs can be analysed again");
-	}
-	if (!has_failed)
-		tell_news(l);
-	listener->on_analysis(listener->ctx, l->n_begun, has_failed ? NULL : &l->work.learned,
-			      &l->work.err);
-	plan_analysis(l);
-}
-
 static void begin_wanted(struct learner *l);
 
 static void on_done(void *ctx)
 {
 	struct learner *l = ctx;
+	const struct learner_listener *listener = &l->options.listener;
+	struct work *work = &l->work;
+	bool has_failed = work->r < 0;
 
 	l->is_busy = false;
-	if (!l->is_leaving && l->work.is_analysis)
-		note_analysis(l);
-	else if (!l->is_leaving)
-		note_catch_up(l);
-	end_work(&l->work);
+	if (!l->is_leaving && work->is_analysis) {
+		if (learn_plan_note_end(&l->plan, has_failed, clock_boot_ns())) {
+			if (has_failed)
+				log_warning("the runs cannot be analysed, and are tried again: %s",
+					    work->err.text);
+			else
+				log_info("the runs can be analysed again");
+		}
+		for (size_t i = 0; !has_failed && i < work->n_changes; i++)
+			listener->on_news(listener->ctx, work->changes[i].pattern,
+					  work->changes[i].uid);
+		listener->on_analysis(listener->ctx, l->n_begun, has_failed ? NULL : &work->learned,
+				      &work->err);
+		plan_analysis(l);
+	} else if (!l->is_leaving) {
+		if (has_failed && !l->cannot_catch_up)
+			log_warning("what has ended cannot be learned from, and is tried again: %s",
+				    work->err.text);
+		l->cannot_catch_up = has_failed;
+		if (has_failed || work->has_more)
+			catch_up_in(l, has_failed ? RETRY_MS : PAUSE_MS);
+	}
+	learning_release(&work->learned);
+	free(work->changes);
 	begin_wanted(l);
 }
 

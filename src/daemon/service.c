@@ -65,40 +65,6 @@ static int watch_signals(struct service *s, struct err *err)
 
 /* ---- opening ---- */
 
-static void describe_rungs(struct service *s)
-{
-	s->ladder.n = sources_probe_rungs(s->root_fd, NULL, &s->ladder.arena, s->ladder.rungs);
-	service_set_rung(s, collector_rung(s->scan.collector));
-	service_describe_calls(s);
-	if (!s->life.life)
-		return;
-	service_set_rung(s, life_rung(s->life.life));
-	if (life_sees_oom(s->life.life))
-		service_set_rung(s, (struct rung){ SOURCES_RUNG_OOM, SOURCES_RUNG_OOM_EBPF, "" });
-}
-
-static void describe(struct service *s)
-{
-	s->ticking.started_boot_ns = clock_boot_ns();
-	s->record.version = PROCTOR_VERSION;
-	s->record.started_wall_ns = clock_wall_ns();
-	s->record.key.pid = getpid();
-	proc_boot_id(s->record.boot_id);
-	if (proc_start_ticks(getpid(), &s->record.key.start_ticks) < 0)
-		s->record.key.start_ticks = U64_UNKNOWN;
-	s->interval_seconds = s->settings.config->interval_seconds;
-	describe_rungs(s);
-}
-
-static int open_sources(struct service *s, struct err *err)
-{
-	s->root_fd = proc_open_root(err);
-	if (s->root_fd < 0)
-		return s->root_fd;
-	service_open_gpus(s);
-	return service_configure(s, err);
-}
-
 /* ---- what logs report: the parts that follow jobs hear of it first ---- */
 
 /* By then what is read once more of a job that is over has been read. */
@@ -205,22 +171,8 @@ static const struct rpc_method *const method_tables[] = {
 	service_stream_methods,
 };
 
-/* The server takes one table. */
-static int gather_methods(struct service *s, struct err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++) {
-		for (const struct rpc_method *m = method_tables[i]; m->name; m++) {
-			struct rpc_method *all = reallocarray(
-				s->answers.methods, s->answers.n_methods + 1, sizeof(*all));
-
-			if (!all)
-				return err_set(err, -ENOMEM, "no memory left to begin");
-			s->answers.methods = all;
-			all[s->answers.n_methods++] = *m;
-		}
-	}
-	return 0;
-}
+/* Of one user's connections, so that others have some as well: guests, and a few to ask. */
+#define CLIENTS_PER_USER 320
 
 /* Of one user's connections, so that others have some as well: guests, and a few to ask. */
 #define CLIENTS_PER_USER 320
@@ -233,17 +185,23 @@ static int listen_to_clients(struct service *s, struct err *err)
 		.mode = s->settings.options->socket_mode,
 		.limits = &limits,
 		.ctx = s,
+		.listen_fd = rpc_take_inherited_fd(err),
 	};
-	int fd = rpc_take_inherited_fd(err), r;
+	size_t n = 0;
 
-	if (fd < 0)
-		return fd;
-	r = gather_methods(s, err);
-	if (r < 0)
-		return r;
+	if (options.listen_fd < 0)
+		return options.listen_fd;
+	/* The server takes one table. */
+	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++)
+		for (const struct rpc_method *m = method_tables[i]; m->name; m++)
+			n++;
+	s->answers.methods = reallocarray(NULL, n, sizeof(*s->answers.methods));
+	if (!s->answers.methods)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++)
+		for (const struct rpc_method *m = method_tables[i]; m->name; m++)
+			s->answers.methods[options.n_methods++] = *m;
 	options.methods = s->answers.methods;
-	options.n_methods = s->answers.n_methods;
-	options.listen_fd = fd;
 	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
@@ -329,37 +287,9 @@ static void on_watchdog_timer(void *ctx)
 		notify_service_manager("WATCHDOG=1");
 }
 
-static int watch_over_ticks(struct service *s, struct err *err)
-{
-	struct loop_timer *timer;
-
-	s->watchdog.period_ms = notify_watchdog_ms();
-	if (s->watchdog.period_ms == 0)
-		return 0;
-	timer = loop_timer_new(s->loop, on_watchdog_timer, s);
-	if (!timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	loop_timer_set(timer, s->watchdog.period_ms, s->watchdog.period_ms);
-	return 0;
-}
-
 /* A daemon that was told to stop gives up its socket first, and writes for a moment. */
 #define QUEUE_TRIES 60
 #define QUEUE_PAUSE_NS 50000000L
-
-static int open_queue(struct service *s, const struct rlimit *files, struct err *err)
-{
-	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
-	int r = service_open_queue(s, err);
-
-	for (int i = 0; r == -EADDRINUSE && i < QUEUE_TRIES; i++) {
-		nanosleep(&pause, NULL);
-		r = service_open_queue(s, err);
-	}
-	if (r == 0)
-		queue_set_file_limit(s->queue, files);
-	return r;
-}
 
 /* What clients, worker threads, system calls and jobs take besides the files that are open once we
  * listen; some of them are kept for who asks us to stop (struct rpc_limits). */
@@ -393,16 +323,27 @@ static int check_files(const struct service *s, struct err *err)
 		(unsigned long long)limit.rlim_cur);
 }
 
+/* A daemon that was told to stop gives up its socket first, and writes for a moment. */
+#define QUEUE_TRIES 60
+#define QUEUE_PAUSE_NS 50000000L
+
 static int open_service(struct service *s, struct err *err)
 {
+	const struct timespec pause = { 0, QUEUE_PAUSE_NS };
 	int r = path_make_dir(s->settings.options->paths->state_dir, err);
+	struct loop_timer *timer;
 	struct rlimit files;
 
 	raise_file_limit(&files);
 	if (r == 0)
 		r = make_parts(s, err);
-	if (r == 0)
-		r = open_sources(s, err);
+	if (r < 0)
+		return r;
+	s->root_fd = proc_open_root(err);
+	if (s->root_fd < 0)
+		return s->root_fd;
+	service_open_gpus(s);
+	r = service_configure(s, err);
 	if (r == 0)
 		r = service_open_life(s, &service_life_ops, err);
 	if (r == 0)
@@ -416,17 +357,46 @@ static int open_service(struct service *s, struct err *err)
 	if (r == 0)
 		r = watch_socket(s, err);
 	if (r == 0)
-		r = open_queue(s, &files, err);
-	if (r == 0)
-		r = service_begin_learning(s, err);
+		r = service_open_queue(s, err);
+	for (int i = 0; r == -EADDRINUSE && i < QUEUE_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		r = service_open_queue(s, err);
+	}
 	if (r < 0)
 		return r;
-	describe(s);
+	queue_set_file_limit(s->queue, &files);
+	r = service_begin_learning(s, err);
+	if (r < 0)
+		return r;
+
+	s->ticking.started_boot_ns = clock_boot_ns();
+	s->record.version = PROCTOR_VERSION;
+	s->record.started_wall_ns = clock_wall_ns();
+	s->record.key.pid = getpid();
+	proc_boot_id(s->record.boot_id);
+	if (proc_start_ticks(getpid(), &s->record.key.start_ticks) < 0)
+		s->record.key.start_ticks = U64_UNKNOWN;
+	s->interval_seconds = s->settings.config->interval_seconds;
+	s->ladder.n = sources_probe_rungs(s->root_fd, NULL, &s->ladder.arena, s->ladder.rungs);
+	service_set_rung(s, collector_rung(s->scan.collector));
+	service_describe_calls(s);
+	if (s->life.life)
+		service_set_rung(s, life_rung(s->life.life));
+	if (s->life.life && life_sees_oom(s->life.life))
+		service_set_rung(s, (struct rung){ SOURCES_RUNG_OOM, SOURCES_RUNG_OOM_EBPF, "" });
+
 	(void)service_tend_host_log(s);
 	service_look(s);
 	service_take_in(s); /* so that who waits for us is told if nothing can be recorded */
 	r = service_begin_ticks(s, err);
-	return r < 0 ? r : watch_over_ticks(s, err);
+	s->watchdog.period_ms = notify_watchdog_ms();
+	if (r < 0 || s->watchdog.period_ms == 0)
+		return r;
+	timer = loop_timer_new(s->loop, on_watchdog_timer, s);
+	if (!timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	loop_timer_set(timer, s->watchdog.period_ms, s->watchdog.period_ms);
+	return 0;
 }
 
 /* ---- ending ---- */
@@ -501,32 +471,21 @@ static void close_service(struct service *s)
 	service_release_roots(s);
 }
 
-/* Whoever started us in the background waits for this. */
-static void tell_ready(int fd)
-{
-	const char ready = SERVICE_READY;
-
-	notify_service_manager("READY=1");
-	if (fd < 0)
-		return;
-	if (write(fd, &ready, 1) < 0)
-		log_warning("nobody waits for the daemon any more");
-	close(fd);
-}
-
 int service_run(const struct service_options *options, struct err *err)
 {
 	CLEANUP(close_service)
 	struct service s = {
 		.settings = { .options = options,
 			      .config = options->config,
-			      .paths = options->paths },
+			      .paths = options->paths,
+			      .mask = options->mask },
 		.stop_signals.fd = -1,
 		.root_fd = -1,
 		.guests.copies_fd = -1,
 		.ladder.arena = ARENA_INIT,
 		.clients.snapshot_json = BUF_INIT,
 	};
+	const char ready = SERVICE_READY;
 	int r;
 
 	snapshot_init(&s.scan.snap);
@@ -535,7 +494,12 @@ int service_run(const struct service_options *options, struct err *err)
 	if (r < 0)
 		return r;
 	log_info("listens on %s", options->socket_path);
-	tell_ready(options->ready_fd);
+	notify_service_manager("READY=1");
+	/* Whoever started us in the background waits for this. */
+	if (options->ready_fd >= 0 && write(options->ready_fd, &ready, 1) < 0)
+		log_warning("nobody waits for the daemon any more");
+	if (options->ready_fd >= 0)
+		close(options->ready_fd);
 	loop_run(s.loop);
 	notify_service_manager("STOPPING=1");
 	service_drain_life(&s); /* what the kernel has told by now */

@@ -52,8 +52,16 @@ void service_set_rung(struct service *s, struct rung taken)
 	}
 }
 
-static void log_change(struct service_gpus *g, uint64_t now_ns)
+static void change(struct service *s, const char *rung, const char *note)
 {
+	struct service_gpus *g = &s->gpus;
+	uint64_t now_ns = clock_boot_ns();
+
+	if (strcmp(g->rung, rung) == 0 && strcmp(g->note, note) == 0)
+		return;
+	snprintf(g->rung, sizeof(g->rung), "%s", rung);
+	snprintf(g->note, sizeof(g->note), "%s", note);
+	service_set_rung(s, (struct rung){ SOURCES_RUNG_GPU, g->rung, g->note });
 	if (now_ns - g->logged_boot_ns >= LOG_PERIOD_NS) {
 		g->logged_boot_ns = now_ns;
 		g->n_logged = 0;
@@ -66,43 +74,25 @@ static void log_change(struct service_gpus *g, uint64_t now_ns)
 		log_info("GPUs are read by %s", g->rung);
 }
 
-static void change(struct service *s, const char *rung, const char *note)
-{
-	struct service_gpus *g = &s->gpus;
-
-	if (strcmp(g->rung, rung) == 0 && strcmp(g->note, note) == 0)
-		return;
-	snprintf(g->rung, sizeof(g->rung), "%s", rung);
-	snprintf(g->note, sizeof(g->note), "%s", note);
-	service_set_rung(s, (struct rung){ SOURCES_RUNG_GPU, g->rung, g->note });
-	log_change(g, clock_boot_ns());
-}
-
-/* The process that asks is started before all else: one that comes later can only be told of. */
-static void look_for_late_ones(struct service *s)
-{
-	uint64_t now_ns = clock_boot_ns();
-
-	if (!s->settings.config->gpu_enabled || now_ns - s->gpus.looked_boot_ns < LOOK_EVERY_NS)
-		return;
-	s->gpus.looked_boot_ns = now_ns;
-	if (sources_has_gpu(s->root_fd))
-		change(s, "none",
-		       "a driver has come after the daemon began, which reads GPUs when "
-		       "it is started again");
-}
-
 void service_watch_gpus(struct service *s)
 {
 	struct service_gpus *g = &s->gpus;
 	const char *rung = g->reader ? gpus_rung(g->reader) : NULL;
 	const char *note = g->reader ? gpus_note(g->reader) : NULL;
+	uint64_t now_ns = clock_boot_ns();
 
-	if (!g->reader)
-		look_for_late_ones(s);
-	if (!rung && !note)
-		return; /* the first reading is not due yet, or there are none */
-	change(s, rung ? rung : "none", note ? note : "");
+	if (rung || note) /* else the first reading is not due yet, or there are none */
+		change(s, rung ? rung : "none", note ? note : "");
+	/* The process that asks is started before all else: one that comes later can only be told
+	 * of. */
+	if (g->reader || !s->settings.config->gpu_enabled ||
+	    now_ns - g->looked_boot_ns < LOOK_EVERY_NS)
+		return;
+	g->looked_boot_ns = now_ns;
+	if (sources_has_gpu(s->root_fd))
+		change(s, "none",
+		       "a driver has come after the daemon began, which reads GPUs when "
+		       "it is started again");
 }
 
 uint64_t service_take_gpu_cpu_ns(struct service *s)

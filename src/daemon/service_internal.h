@@ -92,6 +92,7 @@ struct life_state {
 /* Signals and OOM kills of the jobs' processes. */
 struct signals_state {
 	uint64_t n_unlisted; /* of all jobs */
+	bool has_new_owners; /* more is known of whose the processes are */
 	struct unowned unowned;
 };
 

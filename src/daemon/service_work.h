@@ -62,12 +62,6 @@ void estimate_task_free(void *ctx); /* NULL is fine */
 struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
 					   uid_t uid, uint64_t input_bytes);
 
-/* Of one that will run as this user. */
-int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
-			  uint64_t input_bytes, struct learning_answer *ret, struct err *err);
-
-/* Whether it was never asked, or long ago. */
-bool service_needs_estimate(const struct queued *job);
 void service_estimate_queued(struct service *s, struct queued *job);
 void service_keep_estimate(struct queued *job, const struct estimate *e);
 
@@ -88,8 +82,6 @@ struct aside_answer {
 /* What a method returns whose answer comes so. Takes over ctx, also where it fails. */
 int service_answer_aside(struct service *s, struct rpc_call *call, const struct aside_answer *how,
 			 void *ctx, struct err *err);
-
-/* ---- service_room.c ---- */
 
 /* Whether a job with this estimate fits beside those that run. -ENOMEM. */
 int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret);

@@ -98,10 +98,10 @@ static void watched_free(struct watched **job)
 {
 	if (!*job)
 		return;
+	free((*job)->a.sheets); /* which attempt_release() forgets */
 	attempt_release(&(*job)->a);
 	close_fd(&(*job)->runner_fd);
 	signal_list_release(&(*job)->signals);
-	free((*job)->a.sheets);
 	free((*job)->active);
 	free((*job)->job_id);
 	free(*job);
@@ -228,78 +228,54 @@ struct reading {
 	struct arena arena; /* of the record that is read */
 };
 
-static struct record_reader read_frame(struct reading *in, const struct log_frame *frame)
-{
-	arena_reset(&in->arena);
-	return (struct record_reader){ frame->bytes, frame->bytes + frame->n, &in->arena, 0,
-				       in->f->job && in->f->job->is_copy ? RECORD_FOREIGN_TEXT
-									 : 0 };
-}
-
-static void report(const struct reading *in, enum change change, const struct sheet_record *sheet)
-{
-	if (!in->is_late)
-		in->w->ops.change(in->w->ctx, change, in->f->job, sheet);
-}
-
-static bool has_room_for_sheet(const struct watch *w, const struct watched *job)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; job->is_copy && i < w->n; i++)
-		n += w->jobs[i]->is_copy && w->jobs[i]->a.uid == job->a.uid ? w->jobs[i]->a.n_sheets
-									    : 0;
-	return n < USER_MAX_SHEETS;
-}
-
-/* Whether a comes before b. */
-static bool is_earlier(const struct sheet_record *a, const struct sheet_record *b)
-{
-	return a->num < b->num || (a->num == b->num && a->try_num < b->try_num);
-}
-
 /* How far it is, with these sheets: its own are in their order, without their ranks. */
 static void take_sheets(const struct reading *in, const struct sheet_record *sheets, size_t n)
 {
+	struct watch *w = in->w;
 	struct watched *job = in->f->job;
 	struct attempt *a = &job->a;
+	size_t n_of_user = 0;
 
+	for (size_t i = 0; job->is_copy && i < w->n; i++)
+		if (w->jobs[i]->is_copy && w->jobs[i]->a.uid == a->uid)
+			n_of_user += w->jobs[i]->a.n_sheets;
 	for (size_t i = 0; i < n; i++) {
+		const struct sheet_record *from = &sheets[i];
 		struct sheet_record *s = NULL;
 		size_t at = a->n_sheets;
-		bool is_new, was_over;
+		bool is_new, is_over;
 
-		while (at > 0 && is_earlier(&sheets[i], &a->sheets[at - 1]))
+		while (at > 0 && (from->num < a->sheets[at - 1].num ||
+				  (from->num == a->sheets[at - 1].num &&
+				   from->try_num < a->sheets[at - 1].try_num)))
 			at--;
-		is_new = at == 0 || is_earlier(&a->sheets[at - 1], &sheets[i]);
+		is_new = at == 0 || a->sheets[at - 1].num != from->num ||
+			 a->sheets[at - 1].try_num != from->try_num;
+		is_over = u64_known(from->ended_wall_ns);
 		if (is_new) {
-			s = has_room_for_sheet(in->w, job)
-				    ? reallocarray(a->sheets, a->n_sheets + 1, sizeof(*s))
-				    : NULL;
+			if (job->is_copy && n_of_user++ >= USER_MAX_SHEETS)
+				return;
+			s = reallocarray(a->sheets, a->n_sheets + 1, sizeof(*s));
 			if (!s)
 				return;
 			a->sheets = s;
 			memmove(s + at + 1, s + at, (a->n_sheets++ - at) * sizeof(*s));
 			s += at;
-			was_over = false;
 		} else {
 			s = &a->sheets[at - 1];
-			was_over = u64_known(s->ended_wall_ns);
+			if (u64_known(s->ended_wall_ns) || !is_over)
+				continue;
 		}
-		if (was_over)
-			continue;
-		if (is_new || u64_known(sheets[i].ended_wall_ns)) {
-			*s = sheets[i];
-			s->name = arena_strdup(&a->arena, s->name);
-			s->command = arena_strdup(&a->arena, s->command);
-			s->reason = arena_strdup(&a->arena, s->reason);
-			s->ranks = NULL;
-			s->n_ranks = 0;
-		}
-		if (is_new)
-			report(in, CHANGE_SHEET_STARTED, s);
-		if (u64_known(s->ended_wall_ns))
-			report(in, CHANGE_SHEET_ENDED, s);
+		*s = *from;
+		s->name = arena_strdup(&a->arena, s->name);
+		s->command = arena_strdup(&a->arena, s->command);
+		s->reason = arena_strdup(&a->arena, s->reason);
+		s->ranks = NULL;
+		s->n_ranks = 0;
+		if (is_new && !in->is_late)
+			w->ops.change(w->ctx, CHANGE_SHEET_STARTED, job, s);
+		if (is_over && !in->is_late)
+			w->ops.change(w->ctx, CHANGE_SHEET_ENDED, job, s);
 	}
 }
 
@@ -320,17 +296,6 @@ static void identify(struct attempt *a, const struct log_origin *o, const char *
 		a->interval_seconds = F64_UNKNOWN;
 }
 
-/* The runner of a job whose log somebody has removed has begun another. */
-static struct watched *find_same(struct watch *w, const struct attempt *a)
-{
-	struct watched *job = watch_find_runner(w, &a->runner);
-
-	return job && job->a.uid == a->uid && job->a.is_attached == a->is_attached &&
-			       strcmp(job->job_id, a->job_id) == 0
-		       ? job
-		       : NULL;
-}
-
 /* Where few files may be open, others need them more: then its start time tells whether it lives.
  */
 static int hold_runner(const struct proc_key *runner)
@@ -348,9 +313,11 @@ static int add_job(struct reading *in, struct attempt *a)
 {
 	CLEANUP(watched_free) struct watched *job = calloc(1, sizeof(*job));
 	struct watch *w = in->w;
-	struct watched *same = in->is_late ? NULL : find_same(w, a);
+	/* The runner of a job whose log somebody has removed has begun another. */
+	struct watched *same = in->is_late ? NULL : watch_find_runner(w, &a->runner);
 
-	if (same) {
+	if (same && same->a.uid == a->uid && same->a.is_attached == a->is_attached &&
+	    strcmp(same->job_id, a->job_id) == 0) {
 		same->log = in->f->id;
 		in->f->job = same;
 		return 0;
@@ -377,25 +344,17 @@ static int add_job(struct reading *in, struct attempt *a)
 	w->jobs[w->n++] = in->f->job;
 	if (!in->f->job->a.is_attached)
 		in->f->job->runner_fd = hold_runner(&in->f->job->a.runner);
-	report(in, CHANGE_JOB_STARTED, NULL);
+	in->w->ops.change(in->w->ctx, CHANGE_JOB_STARTED, in->f->job, NULL);
 	return 0;
-}
-
-/* Whether its recorder was gone when we began, and nothing is expected of it any more. */
-static bool is_lost_before(const struct reading *in, const struct attempt *a)
-{
-	if (!in->origin->is_copy)
-		return !in->f->was_alive && !a->is_attached;
-	return !proc_is_alive("", a->runner.pid, a->runner.start_ticks) &&
-	       !in->w->ops.expects_end(in->w->ctx, a);
 }
 
 /* A log has it at the beginning of each segment, and now and then. */
 static int take_begin(struct reading *in, const struct log_frame *frame)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	bool is_copy = in->origin->is_copy, was_lost;
 	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &a.arena, 0,
-				   in->origin->is_copy ? RECORD_FOREIGN_TEXT : 0 };
+				   is_copy ? RECORD_FOREIGN_TEXT : 0 };
 	struct watched *job = in->f->job;
 	struct sheet_record *sheets;
 	size_t n = 0;
@@ -406,87 +365,26 @@ static int take_begin(struct reading *in, const struct log_frame *frame)
 	sheets = record_read_sheets(&r, &n);
 	if (r.error || !a.job_id || !job_id_is_valid(a.job_id))
 		return r.error == -ENOMEM ? -ENOMEM : 0;
-	if (in->origin->is_copy)
+	if (is_copy)
 		identify(&a, in->origin, in->w->boot_id);
-	if (!job && in->is_past && is_lost_before(in, &a)) {
-		in->f->state = in->origin->is_copy ? LOG_LOST : LOG_OVER;
-		return -ECANCELED;
-	}
-	if (!job) {
-		result = add_job(in, &a);
-	} else {
+	if (job) {
 		job->a.last_completed_sheet = a.last_completed_sheet;
 		job->a.current_sheet = a.current_sheet;
+		take_sheets(in, sheets, n);
+		return 0;
 	}
+	/* Whether its recorder was gone when we began, and nothing is expected of it any more. */
+	was_lost = is_copy ? !proc_is_alive("", a.runner.pid, a.runner.start_ticks) &&
+				     !in->w->ops.expects_end(in->w->ctx, &a)
+			   : !in->f->was_alive && !a.is_attached;
+	if (in->is_past && was_lost) {
+		in->f->state = is_copy ? LOG_LOST : LOG_OVER;
+		return -ECANCELED;
+	}
+	result = add_job(in, &a);
 	if (result == 0)
 		take_sheets(in, sheets, n);
 	return result;
-}
-
-static void take_progress(struct reading *in, const struct log_frame *frame)
-{
-	struct record_reader r = read_frame(in, frame);
-	struct attempt a = { .total_sheets = in->f->job->a.total_sheets };
-
-	record_read_sheets_changed(&r, &a);
-	if (r.error)
-		return;
-	in->f->job->a.last_completed_sheet = a.last_completed_sheet;
-	in->f->job->a.current_sheet = a.current_sheet;
-	take_sheets(in, a.sheets, a.n_sheets);
-}
-
-static void take_events(struct reading *in, const struct log_frame *frame)
-{
-	struct record_reader r = read_frame(in, frame);
-	struct watched *job = in->f->job;
-	uint64_t now = clock_wall_ns();
-	size_t n = 0;
-	struct proc_event *events = record_read_list(&r, RECORD_LIST_EVENTS, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		if (job->is_copy && (events[i].key.pid <= 0 || events[i].wall_ns > now))
-			return;
-		events[i].job_id = job->job_id;
-		events[i].attempt_id = job->a.id;
-		in->w->ops.event(in->w->ctx, job, &events[i]);
-	}
-}
-
-static void note_active(struct watched *job, const struct episode *e, bool lasts)
-{
-	struct active_anomaly *active = job->active;
-	size_t i = 0;
-
-	while (i < job->n_active && strcmp(active[i].name, e->name) != 0)
-		i++;
-	if (!lasts && i < job->n_active)
-		active[i] = active[--job->n_active];
-	if (!lasts || i < job->n_active)
-		return;
-	if (job->n_active == MAX_ACTIVE || ARRAY_RESERVE(job->active, job->cap_active, i + 1) < 0)
-		return;
-	active = &job->active[job->n_active++];
-	active->type = e->worst.type;
-	snprintf(active->name, sizeof(active->name), "%s", e->name);
-}
-
-/* Those of the job. What a runner says of the host the daemon knows itself. */
-static void take_anomaly(struct reading *in, const struct log_frame *frame)
-{
-	struct record_reader r = read_frame(in, frame);
-	struct watched *job = in->f->job;
-	struct anomaly_evidence evidence;
-	struct episode e;
-	int change = 0;
-
-	if (record_read_anomaly(&r, &e, &evidence, &change) < 0 || !e.worst.job_id)
-		return;
-	episode_set_job(&e, job->job_id);
-	e.attempt_id = job->a.id;
-	note_active(job, &e, change != EPISODE_CLEARED);
-	if (change != RECORD_RENEWED && !in->is_past)
-		in->w->ops.anomaly(in->w->ctx, job, &e, (enum episode_change)change);
 }
 
 static void end_job(struct watch *w, struct watched *job)
@@ -506,35 +404,76 @@ static int sink_find(void *ctx, const struct log_origin *origin, struct log_curs
 	return in->f->offset ? 0 : -ENOENT;
 }
 
+/* What is of the job. What a runner says of the host the daemon knows itself. */
+static void take_anomaly(struct reading *in, struct record_reader *r)
+{
+	struct watched *job = in->f->job;
+	struct anomaly_evidence evidence;
+	struct episode e;
+	int change = 0;
+	size_t i = 0;
+
+	if (record_read_anomaly(r, &e, &evidence, &change) < 0 || !e.worst.job_id)
+		return;
+	episode_set_job(&e, job->job_id);
+	e.attempt_id = job->a.id;
+	while (i < job->n_active && strcmp(job->active[i].name, e.name) != 0)
+		i++;
+	if (change == EPISODE_CLEARED && i < job->n_active) {
+		job->active[i] = job->active[--job->n_active];
+	} else if (change != EPISODE_CLEARED && i == job->n_active && i < MAX_ACTIVE &&
+		   ARRAY_RESERVE(job->active, job->cap_active, i + 1) == 0) {
+		job->n_active++;
+		job->active[i].type = e.worst.type;
+		snprintf(job->active[i].name, sizeof(job->active[i].name), "%s", e.name);
+	}
+	if (change != RECORD_RENEWED && !in->is_past)
+		in->w->ops.anomaly(in->w->ctx, job, &e, (enum episode_change)change);
+}
+
 static int sink_frame(void *ctx, const struct log_frame *frame, bool is_new)
 {
 	struct reading *in = ctx;
-	bool is_ours = in->f->job && !in->f->job->a.is_attached; /* to report */
+	struct watched *job = in->f->job;
+	bool is_ours = job && !job->a.is_attached && !in->is_late; /* to report */
+	struct record_reader r = { frame->bytes, frame->bytes + frame->n, &in->arena, 0,
+				   job && job->is_copy ? RECORD_FOREIGN_TEXT : 0 };
+	uint64_t now = clock_wall_ns();
+	struct proc_event *events;
+	size_t n = 0;
 
 	if (!is_new)
 		return 0;
 	in->f->offset = frame->next;
-	switch (frame->type) {
-	case RECORD_HOST:
+	arena_reset(&in->arena);
+	if (frame->type == RECORD_HOST) {
 		in->f->state = LOG_OVER;
 		return -ECANCELED;
-	case RECORD_BEGIN:
-		return take_begin(in, frame);
-	case RECORD_SHEETS:
-		if (in->f->job)
-			take_progress(in, frame);
-		return 0;
-	case RECORD_EVENTS:
-		if (is_ours && !in->is_past && !in->is_late)
-			take_events(in, frame);
-		return 0;
-	case RECORD_ANOMALY:
-		if (is_ours && !in->is_late)
-			take_anomaly(in, frame);
-		return 0;
-	default:
-		return 0;
 	}
+	if (frame->type == RECORD_BEGIN)
+		return take_begin(in, frame);
+	if (frame->type == RECORD_SHEETS && job) {
+		struct attempt a = { .total_sheets = job->a.total_sheets };
+
+		record_read_sheets_changed(&r, &a);
+		if (r.error)
+			return 0;
+		job->a.last_completed_sheet = a.last_completed_sheet;
+		job->a.current_sheet = a.current_sheet;
+		take_sheets(in, a.sheets, a.n_sheets);
+	} else if (frame->type == RECORD_EVENTS && is_ours && !in->is_past) {
+		events = record_read_list(&r, RECORD_LIST_EVENTS, &n);
+		for (size_t i = 0; i < n; i++) {
+			if (job->is_copy && (events[i].key.pid <= 0 || events[i].wall_ns > now))
+				break;
+			events[i].job_id = job->job_id;
+			events[i].attempt_id = job->a.id;
+			in->w->ops.event(in->w->ctx, job, &events[i]);
+		}
+	} else if (frame->type == RECORD_ANOMALY && is_ours) {
+		take_anomaly(in, &r);
+	}
+	return 0;
 }
 
 static int sink_end(void *ctx, const struct log_frame *frame)
@@ -604,41 +543,6 @@ static bool is_alive(const struct watched *job)
 	return proc_is_alive("", job->a.runner.pid, job->a.runner.start_ticks);
 }
 
-/* The runner of a copy is gone, and it has no end (yet). */
-static void settle_copy(struct reading *in)
-{
-	struct watched *job = in->f->job;
-
-	if (!job || !job->is_copy || !job->a.is_running || is_alive(job))
-		return;
-	job->a.is_lost = true;
-	job->is_awaited = in->w->ops.expects_end(in->w->ctx, &job->a);
-	job->a.is_lost = !job->is_awaited;
-	if (job->is_awaited)
-		return;
-	in->f->state = LOG_LOST;
-	end_job(in->w, job);
-}
-
-/* Those that are over were reported, and are forgotten. */
-static void forget_ended(struct watch *w)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < w->n; i++) {
-		struct watched *job = w->jobs[i];
-
-		if (job->a.is_running) {
-			w->jobs[kept++] = job;
-			continue;
-		}
-		map_remove(&w->by_id, (uint64_t)job->a.id);
-		job->next = w->ended;
-		w->ended = job;
-	}
-	w->n = kept;
-}
-
 /* ---- looking ---- */
 
 /* Whether something was written to it since; what its files are is noted. */
@@ -696,30 +600,28 @@ static void read_log(struct watch *w, struct followed *f)
 	const struct log_sink sink = { &in,	     sink_find, sink_frame, sink_end,
 				       sink_is_gone, sink_lost, sink_move };
 	struct log_cursor cursor;
+	struct watched *job;
 
 	if (in.is_late)
 		f->offset = 0;
 	w->folder.current = &w->folder.logs[f->listed];
 	(void)log_ingest(&w->folder.fs, &f->id, &sink, 0, &cursor, NULL);
 	arena_release(&in.arena);
-	if (in.is_late)
+	job = f->job;
+	if (in.is_late) {
 		watched_free(&f->job);
-	else
-		settle_copy(&in);
+	} else if (job && job->is_copy && job->a.is_running && !is_alive(job)) {
+		/* The runner of a copy is gone, and it has no end (yet). */
+		job->a.is_lost = true;
+		job->is_awaited = w->ops.expects_end(w->ctx, &job->a);
+		job->a.is_lost = !job->is_awaited;
+		if (!job->is_awaited) {
+			f->state = LOG_LOST;
+			end_job(w, job);
+		}
+	}
 	if (f->state != LOG_RUNS)
 		f->job = NULL;
-}
-
-static bool has_news(struct watch *w, struct followed *f)
-{
-	bool has_new = has_changed(w, f);
-
-	if (f->state == LOG_UNREAD)
-		meet(w, f);
-	if (f->state == LOG_OVER || f->state == LOG_UNREAD)
-		return false;
-	return has_new ||
-	       (f->state == LOG_RUNS && !(f->job && (f->job->a.is_attached || is_alive(f->job))));
 }
 
 static int by_creation(const void *a, const void *b)
@@ -792,9 +694,40 @@ static int list_logs(struct watch *w, struct err *err)
 	return 0;
 }
 
-/* Somebody has removed its log, and its runner, which would begin another, is gone as well. */
-static void end_removed(struct watch *w)
+int watch_look(struct watch *w, struct err *err)
 {
+	CLEANUP(free_ptr) struct followed **news = NULL;
+	uint64_t now = clock_wall_ns();
+	size_t n = 0, kept = 0;
+	int r;
+
+	if (w->is_looking)
+		return 0;
+	r = list_logs(w, err);
+	if (r < 0)
+		return r;
+	news = calloc(w->n_logs + 1, sizeof(*news));
+	if (!news)
+		return err_set(err, -ENOMEM, "out of memory");
+	w->is_looking = true;
+	for (size_t i = 0; i < w->n_logs; i++) {
+		struct followed *f = &w->logs[i];
+		bool has_new = has_changed(w, f);
+
+		if (f->state == LOG_UNREAD)
+			meet(w, f);
+		if (f->state == LOG_OVER || f->state == LOG_UNREAD)
+			continue;
+		if (has_new || (f->state == LOG_RUNS &&
+				!(f->job && (f->job->a.is_attached || is_alive(f->job)))))
+			news[n++] = f;
+	}
+	qsort(news, n, sizeof(struct followed *), by_creation);
+	for (size_t i = 0; i < n; i++)
+		read_log(w, news[i]);
+
+	/* Somebody has removed its log, and its runner, which would begin another, is gone as well.
+	 */
 	for (size_t i = 0; i < w->n; i++)
 		w->jobs[i]->has_log = false;
 	for (size_t i = 0; i < w->n_logs; i++)
@@ -808,32 +741,19 @@ static void end_removed(struct watch *w)
 		job->a.is_lost = true;
 		end_job(w, job);
 	}
-}
+	/* Those that are over were reported, and are forgotten. */
+	for (size_t i = 0; i < w->n; i++) {
+		struct watched *job = w->jobs[i];
 
-int watch_look(struct watch *w, struct err *err)
-{
-	CLEANUP(free_ptr) struct followed **news = NULL;
-	uint64_t now = clock_wall_ns();
-	size_t n = 0;
-	int r;
-
-	if (w->is_looking)
-		return 0;
-	r = list_logs(w, err);
-	if (r < 0)
-		return r;
-	news = calloc(w->n_logs + 1, sizeof(*news));
-	if (!news)
-		return err_set(err, -ENOMEM, "out of memory");
-	w->is_looking = true;
-	for (size_t i = 0; i < w->n_logs; i++)
-		if (has_news(w, &w->logs[i]))
-			news[n++] = &w->logs[i];
-	qsort(news, n, sizeof(struct followed *), by_creation);
-	for (size_t i = 0; i < n; i++)
-		read_log(w, news[i]);
-	end_removed(w);
-	forget_ended(w);
+		if (job->a.is_running) {
+			w->jobs[kept++] = job;
+			continue;
+		}
+		map_remove(&w->by_id, (uint64_t)job->a.id);
+		job->next = w->ended;
+		w->ended = job;
+	}
+	w->n = kept;
 	w->has_looked = true;
 	w->looked_wall_ns = now;
 	w->is_looking = false;

@@ -139,7 +139,9 @@ bool account_is_own_peak(const struct reaped *reaped)
 {
 	uint64_t rss = (uint64_t)reaped->usage.ru_maxrss * 1024;
 
-	return !u64_known(reaped->pre_exec_rss_bytes) ||
+	if (!u64_known(reaped->pre_exec_rss_bytes))
+		return true;
+	return rss > reaped->pre_exec_rss_bytes && /* to count the CPUs takes a file */
 	       rss > reaped->pre_exec_rss_bytes + pre_exec_slack_bytes();
 }
 

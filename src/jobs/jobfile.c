@@ -192,34 +192,21 @@ static int check_sheet(const struct sheet_file *sheet, const char *name, bool is
 	return 0;
 }
 
-/* A list is the argv as it stands; a text is for the shell. NULL: no memory. */
-static const char *const *make_argv(const struct yaml_strings *run, struct arena *arena)
-{
-	const char **argv;
-
-	if (run->is_list)
-		return run->items;
-	argv = arena_alloc(arena, 4 * sizeof(*argv));
-	if (!argv)
-		return NULL;
-	argv[0] = "/bin/sh";
-	argv[1] = "-c";
-	argv[2] = run->items[0];
-	argv[3] = NULL;
-	return argv;
-}
-
 static int make_sheet(const struct sheet_file *file, int num, struct arena *arena,
 		      struct sheet_spec *ret)
 {
 	struct env_entry *env = arena_alloc(arena, (file->env.n + 1) * sizeof(*env));
+	const char *shell[] = { "/bin/sh", "-c", NULL, NULL };
 
+	/* A list is the argv as it stands; a text is for the shell. */
+	shell[2] = file->run.items[0];
 	for (size_t i = 0; env && i < file->env.n; i++)
 		env[i] = (struct env_entry){ file->env.items[i].name, file->env.items[i].value };
 	*ret = (struct sheet_spec){
 		.num = num,
 		.name = file->name,
-		.argv = make_argv(&file->run, arena),
+		.argv = file->run.is_list ? file->run.items
+					  : arena_memdup(arena, shell, sizeof(shell)),
 		.workdir = file->workdir,
 		.env = env,
 		.n_env = file->env.n,

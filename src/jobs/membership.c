@@ -585,12 +585,13 @@ static bool is_seen(const struct membership *m, const struct job_member *member)
 	       u64_known(member->key.start_ticks);
 }
 
-size_t membership_count_seen(const struct membership *m)
+size_t membership_count_seen(const struct membership *m, int sheet_num)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n; i++)
-		n += is_seen(m, &m->members[i]);
+		n += is_seen(m, &m->members[i]) &&
+		     (sheet_num == SHEET_NONE || m->members[i].sheet_num == sheet_num);
 	return n;
 }
 

@@ -143,9 +143,10 @@ int membership_owner(const struct membership *m, size_t i);
  */
 void membership_inherit_sheets(const struct membership *m, struct snapshot *snap);
 
-/* Members that the last scan has shown. fn does not change the tracker. */
+/* Members that the last scan has shown, of this sheet (SHEET_NONE: of any). fn does not change the
+ * tracker. */
 typedef void membership_fn(void *ctx, const struct job_member *member);
-size_t membership_count_seen(const struct membership *m);
+size_t membership_count_seen(const struct membership *m, int sheet_num);
 void membership_each_seen(const struct membership *m, membership_fn *fn, void *ctx);
 
 #endif

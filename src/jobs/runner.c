@@ -103,11 +103,6 @@ static const char *runner_keep_text(struct runner *r, struct buf *text)
 
 /* ---- who is there ---- */
 
-struct sheet_count {
-	int sheet_num;
-	size_t n;
-};
-
 bool runner_has_children(void)
 {
 	siginfo_t info = { 0 };
@@ -125,26 +120,16 @@ bool runner_has_processes(struct runner *r)
 	if (!membership_has_strangers(r->options.members))
 		return true;
 	r->options.ops->rescan(r->options.ctx);
-	return membership_count_seen(r->options.members) > 0;
-}
-
-static void count_of_sheet(void *ctx, const struct job_member *member)
-{
-	struct sheet_count *count = ctx;
-
-	count->n += member->sheet_num == count->sheet_num;
+	return membership_count_seen(r->options.members, SHEET_NONE) > 0;
 }
 
 /* What an earlier sheet left running on purpose does not count. */
 static bool runner_sheet_has_processes(struct runner *r)
 {
-	struct sheet_count count = { .sheet_num = runner_record(r)->num };
-
 	if (!r->options.leave_background)
 		return runner_has_processes(r);
 	r->options.ops->rescan(r->options.ctx);
-	membership_each_seen(r->options.members, count_of_sheet, &count);
-	return count.n > 0;
+	return membership_count_seen(r->options.members, runner_record(r)->num) > 0;
 }
 
 /* ---- the terminal ---- */
@@ -203,7 +188,7 @@ static int add_record(struct runner *r)
 {
 	const struct sheet_spec *spec = runner_spec(r);
 	const struct sheet_record *last = r->n_records > 0 ? &r->records[r->n_records - 1] : NULL;
-	struct sheet_record *grown, record = {
+	struct sheet_record record = {
 		.num = spec->num,
 		.try_num = last && last->num == spec->num ? last->try_num + 1 : 1,
 		.name = spec->name,
@@ -223,10 +208,8 @@ static int add_record(struct runner *r)
 		record.command = runner_keep_text(r, &text);
 	}
 	usage_init(&record.usage);
-	grown = reallocarray(r->records, r->n_records + 1, sizeof(*grown));
-	if (!grown)
+	if (ARRAY_RESERVE(r->records, r->cap_records, r->n_records + 1) < 0)
 		return -ENOMEM;
-	r->records = grown;
 	r->records[r->n_records++] = record;
 	return 0;
 }

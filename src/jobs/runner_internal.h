@@ -60,7 +60,7 @@ struct runner {
 	bool is_cancelled; /* who did has said that the whole job is meant: "proctor cancel" */
 
 	struct sheet_record *records;
-	size_t n_records;
+	size_t n_records, cap_records;
 	struct arena arena; /* strings and ranks of the records, and the result's reason */
 
 	struct runner_result result;

@@ -491,41 +491,41 @@ void tally_events_stored(struct tally *t)
 	t->n_stored = t->n_events;
 }
 
-void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns)
+static void add_special(struct tally *t, enum event_type type, struct proc_key key, int sheet_num,
+			int sig, const char *details, uint64_t wall_ns)
 {
 	struct proc_event ev = {
 		.wall_ns = wall_ns,
-		.key = { .pid = pid, .start_ticks = U64_UNKNOWN },
-		.type = sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
+		.key = key,
+		.type = type,
 		.status = { -1, sig },
 		.sheet_num = sheet_num,
-		.details = "sent by proctor",
+		.details = details,
 	};
 
 	tally_add_event(t, &ev, false);
 }
 
-/* A shell whose command was killed tells that by its exit code. NULL: of none it is known. */
-static const struct entry *find_killed(const struct tally *t)
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns)
 {
-	const struct entry *killed = NULL;
-
-	for (size_t i = 0; i < t->n; i++) {
-		const struct entry *e = &t->entries[i];
-
-		if (e->serial == t->serial && e->record.status.signal == SIGKILL &&
-		    (!killed || e->record.died_wall_ns >= killed->record.died_wall_ns))
-			killed = e;
-	}
-	return killed;
+	add_special(t, sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
+		    (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, sig, "sent by proctor",
+		    wall_ns);
 }
 
+/* A shell whose command was killed tells that by its exit code: it is who of its try was killed
+ * last. */
 static struct proc_key find_victim(const struct tally *t, pid_t pid)
 {
 	const struct entry *e = find_last(t, pid), *killed = NULL;
 
-	if (e && e->record.status.exit_code >= 0)
-		killed = find_killed(t);
+	for (size_t i = 0; e && e->record.status.exit_code >= 0 && i < t->n; i++) {
+		const struct entry *other = &t->entries[i];
+
+		if (other->serial == t->serial && other->record.status.signal == SIGKILL &&
+		    (!killed || other->record.died_wall_ns >= killed->record.died_wall_ns))
+			killed = other;
+	}
 	if (killed)
 		return killed->record.key;
 	return (struct proc_key){ pid, e ? e->record.key.start_ticks : U64_UNKNOWN };
@@ -534,30 +534,15 @@ static struct proc_key find_victim(const struct tally *t, pid_t pid)
 void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns)
 {
 	const struct entry *e = find_last(t, key->pid);
-	struct proc_event ev = {
-		.wall_ns = wall_ns,
-		.key = *key,
-		.type = EVENT_ORPHAN,
-		.status = { -1, -1 },
-		.sheet_num = e ? e->record.sheet_num : SHEET_NONE,
-		.details = EVENT_ORPHAN_WORDS,
-	};
 
-	tally_add_event(t, &ev, false);
+	add_special(t, EVENT_ORPHAN, *key, e ? e->record.sheet_num : SHEET_NONE, -1,
+		    EVENT_ORPHAN_WORDS, wall_ns);
 }
 
 void tally_oom(struct tally *t, pid_t pid, int sheet_num, const char *details, uint64_t wall_ns)
 {
-	struct proc_event ev = {
-		.wall_ns = wall_ns,
-		.key = find_victim(t, pid),
-		.type = EVENT_OOM,
-		.status = { -1, SIGKILL },
-		.sheet_num = sheet_num,
-		.details = arena_strdup(&t->arena, details),
-	};
-
-	tally_add_event(t, &ev, false);
+	add_special(t, EVENT_OOM, find_victim(t, pid), sheet_num, SIGKILL,
+		    arena_strdup(&t->arena, details), wall_ns);
 }
 
 const char *tally_find_oom(const struct tally *t, pid_t pid)
@@ -673,29 +658,15 @@ const struct proc_record *tally_processes(struct tally *t, size_t *ret_n)
 	return listed;
 }
 
-uint64_t tally_untold_gpu_ns(const struct tally *t)
+struct tally_gaps tally_gaps(const struct tally *t)
 {
-	return gpu_time_untold_ns(&t->attempt.gpu);
-}
-
-uint64_t tally_untold_gpu_idle_ns(const struct tally *t)
-{
-	return gpu_time_idle_untold_ns(&t->attempt.gpu);
-}
-
-uint64_t tally_unlisted_processes(const struct tally *t)
-{
-	return t->n_unlisted;
-}
-
-uint64_t tally_unlisted_events(const struct tally *t)
-{
-	return t->n_events_unlisted;
-}
-
-uint64_t tally_lost_events(const struct tally *t)
-{
-	return t->n_lost;
+	return (struct tally_gaps){
+		.gpu_ns = gpu_time_untold_ns(&t->attempt.gpu),
+		.gpu_idle_ns = gpu_time_idle_untold_ns(&t->attempt.gpu),
+		.n_processes = t->n_unlisted,
+		.n_events = t->n_events_unlisted,
+		.n_lost = t->n_lost,
+	};
 }
 
 /*

@@ -113,15 +113,13 @@ void tally_events_stored(struct tally *t);
 /* All processes, in the order they were seen; owned by the tally. NULL: no memory. */
 const struct proc_record *tally_processes(struct tally *t, size_t *ret_n);
 
-/* For how long the share of a GPU of some process was not told: GPU time lacks it. */
-uint64_t tally_untold_gpu_ns(const struct tally *t);
-
-/* For how long it was told, and not whether the process held memory: idle time lacks it. */
-uint64_t tally_untold_gpu_idle_ns(const struct tally *t);
-
-/* How many processes or events were counted and not listed. */
-uint64_t tally_unlisted_processes(const struct tally *t);
-uint64_t tally_unlisted_events(const struct tally *t);
-uint64_t tally_lost_events(const struct tally *t);
+/* What the numbers lack. */
+struct tally_gaps {
+	uint64_t gpu_ns;      /* so long the share of a GPU of some process was not told */
+	uint64_t gpu_idle_ns; /* so long it was told, and not whether the process held memory */
+	uint64_t n_processes, n_events; /* that were counted and not listed */
+	uint64_t n_lost;		/* as of tally_lost() */
+};
+struct tally_gaps tally_gaps(const struct tally *t);
 
 #endif

@@ -9,8 +9,11 @@
 #include "learn/run_class.h"
 #include "stats/change_point.h"
 #include "stats/order.h"
+#include "stats/probability.h"
 
 #define CENSORED_FACTOR 1.2
+#define LEAST_MB 1e-3
+#define LOOSER_LEVEL 0.8
 #define LEAST_NOISE 0.01 /* of log2: 0.7 %, whatever the level */
 
 /*
@@ -28,23 +31,107 @@ static bool is_censored(const struct run_record *run)
 	return run_measured_outcome(run) == OUTCOME_OOM;
 }
 
+/* ---- growth from run to run ---- */
+
+#define TREND_LEVEL 0.2 /* one more in five, and not seldom the largest, is no harm */
+#define MIN_TREND 3	/* runs: of so few each must need more than the one before */
+
+/*
+ * By how much each value is larger than the one before it: the median of all slopes (Theil and
+ * Sen), where it grows at all (Mann and Kendall, one-sided). 0: it does not. NaN: no memory.
+ */
+static double growth_of(const double *values, size_t n)
+{
+	size_t n_pairs = n * (n - 1) / 2, k = 0;
+	CLEANUP(free_ptr) double *slopes = NULL;
+	double sum = 0, count = (double)n, deviation, slope, spread;
+
+	if (n < MIN_TREND)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			sum += (values[i] > values[j]) - (values[i] < values[j]);
+	deviation = sqrt(count * (count - 1) * (2 * count + 5) / 18);
+	if (sum < (double)n_pairs && normal_tail((sum - 1) / deviation) > TREND_LEVEL)
+		return 0;
+	slopes = calloc(n_pairs, sizeof(*slopes));
+	for (size_t i = 0; slopes && i < n; i++)
+		for (size_t j = 0; j < i; j++)
+			slopes[k++] = (values[i] - values[j]) / (double)(i - j);
+	if (!slopes)
+		return F64_UNKNOWN;
+	order_sort(slopes, n_pairs);
+	slope = order_median(slopes, n_pairs);
+	if (n_pairs < 2 * n) /* too few to tell how far from it they lie */
+		return fmax(slope, 0);
+	/* A standard error more: from few runs the slope is not known better than that. */
+	for (size_t i = 0; i < n; i++)
+		slopes[i] = values[i] - slope * (double)i;
+	spread = order_spread(slopes, n, slopes + n);
+	return fmax(slope + spread * sqrt(12 / (count * count * count)), 0);
+}
+
+/* How far values lie from the line or the level that goes through their middle. */
+static double sum_apart(const double *values, size_t n, double slope, double *scratch)
+{
+	double middle, sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = values[i] - slope * (double)i;
+	order_sort(scratch, n);
+	middle = order_median(scratch, n);
+	for (size_t i = 0; i < n; i++)
+		sum += fabs(scratch[i] - middle);
+	return sum;
+}
+
+/* A slope looks like a change of level, and this like a slope. 1: they grow; 0; -ENOMEM. */
+static int grows_rather(const double *values, size_t n, size_t change)
+{
+	CLEANUP(free_ptr) double *scratch = calloc(n, sizeof(*scratch));
+	double slope = growth_of(values, n);
+
+	if (!scratch || !f64_known(slope))
+		return -ENOMEM;
+	return slope > 0 && sum_apart(values, n, slope, scratch) <
+				    sum_apart(values, change, 0, scratch) +
+					    sum_apart(values + change, n - change, 0, scratch);
+}
+
 /* ---- peak memory ---- */
 
-/* Only runs that are known to have needed no more count as covered. */
-static void estimate_peak(const struct run_record *const *runs, size_t n, double *scratch,
-			  struct estimate *e)
+/*
+ * Each run stands for what it would need now, if they grow from run to run. Only runs that are
+ * known to have needed no more count as covered. scratch has room for 2 n.
+ */
+static int estimate_peak(const struct run_record *const *runs, size_t n, double *scratch,
+			 struct estimate *e)
 {
-	size_t n_covered = 0;
+	double *needs = scratch + n, growth;
+	size_t n_covered = 0, n_looser;
 
 	for (size_t i = 0; i < n; i++) {
-		scratch[i] = runs[i]->peak_rss_mb * (is_censored(runs[i]) ? CENSORED_FACTOR : 1);
+		needs[i] = runs[i]->peak_rss_mb * (is_censored(runs[i]) ? CENSORED_FACTOR : 1);
+		scratch[i] = log2(fmax(needs[i], LEAST_MB)); /* it grows by factors */
 		e->n_censored += is_censored(runs[i]);
 	}
+	growth = growth_of(scratch, n);
+	if (!f64_known(growth))
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		scratch[i] = needs[i] *= exp2(growth * (double)(n - i));
 	order_sort(scratch, n);
 	e->peak_rss_mb = scratch[order_bound(n, ESTIMATE_PEAK_LEVEL) - 1];
 	for (size_t i = 0; i < n; i++)
-		n_covered += !is_censored(runs[i]) && runs[i]->peak_rss_mb <= e->peak_rss_mb;
+		n_covered += !is_censored(runs[i]) && needs[i] <= e->peak_rss_mb;
 	e->peak_coverage = (double)n_covered / (double)(n + 1);
+	/* Of heavy tails the last few in a hundred are dear. */
+	n_looser = order_bound(n, LOOSER_LEVEL);
+	if (n_looser < n && e->n_censored == 0) {
+		e->looser_rss_mb = scratch[n_looser - 1];
+		e->looser_coverage = (double)n_looser / (double)(n + 1);
+	}
+	return 0;
 }
 
 /* ---- times ---- */
@@ -93,7 +180,7 @@ static void estimate_times(const struct run_record *const *runs, size_t n, doubl
 int estimate_from_runs(const struct run_record *const *runs, size_t n, struct estimate *ret)
 {
 	CLEANUP(free_ptr) const struct run_record **list = calloc(n + 1, sizeof(*list));
-	CLEANUP(free_ptr) double *scratch = calloc(n + 1, sizeof(*scratch));
+	CLEANUP(free_ptr) double *scratch = calloc(2 * n + 1, sizeof(*scratch));
 	struct estimate e;
 	size_t n_list = 0, since = 0;
 	int r;
@@ -107,13 +194,18 @@ int estimate_from_runs(const struct run_record *const *runs, size_t n, struct es
 	if (n_list > 0) {
 		/* Memory changes by factors, so the level is looked for in logarithms. */
 		for (size_t i = 0; i < n_list; i++)
-			scratch[i] = log2(fmax(list[i]->peak_rss_mb, 1e-3));
+			scratch[i] = log2(fmax(list[i]->peak_rss_mb, LEAST_MB));
 		r = change_find_last(scratch, n_list, LEAST_NOISE, &since);
+		if (r == 0 && since > 0)
+			r = grows_rather(scratch, n_list, since);
+		if (r > 0)
+			since = 0;
 		if (r < 0)
 			return r;
 		e.n_left_out = since;
 		e.n_runs = n_list - since;
-		estimate_peak(list + since, e.n_runs, scratch, &e);
+		if (estimate_peak(list + since, e.n_runs, scratch, &e) < 0)
+			return -ENOMEM;
 		estimate_times(list + since, e.n_runs, scratch, &e);
 	}
 	*ret = e;
@@ -197,6 +289,8 @@ void estimate_add_step(struct estimate *all, const struct estimate *step)
 	all->n_left_out += step->n_left_out;
 	all->peak_rss_mb = larger(all->peak_rss_mb, step->peak_rss_mb);
 	all->peak_coverage = both_covered(all->peak_coverage, step->peak_coverage);
+	all->looser_rss_mb = larger(all->looser_rss_mb, step->looser_rss_mb);
+	all->looser_coverage = both_covered(all->looser_coverage, step->looser_coverage);
 	all->cpu_seconds += step->cpu_seconds;
 	all->cpu_high_seconds += step->cpu_high_seconds;
 	all->cpu_coverage = both_covered(all->cpu_coverage, step->cpu_coverage);
@@ -210,6 +304,8 @@ void estimate_write_fields(struct json *j, const struct estimate *e, const struc
 	json_key_f64(j, "estimated_peak_memory_mb", e->peak_rss_mb);
 	json_key_f64(j, "estimated_cpu_seconds", e->cpu_seconds);
 	json_key_f64(j, "confidence", e->peak_coverage);
+	json_key_f64(j, "looser_peak_memory_mb", e->looser_rss_mb);
+	json_key_f64(j, "looser_confidence", e->looser_coverage);
 	json_key_f64(j, "cpu_seconds_90", e->cpu_high_seconds);
 	json_key_f64(j, "cpu_coverage", e->cpu_coverage);
 	json_key_f64(j, "estimated_wall_seconds", e->wall_seconds);

@@ -3,7 +3,8 @@
  *
  * Peak memory: up to 18 runs the largest seen, from 19 on the order statistic that
  * covers the next run in 95 % of cases (stats/order.h); the probability, n / (n + 1)
- * for few runs, is part of the answer. A run that was killed for want of memory
+ * for few runs, is part of the answer, and so is what four in five stayed within. Where runs need
+ * more and more each counts as what it would need now. A run that was killed for want of memory
  * would have needed more: it stands for 1.2 times what it had, and counts as none
  * that the estimate covers. After a change of level only the runs since count.
  * CPU time: the median, and the 90 % quantile in the same way; there runs that took too

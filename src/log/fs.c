@@ -233,24 +233,23 @@ static int memory_list(void *ctx, log_name_fn *fn, void *fn_ctx)
 	return r;
 }
 
+/* There is no disk, and no other process; what is removed may still be read. */
 static int memory_ignore(void *ctx)
 {
 	(void)ctx;
 	return 0;
 }
 
-static int memory_ignore_file(void *ctx, int file)
+static int memory_ignore_file(void *ctx, int fd)
 {
-	(void)ctx;
-	(void)file;
-	return 0;
+	(void)fd;
+	return memory_ignore(ctx);
 }
 
 static int memory_remove(void *ctx, const char *name)
 {
-	(void)ctx;
 	(void)name;
-	return 0; /* who holds it may go on to read */
+	return memory_ignore(ctx);
 }
 
 struct log_fs log_fs_memory(struct log_memory *m)
@@ -467,7 +466,7 @@ static int folder_name(const char *job_id, char ret[NAME_MAX + 1])
 
 /*
  * The number that the folder has as a file, and the highest if there are more. -EAGAIN: none was
- * seen, as another run renamed it meanwhile, or the folder is one that log_forget_numbers() left.
+ * seen, as another run renamed it meanwhile, or somebody has emptied the folder.
  */
 static int find_number(int fd)
 {
@@ -555,22 +554,4 @@ int log_take_number(int folder_fd, const char *job_id, int above, int *ret, stru
 		return err_set(err, n, "cannot number this run of %s: %s", job_id, strerror(-n));
 	*ret = n;
 	return 0;
-}
-
-void log_forget_numbers(int folder_fd, const char *job_id)
-{
-	CLEANUP(close_fd) int fd = -1;
-	char name[NAME_MAX + 1], number[NUMBER_NAME_BYTES];
-	int n;
-
-	if (folder_name(job_id, name) < 0)
-		return;
-	fd = openat(folder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = find_number(fd);
-	snprintf(number, sizeof(number), "%d", n);
-	if (n >= 0)
-		(void)unlinkat(fd, number, 0);
-	(void)unlinkat(folder_fd, name, AT_REMOVEDIR);
 }

@@ -187,9 +187,6 @@ void log_sync_run(struct log_sync *sync);
 /* Returns sync->result. After a failure the frames are written again with the next call. */
 int log_sync_end(struct log_writer *w, const struct log_sync *sync);
 
-/* All three. 0: all that was appended is on the disk. */
-int log_flush(struct log_writer *w, struct err *err);
-
 /*
  * The last call: the end takes its slot and is brought to the disk, and with it all frames that
  * have room. 0: the end is on the disk (frames may have been lost: the end knows how many).
@@ -370,8 +367,5 @@ int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct lo
  * name of an empty file.
  */
 int log_take_number(int folder_fd, const char *job_id, int above, int *ret, struct err *err);
-
-/* The database has no attempt of this job any more, and none runs. */
-void log_forget_numbers(int folder_fd, const char *job_id);
 
 #endif

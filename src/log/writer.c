@@ -266,7 +266,8 @@ static bool has_room(struct log_writer *w, size_t n, unsigned flags)
 int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *bytes, size_t n,
 	       struct err *err)
 {
-	size_t len = w->queue.len;
+	bool is_full;
+	size_t len;
 	int r;
 
 	if (n > LOG_FRAME_MAX)
@@ -275,31 +276,26 @@ int log_append(struct log_writer *w, uint8_t type, unsigned flags, const void *b
 		return err_set(err, -EINVAL, "a log begins with a key record");
 	if (flags & LOG_KEY)
 		begin_segment_if_full(w);
-	if (!has_room(w, FRAME_HEADER_BYTES + n, flags) ||
-	    ARRAY_RESERVE(w->keys, w->cap_keys, w->n_keys + 1) < 0) {
-		w->seq++;
-		w->n_lost++;
-		w->wants_key = true;
-		return err_set(err, -ENOBUFS,
-			       "a record is lost: the disk accepts none, and %zu "
-			       "bytes of them wait in memory",
-			       w->queue.len);
-	}
+	is_full = !has_room(w, FRAME_HEADER_BYTES + n, flags);
 	len = w->queue.len;
-	frame_write(&w->queue, w->seq, type, flags, bytes, n);
-	if (buf_error(&w->queue) < 0) {
+	if (!is_full && ARRAY_RESERVE(w->keys, w->cap_keys, w->n_keys + 1) == 0)
+		frame_write(&w->queue, w->seq, type, flags, bytes, n);
+	w->seq++;
+	if (w->queue.len == len || buf_error(&w->queue) < 0) {
 		w->queue.failed = false;
 		buf_truncate(&w->queue, len);
-		w->seq++;
 		w->n_lost++;
 		w->wants_key = true;
-		return err_set(err, -ENOBUFS, "a record is lost: out of memory");
+		return is_full ? err_set(err, -ENOBUFS,
+					 "a record is lost: the disk accepts none, and %zu "
+					 "bytes of them wait in memory",
+					 len)
+			       : err_set(err, -ENOBUFS, "a record is lost: out of memory");
 	}
 	if (flags & LOG_KEY) {
 		w->keys[w->n_keys++] = w->appended;
 		w->wants_key = false;
 	}
-	w->seq++;
 	w->appended += FRAME_HEADER_BYTES + n;
 	r = write_queue(w);
 	return r < 0 ? err_set(err, r, "cannot write the log: %s", strerror(-r)) : 0;
@@ -381,21 +377,6 @@ int log_sync_end(struct log_writer *w, const struct log_sync *sync)
 	if (find_key(w, w->synced, &key) && key <= w->synced)
 		forget_before(w, key);
 	return 0;
-}
-
-int log_flush(struct log_writer *w, struct err *err)
-{
-	struct log_sync sync;
-	int r = write_queue(w);
-
-	if (r == 0) {
-		log_sync_begin(w, &sync);
-		log_sync_run(&sync);
-		r = log_sync_end(w, &sync);
-	}
-	if (r == 0 && w->durable != w->appended)
-		r = -EIO;
-	return r < 0 ? err_set(err, r, "cannot write the log: %s", strerror(-r)) : 0;
 }
 
 /* Where the frames end, and the bytes. */

@@ -167,6 +167,8 @@ void estimate_init(struct estimate *e)
 	*e = (struct estimate){
 		.peak_rss_mb = F64_UNKNOWN,
 		.peak_coverage = F64_UNKNOWN,
+		.looser_rss_mb = F64_UNKNOWN,
+		.looser_coverage = F64_UNKNOWN,
 		.cpu_seconds = F64_UNKNOWN,
 		.cpu_high_seconds = F64_UNKNOWN,
 		.cpu_coverage = F64_UNKNOWN,

@@ -112,7 +112,8 @@ struct estimate {
 	uint64_t n_left_out;  /* older runs, from before the last change of level */
 	double peak_rss_mb;   /* NaN where none of the runs has one */
 	double peak_coverage; /* the probability that the next run stays within it */
-	double cpu_seconds;   /* median */
+	double looser_rss_mb, looser_coverage; /* what four runs in five stayed within; NaN: none */
+	double cpu_seconds;		       /* median */
 	double cpu_high_seconds, cpu_coverage; /* 90 % quantile, as far as there are runs */
 	double wall_seconds;		       /* median */
 };

@@ -94,8 +94,10 @@ static void *wait_for_disk(void *ctx)
 		log_sync_run(&l->sync);
 		sem_post(&l->is_done);
 	}
-	if (l->is_busy) { /* the recorder did not wait for it */
-		if (log_sync_end(l->writer, &l->sync) < 0 && l->has_end)
+	if (l->is_busy) { /* the recorder did not wait for it, which may have begun before the end
+			   */
+		(void)log_sync_end(l->writer, &l->sync);
+		if (l->has_end)
 			(void)log_end(l->writer, l->bytes.data, l->bytes.len, NULL);
 		release_files(l);
 	}
@@ -598,7 +600,7 @@ struct attempt_log *attempt_log_close(struct attempt_log *l)
 {
 	if (!l)
 		return NULL;
-	if (!l->is_busy)
+	if (!l->is_busy || !l->has_thread)
 		release_files(l);
 	if (!l->has_thread) {
 		release(l);

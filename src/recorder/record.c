@@ -128,6 +128,7 @@ void record_describe(struct run *run)
 	a->interval_seconds = run->options->interval_seconds;
 	a->started_wall_ns = clock_wall_ns();
 	run->boot_ns = run->ended_boot_ns = clock_boot_ns(); /* the same moment: see run_now() */
+	run->storing.boot_ns = run->boot_ns;
 	a->clock = clock_read_quality();
 	a->total_sheets = (int)run->options->spec->n_sheets;
 	a->attempt_num = run->options->spec->is_new_id ? 1 : 0;
@@ -302,9 +303,10 @@ void record_tick(struct run *run, const struct series_point *point)
 		    attempt_log_bytes(run->log) - run->storing.bytes >= STORE_EVERY_BYTES)
 			record_store_aside(run);
 	}
-	/* A line that cannot be written is not worth keeping: the record has it all. */
-	if (run->jsonl && jsonl_append_snapshot(run->jsonl, &run->snap, &err) < 0 &&
-	    run->n_lines_missing++ == 0)
+	/* A line that cannot be written is not worth keeping: the record has it all. A daemon of
+	 * the same folder writes the log itself. */
+	if (run->jsonl && !link_is_shared(run->link) &&
+	    jsonl_append_snapshot(run->jsonl, &run->snap, &err) < 0 && run->n_lines_missing++ == 0)
 		log_warning("snapshots are missing in the log, and the job goes on: %s", err.text);
 }
 

@@ -82,10 +82,10 @@ static void note_gpu_times(struct run *run, bool has_reason)
 		uint64_t untold_ns;
 		bool is_known, is_said; /* is_said: why there is none */
 	} rows[] = {
-		{ NOTE_GPU_TIME, "the share of a process", tally_untold_gpu_ns(run->tally),
+		{ NOTE_GPU_TIME, "the share of a process", tally_gaps(run->tally).gpu_ns,
 		  u64_known(run->attempt->usage.gpu_busy_ns), has_reason },
 		{ NOTE_GPU_IDLE_TIME, "whether a process held memory",
-		  tally_untold_gpu_idle_ns(run->tally), u64_known(run->attempt->usage.gpu_idle_ns),
+		  tally_gaps(run->tally).gpu_idle_ns, u64_known(run->attempt->usage.gpu_idle_ns),
 		  false },
 	};
 	char why[128];
@@ -131,10 +131,27 @@ static bool has_rough_io(const struct attempt *a)
 	return false;
 }
 
+/* The first of its commands and processes that only asks others to work; proctor measures there. */
+static void note_elsewhere(struct run *run)
+{
+	struct attempt *a = run->attempt;
+	const char *why = NULL;
+	size_t n;
+	const struct proc_record *processes = tally_processes(run->tally, &n);
+
+	for (size_t i = 0; !why && i < a->n_sheets; i++)
+		why = sources_work_elsewhere(a->sheets[i].command);
+	for (size_t i = 0; !why && processes && i < n; i++)
+		why = sources_work_elsewhere(processes[i].command);
+	if (why)
+		attempt_note(a, REPORT_NOTE_ELSEWHERE, why);
+}
+
 static void note_unknowns(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
+	note_elsewhere(run);
 	if (!run->counting.calls && a->n_syscalls == 0)
 		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);
@@ -161,11 +178,11 @@ static void note_unknowns(struct run *run)
 			a, "I/O of single processes",
 			"of those that others waited for, the kernel tells whole KiB, and without "
 			"what their children did: each is the least that it was");
-	note_count(a, tally_lost_events(run->tally), "process_spawn_count",
+	note_count(a, tally_gaps(run->tally).n_lost, "process_spawn_count",
 		   "kernel events were lost: counts are lower bounds");
-	note_count(a, tally_unlisted_processes(run->tally), "processes",
+	note_count(a, tally_gaps(run->tally).n_processes, "processes",
 		   "more processes were counted and are not listed one by one");
-	note_count(a, tally_unlisted_events(run->tally), "events",
+	note_count(a, tally_gaps(run->tally).n_events, "events",
 		   "more process events were counted and are not listed");
 	if (a->usage.cpu_evidence == EVIDENCE_LOWER_BOUND)
 		attempt_note(

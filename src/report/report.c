@@ -161,6 +161,10 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 		format_string(&line, worst->worst.text);
 	}
 	end_line(out, &line, "  ");
+	for (size_t i = 0; i < a->n_unknowns; i++)
+		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_ELSEWHERE) == 0)
+			format_string(&line, a->unknowns[i].why);
+	end_line(out, &line, "  ");
 	/* Where to read more, unless the record is not complete. */
 	for (size_t i = 0; !why && i < a->n_unknowns; i++)
 		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)

@@ -20,6 +20,7 @@
  * this name: its why ends the summary ("not recorded: …").
  */
 #define REPORT_NOTE_RECORDING "recording"
+#define REPORT_NOTE_ELSEWHERE "the work"
 
 enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_MARKDOWN, REPORT_HTML };
 

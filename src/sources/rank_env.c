@@ -42,6 +42,8 @@ static const struct {
 } launchers[] = {
 	{ VARIABLE_PROCTOR_RANK, VARIABLE_LOCAL_RANK, VARIABLE_WORLD_SIZE, VARIABLE_NONE },
 	{ VARIABLE_RANK, VARIABLE_LOCAL_RANK, VARIABLE_WORLD_SIZE, VARIABLE_TORCHELASTIC_RUN_ID },
+	/* Launchers that somebody wrote, DeepSpeed: both numbers, or these are anybody's words. */
+	{ VARIABLE_RANK, VARIABLE_LOCAL_RANK, VARIABLE_WORLD_SIZE, VARIABLE_WORLD_SIZE },
 	{ VARIABLE_OMPI_RANK, VARIABLE_OMPI_LOCAL_RANK, VARIABLE_OMPI_SIZE, VARIABLE_NONE },
 	{ VARIABLE_PMI_RANK, VARIABLE_NONE, VARIABLE_PMI_SIZE, VARIABLE_NONE },
 	{ VARIABLE_PMIX_RANK, VARIABLE_NONE, VARIABLE_NONE, VARIABLE_NONE },
@@ -113,7 +115,8 @@ static const char *find_odd(const struct rank_env_scan *scan, size_t launcher)
 {
 	enum rank_variable rank = launchers[launcher].rank, size = launchers[launcher].world_size;
 
-	if (!(scan->seen & 1U << launchers[launcher].sign) || !(scan->seen & 1U << rank))
+	if (!(scan->seen & 1U << launchers[launcher].sign) || !(scan->seen & 1U << rank) ||
+	    launchers[launcher].sign == VARIABLE_WORLD_SIZE)
 		return NULL;
 	if (is_odd(scan, rank))
 		return names[rank];
@@ -134,7 +137,8 @@ struct rank_env rank_env_end(const struct rank_env_scan *scan)
 
 		env.odd = env.odd ? env.odd : find_odd(scan, i);
 		if (rank == RANK_NONE || !(scan->seen & 1U << launchers[i].sign) ||
-		    (size != RANK_NONE && rank >= size))
+		    (size != RANK_NONE && rank >= size) ||
+		    (size == RANK_NONE && launchers[i].sign == VARIABLE_WORLD_SIZE))
 			continue;
 		env.rank = rank;
 		fill_from_others(scan, i, &env);

@@ -1,7 +1,9 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +25,78 @@ static const char *why_no_proc(int root_fd)
 static bool has_proc(int root_fd)
 {
 	return faccessat(root_fd, "proc/self/stat", R_OK, 0) == 0;
+}
+
+/* ---- commands that let others work ---- */
+
+/* One of the words of needs must be there, if there are any: separated by blanks. */
+static const struct {
+	const char *program, *needs, *why;
+} clients[] = {
+	{ "srun", NULL,
+	  "srun starts the work by Slurm's daemons, and only srun itself is measured: \"srun … "
+	  "proctor run --job NAME COMMAND\" measures the work" },
+	{ "sbatch", NULL,
+	  "sbatch queues the work and ends, and only sbatch itself is measured: \"proctor run\" in "
+	  "the batch script measures the work" },
+	{ "mpirun", " -H -host --host -hostfile --hostfile -machinefile --machinefile ",
+	  "mpirun starts work on other hosts, and only this one's is measured: \"mpirun … proctor "
+	  "run --job NAME COMMAND\" measures each" },
+	{ "mpiexec", " -H -f -host --host -hosts --hosts -hostfile --hostfile -machinefile ",
+	  "mpiexec starts work on other hosts, and only this one's is measured: \"mpiexec … proctor "
+	  "run --job NAME COMMAND\" measures each" },
+	{ "docker", " run exec start compose build ",
+	  "docker lets its daemon do the work, and only the client is measured: \"proctor run\" in "
+	  "the container, or \"proctor attach PID\" of its process, measures the work" },
+	{ "ssh", NULL,
+	  "ssh runs the work on another host, and only ssh itself is measured: \"ssh HOST proctor "
+	  "run COMMAND\" measures the work" },
+	{ "kubectl", " run exec apply create ",
+	  "kubectl lets a cluster do the work, and only the client is measured: \"proctor run\" in "
+	  "the container measures the work" },
+};
+
+/* The next word, without the folders before its name; NULL: there is none. */
+static const char *next_word(const char **at, char word[64])
+{
+	size_t n;
+	const char *begin = *at + strspn(*at, " ");
+
+	n = strcspn(begin, " ");
+	*at = begin + n;
+	for (size_t i = n; i > 0; i--)
+		if (begin[i - 1] == '/') {
+			begin += i;
+			n -= i;
+			break;
+		}
+	snprintf(word, 64, "%.*s", (int)(n < 63 ? n : 63), begin);
+	return n > 0 ? word : NULL;
+}
+
+const char *sources_work_elsewhere(const char *command)
+{
+	char word[64], wanted[80];
+	const char *at = command ? command : "";
+
+	if (!next_word(&at, word))
+		return NULL;
+	if (strcmp(word, "sh") == 0 || strcmp(word, "bash") == 0)
+		return strncmp(at, " -c ", 4) == 0 ? sources_work_elsewhere(at + 4) : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+		if (strcmp(word, clients[i].program) != 0)
+			continue;
+		if (!clients[i].needs)
+			return *at ? clients[i].why : NULL;
+		while (next_word(&at, word)) {
+			word[strcspn(word, "=")] = '\0';
+			snprintf(wanted, sizeof(wanted), " %s ", word);
+			if (strstr(clients[i].needs, wanted))
+				return clients[i].why;
+		}
+		return NULL;
+	}
+	return NULL;
 }
 
 /* What the probes look at, and where they put their sentences. */

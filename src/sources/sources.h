@@ -471,7 +471,7 @@ void gpus_fill_processes(struct gpus *g, struct snapshot *s, bool is_between);
 
 /* Whether a driver has found a GPU. Without one "no GPUs" is known: neither of these is there. */
 #define SOURCES_GPU_LOOKED_FOR \
-	"/proc/driver/nvidia/gpus, /dev/nvidiactl, cards of amdgpu, i915 or xe in /dev/dri"
+	"/proc/driver/nvidia/gpus, /dev/nvidiactl, /dev/dxg, cards of amdgpu, i915 or xe in /dev/dri"
 bool sources_has_gpu(int root_fd);
 
 /* What drivers are called that can be asked, from 0 on; NULL: there are no more. */
@@ -489,6 +489,12 @@ typedef void gpu_tell_fn(void *ctx, const char *rung, const char *what, uint64_t
 enum gpus_told gpus_measure(int root_fd, size_t i, gpu_tell_fn *fn, void *ctx);
 
 /* ---- what works here ---- */
+
+/*
+ * Of a command that only asks others to do the work (srun, docker run, ssh): where that is done,
+ * and what measures it there. NULL: it does it itself, as far as its words show.
+ */
+const char *sources_work_elsewhere(const char *command);
 
 #define SOURCES_MAX_RUNGS 8
 #define SOURCES_RUNG_SAMPLES "process samples"

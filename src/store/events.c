@@ -13,45 +13,31 @@
 /* So many are copied at a time, and given out when nothing is locked any more. */
 #define PAGE_EVENTS 256
 
-/* Events in the order of time: of one attempt, or of all. */
-struct stream {
-	int64_t attempt; /* 0: all */
-	int64_t after_ns, after_id;
-	struct event_row rows[PAGE_EVENTS]; /* those read last… */
-	size_t n, next;			    /* …and the first that is not told */
-	bool is_at_end;			    /* there are no more to read */
-	struct arena arena;		    /* their strings */
-	struct stream *following;
+/* Where to go on, and where to stop. */
+struct course {
+	int64_t after_ns, after_id, until_ns, last_id;
+	int64_t job;	 /* 0: any */
+	bool is_by_time; /* else as they were written */
+	bool is_of_some; /* they are these, in order: */
+	int64_t *ids;
+	size_t n_ids, cap, next;
 };
 
-/* An attempt of the job, and when its first event was. */
-struct source {
-	int64_t attempt, first_ns;
+struct page {
+	struct event_row rows[PAGE_EVENTS];
+	size_t n;
+	bool is_last;
+	struct arena arena; /* their strings */
 };
 
-struct telling {
-	struct store *store;
-	int64_t since_ns, until_ns, last_id;
-	struct source *sources; /* by time */
-	size_t n, cap, next;	/* those before next have a stream, or are told */
-	struct stream *open;	/* those that have an event to tell, in no order */
-};
-
-static void stream_free(struct stream *s)
+static void course_release(struct course *course)
 {
-	arena_release(&s->arena);
-	free(s);
+	free(course->ids);
 }
 
-static void telling_release(struct telling *t)
+static void page_release(struct page *page)
 {
-	while (t->open) {
-		struct stream *s = t->open;
-
-		t->open = s->following;
-		stream_free(s);
-	}
-	free(t->sources);
+	arena_release(&page->arena);
 }
 
 /*
@@ -83,192 +69,23 @@ static int read_row(struct query *q, struct event_row *ret, struct arena *arena,
 	return r < 0 ? r : 1;
 }
 
-static int fill_page(const struct telling *t, struct stream *s, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_ask(t->store,
-			      s->attempt ? STATEMENT_WALK_ATTEMPT_EVENTS : STATEMENT_WALK_EVENTS,
-			      &q, err, s->after_ns, s->after_id, t->until_ns, t->last_id);
-	if (r == 0 && s->attempt)
-		query_bind_i64(&q, s->attempt);
-	s->n = s->next = 0;
-	arena_reset(&s->arena);
-	while (r == 0 && s->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
-		const struct event_row *row = &s->rows[s->n];
-
-		r = read_row(&q, &s->rows[s->n], &s->arena, err);
-		if (r < 0)
-			break;
-		s->after_id = row->id;
-		s->after_ns = query_as_i64(row->event.wall_ns);
-		s->n += (size_t)r;
-		r = 0;
-	}
-	s->is_at_end = s->n < PAGE_EVENTS;
-	return r;
-}
-
-static int open_stream(struct telling *t, int64_t attempt, struct err *err)
-{
-	struct stream *s = malloc(sizeof(*s));
-
-	if (!s)
-		return store_no_memory(t->store, err);
-	s->attempt = attempt;
-	s->after_ns = t->since_ns - 1;
-	s->after_id = INT64_MAX;
-	s->arena = (struct arena)ARENA_INIT;
-	s->following = t->open;
-	t->open = s;
-	return fill_page(t, s, err);
-}
-
-/* ---- which streams there are ---- */
-
-static int add_source(struct telling *t, struct source source, struct err *err)
-{
-	if (ARRAY_RESERVE(t->sources, t->cap, t->n + 1) < 0)
-		return store_no_memory(t->store, err);
-	t->sources[t->n++] = source;
-	return 0;
-}
-
-/* attempt: 0 is any. A job that is not there has none. */
-static int plan(struct telling *t, int64_t attempt, const char *job_id, struct err *err)
-{
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	CLEANUP(query_close) struct query q = QUERY_INIT;
-	int r = txn_begin(t->store, STATEMENT_BEGIN_READ, &txn, err);
-
-	if (r == 0)
-		r = query_read_number(t->store, STATEMENT_LAST_EVENT, 0, &t->last_id, err);
-	if (r < 0)
-		return r;
-	if (attempt != 0 || !job_id)
-		return add_source(t, (struct source){ attempt, 0 }, err);
-	r = query_open(t->store, STATEMENT_ATTEMPTS_WITH_EVENTS, &q, err);
-	if (r < 0)
-		return r;
-	query_bind_text(&q, job_id);
-	query_bind_i64(&q, t->since_ns);
-	while (r == 0 && (r = query_step(&q, err)) > 0) {
-		struct source source = { .attempt = query_read_i64(&q) };
-
-		source.first_ns = query_read_i64(&q);
-		r = add_source(t, source, err);
-	}
-	return r;
-}
-
-/* ---- telling ---- */
-
-static const struct event_row *head_of(const struct stream *s)
-{
-	return &s->rows[s->next];
-}
-
-/* By time; those of the same time as they were written. */
-static struct stream *find_first(const struct telling *t)
-{
-	struct stream *first = NULL;
-
-	for (struct stream *s = t->open; s; s = s->following) {
-		const struct event_row *x = head_of(s), *y = first ? head_of(first) : NULL;
-
-		if (!y || x->event.wall_ns < y->event.wall_ns ||
-		    (x->event.wall_ns == y->event.wall_ns && x->id < y->id))
-			first = s;
-	}
-	return first;
-}
-
-/* The stream's next event, or its end. */
-static int settle(struct telling *t, struct stream *s, struct err *err)
-{
-	int r = s->next == s->n && !s->is_at_end ? fill_page(t, s, err) : 0;
-
-	if (r == 0 && s->next == s->n) {
-		struct stream **at = &t->open;
-
-		while (*at != s)
-			at = &(*at)->following;
-		*at = s->following;
-		stream_free(s);
-	}
-	return r;
-}
-
-/* The attempts of a job mostly come one after the other: few streams are open at once. */
-static int open_sources(struct telling *t, struct stream **ret, struct err *err)
+/* The next of those that are listed; one that is gone is passed over. */
+static int read_listed(struct store *store, struct page *page, struct course *course,
+		       struct err *err)
 {
 	int r = 0;
 
-	*ret = find_first(t);
-	while (r == 0 && t->next < t->n &&
-	       (!*ret ||
-		t->sources[t->next].first_ns <= query_as_i64(head_of(*ret)->event.wall_ns))) {
-		r = open_stream(t, t->sources[t->next++].attempt, err);
-		if (r == 0)
-			r = settle(t, t->open, err);
-		*ret = find_first(t);
+	while (r == 0 && page->n < PAGE_EVENTS && course->next < course->n_ids) {
+		CLEANUP(query_close) struct query q = QUERY_INIT;
+
+		r = query_first(store, STATEMENT_READ_EVENT, &q, err, course->ids[course->next++]);
+		if (r > 0)
+			r = read_row(&q, &page->rows[page->n], &page->arena, err);
+		page->n += r > 0;
+		r = r < 0 ? r : 0;
 	}
+	page->is_last = course->next == course->n_ids;
 	return r;
-}
-
-static int tell(struct store *store, int64_t attempt, const struct event_filter *filter,
-		event_fn *fn, void *ctx, struct err *err)
-{
-	CLEANUP(telling_release)
-	struct telling t = {
-		.store = store,
-		.since_ns = query_as_i64(filter->since_wall_ns),
-		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
-	};
-	struct stream *s = NULL;
-	int r = plan(&t, attempt, filter->job_id, err);
-
-	while (r == 0 && (r = open_sources(&t, &s, err)) == 0 && s) {
-		r = fn(ctx, &s->rows[s->next++]);
-		if (r == 0)
-			r = settle(&t, s, err);
-	}
-	return r;
-}
-
-int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
-		      void *ctx, struct err *err)
-{
-	return tell(store, 0, filter, fn, ctx, err);
-}
-
-int store_read_attempt_events(struct store *store, int64_t attempt_id,
-			      const struct event_filter *filter, event_fn *fn, void *ctx,
-			      struct err *err)
-{
-	return attempt_id == 0 ? 0 : tell(store, attempt_id, filter, fn, ctx, err);
-}
-
-/* ---- in the order in which they were written, for readers that come back for more ---- */
-
-struct page {
-	struct event_row rows[PAGE_EVENTS];
-	size_t n;
-	struct arena arena; /* their strings */
-};
-
-/* Where to go on, and where to stop. */
-struct course {
-	int64_t after_id, last_id;
-	int64_t job; /* 0: any */
-};
-
-static void page_release(struct page *page)
-{
-	arena_release(&page->arena);
 }
 
 static int read_page(struct store *store, struct page *page, struct course *course, struct err *err)
@@ -277,35 +94,107 @@ static int read_page(struct store *store, struct page *page, struct course *cour
 	CLEANUP(query_close) struct query q = QUERY_INIT;
 	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
-	if (r == 0)
-		r = query_ask(store, STATEMENT_FOLLOW_EVENTS, &q, err, course->after_id,
-			      course->last_id, course->job);
-	if (r < 0)
-		return r;
 	page->n = 0;
+	page->is_last = true;
 	arena_reset(&page->arena);
+	if (r == 0 && course->is_of_some)
+		return read_listed(store, page, course, err);
+	if (r == 0)
+		r = course->is_by_time
+			    ? query_ask(store, STATEMENT_WALK_EVENTS, &q, err, course->after_ns,
+					course->after_id, course->until_ns, course->last_id)
+			    : query_ask(store, STATEMENT_FOLLOW_EVENTS, &q, err, course->after_id,
+					course->last_id, course->job);
 	while (r == 0 && page->n < PAGE_EVENTS && (r = query_step(&q, err)) > 0) {
+		const struct event_row *row = &page->rows[page->n];
+
 		r = read_row(&q, &page->rows[page->n], &page->arena, err);
 		if (r < 0)
 			break;
-		course->after_id = page->rows[page->n].id;
+		course->after_id = row->id;
+		course->after_ns = query_as_i64(row->event.wall_ns);
 		page->n += (size_t)r;
+		r = 0;
+	}
+	page->is_last = page->n < PAGE_EVENTS;
+	return r;
+}
+
+static int tell(struct store *store, struct course *course, event_fn *fn, void *ctx,
+		struct err *err)
+{
+	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
+	int r = 0;
+
+	while (r == 0 && !page.is_last) {
+		r = read_page(store, &page, course, err);
+		for (size_t i = 0; r == 0 && i < page.n; i++)
+			r = fn(ctx, &page.rows[i]);
+	}
+	return r;
+}
+
+/* ---- in the order of time ---- */
+
+/*
+ * Those of an attempt, or of a job's attempts (0: those of all). All events lie in the order of
+ * time; which are a job's is found by its attempts.
+ */
+static int plan(struct store *store, int64_t attempt, const char *job_id, struct course *ret,
+		struct err *err)
+{
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	CLEANUP(query_close) struct query q = QUERY_INIT;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+
+	if (r == 0)
+		r = query_read_number(store, STATEMENT_LAST_EVENT, 0, &ret->last_id, err);
+	if (r >= 0 && !attempt && job_id)
+		r = job_find_row(store, job_id, &ret->job, err);
+	ret->is_by_time = true;
+	ret->is_of_some = attempt || job_id;
+	if (r < 0 || !ret->is_of_some)
+		return r < 0 ? r : 0;
+	r = query_ask(store, attempt ? STATEMENT_EVENTS_OF_ATTEMPT : STATEMENT_EVENTS_OF_JOB, &q,
+		      err, attempt ? attempt : ret->job, ret->after_ns, ret->until_ns,
+		      ret->last_id);
+	while (r == 0 && (r = query_step(&q, err)) > 0) {
+		if (ARRAY_RESERVE(ret->ids, ret->cap, ret->n_ids + 1) < 0)
+			return store_no_memory(store, err);
+		ret->ids[ret->n_ids++] = query_read_i64(&q);
 		r = 0;
 	}
 	return r;
 }
 
-static int plan_course(struct store *store, const char *job_id, struct course *ret, struct err *err)
+static int tell_by_time(struct store *store, int64_t attempt, const struct event_filter *filter,
+			event_fn *fn, void *ctx, struct err *err)
 {
-	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
+	CLEANUP(course_release)
+	struct course course = {
+		.after_ns = query_as_i64(filter->since_wall_ns) - 1,
+		.after_id = INT64_MAX,
+		.until_ns = filter->until_wall_ns ? query_as_i64(filter->until_wall_ns) : INT64_MAX,
+	};
+	int r = plan(store, attempt, filter->job_id, &course, err);
 
-	if (r == 0)
-		r = query_read_number(store, STATEMENT_LAST_EVENT, 0, &ret->last_id, err);
-	if (r >= 0 && job_id)
-		r = job_find_row(store, job_id, &ret->job, err);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : tell(store, &course, fn, ctx, err);
 }
+
+int store_read_events(struct store *store, const struct event_filter *filter, event_fn *fn,
+		      void *ctx, struct err *err)
+{
+	return tell_by_time(store, 0, filter, fn, ctx, err);
+}
+
+int store_read_attempt_events(struct store *store, int64_t attempt_id,
+			      const struct event_filter *filter, event_fn *fn, void *ctx,
+			      struct err *err)
+{
+	return attempt_id == 0 ? 0 : tell_by_time(store, attempt_id, filter, fn, ctx, err);
+}
+
+/* ---- orphans ---- */
 
 /*
  * Nobody outlives a job that runs: its end is what follows next, or it was thought lost for a
@@ -352,22 +241,20 @@ int store_read_orphans(struct store *store, const struct orphan_filter *filter, 
 int store_follow_events(struct store *store, const char *job_id, int64_t *after_id, event_fn *fn,
 			void *ctx, struct err *err)
 {
-	CLEANUP(page_release) struct page page = { .arena = ARENA_INIT };
 	struct course course = { .after_id = *after_id };
-	int r = plan_course(store, job_id, &course, err);
-	int64_t last_id = course.last_id;
-	bool has_more = fn != NULL;
+	CLEANUP(txn_abort) struct store *txn = NULL;
+	int r = txn_begin(store, STATEMENT_BEGIN_READ, &txn, err);
 
-	if (r < 0 || last_id <= *after_id)
-		return r;
-	while (r == 0 && has_more) {
-		r = read_page(store, &page, &course, err);
-		for (size_t i = 0; r == 0 && i < page.n; i++)
-			r = fn(ctx, &page.rows[i]);
-		has_more = page.n == PAGE_EVENTS;
-	}
 	if (r == 0)
-		*after_id = last_id;
+		r = query_read_number(store, STATEMENT_LAST_EVENT, 0, &course.last_id, err);
+	if (r >= 0 && job_id)
+		r = job_find_row(store, job_id, &course.job, err);
+	txn_abort(&txn);
+	if (r < 0 || course.last_id <= *after_id)
+		return r < 0 ? r : 0;
+	r = fn ? tell(store, &course, fn, ctx, err) : 0;
+	if (r == 0)
+		*after_id = course.last_id;
 	return r;
 }
 

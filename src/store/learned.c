@@ -56,11 +56,18 @@ int store_put_runs(struct store *store, const struct run_record *runs,
 		   const struct run_estimate *estimates, size_t n, struct err *err)
 {
 	CLEANUP(txn_abort) struct store *txn = NULL;
-	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
+	int before = 0, restored, r = durability_lower(store, &before, err);
 
+	if (r < 0)
+		return r;
+	r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = put_run(store, &runs[i], estimates ? &estimates[i] : NULL, err);
-	return r < 0 ? r : txn_commit(&txn, err);
+	if (r == 0)
+		r = txn_commit(&txn, err);
+	txn_abort(&txn);
+	restored = durability_restore(store, before, r < 0 ? NULL : err);
+	return r < 0 ? r : restored;
 }
 
 /* All rows of a query that is bound, which come newest first. */

@@ -15,6 +15,8 @@
 #include "base/io.h"
 #include "store/jsonl/jsonl.h"
 
+#include "jsonl_tail.h"
+
 #define LINE "{}"
 #define MAX_BYTES 64
 #define N_FILES 3

@@ -81,6 +81,23 @@ check "nor is it ended" eventually [ -e "$TMP/helper" ]
 run "$PROCTOR" run -q --grace 60s -- bash -c 'exec > >(while read -r l; do sleep 0.05; echo "$l"; done >'"$TMP"'/log); seq 5'
 is "what is just finishing may finish" "$(cat "$TMP/log" | tr '\n' ' ')" "1 2 3 4 5 "
 
+# ---- what is recorded is stored later, but by one run in 64 ----
+long_ago() { # on a host that has been up for longer than a run waits before it stores
+	if unshare --time --boottime 7200 --fork true 2>/dev/null; then
+		unshare --time --boottime 7200 --fork "$@"
+	else
+		"$@"
+	fi
+}
+export PROCTOR_HOME=$TMP/up
+run long_ago "$PROCTOR" run -q -- sleep 0.3
+is "on a host that is up for long a run passes its status on" "$status" 0
+for log in "$PROCTOR_HOME"/proctor.db-logs/*.0; do
+	log=${log##*/}
+done
+[ $((16#${log:0:2} % 64)) = 0 ] || check "and stores nothing itself" [ ! -e "$PROCTOR_HOME/proctor.db" ]
+export PROCTOR_HOME=$TMP/home
+
 # ---- numbers ----
 profile sh -c 'for i in $(seq 200); do /bin/true; done'
 if [ "$(json_eval "$stdout" 'd["evidence"]["process_spawn_count"]')" = exact ]; then
@@ -244,5 +261,24 @@ unlike "no escape sequence reaches the terminal" "$stderr" $'\e'
 run "$PROCTOR" run --output /no/such/folder/x -- touch "$TMP/touched"
 is "a report that cannot be written is refused first" "$status" 2
 check "before anything ran" [ ! -e "$TMP/touched" ]
+
+# ---- commands that let others work ----
+mkdir "$TMP/clients"
+for name in srun docker mpirun; do
+	printf '#!/bin/sh\nexit 0\n' >"$TMP/clients/$name"
+	chmod +x "$TMP/clients/$name"
+done
+as_client() { # COMMAND...: whether the summary names where the work is
+	run env PATH="$TMP/clients:$PATH" "$PROCTOR" run -- "$@"
+	[[ $stderr == *"is measured: "* ]] && echo elsewhere || echo here
+}
+is "of srun" "$(as_client srun -n2 ./train)" elsewhere
+is "of docker run in a script" "$(as_client sh -c 'docker run image; exit 0')" elsewhere
+is "not of docker ps" "$(as_client docker ps)" here
+is "of mpirun to other hosts" "$(as_client mpirun --host a,b ./train)" elsewhere
+is "not of mpirun here" "$(as_client mpirun -n 2 ./train)" here
+is "nor of words" "$(as_client echo srun ssh)" here
+run env PATH="$TMP/clients:$PATH" "$PROCTOR" run -q --json -- srun -n2 ./train
+json "and it is in the report" "$stdout" '"srun" in str(d["unknown"])'
 
 finish

@@ -124,7 +124,7 @@ json "the dry run and the run have the same keys for it" "[$preview, $(
 	"$PROCTOR" gc --json)]" 'all(d[i]["over_max_bytes"] == 0 and d[i]["max_bytes"] == 1 << 30 for i in (0, 1))'
 json "all together is more than the database" "$("$PROCTOR" gc --json)" \
 	'd["total_bytes"] >= d["bytes_after"] + 65536'
-echo 'retention: {max_bytes: 16777216}' >"$PROCTOR_HOME/proctor.yaml"
+printf 'jsonl_path: proctor.jsonl\nretention: {max_bytes: 16777216}\n' >"$PROCTOR_HOME/proctor.yaml"
 for suffix in "" .1 .2; do
 	{ echo '{}'; head -c 7000000 /dev/zero; } >"$PROCTOR_HOME/proctor.jsonl$suffix"
 done
@@ -192,6 +192,7 @@ like "but not for ever, and says for whom" "$(beside_a_lock 60)" 'is locked by p
 on_a_full_disk() {
 	mount -t tmpfs -o size=4m,mode=700 tmpfs "$TMP/small" || exit 77
 	export PROCTOR_HOME=$TMP/small
+	echo 'jsonl_path: proctor.jsonl' >"$TMP/small/proctor.yaml"
 	"$PROCTOR" run -q --job small --interval 0.1 -- sleep 1
 	"$PROCTOR" jobs >/dev/null # which stores what the run has logged
 	head -c 100000 /dev/zero >"$TMP/small/proctor.jsonl.1"
@@ -274,7 +275,7 @@ with_hardly_any_room() {
 make_disk_full_of_logs() {
 	mount -t tmpfs -o size=24m,mode=700 tmpfs "$TMP/small" || exit 77
 	export PROCTOR_HOME=$TMP/small
-	printf 'retention:\n  max_bytes: 16777216\n' >"$PROCTOR_HOME/proctor.yaml"
+	printf 'jsonl_path: proctor.jsonl\nretention:\n  max_bytes: 16777216\n' >"$PROCTOR_HOME/proctor.yaml"
 	"$PROCTOR" run -q --job before -- true
 	"$PROCTOR" jobs >/dev/null
 	python3 -c '

@@ -1,8 +1,12 @@
 #!/bin/bash
-# The log of snapshots that every run appends to.
+# The log of snapshots that runs append to, where it is wanted.
 . "$(dirname "$0")/lib.sh"
 
 log=$PROCTOR_HOME/proctor.jsonl
+
+"$PROCTOR" run -q -- sleep 0.1
+check "without a word of it there is no log" [ ! -e "$log" ]
+echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml"
 
 # ---- what is in it ----
 "$PROCTOR" run -q --interval 0.1 --job one -- sleep 1
@@ -34,7 +38,7 @@ is "runs side by side do not mix their lines" \
 print(len({p["job_id"] for line in open(sys.argv[1]) for p in json.loads(line)["processes"]}))' "$log")" 6
 
 # ---- rotation ----
-echo 'jsonl_max_bytes: 1048576' >"$PROCTOR_HOME/proctor.yaml"
+printf 'jsonl_path: proctor.jsonl\njsonl_max_bytes: 1048576\n' >"$PROCTOR_HOME/proctor.yaml"
 head -c 1048000 /dev/zero | tr '\0' ' ' | sed 's/^/{/; s/$/}/' >"$log"
 echo >>"$log"
 echo '{"old": 1}' >"$log.1"
@@ -52,12 +56,24 @@ echo "jsonl_max_bytes: 1000" >"$PROCTOR_HOME/proctor.yaml"
 run "$PROCTOR" snapshot
 is "too small a log is bad input" "$status" 2
 like "with the line and what would do" "$stderr" 'proctor.yaml:1: .*1048576'
-rm "$PROCTOR_HOME/proctor.yaml"
+echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml"
 
 # ---- it cannot be written ----
 mkdir "$log"
 run "$PROCTOR" run --interval 0.1 -- sh -c 'sleep 0.3; exit 3'
 is "the job goes on" "$status" 3
 is "and it is said once" "$(grep -c "missing in the log" <<<"$stderr")" 1
+rmdir "$log"
+
+# ---- beside a daemon ----
+# It alone writes then, as soon as a run has met it.
+echo 'interval_seconds: 0.2' >>"$PROCTOR_HOME/proctor.yaml"
+start_daemon
+"$PROCTOR" run -q --interval 0.1 --job beside -- sleep 4
+"$PROCTOR" stop >/dev/null
+is "a daemon writes it where one runs" \
+	"$(python3 -c 'import json, sys
+print(all(json.loads(line)["daemon_pid"] for line in open(sys.argv[1]).readlines()[-5:]))' "$log")" True
+like "with the job" "$(cat "$log")" '"job_id": *"beside"'
 
 finish

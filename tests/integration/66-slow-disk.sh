@@ -123,3 +123,16 @@ nothing_lost "and nothing is lost" watched
 run "$PROCTOR" doctor
 is "all is sound" "$status" 0
 finish
+
+# ---- a disk that refuses ----
+
+export PROCTOR_HOME=$TMP/refusing
+SLOW_DISK_ERRORS=1 slowly 0 run "$PROCTOR" run --job refused -- true
+is "where the disk refuses the end once it is written again" "$status" 0
+unlike "and nothing is lost" "$stderr" 'is lost|not recorded'
+nothing_lost "as the record has it" refused
+SLOW_DISK_ERRORS=1 slowly 0 run "$PROCTOR" run --interval 0.1 --job refused -- sleep 1
+is "where it refuses samples the run goes on" "$status" 0
+like "and says so" "$stderr" 'the disk refuses what is recorded'
+like "and when they are there" "$stderr" 'what was recorded is on the disk by now'
+nothing_lost "and nothing of them is lost" refused

@@ -4,6 +4,7 @@
 export OWN_MOUNTS=wanted
 . "$(dirname "$0")/lib.sh"
 export TMP
+echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml" # which stress.py compares with the record
 
 # Of JOBS runs a third runs alone, one beside the user's own daemon, and one beside root's. Of each third the runners of five in
 # six are killed, two of these within 20 ms after their command began. Then there are RUNS short runs of one job.

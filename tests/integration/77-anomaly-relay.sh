@@ -47,7 +47,7 @@ json "in their order" "$bus" \
 json "before the end of the job" "$bus" 'd[-1]["event"] == "job.completed"'
 json "with its words and what the host was doing" "$bus" \
 	'all(e["job_id"] == "burst" and "processes" in e["description"] and e["host"]["memory_total_mb"] > 0 for e in d if e.get("anomaly_type") == "process_explosion")'
-json "daemon.events has it, too" "$(ask daemon.events '{"job_id": "burst", "limit": 100}')" \
+json "daemon.events has it, too" "$(ask daemon.events '{"job_id": "burst", "limit": 1000}')" \
 	'[e["change"] for e in d if e.get("anomaly_type") == "process_explosion"] == ["began", "cleared"]'
 
 # ---- where the daemon looks as often ----

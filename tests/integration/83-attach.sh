@@ -383,4 +383,15 @@ is "nor of the daemon" "$status" 1
 run "$PROCTOR" stop --jobs
 is "twice is once too often" "$status" 1
 
+# ---- secrets ----
+"$PROCTOR" start
+in_background sh -c 'sleep 60; :' sh --password=hunter2
+"$PROCTOR" attach --pid "$pid" --job secret >/dev/null
+seen() { ask daemon.top | grep -qF -- '--password=***'; }
+check "secrets of what is attached are masked where they are seen" eventually seen
+is "and shown nowhere" "$({ ask daemon.top; "$PROCTOR" jobs --json; "$PROCTOR" events --job secret --json; } | grep -c hunter2)" 0
+"$PROCTOR" cancel secret >/dev/null
+"$PROCTOR" wait secret >/dev/null
+"$PROCTOR" stop
+
 finish

@@ -197,7 +197,7 @@ for ((i = 0; i < LOOKS; i++)); do
 	sleep 0.1
 done
 kill "$follower" 2>/dev/null
-json "without a daemon it follows the log of snapshots" "$(head -n 1 "$TMP/stream")" \
+json "without a daemon it looks by itself" "$(head -n 1 "$TMP/stream")" \
 	'"processes" in d'
 kill "${pids[@]}"
 wait "${pids[@]}" 2>/dev/null

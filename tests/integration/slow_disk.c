@@ -1,4 +1,6 @@
-/* For LD_PRELOAD: a disk that takes SLOW_DISK_MS longer for each sync. */
+/* For LD_PRELOAD: a disk that takes SLOW_DISK_MS longer for each sync, and refuses the first
+ * SLOW_DISK_ERRORS of files. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,6 +23,14 @@ int fsync(int fd)
 
 int fdatasync(int fd)
 {
+	static int n_refused;
+	const char *errors = getenv("SLOW_DISK_ERRORS");
+
 	wait_longer();
+	if (errors && n_refused < atoi(errors)) {
+		n_refused++;
+		errno = EIO;
+		return -1;
+	}
 	return (int)syscall(SYS_fdatasync, fd);
 }

@@ -10,6 +10,8 @@
 #include "base/io.h"
 #include "store/jsonl/jsonl.h"
 
+#include "jsonl_tail.h"
+
 #define JSONL_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 /* The log's path with this suffix, in one of a few buffers that take turns. */

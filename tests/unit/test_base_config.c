@@ -64,7 +64,7 @@ static void assert_defaults(const struct config *c)
 	assert_true(c->mask_secrets);
 	assert_int_equal(c->mask_patterns.n, 0);
 	assert_string_equal(c->storage_path, "proctor.db");
-	assert_string_equal(c->jsonl_path, "proctor.jsonl");
+	assert_null(c->jsonl_path);
 	assert_int_equal(c->jsonl_max_bytes, 52428800);
 	assert_int_equal(c->retention.full_resolution_hours, 24);
 	assert_int_equal(c->retention.downsampled_days, 7);
@@ -138,7 +138,7 @@ static void test_jsonl(void **state)
 	assert_int_equal(load("jsonl_path: ''\n", &c, &err), 0);
 	assert_null(c.jsonl_path);
 	config_release(&c);
-	assert_string_equal(c.jsonl_path, "proctor.jsonl");
+	assert_null(c.jsonl_path);
 }
 
 static void test_retention(void **state)

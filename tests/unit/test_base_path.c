@@ -6,10 +6,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,14 +35,6 @@ static void set(const char *name, const char *value)
 		unsetenv(name);
 }
 
-/* The log has its default place. */
-static bool is_beside_db(const struct paths *p)
-{
-	size_t n = strlen(p->db) - strlen("db");
-
-	return strncmp(p->jsonl, p->db, n) == 0 && strcmp(p->jsonl + n, "jsonl") == 0;
-}
-
 static bool is_as_expected(const void *rows, size_t i)
 {
 	const struct row *row = (const struct row *)rows + i;
@@ -56,13 +50,14 @@ static bool is_as_expected(const void *rows, size_t i)
 	if (r == row->result && r < 0)
 		return err.text[0] != '\0';
 	if (r == row->result && strcmp(p.db, row->db) == 0 && strcmp(p.config, row->config) == 0 &&
-	    strncmp(p.db, p.state_dir, strlen(p.state_dir)) == 0 && is_beside_db(&p))
+	    strncmp(p.db, p.state_dir, strlen(p.state_dir)) == 0 && !p.jsonl[0])
 		return true;
 	fprintf(stderr, "got %d, %s, %s\n", r, p.db, p.config);
 	return false;
 }
 
-/* Runs the rows (whatever they are) in a child, as uid where this user may become another. */
+/* Runs the rows (whatever they are) in a child, as uid where this user may become another.
+ */
 static void assert_rows(bool (*is_ok)(const void *rows, size_t i), const void *rows, size_t n,
 			uid_t uid)
 {
@@ -129,6 +124,47 @@ static void test_root(void **state)
 		skip();
 	}
 	assert_rows(is_as_expected, rows, sizeof(rows) / sizeof(rows[0]), 0);
+}
+
+/* unshare -Ur: root there, and nobody where root keeps its files. */
+static void test_root_of_a_user_namespace(void **state)
+{
+	static const struct row row = { NULL,
+					"/h",
+					NULL,
+					NULL,
+					0,
+					"/h/.local/state/proctor/proctor.db",
+					"/h/.config/proctor/proctor.yaml" };
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (pid == 0) {
+		char map[32];
+		uid_t uid;
+		int fd;
+
+		if (geteuid() == 0 && setuid(NOBODY) < 0)
+			_exit(77);
+		uid = geteuid();
+		prctl(PR_SET_DUMPABLE, 1); /* the map is its own again, which root has given away */
+		if (unshare(CLONE_NEWUSER) < 0)
+			_exit(77);
+		fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+		snprintf(map, sizeof(map), "0 %u 1", (unsigned)uid);
+		if (fd < 0 || write(fd, map, strlen(map)) < 0 || geteuid() != 0)
+			_exit(77);
+		_exit(!is_as_expected(&row, 0));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("# no user namespaces here\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* NULL-terminated paths, in order; NULL first: refused. */
@@ -273,6 +309,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_user),
 		cmocka_unit_test(test_root),
+		cmocka_unit_test(test_root_of_a_user_namespace),
 		cmocka_unit_test(test_jsonl),
 		cmocka_unit_test(test_sockets),
 		cmocka_unit_test(test_sockets_of_root),

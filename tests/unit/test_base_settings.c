@@ -67,7 +67,7 @@ static void test_without_a_file(void **state)
 	assert_false(s.config.was_read);
 	assert_non_null(s.mask);
 	assert_below_home(s.paths.db, "proctor.db");
-	assert_below_home(s.paths.jsonl, "proctor.jsonl");
+	assert_string_equal(s.paths.jsonl, "");
 	assert_string_equal(s.paths.state_variable, "PROCTOR_HOME");
 	assert_string_equal(s.paths.config_variable, "PROCTOR_HOME");
 	settings_close(&s);
@@ -113,7 +113,7 @@ static void test_places_that_are_taken(void **state)
 		{ "storage_path: daemon.log\n",
 		  ":1: 'storage_path' is '%s/daemon.log', which is what "
 		  "the daemon says; it must be a file of its own" },
-		{ "storage_path: proctor.jsonl.1\n",
+		{ "storage_path: proctor.jsonl.1\njsonl_path: proctor.jsonl\n",
 		  ":1: 'storage_path' is '%s/proctor.jsonl.1', which is the log of snapshots, rotated; "
 		  "it must be a file of its own" },
 		{ "jsonl_path: proctor.db-logs\n",

@@ -26,6 +26,17 @@ struct fixture {
 	struct queue *q;
 };
 
+/* What submitting does, without a thread. */
+static int queue_add(struct queue *q, const struct submission *job, struct err *err)
+{
+	struct queue_place place;
+	int r = queue_reserve(q, &place, err);
+
+	if (r == 0)
+		r = queue_write(&place, job, err);
+	return r < 0 ? r : queue_take(q, &place, job, err);
+}
+
 static int setup(void **state)
 {
 	const char *tmp = getenv("TMPDIR");

@@ -346,7 +346,7 @@ static void test_only_seen_members_are_visited(void **state)
 	membership_start(f->m, 101, 102);
 	membership_each_seen(f->m, count, &n);
 	assert_int_equal(n, 1);
-	assert_int_equal(membership_count_seen(f->m), 1);
+	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
 	assert_int_equal(count_all(f), 2);
 	assert_int_equal(membership_pids(f->m, &n_pids)[0] + membership_pids(f->m, &n_pids)[1],
 			 203);
@@ -373,7 +373,7 @@ static void test_the_ended_are_looked_at_until_somebody_waits(void **state)
 	f->snap.n_processes = 3;
 	assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
 	assert_non_null(f->snap.processes[2].job_id);
-	assert_int_equal(membership_count_seen(f->m), 1);
+	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
 	membership_pids(f->m, &n);
 	assert_int_equal(n, 2);
 	f->snap.n_processes = 2;
@@ -714,7 +714,7 @@ static void test_an_exit_before_its_start(void **state)
 		assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
 	}
 	assert_null(membership_find(f->m, 102));
-	assert_int_equal(membership_count_seen(f->m), 1);
+	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
 }
 
 /* A runner whose ancestors go round in a circle is not of its own job. */

@@ -74,7 +74,7 @@ static void test_gpu_time_outlives_a_gap(void **state)
 	gpu_tick(t, snap, MB, 0);
 	assert_int_equal(total(t, false).gpu_busy_ns, SECOND / 2);
 	assert_int_equal(total(t, false).gpu_idle_ns, SECOND);
-	assert_int_equal(tally_untold_gpu_ns(t), SECOND); /* which the sums lack */
+	assert_int_equal(tally_gaps(t).gpu_ns, SECOND); /* which the sums lack */
 }
 
 /* What is held in vain is counted for each process and GPU, though others are busy. */
@@ -114,7 +114,7 @@ static void test_memory_that_is_not_told_is_no_want_of_idleness(void **state)
 	assert_int_equal(total(t, false).gpu_idle_ns, U64_UNKNOWN);
 	assert_int_equal(tally_processes(t, &n)[0].gpu_idle_ns, 0);
 	assert_int_equal(tally_processes(t, &n)[1].gpu_idle_ns, U64_UNKNOWN);
-	assert_int_equal(tally_untold_gpu_idle_ns(t), 2 * SECOND);
+	assert_int_equal(tally_gaps(t).gpu_idle_ns, 2 * SECOND);
 	for (int i = 0; i < 3; i++)
 		gpu_tick(t, snap, MB, 0); /* now the rest is the larger part */
 	assert_int_equal(total(t, false).gpu_idle_ns, 3 * SECOND);
@@ -161,7 +161,7 @@ static void test_gpu_time_before_the_first_reading(void **state)
 	struct tally *t = gpu_job_told_late(state, 1);
 
 	assert_int_equal(total(t, false).gpu_busy_ns, 9 * SECOND / 2);
-	assert_int_equal(tally_untold_gpu_ns(t), 0);
+	assert_int_equal(tally_gaps(t).gpu_ns, 0);
 }
 
 static void test_gpu_silence_before_the_first_reading(void **state)
@@ -169,7 +169,7 @@ static void test_gpu_silence_before_the_first_reading(void **state)
 	struct tally *t = gpu_job_told_late(state, 4);
 
 	assert_int_equal(total(t, false).gpu_busy_ns, 8 * SECOND / 2);
-	assert_int_equal(tally_untold_gpu_ns(t), 4 * SECOND);
+	assert_int_equal(tally_gaps(t).gpu_ns, 4 * SECOND);
 }
 
 int main(void)

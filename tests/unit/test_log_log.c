@@ -117,6 +117,7 @@ static void test_frames_come_back_in_order_over_segments(void **state)
 	struct log_read_result result;
 	struct log_reader *r;
 	struct log_writer *w;
+	struct log_sync sync;
 	struct log_id id;
 	uint64_t end = 0;
 	unsigned n = 0;
@@ -124,7 +125,9 @@ static void test_frames_come_back_in_order_over_segments(void **state)
 	w = create(f, 300, &id);
 	append(w, 0, 100, 0);
 	assert_true(count_files(f) > 3);
-	assert_int_equal(log_flush(w, NULL), 0);
+	log_sync_begin(w, &sync);
+	log_sync_run(&sync);
+	assert_int_equal(log_sync_end(w, &sync), 0);
 	assert_int_equal(log_durable(w), log_appended(w));
 	assert_int_equal(log_reader_open(&f->fs, &id, &r, NULL), 0);
 	assert_int_equal(log_reader_origin(r)->uid, 1000);
@@ -467,9 +470,6 @@ static void test_numbers_never_repeat(void **state)
 	}
 	assert_int_equal(log_take_number(f->fd, "a/job", 0, &n, NULL), 0);
 	assert_int_equal(n, TAKERS * TAKEN + 1);
-	log_forget_numbers(f->fd, "a/job");
-	assert_int_equal(log_take_number(f->fd, "a/job", 0, &n, NULL), 0);
-	assert_int_equal(n, 1);
 	assert_int_equal(log_take_number(f->fd, "..", 0, &n, NULL), -EINVAL);
 	assert_int_equal(log_take_number(f->fd, "a%b", 0, &n, NULL), -EINVAL);
 	close(pipes[0]);

@@ -322,6 +322,28 @@ static void test_display_adapter(void **state)
 	assert_true(sources_has_gpu(t->fd));
 }
 
+/* Under WSL2 there is one device file for all GPUs, of whichever vendor. */
+static void test_gpu_of_windows(void **state)
+{
+	const struct tree *t = *state;
+	CLEANUP(free_ptr) char *path = strdup(getenv("PATH"));
+	char own[4200];
+
+	setenv("PATH", "/nowhere", 1);
+	run("/bin/mkdir -p '%s/dev' && : >'%s/dev/dxg'", t->path, t->path);
+	assert_false(sources_has_gpu(t->fd));
+	run("/bin/mkdir -p '%s/usr/lib/wsl/lib' '%s/bin'", t->path, t->path);
+	run("printf '#!/bin/sh\n' >'%s/bin/nvidia-smi' && /bin/chmod +x '%s/bin/nvidia-smi'",
+	    t->path, t->path);
+	snprintf(own, sizeof(own), "/nowhere:%s/bin", t->path);
+	setenv("PATH", own, 1);
+	assert_true(sources_has_gpu(t->fd));
+	setenv("PATH", "/nowhere", 1);
+	run(": >'%s/usr/lib/wsl/lib/libnvidia-ml.so.1' #%s", t->path, "");
+	assert_true(sources_has_gpu(t->fd));
+	setenv("PATH", path, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_card_is_gone, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_card_is_added, open_tree, close_tree),
 		cmocka_unit_test_setup_teardown(test_display_adapter, open_tree, close_tree),
+		cmocka_unit_test_setup_teardown(test_gpu_of_windows, open_tree, close_tree),
 	};
 
 	return cmocka_run_group_tests_name("sources_gpu_drm", tests, NULL, NULL);

@@ -55,7 +55,13 @@ static void test_who_is_no_rank(void **state)
 {
 	(void)state;
 	assert_env("", -1, -1, -1);
-	assert_env("RANK=5 LOCAL_RANK=1 WORLD_SIZE=8", -1, -1, -1); /* anybody uses these words */
+	assert_env("RANK=5 LOCAL_RANK=1 WORLD_SIZE=8", 5, 1, 8);
+	assert_env("RANK=5 WORLD_SIZE=8", 5, -1, 8);
+	/* anybody uses these words */
+	assert_env("RANK=5 LOCAL_RANK=1", -1, -1, -1);
+	assert_env("RANK=8 WORLD_SIZE=8", -1, -1, -1);
+	assert_env("RANK=gold WORLD_SIZE=8", -1, -1, -1);
+	assert_env("RANK=1 WORLD_SIZE=large", -1, -1, -1);
 	assert_env("SLURM_PROCID=1 SLURM_NTASKS=2", -1, -1, -1);
 	assert_env("OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4", -1, -1, -1);
 	assert_env("PMIX_RANKS=1 XPMIX_RANK=1 PMIX_RANK", -1, -1, -1);

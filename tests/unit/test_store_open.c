@@ -668,6 +668,27 @@ static void test_root_in_a_users_folder(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 2);
 }
 
+/* Where a user could lead root's writing: to a record that is not the user's. */
+static void test_root_follows_no_link_of_a_user(void **state)
+{
+	struct fixture *f = *state;
+	struct store *store = NULL;
+	struct err err = ERR_INIT;
+	char other[192];
+
+	if (geteuid() != 0)
+		skip();
+	snprintf(other, sizeof(other), "%s/other.db", f->dir);
+	store_close(must_open(other, STORE_WRITE));
+	assert_int_equal(symlink(other, f->db), 0);
+	store_close(must_open(f->db, STORE_WRITE)); /* root's own is followed */
+	assert_int_equal(lchown(f->db, 65534, 65534), 0);
+	assert_int_equal(store_open(f->db, STORE_WRITE, &store, &err), -ELOOP);
+	assert_non_null(strstr(err.text, "a link that user 65534 has made"));
+	assert_int_equal(store_open(f->db, STORE_READ, &store, &err), -ELOOP);
+	assert_null(store);
+}
+
 #define STORE_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
 
 int main(int argc, char **argv)
@@ -676,6 +697,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_root_in_a_users_folder, fixture_setup,
 						fixture_teardown),
+		STORE_TEST(test_root_follows_no_link_of_a_user),
 		STORE_TEST(test_new_file_is_private),
 		STORE_TEST(test_reading_makes_nothing),
 		STORE_TEST(test_empty_file_is_version_zero),

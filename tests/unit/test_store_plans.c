@@ -102,8 +102,9 @@ static void test_the_right_index_is_used(void **state)
 		{ STATEMENT_WALK_TAILS, "INDEX processes_by_pid (pid=?)" },
 		{ STATEMENT_WALK_EVENTS, "INDEX events_by_time (wall_ns>? AND wall_ns<?)" },
 		{ STATEMENT_NEXT_EVENTS, "COVERING INDEX events_by_time (wall_ns>?" },
-		{ STATEMENT_WALK_ATTEMPT_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
-		{ STATEMENT_ATTEMPTS_WITH_EVENTS, "INDEX events_by_attempt (attempt=? AND" },
+		{ STATEMENT_EVENTS_OF_ATTEMPT, "INDEX events_by_attempt (attempt=? AND" },
+		{ STATEMENT_EVENTS_OF_JOB, "INDEX events_by_attempt (attempt=? AND" },
+		{ STATEMENT_FIND_ATTEMPT, "(job=? AND attempt_num=?)" },
 		{ STATEMENT_READ_EVENTS, "INDEX events_by_attempt (attempt=?)" },
 		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns>?)" },
 		{ STATEMENT_WALK_LASTING_ANOMALIES, "INDEX anomalies_by_end (ended_wall_ns=?)" },
@@ -126,8 +127,7 @@ static void test_the_right_index_is_used(void **state)
 /* Pages are read one after the other: what sorts would begin anew with each. */
 static void test_events_come_in_order(void **state)
 {
-	static const enum statement ids[] = { STATEMENT_WALK_EVENTS,
-					      STATEMENT_WALK_ATTEMPT_EVENTS };
+	static const enum statement ids[] = { STATEMENT_WALK_EVENTS, STATEMENT_EVENTS_OF_ATTEMPT };
 	sqlite3 *db;
 
 	open_db(*state, &db);

@@ -88,6 +88,8 @@ static void on_birth(struct service *s, const struct life_event *ev)
 	}
 	if (!born)
 		unowned_note_birth(&s->signals.unowned, ev);
+	else
+		s->signals.has_new_owners = true;
 	if (!born || born->is_told) /* a look has shown it before the news came */
 		return;
 	named = *born;
@@ -133,10 +135,10 @@ static void on_life_event(struct service *s, const struct life_event *ev)
 	}
 }
 
-/* More may be known by now of whose the processes are, also of those that something happened to. */
 static void on_drained(struct service *s)
 {
-	service_place_signals(s);
+	if (s->signals.has_new_owners)
+		service_place_signals(s);
 	service_send_facts(s);
 }
 

@@ -58,22 +58,6 @@ static void suspect(void *ctx, const struct member *member)
 
 #define BIRTH_SLACK_NS UINT64_C(1000000000)
 
-/* Whether it lives. The kernel's news name pids alone: then its birth tells it from a stranger. */
-static bool lives_on(const struct proc_record *p)
-{
-	uint64_t ticks, boot_wall_ns = clock_wall_ns() - clock_boot_ns(), born_ns;
-
-	if (u64_known(p->died_wall_ns))
-		return false;
-	if (u64_known(p->key.start_ticks))
-		return proc_is_alive("", p->key.pid, p->key.start_ticks);
-	if (!u64_known(p->born_wall_ns) || proc_start_ticks(p->key.pid, &ticks) < 0)
-		return false;
-	born_ns = boot_wall_ns + ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-	return born_ns + BIRTH_SLACK_NS > p->born_wall_ns &&
-	       p->born_wall_ns + BIRTH_SLACK_NS > born_ns;
-}
-
 /*
  * One that was over before a look has shown its processes: whom its runner has seen and not seen
  * die may live on. Of a guest only its own record knows them.
@@ -81,6 +65,7 @@ static bool lives_on(const struct proc_record *p)
 static void suspect_recorded(struct ending *ending)
 {
 	CLEANUP(attempt_release) struct attempt a;
+	const uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
 	const struct attempt *job = &ending->job->a;
 	struct service *s = ending->service;
 
@@ -92,9 +77,22 @@ static void suspect_recorded(struct ending *ending)
 		const struct member member = { .key = p->key,
 					       .born_wall_ns = p->born_wall_ns,
 					       .sheet_num = p->sheet_num };
+		uint64_t ticks, born_ns;
 
-		if (lives_on(p))
-			suspect(ending, &member);
+		if (u64_known(p->died_wall_ns))
+			continue;
+		/* The kernel's news name pids alone: then its birth tells it from a stranger. */
+		if (!u64_known(p->key.start_ticks)) {
+			if (!u64_known(p->born_wall_ns) || proc_start_ticks(p->key.pid, &ticks) < 0)
+				continue;
+			born_ns = clock_wall_ns() - clock_boot_ns() + ticks * tick_ns;
+			if (born_ns + BIRTH_SLACK_NS <= p->born_wall_ns ||
+			    p->born_wall_ns + BIRTH_SLACK_NS <= born_ns)
+				continue;
+		} else if (!proc_is_alive("", p->key.pid, p->key.start_ticks)) {
+			continue;
+		}
+		suspect(ending, &member);
 	}
 }
 

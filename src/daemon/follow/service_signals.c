@@ -221,6 +221,7 @@ void service_note_signal(struct service *s, const struct life_event *ev)
 
 void service_place_signals(struct service *s)
 {
+	s->signals.has_new_owners = false;
 	unowned_place(&s->signals.unowned, clock_wall_ns(), place, s);
 }
 

@@ -84,6 +84,11 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 
 /* ---- sending ---- */
 
+/* Of another user so much may wait unread; beyond it each stream has no more than the
+ * second. */
+#define USER_UNREAD_BYTES ((size_t)8 << 20)
+#define UNREAD_BYTES ((size_t)64 << 10)
+
 static void write_list(struct json *j, const char *key, enum record_list list, const void *items,
 		       size_t n)
 {
@@ -97,27 +102,12 @@ static void write_list(struct json *j, const char *key, enum record_list list, c
 		json_key_string(j, key, text.data);
 }
 
-/* Of another user so much may wait unread; beyond it each stream has no more than the
- * second. */
-#define USER_UNREAD_BYTES ((size_t)8 << 20)
-#define UNREAD_BYTES ((size_t)64 << 10)
-
-static bool has_room(const struct stream *st)
-{
-	size_t sum = 0;
-
-	if (st->uid == geteuid() || rpc_subscriber_waiting(st->line) < UNREAD_BYTES)
-		return true;
-	for (const struct stream *at = st->service->facts.first; at; at = at->next)
-		sum += at->uid == st->uid && at->line ? rpc_subscriber_waiting(at->line) : 0;
-	return sum < USER_UNREAD_BYTES;
-}
-
 /* Where there is no room, or no memory, the next message shows how many were lost. */
 static void send_facts(struct stream *st)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct rpc_event *message;
+	struct rpc_event *message = NULL;
+	size_t n_unread = 0;
 	struct json j;
 
 	if (st->n_ends + st->n_events == 0 || !st->line)
@@ -132,9 +122,14 @@ static void send_facts(struct stream *st)
 	st->n_facts += st->n_ends + st->n_events;
 	st->n_ends = st->n_events = 0;
 	arena_reset(&st->arena);
-	message = buf_error(&out) == 0 && has_room(st)
-			  ? rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len)
-			  : NULL;
+	/* Of another user's streams together, where this one has more than a little. */
+	if (st->uid != geteuid() && rpc_subscriber_waiting(st->line) >= UNREAD_BYTES)
+		for (const struct stream *at = st->service->facts.first; at; at = at->next)
+			n_unread += at->uid == st->uid && at->line
+					    ? rpc_subscriber_waiting(at->line)
+					    : 0;
+	if (buf_error(&out) == 0 && n_unread < USER_UNREAD_BYTES)
+		message = rpc_event_new("runner.facts", clock_wall_ns(), out.data, out.len);
 	if (message)
 		rpc_push(st->line, message);
 	rpc_event_unref(message);
@@ -549,6 +544,7 @@ bool service_open_stream(struct service *s, struct rpc_call *call, const char *j
 		return false;
 	}
 	s->facts.first = st;
+	s->signals.has_new_owners = true;
 	service_want_accounts(s);
 	return true;
 }

@@ -362,7 +362,8 @@ static void fill_from_record(struct service *s)
 	size_t n;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	for (size_t i = 0; s->store && i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
+		struct err err = ERR_INIT;
 		const double seconds =
 			fmax(RECORDED_TICKS * jobs[i]->a.interval_seconds, RECORDED_SECONDS);
 		const struct history_filter filter = {
@@ -370,7 +371,8 @@ static void fill_from_record(struct service *s)
 			.since_wall_ns = now - (uint64_t)(seconds * 1e9),
 		};
 
-		if (jobs[i]->is_uncounted && jobs[i]->n_processes > 0)
+		if (jobs[i]->is_uncounted && jobs[i]->n_processes > 0 &&
+		    service_need_store(s, &err) == 0)
 			store_read_history(s->store, &filter, take_recorded, &s->scan.snap, NULL);
 	}
 }

@@ -51,9 +51,6 @@ extern const struct rpc_method service_guest_methods[]; /* for runners */
 void service_tend_guests(struct service *s);
 void service_drop_guests(struct service *s);
 
-/* Hangs up on all of them: who is still there says hello again. */
-void service_hang_up_guests(struct service *s);
-
 /* ---- service_phase.c: phases that wait to be written down, many at a time ---- */
 
 int service_open_phases(struct service *s, struct err *err);
@@ -62,12 +59,15 @@ void service_close_phases(struct service *s); /* while the store is open */
 /* Those that wait, at once: somebody is about to read the record. */
 void service_write_marks(struct service *s);
 
-/* Marks that never came, as their sender says. */
-uint64_t service_count_lost_marks(const struct service *s); /* of all jobs */
-
-/* Marks that came from a process of no job that is known, and nobody was told. */
-uint64_t service_count_unplaced_marks(const struct service *s);
-
+struct phase_marks {
+	struct loop_timer *timer;
+	struct waiting_mark *first, **end;
+	size_t n;
+	struct map lost;     /* attempt -> markers of it that were lost, and not written down yet */
+	uint64_t n_lost;     /* that never came, as their senders say, of all attempts */
+	uint64_t n_unplaced; /* from a process of no job that is known, of which nobody was told */
+	uint64_t since_boot_ns; /* the first one waits */
+};
 /* ---- service_view.c ---- */
 
 /* The last snapshot as JSON, for those who see all of it; made once for all of them. */

@@ -53,80 +53,54 @@ static bool is_meant(const struct job_params *params, const char *job_id, uint64
 	       (!u64_known(params->uid) || params->uid == uid);
 }
 
-static struct watched *find_watched(struct service *s, const struct rpc_peer *peer,
-				    const struct job_params *params, enum service_right right)
-{
-	struct watched *of_others = NULL;
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; !params->only_queued && i < n; i++) {
-		struct watched *job = jobs[i];
-
-		if (!is_meant(params, job->job_id, job->a.uid, (uint64_t)job->a.attempt_num))
-			continue;
-		if (is_own(peer, job->a.uid))
-			return job;
-		if (!of_others && has_right(s, peer, job->a.uid, right))
-			of_others = job;
-	}
-	return of_others;
-}
-
-/* One that waits has no number yet. */
-static struct queued *find_queued(struct service *s, const struct rpc_peer *peer,
-				  const struct job_params *params, enum service_right right)
-{
-	struct queued *of_others = NULL, *job;
-
-	for (size_t i = 0; params->attempt == 0 && (job = queue_at(s->queue, i)); i++) {
-		if (!is_meant(params, job->job_id, job->uid, 0))
-			continue;
-		if (is_own(peer, job->uid))
-			return job;
-		if (!of_others && has_right(s, peer, job->uid, right))
-			of_others = job;
-	}
-	return of_others;
-}
-
 bool service_find_job(struct service *s, const struct rpc_peer *peer,
 		      const struct job_params *params, enum service_right right,
 		      struct found_job *ret)
 {
-	struct watched *watched = find_watched(s, peer, params, right);
-	struct queued *queued = find_queued(s, peer, params, right);
-	bool is_queued_own = queued && is_own(peer, queued->uid);
+	struct watched *watched = NULL;
+	struct queued *queued = NULL, *waiting;
+	size_t n;
+	struct watched **jobs = watch_jobs(s->watch, &n);
+	bool is_own_job = false, is_own_queued = false;
 
+	for (size_t i = 0; !params->only_queued && !is_own_job && i < n; i++) {
+		const struct attempt *a = &jobs[i]->a;
+
+		if (!is_meant(params, jobs[i]->job_id, a->uid, (uint64_t)a->attempt_num))
+			continue;
+		is_own_job = is_own(peer, a->uid);
+		if (is_own_job || (!watched && has_right(s, peer, a->uid, right)))
+			watched = jobs[i];
+	}
+	/* One that waits has no number yet. */
+	for (size_t i = 0;
+	     params->attempt == 0 && !is_own_queued && (waiting = queue_at(s->queue, i)); i++) {
+		if (!is_meant(params, waiting->job_id, waiting->uid, 0))
+			continue;
+		is_own_queued = is_own(peer, waiting->uid);
+		if (is_own_queued || (!queued && has_right(s, peer, waiting->uid, right)))
+			queued = waiting;
+	}
 	*ret = (struct found_job){ 0 };
-	if (watched && (is_own(peer, watched->a.uid) || !is_queued_own))
+	if (watched && (is_own_job || !is_own_queued))
 		ret->watched = watched;
 	else
 		ret->queued = queued;
 	return ret->watched || ret->queued;
 }
 
-static bool is_run_by(const struct watched *job, const struct rpc_peer *peer,
-		      const struct proc_key *key)
-{
-	return !job->a.is_attached && is_own(peer, job->a.uid) && job->a.runner.pid == key->pid &&
-	       job->a.runner.start_ticks == key->start_ticks;
-}
-
 struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
 				     const char *job_id)
 {
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
 	struct proc_key key;
+	struct watched *job = caller_find_process(peer, &key, NULL) == 0
+				      ? watch_find_runner(s->watch, &key)
+				      : NULL;
 
-	if (caller_find_process(peer, &key, NULL) < 0)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		if (is_run_by(jobs[i], peer, &key) &&
-		    (!job_id || strcmp(jobs[i]->job_id, job_id) == 0))
-			return jobs[i];
-	return NULL;
+	return job && !job->a.is_attached && is_own(peer, job->a.uid) &&
+			       (!job_id || strcmp(job->job_id, job_id) == 0)
+		       ? job
+		       : NULL;
 }
 
 /* ---- more than one ---- */
@@ -201,32 +175,23 @@ static int read_last_num(struct service *s, const char *job_id, const uint64_t *
 	return r;
 }
 
-/* Whether the peer may read this one. */
-static int check_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
-			 uint64_t num, struct err *err)
-{
-	CLEANUP(attempt_release) struct attempt a;
-	int r;
-
-	attempt_init(&a);
-	r = store_read_progress(s->store, job_id, (int)num, &a, err);
-	if (r == 0 && !service_may_read(s, peer, a.uid))
-		r = -ENOENT;
-	if (r == -ENOENT) /* in the same words, whether it is there or not */
-		err_set(err, r, "no attempt %d of a job %s was recorded", (int)num, job_id);
-	return r;
-}
-
 int service_find_attempt(struct service *s, const struct rpc_peer *peer, const char *job_id,
 			 uint64_t num, int *ret_num, struct err *err)
 {
+	CLEANUP(attempt_release) struct attempt a;
 	const uint64_t own = peer->uid;
 	int found = (int)num, r = service_need_store(s, err);
 
-	if (r == 0 && num > 0)
-		r = check_attempt(s, peer, job_id, num, err);
-	else if (r == 0)
+	attempt_init(&a);
+	if (r == 0 && num > 0) {
+		r = store_read_progress(s->store, job_id, (int)num, &a, err);
+		if (r == 0 && !service_may_read(s, peer, a.uid))
+			r = -ENOENT;
+		if (r == -ENOENT) /* in the same words, whether it is there or not */
+			err_set(err, r, "no attempt %d of a job %s was recorded", (int)num, job_id);
+	} else if (r == 0) {
 		r = read_last_num(s, job_id, &own, &found, err);
+	}
 	if (r == 0 && found == 0 && service_reads_all(s, peer))
 		r = read_last_num(s, job_id, NULL, &found, err);
 	if (r == 0 && found == 0)

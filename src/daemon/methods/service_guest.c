@@ -128,13 +128,10 @@ static void forget(struct guest *guest)
 	free(guest);
 }
 
-void service_hang_up_guests(struct service *s)
+static void hang_up(struct guest *guest)
 {
-	while (s->guests.first) {
-		rpc_subscriber_hang_up(s->guests.first->line);
-		forget(s->guests.first);
-	}
-	close_fd(&s->guests.copies_fd);
+	rpc_subscriber_hang_up(guest->line);
+	forget(guest);
 }
 
 void service_drop_guests(struct service *s)
@@ -164,9 +161,12 @@ void service_tend_guests(struct service *s)
 {
 	struct stat st;
 
+	if (s->guests.copies_fd < 0 || fstat(s->guests.copies_fd, &st) < 0 || st.st_nlink > 0)
+		return;
 	/* Nobody would find what is appended there: who says hello again sends it again. */
-	if (s->guests.copies_fd >= 0 && fstat(s->guests.copies_fd, &st) == 0 && st.st_nlink == 0)
-		service_hang_up_guests(s);
+	while (s->guests.first)
+		hang_up(s->guests.first);
+	close_fd(&s->guests.copies_fd);
 }
 
 /* ---- its copy ---- */
@@ -190,20 +190,17 @@ static int open_folder(struct service *s, struct log_fs *ret, struct err *err)
 	return 0;
 }
 
-/* Frames are lost where a runner had no room for them, which is rare. Each gap is a segment. */
+/* Frames are lost where a runner had no room for them, which is rare. Each gap is a segment, as
+ * what comes when the last one is full: it reserves room for the end. */
 #define MAX_GAPS 8
 
-/*
- * Also where the last one is full, or frames before this one are lost. Each reserves room for the
- * end.
- */
-static int begin_segment(struct guest *guest, const struct log_frame *frame, struct err *err)
+static int begin_segment(struct guest *guest, const struct log_frame *frame, bool is_gap,
+			 struct err *err)
 {
 	struct log_fs fs;
 	int r = open_folder(guest->service, &fs, err);
 
-	if (r == 0 && guest->writer && frame->offset != log_appended(guest->writer) &&
-	    ++guest->n_gaps > MAX_GAPS)
+	if (r == 0 && is_gap && ++guest->n_gaps > MAX_GAPS)
 		r = err_set(err, -EINVAL, "too many frames of the log are missing");
 	if (r == 0)
 		r = spend(guest->service, guest->uid, guest->copy.end_bytes, err);
@@ -218,32 +215,9 @@ static int begin_segment(struct guest *guest, const struct log_frame *frame, str
 	return r;
 }
 
-/* A segment begins with a key: the attempt as it was by then. */
-static bool is_key(const struct log_frame *frame)
-{
-	return frame->flags & LOG_KEY && frame->type == RECORD_BEGIN;
-}
-
-static bool is_next_segments(const struct guest *guest, const struct log_frame *frame)
-{
-	return !guest->writer || frame->offset != log_appended(guest->writer) ||
-	       (is_key(frame) && frame->offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
-}
-
-/* 0: it is nothing but whole frames. */
-static int check_frames(const struct buf *bytes)
-{
-	struct log_frame frame;
-	int r = buf_error(bytes);
-
-	for (size_t at = 0; r == 0 && at < bytes->len; at += (size_t)frame.next)
-		r = log_frame_read(bytes->data + at, bytes->len - at, &frame);
-	return r;
-}
-
 /*
  * Those that are there already are passed over. Where some are missing, it goes on with the next
- * key. *ret_is_news: among them are others than ticks.
+ * key: the attempt as it was by then. *ret_is_news: among them are others than ticks.
  */
 static int take_frames(struct guest *guest, uint64_t offset, const char *text, bool *ret_is_news,
 		       struct err *err)
@@ -252,18 +226,29 @@ static int take_frames(struct guest *guest, uint64_t offset, const char *text, b
 	struct log_frame frame;
 	int r = text ? buf_add_unbase64(&bytes, text) : 0;
 
-	if (r < 0 || check_frames(&bytes) < 0)
+	/* It is nothing but whole frames. */
+	if (r == 0)
+		r = buf_error(&bytes);
+	for (size_t at = 0; r == 0 && at < bytes.len; at += (size_t)frame.next)
+		r = log_frame_read(bytes.data + at, bytes.len - at, &frame);
+	if (r < 0)
 		return err_set(err, -EINVAL, "'frames' has bytes that are none");
 	for (size_t at = 0; at < bytes.len; at += (size_t)(frame.next - frame.offset)) {
+		bool is_key, is_gap, is_next;
+
 		(void)log_frame_read(bytes.data + at, bytes.len - at, &frame);
 		frame.offset = offset + at;
 		frame.next += frame.offset;
+		is_key = frame.flags & LOG_KEY && frame.type == RECORD_BEGIN;
+		is_gap = guest->writer && frame.offset != log_appended(guest->writer);
+		is_next = !guest->writer || is_gap ||
+			  (is_key && frame.offset - guest->copy.first_offset >= LOG_SEGMENT_BYTES);
 		if (frame.n > COPY_FRAME_MAX || frame.next > COPY_OFFSET_MAX ||
 		    (guest->writer && frame.offset < log_appended(guest->writer)) ||
-		    (is_next_segments(guest, &frame) && !is_key(&frame)))
+		    (is_next && !is_key))
 			continue;
-		if (is_next_segments(guest, &frame))
-			r = begin_segment(guest, &frame, err);
+		if (is_next)
+			r = begin_segment(guest, &frame, is_gap, err);
 		if (r < 0)
 			return r;
 		r = log_append_frame(guest->writer, &frame, err);
@@ -305,30 +290,46 @@ static const struct rpc_field hello_fields[] = {
 	  .max = (double)LOG_END_MAX / 2 },
 };
 
-static bool is_own_folder(const struct service *s, const struct hello_params *params)
+/* Where the copy goes on, or begins. */
+static int find_copy(struct guest *guest, const struct rpc_peer *peer, const char *job_id,
+		     struct err *err)
 {
-	CLEANUP(buf_release) struct buf folder = BUF_INIT;
-	struct stat st;
-
-	buf_printf(&folder, "%s-logs", s->settings.options->paths->db);
-	return buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
-	       (uint64_t)st.st_dev == params->device && (uint64_t)st.st_ino == params->inode;
-}
-
-/* Whose it is, and who runs it: the process that asks. Others have attempts of this job, too: it
- * has a number of its own here. */
-static int identify(struct guest *guest, const struct rpc_peer *peer, const char *job_id,
-		    struct err *err)
-{
+	struct service *s = guest->service;
+	struct log_id id = guest->copy.origin.id;
+	struct stored_log stored = { .uid = peer->uid };
 	struct attempt a = { .job_id = job_id,
 			     .uid = peer->uid,
 			     .started_wall_ns = clock_wall_ns(),
 			     .pid_ns = own_pid_ns() };
-	struct log_id id = guest->copy.origin.id;
-	int r = caller_find_process(peer, &a.runner, err);
+	struct log_fs fs;
+	int r;
 
+	if (s->store)
+		(void)store_find_log(s->store, id.bytes, &stored, NULL);
+	if (stored.uid != peer->uid)
+		return err_set(err, -EEXIST, "the log is another's");
+	if (stored.is_over)
+		return err_set(err, -EEXIST, "the job is over already");
+	r = open_folder(s, &fs, err);
+	if (r < 0)
+		return r;
+	r = log_continue(&fs, &id, &guest->copy, err);
+	if (r == -EEXIST)
+		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+	if (r == 0 && !guest->copy.origin.is_copy)
+		return err_set(err, -EEXIST, "the log is here already");
+	guest->next = guest->copy.key_offset;
+	if (r == 0 && guest->copy.origin.uid != peer->uid)
+		return err_set(err, -EEXIST, "the log is another's");
+	if (r != -ENOENT)
+		return r;
+	/* Whose it is, and who runs it: the process that asks. Others have attempts of this job,
+	 * too: it has a number of its own here. */
+	r = guest_check_share(s, peer, err);
 	if (r == 0)
-		r = attempt_log_take_number(guest->service->settings.options->paths->db, &a, err);
+		r = caller_find_process(peer, &a.runner, err);
+	if (r == 0)
+		r = attempt_log_take_number(s->settings.options->paths->db, &a, err);
 	if (r < 0)
 		return r;
 	proc_boot_id(a.boot_id);
@@ -339,64 +340,10 @@ static int identify(struct guest *guest, const struct rpc_peer *peer, const char
 	return 0;
 }
 
-static int refuse_other(const struct rpc_peer *peer, uint64_t uid, struct err *err)
-{
-	return peer->uid == uid ? 0 : err_set(err, -EEXIST, "the log is another's");
-}
-
-/* Where the copy goes on, or begins. */
-static int find_copy(struct guest *guest, const struct rpc_peer *peer, const char *job_id,
-		     struct err *err)
-{
-	struct service *s = guest->service;
-	struct log_id id = guest->copy.origin.id;
-	struct stored_log stored = { .uid = peer->uid };
-	struct log_fs fs;
-	int r;
-
-	if (s->store)
-		(void)store_find_log(s->store, id.bytes, &stored, NULL);
-	r = refuse_other(peer, stored.uid, err);
-	if (r == 0 && stored.is_over)
-		r = err_set(err, -EEXIST, "the job is over already");
-	if (r == 0)
-		r = open_folder(s, &fs, err);
-	if (r < 0)
-		return r;
-	r = log_continue(&fs, &id, &guest->copy, err);
-	if (r == -ENOENT) {
-		r = guest_check_share(s, peer, err);
-		return r < 0 ? r : identify(guest, peer, job_id, err);
-	}
-	if (r == -EEXIST)
-		return err_set(err, -EBUSY, "the end of the job is not stored yet");
-	if (r == 0 && !guest->copy.origin.is_copy)
-		return err_set(err, -EEXIST, "the log is here already");
-	guest->next = guest->copy.key_offset;
-	return r < 0 ? r : refuse_other(peer, guest->copy.origin.uid, err);
-}
-
-/* One that says hello again may still have the line before. */
-static int leave_line_before(struct service *s, const struct rpc_peer *peer,
-			     const struct log_id *id, struct err *err)
-{
-	struct guest *guest = s->guests.first;
-
-	while (guest && memcmp(&guest->copy.origin.id, id, sizeof(*id)) != 0)
-		guest = guest->next_guest;
-	if (!guest)
-		return 0;
-	if (guest->uid != peer->uid)
-		return refuse_other(peer, guest->uid, err);
-	rpc_subscriber_hang_up(guest->line);
-	forget(guest);
-	return 0;
-}
-
 static int receive(struct service *s, struct rpc_call *call, const struct hello_params *params,
-		   struct guest **ret, struct err *err)
+		   struct err *err)
 {
-	CLEANUP(free_ptr) struct guest *guest = calloc(1, sizeof(*guest));
+	struct guest *guest = calloc(1, sizeof(*guest)), *before = s->guests.first;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	bool is_news = false;
 	int r;
@@ -404,11 +351,18 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	if (!guest)
 		return err_set(err, -ENOMEM, "no memory left to record the job");
 	*guest = (struct guest){ .service = s, .uid = peer->uid };
-	if (log_id_parse(params->log, &guest->copy.origin.id) < 0)
-		return err_set(err, -EINVAL, "'log' is not the id of a log");
-	r = spend(s, peer->uid, text_bytes(params->frames), err);
-	if (r == 0)
-		r = leave_line_before(s, peer, &guest->copy.origin.id, err);
+	r = log_id_parse(params->log, &guest->copy.origin.id) < 0
+		    ? err_set(err, -EINVAL, "'log' is not the id of a log")
+		    : spend(s, peer->uid, text_bytes(params->frames), err);
+	/* One that says hello again may still have the line before. */
+	while (r == 0 && before &&
+	       memcmp(&before->copy.origin.id, &guest->copy.origin.id,
+		      sizeof(guest->copy.origin.id)) != 0)
+		before = before->next_guest;
+	if (r == 0 && before && before->uid != peer->uid)
+		r = err_set(err, -EEXIST, "the log is another's");
+	else if (r == 0 && before)
+		hang_up(before);
 	if (r == 0)
 		r = find_copy(guest, peer, params->job_id, err);
 	guest->copy.end_bytes = params->end_bytes;
@@ -420,23 +374,25 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 		r = rpc_call_subscribe(call, on_hung_up, guest, &guest->line, err);
 	if (r < 0) {
 		log_writer_free(guest->writer);
+		free(guest);
 		return r;
 	}
 	guest->next_guest = s->guests.first;
-	*ret = s->guests.first = guest;
-	guest = NULL;
+	s->guests.first = guest;
 	service_look(s);
 	return 0;
 }
 
 static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 {
+	CLEANUP(buf_release) struct buf folder = BUF_INIT;
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct hello_params params = { 0 };
 	struct guest *guest = NULL;
 	struct watched *job;
 	bool counts = false;
+	struct stat st;
 	struct json *j;
 	int r = rpc_call_read(call, hello_fields, ARRAY_SIZE(hello_fields), &params, err);
 
@@ -447,16 +403,18 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 	if (r < 0)
 		return r;
 	service_look(s);
-	if (!is_own_folder(s, &params)) {
-		r = receive(s, call, &params, &guest, err);
+	buf_printf(&folder, "%s-logs", s->settings.options->paths->db);
+	if (buf_error(&folder) == 0 && stat(folder.data, &st) == 0 &&
+	    (uint64_t)st.st_dev == params.device && (uint64_t)st.st_ino == params.inode) {
+		job = service_find_own_job(s, peer, params.job_id);
+	} else {
+		r = receive(s, call, &params, err);
 		if (r < 0)
 			return r;
 		guest = find_by_line(s, peer); /* the look may have hung up on it */
 		if (!guest)
 			return err_set(err, -EBUSY, "the job cannot be watched now");
 		job = job_of(guest);
-	} else {
-		job = service_find_own_job(s, peer, params.job_id);
 	}
 	if (job && params.keeps_calls)
 		service_leave_calls_of(s, job);
@@ -510,23 +468,6 @@ static void look_soon(struct service *s)
 		loop_timer_set(s->guests.timer, wait_ns / 1000000, 0);
 }
 
-static int write_end(struct guest *guest, const char *text, struct err *err)
-{
-	CLEANUP(buf_release) struct buf end = BUF_INIT;
-	int r;
-
-	if (guest->is_over)
-		return 0;
-	if (buf_add_unbase64(&end, text) < 0 || !guest->writer)
-		return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
-	r = log_write_end(guest->writer, end.data, end.len, NULL, err);
-	if (r < 0)
-		return r;
-	guest->is_over = true;
-	guest->writer = log_writer_free(guest->writer);
-	return 0;
-}
-
 struct frames_params {
 	uint64_t offset;
 	const char *frames;
@@ -542,6 +483,7 @@ static const struct rpc_field frames_fields[] = {
 
 static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 {
+	CLEANUP(buf_release) struct buf end = BUF_INIT;
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct frames_params params = { 0 };
@@ -564,14 +506,21 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 	json_begin_object(j);
 	json_key_u64(j, "appended", guest->next);
 	json_end_object(j);
-	if (params.end) { /* by the answer the copy has it, which outlives us */
-		r = write_end(guest, params.end, err);
-		if (r == 0)
-			look_at_changes(s);
-		return r;
+	if (!params.end) {
+		if (is_news)
+			look_soon(s);
+		return 0;
 	}
-	if (is_news)
-		look_soon(s);
+	if (!guest->is_over) { /* by the answer the copy has it, which outlives us */
+		if (buf_add_unbase64(&end, params.end) < 0 || !guest->writer)
+			return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
+		r = log_write_end(guest->writer, end.data, end.len, NULL, err);
+		if (r < 0)
+			return r;
+		guest->is_over = true;
+		guest->writer = log_writer_free(guest->writer);
+	}
+	look_at_changes(s);
 	return 0;
 }
 
@@ -604,14 +553,6 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 
 /* ---- what it asks for ---- */
 
-/* The job that the caller runs: by its line, or by its process if it holds none yet; NULL. */
-static struct watched *find_callers_job(struct service *s, const struct rpc_peer *peer)
-{
-	const struct guest *guest = find_by_line(s, peer);
-
-	return guest ? job_of(guest) : service_find_own_job(s, peer, NULL);
-}
-
 struct calls_params {
 	bool is_final;
 };
@@ -623,7 +564,10 @@ static const struct rpc_field calls_fields[] = {
 /* What was counted of the caller's own job: so far, or at its end for its record. */
 static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
-	struct watched *job = find_callers_job(ctx, rpc_call_peer(call));
+	const struct guest *guest = find_by_line(ctx, rpc_call_peer(call));
+	/* By its line, or by its process if it holds none yet. */
+	struct watched *job =
+		guest ? job_of(guest) : service_find_own_job(ctx, rpc_call_peer(call), NULL);
 	struct calls_params params = { 0 };
 	int r = rpc_call_read(call, calls_fields, ARRAY_SIZE(calls_fields), &params, err);
 	struct json *j;

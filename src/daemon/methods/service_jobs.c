@@ -14,24 +14,18 @@
 #include "daemon/service_work.h"
 #include "report/report.h"
 
-/* The one that runs: which it is stands in current_sheet. */
-static void write_sheet(struct json *j, const struct attempt *a)
-{
-	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
-	bool is_it = last && last->num == a->current_sheet;
-
-	json_key_string(j, "current_sheet_name", is_it ? last->name : NULL);
-	json_key_f64(j, "current_sheet_started",
-		     is_it ? u64_to_seconds(last->started_wall_ns) : F64_UNKNOWN);
-}
-
 static void write_job(struct json *j, const struct watched *job)
 {
 	const struct attempt *a = &job->a;
+	const struct sheet_record *last = a->n_sheets ? &a->sheets[a->n_sheets - 1] : NULL;
+	bool is_it = last && last->num == a->current_sheet;
 
 	json_begin_object(j);
 	attempt_write_fields(j, a, attempt_status_name(a));
-	write_sheet(j, a);
+	/* The sheet that runs: which it is stands in current_sheet. */
+	json_key_string(j, "current_sheet_name", is_it ? last->name : NULL);
+	json_key_f64(j, "current_sheet_started",
+		     is_it ? u64_to_seconds(last->started_wall_ns) : F64_UNKNOWN);
 	json_key_u64(j, "processes", job->n_processes);
 	json_key_f64(j, "rss_mb", u64_to_mb(job->point.rss_bytes));
 	json_key_f64(j, "cpu_pct", job->point.cpu_percent);
@@ -202,17 +196,6 @@ static int job_report(void *ctx, struct rpc_call *call, struct err *err)
 	return service_answer_aside(s, call, &answer_report, task, err);
 }
 
-static void write_cancelling(struct rpc_call *call, const char *job_id, size_t n_attempts)
-{
-	struct json *j = rpc_call_result(call);
-
-	json_begin_object(j);
-	json_key_string(j, "job_id", job_id);
-	json_key_bool(j, "cancelling", true);
-	json_key_u64(j, "attempts", n_attempts);
-	json_end_object(j);
-}
-
 /*
  * The runner ends the whole tree: SIGTERM, and SIGKILL to what is left. A pid
  * that was given away since is not signalled: the kernel's handle is for the
@@ -239,43 +222,25 @@ static int cancel_running(struct service *s, const struct rpc_peer *peer, struct
 }
 
 /*
- * Its runner has not told of it yet, and may never: so it is ended by the pid that we know from
- * starting it. If it has begun nothing it dies of the signal, else it ends what it has begun.
+ * Of one that is starting its runner has not told of it yet, and may never: so it is ended by the
+ * pid that we know from starting it. If it has begun nothing it dies of the signal, else it ends
+ * what it has begun.
  */
-static int cancel_starting(const struct rpc_peer *peer, struct queued *job, struct err *err)
+static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
+			 struct err *err)
 {
 	int r = -EAGAIN;
 
+	if (!job->is_started) {
+		service_cancel_queued(s, job, peer);
+		return 0;
+	}
 	if (job->was_executed && u64_known(job->runner.start_ticks) &&
 	    (service_is_owner(peer) || caller_is_process_of(job->runner.pid, peer->uid)))
 		r = signal_process(&job->runner, SIGTERM, RUNNER_CANCEL);
 	if (r < 0)
 		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
 	job->is_cancelled = true;
-	return 0;
-}
-
-static int cancel_queued(struct service *s, const struct rpc_peer *peer, struct queued *job,
-			 struct err *err)
-{
-	if (job->is_started)
-		return cancel_starting(peer, job, err);
-	service_cancel_queued(s, job, peer);
-	return 0;
-}
-
-/*
- * Who means only what waits does not mean the attempt that it becomes. Its runner may have begun
- * the command and not be in the database yet.
- */
-static int cancel_waiting(struct service *s, const struct rpc_peer *peer, struct queued *job,
-			  struct err *err)
-{
-	if (job->start_fd >= 0)
-		return err_set(err, -EAGAIN, "job %s is just starting: try again", job->job_id);
-	if (job->is_started)
-		return err_set(err, -ENOENT, "job %s waits no more: it has begun", job->job_id);
-	service_cancel_queued(s, job, peer);
 	return 0;
 }
 
@@ -304,20 +269,6 @@ static int cancel_all(struct service *s, const struct rpc_peer *peer, const char
 	return failed ? failed : r;
 }
 
-static int cancel_found(struct service *s, const struct rpc_peer *peer,
-			const struct job_params *params, const struct found_job *job,
-			size_t *n_attempts, struct err *err)
-{
-	uint64_t uid = job->watched ? job->watched->a.uid : job->queued->uid;
-
-	if (params->only_queued)
-		return cancel_waiting(s, peer, job->queued, err);
-	if (params->attempt == 0)
-		return cancel_all(s, peer, params->job_id, uid, n_attempts, err);
-	*n_attempts = 1;
-	return cancel_running(s, peer, job->watched, err);
-}
-
 /* It is over, or was never there: which of the two is said to who may know, and names no user. */
 static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 			  const struct job_params *params, struct err *err)
@@ -342,6 +293,7 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct job_params params;
 	struct found_job job;
+	struct json *j;
 	size_t n_attempts = 0;
 	int r = service_read_job(call, &params, err);
 
@@ -351,15 +303,40 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	r = service_check_meant(s, peer, &params, SERVICE_CONTROL, err);
 	if (r < 0)
 		return r;
-	if (service_find_job(s, peer, &params, SERVICE_CONTROL, &job))
-		r = cancel_found(s, peer, &params, &job, &n_attempts, err);
-	else if (service_find_job(s, peer, &params, SERVICE_READ, &job))
-		r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
-	else if (params.only_queued || (r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
-		r = refuse_unknown(s, peer, &params, err);
-	if (r == 0)
-		write_cancelling(call, params.job_id, n_attempts);
-	return r;
+	if (!service_find_job(s, peer, &params, SERVICE_CONTROL, &job)) {
+		if (service_find_job(s, peer, &params, SERVICE_READ, &job))
+			r = err_set(err, -EPERM, "job %s is not yours to cancel", params.job_id);
+		else if (params.only_queued ||
+			 (r = service_cancel_orphans(s, peer, &params)) == -ENOENT)
+			r = refuse_unknown(s, peer, &params, err);
+	} else if (params.only_queued) {
+		/* Who means only what waits does not mean the attempt that it becomes. Its runner
+		 * may have begun the command and not be known yet. */
+		if (job.queued->start_fd >= 0)
+			r = err_set(err, -EAGAIN, "job %s is just starting: try again",
+				    params.job_id);
+		else if (job.queued->is_started)
+			r = err_set(err, -ENOENT, "job %s waits no more: it has begun",
+				    params.job_id);
+		else
+			service_cancel_queued(s, job.queued, peer);
+	} else if (params.attempt == 0) {
+		r = cancel_all(s, peer, params.job_id,
+			       job.watched ? job.watched->a.uid : job.queued->uid, &n_attempts,
+			       err);
+	} else {
+		n_attempts = 1;
+		r = cancel_running(s, peer, job.watched, err);
+	}
+	if (r < 0)
+		return r;
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_string(j, "job_id", params.job_id);
+	json_key_bool(j, "cancelling", true);
+	json_key_u64(j, "attempts", n_attempts);
+	json_end_object(j);
+	return 0;
 }
 
 const struct rpc_method service_job_methods[] = {

@@ -27,16 +27,6 @@ static void forget_call(void *ctx)
 	free(waiting);
 }
 
-static void answer(struct rpc_call *call, const struct learning *l, const struct err *err)
-{
-	if (!l) {
-		rpc_call_fail(call, -EIO, err);
-		return;
-	}
-	learning_write_json(rpc_call_result(call), l);
-	rpc_call_answer(call);
-}
-
 static void on_analysis(void *ctx, uint64_t num, const struct learning *l, const struct err *err)
 {
 	struct service *s = ctx;
@@ -49,7 +39,12 @@ static void on_analysis(void *ctx, uint64_t num, const struct learning *l, const
 		if (waiting->num > num)
 			continue;
 		forget_call(waiting);
-		answer(call, l, err);
+		if (!l) {
+			rpc_call_fail(call, -EIO, err);
+			continue;
+		}
+		learning_write_json(rpc_call_result(call), l);
+		rpc_call_answer(call);
 	}
 }
 

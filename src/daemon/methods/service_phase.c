@@ -19,7 +19,6 @@
 #define MAX_WAITING_OF_USER (MAX_WAITING / 4)
 
 struct waiting_mark {
-	struct service *service;
 	struct rpc_call *call; /* NULL: nobody waits for the answer any more */
 	char *job_id, *name;
 	int attempt_num;
@@ -28,91 +27,11 @@ struct waiting_mark {
 	struct waiting_mark *next;
 };
 
-struct phase_marks {
-	struct loop_timer *timer;
-	struct waiting_mark *first, **end;
-	size_t n;
-	struct map lost;     /* attempt -> markers of it that were lost, and not written down yet */
-	uint64_t n_lost;     /* of all attempts */
-	uint64_t n_unplaced; /* of none that is known */
-	uint64_t since_boot_ns; /* the first one waits */
-};
-
 static void waiting_free(struct waiting_mark *waiting)
 {
 	free(waiting->job_id);
 	free(waiting->name);
 	free(waiting);
-}
-
-static void write_mark(struct json *j, const struct waiting_mark *waiting)
-{
-	const struct phase_record *phase = &waiting->mark.phase;
-	enum topic topic = waiting->mark.is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER;
-
-	json_begin_object(j);
-	json_key_string(j, "event", topic_name(topic));
-	json_key_f64(j, "timestamp",
-		     u64_to_seconds(waiting->mark.is_exit ? phase->left_wall_ns
-							  : phase->entered_wall_ns));
-	json_key_string(j, "job_id", waiting->job_id);
-	json_key_i64(j, "attempt", waiting->attempt_num);
-	json_key_string(j, "name", phase->name);
-	json_key_i64(j, "pid", phase->pid);
-	json_key_int(j, "rank", phase->rank);
-	json_end_object(j);
-}
-
-static void tell_mark(struct service *s, const struct waiting_mark *waiting)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	const struct phase_mark *mark = &waiting->mark;
-	enum topic topic = mark->is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER;
-	struct json j;
-
-	if (!bus_is_wanted(s->bus, topic))
-		return;
-	json_init(&j, &out);
-	write_mark(&j, waiting);
-	service_publish(s, topic,
-			mark->is_exit ? mark->phase.left_wall_ns : mark->phase.entered_wall_ns,
-			waiting->uid, &out);
-}
-
-/* mark: with its result; NULL: r is what became of all. */
-static void answer(struct waiting_mark *waiting, const struct phase_mark *mark, int r,
-		   struct err *err)
-{
-	struct rpc_call *call = TAKE_PTR(waiting->call);
-
-	if (mark && mark->result < 0)
-		r = phase_refuse(mark, waiting->job_id, waiting->name, err);
-	if (r == 0)
-		tell_mark(waiting->service, waiting);
-	if (call && r == 0) {
-		write_mark(rpc_call_result(call), waiting);
-		rpc_call_answer(call);
-	} else if (call) {
-		rpc_call_fail(call, r, err);
-	}
-}
-
-/* r: what became of all; else each has its own result. */
-static void answer_all(struct service *s, const struct phase_mark *marks, int r,
-		       const struct err *why)
-{
-	struct waiting_mark *waiting = s->phases->first, *next;
-
-	s->phases->first = NULL;
-	s->phases->end = &s->phases->first;
-	s->phases->n = 0;
-	for (size_t i = 0; waiting; waiting = next, i++) {
-		struct err err = *why;
-
-		next = waiting->next;
-		answer(waiting, r < 0 ? NULL : &marks[i], r, &err);
-		waiting_free(waiting);
-	}
 }
 
 /* ---- what was lost ---- */
@@ -129,15 +48,7 @@ static void count_lost(struct phase_marks *p, int64_t attempt_id, uint64_t n)
 	p->n_lost += n;
 }
 
-/* A mark that is answered tells its sender. r: what became of all; else each has its own result. */
-static void count_refused(struct service *s, const struct phase_mark *marks, int r)
-{
-	size_t i = 0;
-
-	for (const struct waiting_mark *w = s->phases->first; w; w = w->next, i++)
-		if (!w->call && (r < 0 || marks[i].result == -ENOSPC))
-			count_lost(s->phases, w->mark.attempt_id, 1);
-}
+/* ---- writing ---- */
 
 /* The row of an attempt; 0: the database has none yet, or cannot be read now. */
 static int64_t find_row(struct service *s, int64_t attempt_id)
@@ -160,10 +71,11 @@ static void write_lost(struct service *s)
 {
 	struct map *lost = &s->phases->lost;
 	struct err err = ERR_INIT;
-	int64_t row;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < lost->cap; i++) {
+		int64_t row;
+
 		if (!lost->slots[i].used || lost->slots[i].value == 0)
 			continue;
 		row = find_row(s, (int64_t)lost->slots[i].key);
@@ -178,19 +90,65 @@ static void write_lost(struct service *s)
 		log_debug("phases that were lost cannot be noted yet: %s", err.text);
 }
 
-uint64_t service_count_lost_marks(const struct service *s)
+/* It is stored, or refused, or (mark is NULL) r is why not: published and answered. A mark whose
+ * sender is not told counts as lost. */
+static void finish(struct service *s, struct waiting_mark *waiting, const struct phase_mark *mark,
+		   int r, const struct err *why)
 {
-	return s->phases ? s->phases->n_lost : 0;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	const struct phase_record *phase = &waiting->mark.phase;
+	struct rpc_call *call = TAKE_PTR(waiting->call);
+	bool is_exit = waiting->mark.is_exit;
+	enum topic topic = is_exit ? TOPIC_PHASE_EXIT : TOPIC_PHASE_ENTER;
+	uint64_t wall_ns = is_exit ? phase->left_wall_ns : phase->entered_wall_ns;
+	struct err err = *why;
+	struct json j;
+
+	if (mark && mark->result < 0)
+		r = phase_refuse(mark, waiting->job_id, waiting->name, &err);
+	if (r == 0) {
+		json_init(&j, &out);
+		json_begin_object(&j);
+		json_key_string(&j, "event", topic_name(topic));
+		json_key_f64(&j, "timestamp", u64_to_seconds(wall_ns));
+		json_key_string(&j, "job_id", waiting->job_id);
+		json_key_i64(&j, "attempt", waiting->attempt_num);
+		json_key_string(&j, "name", phase->name);
+		json_key_i64(&j, "pid", phase->pid);
+		json_key_int(&j, "rank", phase->rank);
+		json_end_object(&j);
+		service_publish(s, topic, wall_ns, waiting->uid, &out);
+	}
+	if (call && r == 0 && buf_error(&out) == 0) {
+		json_raw(rpc_call_result(call), out.data, out.len);
+		rpc_call_answer(call);
+	} else if (call) {
+		rpc_call_fail(call, r < 0 ? r : -ENOMEM, &err);
+	}
+	waiting_free(waiting);
 }
 
-static void finish(struct service *s, const struct phase_mark *marks, int r, const struct err *err)
+static void finish_all(struct service *s, const struct phase_mark *marks, int r,
+		       const struct err *why)
 {
-	count_refused(s, marks, r);
-	if (s->store && s->phases->lost.len > 0)
+	struct phase_marks *p = s->phases;
+	struct waiting_mark *waiting = p->first, *next;
+	size_t i = 0;
+
+	for (const struct waiting_mark *w = waiting; w; w = w->next, i++)
+		if (!w->call && (r < 0 || marks[i].result == -ENOSPC))
+			count_lost(p, w->mark.attempt_id, 1);
+	if (s->store && p->lost.len > 0)
 		write_lost(s);
-	answer_all(s, marks, r, err);
-	if (s->phases->lost.len > 0) /* there may be no marker after them */
-		loop_timer_set(s->phases->timer, LOST_RETRY_MS, 0);
+	p->first = NULL;
+	p->end = &p->first;
+	p->n = 0;
+	for (i = 0; waiting; waiting = next, i++) {
+		next = waiting->next;
+		finish(s, waiting, r < 0 ? NULL : &marks[i], r, why);
+	}
+	if (p->lost.len > 0) /* there may be no marker after them */
+		loop_timer_set(p->timer, LOST_RETRY_MS, 0);
 }
 
 static void write_down(void *ctx)
@@ -218,7 +176,7 @@ static void write_down(void *ctx)
 	if (r == -EBUSY && clock_boot_ns() - p->since_boot_ns < GIVE_UP_NS)
 		loop_timer_set(p->timer, GATHER_MS, 0);
 	else
-		finish(s, marks, r, &err);
+		finish_all(s, marks, r, &err);
 }
 
 void service_write_marks(struct service *s)
@@ -229,27 +187,6 @@ void service_write_marks(struct service *s)
 static void forget_call(void *ctx)
 {
 	((struct waiting_mark *)ctx)->call = NULL;
-}
-
-static struct waiting_mark *waiting_new(struct service *s, const struct watched *job,
-					const struct phase_mark *mark)
-{
-	struct waiting_mark *waiting = calloc(1, sizeof(*waiting));
-
-	if (!waiting)
-		return NULL;
-	waiting->service = s;
-	waiting->job_id = strdup(job->job_id);
-	waiting->name = strdup(mark->phase.name);
-	waiting->attempt_num = job->a.attempt_num;
-	waiting->uid = job->a.uid;
-	if (!waiting->job_id || !waiting->name) {
-		waiting_free(waiting);
-		return NULL;
-	}
-	waiting->mark = *mark;
-	waiting->mark.phase.name = waiting->name;
-	return waiting;
 }
 
 static int check_share(const struct phase_marks *p, uint64_t uid, struct err *err)
@@ -263,104 +200,7 @@ static int check_share(const struct phase_marks *p, uint64_t uid, struct err *er
 	return err_set(err, -EBUSY, "too many phases at once: try again");
 }
 
-/* What waits is written at once before a mark is refused: that of an end would leave a phase open.
- */
-static int make_room(struct service *s, uint64_t uid, struct err *err)
-{
-	if (check_share(s->phases, uid, NULL) < 0)
-		write_down(s);
-	return check_share(s->phases, uid, err);
-}
-
-static void write_soon(struct phase_marks *p)
-{
-	p->since_boot_ns = clock_boot_ns();
-	loop_timer_set(p->timer, GATHER_MS, 0);
-}
-
-static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
-		    const struct phase_mark *mark, struct err *err)
-{
-	struct waiting_mark *waiting = waiting_new(s, job, mark);
-
-	if (!waiting)
-		return err_set(err, -ENOMEM, "no memory left for the phase");
-	if (rpc_call_wants_answer(call)) {
-		waiting->call = call;
-		rpc_call_defer(call, forget_call, waiting);
-	}
-	*s->phases->end = waiting;
-	s->phases->end = &waiting->next;
-	if (s->phases->n++ == 0)
-		write_soon(s->phases);
-	return 0;
-}
-
-static int keep_mark(struct service *s, struct rpc_call *call, const struct watched *job,
-		     const struct phase_mark *mark, struct err *err)
-{
-	int r = make_room(s, job->a.uid, err);
-
-	if (r == 0)
-		return add_mark(s, call, job, mark, err);
-	if (!rpc_call_wants_answer(call))
-		count_lost(s->phases, job->a.id, 1);
-	return r;
-}
-
-static void add_lost_marks(struct service *s, const struct watched *job, uint64_t n)
-{
-	if (n > 0 && s->phases->n == 0)
-		write_soon(s->phases);
-	count_lost(s->phases, job->a.id, n);
-}
-
-static void add_unplaced_marks(struct service *s, uint64_t n)
-{
-	s->phases->n_unplaced += n;
-}
-
-uint64_t service_count_unplaced_marks(const struct service *s)
-{
-	return s->phases ? s->phases->n_unplaced : 0;
-}
-
-int service_open_phases(struct service *s, struct err *err)
-{
-	s->phases = calloc(1, sizeof(*s->phases));
-	if (s->phases)
-		s->phases->timer = loop_timer_new(s->loop, write_down, s);
-	if (!s->phases || !s->phases->timer)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	s->phases->end = &s->phases->first;
-	return 0;
-}
-
-/* What waits is written, whatever the daemon ends for. */
-void service_close_phases(struct service *s)
-{
-	const struct err ending = { .code = -ESHUTDOWN, .text = "the daemon is ending" };
-
-	if (s->phases && s->phases->timer)
-		write_down(s);
-	if (s->phases && s->phases->timer)
-		answer_all(s, NULL, -ESHUTDOWN, &ending);
-	if (s->phases)
-		map_release(&s->phases->lost);
-	free(s->phases);
-	s->phases = NULL;
-}
-
 /* ---- the method ---- */
-
-static int read_params(const struct rpc_call *call, struct phase_params *ret, struct err *err)
-{
-	int r;
-
-	phase_params_init(ret);
-	r = rpc_call_read(call, phase_fields, N_PHASE_FIELDS, ret, err);
-	return r < 0 ? r : phase_params_check(ret, err);
-}
 
 /*
  * That of who asks, by the kernel's word. Another process may be named for which it is done (a
@@ -395,64 +235,121 @@ static int find_job(struct service *s, const struct rpc_peer *peer, struct phase
 	return 0;
 }
 
-static struct phase_mark make_mark(struct service *s, const struct watched *job,
-				   const struct phase_params *params)
+static void write_soon(struct phase_marks *p)
 {
+	p->since_boot_ns = clock_boot_ns();
+	loop_timer_set(p->timer, GATHER_MS, 0);
+}
+
+static int add_mark(struct service *s, struct rpc_call *call, const struct watched *job,
+		    const struct phase_params *params, struct err *err)
+{
+	struct waiting_mark *waiting = calloc(1, sizeof(*waiting));
 	pid_t pid = (pid_t)params->pid;
 	uint64_t wall_ns = phase_params_wall_ns(params);
 
-	return (struct phase_mark){
-		.attempt_id = job->a.id,
-		.is_exit = !params->enter,
-		.phase = { .name = params->enter ? params->enter : params->exit,
-			   .pid = pid,
-			   .rank = sources_read_rank(s->root_fd, pid),
-			   .entered_wall_ns = params->enter ? wall_ns : U64_UNKNOWN,
-			   .left_wall_ns = params->enter ? U64_UNKNOWN : wall_ns },
-		.are_kin = params->is_for_another ? phase_are_kin : NULL,
-		.ctx = &s->root_fd,
-	};
-}
-
-/* Only that markers were lost: there is no later one to say so. */
-static int answer_lost(struct rpc_call *call, uint64_t n)
-{
-	struct json *j = rpc_call_result(call);
-
-	json_begin_object(j);
-	json_key_u64(j, "lost", n);
-	json_end_object(j);
+	if (waiting) {
+		*waiting = (struct waiting_mark){
+			.job_id = strdup(job->job_id),
+			.name = strdup(params->enter ? params->enter : params->exit),
+			.attempt_num = job->a.attempt_num,
+			.uid = job->a.uid,
+		};
+		waiting->mark = (struct phase_mark){
+			.attempt_id = job->a.id,
+			.is_exit = !params->enter,
+			.phase = { .name = waiting->name,
+				   .pid = pid,
+				   .rank = sources_read_rank(s->root_fd, pid),
+				   .entered_wall_ns = params->enter ? wall_ns : U64_UNKNOWN,
+				   .left_wall_ns = params->enter ? U64_UNKNOWN : wall_ns },
+			.are_kin = params->is_for_another ? phase_are_kin : NULL,
+			.ctx = &s->root_fd,
+		};
+	}
+	if (!waiting || !waiting->job_id || !waiting->name) {
+		if (waiting)
+			waiting_free(waiting);
+		return err_set(err, -ENOMEM, "no memory left for the phase");
+	}
+	if (rpc_call_wants_answer(call)) {
+		waiting->call = call;
+		rpc_call_defer(call, forget_call, waiting);
+	}
+	*s->phases->end = waiting;
+	s->phases->end = &waiting->next;
+	if (s->phases->n++ == 0)
+		write_soon(s->phases);
 	return 0;
 }
 
-/* Whoever is answered knows that it was not taken. */
-static void count_unplaced(struct service *s, const struct rpc_call *call,
-			   const struct phase_params *params)
+int service_open_phases(struct service *s, struct err *err)
 {
-	if (!rpc_call_wants_answer(call))
-		add_unplaced_marks(s, params->lost + (params->enter || params->exit));
+	s->phases = calloc(1, sizeof(*s->phases));
+	if (s->phases)
+		s->phases->timer = loop_timer_new(s->loop, write_down, s);
+	if (!s->phases || !s->phases->timer)
+		return err_set(err, -ENOMEM, "no memory left to begin");
+	s->phases->end = &s->phases->first;
+	return 0;
+}
+
+/* What waits is written, whatever the daemon ends for. */
+void service_close_phases(struct service *s)
+{
+	const struct err ending = { .code = -ESHUTDOWN, .text = "the daemon is ending" };
+
+	if (!s->phases)
+		return;
+	if (s->phases->timer) {
+		write_down(s);
+		finish_all(s, NULL, -ESHUTDOWN, &ending);
+	}
+	map_release(&s->phases->lost);
+	free(s->phases);
+	s->phases = NULL;
 }
 
 static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct phase_params params;
-	struct phase_mark mark;
 	struct watched *job = NULL;
-	int r = read_params(call, &params, err);
+	struct json *j;
+	int r;
 
+	phase_params_init(&params);
+	r = rpc_call_read(call, phase_fields, N_PHASE_FIELDS, &params, err);
+	if (r == 0)
+		r = phase_params_check(&params, err);
 	if (r < 0)
 		return r;
 	r = find_job(s, rpc_call_peer(call), &params, &job, err);
 	if (r < 0) {
-		count_unplaced(s, call, &params);
+		if (!rpc_call_wants_answer(call)) /* who is answered knows that it was not taken */
+			s->phases->n_unplaced += params.lost + (params.enter || params.exit);
 		return r;
 	}
-	add_lost_marks(s, job, params.lost);
-	if (!params.enter && !params.exit)
-		return answer_lost(call, params.lost);
-	mark = make_mark(s, job, &params);
-	return keep_mark(s, call, job, &mark, err);
+	if (params.lost > 0 && s->phases->n == 0)
+		write_soon(s->phases);
+	count_lost(s->phases, job->a.id, params.lost);
+	if (!params.enter && !params.exit) { /* only that some were lost: no later one says so */
+		j = rpc_call_result(call);
+		json_begin_object(j);
+		json_key_u64(j, "lost", params.lost);
+		json_end_object(j);
+		return 0;
+	}
+	/* What waits is written at once before a mark is refused: that of an end would leave a
+	 * phase open. */
+	if (check_share(s->phases, job->a.uid, NULL) < 0)
+		write_down(s);
+	r = check_share(s->phases, job->a.uid, err);
+	if (r == 0)
+		return add_mark(s, call, job, &params, err);
+	if (!rpc_call_wants_answer(call))
+		count_lost(s->phases, job->a.id, 1);
+	return r;
 }
 
 const struct rpc_method service_phase_methods[] = {

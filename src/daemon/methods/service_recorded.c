@@ -68,21 +68,6 @@ static void release_task(void *ctx)
 
 static const struct aside_answer answer_recorded = { do_read, write_answer, release_task };
 
-static struct recorded ask_for(const struct service *s, const struct rpc_peer *peer,
-			       const struct recorded_params *params)
-{
-	struct recorded r = RECORDED_INIT;
-
-	snprintf(r.job_id, sizeof(r.job_id), "%s", params->job_id ? params->job_id : "");
-	r.uid = service_reads_all(s, peer) ? U64_UNKNOWN : peer->uid;
-	r.since_wall_ns = params->since_ns;
-	r.until_wall_ns = params->until_ns;
-	r.pid = (pid_t)params->pid;
-	r.limit = params->limit;
-	r.latest_only = params->latest;
-	return r;
-}
-
 static int answer(struct service *s, struct rpc_call *call, read_fn *read, const char *name,
 		  bool needs_job, struct err *err)
 {
@@ -98,7 +83,16 @@ static int answer(struct service *s, struct rpc_call *call, read_fn *read, const
 	task = malloc(sizeof(*task));
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for what was recorded");
-	*task = (struct recorded_task){ ask_for(s, rpc_call_peer(call), &params), read, name };
+	*task = (struct recorded_task){ RECORDED_INIT, read, name };
+	snprintf(task->recorded.job_id, sizeof(task->recorded.job_id), "%s",
+		 params.job_id ? params.job_id : "");
+	task->recorded.uid =
+		service_reads_all(s, rpc_call_peer(call)) ? U64_UNKNOWN : rpc_call_peer(call)->uid;
+	task->recorded.since_wall_ns = params.since_ns;
+	task->recorded.until_wall_ns = params.until_ns;
+	task->recorded.pid = (pid_t)params.pid;
+	task->recorded.limit = params.limit;
+	task->recorded.latest_only = params.latest;
 	return service_answer_aside(s, call, &answer_recorded, task, err);
 }
 

@@ -103,8 +103,8 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "syscall_threads_lost", s->syscalls.lost.threads);
 	json_key_u64(j, "syscall_totals_lost", s->syscalls.n_totals_lost);
 	json_key_u64(j, "anomalies_lost", s->n_records_lost);
-	json_key_u64(j, "phase_markers_lost", service_count_lost_marks(s));
-	json_key_u64(j, "phase_markers_unplaced", service_count_unplaced_marks(s));
+	json_key_u64(j, "phase_markers_lost", s->phases->n_lost);
+	json_key_u64(j, "phase_markers_unplaced", s->phases->n_unplaced);
 	json_key_u64(j, "anomalies_left_out", detect_count_left_out(s->detect));
 	json_key_u64(j, "orphans", orphans_count(s->leftovers.orphans));
 	json_key_u64(j, "orphans_found", s->leftovers.n_found);

@@ -107,71 +107,45 @@ static void on_timeout(void *ctx)
 	rpc_call_fail(call, -ETIMEDOUT, &err);
 }
 
-static struct waiter *waiter_new(struct service *s, const char *job_id, double timeout_seconds)
-{
-	struct waiter *waiter = calloc(1, sizeof(*waiter));
-	bool is_timed = f64_known(timeout_seconds);
-
-	if (!waiter)
-		return NULL;
-	waiter->job_id = strdup(job_id);
-	waiter->timer = is_timed ? loop_timer_new(s->loop, on_timeout, waiter) : NULL;
-	if (!waiter->job_id || (is_timed && !waiter->timer)) {
-		free(waiter->job_id);
-		free(waiter);
-		return NULL;
-	}
-	if (is_timed)
-		loop_timer_set(waiter->timer, (uint64_t)(timeout_seconds * 1000), 0);
-	return waiter;
-}
-
 static int wait_for(struct service *s, struct rpc_call *call, const struct wait_params *params,
 		    uid_t uid, int64_t attempt_id, struct err *err)
 {
-	struct waiter *waiter = waiter_new(s, params->job.job_id, params->timeout_seconds);
+	bool is_timed = f64_known(params->timeout_seconds);
+	struct waiter *waiter = calloc(1, sizeof(*waiter));
 
-	if (!waiter)
+	if (waiter)
+		*waiter = (struct waiter){
+			.service = s,
+			.call = call,
+			.job_id = strdup(params->job.job_id),
+			.uid = uid,
+			.attempt_id = attempt_id,
+			.timer = is_timed ? loop_timer_new(s->loop, on_timeout, waiter) : NULL,
+			.next = s->clients.waiters,
+		};
+	if (!waiter || !waiter->job_id || (is_timed && !waiter->timer)) {
+		if (waiter)
+			free(waiter->job_id);
+		free(waiter);
 		return err_set(err, -ENOMEM, "no memory left to wait");
-	waiter->service = s;
-	waiter->call = call;
-	waiter->uid = uid;
-	waiter->attempt_id = attempt_id;
-	waiter->next = s->clients.waiters;
+	}
+	if (is_timed)
+		loop_timer_set(waiter->timer, (uint64_t)(params->timeout_seconds * 1000), 0);
 	s->clients.waiters = waiter;
 	rpc_call_defer(call, forget_waiter, waiter);
 	return 0;
 }
 
-static int answer_from_store(struct service *s, struct rpc_call *call,
-			     const struct job_params *params, struct err *err)
-{
-	CLEANUP(attempt_release) struct attempt a;
-	int num = 0, r;
-
-	attempt_init(&a);
-	r = service_find_attempt(s, rpc_call_peer(call), params->job_id, params->attempt, &num,
-				 err);
-	if (r == 0)
-		r = store_read_progress(s->store, params->job_id, num, &a, err);
-	if (r == 0 && a.is_lost && service_expects_word(s, &a))
-		r = say_it_comes(params->job_id, err);
-	if (r == 0 && a.is_running)
-		r = err_set(err, -EBUSY, "job %s runs, and cannot be followed now: try again",
-			    params->job_id);
-	if (r == 0)
-		write_end(call, &a);
-	return r;
-}
-
 /* Of a job that is over the answer comes at once. */
 static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 {
+	CLEANUP(attempt_release) struct attempt a;
 	struct service *s = ctx;
 	struct wait_params params = { JOB_PARAMS_INIT, .timeout_seconds = F64_UNKNOWN };
 	struct found_job job;
-	int r = rpc_call_read(call, wait_fields, ARRAY_SIZE(wait_fields), &params, err);
+	int num = 0, r = rpc_call_read(call, wait_fields, ARRAY_SIZE(wait_fields), &params, err);
 
+	attempt_init(&a);
 	if (r < 0)
 		return r;
 	service_look(s);
@@ -181,7 +155,18 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 				err);
 	if (job.queued && !service_has_begun(s, job.queued))
 		return wait_for(s, call, &params, job.queued->uid, 0, err);
-	return answer_from_store(s, call, &params.job, err);
+	r = service_find_attempt(s, rpc_call_peer(call), params.job.job_id, params.job.attempt,
+				 &num, err);
+	if (r == 0)
+		r = store_read_progress(s->store, params.job.job_id, num, &a, err);
+	if (r == 0 && a.is_lost && service_expects_word(s, &a))
+		r = say_it_comes(params.job.job_id, err);
+	if (r == 0 && a.is_running)
+		r = err_set(err, -EBUSY, "job %s runs, and cannot be followed now: try again",
+			    params.job.job_id);
+	if (r == 0)
+		write_end(call, &a);
+	return r;
 }
 
 const struct rpc_method service_wait_methods[] = {

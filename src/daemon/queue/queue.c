@@ -28,6 +28,7 @@ void queued_free(struct queued **job)
 {
 	if (!*job)
 		return;
+	close_fd(&(*job)->start_fd);
 	free((*job)->job_id);
 	free((*job)->path);
 	free((*job)->workdir);
@@ -52,7 +53,6 @@ bool queue_file_is_one(const char *name)
 struct head {
 	const char *job_id, *workdir, *name;
 	uint64_t submitted_wall_ns, submission, uid, input_bytes;
-	size_t n_bytes; /* of the file */
 };
 
 static const struct rpc_field head_fields[] = {
@@ -66,110 +66,99 @@ static const struct rpc_field head_fields[] = {
 	{ "submission", RPC_U64, offsetof(struct head, submission), .is_required = true },
 };
 
-static struct queued *queued_new(const struct head *head, const char *path)
-{
-	CLEANUP(queued_free) struct queued *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	job->job_id = strdup(head->job_id);
-	job->workdir = strdup(head->workdir);
-	job->path = strdup(path);
-	job->name = strdup(head->name ? head->name : head->job_id);
-	job->uid = (uid_t)head->uid;
-	job->n_bytes = head->n_bytes;
-	job->submitted_wall_ns = head->submitted_wall_ns;
-	job->input_bytes = head->input_bytes;
-	job->submission = head->submission;
-	job->is_started = ends_with(path, QUEUE_STARTED);
-	job->started_boot_ns = clock_boot_ns();
-	if (!job->job_id || !job->workdir || !job->path || !job->name)
-		return NULL;
-	return TAKE_PTR(job);
-}
-
-/* The JSON of the first line. -EBADMSG: it is none of ours. */
-static int find_head(const char *text, size_t len, struct buf *ret)
+/* Where the first line ends; NULL: it is none of ours. */
+static const char *find_head_end(const char *text, size_t len)
 {
 	const char *end = len > 0 ? memchr(text, '\n', len) : NULL;
 
-	if (!end || (size_t)(end - text) < strlen(HEAD) || memcmp(text, HEAD, strlen(HEAD)) != 0)
-		return -EBADMSG;
-	buf_add(ret, text + strlen(HEAD), (size_t)(end - text) - strlen(HEAD));
-	return buf_error(ret);
+	return end && (size_t)(end - text) >= strlen(HEAD) && memcmp(text, HEAD, strlen(HEAD)) == 0
+		       ? end
+		       : NULL;
 }
 
 /* What head points at lives as long as the value, which the caller frees. */
-static int read_head(const struct buf *line, struct rpc_value **ret_value, struct head *ret,
-		     struct err *err)
+static int read_head(const char *text, const char *end, struct rpc_value **ret_value,
+		     struct head *ret, struct err *err)
 {
 	static const struct rpc_value_limits limits = { 4, 16 };
-	int r = rpc_value_parse(line->data, line->len, &limits, ret_value, err);
+	const char *line = text + strlen(HEAD);
+	int r = rpc_value_parse(line, (size_t)(end - line), &limits, ret_value, err);
 
 	return r < 0 ? r
 		     : rpc_fields_read_known(*ret_value, head_fields, ARRAY_SIZE(head_fields), ret,
 					     err);
 }
 
-static int read_first_line(const char *path, struct buf *line, size_t *ret_n_bytes, struct err *err)
+int queue_file_read(const char *path, struct queued **ret, struct err *err)
 {
+	CLEANUP(queued_free) struct queued *job = NULL;
 	CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct rpc_value *value = NULL;
+	struct head head = { .uid = geteuid(), .input_bytes = U64_UNKNOWN };
 	char text[HEAD_MAX_BYTES];
 	ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
+	const char *end;
 	struct stat st;
 	int r;
 
 	if (n < 0 || fstat(fd, &st) < 0)
 		return err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
-	r = find_head(text, (size_t)n, line);
-	if (r < 0)
-		return err_set(err, r, "%s is no queued job", path);
-	*ret_n_bytes = (size_t)st.st_size;
-	return 0;
-}
-
-int queue_file_read(const char *path, struct queued **ret, struct err *err)
-{
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
-	struct rpc_value *value = NULL;
-	struct queued *job = NULL;
-	struct head head = { .uid = geteuid(), .input_bytes = U64_UNKNOWN };
-	int r = read_first_line(path, &line, &head.n_bytes, err);
-
-	if (r == 0)
-		r = read_head(&line, &value, &head, err);
-	if (r == 0)
-		job = queued_new(&head, path);
+	end = find_head_end(text, (size_t)n);
+	if (!end)
+		return err_set(err, -EBADMSG, "%s is no queued job", path);
+	r = read_head(text, end, &value, &head, err);
+	job = r == 0 ? calloc(1, sizeof(*job)) : NULL;
+	if (job) {
+		job->start_fd = -1;
+		job->job_id = strdup(head.job_id);
+		job->workdir = strdup(head.workdir);
+		job->path = strdup(path);
+		job->name = strdup(head.name ? head.name : head.job_id);
+		job->uid = (uid_t)head.uid;
+		job->n_bytes = (size_t)st.st_size;
+		job->submitted_wall_ns = head.submitted_wall_ns;
+		job->input_bytes = head.input_bytes;
+		job->submission = head.submission;
+		job->is_started = ends_with(path, QUEUE_STARTED);
+		job->started_boot_ns = clock_boot_ns();
+	}
 	rpc_value_free(value);
-	if (r == 0 && !job)
-		r = err_set(err, -ENOMEM, "no memory left for the queue");
-	if (r == 0)
-		*ret = job;
-	return r;
+	if (r < 0)
+		return r;
+	if (!job || !job->job_id || !job->workdir || !job->path || !job->name)
+		return err_set(err, -ENOMEM, "no memory left for the queue");
+	*ret = TAKE_PTR(job);
+	return 0;
 }
 
 const char *queue_file_job(const char *text, size_t len, uint64_t *ret_submission)
 {
-	CLEANUP(buf_release) struct buf line = BUF_INIT;
 	struct head head = { .submission = U64_UNKNOWN };
 	struct rpc_value *value = NULL;
-	bool has_head = find_head(text, len, &line) == 0;
+	const char *end = find_head_end(text, len);
 
-	if (has_head)
-		(void)read_head(&line, &value, &head, NULL);
+	if (end)
+		(void)read_head(text, end, &value, &head, NULL);
 	rpc_value_free(value);
 	*ret_submission = head.submission;
-	return has_head ? (const char *)memchr(text, '\n', len) + 1 : text;
+	return end ? end + 1 : text;
 }
 
 /* ---- writing ---- */
 
-static void write_head(struct buf *out, const struct submission *job, uint64_t id, uint64_t wall_ns)
+int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
+		     struct err *err)
 {
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	char other[PATH_BYTES + 64];
 	struct json j;
+	int fd, r;
 
-	buf_add_str(out, HEAD);
-	json_init(&j, out);
+	if (job->len > QUEUE_FILE_MAX_BYTES)
+		return err_set(err, -EMSGSIZE, "a job file of more than %d MB",
+			       QUEUE_FILE_MAX_BYTES >> 20);
+	buf_add_str(&text, HEAD);
+	json_init(&j, &text);
 	json_begin_object(&j);
 	json_key_string(&j, "job_id", job->job_id);
 	json_key_string(&j, "workdir", job->workdir);
@@ -180,20 +169,17 @@ static void write_head(struct buf *out, const struct submission *job, uint64_t i
 	if (u64_known(job->input_bytes))
 		json_key_u64(&j, "input_bytes", job->input_bytes);
 	json_end_object(&j);
-	buf_add_char(out, '\n');
-}
+	buf_add_char(&text, '\n');
+	buf_add(&text, job->text, job->len);
+	if (buf_error(&text) < 0)
+		return err_set(err, -ENOMEM, "no memory left to queue the job");
 
-/* Under its name when it is whole and safe. */
-static int write_safely(const char *path, const struct buf *text, struct err *err)
-{
-	char other[PATH_BYTES + 64];
-	int fd, r;
-
+	/* Under its name when it is whole and safe. */
 	snprintf(other, sizeof(other), "%s.new", path);
 	fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot write %s: %s", other, strerror(errno));
-	r = io_write_all(fd, text->data, text->len);
+	r = io_write_all(fd, text.data, text.len);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (close(fd) < 0 && r == 0)
@@ -209,21 +195,6 @@ static int write_safely(const char *path, const struct buf *text, struct err *er
 	return 0;
 }
 
-int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
-		     struct err *err)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-
-	if (job->len > QUEUE_FILE_MAX_BYTES)
-		return err_set(err, -EMSGSIZE, "a job file of more than %d MB",
-			       QUEUE_FILE_MAX_BYTES >> 20);
-	write_head(&text, job, id, wall_ns);
-	buf_add(&text, job->text, job->len);
-	if (buf_error(&text) < 0)
-		return err_set(err, -ENOMEM, "no memory left to queue the job");
-	return write_safely(path, &text, err);
-}
-
 struct queue {
 	char folder[PATH_BYTES];
 	struct queued **jobs;
@@ -233,18 +204,12 @@ struct queue {
 	int folder_fd; /* locked: of two daemons one has it */
 };
 
-static void release(struct queued *job)
-{
-	close_fd(&job->start_fd);
-	queued_free(&job);
-}
-
 struct queue *queue_close(struct queue *q)
 {
 	if (!q)
 		return NULL;
 	for (size_t i = 0; i < q->n; i++)
-		release(q->jobs[i]);
+		queued_free(&q->jobs[i]);
 	free(q->jobs);
 	close_fd(&q->folder_fd);
 	free(q);
@@ -274,26 +239,6 @@ struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid)
 	return NULL;
 }
 
-static int keep(struct queue *q, struct queued *job)
-{
-	size_t at = q->n;
-
-	if (q->n == q->cap) {
-		size_t cap = q->cap ? q->cap * 2 : 16;
-		struct queued **jobs = reallocarray(q->jobs, cap, sizeof(*jobs));
-
-		if (!jobs)
-			return -ENOMEM;
-		q->jobs = jobs;
-		q->cap = cap;
-	}
-	for (; at > 0 && q->jobs[at - 1]->submitted_wall_ns > job->submitted_wall_ns; at--)
-		q->jobs[at] = q->jobs[at - 1];
-	q->jobs[at] = job;
-	q->n++;
-	return 0;
-}
-
 /* How much of its path is the same whatever has become of it. */
 static int stem_length(const struct queued *job)
 {
@@ -319,7 +264,7 @@ void queue_drop(struct queue *q, struct queued *job)
 		if (q->jobs[i] != job)
 			q->jobs[kept++] = q->jobs[i];
 	q->n = kept;
-	release(job);
+	queued_free(&job);
 }
 
 /* ---- the folder ---- */
@@ -328,15 +273,19 @@ static int load_file(struct queue *q, const char *path, struct err *err)
 {
 	struct queued *job = NULL;
 	int r = queue_file_read(path, &job, err);
+	size_t at = q->n;
 
 	if (r < 0)
 		return r;
-	job->start_fd = -1;
 	job->runner.start_ticks = U64_UNKNOWN;
-	if (keep(q, job) < 0) {
+	if (ARRAY_RESERVE(q->jobs, q->cap, q->n + 1) < 0) {
 		queued_free(&job);
 		return err_set(err, -ENOMEM, "no memory left for the queue");
 	}
+	for (; at > 0 && q->jobs[at - 1]->submitted_wall_ns > job->submitted_wall_ns; at--)
+		q->jobs[at] = q->jobs[at - 1];
+	q->jobs[at] = job;
+	q->n++;
 	return 0;
 }
 
@@ -364,8 +313,12 @@ static int load_folder(struct queue *q, struct err *err)
 }
 
 /* Where a file system cannot lock, that of the socket has to do. */
-static int lock_folder(struct queue *q, struct err *err)
+static int own_folder(struct queue *q, struct err *err)
 {
+	int r = path_make_dir(q->folder, err);
+
+	if (r < 0)
+		return r;
 	q->folder_fd = open(q->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (q->folder_fd < 0)
 		return err_set(err, -errno, "cannot read %s: %s", q->folder, strerror(errno));
@@ -374,37 +327,18 @@ static int lock_folder(struct queue *q, struct err *err)
 	return 0;
 }
 
-static bool is_our_folder(const struct queue *q)
-{
-	struct stat here, ours;
-
-	return fstat(q->folder_fd, &ours) == 0 && stat(q->folder, &here) == 0 &&
-	       here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
-}
-
-static int own_folder(struct queue *q, struct err *err)
-{
-	int r = path_make_dir(q->folder, err);
-
-	return r < 0 ? r : lock_folder(q, err);
-}
-
-static void leave_folder(struct queue *q)
-{
-	close_fd(&q->folder_fd);
-	q->folder_fd = -1;
-}
-
 int queue_renew(struct queue *q, struct err *err)
 {
+	struct stat here, ours;
 	int r;
 
-	if (is_our_folder(q))
+	if (fstat(q->folder_fd, &ours) == 0 && stat(q->folder, &here) == 0 &&
+	    here.st_ino == ours.st_ino && here.st_dev == ours.st_dev)
 		return 0;
-	leave_folder(q);
+	close_fd(&q->folder_fd);
 	r = own_folder(q, err);
 	if (r < 0)
-		leave_folder(q);
+		close_fd(&q->folder_fd);
 	return r < 0 ? r : 1;
 }
 
@@ -443,47 +377,33 @@ int queue_open_to_read(const char *folder, struct queue **ret, struct err *err)
 
 /* ---- a new one ---- */
 
-static int check_share(const struct queue *q, const struct submission *job, struct err *err)
+static int check_new(struct queue *q, const struct submission *job, struct err *err)
 {
 	size_t n = 0, n_bytes = job->len;
 
-	for (size_t i = 0; i < q->n; i++) {
+	if (queue_find(q, job->job_id, job->uid))
+		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
+	for (size_t i = 0; i < q->n && job->uid != geteuid(); i++) {
 		n += q->jobs[i]->uid == job->uid;
 		n_bytes += q->jobs[i]->uid == job->uid ? q->jobs[i]->n_bytes : 0;
 	}
 	if (n >= QUEUE_USER_MAX_JOBS)
 		return err_set(err, -EBUSY, "one user may have %d submitted jobs at a time",
 			       QUEUE_USER_MAX_JOBS);
-	if (n_bytes > QUEUE_USER_MAX_BYTES)
+	if (job->uid != geteuid() && n_bytes > QUEUE_USER_MAX_BYTES)
 		return err_set(err, -EBUSY, "one user may have submitted %d MB of job files",
 			       QUEUE_USER_MAX_BYTES >> 20);
 	return 0;
 }
 
-/* Clocks are set back and forth: no time is a name. Never 0. */
-static int draw_id(uint64_t *ret, struct err *err)
+int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err)
 {
 	uint64_t bits;
 
+	/* Clocks are set back and forth: no time is a name. Never 0. */
 	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
 		return err_set(err, -EIO, "there are no random numbers to be had");
-	*ret = (bits & INT64_MAX) | 1;
-	return 0;
-}
-
-static int check_new(struct queue *q, const struct submission *job, struct err *err)
-{
-	if (queue_find(q, job->job_id, job->uid))
-		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
-	return job->uid == geteuid() ? 0 : check_share(q, job, err);
-}
-
-int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err)
-{
-	int r = draw_id(&ret->submission, err);
-
-	if (r < 0)
-		return r;
+	ret->submission = (bits & INT64_MAX) | 1;
 	ret->wall_ns = clock_wall_ns();
 	snprintf(ret->path, sizeof(ret->path), "%s/%llu" QUEUE_WAITING, q->folder,
 		 (unsigned long long)ret->submission);
@@ -505,18 +425,6 @@ int queue_take(struct queue *q, const struct queue_place *place, const struct su
 	if (r < 0)
 		unlink(place->path);
 	return r;
-}
-
-int queue_add(struct queue *q, const struct submission *job, struct err *err)
-{
-	struct queue_place place;
-	int r = check_new(q, job, err);
-
-	if (r == 0)
-		r = queue_reserve(q, &place, err);
-	if (r == 0)
-		r = queue_write(&place, job, err);
-	return r < 0 ? r : queue_take(q, &place, job, err);
 }
 
 /* ---- running ---- */
@@ -564,16 +472,6 @@ bool queue_is_held(const struct queued *job)
 	if (fd < 0) /* want of files says nothing: only who is gone holds it no more */
 		return errno != ENOENT && errno != ELOOP;
 	return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-}
-
-/* Where the output of a job goes; nobody else may read it. */
-static int open_log(const struct queued *job, const char *folder)
-{
-	char path[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
-
-	job_log_name(job->job_id, name);
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 /* Nothing more is heard of the runner: it was executed, or killed before it had marked its file. */
@@ -638,31 +536,26 @@ int queue_check_start(struct queued *job, struct err *err)
 	return r;
 }
 
-/* Whoever is not us keeps a log of their own. */
-static int open_own_log(const struct queued *job, const char *folder, int *ret_fd, struct err *err)
-{
-	int r;
-
-	if (job->uid != geteuid())
-		return 0;
-	r = path_make_dir(folder, err);
-	if (r < 0)
-		return -EAGAIN; /* a full disk, most likely */
-	*ret_fd = open_log(job, folder);
-	if (*ret_fd < 0)
-		return err_set(err, -EAGAIN, "cannot keep the output of %s: %s", job->job_id,
-			       strerror(errno));
-	return 0;
-}
-
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
 	CLEANUP(close_fd) int log_fd = -1;
 	CLEANUP(free_ptr) char *path = NULL;
-	int r = open_own_log(job, log_folder, &log_fd, err);
+	char log[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
+	int r;
 
-	if (r == 0)
-		r = name_as(job, QUEUE_STARTED, &path, err);
+	/* Where its output goes, which nobody else may read. Whoever is not us keeps a log of their
+	 * own. */
+	if (job->uid == geteuid()) {
+		if (path_make_dir(log_folder, err) < 0)
+			return -EAGAIN; /* a full disk, most likely */
+		job_log_name(job->job_id, name);
+		snprintf(log, sizeof(log), "%s/%s", log_folder, name);
+		log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (log_fd < 0)
+			return err_set(err, -EAGAIN, "cannot keep the output of %s: %s",
+				       job->job_id, strerror(errno));
+	}
+	r = name_as(job, QUEUE_STARTED, &path, err);
 	if (r == 0)
 		r = hand_over(q, job, path, log_fd, err);
 	if (r < 0) {
@@ -694,58 +587,30 @@ static int compare(const void *left, const void *right)
 	return a->order < b->order ? -1 : 1;
 }
 
-static int count_one(struct map *n_of, uid_t uid, uint64_t *ret_before)
-{
-	*ret_before = 0;
-	map_get(n_of, uid, ret_before);
-	return map_put(n_of, uid, *ret_before + 1);
-}
-
-static size_t count_all(struct queue *q)
-{
-	size_t n = 0;
-
-	while (queue_at(q, n))
-		n++;
-	return n;
-}
-
-/* First those that run, then those that wait: each has the number of those before it. */
-static int number(struct queue *q, uid_t last_uid, struct turn *turns, size_t *ret_n)
-{
-	CLEANUP(map_release) struct map n_of = MAP_INIT;
-	struct queued *job;
-	uint64_t n_before;
-	size_t n = 0;
-
-	for (size_t i = 0; (job = queue_at(q, i)); i++)
-		if (job->is_started && count_one(&n_of, job->uid, &n_before) < 0)
-			return -ENOMEM;
-	for (size_t i = 0; (job = queue_at(q, i)); i++) {
-		if (job->is_started)
-			continue;
-		if (count_one(&n_of, job->uid, &n_before) < 0)
-			return -ENOMEM;
-		turns[n++] = (struct turn){ job, n_before, (uid_t)(job->uid - last_uid - 1), i };
-	}
-	*ret_n = n;
-	return 0;
-}
-
 int turns_take(struct queue *q, uid_t last_uid, struct queued ***ret, size_t *ret_n)
 {
-	CLEANUP(free_ptr) struct turn *turns = NULL;
-	CLEANUP(free_ptr) struct queued **jobs = NULL;
-	size_t n = count_all(q);
-	int r;
+	CLEANUP(free_ptr) struct turn *turns = reallocarray(NULL, q->n + 1, sizeof(*turns));
+	CLEANUP(free_ptr) struct queued **jobs = reallocarray(NULL, q->n + 1, sizeof(*jobs));
+	CLEANUP(map_release) struct map n_of = MAP_INIT;
+	size_t n = 0;
 
-	turns = reallocarray(NULL, n + 1, sizeof(*turns));
-	jobs = reallocarray(NULL, n + 1, sizeof(*jobs));
 	if (!turns || !jobs)
 		return -ENOMEM;
-	r = number(q, last_uid, turns, &n);
-	if (r < 0)
-		return r;
+	/* First those that run, then those that wait: each has the number of those before it. */
+	for (int waits = 0; waits <= 1; waits++)
+		for (size_t i = 0; i < q->n; i++) {
+			struct queued *job = q->jobs[i];
+			uint64_t n_before = 0;
+
+			if (job->is_started == (waits == 1))
+				continue;
+			map_get(&n_of, job->uid, &n_before);
+			if (map_put(&n_of, job->uid, n_before + 1) < 0)
+				return -ENOMEM;
+			if (waits)
+				turns[n++] = (struct turn){ job, n_before,
+							    (uid_t)(job->uid - last_uid - 1), i };
+		}
 	qsort(turns, n, sizeof(*turns), compare);
 	for (size_t i = 0; i < n; i++)
 		jobs[i] = turns[i].job;

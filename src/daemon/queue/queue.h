@@ -80,13 +80,10 @@ struct submission {
 #define QUEUE_USER_MAX_JOBS 256
 #define QUEUE_USER_MAX_BYTES (64 << 20)
 
-/* -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many. */
-int queue_add(struct queue *q, const struct submission *job, struct err *err);
-
 /*
- * The same in three steps, as writing takes its time: where its file goes, the file itself
- * (touching nothing but these, on any thread), and what is in the queue then. The first and the
- * last refuse as above; the last one removes a file that it does not take.
+ * In three steps, as writing takes its time: where its file goes, the file itself (touching nothing
+ * but these, on any thread), and what is in the queue then. The last one removes a file that it does
+ * not take. -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many.
  */
 struct queue_place {
 	char path[PATH_BYTES + 32];

@@ -31,23 +31,6 @@ static const struct rpc_field admit_fields[] = {
 	  .max = 1e12 },
 };
 
-/* What can be asked for: from which level on it is turned away. Below it only waits. */
-static const struct admission {
-	const char *what;
-	bool (*is_refused)(enum pressure_level level);
-} admissions[] = {
-	{ "job", pressure_refuses_jobs },
-	{ "sheet", pressure_holds_sheets },
-};
-
-static const struct admission *find_admission(const char *what)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(admissions); i++)
-		if (strcmp(admissions[i].what, what) == 0)
-			return &admissions[i];
-	return NULL;
-}
-
 /* ---- the runner's own job, of which a sheet waits ---- */
 
 /* Only what its own runner says about a job is believed. */
@@ -92,25 +75,7 @@ size_t service_count_held(struct service *s)
 
 /* ---- the answer ---- */
 
-static void write_answer(struct json *j, const struct pressure *pressure, bool is_refused)
-{
-	unsigned delay = pressure_delay_seconds(pressure->level);
-
-	json_begin_object(j);
-	json_key_string(j, "answer", is_refused ? "reject" : delay ? "delay" : "admit");
-	json_key_u64(j, "delay_seconds", delay);
-	json_key_string(j, "pressure_level", pressure_name(pressure->level));
-	json_key_string(j, "reason", pressure->reason);
-	json_end_object(j);
-}
-
 /* ---- with what the job is expected to need ---- */
-
-static bool has_job(const struct admit_params *params)
-{
-	return params->job.file || params->job.command || params->job.sheet ||
-	       u64_known(params->job.input_bytes) || f64_known(params->peak_mb);
-}
 
 /* Who is let in waits as the pressure says, and hears of that. */
 static void write_room(struct json *j, const struct pressure *pressure, const struct estimate *e,
@@ -149,34 +114,6 @@ static int judge_estimate(void *ctx, struct service *s, struct rpc_call *call, s
 static const struct aside_answer answer_admission = { estimate_task_work, judge_estimate,
 						      estimate_task_free };
 
-static int judge_told(struct service *s, struct rpc_call *call, double peak_mb, struct err *err)
-{
-	struct estimate e;
-
-	estimate_init(&e);
-	e.peak_rss_mb = peak_mb;
-	e.n_runs = 1;
-	return judge(s, call, &e, err);
-}
-
-/* Either what the caller knows, or what is known here. */
-static int admit_known(struct service *s, struct rpc_call *call, const struct admit_params *params,
-		       struct err *err)
-{
-	struct estimate_task *task = NULL;
-	int r;
-
-	if (strcmp(params->what, "job") != 0)
-		return err_set(err, -EINVAL, "what is expected of a job goes with 'for' \"job\"");
-	if (f64_known(params->peak_mb) && (params->job.file || params->job.command))
-		return err_set(err, -EINVAL,
-			       "either a job or 'estimated_peak_memory_mb', not both");
-	if (f64_known(params->peak_mb))
-		return judge_told(s, call, params->peak_mb, err);
-	r = service_estimate_task(s, rpc_call_peer(call), &params->job, &task, err);
-	return r < 0 ? r : service_answer_aside(s, call, &answer_admission, task, err);
-}
-
 /* Whether a job, or the next sheet of one, may start: for runners, and for other schedulers. */
 static int admit(void *ctx, struct rpc_call *call, struct err *err)
 {
@@ -186,22 +123,52 @@ static int admit(void *ctx, struct rpc_call *call, struct err *err)
 		.job.input_bytes = U64_UNKNOWN,
 		.peak_mb = F64_UNKNOWN,
 	};
-	const struct admission *admission;
-	bool is_refused;
+	const struct estimate_params *of = &params.job;
+	unsigned delay = pressure_delay_seconds(s->pressure.level);
+	struct estimate_task *task = NULL;
+	struct estimate told;
+	struct json *j;
+	bool is_job, is_refused;
 	int r = rpc_call_read(call, admit_fields, ARRAY_SIZE(admit_fields), &params, err);
 
 	if (r < 0)
 		return r;
-	admission = find_admission(params.what);
-	if (!admission)
+	is_job = strcmp(params.what, "job") == 0;
+	if (!is_job && strcmp(params.what, "sheet") != 0)
 		return err_set(err, -EINVAL, "'for' is \"job\" or \"sheet\"");
-	if (has_job(&params))
-		return admit_known(s, call, &params, err);
-	is_refused = admission->is_refused(s->pressure.level);
-	if (params.job_id && admission->is_refused == pressure_holds_sheets)
-		note_held(s, rpc_call_peer(call), params.job_id,
-			  is_refused || pressure_delay_seconds(s->pressure.level) > 0);
-	write_answer(rpc_call_result(call), &s->pressure, is_refused);
+
+	/* With what the job is expected to need: either the caller knows that, or it is known here.
+	 */
+	if (of->file || of->command || of->sheet || u64_known(of->input_bytes) ||
+	    f64_known(params.peak_mb)) {
+		if (!is_job)
+			return err_set(err, -EINVAL,
+				       "what is expected of a job goes with 'for' \"job\"");
+		if (f64_known(params.peak_mb) && (of->file || of->command))
+			return err_set(err, -EINVAL,
+				       "either a job or 'estimated_peak_memory_mb', not both");
+		if (f64_known(params.peak_mb)) {
+			estimate_init(&told);
+			told.peak_rss_mb = params.peak_mb;
+			told.n_runs = 1;
+			return judge(s, call, &told, err);
+		}
+		r = service_estimate_task(s, rpc_call_peer(call), of, &task, err);
+		return r < 0 ? r : service_answer_aside(s, call, &answer_admission, task, err);
+	}
+
+	/* From which level on it is turned away. Below it only waits. */
+	is_refused = is_job ? pressure_refuses_jobs(s->pressure.level)
+			    : pressure_holds_sheets(s->pressure.level);
+	if (params.job_id && !is_job)
+		note_held(s, rpc_call_peer(call), params.job_id, is_refused || delay > 0);
+	j = rpc_call_result(call);
+	json_begin_object(j);
+	json_key_string(j, "answer", is_refused ? "reject" : delay ? "delay" : "admit");
+	json_key_u64(j, "delay_seconds", delay);
+	json_key_string(j, "pressure_level", pressure_name(s->pressure.level));
+	json_key_string(j, "reason", s->pressure.reason);
+	json_end_object(j);
 	return 0;
 }
 
@@ -220,96 +187,49 @@ static struct admit_running describe(double rss_mb, const struct estimate *e, do
 	};
 }
 
-static double age_of(const struct attempt *a)
+int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret)
 {
-	uint64_t now = clock_wall_ns();
-
-	if (!u64_known(a->started_wall_ns) || now < a->started_wall_ns)
-		return F64_UNKNOWN;
-	return clock_ns_to_seconds(now - a->started_wall_ns);
-}
-
-static size_t list_watched(struct service *s, struct admit_running *running)
-{
-	size_t n;
+	CLEANUP(free_ptr) struct admit_running *running = NULL;
+	uint64_t limit = s->settings.config->limits.max_memory_mb, now = clock_wall_ns();
+	const struct system_sample *host = &s->scan.snap.system;
+	struct admit_question question = {
+		.job = e, .pressure = &s->pressure, .limit_mb = F64_UNKNOWN, .used_mb = F64_UNKNOWN
+	};
+	struct estimate nothing;
+	const struct queued *job;
+	size_t n, n_queued = 0;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
-	for (size_t i = 0; i < n; i++)
-		running[i] = describe(u64_to_mb(jobs[i]->point.rss_bytes), &jobs[i]->estimate,
-				      age_of(&jobs[i]->a));
-	return n;
-}
+	while (queue_at(s->queue, n_queued))
+		n_queued++;
+	question.running = running = calloc(n + n_queued + 1, sizeof(*running));
+	if (!running)
+		return -ENOMEM;
+	if (s->scan.has_snap) {
+		question.limit_mb = limit ? (double)limit : u64_to_mb(host->memory_total_bytes);
+		question.used_mb = u64_to_mb(host->memory_used_bytes);
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t began_ns = jobs[i]->a.started_wall_ns;
 
-/* Those whose runners are not in the database yet. */
-static size_t list_starting(struct service *s, struct admit_running *running)
-{
-	const struct queued *job;
-	size_t n = 0;
-
+		running[question.n_running++] = describe(
+			u64_to_mb(jobs[i]->point.rss_bytes), &jobs[i]->estimate,
+			u64_known(began_ns) && now >= began_ns ? clock_ns_to_seconds(now - began_ns)
+							       : F64_UNKNOWN);
+	}
+	/* Those whose runners are not known yet. */
 	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
 		if (job->is_started && job->estimated_boot_ns &&
 		    !watch_find_of(s->watch, job->job_id, job->uid))
-			running[n++] = describe(F64_UNKNOWN, &job->estimate, 0);
-	return n;
-}
-
-static size_t count_all(struct service *s)
-{
-	size_t n, n_queued = 0;
-
-	watch_jobs(s->watch, &n);
-	while (queue_at(s->queue, n_queued))
-		n_queued++;
-	return n + n_queued;
-}
-
-static double limit_mb(const struct service *s)
-{
-	uint64_t limit = s->settings.config->limits.max_memory_mb;
-
-	return limit ? (double)limit : u64_to_mb(s->scan.snap.system.memory_total_bytes);
-}
-
-/*
- * What a program needed with other arguments says little of what this job needs: it
- * may put a job off while others run, not for good.
- */
-static bool is_too_coarse(const struct admit_question *q, const struct admit_answer *answer)
-{
-	return q->job->rung == RUNG_PROGRAM && answer->decision != ADMIT &&
-	       (answer->is_for_good || q->n_running == 0);
-}
-
-static void decide(const struct admit_question *q, struct admit_answer *ret)
-{
-	struct admit_question without = *q;
-	struct estimate nothing;
-
-	admit_decide(q, ret);
-	if (!is_too_coarse(q, ret))
-		return;
-	estimate_init(&nothing);
-	without.job = &nothing;
-	admit_decide(&without, ret);
-}
-
-int service_judge_room(struct service *s, const struct estimate *e, struct admit_answer *ret)
-{
-	CLEANUP(free_ptr)
-	struct admit_running *running = calloc(count_all(s) + 1, sizeof(*running));
-	struct admit_question question = {
-		.job = e,
-		.running = running,
-		.pressure = &s->pressure,
-		.limit_mb = s->scan.has_snap ? limit_mb(s) : F64_UNKNOWN,
-		.used_mb = s->scan.has_snap ? u64_to_mb(s->scan.snap.system.memory_used_bytes)
-					    : F64_UNKNOWN,
-	};
-
-	if (!running)
-		return -ENOMEM;
-	question.n_running = list_watched(s, running);
-	question.n_running += list_starting(s, running + question.n_running);
-	decide(&question, ret);
+			running[question.n_running++] = describe(F64_UNKNOWN, &job->estimate, 0);
+	admit_decide(&question, ret);
+	/* What a program needed with other arguments says little of what this job needs: it may put
+	 * a job off while others run, not for good. */
+	if (e->rung == RUNG_PROGRAM && ret->decision != ADMIT &&
+	    (ret->is_for_good || question.n_running == 0)) {
+		estimate_init(&nothing);
+		question.job = &nothing;
+		admit_decide(&question, ret);
+	}
 	return 0;
 }

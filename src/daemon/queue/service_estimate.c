@@ -11,9 +11,6 @@
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 
-/* Of a job that is put together from its sheets: everybody waits meanwhile. */
-#define MAX_SHEETS 32
-
 struct learning_question service_ask_about(const struct service *s, const struct job_spec *spec,
 					   uid_t uid, uint64_t input_bytes)
 {
@@ -24,20 +21,6 @@ struct learning_question service_ask_about(const struct service *s, const struct
 		.input_bytes = input_bytes,
 		.only_own = u64_known(learning_scope(uid)),
 	};
-}
-
-/*
- * Files that the job names are not looked at: that is for who may read them, and may
- * take as long as a far-away disk likes.
- */
-int service_estimate_spec(struct service *s, const struct job_spec *spec, uid_t uid,
-			  uint64_t input_bytes, struct learning_answer *ret, struct err *err)
-{
-	struct learning_question question = service_ask_about(s, spec, uid, input_bytes);
-	int r = service_need_store(s, err);
-
-	question.max_sheets = MAX_SHEETS;
-	return r < 0 ? r : learning_estimate(s->store, &question, ret, err);
 }
 
 /* ---- of what somebody asks about ---- */
@@ -64,45 +47,32 @@ static int spec_of_command(const struct rpc_value *words, uint64_t sheet, struct
 	return 0;
 }
 
-static int check_params(const struct estimate_params *params, struct err *err)
-{
-	if (!params->file == !params->command)
-		return err_set(err, -EINVAL, "of what? either 'file' or 'command' is wanted");
-	if (params->file && params->sheet)
-		return err_set(err, -EINVAL,
-			       "'sheet' goes with a command; a job file numbers its sheets itself");
-	return 0;
-}
-
-static int read_question(const struct estimate_params *params, struct estimate_task *task,
-			 struct err *err)
-{
-	int r = check_params(params, err);
-
-	if (r < 0)
-		return r;
-	if (!params->file)
-		return spec_of_command(params->command, params->sheet ? params->sheet : 1,
-				       &task->spec, err);
-	task->file = strdup(params->file); /* a long one takes its time to be parsed */
-	return task->file ? 0 : err_set(err, -ENOMEM, "no memory left for the job file");
-}
-
 /* Whoever may do everything has their jobs run as us. */
 int service_estimate_task(struct service *s, const struct rpc_peer *peer,
 			  const struct estimate_params *params, struct estimate_task **ret,
 			  struct err *err)
 {
 	uid_t uid = service_is_owner(peer) ? geteuid() : peer->uid;
-	struct estimate_task *task = calloc(1, sizeof(*task));
-	int r;
+	struct estimate_task *task;
+	int r = 0;
 
+	if (!params->file == !params->command)
+		return err_set(err, -EINVAL, "of what? either 'file' or 'command' is wanted");
+	if (params->file && params->sheet)
+		return err_set(err, -EINVAL,
+			       "'sheet' goes with a command; a job file numbers its sheets itself");
+	task = calloc(1, sizeof(*task));
 	if (!task)
 		return err_set(err, -ENOMEM, "no memory left for an estimate");
 	job_spec_init(&task->spec);
 	task->mask = mask_ref(s->settings.mask);
 	task->question = service_ask_about(s, &task->spec, uid, params->input_bytes);
-	r = read_question(params, task, err);
+	task->file = params->file ? strdup(params->file) : NULL; /* takes its time to be parsed */
+	if (!params->file)
+		r = spec_of_command(params->command, params->sheet ? params->sheet : 1, &task->spec,
+				    err);
+	else if (!task->file)
+		r = err_set(err, -ENOMEM, "no memory left for the job file");
 	if (r < 0)
 		estimate_task_free(task);
 	else
@@ -174,35 +144,25 @@ const struct rpc_method service_estimate_methods[] = {
 
 /* ---- of what waits ---- */
 
-#define ESTIMATE_LASTS_NS UINT64_C(60000000000) /* others like it may have ended meanwhile */
+/* Of a job that is put together from its sheets: everybody waits meanwhile. */
+#define MAX_SHEETS 32
 
-static int read_spec(const struct queued *job, struct job_spec *spec, struct err *err)
-{
-	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	int r = io_read_at(AT_FDCWD, job->path, QUEUE_FILE_MAX_BYTES + 65536, &text);
-
-	if (r < 0)
-		return err_set(err, r, "cannot read %s: %s", job->path, strerror(-r));
-	return job_file_parse_for_others(text.data, text.len, job->name, spec, err);
-}
-
-bool service_needs_estimate(const struct queued *job)
-{
-	return job->estimated_boot_ns == 0 ||
-	       clock_boot_ns() - job->estimated_boot_ns > ESTIMATE_LASTS_NS;
-}
-
-/* Of one that cannot be had nothing is known: its runner will say what is wrong. */
+/* Of one that cannot be had nothing is known: its runner will say what is wrong. Files that the job
+ * names are not looked at: that is for who may read them. */
 void service_estimate_queued(struct service *s, struct queued *job)
 {
 	CLEANUP(job_spec_release) struct job_spec spec;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct learning_question question;
 	struct learning_answer answer;
-	struct err err = ERR_INIT;
 
 	job_spec_init(&spec);
 	learning_answer_init(&answer);
-	if (read_spec(job, &spec, &err) == 0)
-		service_estimate_spec(s, &spec, job->uid, job->input_bytes, &answer, &err);
+	question = service_ask_about(s, &spec, job->uid, job->input_bytes);
+	question.max_sheets = MAX_SHEETS;
+	if (s->store && io_read_at(AT_FDCWD, job->path, QUEUE_FILE_MAX_BYTES + 65536, &text) >= 0 &&
+	    job_file_parse_for_others(text.data, text.len, job->name, &spec, NULL) == 0)
+		(void)learning_estimate(s->store, &question, &answer, NULL);
 	service_keep_estimate(job, &answer.estimate);
 }
 
@@ -214,45 +174,38 @@ void service_keep_estimate(struct queued *job, const struct estimate *e)
 
 /* ---- of what runs ---- */
 
-/* One that came from the queue goes on with what was expected when it was let in: no read. */
-static bool take_from_queue(struct service *s, struct watched *job)
-{
-	const struct queued *queued = queue_find(s->queue, job->job_id, (uid_t)job->a.uid);
-
-	if (!queued || !queued->estimated_boot_ns)
-		return false;
-	job->estimate = queued->estimate;
-	return true;
-}
-
-static void estimate_watched(struct service *s, struct watched *job)
-{
-	struct learning_answer answer;
-	struct attempt asked = job->a;
-
-	asked.id = 0; /* that is no row's */
-	learning_answer_init(&answer);
-	if (s->store)
-		learning_estimate_attempt(s->store, &asked, u64_known(learning_scope(job->a.uid)),
-					  &answer, NULL);
-	job->estimate = answer.estimate;
-}
-
 size_t service_estimate_running(struct service *s, size_t max)
 {
 	size_t n, n_read = 0;
 	struct watched **jobs = watch_jobs(s->watch, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		if (jobs[i]->is_estimated)
+		struct watched *job = jobs[i];
+		const struct queued *queued =
+			job->is_estimated ? NULL
+					  : queue_find(s->queue, job->job_id, (uid_t)job->a.uid);
+		struct attempt asked = job->a;
+		struct learning_answer answer;
+
+		if (job->is_estimated)
 			continue;
-		if (take_from_queue(s, jobs[i])) {
-			jobs[i]->is_estimated = true;
+		/* One that came from the queue goes on with what was expected when it was let in.
+		 */
+		if (queued && queued->estimated_boot_ns) {
+			job->estimate = queued->estimate;
 		} else if (n_read < max) {
-			estimate_watched(s, jobs[i]);
-			jobs[i]->is_estimated = true;
+			asked.id = 0; /* that is no row's */
+			learning_answer_init(&answer);
+			if (s->store)
+				learning_estimate_attempt(s->store, &asked,
+							  u64_known(learning_scope(job->a.uid)),
+							  &answer, NULL);
+			job->estimate = answer.estimate;
 			n_read++;
+		} else {
+			continue;
 		}
+		job->is_estimated = true;
 	}
 	return n_read;
 }

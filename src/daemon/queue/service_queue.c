@@ -43,43 +43,7 @@ int service_open_queue(struct service *s, struct err *err)
 
 /* ---- those that a runner has, or had ---- */
 
-/* What the database has of it: an attempt of this submission. */
-enum trace { NOT_RUN, HAS_BEGUN, HAS_ENDED };
-
-static int find_trace(struct service *s, const struct queued *job, enum trace *ret, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const uint64_t uid = job->uid;
-	const struct attempt_filter filter = {
-		.job_id = job->job_id,
-		.uid = &uid,
-		.submission = job->submission,
-		.limit = 1,
-		.is_strict = true, /* or it is run again */
-	};
-	int r = store_list_attempts(s->store, &filter, &list, err);
-
-	*ret = NOT_RUN;
-	if (r == 0 && list.n > 0 && list.items[0].submission == job->submission)
-		*ret = u64_known(list.items[0].ended_wall_ns) ? HAS_ENDED : HAS_BEGUN;
-	return r;
-}
-
 /* ---- those that no runner will ever tell of ---- */
-
-static void describe(const struct queued *job, enum outcome outcome, const char *reason,
-		     struct attempt *a)
-{
-	a->job_id = job->job_id;
-	a->command = job->name;
-	a->workdir = job->workdir;
-	a->uid = job->uid;
-	a->submission = job->submission;
-	a->started_wall_ns = a->ended_wall_ns = clock_wall_ns();
-	a->outcome = outcome;
-	a->reason = reason;
-	proc_boot_id(a->boot_id); /* of this host, now: so who waits for it is told */
-}
 
 /*
  * It is over before it began (a failure), or nobody knows what came of it: that is recorded
@@ -92,7 +56,15 @@ static bool bury(struct service *s, struct queued *job, enum outcome outcome, co
 	int r;
 
 	attempt_init(&a);
-	describe(job, outcome, reason, &a);
+	a.job_id = job->job_id;
+	a.command = job->name;
+	a.workdir = job->workdir;
+	a.uid = job->uid;
+	a.submission = job->submission;
+	a.started_wall_ns = a.ended_wall_ns = clock_wall_ns();
+	a.outcome = outcome;
+	a.reason = reason;
+	proc_boot_id(a.boot_id); /* of this host, now: so who waits for it is told */
 	r = attempt_log_write_whole(s->settings.options->paths->db, &a, clock_boot_ns(), NULL,
 				    &err);
 	if (r < 0 && r != -ETIMEDOUT) { /* then the disk has it later */
@@ -120,15 +92,10 @@ void service_cancel_queued(struct service *s, struct queued *job, const struct r
 	queue_drop(s->queue, job);
 }
 
-static bool may_start_later(int error)
-{
-	return error == -EAGAIN || error == -ENOMEM;
-}
-
 /* True if it is gone from the queue. */
 static bool note_failed_start(struct service *s, struct queued *job, int r, const struct err *err)
 {
-	if (!may_start_later(r) && bury(s, job, OUTCOME_FAILURE, err->text))
+	if (r != -EAGAIN && r != -ENOMEM && bury(s, job, OUTCOME_FAILURE, err->text))
 		return true;
 	log_error("job %s cannot be started now: %s", job->job_id, err->text);
 	snprintf(job->reason, sizeof(job->reason), "%.150s", err->text);
@@ -163,34 +130,30 @@ static bool settle_unheard(struct service *s, struct queued *job)
  * True if it is gone from the queue. */
 static bool settle_started(struct service *s, struct queued *job, bool is_behind)
 {
+	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
+	const uint64_t uid = job->uid;
+	const struct attempt_filter filter = {
+		.job_id = job->job_id,
+		.uid = &uid,
+		.submission = job->submission,
+		.limit = 1,
+		.is_strict = true, /* or it is run again */
+	};
 	struct err err = ERR_INIT;
-	enum trace trace;
 	int r = queue_check_start(job, &err);
 
 	if (r < 0)
 		return note_failed_start(s, job, r, &err);
 	if (r > 0 || service_has_begun(s, job) || queue_is_held(job) || !s->store ||
-	    find_trace(s, job, &trace, NULL) < 0)
+	    store_list_attempts(s->store, &filter, &list, NULL) < 0)
 		return false;
-	if (trace == NOT_RUN)
+	if (list.n == 0 || list.items[0].submission != job->submission)
 		return !is_behind && settle_unheard(s, job);
 	log_info("job %s of user %u %s", job->job_id, (unsigned)job->uid,
-		 trace == HAS_ENDED ? "has ended" : "is lost: its runner is gone");
+		 u64_known(list.items[0].ended_wall_ns) ? "has ended"
+							: "is lost: its runner is gone");
 	queue_drop(s->queue, job);
 	return true;
-}
-
-static void settle_all(struct service *s)
-{
-	struct queued *job;
-	size_t i = 0;
-	/* How some of them ended; while that cannot be stored none is taken for one that never ran.
-	 */
-	bool is_behind = s->store && store_take_in(s->store, NULL) < 0;
-
-	while ((job = queue_at(s->queue, i)))
-		if (!job->is_started || !settle_started(s, job, is_behind))
-			i++;
 }
 
 void service_end_queued(struct service *s, const struct watched *job)
@@ -208,16 +171,6 @@ void service_end_queued(struct service *s, const struct watched *job)
 }
 
 /* ---- those that wait ---- */
-
-static size_t count_started(struct service *s)
-{
-	const struct queued *job;
-	size_t n = 0;
-
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		n += job->is_started;
-	return n;
-}
 
 /* The pressure holds it up: from high on for as long as it lasts, below for some seconds once. */
 static bool is_held_up(struct service *s, struct queued *job)
@@ -240,28 +193,6 @@ static bool is_held_up(struct service *s, struct queued *job)
 	if (job->not_before_ns == 0)
 		job->not_before_ns = now + delay * UINT64_C(1000000000);
 	return now < job->not_before_ns;
-}
-
-/* A look at the past of each takes a read of the database: so many in one go. */
-#define MAX_ESTIMATES 2
-
-/* False: it waits for room, or for its turn to be asked about. */
-static bool has_room(struct service *s, struct queued *job, size_t *n_estimates)
-{
-	struct admit_answer answer;
-
-	if (service_needs_estimate(job) && *n_estimates < MAX_ESTIMATES) {
-		service_estimate_queued(s, job);
-		(*n_estimates)++;
-	}
-	if (job->estimated_boot_ns == 0) {
-		snprintf(job->reason, sizeof(job->reason), "others are looked at before it");
-		return false;
-	}
-	if (service_judge_room(s, &job->estimate, &answer) < 0 || answer.decision == ADMIT)
-		return true;
-	memcpy(job->reason, answer.reason, sizeof(job->reason));
-	return false;
 }
 
 static int sync_folder(void *ctx, struct store *store, struct err *err)
@@ -314,14 +245,10 @@ static bool start_job(struct service *s, struct queued *job)
 	return true;
 }
 
-static size_t max_jobs(const struct service *s)
-{
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (s->settings.config->limits.max_concurrent_jobs)
-		return s->settings.config->limits.max_concurrent_jobs;
-	return n > 0 ? (size_t)n : 1;
-}
+/* A look at the past of each takes a read of the database: so many in one go; and how long it
+ * lasts, as others like it may have ended meanwhile. */
+#define MAX_ESTIMATES 2
+#define ESTIMATE_LASTS_NS UINT64_C(60000000000)
 
 /* What is known of all while each is looked after: thousands may wait. */
 struct round {
@@ -331,6 +258,9 @@ struct round {
 /* It may be gone from the queue then. */
 static void look_after(struct service *s, struct queued *job, struct round *round)
 {
+	uint64_t estimated_ns = job->estimated_boot_ns;
+	struct admit_answer answer;
+
 	if (!s->store) {
 		snprintf(job->reason, sizeof(job->reason), "%.150s",
 			 s->database.err.code < 0 ? s->database.err.text
@@ -343,8 +273,21 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 			 round->max_jobs);
 		return;
 	}
-	if (is_held_up(s, job) || !has_room(s, job, &round->n_estimates))
+	if (is_held_up(s, job))
 		return;
+	if ((estimated_ns == 0 || clock_boot_ns() - estimated_ns > ESTIMATE_LASTS_NS) &&
+	    round->n_estimates < MAX_ESTIMATES) {
+		service_estimate_queued(s, job);
+		round->n_estimates++;
+	}
+	if (job->estimated_boot_ns == 0) {
+		snprintf(job->reason, sizeof(job->reason), "others are looked at before it");
+		return;
+	}
+	if (service_judge_room(s, &job->estimate, &answer) == 0 && answer.decision != ADMIT) {
+		memcpy(job->reason, answer.reason, sizeof(job->reason));
+		return;
+	}
 	s->starting.queue_uid = job->uid;
 	round->n_started += start_job(s, job);
 }
@@ -352,17 +295,28 @@ static void look_after(struct service *s, struct queued *job, struct round *roun
 void service_run_queue(struct service *s)
 {
 	CLEANUP(free_ptr) struct queued **jobs = NULL;
+	/* How some of them ended; while that cannot be stored none is taken for one that never ran.
+	 */
+	bool is_behind = s->store && store_take_in(s->store, NULL) < 0;
 	struct round round = { 0 };
-	size_t n = 0;
+	struct queued *job;
+	size_t n = 0, i = 0;
+	long n_cpus;
 
-	settle_all(s);
-	round.n_started = count_started(s);
+	while ((job = queue_at(s->queue, i)))
+		if (!job->is_started || !settle_started(s, job, is_behind)) {
+			round.n_started += job->is_started;
+			i++;
+		}
 	round.n_estimates = service_estimate_running(s, 1);
 	if (turns_take(s->queue, s->starting.queue_uid, &jobs, &n) < 0)
 		log_warning("no memory left to start what waits, which is tried again");
-	if (n > 0)
-		round.max_jobs = max_jobs(s); /* reads a file */
-	for (size_t i = 0; i < n; i++)
+	round.max_jobs = s->settings.config->limits.max_concurrent_jobs;
+	if (n > 0 && round.max_jobs == 0) {
+		n_cpus = sysconf(_SC_NPROCESSORS_ONLN); /* reads a file */
+		round.max_jobs = n_cpus > 0 ? (size_t)n_cpus : 1;
+	}
+	for (i = 0; i < n; i++)
 		look_after(s, jobs[i], &round);
 }
 
@@ -371,22 +325,16 @@ void service_run_queue_soon(struct service *s)
 	loop_timer_set(s->starting.queue_timer, RUNNER_ENDS_MS, 0);
 }
 
-/* Whether the runner of one is about to end, or has just begun. */
-static bool is_any_between(struct service *s)
-{
-	const struct queued *job;
-
-	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
-		if (job->is_started && !watch_find_of(s->watch, job->job_id, job->uid))
-			return true;
-	return false;
-}
-
 static void on_queue_timer(void *ctx)
 {
 	struct service *s = ctx;
+	const struct queued *job;
 
 	service_run_queue(s);
-	if (is_any_between(s))
-		service_run_queue_soon(s);
+	/* Whether the runner of one is about to end, or has just begun. */
+	for (size_t i = 0; (job = queue_at(s->queue, i)); i++)
+		if (job->is_started && !watch_find_of(s->watch, job->job_id, job->uid)) {
+			service_run_queue_soon(s);
+			return;
+		}
 }

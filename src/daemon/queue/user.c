@@ -102,28 +102,11 @@ int user_find(uid_t uid, struct user *ret, struct err *err)
 
 /* ---- becoming ---- */
 
-static bool is_whole(const struct user *user)
+int user_become(const struct user *user)
 {
 	uid_t uids[3];
 	gid_t gids[3];
 
-	if (getresuid(&uids[0], &uids[1], &uids[2]) < 0 ||
-	    getresgid(&gids[0], &gids[1], &gids[2]) < 0)
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(uids); i++)
-		if (uids[i] != user->uid || gids[i] != user->gid)
-			return false;
-	return getgroups(0, NULL) == (int)user->n_groups;
-}
-
-/* With the capabilities went the right to take them again; this asks whether it has. */
-static bool can_go_back(const struct user *user)
-{
-	return user->uid != 0 && (setresuid(0, 0, 0) == 0 || setgroups(0, NULL) == 0);
-}
-
-int user_become(const struct user *user)
-{
 	if (setgroups(user->n_groups, user->groups) < 0 ||
 	    setresgid(user->gid, user->gid, user->gid) < 0)
 		return -errno;
@@ -134,7 +117,18 @@ int user_become(const struct user *user)
 	prctl(PR_SET_DUMPABLE, 0); /* our memory, until exec: not for them to trace */
 	/* Whoever has our keyring has our keys. A kernel without keyrings has none to give. */
 	syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
-	return is_whole(user) && !can_go_back(user) ? 0 : -EPERM;
+
+	if (getresuid(&uids[0], &uids[1], &uids[2]) < 0 ||
+	    getresgid(&gids[0], &gids[1], &gids[2]) < 0 ||
+	    getgroups(0, NULL) != (int)user->n_groups)
+		return -EPERM;
+	for (size_t i = 0; i < ARRAY_SIZE(uids); i++)
+		if (uids[i] != user->uid || gids[i] != user->gid)
+			return -EPERM;
+	/* With the capabilities went the right to take them again; this asks whether it has. */
+	if (user->uid != 0 && (setresuid(0, 0, 0) == 0 || setgroups(0, NULL) == 0))
+		return -EPERM;
+	return 0;
 }
 
 int user_set_environment(const struct user *user)
@@ -157,29 +151,17 @@ int user_set_environment(const struct user *user)
 
 #define WORD_FD 3
 
-static int keep_only(int fd)
-{
-	if (dup2(fd, WORD_FD) < 0 || close_range(WORD_FD + 1, ~0U, 0) < 0)
-		return -errno;
-	for (int i = 0; i < WORD_FD; i++) /* a library may write to them */
-		close(i);
-	for (int i = 0; i < WORD_FD; i++)
-		if (open("/dev/null", O_RDWR) != i)
-			return -EBADF;
-	return 0;
-}
-
-/* Until the parent has a handle: what ends before that may be anybody by then. */
-static bool wait_for_start(void)
-{
-	char start;
-
-	return read(WORD_FD, &start, 1) == 1;
-}
-
 __attribute__((noreturn)) static void be_child(child_word_find *find, const void *ctx, int fd)
 {
-	if (keep_only(fd) == 0 && wait_for_start())
+	bool is_well = dup2(fd, WORD_FD) >= 0 && close_range(WORD_FD + 1, ~0U, 0) == 0;
+	char start;
+
+	for (int i = 0; is_well && i < WORD_FD; i++) /* a library may write to them */
+		close(i);
+	for (int i = 0; is_well && i < WORD_FD; i++)
+		is_well = open("/dev/null", O_RDWR) == i;
+	/* Until the parent has a handle: what ends before that may be anybody by then. */
+	if (is_well && read(WORD_FD, &start, 1) == 1)
 		find(ctx, WORD_FD);
 	_exit(0);
 }
@@ -204,35 +186,11 @@ int child_word_become(uid_t uid)
 
 /* ---- in the parent ---- */
 
-static int hear(int fd, int patience_ms, int *ret_word)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int word;
-
-	if (send(fd, "", 1, MSG_NOSIGNAL) != 1)
-		return -ENODATA;
-	if (poll(&p, 1, patience_ms) <= 0)
-		return -ETIMEDOUT;
-	if (recv(fd, &word, sizeof(word), MSG_DONTWAIT) != sizeof(word))
-		return -ENODATA;
-	*ret_word = word;
-	return 0;
-}
-
-/* Also one that is stopped. What no signal ends is waited for with others of ours. */
-static void end(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	poll(&p, 1, END_MS);
-	waitid(P_PIDFD, (id_t)pidfd, NULL, WEXITED | WNOHANG);
-}
-
 int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int *ret_word)
 {
 	CLEANUP(close_fd) int ours = -1, theirs = -1, pidfd = -1;
-	int fds[2], r;
+	struct pollfd word_comes, child_ends;
+	int fds[2], word, r = 0;
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
@@ -248,8 +206,20 @@ int child_word_ask(child_word_find *find, const void *ctx, int patience_ms, int 
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd < 0)
 		return -errno; /* it sees our end close, and ends */
-	r = hear(ours, patience_ms, ret_word);
-	end(pidfd);
+	word_comes = (struct pollfd){ .fd = ours, .events = POLLIN };
+	if (send(ours, "", 1, MSG_NOSIGNAL) != 1)
+		r = -ENODATA;
+	else if (poll(&word_comes, 1, patience_ms) <= 0)
+		r = -ETIMEDOUT;
+	else if (recv(ours, &word, sizeof(word), MSG_DONTWAIT) != sizeof(word))
+		r = -ENODATA;
+	else
+		*ret_word = word;
+	/* Also one that is stopped. What no signal ends is waited for with others of ours. */
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	child_ends = (struct pollfd){ .fd = pidfd, .events = POLLIN };
+	poll(&child_ends, 1, END_MS);
+	waitid(P_PIDFD, (id_t)pidfd, NULL, WEXITED | WNOHANG);
 	return r;
 }
 

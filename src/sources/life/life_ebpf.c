@@ -115,9 +115,10 @@ static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void 
 
 	(void)epoll_wait(e->wake_fd, &woken, 1, 0); /* or the edge would stay */
 	__atomic_store_n(&e->skel->bss->is_armed, true, __ATOMIC_SEQ_CST);
+	/* In this order: a stop between them makes no event seem to be of later than now. */
+	e->units.wall_ns = clock_wall_ns();
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	e->units.mono_ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-	e->units.wall_ns = clock_wall_ns();
 	e->fn = fn;
 	e->fn_ctx = ctx;
 	e->n_left = max;

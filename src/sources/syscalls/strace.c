@@ -25,6 +25,7 @@
 #include "base/io.h"
 #include "base/macros.h"
 #include "base/num.h"
+#include "base/path.h"
 #include "base/unknown.h"
 #include "sources/sources.h"
 
@@ -205,18 +206,7 @@ struct strace {
 
 bool sources_has_strace(void)
 {
-	const char *path = getenv("PATH");
-	char file[4096];
-
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-
-		snprintf(file, sizeof(file), "%.*s/strace", (int)n, path);
-		if (access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
+	return path_has_program("strace");
 }
 
 /* ---- checking ---- */

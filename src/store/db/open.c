@@ -116,12 +116,19 @@ static int check_log(const char *path, struct err *err)
  * A link is followed (state may live on another disk), but what is written must
  * be a plain file of our own: in a folder that others can write, theirs could
  * stand there to read what we record. Root may write anybody's: the layout
- * check keeps it to proctor's databases.
+ * check keeps it to proctor's databases, and no link of a user's leads it to another's.
  */
 static int check_file(const char *path, enum store_mode mode, struct err *err)
 {
 	struct stat st;
-	int error = stat(path, &st) < 0 ? errno : 0;
+	int error;
+
+	if (geteuid() == 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != 0)
+		return err_set(err, -ELOOP,
+			       "%s is a link that user %u has made, and root follows none of "
+			       "those: set PROCTOR_HOME to another folder",
+			       path, (unsigned)st.st_uid);
+	error = stat(path, &st) < 0 ? errno : 0;
 
 	if (error == ENOENT && mode != STORE_WRITE)
 		return err_set(err, -ENOENT, "nothing was recorded yet: there is no database %s",
