@@ -436,13 +436,6 @@ void record_read_begin(struct record_reader *r, struct attempt *a)
 		fail(r, -EBADMSG);
 }
 
-void record_write_end(struct buf *out, const struct attempt *a)
-{
-	record_write_struct(out, &attempt_progress_columns, a);
-	record_write_struct(out, &attempt_end_columns, a);
-	record_write_struct(out, &usage_columns, &a->usage);
-}
-
 void record_read_end(struct record_reader *r, struct attempt *a)
 {
 	record_read_struct(r, &attempt_progress_columns, a);
@@ -483,7 +476,9 @@ void record_read_details(struct record_reader *r, struct attempt *a, const char 
 
 void record_write_final(struct buf *out, const struct attempt *a, bool with_sheets)
 {
-	record_write_end(out, a);
+	record_write_struct(out, &attempt_progress_columns, a);
+	record_write_struct(out, &attempt_end_columns, a);
+	record_write_struct(out, &usage_columns, &a->usage);
 	record_write_sheets(out, a->sheets, with_sheets ? a->n_sheets : 0);
 }
 

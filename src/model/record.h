@@ -102,10 +102,6 @@ struct phase_change *record_read_phases(struct record_reader *r, size_t *ret_n);
 void record_write_begin(struct buf *out, const struct attempt *a);
 void record_read_begin(struct record_reader *r, struct attempt *a);
 
-/* How it ended and what it used: without sheets and lists. */
-void record_write_end(struct buf *out, const struct attempt *a);
-void record_read_end(struct record_reader *r, struct attempt *a);
-
 /* How far the attempt is, and some of its sheets. Reading sets a->sheets to those alone. */
 void record_write_sheets_changed(struct buf *out, const struct attempt *a,
 				 const struct sheet_record *sheets, size_t n);
@@ -119,8 +115,9 @@ void record_read_sheets_changed(struct record_reader *r, struct attempt *a);
 void record_write_details(struct buf *out, const struct attempt *a, const char *why_not_all_calls);
 void record_read_details(struct record_reader *r, struct attempt *a, const char **ret_why);
 
-/* As record_write_end(), and all sheets if there is room for them. */
+/* How it ended and what it used, and all sheets if there is room for them. */
 void record_write_final(struct buf *out, const struct attempt *a, bool with_sheets);
+void record_read_end(struct record_reader *r, struct attempt *a); /* the sheets are left */
 void record_read_final(struct record_reader *r, struct attempt *a);
 
 /* ---- anomalies ---- */

@@ -181,33 +181,11 @@ run "$PROCTOR" doctor
 like "doctor names it" "$stdout" '^  database +note .*makes no sense.* of job torn, attempt 1 .*nothing need be done'
 is "which is no failure" "$status" 0
 
-# SQLite's own log. Of a young database it may be all that there is.
+# SQLite's own log. A young database has its tables in its file all the same.
 rm -rf "$PROCTOR_HOME" && mkdir "$PROCTOR_HOME" && : >"$db"
 "$PROCTOR" run -q --job young -- true
 "$PROCTOR" jobs >/dev/null
-if [ "$(stat -c %s "$db" "$db-wal" 2>/dev/null | paste -sd' ' | cut -d' ' -f1)" != 0 ]; then
-	skip "a young database with a damaged log" "it is in its file already"
-else
-	cp "$db-wal" "$TMP/kept.wal"
-	noise 100 50 "$db-wal"
-	cp "$db-wal" "$TMP/noisy.wal"
-	run "$PROCTOR" jobs
-	is "a young database with a damaged log is refused" "$status" 1
-	like "and what to do is said" "$stderr" 'its -wal cannot be read.*proctor doctor --repair'
-	run "$PROCTOR" run -q --job young -- sh -c 'exit 3'
-	is "a run is not recorded over it" "$status/$(cmp "$TMP/noisy.wal" "$db-wal" && echo same)" 3/same
-	cp "$TMP/kept.wal" "$db-wal"
-	run "$PROCTOR" jobs --json
-	json "with the log as it was all is there" "$stdout" 'd[0]["job_id"] == "young" and d[0]["outcome"] == "success"'
-	cp "$TMP/noisy.wal" "$db-wal"
-	run "$PROCTOR" doctor --repair --json
-	json "it is moved, with its log" "$stdout" \
-		'd["repaired"] is True and d["moved_to"].startswith(d["database"] + ".damaged-")'
-	check "which is as it was" cmp "$TMP/noisy.wal" "$(json_eval "$stdout" 'd["moved_to"]')-wal"
-	run "$PROCTOR" run -q --job new -- true
-	run "$PROCTOR" jobs --json
-	json "and a new one begins" "$stdout" 'd[-1]["job_id"] == "new"'
-fi
+check "a young database has its tables in its file" [ "$(stat -c %s "$db")" -gt 4096 ]
 
 # A log that breaks off: what SQLite can read goes on.
 make_database
@@ -278,7 +256,7 @@ if [ "${OWN_MOUNTS:-}" = yes ] && mkdir "$TMP/medium" && mount -t tmpfs -o size=
 	mount -o remount,ro "$TMP/medium"
 	run "$PROCTOR" jobs
 	like "a database on a medium that nobody can write is read" "$stdout" '^one '
-	run "$PROCTOR" run -q --job medium -- sh -c 'echo out; exit 7'
+	run "$PROCTOR" run --job medium -- sh -c 'echo out; exit 7'
 	is "a command runs all the same" "$status/$stdout" 7/out
 	like "and what to do is said" "$stderr" \
 		'cannot be written \(Read-only file system\): mount its file system writable, or set PROCTOR_HOME'

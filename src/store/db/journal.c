@@ -16,7 +16,6 @@
 #include "store/damage.h"
 #include "store/db/db.h"
 #include "store/handle.h"
-#include "store/ingest.h"
 #include "store/sqlite.h"
 
 /* Of different lengths, so that several who wait do not come back all at once. */
@@ -556,22 +555,4 @@ int store_settle(struct store *store)
 	if (store->is_unsettled)
 		sync_here(store);
 	return -store->log_error;
-}
-
-struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns)
-{
-	struct store_swept ret = { 0 };
-	struct store *store = NULL;
-
-	ret.result = store_open(path, STORE_WRITE, &store, NULL);
-	if (ret.result < 0)
-		return ret;
-	store->is_unsettled = true; /* by others */
-	settle_reuse(store);
-	store->followed_wall_ns = followed_wall_ns;
-	(void)ingest_logs(store, NULL); /* removes logs */
-	ret.disk_error = store->log_error;
-	ret.wait_ns = store->disk_wait_ns;
-	store_close(store);
-	return ret;
 }

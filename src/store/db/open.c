@@ -538,6 +538,24 @@ struct store *store_close(struct store *store)
 	return NULL;
 }
 
+struct store_swept store_sweep(const char *path, uint64_t followed_wall_ns)
+{
+	struct store_swept ret = { 0 };
+	struct store *store = NULL;
+
+	ret.result = store_open(path, STORE_WRITE, &store, NULL);
+	if (ret.result < 0)
+		return ret;
+	store->is_unsettled = true; /* by others */
+	settle_reuse(store);
+	store->followed_wall_ns = followed_wall_ns;
+	(void)ingest_logs(store, NULL); /* removes logs */
+	ret.disk_error = store->log_error;
+	ret.wait_ns = store->disk_wait_ns;
+	store_close(store);
+	return ret;
+}
+
 void store_set_alive_check(struct store *store, store_alive_fn *fn, void *ctx)
 {
 	store->alive = fn;
