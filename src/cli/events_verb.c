@@ -396,23 +396,6 @@ static void follower_release(struct follower *f)
 	output_release(&f->printer.out);
 }
 
-static int follow(struct follower *f, struct err *err)
-{
-	int r = output_open(&f->printer.out, NULL, err);
-
-	if (!f->args->json)
-		add_heading(&f->printer.out.buf);
-	while (r == 0) {
-		find_daemon(f);
-		r = read_news(f, err);
-		if (r == 0)
-			r = output_flush(&f->printer.out);
-		if (r == 0)
-			r = wait_for_news(f);
-	}
-	return r == -EINTR ? 0 : r;
-}
-
 static int follow_events(const struct events_args *args, struct err *err)
 {
 	CLEANUP(follower_release)
@@ -425,7 +408,18 @@ static int follow_events(const struct events_args *args, struct err *err)
 	f.paths = &paths;
 	if (r < 0)
 		return cli_fail(CLI_FAILED, err);
-	return output_end(&f.printer.out, follow(&f, err), err);
+	r = output_open(&f.printer.out, NULL, err);
+	if (!args->json)
+		add_heading(&f.printer.out.buf);
+	while (r == 0) {
+		find_daemon(&f);
+		r = read_news(&f, err);
+		if (r == 0)
+			r = output_flush(&f.printer.out);
+		if (r == 0)
+			r = wait_for_news(&f);
+	}
+	return output_end(&f.printer.out, r == -EINTR ? 0 : r, err);
 }
 
 int cli_events(int argc, char **argv)
