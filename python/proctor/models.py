@@ -72,6 +72,7 @@ class AnomalyType(_Open):
     GPU_HOT = "gpu_hot"
     GPU_LOST = "gpu_lost"
     ORPHAN = "orphan"
+    RANK_DIVERGED = "rank_diverged"
 
 
 class EventType(_Open):

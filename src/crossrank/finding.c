@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/map.h"
-#include "crossrank/method/method.h"
 #include "crossrank/rank_facts.h"
 #include "crossrank/reference/reference.h"
 
@@ -283,26 +282,6 @@ int64_t finding_gain_bytes(const struct candidate *c)
 	return bytes < 9.2e18 ? (int64_t)bytes : INT64_MAX;
 }
 
-static const struct {
-	enum verdict verdict;
-	enum why why;
-} answers[] = {
-	[CULPRIT_FIRST] = { VERDICT_NAMED, WHY_FIRST },
-	[CULPRIT_ALONE] = { VERDICT_NAMED, WHY_ALONE },
-	[CULPRIT_FEW_SAMPLES] = { VERDICT_CANNOT_TELL, WHY_FEW },
-	[CULPRIT_NEVER_ALIKE] = { VERDICT_CANNOT_TELL, WHY_NEVER_ALIKE },
-	[CULPRIT_OVERLAP] = { VERDICT_CANNOT_TELL, WHY_TOO_CLOSE },
-	[CULPRIT_UNRELATED] = { VERDICT_CANNOT_TELL, WHY_UNRELATED },
-	[CULPRIT_MAY_PASS] = { VERDICT_CANNOT_TELL, WHY_MAY_PASS },
-	[CULPRIT_LOAD] = { VERDICT_CANNOT_TELL, WHY_LOADED },
-	[CULPRIT_SMALL] = { VERDICT_CANNOT_TELL, WHY_SMALL },
-	[CULPRIT_NOT_RECORDED] = { VERDICT_CANNOT_TELL, WHY_UNSEEN },
-	[CULPRIT_CLOCKS] = { VERDICT_CANNOT_TELL, WHY_CLOCKS },
-	[CULPRIT_NO_RISE] = { VERDICT_NONE, WHY_NO_RISE },
-	[CULPRIT_SHARED] = { VERDICT_NONE, WHY_SHARED },
-	[CULPRIT_GIVEN_BACK] = { VERDICT_NONE, WHY_GIVEN_BACK },
-};
-
 /* The process whose record has a rise: that of the record's first sample, or of a later onset. */
 static const struct identity *process_of(const struct input *in, const struct culprit_rise *rise)
 {
@@ -333,8 +312,8 @@ static int take_answer(struct input *in, const struct culprit_answer *answer)
 	struct candidate *first;
 	struct phase_time time;
 
-	f->verdict = answers[answer->why].verdict;
-	f->why = answers[answer->why].why;
+	f->verdict = verdict_of(answer->why);
+	f->why = answer->why;
 	f->unseen = rank_of(in, answer->because);
 	f->lead = answer->lead;
 	f->is_since_start = answer->is_since_start;

@@ -9,29 +9,7 @@
 #define PROCTOR_CROSSRANK_FINDING_H
 
 #include "crossrank/merging/merging.h"
-
-enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
-
-enum why {
-	WHY_FIRST,	 /* named: all grow, it began */
-	WHY_ALONE,	 /* named: it grows, the others do not */
-	WHY_TOO_CLOSE,	 /* cannot tell: onsets overlap */
-	WHY_CLOCKS,	 /* cannot tell: a clock that follows nothing */
-	WHY_UNSEEN,	 /* cannot tell: a rank has no record of the beginning */
-	WHY_LOADED,	 /* cannot tell: other ranks took as much at their start */
-	WHY_MISSING,	 /* cannot tell: some ranks have no record at all */
-	WHY_UNRELATED,	 /* cannot tell: each rank rises at a time of its own */
-	WHY_MAY_PASS,	 /* cannot tell: ranks rose like that before, and gave it back */
-	WHY_SMALL,	 /* cannot tell: ranks wander from each other by about as much */
-	WHY_NEVER_ALIKE, /* cannot tell: the ranks never do the same for long enough */
-	WHY_ONE_RANK,	 /* cannot tell: nothing to compare with */
-	WHY_MIXED,	 /* cannot tell: a rank has records of two processes at once */
-	WHY_NO_SAMPLES,	 /* cannot tell: there are none */
-	WHY_FEW,	 /* cannot tell: too few samples of a rank */
-	WHY_NO_RISE,	 /* none */
-	WHY_SHARED,	 /* none: all together */
-	WHY_GIVEN_BACK,	 /* none: one rank rose alone, once, and gave it back */
-};
+#include "crossrank/method/method.h"
 
 /* The main rise of a rank. Times are seconds after the origin. */
 struct candidate {

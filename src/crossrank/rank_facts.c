@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "crossrank/method/method.h"
@@ -193,18 +192,6 @@ static int find_gaps(const struct rank_analysis *a, const struct rank *rank, str
 #define SLOW_FACTOR 1.2 /* steps so much longer than the others' may make a straggler */
 #define LEVEL 0.05	/* and do where chance does so no oftener */
 
-static bool begins_with(struct text t, const char *word)
-{
-	size_t n = strlen(word);
-
-	if (t.n < n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (ascii_to_lower(t.s[i]) != word[i])
-			return false;
-	return true;
-}
-
 /* By the last part of its path. */
 static bool is_step(const struct span *span)
 {
@@ -217,7 +204,7 @@ static bool is_step(const struct span *span)
 		label.s = slash + 2;
 	}
 	for (size_t i = 0; !span->is_open && i < ARRAY_SIZE(names); i++)
-		if (begins_with(label, names[i]))
+		if (text_begins_with(label, names[i]))
 			return true;
 	return false;
 }
@@ -382,7 +369,7 @@ static int find_slow(const struct work *w)
 		}
 	}
 	r = culprit_find(ranks, n_ranks, &arena, &answer);
-	if (r < 0 || answer.why != CULPRIT_ALONE)
+	if (r < 0 || answer.why != WHY_ALONE)
 		return r;
 	w->f->slow = &w->a->ranks[ranks[answer.rises[0].record].rank];
 	w->f->slow_since_ns = w->origin_ns + llround(answer.rises[0].best * 1e9);

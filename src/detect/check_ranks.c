@@ -242,7 +242,7 @@ static void describe(struct rank_watch *w, const struct tick *t,
 	const struct culprit_rise *rise = &answer->rises[0];
 	double ago = w->now - w->origin - rise->best;
 	uint64_t onset_ns = t->snap->wall_ns - (uint64_t)(fmax(ago, 0) * 1e9);
-	bool is_alone = answer->why == CULPRIT_ALONE;
+	bool is_alone = answer->why == WHY_ALONE;
 	char since[32], rate[32];
 
 	snprintf(rate, sizeof(rate), rise->is_step ? "+%.0f MB at once" : "+%.1f MB/s",
@@ -305,15 +305,15 @@ static int look(struct rank_watch *w, const struct tick *t)
 	struct culprit_answer answer;
 	int r = ask(w, false, &arena, &answer), named = RANK_NONE;
 
-	if (r == 0 && answer.verdict != CULPRIT_FOUND && w->every > 0)
+	if (r == 0 && verdict_of(answer.why) != VERDICT_NAMED && w->every > 0)
 		r = ask(w, true, &arena, &answer);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->n; i++)
-		if (answer.verdict != CULPRIT_FOUND)
+		if (verdict_of(answer.why) != VERDICT_NAMED)
 			w->lines[i].refused =
 				fmax(w->lines[i].refused, w->lines[i].away - w->lines[i].low);
-	if (answer.verdict == CULPRIT_FOUND) {
+	if (verdict_of(answer.why) == VERDICT_NAMED) {
 		double onset = answer.rises[0].best;
 
 		named = w->lines[answer.rises[0].record].rank;

@@ -62,12 +62,9 @@ void sources_read_ending(int root_fd, pid_t pid, struct proc_sample *ret)
 
 static void io_subtract(struct io_counts *from, const struct pid_io *io)
 {
-	from->rchar = u64_delta(from->rchar, io->rchar);
-	from->wchar = u64_delta(from->wchar, io->wchar);
-	from->syscr = u64_delta(from->syscr, io->syscr);
-	from->syscw = u64_delta(from->syscw, io->syscw);
-	from->read_bytes = u64_delta(from->read_bytes, io->read_bytes);
-	from->write_bytes = u64_delta(from->write_bytes, io->write_bytes);
+#define SUBTRACT(member_, ...) from->member_ = u64_delta(from->member_, io->member_);
+	PID_IO(SUBTRACT)
+#undef SUBTRACT
 }
 
 /*
@@ -107,12 +104,9 @@ static int add_thread(int task_fd, const char *tid, struct pid_io *sum)
 	if (io_read_text_at(task_fd, path, text, sizeof(text)) <= 0)
 		return -ENODATA;
 	pid_io_parse(text, &io);
-	sum->rchar = u64_add(sum->rchar, io.rchar);
-	sum->wchar = u64_add(sum->wchar, io.wchar);
-	sum->syscr = u64_add(sum->syscr, io.syscr);
-	sum->syscw = u64_add(sum->syscw, io.syscw);
-	sum->read_bytes = u64_add(sum->read_bytes, io.read_bytes);
-	sum->write_bytes = u64_add(sum->write_bytes, io.write_bytes);
+#define ADD(member_, ...) sum->member_ = u64_add(sum->member_, io.member_);
+	PID_IO(ADD)
+#undef ADD
 	return 0;
 }
 

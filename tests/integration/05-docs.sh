@@ -140,6 +140,10 @@ pages=("$SOURCE_ROOT"/README.md "$SOURCE_ROOT"/docs/*.md)
 is "each link of the pages leads somewhere" \
 	"$(python3 "$INTEGRATION/page_blocks.py" links "${pages[@]}" 2>&1)" ""
 
+# docs/testing.md is for those who have the source.
+is "all pages are installed" "$(grep -oE 'docs/[a-z-]+\.md' "$SOURCE_ROOT/meson.build" | sort)" \
+	"$(cd "$SOURCE_ROOT" && find docs -name '*.md' ! -name testing.md | sort)"
+
 for verb in $verbs; do
 	options_of_help "$verb" >"$TMP/options.$verb"
 done

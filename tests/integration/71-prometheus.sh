@@ -60,7 +60,7 @@ like "a job runs" "$stdout" 'proctor_running_jobs  1.0'
 like "with its process" "$stdout" 'proctor_job_processes job_id=p/1 1.0'
 check "that holds what it took" within proctor_job_rss_bytes 67108864 134217728
 check "and a core, or what is left of one" within proctor_job_cpu_cores 0.001 1.2
-# 41-gpu.sh compares the rest of the page.
+# test_report_prometheus compares the rest of the page.
 grep -v gpu "$TMP/job.prom" >"$TMP/page.prom"
 if [ -e /proc/pressure/io ]; then
 	is "the metrics are those of docs/metrics.md" "$(python3 "$INTEGRATION/page_fields.py" metrics \

@@ -171,6 +171,9 @@ for name, fields in RANKS.items():
 	got = [f.name for f in dataclasses.fields(getattr(ranks, name)) if f.name != 'extra']
 	assert got == fields.split(), (name, got)"
 
+is "they know all types of anomalies" \
+	"$("$python" -c 'from proctor.models import AnomalyType; print(*sorted(t.value for t in AnomalyType), sep="\n")')" \
+	"$(sed -n 's/^\t\[ANOMALY_.*\] = "\(.*\)",$/\1/p' "$SOURCE_ROOT/src/model/anomaly.c" | sort)"
 py "unknown is None, whether null or absent, and other keys are kept" "
 got = models.ProcessMetric.from_json({'pid': 1, 'rss_mb': None, 'comm': 'sh', 'new_key': [1]})
 assert (got.rss_mb, got.cpu_percent, got.threads, got.syscall_counts) == (None,) * 4, got

@@ -71,6 +71,7 @@ is "both mean the same socket" "$(sed -n 's/^ListenStream=//p' "$root/systemd/pr
 like "jobs are started by the manager" "$(cat "$unit")" '^Environment="PROCTOR_LAUNCHER=systemd-run .* --"$'
 while read -r word; do
 	like "each capability is explained: $word" "$(grep '^#' "$unit")" "^# $word  "
+	like "and in the documentation" "$(cat "$root/docs/contracts.md")" "^\\|.*\`$word\`.*\\|.*\\|$"
 done < <(value CapabilityBoundingSet | tr ' ' '\n')
 
 finish

@@ -150,6 +150,32 @@ static void test_a_daemon_stops(void **state)
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM attempts"), 0);
 }
 
+/* What a daemon has recorded of an attempt is stored with it, although its log is the older one. */
+static void test_a_daemon_records_of_younger_logs(void **state)
+{
+	CLEANUP(buf_release) struct buf bytes = BUF_INIT;
+	struct fixture *f = *state;
+	const struct daemon_record d = { .key = { 7, 8 }, .version = "1", .started_wall_ns = 3 };
+	const struct proc_event ev = { .wall_ns = clock_wall_ns(),
+				       .key = { 9, 5 },
+				       .status = { -1, -1 } };
+	struct attempt self = make_attached(), a = make_attached();
+	struct attempt_log *host = NULL, *log;
+	struct err err = ERR_INIT;
+
+	must(attempt_log_open_host(f->db, &self, describe_daemon, (void *)&d, &host, &err), &err);
+	a.started_wall_ns = self.started_wall_ns + 1000;
+	log = begin(f, &a);
+	buf_add(&bytes, (const char *)attempt_log_id(log)->bytes,
+		sizeof(attempt_log_id(log)->bytes));
+	record_write_list(&bytes, RECORD_LIST_EVENTS, &ev, 1);
+	attempt_log_append(host, RECORD_EVENTS, &bytes);
+	attempt_log_close(host);
+	end(log, &a);
+	ingest(f);
+	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events WHERE pid = 9"), 1);
+}
+
 /* At once, and then not before half a minute is over. */
 static void test_what_lasts_is_renewed(void **state)
 {
@@ -172,6 +198,7 @@ int main(void)
 		LOG_TEST(test_what_was_removed_goes_on),
 		LOG_TEST(test_one_that_is_over_at_once),
 		LOG_TEST(test_a_daemon_stops),
+		LOG_TEST(test_a_daemon_records_of_younger_logs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

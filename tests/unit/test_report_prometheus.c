@@ -1,15 +1,19 @@
 /*
  * The text for Prometheus of a snapshot made here: what is known, in base units, and
- * nothing of what is not.
+ * nothing of what is not. docs/metrics.md lists its metrics.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "report/report.h"
@@ -158,6 +162,58 @@ static void test_no_gpu_and_no_job(void **state)
 	assert_non_null(strstr(text, "proctor_running_jobs "));
 }
 
+/* ---- docs/metrics.md ---- */
+
+static const char *next(const char *text, const char *title)
+{
+	const char *found = text ? strstr(text, title) : NULL;
+
+	return found ? found + 1 : NULL;
+}
+
+static void test_page_has_each_metric(void **state)
+{
+	struct fixture *f = *state;
+	const char *tests = getenv("PROCTOR_TESTS");
+	CLEANUP(buf_release) struct buf path = BUF_INIT, page = BUF_INIT;
+	const char *text;
+	size_t n_rows = 0;
+
+	f->gpus[0].memory_total_mb = 2;
+	f->gpus[0].temperature_c = 40;
+	f->gpus[0].power_watts = 100;
+	f->gpus[0].energy_joules = 1000;
+	f->gpus[0].ecc_errors = 0;
+	f->gpus[0].last_xid = 79;
+	add_process(&f->snap, "a/1", 25)->gpu_memory_bytes = 4096;
+	text = text_of(f);
+
+	assert_non_null(tests);
+	buf_printf(&path, "%s/../docs/metrics.md", tests);
+	assert_int_equal(io_read_at(AT_FDCWD, path.data, 1 << 20, &page), 0);
+	for (const char *p = next(text, "\n# TYPE "); p; p = next(p, "\n# TYPE ")) {
+		char name[64], type[16], row[128];
+
+		assert_int_equal(sscanf(p, "# TYPE %63s %15s", name, type), 2);
+		snprintf(row, sizeof(row), "\n| `%s` | %s | ", name, type);
+		if (!strstr(page.data, row))
+			fail_msg("docs/metrics.md has no row%s", row);
+	}
+	/* Of the host the integration test has all of them. */
+	for (const char *p = next(page.data, "\n| `proctor_"); p; p = next(p, "\n| `proctor_")) {
+		char name[64], title[128];
+
+		assert_int_equal(sscanf(p, "| `%63[a-z0-9_]", name), 1);
+		snprintf(title, sizeof(title), "\n# TYPE %s ", name);
+		if (strstr(name, "_gpu_") || strstr(name, "_job_")) {
+			n_rows++;
+			if (!strstr(text, title))
+				fail_msg("there is no metric %s", name);
+		}
+	}
+	assert_int_equal(n_rows, 10 + 8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +222,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_title_once_before_its_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_jobs_are_summed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_gpu_and_no_job, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_page_has_each_metric, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

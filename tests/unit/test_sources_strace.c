@@ -25,6 +25,13 @@
 #include "base/unknown.h"
 #include "sources/syscalls/strace.h"
 
+static int attach(pid_t pid, struct strace **ret, struct err *err)
+{
+	int r = strace_start(pid, ret, err);
+
+	return r < 0 ? r : strace_await(*ret, err);
+}
+
 #define N_GOLDEN 9
 
 static void check_case(const json_t *root)
@@ -226,9 +233,9 @@ static void test_attach_and_detach(void **state)
 		skip();
 	n_calls = share_counter();
 	pid = start_counting_caller(n_calls);
-	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(attach(pid, &s, &err), 0);
 	assert_true(is_traced(pid));
-	assert_int_equal(strace_attach(pid, &second, &err), -EBUSY);
+	assert_int_equal(attach(pid, &second, &err), -EBUSY);
 	assert_non_null(strstr(err.text, "already traced"));
 	await_calls(n_calls);
 	assert_int_equal(strace_detach(s, &table, &err), 0);
@@ -246,12 +253,12 @@ static void test_what_cannot_be_traced(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(strace_attach(getpid(), &s, &err), -EINVAL);
-	assert_int_equal(strace_attach(0, &s, &err), -EINVAL);
-	assert_int_equal(strace_attach(-1, &s, &err), -EINVAL);
+	assert_int_equal(attach(getpid(), &s, &err), -EINVAL);
+	assert_int_equal(attach(0, &s, &err), -EINVAL);
+	assert_int_equal(attach(-1, &s, &err), -EINVAL);
 	pid = start_caller();
 	end_caller(pid);
-	assert_int_equal(strace_attach(pid, &s, &err), -ESRCH);
+	assert_int_equal(attach(pid, &s, &err), -ESRCH);
 	assert_null(s);
 }
 
@@ -272,7 +279,7 @@ static void test_a_killed_tracer_lets_go(void **state)
 		struct strace *s = NULL;
 		struct err err = ERR_INIT;
 
-		(void)!write(ready[1], strace_attach(pid, &s, &err) == 0 ? "y" : "n", 1);
+		(void)!write(ready[1], attach(pid, &s, &err) == 0 ? "y" : "n", 1);
 		for (;;)
 			pause();
 	}
@@ -336,7 +343,7 @@ static void test_many_processes_do_not_fill_the_pipe(void **state)
 		skip();
 	assert_int_equal(pipe(go), 0);
 	pid = start_forker(go[0]);
-	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(attach(pid, &s, &err), 0);
 	assert_int_equal(write(go[1], "", 1), 1);
 	assert_true(ends_soon(pid));
 	assert_int_equal(strace_detach(s, &table, &err), 0);
@@ -357,7 +364,7 @@ static void test_no_table_is_an_error(void **state)
 	if (!sources_has_strace())
 		skip();
 	pid = start_caller();
-	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(attach(pid, &s, &err), 0);
 	assert_int_equal(kill(strace_pid(s), SIGKILL), 0);
 	assert_int_equal(strace_detach(s, &table, &err), -ENODATA);
 	assert_non_null(strstr(err.text, "no table"));

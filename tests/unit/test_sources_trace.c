@@ -181,7 +181,8 @@ static void test_tracers_are_not_traced(void **state)
 		skip();
 	pid = start_caller();
 	await_exec(pid);
-	assert_int_equal(strace_attach(pid, &s, &err), 0);
+	assert_int_equal(strace_start(pid, &s, &err), 0);
+	assert_int_equal(strace_await(s, &err), 0);
 	assert_int_equal(sources_trace(strace_pid(s), &options, &result, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "a tracer itself"));
 	strace_free(s);

@@ -27,6 +27,7 @@
 #define OUTSIDE_PARTS 6 /* a rank that grows since its start gains in all of these, but for one */
 #define TRANSIENT_SCALES 2.0 /* a spike counts from here on */
 #define COMMON_SCALES 3.0    /* a common rise counts from here on */
+#define LEAST_LEAD 0.3	     /* of an interval: a smaller one does not show */
 #define EARLY_NAMED 0.98     /* a lead soon after the start may be a load: it must be surer */
 #define LOAD_SHARE 0.4	     /* of what a rank holds afterwards: a load is that large */
 #define MAIN_SHARE 0.25	     /* of all that a rank gains: the rise is no block before it */
@@ -53,8 +54,7 @@
  */
 struct event {
 	size_t from;
-	enum culprit_verdict verdict;
-	enum culprit_why why;
+	enum why why;
 	struct culprit_rise *rises; /* by onset */
 	size_t n_rises, first;
 	double probability, lead, score;
@@ -324,16 +324,11 @@ static bool is_late_load(const struct work *w, const size_t *members, size_t n, 
 
 		for (size_t i = 0; i < ev->n_rises; i++)
 			rose |= ev->rises[i].record == members[k];
-		n_before +=
-			!rose && took_before(&w->g->tracks[members[k]], first->gain, w->g->at[s]);
+		n_before += !rose &&
+			    (took_before(&w->g->tracks[members[k]], first->gain, w->g->at[s]) ||
+			     took_before(&w->g->tracks[members[k]], first->total, w->g->at[s]));
 	}
 	return n_before > 0 && (double)n_before >= 0.5 * (double)(n - ev->n_rises);
-}
-
-static void decide(struct event *ev, enum culprit_verdict verdict, enum culprit_why why)
-{
-	ev->verdict = verdict;
-	ev->why = why;
 }
 
 /* A spike of any member was as large and as long as this rise is so far, or that is hardly seen. */
@@ -381,7 +376,7 @@ static const struct event *find_shared_before(const struct work *w, double at, s
 	for (size_t i = 0; i < w->n_events; i++) {
 		const struct event *ev = &w->events[i];
 
-		if (ev->why == CULPRIT_SHARED && ev->n_rises >= n_rises &&
+		if (ev->why == WHY_SHARED && ev->n_rises >= n_rises &&
 		    ev->rises[ev->n_rises - 1].onset < at)
 			found = ev;
 	}
@@ -413,19 +408,21 @@ static double beyond_peers(const struct grid *g, const size_t *members, size_t n
 			   const struct culprit_rise *rise)
 {
 	size_t from = track_count_to(g->at, g->n_cells, rise->onset - rise->sd);
-	size_t to = track_count_to(g->at, g->n_cells, rise->till);
+	/* A step is over in a moment: peers that do the same later count. */
+	size_t to = rise->is_step ? g->n_cells : track_count_to(g->at, g->n_cells, rise->till);
 	double most = LEAST_SCALE * g->tracks[rise->record].scale;
 	size_t n_peers = 0;
 
 	from = from > 0 ? from - 1 : 0;
 	to = to < g->n_cells ? to : g->n_cells - 1;
 	for (size_t k = 0; k < n; k++) {
-		size_t r = members[k];
+		size_t r = members[k], last = to < g->to[r] ? to : g->to[r] - 1;
 
-		if (r == rise->record || from < g->from[r] || to >= g->to[r])
+		if (r == rise->record || from < g->from[r] || from >= last ||
+		    (!rise->is_step && last < to))
 			continue;
 		n_peers++;
-		most = fmax(most, grid_kept(g, r, to) - grid_kept(g, r, from));
+		most = fmax(most, grid_kept(g, r, last) - grid_kept(g, r, from));
 	}
 	return n_peers < 3 ? 0 : lead_beyond(rise->gain / most, (double)n_peers, n, LEAD_TAIL);
 }
@@ -448,13 +445,13 @@ static int judge_alone(struct work *w, const size_t *members, size_t n, size_t s
 	if (n == 2 && track_count_to(w->g->at + s, e - s, rise->onset) < OUTSIDE_CELLS)
 		ev->probability = fmin(ev->probability, CULPRIT_NAMED);
 	if (may_pass(w, members, n, stop, rise))
-		decide(ev, CULPRIT_UNCLEAR, CULPRIT_MAY_PASS);
+		ev->why = WHY_MAY_PASS;
 	else if (ev->because != SIZE_MAX)
-		decide(ev, CULPRIT_UNCLEAR, CULPRIT_NOT_RECORDED);
+		ev->why = WHY_UNSEEN;
 	else if (ev->probability >= CULPRIT_NAMED)
-		decide(ev, CULPRIT_FOUND, CULPRIT_ALONE);
+		ev->why = WHY_ALONE;
 	else
-		decide(ev, CULPRIT_UNCLEAR, CULPRIT_SMALL);
+		ev->why = WHY_SMALL;
 	return 0;
 }
 
@@ -545,13 +542,16 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	if (r < 0)
 		return r;
 	if (lead.is_unordered) {
-		decide(ev, CULPRIT_UNCLEAR, CULPRIT_CLOCKS);
+		ev->why = WHY_CLOCKS;
 		return 0;
 	}
 	ev->first = lead.first;
 	ev->lead = lead.seconds;
 	ev->is_since_start = lead.is_since_start;
 	ev->probability = lead.probability;
+	/* Nor can samples that far apart show it. */
+	if (lead.seconds < LEAST_LEAD * earliest->interval)
+		ev->probability = fmin(ev->probability, 0.9);
 	if (lead.seconds > fmax(FAR_SECONDS, fmax(FAR_INTERVALS * earliest->interval,
 						  FAR_SHARE * (g->at[g->n_cells - 1] - g->at[0]))))
 		ev->probability =
@@ -570,19 +570,19 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	if (ev->probability >= CULPRIT_NAMED && ev->rises[lead.first].is_step &&
 	    is_common_moment(w, members, n, &ev->rises[lead.first],
 			     fmin(1.5 * earliest->interval, lead.seconds / 2))) {
-		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		ev->why = WHY_SHARED;
 		return 0;
 	}
 	if (is_early && is_load(ev, n_alive, g, stop)) {
-		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		ev->why = WHY_SHARED;
 		return 0;
 	}
 	if (ev->probability >= (is_early && n_alive > 2 ? EARLY_NAMED : CULPRIT_NAMED)) {
 		ev->because = find_uncovered(w, &ev->rises[lead.first]);
 		if (ev->because == SIZE_MAX)
-			decide(ev, CULPRIT_FOUND, CULPRIT_FIRST);
+			ev->why = WHY_FIRST;
 		else
-			decide(ev, CULPRIT_UNCLEAR, CULPRIT_NOT_RECORDED);
+			ev->why = WHY_UNSEEN;
 		return 0;
 	}
 	range = ev->rises[ev->n_rises - 1].onset - first_onset;
@@ -595,9 +595,9 @@ static int judge_lead(struct work *w, const size_t *members, size_t n, size_t s,
 	/* To deny a leader, the onsets must be known. */
 	if ((double)ev->n_rises >= 0.75 * (double)n_alive && is_close &&
 	    (are_near || lead.probability < 0.8) && known <= fmax(1, 1.5 * earliest->interval))
-		decide(ev, CULPRIT_NONE, CULPRIT_SHARED);
+		ev->why = WHY_SHARED;
 	else
-		decide(ev, CULPRIT_UNCLEAR, is_close ? CULPRIT_OVERLAP : CULPRIT_UNRELATED);
+		ev->why = is_close ? WHY_TOO_CLOSE : WHY_UNRELATED;
 	return 0;
 }
 
@@ -656,15 +656,15 @@ static int judge(struct work *w, size_t s, size_t e, double stop)
 	drop_young(g, &ev);
 	qsort(ev.rises, ev.n_rises, sizeof(*ev.rises), compare_onsets);
 	if (ev.n_rises == 0) {
-		decide(&ev, CULPRIT_NONE, CULPRIT_NO_RISE);
+		ev.why = WHY_NO_RISE;
 	} else if (is_late_load(w, members, n, s, &ev)) {
 		ev.probability = 0.5;
-		decide(&ev, CULPRIT_UNCLEAR, CULPRIT_LOAD);
+		ev.why = WHY_LOADED;
 	} else {
 		r = ev.n_rises == 1 ? judge_alone(w, members, n, s, e, stop, &ev)
 				    : judge_lead(w, members, n, s, stop, &ev);
 	}
-	if (r == 0 && ev.verdict == CULPRIT_FOUND)
+	if (r == 0 && verdict_of(ev.why) == VERDICT_NAMED)
 		r = sharpen(w, members, n, s, e, stop, &ev);
 	if (r < 0 || ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)
 		return -ENOMEM;
@@ -896,7 +896,7 @@ static int judge_outsider(struct work *w, bool must_grow)
 	    (!rise->is_censored && find_uncovered(w, rise) != SIZE_MAX) ||
 	    may_pass(w, members, n, INFINITY, rise) || may_pass(w, &but, 1, INFINITY, rise))
 		return 0;
-	decide(&ev, CULPRIT_FOUND, CULPRIT_ALONE);
+	ev.why = WHY_ALONE;
 	if (ARRAY_RESERVE(w->events, w->cap_events, w->n_events + 1) < 0)
 		return -ENOMEM;
 	w->events[w->n_events++] = ev;
@@ -940,9 +940,10 @@ static const struct event *choose(const struct work *w)
 			continue;
 		if (!largest || ev->score > largest->score)
 			largest = ev;
-		if (ev->verdict == CULPRIT_UNCLEAR && (!open || ev->score > open->score))
+		if (verdict_of(ev->why) == VERDICT_CANNOT_TELL &&
+		    (!open || ev->score > open->score))
 			open = ev;
-		if (ev->verdict == CULPRIT_FOUND &&
+		if (verdict_of(ev->why) == VERDICT_NAMED &&
 		    (!best || ev->rises[ev->first].onset < best->rises[best->first].onset))
 			best = ev;
 	}
@@ -952,8 +953,9 @@ static const struct event *choose(const struct work *w)
 		const struct culprit_rise *a = &ev->rises[ev->first],
 					  *b = &best->rises[best->first];
 
-		is_open |= ev->verdict == CULPRIT_UNCLEAR && ev->score >= RISE_MINOR * most &&
-			   ev->from <= best->from && ev->score > 0.67 * best->score &&
+		is_open |= verdict_of(ev->why) == VERDICT_CANNOT_TELL &&
+			   ev->score >= RISE_MINOR * most && ev->from <= best->from &&
+			   ev->score > 0.67 * best->score &&
 			   !(a->record == b->record &&
 			     fabs(a->onset - b->onset) <= 3 * hypot(a->sd, b->sd)) &&
 			   !is_mostly_of(ev, b->record);
@@ -977,8 +979,8 @@ static double stated(double p, bool is_named)
 /* Whether P is what an event was decided by: a rank with another obstacle has an unknown one. */
 static bool is_weighed(const struct event *ev)
 {
-	return ev->verdict == CULPRIT_FOUND || ev->why == CULPRIT_OVERLAP ||
-	       ev->why == CULPRIT_UNRELATED || ev->why == CULPRIT_SMALL;
+	return verdict_of(ev->why) == VERDICT_NAMED || ev->why == WHY_TOO_CLOSE ||
+	       ev->why == WHY_UNRELATED || ev->why == WHY_SMALL;
 }
 
 /* What most others gain a second from the onset of a rise on; NaN: they are flat. */
@@ -1002,19 +1004,19 @@ static double others_rate(const struct grid *g, const struct culprit_rise *rise)
 
 static void take_event(const struct event *ev, const struct grid *g, struct culprit_answer *ret)
 {
-	ret->verdict = ev->verdict;
 	ret->why = ev->why;
 	ret->rises = ev->rises;
 	ret->n_rises = ev->n_rises;
-	ret->probability =
-		is_weighed(ev) ? stated(ev->probability, ev->verdict == CULPRIT_FOUND) : NAN;
+	ret->probability = is_weighed(ev)
+				   ? stated(ev->probability, verdict_of(ev->why) == VERDICT_NAMED)
+				   : NAN;
 	ret->lead = ev->lead;
 	ret->is_since_start = ev->is_since_start;
 	if (ev->because != SIZE_MAX)
 		ret->because = g->tracks[ev->because].record;
 	if (ev->n_rises == 0)
 		return;
-	if (ev->why == CULPRIT_SHARED)
+	if (ev->why == WHY_SHARED)
 		ret->lead_below = ev->lead + 2 * ev->rises[ev->first].sd +
 				  g->tracks[ev->rises[ev->first].record].interval;
 	if (ev->first > 0) {
@@ -1023,7 +1025,7 @@ static void take_event(const struct event *ev, const struct grid *g, struct culp
 		ret->rises[0] = ret->rises[ev->first];
 		ret->rises[ev->first] = kept;
 	}
-	if (ev->why == CULPRIT_ALONE)
+	if (ev->why == WHY_ALONE)
 		ret->others_rate = others_rate(g, &ret->rises[0]);
 	/* The order of onsets alone makes no other rank likelier than the first one leaves. */
 	ret->rises[0].probability = ret->probability;
@@ -1086,7 +1088,7 @@ static int find_transient(struct work *w, struct culprit_answer *ret)
 	};
 	rise->onset = rise->best = (rise->low + rise->high) / 2;
 	rise->sd = (rise->high - rise->low) / sqrt(12);
-	ret->why = CULPRIT_GIVEN_BACK;
+	ret->why = WHY_GIVEN_BACK;
 	ret->rises = rise;
 	ret->n_rises = 1;
 	return 0;
@@ -1114,7 +1116,7 @@ static int answer(struct work *w, struct culprit_answer *ret)
 		}
 	}
 	if (n_long == 0) {
-		ret->why = CULPRIT_NEVER_ALIKE;
+		ret->why = WHY_NEVER_ALIKE;
 		r = judge_outsider(w, false);
 		if (r > 0)
 			take_event(&w->events[0], g, ret);
@@ -1129,13 +1131,13 @@ static int answer(struct work *w, struct culprit_answer *ret)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < w->n_events; i++) {
-		has_named |= w->events[i].verdict == CULPRIT_FOUND;
+		has_named |= verdict_of(w->events[i].why) == VERDICT_NAMED;
 		ret->n_events += w->events[i].n_rises > 0;
-		ret->n_shared += w->events[i].why == CULPRIT_SHARED;
+		ret->n_shared += w->events[i].why == WHY_SHARED;
 	}
 	best = w->n_events > 0 ? choose(w) : NULL;
-	if (!(best && best->verdict == CULPRIT_FOUND)) {
-		r = judge_outsider(w, !best || best->verdict == CULPRIT_NONE);
+	if (!(best && verdict_of(best->why) == VERDICT_NAMED)) {
+		r = judge_outsider(w, !best || verdict_of(best->why) == VERDICT_NONE);
 		if (r < 0)
 			return r;
 		if (r > 0) {
@@ -1145,26 +1147,24 @@ static int answer(struct work *w, struct culprit_answer *ret)
 		best = w->n_events > 0 ? choose(w) : NULL;
 	}
 	if (w->is_hidden && !has_named) {
-		ret->why = CULPRIT_NOT_RECORDED;
+		ret->why = WHY_UNSEEN;
 	} else if (w->n_events == 0) {
-		ret->verdict = CULPRIT_NONE;
-		ret->why = CULPRIT_NO_RISE;
+		ret->why = WHY_NO_RISE;
 	} else {
 		take_event(best, g, ret);
 	}
 	/* That nothing happened is known where the ranks were seen to agree. */
 	for (size_t i = 0; i < n_long; i++)
 		together += (double)(spans.items[i].to - spans.items[i].from);
-	if (ret->why == CULPRIT_NO_RISE && together < LEAST_TOGETHER * (double)g->n_cells) {
-		ret->verdict = CULPRIT_UNCLEAR;
-		ret->why = CULPRIT_NEVER_ALIKE;
+	if (ret->why == WHY_NO_RISE && together < LEAST_TOGETHER * (double)g->n_cells) {
+		ret->why = WHY_NEVER_ALIKE;
 	}
-	if (ret->why == CULPRIT_NO_RISE) {
+	if (ret->why == WHY_NO_RISE) {
 		r = find_transient(w, ret);
 		if (r < 0)
 			return r;
 	}
-	if (ret->why == CULPRIT_NO_RISE)
+	if (ret->why == WHY_NO_RISE)
 		for (size_t i = 0; i < g->n; i++)
 			ret->least_mib =
 				fmax(isnan(ret->least_mib) ? 0 : ret->least_mib, g->room[i]);
@@ -1277,12 +1277,11 @@ static void weigh_left_out(const struct culprit_rank *ranks, size_t n, struct cu
 		if (ranks[i].n >= TRACK_MIN_SAMPLES)
 			continue;
 		ret->n_left_out++;
-		if (ret->verdict == CULPRIT_UNCLEAR ||
+		if (verdict_of(ret->why) == VERDICT_CANNOT_TELL ||
 		    (ranks[i].end < (first ? first->low : INFINITY) &&
 		     ranks[i].unseen_mib <= (first ? UNSEEN_SHARE * first->gain : CULPRIT_LEAST)))
 			continue;
-		ret->verdict = CULPRIT_UNCLEAR;
-		ret->why = CULPRIT_FEW_SAMPLES;
+		ret->why = WHY_FEW;
 		ret->because = i;
 		ret->probability = ret->lead_below = ret->least_mib = NAN;
 		for (size_t k = 0; k < ret->n_rises; k++)
@@ -1300,8 +1299,7 @@ int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena
 	size_t n_tracks = 0;
 	int r;
 
-	*ret = (struct culprit_answer){ .verdict = CULPRIT_UNCLEAR,
-					.why = CULPRIT_FEW_SAMPLES,
+	*ret = (struct culprit_answer){ .why = WHY_FEW,
 					.probability = NAN,
 					.lead = NAN,
 					.lead_below = NAN,

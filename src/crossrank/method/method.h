@@ -34,24 +34,37 @@ struct culprit_rank {
 	double clock_error; /* seconds; INFINITY: this clock follows nothing */
 };
 
-enum culprit_verdict { CULPRIT_FOUND, CULPRIT_UNCLEAR, CULPRIT_NONE };
+enum verdict { VERDICT_NAMED, VERDICT_CANNOT_TELL, VERDICT_NONE };
 
-enum culprit_why {
-	CULPRIT_FIRST,	      /* found: all rise, it began */
-	CULPRIT_ALONE,	      /* found: no other rank rises */
-	CULPRIT_FEW_SAMPLES,  /* unclear, as all up to no_rise */
-	CULPRIT_NEVER_ALIKE,  /* the ranks never did the same for long enough */
-	CULPRIT_OVERLAP,      /* onsets are too close for their errors */
-	CULPRIT_UNRELATED,    /* each rank rises at a time of its own */
-	CULPRIT_MAY_PASS,     /* spikes as large and as long were given back before */
-	CULPRIT_LOAD,	      /* most ranks took as much at their start */
-	CULPRIT_SMALL,	      /* ranks wander from each other by as much */
-	CULPRIT_NOT_RECORDED, /* a peer has no record of that moment */
-	CULPRIT_CLOCKS,	      /* a clock follows nothing */
-	CULPRIT_NO_RISE,      /* none, as all from here on */
-	CULPRIT_SHARED,	      /* all rise together */
-	CULPRIT_GIVEN_BACK,   /* one rank rose alone, once, and gave it back */
+/* What a rank is named for, or none is; each belongs to one verdict, in their order. */
+enum why {
+	WHY_FIRST,	 /* named: all rise, it began */
+	WHY_ALONE,	 /* named: no other rank rises */
+	WHY_TOO_CLOSE,	 /* cannot tell: onsets are too close for their errors */
+	WHY_CLOCKS,	 /* cannot tell: a clock that follows nothing */
+	WHY_UNSEEN,	 /* cannot tell: a rank has no record of the beginning */
+	WHY_LOADED,	 /* cannot tell: other ranks took as much at their start */
+	WHY_UNRELATED,	 /* cannot tell: each rank rises at a time of its own */
+	WHY_MAY_PASS,	 /* cannot tell: ranks rose like that before, and gave it back */
+	WHY_SMALL,	 /* cannot tell: ranks wander from each other by about as much */
+	WHY_NEVER_ALIKE, /* cannot tell: the ranks never do the same for long enough */
+	WHY_FEW,	 /* cannot tell: too few samples of a rank */
+	/* Which finding.c finds before or behind the method. */
+	WHY_MISSING,	/* cannot tell: some ranks have no record at all */
+	WHY_ONE_RANK,	/* cannot tell: nothing to compare with */
+	WHY_MIXED,	/* cannot tell: a rank has records of two processes at once */
+	WHY_NO_SAMPLES, /* cannot tell: there are none */
+	WHY_NO_RISE,	/* none */
+	WHY_SHARED,	/* none: all together */
+	WHY_GIVEN_BACK, /* none: one rank rose alone, once, and gave it back */
 };
+
+static inline enum verdict verdict_of(enum why why)
+{
+	return why <= WHY_ALONE	   ? VERDICT_NAMED
+	       : why < WHY_NO_RISE ? VERDICT_CANNOT_TELL
+				   : VERDICT_NONE;
+}
 
 /* The main lasting rise of a rank; times are seconds after the origin. */
 struct culprit_rise {
@@ -73,16 +86,15 @@ struct culprit_rise {
 };
 
 struct culprit_answer {
-	enum culprit_verdict verdict;
-	enum culprit_why why;
+	enum why why;
 	struct culprit_rise *rises; /* who rose, the likeliest first first; the arena's */
 	size_t n_rises;
 	double probability;  /* of rises[0] being the culprit; NaN: unknown */
 	double lead;	     /* seconds before the next one; NaN: none other rose */
 	bool is_since_start; /* the lead is in the time since each rank's start, not by the wall */
-	double others_rate;  /* CULPRIT_ALONE: MiB/s that most others gain, too; NaN: flat */
-	double lead_below;   /* CULPRIT_SHARED: a lead is smaller than that; else NaN */
-	double least_mib; /* CULPRIT_NO_RISE: a gain beyond this would have been seen; else NaN */
+	double others_rate;  /* WHY_ALONE: MiB/s that most others gain, too; NaN: flat */
+	double lead_below;   /* WHY_SHARED: a lead is smaller than that; else NaN */
+	double least_mib;    /* WHY_NO_RISE: a gain beyond this would have been seen; else NaN */
 	size_t n_events, n_shared; /* moments at which ranks rose, and those that all share */
 	size_t n_left_out;	   /* records with too few samples, which were over by then */
 	size_t because;		   /* the record that is the reason, or SIZE_MAX */

@@ -185,6 +185,22 @@ bool text_is_blank(const char *s, size_t n)
 	return true;
 }
 
+bool text_begins_with(struct text t, const char *word)
+{
+	size_t i = 0;
+
+	while (i < t.n && word[i] && ascii_to_lower(t.s[i]) == word[i])
+		i++;
+	return word[i] == '\0';
+}
+
+bool text_contains(struct text t, const char *word)
+{
+	while (t.n > 0 && !text_begins_with(t, word))
+		t = (struct text){ t.s + 1, t.n - 1 };
+	return t.n > 0;
+}
+
 bool text_is_sample(struct text type)
 {
 	static const char name[] = "sample";

@@ -136,6 +136,10 @@ enum reason event_check(const struct telemetry_event *ev, const char **ret_field
 /* True if there is nothing but white space, that of Unicode included. */
 bool text_is_blank(const char *s, size_t n);
 
+/* In any case; word has small letters. */
+bool text_begins_with(struct text t, const char *word);
+bool text_contains(struct text t, const char *word);
+
 /* "sample" in any case, as Unicode folds it. */
 bool text_is_sample(struct text type);
 

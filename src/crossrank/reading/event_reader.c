@@ -270,21 +270,6 @@ static enum reason read_counters(struct legacy *l)
 
 /* ---- the device ---- */
 
-static bool contains(struct text t, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (size_t i = 0; i + n <= t.n; i++) {
-		size_t same = 0;
-
-		while (same < n && ascii_to_lower(t.s[i + same]) == word[same])
-			same++;
-		if (same == n)
-			return true;
-	}
-	return false;
-}
-
 /* "/GPU:0" and "cuda:1" are numbered; a CPU is no device. */
 static bool device_from_name(struct text name, int64_t *ret)
 {
@@ -292,7 +277,7 @@ static bool device_from_name(struct text name, int64_t *ret)
 	uint64_t number;
 
 	*ret = NO_DEVICE;
-	if (contains(name, "cpu"))
+	if (text_contains(name, "cpu"))
 		return true;
 	if (colon &&
 	    num_parse_u64_n(colon + 1, name.n - (size_t)(colon + 1 - name.s), &number) == 0 &&
@@ -301,7 +286,7 @@ static bool device_from_name(struct text name, int64_t *ret)
 		return true;
 	}
 	*ret = 0;
-	return name.n >= 4 && contains((struct text){ name.s, 4 }, "/gpu");
+	return name.n >= 4 && text_contains((struct text){ name.s, 4 }, "/gpu");
 }
 
 static enum reason read_device(struct legacy *l)
@@ -336,7 +321,7 @@ static bool is_word(struct text t, const char *word)
 	}
 	while (t.n > 0 && text_is_blank(t.s + t.n - 1, 1))
 		t.n--;
-	return t.n == strlen(word) && contains(t, word);
+	return t.n == strlen(word) && text_contains(t, word);
 }
 
 static enum reason read_text_or(const struct jnode *node, const char *otherwise, struct text *ret)

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,24 +165,6 @@ int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err)
 
 /* ---- folders ---- */
 
-static bool is_telemetry_name(const char *name)
-{
-	static const char *const ends[] = { ".jsonl", ".ndjson", ".json", ".csv" };
-	size_t n = strlen(name);
-
-	if (n > 3 && strcasecmp(name + n - 3, ".gz") == 0)
-		n -= 3;
-	else if (n > 4 && strcasecmp(name + n - 4, ".zst") == 0)
-		n -= 4;
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
-		size_t len = strlen(ends[i]);
-
-		if (n > len && name[0] != '.' && strncasecmp(name + n - len, ends[i], len) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
@@ -208,7 +189,7 @@ static int read_entry(struct intake *r, const char *folder, const char *name, in
 		return -ENOMEM;
 	if (lstat(path.data, &st) < 0)
 		return 0; /* gone since */
-	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || !is_telemetry_name(name)))
+	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || records_hint_of(name) == HINT_NONE))
 		return 0;
 	return read_path(r, path.data, depth + 1, err);
 }

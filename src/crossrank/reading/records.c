@@ -461,26 +461,30 @@ static int elements_next(struct records *r, struct record_text *ret)
 
 /* ---- which format ---- */
 
-static bool ends_with(const char *name, size_t n, const char *suffix)
+enum records_hint records_hint_of(const char *name)
 {
-	size_t len = strlen(suffix);
-
-	return n > len && strncasecmp(name + n - len, suffix, len) == 0;
-}
-
-enum hint { HINT_NONE, HINT_LINES, HINT_CSV };
-
-static enum hint hint_of(const char *name)
-{
+	static const struct {
+		const char *end;
+		enum records_hint hint;
+	} ends[] = {
+		{ ".jsonl", HINT_LINES },
+		{ ".ndjson", HINT_LINES },
+		{ ".csv", HINT_CSV },
+		{ ".json", HINT_JSON },
+	};
 	size_t n = strlen(name);
 
-	if (ends_with(name, n, ".gz"))
+	if (n > 3 && strcasecmp(name + n - 3, ".gz") == 0)
 		n -= 3;
-	else if (ends_with(name, n, ".zst"))
+	else if (n > 4 && strcasecmp(name + n - 4, ".zst") == 0)
 		n -= 4;
-	if (ends_with(name, n, ".jsonl") || ends_with(name, n, ".ndjson"))
-		return HINT_LINES;
-	return ends_with(name, n, ".csv") ? HINT_CSV : HINT_NONE;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t len = strlen(ends[i].end);
+
+		if (n > len && strncasecmp(name + n - len, ends[i].end, len) == 0)
+			return ends[i].hint;
+	}
+	return HINT_NONE;
 }
 
 /* Tabs and semicolons separate tables, too: no CSV, but that is to be told of the heading alone. */
@@ -502,11 +506,11 @@ static bool looks_like_csv(const struct records *r)
 
 static int choose_format(struct records *r, const char *name)
 {
-	enum hint hint = hint_of(name);
+	enum records_hint hint = records_hint_of(name);
 
-	if (hint == HINT_CSV || (hint == HINT_NONE && looks_like_csv(r)))
+	if (hint == HINT_CSV || (hint != HINT_LINES && looks_like_csv(r)))
 		return csv_begin(r);
-	if (hint == HINT_NONE && elements_begin(r))
+	if (hint != HINT_LINES && elements_begin(r))
 		r->next = elements_next;
 	return 0;
 }

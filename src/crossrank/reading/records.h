@@ -53,6 +53,10 @@ struct record_text {
 	const char *field;  /* the column that is why; NULL: none is */
 };
 
+/* What a file's name says of it, with or without .gz or .zst. JSON may be of any kind. */
+enum records_hint { HINT_NONE, HINT_LINES, HINT_CSV, HINT_JSON };
+enum records_hint records_hint_of(const char *name);
+
 struct records;
 
 /* Reads from in, which the caller closes behind it. name: the file's. */

@@ -17,13 +17,6 @@ void shapes_release(struct shapes *s)
 
 /* ---- learning ---- */
 
-static bool begins_with(const char *s, size_t n, const char *word)
-{
-	size_t len = strlen(word);
-
-	return n >= len && memcmp(s, word, len) == 0;
-}
-
 /* The value behind a key: its field, or what it means in metadata. False: the key is odd. */
 static bool find_meaning(struct shape *s, struct text key, int depth, bool *has_boot, int *ret)
 {
@@ -42,8 +35,7 @@ static bool find_meaning(struct shape *s, struct text key, int depth, bool *has_
 		if (*has_boot)
 			return false;
 		*has_boot = true;
-	} else if (depth == 2 &&
-		   (begins_with(key.s, key.n, "clock_") || memchr(key.s, '\\', key.n))) {
+	} else if (depth == 2 && (text_begins_with(key, "clock_") || memchr(key.s, '\\', key.n))) {
 		*ret = SHAPE_CONSTANT;
 	}
 	return true;

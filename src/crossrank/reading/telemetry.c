@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "crossrank/reading/jtree.h"
@@ -16,21 +15,11 @@ static const char *const names[] = {
 	"reduce_scatter", "reducescatter", "all_to_all", "alltoall",  "broadcast",  "barrier",
 };
 
-static bool begins_with(const char *s, size_t n, const char *word)
-{
-	size_t i = 0;
-
-	while (i < n && word[i] && ascii_to_lower(s[i]) == word[i])
-		i++;
-	return word[i] == '\0';
-}
-
 static bool names_one(struct text t)
 {
-	for (size_t at = 0; t.s && at < t.n; at++)
-		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-			if (begins_with(t.s + at, t.n - at, names[i]))
-				return true;
+	for (size_t i = 0; t.s && i < ARRAY_SIZE(names); i++)
+		if (text_contains(t, names[i]))
+			return true;
 	return false;
 }
 

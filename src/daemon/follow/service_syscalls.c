@@ -327,18 +327,26 @@ static int compare_pids(const void *left, const void *right)
 	return COMPARE(l->key.pid, r->key.pid);
 }
 
-/* What a runner has counted of a process, which its samples have. Later ones come later. */
+struct filling {
+	struct snapshot *snap;
+	int64_t attempt_id;
+};
+
+/* What a runner has counted of a process of its job, which its samples have. Later ones come
+ * later. */
 static int take_recorded(void *ctx, const struct history_row *row)
 {
 	const struct proc_sample *from = &row->sample;
-	struct snapshot *snap = ctx;
+	const struct filling *filling = ctx;
+	struct snapshot *snap = filling->snap;
 	struct proc_sample *p = snap->n_processes > 0 && from->syscalls
 					? bsearch(from, snap->processes, snap->n_processes,
 						  sizeof(*p), compare_pids)
 					: NULL;
 	struct syscall_use *uses;
 
-	if (!p || p->key.start_ticks != from->key.start_ticks)
+	if (!p || p->key.start_ticks != from->key.start_ticks ||
+	    p->attempt_id != filling->attempt_id)
 		return 0;
 	uses = arena_alloc(&snap->arena, (from->n_syscalls + 1) * sizeof(*uses));
 	for (size_t i = 0; uses && i < from->n_syscalls; i++) {
@@ -370,10 +378,11 @@ static void fill_from_record(struct service *s)
 			.job_id = jobs[i]->job_id,
 			.since_wall_ns = now - (uint64_t)(seconds * 1e9),
 		};
+		struct filling filling = { &s->scan.snap, jobs[i]->a.id };
 
 		if (jobs[i]->is_uncounted && jobs[i]->n_processes > 0 &&
 		    service_need_store(s, &err) == 0)
-			store_read_history(s->store, &filter, take_recorded, &s->scan.snap, NULL);
+			store_read_history(s->store, &filter, take_recorded, &filling, NULL);
 	}
 }
 

@@ -136,7 +136,7 @@ static void finish_all(struct service *s, const struct phase_mark *marks, int r,
 	size_t i = 0;
 
 	for (const struct waiting_mark *w = waiting; w; w = w->next, i++)
-		if (!w->call && (r < 0 || marks[i].result == -ENOSPC))
+		if (!w->call && (r < 0 || (marks && marks[i].result == -ENOSPC)))
 			count_lost(p, w->mark.attempt_id, 1);
 	if (s->store && p->lost.len > 0)
 		write_lost(s);

@@ -168,7 +168,7 @@ int detach_check(int *fd, struct err *err)
  * has ended. */
 static int fork_runner(const struct detached *d, int fail_fd, int key_fd)
 {
-	struct proc_key key;
+	struct proc_key key = { 0 };
 	pid_t pid = fork();
 	int status = 0;
 

@@ -82,8 +82,8 @@ struct submission {
 
 /*
  * In three steps, as writing takes its time: where its file goes, the file itself (touching nothing
- * but these, on any thread), and what is in the queue then. The last one removes a file that it does
- * not take. -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many.
+ * but these, on any thread), and what is in the queue then. The last one removes a file that it
+ * does not take. -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many.
  */
 struct queue_place {
 	char path[PATH_BYTES + 32];

@@ -511,18 +511,6 @@ int strace_await(struct strace *s, struct err *err)
 	return 0;
 }
 
-int strace_attach(pid_t pid, struct strace **ret, struct err *err)
-{
-	CLEANUP(drop) struct strace *s = NULL;
-	int r = strace_start(pid, &s, err);
-
-	if (r == 0)
-		r = strace_await(s, err);
-	if (r == 0)
-		*ret = TAKE_PTR(s);
-	return r;
-}
-
 int strace_detach(struct strace *given, struct strace_summary *ret, struct err *err)
 {
 	CLEANUP(drop) struct strace *s = given;

@@ -15,7 +15,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "sources/sources.h" /* strace_start(), strace_await(): the same in two steps */
+#include "sources/sources.h" /* strace_start(), strace_await() */
 
 /* ---- the table that "strace -c" ends with ---- */
 
@@ -49,12 +49,6 @@ int strace_parse(const char *text, struct strace_summary *ret);
  * nobody else traces it. -ESRCH, -EINVAL, -EBUSY, with the sentence in err.
  */
 int strace_check(pid_t pid, struct err *err);
-
-/*
- * Attaches "strace -c -f" to it and returns once it holds it, or why it does not
- * (-EPERM: another user's process, or not allowed here; -ENOENT: no strace; -ETIMEDOUT).
- */
-int strace_attach(pid_t pid, struct strace **ret, struct err *err);
 
 /*
  * Lets go and takes the table, waiting at most some seconds for it. Frees s in any
