@@ -122,6 +122,8 @@ like "once more: there is nothing left" "$stdout" 'Nothing is old enough'
 # The cap is on all together: a log that is not even the database's is part of it.
 json "the dry run and the run have the same keys for it" "[$preview, $(
 	"$PROCTOR" gc --json)]" 'all(d[i]["over_max_bytes"] == 0 and d[i]["max_bytes"] == 1 << 30 for i in (0, 1))'
+echo 'jsonl_path: proctor.jsonl' >"$PROCTOR_HOME/proctor.yaml"
+{ echo '{}'; head -c 70000 /dev/zero; } >"$PROCTOR_HOME/proctor.jsonl"
 json "all together is more than the database" "$("$PROCTOR" gc --json)" \
 	'd["total_bytes"] >= d["bytes_after"] + 65536'
 printf 'jsonl_path: proctor.jsonl\nretention: {max_bytes: 16777216}\n' >"$PROCTOR_HOME/proctor.yaml"
