@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/io.h"
 
 static enum log_level max_level = LOG_WARNING;
@@ -87,4 +88,33 @@ void log_print(enum log_level level, const char *fmt, ...)
 		/* nobody left to tell */
 	}
 	errno = saved;
+}
+
+/* ---- err.h ---- */
+
+int err_set(struct err *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!err)
+		return code;
+	err->code = code;
+	err->fact_len = 0;
+	va_start(ap, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+	return code;
+}
+
+void err_advise(struct err *err, const char *advice)
+{
+	if (!err)
+		return;
+	err->fact_len = strlen(err->text);
+	snprintf(err->text + err->fact_len, sizeof(err->text) - err->fact_len, ": %s", advice);
+}
+
+size_t err_fact_len(const struct err *err)
+{
+	return err->fact_len ? err->fact_len : strlen(err->text);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/ascii.h"
+#include "base/utf8.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 

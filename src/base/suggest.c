@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/ascii.h"
+#include "base/utf8.h"
 
 #define WORD_MAX 32 /* longer ones are not compared */
 

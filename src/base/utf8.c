@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/ascii.h"
-
 static bool is_tail(unsigned char c)
 {
 	return (c & 0xc0) == 0x80;

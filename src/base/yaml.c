@@ -10,7 +10,6 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "base/ascii.h"
 #include "base/io.h"
 #include "base/num.h"
 #include "base/suggest.h"

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/macros.h"

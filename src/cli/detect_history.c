@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/hash.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"

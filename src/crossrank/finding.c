@@ -6,7 +6,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hash.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "crossrank/rank_facts.h"

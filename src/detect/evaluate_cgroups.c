@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "detect/evaluate.h"

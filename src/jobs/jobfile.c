@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/ascii.h"
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "base/utf8.h"

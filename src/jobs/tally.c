@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/hash.h"
 #include "base/map.h"
 #include "base/unknown.h"
 #include "jobs/account.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/hash.h"
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"

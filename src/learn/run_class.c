@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
-#include "base/hash.h"
+#include "base/utf8.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 

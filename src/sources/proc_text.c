@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/unknown.h"

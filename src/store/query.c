@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "model/job.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/unknown.h"
 
 /* ---- numbers ---- */

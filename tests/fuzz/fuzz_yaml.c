@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "base/yaml.h"

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 
 /* Published values of 64-bit FNV-1a. */
 static void test_known_values(void **state)

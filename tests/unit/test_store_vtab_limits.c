@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <math.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 
 /* Conditions that are limits, or nearly. */
 static const char *const conditions[] = {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 
 typedef int compare_fn(const void *a, const void *b);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/utf8.h"

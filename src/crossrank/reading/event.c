@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/ascii.h"
-#include "base/hash.h"
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/map.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "base/macros.h"
 #include "base/num.h"
 #include "base/utf8.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/ascii.h"
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "crossrank/reading/event.h"

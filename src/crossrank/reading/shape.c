@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/ascii.h"
+#include "base/utf8.h"
 #include "base/macros.h"
 
 #define MAX_BYTES (64u << 10)

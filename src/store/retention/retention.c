@@ -8,7 +8,7 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "store/codec/codec.h"
