@@ -19,7 +19,7 @@ import sys
 import time
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 from ._errors import BadData
 
@@ -415,6 +415,39 @@ class JobProfile(Model):
     sheet_metrics: Optional[Dict[int, SheetMetrics]] = _object()
     unique_pid_count: Optional[int] = 0
     extra: Dict[str, Any] = _extra()
+
+    @classmethod
+    def of(
+        cls, job_id: str, snapshots: Iterable[SystemSnapshot], events: Iterable[ProcessEvent] = ()
+    ) -> JobProfile:
+        """By the rules of the reference implementation: peaks are those of single processes, and
+        CPU seconds stay 0."""
+        peak, pids = 0.0, set()
+        hotspots: Dict[str, float] = {}
+        sheets: Dict[int, SheetMetrics] = {}
+        for snapshot in snapshots:
+            for process in snapshot.processes or []:
+                if process.job_id != job_id:
+                    continue
+                rss_mb, cpu_percent = process.rss_mb or 0.0, process.cpu_percent or 0.0
+                peak = max(peak, rss_mb)
+                pids.add(process.pid)
+                for name, percent in (process.syscall_time_pct or {}).items():
+                    hotspots[name] = hotspots.get(name, 0.0) + percent
+                if process.sheet_num is not None:
+                    sheet = sheets.setdefault(process.sheet_num, SheetMetrics())
+                    sheet.peak_rss_mb = max(sheet.peak_rss_mb or 0.0, rss_mb)
+                    sheet.max_cpu_pct = max(sheet.max_cpu_pct or 0.0, cpu_percent)
+        return cls(
+            job_id=job_id,
+            peak_rss_mb=peak,
+            process_spawn_count=sum(
+                event.job_id == job_id and event.event_type == EventType.SPAWN for event in events
+            ),
+            syscall_hotspots=hotspots,
+            sheet_metrics=sheets,
+            unique_pid_count=len(pids),
+        )
 
 
 @dataclass

@@ -216,6 +216,18 @@ for data in None, 7, [], {'timestamp': 'now'}:
 		except proctor.BadData:
 			pass"
 
+py "the profile of a job is the reference implementation's, of all golden cases" "
+import glob
+paths = sorted(glob.glob('$SOURCE_ROOT/tests/golden/parsers/*.json'))
+cases = [case for case in (json.load(open(path, encoding='utf-8')) for path in paths) if case.get('kind') == 'job_profile']
+assert len(cases) == 10
+for case in cases:
+	snapshots = [models.SystemSnapshot.from_json(snapshot) for snapshot in case['snapshots']]
+	events = [models.ProcessEvent.from_json(event) for event in case['events']]
+	for expected in case['expected']:
+		got = models.JobProfile.of(expected['job_id'], snapshots, iter(events)).to_json()
+		assert json.dumps(got) == json.dumps(expected['profile']), (case['case'], got)"
+
 # ---- ranks ----
 
 py "the cross-rank analysis is the reference implementation's, of all golden cases" "
