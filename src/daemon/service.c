@@ -356,8 +356,9 @@ static int open_service(struct service *s, struct err *err)
 		r = listen_to_clients(s, err); /* whom nobody serves before the loop runs */
 	if (r == 0)
 		r = watch_socket(s, err);
-	if (r == 0)
-		r = service_open_queue(s, err);
+	if (r < 0)
+		return r;
+	r = service_open_queue(s, err);
 	for (int i = 0; r == -EADDRINUSE && i < QUEUE_TRIES; i++) {
 		nanosleep(&pause, NULL);
 		r = service_open_queue(s, err);

@@ -401,7 +401,7 @@ static int say_hello(struct link *link, const struct link_job *job, uint64_t tim
 	log_sender_write_hello(link->sender, &j);
 	json_end_object(&j);
 	r = ask_within(link, timeout_ms, "runner.hello", hello.data, &answer, err);
-	if (r == -ETIMEDOUT) /* it may read that later, and then waits for word of our end */
+	if (r == -ETIMEDOUT || r == -ECONNRESET) /* the daemon may have read it, and waits for our end */
 		link->state.is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;

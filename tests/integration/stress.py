@@ -12,10 +12,11 @@ harmed       jobs whose command began and did not end with all of its output, or
 lost_ends    runs that passed a status on, which the record does not have
 unrecorded   jobs whose command began and which are not in the record; killed later than 20 ms after that
 unrecorded_early   of those killed earlier, and of how many (early)
-lost_by_daemon   with --as: of the same runs, those of which root's daemon does not have the status
+lost_by_daemon   with --as: of the same runs, those that root's daemon has without their status
+unmet        with --as: how many of them root's daemon does not have, as it was never there when their runners looked
 twice        jobs with more than one attempt
 wrong        jobs whose record has a status that is not theirs
-ticks_lost   the most samples of a killed run that proctor.jsonl has and the record does not (null: there was a daemon)
+ticks_lost   the most samples of a killed run that proctor.jsonl has and the record does not (null: there was a daemon, or no log)
 """
 
 import argparse
@@ -131,12 +132,12 @@ def count_ticks_lost(host, runs):
                 for snapshot in map(json.loads, filter(lambda line: line.endswith("\n"), f)):
                     for process in snapshot["processes"]:
                         logged[process["job_id"]].add(snapshot["timestamp"])
-    lost = [0]
+    lost = []
     for run in runs:
         if run.is_killed() and run.job in logged:
             recorded = {s["timestamp"] for s in host.ask("history", "--job", run.job)}
             lost.append(len(logged[run.job] - recorded))
-    return max(lost)
+    return max(lost, default=None)
 
 
 def kill(options):
@@ -160,13 +161,18 @@ def kill(options):
     def is_recorded(run, attempts):
         return [a["exit_code"] for a in attempts.get(run.job, [])] == [run.code]
 
-    def lost_ends(as_root=False):
-        attempts = host.attempts(as_root)
+    def lost_ends():
+        attempts = host.attempts()
         return [run.job for run in passed_on if not is_recorded(run, attempts)]
 
+    def lost_by_daemon():
+        attempts = host.attempts(as_root=True)
+        return [run.job for run in passed_on if run.job in attempts and not is_recorded(run, attempts)]
+
     wait_until(lambda: not lost_ends())
-    wait_until(lambda: not options.user or not lost_ends(as_root=True))
+    wait_until(lambda: not options.user or not lost_by_daemon())
     attempts = host.attempts()
+    met = host.attempts(as_root=True) if options.user else None
     unrecorded = [run for run in begun if run.job not in attempts]
     return {
         "jobs": len(runs),
@@ -175,7 +181,8 @@ def kill(options):
         "harmed": [run.job for run in begun if run.output() != OUTPUT] +
                   [run.job for run in passed_on if run.status != run.code],
         "lost_ends": lost_ends(),
-        "lost_by_daemon": lost_ends(as_root=True) if options.user else [],
+        "lost_by_daemon": lost_by_daemon() if options.user else [],
+        "unmet": None if met is None else sum(run.job not in met for run in passed_on),
         "unrecorded": [run.job for run in unrecorded if not run.is_early()],
         "unrecorded_early": sum(run.is_early() for run in unrecorded),
         "early": sum(run.is_early() for run in begun),
