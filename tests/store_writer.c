@@ -37,7 +37,7 @@ int store_finish_attempt(struct store *store, const struct attempt *a,
 	struct attempt details = *a;
 	int r = txn_begin(store, STATEMENT_BEGIN_WRITE, &txn, err);
 
-	details.n_syscalls = 0; /* store_add_syscalls() */
+	details.details.n_syscalls = 0; /* store_add_syscalls() */
 	if (r == 0)
 		r = attempt_write_end(store, a, err);
 	if (r == 0)

@@ -443,14 +443,14 @@ static int read_back(const struct paths *paths, const struct attempt *a, struct 
 		r = store_read_attempt(store, a->job_id, a->attempt_num, ret, err);
 	/* else it is another's, or there was room for the bare end at most, and we know more */
 	if (r == 0 && !(a->id != 0 && ret->started_wall_ns == a->started_wall_ns &&
-			!ret->is_running && ret->n_rungs == a->n_rungs))
+			!ret->is_running && ret->details.n_rungs == a->details.n_rungs))
 		r = err_set(err, -ENODATA, "not all of it could be written there");
 	if (r < 0)
 		return r;
 	/* Only the run knows it: it is not so for long. */
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (strcmp(a->unknowns[i].what, NOTE_UNWRITTEN) == 0)
-			attempt_note(ret, NOTE_UNWRITTEN, a->unknowns[i].why);
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (strcmp(a->details.unknowns[i].what, NOTE_UNWRITTEN) == 0)
+			attempt_note(ret, NOTE_UNWRITTEN, a->details.unknowns[i].why);
 	return recorded_ranks_judge(store, ret, err);
 }
 

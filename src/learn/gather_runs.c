@@ -55,8 +55,8 @@ static void take_curve(const struct attempt *a, struct run_record *run, int shee
 		if (!u64_known(run->started_wall_ns) || !(run->wall_seconds > run_horizons[h]))
 			continue;
 		run->early_rss_mb[h] = F64_UNKNOWN;
-		for (size_t i = 0; i < a->n_series; i++) {
-			const struct series_point *p = &a->series[i];
+		for (size_t i = 0; i < a->details.n_series; i++) {
+			const struct series_point *p = &a->details.series[i];
 			double t = ((double)p->wall_ns - (double)run->started_wall_ns) / 1e9;
 			double y = u64_to_mb(p->rss_bytes);
 
@@ -154,24 +154,25 @@ static int describe(const struct attempt *a, const char *command, int n_sheets,
  */
 static int take_syscalls(const struct attempt *a, struct run_record *run, struct arena *arena)
 {
-	CLEANUP(free_ptr) struct syscall_share *shares = calloc(a->n_syscalls + 1, sizeof(*shares));
+	CLEANUP(free_ptr)
+	struct syscall_share *shares = calloc(a->details.n_syscalls + 1, sizeof(*shares));
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	double total_ns = 0;
 
 	if (!shares)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->n_syscalls; i++) {
-		uint64_t cpu_ns = a->syscalls[i].cpu_ns;
+	for (size_t i = 0; i < a->details.n_syscalls; i++) {
+		uint64_t cpu_ns = a->details.syscalls[i].cpu_ns;
 
-		shares[i].name = a->syscalls[i].name;
+		shares[i].name = a->details.syscalls[i].name;
 		shares[i].pct = u64_known(cpu_ns) ? (double)cpu_ns : 0;
 		total_ns += shares[i].pct;
 	}
 	if (!(total_ns > 0))
 		return 0;
-	for (size_t i = 0; i < a->n_syscalls; i++)
+	for (size_t i = 0; i < a->details.n_syscalls; i++)
 		shares[i].pct = 100.0 * shares[i].pct / total_ns;
-	run_write_shares(shares, a->n_syscalls, &text);
+	run_write_shares(shares, a->details.n_syscalls, &text);
 	run->syscalls = arena_strndup(arena, text.data, text.len);
 	return run->syscalls ? 0 : -ENOMEM;
 }

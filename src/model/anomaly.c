@@ -230,7 +230,7 @@ int episode_keep(struct episode *to, const struct episode *from, struct arena *a
 
 int episode_append(struct attempt *a, const struct episode *e)
 {
-	size_t n = a->n_anomalies;
+	size_t n = a->details.n_anomalies;
 	int r;
 
 	/* Twice the room whenever n is a power of two: an arena takes nothing back. */
@@ -240,11 +240,11 @@ int episode_append(struct attempt *a, const struct episode *e)
 		if (!grown)
 			return -ENOMEM;
 		for (size_t i = 0; i < n; i++)
-			episode_copy(&grown[i], &a->anomalies[i]);
-		a->anomalies = grown;
+			episode_copy(&grown[i], &a->details.anomalies[i]);
+		a->details.anomalies = grown;
 	}
-	r = episode_keep(&a->anomalies[n], e, &a->arena);
+	r = episode_keep(&a->details.anomalies[n], e, &a->arena);
 	if (r == 0)
-		a->n_anomalies++;
+		a->details.n_anomalies++;
 	return r;
 }

@@ -301,16 +301,17 @@ void attempt_release(struct attempt *a)
 
 void attempt_note(struct attempt *a, const char *what, const char *why)
 {
-	struct unknown_note *grown = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*grown));
+	struct unknown_note *grown =
+		arena_alloc(&a->arena, (a->details.n_unknowns + 1) * sizeof(*grown));
 
 	if (!grown)
 		return;
-	if (a->n_unknowns > 0)
-		memcpy(grown, a->unknowns, a->n_unknowns * sizeof(*grown));
-	grown[a->n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
-						      arena_strdup(&a->arena, why) };
-	a->unknowns = grown;
-	a->n_unknowns++;
+	if (a->details.n_unknowns > 0)
+		memcpy(grown, a->details.unknowns, a->details.n_unknowns * sizeof(*grown));
+	grown[a->details.n_unknowns] = (struct unknown_note){ arena_strdup(&a->arena, what),
+							      arena_strdup(&a->arena, why) };
+	a->details.unknowns = grown;
+	a->details.n_unknowns++;
 }
 
 uint64_t attempt_count_pids(const struct attempt *a, enum evidence *ret_evidence)

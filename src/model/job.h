@@ -339,6 +339,26 @@ struct rank_finding {
 /* An attempt with everything known about it. Pointers live in the arena. */
 #define ATTEMPT_IN_LOG (-1)
 
+/* What a report has beside how it ended and what it used. */
+struct attempt_details {
+	struct rung *rungs;
+	size_t n_rungs;
+	struct unknown_note *unknowns;
+	size_t n_unknowns;
+	struct syscall_use *syscalls; /* of all its processes while somebody counted them, the most
+					 time first; none: nobody has */
+	size_t n_syscalls;
+	struct series_point *series;
+	size_t n_series;
+	struct episode
+		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
+	size_t n_anomalies;
+	const struct rank_finding *telemetry; /* NULL: it has no ranks, or
+						 nobody looked */
+	const struct standing *standing; /* model/run_record.h; NULL: there are no runs like it, or
+					    nobody looked */
+};
+
 struct attempt {
 	int64_t id; /* the store's handle; 0: it is not recorded; ATTEMPT_IN_LOG: not stored yet */
 	const char *job_id;
@@ -374,22 +394,7 @@ struct attempt {
 	size_t n_events;
 	struct phase_record *phases;
 	size_t n_phases;
-	struct rung *rungs;
-	size_t n_rungs;
-	struct unknown_note *unknowns;
-	size_t n_unknowns;
-	struct syscall_use *syscalls; /* of all its processes while somebody counted them, the most
-					 time first; none: nobody has */
-	size_t n_syscalls;
-	struct series_point *series;
-	size_t n_series;
-	struct episode
-		*anomalies; /* model/anomaly.h; a note of unknowns says where nobody looked */
-	size_t n_anomalies;
-	const struct rank_finding *telemetry; /* NULL: it has no ranks, or
-						 nobody looked */
-	const struct standing *standing; /* model/run_record.h; NULL: there are no runs like it, or
-					    nobody looked */
+	struct attempt_details details;
 
 	struct arena arena;
 };

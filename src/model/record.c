@@ -459,18 +459,18 @@ void record_read_sheets_changed(struct record_reader *r, struct attempt *a)
 void record_write_details(struct buf *out, const struct attempt *a, const char *why_not_all_calls)
 {
 	record_write_list(out, RECORD_LIST_PROCESSES, a->processes, a->n_processes);
-	record_write_list(out, RECORD_LIST_RUNGS, a->rungs, a->n_rungs);
-	record_write_list(out, RECORD_LIST_NOTES, a->unknowns, a->n_unknowns);
-	record_write_list(out, RECORD_LIST_SYSCALLS, a->syscalls, a->n_syscalls);
+	record_write_list(out, RECORD_LIST_RUNGS, a->details.rungs, a->details.n_rungs);
+	record_write_list(out, RECORD_LIST_NOTES, a->details.unknowns, a->details.n_unknowns);
+	record_write_list(out, RECORD_LIST_SYSCALLS, a->details.syscalls, a->details.n_syscalls);
 	write_text(out, why_not_all_calls);
 }
 
 void record_read_details(struct record_reader *r, struct attempt *a, const char **ret_why)
 {
 	a->processes = record_read_list(r, RECORD_LIST_PROCESSES, &a->n_processes);
-	a->rungs = record_read_list(r, RECORD_LIST_RUNGS, &a->n_rungs);
-	a->unknowns = record_read_list(r, RECORD_LIST_NOTES, &a->n_unknowns);
-	a->syscalls = record_read_list(r, RECORD_LIST_SYSCALLS, &a->n_syscalls);
+	a->details.rungs = record_read_list(r, RECORD_LIST_RUNGS, &a->details.n_rungs);
+	a->details.unknowns = record_read_list(r, RECORD_LIST_NOTES, &a->details.n_unknowns);
+	a->details.syscalls = record_read_list(r, RECORD_LIST_SYSCALLS, &a->details.n_syscalls);
 	*ret_why = read_string(r);
 }
 

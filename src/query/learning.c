@@ -25,8 +25,8 @@ static int on_snapshot(void *ctx, const struct snapshot *snap)
 /* Without detection, no anomalies means nothing. */
 static bool was_watched(const struct attempt *a)
 {
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (strcmp(a->unknowns[i].what, "anomalies") == 0)
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (strcmp(a->details.unknowns[i].what, "anomalies") == 0)
 			return false;
 	return true;
 }

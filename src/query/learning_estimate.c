@@ -297,7 +297,7 @@ int learning_judge_standing(struct store *store, struct attempt *a, bool is_own,
 	if (r == 0 && u64_known(run.started_wall_ns))
 		r = compare_with_estimate(store, &run, uid, standing, err);
 	if (r == 0 && standing->n_others > 0)
-		a->standing = standing;
+		a->details.standing = standing;
 	return r;
 }
 

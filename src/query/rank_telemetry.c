@@ -441,6 +441,6 @@ int recorded_ranks_judge(struct store *store, struct attempt *a, struct err *err
 		result = analyse(&r, a, finding);
 	if (result < 0)
 		return err_set(err, result, "out of memory");
-	a->telemetry = finding;
+	a->details.telemetry = finding;
 	return 0;
 }

@@ -270,8 +270,8 @@ static void add_series(struct attempt *a)
 {
 	struct usage *u = &a->usage;
 
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const struct series_point *p = &a->details.series[i];
 
 		u->peak_rss_bytes = u64_max_known(u->peak_rss_bytes, p->rss_bytes);
 		u->peak_processes = u64_max_known(u->peak_processes, p->n_processes);

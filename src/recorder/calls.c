@@ -390,8 +390,8 @@ void counted_calls_keep(struct counted_calls *calls, const char *trouble, struct
 		if (!uses[i].name)
 			uses = NULL;
 	}
-	a->syscalls = uses;
-	a->n_syscalls = uses ? calls->sums.n : 0;
+	a->details.syscalls = uses;
+	a->details.n_syscalls = uses ? calls->sums.n : 0;
 	process_calls_tell(&calls->processes, a->processes, a->n_processes, &a->arena);
 	if (trouble)
 		buf_printf(&why, "some were not counted: %s", trouble);

@@ -163,9 +163,9 @@ static const char *const followed[] = { SOURCES_RUNG_BIRTHS, SOURCES_RUNG_OOM };
 
 void link_name_rungs(const struct link *link, struct attempt *a)
 {
-	for (size_t i = 0; i < a->n_rungs * ARRAY_SIZE(followed); i++) {
+	for (size_t i = 0; i < a->details.n_rungs * ARRAY_SIZE(followed); i++) {
 		const char *theirs = link->rungs[i % ARRAY_SIZE(followed)];
-		struct rung *rung = &a->rungs[i / ARRAY_SIZE(followed)];
+		struct rung *rung = &a->details.rungs[i / ARRAY_SIZE(followed)];
 		CLEANUP(buf_release) struct buf both = BUF_INIT;
 		const char *kept;
 
@@ -401,7 +401,8 @@ static int say_hello(struct link *link, const struct link_job *job, uint64_t tim
 	log_sender_write_hello(link->sender, &j);
 	json_end_object(&j);
 	r = ask_within(link, timeout_ms, "runner.hello", hello.data, &answer, err);
-	if (r == -ETIMEDOUT || r == -ECONNRESET) /* the daemon may have read it, and waits for our end */
+	if (r == -ETIMEDOUT ||
+	    r == -ECONNRESET) /* the daemon may have read it, and waits for our end */
 		link->state.is_guest |= rpc_client_daemon_uid(link->client) != geteuid();
 	if (r < 0)
 		return r;

@@ -66,13 +66,13 @@ static bool find_evidence(struct run *run, const struct detect_change *change,
 /* For the report: as it is by now, also where it began before. */
 static void keep_anomaly(struct attempt *a, const struct episode *e)
 {
-	for (size_t i = 0; i < a->n_anomalies; i++)
-		if (strcmp(a->anomalies[i].name, e->name) == 0) {
-			if (episode_keep(&a->anomalies[i], e, &a->arena) < 0)
+	for (size_t i = 0; i < a->details.n_anomalies; i++)
+		if (strcmp(a->details.anomalies[i].name, e->name) == 0) {
+			if (episode_keep(&a->details.anomalies[i], e, &a->arena) < 0)
 				log_debug("%s is not in the report as it is now", e->name);
 			return;
 		}
-	if (a->n_anomalies >= MAX_KEPT || episode_append(a, e) < 0)
+	if (a->details.n_anomalies >= MAX_KEPT || episode_append(a, e) < 0)
 		log_debug("%s is not in the report", e->name);
 }
 

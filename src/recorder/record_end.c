@@ -152,7 +152,7 @@ static void note_unknowns(struct run *run)
 	struct attempt *a = run->attempt;
 
 	note_elsewhere(run);
-	if (!run->counting.calls && a->n_syscalls == 0)
+	if (!run->counting.calls && a->details.n_syscalls == 0)
 		attempt_note(a, "syscall_hotspots", run->counting.err.text);
 	note_gpus(run);
 	if (run->options->why_no_output)
@@ -241,7 +241,8 @@ static void keep_events_and_series(struct run *run)
 	size_t n;
 	const struct proc_event *events = tally_events(run->tally, &n);
 
-	a->series = keep(a, curve->points, curve->n, sizeof(*curve->points), &a->n_series);
+	a->details.series =
+		keep(a, curve->points, curve->n, sizeof(*curve->points), &a->details.n_series);
 	a->events = keep(a, events, n, sizeof(*events), &a->n_events);
 	for (size_t i = 0; i < a->n_events; i++) {
 		a->events[i].job_id = a->job_id;
@@ -258,10 +259,10 @@ static void note_calls_rung(struct run *run)
 		taken = run_calls_rung(run->counting.calls);
 	else if (run->counting.is_by_daemon)
 		taken = (struct rung){ RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF, "" };
-	for (size_t i = 0; i < a->n_rungs; i++)
-		if (strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0) {
-			a->rungs[i].rung = taken.rung;
-			a->rungs[i].reason = arena_strdup(&a->arena, taken.reason);
+	for (size_t i = 0; i < a->details.n_rungs; i++)
+		if (strcmp(a->details.rungs[i].measurement, RUNG_SYSCALLS) == 0) {
+			a->details.rungs[i].rung = taken.rung;
+			a->details.rungs[i].reason = arena_strdup(&a->arena, taken.reason);
 		}
 }
 
@@ -269,12 +270,13 @@ void record_probe(struct run *run)
 {
 	struct attempt *a = run->attempt;
 
-	if (a->rungs)
+	if (a->details.rungs)
 		return;
-	a->rungs = arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->rungs));
-	if (a->rungs)
-		a->n_rungs =
-			sources_probe_rungs(run->root_fd, run->births.life, &a->arena, a->rungs);
+	a->details.rungs =
+		arena_alloc(&a->arena, (SOURCES_MAX_RUNGS + 1) * sizeof(*a->details.rungs));
+	if (a->details.rungs)
+		a->details.n_rungs = sources_probe_rungs(run->root_fd, run->births.life, &a->arena,
+							 a->details.rungs);
 }
 
 /* What measured, which may be less than what a probe finds. */
@@ -284,20 +286,21 @@ static void note_rungs(struct run *run)
 	char pace[64];
 
 	record_probe(run);
-	if (!a->rungs)
+	if (!a->details.rungs)
 		return;
 	if (run->gpus)
-		gpus_tell_rung(run->gpus, &a->arena, a->rungs, a->n_rungs);
+		gpus_tell_rung(run->gpus, &a->arena, a->details.rungs, a->details.n_rungs);
 	/* That samples are closer together says nothing of drivers that are asked more rarely. */
 	if (run->gpus && gpus_tell_pace(run->gpus, pace, sizeof(pace)))
-		a->rungs[a->n_rungs++] =
+		a->details.rungs[a->details.n_rungs++] =
 			(struct rung){ RUNG_GPU_READINGS, arena_strdup(&a->arena, pace), "" };
 	note_calls_rung(run);
-	for (size_t i = 0; i < a->n_rungs; i++) {
-		if (run->births.life || strcmp(a->rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
+	for (size_t i = 0; i < a->details.n_rungs; i++) {
+		if (run->births.life ||
+		    strcmp(a->details.rungs[i].measurement, SOURCES_RUNG_BIRTHS) != 0)
 			continue;
-		a->rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
-		a->rungs[i].reason = arena_strdup(&a->arena, run->births.err.text);
+		a->details.rungs[i].rung = SOURCES_RUNG_BIRTHS_POLLING;
+		a->details.rungs[i].reason = arena_strdup(&a->arena, run->births.err.text);
 	}
 	link_name_rungs(run->link, a);
 }

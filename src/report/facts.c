@@ -219,9 +219,10 @@ bool facts_is_left_running(const struct facts *f, const struct proc_record *p)
 /* How the runner counted system calls; NULL where nothing is recorded of it. */
 static const char *syscall_rung(const struct attempt *a)
 {
-	for (size_t i = 0; i < a->n_rungs; i++)
-		if (a->rungs[i].measurement && strcmp(a->rungs[i].measurement, RUNG_SYSCALLS) == 0)
-			return a->rungs[i].rung;
+	for (size_t i = 0; i < a->details.n_rungs; i++)
+		if (a->details.rungs[i].measurement &&
+		    strcmp(a->details.rungs[i].measurement, RUNG_SYSCALLS) == 0)
+			return a->details.rungs[i].rung;
 	return NULL;
 }
 
@@ -237,9 +238,9 @@ struct rung facts_rung(const struct facts *f, size_t i)
 {
 	static const struct rung by_daemon = { RUNG_SYSCALLS, RUNG_SYSCALLS_EBPF,
 					       "by the daemon, which may have come later" };
-	const struct rung *rung = &f->a->rungs[i];
+	const struct rung *rung = &f->a->details.rungs[i];
 
-	if (f->a->n_syscalls > 0 && rung->measurement &&
+	if (f->a->details.n_syscalls > 0 && rung->measurement &&
 	    strcmp(rung->measurement, RUNG_SYSCALLS) == 0 && strcmp(rung->rung, RUNG_UNKNOWN) == 0)
 		return by_daemon;
 	return *rung;
@@ -247,8 +248,8 @@ struct rung facts_rung(const struct facts *f, size_t i)
 
 static bool has_unknown(const struct attempt *a, const char *what)
 {
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, what) == 0)
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (a->details.unknowns[i].what && strcmp(a->details.unknowns[i].what, what) == 0)
 			return true;
 	return false;
 }
@@ -309,8 +310,8 @@ bool facts_has_note(const struct facts *f, const char *what)
 /* The runner's note may be outdated: a daemon has counted, or ranks were analysed. */
 static bool is_measured(const struct attempt *a, const char *what)
 {
-	return what && ((a->n_syscalls > 0 && strcmp(what, "syscall_hotspots") == 0) ||
-			(a->telemetry && strcmp(what, "telemetry") == 0));
+	return what && ((a->details.n_syscalls > 0 && strcmp(what, "syscall_hotspots") == 0) ||
+			(a->details.telemetry && strcmp(what, "telemetry") == 0));
 }
 
 /*
@@ -346,7 +347,7 @@ static int note_gap(struct facts *f)
 static int collect_notes(struct facts *f)
 {
 	const struct attempt *a = f->a;
-	size_t max = a->n_unknowns + FIGURE_COUNT + ARRAY_SIZE(subjects) + 2;
+	size_t max = a->details.n_unknowns + FIGURE_COUNT + ARRAY_SIZE(subjects) + 2;
 	const char *why = a->is_running ? "known when the attempt ends"
 			  : a->is_lost	? "the runner ended before it could be written"
 					: "nothing was recorded";
@@ -354,11 +355,11 @@ static int collect_notes(struct facts *f)
 	f->notes = arena_alloc(&f->arena, max * sizeof(f->notes[0]));
 	if (!f->notes)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (!is_measured(a, a->unknowns[i].what))
-			f->notes[f->n_notes++] = a->unknowns[i];
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (!is_measured(a, a->details.unknowns[i].what))
+			f->notes[f->n_notes++] = a->details.unknowns[i];
 	/* No record has the time at which a daemon began, or whether another one took over. */
-	if (a->n_syscalls > 0 && !facts_runner_counts(f))
+	if (a->details.n_syscalls > 0 && !facts_runner_counts(f))
 		f->notes[f->n_notes++] = (struct unknown_note){
 			"syscalls",
 			"a daemon has counted them from when it began to: what was called "

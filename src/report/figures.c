@@ -235,10 +235,11 @@ void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 	format_evidence(out, evidence);
 	if (a->is_attached && how && origin->of_attached)
 		how = origin->of_attached;
-	for (size_t i = 0; is_of_gpus && evidence == EVIDENCE_SAMPLED && i < a->n_rungs; i++)
-		if (a->rungs[i].measurement && a->rungs[i].rung &&
-		    strcmp(a->rungs[i].measurement, RUNG_GPU_READINGS) == 0) {
-			how = a->rungs[i].rung;
+	for (size_t i = 0; is_of_gpus && evidence == EVIDENCE_SAMPLED && i < a->details.n_rungs;
+	     i++)
+		if (a->details.rungs[i].measurement && a->details.rungs[i].rung &&
+		    strcmp(a->details.rungs[i].measurement, RUNG_GPU_READINGS) == 0) {
+			how = a->details.rungs[i].rung;
 			break;
 		}
 	if (!is_of_gpus && evidence == EVIDENCE_SAMPLED && u64_known(gaps.min_ns)) {
@@ -329,8 +330,8 @@ struct sample_gaps sample_gaps_of(const struct attempt *a, bool of_cpu)
 	struct sample_gaps gaps = { U64_UNKNOWN, U64_UNKNOWN };
 	uint64_t before = U64_UNKNOWN;
 
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const struct series_point *p = &a->details.series[i];
 		uint64_t gap;
 
 		if (!u64_known(p->wall_ns) || (of_cpu && !isfinite(p->cpu_percent)))
@@ -354,8 +355,8 @@ bool sample_gaps_find_missing(const struct attempt *a, struct missing_samples *r
 	uint64_t before = U64_UNKNOWN, longest_ns = 0;
 
 	ret->n = 0;
-	for (size_t i = 0; i < a->n_series; i++) {
-		const uint64_t now = a->series[i].wall_ns, gap_ns = u64_delta(now, before);
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const uint64_t now = a->details.series[i].wall_ns, gap_ns = u64_delta(now, before);
 
 		if (u64_known(gap_ns) && (double)gap_ns > usual_ns) {
 			ret->n++;
@@ -437,8 +438,8 @@ static bool is_of(const struct sheet_record *sheet, int sheet_num, uint64_t wall
 static void add_series(const struct attempt *a, const struct sheet_record *sheet,
 		       struct usage *seen)
 {
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const struct series_point *p = &a->details.series[i];
 
 		if (!is_of(sheet, p->sheet_num, p->wall_ns))
 			continue;
@@ -579,8 +580,8 @@ uint64_t figures_last_seen(const struct attempt *a)
 
 	if (u64_known(a->ended_wall_ns))
 		return a->ended_wall_ns;
-	for (size_t i = 0; i < a->n_series; i++)
-		seen = u64_max_known(seen, a->series[i].wall_ns);
+	for (size_t i = 0; i < a->details.n_series; i++)
+		seen = u64_max_known(seen, a->details.series[i].wall_ns);
 	for (size_t i = 0; i < a->n_events; i++)
 		seen = u64_max_known(seen, a->events[i].wall_ns);
 	for (size_t i = 0; i < a->n_sheets; i++) {
@@ -635,9 +636,10 @@ static void mark_gpu_time(const struct attempt *a, struct figures *f)
 		{ NOTE_GPU_IDLE_TIME, FIGURE_GPU_IDLE },
 	};
 
-	for (size_t i = 0; i < a->n_unknowns; i++)
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(sums); k++)
-			if (a->unknowns[i].what && strcmp(a->unknowns[i].what, sums[k].note) == 0 &&
+			if (a->details.unknowns[i].what &&
+			    strcmp(a->details.unknowns[i].what, sums[k].note) == 0 &&
 			    figure_is_known(f, sums[k].id))
 				f->evidence[sums[k].id] = EVIDENCE_LOWER_BOUND;
 }

@@ -67,9 +67,10 @@ void chart_resample_memory(const struct attempt *a, const struct chart_span *spa
 			   double ret[CHART_COLUMNS])
 {
 	clear_columns(ret);
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
-		uint64_t next = i + 1 < a->n_series ? a->series[i + 1].wall_ns : span->to_ns;
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const struct series_point *p = &a->details.series[i];
+		uint64_t next = i + 1 < a->details.n_series ? a->details.series[i + 1].wall_ns
+							    : span->to_ns;
 		uint64_t end = p->wall_ns + reach_ns(span);
 
 		raise_span(span, p->wall_ns, next < end ? next : end,
@@ -82,9 +83,9 @@ void chart_resample_cpu(const struct attempt *a, const struct chart_span *span,
 			double ret[CHART_COLUMNS])
 {
 	clear_columns(ret);
-	for (size_t i = 0; i < a->n_series; i++) {
-		const struct series_point *p = &a->series[i];
-		uint64_t before = i > 0 ? a->series[i - 1].wall_ns : span->from_ns;
+	for (size_t i = 0; i < a->details.n_series; i++) {
+		const struct series_point *p = &a->details.series[i];
+		uint64_t before = i > 0 ? a->details.series[i - 1].wall_ns : span->from_ns;
 		uint64_t reach = reach_ns(span);
 		uint64_t begin = p->wall_ns > reach ? p->wall_ns - reach : 0;
 
@@ -95,7 +96,8 @@ void chart_resample_cpu(const struct attempt *a, const struct chart_span *span,
 /* From start to end, or to the last that is known; at least wide enough to divide by. */
 static struct chart_span span_of(const struct attempt *a)
 {
-	const struct series_point *first = &a->series[0], *last = &a->series[a->n_series - 1];
+	const struct series_point *first = &a->details.series[0],
+				  *last = &a->details.series[a->details.n_series - 1];
 	struct chart_span span = { .from_ns = first->wall_ns,
 				   .to_ns = u64_max_known(figures_last_seen(a), last->wall_ns),
 				   .interval_seconds = a->interval_seconds };
@@ -105,8 +107,9 @@ static struct chart_span span_of(const struct attempt *a)
 	if (span.to_ns <= span.from_ns)
 		span.to_ns = span.from_ns + 1;
 	if (!(span.interval_seconds > 0))
-		span.interval_seconds = (double)(last->wall_ns - first->wall_ns) / 1e9 /
-					(double)(a->n_series > 1 ? a->n_series - 1 : 1);
+		span.interval_seconds =
+			(double)(last->wall_ns - first->wall_ns) / 1e9 /
+			(double)(a->details.n_series > 1 ? a->details.n_series - 1 : 1);
 	return span;
 }
 
@@ -203,7 +206,7 @@ void chart_add(struct buf *out, const struct attempt *a)
 	struct chart_span span;
 	uint64_t width;
 
-	if (a->n_series == 0)
+	if (a->details.n_series == 0)
 		return;
 	span = span_of(a);
 	chart_resample_memory(a, &span, columns);
@@ -301,7 +304,7 @@ static void add_chart(struct doc *d, const struct facts *f)
 	if (lines.len == 0)
 		return;
 	buf_add_str(&heading, "Memory and CPU of the tree over time (");
-	format_plural(&heading, f->a->n_series, "sample", "s");
+	format_plural(&heading, f->a->details.n_series, "sample", "s");
 	if (u64_known(gaps.min_ns))
 		buf_add_str(&heading, ", ");
 	sample_gaps_add(&heading, &gaps);
@@ -347,9 +350,9 @@ static void add_rungs(struct doc *d, const struct facts *f)
 	};
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 
-	if (f->a->n_rungs == 0)
+	if (f->a->details.n_rungs == 0)
 		return;
-	for (size_t i = 0; i < f->a->n_rungs; i++) {
+	for (size_t i = 0; i < f->a->details.n_rungs; i++) {
 		const struct rung rung = facts_rung(f, i);
 
 		format_string(table_cell(&t), rung.measurement);
@@ -569,7 +572,7 @@ static void add_standing(struct doc *d, const struct facts *f)
 	};
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct standing *s = f->a->standing;
+	const struct standing *s = f->a->details.standing;
 
 	if (!s)
 		return;
@@ -595,7 +598,7 @@ static void add_standing(struct doc *d, const struct facts *f)
 static void add_ranks(struct doc *d, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const struct rank_finding *t = f->a->telemetry;
+	const struct rank_finding *t = f->a->details.telemetry;
 
 	if (!t)
 		return;
@@ -642,12 +645,12 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 	const struct attempt *a = f->a;
 	uint64_t total_ns = 0;
 
-	if (a->n_syscalls == 0)
+	if (a->details.n_syscalls == 0)
 		return;
-	for (size_t i = 0; i < a->n_syscalls; i++)
-		total_ns = u64_add_known(total_ns, a->syscalls[i].cpu_ns);
-	for (size_t i = 0; i < a->n_syscalls && i < MAX_CALLS; i++) {
-		const struct syscall_use *use = &a->syscalls[i];
+	for (size_t i = 0; i < a->details.n_syscalls; i++)
+		total_ns = u64_add_known(total_ns, a->details.syscalls[i].cpu_ns);
+	for (size_t i = 0; i < a->details.n_syscalls && i < MAX_CALLS; i++) {
+		const struct syscall_use *use = &a->details.syscalls[i];
 		struct buf *share;
 
 		format_string(table_cell(&t), use->name);
@@ -666,8 +669,8 @@ static void add_syscalls(struct doc *d, const struct facts *f)
 		   facts_syscall_evidence(f) == EVIDENCE_EXACT
 			   ? "all of all processes"
 			   : "at least: what is missing is said below");
-	if (a->n_syscalls > MAX_CALLS)
-		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->n_syscalls);
+	if (a->details.n_syscalls > MAX_CALLS)
+		buf_printf(&heading, "; the first %d of %zu", MAX_CALLS, a->details.n_syscalls);
 	buf_add_char(&heading, ')');
 	d->writer->text(d, DOC_SECTION, heading.data);
 	d->writer->table(d, &t);

@@ -746,7 +746,7 @@ void page_add_anomalies(struct doc *d, const struct facts *f)
 {
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	CLEANUP(free_ptr) const struct episode **sorted = NULL;
-	size_t n = f->a->n_anomalies;
+	size_t n = f->a->details.n_anomalies;
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 
 	if (n == 0)
@@ -757,7 +757,7 @@ void page_add_anomalies(struct doc *d, const struct facts *f)
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		sorted[i] = &f->a->anomalies[i];
+		sorted[i] = &f->a->details.anomalies[i];
 	qsort(sorted, n, sizeof(*sorted), compare_anomalies);
 	for (size_t i = 0; i < n && i < MAX_ANOMALIES; i++) {
 		format_offset(table_cell(&t), sorted[i]->began_wall_ns, f->a->started_wall_ns);

@@ -150,25 +150,27 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 	}
 	end_line(out, &line, "  ");
 	/* How many, and the first of the worst. */
-	worst = a->anomalies;
-	n = a->n_anomalies;
+	worst = a->details.anomalies;
+	n = a->details.n_anomalies;
 	if (n != 0) {
 		for (size_t i = 1; i < n; i++)
-			if (is_worse(&a->anomalies[i].worst, &worst->worst))
-				worst = &a->anomalies[i];
+			if (is_worse(&a->details.anomalies[i].worst, &worst->worst))
+				worst = &a->details.anomalies[i];
 		buf_printf(&line, "%zu %s %s: ", n, n == 1 ? "anomaly," : "anomalies, worst",
 			   severity_name(worst->worst.severity));
 		format_string(&line, worst->worst.text);
 	}
 	end_line(out, &line, "  ");
-	for (size_t i = 0; i < a->n_unknowns; i++)
-		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_ELSEWHERE) == 0)
-			format_string(&line, a->unknowns[i].why);
+	for (size_t i = 0; i < a->details.n_unknowns; i++)
+		if (a->details.unknowns[i].what &&
+		    strcmp(a->details.unknowns[i].what, REPORT_NOTE_ELSEWHERE) == 0)
+			format_string(&line, a->details.unknowns[i].why);
 	end_line(out, &line, "  ");
 	/* Where to read more, unless the record is not complete. */
-	for (size_t i = 0; !why && i < a->n_unknowns; i++)
-		if (a->unknowns[i].what && strcmp(a->unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
-			why = a->unknowns[i].why ? a->unknowns[i].why : "";
+	for (size_t i = 0; !why && i < a->details.n_unknowns; i++)
+		if (a->details.unknowns[i].what &&
+		    strcmp(a->details.unknowns[i].what, REPORT_NOTE_RECORDING) == 0)
+			why = a->details.unknowns[i].why ? a->details.unknowns[i].why : "";
 	if (a->id != 0 && !why)
 		buf_printf(&line, "more: proctor report %s", a->job_id ? a->job_id : "-");
 	else

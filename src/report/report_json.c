@@ -159,16 +159,16 @@ static size_t merge_points(const struct series_point *points, size_t max, struct
 static void write_series(struct json *j, const struct facts *f)
 {
 	const struct attempt *a = f->a;
-	size_t per_point = (a->n_series + SERIES_MAX - 1) / SERIES_MAX;
+	size_t per_point = (a->details.n_series + SERIES_MAX - 1) / SERIES_MAX;
 	struct series_point p;
 
-	json_key_u64(j, "series_samples", a->n_series);
-	json_key_u64(j, "series_samples_per_point", a->n_series > 0 ? per_point : 1);
+	json_key_u64(j, "series_samples", a->details.n_series);
+	json_key_u64(j, "series_samples_per_point", a->details.n_series > 0 ? per_point : 1);
 	json_key_array(j, "series");
-	for (size_t i = 0; i < a->n_series;) {
-		size_t left = a->n_series - i;
+	for (size_t i = 0; i < a->details.n_series;) {
+		size_t left = a->details.n_series - i;
 
-		i += merge_points(&a->series[i], left < per_point ? left : per_point, &p);
+		i += merge_points(&a->details.series[i], left < per_point ? left : per_point, &p);
 		json_begin_object(j);
 		key_time(j, "timestamp", p.wall_ns);
 		json_key_f64(j, "rss_mb", u64_to_mb(p.rss_bytes));
@@ -184,15 +184,15 @@ static void write_series(struct json *j, const struct facts *f)
 static void write_syscalls(struct json *j, const struct attempt *a)
 {
 	json_key(j, "syscall_hotspots");
-	syscall_uses_write_times(j, a->syscalls, a->n_syscalls);
+	syscall_uses_write_times(j, a->details.syscalls, a->details.n_syscalls);
 	json_key(j, "syscalls");
-	if (a->n_syscalls == 0) {
+	if (a->details.n_syscalls == 0) {
 		json_none(j);
 		return;
 	}
 	json_begin_array(j);
-	for (size_t i = 0; i < a->n_syscalls; i++)
-		write_call(j, &a->syscalls[i]);
+	for (size_t i = 0; i < a->details.n_syscalls; i++)
+		write_call(j, &a->details.syscalls[i]);
 	json_end_array(j);
 }
 
@@ -239,9 +239,9 @@ static void write_anomalies(struct json *j, const struct facts *f)
 		return;
 	}
 	json_begin_array(j);
-	for (size_t i = 0; i < f->a->n_anomalies; i++) {
+	for (size_t i = 0; i < f->a->details.n_anomalies; i++) {
 		json_begin_object(j);
-		episode_write_fields(j, &f->a->anomalies[i]);
+		episode_write_fields(j, &f->a->details.anomalies[i]);
 		json_end_object(j);
 	}
 	json_end_array(j);
@@ -250,7 +250,7 @@ static void write_anomalies(struct json *j, const struct facts *f)
 int json_report_write(struct buf *out, const struct facts *f)
 {
 	CLEANUP(buf_release) struct buf verdict = BUF_INIT;
-	const bool is_counted = f->a->n_syscalls > 0;
+	const bool is_counted = f->a->details.n_syscalls > 0;
 	struct json j;
 
 	json_init(&j, out);
@@ -270,16 +270,16 @@ int json_report_write(struct buf *out, const struct facts *f)
 	write_sheets(&j, f);
 	write_anomalies(&j, f);
 	write_syscalls(&j, f->a);
-	write_telemetry(&j, f->a->telemetry);
+	write_telemetry(&j, f->a->details.telemetry);
 	json_key(&j, "runs_like_this");
-	json_write_standing(&j, f->a->standing);
+	json_write_standing(&j, f->a->details.standing);
 	json_key_object(&j, "rungs");
-	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(&j, f->a->rungs[i].measurement, facts_rung(f, i).rung);
+	for (size_t i = 0; i < f->a->details.n_rungs; i++)
+		json_key_string(&j, f->a->details.rungs[i].measurement, facts_rung(f, i).rung);
 	json_end_object(&j);
 	json_key_object(&j, "rung_reasons");
-	for (size_t i = 0; i < f->a->n_rungs; i++)
-		json_key_string(&j, f->a->rungs[i].measurement, facts_rung(f, i).reason);
+	for (size_t i = 0; i < f->a->details.n_rungs; i++)
+		json_key_string(&j, f->a->details.rungs[i].measurement, facts_rung(f, i).reason);
 	json_end_object(&j);
 	json_key_array(&j, "unknown");
 	for (size_t i = 0; i < f->n_notes; i++) {

@@ -703,14 +703,14 @@ int anomalies_read(struct store *store, struct attempt *a, struct err *err)
 	r = rows_read(&q, parts, ARRAY_SIZE(parts), sizeof(*cells), &a->arena, &cells, &n, err);
 	if (r < 0 || n == 0)
 		return r;
-	a->anomalies = arena_alloc(&a->arena, n * sizeof(*a->anomalies));
-	if (!a->anomalies)
+	a->details.anomalies = arena_alloc(&a->arena, n * sizeof(*a->details.anomalies));
+	if (!a->details.anomalies)
 		return store_no_memory(store, err);
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		struct episode *e = &a->anomalies[a->n_anomalies];
+		struct episode *e = &a->details.anomalies[a->details.n_anomalies];
 
 		r = read_cells(store, &cells[i], a->job_id, e, err);
-		a->n_anomalies += r > 0;
+		a->details.n_anomalies += r > 0;
 		if (r > 0)
 			r = attempt_end_episode(store, a->id, a->ended_wall_ns, e, err);
 	}

@@ -334,18 +334,19 @@ struct array {
 	size_t item_size, items, n; /* where the pointer and the number are in the attempt */
 };
 
-#define ARRAY(id_, columns_, member_)                                                            \
-	{                                                                                        \
-		STATEMENT_##id_, &(columns_), sizeof(*((struct attempt *)0)->member_),           \
-			offsetof(struct attempt, member_), offsetof(struct attempt, n_##member_) \
+#define ARRAY(id_, columns_, in_, member_)                                                 \
+	{                                                                                  \
+		STATEMENT_##id_, &(columns_), sizeof(*((struct attempt *)0)->in_ member_), \
+			offsetof(struct attempt, in_ member_),                             \
+			offsetof(struct attempt, in_ n_##member_)                          \
 	}
 
-static const struct array processes_array = ARRAY(READ_PROCESSES, process_columns, processes);
+static const struct array processes_array = ARRAY(READ_PROCESSES, process_columns, , processes);
 static const struct array arrays[] = {
-	ARRAY(READ_PHASES, phase_columns, phases),
-	ARRAY(READ_RUNGS, rung_columns, rungs),
-	ARRAY(READ_SYSCALLS, syscall_columns, syscalls),
-	ARRAY(READ_UNKNOWNS, unknown_columns, unknowns),
+	ARRAY(READ_PHASES, phase_columns, , phases),
+	ARRAY(READ_RUNGS, rung_columns, details., rungs),
+	ARRAY(READ_SYSCALLS, syscall_columns, details., syscalls),
+	ARRAY(READ_UNKNOWNS, unknown_columns, details., unknowns),
 };
 
 static int read_array(struct store *store, const struct array *array, struct attempt *a,
@@ -430,18 +431,19 @@ static int read_clock(struct store *store, struct attempt *a, struct err *err)
 static int add_note(struct store *store, struct attempt *a, const char *what, const char *why,
 		    struct err *err)
 {
-	struct unknown_note *notes = arena_alloc(&a->arena, (a->n_unknowns + 1) * sizeof(*notes));
+	struct unknown_note *notes =
+		arena_alloc(&a->arena, (a->details.n_unknowns + 1) * sizeof(*notes));
 
 	if (!notes)
 		return store_no_memory(store, err);
-	if (a->n_unknowns > 0)
-		memcpy(notes, a->unknowns, a->n_unknowns * sizeof(*notes));
-	notes[a->n_unknowns].what = what;
-	notes[a->n_unknowns].why = arena_strdup(&a->arena, why);
-	if (!notes[a->n_unknowns].why)
+	if (a->details.n_unknowns > 0)
+		memcpy(notes, a->details.unknowns, a->details.n_unknowns * sizeof(*notes));
+	notes[a->details.n_unknowns].what = what;
+	notes[a->details.n_unknowns].why = arena_strdup(&a->arena, why);
+	if (!notes[a->details.n_unknowns].why)
 		return store_no_memory(store, err);
-	a->unknowns = notes;
-	a->n_unknowns++;
+	a->details.unknowns = notes;
+	a->details.n_unknowns++;
 	return 0;
 }
 

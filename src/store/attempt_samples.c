@@ -319,9 +319,9 @@ int series_read(struct store *store, struct attempt *a, struct err *err)
 		r = fold_each_pending(store, a->id, LIST_POINTS, take_curve, &taking, err);
 	if (r < 0 || points.n == 0)
 		return r;
-	a->series = arena_alloc(&a->arena, points.n * sizeof(*points.items));
+	a->details.series = arena_alloc(&a->arena, points.n * sizeof(*points.items));
 	order = reallocarray(NULL, points.n, sizeof(*order));
-	if (!a->series || !order)
+	if (!a->details.series || !order)
 		return store_no_memory(store, err);
 	for (size_t i = 0; i < points.n; i++) {
 		order[i] = &points.items[i];
@@ -330,7 +330,7 @@ int series_read(struct store *store, struct attempt *a, struct err *err)
 	if (!is_sorted)
 		qsort(order, points.n, sizeof(*order), compare_points);
 	for (size_t i = 0; i < points.n; i++)
-		a->series[i] = *order[i];
-	a->n_series = points.n;
+		a->details.series[i] = *order[i];
+	a->details.n_series = points.n;
 	return 0;
 }

@@ -165,13 +165,14 @@ static int write_notes(struct store *store, const struct attempt *a, struct err 
 	int r = query_exec(store, STATEMENT_DROP_RUNGS, err, a->id);
 
 	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->rungs,
-			       a->n_rungs, sizeof(*a->rungs), err);
+		r = rows_write(store, STATEMENT_ADD_RUNG, a->id, &rung_columns, a->details.rungs,
+			       a->details.n_rungs, sizeof(*a->details.rungs), err);
 	if (r == 0)
 		r = query_exec(store, STATEMENT_DROP_UNKNOWNS, err, a->id);
 	if (r == 0)
-		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns, a->unknowns,
-			       a->n_unknowns, sizeof(*a->unknowns), err);
+		r = rows_write(store, STATEMENT_ADD_UNKNOWN, a->id, &unknown_columns,
+			       a->details.unknowns, a->details.n_unknowns,
+			       sizeof(*a->details.unknowns), err);
 	return r;
 }
 
@@ -226,8 +227,9 @@ int attempt_write_details(struct store *store, const struct attempt *a,
 			  const char *why_not_all_calls, struct err *err)
 {
 	/* Before the rungs, which say that a runner's own counts are whole. */
-	int r = rows_write(store, STATEMENT_ADD_SYSCALL, a->id, &syscall_columns, a->syscalls,
-			   a->n_syscalls, sizeof(*a->syscalls), err);
+	int r = rows_write(store, STATEMENT_ADD_SYSCALL, a->id, &syscall_columns,
+			   a->details.syscalls, a->details.n_syscalls, sizeof(*a->details.syscalls),
+			   err);
 
 	if (r == 0)
 		r = write_processes(store, a, err);

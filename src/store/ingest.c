@@ -209,7 +209,8 @@ static int take_calls(struct sink *s, struct record_reader *r)
 
 	record_read_details(r, &a, &why);
 	return r->error ? result_of(r)
-			: store_add_syscalls(s->store, &a, a.syscalls, a.n_syscalls, why, s->err);
+			: store_add_syscalls(s->store, &a, a.details.syscalls, a.details.n_syscalls,
+					     why, s->err);
 }
 
 /* No tick comes behind it. */

@@ -99,7 +99,7 @@ static void case_usage(struct usage *u, double wall, double user, double system,
 static void case_anomaly(struct attempt *a, enum anomaly_type type, enum severity severity,
 			 double after, const char *text)
 {
-	struct episode *e = &a->anomalies[a->n_anomalies++];
+	struct episode *e = &a->details.anomalies[a->details.n_anomalies++];
 
 	episode_init(e);
 	e->worst.type = type;
@@ -151,19 +151,20 @@ static void case_rungs(struct attempt *a)
 		  "job cannot be moved" },
 	};
 
-	a->rungs = case_alloc(a, 3, sizeof(*a->rungs));
-	memcpy(a->rungs, rungs, sizeof(rungs));
-	a->n_rungs = 3;
+	a->details.rungs = case_alloc(a, 3, sizeof(*a->details.rungs));
+	memcpy(a->details.rungs, rungs, sizeof(rungs));
+	a->details.n_rungs = 3;
 }
 
 static void case_unknowns(struct attempt *a)
 {
-	a->unknowns = case_alloc(a, 2, sizeof(*a->unknowns));
-	a->unknowns[0] = (struct unknown_note){ "io", "some processes ended before their I/O could "
-						      "be read, or were not ours to read" };
-	a->unknowns[1] =
+	a->details.unknowns = case_alloc(a, 2, sizeof(*a->details.unknowns));
+	a->details.unknowns[0] =
+		(struct unknown_note){ "io", "some processes ended before their I/O could "
+					     "be read, or were not ours to read" };
+	a->details.unknowns[1] =
 		(struct unknown_note){ "anomalies", "this version does not look for anomalies" };
-	a->n_unknowns = 2;
+	a->details.n_unknowns = 2;
 }
 
 static struct proc_record *case_process(struct attempt *a, pid_t pid, int sheet_num,
@@ -251,13 +252,13 @@ static void case_ranks(struct attempt *a, struct sheet_record *s, int n, int fai
 /* One point a second: memory climbs and falls, the first has no CPU, three are missing at gap. */
 static void case_series(struct attempt *a, int n, int gap)
 {
-	a->series = case_alloc(a, (size_t)n, sizeof(*a->series));
+	a->details.series = case_alloc(a, (size_t)n, sizeof(*a->details.series));
 	for (int i = 0; i < n; i++) {
 		int step = i % 10;
 
 		if (gap && i >= gap && i < gap + 3)
 			continue;
-		a->series[a->n_series++] = (struct series_point){
+		a->details.series[a->details.n_series++] = (struct series_point){
 			.wall_ns = AFTER(i + 0.05),
 			.sheet_num = 1 + i / 5,
 			.rss_bytes = MB(20 + 30 * step),
@@ -274,16 +275,16 @@ static void case_growing_series(struct attempt *a, double first, double last, do
 {
 	double gap = first;
 
-	a->series = case_alloc(a, 1000, sizeof(*a->series));
-	for (double at = 0.001; at < until && a->n_series < 1000; at += gap) {
-		a->series[a->n_series] = (struct series_point){
+	a->details.series = case_alloc(a, 1000, sizeof(*a->details.series));
+	for (double at = 0.001; at < until && a->details.n_series < 1000; at += gap) {
+		a->details.series[a->details.n_series] = (struct series_point){
 			.wall_ns = AFTER(at),
 			.sheet_num = 1,
-			.rss_bytes = MB((double)a->n_series + 1),
+			.rss_bytes = MB((double)a->details.n_series + 1),
 			.cpu_percent = at < 0.1 ? F64_UNKNOWN : 50,
 			.n_processes = 2,
 		};
-		a->n_series++;
+		a->details.n_series++;
 		gap = gap * 1.1 < last ? gap * 1.1 : last;
 	}
 }
@@ -317,7 +318,7 @@ static void case_standing(struct attempt *a)
 		s->values[q].n_below = s->values[q].n_above = 0;
 		s->values[q].is_unusual = false;
 	}
-	a->standing = s;
+	a->details.standing = s;
 }
 
 static void case_success(struct attempt *a)
@@ -479,14 +480,14 @@ static void case_oom(struct attempt *a)
 		.sheet_num = 1,
 		.details = "its cgroup's count of out-of-memory kills rose by 1",
 	};
-	a->anomalies = case_alloc(a, 2, sizeof(*a->anomalies));
+	a->details.anomalies = case_alloc(a, 2, sizeof(*a->details.anomalies));
 	case_anomaly(a, ANOMALY_MEMORY_LEAK, SEVERITY_HIGH, 310,
 		     "eat-memory (pid 4001) grows by 250.0 MB a minute, from 90 MB to 1340 MB in "
 		     "300 s; memory is full in 58 min");
-	case_evidence(&a->anomalies[0]);
+	case_evidence(&a->details.anomalies[0]);
 	case_anomaly(a, ANOMALY_OOM_KILL, SEVERITY_CRITICAL, 3725,
 		     "the kernel killed pid 4001 for want of memory");
-	a->anomalies[1].comm[0] = '\0';
+	a->details.anomalies[1].comm[0] = '\0';
 	case_rungs(a);
 }
 
@@ -539,12 +540,12 @@ static void case_left(struct attempt *a)
 	a->processes[2].born_wall_ns = START - SEC(0.001);
 	a->events[3].key.pid = 4999; /* and this one has no event */
 	case_growing_series(a, 0.02, 0.7, 7.01);
-	a->unknowns = case_alloc(a, 1, sizeof(*a->unknowns));
-	a->unknowns[0] = (struct unknown_note){
+	a->details.unknowns = case_alloc(a, 1, sizeof(*a->details.unknowns));
+	a->details.unknowns[0] = (struct unknown_note){
 		"recording",
 		"the end of this run could not be recorded: No space left on device",
 	};
-	a->n_unknowns = 1;
+	a->details.n_unknowns = 1;
 }
 
 /* As the store has it while the runner works: sheets, samples and what they show of processes,
@@ -614,15 +615,15 @@ static void case_hostile(struct attempt *a)
 	case_process(a, 4001, 1, evil, 0, 0.5, 10, 0.5, killed(11));
 	case_process(a, 4002, 2, "", 0.5, 0.5, 8, 0.6, killed(40));
 	case_events(a, 0);
-	a->rungs = case_alloc(a, 1, sizeof(*a->rungs));
-	a->rungs[0] = (struct rung){ evil, evil, evil };
-	a->anomalies = case_alloc(a, 1, sizeof(*a->anomalies));
+	a->details.rungs = case_alloc(a, 1, sizeof(*a->details.rungs));
+	a->details.rungs[0] = (struct rung){ evil, evil, evil };
+	a->details.anomalies = case_alloc(a, 1, sizeof(*a->details.anomalies));
 	case_anomaly(a, ANOMALY_MEMORY_SPIKE, SEVERITY_LOW, 0.5, evil);
-	a->n_rungs = 1;
-	a->unknowns = case_alloc(a, 2, sizeof(*a->unknowns));
-	a->unknowns[0] = (struct unknown_note){ evil, evil };
-	a->unknowns[1] = (struct unknown_note){ "recording", "cannot write " ESC };
-	a->n_unknowns = 2;
+	a->details.n_rungs = 1;
+	a->details.unknowns = case_alloc(a, 2, sizeof(*a->details.unknowns));
+	a->details.unknowns[0] = (struct unknown_note){ evil, evil };
+	a->details.unknowns[1] = (struct unknown_note){ "recording", "cannot write " ESC };
+	a->details.n_unknowns = 2;
 }
 
 static const struct report_case {

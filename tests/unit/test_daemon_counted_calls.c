@@ -62,11 +62,11 @@ static void test_from_the_daemon_to_the_record(void **state)
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
 	counted_calls_keep(&there, NULL, &a);
-	assert_int_equal(a.n_syscalls, 2);
-	assert_string_equal(a.syscalls[0].name, "read");
-	assert_int_equal(a.syscalls[0].count, 7);
-	assert_int_equal(a.syscalls[0].cpu_ns, 70);
-	assert_false(u64_known(a.syscalls[0].wait_ns));
+	assert_int_equal(a.details.n_syscalls, 2);
+	assert_string_equal(a.details.syscalls[0].name, "read");
+	assert_int_equal(a.details.syscalls[0].count, 7);
+	assert_int_equal(a.details.syscalls[0].cpu_ns, 70);
+	assert_false(u64_known(a.details.syscalls[0].wait_ns));
 	assert_string_equal(processes[0].syscalls, "write 6 1 60 -");
 	assert_string_equal(processes[1].syscalls, "read 2 1 20 -");
 	assert_null(processes[2].syscalls);

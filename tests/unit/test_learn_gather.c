@@ -60,8 +60,8 @@ static void fill(struct past *past)
 			.sheet_num = i < 10 ? 1 : 2,
 			.rss_bytes = (100 + 10 * i) * MIB,
 		};
-	a->series = past->series;
-	a->n_series = ARRAY_SIZE(past->series);
+	a->details.series = past->series;
+	a->details.n_series = ARRAY_SIZE(past->series);
 	for (size_t i = 0; i < 2; i++) {
 		proc_record_init(&past->processes[i]);
 		past->processes[i].max_threads = 3 + i;
@@ -180,8 +180,8 @@ static void test_calls_become_shares(void **state)
 
 	(void)state;
 	fill(&past);
-	past.a.syscalls = uses;
-	past.a.n_syscalls = 3;
+	past.a.details.syscalls = uses;
+	past.a.details.n_syscalls = 3;
 	gather(&past, NULL, &list);
 	assert_string_equal(list.items[0].syscalls, "read 75 write 25 futex 0");
 	uses[0].cpu_ns = uses[1].cpu_ns = U64_UNKNOWN; /* counted, and not timed */

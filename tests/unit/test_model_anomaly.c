@@ -27,15 +27,16 @@ static void test_episodes_of_an_attempt_move_seldom(void **state)
 		snprintf(e.name, sizeof(e.name), "leak/%u", i);
 		episode_set_job(&e, "job");
 		assert_int_equal(episode_append(&a, &e), 0);
-		n_moves += a.anomalies != was;
-		was = a.anomalies;
+		n_moves += a.details.anomalies != was;
+		was = a.details.anomalies;
 	}
-	assert_int_equal(a.n_anomalies, N_EPISODES);
+	assert_int_equal(a.details.n_anomalies, N_EPISODES);
 	assert_true(n_moves <= 11);
 	for (unsigned i = 0; i < N_EPISODES; i++) {
 		snprintf(e.name, sizeof(e.name), "leak/%u", i);
-		assert_string_equal(a.anomalies[i].name, e.name);
-		assert_ptr_equal(a.anomalies[i].worst.job_id, a.anomalies[i].job_id);
+		assert_string_equal(a.details.anomalies[i].name, e.name);
+		assert_ptr_equal(a.details.anomalies[i].worst.job_id,
+				 a.details.anomalies[i].job_id);
 	}
 }
 

@@ -123,10 +123,10 @@ static void write_all(struct buf *out, struct attempt *a)
 	process.syscalls = "read 1";
 	a->processes = &process;
 	a->n_processes = 1;
-	a->unknowns = notes;
-	a->n_unknowns = ARRAY_SIZE(notes);
-	a->syscalls = calls;
-	a->n_syscalls = ARRAY_SIZE(calls);
+	a->details.unknowns = notes;
+	a->details.n_unknowns = ARRAY_SIZE(notes);
+	a->details.syscalls = calls;
+	a->details.n_syscalls = ARRAY_SIZE(calls);
 	record_write_begin(out, a);
 	record_write_sheets_changed(out, a, &a->sheets[1], 1);
 	record_write_list(out, RECORD_LIST_EVENTS, &event, 1);
@@ -216,12 +216,12 @@ static void test_everything_comes_back_as_it_was(void **state)
 	assert_int_equal(b.n_sheets, 2);
 	assert_int_equal(b.sheets[1].n_ranks, 2);
 	assert_int_equal(b.sheets[1].ranks[1].status.signal, 9);
-	assert_int_equal(b.n_unknowns, 2);
-	assert_null(b.unknowns[1].why);
-	assert_false(u64_known(b.syscalls[0].cpu_ns));
+	assert_int_equal(b.details.n_unknowns, 2);
+	assert_null(b.details.unknowns[1].why);
+	assert_false(u64_known(b.details.syscalls[0].cpu_ns));
 	assert_int_equal(b.events[0].type, EVENT_OOM);
 	assert_string_equal(b.events[0].details, ""); /* NULL is none */
-	assert_int_equal(b.n_rungs, 0);
+	assert_int_equal(b.details.n_rungs, 0);
 	assert_string_equal(b.processes[0].syscalls, "read 1");
 	assert_string_equal(all.why, "lost some");
 	assert_int_equal(all.n_changed, 1);

@@ -138,13 +138,13 @@ static void test_the_leader_and_its_phase_are_named(void **state)
 	mark_phase(store, &a);
 	read = must_read(store);
 	must(recorded_ranks_judge(store, &read, &err), &err);
-	assert_non_null(read.telemetry);
-	assert_string_equal(read.telemetry->verdict, "named");
-	assert_int_equal(read.telemetry->rank, LEADER);
-	assert_string_equal(read.telemetry->kind, "first");
-	assert_true(read.telemetry->probability >= 0.8);
-	assert_string_equal(read.telemetry->phase, "epoch / load/it");
-	assert_int_equal(read.telemetry->n_samples, 3 * N_TICKS);
+	assert_non_null(read.details.telemetry);
+	assert_string_equal(read.details.telemetry->verdict, "named");
+	assert_int_equal(read.details.telemetry->rank, LEADER);
+	assert_string_equal(read.details.telemetry->kind, "first");
+	assert_true(read.details.telemetry->probability >= 0.8);
+	assert_string_equal(read.details.telemetry->phase, "epoch / load/it");
+	assert_int_equal(read.details.telemetry->n_samples, 3 * N_TICKS);
 	attempt_release(&a);
 }
 
@@ -168,8 +168,8 @@ static void test_gpu_memory_counts_from_its_first_use(void **state)
 	assert_int_equal(ranks.ranks[2].n, N_TICKS); /* which never uses one */
 	assert_int_equal(ranks.points[ranks.ranks[1].first].gpu_bytes, 500 * MIB);
 	must(recorded_ranks_judge(store, &read, &err), &err);
-	assert_string_equal(read.telemetry->verdict, "named");
-	assert_int_equal(read.telemetry->rank, LEADER);
+	assert_string_equal(read.details.telemetry->verdict, "named");
+	assert_int_equal(read.details.telemetry->rank, LEADER);
 	attempt_release(&a);
 }
 
@@ -215,7 +215,7 @@ static const struct rank_finding *judge_starts(struct fixture *f, uint64_t earli
 	*ret = must_read(store);
 	must(recorded_ranks_judge(store, ret, &err), &err);
 	attempt_release(&a);
-	return ret->telemetry;
+	return ret->details.telemetry;
 }
 
 /* All rise as long after they came to the GPU: who came first is no culprit. */
@@ -282,8 +282,8 @@ static void test_who_ended_unsampled_is_told(void **state)
 	assert_int_equal(recorded_ranks_each(&ranks, count_end, &n_ends), 0);
 	assert_int_equal(n_ends, 1);
 	must(recorded_ranks_judge(store, &read, &err), &err);
-	assert_int_equal(read.telemetry->n_ranks, WORLD);
-	assert_int_equal(read.telemetry->rank, LEADER);
+	assert_int_equal(read.details.telemetry->n_ranks, WORLD);
+	assert_int_equal(read.details.telemetry->rank, LEADER);
 	attempt_release(&a);
 }
 
@@ -580,7 +580,7 @@ static void test_no_ranks(void **state)
 	must(write_tick(store, &a, &snap, NULL, NULL, 0, &err), &err);
 	read = must_read(store);
 	must(recorded_ranks_judge(store, &read, &err), &err);
-	assert_null(read.telemetry);
+	assert_null(read.details.telemetry);
 	attempt_release(&a);
 }
 

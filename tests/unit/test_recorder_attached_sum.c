@@ -51,8 +51,8 @@ static void test_what_was_seen_is_added_up(void **state)
 	a.n_processes = ARRAY_SIZE(processes);
 	a.events = stored;
 	a.n_events = ARRAY_SIZE(stored);
-	a.series = series;
-	a.n_series = ARRAY_SIZE(series);
+	a.details.series = series;
+	a.details.n_series = ARRAY_SIZE(series);
 	attached_sum_up(&a, false);
 	assert_int_equal(a.usage.wall_ns, 50);
 	assert_int_equal(a.usage.user_ns, 15);
@@ -99,8 +99,8 @@ static void test_counts_are_added_once(void **state)
 	attempt_init(&a);
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	a.series = series;
-	a.n_series = 1;
+	a.details.series = series;
+	a.details.n_series = 1;
 	processes[0].ppid = 1;
 	processes[1].ppid = 7;
 	processes[0].rchar = 1000;
@@ -138,8 +138,8 @@ static void test_the_highest_is_not_below_the_average(void **state)
 	a.ended_wall_ns = 102 * second;
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	a.series = series;
-	a.n_series = 1;
+	a.details.series = series;
+	a.details.n_series = 1;
 	processes[0].born_wall_ns = second; /* long before: what it used then is none of it */
 	processes[1].born_wall_ns = 100 * second - 200; /* it began with this one, reckoned twice */
 	processes[2].born_wall_ns = 101 * second;

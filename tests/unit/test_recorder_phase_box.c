@@ -121,10 +121,10 @@ static void test_what_is_no_marker(void **state)
 	assert_int_equal(read.n_phases, 2);
 	assert_string_equal(read.phases[0].path, "good");
 	assert_string_equal(read.phases[1].path, "good/last");
-	assert_int_equal(read.n_unknowns, 1);
-	assert_string_equal(read.unknowns[0].what, "phases");
+	assert_int_equal(read.details.n_unknowns, 1);
+	assert_string_equal(read.details.unknowns[0].what, "phases");
 	/* Five lines, three with params, what they say is lost, and at least one that is huge. */
-	assert_int_equal(sscanf(read.unknowns[0].why, "about %d markers", &n_lost), 1);
+	assert_int_equal(sscanf(read.details.unknowns[0].why, "about %d markers", &n_lost), 1);
 	assert_true(n_lost >= 5 + 3 + 3 + 1);
 	phase_box_close(&box);
 }

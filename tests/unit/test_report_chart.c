@@ -20,8 +20,8 @@ static struct attempt attempt_of(struct series_point *points, size_t n)
 	struct attempt a;
 
 	attempt_init(&a);
-	a.series = points;
-	a.n_series = n;
+	a.details.series = points;
+	a.details.n_series = n;
 	a.interval_seconds = 1;
 	a.started_wall_ns = 0;
 	a.ended_wall_ns = CHART_COLUMNS * SEC;
@@ -105,7 +105,7 @@ static void test_nothing_to_draw(void **state)
 	chart_add(&out, &a);
 	assert_string_equal(out.data, "");
 
-	a.n_series = 1; /* no length in time, no interval: still no division by zero */
+	a.details.n_series = 1; /* no length in time, no interval: still no division by zero */
 	a.interval_seconds = 0;
 	a.ended_wall_ns = U64_UNKNOWN;
 	chart_add(&out, &a);

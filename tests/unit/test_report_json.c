@@ -363,10 +363,10 @@ static void test_long_series_keeps_its_peaks(void **state)
 
 	(void)state;
 	case_begin(&a, "long", "sleep");
-	a.series = case_alloc(&a, 10001, sizeof(*a.series));
-	a.n_series = 10001;
+	a.details.series = case_alloc(&a, 10001, sizeof(*a.details.series));
+	a.details.n_series = 10001;
 	for (int i = 0; i < 10001; i++)
-		a.series[i] =
+		a.details.series[i] =
 			(struct series_point){ AFTER(i), i < 5000 ? 1 : 2, MB(i == 4321 ? 99 : 1),
 					       i == 0 ? F64_UNKNOWN : 7, 3 };
 	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
@@ -411,13 +411,13 @@ static void test_the_daemon_counts_where_the_runner_does_not(void **state)
 	(void)state;
 	attempt_init(&a);
 	a.job_id = "j";
-	a.rungs = &rung;
-	a.n_rungs = 1;
+	a.details.rungs = &rung;
+	a.details.n_rungs = 1;
 	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
 	assert_non_null(strstr(out.data, "\"" RUNG_SYSCALLS "\":\"" RUNG_UNKNOWN "\""));
 	buf_reset(&out);
-	a.syscalls = &use;
-	a.n_syscalls = 1;
+	a.details.syscalls = &use;
+	a.details.n_syscalls = 1;
 	assert_int_equal(report_write(&a, REPORT_JSON, &out), 0);
 	assert_non_null(strstr(out.data, "\"" RUNG_SYSCALLS "\":\"" RUNG_SYSCALLS_EBPF "\""));
 	assert_null(strstr(out.data, "nobody asked for it"));

@@ -363,8 +363,8 @@ static void test_a_limit_that_is_reached(void **state)
 
 	(void)state;
 	case_oom(&a);
-	for (size_t i = 0; i < a.n_anomalies; i++)
-		a.anomalies[i].seconds_to_limit = 0;
+	for (size_t i = 0; i < a.details.n_anomalies; i++)
+		a.details.anomalies[i].seconds_to_limit = 0;
 	assert_int_equal(write_markdown(&a, &out), 0);
 	assert_non_null(strstr(out.data, "; its limit was reached"));
 	assert_null(strstr(out.data, " away at that rate"));
@@ -418,12 +418,12 @@ static void test_calls_that_are_missed_have_the_right_cause(void **state)
 	(void)state;
 	attempt_init(&a);
 	a.job_id = "j";
-	a.rungs = &rung;
-	a.n_rungs = 1;
-	a.syscalls = &use;
-	a.n_syscalls = 1;
-	a.unknowns = &unknown;
-	a.n_unknowns = 1;
+	a.details.rungs = &rung;
+	a.details.n_rungs = 1;
+	a.details.syscalls = &use;
+	a.details.n_syscalls = 1;
+	a.details.unknowns = &unknown;
+	a.details.n_unknowns = 1;
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_non_null(strstr(out.data, "System calls (at least: what is missing"));
 	assert_non_null(strstr(out.data, "3 threads could not be counted"));
@@ -448,12 +448,12 @@ static void test_a_time_without_samples_is_told(void **state)
 	case_series(&a, 22, 12);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_null(strstr(out.data, "nothing is recorded")); /* three are missing on busy hosts */
-	a.series[a.n_series - 1].wall_ns += SEC(7);
+	a.details.series[a.details.n_series - 1].wall_ns += SEC(7);
 	buf_reset(&out);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_non_null(strstr(out.data, "history: nothing is recorded from 20"));
 	assert_non_null(strstr(out.data, " on for 8.00 s"));
-	a.series[0].wall_ns -= SEC(6);
+	a.details.series[0].wall_ns -= SEC(6);
 	buf_reset(&out);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_non_null(strstr(out.data, "and once more for less"));
@@ -492,8 +492,8 @@ static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_true(has_line(&out, "  peak GPU memory", "sampled, the highest reading"));
 	assert_null(strstr(out.data, "GPU mem "));
-	a.rungs = &readings;
-	a.n_rungs = 1;
+	a.details.rungs = &readings;
+	a.details.n_rungs = 1;
 	proc_record_init(&process);
 	process.key.pid = 7;
 	process.max_gpu_bytes = 7 << 20;
@@ -507,8 +507,8 @@ static void test_gpu_figures_have_the_spacing_of_their_readings(void **state)
 	assert_true(has_line(&out, "  GPU time", "sampled, 10.0 s apart"));
 	assert_non_null(strstr(out.data, "GPU mem  GPU time  GPU idle"));
 	assert_non_null(strstr(out.data, "~ 5.00 s  ~ 2.00 s"));
-	a.unknowns = &note; /* what was not told is missing in the time */
-	a.n_unknowns = 1;
+	a.details.unknowns = &note; /* what was not told is missing in the time */
+	a.details.n_unknowns = 1;
 	buf_reset(&out);
 	assert_int_equal(write_text(&a, &out), 0);
 	assert_true(has_line(&out, "  GPU time", "at least, it was not always told"));

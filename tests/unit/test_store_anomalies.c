@@ -134,12 +134,12 @@ static void test_an_attempt_has_its_own(void **state)
 	make_episode(&e, 44, START);
 	put(store, b.id, &e, EPISODE_BEGAN);
 	must(store_read_attempt(store, "a", 1, &read, &err), &err);
-	assert_int_equal(read.n_anomalies, 2);
-	assert_int_equal(read.anomalies[0].worst.pid, 42);
-	assert_int_equal(read.anomalies[1].worst.pid, 43);
-	assert_string_equal(read.anomalies[1].worst.job_id, "a");
-	assert_string_equal(read.anomalies[1].unit, "MB");
-	assert_non_null(strstr(read.anomalies[1].host_json, "load_avg_1"));
+	assert_int_equal(read.details.n_anomalies, 2);
+	assert_int_equal(read.details.anomalies[0].worst.pid, 42);
+	assert_int_equal(read.details.anomalies[1].worst.pid, 43);
+	assert_string_equal(read.details.anomalies[1].worst.job_id, "a");
+	assert_string_equal(read.details.anomalies[1].unit, "MB");
+	assert_non_null(strstr(read.details.anomalies[1].host_json, "load_avg_1"));
 }
 
 static void test_patterns(void **state)

@@ -128,9 +128,9 @@ static void test_an_orphan_outlives_its_attempt(void **state)
 	assert_false(u64_known(h.last.ended_wall_ns));
 	assert_int_equal(count(store, lasting, &h), 2);
 	must(store_read_attempt(store, "a", 1, &read, &err), &err);
-	assert_int_equal(read.n_anomalies, 2);
-	assert_false(u64_known(read.anomalies[0].ended_wall_ns));
-	assert_false(u64_known(read.anomalies[1].ended_wall_ns));
+	assert_int_equal(read.details.n_anomalies, 2);
+	assert_false(u64_known(read.details.anomalies[0].ended_wall_ns));
+	assert_false(u64_known(read.details.anomalies[1].ended_wall_ns));
 	e.ended_wall_ns = START + 99 * SECOND;
 	put(store, a.id, &e, EPISODE_CLEARED);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM anomalies WHERE ended_wall_ns"), 1);

@@ -309,10 +309,10 @@ static void test_everything_comes_back(void **state)
 	a.n_sheets = ARRAY_SIZE(sheets);
 	a.processes = processes;
 	a.n_processes = ARRAY_SIZE(processes);
-	a.rungs = rungs;
-	a.n_rungs = ARRAY_SIZE(rungs);
-	a.unknowns = unknowns;
-	a.n_unknowns = ARRAY_SIZE(unknowns);
+	a.details.rungs = rungs;
+	a.details.n_rungs = ARRAY_SIZE(rungs);
+	a.details.unknowns = unknowns;
+	a.details.n_unknowns = ARRAY_SIZE(unknowns);
 	must(store_finish_attempt(store, &a, events, ARRAY_SIZE(events), &err), &err);
 
 	must(store_read_attempt(store, "j", 1, &back, &err), &err);
@@ -329,19 +329,19 @@ static void test_everything_comes_back(void **state)
 	assert_int_equal(back.n_events, ARRAY_SIZE(events));
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		assert_event(&back.events[i], &events[i]);
-	assert_int_equal(back.n_rungs, ARRAY_SIZE(rungs));
+	assert_int_equal(back.details.n_rungs, ARRAY_SIZE(rungs));
 	for (size_t i = 0; i < ARRAY_SIZE(rungs); i++) {
-		assert_string_equal(back.rungs[i].measurement, rungs[i].measurement);
-		assert_string_equal(back.rungs[i].rung, rungs[i].rung);
-		assert_string_equal(back.rungs[i].reason, rungs[i].reason);
+		assert_string_equal(back.details.rungs[i].measurement, rungs[i].measurement);
+		assert_string_equal(back.details.rungs[i].rung, rungs[i].rung);
+		assert_string_equal(back.details.rungs[i].reason, rungs[i].reason);
 	}
-	assert_int_equal(back.n_unknowns, ARRAY_SIZE(unknowns));
+	assert_int_equal(back.details.n_unknowns, ARRAY_SIZE(unknowns));
 	for (size_t i = 0; i < ARRAY_SIZE(unknowns); i++) {
-		assert_string_equal(back.unknowns[i].what, unknowns[i].what);
-		assert_string_equal(back.unknowns[i].why, unknowns[i].why);
+		assert_string_equal(back.details.unknowns[i].what, unknowns[i].what);
+		assert_string_equal(back.details.unknowns[i].why, unknowns[i].why);
 	}
-	assert_int_equal(back.n_series, 0);
-	assert_null(back.series);
+	assert_int_equal(back.details.n_series, 0);
+	assert_null(back.details.series);
 }
 
 static void test_unknown_stays_unknown(void **state)
@@ -545,16 +545,16 @@ static void test_finishing_twice_doubles_nothing(void **state)
 	end_attempt(&a);
 	a.sheets = &sheet;
 	a.processes = &process;
-	a.rungs = &rung;
-	a.unknowns = &note;
-	a.n_sheets = a.n_processes = a.n_rungs = a.n_unknowns = 1;
+	a.details.rungs = &rung;
+	a.details.unknowns = &note;
+	a.n_sheets = a.n_processes = a.details.n_rungs = a.details.n_unknowns = 1;
 	for (int i = 0; i < 2; i++)
 		must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_int_equal(back.n_sheets, 1);
 	assert_int_equal(back.n_processes, 1);
-	assert_int_equal(back.n_rungs, 1);
-	assert_int_equal(back.n_unknowns, 1);
+	assert_int_equal(back.details.n_rungs, 1);
+	assert_int_equal(back.details.n_unknowns, 1);
 }
 
 static void test_a_reader_sees_what_was_committed(void **state)
@@ -588,16 +588,16 @@ static void test_calls_that_are_not_all(void **state)
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	must(store_add_syscalls(store, &a, &use, 1, NULL, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_int_equal(back.n_unknowns, 0);
+	assert_int_equal(back.details.n_unknowns, 0);
 	attempt_release(&back);
 	attempt_init(&back);
 	must(store_add_syscalls(store, &a, &use, 1, "no room", &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_int_equal(back.n_syscalls, 1);
-	assert_int_equal(back.syscalls[0].count, 6);
-	assert_int_equal(back.n_unknowns, 1);
-	assert_string_equal(back.unknowns[0].what, "syscalls");
-	assert_string_equal(back.unknowns[0].why, "no room");
+	assert_int_equal(back.details.n_syscalls, 1);
+	assert_int_equal(back.details.syscalls[0].count, 6);
+	assert_int_equal(back.details.n_unknowns, 1);
+	assert_string_equal(back.details.unknowns[0].what, "syscalls");
+	assert_string_equal(back.details.unknowns[0].why, "no room");
 }
 
 /* A runner may not know when a process started that the daemon has sampled. */

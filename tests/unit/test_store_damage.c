@@ -124,7 +124,7 @@ static void test_a_tick(void **state)
 	assert_told(store, want);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_told(store, want);
-	assert_int_equal(back.n_series, 40);
+	assert_int_equal(back.details.n_series, 40);
 	assert_int_equal(back.n_processes, PER_TICK);
 	assert_int_equal(back.processes[0].n_samples, 40);
 	assert_int_equal(count_history(store, &(struct history_filter){ .job_id = "other" }),
@@ -253,10 +253,10 @@ static void test_curves(void **state)
 
 		attempt_init(&back);
 		must(store_read_attempt(store, "j", 0, &back, &err), &err);
-		assert_int_equal(back.n_series, 120);
-		assert_int_equal(back.n_unknowns, 1);
-		assert_string_equal(back.unknowns[0].what, "damaged");
-		assert_non_null(strstr(back.unknowns[0].why,
+		assert_int_equal(back.details.n_series, 120);
+		assert_int_equal(back.details.n_unknowns, 1);
+		assert_string_equal(back.details.unknowns[0].what, "damaged");
+		assert_non_null(strstr(back.details.unknowns[0].why,
 				       "1 stretch of a curve of job j, attempt 1 (at "));
 	}
 	assert_told(store, "1 stretch of a curve of job j, attempt 1 (at 2023-11-14 22:15:19)");
@@ -568,9 +568,9 @@ static void test_types_of_a_newer_version(void **state)
 	assert_told(store, anomaly);
 	must(store_read_attempt(store, "j", 1, &back, &err), &err);
 	assert_int_equal(back.n_events, 2);
-	assert_int_equal(back.n_anomalies, 2);
-	assert_non_null(strstr(back.unknowns[back.n_unknowns - 1].why, event));
-	assert_non_null(strstr(back.unknowns[back.n_unknowns - 1].why, anomaly));
+	assert_int_equal(back.details.n_anomalies, 2);
+	assert_non_null(strstr(back.details.unknowns[back.details.n_unknowns - 1].why, event));
+	assert_non_null(strstr(back.details.unknowns[back.details.n_unknowns - 1].why, anomaly));
 }
 
 /* The file itself is sound: nobody is told to move it aside. */

@@ -362,8 +362,8 @@ static void test_who_lists_not_all(void **state)
 	struct err err = ERR_INIT;
 
 	assert_int_equal(tell_cut(store, NULL, 0, 0, &told), 0);
-	storm.unknowns = notes;
-	storm.n_unknowns = ARRAY_SIZE(notes);
+	storm.details.unknowns = notes;
+	storm.details.n_unknowns = ARRAY_SIZE(notes);
 	storm.ended_wall_ns = storm.started_wall_ns + SECOND;
 	must(store_finish_attempt(store, &storm, NULL, 0, &err), &err);
 	must(store_finish_attempt(store, &calm, NULL, 0, &err), &err);

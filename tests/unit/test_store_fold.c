@@ -121,10 +121,10 @@ static void check_series(struct store *store, unsigned n_ticks)
 
 	attempt_init(&back);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_int_equal(back.n_series, n_ticks);
+	assert_int_equal(back.details.n_series, n_ticks);
 	for (unsigned k = 0; k < n_ticks; k++) {
-		assert_int_equal(back.series[k].wall_ns, k);
-		assert_true(back.series[k].cpu_percent == k / 3.0);
+		assert_int_equal(back.details.series[k].wall_ns, k);
+		assert_true(back.details.series[k].cpu_percent == k / 3.0);
 	}
 }
 

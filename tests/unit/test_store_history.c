@@ -535,15 +535,15 @@ static void test_series_and_events_of_ticks(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++)
 		must(write_tick(store, &a, &snap, &points[i], &event, i == 0, &err), &err);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_int_equal(back.n_series, 3);
+	assert_int_equal(back.details.n_series, 3);
 	for (size_t i = 0; i < 3; i++) {
 		const struct series_point *want = &points[order[i]];
 
-		assert_int_equal(back.series[i].wall_ns, want->wall_ns);
-		assert_int_equal(back.series[i].sheet_num, want->sheet_num);
-		assert_int_equal(back.series[i].rss_bytes, want->rss_bytes);
-		assert_f64(back.series[i].cpu_percent, want->cpu_percent);
-		assert_int_equal(back.series[i].n_processes, want->n_processes);
+		assert_int_equal(back.details.series[i].wall_ns, want->wall_ns);
+		assert_int_equal(back.details.series[i].sheet_num, want->sheet_num);
+		assert_int_equal(back.details.series[i].rss_bytes, want->rss_bytes);
+		assert_f64(back.details.series[i].cpu_percent, want->cpu_percent);
+		assert_int_equal(back.details.series[i].n_processes, want->n_processes);
 	}
 	assert_int_equal(back.n_events, 1);
 	assert_string_equal(back.events[0].job_id, "j");

@@ -69,10 +69,13 @@ static void dump(const char *path, const char *job_id, struct buf *out)
 				  add_snapshot, out, &err),
 	     &err);
 	must(store_read_attempt(store, job_id, 0, &a, &err), &err);
-	for (size_t i = 0; i < a.n_series; i++)
-		buf_printf(out, "%llu %d %llu %g %llu\n", (unsigned long long)a.series[i].wall_ns,
-			   a.series[i].sheet_num, (unsigned long long)a.series[i].rss_bytes,
-			   a.series[i].cpu_percent, (unsigned long long)a.series[i].n_processes);
+	for (size_t i = 0; i < a.details.n_series; i++)
+		buf_printf(out, "%llu %d %llu %g %llu\n",
+			   (unsigned long long)a.details.series[i].wall_ns,
+			   a.details.series[i].sheet_num,
+			   (unsigned long long)a.details.series[i].rss_bytes,
+			   a.details.series[i].cpu_percent,
+			   (unsigned long long)a.details.series[i].n_processes);
 	assert_int_equal(buf_error(out), 0);
 }
 
@@ -203,12 +206,12 @@ static void scene_finish(struct scene *s)
 	s->a.usage.wall_ns = 100 * SECOND;
 	s->a.processes = s->processes;
 	s->a.n_processes = 2;
-	s->a.rungs = s->rungs;
-	s->a.n_rungs = 1;
-	s->a.unknowns = s->notes;
-	s->a.n_unknowns = 1;
-	s->a.syscalls = s->calls;
-	s->a.n_syscalls = 2;
+	s->a.details.rungs = s->rungs;
+	s->a.details.n_rungs = 1;
+	s->a.details.unknowns = s->notes;
+	s->a.details.n_unknowns = 1;
+	s->a.details.syscalls = s->calls;
+	s->a.details.n_syscalls = 2;
 }
 
 static void record_directly(const char *path, const char *job_id)
@@ -614,8 +617,8 @@ static void test_a_daemon_has_a_log(void **state)
 		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM daemons"), 1);
 		assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM events"), 1);
 	}
-	a.syscalls = &call;
-	a.n_syscalls = 1;
+	a.details.syscalls = &call;
+	a.details.n_syscalls = 1;
 	put_about(&host, &id);
 	record_write_details(&host.bytes, &a, "not all");
 	log_put(&host, RECORD_CALLS);

@@ -187,9 +187,9 @@ static void test_an_anomaly_is_over_with_a_lost_attempt(void **state)
 	assert_int_equal(read.ended_wall_ns, snap.wall_ns);
 	assert_string_equal(read.why_cleared, "its job was lost");
 	must(store_read_attempt(store, "a", 0, &back, &err), &err);
-	assert_true(back.is_lost && back.n_anomalies == 1);
-	assert_int_equal(back.anomalies[0].ended_wall_ns, snap.wall_ns);
-	assert_string_equal(back.anomalies[0].why_cleared, "its job was lost");
+	assert_true(back.is_lost && back.details.n_anomalies == 1);
+	assert_int_equal(back.details.anomalies[0].ended_wall_ns, snap.wall_ns);
+	assert_string_equal(back.details.anomalies[0].why_cleared, "its job was lost");
 	attempt_release(&a);
 }
 

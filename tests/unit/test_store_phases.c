@@ -228,9 +228,9 @@ static void test_lost_marks_are_told(void **state)
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	attempt_init(&read);
 	must(store_read_attempt(store, "a", 0, &read, &err), &err);
-	assert_int_equal(read.n_unknowns, 1);
-	assert_string_equal(read.unknowns[0].what, "phases");
-	assert_non_null(strstr(read.unknowns[0].why, "7 markers"));
+	assert_int_equal(read.details.n_unknowns, 1);
+	assert_string_equal(read.details.unknowns[0].what, "phases");
+	assert_non_null(strstr(read.details.unknowns[0].why, "7 markers"));
 }
 
 /* A clock that was set back makes no phase end before it began. */

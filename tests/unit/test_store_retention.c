@@ -105,7 +105,7 @@ static void test_summaries_stay(void **state)
 	assert_int_equal(back.n_processes, 2);
 	assert_int_equal(back.processes[0].user_ns, 77);
 	assert_int_equal(back.processes[0].n_samples, 181);
-	assert_int_equal(back.n_series, 0);
+	assert_int_equal(back.details.n_series, 0);
 	assert_int_equal(count(f, "folds") + count(f, "chunks") + count(f, "ticks"), 0);
 	assert_int_equal(count(f, "rollups") + count(f, "points"), 0);
 }
@@ -133,8 +133,9 @@ static void test_minutes_and_curves_last_a_week(void **state)
 
 	attempt_init(&back);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_true(back.n_series >= 5 * 24 * 12 && back.n_series <= 5 * 24 * 12 + 240);
-	assert_true(back.series[0].wall_ns > NOW - 8 * DAY);
+	assert_true(back.details.n_series >= 5 * 24 * 12 &&
+		    back.details.n_series <= 5 * 24 * 12 + 240);
+	assert_true(back.details.series[0].wall_ns > NOW - 8 * DAY);
 
 	must_retain_at(store, &default_policy, NOW + 6 * DAY);
 	assert_int_equal(must_count_in_minutes(store), 0);
@@ -179,9 +180,9 @@ static void test_events_last_a_month(void **state)
 	attempt_init(&back);
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
 	assert_int_equal(back.n_events, 300);
-	assert_int_equal(back.n_unknowns, 1);
-	assert_string_equal(back.unknowns[0].what, "events");
-	assert_non_null(strstr(back.unknowns[0].why, "removed"));
+	assert_int_equal(back.details.n_unknowns, 1);
+	assert_string_equal(back.details.unknowns[0].what, "events");
+	assert_non_null(strstr(back.details.unknowns[0].why, "removed"));
 }
 
 static void add_anomaly(struct store *store, const struct attempt *a, uint64_t began_ns,
@@ -244,8 +245,8 @@ static uint64_t series_peak(const struct attempt *a)
 {
 	uint64_t peak = U64_UNKNOWN;
 
-	for (size_t i = 0; i < a->n_series; i++)
-		peak = u64_max_known(peak, a->series[i].rss_bytes);
+	for (size_t i = 0; i < a->details.n_series; i++)
+		peak = u64_max_known(peak, a->details.series[i].rss_bytes);
 	return peak;
 }
 
@@ -271,8 +272,8 @@ static void test_what_a_lost_attempt_used_stays(void **state)
 		must(store_read_attempt(store, "j", 0, &after, &err), &err);
 		assert_same_processes(&before, &after);
 		assert_int_equal(series_peak(&after), series_peak(&before));
-		assert_int_equal(after.series[after.n_series - 1].wall_ns,
-				 before.series[before.n_series - 1].wall_ns);
+		assert_int_equal(after.details.series[after.details.n_series - 1].wall_ns,
+				 before.details.series[before.details.n_series - 1].wall_ns);
 	}
 	assert_int_equal(count(f, "folds") + count(f, "rollups") + count(f, "ticks"), 0);
 	assert_int_equal(raw_sql(f->db, "SELECT count(*) FROM points WHERE NOT is_thin"), 0);

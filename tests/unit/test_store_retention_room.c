@@ -405,8 +405,8 @@ static void test_removed_processes_are_told(void **state)
 	attempt_init(&back);
 	must(store_read_attempt(store, "a", 0, &back, &err), &err);
 	assert_true(back.n_processes > 0 && back.n_processes < 20000);
-	assert_int_equal(back.n_unknowns, 1);
-	assert_string_equal(back.unknowns[0].what, "processes");
+	assert_int_equal(back.details.n_unknowns, 1);
+	assert_string_equal(back.details.unknowns[0].what, "processes");
 	free(processes);
 }
 

@@ -177,8 +177,8 @@ static void test_a_tick_of_two_jobs(void **state)
 	assert_int_equal(back.n_processes, 2);
 	assert_int_equal(back.processes[0].n_samples, 150);
 	assert_int_equal(back.processes[1].n_samples, 75);
-	assert_int_equal(back.n_series, 150);
-	assert_int_equal(back.series[149].wall_ns, 1149);
+	assert_int_equal(back.details.n_series, 150);
+	assert_int_equal(back.details.series[149].wall_ns, 1149);
 	assert_int_equal(back.n_events, 1);
 
 	must(store_end_daemon(store, &d, 9, &err), &err);
@@ -312,8 +312,8 @@ static void test_damaged_ticks_do_not_stop_recording(void **state)
 	write_ticks(store, &a, 100);
 	assert_int_equal(raw_sql(f->db, COUNT_TICKS), 39 + 30); /* a fold of 39, 30 ticks behind */
 	must(store_read_attempt(store, "j", 0, &back, &err), &err);
-	assert_int_equal(back.n_unknowns, 1);
-	assert_non_null(strstr(back.unknowns[0].why, "81 ticks from 2023-"));
+	assert_int_equal(back.details.n_unknowns, 1);
+	assert_non_null(strstr(back.details.unknowns[0].why, "81 ticks from 2023-"));
 	a.ended_wall_ns = 1;
 	must(store_finish_attempt(store, &a, NULL, 0, &err), &err);
 	store_close(store);

@@ -471,10 +471,10 @@ static int write_end(struct service *s, struct attached *at, struct watched *job
 	a.usage.minor_faults = deaths_minor_faults(&at->deaths);
 	if (at->was_gone)
 		a.usage.wall_ns = U64_UNKNOWN;
-	a.rungs = s->ladder.rungs;
-	a.n_rungs = s->ladder.n;
+	a.details.rungs = s->ladder.rungs;
+	a.details.n_rungs = s->ladder.n;
 	note_unknowns(&a, at, attached_has_all_ends(&a, has_all_births && at->n_withheld == 0));
-	a.n_syscalls = 0; /* those that are stored would be added once more */
+	a.details.n_syscalls = 0; /* those that are stored would be added once more */
 	record_write_details(&details, &a, NULL);
 	attempt_log_append(at->log, RECORD_DETAILS, &details);
 	service_sum_calls_of(s, job); /* of the processes that it lists */

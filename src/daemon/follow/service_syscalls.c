@@ -226,8 +226,8 @@ void service_sum_calls_of(struct service *s, struct watched *job)
 	counted_calls_say_missing(&job->calls->calls, &why);
 	counted_calls_say_error(&job->calls->calls, &why);
 	calls = &job->calls->calls.processes;
-	a.syscalls = job->calls->calls.sums.uses;
-	a.n_syscalls = job->calls->calls.sums.n;
+	a.details.syscalls = job->calls->calls.sums.uses;
+	a.details.n_syscalls = job->calls->calls.sums.n;
 	a.processes = calls->n ? calloc(calls->n, sizeof(*a.processes)) : NULL;
 	a.n_processes = a.processes ? calls->n : 0;
 	for (size_t i = 0; i < a.n_processes; i++) {

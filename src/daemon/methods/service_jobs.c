@@ -128,8 +128,8 @@ static int read_report(void *ctx, struct store *store, struct err *err)
 
 	attempt_init(&a);
 	r = store_read_attempt(store, task->job_id, task->num, &a, err);
-	for (size_t i = 0; !task->sees_all && i < a.n_anomalies; i++)
-		recorded_hide_host(&a.anomalies[i]);
+	for (size_t i = 0; !task->sees_all && i < a.details.n_anomalies; i++)
+		recorded_hide_host(&a.details.anomalies[i]);
 	if (r == 0)
 		r = learning_judge_standing(store, &a, task->only_own, err);
 	if (r < 0)
