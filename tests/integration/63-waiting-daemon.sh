@@ -47,7 +47,7 @@ if ! small_disk 8m; then
 	skip "a full disk" "only root can mount a small one, where there are mount namespaces"
 	finish
 fi
-check "full: a daemon starts" start_daemon 'interval_seconds: 0.2'
+check "full: a daemon starts" start_daemon $'interval_seconds: 0.2\njsonl_path: proctor.jsonl'
 "$PROCTOR" run -q --job full -- sh -c "$(gate full); exit 5" 2>/dev/null &
 runner=$!
 eventually has_ticks full 3

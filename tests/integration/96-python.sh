@@ -219,7 +219,11 @@ for data in None, 7, [], {'timestamp': 'now'}:
 py "the profile of a job is the reference implementation's, of all golden cases" "
 import glob
 paths = sorted(glob.glob('$SOURCE_ROOT/tests/golden/parsers/*.json'))
-cases = [case for case in (json.load(open(path, encoding='utf-8')) for path in paths) if case.get('kind') == 'job_profile']
+cases = []
+for path in paths:
+	with open(path, encoding='utf-8') as file:
+		case = json.load(file)
+	cases += [case] if case.get('kind') == 'job_profile' else []
 assert len(cases) == 10
 for case in cases:
 	snapshots = [models.SystemSnapshot.from_json(snapshot) for snapshot in case['snapshots']]
@@ -429,7 +433,7 @@ assert asking.cancelled()
 with open('$TMP/pid') as file:
 	assert not os.path.exists('/proc/' + file.read().strip()), 'it runs on'"
 
-start_daemon "interval_seconds: 0.5"
+start_daemon $'interval_seconds: 0.5\njsonl_path: proctor.jsonl'
 py "with a daemon they give the same" "
 sys.path.insert(0, '$TMP')
 sys.argv[1:] = ['$TMP/job.sh']
