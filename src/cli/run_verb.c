@@ -52,7 +52,7 @@ struct run_args {
 #define RUN_ARGS_INIT                                                                       \
 	{                                                                                   \
 		.queue_fd = -1, .submission = U64_UNKNOWN, .interval_seconds = F64_UNKNOWN, \
-		.grace_seconds = F64_UNKNOWN, .kill_after_seconds = 5.0                     \
+		.grace_seconds = 2.0, .kill_after_seconds = 5.0                             \
 	}
 
 #define INTERVAL_MIN_SECONDS 0.1
@@ -84,8 +84,7 @@ static const struct argp_option run_argp_options[] = {
 	CLI_OPTION("leave-background", run_args, leave_background, NULL,
 		   "Leave processes running that outlive the command; without it they are ended"),
 	{ "grace", KEY_GRACE, "TIME", 0,
-	  "Wait so long for background processes to end by themselves, such as 30s or 200ms (2s, and "
-	  "less if they only sleep)",
+	  "Wait so long for background processes to end by themselves, such as 30s or 200ms (2s)",
 	  0 },
 	{ "kill-after", KEY_KILL_AFTER, "TIME", 0,
 	  "From SIGTERM to SIGKILL when processes are ended, such as 30s (5s)", 0 },

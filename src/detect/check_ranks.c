@@ -23,6 +23,7 @@
 #define MISSED_TICKS 2	 /* without a rank: what comes later is another process */
 #define EARLY_SECONDS 60 /* a rise that began so soon may be a load... */
 #define LOAD_SECONDS 20	 /* ...until it is so old */
+#define MAX_RANKS 1024	 /* of one host; further ones are not compared */
 #define MAX_FORKS 65536	 /* of which the sharing of pages is remembered */
 
 /* Seconds after the origin of the watch. */
@@ -57,6 +58,7 @@ struct rank_watch {
 	unsigned n_again;
 	int suspect;		 /* the rank that the last look named; RANK_NONE */
 	struct rank_line *found; /* NULL: none; copied, as lines move */
+	bool has_found;		 /* one, since the sheet began: no other observer has */
 	double found_before_mib;
 	enum severity severity;
 	char text[ANOMALY_TEXT_BYTES];
@@ -92,6 +94,7 @@ static void forget(struct rank_watch *w, int sheet_num)
 {
 	w->n = 0;
 	w->found = (free(w->found), NULL);
+	w->has_found = w->is_gpu = false;
 	w->sheet_num = sheet_num;
 	w->suspect = RANK_NONE;
 	w->look_at = INFINITY;
@@ -105,6 +108,7 @@ int rank_watch_add(struct rank_watch **watch, const struct proc_sample *p)
 {
 	struct rank_watch *w = *watch;
 	struct rank_line *line;
+	size_t at;
 
 	if (!w) {
 		w = *watch = calloc(1, sizeof(*w));
@@ -112,15 +116,21 @@ int rank_watch_add(struct rank_watch **watch, const struct proc_sample *p)
 			return -ENOMEM;
 		forget(w, p->sheet_num);
 	}
-	if (p->sheet_num != w->sheet_num)
+	if (p->sheet_num < w->sheet_num) /* it outlives its sheet */
+		return 0;
+	if (p->sheet_num > w->sheet_num)
 		forget(w, p->sheet_num);
 	line = find_line(w, p->rank);
 	if (!line) {
+		if (w->n == MAX_RANKS)
+			return 0;
 		if (ARRAY_RESERVE(w->lines, w->cap, w->n + 1) < 0)
 			return -ENOMEM;
-		w->lines[w->n++] = (struct rank_line){ .rank = p->rank, .low = NAN };
-		qsort(w->lines, w->n, sizeof(*w->lines), compare_lines);
-		line = find_line(w, p->rank);
+		for (at = w->n++; at > 0 && w->lines[at - 1].rank > p->rank; at--)
+			;
+		line = w->lines + at;
+		memmove(line + 1, line, (w->n - 1 - at) * sizeof(*line));
+		*line = (struct rank_line){ .rank = p->rank, .low = NAN };
 	}
 	if (!line->key.pid || (u64_known(p->rss_bytes) && p->rss_bytes > line->largest_bytes)) {
 		line->key = p->key;
@@ -330,6 +340,7 @@ static int look(struct rank_watch *w, const struct tick *t)
 		if (!w->found)
 			return -ENOMEM;
 		*w->found = w->lines[answer.rises[0].record];
+		w->has_found = true;
 		describe(w, t, &answer);
 	}
 	w->suspect = named;
@@ -355,6 +366,13 @@ int rank_watch_end_tick(struct rank_watch *w, const struct tick *t)
 		struct rank_line *line = &w->lines[i];
 
 		line->largest_bytes = 0;
+		/* It has given its memory back, or another process has its number. */
+		if (w->found && w->found->rank == line->rank && line->seen == w->now &&
+		    (line->n_missed >= MISSED_TICKS ||
+		     line->now_mib < w->found_before_mib + CULPRIT_LEAST)) {
+			w->found = (free(w->found), NULL);
+			w->suspect = RANK_NONE;
+		}
 		if (line->seen == w->now && line->n_missed >= MISSED_TICKS) {
 			line->recent.n = line->whole.n = 0;
 			line->low = NAN;
@@ -405,7 +423,8 @@ void check_ranks(const struct tick *t, const struct job_track *job, struct findi
 	if (!w || w->n < 2)
 		return;
 	/* What another observer has found goes on: its points are not known here. */
-	f->stand = job->active & 1u << ANOMALY_RANK_DIVERGED ? STAND_BETWEEN : STAND_CLEAR;
+	f->stand = job->active & 1u << ANOMALY_RANK_DIVERGED && !w->has_found ? STAND_BETWEEN
+									      : STAND_CLEAR;
 	if (!w->found)
 		return;
 	line = find_line((struct rank_watch *)w, w->found->rank);

@@ -564,19 +564,6 @@ static uint64_t boot_time_of(const struct runner *r, uint64_t wall_ns)
 	return u64_known(ago) && ago < MAX_DEATH_AGE_NS ? now - ago : now;
 }
 
-/* Between two looks whether what outlives a command only sleeps. */
-#define SLEEP_LOOK_MS 250
-
-static void set_grace_timer(struct runner *r)
-{
-	uint64_t now = clock_boot_ns(), until = r->grace_until_boot_ns;
-	uint64_t ms = until > now ? (until - now + 999999) / 1000000 : 0;
-
-	if (r->options.ends_sleepers && ms > SLEEP_LOOK_MS)
-		ms = SLEEP_LOOK_MS;
-	loop_timer_set(r->grace_timer, ms, 0);
-}
-
 void runner_on_children_changed(struct runner *r)
 {
 	bool is_busy = r->phase == PHASE_RUNNING || r->phase == PHASE_DRAINING;
@@ -596,11 +583,8 @@ void runner_on_children_changed(struct runner *r)
 		 * log)". */
 		r->phase = PHASE_DRAINING;
 		loop_timer_stop(r->timeout_timer);
-		if (!r->is_ending) {
-			r->grace_until_boot_ns =
-				clock_boot_ns() + r->options.grace_ms * UINT64_C(1000000);
-			set_grace_timer(r);
-		}
+		if (!r->is_ending)
+			loop_timer_set(r->grace_timer, r->options.grace_ms, 0);
 	}
 }
 
@@ -636,11 +620,7 @@ static void on_grace_timer(void *ctx)
 {
 	struct runner *r = ctx;
 
-	if (r->phase != PHASE_DRAINING || r->is_ending)
-		return;
-	if (clock_boot_ns() < r->grace_until_boot_ns && !r->options.ops->is_asleep(r->options.ctx))
-		set_grace_timer(r);
-	else
+	if (r->phase == PHASE_DRAINING && !r->is_ending)
 		r->result.n_ended_background += runner_end_tree(r, STOP_NONE);
 }
 

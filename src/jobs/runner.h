@@ -69,9 +69,6 @@ struct runner_ops {
 	bool (*was_oom_kill)(void *ctx, pid_t pid, struct buf *why);
 	/* The tree is about to be signalled or counted: bring it up to date. */
 	void (*rescan)(void *ctx);
-	/* Of the processes that outlive their command none has run since the last call, and none
-	 * wants to. */
-	bool (*is_asleep)(void *ctx);
 	/* The runner has sent a signal to end a member of the tree, at that moment. */
 	void (*process_signalled)(void *ctx, pid_t pid, int sig, uint64_t wall_ns);
 	/* The try is over: its last process ended at that moment (boot clock). Its usage may be
@@ -94,7 +91,6 @@ struct runner_options {
 	bool is_traceable;		   /* see spawn.h */
 	bool leave_background;
 	uint64_t grace_ms;	/* how long background processes may take to end by themselves */
-	bool ends_sleepers;	/* sooner, if all of them only sleep */
 	uint64_t kill_after_ms; /* from SIGTERM to SIGKILL */
 	const struct runner_ops *ops;
 	void *ctx;

@@ -40,7 +40,6 @@ struct runner {
 	struct loop_fd *signal_watch;
 	struct loop_timer *timeout_timer;
 	struct loop_timer *grace_timer;
-	uint64_t grace_until_boot_ns;
 	struct loop_timer *kill_timer;
 	struct loop_timer
 		*step_timer; /* starts the next try from the loop, not from inside a callback */

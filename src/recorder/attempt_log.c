@@ -130,7 +130,7 @@ static int open_folder(const char *path, int *ret_fd, struct err *err)
 
 	if (r < 0)
 		return r;
-	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return *ret_fd < 0 ? err_set(err, -errno, "cannot open %s: %s", path, strerror(errno)) : 0;
 }
 

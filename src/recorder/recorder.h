@@ -87,8 +87,7 @@ struct run_options {
 	bool reads_gpus;
 	struct run_syscalls syscalls;
 	bool leave_background;
-	double grace_seconds; /* for background processes to end by themselves; unknown: 2, and less
-			       * if they only sleep */
+	double grace_seconds; /* for background processes to end by themselves */
 	double kill_after_seconds;
 	run_progress_fn *progress; /* NULL: nobody is looking */
 	void *progress_ctx;

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,8 +93,7 @@ void run_counting_fill(struct run *run)
 
 /* ---- a run from its beginning to its end ---- */
 
-#define LOOP_FILES 8 /* libuv ends the process where its own are more than there may be */
-#define DEFAULT_GRACE_MS 2000
+#define LOOP_FILES 8  /* libuv ends the process where its own are more than there may be */
 #define START_FILES 6 /* what it takes to start a command, and some that others take meanwhile */
 
 static void on_record_timer(void *ctx)
@@ -129,9 +127,7 @@ static int open_run(struct run *run, struct err *err)
 		.hides_commands = o->is_submitted && !o->db_path,
 		.inherited = &run->inherited,
 		.leave_background = o->leave_background,
-		.grace_ms = isnan(o->grace_seconds) ? DEFAULT_GRACE_MS
-						    : (uint64_t)(o->grace_seconds * 1000.0),
-		.ends_sleepers = isnan(o->grace_seconds),
+		.grace_ms = (uint64_t)(o->grace_seconds * 1000.0),
 		.kill_after_ms = (uint64_t)(o->kill_after_seconds * 1000.0),
 		.ops = &run_ops,
 		.ctx = run,

@@ -56,7 +56,6 @@ struct run_births {
 struct run_ending {
 	struct oom_counts oom_before; /* when the sheet began */
 	struct proc_sample zombie;    /* the process that is about to be waited for */
-	uint64_t left_cpu_ns;	      /* what outlives the command has used, at the last look */
 	struct io_counts waited;      /* I/O of all that was waited for before it, */
 	bool leaves_out_threads;      /* without that of other threads of ours */
 };

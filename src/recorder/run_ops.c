@@ -178,7 +178,6 @@ static void on_sheet_started(void *ctx, const struct sheet_record *sheet)
 	struct run *run = ctx;
 
 	run->attempt->current_sheet = sheet->num;
-	run->ending.left_cpu_ns = U64_UNKNOWN;
 	sources_read_oom(run->root_fd, &run->ending.oom_before);
 	tally_begin_sheet(run->tally, clock_boot_ns(), !runner_has_processes(run->runner));
 	record_sheet_soon(run);
@@ -328,26 +327,6 @@ static void on_rescan(void *ctx)
 	run_scan(ctx, true);
 }
 
-static bool on_is_asleep(void *ctx)
-{
-	struct run *run = ctx;
-	uint64_t cpu_ns = 0, before_ns = run->ending.left_cpu_ns;
-
-	if (!run_scan(run, true))
-		return false;
-	for (size_t i = 0; i < run->snap.n_processes; i++) {
-		const struct proc_sample *p = &run->snap.processes[i];
-
-		if (!p->job_id)
-			continue;
-		if (p->state == 'R' || p->state == 'D')
-			cpu_ns = U64_UNKNOWN;
-		cpu_ns = u64_add(cpu_ns, u64_add(p->user_ns, p->system_ns));
-	}
-	run->ending.left_cpu_ns = cpu_ns;
-	return u64_known(cpu_ns) && cpu_ns == before_ns;
-}
-
 static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_ns)
 {
 	struct run *run = ctx;
@@ -394,7 +373,6 @@ const struct runner_ops run_ops = {
 	.process_reaped = on_process_reaped,
 	.was_oom_kill = on_was_oom_kill,
 	.rescan = on_rescan,
-	.is_asleep = on_is_asleep,
 	.process_signalled = on_process_signalled,
 	.sheet_ended = on_sheet_ended,
 	.stopping = on_stopping,

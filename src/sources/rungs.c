@@ -40,10 +40,10 @@ static const struct {
 	  "sbatch queues the work and ends, and only sbatch itself is measured: \"proctor run\" in "
 	  "the batch script measures the work" },
 	{ "mpirun", " -H -host --host -hostfile --hostfile -machinefile --machinefile ",
-	  "mpirun starts work on other hosts, and only this one's is measured: \"mpirun … proctor "
+	  "mpirun may start work on other hosts, and only this one's is measured: \"mpirun … proctor "
 	  "run --job NAME COMMAND\" measures each" },
 	{ "mpiexec", " -H -f -host --host -hosts --hosts -hostfile --hostfile -machinefile ",
-	  "mpiexec starts work on other hosts, and only this one's is measured: \"mpiexec … proctor "
+	  "mpiexec may start work on other hosts, and only this one's is measured: \"mpiexec … proctor "
 	  "run --job NAME COMMAND\" measures each" },
 	{ "docker", " run exec start compose build ",
 	  "docker lets its daemon do the work, and only the client is measured: \"proctor run\" in "

@@ -212,7 +212,7 @@ fi
 
 # ---- one among others ----
 
-eat odd 400 0
+eat odd 160 0
 run "$PROCTOR" report odd
 like "a report tells of runs like it" "$stdout" 'Runs like this \([0-9]+ others by masked command, [0-9]+ failed'
 like "that none had more memory" "$stdout" 'peak memory, tree +[0-9]+ MB .* more than any of [0-9]+'

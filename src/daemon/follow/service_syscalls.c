@@ -320,79 +320,11 @@ static void withhold_samples(struct service *s)
 	}
 }
 
-static int compare_pids(const void *left, const void *right)
-{
-	const struct proc_sample *l = left, *r = right;
-
-	return COMPARE(l->key.pid, r->key.pid);
-}
-
-struct filling {
-	struct snapshot *snap;
-	int64_t attempt_id;
-};
-
-/* What a runner has counted of a process of its job, which its samples have. Later ones come
- * later. */
-static int take_recorded(void *ctx, const struct history_row *row)
-{
-	const struct proc_sample *from = &row->sample;
-	const struct filling *filling = ctx;
-	struct snapshot *snap = filling->snap;
-	struct proc_sample *p = snap->n_processes > 0 && from->syscalls
-					? bsearch(from, snap->processes, snap->n_processes,
-						  sizeof(*p), compare_pids)
-					: NULL;
-	struct syscall_use *uses;
-
-	if (!p || p->key.start_ticks != from->key.start_ticks ||
-	    p->attempt_id != filling->attempt_id)
-		return 0;
-	uses = arena_alloc(&snap->arena, (from->n_syscalls + 1) * sizeof(*uses));
-	for (size_t i = 0; uses && i < from->n_syscalls; i++) {
-		uses[i] = from->syscalls[i];
-		uses[i].name = arena_strdup(&snap->arena, uses[i].name);
-		uses = uses[i].name ? uses : NULL;
-	}
-	p->syscalls = uses; /* without memory they are unknown */
-	p->n_syscalls = uses ? from->n_syscalls : 0;
-	return 0;
-}
-
-/* So old the samples of a runner may be that say what was called. */
-#define RECORDED_TICKS 2.5
-#define RECORDED_SECONDS 5.0
-
-/* Jobs whose runners count for themselves. */
-static void fill_from_record(struct service *s)
-{
-	uint64_t now = clock_wall_ns();
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		struct err err = ERR_INIT;
-		const double seconds =
-			fmax(RECORDED_TICKS * jobs[i]->a.interval_seconds, RECORDED_SECONDS);
-		const struct history_filter filter = {
-			.job_id = jobs[i]->job_id,
-			.since_wall_ns = now - (uint64_t)(seconds * 1e9),
-		};
-		struct filling filling = { &s->scan.snap, jobs[i]->a.id };
-
-		if (jobs[i]->is_uncounted && jobs[i]->n_processes > 0 &&
-		    service_need_store(s, &err) == 0)
-			store_read_history(s->store, &filter, take_recorded, &filling, NULL);
-	}
-}
-
 int service_count_calls(struct service *s, struct err *err)
 {
 	struct summing summing = { s, 0, false };
 	int r;
 
-	if (s->scan.has_snap)
-		fill_from_record(s);
 	if (!s->scan.has_snap || s->syscalls.n_jobs == 0)
 		return 0;
 	r = read_calls(s);

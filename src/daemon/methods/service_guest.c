@@ -400,6 +400,8 @@ static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 		r = err_set(err, -EINVAL, "'%s' cannot be the id of a job", params.job_id);
 	if (r == 0 && find_by_line(s, peer))
 		r = err_set(err, -EEXIST, "this connection is a runner's already");
+	if (r == 0)
+		r = spend(s, peer->uid, 0, err); /* a look is work */
 	if (r < 0)
 		return r;
 	service_look(s);
