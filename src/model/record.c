@@ -526,9 +526,12 @@ int record_read_anomaly(struct record_reader *r, struct episode *e,
 			struct anomaly_evidence *evidence, int *ret_change)
 {
 	unsigned change = read_enum(r, RECORD_RENEWED + 1);
+	size_t text_max = r->text_max;
 
 	episode_init(e);
+	r->text_max = text_max ? RECORD_FOREIGN_JSON : 0; /* its other texts have a size */
 	record_read_struct(r, &episode_columns, e);
+	r->text_max = text_max;
 	e->worst.job_id = e->job_id[0] ? e->job_id : NULL;
 	if ((unsigned)e->worst.type >= N_ANOMALY_TYPES ||
 	    (unsigned)e->worst.severity >= N_SEVERITIES || !e->name[0])
@@ -562,8 +565,12 @@ void record_write_evidence(struct buf *out, const char *episode_name,
 int record_read_evidence(struct record_reader *r, const char **ret_name,
 			 struct anomaly_evidence *ret)
 {
-	const char *name = read_string(r), *text = read_string(r);
+	size_t text_max = r->text_max;
+	const char *name = read_string(r), *text;
 
+	r->text_max = text_max ? RECORD_FOREIGN_JSON : 0;
+	text = read_string(r);
+	r->text_max = text_max;
 	if (r->error == 0 &&
 	    (!name || !name[0] || !text || anomaly_evidence_read_json(text, ret) < 0))
 		fail(r, -EBADMSG);

@@ -58,6 +58,7 @@ struct record_reader {
 };
 
 #define RECORD_FOREIGN_TEXT 1000
+#define RECORD_FOREIGN_JSON 65536 /* of texts that are JSON: evidence, and what a host did */
 
 void record_write_number(struct buf *out, uint64_t v);
 uint64_t record_read_number(struct record_reader *r);

@@ -254,6 +254,7 @@ static void *read_list(struct json_cursor *c, struct snapshot *s, const struct m
 	size_t room = count_inside(*c, '['), n = 0;
 	char *items;
 
+	*ret_n = 0;
 	if (!json_cursor_enter(c, '['))
 		return NULL; /* it is unknown */
 	items = arena_alloc(&s->arena, (room + 1) * size);
