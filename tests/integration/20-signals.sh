@@ -22,7 +22,7 @@ like "and that is said" "$stderr" '1 background process was still running'
 run "$PROCTOR" run -q --kill-after 1s -- sh -c '(trap "" TERM; sleep 1002 & wait; sleep 1002) & exit 0'
 check "not even what ignores SIGTERM" gone 1002
 run "$PROCTOR" run -q -- sh -c '(sleep 1; echo done >"$0") & exit 0' "$TMP/slow"
-is "what sleeps before it works may end by itself" "$(cat "$TMP/slow")" done
+is "what sleeps before it works may end by itself" "$(cat "$TMP/slow")" "done"
 run "$PROCTOR" run -q --json --grace 200ms --kill-after 0.2s -- sh -c '(trap "" TERM; while :; do :; done) & exit 0'
 json "parts of a second are understood" "$stdout" '0.4 <= d["wall_seconds"] < 5'
 if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
