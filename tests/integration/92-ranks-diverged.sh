@@ -12,7 +12,7 @@ open(f"{folder}/{rank}", "w").write(str(os.getpid()))
 while len(os.listdir(folder)) < 3:
     time.sleep(0.02)
 begin = time.time()
-while time.time() - begin < 40:
+while time.time() - begin < 60:
     time.sleep(0.125)
     if rank == 1 and time.time() - begin > 8:
         held.append(b"y" * (1 << 20))
