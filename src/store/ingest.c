@@ -765,9 +765,10 @@ static void sink_release(struct sink *s)
 
 static int stop(void *ctx, const struct log_frame *frame)
 {
-	bool *is_host = ctx;
+	bool *ret_is_host = ctx; /* NULL: that does not matter */
 
-	*is_host |= frame->type == RECORD_HOST;
+	if (ret_is_host)
+		*ret_is_host |= frame->type == RECORD_HOST;
 	return 1;
 }
 
