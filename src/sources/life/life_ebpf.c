@@ -111,18 +111,22 @@ static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void 
 	uint64_t lost, told_lost = e->told_lost;
 	struct epoll_event woken;
 	struct timespec ts;
-	int r;
+	int r = 0;
 
 	(void)epoll_wait(e->wake_fd, &woken, 1, 0); /* or the edge would stay */
 	__atomic_store_n(&e->skel->bss->is_armed, true, __ATOMIC_SEQ_CST);
-	/* In this order: a stop between them makes no event seem to be of later than now. */
-	e->units.wall_ns = clock_wall_ns();
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	e->units.mono_ns = (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 	e->fn = fn;
 	e->fn_ctx = ctx;
 	e->n_left = max;
-	r = ring_buffer__consume(e->ring);
+	/* Twice, as we may have been stopped for long after a look at the clocks. */
+	for (int i = 0; i < 2 && (i == 0 || (r == -ECANCELED && e->n_left > 0)); i++) {
+		/* In this order: a stop between them makes no event seem later than now. */
+		e->units.wall_ns = clock_wall_ns();
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+		e->units.mono_ns =
+			(uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
+		r = ring_buffer__consume(e->ring);
+	}
 	if (r < 0 && r != -ECANCELED)
 		return r;
 	lost = __atomic_load_n(&e->skel->bss->n_lost, __ATOMIC_RELAXED);
