@@ -46,7 +46,7 @@ static void ranks(struct host *h, double t)
 			mb += plot.tooth * (0.5 + draw((unsigned)rank, 2)) *
 			      fmod(t / 7 + draw((unsigned)rank, 3), 1);
 		mb += 3 * draw((unsigned)rank, 100 + (unsigned)t);
-		if (t >= onset)
+		if (t >= onset && t < plot.back)
 			mb += plot.at_once + plot.rate * (t - onset);
 		p = host_add(h, PID + rank + (t >= plot.back ? RANKS : 0), 1);
 		p->rank = rank;
@@ -184,6 +184,68 @@ static void test_restart(void **state)
 }
 
 /* Far more samples than are kept: for a person who looks at what it costs. */
+/* It is over when another process has the rank's number, and does not begin again. */
+static void test_found_then_restarted(void **state)
+{
+	static const double backs[] = { 150, 210, 270 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(backs); i++) {
+		struct host h;
+
+		plot = quiet;
+		plot.culprit = 3;
+		plot.onset = 80;
+		plot.lead = INFINITY;
+		plot.rate = 8;
+		plot.gone_from = 130;
+		plot.back = backs[i];
+		host_open(&h, 1);
+		play(&h, 600, ranks);
+		assert_int_equal(count(&h), 1);
+		assert_non_null(host_find(&h, ANOMALY_RANK_DIVERGED, EPISODE_CLEARED));
+		host_close(&h);
+	}
+}
+
+/* A sheet on a GPU, one without, and a process that the first one has left behind. */
+static void two_sheets(struct host *h, double t)
+{
+	struct proc_sample *p;
+
+	plot.is_gpu = t < 60;
+	ranks(h, t);
+	for (size_t i = 0; i < h->snap.n_processes; i++) {
+		h->snap.processes[i].sheet_num = t < 60 ? 1 : 2;
+		if (t >= 60)
+			h->snap.processes[i].gpu_memory_bytes = U64_UNKNOWN;
+	}
+	p = host_add(h, PID + 50, 1);
+	p->rank = 0;
+	p->sheet_num = 1;
+	p->rss_bytes = p->rss_anon_bytes = 10 * MB;
+}
+
+static void test_second_sheet(void **state)
+{
+	const struct seen *found;
+	struct host h;
+
+	(void)state;
+	plot = quiet;
+	plot.culprit = 3;
+	plot.onset = 160;
+	plot.lead = INFINITY;
+	plot.rate = 8;
+	host_open(&h, 1);
+	play(&h, 300, two_sheets);
+	found = host_find(&h, ANOMALY_RANK_DIVERGED, EPISODE_BEGAN);
+	assert_non_null(found);
+	assert_int_equal(found->e.worst.sheet_num, 2);
+	assert_int_equal(count(&h), 1);
+	host_close(&h);
+}
+
 static void test_long(void **state)
 {
 	struct timespec from, to;
@@ -211,9 +273,10 @@ static void test_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alone), cmocka_unit_test(test_first),
-		cmocka_unit_test(test_none),  cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_alone),	     cmocka_unit_test(test_first),
+		cmocka_unit_test(test_none),	     cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_long),	     cmocka_unit_test(test_found_then_restarted),
+		cmocka_unit_test(test_second_sheet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
