@@ -118,12 +118,12 @@ int proc_open_root(struct err *err)
 
 	if (fd < 0)
 		return err_set(err, -errno, "cannot open /: %s", strerror(errno));
-	/* It names us by our number there, and nobody where we are not visible at all. */
+	/* The link has our pid there, and is empty where we are not visible. */
 	n = readlinkat(fd, "proc/self", self, sizeof(self) - 1);
 	self[n > 0 ? n : 0] = '\0';
 	if (atoi(self) != getpid() && statfs("/proc", &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC)
 		return err_set(err, -EXDEV,
-			       PROC_IS_FOREIGN ": mount it anew (unshare --mount-proc)");
+			       PROC_IS_FOREIGN ": mount its own (unshare --mount-proc)");
 	return TAKE_FD(fd);
 }
 

@@ -424,7 +424,7 @@ static const struct argp stop_argp = {
 
 /* ---- the jobs ---- */
 
-/* A runner gives its job 5 s after SIGTERM unless it was told otherwise. */
+/* A runner gives its job 5 s after SIGTERM unless --kill-after says otherwise. */
 #define JOBS_PATIENCE_NS UINT64_C(30000000000)
 #define LOOK_AGAIN_NS 100000000
 

@@ -47,7 +47,7 @@ static const struct {
 	  "run --job NAME COMMAND\" measures each" },
 	{ "docker", " run exec start compose build ",
 	  "docker lets its daemon do the work, and only the client is measured: \"proctor run\" in "
-	  "the container, or \"proctor attach PID\" of its process, measures the work" },
+	  "the container, or \"proctor attach --pid PID --job NAME\", measures the work" },
 	{ "ssh", NULL,
 	  "ssh runs the work on another host, and only ssh itself is measured: \"ssh HOST proctor "
 	  "run COMMAND\" measures the work" },
