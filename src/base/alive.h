@@ -4,8 +4,7 @@
  * A pid alone says nothing, as pids are reused: it takes the boot id and the
  * start time (field 22 of proc/PID/stat, in clock ticks) too.
  */
-#ifndef PROCTOR_BASE_ALIVE_H
-#define PROCTOR_BASE_ALIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ bool proc_is_alive_at(int root_fd, const char *boot_id, pid_t pid, uint64_t star
  * first thread has ended and others go on: the process has not. -EINVAL: it is none.
  */
 int alive_parse_stat(const char *text, char *ret_state, uint64_t *ret_start_ticks);
-
-#endif

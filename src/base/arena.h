@@ -4,8 +4,7 @@
  * A snapshot keeps its strings in one. Pieces are aligned for any type and
  * never move. arena_reset() keeps the memory for the next round.
  */
-#ifndef PROCTOR_BASE_ARENA_H
-#define PROCTOR_BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -40,5 +39,3 @@ char *arena_strndup(struct arena *a, const char *s, size_t n);
 
 /* A copy of s; NULL when s is NULL or memory runs out. */
 char *arena_strdup(struct arena *a, const char *s);
-
-#endif

@@ -6,8 +6,7 @@
  * remembers, and buf_error() tells. That lets writers append in a row and
  * check once at the end.
  */
-#ifndef PROCTOR_BASE_BUF_H
-#define PROCTOR_BASE_BUF_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ int buf_error(const struct buf *b);
 
 /* Hands over the string (malloc'ed); the buffer is empty again. NULL if memory ran out. */
 char *buf_detach(struct buf *b);
-
-#endif

@@ -4,8 +4,7 @@
  * Wall time names a moment for people; boot time (which also runs while the
  * machine sleeps) measures lengths, and is the clock of a process's start time.
  */
-#ifndef PROCTOR_BASE_CLOCK_H
-#define PROCTOR_BASE_CLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ static inline double clock_ns_to_seconds(uint64_t ns)
 
 /* Local time as "2026-11-15 03:45:08" into text; returns text. */
 const char *clock_format_local(uint64_t wall_ns, char *text, size_t size);
-
-#endif

@@ -14,8 +14,7 @@
  * over in silence either: "proctor config", "proctor doctor" and the daemon's log
  * name those that the file has.
  */
-#ifndef PROCTOR_BASE_CONFIG_H
-#define PROCTOR_BASE_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -195,5 +194,3 @@ void settings_close(struct settings *s); /* also after a failure, and a second t
  * of the two would spoil; or the record would be a folder.
  */
 int settings_place(struct paths *p, const char *file, const struct config *c, struct err *err);
-
-#endif

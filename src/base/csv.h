@@ -14,8 +14,7 @@
  * ends and control characters included. Numbers have the digits that they have in JSON.
  * Memory failure shows in buf_error() of the buffer.
  */
-#ifndef PROCTOR_BASE_CSV_H
-#define PROCTOR_BASE_CSV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void csv_f64(struct csv *c, double v); /* NaN and infinities are unknown */
 void csv_unknown(struct csv *c);
 
 void csv_end_row(struct csv *c);
-
-#endif

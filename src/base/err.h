@@ -4,8 +4,7 @@
  * Inner code fills it and returns; the edge (cli, daemon) prints it, once.
  * Every function that takes a struct err accepts NULL.
  */
-#ifndef PROCTOR_BASE_ERR_H
-#define PROCTOR_BASE_ERR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -31,5 +30,3 @@ int err_set(struct err *err, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
  */
 void err_advise(struct err *err, const char *advice);
 size_t err_fact_len(const struct err *err);
-
-#endif

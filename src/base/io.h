@@ -1,8 +1,7 @@
 /*
  * io - whole small files in, whole buffers out; how many files may be open; folders.
  */
-#ifndef PROCTOR_BASE_IO_H
-#define PROCTOR_BASE_IO_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ void dir_close(DIR **dir);
 /* The next entry of /proc that is a pid; 0: there is none, with errno if they could not all be
  * read. */
 pid_t dir_next_pid(DIR *proc);
-
-#endif

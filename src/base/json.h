@@ -13,8 +13,7 @@
  * to the same bits. Memory failure shows in buf_error() of the buffer. (json_str
  * and json_none are not called json_string and json_null because jansson's are.)
  */
-#ifndef PROCTOR_BASE_JSON_H
-#define PROCTOR_BASE_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ char *json_put_u64(char *at, uint64_t v);
 char *json_put_i64(char *at, int64_t v);
 /* NaN and infinities become null. */
 char *json_put_f64(char *at, double v);
-
-#endif

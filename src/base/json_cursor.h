@@ -14,8 +14,7 @@
  * passed over and unknown. Text that is no JSON ends every loop and leaves is_bad; what is
  * passed over is not checked in full. Of a key that is there twice both are seen.
  */
-#ifndef PROCTOR_BASE_JSON_CURSOR_H
-#define PROCTOR_BASE_JSON_CURSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void json_cursor_skip(struct json_cursor *c);
 
 /* Whether a key is this one. */
 bool json_cursor_is(const char *key, size_t len, const char *name);
-
-#endif

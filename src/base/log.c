@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/io.h"
 
 static enum log_level max_level = LOG_WARNING;
 static bool has_times;

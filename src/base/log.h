@@ -4,8 +4,7 @@
  * "proctor: warning: …". The level, and whether lines begin with the time, are the
  * only globals of the program.
  */
-#ifndef PROCTOR_BASE_LOG_H
-#define PROCTOR_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ void log_print(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 #define log_warning(...) log_print(LOG_WARNING, __VA_ARGS__)
 #define log_info(...) log_print(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_print(LOG_DEBUG, __VA_ARGS__)
-
-#endif

@@ -5,8 +5,7 @@
  * any handle, their own included. Handles belong to the loop: loop_free()
  * closes what is still open, and waits for work. ctx is borrowed until the handle is closed.
  */
-#ifndef PROCTOR_BASE_LOOP_H
-#define PROCTOR_BASE_LOOP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -74,5 +73,3 @@ struct loop_soon *loop_soon_close(struct loop_soon *soon);
  * loop_run(), or inside loop_free(). -ENOMEM: neither will be called.
  */
 int loop_queue_work(struct loop *loop, loop_fn *work, loop_fn *done, void *ctx);
-
-#endif

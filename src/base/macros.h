@@ -1,8 +1,7 @@
 /*
  * macros - the few macros that every folder uses.
  */
-#ifndef PROCTOR_BASE_MACROS_H
-#define PROCTOR_BASE_MACROS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ void close_fd(int *fd);
  */
 #define ARRAY_RESERVE(items, cap, need) array_reserve(&(items), &(cap), (need), sizeof(*(items)))
 int array_reserve(void *items, size_t *cap, size_t need, size_t size);
-
-#endif

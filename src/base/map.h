@@ -4,8 +4,7 @@
  * Holds pids, indices or pointers; it owns nothing that the values point at.
  * Any key is allowed.
  */
-#ifndef PROCTOR_BASE_MAP_H
-#define PROCTOR_BASE_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ static inline uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n)
 	}
 	return h;
 }
-
-#endif

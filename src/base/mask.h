@@ -14,8 +14,7 @@
  * a short option's, but for the programs it knows (mysql -pabc, curl -su me:abc;
  * "-p 8080" is left alone). The work is bounded, however long the command line.
  */
-#ifndef PROCTOR_BASE_MASK_H
-#define PROCTOR_BASE_MASK_H
+#pragma once
 
 #include <stddef.h>
 
@@ -52,5 +51,3 @@ void mask_command(const struct mask *mask, const char *args, size_t len, struct 
 
 /* The same for an argv. */
 void mask_argv(const struct mask *mask, const char *const *argv, struct buf *out);
-
-#endif

@@ -5,8 +5,7 @@
  * silent overflow. -EINVAL: not a number; -ERANGE: does not fit. On failure
  * *ret is untouched.
  */
-#ifndef PROCTOR_BASE_NUM_H
-#define PROCTOR_BASE_NUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ int num_parse_duration(const char *text, double *ret_seconds);
 
 /* Appends "312 MB" or "1.5 GB"; "-" for U64_UNKNOWN. A MB has 1024 x 1024 bytes. */
 void num_add_bytes(struct buf *out, uint64_t bytes);
-
-#endif

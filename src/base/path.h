@@ -6,8 +6,7 @@
  * there, the XDG state, runtime and config
  * folders (with their defaults below HOME).
  */
-#ifndef PROCTOR_BASE_PATH_H
-#define PROCTOR_BASE_PATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ int path_make_dir(const char *dir, struct err *err);
  * fd is the new file at path. Where owners cannot be set nothing happens.
  */
 void path_give_to_folder_owner(const char *path, int fd);
-
-#endif

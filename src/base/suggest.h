@@ -1,8 +1,7 @@
 /*
  * suggest - "did you mean": the known word that a mistyped one was meant to be.
  */
-#ifndef PROCTOR_BASE_SUGGEST_H
-#define PROCTOR_BASE_SUGGEST_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ struct suggest {
 
 struct suggest suggest_for(const char *word);
 void suggest_offer(struct suggest *s, const char *candidate);
-
-#endif

@@ -5,8 +5,7 @@
  * double with NaN. Arithmetic on doubles carries NaN along by itself; for
  * integers use the helpers here. JSON prints unknown as null, screens as "-".
  */
-#ifndef PROCTOR_BASE_UNKNOWN_H
-#define PROCTOR_BASE_UNKNOWN_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -77,5 +76,3 @@ static inline double u64_to_seconds(uint64_t ns)
 {
 	return u64_known(ns) ? (double)ns / 1e9 : F64_UNKNOWN;
 }
-
-#endif

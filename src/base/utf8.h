@@ -1,8 +1,7 @@
 /*
  * utf8 - text from outside made safe to print, cut and store.
  */
-#ifndef PROCTOR_BASE_UTF8_H
-#define PROCTOR_BASE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ static inline bool ascii_is_control(char c)
 {
 	return ((unsigned char)c < 0x20) || c == 0x7f;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * It is stricter than YAML: no anchors, aliases or tags, only true and false are
  * booleans, and a number stands without quotes. Text may be written either way.
  */
-#ifndef PROCTOR_BASE_YAML_H
-#define PROCTOR_BASE_YAML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -125,5 +124,3 @@ void yaml_describe_field(struct buf *out, const struct yaml_field *f);
  * JSON is YAML too: read again it gives the same.
  */
 void yaml_write_value(struct json *j, const struct yaml_field *f, const void *at);
-
-#endif

@@ -5,8 +5,7 @@
  * want to keep and they do not publish. They may subscribe (for the next event
  * on) and unsubscribe anybody (who then gets nothing more, not even this event).
  */
-#ifndef PROCTOR_BUS_BUS_H
-#define PROCTOR_BUS_BUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,5 +154,3 @@ const struct event *recent_oldest(const struct recent *recent);
 /* Of one that these have returned, the one before it and the one after it; NULL at the end. */
 const struct event *recent_older(const struct event *ev);
 const struct event *recent_newer(const struct event *ev);
-
-#endif

@@ -4,8 +4,7 @@
  * Each verb is one file with one function of this type, and one row in the
  * table of main.c. Data goes to stdout, everything else to stderr.
  */
-#ifndef PROCTOR_CLI_CLI_H
-#define PROCTOR_CLI_CLI_H
+#pragma once
 
 #include <argp.h>
 #include <stdbool.h>
@@ -231,5 +230,3 @@ int cli_open_learned(const struct settings *settings, struct store **ret, bool *
 
 /* settings_open() with a bad file told, and exit status 2. */
 int cli_open_settings(struct settings *ret, struct err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * A key that is absent (or null) has its default or is unknown, and one that is not known is
  * passed over. A value of another type is refused, with where it stands. "-" is standard input.
  */
-#ifndef PROCTOR_CLI_COMPAT_INPUT_H
-#define PROCTOR_CLI_COMPAT_INPUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -58,5 +57,3 @@ int profiles_parse(const char *text, size_t len, const char *name, struct profil
 		   struct err *err);
 int profiles_load(const char *path, struct profiles *ret, struct err *err);
 void profiles_release(struct profiles *p);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Each attempt is looked at by itself, as whoever recorded it saw it, and the host once.
  */
-#ifndef PROCTOR_CLI_DETECT_HISTORY_H
-#define PROCTOR_CLI_DETECT_HISTORY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ struct detect_period {
 
 int detect_history(struct store *store, const struct config_anomaly *config,
 		   const struct detect_period *period, struct found_list *ret, struct err *err);
-
-#endif

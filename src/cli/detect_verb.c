@@ -7,7 +7,6 @@
 #include "cli/detect_history.h"
 #include "cli/compat_input.h"
 #include "cli/output.h"
-#include "detect/detect.h"
 
 enum detect_key { KEY_SET = 256 };
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/num.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
 #include "cli/output.h"

@@ -12,7 +12,6 @@
 #include "cli/remote.h"
 #include "query/query.h"
 #include "report/report.h"
-#include "rpc/rpc.h"
 
 struct events_args {
 	bool is_following, json;

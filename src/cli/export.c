@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/ranks/ranks.h"
-#include "crossrank/crossrank.h"
 #include "model/attempts.h"
 #include "report/report.h"
 

@@ -12,8 +12,7 @@
  *signal to end (INT, TERM, HUP) takes away again. What is no regular file (a pipe, a device) is
  *written as it is.
  */
-#ifndef PROCTOR_CLI_OUTPUT_H
-#define PROCTOR_CLI_OUTPUT_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -92,5 +91,3 @@ void show_anomaly(struct buf *out, const struct episode *e);
 
 /* An object. attempt_num 0: of none. */
 void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num);
-
-#endif

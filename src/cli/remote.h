@@ -5,8 +5,7 @@
  * A verb reads its own record where that has the job, else the daemon's. "proctor jobs" lists both.
  * Rows are the objects that the verbs print with --json.
  */
-#ifndef PROCTOR_CLI_REMOTE_H
-#define PROCTOR_CLI_REMOTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ int remote_match_number(const struct attempt_list *own, const struct attempt_lis
 
 /* The number that our own database has for one of the daemon's; its own, if it has none. */
 int remote_number_here(const struct attempt_list *own, const struct attempt *a);
-
-#endif

@@ -16,7 +16,6 @@
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
-#include "store/store.h"
 
 /* ---- standard output that does not keep its writer waiting ---- */
 

@@ -17,8 +17,7 @@
  *
  * Functions from data to data: nothing here asks a store or a clock.
  */
-#ifndef PROCTOR_CROSSRANK_CROSSRANK_H
-#define PROCTOR_CROSSRANK_CROSSRANK_H
+#pragma once
 
 #include "crossrank/finding.h"
 #include "crossrank/merging/merging.h"
@@ -26,5 +25,3 @@
 #include "crossrank/reading/reading.h"
 #include "crossrank/reference/reference.h"
 #include "crossrank/wording/wording.h"
-
-#endif

@@ -5,8 +5,7 @@
  * is in method/ (method.h); here its input is cut from the telemetry and its answer gets ranks,
  * clocks, phases and words.
  */
-#ifndef PROCTOR_CROSSRANK_FINDING_H
-#define PROCTOR_CROSSRANK_FINDING_H
+#pragma once
 
 #include "crossrank/merging/merging.h"
 #include "crossrank/method/method.h"
@@ -63,5 +62,3 @@ int64_t finding_ns(const struct first_cause *f, double seconds);
 
 /* The gain in bytes, as large as a number can be at most. */
 int64_t finding_gain_bytes(const struct candidate *c);
-
-#endif

@@ -4,8 +4,7 @@
  * The hidden gap is memory of the device that the allocator does not know of: used less
  * reserved. Steps are phases called step, iteration or batch.
  */
-#ifndef PROCTOR_CROSSRANK_RANK_FACTS_H
-#define PROCTOR_CROSSRANK_RANK_FACTS_H
+#pragma once
 
 #include "base/json.h"
 #include "crossrank/merging/merging.h"
@@ -67,5 +66,3 @@ void facts_add_gap_kinds(struct buf *out, const struct rank_facts *f);
 
 /* The members "ranks", "memory" and "steps" of an object. */
 void facts_write_json(struct json *j, const struct rank_analysis *a, const struct facts *f);
-
-#endif

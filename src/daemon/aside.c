@@ -6,7 +6,6 @@
 
 #include "base/macros.h"
 #include "daemon/service_work.h"
-#include "recorder/recorder.h"
 
 #define PATIENCE_MS 5000 /* for a writer: nobody but who has asked waits for this thread */
 

@@ -4,8 +4,7 @@
  * One task at a time, and users in turn: who asks for much waits for themselves. Within one
  * user the first comes first, and a bounded number waits.
  */
-#ifndef PROCTOR_DAEMON_ASIDE_H
-#define PROCTOR_DAEMON_ASIDE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -39,5 +38,3 @@ void aside_leave(struct aside *a);
 
 /* After loop_free(), which waits for what goes on. NULL is fine. Returns NULL. */
 struct aside *aside_free(struct aside *a);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Start reading at service_run() in service.h, and at the stages of a tick in service_tick.c.
  */
-#ifndef PROCTOR_DAEMON_DAEMON_H
-#define PROCTOR_DAEMON_DAEMON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@
  * configuration may name another database since, where nobody who waits for the job would look.
  */
 #define QUEUED_DB_VARIABLE "PROCTOR_QUEUED_DB"
-
-#endif

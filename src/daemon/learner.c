@@ -3,12 +3,10 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "daemon/daemon.h"
 #include "recorder/recorder.h"
 
 #define MINUTE_NS UINT64_C(60000000000)

@@ -6,8 +6,7 @@
  * with a handle of its own on the database, one at a time, so that no tick waits.
  * A failure is logged when it begins and when it is over, and all is tried again.
  */
-#ifndef PROCTOR_DAEMON_LEARNER_H
-#define PROCTOR_DAEMON_LEARNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ uint64_t learn_plan_wait_ns(const struct learn_plan *p, uint64_t now_ns);
 
 /* One has ended. Returns whether it has failed and the one before has not, or the other way. */
 bool learn_plan_note_end(struct learn_plan *p, bool has_failed, uint64_t now_ns);
-
-#endif

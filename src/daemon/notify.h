@@ -1,8 +1,7 @@
 /*
  * notify - tells the service manager (systemd) how the daemon is.
  */
-#ifndef PROCTOR_DAEMON_NOTIFY_H
-#define PROCTOR_DAEMON_NOTIFY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct watchdog {
  * goes on while the host sleeps would take the first moment after that for late.
  */
 bool watchdog_is_content(struct watchdog *w, uint64_t n_ticks, double interval_seconds);
-
-#endif

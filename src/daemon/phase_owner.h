@@ -4,8 +4,7 @@
  * The program is gone at once, and often so is the shell that called it: the "sh -c" of a
  * program's system(). What such a shell says is said for the program above it.
  */
-#ifndef PROCTOR_DAEMON_PHASE_OWNER_H
-#define PROCTOR_DAEMON_PHASE_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ bool phase_are_kin(void *ctx, pid_t a, pid_t b);
 /* A mark that was refused, as one sentence; returns its result. name: as it is to be told. */
 int phase_refuse(const struct phase_mark *mark, const char *job_id, const char *name,
 		 struct err *err);
-
-#endif

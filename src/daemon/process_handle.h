@@ -2,8 +2,7 @@
  * process_handle - whose a process is, which one is on the other side of a socket, and signals that
  * never reach another that has its pid by now.
  */
-#ifndef PROCTOR_DAEMON_PROCESS_HANDLE_H
-#define PROCTOR_DAEMON_PROCESS_HANDLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -27,5 +26,3 @@ int open_process(const struct proc_key *key);
 
 /* With a value, as sigqueue() has it. -ESRCH: it is gone. -EPERM… */
 int signal_process(const struct proc_key *key, int signal, int value);
-
-#endif

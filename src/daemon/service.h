@@ -5,8 +5,7 @@
  * It runs no job itself: runners do, and it can be killed and started again at
  * any time without a job noticing.
  */
-#ifndef PROCTOR_DAEMON_SERVICE_H
-#define PROCTOR_DAEMON_SERVICE_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -34,5 +33,3 @@ int service_make_socket_folder(const char *path, mode_t socket_mode, struct err 
 
 /* Runs until it is told to stop. -EADDRINUSE: another daemon listens there, or has the queue. */
 int service_run(const struct service_options *options, struct err *err);
-
-#endif

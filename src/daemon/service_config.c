@@ -2,7 +2,6 @@
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -11,7 +10,6 @@
 #include "daemon/notify.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /* ---- what depends on the configuration ---- */
 

@@ -5,8 +5,7 @@
  * The other parts have folders of their own: follow/ (processes of jobs), anomaly/, queue/ (jobs
  * that have not begun) and methods/ (what is answered and published, and to whom).
  */
-#ifndef PROCTOR_DAEMON_SERVICE_INTERNAL_H
-#define PROCTOR_DAEMON_SERVICE_INTERNAL_H
+#pragma once
 
 #include "base/loop.h"
 #include "base/map.h"
@@ -373,5 +372,3 @@ int service_configure(struct service *s, struct err *err);
  * interval. */
 bool service_reload(struct service *s);
 void service_release_config(struct service *s);
-
-#endif

@@ -3,15 +3,12 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
 #include "daemon/follow/follow.h"
-#include "daemon/methods/methods.h"
-#include "recorder/recorder.h"
 
 /* ---- collect: what the processes of the host do ---- */
 

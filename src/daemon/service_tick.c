@@ -1,17 +1,13 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/unknown.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "recorder/recorder.h"
 
 static int look(struct service *s, struct err *err)
 {

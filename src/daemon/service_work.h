@@ -3,8 +3,7 @@
  *
  * The queue and what lets a job of it start, questions that are answered aside, and who waits.
  */
-#ifndef PROCTOR_DAEMON_SERVICE_WORK_H
-#define PROCTOR_DAEMON_SERVICE_WORK_H
+#pragma once
 
 #include "daemon/methods/methods.h"
 #include "query/query.h"
@@ -153,5 +152,3 @@ void service_answer_waiters(struct service *s, const struct watched *job);
 
 /* It was cancelled while it was queued: the same. */
 void service_answer_dropped(struct service *s, const struct queued *job);
-
-#endif

@@ -2,8 +2,7 @@
  * signal_list - signals and OOM kills: which of a job's are listed in its record, and those of
  * processes of which nobody knows yet whose they are.
  */
-#ifndef PROCTOR_DAEMON_SIGNAL_LIST_H
-#define PROCTOR_DAEMON_SIGNAL_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ typedef bool unowned_fn(void *ctx, const struct life_event *ev);
 
 /* Asks again of each, and forgets those that are too old by now. */
 void unowned_place(struct unowned *u, uint64_t now_wall_ns, unowned_fn *fn, void *ctx);
-
-#endif

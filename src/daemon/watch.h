@@ -9,8 +9,7 @@
  * What had happened before the first look is not reported, but for jobs that still run: that they
  * began, and their sheets.
  */
-#ifndef PROCTOR_DAEMON_WATCH_H
-#define PROCTOR_DAEMON_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -122,5 +121,3 @@ int64_t watch_id_of(struct watch *w, const struct log_id *log, uint64_t uid);
 
 /* What this process runs; of what was attached, the job whose root it is. NULL: nothing. */
 struct watched *watch_find_runner(struct watch *w, const struct proc_key *runner);
-
-#endif

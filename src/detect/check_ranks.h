@@ -7,8 +7,7 @@
  * two looks is reported, once for each run of a sheet. The cost is bounded by a budget: looks are
  * paid from what samples bring in.
  */
-#ifndef PROCTOR_DETECT_CHECK_RANKS_H
-#define PROCTOR_DETECT_CHECK_RANKS_H
+#pragma once
 
 #include "detect/checks.h"
 #include "detect/episode.h"
@@ -25,5 +24,3 @@ int rank_watch_end_tick(struct rank_watch *w, const struct tick *t);
 
 /* The process of the rank that was found. */
 void rank_watch_blame(const void *watch, struct subject *who);
-
-#endif

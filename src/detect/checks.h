@@ -8,8 +8,7 @@
  * in struct tick, and episode.h turns its answers into episodes. The rules, and how
  * severe each is, stand above each check; docs/anomalies.md tells them to users.
  */
-#ifndef PROCTOR_DETECT_CHECKS_H
-#define PROCTOR_DETECT_CHECKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,5 +123,3 @@ job_check check_ranks;
 host_check check_host_memory, check_host_io, check_swap, check_host_oom;
 cgroup_check check_cgroup_memory, check_cgroup_oom;
 gpu_check check_gpu_memory, check_gpu_idle, check_gpu_hot, check_gpu_lost;
-
-#endif

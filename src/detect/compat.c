@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/map.h"
-#include "base/unknown.h"
 
 #define MAX_FDS 1000
 #define MIN_AVAILABLE 0.10

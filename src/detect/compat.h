@@ -12,8 +12,7 @@
  *	fd_exhaustion	1,000 files are open
  *	memory_spike	less than 10 % of the host's memory is available (of no process)
  */
-#ifndef PROCTOR_DETECT_COMPAT_H
-#define PROCTOR_DETECT_COMPAT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ typedef void compat_fn(void *ctx, const struct anomaly *a);
 int compat_detect(const struct config_anomaly *config, const struct compat_snapshot *history,
 		  size_t n_history, const struct compat_snapshot *current, compat_fn *fn,
 		  void *ctx);
-
-#endif

@@ -18,8 +18,7 @@
  * The checks are in checks.h; compat.h has those of the reference implementation, for
  * comparison.
  */
-#ifndef PROCTOR_DETECT_DETECT_H
-#define PROCTOR_DETECT_DETECT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -171,5 +170,3 @@ struct detect_looks {
 	uint64_t n_usual; /* that something was so, and not told, as jobs of its kind do the same */
 };
 struct detect_looks detect_looks_of(const struct detect *d, enum anomaly_type type);
-
-#endif

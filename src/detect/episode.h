@@ -10,8 +10,7 @@
  * others add to the count of the last, whose text tells of them. At most EPISODES_MAX last at a
  * time.
  */
-#ifndef PROCTOR_DETECT_EPISODE_H
-#define PROCTOR_DETECT_EPISODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -165,5 +164,3 @@ int episodes_meet(struct episodes *es, const struct moment *m, struct tracks *ts
 
 /* The i-th that lasts; NULL: there are no more. */
 const struct episode *episodes_at(const struct episodes *es, size_t i);
-
-#endif

@@ -4,8 +4,7 @@
  * detect.c creates and frees a struct detect and decides what a tick is; this is what happens in
  * one.
  */
-#ifndef PROCTOR_DETECT_EVALUATE_H
-#define PROCTOR_DETECT_EVALUATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -173,5 +172,3 @@ void relations_release(struct relations *r);
  */
 const struct track *culprit_of_cgroup(const struct tracks *ts, const struct snapshot *snap,
 				      const size_t *track_of, const char *path);
-
-#endif

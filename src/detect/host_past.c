@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "base/macros.h"
 #include "base/unknown.h"
 
 /* ---- what the host is doing ---- */

@@ -3,8 +3,7 @@
  * tick. Bounded: GPUs and cgroups beyond the first so many are evaluated as if for the first
  * time at each tick.
  */
-#ifndef PROCTOR_DETECT_HOST_PAST_H
-#define PROCTOR_DETECT_HOST_PAST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -136,5 +135,3 @@ void host_past_end(struct host_past *s, const struct tick *t);
  * knows_rss is false.
  */
 void host_describe(const struct snapshot *s, struct anomaly_host *ret);
-
-#endif

@@ -7,8 +7,7 @@
  * TRACK_GRACE_TICKS, as a snapshot may miss a process. Memory is bounded by TRACK_MAX processes,
  * each of fixed size; those beyond are counted and left out.
  */
-#ifndef PROCTOR_DETECT_TRACK_H
-#define PROCTOR_DETECT_TRACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -267,5 +266,3 @@ void two_ago_add(struct two_ago *s, double t, double v, double window);
 double two_ago_value(const struct two_ago *s);
 /* How long ago that was, at time t; NaN. */
 double two_ago_seconds(const struct two_ago *s, double t);
-
-#endif

@@ -2,8 +2,7 @@
  * account - the sums of one try of a sheet, or of a whole attempt, and what may
  * be claimed about them.
  */
-#ifndef PROCTOR_JOBS_ACCOUNT_H
-#define PROCTOR_JOBS_ACCOUNT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -124,5 +123,3 @@ void peaks_add(struct peaks *p, uint64_t bytes, enum evidence evidence);
 
 /* Both unknown if nothing is known. */
 void peaks_settle(const struct peaks *p, uint64_t *ret_bytes, enum evidence *ret_evidence);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * jobs - reads job files, runs their commands, and knows whose each process is.
  */
-#ifndef PROCTOR_JOBS_JOBS_H
-#define PROCTOR_JOBS_JOBS_H
+#pragma once
 
 #include "base/err.h"
 #include "base/mask.h"
@@ -56,5 +55,3 @@ struct job_input {
  * name files, at most 4096 of each. Nothing is opened.
  */
 struct job_input job_spec_measure_input(const struct job_spec *spec);
-
-#endif

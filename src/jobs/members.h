@@ -10,8 +10,7 @@
  * members_end_look(). Whom two looks do not show, and of whose death nothing was
  * heard, is gone: the news of it may still have been on its way at the first.
  */
-#ifndef PROCTOR_JOBS_MEMBERS_H
-#define PROCTOR_JOBS_MEMBERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ const struct member *members_find(const struct members *m, pid_t pid);
 void members_each(const struct members *m, int64_t attempt_id, members_fn *fn, void *ctx);
 
 size_t members_count(const struct members *m);
-
-#endif

@@ -18,8 +18,7 @@
  * exit that comes before its start leaves a member that no scan shows, and that is forgotten like
  * all that are missing (enum membership_missing).
  */
-#ifndef PROCTOR_JOBS_MEMBERSHIP_H
-#define PROCTOR_JOBS_MEMBERSHIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,5 +147,3 @@ void membership_inherit_sheets(const struct membership *m, struct snapshot *snap
 typedef void membership_fn(void *ctx, const struct job_member *member);
 size_t membership_count_seen(const struct membership *m, int sheet_num);
 void membership_each_seen(const struct membership *m, membership_fn *fn, void *ctx);
-
-#endif

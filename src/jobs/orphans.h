@@ -6,8 +6,7 @@
  * handed over when it ends, and that a later look still shows, are its orphans, and
  * so is what they start. The number that is kept is bounded.
  */
-#ifndef PROCTOR_JOBS_ORPHANS_H
-#define PROCTOR_JOBS_ORPHANS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ void orphans_forget_attempts(struct orphans *o);
 
 /* Those that were found and are not yet gone. */
 size_t orphans_count(const struct orphans *o);
-
-#endif

@@ -10,8 +10,7 @@
  * Ctrl-C and Ctrl-Z to both; the runner does not pass those on, and a second
  * Ctrl-C kills the whole tree.
  */
-#ifndef PROCTOR_JOBS_RUNNER_H
-#define PROCTOR_JOBS_RUNNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -131,5 +130,3 @@ struct runner_result {
 };
 
 void runner_get_result(const struct runner *runner, struct runner_result *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * runner.c begins and ends tries, reaps and says how they went, signals.c passes
  * signals on and ends trees.
  */
-#ifndef PROCTOR_JOBS_RUNNER_INTERNAL_H
-#define PROCTOR_JOBS_RUNNER_INTERNAL_H
+#pragma once
 
 #include <signal.h>
 
@@ -117,5 +116,3 @@ void runner_release_signals(struct runner *r);
 size_t runner_end_tree(struct runner *r, enum stop_cause cause);
 /* SIGKILL to the whole tree now, and again until nothing is left. */
 void runner_kill_tree(struct runner *r, enum stop_cause cause);
-
-#endif

@@ -5,8 +5,7 @@
  * started with; no file descriptor of ours is open in it; process group,
  * session and terminal are unchanged; and it has read and written nothing yet.
  */
-#ifndef PROCTOR_JOBS_SPAWN_H
-#define PROCTOR_JOBS_SPAWN_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -62,5 +61,3 @@ struct spawned {
  * waited for.
  */
 int spawn_command(const struct spawn_request *request, struct spawned *ret, struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  * happens, in the order it happens. Memory is bounded: beyond the limits below,
  * processes, events and command lines are counted and no longer listed.
  */
-#ifndef PROCTOR_JOBS_TALLY_H
-#define PROCTOR_JOBS_TALLY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ struct tally_gaps {
 	uint64_t n_lost;		/* as of tally_lost() */
 };
 struct tally_gaps tally_gaps(const struct tally *t);
-
-#endif

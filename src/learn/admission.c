@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/macros.h"
 #include "base/unknown.h"
 
 /* ---- pressure ---- */

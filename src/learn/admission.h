@@ -10,8 +10,7 @@
  * need, and the pressure the host is under already must leave room. Jobs without
  * a history count with what they use: nobody knows more.
  */
-#ifndef PROCTOR_LEARN_ADMISSION_H
-#define PROCTOR_LEARN_ADMISSION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ struct admit_answer {
 };
 
 void admit_decide(const struct admit_question *question, struct admit_answer *ret);
-
-#endif

@@ -16,8 +16,7 @@
  * What is retired stays listed. What runs that ended later support all by themselves is a new
  * pattern beside it.
  */
-#ifndef PROCTOR_LEARN_BELIEF_H
-#define PROCTOR_LEARN_BELIEF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ int beliefs_note_compat(struct pattern_list *patterns, const struct compat *comp
 const char *belief_state(const struct pattern *p);
 
 void belief_write_json(struct json *j, const struct pattern *p);
-
-#endif

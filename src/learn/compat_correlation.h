@@ -7,8 +7,7 @@
  * result. Its "confidence" is a score and no probability: on noise it finds
  * something most of the time. Programs read it; people are shown findings.
  */
-#ifndef PROCTOR_LEARN_COMPAT_CORRELATION_H
-#define PROCTOR_LEARN_COMPAT_CORRELATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void compat_release(struct compat *c);
 
 /* [{type, confidence, context_tags, stored}, …] */
 void compat_write_json(struct json *j, const struct compat *c);
-
-#endif

@@ -11,7 +11,6 @@
 #include "learn/feature.h"
 #include "learn/run_class.h"
 #include "stats/maxt.h"
-#include "stats/order.h"
 
 #define LEVEL 0.95
 

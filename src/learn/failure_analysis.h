@@ -9,8 +9,7 @@
  * tested: what separates failures from passes without exception is told as
  * suggestive, with the smallest p that so few runs could have given.
  */
-#ifndef PROCTOR_LEARN_FAILURE_ANALYSIS_H
-#define PROCTOR_LEARN_FAILURE_ANALYSIS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,5 +94,3 @@ void analysis_release(struct analysis *a);
 
 /* An array of objects. */
 void analysis_write_findings(struct json *j, const struct analysis *a);
-
-#endif

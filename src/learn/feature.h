@@ -7,8 +7,7 @@
  * have a value for, or all the same, is left out; so is what tells a failure in other words:
  * duration and CPU time where some were timeouts, the peak where some were killed for memory.
  */
-#ifndef PROCTOR_LEARN_FEATURE_H
-#define PROCTOR_LEARN_FEATURE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ void feature_add_value(struct buf *out, enum feature_unit unit, double value);
  * first minute", "with the anomaly memory_spike".
  */
 void feature_add_phrase(struct buf *out, const struct feature *f, bool is_above, double threshold);
-
-#endif

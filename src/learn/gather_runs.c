@@ -1,9 +1,7 @@
 #include "learn/gather_runs.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"

@@ -8,8 +8,7 @@
  *	gather_add_snapshot(&g, &snapshot);	for each one of the time it ran
  *	gather_finish(&g, anomalies, &list);
  */
-#ifndef PROCTOR_LEARN_GATHER_RUNS_H
-#define PROCTOR_LEARN_GATHER_RUNS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ void gather_add_snapshot(struct gather *g, const struct snapshot *snap);
  * go into its arena. anomalies: see run_record; NULL: nobody looked. -ENOMEM.
  */
 int gather_finish(const struct gather *g, const char *anomalies, struct run_list *list);
-
-#endif

@@ -4,8 +4,7 @@
  * Functions from data to data: whoever calls hands in arrays, and nothing here
  * knows where they are kept. All of it may run on a thread of its own.
  */
-#ifndef PROCTOR_LEARN_LEARN_H
-#define PROCTOR_LEARN_LEARN_H
+#pragma once
 
 #include "learn/admission.h" /* how near the host is to its limits; whether a job may start */
 #include "learn/belief.h"    /* what becomes of findings */
@@ -15,5 +14,3 @@
 #include "learn/run_class.h"	      /* which runs are of one kind, and which count */
 #include "learn/run_compare.h"	      /* how a run compares with others */
 #include "learn/run_estimate.h"	      /* what the next run will need */
-
-#endif

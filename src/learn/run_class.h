@@ -8,8 +8,7 @@
  *  - program: the executable (of an interpreter, its script) and the user.
  * Of a job with several sheets, those that it began with, and how many there are.
  */
-#ifndef PROCTOR_LEARN_RUN_CLASS_H
-#define PROCTOR_LEARN_RUN_CLASS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ int units_list(const struct run_record *runs, size_t n, const struct run_record 
 /* Those of a class that ended later than so: [*ret_first, the end that is returned). */
 size_t units_of_class(const struct run_record *const *units, size_t n, uint64_t class_key,
 		      uint64_t after_wall_ns, size_t *ret_first);
-
-#endif

@@ -8,8 +8,7 @@
  * difference is beyond the usual if at most 5 % of the pairs have one as large.
  * With fewer than 7 others there are too few pairs to say so.
  */
-#ifndef PROCTOR_LEARN_RUN_COMPARE_H
-#define PROCTOR_LEARN_RUN_COMPARE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -68,5 +67,3 @@ void diff_write_rows(struct json *j, const struct diff *d);
  */
 int standing_judge(const struct run_record *run, const struct run_record *others, size_t n,
 		   struct standing *ret);
-
-#endif

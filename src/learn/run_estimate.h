@@ -10,8 +10,7 @@
  * CPU time: the median, and the 90 % quantile in the same way; there runs that took too
  * long and were ended for that are lower bounds as well.
  */
-#ifndef PROCTOR_LEARN_RUN_ESTIMATE_H
-#define PROCTOR_LEARN_RUN_ESTIMATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void estimate_add_step(struct estimate *all, const struct estimate *step);
  */
 void estimate_write_fields(struct json *j, const struct estimate *e,
 			   const struct calibration *calibration);
-
-#endif

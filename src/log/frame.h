@@ -4,8 +4,7 @@
  * What is read may be torn, damaged or hostile: -EBADMSG then, and no byte outside it is read.
  * Numbers are little-endian.
  */
-#ifndef PROCTOR_LOG_FRAME_H
-#define PROCTOR_LOG_FRAME_H
+#pragma once
 
 #include "base/buf.h"
 #include "log/log.h"
@@ -46,5 +45,3 @@ static inline uint64_t segment_data_at(const struct segment_header *h)
 
 void segment_name_format(const struct log_id *id, uint32_t index, char ret[SEGMENT_NAME_BYTES]);
 int segment_name_parse(const char *name, struct log_id *ret_id, uint32_t *ret_index);
-
-#endif

@@ -26,8 +26,7 @@
  *
  * Everything that touches a file goes through struct log_fs, so that tests/simulate can crash it.
  */
-#ifndef PROCTOR_LOG_LOG_H
-#define PROCTOR_LOG_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -367,5 +366,3 @@ int log_ingest(const struct log_fs *fs, const struct log_id *id, const struct lo
  * name of an empty file.
  */
 int log_take_number(int folder_fd, const char *job_id, int above, int *ret, struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  * both, store/ keeps episodes, and whoever publishes one writes it with
  * episode_write_event().
  */
-#ifndef PROCTOR_MODEL_ANOMALY_H
-#define PROCTOR_MODEL_ANOMALY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -232,5 +231,3 @@ void anomaly_evidence_write_json(struct json *j, const struct anomaly_evidence *
 /* The other way, as far as it can be read. -EBADMSG: it is no object; all is unknown then. */
 int anomaly_host_read_json(const char *text, struct anomaly_host *ret);
 int anomaly_evidence_read_json(const char *text, struct anomaly_evidence *ret);
-
-#endif

@@ -5,8 +5,7 @@
  * daemon tells of all that run, in the order in which they began, and their processes, of which
  * it is known, say which those are.
  */
-#ifndef PROCTOR_MODEL_ATTEMPTS_H
-#define PROCTOR_MODEL_ATTEMPTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ void attempts_name(struct attempts *all, struct snapshot *s);
  */
 struct job_progress *attempts_tell(struct attempts *all, const struct snapshot *s,
 				   const char *job_id, struct snapshot *ret);
-
-#endif

@@ -9,8 +9,7 @@
  * The bytes of a record (record.h) and the columns of a database (store/) are made from it, so a
  * field stands in one place only.
  */
-#ifndef PROCTOR_MODEL_COLUMNS_H
-#define PROCTOR_MODEL_COLUMNS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -78,5 +77,3 @@ extern const struct columns syscall_columns;	    /* struct syscall_use */
 extern const struct columns sample_process_columns; /* struct proc_sample: what is kept once per
 						       process, not in words (words.h) */
 extern const struct columns episode_columns;	    /* struct episode; host and evidence are JSON */
-
-#endif

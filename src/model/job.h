@@ -6,8 +6,7 @@
  * for, ranks. Everything here is plain data: jobs/ makes it, store/ keeps it,
  * report/ tells it.
  */
-#ifndef PROCTOR_MODEL_JOB_H
-#define PROCTOR_MODEL_JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -448,5 +447,3 @@ void syscall_text_write(struct buf *out, const struct syscall_use *uses, size_t 
 /* Into the arena; the text may be anything. -EBADMSG: it is not of this kind; -ENOMEM. */
 int syscall_text_read(const char *text, struct arena *arena, struct syscall_use **ret,
 		      size_t *ret_n);
-
-#endif

@@ -10,8 +10,7 @@
  *
  * A rank of one process holds exactly the resident memory of that process.
  */
-#ifndef PROCTOR_MODEL_RANK_MEMORY_H
-#define PROCTOR_MODEL_RANK_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ int rank_memory_add(struct rank_memory *m, const struct proc_sample *p);
  */
 typedef int rank_memory_fn(void *ctx, const struct rank_holding *holding);
 int rank_memory_end_tick(struct rank_memory *m, rank_memory_fn *fn, void *ctx);
-
-#endif

@@ -10,8 +10,7 @@
  * which remembers the first error: after that everything reads as 0 or nothing. Bytes may be
  * damaged or hostile: -EBADMSG then, and no byte outside them is looked at.
  */
-#ifndef PROCTOR_MODEL_RECORD_H
-#define PROCTOR_MODEL_RECORD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -140,5 +139,3 @@ void record_write_evidence(struct buf *out, const char *episode_name,
 /* Returns r->error; on failure the name is NULL. */
 int record_read_evidence(struct record_reader *r, const char **ret_name,
 			 struct anomaly_evidence *ret);
-
-#endif

@@ -6,8 +6,7 @@
  * used is taken from the record once, when it is over, and kept: samples are
  * removed after a while, these are not. Unknown is NaN, U64_UNKNOWN, NULL.
  */
-#ifndef PROCTOR_MODEL_RUN_RECORD_H
-#define PROCTOR_MODEL_RUN_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -213,5 +212,3 @@ struct pattern_list {
 /* A new one at the end, all unknown; NULL: no memory. */
 struct pattern *pattern_list_add(struct pattern_list *list);
 void pattern_list_release(struct pattern_list *list);
-
-#endif

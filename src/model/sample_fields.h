@@ -5,8 +5,7 @@
  * (snapshot_json.c), in the reader (tui/snapshot_read.c), and a macro of its name wherever a file
  * makes a table of those rows.
  */
-#ifndef PROCTOR_MODEL_SAMPLE_FIELDS_H
-#define PROCTOR_MODEL_SAMPLE_FIELDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ extern const size_t n_sample_fields;
 
 /* Whether the i-th has this name. */
 bool sample_field_is(size_t i, const char *name, size_t len);
-
-#endif

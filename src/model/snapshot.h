@@ -6,8 +6,7 @@
  * kernel gave them; the JSON has the units of the contract (MB, seconds).
  * A value that could not be read is unknown (base/unknown.h).
  */
-#ifndef PROCTOR_MODEL_SNAPSHOT_H
-#define PROCTOR_MODEL_SNAPSHOT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -270,5 +269,3 @@ void syscall_uses_write_times(struct json *j, const struct syscall_use *uses, si
 
 /* One element of processes[], without its braces: others may add keys of their own. */
 void proc_sample_write_fields(struct json *j, const struct proc_sample *p);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Bytes that are read may be damaged: -EBADMSG then, and no byte outside them is looked at.
  */
-#ifndef PROCTOR_MODEL_TICK_H
-#define PROCTOR_MODEL_TICK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -97,5 +96,3 @@ int tick_take(struct tick_reader *r, const struct tick *before, struct tick *ret
 
 /* Its strings by number, for the caller to free; NULL where it has none. -ENOMEM. */
 int tick_index_strings(const struct tick_reader *r, const char ***ret);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * Bytes may be damaged or hostile: no byte outside them is looked at.
  */
-#ifndef PROCTOR_MODEL_TICK_RECORD_H
-#define PROCTOR_MODEL_TICK_RECORD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -55,5 +54,3 @@ void tick_decoder_begin_key(struct tick_decoder *d);
  */
 int tick_decoder_read(struct tick_decoder *d, const void *bytes, size_t n, const char *job_id,
 		      struct snapshot *ret, struct series_point *ret_point);
-
-#endif

@@ -4,8 +4,7 @@
  * The samples themselves are words (words.h). Which processes are in a tick, and under which
  * numbers, is for who writes it.
  */
-#ifndef PROCTOR_MODEL_TICK_SNAPSHOT_H
-#define PROCTOR_MODEL_TICK_SNAPSHOT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -94,5 +93,3 @@ uint64_t fingerprint_number(uint64_t h, uint64_t v);
 /* Of all that exec, a launcher or a new sheet can change about a process. h: HASH_INIT, or what
  * else it is of. */
 uint64_t process_fingerprint(uint64_t h, const struct proc_sample *p);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Functions ..._from_words() return -EBADMSG for a word that no field can have written.
  */
-#ifndef PROCTOR_MODEL_WORDS_H
-#define PROCTOR_MODEL_WORDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -113,5 +112,3 @@ void cgroup_to_words(const struct cgroup_sample *c, uint64_t *ret);
 int cgroup_from_words(const uint64_t *words, struct cgroup_sample *ret);
 void point_to_words(const struct series_point *point, uint64_t *ret);
 int point_from_words(const uint64_t *words, struct series_point *ret);
-
-#endif

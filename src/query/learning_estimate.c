@@ -5,7 +5,6 @@
 #include "query/query.h"
 
 #include <errno.h>
-#include <math.h>
 #include <unistd.h>
 
 #include "base/macros.h"

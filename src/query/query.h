@@ -5,8 +5,7 @@
  * It joins store/, learn/, detect/ and crossrank/ for cli/, daemon/, tui/ and web/. It has no state
  * of its own and no loop: each function is given the store that it reads.
  */
-#ifndef PROCTOR_QUERY_QUERY_H
-#define PROCTOR_QUERY_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -393,5 +392,3 @@ int learning_estimate_attempt(struct store *store, const struct attempt *a, bool
 
 /* As "proctor estimate --json" prints it. */
 void learning_write_answer(struct json *j, const struct learning_answer *answer);
-
-#endif

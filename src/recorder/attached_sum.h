@@ -2,8 +2,7 @@
  * attached_sum - what an attached job used: from what was recorded of it, and how the kernel
  * reported the ends of its processes.
  */
-#ifndef PROCTOR_RECORDER_ATTACHED_SUM_H
-#define PROCTOR_RECORDER_ATTACHED_SUM_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -72,5 +71,3 @@ void attached_sum_up(struct attempt *a, bool births_are_told);
 
 /* Whether it is known of each process since it was attached what it had used at its end. */
 bool attached_has_all_ends(const struct attempt *a, bool births_are_told);
-
-#endif

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/path.h"
-#include "base/unknown.h"
 #include "model/tick_record.h"
 #include "store/store.h"
 

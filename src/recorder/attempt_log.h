@@ -5,8 +5,7 @@
  * database: whoever does so next stores what the log has (store_take_in()). What the disk does not
  * take now is kept in memory and written with what comes next, ticks as long as there is room.
  */
-#ifndef PROCTOR_RECORDER_ATTEMPT_LOG_H
-#define PROCTOR_RECORDER_ATTEMPT_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -123,5 +122,3 @@ uint64_t attempt_log_bytes(const struct attempt_log *log);
  */
 int attempt_log_end(struct attempt_log *log, const struct attempt *a, uint64_t until_boot_ns,
 		    struct err *err);
-
-#endif

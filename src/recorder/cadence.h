@@ -1,8 +1,7 @@
 /*
  * cadence - when ticks are due, how late they came, and for how long they come closer together.
  */
-#ifndef PROCTOR_RECORDER_CADENCE_H
-#define PROCTOR_RECORDER_CADENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ bool closer_is_on(const struct closer *c, uint64_t now_boot_ns);
  * the looking takes more than a fiftieth of a core.
  */
 uint64_t closer_wait_ms(const struct closer *c, uint64_t cost_ns);
-
-#endif

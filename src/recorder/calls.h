@@ -4,8 +4,7 @@
  *
  * Where the daemon has counted and the runner records they are one JSON object; docs/rpc.md has it.
  */
-#ifndef PROCTOR_RECORDER_CALLS_H
-#define PROCTOR_RECORDER_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -143,5 +142,3 @@ void counted_calls_say_error(const struct counted_calls *calls, struct buf *out)
 
 /* Adds what is missing in them, if anything is, to a sentence that may have begun. */
 void counted_calls_say_missing(const struct counted_calls *calls, struct buf *out);
-
-#endif

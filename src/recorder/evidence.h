@@ -1,8 +1,7 @@
 /*
  * evidence - what is found out about the culprit when an anomaly begins, and about the host.
  */
-#ifndef PROCTOR_RECORDER_EVIDENCE_H
-#define PROCTOR_RECORDER_EVIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,5 +99,3 @@ bool evidence_trace_has_ended(struct evidence_trace *t);
 
 /* Asks one that runs to let go and waits a little. Returns as evidence_trace_has_ended(). */
 bool evidence_trace_stop(struct evidence_trace *t);
-
-#endif

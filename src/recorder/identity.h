@@ -1,8 +1,7 @@
 /*
  * identity - where this process is, who another is, and who may see facts about it.
  */
-#ifndef PROCTOR_RECORDER_IDENTITY_H
-#define PROCTOR_RECORDER_IDENTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ int process_facts_parse_status(const char *text, struct process_facts *ret);
  * it cannot be asked, and the answer is no.
  */
 bool may_see(uint64_t uid, uint64_t owner, int root_fd, pid_t pid);
-
-#endif

@@ -6,8 +6,7 @@
  * job is a guest: the runner sends it the frames of its log (log_sender.h). A daemon can come and
  * go at any time.
  */
-#ifndef PROCTOR_RECORDER_LINK_H
-#define PROCTOR_RECORDER_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -165,5 +164,3 @@ struct log_sender *link_take_log(struct link *link);
 
 /* A daemon of our own user has written down what it knows of the job by the return. */
 int link_await_record(struct link *link);
-
-#endif

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "base/unknown.h"
 
 /* In one message, but for a frame that is larger: a socket takes that without being read. */
 #define BATCH_BYTES ((size_t)96 << 10)

@@ -6,8 +6,7 @@
  * for the answer to the one before. It holds the log's files open: what others have stored and
  * removed can still be sent.
  */
-#ifndef PROCTOR_RECORDER_LOG_SENDER_H
-#define PROCTOR_RECORDER_LOG_SENDER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -60,5 +59,3 @@ size_t log_sender_files(const struct log_sender *s, int *ret, size_t max);
  * service manager would end what we leave behind. sender is taken over; NULL: the log is gone.
  */
 void late_word_leave(const struct attempt *a, struct log_sender *sender, bool stays);
-
-#endif

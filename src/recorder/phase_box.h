@@ -2,8 +2,7 @@
  * phase_box - markers of phases: what one has, and where programs leave them for their runner if no
  * daemon is there.
  */
-#ifndef PROCTOR_RECORDER_PHASE_BOX_H
-#define PROCTOR_RECORDER_PHASE_BOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void phase_box_close(struct phase_box *box);
 /* Calls fn with what has come since the last time; n_lost marks made no sense. */
 typedef void phase_box_fn(void *ctx, const struct phase_change *items, size_t n, uint64_t n_lost);
 void phase_box_read(struct phase_box *box, int root_fd, phase_box_fn *fn, void *ctx);
-
-#endif

@@ -6,8 +6,7 @@
  * facts (link.h). Start reading at run_tick() in run_tick.c. The daemon records attached trees
  * with the same parts, which are public below.
  */
-#ifndef PROCTOR_RECORDER_RECORDER_H
-#define PROCTOR_RECORDER_RECORDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -116,5 +115,3 @@ void run_record_refusal(const struct refusal *refusal);
 
 /* For store_set_alive_check(): whether the runner of an attempt still lives, as seen from here. */
 enum store_alive daemon_check_alive(void *ctx, const struct attempt *a);
-
-#endif

@@ -6,10 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alive.h"
 #include "base/log.h"
-#include "base/macros.h"
-#include "base/unknown.h"
 #include "recorder/calls.h"
 #include "sources/sources.h"
 

@@ -5,8 +5,7 @@
  * appends what happens to the log and notifies a daemon, record_anomalies.c what is wrong with the
  * job's processes, record_end.c the end.
  */
-#ifndef PROCTOR_RECORDER_RUN_INTERNAL_H
-#define PROCTOR_RECORDER_RUN_INTERNAL_H
+#pragma once
 
 #include "base/loop.h"
 #include "recorder/attempt_log.h"
@@ -336,5 +335,3 @@ void run_calls_fill(struct run_calls *c, struct snapshot *snap);
 void run_calls_end(struct run_calls *c, struct attempt *a);
 
 struct rung run_calls_rung(const struct run_calls *c);
-
-#endif

@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/macros.h"
 #include "base/unknown.h"
 
 /* How often it is asked whether it is due: others may have done it. */

@@ -4,8 +4,7 @@
  * together is above max_bytes, at the beginning or under a new policy, or far above it, it does not
  * wait so long.
  */
-#ifndef PROCTOR_RECORDER_UPKEEP_H
-#define PROCTOR_RECORDER_UPKEEP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -56,5 +55,3 @@ pid_t upkeep_run_aside(const char *db_path, const struct config_retention *polic
 /* What the configuration says, as the store takes it. */
 struct retention_policy upkeep_policy(const struct config_retention *policy,
 				      const char *jsonl_path);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * facts - an attempt sorted and counted, ready to be told in any format.
  */
-#ifndef PROCTOR_REPORT_FACTS_H
-#define PROCTOR_REPORT_FACTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ void json_write_calls(struct json *j, const char *text);
 void rows_write_attempt(struct json *j, const struct attempt *a);
 void rows_write_try(struct json *j, const struct sheet_record *sheet);
 void rows_write_process(struct json *j, const struct facts *f, const struct proc_record *p);
-
-#endif

@@ -5,8 +5,7 @@
  * unit, and how it was come by. The JSON, the page and the list of unknowns are
  * all written from these rows.
  */
-#ifndef PROCTOR_REPORT_FIGURES_H
-#define PROCTOR_REPORT_FIGURES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,5 +122,3 @@ void figures_write_evidence(struct json *j, const struct figures *f, bool is_att
  */
 void figures_write_csv_names(struct csv *c, bool is_attempt);
 void figures_write_csv(struct csv *c, const struct figures *f, bool is_attempt);
-
-#endif

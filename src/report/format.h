@@ -4,8 +4,7 @@
  * Everything appends. Unknown comes out as "-". report_add_bytes(),
  * report_add_duration() and report_add_status() of the door live here too.
  */
-#ifndef PROCTOR_REPORT_FORMAT_H
-#define PROCTOR_REPORT_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -60,5 +59,3 @@ void ranges_end(struct ranges *r);
  * here (or through the JSON writer).
  */
 void format_safe(struct buf *out, const char *s);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A section that has nothing to say is left out.
  */
-#ifndef PROCTOR_REPORT_PAGE_H
-#define PROCTOR_REPORT_PAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ void chart_resample_cpu(const struct attempt *a, const struct chart_span *span,
 
 /* Appends memory, CPU, sheets and the time axis as lines; nothing when there are no samples. */
 void chart_add(struct buf *out, const struct attempt *a);
-
-#endif

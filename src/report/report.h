@@ -6,8 +6,7 @@
  * and what could not be measured. JSON has the fields of the contract. The HTML page needs nothing
  * beside it.
  */
-#ifndef PROCTOR_REPORT_REPORT_H
-#define PROCTOR_REPORT_REPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/csv.h"
@@ -85,5 +84,3 @@ typedef int report_row_fn(void *ctx);
 /* The attempt's row of jobs, or its rows of sheets or processes. -ENOMEM. */
 int report_csv_attempt(struct csv *c, enum report_table table, const struct attempt *a,
 		       report_row_fn *fn, void *ctx);
-
-#endif

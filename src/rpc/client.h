@@ -5,8 +5,7 @@
  * the other end must be root's or our own, by the kernel's word; still, what it
  * sends is bounded in size and in time.
  */
-#ifndef PROCTOR_RPC_CLIENT_H
-#define PROCTOR_RPC_CLIENT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -109,5 +108,3 @@ pid_t rpc_client_daemon_pid(const struct rpc_client *client);
 
 /* Whose it is: root's, or our own; (uid_t)-1 if the kernel does not say. */
 uid_t rpc_client_daemon_uid(const struct rpc_client *client);
-
-#endif

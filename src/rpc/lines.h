@@ -7,8 +7,7 @@
  * A line that is whole in the bytes is not copied. Of one that is too long the
  * rest is skipped up to its newline, and not kept.
  */
-#ifndef PROCTOR_RPC_LINES_H
-#define PROCTOR_RPC_LINES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ size_t lines_kept_bytes(const struct lines *l);
  * here (every line longer than the bytes of one call was). False: it was not.
  */
 bool lines_take(struct lines *l, struct buf *ret);
-
-#endif

@@ -7,8 +7,7 @@
  * folder must belong to us or to root, and others may not write into it (unless
  * its sticky bit keeps them from ours); a symbolic link at the path is refused.
  */
-#ifndef PROCTOR_RPC_LISTEN_H
-#define PROCTOR_RPC_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,5 +80,3 @@ void rpc_peer_release(struct rpc_peer *peer);
 
 /* Whether it has this group, as its own or as a supplementary one. */
 bool rpc_peer_is_in(const struct rpc_peer *peer, gid_t group);
-
-#endif

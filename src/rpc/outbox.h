@@ -7,8 +7,7 @@
  * blocks. An event is rendered once and shared by all clients that get it: each queue that
  * holds it has a reference.
  */
-#ifndef PROCTOR_RPC_OUTBOX_H
-#define PROCTOR_RPC_OUTBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,5 +92,3 @@ bool outbox_is_full(const struct outbox *o);
  * -ECONNRESET…: the peer is gone. -ENOMEM.
  */
 ssize_t outbox_write(struct outbox *o, int fd);
-
-#endif

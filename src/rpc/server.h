@@ -10,8 +10,7 @@
  * thread. They may answer, push and subscribe as they like; they do not free the
  * server.
  */
-#ifndef PROCTOR_RPC_SERVER_H
-#define PROCTOR_RPC_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -194,5 +193,3 @@ void rpc_server_get_stats(const struct rpc_server *server, struct rpc_stats *ret
  * environment is taken out, so that no child believes it.
  */
 int rpc_take_inherited_fd(struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  *	calls.c		requests become calls, calls become answers; subscribers get events
  *	server.c	accepts connections, gives them turns, drops those that are too slow
  */
-#ifndef PROCTOR_RPC_SERVER_INTERNAL_H
-#define PROCTOR_RPC_SERVER_INTERNAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -238,5 +237,3 @@ void conn_continue(struct rpc_conn *conn);
 
 /* The server ends before the lines that are being parsed. */
 void parse_forget_server(struct rpc_server *server);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Strings hold no NUL and are valid UTF-8. Whole numbers fit into 64 bits with sign.
  */
-#ifndef PROCTOR_RPC_VALUE_H
-#define PROCTOR_RPC_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -167,5 +166,3 @@ int rpc_errno_of(long long code);
 
 /* What a code means, in a few words: the message where there is no sentence. */
 const char *rpc_code_meaning(enum rpc_code code);
-
-#endif

@@ -4,8 +4,7 @@
  * libbpf stays in the files that end in _ebpf.c, in ebpf.c and in tasks.c; a
  * build without it has ebpf_none.c in their place, with the same functions.
  */
-#ifndef PROCTOR_SOURCES_EBPF_H
-#define PROCTOR_SOURCES_EBPF_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -35,5 +34,3 @@ bool ebpf_may_maps_grow(void);
  * holes. -errno: /sys does not say.
  */
 int ebpf_cpu_ids(void);
-
-#endif

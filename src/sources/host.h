@@ -1,8 +1,7 @@
 /*
  * host - what the kernel says of the whole machine, of its cgroups and of OOM kills.
  */
-#ifndef PROCTOR_SOURCES_HOST_H
-#define PROCTOR_SOURCES_HOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void cgroups_read(int root_fd, struct snapshot *s);
 /* See sources_read_oom(). *ret_is_v1: which cgroup version the cgroup's count is from. */
 uint64_t oom_read_host(int root_fd);
 uint64_t oom_read_cgroup(int root_fd, bool *ret_is_v1);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Pure functions of NUL-terminated text, so that tests and fuzzers call them without a kernel.
  */
-#ifndef PROCTOR_SOURCES_PROC_TEXT_H
-#define PROCTOR_SOURCES_PROC_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -193,5 +192,3 @@ const char *pid_cgroup_parse(const char *text, size_t *ret_len);
  * names it, else v2's. Points into text; NULL: in neither.
  */
 const char *pid_memory_cgroup_parse(const char *text, size_t *ret_len, bool *ret_is_v1);
-
-#endif

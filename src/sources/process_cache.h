@@ -11,8 +11,7 @@
  * than two ticks. A percentage is the difference of two readings of the same
  * counter, never of one and the other.
  */
-#ifndef PROCTOR_SOURCES_PROCESS_CACHE_H
-#define PROCTOR_SOURCES_PROCESS_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -186,5 +185,3 @@ void process_cache_take_task(struct process_cache *k, const struct task_process 
 /* What the task iterator does not say: command, cgroup, and the open files where it could not. */
 void process_cache_fill_rest(struct process_cache *k, struct reader *r, struct proc_sample *p,
 			     struct arena *arena);
-
-#endif

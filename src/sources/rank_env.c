@@ -1,6 +1,5 @@
 #include "sources/rank_env.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>

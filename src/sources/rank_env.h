@@ -6,8 +6,7 @@
  * anything, secrets above all: only the variables of one table are looked at, their
  * values are kept as numbers, and nothing else of it is stored, logged or passed on.
  */
-#ifndef PROCTOR_SOURCES_RANK_ENV_H
-#define PROCTOR_SOURCES_RANK_ENV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ struct rank_env rank_env_read(int proc_fd, pid_t pid, char *text, size_t size);
  * executed its program yet still has the environment of who forked it.
  */
 int rank_env_read_sheet(int proc_fd, pid_t pid, const char *job_id, char *text, size_t size);
-
-#endif

@@ -10,8 +10,7 @@
  *	membership_scan(m, snap, …);  (jobs/) which belong to a job
  *	collector_fill(c, snap, …);   everything else, for those asked for
  */
-#ifndef PROCTOR_SOURCES_SOURCES_H
-#define PROCTOR_SOURCES_SOURCES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -532,5 +531,3 @@ struct probe_allows {
  */
 size_t sources_probe_ebpf_rungs(int root_fd, const struct probe_allows *allows, struct arena *arena,
 				struct rung *ret);
-
-#endif

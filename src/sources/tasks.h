@@ -5,8 +5,7 @@
  * Costs a fraction of reading /proc, and 40 to 100 ms of CPU time once: for who
  * looks often. Command lines and cgroup paths are not in it.
  */
-#ifndef PROCTOR_SOURCES_TASKS_H
-#define PROCTOR_SOURCES_TASKS_H
+#pragma once
 
 #include <linux/types.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ struct cpu_split {
  * shrinks.
  */
 void task_split_cpu(const struct task_counts *counts, struct cpu_split *split);
-
-#endif

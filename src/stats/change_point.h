@@ -7,8 +7,7 @@
  * if the same values in other orders seldom (p <= 0.02, by ranks) have one as good: values
  * that come now from one level and now from another are no change.
  */
-#ifndef PROCTOR_STATS_CHANGE_POINT_H
-#define PROCTOR_STATS_CHANGE_POINT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@
  * -E2BIG: more than RANK_MAX_VALUES.
  */
 int change_find_last(const double *values, size_t n, double least_noise, size_t *ret);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Inside of onset.c, which asks how well each onset fits.
  */
-#ifndef PROCTOR_STATS_HINGE_H
-#define PROCTOR_STATS_HINGE_H
+#pragma once
 
 #include "stats/onset.h"
 
@@ -97,5 +96,3 @@ double hinge_course(const struct hinge *h, const struct model *model, size_t i, 
 /* Of all points behind tau. */
 struct sums hinge_add_behind(const struct hinge *h, const struct model *model, double tau,
 			     double begun);
-
-#endif

@@ -15,8 +15,7 @@
  * Nothing is assumed of the values but that under no connection each deal is as
  * likely as the others. NaN is a value that nobody knows.
  */
-#ifndef PROCTOR_STATS_MAXT_H
-#define PROCTOR_STATS_MAXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ int maxt_test(const struct maxt_input *in, struct maxt_feature *ret,
  * mirror image is as far out.
  */
 double maxt_floor(size_t n_failed, size_t n_passed);
-
-#endif

@@ -4,8 +4,7 @@
  * A ramp is a constant, then a line or a power of the time from its onset on (a hinge), fitted by
  * least squares. The likelihood of each other onset follows from how much worse it fits.
  */
-#ifndef PROCTOR_STATS_ONSET_H
-#define PROCTOR_STATS_ONSET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ struct hinge_kind {
  */
 bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
 		 struct onset *ret);
-
-#endif

@@ -2,8 +2,7 @@
  * order - what the order of values says, whatever they are distributed like: medians, spreads,
  * and ranks with ties, which the Mann-Whitney statistic is made of.
  */
-#ifndef PROCTOR_STATS_ORDER_H
-#define PROCTOR_STATS_ORDER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -105,5 +104,3 @@ double rank_sum_deviation(const struct rank_sums *sums, size_t n_chosen);
  * groups is empty.
  */
 double rank_auc(double doubled_sum, size_t n_chosen, size_t n_known);
-
-#endif

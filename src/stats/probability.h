@@ -1,8 +1,7 @@
 /*
  * probability - the normal distribution, Fisher's exact test, Wilson's interval of a rate.
  */
-#ifndef PROCTOR_STATS_PROBABILITY_H
-#define PROCTOR_STATS_PROBABILITY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ uint64_t rng_u64(struct rng *rng);
 
 /* From 0 to n - 1, each as likely as the others; n > 0. */
 uint32_t rng_below(struct rng *rng, uint32_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * anomalies - episodes, what was told of them, and the patterns that they are counted as.
  */
-#ifndef PROCTOR_STORE_ANOMALIES_H
-#define PROCTOR_STORE_ANOMALIES_H
+#pragma once
 
 #include "base/err.h"
 #include "model/job.h"
@@ -16,5 +15,3 @@ extern const struct columns anomaly_known_columns, anomaly_shared_columns;
 
 /* Those of the attempt, into its arena. Inside a transaction. */
 int anomalies_read(struct store *store, struct attempt *a, struct err *err);
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_ATTEMPT_H
-#define PROCTOR_STORE_ATTEMPT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -97,5 +96,3 @@ void totals_add(struct totals *totals, const struct table *chunk);
 
 /* Adds them to what the record says of other samples. */
 void totals_tell(const struct totals *totals, struct proc_record *record);
-
-#endif

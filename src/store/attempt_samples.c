@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/macros.h"
 #include "base/map.h"
@@ -11,7 +10,6 @@
 #include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
-#include "store/tables.h"
 
 /* ---- the samples of a process ---- */
 

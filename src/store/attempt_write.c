@@ -6,7 +6,6 @@
 #include "base/unknown.h"
 #include "store/attempt.h"
 #include "store/damage.h"
-#include "store/fold.h"
 #include "store/handle.h"
 #include "store/query.h"
 #include "store/tables.h"

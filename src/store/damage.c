@@ -15,7 +15,6 @@
 #include "store/db/db.h"
 #include "store/handle.h"
 #include "store/query.h"
-#include "store/sqlite.h"
 
 /* A result code of SQLite: our errno unless the system's says more, what is wrong, what to do. */
 struct failure {

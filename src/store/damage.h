@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_DAMAGE_H
-#define PROCTOR_STORE_DAMAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ void damages_add(struct damages *d, const struct damages *more);
 
 /* In words: "3 ticks of job j, attempt 1 (from … to …)". Inside a transaction. */
 void damages_write(struct store *store, const struct damages *d, struct buf *out);
-
-#endif

@@ -7,8 +7,7 @@
  * segments of at most CODEC_ROWS that begin with a whole one; what is folded is
  * always whole segments.
  */
-#ifndef PROCTOR_STORE_FOLD_H
-#define PROCTOR_STORE_FOLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -268,5 +267,3 @@ enum fold_parts {
 /* These parts, into a snapshot that was reset and does not have them yet. */
 int open_fold_snapshot(struct store *store, const struct open_fold *fold, unsigned parts,
 		       struct snapshot *ret, struct err *err);
-
-#endif

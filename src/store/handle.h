@@ -1,8 +1,7 @@
 /*
  * handle - what is behind a struct store; for the files of this folder only.
  */
-#ifndef PROCTOR_STORE_HANDLE_H
-#define PROCTOR_STORE_HANDLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ struct store {
  */
 int store_borrow(sqlite3 *db, struct store **ret, struct err *err);
 void store_forget_statements(struct store *store);
-
-#endif

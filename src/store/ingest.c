@@ -1,6 +1,5 @@
 #include "store/ingest.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -12,8 +12,7 @@
  * texts are cut and made printable, there is room for so many sheets, anomalies are of its job
  * alone and are named after the user, and no time is later than now.
  */
-#ifndef PROCTOR_STORE_INGEST_H
-#define PROCTOR_STORE_INGEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ bool ingest_is_behind(struct store *store, int64_t attempt_id);
 /* As store_take_in(), on a handle that writes. -EBUSY: the lock timeout is over.
  */
 int ingest_logs(struct store *store, struct err *err);
-
-#endif

@@ -6,7 +6,6 @@
 
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "base/utf8.h"
 #include "store/damage.h"
 #include "store/tables.h"
 #include "store/query.h"

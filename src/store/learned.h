@@ -3,8 +3,7 @@
  *
  * Part of store.h, with its rules: each call that writes is one short transaction.
  */
-#ifndef PROCTOR_STORE_LEARNED_H
-#define PROCTOR_STORE_LEARNED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ int store_restore_outcome(struct store *store, const char *job_id, int num, stru
 /* What was measured of an attempt that a person has judged. OUTCOME_NONE: nobody has. */
 int store_read_measured_outcome(struct store *store, int64_t attempt, enum outcome *ret,
 				struct err *err);
-
-#endif

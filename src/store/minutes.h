@@ -4,8 +4,7 @@
  * Where every sample is still there the minutes are made of those, so it does not
  * show where one ends and the other begins. Part of store.h.
  */
-#ifndef PROCTOR_STORE_MINUTES_H
-#define PROCTOR_STORE_MINUTES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ void minute_row_sample(const struct minute_row *row, struct proc_sample *ret);
  */
 int store_read_minutes(struct store *store, const struct minute_filter *filter, minute_fn *fn,
 		       void *ctx, struct err *err);
-
-#endif

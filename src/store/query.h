@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_QUERY_H
-#define PROCTOR_STORE_QUERY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -244,5 +243,3 @@ int rows_read(struct query *q, const struct row_part *parts, size_t n_parts, siz
 int rows_read_sound(struct query *q, const struct damage *kind, const struct columns *columns,
 		    size_t item_size, struct arena *arena, void *ret_items, size_t *ret_n,
 		    struct err *err);
-
-#endif

@@ -7,8 +7,7 @@
  * exact, and the same in whatever order samples are added, except for the last where
  * an older sample comes after a newer one that did not know the value.
  */
-#ifndef PROCTOR_STORE_ROLLUP_H
-#define PROCTOR_STORE_ROLLUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -200,5 +199,3 @@ int minute_iter_next(struct minute_iter *iter, struct err *err);
 /* Its pointers live until the next step. */
 const struct minute_row *minute_iter_row(const struct minute_iter *iter);
 int64_t minute_iter_process(const struct minute_iter *iter); /* its row */
-
-#endif

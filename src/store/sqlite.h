@@ -5,14 +5,11 @@
  * by a program that has a SQLite of its own, and calls that one through a table
  * that it is handed. All files of this folder are built for both.
  */
-#ifndef PROCTOR_STORE_SQLITE_H
-#define PROCTOR_STORE_SQLITE_H
+#pragma once
 
 #ifdef PROCTOR_SQLITE_EXTENSION
 #include <sqlite3ext.h>
 SQLITE_EXTENSION_INIT3
 #else
 #include <sqlite3.h>
-#endif
-
 #endif

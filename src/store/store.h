@@ -11,8 +11,7 @@
  *
  * Beside it stands the log of snapshots: jsonl/jsonl.h writes and follows it.
  */
-#ifndef PROCTOR_STORE_STORE_H
-#define PROCTOR_STORE_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -468,5 +467,3 @@ int store_check(struct store *store, unsigned max_ms, struct err *err);
  * one that is not ours to judge. This process must not have it open.
  */
 int store_quarantine(const char *path, bool all, char **ret_path, struct err *err);
-
-#endif

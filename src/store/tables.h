@@ -5,8 +5,7 @@
  * written at different times) its statements name them together; see
  * statements.def. The tables themselves are made in db/layout.c.
  */
-#ifndef PROCTOR_STORE_TABLES_H
-#define PROCTOR_STORE_TABLES_H
+#pragma once
 
 #include "model/record.h"
 #include "store/query.h"
@@ -30,5 +29,3 @@ extern const struct columns run_columns;       /* the rest of it */
 extern const struct columns pattern_columns;   /* struct pattern */
 extern const struct columns estimate_columns;  /* struct estimate */
 extern const struct columns score_columns;     /* struct estimate_score */
-
-#endif

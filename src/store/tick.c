@@ -3,11 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "store/codec/codec.h"
 #include "store/damage.h"
 #include "store/fold.h"
 #include "store/handle.h"

@@ -7,7 +7,6 @@
 #include "base/macros.h"
 #include "base/map.h"
 #include "base/unknown.h"
-#include "store/attempt.h"
 #include "store/damage.h"
 #include "store/query.h"
 #include "store/rollup.h"

@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_TIMELINE_H
-#define PROCTOR_STORE_TIMELINE_H
+#pragma once
 
 #include "store/rollup.h"
 #include "store/fold.h"
@@ -60,5 +59,3 @@ struct minute_rows timeline_minute(const struct timeline *t);
  */
 int minute_rows_snapshot(struct store *store, const struct minute_rows *m, bool with_attempts,
 			 struct snapshot *ret, struct err *err);
-
-#endif

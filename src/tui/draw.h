@@ -4,8 +4,7 @@
  * From top to bottom: how the host is, the jobs with all that belongs to them, what
  * happened (or all that is known of what is selected), and the keys.
  */
-#ifndef PROCTOR_TUI_DRAW_H
-#define PROCTOR_TUI_DRAW_H
+#pragma once
 
 #include "tui/screen_grid.h"
 #include "tui/scene.h"
@@ -56,5 +55,3 @@ void draw_sparkline(const struct area *a, int x, int y, int width, const struct 
  * time: two in each character and four dots in each row, of braille, from 0 to the highest; blank
  * where there was no look. Above it how high that is, and below it when it was. */
 void draw_chart(const struct area *a, int y, int rows, const struct track *track);
-
-#endif

@@ -1,7 +1,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/unknown.h"
 #include "tui/draw.h"
 
 #define CURVE_COLUMNS 10

@@ -4,8 +4,7 @@
  * Live: a daemon (its subscription), or where none runs this process itself. Stored: the database.
  * Each is a struct of functions; tui.c knows no more of them. Below are the parts they share.
  */
-#ifndef PROCTOR_TUI_FEED_H
-#define PROCTOR_TUI_FEED_H
+#pragma once
 
 #include "base/err.h"
 #include "query/query.h"
@@ -141,5 +140,3 @@ struct daemon_feed {
 /* A handler of its client (rpc/client.h); ctx is the feed. */
 void daemon_feed_on_answer(void *ctx, uint64_t id, int r, const struct rpc_value *result,
 			   const struct err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * A table; the help page is made from it. What only the owner can do (quitting,
  * signals, tracing, steps of a replay) is left in scene.wish.
  */
-#ifndef PROCTOR_TUI_KEYS_H
-#define PROCTOR_TUI_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ void keys_click(struct scene *s, int x, int y);
 
 /* TUI_KEY_WHEEL_UP or _DOWN there: of the timeline it scrolls that, elsewhere it is a key. */
 void keys_wheel(struct scene *s, int key, int y);
-
-#endif

@@ -4,8 +4,7 @@
  * Made anew from each snapshot. Nodes below one that is folded, and those that
  * the filter leaves out, are not among the rows.
  */
-#ifndef PROCTOR_TUI_OUTLINE_H
-#define PROCTOR_TUI_OUTLINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -150,5 +149,3 @@ bool outline_shows(const struct outline *o, const struct node *node, const char 
  */
 #define COMMAND_BYTES 1024
 void outline_command(const struct proc_sample *p, char *ret, size_t size);
-
-#endif

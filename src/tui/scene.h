@@ -5,8 +5,7 @@
  * screen of it. It knows no terminal, no daemon and no clock, so every screen
  * can be made in a test.
  */
-#ifndef PROCTOR_TUI_SCENE_H
-#define PROCTOR_TUI_SCENE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -244,5 +243,3 @@ uint64_t scene_step_ns(const struct scene *s);
 
 /* The share of all CPUs between the last two snapshots, 0 to 1; NaN. */
 double scene_cpu_share(const struct scene *s);
-
-#endif

@@ -5,8 +5,7 @@
  * crashes; SIGKILL leaves no time for that ("reset" mends it). One at a time. While it is
  * ours nothing is written on it by way of stderr (aside_begin()).
  */
-#ifndef PROCTOR_TUI_SCREEN_H
-#define PROCTOR_TUI_SCREEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bool aside_read(char *ret, size_t size);
 
 /* stderr is itself again. May be called by a handler of signals, and where nothing was begun. */
 void aside_end(void);
-
-#endif

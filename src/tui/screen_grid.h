@@ -5,8 +5,7 @@
  * terminal. A test compares grids as text; screen.c puts one on the terminal.
  * Cells outside are left out, so no caller needs to know where the edge is.
  */
-#ifndef PROCTOR_TUI_SCREEN_GRID_H
-#define PROCTOR_TUI_SCREEN_GRID_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -85,5 +84,3 @@ void area_bar(const struct area *a, int x, int y, int width, enum style style, d
 /* One line of text for each row, without blanks at its end; selected rows begin with '>', or
  * with '|' where keys act on another panel. */
 void grid_to_text(const struct grid *g, struct buf *out);
-
-#endif

@@ -13,8 +13,7 @@
  * job's, the sheet's and the rank's, which would not have it otherwise. What may have been told
  * before is left out of it: a sum has what is sure.
  */
-#ifndef PROCTOR_TUI_TRACKS_H
-#define PROCTOR_TUI_TRACKS_H
+#pragma once
 
 #include "base/map.h"
 #include "base/unknown.h"
@@ -88,5 +87,3 @@ const struct track *tracks_find(const struct tracks *t, uint64_t key);
 /* The i-th of n points, from the oldest. */
 double track_rss(const struct track *t, unsigned i);
 uint64_t track_wall_ns(const struct track *t, unsigned i);
-
-#endif

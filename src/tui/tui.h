@@ -7,8 +7,7 @@
  *
  * tui_run() is the loop that joins them.
  */
-#ifndef PROCTOR_TUI_TUI_H
-#define PROCTOR_TUI_TUI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ int tui_print(const struct tui_options *options, struct buf *out, int (*pass)(vo
  * come back as shares of one second. -EINVAL: it is no snapshot. -ENOMEM.
  */
 int snapshot_from_json(struct json_cursor *c, struct snapshot *ret);
-
-#endif

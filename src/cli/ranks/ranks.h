@@ -1,8 +1,7 @@
 /*
  * ranks - "proctor ranks": telemetry of a job of many ranks, from files or as it was recorded.
  */
-#ifndef PROCTOR_CLI_RANKS_RANKS_H
-#define PROCTOR_CLI_RANKS_RANKS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "crossrank/crossrank.h"
@@ -51,5 +50,3 @@ int ranks_format_from_name(const char *name, enum ranks_format *ret);
 /* Appends all of it. -ENOMEM. */
 int ranks_write(struct buf *out, const struct rank_analysis *a, const struct ranks_input *input,
 		enum ranks_format format);
-
-#endif

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "base/unknown.h"
 #include "base/utf8.h"
 #include "report/doc/doc.h"
 #include "report/report.h"

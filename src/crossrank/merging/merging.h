@@ -12,8 +12,7 @@
  * field: ranks aligned by their first samples, suspects with a confidence in
  * words. finding (finding.h) is what may be believed.
  */
-#ifndef PROCTOR_CROSSRANK_MERGING_MERGING_H
-#define PROCTOR_CROSSRANK_MERGING_MERGING_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -165,5 +164,3 @@ typedef int timeline_fn(void *ctx, const struct timeline_point *point);
 
 /* Calls fn for each sample of all ranks, by aligned time and rank. -ENOMEM. */
 int analysis_walk_timeline(const struct rank_analysis *a, timeline_fn *fn, void *ctx);
-
-#endif

@@ -5,8 +5,7 @@
  * never ends lasts as long as its session has records. Where several threads, or
  * spans of one thread that do not nest, disagree, the answer is all of them.
  */
-#ifndef PROCTOR_CROSSRANK_MERGING_RANK_PHASES_H
-#define PROCTOR_CROSSRANK_MERGING_RANK_PHASES_H
+#pragma once
 
 #include "base/json.h"
 #include "crossrank/reading/reading.h"
@@ -64,5 +63,3 @@ int phases_resolve_between(const struct phases *p, const struct phase_time *time
 
 /* null, or an object with phase_resolution, phase_paths, … */
 void phase_write_json(struct json *j, const struct phase_place *place);
-
-#endif

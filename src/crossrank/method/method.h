@@ -8,8 +8,7 @@
  *
  * Pure functions from arrays to an answer.
  */
-#ifndef PROCTOR_CROSSRANK_METHOD_METHOD_H
-#define PROCTOR_CROSSRANK_METHOD_METHOD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -104,5 +103,3 @@ struct culprit_answer {
 /* What is in ret is the arena's. -ENOMEM. */
 int culprit_find(const struct culprit_rank *ranks, size_t n, struct arena *arena,
 		 struct culprit_answer *ret);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Inside of method/.
  */
-#ifndef PROCTOR_CROSSRANK_METHOD_RANK_GRID_H
-#define PROCTOR_CROSSRANK_METHOD_RANK_GRID_H
+#pragma once
 
 #include <stdint.h>
 
@@ -133,5 +132,3 @@ int lead_largest_change(struct grid *g, const size_t *members, size_t n, size_t 
 #define LEAD_TAIL 0.2
 #define LEAD_TAIL_RAMP 0.1 /* of a ramp that the others follow: a lone block is none */
 double lead_beyond(double ratio, double windows, size_t n, double tail);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Inside of method/.
  */
-#ifndef PROCTOR_CROSSRANK_METHOD_RANK_TRACK_H
-#define PROCTOR_CROSSRANK_METHOD_RANK_TRACK_H
+#pragma once
 
 #include "base/arena.h"
 #include "crossrank/method/method.h"
@@ -70,5 +69,3 @@ struct common {
  */
 int rise_find(const struct track *track, double from, double stop, const struct common *common,
 	      struct culprit_rise *ret);
-
-#endif

@@ -1,6 +1,5 @@
 #include "crossrank/reading/event.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/json.h"

@@ -5,8 +5,7 @@
  * are never negative when known, and EVENT_UNKNOWN otherwise. A text that is null has
  * s == NULL; it may hold a NUL, so its length counts.
  */
-#ifndef PROCTOR_CROSSRANK_READING_EVENT_H
-#define PROCTOR_CROSSRANK_READING_EVENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -155,5 +154,3 @@ static inline struct text *event_text(struct telemetry_event *ev, const struct e
 {
 	return (struct text *)(void *)((char *)ev + f->offset);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * event_reader - what one telemetry record says, and if it is refused, why.
  */
-#ifndef PROCTOR_CROSSRANK_READING_EVENT_READER_H
-#define PROCTOR_CROSSRANK_READING_EVENT_READER_H
+#pragma once
 
 #include "base/arena.h"
 #include "crossrank/reading/event.h"
@@ -33,5 +32,3 @@ struct refusal record_read(const char *text, size_t n, enum record_rule rule, st
  * It must outlive the event, as the arena must. -EINVAL: no object; -ENOMEM.
  */
 int event_set_metadata(struct telemetry_event *ev, const char *json, size_t n, struct arena *arena);
-
-#endif

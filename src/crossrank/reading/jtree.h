@@ -6,8 +6,7 @@
  * NaN, Infinity and -Infinity as numbers. Whole numbers stay exact. The text is
  * UTF-8 (checked before).
  */
-#ifndef PROCTOR_CROSSRANK_READING_JTREE_H
-#define PROCTOR_CROSSRANK_READING_JTREE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -46,5 +45,3 @@ bool jtree_is_cut(const char *text, size_t n);
 
 /* The member of that name; of several the last, as in the reference. NULL: none. */
 const struct jnode *jtree_find(const struct jnode *object, const char *name);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * reading - telemetry from files, folders and pipes into memory.
  */
-#ifndef PROCTOR_CROSSRANK_READING_READING_H
-#define PROCTOR_CROSSRANK_READING_READING_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -51,5 +50,3 @@ int intake_read(struct intake *r, const char *path, struct err *err);
 
 /* The same for bytes that are there already; name says what they are, as a file's does. */
 int intake_read_fd(struct intake *r, int fd, const char *name, struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  * (.jsonl, .ndjson, .csv, with .gz or .zst behind it), else its beginning. Memory is one
  * record, however long the file.
  */
-#ifndef PROCTOR_CROSSRANK_READING_RECORDS_H
-#define PROCTOR_CROSSRANK_READING_RECORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,5 +102,3 @@ struct csv_column {
 	char *name;
 	int field; /* -1: none of version 2 */
 };
-
-#endif

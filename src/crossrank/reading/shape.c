@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "base/macros.h"
 
 #define MAX_BYTES (64u << 10)
 

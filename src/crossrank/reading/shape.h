@@ -9,8 +9,7 @@
  * metadata, of which analysis looks at the clock alone. All else is left to that one, which knows
  * the reason of a refusal.
  */
-#ifndef PROCTOR_CROSSRANK_READING_SHAPE_H
-#define PROCTOR_CROSSRANK_READING_SHAPE_H
+#pragma once
 
 #include "base/arena.h"
 #include "crossrank/reading/event.h"
@@ -45,5 +44,3 @@ bool shapes_read(struct shapes *s, const char *text, size_t n, struct telemetry_
 
 /* After record_read() took the text. What is no sample is not learned. */
 void shapes_learn(struct shapes *s, const char *text, size_t n, const struct telemetry_event *ev);
-
-#endif

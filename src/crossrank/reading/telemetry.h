@@ -10,8 +10,7 @@
  * it, on which host, of which job) is kept once, as an identity. Rows of a store are
  * added like records of a file: fill a struct telemetry_event.
  */
-#ifndef PROCTOR_CROSSRANK_READING_TELEMETRY_H
-#define PROCTOR_CROSSRANK_READING_TELEMETRY_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -105,5 +104,3 @@ const struct rank_moment *telemetry_find_moment(const struct rank_moments *momen
 
 /* Whether a collective operation was named from from_ns to to_ns; t is sorted. */
 bool telemetry_has_marker(const struct telemetry *t, int64_t from_ns, int64_t to_ns);
-
-#endif

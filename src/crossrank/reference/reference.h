@@ -4,8 +4,7 @@
  * It aligns ranks by their first samples and has suspects with a confidence in words. Where it and
  * the finding (finding.h) differ, the finding is what may be believed.
  */
-#ifndef PROCTOR_CROSSRANK_REFERENCE_REFERENCE_H
-#define PROCTOR_CROSSRANK_REFERENCE_REFERENCE_H
+#pragma once
 
 #include "base/json.h"
 #include "crossrank/merging/merging.h"
@@ -22,5 +21,3 @@ void summary_write_compat(struct json *j, const struct rank_analysis *a);
 
 /* A whole number of any size: appended, or as a JSON value. */
 void summary_add_i128(struct buf *out, __int128 v);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * wording - the finding as sentences and as JSON.
  */
-#ifndef PROCTOR_CROSSRANK_WORDING_WORDING_H
-#define PROCTOR_CROSSRANK_WORDING_WORDING_H
+#pragma once
 
 #include "base/json.h"
 #include "crossrank/finding.h"
@@ -35,5 +34,3 @@ void finding_write_json(struct json *j, const struct rank_analysis *a, const str
 
 /* The members of an object: the summary of the reference, then finding, ranks, memory and steps. */
 void summary_write_all(struct json *j, const struct rank_analysis *a);
-
-#endif

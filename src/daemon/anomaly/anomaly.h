@@ -2,8 +2,7 @@
  * service_anomaly - anomalies of the host, attached trees and orphans: found, published, recorded,
  * with evidence.
  */
-#ifndef PROCTOR_DAEMON_ANOMALY_ANOMALY_H
-#define PROCTOR_DAEMON_ANOMALY_ANOMALY_H
+#pragma once
 
 #include "daemon/service_internal.h"
 
@@ -39,5 +38,3 @@ void service_end_trace(struct service *s);
 
 void service_stop_closer(struct service *s); /* until something begins again */
 void service_release_closer(struct service *s);
-
-#endif

@@ -2,13 +2,11 @@
  * service_closer - a closer look at a job in which something began: its processes alone, by a
  * collector of its own, between two ticks.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 

@@ -4,8 +4,7 @@
  * Births, deaths, signals and system calls as the kernel tells of them; jobs that something else
  * started; and what lives on of those that are over.
  */
-#ifndef PROCTOR_DAEMON_FOLLOW_FOLLOW_H
-#define PROCTOR_DAEMON_FOLLOW_FOLLOW_H
+#pragma once
 
 #include "daemon/service_internal.h"
 
@@ -304,5 +303,3 @@ int service_cancel_orphans(struct service *s, const struct rpc_peer *peer,
 
 /* A process has died, as the kernel tells: if it was an orphan, that is noted. */
 void service_note_orphan_death(struct service *s, const struct life_event *ev);
-
-#endif

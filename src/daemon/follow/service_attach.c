@@ -1,16 +1,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alive.h"
@@ -20,7 +19,6 @@
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/process_handle.h"
-#include "recorder/recorder.h"
 
 #define MAX_BIRTHS 4096 /* that are looked at between two ticks */
 #define CHECK_MS 100

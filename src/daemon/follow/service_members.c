@@ -1,5 +1,4 @@
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "recorder/recorder.h"
 
 /*
  * Whose each process is: as looks at the host and the trees of runners show it, and by the kernel's

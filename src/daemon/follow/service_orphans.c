@@ -15,7 +15,6 @@
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "recorder/recorder.h"
 
 /* ---- when a job ends ---- */
 

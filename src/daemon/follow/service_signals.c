@@ -1,9 +1,6 @@
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -13,7 +10,6 @@
 #include "daemon/anomaly/anomaly.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "recorder/recorder.h"
 #include "report/report.h"
 
 /*

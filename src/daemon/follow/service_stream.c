@@ -13,7 +13,6 @@
 #include "daemon/follow/follow.h"
 #include "daemon/process_handle.h"
 #include "model/record.h"
-#include "recorder/recorder.h"
 
 /* No attempt has such a number. */
 #define FIRST_MARK (INT64_C(1) << 62)

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/follow/follow.h"
 
 /*

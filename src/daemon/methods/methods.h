@@ -3,8 +3,7 @@
  *
  * Who may see what; the tables of methods; snapshots, events and phases.
  */
-#ifndef PROCTOR_DAEMON_METHODS_METHODS_H
-#define PROCTOR_DAEMON_METHODS_METHODS_H
+#pragma once
 
 #include "daemon/service_internal.h"
 
@@ -128,5 +127,3 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 
 /* Whether this user may have one more job that others record or start. -EBUSY: not now. -ENOMEM. */
 int guest_check_share(struct service *s, const struct rpc_peer *peer, struct err *err);
-
-#endif

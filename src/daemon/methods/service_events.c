@@ -8,7 +8,6 @@
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "recorder/recorder.h"
 
 /* ---- events ---- */
 

@@ -17,11 +17,9 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/process_handle.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"

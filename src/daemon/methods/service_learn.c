@@ -1,10 +1,8 @@
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "base/unknown.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
 

@@ -6,10 +6,8 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "recorder/recorder.h"
 #include "daemon/follow/follow.h"
 #include "daemon/methods/methods.h"
-#include "daemon/service_work.h"
 
 /* A mark costs a commit, and a workload may set thousands: those of this time share one. */
 #define GATHER_MS 20

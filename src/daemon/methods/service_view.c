@@ -1,12 +1,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/macros.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
-#include "recorder/recorder.h"
 
 /* What goes on at the moment, as far as the peer may see it. */
 

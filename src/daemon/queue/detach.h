@@ -4,8 +4,7 @@
  * files but stdin, stdout and stderr. For another user it is theirs from before it
  * goes to the job's folder (user.h).
  */
-#ifndef PROCTOR_DAEMON_QUEUE_DETACH_H
-#define PROCTOR_DAEMON_QUEUE_DETACH_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -70,5 +69,3 @@ bool launch_is_set(void);
  * its end. Returns only if it cannot, with -errno.
  */
 int launch_become(const char *const *argv, const struct launch_user *user);
-
-#endif

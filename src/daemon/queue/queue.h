@@ -11,8 +11,7 @@
  * A job runs as the user who has submitted it. Only root's daemon can do that for
  * others: see user.h for what their runners get.
  */
-#ifndef PROCTOR_DAEMON_QUEUE_QUEUE_H
-#define PROCTOR_DAEMON_QUEUE_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -167,5 +166,3 @@ void queued_free(struct queued **job);
  * who have had as many, the next one by number comes first. -ENOMEM.
  */
 int turns_take(struct queue *q, uid_t last_uid, struct queued ***ret, size_t *ret_n);
-
-#endif

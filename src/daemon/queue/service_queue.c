@@ -9,11 +9,9 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/unknown.h"
 #include "daemon/methods/methods.h"
 #include "daemon/service_work.h"
-#include "recorder/recorder.h"
 
 static void folder_of(const struct service *s, const char *name, char *ret, size_t size)
 {

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/unknown.h"

@@ -6,8 +6,7 @@
  * Looking the account up may ask the network and takes memory, so it is done
  * before a fork; changing is for the child that is to be the user's process.
  */
-#ifndef PROCTOR_DAEMON_QUEUE_USER_H
-#define PROCTOR_DAEMON_QUEUE_USER_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -76,5 +75,3 @@ int workdir_check(const char *path, uid_t uid, struct err *err);
  * now. On any thread.
  */
 int workdir_make_logs(uid_t uid);
-
-#endif

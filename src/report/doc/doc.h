@@ -5,8 +5,7 @@
  * what it looks like. Text given to a writer may be foreign: the writer makes it safe and escapes
  * it, so whoever fills the page need not. A lost append shows in buf_error() of out.
  */
-#ifndef PROCTOR_REPORT_DOC_DOC_H
-#define PROCTOR_REPORT_DOC_DOC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ struct doc_writer {
 };
 
 extern const struct doc_writer text_writer, markdown_writer, html_writer;
-
-#endif

@@ -7,8 +7,7 @@
  * for a while, so they are only ever asked by a process of their own (gpu_reader.c),
  * and what it has read comes over a socket, whole readings at a time.
  */
-#ifndef PROCTOR_SOURCES_GPU_GPU_H
-#define PROCTOR_SOURCES_GPU_GPU_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -457,5 +456,3 @@ struct smi_process {
 
 /* A line of --query-compute-apps=gpu_uuid,pid,used_memory. False: it is none, but a warning. */
 bool smi_parse_process(const char *line, struct smi_process *ret);
-
-#endif

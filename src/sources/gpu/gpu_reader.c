@@ -25,7 +25,6 @@
 
 #include "base/clock.h"
 #include "base/io.h"
-#include "base/macros.h"
 #include "sources/gpu/gpu.h"
 
 #define MIN_INTERVAL_SECONDS 1.0

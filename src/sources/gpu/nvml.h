@@ -5,8 +5,7 @@
  * the library's stable interface; names end in _v2 and _v3 where an older function of the same name
  * has another layout.
  */
-#ifndef PROCTOR_SOURCES_GPU_NVML_H
-#define PROCTOR_SOURCES_GPU_NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -150,5 +149,3 @@ struct nvml {
 	struct nvml_process_v3 list[2 * GPU_MAX_PROCESSES]; /* of the device that is read */
 	unsigned n_listed;
 };
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * life - one source (rung) of process starts and exits; life.c takes the best that works.
  */
-#ifndef PROCTOR_SOURCES_LIFE_LIFE_H
-#define PROCTOR_SOURCES_LIFE_LIFE_H
+#pragma once
 
 #include <linux/types.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ struct life_units {
 /* -EBADMSG: none that this version knows. */
 int life_record_parse(const void *bytes, size_t len, const struct life_units *units,
 		      struct life_event *ret);
-
-#endif

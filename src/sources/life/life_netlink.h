@@ -2,8 +2,7 @@
  * life_netlink - the rung on the proc connector: its messages, and what it keeps in mind of them:
  * losses, owners, threads.
  */
-#ifndef PROCTOR_SOURCES_LIFE_LIFE_NETLINK_H
-#define PROCTOR_SOURCES_LIFE_LIFE_NETLINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,5 +146,3 @@ void life_threads_forget(struct life_threads *t);
  */
 bool life_threads_feed(struct life_threads *t, struct life_loss *loss, const struct life_raw *raw,
 		       struct life_event *ret);
-
-#endif

@@ -4,8 +4,7 @@
  * The kernel tells of every thread. It does so before the proc connector tells of
  * the same end: who empties this one after having read the other has it all.
  */
-#ifndef PROCTOR_SOURCES_LIFE_TASKSTATS_H
-#define PROCTOR_SOURCES_LIFE_TASKSTATS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ int taskstats_drain(struct taskstats_feed *feed);
  */
 bool taskstats_take(struct taskstats_feed *feed, pid_t pid, struct exit_account *ret,
 		    char ret_comm[THREAD_COMM_BYTES]);
-
-#endif

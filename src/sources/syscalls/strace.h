@@ -5,8 +5,7 @@
  * times slower, so it is for who asks for it. The process is let go of when
  * strace_detach() is called, and when proctor ends, however it ends.
  */
-#ifndef PROCTOR_SOURCES_SYSCALLS_STRACE_H
-#define PROCTOR_SOURCES_SYSCALLS_STRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ int strace_check(pid_t pid, struct err *err);
  * left none, for somebody else ended it, or no call was made at all.
  */
 int strace_detach(struct strace *s, struct strace_summary *ret, struct err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * Pure bookkeeping: the owner hands in what the kernel side says and asks for
  * totals, or for what is new since it last asked.
  */
-#ifndef PROCTOR_SOURCES_SYSCALLS_SYSCALL_TABLE_H
-#define PROCTOR_SOURCES_SYSCALLS_SYSCALL_TABLE_H
+#pragma once
 
 #include <linux/types.h>
 #include <stdbool.h>
@@ -83,5 +82,3 @@ void syscall_table_drop_ended(struct syscall_table *t);
 
 /* Time as if all calls had been timed. */
 uint64_t syscall_scale(uint64_t ns, uint64_t count, uint64_t timed);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * What is read may be damaged: -EBADMSG then, and no byte outside it is looked at.
  */
-#ifndef PROCTOR_STORE_CODEC_CODEC_H
-#define PROCTOR_STORE_CODEC_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ int fold_read_head(struct fold_reader *r, const void *raw, size_t len, struct ta
 		   struct fold_strings *strings);
 /* 1: the next of the list. 0: its end. */
 int fold_read_thing(struct fold_reader *r, enum tick_list list, struct table *ret);
-
-#endif

@@ -21,7 +21,6 @@
 #include "store/db/db.h"
 #include "store/handle.h"
 #include "store/query.h"
-#include "store/sqlite.h"
 #include "store/store.h"
 
 static void finalize(sqlite3_stmt **stmt)

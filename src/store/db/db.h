@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_DB_DB_H
-#define PROCTOR_STORE_DB_DB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -222,5 +221,3 @@ pid_t lock_owner_find(const char *db_path);
 
 /* Another process that has the file open, locked or not; 0: none that can be seen. */
 pid_t lock_owner_find_opener(const struct stat *file);
-
-#endif

@@ -16,7 +16,6 @@
 #include "store/damage.h"
 #include "store/db/db.h"
 #include "store/handle.h"
-#include "store/sqlite.h"
 
 /* Of different lengths, so that several who wait do not come back all at once. */
 #define PAUSE_MIN_NS UINT64_C(500000)

@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/macros.h"
@@ -8,7 +7,6 @@
 #include "store/db/db.h"
 #include "store/handle.h"
 #include "store/retention/retention.h"
-#include "store/sqlite.h"
 
 /* "Pctr", in the file's header: tells our databases from those of others. */
 #define APPLICATION_ID 0x50637472

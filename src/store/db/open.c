@@ -1,4 +1,3 @@
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,16 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/io.h"
 #include "base/macros.h"
 #include "base/path.h"
 #include "store/damage.h"
 #include "store/db/db.h"
-#include "store/fold.h"
 #include "store/handle.h"
 #include "store/ingest.h"
 #include "store/query.h"
-#include "store/sqlite.h"
 #include "store/store.h"
 
 /*

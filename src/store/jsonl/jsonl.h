@@ -1,5 +1,4 @@
-#ifndef PROCTOR_STORE_JSONL_JSONL_H
-#define PROCTOR_STORE_JSONL_JSONL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ int jsonl_append(struct jsonl *log, const char *line, size_t len, struct err *er
 
 /* The same with a snapshot, and those of its processes that belong to jobs. */
 int jsonl_append_snapshot(struct jsonl *log, const struct snapshot *snap, struct err *err);
-
-#endif

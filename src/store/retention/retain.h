@@ -5,8 +5,7 @@
  * A stage works until it has nothing left (0) or the slice is over (1). It runs inside
  * a transaction that writes, unless retention.c says otherwise.
  */
-#ifndef PROCTOR_STORE_RETENTION_RETAIN_H
-#define PROCTOR_STORE_RETENTION_RETAIN_H
+#pragma once
 
 #include "store/query.h"
 #include "store/retention/retention.h"
@@ -71,5 +70,3 @@ drop_fn retain_drop_curves;
 int room_drop(struct slice *slice, drop_fn *fn, const struct old_rows *rows, struct err *err);
 stage_fn room_begin, room_logs, room_count_events, room_many_events, room_phases, room_processes,
 	room_attempts, room_end;
-
-#endif

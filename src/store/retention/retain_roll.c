@@ -13,7 +13,6 @@
 #include "store/attempt.h"
 #include "store/damage.h"
 #include "store/fold.h"
-#include "store/handle.h"
 #include "store/rollup.h"
 #include "store/retention/retain.h"
 #include "store/tables.h"

@@ -14,8 +14,7 @@
  * killed: what is in minutes is not in samples any more, and nothing is in both or
  * in neither.
  */
-#ifndef PROCTOR_STORE_RETENTION_RETENTION_H
-#define PROCTOR_STORE_RETENTION_RETENTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -177,5 +176,3 @@ struct retention_preview {
 int store_preview_retention(struct store *store, const struct retention_policy *policy,
 			    uint64_t now_wall_ns, const struct retention_clock *clock,
 			    struct retention_preview *ret, struct err *err);
-
-#endif

@@ -1,6 +1,4 @@
-#include "base/macros.h"
 #include "store/sql/vtab.h"
-#include "store/sqlite.h"
 
 /*
  * extension - the tables of vtab.h for any program with SQLite.

@@ -13,8 +13,7 @@
  * cannot be shortened (with a rollback journal: nobody can write), so who hands
  * the rows on does not wait for others meanwhile.
  */
-#ifndef PROCTOR_STORE_SQL_SQL_H
-#define PROCTOR_STORE_SQL_SQL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ struct sql_value store_sql_value(const struct store_sql *sql, size_t column); /*
 typedef void store_schema_fn(void *ctx, const char *table, const char *column, const char *type,
 			     const char *about);
 void store_sql_tell_schema(store_schema_fn *fn, void *ctx);
-
-#endif

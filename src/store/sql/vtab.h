@@ -9,8 +9,7 @@
  * vtab.c has what SQLite calls and chooses the plan; vtab_tables.c the tables; vtab_ticks.c finds
  * the moments that they are of. Others need vtab_register() alone.
  */
-#ifndef PROCTOR_STORE_SQL_VTAB_H
-#define PROCTOR_STORE_SQL_VTAB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -137,5 +136,3 @@ int vtab_ticks_next(struct vtab_ticks *ticks, struct err *err);
 int64_t vtab_ticks_id(const struct vtab_ticks *ticks);
 uint64_t vtab_ticks_wall_ns(const struct vtab_ticks *ticks);
 double vtab_ticks_resolution(const struct vtab_ticks *ticks); /* NaN for a tick */
-
-#endif
