@@ -303,23 +303,46 @@ static const struct shape {
 	size_t dots;
 	bool needs_digit;
 } shapes[] = {
-	{ "AKIA", 12, "", 0, false },	      { "ASIA", 12, "", 0, false },
-	{ "AIza", 20, "_-", 0, false },	      { "SG.", 20, "._-", 1, false },
-	{ "dckr_pat_", 16, "_-", 0, false },  { "dop_v1_", 16, "", 0, false },
-	{ "eyJ", 8, "._-", 1, false },	      { "ghp_", 16, "", 0, false },
-	{ "gho_", 16, "", 0, false },	      { "ghr_", 16, "", 0, false },
-	{ "ghs_", 16, "", 0, false },	      { "ghu_", 16, "", 0, false },
-	{ "github_pat_", 16, "_", 0, false }, { "glpat-", 16, "_-", 0, false },
-	{ "gsk_", 20, "", 0, true },	      { "hf_", 20, "", 0, false },
-	{ "hvs.", 16, "_-", 0, false },	      { "npm_", 30, "", 0, false },
-	{ "nvapi-", 20, "_-", 0, false },     { "pypi-", 30, "_-", 0, false },
-	{ "r8_", 20, "", 0, false },	      { "rk_live_", 10, "", 0, false },
-	{ "shpat_", 16, "", 0, false },	      { "sk-", 16, "_-", 0, true },
-	{ "sk_live_", 10, "", 0, false },     { "sk_test_", 10, "", 0, false },
-	{ "tskey-", 12, "_-", 0, true },      { "xapp-", 10, "-", 0, true },
-	{ "xoxa-", 10, "-", 0, true },	      { "xoxb-", 10, "-", 0, true },
-	{ "xoxp-", 10, "-", 0, true },	      { "xoxr-", 10, "-", 0, true },
-	{ "xoxs-", 10, "-", 0, true },	      { "ya29.", 16, "._-", 0, false },
+	{ "AKIA", 12, "", 0, false },
+	{ "ASIA", 12, "", 0, false },
+	{ "AIza", 20, "_-", 0, false },
+	{ "SG.", 20, "._-", 1, false },
+	{ "AGE-SECRET-KEY-1", 16, "", 0, false },
+	{ "ATATT3", 20, "_-=", 0, false },
+	{ "glrt-", 16, "_-", 0, false },
+	{ "hvb.", 16, "_-", 0, false },
+	{ "rubygems_", 16, "", 0, false },
+	{ "whsec_", 16, "+/=", 0, false },
+	{ "dckr_pat_", 16, "_-", 0, false },
+	{ "dop_v1_", 16, "", 0, false },
+	{ "eyJ", 8, "._-", 1, false },
+	{ "ghp_", 16, "", 0, false },
+	{ "gho_", 16, "", 0, false },
+	{ "ghr_", 16, "", 0, false },
+	{ "ghs_", 16, "", 0, false },
+	{ "ghu_", 16, "", 0, false },
+	{ "github_pat_", 16, "_", 0, false },
+	{ "glpat-", 16, "_-", 0, false },
+	{ "gsk_", 20, "", 0, true },
+	{ "hf_", 20, "", 0, false },
+	{ "hvs.", 16, "_-", 0, false },
+	{ "npm_", 30, "", 0, false },
+	{ "nvapi-", 20, "_-", 0, false },
+	{ "pypi-", 30, "_-", 0, false },
+	{ "r8_", 20, "", 0, false },
+	{ "rk_live_", 10, "", 0, false },
+	{ "shpat_", 16, "", 0, false },
+	{ "sk-", 16, "_-", 0, true },
+	{ "sk_live_", 10, "", 0, false },
+	{ "sk_test_", 10, "", 0, false },
+	{ "tskey-", 12, "_-", 0, true },
+	{ "xapp-", 10, "-", 0, true },
+	{ "xoxa-", 10, "-", 0, true },
+	{ "xoxb-", 10, "-", 0, true },
+	{ "xoxp-", 10, "-", 0, true },
+	{ "xoxr-", 10, "-", 0, true },
+	{ "xoxs-", 10, "-", 0, true },
+	{ "ya29.", 16, "._-", 0, false },
 };
 
 static size_t shape_match(const struct shape *shape, const char *s, size_t n, bool is_cut)
@@ -469,80 +492,29 @@ enum place {
 	QUERY,	  /* as LAST, in the query of a URL: ?sig= */
 };
 
-/* text is in lower case, with words joined by '_'. */
+/* In lower case, with words joined by '_'. */
 static const struct {
-	const char *text;
 	enum place place;
+	const char *names[32]; /* to the first NULL */
 } secret_names[] = {
-	{ "password", ANYWHERE },
-	{ "passwd", ANYWHERE },
-	{ "passphrase", ANYWHERE },
-	{ "secret", ANYWHERE },
-	{ "secrets", ANYWHERE },
-	{ "credential", ANYWHERE },
-	{ "credentials", ANYWHERE },
-	{ "apikey", ANYWHERE },
-	{ "api_key", ANYWHERE },
-	{ "access_key", ANYWHERE },
-	{ "private_key", ANYWHERE },
-	{ "pass", LAST },
-	{ "passcode", LAST },
-	{ "passin", LAST },
-	{ "passout", LAST },
-	{ "pw", LAST },
-	{ "pwd", LAST },
-	{ "jwt", LAST },
-	{ "bearer", LAST },
-	{ "cookie", LAST },
-	{ "authorization", LAST },
-	{ "account_key", LAST },
-	{ "auth_key", LAST },
-	{ "encryption_key", LAST },
-	{ "license_key", LAST },
-	{ "master_key", LAST },
-	{ "service_key", LAST },
-	{ "session_key", LAST },
-	{ "shared_key", LAST },
-	{ "signing_key", LAST },
-	{ "storage_key", LAST },
-	{ "subscription_key", LAST },
-	{ "password", GLUED },
-	{ "passwd", GLUED },
-	{ "passphrase", GLUED },
-	{ "pwd", GLUED },
+	{ ANYWHERE,
+	  { "password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials",
+	    "apikey", "api_key", "access_key", "private_key" } },
+	{ LAST,
+	  { "pass", "passcode", "passin", "passout", "bearer", "cookie", "authorization",
+	    "account_key", "auth_key", "encryption_key", "license_key", "master_key", "service_key",
+	    "session_key", "shared_key", "signing_key", "storage_key", "subscription_key" } },
 	/* Not "pass" itself, which ends bypass, lowpass and compass. */
-	{ "adminpass", GLUED },
-	{ "bindpass", GLUED },
-	{ "dbpass", GLUED },
-	{ "dbpw", GLUED },
-	{ "ftppass", GLUED },
-	{ "httppass", GLUED },
-	{ "keypass", GLUED },
-	{ "ldappass", GLUED },
-	{ "mailpass", GLUED },
-	{ "proxypass", GLUED },
-	{ "rootpass", GLUED },
-	{ "smtppass", GLUED },
-	{ "sqlpass", GLUED },
-	{ "storepass", GLUED },
-	{ "userpass", GLUED },
-	{ "secret", GLUED },
-	{ "token", GLUED },
-	{ "apikey", GLUED },
-	{ "api_key", GLUED },
-	{ "access_key", GLUED },
-	{ "accesskey", GLUED },
-	{ "authkey", GLUED },
-	{ "masterauth", GLUED },
-	{ "privatekey", GLUED },
-	{ "requirepass", GLUED },
-	{ "secretkey", GLUED },
-	{ "token", CAPITALS },
-	{ "key", SUFFIX },
-	{ "auth", QUERY },
-	{ "key", QUERY },
-	{ "sig", QUERY },
-	{ "signature", QUERY },
+	{ GLUED,
+	  { "password",	  "passwd",    "passphrase", "pwd",	   "pw",	 "jwt",
+	    "adminpass",  "bindpass",  "dbpass",     "ftppass",	   "httppass",	 "keypass",
+	    "ldappass",	  "mailpass",  "proxypass",  "rootpass",   "smtppass",	 "sqlpass",
+	    "storepass",  "userpass",  "secret",     "token",	   "apikey",	 "api_key",
+	    "access_key", "accesskey", "authkey",    "masterauth", "privatekey", "requirepass",
+	    "secretkey" } },
+	{ CAPITALS, { "token" } },
+	{ SUFFIX, { "key", "auth", "pat" } },
+	{ QUERY, { "auth", "key", "sig", "signature" } },
 };
 
 /* Names that end so hold no secret, whatever stands before; keys of data are among them. */
@@ -644,9 +616,11 @@ static bool name_is_secret(const struct mask *mask, const char *name, size_t n, 
 	while (len > 0 && (words[len - 1] == '_' || ascii_is_digit(words[len - 1])))
 		len--;
 	words[len] = '\0';
-	for (size_t i = 0; !is_known && i < ARRAY_SIZE(secret_names); i++)
-		is_known = is_at(words, len, secret_names[i].text, secret_names[i].place,
-				 is_capitals, in_query);
+	for (size_t i = 0; i < ARRAY_SIZE(secret_names); i++)
+		for (const char *const *text_at = secret_names[i].names; !is_known && *text_at;
+		     text_at++)
+			is_known = is_at(words, len, *text_at, secret_names[i].place, is_capitals,
+					 in_query);
 	for (size_t i = 0; is_known && i < ARRAY_SIZE(harmless_ends); i++)
 		is_known = !ends_with(words, len, harmless_ends[i]);
 	for (size_t i = 0; !is_known && i < mask->n; i++)
@@ -718,6 +692,9 @@ static const struct short_option {
 	{ "7z*", 'p', true, false, VALUE_SECRET, "" },
 	{ "curl", 'u', true, true, VALUE_LOGIN, CURL_SWITCHES },
 	{ "curl", 'U', true, true, VALUE_LOGIN, CURL_SWITCHES },
+	{ "curl", 'b', true, true, VALUE_SECRET, CURL_SWITCHES },
+	{ "openssl", 'k', false, true, VALUE_SECRET, "" },
+	{ "openssl", 'K', false, true, VALUE_SECRET, "" },
 	{ "http*", 'a', true, true, VALUE_AUTH, "FISbcdfhjmv" },
 	{ "smb*", 'U', true, true, VALUE_SAMBA, "" },
 	{ "rpcclient", 'U', true, true, VALUE_SAMBA, "" },
@@ -844,6 +821,7 @@ struct scan {
 	bool has_set;	   /* "config set NAME VALUE": a name may stand alone before its value */
 	bool has_login;	   /* "wandb login": the next argument that is no option is a secret */
 	bool is_decoded;   /* it is what an encoded word stands for */
+	size_t glued_max;  /* so many letters before a name may not belong to it */
 	unsigned n_hidden; /* values, so far */
 };
 
@@ -990,12 +968,13 @@ static bool scan_shape(struct scan *s, const char *from)
 
 static bool scan_url(struct scan *s)
 {
-	const char *from = s->pos + 3, *p = from;
+	const bool is_escaped = s->arg_end - s->pos >= 5 && memcmp(s->pos, ":\\/\\/", 5) == 0;
+	const char *from = s->pos + (is_escaped ? 5 : 3), *p = from;
 	size_t before = (size_t)(s->pos - s->arg), secret, secret_end;
 	bool is_web = (before >= 4 && strncasecmp(s->pos - 4, "http", 4) == 0) ||
 		      (before >= 5 && strncasecmp(s->pos - 5, "https", 5) == 0);
 
-	if (s->arg_end - s->pos < 3 || memcmp(s->pos, "://", 3) != 0)
+	if (s->arg_end - s->pos < 3 || (!is_escaped && memcmp(s->pos, "://", 3) != 0))
 		return false;
 	while (p < s->arg_end && !value_is_space(*p) && (!s->quote || *p != s->quote))
 		p++;
@@ -1063,17 +1042,19 @@ static void scan_named_value(struct scan *s, const struct value_separator *sep,
 static enum value_kind name_kind(const struct scan *s, const char *name, size_t n, bool is_option,
 				 bool in_query)
 {
-	/* After "\n" in a string the name begins one later. */
-	bool is_escaped = name > s->arg && name[-1] == '\\' && n > 1;
+	/* After "\n" in a string the name begins one later, and in -DPASS behind the option. */
+	bool is_glued =
+		(name > s->arg && name[-1] == '\\') || (name == s->arg + 1 && name[-1] == '-');
+	size_t glued_max = is_glued ? 1 : s->glued_max;
 
 	if (is_option && long_option(s->programs, name, n) != VALUE_NONE)
 		return long_option(s->programs, name, n);
 	/* ";Pwd=" is of a connection string; "PWD=" where a word begins may be the shell's. */
 	if (name_is_folder(name, n) && !in_query && !is_behind_semicolon(s))
 		return VALUE_FOLDER;
-	if (name_is_secret(s->mask, name, n, in_query) ||
-	    (is_escaped && name_is_secret(s->mask, name + 1, n - 1, in_query)))
-		return VALUE_SECRET;
+	for (size_t i = 0; i <= glued_max && i < n; i++)
+		if (name_is_secret(s->mask, name + i, n - i, in_query))
+			return VALUE_SECRET;
 	return VALUE_NONE;
 }
 
@@ -1103,71 +1084,50 @@ static void note_word(struct scan *s, const char *name, size_t n, bool is_option
 /*
  * ---- secrets in another form: percent-encoded, in base64 or in hexadecimal digits ----
  *
- * A word is decoded and looked at as what it stands for. If there is more to hide in that, all of
- * the word is hidden.
+ * What it stands for is looked at as if it stood there. If there is (more) to hide in that, it is
+ * hidden. A letter of an option, a folder, or anything else of the same letters may be glued to
+ * the beginning of base64 or hexadecimal digits: so each place in which a group of them can begin
+ * is tried, and bytes that are in no text end one piece of text and begin another.
  */
 
-#define ENCODED_MIN 16 /* letters; in fewer there is no name and a value */
+#define TEXT_MIN 8    /* bytes; in fewer there is no name and a value */
+#define GLUED_MAX 3   /* letters before a name may be the end of what was glued to it */
+#define ESCAPES_MAX 3 /* what is encoded may be encoded again */
 
-static int digit_of(char c, unsigned base)
+/* Of so many bits a letter: 6 of base64, 4 of hexadecimal digits. -1: it is no such letter. */
+static int digit_of(char c, unsigned bits)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at;
-
-	if (base == 64) {
-		at = c ? strchr(digits, c == '-' ? '+' : c == '_' ? '/' : c) : NULL;
-		return at ? (int)(at - digits) : -1;
-	}
 	if (ascii_is_digit(c))
-		return c - '0';
-	c = ascii_to_lower(c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* "p%61ss" and "p\x61ss" as "pass". How long that is; 0: nothing in it is encoded. */
-static size_t decode_percent(const char *s, size_t n, char *ret)
-{
-	size_t len = 0;
-	bool has_any = false;
-
-	for (size_t i = 0; i < n; i++) {
-		size_t head = s[i] == '%'				     ? 1
-			      : s[i] == '\\' && i + 1 < n && s[i + 1] == 'x' ? 2
-									     : 0;
-		bool is_encoded = head > 0 && i + head + 1 < n && digit_of(s[i + head], 16) >= 0 &&
-				  digit_of(s[i + head + 1], 16) >= 0;
-
-		ret[len] = s[i];
-		if (is_encoded) {
-			ret[len] = (char)(digit_of(s[i + head], 16) << 4 |
-					  digit_of(s[i + head + 1], 16));
-			i += head + 1;
-			has_any = true;
-		}
-		len++;
+		return c - '0' + (bits == 6 ? 52 : 0);
+	if (bits == 4) {
+		c = ascii_to_lower(c);
+		return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 	}
-	return has_any ? len : 0;
+	if (ascii_is_alpha(c))
+		return ascii_is_upper(c) ? c - 'A' : c - 'a' + 26;
+	return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
 }
 
-/* Of so many bits a letter: 6 of base64, 4 of hexadecimal digits. 0: it stands for no text. */
-static size_t decode_letters(const char *s, size_t n, unsigned bits, char *ret)
+/* "p%61ss", "p\x61ss" and "p\u0061ss" as "pass", which may be in its place. Returns its length. */
+static size_t decode_escapes(const char *s, size_t n, char *ret)
 {
-	unsigned value = 0, n_bits = 0;
+	static const char *const heads[] = { "%", "\\x", "\\u00" };
 	size_t len = 0;
 
-	if (n < ENCODED_MIN || (bits == 4 && n % 2 != 0))
-		return 0;
 	for (size_t i = 0; i < n; i++) {
-		value = value << bits | (unsigned)digit_of(s[i], 1u << bits);
-		n_bits += bits;
-		if (n_bits < 8)
-			continue;
-		n_bits -= 8;
-		ret[len] = (char)(value >> n_bits);
-		if (ascii_is_control(ret[len]) && ret[len] != '\n')
-			return 0;
-		len++;
+		char c = s[i];
+
+		for (size_t k = 0; k < ARRAY_SIZE(heads); k++) {
+			size_t at = i + strlen(heads[k]);
+
+			if (at + 1 >= n || memcmp(s + i, heads[k], at - i) != 0 ||
+			    digit_of(s[at], 4) < 0 || digit_of(s[at + 1], 4) < 0)
+				continue;
+			c = (char)(digit_of(s[at], 4) << 4 | digit_of(s[at + 1], 4));
+			i = at + 1;
+			break;
+		}
+		ret[len++] = c;
 	}
 	return len;
 }
@@ -1175,7 +1135,7 @@ static size_t decode_letters(const char *s, size_t n, unsigned bits, char *ret)
 static void scan_arg(struct scan *s);
 
 /* How many values would be hidden in this text. */
-static unsigned count_hidden(const struct scan *s, const char *text, size_t n)
+static unsigned count_hidden(const struct scan *s, const char *text, size_t n, size_t glued_max)
 {
 	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct scan inner = {
@@ -1188,47 +1148,92 @@ static unsigned count_hidden(const struct scan *s, const char *text, size_t n)
 		.is_script = true,
 		.programs = s->programs,
 		.is_decoded = true,
+		.glued_max = glued_max,
 	};
 
-	if (n > 0)
-		scan_arg(&inner);
+	scan_arg(&inner);
 	return inner.n_hidden;
 }
 
-static bool hide_encoded(struct scan *s, const char *to)
+/* Whether there is a secret in the text that letters[0..n) stand for. */
+static bool holds_secret(const struct scan *s, const char *letters, size_t n, unsigned bits)
 {
-	show(s, s->pos);
-	hide(s, to);
-	return true;
+	const size_t n_starts = bits == 6 ? 4 : 2;
+	char text[WINDOW_BYTES];
+
+	for (size_t start = 0; n * bits >= TEXT_MIN * 8 && start < n_starts; start++) {
+		unsigned value = 0, n_bits = 0;
+		size_t len = 0;
+
+		for (size_t i = start; i <= n; i++) {
+			char c = '\x7f'; /* the end, which is in no text either */
+
+			if (i < n) {
+				value = value << bits | (unsigned)digit_of(letters[i], bits);
+				n_bits += bits;
+				if (n_bits < 8)
+					continue;
+				n_bits -= 8;
+				c = (char)(value >> n_bits);
+			}
+			if (c == '\0') /* every other byte of UTF-16 */
+				continue;
+			if (!ascii_is_control(c) && (unsigned char)c < 0x80) {
+				text[len++] = c;
+				continue;
+			}
+			if (len >= TEXT_MIN && count_hidden(s, text, len, GLUED_MAX) > 0)
+				return true;
+			len = 0;
+		}
+	}
+	return false;
 }
 
-/* At pos: a word with escapes, or letters of base64 or hexadecimal digits in one. */
+/* Of what a run of name characters, or of letters that stand for others, is made. */
+static bool is_run_char(char c)
+{
+	return c == '.' || digit_of(c, 6) >= 0;
+}
+
+/* At pos: a word with escapes, or a run with letters of base64 or hexadecimal digits in it. */
 static bool scan_encoded(struct scan *s)
 {
 	char before = s->pos > s->arg ? s->pos[-1] : ' ', decoded[WINDOW_BYTES];
-	const char *word_end = s->pos, *end;
-	size_t n;
+	const char *end = s->pos, *run_end;
+	size_t len;
 
-	if (s->is_decoded || digit_of(before, 64) >= 0)
+	if (s->is_decoded || is_run_char(before))
 		return false;
-	while (word_end < s->arg_end && !value_is_space(*word_end) && !value_is_quote(*word_end))
-		word_end++;
 	if (value_is_space(before) || value_is_quote(before)) {
-		n = decode_percent(s->pos, (size_t)(word_end - s->pos), decoded);
-		if (n > 0 && count_hidden(s, decoded, n) >
-				     count_hidden(s, s->pos, (size_t)(word_end - s->pos)))
-			return hide_encoded(s, word_end);
-	}
-	for (unsigned bits = 4; bits <= 6; bits += 2) {
-		for (end = s->pos; end < word_end && digit_of(*end, 1u << bits) >= 0;)
+		while (end < s->arg_end && !value_is_space(*end) && !value_is_quote(*end))
 			end++;
-		n = decode_letters(s->pos, (size_t)(end - s->pos), bits, decoded);
-		if (n == 0 || count_hidden(s, decoded, n) == 0)
-			continue;
-		while (end < word_end && *end == '=')
-			end++;
-		return hide_encoded(s, end);
+		len = (size_t)(end - s->pos);
+		memcpy(decoded, s->pos, len);
+		for (int i = 0; i < ESCAPES_MAX; i++)
+			len = decode_escapes(decoded, len, decoded);
+		if (len < (size_t)(end - s->pos) &&
+		    count_hidden(s, decoded, len, 0) >
+			    count_hidden(s, s->pos, (size_t)(end - s->pos), 0)) {
+			hide(s, end);
+			return true;
+		}
 	}
+	for (end = s->pos; end < s->arg_end && is_run_char(*end);)
+		end++;
+	for (unsigned bits = 4; bits <= 6; bits += 2)
+		for (const char *p = s->pos; p < end; p = run_end) {
+			while (p < end && digit_of(*p, bits) < 0)
+				p++;
+			for (run_end = p; run_end < end && digit_of(*run_end, bits) >= 0;)
+				run_end++;
+			if (!holds_secret(s, p, (size_t)(run_end - p), bits))
+				continue;
+			while (end < s->arg_end && *end == '=')
+				end++;
+			hide(s, end);
+			return true;
+		}
 	return false;
 }
 
@@ -1249,7 +1254,8 @@ static bool scan_run(struct scan *s)
 		name++;
 	is_option = name > s->pos && name < run_end;
 	if (is_option &&
-	    (scan_shape(s, name) || (name == s->pos + 1 && scan_short_option(s, run_end))))
+	    (scan_shape(s, name) ||
+	     (name == s->pos + 1 && (scan_shape(s, name + 1) || scan_short_option(s, run_end)))))
 		return true;
 
 	sep = value_separator(run_end, s->arg_end);

@@ -184,6 +184,23 @@ int num_parse_duration(const char *text, double *ret_seconds)
 	return 0;
 }
 
+int num_parse_time(const char *text, double *ret_seconds)
+{
+	size_t n = strspn(text, "0123456789.");
+	bool is_ms = strcmp(text + n, "ms") == 0;
+	char number[64];
+	int r;
+
+	if (n >= sizeof(number) || (!is_ms && strcmp(text + n, "s") != 0))
+		return num_parse_duration(text, ret_seconds);
+	memcpy(number, text, n);
+	number[n] = '\0';
+	r = num_parse_f64(number, ret_seconds);
+	if (r == 0 && is_ms)
+		*ret_seconds /= 1000;
+	return r;
+}
+
 void num_add_bytes(struct buf *out, uint64_t bytes)
 {
 	static const char *const units[] = { "B", "KB", "MB", "GB", "TB", "PB", "EB" };

@@ -38,5 +38,8 @@ int num_scan_u64(const char **cursor, uint64_t *ret);
  */
 int num_parse_duration(const char *text, double *ret_seconds);
 
+/* What users write: the same, and parts of a second ("200ms", "0.2s"). */
+int num_parse_time(const char *text, double *ret_seconds);
+
 /* Appends "312 MB" or "1.5 GB"; "-" for U64_UNKNOWN. A MB has 1024 x 1024 bytes. */
 void num_add_bytes(struct buf *out, uint64_t bytes);

@@ -363,7 +363,7 @@ void yaml_describe_field(struct buf *b, const struct yaml_field *f)
 		buf_add_str(b, "true or false");
 		break;
 	case YAML_DURATION:
-		buf_add_str(b, "a time such as 30s, 5m or 1h30m, longer than ");
+		buf_add_str(b, "a time such as 200ms, 30s or 1h30m, longer than ");
 		describe_seconds(b, f->min);
 		buf_add_str(b, " and at most ");
 		describe_seconds(b, f->max);
@@ -476,7 +476,7 @@ static int read_scalar(const struct reading *rd, const struct yaml_field *f,
 		size = sizeof(v.d);
 		break;
 	case YAML_DURATION: /* not a number fails both comparisons, as it should */
-		fits = num_parse_duration(text, &v.d) == 0 && v.d > f->min && v.d <= f->max;
+		fits = num_parse_time(text, &v.d) == 0 && v.d > f->min && v.d <= f->max;
 		size = sizeof(v.d);
 		break;
 	case YAML_BOOL:
@@ -1011,7 +1011,7 @@ void yaml_write_value(struct json *j, const struct yaml_field *f, const void *at
 		json_f64(j, *(const double *)at);
 		break;
 	case YAML_DURATION: /* a bare number would be read as minutes */
-		snprintf(text, sizeof(text), "%.0fs", *(const double *)at);
+		snprintf(text, sizeof(text), "%.12gs", *(const double *)at);
 		json_str(j, text);
 		break;
 	case YAML_BOOL:

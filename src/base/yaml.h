@@ -33,7 +33,7 @@ enum yaml_kind {
 	YAML_U64,		/* uint64_t, min to max (both below 2^53), and 0 if zero_means */
 	YAML_NUMBER,		/* double, min to max, or more than min if is_min_excluded */
 	YAML_BOOL,		/* bool: true, false */
-	YAML_DURATION,		/* double seconds, more than min, at most max: 30s, 5m, 1h30m */
+	YAML_DURATION,		/* double seconds, more than min, at most max: 200ms, 30s, 1h30m */
 	YAML_CHOICE,		/* int: index into choices */
 	YAML_STRINGS,		/* struct yaml_strings: list of strings */
 	YAML_STRING_OR_STRINGS, /* struct yaml_strings: a string or a list of strings; is_list says

@@ -379,7 +379,7 @@ double cli_parse_duration(const struct argp_state *state, const char *option, co
 {
 	double seconds = NAN;
 
-	if (num_parse_duration(text, &seconds) < 0 || !isfinite(seconds) || seconds <= 0)
+	if (num_parse_time(text, &seconds) < 0 || !isfinite(seconds) || seconds <= 0)
 		cli_usage_error(state,
 				"%s wants a length of time such as 30s, 5m, 2h30m or 7d, not '%s'",
 				option, text);

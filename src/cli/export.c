@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "cli/ranks/ranks.h"
-#include "model/attempts.h"
 #include "report/report.h"
 
 /* ----  ---- */
@@ -67,7 +66,6 @@ struct exporter {
 	struct store *store;
 	struct output out;
 	struct csv csv;
-	struct attempts attempts; /* whose progress it may be */
 };
 
 static int pass(void *ctx)
@@ -99,28 +97,9 @@ static int export_samples(struct exporter *e, struct err *err)
 static int on_snapshot(void *ctx, const struct snapshot *snap)
 {
 	struct exporter *e = ctx;
-	struct snapshot told;
-	CLEANUP(free_ptr)
-	struct job_progress *own = attempts_tell(&e->attempts, snap, e->args->job_id, &told);
 
-	if (!own)
-		return -ENOMEM;
-	report_csv_snapshot(&e->csv, &told);
+	report_csv_snapshot(&e->csv, snap);
 	return pass(e);
-}
-
-/* All that may have run in that time. */
-static int read_attempts(struct exporter *e, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { .job_id = e->args->job_id,
-					       .since_wall_ns = e->args->since_wall_ns };
-	int r = store_list_attempts(e->store, &filter, &list, err);
-
-	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&e->attempts, &list.items[i]) < 0)
-			r = err_set(err, -ENOMEM, "out of memory");
-	return r;
 }
 
 static int export_snapshots(struct exporter *e, struct err *err)
@@ -132,10 +111,8 @@ static int export_snapshots(struct exporter *e, struct err *err)
 		.with_minutes = true,
 		.with_attempts = true,
 	};
-	int r = read_attempts(e, err);
+	int r = store_read_snapshots(e->store, &filter, on_snapshot, e, err);
 
-	if (r == 0)
-		r = store_read_snapshots(e->store, &filter, on_snapshot, e, err);
 	return r == -ENOMEM ? err_set(err, r, "out of memory") : r;
 }
 
@@ -212,7 +189,6 @@ static int export(const struct csv_args *args, struct store *store, struct err *
 	report_csv_heading(&e.csv, args->table);
 	if (r == 0 && store)
 		r = exports[args->table](&e, err);
-	attempts_release(&e.attempts);
 	return output_end(&e.out, r, err);
 }
 

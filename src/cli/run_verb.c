@@ -91,20 +91,12 @@ static const struct argp_option run_argp_options[] = {
 	{ 0 },
 };
 
-/* "0" and "0s" too: no patience at all. And "200ms" and "0.2s", which no other duration may be. */
+/* "0" and "0s" too: no patience at all. */
 static double parse_patience(struct argp_state *state, const char *option, const char *text)
 {
-	size_t n = strspn(text, "0123456789.");
-	bool is_ms = strcmp(text + n, "ms") == 0, is_part = is_ms || strcmp(text + n, "s") == 0;
 	double seconds = NAN;
-	char number[32];
-	int r;
 
-	snprintf(number, sizeof(number), "%.*s", (int)n, text);
-	r = is_part ? num_parse_f64(number, &seconds) : num_parse_duration(text, &seconds);
-	if (is_ms)
-		seconds /= 1000;
-	if (r < 0 || !(seconds >= 0) || seconds > PATIENCE_MAX_SECONDS)
+	if (num_parse_time(text, &seconds) < 0 || !(seconds >= 0) || seconds > PATIENCE_MAX_SECONDS)
 		cli_usage_error(
 			state,
 			"%s wants a length of time from 0s to 1d, such as 30s or 200ms, not '%s'",

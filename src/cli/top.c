@@ -18,7 +18,6 @@
 #include "cli/output.h"
 #include "daemon/daemon.h"
 #include "jobs/jobs.h"
-#include "model/attempts.h"
 #include "query/query.h"
 #include "rpc/rpc.h"
 #include "store/store.h"
@@ -106,7 +105,6 @@ static const struct argp top_argp = {
 struct player {
 	const char *job_id;
 	struct output out;
-	struct attempts attempts;
 	struct err *err;
 };
 
@@ -115,18 +113,13 @@ static int play_item(void *ctx, const struct records_item *item)
 {
 	const struct snapshot *snap = item->snapshot;
 	struct player *p = ctx;
-	CLEANUP(free_ptr) struct job_progress *own = NULL;
-	struct snapshot told;
 	struct json j;
 
 	if (snap) {
-		own = attempts_tell(&p->attempts, snap, p->job_id, &told);
-		if (!own)
-			return err_set(p->err, -ENOMEM, "out of memory");
-		if (p->job_id && snap->n_processes == 0 && told.n_progress == 0)
+		if (p->job_id && snap->n_processes == 0 && snap->n_progress == 0)
 			return 0; /* it does not run then */
 		json_init(&j, &p->out.buf);
-		snapshot_write_json(&j, &told, SNAPSHOT_ALL);
+		snapshot_write_json(&j, snap, SNAPSHOT_ALL);
 	} else {
 		records_write_json(&p->out.buf, item);
 	}
@@ -136,22 +129,13 @@ static int play_item(void *ctx, const struct records_item *item)
 
 static int replay_json(struct store *store, const struct records_filter *filter, struct err *err)
 {
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter attempts = { .job_id = filter->job_id,
-						 .since_wall_ns = filter->since_wall_ns };
 	struct player p = { .job_id = filter->job_id, .out = OUTPUT_INIT, .err = err };
 	struct records *records = records_new(store, filter);
 	int r = records ? output_open(&p.out, NULL, err) : err_set(err, -ENOMEM, "out of memory");
 
 	if (r == 0)
-		r = store_list_attempts(store, &attempts, &list, err);
-	for (size_t i = 0; r == 0 && i < list.n; i++)
-		if (attempts_add(&p.attempts, &list.items[i]) < 0)
-			r = err_set(err, -ENOMEM, "out of memory");
-	if (r == 0)
 		r = records_read(records, UINT64_MAX, play_item, &p, err);
 	records_free(records);
-	attempts_release(&p.attempts);
 	return output_end(&p.out, r, err);
 }
 

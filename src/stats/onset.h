@@ -10,26 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ONSET_POINTS 257
 #define ONSET_MAX_SAMPLES 320
 
 struct onset {
-	double from, step;	  /* the grid */
-	double cdf[ONSET_POINTS]; /* ends with 1 */
 	double median, low, high; /* the middle nine tenths */
-	double sd;
-	double misfit;	      /* variance around the hinge over that expected */
-	double misfit_behind; /* the same of what is behind the onset */
-};
-
-struct hinge_kind {
-	bool is_sloped;	  /* what was before rises or falls, too */
-	bool may_explode; /* the rise may be an exponential one; else a power of the time */
+	double misfit;		  /* variance around the hinge over that expected */
+	double misfit_behind;	  /* the same of what is behind the onset */
 };
 
 /*
  * The hinge in n points (at most ONSET_MAX_SAMPLES), sigma being the scatter that is expected at
  * least. False: no rise fits, or too few points.
  */
-bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct hinge_kind kind,
-		 struct onset *ret);
+bool onset_hinge(const double *t, const double *y, size_t n, double sigma, struct onset *ret);

@@ -350,6 +350,8 @@ static int read_recorder(struct store *store, struct open_fold *fold, struct err
 	text = query_read_text(&q);
 	if (text)
 		fold->job_id = arena_strdup(&fold->arena, text);
+	fold->attempt_num = (int)query_read_i64(&q);
+	fold->uid = (uint64_t)query_read_i64(&q); /* -1 is unknown */
 	return text && !fold->job_id ? store_no_memory(store, err) : 0;
 }
 
@@ -557,7 +559,7 @@ int open_fold_sample(struct store *store, const struct open_fold *fold, size_t i
 			 fold->id << CHUNK_BITS | group_of(p->process.id), 1, err);
 }
 
-/* GPUs, progress and cgroups. */
+/* GPUs, cgroups, and progress, which is that of the recorder's attempt. */
 static int tell_things(const struct open_fold *fold, struct snapshot *ret)
 {
 	static const enum tick_list lists[] = { LIST_GPUS, LIST_PROGRESS, LIST_CGROUPS };
@@ -586,6 +588,11 @@ static int tell_things(const struct open_fold *fold, struct snapshot *ret)
 					     fold->strings.n);
 			r = r < 0 ? r : 0;
 		}
+	}
+	for (size_t i = 0; fold->job_id && i < ret->n_progress; i++) {
+		ret->progress[i].attempt_id = fold->recorder;
+		ret->progress[i].attempt_num = fold->attempt_num;
+		ret->progress[i].uid = fold->uid;
 	}
 	return r;
 }

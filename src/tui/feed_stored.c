@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/attempts.h"
 #include "tui/draw.h"
 #include "tui/feed.h"
 
@@ -54,9 +53,8 @@ struct stored_feed {
 	uint64_t shown_boot_ns; /* when the last one was */
 	struct scene *scene;	/* while it is filled */
 	struct records *records;
-	struct attempts names; /* whose the progress of a snapshot is */
-	struct map ends;       /* of attempts by their id… */
-	struct map job_ends;   /* …and of the last one by the job */
+	struct map ends;     /* of attempts by their id… */
+	struct map job_ends; /* …and of the last one by the job */
 
 	struct part *parts;
 	size_t n_parts, cap_parts;
@@ -78,8 +76,7 @@ static int read_attempts(struct stored_feed *f, struct err *err)
 	for (size_t i = 0; r == 0 && i < list.n; i++) {
 		const struct attempt *a = &list.items[i];
 
-		if (attempts_add(&f->names, a) < 0 ||
-		    map_put(&f->ends, (uint64_t)a->id, a->ended_wall_ns) < 0 ||
+		if (map_put(&f->ends, (uint64_t)a->id, a->ended_wall_ns) < 0 ||
 		    map_put(&f->job_ends, track_key_of_job(a->job_id), a->ended_wall_ns) < 0)
 			r = -ENOMEM;
 		if (a->started_wall_ns < began_ns)
@@ -178,7 +175,6 @@ static int add_part(void *ctx, const struct snapshot *snap)
 	}
 	if (snapshot_copy(&part->snap, snap, SNAPSHOT_ALL) < 0)
 		return -ENOMEM;
-	attempts_name(&f->names, &part->snap);
 	return 0;
 }
 
@@ -493,7 +489,6 @@ static void stored_close(void *ctx)
 	for (size_t i = 0; i < f->n_parts; i++)
 		snapshot_release(&f->parts[i].snap);
 	snapshot_release(&f->all);
-	attempts_release(&f->names);
 	records_free(f->records);
 	map_release(&f->recorders);
 	map_release(&f->ends);

@@ -74,6 +74,15 @@ is "ranks succeed together" "$status" 0
 is "each knows its number" "$(cat "$TMP"/ranks.*)" $'0 0 4\n1 1 4\n2 2 4\n3 3 4'
 
 job <<EOF
+job_id: short
+sheets:
+  - run: sleep 1018.$$
+    timeout: 300ms
+EOF
+is "a time limit may be a part of a second" "$status" 124
+json "which it ran" "$stdout" 'd["outcome"] == "timeout" and 0.3 <= d["wall_seconds"] < 5'
+
+job <<EOF
 job_id: bad-rank
 sheets:
   - run: if [ \$RANK = 2 ]; then sleep 0.3; exit 9; fi; sleep 1010.$$

@@ -76,10 +76,33 @@ static void test_golden_durations(void **state)
 	assert_true(n > 0);
 }
 
+/* What the contract has no word for: parts of a second. */
+static void test_parts_of_a_second(void **state)
+{
+	static const struct {
+		const char *text;
+		double seconds; /* below 0: refused */
+	} rows[] = {
+		{ "200ms", 0.2 },  { "0.2s", 0.2 },  { "1500ms", 1.5 }, { "30s", 30 },
+		{ "2h30m", 9000 }, { " 5 ", 300 },   { "ms", -1 },	{ "s", -1 },
+		{ "1.5h", -1 },	   { "1.2.3s", -1 }, { "-1s", -1 },	{ "1s1s", -1 },
+		{ "1s1ms", -1 },   { "0x1s", -1 },   { "", -1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		double got = -1;
+		int r = num_parse_time(rows[i].text, &got);
+
+		assert_true(rows[i].seconds < 0 ? r < 0 : r == 0 && got == rows[i].seconds);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden_durations),
+		cmocka_unit_test(test_parts_of_a_second),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

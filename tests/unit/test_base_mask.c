@@ -95,6 +95,10 @@ static void test_options_and_assignments(void **state)
 		{ "redis-server|--requirepass|abc", "redis-server --requirepass ***" },
 		{ "openssl|rsa|-passin|pass:abc", "openssl rsa -passin ***" },
 		{ "openssl|rsa|pass:abc def", "openssl rsa pass:***" },
+		{ "cc|-DPASS=X1|-DMYPW=X1|-DNDEBUG=1", "cc -DPASS=*** -DMYPW=*** -DNDEBUG=1" },
+		{ "env|REDISCLI_AUTH=X1|AZURE_PAT=X1|AUTH=x|ROOTPW=X1",
+		  "env REDISCLI_AUTH=*** AZURE_PAT=*** AUTH=x ROOTPW=***" },
+		{ "x|{\"u\":\"https:\\/\\/me:X1@h\\/\"}", "x {\"u\":\"https:\\/\\/me:***@h\\/\"}" },
 		{ "env|OPENAI_KEY=abc|DJANGO_KEY=abc|run",
 		  "env OPENAI_KEY=*** DJANGO_KEY=*** run" },
 		{ "x|--bearer|abc|--bearer=abc|y", "x --bearer *** --bearer=*** y" },
@@ -204,6 +208,8 @@ static void test_short_options_of_known_programs(void **state)
 		{ "curl|-u|me@x.org:S|-u|D\\me:S|-u|a=b c:S",
 		  "curl -u me@x.org:*** -u D\\me:*** -u ***" },
 		{ "curl|-u|me|x", "curl -u me x" },
+		{ "curl|-b|sid=X1|u", "curl -b *** u" },
+		{ "openssl|enc|-aes256|-k|X1", "openssl enc -aes256 -k ***" },
 		{ "curl|-su|me:S|-sSLume:S|-fsSU|me:S",
 		  "curl -su me:*** -sSLume:*** -fsSU me:***" },
 		{ "curl|-ou:S|-Hu:S|-so|u:S", "curl -ou:S -Hu:S -so u:S" }, /* values of others */
@@ -335,11 +341,40 @@ static void test_other_forms(void **state)
 		{ "x|--env=cGFzc3dvcmQ9aHVudGVyMg", "x --env=***" },
 		{ "sh|-c|echo cGFzc3dvcmQ9aHVudGVyMg== >x", "sh -c echo *** >x" },
 		{ "x|70617373776f72643d68756e74657232", "x ***" },
+		/* behind what may be letters of it, or is glued to an option or a name */
+		{ "x|/cGFzc3dvcmQ9aHVudGVyMg==", "x ***" },
+		{ "x|-cGFzc3dvcmQ9aHVudGVyMg==", "x ***" },
+		{ "x|_cGFzc3dvcmQ9aHVudGVyMg|y", "x *** y" },
+		{ "x|+cGFzc3dvcmQ9aHVudGVyMg", "x ***" },
+		{ "x|-ecGFzc3dvcmQ9aHVudGVyMg==|y", "x *** y" },
+		{ "x|-IicGFzc3dvcmQ9aHVudGVyMg==|y", "x *** y" },
+		{ "x|--datacGFzc3dvcmQ9aHVudGVyMg", "x ***" },
+		{ "x|/srv/ab/cGFzc3dvcmQ9aHVudGVyMg==/f", "x ***/f" },
+		{ "x|a.cGFzc3dvcmQ9aHVudGVyMg.txt", "x ***" },
+		{ "x|https://h/x/cGFzc3dvcmQ9aHVudGVyMg", "x https:***" },
+		{ "x|data:text/plain;base64,cGFzc3dvcmQ9aHVudGVyMg==",
+		  "x data:text/plain;base64,***" },
+		{ "sh|-c|echo cGFzc3dvcmQ9aHVudGVyMg==|base64 -d", "sh -c echo *** base64 -d" },
+		{ "x|-pcHc9aHVudGVyMg", "x ***" },		 /* pw=hunter2 */
+		{ "x|-xS2V5OmFwaV9rZXk9aHVudGVyMg==", "x ***" }, /* Key:api_key=hunter2 */
+		{ "x|/eyJwYXNzIjoiaHVudGVyMiJ9", "x ***" },	 /* {"pass":"hunter2"} */
+		{ "x|-aHR0cHM6Ly9tZTpodW50ZXIyQGgv", "x ***" },	 /* https://me:hunter2@h/ */
+		{ "pwsh|-EncodedCommand|cABhAHMAcwB3AG8AcgBkAD0AWAAxAA==",
+		  "pwsh -EncodedCommand ***" }, /* password=X1 in UTF-16 */
+		{ "x|0x70617373776f72643d68756e74657232", "x ***" },
+		{ "x|id-70617373776f72643d68756e74657232", "x ***" },
+		{ "x|f70617373776f72643d68756e74657232", "x ***" },
+		{ "x|p%2561ssword%253DX1", "x ***" },
+		{ "x|p\\u0061ssword=X1", "x ***" },
 		{ "x|dXNlcj1hZGEmaG9tZT0vdG1w", "x dXNlcj1hZGEmaG9tZT0vdG1w" },
 		{ "git|show|da39a3ee5e6b4b0d3255bfef95601890afd80709",
 		  "git show da39a3ee5e6b4b0d3255bfef95601890afd80709" },
 		{ "x|/usr/lib/x86_64-linux-gnu/libpassword/readme",
 		  "x /usr/lib/x86_64-linux-gnu/libpassword/readme" },
+		{ "x|/home/ada/.cache/pip/wheels/9f/2b/passlib-secret-token+password/key",
+		  "x /home/ada/.cache/pip/wheels/9f/2b/passlib-secret-token+password/key" },
+		{ "x|/nix/store/6gpmqvyp3x1b5pbhnrmn8s3wr6mqz5fl-bash-5.2/bin/bash",
+		  "x /nix/store/6gpmqvyp3x1b5pbhnrmn8s3wr6mqz5fl-bash-5.2/bin/bash" },
 	};
 
 	(void)state;
@@ -358,6 +393,8 @@ static void test_token_shapes(void **state)
 		{ "x|-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----|y",
 		  "x *** y" },
 		{ "x|-----BEGIN CERTIFICATE-----", "x -----BEGIN CERTIFICATE-----" },
+		{ "x|-tghp_abcdefghijklmnopqrstuvwxyz0123456789", "x -t***" },
+		{ "x|AGE-SECRET-KEY-1QQPQYKZ0JRHHYQ3TVWJ2FV", "x ***" },
 	};
 
 	(void)state;

@@ -378,7 +378,7 @@ static const struct {
 	{ "ratio: '3'\n", "t:1: 'ratio' is the text '3'; write it without quotes" },
 	{ "ratio: {a: b}\n", "t:1: 'ratio' is a mapping; it must be a number from 0.1 to 300" },
 	{ "wait: 90s\n",
-	  "t:1: 'wait' is '90s'; it must be a time such as 30s, 5m or 1h30m, longer than 90s and at "
+	  "t:1: 'wait' is '90s'; it must be a time such as 200ms, 30s or 1h30m, longer than 90s and at "
 	  "most 2h" },
 	{ "colour: pink\n", "t:1: 'colour' is 'pink'; it must be red, green or blue" },
 	{ "colour: [red]\n", "t:1: 'colour' is a list; it must be red, green or blue" },

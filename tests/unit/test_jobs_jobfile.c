@@ -140,16 +140,16 @@ static const struct {
 	{ "sheets:\n- run: x\n  retries:\n",
 	  "j.yaml:3: 'retries' is empty; it must be a whole number from 0 to 100" },
 	{ "sheets:\n- run: x\n  timeout: 0\n",
-	  "j.yaml:3: 'timeout' is '0'; it must be a time such as 30s, 5m or 1h30m, longer than 0s and "
+	  "j.yaml:3: 'timeout' is '0'; it must be a time such as 200ms, 30s or 1h30m, longer than 0s and "
 	  "at most 3650d" },
 	{ "sheets:\n- run: x\n  timeout: inf\n",
-	  "j.yaml:3: 'timeout' is 'inf'; it must be a time such as 30s, 5m or 1h30m, longer than 0s "
+	  "j.yaml:3: 'timeout' is 'inf'; it must be a time such as 200ms, 30s or 1h30m, longer than 0s "
 	  "and at most 3650d" },
 	{ "sheets:\n- run: x\n  timeout: nan\n",
-	  "j.yaml:3: 'timeout' is 'nan'; it must be a time such as 30s, 5m or 1h30m, longer than 0s "
+	  "j.yaml:3: 'timeout' is 'nan'; it must be a time such as 200ms, 30s or 1h30m, longer than 0s "
 	  "and at most 3650d" },
 	{ "sheets:\n- run: x\n  timeout: soon\n",
-	  "j.yaml:3: 'timeout' is 'soon'; it must be a time such as 30s, 5m or 1h30m, longer than 0s "
+	  "j.yaml:3: 'timeout' is 'soon'; it must be a time such as 200ms, 30s or 1h30m, longer than 0s "
 	  "and at most 3650d" },
 	{ "sheets:\n- run: x\n  on_failure: ignore\n",
 	  "j.yaml:3: 'on_failure' is 'ignore'; it must be stop or continue" },

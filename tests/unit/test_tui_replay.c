@@ -285,42 +285,6 @@ static void test_twins_of_two_runners(void **state)
 	close_player(&p);
 }
 
-/* A daemon has seen both: its progress does not say which is which, and its processes do. */
-static void test_twins_of_a_daemon(void **state)
-{
-	static const char twins[2][5] = { "twin", "twin" };
-	struct fixture *f = *state;
-	CLEANUP(store_cleanup) struct store *store = must_open_fast(f->db);
-	CLEANUP(snapshot_release) struct snapshot snap;
-	struct attempt lost = must_begin_at(store, "twin", NOW - 2 * MINUTE);
-	struct attempt a = must_begin_at(store, twins[0], NOW - MINUTE);
-	struct attempt b = must_begin_at(store, twins[1], NOW - MINUTE);
-	const struct attempt *attempts[] = { &a, &b };
-	struct job_progress progress[] = { { twins[0], a.id, 3, 1, 2, "running", 0, 0 },
-					   { twins[1], b.id, 4, 1, 2, "running", 0, 0 } };
-	const struct tick_record tick = { .snap = &snap, .attempts = attempts, .n_attempts = 2 };
-	struct player p = { .store = store };
-	struct err err = ERR_INIT;
-
-	snapshot_init(&snap);
-	fill_snapshot(&snap, a.job_id, 2, 0);
-	snap.wall_ns = NOW - MINUTE + SECOND_NS;
-	snap.boot_ns = snap.wall_ns - DAY;
-	snap.processes[1].job_id = b.job_id;
-	snap.running_jobs = 2;
-	snap.progress = progress;
-	snap.n_progress = 2;
-	must(store_write_tick(store, -1, &tick, &err), &err);
-	snap.progress = NULL;
-	open_player(&p);
-	step(&p.feed, p.scene, 1);
-	assert_attempt(p.scene, &a, 3);
-	assert_attempt(p.scene, &b, 4);
-	assert_null(find_attempt(p.scene, lost.id));
-	assert_int_equal(p.scene->snap.running_jobs, 2);
-	close_player(&p);
-}
-
 /* ---- anomalies ---- */
 
 static void fill_anomaly(struct episode *e, const struct attempt *a, unsigned k, uint64_t began_ns)
@@ -823,7 +787,6 @@ int main(void)
 		STORE_TEST(test_rates),
 		STORE_TEST(test_closer_look),
 		STORE_TEST(test_twins_of_two_runners),
-		STORE_TEST(test_twins_of_a_daemon),
 		STORE_TEST(test_flags),
 		STORE_TEST(test_changes),
 		STORE_TEST(test_gaps),

@@ -358,7 +358,6 @@ static double take_out_blocks(const double *kept, size_t n, double least, double
 static bool place_power(const struct part *p, size_t from, size_t n, const struct hinge *line,
 			struct onset *ret)
 {
-	const struct hinge_kind kind = { .is_sloped = false, .may_explode = false };
 	size_t skipped = n > ONSET_MAX_SAMPLES ? n - ONSET_MAX_SAMPLES : 0;
 	const double *t = p->t + from + skipped, *x = p->x + from + skipped;
 	double mean = 0, squares = 0, products = 0, sigma = p->track->sigma, kept = 0;
@@ -378,7 +377,7 @@ static bool place_power(const struct part *p, size_t from, size_t n, const struc
 		sigma = fmax(sigma, sqrt(squares / (double)(n_ground - 1)));
 	}
 	sigma = fmax(sigma, LEAST_SIGMA) * sqrt((1 + kept) / (1 - kept));
-	return onset_hinge(t, x, n, sigma, kind, ret) && ret->misfit <= MAX_MISFIT &&
+	return onset_hinge(t, x, n, sigma, ret) && ret->misfit <= MAX_MISFIT &&
 	       ret->misfit_behind <= MAX_MISFIT_BEHIND;
 }
 

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/unknown.h"
-#include "model/attempts.h"
 #include "model/job.h"
 #include "store/damage.h"
 #include "store/handle.h"
@@ -553,9 +552,7 @@ struct snapshots_cursor {
 	struct vtab_cursor base;
 	struct vtab_ticks ticks;
 	struct snapshot_row row;
-	unsigned told;		  /* parts of the snapshot */
-	struct attempts attempts; /* whose progress it may be… */
-	bool has_attempts;	  /* …once that was asked for */
+	unsigned told; /* parts of the snapshot */
 };
 
 #define SNAPSHOT(field_) offsetof(struct snapshot_row, field_)
@@ -586,8 +583,7 @@ static const struct vtab_column snapshot_columns[] = {
 	  "a JSON array" },
 	{ "gpus", "TEXT", give_gpus, SNAPSHOT(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "a JSON array of objects; NULL: nobody could look" },
-	{ "job_progress", "TEXT", give_progress, SNAPSHOT(snap), VTAB_NO_KEY,
-	  FOLD_THINGS | PROCESSES, /* which tell of several attempts whose it is */
+	{ "job_progress", "TEXT", give_progress, SNAPSHOT(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "a JSON array of objects" },
 	{ "cgroups", "TEXT", give_cgroups, SNAPSHOT(snap), VTAB_NO_KEY, FOLD_THINGS,
 	  "of jobs, with their memory: a JSON array of objects; NULL: nobody looked" },
@@ -663,27 +659,6 @@ static int next_snapshot(struct vtab_cursor *base, struct err *err)
 	return take_moment(c, vtab_ticks_next(&c->ticks, err));
 }
 
-/* All attempts there are: a statement asks for some, and what it will want next nobody knows. */
-static int name_progress(struct snapshots_cursor *c, struct err *err)
-{
-	CLEANUP(attempt_list_release) struct attempt_list list = { 0 };
-	const struct attempt_filter filter = { 0 };
-	int r = 0;
-
-	if (!c->has_attempts && c->row.snap.n_progress > 0) {
-		r = store_list_attempts(c->base.store, &filter, &list, err);
-		for (size_t i = 0; r == 0 && i < list.n; i++)
-			if (attempts_add(&c->attempts, &list.items[i]) < 0)
-				r = store_no_memory(c->base.store, err);
-		c->has_attempts = r == 0;
-	}
-	if (r == 0) {
-		c->row.snap.wall_ns = c->row.wall_ns;
-		attempts_name(&c->attempts, &c->row.snap);
-	}
-	return r;
-}
-
 /* Of a minute there is all or nothing. */
 static int fill_snapshot(struct vtab_cursor *base, const struct vtab_column *column,
 			 struct err *err)
@@ -696,10 +671,9 @@ static int fill_snapshot(struct vtab_cursor *base, const struct vtab_column *col
 		r = open_fold_snapshot(base->store, c->ticks.fold, missing, &c->row.snap, err);
 	else if (missing && !c->told)
 		r = minute_rows_snapshot(base->store, &c->ticks.minute, false, &c->row.snap, err);
-	if (r < 0)
-		return r;
-	c->told |= missing;
-	return column->give == give_progress ? name_progress(c, err) : 0;
+	if (r == 0)
+		c->told |= missing;
+	return r;
 }
 
 static void open_snapshots(struct vtab_cursor *base)
@@ -712,7 +686,6 @@ static void close_snapshots(struct vtab_cursor *base)
 	struct snapshots_cursor *c = (struct snapshots_cursor *)base;
 
 	snapshot_release(&c->row.snap);
-	attempts_release(&c->attempts);
 	vtab_ticks_release(&c->ticks);
 }
 
