@@ -40,28 +40,49 @@ void csv_word(struct csv *c, const char *word)
 
 /* ---- numbers ---- */
 
+/* Room for one, behind its comma; NULL: no memory. */
+static char *begin_number(struct csv *c)
+{
+	char *at;
+
+	if (c->out->cap - c->out->len <= JSON_NUMBER_BYTES + 1 &&
+	    buf_reserve(c->out, JSON_NUMBER_BYTES + 1) < 0)
+		return NULL;
+	at = c->out->data + c->out->len;
+	if (c->need_comma)
+		*at++ = ',';
+	c->need_comma = true;
+	return at;
+}
+
+static void end_number(struct csv *c, char *end)
+{
+	*end = '\0';
+	c->out->len = (size_t)(end - c->out->data);
+}
+
 void csv_u64(struct csv *c, uint64_t v)
 {
-	begin_field(c);
-	if (u64_known(v))
-		buf_printf(c->out, "%llu", (unsigned long long)v);
+	char *at = begin_number(c);
+
+	if (at)
+		end_number(c, u64_known(v) ? json_put_u64(at, v) : at);
 }
 
 void csv_i64(struct csv *c, int64_t v)
 {
-	begin_field(c);
-	buf_printf(c->out, "%lld", (long long)v);
+	char *at = begin_number(c);
+
+	if (at)
+		end_number(c, json_put_i64(at, v));
 }
 
 void csv_f64(struct csv *c, double v)
 {
-	struct json number;
+	char *at = begin_number(c);
 
-	begin_field(c);
-	if (!isfinite(v))
-		return;
-	json_init(&number, c->out);
-	json_f64(&number, v);
+	if (at)
+		end_number(c, isfinite(v) ? json_put_f64(at, v) : at);
 }
 
 /* ---- text ---- */
@@ -97,12 +118,16 @@ void csv_text(struct csv *c, const char *s)
 {
 	size_t n = s ? strlen(s) : 0;
 	bool may_begin = c->guards_formulas;
+	size_t n_plain = 0;
 
 	begin_field(c);
 	if (!s)
 		return;
 	buf_add_char(c->out, '"');
-	for (size_t i = 0, len; i < n; i += len) {
+	while (!may_begin && s[n_plain] >= ' ' && s[n_plain] <= '~' && s[n_plain] != '"')
+		n_plain++;
+	buf_add(c->out, s, n_plain);
+	for (size_t i = n_plain, len; i < n; i += len) {
 		if (may_begin && is_formula_start(s + i, utf8_char_len(s + i, n - i)))
 			buf_add_char(c->out, '\'');
 		len = add_char(c, s + i, n - i);

@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/macros.h"
-#include "base/map.h"
 #include "base/unknown.h"
 #include "learn/feature.h"
 #include "learn/run_class.h"
@@ -177,7 +176,6 @@ struct subject {
 
 struct work {
 	struct pattern_list *patterns;
-	struct map newest; /* from a subject's hash to its newest pattern's place */
 	const struct run_record *const *units;
 	size_t n_units;
 	uint64_t seed, now_wall_ns;
@@ -189,32 +187,13 @@ static bool is_about(const struct pattern *p, struct subject s)
 	       strcmp(p->feature, s.feature) == 0;
 }
 
-/* True and its place, if there is one; *ret_key is where the map has it, or is to have it. */
-static bool find_newest(const struct work *w, struct subject s, uint64_t *ret_key, size_t *ret)
+/* Older rows come first. NULL: there is none. */
+static struct pattern *find_newest(const struct work *w, struct subject s)
 {
-	uint64_t key = hash_bytes(HASH_INIT, &s.class_key, sizeof(s.class_key)), place;
-
-	key = hash_bytes(key, s.feature, strlen(s.feature)) + s.is_above;
-	for (; map_get(&w->newest, key, &place); key++)
-		if (is_about(&w->patterns->items[place], s)) {
-			*ret_key = key;
-			*ret = place;
-			return true;
-		}
-	*ret_key = key;
-	return false;
-}
-
-/* Older rows come first, so the newest of a subject is what stays. */
-static int note_place(struct work *w, size_t place)
-{
-	const struct pattern *p = &w->patterns->items[place];
-	const struct subject s = { p->class_key, p->feature, p->is_above };
-	uint64_t key;
-	size_t before;
-
-	find_newest(w, s, &key, &before);
-	return map_put(&w->newest, key, place);
+	for (size_t i = w->patterns->n; i > 0; i--)
+		if (is_about(&w->patterns->items[i - 1], s))
+			return &w->patterns->items[i - 1];
+	return NULL;
 }
 
 /* (failures + 1) / (runs + 2): a side where all failed so far does not predict certainty. */
@@ -263,7 +242,7 @@ static int add(struct work *w, const struct finding *f)
 	if (!added)
 		return -ENOMEM;
 	*added = p;
-	return note_place(w, w->patterns->n - 1);
+	return 0;
 }
 
 /*
@@ -297,13 +276,10 @@ static int find_again(struct work *w, const struct pattern *p)
 static int note(struct work *w, const struct finding *f)
 {
 	struct subject s = { f->class_key, f->feature, f->effect.is_above };
-	struct pattern *p;
-	uint64_t key;
-	size_t place;
+	struct pattern *p = find_newest(w, s);
 
-	if (!find_newest(w, s, &key, &place))
+	if (!p)
 		return add(w, f);
-	p = &w->patterns->items[place];
 	if (u64_known(p->retired_wall_ns))
 		return find_again(w, p);
 	p->occurrences++;
@@ -325,7 +301,7 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 	CLEANUP(free_ptr) const struct run_record **units = NULL;
 	size_t n_units, n_retries, n_undecided;
 	int r = units_list(runs, n_runs, &units, &n_units, &n_retries, &n_undecided);
-	struct work w = { patterns, MAP_INIT, units, n_units, found->seed, now_wall_ns };
+	struct work w = { patterns, units, n_units, found->seed, now_wall_ns };
 
 	for (size_t i = 0; r == 0 && i < patterns->n; i++) {
 		struct pattern *p = &patterns->items[i];
@@ -333,9 +309,6 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 		if (p->grade && !u64_known(p->retired_wall_ns))
 			r = judge(p, units, n_units, now_wall_ns, &patterns->arena);
 	}
-	for (size_t i = 0; r == 0 && i < patterns->n; i++)
-		if (patterns->items[i].grade)
-			r = note_place(&w, i);
 	for (size_t i = 0; r == 0 && i < found->n; i++)
 		if (found->findings[i].grade >= GRADE_SUPPORTED)
 			r = note(&w, &found->findings[i]);
@@ -350,7 +323,6 @@ int beliefs_update(struct pattern_list *patterns, const struct analysis *found,
 			    compare_keys))
 			p->lapsed_wall_ns = now_wall_ns;
 	}
-	map_release(&w.newest);
 	return r;
 }
 

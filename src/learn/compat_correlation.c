@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/macros.h"
-#include "base/map.h"
 
 #define MIN_GROUP 3
 #define MIN_DEVIATION 0.1
@@ -112,28 +111,24 @@ static const struct {
 	{ "1-2GB", 2048 }, { ">2GB", INFINITY },
 };
 
-/* Groups in the order in which they were first seen, with where each stands. */
+/* In the order in which they were first seen: few, as a call that dominates is one of few. */
 struct named_groups {
 	struct group *items;
 	size_t n, cap;
-	struct map places;
 };
 
 static void named_groups_release(struct named_groups *g)
 {
 	free(g->items);
-	map_release(&g->places);
 }
 
 /* The group with this name, which is added if there is none. NULL: no memory. */
 static struct group *find_group(struct named_groups *g, const char *name)
 {
-	uint64_t key = hash_bytes(HASH_INIT, name, strlen(name)), place;
-
-	for (; map_get(&g->places, key, &place); key++)
-		if (strcmp(g->items[place].name, name) == 0)
-			return &g->items[place];
-	if (ARRAY_RESERVE(g->items, g->cap, g->n + 1) < 0 || map_put(&g->places, key, g->n) < 0)
+	for (size_t i = 0; i < g->n; i++)
+		if (strcmp(g->items[i].name, name) == 0)
+			return &g->items[i];
+	if (ARRAY_RESERVE(g->items, g->cap, g->n + 1) < 0)
 		return NULL;
 	g->items[g->n] = (struct group){ .name = name };
 	return &g->items[g->n++];
@@ -162,7 +157,7 @@ static int count_dominant(struct named_groups *groups, const struct compat_profi
 
 static int group_by_syscall(struct analysis *a, const struct compat_profile *profiles)
 {
-	CLEANUP(named_groups_release) struct named_groups groups = { .places = MAP_INIT };
+	CLEANUP(named_groups_release) struct named_groups groups = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n_jobs; i++)

@@ -61,94 +61,40 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * Points by value; with sign -1 turned around, so that more fail above. A cut is
- * named by how many points are below it. best_before[kind][i]: the best cut among
- * those up to i, for the set without one of a kind (passed, failed) that is above
- * the cut; best_after: from i on, without one that is below.
+ * The best cut, by Youden's J, without the run at place out; 0: there is none. Points are by value,
+ * and more fail above; a cut is named by how many are below it. Of cuts that are as good the
+ * one farthest from the run counts, and the lower one first.
  */
-struct search {
-	struct point *points;
-	size_t n, n_failed;
-	size_t *best_before[2], *best_after[2];
-};
-
-static void search_release(struct search *s)
+static size_t cut_without(const struct point *points, size_t n, size_t n_failed, size_t out)
 {
-	free(s->points);
-	free(s->best_before[0]);
-}
+	bool has_failed = points[out].has_failed;
+	size_t failed_above = n_failed, passed_above = n - n_failed, cut = 0;
+	int64_t all_failed = (int64_t)(failed_above - has_failed);
+	int64_t all_passed = (int64_t)(passed_above - !has_failed), best = INT64_MIN;
 
-static bool is_cut(const struct search *s, size_t k)
-{
-	return k > 0 && k < s->n && s->points[k - 1].value < s->points[k].value;
-}
+	for (size_t k = 1; k < n; k++) {
+		bool is_out_above = out >= k;
+		int64_t failed, passed, j; /* J times the runs of both kinds */
 
-/*
- * Youden's J of the cut with so many failures above it, without one run of the kind,
- * which is above it or not.
- */
-static double separation(const struct search *s, size_t cut, size_t failed_above, int kind,
-			 bool is_out_above)
-{
-	size_t above = s->n - cut, passed_above = above - failed_above;
-	double all_failed = (double)s->n_failed, all_passed = (double)(s->n - s->n_failed);
-	double failed = (double)failed_above, passed = (double)passed_above;
-
-	if (kind == 1) {
-		all_failed--;
-		failed -= is_out_above;
-	} else {
-		all_passed--;
-		passed -= is_out_above;
-	}
-	return failed / fmax(all_failed, 1) - passed / fmax(all_passed, 1);
-}
-
-static void search_kind(struct search *s, int kind, const size_t *failed_above)
-{
-	double best = -INFINITY;
-	size_t cut = 0;
-
-	for (size_t k = 0; k <= s->n; k++) {
-		double j = is_cut(s, k) ? separation(s, k, failed_above[k], kind, true) : -INFINITY;
-
-		if (j > best) {
+		failed_above -= points[k - 1].has_failed;
+		passed_above -= !points[k - 1].has_failed;
+		if (!(points[k - 1].value < points[k].value))
+			continue;
+		failed = (int64_t)(failed_above - (has_failed && is_out_above));
+		passed = (int64_t)(passed_above - (!has_failed && is_out_above));
+		j = failed * (all_passed > 1 ? all_passed : 1) -
+		    passed * (all_failed > 1 ? all_failed : 1);
+		if (j > best || (j == best && cut > out)) {
 			best = j;
 			cut = k;
 		}
-		s->best_before[kind][k] = cut;
 	}
-	best = -INFINITY;
-	cut = 0;
-	for (size_t k = s->n + 1; k-- > 0;) {
-		double j =
-			is_cut(s, k) ? separation(s, k, failed_above[k], kind, false) : -INFINITY;
-
-		if (j > best) {
-			best = j;
-			cut = k;
-		}
-		s->best_after[kind][k] = cut;
-	}
+	return cut;
 }
 
-/* The best cut without the run at place i; 0: there is none. */
-static size_t cut_without(const struct search *s, size_t i, const size_t *failed_above)
+static double middle_of(const struct point *points, size_t cut)
 {
-	int kind = s->points[i].has_failed;
-	size_t before = s->best_before[kind][i], after = s->best_after[kind][i + 1];
-
-	if (before == 0 || after == 0)
-		return before ? before : after;
-	return separation(s, before, failed_above[before], kind, true) >=
-			       separation(s, after, failed_above[after], kind, false)
-		       ? before
-		       : after;
-}
-
-static double middle_of(const struct search *s, size_t cut)
-{
-	return s->points[cut - 1].value / 2 + s->points[cut].value / 2;
+	return points[cut - 1].value / 2 + points[cut].value / 2;
 }
 
 static int by_size(const void *a, const void *b)
@@ -159,80 +105,43 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Leaves out each run in turn; the median of the cuts is the cut. */
-static int leave_one_out(struct search *s, const size_t *failed_above, double *ret_threshold,
-			 double *ret_accuracy)
+int effect_measure(const double *values, const bool *has_failed, size_t n_values, bool is_above,
+		   struct effect *ret)
 {
-	CLEANUP(free_ptr) size_t *cuts = calloc(s->n, sizeof(*cuts));
-	size_t n_right = 0, n_cuts = 0;
+	CLEANUP(free_ptr) struct point *points = calloc(n_values + 1, sizeof(*points));
+	CLEANUP(free_ptr) size_t *cuts = calloc(n_values + 1, sizeof(*cuts));
+	struct effect effect = { .is_above = is_above };
+	double sign = is_above ? 1 : -1;
+	size_t n = 0, n_failed = 0, n_right = 0, n_cuts = 0;
 
-	if (!cuts)
+	if (!points || !cuts)
 		return -ENOMEM;
-	for (size_t i = 0; i < s->n; i++) {
-		size_t cut = cut_without(s, i, failed_above);
+	for (size_t i = 0; i < n_values; i++) {
+		if (!f64_known(values[i]))
+			continue;
+		points[n++] = (struct point){ sign * values[i], has_failed[i] };
+		n_failed += has_failed[i];
+	}
+	qsort(points, n, sizeof(*points), by_value);
+	for (size_t i = 0; i < n; i++) {
+		size_t cut = cut_without(points, n, n_failed, i);
 		double threshold;
 
 		if (cut == 0)
 			continue;
-		threshold = middle_of(s, cut);
+		threshold = middle_of(points, cut);
 		/* The run may have been the edge of the cut. */
-		if ((cut == i || cut == i + 1) && i > 0 && i + 1 < s->n)
-			threshold = s->points[i - 1].value / 2 + s->points[i + 1].value / 2;
-		n_right += (s->points[i].value > threshold) == s->points[i].has_failed;
+		if ((cut == i || cut == i + 1) && i > 0 && i + 1 < n)
+			threshold = points[i - 1].value / 2 + points[i + 1].value / 2;
+		n_right += (points[i].value > threshold) == points[i].has_failed;
 		cuts[n_cuts++] = cut;
 	}
 	if (n_cuts == 0)
 		return -EDOM;
 	qsort(cuts, n_cuts, sizeof(*cuts), by_size);
-	*ret_threshold = middle_of(s, cuts[(n_cuts - 1) / 2]);
-	*ret_accuracy = (double)n_right / (double)s->n;
-	return 0;
-}
-
-static int search_fill(struct search *s, const double *values, const bool *has_failed, size_t n,
-		       double sign)
-{
-	size_t *room;
-
-	s->points = calloc(n + 1, sizeof(*s->points));
-	room = calloc(4 * (n + 2), sizeof(*room));
-	s->best_before[0] = room;
-	if (!s->points || !room)
-		return -ENOMEM;
-	s->best_before[1] = room + (n + 2);
-	s->best_after[0] = room + 2 * (n + 2);
-	s->best_after[1] = room + 3 * (n + 2);
-	for (size_t i = 0; i < n; i++)
-		if (f64_known(values[i])) {
-			s->points[s->n++] = (struct point){ .value = sign * values[i],
-							    .has_failed = has_failed[i] };
-			s->n_failed += has_failed[i];
-		}
-	if (s->n < 2)
-		return -EDOM;
-	qsort(s->points, s->n, sizeof(*s->points), by_value);
-	return 0;
-}
-
-int effect_measure(const double *values, const bool *has_failed, size_t n, bool is_above,
-		   struct effect *ret)
-{
-	CLEANUP(search_release) struct search s = { 0 };
-	CLEANUP(free_ptr) size_t *failed_above = calloc(n + 2, sizeof(*failed_above));
-	struct effect effect = { .is_above = is_above };
-	double sign = is_above ? 1 : -1;
-	int r = failed_above ? search_fill(&s, values, has_failed, n, sign) : -ENOMEM;
-
-	if (r < 0)
-		return r;
-	for (size_t k = s.n; k-- > 0;)
-		failed_above[k] = failed_above[k + 1] + s.points[k].has_failed;
-	search_kind(&s, 0, failed_above);
-	search_kind(&s, 1, failed_above);
-	r = leave_one_out(&s, failed_above, &effect.threshold, &effect.loo_accuracy);
-	if (r < 0)
-		return r;
-	effect.threshold *= sign;
-	effect_split(values, has_failed, n, &effect);
+	effect.threshold = sign * middle_of(points, cuts[(n_cuts - 1) / 2]);
+	effect.loo_accuracy = (double)n_right / (double)n;
+	effect_split(values, has_failed, n_values, &effect);
 	*ret = effect;
 	return 0;
 }

@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
 #include "store/db/db.h"
 #include "store_writer.h"
@@ -22,79 +21,6 @@ int statfs(const char *path, struct statfs *ret)
 		ret->f_type = (__typeof__(ret->f_type))pretended_type;
 	return r;
 }
-
-/* ---- the text ---- */
-
-static const struct lock_place places[] = {
-	{ "fe:00:11", 120, 120, false },
-	{ "fe:00:22", 1000, 1999, false },
-	{ "fe:00:22", 1002, 1999, true },
-};
-
-#define OWN_PID 9
-
-static pid_t parse(const char *text)
-{
-	return lock_owner_parse(text, places, ARRAY_SIZE(places), OWN_PID);
-}
-
-static void test_lines(void **state)
-{
-	static const struct {
-		const char *text;
-		pid_t pid;
-	} cases[] = {
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 120 120\n", 4711 },
-		{ "1: POSIX  MANDATORY WRITE 4711 fe:00:11 0 EOF\n", 4711 },
-		{ "1: POSIX  ADVISORY  READ 4711 fe:00:11 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  READ 4711 fe:00:22 1002 1511\n", 4711 },
-		{ "1: POSIX  ADVISORY  READ 4711 fe:00:22 1000 1001\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 119 119\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 121 128\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:1 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:111 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:01:11 120 120\n", 0 },
-		{ "1: FLOCK  ADVISORY  WRITE 4711 fe:00:11 0 EOF\n", 0 },
-		{ "1: LEASE  ACTIVE    WRITE 4711 fe:00:11 0 EOF\n", 0 },
-		{ "1: -> POSIX  ADVISORY  WRITE 4711 fe:00:11 120 120\n", 0 },
-		{ "1: OFDLCK ADVISORY  WRITE -1 fe:00:11 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 0 fe:00:11 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 9 fe:00:11 120 120\n", 0 },
-		{ "1: POSIX  *NOINODE* WRITE 4711 <none>:0 0 EOF\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 99999999999999999999 fe:00:11 120 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 120 99999999999999999999\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 120\n", 0 },
-		{ "1: POSIX  ADVISORY  WRITE 4711 fe:00:11 120 120", 0 }, /* cut */
-		{ "\n\n   \n", 0 },
-		{ "", 0 },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		if (parse(cases[i].text) != cases[i].pid)
-			fail_msg("%d for %s", (int)parse(cases[i].text), cases[i].text);
-}
-
-static void test_the_earlier_place_wins(void **state)
-{
-	(void)state;
-	assert_int_equal(parse("1: POSIX  ADVISORY  READ 31 fe:00:22 1002 1511\n"
-			       "2: POSIX  ADVISORY  WRITE 32 fe:00:22 1001 1001\n"
-			       "3: POSIX  ADVISORY  WRITE 33 fe:00:22 1001 1001\n"
-			       "4: POSIX  ADVISORY  READ 34 fe:00:22 1002 1511\n"),
-			 32);
-	/* Whoever that is, it is none of the others. */
-	assert_int_equal(parse("1: POSIX  ADVISORY  READ 31 fe:00:22 1002 1511\n"
-			       "2: OFDLCK ADVISORY  WRITE -1 fe:00:11 120 120\n"
-			       "3: POSIX  ADVISORY  READ 34 fe:00:22 1002 1511\n"),
-			 0);
-	assert_int_equal(parse("1: POSIX  ADVISORY  WRITE 9 fe:00:11 120 120\n"
-			       "1: -> POSIX  ADVISORY  WRITE 50 fe:00:11 120 120\n"
-			       "2: POSIX  ADVISORY  READ 34 fe:00:22 1002 1511\n"),
-			 34);
-}
-
-/* ---- real locks ---- */
 
 /* A process that runs SQL, or fn, on the file and then waits to be ended. */
 struct other {
@@ -205,10 +131,10 @@ static void test_readers_of_a_log_are_not_meant(void **state)
 
 	store_close(must_open(f->db, STORE_WRITE));
 	reader = start_other("reader", hold_sql, f->db, "BEGIN; SELECT * FROM jobs");
+	store = must_open(f->db, STORE_WRITE);
 	assert_int_equal(lock_owner_find(f->db), 0);
 	writer = start_other("writer", hold_sql, f->db, "BEGIN IMMEDIATE");
 	assert_int_equal(lock_owner_find(f->db), writer.pid);
-	store = must_open(f->db, STORE_WRITE);
 	assert_busy_by(f->db, store, &writer, "writer");
 }
 
@@ -313,8 +239,11 @@ static void test_looking_keeps_our_locks(void **state)
 static int find_parent(const char *path)
 {
 	struct stat st;
+	sqlite3 *db = NULL;
 
-	if (stat(path, &st) < 0)
+	if (stat(path, &st) < 0 || lock_owner_find(path) != 0 ||
+	    sqlite3_open(path, &db) != SQLITE_OK ||
+	    sqlite3_exec(db, "SELECT * FROM jobs", NULL, NULL, NULL) != SQLITE_OK)
 		return 1;
 	return lock_owner_find(path) == getppid() && lock_owner_find_opener(&st) == getppid() ? 0
 											      : 2;
@@ -366,8 +295,6 @@ static int pretend_nothing(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_the_earlier_place_wins),
 		STORE_TEST(test_writer_of_a_log),
 		STORE_TEST(test_readers_of_a_log_are_not_meant),
 		STORE_TEST(test_names_do_not_command_the_terminal),

@@ -166,23 +166,20 @@ int wal_check(const char *db_path, struct wal_found *ret);
  * mount - what /proc/self/mountinfo tells of the mount that a file is on.
  */
 
-struct mount_found {
-	dev_t device;
-	bool is_read_only; /* the file system itself, for all: not only this mount of it */
-};
-
-/* In its text. -ENOENT: there is no such mount. -EINVAL, -ERANGE: its line makes no sense. */
-int mount_parse(const char *text, uint64_t mount_id, struct mount_found *ret);
+/*
+ * Whether the file system itself is read-only, for all: not only this mount of it. In its text.
+ * -ENOENT: there is no such mount.
+ */
+int mount_parse(const char *text, uint64_t mount_id, bool *ret_is_read_only);
 
 /* -ENODATA: this kernel does not tell which mount it is. */
-int mount_read(const char *path, struct mount_found *ret);
+int mount_read(const char *path, bool *ret_is_read_only);
 
 /*
  * lock_owner - which process has a database that another waits for.
  *
- * It is read from /proc and never by opening the database: when a process closes
- * any file of it, all POSIX locks that it has there are gone. Only what this
- * user may see in /proc is found, and nobody on another host.
+ * It is asked through the files that SQLite has open in this process, and none is opened for it:
+ * when a process closes any descriptor of a file, all POSIX locks that it has there are gone.
  */
 
 /*
@@ -190,33 +187,22 @@ int mount_read(const char *path, struct mount_found *ret);
  * that readers share; a database with a write-ahead log is locked for reading there
  * by all who have it open. Of its -shm: one byte for each kind of lock on the log.
  */
-#define LOCK_PENDING UINT64_C(0x40000000)
+#define LOCK_PENDING 0x40000000
 #define LOCK_SHARED (LOCK_PENDING + 2)
 #define LOCK_LAST (LOCK_PENDING + 511)
 #define LOCK_LOG_WRITER 120
 #define LOCK_LOG_RECOVERY 122
 #define LOCK_LOG_SETUP 128
 
-/* Bytes of a file where somebody's lock may stand in the way. */
-struct lock_place {
-	char file[48]; /* as /proc/locks names it: "fe:00:11010061" */
-	uint64_t first, last;
-	bool by_readers; /* a lock for reading is in the way too */
-};
-
-/*
- * Who has a lock on one of the places, in the text of /proc/locks; of several the
- * one of the earlier place. Those who wait, and own_pid, are not meant. 0: nobody,
- * or a process that has no pid here (OFD locks, another pid namespace).
- */
-pid_t lock_owner_parse(const char *text, const struct lock_place *places, size_t n, pid_t own_pid);
-
 #define LOCK_OWNER_BYTES 96
 
 /* "process 4711 (sqlite3)", without the name if that cannot be read; "another process" for 0. */
 void lock_owner_describe(pid_t pid, char ret[LOCK_OWNER_BYTES]);
 
-/* Who has a lock on the database that keeps others waiting. 0: nobody that can be named. */
+/*
+ * The process with a lock that keeps this one waiting, which has the database open. 0: none, or one
+ * without a pid here (an OFD lock, another pid namespace).
+ */
 pid_t lock_owner_find(const char *db_path);
 
 /* Another process that has the file open, locked or not; 0: none that can be seen. */

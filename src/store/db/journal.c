@@ -285,10 +285,10 @@ static bool has_beside(const char *path, const char *suffix)
 bool journal_cannot_change(const char *path)
 {
 	CLEANUP(free_ptr) char *real = realpath(path, NULL);
-	struct mount_found mount;
+	bool is_read_only = false;
 
 	return real && !has_beside(real, "-wal") && !has_beside(real, "-journal") &&
-	       !journal_is_shared(real) && mount_read(real, &mount) == 0 && mount.is_read_only;
+	       !journal_is_shared(real) && mount_read(real, &is_read_only) == 0 && is_read_only;
 }
 
 /* Runs SQL that answers with the name of the journal that is in use from now on. */
