@@ -18,11 +18,12 @@ static void on_fork_event(struct run *run, const struct life_event *ev)
 		.wall_ns = run_time_of(run, ev->wall_ns),
 		.uid = U64_UNKNOWN,
 	};
-	const struct job_member *member;
+	const struct proc_key key = { ev->pid, U64_UNKNOWN };
+	const struct job_member *member =
+		membership_start(run->members, ev->parent_pid, &key, ev->wall_ns, NULL);
 
-	if (!membership_start(run->members, ev->parent_pid, ev->pid))
+	if (!member)
 		return;
-	member = membership_find(run->members, ev->pid);
 	birth.sheet_num = member->sheet_num;
 	birth.rank = member->rank;
 	tally_fork(run->tally, &birth);
