@@ -87,10 +87,12 @@ void service_sum_calls_of(struct service *s, struct watched *job);
 void service_leave_calls_of(struct service *s, struct watched *job);
 
 /*
- * Its runner asks for them: what each process that lives has called so far, for its samples; or at
- * its end all, to record them, and we cease to count. Into the open object.
+ * Its runner asks for them: what each process that lives has called so far, for its samples, of
+ * those that have called anything since it was told or of all; or at its end everything, to record
+ * it, and we cease to count. Into the open object.
  */
-void service_write_calls_of(struct service *s, struct watched *job, bool is_final, struct json *j);
+void service_write_calls_of(struct service *s, struct watched *job, bool is_final, bool wants_all,
+			    struct json *j);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);

@@ -620,11 +620,12 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 /* ---- what it asks for ---- */
 
 struct calls_params {
-	bool is_final;
+	bool is_final, wants_all;
 };
 
 static const struct rpc_field calls_fields[] = {
 	{ "final", RPC_BOOL, offsetof(struct calls_params, is_final), .is_required = false },
+	{ "all", RPC_BOOL, offsetof(struct calls_params, wants_all), .is_required = false },
 };
 
 /* What was counted of the caller's own job: so far, or at its end for its record. */
@@ -644,7 +645,7 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_write_calls_of(ctx, job, params.is_final, j);
+	service_write_calls_of(ctx, job, params.is_final, params.wants_all, j);
 	json_end_object(j);
 	return 0;
 }
