@@ -155,6 +155,30 @@ int socket_paths_find(struct socket_paths *ret, struct err *err)
 	return r < 0 ? r : socket_paths_add(ret, "/run/proctor", err);
 }
 
+int path_refuse_links(const char *path, struct err *err)
+{
+	char part[PATH_BYTES];
+	size_t n = strlen(path);
+	struct stat st;
+
+	if (geteuid() != 0)
+		return 0;
+	if (n >= sizeof(part))
+		return err_set(err, -ENAMETOOLONG, "the path %.64s… is too long", path);
+	for (size_t i = 1; i <= n; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(part, path, i);
+		part[i] = '\0';
+		if (lstat(part, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != 0)
+			return err_set(err, -ELOOP,
+				       "%s is a link that user %u has made, and root follows none "
+				       "of those: set PROCTOR_HOME to another folder",
+				       part, (unsigned)st.st_uid);
+	}
+	return 0;
+}
+
 static int path_make_one(const char *dir, struct err *err)
 {
 	struct stat st;
@@ -175,7 +199,10 @@ int path_make_dir(const char *dir, struct err *err)
 	char part[PATH_BYTES];
 	size_t n = strlen(dir);
 	struct stat st;
+	int refused = path_refuse_links(dir, err);
 
+	if (refused < 0)
+		return refused;
 	if (stat(dir, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
 	if (n == 0)

@@ -51,7 +51,14 @@ int socket_paths_find(struct socket_paths *ret, struct err *err);
 /* Whether a program of this name is in PATH. */
 bool path_has_program(const char *name);
 
-/* Makes dir and its missing parents, 0700. -EEXIST: something else than a folder is there. */
+/*
+ * -ELOOP: we are root, and a part of the path is a link that another user has made: it could lead
+ * root to any place. Root's own links are followed, as files may live on another disk.
+ */
+int path_refuse_links(const char *path, struct err *err);
+
+/* Makes dir and its missing parents, 0700. -EEXIST: something else than a folder is there.
+ * -ELOOP as above. */
 int path_make_dir(const char *dir, struct err *err);
 
 /*

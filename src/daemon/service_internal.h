@@ -81,8 +81,7 @@ struct life_state {
 	const struct life_ops *ops;
 	struct loop_fd *watch;
 	struct loop_timer *timer; /* until it is drained */
-	struct members *members;
-	uint64_t n_taken; /* from the kernel */
+	uint64_t n_taken;	  /* from the kernel */
 	uint64_t n_told, n_lost;
 	uint64_t n_unaccounted; /* ends of jobs that are over without the kernel's last word on what
 				 * they used */
@@ -320,6 +319,9 @@ void service_rescan(struct service *s);
 void service_add_to_point(struct series_point *point, const struct proc_sample *p);
 
 void service_release_roots(struct service *s);
+
+/* How the tracker of processes knows a job. */
+struct membership_job service_membership_of(const struct watched *job);
 
 /* ---- service_store.c ---- */
 

@@ -32,6 +32,17 @@ int service_collect(struct service *s, struct err *err)
 
 /* ---- assign: whose they are ---- */
 
+struct membership_job service_membership_of(const struct watched *job)
+{
+	return (struct membership_job){
+		.kind = job->a.is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
+		.root = job->a.runner,
+		.job_id = job->job_id,
+		.attempt_id = job->a.id,
+		.sheet_num = job->a.current_sheet,
+	};
+}
+
 static int list_roots(struct service *s, struct watched *const *jobs, size_t n)
 {
 	if (n > s->assigned.cap) {
@@ -49,13 +60,7 @@ static int list_roots(struct service *s, struct watched *const *jobs, size_t n)
 		s->assigned = (struct service_roots){ roots, uids, n_of, n };
 	}
 	for (size_t i = 0; i < n; i++) {
-		s->assigned.roots[i] = (struct membership_job){
-			.kind = jobs[i]->a.is_attached ? MEMBERSHIP_ATTACHED : MEMBERSHIP_RUNNER,
-			.root = jobs[i]->a.runner,
-			.job_id = jobs[i]->job_id,
-			.attempt_id = jobs[i]->a.id,
-			.sheet_num = jobs[i]->a.current_sheet,
-		};
+		s->assigned.roots[i] = service_membership_of(jobs[i]);
 		s->assigned.uids[i] = jobs[i]->a.uid;
 	}
 	return 0;
@@ -195,7 +200,8 @@ static int assign_by(struct service *s, struct collector *collector, struct err 
 	if (list_roots(s, jobs, n) < 0)
 		return err_set(err, -ENOMEM, "no memory left to watch %zu jobs", n);
 	if (membership_set_jobs(s->scan.membership, s->assigned.roots, n) < 0 ||
-	    membership_scan(s->scan.membership, &s->scan.snap, MEMBERSHIP_FORGET_MISSING,
+	    membership_scan(s->scan.membership, &s->scan.snap,
+			    s->life.life ? MEMBERSHIP_KEEP_ONCE : MEMBERSHIP_FORGET_MISSING,
 			    s->assigned.n_of) < 0)
 		return err_set(err, -ENOMEM, "no memory left to tell whose each process is");
 	watch_drop_ended(s->watch);

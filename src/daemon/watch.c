@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/map.h"
+#include "base/path.h"
 #include "base/unknown.h"
 #include "daemon/process_handle.h"
 #include "model/record.h"
@@ -643,6 +644,8 @@ static int open_folder(struct watch *w, struct err *err)
 	buf_printf(&path, "%s-logs", w->db_path);
 	if (buf_error(&path) < 0)
 		return err_set(err, -ENOMEM, "out of memory");
+	if (path_refuse_links(path.data, err) < 0)
+		return -ELOOP;
 	fd = open(path.data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
 		return -ENOENT;

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/mask.h"
-#include "jobs/members.h"
 #include "jobs/orphans.h"
 #include "jobs/runner.h"
 #include "jobs/tally.h"

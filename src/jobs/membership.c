@@ -33,7 +33,10 @@ struct membership {
 	size_t n, cap;
 	size_t next;	   /* behind the one that was found last */
 	struct map by_pid; /* pid -> index into members */
+	size_t n_dead;	   /* of these */
 	unsigned long round;
+	membership_fn *on_missing;
+	void *missing_ctx;
 
 	struct map strangers;		   /* pid -> start_ticks */
 	pid_t ended[MEMBERSHIP_MAX_ENDED]; /* whom perhaps nobody has waited for yet */
@@ -93,27 +96,38 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- jobs ---- */
 
-int membership_set_jobs(struct membership *m, const struct membership_job *jobs, size_t n)
+static void forget_jobs(struct membership *m)
 {
 	m->n_jobs = 0;
 	m->self = -1;
 	map_clear(&m->job_of);
 	map_clear(&m->root_of);
-	if (ARRAY_RESERVE(m->jobs, m->cap_jobs, n) < 0)
+}
+
+int membership_add_job(struct membership *m, const struct membership_job *job)
+{
+	size_t i = m->n_jobs;
+
+	if (ARRAY_RESERVE(m->jobs, m->cap_jobs, i + 1) < 0 ||
+	    map_put(&m->job_of, (uint64_t)job->attempt_id, i) < 0 ||
+	    map_put(&m->root_of, pid_key(job->root.pid), i) < 0) {
+		forget_jobs(m);
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		m->jobs[i] = jobs[i];
-		if (map_put(&m->job_of, (uint64_t)jobs[i].attempt_id, i) < 0 ||
-		    map_put(&m->root_of, pid_key(jobs[i].root.pid), i) < 0) {
-			map_clear(&m->job_of);
-			map_clear(&m->root_of);
-			return -ENOMEM;
-		}
-		if (jobs[i].kind == MEMBERSHIP_SELF)
-			m->self = (int)i;
 	}
-	m->n_jobs = n;
+	m->jobs[m->n_jobs++] = *job;
+	if (job->kind == MEMBERSHIP_SELF)
+		m->self = (int)i;
 	return 0;
+}
+
+int membership_set_jobs(struct membership *m, const struct membership_job *jobs, size_t n)
+{
+	int r = 0;
+
+	forget_jobs(m);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = membership_add_job(m, &jobs[i]);
+	return r;
 }
 
 void membership_set_sheet(struct membership *m, int sheet_num)
@@ -155,25 +169,41 @@ static struct job_member *find_in_turn(struct membership *m, pid_t pid)
 
 const struct job_member *membership_find(const struct membership *m, pid_t pid)
 {
-	return find_member(m, pid);
+	const struct job_member *member = find_member(m, pid);
+
+	return member && !member->is_dead ? member : NULL;
+}
+
+int64_t membership_attempt_of(const struct membership *m, pid_t pid)
+{
+	const struct job_member *member = membership_find(m, pid);
+	uint64_t i;
+
+	if (map_get(&m->root_of, pid_key(pid), &i))
+		return m->jobs[i].attempt_id;
+	return member ? member->attempt_id : 0;
 }
 
 static void remove_member(struct membership *m, struct job_member *member)
 {
+	m->n_dead -= member->is_dead;
 	map_remove(&m->by_pid, pid_key(member->key.pid));
 	*member = (struct job_member){ .key = { 0, U64_UNKNOWN } };
 }
 
 /* Holes, and members that have not been shown for so many scans, are no more; the rest keep order.
  */
-static void sift(struct membership *m, unsigned long rounds)
+static void sift(struct membership *m, unsigned long rounds, bool keeps_dead)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < m->n; i++) {
 		struct job_member *member = &m->members[i];
+		bool is_missing = member->round + rounds <= m->round;
 
-		if (member->key.pid != 0 && member->round + rounds <= m->round)
+		if (member->key.pid != 0 && is_missing && !member->is_dead && m->on_missing)
+			m->on_missing(m->missing_ctx, member);
+		if (member->key.pid != 0 && (is_missing || (member->is_dead && !keeps_dead)))
 			remove_member(m, member);
 		if (member->key.pid == 0)
 			continue;
@@ -205,7 +235,10 @@ int membership_add(struct membership *m, const struct job_member *member)
 			if (m->ended[i] != member->key.pid)
 				m->ended[n_ended++] = m->ended[i];
 		m->n_ended = n_ended;
+	} else {
+		m->n_dead -= place->is_dead;
 	}
+	m->n_dead += member->is_dead;
 	*place = *member;
 	place->round = m->round;
 	return 0;
@@ -218,42 +251,76 @@ void membership_forget_job(struct membership *m, int64_t attempt_id)
 			remove_member(m, &m->members[i]);
 }
 
-bool membership_start(struct membership *m, pid_t parent, pid_t child)
+/* News of a start that a scan was quicker to show: without its start_ticks it is known by the time.
+ */
+#define SAME_START_NS UINT64_C(1000000000)
+
+static bool is_same_start(const struct job_member *known, const struct proc_key *key,
+			  uint64_t wall_ns)
+{
+	uint64_t born_ns = known->born_wall_ns;
+
+	if (known->is_dead)
+		return false;
+	if (u64_known(known->key.start_ticks) && u64_known(key->start_ticks))
+		return known->key.start_ticks == key->start_ticks;
+	return u64_known(born_ns) && u64_known(wall_ns) &&
+	       (born_ns > wall_ns ? born_ns - wall_ns : wall_ns - born_ns) < SAME_START_NS;
+}
+
+const struct job_member *membership_start(struct membership *m, pid_t parent,
+					  const struct proc_key *child, uint64_t wall_ns,
+					  bool *ret_is_new)
 {
 	const struct membership_job *job;
 	struct job_member *of, *old, born;
 	uint64_t start_ticks = 0;
 	uint64_t i;
 
+	if (ret_is_new)
+		*ret_is_new = false;
 	/* The job whose root has this pid, which is all that starts and exits name; NULL: none. */
 	job = map_get(&m->root_of, pid_key(parent), &i) ? &m->jobs[i] : NULL;
 
 	/* Between two scans thousands may start and end. */
-	if (m->n >= SIFT_MIN && m->by_pid.len < m->n / 2)
-		sift(m, m->round + 1);
+	if ((m->n >= SIFT_MIN && m->by_pid.len < m->n / 2) || m->n_dead > MEMBERSHIP_MAX_DEAD)
+		sift(m, m->round + 1, m->n_dead <= MEMBERSHIP_MAX_DEAD);
 	of = find_member(m, parent);
-	old = find_member(m, child);
+	old = find_member(m, child->pid);
 	if (membership_is_stranger(m, parent)) {
-		map_put(&m->strangers, pid_key(child), U64_UNKNOWN);
-		return false;
+		map_put(&m->strangers, pid_key(child->pid), U64_UNKNOWN);
+		return NULL;
 	}
 	/* membership_add_stranger() was quicker than the news of its start. */
-	if (job && map_get(&m->strangers, pid_key(child), &start_ticks) && !u64_known(start_ticks))
-		return false;
-	map_remove(&m->strangers, pid_key(child)); /* its pid is somebody else's now */
-	if (job && old)
-		return true; /* one that membership_add() was quicker to announce */
+	if (job && map_get(&m->strangers, pid_key(child->pid), &start_ticks) &&
+	    !u64_known(start_ticks))
+		return NULL;
+	map_remove(&m->strangers, pid_key(child->pid)); /* its pid is somebody else's now */
 	if (!job && !of) {
 		if (old)
 			remove_member(m, old); /* it was born to somebody else */
-		return false;
+		return NULL;
+	}
+	/* One that membership_add() or a scan was quicker to announce. */
+	if (old && ((job && m->self >= 0) || is_same_start(old, child, wall_ns))) {
+		if (ret_is_new)
+			*ret_is_new = !old->is_told;
+		old->is_told = true;
+		return old;
 	}
 	born = job ? (struct job_member){ .attempt_id = job->attempt_id,
 					  .sheet_num = job->sheet_num,
 					  .rank = RANK_NONE }
 		   : *of;
-	born.key = (struct proc_key){ child, U64_UNKNOWN };
-	return membership_add(m, &born) == 0;
+	born.key = *child;
+	born.born_wall_ns = wall_ns;
+	born.is_told = true;
+	born.is_dead = false;
+	if (membership_add(m, &born) < 0)
+		return NULL;
+	if (ret_is_new)
+		*ret_is_new = true;
+	return find_member(m, child->pid);
 }
 
 bool membership_exit(struct membership *m, pid_t pid, pid_t parent)
@@ -263,8 +330,13 @@ bool membership_exit(struct membership *m, pid_t pid, pid_t parent)
 
 	if (!is_ours)
 		map_remove(&m->strangers, pid_key(pid));
-	if (!member)
+	if (!member || member->is_dead)
 		return false;
+	if (m->self < 0) {
+		member->is_dead = true;
+		m->n_dead++;
+		return true;
+	}
 	remove_member(m, member);
 	if (!is_ours && m->n_ended < MEMBERSHIP_MAX_ENDED)
 		m->ended[m->n_ended++] = pid;
@@ -411,15 +483,21 @@ static bool is_known_stranger(struct membership *m, const struct proc_key *key)
 static int adopt(struct membership *m, size_t i, const struct membership_job *job, int sheet_num,
 		 int rank, struct proc_sample *p)
 {
-	const struct job_member member = {
-		.key = p->key, .attempt_id = job->attempt_id, .sheet_num = sheet_num, .rank = rank
-	};
+	/* The exit of a zombie was told. */
+	const bool is_over = p->state == 'Z' || p->state == 'X';
+	const struct job_member member = { .key = p->key,
+					   .attempt_id = job->attempt_id,
+					   .sheet_num = sheet_num,
+					   .rank = rank,
+					   .born_wall_ns = p->start_wall_ns,
+					   .is_told = is_over,
+					   .is_dead = is_over };
 
 	m->scan[i].owner = (int)(job - m->jobs);
 	mark(m, i, &member, p);
 	/* Of its own job the runner has had the exit; other jobs' processes stay until they are
 	 * gone. */
-	if (job->kind == MEMBERSHIP_SELF && (p->state == 'Z' || p->state == 'X'))
+	if (job->kind == MEMBERSHIP_SELF && is_over)
 		return 0;
 	return membership_add(m, &member);
 }
@@ -445,7 +523,8 @@ static int decide_alone(struct membership *m, size_t i, struct proc_sample *p)
 	    !(member && member->attempt_id == root->attempt_id))
 		return adopt(m, i, root, root->sheet_num, RANK_NONE, p);
 	if (member && map_get(&m->job_of, (uint64_t)member->attempt_id, &job)) {
-		member->round = m->round;
+		if (m->self >= 0 || p->state != 'Z') /* else it has ended */
+			member->round = m->round;
 		m->scan[i].owner = (int)job;
 		mark(m, i, member, p);
 		return 0;
@@ -536,7 +615,7 @@ int membership_scan(struct membership *m, struct snapshot *snap, enum membership
 	for (size_t i = 0; n_of && i < snap->n_processes; i++)
 		if (m->scan[i].owner >= 0)
 			n_of[m->scan[i].owner]++;
-	sift(m, missing == MEMBERSHIP_FORGET_MISSING ? 1 : 2);
+	sift(m, missing == MEMBERSHIP_FORGET_MISSING ? 1 : 2, true);
 	/* Of those that have ended, the ones that are still there as zombies of a job stay. */
 	for (size_t i = 0; i < m->n_ended; i++)
 		if (map_get(&m->index_of, pid_key(m->ended[i]), &k) &&
@@ -599,4 +678,31 @@ void membership_each_seen(const struct membership *m, membership_fn *fn, void *c
 	for (size_t i = 0; i < m->n; i++)
 		if (is_seen(m, &m->members[i]))
 			fn(ctx, &m->members[i]);
+}
+
+void membership_each_of(const struct membership *m, int64_t attempt_id, membership_fn *fn,
+			void *ctx)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (m->members[i].key.pid != 0 && m->members[i].attempt_id == attempt_id &&
+		    !m->members[i].is_dead)
+			fn(ctx, &m->members[i]);
+}
+
+void membership_each_untold(struct membership *m, membership_fn *fn, void *ctx)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		struct job_member *member = &m->members[i];
+
+		if (member->is_told || member->is_dead || !is_seen(m, member))
+			continue;
+		member->is_told = true;
+		fn(ctx, member);
+	}
+}
+
+void membership_on_missing(struct membership *m, membership_fn *fn, void *ctx)
+{
+	m->on_missing = fn;
+	m->missing_ctx = ctx;
 }

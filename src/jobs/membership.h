@@ -9,8 +9,8 @@
  * The tracker is fed with two things, in any order, and either may be missing:
  * - scans (membership_scan()): a snapshot with some or all processes. A process that is not a
  * member yet is one if its parent is; every scan is linear in its processes, whatever the jobs.
- * - starts and exits (membership_start(), membership_exit()) as the kernel tells them, with pids
- *   alone. They are idempotent. A program that is executed changes nothing.
+ * - starts and exits (membership_start(), membership_exit()) as the kernel reports them, some with
+ *   pids alone. They are idempotent. A program that is executed changes nothing.
  *
  * A process is (pid, start time); the boot is always this one. One that only a start has shown has
  * no start time until a scan shows it. A pid with another start time is another process, and so is
@@ -26,6 +26,8 @@
 #include "model/snapshot.h"
 
 #define MEMBERSHIP_MAX_ENDED 256
+#define MEMBERSHIP_MAX_DEAD 65536 /* beyond so many between two scans they are forgotten at once \
+				   */
 
 enum membership_root {
 	MEMBERSHIP_SELF,     /* this process is the runner: recognised by its pid alone */
@@ -42,11 +44,14 @@ struct membership_job {
 };
 
 struct job_member {
-	struct proc_key key; /* start_ticks unknown until a scan has shown it */
+	struct proc_key key; /* start_ticks may be unknown until a scan has shown it */
 	int64_t attempt_id;
 	int sheet_num;
 	int rank;
-	unsigned long round; /* of the last scan that has shown it */
+	uint64_t born_wall_ns; /* U64_UNKNOWN */
+	bool is_told;	       /* its start was reported, or is recorded already */
+	bool is_dead;	       /* of another runner's job: starts of its children may still come */
+	unsigned long round;   /* of the last scan that has shown it */
 };
 
 struct membership;
@@ -65,6 +70,9 @@ struct membership *membership_free(struct membership *m);
  */
 int membership_set_jobs(struct membership *m, const struct membership_job *jobs, size_t n);
 
+/* One more of them. -ENOMEM. */
+int membership_add_job(struct membership *m, const struct membership_job *job);
+
 /* The sheet that runs now, of the first job. */
 void membership_set_sheet(struct membership *m, int sheet_num);
 
@@ -79,14 +87,23 @@ void membership_forget_job(struct membership *m, int64_t attempt_id);
  */
 int membership_add(struct membership *m, const struct job_member *member);
 
-/* A start: true if the child belongs to a job now. */
-bool membership_start(struct membership *m, pid_t parent, pid_t child);
+/*
+ * A start at this moment; the child's start_ticks may be unknown. Returns the child, or NULL if it
+ * belongs to no job. One that a scan was quicker to show stays as it is. *ret_is_new (may be NULL):
+ * its start was not told before. Valid until the tracker changes.
+ */
+const struct job_member *membership_start(struct membership *m, pid_t parent,
+					  const struct proc_key *child, uint64_t wall_ns,
+					  bool *ret_is_new);
 
 /* An exit, of a child of parent: true if it belonged to one. */
 bool membership_exit(struct membership *m, pid_t pid, pid_t parent);
 
-/* NULL: not a member. Valid until the tracker changes. */
+/* NULL: not a member that lives. Valid until the tracker changes. */
 const struct job_member *membership_find(const struct membership *m, pid_t pid);
+
+/* The attempt that a process belongs to or is the root of, by its pid alone; 0: none. */
+int64_t membership_attempt_of(const struct membership *m, pid_t pid);
 
 /*
  * The pids of all members, and of up to MEMBERSHIP_MAX_ENDED that have ended and may be zombies, as
@@ -147,3 +164,13 @@ void membership_inherit_sheets(const struct membership *m, struct snapshot *snap
 typedef void membership_fn(void *ctx, const struct job_member *member);
 size_t membership_count_seen(const struct membership *m, int sheet_num);
 void membership_each_seen(const struct membership *m, membership_fn *fn, void *ctx);
+
+/* All of an attempt that live. */
+void membership_each_of(const struct membership *m, int64_t attempt_id, membership_fn *fn,
+			void *ctx);
+
+/* Those that the last scan has shown and whose start was not told: it is from now on. */
+void membership_each_untold(struct membership *m, membership_fn *fn, void *ctx);
+
+/* Called inside membership_scan() for each that is missing and whose exit was not told. */
+void membership_on_missing(struct membership *m, membership_fn *fn, void *ctx);

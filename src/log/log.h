@@ -256,6 +256,9 @@ struct log_read_result {
 int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *fn, void *ctx,
 	     struct log_read_result *ret);
 
+/* All that it has is on the disk by the return: it waits for that. Any thread may do so. */
+int log_reader_sync(const struct log_reader *r);
+
 /* The files that it holds open, up to max. */
 size_t log_reader_files(const struct log_reader *r, int *ret, size_t max);
 

@@ -325,6 +325,15 @@ int log_read(struct log_reader *r, uint64_t from, bool is_alive, log_frame_fn *f
 	}
 }
 
+int log_reader_sync(const struct log_reader *r)
+{
+	int result = 0;
+
+	for (size_t i = 0; result == 0 && i < r->n; i++)
+		result = r->fs.sync(r->fs.ctx, r->segments[i].file);
+	return result == 0 ? r->fs.sync_folder(r->fs.ctx) : result;
+}
+
 size_t log_reader_files(const struct log_reader *r, int *ret, size_t max)
 {
 	size_t n = r->n < max ? r->n : max;

@@ -30,7 +30,7 @@ static uint64_t pid_key(pid_t pid)
 
 /* ---- as they come ---- */
 
-void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev)
+void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev)
 {
 	CLEANUP(buf_release) struct buf shown = BUF_INIT;
 	size_t n = strlen(ev->comm);

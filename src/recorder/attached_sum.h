@@ -34,7 +34,7 @@ struct deaths {
 void deaths_release(struct deaths *d);
 
 /* One has ended (LIFE_EXIT); member is what was known of it. */
-void deaths_note(struct deaths *d, const struct member *member, const struct life_event *ev);
+void deaths_note(struct deaths *d, const struct job_member *member, const struct life_event *ev);
 
 /* The same where the user's others have taken all the room: it is counted. */
 void deaths_leave_out(struct deaths *d);

@@ -254,7 +254,7 @@ static void fill_sample(struct proc_sample *p, const char *now, const char *befo
 	arena_release(&scratch);
 }
 
-void process_calls_fill_steps(struct process_calls *before, struct process_calls *now,
+void process_calls_fill_steps(struct process_calls *before, struct process_calls *now, bool is_all,
 			      struct snapshot *snap)
 {
 	struct process_calls kept = { .max_bytes = SIZE_MAX };
@@ -268,7 +268,9 @@ void process_calls_fill_steps(struct process_calls *before, struct process_calls
 
 		if (text)
 			fill_sample(p, text, had, &snap->arena);
-		else
+		else if (had && !is_all)
+			p->syscalls = arena_alloc(&snap->arena, sizeof(*p->syscalls));
+		if (!text)
 			text = had; /* it was not told this time: the next time that is needed */
 		if (text)
 			process_calls_add_text(&kept, &p->key, text, strlen(text));

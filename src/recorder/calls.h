@@ -94,10 +94,10 @@ void process_calls_tell(struct process_calls *calls, struct proc_record *process
 /*
  * From what each process has called so far (now) to what is new since its last sample (before,
  * which becomes now). Fills the samples of those that are in now, and may change its order. Others
- * stay unknown, and what they call counts in a later sample. Sums that went down are those of
- * another count, and all new.
+ * have called nothing, if they are in before; is_all: they stay unknown, and what they call counts
+ * in a later sample. Sums that went down are those of another count, and all new.
  */
-void process_calls_fill_steps(struct process_calls *before, struct process_calls *now,
+void process_calls_fill_steps(struct process_calls *before, struct process_calls *now, bool is_all,
 			      struct snapshot *snap);
 
 /* ---- both ---- */

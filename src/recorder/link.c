@@ -42,6 +42,7 @@ struct link {
 	uint64_t tried_boot_ns;		    /* 0: never */
 	uint64_t retry_ns;		    /* how long after that it is tried again; 0: RETRY_NS */
 	uint64_t counts_due_boot_ns;	    /* before this it is not asked for counts */
+	bool has_counts;		    /* all that it has told so far */
 	struct link_patience patience;
 
 	/* Of a guest: its log. */
@@ -73,7 +74,7 @@ static void hang_up(struct link *link)
 	link->watch = link->watch ? loop_fd_close(link->watch) : NULL;
 	link->client = rpc_client_close(link->client);
 	link->state.was_broken |= link->is_followed;
-	link->is_followed = link->is_sending = false;
+	link->is_followed = link->is_sending = link->has_counts = false;
 	link->state.is_there = link->state.counts_calls = false;
 }
 
@@ -723,7 +724,7 @@ int link_take_calls(struct link *link, bool is_wanted, struct counted_calls *cal
 /* One that does not count now may do so soon; one that has no time now is left alone. */
 #define COUNTS_PAUSE_NS UINT64_C(1000000000)
 
-int link_take_counts(struct link *link, struct process_calls *ret)
+int link_take_counts(struct link *link, struct process_calls *ret, bool *ret_is_all)
 {
 	struct rpc_value *answer = NULL;
 	int r;
@@ -732,13 +733,16 @@ int link_take_counts(struct link *link, struct process_calls *ret)
 	if (!link->client || !(link->state.is_guest || geteuid() == 0) ||
 	    clock_boot_ns() < link->counts_due_boot_ns)
 		return -ENODATA;
-	r = rpc_client_call(link->client, "runner.calls", NULL, &answer, NULL);
+	r = rpc_client_call(link->client, "runner.calls",
+			    link->has_counts ? "{}" : "{\"all\":true}", &answer, NULL);
 	if (r == 0 && !rpc_value_bool(rpc_value_get(answer, "counted"), false))
 		r = -ENODATA;
 	if (r == 0)
 		r = counted_calls_read_processes(rpc_value_get(answer, "processes"), ret);
 	if (r < 0)
 		link->counts_due_boot_ns = clock_boot_ns() + COUNTS_PAUSE_NS;
+	*ret_is_all = rpc_value_bool(rpc_value_get(answer, "all"), true);
+	link->has_counts = r == 0;
 	rpc_value_free(answer);
 	return r;
 }

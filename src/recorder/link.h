@@ -88,11 +88,12 @@ int link_ask_to_count(struct link *link, const struct link_job *job, bool may_be
 		      struct err *err);
 
 /*
- * What each process of a guest has called so far. -ENODATA: no daemon counts it; or it is our own,
+ * What processes of a guest have called so far: all (*ret_is_all), or those alone that have called
+ * anything since this was asked last. -ENODATA: no daemon counts it; or it is our own,
  * whose next sample would have the same calls again. One that does not answer in time is not asked
  * again for a while.
  */
-int link_take_counts(struct link *link, struct process_calls *ret);
+int link_take_counts(struct link *link, struct process_calls *ret, bool *ret_is_all);
 
 /* A sheet that waits for its start. All zero: none does. */
 struct hold {

@@ -82,11 +82,13 @@ void run_counting_fill(struct run *run)
 	CLEANUP(process_calls_release)
 	struct process_calls now = { .max_bytes = RUN_CALLS_MAX_TEXT_BYTES };
 
+	bool is_all = false;
+
 	if (run->counting.calls)
 		run_calls_fill(run->counting.calls, &run->snap);
 	else if (run->options->syscalls.how != RUN_SYSCALLS_OFF &&
-		 link_take_counts(run->link, &now) == 0)
-		process_calls_fill_steps(&run->counting.before, &now, &run->snap);
+		 link_take_counts(run->link, &now, &is_all) == 0)
+		process_calls_fill_steps(&run->counting.before, &now, is_all, &run->snap);
 }
 
 /* ---- a run from its beginning to its end ---- */

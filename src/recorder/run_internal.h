@@ -45,7 +45,9 @@ struct run_births {
 	struct life *life; /* NULL: this machine does not tell */
 	struct err err;	   /* why not */
 	struct loop_fd *watch;
-	pid_t failed_pid;    /* a child of ours that never became the command; 0 */
+	struct loop_timer *timer; /* until it is looked at again */
+	bool has_own;		  /* among those that were read last some are of the job */
+	pid_t failed_pid;	  /* a child of ours that never became the command; 0 */
 	bool forget_missing; /* no news of deaths, or some were lost: what a scan does not show is
 			      * gone
 			      */

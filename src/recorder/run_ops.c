@@ -18,11 +18,13 @@ static void on_fork_event(struct run *run, const struct life_event *ev)
 		.wall_ns = run_time_of(run, ev->wall_ns),
 		.uid = U64_UNKNOWN,
 	};
-	const struct job_member *member;
+	const struct proc_key key = { ev->pid, U64_UNKNOWN };
+	const struct job_member *member =
+		membership_start(run->members, ev->parent_pid, &key, ev->wall_ns, NULL);
 
-	if (!membership_start(run->members, ev->parent_pid, ev->pid))
+	if (!member)
 		return;
-	member = membership_find(run->members, ev->pid);
+	run->births.has_own = true;
 	birth.sheet_num = member->sheet_num;
 	birth.rank = member->rank;
 	tally_fork(run->tally, &birth);
@@ -35,6 +37,7 @@ static void on_exec_event(struct run *run, const struct life_event *ev)
 
 	if (!membership_find(run->members, ev->pid))
 		return;
+	run->births.has_own = true;
 	is_read = sources_read_command(run->root_fd, ev->pid, run->options->mask, &command) == 0;
 	tally_exec(run->tally, ev->pid, is_read ? command.data : NULL);
 }
@@ -52,6 +55,7 @@ static void on_end_event(struct run *run, const struct life_event *ev)
 	if (ev->type == LIFE_EXIT) {
 		if (!membership_exit(run->members, ev->pid, ev->parent_pid))
 			return;
+		run->births.has_own = true;
 		end.died_wall_ns = run_time_of(run, ev->wall_ns);
 		end.status = exit_status_from_wait(ev->wait_status);
 	}
@@ -110,10 +114,29 @@ void run_life_drain(struct run *run)
 	}
 }
 
+/* The kernel reports all of the host, and to be woken for each costs more than a tick. Where none
+ * is of the job, what comes within this time is taken together. */
+#define GATHER_MS 20
+
 static void on_life_fd(void *ctx)
 {
-	run_life_drain(ctx);
-	record_events_soon(ctx);
+	struct run *run = ctx;
+
+	run->births.has_own = false;
+	run_life_drain(run);
+	record_events_soon(run);
+	if (run->births.has_own || !run->births.watch)
+		return;
+	loop_fd_set_interest(run->births.watch, 0);
+	loop_timer_set(run->births.timer, GATHER_MS, 0);
+}
+
+static void on_gathered(void *ctx)
+{
+	struct run *run = ctx;
+
+	if (run->births.watch)
+		loop_fd_set_interest(run->births.watch, LOOP_READABLE);
 }
 
 /* What we hear ourselves comes first: an end that the daemon knows more of is known by then. */
@@ -145,7 +168,8 @@ void run_life_open(struct run *run)
 	if (life_open(&run->births.life, &run->births.err) < 0)
 		return;
 	run->births.watch = loop_watch_fd(run->loop, life_fd(run->births.life), on_life_fd, run);
-	if (run->births.watch) {
+	run->births.timer = loop_timer_new(run->loop, on_gathered, run);
+	if (run->births.watch && run->births.timer) {
 		run->births.forget_missing = false;
 		return;
 	}

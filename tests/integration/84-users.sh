@@ -361,6 +361,31 @@ pass hasty
 wait $hasty
 is "and its end is known" "$(becomes success state_of hasty)" success
 
+# A power cut loses nothing that was acknowledged: the answer comes after the disk has the copy.
+if command -v strace >/dev/null; then
+	strace -f -s 1000000 -e trace=desc,network -o "$TMP/trace" -p "$(daemon_pid)" 2>"$TMP/strace" &
+	tracer=$!
+	becomes 1 grep -c attached "$TMP/strace" >/dev/null
+	as alice "$PROCTOR" run -q --job brief -- sleep 0.6
+	kill "$tracer"
+	wait "$tracer"
+	is "the end of a guest is synced before it is acknowledged" "$(python3 - "$TMP/trace" <<'END'
+import re, sys
+asked = synced = False
+for line in open(sys.argv[1], errors="replace"):
+    if "runner.frames" in line and r'\"end\"' in line:
+        asked, synced = True, False
+    elif asked and re.search(r"fdatasync\(\d+\) += 0|fdatasync resumed.*= 0", line):
+        synced = True
+    elif asked and r'\"appended\"' in line:
+        print("synced" if synced else "not synced")
+        asked = False
+END
+)" synced
+else
+	skip "the end of a guest is synced before it is acknowledged" "there is no strace"
+fi
+
 # ---- a daemon of an ordinary user ----
 
 as bob "$PROCTOR" start --foreground 2>/dev/null &
@@ -373,5 +398,21 @@ json "it runs nobody else's jobs" \
 	"$(as alice python3 "$TMP/rpc_client.py" "$bobs/proctor.sock" job.submit '{"file": "sheets: [{run: id}]", "workdir": "/"}')" \
 	'd["code"] == -32000 and "not root" in d["message"]'
 as bob "$PROCTOR" stop
+
+# ---- links that a user makes for root ----
+
+mkdir -m 700 "$TMP/roots"
+as alice ln -s "$TMP/roots" "$TMP/alice/home"
+run env PROCTOR_HOME="$TMP/alice/home" "$PROCTOR" run --job led -- true
+is "root's run goes on where PROCTOR_HOME is a user's link" "$status" 0
+like "and is not recorded there" "$stderr" "is a link that user 4001 has made, and root follows none"
+run env PROCTOR_HOME="$TMP/alice/home/below" "$PROCTOR" gc
+is "nor is it followed above the folder" "$status" 1
+run env PROCTOR_HOME="$TMP/alice/home" "$PROCTOR" start
+is "no daemon of root's starts there" "$status" 1
+is "nothing was made behind it" "$(ls -A "$TMP/roots")" ""
+ln -s "$TMP/roots" "$TMP/moved"
+run env PROCTOR_HOME="$TMP/moved" "$PROCTOR" run -q --job own -- true
+is "a link of root's own is followed" "$status$stderr$(ls "$TMP/roots")" 0proctor.db-logs
 
 finish

@@ -36,7 +36,7 @@ static struct proc_sample *look(struct process_calls *steps, struct snapshot *sn
 	sample(snap, 7, start);
 	if (text)
 		tell(&now, 7, start, text);
-	process_calls_fill_steps(steps, &now, snap);
+	process_calls_fill_steps(steps, &now, true, snap);
 	return &snap->processes[0];
 }
 
@@ -62,6 +62,27 @@ static void test_only_what_is_new(void **state)
 	p = look(&steps, &snap, 70, "read 5 1 100 9;write 9 3 70 -;futex 1 0 4 4");
 	assert_non_null(p->syscalls); /* nothing, which is known */
 	assert_int_equal(p->n_syscalls, 0);
+}
+
+static void test_only_what_has_changed_is_told(void **state)
+{
+	CLEANUP(process_calls_release) struct process_calls steps = { 0 };
+	CLEANUP(process_calls_release) struct process_calls now = { .max_bytes = 1000 };
+	CLEANUP(snapshot_release) struct snapshot snap;
+	const struct proc_sample *p;
+
+	(void)state;
+	snapshot_init(&snap);
+	look(&steps, &snap, 70, "read 5 0 1 1");
+	snapshot_reset(&snap);
+	sample(&snap, 7, 70);
+	sample(&snap, 8, 80);
+	process_calls_fill_steps(&steps, &now, false, &snap);
+	assert_non_null(snap.processes[0].syscalls); /* none, which is known */
+	assert_int_equal(snap.processes[0].n_syscalls, 0);
+	assert_null(snap.processes[1].syscalls); /* nothing was ever told of it */
+	p = look(&steps, &snap, 70, "read 8 0 1 1");
+	assert_int_equal(p->syscalls[0].count, 3);
 }
 
 static void test_what_was_not_told_comes_later(void **state)
@@ -112,7 +133,7 @@ static void test_each_its_own(void **state)
 	tell(&now, 9, 90, "write 2 0 1 1");
 	tell(&now, 3, 30, "read 1 0 1 1");
 	tell(&now, 9, 89, "read 99 0 1 1"); /* one that had the pid before */
-	process_calls_fill_steps(&steps, &now, &snap);
+	process_calls_fill_steps(&steps, &now, true, &snap);
 	assert_string_equal(snap.processes[0].syscalls[0].name, "read");
 	assert_null(snap.processes[1].syscalls);
 	assert_int_equal(snap.processes[2].n_syscalls, 1);
@@ -123,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_what_is_new),
+		cmocka_unit_test(test_only_what_has_changed_is_told),
 		cmocka_unit_test(test_what_was_not_told_comes_later),
 		cmocka_unit_test(test_another_count_begins_anew),
 		cmocka_unit_test(test_each_its_own),

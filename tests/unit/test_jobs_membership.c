@@ -61,6 +61,13 @@ static int add_root(struct fixture *f, pid_t pid, int sheet_num, int rank)
 							  .rank = rank });
 }
 
+/* A start of which the kernel names the pids alone. */
+static bool start_of(struct membership *m, pid_t parent, pid_t child)
+{
+	return membership_start(m, parent, &(struct proc_key){ child, U64_UNKNOWN }, U64_UNKNOWN,
+				NULL) != NULL;
+}
+
 /* Members, whether or not a scan has shown them; those that have ended are counted too. */
 static int count_all(struct fixture *f)
 {
@@ -117,7 +124,7 @@ static void test_orphan_keeps_its_sheet(void **state)
 	struct fixture *f = *state;
 
 	add_root(f, 101, 2, 4);
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	assert_true(membership_exit(f->m, 101, RUNNER));
 	membership_set_sheet(f->m, 9);
 	add(f, RUNNER, 1, 50);
@@ -164,7 +171,7 @@ static void test_missing_member_is_kept_until_its_death_is_told(void **state)
 	add_root(f, 101, 1, RANK_NONE);
 	add(f, RUNNER, 1, 50);
 	assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	assert_true(membership_exit(f->m, 101, RUNNER));
 	assert_true(membership_exit(f->m, 102, RUNNER));
 	assert_int_equal(count_all(f), 0);
@@ -184,9 +191,9 @@ static void test_foreign_births_and_deaths_are_ignored(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_false(membership_start(f->m, 500, 501));
+	assert_false(start_of(f->m, 500, 501));
 	assert_false(membership_exit(f->m, 501, RUNNER));
-	assert_true(membership_start(f->m, RUNNER, 101)); /* what the runner starts is the job's */
+	assert_true(start_of(f->m, RUNNER, 101)); /* what the runner starts is the job's */
 }
 
 /* Its death was told; nobody tells when its parent waits for it. */
@@ -221,7 +228,7 @@ static void test_pid_born_to_a_stranger_leaves_the_job(void **state)
 	struct fixture *f = *state;
 
 	add_root(f, 101, 1, RANK_NONE);
-	assert_false(membership_start(f->m, 500, 101));
+	assert_false(start_of(f->m, 500, 101));
 	assert_null(membership_find(f->m, 101));
 }
 
@@ -234,8 +241,8 @@ static void test_children_from_before_the_job_are_strangers(void **state)
 	add(f, 101, RUNNER, 55);
 	add(f, 102, 101, 56);
 	assert_int_equal(membership_note_strangers(f->m, &f->snap), 2);
-	assert_false(membership_start(f->m, 101, 103));
-	assert_true(membership_start(f->m, RUNNER, 104));
+	assert_false(start_of(f->m, 101, 103));
+	assert_true(start_of(f->m, RUNNER, 104));
 
 	snapshot_reset(&f->snap);
 	add(f, RUNNER, 1, 50);
@@ -265,8 +272,8 @@ static void test_what_the_runner_needs_is_no_part_of_the_job(void **state)
 
 	add_root(f, 102, 1, RANK_NONE);
 	assert_int_equal(membership_add_stranger(f->m, 101), 0);
-	assert_false(membership_start(f->m, RUNNER, 101));
-	assert_true(membership_start(f->m, RUNNER, 102));
+	assert_false(start_of(f->m, RUNNER, 101));
+	assert_true(start_of(f->m, RUNNER, 102));
 	add(f, RUNNER, 1, 50);
 	add(f, 101, RUNNER, 60);
 	add(f, 102, RUNNER, 61);
@@ -286,8 +293,8 @@ static void test_what_the_runner_starts_for_itself_is_a_stranger(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(membership_add_stranger(f->m, 101), 0);
-	assert_false(membership_start(f->m, RUNNER, 101));
-	assert_false(membership_start(f->m, 101, 102));
+	assert_false(start_of(f->m, RUNNER, 101));
+	assert_false(start_of(f->m, 101, 102));
 	add(f, RUNNER, 1, 50);
 	add(f, 101, RUNNER, 55);
 	add(f, 102, 101, 56);
@@ -297,7 +304,7 @@ static void test_what_the_runner_starts_for_itself_is_a_stranger(void **state)
 	assert_true(membership_is_stranger(f->m, 101));
 
 	/* Who is born with its pid later is of the job. */
-	assert_true(membership_start(f->m, RUNNER, 101));
+	assert_true(start_of(f->m, RUNNER, 101));
 	assert_false(membership_is_stranger(f->m, 101));
 }
 
@@ -343,7 +350,7 @@ static void test_only_seen_members_are_visited(void **state)
 	add(f, RUNNER, 1, 50);
 	add(f, 101, RUNNER, 60);
 	assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
-	membership_start(f->m, 101, 102);
+	start_of(f->m, 101, 102);
 	membership_each_seen(f->m, count, &n);
 	assert_int_equal(n, 1);
 	assert_int_equal(membership_count_seen(f->m, SHEET_NONE), 1);
@@ -389,13 +396,13 @@ static void test_a_pid_that_is_born_again_is_looked_at_once(void **state)
 	size_t n;
 
 	assert_int_equal(add_root(f, 101, 1, RANK_NONE), 0);
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	assert_true(membership_exit(f->m, 102, 101));
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	assert_non_null(membership_pids(f->m, &n));
 	assert_int_equal(n, 2);
 	assert_true(membership_exit(f->m, 102, 101));
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	assert_true(membership_exit(f->m, 102, 101));
 	assert_non_null(membership_pids(f->m, &n));
 	assert_int_equal(n, 2);
@@ -685,10 +692,10 @@ static void test_starts_of_other_runners(void **state)
 
 	(void)state;
 	assert_int_equal(membership_set_jobs(m, jobs, 2), 0);
-	assert_true(membership_start(m, 10, 11));
-	assert_true(membership_start(m, 10, 11)); /* told twice */
-	assert_true(membership_start(m, 20, 22));
-	assert_false(membership_start(m, 29, 30));
+	assert_true(start_of(m, 10, 11));
+	assert_true(start_of(m, 10, 11)); /* told twice */
+	assert_true(start_of(m, 20, 22));
+	assert_false(start_of(m, 29, 30));
 	assert_int_equal(membership_find(m, 11)->attempt_id, 1);
 	assert_int_equal(membership_find(m, 22)->sheet_num, 5);
 	check(m, rows, ARRAY_SIZE(rows), jobs, 2);
@@ -696,6 +703,130 @@ static void test_starts_of_other_runners(void **state)
 	assert_true(membership_exit(m, 22, 20));
 	assert_false(membership_exit(m, 22, 20));
 	assert_null(membership_find(m, 22));
+	membership_free(m);
+}
+
+struct telling {
+	pid_t pid;
+	int n;
+};
+
+static void note_told(void *ctx, const struct job_member *member)
+{
+	struct telling *told = ctx;
+
+	told->pid = member->key.pid;
+	told->n++;
+}
+
+static void look_at(struct membership *m, const struct row *rows, size_t n)
+{
+	CLEANUP(snapshot_release) struct snapshot s;
+
+	snapshot_init(&s);
+	fill(&s, rows, n);
+	for (size_t i = 0; i < n; i++)
+		s.processes[i].start_wall_ns = 5000000000;
+	assert_int_equal(membership_scan(m, &s, MEMBERSHIP_KEEP_ONCE, NULL), 0);
+}
+
+/* Its exit was told before the start of its child: they belong together all the same. */
+static void test_the_dead_still_have_children(void **state)
+{
+	const struct membership_job job = { MEMBERSHIP_RUNNER, { 10, 100 }, job_a, 7, 1 };
+	const struct row rows[] = { { 10, 1, 100, NULL, 0 }, { 12, 1, 120, job_a, 1 } };
+	struct membership *m = membership_new();
+
+	(void)state;
+	assert_int_equal(membership_add_job(m, &job), 0);
+	assert_int_equal(membership_attempt_of(m, 10), 7); /* the root, which is no member */
+	assert_null(membership_find(m, 10));
+	assert_true(start_of(m, 10, 11));
+	assert_true(membership_exit(m, 11, 10));
+	assert_false(membership_exit(m, 11, 10));
+	assert_null(membership_find(m, 11));
+	assert_true(start_of(m, 11, 12));
+	assert_int_equal(membership_attempt_of(m, 12), 7);
+	check(m, rows, ARRAY_SIZE(rows), &job, 1);
+	assert_false(start_of(m, 99, 11)); /* of a stranger, whose children are not ours */
+	assert_false(start_of(m, 11, 13));
+	membership_free(m);
+}
+
+/* A scan may be quicker than the news: it is one start, and told once. */
+static void test_a_start_is_told_once(void **state)
+{
+	const struct membership_job job = { MEMBERSHIP_RUNNER, { 10, 100 }, job_a, 7, 1 };
+	const struct row rows[] = { { 10, 1, 100, NULL, 0 }, { 11, 10, 2000, job_a, 1 } };
+	const struct proc_key same = { 11, 2000 }, timed = { 11, U64_UNKNOWN },
+			      other = { 11, 2001 };
+	struct membership *m = membership_new();
+	struct telling told = { 0 };
+	bool is_new;
+
+	(void)state;
+	assert_int_equal(membership_add_job(m, &job), 0);
+	look_at(m, rows, ARRAY_SIZE(rows));
+	membership_each_untold(m, note_told, &told);
+	membership_each_untold(m, note_told, &told);
+	assert_int_equal(told.n, 1);
+	assert_int_equal(told.pid, 11);
+	assert_non_null(membership_start(m, 10, &same, 5001000000, &is_new));
+	assert_false(is_new);
+	assert_non_null(membership_start(m, 10, &timed, 5001000000, &is_new));
+	assert_false(is_new);
+	assert_int_equal(membership_find(m, 11)->key.start_ticks, 2000);
+	assert_non_null(membership_start(m, 10, &timed, 9000000000, &is_new)); /* the pid again */
+	assert_true(is_new);
+	assert_non_null(membership_start(m, 10, &other, 9000000000, &is_new));
+	look_at(m, (struct row[]){ rows[0], { 11, 10, 2001, job_a, 1 } }, 2);
+	membership_each_untold(m, note_told, &told);
+	assert_int_equal(told.n, 1);
+	membership_free(m);
+}
+
+/* The news of its exit may still have been on its way at the first. */
+static void test_the_missing_are_told_of(void **state)
+{
+	const struct membership_job job = { MEMBERSHIP_RUNNER, { 10, 100 }, job_a, 7, 1 };
+	const struct row rows[] = { { 10, 1, 100, NULL, 0 },
+				    { 11, 10, 110, job_a, 1 },
+				    { 12, 10, 120, job_a, 1 } };
+	struct membership *m = membership_new();
+	struct telling gone = { 0 };
+
+	(void)state;
+	membership_on_missing(m, note_told, &gone);
+	assert_int_equal(membership_add_job(m, &job), 0);
+	look_at(m, rows, 3);
+	assert_true(membership_exit(m, 12, 10));
+	look_at(m, rows, 1);
+	assert_int_equal(gone.n, 0);
+	look_at(m, rows, 1);
+	assert_int_equal(gone.n, 1);
+	assert_int_equal(gone.pid, 11);
+	membership_free(m);
+}
+
+/* Between two scans the dead do not pile up. */
+static void test_a_flood_of_starts(void **state)
+{
+	const struct membership_job job = { MEMBERSHIP_ATTACHED, { 10, 100 }, job_a, 7, 1 };
+	struct membership *m = membership_new();
+	struct telling left = { 0 };
+	size_t n;
+
+	(void)state;
+	assert_int_equal(membership_add_job(m, &job), 0);
+	for (pid_t pid = 11; pid < 300000; pid++) {
+		assert_true(start_of(m, 10, pid));
+		assert_true(membership_exit(m, pid, 10));
+	}
+	assert_true(start_of(m, 10, 300000));
+	membership_pids(m, &n);
+	assert_true(n <= MEMBERSHIP_MAX_DEAD + 2);
+	membership_each_of(m, 7, note_told, &left);
+	assert_int_equal(left.n, 1);
 	membership_free(m);
 }
 
@@ -708,7 +839,7 @@ static void test_an_exit_before_its_start(void **state)
 	add(f, RUNNER, 1, 50);
 	add(f, 101, RUNNER, 60);
 	assert_false(membership_exit(f->m, 102, 101));
-	assert_true(membership_start(f->m, 101, 102));
+	assert_true(start_of(f->m, 101, 102));
 	for (int i = 0; i < 2; i++) {
 		assert_non_null(membership_find(f->m, 102));
 		assert_int_equal(membership_scan(f->m, &f->snap, MEMBERSHIP_KEEP_ONCE, NULL), 0);
@@ -800,7 +931,7 @@ static void test_any_history(void **state)
 		if (all[a].lives && !all[b].lives) {
 			all[b] = (struct truth){ true, a == runner || all[a].is_member, a, clock++,
 						 a == runner ? step / 500 : all[a].sheet_num };
-			assert_true(membership_start(m, a, b) == all[b].is_member);
+			assert_true(start_of(m, a, b) == all[b].is_member);
 		} else if (a != runner && a != stranger && all[a].lives) {
 			assert_true(membership_exit(m, a, all[a].ppid) == all[a].is_member);
 			all[a].lives = false;
@@ -848,6 +979,10 @@ int main(void)
 		cmocka_unit_test(test_sheets_are_inherited),
 		cmocka_unit_test(test_starts_of_other_runners),
 		TEST(test_an_exit_before_its_start),
+		cmocka_unit_test(test_the_dead_still_have_children),
+		cmocka_unit_test(test_a_start_is_told_once),
+		cmocka_unit_test(test_the_missing_are_told_of),
+		cmocka_unit_test(test_a_flood_of_starts),
 		cmocka_unit_test(test_a_circle_with_a_runner),
 		cmocka_unit_test(test_any_history),
 	};

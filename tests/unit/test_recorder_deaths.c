@@ -37,7 +37,8 @@ static struct life_event make_end(enum life_type type, pid_t pid, uint64_t start
 
 static void note(struct deaths *d, const struct life_event *ev)
 {
-	const struct member member = { .key = { ev->pid, ev->start_ticks }, .born_wall_ns = 900 };
+	const struct job_member member = { .key = { ev->pid, ev->start_ticks },
+					   .born_wall_ns = 900 };
 
 	deaths_note(d, &member, ev);
 }

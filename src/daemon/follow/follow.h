@@ -15,6 +15,7 @@ struct job_params;
 struct life_ops {
 	void (*event)(struct service *s, const struct life_event *ev);
 	void (*drained)(struct service *s); /* those that had come */
+	membership_fn *missing; /* no look shows it any more, and its exit was not reported */
 };
 
 /* Where the kernel does not tell of births and deaths this is no failure. */
@@ -86,10 +87,12 @@ void service_sum_calls_of(struct service *s, struct watched *job);
 void service_leave_calls_of(struct service *s, struct watched *job);
 
 /*
- * Its runner asks for them: what each process that lives has called so far, for its samples; or at
- * its end all, to record them, and we cease to count. Into the open object.
+ * Its runner asks for them: what each process that lives has called so far, for its samples, of
+ * those that have called anything since it was told or of all; or at its end everything, to record
+ * it, and we cease to count. Into the open object.
  */
-void service_write_calls_of(struct service *s, struct watched *job, bool is_final, struct json *j);
+void service_write_calls_of(struct service *s, struct watched *job, bool is_final, bool wants_all,
+			    struct json *j);
 
 /* A stage of a tick: into the samples what is new. */
 int service_count_calls(struct service *s, struct err *err);
@@ -172,7 +175,7 @@ void service_forget_streams(struct service *s);
 
 /* A process has ended (member: what is known of it, or NULL), and its account has come; those of
  * other processes are passed over. */
-void service_note_job_death(struct service *s, const struct member *member,
+void service_note_job_death(struct service *s, const struct job_member *member,
 			    const struct life_event *ev);
 void service_complete_job_death(struct service *s, const struct life_event *ev);
 
@@ -216,7 +219,6 @@ struct attached {
 	uint64_t n_withheld; /* ends that are not among them: nobody may hear of them */
 	struct proc_event pending[ATTACHED_PENDING];
 	size_t n_pending;
-	unsigned n_births;
 	struct attached *next;
 };
 
@@ -225,12 +227,6 @@ int attached_begin(struct service *s, struct attempt *a, struct attached **ret, 
 
 /* A job of that kind was found: it began, or is of a daemon before us. */
 void service_follow_attached(struct service *s, const struct watched *job);
-
-/*
- * A process of such a job was born: that it belongs there is remembered, as its parent may be gone
- * at the next look, and its start time is set. Others are passed over.
- */
-void service_keep_birth(struct service *s, struct member *born);
 
 /* An event of such a job, for its log. */
 void service_note_attached(struct service *s, const struct watched *job,
@@ -243,7 +239,7 @@ void service_recall_attached(struct service *s);
 int service_settle_attached(struct service *s, struct err *err);
 
 /* What the kernel tells of an end, and later of all that was used, if it is of such a job. */
-void service_note_death(struct service *s, const struct member *member,
+void service_note_death(struct service *s, const struct job_member *member,
 			const struct life_event *ev);
 void service_complete_death(struct service *s, const struct life_event *ev);
 

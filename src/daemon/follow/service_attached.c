@@ -20,7 +20,6 @@
 #include "daemon/methods/methods.h"
 #include "daemon/process_handle.h"
 
-#define MAX_BIRTHS 4096 /* that are looked at between two ticks */
 #define CHECK_MS 100
 #define LAST_CHECK_MS 10000		   /* what lives then does not die of another SIGKILL */
 #define KILL_AFTER_NS UINT64_C(5000000000) /* as "proctor run" has it */
@@ -154,15 +153,6 @@ void service_follow_attached(struct service *s, const struct watched *job)
 	at->attempt_id = job->a.id;
 }
 
-static void add_member(struct service *s, const struct watched *job, const struct proc_key *key,
-		       int sheet_num)
-{
-	membership_add(s->scan.membership, &(struct job_member){ .key = *key,
-								 .attempt_id = job->a.id,
-								 .sheet_num = sheet_num,
-								 .rank = RANK_NONE });
-}
-
 /* One that has its end already is not ours any more: the next ingest stores it. */
 static int recall(struct service *s, struct attached *at, const struct watched *job)
 {
@@ -191,15 +181,15 @@ static int recall(struct service *s, struct attached *at, const struct watched *
 	/* Those that were seen and still live, so that no look takes them for new. */
 	for (size_t i = 0; i < a.n_processes; i++) {
 		const struct proc_record *p = &a.processes[i];
-		const struct member member = { .key = p->key,
-					       .attempt_id = job->a.id,
-					       .born_wall_ns = p->born_wall_ns,
-					       .sheet_num = p->sheet_num };
+		const struct job_member member = { .key = p->key,
+						   .attempt_id = job->a.id,
+						   .sheet_num = p->sheet_num,
+						   .rank = RANK_NONE,
+						   .born_wall_ns = p->born_wall_ns,
+						   .is_told = true };
 
-		if (!proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
-			continue;
-		add_member(s, job, &p->key, p->sheet_num);
-		members_see(s->life.members, &member);
+		if (proc_is_alive(job->a.boot_id, p->key.pid, p->key.start_ticks))
+			(void)membership_add(s->scan.membership, &member);
 	}
 	for (size_t i = 0; i < a.n_events; i++) {
 		const struct proc_event *ev = &a.events[i];
@@ -220,7 +210,6 @@ void service_recall_attached(struct service *s)
 
 		if (job && !at->is_recalled && s->store)
 			at->is_recalled = recall(s, at, job) == 0;
-		at->n_births = 0;
 	}
 }
 
@@ -323,12 +312,13 @@ void service_note_attached(struct service *s, const struct watched *job,
 
 /* ---- what the kernel reports at an end ---- */
 
-void service_note_death(struct service *s, const struct member *member, const struct life_event *ev)
+void service_note_death(struct service *s, const struct job_member *member,
+			const struct life_event *ev)
 {
 	struct attached *at = attached_find(s, member->attempt_id);
 	size_t n = 0; /* of all that one user has attached */
 
-	if (!at || member->is_runner)
+	if (!at)
 		return;
 	for (const struct attached *of = s->attached; of && at->uid != geteuid(); of = of->next)
 		n += of->uid == at->uid ? of->deaths.n : 0;
@@ -344,16 +334,6 @@ void service_complete_death(struct service *s, const struct life_event *ev)
 {
 	for (struct attached *at = s->attached; at; at = at->next)
 		deaths_complete(&at->deaths, ev);
-}
-
-void service_keep_birth(struct service *s, struct member *born)
-{
-	struct attached *at = attached_find(s, born->attempt_id);
-	const struct watched *job = at ? watch_find_attempt(s->watch, at->attempt_id) : NULL;
-
-	if (job && ++at->n_births <= MAX_BIRTHS &&
-	    proc_start_ticks(born->key.pid, &born->key.start_ticks) == 0)
-		add_member(s, job, &born->key, SHEET_NONE);
 }
 
 /* ---- the end ---- */

@@ -84,9 +84,9 @@ int service_open_life(struct service *s, const struct life_ops *ops, struct err 
 					      .why_no_ebpf = SOURCES_EBPF_FORBIDDEN };
 
 	s->life.ops = ops;
-	s->life.members = members_new();
+	membership_on_missing(s->scan.membership, ops->missing, s);
 	s->life.timer = loop_timer_new(s->loop, on_timer, s);
-	if (!s->life.members || !s->life.timer)
+	if (!s->life.timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	if (life_open_with(&options, &s->life.life, NULL) < 0)
 		return 0; /* daemon.status says which rung it is instead */
@@ -100,5 +100,4 @@ int service_open_life(struct service *s, const struct life_ops *ops, struct err 
 void service_close_life(struct service *s)
 {
 	stop_life(s);
-	s->life.members = members_free(s->life.members);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/macros.h"
@@ -36,7 +37,7 @@ static const char *command_of(const struct service *s, const struct proc_key *ke
 }
 
 /* status { -1, -1 }: unknown; details NULL: what the last look saw, or comm, the kernel's name. */
-static void tell(struct service *s, const struct member *member, enum event_type type,
+static void tell(struct service *s, const struct job_member *member, enum event_type type,
 		 uint64_t wall_ns, struct exit_status status, const char *details, const char *comm)
 {
 	struct watched *job = watch_find_attempt(s->watch, member->attempt_id);
@@ -46,12 +47,10 @@ static void tell(struct service *s, const struct member *member, enum event_type
 				 .status = status,
 				 .details = details };
 
-	if (!job || !job->a.is_attached || member->is_runner)
+	if (!job || !job->a.is_attached)
 		return;
 	ev.job_id = job->job_id;
 	ev.sheet_num = watch_sheet_at(s->watch, job, member->born_wall_ns);
-	if (ev.sheet_num == SHEET_NONE)
-		ev.sheet_num = member->sheet_num;
 	service_note_attached(s, job, &ev);
 	if (ev.type == EVENT_EXIT && !ev.details)
 		ev.details = command_of(s, &ev.key); /* as it is written down */
@@ -67,39 +66,41 @@ static const struct exit_status no_status = { -1, -1 };
 
 static void on_birth(struct service *s, const struct life_event *ev)
 {
-	const struct proc_key key = { ev->pid, ev->start_ticks };
-	const struct member *born =
-		members_fork(s->life.members, ev->parent_pid, &key, ev->wall_ns);
-	struct member named;
+	struct membership *m = s->scan.membership;
+	struct proc_key key = { ev->pid, ev->start_ticks };
+	const struct job_member *born;
+	bool is_new;
 
+	/* The record tells processes apart by it. */
+	if (!u64_known(key.start_ticks) &&
+	    attached_find(s, membership_attempt_of(m, ev->parent_pid)))
+		(void)proc_start_ticks(key.pid, &key.start_ticks);
+	born = membership_start(m, ev->parent_pid, &key, ev->wall_ns, &is_new);
 	if (!born) { /* where the kernel side follows trees itself, its word counts */
-		const struct member seen = {
+		const struct job_member seen = {
 			.key = key,
 			.attempt_id = service_attempt_of_mark(s, ev->tag),
 			.born_wall_ns = ev->wall_ns,
 			.sheet_num = SHEET_NONE,
+			.rank = RANK_NONE,
+			.is_told = true,
 		};
 
-		if (seen.attempt_id != 0 && watch_find_attempt(s->watch, seen.attempt_id) &&
-		    members_see(s->life.members, &seen) >= 0)
-			born = members_find(s->life.members, ev->pid);
+		is_new = seen.attempt_id != 0 && watch_find_attempt(s->watch, seen.attempt_id) &&
+			 membership_add(m, &seen) == 0;
+		born = is_new ? membership_find(m, ev->pid) : NULL;
 	}
 	if (!born)
 		unowned_note_birth(&s->signals.unowned, ev);
 	else
 		s->signals.has_new_owners = true;
-	if (!born || born->is_told) /* a look has shown it before the news came */
-		return;
-	named = *born;
-	named.is_told = true;
-	service_keep_birth(s, &named);
-	members_see(s->life.members, &named);
-	tell(s, &named, EVENT_SPAWN, ev->wall_ns, no_status, NULL, NULL);
+	if (is_new)
+		tell(s, born, EVENT_SPAWN, ev->wall_ns, no_status, NULL, NULL);
 }
 
 static void on_death(struct service *s, const struct life_event *ev)
 {
-	const struct member *member = members_exit(s->life.members, ev->pid);
+	const struct job_member *member = membership_find(s->scan.membership, ev->pid);
 
 	service_note_orphan_death(s, ev);
 	service_note_job_death(s, member, ev);
@@ -109,6 +110,7 @@ static void on_death(struct service *s, const struct life_event *ev)
 	service_note_death(s, member, ev);
 	tell(s, member, EVENT_EXIT, ev->wall_ns, exit_status_from_wait(ev->wait_status), NULL,
 	     ev->comm);
+	(void)membership_exit(s->scan.membership, ev->pid, ev->parent_pid);
 }
 
 static void on_life_event(struct service *s, const struct life_event *ev)
@@ -140,23 +142,17 @@ static void on_drained(struct service *s)
 	service_send_facts(s);
 }
 
-const struct life_ops service_life_ops = { on_life_event, on_drained };
+static void on_missing(void *ctx, const struct job_member *member)
+{
+	struct service *s = ctx;
+
+	tell(s, member, EVENT_EXIT, s->scan.snap.wall_ns, no_status, "nobody told how it ended",
+	     NULL);
+}
+
+const struct life_ops service_life_ops = { on_life_event, on_drained, on_missing };
 
 /* ---- looks ---- */
-
-static void see_root(struct service *s, const struct watched *job)
-{
-	const struct member root = {
-		.key = job->a.runner,
-		.attempt_id = job->a.id,
-		.born_wall_ns = U64_UNKNOWN,
-		.sheet_num = SHEET_NONE,
-		.is_runner = true,
-	};
-
-	if (!job->a.is_attached)
-		members_see(s->life.members, &root);
-}
 
 struct tracking {
 	struct service *service;
@@ -172,9 +168,10 @@ static void follow(void *ctx, pid_t pid)
 	struct service *s = tracking->service;
 	const struct attempt *a = &tracking->job->a;
 	struct process_facts facts;
-	struct member seen = { .attempt_id = a->id,
-			       .born_wall_ns = U64_UNKNOWN,
-			       .sheet_num = SHEET_NONE };
+	struct job_member seen = { .attempt_id = a->id,
+				   .born_wall_ns = U64_UNKNOWN,
+				   .sheet_num = SHEET_NONE,
+				   .rank = RANK_NONE };
 
 	if (process_facts_read(s->root_fd, pid, &facts) < 0)
 		return;
@@ -182,7 +179,7 @@ static void follow(void *ctx, pid_t pid)
 		life_follow_owner(s->life.life, pid, facts.uid);
 	seen.key = facts.key;
 	if (pid != a->runner.pid && a->uid != geteuid() && facts.state != 'Z' && facts.state != 'X')
-		(void)members_see(s->life.members, &seen);
+		(void)membership_add(s->scan.membership, &seen);
 }
 
 static void track(void *ctx, pid_t pid)
@@ -201,10 +198,11 @@ static void track(void *ctx, pid_t pid)
 void service_expect_births(struct service *s, const struct watched *job)
 {
 	const struct proc_key *runner = &job->a.runner;
+	const struct membership_job tracked = service_membership_of(job);
 	struct tracking tracking = { s, job, 0 };
 
 	service_drain_life(s);
-	see_root(s, job);
+	(void)membership_add_job(s->scan.membership, &tracked);
 	if (!s->life.life)
 		return;
 	tracking.runner_mark = life_tag_of(s->life.life, runner->pid);
@@ -217,44 +215,19 @@ void service_expect_births(struct service *s, const struct watched *job)
 	service_place_signals(s);
 }
 
-static void on_gone(void *ctx, const struct member *member)
+static void on_untold(void *ctx, const struct job_member *member)
 {
-	struct service *s = ctx;
-
-	tell(s, member, EVENT_EXIT, s->scan.snap.wall_ns, no_status, "nobody told how it ended",
-	     NULL);
+	tell(ctx, member, EVENT_SPAWN, member->born_wall_ns, no_status, NULL, NULL);
 }
 
 int service_settle_life(struct service *s, struct err *err)
 {
-	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
-	int r = 0;
-
+	(void)err;
 	if (!s->scan.has_snap)
 		return 0;
-	members_begin_look(s->life.members);
-	for (size_t i = 0; i < n; i++)
-		see_root(s, jobs[i]);
-	for (size_t i = 0; r >= 0 && i < s->scan.snap.n_processes; i++) {
-		const struct proc_sample *p = &s->scan.snap.processes[i];
-		int owner = membership_owner(s->scan.membership, i);
-		struct member seen;
-
-		if (owner < 0 || p->state == 'Z' || p->state == 'X') /* its end was reported */
-			continue;
-		seen = (struct member){ .key = p->key,
-					.attempt_id = jobs[owner]->a.id,
-					.born_wall_ns = p->start_wall_ns,
-					.sheet_num = p->sheet_num,
-					.is_told = true };
-		r = members_see(s->life.members, &seen);
-		if (r == 1)
-			tell(s, &seen, EVENT_SPAWN, p->start_wall_ns, no_status, NULL, NULL);
-	}
+	membership_each_untold(s->scan.membership, on_untold, s);
 	service_place_signals(s);
-	members_end_look(s->life.members, on_gone, s);
-	return r < 0 ? err_set(err, r, "no memory left to follow births and deaths") : 0;
+	return 0;
 }
 
 /* ---- whose a process is ---- */
@@ -268,14 +241,14 @@ struct watched *service_job_of(struct service *s, pid_t pid)
 
 	service_drain_life(s);
 	for (int i = 0; i < MAX_ANCESTORS && facts.ppid > 1; i++) {
-		const struct member *member;
+		const struct job_member *member;
 		struct watched *job;
 
 		if (process_facts_read(s->root_fd, facts.ppid, &facts) < 0)
 			return NULL;
 		/* What a runner starts belongs to its job. */
 		job = watch_find_runner(s->watch, &facts.key);
-		member = members_find(s->life.members, facts.key.pid);
+		member = membership_find(s->scan.membership, facts.key.pid);
 		if (!job && member &&
 		    (!u64_known(member->key.start_ticks) ||
 		     member->key.start_ticks == facts.key.start_ticks))

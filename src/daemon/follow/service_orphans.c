@@ -29,7 +29,7 @@ static bool is_believed(uint64_t uid, pid_t pid)
 	return uid == geteuid() || caller_is_process_of(pid, (uid_t)uid);
 }
 
-static void suspect(void *ctx, const struct member *member)
+static void suspect(void *ctx, const struct job_member *member)
 {
 	const struct ending *ending = ctx;
 	const struct watched *job = ending->job;
@@ -73,9 +73,7 @@ static void suspect_recorded(struct ending *ending)
 		return;
 	for (size_t i = 0; i < a.n_processes; i++) {
 		const struct proc_record *p = &a.processes[i];
-		const struct member member = { .key = p->key,
-					       .born_wall_ns = p->born_wall_ns,
-					       .sheet_num = p->sheet_num };
+		const struct job_member member = { .key = p->key, .born_wall_ns = p->born_wall_ns };
 		uint64_t ticks, born_ns;
 
 		if (u64_known(p->died_wall_ns))
@@ -132,7 +130,7 @@ void service_leave_job(struct service *s, const struct watched *job)
 	struct ending ending = { s, job };
 
 	service_drain_life(s);
-	members_each(s->life.members, job->a.id, suspect, &ending);
+	membership_each_of(s->scan.membership, job->a.id, suspect, &ending);
 	if (job->a.is_lost && job->n_processes == 0 && !job->a.is_attached) {
 		service_take_in(s);
 		suspect_recorded(&ending);

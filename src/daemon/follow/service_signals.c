@@ -43,19 +43,19 @@ static bool is_known(const struct owner *o)
 /* A process may have started before the daemon knew its job: then its ancestors show it. */
 static struct owner find_owner(struct service *s, pid_t pid, uint64_t tag)
 {
-	const struct member *member = members_find(s->life.members, pid);
+	int64_t attempt = membership_attempt_of(s->scan.membership, pid);
 	struct owner o = { 0 };
 
-	if (member)
-		return owner_of_attempt(s, member->attempt_id);
+	if (attempt)
+		return owner_of_attempt(s, attempt);
 	o.stream = stream_find(s, (int64_t)tag);
 	o.job = watch_find_attempt(s->watch, service_attempt_of_mark(s, tag));
 	for (int i = 0; i < MAX_ANCESTORS && pid > 1 && !is_known(&o); i++) {
 		o.stream = stream_of_runner(s, pid);
 		pid = unowned_parent(&s->signals.unowned, pid);
-		member = o.stream ? NULL : members_find(s->life.members, pid);
-		if (member)
-			o = owner_of_attempt(s, member->attempt_id);
+		attempt = o.stream ? 0 : membership_attempt_of(s->scan.membership, pid);
+		if (attempt)
+			o = owner_of_attempt(s, attempt);
 	}
 	return o;
 }

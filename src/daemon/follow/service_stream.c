@@ -247,7 +247,8 @@ static bool is_complete(const struct stream *st)
 
 /* ---- ends ---- */
 
-static void note_end(struct stream *st, const struct member *member, const struct life_event *ev)
+static void note_end(struct stream *st, const struct job_member *member,
+		     const struct life_event *ev)
 {
 	CLEANUP(buf_release) struct buf name = BUF_INIT;
 	const struct proc_key told = { ev->pid, ev->start_ticks };
@@ -279,7 +280,7 @@ static void note_end(struct stream *st, const struct member *member, const struc
 
 /* The first processes of a run start before its attempt is known: their marks name the run, and
  * those of a run inside another belong to both. */
-void service_note_job_death(struct service *s, const struct member *member,
+void service_note_job_death(struct service *s, const struct job_member *member,
 			    const struct life_event *ev)
 {
 	struct stream *known = member ? stream_find(s, member->attempt_id) : NULL, *st;

@@ -22,6 +22,8 @@ struct job_calls {
 	struct counted_calls calls;
 	struct syscalls_lost lost_before; /* of all jobs, when this one began: of which job those
 					   * are that come later nobody knows */
+	struct map told;  /* to its runner of each process: by pid, a hash of who and how many */
+	size_t n_kept;	  /* of those that lived then, not for its runner */
 };
 
 /* ---- sums ---- */
@@ -31,6 +33,7 @@ static void drop_job(struct service *s, struct watched *job)
 	s->syscalls.n_text_bytes -= job->calls->calls.processes.n_bytes;
 	s->syscalls.n_jobs--;
 	counted_calls_release(&job->calls->calls);
+	map_release(&job->calls->told);
 	free(job->calls);
 	job->calls = NULL;
 }
@@ -246,7 +249,9 @@ void service_sum_calls_of(struct service *s, struct watched *job)
 
 struct living {
 	const struct service *service;
-	uint64_t uid;
+	const struct watched *job;
+	bool is_all; /* and not only those that have called something since they were told */
+	size_t n_kept;
 	struct process_calls calls;
 };
 
@@ -254,14 +259,31 @@ static void add_living(void *ctx, const struct syscall_process *p)
 {
 	const struct proc_key key = { p->pid, p->start_ticks };
 	struct living *living = ctx;
+	struct map *told = &living->job->calls->told;
+	uint64_t now = p->start_ticks, before = 0;
 
-	if (p->pid > 0 && may_see(living->uid, p->uid, living->service->root_fd, p->pid))
-		process_calls_add(&living->calls, &key, p->uses, p->n_uses);
+	if (p->pid <= 0)
+		return;
+	if (!may_see(living->job->a.uid, p->uid, living->service->root_fd, p->pid)) {
+		living->n_kept++;
+		return;
+	}
+	for (size_t i = 0; i < p->n_uses; i++) {
+		const struct syscall_use *use = &p->uses[i];
+		const uint64_t parts[] = { use->count, use->errors, use->cpu_ns, use->wait_ns };
+
+		now = hash_bytes(now, parts, sizeof(parts));
+	}
+	if (!living->is_all && map_get(told, (uint64_t)p->pid, &before) && before == now)
+		return;
+	process_calls_add(&living->calls, &key, p->uses, p->n_uses);
+	(void)map_put(told, (uint64_t)p->pid, now); /* without memory it is told again */
 }
 
-void service_write_calls_of(struct service *s, struct watched *job, bool is_final, struct json *j)
+void service_write_calls_of(struct service *s, struct watched *job, bool is_final, bool wants_all,
+			    struct json *j)
 {
-	struct living living = { s, job->a.uid, { .max_bytes = MAX_ANSWER_BYTES } };
+	struct living living = { s, job, wants_all, 0, { .max_bytes = MAX_ANSWER_BYTES } };
 	uint64_t now = clock_boot_ns();
 
 	json_key_bool(j, "counted", job->calls != NULL);
@@ -279,6 +301,15 @@ void service_write_calls_of(struct service *s, struct watched *job, bool is_fina
 		s->syscalls.read_due_boot_ns = now + READ_COST_LIMIT * (clock_boot_ns() - now);
 	}
 	syscalls_each_living(s->syscalls.syscalls, (uint64_t)job->a.id, add_living, &living);
+	/* One that was told may not be the runner's any more, or there is no room for all. */
+	if (!living.is_all && (living.n_kept != job->calls->n_kept || living.calls.n_untold > 0)) {
+		process_calls_release(&living.calls);
+		living = (struct living){ s, job, true, 0, { .max_bytes = MAX_ANSWER_BYTES } };
+		syscalls_each_living(s->syscalls.syscalls, (uint64_t)job->a.id, add_living,
+				     &living);
+	}
+	job->calls->n_kept = living.n_kept;
+	json_key_bool(j, "all", living.is_all);
 	json_key(j, "processes");
 	counted_calls_write_processes(j, &living.calls);
 	json_key_u64(j, "untold_processes", living.calls.n_untold);

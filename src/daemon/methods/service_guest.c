@@ -306,14 +306,16 @@ static int find_copy(struct guest *guest, const struct rpc_peer *peer, const cha
 		(void)store_find_log(s->store, id.bytes, &stored, NULL);
 	if (stored.uid != peer->uid)
 		return err_set(err, -EEXIST, "the log is another's");
-	if (stored.is_over)
-		return err_set(err, -EEXIST, "the job is over already");
 	r = open_folder(s, &fs, err);
 	if (r < 0)
 		return r;
+	/* Its files go when a sync has covered what is stored of them: not before that nobody need
+	 * send it any more. */
 	r = log_continue(&fs, &id, &guest->copy, err);
 	if (r == -EEXIST)
-		return err_set(err, -EBUSY, "the end of the job is not stored yet");
+		return err_set(err, -EBUSY, "the end of the job is not on the disk yet");
+	if (stored.is_over)
+		return err_set(err, -EEXIST, "the job is over already");
 	if (r == 0 && !guest->copy.origin.is_copy)
 		return err_set(err, -EEXIST, "the log is here already");
 	guest->next = guest->copy.key_offset;
@@ -468,6 +470,68 @@ static void look_soon(struct service *s)
 		loop_timer_set(s->guests.timer, wait_ns / 1000000, 0);
 }
 
+/* The end of a copy on its way to the disk: it is acknowledged when it is there. */
+struct ending {
+	struct rpc_call *call; /* NULL: nobody waits for the answer any more */
+	struct log_reader *copy;
+	int folder_fd, result;
+};
+
+static void sync_end(void *ctx)
+{
+	struct ending *e = ctx;
+
+	e->result = log_reader_sync(e->copy);
+}
+
+static void on_synced(void *ctx)
+{
+	struct ending *e = ctx;
+	struct err err = ERR_INIT;
+
+	if (e->result < 0)
+		err_set(&err, e->result, "the disk refuses the end of the job: %s",
+			strerror(-e->result));
+	if (e->call && e->result < 0)
+		rpc_call_fail(e->call, e->result, &err);
+	else if (e->call)
+		rpc_call_answer(e->call);
+	log_reader_close(e->copy);
+	close_fd(&e->folder_fd);
+	free(e);
+}
+
+static void on_gone(void *ctx)
+{
+	((struct ending *)ctx)->call = NULL;
+}
+
+/* Another thread waits for the disk; without memory for it the runner sends its end again. */
+static int answer_when_synced(struct service *s, const struct guest *guest, struct rpc_call *call,
+			      struct err *err)
+{
+	struct ending *e = calloc(1, sizeof(*e));
+	struct log_fs fs;
+	int r;
+
+	if (!e)
+		return err_set(err, -ENOMEM, "no memory left to record the job");
+	e->folder_fd = fcntl(s->guests.copies_fd, F_DUPFD_CLOEXEC, 0);
+	fs = log_fs_real(e->folder_fd);
+	r = log_reader_open(&fs, &guest->copy.origin.id, &e->copy, err);
+	if (r == 0)
+		r = loop_queue_work(s->loop, sync_end, on_synced, e);
+	if (r < 0) {
+		log_reader_close(e->copy);
+		close_fd(&e->folder_fd);
+		free(e);
+		return r;
+	}
+	e->call = call;
+	rpc_call_defer(call, on_gone, e);
+	return 0;
+}
+
 struct frames_params {
 	uint64_t offset;
 	const char *frames;
@@ -511,7 +575,7 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 			look_soon(s);
 		return 0;
 	}
-	if (!guest->is_over) { /* by the answer the copy has it, which outlives us */
+	if (!guest->is_over) {
 		if (buf_add_unbase64(&end, params.end) < 0 || !guest->writer)
 			return err_set(err, -EINVAL, "'end' is none, or no frames came before it");
 		r = log_write_end(guest->writer, end.data, end.len, NULL, err);
@@ -520,8 +584,10 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 		guest->is_over = true;
 		guest->writer = log_writer_free(guest->writer);
 	}
+	if (rpc_call_wants_answer(call))
+		r = answer_when_synced(s, guest, call, err);
 	look_at_changes(s);
-	return 0;
+	return r;
 }
 
 /* Something has changed in a log that we read. */
@@ -554,11 +620,12 @@ bool service_expects_word(const struct service *s, const struct attempt *a)
 /* ---- what it asks for ---- */
 
 struct calls_params {
-	bool is_final;
+	bool is_final, wants_all;
 };
 
 static const struct rpc_field calls_fields[] = {
 	{ "final", RPC_BOOL, offsetof(struct calls_params, is_final), .is_required = false },
+	{ "all", RPC_BOOL, offsetof(struct calls_params, wants_all), .is_required = false },
 };
 
 /* What was counted of the caller's own job: so far, or at its end for its record. */
@@ -578,7 +645,7 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 		return r;
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	service_write_calls_of(ctx, job, params.is_final, j);
+	service_write_calls_of(ctx, job, params.is_final, params.wants_all, j);
 	json_end_object(j);
 	return 0;
 }

@@ -67,8 +67,12 @@ static int look_beside(const char *path, bool only_look, struct err *err)
  */
 static int make_empty(const char *path, struct err *err)
 {
-	CLEANUP(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	CLEANUP(close_fd) int fd = -1;
+	int r = path_refuse_links(path, err);
 
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EEXIST)
 		return 0;
 	if (fd < 0 || fchmod(fd, 0600) < 0)
@@ -117,13 +121,10 @@ static int check_log(const char *path, struct err *err)
 static int check_file(const char *path, enum store_mode mode, struct err *err)
 {
 	struct stat st;
-	int error;
+	int error, r = path_refuse_links(path, err);
 
-	if (geteuid() == 0 && lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && st.st_uid != 0)
-		return err_set(err, -ELOOP,
-			       "%s is a link that user %u has made, and root follows none of "
-			       "those: set PROCTOR_HOME to another folder",
-			       path, (unsigned)st.st_uid);
+	if (r < 0)
+		return r;
 	error = stat(path, &st) < 0 ? errno : 0;
 
 	if (error == ENOENT && mode != STORE_WRITE)
