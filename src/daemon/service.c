@@ -380,7 +380,7 @@ static int open_service(struct service *s, struct err *err)
 	s->interval_seconds = s->settings.config->interval_seconds;
 	s->ladder.n = sources_probe_rungs(s->root_fd, NULL, &s->ladder.arena, s->ladder.rungs);
 	service_set_rung(s, collector_rung(s->scan.collector));
-	service_describe_calls(s);
+	service_begin_calls(s);
 	if (s->life.life)
 		service_set_rung(s, life_rung(s->life.life));
 	if (s->life.life && life_sees_oom(s->life.life))
@@ -485,6 +485,7 @@ int service_run(const struct service_options *options, struct err *err)
 		.guests.copies_fd = -1,
 		.ladder.arena = ARENA_INIT,
 		.clients.snapshot_json = BUF_INIT,
+		.syscalls.loading = PTHREAD_MUTEX_INITIALIZER,
 	};
 	const char ready = SERVICE_READY;
 	int r;

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <pthread.h>
+
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/config.h"
@@ -97,9 +99,12 @@ struct signals_state {
 
 /* System calls of the jobs' processes. */
 struct syscalls_state {
-	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
-	struct loop_timer *timer;  /* NULL: none was set yet */
-	bool is_refused;	   /* it cannot */
+	struct syscalls *syscalls; /* NULL: not loaded yet, or it cannot be */
+	bool is_begun, is_taken;   /* its loading; what came of that */
+	pthread_mutex_t loading;   /* of the three below, until is_taken */
+	struct syscalls *loaded;
+	struct err err; /* why not */
+	bool is_loaded; /* or cannot be */
 	size_t n_jobs;		   /* that are counted */
 	struct syscalls_lost lost; /* of all jobs */
 	unsigned time_every;	   /* one call in so many is timed */

@@ -24,8 +24,9 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* The last words are asked of the kernel while somebody needs them. */
+/* The kernel sends the last usage of each process from now on. At a tick it ceases, if no job needs it. */
 void service_want_accounts(struct service *s);
+void service_settle_accounts(struct service *s);
 
 /* The kernel reports an account when it has done with the process, some milliseconds after its end:
  * what has not come by then is lost. */
@@ -67,8 +68,8 @@ void service_end_signals_of(struct service *s, struct watched *job);
 
 /* ---- service_syscalls.c ---- */
 
-/* Which rung it is, or will be. */
-void service_describe_calls(struct service *s);
+/* Loads what counts them on another thread, and sets which rung it will be. */
+void service_begin_calls(struct service *s);
 
 /*
  * A job begins: what its processes call is counted from now on, where that can be. With the first

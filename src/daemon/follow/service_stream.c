@@ -457,7 +457,6 @@ static void drop(struct stream *st)
 		st->barrier->stream = NULL;
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
 	end_signals(st);
-	service_want_accounts(st->service);
 	free(st->ends);
 	free(st->events);
 	free(st->awaited);
