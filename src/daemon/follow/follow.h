@@ -24,7 +24,8 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* The kernel sends the last usage of each process from now on. At a tick it ceases, if no job needs it. */
+/* The kernel sends the last usage of each process from now on. At a tick it ceases, if no job needs
+ * it. */
 void service_want_accounts(struct service *s);
 void service_settle_accounts(struct service *s);
 
@@ -187,8 +188,6 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
-
-extern const struct rpc_method service_stream_methods[];
 
 /* ---- service_attached.c: jobs that something else started ---- */
 
