@@ -83,108 +83,6 @@ int topics_add(const char *pattern, unsigned *topics, struct err *err)
 	return 0;
 }
 
-/* ---- the bus ---- */
-
-struct subscriber {
-	int id;
-	unsigned topics;
-	bus_handler *fn; /* NULL: unsubscribed while an event was being handed out */
-	void *ctx;
-};
-
-struct bus {
-	struct subscriber *items; /* in the order they subscribed */
-	size_t n, cap;
-	int next_id;
-	bool is_publishing;
-};
-
-struct bus *bus_new(void)
-{
-	return calloc(1, sizeof(struct bus));
-}
-
-struct bus *bus_free(struct bus *bus)
-{
-	if (bus)
-		free(bus->items);
-	free(bus);
-	return NULL;
-}
-
-int bus_subscribe(struct bus *bus, unsigned topics, bus_handler *fn, void *ctx)
-{
-	if (bus->n >= BUS_MAX_SUBSCRIBERS || bus->next_id == INT_MAX)
-		return -ENOSPC;
-	if (ARRAY_RESERVE(bus->items, bus->cap, bus->n + 1) < 0)
-		return -ENOMEM;
-	bus->items[bus->n++] = (struct subscriber){ bus->next_id, topics, fn, ctx };
-	return bus->next_id++;
-}
-
-void bus_set_topics(struct bus *bus, int id, unsigned topics)
-{
-	for (size_t i = 0; i < bus->n; i++)
-		if (bus->items[i].id == id)
-			bus->items[i].topics = topics;
-}
-
-/* Closes the gaps that unsubscribing left. */
-static void bus_compact(struct bus *bus)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < bus->n; i++)
-		if (bus->items[i].fn)
-			bus->items[kept++] = bus->items[i];
-	bus->n = kept;
-}
-
-void bus_unsubscribe(struct bus *bus, int id)
-{
-	for (size_t i = 0; i < bus->n; i++)
-		if (bus->items[i].id == id)
-			bus->items[i].fn = NULL;
-	if (!bus->is_publishing)
-		bus_compact(bus);
-}
-
-static bool wants(const struct subscriber *s, enum topic topic)
-{
-	return s->fn && (s->topics & topic_bit(topic));
-}
-
-bool bus_is_wanted(const struct bus *bus, enum topic topic)
-{
-	for (size_t i = 0; i < bus->n; i++)
-		if (wants(&bus->items[i], topic))
-			return true;
-	return false;
-}
-
-int bus_publish(struct bus *bus, const struct event *ev)
-{
-	size_t n = bus->n; /* who subscribes meanwhile waits for the next one */
-
-	if (bus->is_publishing)
-		return -EDEADLK;
-	bus->is_publishing = true;
-	for (size_t i = 0; i < n; i++) {
-		struct subscriber s = bus->items[i]; /* the array may move under a handler */
-
-		if (wants(&s, ev->topic))
-			s.fn(s.ctx, ev);
-	}
-	bus->is_publishing = false;
-	bus_compact(bus);
-	return 0;
-}
-
-bool event_is_visible(const struct event *ev, uid_t uid, bool sees_all)
-{
-	return sees_all || uid == 0 || ev->owner == EVENT_NO_OWNER || ev->owner == uid;
-}
-
 /* ---- changes ---- */
 
 enum topic change_topic(enum change change, const struct attempt *a,
@@ -276,15 +174,13 @@ void change_write_fields(struct json *j, enum change change, const struct attemp
 /* ---- recent ---- */
 
 struct kept {
-	struct event event;	    /* owns its json */
-	struct kept *older, *newer; /* of all */
-	struct kept *next_of_same;  /* the next newer one of its owner */
+	struct event event; /* owns its json */
+	struct kept *older, *newer;
 };
 
 struct owner {
 	uid_t uid;
 	size_t n, n_bytes;
-	struct kept *oldest, *newest;
 };
 
 struct recent {
@@ -361,24 +257,16 @@ static struct owner *find_largest(struct recent *recent)
 	return largest;
 }
 
-/* ---- keeping and dropping ---- */
-
 static void drop_oldest_of(struct recent *recent, struct owner *owner)
 {
-	struct kept *kept = owner->oldest;
-	{
-		if (kept->older)
-			kept->older->newer = kept->newer;
-		else
-			recent->oldest = kept->newer;
-		if (kept->newer)
-			kept->newer->older = kept->older;
-		else
-			recent->newest = kept->older;
-		recent->n--;
-		recent->n_bytes -= kept->event.len;
-	}
-	owner->oldest = kept->next_of_same;
+	struct kept *kept = recent->oldest;
+
+	while (kept->event.owner != owner->uid)
+		kept = kept->newer;
+	*(kept->older ? &kept->older->newer : &recent->oldest) = kept->newer;
+	*(kept->newer ? &kept->newer->older : &recent->newest) = kept->older;
+	recent->n--;
+	recent->n_bytes -= kept->event.len;
 	owner->n--;
 	owner->n_bytes -= kept->event.len;
 	if (owner->n == 0)
@@ -386,84 +274,53 @@ static void drop_oldest_of(struct recent *recent, struct owner *owner)
 	kept_free(kept);
 }
 
-static void append(struct recent *recent, struct owner *owner, struct kept *kept)
+void recent_add(struct recent *recent, const struct event *ev)
 {
-	kept->older = recent->newest;
-	if (recent->newest)
-		recent->newest->newer = kept;
-	else
-		recent->oldest = kept;
-	recent->newest = kept;
-	if (owner->n > 0)
-		owner->newest->next_of_same = kept;
-	else
-		owner->oldest = kept;
-	owner->newest = kept;
-	owner->n++;
-	owner->n_bytes += kept->event.len;
-	recent->n++;
-	recent->n_bytes += kept->event.len;
-}
-
-void recent_add(void *ctx, const struct event *ev)
-{
-	struct recent *recent = ctx;
 	struct owner *owner;
 	struct kept *kept;
-	char *copy;
 
 	if (ev->len > recent->max_bytes)
 		return;
 	kept = calloc(1, sizeof(*kept));
 	if (!kept)
 		return;
-	copy = malloc(ev->len + 1); /* with a NUL behind it, for readers of strings */
-	if (!copy) {
-		free(kept);
-		return;
-	}
-	memcpy(copy, ev->json, ev->len);
-	copy[ev->len] = '\0';
 	kept->event = *ev;
-	kept->event.json = copy;
+	kept->event.json = strndup(ev->json, ev->len);
 	while (recent->n == recent->max_events || recent->n_bytes + ev->len > recent->max_bytes)
 		drop_oldest_of(recent, find_largest(recent));
-	owner = find_owner(recent, ev->owner);
-	if (owner)
-		append(recent, owner, kept);
-	else
+	owner = kept->event.json ? find_owner(recent, ev->owner) : NULL;
+	if (!owner) {
 		kept_free(kept);
+		return;
+	}
+	kept->older = recent->newest;
+	*(recent->newest ? &recent->newest->newer : &recent->oldest) = kept;
+	recent->newest = kept;
+	owner->n++;
+	owner->n_bytes += ev->len;
+	recent->n++;
+	recent->n_bytes += ev->len;
 }
 
 /* ---- reading ---- */
 
-static const struct event *event_of(const struct kept *kept)
-{
-	return kept ? &kept->event : NULL;
-}
-
-/* The event is the first member. */
-static const struct kept *kept_of(const struct event *ev)
-{
-	return (const struct kept *)ev;
-}
-
+/* The event is the first member of what is kept. */
 const struct event *recent_newest(const struct recent *recent)
 {
-	return event_of(recent->newest);
+	return (const struct event *)recent->newest;
 }
 
 const struct event *recent_oldest(const struct recent *recent)
 {
-	return event_of(recent->oldest);
+	return (const struct event *)recent->oldest;
 }
 
 const struct event *recent_older(const struct event *ev)
 {
-	return event_of(kept_of(ev)->older);
+	return (const struct event *)((const struct kept *)ev)->older;
 }
 
 const struct event *recent_newer(const struct event *ev)
 {
-	return event_of(kept_of(ev)->newer);
+	return (const struct event *)((const struct kept *)ev)->newer;
 }

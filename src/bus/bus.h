@@ -1,9 +1,6 @@
 /*
- * bus - hands each event to every subscriber, in the order they subscribed.
- *
- * Handlers run inside bus_publish(), on the loop thread. They copy what they
- * want to keep and they do not publish. They may subscribe (for the next event
- * on) and unsubscribe anybody (who then gets nothing more, not even this event).
+ * bus - what is published: events by topic, changes of jobs, and the last events. The daemon hands
+ * them to its subscribers.
  */
 #pragma once
 
@@ -61,48 +58,14 @@ const char *topic_name(enum topic topic);
  */
 int topics_add(const char *pattern, unsigned *topics, struct err *err);
 
-/* ---- the bus ---- */
-
-#define BUS_MAX_SUBSCRIBERS 4096
-
-#define EVENT_NO_OWNER ((uid_t)-1)
-
-/* Something that happened. All of it is borrowed during the call. */
+/* Something that happened. All of it is borrowed during a call. */
 struct event {
 	enum topic topic;
 	uint64_t wall_ns; /* when */
-	uid_t owner;	  /* of the job; EVENT_NO_OWNER: it is about the host */
+	uid_t owner;	  /* of the job; of an event of the host: who runs the daemon */
 	const char *json; /* one JSON object, on one line */
 	size_t len;
-	bool is_raw; /* json is what its publisher will make one from; never on a bus */
 };
-
-struct bus;
-typedef void bus_handler(void *ctx, const struct event *ev);
-
-/* Returns an empty bus; the caller owns it. NULL: no memory. */
-struct bus *bus_new(void);
-
-/* NULL is fine. Returns NULL, so "b = bus_free(b)" leaves nothing dangling. */
-struct bus *bus_free(struct bus *bus);
-
-/* Borrows ctx until bus_unsubscribe(). Returns an id >= 0, or -ENOSPC, -ENOMEM. */
-int bus_subscribe(struct bus *bus, unsigned topics, bus_handler *fn, void *ctx);
-
-/* From the next event on it gets these topics instead. An id that is not there is fine. */
-void bus_set_topics(struct bus *bus, int id, unsigned topics);
-
-/* An id that is not there (any more) is fine: ids are not used again. */
-void bus_unsubscribe(struct bus *bus, int id);
-
-/* Whether anybody would get it: a publisher can skip rendering an event. */
-bool bus_is_wanted(const struct bus *bus, enum topic topic);
-
-/* -EDEADLK: called by a handler; nothing was published. */
-int bus_publish(struct bus *bus, const struct event *ev);
-
-/* True if uid may see ev: root, sees_all, the owner; events without an owner are public. */
-bool event_is_visible(const struct event *ev, uid_t uid, bool sees_all);
 
 /*
  * ---- changes: the beginnings and ends of jobs and sheets ----
@@ -129,7 +92,7 @@ void change_write_fields(struct json *j, enum change change, const struct attemp
 			 const struct sheet_record *sheet);
 
 /*
- * ---- recent: the last events of a bus, for queries ----
+ * ---- recent: the last events, for queries ----
  *
  * Bounded in number and in bytes. When there are more, the oldest events go of the owner who has
  * the most: the jobs of one user do not push out the events of others.
@@ -141,11 +104,8 @@ struct recent;
 struct recent *recent_new(size_t max_events, size_t max_bytes);
 struct recent *recent_free(struct recent *recent); /* NULL is fine. Returns NULL. */
 
-/*
- * A bus_handler, whose ctx is the struct recent: keeps a copy, if there is memory for one. One that
- * is raw is added without a bus; who reads it renders it.
- */
-void recent_add(void *ctx, const struct event *ev);
+/* Keeps a copy, if there is memory for one. */
+void recent_add(struct recent *recent, const struct event *ev);
 
 /* NULL: there are none. Valid until the next is added. */
 const struct event *recent_newest(const struct recent *recent);

@@ -109,7 +109,7 @@ static int take_folder(struct listing *l, const struct paths *paths)
 	size_t n = 0;
 
 	snprintf(folder, sizeof(folder), "%s/queue", paths->state_dir);
-	if (access(folder, R_OK | X_OK) < 0 || queue_open_to_read(folder, &l->queue, NULL) < 0)
+	if (access(folder, R_OK | X_OK) < 0 || queue_open(folder, false, &l->queue, NULL) < 0)
 		return 0;
 	while (queue_at(l->queue, n))
 		n++;

@@ -63,8 +63,6 @@ static int watch_signals(struct service *s, struct err *err)
 	return s->stop_signals.watch ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
-/* ---- opening ---- */
-
 /* ---- what logs report: the parts that follow jobs hear of it first ---- */
 
 /* By then what is read once more of a job that is over has been read. */
@@ -148,7 +146,6 @@ static const struct watch_ops watch_ops = { on_change, on_event, on_anomaly, exp
 static int make_parts(struct service *s, struct err *err)
 {
 	s->loop = loop_new();
-	s->bus = bus_new();
 	s->scan.membership = membership_new();
 	s->leftovers.orphans = orphans_new();
 	s->watch = watch_new(s->settings.options->paths->db, &watch_ops, s);
@@ -156,23 +153,43 @@ static int make_parts(struct service *s, struct err *err)
 					 s->settings.options->paths->jsonl)
 			    : NULL;
 	s->detect = detect_new(&s->settings.options->config->anomaly, DETECT_ALL);
-	if (!s->loop || !s->upkeep || !s->bus || !s->scan.membership || !s->watch ||
-	    !s->leftovers.orphans || !s->detect)
+	if (!s->loop || !s->upkeep || !s->scan.membership || !s->watch || !s->leftovers.orphans ||
+	    !s->detect)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	return service_keep_events(s, err);
 }
 
-static const struct rpc_method *const method_tables[] = {
-	service_status_methods,	  service_config_methods,    service_view_methods,
-	service_event_methods,	  service_job_methods,	     service_attach_methods,
-	service_submit_methods,	  service_phase_methods,     service_wait_methods,
-	service_guest_methods,	  service_admit_methods,     service_learn_methods,
-	service_estimate_methods, service_subscribe_methods, service_recorded_methods,
-	service_stream_methods,
+/* What the socket answers: docs/rpc.md. */
+static const struct rpc_method methods[] = {
+	{ "daemon.config", method_daemon_config, RPC_FOR_ALL },
+	{ "daemon.events", method_daemon_events, RPC_FOR_ALL },
+	{ "daemon.status", method_daemon_status, RPC_FOR_ALL },
+	{ "daemon.stop", method_daemon_stop, RPC_FOR_OWNER },
+	{ "daemon.top", method_daemon_top, RPC_FOR_ALL },
+	{ "daemon.top.stream", method_daemon_top_stream, RPC_FOR_ALL },
+	{ "admit", method_admit, RPC_FOR_ALL },
+	{ "estimate", method_estimate, RPC_FOR_ALL },
+	{ "correlate", method_correlate, RPC_FOR_OWNER },
+	{ "events.subscribe", method_events_subscribe, RPC_FOR_ALL },
+	{ "resource.context", method_resource_context, RPC_FOR_ALL },
+	{ "job.anomalies", method_job_anomalies, RPC_FOR_ALL },
+	{ "job.attach", method_job_attach, RPC_FOR_ALL },
+	{ "job.attempts", method_job_attempts, RPC_FOR_ALL },
+	{ "job.cancel", method_job_cancel, RPC_FOR_ALL },
+	{ "job.events", method_job_events, RPC_FOR_ALL },
+	{ "job.list", method_job_list, RPC_FOR_ALL },
+	{ "job.report", method_job_report, RPC_FOR_ALL },
+	{ "job.samples", method_job_samples, RPC_FOR_ALL },
+	{ "job.submit", method_job_submit, RPC_FOR_ALL },
+	{ "job.wait", method_job_wait, RPC_FOR_ALL },
+	{ "phase", method_mark_phase, RPC_FOR_ALL },
+	{ "runner.barrier", method_runner_barrier, RPC_FOR_ALL },
+	{ "runner.calls", method_runner_calls, RPC_FOR_ALL },
+	{ "runner.changed", method_runner_changed, RPC_FOR_ALL },
+	{ "runner.frames", method_runner_frames, RPC_FOR_ALL },
+	{ "runner.hello", method_runner_hello, RPC_FOR_ALL },
+	{ "runner.stream", method_runner_stream, RPC_FOR_ALL },
 };
-
-/* Of one user's connections, so that others have some as well: guests, and a few to ask. */
-#define CLIENTS_PER_USER 320
 
 /* Of one user's connections, so that others have some as well: guests, and a few to ask. */
 #define CLIENTS_PER_USER 320
@@ -183,25 +200,15 @@ static int listen_to_clients(struct service *s, struct err *err)
 	struct rpc_options options = {
 		.path = s->settings.options->socket_path,
 		.mode = s->settings.options->socket_mode,
+		.methods = methods,
+		.n_methods = ARRAY_SIZE(methods),
 		.limits = &limits,
 		.ctx = s,
 		.listen_fd = rpc_take_inherited_fd(err),
 	};
-	size_t n = 0;
 
 	if (options.listen_fd < 0)
 		return options.listen_fd;
-	/* The server takes one table. */
-	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++)
-		for (const struct rpc_method *m = method_tables[i]; m->name; m++)
-			n++;
-	s->answers.methods = reallocarray(NULL, n, sizeof(*s->answers.methods));
-	if (!s->answers.methods)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	for (size_t i = 0; i < ARRAY_SIZE(method_tables); i++)
-		for (const struct rpc_method *m = method_tables[i]; m->name; m++)
-			s->answers.methods[options.n_methods++] = *m;
-	options.methods = s->answers.methods;
 	limits.max_clients_per_user = CLIENTS_PER_USER;
 	return rpc_server_new(s->loop, &options, &s->server, err);
 }
@@ -260,11 +267,11 @@ static void on_socket_timer(void *ctx)
 		if (r == 0)
 			r = rpc_server_renew(s->server, o->socket_path, o->socket_mode, &err);
 	}
-	if (r < 0 && !s->answers.is_unreachable)
+	if (r < 0 && !s->is_unreachable)
 		log_warning("nobody can reach the daemon, which goes on: %s", err.text);
 	else if (r > 0)
 		log_warning("the socket was gone, and is there again: %s", o->socket_path);
-	s->answers.is_unreachable = r < 0;
+	s->is_unreachable = r < 0;
 }
 
 static int watch_socket(struct service *s, struct err *err)
@@ -286,10 +293,6 @@ static void on_watchdog_timer(void *ctx)
 	if (watchdog_is_content(&s->watchdog, s->stats.n_ticks, s->interval_seconds))
 		notify_service_manager("WATCHDOG=1");
 }
-
-/* A daemon that was told to stop gives up its socket first, and writes for a moment. */
-#define QUEUE_TRIES 60
-#define QUEUE_PAUSE_NS 50000000L
 
 /* What clients, worker threads, system calls and jobs take besides the files that are open once we
  * listen; some of them are kept for who asks us to stop (struct rpc_limits). */
@@ -380,7 +383,7 @@ static int open_service(struct service *s, struct err *err)
 	s->interval_seconds = s->settings.config->interval_seconds;
 	s->ladder.n = sources_probe_rungs(s->root_fd, NULL, &s->ladder.arena, s->ladder.rungs);
 	service_set_rung(s, collector_rung(s->scan.collector));
-	service_describe_calls(s);
+	service_begin_calls(s);
 	if (s->life.life)
 		service_set_rung(s, life_rung(s->life.life));
 	if (s->life.life && life_sees_oom(s->life.life))
@@ -449,7 +452,6 @@ static void close_service(struct service *s)
 	s->queue = queue_close(s->queue);
 	s->upkeep = upkeep_free(s->upkeep);
 	s->detect = detect_free(s->detect);
-	s->bus = bus_free(s->bus);
 	s->clients.recent = recent_free(s->clients.recent);
 	service_drop_guests(s);
 	s->scan.collector = collector_free(s->scan.collector);
@@ -468,7 +470,6 @@ static void close_service(struct service *s)
 	arena_release(&s->ladder.arena);
 	arena_release(&s->anomaly.kill_texts);
 	service_release_config(s);
-	free(s->answers.methods);
 	service_release_roots(s);
 }
 
@@ -485,6 +486,7 @@ int service_run(const struct service_options *options, struct err *err)
 		.guests.copies_fd = -1,
 		.ladder.arena = ARENA_INIT,
 		.clients.snapshot_json = BUF_INIT,
+		.syscalls.loading = PTHREAD_MUTEX_INITIALIZER,
 	};
 	const char ready = SERVICE_READY;
 	int r;

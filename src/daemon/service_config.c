@@ -271,7 +271,7 @@ static double seconds_or_unknown(uint64_t wall_ns)
 }
 
 /* What is wrong with a file may quote it: that is for its owner. */
-static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct service *s = ctx;
 	const bool is_owner = service_is_owner(rpc_call_peer(call));
@@ -296,8 +296,3 @@ static int daemon_config(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_config_methods[] = {
-	{ "daemon.config", daemon_config, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <pthread.h>
+
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/config.h"
@@ -16,7 +18,6 @@
 #include "daemon/daemon.h"
 #include "daemon/signal_list.h"
 #include "daemon/learner.h"
-#include "daemon/notify.h"
 #include "daemon/queue/queue.h"
 #include "daemon/service.h"
 #include "daemon/watch.h"
@@ -96,9 +97,12 @@ struct signals_state {
 
 /* System calls of the jobs' processes. */
 struct syscalls_state {
-	struct syscalls *syscalls; /* NULL: no job was watched yet, or it cannot be */
-	struct loop_timer *timer;  /* NULL: none was set yet */
-	bool is_refused;	   /* it cannot */
+	struct syscalls *syscalls; /* NULL: not loaded yet, or it cannot be */
+	bool is_begun, is_taken;   /* its loading; what came of that */
+	pthread_mutex_t loading;   /* of the three below, until is_taken */
+	struct syscalls *loaded;
+	struct err err;		   /* why not */
+	bool is_loaded;		   /* or cannot be */
 	size_t n_jobs;		   /* that are counted */
 	struct syscalls_lost lost; /* of all jobs */
 	unsigned time_every;	   /* one call in so many is timed */
@@ -180,7 +184,6 @@ struct service_clients {
 	struct learn_call *learn_calls; /* clients that wait for an analysis */
 	struct recent *recent;		/* the last events */
 	struct subscription *subscriptions;
-	struct rendered *rendered;
 	struct buf snapshot_json; /* the last snapshot, for those who see all of it */
 	bool has_snapshot_json;	  /* and not of the one before */
 };
@@ -236,13 +239,6 @@ struct service_streams {
 	int64_t n_opened;     /* that were ever opened */
 };
 
-/* The socket's methods. */
-struct service_answers {
-	bool is_unreachable;	    /* its socket is gone, and cannot be made anew: said */
-	struct rpc_method *methods; /* of all parts */
-	size_t n_methods;
-};
-
 /* Signals to the daemon. */
 struct service_signals_fd {
 	struct loop_fd *watch;
@@ -265,7 +261,6 @@ struct service {
 	struct store *store; /* NULL: not open; tried again at each tick */
 	struct daemon_record record;
 	struct jsonl *jsonl;
-	struct bus *bus;
 	struct rpc_server *server;
 	struct pressure pressure;
 	struct detect *detect;
@@ -294,7 +289,7 @@ struct service {
 	struct service_memory memory;
 	struct service_scan scan;
 	struct service_streams facts;
-	struct service_answers answers;
+	bool is_unreachable; /* its socket is gone, and cannot be made anew: said */
 	struct service_signals_fd stop_signals;
 	struct service_ticking ticking;
 };

@@ -14,6 +14,7 @@ static int look(struct service *s, struct err *err)
 	int r = watch_look(s->watch, err);
 
 	service_tend_guests(s);
+	service_settle_accounts(s);
 	return r;
 }
 

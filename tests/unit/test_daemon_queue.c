@@ -26,15 +26,40 @@ struct fixture {
 	struct queue *q;
 };
 
+struct submission {
+	const char *job_id, *text;
+	size_t len;
+	const char *workdir, *name;
+	uid_t uid;
+	uint64_t input_bytes;
+};
+
 /* What submitting does, without a thread. */
 static int queue_add(struct queue *q, const struct submission *job, struct err *err)
 {
-	struct queue_place place;
-	int r = queue_reserve(q, &place, err);
+	struct queued *queued = queue_reserve(q, err);
+	int r;
 
+	assert_non_null(queued);
+	queued->job_id = strdup(job->job_id);
+	queued->workdir = strdup(job->workdir);
+	queued->name = strdup(job->name);
+	queued->uid = job->uid;
+	queued->input_bytes = job->input_bytes;
+	r = queue_write(queued, job->text, job->len, err);
 	if (r == 0)
-		r = queue_write(&place, job, err);
-	return r < 0 ? r : queue_take(q, &place, job, err);
+		return queue_take(q, queued, err);
+	queued_free(&queued);
+	return r;
+}
+
+/* Valid until the next call. */
+static const char *path_of(const struct queued *job)
+{
+	static char path[QUEUE_PATH_BYTES];
+
+	queued_path(job, path);
+	return path;
 }
 
 static int setup(void **state)
@@ -47,7 +72,7 @@ static int setup(void **state)
 		return -1;
 	snprintf(f->folder, sizeof(f->folder), "%.90s/proctor-queue-XXXXXX", tmp ? tmp : "/tmp");
 	*state = f;
-	return mkdtemp(f->folder) && queue_open(f->folder, &f->q, &err) == 0 ? 0 : -1;
+	return mkdtemp(f->folder) && queue_open(f->folder, true, &f->q, &err) == 0 ? 0 : -1;
 }
 
 static size_t count_files(const char *folder, bool remove)
@@ -102,7 +127,7 @@ static void test_it_is_found_again(void **state)
 
 	assert_int_equal(add(f->q, "j", OTHER, "sheets:\n", &err), 0);
 	f->q = queue_close(f->q);
-	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+	assert_int_equal(queue_open(f->folder, true, &f->q, &err), 0);
 	job = queue_find(f->q, "j", OTHER);
 	assert_non_null(job);
 	assert_true(job->input_bytes == 4096);
@@ -130,7 +155,8 @@ static void test_each_is_a_submission_of_its_own(void **state)
 	second = queue_find(f->q, "j", OTHER)->submission;
 	assert_true(u64_known(first) && u64_known(second) && first != second && first && second);
 
-	assert_int_equal(io_read_at(AT_FDCWD, queue_find(f->q, "j", OTHER)->path, 4096, &text), 0);
+	assert_int_equal(io_read_at(AT_FDCWD, path_of(queue_find(f->q, "j", OTHER)), 4096, &text),
+			 0);
 	job = queue_file_job(text.data, text.len, &told);
 	assert_true(told == second);
 	assert_string_equal(job, "sheets:\n");
@@ -253,7 +279,7 @@ static void test_a_file_that_is_gone(void **state)
 	struct err err = ERR_INIT;
 
 	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
-	assert_int_equal(unlink(queue_at(f->q, 0)->path), 0);
+	assert_int_equal(unlink(path_of(queue_at(f->q, 0))), 0);
 	assert_int_equal(queue_start(f->q, queue_at(f->q, 0), f->folder, &err), -ENOENT);
 }
 
@@ -269,12 +295,11 @@ static void test_a_start_by_another_daemon(void **state)
 	job = queue_at(f->q, 0);
 	assert_int_equal(queue_start(f->q, job, "/proc/none", &err), -EAGAIN); /* no log */
 	assert_false(job->is_started);
-	assert_true(asprintf(&path, "%.*s.started", (int)(strrchr(job->path, '.') - job->path),
-			     job->path) > 0);
-	assert_int_equal(rename(job->path, path), 0);
+	assert_true(asprintf(&path, "%s" QUEUE_STARTED, job->stem) > 0);
+	assert_int_equal(rename(path_of(job), path), 0);
 	assert_int_equal(queue_start(f->q, job, f->folder, &err), 0);
 	assert_true(job->is_started);
-	assert_string_equal(job->path, path);
+	assert_string_equal(path_of(job), path);
 }
 
 /* As it is while its runner is on the way, which then is killed. */
@@ -282,15 +307,10 @@ static struct queued *add_killed_start(struct fixture *f)
 {
 	struct err err = ERR_INIT;
 	struct queued *job;
-	char *path = NULL;
 	int fds[2];
 
 	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
 	job = queue_at(f->q, 0);
-	assert_true(asprintf(&path, "%.*s.started", (int)(strrchr(job->path, '.') - job->path),
-			     job->path) > 0);
-	free(job->path);
-	job->path = path;
 	job->is_started = true;
 	assert_int_equal(pipe(fds), 0);
 	close(fds[1]);
@@ -308,7 +328,7 @@ static void test_a_runner_that_is_killed_before_it_begins(void **state)
 	assert_int_equal(queue_check_start(job, &err), -EAGAIN);
 	assert_false(job->is_started);
 	assert_false(job->was_executed);
-	assert_int_equal(access(job->path, F_OK), 0);
+	assert_int_equal(access(path_of(job), F_OK), 0);
 }
 
 /* What is over is not found by the next daemon, however its file is called. */
@@ -326,9 +346,9 @@ static void test_of_two_daemons_one_has_it(void **state)
 	struct queue *second = NULL;
 	struct err err = ERR_INIT;
 
-	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+	assert_int_equal(queue_open(f->folder, true, &second, &err), -EADDRINUSE);
 	f->q = queue_close(f->q);
-	assert_int_equal(queue_open(f->folder, &f->q, &err), 0);
+	assert_int_equal(queue_open(f->folder, true, &f->q, &err), 0);
 }
 
 /* Somebody has removed all of it, or put another folder there: of two daemons still one has it. */
@@ -344,11 +364,11 @@ static void test_a_folder_that_is_gone(void **state)
 	assert_true(add(f->q, "j", getuid(), "x", &err) < 0);
 	assert_int_equal(queue_renew(f->q, &err), 1);
 	assert_int_equal(add(f->q, "j", getuid(), "x", &err), 0);
-	assert_int_equal(queue_open(f->folder, &second, &err), -EADDRINUSE);
+	assert_int_equal(queue_open(f->folder, true, &second, &err), -EADDRINUSE);
 
 	snprintf(away, sizeof(away), "%s-away", f->folder);
 	assert_int_equal(rename(f->folder, away), 0);
-	assert_int_equal(queue_open(f->folder, &second, &err), 0);
+	assert_int_equal(queue_open(f->folder, true, &second, &err), 0);
 	assert_int_equal(queue_renew(f->q, &err), -EADDRINUSE);
 	assert_null(queue_close(second));
 	assert_int_equal(queue_renew(f->q, &err), 1);

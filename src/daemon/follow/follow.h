@@ -25,8 +25,10 @@ void service_close_life(struct service *s);
 /* Takes what the kernel has told: before each look, so that nothing of it is old. */
 void service_drain_life(struct service *s);
 
-/* The last words are asked of the kernel while somebody needs them. */
+/* The kernel sends the last usage of each process from now on. At a tick it ceases, if no job needs
+ * it. */
 void service_want_accounts(struct service *s);
+void service_settle_accounts(struct service *s);
 
 /* The kernel reports an account when it has done with the process, some milliseconds after its end:
  * what has not come by then is lost. */
@@ -68,8 +70,8 @@ void service_end_signals_of(struct service *s, struct watched *job);
 
 /* ---- service_syscalls.c ---- */
 
-/* Which rung it is, or will be. */
-void service_describe_calls(struct service *s);
+/* Loads what counts them on another thread, and sets which rung it will be. */
+void service_begin_calls(struct service *s);
 
 /*
  * A job begins: what its processes call is counted from now on, where that can be. With the first
@@ -189,8 +191,6 @@ bool service_is_inside(struct service *s, uint64_t mark, const struct proc_key *
 
 /* Whose processes were marked so; 0: of an attempt that is not known, or no longer. */
 int64_t service_attempt_of_mark(struct service *s, uint64_t mark);
-
-extern const struct rpc_method service_stream_methods[];
 
 /* ---- service_attached.c: jobs that something else started ---- */
 

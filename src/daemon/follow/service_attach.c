@@ -127,7 +127,7 @@ static void describe(const struct service *s, const struct process_facts *facts,
 
 /* Answered when its log is made. The start time is taken once: from there on the pid alone means
  * nothing. */
-static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_attach(void *ctx, struct rpc_call *call, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct service *s = ctx;
@@ -174,8 +174,3 @@ static int job_attach(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_attach_methods[] = {
-	{ "job.attach", job_attach, RPC_FOR_ALL },
-	{ 0 },
-};

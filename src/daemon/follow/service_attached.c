@@ -43,7 +43,6 @@ static void drop(struct service *s, struct attached *gone)
 	s->life.n_unaccounted += deaths_count_unaccounted(&gone->deaths, UINT64_MAX);
 	deaths_release(&gone->deaths);
 	free(gone);
-	service_want_accounts(s);
 }
 
 void service_release_attached(struct service *s)

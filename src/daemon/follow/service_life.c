@@ -74,7 +74,15 @@ static void on_readable(void *ctx)
 void service_want_accounts(struct service *s)
 {
 	if (s->life.life)
-		(void)life_want_accounts(s->life.life, s->attached || s->facts.first);
+		(void)life_want_accounts(s->life.life, true);
+}
+
+/* The kernel holds up for some milliseconds what is attached right after it was detached: so that is
+ * not done between two short jobs. */
+void service_settle_accounts(struct service *s)
+{
+	if (s->life.life && !s->attached && !s->facts.first)
+		(void)life_want_accounts(s->life.life, false);
 }
 
 int service_open_life(struct service *s, const struct life_ops *ops, struct err *err)

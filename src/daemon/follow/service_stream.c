@@ -11,6 +11,7 @@
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "daemon/follow/follow.h"
+#include "daemon/methods/methods.h"
 #include "daemon/process_handle.h"
 #include "model/record.h"
 
@@ -410,7 +411,7 @@ static const struct rpc_field barrier_fields[] = {
 static void on_hung_up(void *ctx);
 
 /* The runner waits until all that has happened so far was sent, for patience_ms at most. */
-static int runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_barrier(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct barrier_params params = { 0 };
 	struct stream *st = rpc_call_subscription(call, on_hung_up);
@@ -458,7 +459,6 @@ static void drop(struct stream *st)
 		st->barrier->stream = NULL;
 	st->service->life.n_unaccounted += count_gone(st, UINT64_MAX);
 	end_signals(st);
-	service_want_accounts(st->service);
 	free(st->ends);
 	free(st->events);
 	free(st->awaited);
@@ -573,7 +573,7 @@ void service_write_stream(const struct service *s, struct json *j, bool follows)
 }
 
 /* Its first command waits for the answer, for some milliseconds: nothing is looked at here. */
-static int runner_stream(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_stream(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct stream_params params = { 0 };
 	struct json *j;
@@ -589,9 +589,3 @@ static int runner_stream(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_stream_methods[] = {
-	{ "runner.stream", runner_stream, RPC_FOR_ALL },
-	{ "runner.barrier", runner_barrier, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -9,8 +9,9 @@
 #include "daemon/follow/follow.h"
 
 /*
- * The system calls of the jobs' processes, by eBPF. It is loaded with the first job, counts
- * while there is one, and is not tried again where it cannot be.
+ * The system calls of the jobs' processes, by eBPF. It is loaded on another thread when the daemon
+ * begins, as that takes the kernel some 80 ms. It counts while there is a job, and is not tried again where
+ * it cannot be.
  */
 
 /* What each process has called, as text: of one job, and of all together. */
@@ -69,41 +70,56 @@ static void sum_process(void *ctx, const struct syscall_process *p)
 
 /* ---- which jobs ---- */
 
-static bool open_syscalls(struct service *s)
+/* On any thread. */
+static void load(void *ctx)
 {
-	const struct syscalls_options options = {
-		.time_every = (unsigned)s->settings.config->syscalls_time_every
-	};
-	struct syscalls_state *state = &s->syscalls;
-	struct err err = ERR_INIT;
+	struct syscalls_state *state = &((struct service *)ctx)->syscalls;
+	const struct syscalls_options options = { .time_every = state->time_every };
 
-	if (state->syscalls || state->is_refused)
-		return state->syscalls != NULL;
-	state->time_every = options.time_every;
-	if (syscalls_open(&options, &state->syscalls, &err) < 0) {
-		state->is_refused = true;
-		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
-		return false;
-	}
-	service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" });
-	return true;
+	pthread_mutex_lock(&state->loading);
+	if (!state->is_loaded)
+		(void)syscalls_open(&options, &state->loaded, &state->err);
+	state->is_loaded = true;
+	pthread_mutex_unlock(&state->loading);
 }
 
-/* Nothing is loaded before there is a job. Where other programs are, these are likely to load too.
- */
-void service_describe_calls(struct service *s)
+/* What another thread is loading is waited for. */
+static bool open_syscalls(struct service *s)
+{
+	struct syscalls_state *state = &s->syscalls;
+
+	if (state->is_taken)
+		return state->syscalls != NULL;
+	if (!state->is_begun)
+		state->time_every = (unsigned)s->settings.config->syscalls_time_every;
+	state->is_begun = state->is_taken = true;
+	load(s);
+	state->syscalls = TAKE_PTR(state->loaded);
+	service_set_rung(s, state->syscalls
+				    ? (struct rung){ SOURCES_RUNG_SYSCALLS,
+						     SOURCES_RUNG_SYSCALLS_EBPF, "" }
+				    : (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown",
+						     state->err.text });
+	return state->syscalls != NULL;
+}
+
+static void begin_loading(struct service *s);
+
+/* Where other programs are, these are likely to load too. */
+void service_begin_calls(struct service *s)
 {
 	struct rung taken = { SOURCES_RUNG_SYSCALLS, RUNG_UNKNOWN,
-			      "eBPF programs for it are tried with the first job" };
+			      "eBPF programs for it are being loaded" };
 
 	if (!s->settings.options->config->ebpf_enabled)
 		taken.reason = SOURCES_EBPF_FORBIDDEN;
 	else if (!s->settings.config->syscalls_enabled)
 		taken.reason = SOURCES_SYSCALLS_FORBIDDEN;
 	else if (s->life.life && life_sees_signals(s->life.life))
-		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF,
-				       "loaded with the first job" };
+		taken = (struct rung){ SOURCES_RUNG_SYSCALLS, SOURCES_RUNG_SYSCALLS_EBPF, "" };
 	service_set_rung(s, taken);
+	if (s->settings.options->config->ebpf_enabled && s->settings.config->syscalls_enabled)
+		begin_loading(s);
 }
 
 /* And is not counted yet. One that was cancelled before it began has nobody to be counted. */
@@ -148,15 +164,16 @@ static void count_job(struct service *s, struct watched *job)
 		service_set_rung(s, (struct rung){ SOURCES_RUNG_SYSCALLS, "unknown", err.text });
 }
 
-static void on_timer(void *ctx)
+static void on_loaded(void *ctx)
 {
 	struct service *s = ctx;
+	struct watched **jobs;
 	size_t n;
-	struct watched **jobs = watch_jobs(s->watch, &n);
 	int r;
 
-	if (n == 0 || !open_syscalls(s))
+	if (!open_syscalls(s)) /* also when the daemon ends */
 		return;
+	jobs = watch_jobs(s->watch, &n);
 	syscalls_begin_many(s->syscalls.syscalls);
 	for (size_t i = 0; i < n; i++)
 		count_job(s, jobs[i]);
@@ -166,16 +183,20 @@ static void on_timer(void *ctx)
 			    strerror(-r));
 }
 
+static void begin_loading(struct service *s)
+{
+	if (s->syscalls.is_begun)
+		return;
+	s->syscalls.time_every = (unsigned)s->settings.config->syscalls_time_every;
+	s->syscalls.is_begun = loop_queue_work(s->loop, load, on_loaded, s) == 0;
+}
+
 void service_count_calls_of(struct service *s, struct watched *job)
 {
 	if (s->syscalls.syscalls)
 		count_job(s, job);
-	if (s->syscalls.syscalls || s->syscalls.is_refused || !is_wanted(s, job))
-		return;
-	if (!s->syscalls.timer)
-		s->syscalls.timer = loop_timer_new(s->loop, on_timer, s);
-	if (s->syscalls.timer)
-		loop_timer_set(s->syscalls.timer, 1, 0);
+	else if (is_wanted(s, job))
+		begin_loading(s);
 }
 
 bool service_count_calls_now(struct service *s, struct watched *job)
@@ -373,9 +394,8 @@ void service_close_syscalls(struct service *s)
 	/* In one go, however many: nothing is to be untracked, as what counts them ends as well. */
 	if (s->syscalls.n_jobs > 0 && read_calls(s) == 0)
 		syscalls_each(s->syscalls.syscalls, sum_process, &summing);
-	if (s->syscalls.timer)
-		loop_timer_close(s->syscalls.timer);
-	s->syscalls.timer = NULL;
+	if (s->syscalls.is_begun)
+		(void)open_syscalls(s);
 	s->syscalls.syscalls = syscalls_close(s->syscalls.syscalls);
 	for (size_t i = 0; i < n; i++)
 		service_sum_calls_of(s, jobs[i]);

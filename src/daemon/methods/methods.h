@@ -28,23 +28,15 @@ enum service_right { SERVICE_READ, SERVICE_CONTROL };
 struct watched *service_find_own_job(struct service *s, const struct rpc_peer *peer,
 				     const char *job_id);
 
-/* ---- methods: what it answers; each table ends with a row without a name ---- */
+/* ---- methods: what it answers (the table is in service.c) ---- */
 
-extern const struct rpc_method service_status_methods[]; /* the daemon itself */
-extern const struct rpc_method service_config_methods[];
-extern const struct rpc_method service_view_methods[];	    /* snapshots, contexts */
-extern const struct rpc_method service_subscribe_methods[]; /* events, as they happen */
-extern const struct rpc_method service_event_methods[];	    /* the last events */
-extern const struct rpc_method service_recorded_methods[];  /* what was recorded, by pages */
-extern const struct rpc_method service_job_methods[];
-extern const struct rpc_method service_submit_methods[];
-extern const struct rpc_method service_attach_methods[];
-extern const struct rpc_method service_phase_methods[];
-extern const struct rpc_method service_wait_methods[];
-extern const struct rpc_method service_admit_methods[];
-extern const struct rpc_method service_learn_methods[];
-extern const struct rpc_method service_estimate_methods[];
-extern const struct rpc_method service_guest_methods[]; /* for runners */
+rpc_method_fn method_daemon_config, method_daemon_events, method_daemon_status, method_daemon_stop,
+	method_daemon_top, method_daemon_top_stream, method_admit, method_estimate,
+	method_correlate, method_events_subscribe, method_resource_context, method_job_anomalies,
+	method_job_attach, method_job_attempts, method_job_cancel, method_job_events,
+	method_job_list, method_job_report, method_job_samples, method_job_submit, method_job_wait,
+	method_mark_phase, method_runner_barrier, method_runner_calls, method_runner_changed,
+	method_runner_frames, method_runner_hello, method_runner_stream;
 
 /* After each look. */
 void service_tend_guests(struct service *s);
@@ -88,19 +80,14 @@ void service_write_context(struct json *j, const struct service *s, const struct
 
 /* ---- service_events.c ---- */
 
-/* What was rendered of the event that is being published: for everybody who sees it alike, or (a
- * snapshot) for one user. */
-struct rendered {
-	bool is_for_user;
-	uid_t uid;
-	struct rpc_event *event;
-	struct rendered *next;
-};
-
 /* From now on the last events are kept. */
 int service_keep_events(struct service *s, struct err *err);
 /* Whose an event of a job of this user is: where nobody knows that, it is for who sees all. */
 uid_t service_event_owner(uint64_t uid);
+
+/* service_subscribe.c: to its subscribers; and whether a topic has any. */
+void service_hand_out(struct service *s, const struct event *ev);
+bool service_is_subscribed(const struct service *s, enum topic topic);
 
 /* Of a job of this user, see service_event_owner(). What has failed to be written is not told. */
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,

@@ -16,18 +16,6 @@ uid_t service_event_owner(uint64_t uid)
 	return u64_known(uid) ? (uid_t)uid : geteuid();
 }
 
-static void forget_rendered(struct service *s)
-{
-	struct rendered *next;
-
-	for (struct rendered *r = s->clients.rendered; r; r = next) {
-		next = r->next;
-		rpc_event_unref(r->event);
-		free(r);
-	}
-	s->clients.rendered = NULL;
-}
-
 void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint64_t uid,
 		     const struct buf *json)
 {
@@ -39,9 +27,11 @@ void service_publish(struct service *s, enum topic topic, uint64_t wall_ns, uint
 		.len = json->len,
 	};
 
-	if (buf_error(json) == 0)
-		bus_publish(s->bus, &event);
-	forget_rendered(s);
+	if (buf_error(json) < 0)
+		return;
+	if (topic != TOPIC_SNAPSHOT)
+		recent_add(s->clients.recent, &event);
+	service_hand_out(s, &event);
 }
 
 static enum topic process_event_topic(enum event_type type)
@@ -145,8 +135,6 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 	struct episode shown;
 	struct json j;
 
-	if (!bus_is_wanted(s->bus, TOPIC_ANOMALY))
-		return;
 	episode_copy(&shown, e);
 	if (service_event_owner(uid) != geteuid()) {
 		anomaly_host_init(&shown.host);
@@ -160,7 +148,7 @@ void service_publish_anomaly(struct service *s, const struct episode *e, enum ep
 
 void service_tell_snapshot(struct service *s)
 {
-	if (bus_is_wanted(s->bus, TOPIC_SNAPSHOT))
+	if (service_is_subscribed(s, TOPIC_SNAPSHOT))
 		service_publish(s, TOPIC_SNAPSHOT, s->scan.snap.wall_ns, geteuid(),
 				service_snapshot_json(s));
 }
@@ -175,10 +163,7 @@ void service_tell_snapshot(struct service *s)
 int service_keep_events(struct service *s, struct err *err)
 {
 	s->clients.recent = recent_new(MAX_EVENTS, MAX_BYTES);
-	if (!s->clients.recent ||
-	    bus_subscribe(s->bus, ~topic_bit(TOPIC_SNAPSHOT), recent_add, s->clients.recent) < 0)
-		return err_set(err, -ENOMEM, "no memory left to begin");
-	return 0;
+	return s->clients.recent ? 0 : err_set(err, -ENOMEM, "no memory left to begin");
 }
 
 struct events_params {
@@ -206,7 +191,7 @@ static bool names_job(const struct event *ev, const char *job_id)
 static bool is_asked_for(const struct service *s, const struct rpc_peer *peer,
 			 const struct events_params *params, const struct event *ev)
 {
-	return event_is_visible(ev, peer->uid, service_reads_all(s, peer)) &&
+	return service_may_read(s, peer, ev->owner) &&
 	       !(u64_to_seconds(ev->wall_ns) < params->since) &&
 	       (!params->job_id || names_job(ev, params->job_id));
 }
@@ -226,7 +211,7 @@ static const struct event *find_first(const struct service *s, const struct rpc_
 	return first;
 }
 
-static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
@@ -246,8 +231,3 @@ static int daemon_events(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_array(j);
 	return 0;
 }
-
-const struct rpc_method service_event_methods[] = {
-	{ "daemon.events", daemon_events, RPC_FOR_ALL },
-	{ 0 },
-};

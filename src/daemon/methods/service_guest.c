@@ -383,7 +383,7 @@ static int receive(struct service *s, struct rpc_call *call, const struct hello_
 	return 0;
 }
 
-static int runner_hello(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_hello(void *ctx, struct rpc_call *call, struct err *err)
 {
 	CLEANUP(buf_release) struct buf folder = BUF_INIT;
 	struct service *s = ctx;
@@ -545,7 +545,7 @@ static const struct rpc_field frames_fields[] = {
 	{ "end", RPC_STRING, offsetof(struct frames_params, end), .is_required = false },
 };
 
-static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 {
 	CLEANUP(buf_release) struct buf end = BUF_INIT;
 	struct service *s = ctx;
@@ -591,7 +591,7 @@ static int runner_frames(void *ctx, struct rpc_call *call, struct err *err)
 }
 
 /* Something has changed in a log that we read. */
-static int runner_changed(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_changed(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
@@ -629,7 +629,7 @@ static const struct rpc_field calls_fields[] = {
 };
 
 /* What was counted of the caller's own job: so far, or at its end for its record. */
-static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
+int method_runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct guest *guest = find_by_line(ctx, rpc_call_peer(call));
 	/* By its line, or by its process if it holds none yet. */
@@ -649,11 +649,3 @@ static int runner_calls(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_guest_methods[] = {
-	{ "runner.hello", runner_hello, RPC_FOR_ALL },
-	{ "runner.frames", runner_frames, RPC_FOR_ALL },
-	{ "runner.changed", runner_changed, RPC_FOR_ALL },
-	{ "runner.calls", runner_calls, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -54,7 +54,7 @@ static void write_queued(struct json *j, const struct queued *job)
 	attempt_release(&a);
 }
 
-static int job_list(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_list(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct queued *queued;
 	struct service *s = ctx;
@@ -165,7 +165,7 @@ static void release_report(void *ctx)
 /* Of a job that ran for a day it takes a third of a second. */
 static const struct aside_answer answer_report = { read_report, write_report, release_report };
 
-static int job_report(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_report(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct report_task *task;
@@ -286,7 +286,7 @@ static int refuse_unknown(struct service *s, const struct rpc_peer *peer,
 	return err_set(err, -ENOENT, "there is no job %s", params->job_id);
 }
 
-static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct rpc_peer *peer = rpc_call_peer(call);
@@ -337,10 +337,3 @@ static int job_cancel(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_job_methods[] = {
-	{ "job.list", job_list, RPC_FOR_ALL },
-	{ "job.report", job_report, RPC_FOR_ALL },
-	{ "job.cancel", job_cancel, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -53,8 +53,6 @@ static void on_news(void *ctx, const struct pattern *pattern, uint64_t uid)
 	struct service *s = ctx;
 	struct json j;
 
-	if (!bus_is_wanted(s->bus, TOPIC_PATTERN))
-		return;
 	json_init(&j, &out);
 	belief_write_json(&j, pattern);
 	service_publish(s, TOPIC_PATTERN, clock_wall_ns(), uid, &out);
@@ -82,7 +80,7 @@ int service_begin_learning(struct service *s, struct err *err)
 
 /* ---- an analysis at once ---- */
 
-static int correlate(void *ctx, struct rpc_call *call, struct err *err)
+int method_correlate(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct learn_call *waiting;
@@ -100,8 +98,3 @@ static int correlate(void *ctx, struct rpc_call *call, struct err *err)
 	waiting->num = learner_analyze_now(s->learner);
 	return 0;
 }
-
-const struct rpc_method service_learn_methods[] = {
-	{ "correlate", correlate, RPC_FOR_OWNER },
-	{ 0 },
-};

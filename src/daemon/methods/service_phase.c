@@ -308,7 +308,7 @@ void service_close_phases(struct service *s)
 	s->phases = NULL;
 }
 
-static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
+int method_mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct phase_params params;
@@ -349,8 +349,3 @@ static int mark_phase(void *ctx, struct rpc_call *call, struct err *err)
 		count_lost(s->phases, job->a.id, 1);
 	return r;
 }
-
-const struct rpc_method service_phase_methods[] = {
-	{ "phase", mark_phase, RPC_FOR_ALL },
-	{ 0 },
-};

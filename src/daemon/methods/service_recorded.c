@@ -96,30 +96,22 @@ static int answer(struct service *s, struct rpc_call *call, read_fn *read, const
 	return service_answer_aside(s, call, &answer_recorded, task, err);
 }
 
-static int job_attempts(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_attempts(void *ctx, struct rpc_call *call, struct err *err)
 {
 	return answer(ctx, call, recorded_read_attempts, "attempts", false, err);
 }
 
-static int job_samples(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_samples(void *ctx, struct rpc_call *call, struct err *err)
 {
 	return answer(ctx, call, recorded_read_samples, "samples", true, err);
 }
 
-static int job_events(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_events(void *ctx, struct rpc_call *call, struct err *err)
 {
 	return answer(ctx, call, recorded_read_events, "events", true, err);
 }
 
-static int job_anomalies(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_anomalies(void *ctx, struct rpc_call *call, struct err *err)
 {
 	return answer(ctx, call, recorded_read_anomalies, "anomalies", false, err);
 }
-
-const struct rpc_method service_recorded_methods[] = {
-	{ "job.attempts", job_attempts, RPC_FOR_ALL },
-	{ "job.samples", job_samples, RPC_FOR_ALL },
-	{ "job.events", job_events, RPC_FOR_ALL },
-	{ "job.anomalies", job_anomalies, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -115,7 +115,7 @@ static void write_life(struct json *j, const struct service *s)
 	json_key_u64(j, "children_reaped", s->leftovers.n_reaped);
 }
 
-static int daemon_status(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_status(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct queued *job;
@@ -161,7 +161,7 @@ static void on_stop_soon(void *ctx)
 }
 
 /* After the answer is on its way. */
-static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct loop_timer *timer;
@@ -182,9 +182,3 @@ static int daemon_stop(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_status_methods[] = {
-	{ "daemon.status", daemon_status, RPC_FOR_ALL },
-	{ "daemon.stop", daemon_stop, RPC_FOR_OWNER },
-	{ 0 },
-};

@@ -4,32 +4,6 @@
 #include "base/macros.h"
 #include "daemon/methods/methods.h"
 
-/* ---- what was rendered of the event that is being published ---- */
-
-/* However many get it, it is rendered once. NULL: no memory. Borrowed. */
-static struct rpc_event *render(struct service *s, const struct event *ev, bool is_for_user,
-				uid_t uid)
-{
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
-	struct rendered *r;
-	struct json j;
-
-	for (r = s->clients.rendered; r; r = r->next)
-		if (r->is_for_user == is_for_user && (!is_for_user || r->uid == uid))
-			return r->event;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	*r = (struct rendered){ is_for_user, uid, NULL, s->clients.rendered };
-	s->clients.rendered = r;
-	json_init(&j, &out);
-	if (!is_for_user)
-		r->event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json, ev->len);
-	else if (service_write_shown(s, uid, &j) == 0 && buf_error(&out) == 0)
-		r->event = rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
-	return r->event;
-}
-
 /* ---- subscriptions ---- */
 
 /* Of one user who does not read all: each event is handed to every one of them. */
@@ -41,7 +15,7 @@ struct subscription {
 	struct rpc_subscriber *subscriber;
 	uid_t uid;
 	unsigned topics;
-	int bus_id;
+	struct rpc_event *shown; /* the snapshot that is handed out, as this user sees it */
 	struct subscription *next;
 };
 
@@ -50,37 +24,80 @@ static void on_subscriber_gone(void *ctx)
 	struct subscription *sub = ctx;
 	struct subscription **at = &sub->service->clients.subscriptions;
 
-	while (*at && *at != sub)
+	while (*at != sub)
 		at = &(*at)->next;
-	if (*at)
-		*at = sub->next;
-	bus_unsubscribe(sub->service->bus, sub->bus_id);
+	*at = sub->next;
 	free(sub);
 }
 
-static void on_event(void *ctx, const struct event *ev)
+bool service_is_subscribed(const struct service *s, enum topic topic)
 {
-	struct subscription *sub = ctx;
-	struct service *s = sub->service;
-	const struct rpc_peer *peer = rpc_subscriber_peer(sub->subscriber);
-	bool reads_all = service_reads_all(s, peer);
-	bool is_for_user = ev->topic == TOPIC_SNAPSHOT && !reads_all;
-	struct rpc_event *event;
+	const struct subscription *sub = s->clients.subscriptions;
 
-	if (!is_for_user && !event_is_visible(ev, peer->uid, reads_all))
-		return;
-	event = render(s, ev, is_for_user, peer->uid);
-	if (event)
-		rpc_push(sub->subscriber, event);
+	while (sub && !(sub->topics & topic_bit(topic)))
+		sub = sub->next;
+	return sub != NULL;
 }
 
-static int begin(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
+/* A snapshot for one user who does not read all: rendered once for all that this user has
+ * subscribed. */
+static struct rpc_event *render_shown(struct service *s, const struct event *ev,
+				      struct subscription *of)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct json j;
+
+	for (struct subscription *sub = s->clients.subscriptions; sub; sub = sub->next)
+		if (sub->uid == of->uid && sub->shown)
+			return sub->shown;
+	json_init(&j, &out);
+	if (service_write_shown(s, of->uid, &j) == 0 && buf_error(&out) == 0)
+		of->shown = rpc_event_new(topic_name(ev->topic), ev->wall_ns, out.data, out.len);
+	return of->shown;
+}
+
+/* However many get it, it is rendered once. Who does not read fast enough is closed later, by the
+ * server. */
+void service_hand_out(struct service *s, const struct event *ev)
+{
+	struct rpc_event *whole = NULL, *event;
+	struct subscription *sub;
+
+	for (sub = s->clients.subscriptions; sub; sub = sub->next) {
+		const struct rpc_peer *peer = rpc_subscriber_peer(sub->subscriber);
+
+		if (!(sub->topics & topic_bit(ev->topic)))
+			continue;
+		if (ev->topic == TOPIC_SNAPSHOT && !service_reads_all(s, peer)) {
+			event = render_shown(s, ev, sub);
+		} else if (service_may_read(s, peer, ev->owner)) {
+			if (!whole)
+				whole = rpc_event_new(topic_name(ev->topic), ev->wall_ns, ev->json,
+						      ev->len);
+			event = whole;
+		} else {
+			continue;
+		}
+		if (event)
+			rpc_push(sub->subscriber, event);
+	}
+	rpc_event_unref(whole);
+	for (sub = s->clients.subscriptions; sub; sub = sub->next)
+		sub->shown = rpc_event_unref(sub->shown);
+}
+
+/* Who subscribes again gets more topics on the same connection, and each event once. */
+static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
-	struct subscription *sub;
+	struct subscription *sub = rpc_call_subscription(call, on_subscriber_gone);
 	size_t n = 0;
-	int r = 0;
+	int r;
 
+	if (sub) {
+		sub->topics |= topics;
+		return 0;
+	}
 	/* What wakes us for everybody's events is not for one user alone. */
 	for (sub = s->clients.subscriptions; sub && !service_is_owner(peer); sub = sub->next)
 		n += sub->uid == peer->uid;
@@ -90,33 +107,18 @@ static int begin(struct service *s, struct rpc_call *call, unsigned topics, stru
 	sub = calloc(1, sizeof(*sub));
 	if (!sub)
 		return err_set(err, -ENOMEM, "no memory left for a subscription");
-	*sub = (struct subscription){
-		.service = s, .uid = peer->uid, .topics = topics, .next = s->clients.subscriptions
-	};
+	*sub = (struct subscription){ .service = s, .uid = peer->uid, .topics = topics };
+	r = rpc_call_subscribe(call, on_subscriber_gone, sub, &sub->subscriber, err);
+	if (r < 0) {
+		free(sub);
+		return r;
+	}
+	sub->next = s->clients.subscriptions;
 	s->clients.subscriptions = sub;
-	sub->bus_id = bus_subscribe(s->bus, topics, on_event, sub);
-	if (sub->bus_id < 0)
-		r = err_set(err, sub->bus_id, "there are too many subscribers");
-	else
-		r = rpc_call_subscribe(call, on_subscriber_gone, sub, &sub->subscriber, err);
-	if (r < 0)
-		on_subscriber_gone(sub);
-	return r;
-}
-
-/* Who subscribes again gets more topics on the same connection, and each event once. */
-static int subscribe(struct service *s, struct rpc_call *call, unsigned topics, struct err *err)
-{
-	struct subscription *sub = rpc_call_subscription(call, on_subscriber_gone);
-
-	if (!sub)
-		return begin(s, call, topics, err);
-	sub->topics |= topics;
-	bus_set_topics(s->bus, sub->bus_id, sub->topics);
 	return 0;
 }
 
-static int daemon_top_stream(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_top_stream(void *ctx, struct rpc_call *call, struct err *err)
 {
 	int r = rpc_call_read(call, NULL, 0, NULL, err);
 
@@ -131,7 +133,7 @@ static const struct rpc_field subscribe_fields[] = {
 	{ "topics", RPC_STRINGS, offsetof(struct subscribe_params, topics), .is_required = true },
 };
 
-static int events_subscribe(void *ctx, struct rpc_call *call, struct err *err)
+int method_events_subscribe(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct subscribe_params params = { 0 };
 	unsigned topics = 0;
@@ -143,9 +145,3 @@ static int events_subscribe(void *ctx, struct rpc_call *call, struct err *err)
 		r = err_set(err, -EINVAL, "'topics' names none: [\"*\"] is all of them");
 	return r < 0 ? r : subscribe(ctx, call, topics, err);
 }
-
-const struct rpc_method service_subscribe_methods[] = {
-	{ "daemon.top.stream", daemon_top_stream, RPC_FOR_ALL },
-	{ "events.subscribe", events_subscribe, RPC_FOR_ALL },
-	{ 0 },
-};

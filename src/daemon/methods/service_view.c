@@ -178,7 +178,7 @@ const struct buf *service_snapshot_json(struct service *s)
 	return &s->clients.snapshot_json;
 }
 
-static int daemon_top(void *ctx, struct rpc_call *call, struct err *err)
+int method_daemon_top(void *ctx, struct rpc_call *call, struct err *err)
 {
 	const struct rpc_peer *peer = rpc_call_peer(call);
 	struct service *s = ctx;
@@ -211,7 +211,7 @@ static const struct rpc_field context_fields[] = {
 	{ "pid", RPC_U64, offsetof(struct context_params, pid), .min = 1, .max = 4194304 },
 };
 
-static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
+int method_resource_context(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	const struct snapshot *snap = &s->scan.snap;
@@ -235,9 +235,3 @@ static int resource_context(void *ctx, struct rpc_call *call, struct err *err)
 	service_write_context(rpc_call_result(call), s, rpc_call_peer(call), p);
 	return 0;
 }
-
-const struct rpc_method service_view_methods[] = {
-	{ "daemon.top", daemon_top, RPC_FOR_ALL },
-	{ "resource.context", resource_context, RPC_FOR_ALL },
-	{ 0 },
-};

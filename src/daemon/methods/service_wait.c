@@ -137,7 +137,7 @@ static int wait_for(struct service *s, struct rpc_call *call, const struct wait_
 }
 
 /* Of a job that is over the answer comes at once. */
-static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_wait(void *ctx, struct rpc_call *call, struct err *err)
 {
 	CLEANUP(attempt_release) struct attempt a;
 	struct service *s = ctx;
@@ -168,8 +168,3 @@ static int job_wait(void *ctx, struct rpc_call *call, struct err *err)
 		write_end(call, &a);
 	return r;
 }
-
-const struct rpc_method service_wait_methods[] = {
-	{ "job.wait", job_wait, RPC_FOR_ALL },
-	{ 0 },
-};

@@ -47,17 +47,16 @@ static void become_runner(const struct detached *d, int fail_fd)
 {
 	static const char gone[] = " (deleted)";
 	CLEANUP(close_fd) int oom_fd = -1;
-	struct launch_user as = { .uid = d->uid, .workdir = d->workdir };
-	bool is_other = d->uid != geteuid();
+	struct launch_user as = { .uid = d->job->uid, .workdir = d->job->workdir };
+	bool is_other = d->job->uid != geteuid();
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int out_fd = d->log_fd >= 0 ? d->log_fd : null_fd;
 	struct failure failure = { .is_all = true };
 	struct err err = ERR_INIT;
 	struct user user = { 0 };
 	char program[PATH_BYTES] = "", score[16];
-	const char *const argv[] = {
-		program, "run", "-q", "--job", d->job_id, "-f", d->name, NULL
-	};
+	const char *const argv[] = { program,	     "run", "-q",	  "--job",
+				     d->job->job_id, "-f",  d->job->name, NULL };
 	sigset_t none;
 	ssize_t n;
 	int r;
@@ -96,7 +95,7 @@ static void become_runner(const struct detached *d, int fail_fd)
 
 	/* Whoever asks a directory of users may wait for long: here nobody does. */
 	if (is_other) {
-		failure.error = -user_find(d->uid, &user, &err);
+		failure.error = -user_find(d->job->uid, &user, &err);
 		snprintf(failure.step, sizeof(failure.step), "%.90s", err.text);
 		if (failure.error != 0)
 			give_up(fail_fd, &failure);
@@ -124,7 +123,7 @@ static void become_runner(const struct detached *d, int fail_fd)
 	if (!is_other && d->db_path && d->db_path[0] == '/')
 		setenv(QUEUED_DB_VARIABLE, d->db_path, 1);
 	/* A launcher goes there as the user: as root we could go where they may not. */
-	if (!(is_other && launch_is_set()) && chdir(d->workdir) < 0)
+	if (!(is_other && launch_is_set()) && chdir(d->job->workdir) < 0)
 		give_up(fail_fd,
 			&(struct failure){ .error = errno, .step = "cannot go to its folder" });
 	r = launch_become(argv, is_other ? &as : NULL);

@@ -11,13 +11,10 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "model/snapshot.h"
+#include "daemon/queue/queue.h"
 
 struct detached {
-	const char *job_id;
-	const char *name; /* of the job file, for records and messages */
-	const char *workdir;
-	uid_t uid;		    /* ours, or (as root) somebody's */
+	const struct queued *job;   /* its user is ours, or (as root) somebody */
 	const struct rlimit *files; /* file_limit_raise() */
 	const char *db_path;	    /* for one of ours: QUEUED_DB_VARIABLE; NULL: as it finds it */
 	int spool_fd;		    /* the job file: its stdin, see QUEUED_VARIABLE */

@@ -30,7 +30,7 @@ void queued_free(struct queued **job)
 		return;
 	close_fd(&(*job)->start_fd);
 	free((*job)->job_id);
-	free((*job)->path);
+	free((*job)->stem);
 	free((*job)->workdir);
 	free((*job)->name);
 	free(*job);
@@ -43,9 +43,15 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-bool queue_file_is_one(const char *name)
+/* As its file is called while it waits, or once it was started. */
+static void path_as(const struct queued *job, const char *end, char path[QUEUE_PATH_BYTES])
 {
-	return ends_with(name, QUEUE_WAITING) || ends_with(name, QUEUE_STARTED);
+	snprintf(path, QUEUE_PATH_BYTES, "%s%s", job->stem, end);
+}
+
+void queued_path(const struct queued *job, char path[QUEUE_PATH_BYTES])
+{
+	path_as(job, job->is_started ? QUEUE_STARTED : QUEUE_WAITING, path);
 }
 
 /* ---- reading ---- */
@@ -89,7 +95,8 @@ static int read_head(const char *text, const char *end, struct rpc_value **ret_v
 					     err);
 }
 
-int queue_file_read(const char *path, struct queued **ret, struct err *err)
+/* -EBADMSG, -EINVAL: it is none of ours. */
+static int read_file(const char *path, struct queued **ret, struct err *err)
 {
 	CLEANUP(queued_free) struct queued *job = NULL;
 	CLEANUP(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -112,20 +119,22 @@ int queue_file_read(const char *path, struct queued **ret, struct err *err)
 		job->start_fd = -1;
 		job->job_id = strdup(head.job_id);
 		job->workdir = strdup(head.workdir);
-		job->path = strdup(path);
+		job->is_started = ends_with(path, QUEUE_STARTED);
+		job->stem = strndup(path, strlen(path) - strlen(job->is_started ? QUEUE_STARTED
+										: QUEUE_WAITING));
 		job->name = strdup(head.name ? head.name : head.job_id);
 		job->uid = (uid_t)head.uid;
 		job->n_bytes = (size_t)st.st_size;
 		job->submitted_wall_ns = head.submitted_wall_ns;
 		job->input_bytes = head.input_bytes;
 		job->submission = head.submission;
-		job->is_started = ends_with(path, QUEUE_STARTED);
+		job->runner.start_ticks = U64_UNKNOWN;
 		job->started_boot_ns = clock_boot_ns();
 	}
 	rpc_value_free(value);
 	if (r < 0)
 		return r;
-	if (!job || !job->job_id || !job->workdir || !job->path || !job->name)
+	if (!job || !job->job_id || !job->workdir || !job->stem || !job->name)
 		return err_set(err, -ENOMEM, "no memory left for the queue");
 	*ret = TAKE_PTR(job);
 	return 0;
@@ -146,15 +155,14 @@ const char *queue_file_job(const char *text, size_t len, uint64_t *ret_submissio
 
 /* ---- writing ---- */
 
-int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
-		     struct err *err)
+int queue_write(struct queued *job, const char *file, size_t len, struct err *err)
 {
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	char other[PATH_BYTES + 64];
+	char path[QUEUE_PATH_BYTES], other[QUEUE_PATH_BYTES];
 	struct json j;
 	int fd, r;
 
-	if (job->len > QUEUE_FILE_MAX_BYTES)
+	if (len > QUEUE_FILE_MAX_BYTES)
 		return err_set(err, -EMSGSIZE, "a job file of more than %d MB",
 			       QUEUE_FILE_MAX_BYTES >> 20);
 	buf_add_str(&text, HEAD);
@@ -164,18 +172,19 @@ int queue_file_write(const char *path, const struct submission *job, uint64_t id
 	json_key_string(&j, "workdir", job->workdir);
 	json_key_string(&j, "name", job->name);
 	json_key_u64(&j, "uid", job->uid);
-	json_key_u64(&j, "submission", id);
-	json_key_u64(&j, "submitted_wall_ns", wall_ns);
+	json_key_u64(&j, "submission", job->submission);
+	json_key_u64(&j, "submitted_wall_ns", job->submitted_wall_ns);
 	if (u64_known(job->input_bytes))
 		json_key_u64(&j, "input_bytes", job->input_bytes);
 	json_end_object(&j);
 	buf_add_char(&text, '\n');
-	buf_add(&text, job->text, job->len);
+	buf_add(&text, file, len);
 	if (buf_error(&text) < 0)
 		return err_set(err, -ENOMEM, "no memory left to queue the job");
 
 	/* Under its name when it is whole and safe. */
-	snprintf(other, sizeof(other), "%s.new", path);
+	path_as(job, QUEUE_WAITING, path);
+	path_as(job, ".new", other);
 	fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_set(err, -errno, "cannot write %s: %s", other, strerror(errno));
@@ -192,6 +201,7 @@ int queue_file_write(const char *path, const struct submission *job, uint64_t id
 		unlink(other);
 		return err_set(err, r, "cannot write %s: %s", path, strerror(-r));
 	}
+	job->n_bytes = text.len;
 	return 0;
 }
 
@@ -239,27 +249,16 @@ struct queued *queue_find(struct queue *q, const char *job_id, uid_t uid)
 	return NULL;
 }
 
-/* How much of its path is the same whatever has become of it. */
-static int stem_length(const struct queued *job)
-{
-	return (int)(strlen(job->path) - strlen(job->is_started ? QUEUE_STARTED : QUEUE_WAITING));
-}
-
-static void unlink_as(const struct queued *job, const char *end)
-{
-	char path[PATH_BYTES + 256];
-
-	snprintf(path, sizeof(path), "%.*s%s", stem_length(job), job->path, end);
-	unlink(path);
-}
-
 void queue_drop(struct queue *q, struct queued *job)
 {
+	char path[QUEUE_PATH_BYTES];
 	size_t kept = 0;
 
 	/* In this order: a runner on its way marks it before, or finds nothing to mark. */
-	unlink_as(job, QUEUE_WAITING);
-	unlink_as(job, QUEUE_STARTED);
+	path_as(job, QUEUE_WAITING, path);
+	unlink(path);
+	path_as(job, QUEUE_STARTED, path);
+	unlink(path);
 	for (size_t i = 0; i < q->n; i++)
 		if (q->jobs[i] != job)
 			q->jobs[kept++] = q->jobs[i];
@@ -269,15 +268,11 @@ void queue_drop(struct queue *q, struct queued *job)
 
 /* ---- the folder ---- */
 
-static int load_file(struct queue *q, const char *path, struct err *err)
+/* Takes over the job, by the time when it was submitted. */
+static int insert(struct queue *q, struct queued *job, struct err *err)
 {
-	struct queued *job = NULL;
-	int r = queue_file_read(path, &job, err);
 	size_t at = q->n;
 
-	if (r < 0)
-		return r;
-	job->runner.start_ticks = U64_UNKNOWN;
 	if (ARRAY_RESERVE(q->jobs, q->cap, q->n + 1) < 0) {
 		queued_free(&job);
 		return err_set(err, -ENOMEM, "no memory left for the queue");
@@ -299,12 +294,16 @@ static int load_folder(struct queue *q, struct err *err)
 	if (!dir)
 		return err_set(err, -errno, "cannot read %s: %s", q->folder, strerror(errno));
 	while (r == 0 && (entry = readdir(dir))) {
-		char path[PATH_BYTES + 256];
+		char path[QUEUE_PATH_BYTES];
+		struct queued *job = NULL;
 
-		if (!queue_file_is_one(entry->d_name))
+		if (!ends_with(entry->d_name, QUEUE_WAITING) &&
+		    !ends_with(entry->d_name, QUEUE_STARTED))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", q->folder, entry->d_name);
-		r = load_file(q, path, err);
+		r = read_file(path, &job, err);
+		if (r == 0)
+			r = insert(q, job, err);
 		if (r < 0 && r != -ENOMEM)
 			r = 0;
 	}
@@ -342,7 +341,7 @@ int queue_renew(struct queue *q, struct err *err)
 	return r < 0 ? r : 1;
 }
 
-static int open_folder(const char *folder, bool is_owner, struct queue **ret, struct err *err)
+int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err *err)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -365,21 +364,11 @@ static int open_folder(const char *folder, bool is_owner, struct queue **ret, st
 	return 0;
 }
 
-int queue_open(const char *folder, struct queue **ret, struct err *err)
-{
-	return open_folder(folder, true, ret, err);
-}
-
-int queue_open_to_read(const char *folder, struct queue **ret, struct err *err)
-{
-	return open_folder(folder, false, ret, err);
-}
-
 /* ---- a new one ---- */
 
-static int check_new(struct queue *q, const struct submission *job, struct err *err)
+static int check_new(struct queue *q, const struct queued *job, struct err *err)
 {
-	size_t n = 0, n_bytes = job->len;
+	size_t n = 0, n_bytes = job->n_bytes;
 
 	if (queue_find(q, job->job_id, job->uid))
 		return err_set(err, -EEXIST, "a job %s waits or runs already", job->job_id);
@@ -396,53 +385,49 @@ static int check_new(struct queue *q, const struct submission *job, struct err *
 	return 0;
 }
 
-int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err)
+struct queued *queue_reserve(const struct queue *q, struct err *err)
 {
+	CLEANUP(queued_free) struct queued *job = calloc(1, sizeof(*job));
 	uint64_t bits;
 
 	/* Clocks are set back and forth: no time is a name. Never 0. */
-	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-		return err_set(err, -EIO, "there are no random numbers to be had");
-	ret->submission = (bits & INT64_MAX) | 1;
-	ret->wall_ns = clock_wall_ns();
-	snprintf(ret->path, sizeof(ret->path), "%s/%llu" QUEUE_WAITING, q->folder,
-		 (unsigned long long)ret->submission);
-	return 0;
+	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits)) {
+		err_set(err, -EIO, "there are no random numbers to be had");
+		return NULL;
+	}
+	if (job) {
+		job->start_fd = -1;
+		job->runner.start_ticks = U64_UNKNOWN;
+		job->submission = (bits & INT64_MAX) | 1;
+		job->submitted_wall_ns = clock_wall_ns();
+	}
+	if (!job ||
+	    asprintf(&job->stem, "%s/%llu", q->folder, (unsigned long long)job->submission) < 0) {
+		err_set(err, -ENOMEM, "no memory left to queue the job");
+		return NULL;
+	}
+	return TAKE_PTR(job);
 }
 
-int queue_write(const struct queue_place *place, const struct submission *job, struct err *err)
+int queue_take(struct queue *q, struct queued *job, struct err *err)
 {
-	return queue_file_write(place->path, job, place->submission, place->wall_ns, err);
-}
-
-int queue_take(struct queue *q, const struct queue_place *place, const struct submission *job,
-	       struct err *err)
-{
+	char path[QUEUE_PATH_BYTES];
 	int r = check_new(q, job, err);
 
-	if (r == 0)
-		r = load_file(q, place->path, err);
+	queued_path(job, path);
 	if (r < 0)
-		unlink(place->path);
+		queued_free(&job);
+	else
+		r = insert(q, job, err);
+	if (r < 0)
+		unlink(path);
 	return r;
 }
 
 /* ---- running ---- */
 
-/* As its file is called while it waits, or when it was started. */
-static int name_as(const struct queued *job, const char *end, char **ret, struct err *err)
+static void mark(struct queued *job, bool is_started)
 {
-	if (asprintf(ret, "%.*s%s", stem_length(job), job->path, end) >= 0)
-		return 0;
-	*ret = NULL;
-	return err_set(err, -ENOMEM, "no memory left to run %s", job->job_id);
-}
-
-/* Takes over the path. */
-static void set_path(struct queued *job, char *path, bool is_started)
-{
-	free(job->path);
-	job->path = path;
 	job->is_started = is_started;
 	job->started_boot_ns = clock_boot_ns();
 }
@@ -454,83 +439,88 @@ static bool is_there(const char *path)
 
 int queue_put_back(struct queued *job, struct err *err)
 {
-	CLEANUP(free_ptr) char *path = NULL;
-	int r = name_as(job, QUEUE_WAITING, &path, err);
+	char started[QUEUE_PATH_BYTES], waiting[QUEUE_PATH_BYTES];
 
-	if (r < 0)
-		return r;
-	if (rename(job->path, path) < 0 && !(errno == ENOENT && is_there(path)))
-		return err_set(err, -errno, "cannot rename %s: %s", job->path, strerror(errno));
-	set_path(job, TAKE_PTR(path), false);
+	path_as(job, QUEUE_STARTED, started);
+	path_as(job, QUEUE_WAITING, waiting);
+	if (rename(started, waiting) < 0 && !(errno == ENOENT && is_there(waiting)))
+		return err_set(err, -errno, "cannot rename %s: %s", started, strerror(errno));
+	mark(job, false);
 	return 0;
 }
 
 bool queue_is_held(const struct queued *job)
 {
-	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	CLEANUP(close_fd) int fd = -1;
+	char path[QUEUE_PATH_BYTES];
 
+	queued_path(job, path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0) /* want of files says nothing: only who is gone holds it no more */
 		return errno != ENOENT && errno != ELOOP;
 	return flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 /* Nothing more is heard of the runner: it was executed, or killed before it had marked its file. */
-static int check_marked(const char *path, const char *started_path, struct err *err)
+static int check_marked(const struct queued *job, struct err *err)
 {
-	if (is_there(path) && !is_there(started_path))
+	char waiting[QUEUE_PATH_BYTES], started[QUEUE_PATH_BYTES];
+
+	path_as(job, QUEUE_WAITING, waiting);
+	path_as(job, QUEUE_STARTED, started);
+	if (is_there(waiting) && !is_there(started))
 		return err_set(err, -EAGAIN, "its runner was killed before it began");
 	return 0;
 }
 
 /* The lock is the runner's from its first moment on, and so is the name. */
-static int hand_over(const struct queue *q, struct queued *job, const char *started_path,
-		     int log_fd, struct err *err)
+static int hand_over(const struct queue *q, struct queued *job, int log_fd, struct err *err)
 {
-	CLEANUP(close_fd) int fd = open(job->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	const struct detached runner = {
-		.job_id = job->job_id,
-		.name = job->name,
-		.workdir = job->workdir,
-		.uid = job->uid,
+	CLEANUP(close_fd) int fd = -1;
+	char path[QUEUE_PATH_BYTES], started[QUEUE_PATH_BYTES];
+	struct detached runner = {
+		.job = job,
 		.files = &q->files,
 		.db_path = q->db_path,
-		.path = job->path,
-		.started_path = started_path,
+		.path = path,
+		.started_path = started,
 		.queue_fd = q->folder_fd,
-		.spool_fd = fd,
 		.log_fd = log_fd,
 	};
 	int r;
 
+	path_as(job, QUEUE_WAITING, path);
+	path_as(job, QUEUE_STARTED, started);
+	fd = runner.spool_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 && errno == ENOENT)
-		return is_there(started_path) ? 0 /* by a daemon that was killed meanwhile */
-					      : err_set(err, -ENOENT, "%s is gone", job->path);
+		return is_there(started) ? 0 /* by a daemon that was killed meanwhile */
+					 : err_set(err, -ENOENT, "%s is gone", path);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return err_set(err, -EAGAIN, "cannot lock %s: %s", job->path, strerror(errno));
+		return err_set(err, -EAGAIN, "cannot lock %s: %s", path, strerror(errno));
 	r = detach_runner(&runner, &job->runner, &job->start_fd, err);
 	if (r == 0 && job->start_fd < 0)
-		r = check_marked(job->path, started_path, err);
+		r = check_marked(job, err);
 	job->was_executed = r == 0 && job->start_fd < 0;
+	if (r < 0)
+		(void)rename(started, path); /* it was about to begin, and could not */
 	return r;
 }
 
 int queue_check_start(struct queued *job, struct err *err)
 {
-	CLEANUP(free_ptr) char *waiting = NULL;
 	int r;
 
 	if (job->start_fd < 0)
 		return 0;
-	r = name_as(job, QUEUE_WAITING, &waiting, err);
-	if (r < 0)
-		return 1; /* it is asked again */
 	r = detach_check(&job->start_fd, err);
+	if (r > 0)
+		return r;
 	if (r == 0)
-		r = check_marked(waiting, job->path, err);
+		r = check_marked(job, err);
 	if (r == 0) {
 		job->was_executed = true;
 		job->started_boot_ns = clock_boot_ns();
-	} else if (r < 0) {
+	} else {
 		queue_put_back(job, NULL);
 	}
 	return r;
@@ -539,7 +529,6 @@ int queue_check_start(struct queued *job, struct err *err)
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err)
 {
 	CLEANUP(close_fd) int log_fd = -1;
-	CLEANUP(free_ptr) char *path = NULL;
 	char log[2 * PATH_BYTES], name[JOB_LOG_NAME_BYTES];
 	int r;
 
@@ -555,16 +544,10 @@ int queue_start(struct queue *q, struct queued *job, const char *log_folder, str
 			return err_set(err, -EAGAIN, "cannot keep the output of %s: %s",
 				       job->job_id, strerror(errno));
 	}
-	r = name_as(job, QUEUE_STARTED, &path, err);
+	r = hand_over(q, job, log_fd, err);
 	if (r == 0)
-		r = hand_over(q, job, path, log_fd, err);
-	if (r < 0) {
-		if (path) /* it was about to begin, and could not */
-			(void)rename(path, job->path);
-		return r;
-	}
-	set_path(job, TAKE_PTR(path), true);
-	return 0;
+		mark(job, true);
+	return r;
 }
 
 /* ---- whose turn it is ---- */

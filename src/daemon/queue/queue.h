@@ -28,7 +28,7 @@
 
 struct queued {
 	char *job_id;
-	char *path;
+	char *stem; /* its path, but for the end that says whether it was started */
 	char *workdir;
 	char *name; /* of the job file, where it came from */
 	uid_t uid;  /* who runs it */
@@ -51,11 +51,11 @@ struct queued {
 
 struct queue;
 
-/* Finds what is in the folder, which is made if need be. -EADDRINUSE: another daemon has it. */
-int queue_open(const char *folder, struct queue **ret, struct err *err);
-
-/* The same to look at it, beside a daemon or without. -ENOENT: there is no such folder. */
-int queue_open_to_read(const char *folder, struct queue **ret, struct err *err);
+/*
+ * Finds what is in the folder. The owner makes it if need be, and -EADDRINUSE: another daemon has
+ * it. Else it is looked at beside a daemon or without. -ENOENT: there is no such folder.
+ */
+int queue_open(const char *folder, bool is_owner, struct queue **ret, struct err *err);
 
 /*
  * 1: somebody had removed the folder, or put another in its place: it is there again, and ours.
@@ -65,34 +65,32 @@ int queue_open_to_read(const char *folder, struct queue **ret, struct err *err);
 int queue_renew(struct queue *q, struct err *err);
 struct queue *queue_close(struct queue *q); /* what waits stays in the folder */
 
-struct submission {
-	const char *job_id;
-	const char *text; /* the job file, checked */
-	size_t len;
-	const char *workdir; /* absolute */
-	const char *name;    /* of the file */
-	uid_t uid;
-	uint64_t input_bytes; /* of the files that it names; U64_UNKNOWN */
-};
-
 /* So much of one user who is not ours may wait or run. */
 #define QUEUE_USER_MAX_JOBS 256
 #define QUEUE_USER_MAX_BYTES (64 << 20)
 
-/*
- * In three steps, as writing takes its time: where its file goes, the file itself (touching nothing
- * but these, on any thread), and what is in the queue then. The last one removes a file that it
- * does not take. -EEXIST: a job of that name and user waits already. -EBUSY: the user has too many.
- */
-struct queue_place {
-	char path[PATH_BYTES + 32];
-	uint64_t submission, wall_ns;
-};
+#define QUEUE_FILE_MAX_BYTES (16 << 20)
 
-int queue_reserve(const struct queue *q, struct queue_place *ret, struct err *err);
-int queue_write(const struct queue_place *place, const struct submission *job, struct err *err);
-int queue_take(struct queue *q, const struct queue_place *place, const struct submission *job,
-	       struct err *err);
+/*
+ * A new job, in three steps, as writing takes its time. First it is made, with a submission, the
+ * time and a place, and its caller sets what it is (its strings are freed with it). NULL: err says
+ * why.
+ */
+struct queued *queue_reserve(const struct queue *q, struct err *err);
+
+/* Then its file, complete and safe on the disk or not there; on any thread. -EMSGSIZE: it is too
+ * large. */
+int queue_write(struct queued *job, const char *file, size_t len, struct err *err);
+
+/* And it waits: takes over the job. Where it fails, job and file are gone. -EEXIST: a job of that
+ * name and user waits already. -EBUSY: the user has too many. */
+int queue_take(struct queue *q, struct queued *job, struct err *err);
+void queued_free(struct queued **job);
+
+#define QUEUE_PATH_BYTES (PATH_BYTES + 256)
+
+/* Where its file is now. */
+void queued_path(const struct queued *job, char path[QUEUE_PATH_BYTES]);
 
 /* Oldest first; NULL at the end. Valid until the queue changes. */
 struct queued *queue_at(struct queue *q, size_t i);
@@ -108,7 +106,7 @@ void queue_set_db(struct queue *q, const char *path);
  * A runner of its own, which is nobody's child, begins with it. Output of our own
  * user's jobs goes to log_folder, that of others to the same below their own state
  * folder. -ENOENT, -EACCES, …: it never will, as err says; -EAGAIN, -ENOMEM: not now. That it was
- * started is not safe from a power cut before io_sync_folder_of(job->path).
+ * started is not safe from a power cut before io_sync_folder_of() of its path.
  */
 int queue_start(struct queue *q, struct queued *job, const char *log_folder, struct err *err);
 
@@ -133,25 +131,9 @@ void queue_drop(struct queue *q, struct queued *job);
  */
 const char *queue_file_job(const char *text, size_t len, uint64_t *ret_submission);
 
-/*
- * ---- a queued job as a file: a line that says what and whose it is, and the job file as it came.
- * What its name ends with says whether it was started ----
- */
-
+/* What the name of its file ends with. */
 #define QUEUE_WAITING ".yaml"
 #define QUEUE_STARTED ".started"
-#define QUEUE_FILE_MAX_BYTES (16 << 20)
-
-/* Whether the name is that of a queued job. */
-bool queue_file_is_one(const char *name);
-
-/* Complete and safe on the disk when it returns, or not there. -EMSGSIZE: it is too large. */
-int queue_file_write(const char *path, const struct submission *job, uint64_t id, uint64_t wall_ns,
-		     struct err *err);
-
-/* -EBADMSG, -EINVAL: it is none of ours. */
-int queue_file_read(const char *path, struct queued **ret, struct err *err);
-void queued_free(struct queued **job);
 
 /*
  * ---- whose job is next ----

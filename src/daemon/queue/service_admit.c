@@ -115,7 +115,7 @@ static const struct aside_answer answer_admission = { estimate_task_work, judge_
 						      estimate_task_free };
 
 /* Whether a job, or the next sheet of one, may start: for runners, and for other schedulers. */
-static int admit(void *ctx, struct rpc_call *call, struct err *err)
+int method_admit(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct admit_params params = {
@@ -171,11 +171,6 @@ static int admit(void *ctx, struct rpc_call *call, struct err *err)
 	json_end_object(j);
 	return 0;
 }
-
-const struct rpc_method service_admit_methods[] = {
-	{ "admit", admit, RPC_FOR_ALL },
-	{ 0 },
-};
 
 static struct admit_running describe(double rss_mb, const struct estimate *e, double age_seconds)
 {

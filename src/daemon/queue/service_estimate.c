@@ -126,7 +126,7 @@ static int write_estimate(void *ctx, struct service *s, struct rpc_call *call, s
 static const struct aside_answer answer_estimate = { estimate_task_work, write_estimate,
 						     estimate_task_free };
 
-static int estimate(void *ctx, struct rpc_call *call, struct err *err)
+int method_estimate(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct estimate_params params = { .input_bytes = U64_UNKNOWN };
 	struct estimate_task *task = NULL;
@@ -136,11 +136,6 @@ static int estimate(void *ctx, struct rpc_call *call, struct err *err)
 		r = service_estimate_task(ctx, rpc_call_peer(call), &params, &task, err);
 	return r < 0 ? r : service_answer_aside(ctx, call, &answer_estimate, task, err);
 }
-
-const struct rpc_method service_estimate_methods[] = {
-	{ "estimate", estimate, RPC_FOR_ALL },
-	{ 0 },
-};
 
 /* ---- of what waits ---- */
 
@@ -155,12 +150,14 @@ void service_estimate_queued(struct service *s, struct queued *job)
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
 	struct learning_question question;
 	struct learning_answer answer;
+	char path[QUEUE_PATH_BYTES];
 
+	queued_path(job, path);
 	job_spec_init(&spec);
 	learning_answer_init(&answer);
 	question = service_ask_about(s, &spec, job->uid, job->input_bytes);
 	question.max_sheets = MAX_SHEETS;
-	if (s->store && io_read_at(AT_FDCWD, job->path, QUEUE_FILE_MAX_BYTES + 65536, &text) >= 0 &&
+	if (s->store && io_read_at(AT_FDCWD, path, QUEUE_FILE_MAX_BYTES + 65536, &text) >= 0 &&
 	    job_file_parse_for_others(text.data, text.len, job->name, &spec, NULL) == 0)
 		(void)learning_estimate(s->store, &question, &answer, NULL);
 	service_keep_estimate(job, &answer.estimate);

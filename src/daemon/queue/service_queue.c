@@ -33,13 +33,11 @@ int service_open_queue(struct service *s, struct err *err)
 	if (!s->starting.queue_timer)
 		return err_set(err, -ENOMEM, "no memory left to begin");
 	folder_of(s, "queue", folder, sizeof(folder));
-	r = queue_open(folder, &s->queue, err);
+	r = queue_open(folder, true, &s->queue, err);
 	if (r == 0)
 		queue_set_db(s->queue, s->settings.options->paths->db);
 	return r;
 }
-
-/* ---- those that a runner has, or had ---- */
 
 /* ---- those that no runner will ever tell of ---- */
 
@@ -210,14 +208,13 @@ static void on_synced(void *ctx, int r, const struct err *err)
 /* On another thread: a disk takes its time. */
 static void sync_start(struct service *s, const struct queued *job)
 {
-	const struct aside_task task = {
-		.uid = job->uid,
-		.work = sync_folder,
-		.done = on_synced,
-		.ctx = strdup(job->path),
-		.is_store_optional = true,
+	char path[QUEUE_PATH_BYTES];
+	struct aside_task task = {
+		.uid = job->uid, .work = sync_folder, .done = on_synced, .is_store_optional = true
 	};
 
+	queued_path(job, path);
+	task.ctx = strdup(path);
 	if (!task.ctx || aside_add(s->starting.submitter, &task, NULL) < 0)
 		free(task.ctx);
 }

@@ -22,9 +22,12 @@
 struct submit_task {
 	struct service *service;
 	struct rpc_call *call; /* NULL: nobody waits for it any more */
-	struct submission job; /* its strings are owned */
-	struct queue_place place;
-	bool is_written; /* there is a file at that place */
+	struct queued *job;
+	uid_t uid;
+	char *text; /* the job file */
+	size_t len;
+	bool is_written; /* the job has its file… */
+	bool is_taken;	 /* …and is the queue's */
 	int log_error;	 /* -errno: why what it prints will be lost; 0 */
 	bool is_unnamed; /* its id is made, unless the file has one */
 	struct job_spec spec;
@@ -72,10 +75,9 @@ static void forget(struct submit_task *task)
 		*at = task->next;
 	job_spec_release(&task->spec);
 	mask_free(task->mask);
-	free((char *)task->job.job_id);
-	free((char *)task->job.text);
-	free((char *)task->job.workdir);
-	free((char *)task->job.name);
+	if (!task->is_taken)
+		queued_free(&task->job);
+	free(task->text);
 	free(task);
 }
 
@@ -85,8 +87,8 @@ static void forget(struct submit_task *task)
 static int do_work(void *ctx, struct store *store, struct err *err)
 {
 	struct submit_task *task = ctx;
-	struct submission *job = &task->job;
-	int r = job_file_parse_for_others(job->text, job->len,
+	struct queued *job = task->job;
+	int r = job_file_parse_for_others(task->text, task->len,
 					  job->name ? job->name : "the job file", &task->spec, err);
 
 	if (r < 0) {
@@ -97,9 +99,9 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 	if (task->is_unnamed && task->spec.job_id)
 		job->job_id = strdup(task->spec.job_id);
 	else if (task->is_unnamed &&
-		 asprintf((char **)&job->job_id, "job-%llx-%04x",
-			  (unsigned long long)(task->place.wall_ns / 1000000000),
-			  (unsigned)(task->place.wall_ns / 1000 % 65536)) < 0)
+		 asprintf(&job->job_id, "job-%llx-%04x",
+			  (unsigned long long)(job->submitted_wall_ns / 1000000000),
+			  (unsigned)(job->submitted_wall_ns / 1000 % 65536)) < 0)
 		job->job_id = NULL;
 	if (job->job_id && !job->name)
 		job->name = strdup(job->job_id);
@@ -113,7 +115,7 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 	task->log_error = workdir_make_logs(job->uid);
 	if (store && learning_estimate(store, &task->question, &task->answer, NULL) < 0)
 		learning_answer_init(&task->answer);
-	r = queue_write(&task->place, job, err);
+	r = queue_write(job, task->text, task->len, err);
 	task->is_written = r == 0;
 	return r;
 }
@@ -123,9 +125,9 @@ static int do_work(void *ctx, struct store *store, struct err *err)
 /* Into the queue. What is not let in leaves no file behind. */
 static int take_in(struct service *s, struct submit_task *task, struct err *err)
 {
-	const struct submission *job = &task->job;
+	struct queued *job = task->job;
+	char path[QUEUE_PATH_BYTES];
 	struct admit_answer room;
-	struct queued *queued;
 	int r = s->queue ? check_pressure(s, err)
 			 : err_set(err, -ESHUTDOWN, "the daemon is ending");
 
@@ -135,18 +137,16 @@ static int take_in(struct service *s, struct submit_task *task, struct err *err)
 	if (r == 0 && service_judge_room(s, &task->answer.estimate, &room) == 0 && room.is_for_good)
 		r = err_set(err, -EOPNOTSUPP, "no such job here: %s", room.reason);
 	if (r < 0) {
-		unlink(task->place.path);
+		queued_path(job, path);
+		unlink(path);
 		return r;
 	}
-	r = queue_take(s->queue, &task->place, job, err);
-	if (r < 0)
-		return r;
-	queued = queue_find(s->queue, job->job_id, job->uid);
-	if (queued) {
-		service_keep_estimate(queued, &task->answer.estimate);
-		service_tell_queued(s, queued);
-	}
-	return 0;
+	service_keep_estimate(job, &task->answer.estimate);
+	task->is_taken = true;
+	r = queue_take(s->queue, job, err);
+	if (r == 0)
+		service_tell_queued(s, job);
+	return r;
 }
 
 static void answer(struct submit_task *task, int r, const struct err *err)
@@ -179,7 +179,7 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 		log_warning(
 			"what job %s of user %u prints is lost: no folder for it can be made in "
 			"their home: %s",
-			task->job.job_id, (unsigned)task->job.uid, strerror(-task->log_error));
+			task->job->job_id, (unsigned)task->uid, strerror(-task->log_error));
 		buf_printf(
 			&warning,
 			"%swhat it prints is lost: no folder for it can be made in the home of the "
@@ -188,7 +188,7 @@ static void answer(struct submit_task *task, int r, const struct err *err)
 	}
 	j = rpc_call_result(call);
 	json_begin_object(j);
-	json_key_string(j, "job_id", task->job.job_id);
+	json_key_string(j, "job_id", task->job->job_id);
 	if (warning.len > 0)
 		json_key_string(j, "warning", warning.data);
 	json_end_object(j);
@@ -219,7 +219,7 @@ static void call_gone(void *ctx)
 }
 
 /* Whoever hangs up has submitted it all the same, as has who wants no answer. */
-static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
+int method_job_submit(void *ctx, struct rpc_call *call, struct err *err)
 {
 	struct service *s = ctx;
 	struct submit_params params = { .input_bytes = U64_UNKNOWN };
@@ -253,7 +253,7 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	/* What is on its way is bounded as what waits is. */
 	n_bytes = strlen(params.file);
 	for (task = s->starting.submits; task; task = task->next)
-		n_bytes += task->job.uid == uid ? task->job.len : 0;
+		n_bytes += task->uid == uid ? task->len : 0;
 	if (n_bytes > QUEUE_USER_MAX_BYTES)
 		return err_set(err, -EBUSY,
 			       "%d MB of job files are on their way already: try again",
@@ -265,24 +265,26 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	job_spec_init(&task->spec);
 	learning_answer_init(&task->answer);
 	task->is_unnamed = !params.job_id;
-	task->job = (struct submission){
-		.job_id = params.job_id ? strdup(params.job_id) : NULL,
-		.text = strdup(params.file),
-		.len = strlen(params.file),
-		.workdir = strdup(params.workdir),
-		.name = params.name ? strdup(params.name) : NULL,
-		.uid = uid,
-		.input_bytes = params.input_bytes,
-	};
+	task->uid = uid;
+	task->text = strdup(params.file);
+	task->len = strlen(params.file);
 	task->mask = mask_ref(s->settings.mask);
 	task->question = service_ask_about(s, &task->spec, uid, params.input_bytes);
 	task->next = s->starting.submits;
 	s->starting.submits = task;
-	if (!task->job.text || !task->job.workdir || !task->job.job_id != !params.job_id ||
-	    !task->job.name != !params.name)
+	task->job = queue_reserve(s->queue, err);
+	if (task->job) {
+		task->job->uid = uid;
+		task->job->input_bytes = params.input_bytes;
+		task->job->workdir = strdup(params.workdir);
+		task->job->job_id = params.job_id ? strdup(params.job_id) : NULL;
+		task->job->name = params.name ? strdup(params.name) : NULL;
+	} else {
+		r = err->code;
+	}
+	if (r == 0 && (!task->text || !task->job->workdir || !task->job->job_id != !params.job_id ||
+		       !task->job->name != !params.name))
 		r = err_set(err, -ENOMEM, "no memory left to queue the job");
-	if (r == 0)
-		r = queue_reserve(s->queue, &task->place, err);
 	if (r == 0)
 		r = aside_add(s->starting.submitter,
 			      &(struct aside_task){ .uid = uid,
@@ -300,8 +302,3 @@ static int job_submit(void *ctx, struct rpc_call *call, struct err *err)
 	rpc_call_hold(call);
 	return 0;
 }
-
-const struct rpc_method service_submit_methods[] = {
-	{ "job.submit", job_submit, RPC_FOR_ALL },
-	{ 0 },
-};
