@@ -612,29 +612,18 @@ static int write_processes(struct csv *c, const struct facts *f, report_row_fn *
 /* ---- tables ---- */
 
 static const struct {
-	const char *name;
 	const struct row_fields *fields;
 	/* Of those with a row for each attempt, sheet or process of one. */
 	int (*write)(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx);
 	bool has_figures; /* behind the columns */
 } tables[] = {
-	[REPORT_SAMPLES] = { "samples", &sample_fields_of_row },
-	[REPORT_SNAPSHOTS] = { "snapshots", &snapshot_fields },
-	[REPORT_EVENTS] = { "events", &event_fields },
-	[REPORT_JOBS] = { "jobs", &job_fields, write_job, true },
-	[REPORT_SHEETS] = { "sheets", &sheet_fields, write_sheets, true },
-	[REPORT_PROCESSES] = { "processes", &process_fields, write_processes },
+	[REPORT_SAMPLES] = { &sample_fields_of_row },
+	[REPORT_SNAPSHOTS] = { &snapshot_fields },
+	[REPORT_EVENTS] = { &event_fields },
+	[REPORT_JOBS] = { &job_fields, write_job, true },
+	[REPORT_SHEETS] = { &sheet_fields, write_sheets, true },
+	[REPORT_PROCESSES] = { &process_fields, write_processes },
 };
-
-int report_table_from_name(const char *name, enum report_table *ret)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		if (strcmp(tables[i].name, name) == 0) {
-			*ret = (enum report_table)i;
-			return 0;
-		}
-	return -EINVAL;
-}
 
 void report_csv_heading(struct csv *c, enum report_table table)
 {
