@@ -150,6 +150,7 @@ static void write_sheet(struct json *j, const struct sheet_record *sheet, bool i
 	json_key_i64(j, "sheet_num", sheet->num);
 	json_key_i64(j, "try", sheet->try_num);
 	json_key_string(j, "name", sheet->name);
+	json_key_string(j, "command", sheet->command);
 	json_key_string(j, "outcome", outcome_name(is_begun ? OUTCOME_NONE : sheet->outcome));
 	json_key_int(j, "exit_code", status.exit_code);
 	json_key_int(j, "signal", status.signal);

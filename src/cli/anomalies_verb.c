@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/output.h"
@@ -30,50 +29,15 @@ static const struct argp anomalies_argp = {
 	       "stands behind it; \">\" stands before a time where nobody saw the end.",
 };
 
-struct printer {
-	bool json;
-	struct output out;
-	struct json j;
-	size_t n_rows;
-};
+#define NONE "no anomalies were recorded in that time"
 
 static int on_anomaly(void *ctx, const struct anomaly_row *row)
 {
-	struct printer *p = ctx;
-
-	if (p->json)
-		show_anomaly_json(&p->j, &row->episode, row->attempt_num);
-	else if (p->n_rows == 0)
-		show_anomaly_titles(&p->out.buf);
-	if (!p->json)
-		show_anomaly(&p->out.buf, &row->episode);
-	p->n_rows++;
-	return output_pass(&p->out);
+	return lister_add_anomaly(ctx, &row->episode, row->attempt_num);
 }
 
-/* store NULL: nothing was ever recorded. */
-static int print_anomalies(struct store *store, const struct anomalies_args *args, struct err *err)
-{
-	struct printer p = { .json = args->json, .out = OUTPUT_INIT };
-	int r = output_open(&p.out, NULL, err);
-
-	json_init(&p.j, &p.out.buf);
-	if (args->json)
-		json_begin_array(&p.j);
-	if (r == 0 && store)
-		r = store_read_anomalies(store, &args->filter, on_anomaly, &p, err);
-	if (r == 0 && args->json) {
-		json_end_array(&p.j);
-		buf_add_char(&p.out.buf, '\n');
-	} else if (r == 0 && p.n_rows == 0) {
-		log_error("no anomalies were recorded in that time");
-	}
-	return output_end(&p.out, r, err);
-}
-
-/* ---- what a daemon has recorded ---- */
-
-static void add_remote(struct buf *out, const struct rpc_value *row)
+/* One that a daemon has recorded. */
+static int add_remote(struct lister *l, const struct rpc_value *row)
 {
 	const char *text = remote_text(row, "description");
 	const char *type = remote_text(row, "anomaly_type");
@@ -91,34 +55,27 @@ static void add_remote(struct buf *out, const struct rpc_value *row)
 		(void)anomaly_type_from_name(type, &e.worst.type);
 	if (severity)
 		(void)severity_from_name(severity, &e.worst.severity);
-	show_anomaly(out, &e);
-}
-
-static int print_remote(const struct anomalies_args *args)
-{
-	const struct remote_question question = { .job_id = args->filter.job_id,
-						  .since_wall_ns = args->filter.since_wall_ns,
-						  .until_wall_ns = args->filter.until_wall_ns };
-	const struct remote_shape shape = { .json = args->json,
-					    .is_list = true,
-					    .add_titles = show_anomaly_titles,
-					    .add_line = add_remote,
-					    .none = "no anomalies were recorded in that time" };
-
-	return remote_print(REMOTE_ANOMALIES, &question, &shape);
+	return lister_add_anomaly(l, &e, 0);
 }
 
 int cli_anomalies(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct lister l = LISTER_INIT(LISTER_TABLE, anomaly_list_columns);
 	struct anomalies_args args = { 0 };
 	struct err err = ERR_INIT;
 	int r;
 
 	cli_parse(&anomalies_argp, argc, argv, 0, &args);
+	l.form = args.json ? LISTER_ARRAY : LISTER_TABLE;
 	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT || (r == 0 && !store)) {
-		int printed = print_remote(&args);
+		const struct remote_question question = { .job_id = args.filter.job_id,
+							  .since_wall_ns =
+								  args.filter.since_wall_ns,
+							  .until_wall_ns =
+								  args.filter.until_wall_ns };
+		int printed = remote_print(REMOTE_ANOMALIES, &question, &l, add_remote, NONE);
 
 		if (printed != -ENOENT)
 			return printed;
@@ -127,5 +84,8 @@ int cli_anomalies(int argc, char **argv)
 		return cli_fail(CLI_FAILED, &err);
 	if (!store && !args.json)
 		return cli_fail(CLI_DONE, &err);
-	return print_anomalies(store, &args, &err);
+	r = lister_open(&l, &err);
+	if (r == 0 && store)
+		r = store_read_anomalies(store, &args.filter, on_anomaly, &l, &err);
+	return lister_end(&l, r, NONE, &err);
 }

@@ -108,12 +108,49 @@ static error_t end_parsing(const struct argp_state *state)
 	return 0;
 }
 
+static struct cli_words *find_rest(const struct argp_state *state)
+{
+	for (const struct argp_option *o = rows_of(state); o && (o->name || o->key); o++)
+		if (o->key >> 16 == CLI_THE_REST)
+			return member_of(state, o);
+	return NULL;
+}
+
+/* The words of the help are those that there are. */
+static int parse_choice(const struct argp_state *state, const struct argp_option *o,
+			const char *arg)
+{
+	const size_t len = strcspn(o->doc, "("), end = len - (o->doc[len] == '(');
+	const size_t n = strlen(arg);
+	int value = 0;
+
+	for (size_t at = 0; at < end; value++) {
+		size_t word = strcspn(o->doc + at, ", ");
+
+		word = word < end - at ? word : end - at;
+		if (word == n && strncmp(o->doc + at, arg, n) == 0)
+			return value;
+		at += word;
+		at += strspn(o->doc + at, ", ");
+		at += strncmp(o->doc + at, "or ", 3) == 0 ? 3 : 0;
+	}
+	cli_usage_error(state, "--%s wants %.*s, not '%s'", o->name, (int)end, o->doc, arg);
+}
+
 error_t cli_parse_option(int key, char *arg, struct argp_state *state)
 {
 	const struct argp_option *o = find_row(state, key, NULL);
 	void *member = o ? member_of(state, o) : NULL;
+	struct cli_words *rest = find_rest(state);
 	char name[64];
 
+	if (rest && key == ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN; /* they come together */
+	if (rest && key == ARGP_KEY_ARGS) {
+		*rest = (struct cli_words){ state->argv + state->next, state->argc - state->next };
+		state->next = state->argc;
+		return 0;
+	}
 	if (key == ARGP_KEY_ARG)
 		parse_word(state, arg);
 	if (key == ARGP_KEY_ARG || key == ARGP_KEY_END)
@@ -137,6 +174,13 @@ error_t cli_parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case CLI_AGO:
 		*(uint64_t *)member = cli_parse_ago(state, name, arg);
+		return 0;
+	case CLI_A_CHOICE:
+		*(int *)member = parse_choice(state, o, arg);
+		return 0;
+	case CLI_A_COUNT:
+		if (num_parse_u64(arg, member) < 0 || !u64_known(*(uint64_t *)member))
+			cli_usage_error(state, "%s wants a number, not '%s'", name, arg);
 		return 0;
 	default:
 		*(double *)member = cli_parse_duration(state, name, arg);

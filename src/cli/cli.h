@@ -36,7 +36,17 @@ cli_verb cli_run, cli_snapshot, cli_jobs, cli_report, cli_history, cli_events, c
  * uint64_t is a moment so long ago, double is a length of time in seconds. CLI_SHORT() below such a
  * row gives it a letter.
  */
-enum cli_kind { CLI_FLAG = 1, CLI_TEXT, CLI_NUMBER, CLI_AGO, CLI_SECONDS, CLI_THE_WORD };
+enum cli_kind {
+	CLI_FLAG = 1,
+	CLI_TEXT,
+	CLI_NUMBER,
+	CLI_AGO,
+	CLI_SECONDS,
+	CLI_A_CHOICE,
+	CLI_A_COUNT,
+	CLI_THE_WORD,
+	CLI_THE_REST,
+};
 #define CLI_OPTION(name_, struct_, member_, arg_, help_)                                    \
 	{                                                                                   \
 		.name = name_, .arg = arg_, .doc = help_,                                 \
@@ -48,6 +58,29 @@ enum cli_kind { CLI_FLAG = 1, CLI_TEXT, CLI_NUMBER, CLI_AGO, CLI_SECONDS, CLI_TH
 			double: CLI_SECONDS)                                              \
 				       << 16 |                                            \
 			       (int)offsetof(struct struct_, member_), \
+	}
+/* An enum: help_ lists the words for its values in their order, "text, json or md", and what
+ * follows in brackets. */
+#define CLI_CHOICE(name_, struct_, member_, arg_, help_)                            \
+	{                                                                           \
+		.name = name_, .arg = arg_, .doc = help_,                           \
+		.key = CLI_A_CHOICE << 16 | (int)offsetof(struct struct_, member_), \
+	}
+/* A uint64_t that is a number, from 0 on. */
+#define CLI_COUNT(name_, struct_, member_, help_)                                  \
+	{                                                                          \
+		.name = name_, .arg = "N", .doc = help_,                           \
+		.key = CLI_A_COUNT << 16 | (int)offsetof(struct struct_, member_), \
+	}
+/* All words, as those of a command (struct cli_words). */
+struct cli_words {
+	char **items;
+	int n;
+};
+#define CLI_REST(struct_, member_)                                                  \
+	{                                                                           \
+		.key = CLI_THE_REST << 16 | (int)offsetof(struct struct_, member_), \
+		.flags = OPTION_HIDDEN,                                             \
 	}
 /* A word that is no option; the question is for whoever leaves it out, or NULL where one may. */
 #define CLI_WORD(struct_, member_, question_)                                       \

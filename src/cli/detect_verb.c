@@ -64,48 +64,43 @@ static const struct argp detect_argp = {
 
 /* ---- a file ---- */
 
-struct printer {
-	struct buf *out;
-	struct json j;
-	bool json;
+static const struct table_column file_columns[] = {
+	{ "SEVERITY", COLUMN_LEFT },
+	{ "TYPE            ", COLUMN_LEFT },
+	{ "WHAT", COLUMN_LEFT },
 };
 
 static void on_anomaly(void *ctx, const struct anomaly *a)
 {
-	struct printer *p = ctx;
+	struct lister *l = ctx;
 
-	if (p->json) {
-		json_begin_object(&p->j);
-		anomaly_write_fields(&p->j, a);
-		json_end_object(&p->j);
-		return;
+	if (l->form == LISTER_ARRAY) {
+		json_begin_object(&l->json);
+		anomaly_write_fields(&l->json, a);
+		json_end_object(&l->json);
+	} else {
+		buf_add_str(table_cell(&l->table), severity_name(a->severity));
+		buf_add_str(table_cell(&l->table), anomaly_type_name(a->type));
+		buf_add_str(table_cell(&l->table), a->text);
 	}
-	buf_printf(p->out, "%-8s  %-16s  ", severity_name(a->severity), anomaly_type_name(a->type));
-	cli_add_text(p->out, a->text, ANOMALY_TEXT_BYTES);
-	buf_add_char(p->out, '\n');
+	lister_pass(l); /* what went wrong shows at the end */
 }
 
 static int judge_file(const struct detect_args *args)
 {
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	CLEANUP(detect_input_release) struct detect_input in = { .arena = ARENA_INIT };
-	struct printer p = { .out = &out, .json = args->json };
+	struct lister l = LISTER_INIT(args->json ? LISTER_ARRAY : LISTER_TABLE, file_columns);
 	struct err err = ERR_INIT;
+	int r;
 
+	l.table.hides_titles = true;
 	if (detect_input_load(args->input, &in, &err) < 0)
 		return cli_fail(CLI_USAGE, &err);
-	json_init(&p.j, &out);
-	if (args->json)
-		json_begin_array(&p.j);
-	if (compat_detect(&in.config, in.history, in.n_history, &in.current, on_anomaly, &p) < 0) {
-		err_set(&err, -ENOMEM, "out of memory");
-		return cli_fail(CLI_FAILED, &err);
-	}
-	if (args->json) {
-		json_end_array(&p.j);
-		buf_add_char(&out, '\n');
-	}
-	return cli_print(&out);
+	r = lister_open(&l, &err);
+	if (r == 0 &&
+	    compat_detect(&in.config, in.history, in.n_history, &in.current, on_anomaly, &l) < 0)
+		r = err_set(&err, -ENOMEM, "out of memory");
+	return lister_end(&l, r, NULL, &err);
 }
 
 /* ---- what was recorded ---- */
@@ -141,31 +136,21 @@ static int judge_store(struct store *store, const struct config_anomaly *config,
 		       const struct detect_args *args)
 {
 	CLEANUP(found_list_release) struct found_list found = { 0 };
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	struct lister l =
+		LISTER_INIT(args->json ? LISTER_ARRAY : LISTER_TABLE, anomaly_list_columns);
 	struct err err = ERR_INIT;
-	struct json j;
+	int r;
 
 	if (store && detect_history(store, config, &args->period, &found, &err) < 0)
 		return cli_fail(CLI_FAILED, &err);
 	tell_unjudged(&found);
-	json_init(&j, &out);
-	if (args->json) {
-		json_begin_array(&j);
-		for (size_t i = 0; i < found.n; i++)
-			show_anomaly_json(&j, &found.items[i]->episode,
-					  found.items[i]->attempt_num);
-		json_end_array(&j);
-		buf_add_char(&out, '\n');
-		return cli_print(&out);
-	}
-	if (found.n > 0)
-		show_anomaly_titles(&out);
-	for (size_t i = 0; i < found.n; i++)
-		show_anomaly(&out, &found.items[i]->episode);
-	if (found.n == 0)
+	if (found.n == 0 && !args->json)
 		log_error("nothing out of the ordinary is in the %llu snapshots of that time",
 			  (unsigned long long)found.n_snapshots);
-	return cli_print(&out);
+	r = lister_open(&l, &err);
+	for (size_t i = 0; r == 0 && i < found.n; i++)
+		r = lister_add_anomaly(&l, &found.items[i]->episode, found.items[i]->attempt_num);
+	return lister_end(&l, r, NULL, &err);
 }
 
 int cli_detect(int argc, char **argv)

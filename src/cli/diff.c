@@ -15,52 +15,34 @@ struct subject {
 };
 
 struct diff_args {
+	const char *words[2];
 	struct subject subjects[2];
-	size_t n;
 	bool json;
 };
 
 static const struct argp_option diff_options[] = {
 	CLI_OPTION("json", diff_args, json, NULL, "Print JSON"),
+	CLI_WORD(diff_args, words[0], "which jobs? \"proctor jobs\" lists them"),
+	CLI_WORD(diff_args, words[1], NULL),
 	{ 0 },
 };
 
-static void parse_subject(struct argp_state *state, const char *text, struct subject *ret)
+static void parse_subject(char **argv, const char *text, struct subject *ret)
 {
+	const struct argp_state state = { .name = argv[0] };
 	const char *mark = strchr(text, '#');
 	size_t len = mark ? (size_t)(mark - text) : strlen(text);
 
 	if (len == 0 || len > JOB_ID_MAX)
-		cli_usage_error(state, "'%s' is no job; \"proctor jobs\" lists them", text);
+		cli_reject(argv, "'%s' is no job; \"proctor jobs\" lists them", text);
 	memcpy(ret->job_id, text, len);
 	if (mark)
-		ret->attempt_num = cli_parse_int(state, "JOB#", mark + 1, 1, 1000000000);
-}
-
-static error_t parse_diff_option(int key, char *arg, struct argp_state *state)
-{
-	struct diff_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (args->n == 2)
-			cli_usage_error(state, "two jobs at a time, not also '%s'", arg);
-		parse_subject(state, arg, &args->subjects[args->n++]);
-		return 0;
-	case ARGP_KEY_END:
-		if (args->n == 0)
-			cli_usage_error(state, "which jobs? \"proctor jobs\" lists them");
-		if (args->n == 1 && args->subjects[0].attempt_num)
-			cli_usage_error(state, "with which other? proctor diff JOB#1 JOB#2");
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
+		ret->attempt_num = cli_parse_int(&state, "JOB#", mark + 1, 1, 1000000000);
 }
 
 static const struct argp diff_argp = {
 	.options = diff_options,
-	.parser = parse_diff_option,
+	.parser = cli_parse_option,
 	.args_doc = "JOB1 JOB2\nJOB",
 	.doc = "Tells what two runs used, side by side, and which differences are more than runs of this "
 	       "kind usually have. JOB#2 is the second attempt of a job; one job alone is its last two "
@@ -115,7 +97,7 @@ static int settle_subjects(struct store *store, struct diff_args *args, struct e
 	struct attempt_filter filter = { .job_id = args->subjects[0].job_id, .limit = 2 };
 	int r;
 
-	if (args->n == 2)
+	if (args->words[1])
 		return 0;
 	r = store_list_attempts(store, &filter, &list, err);
 	if (r < 0)
@@ -199,13 +181,12 @@ static void write_json(const struct compared *c, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-static void add_value(struct buf *out, struct buf *cell, enum feature_unit unit, double value)
+static void add_value(struct buf *cell, enum feature_unit unit, double value)
 {
 	if (f64_known(value))
 		feature_add_value(cell, unit, value);
 	else
 		buf_add_char(cell, '-');
-	show_cell(out, cell, 12);
 }
 
 static void add_subject(struct buf *out, const char *which, const struct run_record *run,
@@ -244,30 +225,27 @@ static void add_usual(const struct compared *c, struct buf *out)
 
 static void write_text(const struct compared *c, struct buf *out)
 {
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
-	static const char *const titles[] = { "before", "after", "difference", "usual" };
+	static const struct table_column columns[] = {
+		{ "", COLUMN_LEFT },	   { "before", COLUMN_RIGHT },
+		{ "after", COLUMN_RIGHT }, { "difference", COLUMN_RIGHT },
+		{ "usual", COLUMN_RIGHT }, { "", COLUMN_LEFT },
+	};
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 
 	add_subject(out, "before:", &c->before, c->commands[0]);
 	add_subject(out, "after:", &c->after, c->commands[1]);
 	buf_add_char(out, '\n');
-	show_text(out, "", 34);
-	for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
-		buf_add_str(&cell, titles[i]);
-		show_cell(out, &cell, 12);
-	}
-	buf_add_char(out, '\n');
 	for (size_t i = 0; i < c->diff.n; i++) {
 		const struct diff_row *row = &c->diff.rows[i];
 
-		show_text(out, row->name, 34);
-		add_value(out, &cell, row->unit, row->before);
-		add_value(out, &cell, row->unit, row->after);
-		add_value(out, &cell, row->unit, row->after - row->before);
-		add_value(out, &cell, row->unit, row->usual);
-		if (row->judgement == DIFF_BEYOND)
-			buf_add_str(out, "more than usual");
-		buf_add_char(out, '\n');
+		buf_add_str(table_cell(&t), row->name);
+		add_value(table_cell(&t), row->unit, row->before);
+		add_value(table_cell(&t), row->unit, row->after);
+		add_value(table_cell(&t), row->unit, row->after - row->before);
+		add_value(table_cell(&t), row->unit, row->usual);
+		buf_add_str(table_cell(&t), row->judgement == DIFF_BEYOND ? "more than usual" : "");
 	}
+	table_print(&t, out);
 	add_usual(c, out);
 }
 
@@ -283,6 +261,10 @@ int cli_diff(int argc, char **argv)
 	int r;
 
 	cli_parse(&diff_argp, argc, argv, 0, &args);
+	for (size_t i = 0; i < ARRAY_SIZE(args.words) && args.words[i]; i++)
+		parse_subject(argv, args.words[i], &args.subjects[i]);
+	if (!args.words[1] && args.subjects[0].attempt_num)
+		cli_reject(argv, "with which other? proctor diff JOB#1 JOB#2");
 	r = cli_open_settings(&settings, &err);
 	if (r == 0)
 		r = cli_open_learned(&settings, &store, &is_writable, &err);

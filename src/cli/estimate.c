@@ -8,46 +8,26 @@
 #include "query/query.h"
 #include "report/report.h"
 
-enum estimate_key { KEY_SHEET = 256 };
-
 struct estimate_args {
 	const char *file;
-	char **command;
-	int n_command, sheet_num;
+	struct cli_words command;
+	int sheet_num;
 	bool json;
 };
 
 static const struct argp_option estimate_options[] = {
 	CLI_OPTION("file", estimate_args, file, "FILE", "A job file instead of one command"),
 	CLI_SHORT('f'),
-	{ "sheet", KEY_SHEET, "N", 0, "The command is run as sheet N (1 if not given)", 0 },
+	CLI_OPTION("sheet", estimate_args, sheet_num, "N",
+		   "The command is run as sheet N (1 if not given)"),
 	CLI_OPTION("json", estimate_args, json, NULL, "Print JSON"),
+	CLI_REST(estimate_args, command),
 	{ 0 },
 };
 
-static error_t parse_estimate_option(int key, char *arg, struct argp_state *state)
-{
-	struct estimate_args *args = state->input;
-
-	switch (key) {
-	case KEY_SHEET:
-		args->sheet_num = cli_parse_int(state, "--sheet", arg, 1, 1000000);
-		return 0;
-	case ARGP_KEY_ARG:
-		return ARGP_ERR_UNKNOWN; /* they come together */
-	case ARGP_KEY_ARGS:
-		args->command = state->argv + state->next;
-		args->n_command = state->argc - state->next;
-		state->next = state->argc;
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
-}
-
 static const struct argp estimate_argp = {
 	.options = estimate_options,
-	.parser = parse_estimate_option,
+	.parser = cli_parse_option,
 	.args_doc = "-- COMMAND [ARG...]\n-f JOB_FILE",
 	.doc = "Tells what a job is expected to need, from runs like it, with the probability that it "
 	       "stays within, and how past answers of this kind did. Nothing is run.\v"
@@ -149,7 +129,7 @@ static int answer(const struct estimate_args *args, const struct settings *setti
 	job_spec_init(&spec);
 	if (args->file) /* as "proctor run" would make it */
 		r = job_file_load(args->file, &spec, err);
-	else if (job_spec_set_command(&spec, (const char *const *)args->command,
+	else if (job_spec_set_command(&spec, (const char *const *)args->command.items,
 				      args->sheet_num ? args->sheet_num : 1) < 0)
 		r = err_set(err, -ENOMEM, "out of memory");
 	else
@@ -180,9 +160,9 @@ int cli_estimate(int argc, char **argv)
 
 	json_init(&j, &out);
 	cli_parse(&estimate_argp, argc, argv, ARGP_IN_ORDER, &args);
-	if (!args.file && args.n_command == 0)
+	if (!args.file && args.command.n == 0)
 		cli_reject(argv, "of what? proctor estimate -- COMMAND [ARG...], or -f FILE");
-	if (args.file && args.n_command > 0)
+	if (args.file && args.command.n > 0)
 		cli_reject(argv, "either -f FILE or a command, not both");
 	if (args.file && args.sheet_num > 0)
 		cli_reject(argv,

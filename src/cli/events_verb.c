@@ -38,179 +38,97 @@ static const struct argp events_argp = {
 	       "orphan), when jobs, sheets and phases began and ended, and what was out of the ordinary.",
 };
 
-/* ---- lines for people ---- */
+/* ---- rows ---- */
 
-/* What stands in each column; NULL and numbers below 0: nothing. */
-struct columns {
-	uint64_t wall_ns;
-	int attempt_num, sheet_num;
-	pid_t pid;
-	const char *event;
-	struct exit_status status;
-	const char *job_id, *details;
-	bool is_long; /* the details are worth it */
+#define NONE "no events were recorded in that time"
+#define PROCESS_PREFIX "process."
+#define DETAILS_MAX 60
+#define ANOMALY_MAX 240
+
+/* Blanks behind a title are room for what comes later, where one reads along. */
+static const struct table_column columns[] = {
+	{ "TIME                   ", COLUMN_LEFT },
+	{ "ATTEMPT", COLUMN_RIGHT },
+	{ "SHEET", COLUMN_RIGHT },
+	{ "    PID", COLUMN_RIGHT },
+	{ "EVENT          ", COLUMN_LEFT },
+	{ "STATUS  ", COLUMN_LEFT },
+	{ "JOB                     ", COLUMN_LEFT },
+	{ "DETAILS", COLUMN_LEFT },
 };
 
-static void add_heading(struct buf *out)
+/* An event as JSON has it, which is what a daemon sends, too. */
+static int add_row(struct lister *l, const struct rpc_value *row)
 {
-	buf_add_str(out, "TIME                     ATTEMPT  SHEET      PID  EVENT            "
-			 "STATUS    JOB                       DETAILS\n");
-}
+	/* how it ended, or what begins */
+	static const char *const details[] = { "details", "reason", "path", "command", "name" };
+	const char *event = remote_text(row, "event"), *change = remote_text(row, "change");
+	const char *what = NULL, *severity = remote_text(row, "severity"),
+		   *job_id = remote_text(row, "job_id");
+	int signal = remote_int(row, "signal_num", -1); /* of a process; of a job: "signal" */
+	int sheet = remote_int(row, "sheet_num", SHEET_NONE);
+	struct table *t = &l->table;
+	struct buf *cell;
 
-static void add_columns(struct buf *out, const struct columns *line)
-{
-	CLEANUP(buf_release) struct buf status = BUF_INIT;
-	char attempt[16] = "-", sheet[16] = "-", pid[16] = "-";
-
-	if (line->attempt_num > 0)
-		snprintf(attempt, sizeof(attempt), "%d", line->attempt_num);
-	if (line->sheet_num >= 0)
-		snprintf(sheet, sizeof(sheet), "%d", line->sheet_num);
-	if (line->pid > 0)
-		snprintf(pid, sizeof(pid), "%d", (int)line->pid);
-	report_add_status(&status, line->status);
-	show_moment(out, line->wall_ns);
-	buf_printf(out, "  %7s  %5s  %7s  %-15s  %-8s  ", attempt, sheet, pid, line->event,
-		   status.data);
-	show_text(out, line->job_id ? line->job_id : "-", 24);
-	cli_add_text(out, line->details ? line->details : "", line->is_long ? 240 : 60);
-	while (out->len > 0 && out->data[out->len - 1] == ' ')
-		buf_truncate(out, out->len - 1);
-	buf_add_char(out, '\n');
-}
-
-static void add_item(struct buf *out, const struct records_item *item)
-{
-	CLEANUP(buf_release) struct buf details = BUF_INIT;
-	const struct sheet_record *sheet = item->sheet;
-	const struct attempt *a = item->attempt;
-	struct columns line = {
-		.wall_ns = item->wall_ns,
-		.attempt_num = item->attempt_num,
-		.sheet_num = SHEET_NONE,
-		.event = records_topic(item),
-		.status = { -1, -1 },
-		.job_id = item->job_id,
-	};
-
-	if (a) {
-		line.sheet_num = sheet ? sheet->num : SHEET_NONE;
-		line.details = sheet ? sheet->command : a->command;
-		if (item->change == CHANGE_JOB_ENDED || item->change == CHANGE_SHEET_ENDED) {
-			line.status = sheet ? sheet->status : a->status;
-			line.details = sheet ? sheet->reason : a->reason;
-		}
-	} else if (item->phase) {
-		line.pid = item->phase->phase.pid;
-		line.details = item->phase->phase.path;
-	} else if (item->episode) {
-		const struct anomaly *worst = &item->episode->worst;
-
-		buf_printf(&details, "%s, %s: %s", episode_change_name(item->episode_change),
-			   severity_name(worst->severity), worst->text); /* "began, high: …" */
-		line.sheet_num = worst->sheet_num;
-		line.pid = worst->has_pid ? (pid_t)worst->pid : 0;
-		line.details = details.data;
-		line.is_long = true;
-	} else {
-		line.sheet_num = item->event->event.sheet_num;
-		line.pid = item->event->event.key.pid;
-		line.status = item->event->event.status;
-		line.details = item->event->event.details;
-	}
-	add_columns(out, &line);
+	if (event && strncmp(event, PROCESS_PREFIX, strlen(PROCESS_PREFIX)) == 0)
+		event += strlen(PROCESS_PREFIX);
+	for (size_t i = 0; !what && i < ARRAY_SIZE(details); i++)
+		what = remote_text(row, details[i]);
+	if (change || !what)
+		what = remote_text(row, "description");
+	add_moment(table_cell(t), remote_time(row, change ? "changed" : "timestamp"));
+	add_positive(table_cell(t), remote_int(row, "attempt", 0));
+	add_positive(table_cell(t), sheet);
+	add_positive(table_cell(t), remote_int(row, "pid", 0));
+	buf_add_str(table_cell(t), event ? event : "-");
+	report_add_status(
+		table_cell(t),
+		(struct exit_status){ remote_int(row, "exit_code", -1),
+				      signal > 0 ? signal : remote_int(row, "signal", -1) });
+	buf_add_str(table_cell(t), job_id ? job_id : "-");
+	cell = table_cell(t);
+	if (change) /* of an anomaly: "began, high: …" */
+		buf_printf(cell, "%s, %s: ", change, severity ? severity : "-");
+	cli_add_text(cell, what ? what : "", change ? ANOMALY_MAX : DETAILS_MAX);
+	return lister_pass(l);
 }
 
 /* ---- what was recorded ---- */
 
-struct printer {
-	bool json;
-	struct output out;
-	uint64_t n_items;
-};
-
 static int print_item(void *ctx, const struct records_item *item)
 {
-	struct printer *p = ctx;
-
-	p->n_items++;
-	if (p->json) {
-		records_write_json(&p->out.buf, item);
-		buf_add_char(&p->out.buf, '\n');
-	} else {
-		add_item(&p->out.buf, item);
-	}
-	return output_pass(&p->out);
-}
-
-static int print_events(struct store *store, const struct events_args *args, struct err *err)
-{
-	struct printer p = { .json = args->json, .out = OUTPUT_INIT };
-	struct records *records = records_new(store, &args->filter);
-	int r = records ? output_open(&p.out, NULL, err)
-			: err_set(err, -ENOMEM, "no memory left for events");
-
-	if (!args->json)
-		add_heading(&p.out.buf);
-	if (r == 0)
-		r = records_read(records, UINT64_MAX, print_item, &p, err);
-	if (r == 0 && p.n_items == 0) {
-		buf_reset(&p.out.buf);
-		if (!args->json)
-			log_error("no events were recorded in that time");
-	}
-	records_free(records);
-	return output_end(&p.out, r, err);
-}
-
-/* ---- what a daemon has recorded ---- */
-
-#define PROCESS_PREFIX "process."
-
-static void add_remote(struct buf *out, const struct rpc_value *row)
-{
-	/* how it ended, or what begins */
-	static const char *const details[] = { "details", "reason", "path", "command", "name" };
+	static const struct rpc_value_limits limits = { 64, 100000 };
 	CLEANUP(buf_release) struct buf text = BUF_INIT;
-	const char *event = remote_text(row, "event"), *change = remote_text(row, "change");
-	const char *severity = remote_text(row, "severity"), *what;
-	int signal = remote_int(row, "signal_num", -1); /* of a process; of a job: "signal" */
-	struct columns line = {
-		.wall_ns = remote_time(row, change ? "changed" : "timestamp"),
-		.attempt_num = remote_int(row, "attempt", 0),
-		.sheet_num = remote_int(row, "sheet_num", SHEET_NONE),
-		.pid = remote_int(row, "pid", 0),
-		.event = event ? event : "-",
-		.status = { remote_int(row, "exit_code", -1),
-			    signal > 0 ? signal : remote_int(row, "signal", -1) },
-		.job_id = remote_text(row, "job_id"),
-		.is_long = change != NULL,
-	};
+	CLEANUP(cli_value_cleanup) struct rpc_value *row = NULL;
+	struct lister *l = ctx;
 
-	if (event && strncmp(event, PROCESS_PREFIX, strlen(PROCESS_PREFIX)) == 0)
-		line.event += strlen(PROCESS_PREFIX);
-	for (size_t i = 0; !line.details && i < ARRAY_SIZE(details); i++)
-		line.details = remote_text(row, details[i]);
-	if (change) { /* of an anomaly: "began, high: …" */
-		what = remote_text(row, "description");
-		buf_printf(&text, "%s, %s: %s", change, severity ? severity : "-",
-			   what ? what : "-");
-		line.details = text.data;
-	}
-	add_columns(out, &line);
+	records_write_json(l->form == LISTER_OBJECTS ? &l->out.buf : &text, item);
+	if (l->form == LISTER_OBJECTS)
+		return lister_pass(l);
+	if (buf_error(&text) < 0 || rpc_value_parse(text.data, text.len, &limits, &row, NULL) < 0)
+		return -ENOMEM;
+	return add_row(l, row);
 }
 
-static int print_remote(const struct events_args *args)
+static int print_events(struct store *store, const struct events_args *args, struct lister *l,
+			struct err *err)
+{
+	struct records *records = records_new(store, &args->filter);
+	int r = records ? lister_open(l, err) : err_set(err, -ENOMEM, "no memory left for events");
+
+	if (r == 0)
+		r = records_read(records, UINT64_MAX, print_item, l, err);
+	records_free(records);
+	return lister_end(l, r, NONE, err);
+}
+
+static int print_remote(const struct events_args *args, struct lister *l)
 {
 	const struct remote_question question = { .job_id = args->filter.job_id,
 						  .since_wall_ns = args->filter.since_wall_ns,
 						  .until_wall_ns = args->filter.until_wall_ns };
-	const struct remote_shape shape = { .json = args->json,
-					    .add_titles = add_heading,
-					    .add_line = add_remote,
-					    .none = "no events were recorded in that time" };
 
-	return remote_print(REMOTE_EVENTS, &question, &shape);
+	return remote_print(REMOTE_EVENTS, &question, l, add_row, NONE);
 }
 
 /* ---- what happens from now on ---- */
@@ -220,12 +138,10 @@ static int print_remote(const struct events_args *args)
 	UINT64_C(5000000000) /* to find a daemon, or a record that is not there yet \
 			      */
 
-#define LATEST_SECONDS 9e9 /* a time from outside has to fit into 64 bits of ns */
-
 struct follower {
 	const struct events_args *args;
 	const struct paths *paths;
-	struct printer printer;
+	struct lister *lister;
 	struct store *store; /* NULL: nothing was recorded yet */
 	bool was_absent;     /* it was so at first: all that comes is new */
 	bool is_live_only;   /* the record is not ours to read: the daemon tells what it may */
@@ -243,44 +159,45 @@ static void write_member(void *ctx, const char *key, const struct rpc_value *mem
 	rpc_value_write(member, j);
 }
 
-/* The time is what the daemon says of the event, else of the object; now, if neither has one. */
-static void add_live(struct follower *f, const char *topic, const struct rpc_value *params)
+/* Every line has event and timestamp; not every object of a topic does. Returns the object with
+ * them. */
+static struct rpc_value *complete(const char *topic, const struct rpc_value *params)
 {
+	static const struct rpc_value_limits limits = { 64, 100000 };
 	const struct rpc_value *data = rpc_value_get(params, "data");
-	const char *job_id = rpc_value_string(rpc_value_get(data, "job_id"));
-	const char *description = rpc_value_string(rpc_value_get(data, "description"));
-	const char *reason = rpc_value_string(rpc_value_get(data, "reason"));
 	double seconds = rpc_value_f64(rpc_value_get(params, "timestamp"));
-	struct buf *out = &f->printer.out.buf;
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	struct rpc_value *row = NULL;
 	struct json j;
 
-	if (!f64_known(seconds))
-		seconds = rpc_value_f64(rpc_value_get(data, "timestamp"));
-	if (!(seconds >= 0 && seconds < LATEST_SECONDS))
-		seconds = clock_ns_to_seconds(clock_wall_ns());
-	if (f->args->filter.job_id && (!job_id || strcmp(job_id, f->args->filter.job_id) != 0))
-		return;
-	if (!f->args->json) {
-		add_columns(out, &(struct columns){
-					 .wall_ns = (uint64_t)(seconds * 1e9),
-					 .sheet_num = SHEET_NONE,
-					 .event = topic,
-					 .status = { -1, -1 },
-					 .job_id = job_id,
-					 .details = description ? description : reason,
-				 });
-		return;
-	}
-	/* every line has event and timestamp; not every object of a topic does */
-	json_init(&j, out);
+	json_init(&j, &text);
 	json_begin_object(&j);
 	if (!rpc_value_get(data, "event"))
 		json_key_string(&j, "event", topic);
 	if (!rpc_value_get(data, "timestamp"))
-		json_key_f64(&j, "timestamp", seconds);
+		json_key_f64(&j, "timestamp",
+			     f64_known(seconds) ? seconds : clock_ns_to_seconds(clock_wall_ns()));
 	rpc_value_each(data, write_member, &j);
 	json_end_object(&j);
-	buf_add_char(out, '\n');
+	if (buf_error(&text) == 0)
+		rpc_value_parse(text.data, text.len, &limits, &row, NULL);
+	return row;
+}
+
+static void add_live(struct follower *f, const char *topic, const struct rpc_value *params)
+{
+	CLEANUP(cli_value_cleanup) struct rpc_value *row = complete(topic, params);
+	const char *job_id = remote_text(row, "job_id");
+
+	if (!row ||
+	    (f->args->filter.job_id && (!job_id || strcmp(job_id, f->args->filter.job_id) != 0)))
+		return;
+	if (f->lister->form == LISTER_TABLE) {
+		add_row(f->lister, row);
+		return;
+	}
+	rpc_value_write(row, &f->lister->json);
+	lister_pass(f->lister);
 }
 
 /* Only the daemon knows of these: they are not recorded. */
@@ -357,7 +274,7 @@ static int read_news(struct follower *f, struct err *err)
 	r = f->records || f->is_live_only ? 0 : open_records(f, err);
 	if (r < 0 || !f->records)
 		return r;
-	r = records_read(f->records, UINT64_MAX, print_item, &f->printer, &busy);
+	r = records_read(f->records, UINT64_MAX, print_item, f->lister, &busy);
 	if (r == -EBUSY)
 		return 0;
 	if (r < 0)
@@ -370,7 +287,7 @@ static int wait_for_news(struct follower *f)
 {
 	struct pollfd fds[] = {
 		{ .fd = f->signal_fd, .events = POLLIN },
-		{ .fd = f->printer.out.fd }, /* its end alone */
+		{ .fd = f->lister->out.fd }, /* its end alone */
 		{ .fd = f->daemon ? rpc_client_fd(f->daemon) : -1, .events = POLLIN },
 	};
 	int r = poll(fds, ARRAY_SIZE(fds), LOOK_AGAIN_MS);
@@ -392,38 +309,36 @@ static void follower_release(struct follower *f)
 	records_free(f->records);
 	f->store = store_close(f->store);
 	close_fd(&f->signal_fd);
-	output_release(&f->printer.out);
+	lister_release(f->lister);
 }
 
-static int follow_events(const struct events_args *args, struct err *err)
+static int follow_events(const struct events_args *args, struct lister *l, struct err *err)
 {
-	CLEANUP(follower_release)
-	struct follower f = { .args = args,
-			      .printer = { .json = args->json, .out = OUTPUT_INIT },
-			      .signal_fd = cli_open_stop_fd() };
 	struct paths paths;
+	CLEANUP(follower_release)
+	struct follower f = {
+		.args = args, .paths = &paths, .lister = l, .signal_fd = cli_open_stop_fd()
+	};
 	int r = cli_find_paths_to_read(&paths, err);
 
-	f.paths = &paths;
 	if (r < 0)
 		return cli_fail(CLI_FAILED, err);
-	r = output_open(&f.printer.out, NULL, err);
-	if (!args->json)
-		add_heading(&f.printer.out.buf);
+	r = lister_open(l, err);
 	while (r == 0) {
 		find_daemon(&f);
 		r = read_news(&f, err);
 		if (r == 0)
-			r = output_flush(&f.printer.out);
+			r = lister_flush(l);
 		if (r == 0)
 			r = wait_for_news(&f);
 	}
-	return output_end(&f.printer.out, r == -EINTR ? 0 : r, err);
+	return lister_end(l, r == -EINTR ? 0 : r, NULL, err);
 }
 
 int cli_events(int argc, char **argv)
 {
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	struct lister l = LISTER_INIT(LISTER_TABLE, columns);
 	struct events_args args = { 0 };
 	struct err err = ERR_INIT;
 	int r;
@@ -431,11 +346,12 @@ int cli_events(int argc, char **argv)
 	cli_parse(&events_argp, argc, argv, 0, &args);
 	if (args.is_following && args.filter.until_wall_ns)
 		cli_reject(argv, "--follow has no end: leave out --until");
+	l.form = args.json ? LISTER_OBJECTS : LISTER_TABLE;
 	if (args.is_following)
-		return follow_events(&args, &err);
+		return follow_events(&args, &l, &err);
 	r = cli_open_record(args.filter.job_id, &store, &err);
 	if (r == -ENOENT) {
-		int printed = print_remote(&args);
+		int printed = print_remote(&args, &l);
 
 		if (printed != -ENOENT)
 			return printed;
@@ -447,5 +363,5 @@ int cli_events(int argc, char **argv)
 	cli_warn_of_cut_events(store, &(struct event_filter){ args.filter.job_id,
 							      args.filter.since_wall_ns,
 							      args.filter.until_wall_ns });
-	return print_events(store, &args, &err);
+	return print_events(store, &args, &l, &err);
 }

@@ -10,9 +10,7 @@
 #include "cli/ranks/ranks.h"
 #include "report/report.h"
 
-/* ----  ---- */
-
-enum csv_key { KEY_WHAT = 256 };
+/* ---- CSV ---- */
 
 struct csv_args {
 	enum report_table table;
@@ -22,10 +20,9 @@ struct csv_args {
 	bool for_spreadsheet;
 };
 
-#define TABLES "samples, snapshots, events, jobs, sheets or processes"
-
 static const struct argp_option csv_options[] = {
-	{ "what", KEY_WHAT, "TABLE", 0, TABLES " (samples)", 0 },
+	CLI_CHOICE("what", csv_args, table, "TABLE",
+		   "samples, snapshots, events, jobs, sheets or processes (samples)"),
 	CLI_OPTION("job", csv_args, job_id, "ID", "Only of this job"),
 	CLI_OPTION("since", csv_args, since_wall_ns, "TIME", "Only of the last 30s, 5m, 2h, 7d"),
 	CLI_OPTION("until", csv_args, until_wall_ns, "TIME", "Only up to 30s, 5m, 2h, 7d ago"),
@@ -37,23 +34,9 @@ static const struct argp_option csv_options[] = {
 	{ 0 },
 };
 
-static error_t parse_csv_option(int key, char *arg, struct argp_state *state)
-{
-	struct csv_args *args = state->input;
-
-	switch (key) {
-	case KEY_WHAT:
-		if (report_table_from_name(arg, &args->table) < 0)
-			cli_usage_error(state, "--what wants " TABLES ", not '%s'", arg);
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
-}
-
 static const struct argp export_csv_argp = {
 	.options = csv_options,
-	.parser = parse_csv_option,
+	.parser = cli_parse_option,
 	.doc = "Writes what was recorded as comma-separated values with a heading, oldest first. Unknown "
 	       "is an empty field.",
 };
@@ -208,7 +191,7 @@ static int export_csv(int argc, char **argv)
 	return export(&args, store, &writing);
 }
 
-/* ----  ---- */
+/* ---- Prometheus ---- */
 
 struct prometheus_args {
 	const char *output;
@@ -251,7 +234,7 @@ static int export_prometheus(int argc, char **argv)
 	return output_end(&out, r, &err);
 }
 
-/* ----  ---- */
+/* ---- telemetry ---- */
 
 struct telemetry_args {
 	struct ranks_job job;

@@ -42,12 +42,9 @@ static const struct argp history_argp = {
 
 /* Rows are written as they come: a history may be larger than memory. */
 struct printer {
-	const struct history_args *args;
-	struct output out;
-	struct json json;
+	struct lister lister;
 	struct csv csv;
-	size_t n_rows;
-	uint64_t first_wall_ns; /* of the first of them */
+	uint64_t first_wall_ns; /* of the first row; U64_UNKNOWN */
 };
 
 /* ---- a minute at a time ---- */
@@ -112,43 +109,32 @@ static void write_json(struct json *j, const struct minute_row *row)
 	json_end_object(j);
 }
 
-/* ---- text ---- */
-
-static void add_number(struct buf *out, double v)
-{
-	if (f64_known(v))
-		buf_printf(out, " %9.1f", v);
-	else
-		buf_printf(out, " %9s", "-");
-}
-
-static void write_text(struct buf *out, const struct minute_row *row)
-{
-	char when[32];
-
-	buf_printf(out, "%s %7d %8d %7llu", clock_format_local(row->wall_ns, when, sizeof(when)),
-		   row->attempt_num, (int)row->last.key.pid, (unsigned long long)row->n_samples);
-	add_number(out, row->avg.cpu_percent);
-	add_number(out, row->max.cpu_percent);
-	add_number(out, MB(row->avg.rss_bytes));
-	add_number(out, u64_to_mb(row->max.rss_bytes));
-	buf_add_str(out, "  ");
-	cli_add_text(out, row->last.command ? row->last.command : "-", 60);
-	buf_add_char(out, '\n');
-}
+static const struct table_column minute_columns[] = {
+	{ "MINUTE", COLUMN_LEFT },     { "ATTEMPT", COLUMN_RIGHT },   { "    PID", COLUMN_RIGHT },
+	{ "SAMPLES", COLUMN_RIGHT },   { "AVG_CPU%", COLUMN_RIGHT },  { "MAX_CPU%", COLUMN_RIGHT },
+	{ "AVG_RSSMB", COLUMN_RIGHT }, { "MAX_RSSMB", COLUMN_RIGHT }, { "COMMAND", COLUMN_LEFT },
+};
 
 static int on_minute(void *ctx, const struct minute_row *row)
 {
 	struct printer *p = ctx;
+	struct table *t = &p->lister.table;
+	char when[32];
 
-	if (p->n_rows++ == 0 && !p->args->json)
-		buf_add_str(&p->out.buf, "MINUTE              ATTEMPT      PID SAMPLES  AVG_CPU%  "
-					 "MAX_CPU% AVG_RSSMB MAX_RSSMB  COMMAND\n");
-	if (p->args->json)
-		write_json(&p->json, row);
-	else
-		write_text(&p->out.buf, row);
-	return output_pass(&p->out);
+	if (p->lister.form == LISTER_ARRAY) {
+		write_json(&p->lister.json, row);
+		return lister_pass(&p->lister);
+	}
+	buf_add_str(table_cell(t), clock_format_local(row->wall_ns, when, sizeof(when)));
+	buf_printf(table_cell(t), "%d", row->attempt_num);
+	buf_printf(table_cell(t), "%d", (int)row->last.key.pid);
+	buf_printf(table_cell(t), "%llu", (unsigned long long)row->n_samples);
+	add_decimal(table_cell(t), row->avg.cpu_percent);
+	add_decimal(table_cell(t), row->max.cpu_percent);
+	add_decimal(table_cell(t), MB(row->avg.rss_bytes));
+	add_decimal(table_cell(t), u64_to_mb(row->max.rss_bytes));
+	cli_add_text(table_cell(t), row->last.command ? row->last.command : "-", 60);
+	return lister_pass(&p->lister);
 }
 
 static int stop_at_first(void *ctx, const struct minute_row *row)
@@ -220,93 +206,93 @@ static void tell_older(struct store *store, const struct history_filter *filter,
 
 /* ---- samples ---- */
 
-static void add_json(struct printer *p, const struct history_row *row)
-{
-	json_begin_object(&p->json);
-	json_key_f64(&p->json, "timestamp", clock_ns_to_seconds(row->wall_ns));
-	json_key_i64(&p->json, "attempt", row->attempt_num);
-	proc_sample_write_fields(&p->json, &row->sample);
-	json_end_object(&p->json);
-}
+static const struct table_column sample_columns[] = {
+	{ "TIME                   ", COLUMN_LEFT },
+	{ "ATTEMPT", COLUMN_RIGHT },
+	{ "    PID", COLUMN_RIGHT },
+	{ "S", COLUMN_LEFT },
+	{ "  CPU%", COLUMN_RIGHT },
+	{ "     RSS", COLUMN_RIGHT },
+	{ "  FDS", COLUMN_RIGHT },
+	{ "COMMAND", COLUMN_LEFT },
+};
 
-static void add_titles(struct buf *out)
+static int add_sample(struct lister *l, const struct history_row *row)
 {
-	buf_add_str(out, "TIME                     ATTEMPT      PID  S    CPU%       RSS    FDS"
-			 "  COMMAND\n");
-}
-
-static void add_line(struct buf *out, const struct history_row *row)
-{
-	CLEANUP(buf_release) struct buf cell = BUF_INIT;
 	const struct proc_sample *s = &row->sample;
+	struct buf *cell;
 
-	show_moment(out, row->wall_ns);
-	buf_printf(out, "  %7d  %7d  %c  ", row->attempt_num, (int)s->key.pid, s->state);
-	if (f64_known(s->cpu_percent))
-		buf_printf(&cell, "%.1f", s->cpu_percent);
-	else
-		buf_add_char(&cell, '-');
-	show_cell(out, &cell, 6);
-	report_add_bytes(&cell, s->rss_bytes);
-	show_cell(out, &cell, 8);
+	add_moment(table_cell(&l->table), row->wall_ns);
+	buf_printf(table_cell(&l->table), "%d", row->attempt_num);
+	buf_printf(table_cell(&l->table), "%d", (int)s->key.pid);
+	buf_add_char(table_cell(&l->table), s->state);
+	add_decimal(table_cell(&l->table), s->cpu_percent);
+	report_add_bytes(table_cell(&l->table), s->rss_bytes);
+	cell = table_cell(&l->table);
 	if (u64_known(s->open_fds))
-		buf_printf(&cell, "%llu", (unsigned long long)s->open_fds);
+		buf_printf(cell, "%llu", (unsigned long long)s->open_fds);
 	else
-		buf_add_char(&cell, '-');
-	show_cell(out, &cell, 5);
-	cli_add_text(out, s->command ? s->command : "-", 60);
-	buf_add_char(out, '\n');
+		buf_add_char(cell, '-');
+	cli_add_text(table_cell(&l->table), s->command ? s->command : "-", 60);
+	return lister_pass(l);
 }
 
 static int on_row(void *ctx, const struct history_row *row)
 {
 	struct printer *p = ctx;
+	struct json *j = &p->lister.json;
 
-	if (p->n_rows == 0)
+	if (!u64_known(p->first_wall_ns))
 		p->first_wall_ns = row->wall_ns;
-	if (p->n_rows++ == 0 && !p->args->json && !p->args->csv)
-		add_titles(&p->out.buf);
-	if (p->args->json)
-		add_json(p, row);
-	else if (p->args->csv)
+	if (p->lister.form == LISTER_TABLE)
+		return add_sample(&p->lister, row);
+	if (p->lister.form == LISTER_BARE) {
 		report_csv_sample(&p->csv, row->wall_ns, row->resolution_seconds, row->n_samples,
 				  row->attempt_num, &row->sample);
-	else
-		add_line(&p->out.buf, row);
-	return output_pass(&p->out);
+		return lister_pass(&p->lister);
+	}
+	json_begin_object(j);
+	json_key_f64(j, "timestamp", clock_ns_to_seconds(row->wall_ns));
+	json_key_i64(j, "attempt", row->attempt_num);
+	proc_sample_write_fields(j, &row->sample);
+	json_end_object(j);
+	return lister_pass(&p->lister);
+}
+
+static struct lister make_lister(const struct history_args *args)
+{
+	const enum lister_form form = args->json  ? LISTER_ARRAY
+				      : args->csv ? LISTER_BARE
+						  : LISTER_TABLE;
+
+	return args->minutes ? (struct lister)LISTER_INIT(form, minute_columns)
+			     : (struct lister)LISTER_INIT(form, sample_columns);
 }
 
 static int print_history(struct store *store, const struct history_args *args, struct err *err)
 {
-	struct printer p = { .args = args, .out = OUTPUT_INIT };
+	struct printer p = { .lister = make_lister(args), .first_wall_ns = U64_UNKNOWN };
 	const struct history_filter *filter = &args->filter;
 	const struct minute_filter minutes = { filter->job_id, filter->pid, filter->since_wall_ns,
 					       filter->until_wall_ns };
-	int r = output_open(&p.out, NULL, err);
+	int r = lister_open(&p.lister, err);
 
-	json_init(&p.json, &p.out.buf);
-	csv_init(&p.csv, &p.out.buf);
-	p.csv.is_shown = output_is_terminal(&p.out);
-	if (args->json)
-		json_begin_array(&p.json);
-	else if (args->csv)
+	csv_init(&p.csv, &p.lister.out.buf);
+	p.csv.is_shown = output_is_terminal(&p.lister.out);
+	if (args->csv)
 		report_csv_heading(&p.csv, REPORT_SAMPLES);
 	if (r == 0)
 		r = args->minutes ? store_read_minutes(store, &minutes, on_minute, &p, err)
 				  : store_read_history(store, filter, on_row, &p, err);
-	if (args->json) {
-		json_end_array(&p.json);
-		buf_add_char(&p.out.buf, '\n');
-	}
-	r = output_end(&p.out, r, err);
-	if (r == CLI_DONE && p.n_rows > 0 && !args->minutes)
+	r = lister_end(&p.lister, r, NULL, err);
+	if (r == CLI_DONE && u64_known(p.first_wall_ns))
 		tell_older(store, filter, p.first_wall_ns);
-	return r != CLI_DONE || p.n_rows > 0 ? r : tell_none(store, filter);
+	return r != CLI_DONE || p.lister.n_rows > 0 ? r : tell_none(store, filter);
 }
 
 /* ---- what a daemon has recorded ---- */
 
-static void add_remote(struct buf *out, const struct rpc_value *row)
+static int add_remote(struct lister *l, const struct rpc_value *row)
 {
 	const char *state = remote_text(row, "state");
 	double rss_mb = rpc_value_f64(rpc_value_get(row, "rss_mb"));
@@ -321,7 +307,7 @@ static void add_remote(struct buf *out, const struct rpc_value *row)
 		sample.sample.rss_bytes = (uint64_t)(rss_mb * 1048576.0);
 	sample.sample.open_fds = rpc_value_u64(rpc_value_get(row, "open_fds"));
 	sample.sample.command = remote_text(row, "command");
-	add_line(out, &sample);
+	return add_sample(l, &sample);
 }
 
 static int skip_row(void *ctx, const struct rpc_value *row)
@@ -337,17 +323,14 @@ static int print_remote(const struct history_args *args)
 						  .pid = args->filter.pid,
 						  .since_wall_ns = args->filter.since_wall_ns,
 						  .until_wall_ns = args->filter.until_wall_ns };
-	const struct remote_shape shape = { .json = args->json,
-					    .is_list = true,
-					    .add_titles = add_titles,
-					    .add_line = add_remote,
-					    .none = "no samples were recorded in that time" };
+	struct lister l = make_lister(args);
 	struct err err = ERR_INIT;
 
 	if (!args->filter.job_id)
 		return -ENOENT;
 	if (!args->minutes && !args->csv)
-		return remote_print(REMOTE_SAMPLES, &question, &shape);
+		return remote_print(REMOTE_SAMPLES, &question, &l, add_remote,
+				    "no samples were recorded in that time");
 	if (remote_read(REMOTE_ATTEMPTS,
 			&(struct remote_question){ .job_id = args->filter.job_id, .limit = 1 },
 			skip_row, NULL, NULL) < 0)

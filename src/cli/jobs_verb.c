@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/unknown.h"
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/remote.h"
 #include "daemon/daemon.h"
 #include "report/report.h"
@@ -42,18 +43,14 @@ static const struct argp jobs_argp = {
 #define TIMEOUT_MS 2000
 
 struct waiting {
-	const char *job_id;
-	uint64_t uid;		    /* whose; U64_UNKNOWN */
+	struct attempt a;	    /* of one that is queued: its file is the command */
 	bool is_queued;		    /* else it runs, and its next sheet waits */
-	int attempt;		    /* of one that runs */
 	uint64_t submitted_wall_ns; /* of one that is queued; U64_UNKNOWN */
-	uint64_t submission;	    /* the same */
-	const char *command;	    /* the same: its file; NULL */
-	const char *why;	    /* it waits; NULL: not known */
+	const char *why;	    /* NULL: not known */
 };
 
 /* All that is listed: what was recorded, and behind it what has not begun. */
-struct listing {
+struct listed {
 	struct attempt_list list;
 	const struct attempt *attempts; /* of the list, those that --limit leaves */
 	size_t n_attempts;
@@ -63,7 +60,7 @@ struct listing {
 	struct queue *queue;
 };
 
-static void listing_release(struct listing *l)
+static void listed_release(struct listed *l)
 {
 	attempt_list_release(&l->list);
 	free(l->waiting);
@@ -73,7 +70,7 @@ static void listing_release(struct listing *l)
 }
 
 /* What the daemon lists. Jobs that wait, in its queue or for their next sheet. */
-static int take_answer(struct listing *l)
+static int take_answer(struct listed *l)
 {
 	size_t n = rpc_value_len(l->answer);
 
@@ -84,25 +81,24 @@ static int take_answer(struct listing *l)
 		const struct rpc_value *job = rpc_value_at(l->answer, i);
 		const char *status = remote_text(job, "status");
 		bool is_queued = status && strcmp(status, "queued") == 0;
-		const struct waiting row = {
-			.job_id = remote_text(job, "job_id"),
-			.uid = rpc_value_u64(rpc_value_get(job, "uid")),
-			.is_queued = is_queued,
-			.attempt = remote_int(job, "attempt", 0),
-			.submitted_wall_ns = remote_time(job, "submitted"),
-			.submission = rpc_value_u64(rpc_value_get(job, "submission")),
-			.command = remote_text(job, "command"),
-			.why = remote_text(job, is_queued ? "why_queued" : "why_held"),
-		};
+		struct waiting *row = &l->waiting[l->n_waiting];
 
-		if (row.job_id && (is_queued || row.why))
-			l->waiting[l->n_waiting++] = row;
+		attempt_init(&row->a);
+		row->a.job_id = remote_text(job, "job_id");
+		row->a.uid = rpc_value_u64(rpc_value_get(job, "uid"));
+		row->a.attempt_num = is_queued ? 0 : remote_int(job, "attempt", 0);
+		row->a.submission = rpc_value_u64(rpc_value_get(job, "submission"));
+		row->a.command = remote_text(job, "command");
+		row->is_queued = is_queued;
+		row->submitted_wall_ns = remote_time(job, "submitted");
+		row->why = remote_text(job, is_queued ? "why_queued" : "why_held");
+		l->n_waiting += row->a.job_id && (is_queued || row->why);
 	}
 	return 0;
 }
 
 /* Without a daemon the folder of its queue has those that wait for one. */
-static int take_folder(struct listing *l, const struct paths *paths)
+static int take_folder(struct listed *l, const struct paths *paths)
 {
 	char folder[PATH_BYTES + 16];
 	const struct queued *job;
@@ -116,22 +112,24 @@ static int take_folder(struct listing *l, const struct paths *paths)
 	l->waiting = calloc(n + 1, sizeof(*l->waiting));
 	if (!l->waiting)
 		return -ENOMEM;
-	for (; l->n_waiting < n && (job = queue_at(l->queue, l->n_waiting)); l->n_waiting++)
-		l->waiting[l->n_waiting] = (struct waiting){
-			.job_id = job->job_id,
-			.uid = job->uid,
-			.is_queued = true,
-			.submitted_wall_ns = job->submitted_wall_ns,
-			.submission = job->submission,
-			.command = job->name,
-			.why = job->is_started ? "it was started, and its runner has not told of it"
-					       : "no daemon is running",
-		};
+	for (; l->n_waiting < n && (job = queue_at(l->queue, l->n_waiting)); l->n_waiting++) {
+		struct waiting *row = &l->waiting[l->n_waiting];
+
+		attempt_init(&row->a);
+		row->a.job_id = job->job_id;
+		row->a.uid = job->uid;
+		row->a.submission = job->submission;
+		row->a.command = job->name;
+		row->is_queued = true;
+		row->submitted_wall_ns = job->submitted_wall_ns;
+		row->why = job->is_started ? "it was started, and its runner has not told of it"
+					   : "no daemon is running";
+	}
 	return 0;
 }
 
 /* All there is to be found, which may be nothing. -ENOMEM. */
-static int read_waiting(struct listing *l, const struct paths *paths)
+static int read_waiting(struct listed *l, const struct paths *paths)
 {
 	const struct rpc_client_options options = { .timeout_ms = TIMEOUT_MS };
 	CLEANUP(cli_value_cleanup) struct rpc_value *status = NULL;
@@ -151,164 +149,127 @@ static int read_waiting(struct listing *l, const struct paths *paths)
 	return r == -ENOMEM ? r : 0;
 }
 
-/* NULL: it does not wait. */
-static const char *why_held(const struct listing *l, const struct attempt *a)
+/* ---- rows ---- */
+
+/* Its next sheet waits; NULL: it does not. */
+static const struct waiting *find_held(const struct listed *l, const struct attempt *a)
 {
 	for (size_t i = 0; a->is_running && i < l->n_waiting; i++)
-		if (!l->waiting[i].is_queued && l->waiting[i].attempt == a->attempt_num &&
-		    strcmp(l->waiting[i].job_id, a->job_id) == 0)
-			return l->waiting[i].why;
+		if (!l->waiting[i].is_queued && l->waiting[i].a.attempt_num == a->attempt_num &&
+		    strcmp(l->waiting[i].a.job_id, a->job_id) == 0)
+			return &l->waiting[i];
 	return NULL;
 }
 
-/* ---- JSON ---- */
-
-static void write_json(const struct listing *l, struct buf *out)
+static void write_json(struct json *j, const struct attempt *a, const struct waiting *w)
 {
-	struct json j;
+	bool is_queued = w && w->is_queued;
 
-	json_init(&j, out);
-	json_begin_array(&j);
-	for (size_t i = 0; i < l->n_attempts; i++) {
-		const struct attempt *a = &l->attempts[i];
-
-		json_begin_object(&j);
-		attempt_write_fields(&j, a, attempt_status_name(a));
-		if (a->is_running)
-			json_key_string(&j, "why_held", why_held(l, a));
-		json_end_object(&j);
-	}
-	for (size_t i = 0; i < l->n_waiting; i++) {
-		const struct waiting *job = &l->waiting[i];
-		struct attempt a;
-
-		if (!job->is_queued)
-			continue;
-		attempt_init(&a);
-		a.job_id = job->job_id;
-		a.uid = job->uid;
-		a.command = job->command;
-		json_begin_object(&j);
-		attempt_write_fields(&j, &a, "queued");
-		json_key_f64(&j, "submitted", u64_to_seconds(job->submitted_wall_ns));
-		json_key_string(&j, "why_queued", job->why);
-		json_end_object(&j);
-		attempt_release(&a);
-	}
-	json_end_array(&j);
-	buf_add_char(out, '\n');
+	json_begin_object(j);
+	attempt_write_fields(j, a, is_queued ? "queued" : attempt_status_name(a));
+	if (is_queued)
+		json_key_f64(j, "submitted", u64_to_seconds(w->submitted_wall_ns));
+	if (is_queued || a->is_running)
+		json_key_string(j, is_queued ? "why_queued" : "why_held", w ? w->why : NULL);
+	json_end_object(j);
 }
 
-/* ---- for people ---- */
+#define USER_COLUMN 1 /* where not all jobs are one's own */
 
-static void add_padded(struct buf *out, const char *text, size_t width)
-{
-	size_t before = out->len;
-
-	cli_add_text(out, text ? text : "-", width);
-	for (size_t n = out->len - before; n < width; n++)
-		buf_add_char(out, ' ');
-	buf_add_str(out, "  ");
-}
-
-#define USER_WIDTH 12
-
-struct table {
-	struct buf *out;
-	size_t id_width;
-	bool has_users; /* not all jobs are one's own: whose they are is a column */
+static const struct table_column columns[] = {
+	{ "JOB", COLUMN_LEFT },	    { "USER", COLUMN_LEFT },	 { "ATTEMPT", COLUMN_LEFT },
+	{ "STARTED", COLUMN_LEFT }, { "DURATION", COLUMN_LEFT }, { "DONE", COLUMN_LEFT },
+	{ "OUTCOME", COLUMN_LEFT }, { "REASON", COLUMN_LEFT },
 };
 
-/* The columns of one row, but for the first and the user; NULL: not known. */
-struct row {
-	const char *attempt, *started, *duration, *sheet, *outcome, *reason;
-};
-
-static void add_row(const struct table *table, const char *job_id, uint64_t uid,
-		    const struct row *row)
+static void add_cells(struct table *t, const struct attempt *a, const struct waiting *w)
 {
-	struct buf *out = table->out;
-	char user[64];
+	const struct job_progress progress = { .total_sheets = a->total_sheets,
+					       .last_completed_sheet = a->last_completed_sheet,
+					       .current_sheet =
+						       a->is_lost ? SHEET_NONE : a->current_sheet };
+	char started[32] = "-", user[64];
+	struct buf *cell;
 
-	add_padded(out, job_id, table->id_width);
-	if (table->has_users) {
-		cli_user_name(uid, user, sizeof(user));
-		add_padded(out, user, USER_WIDTH);
+	buf_add_str(table_cell(t), a->job_id);
+	if (t->n_columns == ARRAY_SIZE(columns)) {
+		cli_user_name(a->uid, user, sizeof(user));
+		buf_add_str(table_cell(t), user);
 	}
-	add_padded(out, row->attempt, 7);
-	add_padded(out, row->started, 19);
-	add_padded(out, row->duration, 9);
-	add_padded(out, row->sheet, 7);
-	add_padded(out, row->outcome, 9);
-	cli_add_text(out, row->reason ? row->reason : "", 100);
-	buf_add_char(out, '\n');
-}
-
-static void add_attempt(const struct table *table, const struct attempt *a, const char *held)
-{
-	CLEANUP(buf_release) struct buf duration = BUF_INIT, reason = BUF_INIT;
-	char started[32] = "-", attempt[16], sheet[32] = "-";
-	const char *outcome = held			   ? "waiting"
-			      : a->is_running		   ? "running"
-			      : a->is_lost		   ? "lost"
-			      : a->outcome == OUTCOME_NONE ? "-"
-							   : outcome_name(a->outcome);
-	bool is_in_sheet = a->is_running && !a->is_lost && a->current_sheet != SHEET_NONE;
-
-	snprintf(attempt, sizeof(attempt), "%d", a->attempt_num);
+	add_positive(table_cell(t), a->attempt_num);
 	if (u64_known(a->started_wall_ns))
 		clock_format_local(a->started_wall_ns, started, sizeof(started));
-	report_add_duration(&duration, a->usage.wall_ns);
-	/* "3/10": the one that runs, or the last that was completed, also where the next was cut
-	 * off */
+	buf_add_str(table_cell(t), started);
+	report_add_duration(table_cell(t), a->usage.wall_ns);
+	cell = table_cell(t);
 	if (a->total_sheets > 0)
-		snprintf(sheet, sizeof(sheet), "%d/%d",
-			 is_in_sheet ? a->current_sheet : a->last_completed_sheet, a->total_sheets);
-	if (held || !a->is_lost) {
-		buf_add_str(&reason, held ? held : a->reason ? a->reason : "");
-	} else {
-		buf_printf(&reason, "its runner, process %d", (int)a->runner.pid);
-		if (a->host)
-			buf_printf(&reason, " on %.64s", a->host);
-		buf_add_str(&reason, ", is gone or silent, and wrote no end");
+		buf_printf(cell, "%d/%d", job_progress_over(&progress), a->total_sheets);
+	else
+		buf_add_char(cell, '-');
+	buf_add_str(table_cell(t), w		   ? (w->is_queued ? "queued" : "waiting")
+				   : a->is_running ? "running"
+				   : a->is_lost	   ? "lost"
+				   : a->outcome == OUTCOME_NONE ? "-"
+								: outcome_name(a->outcome));
+	cell = table_cell(t);
+	if (w || !a->is_lost) {
+		const char *why = w ? w->why : a->reason;
+
+		cli_add_text(cell, why ? why : "", 100);
+		return;
 	}
-	add_row(table, a->job_id, a->uid,
-		&(struct row){ attempt, started, duration.data, sheet, outcome, reason.data });
+	buf_printf(cell, "its runner, process %d", (int)a->runner.pid);
+	if (a->host)
+		buf_printf(cell, " on %.64s", a->host);
+	buf_add_str(cell, ", is gone or silent, and wrote no end");
 }
 
-static void fit(struct table *table, const char *job_id, uint64_t uid)
+static int add_row(struct lister *out, const struct attempt *a, const struct waiting *w)
 {
-	if (strlen(job_id) > table->id_width)
-		table->id_width = strlen(job_id);
-	table->has_users = table->has_users || (u64_known(uid) && uid != geteuid());
+	if (out->form == LISTER_ARRAY)
+		write_json(&out->json, a, w);
+	else
+		add_cells(&out->table, a, w);
+	return lister_pass(out);
 }
 
-static void write_table(const struct listing *l, struct buf *out)
+static bool is_of_other(const struct attempt *a)
 {
-	struct table table = { .out = out, .id_width = 3 };
+	return u64_known(a->uid) && a->uid != geteuid();
+}
+
+static int print(const struct listed *l, bool json)
+{
+	struct lister out = LISTER_INIT(json ? LISTER_ARRAY : LISTER_TABLE, columns);
+	struct table_column own[ARRAY_SIZE(columns)];
+	bool has_users = false;
+	struct err err = ERR_INIT;
+	int r = lister_open(&out, &err);
 
 	for (size_t i = 0; i < l->n_attempts; i++)
-		fit(&table, l->attempts[i].job_id, l->attempts[i].uid);
+		has_users |= is_of_other(&l->attempts[i]);
 	for (size_t i = 0; i < l->n_waiting; i++)
+		has_users |= l->waiting[i].is_queued && is_of_other(&l->waiting[i].a);
+	if (!has_users) {
+		memcpy(own, columns, sizeof(own));
+		memmove(own + USER_COLUMN, own + USER_COLUMN + 1,
+			sizeof(own) - (USER_COLUMN + 1) * sizeof(*own));
+		out.table.columns = own;
+		out.table.n_columns--;
+	}
+	for (size_t i = 0; r == 0 && i < l->n_attempts; i++)
+		r = add_row(&out, &l->attempts[i], find_held(l, &l->attempts[i]));
+	for (size_t i = 0; r == 0 && i < l->n_waiting; i++)
 		if (l->waiting[i].is_queued)
-			fit(&table, l->waiting[i].job_id, l->waiting[i].uid);
-	add_padded(out, "JOB", table.id_width);
-	if (table.has_users)
-		add_padded(out, "USER", USER_WIDTH);
-	buf_add_str(out, "ATTEMPT  STARTED              DURATION   SHEET    OUTCOME    REASON\n");
-	for (size_t i = 0; i < l->n_attempts; i++)
-		add_attempt(&table, &l->attempts[i], why_held(l, &l->attempts[i]));
-	for (size_t i = 0; i < l->n_waiting; i++)
-		if (l->waiting[i].is_queued)
-			add_row(&table, l->waiting[i].job_id, l->waiting[i].uid,
-				&(struct row){ .outcome = "queued", .reason = l->waiting[i].why });
+			r = add_row(&out, &l->waiting[i].a, &l->waiting[i]);
+	return lister_end(&out, r, "no jobs were recorded in that time", &err);
 }
 
 /* ---- the verb ---- */
 
 /* The newest so many; what is queued is newer than what has begun. One that is queued may have
  * begun after it was listed, and before the record was read. */
-static void apply_limit(struct listing *l, size_t limit)
+static void apply_limit(struct listed *l, size_t limit)
 {
 	size_t n_queued = 0, n_over;
 
@@ -317,8 +278,8 @@ static void apply_limit(struct listing *l, size_t limit)
 	for (size_t i = 0; i < l->n_waiting; i++) {
 		struct waiting *job = &l->waiting[i];
 
-		for (size_t k = 0; u64_known(job->submission) && k < l->list.n; k++)
-			if (l->list.items[k].submission == job->submission)
+		for (size_t k = 0; u64_known(job->a.submission) && k < l->list.n; k++)
+			if (l->list.items[k].submission == job->a.submission)
 				job->is_queued = false;
 		n_queued += job->is_queued;
 	}
@@ -342,7 +303,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* What our own database has not: what a daemon of another user has recorded, and what runs. */
-static int add_remote(const struct jobs_args *args, struct listing *l)
+static int add_remote(const struct jobs_args *args, struct listed *l)
 {
 	const struct remote_question question = {
 		.since_wall_ns = args->since_wall_ns,
@@ -369,9 +330,8 @@ static int add_remote(const struct jobs_args *args, struct listing *l)
 
 int cli_jobs(int argc, char **argv)
 {
-	CLEANUP(listing_release) struct listing l = { 0 };
+	CLEANUP(listed_release) struct listed l = { 0 };
 	CLEANUP(cli_store_cleanup) struct store *store = NULL;
-	CLEANUP(buf_release) struct buf out = BUF_INIT;
 	struct jobs_args args = { 0 };
 	struct attempt_filter filter = { 0 };
 	struct err err = ERR_INIT, bad = ERR_INIT;
@@ -399,11 +359,7 @@ int cli_jobs(int argc, char **argv)
 	if (bad.code != 0)
 		log_warning("%s; jobs are listed all the same, as without that file", bad.text);
 	apply_limit(&l, (size_t)args.limit);
-	if (args.json)
-		write_json(&l, &out); /* nothing recorded yet is an empty list */
-	else if (r == -ENOENT && l.n_waiting == 0 && l.list.n == 0)
+	if (!args.json && r == -ENOENT && l.n_waiting == 0 && l.list.n == 0)
 		return cli_fail(CLI_DONE, &err);
-	else
-		write_table(&l, &out);
-	return cli_print(&out);
+	return print(&l, args.json); /* nothing recorded yet is an empty list */
 }

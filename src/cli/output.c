@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/unknown.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -157,152 +158,121 @@ int output_end(struct output *out, int r, struct err *err)
 	return status;
 }
 
-/* ---- lines for people ---- */
+/* ---- rows ---- */
 
-void show_cell(struct buf *out, struct buf *text, size_t width)
+#define SETTLE_ROWS 200	       /* so many are looked at for their widths… */
+#define SETTLE_BYTES (1 << 20) /* …or so much text */
+
+int lister_open(struct lister *l, struct err *err)
 {
-	for (size_t n = text->len; n < width; n++)
-		buf_add_char(out, ' ');
-	buf_add(out, text->data, text->len);
-	buf_add_str(out, "  ");
-	buf_reset(text);
+	json_init(&l->json, &l->out.buf);
+	if (l->form == LISTER_ARRAY)
+		json_begin_array(&l->json);
+	return output_open(&l->out, NULL, err);
 }
 
-void show_text(struct buf *out, const char *text, size_t width)
+int lister_pass(struct lister *l)
 {
-	CLEANUP(buf_release) struct buf shown = BUF_INIT;
-
-	cli_add_text(&shown, text, width);
-	buf_add(out, shown.data, shown.len);
-	for (size_t n = utf8_count(shown.data, shown.len); n < width + 2; n++)
-		buf_add_char(out, ' ');
-}
-
-#define JOB_COLUMNS 30
-
-static void show_job(struct buf *out, const char *name)
-{
-	const char *number = strrchr(name, '#'); /* is in no name of a job */
-	size_t behind = number ? utf8_count(number, strlen(number)) : 0;
-
-	if (utf8_count(name, strlen(name)) <= JOB_COLUMNS) {
-		cli_add_text(out, name, JOB_COLUMNS);
-		return;
+	l->n_rows++;
+	if (l->form == LISTER_OBJECTS) {
+		buf_add_char(&l->out.buf, '\n');
+		json_init(&l->json, &l->out.buf);
 	}
-	cli_add_text(out, name, behind < JOB_COLUMNS ? JOB_COLUMNS - 1 - behind : 0);
-	buf_add_str(out, "…");
-	cli_add_text(out, number ? number : "", JOB_COLUMNS - 1);
+	if (l->form == LISTER_TABLE &&
+	    (l->table.widths || l->n_rows >= SETTLE_ROWS || l->table.text.len > SETTLE_BYTES))
+		table_print(&l->table, &l->out.buf);
+	return output_pass(&l->out);
 }
 
-void show_moment(struct buf *out, uint64_t wall_ns)
+int lister_flush(struct lister *l)
+{
+	if (l->form == LISTER_TABLE)
+		table_print(&l->table, &l->out.buf);
+	return output_flush(&l->out);
+}
+
+void lister_release(struct lister *l)
+{
+	table_release(&l->table);
+	output_release(&l->out);
+}
+
+int lister_end(struct lister *l, int r, const char *none, struct err *err)
+{
+	if (l->form == LISTER_ARRAY) {
+		json_end_array(&l->json);
+		buf_add_char(&l->out.buf, '\n');
+	} else if (l->form == LISTER_TABLE && l->n_rows > 0) {
+		table_print(&l->table, &l->out.buf);
+	} else if (l->form == LISTER_TABLE && r == 0 && none) {
+		log_error("%s", none);
+	}
+	table_release(&l->table);
+	return output_end(&l->out, r, err);
+}
+
+/* ---- cells ---- */
+
+void add_moment(struct buf *out, uint64_t wall_ns)
 {
 	char when[32] = "-";
 
-	if (!u64_known(wall_ns)) {
-		buf_printf(out, "%-23s", when);
-		return;
-	}
-	clock_format_local(wall_ns, when, sizeof(when));
-	buf_printf(out, "%s.%03u", when, (unsigned)(wall_ns / 1000000u % 1000u));
-}
-
-void show_host(struct buf *out, const struct system_sample *sys)
-{
-	buf_add_str(out, "memory ");
-	report_add_bytes(out, sys->memory_used_bytes);
-	buf_add_str(out, " of ");
-	report_add_bytes(out, sys->memory_total_bytes);
-	buf_add_str(out, " used, ");
-	report_add_bytes(out, sys->memory_available_bytes);
-	buf_add_str(out, " available; load ");
-	if (f64_known(sys->load1))
-		buf_printf(out, "%.2f %.2f %.2f", sys->load1, sys->load5, sys->load15);
+	if (u64_known(wall_ns))
+		buf_printf(out, "%s.%03u", clock_format_local(wall_ns, when, sizeof(when)),
+			   (unsigned)(wall_ns / 1000000u % 1000u));
 	else
 		buf_add_char(out, '-');
 }
 
-static void add_value(struct buf *out, double value, const char *unit)
+void add_positive(struct buf *out, int n)
 {
-	if (f64_known(value))
-		buf_printf(out, "%.0f%s", value, unit);
+	if (n > 0)
+		buf_printf(out, "%d", n);
 	else
-		buf_printf(out, "-%s", unit);
+		buf_add_char(out, '-');
 }
 
-static void add_megabytes(struct buf *out, double mb)
+void add_decimal(struct buf *out, double v)
 {
-	report_add_bytes(out, f64_known(mb) ? (uint64_t)(mb * 1024 * 1024) : U64_UNKNOWN);
-}
-
-void show_gpu(struct buf *out, const struct gpu_sample *gpu)
-{
-	buf_printf(out, "GPU %d: %s", gpu->index, gpu->is_lost ? "lost\n" : "");
-	if (gpu->is_lost)
-		return;
-	add_value(out, gpu->utilization_pct, " % busy, ");
-	add_megabytes(out, gpu->memory_used_mb);
-	buf_add_str(out, " of ");
-	add_megabytes(out, gpu->memory_total_mb);
-	buf_add_str(out, " used, ");
-	add_value(out, gpu->temperature_c, " C, ");
-	add_value(out, gpu->power_watts, " W\n");
-}
-
-void show_process_titles(struct buf *out)
-{
-	buf_add_str(out, "    PID  S    CPU%        RSS  JOB  COMMAND\n");
-}
-
-void show_process(struct buf *out, const struct proc_sample *p)
-{
-	CLEANUP(buf_release) struct buf rss = BUF_INIT;
-
-	report_add_bytes(&rss, p->rss_bytes);
-	buf_printf(out, "%7d  %c  ", (int)p->key.pid, p->state);
-	if (f64_known(p->cpu_percent))
-		buf_printf(out, "%6.1f  %9s  ", p->cpu_percent, rss.data);
+	if (f64_known(v))
+		buf_printf(out, "%.1f", v);
 	else
-		buf_printf(out, "%6s  %9s  ", "-", rss.data);
-	show_job(out, p->job_id ? p->job_id : "-");
-	buf_add_str(out, "  ");
-	cli_add_text(out, p->command ? p->command : p->comm, 60);
-	buf_add_char(out, '\n');
+		buf_add_char(out, '-');
 }
 
-/* ---- anomalies ---- */
+const struct table_column anomaly_list_columns[] = {
+	{ "BEGAN", COLUMN_LEFT }, { "LASTED", COLUMN_LEFT }, { "SEVERITY", COLUMN_LEFT },
+	{ "TYPE", COLUMN_LEFT },  { "COUNT", COLUMN_RIGHT }, { "JOB", COLUMN_LEFT },
+	{ "WHAT", COLUMN_LEFT },
+};
 
-void show_anomaly_titles(struct buf *out)
+int lister_add_anomaly(struct lister *l, const struct episode *e, int attempt_num)
 {
-	buf_add_str(out, "BEGAN                    LASTED     SEVERITY  TYPE               COUNT  "
-			 "JOB               WHAT\n");
-}
+	struct table *t = &l->table;
+	struct buf *cell;
 
-void show_anomaly(struct buf *out, const struct episode *e)
-{
-	CLEANUP(buf_release) struct buf lasted = BUF_INIT;
-
-	if (u64_known(e->ended_wall_ns))
-		report_add_lasted(&lasted, e);
-	else
-		buf_add_str(&lasted, "lasts");
-	show_moment(out, e->began_wall_ns);
-	buf_add_str(out, "  ");
-	show_text(out, lasted.data, 9);
-	buf_printf(out, "%-8s  %-17s  %5llu  ", severity_name(e->worst.severity),
-		   anomaly_type_name(e->worst.type), (unsigned long long)e->count);
-	show_text(out, e->worst.job_id ? e->worst.job_id : "-", 16);
-	cli_add_text(out, e->worst.text, ANOMALY_TEXT_BYTES);
-	if (!u64_known(e->ended_wall_ns) && u64_known(e->seen_wall_ns)) {
-		buf_add_str(out, "; as of ");
-		show_moment(out, e->seen_wall_ns);
+	if (l->form != LISTER_TABLE) {
+		json_begin_object(&l->json);
+		episode_write_fields(&l->json, e);
+		json_key_int(&l->json, "attempt", attempt_num > 0 ? attempt_num : -1);
+		json_end_object(&l->json);
+		return lister_pass(l);
 	}
-	buf_add_char(out, '\n');
-}
-
-void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num)
-{
-	json_begin_object(j);
-	episode_write_fields(j, e);
-	json_key_int(j, "attempt", attempt_num > 0 ? attempt_num : -1);
-	json_end_object(j);
+	add_moment(table_cell(t), e->began_wall_ns);
+	cell = table_cell(t);
+	if (u64_known(e->ended_wall_ns))
+		report_add_lasted(cell, e);
+	else
+		buf_add_str(cell, "lasts");
+	buf_add_str(table_cell(t), severity_name(e->worst.severity));
+	buf_add_str(table_cell(t), anomaly_type_name(e->worst.type));
+	buf_printf(table_cell(t), "%llu", (unsigned long long)e->count);
+	buf_add_str(table_cell(t), e->worst.job_id ? e->worst.job_id : "-");
+	cell = table_cell(t);
+	buf_add_str(cell, e->worst.text);
+	if (!u64_known(e->ended_wall_ns) && u64_known(e->seen_wall_ns)) {
+		buf_add_str(cell, "; as of ");
+		add_moment(cell, e->seen_wall_ns);
+	}
+	return lister_pass(l);
 }

@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "model/anomaly.h"
-#include "model/snapshot.h"
+#include "report/doc/doc.h"
 
 struct output {
 	struct buf buf;
@@ -59,35 +59,53 @@ int output_flush(struct output *out);
 int output_end(struct output *out, int r, struct err *err);
 
 /*
- * ---- show: hosts, processes and anomalies as lines for people, the same in every verb ----
+ * ---- lister: the rows of a verb, as a table for people or as JSON ----
  *
- * Everything appends. Foreign text is made safe for a terminal. Unknown is "-".
+ *	struct lister l = LISTER_INIT(json ? LISTER_ARRAY : LISTER_TABLE, columns);
+ *
+ *	r = lister_open(&l, &err);
+ *	…add the cells of a row to l.table, or an object to l.json, and then: r = lister_pass(&l);
+ *	return lister_end(&l, r, "nothing was recorded", &err);
  */
+enum lister_form {
+	LISTER_TABLE,
+	LISTER_ARRAY,	/* one, of objects */
+	LISTER_OBJECTS, /* an object each */
+	LISTER_BARE,	/* the caller writes into out.buf */
+};
 
-/* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30" */
-void show_host(struct buf *out, const struct system_sample *sys);
+struct lister {
+	enum lister_form form;
+	struct output out;
+	struct table table;
+	struct json json;
+	uint64_t n_rows;
+};
 
-/* "GPU 0: 50 % busy, 1 GB of 80 GB used, 40 C, 300 W", a line. */
-void show_gpu(struct buf *out, const struct gpu_sample *gpu);
+#define LISTER_INIT(form_, columns_)                                              \
+	{                                                                         \
+		.form = form_, .out = OUTPUT_INIT, .table = TABLE_INIT(columns_), \
+	}
 
-/* A table: pid, state, CPU, memory, job and command. Each line is complete. */
-void show_process_titles(struct buf *out);
-void show_process(struct buf *out, const struct proc_sample *p);
+int lister_open(struct lister *l, struct err *err);
+int lister_pass(struct lister *l);
+int lister_flush(struct lister *l); /* for who reads along; the heading too */
+
+/* As output_end(). none: what is said where a table has no row; NULL: nothing. */
+int lister_end(struct lister *l, int r, const char *none, struct err *err);
+void lister_release(struct lister *l);
+
+/* ---- cells ---- */
 
 /* "2026-11-15 03:45:08.123", local time. */
-void show_moment(struct buf *out, uint64_t wall_ns);
+void add_moment(struct buf *out, uint64_t wall_ns);
 
-/* What text holds, to the right of a column of so many characters, and two blanks; empties it. */
-void show_cell(struct buf *out, struct buf *text, size_t width);
+/* "12"; "-" for what is not above 0. */
+void add_positive(struct buf *out, int n);
 
-/* Foreign text cut to so many characters, with blanks up to there and two more. */
-void show_text(struct buf *out, const char *text, size_t width);
+/* "12.3"; "-" for an unknown one. */
+void add_decimal(struct buf *out, double v);
 
-/* ---- anomalies: episodes as a table, and as objects ---- */
-
-/* A table: when it began, how long it lasted, how bad, what, whose. Each line is complete. */
-void show_anomaly_titles(struct buf *out);
-void show_anomaly(struct buf *out, const struct episode *e);
-
-/* An object. attempt_num 0: of none. */
-void show_anomaly_json(struct json *j, const struct episode *e, int attempt_num);
+/* An anomaly: when it began, how long it lasted, how bad, what, whose. attempt_num 0: of none. */
+extern const struct table_column anomaly_list_columns[7];
+int lister_add_anomaly(struct lister *l, const struct episode *e, int attempt_num);

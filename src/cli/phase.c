@@ -18,34 +18,17 @@ struct phase_args {
 	const char *what, *name;
 };
 
-static error_t parse_phase_option(int key, char *arg, struct argp_state *state)
-{
-	struct phase_args *args = state->input;
+#define ASK "say \"enter NAME\" or \"exit NAME\""
 
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (!args->what && strcmp(arg, "enter") != 0 && strcmp(arg, "exit") != 0)
-			cli_usage_error(state, "a phase is entered or exited: not '%s'", arg);
-		if (args->name)
-			cli_usage_error(state, "'%s' is one word too many", arg);
-		*(args->what ? &args->name : &args->what) = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->name)
-			cli_usage_error(state, "say \"enter NAME\" or \"exit NAME\"");
-		if (!phase_name_is_valid(args->name))
-			cli_usage_error(state,
-					"the name of a phase has 1 to %d characters, and none that "
-					"controls a terminal",
-					PHASE_NAME_MAX);
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
-}
+static const struct argp_option phase_options[] = {
+	CLI_WORD(phase_args, what, ASK),
+	CLI_WORD(phase_args, name, ASK),
+	{ 0 },
+};
 
 static const struct argp phase_argp = {
-	.parser = parse_phase_option,
+	.options = phase_options,
+	.parser = cli_parse_option,
 	.args_doc = "enter|exit NAME",
 	.doc = "For the commands of a job: marks that a phase of its work begins or ends.\v"
 	       "The phase is that of the process that calls this, which is a shell as a rule; for a "
@@ -149,6 +132,13 @@ int cli_phase(int argc, char **argv)
 	struct err err;
 
 	cli_parse(&phase_argp, argc, argv, 0, &args);
+	if (strcmp(args.what, "enter") != 0 && strcmp(args.what, "exit") != 0)
+		cli_reject(argv, "a phase is entered or exited: not '%s'", args.what);
+	if (!phase_name_is_valid(args.name))
+		cli_reject(
+			argv,
+			"the name of a phase has 1 to %d characters, and none that controls a terminal",
+			PHASE_NAME_MAX);
 	for (;;) {
 		int r = ask_daemon(&args, NULL);
 

@@ -77,52 +77,31 @@ int remote_read(enum remote_rows rows, const struct remote_question *question, r
 /* ---- printing ---- */
 
 struct printer {
-	const struct remote_shape *shape;
-	struct output out;
-	struct json json;
-	uint64_t n_rows;
+	struct lister *lister;
+	int (*add_row)(struct lister *l, const struct rpc_value *row);
 };
 
 static int print_row(void *ctx, const struct rpc_value *row)
 {
 	struct printer *p = ctx;
 
-	if (!p->shape->json && p->n_rows == 0)
-		p->shape->add_titles(&p->out.buf);
-	if (!p->shape->json) {
-		p->shape->add_line(&p->out.buf, row);
-	} else if (p->shape->is_list) {
-		rpc_value_write(row, &p->json);
-	} else {
-		json_init(&p->json, &p->out.buf);
-		rpc_value_write(row, &p->json);
-		buf_add_char(&p->out.buf, '\n');
-	}
-	p->n_rows++;
-	return output_pass(&p->out);
+	if (p->lister->form == LISTER_TABLE)
+		return p->add_row(p->lister, row);
+	rpc_value_write(row, &p->lister->json);
+	return lister_pass(p->lister);
 }
 
-int remote_print(enum remote_rows rows, const struct remote_question *question,
-		 const struct remote_shape *shape)
+int remote_print(enum remote_rows rows, const struct remote_question *question, struct lister *l,
+		 int (*add_row)(struct lister *l, const struct rpc_value *row), const char *none)
 {
-	struct printer p = { .shape = shape, .out = OUTPUT_INIT };
 	struct err err = ERR_INIT;
-	int r = output_open(&p.out, NULL, &err);
+	int r = lister_open(l, &err);
 
-	json_init(&p.json, &p.out.buf);
-	if (shape->json && shape->is_list)
-		json_begin_array(&p.json);
 	if (r == 0)
-		r = remote_read(rows, question, print_row, &p, &err);
-	if (r == 0 && shape->json && shape->is_list) {
-		json_end_array(&p.json);
-		buf_add_char(&p.out.buf, '\n');
-	} else if (r == 0 && !shape->json && p.n_rows == 0) {
-		log_error("%s", shape->none);
-	}
+		r = remote_read(rows, question, print_row, &(struct printer){ l, add_row }, &err);
 	if (r != -ENOENT)
-		return output_end(&p.out, r, &err);
-	output_release(&p.out);
+		return lister_end(l, r, none, &err);
+	lister_release(l);
 	return r;
 }
 

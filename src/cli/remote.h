@@ -35,20 +35,15 @@ typedef int remote_fn(void *ctx, const struct rpc_value *row);
 int remote_read(enum remote_rows rows, const struct remote_question *question, remote_fn *fn,
 		void *ctx, struct err *err);
 
-struct remote_shape {
-	bool json;
-	bool is_list; /* in JSON: one list; else a line each */
-	void (*add_titles)(struct buf *out);
-	void (*add_line)(struct buf *out, const struct rpc_value *row); /* both for people */
-	const char *none; /* the message for these where there is nothing */
-};
+struct lister;
 
 /*
- * Prints them as the verb prints its own. Returns the exit status, with what went wrong on stderr.
- * -ENOENT: no daemon shows us such a job, and nothing is written.
+ * Prints them as the verb prints its own: as JSON as they come, or what add_row adds of each.
+ * Returns the exit status, with what went wrong on stderr. -ENOENT: no daemon shows us such a job,
+ * and nothing is written.
  */
-int remote_print(enum remote_rows rows, const struct remote_question *question,
-		 const struct remote_shape *shape);
+int remote_print(enum remote_rows rows, const struct remote_question *question, struct lister *l,
+		 int (*add_row)(struct lister *l, const struct rpc_value *row), const char *none);
 
 /* Members of a row. A time is in seconds; U64_UNKNOWN, otherwise and NULL: it is not there. */
 uint64_t remote_time(const struct rpc_value *row, const char *key);

@@ -5,44 +5,25 @@
 #include "report/report.h"
 #include "rpc/rpc.h"
 
-enum report_key { KEY_FORMAT = 256, KEY_JSON };
-
 struct report_args {
 	const char *job_id;
 	int attempt_num; /* 0: the latest */
 	enum report_format format;
+	bool json;
 };
 
 static const struct argp_option report_options[] = {
-	{ "format", KEY_FORMAT, "FORMAT", 0, "text, json, md or html (text)", 0 },
-	{ "json", KEY_JSON, NULL, 0, "The same as --format json", 0 },
+	CLI_CHOICE("format", report_args, format, "FORMAT", "text, json, md or html (text)"),
+	CLI_OPTION("json", report_args, json, NULL, "The same as --format json"),
 	CLI_WORD(report_args, job_id, "which job? \"proctor jobs\" lists them"),
 	CLI_OPTION("attempt", report_args, attempt_num, "N",
 		   "The job's Nth attempt instead of its latest"),
 	{ 0 },
 };
 
-static error_t parse_report_option(int key, char *arg, struct argp_state *state)
-{
-	struct report_args *args = state->input;
-
-	switch (key) {
-	case KEY_FORMAT:
-		if (report_format_from_name(arg, &args->format) < 0)
-			cli_usage_error(state, "--format wants text, json, md or html, not '%s'",
-					arg);
-		return 0;
-	case KEY_JSON:
-		args->format = REPORT_JSON;
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
-}
-
 static const struct argp report_argp = {
 	.options = report_options,
-	.parser = parse_report_option,
+	.parser = cli_parse_option,
 	.args_doc = "JOB",
 	.doc = "Prints what a job used, how it ended, on what evidence, and what could not be measured.",
 };
@@ -102,6 +83,7 @@ int cli_report(int argc, char **argv)
 
 	attempt_init(&attempt);
 	cli_parse(&report_argp, argc, argv, 0, &args);
+	args.format = args.json ? REPORT_JSON : args.format;
 	r = cli_find_paths_to_read(&paths, &err);
 	if (r == 0)
 		catch_up(&paths);

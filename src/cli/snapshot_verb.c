@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "query/query.h"
+#include "report/report.h"
 #include "rpc/rpc.h"
 #include "sources/sources.h"
 #include "tui/tui.h"
@@ -151,9 +152,64 @@ static int by_rss(const void *a, const void *b)
 	return COMPARE(x->key.pid, y->key.pid);
 }
 
+/* "memory 3 GB of 16 GB used, 12 GB available; load 0.10 0.20 0.30; 312 processes; 2 jobs running"
+ */
+static void add_host(struct buf *out, const struct snapshot *snap)
+{
+	const struct system_sample *sys = &snap->system;
+
+	buf_add_str(out, "memory ");
+	report_add_bytes(out, sys->memory_used_bytes);
+	buf_add_str(out, " of ");
+	report_add_bytes(out, sys->memory_total_bytes);
+	buf_add_str(out, " used, ");
+	report_add_bytes(out, sys->memory_available_bytes);
+	buf_add_str(out, " available; load ");
+	if (f64_known(sys->load1))
+		buf_printf(out, "%.2f %.2f %.2f", sys->load1, sys->load5, sys->load15);
+	else
+		buf_add_char(out, '-');
+	buf_printf(out, "; %llu processes; %d %s running\n", (unsigned long long)snap->n_processes,
+		   snap->running_jobs, snap->running_jobs == 1 ? "job" : "jobs");
+}
+
+static void add_value(struct buf *out, double value, const char *unit)
+{
+	if (f64_known(value))
+		buf_printf(out, "%.0f%s", value, unit);
+	else
+		buf_printf(out, "-%s", unit);
+}
+
+static void add_megabytes(struct buf *out, double mb)
+{
+	report_add_bytes(out, f64_known(mb) ? (uint64_t)(mb * 1024 * 1024) : U64_UNKNOWN);
+}
+
+/* "GPU 0: 50 % busy, 1 GB of 80 GB used, 40 C, 300 W" */
+static void add_gpu(struct buf *out, const struct gpu_sample *gpu)
+{
+	buf_printf(out, "GPU %d: %s", gpu->index, gpu->is_lost ? "lost\n" : "");
+	if (gpu->is_lost)
+		return;
+	add_value(out, gpu->utilization_pct, " % busy, ");
+	add_megabytes(out, gpu->memory_used_mb);
+	buf_add_str(out, " of ");
+	add_megabytes(out, gpu->memory_total_mb);
+	buf_add_str(out, " used, ");
+	add_value(out, gpu->temperature_c, " C, ");
+	add_value(out, gpu->power_watts, " W\n");
+}
+
 static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 {
+	static const struct table_column columns[] = {
+		{ "    PID", COLUMN_RIGHT },   { "S", COLUMN_LEFT },   { "  CPU%", COLUMN_RIGHT },
+		{ "      RSS", COLUMN_RIGHT }, { "JOB", COLUMN_LEFT }, { "COMMAND", COLUMN_LEFT },
+	};
+	CLEANUP(free_ptr)
 	const struct proc_sample **rows = calloc(snap->n_processes + 1, sizeof(*rows));
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	size_t n = 0;
 
 	if (!rows)
@@ -162,20 +218,25 @@ static int write_text(const struct snapshot *snap, bool all, struct buf *out)
 		if (all || snap->processes[i].job_id)
 			rows[n++] = &snap->processes[i];
 	qsort(rows, n, sizeof(*rows), by_rss);
-	show_host(out, &snap->system);
-	buf_printf(out, "; %llu processes; %d %s running\n", (unsigned long long)snap->n_processes,
-		   snap->running_jobs, snap->running_jobs == 1 ? "job" : "jobs");
+	add_host(out, snap);
 	for (size_t i = 0; i < snap->n_gpus; i++)
-		show_gpu(out, &snap->gpus[i]);
+		add_gpu(out, &snap->gpus[i]);
+	for (size_t i = 0; i < n && i < MAX_TEXT_ROWS; i++) {
+		const struct proc_sample *p = rows[i];
+
+		buf_printf(table_cell(&t), "%d", (int)p->key.pid);
+		buf_add_char(table_cell(&t), p->state);
+		add_decimal(table_cell(&t), p->cpu_percent);
+		report_add_bytes(table_cell(&t), p->rss_bytes);
+		buf_add_str(table_cell(&t), p->job_id ? p->job_id : "-");
+		cli_add_text(table_cell(&t), p->command ? p->command : p->comm, 60);
+	}
 	if (n > 0)
-		show_process_titles(out);
-	for (size_t i = 0; i < n && i < MAX_TEXT_ROWS; i++)
-		show_process(out, rows[i]);
+		table_print(&t, out);
 	if (n > MAX_TEXT_ROWS)
 		buf_printf(out, "and %zu smaller ones (--json has all)\n", n - MAX_TEXT_ROWS);
 	if (n == 0 && !all)
 		buf_add_str(out, "no process belongs to a job (--all shows every process)\n");
-	free(rows);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "base/macros.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "report/doc/doc.h"
 
 /* ---- standard output that does not keep its writer waiting ---- */
 
@@ -87,29 +88,25 @@ struct sql_printer {
 	struct buf out;
 	struct json json;
 	struct outflow flow;
-	size_t n_columns;
-	/* Of text, while the widths are not settled: cells, each with its NUL. */
-	struct buf cells;
-	size_t n_rows; /* in cells */
-	bool is_settled;
-	struct sql_text_column {
-		size_t width;
-		bool has_numbers, has_words;
-	} * columns;
+	struct table table;
+	struct table_column
+		*columns; /* of it: numbers to the right, unless there are words among them */
+	bool *has_words;
+	size_t n_rows;
 };
 
 #define FLUSH_BYTES 65536
 #define SETTLE_ROWS 200	       /* so many are looked at for their widths… */
 #define SETTLE_BYTES (1 << 20) /* …or so much text */
-#define MAX_WIDTH ((size_t)60) /* longer ones stick out */
 
 static void sql_printer_release(struct sql_printer *p)
 {
 	buf_release(&p->out);
-	buf_release(&p->cells);
+	table_release(&p->table);
 	if (p->flow.kept)
 		fclose(p->flow.kept);
 	free(p->columns);
+	free(p->has_words);
 }
 
 static int flush(struct sql_printer *p, struct err *err)
@@ -207,63 +204,27 @@ static void add_value(struct buf *out, const struct sql_value *v, bool is_csv)
 	}
 }
 
-/* ---- text ---- */
-
-/* Numbers to the right; nothing behind the last column. */
-static void add_aligned(struct sql_printer *p, size_t i, const char *cell)
-{
-	const struct sql_text_column *c = &p->columns[i];
-	bool is_right = c->has_numbers && !c->has_words;
-	bool is_last = i + 1 == p->n_columns;
-	size_t n = utf8_count(cell, strlen(cell));
-	int blanks = n < c->width ? (int)(c->width - n) : 0;
-
-	buf_printf(&p->out, "%*s%s%*s%s", is_right ? blanks : 0, "", cell,
-		   is_right || is_last ? 0 : blanks, "", is_last ? "\n" : "  ");
-}
-
-/* A cell, kept until the widths are settled. */
-static void keep_cell(struct sql_printer *p, size_t i, const struct sql_value *v, bool is_title)
-{
-	struct sql_text_column *c = &p->columns[i];
-	size_t at = p->cells.len, n;
-
-	add_value(&p->cells, v, false);
-	n = utf8_count(p->cells.data + at, p->cells.len - at);
-	n = n > MAX_WIDTH ? MAX_WIDTH : n;
-	c->width = n > c->width ? n : c->width;
-	c->has_numbers |= v->type == SQL_INTEGER || v->type == SQL_REAL;
-	c->has_words |= !is_title && (v->type == SQL_TEXT || v->type == SQL_BLOB);
-	buf_add_char(&p->cells, '\0');
-}
-
-static void print_kept(struct sql_printer *p)
-{
-	const char *cell = p->cells.data;
-
-	p->is_settled = true;
-	for (size_t row = 0; buf_error(&p->cells) == 0 && row < p->n_rows; row++)
-		for (size_t i = 0; i < p->n_columns; i++, cell += strlen(cell) + 1)
-			add_aligned(p, i, cell);
-	p->out.failed |= buf_error(&p->cells) < 0;
-	buf_reset(&p->cells);
-}
-
 /* ---- all of it ---- */
 
 /* -EINVAL: as JSON, two columns would have the same name. */
 static int sql_printer_begin(struct sql_printer *p, const struct store_sql *sql, struct err *err)
 {
-	p->n_columns = store_sql_columns(sql);
-	p->columns = calloc(p->n_columns + 1, sizeof(*p->columns));
-	if (!p->columns)
+	const size_t n_columns = store_sql_columns(sql);
+
+	p->columns = calloc(n_columns + 1, sizeof(*p->columns));
+	p->has_words = calloc(n_columns + 1, sizeof(*p->has_words));
+	if (!p->columns || !p->has_words)
 		return err_set(err, -ENOMEM, "no memory left to print a row");
+	p->table.columns = p->columns;
+	p->table.n_columns = n_columns;
+	p->table.hides_titles = !p->has_header;
 	json_init(&p->json, &p->out);
 	if (p->format == SQL_AS_JSON)
 		json_begin_array(&p->json);
-	for (size_t i = 0; i < p->n_columns; i++) {
+	for (size_t i = 0; i < n_columns; i++) {
 		const char *name = store_sql_name(sql, i);
-		struct sql_value v = { SQL_TEXT, .bytes = name, .len = strlen(name) };
+
+		p->columns[i].title = name;
 
 		for (size_t k = 0; p->format == SQL_AS_JSON && k < i; k++)
 			if (strcmp(name, store_sql_name(sql, k)) == 0)
@@ -271,15 +232,12 @@ static int sql_printer_begin(struct sql_printer *p, const struct store_sql *sql,
 					       "two columns are called %s: as JSON each needs a "
 					       "name of its own (\"… AS name\")",
 					       name);
-		if (p->format == SQL_AS_TEXT && p->has_header)
-			keep_cell(p, i, &v, true);
 		if (p->format == SQL_AS_CSV && p->has_header) {
 			buf_add_str(&p->out, i > 0 ? "," : "");
 			add_csv_text(&p->out, name, strlen(name));
 		}
 	}
-	p->n_rows = p->has_header && p->n_columns > 0;
-	if (p->format == SQL_AS_CSV && p->n_rows > 0)
+	if (p->format == SQL_AS_CSV && p->has_header && n_columns > 0)
 		buf_add_char(&p->out, '\n');
 	return 0;
 }
@@ -288,7 +246,7 @@ static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sq
 {
 	if (p->format == SQL_AS_JSON)
 		json_begin_object(&p->json);
-	for (size_t i = 0; i < p->n_columns; i++) {
+	for (size_t i = 0; i < p->table.n_columns; i++) {
 		struct sql_value v = store_sql_value(sql, i);
 
 		if (p->format == SQL_AS_JSON) {
@@ -297,20 +255,20 @@ static int sql_printer_add_row(struct sql_printer *p, const struct store_sql *sq
 		} else if (p->format == SQL_AS_CSV) {
 			buf_add_str(&p->out, i > 0 ? "," : "");
 			add_value(&p->out, &v, true);
-		} else if (!p->is_settled) {
-			keep_cell(p, i, &v, false);
 		} else {
-			buf_reset(&p->cells);
-			add_value(&p->cells, &v, false);
-			add_aligned(p, i, p->cells.data);
+			p->has_words[i] |= v.type == SQL_TEXT || v.type == SQL_BLOB;
+			if (!p->table.widths &&
+			    (v.type == SQL_INTEGER || v.type == SQL_REAL || p->has_words[i]))
+				p->columns[i].kind = p->has_words[i] ? COLUMN_LEFT : COLUMN_RIGHT;
+			add_value(table_cell(&p->table), &v, false);
 		}
 	}
 	if (p->format == SQL_AS_JSON)
 		json_end_object(&p->json);
 	else if (p->format == SQL_AS_CSV)
 		buf_add_char(&p->out, '\n');
-	else if (!p->is_settled && (++p->n_rows >= SETTLE_ROWS || p->cells.len > SETTLE_BYTES))
-		print_kept(p);
+	else if (p->table.widths || ++p->n_rows >= SETTLE_ROWS || p->table.text.len > SETTLE_BYTES)
+		table_print(&p->table, &p->out);
 	return p->out.len > FLUSH_BYTES ? flush(p, err) : 0;
 }
 
@@ -452,8 +410,8 @@ static int print_rows(struct store *store, const char *statement, struct sql_pri
 	if (p->format == SQL_AS_JSON) {
 		json_end_array(&p->json);
 		buf_add_char(&p->out, '\n');
-	} else if (p->format == SQL_AS_TEXT && !p->is_settled) {
-		print_kept(p);
+	} else if (p->format == SQL_AS_TEXT) {
+		table_print(&p->table, &p->out);
 	}
 	return flush(p, err);
 }
@@ -470,7 +428,7 @@ static int ask(const struct sql_args *args, struct err *err)
 				      : SQL_AS_TEXT,
 		.has_header = !args->no_header,
 		.out = BUF_INIT,
-		.cells = BUF_INIT,
+		.table = { .text = BUF_INIT },
 	};
 	bool is_from_stdin = strcmp(args->statement, "-") == 0;
 	sigset_t interrupts, before;

@@ -14,8 +14,6 @@
 #define DEFAULT_MAX_BYTES (UINT64_C(64) * 1024 * 1024)
 #define MAX_SECONDS 86400
 
-enum trace_key { KEY_MAX_BYTES = 256, KEY_START_TICKS };
-
 struct trace_args {
 	const char *word; /* the pid as it is given */
 	pid_t pid;
@@ -27,9 +25,10 @@ struct trace_args {
 
 static const struct argp_option trace_options[] = {
 	CLI_OPTION("duration", trace_args, seconds, "TIME", "For how long: 30s, 5m (10s)"),
-	{ "max-bytes", KEY_MAX_BYTES, "N", 0, "Write at most so many bytes (67108864)", 0 },
-	{ "start-ticks", KEY_START_TICKS, "N", 0,
-	  "Only the process that began then, as JSON tells it; not another with its number", 0 },
+	CLI_COUNT("max-bytes", trace_args, max_bytes, "Write at most so many bytes (67108864)"),
+	CLI_COUNT(
+		"start-ticks", trace_args, start_ticks,
+		"Only the process that began then, as JSON tells it; not another with its number"),
 	CLI_OPTION("output", trace_args, output, "FILE",
 		   "Write into this file, which is made anew"),
 	CLI_SHORT('o'),
@@ -37,27 +36,9 @@ static const struct argp_option trace_options[] = {
 	{ 0 },
 };
 
-static error_t parse_trace_option(int key, char *arg, struct argp_state *state)
-{
-	struct trace_args *args = state->input;
-
-	switch (key) {
-	case KEY_MAX_BYTES:
-		if (num_parse_u64(arg, &args->max_bytes) < 0 || args->max_bytes == 0)
-			cli_usage_error(state, "--max-bytes wants a number above 0, not '%s'", arg);
-		return 0;
-	case KEY_START_TICKS:
-		if (num_parse_u64(arg, &args->start_ticks) < 0)
-			cli_usage_error(state, "--start-ticks wants a number, not '%s'", arg);
-		return 0;
-	default:
-		return cli_parse_option(key, arg, state);
-	}
-}
-
 static const struct argp trace_argp = {
 	.options = trace_options,
-	.parser = parse_trace_option,
+	.parser = cli_parse_option,
 	.args_doc = "PID",
 	.doc = "Writes every system call of a process, its threads and the children that it starts, "
 	       "with the time, through strace. The process is tens of times slower meanwhile; it is "
@@ -137,6 +118,8 @@ int cli_trace(int argc, char **argv)
 	if (num_parse_u64(args.word, &pid) < 0 || pid == 0 || pid > INT32_MAX)
 		cli_reject(argv, "a process has a number above 0, not '%s'", args.word);
 	args.pid = (pid_t)pid;
+	if (args.max_bytes == 0)
+		cli_reject(argv, "--max-bytes wants a number above 0");
 	if (args.seconds > MAX_SECONDS)
 		cli_reject(argv, "--duration wants up to a day");
 	signal(SIGPIPE, SIG_IGN); /* who reads has seen enough: an error like any other */

@@ -150,6 +150,10 @@ void json_write_calls(struct json *j, const char *text);
 
 /* ---- rows.c: members of the object that is open, which are columns of the export, too ---- */
 
+/* All numbers in the units of the contract, and "evidence": {"wall_seconds": "exact", …, which
+ * stays open. */
+void rows_write_figures(struct json *j, const struct figures *f, bool is_attempt);
+
 void rows_write_attempt(struct json *j, const struct attempt *a);
 void rows_write_try(struct json *j, const struct sheet_record *sheet);
 void rows_write_process(struct json *j, const struct facts *f, const struct proc_record *p);

@@ -1,8 +1,8 @@
 /*
  * figures - every number of an attempt or a sheet, with its evidence.
  *
- * One row per number says what it is called in the JSON, in words, in which
- * unit, and how it was come by. The JSON, the page and the list of unknowns are
+ * One row of figures.def per number has its name in the JSON and in words, its
+ * unit, and how it was measured. The JSON, the export, the page and the list of unknowns are
  * all written from these rows.
  */
 #pragma once
@@ -12,40 +12,34 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/csv.h"
-#include "base/json.h"
 #include "model/job.h"
+#include "model/sample_fields.h"
 
 /* How much too early a start time can be: a clock tick, and a little for making it a time of day.
  */
 #define START_SLACK_NS UINT64_C(20000000)
 
 enum figure {
-	FIGURE_WALL,
-	FIGURE_CPU,
-	FIGURE_USER,
-	FIGURE_SYSTEM,
-	FIGURE_AVERAGE_CPU,
-	FIGURE_MAX_CPU,
-	FIGURE_PEAK_RSS,
-	FIGURE_MAX_PROCESS_RSS,
-	FIGURE_SPAWNS,
-	FIGURE_UNIQUE_PIDS,
-	FIGURE_MAX_PROCESSES,
-	FIGURE_RCHAR,
-	FIGURE_WCHAR,
-	FIGURE_SYSCR,
-	FIGURE_SYSCW,
-	FIGURE_READ,
-	FIGURE_WRITE,
-	FIGURE_MINOR_FAULTS,
-	FIGURE_MAJOR_FAULTS,
-	FIGURE_VOLUNTARY,
-	FIGURE_INVOLUNTARY,
-	FIGURE_GPU_MEMORY,
-	FIGURE_GPU_BUSY,
-	FIGURE_GPU_IDLE,
+#define FIGURE(id_, ...) FIGURE_##id_,
+#include "report/figures.def"
 	FIGURE_COUNT,
+};
+
+/* Kinds of values in a row, beside those of enum field_kind. FIELD_FLAG is none of these: a flag
+ * here is a bool. */
+enum row_kind {
+	FIELD_POSITIVE = FIELD_KINDS, /* int; 0 and below is unknown */
+	FIELD_COUNT,		      /* unsigned; 0 is unknown */
+	FIELD_INTERVAL,		      /* double; 0 was never asked for */
+	FIELD_BYTES,		      /* uint64_t; on the page in their units, elsewhere a number */
+	FIELD_BOOL,
+	FIELD_HEX, /* a number that is a name */
+	FIELD_OUTCOME,
+	FIELD_EVIDENCE,
+	FIELD_EVENT_TYPE,
+	FIELD_STATUS,  /* of the whole attempt */
+	FIELD_ZOMBIES, /* of the whole snapshot */
+	FIELD_LIST,    /* JSON, by write; in CSV one cell, and null is unknown */
 };
 
 struct figures {
@@ -110,15 +104,3 @@ void figure_add_value(struct buf *out, const struct figures *f, enum figure id);
 /* "exact, wait4 of …"; "sampled, 20 ms to 700 ms apart"; "-" for an unknown one. */
 void figure_add_source(struct buf *out, const struct figures *f, enum figure id,
 		       const struct attempt *a);
-
-/* All numbers as keys and values, in the units of the contract. */
-void figures_write_json(struct json *j, const struct figures *f, bool is_attempt);
-/* {"wall_seconds": "exact", …} */
-void figures_write_evidence(struct json *j, const struct figures *f, bool is_attempt);
-
-/*
- * The same as fields of a row: all numbers, then the evidence of each
- * (wall_seconds_evidence), then in ns and bytes those that are seconds and MB.
- */
-void figures_write_csv_names(struct csv *c, bool is_attempt);
-void figures_write_csv(struct csv *c, const struct figures *f, bool is_attempt);

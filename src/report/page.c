@@ -269,7 +269,8 @@ static void add_verdict(struct doc *d, const struct facts *f)
 
 static void add_identity(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = { { "job", COLUMN_LEFT }, { "", COLUMN_WRAP } };
+	static const struct table_column columns[] = { { "job", COLUMN_LEFT },
+						       { "", COLUMN_WRAP } };
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
 	struct buf *out;
 
@@ -343,7 +344,7 @@ static void add_note(struct doc *d, const struct facts *f, size_t first)
 
 static void add_rungs(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "measurement", COLUMN_LEFT },
 		{ "by", COLUMN_LEFT },
 		{ "why no better", COLUMN_WRAP },
@@ -422,7 +423,7 @@ static const struct line lines[] = {
 
 static void add_numbers(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "what", COLUMN_LEFT },
 		{ "value", COLUMN_LEFT },
 		{ "source", COLUMN_WRAP },
@@ -564,7 +565,7 @@ static void add_expected(struct doc *d, const struct standing *s)
 
 static void add_standing(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "what", COLUMN_LEFT },
 		{ "this run", COLUMN_RIGHT },
 		{ "usual", COLUMN_LEFT },
@@ -636,7 +637,7 @@ static void add_ranks(struct doc *d, const struct facts *f)
 
 static void add_syscalls(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "call", COLUMN_LEFT }, { "calls", COLUMN_RIGHT }, { "errors", COLUMN_RIGHT },
 		{ "CPU", COLUMN_RIGHT }, { "share", COLUMN_RIGHT }, { "waiting", COLUMN_RIGHT },
 	};

@@ -15,7 +15,7 @@
 #define MAX_SHEETS 20 /* rows of the table */
 #define MAX_ITEMS 8   /* earlier tries and ranks below it */
 
-static const struct column sheet_columns[] = {
+static const struct table_column sheet_columns[] = {
 	{ "sheet", COLUMN_RIGHT },   { "name", COLUMN_CUT },	  { "outcome", COLUMN_LEFT },
 	{ "ended", COLUMN_LEFT },    { "tries", COLUMN_RIGHT },	  { "wall", COLUMN_RIGHT },
 	{ "CPU", COLUMN_RIGHT },     { "max CPU", COLUMN_RIGHT }, { "memory", COLUMN_RIGHT },
@@ -243,7 +243,7 @@ static void add_phase(struct table *t, const struct facts *f, const struct phase
 /* The sum of each path and rank: those that lasted longest, in order of their beginning. */
 void page_add_phases(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "rank", COLUMN_RIGHT },   { "times", COLUMN_RIGHT }, { "first", COLUMN_RIGHT },
 		{ "lasted", COLUMN_RIGHT }, { "phase", COLUMN_CUT },
 	};
@@ -387,7 +387,7 @@ static void add_top_cpu(struct doc *d, const struct facts *f)
 
 void page_add_processes(struct doc *d, const struct facts *f)
 {
-	static const struct column all[] = {
+	static const struct table_column all[] = {
 		RANK_COLUMN,
 		{ "pid", COLUMN_RIGHT },
 		{ "sheet", COLUMN_RIGHT },
@@ -401,7 +401,7 @@ void page_add_processes(struct doc *d, const struct facts *f)
 		{ "ended", COLUMN_LEFT },
 		{ "command", COLUMN_CUT },
 	};
-	struct column columns[ARRAY_SIZE(all)];
+	struct table_column columns[ARRAY_SIZE(all)];
 	bool has_gpu = false; /* most jobs use none */
 	size_t n = f->n_processes < MAX_PROCESSES ? f->n_processes : MAX_PROCESSES;
 	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
@@ -448,7 +448,7 @@ static void add_what(struct buf *cell, const struct proc_event *ev, const char *
 
 static void add_events(struct doc *d, const struct facts *f)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		RANK_COLUMN,
 		{ "when", COLUMN_RIGHT },
 		{ "event", COLUMN_LEFT },
@@ -530,7 +530,8 @@ void page_add_exits(struct doc *d, const struct facts *f)
 #define MAX_CALLS 5
 #define MAX_TARGETS 5
 
-static const struct column evidence_columns[] = { { "what", COLUMN_LEFT }, { "", COLUMN_WRAP } };
+static const struct table_column evidence_columns[] = { { "what", COLUMN_LEFT },
+							{ "", COLUMN_WRAP } };
 
 static struct buf *begin_row(struct table *t, const char *label)
 {
@@ -719,7 +720,7 @@ static void add_evidence(struct doc *d, const struct facts *f, const struct epis
 #define MAX_ANOMALIES 20 /* rows of the table */
 #define MAX_DETAILED 5
 
-static const struct column columns[] = {
+static const struct table_column columns[] = {
 	{ "began", COLUMN_RIGHT }, { "lasted", COLUMN_RIGHT }, { "severity", COLUMN_LEFT },
 	{ "type", COLUMN_LEFT },   { "times", COLUMN_RIGHT },  { "what", COLUMN_WRAP },
 };

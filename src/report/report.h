@@ -68,9 +68,6 @@ enum report_table {
 	REPORT_PROCESSES, /* from birth to death */
 };
 
-/* "samples", "snapshots", … -EINVAL: no such table. */
-int report_table_from_name(const char *name, enum report_table *ret);
-
 void report_csv_heading(struct csv *c, enum report_table table);
 /* resolution_seconds: as in a snapshot; n_samples stand behind it: 1, or those of the minute. */
 void report_csv_sample(struct csv *c, uint64_t wall_ns, double resolution_seconds,

@@ -80,9 +80,7 @@ static void write_try(struct json *j, const struct sheet_record *sheet,
 		      const struct figures *figures)
 {
 	rows_write_try(j, sheet);
-	figures_write_json(j, figures, false);
-	json_key_object(j, "evidence");
-	figures_write_evidence(j, figures, false);
+	rows_write_figures(j, figures, false);
 	json_end_object(j);
 }
 
@@ -259,9 +257,7 @@ int json_report_write(struct buf *out, const struct facts *f)
 	verdict_add_sentence(&verdict, f);
 	json_key_string(&j, "verdict", verdict.data);
 	key_time(&j, "last_seen", figures_last_seen(f->a));
-	figures_write_json(&j, &f->figures, true);
-	json_key_object(&j, "evidence");
-	figures_write_evidence(&j, &f->figures, true);
+	rows_write_figures(&j, &f->figures, true);
 	json_key_string(&j, "syscalls",
 			evidence_name(is_counted ? facts_syscall_evidence(f) : EVIDENCE_UNKNOWN));
 	json_key_string(&j, "syscall_hotspots",

@@ -15,21 +15,6 @@
 #include "report/facts.h"
 #include "report/report.h"
 
-/* Beside those of enum field_kind. FIELD_FLAG is none of these: a flag here is a bool. */
-enum row_kind {
-	FIELD_POSITIVE = FIELD_KINDS, /* int; 0 and below is unknown */
-	FIELD_COUNT,		      /* unsigned; 0 is unknown */
-	FIELD_INTERVAL,		      /* double; 0 was never asked for */
-	FIELD_BOOL,
-	FIELD_HEX, /* a number that is a name */
-	FIELD_OUTCOME,
-	FIELD_EVIDENCE,
-	FIELD_EVENT_TYPE,
-	FIELD_STATUS,  /* of the whole attempt */
-	FIELD_ZOMBIES, /* of the whole snapshot */
-	FIELD_LIST,    /* JSON, by write; in CSV one cell, and null is unknown */
-};
-
 struct row_field {
 	const char *name;
 	int kind;
@@ -230,6 +215,52 @@ static void add_names(struct csv *c, const struct row_fields *fields)
 	}
 }
 
+/* ---- all numbers of an attempt or a sheet, and behind them the evidence of each ---- */
+
+#define NUMBER(id_, key_, label_, kind_, member_, ...)                                         \
+	{                                                                                      \
+		.name = key_,                                                                  \
+		.kind = FIELD_##kind_,                                                         \
+		.offset = offsetof(struct figures, member_),                                   \
+		.has_exact =                                                                   \
+			(int)FIELD_##kind_ == FIELD_SECONDS || (int)FIELD_##kind_ == FIELD_MB, \
+	},
+#define ITS_EVIDENCE(id_, key_, ...) \
+	FIELD(key_ "_evidence", figures, evidence[FIGURE_##id_], EVIDENCE),
+
+static const struct row_field attempt_figures[] = {
+#define FIGURE NUMBER
+#include "report/figures.def"
+#define FIGURE ITS_EVIDENCE
+#include "report/figures.def"
+};
+static const struct row_field sheet_figures[] = {
+#define FIGURE NUMBER
+#define FIGURE_OF_ATTEMPT(...)
+#include "report/figures.def"
+#define FIGURE ITS_EVIDENCE
+#define FIGURE_OF_ATTEMPT(...)
+#include "report/figures.def"
+};
+static const struct row_fields figure_fields[] = {
+	[false] = ROW_FIELDS(sheet_figures, 0),
+	[true] = ROW_FIELDS(attempt_figures, 0),
+};
+
+void rows_write_figures(struct json *j, const struct figures *f, bool is_attempt)
+{
+	const struct row_field *items = figure_fields[is_attempt].items;
+	const struct row_fields numbers = { items, figure_fields[is_attempt].n / 2, 0 };
+
+	write_json_fields(j, &numbers, f);
+	json_key_object(j, "evidence");
+	for (size_t i = 0; i < numbers.n; i++)
+		json_key_string(j, items[i].name,
+				value_of(FIELD_EVIDENCE,
+					 (const char *)f + items[numbers.n + i].offset, NULL)
+					.text);
+}
+
 /* ---- samples ---- */
 
 struct sample_row {
@@ -423,7 +454,7 @@ void rows_write_attempt(struct json *j, const struct attempt *a)
 static int write_job(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx)
 {
 	add_cells(c, &job_fields, f->a);
-	figures_write_csv(c, &f->figures, true);
+	add_cells(c, &figure_fields[true], &f->figures);
 	csv_end_row(c);
 	return fn(ctx);
 }
@@ -495,7 +526,7 @@ static int write_sheets(struct csv *c, const struct facts *f, report_row_fn *fn,
 
 			figures_of_sheet(f->a, sheet, &figures);
 			add_cells(c, &sheet_fields, &row);
-			figures_write_csv(c, &figures, false);
+			add_cells(c, &figure_fields[false], &figures);
 			csv_end_row(c);
 			r = fn(ctx);
 		}
@@ -581,35 +612,24 @@ static int write_processes(struct csv *c, const struct facts *f, report_row_fn *
 /* ---- tables ---- */
 
 static const struct {
-	const char *name;
 	const struct row_fields *fields;
 	/* Of those with a row for each attempt, sheet or process of one. */
 	int (*write)(struct csv *c, const struct facts *f, report_row_fn *fn, void *ctx);
 	bool has_figures; /* behind the columns */
 } tables[] = {
-	[REPORT_SAMPLES] = { "samples", &sample_fields_of_row },
-	[REPORT_SNAPSHOTS] = { "snapshots", &snapshot_fields },
-	[REPORT_EVENTS] = { "events", &event_fields },
-	[REPORT_JOBS] = { "jobs", &job_fields, write_job, true },
-	[REPORT_SHEETS] = { "sheets", &sheet_fields, write_sheets, true },
-	[REPORT_PROCESSES] = { "processes", &process_fields, write_processes },
+	[REPORT_SAMPLES] = { &sample_fields_of_row },
+	[REPORT_SNAPSHOTS] = { &snapshot_fields },
+	[REPORT_EVENTS] = { &event_fields },
+	[REPORT_JOBS] = { &job_fields, write_job, true },
+	[REPORT_SHEETS] = { &sheet_fields, write_sheets, true },
+	[REPORT_PROCESSES] = { &process_fields, write_processes },
 };
-
-int report_table_from_name(const char *name, enum report_table *ret)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
-		if (strcmp(tables[i].name, name) == 0) {
-			*ret = (enum report_table)i;
-			return 0;
-		}
-	return -EINVAL;
-}
 
 void report_csv_heading(struct csv *c, enum report_table table)
 {
 	add_names(c, tables[table].fields);
 	if (tables[table].has_figures)
-		figures_write_csv_names(c, table == REPORT_JOBS);
+		add_names(c, &figure_fields[table == REPORT_JOBS]);
 	csv_end_row(c);
 }
 

@@ -536,26 +536,13 @@ static void test_stops_when_told(void **state)
 	assert_int_equal(n, 2);
 }
 
-static void test_table_names(void **state)
-{
-	enum report_table table = REPORT_SAMPLES;
-
-	(void)state;
-	assert_int_equal(report_table_from_name("processes", &table), 0);
-	assert_int_equal(table, REPORT_PROCESSES);
-	assert_int_equal(report_table_from_name("", &table), -EINVAL);
-	assert_int_equal(report_table_from_name("Samples", &table), -EINVAL);
-	assert_int_equal(table, REPORT_PROCESSES);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sample),	    cmocka_unit_test(test_unknown_sample),
-		cmocka_unit_test(test_snapshot),    cmocka_unit_test(test_event),
-		cmocka_unit_test(test_jobs),	    cmocka_unit_test(test_sheets),
-		cmocka_unit_test(test_processes),   cmocka_unit_test(test_stops_when_told),
-		cmocka_unit_test(test_table_names),
+		cmocka_unit_test(test_sample),	  cmocka_unit_test(test_unknown_sample),
+		cmocka_unit_test(test_snapshot),  cmocka_unit_test(test_event),
+		cmocka_unit_test(test_jobs),	  cmocka_unit_test(test_sheets),
+		cmocka_unit_test(test_processes), cmocka_unit_test(test_stops_when_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -490,7 +490,7 @@ static void add_left_out(struct doc *d, size_t n)
 
 static void add_candidates(struct doc *d, const struct rank_analysis *a)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "rank", COLUMN_RIGHT }, { "probability", COLUMN_RIGHT },
 		{ "onset", COLUMN_LEFT }, { "between", COLUMN_LEFT },
 		{ "rise", COLUMN_RIGHT }, { "shape", COLUMN_LEFT },
@@ -527,7 +527,7 @@ static void add_candidates(struct doc *d, const struct rank_analysis *a)
 
 static void add_ranks(struct doc *d, const struct rank_analysis *a)
 {
-	static const struct column columns[] = {
+	static const struct table_column columns[] = {
 		{ "rank", COLUMN_RIGHT },
 		{ "samples", COLUMN_RIGHT },
 		{ "first", COLUMN_RIGHT },

@@ -1,5 +1,6 @@
 #include "report/doc/doc.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -10,6 +11,8 @@
 void table_release(struct table *t)
 {
 	buf_release(&t->text);
+	free(t->widths);
+	t->widths = NULL;
 }
 
 struct buf *table_cell(struct table *t)
@@ -165,6 +168,63 @@ static void text_figure(struct doc *d, const char *lines)
 		buf_add_char(d->out, '\n');
 		lines += n + (lines[n] == '\n');
 	}
+}
+
+#define LIST_CELL_MAX ((size_t)60) /* longer ones stick out */
+
+static void widen(struct table *t, size_t c, const char *cell)
+{
+	size_t n = utf8_count(cell, strlen(cell));
+
+	n = n < LIST_CELL_MAX ? n : LIST_CELL_MAX;
+	t->widths[c] = n > t->widths[c] ? n : t->widths[c];
+}
+
+static void add_to_list(const struct table *t, size_t c, const char *cell, struct buf *out)
+{
+	size_t n = utf8_count(cell, strlen(cell)), blanks = n < t->widths[c] ? t->widths[c] - n : 0;
+	bool is_right = t->columns[c].kind == COLUMN_RIGHT;
+
+	add_spaces(out, is_right ? blanks : 0);
+	buf_add_str(out, cell);
+	if (c + 1 < t->n_columns) {
+		add_spaces(out, (is_right ? 0 : blanks) + GAP);
+		return;
+	}
+	while (out->len > 0 && out->data[out->len - 1] == ' ')
+		buf_truncate(out, out->len - 1);
+	buf_add_char(out, '\n');
+}
+
+void table_print(struct table *t, struct buf *out)
+{
+	const size_t n_cells = table_rows(t) * t->n_columns;
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	bool is_first = !t->widths;
+	const char *cell = table_first(t);
+
+	for (size_t i = 0; i < n_cells; i++, cell = table_next(cell)) {
+		for (size_t at = 0, n = strlen(cell); at < n;)
+			at += utf8_add_shown(&shown, cell + at, n - at);
+		buf_add_char(&shown, '\0');
+	}
+	t->widths = is_first ? calloc(t->n_columns + 1, sizeof(*t->widths)) : t->widths;
+	if (!t->widths || buf_error(&t->text) < 0 || buf_error(&shown) < 0) {
+		out->failed = true;
+		return;
+	}
+	for (size_t c = 0; is_first && !t->hides_titles && c < t->n_columns; c++)
+		widen(t, c, t->columns[c].title);
+	cell = shown.data;
+	for (size_t i = 0; is_first && i < n_cells; i++, cell = table_next(cell))
+		widen(t, i % t->n_columns, cell);
+	for (size_t c = 0; is_first && !t->hides_titles && c < t->n_columns; c++)
+		add_to_list(t, c, t->columns[c].title, out);
+	cell = shown.data;
+	for (size_t i = 0; i < n_cells; i++, cell = table_next(cell))
+		add_to_list(t, i % t->n_columns, cell, out);
+	buf_reset(&t->text);
+	t->n_cells = 0;
 }
 
 /* The column that gives way when a row is too wide: an elastic one, else the widest. */

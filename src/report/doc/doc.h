@@ -28,7 +28,7 @@ enum column_kind {
 	COLUMN_WRAP,  /* left; the last one only: goes on in the next line, below itself */
 };
 
-struct column {
+struct table_column {
 	const char *title;
 	enum column_kind kind;
 };
@@ -41,12 +41,13 @@ struct column {
  * table_cell() begins the next cell and returns where to append its text.
  */
 struct table {
-	const struct column *columns;
+	const struct table_column *columns;
 	size_t n_columns;
 	bool hides_titles; /* where a writer can do without them */
 	bool has_marks;	   /* of evidence, before some numbers */
 	size_t n_cells;
 	struct buf text; /* cells, with a NUL between two */
+	size_t *widths;	 /* of a list that has begun: see table_print() */
 };
 
 /* For an array of columns. */
@@ -64,6 +65,13 @@ struct buf *table_number_cell(struct table *t, bool is_known, enum evidence evid
 
 /* Before any cell. */
 void table_drop_first_column(struct table *t);
+
+/*
+ * A list: a table for people of any length, piece by piece. Prints the rows that are there, and
+ * empties the table. The titles and the first of these pieces decide how wide the columns are: what
+ * is longer sticks out, and nothing is cut. Foreign text is made safe for a terminal.
+ */
+void table_print(struct table *t, struct buf *out);
 
 /* Prints the table, and a legend of its marks if no table before it had any. */
 void doc_add_table(struct doc *d, const struct table *t);
