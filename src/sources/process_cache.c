@@ -24,8 +24,9 @@
  * is. */
 #define RESERVED_FILES 768
 
-/* The kernel holds a page of text for each: this bounds it to some 64 MiB. */
-#define MAX_KEPT_FILES 16384
+/* The kernel holds a page of text for each: all together they take this part of the memory at most.
+ */
+#define KEPT_PART_OF_MEMORY 128
 
 #define PATH_MAX_BYTES 64 /* a pid, a slash, one of our file names */
 
@@ -34,14 +35,15 @@ static struct fd_budget fd_budget_from_limit(void)
 {
 	struct fd_budget b = { 0 };
 	struct rlimit limit;
+	long pages = sysconf(_SC_PHYS_PAGES);
 	size_t files;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || pages < 0)
 		return b;
 	files = limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
 	b.max = files / 2 > RESERVED_FILES ? files - RESERVED_FILES : files / 2;
-	if (b.max > MAX_KEPT_FILES)
-		b.max = MAX_KEPT_FILES;
+	if (b.max > (size_t)pages / KEPT_PART_OF_MEMORY)
+		b.max = (size_t)pages / KEPT_PART_OF_MEMORY;
 	return b;
 }
 

@@ -257,6 +257,8 @@ int life_fd(const struct life *life);
  * had to drop since the last call (0: none lost; those that life_event leaves
  * out, such as of threads, count too), or -errno. By the proc connector, how many they
  * were shows only with the next message of the same CPU: until then a loss is told as 1.
+ * By eBPF, an event that its CPU has not written to its end waits for the next call, with all
+ * behind it.
  */
 int64_t life_drain(struct life *life, life_handler *fn, void *ctx);
 

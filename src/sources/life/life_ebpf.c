@@ -118,8 +118,12 @@ static int64_t drain_ebpf(struct life *life, size_t max, life_handler *fn, void 
 	e->fn = fn;
 	e->fn_ctx = ctx;
 	e->n_left = max;
-	/* Twice, as we may have been stopped for long after a look at the clocks. */
-	for (int i = 0; i < 2 && (i == 0 || (r == -ECANCELED && e->n_left > 0)); i++) {
+	/*
+	 * Twice: we may have been stopped for long after a look at the clocks; and the ring ends
+	 * for us at a record that another CPU is writing, which takes it less than the first look
+	 * takes us.
+	 */
+	for (int i = 0; i < 2 && e->n_left > 0 && (r >= 0 || r == -ECANCELED); i++) {
 		/* In this order: a stop between them makes no event seem later than now. */
 		e->units.wall_ns = clock_wall_ns();
 		clock_gettime(CLOCK_MONOTONIC, &ts);
