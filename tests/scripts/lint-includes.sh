@@ -71,7 +71,7 @@ put src/store/store.c '#include "store/store.h"' '#include "jobs/jobs.h"'
 finds "a sibling" '^src/store/store.c:2: .*siblings'
 
 put_header model job '#include "store/store.h"'
-finds "a higher rank" '^src/model/job.h:3: .*model/ is below store/'
+finds "a higher rank" '^src/model/job.h:2: .*model/ is below store/'
 
 put src/cli/main.c '#include "store/rows.h"'
 finds "another folder's inner header" '^src/cli/main.c:1: .*only "store/store.h"'
