@@ -240,13 +240,16 @@ static int find_parent(const char *path)
 {
 	struct stat st;
 	sqlite3 *db = NULL;
+	int r = 1;
 
-	if (stat(path, &st) < 0 || lock_owner_find(path) != 0 ||
-	    sqlite3_open(path, &db) != SQLITE_OK ||
-	    sqlite3_exec(db, "SELECT * FROM jobs", NULL, NULL, NULL) != SQLITE_OK)
-		return 1;
-	return lock_owner_find(path) == getppid() && lock_owner_find_opener(&st) == getppid() ? 0
-											      : 2;
+	if (stat(path, &st) == 0 && lock_owner_find(path) == 0 &&
+	    sqlite3_open(path, &db) == SQLITE_OK &&
+	    sqlite3_exec(db, "SELECT * FROM jobs", NULL, NULL, NULL) == SQLITE_OK)
+		r = lock_owner_find(path) == getppid() && lock_owner_find_opener(&st) == getppid()
+			    ? 0
+			    : 2;
+	sqlite3_close(db);
+	return r;
 }
 
 static void test_who_has_it_open(void **state)
