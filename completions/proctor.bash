@@ -19,6 +19,7 @@ declare -gA _proctor_options=(
 	[estimate]="--file --json --sheet"
 	[diff]="--json"
 	[outcome]="--attempt --note"
+	[stack]="--json --kernel"
 	[trace]="--duration --max-bytes --output --start-ticks"
 	[start]="--foreground"
 	[stop]="--jobs"
@@ -61,7 +62,7 @@ _proctor_candidates() { # VERB WORD-BEFORE WORD
 		compgen -W "${_proctor_options[$1]-} --help --usage" -- "$3"
 	elif [ "$1" = outcome ] && [ "$2" != outcome ]; then
 		compgen -W "success failure measured" -- "$3"
-	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ]; then
+	elif [ "$1" = report ] || [ "$1" = diff ] || [ "$1" = outcome ] || [ "$1" = stack ]; then
 		_proctor_jobs "$3"
 	elif [ "$2" = trace ]; then
 		compgen -W "$(cd /proc && echo [0-9]*)" -- "$3"

@@ -36,6 +36,7 @@ static const struct {
 	{ "estimate", cli_estimate, "tell what a job is expected to need" },
 	{ "diff", cli_diff, "compare what two runs used" },
 	{ "outcome", cli_outcome, "say what came of a job" },
+	{ "stack", cli_stack, "show what each process of a running job waits for" },
 	{ "trace", cli_trace, "write every system call of a process, for a while" },
 	{ "start", cli_start, "start the daemon, which watches all jobs of this host" },
 	{ "stop", cli_stop, "stop the daemon; jobs go on" },

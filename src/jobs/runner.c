@@ -312,6 +312,7 @@ static void start_try(struct runner *r)
 	}
 	r->phase = PHASE_RUNNING;
 	r->stop_cause = STOP_NONE;
+	r->doing = NULL;
 	r->is_ending = r->gave_up = false;
 	r->kill_rounds = 0;
 	membership_set_sheet(r->options.members, spec->num);
@@ -379,7 +380,6 @@ static enum outcome judge_failure(struct runner *r, const struct root *failed, s
 {
 	CLEANUP(buf_release) struct buf evidence = BUF_INIT;
 	struct exit_status status = failed->rank.status;
-	bool is_sigkill = status.signal == SIGKILL || status.exit_code == 128 + SIGKILL;
 	enum outcome outcome = OUTCOME_FAILURE;
 
 	if (failed->rank.rank != RANK_NONE)
@@ -391,14 +391,16 @@ static enum outcome judge_failure(struct runner *r, const struct root *failed, s
 		} else {
 			buf_add_str(why, " after ");
 			add_signal_name(why, r->cancel_signal);
-			buf_add_str(why, r->terminal_interrupts ? " from the terminal"
-								: " from outside");
+			buf_printf(why, " from %s",
+				   r->terminal_interrupts ? "the terminal"
+				   : r->canceller[0]	  ? r->canceller
+							  : "outside");
 		}
 		return OUTCOME_CANCELLED;
 	}
-	if (is_sigkill && !failed->was_told_to_end &&
-	    r->options.ops->was_oom_kill(r->options.ctx, failed->rank.pid, &evidence))
-		outcome = OUTCOME_OOM;
+	if (!failed->was_told_to_end && failed->rank.pid > 0)
+		outcome = r->options.ops->explain_failure(r->options.ctx, failed->rank.pid, status,
+							  &evidence);
 	if (evidence.len > 0)
 		buf_printf(why, "; %s", evidence.data);
 	return outcome;
@@ -413,6 +415,8 @@ static enum outcome judge(struct runner *r, const struct root *failed, struct bu
 	/* A time limit that was reached is the outcome, whatever the command made of SIGTERM. */
 	if (r->stop_cause == STOP_TIMEOUT) {
 		buf_printf(why, "time limit of %g s reached; ", runner_spec(r)->timeout_seconds);
+		if (r->doing)
+			buf_printf(why, "%s; ", r->doing);
 		add_status(why, failed ? failed->rank.status : r->roots[0].rank.status);
 		return OUTCOME_TIMEOUT;
 	}
@@ -612,8 +616,14 @@ static void on_timeout(void *ctx)
 {
 	struct runner *r = ctx;
 
-	if (r->phase == PHASE_RUNNING)
-		runner_end_tree(r, STOP_TIMEOUT);
+	CLEANUP(buf_release) struct buf why = BUF_INIT;
+
+	if (r->phase != PHASE_RUNNING)
+		return;
+	r->options.ops->time_is_up(r->options.ctx, &why);
+	if (why.len > 0)
+		r->doing = runner_keep_text(r, &why);
+	runner_end_tree(r, STOP_TIMEOUT);
 }
 
 static void on_grace_timer(void *ctx)

@@ -61,11 +61,18 @@ struct runner_ops {
 	void (*process_ending)(void *ctx, pid_t pid);
 	/* Returns when it died (wall clock), or U64_UNKNOWN. */
 	uint64_t (*process_reaped)(void *ctx, const struct reaped *reaped);
+	/* The time limit of the try is reached, and nothing was signalled yet: what the try was
+	 * doing goes to why. */
+	void (*time_is_up)(void *ctx, struct buf *why);
 	/*
-	 * pid was killed by signal 9, not by us. True: for lack of memory, as far
-	 * as can be told; the evidence goes to why. False: why may hold a hint.
+	 * The command pid failed, and not because of us. What is known of the cause goes to why.
+	 * Returns OUTCOME_OOM if a process was killed for lack of memory, else OUTCOME_FAILURE.
 	 */
-	bool (*was_oom_kill)(void *ctx, pid_t pid, struct buf *why);
+	enum outcome (*explain_failure)(void *ctx, pid_t pid, struct exit_status status,
+					struct buf *why);
+	/* Names the process that has sent us a signal, into a text of so many bytes; "": unknown.
+	 */
+	void (*name_sender)(void *ctx, pid_t pid, char *text, size_t size);
 	/* The tree is about to be signalled or counted: bring it up to date. */
 	void (*rescan)(void *ctx);
 	/* The runner has sent a signal to end a member of the tree, at that moment. */

@@ -49,13 +49,15 @@ struct runner {
 	size_t n_roots;
 	uint64_t last_death_wall_ns, last_death_boot_ns; /* in this try, of any process; 0: none */
 	enum stop_cause stop_cause;
+	const char *doing;    /* what the try was doing when its time was up; NULL */
 	bool is_ending;	      /* the tree has been told to end */
 	bool gave_terminal;   /* a root in a group of its own has it */
 	bool gave_up;	      /* … and something of it does not */
 	unsigned kill_rounds; /* SIGKILL passes over the tree so far */
 	unsigned terminal_interrupts;
-	int cancel_signal; /* 0: nobody asked to end the job */
-	bool is_cancelled; /* who did has said that the whole job is meant: "proctor cancel" */
+	int cancel_signal;  /* 0: nobody asked to end the job */
+	char canceller[96]; /* the process that did: "backup.sh (pid 4711)"; "": not known */
+	bool is_cancelled;  /* who did has said that the whole job is meant: "proctor cancel" */
 
 	struct sheet_record *records;
 	size_t n_records, cap_records;

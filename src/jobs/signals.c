@@ -61,10 +61,14 @@ static void pass_to_roots(struct runner *r, int sig, enum audience audience)
 	}
 }
 
-static void note_cancel(struct runner *r, int sig)
+/* sender 0: the terminal. */
+static void note_cancel(struct runner *r, int sig, pid_t sender)
 {
-	if (!r->cancel_signal)
+	if (!r->cancel_signal) {
 		r->cancel_signal = sig;
+		r->options.ops->name_sender(r->options.ctx, sender, r->canceller,
+					    sizeof(r->canceller));
+	}
 	if (r->phase == PHASE_RUNNING && r->stop_cause == STOP_NONE)
 		r->stop_cause = STOP_CANCELLED;
 	if (r->phase == PHASE_DRAINING && !r->is_ending)
@@ -83,7 +87,7 @@ static void on_terminal_signal(struct runner *r, int sig)
 	pass_to_roots(r, sig, ROOTS_OF_OTHER_GROUPS);
 	if (!asks_to_end(sig) || sigismember(&r->inherited.ignored, sig))
 		return;
-	note_cancel(r, sig);
+	note_cancel(r, sig, 0);
 	if (sig == SIGINT && ++r->terminal_interrupts >= 2)
 		runner_kill_tree(r, STOP_CANCELLED);
 }
@@ -115,12 +119,12 @@ static void on_signal(struct runner *r, const struct signalfd_siginfo *info)
 		return;
 	if (is_cancel(info)) {
 		r->is_cancelled = true;
-		note_cancel(r, sig);
+		note_cancel(r, sig, (pid_t)info->ssi_pid);
 		runner_end_tree(r, STOP_CANCELLED);
 		return;
 	}
 	if (asks_to_end(sig))
-		note_cancel(r, sig);
+		note_cancel(r, sig, info->ssi_code == SI_KERNEL ? 0 : (pid_t)info->ssi_pid);
 	pass_to_roots(r, sig, ALL_ROOTS);
 }
 

@@ -505,11 +505,12 @@ static void add_special(struct tally *t, enum event_type type, struct proc_key k
 	tally_add_event(t, &ev, false);
 }
 
-void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns)
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, const char *details,
+		  uint64_t wall_ns)
 {
 	add_special(t, sig == SIGKILL ? EVENT_KILL : EVENT_SIGNAL,
-		    (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, sig, "sent by proctor",
-		    wall_ns);
+		    (struct proc_key){ pid, U64_UNKNOWN }, sheet_num, sig,
+		    arena_strdup(&t->arena, details), wall_ns);
 }
 
 /* A shell whose command was killed tells that by its exit code: it is who of its try was killed

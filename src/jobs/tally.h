@@ -73,8 +73,9 @@ void tally_lost(struct tally *t, uint64_t n);
 uint64_t tally_reap(struct tally *t, const struct reaped *reaped, const struct proc_sample *zombie,
 		    uint64_t wall_ns, uint64_t boot_ns);
 
-/* proctor itself signalled it. */
-void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, uint64_t wall_ns);
+/* proctor itself signalled it; details are copied. */
+void tally_signal(struct tally *t, pid_t pid, int sheet_num, int sig, const char *details,
+		  uint64_t wall_ns);
 
 /* It lives on when the job is over, and nobody else tells of it. */
 void tally_orphan(struct tally *t, const struct proc_key *key, uint64_t wall_ns);

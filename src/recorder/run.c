@@ -211,6 +211,7 @@ static void close_run(struct run *run)
 	run->tally = tally_free(run->tally);
 	run->members = membership_free(run->members);
 	free(run->curve.points);
+	free(run->waits);
 	snapshot_release(&run->snap);
 	close_fd(&run->root_fd);
 }

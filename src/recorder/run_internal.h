@@ -134,6 +134,8 @@ struct run {
 	struct run_births births;
 	struct run_ending ending;
 	struct run_curve curve;
+	struct wait_state *waits; /* of the processes, when the time of a try was up */
+	size_t n_waits;
 	struct run_storing storing;
 	struct run_recording recording;
 	struct run_watching watching;
@@ -179,6 +181,31 @@ void run_take_facts(void *ctx, const struct link_facts *facts);
 
 /* Takes in all that was reported so far: before a scan, and before somebody is waited for. */
 void run_life_drain(struct run *run);
+
+/* ---- explain.c: why a try ended as it did ---- */
+
+/* Its time is up, and its processes were just looked for: adds what the one that explains most was
+ * doing. */
+void explain_time_limit(struct run *run, struct buf *why);
+
+/* "; it was waiting for …": what that look has shown of this process, if anything. */
+void explain_signalled(const struct run *run, pid_t pid, struct buf *out);
+
+/*
+ * The process of a failed command's tree whose failure was passed on, parent by parent; NULL: the
+ * command failed by itself, or it is not known when it ended.
+ */
+const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root);
+
+/* See struct runner_ops. */
+enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,
+			     uint64_t wall_ns, struct buf *why);
+
+/* "backup.sh (pid 4711)", or "". */
+void explain_sender(const struct run *run, pid_t pid, char *text, size_t size);
+
+/* A try is over: records the processes that were OOM-killed although the try did not fail by it. */
+void explain_kills(struct run *run, const struct sheet_record *sheet, uint64_t wall_ns);
 
 /* ---- run_tick.c ---- */
 

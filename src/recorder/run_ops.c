@@ -284,65 +284,38 @@ static uint64_t on_process_reaped(void *ctx, const struct reaped *reaped)
 
 static void on_process_signalled(void *ctx, pid_t pid, int sig, uint64_t wall_ns)
 {
+	CLEANUP(buf_release) struct buf details = BUF_INIT;
 	struct run *run = ctx;
 
-	if (sig != SIGCONT)
-		tally_signal(run->tally, pid, run_current_sheet(run), sig, wall_ns);
+	if (sig != SIGCONT) {
+		buf_add_str(&details, "sent by proctor");
+		if (sig == SIGTERM)
+			explain_signalled(run, pid, &details);
+		tally_signal(run->tally, pid, run_current_sheet(run), sig, details.data, wall_ns);
+	}
 	record_events_soon(run);
 }
 
-/* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
-static bool was_short_of_memory(const struct run *run)
-{
-	const struct system_sample *sys = &run->snap.system;
-	uint64_t total = sys->memory_total_bytes, rss = run->curve.last.rss_bytes;
-
-	if (!u64_known(total))
-		return false;
-	return (u64_known(rss) && rss > total / 4) ||
-	       (u64_known(sys->memory_available_bytes) && sys->memory_available_bytes < total / 10);
-}
-
-/*
- * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
- * that of the host is about any process, so it is called a guess.
- */
-static bool on_was_oom_kill(void *ctx, pid_t pid, struct buf *why)
+static void on_time_is_up(void *ctx, struct buf *why)
 {
 	struct run *run = ctx;
-	struct oom_counts now;
-	uint64_t here, host;
-	const char *details;
-	bool is_oom;
 
-	sources_read_oom(run->root_fd, &now);
-	here = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
-	host = u64_delta(now.host, run->ending.oom_before.host);
-	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
-		return false;
-	(void)link_barrier(run->link); /* or it is inferred */
-	details = tally_find_oom(run->tally, pid);
-	if (details) {
-		buf_add_str(why, details);
-		return true;
-	}
-	is_oom = true;
-	if (u64_known(here) && here > 0) {
-		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
-			   (unsigned long long)here);
-	} else {
-		is_oom = was_short_of_memory(run);
-		buf_printf(
-			why,
-			is_oom ? "probably out of memory: the host's count of such kills rose by %llu, "
-				 "and memory was short"
-			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
-				 "need not be this job's",
-			(unsigned long long)host);
-	}
-	if (is_oom)
-		tally_oom(run->tally, pid, run_current_sheet(run), why->data, run_now(run));
-	return is_oom;
+	if (run_scan(run, true))
+		explain_time_limit(run, why);
+}
+
+static enum outcome on_explain_failure(void *ctx, pid_t pid, struct exit_status status,
+				       struct buf *why)
+{
+	struct run *run = ctx;
+
+	run_life_drain(run);
+	return explain_failure(run, pid, status, run_now(run), why);
+}
+
+static void on_name_sender(void *ctx, pid_t pid, char *text, size_t size)
+{
+	explain_sender(ctx, pid, text, size);
 }
 
 /* Before signals are sent, no trust in news alone. */
@@ -358,6 +331,7 @@ static void on_sheet_ended(void *ctx, struct sheet_record *sheet, uint64_t boot_
 	run_life_drain(run);
 	loop_timer_stop(run->tick_timer);
 	run->ended_boot_ns = boot_ns;
+	explain_kills(run, sheet, run_now(run));
 	tally_end_sheet(run->tally, boot_ns, !runner_has_processes(run->runner), &sheet->usage);
 	if (sheet->outcome == OUTCOME_SUCCESS) {
 		run->done_sheets++;
@@ -395,7 +369,9 @@ const struct runner_ops run_ops = {
 	.process_failed = on_process_failed,
 	.process_ending = on_process_ending,
 	.process_reaped = on_process_reaped,
-	.was_oom_kill = on_was_oom_kill,
+	.time_is_up = on_time_is_up,
+	.explain_failure = on_explain_failure,
+	.name_sender = on_name_sender,
 	.rescan = on_rescan,
 	.process_signalled = on_process_signalled,
 	.sheet_ended = on_sheet_ended,

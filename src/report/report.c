@@ -135,11 +135,11 @@ int report_write_summary(const struct attempt *a, struct buf *out)
 	buf_printf(&line, " %s: ", verdict_word(&f));
 	verdict_add_sentence(&line, &f);
 	end_line(out, &line, "");
+	add_evidence(&line, &f);
+	end_line(out, &line, "  ");
 	add_cpu_and_memory(&line, &f.figures);
 	end_line(out, &line, "  ");
 	add_counts_and_gpu(&line, &f.figures);
-	end_line(out, &line, "  ");
-	add_evidence(&line, &f);
 	end_line(out, &line, "  ");
 	/* Nothing where all processes exited 0, or the verdict has it. */
 	exit_tally_count(&f, &tally);

@@ -22,6 +22,7 @@
 #include "model/anomaly.h"
 #include "model/job.h"
 #include "model/snapshot.h"
+#include "sources/wait_state.h"
 
 struct collector;
 
@@ -142,6 +143,15 @@ struct oom_counts {
  * (memory.oom_control). The root of v2 has none.
  */
 void sources_read_oom(int root_fd, struct oom_counts *ret);
+
+#define SYSCALL_NAME_BYTES 24
+
+/*
+ * The name, or "syscall_N" in text for a number that has none here. All that are beyond any
+ * architecture's are told as one, "syscall_other" (bpf/syscalls.h).
+ * Those of 32-bit programs are "compat_N".
+ */
+const char *syscall_name(uint32_t nr, char text[SYSCALL_NAME_BYTES]);
 
 /* ---- births and deaths, as the kernel tells them ---- */
 

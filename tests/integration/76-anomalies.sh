@@ -159,19 +159,6 @@ sed -i '/memory_pressure_percent/d' "$PROCTOR_HOME/proctor.yaml"
 
 # ---- out of memory in a cgroup ----
 
-# Makes one below our own, in which there are 64 MB.
-make_cgroup() {
-	local path
-	if path=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup) && [ -n "$path" ]; then
-		cgroup=/sys/fs/cgroup/memory${path%/}/proctor-test-$$
-		mkdir "$cgroup" && echo 64M >"$cgroup/memory.limit_in_bytes"
-	else
-		path=$(sed -n 's/^0:://p' /proc/self/cgroup)
-		cgroup=/sys/fs/cgroup${path%/}/proctor-test-$$
-		mkdir "$cgroup" && echo 64M >"$cgroup/memory.max"
-	fi
-}
-
 remove_cgroup() {
 	local i
 	for ((i = 0; i < 50; i++)); do

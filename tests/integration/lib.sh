@@ -135,6 +135,19 @@ leave_small_disk() {
 	export PROCTOR_HOME=$TMP/home
 }
 
+# make_cgroup: makes one below our own, in which there are 64 MB, and sets $cgroup.
+make_cgroup() {
+	local path
+	if path=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup) && [ -n "$path" ]; then
+		cgroup=/sys/fs/cgroup/memory${path%/}/proctor-test-$$
+		mkdir "$cgroup" && echo 64M >"$cgroup/memory.limit_in_bytes"
+	else
+		path=$(sed -n 's/^0:://p' /proc/self/cgroup)
+		cgroup=/sys/fs/cgroup${path%/}/proctor-test-$$
+		mkdir "$cgroup" && echo 64M >"$cgroup/memory.max"
+	fi
+}
+
 fill_disk() {
 	head -c 64m /dev/zero >"$TMP/small/filler" 2>/dev/null
 }

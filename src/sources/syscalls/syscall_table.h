@@ -15,15 +15,6 @@
 #include "bpf/syscalls.h"
 #include "sources/sources.h"
 
-#define SYSCALL_NAME_BYTES 24
-
-/*
- * The name, or "syscall_N" in text for a number that has none here. All that are beyond any
- * architecture's are told as one, "syscall_other" (bpf/syscalls.h).
- * Those of 32-bit programs are "compat_N".
- */
-const char *syscall_name(uint32_t nr, char text[SYSCALL_NAME_BYTES]);
-
 struct syscall_row {
 	uint32_t nr;
 	struct syscall_value now, filled; /* the totals, and those when a sample was last filled */

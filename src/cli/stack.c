@@ -1,0 +1,187 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "query/query.h"
+#include "sources/sources.h"
+
+struct stack_args {
+	const char *word;
+	bool json, kernel;
+};
+
+static const struct argp_option stack_options[] = {
+	CLI_OPTION("json", stack_args, json, NULL, "Print an array, one object a process"),
+	CLI_OPTION("kernel", stack_args, kernel, NULL,
+		   "Print the functions of the kernel that each waits in, too (root)"),
+	CLI_WORD(stack_args, word, "which job or process? proctor stack JOB|PID"),
+	{ 0 },
+};
+
+static const struct argp stack_argp = {
+	.options = stack_options,
+	.parser = cli_parse_option,
+	.args_doc = "JOB|PID",
+	.doc = "Shows what each process of a running job does now, or a process and all that it has "
+	       "started: whether it runs, or for which lock, file, pipe, socket, thread or child it "
+	       "waits. The first line names the process that explains best why the rest is not done. "
+	       "Nothing is stopped or slowed.",
+};
+
+/* Marks a process and its descendants: a parent may stand behind its child. */
+static void mark_tree(const struct snapshot *snap, pid_t root, bool *is_in)
+{
+	bool has_changed = true;
+
+	for (size_t i = 0; i < snap->n_processes; i++)
+		is_in[i] = snap->processes[i].key.pid == root;
+	while (has_changed) {
+		has_changed = false;
+		for (size_t i = 0; i < snap->n_processes; i++) {
+			for (size_t k = 0; !is_in[i] && k < snap->n_processes; k++)
+				if (is_in[k] &&
+				    snap->processes[k].key.pid == snap->processes[i].ppid) {
+					is_in[i] = true;
+					has_changed = true;
+				}
+		}
+	}
+}
+
+/* Returns how many; those of the running job, or else of the process with that number. */
+static size_t choose(const struct snapshot *snap, const char *word, struct proc_key *keys)
+{
+	bool *is_in = arena_alloc((struct arena *)&snap->arena, snap->n_processes + 1);
+	size_t n = 0;
+	uint64_t pid;
+
+	if (!is_in)
+		return 0;
+	for (size_t i = 0; i < snap->n_processes; i++) {
+		const char *job_id = snap->processes[i].job_id;
+
+		is_in[i] = job_id && strcmp(job_id, word) == 0;
+		n += is_in[i];
+	}
+	if (n == 0 && num_parse_u64(word, &pid) == 0 && pid <= INT32_MAX)
+		mark_tree(snap, (pid_t)pid, is_in);
+	n = 0;
+	for (size_t i = 0; i < snap->n_processes; i++)
+		if (is_in[i])
+			keys[n++] = snap->processes[i].key;
+	return n;
+}
+
+static void print_json(int root_fd, const struct wait_state *states, size_t n, struct buf *out)
+{
+	const struct wait_state *worst = wait_state_pick(states, n);
+	struct json j;
+
+	json_init(&j, out);
+	json_begin_array(&j);
+	for (size_t i = 0; i < n; i++) {
+		CLEANUP(buf_release) struct buf kernel = BUF_INIT;
+
+		json_begin_object(&j);
+		wait_state_write_fields(&j, &states[i]);
+		sources_read_kernel_stack(root_fd, &states[i], &kernel);
+		json_key_string(&j, "kernel_stack", kernel.len > 0 ? kernel.data : NULL);
+		json_key_bool(&j, "explains", &states[i] == worst);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	buf_add_char(out, '\n');
+}
+
+static void print_text(int root_fd, const struct wait_state *states, size_t n, bool kernel,
+		       struct buf *out)
+{
+	static const struct table_column columns[] = {
+		{ "    PID", COLUMN_RIGHT },
+		{ "THREADS", COLUMN_RIGHT },
+		{ "NAME", COLUMN_LEFT },
+		{ "DOES", COLUMN_LEFT },
+	};
+	CLEANUP(table_release) struct table t = TABLE_INIT(columns);
+	const struct wait_state *worst = wait_state_pick(states, n);
+
+	wait_state_add_process(out, worst);
+	buf_add_str(out, " is ");
+	wait_state_add(out, worst);
+	buf_add_char(out, '\n');
+	for (size_t i = 0; i < n; i++) {
+		struct buf *doing;
+
+		buf_printf(table_cell(&t), "%d", (int)states[i].key.pid);
+		buf_printf(table_cell(&t), "%zu", states[i].n_threads);
+		cli_add_text(table_cell(&t), states[i].comm, sizeof(states[i].comm));
+		doing = table_cell(&t);
+		wait_state_add(doing, &states[i]);
+		if (kernel) {
+			buf_add_str(doing, "; ");
+			sources_read_kernel_stack(root_fd, &states[i], doing);
+		}
+	}
+	table_print(&t, out);
+}
+
+static int stack(const struct stack_args *args, struct err *err)
+{
+	CLEANUP(settings_close) struct settings ctx;
+	CLEANUP(cli_store_cleanup) struct store *store = NULL;
+	CLEANUP(look_close) struct look look = { .root_fd = -1 };
+	CLEANUP(snapshot_release) struct snapshot snap;
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	CLEANUP(free_ptr) struct wait_state *states = NULL;
+	CLEANUP(free_ptr) struct proc_key *keys = NULL;
+	struct err trouble = ERR_INIT;
+	struct look_options options;
+	size_t n;
+	int r;
+
+	snapshot_init(&snap);
+	r = settings_open(&ctx, err);
+	if (r < 0)
+		return r;
+	options = (struct look_options){ .mask = ctx.mask };
+	r = look_open(&look, &options, err);
+	cli_open_store(&ctx.paths, &store, &trouble);
+	if (r == 0)
+		r = look_take(&look, store, SNAPSHOT_JOBS, &snap, &trouble, err);
+	if (r < 0)
+		return r;
+	keys = calloc(snap.n_processes + 1, sizeof(*keys));
+	states = calloc(snap.n_processes + 1, sizeof(*states));
+	if (!keys || !states)
+		return err_set(err, -ENOMEM, "out of memory");
+	n = choose(&snap, args->word, keys);
+	n = sources_read_waits(look.root_fd, keys, n, ctx.mask, states);
+	if (n == 0)
+		return err_set(
+			err, -ESRCH,
+			"'%s' is neither a running job nor a process: \"proctor jobs\" lists "
+			"jobs",
+			args->word);
+	if (args->json)
+		print_json(look.root_fd, states, n, &out);
+	else
+		print_text(look.root_fd, states, n, args->kernel, &out);
+	return cli_print(&out);
+}
+
+int cli_stack(int argc, char **argv)
+{
+	struct stack_args args = { 0 };
+	struct err err = ERR_INIT;
+	int r;
+
+	cli_parse(&stack_argp, argc, argv, 0, &args);
+	r = stack(&args, &err);
+	return r < 0 ? cli_fail(CLI_FAILED, &err) : r;
+}

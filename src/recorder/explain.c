@@ -1,0 +1,375 @@
+/*
+ * explain - why a try ended as it did, beyond the status of its command: for the reason in its
+ * record, which is what "jobs", "report" and the summary show first.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "recorder/run_internal.h"
+
+/* ---- a time limit: what its processes wait for ---- */
+
+#define WAITS_MAX 1000 /* processes that are looked at */
+
+void explain_time_limit(struct run *run, struct buf *why)
+{
+	const struct wait_state *worst;
+	struct proc_key *keys;
+	const pid_t *pids;
+	size_t n = 0;
+
+	run->n_waits = 0;
+	pids = membership_pids(run->members, &n);
+	if (n > WAITS_MAX)
+		n = WAITS_MAX;
+	keys = arena_alloc(&run->snap.arena, (n + 1) * sizeof(*keys));
+	free(run->waits);
+	run->waits = calloc(n + 1, sizeof(*run->waits));
+	if (!pids || !keys || !run->waits)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		const struct job_member *member = membership_find(run->members, pids[i]);
+
+		keys[i] = (struct proc_key){ pids[i],
+					     member ? member->key.start_ticks : U64_UNKNOWN };
+	}
+	run->n_waits = sources_read_waits(run->root_fd, keys, n, run->options->mask, run->waits);
+	worst = wait_state_pick(run->waits, run->n_waits);
+	if (!worst)
+		return;
+	wait_state_add_process(why, worst);
+	buf_add_str(why, " was ");
+	wait_state_add(why, worst);
+}
+
+void explain_signalled(const struct run *run, pid_t pid, struct buf *out)
+{
+	for (size_t i = 0; i < run->n_waits; i++) {
+		if (run->waits[i].key.pid != pid)
+			continue;
+		buf_add_str(out, "; it was ");
+		wait_state_add(out, &run->waits[i]);
+		return;
+	}
+}
+
+/* ---- the first process to fail ---- */
+
+static bool has_failed(const struct proc_record *p)
+{
+	return p->status.signal >= 0 || p->status.exit_code > 0;
+}
+
+/*
+ * The child whose failure its parent passed on: the last that failed, if the parent started nothing
+ * after it. A shell and make go on after a failure that they ignore, and stop after one that
+ * counts.
+ */
+static const struct proc_record *find_failed_child(const struct proc_record *all, size_t n,
+						   const struct proc_record *parent)
+{
+	const struct proc_record *failed = NULL;
+	uint64_t last_born_ns = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct proc_record *p = &all[i];
+
+		if (p->ppid != parent->key.pid || !u64_known(p->born_wall_ns) ||
+		    p->born_wall_ns < parent->born_wall_ns ||
+		    p->born_wall_ns > parent->died_wall_ns)
+			continue;
+		if (p->born_wall_ns > last_born_ns)
+			last_born_ns = p->born_wall_ns;
+		if (has_failed(p) && u64_known(p->died_wall_ns) &&
+		    p->died_wall_ns <= parent->died_wall_ns &&
+		    (!failed || p->died_wall_ns > failed->died_wall_ns))
+			failed = p;
+	}
+	return failed && last_born_ns <= failed->died_wall_ns ? failed : NULL;
+}
+
+const struct proc_record *explain_first_failed(const struct proc_record *all, size_t n, pid_t root)
+{
+	const struct proc_record *found = NULL;
+
+	for (size_t i = 0; i < n; i++) /* of several with this number, the last */
+		if (all[i].key.pid == root)
+			found = &all[i];
+	if (!found || !u64_known(found->born_wall_ns) || !u64_known(found->died_wall_ns))
+		return NULL;
+	/* What was killed by a signal did not fail for its child's sake. Each step is to a process
+	 * that was born later, so this ends. */
+	while (found->status.signal < 0) {
+		const struct proc_record *child = find_failed_child(all, n, found);
+
+		if (!child || child->born_wall_ns < found->born_wall_ns)
+			break;
+		found = child;
+	}
+	return found->key.pid == root ? NULL : found;
+}
+
+/* "cc1plus (pid 12)": the program, without folder and arguments. */
+static void add_program(struct buf *out, const struct proc_record *p)
+{
+	const char *command = p->command && p->command[0] ? p->command : "a process";
+	size_t length = strcspn(command, " "), from = 0;
+
+	for (size_t i = 0; i < length; i++)
+		if (command[i] == '/' && i + 1 < length)
+			from = i + 1;
+	buf_add(out, command + from, length - from);
+	buf_printf(out, " (pid %d)", (int)p->key.pid);
+}
+
+/* ---- short of memory ---- */
+
+/* The job held a good part of the memory, or there was hardly any left, when it was last seen. */
+static bool was_short_of_memory(const struct run *run)
+{
+	const struct system_sample *sys = &run->snap.system;
+	uint64_t total = sys->memory_total_bytes, rss = run->curve.last.rss_bytes;
+
+	if (!u64_known(total))
+		return false;
+	return (u64_known(rss) && rss > total / 4) ||
+	       (u64_known(sys->memory_available_bytes) && sys->memory_available_bytes < total / 10);
+}
+
+/*
+ * A daemon that follows us knows of each kill. Else the count of our own cgroup is about the job;
+ * that of the host is about any process, so it is called a guess.
+ */
+static bool was_oom_killed(struct run *run, pid_t pid, uint64_t wall_ns, struct buf *why)
+{
+	struct oom_counts now;
+	uint64_t here, host;
+	const char *details = tally_find_oom(run->tally, pid);
+	const struct sheet_record *sheet = runner_current_sheet(run->runner);
+	bool is_oom;
+
+	if (details) {
+		buf_add_str(why, details);
+		return true;
+	}
+	sources_read_oom(run->root_fd, &now);
+	here = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
+	host = u64_delta(now.host, run->ending.oom_before.host);
+	if (!(u64_known(here) && here > 0) && !(u64_known(host) && host > 0))
+		return false;
+	(void)link_barrier(run->link); /* or it is inferred */
+	details = tally_find_oom(run->tally, pid);
+	if (details) {
+		buf_add_str(why, details);
+		return true;
+	}
+	is_oom = true;
+	if (u64_known(here) && here > 0) {
+		buf_printf(why, "its cgroup's count of out-of-memory kills rose by %llu",
+			   (unsigned long long)here);
+	} else {
+		is_oom = was_short_of_memory(run);
+		buf_printf(
+			why,
+			is_oom ? "probably out of memory: the host's count of such kills rose by %llu, "
+				 "and memory was short"
+			       : "the host's count of out-of-memory kills rose by %llu meanwhile, which "
+				 "need not be this job's",
+			(unsigned long long)host);
+	}
+	if (is_oom)
+		tally_oom(run->tally, pid, sheet ? sheet->num : SHEET_NONE, why->data, wall_ns);
+	return is_oom;
+}
+
+/* ---- a full disk ---- */
+
+#define MOUNTS_BYTES (1 << 20)
+#define FULL_BYTES 65536 /* less than that is no room for a program's output */
+
+/* statvfs() of a server that is gone waits for ever: only what is surely on this machine is asked.
+ */
+static bool is_local(const char *path)
+{
+	static const char *const types[] = { "ext2",  "ext3",  "ext4", "xfs",	  "btrfs",
+					     "tmpfs", "f2fs",  "vfat", "overlay", "zfs",
+					     "ramfs", "exfat", "jfs",  "bcachefs" };
+	CLEANUP(buf_release) struct buf mounts = BUF_INIT;
+	struct statx st;
+	char *rest;
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0 ||
+	    io_read_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTS_BYTES, &mounts) < 0)
+		return false;
+	for (char *line = strtok_r(mounts.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		const char *behind = strstr(line, " - ");
+		unsigned major_num, minor_num;
+
+		if (!behind || sscanf(line, "%*d %*d %u:%u", &major_num, &minor_num) != 2 ||
+		    major_num != st.stx_dev_major || minor_num != st.stx_dev_minor)
+			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+			size_t n = strlen(types[i]);
+
+			if (strncmp(behind + 3, types[i], n) == 0 && behind[3 + n] == ' ')
+				return true;
+		}
+		return false;
+	}
+	return false;
+}
+
+static void add_if_full(struct buf *out, const char *path)
+{
+	uint64_t free_bytes;
+	struct statvfs fs;
+
+	if (!path || path[0] != '/' || !is_local(path) || statvfs(path, &fs) < 0 ||
+	    fs.f_blocks == 0)
+		return;
+	free_bytes = (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
+	if (free_bytes < FULL_BYTES)
+		buf_printf(out, "%sthe disk of %s is full", out->len > 0 ? "; " : "", path);
+	else if (fs.f_files > 0 && fs.f_favail == 0)
+		buf_printf(out, "%sthe disk of %s has no inode left", out->len > 0 ? "; " : "",
+			   path);
+}
+
+/* Where a command most likely writes: its directory, and that of temporary files. */
+static void add_full_disks(struct run *run, struct buf *why)
+{
+	const struct sheet_record *sheet = runner_current_sheet(run->runner);
+	const char *workdir = run->attempt->workdir, *temporary = getenv("TMPDIR");
+
+	for (size_t i = 0; sheet && i < run->options->spec->n_sheets; i++)
+		if (run->options->spec->sheets[i].num == sheet->num &&
+		    run->options->spec->sheets[i].workdir)
+			workdir = run->options->spec->sheets[i].workdir;
+	add_if_full(why, workdir);
+	add_if_full(why, temporary && temporary[0] ? temporary : "/tmp");
+}
+
+/* ---- who sent it ---- */
+
+void explain_sender(const struct run *run, pid_t pid, char *text, size_t size)
+{
+	CLEANUP(buf_release) struct buf name = BUF_INIT;
+	char path[32], comm[COMM_BYTES];
+	ssize_t n;
+
+	text[0] = '\0';
+	if (pid <= 0 || run->root_fd < 0)
+		return;
+	snprintf(path, sizeof(path), "proc/%d/comm", (int)pid);
+	n = io_read_text_at(run->root_fd, path, comm, sizeof(comm));
+	while (n > 0 && comm[n - 1] == '\n')
+		n--;
+	for (ssize_t i = 0; i < n;)
+		i += (ssize_t)utf8_add_shown(&name, comm + i, (size_t)(n - i));
+	if (name.len > 0)
+		snprintf(text, size, "%s (pid %d)", name.data, (int)pid);
+	else
+		snprintf(text, size, "pid %d", (int)pid);
+}
+
+/* What the kernel has reported of the signal that ended the process. */
+static const char *find_sender(const struct run *run, pid_t pid, int sig)
+{
+	size_t n;
+	const struct proc_event *events = tally_events(run->tally, &n);
+
+	for (size_t i = n; i > 0; i--)
+		if (events[i - 1].key.pid == pid && events[i - 1].status.signal == sig &&
+		    (events[i - 1].type == EVENT_SIGNAL || events[i - 1].type == EVENT_KILL))
+			return events[i - 1].details;
+	return NULL;
+}
+
+void explain_kills(struct run *run, const struct sheet_record *sheet, uint64_t wall_ns)
+{
+	const struct proc_record *processes;
+	struct oom_counts now;
+	uint64_t rise;
+	size_t n;
+
+	sources_read_oom(run->root_fd, &now);
+	rise = u64_delta(now.cgroup, run->ending.oom_before.cgroup);
+	if (!u64_known(rise) || rise == 0)
+		return;
+	processes = tally_processes(run->tally, &n);
+	for (size_t i = 0; processes && i < n && rise > 0; i++) {
+		CLEANUP(buf_release) struct buf why = BUF_INIT;
+		const struct proc_record *p = &processes[i];
+
+		if (p->status.signal != SIGKILL || p->sheet_num != sheet->num ||
+		    !u64_known(p->died_wall_ns) || p->died_wall_ns < sheet->started_wall_ns ||
+		    find_sender(run, p->key.pid, SIGKILL))
+			continue;
+		if (was_oom_killed(run, p->key.pid, wall_ns, &why))
+			rise--;
+	}
+}
+
+/* ---- all together ---- */
+
+static void add_cause(struct run *run, const struct proc_record *cause, struct buf *why)
+{
+	if (cause->status.signal >= 0) {
+		const char *sender;
+
+		add_program(why, cause);
+		buf_printf(why, " was killed by %s%s",
+			   sigabbrev_np(cause->status.signal) ? "SIG" : "signal ",
+			   sigabbrev_np(cause->status.signal) ? sigabbrev_np(cause->status.signal)
+							      : "");
+		if (!sigabbrev_np(cause->status.signal))
+			buf_printf(why, "%d", cause->status.signal);
+		sender = find_sender(run, cause->key.pid, cause->status.signal);
+		if (sender && sender[0])
+			buf_printf(why, ", %s", sender);
+	} else {
+		add_program(why, cause);
+		buf_printf(why, " failed first, with exit code %d", cause->status.exit_code);
+	}
+}
+
+enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status status,
+			     uint64_t wall_ns, struct buf *why)
+{
+	const struct proc_record *processes, *cause;
+	struct exit_status at_end = status;
+	const char *sender;
+	size_t n;
+
+	if (status.signal >= 0 && status.signal != SIGKILL)
+		(void)link_barrier(run->link); /* the daemon may know who sent it */
+	processes = tally_processes(run->tally, &n);
+	cause = processes ? explain_first_failed(processes, n, pid) : NULL;
+	if (cause)
+		at_end = cause->status;
+	if ((at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL) &&
+	    was_oom_killed(run, cause ? cause->key.pid : pid, wall_ns, why))
+		return OUTCOME_OOM;
+	if (cause) {
+		if (why->len > 0)
+			buf_add_str(why, "; ");
+		add_cause(run, cause, why);
+	} else if (status.signal >= 0) {
+		sender = find_sender(run, pid, status.signal);
+		if (sender && sender[0])
+			buf_printf(why, "%s%s", why->len > 0 ? "; " : "", sender);
+	}
+	if (at_end.signal < 0 || at_end.signal == SIGBUS || at_end.signal == SIGXFSZ)
+		add_full_disks(run, why);
+	return OUTCOME_FAILURE;
+}

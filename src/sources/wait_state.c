@@ -1,0 +1,852 @@
+#include "sources/wait_state.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/num.h"
+#include "base/unknown.h"
+#include "base/utf8.h"
+#include "sources/proc_text.h"
+#include "sources/sources.h"
+
+#define TEXT_BYTES 4096
+#define FDS_MAX 16	     /* that one call waits for */
+#define OPEN_MAX 4096	     /* files of a process that are compared with a pipe */
+#define LIST_BYTES (4 << 20) /* of a list of sockets or locks */
+#define N_ARGS 6
+
+/*
+ * For all processes of a call together, as their owner may be about to end them: beyond that each
+ * process is described by one thread, and sockets and locks are not looked up.
+ */
+#define THREADS_MAX 4096
+#define LISTS_MAX 64
+
+struct budget {
+	size_t threads, lists;
+};
+
+static const char *const kind_names[N_WAIT_KINDS] = {
+	[WAIT_STOPPED] = "stopped", [WAIT_FILE_LOCK] = "file_lock", [WAIT_NONE] = "running",
+	[WAIT_FILE] = "disk",	    [WAIT_PAGE] = "page_fault",	    [WAIT_SOCKET] = "socket",
+	[WAIT_PIPE] = "pipe",	    [WAIT_TERMINAL] = "terminal",   [WAIT_FUTEX] = "futex",
+	[WAIT_TIMER] = "timer",	    [WAIT_OTHER] = "other",	    [WAIT_SIGNAL] = "signal",
+	[WAIT_EVENTS] = "events",   [WAIT_UNKNOWN] = "unknown",	    [WAIT_CHILD] = "child",
+	[WAIT_ZOMBIE] = "zombie",
+};
+
+const char *wait_kind_name(enum wait_kind kind)
+{
+	return kind_names[kind];
+}
+
+/* ---- system calls that wait ---- */
+
+/* Where a call names what it waits for. */
+enum wait_arg {
+	ARG_NONE,
+	ARG_FD,	   /* its first argument is a file: the file says what kind of wait it is */
+	ARG_LOCK,  /* the same, which it locks */
+	ARG_FCNTL, /* the same, if its second argument is a lock to wait for */
+	ARG_PATH,  /* its first argument is a path */
+	ARG_AT,	   /* its second argument is a path */
+	ARG_POLL,
+	ARG_SELECT,
+	ARG_EPOLL,
+};
+
+static const struct wait_call {
+	long nr;
+	enum wait_arg arg;
+	enum wait_kind kind; /* of a call that names no file */
+	bool is_write;
+} wait_calls[] = {
+	{ SYS_read, ARG_FD, 0, false },
+	{ SYS_readv, ARG_FD, 0, false },
+	{ SYS_pread64, ARG_FD, 0, false },
+	{ SYS_preadv, ARG_FD, 0, false },
+	{ SYS_write, ARG_FD, 0, true },
+	{ SYS_writev, ARG_FD, 0, true },
+	{ SYS_pwrite64, ARG_FD, 0, true },
+	{ SYS_pwritev, ARG_FD, 0, true },
+	{ SYS_splice, ARG_FD, 0, false },
+	{ SYS_getdents64, ARG_FD, 0, false },
+	{ SYS_recvfrom, ARG_FD, 0, false },
+	{ SYS_recvmsg, ARG_FD, 0, false },
+	{ SYS_recvmmsg, ARG_FD, 0, false },
+	{ SYS_accept, ARG_FD, 0, false },
+	{ SYS_accept4, ARG_FD, 0, false },
+	{ SYS_connect, ARG_FD, 0, true },
+	{ SYS_sendto, ARG_FD, 0, true },
+	{ SYS_sendmsg, ARG_FD, 0, true },
+	{ SYS_sendmmsg, ARG_FD, 0, true },
+	{ SYS_sendfile, ARG_FD, 0, true },
+	{ SYS_fsync, ARG_FD, 0, true },
+	{ SYS_fdatasync, ARG_FD, 0, true },
+	{ SYS_syncfs, ARG_FD, 0, true },
+	{ SYS_ftruncate, ARG_FD, 0, true },
+	{ SYS_fallocate, ARG_FD, 0, true },
+	{ SYS_close, ARG_FD, 0, true },
+	{ SYS_ioctl, ARG_FD, 0, false },
+	{ SYS_flock, ARG_LOCK, WAIT_FILE_LOCK, false },
+	{ SYS_fcntl, ARG_FCNTL, WAIT_OTHER, false },
+	{ SYS_openat, ARG_AT, WAIT_FILE, false },
+	{ SYS_newfstatat, ARG_AT, WAIT_FILE, false },
+	{ SYS_unlinkat, ARG_AT, WAIT_FILE, true },
+	{ SYS_sync, ARG_NONE, WAIT_FILE, true },
+	{ SYS_futex, ARG_NONE, WAIT_FUTEX, false },
+	{ SYS_wait4, ARG_NONE, WAIT_CHILD, false },
+	{ SYS_waitid, ARG_NONE, WAIT_CHILD, false },
+	{ SYS_clone, ARG_NONE, WAIT_CHILD, false }, /* of vfork() */
+	{ SYS_nanosleep, ARG_NONE, WAIT_TIMER, false },
+	{ SYS_clock_nanosleep, ARG_NONE, WAIT_TIMER, false },
+	{ SYS_rt_sigsuspend, ARG_NONE, WAIT_SIGNAL, false },
+	{ SYS_rt_sigtimedwait, ARG_NONE, WAIT_SIGNAL, false },
+	{ SYS_ppoll, ARG_POLL, WAIT_EVENTS, false },
+	{ SYS_pselect6, ARG_SELECT, WAIT_EVENTS, false },
+	{ SYS_epoll_pwait, ARG_EPOLL, WAIT_EVENTS, false },
+#ifdef SYS_poll /* architectures of before 2011 have the older calls too */
+	{ SYS_open, ARG_PATH, WAIT_FILE, false },
+	{ SYS_stat, ARG_PATH, WAIT_FILE, false },
+	{ SYS_unlink, ARG_PATH, WAIT_FILE, true },
+	{ SYS_poll, ARG_POLL, WAIT_EVENTS, false },
+	{ SYS_select, ARG_SELECT, WAIT_EVENTS, false },
+	{ SYS_epoll_wait, ARG_EPOLL, WAIT_EVENTS, false },
+	{ SYS_pause, ARG_NONE, WAIT_SIGNAL, false },
+	{ SYS_vfork, ARG_NONE, WAIT_CHILD, false },
+#endif
+};
+
+static const struct wait_call *find_call(long nr)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(wait_calls); i++)
+		if (wait_calls[i].nr == nr)
+			return &wait_calls[i];
+	return NULL;
+}
+
+/* ---- one process ---- */
+
+/* The folder stays that of one process: who takes the pid later has another. */
+struct looked_at {
+	int root_fd;
+	int fd; /* proc/PID */
+	const struct mask *mask;
+	struct budget *budget;
+};
+
+static void show(const struct mask *mask, const char *text, struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf shown = BUF_INIT;
+	size_t n;
+
+	mask_command(mask, text, strlen(text) + 1, &shown);
+	n = utf8_cut(shown.data, shown.len, sizeof(w->object) - 1);
+	memcpy(w->object, shown.data, n);
+	w->object[n] = '\0';
+}
+
+static bool read_memory(const struct looked_at *p, uint64_t address, void *ret, size_t n)
+{
+	CLEANUP(close_fd) int fd = openat(p->fd, "mem", O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && address <= INT64_MAX && pread(fd, ret, n, (off_t)address) == (ssize_t)n;
+}
+
+/* Byte by byte at the end of a page: what lies behind it need not be there. */
+static void read_path(const struct looked_at *p, uint64_t address, struct wait_state *w)
+{
+	CLEANUP(close_fd) int fd = openat(p->fd, "mem", O_RDONLY | O_CLOEXEC);
+	char path[WAIT_OBJECT_BYTES];
+	ssize_t n;
+
+	if (fd < 0 || address > INT64_MAX)
+		return;
+	n = pread(fd, path, sizeof(path) - 1, (off_t)address);
+	if (n <= 0)
+		return;
+	path[n] = '\0';
+	show(p->mask, path, w);
+}
+
+/* ---- sockets, in the lists of proc/PID/net ---- */
+
+/* "0100007F:1538" and 32 digits of IPv6, in words as this machine has them. */
+static void add_address(struct buf *out, const char *hex)
+{
+	char host[INET6_ADDRSTRLEN];
+	uint32_t words[4] = { 0 };
+	unsigned port;
+	size_t n = strcspn(hex, ":") / 8;
+
+	for (size_t i = 0; i < n && i < 4; i++)
+		sscanf(hex + 8 * i, "%8" SCNx32, &words[i]);
+	if ((n != 1 && n != 4) || sscanf(hex + 8 * n, ":%x", &port) != 1 ||
+	    !inet_ntop(n == 1 ? AF_INET : AF_INET6, words, host, sizeof(host)))
+		return;
+	buf_printf(out, n == 1 ? "%s:%u" : "[%s]:%u", host, port);
+}
+
+static void describe_inet(const char *name, const char *local, const char *remote, unsigned state,
+			  struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf out = BUF_INIT;
+	bool is_listening = state == 0x0A && strncmp(name, "tcp", 3) == 0;
+
+	buf_add_str(&out, strncmp(name, "tcp", 3) == 0 ? "TCP " : "UDP ");
+	add_address(&out, is_listening ? local : remote);
+	if (is_listening)
+		snprintf(w->call, sizeof(w->call), "accept");
+	snprintf(w->object, sizeof(w->object), "%s", out.data);
+}
+
+static bool find_inet(const struct looked_at *p, const char *name, uint64_t inode,
+		      struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf list = BUF_INIT;
+	char path[16], *rest;
+
+	snprintf(path, sizeof(path), "net/%s", name);
+	if (io_read_at(p->fd, path, LIST_BYTES, &list) < 0)
+		return false;
+	for (char *line = strtok_r(list.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		char local[48], remote[48];
+		unsigned state;
+		uint64_t found;
+
+		if (sscanf(line, " %*u: %47s %47s %x %*s %*s %*s %*u %*u %" SCNu64, local, remote,
+			   &state, &found) != 4 ||
+		    found != inode)
+			continue;
+		describe_inet(name, local, remote, state, w);
+		return true;
+	}
+	return false;
+}
+
+static void find_unix(const struct looked_at *p, uint64_t inode, struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf list = BUF_INIT;
+	char *rest;
+
+	snprintf(w->object, sizeof(w->object), "a Unix socket");
+	if (io_read_at(p->fd, "net/unix", LIST_BYTES, &list) < 0)
+		return;
+	for (char *line = strtok_r(list.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		uint64_t found;
+		int at = 0;
+
+		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %" SCNu64 " %n", &found, &at) == 1 &&
+		    found == inode && at > 0 && line[at])
+			show(p->mask, line + at, w);
+	}
+}
+
+static void describe_socket(const struct looked_at *p, uint64_t inode, struct wait_state *w)
+{
+	static const char *const lists[] = { "tcp", "tcp6", "udp", "udp6" };
+
+	if (p->budget->lists == 0)
+		return;
+	p->budget->lists--;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (find_inet(p, lists[i], inode, w))
+			return;
+	find_unix(p, inode, w);
+}
+
+/* ---- files ---- */
+
+/* Without asking a server or a FUSE process, which may be what the process waits for. */
+static bool look_at_file(const struct looked_at *p, uint64_t fd, struct statx *ret)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
+	return statx(p->fd, name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, ret) == 0;
+}
+
+static bool is_terminal(const char *path)
+{
+	return strncmp(path, "/dev/pts/", 9) == 0 || strncmp(path, "/dev/tty", 8) == 0 ||
+	       strcmp(path, "/dev/console") == 0;
+}
+
+/* Sets kind and object by what the file is. */
+static void describe_file(const struct looked_at *p, uint64_t fd, struct wait_state *w)
+{
+	char name[32], link[PATH_MAX];
+	struct statx st;
+	ssize_t n;
+
+	if (fd > INT_MAX)
+		return;
+	snprintf(name, sizeof(name), "fd/%" PRIu64, fd);
+	n = readlinkat(p->fd, name, link, sizeof(link) - 1);
+	if (n < 0)
+		return;
+	link[n] = '\0';
+	if (sscanf(link, "pipe:[%" SCNu64 "]", &w->inode) == 1) {
+		w->kind = WAIT_PIPE;
+	} else if (sscanf(link, "socket:[%" SCNu64 "]", &w->inode) == 1) {
+		w->kind = WAIT_SOCKET;
+		describe_socket(p, w->inode, w);
+	} else if (is_terminal(link)) {
+		w->kind = WAIT_TERMINAL;
+		show(p->mask, link, w);
+	} else if (link[0] == '/') {
+		bool is_fifo = look_at_file(p, fd, &st) && S_ISFIFO(st.stx_mode);
+
+		w->kind = is_fifo			   ? WAIT_PIPE
+			  : strncmp(link, "/dev/", 5) == 0 ? WAIT_OTHER
+							   : WAIT_FILE;
+		show(p->mask, link, w);
+	} else {
+		w->kind = WAIT_EVENTS;
+		show(p->mask, link, w);
+	}
+}
+
+/* The first of these that has a name of its own stands for all. */
+static void describe_files(const struct looked_at *p, const int *fds, size_t n,
+			   struct wait_state *w)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct wait_state one = *w;
+
+		describe_file(p, (uint64_t)fds[i], &one);
+		if (one.kind == WAIT_SOCKET || one.kind == WAIT_PIPE || one.kind == WAIT_TERMINAL) {
+			snprintf(one.call, sizeof(one.call), "%s", w->call);
+			*w = one;
+			return;
+		}
+	}
+}
+
+static void describe_poll(const struct looked_at *p, const uint64_t args[N_ARGS],
+			  struct wait_state *w)
+{
+	size_t n = args[1] < FDS_MAX ? (size_t)args[1] : FDS_MAX, n_fds = 0;
+	struct pollfd polled[FDS_MAX];
+	int fds[FDS_MAX];
+
+	if (n == 0)
+		w->kind = WAIT_TIMER;
+	if (n == 0 || !read_memory(p, args[0], polled, n * sizeof(*polled)))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		if (polled[i].fd < 0)
+			continue;
+		if (n_fds == 0)
+			w->is_write = (polled[i].events & (POLLIN | POLLOUT)) == POLLOUT;
+		fds[n_fds++] = polled[i].fd;
+	}
+	describe_files(p, fds, n_fds, w);
+}
+
+static void describe_select(const struct looked_at *p, const uint64_t args[N_ARGS],
+			    struct wait_state *w)
+{
+	size_t bytes = args[0] < FD_SETSIZE ? ((size_t)args[0] + 63) / 64 * 8 : FD_SETSIZE / 8;
+	int fds[FDS_MAX];
+	size_t n = 0;
+	fd_set set;
+
+	for (int which = 1; which <= 2; which++) {
+		FD_ZERO(&set);
+		if (args[which] == 0 || bytes == 0 || !read_memory(p, args[which], &set, bytes))
+			continue;
+		w->is_write = n == 0 && which == 2;
+		for (int fd = 0; fd < FD_SETSIZE && n < FDS_MAX; fd++)
+			if (FD_ISSET(fd, &set))
+				fds[n++] = fd;
+	}
+	if (args[1] == 0 && args[2] == 0 && args[3] == 0)
+		w->kind = WAIT_TIMER;
+	describe_files(p, fds, n, w);
+}
+
+static void describe_epoll(const struct looked_at *p, uint64_t fd, struct wait_state *w)
+{
+	char name[32], text[TEXT_BYTES], *rest;
+	int fds[FDS_MAX];
+	size_t n = 0;
+
+	snprintf(name, sizeof(name), "fdinfo/%" PRIu64, fd);
+	if (io_read_text_at(p->fd, name, text, sizeof(text)) <= 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &rest); line && n < FDS_MAX;
+	     line = strtok_r(NULL, "\n", &rest))
+		if (sscanf(line, "tfd: %d", &fds[n]) == 1 && fds[n] >= 0)
+			n++;
+	describe_files(p, fds, n, w);
+}
+
+/* ---- locks ---- */
+
+static void name_other(int root_fd, pid_t pid, struct wait_state *w)
+{
+	char path[32], text[TEXT_BYTES];
+	struct pid_stat st;
+
+	w->other = pid;
+	snprintf(path, sizeof(path), "proc/%d/stat", (int)pid);
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) > 0 &&
+	    pid_stat_parse(text, &st) == 0)
+		memcpy(w->other_comm, st.comm, sizeof(st.comm));
+}
+
+/*
+ * proc/locks lists a lock, and below it with the same number those that wait for it, behind "->".
+ * A lock of an open file description has no pid (-1).
+ */
+static void find_holder(const struct looked_at *p, uint64_t fd, struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf list = BUF_INIT;
+	uint64_t number = 0;
+	struct statx st;
+	int holder = 0;
+	char *rest;
+
+	if (p->budget->lists == 0 || !look_at_file(p, fd, &st))
+		return;
+	p->budget->lists--;
+	if (io_read_at(p->root_fd, "proc/locks", LIST_BYTES, &list) < 0)
+		return;
+	for (char *line = strtok_r(list.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		uint64_t found, inode;
+		int pid;
+
+		if (sscanf(line, "%" SCNu64 ": -> %*s %*s %*s %d %*x:%*x:%" SCNu64, &found, &pid,
+			   &inode) == 3) {
+			if (found != number || inode != st.stx_ino || holder <= 0 ||
+			    (pid != (int)w->key.pid && pid != -1))
+				continue;
+			name_other(p->root_fd, holder, w);
+			return;
+		}
+		if (sscanf(line, "%" SCNu64 ": %*s %*s %*s %d", &found, &pid) == 2) {
+			number = found;
+			holder = pid;
+		}
+	}
+}
+
+/* ---- one thread ---- */
+
+/* open() of a FIFO waits until another process opens the other end: only the kernel's function
+ * tells. */
+static bool waits_for_fifo(const struct looked_at *p, const char *tid)
+{
+	char path[64], text[128];
+
+	snprintf(path, sizeof(path), "task/%.16s/wchan", tid);
+	return io_read_text_at(p->fd, path, text, sizeof(text)) > 0 &&
+	       (strcmp(text, "wait_for_partner") == 0 || strcmp(text, "fifo_open") == 0);
+}
+
+static void describe_call(const struct looked_at *p, const char *tid, long nr,
+			  const uint64_t args[N_ARGS], struct wait_state *w)
+{
+	const struct wait_call *call = find_call(nr);
+	char text[SYSCALL_NAME_BYTES];
+
+	snprintf(w->call, sizeof(w->call), "%s", syscall_name((uint32_t)nr, text));
+	w->kind = call && call->arg != ARG_FD ? call->kind : WAIT_OTHER;
+	w->is_write = call && call->is_write;
+	switch (call ? call->arg : ARG_NONE) {
+	case ARG_NONE:
+		w->is_timed = nr == SYS_futex && args[3] != 0;
+		break;
+	case ARG_FD:
+		describe_file(p, args[0], w);
+		break;
+	case ARG_FCNTL:
+		if (args[1] != F_SETLKW && args[1] != F_OFD_SETLKW)
+			break;
+		/* fallthrough */
+	case ARG_LOCK:
+		describe_file(p, args[0], w);
+		w->kind = WAIT_FILE_LOCK;
+		find_holder(p, args[0], w);
+		break;
+	case ARG_PATH:
+	case ARG_AT:
+		read_path(p, args[call->arg == ARG_AT], w);
+		if (waits_for_fifo(p, tid))
+			w->kind = WAIT_PIPE;
+		break;
+	case ARG_POLL: /* poll() has milliseconds, ppoll() a struct */
+		w->is_timed = nr == SYS_ppoll ? args[2] != 0 : (int)args[2] >= 0;
+		describe_poll(p, args, w);
+		break;
+	case ARG_SELECT:
+		w->is_timed = args[4] != 0;
+		describe_select(p, args, w);
+		break;
+	case ARG_EPOLL:
+		w->is_timed = (int)args[3] >= 0;
+		describe_epoll(p, args[0], w);
+		break;
+	}
+}
+
+/*
+ * Numbers of system calls are those of this architecture only for programs of it. The auxiliary
+ * vector of a 32-bit program has half as long words: the first is not a small number then.
+ */
+static bool has_our_calls(const struct looked_at *p)
+{
+	CLEANUP(close_fd) int fd = openat(p->fd, "auxv", O_RDONLY | O_CLOEXEC);
+	unsigned long type;
+
+	return fd >= 0 && pread(fd, &type, sizeof(type), 0) == (ssize_t)sizeof(type) && type < 256;
+}
+
+/* "0 0x3 0x7f… …", "running", or "-1 0x7ff… 0x…" for what waits outside of a call. */
+static void read_call(const struct looked_at *p, const char *tid, struct wait_state *w)
+{
+	uint64_t args[N_ARGS] = { 0 };
+	char path[64], text[256];
+	long nr;
+	int n;
+
+	w->kind = w->state == 'R' ? WAIT_NONE : WAIT_UNKNOWN;
+	snprintf(path, sizeof(path), "task/%.16s/syscall", tid);
+	if (io_read_text_at(p->fd, path, text, sizeof(text)) <= 0)
+		return;
+	n = sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
+		   &nr, &args[0], &args[1], &args[2], &args[3], &args[4], &args[5]);
+	if (n == 0)
+		w->kind = WAIT_NONE; /* "running" */
+	else if (n > 0 && nr < 0)
+		w->kind = WAIT_PAGE;
+	else if (n == 1 + N_ARGS && has_our_calls(p))
+		describe_call(p, tid, nr, args, w);
+}
+
+static bool read_thread(const struct looked_at *p, const char *tid, struct wait_state *w)
+{
+	char path[64], text[TEXT_BYTES];
+	struct pid_stat st;
+
+	snprintf(path, sizeof(path), "task/%.16s/stat", tid);
+	if (io_read_text_at(p->fd, path, text, sizeof(text)) <= 0 || pid_stat_parse(text, &st) < 0)
+		return false;
+	w->tid = st.pid;
+	w->state = st.state;
+	if (st.state == 'Z' || st.state == 'X')
+		w->kind = WAIT_ZOMBIE;
+	else if (st.state == 'T' || st.state == 't')
+		w->kind = WAIT_STOPPED;
+	else
+		read_call(p, tid, w);
+	return true;
+}
+
+/* ---- processes ---- */
+
+static bool read_process(int root_fd, struct proc_key key, const struct mask *mask,
+			 struct budget *budget, struct wait_state *ret)
+{
+	CLEANUP(close_fd) int fd = -1;
+	CLEANUP(dir_close) DIR *tasks = NULL;
+	const struct dirent *entry;
+	char path[32], text[TEXT_BYTES];
+	size_t n_threads = 0, n_futex = 0;
+	struct looked_at process;
+	struct pid_stat st;
+	bool is_found = false;
+
+	snprintf(path, sizeof(path), "proc/%d", (int)key.pid);
+	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || io_read_text_at(fd, "stat", text, sizeof(text)) <= 0 ||
+	    pid_stat_parse(text, &st) < 0 ||
+	    (u64_known(key.start_ticks) && st.start_ticks != key.start_ticks))
+		return false;
+	process = (struct looked_at){ root_fd, fd, mask, budget };
+	tasks = dir_open_at(fd, "task");
+	while (tasks && (n_threads == 0 || budget->threads > 0) && (entry = readdir(tasks))) {
+		struct wait_state one = { .key = { key.pid, st.start_ticks },
+					  .inode = U64_UNKNOWN };
+
+		if (entry->d_name[0] == '.' || !read_thread(&process, entry->d_name, &one))
+			continue;
+		n_threads++;
+		budget->threads -= budget->threads > 0;
+		n_futex += one.kind == WAIT_FUTEX;
+		if (!is_found || one.kind < ret->kind)
+			*ret = one;
+		is_found = true;
+	}
+	if (!is_found)
+		return false;
+	memcpy(ret->comm, st.comm, sizeof(ret->comm));
+	ret->n_threads = n_threads;
+	ret->n_futex = n_futex;
+	return true;
+}
+
+/* Whether this file, which is open in the process, can be written to, or else be read. */
+static bool is_open_for(DIR *fds, const char *fd, bool is_writer)
+{
+	char path[64], text[TEXT_BYTES];
+	const char *flags_text;
+	unsigned flags;
+
+	snprintf(path, sizeof(path), "../fdinfo/%.16s", fd);
+	if (io_read_text_at(dirfd(fds), path, text, sizeof(text)) <= 0)
+		return false;
+	flags_text = strstr(text, "flags:");
+	return flags_text && sscanf(flags_text, "flags: %o", &flags) == 1 &&
+	       (flags & O_ACCMODE) != (is_writer ? O_RDONLY : O_WRONLY);
+}
+
+/* Those that wait at a pipe of which this process has the other end learn of it. */
+static void offer_pipes(int root_fd, const struct wait_state *owner, struct wait_state *all,
+			size_t n)
+{
+	CLEANUP(dir_close) DIR *fds = NULL;
+	const struct dirent *entry;
+	char path[64], link[64];
+	size_t n_fds = 0;
+
+	snprintf(path, sizeof(path), "proc/%d/fd", (int)owner->key.pid);
+	fds = dir_open_at(root_fd, path);
+	while (fds && n_fds++ < OPEN_MAX && (entry = readdir(fds))) {
+		ssize_t length = readlinkat(dirfd(fds), entry->d_name, link, sizeof(link) - 1);
+		uint64_t inode;
+
+		if (length < 0)
+			continue;
+		link[length] = '\0';
+		if (sscanf(link, "pipe:[%" SCNu64 "]", &inode) != 1)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			struct wait_state *w = &all[i];
+
+			if (w->kind != WAIT_PIPE || w->inode != inode || w->other != 0 ||
+			    w->key.pid == owner->key.pid ||
+			    !is_open_for(fds, entry->d_name, !w->is_write))
+				continue;
+			w->other = owner->key.pid;
+			memcpy(w->other_comm, owner->comm, sizeof(w->other_comm));
+		}
+	}
+}
+
+size_t sources_read_waits(int root_fd, const struct proc_key *keys, size_t n,
+			  const struct mask *mask, struct wait_state *ret)
+{
+	struct budget budget = { .threads = THREADS_MAX, .lists = LISTS_MAX };
+	size_t n_ret = 0, n_pipes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (read_process(root_fd, keys[i], mask, &budget, &ret[n_ret]))
+			n_pipes += ret[n_ret++].kind == WAIT_PIPE;
+	for (size_t i = 0; i < n_ret && n_pipes > 0; i++)
+		offer_pipes(root_fd, &ret[i], ret, n_ret);
+	return n_ret;
+}
+
+/* One that waits for another of the tree at a pipe explains nothing that the other does not. */
+const struct wait_state *wait_state_pick(const struct wait_state *states, size_t n)
+{
+	const struct wait_state *best = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_second = states[i].kind == WAIT_PIPE && states[i].other != 0;
+		bool is_best_second = best && best->kind == WAIT_PIPE && best->other != 0;
+
+		if (!best ||
+		    (is_second == is_best_second ? states[i].kind < best->kind : is_best_second))
+			best = &states[i];
+	}
+	return best;
+}
+
+/* ---- words ---- */
+
+/* "tar (pid 12)"; the name is what the process has made of it. */
+static void add_process(struct buf *out, const char *comm, pid_t pid)
+{
+	size_t n = strlen(comm);
+
+	for (size_t i = 0; i < n;)
+		i += utf8_add_shown(out, comm + i, n - i);
+	buf_printf(out, " (pid %d)", (int)pid);
+}
+
+void wait_state_add_process(struct buf *out, const struct wait_state *w)
+{
+	add_process(out, w->comm, w->key.pid);
+}
+
+static void add_other(struct buf *out, const struct wait_state *w, const char *verb)
+{
+	if (w->other == 0)
+		return;
+	buf_printf(out, ", %s ", verb);
+	if (w->other_comm[0])
+		add_process(out, w->other_comm, w->other);
+	else
+		buf_printf(out, "pid %d, which has ended (a child of it may have the file)",
+			   (int)w->other);
+}
+
+static void add_socket(struct buf *out, const struct wait_state *w)
+{
+	bool is_known = w->object[0];
+
+	if (strncmp(w->call, "accept", 6) == 0)
+		buf_add_str(out, "waiting for clients of ");
+	else if (strcmp(w->call, "connect") == 0)
+		buf_add_str(out, "waiting for a connection to ");
+	else
+		buf_add_str(out, w->is_write ? "waiting for room to send to "
+					     : "waiting for data from ");
+	buf_add_str(out, is_known ? w->object : "a socket");
+}
+
+void wait_state_add(struct buf *out, const struct wait_state *w)
+{
+	const char *object = w->object[0] ? w->object : NULL;
+
+	switch (w->kind) {
+	case WAIT_STOPPED:
+		buf_add_str(out, w->state == 't' ? "stopped by a tracer" : "stopped by a signal");
+		break;
+	case WAIT_FILE_LOCK:
+		buf_printf(out, "waiting for a lock on %s", object ? object : "a file");
+		add_other(out, w, "held by");
+		break;
+	case WAIT_NONE:
+		buf_add_str(out, "running");
+		break;
+	case WAIT_FILE:
+		buf_printf(out, "waiting for the file system (%s%s%s)", w->call,
+			   object ? " of " : "", object ? object : "");
+		break;
+	case WAIT_PAGE:
+		buf_add_str(out, "waiting for a page of its memory to be read");
+		break;
+	case WAIT_SOCKET:
+		add_socket(out, w);
+		break;
+	case WAIT_PIPE:
+		if (strncmp(w->call, "open", 4) == 0) {
+			buf_printf(out, "waiting for another process to open %s",
+				   object ? object : "a FIFO");
+			break;
+		}
+		buf_printf(out, w->is_write ? "waiting for room in %s" : "waiting for data from %s",
+			   object ? object : "a pipe");
+		add_other(out, w, w->is_write ? "read by" : "written by");
+		break;
+	case WAIT_TERMINAL:
+		buf_printf(out,
+			   w->is_write ? "waiting to write to %s" : "waiting for input from %s",
+			   object);
+		break;
+	case WAIT_FUTEX:
+		if (w->n_futex == w->n_threads && w->n_threads > 1)
+			buf_printf(out, "waiting for a lock: all %zu threads are (futex)",
+				   w->n_threads);
+		else if (w->n_threads == 1)
+			buf_add_str(out, "waiting for a lock (futex), without another thread");
+		else
+			buf_add_str(out, "waiting for another thread (futex)");
+		break;
+	case WAIT_TIMER:
+		buf_printf(out, "sleeping (%s)", w->call);
+		break;
+	case WAIT_OTHER:
+		buf_printf(out, "waiting in %s%s%s", w->call, object ? " of " : "",
+			   object ? object : "");
+		break;
+	case WAIT_SIGNAL:
+		buf_add_str(out, "waiting for a signal");
+		break;
+	case WAIT_EVENTS:
+		buf_printf(out, "waiting for events (%s)", w->call);
+		break;
+	case WAIT_UNKNOWN:
+		buf_add_str(out, w->state == 'D'
+					 ? "waiting in the kernel, in a call that this user "
+					   "may not see"
+					 : "waiting in a call that this user may not see");
+		break;
+	case WAIT_CHILD:
+		buf_add_str(out, "waiting for a child");
+		break;
+	case WAIT_ZOMBIE:
+		buf_add_str(out, "over, but its parent has not waited for it");
+		break;
+	case N_WAIT_KINDS:
+		break;
+	}
+	if (w->is_timed && w->kind != WAIT_TIMER)
+		buf_add_str(out, ", for a limited time");
+}
+
+void sources_read_kernel_stack(int root_fd, const struct wait_state *w, struct buf *out)
+{
+	char path[64], text[TEXT_BYTES], *rest;
+
+	snprintf(path, sizeof(path), "proc/%d/task/%d/stack", (int)w->key.pid, (int)w->tid);
+	if (io_read_text_at(root_fd, path, text, sizeof(text)) <= 0)
+		return;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		const char *name = strstr(line, "] ");
+
+		if (name)
+			buf_printf(out, "%s%.*s", out->len > 0 ? " " : "",
+				   (int)strcspn(name + 2, "+"), name + 2);
+	}
+}
+
+static void write_comm(struct json *j, const char *key, const char *comm)
+{
+	json_key_string(j, key, comm[0] ? comm : NULL);
+}
+
+void wait_state_write_fields(struct json *j, const struct wait_state *w)
+{
+	CLEANUP(buf_release) struct buf text = BUF_INIT;
+	char state[] = { w->state, '\0' };
+
+	wait_state_add(&text, w);
+	json_key_i64(j, "pid", w->key.pid);
+	json_key_u64(j, "start_ticks", w->key.start_ticks);
+	write_comm(j, "comm", w->comm);
+	json_key_string(j, "state", state);
+	json_key_string(j, "waits_for", wait_kind_name(w->kind));
+	json_key_string(j, "text", text.data);
+	json_key_i64(j, "thread", w->tid);
+	json_key_u64(j, "threads", w->n_threads);
+	json_key_string(j, "syscall", w->call[0] ? w->call : NULL);
+	json_key_string(j, "object", w->object[0] ? w->object : NULL);
+	json_key(j, "other_pid");
+	if (w->other > 0)
+		json_i64(j, w->other);
+	else
+		json_none(j);
+	write_comm(j, "other_comm", w->other_comm);
+}
