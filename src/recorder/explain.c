@@ -351,12 +351,12 @@ enum outcome explain_failure(struct run *run, pid_t pid, struct exit_status stat
 	const char *sender;
 	size_t n;
 
-	if (status.signal >= 0 && status.signal != SIGKILL)
-		(void)link_barrier(run->link); /* the daemon may know who sent it */
 	processes = tally_processes(run->tally, &n);
 	cause = processes ? explain_first_failed(processes, n, pid) : NULL;
 	if (cause)
 		at_end = cause->status;
+	if (at_end.signal >= 0)
+		(void)link_barrier(run->link); /* the daemon may know the sender of the signal */
 	if ((at_end.signal == SIGKILL || at_end.exit_code == 128 + SIGKILL) &&
 	    was_oom_killed(run, cause ? cause->key.pid : pid, wall_ns, why))
 		return OUTCOME_OOM;

@@ -119,4 +119,18 @@ if make_cgroup 2>"$TMP/refused"; then
 else
 	skip "out of memory in a cgroup" "no cgroup can be made here: $(cat "$TMP/refused")"
 fi
+
+# ---- beside a daemon that sees signals ----
+start_daemon 'ebpf_enabled: true'
+if [ "$(json_eval "$("$PROCTOR" status --json)" 'd["rungs"]["OOM kills"]')" = "eBPF oom tracepoint" ]; then
+	"$PROCTOR" run -q --job shot -- sh -c 'sleep 60; exit 3' &
+	runner=$!
+	eventually sh -c "pgrep -P \$(pgrep -P $runner sh) sleep"
+	kill -KILL "$(pgrep -P "$(pgrep -P "$runner" sh)" sleep)"
+	wait "$runner"
+	like "who killed a command's child is named" "$(reason shot)" \
+		"^exit code 3; sleep \\(pid [0-9]+\\) was killed by SIGKILL, sent by $$ "
+else
+	skip "who killed a command's child is named" "the kernel does not report signals to this user"
+fi
 finish
